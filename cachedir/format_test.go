@@ -47,7 +47,7 @@ func TestRecordsWithAVerdict(t *testing.T) {
 			s, err := d.Get(t.Context(), widget)
 			check(t, err)
 			sourcetest.Expect(t, s.Report.Verdict == test.want && s.ZH != "", "got %q, want %q", s.Report.Verdict, test.want)
-			if v := verify(t, d, cachedir.VerifyOptions{}); test.prove == nil && len(v.Findings) > 0 {
+			if v := verify(t, d); test.prove == nil && len(v.Findings) > 0 {
 				t.Errorf("found %v", v.Findings)
 			}
 		})

@@ -200,7 +200,7 @@ func TestVerifyUsesHashRecords(t *testing.T) {
 		stored := put(t, d, widget, widgetFiles)
 		check(t, os.RemoveAll(filepath.Join(root, ".larder", "package")))
 		alter(t, filepath.Join(stored.Dir, executable), text)
-		v := verify(t, d, cachedir.VerifyOptions{})
+		v := verify(t, d)
 		if v.Unknown > 0 || (len(v.Findings) == 1 && v.Findings[0].Kind == cachedir.Changed) != wrong {
 			t.Errorf("%s: %d unknown, found %v", text, v.Unknown, v.Findings)
 		}

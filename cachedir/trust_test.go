@@ -75,9 +75,9 @@ func TestDamageIsNeverRecorded(t *testing.T) {
 			check(t, err)
 			sourcetest.Expect(t, s.Differs != "" && s.Report.Verdict == sources.Unverified, "got %+v", s)
 		},
-		"verify": func(t *testing.T, d *cachedir.Dir) { verify(t, d, cachedir.VerifyOptions{}) },
+		"verify": func(t *testing.T, d *cachedir.Dir) { verify(t, d) },
 		"repair without a source": func(t *testing.T, d *cachedir.Dir) {
-			v := verify(t, d, cachedir.VerifyOptions{})
+			v := verify(t, d)
 			_, err := d.Repair(context.Background(), v, func(context.Context, cachedir.Mending) error {
 				return errors.New("no network")
 			})
@@ -96,7 +96,7 @@ func TestDamageIsNeverRecorded(t *testing.T) {
 				for range 2 {
 					meet(t, open(t, root, opts))
 				}
-				v := verify(t, open(t, root, cachedir.Options{}), cachedir.VerifyOptions{})
+				v := verify(t, open(t, root, cachedir.Options{}))
 				if len(v.Findings) != 1 || v.Findings[0].Kind != cachedir.Changed || len(v.Packages) != 0 {
 					t.Fatalf("verified %v, found %v", v.Packages, v.Findings)
 				}
@@ -160,7 +160,7 @@ func TestRepairOfChangeWithSameFingerprint(t *testing.T) {
 	d := open(t, t.TempDir(), cachedir.Options{})
 	s := put(t, d, widget, widgetFiles)
 	alter(t, filepath.Join(s.Dir, executable), "evil program")
-	v := verify(t, d, cachedir.VerifyOptions{})
+	v := verify(t, d)
 	fetched := false
 	mended, err := d.Repair(context.Background(), v, func(ctx context.Context, m cachedir.Mending) error {
 		s, err := d.Get(ctx, *m.Package)
@@ -178,7 +178,7 @@ func TestRepairOfChangeWithSameFingerprint(t *testing.T) {
 
 	s = put(t, d, widget, widgetFiles)
 	alter(t, filepath.Join(s.Dir, executable), "evil program")
-	mended, err = d.Repair(context.Background(), verify(t, d, cachedir.VerifyOptions{}), func(context.Context, cachedir.Mending) error {
+	mended, err = d.Repair(context.Background(), verify(t, d), func(context.Context, cachedir.Mending) error {
 		return nil // nothing was replaced
 	})
 	check(t, err)

@@ -15,9 +15,9 @@ import (
 	"github.com/larder-cli/larder/sources/sourcetest"
 )
 
-func verify(t testing.TB, d *cachedir.Dir, opts cachedir.VerifyOptions) *cachedir.Verification {
+func verify(t testing.TB, d *cachedir.Dir) *cachedir.Verification {
 	t.Helper()
-	v, err := d.Verify(context.Background(), opts)
+	v, err := d.Verify(context.Background(), cachedir.VerifyOptions{})
 	check(t, err)
 	return v
 }
@@ -112,8 +112,7 @@ func TestVerifyFinds(t *testing.T) {
 			s := put(t, open(t, root, cachedir.Options{}), widget, widgetFiles)
 			test.spoil(t, root, s.Dir)
 			d := open(t, root, cachedir.Options{Now: soon, Judge: test.judge})
-			opts := cachedir.VerifyOptions{}
-			v := verify(t, d, opts)
+			v := verify(t, d)
 			if got := found(v.Findings); !slices.Equal(got, test.want) {
 				t.Fatalf("found %q, want %q", got, test.want)
 			}
@@ -128,7 +127,7 @@ func TestVerifyFinds(t *testing.T) {
 					t.Errorf("%s: stored as %q", m.Finding, m.Stored)
 				}
 			}
-			left := verify(t, d, opts).Findings
+			left := verify(t, d).Findings
 			if want := map[bool][]string{true: test.want}[test.left]; !slices.Equal(found(left), want) {
 				t.Errorf("left %q, want %q", found(left), want)
 			}
@@ -193,7 +192,7 @@ func TestVerifyDoesNotCountAsUse(t *testing.T) {
 	then := time.Now().Add(-48 * time.Hour)
 	check(t, os.Chtimes(dir, then, then))
 	before := list(t, d, cachedir.ListOptions{}).Entries
-	v := verify(t, d, cachedir.VerifyOptions{})
+	v := verify(t, d)
 	sourcetest.Expect(t, len(v.Packages) == 2 && v.Unknown == 1 && v.Bytes == 100_001, "verified %+v", v)
 	_, err := d.Repair(context.Background(), v, undelivered)
 	check(t, err)

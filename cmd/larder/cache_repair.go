@@ -12,7 +12,6 @@ import (
 	"github.com/larder-cli/larder/cachedir"
 	"github.com/larder-cli/larder/cmd/larder/ui"
 	"github.com/larder-cli/larder/installer"
-	"github.com/larder-cli/larder/installer/acquire"
 	"github.com/larder-cli/larder/sources"
 	"github.com/larder-cli/larder/sources/trust"
 )
@@ -25,7 +24,7 @@ func cacheRepairCommand(out *ui.Output) *cli.Command {
 		UsageText: "larder cache repair --dry-run",
 		Description: "Verifies the cache, and fetches damaged packages with the same hashes again; with\n" +
 			"--offline, from this machine. Moves what it replaces, and what is no package, into\n" +
-			".larder/aside in the cache. Fails if a changed package can't be replaced: it stays.",
+			".larder/aside in the cache. Fails if a package can't be replaced; a changed one stays.",
 		Flags:  []cli.Flag{dryRunFlag("show what would be replaced")},
 		Action: func(c *cli.Context) error { return cacheRepair(c, out) },
 	}
@@ -144,8 +143,7 @@ func (k *targetCache) mended(m cachedir.Mending, planned bool) error {
 }
 
 // replacer downloads damaged packages of the cache again, from the configured sources. It
-// only reports incomplete packages that no source delivers, because an install fetches them
-// too.
+// only reports incomplete packages that no source has any more: they are leftovers of a download.
 func (k *targetCache) replacer(ctx context.Context) (cachedir.Replacer, error) {
 	from, err := k.source(ctx, nil)
 	if err != nil {
@@ -160,7 +158,7 @@ func (k *targetCache) replacer(ctx context.Context) (cachedir.Replacer, error) {
 			again := outcome
 			again.How += " again"
 			k.out.Result("package", ui.OutcomeInJSON(outcome), "%s: %s", k.out.Package(outcome.Package.ID), ui.OutcomeText(again))
-		case m.Kind != cachedir.Changed && (acquire.Undelivered(err) || errors.Is(err, sources.ErrOffline)):
+		case m.Kind != cachedir.Changed && errors.Is(err, sources.ErrNotFound):
 			k.out.Missing(*m.Package, nil, err, "not fetched again: %v", err)
 			return nil
 		}
