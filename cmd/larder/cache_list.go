@@ -104,10 +104,13 @@ func (k *targetCache) tellNone(c *cli.Context, listing *cachedir.Listing) {
 	k.out.Say("%s in the plugin cache, which has %s", what, ui.Count(len(listing.Entries), "package"))
 }
 
+// changedSince is shown in place of a verification result.
+const changedSince = "changed since it was verified"
+
 // verifiedAs describes the verification result of a package.
 func verifiedAs(e cachedir.Entry) string {
 	if e.Changed {
-		return "changed since it was verified"
+		return changedSince
 	}
 	return ui.VerifiedAs(e.Report)
 }

@@ -92,6 +92,7 @@ type mirrored struct {
 	Size     int64  `json:"size"`
 	Since    string `json:"since"`
 	ui.Verification
+	Changed  bool     `json:"changed,omitempty"`
 	Evidence bool     `json:"evidence"`
 	Hashes   []string `json:"hashes,omitempty"`
 	Origin   string   `json:"origin,omitempty"`
@@ -101,7 +102,7 @@ type mirrored struct {
 func mirroredAs(e builder.Entry) mirrored {
 	return mirrored{
 		PackageID: ui.InJSON(e.ID), Path: e.Path, Unpacked: e.Unpacked, Size: e.Size, Since: e.Since.UTC().Format("2006-01-02T15:04:05Z"),
-		Evidence: e.Evidence, Origin: e.Origin, Hashes: sources.Texts(e.Hashes), Verification: ui.VerificationOf(e.Stored.Report),
+		Changed: e.Stored.Differs != "", Evidence: e.Evidence, Origin: e.Origin, Hashes: sources.Texts(e.Hashes), Verification: ui.VerificationOf(e.Stored.Report),
 	}
 }
 
@@ -118,7 +119,10 @@ func mirrorRows(out *ui.Output, entries []builder.Entry, value func(int, builder
 	rows := make([]ui.Row, len(entries))
 	for i, e := range entries {
 		verdict := ui.VerifiedAs(e.Stored.Report)
-		if e.Evidence && !e.Stored.Proof.Any() {
+		switch {
+		case e.Stored.Differs != "":
+			verdict = changedSince
+		case e.Evidence && !e.Stored.Proof.Any():
 			verdict = "not verified on this machine"
 		}
 		if e.Unpacked {

@@ -32,7 +32,7 @@ func mirrorList(c *cli.Context, out *ui.Output) error {
 	if err != nil {
 		return err
 	}
-	entries, err := b.List(c.Context, builder.ListOptions{Proofs: true})
+	entries, err := b.List(c.Context, builder.ListOptions{Proofs: true, Again: true})
 	if err != nil {
 		return err
 	}

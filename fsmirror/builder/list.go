@@ -32,8 +32,9 @@ type Entry struct {
 
 // ListOptions configure [Builder.List].
 type ListOptions struct {
-	// Hash requests the hashes of packages without a record.
-	Hash bool
+	// Hash requests the hashes of packages without a record. Again hashes only those that
+	// look changed since they were recorded, as after copying the mirror.
+	Hash, Again bool
 
 	// Proofs requests what was proved about packages with a record, and by the
 	// evidence of those that were hashed.
@@ -64,11 +65,11 @@ func (b *Builder) List(ctx context.Context, opts ListOptions) ([]Entry, error) {
 		entries = append(entries, e)
 	}
 	for i := range entries {
-		r, err := b.remembered(ctx, entries[i].at, opts.Hash)
+		r, err := b.remembered(ctx, entries[i].at, opts)
 		if err != nil {
 			return nil, sources.InPackage(entries[i].ID, err)
 		}
-		if entries[i].recorded(r); opts.Proofs && r.Mark != "" {
+		if entries[i].recorded(r); opts.Proofs && (r.Mark != "" || r.differs != "") {
 			entries[i].Stored = b.stored(entries[i].at, r)
 		}
 		if done += entries[i].Size; opts.Report != nil {
@@ -92,8 +93,8 @@ func (b *Builder) PackagesOf(ctx context.Context, p sources.Provider) ([]sources
 }
 
 // remembered returns the record of a package as it is now. The record is zero if
-// there is none and hash is false.
-func (b *Builder) remembered(ctx context.Context, at spot, hash bool) (record, error) {
+// there is none, and the package is not to be hashed.
+func (b *Builder) remembered(ctx context.Context, at spot, opts ListOptions) (record, error) {
 	now, err := mark(at)
 	if disk.IsUnread(err) {
 		return record{}, err
@@ -104,7 +105,7 @@ func (b *Builder) remembered(ctx context.Context, at spot, hash bool) (record, e
 		return record{}, recallErr
 	case recallErr == nil && err == nil && r.Mark == now:
 		return r, nil
-	case !hash:
+	case !opts.Hash && !(opts.Again && recallErr == nil && now != ""):
 		return record{}, nil
 	}
 	return b.look(ctx, at)
