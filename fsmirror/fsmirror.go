@@ -114,7 +114,7 @@ func (m *Mirror) addEvidence(pkg *sources.Package) {
 	case err == nil:
 		pkg.Signed = signed
 	case !errors.Is(err, sources.ErrNotFound):
-		pkg.Warnings = append(pkg.Warnings, fmt.Sprintf("the evidence for %s is ignored: %v", pkg.ID.Version, err))
+		pkg.Warnings = append(pkg.Warnings, fmt.Sprintf("the mirror's evidence for %s is ignored: %v", pkg.ID.Version, err))
 	}
 }
 

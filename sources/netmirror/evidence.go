@@ -29,7 +29,7 @@ func (m *Mirror) evidence(ctx context.Context, doc *url.URL, version version, v 
 	case ctx.Err() != nil:
 		return nil, nil, ctx.Err()
 	case err != nil:
-		return nil, []string{fmt.Sprintf("the evidence for %s is ignored: %v", v, err)}, nil
+		return nil, []string{fmt.Sprintf("the mirror's evidence for %s is ignored: %v", v, err)}, nil
 	}
 	return signed, nil, nil
 }

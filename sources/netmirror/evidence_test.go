@@ -207,7 +207,7 @@ func TestIgnoredEvidence(t *testing.T) {
 			if err != nil || p.Signed != nil || p.Location.URL != base+"example.com/acme/widget/l.zip" {
 				t.Errorf("got %+v, %v", p, err)
 			}
-			if got := strings.Join(p.Warnings, "\n"); len(p.Warnings) != 1 || !strings.HasPrefix(got, "the evidence for 1.0.0 is ignored: ") || !strings.Contains(got, test.says) {
+			if got := strings.Join(p.Warnings, "\n"); len(p.Warnings) != 1 || !strings.HasPrefix(got, "the mirror's evidence for 1.0.0 is ignored: ") || !strings.Contains(got, test.says) {
 				t.Errorf("warnings %q, want %q", p.Warnings, test.says)
 			}
 			if (len(n.asked) > 1) != test.requests {
