@@ -85,8 +85,8 @@ func (b *Builder) look(ctx context.Context, at spot) (record, error) {
 }
 
 // letExecute restores the execute permission of the provider in an unpacked package
-// with the right contents, and returns the record with the new fingerprint. A failure
-// is a warning: Larder can still install the package.
+// with the right contents, and returns the record with the new fingerprint. If
+// that fails, it warns, because Larder can still install the package.
 func (b *Builder) letExecute(at spot, r record) (record, error) {
 	if !at.unpacked || b.opts.ReadOnly {
 		return r, nil
