@@ -39,8 +39,8 @@ type examination struct {
 // examine returns the keys that signed the checksums, those that are valid longest
 // first. Whether a signature is too old, or its key is trusted, is not examined here:
 // see [Options.accept]. The keys in also provide additional states of keys: that a
-// registry listed them, or that they were revoked. It fails for
-// an invalid signature only if none is valid, so that adding one does not invalidate evidence.
+// registry listed them, or that they were revoked. It fails for an invalid signature
+// only if none is valid, so that adding one does not invalidate evidence.
 func examine(s *sources.Signed, opts Options, also ...sources.Key) ([]*signer, error) {
 	x, err := newExamination(s, opts, also...)
 	if err != nil {
