@@ -59,8 +59,8 @@ type Judge interface {
 	Report(p Provider, proof Proof) Report
 
 	// Merge returns the evidence to keep for a version of p, given the evidence kept
-	// so far and new evidence. If there is an error, it is a warning for the user, and
-	// the returned evidence is to be kept all the same.
+	// so far and new evidence. It returns evidence even with an error, and the
+	// caller only warns.
 	Merge(p Provider, kept, new *Signed) (*Signed, error)
 
 	// CompareKeys returns a warning if another version of p is signed with other keys.
