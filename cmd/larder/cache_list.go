@@ -104,13 +104,10 @@ func (k *targetCache) tellNone(c *cli.Context, listing *cachedir.Listing) {
 	k.out.Say("%s in the plugin cache, which has %s", what, ui.Count(len(listing.Entries), "package"))
 }
 
-// changedSince is shown in place of a verification result.
-const changedSince = "changed since it was verified"
-
 // verifiedAs describes the verification result of a package.
 func verifiedAs(e cachedir.Entry) string {
 	if e.Changed {
-		return changedSince
+		return ui.ChangedSince
 	}
 	return ui.VerifiedAs(e.Report)
 }

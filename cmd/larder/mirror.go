@@ -121,7 +121,7 @@ func mirrorRows(out *ui.Output, entries []builder.Entry, value func(int, builder
 		verdict := ui.VerifiedAs(e.Stored.Report)
 		switch {
 		case e.Stored.Differs != "":
-			verdict = changedSince
+			verdict = ui.ChangedSince
 		case e.Evidence && !e.Stored.Proof.Any():
 			verdict = "not verified on this machine"
 		}

@@ -43,6 +43,9 @@ func VerifiedAs(r sources.Report) string {
 	return r.Verdict.String() + ", key " + best.KeyID
 }
 
+// ChangedSince is shown in place of a verification result, for a package that has changed.
+const ChangedSince = "changed since it was verified"
+
 // WithoutKey returns the text of VerifiedAs without the ID of the key, for narrow terminals.
 func WithoutKey(text string) string {
 	return strings.TrimSuffix(keyID.ReplaceAllString(text, " key"), ", key")
