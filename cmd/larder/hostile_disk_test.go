@@ -364,9 +364,11 @@ func fromMirror(dir string) func(*diskMachine) {
 	}
 }
 
-// hostileGround returns the machine that all situations are based on.
+// hostileGround returns the machine that all situations are based on. The test runs in parallel
+// with others, because most of them spend longer on this machine than on their samples.
 func hostileGround(t *testing.T) *diskMachine {
 	t.Helper()
+	t.Parallel()
 	return newDiskMachine(t).use()
 }
 
