@@ -18,6 +18,9 @@ func FuzzRecord(f *testing.F) {
 		`{"format":2,"h1":"h1:x","files":[{"size":-1}]}`, `[]`, `null`, ``, "\x00\x00",
 	} {
 		f.Add([]byte(seed))
+		for mutant := range sourcetest.Mutants([]byte(seed)) {
+			f.Add(mutant)
+		}
 	}
 	f.Fuzz(func(t *testing.T, data []byte) {
 		r, err := parseRecord(data)

@@ -76,6 +76,9 @@ var configSeeds = []string{
 func FuzzParse(f *testing.F) {
 	for _, s := range configSeeds {
 		f.Add([]byte(s))
+		for mutant := range sourcetest.Mutants([]byte(s)) {
+			f.Add(mutant)
+		}
 	}
 	f.Fuzz(func(t *testing.T, src []byte) {
 		root, bad := parse("f", src)
@@ -108,6 +111,9 @@ func (o one) Stat(string) (fs.FileInfo, error)                        { return n
 func FuzzLoad(f *testing.F) {
 	for _, s := range configSeeds {
 		f.Add([]byte(s))
+		for mutant := range sourcetest.Mutants([]byte(s)) {
+			f.Add(mutant)
+		}
 	}
 	f.Fuzz(func(t *testing.T, src []byte) {
 		for _, e := range []sources.Engine{sources.Terraform, sources.OpenTofu} {
@@ -135,6 +141,9 @@ func FuzzLarderFile(f *testing.F) {
 		`{"host": {"a.example": {"headers": [{"X": "a\nb"}, {"Y": 1.5}]}}, "hosts": []}`,
 	} {
 		f.Add([]byte(s))
+		for mutant := range sourcetest.Mutants([]byte(s)) {
+			f.Add(mutant)
+		}
 	}
 	f.Fuzz(func(t *testing.T, src []byte) {
 		m := Machine{GOOS: "linux", GOARCH: "amd64", WorkDir: "/w", Environ: []string{"LARDER_CONFIG=f"}, Files: one(src)}

@@ -281,6 +281,9 @@ func FuzzReader(f *testing.F) {
 	good := write(f, store(f, files{"terraform-provider-x": "x"}, "example.test/acme/x", "1.0.0", "linux_amd64"))
 	f.Add(good)
 	f.Add(good[:len(good)-1100])
+	for mutant := range sourcetest.Mutants(good) {
+		f.Add(mutant)
+	}
 	f.Add(write(f))
 	for _, name := range slices.Sorted(maps.Keys(widgetFiles)) {
 		all := sourcetest.UnpackTar(good)

@@ -23,6 +23,9 @@ func FuzzVersionDocument(f *testing.F) {
 		`{"Archives":{"a":{"URL":"a.zip?b#c","hashes":null}}}`, `{"archives":{"a":{"url":"..%2f..%2f..%2f..%2f..%2fx"}}}`, `{}`, `[]`,
 		`{"archives":{},"larder":{"evidence":{"url":"../x/","sha256":{"SHA256SUMS":"00"}},"other":1}}`, `{"larder":null}`, `{"larder":{}}`,
 	} {
+		for mutant := range sourcetest.Mutants([]byte(text)) {
+			f.Add(string(mutant))
+		}
 		f.Add(text)
 	}
 	b := &Builder{path: filepath.FromSlash("/mirror")}
@@ -46,7 +49,11 @@ func FuzzVersionDocument(f *testing.F) {
 }
 
 func FuzzLedger(f *testing.F) {
-	f.Add(`{"format":1,"packed":{"1.0.0/linux_amd64":{"mark":"1@2","h1":"h1:x","verdict":"self-signed"}},"unpacked":{}}`)
+	good := `{"format":1,"packed":{"1.0.0/linux_amd64":{"mark":"1@2","h1":"h1:x","verdict":"self-signed"}},"unpacked":{}}`
+	f.Add(good)
+	for mutant := range sourcetest.Mutants([]byte(good)) {
+		f.Add(string(mutant))
+	}
 	f.Add(`{"format":1,"packed":{"x":{"verdict":"splendid"}},"unpacked":{}}`)
 	f.Add(`{"format":2}`)
 	dir := f.TempDir()

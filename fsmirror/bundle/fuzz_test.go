@@ -45,6 +45,9 @@ func FuzzManifest(f *testing.F) {
 	f.Add(bundle.Manifest{}.Text())
 	m.Payload = gathered(f, workspace(f))
 	f.Add(m.Text())
+	for mutant := range sourcetest.Mutants(m.Text()) {
+		f.Add(mutant)
+	}
 	f.Fuzz(func(t *testing.T, data []byte) {
 		m, err := bundle.ParseManifest(data)
 		if err != nil {
@@ -62,6 +65,9 @@ func FuzzManifest(f *testing.F) {
 func FuzzBundle(f *testing.F) {
 	good := readFile(f, created(f, plainMirror(f), createOptions())[0])
 	f.Add(good)
+	for mutant := range sourcetest.Mutants(good) {
+		f.Add(mutant)
+	}
 	f.Add(good[:len(good)-512])
 	all := sourcetest.UnpackTar(good)
 	all[1], all[2] = all[2], all[1]

@@ -154,6 +154,9 @@ func TestReadFile(t *testing.T) {
 
 func FuzzRead(f *testing.F) {
 	f.Add([]byte(commented))
+	for mutant := range sourcetest.Mutants([]byte(commented)) {
+		f.Add(mutant)
+	}
 	f.Add([]byte("# a\n\n# b\n" + block("/* c */ version /* d */ = \"1.0.0\" # e\n\n# f\nhashes = [ # g\n\"zh:b\" /* h */, // i\n\"h1:a$${}\\n\"\n# j\n] # k\n# l") + "# m\n\n# n"))
 	f.Add([]byte("module \"x\" { # a\n}\n" + block("version = \"1.0.0\"\nconstraints = \">= 0.1.0, ~> 1.0\"\nhashes=[\"a:b\",\"a:b\" # x\n]")))
 	f.Add([]byte("/* a\r\n b */\r\nprovider \"испытание.com/a/b\" { version = \"1.0.0-a+b\" } # c"))

@@ -37,6 +37,9 @@ func FuzzLoad(f *testing.F) {
 		for i, name := range fuzzed {
 			if name == seed.Name || name == "a.tf" && seed.Name == "main.tf" {
 				f.Add(i, string(seed.Data))
+				for mutant := range sourcetest.Mutants(seed.Data) {
+					f.Add(i, string(mutant))
+				}
 			}
 		}
 	}

@@ -304,7 +304,11 @@ func TestUnpackSideBySide(t *testing.T) {
 }
 
 func FuzzUnpack(f *testing.F) {
-	f.Add(makeZip(f, file("terraform-provider-foo", "hello\n"), item{name: "sub/"}, file("sub/LICENSE", "x")))
+	good := makeZip(f, file("terraform-provider-foo", "hello\n"), item{name: "sub/"}, file("sub/LICENSE", "x"))
+	f.Add(good)
+	for mutant := range sourcetest.Mutants(good) {
+		f.Add(mutant)
+	}
 	f.Add(makeZip(f, file("../x", "x"), file("a/../../x", "x")))
 	f.Add(makeZip(f, item{name: "terraform-provider-foo", text: "hello", method: zip.Store, mode: fs.ModeSymlink}))
 	f.Add(makeZip(f, file("a", strings.Repeat("abcdefgh", 1<<12)), file("A", "")))

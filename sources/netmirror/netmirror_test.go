@@ -281,6 +281,9 @@ func TestMissingPackage(t *testing.T) {
 func FuzzIndex(f *testing.F) {
 	for _, s := range []string{`{"versions": {"1.0": {}, "2.0.0": null}}`, `{"versions": {"x": {}}}`, `null`, `[]`, `{"versions": {"1.0.0": 1}}`} {
 		f.Add(s)
+		for mutant := range sourcetest.Mutants([]byte(s)) {
+			f.Add(string(mutant))
+		}
 	}
 	f.Fuzz(func(t *testing.T, text string) {
 		list := func(text string) (sources.Listing, error) {
@@ -306,6 +309,9 @@ func FuzzIndex(f *testing.F) {
 func FuzzVersion(f *testing.F) {
 	for _, s := range []string{`{"archives": {"linux_amd64": {"url": "x.zip", "hashes": ["h1:a"]}}}`, `{"archives": {"linux_amd64": null}}`, `{"archives": []}`, `{"archives": {"linux_amd64": {"url": "//"}}}`} {
 		f.Add(s)
+		for mutant := range sourcetest.Mutants([]byte(s)) {
+			f.Add(string(mutant))
+		}
 	}
 	f.Fuzz(func(t *testing.T, text string) {
 		ask := func(text string) (sources.Package, error) {

@@ -316,6 +316,9 @@ func fuzzed(n *network, url, text string, engine sources.Engine) *registry.Regis
 func FuzzDiscovery(f *testing.F) {
 	for _, s := range []string{services, `{"providers.v1": "https://x/"}`, `{"providers.v1": 1}`, `null`, `[]`, `{"providers.v1": "//x:y/"}`, `{"providers.v1": ":"}`} {
 		f.Add(s)
+		for mutant := range sourcetest.Mutants([]byte(s)) {
+			f.Add(string(mutant))
+		}
 	}
 	f.Fuzz(func(t *testing.T, text string) {
 		n := &network{answers: answers{}}
@@ -340,6 +343,9 @@ func host(t *testing.T, u *url.URL) string {
 func FuzzVersions(f *testing.F) {
 	for _, s := range []string{`{"versions": [{"version": "1.0"}]}`, `{"versions": [null, {"version": "x"}], "warnings": ["a"]}`, `{}`, `[]`, `{"versions": {}}`} {
 		f.Add(s)
+		for mutant := range sourcetest.Mutants([]byte(s)) {
+			f.Add(string(mutant))
+		}
 	}
 	p := "example.com/acme/widget"
 	f.Fuzz(func(t *testing.T, text string) {
@@ -368,6 +374,9 @@ func FuzzPackage(f *testing.F) {
 		document(map[string]any{"packages": map[string]any{"linux_amd64": map[string]any{"package_size": 1, "hashes": []string{"zh:" + sum}}}}),
 	} {
 		f.Add(s)
+		for mutant := range sourcetest.Mutants([]byte(s)) {
+			f.Add(string(mutant))
+		}
 	}
 	f.Fuzz(func(t *testing.T, text string) {
 		p, err := fuzzed(packageNetwork(""), packageURL, text, sources.OpenTofu).Package(t.Context(), packageID(t))

@@ -63,6 +63,9 @@ func TestPlatforms(t *testing.T) {
 
 func FuzzParseSums(f *testing.F) {
 	f.Add([]byte(strings.Repeat("ab", 32) + "  x.zip\n"))
+	for mutant := range sourcetest.Mutants(sums) {
+		f.Add(mutant)
+	}
 	f.Add([]byte("\r\n\r\nab x\n"))
 	f.Add([]byte(strings.Repeat("AB", 32) + " *x.zip y\n\v"))
 	f.Fuzz(func(t *testing.T, doc []byte) {

@@ -514,6 +514,12 @@ func FuzzVerify(f *testing.F) {
 	f.Add(s.Signature, raw.Bytes())
 	f.Add([]byte("-----BEGIN PGP SIGNATURE-----"), []byte{})
 	f.Add(s.Signature[:20], raw.Bytes()[:200])
+	for mutant := range sourcetest.Mutants(s.Signature) {
+		f.Add(mutant, raw.Bytes())
+	}
+	for mutant := range sourcetest.Mutants(raw.Bytes()) {
+		f.Add(s.Signature, mutant)
+	}
 	f.Fuzz(func(t *testing.T, signature, rawKey []byte) {
 		s := &sources.Signed{Sums: sums, Signature: signature, Keys: []sources.Key{{
 			Armor:          armored(t, openpgp.PublicKeyType, rawKey),
