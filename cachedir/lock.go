@@ -58,7 +58,7 @@ func (d *Dir) warnLockless(l *disk.Lock) {
 // a missing lock file and leaves it in place.
 func (d *Dir) lockTofu(ctx context.Context, home *disk.Dir, id sources.PackageID) (unlock func(), err error) {
 	name := tofuLockName(id.Platform)
-	f, err := home.EditFile(name)
+	f, err := home.OpenLock(name)
 	if err != nil {
 		return nil, err
 	}
@@ -84,7 +84,7 @@ func (d *Dir) holdTofu(home *disk.Dir, id sources.PackageID) (unlock func(), err
 	if _, err := home.Lstat(name); errors.Is(err, fs.ErrNotExist) {
 		return func() {}, nil
 	}
-	f, err := home.EditFile(name)
+	f, err := home.OpenLock(name)
 	if err != nil {
 		return nil, err
 	}

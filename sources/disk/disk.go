@@ -48,15 +48,16 @@ type Dir struct {
 	selfErr error
 }
 
-// Open opens the directory at path, which may contain symbolic links.
+// Open opens the directory at path, which may contain symbolic links. Anything
+// else at path is an error; opening a pipe never waits.
 func Open(path string) (*Dir, error) {
 	path, err := filepath.Abs(path)
 	if err != nil {
 		return nil, err
 	}
-	root, err := os.OpenRoot(path)
+	root, err := os.OpenRoot(path + onlyDirs)
 	if err != nil {
-		return nil, err
+		return nil, &fs.PathError{Op: "open", Path: path, Err: Cause(err)}
 	}
 	return newDir(root, path)
 }
@@ -138,22 +139,41 @@ func (d *Dir) descend(name string, enter func(*Dir, string) (*Dir, error)) (*Dir
 	return at, nil
 }
 
-// enter opens the directory called name, which has one element. Between Lstat
-// and OpenRoot another process can replace the directory with a link, but
-// os.Root follows no link that leaves it.
+// attempts is how often a file is opened that others keep exchanging.
+const attempts = 10
+
+// enter opens the directory called name, which has one element. Another process
+// can replace the directory with a link before it is opened. So enter compares
+// what it has opened with the directory that it has examined.
 func (d *Dir) enter(name string) (*Dir, error) {
-	info, err := d.root.Lstat(name)
-	if err != nil {
-		return nil, d.named(err)
+	var err error
+	for range attempts {
+		var info, opened fs.FileInfo
+		if info, err = d.root.Lstat(name); err == nil {
+			err = d.check(name, info)
+		}
+		if err != nil {
+			return nil, d.named(err)
+		}
+		var root *os.Root
+		if root, err = d.root.OpenRoot(name); err != nil {
+			continue
+		}
+		if opened, err = root.Stat("."); err == nil && os.SameFile(info, opened) {
+			return &Dir{root: root, path: filepath.Join(d.path, name), device: d.device}, nil
+		}
+		root.Close()
 	}
-	if err := d.check(name, info); err != nil {
-		return nil, err
+	return nil, d.exchanged(name, err)
+}
+
+// exchanged returns the error for a name with one element that could not be
+// opened, because of err or because it was never the file examined before.
+func (d *Dir) exchanged(name string, err error) error {
+	if err == nil {
+		err = &fs.PathError{Op: "open", Path: d.Path(name), Err: errors.New("another process keeps replacing it")}
 	}
-	root, err := d.root.OpenRoot(name)
-	if err != nil {
-		return nil, d.named(err)
-	}
-	return &Dir{root: root, path: filepath.Join(d.path, name), device: d.device}, nil
+	return d.named(err)
 }
 
 // check returns an error for a mount point, and for anything other than a

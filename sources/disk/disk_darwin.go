@@ -4,6 +4,7 @@ import (
 	"errors"
 	"io/fs"
 	"os"
+	"time"
 
 	"golang.org/x/sys/unix"
 )
@@ -37,3 +38,9 @@ func (d *Dir) CloneFile(name string, from *os.File, mode fs.FileMode) error {
 // Clone returns [errors.ErrUnsupported]: this system cannot clone into an open
 // file.
 func Clone(to, from *os.File) error { return errors.ErrUnsupported }
+
+// setTimes sets the times of an open file, which is at path. A zero time stays.
+// This system sets them by path.
+func setTimes(_ *os.File, path string, access, change time.Time) error {
+	return os.Chtimes(path, access, change)
+}

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"io/fs"
 	"os"
+	"time"
 )
 
 // isMountPoint always returns false. Comparing devices detects mounts; on
@@ -19,3 +20,9 @@ func (d *Dir) CloneFile(string, *os.File, fs.FileMode) error { return errors.Err
 
 // Clone returns [errors.ErrUnsupported]: this system cannot clone files.
 func Clone(to, from *os.File) error { return errors.ErrUnsupported }
+
+// setTimes sets the times of an open file, which is at path. A zero time stays.
+// This system sets them by path.
+func setTimes(_ *os.File, path string, access, change time.Time) error {
+	return os.Chtimes(path, access, change)
+}

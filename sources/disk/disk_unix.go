@@ -17,6 +17,8 @@ const (
 	noFollow         = syscall.O_NOFOLLOW
 	removesOpenFiles = true
 
+	onlyDirs = "/" // after a path, makes opening anything but a directory fail at once
+
 	syncFlag = os.O_RDONLY // suffices to sync, and needs no write access to files of other users
 )
 
@@ -133,32 +135,60 @@ func Executable(info fs.FileInfo) bool {
 	return info.Mode()&mask != 0
 }
 
-// LetExecute lets all users execute a regular file who may read it.
+// LetExecute lets all users execute a regular file who may read it. The file may
+// have other names: Larder makes hardlinks of cached files. In a directory that
+// others control, one of them may be a file of the user. It then gets the
+// permission too, but only its owner has the right to change it.
 func (d *Dir) LetExecute(name string) error {
-	in, base, done, err := d.parent(name)
+	return d.chmod(name, func(mode fs.FileMode) fs.FileMode { return mode | mode&0o444>>2 })
+}
+
+// Seal makes a regular file read-only, as far as this user may. Like that of
+// [Dir.LetExecute], the file may have other names.
+func (d *Dir) Seal(name string) {
+	_ = d.chmod(name, func(mode fs.FileMode) fs.FileMode { return mode &^ 0o222 })
+}
+
+// chmod changes the permissions of a regular file, if they differ.
+func (d *Dir) chmod(name string, change func(fs.FileMode) fs.FileMode) error {
+	f, info, err := d.OpenFile(name)
 	if err != nil {
 		return err
 	}
-	defer done()
-	info, err := in.root.Lstat(base)
-	if err != nil {
-		return in.named(err)
+	defer f.Close()
+	if mode := info.Mode().Perm(); mode != change(mode) {
+		return f.Chmod(change(mode))
 	}
-	if !info.Mode().IsRegular() {
-		return stray(in.Path(base), in.describe(base, info.Mode()))
-	}
-	return in.named(in.root.Chmod(base, info.Mode().Perm()|info.Mode().Perm()&0o444>>2))
+	return nil
 }
 
-// Seal makes a regular file read-only, as far as this user may.
-func (d *Dir) Seal(name string) {
-	in, base, done, err := d.parent(name)
+// Own reports whether only this user, or root, can write to a file.
+func Own(info fs.FileInfo) bool { return !Foreign(info) && info.Mode().Perm()&0o022 == 0 }
+
+func owned(info fs.FileInfo) bool {
+	st, ok := info.Sys().(*syscall.Stat_t)
+	return ok && int(st.Uid) == os.Geteuid()
+}
+
+// linksOf returns the number of names of an open file.
+func linksOf(_ *os.File, info fs.FileInfo) uint64 {
+	if st, ok := info.Sys().(*syscall.Stat_t); ok {
+		return uint64(st.Nlink)
+	}
+	return 0
+}
+
+// unwaited returns an open file that the system reports to be a regular one, but
+// that can be waited for. Reading from the result returns an error instead of
+// waiting. Go waits for such a file if it was in non-blocking mode when it became
+// an [os.File].
+func unwaited(f *os.File) (*os.File, error) {
+	defer f.Close()
+	fd, err := unix.FcntlInt(f.Fd(), unix.F_DUPFD_CLOEXEC, 0)
 	if err != nil {
-		return
+		return nil, err
 	}
-	defer done()
-	info, err := in.root.Lstat(base)
-	if err == nil && info.Mode().IsRegular() && info.Mode()&0o222 != 0 {
-		_ = in.root.Chmod(base, info.Mode().Perm()&^0o222)
-	}
+	_ = unix.SetNonblock(fd, false)
+	direct := os.NewFile(uintptr(fd), f.Name())
+	return direct, unix.SetNonblock(fd, true)
 }

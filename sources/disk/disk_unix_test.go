@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"syscall"
 	"testing"
+	"time"
 
 	"golang.org/x/sys/unix"
 
@@ -35,6 +36,57 @@ func TestPipesAreRefused(t *testing.T) {
 	strayed(t, "Lock", err, path)
 	_, err = d.Sub("pipe")
 	strayed(t, "Sub", err, path)
+	for name, open := range map[string]func(string) (*disk.Dir, error){"Open": disk.Open, "Make": disk.Make} {
+		_, err = open(path)
+		sourcetest.ErrorIs(t, err, syscall.ENOTDIR, name)
+	}
+}
+
+// A hardlink of the user's file may be at the place of any file that Larder changes
+// in place. Such a file is locked, or replaced, and stays as it is.
+func TestFilesWithOtherNames(t *testing.T) {
+	for name, act := range map[string]func(*disk.Dir) error{
+		"EditFile": func(d *disk.Dir) error {
+			f, err := d.EditFile("file")
+			check(t, err)
+			return errors.Join(f.Truncate(1), f.Close())
+		},
+		"OpenLock": func(d *disk.Dir) error {
+			f, err := d.OpenLock("file")
+			check(t, err)
+			return f.Close()
+		},
+		"Announce": func(d *disk.Dir) error {
+			l := d.Lock("file")
+			check(t, second(l.Try()))
+			l.Announce(time.Now())
+			l.Unlock()
+			return nil
+		},
+		"Touch": func(d *disk.Dir) error {
+			sourcetest.ErrorIs(t, d.Touch("file", time.Now()), disk.ErrShared)
+			return nil
+		},
+		"WriteFile": func(d *disk.Dir) error { return d.WriteFile("file", nil, disk.Lazily) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			root := t.TempDir()
+			mine := write(t, "text", t.TempDir(), "file")
+			before := stat(t, mine)
+			check(t, os.Link(mine, filepath.Join(root, "file")))
+			check(t, act(open(t, root)))
+			contains(t, mine, "text")
+			after := stat(t, mine)
+			sourcetest.Expect(t, after.ModTime().Equal(before.ModTime()) && after.Mode() == before.Mode(), "%v, was %v", after, before)
+		})
+	}
+}
+
+func stat(t *testing.T, path string) fs.FileInfo {
+	t.Helper()
+	info, err := os.Stat(path)
+	check(t, err)
+	return info
 }
 
 // If two names cannot be exchanged and the second rename fails, the first

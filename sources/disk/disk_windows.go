@@ -17,6 +17,7 @@ import (
 const (
 	openNow          = 0 // opening a pipe never waits on Windows
 	noFollow         = 0
+	onlyDirs         = ""
 	removesOpenFiles = false
 
 	syncFlag = os.O_RDWR // Windows flushes only files that are open for writing
@@ -100,6 +101,24 @@ func (d *Dir) LetExecute(string) error { return nil }
 
 // Seal does nothing: Windows cannot remove read-only files.
 func (d *Dir) Seal(string) {}
+
+// Own reports whether only this user can write to a file. It always returns true
+// on Windows, like [Foreign] returns false.
+func Own(fs.FileInfo) bool { return true }
+
+func owned(fs.FileInfo) bool { return true }
+
+// linksOf returns the number of names of an open file, 0 if it is unknown.
+func linksOf(f *os.File, _ fs.FileInfo) uint64 {
+	var info windows.ByHandleFileInformation
+	if err := windows.GetFileInformationByHandle(windows.Handle(f.Fd()), &info); err != nil {
+		return 0
+	}
+	return uint64(info.NumberOfLinks)
+}
+
+// unwaited returns f: no file on a disk can be waited for.
+func unwaited(f *os.File) (*os.File, error) { return f, nil }
 
 // FreeSpace returns how many bytes can still be written below path, and false
 // if that is unknown.

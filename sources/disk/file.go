@@ -25,7 +25,8 @@ import (
 func OpenAny(path string) (*os.File, error) { return os.OpenFile(path, os.O_RDONLY|openNow, 0) }
 
 // OpenFile opens the regular file at path for reading, and follows links. A
-// pipe or a device is an error; opening one never waits.
+// pipe or a device is an error; opening one never waits. Nor does reading: a
+// file of the kernel, such as /proc/kmsg, is an error while it has no data.
 func OpenFile(path string) (*os.File, fs.FileInfo, error) {
 	f, err := OpenAny(path)
 	if err != nil {
@@ -38,6 +39,9 @@ func regular(f *os.File, path string) (*os.File, fs.FileInfo, error) {
 	info, err := f.Stat()
 	if err == nil && !info.Mode().IsRegular() {
 		err = &fs.PathError{Op: "open", Path: path, Err: ErrNotRegular}
+	}
+	if err == nil && f.SetReadDeadline(time.Time{}) == nil { // no file on a disk has deadlines
+		f, err = unwaited(f)
 	}
 	if err != nil {
 		f.Close()
@@ -85,10 +89,49 @@ func (d *Dir) OpenFile(name string) (*os.File, fs.FileInfo, error) {
 }
 
 // EditFile opens a regular file for reading and writing, and creates it if it
-// is missing. A link is a [StrayError].
+// is missing. A link is a [StrayError]. If others may see what is written, as
+// the file has another name or another owner, EditFile replaces it with an empty
+// one.
 func (d *Dir) EditFile(name string) (*os.File, error) {
+	f, err := d.edit(name)
+	if errors.Is(err, ErrShared) {
+		if err := d.Remove(name); err != nil {
+			return nil, err
+		}
+		f, err = d.edit(name)
+	}
+	return f, err
+}
+
+// OpenLock opens a regular file that is locked and never written to, and creates
+// it if it is missing. A link is a [StrayError].
+func (d *Dir) OpenLock(name string) (*os.File, error) {
 	f, _, err := d.open(name, os.O_RDWR|os.O_CREATE)
 	return f, err
+}
+
+// ErrShared matches the error of changing a file in place that has another name
+// or another owner.
+var ErrShared = errors.New("it has another name or another owner")
+
+// edit opens a file to change it in place.
+func (d *Dir) edit(name string) (*os.File, error) {
+	f, info, err := d.open(name, os.O_RDWR|os.O_CREATE)
+	if err != nil {
+		return nil, err
+	}
+	return f, d.sole(name, f, info)
+}
+
+// sole returns an error, and closes f, unless this user owns the open file, and
+// it has no other name. Everything that changes files in place calls it, because
+// others can put hardlinks of the user's files into a directory.
+func (d *Dir) sole(name string, f *os.File, info fs.FileInfo) error {
+	if owned(info) && linksOf(f, info) == 1 {
+		return nil
+	}
+	f.Close()
+	return &fs.PathError{Op: "change", Path: d.Path(name), Err: ErrShared}
 }
 
 func (d *Dir) open(name string, flag int) (*os.File, fs.FileInfo, error) {
@@ -97,18 +140,31 @@ func (d *Dir) open(name string, flag int) (*os.File, fs.FileInfo, error) {
 		return nil, nil, err
 	}
 	defer done()
-	before, err := in.root.Lstat(base)
-	if err == nil && !before.Mode().IsRegular() {
-		return nil, nil, stray(in.Path(base), in.describe(base, before.Mode()))
+	for range attempts {
+		var before fs.FileInfo
+		if before, err = in.root.Lstat(base); err == nil && !before.Mode().IsRegular() {
+			return nil, nil, stray(in.Path(base), in.describe(base, before.Mode()))
+		}
+		how := flag &^ os.O_CREATE
+		if flag != how && isMissing(err) {
+			how = flag | os.O_EXCL
+		} else if err != nil {
+			return nil, nil, in.named(err)
+		}
+		var f *os.File
+		if f, err = in.root.OpenFile(base, how|openNow, 0o644); err != nil {
+			if flag&os.O_CREATE != 0 && (isMissing(err) || errors.Is(err, fs.ErrExist)) {
+				continue
+			}
+			return nil, nil, in.named(err)
+		}
+		f, info, err := regular(f, in.Path(base))
+		if err != nil || before == nil || os.SameFile(before, info) {
+			return f, info, err
+		}
+		f.Close()
 	}
-	if err != nil && (flag&os.O_CREATE == 0 || !isMissing(err)) {
-		return nil, nil, in.named(err)
-	}
-	f, err := in.root.OpenFile(base, flag|openNow, 0o644)
-	if err != nil {
-		return nil, nil, in.named(err)
-	}
-	return regular(f, in.Path(base))
+	return nil, nil, in.exchanged(base, err)
 }
 
 // ReadFile reads a regular file. A file of more than limit bytes is a
@@ -236,19 +292,30 @@ func (t *Temp) Discard() {
 	}
 }
 
-// Touch sets the access and modification times of a file.
+// Touch sets the access and modification times of a regular file, unless the
+// file has another name or another owner.
 func (d *Dir) Touch(name string, at time.Time) error {
-	in, base, done, err := d.parent(name)
+	f, info, err := d.OpenFile(name)
 	if err != nil {
 		return err
 	}
-	defer done()
-	return in.named(in.root.Chtimes(base, at, at))
+	if err := d.sole(name, f, info); err != nil {
+		return err
+	}
+	defer f.Close()
+	return setTimes(f, d.Path(name), at, at)
 }
 
-// RestoreAccess sets the access time of the file at path, after a read that
-// should not count as use. Only the file's owner may do that.
-func RestoreAccess(path string, read time.Time) error { return os.Chtimes(path, read, time.Time{}) }
+// RestoreAccess sets the access time of the regular file at path, after a read
+// that should not count as use. Only the file's owner may do that.
+func RestoreAccess(path string, read time.Time) error {
+	f, _, err := OpenFile(path)
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	return setTimes(f, path, read, time.Time{})
+}
 
 // Reader returns a reader of r that fails once ctx is done.
 func Reader(ctx context.Context, r io.Reader) io.Reader { return &reader{ctx, r} }

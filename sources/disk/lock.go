@@ -134,14 +134,15 @@ func (l *Lock) Unlock() {
 const holderAt, maxHolder = 1, 4 << 10
 
 // Announce records in the lock file that this process holds the lock. It
-// ignores errors, which only make messages less detailed.
+// ignores errors, which only make messages less detailed. One is that the file
+// has another name or another owner: it can be locked, but is not written to.
 func (l *Lock) Announce(now time.Time) {
 	host, _ := os.Hostname()
 	text, err := json.Marshal(Holder{PID: os.Getpid(), Host: host, Since: now})
 	if err != nil {
 		return
 	}
-	f, err := l.dir.EditFile(l.name)
+	f, err := l.dir.edit(l.name)
 	if err != nil {
 		return
 	}
