@@ -212,8 +212,8 @@ func (d *Dir) openTree() (err error) {
 	if d.opts.ReadOnly && errors.Is(err, fs.ErrNotExist) {
 		return nil
 	}
-	if !d.inside {
-		d.through = linkAbove(d.root)
+	if err == nil && !d.inside {
+		d.through = d.tree.Through(1)
 	}
 	return err
 }
@@ -308,18 +308,6 @@ func (d *Dir) probe(err error) error {
 	}
 	defer tmp.Close()
 	return tmp.Writable()
-}
-
-// linkAbove returns the path of the symbolic link at path or at its parent directory,
-// or "" if there is none. Engines follow a link at .terraform or
-// .terraform/providers.
-func linkAbove(path string) string {
-	for _, path := range []string{path, filepath.Dir(path)} {
-		if info, err := os.Lstat(path); err == nil && info.Mode()&fs.ModeSymlink != 0 {
-			return path
-		}
-	}
-	return ""
 }
 
 // Close closes the directory.

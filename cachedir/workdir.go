@@ -23,10 +23,10 @@ type workdir struct {
 	d         *Dir
 	root      string // directory of the root module
 	providers string // absolute path of the directory of installed packages
-	through   string // the link that leads to providers; empty if there is none
 
 	mu      sync.Mutex
 	dir     *disk.Dir     // providers, opened by the first link
+	through string        // the link that led to dir, which engines follow; empty if there was none
 	scratch *disk.Scratch // in dir
 }
 
@@ -38,7 +38,7 @@ func (d *Dir) workdir(dir, providers string) *workdir {
 	if abs, err := filepath.Abs(providers); err == nil {
 		providers = abs
 	}
-	return &workdir{d: d, root: dir, providers: providers, through: linkAbove(providers)}
+	return &workdir{d: d, root: dir, providers: providers}
 }
 
 // target returns the path at which a package is installed.
@@ -189,7 +189,9 @@ func (w *workdir) open() (_ *disk.Dir, err error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if w.dir == nil {
-		w.dir, err = disk.Make(w.providers)
+		if w.dir, err = disk.Make(w.providers); err == nil {
+			w.through = w.dir.Through(1)
+		}
 	}
 	return w.dir, unwritable(w.providers, err)
 }
@@ -220,7 +222,7 @@ func (w *workdir) scratchIn(dir *disk.Dir) (_ *disk.Scratch, err error) {
 // sweep removes the files of killed runs, unless the directory is reached through a
 // link: it may then contain files of other programs.
 func (w *workdir) sweep(dir *disk.Dir) {
-	if w.through == "" {
+	if dir.Through(1) == "" {
 		dir.Sweep(stagePrefix, w.d.opts.Now(), w.d.warn)
 	}
 }

@@ -635,6 +635,67 @@ func TestLinkedDataDirectory(t *testing.T) {
 	}
 }
 
+// Another process exchanges .terraform or .terraform/providers for a link, while commands run. What
+// they find there may change at any moment, but the files in the link's target stay.
+func TestExchangedDataDirectory(t *testing.T) {
+	machine := hostileGround(t)
+	commands := append(slices.Clone(installing),
+		hostileCommand{name: "plugin dir", args: "--chdir work install --plugin-dir ../usb", writes: workWrites},
+		hostileCommand{name: "exec", args: "--chdir work exec -- true", writes: workWrites},
+		hostileCommand{name: "prune", args: "cache prune --all --yes"},
+	)
+	for _, place := range []string{"work/.terraform", "work/.terraform/providers"} {
+		for _, c := range commands {
+			for try := range 8 {
+				t.Run(fmt.Sprintf("%s/%s/%d", place, c.name, try), func(t *testing.T) {
+					sourcetest.OneIn(t, 16)
+					t.Parallel()
+					m := machine.copied(t)
+					m.watch = limited
+					m.must(os.CopyFS(m.path("outside/target"), os.DirFS(m.path(place))))
+					below, _ := strings.CutPrefix(installedWidget, place)
+					providers, _ := strings.CutPrefix("work/.terraform/providers", place)
+					m.write("outside/target"+below+"/more", "a file")
+					m.write("outside/target"+providers+"/.larder-DEADAAAAAAAA/~lock", "")
+					m.write("outside/target"+providers+"/.larder-DEADAAAAAAAA/file", "a file")
+					m.write("outside/target/plugin_path", "a file")
+					if try%2 == 1 {
+						m.remove(installedWidget)
+					}
+					m.must(os.Symlink(m.path("outside/target"), m.path(place+"2")))
+					before := diskStateOf(t, m.path("outside"))
+					stop := exchange(m.path(place), m.path(place+"2"), time.Duration(try)*300*time.Microsecond)
+					e := m.run(c.args, c.env...)
+					stop()
+					after := diskStateOf(t, m.path("outside"))
+					after.only(before)
+					for _, difference := range after.since(before) {
+						t.Error(difference)
+					}
+					sourcetest.Expect(t, e.killed == "" && e.status <= exitFound, "%v", e)
+				})
+			}
+		}
+	}
+}
+
+// exchange exchanges two names again and again, until stop is called.
+func exchange(a, b string, pause time.Duration) (stop func()) {
+	end, ended := make(chan struct{}), make(chan struct{})
+	go func() {
+		defer close(ended)
+		for {
+			select {
+			case <-end:
+				return
+			case <-time.After(pause):
+				_ = unix.Renameat2(unix.AT_FDCWD, a, unix.AT_FDCWD, b, unix.RENAME_EXCHANGE)
+			}
+		}
+	}()
+	return func() { close(end); <-ended }
+}
+
 // only omits new files, and the times of old directories.
 func (s diskState) only(before diskState) {
 	for name, now := range s {

@@ -4,8 +4,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io/fs"
-	"os"
 
 	"github.com/larder-cli/larder/sources/disk"
 )
@@ -30,10 +28,6 @@ func (in *installation) rememberPluginDirs(dataDir string) error {
 	if len(in.pluginPath) == 0 || in.flags.dryRun {
 		return nil
 	}
-	if info, err := os.Lstat(dataDir); err == nil && info.Mode()&fs.ModeSymlink != 0 {
-		in.out.Warn("%s is a symbolic link, so the plugin directories are not recorded in it", dataDir)
-		return nil
-	}
 	if err := in.writePluginPath(dataDir); err != nil {
 		return fmt.Errorf("recording the plugin directories: %w", err)
 	}
@@ -52,5 +46,9 @@ func (in *installation) writePluginPath(dataDir string) error {
 		return err
 	}
 	defer dir.Close()
+	if dir.Through(0) != "" {
+		in.out.Warn("%s is a symbolic link, so the plugin directories are not recorded in it", dataDir)
+		return nil
+	}
 	return dir.WriteFile(name, text, disk.Lazily)
 }

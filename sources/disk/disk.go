@@ -101,6 +101,31 @@ func (d *Dir) handle() (*os.File, error) {
 // Path returns the absolute path of name, for messages and for reading.
 func (d *Dir) Path(name string) string { return filepath.Join(d.path, filepath.FromSlash(name)) }
 
+// Through returns the path of the symbolic link through which an opened directory
+// was reached. It is the opened path or one of the given number of directories
+// above it; the path is empty if none of them is a link. The opened directories
+// decide that, so exchanging names cannot hide a link.
+func (d *Dir) Through(above int) string {
+	lstat, name := os.Lstat, d.path
+	if above > 0 {
+		parent, err := Open(filepath.Dir(d.path))
+		if err != nil {
+			return filepath.Dir(d.path)
+		}
+		defer parent.Close()
+		if link := parent.Through(above - 1); link != "" {
+			return link
+		}
+		lstat, name = parent.root.Lstat, filepath.Base(d.path)
+	}
+	named, err := lstat(name)
+	opened, openedErr := d.root.Stat(".")
+	if err != nil || openedErr != nil || !os.SameFile(named, opened) {
+		return d.path
+	}
+	return ""
+}
+
 // Sub opens a directory below d.
 func (d *Dir) Sub(name string) (*Dir, error) { return d.descend(name, (*Dir).enter) }
 
