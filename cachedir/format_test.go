@@ -3,6 +3,7 @@ package cachedir_test
 import (
 	"encoding/json"
 	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
@@ -51,6 +52,41 @@ func TestRecordsWithAVerdict(t *testing.T) {
 				t.Errorf("found %v", v.Findings)
 			}
 		})
+	}
+}
+
+// Records of earlier versions identify files by their device and inode only. They cost
+// a hash, which finds changed files, and what was proved stays.
+func TestRecordsWithoutIdentity(t *testing.T) {
+	for name, changed := range map[string]bool{"unchanged": false, "changed": true} {
+		for _, format := range []int{2, 3} {
+			t.Run(fmt.Sprint(name, " ", format), func(t *testing.T) {
+				root := t.TempDir()
+				put(t, open(t, root, cachedir.Options{}), widget, widgetFiles)
+				path := filepath.Join(root, filepath.FromSlash(widget.Path()), executable)
+				info, err := os.Stat(path)
+				check(t, err)
+				rewrite(t, root, record(widget), func(r map[string]any) {
+					r["format"], r["verdict"] = format, "self-signed"
+					for _, f := range r["files"].([]any) {
+						for _, name := range []string{"volume", "born", "changed"} {
+							delete(f.(map[string]any), name)
+						}
+						f.(map[string]any)["device"] = 66304
+					}
+				})
+				if changed {
+					check(t, os.Chmod(path, 0o755))
+					check(t, os.WriteFile(path, []byte("The provider"), 0o755))
+					check(t, os.Chtimes(path, info.ModTime(), info.ModTime()))
+				}
+				for range 2 {
+					s, err := open(t, root, cachedir.Options{}).Get(t.Context(), widget)
+					check(t, err)
+					sourcetest.Expect(t, (s.H1 != widgetFiles.h1(t)) == changed && (s.ZH == "") == changed, "got %+v", s)
+				}
+			})
+		}
 	}
 }
 

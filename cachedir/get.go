@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"path/filepath"
-	"slices"
 	"strings"
 	"time"
 
@@ -106,7 +105,7 @@ func hash(ctx context.Context, dir string) (record, error) {
 		if err != nil {
 			return record{}, err
 		}
-		if slices.Equal(before, after) {
+		if same(before, after) {
 			return record{H1: contents.H1, Files: after, Sums: sumsOf(contents)}, hashErr
 		}
 		select {

@@ -6,6 +6,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"syscall"
 	"time"
 
@@ -14,18 +15,32 @@ import (
 )
 
 // A mark is a file fingerprint. It identifies an unchanged file without reading it.
+// Records of earlier versions have neither of the times that no user can set, so they
+// match no file.
 type mark struct {
-	Path   string `json:"path"` // relative, with forward slashes
-	Size   int64  `json:"size"`
-	MTime  int64  `json:"mtime"` // in nanoseconds since 1970
-	Inode  uint64 `json:"inode,omitempty"`
-	Device uint64 `json:"device,omitempty"`
+	Path    string `json:"path"` // relative, with forward slashes
+	Size    int64  `json:"size"`
+	MTime   int64  `json:"mtime"` // in nanoseconds since 1970
+	Inode   uint64 `json:"inode,omitempty"`
+	Volume  uint64 `json:"volume,omitempty"`
+	Born    int64  `json:"born,omitempty"`    // see [disk.Identity]
+	Changed int64  `json:"changed,omitempty"` // set if Born is unknown; hardlinks change it
 
-	// foreign is set if another user owns the file, because that user can change the
-	// file and reset its times. It is not part of a record, so records of such files
-	// are never used.
-	foreign bool
+	// These are not part of a record, so records of such files are never used.
+	foreign bool // another user owns the file, and can change it and reset its times
+	unbound bool // the file system has no time that no user can set
 }
+
+// is reports whether two fingerprints taken by this process are those of the same
+// file. Another hardlink is no change.
+func (m mark) is(n mark) bool {
+	m.Changed, n.Changed = 0, 0
+	return m == n
+}
+
+// same reports whether two lists of fingerprints taken by this process are those of the
+// same files.
+func same(a, b []mark) bool { return slices.EqualFunc(a, b, mark.is) }
 
 // maxFiles exceeds the number of files in any package that can be unpacked or hashed.
 const maxFiles = 10_000
@@ -107,9 +122,21 @@ func markOf(path, name string, info fs.FileInfo) (mark, error) {
 	if !info.Mode().IsRegular() {
 		return mark{}, fmt.Errorf("%w: %s is not a file", sources.ErrNotFound, path)
 	}
-	m := mark{Path: name, Size: info.Size(), MTime: info.ModTime().UnixNano(), foreign: disk.Foreign(info)}
-	m.Inode, m.Device = identity(path, info)
-	return m, nil
+	return fingerprint(path, name, info), nil
+}
+
+// fingerprint returns the fingerprint of the file at path, which info describes, under
+// a name.
+func fingerprint(path, name string, info fs.FileInfo) mark {
+	id := disk.Identify(path, info)
+	if id.Born != 0 {
+		id.Changed = 0
+	}
+	return mark{
+		Path: name, Size: info.Size(), MTime: info.ModTime().UnixNano(),
+		Inode: id.Inode, Volume: id.Volume, Born: id.Born, Changed: id.Changed,
+		foreign: disk.Foreign(info), unbound: !id.Bound(),
+	}
 }
 
 // settled reports whether the last change of every file was so long ago that another

@@ -6,13 +6,21 @@ import (
 	"context"
 	"crypto/rand"
 	"errors"
+	"fmt"
+	"io/fs"
+	"maps"
+	"math"
+	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
+	"time"
 
 	"github.com/larder-cli/larder/cachedir"
 	"github.com/larder-cli/larder/sources"
+	"github.com/larder-cli/larder/sources/disk"
 	"github.com/larder-cli/larder/sources/sourcetest"
 	"golang.org/x/sys/unix"
 )
@@ -104,4 +112,104 @@ func TestLinkAcross(t *testing.T) {
 		sameTree(t, target, widgetFiles)
 		alone(t, target)
 	}
+}
+
+// Whoever can change a saved cache can put other files into it, which get the inode,
+// the size and the modification time of the recorded ones when it is restored.
+func TestRestoredToTheSameInodes(t *testing.T) {
+	for name, change := range map[string]files{
+		"unchanged": {},
+		"changed":   {executable: "The provider"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			root := t.TempDir()
+			mount(t, "tmpfs", root, "tmpfs", 0, "size=4m")
+			d, err := cachedir.Open(root, cachedir.Options{Key: testKey, Judge: sourcetest.Verdicts{}})
+			check(t, err)
+			put(t, d, widget, widgetFiles)
+			check(t, d.Close()) // an open file would keep the file system, and its device number
+			saved := filepath.Join(t.TempDir(), "saved")
+			check(t, os.CopyFS(saved, os.DirFS(root)))
+			entry := filepath.Join(root, filepath.FromSlash(widget.Path()))
+			was := map[string]fs.FileInfo{}
+			for name := range widgetFiles {
+				info, err := os.Stat(filepath.Join(entry, name))
+				check(t, err)
+				was[name] = info
+			}
+			check(t, unix.Unmount(root, 0))
+			check(t, unix.Mount("tmpfs", root, "tmpfs", 0, "size=4m"))
+			check(t, os.MkdirAll(filepath.Join(entry, "docs"), 0o755))
+			for _, name := range slices.SortedFunc(maps.Keys(was), func(a, b string) int { return int(inode(was[a])) - int(inode(was[b])) }) {
+				text, ok := change[name]
+				if !ok {
+					text = widgetFiles[name]
+				}
+				path, mtime := filepath.Join(entry, name), was[name].ModTime()
+				check(t, os.Rename(junk(t, root, inode(was[name])), path))
+				check(t, os.WriteFile(path, []byte(text), 0o644))
+				check(t, os.Chmod(path, was[name].Mode()))
+				check(t, os.Chtimes(path, mtime, mtime))
+			}
+			check(t, os.CopyFS(filepath.Join(root, ".larder"), os.DirFS(filepath.Join(saved, ".larder"))))
+			s, err := open(t, root, cachedir.Options{}).Get(t.Context(), widget)
+			check(t, err)
+			sourcetest.Equal(t, s.H1 == widgetFiles.h1(t), len(change) == 0, "H1 as before")
+			sourcetest.Equal(t, s.ZH != "", len(change) == 0, "the record applies")
+		})
+	}
+}
+
+// junk creates files until one has the inode, and returns its path.
+func junk(t *testing.T, dir string, want uint64) string {
+	t.Helper()
+	for i := range 1000 {
+		path := filepath.Join(dir, fmt.Sprint("junk", want, "-", i))
+		check(t, os.WriteFile(path, nil, 0o644))
+		info, err := os.Stat(path)
+		check(t, err)
+		switch now := inode(info); {
+		case now == want:
+			return path
+		case now > want:
+			t.Skipf("inode %d was already used", want)
+		}
+	}
+	t.Skip("inodes are not numbered in order")
+	return ""
+}
+
+func inode(info fs.FileInfo) uint64 { return info.Sys().(*syscall.Stat_t).Ino }
+
+// Where a file system keeps no birth time, a record has the time of the last change,
+// which a hardlink changes. Linking updates the record.
+func TestRecordsWithoutBirthTime(t *testing.T) {
+	root := t.TempDir()
+	mount(t, "ramfs", root, "ramfs", 0, "")
+	s := put(t, open(t, filepath.Join(root, "cache"), cachedir.Options{}), widget, widgetFiles)
+	path := filepath.Join(s.Dir, executable)
+	id := func() disk.Identity {
+		info, err := os.Stat(path)
+		check(t, err)
+		return disk.Identify(path, info)
+	}
+	before := id()
+	sourcetest.Require(t, before.Born == 0 && before.Changed != 0, "%+v", before)
+	d := open(t, filepath.Join(root, "cache"), cachedir.Options{Link: sources.LinkHard})
+	got, err := d.Get(t.Context(), widget)
+	check(t, err)
+	time.Sleep(20 * time.Millisecond) // more than a tick of the clock of the file system
+	_, err = link(t.Context(), d, got, targetIn(filepath.Join(root, "work")))
+	check(t, err)
+	after := id()
+	sourcetest.Require(t, after != before, "linking changed nothing")
+	var recorded []map[string]any
+	rewrite(t, filepath.Join(root, "cache"), record(widget), func(r map[string]any) {
+		for _, f := range r["files"].([]any) {
+			recorded = append(recorded, f.(map[string]any))
+		}
+	})
+	sourcetest.Expect(t, slices.ContainsFunc(recorded, func(f map[string]any) bool {
+		return f["path"] == executable && math.Abs(f["changed"].(float64)-float64(after.Changed)) < 1000 // a float is not exact
+	}), "recorded %v, now %+v", recorded, after)
 }

@@ -11,7 +11,6 @@ import (
 	"path"
 	"slices"
 	"strings"
-	"sync"
 	"time"
 
 	"github.com/larder-cli/larder/sources"
@@ -203,21 +202,18 @@ func (d *Dir) noteUse(path, dir string, r record) {
 // syncs the files later, when this costs no time. The result is the boot ID for the
 // record.
 func flushed(ctx context.Context, dir *disk.Dir) (boot string, err error) {
-	if boot = thisBoot(); boot != "" {
+	if boot = disk.Boot(); boot != "" {
 		return boot, ctx.Err()
 	}
 	return "", dir.SyncTree(ctx)
 }
-
-// thisBoot returns the ID of the current boot. It is empty if the system has none.
-var thisBoot = sync.OnceValue(bootID)
 
 // noBoot is not the ID of any boot, so records with it are valid for no files.
 const noBoot = "none"
 
 // survives reports whether r is valid for files with matching fingerprints: either
 // they were synced, or the system has not restarted since they were written.
-func (r record) survives() bool { return r.Boot == "" || r.Boot == thisBoot() }
+func (r record) survives() bool { return r.Boot == "" || r.Boot == disk.Boot() }
 
 // settle makes the record of the contents of dir valid beyond this boot of the
 // system.

@@ -5,6 +5,7 @@ import (
 	"reflect"
 	"testing"
 
+	"github.com/larder-cli/larder/sources/disk"
 	"github.com/larder-cli/larder/sources/sourcetest"
 )
 
@@ -53,7 +54,7 @@ func TestParseRecord(t *testing.T) {
 }
 
 func TestRecordsOfAnotherBootAreNotUsed(t *testing.T) {
-	for name, boot := range map[string]string{"this boot": thisBoot(), "on the disk": "", "another boot": "gone"} {
+	for name, boot := range map[string]string{"this boot": disk.Boot(), "on the disk": "", "another boot": "gone"} {
 		r := record{Boot: boot}
 		sourcetest.Equal(t, r.survives(), boot != "gone", name, "survives is")
 	}

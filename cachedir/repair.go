@@ -217,7 +217,7 @@ func (m *mender) setAside(f *Mending) (err error) {
 	i := slices.IndexFunc(m.v.checked, func(c checked) bool { return c.ID.Path() == at })
 	if i >= 0 {
 		marks, err := scan(full)
-		if err == nil && !slices.Equal(marks, m.v.checked[i].marks) {
+		if err == nil && !same(marks, m.v.checked[i].marks) {
 			return errSince
 		}
 	}

@@ -6,6 +6,8 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
+
+	"github.com/larder-cli/larder/sources/disk"
 )
 
 // A mapping identifies a file that is mapped into memory. The kernel's table of
@@ -30,8 +32,8 @@ func findRunning() (running, string) {
 	}
 	for _, process := range processes {
 		if info, err := os.Stat(filepath.Join(process, "exe")); err == nil {
-			inode, device := identity("", info)
-			r.files[file{inode, device}] = true
+			id := disk.Identify(filepath.Join(process, "exe"), info)
+			r.files[file{id.Inode, id.Volume}] = true
 		}
 		r.readMaps(filepath.Join(process, "maps"))
 	}
@@ -64,7 +66,7 @@ func (r running) readMaps(path string) {
 func (r running) has(e Entry) bool {
 	for _, m := range e.marks {
 		name := m.Path[strings.LastIndex(m.Path, "/")+1:]
-		if r.files[file{m.Inode, m.Device}] || r.mapped[mapping{m.Inode, name}] {
+		if r.files[file{m.Inode, m.Volume}] || r.mapped[mapping{m.Inode, name}] {
 			return true
 		}
 	}

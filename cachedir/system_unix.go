@@ -35,15 +35,6 @@ func lastRead(path string) time.Time {
 	return time.Unix(st.Atim.Unix())
 }
 
-// identity returns the numbers that identify a file on this machine.
-func identity(_ string, info fs.FileInfo) (inode, device uint64) {
-	st, ok := info.Sys().(*syscall.Stat_t)
-	if !ok {
-		return 0, 0
-	}
-	return st.Ino, uint64(st.Dev)
-}
-
 // tryTofu takes OpenTofu's lock through f if it is free, or if the file system has no
 // locks. OpenTofu's lock is a record lock on the whole file, owned by the process.
 // Where the system supports it, Larder's lock is owned by f instead, so that it

@@ -47,27 +47,6 @@ func lastRead(path string) time.Time {
 	return time.Unix(0, data.LastAccessTime.Nanoseconds())
 }
 
-// identity returns the numbers that identify a file on this machine. They are zero if
-// Windows does not report them; size and modification time are then the only
-// fingerprint.
-func identity(path string, _ fs.FileInfo) (inode, device uint64) {
-	name, err := windows.UTF16PtrFromString(path)
-	if err != nil {
-		return 0, 0
-	}
-	const share = windows.FILE_SHARE_READ | windows.FILE_SHARE_WRITE | windows.FILE_SHARE_DELETE
-	h, err := windows.CreateFile(name, 0, share, nil, windows.OPEN_EXISTING, windows.FILE_FLAG_BACKUP_SEMANTICS, 0)
-	if err != nil {
-		return 0, 0
-	}
-	defer windows.CloseHandle(h)
-	var info windows.ByHandleFileInformation
-	if err := windows.GetFileInformationByHandle(h, &info); err != nil {
-		return 0, 0
-	}
-	return uint64(info.FileIndexHigh)<<32 | uint64(info.FileIndexLow), uint64(info.VolumeSerialNumber)
-}
-
 // tryTofu takes OpenTofu's lock through f if it is free.
 func tryTofu(f *os.File) (bool, error) {
 	const flags = windows.LOCKFILE_EXCLUSIVE_LOCK | windows.LOCKFILE_FAIL_IMMEDIATELY

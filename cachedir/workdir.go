@@ -102,7 +102,7 @@ func (w *workdir) Link(ctx context.Context, s sources.Stored) (sources.LinkMode,
 
 func (w *workdir) link(ctx context.Context, s sources.Stored) (sources.LinkMode, error) {
 	d, target := w.d, w.target(s.ID)
-	if same(s.Dir, target) {
+	if sameDir(s.Dir, target) {
 		return "", nil
 	}
 	entry, err := marksOf(s)
@@ -154,10 +154,29 @@ func (w *workdir) link(ctx context.Context, s sources.Stored) (sources.LinkMode,
 	if changed != nil && old != "" {
 		d.warn(changed.keep(scratch, old))
 	}
+	if mode == sources.LinkHard {
+		d.noteLinks(s, entry)
+	}
 	if mode == sources.LinkReflink || mode == sources.LinkCopy {
 		w.note(ctx, s, home, mode) // other modes share the files of the entry, which has a record
 	}
 	return mode, nil
+}
+
+// noteLinks updates the record of the entry s, which has these fingerprints, where new
+// hardlinks have changed them.
+func (d *Dir) noteLinks(s sources.Stored, entry []mark) {
+	if !slices.ContainsFunc(entry, func(m mark) bool { return m.Changed != 0 }) {
+		return
+	}
+	r, ok := d.readRecord(recordPath(s.ID))
+	if !ok || !same(r.Files, entry) {
+		return
+	}
+	if now, err := scan(s.Dir); err == nil && same(now, entry) {
+		r.Files = now
+		d.keepRecord(recordPath(s.ID), r, nil)
+	}
 }
 
 // replacing prepares the replacement of the installed package, if there is one, by
@@ -247,14 +266,14 @@ func checkLinked(entry []mark, mode sources.LinkMode, made string) error {
 		return nil
 	}
 	marks, err := scan(made)
-	if err == nil && !slices.Equal(marks, entry) {
+	if err == nil && !same(marks, entry) {
 		err = sources.ErrSwapped
 	}
 	return err
 }
 
-// same reports whether two paths lead to one directory and b itself is not a link.
-func same(a, b string) bool {
+// sameDir reports whether two paths lead to one directory and b itself is not a link.
+func sameDir(a, b string) bool {
 	at, err := os.Stat(a)
 	if err != nil {
 		return false
@@ -278,7 +297,7 @@ func (w *workdir) linked(s sources.Stored, entry []mark) sources.LinkMode {
 	switch {
 	case err != nil:
 		return ""
-	case !slices.Equal(marks, entry):
+	case !same(marks, entry):
 		r, ok := w.d.readRecord(w.recordPath(s.ID))
 		if ok && !w.d.opts.Paranoid && r.survives() && r.H1 == s.H1 && slices.Equal(r.Files, marks) {
 			return r.Link
@@ -466,8 +485,7 @@ func (f entryFile) check() error {
 	if err != nil {
 		return err
 	}
-	now := mark{Path: f.mark.Path, Size: info.Size(), MTime: info.ModTime().UnixNano(), foreign: disk.Foreign(info)}
-	if now.Inode, now.Device = identity(f.Name(), info); now != f.mark {
+	if !f.mark.is(fingerprint(f.Name(), f.mark.Path, info)) {
 		return sources.ErrSwapped
 	}
 	return nil

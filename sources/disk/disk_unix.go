@@ -35,17 +35,6 @@ func deviceOf(info fs.FileInfo) uint64 {
 	return 0
 }
 
-// Print returns a fingerprint of a file without reading its contents: its size,
-// its inode, and the times of the last change of its contents and of its inode.
-// No user can set the latter.
-func Print(path string, info fs.FileInfo) string {
-	var st unix.Stat_t
-	if unix.Stat(path, &st) != nil { // the zero time then makes the fingerprint differ from all others
-		st = unix.Stat_t{}
-	}
-	return fmt.Sprintf("%d@%d %d %d", info.Size(), info.ModTime().UnixNano(), st.Ino, st.Ctim.Nano())
-}
-
 // handles returns the file descriptors of two directories.
 func handles(from, to *Dir) (a, b int, err error) {
 	f, err := from.handle()

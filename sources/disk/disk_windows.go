@@ -2,12 +2,12 @@ package disk
 
 import (
 	"errors"
-	"fmt"
 	"io/fs"
 	"math"
 	"os"
 	"syscall"
 	"time"
+	"unsafe"
 
 	"golang.org/x/sys/windows"
 
@@ -29,10 +29,34 @@ var (
 	notEmptyErrors = []syscall.Errno{windows.ERROR_DIR_NOT_EMPTY}
 )
 
-// Print returns a fingerprint of a file without reading its contents: its size
-// and the time of its last modification.
-func Print(_ string, info fs.FileInfo) string {
-	return fmt.Sprintf("%d@%d", info.Size(), info.ModTime().UnixNano())
+// Identify returns the identity of the file at path. It follows a link at path.
+// There is no birth time, because archives contain it. They do not contain the time
+// of the last change, which only programs that run as the owner can set. FAT has
+// neither.
+func Identify(path string, _ fs.FileInfo) Identity {
+	name, err := windows.UTF16PtrFromString(path)
+	if err != nil {
+		return Identity{}
+	}
+	const share = windows.FILE_SHARE_READ | windows.FILE_SHARE_WRITE | windows.FILE_SHARE_DELETE
+	h, err := windows.CreateFile(name, windows.FILE_READ_ATTRIBUTES, share, nil, windows.OPEN_EXISTING, windows.FILE_FLAG_BACKUP_SEMANTICS, 0)
+	if err != nil {
+		return Identity{}
+	}
+	defer windows.CloseHandle(h)
+	var id windows.ByHandleFileInformation
+	if windows.GetFileInformationByHandle(h, &id) != nil {
+		return Identity{}
+	}
+	i := Identity{Inode: uint64(id.FileIndexHigh)<<32 | uint64(id.FileIndexLow), Volume: uint64(id.VolumeSerialNumber)}
+	var basic struct { // FILE_BASIC_INFO
+		Created, Read, Written, Changed int64 // in units of 100 ns
+		Attributes                      uint32
+	}
+	if windows.GetFileInformationByHandleEx(h, windows.FileBasicInfo, (*byte)(unsafe.Pointer(&basic)), uint32(unsafe.Sizeof(basic))) == nil {
+		i.Changed = basic.Changed
+	}
+	return i
 }
 
 // deviceOf always returns 0. A volume mounted in a directory is a reparse point,

@@ -1,5 +1,0 @@
-//go:build !linux && !darwin
-
-package cachedir
-
-func bootID() string { return "" }
