@@ -8,6 +8,7 @@ import (
 	"runtime/debug"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/urfave/cli/v2"
 
@@ -16,15 +17,47 @@ import (
 	"github.com/larder-cli/larder/sources"
 )
 
-// run runs the command line args and returns the exit status.
+// After a signal, a command has this long to end by itself, and then to say that it was
+// interrupted. After both, larder ends whatever it waits for: files in place are complete at any
+// time, and the next run removes the temporary ones.
+const patience, lastWords = 800 * time.Millisecond, 100 * time.Millisecond
+
+// run runs the command line args and returns the exit status. If the command doesn't end soon
+// after ctx is done, run returns nevertheless.
 func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	results := &results{to: stdout}
 	out := ui.New(results, stderr)
+	done := make(chan int, 2)
+	go func() { done <- runIn(ctx, out, results, args) }()
+	select {
+	case exit := <-done:
+		return exit
+	case <-ctx.Done():
+	}
+	select {
+	case exit := <-done:
+		return exit
+	case <-time.After(patience):
+	}
+	go func() { // the terminal may be what the command waits for
+		out.Abandon(ctx, exitInterrupted)
+		done <- exitInterrupted
+	}()
+	select {
+	case exit := <-done:
+		return exit
+	case <-time.After(lastWords):
+		return exitInterrupted
+	}
+}
+
+// runIn runs the command line args with an output.
+func runIn(ctx context.Context, out *ui.Output, results *results, args []string) int {
 	out.JSON = slices.Contains(ownArguments(args), "--json") // before the flags are parsed, because parsing may fail
 	out.Color = colorMode(args, cliconfig.This())
 	app := newApp(out)
 	if len(args) > 1 && args[1] == completeWord {
-		completeLine(ctx, app, stdout, args[2:])
+		completeLine(ctx, app, results.to, args[2:])
 		return exitDone
 	}
 	line := readCommandLine(app, args)

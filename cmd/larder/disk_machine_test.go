@@ -144,12 +144,8 @@ func (m *diskMachine) run(args string, env ...string) ending {
 	ctx, cancel := context.WithTimeout(m.t.Context(), hangs)
 	defer cancel()
 	var output bytes.Buffer
-	cmd := exec.CommandContext(ctx, "larder", strings.Fields(args)...)
-	cmd.Dir, cmd.Stdout, cmd.Stderr, cmd.WaitDelay = m.dir, &output, &output, time.Second
-	cmd.Env = append([]string{"PATH=" + os.Getenv("PATH"), "HOME=" + m.path("home"), "TMPDIR=" + m.path("tmp")}, m.env...)
-	for _, assignment := range env {
-		cmd.Env = append(cmd.Env, strings.ReplaceAll(assignment, "DIR", m.dir))
-	}
+	cmd := m.command(ctx, args, env...)
+	cmd.Stdout, cmd.Stderr, cmd.WaitDelay = &output, &output, time.Second
 	m.must(cmd.Start())
 	stop := func() string { return "" }
 	if m.watch != nil {
@@ -164,6 +160,17 @@ func (m *diskMachine) run(args string, env ...string) ending {
 		m.t.Fatal(err)
 	}
 	return e
+}
+
+// command returns a command line of larder on this machine.
+func (m *diskMachine) command(ctx context.Context, args string, env ...string) *exec.Cmd {
+	cmd := exec.CommandContext(ctx, "larder", strings.Fields(args)...)
+	cmd.Dir = m.dir
+	cmd.Env = append([]string{"PATH=" + os.Getenv("PATH"), "HOME=" + m.path("home"), "TMPDIR=" + m.path("tmp")}, m.env...)
+	for _, assignment := range env {
+		cmd.Env = append(cmd.Env, strings.ReplaceAll(assignment, "DIR", m.dir))
+	}
+	return cmd
 }
 
 func (m *diskMachine) succeeds(args string) {

@@ -5,6 +5,7 @@ package main
 import (
 	"archive/zip"
 	"bytes"
+	"context"
 	"encoding/binary"
 	"errors"
 	"fmt"
@@ -1168,6 +1169,40 @@ func TestWaitsEnd(t *testing.T) {
 				}
 				e := m.run(place.command.args + flags)
 				sourcetest.Equal(t, e.killed, "", e)
+			})
+		}
+	}
+}
+
+// A signal ends larder even if it waits for something that can't be interrupted, such as a program
+// that doesn't read the output.
+func TestSignalsEndEverything(t *testing.T) {
+	machine := hostileGround(t)
+	for _, args := range []string{"help --json", "cache list --json", "mirror list usb"} {
+		for _, s := range []syscall.Signal{syscall.SIGINT, syscall.SIGTERM} {
+			t.Run(args+"/"+s.String(), func(t *testing.T) {
+				t.Parallel()
+				m := machine.copied(t)
+				r, w, err := os.Pipe()
+				m.must(err)
+				defer r.Close()
+				for full := make([]byte, 4<<10); err == nil; { // no program reads them
+					m.must(w.SetWriteDeadline(time.Now().Add(10 * time.Millisecond)))
+					_, err = w.Write(full)
+				}
+				ctx, cancel := context.WithTimeout(t.Context(), hangs)
+				defer cancel()
+				cmd := m.command(ctx, args)
+				cmd.Stdout = w
+				m.must(cmd.Start())
+				m.must(w.Close())
+				time.Sleep(500 * time.Millisecond)
+				begun := time.Now()
+				m.must(cmd.Process.Signal(s))
+				err = cmd.Wait()
+				took := time.Since(begun)
+				sourcetest.Equal(t, cmd.ProcessState.ExitCode(), exitInterrupted, err)
+				sourcetest.Expect(t, took < 5*time.Second, "it ended after %s", took)
 			})
 		}
 	}

@@ -361,6 +361,13 @@ func (o *Output) Fail(ctx context.Context, err error) {
 	o.speak(all)
 }
 
+// Abandon ends the output of an interrupted command that has not ended.
+func (o *Output) Abandon(ctx context.Context, exitStatus int) {
+	o.progress.end()
+	o.Fail(ctx, ctx.Err())
+	o.Summarize(exitStatus)
+}
+
 // OnInterrupt sets what remains after an interruption: "nothing was written".
 func (o *Output) OnInterrupt(leaves string) { *o.leaves = leaves }
 

@@ -26,6 +26,7 @@ type progress struct {
 	ticks   func(time.Duration) (ticks <-chan time.Time, stop func()) // until stop is called
 
 	begin sync.Once
+	ended sync.Once
 	stop  chan struct{}
 	done  chan struct{} // closed when the display ends; nil if it never began
 }
@@ -121,7 +122,7 @@ func (p *progress) tellNowAndThen(o *Output) {
 func (p *progress) end() {
 	p.begin.Do(func() {}) // prevents a later start
 	if p.done != nil {
-		close(p.stop)
+		p.ended.Do(func() { close(p.stop) })
 		<-p.done
 	}
 }
