@@ -47,6 +47,23 @@ func TestHostFileIsNotALink(t *testing.T) {
 	sourcetest.Expect(t, until.IsZero(), "got %v", until)
 }
 
+// A hardlink of a user's file in the place of a host's file is replaced, and the file stays as it is.
+func TestHostFileIsNoUsersFile(t *testing.T) {
+	root, mine := t.TempDir(), filepath.Join(t.TempDir(), "file")
+	sourcetest.Check(t, os.WriteFile(mine, []byte("text"), 0o644))
+	before, err := os.Stat(mine)
+	sourcetest.Check(t, err)
+	d := open(t, root, cachedir.Options{})
+	d.Leave("other.test:443", time.Now(), 1)
+	sourcetest.Check(t, os.Link(mine, filepath.Join(root, ".larder", "hosts", "example.test_443")))
+	until := time.Now().Add(time.Hour).Truncate(time.Second)
+	d.Leave("example.test:443", until, 3)
+	after, err := os.Stat(mine)
+	sourcetest.Expect(t, err == nil && after.ModTime().Equal(before.ModTime()) && after.Size() == 4, "the user's file was changed: %v, %v", after, err)
+	got, pauses := d.Until("example.test:443")
+	sourcetest.Expect(t, got.Equal(until) && pauses == 3, "got %v, %d", got, pauses)
+}
+
 // Each host has its own limited number of seats. If the cache cannot be locked, Seat succeeds
 // at once.
 func TestSeats(t *testing.T) {

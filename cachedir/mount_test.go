@@ -114,8 +114,9 @@ func TestLinkAcross(t *testing.T) {
 	}
 }
 
-// Whoever can change a saved cache can put other files into it, which get the inode,
-// the size and the modification time of the recorded ones when it is restored.
+// A user who can change a saved cache can put other files into it. When the cache is
+// restored, these files make a changed one land on the inode of a recorded one. Its size
+// and modification time are the recorded ones too.
 func TestRestoredToTheSameInodes(t *testing.T) {
 	for name, change := range map[string]files{
 		"unchanged": {},

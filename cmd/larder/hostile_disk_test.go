@@ -173,8 +173,14 @@ func instead(name, kind string) func(*diskMachine) {
 			return
 		}
 		m.mkdir(filepath.Dir(name))
+		text, _ := os.ReadFile(path)
 		m.remove(name)
 		switch kind {
+		case "hardlink":
+			m.write("outside/hardlink", string(text))
+			m.must(os.Link(m.path("outside/hardlink"), path))
+		case "link to a file of the kernel": // which has data at times, like a pipe
+			m.must(os.Symlink("/proc/kmsg", path))
 		case "pipe":
 			m.must(unix.Mkfifo(path, 0o666))
 		case "socket":
@@ -781,7 +787,11 @@ func TestFilesOfOtherKinds(t *testing.T) {
 			for kind, commands := range map[string][]hostileCommand{
 				"pipe": place.commands, "link": place.some, "dangling link": place.some,
 				"directory": place.some, "socket": place.some, "link to a device": place.some,
+				"hardlink": place.commands,
 			} {
+				if kind == "hardlink" && strings.Contains(name, "/"+ownPlatform+"/") {
+					continue // files of packages have links: Larder makes them
+				}
 				for _, c := range commands {
 					s := hostileSituation{name: name + " is a " + kind, culprit: inPackage(name), arrange: instead(name, kind)}
 					if kind == "directory" && !strings.Contains(name, "/"+ownPlatform+"/") {
@@ -836,7 +846,7 @@ func TestDevicesInMirrors(t *testing.T) {
 	archive := "usb/" + widgetDir + "/terraform-provider-widget_1.2.0_" + ownPlatform + ".zip"
 	program := "usbu/" + widgetDir + "/1.2.0/" + ownPlatform + "/terraform-provider-widget_v1.2.0"
 	beside := filepath.Dir(program) + "/docs"
-	for _, kind := range []string{"pipe", "socket", "directory", "dangling link", "link to a pipe", "link to a device"} {
+	for _, kind := range []string{"pipe", "socket", "directory", "dangling link", "link to a pipe", "link to a device", "link to a file of the kernel"} {
 		for _, place := range []struct {
 			name     string
 			commands []hostileCommand
@@ -856,6 +866,53 @@ func TestDevicesInMirrors(t *testing.T) {
 				}
 				s.meets(t, machine, c)
 			}
+		}
+	}
+}
+
+// A pipe may be in place of any directory. Opening a pipe waits for a program that writes to it.
+func TestPipesForDirectories(t *testing.T) {
+	machine := hostileGround(t)
+	work := append(slices.Clone(installing),
+		hostileCommand{name: "exec", args: "--chdir work exec -- true", writes: workWrites},
+		hostileCommand{name: "lock --check", args: "--chdir work lock --check"},
+		hostileCommand{name: "prune", args: "cache prune --yes --roots ."},
+		hostileCommand{name: "export", args: "--chdir work cache export ../out.tar", writes: []string{"out.tar"}},
+		hostileCommand{name: "dry run", args: "--chdir work install --dry-run"},
+	)
+	plugins := []hostileCommand{{name: "plugin dir", args: "--chdir work install --plugin-dir ../usbu", prepare: bare, writes: append(slices.Clone(workWrites), "work/.terraform/plugin_path")}}
+	for _, place := range []struct {
+		name     string
+		commands []hostileCommand
+	}{
+		{"work/.terraform", work},
+		{"work/.terraform/providers", work},
+		{"work/.terraform/providers/example.test", work},
+		{filepath.Dir(installedWidget), work},
+		{installedWidget, work},
+		{"work/.terraform/modules", work},
+		{"work/terraform.d", work},
+		{"work/terraform.d/plugins", work},
+		{pluginCache, cacheCommands},
+		{pluginCache + "/.larder", cacheCommands},
+		{pluginCache + "/.larder/package", cacheCommands},
+		{pluginCache + "/.larder/hosts", cacheCommands},
+		{pluginCache + "/example.test", cacheCommands},
+		{pluginCache + "/" + widgetDir + "/1.2.0/" + ownPlatform, cacheCommands},
+		{"usb", mirrorCommands},
+		{"usb/.larder", mirrorCommands},
+		{"usb/.larder/evidence", mirrorCommands},
+		{"usb/" + widgetDir, mirrorCommands},
+		{"usbu", append(unpacked(mirrorCommands), plugins...)},
+		{"usbu/" + widgetDir, append(unpacked(mirrorCommands), plugins...)},
+		{"usbu/" + widgetDir + "/1.2.0/" + ownPlatform, append(unpacked(mirrorCommands), plugins...)},
+		{stateHome, work},
+		{stateHome + "/larder", work},
+	} {
+		for _, c := range place.commands {
+			c.writes = append(slices.Clone(c.writes), place.name)    // it may be replaced
+			all := []int{exitDone, exitFailed, exitFound, exitUsage} // a named directory is none
+			hostileSituation{name: place.name, arrange: instead(place.name, "pipe"), status: all}.meets(t, machine, c)
 		}
 	}
 }

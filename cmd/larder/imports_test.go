@@ -176,6 +176,23 @@ func TestOnlyDiskChangesFiles(t *testing.T) {
 	}
 }
 
+// opens are the functions of os that wait for a pipe at the path. Its ReadDir doesn't.
+const opens = "Open OpenFile OpenInRoot OpenRoot ReadFile"
+
+// Files are opened by sources/disk, which never waits, except those of the system.
+func TestOnlyDiskOpensFiles(t *testing.T) {
+	for _, f := range goFiles(t) {
+		if f.test || f.pkg == "sources/disk" || forTests[f.pkg] || f.path == "cachedir/running_linux.go" {
+			continue
+		}
+		for _, selector := range f.selectors() {
+			if pkg, name, _ := strings.Cut(selector, "."); pkg == "os" && slices.Contains(strings.Fields(opens), name) {
+				t.Errorf("%s uses %s, which is for sources/disk", f.path, selector)
+			}
+		}
+	}
+}
+
 // The schemes of hashes are spelled in sources/hash.go and in tests. Names of
 // JSON members are other names that happen to be spelled alike.
 func TestOnlyHashSpellsSchemes(t *testing.T) {
