@@ -27,38 +27,40 @@ const patience, lastWords = 800 * time.Millisecond, 100 * time.Millisecond
 func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	results := &results{to: stdout}
 	out := ui.New(results, stderr)
-	done := make(chan int, 2)
+	done := make(chan func() int, 1)
 	go func() { done <- runIn(ctx, out, results, args) }()
 	select {
-	case exit := <-done:
-		return exit
+	case finish := <-done:
+		return finish()
 	case <-ctx.Done():
 	}
 	select {
-	case exit := <-done:
-		return exit
+	case finish := <-done:
+		return finish()
 	case <-time.After(patience):
 	}
+	abandoned := make(chan bool)
 	go func() { // the terminal may be what the command waits for
 		out.Abandon(ctx, exitInterrupted)
-		done <- exitInterrupted
+		close(abandoned)
 	}()
 	select {
-	case exit := <-done:
-		return exit
+	case <-abandoned:
 	case <-time.After(lastWords):
-		return exitInterrupted
 	}
+	return exitInterrupted
 }
 
-// runIn runs the command line args with an output.
-func runIn(ctx context.Context, out *ui.Output, results *results, args []string) int {
+// runIn runs the command line args with an output. It returns what is left to do, which may take
+// as long as it wants: to run the program of a [handover], if there is one, and to return the exit
+// status.
+func runIn(ctx context.Context, out *ui.Output, results *results, args []string) (finish func() int) {
 	out.JSON = slices.Contains(ownArguments(args), "--json") // before the flags are parsed, because parsing may fail
 	out.Color = colorMode(args, cliconfig.This())
 	app := newApp(out)
 	if len(args) > 1 && args[1] == completeWord {
 		completeLine(ctx, app, results.to, args[2:])
-		return exitDone
+		return func() int { return exitDone }
 	}
 	line := readCommandLine(app, args)
 	var err error
@@ -85,12 +87,14 @@ func runIn(ctx context.Context, out *ui.Output, results *results, args []string)
 	}
 	exit := status(ctx, err)
 	out.Summarize(exit)
-	if next != nil && exit == exitDone {
-		if exit, err = next.run(); err != nil {
-			out.Fail(ctx, err)
+	return func() int {
+		if next != nil && exit == exitDone {
+			if exit, err = next.run(); err != nil {
+				out.Fail(ctx, err)
+			}
 		}
+		return exit
 	}
-	return exit
 }
 
 // results is standard output. It keeps the first write error, so that a truncated output
