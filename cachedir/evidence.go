@@ -22,7 +22,7 @@ func (d *Dir) Evidence(p sources.Provider, v sources.Version) (*sources.Signed, 
 	if d.state == nil {
 		return nil, sources.ErrNotFound
 	}
-	return evidence.Read(d.state.Path(path))
+	return evidence.Read(d.state, path)
 }
 
 // proofOf returns what is proved about the package of r, and the evidence for it, with

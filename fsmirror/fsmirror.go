@@ -108,8 +108,7 @@ func (m *Mirror) Package(ctx context.Context, id sources.PackageID) (sources.Pac
 // addEvidence adds the mirror's evidence for a package. Evidence that cannot be read
 // counts as missing, with a warning, because packages are valid without evidence.
 func (m *Mirror) addEvidence(pkg *sources.Package) {
-	dir := filepath.FromSlash(evidence.Path(pkg.ID.Provider, pkg.ID.Version))
-	signed, err := evidence.Read(filepath.Join(m.dir, dir))
+	signed, err := evidence.Of(m.dir, pkg.ID.Provider, pkg.ID.Version)
 	switch {
 	case err == nil:
 		pkg.Signed = signed

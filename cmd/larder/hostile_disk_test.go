@@ -454,6 +454,60 @@ func TestLinksInMirrors(t *testing.T) {
 	}
 }
 
+// What a link in Larder's own part of a mirror or a cache refers to is never copied: not to a
+// cache, another mirror, a bundle or an export.
+func TestLinksInEvidenceAreNotRead(t *testing.T) {
+	machine := hostileGround(t)
+	release := ".larder/evidence/" + widgetDir + "/1.2.0"
+	for _, mirror := range []struct {
+		dir      string
+		commands []hostileCommand
+	}{
+		{"usb", append(slices.Clone(mirrorCommands), copying...)},
+		{pluginCache, cacheCommands},
+	} {
+		for place, secret := range map[string]string{
+			".larder": release + "/origin", ".larder/evidence": release + "/origin", release: release + "/origin",
+			release + "/origin": release + "/origin", release + "/keys.json": release + "/keys.json",
+		} {
+			for _, c := range mirror.commands {
+				t.Run(mirror.dir+"/"+place+"/"+c.name, func(t *testing.T) {
+					sourcetest.OneIn(t, 8)
+					t.Parallel()
+					m := machine.copied(t)
+					m.watch = limited
+					if c.prepare != nil {
+						c.prepare(m)
+					}
+					name, secret := mirror.dir+"/"+place, mirror.dir+"/"+secret
+					text := "https://example.test/" + hidden
+					if strings.HasSuffix(secret, ".json") {
+						keys, err := os.ReadFile(m.path(secret))
+						m.must(err)
+						text = strings.Replace(string(keys), "[", `[{"ascii_armor": "`+hidden+`"},`, 1)
+					}
+					m.write(secret, text)
+					m.must(os.Rename(m.path(name), m.path("outside/target")))
+					m.must(os.Symlink(m.path("outside/target"), m.path(name)))
+					e := m.run(c.args)
+					sourcetest.Expect(t, e.killed == "" && e.status <= exitFound, "%v", e)
+					m.hidesFrom(0, "outside")
+				})
+			}
+		}
+	}
+}
+
+// copying are commands that copy from a packed mirror, in addition to mirrorCommands.
+var copying = []hostileCommand{
+	{name: "sync to another", args: "mirror sync usb2 " + widgetDir + "@1.2.0 --config mirror.tfrc", prepare: fromMirror("usb"), writes: []string{"usb2"}},
+	{name: "import from another", args: "import usb --to usb2", writes: []string{"usb2"}},
+	{name: "export", args: "cache export --partial out.tar work", prepare: func(m *diskMachine) {
+		fromMirror("usb")(m)
+		m.run("--chdir work install --config ../mirror.tfrc")
+	}, writes: []string{"out.tar"}},
+}
+
 // A cache or a mirror may itself be a link: users keep it on another disk in this way.
 func TestLinksThatAreFollowed(t *testing.T) {
 	machine := hostileGround(t)
@@ -1104,8 +1158,14 @@ var sharing = []hostileCommand{
 // directory that a user cannot enter is unreadable for that user.
 func (m *diskMachine) hides(allowed fs.FileMode) {
 	m.t.Helper()
+	m.hidesFrom(allowed, "outside", "usbu")
+}
+
+// hidesFrom is hides for everything but the originals.
+func (m *diskMachine) hidesFrom(allowed fs.FileMode, originals ...string) {
+	m.t.Helper()
 	m.must(filepath.WalkDir(m.dir, func(name string, d fs.DirEntry, err error) error {
-		if err != nil || atOrBelow(m.path("outside"), name) || atOrBelow(m.path("usbu"), name) || !d.Type().IsRegular() {
+		if err != nil || !d.Type().IsRegular() || slices.ContainsFunc(originals, func(at string) bool { return atOrBelow(m.path(at), name) }) {
 			return err
 		}
 		mode := fs.FileMode(0o777)

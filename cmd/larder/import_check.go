@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"path/filepath"
 
 	"github.com/larder-cli/larder/fsmirror/legacy"
 	"github.com/larder-cli/larder/sources"
@@ -79,11 +78,11 @@ func (s standing) compare(contents sources.Contents, replace bool) error {
 // the mirror that it comes from. Signed checksums are ignored if they do not list the
 // package.
 func (im *importing) prove(ctx context.Context, c *legacy.Candidate) (proof sources.Proof, err error) {
-	dir := filepath.Join(im.to, filepath.FromSlash(evidence.Path(c.ID.Provider, c.ID.Version)))
-	signed, err := evidence.Read(dir)
-	if errors.Is(err, sources.ErrNotFound) && c.Evidence != "" {
-		dir = c.Evidence
-		signed, err = evidence.Read(dir)
+	mirror := im.to
+	signed, err := evidence.Of(mirror, c.ID.Provider, c.ID.Version)
+	if errors.Is(err, sources.ErrNotFound) && c.Mirror != "" {
+		mirror = c.Mirror
+		signed, err = evidence.Of(mirror, c.ID.Provider, c.ID.Version)
 	}
 	switch {
 	case errors.Is(err, sources.ErrNotFound), c.Kind != legacy.Archive && im.unpacked:
@@ -91,14 +90,14 @@ func (im *importing) prove(ctx context.Context, c *legacy.Candidate) (proof sour
 	case err != nil:
 		return proof, err
 	case c.Kind != legacy.Archive:
-		return proof, notSigned(fmt.Errorf("%s has signed checksums for this version, of other archives than this would become", dir))
+		return proof, notSigned(fmt.Errorf("%s has signed checksums for this version, of other archives than this would become", mirror))
 	}
 	zh, err := c.ZH(ctx)
 	if err != nil {
 		return proof, err
 	}
 	if proof, err = im.judge().Prove(c.ID.Provider, signed, zh); err != nil {
-		return proof, notSigned(fmt.Errorf("checking it against %s: %w", dir, err))
+		return proof, notSigned(fmt.Errorf("checking it against the signed checksums in %s: %w", mirror, err))
 	}
 	c.Signed = signed
 	return proof, nil

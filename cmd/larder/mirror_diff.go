@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"maps"
 	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 	"sync"
@@ -146,6 +145,7 @@ func (m *rootModule) localContents(c *cli.Context, dir string) (contents, error)
 	if err != nil {
 		return all, err
 	}
+	defer b.Close()
 	entries, err := ui.Work(m.out, func(report ui.Report) ([]builder.Entry, error) {
 		return b.List(c.Context, builder.ListOptions{Hash: true, Report: report})
 	})
@@ -156,7 +156,7 @@ func (m *rootModule) localContents(c *cli.Context, dir string) (contents, error)
 	for _, e := range entries {
 		all.packages[e.ID] = append(all.packages[e.ID], e.Hashes...)
 		if release := e.ID.Release(); e.Evidence && !read[release] {
-			signed, err := evidence.Read(filepath.Join(dir, filepath.FromSlash(evidence.Path(release.Provider, release.Version))))
+			signed, err := evidence.Of(dir, release.Provider, release.Version)
 			if err == nil {
 				err = all.add(release, signed)
 			}

@@ -90,8 +90,9 @@ type Builder struct {
 	opts  Options
 	mkdir func(in *disk.Dir, name string) (*disk.Dir, error)
 
+	dir *disk.Dir // path; nil if the Builder is ReadOnly and there is no such directory
+
 	// These are nil if the Builder is ReadOnly.
-	dir     *disk.Dir // path
 	own     *disk.Dir // .larder
 	tmp     *disk.Dir // .larder/tmp
 	partial *disk.Dir // .larder/partial
@@ -112,6 +113,8 @@ func (b *Builder) Use(context.Context) (release func(), err error) { return func
 
 const (
 	everything = math.MaxInt64 // the size of Builder.busy
+
+	own = ".larder" // the directory of Larder's own files
 
 	run = "run-" // prefix of the names of scratch directories
 )
@@ -135,6 +138,7 @@ func Open(ctx context.Context, dir string, opts Options) (*Builder, error) {
 		known: map[sources.Provider]*ledger{}, working: map[sources.PackageID]chan struct{}{},
 	}
 	if opts.ReadOnly {
+		b.dir, _ = disk.Open(dir) // if that fails, so does every method that reads packages
 		return b, nil
 	}
 	if err := b.open(ctx); err != nil {
@@ -156,7 +160,7 @@ func (b *Builder) open(ctx context.Context) (err error) {
 	if b.dir, err = disk.Make(b.path); err != nil {
 		return err
 	}
-	if b.own, err = b.dir.MakeSub(".larder"); err != nil {
+	if b.own, err = b.dir.MakeSub(own); err != nil {
 		return err
 	}
 	lock := b.own.Lock("mirror.lock")
@@ -200,7 +204,10 @@ func (b *Builder) wait(ctx context.Context, lock *disk.Lock, try func() (bool, e
 }
 
 func (b *Builder) hasLock() bool {
-	info, err := os.Lstat(b.state("mirror.lock"))
+	if b.dir == nil {
+		return false
+	}
+	info, err := b.dir.Lstat(own + "/mirror.lock")
 	return err == nil && info.Mode()&fs.ModeSymlink == 0
 }
 
@@ -211,15 +218,15 @@ func (b *Builder) share(ctx context.Context) (unlock func(), err error) {
 	if !b.opts.ReadOnly || !b.hasLock() { // this process has the lock, or there is none
 		return func() {}, nil
 	}
-	own, err := disk.Open(b.state())
+	in, err := b.dir.Sub(own)
 	if err != nil {
 		return nil, err
 	}
-	lock := own.Lock("mirror.lock")
+	lock := in.Lock("mirror.lock")
 	lock.Existing = true
 	unlock = func() {
 		lock.Unlock()
-		own.Close()
+		in.Close()
 	}
 	err = b.wait(ctx, lock, lock.TryShared)
 	if stray := (*disk.StrayError)(nil); ctx.Err() != nil || errors.As(err, &stray) {
@@ -269,6 +276,7 @@ func (b *Builder) Close() error {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if b.lock == nil {
+		b.release()
 		return nil
 	}
 	err := disk.Explain(b.keepLedgers(), b.opts.Place)
@@ -286,16 +294,22 @@ func (b *Builder) release() {
 		b.lock.Unlock()
 		b.lock = nil
 	}
-	for _, d := range []*disk.Dir{b.partial, b.tmp, b.own, b.dir} {
-		if d != nil {
-			d.Close()
+	for _, d := range []**disk.Dir{&b.partial, &b.tmp, &b.own, &b.dir} {
+		if *d != nil {
+			(*d).Close()
+			*d = nil
 		}
 	}
 }
 
-// state returns a path below .larder, for reading.
-func (b *Builder) state(elem ...string) string {
-	return filepath.Join(append([]string{b.path, ".larder"}, elem...)...)
+// has reports whether the mirror has a file of this name that is not reached through a
+// link.
+func (b *Builder) has(name string) bool {
+	if b.dir == nil {
+		return false
+	}
+	info, err := b.dir.Lstat(name)
+	return err == nil && info.Mode().IsRegular()
 }
 
 func (b *Builder) home(p sources.Provider) string {

@@ -106,7 +106,7 @@ func provenBy(signed *sources.Signed, zh sources.Hash) sources.Proof {
 func (d *depot) signed(id sources.PackageID) *sources.Signed {
 	dir := d.t.TempDir()
 	d.world.WriteEvidence(dir, id.Provider.String()+"/"+id.Version.String()+"/*")
-	signed, err := evidence.Read(filepath.Join(dir, filepath.FromSlash(evidence.Path(id.Provider, id.Version))))
+	signed, err := evidence.Of(dir, id.Provider, id.Version)
 	must(d.t, err)
 	return signed
 }

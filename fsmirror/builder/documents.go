@@ -47,12 +47,12 @@ func versionOf(name string) (string, bool) {
 
 // isDocument reports whether a file is a document of the index. The error means that
 // it could not be read.
-func isDocument(path string) (bool, error) {
+func (b *Builder) isDocument(path string) (bool, error) {
 	var err error
 	if filepath.Base(path) == "index.json" {
-		_, err = readIndex(path)
+		_, err = b.readIndex(path)
 	} else {
-		_, err = readVersion(path)
+		_, err = b.readVersion(path)
 	}
 	if disk.IsUnread(err) {
 		return false, err
@@ -73,7 +73,7 @@ func (b *Builder) unindex(id sources.PackageID) error {
 
 func (b *Builder) unindexIn(home, version, platform string) error {
 	path := filepath.Join(home, version+".json")
-	doc, err := readVersion(path)
+	doc, err := b.readVersion(path)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
 		return nil
@@ -103,7 +103,7 @@ func (b *Builder) unindexEvidence(p sources.Provider, v sources.Version, s *sour
 	next := &evidence.Extension{Evidence: evidence.Locate(p, v, files)}
 	for _, home := range b.homes(p) {
 		path := filepath.Join(home, v.String()+".json")
-		doc, err := readVersion(path)
+		doc, err := b.readVersion(path)
 		if disk.IsUnread(err) {
 			return err
 		}
@@ -121,7 +121,7 @@ func (b *Builder) unindexEvidence(p sources.Provider, v sources.Version, s *sour
 // extension returns the part of a VERSION.json besides the archives: the file names
 // of the evidence. It is nil if there is no readable evidence.
 func (b *Builder) extension(p sources.Provider, v sources.Version) (*evidence.Extension, error) {
-	files, err := evidence.ReadFiles(b.evidence(p, v))
+	files, err := evidence.ReadFiles(b.dir, evidence.Path(p, v))
 	if err == nil {
 		_, err = files.Signed()
 	}
@@ -138,7 +138,7 @@ func (b *Builder) extension(p sources.Provider, v sources.Version) (*evidence.Ex
 // unindexVersion removes a version from index.json. It deletes an invalid index.json.
 func (b *Builder) unindexVersion(home, version string) error {
 	path := filepath.Join(home, "index.json")
-	index, err := readIndex(path)
+	index, err := b.readIndex(path)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
 		return nil
@@ -151,18 +151,18 @@ func (b *Builder) unindexVersion(home, version string) error {
 	return b.writeDocument(path, index)
 }
 
-func readIndex(path string) (indexDocument, error) {
+func (b *Builder) readIndex(path string) (indexDocument, error) {
 	var doc indexDocument
-	err := readJSON(path, &doc)
+	err := b.readJSON(path, &doc)
 	if err == nil && doc.Versions == nil {
 		err = errors.New("has no versions")
 	}
 	return doc, err
 }
 
-func readVersion(path string) (versionDocument, error) {
+func (b *Builder) readVersion(path string) (versionDocument, error) {
 	var doc versionDocument
-	err := readJSON(path, &doc)
+	err := b.readJSON(path, &doc)
 	if err == nil && doc.Archives == nil {
 		err = errors.New("has no archives")
 	}
@@ -172,8 +172,8 @@ func readVersion(path string) (versionDocument, error) {
 	return doc, nil
 }
 
-func readJSON(path string, doc any) error {
-	data, err := disk.ReadFile(path, maxDocument)
+func (b *Builder) readJSON(path string, doc any) error {
+	data, err := b.read(b.relative(path), maxDocument)
 	if err == nil {
 		err = json.Unmarshal(data, doc)
 	}
@@ -198,7 +198,7 @@ func (b *Builder) writeDocument(path string, doc any) error {
 // write replaces the contents of a file by rename, unless data is already its
 // contents. The caller holds b.mu.
 func (b *Builder) write(path string, data []byte) error {
-	if holds(path, data) {
+	if b.holds(path, data) {
 		return nil
 	}
 	if err := b.change(); err != nil {
@@ -232,9 +232,19 @@ func writeFile(in *disk.Dir, name string, mode fs.FileMode, from io.Reader) erro
 }
 
 // holds reports whether data is the contents of a file.
-func holds(path string, data []byte) bool {
-	old, err := disk.ReadFile(path, int64(len(data)))
+func (b *Builder) holds(path string, data []byte) bool {
+	old, err := b.read(b.relative(path), int64(len(data)))
 	return err == nil && bytes.Equal(old, data)
+}
+
+// read reads a file of the mirror's own: a record or a document. A link to one, or to
+// a directory above it, is a [disk.StrayError].
+func (b *Builder) read(name string, limit int64) ([]byte, error) {
+	if b.dir == nil {
+		return nil, fs.ErrNotExist
+	}
+	data, _, err := b.dir.ReadFile(name, limit)
+	return data, err
 }
 
 // resolve returns the path of the file in the mirror that a URL in a document refers

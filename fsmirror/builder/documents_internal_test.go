@@ -9,6 +9,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/larder-cli/larder/sources"
+	"github.com/larder-cli/larder/sources/disk"
 	"github.com/larder-cli/larder/sources/seal"
 	"github.com/larder-cli/larder/sources/sourcetest"
 )
@@ -56,15 +58,21 @@ func FuzzLedger(f *testing.F) {
 	}
 	f.Add(`{"format":1,"packed":{"x":{"verdict":"splendid"}},"unpacked":{}}`)
 	f.Add(`{"format":2}`)
-	dir := f.TempDir()
+	dir, err := disk.Open(f.TempDir())
+	if err != nil {
+		f.Fatal(err)
+	}
+	b, p := &Builder{dir: dir}, sources.Provider{Host: "example.test", Namespace: "acme", Type: "widget"}
+	path := dir.Path(ledgerPath(p))
+	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+		f.Fatal(err)
+	}
 	f.Fuzz(func(t *testing.T, text string) {
-		path := filepath.Join(dir, "ledger.json")
 		sourcetest.Check(t, os.WriteFile(path, []byte(text), 0o644))
-		l := readLedger(path, seal.Key{}, "x")
-		printed, err := l.seal(seal.Key{}, "x")
+		printed, err := b.readLedger(p).seal(seal.Key{}, ledgerName(p))
 		sourcetest.Check(t, err)
 		sourcetest.Check(t, os.WriteFile(path, printed, 0o644))
-		again, err := readLedger(path, seal.Key{}, "x").seal(seal.Key{}, "x")
+		again, err := b.readLedger(p).seal(seal.Key{}, ledgerName(p))
 		sourcetest.Check(t, err)
 		sourcetest.Expect(t, bytes.Equal(printed, again), "%s became %s", printed, again)
 	})

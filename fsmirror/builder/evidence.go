@@ -3,19 +3,27 @@ package builder
 import (
 	"errors"
 	"fmt"
-	"os"
-	"path/filepath"
+	"path"
 	"strings"
 
 	"github.com/larder-cli/larder/sources"
 	"github.com/larder-cli/larder/sources/evidence"
 )
 
+// readEvidence reads the evidence for a version. The error matches
+// [sources.ErrNotFound] if there is none.
+func (b *Builder) readEvidence(p sources.Provider, v sources.Version) (*sources.Signed, error) {
+	if b.dir == nil {
+		return nil, sources.ErrNotFound
+	}
+	return evidence.Read(b.dir, evidence.Path(p, v))
+}
+
 // Evidence returns the evidence for a version, with the keys marked that a registry
 // listed according to the records. The error matches [sources.ErrNotFound] if there
 // is none.
 func (b *Builder) Evidence(p sources.Provider, v sources.Version) (*sources.Signed, error) {
-	kept, err := evidence.Read(b.evidence(p, v))
+	kept, err := b.readEvidence(p, v)
 	if err != nil {
 		return nil, err
 	}
@@ -89,7 +97,7 @@ func (b *Builder) keepEvidence(id sources.PackageID, r *record, signed *sources.
 	}
 	b.mu.Lock() // one writer at a time
 	defer b.mu.Unlock()
-	old, err := evidence.Read(b.evidence(id.Provider, id.Version))
+	old, err := b.readEvidence(id.Provider, id.Version)
 	isNew, kept := err != nil, signed
 	if !isNew {
 		old = b.marked(id.Provider, id.Version, old)
@@ -130,7 +138,13 @@ func (b *Builder) prove(p sources.Provider, r *record, kept *sources.Signed) err
 // compareKeys warns if the version of id is signed with other keys than the nearest
 // version with evidence.
 func (b *Builder) compareKeys(id sources.PackageID, now *sources.Signed) {
-	entries, err := os.ReadDir(filepath.Dir(b.evidence(id.Provider, id.Version)))
+	dir, err := b.dir.Sub(path.Dir(evidence.Path(id.Provider, id.Version)))
+	if err != nil {
+		b.warn(err)
+		return
+	}
+	defer dir.Close()
+	entries, err := dir.ReadDir()
 	b.warn(err)
 	var names []string
 	for _, e := range entries {
@@ -140,7 +154,7 @@ func (b *Builder) compareKeys(id sources.PackageID, now *sources.Signed) {
 	if !ok {
 		return
 	}
-	was, err := evidence.Read(b.evidence(id.Provider, near))
+	was, err := b.readEvidence(id.Provider, near)
 	if err == nil {
 		b.warnOf(id, b.opts.Judge.CompareKeys(id.Provider, near, b.marked(id.Provider, near, was), now))
 	}

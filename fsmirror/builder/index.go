@@ -197,14 +197,14 @@ func (b *Builder) planIndex(found survey, keep elsewhere) ([]step, error) {
 	}
 	var steps []step
 	for _, home := range slices.Sorted(maps.Keys(wanted)) {
-		more, err := planHome(home, wanted[home])
+		more, err := b.planHome(home, wanted[home])
 		if err != nil {
 			return nil, err
 		}
 		steps = append(steps, more...)
 	}
 	for _, home := range others {
-		more, err := planHome(home, nil)
+		more, err := b.planHome(home, nil)
 		if err != nil {
 			return nil, err
 		}
@@ -238,7 +238,7 @@ func (b *Builder) addElsewhere(to map[string]documents, paths map[string]bool) e
 			if !ok {
 				continue
 			}
-			doc, err := readVersion(filepath.Join(home, name))
+			doc, err := b.readVersion(filepath.Join(home, name))
 			if disk.IsUnread(err) {
 				unread = errors.Join(unread, err)
 			}
@@ -286,11 +286,11 @@ func (a indexed) entry(home string) (archiveEntry, error) {
 }
 
 // planHome plans the documents of one directory.
-func planHome(home string, wanted documents) ([]step, error) {
+func (b *Builder) planHome(home string, wanted documents) ([]step, error) {
 	var steps []step
 	plan := func(name string, doc any) error {
 		text, err := documentText(doc)
-		if path := filepath.Join(home, name); err == nil && !holds(path, text) {
+		if path := filepath.Join(home, name); err == nil && !b.holds(path, text) {
 			steps = append(steps, step{path, text})
 		}
 		return err
@@ -320,7 +320,7 @@ func planHome(home string, wanted documents) ([]step, error) {
 	}
 	for _, name := range unwanted {
 		path := filepath.Join(home, name)
-		ours, err := isDocument(path)
+		ours, err := b.isDocument(path)
 		if err != nil {
 			return nil, err
 		}
@@ -346,7 +346,7 @@ func (b *Builder) documented(known map[string]documents) ([]string, error) {
 			if _, ok := versionOf(name); !ok && name != "index.json" {
 				return false
 			}
-			ours, err := isDocument(filepath.Join(home, name))
+			ours, err := b.isDocument(filepath.Join(home, name))
 			unread = errors.Join(unread, err)
 			return ours
 		}) {

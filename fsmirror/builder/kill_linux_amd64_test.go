@@ -52,7 +52,7 @@ func writePackages(dir, from string) (err error) {
 		if err != nil {
 			return err
 		}
-		signed, err := evidence.Read(filepath.Join(from, filepath.FromSlash(evidence.Path(id.Provider, id.Version))))
+		signed, err := evidence.Of(from, id.Provider, id.Version)
 		if err != nil {
 			return err
 		}

@@ -12,6 +12,7 @@ import (
 	"github.com/larder-cli/larder/fsmirror"
 	"github.com/larder-cli/larder/sources"
 	"github.com/larder-cli/larder/sources/disk"
+	"github.com/larder-cli/larder/sources/evidence"
 )
 
 // An Entry is a package in a mirror.
@@ -121,8 +122,7 @@ func (b *Builder) entry(at spot) (Entry, error) {
 	if at.unpacked {
 		e.Size, err = treeSize(at.path)
 	}
-	_, evidenceErr := os.Stat(filepath.Join(b.evidence(at.id.Provider, at.id.Version), "SHA256SUMS"))
-	e.Evidence = evidenceErr == nil
+	e.Evidence = b.has(evidence.Path(at.id.Provider, at.id.Version) + "/SHA256SUMS")
 	return e, err
 }
 

@@ -111,7 +111,9 @@ func TestReadOnlyFileSystem(t *testing.T) {
 		t.Skipf("%v %s", err, out)
 	}
 	defer exec.Command("mount", "-o", "remount,rw", dir).Run()
-	v, err := open(t, dir, builder.Options{ReadOnly: true, Warn: func(err error) { t.Error(err) }}).Verify(t.Context(), nil)
+	b := open(t, dir, builder.Options{ReadOnly: true, Warn: func(err error) { t.Error(err) }})
+	defer b.Close()
+	v, err := b.Verify(t.Context(), nil)
 	sourcetest.Expect(t, err == nil && len(v.Findings) == 0 && v.Packages == 1, "%+v, %v", v, err)
 	_, err = builder.Open(t.Context(), dir, builder.Options{})
 	sourcetest.Expect(t, len(sources.Hints(err)) == 1, "to write there: %v", err)

@@ -155,7 +155,7 @@ func (b *Builder) stored(at spot, r record) sources.Stored {
 // evidence proves nothing about the package, the facts in the record still hold, unless
 // the key was revoked since.
 func (b *Builder) proofOf(at spot, r record) (sources.Proof, *sources.Signed) {
-	kept, err := evidence.Read(b.evidence(at.id.Provider, at.id.Version))
+	kept, err := b.readEvidence(at.id.Provider, at.id.Version)
 	if err != nil {
 		return r.Proof, nil
 	}

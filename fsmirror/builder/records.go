@@ -85,15 +85,14 @@ func (s spot) key() string {
 	return key
 }
 
-func (b *Builder) ledgerPath(p sources.Provider) string {
-	return b.state("known", filepath.FromSlash(p.String())+".json")
-}
+// ledgerPath returns the path of a ledger in the mirror.
+func ledgerPath(p sources.Provider) string { return own + "/known/" + p.String() + ".json" }
 
 // ledger returns the ledger of a provider. The caller holds b.mu.
 func (b *Builder) ledger(p sources.Provider) *ledger {
 	l, ok := b.known[p]
 	if !ok {
-		l = readLedger(b.ledgerPath(p), b.opts.Key, ledgerName(p))
+		l = b.readLedger(p)
 		b.known[p] = l
 	}
 	return l
@@ -101,11 +100,11 @@ func (b *Builder) ledger(p sources.Provider) *ledger {
 
 // readLedger reads a ledger. A missing, invalid or unreadable ledger is empty. A
 // ledger that was not made with this user's key only serves to detect changes.
-func readLedger(path string, key seal.Key, name string) *ledger {
+func (b *Builder) readLedger(p sources.Provider) *ledger {
 	l := &ledger{}
-	data, err := disk.ReadFile(path, maxLedger)
+	data, err := b.read(ledgerPath(p), maxLedger)
 	if err == nil {
-		err = l.parse(data, key, name)
+		err = l.parse(data, b.opts.Key, ledgerName(p))
 	}
 	if l.Format == verdictFormat {
 		l.modernise()
@@ -251,7 +250,7 @@ func (b *Builder) keepLedgers() error {
 		if err != nil {
 			return err
 		}
-		if err := b.write(b.ledgerPath(p), data); err != nil {
+		if err := b.write(b.dir.Path(ledgerPath(p)), data); err != nil {
 			return err
 		}
 		l.changed = false

@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"os"
 	"runtime"
 	"slices"
 	"sync"
@@ -94,8 +93,8 @@ func (b *Builder) Verify(ctx context.Context, report func(done, of int64)) (*Ver
 	if err := v.index(packages); err != nil {
 		return nil, err
 	}
-	if _, err := os.Lstat(b.state(unsettled)); err == nil {
-		v.found(Unfinished, b.state(unsettled), nil, "the last process that wrote to the mirror was interrupted")
+	if name := own + "/" + unsettled; b.has(name) {
+		v.found(Unfinished, b.dir.Path(name), nil, "the last process that wrote to the mirror was interrupted")
 	}
 	slices.SortStableFunc(v.Findings, func(f, g Finding) int { return cmp.Compare(f.Path, g.Path) })
 	slices.SortStableFunc(v.Sound, func(a, b sources.Stored) int { return a.ID.Compare(b.ID) })
@@ -212,7 +211,7 @@ func (v *verifier) judge(e Entry, fresh record) {
 // record says that was proved. The error matches [sources.ErrNotFound] if there is no
 // evidence. Without the checksum of the archive, evidence proves nothing.
 func (v *verifier) prove(id sources.PackageID, fresh, old record) (sources.Proof, error) {
-	kept, err := evidence.Read(v.evidence(id.Provider, id.Version))
+	kept, err := v.readEvidence(id.Provider, id.Version)
 	if err != nil {
 		return sources.Proof{}, err
 	}

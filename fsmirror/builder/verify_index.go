@@ -83,11 +83,11 @@ func (v *verifier) readShelf(home string, files []string, packages bool) *shelf 
 		version, ok := versionOf(name)
 		switch {
 		case name == "index.json":
-			doc, err := readIndex(path)
+			doc, err := v.readIndex(path)
 			s.named = slices.Sorted(maps.Keys(doc.Versions))
 			note(path, err)
 		case ok:
-			doc, err := readVersion(path)
+			doc, err := v.readVersion(path)
 			s.versions[version] = doc
 			note(path, err)
 		}

@@ -263,7 +263,7 @@ func readEvidence(dir string, r sources.Release) (evidence.Files, error) {
 }
 
 func readSigned(dir string, r sources.Release) (*sources.Signed, error) {
-	return evidence.Read(filepath.Join(dir, filepath.FromSlash(evidence.Path(r.Provider, r.Version))))
+	return evidence.Of(dir, r.Provider, r.Version)
 }
 
 // prove returns an error unless the evidence in a mirror verifies its packages, and the

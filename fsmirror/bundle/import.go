@@ -356,7 +356,7 @@ func (in *importer) shareEvidence() error {
 			}
 			continue
 		}
-		s, err := evidence.Read(in.stage.Path(dir))
+		s, err := evidence.Read(in.stage, dir)
 		if err != nil {
 			continue // it is in another part
 		}

@@ -71,10 +71,7 @@ type Candidate struct {
 	Within   string // name in the archive at Path; empty unless Bundled
 	Inferred Inferred
 	Warnings []string
-
-	// Evidence is the directory for the evidence of an archive in a mirror; empty if
-	// there can be none.
-	Evidence string
+	Mirror   string // the mirror that an archive is in, which may have evidence for it; empty if there is none
 
 	// Signed is stored with an archive. Callers set it, once they have verified it.
 	Signed *sources.Signed

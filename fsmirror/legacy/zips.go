@@ -12,7 +12,6 @@ import (
 	"github.com/larder-cli/larder/sources"
 	"github.com/larder-cli/larder/sources/archive"
 	"github.com/larder-cli/larder/sources/disk"
-	"github.com/larder-cli/larder/sources/evidence"
 )
 
 // zip examines an archive. It is a package if it has the name of a published one, or
@@ -100,11 +99,7 @@ func (s *search) archive(at spot, c clues, mirror string, providers []*zip.File)
 		return err
 	}
 	return s.decide(c, func(id sources.PackageID) Candidate {
-		found := Candidate{Kind: Archive, Path: at.path}
-		if mirror != "" {
-			found.Evidence = filepath.Join(mirror, filepath.FromSlash(evidence.Path(id.Provider, id.Version)))
-		}
-		return found
+		return Candidate{Kind: Archive, Path: at.path, Mirror: mirror}
 	})
 }
 

@@ -17,6 +17,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"net/url"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -56,7 +57,7 @@ func Pack(s *sources.Signed) (Files, error) {
 		keys = append(keys, key{k.Armor, k.TrustSignature})
 	}
 	text, err := json.MarshalIndent(keys, "", "  ")
-	return Files{s.Signature, append(text, '\n'), []byte(s.Origin + "\n"), s.Sums}, err
+	return Files{s.Signature, append(text, '\n'), []byte(Origin(s.Origin) + "\n"), s.Sums}, err
 }
 
 // Signed returns the evidence in the files. An error is about the keys.
@@ -65,37 +66,77 @@ func (f Files) Signed() (*sources.Signed, error) {
 	if err := json.Unmarshal(f[1], &keys); err != nil {
 		return nil, err
 	}
-	s := &sources.Signed{Signature: f[0], Origin: strings.TrimSpace(string(f[2])), Sums: f[3]}
+	s := &sources.Signed{Signature: f[0], Origin: Origin(string(f[2])), Sums: f[3]}
 	for _, k := range keys {
 		s.Keys = append(s.Keys, sources.Key{Armor: k.Armor, TrustSignature: k.TrustSignature})
 	}
 	return s, nil
 }
 
-// Read reads the evidence in dir, and follows links. The error matches
+// maxOrigin is the maximum length of an origin in bytes.
+const maxOrigin = 2 << 10
+
+// Origin returns the URL in text, or nothing if text is anything else than one URL
+// without secrets. An origin is copied to wherever the evidence is copied, so it must
+// not be able to contain another file.
+func Origin(text string) string {
+	text = strings.TrimSpace(text)
+	u, err := url.Parse(text)
+	if err != nil || len(text) > maxOrigin || u.Host == "" || u.Scheme != "https" && u.Scheme != "http" {
+		return ""
+	}
+	if text != (&url.URL{Scheme: u.Scheme, Host: u.Host, Path: u.Path, RawPath: u.RawPath}).String() {
+		return ""
+	}
+	return text
+}
+
+// Of reads the evidence for a version in the mirror or cache at path. The errors are
+// those of [Read].
+func Of(path string, p sources.Provider, v sources.Version) (*sources.Signed, error) {
+	in, err := disk.Open(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, fmt.Errorf("evidence in %s: %w", path, sources.ErrNotFound)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("reading evidence: %w", err)
+	}
+	defer in.Close()
+	return Read(in, Path(p, v))
+}
+
+// Read reads the evidence in the directory called name. The error matches
 // [sources.ErrNotFound] if there is none; any other error means that the
-// evidence is damaged. Nothing has been verified.
-func Read(dir string) (*sources.Signed, error) {
-	files, err := ReadFiles(dir)
+// evidence is damaged, or a [disk.StrayError] that it is reached through a link.
+// Nothing has been verified.
+func Read(in *disk.Dir, name string) (*sources.Signed, error) {
+	files, err := ReadFiles(in, name)
 	if err != nil {
 		return nil, err
 	}
 	s, err := files.Signed()
 	if err != nil {
-		return nil, fmt.Errorf("reading evidence: %s: %w", filepath.Join(dir, Names[1]), err)
+		return nil, fmt.Errorf("reading evidence: %s: %w", filepath.Join(in.Path(name), Names[1]), err)
 	}
 	return s, nil
 }
 
 // ReadFiles is like [Read], but returns the files.
-func ReadFiles(dir string) (Files, error) {
+func ReadFiles(in *disk.Dir, name string) (Files, error) {
 	var files Files
+	dir, err := in.Sub(name)
+	if errors.Is(err, fs.ErrNotExist) {
+		return files, fmt.Errorf("evidence in %s: %w", in.Path(name), sources.ErrNotFound)
+	}
+	if err != nil {
+		return files, fmt.Errorf("reading evidence: %w", err)
+	}
+	defer dir.Close()
 	for i := len(Names) - 1; i >= 0; i-- { // the checksums first: without them there is no evidence
-		path := filepath.Join(dir, Names[i])
-		data, err := disk.ReadFile(path, Max)
+		data, _, err := dir.ReadFile(Names[i], Max)
 		switch {
 		case i == len(Names)-1 && errors.Is(err, fs.ErrNotExist):
-			return Files{}, fmt.Errorf("evidence in %s: %w", dir, sources.ErrNotFound)
+			return Files{}, fmt.Errorf("evidence in %s: %w", dir.Path("."), sources.ErrNotFound)
 		case err != nil:
 			return Files{}, fmt.Errorf("reading evidence: %w", err)
 		}
@@ -115,10 +156,8 @@ func Write(in *disk.Dir, name string, via *disk.Dir, s *sources.Signed) error {
 	if err != nil {
 		return err
 	}
-	if old, err := Read(in.Path(name)); err == nil {
-		if have, err := Pack(old); err == nil && slices.EqualFunc(files[:], have[:], bytes.Equal) {
-			return nil
-		}
+	if old, err := ReadFiles(in, name); err == nil && slices.EqualFunc(files[:], old[:], bytes.Equal) {
+		return nil
 	}
 	dir, err := in.MakeSub(name)
 	if err != nil {

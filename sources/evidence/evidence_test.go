@@ -5,6 +5,7 @@ import (
 	"os"
 	"path/filepath"
 	"reflect"
+	"strings"
 	"testing"
 
 	"github.com/larder-cli/larder/sources"
@@ -28,10 +29,10 @@ func TestEvidenceIsReadAsWritten(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "deep", "er")
 	for _, want := range []*sources.Signed{
 		sample(),
-		{Sums: []byte("new"), Signature: []byte("sig"), Keys: []sources.Key{{Armor: "a"}}, Origin: "o"},
+		{Sums: []byte("new"), Signature: []byte("sig"), Keys: []sources.Key{{Armor: "a"}}, Origin: "http://example.test/o"},
 	} {
 		check(t, evidence.WriteTo(dir, want))
-		got, err := evidence.Read(dir)
+		got, err := read(t, dir)
 		check(t, err)
 		sourcetest.Expect(t, reflect.DeepEqual(got, want), "got %+v, want %+v", got, want)
 	}
@@ -56,7 +57,7 @@ func TestNoEvidenceIsNotFound(t *testing.T) {
 	check(t, evidence.WriteTo(dir, sample()))
 	check(t, os.Remove(filepath.Join(dir, "SHA256SUMS")))
 	for _, dir := range []string{dir, filepath.Join(dir, "absent")} {
-		_, err := evidence.Read(dir)
+		_, err := read(t, dir)
 		sourcetest.ErrorIs(t, err, sources.ErrNotFound, dir, "ErrNotFound")
 	}
 }
@@ -84,11 +85,17 @@ func TestDamagedEvidenceIsAnError(t *testing.T) {
 				err = os.WriteFile(path, []byte(*tt.contents), 0o600)
 			}
 			check(t, err)
-			if _, err := evidence.Read(dir); err == nil || errors.Is(err, sources.ErrNotFound) {
+			if _, err := read(t, dir); err == nil || errors.Is(err, sources.ErrNotFound) {
 				t.Errorf("got %v, want an error that is no answer", err)
 			}
 		})
 	}
+}
+
+// read reads the evidence in a directory.
+func read(t *testing.T, dir string) (*sources.Signed, error) {
+	t.Helper()
+	return evidence.Read(open(t, filepath.Dir(dir)), filepath.Base(dir))
 }
 
 func open(t *testing.T, dir string) *disk.Dir {
@@ -109,7 +116,7 @@ func TestInterruptedWriteLeavesNoEvidence(t *testing.T) {
 	other.Origin = "https://other.test"
 	sourcetest.Equal(t, evidence.Write(in, "a/b", via, sample()), nil, "the same evidence")
 	sourcetest.Expect(t, evidence.Write(in, "a/b", via, other) != nil, "written by way of a closed directory")
-	_, err := evidence.Read(filepath.Join(root, "a", "b"))
+	_, err := evidence.Read(in, "a/b")
 	sourcetest.ErrorIs(t, err, sources.ErrNotFound, "ErrNotFound")
 }
 
@@ -135,6 +142,57 @@ func TestLinksAreNotWrittenThrough(t *testing.T) {
 	check(t, evidence.WriteTo(filepath.Join(outside, "file", "x"), sample()))
 	if err := evidence.WriteTo(filepath.Join(outside, "file", "x", "origin", "y"), sample()); err == nil {
 		t.Error("written below a file")
+	}
+}
+
+// Evidence that is only read isn't reached through a link either: whoever made the
+// mirror could let it lead to any file of this user.
+func TestLinksAreNotRead(t *testing.T) {
+	for _, place := range []string{"a", "a/b", "a/b/SHA256SUMS", "a/b/SHA256SUMS.sig", "a/b/keys.json", "a/b/origin"} {
+		root, outside := t.TempDir(), filepath.Join(t.TempDir(), "outside")
+		check(t, evidence.WriteTo(filepath.Join(root, "a", "b"), sample()))
+		check(t, os.Rename(filepath.Join(root, place), outside))
+		if err := os.Symlink(outside, filepath.Join(root, place)); err != nil {
+			t.Skip(err)
+		}
+		_, err := evidence.Read(open(t, root), "a/b")
+		var stray *disk.StrayError
+		if !errors.As(err, &stray) || stray.Path != filepath.Join(root, place) {
+			t.Errorf("%s is a link: got %v, want a StrayError", place, err)
+		}
+	}
+}
+
+// An origin is a URL without secrets. Anything else is neither read nor written.
+func TestOrigin(t *testing.T) {
+	long := "https://example.test/" + strings.Repeat("a", 2<<10)
+	for text, want := range map[string]string{
+		"https://example.test/a%20b/SHA256SUMS\n": "https://example.test/a%20b/SHA256SUMS",
+		"http://[::1]:80/x":                       "http://[::1]:80/x",
+		"":                                        "",
+		"-----BEGIN OPENSSH PRIVATE KEY-----\nb3": "",
+		"hvs.CAESIJ":                          "",
+		"/home/user/mirror":                   "",
+		"file:///etc/passwd":                  "",
+		"https://user:password@example.test/": "",
+		"https://example.test/?token=x":       "",
+		"https://example.test/#x":             "",
+		"https://example.test/\nsecret":       "",
+		"https://example.test/\x1b[2J":        "",
+		"https:///x":                          "",
+		long:                                  "",
+	} {
+		dir := t.TempDir()
+		signed := sample()
+		signed.Origin = text
+		check(t, evidence.WriteTo(dir, signed))
+		written, err := os.ReadFile(filepath.Join(dir, "origin"))
+		check(t, err)
+		sourcetest.Equal(t, string(written), want+"\n", "written", text)
+		check(t, os.WriteFile(filepath.Join(dir, "origin"), []byte(text), 0o644))
+		got, err := read(t, dir)
+		check(t, err)
+		sourcetest.Equal(t, got.Origin, want, "read", text)
 	}
 }
 

@@ -14,7 +14,7 @@ import (
 func TestLocation(t *testing.T) {
 	dir := t.TempDir()
 	check(t, evidence.WriteTo(dir, sample()))
-	files, err := evidence.ReadFiles(dir)
+	files, err := evidence.ReadFiles(open(t, filepath.Dir(dir)), filepath.Base(dir))
 	check(t, err)
 	for provider, want := range map[string]string{
 		"example.test/acme/widget":      "https://m.test/a/.larder/evidence/example.test/acme/widget/1.0.0-b+c/",
@@ -40,6 +40,6 @@ func TestLocation(t *testing.T) {
 }
 
 func TestReadFilesOfNone(t *testing.T) {
-	_, err := evidence.ReadFiles(filepath.Join(t.TempDir(), "none"))
+	_, err := evidence.ReadFiles(open(t, t.TempDir()), "none")
 	sourcetest.Expect(t, err != nil, "there is evidence")
 }

@@ -162,7 +162,7 @@ func TestEvidence(t *testing.T) {
 		w := newWorld(t, tt.release)
 		dir := t.TempDir()
 		w.WriteEvidence(dir)
-		signed, err := evidence.Read(filepath.Join(dir, ".larder", "evidence", filepath.FromSlash(widget), "1.2.0"))
+		signed, err := evidence.Of(dir, sourcetest.Address(t, widget), sourcetest.Number(t, "1.2.0"))
 		if err != nil {
 			t.Fatal(err)
 		}
