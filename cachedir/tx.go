@@ -149,7 +149,7 @@ func (t *tx) Unpack(ctx context.Context, from sources.Payload) (sources.Contents
 	}
 	defer made.Close()
 	t.from = originalOf(from)
-	t.contents, err = t.read(ctx, from, &archive.Dest{Dir: made, ReadOnly: t.d.seals()})
+	t.contents, err = t.read(ctx, from, &archive.Dest{Dir: made, ReadOnly: t.d.seals(), Hidden: from.Hidden})
 	if now := originalOf(from); now == nil || t.from == nil || *now != *t.from {
 		t.from = nil
 	}

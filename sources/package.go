@@ -234,6 +234,12 @@ type Stored struct {
 	Seen     Seen // the files' state when the store hashed or recognised them; may be nil
 }
 
+// Public reports whether the package was downloaded. Directories that other users can't
+// enter then don't make it private.
+func (s Stored) Public() bool {
+	return strings.HasPrefix(s.Origin, "https://") || strings.HasPrefix(s.Origin, "http://")
+}
+
 // Trim drops large data that is required only until the package is linked: its
 // evidence and the state of its files.
 func (s *Stored) Trim() { s.Signed, s.Seen = nil, nil }

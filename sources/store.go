@@ -73,6 +73,11 @@ type Payload struct {
 	Archive *os.File // on this machine, closed by the caller
 	Dir     string   // of an unpacked package
 	Files   Files    // of an unpacked package, still being received
+
+	// Hidden are the mode bits that files made from an archive or from Files must not
+	// have, because not all users can read the original. It is 0 for downloads, which
+	// are public.
+	Hidden fs.FileMode
 }
 
 // Local reports whether the package was on this machine, or was received

@@ -188,6 +188,9 @@ func (m *rootModule) bundle(c *cli.Context, dir, file string, opts bundle.Create
 		return err
 	}
 	m.warnUnusedKeys()
+	if !opts.DryRun {
+		m.out.Private(m.shown(file), created.Private)
+	}
 	if m.out.JSON {
 		m.out.Checked(ui.CheckedOf(packages))
 	}

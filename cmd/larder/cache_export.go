@@ -2,6 +2,7 @@ package main
 
 import (
 	"bufio"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -76,10 +77,15 @@ func (k *targetCache) export(ctx context.Context, t *tree, file string, partial 
 	if file == "-" {
 		return export.Write(ctx, k.out.Stdout, packages)
 	}
-	size, err := writeExport(ctx, absolute(k.dir, file), packages)
+	private, err := privateIn(packages)
 	if err != nil {
 		return err
 	}
+	size, err := writeExport(ctx, absolute(k.dir, file), packages, private != "")
+	if err != nil {
+		return err
+	}
+	k.out.Private(file, private)
 	rows := make([]ui.Row, len(packages))
 	for i, s := range packages {
 		rows[i] = ui.Row{
@@ -187,8 +193,30 @@ func (k *targetCache) tellMissing(missing []error, partial bool) error {
 	return errors.Join(append(missing, sources.WithHint(err, "larder prefetch fetches what is missing; --partial exports what is there"))...)
 }
 
-// writeExport writes the export to path atomically and returns its size in bytes.
-func writeExport(ctx context.Context, path string, packages []sources.Stored) (int64, error) {
+// privateIn returns the path of a file in the packages that not all users can read, or of
+// the place that its package came from. It returns "" if there is none.
+func privateIn(packages []sources.Stored) (string, error) {
+	for _, s := range packages {
+		private, err := disk.HiddenIn(s.Dir)
+		if err != nil {
+			return "", &sources.PackageError{ID: s.ID, Err: err}
+		}
+		if private == "" && !s.Public() && disk.Hidden(s.Dir) != 0 {
+			private = s.Dir
+		}
+		if private != "" && !s.Public() {
+			private = cmp.Or(s.Origin, private)
+		}
+		if private != "" {
+			return private, nil
+		}
+	}
+	return "", nil
+}
+
+// writeExport writes the export to path atomically and returns its size in bytes. Only this
+// user may read a private one.
+func writeExport(ctx context.Context, path string, packages []sources.Stored, private bool) (int64, error) {
 	if info, err := os.Lstat(path); err == nil && !info.Mode().IsRegular() { // such as a device, which must not be replaced
 		return 0, fmt.Errorf("%s is there already, and is not a file", path)
 	}
@@ -202,6 +230,9 @@ func writeExport(ctx context.Context, path string, packages []sources.Stored) (i
 		return 0, err
 	}
 	defer f.Discard()
+	if private {
+		f.Hidden = 0o077
+	}
 	buffered := bufio.NewWriterSize(f, 1<<20)
 	if err := export.Write(ctx, buffered, packages); err != nil {
 		return 0, err

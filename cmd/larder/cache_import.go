@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 
 	"github.com/urfave/cli/v2"
@@ -80,8 +81,9 @@ type importer struct {
 // opened is an export whose manifest was read.
 type opened struct {
 	*export.Reader
-	name string
-	file io.Closer
+	name   string
+	file   io.Closer
+	hidden fs.FileMode // see [disk.Hidden]
 }
 
 // show prints the result for each package.
@@ -116,11 +118,12 @@ func (im *importer) open(ctx context.Context, name string) error {
 		from = interruptible(ctx, os.Stdin)
 	} else {
 		e.name = absolute(im.dir, name)
-		f, _, err := disk.OpenFile(e.name)
+		f, info, err := disk.OpenFile(e.name)
 		if err != nil {
 			return err
 		}
-		from, e.file = f, f
+		// Directories don't count: an export is made to be carried elsewhere.
+		from, e.file, e.hidden = f, f, disk.HiddenBy(info)
 	}
 	var err error
 	if e.Reader, err = export.NewReader(from); err != nil {
@@ -178,17 +181,17 @@ func (im *importer) read(ctx context.Context, in opened) error {
 			errs = append(errs, fmt.Errorf("%s: %w", in.name, err))
 			break
 		}
-		errs = append(errs, im.take(ctx, contents, in.name))
+		errs = append(errs, im.take(ctx, contents, in))
 	}
 	return errors.Join(append(errs, ctx.Err())...)
 }
 
 // take imports the packages with the same contents: the first from the export, the others
 // from the first.
-func (im *importer) take(ctx context.Context, contents *export.Contents, from string) error {
-	payload := sources.Payload{Files: contents.Files}
+func (im *importer) take(ctx context.Context, contents *export.Contents, in opened) error {
+	payload := sources.Payload{Files: contents.Files, Hidden: in.hidden}
 	for i, s := range contents.Packages {
-		outcome, err := im.into.Import(ctx, s.ID, contents.H1, payload, claimsOf(s, from))
+		outcome, err := im.into.Import(ctx, s.ID, contents.H1, payload, claimsOf(s, in.name))
 		if err != nil {
 			return errors.Join(err, notTaken(contents.Packages[i+1:]))
 		}

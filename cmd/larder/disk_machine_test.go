@@ -108,6 +108,7 @@ func machineDir(t *testing.T) string {
 	t.Cleanup(func() {
 		sourcetest.Equal(t, os.RemoveAll(dir), nil)
 	})
+	sourcetest.Equal(t, os.Chmod(dir, 0o755), nil) // otherwise every file in it would be private
 	return dir
 }
 

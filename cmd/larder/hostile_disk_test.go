@@ -35,6 +35,7 @@ type hostileCommand struct {
 	name, args string
 	env        []string
 	prepare    func(*diskMachine) // runs before the situation is created
+	then       []string           // what else to run
 	writes     []string           // besides the cache and the state directory
 }
 
@@ -1095,70 +1096,146 @@ func numbered(format string, n int) string {
 
 const hidden = "1UlZ7j6rOtherUsersMustNotReadThis"
 
-// A package may contain links, and root may read their targets. Only users who can read the
-// original may be able to read a copy.
+// A secret is a place in a mirror that has the hidden text.
+type secret struct {
+	name    string
+	mirror  string // that has it
+	arrange func(*diskMachine)
+	allowed fs.FileMode // who may read copies, besides their owner
+}
+
+const hiddenDocs = "usbu/" + widgetDir + "/1.2.0/" + ownPlatform + "/docs"
+
+// secrets are the places. Others can't read any of them, because of the mode of the file or of a
+// directory above it.
+func secrets() []secret {
+	zip := "usb/" + widgetDir + "/terraform-provider-widget_1.2.0_" + ownPlatform + ".zip"
+	var all []secret
+	add := func(mirror, name string, allowed fs.FileMode, steps ...func(*diskMachine)) {
+		all = append(all, secret{name, mirror, with(steps...), allowed})
+	}
+	secretZip := func(m *diskMachine) { m.remove("usb/.larder"); m.zip(zip) }
+	shadow := func(mode fs.FileMode) func(*diskMachine) {
+		return with(put("outside/shadow", hidden), mod("outside/shadow", mode))
+	}
+	private := with(put("outside/private/shadow", hidden), mod("outside/private/shadow", 0o644), mod("outside/private", 0o700))
+	for _, mode := range []fs.FileMode{0o600, 0o640, 0o604, 0o400} {
+		add("usbu", fmt.Sprintf("file %o", mode), mode&0o044, put(hiddenDocs, hidden), mod(hiddenDocs, mode))
+		add("usbu", fmt.Sprintf("link %o", mode), mode&0o044, shadow(mode), linked("outside/shadow", hiddenDocs))
+		add("usb", fmt.Sprintf("archive %o", mode), mode&0o044, secretZip, mod(zip, mode))
+	}
+	add("usbu", "linked directory", 0, private, linked("outside/private", hiddenDocs))
+	add("usbu", "link to a private directory", 0, private, linked("outside/private/shadow", hiddenDocs))
+	add("usbu", "directory", 0, put(hiddenDocs+"/shadow", hidden), mod(hiddenDocs, 0o700))
+	for dir := filepath.Dir(hiddenDocs); dir != "."; dir = filepath.Dir(dir) {
+		add("usbu", "below "+dir, 0, put(hiddenDocs, hidden), mod(dir, 0o700))
+	}
+	for dir := filepath.Dir(zip); dir != "."; dir = filepath.Dir(dir) {
+		add("usb", "below "+dir, 0, secretZip, mod(dir, 0o700))
+	}
+	add("usb", "linked archive", 0, secretZip, mod("outside/private", 0o700), func(m *diskMachine) { m.must(os.Rename(m.path(zip), m.path("outside/private/a.zip"))) }, linked("outside/private/a.zip", zip))
+	return all
+}
+
+func mod(name string, mode fs.FileMode) func(*diskMachine) {
+	return func(m *diskMachine) { m.t.Helper(); m.chmod(name, mode) }
+}
+
+func linked(target, name string) func(*diskMachine) {
+	return func(m *diskMachine) { m.t.Helper(); m.must(os.Symlink(m.path(target), m.path(name))) }
+}
+
+// zip writes a package with the hidden text.
+func (m *diskMachine) zip(name string) {
+	m.t.Helper()
+	var text bytes.Buffer
+	w := zip.NewWriter(&text)
+	for _, file := range []string{"terraform-provider-widget_v1.2.0", "docs"} {
+		out, err := w.CreateHeader(&zip.FileHeader{Name: file}) // stored
+		m.must(err)
+		_, err = out.Write([]byte(hidden))
+		m.must(err)
+	}
+	m.must(w.Close())
+	m.remove(name)
+	m.write(name, text.String())
+}
+
+// Root may read every file. Only users who can read the original may be able to read a copy of it
+// in a cache, a root module, a mirror, a bundle or an export, and in what is made from those.
 func TestCopiesAreNoMoreReadable(t *testing.T) {
 	machine := hostileGround(t)
-	docs := "usbu/" + widgetDir + "/1.2.0/" + ownPlatform + "/docs"
-	for mode, kinds := range map[fs.FileMode][]string{
-		0o600: {"link", "file", "linked directory", "directory"}, 0o640: {"link", "file"}, 0o604: {"link", "file"}, 0o400: {"link"},
-	} {
-		for _, kind := range kinds {
-			for _, c := range append(unpacked(mirrorCommands), sharing...) {
-				t.Run(fmt.Sprintf("%s %o/%s", kind, mode, c.name), func(t *testing.T) {
-					sourcetest.OneIn(t, 16)
-					t.Parallel()
-					m := machine.copied(t)
-					m.watch = limited
-					if c.prepare != nil {
-						c.prepare(m)
+	for _, place := range secrets() {
+		commands := sharing(place.mirror)
+		if place.mirror == "usbu" {
+			commands = append(commands, unpacked(mirrorCommands)...)
+		} else {
+			commands = append(commands, mirrorCommands...)
+		}
+		for _, c := range commands {
+			t.Run(place.name+"/"+c.name, func(t *testing.T) {
+				sourcetest.OneIn(t, 16)
+				t.Parallel()
+				m := machine.copied(t)
+				m.watch = limited
+				if c.prepare != nil {
+					c.prepare(m)
+				}
+				place.arrange(m)
+				m.age("outside")
+				before := m.protected(c)
+				e := m.run(c.args)
+				for _, difference := range m.protected(c).since(before) {
+					t.Error(difference)
+				}
+				sourcetest.Expect(t, e.killed == "" && e.status <= exitFound, "%v", e)
+				copies := place.name != "linked directory" && len(c.then) > 0
+				for _, args := range c.then {
+					if copies {
+						sourcetest.Equal(t, e.status, exitDone, e)
+						e = m.run(args)
 					}
-					allowed := mode & 0o044
-					switch kind {
-					case "link":
-						m.write("outside/shadow", hidden)
-						m.chmod("outside/shadow", mode)
-						m.must(os.Symlink(m.path("outside/shadow"), m.path(docs)))
-					case "file":
-						m.write(docs, hidden)
-						m.chmod(docs, mode)
-					case "linked directory":
-						m.write("outside/private/shadow", hidden)
-						m.chmod("outside/private", 0o700)
-						m.must(os.Symlink(m.path("outside/private"), m.path(docs)))
-						allowed = 0
-					case "directory":
-						m.write(docs+"/shadow", hidden)
-						m.chmod(docs, 0o700)
-						allowed = 0
-					}
-					m.age("outside")
-					before := m.protected(c)
-					e := m.run(c.args)
-					for _, difference := range m.protected(c).since(before) {
-						t.Error(difference)
-					}
-					sourcetest.Expect(t, e.killed == "" && e.status <= exitFound, "%v", e)
-					m.hides(allowed)
-				})
-			}
+				}
+				if copies {
+					sourcetest.Equal(t, e.status, exitDone, e)
+				}
+				m.hides(place)
+			})
 		}
 	}
 }
 
-// sharing are the commands that copy from an unpacked mirror, in addition to mirrorCommands.
-var sharing = []hostileCommand{
-	{name: "install by copy", args: "--chdir work install --config ../mirror.tfrc --link copy", prepare: fromMirror("usbu"), writes: workWrites},
-	{name: "install without cache", args: "--chdir work install --config ../mirror.tfrc --no-cache", prepare: fromMirror("usbu"), writes: workWrites},
-	{name: "sync packed", args: "mirror sync usb2 " + widgetDir + "@1.2.0 --config mirror.tfrc", prepare: fromMirror("usbu"), writes: []string{"usb2"}},
-	{name: "sync unpacked", args: "mirror sync usb2 " + widgetDir + "@1.2.0 --unpacked --config mirror.tfrc", prepare: fromMirror("usbu"), writes: []string{"usb2"}},
+// sharing are the commands that copy from a mirror, in addition to mirrorCommands. What follows
+// them copies the copies.
+func sharing(mirror string) []hostileCommand {
+	unlocked := func(m *diskMachine) { m.t.Helper(); fromMirror(mirror)(m); m.remove("work/.terraform.lock.hcl") }
+	install := func(name, flags string, then ...string) hostileCommand {
+		return hostileCommand{name: name, args: "--chdir work install --config ../mirror.tfrc " + flags, then: append(then, "version"), prepare: unlocked, writes: workWrites}
+	}
+	fill := func(name, args string, then ...string) hostileCommand {
+		return hostileCommand{name: name, args: args + " --config mirror.tfrc", then: append(then, "version"), prepare: unlocked, writes: []string{"usb2", "out.tar"}}
+	}
+	widget := widgetDir + "@1.2.0"
+	all := []hostileCommand{
+		install("install", ""), install("install by copy", "--link copy"), install("install without cache", "--no-cache"),
+		install("export", "", "--chdir work cache export ../out.tar", "cache prune --all --yes", "cache import out.tar"),
+		fill("sync unpacked", "mirror sync usb2 --unpacked "+widget),
+	}
+	if mirror == "usb" {
+		all = append(all,
+			fill("sync packed", "mirror sync usb2 "+widget, "bundle create out.tar --mirror usb2", "bundle import out.tar usb3"),
+			fill("bundle", "bundle create out.tar "+widget, "bundle import out.tar usb3"),
+			hostileCommand{name: "import from it", args: "import usb/" + widgetDir + " --to usb2 --namespace example.test/acme", prepare: unlocked, writes: []string{"usb2"}, then: []string{"version"}},
+		)
+	}
+	return all
 }
 
 // hides reports copies of the hidden text with more permissions than allowed. A file in a
 // directory that a user cannot enter is unreadable for that user.
-func (m *diskMachine) hides(allowed fs.FileMode) {
+func (m *diskMachine) hides(place secret) {
 	m.t.Helper()
-	m.hidesFrom(allowed, "outside", "usbu")
+	m.hidesFrom(place.allowed, "outside", place.mirror)
 }
 
 // hidesFrom is hides for everything but the originals.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"path/filepath"
 
 	"github.com/larder-cli/larder/fsmirror/legacy"
 	"github.com/larder-cli/larder/sources"
@@ -90,17 +91,22 @@ func (im *importing) prove(ctx context.Context, c *legacy.Candidate) (proof sour
 	case err != nil:
 		return proof, err
 	case c.Kind != legacy.Archive:
-		return proof, notSigned(fmt.Errorf("%s has signed checksums for this version, of other archives than this would become", mirror))
+		return proof, notSigned(fmt.Errorf("%s has signed checksums for this version, of other archives than this would become", evidenceIn(mirror, c.ID)))
 	}
 	zh, err := c.ZH(ctx)
 	if err != nil {
 		return proof, err
 	}
 	if proof, err = im.judge().Prove(c.ID.Provider, signed, zh); err != nil {
-		return proof, notSigned(fmt.Errorf("checking it against the signed checksums in %s: %w", mirror, err))
+		return proof, notSigned(fmt.Errorf("checking it against %s: %w", evidenceIn(mirror, c.ID), err))
 	}
 	c.Signed = signed
 	return proof, nil
+}
+
+// evidenceIn returns the directory of a mirror for the evidence of a package.
+func evidenceIn(mirror string, id sources.PackageID) string {
+	return filepath.Join(mirror, filepath.FromSlash(evidence.Path(id.Provider, id.Version)))
 }
 
 // notSigned adds a hint to the error for a package that contradicts the mirror's evidence.

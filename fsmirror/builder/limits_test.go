@@ -105,12 +105,12 @@ func TestCopiesAreNoMoreReadable(t *testing.T) {
 	}
 	d := newDepot(t, widget+"/1.0.0/linux_amd64")
 	id := parseID(t, widget+"/1.0.0/linux_amd64")
-	unpacked := t.TempDir()
+	unpacked := sourcetest.PublicDir(t)
 	d.world.WriteUnpacked(unpacked)
 	from := filepath.Join(unpacked, filepath.FromSlash(id.Path()))
 	secret := filepath.Join(t.TempDir(), "secret")
 	write(t, secret, "secret")
-	must(t, errors.Join(os.Chmod(secret, 0o600), os.Symlink(secret, filepath.Join(from, "README")), os.Chmod(d.archive(id), 0o640)))
+	must(t, errors.Join(os.Chmod(secret, 0o600), os.Symlink(secret, filepath.Join(from, "README"))))
 	for _, tt := range []struct {
 		unpacked bool
 		file     string
@@ -130,7 +130,7 @@ func TestCopiesAreNoMoreReadable(t *testing.T) {
 			f, err := os.Open(d.archive(id))
 			must(t, err)
 			t.Cleanup(func() { f.Close() })
-			return sourcetest.Supplied{Archive: f}, nil
+			return sourcetest.Supplied{Archive: f, Hidden: 0o007}, nil
 		}
 		_, err := sourcetest.Put(t.Context(), b, id, del)
 		must(t, errors.Join(err, b.Close()))

@@ -360,7 +360,7 @@ func (b *Builder) syncTree(ctx context.Context, made string) error {
 func (t *tx) make(ctx context.Context, from sources.Payload) (sources.Contents, error) {
 	switch {
 	case from.Dir != "" && t.at.unpacked:
-		return t.fill(func(to archive.Dest) (sources.Contents, error) {
+		return t.fill(from.Hidden, func(to archive.Dest) (sources.Contents, error) {
 			return archive.Copy(ctx, from.Dir, to, archive.Limits{})
 		})
 	case from.Dir != "":
@@ -383,7 +383,7 @@ func (t *tx) make(ctx context.Context, from sources.Payload) (sources.Contents, 
 		return sources.Contents{}, err
 	}
 	if t.at.unpacked {
-		contents, err := t.fill(func(to archive.Dest) (sources.Contents, error) {
+		contents, err := t.fill(from.Hidden, func(to archive.Dest) (sources.Contents, error) {
 			return archive.Unpack(ctx, file, info.Size(), to, archive.Limits{})
 		})
 		return contents, unpacking(err)
@@ -392,22 +392,21 @@ func (t *tx) make(ctx context.Context, from sources.Payload) (sources.Contents, 
 	if err != nil {
 		return contents, unpacking(err)
 	}
+	mode := 0o644 &^ from.Hidden
 	if from.Archive == nil {
-		return contents, t.stage.Move(t.b.work.Dir, t.made)
+		return contents, t.stage.Move(t.b.work.Dir, t.made, mode)
 	}
-	// The copy is readable only for users who can read the archive.
-	mode := 0o600 | info.Mode().Perm()&0o044
 	return contents, writeFile(t.b.work.Dir, t.made, mode, disk.Reader(ctx, io.NewSectionReader(file, 0, info.Size())))
 }
 
 // fill creates the directory of an unpacked package in the scratch directory.
-func (t *tx) fill(with func(archive.Dest) (sources.Contents, error)) (sources.Contents, error) {
+func (t *tx) fill(hidden fs.FileMode, with func(archive.Dest) (sources.Contents, error)) (sources.Contents, error) {
 	dir, err := t.b.work.Mkdir(t.made)
 	if err != nil {
 		return sources.Contents{}, err
 	}
 	defer dir.Close()
-	return with(archive.Dest{Dir: dir})
+	return with(archive.Dest{Dir: dir, Hidden: hidden})
 }
 
 // unpacking adds context to an error, and a hint unless it is an error of the file

@@ -45,6 +45,10 @@ type Created struct {
 	Files    []string
 	Sizes    []int64 // of the files, in bytes
 	Manifest Manifest
+
+	// Private is the path of something in the bundle that not all users can read, or
+	// empty. Only this user may then read the files.
+	Private string
 }
 
 // Create writes the packages of the mirror in dir, and the evidence for them, to
@@ -55,7 +59,7 @@ type Created struct {
 // them. Unpacked packages that the receiver lacks are an [ArchivesError]: an archive made from the contents would have another checksum than the
 // published one, which signatures and lock files refer to.
 func Create(ctx context.Context, dir, file string, opts CreateOptions) (Created, error) {
-	m, unpacked, err := contentsOf(ctx, dir, opts.Key, opts.Warn)
+	m, unpacked, private, err := contentsOf(ctx, dir, opts.Key, opts.Warn)
 	if err != nil {
 		return Created{}, err
 	}
@@ -80,7 +84,7 @@ func Create(ctx context.Context, dir, file string, opts CreateOptions) (Created,
 	if err != nil {
 		return Created{}, err
 	}
-	c := Created{Files: names(file, len(parts)), Manifest: parts[0]}
+	c := Created{Files: names(file, len(parts)), Manifest: parts[0], Private: m.private(private)}
 	for _, part := range parts {
 		_, size, err := part.layout()
 		if err != nil {
@@ -91,7 +95,7 @@ func Create(ctx context.Context, dir, file string, opts CreateOptions) (Created,
 	if opts.DryRun {
 		return c, nil
 	}
-	return c, writeAll(ctx, dir, c.Files, parts, opts.Report)
+	return c, writeAll(ctx, dir, c, parts, opts.Report)
 }
 
 // An ArchivesError reports packages of a mirror that cannot be in a bundle, because
@@ -152,7 +156,7 @@ func names(file string, parts int) []string {
 // record. Unpacked packages cannot be in bundles: warn is called for them. It may be
 // nil.
 func Describe(ctx context.Context, dir string, key seal.Key, warn func(error)) (Manifest, error) {
-	m, unpacked, err := contentsOf(ctx, dir, key, warn)
+	m, unpacked, _, err := contentsOf(ctx, dir, key, warn)
 	for _, id := range unpacked {
 		if warn != nil {
 			warn(&sources.PackageError{ID: id, Err: errUnpacked})
@@ -161,16 +165,36 @@ func Describe(ctx context.Context, dir string, key seal.Key, warn func(error)) (
 	return m, err
 }
 
-// contentsOf is Describe, and returns the unpacked packages.
-func contentsOf(ctx context.Context, dir string, key seal.Key, warn func(error)) (m Manifest, unpacked []sources.PackageID, err error) {
+// private returns the path of something in the bundle that not all users can read, given
+// the paths of such packages. It returns "" if there is none.
+func (m Manifest) private(packages map[sources.PackageID]string) string {
+	for _, p := range m.Packages {
+		if path := packages[p.ID]; path != "" {
+			return path
+		}
+	}
+	for _, p := range m.Payload {
+		for _, f := range p.Files {
+			if f.private != "" {
+				return f.private
+			}
+		}
+	}
+	return ""
+}
+
+// contentsOf is Describe, and returns the unpacked packages. It also returns the paths of
+// the archives that not all users can read, or of the places that they came from.
+func contentsOf(ctx context.Context, dir string, key seal.Key, warn func(error)) (m Manifest, unpacked []sources.PackageID, private map[sources.PackageID]string, err error) {
+	private = map[sources.PackageID]string{}
 	mirror := fsmirror.New(dir, fsmirror.Options{})
 	packages, err := mirror.Packages(ctx)
 	if err != nil {
-		return m, nil, err
+		return m, nil, nil, err
 	}
 	strays, err := mirror.Strays(ctx)
 	if err != nil {
-		return m, nil, err
+		return m, nil, nil, err
 	}
 	for _, s := range strays {
 		if warn != nil {
@@ -179,7 +203,7 @@ func contentsOf(ctx context.Context, dir string, key seal.Key, warn func(error))
 	}
 	there, err := builder.Open(ctx, dir, builder.Options{Key: key, ReadOnly: true, Warn: warn})
 	if err != nil {
-		return m, nil, err
+		return m, nil, nil, err
 	}
 	defer there.Close()
 	slices.SortStableFunc(packages, func(a, b fsmirror.Package) int { return cmp.Or(a.ID.Compare(b.ID), -cmp.Compare(packed(a), packed(b))) })
@@ -194,40 +218,49 @@ func contentsOf(ctx context.Context, dir string, key seal.Key, warn func(error))
 			unpacked = append(unpacked, found.ID)
 			continue
 		}
-		p, err := examine(ctx, there, found)
+		p, hidden, err := examine(ctx, there, found)
 		if err != nil {
-			return m, nil, err
+			return m, nil, nil, err
 		}
+		private[p.ID] = hidden
 		m.Packages = append(m.Packages, p)
 	}
 	if m.Evidence, err = findEvidence(dir, m.Packages); err != nil {
-		return m, nil, err
+		return m, nil, nil, err
 	}
 	m, err = ParseManifest(m.Text())
-	return m, unpacked, err
+	return m, unpacked, private, err
 }
 
 // packed is 1 for an archive and 0 for a directory.
 func packed(p fsmirror.Package) int { return min(len(p.Location.Archive), 1) }
 
-func examine(ctx context.Context, there *builder.Builder, found fsmirror.Package) (Package, error) {
+// examine describes an archive, and returns its path if not all users can read it, or that of
+// the place that it came from.
+func examine(ctx context.Context, there *builder.Builder, found fsmirror.Package) (p Package, private string, err error) {
 	s, err := there.Find(ctx, found)
 	if err != nil {
-		return Package{}, err
+		return p, "", err
 	}
 	if s.Differs != "" {
 		err := &builder.ChangedError{Was: s.Differs, Is: s.ZH}
-		return Package{}, sources.WithHint(&sources.PackageError{ID: found.ID, Err: err}, "larder mirror verify shows the details; larder mirror sync replaces it")
+		return p, "", sources.WithHint(&sources.PackageError{ID: found.ID, Err: err}, "larder mirror verify shows the details; larder mirror sync replaces it")
 	}
 	info, err := os.Stat(found.Location.Archive)
 	if err != nil {
-		return Package{}, err
+		return p, "", err
 	}
-	p := Package{ID: s.ID, Size: info.Size(), ZH: s.ZH, H1: s.H1, ZipH1: s.ZipH1}
+	if disk.HiddenBy(info) != 0 {
+		private = found.Location.Archive
+	}
+	if !s.Public() && disk.Hidden(found.Location.Archive) != 0 {
+		private = cmp.Or(s.Origin, found.Location.Archive)
+	}
+	p = Package{ID: s.ID, Size: info.Size(), ZH: s.ZH, H1: s.H1, ZipH1: s.ZipH1}
 	if p.ZipH1 == p.H1 {
 		p.ZipH1 = ""
 	}
-	return p, nil
+	return p, private, nil
 }
 
 // findEvidence describes the mirror's evidence for packages.
@@ -471,22 +504,25 @@ type origin struct {
 
 // writeAll writes the parts of a bundle. It syncs all of them before it renames the
 // first.
-func writeAll(ctx context.Context, dir string, files []string, parts []Manifest, report func(done, of int64)) error {
+func writeAll(ctx context.Context, dir string, c Created, parts []Manifest, report func(done, of int64)) error {
 	archives, err := findArchives(ctx, dir)
 	if err != nil {
 		return err
 	}
 	o := origin{dir, archives, &progress{of: parts[0].Size() + parts[0].PayloadSize(), report: report}}
-	in, err := disk.Open(filepath.Dir(files[0]))
+	in, err := disk.Open(filepath.Dir(c.Files[0]))
 	if err != nil {
 		return err
 	}
 	defer in.Close()
 	var made []*disk.Temp
 	for i, part := range parts {
-		t, err := in.NewTemp(filepath.Base(files[i]))
+		t, err := in.NewTemp(filepath.Base(c.Files[i]))
 		if err != nil {
 			return explain(err)
+		}
+		if c.Private != "" {
+			t.Hidden = 0o077
 		}
 		defer t.Discard()
 		made = append(made, t)
@@ -495,7 +531,7 @@ func writeAll(ctx context.Context, dir string, files []string, parts []Manifest,
 		}
 	}
 	for i, t := range made {
-		if err := t.Commit(filepath.Base(files[i])); err != nil {
+		if err := t.Commit(filepath.Base(c.Files[i])); err != nil {
 			return explain(err)
 		}
 	}

@@ -63,6 +63,9 @@ func gatherEngine(ctx context.Context, file string) (Payload, error) {
 		err = fmt.Errorf("%s is empty", file)
 	}
 	f.Executable = true
+	if disk.Hidden(file) != 0 {
+		f.private = file
+	}
 	return Payload{Kind: EngineBinary, Files: []PayloadFile{f}}, err
 }
 
@@ -90,6 +93,8 @@ type gathering struct {
 	above []string // directories from base to the one that is being read, without links
 	left  int      // how many more files fit
 	files []PayloadFile
+
+	private string // path that not all users can read; empty if there is none
 	warn  func(error)
 }
 
@@ -106,8 +111,14 @@ func (g *gathering) run(ctx context.Context) (err error) {
 	if g.base, err = filepath.EvalSymlinks(g.modules()); err != nil {
 		return err
 	}
+	if disk.Hidden(g.base) != 0 {
+		g.private = g.base
+	}
 	if err := g.dir(ctx, "", g.base); err != nil {
 		return err
+	}
+	for i := range g.files {
+		g.files[i].private = g.private
 	}
 	slices.SortFunc(g.files, func(a, b PayloadFile) int { return cmp.Compare(a.Name, b.Name) })
 	return g.portManifest(ctx)
@@ -153,6 +164,9 @@ func (g *gathering) entry(ctx context.Context, name, at string) error {
 		if err == nil {
 			info, err = os.Lstat(at)
 		}
+	}
+	if err == nil && disk.HiddenBy(info) != 0 {
+		g.private = cmp.Or(g.private, at)
 	}
 	switch {
 	case err != nil:

@@ -434,7 +434,7 @@ func (in *importer) copy(ctx context.Context, b *Bundle, e member) error {
 	if err := dir.Remove(unverified); err != nil { // from an interrupted import
 		return err
 	}
-	f, err := dir.Create(unverified, 0o644)
+	f, err := dir.Create(unverified, 0o644&^b.hidden)
 	if err != nil {
 		return err
 	}

@@ -36,7 +36,8 @@ type PayloadFile struct {
 	File
 	Executable bool
 
-	open func() (io.ReadCloser, error) // opens the origin when a bundle is created; nil in one that was read
+	open    func() (io.ReadCloser, error) // opens the origin when a bundle is created; nil in one that was read
+	private string                        // path of the origin, if not all users can read it
 }
 
 const (

@@ -292,7 +292,7 @@ func (b *Bundle) extract(ctx context.Context, dir *disk.Dir, name string, e memb
 		}
 		defer in.Close()
 	}
-	f, err := in.Create(path.Base(name), e.mode())
+	f, err := in.Create(path.Base(name), e.mode()&^b.hidden)
 	if err != nil {
 		return err
 	}

@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"slices"
 	"strings"
 
@@ -26,6 +27,7 @@ type Bundle struct {
 	r       io.ReaderAt
 	close   func() error
 	members []member
+	hidden  fs.FileMode // see [disk.Hidden]
 }
 
 // Open opens the bundle in a file. The error is a [Finding] if the file is not a
@@ -40,6 +42,7 @@ func Open(file string) (*Bundle, error) {
 		return nil, errors.Join(err, f.Close())
 	}
 	b.close = f.Close
+	b.hidden = disk.HiddenBy(info) // directories don't count: a bundle is made to be carried elsewhere
 	return b, nil
 }
 

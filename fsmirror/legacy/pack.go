@@ -60,7 +60,13 @@ func (c Candidate) put(ctx context.Context, to Store, judge func(sources.Content
 // fetch opens the candidate's archive, or packs the candidate into the stage.
 func (c Candidate) fetch(ctx context.Context, stage sources.Stage) (from sources.Payload, by sources.Provenance, err error) {
 	by = sources.Provenance{Filename: c.ID.Filename(), Origin: c.Path}
+	from.Hidden = disk.Hidden(c.Path)
 	if c.Kind != Archive {
+		for _, f := range c.files {
+			if f.from != "" {
+				from.Hidden |= disk.Hidden(f.from)
+			}
+		}
 		by.ZH, err = c.pack(ctx, stage)
 		return from, by, err
 	}

@@ -69,6 +69,7 @@ func (a *Acquirer) fetch(ctx context.Context, req Request, offer Offer, stage so
 		got.Dir, got.Origin, got.Filename = at.Dir, at.Dir, ""
 		return got, nil
 	case at.Archive != "":
+		got.Hidden = disk.Hidden(at.Archive)
 		err := a.open(ctx, offer, &got)
 		return got, err
 	}

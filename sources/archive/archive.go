@@ -27,7 +27,8 @@
 // Directories get the mode 0755, reduced by the umask. A file gets 0755 if its
 // mode has an execute bit, or if its name is that of a provider executable,
 // because archives created on Windows contain no modes. All other files get
-// 0644. Set-id and sticky bits are dropped.
+// 0644. Set-id and sticky bits are dropped, and so are the bits of users who
+// cannot read the original.
 //
 // # Hashes
 //

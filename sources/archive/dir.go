@@ -40,12 +40,13 @@ func Hash(ctx context.Context, dir string) (sources.Contents, error) {
 }
 
 // Copy copies the unpacked package in src to a directory. Symlinks to files are
-// copied as files. Users who cannot read a file in src cannot read its copy.
+// copied as files. Users who cannot read a file in src cannot read its copy, see
+// [disk.Hidden].
 // Where the file system supports it, the files share their data. Errors are
 // those of [Unpack] and [Hash].
 func Copy(ctx context.Context, src string, to Dest, lim Limits) (sources.Contents, error) {
 	lim = lim.withDefaults()
-	names, dirs, readable, err := walk(src, lim)
+	names, dirs, hidden, err := walk(src, lim)
 	if err != nil {
 		return sources.Contents{}, err
 	}
@@ -54,16 +55,16 @@ func Copy(ctx context.Context, src string, to Dest, lim Limits) (sources.Content
 			return sources.Contents{}, &EntryError{d, err}
 		}
 	}
-	c := copier{src: src, to: to, readable: readable}
+	c := copier{src: src, to: to, hidden: hidden}
 	c.left.Store(lim.Size)
 	return eachFile(ctx, names, c.copy)
 }
 
 type copier struct {
-	src      string
-	to       Dest
-	readable map[string]fs.FileMode // by directory, the mode bits that copies may have
-	left     atomic.Int64           // bytes that may still be copied
+	src    string
+	to     Dest
+	hidden hidden
+	left   atomic.Int64 // bytes that may still be copied
 }
 
 func (c *copier) copy(ctx context.Context, name string) (d digest, err error) {
@@ -75,7 +76,7 @@ func (c *copier) copy(ctx context.Context, name string) (d digest, err error) {
 	if c.left.Add(-info.Size()) < 0 {
 		return d, fmt.Errorf("%w of the size of a package", ErrLimit)
 	}
-	out, err := c.to.create(name, fileMode(name, info.Mode())&readableAs(info.Mode())&c.readable[path.Dir(name)])
+	out, err := c.to.create(name, fileMode(name, info.Mode())&^disk.HiddenBy(info)&^c.hidden.of(name))
 	if err != nil {
 		return d, err
 	}
@@ -90,15 +91,20 @@ func (c *copier) copy(ctx context.Context, name string) (d digest, err error) {
 	return transfer(ctx, plain{in}, out)
 }
 
+// hidden contains the mode bits that copies of the files in a directory must not have, and
+// those that the copies of symlinks must not have in addition.
+type hidden map[string]fs.FileMode
+
+func (h hidden) of(name string) fs.FileMode { return h[name] | h[path.Dir(name)] }
+
 // walk lists the files and directories below dir, with forward slashes, parents
-// first. It also returns the mode bits that copies of files may have, by their
-// directory. Symlinks count as files.
-func walk(dir string, lim Limits) (files, dirs []string, readable map[string]fs.FileMode, err error) {
+// first. Symlinks count as files.
+func walk(dir string, lim Limits) (files, dirs []string, bits hidden, err error) {
 	resolved, err := filepath.EvalSymlinks(dir)
 	if err != nil {
 		return nil, nil, nil, err
 	}
-	readable = map[string]fs.FileMode{}
+	bits = hidden{".": disk.Hidden(resolved)}
 	err = filepath.WalkDir(resolved, func(file string, e fs.DirEntry, err error) error {
 		if err != nil {
 			return err
@@ -113,21 +119,23 @@ func walk(dir string, lim Limits) (files, dirs []string, readable map[string]fs.
 			if err != nil {
 				return err
 			}
-			readable[name] = enterableAs(info.Mode())
+			bits[name] |= disk.HiddenBy(info) | bits[path.Dir(name)]
 		}
 		switch {
 		case name == "." && !e.IsDir():
 			return errors.New("not a directory")
 		case name == ".":
 		case e.IsDir():
-			readable[name] &= readable[path.Dir(name)]
 			dirs = append(dirs, name)
 		default:
+			if e.Type()&fs.ModeSymlink != 0 {
+				bits[name] = disk.Hidden(file)
+			}
 			files = append(files, name)
 		}
 		return lim.checkCount(len(files) + len(dirs))
 	})
-	return files, dirs, readable, err
+	return files, dirs, bits, err
 }
 
 // open opens a file of the package in dir.

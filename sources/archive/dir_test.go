@@ -78,7 +78,8 @@ func TestCopyMakesFilesOfSymlinks(t *testing.T) {
 	for source, want := range map[os.FileMode][2]os.FileMode{ // modes of the copies: writable, read-only
 		0o600: {0o700, 0o500}, 0o640: {0o750, 0o550}, 0o644: {0o755, 0o555}, 0o755: {0o755, 0o555}, 0o400: {0o700, 0o500},
 	} {
-		src := makeDir(t, map[string]string{"program": "text"})
+		src := sourcetest.PublicDir(t)
+		check(t, os.WriteFile(filepath.Join(src, "program"), []byte("text"), 0o600))
 		check(t, os.Chmod(filepath.Join(src, "program"), source))
 		symlink(t, "program", filepath.Join(src, "terraform-provider-x"))
 		for i, readOnly := range []bool{false, true} {

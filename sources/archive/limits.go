@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"runtime"
 	"strings"
 
 	"github.com/larder-cli/larder/sources"
@@ -74,29 +73,4 @@ func fileMode(path string, mode fs.FileMode) fs.FileMode {
 		return 0o755
 	}
 	return 0o644
-}
-
-// readableAs returns the mode bits that the copy of a file may have. A class of
-// users gets bits only if it can read the file.
-func readableAs(mode fs.FileMode) fs.FileMode { return classes(mode, 0o444) }
-
-// enterableAs is like readableAs, for the files in a directory with this mode.
-// Users who cannot enter the directory cannot read its files.
-func enterableAs(mode fs.FileMode) fs.FileMode {
-	if runtime.GOOS == "windows" {
-		return 0o777
-	}
-	return classes(mode, 0o111)
-}
-
-// classes returns all bits of the owner, and all bits of the other classes of
-// users that have one of bits in mode.
-func classes(mode, bits fs.FileMode) fs.FileMode {
-	mask := fs.FileMode(0o700)
-	for _, class := range []fs.FileMode{0o070, 0o007} {
-		if mode&class&bits != 0 {
-			mask |= class
-		}
-	}
-	return mask
 }

@@ -31,6 +31,8 @@ func (e *EntryError) Unwrap() error { return e.Err }
 type Dest struct {
 	Dir      *disk.Dir
 	ReadOnly bool // create files without write permission, except on Windows
+
+	Hidden fs.FileMode // mode bits that files don't get, see [disk.Hidden]
 }
 
 // Unpack writes the contents of a zip archive of the given size in bytes to a
@@ -138,7 +140,7 @@ func (to Dest) create(name string, mode fs.FileMode) (*os.File, error) {
 	if to.ReadOnly && runtime.GOOS != "windows" { // Windows cannot remove read-only files
 		mode &^= 0o222
 	}
-	return to.Dir.Create(name, mode)
+	return to.Dir.Create(name, mode&^to.Hidden)
 }
 
 func (to Dest) makeDir(name string) error {

@@ -250,6 +250,8 @@ func (d *Dir) WriteVia(via *Dir, name string, data []byte, when Durability) erro
 // A Temp is a temporary file that Commit renames to its final name.
 type Temp struct {
 	*os.File
+	Hidden fs.FileMode // mode bits that the committed file doesn't get, see [Hidden]
+
 	in   *Dir
 	name string
 }
@@ -260,7 +262,7 @@ func (d *Dir) NewTemp(name string) (*Temp, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Temp{f, d, temp}, nil
+	return &Temp{File: f, in: d, name: temp}, nil
 }
 
 // Commit syncs the file and renames it to name, replacing an existing file.
@@ -271,7 +273,7 @@ func (t *Temp) commit(in *Dir, name string, when Durability) error {
 	if when == Synced {
 		err = t.Sync()
 	}
-	if err := errors.Join(err, t.Chmod(0o644), t.Close()); err != nil {
+	if err := errors.Join(err, t.Chmod(0o644&^t.Hidden), t.Close()); err != nil {
 		return err
 	}
 	if err := Rename(t.in, t.name, in, name); err != nil {

@@ -107,3 +107,14 @@ func Configuration(types ...string) string {
 	text.WriteString("  }\n}\n")
 	return text.String()
 }
+
+// PublicDir returns a temporary directory that all users can enter. That of t.TempDir is below
+// one that only this user can enter.
+func PublicDir(t TB) string {
+	t.Helper()
+	dir := t.TempDir()
+	for _, d := range []string{dir, filepath.Dir(dir)} {
+		Check(t, os.Chmod(d, 0o755))
+	}
+	return dir
+}

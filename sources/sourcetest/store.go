@@ -41,6 +41,7 @@ type Supplied struct {
 	Origin   string
 	Signed   *sources.Signed
 	Imported bool
+	Hidden   fs.FileMode
 }
 
 // Put stores a package.
@@ -78,7 +79,7 @@ func supply(ctx context.Context, to Store, id sources.PackageID, purpose sources
 	if err != nil {
 		return sources.Stored{}, sources.InPackage(id, err)
 	}
-	contents, err := tx.Unpack(ctx, sources.Payload{Archive: got.Archive, Dir: got.Dir, Files: got.Files})
+	contents, err := tx.Unpack(ctx, sources.Payload{Archive: got.Archive, Dir: got.Dir, Files: got.Files, Hidden: got.Hidden})
 	if err != nil {
 		return sources.Stored{}, err
 	}

@@ -78,7 +78,7 @@ func (s *Stage) File() (*os.File, error) {
 func (s *Stage) open() (err error) {
 	if s.file == nil {
 		s.in, s.name = s.work, "archive-"+rand.Text()
-		s.file, err = s.work.Create(s.name, 0o644)
+		s.file, err = s.work.Create(s.name, 0o600) // it may be a copy of a file that others can't read
 	}
 	return err
 }
@@ -220,10 +220,10 @@ func (s spool) WriteAt(p []byte, at int64) (int, error) {
 // Close implements [sources.Spool].
 func (s spool) Close() error { return errors.Join(s.File.Close(), s.in.Remove(s.name)) }
 
-// Move syncs the file and moves it to a name in a directory on the same file
-// system. After that, the stage cannot be written to.
-func (s *Stage) Move(to *disk.Dir, name string) error {
-	if err := errors.Join(s.file.Sync(), s.file.Close()); err != nil {
+// Move syncs the file, sets its mode, and moves it to a name in a directory on the same
+// file system. After that, the stage cannot be written to.
+func (s *Stage) Move(to *disk.Dir, name string, mode fs.FileMode) error {
+	if err := errors.Join(s.file.Chmod(mode), s.file.Sync(), s.file.Close()); err != nil {
 		return err
 	}
 	return disk.Rename(s.in, s.name, to, name)

@@ -312,6 +312,14 @@ func (o *Output) WarnHint(hint, format string, args ...any) {
 	o.diagnose(diagnostic{Severity: "warning", Text: text, Hints: []string{hint}}, text)
 }
 
+// Private writes a warning that only this user may read a file that was written, because
+// not all users can read what it contains. It writes nothing if the path is empty.
+func (o *Output) Private(file, path string) {
+	if path != "" {
+		o.Warn("only you can read %s, because not every user can read %s", file, path)
+	}
+}
+
 // WarnOf writes an error as a warning, for errors that do not stop the command.
 func (o *Output) WarnOf(err error) { o.Warn("%v", err) }
 

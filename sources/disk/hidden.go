@@ -1,0 +1,78 @@
+package disk
+
+import (
+	"io/fs"
+	"os"
+	"path/filepath"
+	"runtime"
+)
+
+// Hidden returns the permission bits that copies of the file or directory at path must
+// not have, because not all users can read the original: those of the group, of the
+// others, or of both. A user can't read a file without entering each directory above it.
+// Hidden follows links, and returns both if it can't find out. On Windows it returns none,
+// because modes mean nothing there.
+func Hidden(path string) fs.FileMode {
+	const all = 0o077
+	if runtime.GOOS == "windows" {
+		return 0
+	}
+	path, err := filepath.Abs(path)
+	if err == nil {
+		path, err = filepath.EvalSymlinks(path)
+	}
+	if err != nil {
+		return all
+	}
+	hidden := fs.FileMode(0)
+	for {
+		info, err := os.Lstat(path)
+		if err != nil {
+			return all
+		}
+		hidden |= HiddenBy(info)
+		above := filepath.Dir(path)
+		if above == path {
+			return hidden
+		}
+		path = above
+	}
+}
+
+// HiddenBy is like [Hidden], for the mode of one file or directory alone.
+func HiddenBy(info fs.FileInfo) fs.FileMode {
+	if runtime.GOOS == "windows" {
+		return 0
+	}
+	needed := fs.FileMode(0o444)
+	if info.IsDir() {
+		needed = 0o111
+	}
+	hidden := fs.FileMode(0)
+	for _, class := range []fs.FileMode{0o070, 0o007} {
+		if info.Mode()&class&needed == 0 {
+			hidden |= class
+		}
+	}
+	return hidden
+}
+
+// HiddenIn returns the path of a file or directory in the directory at path, or of that
+// directory itself, that not all users can read. It returns "" if there is none.
+func HiddenIn(path string) (hidden string, err error) {
+	path, err = filepath.EvalSymlinks(path)
+	if err != nil {
+		return "", err
+	}
+	err = filepath.WalkDir(path, func(name string, e fs.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		info, err := e.Info()
+		if err == nil && (e.Type()&fs.ModeSymlink == 0 && HiddenBy(info) != 0 || e.Type()&fs.ModeSymlink != 0 && Hidden(name) != 0) {
+			hidden, err = name, fs.SkipAll
+		}
+		return err
+	})
+	return hidden, err
+}

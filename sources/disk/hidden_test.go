@@ -1,0 +1,48 @@
+//go:build unix
+
+package disk_test
+
+import (
+	"io/fs"
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/larder-cli/larder/sources/disk"
+	"github.com/larder-cli/larder/sources/sourcetest"
+)
+
+func TestHidden(t *testing.T) {
+	for _, tt := range []struct {
+		top, dir, file fs.FileMode
+		want           fs.FileMode
+	}{
+		{0o755, 0o755, 0o644, 0},
+		{0o711, 0o711, 0o444, 0},
+		{0o755, 0o755, 0o600, 0o077},
+		{0o755, 0o755, 0o640, 0o007},
+		{0o755, 0o755, 0o604, 0o070},
+		{0o755, 0o755, 0o711, 0o077}, // to execute is not to read
+		{0o755, 0o700, 0o644, 0o077},
+		{0o700, 0o755, 0o644, 0o077},
+		{0o750, 0o755, 0o644, 0o007},
+		{0o755, 0o744, 0o644, 0o077}, // to list is not to enter
+		{0o750, 0o705, 0o644, 0o077},
+	} {
+		top := sourcetest.PublicDir(t)
+		file, link := filepath.Join(top, "dir", "file"), filepath.Join(sourcetest.PublicDir(t), "link")
+		write(t, "text", file)
+		check(t, os.Symlink(file, link))
+		check(t, os.Chmod(file, tt.file))
+		check(t, os.Chmod(filepath.Dir(file), tt.dir))
+		check(t, os.Chmod(top, tt.top))
+		for _, path := range []string{file, link} {
+			sourcetest.Equal(t, disk.Hidden(path), tt.want, path, tt)
+		}
+		in, err := disk.HiddenIn(filepath.Dir(file))
+		sourcetest.Equal(t, err, nil)
+		sourcetest.Equal(t, in != "", tt.dir&0o011 != 0o011 || tt.file&0o044 != 0o044, in, tt)
+		check(t, os.Chmod(top, 0o755))
+	}
+	sourcetest.Equal(t, disk.Hidden(filepath.Join(t.TempDir(), "missing")), 0o077)
+}
