@@ -11,8 +11,8 @@
 // A mirror may contain packed and unpacked packages. Directory names are normalised
 // like addresses, so the directory AwesomeCorp is the namespace awesomecorp. Archive
 // names may be in any case, and may have an underscore and more text after ARCH.
-// Symlinks are followed only at the base directory and at packages themselves. If a
-// package exists more than once, the one whose path is first in byte order is used.
+// Symlinks are followed only at the base directory and at packages themselves; if
+// [Options.Confined] is set, only to targets in the mirror. If a package exists more than once, the one whose path is first in byte order is used.
 // That is the unpacked one, if there is one.
 //
 // Like the engines, Mirror skips files that do not fit the layout, and the JSON of
@@ -36,6 +36,10 @@ import (
 // Options configure a Mirror. The zero Options are ready to use.
 type Options struct {
 	Engine sources.Engine // whose rules for names apply; if empty, those of any engine
+
+	// Confined skips packages that are, or contain, symlinks to targets outside the mirror.
+	// It is for mirrors in a checkout, whose links the user didn't make.
+	Confined bool
 }
 
 // A Mirror is a filesystem mirror. It reads its directory tree once, on the first
@@ -52,6 +56,12 @@ type Mirror struct {
 func New(dir string, opts Options) *Mirror {
 	return &Mirror{dir: dir, opts: opts, turn: make(chan struct{}, 1)}
 }
+
+// Dir returns the directory of the mirror.
+func (m *Mirror) Dir() string { return m.dir }
+
+// Confined reports whether [Options.Confined] is set.
+func (m *Mirror) Confined() bool { return m.opts.Confined }
 
 func (m *Mirror) String() string { return "filesystem mirror " + m.dir }
 
@@ -153,10 +163,12 @@ func (m *Mirror) Strays(ctx context.Context) ([]Stray, error) {
 	return slices.Clone(t.strays), nil
 }
 
-// A Stray is a file or directory that engines silently ignore.
+// A Stray is a file or directory that engines silently ignore, or that leads out of a
+// confined mirror.
 type Stray struct {
 	Path     string
 	Reason   string // such as "is a symlink, …"
+	Leaves   bool   // it leads out of a confined mirror; engines use it
 	provider sources.Provider
 }
 

@@ -130,6 +130,45 @@ func TestSymlinks(t *testing.T) {
 	sourcetest.Equal(t, err, nil, "the base directory may be a symlink, but")
 }
 
+// A confined mirror has no package that leads out of it. Links within it are followed.
+func TestConfined(t *testing.T) {
+	if runtime.GOOS == "windows" {
+		t.Skip("symlinks need a privilege there")
+	}
+	const dir, zip = "m/a.com/b/x/1.0.0/linux_amd64", "m/a.com/b/x/terraform-provider-x_1.0.0_linux_amd64.zip"
+	for _, tt := range []struct {
+		layout, want, leaves string
+	}{
+		{"else/file\n" + dir + " -> ../../../../../else", "", dir},
+		{"else/file\n" + dir + "/docs -> ../../../../../../else/file", "", dir},
+		{"else/file\n" + dir + "/deep/docs -> ../../../../../../../else/file", "", dir},
+		{"else/file\n" + dir + "/docs -> ../../../../../../else", "", dir},
+		{"else/file\nm/own/docs -> ../../else/file\n" + dir + " -> ../../../../own", "", dir},
+		{"else/file\nm/own -> ../else/file\n" + zip + " -> ../../../own", "", zip},
+		{"else/file\n" + zip + " -> ../../../../else/file", "", zip},
+		{"m/own/file\n" + dir + "/docs -> ../../../../../own/file", dir, ""},
+		{"m/own/file\n" + dir + " -> ../../../../own", dir, ""},
+		{"m/own/file\n" + zip + " -> ../../../own/file", zip, ""},
+		{dir + "/docs -> nowhere", dir, ""}, // reading it fails
+	} {
+		_, top := mirror(t, tt.layout)
+		m := fsmirror.New(filepath.Join(top, "m"), fsmirror.Options{Confined: true})
+		sourcetest.Equal(t, found(t, m, top, "1.0.0", "linux_amd64"), tt.want, tt.layout)
+		strays, err := m.Strays(t.Context())
+		check(t, err)
+		leaves := ""
+		for _, s := range strays {
+			if s.Leaves {
+				leaves, _ = filepath.Rel(top, s.Path)
+			}
+		}
+		sourcetest.Equal(t, filepath.ToSlash(leaves), tt.leaves, tt.layout)
+		check(t, os.Symlink("m", filepath.Join(top, "base")))
+		_, err = fsmirror.New(filepath.Join(top, "base"), fsmirror.Options{Confined: true}).Package(t.Context(), packageID(t, "a.com/b/x", "1.0.0", "linux_amd64"))
+		sourcetest.Equal(t, err == nil, tt.want != "", "through a link", tt.layout, err)
+	}
+}
+
 func TestProviders(t *testing.T) {
 	layout := `
 		a.com/b/x/1.0.0/linux_amd64/

@@ -63,11 +63,16 @@ type scanner struct {
 	ctx    context.Context
 	engine sources.Engine
 	tree   *tree
+	inside string // where all links must lead, without links in the path; empty for anywhere
 }
 
 func scan(ctx context.Context, dir string, opts Options) (*tree, error) {
-	s := &scanner{ctx, opts.Engine, &tree{packages: map[sources.Provider]map[sources.Version]builds{}}}
-	if _, err := os.Stat(dir); err != nil {
+	s := &scanner{ctx: ctx, engine: opts.Engine, tree: &tree{packages: map[sources.Provider]map[sources.Version]builds{}}}
+	_, err := os.Stat(dir)
+	if err == nil && opts.Confined {
+		s.inside, err = real(dir)
+	}
+	if err != nil {
 		return nil, sources.WithHint(cannotSearch(dir, err), "check the path; if the CLI configuration names it, create the directory or remove it there")
 	}
 	if err := s.hosts(dir); err != nil {
@@ -173,6 +178,7 @@ func (s *scanner) archive(path string, entry fs.DirEntry, p sources.Provider) {
 	case strings.HasPrefix(entry.Name(), "."):
 	case !ok:
 		s.stray(p, path, "is not named %s%s_VERSION_OS_ARCH.zip", sources.FilePrefix, p.Type)
+	case s.leaves(p, path, entry):
 	case !targetIs(path, entry, fs.FileMode.IsRegular):
 		s.stray(p, path, "is not a regular file, nor a symlink to one")
 	default:
@@ -196,6 +202,7 @@ func (s *scanner) platform(path string, entry fs.DirEntry, p sources.Provider, v
 	case err != nil && entry.IsDir():
 		s.stray(p, path, "is not named as a platform: %v", err)
 	case err != nil:
+	case s.leaves(p, path, entry):
 	case !targetIs(path, entry, fs.FileMode.IsDir):
 		s.stray(p, path, "is not a directory, nor a symlink to one")
 	default:
@@ -262,7 +269,54 @@ func targetIs(path string, entry fs.DirEntry, is func(fs.FileMode) bool) bool {
 	return err == nil && is(info.Mode())
 }
 
+// leaves reports whether a package is, or contains, a symlink that leads out of a confined
+// mirror, and records it. A link to nothing leads nowhere.
+func (s *scanner) leaves(p sources.Provider, path string, entry fs.DirEntry) bool {
+	if s.inside == "" {
+		return false
+	}
+	out := ""
+	find := func(path string, e fs.DirEntry, err error) error {
+		if err == nil && e.Type()&fs.ModeSymlink != 0 && s.leadsOut(path) {
+			out, err = path, fs.SkipAll
+		}
+		return err
+	}
+	if resolved, err := real(path); find(path, entry, nil) == nil && err == nil {
+		_ = filepath.WalkDir(resolved, find) // an error is reported when the package is read
+	}
+	if out == "" {
+		return false
+	}
+	reason := "is a symlink that leads out of the mirror, which is part of a checkout"
+	if out != path {
+		rel, _ := filepath.Rel(path, out)
+		reason = fmt.Sprintf("contains a symlink that leads out of the mirror, which is part of a checkout: %s", rel)
+	}
+	s.tree.strays = append(s.tree.strays, Stray{Path: path, Reason: reason, Leaves: true, provider: p})
+	return true
+}
+
+// leadsOut reports whether a symlink leads out of a confined mirror.
+func (s *scanner) leadsOut(link string) bool {
+	target, err := real(link)
+	if err != nil {
+		return false
+	}
+	rel, err := filepath.Rel(s.inside, target)
+	return err != nil || !filepath.IsLocal(rel)
+}
+
+// real returns the absolute path without symlinks.
+func real(path string) (string, error) {
+	path, err := filepath.Abs(path)
+	if err != nil {
+		return "", err
+	}
+	return filepath.EvalSymlinks(path)
+}
+
 // stray records an ignored file in the directory of p. p is noProvider for a file outside all such directories.
 func (s *scanner) stray(p sources.Provider, path, reason string, args ...any) {
-	s.tree.strays = append(s.tree.strays, Stray{path, fmt.Sprintf(reason, args...), p})
+	s.tree.strays = append(s.tree.strays, Stray{Path: path, Reason: fmt.Sprintf(reason, args...), provider: p})
 }

@@ -1205,6 +1205,54 @@ func TestCopiesAreNoMoreReadable(t *testing.T) {
 	}
 }
 
+// A checkout carries links to any file of a user. Nothing outside of its mirror is copied, whatever
+// the modes, and installing names the link.
+func TestLinksOutOfCheckouts(t *testing.T) {
+	machine := hostileGround(t)
+	const plugins = "work/terraform.d/plugins"
+	unpacked, packed := plugins+"/"+widgetDir+"/1.2.0/"+ownPlatform, plugins+"/"+widgetDir+"/terraform-provider-widget_1.2.0_"+ownPlatform+".zip"
+	secretZip := func(m *diskMachine) { m.mkdir("outside/package"); m.zip("outside/package.zip") }
+	provider := put(unpacked+"/terraform-provider-widget_v1.2.0", "the provider")
+	beside := func(name string) func(*diskMachine) {
+		return func(m *diskMachine) { m.t.Helper(); m.mkdir(filepath.Dir(name)) }
+	}
+	for name, arrange := range map[string]func(*diskMachine){
+		packed:                with(secretZip, beside(packed), linked("outside/package.zip", packed)),
+		unpacked:              with(put("outside/package/terraform-provider-widget_v1.2.0", hidden), beside(unpacked), linked("outside/package", unpacked)),
+		unpacked + "/docs":    with(provider, put("outside/shadow", hidden), linked("outside/shadow", unpacked+"/docs")),
+		unpacked + "/a/docs":  with(provider, put("outside/shadow", hidden), beside(unpacked+"/a/docs"), linked("outside/shadow", unpacked+"/a/docs")),
+		plugins:               with(put("outside/plugins/"+strings.TrimPrefix(unpacked, plugins+"/")+"/terraform-provider-widget_v1.2.0", hidden), beside(plugins), linked("outside/plugins", plugins)),
+		filepath.Dir(plugins): with(put("outside/d/plugins/"+strings.TrimPrefix(unpacked, plugins+"/")+"/terraform-provider-widget_v1.2.0", hidden), linked("outside/d", filepath.Dir(plugins))),
+		plugins + "/" + widgetDir: with(secretZip, put("outside/widget/x", ""), func(m *diskMachine) {
+			m.must(os.Rename(m.path("outside/package.zip"), m.path("outside/widget/"+filepath.Base(packed))))
+		}, beside(plugins+"/"+widgetDir), linked("outside/widget", plugins+"/"+widgetDir)),
+		plugins + "/.larder/evidence": with(put(packed, "x"), put("outside/evidence/x", hidden), beside(plugins+"/.larder/x"), linked("outside/evidence", plugins+"/.larder/evidence")),
+	} {
+		for _, config := range []string{"", "provider_installation {\n  filesystem_mirror {\n    path = \"DIR/" + plugins + "\"\n  }\n  direct {\n  }\n}\n"} {
+			if config != "" && (name == plugins || name == filepath.Dir(plugins)) {
+				continue // the user has named the link
+			}
+			for _, flags := range []string{"", " --no-cache", " --link copy"} {
+				t.Run(fmt.Sprintf("%s configured %v%s", name, config != "", flags), func(t *testing.T) {
+					t.Parallel()
+					m := machine.copied(t)
+					bare(m)
+					m.remove(pluginCache)
+					m.remove("work/.terraform.lock.hcl")
+					m.write("home/.terraformrc", strings.ReplaceAll(config, "DIR", m.dir))
+					arrange(m)
+					e := m.run("--chdir work install" + flags)
+					sourcetest.Expect(t, e.killed == "" && e.status <= exitFound, "%v", e)
+					if name != plugins+"/"+widgetDir && !strings.Contains(name, ".larder") { // engines don't follow these either
+						sourcetest.Expect(t, regexp.MustCompile("symlink|symbolic link").MatchString(e.output), "no word about the link: %v", e)
+					}
+					m.hidesFrom(0, "outside")
+				})
+			}
+		}
+	}
+}
+
 // sharing are the commands that copy from a mirror, in addition to mirrorCommands. What follows
 // them copies the copies.
 func sharing(mirror string) []hostileCommand {

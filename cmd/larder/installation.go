@@ -6,6 +6,7 @@ import (
 	"github.com/larder-cli/larder/cmd/larder/ui"
 	"github.com/larder-cli/larder/installer"
 	"github.com/larder-cli/larder/installer/acquire"
+	"github.com/larder-cli/larder/sources"
 )
 
 // An installation installs the providers of one root module, or with --recursive of all root
@@ -71,10 +72,11 @@ func (in *installation) at(ctx context.Context, dir string, out *ui.Output) (sho
 // install installs the providers that a root module requires.
 func (in *installation) install(ctx context.Context, m *rootModule, root *installer.Root) (*installer.Result, error) {
 	root.ReadOnlyLock, root.DryRun = in.readOnlyLock, in.flags.dryRun
-	from, err := m.source(ctx, in.pluginDirs)
+	methods, err := m.methods(ctx, in.pluginDirs)
 	if err != nil {
 		return nil, err
 	}
+	from := sources.NewMulti(methods)
 	to, done, err := m.store()
 	if err != nil {
 		return nil, err
@@ -86,6 +88,15 @@ func (in *installation) install(ctx context.Context, m *rootModule, root *instal
 	opts.UnverifiedCache = m.config.UnverifiedCache && !m.flags.noCache
 	result, err := installer.New(from, to, m.client, opts).Install(ctx, *root)
 	in.incomplete.add(result, m.config.Engine)
+	if result != nil {
+		var installed []sources.Release
+		for _, p := range result.Packages {
+			installed = append(installed, p.Package.ID.Release())
+		}
+		if line := m.tellCheckout(ctx, methods, installed); line != "" {
+			result.Warnings = append(result.Warnings, line)
+		}
+	}
 	if err != nil {
 		return result, m.explain(err)
 	}

@@ -178,13 +178,18 @@ func (l *locking) lock(ctx context.Context, dir string, locked *lockedModule) er
 			return err
 		}
 	}
-	locker, err := l.locker(ctx, m)
+	methods, err := m.methods(ctx, nil)
+	if err != nil {
+		return err
+	}
+	locker, err := l.locker(m, methods)
 	if err != nil {
 		return err
 	}
 	root.DryRun = l.flags.readOnly
 	locked.before, locked.engine = root.Lock, m.config.Engine
 	locked.result, err = locker.Lock(ctx, *root)
+	l.judgeCheckout(ctx, m, methods, root, locked)
 	return m.explain(err)
 }
 
@@ -250,11 +255,7 @@ func (l *locking) notRequired() error {
 }
 
 // locker returns the locker with the configured sources of the root module.
-func (l *locking) locker(ctx context.Context, m *rootModule) (*installer.Locker, error) {
-	from, err := m.source(ctx, nil)
-	if err != nil {
-		return nil, err
-	}
+func (l *locking) locker(m *rootModule, methods []sources.Method) (*installer.Locker, error) {
 	return l.lockers.get(m.suppliedBy(), func() (*installer.Locker, error) {
 		store, keeps, err := l.lockStore(m)
 		if err != nil {
@@ -263,7 +264,7 @@ func (l *locking) locker(ctx context.Context, m *rootModule) (*installer.Locker,
 		opts := m.installerOptions(l.report)
 		opts.Upgrade = m.flags.upgrade
 		return &installer.Locker{
-			Installer: installer.New(from, store, m.client, opts),
+			Installer: installer.New(sources.NewMulti(methods), store, m.client, opts),
 			Keep:      keeps, Strict: l.strict, DropUnknown: l.dropUnknown,
 		}, nil
 	})
@@ -355,7 +356,7 @@ func (l *locking) sum() error {
 		l.showChanges()
 	}
 	if l.check {
-		l.tally.Problems = l.tally.missing + l.tally.Unknown
+		l.tally.Problems = l.tally.missing + l.tally.Unknown + l.tally.CheckedOut
 	}
 	l.out.Summary(&l.tally)
 	if l.tally.Modules+l.tally.Failed == 0 {

@@ -28,6 +28,8 @@ type lockedModule struct {
 	before *lockfile.File
 	result *installer.Result // nil after errors
 	wrong  error             // the problems that a check has found
+
+	checkedOut []served // providers that are a problem because the checkout serves them
 }
 
 // incomplete reports whether the lock file had to be completed.
@@ -40,6 +42,7 @@ func (m *lockedModule) incomplete() bool {
 func (m *lockedModule) show(ctx context.Context) {
 	m.out.Fail(ctx, m.wrong)
 	m.showUnknown()
+	m.showServed()
 	if m.result == nil {
 		return
 	}
@@ -80,6 +83,9 @@ func (m *lockedModule) rows(detailed bool) []ui.Row {
 		if u.problem() {
 			lines[u.Line] = append(lines[u.Line], m.problem(u.Line, u.Provider, u.Version, u.text()))
 		}
+	}
+	for _, s := range m.checkedOut {
+		lines[s.line] = append(lines[s.line], m.problem(s.line, s.Provider, s.Version, s.text))
 	}
 	var rows []ui.Row
 	for _, line := range slices.Sorted(maps.Keys(lines)) {
@@ -321,8 +327,9 @@ type tally struct {
 	Incomplete int      `json:"incomplete"`   // lock files that were completed, or would be
 	Failed     int      `json:"failed"`       // root modules
 	Problems   int      `json:"problems,omitempty"`
-	Unknown    int      `json:"unknown_hashes,omitempty"`   // not covered by any package or signed checksums
-	Unchecked  int      `json:"unchecked_hashes,omitempty"` // may belong to a platform that was not examined
+	Unknown    int      `json:"unknown_hashes,omitempty"`     // not covered by any package or signed checksums
+	Unchecked  int      `json:"unchecked_hashes,omitempty"`   // may belong to a platform that was not examined
+	CheckedOut int      `json:"checkout_providers,omitempty"` // served by the checkout; only of a strict check
 	Platforms  []string `json:"platforms"`
 	Packages   int      `json:"packages"` // packages whose hashes were required
 	Fetched    int      `json:"fetched"`
@@ -346,6 +353,7 @@ func (t *tally) add(m *lockedModule) {
 	if m.wrong != nil {
 		t.missing += len(sources.Errors(m.wrong))
 	}
+	t.CheckedOut += len(m.checkedOut)
 	t.missing += len(m.result.Lock.Added) + len(m.result.Lock.Changed)
 	for _, u := range m.unknown() {
 		switch {
@@ -388,7 +396,7 @@ func (t *tally) text(out *ui.Output) string {
 			files = fmt.Sprintf("%d of %s", t.Modules, files)
 		}
 		parts = append(parts, fmt.Sprintf("Checked %s for %s", files, ui.List("and", t.Platforms)))
-		if t.Incomplete+t.Unknown+t.Failed == 0 {
+		if t.Incomplete+t.Unknown+t.CheckedOut+t.Failed == 0 {
 			parts[0] += ": complete"
 		}
 	case t.Incomplete+t.Failed == 0:

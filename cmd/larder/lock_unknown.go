@@ -191,5 +191,8 @@ func (l *locking) problemsFound() error {
 	if t.Unknown > 0 {
 		err = sources.WithHint(err, "%s", removeHint(l.strict))
 	}
+	if t.CheckedOut > 0 {
+		err = sources.WithHint(err, "anyone who can change the checkout chooses these packages and their hashes: compare them with the origin registry, or keep the mirror elsewhere")
+	}
 	return foundError{err}
 }

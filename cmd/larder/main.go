@@ -29,6 +29,7 @@
 //	handover.go    replacing larder by another program
 //	views.go       the views of larder exec
 //	methods.go     the CLI configuration as a source
+//	checkout.go    mirrors in a checkout
 //	store.go       the plugin cache, or the working directory, as a store
 //	trust.go       rules for signatures
 //	wanted.go      packages that the arguments and flags select

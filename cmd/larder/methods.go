@@ -16,15 +16,30 @@ import (
 // source returns the source for all installation methods in the configuration, or for the
 // directories of --plugin-dir.
 func (m *rootModule) source(ctx context.Context, pluginDirs []string) (sources.Source, error) {
+	methods, err := m.methods(ctx, pluginDirs)
+	if err != nil {
+		return nil, err
+	}
+	return sources.NewMulti(methods), nil
+}
+
+// methods returns the installation methods of [rootModule.source].
+func (m *rootModule) methods(ctx context.Context, pluginDirs []string) (methods []sources.Method, err error) {
+	defer func() {
+		for _, method := range methods {
+			if mirror := localMirror(method); mirror != nil && mirror.Confined() {
+				m.warnLeaving(ctx, mirror)
+			}
+		}
+	}()
 	if m.config.Implied && len(pluginDirs) == 0 {
 		return m.implied(ctx)
 	}
-	var methods []sources.Method
 	for _, dir := range pluginDirs {
 		methods = append(methods, sources.Method{Source: m.mirror(dir)})
 	}
 	if methods != nil {
-		return sources.NewMulti(methods), nil
+		return methods, nil
 	}
 	for _, method := range m.config.Methods {
 		source, err := m.method(method)
@@ -36,7 +51,7 @@ func (m *rootModule) source(ctx context.Context, pluginDirs []string) (sources.S
 		}
 		methods = append(methods, sources.Method{Source: source, Include: method.Include, Exclude: method.Exclude})
 	}
-	return sources.NewMulti(methods), nil
+	return methods, nil
 }
 
 // method returns the source for an installation method.
@@ -91,19 +106,23 @@ func (m *rootModule) registry() sources.Source {
 // mirror returns the filesystem mirror in a directory. All root modules of an engine share
 // it, so that each directory is read once.
 func (m *rootModule) mirror(dir string) *fsmirror.Mirror {
-	mirror, _ := m.mirrors.get(string(m.config.Engine)+" "+dir, func() (*fsmirror.Mirror, error) {
-		return fsmirror.New(dir, fsmirror.Options{Engine: m.config.Engine}), nil
+	opts := fsmirror.Options{Engine: m.config.Engine, Confined: m.checkedOut(dir)}
+	mirror, _ := m.mirrors.get(fmt.Sprint(opts, dir), func() (*fsmirror.Mirror, error) {
+		return fsmirror.New(dir, opts), nil
 	})
 	return mirror
 }
 
-// implied returns the source without a provider_installation block: the implied directories,
+// implied returns the methods without a provider_installation block: the implied directories,
 // and the origin registries for providers that these directories don't have in any version.
-func (m *rootModule) implied(ctx context.Context) (sources.Source, error) {
-	var methods []sources.Method
+func (m *rootModule) implied(ctx context.Context) (methods []sources.Method, err error) {
 	direct := sources.Method{Source: m.registry()}
 	m.hiding = map[sources.Provider]string{}
 	for _, dir := range m.config.ImpliedDirs() {
+		if m.isLinked(dir) {
+			m.warnOnce(dir + " is not searched: the root module reaches it through a symbolic link")
+			continue
+		}
 		mirror := m.mirror(dir)
 		methods = append(methods, sources.Method{Source: mirror})
 		providers, err := mirror.Providers(ctx)
@@ -115,7 +134,7 @@ func (m *rootModule) implied(ctx context.Context) (sources.Source, error) {
 			direct.Exclude = append(direct.Exclude, sources.Pattern{Host: string(p.Host), Namespace: p.Namespace, Type: p.Type})
 		}
 	}
-	return sources.NewMulti(append(methods, direct)), nil
+	return append(methods, direct), nil
 }
 
 // explain adds to errors about providers how this machine's configuration affects them.

@@ -163,6 +163,12 @@ func world(ts *testscript.TestScript) *sourcetest.World { return story(ts).world
 
 // setUp makes a world for a script, and a machine without any configuration.
 func setUp(env *testscript.Env) error {
+	// Otherwise every file in it would be private.
+	for _, dir := range []string{env.WorkDir, filepath.Dir(env.WorkDir)} {
+		if err := os.Chmod(dir, 0o755); err != nil {
+			return err
+		}
+	}
 	w := sourcetest.New(env.T().(testing.TB))
 	repo, err := filepath.Abs(filepath.Join("..", ".."))
 	env.Values[storyKey{}] = &storyState{t: env.T().(testing.TB), world: w, repo: repo}

@@ -44,7 +44,8 @@ type session struct {
 	modules  modules.Cache
 	settings memo[sources.Engine, settings]
 	remotes  memo[string, sources.Source]   // by engine and name
-	mirrors  memo[string, *fsmirror.Mirror] // by engine and directory
+	mirrors  memo[string, *fsmirror.Mirror] // by options and directory
+	warned   memo[string, bool]             // texts of warnings
 	caches   memo[string, *cachedir.Dir]    // by directory; nil where no cache can be opened
 
 	overrides memo[sources.Provider, string] // overrides that were used

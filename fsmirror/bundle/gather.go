@@ -95,7 +95,7 @@ type gathering struct {
 	files []PayloadFile
 
 	private string // path that not all users can read; empty if there is none
-	warn  func(error)
+	warn    func(error)
 }
 
 // modules returns the directory that contains the modules.

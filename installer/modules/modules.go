@@ -91,6 +91,12 @@ func UsesTofuFiles(dir string) bool {
 	return err == nil && slices.ContainsFunc(names, forTofuAlone)
 }
 
+// HasConfiguration reports whether a directory has files with configuration.
+func HasConfiguration(dir string) bool {
+	names, err := configNames(dir)
+	return err == nil && len(names) > 0
+}
+
 func forTofuAlone(name string) bool {
 	_, ok := twins[extension(name, configExtensions)]
 	return ok

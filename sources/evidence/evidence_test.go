@@ -145,8 +145,8 @@ func TestLinksAreNotWrittenThrough(t *testing.T) {
 	}
 }
 
-// Evidence that is only read isn't reached through a link either: whoever made the
-// mirror could let it lead to any file of this user.
+// Evidence that is only read isn't reached through a link either: it could lead to any
+// file of this user.
 func TestLinksAreNotRead(t *testing.T) {
 	for _, place := range []string{"a", "a/b", "a/b/SHA256SUMS", "a/b/SHA256SUMS.sig", "a/b/keys.json", "a/b/origin"} {
 		root, outside := t.TempDir(), filepath.Join(t.TempDir(), "outside")
