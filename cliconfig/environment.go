@@ -40,7 +40,7 @@ func (r *Registry) override(later Registry) {
 // environment applies the environment variables to c.
 func (l *loader) environment(c *Config) {
 	tofu := l.engine == sources.OpenTofu
-	c.DataDir = cmp.Or(l.getenv("TF_DATA_DIR"), sources.DataDir)
+	c.DataDir = l.DataDir()
 	c.Registry.override(l.registryVariables())
 	c.Unmanaged = l.unmanaged()
 	c.AppendUserAgent = l.getenv("TF_APPEND_USER_AGENT")

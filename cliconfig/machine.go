@@ -1,6 +1,7 @@
 package cliconfig
 
 import (
+	"cmp"
 	"context"
 	"io"
 	"io/fs"
@@ -15,6 +16,7 @@ import (
 
 	"github.com/adrg/xdg"
 
+	"github.com/larder-cli/larder/sources"
 	"github.com/larder-cli/larder/sources/disk"
 )
 
@@ -133,6 +135,10 @@ func (m Machine) Color() string {
 	}
 	return "auto"
 }
+
+// DataDir returns the data directory of engines. It is absolute, or relative to each root
+// module.
+func (m Machine) DataDir() string { return cmp.Or(m.getenv("TF_DATA_DIR"), sources.DataDir) }
 
 // StateDir returns larder's own directory for the user's data, or "" if there is no state
 // directory.

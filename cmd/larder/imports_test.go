@@ -45,6 +45,7 @@ var mayImport = map[string][]string{
 	"cliconfig":          {"sources", "sources/disk"},
 	"installer":          {"sources", "sources/archive", "sources/disk", "sources/fetch", "sources/trust", "installer/acquire", "installer/lockfile"},
 	"installer/acquire":  {"sources", "sources/archive", "sources/disk", "sources/fetch", "sources/trust"},
+	"installer/datadir":  {"sources", "sources/disk"},
 	"installer/lockfile": {"sources", "sources/disk"},
 	"installer/modules":  {"sources", "sources/disk"},
 
@@ -54,7 +55,7 @@ var mayImport = map[string][]string{
 		"cmd/larder/ui",
 		"sources", "sources/archive", "sources/disk", "sources/evidence", "sources/fetch", "sources/netmirror", "sources/registry", "sources/seal", "sources/trust",
 		"fsmirror", "fsmirror/builder", "fsmirror/bundle", "fsmirror/legacy", "cachedir", "cachedir/export", "cachedir/view", "cliconfig",
-		"installer", "installer/acquire", "installer/lockfile", "installer/modules",
+		"installer", "installer/acquire", "installer/datadir", "installer/lockfile", "installer/modules",
 	},
 }
 

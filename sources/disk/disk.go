@@ -293,6 +293,37 @@ func (d *Dir) CheckDirs(names ...string) error {
 	return nil
 }
 
+// CheckFiles returns a [StrayError] if one of the names, which have one element,
+// is not a regular file of this file system, or if the file has another name. A
+// missing name is no error. On Windows, it finds no other names.
+func (d *Dir) CheckFiles(names ...string) error {
+	for _, name := range names {
+		info, err := d.root.Lstat(name)
+		if isMissing(err) {
+			continue
+		}
+		if err == nil {
+			err = d.checkFile(name, info)
+		}
+		if err != nil {
+			return d.named(err)
+		}
+	}
+	return nil
+}
+
+func (d *Dir) checkFile(name string, info fs.FileInfo) error {
+	switch n := linksOf(nil, info); {
+	case !info.Mode().IsRegular():
+		return stray(d.Path(name), d.describe(name, info.Mode()))
+	case deviceOf(info) != d.device, isMountPoint(d.Path(name)):
+		return stray(d.Path(name), "a mounted file")
+	case n > 1:
+		return stray(d.Path(name), fmt.Sprintf("a file with %d names (hardlinks)", n))
+	}
+	return nil
+}
+
 // Exists reports whether name exists. It returns true if that cannot be
 // determined.
 func (d *Dir) Exists(name string) bool {
