@@ -15,6 +15,7 @@ import (
 	"github.com/larder-cli/larder/cliconfig"
 	"github.com/larder-cli/larder/cmd/larder/ui"
 	"github.com/larder-cli/larder/installer"
+	"github.com/larder-cli/larder/installer/datadir"
 	"github.com/larder-cli/larder/installer/lockfile"
 	"github.com/larder-cli/larder/sources"
 	"github.com/larder-cli/larder/sources/disk"
@@ -72,9 +73,15 @@ func execute(c *cli.Context, out *ui.Output) (err error) {
 	next := &handover{program: e.program, line: line, dir: e.dir, environ: e.machine.Environ}
 	e.command = e.machine.Invocation(line)
 	if !e.command.Wrapper && !e.command.Init {
+		if err := datadir.Check(absolute(absolute(e.dir, e.command.Dir), e.machine.DataDir())); err != nil {
+			return err
+		}
 		return e.handOver(next)
 	}
 	if err := e.readCommand(c); err != nil {
+		return err
+	}
+	if err := e.checkDataDirs(c.Context); err != nil {
 		return err
 	}
 	if err := e.run(c.Context); err != nil {
@@ -97,6 +104,15 @@ func (e *execution) handOver(next *handover) error {
 		return nil
 	}
 	return next
+}
+
+// checkDataDirs returns an error if an engine would write elsewhere from one of the data directories
+// that it may use. A program may run engines in all directories below, and get runs in root modules.
+func (e *execution) checkDataDirs(ctx context.Context) error {
+	if e.command.Wrapper || e.flags.recursive {
+		return datadir.CheckBelow(ctx, e.dir, e.machine.DataDir())
+	}
+	return datadir.Check(absolute(e.dir, e.machine.DataDir()))
 }
 
 // readCommand takes over the flags of the command that determine which providers it
@@ -195,6 +211,9 @@ func (e *execution) get(ctx context.Context, m *rootModule, update bool) error {
 			return sources.WithHint(err, "install it, choose the other engine with --engine, or run its get before")
 		}
 	}
+	if err := datadir.CheckRepository(m.dir); err != nil {
+		return err
+	}
 	args := []string{"-chdir=" + m.dir, "get", "-no-color"}
 	if update {
 		args = append(args, "-update")
@@ -202,12 +221,15 @@ func (e *execution) get(ctx context.Context, m *rootModule, update bool) error {
 	if e.command.TestDir != "" {
 		args = append(args, "-test-directory="+e.command.TestDir)
 	}
+	var variables []string // not on the command line, which other users can read
 	if m.config.Engine == sources.OpenTofu {
-		args = append(args, e.command.Variables...)
+		for _, variable := range e.command.Variables {
+			variables = append(variables, cliconfig.QuoteShell(variable))
+		}
 	}
 	m.out.Say("installing modules: %s get", m.config.Engine)
 	get := exec.CommandContext(ctx, program, args...)
-	get.Env = e.machine.With(map[string]string{"TF_CLI_ARGS": "", "TF_CLI_ARGS_get": ""})
+	get.Env = e.machine.With(map[string]string{"TF_CLI_ARGS": "", "TF_CLI_ARGS_get": strings.Join(variables, " ")})
 	if output, err := get.CombinedOutput(); err != nil {
 		m.out.Copy(strings.Split(strings.TrimSpace(string(output)), "\n")...)
 		return fmt.Errorf("%s get: %w", m.config.Engine, err)

@@ -1,6 +1,6 @@
-// Package datadir checks the data directory of an engine, usually .terraform,
-// before the engine is started. Engines follow links there and change existing
-// files, and a checkout can contain both.
+// Package datadir checks whether an engine may be started. Engines follow links
+// in their data directory, usually .terraform, and change existing files there.
+// A checkout can contain both, and repositories that make git run commands.
 //
 // It leaves nothing on disk.
 package datadir
