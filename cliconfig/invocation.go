@@ -2,7 +2,6 @@ package cliconfig
 
 import (
 	"fmt"
-	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -32,17 +31,9 @@ type Invocation struct {
 	ProviderCache string
 }
 
-// engineName matches the names of the engines' programs, such as those that version
-// managers and CI systems install: terraform1.11.4, tofu_1.12.
-var engineName = regexp.MustCompile(`^(terraform|tofu)(?:[-_]?v?[0-9][0-9A-Za-z.+-]*)?$`)
-
 // EngineOf returns the engine of a program, or "" if the program is not an engine.
 func (m Machine) EngineOf(program string) sources.Engine {
-	match := engineName.FindStringSubmatch(m.programName(program))
-	if match == nil {
-		return ""
-	}
-	return sources.Engine(match[1])
+	return sources.EngineOf(m.programName(program))
 }
 
 // programName returns the name of a program without its directory and extension.

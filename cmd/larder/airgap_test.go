@@ -1,6 +1,8 @@
 package main
 
 import (
+	"crypto/sha256"
+	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -131,7 +133,8 @@ output "text" { value = module.outer.text }
 		}
 
 		g.dir = g.path("inside")
-		got := g.inside("larder", "bundle", "import", "../usb.tar", "mirror", "--write-config", "cli.tfrc", "--modules-to", "live", "--engine-to", "bin")
+		sum := fmt.Sprintf("%x", sha256.Sum256(sourcetest.ReadFile(t, g.terraform)))
+		got := g.inside("larder", "bundle", "import", "../usb.tar", "mirror", "--write-config", "cli.tfrc", "--modules-to", "live", "--engine-to", "bin", "--engine-sha256", sum)
 		sourcetest.Expect(t, strings.Contains(got, "modules of 1 root module and "+string(engine)), "it says\n%s", got)
 		g.dir = g.path("inside/live/root")
 		carried := g.path("inside/bin/" + string(engine))

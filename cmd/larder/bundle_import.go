@@ -2,6 +2,8 @@ package main
 
 import (
 	"context"
+	"crypto/sha256"
+	"encoding/hex"
 	"errors"
 	"fmt"
 	"os"
@@ -29,6 +31,7 @@ func bundleImportCommand(out *ui.Output) *cli.Command {
 		Flags: slices.Concat([]cli.Flag{
 			&cli.StringFlag{Name: "modules-to", Usage: "`DIR` directory with the root modules, for the modules"},
 			&cli.StringFlag{Name: "engine-to", Usage: "`DIR` directory for the engine's executable"},
+			&cli.StringFlag{Name: "engine-sha256", Usage: "`SUM` that the engine must have, for --engine-to"},
 			&cli.BoolFlag{Name: "replace", Usage: "replace modules and an engine that differ"},
 			writeConfigFlag(),
 			dryRunFlag("verify everything, change nothing"),
@@ -66,6 +69,10 @@ func bundleImport(c *cli.Context, out *ui.Output) error {
 	if err != nil {
 		return err
 	}
+	engineSum, err := engineSHA256(c)
+	if err != nil {
+		return err
+	}
 	if modulesTo != "" && m.config.DataDir != filepath.Join(m.dir, bundle.DataPath) {
 		out.Warn("modules are put into %s, where engines with this TF_DATA_DIR do not find them", bundle.DataPath)
 	}
@@ -78,7 +85,7 @@ func bundleImport(c *cli.Context, out *ui.Output) error {
 		return bundle.Import(c.Context, files, dir, bundle.ImportOptions{
 			Key: key, Check: m.known(files[0]), Accept: func(all []bundle.Verified) error { return m.accept(bundledAs(all)) }, Judge: m.bundleJudge(), DryRun: dry, Report: report, Warn: out.WarnOf,
 			Waiting: out.WaitingForMirror(dir), LockTimeout: m.flags.lockTimeout,
-			ModulesTo: modulesTo, EngineTo: engineTo, Replace: c.Bool("replace"),
+			ModulesTo: modulesTo, EngineTo: engineTo, EngineSHA256: engineSum, Replace: c.Bool("replace"),
 		})
 	})
 	if err != nil {
@@ -107,6 +114,24 @@ func (m *rootModule) placeFor(c *cli.Context, name string) (string, error) {
 	return absolute(m.dir, c.String(name)), nil
 }
 
+// engineSHA256 reads the checksum without which no engine is put anywhere, because nothing in a
+// bundle is signed.
+func engineSHA256(c *cli.Context) (sum [sha256.Size]byte, err error) {
+	switch {
+	case c.IsSet("engine-to") != c.IsSet("engine-sha256"):
+		err := errors.New("--engine-to and --engine-sha256 need each other")
+		return sum, usageError{sources.WithHint(err, "larder bundle create prints the SHA-256: ask the sender")}
+	case !c.IsSet("engine-to"):
+		return sum, nil
+	}
+	text := c.String("engine-sha256")
+	data, err := hex.DecodeString(text)
+	if err != nil || len(data) != len(sum) {
+		return sum, usageError{fmt.Errorf("--engine-sha256: %q is not a SHA-256 of 64 hexadecimal digits", text)}
+	}
+	return [sha256.Size]byte(data), nil
+}
+
 // tellTotal prints the totals of the mirror.
 func (m *rootModule) tellTotal(ctx context.Context, dir string) (mirrorTotal, error) {
 	if m.out.JSON {
@@ -128,7 +153,7 @@ func (m *rootModule) tellLeft(imported bundle.Imported) {
 	if len(imported.Left) == 0 {
 		return
 	}
-	flags := map[bundle.PayloadKind]string{bundle.RootModules: "--modules-to DIR", bundle.EngineBinary: "--engine-to DIR"}
+	flags := map[bundle.PayloadKind]string{bundle.RootModules: "--modules-to DIR", bundle.EngineBinary: "--engine-to DIR --engine-sha256 SUM"}
 	var add []string
 	for _, p := range imported.Left {
 		if flag := flags[p.Kind]; !slices.Contains(add, flag) {

@@ -126,13 +126,18 @@ func payloadRow(p bundle.Payload, mark ui.Span) ui.Row {
 
 var payloadColumns = []ui.Column{{}, {Shorten: true}, {Right: true, Drop: 1}, {Right: true}, {Drop: 2, Shorten: true}}
 
-// showPayload lists the payloads of a bundle.
+// showPayload lists the payloads of a bundle, with the checksum of an engine for the import.
 func showPayload(out *ui.Output, all []bundle.Payload, mark ui.Span) {
 	var rows []ui.Row
 	for _, p := range all {
 		rows = append(rows, payloadRow(p, mark))
 	}
 	out.Grid("payload", payloadColumns, rows)
+	for _, p := range all {
+		if p.Kind == bundle.EngineBinary {
+			out.Say("SHA-256 of %s: %x", p.Files[0].Name, p.Files[0].SHA256)
+		}
+	}
 }
 
 // withPayload describes payloads at the end of a summary: ", modules of 2 root modules and

@@ -66,7 +66,13 @@ func gatherEngine(ctx context.Context, file string) (Payload, error) {
 	if disk.Hidden(file) != 0 {
 		f.private = file
 	}
-	return Payload{Kind: EngineBinary, Files: []PayloadFile{f}}, err
+	p := Payload{Kind: EngineBinary, Files: []PayloadFile{f}}
+	if err == nil {
+		if err = p.check(); err != nil {
+			err = sources.WithHint(err, "name it terraform or tofu, or with a version, such as tofu-1.10.0")
+		}
+	}
+	return p, err
 }
 
 func openRegular(file string) (io.ReadCloser, error) {

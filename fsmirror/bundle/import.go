@@ -30,9 +30,10 @@ type ImportOptions struct {
 	// import. It may be nil.
 	Accept func([]Verified) error
 
-	ModulesTo string // directory for the modules of root modules, by their paths; empty if they are not requested
-	EngineTo  string // directory for the engine; empty if it is not requested
-	Replace   bool   // replace other modules and another engine there
+	ModulesTo    string            // directory for the modules of root modules, by their paths; empty if they are not requested
+	EngineTo     string            // directory for the engine; empty if it is not requested
+	EngineSHA256 [sha256.Size]byte // what an engine that is requested must have
+	Replace      bool              // replace other modules and another engine there
 
 	Key         seal.Key             // authenticates records of the mirror
 	LockTimeout time.Duration        // how long to wait for other writers; 0 means until they have finished

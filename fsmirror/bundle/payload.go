@@ -11,6 +11,8 @@ import (
 	"slices"
 	"strings"
 	"unicode"
+
+	"github.com/larder-cli/larder/sources"
 )
 
 // A PayloadKind is what a payload contains.
@@ -147,6 +149,8 @@ func (p Payload) check() error {
 	case p.Kind == EngineBinary:
 		if f := p.Files[0]; len(p.Files) != 1 || p.Root != "" || strings.Contains(f.Name, "/") || !f.Executable {
 			return fmt.Errorf("engine %.99q is not one executable", f.Name)
+		} else if sources.EngineOf(strings.TrimSuffix(f.Name, ".exe")) == "" {
+			return fmt.Errorf("engine %.99q has a name that no engine has", f.Name)
 		}
 	case p.Kind != RootModules:
 		return fmt.Errorf("payload of kind %.99q, which is not known", p.Kind)

@@ -2,6 +2,7 @@ package bundle_test
 
 import (
 	"archive/tar"
+	"crypto/sha256"
 	"encoding/json"
 	"fmt"
 	"io/fs"
@@ -117,6 +118,7 @@ var placed = map[string]string{
 func placeOptions(to string) bundle.ImportOptions {
 	opts := importOptions()
 	opts.ModulesTo, opts.EngineTo = filepath.Join(to, "modules"), filepath.Join(to, "engine")
+	opts.EngineSHA256 = sha256.Sum256([]byte("the engine"))
 	return opts
 }
 
@@ -204,6 +206,25 @@ func TestPayloadThatDiffers(t *testing.T) {
 			now := files(t, to)
 			delete(now, "engine/tofu-1*")
 			sourcetest.Expect(t, maps.Equal(placed, now), "got %q", now)
+		})
+	}
+}
+
+// An engine is imported only with the expected checksum, and nothing else without.
+func TestEngineWithAnotherChecksum(t *testing.T) {
+	posix(t)
+	file := created(t, mirrored(t, published(t)), payloadOptions(t))[0]
+	for name, change := range map[string]func(*bundle.ImportOptions){
+		"other": func(o *bundle.ImportOptions) { o.EngineSHA256[0]++ },
+		"none":  func(o *bundle.ImportOptions) { o.EngineSHA256 = [sha256.Size]byte{} },
+	} {
+		t.Run(name, func(t *testing.T) {
+			to := t.TempDir()
+			opts := placeOptions(to)
+			change(&opts)
+			_, err := bundle.Import(ctx, []string{file}, filepath.Join(to, "mirror"), opts)
+			sourcetest.Expect(t, err != nil && strings.Contains(err.Error(), "the engine tofu has the SHA-256 "), "%v", err)
+			sourcetest.Equal(t, len(files(t, to)), 0, "files")
 		})
 	}
 }
@@ -386,7 +407,8 @@ func TestGatherRefuses(t *testing.T) {
 		{"odd name", "", func(m string) { write(t, m, map[string]string{"a\nb": ""}) }, "not every file system"},
 		{"no engine", "missing", func(string) {}, "no such file"},
 		{"directory as engine", "live", func(string) {}, "not a regular file"},
-		{"empty engine", "empty", func(m string) { write(t, m, map[string]string{"../../../../empty": ""}) }, "is empty"},
+		{"empty engine", "tofu", func(m string) { write(t, m, map[string]string{"../../../../tofu": ""}) }, "is empty"},
+		{"another program", "git", func(m string) { write(t, m, map[string]string{"../../../../git": "x"}) }, `engine "git" has a name that no engine has`},
 	}
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {
@@ -478,8 +500,11 @@ func TestRefusedPayload(t *testing.T) {
 		{"engine with a root", set(0, "root", "live"), "is not one executable"},
 		{"two engines", editPayload(func(all []any) []any { return append([]any{all[0]}, all...) }), "listed twice, or out of order"},
 		{"out of order", editPayload(func(all []any) []any { slices.Reverse(all); return all }), "listed twice, or out of order"},
+		{"engine called git", setFile(0, 0, "name", "git"), "has a name that no engine has"},
+		{"engine called .bashrc", setFile(0, 0, "name", ".bashrc"), "has a name that no engine has"},
+		{"engine called terraform-provider-x", setFile(0, 0, "name", "terraform-provider-x"), "has a name that no engine has"},
 		{"engine elsewhere", setFile(0, 0, "name", "../tofu"), "is not one executable"},
-		{"engine called ..", setFile(0, 0, "name", ".."), "not a path below a directory"},
+		{"engine called ..", setFile(0, 0, "name", ".."), "has a name that no engine has"},
 		{"engine that cannot run", setFile(0, 0, "executable", false), "is not one executable"},
 		{"no files", set(1, "files", []any{}), "a payload without files"},
 		{"no list of modules", setFile(1, 0, "name", "modules.jso"), "without modules.json"},

@@ -81,6 +81,10 @@ func (pl *placing) prepare(ctx context.Context) error {
 // decide compares a payload with what is in its place.
 func (pl *placing) decide(ctx context.Context, p Payload, dir, below string) (How, error) {
 	to := filepath.Join(dir, filepath.FromSlash(below))
+	if p.Kind == EngineBinary && p.Files[0].SHA256 != pl.opts.EngineSHA256 {
+		err := fmt.Errorf("the %s has the SHA-256 %x, not the expected %x", p, p.Files[0].SHA256, pl.opts.EngineSHA256)
+		return "", sources.WithHint(err, "ask the sender which one larder bundle create printed, and don't run this engine")
+	}
 	for _, f := range p.Files {
 		if !filepath.IsLocal(filepath.FromSlash(path.Join(below, f.Name))) {
 			return "", fmt.Errorf("%s: %s: this system allows no file of this name", p, f.Name)
@@ -282,7 +286,8 @@ func (pl *placing) make(ctx context.Context, p Payload) (string, error) {
 	return made, nil // get does not sync modules either, and the next import reads them again
 }
 
-// extract writes a file of a payload below dir and verifies it. It syncs an engine.
+// extract writes a file of a payload below dir. The file becomes executable when it is verified.
+// An engine is synced.
 func (b *Bundle) extract(ctx context.Context, dir *disk.Dir, name string, e member) error {
 	in := dir
 	if parent := path.Dir(name); parent != "." {
@@ -292,7 +297,7 @@ func (b *Bundle) extract(ctx context.Context, dir *disk.Dir, name string, e memb
 		}
 		defer in.Close()
 	}
-	f, err := in.Create(path.Base(name), e.mode()&^b.hidden)
+	f, err := in.Create(path.Base(name), 0o644&^b.hidden)
 	if err != nil {
 		return err
 	}
@@ -300,7 +305,10 @@ func (b *Bundle) extract(ctx context.Context, dir *disk.Dir, name string, e memb
 	if e.payload.Kind == EngineBinary {
 		err = errors.Join(err, f.Sync())
 	}
-	return errors.Join(err, f.Close())
+	if err := errors.Join(err, f.Close()); err != nil || !e.payload.Files[e.file].Executable {
+		return err
+	}
+	return in.LetExecute(path.Base(name))
 }
 
 // place moves a payload from its scratch directory to its place. If another import has put
