@@ -38,7 +38,7 @@ func TestKeepsRecentDownloads(t *testing.T) {
 			check(t, err)
 			sourcetest.Equal(t, usage.Archives.Count, c.kept, "archives")
 			sourcetest.Equal(t, usage.Interrupted.Count, 0, "interrupted downloads")
-			f, _, err := open(t, root, c.then).Archives().Find(t.Context(), zh)
+			f, err := open(t, root, c.then).Archives().Find(t.Context(), zh)
 			sourcetest.Equal(t, err == nil, c.found, "found")
 			if err == nil {
 				check(t, f.Close())

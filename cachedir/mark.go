@@ -27,7 +27,7 @@ type mark struct {
 	Changed int64  `json:"changed,omitempty"` // set if Born is unknown; hardlinks change it
 
 	// These are not part of a record, so records of such files are never used.
-	foreign bool // another user owns the file, and can change it and reset its times
+	foreign bool // another user can write to the file and may reset its times, see [disk.Own]
 	unbound bool // the file system has no time that no user can set
 }
 
@@ -135,7 +135,7 @@ func fingerprint(path, name string, info fs.FileInfo) mark {
 	return mark{
 		Path: name, Size: info.Size(), MTime: info.ModTime().UnixNano(),
 		Inode: id.Inode, Volume: id.Volume, Born: id.Born, Changed: id.Changed,
-		foreign: disk.Foreign(info), unbound: !id.Bound(),
+		foreign: !disk.Own(info), unbound: !id.Bound(),
 	}
 }
 

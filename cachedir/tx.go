@@ -193,10 +193,11 @@ func (t *tx) read(ctx context.Context, from sources.Payload, to *archive.Dest) (
 	}
 	file := from.Archive
 	if file == nil {
-		var err error
-		if file, err = t.stage.File(); err != nil {
+		staged, err := t.stage.File()
+		if err != nil {
 			return sources.Contents{}, err
 		}
+		file = staged
 	}
 	info, err := file.Stat()
 	switch {

@@ -15,6 +15,9 @@ func Nearby(from sources.Source, mirrors []*Mirror) sources.Source {
 	return nearby{from, mirrors}
 }
 
+// maxArchive exceeds the size in bytes of any archive that can be unpacked.
+const maxArchive = 9 << 30
+
 type nearby struct {
 	sources.Source
 	mirrors []*Mirror
@@ -30,9 +33,9 @@ func (n nearby) Package(ctx context.Context, id sources.PackageID) (sources.Pack
 		if err != nil || near.Location.Archive == "" || pkg.Size > 0 && near.Size != pkg.Size {
 			continue // the mirror lacks it, or has no hash for it
 		}
-		sum, _, err := disk.HashFile(ctx, near.Location.Archive)
+		sum, _, err := disk.HashFile(ctx, near.Location.Archive, maxArchive)
 		if err == nil && slices.Contains(pkg.Hashes, sources.ZipHash(sum)) {
-			pkg.Location = near.Location
+			pkg.Location, pkg.Size = near.Location, near.Size
 			return pkg, nil
 		}
 	}

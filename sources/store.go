@@ -5,7 +5,6 @@ import (
 	"io"
 	"io/fs"
 	"iter"
-	"os"
 )
 
 // A Purpose is what a package is acquired for.
@@ -70,14 +69,23 @@ type Judge interface {
 // A Payload is where the contents of a package are. The zero Payload means the
 // archive in the transaction's stage.
 type Payload struct {
-	Archive *os.File // on this machine, closed by the caller
-	Dir     string   // of an unpacked package
-	Files   Files    // of an unpacked package, still being received
+	Archive Archive // on this machine, closed by the caller
+	Dir     string  // of an unpacked package
+	Files   Files   // of an unpacked package, still being received
 
 	// Hidden are the mode bits that files made from an archive or from Files must not
 	// have, because not all users can read the original. It is 0 for downloads, which
 	// are public.
 	Hidden fs.FileMode
+}
+
+// An Archive is an open archive with a known hash, such as a [disk.Hashed]. If the file
+// has changed since it was hashed, its methods return an error instead of other bytes.
+type Archive interface {
+	io.ReaderAt
+	io.Closer
+	Name() string // the path at which it was opened
+	Stat() (fs.FileInfo, error)
 }
 
 // Local reports whether the package was on this machine, or was received
@@ -110,9 +118,8 @@ type Stage interface {
 	Resume(want Hash) (held io.Reader, note string, err error)
 
 	// Recent opens the archive with this hash if this or another store downloaded
-	// it recently, and returns its description from before it was hashed. The
-	// error matches [fs.ErrNotExist] if there is none.
-	Recent(ctx context.Context, zh Hash) (*os.File, fs.FileInfo, error)
+	// it recently. The error matches [fs.ErrNotExist] if there is none.
+	Recent(ctx context.Context, zh Hash) (Archive, error)
 
 	// Spool creates a temporary file beside the stage, for bytes that arrive
 	// out of order. The error matches [errors.ErrUnsupported] if the stage has

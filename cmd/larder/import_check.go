@@ -9,7 +9,6 @@ import (
 	"github.com/larder-cli/larder/fsmirror/legacy"
 	"github.com/larder-cli/larder/sources"
 	"github.com/larder-cli/larder/sources/archive"
-	"github.com/larder-cli/larder/sources/disk"
 	"github.com/larder-cli/larder/sources/evidence"
 )
 
@@ -38,7 +37,7 @@ func (im *importing) standing(ctx context.Context, id sources.PackageID) (standi
 	if pkg.Location.Dir != "" {
 		contents, err = archive.Hash(ctx, s.path)
 	} else {
-		contents, err = sumFile(ctx, s.path)
+		contents, _, err = archive.Read(ctx, s.path)
 	}
 	if err != nil && ctx.Err() == nil {
 		im.out.Warn("%s: the mirror's package is unusable: %v", s.path, err)
@@ -46,16 +45,6 @@ func (im *importing) standing(ctx context.Context, id sources.PackageID) (standi
 	}
 	s.h1 = contents.H1
 	return s, err
-}
-
-// sumFile returns the hashes of an archive and of its contents.
-func sumFile(ctx context.Context, path string) (sources.Contents, error) {
-	f, info, err := disk.OpenFile(path)
-	if err != nil {
-		return sources.Contents{}, err
-	}
-	defer f.Close()
-	return archive.Sum(ctx, f, info.Size(), archive.Limits{})
 }
 
 // compare returns why the contents cannot be imported as the package.
@@ -93,14 +82,14 @@ func (im *importing) prove(ctx context.Context, c *legacy.Candidate) (proof sour
 	case c.Kind != legacy.Archive:
 		return proof, notSigned(fmt.Errorf("%s has signed checksums for this version, of other archives than this would become", evidenceIn(mirror, c.ID)))
 	}
-	zh, err := c.ZH(ctx)
+	zh, err := c.Hash(ctx)
 	if err != nil {
 		return proof, err
 	}
 	if proof, err = im.judge().Prove(c.ID.Provider, signed, zh); err != nil {
 		return proof, notSigned(fmt.Errorf("checking it against %s: %w", evidenceIn(mirror, c.ID), err))
 	}
-	c.Signed = signed
+	c.Signed, c.ZH = signed, zh
 	return proof, nil
 }
 

@@ -35,7 +35,9 @@ func TestKeepsRecentDownloads(t *testing.T) {
 			d.sync(dir, c.opts, widget+"/1.0.0/linux_amd64")
 
 			zh, _ := d.world.Hashes(widget + "/1.0.0/linux_amd64")
-			f, info, err := c.opts.Archives.Find(t.Context(), sources.Hash(zh))
+			f, err := c.opts.Archives.Find(t.Context(), sources.Hash(zh))
+			must(t, err)
+			info, err := f.Stat()
 			must(t, err)
 			must(t, f.Close())
 			there, err := os.Stat(filepath.Join(dir, filepath.FromSlash(id.Provider.String()), id.Filename()))

@@ -124,17 +124,8 @@ func hash(ctx context.Context, path string) (record, sources.Contents, error) {
 		contents, err := archive.Hash(ctx, path)
 		return record{H1: contents.H1}, contents, err
 	}
-	f, info, err := disk.OpenFile(path)
-	if err != nil {
-		return record{}, sources.Contents{}, err
-	}
-	defer f.Close()
-	contents, err := archive.Sum(ctx, f, info.Size(), archive.Limits{})
-	if err != nil {
-		return record{}, contents, fmt.Errorf("%s: %w", path, err)
-	}
-	sum, _, err := disk.Hash(ctx, f)
-	return record{H1: contents.H1, ZipH1: contents.ZipH1, ZH: sources.ZipHash(sum)}, contents, err
+	contents, zh, err := archive.Read(ctx, path)
+	return record{H1: contents.H1, ZipH1: contents.ZipH1, ZH: zh}, contents, err
 }
 
 // stored describes a package. Evidence that was put into the mirror since the package was
@@ -371,12 +362,13 @@ func (t *tx) make(ctx context.Context, from sources.Payload) (sources.Contents, 
 		}
 		return sources.Contents{}, sources.WithHint(err, "%s", hint)
 	}
-	file, err := from.Archive, error(nil)
+	file := from.Archive
 	if file == nil {
-		file, err = t.stage.File()
-	}
-	if err != nil {
-		return sources.Contents{}, err
+		staged, err := t.stage.File()
+		if err != nil {
+			return sources.Contents{}, err
+		}
+		file = staged
 	}
 	info, err := file.Stat()
 	if err != nil {

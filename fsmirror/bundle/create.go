@@ -608,7 +608,7 @@ func (o origin) writeArchive(ctx context.Context, w io.Writer, pkg Package) erro
 		return &sources.PackageError{ID: pkg.ID, Err: err}
 	}
 	defer f.Close()
-	sum, n, err := disk.Hash(ctx, io.TeeReader(io.LimitReader(f, pkg.Size+1), io.MultiWriter(w, o.progress)))
+	sum, n, err := disk.Hash(ctx, io.TeeReader(io.LimitReader(f, pkg.Size), io.MultiWriter(w, o.progress)), pkg.Size)
 	if err != nil {
 		return err
 	}

@@ -16,6 +16,7 @@ import (
 	"strings"
 
 	"github.com/larder-cli/larder/sources"
+	"github.com/larder-cli/larder/sources/archive"
 	"github.com/larder-cli/larder/sources/disk"
 )
 
@@ -88,7 +89,7 @@ func newPayloadFile(ctx context.Context, name string, open func() (io.ReadCloser
 		return f, err
 	}
 	defer in.Close()
-	f.SHA256, f.Size, err = disk.Hash(ctx, in)
+	f.SHA256, f.Size, err = disk.Hash(ctx, in, archive.MaxSize)
 	return f, err
 }
 
@@ -256,7 +257,7 @@ func (m member) writePayload(ctx context.Context, w io.Writer, p *progress) erro
 		return fmt.Errorf("%s: %w", m.payload, err)
 	}
 	defer in.Close()
-	sum, n, err := disk.Hash(ctx, io.TeeReader(io.LimitReader(in, f.Size+1), io.MultiWriter(w, p)))
+	sum, n, err := disk.Hash(ctx, io.TeeReader(io.LimitReader(in, f.Size), io.MultiWriter(w, p)), f.Size)
 	if err == nil && (n != f.Size || sum != f.SHA256) {
 		err = fmt.Errorf("%s: %s changed while it was read", m.payload, f.Name)
 	}

@@ -418,7 +418,7 @@ func (in *importer) staged(ctx context.Context, p Package) (bool, error) {
 		return false, err
 	}
 	defer f.Close()
-	sum, _, err := disk.Hash(ctx, f)
+	sum, _, err := disk.Hash(ctx, f, p.Size)
 	return sources.ZipHash(sum) == p.ZH, err
 }
 
@@ -448,7 +448,7 @@ func (in *importer) copy(ctx context.Context, b *Bundle, e member) error {
 
 // fill writes an archive to f, verifies the written contents, and syncs them.
 func (in *importer) fill(ctx context.Context, f *os.File, b *Bundle, e member) error {
-	sum, _, err := disk.Hash(ctx, io.TeeReader(b.contents(e), io.MultiWriter(f, &in.progress)))
+	sum, _, err := disk.Hash(ctx, io.TeeReader(b.contents(e), io.MultiWriter(f, &in.progress)), e.size)
 	if err != nil {
 		return err
 	}

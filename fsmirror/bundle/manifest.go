@@ -9,6 +9,7 @@ import (
 	"slices"
 
 	"github.com/larder-cli/larder/sources"
+	"github.com/larder-cli/larder/sources/archive"
 	"github.com/larder-cli/larder/sources/evidence"
 )
 
@@ -18,7 +19,7 @@ const (
 	// MaxManifest limits the size of a manifest in bytes. A package takes about 500.
 	MaxManifest = 32 << 20
 
-	maxArchive = 1 << 40 // in bytes
+	maxArchive = archive.MaxPacked // in bytes
 	maxParts   = 9999
 )
 

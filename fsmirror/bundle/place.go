@@ -197,7 +197,7 @@ func (f PayloadFile) isAt(ctx context.Context, dir *disk.Dir, name string) (bool
 	if info.Size() != f.Size || executable != f.Executable && runtime.GOOS != "windows" {
 		return false, nil
 	}
-	sum, _, err := disk.Hash(ctx, in)
+	sum, _, err := disk.Hash(ctx, in, f.Size)
 	return sum == f.SHA256, err
 }
 

@@ -216,7 +216,7 @@ func (b *Bundle) verifyPayload(ctx context.Context, p Payload, done *progress) e
 // copyMember copies a file of a payload to w. The error is a [Finding] if the file is not
 // what the manifest describes.
 func (b *Bundle) copyMember(ctx context.Context, w io.Writer, e member) error {
-	sum, _, err := disk.Hash(ctx, io.TeeReader(b.contents(e), w))
+	sum, _, err := disk.Hash(ctx, io.TeeReader(b.contents(e), w), e.size)
 	if err == nil && sum != e.sum {
 		err = b.finding(ChangedFile, nil, fmt.Errorf("%s: %s: not what the manifest says", e.payload, e.payload.Files[e.file].Name))
 	}

@@ -139,7 +139,7 @@ func (b *Bundle) judge(by sources.Judge, signed map[sources.Release]*sources.Sig
 
 // verifyArchive verifies an archive in the bundle.
 func (b *Bundle) verifyArchive(ctx context.Context, e member, p *progress) error {
-	sum, _, err := disk.Hash(ctx, io.TeeReader(b.contents(e), p))
+	sum, _, err := disk.Hash(ctx, io.TeeReader(b.contents(e), p), e.size)
 	if err != nil {
 		return err
 	}

@@ -73,8 +73,10 @@ type Candidate struct {
 	Warnings []string
 	Mirror   string // the mirror that an archive is in, which may have evidence for it; empty if there is none
 
-	// Signed is stored with an archive. Callers set it, once they have verified it.
+	// Signed is stored with an archive, which must then have the hash ZH. Callers set
+	// them, once they have verified the signed checksums for this hash.
 	Signed *sources.Signed
+	ZH     sources.Hash
 
 	clues clues
 	files []file // files to pack; nil for an archive

@@ -45,6 +45,9 @@ func (c Candidate) put(ctx context.Context, to Store, judge func(sources.Content
 		return sources.Stored{}, err
 	}
 	contents, err := tx.Unpack(ctx, from)
+	if err == nil && from.Archive != nil {
+		_, err = from.Archive.Stat()
+	}
 	if err != nil {
 		return sources.Stored{}, err
 	}
@@ -70,18 +73,25 @@ func (c Candidate) fetch(ctx context.Context, stage sources.Stage) (from sources
 		by.ZH, err = c.pack(ctx, stage)
 		return from, by, err
 	}
-	if from.Archive, _, err = disk.OpenFile(c.Path); err != nil {
+	h, err := archive.Open(ctx, c.Path, nil)
+	if err != nil {
 		return from, by, err
 	}
-	sum, _, err := disk.Hash(ctx, from.Archive)
-	by.ZH, by.Signed = sources.ZipHash(sum), c.Signed
+	from.Archive = h
+	by.ZH, by.Signed = sources.ZipHash(h.Sum), c.Signed
+	if c.ZH != "" && by.ZH != c.ZH {
+		err = fmt.Errorf("%s %w: it is %s, and was %s", c.Path, disk.ErrChanged, by.ZH, c.ZH)
+	}
 	return from, by, err
 }
 
-// ZH returns the hash of a candidate that is an archive.
-func (c Candidate) ZH(ctx context.Context) (sources.Hash, error) {
-	sum, _, err := disk.HashFile(ctx, c.Path)
-	return sources.ZipHash(sum), err
+// Hash returns the hash of a candidate that is an archive.
+func (c Candidate) Hash(ctx context.Context) (sources.Hash, error) {
+	h, err := archive.Open(ctx, c.Path, nil)
+	if err != nil {
+		return "", err
+	}
+	return sources.ZipHash(h.Sum), h.Close()
 }
 
 // A file is one to pack.

@@ -30,7 +30,7 @@ func TestPipesAreRefused(t *testing.T) {
 			}
 			check(t, errors.Join(os.Remove(path), syscall.Mkfifo(path, 0o644)))
 			c := found.Candidates[0]
-			_, err := c.ZH(t.Context())
+			_, err := c.Hash(t.Context())
 			sourcetest.Expect(t, errors.Is(err, disk.ErrNotRegular), "ZH: got %v, want ErrNotRegular", err)
 			_, err = c.Put(t.Context(), &shelf{}, nil)
 			sourcetest.Expect(t, errors.Is(err, disk.ErrNotRegular), "Put: got %v, want ErrNotRegular", err)

@@ -6,10 +6,8 @@ import (
 	"context"
 	"crypto/sha256"
 	"errors"
-	"fmt"
 	"hash"
 	"io"
-	"os"
 	"slices"
 	"strings"
 	"time"
@@ -24,29 +22,26 @@ import (
 type fetched struct {
 	sources.Payload
 	sources.Provenance
-	size       int64       // of the archive in bytes; 0 for a recent download
-	before     os.FileInfo // of a local archive, at the time it was hashed
+	size       int64 // of the archive in bytes; 0 for a recent download
+	opened     bool  // fetch opened the archive of the payload
 	downloaded bool
 	from       string // URL of the download, after redirects; without secrets
 }
 
 // close closes what fetch opened.
 func (f fetched) close() {
-	if f.before != nil {
+	if f.opened {
 		f.Archive.Close()
 	}
 }
 
 // unchanged returns an error if a local archive has changed since it was hashed.
 func (f fetched) unchanged() error {
-	if f.before == nil {
+	if f.Archive == nil {
 		return nil
 	}
-	now, err := f.Archive.Stat()
-	if err != nil || now.Size() != f.before.Size() || !now.ModTime().Equal(f.before.ModTime()) {
-		return fmt.Errorf("%s changed while it was read", f.Archive.Name())
-	}
-	return nil
+	_, err := f.Archive.Stat()
+	return err
 }
 
 // fetch gets the package onto this machine and hashes its archive.
@@ -89,7 +84,7 @@ func (a *Acquirer) fetch(ctx context.Context, req Request, offer Offer, stage so
 	if err := a.down.Download(ctx, from, to); err != nil {
 		return got, err
 	}
-	got.ZH, got.size = to.end(), to.done
+	got.ZH, got.size = to.hash(), to.done
 	return got, nil
 }
 
@@ -97,11 +92,11 @@ func (a *Acquirer) fetch(ctx context.Context, req Request, offer Offer, stage so
 // the archive. The size stays 0, because nothing is downloaded.
 func (f *fetched) recent(ctx context.Context, offer Offer, stage sources.Stage) bool {
 	for _, zh := range offer.Hashes {
-		file, info, err := stage.Recent(ctx, zh)
+		found, err := stage.Recent(ctx, zh)
 		if err != nil {
 			continue
 		}
-		f.Archive, f.before, f.ZH = file, info, zh
+		f.Archive, f.opened, f.ZH = found, true, zh
 		return true
 	}
 	return false
@@ -133,32 +128,16 @@ func sameSums(a, b *sources.Signed) bool {
 }
 
 // open opens a local archive and hashes it.
-func (a *Acquirer) open(ctx context.Context, offer Offer, got *fetched) (err error) {
-	if got.Archive, got.before, err = openArchive(offer.Location.Archive); err != nil {
-		return err
-	}
-	offer.Size, got.Origin = got.before.Size(), got.Archive.Name()
-	to := a.arriving(offer, nil)
-	if _, err := io.Copy(to, disk.Reader(ctx, got.Archive)); err != nil {
-		got.Archive.Close()
-		return err
-	}
-	got.ZH, got.size = to.end(), to.done
-	return nil
-}
-
-// openArchive opens a local archive. It returns an error if the archive is too large
-// for a package.
-func openArchive(path string) (*os.File, os.FileInfo, error) {
-	f, info, err := disk.OpenFile(path)
+func (a *Acquirer) open(ctx context.Context, offer Offer, got *fetched) error {
+	to := a.progress(offer)
+	h, err := archive.Open(ctx, offer.Location.Archive, &to)
 	if err != nil {
-		return nil, nil, err
+		return err
 	}
-	if err := archive.CheckSize(info.Size()); err != nil {
-		f.Close()
-		return nil, nil, fmt.Errorf("%s: %w", path, err)
-	}
-	return f, info, nil
+	to.end()
+	got.Archive, got.opened = h, true
+	got.ZH, got.size, got.Origin = sources.ZipHash(h.Sum), to.done, h.Name()
+	return nil
 }
 
 // isOffered reports whether a stored package is the one that a source offers. A local
@@ -184,37 +163,62 @@ func isOffered(ctx context.Context, offer Offer, s sources.Stored) bool {
 }
 
 func hashArchive(ctx context.Context, path string) (sources.Hash, error) {
-	f, _, err := openArchive(path)
+	h, err := archive.Open(ctx, path, nil)
 	if err != nil {
 		return "", err
 	}
-	defer f.Close()
-	sum, _, err := disk.Hash(ctx, f)
-	return sources.ZipHash(sum), err
+	return sources.ZipHash(h.Sum), h.Close()
+}
+
+// progress reports the progress of reading an archive.
+type progress struct {
+	done   int64
+	size   int64 // 0 if unknown
+	report func(done, size int64)
+
+	reported   int64 // value of done in the last report
+	reportedAt time.Time
+}
+
+func (a *Acquirer) progress(offer Offer) progress {
+	return progress{size: offer.Size, report: func(done, size int64) {
+		a.tell.event(Event{Step: Arriving, Package: offer.ID, Source: offer.Source, Done: done, Size: size})
+	}}
+}
+
+// Write implements [io.Writer].
+func (p *progress) Write(data []byte) (int, error) {
+	p.done += int64(len(data))
+	if p.done == p.size || time.Since(p.reportedAt) >= reportEvery {
+		p.reportDone()
+	}
+	return len(data), nil
+}
+
+func (p *progress) reportDone() {
+	p.reported, p.reportedAt = p.done, time.Now()
+	p.report(p.done, p.size)
+}
+
+// end is called after the last write.
+func (p *progress) end() {
+	if p.reported != p.done {
+		p.reportDone()
+	}
 }
 
 // arriving hashes an archive while it is written to the stage, and reports the
 // progress.
 type arriving struct {
-	stage  sources.Stage // nil if the archive is not copied
+	progress
+	stage  sources.Stage
 	sum    hash.Hash
-	done   int64
-	size   int64
 	hashes []sources.Hash
-	report func(done, size int64)
-
-	reported   int64 // value of done in the last report
-	reportedAt time.Time
-	broken     error // error that stops further writes
+	broken error // error that stops further writes
 }
 
 func (a *Acquirer) arriving(offer Offer, stage sources.Stage) *arriving {
-	return &arriving{
-		stage: stage, sum: sha256.New(), size: offer.Size, hashes: offer.Hashes,
-		report: func(done, size int64) {
-			a.tell.event(Event{Step: Arriving, Package: offer.ID, Source: offer.Source, Done: done, Size: size})
-		},
-	}
+	return &arriving{progress: a.progress(offer), stage: stage, sum: sha256.New(), hashes: offer.Hashes}
 }
 
 // Write implements [io.Writer].
@@ -223,13 +227,7 @@ func (a *arriving) Write(p []byte) (int, error) {
 		return 0, a.broken
 	}
 	a.sum.Write(p)
-	a.done += int64(len(p))
-	if a.done == a.size || time.Since(a.reportedAt) >= reportEvery {
-		a.reportDone()
-	}
-	if a.stage == nil {
-		return len(p), nil
-	}
+	_, _ = a.progress.Write(p) // never fails
 	n, err := a.stage.Write(p)
 	return n, disk.Needs(err, a.size)
 }
@@ -262,16 +260,9 @@ func (a *arriving) Resume() (have int64, validator string) {
 // Spool implements [fetch.Stage].
 func (a *arriving) Spool() (sources.Spool, error) { return a.stage.Spool() }
 
-func (a *arriving) reportDone() {
-	a.reported, a.reportedAt = a.done, time.Now()
-	a.report(a.done, a.size)
-}
-
-// end returns the hash of the whole archive after the last write.
-func (a *arriving) end() sources.Hash {
-	if a.reported != a.done {
-		a.reportDone()
-	}
+// hash returns the hash of the whole archive after the last write.
+func (a *arriving) hash() sources.Hash {
+	a.end()
 	return sources.ZipHash([32]byte(a.sum.Sum(nil)))
 }
 

@@ -6,7 +6,6 @@ import (
 
 	"github.com/larder-cli/larder/sources"
 	"github.com/larder-cli/larder/sources/archive"
-	"github.com/larder-cli/larder/sources/disk"
 	"github.com/larder-cli/larder/sources/trust"
 )
 
@@ -27,23 +26,9 @@ func (r *Readings) of(ctx context.Context, at sources.Location) (reading, error)
 			contents, err := archive.Hash(ctx, at.Dir)
 			return reading{contents: contents}, err
 		}
-		return readArchive(ctx, at.Archive)
+		contents, zh, err := archive.Read(ctx, at.Archive)
+		return reading{contents, zh}, err
 	})
-}
-
-func readArchive(ctx context.Context, path string) (r reading, err error) {
-	f, info, err := openArchive(path)
-	if err != nil {
-		return r, err
-	}
-	defer f.Close()
-	sum, _, err := disk.Hash(ctx, f)
-	if err != nil {
-		return r, err
-	}
-	r.zh = sources.ZipHash(sum)
-	r.contents, err = archive.Sum(ctx, f, info.Size(), archive.Limits{})
-	return r, err
 }
 
 // rehearse is Take for a dry run. It fails where the real one would, if that can be

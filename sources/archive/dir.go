@@ -6,6 +6,7 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"os"
 	"path"
@@ -23,20 +24,52 @@ import (
 
 // Hash returns the contents of an unpacked package. The directory and the files
 // in it may be symlinks. A symlink to a directory below it is an error. An
-// error that concerns one file is an [EntryError].
+// error that concerns one file is an [EntryError]. An error that matches
+// [ErrLimit] means that the package is too large.
 func Hash(ctx context.Context, dir string) (sources.Contents, error) {
-	names, _, _, err := walk(dir, Limits{}.withDefaults())
+	lim := Limits{}.withDefaults()
+	names, _, _, err := walk(dir, lim)
 	if err != nil {
 		return sources.Contents{}, err
 	}
+	r := reader{dir: dir}
+	r.left.Store(lim.Size)
 	return eachFile(ctx, names, func(ctx context.Context, name string) (digest, error) {
-		in, _, err := open(dir, name)
+		in, info, err := r.open(name)
 		if err != nil {
 			return digest{}, err
 		}
 		defer in.Close()
-		return transfer(ctx, plain{in}, nil)
+		return whole(ctx, in, info, nil)
 	})
+}
+
+// A reader opens the files of an unpacked package.
+type reader struct {
+	dir  string
+	left atomic.Int64 // bytes that may still be read
+}
+
+func (r *reader) open(name string) (*os.File, fs.FileInfo, error) {
+	if _, err := checkName(name); err != nil {
+		return nil, nil, err
+	}
+	in, info, err := disk.OpenFile(filepath.Join(r.dir, filepath.FromSlash(name)))
+	if err == nil && r.left.Add(-info.Size()) < 0 {
+		in.Close()
+		err = fmt.Errorf("%w of the size of a package", ErrLimit)
+	}
+	return in, info, err
+}
+
+// whole is transfer for the file that info describes. A file whose size changes is an
+// error, because it could grow without end.
+func whole(ctx context.Context, in io.Reader, info fs.FileInfo, w io.Writer) (digest, error) {
+	d, err := transfer(ctx, plain{io.LimitReader(in, info.Size()+1)}, w)
+	if err == nil && d.size != info.Size() {
+		err = disk.ErrChanged
+	}
+	return d, err
 }
 
 // Copy copies the unpacked package in src to a directory. Symlinks to files are
@@ -55,27 +88,24 @@ func Copy(ctx context.Context, src string, to Dest, lim Limits) (sources.Content
 			return sources.Contents{}, &EntryError{d, err}
 		}
 	}
-	c := copier{src: src, to: to, hidden: hidden}
+	c := copier{reader: reader{dir: src}, to: to, hidden: hidden}
 	c.left.Store(lim.Size)
 	return eachFile(ctx, names, c.copy)
 }
 
 type copier struct {
-	src    string
+	reader
 	to     Dest
 	hidden hidden
-	left   atomic.Int64 // bytes that may still be copied
 }
 
+// copy copies a file. It hashes the bytes of the copy: the file may change meanwhile.
 func (c *copier) copy(ctx context.Context, name string) (d digest, err error) {
-	in, info, err := open(c.src, name)
+	in, info, err := c.open(name)
 	if err != nil {
 		return d, err
 	}
 	defer in.Close()
-	if c.left.Add(-info.Size()) < 0 {
-		return d, fmt.Errorf("%w of the size of a package", ErrLimit)
-	}
 	out, err := c.to.create(name, fileMode(name, info.Mode())&^disk.HiddenBy(info)&^c.hidden.of(name))
 	if err != nil {
 		return d, err
@@ -86,9 +116,9 @@ func (c *copier) copy(ctx context.Context, name string) (d digest, err error) {
 		}
 	}()
 	if disk.Clone(out, in) == nil {
-		return transfer(ctx, plain{out}, nil)
+		return whole(ctx, out, info, nil)
 	}
-	return transfer(ctx, plain{in}, out)
+	return whole(ctx, in, info, out)
 }
 
 // hidden contains the mode bits that copies of the files in a directory must not have, and
@@ -136,14 +166,6 @@ func walk(dir string, lim Limits) (files, dirs []string, bits hidden, err error)
 		return lim.checkCount(len(files) + len(dirs))
 	})
 	return files, dirs, bits, err
-}
-
-// open opens a file of the package in dir.
-func open(dir, name string) (*os.File, fs.FileInfo, error) {
-	if _, err := checkName(name); err != nil {
-		return nil, nil, err
-	}
-	return disk.OpenFile(filepath.Join(dir, filepath.FromSlash(name)))
 }
 
 // eachFile calls take for every file, several at a time, and collects the

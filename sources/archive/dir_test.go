@@ -133,6 +133,13 @@ func TestRejectedDirectories(t *testing.T) {
 		{"symlink to a directory", func(t *testing.T, dir string) { symlink(t, t.TempDir(), filepath.Join(dir, "x")) }},
 		{"symlink to nothing", func(t *testing.T, dir string) { symlink(t, "nothing", filepath.Join(dir, "x")) }},
 		{"symlink to a device", func(t *testing.T, dir string) { symlink(t, os.DevNull, filepath.Join(dir, "x")) }},
+		{"3 TB of nothing", func(t *testing.T, dir string) {
+			path := filepath.Join(dir, "x")
+			check(t, os.WriteFile(path, nil, 0o600))
+			if err := os.Truncate(path, 3<<40); err != nil {
+				t.Skip(err)
+			}
+		}},
 		{"newline", func(t *testing.T, dir string) {
 			if err := os.WriteFile(filepath.Join(dir, "a\nb"), nil, 0o600); err != nil {
 				t.Skip(err)

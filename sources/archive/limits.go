@@ -19,8 +19,12 @@ type Limits struct {
 // ErrLimit matches the errors for packages that exceed [Limits].
 var ErrLimit = errors.New("exceeds the limit")
 
-// MaxSize is the default of [Limits.Size].
-const MaxSize = 8 << 30
+// MaxSize is the default of [Limits.Size]. MaxPacked is the size in bytes of the largest
+// archive that these limits permit.
+const (
+	MaxSize   = 8 << 30
+	MaxPacked = MaxSize + packedOverhead
+)
 
 const (
 	defaultSize  = MaxSize
@@ -45,10 +49,6 @@ func (l Limits) withDefaults() Limits {
 	}
 	return l
 }
-
-// CheckSize returns an error for an archive with more bytes than a package
-// within the default Limits can have. It needs no access to the archive.
-func CheckSize(packed int64) error { return Limits{}.withDefaults().checkPacked(packed) }
 
 func (l Limits) checkPacked(size int64) error {
 	if size > l.Size+packedOverhead {

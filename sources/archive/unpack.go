@@ -35,6 +35,25 @@ type Dest struct {
 	Hidden fs.FileMode // mode bits that files don't get, see [disk.Hidden]
 }
 
+// Open opens the zip archive at path, hashes it, and writes it to progress, which may be
+// nil. An error that matches [ErrLimit] means that the archive is too large.
+func Open(ctx context.Context, path string, progress io.Writer) (*disk.Hashed, error) {
+	f, info, err := disk.OpenFile(path)
+	if err != nil {
+		return nil, err
+	}
+	if err := (Limits{}).withDefaults().checkPacked(info.Size()); err != nil {
+		f.Close()
+		return nil, fmt.Errorf("%s: %w", path, err)
+	}
+	h, err := disk.HashOpen(ctx, f, info, progress)
+	if err != nil {
+		f.Close()
+		return nil, err
+	}
+	return h, nil
+}
+
 // Unpack writes the contents of a zip archive of the given size in bytes to a
 // directory. An error that concerns one entry is an [EntryError]. An error that
 // matches [ErrLimit] means that the archive is too large.
@@ -59,6 +78,26 @@ func Sum(ctx context.Context, archive io.ReaderAt, size int64, lim Limits) (sour
 		return sources.Contents{}, err
 	}
 	return l.each(func(e entry) (sources.File, error) { return e.take(ctx, archive, io.Discard) })
+}
+
+// Read returns the contents and the hash of the zip archive at path. Both are those of
+// the same bytes, even if the file changes meanwhile: that is an error. Other errors are
+// those of [Open] and [Unpack].
+func Read(ctx context.Context, path string) (c sources.Contents, zh sources.Hash, err error) {
+	h, err := Open(ctx, path, nil)
+	if err != nil {
+		return c, "", err
+	}
+	defer h.Close()
+	info, err := h.Stat()
+	if err != nil {
+		return c, "", err
+	}
+	if c, err = Sum(ctx, h, info.Size(), Limits{}); err != nil {
+		return c, "", fmt.Errorf("%s: %w", path, err)
+	}
+	_, err = h.Stat()
+	return c, sources.ZipHash(h.Sum), err
 }
 
 // each calls take for all files of an archive, one after the other: reading a

@@ -98,11 +98,12 @@ func checkPrivate(info fs.FileInfo) error {
 	return nil
 }
 
-// Foreign reports whether a user other than this one and root owns a file. That user can
-// change the file and reset its times.
-func Foreign(info fs.FileInfo) bool {
+// Own reports whether only this user and root can write to a file: one of them owns it,
+// and its mode, which also limits access control lists, lets no other user write. All other
+// files may change at any moment, and their owners can reset the times.
+func Own(info fs.FileInfo) bool {
 	st, ok := info.Sys().(*syscall.Stat_t)
-	return ok && st.Uid != 0 && int(st.Uid) != os.Geteuid()
+	return ok && (st.Uid == 0 || int(st.Uid) == os.Geteuid()) && info.Mode().Perm()&0o022 == 0
 }
 
 // IgnoresModes reports whether this user may write to files regardless of their
@@ -150,9 +151,6 @@ func (d *Dir) chmod(name string, change func(fs.FileMode) fs.FileMode) error {
 	}
 	return nil
 }
-
-// Own reports whether only this user, or root, can write to a file.
-func Own(info fs.FileInfo) bool { return !Foreign(info) && info.Mode().Perm()&0o022 == 0 }
 
 func owned(info fs.FileInfo) bool {
 	st, ok := info.Sys().(*syscall.Stat_t)

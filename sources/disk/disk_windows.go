@@ -110,8 +110,10 @@ func (d *Dir) Writable() error {
 // in the user's profile directory, which other users cannot access.
 func checkPrivate(fs.FileInfo) error { return nil }
 
-// Foreign reports whether another user owns a file. It always returns false on Windows.
-func Foreign(fs.FileInfo) bool { return false }
+// Own reports whether only this user and administrators can write to a file. It always
+// returns true: a description of a file on Windows has neither its owner nor its access
+// control list.
+func Own(fs.FileInfo) bool { return true }
 
 // IgnoresModes reports whether this user may write to files regardless of their
 // modes.
@@ -125,10 +127,6 @@ func (d *Dir) LetExecute(string) error { return nil }
 
 // Seal does nothing: Windows cannot remove read-only files.
 func (d *Dir) Seal(string) {}
-
-// Own reports whether only this user can write to a file. It always returns true
-// on Windows, like [Foreign] returns false.
-func Own(fs.FileInfo) bool { return true }
 
 func owned(fs.FileInfo) bool { return true }
 

@@ -334,12 +334,20 @@ func (r *reader) Read(p []byte) (int, error) {
 	return r.Reader.Read(p)
 }
 
-// Hash returns the SHA-256 and the number of bytes of r.
-func Hash(ctx context.Context, r io.Reader) (sum [sha256.Size]byte, size int64, err error) {
+// Hash returns the SHA-256 and the number of bytes of r. More than limit bytes are a
+// [LimitError].
+func Hash(ctx context.Context, r io.Reader, limit int64) (sum [sha256.Size]byte, size int64, err error) {
 	h := sha256.New()
 	buffer := hashBuffers.Get().(*[32 << 10]byte)
 	defer hashBuffers.Put(buffer)
-	size, err = io.CopyBuffer(h, Reader(ctx, r), buffer[:])
+	size, err = io.CopyBuffer(h, io.LimitReader(Reader(ctx, r), limit+1), buffer[:])
+	if err == nil && size > limit {
+		path := "the file"
+		if f, ok := r.(*os.File); ok {
+			path = f.Name()
+		}
+		err = &LimitError{path, limit}
+	}
 	return [sha256.Size]byte(h.Sum(nil)), size, err
 }
 
@@ -347,18 +355,22 @@ func Hash(ctx context.Context, r io.Reader) (sum [sha256.Size]byte, size int64, 
 var hashBuffers = sync.Pool{New: func() any { return new([32 << 10]byte) }}
 
 // HashFile is like Hash, for the regular file at path.
-func HashFile(ctx context.Context, path string) (sum [sha256.Size]byte, size int64, err error) {
-	f, _, err := OpenFile(path)
+func HashFile(ctx context.Context, path string, limit int64) (sum [sha256.Size]byte, size int64, err error) {
+	f, info, err := OpenFile(path)
 	if err != nil {
 		return sum, 0, err
 	}
 	defer f.Close()
-	return Hash(ctx, f)
+	if info.Size() > limit {
+		return sum, 0, &LimitError{path, limit}
+	}
+	return Hash(ctx, f, limit)
 }
 
 // PrintTree returns the fingerprint ([Print]) of the file at path or, for a
 // directory, of all files in it. Links to files are followed; a link to a
-// directory below path is an error.
+// directory below path is an error, and so are more than 10,000 files, the most that a
+// package has.
 func PrintTree(path string) (string, error) {
 	info, err := os.Stat(path)
 	if err != nil {
@@ -370,10 +382,16 @@ func PrintTree(path string) (string, error) {
 	if path, err = filepath.EvalSymlinks(path); err != nil {
 		return "", err
 	}
-	sum := sha256.New()
+	sum, left := sha256.New(), 10_000
 	err = filepath.WalkDir(path, func(name string, e fs.DirEntry, err error) error {
-		if err != nil || e.IsDir() {
+		if err != nil {
 			return err
+		}
+		if left--; left < -1 { // the directory itself is no file of the package
+			return fmt.Errorf("%s has too many files for a package", path)
+		}
+		if e.IsDir() {
+			return nil
 		}
 		info, err := os.Stat(name)
 		if err != nil {

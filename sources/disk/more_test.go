@@ -247,13 +247,13 @@ func TestTouch(t *testing.T) {
 
 func TestHash(t *testing.T) {
 	path := write(t, "text", t.TempDir(), "file")
-	sum, size, err := disk.HashFile(t.Context(), path)
+	sum, size, err := disk.HashFile(t.Context(), path, 4)
 	sourcetest.Expect(t, err == nil && size == 4 && sum == sha256.Sum256([]byte("text")), "got %x, %d, %v", sum, size, err)
-	_, _, err = disk.HashFile(t.Context(), path+"x")
+	_, _, err = disk.HashFile(t.Context(), path+"x", 4)
 	sourcetest.ErrorIs(t, err, fs.ErrNotExist)
 	ctx, cancel := context.WithCancel(t.Context())
 	endless := readerFunc(func(p []byte) (int, error) { cancel(); return len(p), nil })
-	_, _, err = disk.Hash(ctx, endless)
+	_, _, err = disk.Hash(ctx, endless, 1<<62)
 	sourcetest.ErrorIs(t, err, context.Canceled)
 }
 
@@ -749,7 +749,7 @@ func TestHashOfSmallFiles(t *testing.T) {
 	var before, after runtime.MemStats
 	runtime.ReadMemStats(&before)
 	for range n {
-		_, _, err := disk.Hash(t.Context(), strings.NewReader("x"))
+		_, _, err := disk.Hash(t.Context(), strings.NewReader("x"), 1)
 		check(t, err)
 	}
 	runtime.ReadMemStats(&after)

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"io"
 	"io/fs"
-	"os"
 
 	"github.com/larder-cli/larder/sources"
 )
@@ -33,7 +32,7 @@ type Supply struct {
 
 // Supplied is a package after Fetch.
 type Supplied struct {
-	Archive  *os.File
+	Archive  sources.Archive
 	Dir      string
 	Files    sources.Files
 	ZH       sources.Hash
@@ -159,8 +158,8 @@ func (b *Buffer) Begin(string) error {
 func (b *Buffer) Resume(sources.Hash) (held io.Reader, note string, err error) { return nil, "", nil }
 
 // Recent implements [sources.Stage].
-func (b *Buffer) Recent(context.Context, sources.Hash) (*os.File, fs.FileInfo, error) {
-	return nil, nil, fs.ErrNotExist
+func (b *Buffer) Recent(context.Context, sources.Hash) (sources.Archive, error) {
+	return nil, fs.ErrNotExist
 }
 
 // Spool implements [sources.Stage].

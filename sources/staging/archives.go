@@ -6,7 +6,6 @@ import (
 	"errors"
 	"io"
 	"io/fs"
-	"os"
 	"slices"
 	"sync"
 
@@ -34,31 +33,30 @@ type Archives struct {
 // them. The caller closes the directory.
 func ArchivesIn(dir *disk.Dir, max int64) *Archives { return &Archives{dir: dir, max: max} }
 
-// Find opens the archive with this hash, and returns its description from before it
-// was hashed. The error matches [fs.ErrNotExist] if there is none.
-func (a *Archives) Find(ctx context.Context, zh sources.Hash) (*os.File, fs.FileInfo, error) {
+// Find opens the archive with this hash. The error matches [fs.ErrNotExist] if there is
+// none.
+func (a *Archives) Find(ctx context.Context, zh sources.Hash) (*disk.Hashed, error) {
 	name, err := archiveName(zh)
 	if a == nil || err != nil {
-		return nil, nil, fs.ErrNotExist
+		return nil, fs.ErrNotExist
 	}
 	f, info, err := a.dir.OpenFile(name)
 	if err != nil {
-		return nil, nil, err
+		return nil, err
 	}
-	sum := [32]byte{}
-	// Larger ones are not kept, and another user could change a file once it is hashed.
-	if info.Size() <= a.max && !disk.Foreign(info) {
-		sum, _, err = disk.Hash(ctx, f)
+	if info.Size() <= a.max && disk.Own(info) { // others are not kept
+		h, err := disk.HashOpen(ctx, f, info, nil)
+		if err == nil && sources.ZipHash(h.Sum) == zh {
+			return h, nil
+		}
+		if ctx.Err() != nil {
+			f.Close()
+			return nil, ctx.Err()
+		}
 	}
-	if err == nil && sources.ZipHash(sum) != zh {
-		_ = a.dir.Remove(name)
-		err = fs.ErrNotExist
-	}
-	if err != nil {
-		f.Close()
-		return nil, nil, err
-	}
-	return f, info, nil
+	f.Close()
+	_ = a.dir.Remove(name)
+	return nil, fs.ErrNotExist
 }
 
 // archiveName returns the file name of the archive with this hash.

@@ -56,8 +56,12 @@ func New(work, kept *disk.Dir, key, of string, recent *Archives) *Stage {
 }
 
 // Recent implements [sources.Stage].
-func (s *Stage) Recent(ctx context.Context, zh sources.Hash) (*os.File, fs.FileInfo, error) {
-	return s.recent.Find(ctx, zh)
+func (s *Stage) Recent(ctx context.Context, zh sources.Hash) (sources.Archive, error) {
+	h, err := s.recent.Find(ctx, zh)
+	if err != nil {
+		return nil, err
+	}
+	return h, nil
 }
 
 // Keep adds the file, which is a complete archive with the hash zh, to the recent
