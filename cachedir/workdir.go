@@ -13,6 +13,7 @@ import (
 	"sync"
 
 	"github.com/larder-cli/larder/sources"
+	"github.com/larder-cli/larder/sources/archive"
 	"github.com/larder-cli/larder/sources/disk"
 	"github.com/larder-cli/larder/sources/evidence"
 )
@@ -118,7 +119,7 @@ func (w *workdir) link(ctx context.Context, s sources.Stored) (sources.LinkMode,
 		return "", err
 	}
 	defer home.Close()
-	if mode := w.linked(s, entry); mode != "" && (d.opts.Link == sources.LinkAuto || d.opts.Link == mode) {
+	if mode := w.linked(s, entry); mode != "" && d.accepts(mode, entry) {
 		return mode, nil
 	}
 	leaf := path.Base(s.ID.Path())
@@ -157,7 +158,7 @@ func (w *workdir) link(ctx context.Context, s sources.Stored) (sources.LinkMode,
 	if mode == sources.LinkHard {
 		d.noteLinks(s, entry)
 	}
-	if mode == sources.LinkReflink || mode == sources.LinkCopy {
+	if isCopy(mode) {
 		w.note(ctx, s, home, mode) // other modes share the files of the entry, which has a record
 	}
 	return mode, nil
@@ -177,6 +178,22 @@ func (d *Dir) noteLinks(s sources.Stored, entry []mark) {
 		r.Files = now
 		d.keepRecord(recordPath(s.ID), r, nil)
 	}
+}
+
+// accepts reports whether an entry may stay installed with this mode.
+func (d *Dir) accepts(mode sources.LinkMode, entry []mark) bool {
+	return d.opts.Link == mode || d.opts.Link == sources.LinkAuto && (isCopy(mode) || !foreign(entry))
+}
+
+// isCopy reports whether changes in the cache don't change packages installed with this
+// mode.
+func isCopy(mode sources.LinkMode) bool {
+	return mode == sources.LinkReflink || mode == sources.LinkCopy
+}
+
+// foreign reports whether another user can change a file.
+func foreign(files []mark) bool {
+	return slices.ContainsFunc(files, func(m mark) bool { return m.foreign })
 }
 
 // replacing prepares the replacement of the installed package, if there is one, by
@@ -262,7 +279,7 @@ func (w *workdir) Close() error {
 // files are the hashed ones. Copies have been compared already; other links share the
 // fingerprints.
 func checkLinked(entry []mark, mode sources.LinkMode, made string) error {
-	if mode == sources.LinkCopy || mode == sources.LinkReflink {
+	if isCopy(mode) {
 		return nil
 	}
 	marks, err := scan(made)
@@ -348,7 +365,11 @@ func (d *Dir) makeLink(ctx context.Context, s sources.Stored, entry []mark, work
 	}
 	var err error
 	for _, mode := range modes {
-		if err = makeBy(ctx, mode, s, entry, work, made, d.seals()); err == nil {
+		err = makeBy(ctx, mode, s, entry, work, made, d.seals())
+		if err == nil && isCopy(mode) && foreign(entry) {
+			err = checkCopy(ctx, s, work.Path(made))
+		}
+		if err == nil {
 			return mode, nil
 		}
 		if ctx.Err() != nil {
@@ -374,6 +395,17 @@ func (d *Dir) makeLink(ctx context.Context, s sources.Stored, entry []mark, work
 	return "", err
 }
 
+// checkCopy returns an error that matches [sources.ErrSwapped] unless the copy of an entry
+// has its contents. The files of the entry may have changed since they were hashed, and
+// still have the same fingerprints.
+func checkCopy(ctx context.Context, s sources.Stored, made string) error {
+	contents, err := archive.Hash(ctx, made)
+	if err == nil && contents.H1 != s.H1 {
+		err = sources.ErrSwapped
+	}
+	return err
+}
+
 // maxRootCopy is the size in bytes up to which packages are copied if the user is
 // root. Copying that much takes about 30 ms. Larger packages, copied to every working
 // directory, would fill the disk.
@@ -387,13 +419,7 @@ const maxRootCopy = 64 << 20
 // so such files are always copied.
 func (d *Dir) autoModes(entry []mark) []sources.LinkMode {
 	modes := []sources.LinkMode{sources.LinkReflink, sources.LinkHard, sources.LinkSymlink, sources.LinkCopy}
-	var size int64
-	foreign := false
-	for _, m := range entry {
-		size += m.Size
-		foreign = foreign || m.foreign
-	}
-	if foreign || d.opts.Unbound && size <= maxRootCopy {
+	if foreign(entry) || d.opts.Unbound && sizeOf(entry) <= maxRootCopy {
 		modes = []sources.LinkMode{sources.LinkReflink, sources.LinkCopy}
 	}
 	if d.unshared.Load() {
