@@ -21,8 +21,9 @@ type road struct {
 	steps    []string
 	held     sources.Held
 	offered  []sources.Hash
-	archives []string // by attempt
-	failing  string   // the step that fails
+	archives []string       // by attempt
+	failing  string         // the step that fails
+	others   sources.Stored // recorded for another platform
 	sourcetest.Buffer
 }
 
@@ -74,13 +75,18 @@ func (r *road) Begin(_ context.Context, _ sources.PackageID, purpose sources.Pur
 
 func (r *road) Use(context.Context) (release func(), err error) { return func() {}, nil }
 
-func (r *road) Recall(sources.PackageID) (sources.Stored, error) {
+func (r *road) Recall(id sources.PackageID) (sources.Stored, error) {
+	if id.Platform == onPlan9 && r.others.H1 != "" {
+		return r.others, nil
+	}
 	return sources.Stored{}, sources.ErrNotFound
 }
 
 func (r *road) Recorded(sources.Provider, sources.Version) ([]sources.Platform, error) {
-	return nil, nil
+	return []sources.Platform{onPlan9}, nil
 }
+
+var onPlan9 = sources.Platform{OS: "plan9", Arch: "386"}
 
 func (r *road) Evidence(sources.Provider, sources.Version) (*sources.Signed, error) {
 	return nil, sources.ErrNotFound
@@ -129,6 +135,9 @@ func TestAcquireSteps(t *testing.T) {
 		{name: "second attempt succeeds", road: road{offered: []sources.Hash{zh("a")}, archives: []string{"b", "a"}}, want: "ask, begin 0, stage, fetch, close, begin 0, stage, fetch, unpack, commit matched: true, close"},
 		{name: "contents differ from the locked ones", locked: []sources.Hash{h1("b")}, road: road{offered: []sources.Hash{zh("a")}}, want: "ask, begin 0, stage, fetch, unpack, close", err: errAny},
 		{name: "contents differ from the verified ones", road: road{offered: []sources.Hash{zh("a")}, held: sources.Held{Known: held("b").Package}}, want: "ask, begin 0, stage, fetch, unpack, close", err: errAny},
+		{name: "contents differ from those of the same archive", locked: []sources.Hash{zh("a")}, road: road{offered: []sources.Hash{zh("a")}, held: sources.Held{Known: sources.Stored{H1: h1("b"), ZH: zh("a")}}}, want: "ask, begin 0, stage, fetch, unpack, close", err: errAny},
+		{name: "contents differ from those of the same archive for another platform", locked: []sources.Hash{zh("a"), h1("a")}, road: road{offered: []sources.Hash{zh("a")}, others: sources.Stored{H1: h1("b"), ZH: zh("a")}}, want: "ask, begin 0, stage, fetch, unpack, close", err: errAny},
+		{name: "another archive for another platform", road: road{offered: []sources.Hash{zh("a")}, others: sources.Stored{H1: h1("b"), ZH: zh("b")}}, want: all},
 		{name: "cannot be verified", road: road{}, want: strings.Replace(all, "true", "false", 1)},
 		{name: "source fails", road: road{failing: "ask"}, want: "ask", err: errStep},
 		{name: "locking fails", road: road{failing: "begin"}, want: "ask, begin 0", err: errStep},

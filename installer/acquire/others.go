@@ -71,8 +71,12 @@ func (a *Acquirer) recordedForOthers(id sources.PackageID) []sources.Hash {
 // Recorded returns the recorded packages of a package's version, for all platforms. It
 // ignores records that can't be read: requests for those packages fail.
 func (a *Acquirer) Recorded(id sources.PackageID) []sources.Stored {
+	return a.recordedFor(id, a.recorded(id))
+}
+
+func (a *Acquirer) recordedFor(id sources.PackageID, platforms []sources.Platform) []sources.Stored {
 	var all []sources.Stored
-	for _, platform := range a.recorded(id) {
+	for _, platform := range platforms {
 		id.Platform = platform
 		if was, err := a.recall(id); err == nil && was.H1 != "" {
 			was.ID = id

@@ -104,7 +104,10 @@ func (a *Acquirer) recorded(id sources.PackageID) []sources.Platform {
 // checkKnown refuses a package that differs from the recorded one, unless the lock
 // file contains it: then a user has decided to use it.
 func (a *Acquirer) checkKnown(req Request, offer Offer, report sources.Report, got fetched, c sources.Contents, known sources.Stored) error {
-	if known.H1 == "" || known.Imported || known.H1 == c.H1 || known.ZH != "" && known.ZH == got.ZH {
+	if err := a.checkContents(req.ID, got.ZH, c.H1, known); err != nil {
+		return err
+	}
+	if known.H1 == "" || known.Imported || known.H1 == c.H1 {
 		return nil
 	}
 	now := []sources.Hash{c.H1}
@@ -119,6 +122,27 @@ func (a *Acquirer) checkKnown(req Request, offer Offer, report sources.Report, g
 	return err
 }
 
+// checkContents refuses contents that the archive with this hash didn't have before, for
+// any platform, whatever the lock file contains: another program has changed the archive
+// or what was unpacked from it.
+func (a *Acquirer) checkContents(id sources.PackageID, zh, h1 sources.Hash, known sources.Stored) error {
+	if zh == "" {
+		return nil
+	}
+	others := slices.DeleteFunc(a.recorded(id), func(p sources.Platform) bool { return p == id.Platform })
+	for _, was := range append(a.recordedFor(id, others), known) {
+		if was.ZH == zh && was.H1 != "" && was.H1 != h1 && !was.Imported {
+			return otherContents(zh, was.H1, h1)
+		}
+	}
+	return nil
+}
+
+func otherContents(zh, was, now sources.Hash) error {
+	err := &HashMismatchError{By: fmt.Sprintf("the archive %s, as verified before,", zh), Want: []sources.Hash{was}, Got: []sources.Hash{now}}
+	return sources.WithHint(err, "do not use it, and find out which program changes the archive while larder reads it")
+}
+
 // CheckRepublished refuses a package that differs from the one that was verified here
 // before. The package is from the file or mirror called from. Commands use it if they
 // move packages without installing them.
@@ -127,8 +151,13 @@ func CheckRepublished(memory Memory, s sources.Stored, from string) error {
 	switch {
 	case err != nil:
 		return UnlessNotFound(err)
-	case was.Imported, was.ZH != "" && was.ZH == s.ZH, was.H1 != "" && was.H1 == s.H1:
+	case was.Imported, was.H1 != "" && was.H1 == s.H1:
 		return nil
+	case was.ZH != "" && was.ZH == s.ZH:
+		if was.H1 == "" || s.H1 == "" {
+			return nil
+		}
+		return &sources.PackageError{ID: s.ID, Err: otherContents(s.ZH, was.H1, s.H1)}
 	case (was.ZH == "" || s.ZH == "") && (was.H1 == "" || s.H1 == ""):
 		return nil
 	}
