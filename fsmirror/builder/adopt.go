@@ -3,6 +3,7 @@ package builder
 import (
 	"context"
 	"encoding/hex"
+	"io/fs"
 	"strings"
 
 	"github.com/larder-cli/larder/sources"
@@ -50,21 +51,22 @@ func (b *Builder) RemoveImportDir(id string) error {
 	return all.RemoveTree(id)
 }
 
-// Adopt adds an archive to the mirror and records the contents of s and what was proved about it. It moves the
-// archive from the directory from, a [Builder.ImportDir], to the same relative path
-// in the mirror. If from is nil, the archive is in the mirror already. The caller has
-// verified and synced the archive. The Builder must store packed packages.
+// Adopt adds an archive to the mirror and records the contents of s and what was proved
+// about it. It moves the archive from the directory from, a [Builder.ImportDir], to the
+// same relative path in the mirror. The caller has verified and synced the archive, which
+// verified describes: a file that has taken its place is an error. If from is nil, the
+// archive is in the mirror already. The Builder must store packed packages.
 // [Builder.Finish] adds the archive to the index.
-func (b *Builder) Adopt(ctx context.Context, s sources.Stored, from *disk.Dir) error {
+func (b *Builder) Adopt(ctx context.Context, s sources.Stored, from *disk.Dir, verified fs.FileInfo) error {
 	leave, err := b.enter(ctx, s.ID)
 	if err != nil {
 		return err
 	}
 	defer leave()
-	return sources.InPackage(s.ID, disk.Explain(b.adopt(s, from), b.opts.Place))
+	return sources.InPackage(s.ID, disk.Explain(b.adopt(s, from, verified), b.opts.Place))
 }
 
-func (b *Builder) adopt(s sources.Stored, from *disk.Dir) (err error) {
+func (b *Builder) adopt(s sources.Stored, from *disk.Dir, verified fs.FileInfo) (err error) {
 	at := b.place(s.ID, false)
 	if err := b.checkPlace(at); err != nil {
 		return err
@@ -79,7 +81,7 @@ func (b *Builder) adopt(s sources.Stored, from *disk.Dir) (err error) {
 		return err
 	}
 	if from != nil {
-		if err := b.move(at, from); err != nil {
+		if err := b.move(at, from, verified); err != nil {
 			return err
 		}
 	}
@@ -92,12 +94,16 @@ func (b *Builder) adopt(s sources.Stored, from *disk.Dir) (err error) {
 
 // move publishes the archive of at from the directory from, where it has the same
 // path.
-func (b *Builder) move(at spot, from *disk.Dir) error {
+func (b *Builder) move(at spot, from *disk.Dir, verified fs.FileInfo) error {
 	dir, name := split(b.relative(at.path))
 	in, err := from.Sub(dir)
 	if err != nil {
 		return err
 	}
 	defer in.Close()
-	return b.publish(at, in, name)
+	made := b.work.Name()
+	if err := disk.Move(in, name, b.work.Dir, made, verified); err != nil {
+		return err
+	}
+	return b.publish(at, made)
 }

@@ -310,7 +310,7 @@ func (t *tx) commit(ctx context.Context, old record, by sources.Provenance) (rec
 	if err == nil {
 		t.keepArchive(by.ZH)
 		t.stage.Drop()
-		err = t.b.publish(t.at, t.b.work.Dir, t.made)
+		err = t.b.publish(t.at, t.made)
 	}
 	if err == nil {
 		r.Mark, err = mark(t.at)
@@ -415,8 +415,8 @@ func unpacking(err error) error {
 }
 
 // publish removes the old package from the index and moves the file name from the
-// directory from to its place.
-func (b *Builder) publish(at spot, from *disk.Dir, name string) error {
+// scratch directory to its place.
+func (b *Builder) publish(at spot, name string) error {
 	b.mu.Lock()
 	err := b.change()
 	if err == nil && !at.unpacked {
@@ -433,14 +433,7 @@ func (b *Builder) publish(at spot, from *disk.Dir, name string) error {
 	defer dir.Close()
 	there, err := dir.Lstat(base)
 	if !at.unpacked && (err != nil || !there.IsDir()) { // a rename replaces a file
-		return disk.Rename(from, name, dir, base)
-	}
-	if from != b.work.Dir {
-		made := b.work.Name()
-		if err := disk.Rename(from, name, b.work.Dir, made); err != nil {
-			return err
-		}
-		name = made
+		return disk.Rename(b.work.Dir, name, dir, base)
 	}
 	old, err := b.work.Replace(name, dir, base)
 	if err == nil && old != "" {

@@ -111,7 +111,9 @@ func TestStrayInPlaceOfDirectory(t *testing.T) {
 			defer stage.Close()
 			data := sourcetest.ReadFile(t, d.archive(id))
 			write(t, stage.Path(widget+"/"+id.Filename()), string(data))
-			err = b.Adopt(ctx, sources.Stored{ID: id, Signed: d.signed(id)}, stage)
+			verified, err := os.Stat(stage.Path(widget + "/" + id.Filename()))
+			sourcetest.Check(t, err)
+			err = b.Adopt(ctx, sources.Stored{ID: id, Signed: d.signed(id)}, stage, verified)
 			return errors.Join(err, b.Finish(ctx), b.RemoveImportDir(importID), b.Close())
 		},
 		"index": func(ctx context.Context, dir string) error {

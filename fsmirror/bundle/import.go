@@ -97,9 +97,10 @@ type importer struct {
 	mirror *builder.Builder
 
 	arrivals []Arrival
-	others   []sources.Stored // packages in the mirror for which there is new evidence
-	missing  map[int]bool     // missing parts that the import requires
-	refused  bool             // by ImportOptions.Accept
+	verified map[sources.PackageID]fs.FileInfo // archives in stage
+	others   []sources.Stored                  // packages in the mirror for which there is new evidence
+	missing  map[int]bool                      // missing parts that the import requires
+	refused  bool                              // by ImportOptions.Accept
 	progress progress
 }
 
@@ -117,7 +118,7 @@ func Import(ctx context.Context, files []string, dir string, opts ImportOptions)
 	if err != nil {
 		return Imported{}, err
 	}
-	in := &importer{opts: opts, dir: dir, whole: given[0].Manifest, given: given, signed: map[sources.Release]*sources.Signed{}, missing: map[int]bool{}}
+	in := &importer{opts: opts, dir: dir, whole: given[0].Manifest, given: given, signed: map[sources.Release]*sources.Signed{}, missing: map[int]bool{}, verified: map[sources.PackageID]fs.FileInfo{}}
 	in.progress.report = opts.Report
 	if err := errors.Join(in.checkNames(), in.readEvidence()); err != nil {
 		return Imported{}, err
@@ -222,12 +223,12 @@ func (in *importer) run(ctx context.Context) (err error) {
 		if a.How == Known {
 			from = nil
 		}
-		if err := in.mirror.Adopt(ctx, in.arrived(a), from); err != nil {
+		if err := in.mirror.Adopt(ctx, in.arrived(a), from, in.verified[a.ID]); err != nil {
 			return err
 		}
 	}
 	for _, s := range in.others {
-		if err := in.mirror.Adopt(ctx, s, nil); err != nil {
+		if err := in.mirror.Adopt(ctx, s, nil, nil); err != nil {
 			return err
 		}
 	}
@@ -408,9 +409,10 @@ func (in *importer) receive(ctx context.Context, p Package) error {
 }
 
 // staged reports whether an earlier import left an archive in the staging directory.
-// That import verified it, so only its checksum must match.
+// That import verified it, so only its checksum must match. A file that another user may
+// change is replaced.
 func (in *importer) staged(ctx context.Context, p Package) (bool, error) {
-	f, _, err := in.stage.OpenFile(p.Path())
+	f, info, err := in.stage.OpenFile(p.Path())
 	if errors.Is(err, fs.ErrNotExist) {
 		return false, nil
 	}
@@ -418,7 +420,11 @@ func (in *importer) staged(ctx context.Context, p Package) (bool, error) {
 		return false, err
 	}
 	defer f.Close()
+	if info.Size() != p.Size || !disk.Own(info) {
+		return false, nil
+	}
 	sum, _, err := disk.Hash(ctx, f, p.Size)
+	in.verified[p.ID] = info
 	return sources.ZipHash(sum) == p.ZH, err
 }
 
@@ -439,8 +445,11 @@ func (in *importer) copy(ctx context.Context, b *Bundle, e member) error {
 	if err != nil {
 		return err
 	}
-	err = errors.Join(in.fill(ctx, f, b, e), f.Close())
-	if err != nil {
+	err = in.fill(ctx, f, b, e)
+	if err == nil {
+		in.verified[e.pkg.ID], err = f.Stat()
+	}
+	if err = errors.Join(err, f.Close()); err != nil {
 		return errors.Join(err, dir.Remove(unverified))
 	}
 	return disk.Rename(dir, unverified, dir, name)

@@ -1,7 +1,9 @@
 package disk
 
 import (
+	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"strconv"
 )
@@ -11,6 +13,22 @@ import (
 func Rename(from *Dir, name string, to *Dir, newName string) error {
 	if err := move(from, name, to, newName); err != nil {
 		return &os.LinkError{Op: "rename", Old: from.Path(name), New: to.Path(newName), Err: err}
+	}
+	return nil
+}
+
+// Move is like Rename for the file that info describes. If another file has taken its
+// name, the error matches [ErrChanged], and the other file is removed.
+func Move(from *Dir, name string, to *Dir, newName string, info fs.FileInfo) error {
+	if err := Rename(from, name, to, newName); err != nil {
+		return err
+	}
+	now, err := to.Lstat(newName)
+	if err == nil && !os.SameFile(now, info) {
+		err = fmt.Errorf("%s %w", from.Path(name), ErrChanged)
+	}
+	if err != nil {
+		return errors.Join(err, to.RemoveTree(newName))
 	}
 	return nil
 }

@@ -3,9 +3,11 @@
 package staging_test
 
 import (
+	"io"
 	"os"
 	"testing"
 
+	"github.com/larder-cli/larder/sources/disk"
 	"github.com/larder-cli/larder/sources/sourcetest"
 	"github.com/larder-cli/larder/sources/staging"
 )
@@ -22,4 +24,74 @@ func TestArchivesOfOtherUsers(t *testing.T) {
 	sourcetest.Equal(t, p.found(a, "one"), "one")
 	check(t, os.Chown(p.kept.Path(nameOf("one")), 54321, 54321))
 	sourcetest.Equal(t, p.found(a, "one"), "")
+}
+
+// An archive with a mode that lets others write is not used either.
+func TestWritableArchives(t *testing.T) {
+	p := newPlace(t)
+	a := staging.ArchivesIn(p.kept, 100)
+	p.keep(a, "one", staging.ByLink)
+	check(t, os.Chmod(p.kept.Path(nameOf("one")), 0o664))
+	sourcetest.Equal(t, p.found(a, "one"), "")
+}
+
+// An interrupted download that others can write to, or reach by another name, is not
+// resumed. The new download is another file: the old one may still be open elsewhere.
+func TestDownloadsOfOthersAreNotResumed(t *testing.T) {
+	for name, c := range map[string]struct {
+		spoil func(p place, path string) error
+		root  bool // only root can do that
+		note  bool // the file may be used again, without its contents
+	}{
+		"group can write":     {spoil: func(_ place, path string) error { return os.Chmod(path, 0o664) }},
+		"others can write":    {spoil: func(_ place, path string) error { return os.Chmod(path, 0o646) }},
+		"second name":         {spoil: func(p place, path string) error { return os.Link(path, p.work.Path("hardlink")) }},
+		"another user's":      {spoil: func(_ place, path string) error { return os.Chown(path, 54321, 54321) }, root: true},
+		"note can be written": {spoil: func(_ place, path string) error { return os.Chmod(path+".note", 0o666) }, note: true},
+		"another user's note": {spoil: func(_ place, path string) error { return os.Chown(path+".note", 54321, 54321) }, root: true, note: true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			if c.root && os.Geteuid() != 0 {
+				t.Skip("only root can give files away")
+			}
+			p := newPlace(t)
+			p.download(first, "note", "ab", true)
+			path := p.kept.Path("key")
+			check(t, c.spoil(p, path))
+			other, err := os.OpenFile(path, os.O_WRONLY, 0) // of the other user
+			check(t, err)
+			defer other.Close()
+			s := p.stage()
+			p.resumes(s, first, "", "")
+			check(t, s.Begin("note"))
+			_, err = io.WriteString(s, "abcd")
+			check(t, err)
+			if !c.note {
+				_, err = other.WriteAt([]byte("X"), 0)
+				check(t, err)
+			}
+			f, err := s.File()
+			check(t, err)
+			text, err := io.ReadAll(io.NewSectionReader(f, 0, 100))
+			check(t, err)
+			sourcetest.Equal(t, string(text), "abcd")
+			info, err := f.Stat()
+			check(t, err)
+			sourcetest.Expect(t, disk.Own(info), "others can change the new file: %v", info.Mode())
+			s.End(true)
+			p.resumes(p.stage(), first, "abcd", "note")
+		})
+	}
+}
+
+// In a directory that others may write to, the name of a download can lead to another file.
+func TestMoveOfReplacedDownload(t *testing.T) {
+	p := newPlace(t)
+	p.download(first, "note", "ab", true)
+	s := p.stage()
+	p.resumes(s, first, "ab", "note")
+	check(t, os.Rename(p.kept.Path("key"), p.kept.Path("mine")))
+	check(t, os.WriteFile(p.kept.Path("key"), []byte("evil"), 0o644))
+	sourcetest.ErrorIs(t, s.Move(p.work, "archive", 0o644), disk.ErrChanged)
+	holds(t, p.work)
 }

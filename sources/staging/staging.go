@@ -124,7 +124,7 @@ func (s *Stage) Resume(want sources.Hash) (io.Reader, string, error) {
 		return nil, "", nil
 	}
 	s.discard() // the file in work is no longer required
-	file, err := s.kept.EditFile(s.key)
+	file, err := s.openKept()
 	if err != nil {
 		return nil, "", err
 	}
@@ -133,11 +133,29 @@ func (s *Stage) Resume(want sources.Hash) (io.Reader, string, error) {
 	// while it is in use.
 	_ = s.kept.Touch(s.key, time.Now())
 	note := s.readNote()
-	if note == "" {
+	s.size, err = file.Seek(0, io.SeekEnd)
+	if err == nil && (note == "" || s.size == 0) {
 		return nil, "", s.Begin("")
 	}
-	s.size, err = file.Seek(0, io.SeekEnd)
 	return io.NewSectionReader(file, 0, s.size), note, err
+}
+
+// openKept opens the interrupted download. A file that another user may change is
+// replaced by an empty one.
+func (s *Stage) openKept() (*os.File, error) {
+	file, err := s.kept.EditFile(s.key)
+	switch {
+	case err == nil:
+		info, err := file.Stat()
+		if err == nil && disk.Own(info) {
+			return file, nil
+		}
+		file.Close()
+	case !errors.Is(err, fs.ErrPermission):
+		return nil, err
+	}
+	Drop(s.kept, s.key)
+	return s.kept.Create(s.key, 0o644)
 }
 
 const (
@@ -171,11 +189,11 @@ func PackageOf(name string) (sources.PackageID, bool) {
 // note for another file.
 func IsNote(name string) bool { return strings.HasSuffix(name, noteSuffix) }
 
-// readNote returns the note for the file. It is empty if there is none, or if
-// it is for another archive.
+// readNote returns the note for the file. It is empty if there is none, if it is for
+// another archive, or if another user may change it.
 func (s *Stage) readNote() string {
-	text, _, err := s.kept.ReadFile(s.key+noteSuffix, maxNote)
-	if err != nil {
+	text, info, err := s.kept.ReadFile(s.key+noteSuffix, maxNote)
+	if err != nil || !disk.Own(info) {
 		return ""
 	}
 	want, note, _ := strings.Cut(string(text), "\n")
@@ -225,12 +243,14 @@ func (s spool) WriteAt(p []byte, at int64) (int, error) {
 func (s spool) Close() error { return errors.Join(s.File.Close(), s.in.Remove(s.name)) }
 
 // Move syncs the file, sets its mode, and moves it to a name in a directory on the same
-// file system. After that, the stage cannot be written to.
+// file system. After that, the stage cannot be written to. The error matches
+// [disk.ErrChanged] if another program has put a file in its place.
 func (s *Stage) Move(to *disk.Dir, name string, mode fs.FileMode) error {
-	if err := errors.Join(s.file.Chmod(mode), s.file.Sync(), s.file.Close()); err != nil {
+	info, err := s.file.Stat()
+	if err := errors.Join(err, s.file.Chmod(mode), s.file.Sync(), s.file.Close()); err != nil {
 		return err
 	}
-	return disk.Rename(s.in, s.name, to, name)
+	return disk.Move(s.in, s.name, to, name, info)
 }
 
 // End closes the file. It removes the file, unless the download was interrupted
