@@ -409,7 +409,7 @@ func (d *Dir) unpack(ctx context.Context, from io.ReaderAt, size int64, to archi
 	err = fmt.Errorf("unpacking: %w", err)
 	var onDisk *fs.PathError
 	switch {
-	case errors.As(err, &onDisk):
+	case errors.As(err, &onDisk), errors.Is(err, disk.ErrChanged):
 	case lim.Size > 0 && errors.Is(err, archive.ErrLimit):
 		err = disk.NoSpace(d.root, d.place(), unpackedSize(from, size))
 	default:

@@ -408,7 +408,7 @@ func unpacking(err error) error {
 		return nil
 	}
 	err = fmt.Errorf("unpacking: %w", err)
-	if pathErr := (*fs.PathError)(nil); errors.As(err, &pathErr) {
+	if pathErr := (*fs.PathError)(nil); errors.As(err, &pathErr) || errors.Is(err, disk.ErrChanged) {
 		return err
 	}
 	return sources.WithHint(err, "the archive is malformed: fetch it from another source, or report it to its publisher")

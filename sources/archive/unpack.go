@@ -93,10 +93,13 @@ func Read(ctx context.Context, path string) (c sources.Contents, zh sources.Hash
 	if err != nil {
 		return c, "", err
 	}
-	if c, err = Sum(ctx, h, info.Size(), Limits{}); err != nil {
-		return c, "", fmt.Errorf("%s: %w", path, err)
+	c, err = Sum(ctx, h, info.Size(), Limits{})
+	if err != nil && !errors.Is(err, disk.ErrChanged) { // that names the archive
+		err = fmt.Errorf("%s: %w", path, err)
 	}
-	_, err = h.Stat()
+	if err == nil {
+		_, err = h.Stat()
+	}
 	return c, sources.ZipHash(h.Sum), err
 }
 

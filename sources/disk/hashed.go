@@ -12,6 +12,8 @@ import (
 	"io/fs"
 	"os"
 	"sync"
+
+	"github.com/larder-cli/larder/sources"
 )
 
 // ErrChanged matches the error of reading a file that has changed since it was hashed.
@@ -85,7 +87,9 @@ func (h *Hashed) unread(err error) error {
 	return err
 }
 
-func (h *Hashed) changed() error { return fmt.Errorf("%s %w", h.Name(), ErrChanged) }
+func (h *Hashed) changed() error {
+	return sources.WithHint(fmt.Errorf("%s %w", h.Name(), ErrChanged), "stop the program that changes it, then run the command again")
+}
 
 // Name returns the path at which the file was opened.
 func (h *Hashed) Name() string { return h.file.Name() }
