@@ -106,6 +106,13 @@ func Own(info fs.FileInfo) bool {
 	return ok && (st.Uid == 0 || int(st.Uid) == os.Geteuid()) && info.Mode().Perm()&0o022 == 0
 }
 
+// sameOwner reports whether one user owns two files.
+func sameOwner(a, b fs.FileInfo) bool {
+	x, ok := a.Sys().(*syscall.Stat_t)
+	y, ok2 := b.Sys().(*syscall.Stat_t)
+	return ok && ok2 && x.Uid == y.Uid
+}
+
 // IgnoresModes reports whether this user may write to files regardless of their
 // modes.
 func IgnoresModes() bool { return os.Geteuid() == 0 }

@@ -9,6 +9,9 @@ func WithoutExchange() (restore func()) {
 	return func() { swap = was }
 }
 
+// Occupy is the second step of [Dir.Scratch], for a directory that exists.
+func (d *Dir) Occupy(name string) (*Scratch, error) { return d.occupy(name) }
+
 // FailRenames makes every rename fail for which allowed returns an error.
 func FailRenames(allowed func(from *Dir, name string, to *Dir, newName string) error) (restore func()) {
 	was := move

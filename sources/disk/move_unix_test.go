@@ -34,3 +34,27 @@ func TestMove(t *testing.T) {
 	}
 	contains(t, to.Path("moved"), "good")
 }
+
+// Another user can put a directory in the place of a new scratch directory before it is
+// opened, where directories can be renamed by everybody.
+func TestScratchOfAnotherUser(t *testing.T) {
+	if os.Geteuid() != 0 {
+		t.Skip("only root can give files away")
+	}
+	d := open(t, t.TempDir())
+	for owner, want := range map[int]bool{0: true, stranger: false} {
+		name := "run-" + strings.Repeat("A", 12)
+		check(t, os.Mkdir(d.Path(name), 0o755))
+		check(t, os.WriteFile(d.Path(name+"/~lock"), nil, 0o666))
+		check(t, os.Chown(d.Path(name+"/~lock"), owner, -1))
+		check(t, os.Chown(d.Path(name), owner, -1))
+		s, err := d.Occupy(name)
+		sourcetest.Expect(t, (s != nil) == want, "of user %d: got %v, %v", owner, s, err)
+		if s != nil {
+			check(t, s.Close())
+			continue
+		}
+		strayed(t, "Scratch", err, d.Path(name))
+		check(t, os.RemoveAll(d.Path(name)))
+	}
+}

@@ -99,9 +99,10 @@ func (d *Dir) occupy(name string) (*Scratch, error) {
 	}
 	s := &Scratch{Dir: sub, in: d, name: name, lock: sub.Lock(alive)}
 	ok, err := s.lock.Try()
-	switch {
-	case ok && sub.Exists(alive):
-		return s, nil
+	if ok && sub.Exists(alive) {
+		if err = sub.checkMade(); err == nil {
+			return s, nil
+		}
 	}
 	s.lock.Unlock()
 	sub.Close()
@@ -109,6 +110,25 @@ func (d *Dir) occupy(name string) (*Scratch, error) {
 		return nil, errors.Join(err, d.RemoveTree(name))
 	}
 	return nil, nil
+}
+
+// checkMade returns an error if another user has put the directory in the place of the one
+// that this process created. It compares owners with those of a new file, because some
+// file systems don't keep them.
+func (d *Dir) checkMade() error {
+	f, name, err := d.CreateTemp("probe-")
+	if err != nil {
+		return err
+	}
+	file, err := f.Stat()
+	dir, dirErr := d.root.Stat(".")
+	if err := errors.Join(err, dirErr, f.Close(), d.Remove(name)); err != nil {
+		return err
+	}
+	if !sameOwner(dir, file) {
+		return stray(d.path, "another user's directory")
+	}
+	return nil
 }
 
 // Name returns a unique name for a file or directory in s.
