@@ -42,7 +42,7 @@ func TestDocumentLinksLead(t *testing.T) {
 	link := regexp.MustCompile(`\]\(([^()#:]*)(?:#([^)]*))?\)`)
 	paths, err := filepath.Glob("../../docs/*.md")
 	sourcetest.Check(t, err)
-	for _, path := range append(paths, "../../README.md", "../../ARCHITECTURE.md", "../../CONTRIBUTING.md") {
+	for _, path := range append(paths, "../../README.md", "../../SECURITY.md", "../../ARCHITECTURE.md", "../../CONTRIBUTING.md") {
 		for _, m := range link.FindAllStringSubmatch(string(sourcetest.ReadFile(t, path)), -1) {
 			target := path
 			if m[1] != "" {
