@@ -56,8 +56,8 @@ type Config struct {
 	Registry Registry
 	Proxy    func(*url.URL) (*url.URL, error) // like Proxy in http.Transport, but for a URL; never nil
 
-	EnforceSignatures       bool // OpenTofu: refuse unsigned packages
-	EnforceKeyExpiry        bool // OpenTofu: refuse signatures by expired keys
+	EnforceSignatures       bool // refuse packages for which OpenTofu's registry has no keys
+	EnforceKeyExpiry        bool // refuse signatures by expired keys
 	TranslateStateAddresses bool // OpenTofu: map addresses in states to its own registry
 
 	AppendUserAgent string

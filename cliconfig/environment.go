@@ -48,9 +48,10 @@ func (l *loader) environment(c *Config) {
 	c.Proxy = l.proxy()
 	l.checkAuthorities()
 	c.TranslateStateAddresses = tofu
+	// These hold for either engine, because a root module chooses it.
+	c.EnforceSignatures = l.getenv("OPENTOFU_ENFORCE_GPG_VALIDATION") == "true"
+	c.EnforceKeyExpiry = l.getenv("OPENTOFU_ENFORCE_GPG_EXPIRATION") == "true"
 	if tofu {
-		c.EnforceSignatures = l.getenv("OPENTOFU_ENFORCE_GPG_VALIDATION") == "true"
-		c.EnforceKeyExpiry = l.getenv("OPENTOFU_ENFORCE_GPG_EXPIRATION") == "true"
 		c.TranslateStateAddresses = l.getenv("OPENTOFU_STATEFILE_PROVIDER_ADDRESS_TRANSLATION") != "0"
 	}
 }

@@ -110,7 +110,7 @@ func TestTofuVariables(t *testing.T) {
 		{nil, tofu, [3]bool{false, false, true}},
 		{[]string{gpg + "true", expiry + "true", translate + "0"}, tofu, [3]bool{true, true, false}},
 		{[]string{gpg + "1", expiry + "TRUE", translate + "false"}, tofu, [3]bool{false, false, true}},
-		{[]string{gpg + "true", expiry + "true"}, terraform, [3]bool{}},
+		{[]string{gpg + "true", expiry + "true", translate + "1"}, terraform, [3]bool{true, true, false}},
 	} {
 		c := mustLoad(t, linux(nil, tt.environ...), tt.engine)
 		if got := [3]bool{c.EnforceSignatures, c.EnforceKeyExpiry, c.TranslateStateAddresses}; got != tt.want {

@@ -277,8 +277,8 @@ func TestMethods(t *testing.T) {
 			got = append(got, fmt.Sprint(m.Kind, m.Path, m.URL, m.Include, m.Exclude))
 		}
 		want := []string{
-			"filesystem_mirror/start/mirror[registry.terraform.io/acme/* example.com/*/*] []",
-			"direct[] [registry.terraform.io/acme/*]",
+			"filesystem_mirror/start/mirror[acme/* example.com/*/*] []",
+			"direct[] [acme/*]",
 			"network_mirrorhttps://m.example/[] []",
 			"direct[] []",
 		}

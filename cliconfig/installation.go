@@ -167,7 +167,7 @@ func (l *loader) patterns(body *node, m *Method) bool {
 func (l *loader) patternList(body *node, name string) (patterns []sources.Pattern, ok bool) {
 	list, ok := l.stringsOf(body, name)
 	for _, item := range list {
-		pt, err := sources.ParsePattern(item.text, l.engine)
+		pt, err := sources.ParsePattern(item.text)
 		if err != nil {
 			l.error(item.place, err)
 			ok = false

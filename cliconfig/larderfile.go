@@ -83,7 +83,7 @@ func (l *loader) trustedKeys(root *node) []sources.TrustedKeys {
 			continue
 		}
 		for _, item := range e.value.entries {
-			pattern, err := sources.ParsePattern(item.key, l.engine)
+			pattern, err := sources.ParsePattern(item.key)
 			if err != nil {
 				l.error(item.place, err)
 				continue

@@ -274,7 +274,7 @@ func TestTrustedKeys(t *testing.T) {
 		{`trusted_keys = { "acme/*" = [] }`, "1:29: the trusted keys for acme/* must be a list that is not empty" + list},
 		{`trusted_keys = ["` + key + `"]`, "1:16: trusted_keys must be a map of lists, not a list" + write},
 		{`trusted_keys "acme/*" {}`, "1:14: trusted_keys must be a map of lists, not an object" + write},
-		{`trusted_keys = { "acme" = ["` + key + `"] }`, `1:18: provider pattern "acme": not of the form [HOST/]NAMESPACE/TYPE (*/* means all providers of the default registry, */*/* those of all registries)`},
+		{`trusted_keys = { "acme" = ["` + key + `"] }`, `1:18: provider pattern "acme": not of the form [HOST/]NAMESPACE/TYPE (*/* means all providers of the default registries, */*/* those of all registries)`},
 		{"trusted_keys = { \"acme/*\" = [\"" + key + "\"] }\ntrusted_keys = { \"Acme/*\" = [\"" + key + "\"] }",
 			"2:18: second list of trusted keys for Acme/*; the first is at line 1 (put all keys into one list)"},
 		{`trusted_key = {}`, `1:1: unknown setting "trusted_key" (did you mean "trusted_keys"?)`},

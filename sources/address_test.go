@@ -131,20 +131,22 @@ func TestProviderOrder(t *testing.T) {
 
 func TestPatterns(t *testing.T) {
 	for _, tt := range []struct{ in, want, matches, others string }{ // want is empty for an error
-		{"HashiCorp/AWS", "registry.terraform.io/hashicorp/aws", "hashicorp/aws", "hashicorp/google a.com/hashicorp/aws"},
-		{"hashicorp/*", "registry.terraform.io/hashicorp/*", "hashicorp/aws hashicorp/google", "acme/aws a.com/hashicorp/aws"},
-		{"*/*", "registry.terraform.io/*/*", "hashicorp/aws acme/b my_org/x", "a.com/b/c terraform.io/builtin/terraform"},
+		{"HashiCorp/AWS", "hashicorp/aws", "hashicorp/aws registry.opentofu.org/hashicorp/aws", "hashicorp/google a.com/hashicorp/aws registry.opentofu.org/hashicorp/google"},
+		{"registry.terraform.io/hashicorp/*", "registry.terraform.io/hashicorp/*", "hashicorp/aws", "registry.opentofu.org/hashicorp/aws"},
+		{"registry.opentofu.org/hashicorp/*", "registry.opentofu.org/hashicorp/*", "registry.opentofu.org/hashicorp/aws", "hashicorp/aws"},
+		{"hashicorp/*", "hashicorp/*", "hashicorp/aws registry.opentofu.org/hashicorp/google", "acme/aws a.com/hashicorp/aws"},
+		{"*/*", "*/*", "hashicorp/aws acme/b my_org/x registry.opentofu.org/acme/b", "a.com/b/c terraform.io/builtin/terraform"},
 		{"A.com:443/b/c", "a.com/b/c", "a.com/b/c", "b/c"},
 		{"a.com/b/*", "a.com/b/*", "a.com/b/c", "a.com/c/c b/c"},
 		{"a.com/*/*", "a.com/*/*", "a.com/b/c a.com/c/c", "b/c b.com/b/c"},
 		{"*/*/*", "*/*/*", "a.com/b/c b/c", ""},
-		{"my_org/*", "registry.terraform.io/my_org/*", "my_org/x", "my/x"},
-		{"a/terraform-b", "registry.terraform.io/a/terraform-b", "", "a/b"},
+		{"my_org/*", "my_org/*", "my_org/x", "my/x"},
+		{"a/terraform-b", "a/terraform-b", "", "a/b"},
 		{"*", "", "", ""}, {"aws", "", "", ""}, {"", "", "", ""}, {"a/b/c/d", "", "", ""}, {"a//b", "", "", ""}, {"foo*/bar", "", "", ""},
 		{"a/foo*", "", "", ""}, {"*/aws", "", "", ""}, {"*/a/b", "", "", ""}, {"*/a/*", "", "", ""}, {"*/*/a", "", "", ""}, {"a.com/*/b", "", "", ""},
 		{"-/aws", "", "", ""}, {"xn--80akhbyknj4f.com/*/*", "", "", ""}, {"*.com/a/b", "", "", ""}, {"a.com/b", "", "", ""},
 	} {
-		pt, err := sources.ParsePattern(tt.in, sources.Terraform)
+		pt, err := sources.ParsePattern(tt.in)
 		if (err == nil) != (tt.want != "") || err == nil && pt.String() != tt.want {
 			t.Errorf("%q: got %s, %v, want %q", tt.in, pt, err, tt.want)
 		}
@@ -155,8 +157,6 @@ func TestPatterns(t *testing.T) {
 			sourcetest.Expect(t, !pt.Match(provider(t, s)), "%s matches %s", pt, s)
 		}
 	}
-	pt, err := sources.ParsePattern("*/*", sources.OpenTofu)
-	sourcetest.Expect(t, err == nil && pt.Host == "registry.opentofu.org", "tofu's default host is not that of %s, %v", pt, err)
 }
 
 func TestPlatforms(t *testing.T) {
@@ -255,7 +255,7 @@ func FuzzProvider(f *testing.F) {
 		if p.Legacy() {
 			return
 		}
-		pt, err := sources.ParsePattern(p.String(), e)
+		pt, err := sources.ParsePattern(p.String())
 		sourcetest.Expect(t, err == nil && pt.Match(p), "%q: as a pattern %s is %s, %v, and does not match it", s, p, pt, err)
 	})
 }
@@ -265,11 +265,11 @@ func FuzzPattern(f *testing.F) {
 		f.Add(s)
 	}
 	f.Fuzz(func(t *testing.T, s string) {
-		pt, err := sources.ParsePattern(s, sources.Terraform)
+		pt, err := sources.ParsePattern(s)
 		if err != nil {
 			return
 		}
-		again, err := sources.ParsePattern(pt.String(), sources.Terraform)
+		again, err := sources.ParsePattern(pt.String())
 		sourcetest.Expect(t, err == nil && again == pt, "%q: %s parsed again is %s, %v", s, pt, again, err)
 	})
 }

@@ -85,7 +85,7 @@ var (
 
 func TestMethodApplies(t *testing.T) {
 	pattern := func(s string) sources.Pattern {
-		pt, err := sources.ParsePattern(s, sources.Terraform)
+		pt, err := sources.ParsePattern(s)
 		check(t, err)
 		return pt
 	}

@@ -3,41 +3,42 @@ package sources
 import (
 	"errors"
 	"fmt"
+	"strings"
 )
 
 // A Pattern matches provider addresses: [HOST/]NAMESPACE/TYPE with "*" for
-// whole segments.
+// whole segments. Without a host it matches on the default registries of all
+// engines: a root module chooses its engine, but not the user's rules.
 type Pattern struct{ Host, Namespace, Type string }
 
 const wildcard = "*"
 
-// ParsePattern parses an item of an include or exclude list. Without a host it
-// means e's default host.
-func ParsePattern(s string, e Engine) (Pattern, error) {
-	pt, err := parsePattern(s, e)
+// ParsePattern parses a pattern in a rule of the user, such as an item of an
+// include or exclude list. The result doesn't depend on the engine.
+func ParsePattern(s string) (Pattern, error) {
+	pt, err := parsePattern(s)
 	if err != nil {
 		return Pattern{}, fmt.Errorf("provider pattern %q: %w", s, err)
 	}
 	return pt, nil
 }
 
-func parsePattern(s string, e Engine) (pt Pattern, err error) {
+func parsePattern(s string) (pt Pattern, err error) {
 	parts, err := splitAddress(s)
 	if err != nil {
 		return pt, errors.New("not of the form [HOST/]NAMESPACE/TYPE")
 	}
 	if len(parts) == 1 {
 		return pt, WithHint(errors.New("not of the form [HOST/]NAMESPACE/TYPE"),
-			"*/* means all providers of the default registry, */*/* those of all registries")
+			"*/* means all providers of the default registries, */*/* those of all registries")
 	}
-	pt.Host = string(e.DefaultHost())
 	if len(parts) == 3 {
 		if pt.Host, err = patternSegment(parts[0], parseHostText); err != nil {
 			return pt, err
 		}
 	}
 	parts = parts[len(parts)-2:]
-	pt.Namespace, err = patternSegment(parts[0], func(s string) (string, error) { return normalizeNamespace(s, e) })
+	pt.Namespace, err = patternSegment(parts[0], func(s string) (string, error) { return normalizeNamespace(s, Terraform) }) // which allows more
 	if err != nil {
 		return pt, fmt.Errorf("namespace %q: %w", parts[0], err)
 	}
@@ -71,12 +72,14 @@ func (pt Pattern) checkWildcards() error {
 
 // Match reports whether p matches the pattern.
 func (pt Pattern) Match(p Provider) bool {
-	return matchSegment(pt.Host, string(p.Host)) &&
+	return (matchSegment(pt.Host, string(p.Host)) || pt.Host == "" && p.Host.Default()) &&
 		matchSegment(pt.Namespace, p.Namespace) &&
 		matchSegment(pt.Type, p.Type)
 }
 
 func matchSegment(pattern, s string) bool { return pattern == wildcard || pattern == s }
 
-// String returns the canonical form, always HOST/NAMESPACE/TYPE.
-func (pt Pattern) String() string { return pt.Host + "/" + pt.Namespace + "/" + pt.Type }
+// String returns the canonical form.
+func (pt Pattern) String() string {
+	return strings.TrimPrefix(pt.Host+"/"+pt.Namespace+"/"+pt.Type, "/")
+}

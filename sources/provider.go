@@ -250,3 +250,6 @@ func (e Engine) DefaultHost() Host {
 	}
 	return "registry.terraform.io"
 }
+
+// Default reports whether h is the default registry host of any engine.
+func (h Host) Default() bool { return h == Terraform.DefaultHost() || h == OpenTofu.DefaultHost() }

@@ -473,6 +473,14 @@ var deviations = []deviation{
 		return hasRelease(s, func(r published) bool { return r.Sums == "starred" })
 	}},
 	{"Versions that only another method has", said(`provider mirror does not have archive index`)},
+	{"Rules without a host", func(s *situation, _, _ outcome) bool {
+		other := sources.Terraform
+		if s.Engine == other {
+			other = sources.OpenTofu
+		}
+		rule := func(text string) bool { return ruleWithoutHost.MatchString(text) }
+		return slices.ContainsFunc(slices.Collect(maps.Values(s.Files)), rule) && strings.Contains(s.String(), string(other.DefaultHost()))
+	}},
 	{"Blank lines in SHA256SUMS", func(s *situation, want, got outcome) bool {
 		crashed := strings.Contains(want.output, "TERRAFORM CRASH") || strings.Contains(want.output, "panic: ")
 		return crashed && hasRelease(s, func(r published) bool { return r.Sums == "blank line" })
@@ -551,6 +559,8 @@ func more(than, lock string) bool {
 var hostile = regexp.MustCompile(`occurs twice|neither a file nor a directory`)
 
 var republishedText = regexp.MustCompile(`larder: error: .*: the release was republished: `)
+
+var ruleWithoutHost = regexp.MustCompile(`(?:in|ex)clude = \[[^]]*"[^"/]+/[^"/]+"`)
 
 var brokenConfig = regexp.MustCompile(`larder: error: \S*(config\.tfrc|\.terraformrc|\.tofurc|\.terraform\.d/\S+):\d+`)
 

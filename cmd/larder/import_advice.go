@@ -40,7 +40,7 @@ func (im *importing) advise(there []legacy.Candidate) {
 
 // published reports whether a registry probably has the provider too.
 func (im *importing) published(p sources.Provider) bool {
-	return p.Host == sources.Terraform.DefaultHost() || p.Host == sources.OpenTofu.DefaultHost()
+	return p.Host.Default()
 }
 
 // implies reports whether engines search the mirror without any configuration.

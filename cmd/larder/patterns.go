@@ -11,8 +11,8 @@ import (
 )
 
 // A pattern selects packages to list: [[HOST/]NAMESPACE/]TYPE[@VERSION]. Each part may contain
-// *, and an omitted part matches everything. In include and exclude, an omitted host is the
-// default host instead: a list may show more.
+// *, and an omitted part matches everything. In include and exclude, an omitted host means
+// the default hosts instead: a list may show more.
 type pattern struct {
 	typed                          string
 	host, namespace, typ, versions string

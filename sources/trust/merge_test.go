@@ -420,7 +420,7 @@ func TestPinnedKeys(t *testing.T) {
 	hashicorp, trusted, other := newKey(t, 0), newKey(t, 0), newKey(t, 0)
 	widget, _ := sources.ParseProvider("acme/widget", sources.Terraform)
 	elsewhere, _ := sources.ParseProvider("else/widget", sources.Terraform)
-	acme, _ := sources.ParsePattern("acme/*", sources.Terraform)
+	acme, _ := sources.ParsePattern("acme/*")
 	base := trust.Options{
 		HashiCorpKey: fingerprint(hashicorp), Now: func() time.Time { return now },
 		Pinned: []sources.TrustedKeys{{Providers: acme, Keys: []sources.Fingerprint{fingerprint(trusted)}}},
