@@ -67,6 +67,17 @@ func (e *ExpiredKeyError) Error() string {
 	return fmt.Sprintf("signed on %s by the key %s, which expired on %s", day(e.Signed), e.KeyID, day(e.Ends))
 }
 
+// An EarlySignatureError means that the date of the signature is before the
+// creation of the signing key, so one of the two is forged.
+type EarlySignatureError struct {
+	KeyID           string
+	Signed, Created time.Time
+}
+
+func (e *EarlySignatureError) Error() string {
+	return fmt.Sprintf("signed on %s by the key %s, which was only created on %s", e.Signed.UTC().Format(time.RFC3339), e.KeyID, e.Created.UTC().Format(time.RFC3339))
+}
+
 // An ExpiredSignatureError means that the signature is not valid at the current
 // time.
 type ExpiredSignatureError struct {

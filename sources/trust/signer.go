@@ -204,6 +204,10 @@ func verify(doc, signature []byte, keyring openpgp.EntityList, opts Options) (*s
 	f := &signer{entity: entity, subkey: v.subkey(), Signer: sources.Signer{
 		Signed: sig.CreationTime.UTC(), SignatureEnds: lifeEnd(sig.CreationTime, sig.SigLifetimeSecs), KeyEnds: v.keyEnd(),
 	}}
+	if created := v.created(); f.Signed.Before(created) {
+		err := &EarlySignatureError{f.entity.PrimaryKey.KeyIdString(), f.Signed, created}
+		return nil, sources.WithHint(err, "ask the publisher before using this version")
+	}
 	return f, f.checkTimes(err, opts.Now())
 }
 
@@ -259,6 +263,15 @@ func revokedKey(entity *openpgp.Entity, by []*packet.Signature) error {
 // expired.
 func ofAge(found error) bool {
 	return errors.Is(found, pgperrors.ErrKeyExpired) || errors.Is(found, pgperrors.ErrSignatureExpired)
+}
+
+// created returns the time at which the signing key was created.
+func (v validity) created() time.Time {
+	key := v.entity.PrimaryKey
+	if sub := v.subkey(); sub != nil {
+		key = sub.PublicKey
+	}
+	return key.CreationTime.UTC()
 }
 
 // keyEnd returns the time at which the signing key stops being valid: the earliest of

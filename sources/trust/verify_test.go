@@ -301,6 +301,9 @@ func TestExpiry(t *testing.T) {
 	critical := at(born.Add(year), 0)
 	critical.SignatureNotations = []*packet.Notation{{Name: "new@example.org", IsCritical: true, IsHumanReadable: true}}
 	at1, at3, at6 := at(born.Add(year), 0), at(born.Add(3*year), 0), at(born.Add(6*year), 0)
+	early := at(born.Add(-time.Second), 0)
+	newSubkey := newKey(t, 0)
+	check(t, newSubkey.AddSigningSubkey(at(born.Add(2*year), 0)))
 	tofu := trust.Options{Engine: sources.OpenTofu, EnforceGPGExpiration: true}
 	tests := []struct {
 		name   string
@@ -323,12 +326,17 @@ func TestExpiry(t *testing.T) {
 		{"signature expired", mortal, brief, []*openpgp.Entity{renewed}, trust.Options{}, "", new(*trust.ExpiredSignatureError)},
 		{"signature and key expired", mortal, brief, []*openpgp.Entity{mortal}, trust.Options{}, "", new(*trust.ExpiredSignatureError)},
 		{"key expired, and signature with an unknown notation", mortal, critical, []*openpgp.Entity{mortal}, trust.Options{}, "", new(*trust.SignatureError)},
+		{"signed when created", mortal, at(born, 0), []*openpgp.Entity{renewed}, trust.Options{}, "", nil},
+		{"signed before created", mortal, early, []*openpgp.Entity{mortal}, trust.Options{}, "", new(*trust.EarlySignatureError)},
+		{"signed before created, renewed", mortal, early, []*openpgp.Entity{renewed}, trust.Options{}, "", new(*trust.EarlySignatureError)},
+		{"signed before created, trusted", mortal, early, []*openpgp.Entity{mortal}, trust.Options{Accepted: []sources.Fingerprint{fingerprint(mortal)}}, "", new(*trust.EarlySignatureError)},
+		{"signed before the subkey was created", newSubkey, at1, []*openpgp.Entity{newSubkey}, trust.Options{}, "", new(*trust.EarlySignatureError)},
 		{"signature from the future", mortal, at6, []*openpgp.Entity{renewed}, trust.Options{}, "", new(*trust.ExpiredSignatureError)},
 	}
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {
 			s := signed(t, test.key, test.listed...)
-			// The library does not sign with expired keys.
+			// The library signs neither with expired keys nor before a key was created.
 			s.Signature = signWith(t, immortal(test.key), sums, test.config)
 			r, err := verify(s, test.opts)
 			if test.want != nil {
@@ -356,18 +364,24 @@ func renew(t *testing.T, key *openpgp.Entity) *openpgp.Entity {
 	return renewed
 }
 
-// immortal returns key without its expiry, so that it can sign.
+// immortal returns key created long ago and without its expiry, so that it can
+// sign.
 func immortal(key *openpgp.Entity) *openpgp.Entity {
 	c := copyOf(key)
+	longAgo := born.Add(-10 * year)
+	primary := *c.PrimaryKey
+	primary.CreationTime, c.PrimaryKey = longAgo, &primary
 	for _, id := range c.Identities {
 		self := *id.SelfSignature
-		self.KeyLifetimeSecs, self.CreationTime = nil, born
+		self.KeyLifetimeSecs, self.CreationTime = nil, longAgo
 		id.SelfSignature = &self
 	}
 	for i := range c.Subkeys {
 		binding := *c.Subkeys[i].Sig
-		binding.KeyLifetimeSecs = nil
+		binding.KeyLifetimeSecs, binding.CreationTime = nil, longAgo
 		c.Subkeys[i].Sig = &binding
+		public := *c.Subkeys[i].PublicKey
+		public.CreationTime, c.Subkeys[i].PublicKey = longAgo, &public
 	}
 	return c
 }
