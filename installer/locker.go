@@ -84,9 +84,12 @@ func (l *Locker) entries(root Root, jobs []job) []lockfile.Entry {
 		}
 	}
 	drop(all, jobs)
+	required := map[sources.Provider]bool{}
+	for _, e := range all {
+		required[e.Provider] = true
+	}
 	for _, old := range root.Lock.Entries() {
-		same := func(e lockfile.Entry) bool { return e.Provider == old.Provider }
-		if !slices.ContainsFunc(all, same) {
+		if !required[old.Provider] {
 			all = append(all, old)
 		}
 	}

@@ -24,7 +24,7 @@ func (l *Locker) keptPlatforms(ctx context.Context, j *job) []sources.Platform {
 	var kept []sources.Platform
 	found := func(platform sources.Platform, hashes ...sources.Hash) {
 		before := len(rest)
-		rest = slices.DeleteFunc(rest, func(h sources.Hash) bool { return slices.Contains(hashes, h) })
+		rest = sources.Without(rest, hashes...)
 		if len(rest) < before && !slices.Contains(j.opts.Platforms, platform) && !slices.Contains(kept, platform) {
 			kept = append(kept, platform)
 		}

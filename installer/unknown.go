@@ -37,9 +37,10 @@ func newSignedList(sums trust.Sums, p sources.Provider, v sources.Version) signe
 // examine finds the unidentified hashes in the lock entry. The facts are those of the
 // requested platforms. If err is not nil, it is the reason why a fact is zero.
 func (l *Locker) examine(ctx context.Context, j *job, facts []fact, err error) error {
-	rest := slices.DeleteFunc(j.lockedHashes(), func(h sources.Hash) bool {
-		return slices.ContainsFunc(facts, func(f fact) bool { return f.explains(h) })
-	})
+	rest := j.lockedHashes()
+	for _, f := range facts {
+		rest = sources.Without(without(rest, f.outcome.Package), f.hashes...)
+	}
 	if len(rest) == 0 {
 		return nil
 	}
@@ -50,18 +51,21 @@ func (l *Locker) examine(ctx context.Context, j *job, facts []fact, err error) e
 		}
 		return nil
 	}
-	rest = slices.DeleteFunc(rest, func(h sources.Hash) bool {
-		return slices.Contains(signed.archives, h) || h.Scheme() == sources.H1 && err != nil
-	})
+	rest = sources.Without(rest, signed.archives...)
+	if err != nil {
+		rest = slices.DeleteFunc(rest, func(h sources.Hash) bool { return h.Scheme() == sources.H1 })
+	}
 	rest, others := l.recall(ctx, j, signed, rest)
 	var strictErr error
 	if l.Strict && err == nil {
 		rest, strictErr = l.identify(ctx, j, signed, others, rest)
 	}
-	for i, h := range rest {
-		if slices.Contains(rest[:i], h) {
+	seen := map[sources.Hash]bool{}
+	for _, h := range rest {
+		if seen[h] {
 			continue // a duplicate in the lock file
 		}
+		seen[h] = true
 		maybe := h.Scheme() == sources.H1 && (!l.Strict || strictErr != nil)
 		j.unknown = append(j.unknown, UnknownHash{
 			Provider: j.req.Provider, Version: j.version, Hash: h, Line: j.root.Lock.Line(j.req.Provider, h),
@@ -69,12 +73,6 @@ func (l *Locker) examine(ctx context.Context, j *job, facts []fact, err error) e
 		})
 	}
 	return strictErr
-}
-
-// explains reports whether h is a hash of the package, or stated with it.
-func (f fact) explains(h sources.Hash) bool {
-	pkg := f.outcome.Package
-	return h == pkg.H1 || h == pkg.ZipH1 || h == pkg.ZH || slices.Contains(f.hashes, h)
 }
 
 // signedList returns the contents of the signed checksums of the job's version: those
@@ -125,10 +123,15 @@ func (l *Locker) keptList(ctx context.Context, j *job) signedList {
 // has recorded with their signature. It also returns the remaining platforms.
 func (l *Locker) recall(ctx context.Context, j *job, signed signedList, rest []sources.Hash) ([]sources.Hash, []sources.Platform) {
 	var others []sources.Platform
+	seen := map[sources.Platform]bool{}
+	for _, platform := range j.opts.Platforms {
+		seen[platform] = true
+	}
 	for _, platform := range signed.platforms {
-		if len(rest) == 0 || slices.Contains(j.opts.Platforms, platform) || slices.Contains(others, platform) {
+		if len(rest) == 0 || seen[platform] {
 			continue
 		}
+		seen[platform] = true
 		id := j.id(platform)
 		known, err := l.recalled.Get(ctx, id, func() (sources.Stored, error) { return l.into.Recall(id) })
 		if err != nil || !hasEvidence(known) || !slices.Contains(signed.archives, known.ZH) {
@@ -207,16 +210,18 @@ func (l *Locker) about(ctx context.Context, j *job, platform sources.Platform) (
 
 // without returns hashes without those of the package.
 func without(hashes []sources.Hash, s sources.Stored) []sources.Hash {
-	return slices.DeleteFunc(hashes, func(h sources.Hash) bool { return h == s.H1 || h == s.ZipH1 || h == s.ZH })
+	return sources.Without(hashes, s.H1, s.ZipH1, s.ZH)
 }
 
 // drop removes the unknown hashes that the jobs marked as dropped from the entries.
 func drop(entries []lockfile.Entry, jobs []job) {
 	for i, j := range jobs { // the entries of the jobs are first
+		var dropped []sources.Hash
 		for _, u := range j.unknown {
 			if u.Dropped {
-				entries[i].Hashes = slices.DeleteFunc(entries[i].Hashes, func(h sources.Hash) bool { return h == u.Hash })
+				dropped = append(dropped, u.Hash)
 			}
 		}
+		entries[i].Hashes = sources.Without(entries[i].Hashes, dropped...)
 	}
 }

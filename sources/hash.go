@@ -94,7 +94,24 @@ func AnyOf(scheme string, hashes []Hash) bool {
 
 // MatchesAny reports whether any usable hash of got is in want.
 func MatchesAny(want []Hash, got ...Hash) bool {
-	return slices.ContainsFunc(got, func(h Hash) bool { return h.Usable() && slices.Contains(want, h) })
+	in := setOf(got)
+	return slices.ContainsFunc(want, func(h Hash) bool { return in[h] && h.Usable() })
+}
+
+// Without returns the hashes that aren't among others. It reuses the memory of hashes.
+func Without(hashes []Hash, others ...Hash) []Hash {
+	in := setOf(others)
+	return slices.DeleteFunc(hashes, func(h Hash) bool { return in[h] })
+}
+
+// setOf returns hashes as a set, because lock files, checksums and mirrors of others may
+// have so many that comparing each with each takes minutes.
+func setOf(hashes []Hash) map[Hash]bool {
+	in := make(map[Hash]bool, len(hashes))
+	for _, h := range hashes {
+		in[h] = true
+	}
+	return in
 }
 
 // SortHashes returns the hashes sorted as in a lock file, by bytes, without

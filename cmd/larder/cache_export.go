@@ -170,11 +170,7 @@ func (t *tree) wanted() map[sources.PackageID][]lockedProvider {
 // allows reports whether a package matches a hash in the lock file, or the lock file has no
 // hashes.
 func (l lockedProvider) allows(s sources.Stored) bool {
-	usable := slices.DeleteFunc(slices.Clone(l.Hashes), func(h sources.Hash) bool { return !h.Usable() })
-	if len(usable) == 0 {
-		return true
-	}
-	return slices.ContainsFunc(usable, func(h sources.Hash) bool { return h == s.H1 || h == s.ZipH1 || h == s.ZH })
+	return !sources.AnyUsable(l.Hashes) || sources.MatchesAny(l.Hashes, s.H1, s.ZipH1, s.ZH)
 }
 
 // tellMissing prints the packages that cannot be exported. Without --partial it returns an

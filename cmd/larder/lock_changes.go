@@ -166,21 +166,19 @@ type addedHash struct {
 
 // changes returns the changes of the lock file, sorted by provider.
 func (m *lockedModule) changes() []lockChange {
+	now := map[sources.Provider]lockfile.Entry{}
+	for _, e := range m.result.Lock.Entries {
+		now[e.Provider] = e
+	}
 	var all []lockChange
 	for _, p := range slices.SortedFunc(slices.Values(slices.Concat(m.result.Lock.Added, m.result.Lock.Changed)), sources.Provider.Compare) {
 		var c lockChange
 		c.was, _ = m.before.Entry(p)
-		c.now = m.result.Lock.Entries[slices.IndexFunc(m.result.Lock.Entries, func(e lockfile.Entry) bool { return e.Provider == p })]
-		for _, h := range sources.SortHashes(c.now.Hashes) {
-			if !slices.Contains(c.was.Hashes, h) {
-				c.added = append(c.added, addedHash{h, m.packageOf(p, h)})
-			}
+		c.now = now[p]
+		for _, h := range sources.Without(sources.SortHashes(c.now.Hashes), c.was.Hashes...) {
+			c.added = append(c.added, addedHash{h, m.packageOf(p, h)})
 		}
-		for _, h := range c.was.Hashes {
-			if !slices.Contains(c.now.Hashes, h) {
-				c.removed = append(c.removed, h)
-			}
-		}
+		c.removed = sources.Without(slices.Clone(c.was.Hashes), c.now.Hashes...)
 		all = append(all, c)
 	}
 	return all

@@ -95,9 +95,13 @@ func (m *rootModule) load(ctx context.Context) (*modules.Tree, sources.Diagnosti
 // recorded returns a requirement for each entry of the lock file whose provider is not in known.
 // File is the name of the lock file.
 func (m *rootModule) recorded(file string, known []sources.Requirement) []sources.Requirement {
+	required := map[sources.Provider]bool{}
+	for _, r := range known {
+		required[r.Provider] = true
+	}
 	var all []sources.Requirement
 	for _, e := range m.lock.Entries() {
-		if slices.ContainsFunc(known, func(r sources.Requirement) bool { return r.Provider == e.Provider }) {
+		if required[e.Provider] {
 			continue
 		}
 		from := sources.Origin{File: file, Line: m.lock.Block(e.Provider), Constraint: e.Constraints.String()}

@@ -77,6 +77,7 @@ func (b *Builder) Prune(ctx context.Context, plan *Plan) ([]Entry, error) {
 		return nil, err
 	}
 	var gone []Entry
+	removed := map[spot]bool{}
 	var errs []error
 	for _, e := range plan.Remove {
 		if ctx.Err() != nil {
@@ -88,10 +89,9 @@ func (b *Builder) Prune(ctx context.Context, plan *Plan) ([]Entry, error) {
 			continue
 		}
 		gone = append(gone, e)
+		removed[e.at] = true
 	}
-	left := slices.DeleteFunc(all, func(e Entry) bool {
-		return slices.ContainsFunc(gone, func(g Entry) bool { return g.at == e.at })
-	})
+	left := slices.DeleteFunc(all, func(e Entry) bool { return removed[e.at] })
 	errs = append(errs, b.removeEvidence(gone, left), b.removeEmpty(gone))
 	b.mu.Lock()
 	errs = append(errs, b.keepLedgers())

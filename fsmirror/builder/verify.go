@@ -62,6 +62,7 @@ type verifier struct {
 	total  int64
 	mu     sync.Mutex
 	fresh  map[string]record // hashes of the archives, by path
+	broken map[any]bool      // packages by path, and evidence by release, that are findings
 }
 
 // Verify reads all files in a mirror. It compares packages with their records and
@@ -83,7 +84,7 @@ func (b *Builder) Verify(ctx context.Context, report func(done, of int64)) (*Ver
 	if err != nil {
 		return nil, err
 	}
-	v := &verifier{Builder: b, report: report, fresh: map[string]record{}}
+	v := &verifier{Builder: b, report: report, fresh: map[string]record{}, broken: map[any]bool{}}
 	for _, s := range strays {
 		v.found(Astray, s.Path, nil, "it %s", s.Reason)
 	}
@@ -106,6 +107,12 @@ func (v *verifier) found(kind FindingKind, path string, id *sources.PackageID, f
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	v.Findings = append(v.Findings, Finding{kind, v.relative(path), id, fmt.Sprintf(format, args...)})
+	switch kind {
+	case Broken:
+		v.broken[path] = true
+	case BadEvidence:
+		v.broken[id.Release()] = true
+	}
 }
 
 // packages reads all packages.

@@ -18,7 +18,7 @@ import (
 type shelf struct {
 	home     string
 	provider sources.Provider // zero if there are no archives
-	named    []string         // versions in index.json
+	named    map[string]bool  // versions in index.json
 	versions map[string]versionDocument
 }
 
@@ -69,7 +69,7 @@ func (s *shelf) names(version string, platform sources.Platform) bool {
 // invalid document is a finding if the directory has packages; otherwise it may
 // belong to another program.
 func (v *verifier) readShelf(home string, files []string, packages bool) *shelf {
-	s, found := &shelf{home: home, versions: map[string]versionDocument{}}, false
+	s, found := &shelf{home: home, named: map[string]bool{}, versions: map[string]versionDocument{}}, false
 	note := func(path string, err error) {
 		if err == nil {
 			found = true
@@ -84,7 +84,9 @@ func (v *verifier) readShelf(home string, files []string, packages bool) *shelf 
 		switch {
 		case name == "index.json":
 			doc, err := v.readIndex(path)
-			s.named = slices.Sorted(maps.Keys(doc.Versions))
+			for version := range doc.Versions {
+				s.named[version] = true
+			}
 			note(path, err)
 		case ok:
 			doc, err := v.readVersion(path)
@@ -102,14 +104,14 @@ func (v *verifier) readShelf(home string, files []string, packages bool) *shelf 
 // that they name.
 func (v *verifier) checkShelf(s *shelf) {
 	index := filepath.Join(s.home, "index.json")
-	for _, version := range s.named {
+	for _, version := range slices.Sorted(maps.Keys(s.named)) {
 		if _, ok := s.versions[version]; !ok {
 			v.found(BadIndex, index, nil, "it lists %s, but there is no %s.json", version, version)
 		}
 	}
 	for _, version := range slices.Sorted(maps.Keys(s.versions)) {
 		doc := s.versions[version]
-		if len(doc.Archives) > 0 && !slices.Contains(s.named, version) {
+		if len(doc.Archives) > 0 && !s.named[version] {
 			v.found(BadIndex, index, nil, "it does not name %s, for which there is a %s.json", version, version)
 		}
 		v.checkExtension(s, version)
@@ -122,7 +124,7 @@ func (v *verifier) checkShelf(s *shelf) {
 // checkExtension checks a document's entry for the evidence.
 func (v *verifier) checkExtension(s *shelf, version string) {
 	id, err := sources.ParseVersion(version)
-	if err != nil || s.provider == (sources.Provider{}) || s.versions[version].Archives == nil || v.badEvidence(s.provider, id) {
+	if err != nil || s.provider == (sources.Provider{}) || s.versions[version].Archives == nil || v.broken[sources.Release{Provider: s.provider, Version: id}] {
 		return // there is another finding
 	}
 	path, got := filepath.Join(s.home, version+".json"), s.versions[version].Larder
@@ -153,7 +155,7 @@ func (v *verifier) checkArchive(doc, platform string, entry archiveEntry) {
 	}
 	fresh, ok := v.fresh[path]
 	if !ok { // already a finding, unless the file is not a package
-		if !v.broken(path) {
+		if !v.broken[path] {
 			v.found(BadIndex, doc, nil, "the file that it names for %s is not a package: %s", platform, v.relative(path))
 		}
 		return
@@ -167,16 +169,4 @@ func (v *verifier) checkArchive(doc, platform string, entry archiveEntry) {
 			v.found(BadIndex, doc, nil, "it lists %s for %s, but %s is %s", h, platform, v.relative(path), is)
 		}
 	}
-}
-
-// broken reports whether a package has been found to be broken.
-func (v *verifier) broken(path string) bool {
-	return slices.ContainsFunc(v.Findings, func(f Finding) bool { return f.Kind == Broken && f.Path == v.relative(path) })
-}
-
-// badEvidence reports whether the evidence for a version has been found to be broken.
-func (v *verifier) badEvidence(p sources.Provider, version sources.Version) bool {
-	return slices.ContainsFunc(v.Findings, func(f Finding) bool {
-		return f.Kind == BadEvidence && f.Package.Provider == p && f.Package.Version == version
-	})
 }

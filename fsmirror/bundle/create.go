@@ -384,7 +384,8 @@ func (m Manifest) Find(id sources.PackageID) (p Package, evidenced, ok bool) {
 	if !ok {
 		return p, false, false
 	}
-	return m.Packages[i], slices.ContainsFunc(m.Evidence, func(e Evidence) bool { return e.Release == id.Release() }), true
+	_, evidenced = slices.BinarySearchFunc(m.Evidence, id.Release(), func(e Evidence, r sources.Release) int { return e.Compare(r) })
+	return m.Packages[i], evidenced, true
 }
 
 // Split returns the manifests of the parts of m, so that no part makes a file of more

@@ -401,7 +401,7 @@ func (in *importer) receive(ctx context.Context, p Package) error {
 		in.missing[p.Part] = true
 		return nil
 	}
-	e := b.members[slices.IndexFunc(b.members, func(e member) bool { return e.pkg != nil && e.pkg.ID == p.ID })]
+	e := b.members[b.index[p.Path()]]
 	if in.stage == nil {
 		return b.verifyArchive(ctx, e, &in.progress)
 	}

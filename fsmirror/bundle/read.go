@@ -27,7 +27,8 @@ type Bundle struct {
 	r       io.ReaderAt
 	close   func() error
 	members []member
-	hidden  fs.FileMode // see [disk.Hidden]
+	hidden  fs.FileMode    // see [disk.Hidden]
+	index   map[string]int // of members, by path
 }
 
 // Open opens the bundle in a file. The error is a [Finding] if the file is not a
@@ -136,6 +137,10 @@ func (b *Bundle) checkFrame(size int64) (err error) {
 	if b.members, want, err = b.Manifest.layout(); err != nil {
 		return err
 	}
+	b.index = map[string]int{}
+	for i, e := range b.members {
+		b.index[e.path] = i
+	}
 	at := int64(0)
 	for _, e := range b.members {
 		if at == size && size < want {
@@ -194,9 +199,8 @@ func (b *Bundle) contents(e member) *io.SectionReader {
 // membersOf returns the members of a payload of this part, in the order of its files. They
 // are beside each other.
 func (b *Bundle) membersOf(p Payload) []member {
-	first := p.dir() + "/" + p.Files[0].Name
-	i := slices.IndexFunc(b.members, func(e member) bool { return e.path == first })
-	return b.members[i:][:len(p.Files)]
+	first := b.index[p.dir()+"/"+p.Files[0].Name]
+	return b.members[first:][:len(p.Files)]
 }
 
 // verifyPayload verifies the files of a payload. Each error is a [Finding].

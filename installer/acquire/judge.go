@@ -3,6 +3,7 @@ package acquire
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/larder-cli/larder/sources"
@@ -79,21 +80,19 @@ func (a *Acquirer) verify(offer Offer) (trust.Verified, error) {
 }
 
 // verifyStated verifies a mirror's evidence for the checksum of the archive that the
-// mirror states. If it states several, one must verify. If it states none, nothing
-// is verified.
+// mirror states. If it states several, one that is signed must verify. If it states
+// none, nothing is verified.
 func (a *Acquirer) verifyStated(offer Offer) (trust.Verified, error) {
-	var refused error
-	for _, h := range offer.Hashes {
-		if h.Scheme() != sources.ZH {
-			continue
-		}
-		verified, err := a.verifyCarried(offer, h)
-		if err == nil {
-			return verified, nil
-		}
-		refused = err
+	stated := slices.DeleteFunc(slices.Clone(offer.Hashes), func(h sources.Hash) bool { return h.Scheme() != sources.ZH })
+	if len(stated) == 0 {
+		return trust.Verified{}, nil
 	}
-	return trust.Verified{}, refused
+	sums, _ := trust.ParseSums(offer.Signed.Sums) // verifyCarried returns the error
+	unlisted := sources.Without(slices.Clone(stated), sums.Listed()...)
+	if listed := sources.Without(slices.Clone(stated), unlisted...); len(listed) > 0 {
+		return a.verifyCarried(offer, listed[0])
+	}
+	return a.verifyCarried(offer, stated[0])
 }
 
 // verifyCarried verifies the signed checksums from a mirror. They must contain this

@@ -23,7 +23,7 @@ func (a *Acquirer) OfOthers(id sources.PackageID, locked, known []sources.Hash) 
 		return false
 	}
 	explained := func(known []sources.Hash) bool {
-		rest = slices.DeleteFunc(rest, func(h sources.Hash) bool { return slices.Contains(known, h) })
+		rest = sources.Without(rest, known...)
 		return len(rest) == 0
 	}
 	return explained(known) || explained(a.recordedForOthers(id))

@@ -59,7 +59,7 @@ type File struct {
 	engine  sources.Engine
 	entries map[sources.Provider]Entry
 	assumed map[sources.Provider]Entry // see Migrate
-	lines   map[sources.Provider][]int // line numbers of the hashes in entries, in the same order
+	lines   map[place]int              // line numbers of the hashes in entries
 	blocks  map[sources.Provider]int   // line numbers of the blocks of entries
 	remarks remarks
 }
@@ -78,11 +78,7 @@ func (f *File) Entry(p sources.Provider) (Entry, bool) {
 // Line returns the line number, starting at 1, of the hash h in the block for p. It
 // is the first such line if there are several, and 0 if there is none.
 func (f *File) Line(p sources.Provider, h sources.Hash) int {
-	i := slices.Index(f.entries[p].Hashes, h)
-	if i < 0 {
-		return 0
-	}
-	return f.lines[p][i]
+	return f.lines[place{p, string(h)}]
 }
 
 // Block returns the number of the line on which the block for p begins, the first being 1, and

@@ -65,7 +65,7 @@ func parse(name string, src []byte) (*File, sources.Diagnostics) {
 	src = bytes.TrimPrefix(src, []byte("\ufeff"))
 	r := &reader{
 		name:  name,
-		file:  &File{Exists: true, entries: map[sources.Provider]Entry{}, lines: map[sources.Provider][]int{}},
+		file:  &File{Exists: true, entries: map[sources.Provider]Entry{}, lines: map[place]int{}},
 		lines: map[sources.Provider]int{},
 	}
 	r.file.blocks = r.lines
@@ -187,7 +187,6 @@ func (r *reader) module(b *hclsyntax.Block, warn bool) {
 func (r *reader) provider(b *hclsyntax.Block) {
 	p, ok := r.address(b)
 	e := Entry{Provider: p}
-	var lines []int
 	r.anchor(place{p, "{"}, b.TypeRange.Start, b.OpenBraceRange.End)
 	r.anchor(place{p, "}"}, b.CloseBraceRange.Start, b.CloseBraceRange.End)
 	for _, name := range slices.Sorted(maps.Keys(b.Body.Attributes)) {
@@ -201,7 +200,7 @@ func (r *reader) provider(b *hclsyntax.Block) {
 		case "constraints":
 			e.Constraints = r.constraints(a)
 		case "hashes":
-			e.Hashes, lines = r.hashes(p, a)
+			e.Hashes = r.hashes(p, a)
 		default:
 			r.tell(a.SrcRange.Start, providerHint, "unexpected argument %q", name)
 		}
@@ -213,7 +212,7 @@ func (r *reader) provider(b *hclsyntax.Block) {
 		r.tell(b.TypeRange.Start, "", "provider block without a version")
 	}
 	if ok {
-		r.file.entries[p], r.file.lines[p] = e, lines
+		r.file.entries[p] = e
 	}
 }
 
@@ -275,18 +274,17 @@ func (r *reader) constraints(a *hclsyntax.Attribute) sources.Constraints {
 	return c
 }
 
-// hashes reads a list of hashes and their line numbers.
-func (r *reader) hashes(p sources.Provider, a *hclsyntax.Attribute) (hashes []sources.Hash, lines []int) {
+// hashes reads a list of hashes, and notes their line numbers.
+func (r *reader) hashes(p sources.Provider, a *hclsyntax.Attribute) (hashes []sources.Hash) {
 	list, ok := a.Expr.(*hclsyntax.TupleConsExpr)
 	if !ok || len(list.Exprs) == 0 {
 		r.tell(a.Expr.Range().Start, "leave the argument out if there are no hashes", "hashes is not a list of at least one hash")
-		return nil, nil
+		return nil
 	}
 	r.anchor(place{p, "hashes"}, a.SrcRange.Start, list.OpenRange.End)
 	last := list.SrcRange.End
 	r.anchor(place{p, "]"}, hcl.Pos{Line: last.Line, Column: last.Column - 1, Byte: last.Byte - 1}, last)
 
-	seen := map[sources.Hash]bool{}
 	for _, expr := range list.Exprs {
 		text, ok := r.text(expr, "hash")
 		if !ok {
@@ -298,14 +296,15 @@ func (r *reader) hashes(p sources.Provider, a *hclsyntax.Attribute) (hashes []so
 			continue
 		}
 		at := place{p, string(h)}
-		if seen[h] {
+		if r.file.lines[at] == 0 {
+			r.file.lines[at] = expr.Range().Start.Line
+		} else {
 			at.part = "duplicate" // not written again
 		}
-		seen[h] = true
 		r.anchor(at, expr.Range().Start, expr.Range().End)
-		hashes, lines = append(hashes, h), append(lines, expr.Range().Start.Line)
+		hashes = append(hashes, h)
 	}
-	return hashes, lines
+	return hashes
 }
 
 // text returns the value of a string literal.

@@ -43,25 +43,33 @@ func (f *File) Update(entries []Entry, e sources.Engine) ([]byte, Change) {
 
 // assumedInVain reports whether entries lack an assumed entry.
 func (f *File) assumedInVain(entries []Entry) bool {
+	has := providers(entries)
 	for p := range f.assumed {
-		if !slices.ContainsFunc(entries, func(e Entry) bool { return e.Provider == p }) {
+		if !has[p] {
 			return true
 		}
 	}
 	return false
 }
 
+// providers returns the providers of entries.
+func providers(entries []Entry) map[sources.Provider]bool {
+	has := map[sources.Provider]bool{}
+	for _, e := range entries {
+		has[e.Provider] = true
+	}
+	return has
+}
+
 // Rest returns the entries of f for providers that entries lack, except for those
 // whose version entries contain under another address (see Migrate).
 func (f *File) Rest(entries []Entry) []Entry {
-	has := func(p sources.Provider) bool {
-		return slices.ContainsFunc(entries, func(e Entry) bool { return e.Provider == p })
-	}
+	has := providers(entries)
 	return slices.DeleteFunc(f.Entries(), func(e Entry) bool {
 		twin := e.Provider
 		twin.Host = sources.OpenTofu.DefaultHost()
 		_, assumed := f.assumed[twin]
-		return has(e.Provider) || assumed && has(twin) && e.Provider.Host == sources.Terraform.DefaultHost()
+		return has[e.Provider] || assumed && has[twin] && e.Provider.Host == sources.Terraform.DefaultHost()
 	})
 }
 
@@ -102,9 +110,8 @@ func normalized(entries []Entry) []Entry {
 // of f.
 func (f *File) compare(entries []Entry, same func(old, now Entry) bool) Change {
 	var change Change
-	kept := map[sources.Provider]bool{}
+	kept := providers(entries)
 	for _, e := range entries {
-		kept[e.Provider] = true
 		old, ok := f.Entry(e.Provider)
 		switch {
 		case !ok:

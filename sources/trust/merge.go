@@ -165,7 +165,11 @@ func addSignature(to *sources.Signed, signature []byte) {
 func covers(all, some []byte) bool {
 	a, err := ParseSums(all)
 	b, err2 := ParseSums(some)
-	return err == nil && err2 == nil && !slices.ContainsFunc(b.lines, func(l sumsLine) bool { return !slices.Contains(a.lines, l) })
+	has := map[sumsLine]bool{}
+	for _, l := range a.lines {
+		has[l] = true
+	}
+	return err == nil && err2 == nil && !slices.ContainsFunc(b.lines, func(l sumsLine) bool { return !has[l] })
 }
 
 // CompareKeys returns a [KeyChangeError] if different keys signed the evidence

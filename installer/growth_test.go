@@ -1,0 +1,89 @@
+package installer_test
+
+import (
+	"fmt"
+	"os"
+	"testing"
+	"time"
+
+	"github.com/larder-cli/larder/installer/lockfile"
+	"github.com/larder-cli/larder/sources"
+	"github.com/larder-cli/larder/sources/sourcetest"
+)
+
+// A lock file of a checkout may have as many hashes and providers as its size permits. The time to
+// lock grows with their number, and not with its square.
+func TestTimeGrowsWithTheLockFile(t *testing.T) {
+	lock := func(prepare func(f *fixture, n int), drop bool) func(*testing.T, int) func() {
+		return func(t *testing.T, n int) func() {
+			f := newUnknownFixture(t)
+			f.opts.Platforms = []sources.Platform{platform("linux_amd64")}
+			prepare(f, n)
+			l := f.locker()
+			l.DropUnknown = drop
+			return func() {
+				_, err := l.Lock(t.Context(), f.root)
+				f.must(err)
+			}
+		}
+	}
+	hashes := func(f *fixture, n int) {
+		all := []sources.Hash{h1(onLinux), zh(onLinux)}
+		for i := range n / 2 {
+			all = append(all, zh(fmt.Sprint(i)), h1(fmt.Sprint(i)))
+		}
+		f.lock("widget 1.0.0", all...)
+	}
+	signed := func(f *fixture, n int) {
+		var packages []string
+		for i := range n / 4 { // more lines are refused
+			packages = append(packages, fmt.Sprintf("widget 1.0.0 a%d_b", i))
+		}
+		f.source.add(onLinux, signedAll(append(packages, onLinux)...))
+		hashes(f, n)
+	}
+	providers := func(f *fixture, n int) {
+		var text []byte
+		for i := range n {
+			text = fmt.Appendf(text, "\nprovider \"example.test/acme/p%d\" {\n  version = \"1.0.0\"\n}\n", i)
+		}
+		f.must(os.WriteFile(f.lockPath(), text, 0o644))
+		f.lock("widget 1.0.0", h1(onLinux))
+	}
+	for name, test := range map[string]func(*testing.T, int) func(){
+		"hashes": lock(hashes, false), "dropped hashes": lock(hashes, true),
+		"signed checksums": lock(signed, false), "providers": lock(providers, false),
+		"unread state": func(t *testing.T, n int) func() {
+			f := newUnknownFixture(t)
+			providers(f, n)
+			entries := f.root.Lock.Entries()
+			return func() { sourcetest.Equal(t, len(f.root.Lock.Rest(entries[:n/2])), n+1-n/2) }
+		},
+		"reading": func(t *testing.T, n int) func() {
+			f := newUnknownFixture(t)
+			hashes(f, n)
+			return func() { lockfile.Read(f.lockPath()) }
+		},
+	} {
+		t.Run(name, func(t *testing.T) { growsLinearly(t, test) })
+	}
+}
+
+// growsLinearly fails if sixteen times the input takes more than 64 times as long. It would take
+// 256 times as long in quadratic time. The fastest of several runs count, because a machine may be
+// busy.
+func growsLinearly(t *testing.T, prepare func(t *testing.T, n int) func()) {
+	const some, times = 500, 16
+	fastest := func(n int) time.Duration {
+		least := time.Hour
+		for range 3 {
+			run := prepare(t, n)
+			begun := time.Now()
+			run()
+			least = min(least, time.Since(begun))
+		}
+		return least
+	}
+	few, many := fastest(some), fastest(some*times)
+	sourcetest.Expect(t, many < 4*times*few, "%d take %s, %d take %s", some, few, some*times, many)
+}
