@@ -1086,6 +1086,61 @@ func TestLargeStates(t *testing.T) {
 	}
 }
 
+// Whatever is in the files of a checkout, parsing takes less than a gigabyte, also of several at
+// the same time.
+func TestLargeConfigurations(t *testing.T) {
+	if testing.Short() {
+		t.Skip("reads a lot")
+	}
+	machine := hostileGround(t)
+	repeat := func(begin, some, end string, size int) string {
+		return begin + strings.Repeat(some, size/len(some)) + end
+	}
+	const most, all = 2600 << 10, 16<<20 - 100
+	for _, test := range []struct{ name, file, text string }{
+		{"list", "main.tf", repeat("a=[", "0,", "0]\n", most)},
+		{"blocks", "main.tf", repeat("", "a{}\n", "", most)},
+		{"same attributes", "main.tf", repeat("", "a=0\n", "", most)},
+		{"lines", "main.tf", repeat("", "\n", "", most)},
+		{"invalid", "main.tf", repeat("", "@", "", most/4)},
+		{"JSON list", "main.tf.json", repeat(`{"a":[`, "0,", "0]}", most)},
+		{"invalid JSON", "main.tf.json", repeat(`{"a":[`, ",", "0]}", most/4)},
+		{"too large", "main.tf", repeat("a=[", "0,", "0]\n", all)},
+		{"too large invalid", "main.tf", repeat("", "@", "", all)},
+		{"too large JSON", "main.tf.json", repeat(`{"a":[`, "{},", "0]}", all)},
+		{"lines of a string", "main.tf", repeat("a=<<E\n", "\n", "E\n", 1<<20)},
+		{"parts of a string", "main.tf", repeat(`a="`, "$", "\"\n", 1<<20)},
+		{"several", "six", repeat("a=[", "0,", "0]\n", most/2)},
+		{"lock file", ".terraform.lock.hcl", repeat("", "\n", "", 4<<20)},
+		{"lock file with a list", ".terraform.lock.hcl", repeat("a=[", "0,", "0]\n", 600<<10)},
+		{"modules", ".terraform/modules/modules.json", repeat(`{"Modules":[`, "{},", "{}]}", 4<<20-100)},
+		{"unit", "terragrunt.hcl", repeat("locals {\na=[", "0,", "0]\n}\n", 255<<10)},
+		{"CLI configuration", "config.tfrc", repeat("a=[", "0,", "0]\n", 1<<20-100)},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			sourcetest.OneIn(t, 6)
+			m := machine.copied(t)
+			m.watch = limitedTo(1 << 30)
+			args, env := "--chdir work install --offline", []string(nil)
+			switch test.file {
+			case "six":
+				args += " -R"
+				for i := range 6 {
+					m.write(fmt.Sprintf("work/%d/main.tf", i), test.text+"terraform {\n}\n")
+				}
+			case "config.tfrc":
+				env = []string{"TF_CLI_CONFIG_FILE=config.tfrc"}
+				fallthrough
+			default:
+				m.write("work/"+test.file, test.text)
+			}
+			e := m.run(args, env...)
+			sourcetest.Expect(t, e.killed == "" && e.status <= exitFailed, "%s", e)
+			sourcetest.Expect(t, len(e.output) <= 1<<20, "wrote %d bytes of messages", len(e.output))
+		})
+	}
+}
+
 func numbered(format string, n int) string {
 	var b strings.Builder
 	for i := range n {

@@ -28,7 +28,7 @@ type Root struct {
 }
 
 // maxModulesManifest limits the size of an engine's list of modules in bytes.
-const maxModulesManifest = 32 << 20
+const maxModulesManifest = 4 << 20
 
 // Gather reads the payloads of a bundle: the modules of root modules, and the executable
 // of an engine, if that path is not empty. It omits root modules for which the engine has

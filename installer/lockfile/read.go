@@ -9,6 +9,7 @@ import (
 	"maps"
 	"slices"
 	"strings"
+	"sync"
 
 	"github.com/hashicorp/hcl/v2"
 	"github.com/hashicorp/hcl/v2/hclsyntax"
@@ -22,6 +23,10 @@ const (
 	// MaxSize is the maximum file size in bytes, enough for about fifty thousand
 	// hashes.
 	MaxSize = 4 << 20
+
+	// maxParts limits the number of words and other characters, because the parser takes
+	// some hundred bytes of memory for each. Hashes have up to ten.
+	maxParts = MaxSize / 6
 
 	// maxDepth limits the number of open brackets, because the parser recurses for
 	// each. A valid file has two.
@@ -42,6 +47,12 @@ func Read(path string) (*File, sources.Diagnostics) {
 	return parse(path, src)
 }
 
+// large is held while a large file is parsed, so that several of them don't take memory
+// at the same time.
+var large sync.Mutex
+
+const maxSmall = 64 << 10 // bytes of a file that isn't large
+
 // contents reads the file at path.
 func contents(path string) ([]byte, error) {
 	src, err := disk.ReadFile(path, MaxSize)
@@ -49,6 +60,19 @@ func contents(path string) ([]byte, error) {
 		return nil, fmt.Errorf("larger than %d MiB", MaxSize>>20)
 	}
 	return src, err
+}
+
+// parts returns the number of words and of other characters, without spaces.
+func parts(src []byte) (n int) {
+	word := false
+	for _, b := range src {
+		before := word
+		word = 'a' <= b|0x20 && b|0x20 <= 'z' || '0' <= b && b <= '9'
+		if (!word || !before) && b != ' ' {
+			n++
+		}
+	}
+	return n
 }
 
 // A reader collects the contents of a lock file and the problems in it.
@@ -63,6 +87,13 @@ type reader struct {
 // parse parses src, the lock file called name.
 func parse(name string, src []byte) (*File, sources.Diagnostics) {
 	src = bytes.TrimPrefix(src, []byte("\ufeff"))
+	if parts(src) > maxParts {
+		return nil, sources.Diagnostics{{File: name, Text: fmt.Sprintf("has more than %d words and signs", maxParts), Hint: "move it away and run larder lock"}}
+	}
+	if len(src) > maxSmall {
+		large.Lock()
+		defer large.Unlock()
+	}
 	r := &reader{
 		name:  name,
 		file:  &File{Exists: true, entries: map[sources.Provider]Entry{}, lines: map[place]int{}},

@@ -118,18 +118,15 @@ var (
 
 // read adds the contents of the file at path. Messages contain name.
 func (d *declarations) read(path, name string, amends bool) {
-	body := d.diags.parseFile(path, name)
-	for _, b := range d.content(body, fileSchema).Blocks {
-		d.block(b, amends)
-	}
+	d.diags.parseFile(path, name, func(body hcl.Body) {
+		for _, b := range d.content(body, fileSchema).Blocks {
+			d.block(b, amends)
+		}
+	})
 }
 
-// content returns the part of body that schema describes, or an empty content if body
-// is nil.
+// content returns the part of body that schema describes.
 func (d *declarations) content(body hcl.Body, schema *hcl.BodySchema) *hcl.BodyContent {
-	if body == nil {
-		return &hcl.BodyContent{}
-	}
 	content, _, diags := body.PartialContent(schema)
 	d.diags.hcl(diags)
 	if content == nil {

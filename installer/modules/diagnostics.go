@@ -69,9 +69,12 @@ func (ds *diagnostics) warn(at place, hint, format string, args ...any) {
 	ds.Diagnostics[len(ds.Diagnostics)-1].Warning = true
 }
 
+// maxErrors limits the number of errors of the HCL parser that are kept for a file.
+const maxErrors = 1000
+
 // hcl adds the errors of the HCL parser.
 func (ds *diagnostics) hcl(all hcl.Diagnostics) {
-	for _, d := range all {
+	for _, d := range all[:min(len(all), maxErrors)] {
 		if d.Severity != hcl.DiagError {
 			continue
 		}

@@ -13,8 +13,8 @@ import (
 	"github.com/larder-cli/larder/sources/disk"
 )
 
-// maxFile limits the size in bytes of configuration files and the module manifest.
-// Hand-written files have some kilobytes, generated files some megabytes.
+// maxFile limits the size in bytes of configuration files. Hand-written files have
+// some kilobytes, generated files some megabytes.
 const maxFile = 16 << 20
 
 var (

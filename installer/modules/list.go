@@ -14,13 +14,14 @@ var listSchema = &hcl.BodySchema{Blocks: []hcl.BlockHeaderSchema{{Type: "terrafo
 func ReadList(path string, e sources.Engine) ([]sources.Requirement, sources.Diagnostics) {
 	w := &walk{opts: Options{Engine: e}.withDefaults()}
 	d := &declarations{diags: &w.diags, engine: w.opts.Engine}
-	body := d.diags.parseFile(path, path)
-	for _, b := range d.content(body, listSchema).Blocks {
-		d.terraform(b, false)
-	}
-	if body != nil && d.requiredAt == nil {
-		d.diags.fail(place{Filename: path}, "name the directory instead, if it is a root module", "no required_providers block")
-	}
+	d.diags.parseFile(path, path, func(body hcl.Body) {
+		for _, b := range d.content(body, listSchema).Blocks {
+			d.terraform(b, false)
+		}
+		if d.requiredAt == nil {
+			d.diags.fail(place{Filename: path}, "name the directory instead, if it is a root module", "no required_providers block")
+		}
+	})
 	var all []sources.Requirement
 	for _, q := range d.required.rows {
 		n := need{q.provider, q.version.constraints, q.version.text, q.at}

@@ -1,6 +1,7 @@
 package modules
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
 	"io/fs"
@@ -11,6 +12,7 @@ import (
 	"sync"
 
 	"github.com/larder-cli/larder/sources"
+	"github.com/larder-cli/larder/sources/disk"
 )
 
 // A manifest is the engine's record of the modules that it installed, by the dotted
@@ -25,19 +27,31 @@ type installed struct {
 	Dir     string // relative to the root module
 }
 
+const (
+	// maxManifest is the maximum size of a manifest in bytes, enough for some twenty
+	// thousand modules.
+	maxManifest = 4 << 20
+
+	// perByte is the memory in bytes that parsing a byte of a manifest may take.
+	perByte = 60
+)
+
 // readManifest reads the manifest in the data directory, if there is one.
 func (w *walk) readManifest() {
 	name := filepath.Join(w.opts.DataDir, "modules", "modules.json")
-	src, err := readFile(w.path(name))
+	src, err := disk.ReadFile(w.path(name), maxManifest)
 	if errors.Is(err, fs.ErrNotExist) {
 		return
 	}
 	var document struct{ Modules []installed }
 	if err == nil {
+		size := int64(len(src)) * perByte
+		_ = memory.Acquire(context.Background(), size) // which never fails
+		defer memory.Release(size)
 		err = json.Unmarshal(src, &document)
 	}
 	if err != nil {
-		w.diags.fail(place{Filename: name}, w.getHint(), "module manifest: %v", err)
+		w.diags.fail(place{Filename: name}, w.getHint(), "module manifest: %v", disk.Cause(err))
 	}
 	w.manifest = manifest{}
 	for _, m := range document.Modules {

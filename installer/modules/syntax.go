@@ -2,6 +2,7 @@ package modules
 
 import (
 	"bytes"
+	"context"
 	"strings"
 
 	"github.com/hashicorp/hcl/v2"
@@ -16,44 +17,78 @@ const (
 	// stack would end the whole process.
 	maxDepth = 5000
 
+	// maxWork limits the number of times that the parser copies a line or part of a
+	// string. It allows strings of some thirty thousand lines.
+	maxWork = 500_000_000
+
 	// maxExpression limits the size in bytes of an expression that is evaluated,
 	// because evaluation is recursive too.
 	maxExpression = 64 << 10
 )
 
-// parseFile parses the file at path. Messages contain name. It returns nil if there
-// are errors.
-func (ds *diagnostics) parseFile(path, name string) hcl.Body {
+// parseFile parses the file at path, and calls use with its contents unless there are
+// errors. Messages contain name. It waits while other files take all of the memory.
+func (ds *diagnostics) parseFile(path, name string, use func(hcl.Body)) {
 	ds.reading(name)
 	src, err := readFile(path)
 	if err != nil {
 		ds.fail(place{Filename: name}, "", "%v", err)
-		return nil
+		return
 	}
-	return ds.parse(name, src)
+	ds.parse(name, src, use)
 }
 
-// parse parses src, the file called name.
-func (ds *diagnostics) parse(name string, src []byte) hcl.Body {
+// parse is parseFile for src, the contents of the file called name.
+func (ds *diagnostics) parse(name string, src []byte, use func(hcl.Body)) {
 	start := place{Filename: name, Start: hcl.InitialPos, End: hcl.InitialPos}
-	depth, parse := nativeDepth, hclsyntaxParse
+	takes, check, parse := nativeMemory, nativeFault, hclsyntaxParse
 	if strings.HasSuffix(name, ".json") {
-		depth, parse = jsonDepth, json.Parse
+		takes, check, parse = jsonMemory, jsonFault, json.Parse
 	}
-	if depth(src) > maxDepth {
-		ds.fail(start, "", "nested too deeply")
-		return nil
+	size := takes(src)
+	if size > maxMemory {
+		ds.fail(start, "split the file", "too large: parsing it could take %d MiB of memory, and the limit is %d MiB", size>>20, maxMemory>>20)
+		return
+	}
+	_ = memory.Acquire(context.Background(), size) // which never fails
+	defer memory.Release(size)
+	if fault := check(src); fault != "" {
+		ds.fail(start, "", "%s", fault)
+		return
 	}
 	file, diags := parse(src, name)
 	ds.hcl(diags)
-	if file == nil || diags.HasErrors() {
-		return nil
+	if file != nil && !diags.HasErrors() {
+		use(file.Body)
 	}
-	return file.Body
 }
 
 func hclsyntaxParse(src []byte, name string) (*hcl.File, hcl.Diagnostics) {
 	return hclsyntax.ParseConfig(src, name, hcl.InitialPos)
+}
+
+const (
+	tooDeep = "nested too deeply"
+	tooLong = "a string has too many lines or parts"
+)
+
+// jsonFault returns why the parser can't be given src, or "".
+func jsonFault(src []byte) string {
+	if jsonDepth(src) > maxDepth {
+		return tooDeep
+	}
+	return ""
+}
+
+// nativeFault is jsonFault for the native syntax.
+func nativeFault(src []byte) string {
+	switch deepest, work := nativeLimits(src); {
+	case deepest > maxDepth:
+		return tooDeep
+	case work > maxWork:
+		return tooLong
+	}
+	return ""
 }
 
 // jsonDepth returns the maximum number of open brackets in src.
@@ -78,18 +113,25 @@ func jsonDepth(src []byte) int {
 	return deepest
 }
 
-// nativeDepth returns an upper bound of the parser's recursion depth for src. The
+// nativeLimits returns upper bounds of the parser's recursion depth for src, and of its
+// work on strings, whose time is quadratic in the number of lines and parts. The
 // parser recurses for brackets, and for constructs that can repeat at one level:
 // operators before their operand, branches of conditionals, splats, and template
 // directives.
-func nativeDepth(src []byte) int {
-	if rough := recursive(src); rough <= maxDepth {
-		return rough // so low that an exact count is unnecessary
+func nativeLimits(src []byte) (deepest, work int) {
+	if rough, parts := recursive(src), count(src, "\n", "$", "%"); rough <= maxDepth && parts*parts <= maxWork {
+		return rough, 0 // so low that an exact count is unnecessary
 	}
 	tokens, _ := hclsyntax.LexConfig(src, "", hcl.InitialPos)
-	deepest, open := 0, []level{{}}
+	open := []level{{}}
 	var last hclsyntax.TokenType
+	parts := 0
 	for _, t := range tokens {
+		parts++
+		if t.Type != hclsyntax.TokenQuotedLit && t.Type != hclsyntax.TokenStringLit {
+			parts = 0
+		}
+		work += parts
 		top := &open[len(open)-1]
 		switch t.Type {
 		case hclsyntax.TokenOBrace, hclsyntax.TokenOBrack, hclsyntax.TokenOParen,
@@ -116,7 +158,7 @@ func nativeDepth(src []byte) int {
 		deepest = max(deepest, open[len(open)-1].depth)
 		last = t.Type
 	}
-	return deepest
+	return deepest, work
 }
 
 // A level is the contents of an open bracket. At the end of each expression its depth
@@ -128,9 +170,13 @@ type level struct {
 
 // recursive counts all bytes in src that may make the parser recurse.
 func recursive(src []byte) int {
-	n := 0
-	for _, c := range []string{"{", "[", "(", "!", "-", "?", "*", "::"} {
-		n += bytes.Count(src, []byte(c))
+	return count(src, "{", "[", "(", "!", "-", "?", "*", "::")
+}
+
+// count counts all of the texts in src.
+func count(src []byte, texts ...string) (n int) {
+	for _, text := range texts {
+		n += bytes.Count(src, []byte(text))
 	}
 	return n
 }
@@ -199,7 +245,7 @@ func reference(expr hcl.Expression) hcl.Traversal {
 // unquoted returns the expression inside a quoted one.
 func unquoted(expr hcl.Expression) hcl.Expression {
 	s, ok := text(expr)
-	if !ok || nativeDepth([]byte(s)) > maxDepth {
+	if !ok || nativeFault([]byte(s)) != "" {
 		return expr
 	}
 	parsed, diags := hclsyntax.ParseExpression([]byte(s), "", hcl.InitialPos)

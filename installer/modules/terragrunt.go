@@ -6,9 +6,13 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 
+	"github.com/hashicorp/hcl/v2"
 	"github.com/hashicorp/hcl/v2/hclsyntax"
 	"github.com/zclconf/go-cty/cty"
+
+	"github.com/larder-cli/larder/sources/disk"
 )
 
 // Terragrunt runs an engine in a copy of the module that is the source of a unit. A unit is a
@@ -26,6 +30,11 @@ const (
 	maxSteps   = 1000
 	maxText    = 4096
 	maxParents = 100
+
+	// The limits of files: the size of each in bytes, and the memory to parse all of them,
+	// because a quarter of it is kept. Files beyond the limits are ignored.
+	maxUnitFile   = 256 << 10
+	maxUnitMemory = 3 * maxMemory
 )
 
 // terragruntFile reports whether name is that of a file with units.
@@ -35,8 +44,9 @@ func terragruntFile(name string) bool {
 
 // A terragrunt reads Terragrunt's files, each of them once. It is safe for concurrent use.
 type terragrunt struct {
-	top   string // stands for the root of the repository outside of any repository
-	files sync.Map
+	top    string // stands for the root of the repository outside of any repository
+	files  sync.Map
+	memory atomic.Int64 // for all files, see nativeMemory
 }
 
 // A terragruntConfig holds the expressions of a file that matter here.
@@ -49,29 +59,35 @@ type terragruntConfig struct {
 
 // read returns the contents of the file at path. They are empty for an invalid file.
 func (t *terragrunt) read(path string) *terragruntConfig {
-	once, _ := t.files.LoadOrStore(path, sync.OnceValue(func() *terragruntConfig { return readTerragrunt(path) }))
+	once, _ := t.files.LoadOrStore(path, sync.OnceValue(func() *terragruntConfig { return t.readFile(path) }))
 	return once.(func() *terragruntConfig)()
 }
 
-func readTerragrunt(path string) *terragruntConfig {
+func (t *terragrunt) readFile(path string) *terragruntConfig {
 	c := &terragruntConfig{includes: map[string]hclsyntax.Expression{}}
-	var ds diagnostics
-	body, ok := ds.parseFile(path, path).(*hclsyntax.Body)
-	if !ok {
+	src, err := disk.ReadFile(path, maxUnitFile)
+	if err != nil || t.memory.Add(nativeMemory(src)) > maxUnitMemory {
 		return c
 	}
-	for _, b := range body.Blocks {
-		switch b.Type {
-		case "terraform":
-			c.source = argument(b.Body.Attributes, "source")
-		case "locals":
-			c.locals = b.Body.Attributes
-		case "include":
-			c.includes[strings.Join(b.Labels, " ")] = argument(b.Body.Attributes, "path")
-		case "unit":
-			c.units = append(c.units, b.Body.Attributes)
+	var ds diagnostics
+	ds.parse(path, src, func(body hcl.Body) {
+		native, ok := body.(*hclsyntax.Body)
+		if !ok { // an included file in JSON
+			return
 		}
-	}
+		for _, b := range native.Blocks {
+			switch b.Type {
+			case "terraform":
+				c.source = argument(b.Body.Attributes, "source")
+			case "locals":
+				c.locals = b.Body.Attributes
+			case "include":
+				c.includes[strings.Join(b.Labels, " ")] = argument(b.Body.Attributes, "path")
+			case "unit":
+				c.units = append(c.units, b.Body.Attributes)
+			}
+		}
+	})
 	return c
 }
 

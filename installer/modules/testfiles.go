@@ -41,15 +41,16 @@ func (w *walk) tests(root *module) testSuite {
 	}
 	d := &declarations{diags: &w.diags, engine: w.opts.Engine}
 	for _, name := range suite.files {
-		body := w.diags.parseFile(w.path(name), name)
-		for _, b := range d.content(body, testSchema).Blocks {
-			switch b.Type {
-			case "run":
-				suite.calls = append(suite.calls, d.run(b, w.testKey(name, b.Labels[0]))...)
-			case "provider":
-				suite.needs = append(suite.needs, d.testProvider(b, root)...)
+		w.diags.parseFile(w.path(name), name, func(body hcl.Body) {
+			for _, b := range d.content(body, testSchema).Blocks {
+				switch b.Type {
+				case "run":
+					suite.calls = append(suite.calls, d.run(b, w.testKey(name, b.Labels[0]))...)
+				case "provider":
+					suite.needs = append(suite.needs, d.testProvider(b, root)...)
+				}
 			}
-		}
+		})
 	}
 	return suite
 }
