@@ -210,3 +210,24 @@ func TestPipes(t *testing.T) {
 		})
 	}
 }
+
+// An archive that takes the place of the verified one is not adopted.
+func TestAdoptOfReplacedArchive(t *testing.T) {
+	d := newDepot(t, widget+"/1.0.0/linux_amd64")
+	id, dir := parseID(t, widget+"/1.0.0/linux_amd64"), t.TempDir()
+	b, err := builder.Open(t.Context(), dir, builder.Options{})
+	must(t, err)
+	defer b.Close()
+	stage, err := b.ImportDir(importID)
+	must(t, err)
+	defer stage.Close()
+	path := stage.Path(widget + "/" + id.Filename())
+	write(t, path, string(sourcetest.ReadFile(t, d.archive(id))))
+	verified, err := os.Stat(path)
+	must(t, err)
+	must(t, os.Rename(path, path+".verified"))
+	write(t, path, "evil")
+	sourcetest.ErrorIs(t, b.Adopt(t.Context(), sources.Stored{ID: id}, stage, verified), disk.ErrChanged)
+	_, err = b.Get(t.Context(), id)
+	sourcetest.ErrorIs(t, err, sources.ErrNotFound)
+}
