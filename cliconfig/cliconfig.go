@@ -84,6 +84,9 @@ type Options struct {
 	// ReadsArguments states that the program reads TF_CLI_ARGS and TF_CLI_ARGS_init
 	// itself. Otherwise flags in them that would change what is installed are warnings.
 	ReadsArguments bool
+
+	// Secrets get every secret that is read, also later. It may be nil.
+	Secrets *sources.Secrets
 }
 
 // Load reads the configuration of m by the rules of e. The zero Engine is Terraform.
@@ -93,7 +96,7 @@ func Load(ctx context.Context, m Machine, e sources.Engine, opts Options) (*Conf
 	if e == "" {
 		e = sources.Terraform
 	}
-	l := &loader{Machine: m, ctx: ctx, engine: e}
+	l := &loader{Machine: m, ctx: ctx, engine: e, secrets: opts.Secrets}
 	s := l.loadFiles(opts)
 	c := &Config{Engine: e, machine: m}
 	l.apply(s, c)
@@ -258,6 +261,7 @@ func (l *loader) apply(s settings, c *Config) {
 		c.PluginCacheDir, c.DefaultCacheDir = "", outer
 	}
 	c.RecordKey = l.getenv("LARDER_RECORD_KEY")
+	l.secrets.Add(c.RecordKey)
 	c.Hosts, c.Registry = s.hosts, s.registry
 	c.Implied = true
 	if in := l.single(s.installations); in != nil {

@@ -52,6 +52,7 @@ func (l *loader) envTokens() (tokens, names map[sources.Host]string) {
 		if !ok {
 			continue
 		}
+		l.secrets.Add(token)
 		host, err := sources.ParsePunycodeHost(tokenDecoder.Replace(rest))
 		if err != nil {
 			l.warnf(place{}, "", "%s contains no host name and is ignored: %v", name, err)
@@ -79,6 +80,7 @@ type helper struct {
 	args       []string
 	env        []string
 	dir        string
+	secrets    *sources.Secrets
 
 	turn    chan struct{} // holds a value during a call; guards answers
 	answers map[sources.Host]answer
@@ -128,6 +130,7 @@ func (h *helper) ask(ctx context.Context, host sources.Host) (token string, ok b
 		return "", false, fmt.Errorf("credentials helper %s for %s: %w", h.name, host, withComplaint(err, complaint))
 	}
 	token, ok, err = parseAnswer(out)
+	h.secrets.Add(token)
 	if err != nil {
 		return "", false, fmt.Errorf("credentials helper %s for %s: %w", h.name, host, err)
 	}
@@ -196,7 +199,7 @@ func (l *loader) findHelper(b helperBlock) *helper {
 		return nil
 	}
 	return &helper{
-		name: b.name, path: path, args: b.args, env: l.Environ, dir: l.WorkDir,
+		name: b.name, path: path, args: b.args, env: l.Environ, dir: l.WorkDir, secrets: l.secrets,
 		turn: make(chan struct{}, 1), answers: map[sources.Host]answer{},
 	}
 }

@@ -134,6 +134,8 @@ func (l *loader) proxy() func(*url.URL) (*url.URL, error) {
 		// A web server passes a request's Proxy header on as HTTP_PROXY.
 		CGI: l.getenv("REQUEST_METHOD") != "",
 	}
+	l.secrets.AddURL(config.HTTPProxy)
+	l.secrets.AddURL(config.HTTPSProxy)
 	return config.ProxyFunc()
 }
 

@@ -41,7 +41,7 @@ func TestFileContents(t *testing.T) {
 		{`plugin_cache_dir = '/a'`, "rc:1:20: unexpected character"},
 		{`disable_checkpoint = yes`, "rc:1:22: unexpected word or character"},
 		{`disable_checkpoint = TRUE`, "rc:1:22: unexpected word or character"},
-		{`plugin_cache_dir`, `rc:1:18: plugin_cache_dir has neither "=" nor "{" after it`},
+		{`plugin_cache_dir`, `rc:1:18: neither "=" nor "{" after a name`},
 		{"provider_installation {\n  direct {}\n", `rc:3:2: missing "}"`},
 		{`host "a.example" = { services = {} }`, "rc:1:18: equals sign after a label"},
 		{`provider_installation { direct { include = ["a/b" "c/d"] } }`, "rc:1:51: missing comma between the items of a list"},
@@ -105,12 +105,12 @@ func TestFileContents(t *testing.T) {
 		{`provider_installation { filesystem_mirror { PATH = "/a" } }`, ""},
 		{`provider_installation { filesystem_mirror { path = ["/a"] } }`, "rc:1:52: path must be a string, not a list"},
 		{`provider_installation { network_mirror {} }`, "rc:1:25: network_mirror has no url"},
-		{`provider_installation { network_mirror { url = "http://a/" } }`, `rc:1:48: not an https URL: "http://a/"`},
-		{`provider_installation { network_mirror { url = "https:///a/" } }`, `rc:1:48: not an https URL: "https:///a/"`},
-		{`provider_installation { network_mirror { url = "a/" } }`, `rc:1:48: not an https URL: "a/"`},
+		{`provider_installation { network_mirror { url = "http://a/" } }`, `rc:1:48: not an https URL`},
+		{`provider_installation { network_mirror { url = "https:///a/" } }`, `rc:1:48: not an https URL`},
+		{`provider_installation { network_mirror { url = "a/" } }`, `rc:1:48: not an https URL`},
 		{`provider_installation { network_mirror { url = "https://a b/" } }`, "rc:1:48: not a URL"},
 		{`provider_installation { network_mirror { url = "https://a" } }`, ""},
-		{`provider_installation { network_mirror { url = "https://a/b" } }`, `warning: rc:1:48: terraform and tofu ignore the part of "https://a/b" after the last slash; larder does not`}, // terraform is silent
+		{`provider_installation { network_mirror { url = "https://a/b" } }`, `warning: rc:1:48: terraform and tofu ignore the part after the last slash; larder does not`}, // terraform is silent
 		{`provider_installation { direct { include = "a/b" } }`, "rc:1:44: include must be a list of strings, not a string"},
 		{`provider_installation { direct { exclude = ["a/b", true] } }`, "rc:1:52: exclude must hold strings, not a boolean"},
 		{`provider_installation { direct { download_retry_count = "x" } }`, ""}, // unknown to terraform
@@ -135,9 +135,9 @@ func TestFileContents(t *testing.T) {
 		{`{"plugin_cache_dir": "\ud83d\ude00\x41"}`, "rc:1:22: not a valid string"},
 		{`{"plugin_cache_dir": "\/a"}`, "rc:1:24: not a valid escape after the backslash"},
 		{`{"x": [1, [2], {"a": 1.5}],}`, ""},
-		{`{"x": [1 2]}`, `rc:1:10: a comma or a closing bracket expected, not "2"`},
+		{`{"x": [1 2]}`, `rc:1:10: a comma or a closing bracket expected, not a number`},
 		{`{"x": }`, `rc:1:7: a value expected, not "}"`},
-		{`{1: 2}`, `rc:1:2: a name in double quotes expected, not "1"`},
+		{`{1: 2}`, `rc:1:2: a name in double quotes expected, not a number`},
 		{`{"plugin_cache_dir": 'a'}`, "rc:1:22: unexpected character"},
 		{`{"plugin_cache_dir" "/a"}`, `rc:1:21: a colon expected, not a string`},
 		{`{"plugin_cache_dir": "/a"`, "rc:1:26: a comma or a closing brace expected, not the end of the file"}, // terraform accepts it
@@ -330,7 +330,7 @@ provider_installation { direct {} }`,
 		dir + "c.tfrc": "plugin_cache_dir = \"/c\"\nprovider_installation {}",
 		dir + "d.tfrc": "this is bad",
 	}, "CACHE=/cache"), terraform)
-	want := dir + "d.tfrc:1:13: this has neither \"=\" nor \"{\" after it\n" +
+	want := dir + "d.tfrc:1:13: neither \"=\" nor \"{\" after a name\n" +
 		dir + "c.tfrc:2:1: second provider_installation block; the first is at " + dir + "a.tfrc:3"
 	sourcetest.Equal(t, brief(diags), want)
 	sourcetest.Equal(t, c.PluginCacheDir, "/cache/b", "the first file that sets the cache directory wins")
@@ -416,5 +416,34 @@ func TestSecretsStaySecret(t *testing.T) {
 	} {
 		_, diags := load(rc(src), terraform)
 		sourcetest.Expect(t, len(diags) != 0 && !strings.Contains(fmt.Sprint(diags), "secret"), "%s: %+v", src, diags)
+	}
+}
+
+// A token may be anywhere in a file, by mistake. Errors about the file don't quote it.
+func TestStrayTokens(t *testing.T) {
+	const secret = "aB3xYz9.atlasv1.Q7rT5uW2pL8k"
+	for _, src := range []string{
+		"TOKEN", "TOKEN\n", `"TOKEN"`, "TOKEN = ", "TOKEN {", "TOKEN TOKEN", `"TOKEN`, "'TOKEN'", "= TOKEN", "credentials TOKEN",
+		"credentials \"a.example\" {\n  token = TOKEN\n}", "credentials \"a.example\" {\n  token TOKEN\n}", "credentials \"a.example\" {\n  token = \"TOKEN\n}",
+		"credentials \"a.example\" {\n  TOKEN\n}", "credentials \"a.example\" \"TOKEN\"", "credentials \"a.example\" \"TOKEN\" {\n}", "credentials \"TOKEN\" {\n}",
+		"credentials \"a.example\" {\n  token = \"\\TOKEN\"\n}", "credentials = TOKEN", "credentials = \"TOKEN\"", "credentials = [TOKEN", "credentials = [\"TOKEN\" \"TOKEN\"]",
+		"credentials \"a.example\" {\n  token = [\"TOKEN\"]\n}", "credentials \"a.example\" = \"TOKEN\"", "host \"TOKEN\" {}", "host \"a.example\" { services = \"TOKEN\" }",
+		"host \"a.example\" { services = { \"providers.v1\" = \":TOKEN\" } }", "credentials_helper \"x\" {\n  args = \"TOKEN\"\n}", "provider_installation {\n  \"TOKEN\"\n}",
+		"provider_installation {\n  network_mirror { url = \"TOKEN\" }\n}", "provider_installation {\n  network_mirror { url = \"http://me:TOKEN@a.example/\" }\n}",
+		"provider_installation {\n  network_mirror { url = \"https://TOKEN@a.example/x\" }\n}", "provider_installation {\n  network_mirror { url = \"https://a.example/x?sig=TOKEN\" }\n}",
+		"disable_checkpoint = \"TOKEN\"", "plugin_cache_may_break_dependency_lock_file = TOKEN", "<<TOKEN", "/* TOKEN", "0TOKEN", "x = 0TOKEN", "x = 1eTOKEN",
+		`{TOKEN`, `{"TOKEN"`, `{"TOKEN"}`, `{"TOKEN":`, `{"a": TOKEN}`, `{"a": "TOKEN}`, `["TOKEN"]`, `{"credentials": "TOKEN"}`, `{"credentials": {"a.example": "TOKEN"}}`,
+		`{"credentials": {"a.example": {"token": TOKEN}}}`, `{"credentials": {"TOKEN": {}}}`, `{"credentials": {"a.example": {"token": "\TOKEN"}}}`,
+	} {
+		for _, engine := range []sources.Engine{terraform, tofu} {
+			src := strings.ReplaceAll(src, "TOKEN", secret)
+			var known sources.Secrets
+			_, diags := cliconfig.Load(t.Context(), linux(map[string]string{"/start/rc": src}, "TF_CLI_CONFIG_FILE=/start/rc"), engine, cliconfig.Options{Secrets: &known})
+			for _, d := range diags {
+				for _, text := range []string{d.Text, d.Hint} {
+					sourcetest.Expect(t, !strings.Contains(known.Redact(text), "9.atlasv1."), "%s: %s", src, text)
+				}
+			}
+		}
 	}
 }

@@ -107,10 +107,12 @@ func (l *loader) target(e entry, m *Method) bool {
 		return m.Path != ""
 	case m.Kind == NetworkMirror:
 		text, at := l.required(e, "url")
+		l.secrets.AddURL(text)
 		m.URL = text
 		return text != "" && l.checkMirrorURL(at, text)
 	case m.Kind == OCIMirror && l.engine == sources.OpenTofu:
 		m.Template, _ = l.required(e, "repository_template")
+		l.secrets.AddURL(m.Template)
 		return m.Template != ""
 	}
 	l.errorf(e.place, l.methodHint(e.key), "unknown installation method %s", e.key)
@@ -149,10 +151,10 @@ func (l *loader) checkMirrorURL(at place, text string) bool {
 		l.errorf(at, "", "not a URL") // the text may contain a password at an unknown position
 		return false
 	case u.Scheme != "https" || u.Host == "":
-		l.errorf(at, "write https://HOST/…/; plain http is refused", "not an https URL: %q", u.Redacted())
+		l.errorf(at, "write https://HOST/…/; plain http is refused", "not an https URL")
 		return false
 	case u.Path != "" && !strings.HasSuffix(u.Path, "/"):
-		l.warnf(at, "end the URL with a slash", "terraform and tofu ignore the part of %q after the last slash; larder does not", u.Redacted())
+		l.warnf(at, "end the URL with a slash", "terraform and tofu ignore the part after the last slash; larder does not")
 	}
 	return true
 }

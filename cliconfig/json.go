@@ -3,6 +3,7 @@ package cliconfig
 import (
 	"encoding/json"
 	"strconv"
+	"strings"
 
 	"github.com/hashicorp/hcl/json/scanner"
 	"github.com/hashicorp/hcl/json/token"
@@ -45,12 +46,14 @@ func (p *jsonParser) fail(want string) {
 	if p.bad != nil {
 		return
 	}
-	got := strconv.Quote(p.tok.Text)
-	switch p.tok.Type {
-	case token.EOF:
+	got := tokenText[p.tok.Type.String()]
+	switch {
+	case p.tok.Type == token.EOF:
 		got = "the end of the file"
-	case token.STRING: // the string may be a secret
-		got = "a string"
+	case got == "": // the text may be a secret
+		got = "other text"
+	case !strings.HasPrefix(got, `"`):
+		got = "a " + got
 	}
 	p.bad = fault(*p.at, "", "%s expected, not %s", want, got)
 }

@@ -288,6 +288,12 @@ func (l *loader) certificates(f namedFile) ([]*x509.Certificate, bool) {
 	return nil, false
 }
 
+// privateKey returns the part of a PEM file from its private key on.
+func privateKey(src []byte) []byte {
+	_, key, _ := bytes.Cut(src, []byte("PRIVATE KEY-----"))
+	return key
+}
+
 func pemBlocks(src []byte) []*pem.Block {
 	var all []*pem.Block
 	for {
@@ -316,6 +322,7 @@ func (l *loader) clientCertificate(body *node) []tls.Certificate {
 			return nil
 		}
 	}
+	l.secrets.Add(strings.Split(string(privateKey(key.content)), "\n")...)
 	if _, ok := l.certificates(cert); !ok {
 		return nil
 	}
@@ -363,6 +370,7 @@ func (l *loader) headers(body *node) map[string]string {
 			continue
 		}
 		for _, h := range e.value.entries {
+			l.secrets.Add(h.value.text)
 			name := textproto.CanonicalMIMEHeaderKey(h.key)
 			if l.checkHeader(name, h, all) {
 				all[name] = h.value.text

@@ -1,7 +1,6 @@
 package cliconfig
 
 import (
-	"cmp"
 	"errors"
 	"fmt"
 	"strconv"
@@ -146,7 +145,8 @@ var tokenText = map[string]string{
 	"NUMBER": "number", "FLOAT": "number", "BOOL": "boolean", "STRING": "string",
 }
 
-// reword converts a message of the scanner or parser to readable text.
+// reword converts a message of the scanner or parser to readable text, which quotes
+// nothing of the file: a token may be anywhere in it.
 func reword(text string) (reworded, hint string) {
 	switch {
 	case strings.Contains(text, "illegal char escape"):
@@ -156,9 +156,8 @@ func reword(text string) (reworded, hint string) {
 	case strings.HasPrefix(text, "Unknown token: "):
 		// The message omits the word, which may be a secret without its quotes.
 		return "unexpected word or character", "write strings in double quotes, booleans as true or false"
-	case strings.Contains(text, "expected start of object"):
-		key, _, _ := strings.Cut(strings.TrimPrefix(text, "key '"), "' expected start")
-		return strings.Fields(key)[0] + ` has neither "=" nor "{" after it`, ""
+	case strings.Contains(text, "expected start of object"): // the message quotes the word
+		return `neither "=" nor "{" after a name`, "write strings in double quotes"
 	case strings.Contains(text, "nested object expected"):
 		return "equals sign after a label", `leave out the "="`
 	case strings.Contains(text, "expected closing RBRACE"):
@@ -170,8 +169,9 @@ func reword(text string) (reworded, hint string) {
 	case strings.HasPrefix(text, "illegal char"):
 		return "unexpected character", "write strings in double quotes"
 	}
-	if _, token, ok := strings.Cut(text, "got: "); ok {
-		return "unexpected " + cmp.Or(tokenText[token], token), ""
+	_, token, _ := strings.Cut(text, "got: ")
+	if name := tokenText[token]; name != "" {
+		return "unexpected " + name, ""
 	}
-	return strings.ToLower(text[:1]) + text[1:], ""
+	return "unexpected text", "" // other messages may quote it
 }

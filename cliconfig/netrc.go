@@ -68,6 +68,9 @@ func (l *loader) loadNetrc() netrc {
 	}
 	l.files = append(l.files, file{name, "netrc"})
 	n, warnings := parseNetrc(name, string(src))
+	for _, login := range n {
+		l.secrets.Add(login.password)
+	}
 	l.diags = append(l.diags, warnings...)
 	return n
 }

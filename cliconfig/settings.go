@@ -65,6 +65,8 @@ type loader struct {
 	engine sources.Engine
 	diags  sources.Diagnostics
 	files  []file
+
+	secrets *sources.Secrets
 }
 
 func (l *loader) errorf(at place, hint, format string, args ...any) {
@@ -220,6 +222,7 @@ func (l *loader) services(host sources.Host, body *node) map[string]string {
 			if service.value.kind != isString {
 				continue
 			}
+			l.secrets.AddURL(service.value.text)
 			u, err := base.Parse(service.value.text)
 			if err == nil {
 				services[service.key] = u.String()
@@ -244,6 +247,7 @@ func (l *loader) credentials(root *node, s *settings) {
 			switch {
 			case e.key != "token":
 			case e.value.kind == isString:
+				l.secrets.Add(e.value.text)
 				s.credentials[host] = blockToken{e.value.text, b.place}
 			default:
 				l.warnf(e.value.place, "write it in double quotes", "token is %s, not a string, and is not used", e.value.kind)

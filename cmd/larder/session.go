@@ -188,7 +188,7 @@ func (s *session) load(ctx context.Context, engine sources.Engine) (settings, er
 
 // configOptions returns the flags that affect the CLI configuration.
 func (s *session) configOptions() cliconfig.Options {
-	return cliconfig.Options{ConfigFile: s.configFile, Chdir: s.dir, ReadsArguments: s.readsArguments}
+	return cliconfig.Options{ConfigFile: s.configFile, Chdir: s.dir, ReadsArguments: s.readsArguments, Secrets: s.out.Secrets()}
 }
 
 // chooseEngine returns the engine for dir. It is the first of: the requested engine, the engine

@@ -14,6 +14,8 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+
+	"github.com/larder-cli/larder/sources"
 )
 
 // Said returns the first error message in the body of an answer, shortened and
@@ -69,6 +71,9 @@ func oneLine(text string, secrets []string) string {
 			text = strings.ReplaceAll(text, secret, "…")
 		}
 	}
+	var others sources.Secrets // encoded in other ways
+	others.Add(secrets...)
+	text = others.Redact(text)
 	text = strings.Join(strings.Fields(Printable(queries().ReplaceAllString(text, "$1?…"))), " ")
 	if runes := []rune(text); len(runes) > maxSaid {
 		text = string(runes[:maxSaid]) + "…"

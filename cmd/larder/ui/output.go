@@ -58,6 +58,9 @@ type choice struct {
 // Clock returns the current time. Tests replace it.
 var Clock = time.Now
 
+// Secrets are the texts that are left out of all output. Commands add those that they read.
+func (o *Output) Secrets() *sources.Secrets { return o.screen.secrets }
+
 // Elapsed returns how long the command has been running.
 func (o *Output) Elapsed() time.Duration { return Clock().Sub(o.begun) }
 

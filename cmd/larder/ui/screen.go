@@ -9,6 +9,8 @@ import (
 	"sync"
 	"unicode"
 	"unicode/utf16"
+
+	"github.com/larder-cli/larder/sources"
 )
 
 // A screen writes messages and results. While it is live it also shows changing lines below
@@ -19,6 +21,8 @@ import (
 // lines after a change of its size. Counting lines back from the last one would not be.
 type screen struct {
 	err io.Writer // where the lines are shown
+
+	secrets *sources.Secrets // are in no output
 
 	mu      sync.Mutex
 	live    bool
@@ -36,12 +40,13 @@ type message struct {
 
 // newScreen returns a screen that is not live: it writes text at once.
 func newScreen(err io.Writer) *screen {
-	return &screen{err: err, wake: make(chan struct{}, 1)}
+	return &screen{err: err, secrets: new(sources.Secrets), wake: make(chan struct{}, 1)}
 }
 
 // write writes text that ends with a line break. While the screen is live, write never blocks: a
 // terminal may be slow, or stopped.
 func (s *screen) write(to io.Writer, text string) {
+	text = s.secrets.Redact(text)
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if !s.live {
@@ -108,7 +113,7 @@ func (s *screen) frame(messages []message, lines []string) {
 	}
 	s.drawn = len(lines) > 0
 	if s.drawn {
-		b.WriteString(noWrap + strings.Join(lines, "\n") + wrap)
+		b.WriteString(noWrap + s.secrets.Redact(strings.Join(lines, "\n")) + wrap)
 	}
 	if n := len(lines); n > 1 {
 		fmt.Fprintf(&b, up, n-1)
