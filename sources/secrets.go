@@ -18,7 +18,8 @@ import (
 type Secrets struct {
 	mu    sync.RWMutex
 	known map[string]bool
-	forms []form // of all secrets, as a server or an error may repeat them
+	forms []form   // of all secrets, as a server or an error may repeat them
+	heads []string // of the forms
 }
 
 // A form is a way in which a secret is written.
@@ -72,6 +73,12 @@ func (s *Secrets) add(secret string) {
 		return cmp.Or(cmp.Compare(len(b.text), len(a.text)), strings.Compare(a.text, b.text))
 	})
 	s.forms = slices.Compact(s.forms)
+	s.heads = nil
+	for _, f := range s.forms {
+		s.heads = append(s.heads, f.head())
+	}
+	slices.Sort(s.heads)
+	s.heads = slices.Compact(s.heads)
 }
 
 // AddURL adds the password of a URL, or else its user, and the values in its query. The URL
@@ -163,10 +170,11 @@ func (s *Secrets) Redact(text string) string {
 	}
 	s.mu.RLock()
 	defer s.mu.RUnlock()
-	plain, at := unescaped(text)
-	if !slices.ContainsFunc(s.forms, func(f form) bool { return strings.Contains(plain, f.head()) }) {
+	plain := strings.ReplaceAll(text, `\`, "")
+	if !slices.ContainsFunc(s.heads, func(head string) bool { return strings.Contains(plain, head) }) {
 		return text
 	}
+	plain, at := unescaped(text)
 	var b strings.Builder
 	kept := 0 // what is before in text has been written
 	for i := 0; i < len(plain); {
