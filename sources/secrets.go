@@ -84,10 +84,14 @@ func (s *Secrets) add(secret string) {
 // AddURL adds the password of a URL, or else its user, and the values in its query. The URL
 // may be invalid.
 func (s *Secrets) AddURL(text string) {
+	_, err := url.Parse(text)
 	if _, rest, ok := strings.Cut(text, "://"); ok {
 		text = rest
 	}
 	rest, query, _ := strings.Cut(text, "?")
+	if err == nil { // otherwise a password may contain a slash
+		rest, _, _ = strings.Cut(rest, "/")
+	}
 	if at := strings.LastIndexByte(rest, '@'); at >= 0 {
 		user, password, ok := strings.Cut(rest[:at], ":")
 		if !ok {

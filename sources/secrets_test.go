@@ -59,6 +59,7 @@ func TestSecretsInURLs(t *testing.T) {
 		{"https://t0ken-alone@a.example/", "t0ken-alone", "…"},
 		{"https://a.example/?sig=ab%2Bcd123", "ab+cd123 ab%2Bcd123", "… …"},
 		{"ht tp://me:s3 cr3t:x@x", "is s3 cr3t:x", "is …"},
+		{"https://a.example/b@c", "https://a.example/b", "https://a.example/b"},
 		{"me:s3cret-1@proxy:3128", "is s3cret-1", "is …"},
 		{"", "https://me:other@a.example/x", "https://…@a.example/x"},
 	} {
