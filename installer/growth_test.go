@@ -67,7 +67,7 @@ func TestTimeGrowsWithTheLockFile(t *testing.T) {
 // it would take up to 256 times as long. The fastest runs count, and there are several attempts,
 // because a machine may be busy. What takes less than half a second is too short to compare.
 func growsLinearly(t *testing.T, prepare func(t *testing.T, n int) func()) {
-	const some, times = 2000, 16
+	const some, times = 1500, 16
 	few, many := time.Hour, time.Hour
 	for range 4 {
 		for n, least := range map[int]*time.Duration{some: &few, some * times: &many} {
