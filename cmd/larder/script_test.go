@@ -43,6 +43,7 @@ import (
 //	mirror -evidence DIR         add what vouches for the packages
 //	requests [KIND] N            so many requests were made since last forgotten
 //	requests -forget
+//	requests -distinct KIND N     the requests were for so many files, some of them perhaps in parts
 //	requests -bytes KIND A B     the answers had from A to B bytes in all
 //	requests -header KIND NAME VALUE
 //	                             the last request had this header
@@ -349,6 +350,14 @@ func requests(ts *testscript.TestScript, _ bool, args []string) {
 			if r.Client != args[2] {
 				ts.Fatalf("%s: by %q", r, r.Client)
 			}
+		}
+	case args[0] == "-distinct" && len(args) == 3:
+		paths := map[string]bool{}
+		for _, r := range made(ts, args[1]) {
+			paths[r.Path] = true
+		}
+		if len(paths) != number(ts, args[2]) {
+			ts.Fatalf("requests for %d files were made: %v", len(paths), made(ts, args[1]))
 		}
 	default:
 		all := made(ts, args[:len(args)-1]...)
