@@ -339,14 +339,21 @@ func (d *Dir) Mkdir(name string) (*Dir, error) {
 	return d.Sub(name)
 }
 
-// ReadDir lists the entries of d, sorted by name.
+// ReadDir lists the entries of d, sorted by name. A directory that was removed since it
+// was opened has none.
 func (d *Dir) ReadDir() ([]fs.DirEntry, error) {
 	f, err := d.root.Open(".")
+	if isMissing(err) {
+		return nil, nil
+	}
 	if err != nil {
 		return nil, d.named(err)
 	}
 	defer f.Close()
 	entries, err := f.ReadDir(-1)
+	if isMissing(err) {
+		err = nil
+	}
 	slices.SortFunc(entries, func(a, b fs.DirEntry) int { return strings.Compare(a.Name(), b.Name()) })
 	return entries, d.named(err)
 }

@@ -107,3 +107,15 @@ func TestReplacePutsBackWhatItMovedAside(t *testing.T) {
 	sourcetest.Expect(t, string(got) == "new", "%q, %v", got, err)
 	check(t, s.Close())
 }
+
+// Another process may remove an open directory at any moment.
+func TestReadRemovedDirectory(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "dir")
+	check(t, os.Mkdir(path, 0o755))
+	d, err := disk.Open(path)
+	check(t, err)
+	defer d.Close()
+	check(t, os.Remove(path))
+	entries, err := d.ReadDir()
+	sourcetest.Expect(t, len(entries) == 0 && err == nil, "%v, %v", entries, err)
+}
