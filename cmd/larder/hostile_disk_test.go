@@ -628,6 +628,58 @@ func TestLinksInProviders(t *testing.T) {
 	}
 }
 
+// starting are the commands that start an engine. It writes to all places to which engines write.
+var starting = []hostileCommand{
+	{name: "exec init", args: "--chdir work exec -- terraform init"},
+	{name: "exec plan", args: "--chdir work exec -- terraform plan"},
+	{name: "exec chdir", args: "exec -- terraform -chdir=work init"},
+	{name: "exec program", args: "exec -- sh -c cd${IFS}work&&terraform${IFS}init"},
+	{name: "exec recursive", args: "exec -R --exclude new -- sh -c cd${IFS}work&&terraform${IFS}init"},
+	{name: "exec get", args: "--chdir work exec -- terraform init", prepare: put("work/module.tf", "module \"m\" {\n  source = \"example.test/acme/m/x\"\n}\n")},
+	{name: "exec data directory", args: "--chdir work exec -- terraform init", env: []string{"TF_DATA_DIR=DIR/work/.terraform"}},
+}
+
+// engineWrites are the files below the data directory that engines write.
+var engineWrites = []string{
+	"environment", "plugin_path", "terraform.tfstate", ".terraform.tfstate.lock.info", "modules/modules.json",
+}
+
+// No engine is started where a checkout would make it write elsewhere.
+func TestEnginesWriteNothingElsewhere(t *testing.T) {
+	machine := hostileGround(t)
+	machine.write("bin/terraform", `#!/bin/sh
+case $1 in -chdir=*) cd "${1#-chdir=}" ;; esac
+cd "${TF_DATA_DIR:-.terraform}" || exit
+mkdir -p modules providers/example.test/acme/widget/1.2.0
+for file in `+strings.Join(engineWrites, " ")+` providers/example.test/acme/widget/1.2.0/x.lock; do echo engine >"$file"; done
+`)
+	machine.chmod("bin/terraform", 0o755)
+	path := []string{"PATH=" + "DIR/bin:" + os.Getenv("PATH")}
+	data := []string{"work/.terraform", "work/.terraform.lock.hcl"}
+	dirs := []string{"modules", "providers", "providers/example.test", "providers/" + widgetDir, "providers/" + widgetDir + "/1.2.0"}
+	for _, place := range slices.Concat(engineWrites, dirs) {
+		name := "work/.terraform/" + place
+		for _, kind := range []string{"link", "dangling link", "hardlink", "pipe", "socket", "link to a device", "directory"} {
+			if slices.Contains(dirs, place) && (kind == "directory" || kind == "hardlink") {
+				continue // directories may be there, and where files are the engine fails by itself
+			}
+			for _, c := range starting {
+				c.env = append(path, c.env...)
+				c.writes = data
+				hostileSituation{name: place + " is a " + kind, culprit: name, arrange: instead(name, kind), status: []int{exitFailed}}.meets(t, machine, c)
+			}
+		}
+	}
+	for _, c := range starting {
+		c.env, c.writes = append(path, c.env...), data
+		peace := hostileSituation{name: "peace", arrange: func(*diskMachine) {}, status: []int{exitDone}}
+		if c.name == "exec get" {
+			peace.status = []int{exitFailed} // this engine installs no modules
+		}
+		peace.meets(t, machine, c)
+	}
+}
+
 func with(all ...func(*diskMachine)) func(*diskMachine) {
 	return func(m *diskMachine) {
 		m.t.Helper()
