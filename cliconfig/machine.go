@@ -140,6 +140,9 @@ func (m Machine) Color() string {
 // module.
 func (m Machine) DataDir() string { return cmp.Or(m.getenv("TF_DATA_DIR"), sources.DataDir) }
 
+// Path returns the directories that programs are searched in.
+func (m Machine) Path() string { return m.getenv("PATH") }
+
 // StateDir returns larder's own directory for the user's data, or "" if there is no state
 // directory.
 func (m Machine) StateDir() string { return m.below(m.StateHome, "larder") }

@@ -14,6 +14,7 @@ import (
 
 	"github.com/larder-cli/larder/cmd/larder/ui"
 	"github.com/larder-cli/larder/fsmirror/bundle"
+	"github.com/larder-cli/larder/installer/datadir"
 	"github.com/larder-cli/larder/sources"
 )
 
@@ -67,6 +68,9 @@ func (w *wanted) bundleRoots(ctx context.Context) ([]bundle.Root, error) {
 				return nil, err
 			}
 			data := m.config.DataDir
+			if err := datadir.CheckOwn(dir, data); err != nil {
+				return nil, fmt.Errorf("--modules: %w", err)
+			}
 			if other, ok := owners[data]; ok {
 				err := fmt.Errorf("--modules: %s is the data directory of both %s and %s", data, other, w.shown(dir))
 				return nil, sources.WithHint(err, "unset TF_DATA_DIR, or set it to a relative path")

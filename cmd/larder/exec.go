@@ -5,9 +5,12 @@ import (
 	"errors"
 	"fmt"
 	"os/exec"
+	"path/filepath"
+	"runtime"
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 
 	"github.com/urfave/cli/v2"
 
@@ -50,6 +53,8 @@ type execution struct {
 	command cliconfig.Invocation
 	program string // path
 
+	got atomic.Bool // modules were installed
+
 	mu       sync.Mutex
 	packages []sources.Stored // installed for any root module
 	cache    string           // larder's plugin cache; may be empty
@@ -86,6 +91,11 @@ func execute(c *cli.Context, out *ui.Output) (err error) {
 	}
 	if err := e.run(c.Context); err != nil {
 		return err
+	}
+	if e.got.Load() { // the modules may have brought more
+		if err := e.checkDataDirs(c.Context); err != nil {
+			return err
+		}
 	}
 	if e.packages == nil || e.flags.dryRun {
 		return e.handOver(next)
@@ -211,9 +221,15 @@ func (e *execution) get(ctx context.Context, m *rootModule, update bool) error {
 			return sources.WithHint(err, "install it, choose the other engine with --engine, or run its get before")
 		}
 	}
-	if err := datadir.CheckRepository(m.dir); err != nil {
+	if err := errors.Join(datadir.CheckRepository(m.dir), datadir.CheckOwn(m.dir, m.config.DataDir)); err != nil {
 		return err
 	}
+	e.got.Store(true)
+	path, done, err := e.withoutMercurial()
+	if err != nil {
+		return err
+	}
+	defer done()
 	args := []string{"-chdir=" + m.dir, "get", "-no-color"}
 	if update {
 		args = append(args, "-update")
@@ -229,10 +245,36 @@ func (e *execution) get(ctx context.Context, m *rootModule, update bool) error {
 	}
 	m.out.Say("installing modules: %s get", m.config.Engine)
 	get := exec.CommandContext(ctx, program, args...)
-	get.Env = e.machine.With(map[string]string{"TF_CLI_ARGS": "", "TF_CLI_ARGS_get": strings.Join(variables, " ")})
+	get.Env = e.machine.With(map[string]string{"TF_CLI_ARGS": "", "TF_CLI_ARGS_get": strings.Join(variables, " "), "PATH": path})
 	if output, err := get.CombinedOutput(); err != nil {
 		m.out.Copy(strings.Split(strings.TrimSpace(string(output)), "\n")...)
 		return fmt.Errorf("%s get: %w", m.config.Engine, err)
 	}
 	return nil
 }
+
+// withoutMercurial returns a value of PATH for get, with a directory before all others in which
+// hg is a program that fails. Mercurial runs commands from the configuration of repositories that it
+// finds or copies, and a checkout or a module can contain one, which the configuration of another
+// names as a source. The caller must call done.
+func (e *execution) withoutMercurial() (path string, done func(), err error) {
+	dir, err := disk.Temporary("larder-get-")
+	if err != nil {
+		return "", nil, err
+	}
+	name, text := "hg", "#!/bin/sh\necho '"+noMercurial+"' >&2\nexit 1\n"
+	if runtime.GOOS == "windows" {
+		name, text = "hg.bat", "@echo "+noMercurial+" 1>&2\r\n@exit /b 1\r\n"
+	}
+	f, err := dir.Create(name, 0o755)
+	if err == nil {
+		_, err = f.WriteString(text)
+		err = errors.Join(err, f.Close())
+	}
+	if err != nil {
+		return "", nil, errors.Join(err, dir.Close())
+	}
+	return dir.Path(".") + string(filepath.ListSeparator) + e.machine.Path(), func() { dir.Close() }, nil
+}
+
+const noMercurial = "larder exec does not run Mercurial: run terraform get or tofu get yourself"

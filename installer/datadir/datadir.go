@@ -115,6 +115,30 @@ func matching(d *disk.Dir, pattern []string) ([]string, error) {
 	return names, nil
 }
 
+// CheckOwn is like [Check], for an engine that Larder runs by itself or a caller
+// that reads from the data directory. If the data directory is in the root module
+// dir, a checkout may have put it there, so it must not be reached through a link:
+// an engine removes directories of modules in it.
+func CheckOwn(dir, data string) error {
+	relative, err := filepath.Rel(dir, data)
+	if err != nil || !filepath.IsLocal(relative) {
+		return Check(data)
+	}
+	d, err := disk.Open(dir)
+	if err != nil {
+		return err
+	}
+	defer d.Close()
+	sub, err := d.Sub(filepath.ToSlash(relative))
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	return errors.Join(Check(data), sub.Close())
+}
+
 // CheckBelow is like [Check], for the data directories of dir and all directories
 // below it. The name of the data directories is absolute, or relative to each of
 // these. Links are not followed. Directories that this user can't enter are skipped.
@@ -133,7 +157,7 @@ func CheckBelow(ctx context.Context, dir, name string) error {
 			return err
 		case !e.IsDir():
 			return nil
-		case e.Name() == ".git", strings.HasSuffix(at, string(filepath.Separator)+name):
+		case e.Name() == ".git", strings.HasSuffix(at, filepath.Join(string(filepath.Separator)+name, "providers")):
 			return fs.SkipDir
 		}
 		data := filepath.Join(at, name)

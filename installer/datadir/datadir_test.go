@@ -123,3 +123,20 @@ func check(t *testing.T, err error) {
 	t.Helper()
 	sourcetest.Check(t, err)
 }
+
+// What Larder starts by itself is not led elsewhere by the data directory itself, unless
+// the user has named that.
+func TestCheckOwn(t *testing.T) {
+	root, outside := t.TempDir(), t.TempDir()
+	data := filepath.Join(root, ".terraform")
+	sourcetest.Equal(t, datadir.CheckOwn(root, data), nil, "missing")
+	check(t, os.Mkdir(data, 0o755))
+	sourcetest.Equal(t, datadir.CheckOwn(root, data), nil, "a directory")
+	check(t, os.Mkdir(filepath.Join(outside, "sub"), 0o755))
+	check(t, os.Symlink(outside, filepath.Join(root, "link")))
+	refused(t, datadir.CheckOwn(root, filepath.Join(root, "link")), filepath.Join(root, "link"))
+	refused(t, datadir.CheckOwn(root, filepath.Join(root, "link", "sub")), filepath.Join(root, "link"))
+	sourcetest.Equal(t, datadir.CheckOwn(root, filepath.Join(outside, "sub")), nil, "named by the user")
+	check(t, os.Symlink(filepath.Join(outside, "nothing"), filepath.Join(data, "modules")))
+	refused(t, datadir.CheckOwn(root, data), filepath.Join(data, "modules"))
+}

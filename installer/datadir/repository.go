@@ -9,42 +9,28 @@ import (
 )
 
 // CheckRepository returns an error if an engine's get must not run in the root
-// module dir. To download modules, get runs git and Mercurial there, which run
-// commands from the configuration of the repository around them. That is the
-// user's own repository, unless a checkout contains another one. Git lets a
-// checkout contain bare repositories and those of Mercurial.
+// module dir. To download modules, get runs git there, which runs commands from
+// the configuration of the repository around it. That is the user's own
+// repository, unless a checkout contains another one: git lets a checkout contain
+// bare repositories.
 func CheckRepository(dir string) error {
 	dir, err := filepath.EvalSymlinks(dir)
 	if err != nil {
 		return err
 	}
-	mercurial := ""
-	for {
-		if mercurial == "" && has(dir, ".hg") {
-			mercurial = dir
-		}
+	for above := ""; above != dir; dir, above = filepath.Dir(dir), dir {
 		switch {
-		case has(dir, ".git") && mercurial != "":
-			return planted(mercurial, "a repository of Mercurial in one of git", ".hg")
 		case has(dir, ".git"):
 			return nil
 		case has(dir, "HEAD") && (has(dir, "objects") || has(dir, "commondir")):
-			return planted(dir, "a bare repository of git", "HEAD")
+			err := fmt.Errorf("%s is a bare repository of git, and to download modules could run the commands in its configuration", dir)
+			return sources.WithHint(err, "remove HEAD there, or run terraform get or tofu get yourself")
 		}
-		above := filepath.Dir(dir)
-		if above == dir {
-			return nil
-		}
-		dir = above
 	}
+	return nil
 }
 
 func has(dir, name string) bool {
 	_, err := os.Lstat(filepath.Join(dir, name))
 	return err == nil
-}
-
-func planted(dir, is, name string) error {
-	err := fmt.Errorf("%s is %s, and to download modules could run the commands in its configuration", dir, is)
-	return sources.WithHint(err, "remove %s there, or run terraform get or tofu get yourself", name)
 }

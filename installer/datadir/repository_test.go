@@ -26,8 +26,6 @@ func TestCheckRepository(t *testing.T) {
 		{"a bare repository", ".git/HEAD a/b/HEAD a/b/objects/x", "a/b is a bare repository of git"},
 		{"a bare repository above", ".git/HEAD a/HEAD a/objects/x", "a is a bare repository of git"},
 		{"its objects elsewhere", ".git/HEAD a/HEAD a/commondir", "a is a bare repository of git"},
-		{"Mercurial in git", ".git/HEAD a/.hg/hgrc", "a is a repository of Mercurial in one of git"},
-		{"Mercurial beside git", ".git/HEAD .hg/hgrc", "is a repository of Mercurial in one of git"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			top := t.TempDir()
