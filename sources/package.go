@@ -130,6 +130,10 @@ type Package struct {
 	Kind     Kind
 	Warnings []string
 
+	// CheckedOut reports that the package is in the checkout of the root module, like
+	// the lock file: one proves nothing about the other.
+	CheckedOut bool
+
 	// Tries is the number of consecutive download attempts without progress
 	// before the download fails; 0 means the usual number.
 	Tries int

@@ -48,6 +48,33 @@ func (m *rootModule) isLinked(dir string) bool {
 	return err == nil && filepath.IsLocal(relative) && resolve(dir) != filepath.Join(resolve(m.dir), relative)
 }
 
+// checkProviders returns an error if the checkout leads .terraform/providers into a plugin cache or
+// a mirror: packages that are installed there would be used for other root modules.
+func (m *rootModule) checkProviders(ctx context.Context) error {
+	providers := filepath.Join(m.config.DataDir, "providers")
+	if !m.isLinked(providers) {
+		return nil
+	}
+	for _, engine := range []sources.Engine{sources.Terraform, sources.OpenTofu} {
+		all, err := m.settings.get(engine, func() (settings, error) { return m.session.load(ctx, engine) })
+		if err != nil {
+			return err
+		}
+		config := all.config.At(m.dir)
+		dirs := append(config.ImpliedDirs(), m.cacheRoot(), config.PluginCacheDir, config.DefaultCacheDir)
+		for _, method := range config.Methods {
+			dirs = append(dirs, method.Path)
+		}
+		for _, dir := range dirs {
+			if dir != "" && (within(providers, dir) || within(dir, providers)) {
+				err := fmt.Errorf("%s leads to %s, from where other root modules install providers", providers, dir)
+				return sources.WithHint(err, "remove the link")
+			}
+		}
+	}
+	return nil
+}
+
 // warnLeaving warns once about each package in a mirror of the checkout that leads out of it.
 func (m *rootModule) warnLeaving(ctx context.Context, mirror *fsmirror.Mirror) {
 	strays, err := mirror.Strays(ctx)

@@ -72,6 +72,9 @@ func (in *installation) at(ctx context.Context, dir string, out *ui.Output) (sho
 // install installs the providers that a root module requires.
 func (in *installation) install(ctx context.Context, m *rootModule, root *installer.Root) (*installer.Result, error) {
 	root.ReadOnlyLock, root.DryRun = in.readOnlyLock, in.flags.dryRun
+	if err := m.checkProviders(ctx); err != nil {
+		return nil, err
+	}
 	methods, err := m.methods(ctx, in.pluginDirs)
 	if err != nil {
 		return nil, err

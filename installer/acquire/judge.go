@@ -213,7 +213,7 @@ func sourceHint(err error) error {
 // proofOf returns what is proved about a package that has passed all checks.
 func proofOf(req Request, offer Offer, signed trust.Verified) sources.Proof {
 	proof := signed.Proof
-	proof.Matched = proof.Matched || sources.AnyUsable(offer.Hashes) || provable(req, offer)
+	proof.Matched = proof.Matched || sources.AnyUsable(offer.Hashes) || provable(req, offer) && !offer.CheckedOut
 	return proof
 }
 
