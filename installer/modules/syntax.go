@@ -3,6 +3,8 @@ package modules
 import (
 	"bytes"
 	"context"
+	"regexp"
+	"slices"
 	"strings"
 
 	"github.com/hashicorp/hcl/v2"
@@ -70,12 +72,16 @@ func hclsyntaxParse(src []byte, name string) (*hcl.File, hcl.Diagnostics) {
 const (
 	tooDeep = "nested too deeply"
 	tooLong = "a string has too many lines or parts"
+	tooHigh = "a number has too many digits"
 )
 
 // jsonFault returns why the parser can't be given src, or "".
 func jsonFault(src []byte) string {
-	if jsonDepth(src) > maxDepth {
+	switch {
+	case jsonDepth(src) > maxDepth:
 		return tooDeep
+	case longNumber(src) && longJSONNumber(src):
+		return tooHigh
 	}
 	return ""
 }
@@ -87,9 +93,30 @@ func nativeFault(src []byte) string {
 		return tooDeep
 	case work > maxWork:
 		return tooLong
+	case longNumber(src) && longNativeNumber(src):
+		return tooHigh
 	}
 	return ""
 }
+
+// longNumber reports whether src may have a number whose value takes long to compute. Digits in
+// strings look like one.
+func longNumber(src []byte) bool { return longDigits.Match(src) }
+
+var longDigits = regexp.MustCompile(`[0-9.]{1000}|[0-9][eE][-+]?[0-9]{5}`)
+
+func longNativeNumber(src []byte) bool {
+	tokens, _ := hclsyntax.LexConfig(src, "", hcl.InitialPos)
+	return slices.ContainsFunc(tokens, func(t hclsyntax.Token) bool {
+		return t.Type == hclsyntax.TokenNumberLit && longNumber(t.Bytes)
+	})
+}
+
+func longJSONNumber(src []byte) bool {
+	return longNumber(jsonStrings.ReplaceAll(src, nil))
+}
+
+var jsonStrings = regexp.MustCompile(`"(?:[^"\\]|\\.)*"`)
 
 // jsonDepth returns the maximum number of open brackets in src.
 func jsonDepth(src []byte) int {
@@ -183,7 +210,7 @@ func count(src []byte, texts ...string) (n int) {
 
 // constant returns the value of expr if it is constant, else cty.NilVal.
 func constant(expr hcl.Expression) cty.Value {
-	if r := expr.Range(); r.End.Byte-r.Start.Byte > maxExpression {
+	if r := expr.Range(); r.End.Byte-r.Start.Byte > maxExpression || repeats(expr) {
 		return cty.NilVal
 	}
 	v, diags := expr.Value(nil)
@@ -191,6 +218,19 @@ func constant(expr hcl.Expression) cty.Value {
 		return cty.NilVal
 	}
 	return v
+}
+
+// repeats reports whether evaluating expr repeats a part of it, so that a short one may take
+// all memory.
+func repeats(expr hcl.Expression) (found bool) {
+	if node, ok := expr.(hclsyntax.Node); ok {
+		_ = hclsyntax.VisitAll(node, func(n hclsyntax.Node) hcl.Diagnostics {
+			_, is := n.(*hclsyntax.ForExpr)
+			found = found || is
+			return nil
+		})
+	}
+	return found
 }
 
 // text returns the value of expr if it is a constant string.
