@@ -35,6 +35,8 @@ type Dest struct {
 	Hidden fs.FileMode // mode bits that files don't get, see [disk.Hidden]
 }
 
+var errEmpty = sources.WithHint(errors.New("the archive is empty"), "fetch it again, or remove it")
+
 // Open opens the zip archive at path, hashes it, and writes it to progress, which may be
 // nil. An error that matches [ErrLimit] means that the archive is too large.
 func Open(ctx context.Context, path string, progress io.Writer) (*disk.Hashed, error) {
@@ -42,7 +44,11 @@ func Open(ctx context.Context, path string, progress io.Writer) (*disk.Hashed, e
 	if err != nil {
 		return nil, err
 	}
-	if err := (Limits{}).withDefaults().checkPacked(info.Size()); err != nil {
+	err = (Limits{}).withDefaults().checkPacked(info.Size())
+	if info.Size() == 0 { // also a file of the kernel
+		err = errEmpty
+	}
+	if err != nil {
 		f.Close()
 		return nil, fmt.Errorf("%s: %w", path, err)
 	}
