@@ -63,8 +63,8 @@ func (c Candidate) put(ctx context.Context, to Store, judge func(sources.Content
 // fetch opens the candidate's archive, or packs the candidate into the stage.
 func (c Candidate) fetch(ctx context.Context, stage sources.Stage) (from sources.Payload, by sources.Provenance, err error) {
 	by = sources.Provenance{Filename: c.ID.Filename(), Origin: c.Path}
-	from.Hidden = disk.Hidden(c.Path)
 	if c.Kind != Archive {
+		from.Hidden = disk.Hidden(c.Path)
 		for _, f := range c.files {
 			if f.from != "" {
 				from.Hidden |= disk.Hidden(f.from)
@@ -77,7 +77,7 @@ func (c Candidate) fetch(ctx context.Context, stage sources.Stage) (from sources
 	if err != nil {
 		return from, by, err
 	}
-	from.Archive = h
+	from.Archive, from.Hidden = h, h.Hidden()
 	by.ZH, by.Signed = sources.ZipHash(h.Sum), c.Signed
 	if c.ZH != "" && by.ZH != c.ZH {
 		err = fmt.Errorf("%s %w: it is %s, and was %s", c.Path, disk.ErrChanged, by.ZH, c.ZH)

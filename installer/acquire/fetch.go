@@ -64,7 +64,6 @@ func (a *Acquirer) fetch(ctx context.Context, req Request, offer Offer, stage so
 		got.Dir, got.Origin, got.Filename = at.Dir, at.Dir, ""
 		return got, nil
 	case at.Archive != "":
-		got.Hidden = disk.Hidden(at.Archive)
 		err := a.open(ctx, offer, &got)
 		return got, err
 	}
@@ -136,6 +135,7 @@ func (a *Acquirer) open(ctx context.Context, offer Offer, got *fetched) error {
 	}
 	to.end()
 	got.Archive, got.opened = h, true
+	got.Hidden = h.Hidden()
 	got.ZH, got.size, got.Origin = sources.ZipHash(h.Sum), to.done, h.Name()
 	return nil
 }

@@ -9,7 +9,6 @@ import (
 	"io"
 	"io/fs"
 	"os"
-	"path"
 	"path/filepath"
 	"runtime"
 	"slices"
@@ -28,7 +27,7 @@ import (
 // [ErrLimit] means that the package is too large.
 func Hash(ctx context.Context, dir string) (sources.Contents, error) {
 	lim := Limits{}.withDefaults()
-	names, _, _, err := walk(dir, lim)
+	names, _, err := walk(dir, lim)
 	if err != nil {
 		return sources.Contents{}, err
 	}
@@ -74,12 +73,11 @@ func whole(ctx context.Context, in io.Reader, info fs.FileInfo, w io.Writer) (di
 
 // Copy copies the unpacked package in src to a directory. Symlinks to files are
 // copied as files. Users who cannot read a file in src cannot read its copy, see
-// [disk.Hidden].
-// Where the file system supports it, the files share their data. Errors are
-// those of [Unpack] and [Hash].
+// [disk.HiddenFile]. Where the file system supports it, the files share their
+// data. Errors are those of [Unpack] and [Hash].
 func Copy(ctx context.Context, src string, to Dest, lim Limits) (sources.Contents, error) {
 	lim = lim.withDefaults()
-	names, dirs, hidden, err := walk(src, lim)
+	names, dirs, err := walk(src, lim)
 	if err != nil {
 		return sources.Contents{}, err
 	}
@@ -88,15 +86,14 @@ func Copy(ctx context.Context, src string, to Dest, lim Limits) (sources.Content
 			return sources.Contents{}, &EntryError{d, err}
 		}
 	}
-	c := copier{reader: reader{dir: src}, to: to, hidden: hidden}
+	c := copier{reader: reader{dir: src}, to: to}
 	c.left.Store(lim.Size)
 	return eachFile(ctx, names, c.copy)
 }
 
 type copier struct {
 	reader
-	to     Dest
-	hidden hidden
+	to Dest
 }
 
 // copy copies a file. It hashes the bytes of the copy: the file may change meanwhile.
@@ -106,7 +103,7 @@ func (c *copier) copy(ctx context.Context, name string) (d digest, err error) {
 		return d, err
 	}
 	defer in.Close()
-	out, err := c.to.create(name, fileMode(name, info.Mode())&^disk.HiddenBy(info)&^c.hidden.of(name))
+	out, err := c.to.create(name, fileMode(name, info.Mode())&^disk.HiddenFile(in))
 	if err != nil {
 		return d, err
 	}
@@ -121,20 +118,13 @@ func (c *copier) copy(ctx context.Context, name string) (d digest, err error) {
 	return whole(ctx, in, info, out)
 }
 
-// hidden contains the mode bits that copies of the files in a directory must not have, and
-// those that the copies of symlinks must not have in addition.
-type hidden map[string]fs.FileMode
-
-func (h hidden) of(name string) fs.FileMode { return h[name] | h[path.Dir(name)] }
-
 // walk lists the files and directories below dir, with forward slashes, parents
 // first. Symlinks count as files.
-func walk(dir string, lim Limits) (files, dirs []string, bits hidden, err error) {
+func walk(dir string, lim Limits) (files, dirs []string, err error) {
 	resolved, err := filepath.EvalSymlinks(dir)
 	if err != nil {
-		return nil, nil, nil, err
+		return nil, nil, err
 	}
-	bits = hidden{".": disk.Hidden(resolved)}
 	err = filepath.WalkDir(resolved, func(file string, e fs.DirEntry, err error) error {
 		if err != nil {
 			return err
@@ -144,13 +134,6 @@ func walk(dir string, lim Limits) (files, dirs []string, bits hidden, err error)
 			return err
 		}
 		name = filepath.ToSlash(name)
-		if e.IsDir() {
-			info, err := e.Info()
-			if err != nil {
-				return err
-			}
-			bits[name] |= disk.HiddenBy(info) | bits[path.Dir(name)]
-		}
 		switch {
 		case name == "." && !e.IsDir():
 			return errors.New("not a directory")
@@ -158,14 +141,11 @@ func walk(dir string, lim Limits) (files, dirs []string, bits hidden, err error)
 		case e.IsDir():
 			dirs = append(dirs, name)
 		default:
-			if e.Type()&fs.ModeSymlink != 0 {
-				bits[name] = disk.Hidden(file)
-			}
 			files = append(files, name)
 		}
 		return lim.checkCount(len(files) + len(dirs))
 	})
-	return files, dirs, bits, err
+	return files, dirs, err
 }
 
 // eachFile calls take for every file, several at a time, and collects the

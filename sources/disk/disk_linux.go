@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
+	"strconv"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -16,6 +17,16 @@ func isMountPoint(path string) bool {
 	var st unix.Statx_t
 	err := unix.Statx(unix.AT_FDCWD, path, unix.AT_SYMLINK_NOFOLLOW|unix.AT_NO_AUTOMOUNT|unix.AT_STATX_DONT_SYNC, 0, &st)
 	return err == nil && st.Attributes&unix.STATX_ATTR_MOUNT_ROOT != 0
+}
+
+// placeOf returns the path of an open file, without links.
+func placeOf(f *os.File) (path string, err error) {
+	conn, err := f.SyscallConn()
+	if err != nil {
+		return "", err
+	}
+	readErr := conn.Control(func(fd uintptr) { path, err = os.Readlink("/proc/self/fd/" + strconv.Itoa(int(fd))) })
+	return path, errors.Join(err, readErr)
 }
 
 func exchange(from *Dir, name string, to *Dir, newName string) error {

@@ -94,6 +94,9 @@ func (h *Hashed) changed() error {
 // Name returns the path at which the file was opened.
 func (h *Hashed) Name() string { return h.file.Name() }
 
+// Hidden returns the permission bits that copies of the file must not have, see [HiddenFile].
+func (h *Hashed) Hidden() fs.FileMode { return HiddenFile(h.file) }
+
 // Close closes the file.
 func (h *Hashed) Close() error { return h.file.Close() }
 

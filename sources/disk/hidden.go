@@ -13,7 +13,6 @@ import (
 // Hidden follows links, and returns both if it can't find out. On Windows it returns none,
 // because modes mean nothing there.
 func Hidden(path string) fs.FileMode {
-	const all = 0o077
 	if runtime.GOOS == "windows" {
 		return 0
 	}
@@ -24,6 +23,35 @@ func Hidden(path string) fs.FileMode {
 	if err != nil {
 		return all
 	}
+	return hiddenAt(path)
+}
+
+// HiddenFile is like [Hidden], for an open file. Another user may exchange a link on the way to
+// it at any moment.
+func HiddenFile(f *os.File) fs.FileMode {
+	if runtime.GOOS == "windows" {
+		return 0
+	}
+	opened, err := f.Stat()
+	if err != nil {
+		return all
+	}
+	path, err := placeOf(f)
+	if err != nil {
+		return all
+	}
+	hidden := hiddenAt(path)
+	if now, err := os.Lstat(path); err != nil || !os.SameFile(now, opened) {
+		return all
+	}
+	return hidden
+}
+
+// all are the bits of the group and the others.
+const all = 0o077
+
+// hiddenAt is [Hidden] for a path without links.
+func hiddenAt(path string) fs.FileMode {
 	hidden := fs.FileMode(0)
 	for {
 		info, err := os.Lstat(path)
