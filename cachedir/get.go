@@ -58,6 +58,7 @@ func (d *Dir) find(ctx context.Context, id sources.PackageID, dir string, paths 
 	if r, err = hash(ctx, dir); err != nil {
 		return record{}, err
 	}
+	d.distrust(dir, r.Files)
 	if r, err = d.inherit(id, r, paths...); err != nil {
 		return record{}, err
 	}

@@ -27,7 +27,7 @@ type mark struct {
 	Changed int64  `json:"changed,omitempty"` // set if Born is unknown; hardlinks change it
 
 	// These are not part of a record, so records of such files are never used.
-	foreign bool // another user can write to the file and may reset its times, see [disk.Own]
+	foreign bool // another user can change or exchange the file and reset its times, see [disk.Own]
 	unbound bool // the file system has no time that no user can set
 }
 
@@ -35,6 +35,7 @@ type mark struct {
 // file. Another hardlink is no change.
 func (m mark) is(n mark) bool {
 	m.Changed, n.Changed = 0, 0
+	m.foreign, n.foreign = false, false
 	return m == n
 }
 
@@ -54,6 +55,39 @@ func scan(dir string) (marks []mark, err error) {
 		return err
 	})
 	return marks, err
+}
+
+// scanEntry is scan for a package in the cache, or elsewhere.
+func (d *Dir) scanEntry(dir string) ([]mark, error) {
+	marks, err := scan(dir)
+	d.distrust(dir, marks)
+	return marks, err
+}
+
+// distrust makes the files in dir foreign if dir is in the cache, and another user can exchange it
+// or a directory above it.
+func (d *Dir) distrust(dir string, marks []mark) {
+	if d.isExchangeable(dir) {
+		for i := range marks {
+			marks[i].foreign = true
+		}
+	}
+}
+
+func (d *Dir) isExchangeable(dir string) bool {
+	root := filepath.Clean(d.root)
+	inside, err := filepath.Rel(root, dir)
+	if err != nil || !filepath.IsLocal(inside) {
+		return false
+	}
+	for at := filepath.Clean(dir); ; at = filepath.Dir(at) {
+		if info, err := os.Stat(at); err != nil || !disk.OwnDir(info) {
+			return true
+		}
+		if at == root {
+			return false
+		}
+	}
 }
 
 // whileReplaced calls read again if a file is missing although dir exists, because

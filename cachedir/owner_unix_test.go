@@ -91,6 +91,37 @@ func TestLinksToFilesThatOthersChange(t *testing.T) {
 	sameTree(t, target, widgetFiles)
 }
 
+// If another user can exchange a directory above a package, its files are copied, and the
+// copies must have the contents that were hashed.
+func TestDirectoriesThatOthersExchange(t *testing.T) {
+	for above := range 6 {
+		root := t.TempDir()
+		s := put(t, open(t, root, cachedir.Options{}), widget, widgetFiles)
+		dir := s.Dir
+		for range above {
+			dir = filepath.Dir(dir)
+		}
+		check(t, os.Chmod(dir, 0o777))
+		d := open(t, root, cachedir.Options{})
+		s, err := d.Get(context.Background(), widget)
+		check(t, err)
+		target := targetIn(t.TempDir())
+		mode, err := link(context.Background(), d, s, target)
+		check(t, err)
+		sourcetest.Expect(t, mode == sources.LinkCopy || mode == sources.LinkReflink, "%s: got %s", dir, mode)
+		sameTree(t, target, widgetFiles)
+
+		s, err = d.Get(context.Background(), widget)
+		check(t, err)
+		check(t, os.Rename(s.Dir, s.Dir+".other")) // by the other user, after it was hashed
+		check(t, os.CopyFS(s.Dir, os.DirFS(s.Dir+".other")))
+		check(t, os.Chmod(filepath.Join(s.Dir, executable), 0o755))
+		overwrite(t, filepath.Join(s.Dir, executable), "evil")
+		_, err = link(context.Background(), d, s, targetIn(t.TempDir()))
+		sourcetest.Expect(t, errors.Is(err, sources.ErrSwapped), "%s: %v", dir, err)
+	}
+}
+
 // overwrite writes text at the beginning of a file, and resets its time.
 func overwrite(t *testing.T, path, text string) {
 	t.Helper()

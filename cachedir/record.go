@@ -171,7 +171,7 @@ func (d *Dir) touch(path string, used time.Time) {
 // which may be the package id. If none does, the record is zero. The error matches
 // sources.ErrNotFound if there is no package in dir that an engine could use.
 func (d *Dir) recall(id sources.PackageID, dir string, paths ...string) (record, error) {
-	marks, err := scan(dir)
+	marks, err := d.scanEntry(dir)
 	if err != nil || d.opts.Paranoid {
 		return record{}, err
 	}

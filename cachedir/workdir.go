@@ -106,7 +106,7 @@ func (w *workdir) link(ctx context.Context, s sources.Stored) (sources.LinkMode,
 	if sameDir(s.Dir, target) {
 		return "", nil
 	}
-	entry, err := marksOf(s)
+	entry, err := d.marksOf(s)
 	if err != nil {
 		return "", err
 	}
@@ -213,11 +213,11 @@ func (w *workdir) replacing(ctx context.Context, s sources.Stored, entry []mark,
 
 // marksOf returns the fingerprints of an entry's files at the time it was hashed or
 // recognised.
-func marksOf(s sources.Stored) ([]mark, error) {
+func (d *Dir) marksOf(s sources.Stored) ([]mark, error) {
 	if seen, ok := s.Seen.(*seen); ok {
 		return seen.marks, nil
 	}
-	return scan(s.Dir)
+	return d.scanEntry(s.Dir)
 }
 
 // open opens the directory of installed packages, once.

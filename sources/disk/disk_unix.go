@@ -99,11 +99,24 @@ func checkPrivate(info fs.FileInfo) error {
 }
 
 // Own reports whether only this user and root can write to a file: one of them owns it,
-// and its mode, which also limits access control lists, lets no other user write. All other
-// files may change at any moment, and their owners can reset the times.
+// and its mode, which also limits access control lists, lets no other user write, except for
+// members of a group with the owner's number. All other files may change at any moment, and their owners can reset the times.
 func Own(info fs.FileInfo) bool {
 	st, ok := info.Sys().(*syscall.Stat_t)
-	return ok && (st.Uid == 0 || int(st.Uid) == os.Geteuid()) && info.Mode().Perm()&0o022 == 0
+	return ok && (st.Uid == 0 || int(st.Uid) == os.Geteuid()) && (info.Mode().Perm()&0o022 == 0 || ownGroup(st, info))
+}
+
+// OwnDir is like [Own], for a directory: only this user and root can exchange what is in it. In
+// a directory with the sticky bit, other users can exchange only their own files.
+func OwnDir(info fs.FileInfo) bool {
+	st, ok := info.Sys().(*syscall.Stat_t)
+	return ok && (st.Uid == 0 || int(st.Uid) == os.Geteuid()) && (info.Mode().Perm()&0o022 == 0 || info.Mode()&fs.ModeSticky != 0 || ownGroup(st, info))
+}
+
+// ownGroup reports whether a file is writable for its group and no other user, and the group has
+// the number of its owner. Many systems create such a group for each user.
+func ownGroup(st *syscall.Stat_t, info fs.FileInfo) bool {
+	return info.Mode().Perm()&0o002 == 0 && st.Gid == st.Uid
 }
 
 // sameOwner reports whether one user owns two files.

@@ -115,6 +115,9 @@ func checkPrivate(fs.FileInfo) error { return nil }
 // control list.
 func Own(fs.FileInfo) bool { return true }
 
+// OwnDir always returns true: see [Own].
+func OwnDir(fs.FileInfo) bool { return true }
+
 // sameOwner always returns true: see [Own].
 func sameOwner(_, _ fs.FileInfo) bool { return true }
 

@@ -19,24 +19,28 @@ import (
 const stranger = 54321
 
 func TestOwn(t *testing.T) {
-	path := write(t, "text", t.TempDir(), "file")
+	path, me := write(t, "text", t.TempDir(), "file"), os.Geteuid()
 	for _, c := range []struct {
-		mode  os.FileMode
-		owner int
-		want  bool
+		mode         os.FileMode
+		owner, group int
+		want         bool
+		dir          bool // result for a directory
 	}{
-		{0o644, os.Geteuid(), true}, {0o600, os.Geteuid(), true}, {0o444, os.Geteuid(), true}, {0o755, os.Geteuid(), true},
-		{0o664, os.Geteuid(), false}, {0o646, os.Geteuid(), false}, {0o666, os.Geteuid(), false}, {0o620, os.Geteuid(), false},
-		{0o644, stranger, false}, {0o400, stranger, false},
+		{0o644, me, stranger, true, true}, {0o600, me, stranger, true, true}, {0o444, me, stranger, true, true}, {0o755, me, stranger, true, true},
+		{0o664, me, stranger, false, false}, {0o646, me, stranger, false, false}, {0o666, me, me, false, false}, {0o620, me, stranger, false, false},
+		{0o664, me, me, true, true}, // the user's own group
+		{0o777 | os.ModeSticky, me, stranger, false, true}, {0o777 | os.ModeSticky, stranger, stranger, false, false},
+		{0o644, stranger, stranger, false, false}, {0o400, stranger, me, false, false},
 	} {
-		if c.owner != os.Geteuid() && os.Geteuid() != 0 {
+		if (c.owner != me || c.group != os.Getegid()) && me != 0 {
 			continue // only root can give files away
 		}
-		check(t, os.Chown(path, c.owner, -1))
+		check(t, os.Chown(path, c.owner, c.group))
 		check(t, os.Chmod(path, c.mode))
 		info, err := os.Stat(path)
 		check(t, err)
-		sourcetest.Expect(t, disk.Own(info) == c.want, "%v of user %d: want %t", c.mode, c.owner, c.want)
+		sourcetest.Expect(t, disk.Own(info) == c.want, "%v of user %d and group %d: want %t", c.mode, c.owner, c.group, c.want)
+		sourcetest.Expect(t, disk.OwnDir(info) == c.dir, "directory %v of user %d and group %d: want %t", c.mode, c.owner, c.group, c.dir)
 	}
 }
 
