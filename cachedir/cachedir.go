@@ -271,7 +271,8 @@ var ErrMirror = errors.New("this is a mirror, not a plugin cache")
 // there.
 func (d *Dir) isMirror() bool {
 	if _, err := os.Lstat(filepath.Join(d.root, ".larder")); !errors.Is(err, fs.ErrNotExist) {
-		return d.tree.CheckDirs(".larder") == nil && d.tree.Exists(".larder/mirror.lock")
+		_, err := d.tree.Lstat(".larder/mirror.lock") // fails in a .larder that only another user can read
+		return d.tree.CheckDirs(".larder") == nil && err == nil
 	}
 	for _, pattern := range []string{"*/*/*/*.zip", "*/*/*/index.json"} {
 		if found, err := filepath.Glob(filepath.Join(d.root, pattern)); err == nil && len(found) > 0 {
