@@ -59,7 +59,7 @@ type Created struct {
 // them. Unpacked packages that the receiver lacks are an [ArchivesError]: an archive made from the contents would have another checksum than the
 // published one, which signatures and lock files refer to.
 func Create(ctx context.Context, dir, file string, opts CreateOptions) (Created, error) {
-	m, unpacked, private, err := contentsOf(ctx, dir, opts.Key, opts.Warn)
+	m, unpacked, readers, err := contentsOf(ctx, dir, opts.Key, opts.Warn)
 	if err != nil {
 		return Created{}, err
 	}
@@ -84,7 +84,7 @@ func Create(ctx context.Context, dir, file string, opts CreateOptions) (Created,
 	if err != nil {
 		return Created{}, err
 	}
-	c := Created{Files: names(file, len(parts)), Manifest: parts[0], Private: m.private(private)}
+	c := Created{Files: names(file, len(parts)), Manifest: parts[0], Private: m.private(readers)}
 	for _, part := range parts {
 		_, size, err := part.layout()
 		if err != nil {
@@ -95,7 +95,7 @@ func Create(ctx context.Context, dir, file string, opts CreateOptions) (Created,
 	if opts.DryRun {
 		return c, nil
 	}
-	return c, writeAll(ctx, dir, c, parts, opts.Report)
+	return c, writeAll(ctx, dir, c, parts, readers, opts.Report)
 }
 
 // An ArchivesError reports packages of a mirror that cannot be in a bundle, because
@@ -165,11 +165,17 @@ func Describe(ctx context.Context, dir string, key seal.Key, warn func(error)) (
 	return m, err
 }
 
-// private returns the path of something in the bundle that not all users can read, given
-// the paths of such packages. It returns "" if there is none.
-func (m Manifest) private(packages map[sources.PackageID]string) string {
+// readers describe who can read an archive.
+type readers struct {
+	private string // path of the archive, or the place that it came from, if not all users can read it
+	public  bool   // it was downloaded, so the directories above it don't count
+}
+
+// private returns the path of something in the bundle that not all users can read. It returns ""
+// if there is none.
+func (m Manifest) private(packages map[sources.PackageID]readers) string {
 	for _, p := range m.Packages {
-		if path := packages[p.ID]; path != "" {
+		if path := packages[p.ID].private; path != "" {
 			return path
 		}
 	}
@@ -183,10 +189,10 @@ func (m Manifest) private(packages map[sources.PackageID]string) string {
 	return ""
 }
 
-// contentsOf is Describe, and returns the unpacked packages. It also returns the paths of
-// the archives that not all users can read, or of the places that they came from.
-func contentsOf(ctx context.Context, dir string, key seal.Key, warn func(error)) (m Manifest, unpacked []sources.PackageID, private map[sources.PackageID]string, err error) {
-	private = map[sources.PackageID]string{}
+// contentsOf is Describe, and returns the unpacked packages. It also returns who can
+// read the archives.
+func contentsOf(ctx context.Context, dir string, key seal.Key, warn func(error)) (m Manifest, unpacked []sources.PackageID, access map[sources.PackageID]readers, err error) {
+	access = map[sources.PackageID]readers{}
 	mirror := fsmirror.New(dir, fsmirror.Options{})
 	packages, err := mirror.Packages(ctx)
 	if err != nil {
@@ -218,18 +224,18 @@ func contentsOf(ctx context.Context, dir string, key seal.Key, warn func(error))
 			unpacked = append(unpacked, found.ID)
 			continue
 		}
-		p, hidden, err := examine(ctx, there, found)
+		p, by, err := examine(ctx, there, found)
 		if err != nil {
 			return m, nil, nil, err
 		}
-		private[p.ID] = hidden
+		access[p.ID] = by
 		m.Packages = append(m.Packages, p)
 	}
 	if m.Evidence, err = findEvidence(dir, m.Packages); err != nil {
 		return m, nil, nil, err
 	}
 	m, err = ParseManifest(m.Text())
-	return m, unpacked, private, err
+	return m, unpacked, access, err
 }
 
 // packed is 1 for an archive and 0 for a directory.
@@ -237,30 +243,31 @@ func packed(p fsmirror.Package) int { return min(len(p.Location.Archive), 1) }
 
 // examine describes an archive, and returns its path if not all users can read it, or that of
 // the place that it came from.
-func examine(ctx context.Context, there *builder.Builder, found fsmirror.Package) (p Package, private string, err error) {
+func examine(ctx context.Context, there *builder.Builder, found fsmirror.Package) (p Package, by readers, err error) {
 	s, err := there.Find(ctx, found)
 	if err != nil {
-		return p, "", err
+		return p, by, err
 	}
 	if s.Differs != "" {
 		err := &builder.ChangedError{Was: s.Differs, Is: s.ZH}
-		return p, "", sources.WithHint(&sources.PackageError{ID: found.ID, Err: err}, "larder mirror verify shows the details; larder mirror sync replaces it")
+		return p, by, sources.WithHint(&sources.PackageError{ID: found.ID, Err: err}, "larder mirror verify shows the details; larder mirror sync replaces it")
 	}
 	info, err := os.Stat(found.Location.Archive)
 	if err != nil {
-		return p, "", err
+		return p, by, err
 	}
+	by.public = s.Public()
 	if disk.HiddenBy(info) != 0 {
-		private = found.Location.Archive
+		by.private = found.Location.Archive
 	}
-	if !s.Public() && disk.Hidden(found.Location.Archive) != 0 {
-		private = cmp.Or(s.Origin, found.Location.Archive)
+	if !by.public && disk.Hidden(found.Location.Archive) != 0 {
+		by.private = cmp.Or(s.Origin, found.Location.Archive)
 	}
 	p = Package{ID: s.ID, Size: info.Size(), ZH: s.ZH, H1: s.H1, ZipH1: s.ZipH1}
 	if p.ZipH1 == p.H1 {
 		p.ZipH1 = ""
 	}
-	return p, private, nil
+	return p, by, nil
 }
 
 // findEvidence describes the mirror's evidence for packages.
@@ -500,17 +507,19 @@ func (m Manifest) costs() (costs, error) {
 type origin struct {
 	dir      string
 	archives map[sources.PackageID]string // paths of the archives
+	readers  map[sources.PackageID]readers
+	private  bool // only this user may read the bundle
 	progress *progress
 }
 
 // writeAll writes the parts of a bundle. It syncs all of them before it renames the
 // first.
-func writeAll(ctx context.Context, dir string, c Created, parts []Manifest, report func(done, of int64)) error {
+func writeAll(ctx context.Context, dir string, c Created, parts []Manifest, access map[sources.PackageID]readers, report func(done, of int64)) error {
 	archives, err := findArchives(ctx, dir)
 	if err != nil {
 		return err
 	}
-	o := origin{dir, archives, &progress{of: parts[0].Size() + parts[0].PayloadSize(), report: report}}
+	o := origin{dir, archives, access, c.Private != "", &progress{of: parts[0].Size() + parts[0].PayloadSize(), report: report}}
 	in, err := disk.Open(filepath.Dir(c.Files[0]))
 	if err != nil {
 		return err
@@ -604,11 +613,18 @@ func (o origin) writeMember(ctx context.Context, w io.Writer, part Manifest, e m
 // writeArchive copies an archive. It returns an error if the archive does not match
 // pkg.
 func (o origin) writeArchive(ctx context.Context, w io.Writer, pkg Package) error {
-	f, _, err := disk.OpenFile(o.archives[pkg.ID])
+	f, info, err := disk.OpenFile(o.archives[pkg.ID])
 	if err != nil {
 		return &sources.PackageError{ID: pkg.ID, Err: err}
 	}
 	defer f.Close()
+	hidden := disk.HiddenBy(info)
+	if !o.readers[pkg.ID].public {
+		hidden = disk.HiddenFile(f)
+	}
+	if hidden != 0 && !o.private { // another user may exchange links in a mirror
+		return &sources.PackageError{ID: pkg.ID, Err: fmt.Errorf("%s %w", f.Name(), disk.ErrChanged)}
+	}
 	sum, n, err := disk.Hash(ctx, io.TeeReader(io.LimitReader(f, pkg.Size), io.MultiWriter(w, o.progress)), pkg.Size)
 	if err != nil {
 		return err
