@@ -3,6 +3,7 @@
 package staging_test
 
 import (
+	"errors"
 	"io"
 	"os"
 	"testing"
@@ -31,7 +32,7 @@ func TestWritableArchives(t *testing.T) {
 	p := newPlace(t)
 	a := staging.ArchivesIn(p.kept, 100)
 	p.keep(a, "one", staging.ByLink)
-	check(t, os.Chmod(p.kept.Path(nameOf("one")), 0o664))
+	check(t, os.Chmod(p.kept.Path(nameOf("one")), 0o666))
 	sourcetest.Equal(t, p.found(a, "one"), "")
 }
 
@@ -43,7 +44,9 @@ func TestDownloadsOfOthersAreNotResumed(t *testing.T) {
 		root  bool // only root can do that
 		note  bool // the file may be used again, without its contents
 	}{
-		"group can write":     {spoil: func(_ place, path string) error { return os.Chmod(path, 0o664) }},
+		"group can write": {spoil: func(_ place, path string) error {
+			return errors.Join(os.Chown(path, -1, 54321), os.Chmod(path, 0o664))
+		}, root: true},
 		"others can write":    {spoil: func(_ place, path string) error { return os.Chmod(path, 0o646) }},
 		"second name":         {spoil: func(p place, path string) error { return os.Link(path, p.work.Path("hardlink")) }},
 		"another user's":      {spoil: func(_ place, path string) error { return os.Chown(path, 54321, 54321) }, root: true},
