@@ -13,6 +13,9 @@ import (
 // A lock file of a checkout may have as many hashes and providers as its size permits. The time to
 // lock grows with their number, and not with its square.
 func TestTimeGrowsWithTheLockFile(t *testing.T) {
+	if testing.Short() {
+		t.Skip("the race detector takes most of the time")
+	}
 	lock := func(prepare func(f *fixture, n int), drop bool) func(*testing.T, int) func() {
 		return func(t *testing.T, n int) func() {
 			f := newUnknownFixture(t)
