@@ -94,7 +94,10 @@ func (d *Dir) Close() error {
 
 // handle returns the directory as an open file.
 func (d *Dir) handle() (*os.File, error) {
-	d.once.Do(func() { d.self, d.selfErr = d.root.Open(".") })
+	d.once.Do(func() {
+		d.self, d.selfErr = d.root.Open(".")
+		d.selfErr = d.named(d.selfErr)
+	})
 	return d.self, d.selfErr
 }
 

@@ -27,7 +27,7 @@ func exchange(from *Dir, name string, to *Dir, newName string) error {
 func (d *Dir) CloneFile(name string, from *os.File, mode fs.FileMode) error {
 	f, err := d.handle()
 	if err != nil {
-		return d.named(err)
+		return err
 	}
 	if err := unix.Fclonefileat(int(from.Fd()), int(f.Fd()), name, 0); err != nil {
 		return &fs.PathError{Op: "clone", Path: d.Path(name), Err: err}

@@ -77,7 +77,7 @@ func syncDir(f *os.File) error {
 func (d *Dir) Writable() error {
 	f, err := d.handle()
 	if err != nil {
-		return d.named(err)
+		return err
 	}
 	if err := unix.Faccessat(int(f.Fd()), ".", unix.W_OK|unix.X_OK, unix.AT_EACCESS); err != nil {
 		return &fs.PathError{Op: "write", Path: d.path, Err: err}

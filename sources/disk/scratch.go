@@ -122,7 +122,7 @@ func (d *Dir) checkMade() error {
 	}
 	file, err := f.Stat()
 	dir, dirErr := d.root.Stat(".")
-	if err := errors.Join(err, dirErr, f.Close(), d.Remove(name)); err != nil {
+	if err := errors.Join(d.named(err), d.named(dirErr), f.Close(), d.Remove(name)); err != nil {
 		return err
 	}
 	if !sameOwner(dir, file) {

@@ -12,7 +12,7 @@ import (
 func (d *Dir) Sync() error {
 	f, err := d.handle()
 	if err != nil {
-		return d.named(err)
+		return err
 	}
 	return syncDir(f)
 }
