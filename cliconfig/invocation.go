@@ -170,13 +170,9 @@ func flagValue(args []string, name, otherwise string) string {
 // Programs returns the paths at which PATH has programs of a name, in order. They
 // exist, but may not be executable.
 func (m Machine) Programs(name string) []string {
-	between := ":"
-	if m.GOOS == "windows" {
-		between = ";"
-	}
 	name = m.ProgramFile(name)
 	var found []string
-	for dir := range strings.SplitSeq(m.getenv("PATH"), between) {
+	for dir := range strings.SplitSeq(m.Path(), m.listSeparator()) {
 		if !m.rooted(dir) { // the current directory may be a checkout of anyone
 			continue
 		}
@@ -186,6 +182,14 @@ func (m Machine) Programs(name string) []string {
 		}
 	}
 	return found
+}
+
+// listSeparator returns what separates the directories in PATH.
+func (m Machine) listSeparator() string {
+	if m.GOOS == "windows" {
+		return ";"
+	}
+	return ":"
 }
 
 // ProgramFile returns the file name of a program.
@@ -231,22 +235,51 @@ func (m Machine) NextProgram(name string, process int, runs func(path string) bo
 	return "", nil, sources.WithHint(err, "put the directory of %s on PATH, behind that of the link", name)
 }
 
-// ForExec returns the environment for a command that larder exec runs: init installs
+// ForEngine returns the environment for an engine that larder exec runs: init installs
 // providers from the mirror in the directory providers, uses engineCache as its plugin
 // cache, and larder itself continues to use cache.
-func (m Machine) ForExec(providers, engineCache, cache string) []string {
+func (m Machine) ForEngine(providers, engineCache, cache string) []string {
 	return m.With(map[string]string{
-		"TF_CLI_ARGS_init":              m.initArguments(providers),
-		"TF_PLUGIN_CACHE_DIR":           engineCache,
-		outerCache:                      cache,
-		"TG_NO_AUTO_PROVIDER_CACHE_DIR": "true", // else Terragrunt replaces TF_PLUGIN_CACHE_DIR
+		"TF_CLI_ARGS_init":    m.initArguments(providers),
+		"TF_PLUGIN_CACHE_DIR": engineCache,
+		outerCache:            cache,
 	})
 }
 
-// With returns the environment with other values for some variables.
+// ForProgram returns the environment for a program that larder exec runs and that may run
+// engines: the names of engines lead to the shims in a directory, and these take the flags.
+// The directory is empty if PATH needs none.
+func (m Machine) ForProgram(shims string, flags []string) []string {
+	values := map[string]string{"TG_NO_AUTO_PROVIDER_CACHE_DIR": "true"} // else Terragrunt sets TF_PLUGIN_CACHE_DIR
+	if shims != "" {
+		values["PATH"] = shims + m.listSeparator() + m.Path()
+	}
+	if text := m.getenv(shimFlags); len(flags) > 0 {
+		for _, flag := range flags {
+			text += " " + QuoteShell(flag)
+		}
+		values[shimFlags] = strings.TrimSpace(text)
+	}
+	return m.With(values)
+}
+
+// shimFlags is the variable with flags of larder exec for shims.
+const shimFlags = "LARDER_SHIM_FLAGS"
+
+// ShimFlags returns the flags of larder exec for shims.
+func (m Machine) ShimFlags() []string {
+	words, _ := splitShell(m.getenv(shimFlags))
+	return words
+}
+
+// With returns the environment with other values for some variables, whose names are in
+// capitals where the system ignores case.
 func (m Machine) With(values map[string]string) []string {
 	all := slices.DeleteFunc(slices.Clone(m.Environ), func(assignment string) bool {
 		name, _, _ := strings.Cut(assignment, "=")
+		if m.GOOS == "windows" { // where it may be Path
+			name = strings.ToUpper(name)
+		}
 		_, replaced := values[name]
 		return replaced
 	})

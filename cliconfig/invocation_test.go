@@ -57,16 +57,29 @@ func TestInvocation(t *testing.T) {
 	sourcetest.Equal(t, windows(nil).EngineOf(`C:\bin\Terraform.EXE`), sources.Engine(terraform), "on Windows")
 }
 
-func TestEnvironmentForExec(t *testing.T) {
+func TestEnvironmentForEngine(t *testing.T) {
 	m := linux(nil, "A=1", "TF_CLI_ARGS_init=-upgrade", "TF_PLUGIN_CACHE_DIR=/mine", "TF_PLUGIN_CACHE_DIR=/twice")
-	sourcetest.Equal(t, strings.Join(m.ForExec(`/it's`, "/engine", "/larder"), "\n"), `A=1
+	sourcetest.Equal(t, strings.Join(m.ForEngine(`/it's`, "/engine", "/larder"), "\n"), `A=1
 LARDER_PLUGIN_CACHE_DIR=/larder
 TF_CLI_ARGS_init=-plugin-dir='/it'\''s' -upgrade
-TF_PLUGIN_CACHE_DIR=/engine
-TG_NO_AUTO_PROVIDER_CACHE_DIR=true`, "the environment")
-	m.Environ = m.ForExec("/view", "/engine", "/larder")
+TF_PLUGIN_CACHE_DIR=/engine`, "the environment")
+	m.Environ = m.ForEngine("/view", "/engine", "/larder")
 	c := mustLoad(t, m, terraform)
 	sourcetest.Equal(t, c.PluginCacheDir+" "+c.DefaultCacheDir, " /larder", "larder's plugin cache below larder exec")
+}
+
+func TestEnvironmentForProgram(t *testing.T) {
+	m := linux(nil, "PATH=/bin", "LARDER_SHIM_FLAGS=--require-signed")
+	sourcetest.Equal(t, strings.Join(m.ForProgram("/shims", []string{"--config=/it's"}), "\n"), `LARDER_SHIM_FLAGS=--require-signed '--config=/it'\''s'
+PATH=/shims:/bin
+TG_NO_AUTO_PROVIDER_CACHE_DIR=true`, "the environment")
+	m.Environ = m.ForProgram("/shims", []string{"--config=/it's"})
+	sourcetest.EqualSlices(t, m.ShimFlags(), []string{"--require-signed", "--config=/it's"}, "flags of shims")
+	sourcetest.Equal(t, strings.Join(m.ForProgram("", nil), "\n"), `LARDER_SHIM_FLAGS=--require-signed '--config=/it'\''s'
+PATH=/shims:/bin
+TG_NO_AUTO_PROVIDER_CACHE_DIR=true`, "nothing to add")
+	m = windows(nil, "Path=C:\\bin")
+	sourcetest.EqualSlices(t, m.ForProgram("C:\\shims", nil), []string{"PATH=C:\\shims;C:\\bin", "TG_NO_AUTO_PROVIDER_CACHE_DIR=true"}, "on Windows")
 }
 
 func TestNextProgram(t *testing.T) {

@@ -148,7 +148,7 @@ func (j *job) versions(ctx context.Context) (sources.Listing, error) {
 
 // A look describes the copies of a locked package on this machine.
 type look struct {
-	installed bool           // held is in the working directory, and nothing remains to be done
+	installed bool           // held is where the root module needs it, and nothing remains to be done
 	stored    bool           // held is in the store, and the lock file accepts it
 	held      sources.Stored // without H1 if there is none
 }
@@ -183,6 +183,7 @@ func (j *job) look(ctx context.Context, platform sources.Platform) (look, error)
 		held, err := j.into.Get(ctx, id)
 		if err == nil {
 			l = look{stored: j.acquirer.Satisfies(req, held), held: held}
+			l.installed = j.root.Elsewhere && l.stored && sources.MatchesAny(locked, held.H1)
 		}
 	}
 	j.looked[platform] = l
@@ -261,7 +262,7 @@ func (j *job) install(ctx context.Context, id sources.PackageID) (outcome Outcom
 			return Outcome{}, err
 		}
 		outcome = j.outcome(res)
-		if outcome.How == Planned || j.root.DryRun {
+		if outcome.How == Planned || j.root.DryRun || j.root.Elsewhere {
 			return outcome, nil
 		}
 		if err := j.acquirer.Enter(ctx, req); err != nil {

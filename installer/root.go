@@ -22,6 +22,7 @@ type Root struct {
 	Requirements []sources.Requirement
 	Unmanaged    []sources.Provider // also required, but run by a debugger or overridden, and so ignored
 	StateUnread  bool               // there may be more requirements, so no lock entry is removed
+	Elsewhere    bool               // engines run in another directory: packages are stored, and not installed in DataDir
 	Lock         *lockfile.File
 	ReadOnlyLock bool
 	DryRun       bool // choose versions, write nothing
@@ -110,7 +111,11 @@ func (in *Installer) Install(ctx context.Context, root Root) (*Result, error) {
 		defer release()
 	}
 	workdir := in.cache.Workdir(root.Dir, filepath.Join(root.DataDir, "providers"))
-	jobs, result, err := in.runAll(ctx, root, workdir, (*job).run)
+	into := workdir
+	if root.Elsewhere {
+		into = nil
+	}
+	jobs, result, err := in.runAll(ctx, root, into, (*job).run)
 	if err == nil {
 		result.Lock.Entries = entries(root, jobs)
 		result.Incomplete = incomplete(jobs)

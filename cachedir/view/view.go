@@ -1,24 +1,21 @@
-// Package view makes views. A view is a directory with the packages that one working
-// directory has locked, as links into the plugin cache. An engine that runs init with a
-// view as its only mirror sends no request for providers.
+// Package view makes views. A view is a directory with the packages that one root module
+// has locked, as links into the plugin cache. An engine that runs init with a view as its
+// only mirror sends no request for providers.
 //
 // A view does not contain packages, and does not verify any: the caller names packages
 // that it has verified and installed. It is not a cache that larder reads.
 //
 // It leaves on disk, in the directory that the caller names for all views, a directory
-// for each working directory:
+// for each data directory of a root module:
 //
-//	KEY/for          the working directory
+//	KEY/for          the root module
 //	KEY/providers/   the mirror: HOST/NAMESPACE/TYPE/VERSION/OS_ARCH, links to the packages
-//	KEY/cache/       the same links and earlier ones, as the plugin cache of the engine
+//	KEY/cache/       the plugin cache of the engine; empty, unless the engine puts links into it
 //	KEY/lock         locked while a process changes the view
 //
 // The engine must have a plugin cache of its own. With the directory that the links lead
 // to as plugin cache, it would remove the packages in order to replace them by links to
-// themselves. It has all links from the beginning, because engines that run concurrently
-// would otherwise create them concurrently, which fails in Terraform. Earlier links stay
-// as long as their packages exist: the command may have run init in other directories,
-// whose .terraform then has links to these links.
+// themselves.
 package view
 
 import (
@@ -28,7 +25,6 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"maps"
 	"os"
 	"path"
 	"path/filepath"
@@ -38,7 +34,7 @@ import (
 	"github.com/larder-cli/larder/sources/disk"
 )
 
-// A View is the view of one working directory.
+// A View is the view of one root module.
 type View struct {
 	WorkDir   string // absolute
 	Providers string // the mirror, absolute
@@ -48,14 +44,13 @@ type View struct {
 }
 
 func newView(dir, workDir string) *View {
-	return &View{WorkDir: workDir, Providers: filepath.Join(dir, mirrorDir), Cache: filepath.Join(dir, "cache"), dir: dir}
+	return &View{WorkDir: workDir, Providers: filepath.Join(dir, mirrorDir), Cache: filepath.Join(dir, cacheDir), dir: dir}
 }
 
-// Make makes the view of a working directory in the directory home, or changes it so that
-// its mirror has exactly these packages. Different kinds of views of the same working directory
-// are independent. The packages must stay where they are.
-func Make(ctx context.Context, home, workDir, kind string, packages []sources.Stored) (*View, error) {
-	key := sha256.Sum256([]byte(workDir + "\x00" + kind))
+// Make makes the view of a root module with a data directory in the directory home, or changes
+// it so that its mirror has exactly these packages. The packages must stay where they are.
+func Make(ctx context.Context, home, workDir, dataDir string, packages []sources.Stored) (*View, error) {
+	key := sha256.Sum256([]byte(workDir + "\x00" + dataDir))
 	dir, err := disk.Make(filepath.Join(home, hex.EncodeToString(key[:16])))
 	if err != nil {
 		return nil, err
@@ -76,17 +71,20 @@ func Make(ctx context.Context, home, workDir, kind string, packages []sources.St
 	for _, p := range packages {
 		links[p.ID.Path()] = p.Dir
 	}
-	for _, tree := range []string{"cache", mirrorDir} { // links that an engine made in the cache lead through the mirror
-		if err := makeLinks(ctx, dir, tree, links); err != nil {
-			return nil, linkError(err)
-		}
+	if err := makeLinks(ctx, dir, links); err != nil {
+		return nil, linkError(err)
 	}
-	return v, nil
+	cache, err := dir.MakeSub(cacheDir)
+	if err != nil {
+		return nil, err
+	}
+	return v, cache.Close()
 }
 
 const (
 	workDirFile = "for"
 	mirrorDir   = "providers"
+	cacheDir    = "cache"
 	maxPath     = 64 << 10 // bytes, more than systems allow for a path
 )
 
@@ -98,16 +96,13 @@ func linkError(err error) error {
 	return err
 }
 
-// makeLinks changes the tree so that it has these links, by path. The mirror has no others.
-func makeLinks(ctx context.Context, dir *disk.Dir, tree string, links map[string]string) error {
-	root, err := dir.MakeSub(tree)
+// makeLinks changes the mirror so that it has exactly these links, by path.
+func makeLinks(ctx context.Context, dir *disk.Dir, links map[string]string) error {
+	root, err := dir.MakeSub(mirrorDir)
 	if err != nil {
 		return err
 	}
 	defer root.Close()
-	if tree != mirrorDir {
-		links = withEarlier(root, links)
-	}
 	present, err := removeOthers(ctx, root, links)
 	if err != nil {
 		return err
@@ -129,21 +124,6 @@ func makeLinks(ctx context.Context, dir *disk.Dir, tree string, links map[string
 	return nil
 }
 
-// withEarlier returns the links and those in root that lead to other packages.
-func withEarlier(root *disk.Dir, links map[string]string) map[string]string {
-	all := maps.Clone(links)
-	earlier, _ := fs.Glob(os.DirFS(root.Path(".")), strings.Repeat("*/", depth-1)+"*") // the only error is a bad pattern
-	for _, name := range earlier {
-		if _, known := links[name]; known || !isLink(root.Path(name)) {
-			continue
-		}
-		if target, err := filepath.EvalSymlinks(root.Path(name)); err == nil && isDir(target) {
-			all[name] = target
-		}
-	}
-	return all
-}
-
 // removeOthers removes what is not one of the links, and returns those that exist.
 func removeOthers(ctx context.Context, root *disk.Dir, links map[string]string) (present map[string]bool, err error) {
 	present = map[string]bool{}
@@ -154,16 +134,14 @@ func removeOthers(ctx context.Context, root *disk.Dir, links map[string]string) 
 		}
 		relative, err := filepath.Rel(root.Path("."), at)
 		name := filepath.ToSlash(relative)
-		pkg, _ := strings.CutSuffix(name, ".lock") // OpenTofu locks packages in its plugin cache
-		switch _, wanted := links[pkg]; {
+		switch target, wanted := links[name]; {
 		case err != nil:
 			return err
 		case ctx.Err() != nil:
 			return ctx.Err()
 		case strings.Count(name, "/") < depth-1 && e.IsDir():
 			return nil
-		case wanted && name != pkg:
-		case wanted && leadsTo(at, links[name]):
+		case wanted && leadsTo(at, target):
 			present[name] = true
 		default:
 			others = append(others, name)
@@ -183,16 +161,6 @@ func removeOthers(ctx context.Context, root *disk.Dir, links map[string]string) 
 
 // depth is the number of names in the path of a package.
 const depth = 5
-
-func isLink(path string) bool {
-	_, err := os.Readlink(path)
-	return err == nil
-}
-
-func isDir(path string) bool {
-	info, err := os.Stat(path)
-	return err == nil && info.IsDir()
-}
 
 func leadsTo(link, target string) bool {
 	now, err := os.Readlink(link)

@@ -78,15 +78,15 @@ func TestMakeLeavesExactlyThePackages(t *testing.T) {
 			sourcetest.Check(t, os.Symlink(home, filepath.Join(v.Providers, id)))
 		}},
 		{"a link between", []string{"a@2.0.0"}, func(v *view.View, id string) {
-			host := filepath.Join(v.Cache, "example.test")
+			host := filepath.Join(v.Providers, "example.test")
 			sourcetest.Check(t, os.RemoveAll(host))
 			sourcetest.Check(t, os.Symlink(cache, host))
 		}},
 		{"directories and files", []string{"a@2.0.0"}, func(v *view.View, id string) {
-			sourcetest.Check(t, os.Remove(filepath.Join(v.Cache, id)))
-			write(t, filepath.Join(v.Cache, id, "executable"))
-			write(t, filepath.Join(v.Cache, "example.test", "file"))
-			write(t, filepath.Join(v.Cache, "other.test", "acme", "d", "1.0.0", "linux_amd64", "executable"))
+			sourcetest.Check(t, os.Remove(filepath.Join(v.Providers, id)))
+			write(t, filepath.Join(v.Providers, id, "executable"))
+			write(t, filepath.Join(v.Providers, "example.test", "file"))
+			write(t, filepath.Join(v.Providers, "other.test", "acme", "d", "1.0.0", "linux_amd64", "executable"))
 		}},
 		{"nothing", nil, nil},
 	} {
@@ -94,38 +94,25 @@ func TestMakeLeavesExactlyThePackages(t *testing.T) {
 		if step.spoil != nil {
 			step.spoil(last, packages[0].ID.Path())
 		}
-		v, err := view.Make(t.Context(), home, "/work/live", "", packages)
+		v, err := view.Make(t.Context(), home, "/work/live", "/work/live/.terraform", packages)
 		if err != nil {
 			t.Fatalf("%s: %v", step.name, err)
 		}
 		sourcetest.EqualSlices(t, contents(t, v.Providers), links(packages), step.name+": mirror")
-		sourcetest.EqualSlices(t, contents(t, v.Cache), links(packages), step.name+": plugin cache")
+		sourcetest.EqualSlices(t, contents(t, v.Cache), nil, step.name+": plugin cache")
 		last = v
 	}
-	entries, err := os.ReadDir(last.Cache)
+	entries, err := os.ReadDir(last.Providers)
 	sourcetest.Check(t, err)
 	sourcetest.Equal(t, len(entries), 0, "directories without packages")
-}
-
-// OpenTofu locks packages of its plugin cache by files beside them.
-func TestMakeKeepsLockFilesOfPackages(t *testing.T) {
-	home, packages := t.TempDir(), stored(t, t.TempDir(), "a@1.0.0", "b@1.0.0")
-	v, err := view.Make(t.Context(), home, "/work", "", packages)
-	sourcetest.Check(t, err)
-	for _, p := range packages {
-		write(t, filepath.Join(v.Cache, p.ID.Path()+".lock"))
-	}
-	_, err = view.Make(t.Context(), home, "/work", "", packages[:1])
-	sourcetest.Check(t, err)
-	sourcetest.EqualSlices(t, contents(t, v.Cache), append(links(packages[:1]), packages[0].ID.Path()+".lock"), "plugin cache")
 }
 
 func TestViewsAreApart(t *testing.T) {
 	home, here := t.TempDir(), t.TempDir()
 	packages := stored(t, t.TempDir(), "a@1.0.0", "b@1.0.0")
 	gone := filepath.Join(here, "gone")
-	for i, made := range []struct{ workDir, kind string }{{here, ""}, {here, "recursive"}, {gone, ""}} {
-		_, err := view.Make(t.Context(), home, made.workDir, made.kind, packages[:i%2+1])
+	for i, made := range []struct{ workDir, dataDir string }{{here, ".terraform"}, {here, "/data"}, {gone, ".terraform"}} {
+		_, err := view.Make(t.Context(), home, made.workDir, made.dataDir, packages[:i%2+1])
 		sourcetest.Check(t, err)
 	}
 	write(t, filepath.Join(home, "other", "for"))
@@ -153,7 +140,7 @@ func TestMakeConcurrently(t *testing.T) {
 	var all sync.WaitGroup
 	for i := range 16 {
 		all.Go(func() {
-			v, err := view.Make(t.Context(), home, "/work", "", packages[i%2:])
+			v, err := view.Make(t.Context(), home, "/work", ".terraform", packages[i%2:])
 			if err != nil {
 				t.Errorf("%v", err)
 				return

@@ -32,8 +32,8 @@ func execCommand(out *ui.Output) *cli.Command {
 		ArgsUsage: "[FLAG...] -- COMMAND [ARGUMENT...]",
 		UsageText: "larder exec -- terraform init",
 		Description: "Init then finds all providers on this machine and sends no request for them.\n" +
-			"COMMAND may also be a program that runs terraform or tofu, such as terragrunt.\n" +
-			"Engines that don't run init are started without further work.",
+			"COMMAND may also be a program that runs terraform or tofu, such as terragrunt:\n" +
+			"each init that it runs is prepared when it runs.",
 		Flags: slices.Concat([]cli.Flag{
 			recursiveFlag("root modules in the working directory and below"), excludeFlag(), upgradeFlag(),
 		}, trustFlags(), []cli.Flag{
@@ -56,7 +56,8 @@ type execution struct {
 	got atomic.Bool // modules were installed
 
 	mu       sync.Mutex
-	packages []sources.Stored // installed for any root module
+	packages []sources.Stored // installed for the root module in which an engine runs
+	dataDir  string           // its data directory
 	cache    string           // larder's plugin cache; may be empty
 }
 
@@ -81,7 +82,7 @@ func execute(c *cli.Context, out *ui.Output) (err error) {
 		if err := datadir.Check(absolute(absolute(e.dir, e.command.Dir), e.machine.DataDir())); err != nil {
 			return err
 		}
-		return e.handOver(next)
+		return e.unlessDry(next)
 	}
 	if err := e.readCommand(c); err != nil {
 		return err
@@ -97,19 +98,23 @@ func execute(c *cli.Context, out *ui.Output) (err error) {
 			return err
 		}
 	}
-	if e.packages == nil || e.flags.dryRun {
-		return e.handOver(next)
+	if e.flags.dryRun {
+		return nil
 	}
-	v, err := e.view(c.Context)
+	switch {
+	case e.command.Wrapper:
+		err = e.useShims(c, next)
+	case e.packages != nil:
+		err = e.useView(c.Context, next)
+	}
 	if err != nil {
 		return err
 	}
-	next.environ = e.machine.ForExec(v.Providers, v.Cache, e.cache)
-	return e.handOver(next)
+	return next
 }
 
-// handOver returns next, unless this is a dry run.
-func (e *execution) handOver(next *handover) error {
+// unlessDry returns next, unless this is a dry run.
+func (e *execution) unlessDry(next *handover) error {
 	if e.flags.dryRun {
 		return nil
 	}
@@ -147,7 +152,7 @@ func (e *execution) readCommand(c *cli.Context) error {
 	if in.KeepModules || e.flags.dryRun {
 		e.getModules = nil
 	}
-	e.readsArguments, e.lockedToo, e.overriddenToo = true, true, true
+	e.readsArguments, e.lockedToo, e.overriddenToo, e.mayBeEmpty = true, true, true, in.Wrapper
 	e.quiet, e.installed = true, e.use
 	mode, err := readOnlyLockFile(c)
 	if err != nil {
@@ -169,9 +174,9 @@ func (e *execution) readCommand(c *cli.Context) error {
 	return nil
 }
 
-// use takes the packages of a root module into the view. With a lock file that must not
-// change, each package must have its hash there: engines accept a changed package
-// if the lock file has hashes of archives only.
+// use takes the packages of the root module in which an engine runs into its view. With a lock file
+// that must not change, each package must have its hash there: engines accept a changed package if
+// the lock file has hashes of archives only.
 func (e *execution) use(m *rootModule, root *installer.Root, result *installer.Result) error {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -182,31 +187,52 @@ func (e *execution) use(m *rootModule, root *installer.Root, result *installer.R
 			err := fmt.Errorf("%s: %s %s: the lock file has no hash of the installed package", m.full(lockfile.Name), id.Provider, id.Version)
 			errs = append(errs, sources.WithHint(err, "run larder lock --platform %s, and keep the lock file", id.Platform))
 		}
-		e.packages = append(e.packages, o.Package)
+		if m.dir == e.dir {
+			e.packages = append(e.packages, o.Package)
+		}
 	}
-	e.cache = m.cacheRoot()
+	if m.dir == e.dir {
+		e.dataDir, e.cache = m.config.DataDir, m.cacheRoot()
+	}
 	return errors.Join(errs...)
 }
 
-// view makes the view of the working directory. If that fails in the state directory, which may
-// not be writable, the view is in a temporary directory that stays.
-func (e *execution) view(ctx context.Context) (*view.View, error) {
-	kind := ""
-	if e.flags.recursive {
-		kind = "recursive"
-	}
+// useView has the engine's init install from a view of the packages.
+func (e *execution) useView(ctx context.Context, next *handover) error {
+	return e.inState(ctx, viewHome(e.machine), func(home string) error {
+		v, err := view.Make(ctx, home, e.dir, e.dataDir, e.packages)
+		if err == nil {
+			next.environ = e.machine.ForEngine(v.Providers, v.Cache, e.cache)
+		}
+		return err
+	})
+}
+
+// useShims has the program run shims in the place of engines.
+func (e *execution) useShims(c *cli.Context, next *handover) error {
+	return e.inState(c.Context, shimHome(e.machine), func(home string) error {
+		dir, err := e.makeShims(home)
+		if err == nil {
+			next.environ = e.machine.ForProgram(dir, e.shimFlags(c))
+		}
+		return err
+	})
+}
+
+// inState calls do with a directory in the state directory. If that fails, because it may not be
+// writable, it calls do with a temporary directory that stays.
+func (e *execution) inState(ctx context.Context, home string, do func(home string) error) error {
 	var stateErr error
-	if home := viewHome(e.machine); home != "" {
-		var v *view.View
-		if v, stateErr = view.Make(ctx, home, e.dir, kind, e.packages); stateErr == nil || ctx.Err() != nil {
-			return v, stateErr
+	if home != "" {
+		if stateErr = do(home); stateErr == nil || ctx.Err() != nil {
+			return stateErr
 		}
 	}
 	temporary, err := disk.Temporary("larder-exec-")
 	if err != nil {
-		return nil, errors.Join(stateErr, err)
+		return errors.Join(stateErr, err)
 	}
-	return view.Make(ctx, temporary.Path("."), e.dir, kind, e.packages)
+	return do(temporary.Path("."))
 }
 
 // get runs the engine's get, which installs the modules of a root module. Its output goes to

@@ -7,6 +7,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"strings"
 
 	"github.com/larder-cli/larder/cliconfig"
@@ -87,7 +88,7 @@ func shimLine(args []string) []string {
 		return args
 	}
 	name := strings.TrimSuffix(filepath.Base(args[0]), ".exe")
-	return append([]string{"larder", execName, "--" + asShim, "--", name}, args[1:]...)
+	return slices.Concat([]string{"larder", execName}, cliconfig.This().ShimFlags(), []string{"--" + asShim, "--", name}, args[1:])
 }
 
 // isSame reports whether two paths lead to the same file.

@@ -28,6 +28,7 @@
 //	               installing the providers of root modules
 //	handover.go    replacing larder by another program
 //	views.go       the views of larder exec
+//	shims.go       links to larder with the names of engines
 //	methods.go     the CLI configuration as a source
 //	checkout.go    mirrors in a checkout
 //	store.go       the plugin cache, or the working directory, as a store

@@ -35,6 +35,9 @@ func (m *rootModule) needs(ctx context.Context) (*installer.Root, error) {
 		return nil, err
 	}
 	partial := tree.Partial && m.lock.Exists
+	if tree.Empty && !partial && m.mayBeEmpty {
+		return nil, nil
+	}
 	if tree.Empty && !partial {
 		m.out.Say("there is no configuration in %s: nothing to do", m.shown(m.dir))
 		if _, err := os.Stat(filepath.Join(m.dir, "terragrunt.hcl")); err == nil {
@@ -49,7 +52,7 @@ func (m *rootModule) needs(ctx context.Context) (*installer.Root, error) {
 			m.out.Warn("%s", warning)
 		}
 	}
-	found := &installer.Root{Dir: m.dir, DataDir: m.config.DataDir, Lock: m.lock, StateUnread: tree.StateUnread}
+	found := &installer.Root{Dir: m.dir, DataDir: m.config.DataDir, Lock: m.lock, StateUnread: tree.StateUnread, Elsewhere: tree.Elsewhere}
 	if partial || m.lockedToo && tree.StateUnread {
 		tree.Requirements = append(tree.Requirements, m.recorded(lockfile.Name, tree.Requirements)...)
 	}

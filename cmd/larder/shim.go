@@ -5,13 +5,11 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
-	"os/exec"
 	"path/filepath"
 
 	"github.com/urfave/cli/v2"
 
 	"github.com/larder-cli/larder/cmd/larder/ui"
-	"github.com/larder-cli/larder/sources"
 	"github.com/larder-cli/larder/sources/disk"
 )
 
@@ -82,9 +80,6 @@ func shim(c *cli.Context, out *ui.Output) error {
 	return nil
 }
 
-// engineNames are the engines whose names link to larder.
-var engineNames = []sources.Engine{sources.Terraform, sources.OpenTofu}
-
 // A shimLink describes a changed link, in JSON.
 type shimLink struct {
 	Path   string `json:"path"`
@@ -97,48 +92,6 @@ type shimLink struct {
 type shimSummary struct {
 	Links  int  `json:"links"` // created or removed
 	DryRun bool `json:"dry_run,omitempty"`
-}
-
-// ownPath returns the path of this program as it was started. It is not resolved: a package
-// manager may replace the target of a link to larder when it installs another version.
-func ownPath(dir string) (string, error) {
-	actual, err := os.Executable()
-	if err != nil {
-		return "", err
-	}
-	started, err := exec.LookPath(os.Args[0])
-	if err == nil && isSame(absolute(dir, started), actual) {
-		return absolute(dir, started), nil
-	}
-	return actual, nil
-}
-
-// link creates a link to larder, unless there is one already. It replaces links to larder only.
-func link(path, larder string, dryRun bool) (did string, err error) {
-	switch target, err := os.Readlink(path); {
-	case err == nil && target == larder:
-		return "", nil
-	case err == nil && isShim(path, larder):
-		did = "replaced"
-	case err == nil || !errors.Is(err, fs.ErrNotExist):
-		return "", noShim(path)
-	default:
-		did = "linked"
-	}
-	if dryRun {
-		return did, nil
-	}
-	dir, err := disk.Make(filepath.Dir(path))
-	if err != nil {
-		return "", err
-	}
-	defer dir.Close()
-	if did == "replaced" {
-		if err := dir.Remove(filepath.Base(path)); err != nil {
-			return "", err
-		}
-	}
-	return did, dir.Symlink(larder, filepath.Base(path))
 }
 
 // unlink removes a link to larder.
@@ -158,17 +111,6 @@ func unlink(path, larder string, dryRun bool) (did string, err error) {
 	}
 	defer dir.Close()
 	return "removed", dir.Remove(filepath.Base(path))
-}
-
-// noShim is the error for something else in the place of a link to larder.
-func noShim(path string) error {
-	return sources.WithHint(fmt.Errorf("%s is no link to this larder", path), "name another directory, or remove it: rm %s", shellQuoted(path))
-}
-
-// isShim reports whether path is a link to this larder, or to one that has been removed.
-func isShim(path, larder string) bool {
-	target, err := os.Readlink(path)
-	return err == nil && (isSame(path, larder) || filepath.Base(target) == filepath.Base(larder))
 }
 
 // checkPath explains how to use the links in dir, and warns if PATH has no engine behind them.

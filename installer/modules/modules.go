@@ -46,6 +46,7 @@ type Tree struct {
 	Requirements []sources.Requirement // sorted by provider, without built-in providers
 	Empty        bool                  // the engine reads no configuration here
 	Partial      bool                  // the configuration is elsewhere, for example in a module that Terragrunt runs
+	Elsewhere    bool                  // Terragrunt runs engines in another directory, with the lock file of this one
 	StateUnread  bool                  // the state cannot be read and may require more
 
 	RemoteModules  bool // the configuration calls modules that the engine's get installs
@@ -58,9 +59,10 @@ type Tree struct {
 func Load(ctx context.Context, dir string, opts Options) (*Tree, sources.Diagnostics) {
 	w := newWalk(dir, opts.withDefaults())
 	root := w.module(".")
+	elsewhere := (&terragrunt{top: w.root}).elsewhere(w.root)
 	if len(root.files) == 0 && w.diags.Err() == nil { // tests alone are not a configuration
 		names, _ := configNames(w.root) // those of the other engine
-		return &Tree{Empty: true, Partial: !slices.ContainsFunc(names, IsConfiguration)}, w.diags.sorted()
+		return &Tree{Empty: true, Elsewhere: elsewhere, Partial: !slices.ContainsFunc(names, IsConfiguration)}, w.diags.sorted()
 	}
 	tests := w.tests(root)
 	w.require(root.needs)
@@ -75,7 +77,8 @@ func Load(ctx context.Context, dir string, opts Options) (*Tree, sources.Diagnos
 	}
 	tree := &Tree{
 		Requirements: w.requirements(),
-		Partial:      (&terragrunt{top: w.root}).elsewhere(w.root),
+		Partial:      elsewhere,
+		Elsewhere:    elsewhere,
 		StateUnread:  w.stateUnread,
 
 		RemoteModules:  w.remote,

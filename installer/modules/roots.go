@@ -34,7 +34,8 @@ type RootsOptions struct {
 // directory with configuration files is one unless another directory that was found
 // calls it as a module. A called directory is a root module too if it configures a
 // backend, but not if a unit of Terragrunt is what calls it, which sets the backend.
-// Hidden directories, data directories and symlinks to directories are skipped.
+// Hidden directories, data directories and symlinks to directories are skipped, except
+// .terragrunt-stack, where Terragrunt keeps the units of a stack.
 //
 // The error joins the errors of invalid globs, which match [path.ErrBadPattern], or
 // of directories that could not be read; the other directories are searched. An
@@ -112,7 +113,8 @@ func (s *search) look(ctx context.Context, dir string) {
 	s.consider(dir, entries)
 	for _, entry := range entries {
 		below := filepath.Join(dir, entry.Name())
-		if entry.IsDir() && !strings.HasPrefix(entry.Name(), ".") && !s.isDataDir(below) && !s.excluded(below) {
+		hidden := strings.HasPrefix(entry.Name(), ".") && entry.Name() != stackDir
+		if entry.IsDir() && !hidden && !s.isDataDir(below) && !s.excluded(below) {
 			s.look(ctx, below)
 		}
 	}

@@ -24,6 +24,7 @@ import (
 const (
 	unitFile  = "terragrunt.hcl"
 	stackFile = "terragrunt.stack.hcl" // generates units
+	stackDir  = ".terragrunt-stack"    // contains them
 
 	// The limits of an evaluation: expressions, bytes of a string, and directories above a
 	// unit (as in Terragrunt).
@@ -112,7 +113,7 @@ func (t *terragrunt) sources(dir, name string) []string {
 		at, ok := stack.text(argument(u, "path"))
 		from, known := stack.directory(argument(u, "source"))
 		if ok && known {
-			all = append(all, t.unit(filepath.Join(from, unitFile), filepath.Join(dir, ".terragrunt-stack", at))...)
+			all = append(all, t.unit(filepath.Join(from, unitFile), filepath.Join(dir, stackDir, at))...)
 		}
 	}
 	return all
