@@ -12,6 +12,7 @@ import (
 
 	"github.com/larder-cli/larder/installer"
 	"github.com/larder-cli/larder/installer/acquire"
+	"github.com/larder-cli/larder/installer/lockfile"
 	"github.com/larder-cli/larder/sources"
 	"github.com/larder-cli/larder/sources/archive"
 	"github.com/larder-cli/larder/sources/sourcetest"
@@ -652,6 +653,24 @@ func TestUnreadState(t *testing.T) {
 			})
 		}
 	}
+}
+
+// Where an engine runs elsewhere, the store has the packages, and the lock file their hashes.
+func TestElsewhere(t *testing.T) {
+	f := newFixture(t)
+	f.root.Elsewhere = true
+	f.source.add(widget, signed)
+	f.require("widget", "")
+	result, err := f.install()
+	f.must(err)
+	sourcetest.Equal(t, outcome(result), widget+": fetched, self-signed")
+	sourcetest.Expect(t, len(f.store.installed) == 0 && strings.Contains(f.store.has(), "widget"), "installed %v, stored\n%s", f.store.installed, f.store.has())
+	sourcetest.Expect(t, strings.Contains(f.locked(), string(h1(widget))), "locked is\n%s", f.locked())
+
+	f.root.Lock, _ = lockfile.Read(result.Lock.Path)
+	result, err = f.install()
+	f.must(err)
+	sourcetest.Equal(t, outcome(result), widget+": already installed, self-signed")
 }
 
 func TestDryRunWritesNothing(t *testing.T) {

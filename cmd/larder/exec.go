@@ -152,7 +152,8 @@ func (e *execution) readCommand(c *cli.Context) error {
 	if in.KeepModules || e.flags.dryRun {
 		e.getModules = nil
 	}
-	e.readsArguments, e.lockedToo, e.overriddenToo, e.mayBeEmpty = true, true, true, in.Wrapper
+	e.readsArguments, e.lockedToo, e.overriddenToo = true, true, true
+	e.runsHere, e.mayBeEmpty = !in.Wrapper, in.Wrapper
 	e.quiet, e.installed = true, e.use
 	mode, err := readOnlyLockFile(c)
 	if err != nil {

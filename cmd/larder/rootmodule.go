@@ -81,6 +81,7 @@ func (m *rootModule) load(ctx context.Context) (*modules.Tree, sources.Diagnosti
 		Engine:             m.config.Engine,
 		DataDir:            m.config.DataDir,
 		TestDir:            m.testDir,
+		Here:               m.runsHere && m.dir == m.session.dir,
 		Workspace:          m.config.Workspace,
 		KeepStateAddresses: !m.config.TranslateStateAddresses,
 		Cache:              &m.modules,

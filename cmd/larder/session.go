@@ -38,6 +38,7 @@ type session struct {
 	readsArguments bool                                                        // that of TF_CLI_ARGS too
 	lockedToo      bool                                                        // if the state is unread, the lock file's entries are requirements too
 	overriddenToo  bool                                                        // providers with development overrides are required too, if a source has them
+	runsHere       bool                                                        // the engine runs in the working directory
 	mayBeEmpty     bool                                                        // no configuration is no reason for a message
 	testDir        string                                                      // empty means the default
 	getModules     func(ctx context.Context, m *rootModule, update bool) error // installs missing modules; may be nil

@@ -30,6 +30,10 @@ type Options struct {
 	// them.
 	KeepStateAddresses bool
 
+	// Here states that an engine runs in the root module itself. Otherwise Terragrunt may
+	// run it in a copy, where this directory has a configuration file of Terragrunt too.
+	Here bool
+
 	Cache *Cache // for modules that several root modules call; may be nil
 }
 
@@ -59,7 +63,7 @@ type Tree struct {
 func Load(ctx context.Context, dir string, opts Options) (*Tree, sources.Diagnostics) {
 	w := newWalk(dir, opts.withDefaults())
 	root := w.module(".")
-	elsewhere := (&terragrunt{top: w.root}).elsewhere(w.root)
+	elsewhere := !opts.Here && (&terragrunt{top: w.root}).elsewhere(w.root)
 	if len(root.files) == 0 && w.diags.Err() == nil { // tests alone are not a configuration
 		names, _ := configNames(w.root) // those of the other engine
 		return &Tree{Empty: true, Elsewhere: elsewhere, Partial: !slices.ContainsFunc(names, IsConfiguration)}, w.diags.sorted()

@@ -36,6 +36,7 @@ func TestRoots(t *testing.T) {
 
 		{"lock files", "-- a/.terraform.lock.hcl --\n-- b/.terraform.lock.hcl --\n-- b/a.tftest.hcl --\n", modules.RootsOptions{}, "a b"},
 		{"hidden lock files", "-- .terragrunt-cache/a/.terraform.lock.hcl --\n-- a/.terraform/modules/m/.terraform.lock.hcl --\n", modules.RootsOptions{}, ""},
+		{"units of a stack", "-- live/.terragrunt-stack/a/.terraform.lock.hcl --\n", modules.RootsOptions{}, "live/.terragrunt-stack/a"},
 		{"lock files in a data directory", "-- data/.terraform.lock.hcl --\n", modules.RootsOptions{DataDir: "data"}, ""},
 		{"a lock file with configuration for tofu alone", "-- a/main.tofu --\n-- a/.terraform.lock.hcl --\n", modules.RootsOptions{Engine: sources.Terraform}, ""},
 		{"excluded lock files", "-- a/.terraform.lock.hcl --\n-- b/.terraform.lock.hcl --\n", modules.RootsOptions{Exclude: []string{"a"}}, "b"},

@@ -90,23 +90,41 @@ func TestRootsOfTerragrunt(t *testing.T) {
 // If the configuration is elsewhere, the lock file may contain more than the tree.
 func TestPartialTrees(t *testing.T) {
 	const elsewhere = "-- terragrunt.hcl --\nterraform {\n  source = \"../m\"\n}\n"
+	const none, partial, away = "", "partial", "partial elsewhere"
 	cases := []struct {
-		name, files    string
-		empty, partial bool
+		name, files string
+		empty       bool
+		want        string
 	}{
-		{"configuration", "-- main.tf --\n", false, false},
-		{"nothing", "-- README --\n", true, true},
-		{"configuration for tofu alone", "-- main.tofu --\n", true, false},
-		{"a unit elsewhere", elsewhere, true, true},
-		{"a unit elsewhere with configuration", elsewhere + "-- main.tf --\n", false, true},
-		{"a unit from anywhere", "-- main.tf --\n-- terragrunt.hcl --\nterraform {\n  source = run_cmd(\"x\")\n}\n", false, true},
-		{"a unit here", "-- main.tf --\n-- terragrunt.hcl --\ninputs = {}\n", false, false},
-		{"a unit that names itself", "-- main.tf --\n-- terragrunt.hcl --\nterraform {\n  source = \".\"\n}\n", false, false},
-		{"a unit with the source of its parent", "-- main.tf --\n-- terragrunt.hcl --\ninclude {\n  path = \"p.hcl\"\n}\n-- p.hcl --\nterraform {\n  source = \"../m\"\n}\n", false, true},
+		{"configuration", "-- main.tf --\n", false, none},
+		{"nothing", "-- README --\n", true, partial},
+		{"configuration for tofu alone", "-- main.tofu --\n", true, none},
+		{"a unit elsewhere", elsewhere, true, away},
+		{"a unit elsewhere with configuration", elsewhere + "-- main.tf --\n", false, away},
+		{"a unit from anywhere", "-- main.tf --\n-- terragrunt.hcl --\nterraform {\n  source = run_cmd(\"x\")\n}\n", false, away},
+		{"a unit here", "-- main.tf --\n-- terragrunt.hcl --\ninputs = {}\n", false, none},
+		{"a unit that names itself", "-- main.tf --\n-- terragrunt.hcl --\nterraform {\n  source = \".\"\n}\n", false, none},
+		{"a unit with the source of its parent", "-- main.tf --\n-- terragrunt.hcl --\ninclude {\n  path = \"p.hcl\"\n}\n-- p.hcl --\nterraform {\n  source = \"../m\"\n}\n", false, away},
 	}
 	for _, c := range cases {
 		dir := unpack(t, txtar.Parse([]byte(c.files)))
-		tree, ds := modules.Load(t.Context(), dir, modules.Options{Engine: sources.Terraform})
-		sourcetest.Expect(t, ds.Err() == nil && tree.Empty == c.empty && tree.Partial == c.partial, "%s: got %+v, %v", c.name, tree, ds)
+		for _, here := range []bool{false, true} { // in Terragrunt's copy of a unit
+			tree, ds := modules.Load(t.Context(), dir, modules.Options{Engine: sources.Terraform, Here: here})
+			want := c.want
+			if here {
+				want = strings.TrimSuffix(want, " elsewhere")
+				if !c.empty {
+					want = none
+				}
+			}
+			got := none
+			if tree.Partial {
+				got = partial
+			}
+			if tree.Elsewhere {
+				got += " elsewhere"
+			}
+			sourcetest.Expect(t, ds.Err() == nil && tree.Empty == c.empty && got == want, "%s, here %t: got %+v, %v", c.name, here, tree, ds)
+		}
 	}
 }
