@@ -168,6 +168,25 @@ func TestSkip(t *testing.T) {
 	}
 }
 
+// A truncated file is never taken for a compressed one, and a compressed file is named.
+func TestHintFitsTheFile(t *testing.T) {
+	data := write(t, store(t, widgetFiles, "example.test/acme/widget", "1.2.0", "linux_amd64"))
+	hint := func(data []byte) (string, error) {
+		_, err := export.NewReader(bytes.NewReader(data))
+		return strings.Join(sources.Hints(err), "\n"), err
+	}
+	for n := range 600 {
+		got, err := hint(data[:n])
+		sourcetest.Expect(t, errors.Is(err, io.ErrUnexpectedEOF) && strings.HasPrefix(got, "restore "), "%d bytes: got %v, hint %q", n, err, got)
+	}
+	got, err := hint([]byte("\x28\xb5\x2f\xfd and more"))
+	sourcetest.Expect(t, err.Error() == "compressed with zstd" && strings.Contains(got, "zstd -dc FILE |"), "got %v, hint %q", err, got)
+	for _, other := range []string{"{}", "manifest.txt", strings.Repeat("\x00", 2048), strings.Repeat("manifest.json", 100)} {
+		got, err := hint([]byte(other))
+		sourcetest.Expect(t, err.Error() == "not what larder cache export writes" && strings.HasPrefix(got, "name "), "%.30q: got %v, hint %q", other, err, got)
+	}
+}
+
 type entry = sourcetest.TarEntry
 
 // edit applies a function to the manifest.
@@ -227,7 +246,7 @@ func TestRefused(t *testing.T) {
 		{"zh of another scheme", set("zh", "h1:AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA="), "no zh: hash"},
 		{"zh of another length", set("zh", "zh:00"), "no zh: hash"},
 		{"contents of another package", set("h1", "h1:AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA="), "where the contents"},
-		{"no contents", func(all []entry) []entry { return all[:1] }, "cut short"},
+		{"no contents", func(all []entry) []entry { return all[:1] }, "truncated"},
 		{"missing file", func(all []entry) []entry { return slices.Delete(all, 2, 3) }, "other contents"},
 		{"additional file", func(all []entry) []entry { return append(all, renamed(all[len(all)-1], "zzz")) }, "other contents"},
 		{"file outside the contents", func(all []entry) []entry {

@@ -2,12 +2,14 @@ package export
 
 import (
 	"archive/tar"
+	"bytes"
 	"errors"
 	"fmt"
 	"io"
 	"strings"
 
 	"github.com/larder-cli/larder/sources"
+	"github.com/larder-cli/larder/sources/archive"
 )
 
 const (
@@ -39,11 +41,14 @@ type Contents struct {
 // NewReader returns a Reader for an export that begins at the current position of r.
 // Errors of NewReader and of the Reader do not name r.
 func NewReader(r io.Reader) (*Reader, error) {
+	r, head, err := start(r)
+	if err != nil {
+		return nil, err
+	}
 	b := &Reader{tar: tar.NewReader(r)}
 	h, err := b.tar.Next()
 	if err != nil || h.Name != manifestName || h.Typeflag != tar.TypeReg {
-		return nil, sources.WithHint(errors.New("not what larder cache export writes"),
-			"decompress it first: zstd -dc FILE | larder cache import -")
+		return nil, foreign(head)
 	}
 	if h.Size > maxManifest {
 		return nil, fmt.Errorf("%s has more than %d bytes", manifestName, maxManifest)
@@ -58,6 +63,36 @@ func NewReader(r io.Reader) (*Reader, error) {
 	}
 	b.expect(packages)
 	return b, nil
+}
+
+// block is the size of a tar header in bytes.
+const block = 512
+
+// start reads the first block of r. It returns a reader of all of r. A file remains a file,
+// whose contents tar skips without reading them.
+func start(r io.Reader) (all io.Reader, head []byte, err error) {
+	head = make([]byte, block)
+	n, err := io.ReadFull(r, head)
+	if errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {
+		err = nil
+	}
+	head = head[:n]
+	if s, ok := r.(io.Seeker); ok && err == nil {
+		_, err = s.Seek(int64(-n), io.SeekCurrent)
+		return r, head, err
+	}
+	return io.MultiReader(bytes.NewReader(head), r), head, err
+}
+
+// foreign returns the error for a file that begins with head, which is not that of an export.
+func foreign(head []byte) error {
+	if name, command := archive.Compression(head); name != "" {
+		return sources.WithHint(fmt.Errorf("compressed with %s", name), "decompress it first: %s FILE | larder cache import -", command)
+	}
+	if len(head) < block && strings.HasPrefix(manifestName, string(head[:min(len(head), len(manifestName))])) {
+		return cut(io.ErrUnexpectedEOF)
+	}
+	return sources.WithHint(errors.New("not what larder cache export writes"), "name a file that larder cache export has written")
 }
 
 // Packages returns all packages of the export, without their files. Their data is
@@ -171,7 +206,7 @@ func (b *Reader) peek() {
 // cut returns the error for a premature end.
 func cut(err error) error {
 	if errors.Is(err, io.ErrUnexpectedEOF) {
-		return fmt.Errorf("cut short: %w", err)
+		return sources.WithHint(fmt.Errorf("truncated: %w", err), "restore the file again, or write it again with larder cache export")
 	}
 	return err
 }

@@ -92,7 +92,10 @@ func (f *Finding) Error() string {
 
 func (f *Finding) Unwrap() error { return f.Err }
 
-var errNoBundle = errors.New("not a file that larder bundle create wrote")
+var (
+	errNoBundle  = errors.New("not a file that larder bundle create wrote")
+	errTruncated = errors.New("truncated")
+)
 
 // progress counts bytes and reports them.
 type progress struct {

@@ -96,7 +96,7 @@ const maxHeader = 1 << 20 // in bytes; a header can state any length
 func (b *Bundle) readManifest(size int64) error {
 	h, err := tar.NewReader(io.NewSectionReader(b.r, 0, min(size, maxHeader))).Next()
 	if err != nil || h.Name != manifestPath {
-		return sources.WithHint(errNoBundle, "decompress the file first")
+		return b.foreign(size)
 	}
 	if h.Size > MaxManifest {
 		return fmt.Errorf("the manifest has more than %d bytes", MaxManifest)
@@ -123,10 +123,25 @@ func (b *Bundle) readManifest(size int64) error {
 	return nil
 }
 
+// foreign returns the error for a file that doesn't begin like a bundle.
+func (b *Bundle) foreign(size int64) error {
+	head := make([]byte, min(size, block))
+	if _, err := b.r.ReadAt(head, 0); err != nil && !errors.Is(err, io.EOF) {
+		return err
+	}
+	if name, command := archive.Compression(head); name != "" {
+		return sources.WithHint(fmt.Errorf("compressed with %s", name), "decompress it first: %s FILE > bundle.tar", command)
+	}
+	if len(head) < block && strings.HasPrefix(manifestPath, string(head[:min(len(head), len(manifestPath))])) {
+		return cut(io.ErrUnexpectedEOF)
+	}
+	return sources.WithHint(errNoBundle, "name a file that larder bundle create has written")
+}
+
 // cut adds a hint to the error of reading past the end.
 func cut(err error) error {
 	if errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {
-		return sources.WithHint(errors.New("cut short"), "copy the bundle again")
+		return sources.WithHint(errTruncated, "copy the bundle again")
 	}
 	return err
 }
@@ -153,7 +168,7 @@ func (b *Bundle) checkFrame(size int64) (err error) {
 	}
 	switch {
 	case size < want:
-		return sources.WithHint(fmt.Errorf("cut short: %d bytes long instead of %d", size, want), "copy the bundle again")
+		return sources.WithHint(fmt.Errorf("%w: %d bytes long instead of %d", errTruncated, size, want), "copy the bundle again")
 	case size > want:
 		return fmt.Errorf("%d bytes too long", size-want)
 	}
