@@ -6,6 +6,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -17,7 +18,8 @@ import (
 
 // recipe runs the commands in a file of docs/recipes, in the current directory, with $ENGINE in
 // the place of terraform. It replaces what belongs to the CI system: the checkout, the cache,
-// the images. The commands' output is in $WORK/log. With action.yml it runs the action, with
+// the images. The commands' output is in $WORK/log. With atlantis-repos.yaml, the word downloaded
+// stands for an engine that Atlantis has downloaded. With action.yml it runs the action, with
 // inputs of the form NAME=VALUE, and puts the outputs into variables of the form OUTPUT_NAME.
 func recipe(ts *testscript.TestScript, _ bool, args []string) {
 	r := &recipeRun{TestScript: ts, work: ts.Getenv("WORK"), engine: cmp.Or(ts.Getenv("ENGINE"), "terraform"), path: ts.Getenv("PATH")}
@@ -39,7 +41,7 @@ func recipe(ts *testscript.TestScript, _ bool, args []string) {
 	case "gitlab-ci.yml":
 		r.gitlab(parseYAML(text).(map[string]any)["plan"].(map[string]any))
 	case "atlantis-repos.yaml":
-		r.atlantis(parseYAML(text).(map[string]any))
+		r.atlantis(parseYAML(text).(map[string]any), slices.Contains(args, "downloaded"))
 	case "Jenkinsfile":
 		r.jenkins(text)
 	case "shim.Dockerfile", "mirror.Dockerfile":
@@ -107,26 +109,33 @@ func (r *recipeRun) copyIfThere(from, to string) bool {
 	return true
 }
 
-// atlantis runs the workflow's plan stage for the project in net. Atlantis has its own engines,
-// named after their versions, behind the others on PATH, and runs the other steps itself.
-func (r *recipeRun) atlantis(config map[string]any) {
+// atlantis runs the workflow for the project in net, with the environment of Atlantis' run steps.
+// Atlantis runs the other steps itself. It has either found the engine on PATH, or downloaded it to
+// a directory behind PATH and named it after its version. In the second case, another engine on PATH
+// fails.
+func (r *recipeRun) atlantis(config map[string]any, downloaded bool) {
 	name := config["repos"].([]any)[0].(map[string]any)["workflow"].(string)
 	stages := config["workflows"].(map[string]any)[name].(map[string]any)
-	program, err := exec.LookPath(r.engine)
-	r.Check(err)
-	bin := filepath.Join(r.work, "atlantis-data", "bin")
-	r.Check(os.MkdirAll(bin, 0o755))
-	if err := os.Symlink(program, filepath.Join(bin, r.engine+"1.9.9")); !os.IsExist(err) {
+	engine := r.engine
+	if downloaded {
+		engine += "1.9.9"
+		program, err := exec.LookPath(r.engine)
 		r.Check(err)
+		wrong, bin := filepath.Join(r.work, "atlantis-image"), filepath.Join(r.work, "atlantis-data", "bin")
+		r.Check(os.MkdirAll(wrong, 0o755))
+		r.Check(os.WriteFile(filepath.Join(wrong, r.engine), []byte("#!/bin/sh\necho the wrong engine\nexit 1\n"), 0o755))
+		r.Check(os.MkdirAll(bin, 0o755))
+		r.Check(os.Symlink(program, filepath.Join(bin, engine)))
+		r.path = strings.Join([]string{wrong, r.path, bin}, ":")
 	}
-	r.path += ":" + bin
+	env := []string{"ATLANTIS_TERRAFORM_DISTRIBUTION=" + r.engine, "ATLANTIS_TERRAFORM_VERSION=1.9.9"}
 	for _, stage := range []string{"plan", "import", "state_rm"} {
 		for _, s := range stages[stage].(map[string]any)["steps"].([]any) {
-			script := r.engine + "1.9.9 plan -input=false"
 			if step, ok := s.(map[string]any); ok {
-				script = step["run"].(string)
+				r.sh(env, "net", step["run"].(string))
+			} else {
+				r.sh(nil, "net", engine+" plan -input=false")
 			}
-			r.sh([]string{"ATLANTIS_TERRAFORM_VERSION=1.9.9", "TF_IN_AUTOMATION=true"}, "net", script)
 		}
 	}
 }

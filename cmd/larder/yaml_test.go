@@ -10,13 +10,17 @@ import (
 )
 
 // parseYAML reads the part of YAML that the recipes use: one document with mappings and lists in
-// block style. Mappings are map[string]any, lists are []any, and scalars are strings.
+// block style, and anchors of list items. Mappings are map[string]any, lists are []any, and scalars
+// are strings.
 func parseYAML(text string) any {
-	r := &yamlReader{lines: strings.Split(text, "\n")}
+	r := &yamlReader{lines: strings.Split(text, "\n"), anchors: map[string]any{}}
 	return r.block(0)
 }
 
-type yamlReader struct{ lines []string }
+type yamlReader struct {
+	lines   []string
+	anchors map[string]any
+}
 
 var yamlKey = regexp.MustCompile(`^([\w.-]+):(?: +(.*))?$`)
 
@@ -42,7 +46,7 @@ func (r *yamlReader) block(n int) any {
 		var list []any
 		for i, t := r.next(); i == at && strings.HasPrefix(t, "- "); i, t = r.next() {
 			r.lines[0] = strings.Repeat(" ", at+2) + t[2:]
-			list = append(list, r.block(at+2))
+			list = append(list, r.item(at+2))
 		}
 		return list
 	case !yamlKey.MatchString(text):
@@ -65,6 +69,21 @@ func (r *yamlReader) block(n int) any {
 		}
 	}
 	return all
+}
+
+// item reads an item of a list, at an indentation of n spaces. It may have an anchor or be an alias.
+func (r *yamlReader) item(n int) any {
+	text := strings.TrimSpace(r.lines[0])
+	if anchor, ok := strings.CutPrefix(text, "&"); ok {
+		r.lines = r.lines[1:]
+		r.anchors[anchor] = r.block(n)
+		return r.anchors[anchor]
+	}
+	if alias, ok := strings.CutPrefix(text, "*"); ok {
+		r.lines = r.lines[1:]
+		return r.anchors[alias]
+	}
+	return r.block(n)
 }
 
 // literal reads the lines that are indented more than n spaces.
@@ -104,10 +123,17 @@ steps:
 
       fi
   - plain [word]
+  - &step
+    name: again
+  - *step
 `).(map[string]any)
 	sourcetest.Equal(t, got["name"].(string)+got["on"].(string), "a jobtrue", "scalars")
 	steps := got["steps"].([]any)
 	sourcetest.Equal(t, steps[0].(map[string]any)["with"].(map[string]any)["path"].(string), "x: y", "a scalar")
 	sourcetest.Equal(t, steps[1].(map[string]any)["run"].(string), "if true; then # kept\n  echo\n\nfi\n", "a literal")
-	sourcetest.Expect(t, slices.Equal(steps[2:], []any{"plain [word]"}), "the last step is %q", steps[2:])
+	sourcetest.Expect(t, slices.Equal(steps[2:3], []any{"plain [word]"}), "the third step is %q", steps[2:3])
+	for _, step := range steps[3:] {
+		sourcetest.Equal(t, step.(map[string]any)["name"].(string), "again", "an anchor and its alias")
+	}
+	sourcetest.Equal(t, len(steps), 5, "steps")
 }
