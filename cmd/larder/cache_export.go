@@ -27,7 +27,8 @@ func cacheExportCommand(out *ui.Output) *cli.Command {
 		ArgsUsage: "FILE [PATH...] [FLAG...]",
 		UsageText: "larder cache export cache.tar -R",
 		Description: "FILE is a plain tar archive for larder cache import; - is standard output. The same\n" +
-			"packages make the same file. To compress: larder cache export - | zstd > FILE",
+			"packages make the same file, and a FILE with these contents is kept. To compress:\n" +
+			"larder cache export - | zstd > FILE",
 		Flags: append(treeFlags(),
 			&cli.BoolFlag{Name: "partial", Usage: "export what the cache has, if packages are missing"}),
 		Action: func(c *cli.Context) error { return cacheExport(c, out) },
@@ -81,7 +82,7 @@ func (k *targetCache) export(ctx context.Context, t *tree, file string, partial 
 	if err != nil {
 		return err
 	}
-	size, err := writeExport(ctx, absolute(k.dir, file), packages, private != "")
+	size, changed, err := writeExport(ctx, absolute(k.dir, file), packages, private != "")
 	if err != nil {
 		return err
 	}
@@ -95,12 +96,17 @@ func (k *targetCache) export(ctx context.Context, t *tree, file string, partial 
 	}
 	k.out.Grid("exported", []ui.Column{{Shorten: true}, {}, {}, {Drop: 1}}, rows)
 	k.out.Summary(struct {
-		File     string `json:"file"`
-		Packages int    `json:"packages"`
-		Missing  int    `json:"missing"`
-		Size     int64  `json:"size"`
-	}{absolute(k.dir, file), len(packages), len(missing), size})
-	text := fmt.Sprintf("Wrote %s: %s, %s", file, ui.Count(len(packages), "package"), ui.Size(size))
+		File      string `json:"file"`
+		Packages  int    `json:"packages"`
+		Missing   int    `json:"missing"`
+		Size      int64  `json:"size"`
+		Unchanged bool   `json:"unchanged"`
+	}{absolute(k.dir, file), len(packages), len(missing), size, !changed})
+	did := "Wrote " + file
+	if !changed {
+		did = file + " is unchanged"
+	}
+	text := fmt.Sprintf("%s: %s, %s", did, ui.Count(len(packages), "package"), ui.Size(size))
 	if len(missing) > 0 {
 		text += fmt.Sprintf("; %d missing", len(missing))
 	}
@@ -210,20 +216,20 @@ func privateIn(packages []sources.Stored) (string, error) {
 	return "", nil
 }
 
-// writeExport writes the export to path atomically and returns its size in bytes. Only this
-// user may read a private one.
-func writeExport(ctx context.Context, path string, packages []sources.Stored, private bool) (int64, error) {
+// writeExport writes the export to path atomically, and returns its size in bytes. It keeps a file
+// that is the same export already. Only this user may read a private one.
+func writeExport(ctx context.Context, path string, packages []sources.Stored, private bool) (size int64, changed bool, err error) {
 	if info, err := os.Lstat(path); err == nil && !info.Mode().IsRegular() { // such as a device, which must not be replaced
-		return 0, fmt.Errorf("%s is there already, and is not a file", path)
+		return 0, false, fmt.Errorf("%s is there already, and is not a file", path)
 	}
 	in, err := disk.Open(filepath.Dir(path))
 	if err != nil {
-		return 0, err
+		return 0, false, err
 	}
 	defer in.Close()
 	f, err := in.NewTemp(filepath.Base(path))
 	if err != nil {
-		return 0, err
+		return 0, false, err
 	}
 	defer f.Discard()
 	if private {
@@ -231,14 +237,15 @@ func writeExport(ctx context.Context, path string, packages []sources.Stored, pr
 	}
 	buffered := bufio.NewWriterSize(f, 1<<20)
 	if err := export.Write(ctx, buffered, packages); err != nil {
-		return 0, err
+		return 0, false, err
 	}
 	if err := buffered.Flush(); err != nil {
-		return 0, disk.Explain(err, "the export")
+		return 0, false, disk.Explain(err, "the export")
 	}
 	info, err := f.Stat()
 	if err != nil {
-		return 0, err
+		return 0, false, err
 	}
-	return info.Size(), f.Commit(filepath.Base(path))
+	changed, err = f.CommitChanged(ctx, filepath.Base(path))
+	return info.Size(), changed, err
 }

@@ -236,6 +236,60 @@ func TestTemp(t *testing.T) {
 	sourcetest.Equal(t, names(t, root), "file", "left are")
 }
 
+// CommitChanged keeps only a file that nothing distinguishes from the new one but its time.
+func TestCommitChanged(t *testing.T) {
+	text := strings.Repeat("text", 1<<19) + "." // more than one buffer
+	tests := []struct {
+		name    string
+		there   func(path string) error
+		changed bool
+	}{
+		{"same", func(string) error { return nil }, false},
+		{"missing", os.Remove, true},
+		{"shorter", func(path string) error { return os.Truncate(path, 3) }, true},
+		{"other end", func(path string) error { return os.WriteFile(path, []byte(text[1:]+"!"), 0o644) }, true},
+		{"other beginning", func(path string) error { return os.WriteFile(path, []byte("!"+text[1:]), 0o644) }, true},
+		{"writable for all", func(path string) error { return os.Chmod(path, 0o666) }, runtime.GOOS != "windows"},
+		{"private", func(path string) error { return os.Chmod(path, 0o600) }, runtime.GOOS != "windows"},
+		{"two names", func(path string) error { return os.Link(path, path+".2") }, true},
+		{"link", func(path string) error {
+			return errors.Join(os.Rename(path, path+".2"), os.Symlink(path+".2", path))
+		}, true},
+	}
+	for _, test := range tests {
+		t.Run(test.name, func(t *testing.T) {
+			root := t.TempDir()
+			d, path := open(t, root), write(t, text, root, "file")
+			at := time.Unix(1e9, 0)
+			check(t, os.Chtimes(path, at, at))
+			check(t, test.there(path))
+			temp, err := d.NewTemp("file")
+			check(t, err)
+			defer temp.Discard()
+			_, err = temp.WriteString(text)
+			check(t, err)
+			changed, err := temp.CommitChanged(t.Context(), "file")
+			check(t, err)
+			contains(t, path, text)
+			info, err := os.Lstat(path)
+			check(t, err)
+			sourcetest.Equal(t, changed, test.changed, "changed")
+			sourcetest.Equal(t, !info.ModTime().Equal(at), test.changed, "another time")
+			sourcetest.Expect(t, info.Mode().IsRegular() && disk.Own(info), "it is %v", info.Mode())
+			sourcetest.Expect(t, !strings.Contains(names(t, root), ".file"), "left are %s", names(t, root))
+		})
+	}
+	d := open(t, t.TempDir())
+	temp, err := d.NewTemp("file")
+	check(t, err)
+	defer temp.Discard()
+	check(t, d.WriteFile("file", nil, disk.Lazily))
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	_, err = temp.CommitChanged(ctx, "file")
+	sourcetest.ErrorIs(t, err, context.Canceled, "cancelled")
+}
+
 func TestTouch(t *testing.T) {
 	root := t.TempDir()
 	write(t, "", root, "dir", "file")
