@@ -274,7 +274,7 @@ func (e *execution) get(ctx context.Context, m *rootModule, update bool) error {
 	get := exec.CommandContext(ctx, program, args...)
 	get.Env = e.machine.With(map[string]string{"TF_CLI_ARGS": "", "TF_CLI_ARGS_get": strings.Join(variables, " "), "PATH": path})
 	if output, err := get.CombinedOutput(); err != nil {
-		m.out.Copy(strings.Split(strings.TrimSpace(string(output)), "\n")...)
+		m.out.Quote(strings.Split(strings.TrimSpace(string(output)), "\n")...)
 		return fmt.Errorf("%s get: %w", m.config.Engine, err)
 	}
 	return nil

@@ -90,7 +90,7 @@ func there(n int) string {
 
 // tellUse prints how engines can use the mirror in dir, unless they already do.
 func (m *rootModule) tellUse(dir string) {
-	if m.searches(dir) || m.out.JSON || m.out.Level == ui.Quiet {
+	if m.searches(dir) || m.out.JSON || m.out.Level < ui.Normal {
 		return
 	}
 	path, err := hclPath(dir)

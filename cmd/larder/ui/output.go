@@ -96,11 +96,12 @@ func (o *Output) Last() {
 // A Level selects which messages are shown besides results and errors.
 type Level int
 
-// The levels. JSON output ignores them, because programs can filter.
+// The levels, in order. JSON output ignores them, because programs can filter.
 const (
-	Normal Level = iota
-	Quiet
-	Verbose
+	Quiet    Level = iota - 2 // nothing
+	Warnings                  // warnings
+	Normal                    // messages and progress too
+	Verbose                   // every step
 )
 
 // New returns an output that shortens paths relative to the current directory.
@@ -201,7 +202,15 @@ func (o *Output) Print(line string) {
 // Copy writes lines to standard error that users can copy, without wrapping or shortening
 // them.
 func (o *Output) Copy(lines ...string) {
-	if o.JSON || o.Level == Quiet {
+	if o.Level >= Normal {
+		o.Quote(lines...)
+	}
+}
+
+// Quote is like Copy, for the output of a program that has failed: it precedes an error, so it
+// is written at every level.
+func (o *Output) Quote(lines ...string) {
+	if o.JSON {
 		return
 	}
 	for _, line := range lines {
@@ -228,14 +237,14 @@ func (o *Output) Object(kind string, value any) {
 
 // Say writes a progress message, unless --quiet or --json is set.
 func (o *Output) Say(format string, args ...any) {
-	if !o.JSON && o.Level != Quiet {
+	if !o.JSON && o.Level >= Normal {
 		o.line(noLabel, fmt.Sprintf(format, args...))
 	}
 }
 
 // Hint writes a hint, unless --quiet or --json is set.
 func (o *Output) Hint(format string, args ...any) {
-	if !o.JSON && o.Level != Quiet {
+	if !o.JSON && o.Level >= Normal {
 		o.line(hintLabel, fmt.Sprintf(format, args...))
 	}
 }

@@ -45,7 +45,7 @@ func ticker(every time.Duration) (<-chan time.Time, func()) {
 // followed returns the board, and starts the display if the user has not disabled it.
 func (o *Output) followed() *board {
 	p := o.progress
-	if !o.JSON && o.Level != Quiet {
+	if !o.JSON && o.Level >= Normal {
 		p.begin.Do(func() {
 			p.done = make(chan struct{})
 			p.board.verbose = o.Level == Verbose
