@@ -28,6 +28,7 @@ var variables = []struct {
 	{"LARDER_PLUGIN_CACHE_DIR", "plugin cache below larder exec", false, false},
 	{"LARDER_SHIM", "shims that led to this process", false, false},
 	{"LARDER_SHIM_FLAGS", "flags of larder exec for shims", false, false},
+	{"LARDER_SHIM_OUTPUT", "what shims print", false, false},
 	{"TF_PLUGIN_CACHE_MAY_BREAK_DEPENDENCY_LOCK_FILE", "allow unverified cached packages", false, false},
 	{"TF_DATA_DIR", "data directory in place of .terraform", false, false},
 	{"TF_WORKSPACE", "workspace whose state is read", false, false},

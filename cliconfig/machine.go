@@ -136,6 +136,33 @@ func (m Machine) Color() string {
 	return "auto"
 }
 
+// FlagVariable returns the name of the variable of a global flag, such as LARDER_NO_CACHE of
+// no-cache. The variable of config is that of engines, because LARDER_CONFIG names Larder's own file.
+func FlagVariable(flag string) string {
+	if flag == "config" {
+		return "TF_CLI_CONFIG_FILE"
+	}
+	return "LARDER_" + strings.ToUpper(strings.ReplaceAll(flag, "-", "_"))
+}
+
+// FlagValue returns the value of a global flag's variable, or "" if it is not set.
+func (m Machine) FlagValue(flag string) string { return m.getenv(FlagVariable(flag)) }
+
+// WithoutChdir returns the environment without the variable of --chdir, for a program that runs in
+// that directory.
+func (m Machine) WithoutChdir() []string {
+	if m.FlagValue("chdir") == "" {
+		return m.Environ
+	}
+	return m.With(map[string]string{FlagVariable("chdir"): ""})
+}
+
+// ShimOutput is the variable that states what shims print.
+const ShimOutput = "LARDER_SHIM_OUTPUT"
+
+// ShimOutput returns the value of [ShimOutput], or "" if it is not set.
+func (m Machine) ShimOutput() string { return m.getenv(ShimOutput) }
+
 // DataDir returns the data directory of engines. It is absolute, or relative to each root
 // module.
 func (m Machine) DataDir() string { return cmp.Or(m.getenv("TF_DATA_DIR"), sources.DataDir) }

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"io"
 	"runtime/debug"
-	"slices"
 	"strings"
 	"time"
 
@@ -55,8 +54,8 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 // as long as it wants: to run the program of a [handover], if there is one, and to return the exit
 // status.
 func runIn(ctx context.Context, out *ui.Output, results *results, args []string) (finish func() int) {
-	out.JSON = slices.Contains(ownArguments(args), "--json") // before the flags are parsed, because parsing may fail
-	out.Color = colorMode(args, cliconfig.This())
+	machine := cliconfig.This()
+	out.JSON, out.Color = wantsJSON(args, machine), colorMode(args, machine) // before the flags are parsed, because parsing may fail
 	app := newApp(out)
 	if len(args) > 1 && args[1] == completeWord {
 		completeLine(ctx, app, results.to, args[2:])

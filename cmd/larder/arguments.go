@@ -284,16 +284,20 @@ func reword(err error, flags []cli.Flag) error {
 	if m == nil {
 		return err
 	}
-	want := "a value that it takes"
-	switch flagNamed(flags, m[2]).(type) {
+	return fmt.Errorf("%s: %s is not %s", dashed(m[2]), m[1], valueOf(flagNamed(flags, m[2])))
+}
+
+// valueOf describes the values of a flag.
+func valueOf(f cli.Flag) string {
+	switch f.(type) {
 	case *cli.BoolFlag:
-		want = "true or false"
+		return "true or false"
 	case *cli.IntFlag:
-		want = "a whole number"
+		return "a whole number"
 	case *cli.DurationFlag:
-		want = "a time, such as 30s or 5m"
+		return "a time, such as 30s or 5m"
 	}
-	return fmt.Errorf("%s: %s is not %s", dashed(m[2]), m[1], want)
+	return "a value that it takes"
 }
 
 // lazyRegexp returns a function that compiles a regular expression on its first call.

@@ -42,7 +42,7 @@ func cacheExport(c *cli.Context, out *ui.Output) error {
 	switch {
 	case file == "":
 		return usageError{errors.New("cache export needs one FILE, or - for standard output")}
-	case file == "-" && flag[bool](c, "json"):
+	case file == "-" && out.JSON:
 		return usageError{errors.New("--json and - as FILE both write to standard output")}
 	}
 	k, err := openCache(c, out, false)

@@ -38,7 +38,7 @@ func cacheList(c *cli.Context, out *ui.Output) error {
 	if err != nil {
 		return err
 	}
-	if err := oneOf("sort", c.String("sort"), orderNames); err != nil {
+	if err := oneOf("--sort", c.String("sort"), orderNames); err != nil {
 		return err
 	}
 	k, listing, err := listCache(c, out, func(use *cachedir.ListOptions) { use.Proofs, use.Hash = true, true })

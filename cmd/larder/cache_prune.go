@@ -40,7 +40,7 @@ func cachePrune(c *cli.Context, out *ui.Output) error {
 	if err != nil {
 		return err
 	}
-	asks, err := asks(c)
+	asks, err := asks(c, out)
 	if err != nil {
 		return err
 	}
@@ -148,7 +148,7 @@ func removed(packages int, freed int64, extra cachedir.Amount) string {
 // readPolicy reads the flags that select the packages to remove.
 func readPolicy(c *cli.Context) (p cachedir.Policy, err error) {
 	p.All, p.Aside = c.Bool("all"), c.Bool("aside")
-	if p.KeepLast, err = positive(c, "keep-last"); err != nil {
+	if p.KeepLast, err = positive(c, "keep-last", "--keep-last"); err != nil {
 		return p, err
 	}
 	if p.MaxSize, err = maxSize(c); err != nil {

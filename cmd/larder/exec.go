@@ -73,6 +73,12 @@ func execute(c *cli.Context, out *ui.Output) (err error) {
 	if e.session, err = newSession(c, out); err != nil {
 		return err
 	}
+	if c.Bool(asShim) {
+		if err := e.limitShim(); err != nil {
+			return err
+		}
+	}
+	e.machine.Environ = e.machine.WithoutChdir() // it has been applied
 	if e.program, err = e.findProgram(line[0], c.Bool(asShim)); err != nil {
 		return err
 	}

@@ -37,6 +37,15 @@ func TestDocumentsAgreeWithTheCode(t *testing.T) {
 	}
 }
 
+// The documents list the variables of all global flags.
+func TestVariablesOfFlagsAreDocumented(t *testing.T) {
+	table := "| flag | variable |\n| --- | --- |\n"
+	for _, f := range describeFlags(globalFlags()) {
+		table += "| `" + f.written() + "` | `" + f.Variable + "` |\n"
+	}
+	sourcetest.Expect(t, strings.Contains(document(t, "docs/configuration.md"), table), "docs/configuration.md does not contain the table\n%s", table)
+}
+
 // Links in documents have targets, including headings.
 func TestDocumentLinksLead(t *testing.T) {
 	link := regexp.MustCompile(`\]\(([^()#:]*)(?:#([^)]*))?\)`)

@@ -197,20 +197,20 @@ func parsed[T any](c *cli.Context, name string, parse func(string) (T, error)) (
 
 // positive reads a flag that must be greater than 0. It returns 0 if the flag is not set and
 // has no default. The flag may be global.
-func positive(c *cli.Context, name string) (int, error) {
+func positive(c *cli.Context, name, typed string) (int, error) {
 	n := flag[int](c, name)
 	if n < 0 || n == 0 && isSet(c, name) {
-		return n, usageError{fmt.Errorf("--%s must be greater than 0, not %d", name, n)}
+		return n, usageError{fmt.Errorf("%s must be greater than 0, not %d", typed, n)}
 	}
 	return n, nil
 }
 
-// oneOf fails for a value that the flag does not accept.
-func oneOf[T ~string](name string, value T, values []T) error {
+// oneOf fails for a value that a flag or a variable does not accept.
+func oneOf[T ~string](typed string, value T, values []T) error {
 	if slices.Contains(values, value) {
 		return nil
 	}
-	err := fmt.Errorf("--%s is %s, not %q", name, ui.List("or", values), value)
+	err := fmt.Errorf("%s is %s, not %q", typed, ui.List("or", values), value)
 	return usageError{sources.DidYouMean(err, string(value), sources.Texts(values), "")}
 }
 
@@ -228,9 +228,9 @@ func keptText(failed int, kept ...ui.Number) string {
 
 // asks reports whether a command asks for confirmation before it removes anything. It fails
 // if confirmation is required but impossible.
-func asks(c *cli.Context) (bool, error) {
+func asks(c *cli.Context, out *ui.Output) (bool, error) {
 	asks := !c.Bool("yes") && !c.Bool("dry-run")
-	if asks && (flag[bool](c, "json") || !ui.IsTerminal(os.Stdin)) {
+	if asks && (out.JSON || !ui.IsTerminal(os.Stdin)) {
 		return false, usageError{errors.New("cannot ask for confirmation without a terminal: add --yes or --dry-run")}
 	}
 	return asks, nil
@@ -238,16 +238,18 @@ func asks(c *cli.Context) (bool, error) {
 
 // exclusive fails if the first flag is combined with any of the others.
 func exclusive(c *cli.Context, name string, others ...string) error {
-	on := func(name string) bool {
-		_, isBool := c.Value(name).(bool)
-		return isSet(c, name) && (!isBool || flag[bool](c, name))
-	}
 	for _, other := range others {
-		if on(name) && on(other) {
+		if isOn(c, name) && isOn(c, other) {
 			return usageError{fmt.Errorf("--%s and --%s exclude each other", name, other)}
 		}
 	}
 	return nil
+}
+
+// isOn reports whether a flag is set, and isn't false.
+func isOn(c *cli.Context, name string) bool {
+	_, isBool := c.Value(name).(bool)
+	return isSet(c, name) && (!isBool || flag[bool](c, name))
 }
 
 // trustKeys reads --trust-key. It returns none for commands without the flag.

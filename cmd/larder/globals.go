@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -73,10 +74,27 @@ func isSet(c *cli.Context, name string) bool {
 // anyEngine is the value of --engine that selects the engine by root module.
 const anyEngine sources.Engine = "auto"
 
+// wantsJSON reports whether the output is JSON, by the flags, which are not parsed yet, or else by
+// the environment.
+func wantsJSON(args []string, machine cliconfig.Machine) bool {
+	args = ownArguments(args)
+	for _, arg := range slices.Backward(args) {
+		if name, value, assigned := strings.Cut(strings.TrimPrefix(arg, "-"), "="); name == "-json" || name == "json" && arg != name {
+			on, _ := strconv.ParseBool(value)
+			return on || !assigned
+		}
+	}
+	on, _ := variableBool(machine.FlagValue("json"))
+	return on && !slices.Contains(args, "--"+asShim)
+}
+
 // colorMode returns the color mode from the flags, which are not parsed yet, or else from
 // the environment.
 func colorMode(args []string, machine cliconfig.Machine) ui.ColorMode {
-	mode := ui.ColorMode(machine.Color())
+	mode := ui.ColorMode(cmp.Or(machine.FlagValue("color"), machine.Color()))
+	if never, _ := variableBool(machine.FlagValue("no-color")); never {
+		mode = ui.ColorNever
+	}
 	for i, arg := range args {
 		name, value, assigned := strings.Cut(arg, "=")
 		if name == "--color" && !assigned && i+1 < len(args) {
@@ -120,6 +138,57 @@ type globals struct {
 	readOnly   bool // nothing is changed, as in a dry run or a check
 }
 
+// rivals are global flags, and flags of commands that exclude them. On the command line, one of these
+// overrides the variable of the other.
+var rivals = [][2]string{{"cache", "no-cache"}, {"keep", "no-cache"}, {"quiet", "verbose"}, {"color", "no-color"}}
+
+// shimless are the global flags whose variables shims ignore: the program that runs an engine
+// chooses its directory, and reads what it prints.
+var shimless = []string{"chdir", "json"}
+
+// readVariables sets the global flags that are not on the command line, but in the environment. An
+// empty variable is not set. cliconfig reads the one of --config, like engines do.
+func (s *session) readVariables(c *cli.Context) error {
+	typed := func(name string) bool {
+		return isSet(c, name) || slices.ContainsFunc(rivals, func(pair [2]string) bool {
+			return pair[0] == name && isOn(c, pair[1]) || pair[1] == name && isOn(c, pair[0])
+		})
+	}
+	flags := globalFlags()
+	flags = slices.DeleteFunc(flags, func(f cli.Flag) bool {
+		name := longName(f)
+		return name == "config" || s.machine.FlagValue(name) == "" || typed(name) || c.Bool(asShim) && slices.Contains(shimless, name)
+	})
+	for _, f := range flags {
+		name := longName(f)
+		value, variable := s.machine.FlagValue(name), cliconfig.FlagVariable(name)
+		err := c.Set(name, value)
+		if _, isBool := f.(*cli.BoolFlag); isBool && err == nil {
+			_, err = variableBool(value)
+		}
+		if err != nil {
+			return usageError{sources.WithHint(fmt.Errorf("%s: %q is not %s", variable, value, valueOf(f)), "larder help environment describes it")}
+		}
+		s.variables[name] = variable
+	}
+	return nil
+}
+
+// variableBool parses the value of a variable. It accepts less than flags do, so that every tool
+// that reads the variable understands it.
+func variableBool(value string) (bool, error) {
+	switch value {
+	case "1", "true":
+		return true, nil
+	case "0", "false":
+		return false, nil
+	}
+	return false, strconv.ErrSyntax
+}
+
+// typed returns a global flag as the user has set it: the flag, or its variable.
+func (s *session) typed(name string) string { return cmp.Or(s.variables[name], dashed(name)) }
+
 // readFlags reads the flags and checks each of them.
 func (s *session) readFlags(c *cli.Context) (err error) {
 	for _, name := range []string{"chdir", "config", "cache", "mirror", "since"} {
@@ -148,18 +217,20 @@ func (s *session) readFlags(c *cli.Context) (err error) {
 	case flag[bool](c, "verbose"):
 		s.out.Level = ui.Verbose
 	}
-	err = cmp.Or(oneOf("link", s.flags.link, sources.LinkModes), oneOf("engine", s.engine, engines), oneOf("color", ui.ColorMode(flag[string](c, "color")), ui.ColorModes),
-		exclusive(c, "cache", "no-cache"))
+	err = cmp.Or(oneOf(s.typed("link"), s.flags.link, sources.LinkModes), oneOf(s.typed("engine"), s.engine, engines), oneOf(s.typed("color"), ui.ColorMode(flag[string](c, "color")), ui.ColorModes))
 	if err != nil {
 		return err
+	}
+	if isOn(c, "cache") && s.flags.noCache {
+		return usageError{fmt.Errorf("%s and %s exclude each other", s.typed("cache"), s.typed("no-cache"))}
 	}
 	if s.engine != anyEngine {
 		s.out.For(s.engine)
 	}
 	if s.flags.lockTimeout < 0 {
-		return usageError{fmt.Errorf("--lock-timeout must not be negative, as %s is", s.flags.lockTimeout)}
+		return usageError{fmt.Errorf("%s must not be negative, as %s is", s.typed("lock-timeout"), s.flags.lockTimeout)}
 	}
-	if s.flags.jobs, err = positive(c, "jobs"); err != nil {
+	if s.flags.jobs, err = positive(c, "jobs", s.typed("jobs")); err != nil {
 		return err
 	}
 	s.flags.slots = acquire.NewSlots(s.flags.jobs)

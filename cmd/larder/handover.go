@@ -3,6 +3,7 @@ package main
 import (
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -11,6 +12,7 @@ import (
 	"strings"
 
 	"github.com/larder-cli/larder/cliconfig"
+	"github.com/larder-cli/larder/cmd/larder/ui"
 	"github.com/larder-cli/larder/sources"
 	"github.com/larder-cli/larder/sources/disk"
 )
@@ -89,6 +91,41 @@ func shimLine(args []string) []string {
 	}
 	name := strings.TrimSuffix(filepath.Base(args[0]), ".exe")
 	return slices.Concat([]string{"larder", execName}, cliconfig.This().ShimFlags(), []string{"--" + asShim, "--", name}, args[1:])
+}
+
+// shimLevels are the values of LARDER_SHIM_OUTPUT, the default first.
+var shimLevels = []struct {
+	name  string
+	level ui.Level
+}{{"warnings", ui.Warnings}, {"normal", ui.Normal}, {"verbose", ui.Verbose}}
+
+// limitShim limits the output of a shim to warnings and errors, unless the environment says
+// otherwise: programs that run an engine show what it prints, some of them as errors.
+func (s *session) limitShim() error {
+	value := s.machine.ShimOutput()
+	if value != "" {
+		if err := oneOf(cliconfig.ShimOutput, value, shimOutputs()); err != nil {
+			return err
+		}
+	}
+	for _, l := range shimLevels {
+		if l.name == value || value == "" && s.out.Level == ui.Normal { // neither LARDER_QUIET nor LARDER_VERBOSE
+			s.out.Level = l.level
+			break
+		}
+	}
+	if s.out.Level < ui.Normal {
+		s.out.Stdout = io.Discard
+	}
+	return nil
+}
+
+// shimOutputs returns the values of LARDER_SHIM_OUTPUT.
+func shimOutputs() (names []string) {
+	for _, l := range shimLevels {
+		names = append(names, l.name)
+	}
+	return names
 }
 
 // isSame reports whether two paths lead to the same file.

@@ -10,6 +10,7 @@ import (
 
 	"github.com/urfave/cli/v2"
 
+	"github.com/larder-cli/larder/cliconfig"
 	"github.com/larder-cli/larder/cmd/larder/ui"
 )
 
@@ -46,8 +47,8 @@ func helpCommand(out *ui.Output) *cli.Command {
 		Usage:     "describe a command or a topic",
 		ArgsUsage: "[COMMAND | TOPIC]",
 		UsageText: "larder help mirror sync",
-		Description: "Topics: " + strings.Join(topicNames(), ", ") + ". With --json, the help\n" +
-			"without a topic describes all commands.",
+		Description: "Topics: " + strings.Join(topicNames(), ", ") + ".\n" +
+			"With --json, the help without a topic describes all commands.",
 		Action: func(c *cli.Context) error { return help(c, out) },
 	}
 }
@@ -191,6 +192,7 @@ type describedFlag struct {
 	Repeatable bool   `json:"repeatable,omitempty"`
 	Group      string `json:"group,omitempty"`
 	Does       string `json:"does"`
+	Variable   string `json:"variable,omitempty"`
 }
 
 // describeCommand returns the help of the command at a path.
@@ -246,6 +248,9 @@ func describeFlag(f cli.Flag) describedFlag {
 	d := describedFlag{Name: longName(f), Group: groupOf(f)}
 	for _, name := range f.Names()[1:] {
 		d.Short = name
+	}
+	if d.Group == globalCategory {
+		d.Variable = cliconfig.FlagVariable(d.Name)
 	}
 	_, d.Repeatable = f.(*cli.StringSliceFlag)
 	if doc, ok := f.(cli.DocGenerationFlag); ok {

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"fmt"
 	"path/filepath"
 	"strings"
@@ -21,12 +22,14 @@ type topic struct {
 
 // topics are all topics. The help of commands refers to some of them.
 var topics = []topic{
-	{"config", configHelp}, {"trust", textTopic("trust", trustText)}, {"flags", flagsHelp},
+	{"config", configHelp}, {"environment", environmentHelp}, {"trust", textTopic("trust", trustText)}, {"flags", flagsHelp},
 	{"json", textTopic("json", jsonText)}, {"exit-status", exitHelp},
 }
 
 // topicNames returns the names of the topics.
-func topicNames() []string { return []string{"config", "trust", "flags", "json", "exit-status"} }
+func topicNames() []string {
+	return []string{"config", "environment", "trust", "flags", "json", "exit-status"}
+}
 
 // unknownTopic returns the error for help on a name that is neither a command nor a topic.
 func unknownTopic(app *cli.App, typed string) error {
@@ -81,7 +84,24 @@ func flagsHelp(_ *cli.Context, out *ui.Output) error {
 		return nil
 	}
 	_, err := fmt.Fprint(out.Stdout, "Flags of every command, before it or after it:\n\n"+flagTable(flags)+
-		"\nA flag with ... may be repeated. --platform and --trust-key also take a list\nwith commas. Short flags can be combined, as in -uR. Relative\npaths start from --chdir.\n")
+		"\nA flag with ... may be repeated. --platform and --trust-key also take a list\nwith commas. Short flags can be combined, as in -uR. Relative\npaths start from --chdir. larder help environment lists the variables of flags.\n")
+	return err
+}
+
+// environmentHelp is the topic environment: the variables of the global flags.
+func environmentHelp(_ *cli.Context, out *ui.Output) error {
+	if out.JSON {
+		return flagsHelp(nil, out)
+	}
+	var rows [][]string
+	for _, f := range describeFlags(globalFlags()) {
+		rows = append(rows, []string{f.written(), f.Variable + "=" + cmp.Or(f.Value, "1")})
+	}
+	_, err := fmt.Fprint(out.Stdout, "Variables: each flag of every command has one\n\n"+table(rows)+
+		"\nA flag overrides its variable, and the variables of flags that exclude it. Those\n"+
+		"without a value take 1, true, 0 or false. An empty variable is not set.\n"+
+		cliconfig.ShimOutput+" is what a shim prints: "+ui.List("or", shimOutputs())+".\n"+
+		"larder help config lists all other variables, and their values.\n")
 	return err
 }
 
@@ -137,6 +157,11 @@ func configHelp(c *cli.Context, out *ui.Output) error {
 	config, _ := cliconfig.Load(c.Context, s.machine, engine, s.configOptions()) // commands that use the configuration report its errors
 	m.config = config
 	files, variables := config.InputFiles(s.configOptions()), config.InputVariables()
+	for _, f := range describeFlags(globalFlags()) {
+		if f.Name != "config" { // listed above
+			variables = append(variables, cliconfig.Input{Name: f.Variable, What: dashed(f.Name), State: s.machine.FlagValue(f.Name)})
+		}
+	}
 	if out.JSON {
 		for _, f := range files {
 			out.Object("config_file", struct {

@@ -73,10 +73,10 @@ func lock(c *cli.Context, out *ui.Output) (err error) {
 	if err := exclusive(c, "check", "dry-run", "drop-unknown"); err != nil {
 		return err
 	}
-	if err := exclusive(c, "keep", "no-cache"); err != nil {
+	if l.session, err = newSession(c, out); err != nil {
 		return err
 	}
-	if l.session, err = newSession(c, out); err != nil {
+	if err := exclusive(c, "keep", "no-cache"); err != nil {
 		return err
 	}
 	if err := l.take(c.Args().Slice()); err != nil {

@@ -40,7 +40,7 @@ func mirrorPrune(c *cli.Context, out *ui.Output) error {
 	if err != nil {
 		return err
 	}
-	asks, err := asks(c)
+	asks, err := asks(c, out)
 	if err != nil {
 		return err
 	}
@@ -117,7 +117,7 @@ func (s *mirrorPruneSummary) kept() string {
 
 // mirrorPolicy reads the limits.
 func mirrorPolicy(c *cli.Context) (p builder.Policy, err error) {
-	if p.KeepLast, err = positive(c, "keep-last"); err != nil {
+	if p.KeepLast, err = positive(c, "keep-last", "--keep-last"); err != nil {
 		return p, err
 	}
 	if p.OlderThan, err = age(c); err != nil {

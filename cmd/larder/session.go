@@ -33,6 +33,7 @@ type session struct {
 	engine     sources.Engine // from --engine
 	configFile string         // from the flag
 	flags      globals
+	variables  map[string]string // the variables that set global flags, by flag
 
 	// What exec knows from the engine's command line.
 	readsArguments bool                                                        // that of TF_CLI_ARGS too
@@ -82,10 +83,13 @@ type rootModule struct {
 
 // newSession reads the global flags.
 func newSession(c *cli.Context, out *ui.Output) (*session, error) {
-	s := &session{out: out, machine: cliconfig.This()}
+	s := &session{out: out, machine: cliconfig.This(), variables: map[string]string{}}
 	out.AtEnd(s.close)
 	if s.machine.DumbTerminal() {
 		out.NoBars()
+	}
+	if err := s.readVariables(c); err != nil {
+		return nil, err
 	}
 	if err := s.readFlags(c); err != nil {
 		return nil, err

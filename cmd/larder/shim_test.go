@@ -3,6 +3,7 @@ package main
 import (
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -46,7 +47,7 @@ func (s *shimmed) onPathRuns(args ...string) (string, error) {
 func TestShim(t *testing.T) {
 	sourcetest.EachEngine(t, func(t *testing.T, engine sources.Engine) {
 		s := newShimmed(t, engine)
-		out, err := s.onPathRuns("init", "-no-color")
+		out, err := s.run([]string{"LARDER_SHIM_OUTPUT=normal"}, "/usr/bin/env", string(engine), "init", "-no-color")
 		s.must(err)
 		sourcetest.Expect(t, strings.Contains(out, "Installed 1 provider") && strings.Contains(out, "Using previously-installed example.test/acme/widget"), "init says\n%s", out)
 
@@ -68,6 +69,37 @@ func TestShim(t *testing.T) {
 		_, err = s.run([]string{"TG_PROVIDER_CACHE=true"}, s.path("shims/"+string(engine)), "init")
 		sourcetest.Expect(t, err != nil && strings.Contains(err.Error(), "terragrunt's provider cache"), "with Terragrunt's cache: %v", err)
 	})
+}
+
+// A shim prints warnings and errors only, to standard error, unless the environment says otherwise.
+func TestShimOutput(t *testing.T) {
+	s := newShimmed(t, sourcetest.Engines[0])
+	s.env = append(s.env, "TF_REGISTRY_CLIENT_TIMEOUT=soon", "LARDER_CHDIR=elsewhere", "LARDER_JSON=1")
+	const warning, summary, step = "larder: warning: TF_REGISTRY_CLIENT_TIMEOUT", "Installed 1 provider", "widget 1.2.0: chosen"
+	for _, tt := range []struct {
+		env  string
+		want []string
+	}{
+		{"", []string{warning}},
+		{"LARDER_SHIM_OUTPUT=", []string{warning}},
+		{"LARDER_SHIM_OUTPUT=warnings", []string{warning}},
+		{"LARDER_SHIM_OUTPUT=normal", []string{warning, summary}},
+		{"LARDER_SHIM_OUTPUT=verbose", []string{warning, summary, step}},
+		{"LARDER_VERBOSE=1", []string{warning, summary, step}},
+		{"LARDER_QUIET=1", nil},
+	} {
+		s.must(os.RemoveAll(filepath.Join(s.dir, ".terraform")))
+		out, err := s.run([]string{tt.env}, "/bin/sh", "-c", "terraform init -no-color 2>&1 >engine")
+		s.must(err)
+		for _, text := range []string{warning, summary, step} {
+			sourcetest.Equal(t, strings.Contains(out, text), slices.Contains(tt.want, text), tt.env+": prints "+text+":\n"+out)
+		}
+		sourcetest.Expect(t, len(tt.want) > 1 || strings.Count(out, "\n") == len(tt.want), "%s: prints\n%s", tt.env, out)
+		engine := string(sourcetest.ReadFile(t, filepath.Join(s.dir, "engine")))
+		sourcetest.Expect(t, strings.HasPrefix(engine, "Initializing"), "%s: standard output is\n%s", tt.env, engine)
+	}
+	_, err := s.run([]string{"LARDER_SHIM_OUTPUT=loud"}, s.path("shims/terraform"), "init")
+	sourcetest.Expect(t, err != nil && strings.Contains(err.Error(), `LARDER_SHIM_OUTPUT is warnings, normal or verbose, not "loud"`), "an unknown value: %v", err)
 }
 
 // Shims never run each other without end: not by links, copies, or scripts.

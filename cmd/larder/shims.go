@@ -64,7 +64,7 @@ func (s *session) shimFlags(c *cli.Context) []string {
 	var all []string
 	for _, f := range c.Command.Flags {
 		name := f.Names()[0]
-		if slices.Contains([]string{"chdir", "engine", "json", "quiet", "verbose", "recursive", "exclude", asShim}, name) || !isSet(c, name) {
+		if slices.Contains([]string{"chdir", "engine", "json", "recursive", "exclude", asShim}, name) || !isSet(c, name) || s.variables[name] != "" {
 			continue
 		}
 		switch value := flag[any](c, name).(type) {

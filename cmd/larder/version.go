@@ -16,7 +16,6 @@ func versionCommand(out *ui.Output) *cli.Command {
 		Usage:     "print the version",
 		UsageText: "larder version",
 		Action: func(c *cli.Context) error {
-			out.JSON = out.JSON || flag[bool](c, "json")
 			v := struct {
 				Version  string `json:"version"`
 				Platform string `json:"platform"`

@@ -34,7 +34,7 @@ func readWanted(c *cli.Context) (w *wanted, err error) {
 		return nil, err
 	}
 	w.versions.All = c.Bool("all-versions")
-	w.versions.Newest, err = positive(c, "newest")
+	w.versions.Newest, err = positive(c, "newest", "--newest")
 	return w, err
 }
 

@@ -49,8 +49,8 @@ type command struct {
 
 // A flag is one of a command's.
 type flag struct {
-	Name, Short, Value, Group, Does string
-	Repeatable                      bool
+	Name, Short, Value, Group, Does, Variable string
+	Repeatable                                bool
 }
 
 // A status is an exit status.
@@ -240,6 +240,9 @@ func (p *roff) flags(flags []flag) {
 		}
 		if f.Repeatable && !strings.HasSuffix(f.Value, "...") {
 			name += "..."
+		}
+		if f.Variable != "" {
+			f.Does += "; variable " + f.Variable
 		}
 		p.item(name, f.Does)
 	}
