@@ -47,12 +47,7 @@ func (m Machine) programName(program string) string {
 
 // Invocation reads a command line, whose first word is the program.
 func (m Machine) Invocation(line []string) Invocation {
-	var in Invocation
-	for _, name := range []string{"TG_PROVIDER_CACHE", "TERRAGRUNT_PROVIDER_CACHE"} {
-		if on, _ := strconv.ParseBool(m.getenv(name)); on {
-			in.ProviderCache = name
-		}
-	}
+	in := Invocation{ProviderCache: m.providerCache()}
 	if engine := m.EngineOf(line[0]); engine != "" {
 		in.readEngine(m, line[1:])
 		in.Engine = engine
@@ -64,6 +59,24 @@ func (m Machine) Invocation(line []string) Invocation {
 		in.readTerragrunt(m, line[1:])
 	}
 	return in
+}
+
+// providerCache returns what makes Terragrunt run a provider cache: the variable, or the flag if
+// Terragrunt runs this process with its provider cache. Engines then get a token for the cache as that
+// of each registry.
+func (m Machine) providerCache() string {
+	for _, name := range []string{"TG_PROVIDER_CACHE", "TERRAGRUNT_PROVIDER_CACHE"} {
+		if on, _ := strconv.ParseBool(m.getenv(name)); on {
+			return name
+		}
+	}
+	for _, assignment := range m.Environ {
+		name, value, _ := strings.Cut(assignment, "=")
+		if strings.HasPrefix(name, tokenPrefix) && strings.HasPrefix(strings.ToLower(value), "x-api-key:") {
+			return "--provider-cache"
+		}
+	}
+	return ""
 }
 
 // readEngine reads the arguments of an engine.
@@ -145,9 +158,12 @@ func (in *Invocation) readTerragrunt(m Machine, args []string) {
 		program = "terraform"
 	}
 	in.Engine = m.EngineOf(program)
-	for _, name := range []string{"--provider-cache", "--terragrunt-provider-cache"} {
-		if slices.Contains(args, name) {
-			in.ProviderCache = name
+	for _, arg := range args {
+		name, value, assigned := strings.Cut(strings.TrimPrefix(arg, "-"), "=")
+		name = strings.TrimPrefix(name, "-")
+		on, _ := strconv.ParseBool(value)
+		if strings.HasPrefix(arg, "-") && (on || !assigned) && (name == "provider-cache" || name == "terragrunt-provider-cache") {
+			in.ProviderCache = "--" + name
 		}
 	}
 	if slices.Contains(args, "init") && (slices.Contains(args, "-upgrade") || slices.Contains(args, "--upgrade")) {

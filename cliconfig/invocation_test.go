@@ -48,6 +48,12 @@ func TestInvocation(t *testing.T) {
 		{"terragrunt run --all plan", nil, cliconfig.Invocation{Wrapper: true, Engine: terraform}},
 		{"terragrunt run --all init -- -upgrade", []string{"TG_TF_PATH=/shims/tofu"}, cliconfig.Invocation{Wrapper: true, Engine: tofu, Upgrade: true}},
 		{"terragrunt plan --working-dir=live --tf-path terraform1.9", []string{"TG_WORKING_DIR=x"}, cliconfig.Invocation{Wrapper: true, Engine: terraform, Dir: "live"}},
+		{"terraform init", []string{"TF_TOKEN_example_test=x-api-key:secret"}, cliconfig.Invocation{Engine: terraform, Init: true, ProviderCache: "--provider-cache"}},
+		{"terraform init", []string{"TF_TOKEN_example_test=X-API-Key:secret"}, cliconfig.Invocation{Engine: terraform, Init: true, ProviderCache: "--provider-cache"}},
+		{"terraform init", []string{"TF_TOKEN_example_test=x-api-key"}, cliconfig.Invocation{Engine: terraform, Init: true}},
+		{"terragrunt plan --provider-cache=true", nil, cliconfig.Invocation{Wrapper: true, Engine: terraform, ProviderCache: "--provider-cache"}},
+		{"terragrunt plan --provider-cache=false", nil, cliconfig.Invocation{Wrapper: true, Engine: terraform}},
+		{"terragrunt plan -provider-cache", nil, cliconfig.Invocation{Wrapper: true, Engine: terraform, ProviderCache: "--provider-cache"}},
 		{"terragrunt plan --provider-cache", nil, cliconfig.Invocation{Wrapper: true, Engine: terraform, ProviderCache: "--provider-cache"}},
 		{"terragrunt plan --tf-path /opt/my-engine", nil, cliconfig.Invocation{Wrapper: true}},
 	} {

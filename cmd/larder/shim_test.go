@@ -66,8 +66,11 @@ func TestShim(t *testing.T) {
 		_, err = s.onPathRuns("version")
 		s.must(err)
 
-		_, err = s.run([]string{"TG_PROVIDER_CACHE=true"}, s.path("shims/"+string(engine)), "init")
-		sourcetest.Expect(t, err != nil && strings.Contains(err.Error(), "terragrunt's provider cache"), "with Terragrunt's cache: %v", err)
+		// Terragrunt sets the token of its cache for engines, whether its flag or its variable is set.
+		for _, env := range []string{"TG_PROVIDER_CACHE=true", "TF_TOKEN_example_test=x-api-key:52e3f6e5-8c6e-4b0e-9d0a-1f2d6f0c7a11"} {
+			_, err = s.run([]string{env}, s.path("shims/"+string(engine)), "init")
+			sourcetest.Expect(t, err != nil && strings.Contains(err.Error(), "terragrunt's provider cache") && strings.Contains(err.Error(), "hint: run without it"), "with %s: %v", env, err)
+		}
 	})
 }
 
