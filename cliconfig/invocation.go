@@ -216,17 +216,51 @@ func (m Machine) ProgramFile(name string) string {
 	return name
 }
 
+// ScriptFile returns the file name of a script that runs as a program of a name.
+func (m Machine) ScriptFile(name string) string {
+	if m.GOOS == "windows" {
+		return name + ".cmd"
+	}
+	return name
+}
+
+// The first lines of scripts that larder shim writes, by which it recognises them.
+const (
+	shimNote  = "Written by larder shim, which replaces and removes it."
+	shimHead  = "#!/bin/sh\n# " + shimNote + "\n"
+	batchHead = "@rem " + shimNote + "\r\n"
+)
+
+// ShimScript returns a script that runs a command line with the script's own arguments added.
+func (m Machine) ShimScript(line []string) string {
+	quote, head, rest := QuoteShell, shimHead+"exec ", " \"$@\"\n"
+	if m.GOOS == "windows" {
+		quote = func(word string) string { return `"` + strings.ReplaceAll(word, "%", "%%") + `"` }
+		head, rest = batchHead+"@", " %*\r\n"
+	}
+	var quoted []string
+	for _, word := range line {
+		quoted = append(quoted, quote(word))
+	}
+	return head + strings.Join(quoted, " ") + rest
+}
+
+// IsShimScript reports whether text is a result of [Machine.ShimScript].
+func IsShimScript(text string) bool {
+	return strings.HasPrefix(text, shimHead) || strings.HasPrefix(text, batchHead)
+}
+
 // maxShims is how often shims may run each other, with engines in between: an engine may
 // run a script that runs an engine.
 const maxShims = 20
 
-// NextProgram returns the program that the shim of a name runs: the next one of that name on
-// PATH that runs, and that isn't the shim itself. It is an error if there is none, or if shims
-// run each other without end. The environment is that of the program: in it, another
-// shim finds in LARDER_SHIM which ones have been here, as the value of
+// NextProgram returns the program that the shim of a name runs: the one at the path fixed, or if that
+// is empty, the next one of that name on PATH that runs, and that isn't the shim itself. It is an error
+// if there is none, or if shims run each other without end. The environment is that of the program: in
+// it, another shim finds in LARDER_SHIM which ones have been here, as the value of
 //
 //	PROCESS DEPTH PATH...
-func (m Machine) NextProgram(name string, process int, runs func(path string) bool) (path string, environ []string, err error) {
+func (m Machine) NextProgram(name, fixed string, process int, runs func(path string) bool) (path string, environ []string, err error) {
 	words := strings.Split(m.getenv("LARDER_SHIM"), "\n")
 	depth, seen := 0, []string(nil)
 	if len(words) > 1 {
@@ -235,11 +269,15 @@ func (m Machine) NextProgram(name string, process int, runs func(path string) bo
 			seen = words[2:]
 		}
 	}
-	if depth >= maxShims {
-		err := fmt.Errorf("%s: programs of this name on PATH run each other without end", name)
-		return "", nil, sources.WithHint(err, "have the program behind larder's link run %s by its path", name)
+	if depth >= maxShims || fixed != "" && slices.Contains(seen, fixed) {
+		err := fmt.Errorf("%s: programs with this name keep running each other", name)
+		return "", nil, sources.WithHint(err, "let the program that larder's shim runs start %s by its path", name)
 	}
-	for _, path = range m.Programs(name) {
+	programs := []string{fixed}
+	if fixed == "" {
+		programs = m.Programs(name)
+	}
+	for _, path = range programs {
 		next := !slices.Contains(seen, path) && runs(path)
 		seen = append(seen, path)
 		if next {
@@ -247,8 +285,12 @@ func (m Machine) NextProgram(name string, process int, runs func(path string) bo
 			return path, m.With(map[string]string{"LARDER_SHIM": strings.Join(value, "\n")}), nil
 		}
 	}
+	if fixed != "" {
+		err := fmt.Errorf("%s is not a program that larder's shim can run", fixed)
+		return "", nil, sources.WithHint(err, "install it again, or name another engine: larder shim --engine-path FILE DIR")
+	}
 	err = fmt.Errorf("PATH has no %s besides larder's link", name)
-	return "", nil, sources.WithHint(err, "put the directory of %s on PATH, behind that of the link", name)
+	return "", nil, sources.WithHint(err, "put the directory of %s on PATH, after that of the link, or name the engine: larder shim --engine-path FILE DIR", name)
 }
 
 // ForEngine returns the environment for an engine that larder exec runs: init installs

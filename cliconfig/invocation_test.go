@@ -92,29 +92,63 @@ func TestNextProgram(t *testing.T) {
 	files := map[string]string{"/shim/terraform": "", "/copy/terraform": "", "/bin/terraform": "", "/opt/terraform": ""}
 	other := func(path string) bool { return path != "/shim/terraform" }
 	m := linux(files, "PATH=.:relative:/none:/shim:/copy:/bin:/opt")
-	next, environ, _ := m.NextProgram("terraform", 7, other)
+	next, environ, _ := m.NextProgram("terraform", "", 7, other)
 	sourcetest.Equal(t, next, "/copy/terraform", "the first program")
 
 	// The copy is a shim too, in the same process.
 	m.Environ = environ
 	notCopy := func(path string) bool { return path != "/copy/terraform" }
-	next, environ, _ = m.NextProgram("terraform", 7, notCopy)
+	next, environ, _ = m.NextProgram("terraform", "", 7, notCopy)
 	sourcetest.Equal(t, next, "/bin/terraform", "the program after the copy")
 
 	// A process that the engine runs may run the same engine.
 	m.Environ = environ
-	next, _, _ = m.NextProgram("terraform", 8, other)
+	next, _, _ = m.NextProgram("terraform", "", 8, other)
 	sourcetest.Equal(t, next, "/copy/terraform", "the first program in another process")
 
 	// Processes that run each other without end are stopped.
 	for process := range 20 {
-		if next, environ, _ = m.NextProgram("terraform", 100+process, other); next == "" {
+		if next, environ, _ = m.NextProgram("terraform", "", 100+process, other); next == "" {
 			break
 		}
 		m.Environ = environ
 	}
 	sourcetest.Equal(t, next, "", "the program after too many processes")
 
-	next, _, _ = linux(nil, "PATH=/shim").NextProgram("tofu", 7, other)
+	next, _, _ = linux(nil, "PATH=/shim").NextProgram("tofu", "", 7, other)
 	sourcetest.Equal(t, next, "", "a missing program")
+}
+
+// The script of a shim runs the program at its path, but not for the same process twice.
+func TestNextProgramFixed(t *testing.T) {
+	m := linux(nil)
+	runs := func(path string) bool { return path == "/opt/terraform" }
+	next, environ, _ := m.NextProgram("terraform", "/opt/terraform", 7, runs)
+	sourcetest.Equal(t, next, "/opt/terraform", "the program, without PATH")
+	m.Environ = environ
+	next, _, err := m.NextProgram("terraform", "/opt/terraform", 7, runs)
+	sourcetest.Expect(t, next == "" && strings.Contains(err.Error(), "keep running each other"), "again: %s, %v", next, err)
+	next, _, _ = m.NextProgram("terraform", "/opt/terraform", 8, runs)
+	sourcetest.Equal(t, next, "/opt/terraform", "the program in another process")
+	next, _, err = m.NextProgram("terraform", "/gone/terraform", 7, runs)
+	sourcetest.Expect(t, next == "" && strings.HasPrefix(err.Error(), "/gone/terraform is not a program"), "a missing program: %s, %v", next, err)
+}
+
+func TestShimScript(t *testing.T) {
+	for _, tt := range []struct {
+		os   string
+		line []string
+		want string
+	}{
+		{"linux", []string{"/opt/it's/larder", "exec", "--"}, "#!/bin/sh\n# Written by larder shim, which replaces and removes it.\nexec '/opt/it'\\''s/larder' 'exec' '--' \"$@\"\n"},
+		{"windows", []string{`C:\100%\larder.exe`, "exec", "--"}, "@rem Written by larder shim, which replaces and removes it.\r\n@\"C:\\100%%\\larder.exe\" \"exec\" \"--\" %*\r\n"},
+	} {
+		m := cliconfig.Machine{GOOS: tt.os}
+		text := m.ShimScript(tt.line)
+		sourcetest.Equal(t, text, tt.want, tt.os)
+		sourcetest.Expect(t, cliconfig.IsShimScript(text), "%s: is not recognised", tt.os)
+	}
+	for _, text := range []string{"", "#!/bin/sh\n", "#!/bin/sh\nexec larder exec\n", "larder"} {
+		sourcetest.Expect(t, !cliconfig.IsShimScript(text), "%q is recognised", text)
+	}
 }

@@ -42,6 +42,7 @@ func execCommand(out *ui.Output) *cli.Command {
 			&cli.BoolFlag{Name: "paranoid", Usage: "rehash every file, ignore hash records"},
 			dryRunFlag("show what would be installed, and run nothing"),
 			&cli.BoolFlag{Name: asShim, Hidden: true},
+			&cli.StringFlag{Name: enginePath, Hidden: true},
 		}),
 		Action: func(c *cli.Context) error { return execute(c, out) },
 	}
@@ -79,7 +80,7 @@ func execute(c *cli.Context, out *ui.Output) (err error) {
 		}
 	}
 	e.machine.Environ = e.machine.WithoutChdir() // it has been applied
-	if e.program, err = e.findProgram(line[0], c.Bool(asShim)); err != nil {
+	if e.program, err = e.findProgram(c, line[0]); err != nil {
 		return err
 	}
 	next := &handover{program: e.program, line: line, dir: e.dir, environ: e.machine.Environ}
@@ -307,7 +308,11 @@ func (e *execution) withoutMercurial() (path string, done func(), err error) {
 	if err != nil {
 		return "", nil, errors.Join(err, dir.Close())
 	}
-	return dir.Path(".") + string(filepath.ListSeparator) + e.machine.Path(), func() { dir.Close() }, nil
+	path = dir.Path(".")
+	if others := e.machine.Path(); others != "" { // an empty element would be the current directory
+		path += string(filepath.ListSeparator) + others
+	}
+	return path, func() { dir.Close() }, nil
 }
 
 const noMercurial = "larder exec does not run Mercurial: run terraform get or tofu get yourself"

@@ -5,10 +5,12 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
 
+	"github.com/larder-cli/larder/cliconfig"
 	"github.com/larder-cli/larder/sources"
 	"github.com/larder-cli/larder/sources/sourcetest"
 )
@@ -110,4 +112,15 @@ func TestExecConcurrently(t *testing.T) {
 		w.must(err)
 		sourcetest.Equal(t, len(links), 1, "links in the view")
 	})
+}
+
+// Without PATH, get has only the directory before it: an empty element would be the current directory.
+func TestPathOfGet(t *testing.T) {
+	for _, environ := range [][]string{nil, {"PATH="}, {"PATH=/usr/bin"}} {
+		s := &session{machine: cliconfig.Machine{Environ: environ}}
+		path, done, err := (&execution{installation: installation{session: s}}).withoutMercurial()
+		sourcetest.Check(t, err)
+		done()
+		sourcetest.Expect(t, !slices.Contains(filepath.SplitList(path), ""), "%q: PATH is %s", environ, path)
+	}
 }

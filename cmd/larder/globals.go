@@ -191,7 +191,7 @@ func (s *session) typed(name string) string { return cmp.Or(s.variables[name], d
 
 // readFlags reads the flags and checks each of them.
 func (s *session) readFlags(c *cli.Context) (err error) {
-	for _, name := range []string{"chdir", "config", "cache", "mirror", "since"} {
+	for _, name := range []string{"chdir", "config", "cache", "mirror", "since", enginePath} {
 		if isSet(c, name) && flag[string](c, name) == "" {
 			return usageError{fmt.Errorf("--%s is empty", name)} // probably an unset variable
 		}

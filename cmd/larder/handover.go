@@ -11,6 +11,8 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/urfave/cli/v2"
+
 	"github.com/larder-cli/larder/cliconfig"
 	"github.com/larder-cli/larder/cmd/larder/ui"
 	"github.com/larder-cli/larder/sources"
@@ -41,19 +43,14 @@ func (h *handover) run() (status int, err error) {
 }
 
 // findProgram returns the path of the program to run.
-func (s *session) findProgram(name string, shim bool) (path string, err error) {
-	if shim {
-		return s.findNext(name)
+func (s *session) findProgram(c *cli.Context, name string) (path string, err error) {
+	if c.Bool(asShim) {
+		return s.findNext(name, c.String(enginePath))
 	}
 	if filepath.Base(name) != name {
 		name = absolute(s.dir, name)
 	}
-	path, err = exec.LookPath(name)
-	if named, ok := errors.AsType[*exec.Error](err); ok { // whose text has the name too
-		err = named.Err
-	}
-	if err != nil {
-		err := fmt.Errorf("%s: %w", name, disk.Cause(err))
+	if path, err = lookPath(name); err != nil {
 		if near := sources.Nearest(name, []string{"terraform", "tofu", "terragrunt"}); near != "" && near != name {
 			return "", sources.WithHint(err, "did you mean %q?", near)
 		}
@@ -62,13 +59,26 @@ func (s *session) findProgram(name string, shim bool) (path string, err error) {
 	return path, nil
 }
 
-// findNext returns the program that a shim runs, and marks the environment.
-func (s *session) findNext(name string) (string, error) {
+// lookPath is [exec.LookPath], with an error that names the program once.
+func lookPath(name string) (string, error) {
+	path, err := exec.LookPath(name)
+	if named, ok := errors.AsType[*exec.Error](err); ok { // whose text has the name too
+		err = named.Err
+	}
+	if err != nil {
+		return "", fmt.Errorf("%s: %w", name, disk.Cause(err))
+	}
+	return path, nil
+}
+
+// findNext returns the program that a shim runs, and marks the environment. If fixed isn't empty, it
+// is the path of that program.
+func (s *session) findNext(name, fixed string) (string, error) {
 	own, err := os.Executable()
 	if err != nil {
 		return "", err
 	}
-	path, environ, err := s.machine.NextProgram(name, os.Getpid(), func(path string) bool {
+	path, environ, err := s.machine.NextProgram(name, fixed, os.Getpid(), func(path string) bool {
 		_, err := exec.LookPath(path) // fails if the file is not executable
 		return err == nil && !isSame(path, own)
 	})
@@ -79,18 +89,22 @@ func (s *session) findNext(name string) (string, error) {
 	return path, nil
 }
 
-// asShim is the flag with which larder runs itself under the name of an engine.
-const asShim = "as-shim"
+// asShim is the flag with which larder runs itself under the name of an engine, and enginePath the
+// one for the path of that engine.
+const asShim, enginePath = "as-shim", "engine-path"
 
 // shimLine returns the command line of larder. Under the name of an engine, larder is exec with
-// that engine.
+// that engine. A shim, also one that is a script, takes the flags of an outer larder exec.
 func shimLine(args []string) []string {
 	system := cliconfig.Machine{GOOS: runtime.GOOS} // its environment isn't required, and takes time to read
-	if len(args) == 0 || system.EngineOf(args[0]) == "" {
+	switch {
+	case len(args) > 0 && system.EngineOf(args[0]) != "":
+		args = append([]string{"larder", execName, "--" + asShim, "--", strings.TrimSuffix(filepath.Base(args[0]), ".exe")}, args[1:]...)
+	case len(args) > 2 && args[1] == execName && args[2] == "--"+asShim:
+	default:
 		return args
 	}
-	name := strings.TrimSuffix(filepath.Base(args[0]), ".exe")
-	return slices.Concat([]string{"larder", execName}, cliconfig.This().ShimFlags(), []string{"--" + asShim, "--", name}, args[1:])
+	return slices.Concat(args[:2], cliconfig.This().ShimFlags(), args[2:])
 }
 
 // shimLevels are the values of LARDER_SHIM_OUTPUT, the default first.

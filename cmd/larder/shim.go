@@ -3,14 +3,13 @@ package main
 import (
 	"errors"
 	"fmt"
-	"io/fs"
 	"os"
 	"path/filepath"
 
 	"github.com/urfave/cli/v2"
 
 	"github.com/larder-cli/larder/cmd/larder/ui"
-	"github.com/larder-cli/larder/sources/disk"
+	"github.com/larder-cli/larder/sources"
 )
 
 func shimCommand(out *ui.Output) *cli.Command {
@@ -21,16 +20,18 @@ func shimCommand(out *ui.Output) *cli.Command {
 		ArgsUsage: "DIR [FLAG...]",
 		UsageText: "larder shim ~/.local/lib/larder",
 		Description: "Links terraform and tofu in DIR to larder. Run by these names, it does what\n" +
-			"larder exec does, with the next program of that name on PATH.",
+			"larder exec does, with the next program of that name on PATH. With --engine-path,\n" +
+			"DIR gets a script for one engine, which runs without PATH.",
 		Flags: []cli.Flag{
-			&cli.BoolFlag{Name: "remove", Usage: "remove the links"},
-			dryRunFlag("show what would be linked or removed"),
+			&cli.StringFlag{Name: enginePath, Usage: "`FILE` engine to run, instead of the next one on PATH"},
+			&cli.BoolFlag{Name: "remove", Usage: "remove the links and scripts"},
+			dryRunFlag("show what would be created or removed"),
 		},
 		Action: func(c *cli.Context) error { return shim(c, out) },
 	}
 }
 
-// shim links the engines' names to this program, or removes the links.
+// shim creates shims, or removes them.
 func shim(c *cli.Context, out *ui.Output) error {
 	s, err := newSession(c, out)
 	if err != nil {
@@ -38,6 +39,9 @@ func shim(c *cli.Context, out *ui.Output) error {
 	}
 	if c.NArg() != 1 || c.Args().First() == "" {
 		return usageError{errors.New("shim needs one directory")}
+	}
+	if err := exclusive(c, enginePath, "remove"); err != nil {
+		return err
 	}
 	dir := absolute(s.dir, c.Args().First())
 	if info, err := os.Stat(dir); err == nil && !info.IsDir() {
@@ -47,37 +51,85 @@ func shim(c *cli.Context, out *ui.Output) error {
 	if err != nil {
 		return err
 	}
-	change := link
-	if c.Bool("remove") {
-		change = unlink
+	wanted, err := s.wantedShims(c, dir, larder)
+	if err != nil {
+		return err
 	}
-	var paths []string
-	for _, engine := range engineNames {
-		path := filepath.Join(dir, s.machine.ProgramFile(string(engine)))
-		did, err := change(path, larder, true) // changes nothing, so that no link is created beside an error
+	var changed []wantedShim
+	for _, w := range wanted {
+		did, err := w.change(larder, true) // changes nothing, so that no shim is created beside an error
 		if err != nil {
 			return err
 		}
 		if did != "" {
-			paths = append(paths, path)
+			changed = append(changed, w)
 		}
 	}
-	for _, path := range paths {
-		did, err := change(path, larder, s.flags.dryRun)
+	for _, w := range changed {
+		did, err := w.change(larder, s.flags.dryRun)
 		if err != nil {
 			return err
 		}
-		out.Result("shim", shimLink{path, larder, did, s.flags.dryRun}, "%s  %s", out.Shorten(path), did)
+		out.Result("shim", shimLink{w.path, larder, did, s.flags.dryRun}, "%s  %s", out.Shorten(w.path), did)
 	}
-	changed := len(paths)
-	out.Summary(shimSummary{changed, s.flags.dryRun})
+	out.Summary(shimSummary{len(changed), s.flags.dryRun})
 	switch {
-	case c.Bool("remove") && changed == 0:
+	case c.Bool("remove") && len(changed) == 0:
 		out.Say("There is no link to larder in %s", dir)
+	case c.IsSet(enginePath):
+		out.Say("To use it, run %s instead of the engine", wanted[0].path)
 	case !c.Bool("remove"):
 		s.checkPath(dir)
 	}
 	return nil
+}
+
+// wantedShims returns what is to be in dir. The names of links and scripts differ on Windows only: what
+// has the other name there is removed.
+func (s *session) wantedShims(c *cli.Context, dir, larder string) (all []wantedShim, err error) {
+	engine, script := sources.Engine(""), ""
+	if c.IsSet(enginePath) {
+		if engine, script, err = s.shimScript(absolute(s.dir, c.String(enginePath)), larder); err != nil {
+			return nil, err
+		}
+	}
+	for _, name := range engineNames {
+		if script != "" && name != engine {
+			continue
+		}
+		link := wantedShim{path: filepath.Join(dir, s.machine.ProgramFile(string(name)))}
+		other := wantedShim{path: filepath.Join(dir, s.machine.ScriptFile(string(name))), script: true}
+		switch {
+		case script != "":
+			other.content = script
+		case !c.Bool("remove"):
+			link.content = larder
+		}
+		if other.content != "" {
+			link, other = other, link
+		}
+		all = append(all, link)
+		if other.path != link.path {
+			all = append(all, other)
+		}
+	}
+	return all, nil
+}
+
+// shimScript returns the script that runs larder for the engine at path, which doesn't need PATH.
+func (s *session) shimScript(path, larder string) (engine sources.Engine, script string, err error) {
+	engine = s.machine.EngineOf(path)
+	if engine == "" {
+		err := fmt.Errorf("%s is not terraform or tofu", path)
+		return "", "", usageError{sources.WithHint(err, "name the program of an engine: larder shim --engine-path /usr/bin/terraform DIR")}
+	}
+	if _, err := lookPath(path); err != nil {
+		return "", "", err
+	}
+	if isSame(path, larder) || isScript(path) {
+		return "", "", sources.WithHint(fmt.Errorf("%s is a shim itself", path), "name the program of an engine")
+	}
+	return engine, s.machine.ShimScript([]string{larder, execName, "--" + asShim, "--" + enginePath, path, "--", string(engine)}), nil
 }
 
 // A shimLink describes a changed link, in JSON.
@@ -92,25 +144,6 @@ type shimLink struct {
 type shimSummary struct {
 	Links  int  `json:"links"` // created or removed
 	DryRun bool `json:"dry_run,omitempty"`
-}
-
-// unlink removes a link to larder.
-func unlink(path, larder string, dryRun bool) (did string, err error) {
-	if _, err := os.Lstat(path); errors.Is(err, fs.ErrNotExist) {
-		return "", nil
-	}
-	if !isShim(path, larder) {
-		return "", noShim(path)
-	}
-	if dryRun {
-		return "removed", nil
-	}
-	dir, err := disk.Open(filepath.Dir(path))
-	if err != nil {
-		return "", err
-	}
-	defer dir.Close()
-	return "removed", dir.Remove(filepath.Base(path))
 }
 
 // checkPath explains how to use the links in dir, and warns if PATH has no engine behind them.

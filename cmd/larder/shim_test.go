@@ -105,6 +105,37 @@ func TestShimOutput(t *testing.T) {
 	sourcetest.Expect(t, err != nil && strings.Contains(err.Error(), `LARDER_SHIM_OUTPUT is warnings, normal or verbose, not "loud"`), "an unknown value: %v", err)
 }
 
+// With --engine-path, a shim needs neither PATH nor HOME. Links and scripts run each other no more
+// than links do.
+func TestShimWithoutPath(t *testing.T) {
+	sourcetest.EachEngine(t, func(t *testing.T, engine sources.Engine) {
+		s := newShimmed(t, engine)
+		name := string(engine)
+		_, err := s.run(nil, s.larder, "shim", "--engine-path", s.terraform, s.path("fixed"))
+		s.must(err)
+		bare := append([]string{"-i", "XDG_CACHE_HOME=" + s.path("caches"), "XDG_STATE_HOME=" + s.path("state")}, s.world.Env("direct {}")...)
+		out, err := s.run(nil, "/usr/bin/env", append(bare, s.path("fixed/"+name), "init", "-no-color")...)
+		s.must(err)
+		sourcetest.Expect(t, strings.HasPrefix(out, "Initializing") && strings.Contains(out, "Using previously-installed example.test/acme/widget"), "init says\n%s", out)
+		_, err = s.run(nil, "/usr/bin/env", append(bare, s.path("fixed/"+name), "plan", "-no-color")...)
+		s.must(err)
+		_, err = s.run(nil, "/usr/bin/env", append(bare, s.path("shims/"+name), "init")...)
+		sourcetest.Expect(t, err != nil && strings.Contains(err.Error(), "PATH has no "+name+" besides larder's link") && strings.Contains(err.Error(), "--engine-path"), "a link without PATH: %v", err)
+
+		// Below larder exec, the script takes the flags of larder exec, like a link.
+		s.onPath("fixed", "/usr/bin", "/bin")
+		_, err = s.run(nil, s.larder, "exec", "--no-cache", "--offline", "--", "/bin/sh", "-c", "rm -r .terraform; "+name+" init")
+		sourcetest.Expect(t, err != nil && strings.Contains(err.Error(), "offline"), "init below larder exec --offline --no-cache: %v", err)
+
+		for _, dirs := range [][]string{{"shims", "fixed"}, {"fixed", "shims"}, {"fixed"}} {
+			s.onPath(append(dirs, "/usr/bin", "/bin")...)
+			out, err := s.onPathRuns("version")
+			s.must(err)
+			sourcetest.Expect(t, strings.Contains(strings.ToLower(out), name[:4]), "%v: version says\n%s", dirs, out)
+		}
+	})
+}
+
 // Shims never run each other without end: not by links, copies, or scripts.
 func TestShimsDoNotLoop(t *testing.T) {
 	s := newShimmed(t, sourcetest.Engines[0])

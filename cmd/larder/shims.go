@@ -1,6 +1,7 @@
 package main
 
 import (
+	"crypto/rand"
 	"crypto/sha256"
 	"encoding/hex"
 	"errors"
@@ -29,7 +30,7 @@ func shimHome(m cliconfig.Machine) string {
 
 // makeShims makes links to larder, with the names of the engines on PATH, in a directory below home.
 // It returns the directory, which is the same for all programs. It is empty if PATH has no engine or
-// has such links already.
+// has shims already.
 func (s *session) makeShims(home string) (dir string, err error) {
 	larder, err := ownPath(s.machine.WorkDir)
 	if err != nil {
@@ -37,7 +38,7 @@ func (s *session) makeShims(home string) (dir string, err error) {
 	}
 	var names []string
 	for _, engine := range engineNames {
-		if on := s.machine.Programs(string(engine)); len(on) > 0 && !isSame(on[0], larder) {
+		if on := s.machine.Programs(string(engine)); len(on) > 0 && !isSame(on[0], larder) && !isScript(on[0]) {
 			names = append(names, s.machine.ProgramFile(string(engine)))
 		}
 	}
@@ -47,11 +48,8 @@ func (s *session) makeShims(home string) (dir string, err error) {
 	key := sha256.Sum256([]byte(strings.Join(append(names, larder), "\x00")))
 	dir = filepath.Join(home, hex.EncodeToString(key[:16]))
 	for _, name := range names {
-		_, err := link(filepath.Join(dir, name), larder, false)
-		if errors.Is(err, fs.ErrExist) { // another process has been faster
-			_, err = link(filepath.Join(dir, name), larder, false)
-		}
-		if err != nil {
+		w := wantedShim{path: filepath.Join(dir, name), content: larder}
+		if _, err := w.change(larder, false); err != nil {
 			return "", err
 		}
 	}
@@ -107,41 +105,87 @@ func ownPath(dir string) (string, error) {
 	return actual, nil
 }
 
-// link creates a link to larder, unless there is one already. It replaces links to larder only.
-func link(path, larder string, dryRun bool) (did string, err error) {
-	switch target, err := os.Readlink(path); {
-	case err == nil && target == larder:
-		return "", nil
-	case err == nil && isShim(path, larder):
+// A wantedShim is what is to be at a path.
+type wantedShim struct {
+	path    string
+	content string // the target of a link, or the text of a script; empty if nothing is to be there
+	script  bool
+}
+
+// change makes what is at the path what is wanted, and returns what it did. It replaces and removes
+// shims only.
+func (w wantedShim) change(larder string, dryRun bool) (did string, err error) {
+	now, err := readShim(w.path, larder)
+	switch {
+	case err != nil || now == w.content:
+		return "", err
+	case w.content == "":
+		did = "removed"
+	case now != "":
 		did = "replaced"
-	case err == nil || !errors.Is(err, fs.ErrNotExist):
-		return "", noShim(path)
+	case w.script:
+		did = "written"
 	default:
 		did = "linked"
 	}
 	if dryRun {
 		return did, nil
 	}
-	dir, err := disk.Make(filepath.Dir(path))
+	dir, err := disk.Make(filepath.Dir(w.path))
 	if err != nil {
 		return "", err
 	}
 	defer dir.Close()
-	if did == "replaced" {
-		if err := dir.Remove(filepath.Base(path)); err != nil {
-			return "", err
-		}
+	return did, w.put(dir)
+}
+
+// put replaces the shim in dir. A program that runs it meanwhile gets the earlier one or the new one.
+func (w wantedShim) put(dir *disk.Dir) error {
+	name := filepath.Base(w.path)
+	if w.content == "" {
+		return dir.Remove(name)
 	}
-	return did, dir.Symlink(larder, filepath.Base(path))
+	temporary := "." + name + "." + rand.Text() // another process may do the same
+	var err error
+	if w.script {
+		if err = dir.WriteFile(temporary, []byte(w.content), disk.Synced); err == nil {
+			err = dir.LetExecute(temporary)
+		}
+	} else {
+		err = dir.Symlink(w.content, temporary)
+	}
+	if err == nil {
+		err = disk.Rename(dir, temporary, dir, name)
+	}
+	if err != nil {
+		return errors.Join(err, dir.Remove(temporary))
+	}
+	return nil
 }
 
-// noShim is the error for something else in the place of a link to larder.
-func noShim(path string) error {
-	return sources.WithHint(fmt.Errorf("%s is no link to this larder", path), "name another directory, or remove it: rm %s", shellQuoted(path))
-}
-
-// isShim reports whether path is a link to this larder, or to one that has been removed.
-func isShim(path, larder string) bool {
+// readShim returns the target of a link to this larder, or to one that has been removed, or the text of
+// a script that larder has written. It returns "" if nothing is at path, and an error for anything else.
+func readShim(path, larder string) (string, error) {
+	if _, err := os.Lstat(path); errors.Is(err, fs.ErrNotExist) {
+		return "", nil
+	}
 	target, err := os.Readlink(path)
-	return err == nil && (isSame(path, larder) || filepath.Base(target) == filepath.Base(larder))
+	switch {
+	case err == nil && (isSame(path, larder) || filepath.Base(target) == filepath.Base(larder)):
+		return target, nil
+	case err != nil && isScript(path):
+		text, err := disk.ReadFile(path, maxScript)
+		return string(text), err
+	}
+	err = fmt.Errorf("%s is no link to this larder", path)
+	return "", sources.WithHint(err, "name another directory, or remove it: rm %s", shellQuoted(path))
+}
+
+// maxScript limits the size of scripts, in bytes.
+const maxScript = 64 << 10
+
+// isScript reports whether larder has written the script at path.
+func isScript(path string) bool {
+	text, err := disk.ReadFile(path, maxScript)
+	return err == nil && cliconfig.IsShimScript(string(text))
 }
