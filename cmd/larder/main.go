@@ -27,6 +27,7 @@
 //	installation.go, pluginpath.go, incomplete.go, tally.go
 //	               installing the providers of root modules
 //	handover.go    replacing larder by another program
+//	managers.go    recognising the programs of version managers
 //	views.go       the views of larder exec
 //	shims.go       links to larder with the names of engines
 //	methods.go     the CLI configuration as a source

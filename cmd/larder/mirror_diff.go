@@ -7,7 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"maps"
-	"os"
 	"slices"
 	"strings"
 	"sync"
@@ -167,12 +166,6 @@ func (m *rootModule) localContents(c *cli.Context, dir string) (contents, error)
 		}
 	}
 	return all, nil
-}
-
-// isFile reports whether path is a manifest or a bundle, and not a directory.
-func isFile(path string) bool {
-	info, err := os.Stat(path)
-	return err == nil && info.Mode().IsRegular()
 }
 
 // manifestContents returns the contents of a mirror from its manifest, or of a bundle.

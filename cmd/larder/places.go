@@ -227,3 +227,9 @@ func (s *session) noTarget(t target, args []string) error {
 	}
 	return fmt.Errorf("%s needs %s besides %s", t.command, t.what, args[0])
 }
+
+// isFile reports whether path leads to a regular file, and not to a directory.
+func isFile(path string) bool {
+	info, err := os.Stat(path)
+	return err == nil && info.Mode().IsRegular()
+}

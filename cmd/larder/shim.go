@@ -1,10 +1,12 @@
 package main
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 
 	"github.com/urfave/cli/v2"
 
@@ -146,22 +148,32 @@ type shimSummary struct {
 	DryRun bool `json:"dry_run,omitempty"`
 }
 
-// checkPath explains how to use the links in dir, and warns if PATH has no engine behind them.
+// checkPath explains how to use the shims in dir, and warns about engines that PATH has before them.
 func (s *session) checkPath(dir string) {
-	found := false
+	used, warned, manager := false, false, ""
 	for _, engine := range engineNames {
-		for i, program := range s.machine.Programs(string(engine)) {
-			switch first := filepath.Dir(program) == dir; {
-			case first && i == 0:
-				found = true
-			case first:
-				s.out.Warn("%s comes before %s on PATH, so %s runs without larder", filepath.Dir(s.machine.Programs(string(engine))[0]), dir, engine)
-				return
-			}
+		programs := s.machine.Programs(string(engine))
+		i := slices.IndexFunc(programs, func(program string) bool { return filepath.Dir(program) == dir })
+		used = used || i >= 0
+		if len(programs) == 0 || i == 0 {
+			continue
 		}
+		first, from := filepath.Dir(programs[0]), managerOf(programs[0])
+		manager = cmp.Or(from, manager)
+		switch {
+		case i > 0 && from != "":
+			s.out.Warn("%s of %s, in %s, comes before %s on PATH, so it runs without larder", engine, from, first, dir)
+		case i > 0:
+			s.out.Warn("%s comes before %s on PATH, so %s runs without larder", first, dir, engine)
+		}
+		warned = warned || i > 0
 	}
-	if !found {
-		s.out.Say("To use it, put the directory in front of PATH:")
-		s.out.Copy("  export PATH=" + dir + string(os.PathListSeparator) + "$PATH")
+	if used && !warned {
+		return
+	}
+	s.out.Say("To use it, put the directory in front of PATH:")
+	s.out.Copy("  export PATH=" + dir + string(os.PathListSeparator) + "$PATH")
+	if manager != "" {
+		s.out.Say("Write this after the line that sets up %s in your shell's configuration.", manager)
 	}
 }
