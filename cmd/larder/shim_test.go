@@ -136,6 +136,34 @@ func TestShimWithoutPath(t *testing.T) {
 	})
 }
 
+// A shim works in front of version managers, whose programs choose the engine: they run it in their
+// place or as a child, by its path or after a change of PATH.
+func TestShimBeforeVersionManagers(t *testing.T) {
+	s := newShimmed(t, sourcetest.Engines[0])
+	write := func(path, text string) {
+		s.write(path, "#!/bin/sh\n"+text+"\n")
+		s.must(os.Chmod(s.path(path), 0o755))
+	}
+	write("home/.tfenv/bin/terraform", `export PATH="${0%/*}:$PATH"; exec `+s.terraform+` "$@"`)
+	write("home/.asdf/shims/terraform", `exec asdf exec terraform "$@"`)
+	write("home/.local/bin/asdf", `shift 2; exec `+s.terraform+` "$@"`)
+	write("opt/tenv/terraform", s.terraform+` "$@"`)
+	write("mise/mise", `PATH="`+filepath.Dir(s.terraform)+`:$PATH" exec "${0##*/}" "$@"`)
+	s.must(os.Symlink("mise", s.path("mise/terraform")))
+	for _, dir := range []string{"home/.tfenv/bin", "home/.asdf/shims", "opt/tenv", "mise"} {
+		s.onPath("shims", dir, "home/.local/bin", "/usr/bin", "/bin")
+		s.must(os.RemoveAll(filepath.Join(s.dir, ".terraform")))
+		s.world.Registry.Forget()
+		out, err := s.onPathRuns("init", "-no-color")
+		s.must(err)
+		sourcetest.Expect(t, strings.Contains(out, "Using previously-installed example.test/acme/widget"), "%s: init says\n%s", dir, out)
+		s.onPath(dir, "shims", "home/.local/bin", "/usr/bin", "/bin")
+		out, err = s.run(nil, s.larder, "shim", s.path("shims"))
+		s.must(err)
+		sourcetest.Expect(t, strings.Contains(out, s.path(dir)+", comes before "+s.path("shims")+" on PATH"), "%s: larder shim says\n%s", dir, out)
+	}
+}
+
 // Shims never run each other without end: not by links, copies, or scripts.
 func TestShimsDoNotLoop(t *testing.T) {
 	s := newShimmed(t, sourcetest.Engines[0])
