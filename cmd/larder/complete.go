@@ -226,10 +226,14 @@ func (c *completer) here(ctx context.Context) *rootModule {
 				return c.typed[i+1]
 			}
 		}
-		return ""
+		if name == "config" { // cliconfig reads its variable
+			return ""
+		}
+		return s.machine.FlagValue(name)
 	}
-	s.dir = absolute(s.machine.WorkDir, value("chdir"))
-	s.flags.cache, s.flags.noCache = value("cache"), slices.Contains(c.typed, "--no-cache")
+	s.dir, s.flags.cache = absolute(s.machine.WorkDir, value("chdir")), value("cache")
+	unused, _ := variableBool(s.machine.FlagValue("no-cache"))
+	s.flags.noCache = slices.Contains(c.typed, "--no-cache") || unused && s.flags.cache == ""
 	if file := value("config"); file != "" {
 		s.configFile = absolute(s.dir, file)
 	}
