@@ -26,6 +26,8 @@ type Invocation struct {
 	TestDir      string   // empty means the default
 	Variables    []string // -var=NAME=VALUE and -var-file=PATH
 
+	EnginePath string // absolute path of the engine that Terragrunt is told to run; empty if there is none
+
 	// ProviderCache is the flag or variable that makes Terragrunt run a provider cache
 	// of its own. It is empty if there is none.
 	ProviderCache string
@@ -151,7 +153,10 @@ func (in *Invocation) readTerragrunt(m Machine, args []string) {
 		return found
 	}
 	in.Dir = value("TERRAGRUNT_WORKING_DIR", "TG_WORKING_DIR", "--terragrunt-working-dir", "--working-dir")
-	program := value("TERRAGRUNT_TFPATH", "TG_TF_PATH", "--terragrunt-tfpath", "--tf-path")
+	program := value(slices.Concat(enginePathVariables, enginePathFlags)...)
+	if m.rooted(program) {
+		in.EnginePath = program
+	}
 	if program == "" && len(m.Programs("tofu")) > 0 { // which Terragrunt prefers
 		program = "tofu"
 	} else if program == "" {
@@ -169,6 +174,35 @@ func (in *Invocation) readTerragrunt(m Machine, args []string) {
 	if slices.Contains(args, "init") && (slices.Contains(args, "-upgrade") || slices.Contains(args, "--upgrade")) {
 		in.Upgrade = true
 	}
+}
+
+// The variables and flags with the engine that Terragrunt runs. Later ones override earlier ones.
+var (
+	enginePathVariables = []string{"TERRAGRUNT_TFPATH", "TG_TF_PATH"}
+	enginePathFlags     = []string{"--terragrunt-tfpath", "--tf-path"}
+)
+
+// RunEngine has Terragrunt run the engine at path, in the place of the one that it is told to run. The
+// results are its command line and environment.
+func (m Machine) RunEngine(line []string, path string) (changed, environ []string) {
+	changed = slices.Clone(line)
+	for _, flag := range enginePathFlags {
+		for i, arg := range line {
+			switch {
+			case strings.HasPrefix(arg, flag+"="):
+				changed[i] = flag + "=" + path
+			case i > 0 && line[i-1] == flag:
+				changed[i] = path
+			}
+		}
+	}
+	values := map[string]string{}
+	for _, name := range enginePathVariables {
+		if m.getenv(name) != "" {
+			values[name] = path
+		}
+	}
+	return changed, m.With(values)
 }
 
 // flagValue returns the last value of a flag in args, or otherwise its default.

@@ -46,7 +46,7 @@ func TestInvocation(t *testing.T) {
 		{"make", []string{"TERRAGRUNT_PROVIDER_CACHE=true"}, cliconfig.Invocation{Wrapper: true, ProviderCache: "TERRAGRUNT_PROVIDER_CACHE"}},
 		{"make", []string{"TG_PROVIDER_CACHE=false"}, cliconfig.Invocation{Wrapper: true}},
 		{"terragrunt run --all plan", nil, cliconfig.Invocation{Wrapper: true, Engine: terraform}},
-		{"terragrunt run --all init -- -upgrade", []string{"TG_TF_PATH=/shims/tofu"}, cliconfig.Invocation{Wrapper: true, Engine: tofu, Upgrade: true}},
+		{"terragrunt run --all init -- -upgrade", []string{"TG_TF_PATH=/shims/tofu"}, cliconfig.Invocation{Wrapper: true, Engine: tofu, Upgrade: true, EnginePath: "/shims/tofu"}},
 		{"terragrunt plan --working-dir=live --tf-path terraform1.9", []string{"TG_WORKING_DIR=x"}, cliconfig.Invocation{Wrapper: true, Engine: terraform, Dir: "live"}},
 		{"terraform init", []string{"TF_TOKEN_example_test=x-api-key:secret"}, cliconfig.Invocation{Engine: terraform, Init: true, ProviderCache: "--provider-cache"}},
 		{"terraform init", []string{"TF_TOKEN_example_test=X-API-Key:secret"}, cliconfig.Invocation{Engine: terraform, Init: true, ProviderCache: "--provider-cache"}},
@@ -55,7 +55,8 @@ func TestInvocation(t *testing.T) {
 		{"terragrunt plan --provider-cache=false", nil, cliconfig.Invocation{Wrapper: true, Engine: terraform}},
 		{"terragrunt plan -provider-cache", nil, cliconfig.Invocation{Wrapper: true, Engine: terraform, ProviderCache: "--provider-cache"}},
 		{"terragrunt plan --provider-cache", nil, cliconfig.Invocation{Wrapper: true, Engine: terraform, ProviderCache: "--provider-cache"}},
-		{"terragrunt plan --tf-path /opt/my-engine", nil, cliconfig.Invocation{Wrapper: true}},
+		{"terragrunt plan --tf-path /opt/my-engine", nil, cliconfig.Invocation{Wrapper: true, EnginePath: "/opt/my-engine"}},
+		{"terragrunt plan --tf-path bin/tofu", []string{"TG_TF_PATH=/bin/terraform"}, cliconfig.Invocation{Wrapper: true, Engine: tofu}},
 	} {
 		got := linux(nil, tt.env...).Invocation(strings.Fields(tt.line))
 		sourcetest.Equal(t, fmt.Sprintf("%+v", got), fmt.Sprintf("%+v", tt.want), "%s %v", tt.line, tt.env)
@@ -72,6 +73,16 @@ TF_PLUGIN_CACHE_DIR=/engine`, "the environment")
 	m.Environ = m.ForEngine("/view", "/engine", "/larder")
 	c := mustLoad(t, m, terraform)
 	sourcetest.Equal(t, c.PluginCacheDir+" "+c.DefaultCacheDir, " /larder", "larder's plugin cache below larder exec")
+}
+
+func TestRunEngine(t *testing.T) {
+	m := linux(nil, "A=1", "TG_TF_PATH=/bin/tofu")
+	line, environ := m.RunEngine(strings.Fields("terragrunt --tf-path /bin/tofu plan --terragrunt-tfpath=/bin/tofu -- /bin/tofu"), "/shims/tofu")
+	sourcetest.Equal(t, strings.Join(line, " "), "terragrunt --tf-path /shims/tofu plan --terragrunt-tfpath=/shims/tofu -- /bin/tofu")
+	sourcetest.EqualSlices(t, environ, []string{"A=1", "TG_TF_PATH=/shims/tofu"}, "the environment")
+	line, environ = m.RunEngine([]string{"terragrunt", "plan", "--tf-path"}, "/shims/tofu")
+	sourcetest.EqualSlices(t, line, []string{"terragrunt", "plan", "--tf-path"}, "a flag without a value")
+	sourcetest.EqualSlices(t, environ, []string{"A=1", "TG_TF_PATH=/shims/tofu"}, "the environment")
 }
 
 func TestEnvironmentForProgram(t *testing.T) {

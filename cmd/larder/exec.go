@@ -219,11 +219,7 @@ func (e *execution) useView(ctx context.Context, next *handover) error {
 // useShims has the program run shims in the place of engines.
 func (e *execution) useShims(c *cli.Context, next *handover) error {
 	return e.inState(c.Context, shimHome(e.machine), func(home string) error {
-		dir, err := e.makeShims(home)
-		if err == nil {
-			next.environ = e.machine.ForProgram(dir, e.shimFlags(c))
-		}
-		return err
+		return e.shimEngines(home, e.command, next, e.shimFlags(c))
 	})
 }
 

@@ -118,22 +118,6 @@ func (s *session) wantedShims(c *cli.Context, dir, larder string) (all []wantedS
 	return all, nil
 }
 
-// shimScript returns the script that runs larder for the engine at path, which doesn't need PATH.
-func (s *session) shimScript(path, larder string) (engine sources.Engine, script string, err error) {
-	engine = s.machine.EngineOf(path)
-	if engine == "" {
-		err := fmt.Errorf("%s is not terraform or tofu", path)
-		return "", "", usageError{sources.WithHint(err, "name the program of an engine: larder shim --engine-path /usr/bin/terraform DIR")}
-	}
-	if _, err := lookPath(path); err != nil {
-		return "", "", err
-	}
-	if isSame(path, larder) || isScript(path) {
-		return "", "", sources.WithHint(fmt.Errorf("%s is a shim itself", path), "name the program of an engine")
-	}
-	return engine, s.machine.ShimScript([]string{larder, execName, "--" + asShim, "--" + enginePath, path, "--", string(engine)}), nil
-}
-
 // A shimLink describes a changed link, in JSON.
 type shimLink struct {
 	Path   string `json:"path"`

@@ -116,7 +116,7 @@ func TestShimWithoutPath(t *testing.T) {
 		bare := append([]string{"-i", "XDG_CACHE_HOME=" + s.path("caches"), "XDG_STATE_HOME=" + s.path("state")}, s.world.Env("direct {}")...)
 		out, err := s.run(nil, "/usr/bin/env", append(bare, s.path("fixed/"+name), "init", "-no-color")...)
 		s.must(err)
-		sourcetest.Expect(t, strings.HasPrefix(out, "Initializing") && strings.Contains(out, "Using previously-installed example.test/acme/widget"), "init says\n%s", out)
+		sourcetest.Expect(t, strings.HasPrefix(strings.TrimSpace(out), "Initializing") && strings.Contains(out, "Using previously-installed example.test/acme/widget"), "init says\n%s", out)
 		_, err = s.run(nil, "/usr/bin/env", append(bare, s.path("fixed/"+name), "plan", "-no-color")...)
 		s.must(err)
 		_, err = s.run(nil, "/usr/bin/env", append(bare, s.path("shims/"+name), "init")...)

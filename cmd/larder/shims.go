@@ -11,7 +11,6 @@ import (
 	"os/exec"
 	"path/filepath"
 	"slices"
-	"strings"
 
 	"github.com/urfave/cli/v2"
 
@@ -28,32 +27,72 @@ func shimHome(m cliconfig.Machine) string {
 	return filepath.Join(m.StateDir(), "shims")
 }
 
-// makeShims makes links to larder, with the names of the engines on PATH, in a directory below home.
-// It returns the directory, which is the same for all programs. It is empty if PATH has no engine or
-// has shims already.
-func (s *session) makeShims(home string) (dir string, err error) {
+// shimEngines has a program run shims in the place of engines: those on PATH, and the one whose path
+// Terragrunt is told to run. The shims are in directories below home, which are the same for all
+// programs.
+func (s *session) shimEngines(home string, in cliconfig.Invocation, next *handover, flags []string) error {
 	larder, err := ownPath(s.machine.WorkDir)
 	if err != nil {
-		return "", err
+		return err
 	}
-	var names []string
+	isShim := func(path string) bool { return isSame(path, larder) || isScript(path) }
+	if in.EnginePath != "" && in.Engine != "" && !isShim(in.EnginePath) {
+		engine, script, err := s.shimScript(in.EnginePath, larder)
+		if err != nil {
+			return err
+		}
+		file := s.machine.ScriptFile(string(engine))
+		dir, err := putShims(home, larder, []wantedShim{{path: file, content: script, script: true}})
+		if err != nil {
+			return err
+		}
+		next.line, s.machine.Environ = s.machine.RunEngine(next.line, filepath.Join(dir, file))
+	}
+	var links []wantedShim
 	for _, engine := range engineNames {
-		if on := s.machine.Programs(string(engine)); len(on) > 0 && !isSame(on[0], larder) && !isScript(on[0]) {
-			names = append(names, s.machine.ProgramFile(string(engine)))
+		if on := s.machine.Programs(string(engine)); len(on) > 0 && !isShim(on[0]) {
+			links = append(links, wantedShim{path: s.machine.ProgramFile(string(engine)), content: larder})
 		}
 	}
-	if len(names) == 0 {
+	dir, err := putShims(home, larder, links)
+	next.environ = s.machine.ForProgram(dir, flags)
+	return err
+}
+
+// putShims puts shims, whose paths are their names, into a directory of their own below home. It returns
+// the directory, or "" without shims.
+func putShims(home, larder string, all []wantedShim) (dir string, err error) {
+	if len(all) == 0 {
 		return "", nil
 	}
-	key := sha256.Sum256([]byte(strings.Join(append(names, larder), "\x00")))
-	dir = filepath.Join(home, hex.EncodeToString(key[:16]))
-	for _, name := range names {
-		w := wantedShim{path: filepath.Join(dir, name), content: larder}
+	key := sha256.New()
+	for _, w := range all {
+		fmt.Fprintf(key, "%s\x00%s\x00", w.path, w.content)
+	}
+	dir = filepath.Join(home, hex.EncodeToString(key.Sum(nil)[:16]))
+	for _, w := range all {
+		w.path = filepath.Join(dir, w.path)
 		if _, err := w.change(larder, false); err != nil {
 			return "", err
 		}
 	}
 	return dir, nil
+}
+
+// shimScript returns the script that runs larder for the engine at path, which doesn't need PATH.
+func (s *session) shimScript(path, larder string) (engine sources.Engine, script string, err error) {
+	engine = s.machine.EngineOf(path)
+	if engine == "" {
+		err := fmt.Errorf("%s is not terraform or tofu", path)
+		return "", "", usageError{sources.WithHint(err, "name the program of an engine: larder shim --engine-path /usr/bin/terraform DIR")}
+	}
+	if _, err := lookPath(path); err != nil {
+		return "", "", err
+	}
+	if isSame(path, larder) || isScript(path) {
+		return "", "", sources.WithHint(fmt.Errorf("%s is a shim itself", path), "name the program of an engine")
+	}
+	return engine, s.machine.ShimScript([]string{larder, execName, "--" + asShim, "--" + enginePath, path, "--", string(engine)}), nil
 }
 
 // shimFlags returns the flags of this command line that count for shims too. The shims work in
