@@ -68,16 +68,25 @@ func ignored(name string) bool {
 func engineNames(names, extensions []string, e sources.Engine) []string {
 	hidden := map[string]bool{}
 	for _, name := range names {
-		ext := extension(name, extensions)
-		if hides := twins[ext]; hides != "" {
+		if hides := hiddenBy(name, extensions); hides != "" {
 			// Terraform ignores the twin, OpenTofu reads only the twin.
 			hidden[name] = e != sources.OpenTofu
-			hidden[strings.TrimSuffix(name, ext)+hides] = e == sources.OpenTofu
+			hidden[hides] = e == sources.OpenTofu
 		}
 	}
 	return slices.DeleteFunc(slices.Clone(names), func(name string) bool {
 		return extension(name, extensions) == "" || hidden[name]
 	})
+}
+
+// hiddenBy returns the name of the file that OpenTofu ignores because of a file with one of
+// extensions. It is "" if Terraform reads the file too.
+func hiddenBy(name string, extensions []string) string {
+	ext := extension(name, extensions)
+	if twins[ext] == "" {
+		return ""
+	}
+	return strings.TrimSuffix(name, ext) + twins[ext]
 }
 
 // override reports whether a file amends the contents of other files.

@@ -17,7 +17,7 @@ import (
 
 // RootsOptions configure [Roots]. The zero RootsOptions are ready to use.
 type RootsOptions struct {
-	Engine  sources.Engine // whose files are read; if empty, those of both
+	Engine  sources.Engine // whose files are read; if empty, those of both, each with its own
 	DataDir string         // absolute or relative to each root module; ".terraform" if empty
 
 	// Exclude are globs of directories to skip, with / between names and ** for any
@@ -79,11 +79,11 @@ type search struct {
 // A candidate is a directory with configuration files, a lock file, or files of
 // Terragrunt.
 type candidate struct {
-	dir        string // relative
-	path       string // absolute, without symlinks
-	engine     sources.Engine
-	configured bool // has configuration files
-	locked     bool // has a lock file, and configuration files for the engine or none at all
+	dir        string           // relative
+	path       string           // absolute, without symlinks
+	engines    []sources.Engine // that have configuration files here
+	configured bool             // has configuration files
+	locked     bool             // has a lock file, and configuration files for the engine or none at all
 	backend    bool
 	units      []string // names of Terragrunt's files
 }
@@ -167,15 +167,8 @@ func globMatch(pattern, names []string) bool {
 // consider makes dir a candidate if it has files that a search reads.
 func (s *search) consider(dir string, entries []os.DirEntry) {
 	names := namesOf(entries)
-	c := &candidate{dir: dir, engine: s.opts.Engine}
-	switch {
-	case c.engine != "":
-	case slices.ContainsFunc(names, forTofuAlone):
-		c.engine = sources.OpenTofu
-	default:
-		c.engine = sources.Terraform
-	}
-	c.configured = len(engineNames(names, configExtensions, c.engine)) > 0
+	c := &candidate{dir: dir, engines: s.enginesFor(names, slices.Concat(names, s.testsBelow(dir, entries)))}
+	c.configured = len(c.engines) > 0
 	for _, e := range entries {
 		switch {
 		case e.Name() == sources.LockFile:
@@ -188,6 +181,40 @@ func (s *search) consider(dir string, entries []os.DirEntry) {
 		c.path = realPath(filepath.Join(s.dir, dir))
 		s.found = append(s.found, c)
 	}
+}
+
+// testsBelow returns the test files in the directory for tests, if entries have it.
+func (s *search) testsBelow(dir string, entries []os.DirEntry) []string {
+	tests := Options{}.withDefaults().TestDir
+	if !slices.ContainsFunc(entries, func(e os.DirEntry) bool { return e.Name() == tests }) {
+		return nil
+	}
+	names, _ := configNames(filepath.Join(s.dir, dir, tests))
+	for i, name := range names {
+		names[i] = tests + "/" + name
+	}
+	return names
+}
+
+// enginesFor returns the engines of the search that have configuration among names. Where both
+// read the same configuration and tests, it returns one of them.
+func (s *search) enginesFor(names, tests []string) []sources.Engine {
+	engines := []sources.Engine{s.opts.Engine}
+	if s.opts.Engine == "" {
+		engines = []sources.Engine{sources.Terraform, sources.OpenTofu}
+	}
+	var found []sources.Engine
+	var before []string
+	for _, e := range engines {
+		if len(engineNames(names, configExtensions, e)) == 0 {
+			continue
+		}
+		read := slices.Concat(engineNames(names, configExtensions, e), engineNames(tests, testExtensions, e))
+		if !slices.Equal(read, before) {
+			found, before = append(found, e), read
+		}
+	}
+	return found
 }
 
 // readAll reads the candidates, as many concurrently as there are processors.
@@ -217,15 +244,14 @@ func (s *search) read(c *candidate) {
 			s.call(s.run, c, source)
 		}
 	}
-	if !c.configured {
-		return
-	}
-	w := &walk{root: c.path, opts: Options{Engine: c.engine, Cache: s.opts.Cache}.withDefaults(), read: map[string]*module{}}
-	root := w.module(".")
-	c.backend = root.backend != nil
-	for _, call := range slices.Concat(root.calls, w.tests(root).calls) {
-		if isLocal(call.source) {
-			s.call(s.called, c, realPath(filepath.Join(c.path, filepath.FromSlash(call.source))))
+	for _, e := range c.engines {
+		w := &walk{root: c.path, opts: Options{Engine: e, Cache: s.opts.Cache}.withDefaults(), read: map[string]*module{}}
+		root := w.module(".")
+		c.backend = c.backend || root.backend != nil
+		for _, call := range slices.Concat(root.calls, w.tests(root).calls) {
+			if isLocal(call.source) {
+				s.call(s.called, c, realPath(filepath.Join(c.path, filepath.FromSlash(call.source))))
+			}
 		}
 	}
 }

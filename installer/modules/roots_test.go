@@ -54,6 +54,10 @@ func TestRoots(t *testing.T) {
 		{"a module that a test calls", "-- main.tf --\n-- tests/a.tftest.hcl --\nrun \"a\" {\n  module {\n    source = \"./tests/setup\"\n  }\n}\n-- tests/setup/main.tf --\n", modules.RootsOptions{}, "."},
 		{"calls that only tofu reads", "-- a/main.tofu --\n" + calls("../b") + "-- b/main.tf --\n", modules.RootsOptions{}, "a"},
 
+		{"calls of twins", "-- a/main.tf --\n" + calls("../b") + "-- a/main.tofu --\n" + calls("../c") + "-- b/main.tf --\n-- c/main.tf --\n", modules.RootsOptions{}, "a"},
+		{"calls of terraform's twin", "-- a/main.tf --\n" + calls("../b") + "-- a/main.tofu --\n" + calls("../c") + "-- b/main.tf --\n-- c/main.tf --\n", modules.RootsOptions{Engine: sources.Terraform}, "a c"},
+		{"calls of twins among tests", "-- a/main.tf --\n-- a/tests/a.tftest.hcl --\nrun \"a\" {\n  module {\n    source = \"./b\"\n  }\n}\n-- a/tests/a.tofutest.hcl --\nrun \"a\" {\n  module {\n    source = \"./c\"\n  }\n}\n-- a/b/main.tf --\n-- a/c/main.tf --\n", modules.RootsOptions{}, "a"},
+		{"a backend for one engine", calling + "-- modules/a/main.tofu --\nterraform {\n  backend \"s3\" {}\n}\n", modules.RootsOptions{}, "live modules/a"},
 		{"files for tofu alone", "-- a/main.tofu --\n-- b/main.tf --\n", modules.RootsOptions{Engine: sources.Terraform}, "b"},
 		{"files for either", "-- a/main.tofu --\n-- b/main.tf --\n", modules.RootsOptions{}, "a b"},
 		{"hidden", "-- .terraform/modules/a/main.tf --\n-- .git/main.tf --\n-- a/.b/main.tf --\n", modules.RootsOptions{}, ""},
