@@ -49,13 +49,14 @@ func (l *loader) larderFile(c *Config) {
 	defer l.sort(len(l.diags))
 	for _, e := range root.entries {
 		switch {
-		case e.key == trustedKeys, e.key == keepArchives:
+		case e.key == trustedKeys, e.key == keepArchives, e.key == engineSetting:
 		case e.key != "host":
-			l.unknown(e, []string{"host", trustedKeys, keepArchives}, `this file has host "…" { … } blocks, trusted_keys and keep_archives_mb; everything else belongs in the CLI configuration`)
+			l.unknown(e, []string{"host", trustedKeys, keepArchives, engineSetting}, `this file has host "…" { … } blocks, trusted_keys, keep_archives_mb and engine; everything else belongs in the CLI configuration`)
 		case e.value.kind == isObject && len(e.value.entries) == 0:
 			l.errorf(e.place, `write host "…" { … }`, "host has no label")
 		}
 	}
+	l.engineIn(root) // for its errors
 	c.HostOptions, c.TrustedKeys = l.hostBlocks(root), l.trustedKeys(root)
 	if mb, ok := l.intOf(root, keepArchives); ok {
 		c.KeepArchivesMB = mb

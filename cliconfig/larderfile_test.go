@@ -134,7 +134,7 @@ func TestLarderFileHostBlocks(t *testing.T) {
 		{`host "https://a.example/" {}`, `1:6: host name "https://a.example/": a URL, not a host name (give just the host name, without scheme and path)`},
 		{`host = "a.example"`, "1:8: host must be a block with a label, not a string"},
 		{`hosts "a.example" {}`, `1:1: unknown setting "hosts" (did you mean "host"?)`},
-		{`credentials "a.example" { token = "sesame" }`, `1:1: unknown setting "credentials" (this file has host "…" { … } blocks, trusted_keys and keep_archives_mb; everything else belongs in the CLI configuration)`},
+		{`credentials "a.example" { token = "sesame" }`, `1:1: unknown setting "credentials" (this file has host "…" { … } blocks, trusted_keys, keep_archives_mb and engine; everything else belongs in the CLI configuration)`},
 		{`host "a.example" {`, `1:20: missing "}"`},
 		{`host "a.example" { headers = { X = sesame } }`, "1:36: unexpected word or character (write strings in double quotes, booleans as true or false)"},
 		{`[]`, `1:1: unexpected "["`},

@@ -121,21 +121,6 @@ func (m Machine) xdgDataDirs() []string {
 	return slices.DeleteFunc(list, func(d string) bool { return !path.IsAbs(d) })
 }
 
-// HasOnlyTofuConfig reports whether m is configured for OpenTofu and not for
-// Terraform.
-func HasOnlyTofuConfig(m Machine, opts Options) bool {
-	if file, _ := m.overrideFile(opts); file != "" {
-		// Both engines read this file, so only its name is evidence.
-		return slices.Contains([]string{".tofurc", "tofurc", "tofu.rc"}, path.Base(strings.ReplaceAll(file, `\`, "/")))
-	}
-	theirs := m.mainFile(sources.Terraform)
-	if theirs != "" && m.exists(theirs) || len(m.configDirFiles(sources.Terraform)) > 0 {
-		return false
-	}
-	ours := m.mainFile(sources.OpenTofu)
-	return ours != "" && m.exists(ours) || len(m.configDirFiles(sources.OpenTofu)) > 0
-}
-
 // configDirFiles returns the files in the configuration directory that e reads.
 func (m Machine) configDirFiles(e sources.Engine) []string {
 	dir := m.configDir(e)

@@ -124,32 +124,6 @@ func TestImpliedDirsFollowTheRootModule(t *testing.T) {
 	sourcetest.EqualSlices(t, c.At("/b").ImpliedDirs(), []string{"/b/terraform.d/plugins"}, "at /b")
 }
 
-func TestHasOnlyTofuConfig(t *testing.T) {
-	for _, tt := range []struct {
-		name, paths string
-		environ     []string
-		config      string
-		want        bool
-	}{
-		{"nothing", "", nil, "", false},
-		{"terraform's", "/home/me/.terraformrc", nil, "", false},
-		{"tofu's", "/home/me/.tofurc", nil, "", true},
-		{"both", "/home/me/.tofurc /home/me/.terraformrc", nil, "", false},
-		{"tofu's and terraform's directory", "/home/me/.tofurc /home/me/.terraform.d/credentials.tfrc.json", nil, "", false},
-		{"tofu's and a directory without configuration", "/home/me/.tofurc /home/me/.terraform.d/checkpoint_cache", nil, "", true},
-		{"XDG", "/xdg/opentofu/tofurc", []string{"XDG_CONFIG_HOME=/xdg"}, "", true},
-		{"XDG directory", "/xdg/opentofu/a.tfrc", []string{"XDG_CONFIG_HOME=/xdg"}, "", true},
-		{"override with neutral name", "/home/me/.tofurc /o", []string{"TF_CLI_CONFIG_FILE=/o"}, "", false},
-		{"override with tofu's name", "/x/.tofurc", []string{"TF_CLI_CONFIG_FILE=/x/.tofurc"}, "", true},
-		{"flag with tofu's name", "", nil, "/x/tofu.rc", true},
-	} {
-		t.Run(tt.name, func(t *testing.T) {
-			m := filesOn(linux, tt.paths, tt.environ...)
-			sourcetest.Equal(t, cliconfig.HasOnlyTofuConfig(m, cliconfig.Options{ConfigFile: tt.config}), tt.want)
-		})
-	}
-}
-
 func TestDefaultCacheDir(t *testing.T) {
 	for m, want := range map[*cliconfig.Machine]string{
 		ptr(linux(nil)):   "/home/me/.cache/larder/plugins",

@@ -12,6 +12,7 @@ import (
 	"runtime"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/adrg/xdg"
@@ -52,7 +53,7 @@ func This() Machine {
 		AppData:   roamingAppData(),
 		CacheHome: xdg.CacheHome,
 		StateHome: xdg.StateHome,
-		Files:     osFiles{},
+		Files:     &osFiles{},
 
 		ConfigDirs: append([]string{xdg.ConfigHome}, xdg.ConfigDirs...),
 	}
@@ -79,10 +80,37 @@ func (m *Machine) withoutHome() {
 	}
 }
 
-type osFiles struct{}
+type osFiles struct {
+	mu    sync.Mutex
+	pipes map[string][]byte // contents by path
+}
 
-// ReadFile also reads pipes, for process substitution in shells.
-func (osFiles) ReadFile(ctx context.Context, path string, limit int64) ([]byte, error) {
+// ReadFile also reads pipes, for process substitution in shells. A pipe can be read only once, so
+// its contents are kept for later calls.
+func (o *osFiles) ReadFile(ctx context.Context, path string, limit int64) ([]byte, error) {
+	info, err := os.Stat(path)
+	if err != nil {
+		return nil, err
+	}
+	if info.Mode().IsRegular() {
+		return readFile(ctx, path, limit)
+	}
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if data, ok := o.pipes[path]; ok {
+		return data[:min(int64(len(data)), limit)], nil
+	}
+	data, err := readFile(ctx, path, limit)
+	if err == nil {
+		if o.pipes == nil {
+			o.pipes = map[string][]byte{}
+		}
+		o.pipes[path] = data
+	}
+	return data, err
+}
+
+func readFile(ctx context.Context, path string, limit int64) ([]byte, error) {
 	f, err := disk.OpenAny(path)
 	if err != nil {
 		return nil, err
@@ -96,9 +124,9 @@ func (osFiles) ReadFile(ctx context.Context, path string, limit int64) ([]byte, 
 	return data, err
 }
 
-func (osFiles) ReadDir(path string) ([]fs.DirEntry, error) { return os.ReadDir(path) }
+func (*osFiles) ReadDir(path string) ([]fs.DirEntry, error) { return os.ReadDir(path) }
 
-func (osFiles) Stat(path string) (fs.FileInfo, error) { return os.Stat(path) }
+func (*osFiles) Stat(path string) (fs.FileInfo, error) { return os.Stat(path) }
 
 // lookup returns the value of a variable, and whether it is set.
 func (m Machine) lookup(name string) (string, bool) {

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"io"
@@ -216,7 +217,7 @@ func (c *completer) addresses(ctx context.Context, versions bool) {
 
 // here returns the root module of the command line, without reporting anything.
 func (c *completer) here(ctx context.Context) *rootModule {
-	s := &session{out: ui.New(io.Discard, io.Discard), machine: cliconfig.This(), engine: anyEngine}
+	s := &session{out: ui.New(io.Discard, io.Discard), machine: cliconfig.This()}
 	value := func(name string) string {
 		for i, word := range c.typed {
 			if assigned, ok := strings.CutPrefix(word, "--"+name+"="); ok {
@@ -237,9 +238,7 @@ func (c *completer) here(ctx context.Context) *rootModule {
 	if file := value("config"); file != "" {
 		s.configFile = absolute(s.dir, file)
 	}
-	if engine := sources.Engine(value("engine")); slices.Contains(engines, engine) {
-		s.engine = engine
-	}
+	_ = s.request(cmp.Or(value("engine"), string(anyEngine)), "") // an invalid value names none
 	m, err := s.root(ctx, s.dir, s.out)
 	if err != nil {
 		return nil

@@ -145,13 +145,7 @@ func (e *execution) readCommand(c *cli.Context) error {
 		err := fmt.Errorf("%s: terragrunt's provider cache can't be used together with larder exec or a shim: it would replace the providers that larder has installed", in.ProviderCache)
 		return usageError{sources.WithHint(err, "run without it: larder does its work without a server")}
 	}
-	if in.Engine == "" && len(e.machine.Programs(string(sources.Terraform))) == 0 && len(e.machine.Programs(string(sources.OpenTofu))) > 0 {
-		in.Engine = sources.OpenTofu // the only one that the program can run
-	}
-	if in.Engine != "" && e.engine == anyEngine {
-		e.engine = in.Engine
-		e.out.For(e.engine)
-	}
+	e.runs(in.Engine)
 	e.dir = absolute(e.dir, in.Dir)
 	e.flags.upgrade = e.flags.upgrade || in.Upgrade
 	e.testDir = in.TestDir

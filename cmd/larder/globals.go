@@ -71,9 +71,6 @@ func isSet(c *cli.Context, name string) bool {
 	return slices.ContainsFunc(c.Lineage(), func(level *cli.Context) bool { return level.IsSet(name) })
 }
 
-// anyEngine is the value of --engine that selects the engine by root module.
-const anyEngine sources.Engine = "auto"
-
 // wantsJSON reports whether the output is JSON, by the flags, which are not parsed yet, or else by
 // the environment.
 func wantsJSON(args []string, machine cliconfig.Machine) bool {
@@ -111,9 +108,6 @@ func colorMode(args []string, machine cliconfig.Machine) ui.ColorMode {
 	}
 	return mode
 }
-
-// engines maps the values of --engine.
-var engines = []sources.Engine{anyEngine, sources.Terraform, sources.OpenTofu}
 
 // globals are the values of the global flags, and of flags with the same meaning in several
 // commands. Flags that a command does not have are zero.
@@ -209,7 +203,7 @@ func (s *session) readFlags(c *cli.Context) (err error) {
 		paranoid: c.Bool("paranoid"),
 		dryRun:   c.Bool("dry-run"), readOnly: c.Bool("dry-run") || c.Bool("check"),
 	}
-	s.engine, s.configFile = sources.Engine(flag[string](c, "engine")), flag[string](c, "config")
+	s.configFile = flag[string](c, "config")
 	s.out.JSON = flag[bool](c, "json")
 	switch {
 	case flag[bool](c, "quiet"):
@@ -217,15 +211,15 @@ func (s *session) readFlags(c *cli.Context) (err error) {
 	case flag[bool](c, "verbose"):
 		s.out.Level = ui.Verbose
 	}
-	err = cmp.Or(oneOf(s.typed("link"), s.flags.link, sources.LinkModes), oneOf(s.typed("engine"), s.engine, engines), oneOf(s.typed("color"), ui.ColorMode(flag[string](c, "color")), ui.ColorModes))
+	err = cmp.Or(oneOf(s.typed("link"), s.flags.link, sources.LinkModes), oneOf(s.typed("color"), ui.ColorMode(flag[string](c, "color")), ui.ColorModes))
 	if err != nil {
 		return err
 	}
 	if isOn(c, "cache") && s.flags.noCache {
 		return usageError{fmt.Errorf("%s and %s exclude each other", s.typed("cache"), s.typed("no-cache"))}
 	}
-	if s.engine != anyEngine {
-		s.out.For(s.engine)
+	if err := s.readEngine(c); err != nil {
+		return err
 	}
 	if s.flags.lockTimeout < 0 {
 		return usageError{fmt.Errorf("%s must not be negative, as %s is", s.typed("lock-timeout"), s.flags.lockTimeout)}

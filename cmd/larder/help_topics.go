@@ -84,7 +84,7 @@ func flagsHelp(_ *cli.Context, out *ui.Output) error {
 		return nil
 	}
 	_, err := fmt.Fprint(out.Stdout, "Flags of every command, before it or after it:\n\n"+flagTable(flags)+
-		"\nA flag with ... may be repeated. --platform and --trust-key also take a list\nwith commas. Short flags can be combined, as in -uR. Relative\npaths start from --chdir. larder help environment lists the variables of flags.\n")
+		"\nA flag with ... may be repeated. --platform and --trust-key also take a list\nwith commas, and so does --engine where packages for both engines are fetched:\nprefetch, mirror sync, bundle create. Short flags can be combined, as in -uR.\nRelative paths start from --chdir. larder help environment lists the variables of flags.\n")
 	return err
 }
 
@@ -152,9 +152,13 @@ func configHelp(c *cli.Context, out *ui.Output) error {
 		return err
 	}
 	m := &rootModule{session: s, out: out, dir: s.dir}
-	lock, _ := lockfile.Read(filepath.Join(s.dir, lockfile.Name))
-	engine := s.chooseEngine(s.dir, lock)
-	config, _ := cliconfig.Load(c.Context, s.machine, engine, s.configOptions()) // commands that use the configuration report its errors
+	lockPath := filepath.Join(s.dir, lockfile.Name)
+	lock, _ := lockfile.Read(lockPath)
+	chosen, err := s.chooseEngine(c.Context, s.dir, lockPath, lock)
+	if err != nil {
+		return err
+	}
+	config, _ := cliconfig.Load(c.Context, s.machine, chosen.engine, s.configOptions()) // commands that use the configuration report its errors
 	m.config = config
 	files, variables := config.InputFiles(s.configOptions()), config.InputVariables()
 	for _, f := range describeFlags(globalFlags()) {
@@ -180,8 +184,9 @@ func configHelp(c *cli.Context, out *ui.Output) error {
 		return nil
 	}
 	var b strings.Builder
-	fmt.Fprintf(&b, "Configuration in effect here, as read by %s:\n\n", engine)
+	fmt.Fprintf(&b, "Configuration in effect here, as read by %s:\n\n", chosen.engine)
 	b.WriteString(table([][]string{
+		{"engine", fmt.Sprintf("%s: %s", chosen.engine, chosen.because(config.Tilde))},
 		{"providers from", strings.Join(installedFrom(config), ", ")},
 		{"plugin cache", config.Tilde(m.cacheRoot())},
 		{"data directory", out.Shorten(config.DataDir)},

@@ -23,6 +23,7 @@
 //	flags.go       other flags that several commands share
 //	exit.go        exit statuses and their errors
 //	session.go     one run: what root modules share
+//	engine.go      the engine of a root module
 //	rootmodule.go  one root module: its requirements
 //	installation.go, pluginpath.go, incomplete.go, tally.go
 //	               installing the providers of root modules

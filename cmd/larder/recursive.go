@@ -105,10 +105,7 @@ func (s *session) find(ctx context.Context, dir string) ([]string, error) {
 			return nil, err
 		}
 	}
-	opts := modules.RootsOptions{DataDir: dataDir, Exclude: s.flags.exclude, Cache: &s.modules}
-	if s.engine != anyEngine {
-		opts.Engine = s.engine
-	}
+	opts := modules.RootsOptions{Engine: s.requested.engine, DataDir: dataDir, Exclude: s.flags.exclude, Cache: &s.modules}
 	dirs, err := modules.Roots(ctx, dir, opts)
 	for i := range dirs {
 		dirs[i] = filepath.Join(dir, dirs[i])

@@ -39,8 +39,13 @@ func (m *rootModule) needs(ctx context.Context) (*installer.Root, error) {
 		return nil, nil
 	}
 	if tree.Empty && !partial {
+		if m.both && modules.HasConfiguration(m.dir) { // for the other engine
+			return nil, nil
+		}
 		m.out.Say("there is no configuration in %s: nothing to do", m.shown(m.dir))
-		if _, err := os.Stat(filepath.Join(m.dir, "terragrunt.hcl")); err == nil {
+		if _, tofu := modules.TofuFiles(m.dir); tofu {
+			m.out.Hint("only OpenTofu reads the files here: --engine tofu")
+		} else if _, err := os.Stat(filepath.Join(m.dir, "terragrunt.hcl")); err == nil {
 			m.out.Hint("a unit of Terragrunt needs a lock file here, which terragrunt init writes")
 		} else if !m.flags.recursive {
 			m.out.Hint("-R searches the directories below for root modules")
@@ -52,6 +57,7 @@ func (m *rootModule) needs(ctx context.Context) (*installer.Root, error) {
 			m.out.Warn("%s", warning)
 		}
 	}
+	m.hintEngine(tree.DefaultHost)
 	found := &installer.Root{Dir: m.dir, DataDir: m.config.DataDir, Lock: m.lock, StateUnread: tree.StateUnread, Elsewhere: tree.Elsewhere}
 	if partial || m.lockedToo && tree.StateUnread {
 		tree.Requirements = append(tree.Requirements, m.recorded(lockfile.Name, tree.Requirements)...)

@@ -9,6 +9,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -61,16 +62,22 @@ import (
 //	recipe action.yml [NAME=VALUE...]
 //	                             run the action with inputs
 //
+//	engine [NAME]                put an engine on PATH, or those that are installed
+//
 // All host names lead to the registry, those that start with "mirror." to the
 // network mirror; nothing leads out of the test.
 //
-// A script that runs $ENGINE is run with each engine, as NAME-terraform and NAME-tofu.
+// A script that runs $ENGINE is run with each engine, as NAME-terraform and NAME-tofu. PATH
+// has no other engine, because larder's choice depends on it.
 func TestScripts(t *testing.T) {
 	if runtime.GOOS != "linux" || runtime.GOARCH != "amd64" {
 		t.Skip("what scripts expect names linux_amd64, and certificates come from SSL_CERT_FILE")
 	}
+	path := withoutEngines(t)
 	params := testscript.Params{
-		Setup:               setUp,
+		Setup: func(env *testscript.Env) error {
+			return setUp(env, path)
+		},
 		Cmds:                commands,
 		Condition:           condition,
 		UpdateScripts:       *update,
@@ -93,12 +100,55 @@ func TestScripts(t *testing.T) {
 	for e, scripts := range byEngine {
 		params.Files = linksFor(t, e, scripts)
 		params.Setup = func(env *testscript.Env) error {
-			sourcetest.Judge(env.T().(testing.TB), e)
 			env.Setenv("ENGINE", string(e))
-			return setUp(env)
+			return setUp(env, engineDir(env.T().(testing.TB), e)+string(os.PathListSeparator)+path)
 		}
 		testscript.Run(t, params)
 	}
+}
+
+// withoutEngines is PATH without engines. Directories that have one are replaced by others with links
+// to the rest.
+func withoutEngines(t *testing.T) string {
+	t.Helper()
+	dirs := filepath.SplitList(os.Getenv("PATH"))
+	for i, dir := range dirs {
+		entries, _ := os.ReadDir(dir)
+		others := slices.DeleteFunc(slices.Clone(entries), func(e os.DirEntry) bool { return slices.Contains(engineNames, sources.Engine(e.Name())) })
+		if len(others) == len(entries) {
+			continue
+		}
+		dirs[i] = publicDir(t)
+		for _, e := range others {
+			sourcetest.Check(t, os.Symlink(filepath.Join(dir, e.Name()), filepath.Join(dirs[i], e.Name())))
+		}
+	}
+	return strings.Join(dirs, string(os.PathListSeparator))
+}
+
+// engineDir is a directory that has an engine and nothing else.
+func engineDir(t testing.TB, e sources.Engine) string {
+	t.Helper()
+	dir := publicDir(t)
+	sourcetest.Check(t, os.Symlink(sourcetest.Judge(t, e), filepath.Join(dir, string(e))))
+	return dir
+}
+
+// putEngine is a command of scripts.
+func putEngine(ts *testscript.TestScript, _ bool, args []string) {
+	for _, e := range engineNames {
+		if _, err := exec.LookPath(string(e)); slices.Contains(args, string(e)) || len(args) == 0 && err == nil {
+			ts.Setenv("PATH", engineDir(story(ts).t, e)+string(os.PathListSeparator)+ts.Getenv("PATH"))
+		}
+	}
+}
+
+// publicDir is a temporary directory that other users can read.
+func publicDir(t testing.TB) string {
+	t.Helper()
+	dir := t.TempDir()
+	sourcetest.Check(t, os.Chmod(filepath.Dir(dir), 0o755))
+	return dir
 }
 
 // linksFor are links to scripts, with names that have the engine's in them.
@@ -163,7 +213,7 @@ func story(ts *testscript.TestScript) *storyState { return ts.Value(storyKey{}).
 func world(ts *testscript.TestScript) *sourcetest.World { return story(ts).world }
 
 // setUp makes a world for a script, and a machine without any configuration.
-func setUp(env *testscript.Env) error {
+func setUp(env *testscript.Env, path string) error {
 	// Otherwise every file in it would be private.
 	for _, dir := range []string{env.WorkDir, filepath.Dir(env.WorkDir)} {
 		if err := os.Chmod(dir, 0o755); err != nil {
@@ -180,6 +230,7 @@ func setUp(env *testscript.Env) error {
 	}
 	home := filepath.Join(env.WorkDir, "home")
 	env.Setenv("HOME", home)
+	env.Setenv("PATH", path)
 	env.Setenv("XDG_DATA_DIRS", filepath.Join(env.WorkDir, "share"))
 	env.Setenv("PLATFORM", runtime.GOOS+"_"+runtime.GOARCH)
 	env.Setenv("NO_PROXY", "")
@@ -201,6 +252,7 @@ var commands = map[string]func(*testscript.TestScript, bool, []string){
 	"zip":          zipCommand,
 	"transcript":   transcript,
 	"recipe":       recipe,
+	"engine":       putEngine,
 }
 
 func registryCommand(ts *testscript.TestScript, _ bool, args []string) {

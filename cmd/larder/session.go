@@ -28,10 +28,11 @@ import (
 type session struct {
 	out        *ui.Output
 	machine    cliconfig.Machine
-	dir        string         // working directory, absolute
-	roots      []string       // root modules that arguments name, as typed; empty means the one in dir
-	engine     sources.Engine // from --engine
-	configFile string         // from the flag
+	dir        string   // working directory, absolute
+	roots      []string // root modules that arguments name, as typed; empty means the one in dir
+	requested  choice   // of an engine, by the user or by the command of exec; empty if there is none
+	both       bool     // the user requests both engines
+	configFile string   // from the flag
 	flags      globals
 	variables  map[string]string // the variables that set global flags, by flag
 
@@ -49,7 +50,14 @@ type session struct {
 	remotes  memo[string, sources.Source]   // by engine and name
 	mirrors  memo[string, *fsmirror.Mirror] // by options and directory
 	warned   memo[string, bool]             // texts of warnings
+	hinted   sync.Once                      // see hintEngine
 	caches   memo[string, *cachedir.Dir]    // by directory; nil where no cache can be opened
+
+	// What the choice of engines depends on.
+	filesIn memo[string, engineFiles]      // by directory
+	tops    memo[string, string]           // of repositories, by directory
+	own     memo[string, choice]           // of Larder's own file
+	onPath  memo[string, []sources.Engine] // that PATH has
 
 	overrides memo[sources.Provider, string] // overrides that were used
 
@@ -72,6 +80,7 @@ type rootModule struct {
 	*session
 	out    *ui.Output
 	dir    string // absolute
+	chosen choice // of the engine
 	config *cliconfig.Config
 	client *fetch.Client
 
@@ -162,15 +171,23 @@ func (s *session) close() {
 
 // root returns the root module in dir. Its messages are written to out.
 func (s *session) root(ctx context.Context, dir string, out *ui.Output) (*rootModule, error) {
-	return s.rootLocked(ctx, filepath.Join(dir, lockfile.Name), out)
+	return s.rootFor(ctx, "", filepath.Join(dir, lockfile.Name), out)
 }
 
-// rootLocked returns the root module with the lock file at path, which may have any name.
-func (s *session) rootLocked(ctx context.Context, path string, out *ui.Output) (*rootModule, error) {
+// rootFor returns the root module with the lock file at path, which may have any name. If engine is
+// not empty, it is that of the root module.
+func (s *session) rootFor(ctx context.Context, engine sources.Engine, path string, out *ui.Output) (*rootModule, error) {
 	dir := filepath.Dir(path)
 	m := &rootModule{session: s, out: out, dir: dir}
 	m.lock, m.lockProblems = lockfile.Read(path)
-	engine := s.chooseEngine(dir, m.lock) // even with --no-lock-file
+	m.chosen = choice{engine: engine}
+	if engine == "" {
+		var err error
+		if m.chosen, err = s.chooseEngine(ctx, dir, path, m.lock); err != nil { // even with --no-lock-file
+			return nil, err
+		}
+	}
+	engine = m.chosen.engine
 	out.For(engine)
 	if s.flags.noLockFile {
 		m.lock, m.lockProblems = &lockfile.File{}, nil
@@ -195,24 +212,6 @@ func (s *session) load(ctx context.Context, engine sources.Engine) (settings, er
 // configOptions returns the flags that affect the CLI configuration.
 func (s *session) configOptions() cliconfig.Options {
 	return cliconfig.Options{ConfigFile: s.configFile, Chdir: s.dir, ReadsArguments: s.readsArguments, Secrets: s.out.Secrets()}
-}
-
-// chooseEngine returns the engine for dir. It is the first of: the requested engine, the engine
-// that wrote the lock file, tofu if there are files only for tofu, tofu if the machine is
-// configured only for tofu, terraform.
-func (s *session) chooseEngine(dir string, lock *lockfile.File) sources.Engine {
-	if s.engine != anyEngine {
-		return s.engine
-	}
-	if lock != nil {
-		if e, ok := lock.Engine(); ok {
-			return e
-		}
-	}
-	if modules.UsesTofuFiles(dir) || cliconfig.HasOnlyTofuConfig(s.machine, s.configOptions()) {
-		return sources.OpenTofu
-	}
-	return sources.Terraform
 }
 
 // newClient creates the HTTP client for an engine's configuration. All root modules of the

@@ -62,19 +62,22 @@ type supply struct {
 	wants       []installer.Want
 }
 
-// An input contains requests: a root module, a file, or the command line.
-type input func(context.Context) (*rootModule, []installer.Want, error)
+// An input contains requests: a root module, a file, or the command line. It is read by the rules of
+// an engine, or of the one that is chosen for it if the engine is empty.
+type input func(context.Context, sources.Engine) (*rootModule, []installer.Want, error)
 
 // read reads all inputs. An input that fails does not stop the others: the error joins all
 // errors.
 func (w *wanted) read(ctx context.Context) ([]*supply, error) {
 	inputs, searchErr := w.inputs(ctx)
-	read, errs := make([]*supply, len(inputs)), make([]error, len(inputs))
+	each := w.eachEngine()
+	read := make([]*supply, len(inputs)*len(each))
+	errs := make([]error, len(read))
 	var mu sync.Mutex
 	var all supplies
 	next := 0 // index of the next input to add, so that they are added in order
-	forEachRoot(len(inputs), func(i int) {
-		m, wants, err := inputs[i](ctx)
+	forEachRoot(len(read), func(i int) {
+		m, wants, err := inputs[i/len(each)](ctx, each[i%len(each)])
 		mu.Lock()
 		defer mu.Unlock()
 		read[i], errs[i] = &supply{m, wants}, err
@@ -171,13 +174,14 @@ func (w *wanted) below(ctx context.Context, dir string) ([]input, error) {
 }
 
 // arguments returns the requests on the command line.
-func (w *wanted) arguments(ctx context.Context) (*rootModule, []installer.Want, error) {
-	m, err := w.root(ctx, w.dir, w.out)
+func (w *wanted) arguments(ctx context.Context, engine sources.Engine) (*rootModule, []installer.Want, error) {
+	m, err := w.rootFor(ctx, engine, filepath.Join(w.dir, lockfile.Name), w.out)
 	if err != nil {
 		return nil, nil, err
 	}
 	var wants []installer.Want
 	for _, address := range w.addresses {
+		m.hintEngine(strings.Count(address, "/") < 2)
 		r, err := sources.ParseRequirement(address, m.config.Engine)
 		if err != nil {
 			return nil, nil, usageError{err}
@@ -190,8 +194,8 @@ func (w *wanted) arguments(ctx context.Context) (*rootModule, []installer.Want, 
 // module returns the requests of the root module in dir: its locked versions, or else its
 // requirements. It prints warnings to out.
 func (w *wanted) module(dir string, out *ui.Output) input {
-	return func(ctx context.Context) (*rootModule, []installer.Want, error) {
-		m, err := w.root(ctx, dir, out)
+	return func(ctx context.Context, engine sources.Engine) (*rootModule, []installer.Want, error) {
+		m, err := w.rootFor(ctx, engine, filepath.Join(dir, lockfile.Name), out)
 		if err != nil {
 			return nil, nil, err
 		}
@@ -231,8 +235,8 @@ func (m *rootModule) lockedEntry(p sources.Provider) lockfile.Entry {
 
 // lockFile returns all requests of the dependency lock file at path.
 func (w *wanted) lockFile(path string) input {
-	return func(ctx context.Context) (*rootModule, []installer.Want, error) {
-		m, err := w.rootLocked(ctx, path, w.out)
+	return func(ctx context.Context, engine sources.Engine) (*rootModule, []installer.Want, error) {
+		m, err := w.rootFor(ctx, engine, path, w.out)
 		if err == nil {
 			err = w.out.Warnings(m.lockProblems)
 		}
@@ -246,14 +250,15 @@ func (w *wanted) lockFile(path string) input {
 
 // list returns the requests in the configuration file at path.
 func (w *wanted) list(path string) input {
-	return func(ctx context.Context) (*rootModule, []installer.Want, error) {
-		m, err := w.root(ctx, filepath.Dir(path), w.out)
+	return func(ctx context.Context, engine sources.Engine) (*rootModule, []installer.Want, error) {
+		m, err := w.rootFor(ctx, engine, filepath.Join(filepath.Dir(path), lockfile.Name), w.out)
 		if err != nil {
 			return nil, nil, err
 		}
 		required, ds := modules.ReadList(path, m.config.Engine)
 		var wants []installer.Want
 		for _, r := range required {
+			m.hintEngine(r.Provider.Host == m.config.Engine.DefaultHost())
 			wants = append(wants, installer.Want{Requirement: r})
 		}
 		return m, wants, w.out.Warnings(ds)

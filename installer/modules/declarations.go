@@ -24,6 +24,7 @@ type declarations struct {
 	targets     []target // of import blocks
 	moduleCalls table[moduleCall]
 	backend     *backend
+	defaultHost bool // an address has no host
 }
 
 // A target is the target of an import block.

@@ -191,14 +191,22 @@ func TestWorkspaceNames(t *testing.T) {
 	}
 }
 
-func TestUsesTofuFiles(t *testing.T) {
-	for name, want := range map[string]bool{
-		"a.tofu": true, "a.tofu.json": true, "a.tf": false, "a.tf.json": false,
-		".a.tofu": false, "a.tofu~": false, "a.tofu/x.tf": false, "sub/a.tofu": false, "a.tofutest.hcl": false,
+func TestTofuFiles(t *testing.T) {
+	for names, want := range map[string]string{
+		"a.tofu": "others", "a.tofu.json": "others", "a.tf": "", "a.tf.json": "",
+		"a.tf a.tofu": "twins", "a.tf.json a.tofu.json": "twins", "a.tf b.tf b.tofu": "twins",
+		"a.tf b.tofu": "others", "a.tf a.tofu b.tofu": "twins others", "a.tf a.tofu.json": "others", "a.tf.json a.tofu": "others",
+		".a.tofu": "", "a.tofu~": "", "a.tofu/x.tf": "", "sub/a.tofu": "", "a.tofutest.hcl": "",
 	} {
-		sourcetest.Equal(t, modules.UsesTofuFiles(unpack(t, &txtar.Archive{Files: []txtar.File{{Name: name}}})), want, name)
+		var files []txtar.File
+		for name := range strings.FieldsSeq(names) {
+			files = append(files, txtar.File{Name: name})
+		}
+		twins, others := modules.TofuFiles(unpack(t, &txtar.Archive{Files: files}))
+		sourcetest.Equal(t, twins, strings.Contains(want, "twins"), names)
+		sourcetest.Equal(t, others, strings.Contains(want, "others"), names)
 	}
-	if modules.UsesTofuFiles(filepath.Join(t.TempDir(), "absent")) {
+	if twins, others := modules.TofuFiles(filepath.Join(t.TempDir(), "absent")); twins || others {
 		t.Error("a directory that is not there has such files")
 	}
 }

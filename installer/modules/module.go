@@ -18,8 +18,11 @@ type module struct {
 	imports []need // these count only if this is the root module
 	calls   []moduleCall
 	backend *backend // nil if the files configure none
-	files   []string // configuration files
-	tests   []string // test files
+
+	defaultHost bool // an address has no host
+
+	files []string // configuration files
+	tests []string // test files
 }
 
 // A need is a requirement for one provider at one place.
@@ -39,6 +42,7 @@ func (w *walk) module(dir string) *module {
 	w.diags.add(dir, r.diags)
 	m := r.in(dir)
 	w.read[dir] = m
+	w.defaultHost = w.defaultHost || m.defaultHost
 	return m
 }
 
@@ -91,6 +95,7 @@ func (r *resolver) resolve() {
 			m.imports = append(m.imports, r.useFor(u.resource)...)
 		}
 	}
+	m.defaultHost = r.defaultHost
 }
 
 // require adds an entry of required_providers.
@@ -131,12 +136,19 @@ func (r *resolver) useFor(u resource) []need {
 func (r *resolver) use(name string, v version, at place) need {
 	p, ok := r.module.names[name]
 	if !ok {
-		p = implied(name, r.engine)
+		p = r.implied(name)
 		if first, ok := r.localNames[p]; ok {
 			r.duplicate(name, first, at)
 		}
 	}
 	return need{p, v.constraints, v.text, at}
+}
+
+// implied returns the provider of a valid local name, and notes that its host is the engine's.
+func (d *declarations) implied(name string) sources.Provider {
+	p := implied(name, d.engine)
+	d.defaultHost = d.defaultHost || !p.BuiltIn()
+	return p
 }
 
 // implied returns the provider of a valid local name without a source in
@@ -173,7 +185,7 @@ func (d *declarations) bareEntry(q *required, attr *hcl.Attribute) {
 		d.diags.fail(attr.Expr.Range(), `write { source = "NAMESPACE/TYPE", version = "CONSTRAINT" }`, "required_providers: %q is neither an object nor a version constraint", attr.Name)
 		return
 	}
-	q.name, q.provider = name, implied(name, d.engine)
+	q.name, q.provider = name, d.implied(name)
 	q.version = d.parseVersion(s, attr.Expr.Range())
 }
 
@@ -194,7 +206,7 @@ func (d *declarations) objectEntry(q *required, attr *hcl.Attribute, pairs []hcl
 		}
 	}
 	if name, ok := d.strictName(attr.Name, attr.NameRange); ok && !named {
-		q.provider = implied(name, d.engine)
+		q.provider = d.implied(name)
 	}
 }
 
@@ -210,4 +222,5 @@ func (d *declarations) source(q *required, expr hcl.Expression) {
 		d.diags.failWith(expr.Range(), err)
 	}
 	q.provider = p
+	d.defaultHost = d.defaultHost || strings.Count(s, "/") < 2
 }

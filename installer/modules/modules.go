@@ -51,6 +51,7 @@ type Tree struct {
 	Empty        bool                  // the engine reads no configuration here
 	Partial      bool                  // the configuration is elsewhere, for example in a module that Terragrunt runs
 	Elsewhere    bool                  // Terragrunt runs engines in another directory, with the lock file of this one
+	DefaultHost  bool                  // an address has no host, so that it depends on the engine
 	StateUnread  bool                  // the state cannot be read and may require more
 
 	RemoteModules  bool // the configuration calls modules that the engine's get installs
@@ -81,6 +82,7 @@ func Load(ctx context.Context, dir string, opts Options) (*Tree, sources.Diagnos
 	}
 	tree := &Tree{
 		Requirements: w.requirements(),
+		DefaultHost:  w.defaultHost,
 		Partial:      elsewhere,
 		Elsewhere:    elsewhere,
 		StateUnread:  w.stateUnread,
@@ -91,22 +93,24 @@ func Load(ctx context.Context, dir string, opts Options) (*Tree, sources.Diagnos
 	return tree, w.diags.sorted()
 }
 
-// UsesTofuFiles reports whether dir has configuration files that only OpenTofu reads.
-// It returns false for an unreadable directory.
-func UsesTofuFiles(dir string) bool {
-	names, err := configNames(dir)
-	return err == nil && slices.ContainsFunc(names, forTofuAlone)
+// TofuFiles reports whether dir has configuration files that only OpenTofu reads: twins, each of
+// which it reads in place of a file for Terraform, and others, without which Terraform can't work
+// there. Of an unreadable directory it reports neither.
+func TofuFiles(dir string) (twins, others bool) {
+	names, _ := configNames(dir)
+	for _, name := range names {
+		if hides := hiddenBy(name, configExtensions); hides != "" {
+			twin := slices.Contains(names, hides)
+			twins, others = twins || twin, others || !twin
+		}
+	}
+	return twins, others
 }
 
 // HasConfiguration reports whether a directory has files with configuration.
 func HasConfiguration(dir string) bool {
 	names, err := configNames(dir)
 	return err == nil && len(names) > 0
-}
-
-func forTofuAlone(name string) bool {
-	_, ok := twins[extension(name, configExtensions)]
-	return ok
 }
 
 // requirements returns the needs collected so far, sorted by provider.

@@ -91,7 +91,7 @@ func (d *declarations) testProvider(b *hcl.Block, root *module) []need {
 	}
 	p, declared := root.names[name]
 	if !declared {
-		p = implied(name, d.engine)
+		p = d.implied(name)
 	}
 	if attr == nil {
 		return []need{{provider: p, at: b.DefRange}}

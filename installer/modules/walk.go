@@ -31,6 +31,7 @@ type walk struct {
 	origins  map[origin]bool
 
 	stateUnread bool // the state may require more
+	defaultHost bool // an address has no host
 	remote      bool // there are calls of modules that get installs
 	missing     bool // some of these are not installed as required
 }
