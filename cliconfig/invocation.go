@@ -2,6 +2,7 @@ package cliconfig
 
 import (
 	"fmt"
+	"os"
 	"slices"
 	"strconv"
 	"strings"
@@ -157,7 +158,7 @@ func (in *Invocation) readTerragrunt(m Machine, args []string) {
 	if m.rooted(program) {
 		in.EnginePath = program
 	}
-	if program == "" && len(m.Programs("tofu")) > 0 { // which Terragrunt prefers
+	if program == "" && slices.ContainsFunc(m.Programs("tofu"), m.isOther) { // which Terragrunt prefers, if it runs
 		program = "tofu"
 	} else if program == "" {
 		program = "terraform"
@@ -203,6 +204,13 @@ func (m Machine) RunEngine(line []string, path string) (changed, environ []strin
 		}
 	}
 	return changed, m.With(values)
+}
+
+// isOther reports whether path doesn't lead to this program.
+func (m Machine) isOther(path string) bool {
+	own, err := m.Files.Stat(m.Program)
+	info, otherErr := m.Files.Stat(path)
+	return err != nil || otherErr != nil || !os.SameFile(own, info)
 }
 
 // flagValue returns the last value of a flag in args, or otherwise its default.

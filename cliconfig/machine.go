@@ -32,6 +32,7 @@ type Machine struct {
 	StateHome    string   // directory for the user's state
 	ConfigDirs   []string // directories for configuration, the user's first
 	WorkDir      string   // working directory of the program
+	Program      string   // the program itself; links to it stand for engines, but are none
 	Files        Files    // never nil
 }
 
@@ -64,6 +65,7 @@ func This() Machine {
 	// Without a working directory relative paths stay relative, and opening them
 	// reports the error.
 	m.WorkDir, _ = os.Getwd()
+	m.Program, _ = os.Executable()
 	return m
 }
 

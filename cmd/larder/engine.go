@@ -224,7 +224,7 @@ func readEngineFiles(dir string) (found engineFiles, err error) {
 	path := filepath.Join(dir, ".tool-versions")
 	text, err := disk.ReadFile(path, maxToolVersions)
 	if err != nil { // asdf reports it
-		return found, nil
+		text = nil
 	}
 	for line := range strings.Lines(string(text)) {
 		if words := strings.Fields(line); len(words) > 1 && toolEngines[words[0]] != "" {
@@ -268,10 +268,7 @@ func (s *session) onlyOnPath() choice {
 // enginesOnPath returns the engines that PATH has. A link to larder is none.
 func (s *session) enginesOnPath() []sources.Engine {
 	found, _ := s.onPath.get("", func() (found []sources.Engine, err error) {
-		own, err := os.Executable()
-		if err != nil {
-			return nil, err
-		}
+		own := s.machine.Program
 		for _, e := range engineNames {
 			if slices.ContainsFunc(s.machine.Programs(string(e)), func(path string) bool {
 				_, err := exec.LookPath(path) // fails if the file is not executable
