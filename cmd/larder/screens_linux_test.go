@@ -167,6 +167,7 @@ func play(t *testing.T, scene scene, width int) {
 		t.Setenv(name, value)
 	}
 	t.Chdir(t.TempDir())
+	t.Setenv("PATH", withoutEngines(t))
 	for name, value := range map[string]string{"HOME": "home", "TERM": "xterm", "NO_COLOR": "", "CLICOLOR_FORCE": "", "TF_CLI_CONFIG_FILE": ""} {
 		t.Setenv(name, value)
 	}
