@@ -20,6 +20,7 @@ import (
 	"github.com/larder-cli/larder/installer"
 	"github.com/larder-cli/larder/installer/datadir"
 	"github.com/larder-cli/larder/installer/lockfile"
+	"github.com/larder-cli/larder/installer/modules"
 	"github.com/larder-cli/larder/sources"
 	"github.com/larder-cli/larder/sources/disk"
 )
@@ -57,6 +58,7 @@ type execution struct {
 	got atomic.Bool // modules were installed
 
 	mu       sync.Mutex
+	deferred []string         // root modules that are left to shims
 	packages []sources.Stored // installed for the root module in which an engine runs
 	dataDir  string           // its data directory
 	cache    string           // larder's plugin cache; may be empty
@@ -104,6 +106,11 @@ func execute(c *cli.Context, out *ui.Output) (err error) {
 		if err := e.checkDataDirs(c.Context); err != nil {
 			return err
 		}
+	}
+	if len(e.deferred) > 0 {
+		slices.Sort(e.deferred)
+		e.out.Say("%s: prepared when terraform or tofu runs init there, because nothing says which of them will", ui.Some(e.deferred, 5))
+		e.out.Hint(`to prepare now, choose with --engine, or with engine = "terraform" or "tofu" in %s`, cliconfig.CheckoutFile)
 	}
 	if e.flags.dryRun {
 		return nil
@@ -155,7 +162,7 @@ func (e *execution) readCommand(c *cli.Context) error {
 	}
 	e.readsArguments, e.lockedToo, e.overriddenToo = true, true, true
 	e.runsHere, e.mayBeEmpty = !in.Wrapper, in.Wrapper
-	e.quiet, e.installed = true, e.use
+	e.quiet, e.installed, e.defers = true, e.use, e.leave
 	mode, err := readOnlyLockFile(c)
 	if err != nil {
 		return err
@@ -174,6 +181,19 @@ func (e *execution) readCommand(c *cli.Context) error {
 		}
 	}
 	return nil
+}
+
+// leave reports whether a root module is left to the shims: the program may run either engine, and
+// nothing says for which of them a new lock file is.
+func (e *execution) leave(m *rootModule) bool {
+	open := e.command.Wrapper && m.chosen.assumed && m.lock != nil && !m.lock.Exists && !e.readOnlyLock
+	if !open || len(e.enginesOnPath()) < 2 || !modules.HasConfiguration(m.dir) {
+		return false
+	}
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.deferred = append(e.deferred, m.shown(m.dir))
+	return true
 }
 
 // use takes the packages of the root module in which an engine runs into its view. With a lock file

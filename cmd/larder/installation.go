@@ -20,6 +20,7 @@ type installation struct {
 
 	// What exec requires.
 	quiet     bool                                                        // print no summary if nothing was done
+	defers    func(*rootModule) bool                                      // whether a root module is left out; may be nil
 	installed func(*rootModule, *installer.Root, *installer.Result) error // called after each root module; may be nil
 
 	readings   acquire.Readings
@@ -48,6 +49,9 @@ func (in *installation) at(ctx context.Context, dir string, out *ui.Output) (sho
 	m, err := in.root(ctx, dir, out)
 	if err != nil {
 		return in.tally.fail, err
+	}
+	if in.defers != nil && in.defers(m) {
+		return func() {}, nil
 	}
 	root, err := m.needs(ctx)
 	if err != nil {
