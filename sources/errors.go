@@ -156,10 +156,18 @@ func walkErrors(err error, visit func(any)) {
 	}
 }
 
-// Errors returns the errors that [errors.Join] joined, or none if err is nil.
+// Errors returns the errors that [errors.Join] joined, or none if err is nil. A hint of a join
+// is a hint of each of its errors.
 func Errors(err error) []error {
 	if err == nil {
 		return nil
+	}
+	if h, ok := any(err).(*hinted); ok { // only if err itself has a hint
+		all := Errors(h.error)
+		for i, err := range all {
+			all[i] = &hinted{err, h.hint}
+		}
+		return all
 	}
 	joined, ok := err.(interface{ Unwrap() []error }) // only if err itself is a join
 	if !ok {

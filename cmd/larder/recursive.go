@@ -95,6 +95,7 @@ func (s *session) workAt(ctx context.Context, dirs []string, at work) (failed []
 // find returns the root modules in dir and below, except those that --exclude excludes. Dir is
 // absolute, and so are their paths.
 func (s *session) find(ctx context.Context, dir string) ([]string, error) {
+	s.searched = append(s.searched, dir)
 	here, err := s.root(ctx, dir, s.out)
 	if err != nil {
 		return nil, err

@@ -7,8 +7,11 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"runtime"
 	"slices"
+	"strings"
 
+	"github.com/larder-cli/larder/cmd/larder/ui"
 	"github.com/larder-cli/larder/installer"
 	"github.com/larder-cli/larder/installer/acquire"
 	"github.com/larder-cli/larder/installer/lockfile"
@@ -28,10 +31,12 @@ func (m *rootModule) needs(ctx context.Context) (*installer.Root, error) {
 	if err != nil {
 		return nil, err
 	}
-	for i, d := range ds {
-		ds[i].File = m.full(d.File)
+	for _, ds := range []sources.Diagnostics{ds, tree.Missing} {
+		for i, d := range ds {
+			ds[i].File = m.full(d.File)
+		}
 	}
-	if err := m.out.Warnings(append(ds, m.lockProblems...)); err != nil {
+	if err := errors.Join(m.out.Warnings(append(ds, m.lockProblems...)), m.missing(tree.Missing)); err != nil {
 		return nil, err
 	}
 	partial := tree.Partial && m.lock.Exists
@@ -93,13 +98,51 @@ func (m *rootModule) load(ctx context.Context) (*modules.Tree, sources.Diagnosti
 		Cache:              &m.modules,
 	}
 	tree, ds := modules.Load(ctx, m.dir, opts)
-	if update := m.flags.upgrade && tree.RemoteModules; m.getModules != nil && (tree.MissingModules || update) {
+	if update := m.flags.upgrade && tree.RemoteModules; m.getModules != nil && (len(tree.Missing) > 0 || update) {
 		if err := m.getModules(ctx, m, update); err != nil {
 			return nil, nil, err
 		}
 		tree, ds = modules.Load(ctx, m.dir, opts)
 	}
 	return tree, ds, nil
+}
+
+// missing returns the error for calls of modules that are not installed, or nil if there are none.
+// The hint is the command that installs the modules, one for all root modules that were searched for.
+func (m *rootModule) missing(calls sources.Diagnostics) error {
+	if len(calls) == 0 {
+		return nil
+	}
+	err := &ui.MissingModules{Root: strings.Join(m.out.Modules(), ""), Calls: calls}
+	command := string(m.config.Engine) + " get"
+	where := "to install the modules of this configuration"
+	if i := slices.IndexFunc(m.searched, func(dir string) bool { return isBelow(m.dir, dir) }); i >= 0 {
+		command = "larder"
+		if dir := m.searched[i]; dir != m.machine.WorkDir {
+			command += " --chdir " + shellQuoted(m.shown(dir))
+		}
+		if e := m.requested.engine; e != "" {
+			command += " --engine " + string(e)
+		}
+		command += " exec -R"
+		for _, pattern := range m.flags.exclude {
+			command += " --exclude " + shellQuoted(pattern)
+		}
+		command, where = command+" -- "+doesNothing(), "to install the modules and providers of all root modules"
+	} else if len(m.roots) > 1 {
+		where = "in each of these root modules"
+	} else if m.dir != m.machine.WorkDir {
+		command = string(m.config.Engine) + " -chdir=" + shellQuoted(m.shown(m.dir)) + " get"
+	}
+	return sources.WithHint(err, `run "%s" %s`, command, where)
+}
+
+// doesNothing returns a command that does nothing.
+func doesNothing() string {
+	if runtime.GOOS == "windows" {
+		return "cmd /c rem"
+	}
+	return "true"
 }
 
 // recorded returns a requirement for each entry of the lock file whose provider is not in known.

@@ -30,6 +30,7 @@ type session struct {
 	machine    cliconfig.Machine
 	dir        string   // working directory, absolute
 	roots      []string // root modules that arguments name, as typed; empty means the one in dir
+	searched   []string // directories in which root modules were searched for, absolute
 	requested  choice   // of an engine, by the user or by the command of exec; empty if there is none
 	both       bool     // the user requests both engines
 	configFile string   // from the flag
@@ -256,10 +257,15 @@ func absolute(base, path string) string {
 	return filepath.Join(base, path)
 }
 
+// isBelow reports whether path is dir or is below it, by their names.
+func isBelow(path, dir string) bool {
+	relative, err := filepath.Rel(dir, path)
+	return err == nil && filepath.IsLocal(relative)
+}
+
 // within reports whether path is dir or is below it, after resolving symlinks.
 func within(path, dir string) bool {
-	relative, err := filepath.Rel(resolve(dir), resolve(path))
-	return err == nil && filepath.IsLocal(relative)
+	return isBelow(resolve(path), resolve(dir))
 }
 
 // resolve resolves the symlinks in the existing part of a path.

@@ -46,6 +46,7 @@ func (w *wanted) take(args []string) error {
 		return err
 	}
 	w.paths, w.addresses = append(w.paths, paths...), addresses
+	w.roots = w.paths
 	if len(w.addresses)+len(w.paths) == 0 {
 		w.paths = []string{"."}
 	}

@@ -51,7 +51,7 @@ func (w *walk) readManifest() {
 		err = json.Unmarshal(src, &document)
 	}
 	if err != nil {
-		w.diags.fail(place{Filename: name}, w.getHint(), "module manifest: %v", disk.Cause(err))
+		w.diags.fail(place{Filename: name}, `run "`+string(w.opts.Engine)+` get" to install the modules of this configuration`, "module manifest: %v", disk.Cause(err))
 	}
 	w.manifest = manifest{}
 	for _, m := range document.Modules {

@@ -54,13 +54,15 @@ type Tree struct {
 	DefaultHost  bool                  // an address has no host, so that it depends on the engine
 	StateUnread  bool                  // the state cannot be read and may require more
 
-	RemoteModules  bool // the configuration calls modules that the engine's get installs
-	MissingModules bool // get must install some of them, or other versions
+	RemoteModules bool // the configuration calls modules that the engine's get installs
+
+	// Missing are the calls of modules that get must install, or in another version.
+	Missing sources.Diagnostics
 }
 
 // Load reads the root module in dir. Diagnostics and origins contain file names
 // relative to dir. The Tree is never nil, but it is complete only if no diagnostic is
-// an error. If ctx is done early, one diagnostic is an error.
+// an error and no module is missing. If ctx is done early, one diagnostic is an error.
 func Load(ctx context.Context, dir string, opts Options) (*Tree, sources.Diagnostics) {
 	w := newWalk(dir, opts.withDefaults())
 	root := w.module(".")
@@ -80,6 +82,7 @@ func Load(ctx context.Context, dir string, opts Options) (*Tree, sources.Diagnos
 	if err := ctx.Err(); err != nil {
 		w.diags.fail(place{}, "", "reading the configuration: %v", err)
 	}
+	w.missing.files = w.diags.files
 	tree := &Tree{
 		Requirements: w.requirements(),
 		DefaultHost:  w.defaultHost,
@@ -87,8 +90,8 @@ func Load(ctx context.Context, dir string, opts Options) (*Tree, sources.Diagnos
 		Elsewhere:    elsewhere,
 		StateUnread:  w.stateUnread,
 
-		RemoteModules:  w.remote,
-		MissingModules: w.missing,
+		RemoteModules: w.remote,
+		Missing:       w.missing.sorted(),
 	}
 	return tree, w.diags.sorted()
 }

@@ -95,5 +95,8 @@ func describe(tree *modules.Tree, ds sources.Diagnostics) string {
 			fmt.Fprintf(&b, "  hint: %s\n", d.Hint)
 		}
 	}
+	for _, d := range tree.Missing {
+		fmt.Fprintf(&b, "missing: %s\n", filepath.ToSlash(d.String()))
+	}
 	return b.String()
 }

@@ -30,10 +30,10 @@ type walk struct {
 	needs    map[sources.Provider]*sources.Requirement
 	origins  map[origin]bool
 
-	stateUnread bool // the state may require more
-	defaultHost bool // an address has no host
-	remote      bool // there are calls of modules that get installs
-	missing     bool // some of these are not installed as required
+	stateUnread bool        // the state may require more
+	defaultHost bool        // an address has no host
+	remote      bool        // there are calls of modules that get installs
+	missing     diagnostics // about those of these that are not installed as required
 }
 
 // An origin is a recorded need for a provider.
@@ -195,14 +195,9 @@ func (w *walk) moduleDir(c moduleCall, dir string) (string, bool) {
 	return path, true
 }
 
-// absent adds an error about a module that get has to install.
+// absent adds a call of a module that get has to install.
 func (w *walk) absent(at place, format string, args ...any) {
-	w.missing = true
-	w.diags.fail(at, w.getHint(), format, args...)
-}
-
-func (w *walk) getHint() string {
-	return `run "` + string(w.opts.Engine) + ` get" to install the modules of this configuration`
+	w.missing.fail(at, "", format, args...)
 }
 
 // isLocal reports whether source is a path relative to the calling module.

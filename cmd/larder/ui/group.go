@@ -16,23 +16,23 @@ type group struct {
 
 // A grouped is a diagnostic with its root modules.
 type grouped struct {
-	diagnostic
-	shown   string
-	about   []string
+	spoken
 	modules []string
 }
 
 // add records a diagnostic about a root module. It keeps only the hints that are the same for
 // all root modules: other hints name files of single root modules, which are listed anyway.
-func (g *group) add(module string, d diagnostic, shown, about string) {
+func (g *group) add(module string, d spoken) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	for _, s := range g.said {
-		if s.shown != shown || s.Severity != d.Severity || (about == "") != (len(s.about) == 0) {
+		if s.shown != d.shown || s.Severity != d.Severity || (len(d.about) == 0) != (len(s.about) == 0) || d.missing {
 			continue
 		}
-		if about != "" && !slices.Contains(s.about, about) {
-			s.about = append(s.about, about)
+		for _, about := range d.about {
+			if !slices.Contains(s.about, about) {
+				s.about = append(s.about, about)
+			}
 		}
 		if !slices.Contains(s.modules, module) {
 			s.modules = append(s.modules, module)
@@ -40,11 +40,7 @@ func (g *group) add(module string, d diagnostic, shown, about string) {
 		}
 		return
 	}
-	s := &grouped{d, shown, nil, []string{module}}
-	if about != "" {
-		s.about = []string{about}
-	}
-	g.said = append(g.said, s)
+	g.said = append(g.said, &grouped{d, []string{module}})
 }
 
 // Together runs a function that works on several root modules. It prints their diagnostics
@@ -58,11 +54,13 @@ func (o *Output) Together(work func()) {
 	var all []spoken
 	for _, s := range said {
 		slices.Sort(s.modules)
+		s.root = s.modules[0]
 		if len(s.modules) == 1 {
-			all = append(all, spoken{s.diagnostic, s.modules[0] + ": " + s.shown, s.about})
-			continue
+			s.shown = s.root + ": " + s.shown
+		} else {
+			s.shown += "\n" + places(s.modules)
 		}
-		all = append(all, spoken{s.diagnostic, s.shown + "\n" + places(s.modules), s.about})
+		all = append(all, s.spoken)
 	}
 	o.speak(all)
 }
@@ -89,6 +87,9 @@ type spoken struct {
 	diagnostic
 	shown string
 	about []string // packages with the same cause; empty if shown names its package
+
+	missing bool   // modules that the root module calls are not installed
+	root    string // the root module of missing modules
 }
 
 // text returns the printed text. A single package is in front of the cause, several are below.
@@ -132,6 +133,9 @@ func byCause(all []spoken) []spoken {
 // speak prints diagnostics. A hint of several diagnostics is printed after the last of them.
 func (o *Output) speak(all []spoken) {
 	all = byCause(all)
+	if o.Level != Verbose {
+		all = togetherMissing(all)
+	}
 	last := map[string]int{}
 	for i, s := range all {
 		for _, hint := range s.Hints {

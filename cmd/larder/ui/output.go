@@ -298,13 +298,19 @@ func (o *Output) diagnoseAbout(d diagnostic, shown, about string) {
 	if about != "" {
 		s.about = []string{about}
 	}
-	o.sum.count(d)
+	o.tell(s)
+}
+
+// tell writes a diagnostic, or collects it.
+func (o *Output) tell(s spoken) {
+	o.sum.count(s.diagnostic)
 	switch {
 	case o.JSON:
-		o.Object("diagnostic", d)
-	case d.Severity == "warning" && o.Level == Quiet:
+		o.Object("diagnostic", s.diagnostic)
+	case s.Severity == "warning" && o.Level == Quiet:
 	case o.group != nil && o.module != "":
-		o.group.add(o.module, d, shorten(shown, o.from...), about)
+		s.shown = shorten(s.shown, o.from...)
+		o.group.add(o.module, s)
 	case o.failures != nil:
 		*o.failures = append(*o.failures, s)
 	default:
@@ -401,6 +407,10 @@ func (o *Output) interrupted() string {
 
 // failOne writes one error. In JSON, the package or provider has its own fields.
 func (o *Output) failOne(err error) {
+	if missing, ok := errors.AsType[*MissingModules](err); ok {
+		o.failMissing(missing, sources.Hints(err))
+		return
+	}
 	var many *sources.DiagnosticsError
 	if errors.As(err, &many) {
 		o.failMany(many.Diagnostics, sources.Hints(err))
