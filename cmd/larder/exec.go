@@ -253,9 +253,10 @@ func (e *execution) inState(ctx context.Context, home string, do func(home strin
 	return do(temporary.Path("."))
 }
 
-// get runs the engine's get, which installs the modules of a root module. Its output goes to
-// standard error. It has no other arguments than these: TF_CLI_ARGS may have some that only other
-// commands take. In OpenTofu the source of a module may depend on variables.
+// get runs the engine's get, which installs the modules of a root module. If it fails, the end of
+// its output is part of the error: several may run at the same time. It has no other arguments
+// than these: TF_CLI_ARGS may have some that only other commands take. In OpenTofu the source of
+// a module may depend on variables.
 func (e *execution) get(ctx context.Context, m *rootModule, update bool) error {
 	program := e.program
 	if e.command.Wrapper {
@@ -291,11 +292,15 @@ func (e *execution) get(ctx context.Context, m *rootModule, update bool) error {
 	get := exec.CommandContext(ctx, program, args...)
 	get.Env = e.machine.With(map[string]string{"TF_CLI_ARGS": "", "TF_CLI_ARGS_get": strings.Join(variables, " "), "PATH": path})
 	if output, err := get.CombinedOutput(); err != nil {
-		m.out.Quote(strings.Split(strings.TrimSpace(string(output)), "\n")...)
-		return fmt.Errorf("%s get: %w", m.config.Engine, err)
+		lines := strings.Split(strings.TrimSpace(string(output)), "\n")
+		return fmt.Errorf("%s get: %w\n%s", m.config.Engine, err, strings.Join(lines[max(0, len(lines)-maxGetLines):], "\n"))
 	}
 	return nil
 }
+
+// maxGetLines is how many lines of the output of get an error has. A message of an engine has
+// about twenty.
+const maxGetLines = 40
 
 // withoutMercurial returns a value of PATH for get, with a directory before all others in which
 // hg is a program that fails. Mercurial runs commands from the configuration of repositories that it

@@ -202,15 +202,7 @@ func (o *Output) Print(line string) {
 // Copy writes lines to standard error that users can copy, without wrapping or shortening
 // them.
 func (o *Output) Copy(lines ...string) {
-	if o.Level >= Normal {
-		o.Quote(lines...)
-	}
-}
-
-// Quote is like Copy, for the output of a program that has failed: it precedes an error, so it
-// is written at every level.
-func (o *Output) Quote(lines ...string) {
-	if o.JSON {
+	if o.JSON || o.Level < Normal {
 		return
 	}
 	for _, line := range lines {
