@@ -112,11 +112,11 @@ func (j *job) suggest(missing *sources.NotFoundError) error {
 	var meant []string
 	for _, p := range j.root.providers() {
 		if p.Type == missing.Provider.Type && p != missing.Provider {
-			meant = append(meant, p.Display(j.opts.Engine))
+			meant = append(meant, p.String())
 		}
 	}
 	if len(meant) == 0 && missing.Moved != (sources.Provider{}) {
-		meant = append(meant, missing.Moved.Display(j.opts.Engine))
+		meant = append(meant, missing.Moved.String())
 	}
 	switch {
 	case len(meant) > 0:

@@ -293,6 +293,24 @@ func onlyReader(dir string) choice {
 	return choice{}
 }
 
+// noteEngines makes the engines of root modules, whose lock files have these paths, known to the
+// output before anything is written, so that a report names a provider in one form everywhere.
+func (s *session) noteEngines(ctx context.Context, lockPaths ...string) {
+	for _, engine := range s.eachEngine() {
+		if engine != "" {
+			s.out.For(engine)
+		}
+	}
+	if s.both || s.requested.engine != "" {
+		return
+	}
+	for _, path := range lockPaths {
+		if c, err := s.chooseEngine(ctx, filepath.Dir(path), path, lockfile.ReadEngine(path)); err == nil { // otherwise reported later
+			s.out.For(c.engine)
+		}
+	}
+}
+
 // hintEngine writes a hint, once in a run, if nothing has decided between the engines although the
 // machine or the files serve both, and the choice makes a difference: an address without a host.
 func (m *rootModule) hintEngine(defaultHost bool) {

@@ -16,11 +16,11 @@ import (
 type incomplete struct {
 	mu        sync.Mutex
 	files     int
-	providers map[sources.Provider]string // as messages name them
+	providers map[sources.Provider]bool
 }
 
 // add records what was written for a root module.
-func (i *incomplete) add(result *installer.Result, e sources.Engine) {
+func (i *incomplete) add(result *installer.Result) {
 	if result == nil || !result.Lock.Written || len(result.Incomplete) == 0 {
 		return
 	}
@@ -28,10 +28,10 @@ func (i *incomplete) add(result *installer.Result, e sources.Engine) {
 	defer i.mu.Unlock()
 	i.files++
 	if i.providers == nil {
-		i.providers = map[sources.Provider]string{}
+		i.providers = map[sources.Provider]bool{}
 	}
 	for _, p := range result.Incomplete {
-		i.providers[p] = p.Display(e)
+		i.providers[p] = true
 	}
 }
 
@@ -46,10 +46,7 @@ func (in *installation) warnIncomplete() {
 	if len(platforms) == 0 {
 		platforms = []sources.Platform{sources.CurrentPlatform()}
 	}
-	var names []string
-	for _, p := range slices.SortedFunc(maps.Keys(i.providers), sources.Provider.Compare) {
-		names = append(names, i.providers[p])
-	}
+	names := sources.Texts(slices.SortedFunc(maps.Keys(i.providers), sources.Provider.Compare))
 	files, command := "the lock file has", "larder lock"
 	if in.flags.recursive {
 		files, command = ui.Count(i.files, "lock file")+" have", "larder lock --recursive"

@@ -94,7 +94,7 @@ func (in *installation) install(ctx context.Context, m *rootModule, root *instal
 	opts.PreferStore = in.installed != nil
 	opts.UnverifiedCache = m.config.UnverifiedCache && !m.flags.noCache
 	result, err := installer.New(from, to, m.client, opts).Install(ctx, *root)
-	in.incomplete.add(result, m.config.Engine)
+	in.incomplete.add(result)
 	if result != nil {
 		var installed []sources.Release
 		for _, p := range result.Packages {

@@ -156,6 +156,9 @@ func (s *session) rootDirs(ctx context.Context) ([]string, error) {
 			}
 		}
 	}
+	for _, dir := range all {
+		s.noteEngines(ctx, filepath.Join(dir, lockfile.Name))
+	}
 	return all, errors.Join(errs...)
 }
 

@@ -189,7 +189,9 @@ func (s *session) rootFor(ctx context.Context, engine sources.Engine, path strin
 		}
 	}
 	engine = m.chosen.engine
-	out.For(engine)
+	if !s.flags.recursive { // otherwise noteEngines has the engines of all root modules
+		out.For(engine)
+	}
 	if s.flags.noLockFile {
 		m.lock, m.lockProblems = &lockfile.File{}, nil
 	}

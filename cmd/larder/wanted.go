@@ -129,6 +129,7 @@ func (m *rootModule) suppliedBy() string {
 func (w *wanted) inputs(ctx context.Context) ([]input, error) {
 	var inputs []input
 	if len(w.addresses) > 0 {
+		w.noteEngines(ctx, filepath.Join(w.dir, lockfile.Name))
 		inputs = append(inputs, w.arguments)
 	}
 	var errs []error
@@ -149,12 +150,15 @@ func (w *wanted) from(ctx context.Context, typed string) ([]input, error) {
 	case info.IsDir() && w.flags.recursive:
 		return w.below(ctx, path)
 	case info.IsDir():
+		w.noteEngines(ctx, filepath.Join(path, lockfile.Name))
 		return []input{w.module(path, w.out)}, nil
 	case strings.HasSuffix(name, ".lock.hcl") && w.flags.noLockFile:
 		return nil, usageError{fmt.Errorf("%s is a lock file, which --no-lock-file ignores", typed)}
 	case strings.HasSuffix(name, ".lock.hcl"):
+		w.noteEngines(ctx, path)
 		return []input{w.lockFile(path)}, nil
 	case modules.IsConfiguration(name):
+		w.noteEngines(ctx, filepath.Join(filepath.Dir(path), lockfile.Name))
 		return []input{w.list(path)}, nil
 	}
 	return nil, sources.WithHint(fmt.Errorf("%s is neither a directory nor a file that lists providers", path),
@@ -169,6 +173,7 @@ func (w *wanted) below(ctx context.Context, dir string) ([]input, error) {
 	}
 	var inputs []input
 	for _, below := range dirs {
+		w.noteEngines(ctx, filepath.Join(below, lockfile.Name))
 		inputs = append(inputs, w.module(below, w.out.ForModule(w.shown(below), w.machine.WorkDir)))
 	}
 	return inputs, err

@@ -47,6 +47,24 @@ func Read(path string) (*File, sources.Diagnostics) {
 	return parse(path, src)
 }
 
+// ReadEngine is like [Read], for callers that only need the engine. If the header names it, the rest
+// of the file is not parsed, and the File has nothing else. It is nil if the file has errors.
+func ReadEngine(path string) *File {
+	if src, err := contents(path); err == nil {
+		for line := range bytes.Lines(bytes.TrimPrefix(src, []byte("\ufeff"))) {
+			line = bytes.TrimSpace(line)
+			if len(line) > 0 && line[0] != '#' {
+				break
+			}
+			if e, _ := parseHeader(string(line)); e != "" {
+				return &File{Exists: true, engine: e}
+			}
+		}
+	}
+	file, _ := Read(path)
+	return file
+}
+
 // large is held while a large file is parsed, so that several of them don't take memory
 // at the same time.
 var large sync.Mutex

@@ -114,7 +114,7 @@ func (r *resolver) duplicate(name string, first required, at place) {
 	if !r.warned[name] {
 		r.warned[name] = true
 		r.diags.warn(at, "use one local name for each provider",
-			"provider %s has the local name %q here and %q at %s", first.provider.Display(r.engine), name, first.name, spot(first.at))
+			"provider %s has the local name %q here and %q at %s", first.provider, name, first.name, spot(first.at))
 	}
 }
 

@@ -8,8 +8,10 @@ import (
 	"github.com/larder-cli/larder/sources"
 )
 
-// For leaves the default registry of an engine out of addresses. If the output is about
-// root modules of both engines, nothing is left out, as the default would be ambiguous.
+// For leaves the default registry of an engine out of addresses, in the outputs for single root
+// modules too. If the output is about root modules of both engines, nothing is left out, as the
+// default would be ambiguous. It is called for all engines before addresses are written, so that an
+// address has the same form everywhere.
 func (o *Output) For(engine sources.Engine) {
 	if !o.engines.CompareAndSwap(nil, &engine) && *o.engines.Load() != engine {
 		o.engines.Store(new(sources.Engine))

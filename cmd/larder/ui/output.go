@@ -121,7 +121,7 @@ func New(stdout, stderr io.Writer) *Output {
 // relative to base.
 func (o *Output) ForModule(module, base string) *Output {
 	some := *o
-	some.module, some.engines = module, new(atomic.Pointer[sources.Engine])
+	some.module = module
 	some.from = append([]viewpoint{o.from[0].to(base).to(module)}, o.from...)
 	return &some
 }
