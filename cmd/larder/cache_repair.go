@@ -145,7 +145,7 @@ func (k *targetCache) mended(m cachedir.Mending, planned bool) error {
 // replacer downloads damaged packages of the cache again, from the configured sources. It
 // only reports incomplete packages that no source has any more: they are leftovers of a download.
 func (k *targetCache) replacer(ctx context.Context) (cachedir.Replacer, error) {
-	from, err := k.source(ctx, nil)
+	from, err := k.source(ctx)
 	if err != nil {
 		return nil, err
 	}

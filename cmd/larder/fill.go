@@ -81,7 +81,7 @@ func (f *filling) run(ctx context.Context, to func(*supply) (destination, error)
 
 // fill puts the packages of one supply into its store.
 func (f *filling) fill(ctx context.Context, s *supply, to func(*supply) (destination, error)) ([]installer.Filled, error) {
-	from, err := s.source(ctx, nil)
+	from, err := s.source(ctx)
 	if err != nil {
 		return nil, err
 	}

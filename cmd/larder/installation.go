@@ -15,7 +15,6 @@ import (
 type installation struct {
 	*session
 	pluginPath   []string // mirrors as typed, to record for the engine
-	pluginDirs   []string // mirrors, absolute; if there are any, there are no other sources
 	readOnlyLock bool
 
 	// What exec requires.
@@ -79,7 +78,7 @@ func (in *installation) install(ctx context.Context, m *rootModule, root *instal
 	if err := m.checkProviders(ctx); err != nil {
 		return nil, err
 	}
-	methods, err := m.methods(ctx, in.pluginDirs)
+	methods, err := m.methods(ctx)
 	if err != nil {
 		return nil, err
 	}

@@ -178,7 +178,7 @@ func (l *locking) lock(ctx context.Context, dir string, locked *lockedModule) er
 			return err
 		}
 	}
-	methods, err := m.methods(ctx, nil)
+	methods, err := m.methods(ctx)
 	if err != nil {
 		return err
 	}

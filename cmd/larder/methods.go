@@ -15,8 +15,8 @@ import (
 
 // source returns the source for all installation methods in the configuration, or for the
 // directories of --plugin-dir.
-func (m *rootModule) source(ctx context.Context, pluginDirs []string) (sources.Source, error) {
-	methods, err := m.methods(ctx, pluginDirs)
+func (m *rootModule) source(ctx context.Context) (sources.Source, error) {
+	methods, err := m.methods(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -24,7 +24,7 @@ func (m *rootModule) source(ctx context.Context, pluginDirs []string) (sources.S
 }
 
 // methods returns the installation methods of [rootModule.source].
-func (m *rootModule) methods(ctx context.Context, pluginDirs []string) (methods []sources.Method, err error) {
+func (m *rootModule) methods(ctx context.Context) (methods []sources.Method, err error) {
 	defer func() {
 		for _, method := range methods {
 			if mirror := localMirror(method); mirror != nil && mirror.Confined() {
@@ -32,10 +32,10 @@ func (m *rootModule) methods(ctx context.Context, pluginDirs []string) (methods 
 			}
 		}
 	}()
-	if m.config.Implied && len(pluginDirs) == 0 {
+	if m.config.Implied && len(m.pluginDirs) == 0 {
 		return m.implied(ctx)
 	}
-	for _, dir := range pluginDirs {
+	for _, dir := range m.pluginDirs {
 		methods = append(methods, sources.Method{Source: m.mirror(dir)})
 	}
 	if methods != nil {

@@ -191,7 +191,7 @@ func (m *rootModule) hasSource(ctx context.Context, r sources.Requirement) bool 
 	if _, locked := m.lock.Entry(r.Provider); locked && !m.flags.upgrade {
 		return true
 	}
-	from, err := m.source(ctx, nil)
+	from, err := m.source(ctx)
 	if err != nil {
 		return false
 	}

@@ -34,6 +34,7 @@ type session struct {
 	requested  choice   // of an engine, by the user or by the command of exec; empty if there is none
 	both       bool     // the user requests both engines
 	configFile string   // from the flag
+	pluginDirs []string // mirrors, absolute; if there are any, there are no other sources
 	flags      globals
 	variables  map[string]string // the variables that set global flags, by flag
 
