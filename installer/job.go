@@ -31,7 +31,7 @@ type job struct {
 	outcomes []Outcome
 
 	offline bool    // the version was chosen because it is on this machine
-	toHash  bool    // recorded hashes are as good as packages
+	toHash  bool    // recorded hashes of other platforms are as good as packages
 	unfit   []unfit // versions on this machine that were not chosen, the newest first
 
 	unknown  []UnknownHash // see Locker.examine

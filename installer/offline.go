@@ -165,12 +165,11 @@ func (j *job) lookHere(ctx context.Context, v sources.Version, listing sources.L
 	return looks, ""
 }
 
-// lookAt looks for a verified package in the working directory and the store, or for
-// recorded hashes if these are sufficient. It returns why there is none.
+// lookAt looks for a verified package in the working directory and the store. It returns
+// why there is none. To lock another platform, recorded hashes suffice if the package is
+// missing. Those for this platform do not: every command must choose the version that an
+// installation can have.
 func (j *job) lookAt(ctx context.Context, id sources.PackageID) (found look, why string) {
-	if known, err := j.into.Recall(id); j.toHash && err == nil && hasEvidence(known) && j.fault(known) == "" {
-		return look{stored: true, held: known}, ""
-	}
 	var slot acquire.Slot
 	defer slot.Leave()
 	if err := j.acquirer.Enter(ctx, j.request(id, &slot)); err != nil {
@@ -183,7 +182,13 @@ func (j *job) lookAt(ctx context.Context, id sources.PackageID) (found look, why
 		}
 	}
 	held, err := j.into.Get(ctx, id)
-	if other := j.unusable(held, err); other != "" || err != nil {
+	other := j.unusable(held, err)
+	if err != nil && other == "" && why == "" && j.toHash && id.Platform != sources.CurrentPlatform() {
+		if held, err = j.into.Recall(id); err == nil && (!hasEvidence(held) || j.fault(held) != "") {
+			err = sources.ErrNotFound
+		}
+	}
+	if other != "" || err != nil {
 		return look{}, cmp.Or(other, why, "not for "+id.Platform.String())
 	}
 	return look{stored: true, held: held}, ""
