@@ -238,7 +238,7 @@ func (e *execution) useShims(c *cli.Context, next *handover) error {
 }
 
 // inState calls do with a directory in the state directory. If that fails, because it may not be
-// writable, it calls do with a temporary directory that stays.
+// writable, it calls do with a temporary directory that stays while the program runs.
 func (e *execution) inState(ctx context.Context, home string, do func(home string) error) error {
 	var stateErr error
 	if home != "" {
@@ -246,7 +246,7 @@ func (e *execution) inState(ctx context.Context, home string, do func(home strin
 			return stateErr
 		}
 	}
-	temporary, err := disk.Temporary("larder-exec-")
+	temporary, err := disk.TemporaryForNext("larder-exec-")
 	if err != nil {
 		return errors.Join(stateErr, err)
 	}

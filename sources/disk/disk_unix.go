@@ -119,6 +119,31 @@ func ownGroup(st *syscall.Stat_t, info fs.FileInfo) bool {
 	return info.Mode().Perm()&0o002 == 0 && st.Gid == st.Uid
 }
 
+// bequeath replaces the lock of a scratch directory with one that the next program
+// inherits together with the open file. No [os.File] has the file, because it would
+// be closed when it is no longer used. It returns false if another run has removed the
+// directory between the locks, or is about to.
+func (s *Scratch) bequeath() (bool, error) {
+	dir, err := s.handle()
+	if err != nil {
+		return false, err
+	}
+	s.lock.Unlock()
+	fd, err := unix.Openat(int(dir.Fd()), alive, unix.O_RDONLY|noFollow|openNow, 0)
+	if err != nil {
+		return false, s.unlessMissing(&fs.PathError{Op: "open", Path: alive, Err: err})
+	}
+	err = unix.Flock(fd, unix.LOCK_SH|unix.LOCK_NB)
+	if err == nil || lockless(err) {
+		return true, nil
+	}
+	_ = unix.Close(fd)
+	if errors.Is(err, unix.EWOULDBLOCK) {
+		return false, nil
+	}
+	return false, fmt.Errorf("locking %s: %w", s.Path(alive), err)
+}
+
 // sameOwner reports whether one user owns two files.
 func sameOwner(a, b fs.FileInfo) bool {
 	x, ok := a.Sys().(*syscall.Stat_t)

@@ -5,6 +5,7 @@ import (
 	"io/fs"
 	"math"
 	"os"
+	"sync"
 	"syscall"
 	"time"
 	"unsafe"
@@ -117,6 +118,15 @@ func Own(fs.FileInfo) bool { return true }
 
 // OwnDir always returns true: see [Own].
 func OwnDir(fs.FileInfo) bool { return true }
+
+// bequeath keeps the lock of a scratch directory until this process ends, which waits
+// for the next program.
+func (s *Scratch) bequeath() (bool, error) {
+	bequeathed.Store(s, nil)
+	return true, nil
+}
+
+var bequeathed sync.Map // of the scratch directories, which are never closed
 
 // sameOwner always returns true: see [Own].
 func sameOwner(_, _ fs.FileInfo) bool { return true }

@@ -71,7 +71,8 @@ func (d *Dir) ownScratch(prefix string) (*Scratch, error) {
 }
 
 // Temporary creates a scratch directory in the system's temporary directory.
-// Other users cannot read it.
+// Other users cannot read it. It removes those of the same prefix that this
+// user's earlier runs have left there.
 func Temporary(prefix string) (*Scratch, error) {
 	in, err := Open(os.TempDir())
 	if err != nil {
@@ -84,7 +85,78 @@ func Temporary(prefix string) (*Scratch, error) {
 	if err := in.root.Chmod(s.name, 0o700); err != nil {
 		return nil, errors.Join(in.named(err), s.Close())
 	}
+	s.sweepOthers(prefix, time.Now())
 	return s, nil
+}
+
+// TemporaryForNext is like Temporary, for the program that replaces this
+// process or runs below it. The directory stays until that program and those
+// that it has started have ended, and is removed by a later run.
+func TemporaryForNext(prefix string) (*Scratch, error) {
+	for {
+		s, err := Temporary(prefix)
+		if err != nil {
+			return nil, err
+		}
+		ok, err := s.bequeath()
+		if ok && s.Exists(alive) {
+			return s, nil
+		}
+		if err := errors.Join(err, s.Close()); err != nil {
+			return nil, err
+		}
+	}
+}
+
+// sweepOthers removes the temporary directories of this user's runs that have
+// ended. Other users can create directories with these names, and rename those
+// of this user if the parent directory has no sticky bit. So it examines each
+// directory after it is open, and removes what is in it through the open
+// directory. Errors are ignored: another run sweeps again.
+func (s *Scratch) sweepOthers(prefix string, now time.Time) {
+	mine, err := s.root.Stat(".")
+	if err != nil {
+		return
+	}
+	entries, _ := s.in.ReadDir()
+	for _, e := range entries {
+		if e.IsDir() && isScratch(e.Name(), prefix) && e.Name() != s.name {
+			s.in.sweepTemporary(e.Name(), mine, now)
+		}
+	}
+}
+
+// sweepTemporary removes a directory if the owner of mine owns it, no other user can
+// write to it, and its run has ended.
+func (d *Dir) sweepTemporary(name string, mine fs.FileInfo, now time.Time) {
+	sub, err := d.Sub(name)
+	if err != nil {
+		return
+	}
+	defer sub.Close()
+	info, err := sub.root.Stat(".")
+	if err != nil || !sameOwner(info, mine) || !Own(info) {
+		return
+	}
+	lock := sub.Lock(alive)
+	lock.Existing = true
+	ok, err := lock.Try()
+	defer lock.Unlock()
+	switch {
+	case errors.Is(err, fs.ErrNotExist): // as in sweep, and removed only if it is empty
+	case err != nil, !ok, lock.Lockless != nil && now.Sub(info.ModTime()) < Abandoned:
+		return
+	default:
+		entries, err := sub.ReadDir()
+		for i := 0; i < len(entries) && err == nil; i++ { // the lock file is the last
+			if entries[i].Name() == alive {
+				lock.Unlock() // Windows cannot remove open files
+			}
+			err = sub.RemoveTree(entries[i].Name())
+		}
+	}
+	sub.Close()
+	_ = d.root.Remove(name)
 }
 
 // occupy locks a new scratch directory. It returns nil if a sweep of another
