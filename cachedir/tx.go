@@ -383,7 +383,7 @@ func (t *tx) prepare() (err error) {
 		}
 		t.finally(func() { kept.Close() })
 	}
-	t.stage = staging.New(t.scratch.Dir, kept, staging.Key(t.id), t.d.place(), t.d.Archives())
+	t.stage = staging.New(t.scratch.Dir, kept, staging.Key(t.id), t.d.place(), t.d.Archives(), t.d.opts.Arrivals)
 	return nil
 }
 

@@ -53,7 +53,7 @@ var mayImport = map[string][]string{
 	"cmd/larder/ui/uitest": {},
 	"cmd/larder": {
 		"cmd/larder/ui",
-		"sources", "sources/archive", "sources/disk", "sources/evidence", "sources/fetch", "sources/netmirror", "sources/registry", "sources/seal", "sources/trust",
+		"sources", "sources/archive", "sources/disk", "sources/evidence", "sources/fetch", "sources/netmirror", "sources/registry", "sources/seal", "sources/staging", "sources/trust",
 		"fsmirror", "fsmirror/builder", "fsmirror/bundle", "fsmirror/legacy", "cachedir", "cachedir/export", "cachedir/view", "cliconfig",
 		"installer", "installer/acquire", "installer/datadir", "installer/lockfile", "installer/modules",
 	},

@@ -19,8 +19,10 @@ import (
 	"github.com/larder-cli/larder/installer/lockfile"
 	"github.com/larder-cli/larder/installer/modules"
 	"github.com/larder-cli/larder/sources"
+	"github.com/larder-cli/larder/sources/disk"
 	"github.com/larder-cli/larder/sources/fetch"
 	"github.com/larder-cli/larder/sources/seal"
+	"github.com/larder-cli/larder/sources/staging"
 )
 
 // A session is one run of a command. It contains its flags, and what its root modules share,
@@ -67,6 +69,8 @@ type session struct {
 
 	signers signerLog // of the packages of the command
 
+	arrivals *staging.Arrivals // downloads of this user's processes into any store; nil if the run changes nothing
+
 	mu     sync.Mutex
 	opened []*cachedir.Dir // closed at the end
 }
@@ -104,6 +108,9 @@ func newSession(c *cli.Context, out *ui.Output) (*session, error) {
 	}
 	if err := s.readFlags(c); err != nil {
 		return nil, err
+	}
+	if state := s.machine.StateDir(); state != "" && !s.flags.readOnly {
+		s.arrivals = staging.ArrivalsIn(filepath.Join(state, "arriving"), func(id sources.PackageID, h disk.Holder) { out.WaitingForCache(id, h, "") })
 	}
 	s.dir = absolute(s.machine.WorkDir, flag[string](c, "chdir"))
 	if s.configFile != "" {
@@ -169,6 +176,7 @@ func (s *session) close() {
 	for _, cache := range s.opened {
 		cache.Close()
 	}
+	s.arrivals.Close()
 }
 
 // root returns the root module in dir. Its messages are written to out.

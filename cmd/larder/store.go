@@ -60,8 +60,9 @@ func (m *rootModule) memory() acquire.Memory {
 }
 
 // sharing returns the options of a mirror with the recent downloads in the plugin cache added.
-// There are none without a cache that can be written.
+// There are none without a cache that can be written. Downloads of other processes are there anyway.
 func (m *rootModule) sharing(mirror builder.Options) builder.Options {
+	mirror.Arrivals = m.session.arrivals
 	root := m.cacheRoot()
 	if m.flags.noCache || m.flags.readOnly || root == "" {
 		return mirror
@@ -151,6 +152,7 @@ func (m *rootModule) cacheOptions() (cachedir.Options, error) {
 		Key:         key,
 		Link:        s.flags.link,
 		Archives:    int64(m.config.KeepArchivesMB) * 1e6,
+		Arrivals:    m.session.arrivals,
 		ReadOnly:    s.flags.readOnly,
 		Unbound:     unbound(),
 		Paranoid:    s.flags.paranoid,

@@ -262,7 +262,7 @@ func (t *tx) Stage() (sources.Stage, error) {
 	}
 	t.made = t.b.work.Name()
 	t.undo = append(t.undo, func() { t.b.warn(t.b.work.RemoveTree(t.made)) })
-	t.stage = staging.New(t.b.work.Dir, t.b.partial, staging.Key(t.at.id), t.b.opts.Place, t.b.opts.Archives)
+	t.stage = staging.New(t.b.work.Dir, t.b.partial, staging.Key(t.at.id), t.b.opts.Place, t.b.opts.Archives, t.b.opts.Arrivals)
 	return t.stage, nil
 }
 

@@ -83,7 +83,9 @@ func (a *Acquirer) fetch(ctx context.Context, req Request, offer Offer, stage so
 	if err := a.down.Download(ctx, from, to); err != nil {
 		return got, err
 	}
-	got.ZH, got.size = to.hash(), to.done
+	if got.ZH, got.size = to.hash(), to.done; slices.Contains(offer.Hashes, got.ZH) {
+		stage.Arrived()
+	}
 	return got, nil
 }
 

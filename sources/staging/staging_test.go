@@ -37,7 +37,9 @@ func newPlace(t *testing.T) place {
 	return place{t, open(), open()}
 }
 
-func (p place) stage() *staging.Stage { return staging.New(p.work, p.kept, "key", "the test", nil) }
+func (p place) stage() *staging.Stage {
+	return staging.New(p.work, p.kept, "key", "the test", nil, nil)
+}
 
 // download writes text to a stage and ends the stage.
 func (p place) download(want sources.Hash, note, text string, interrupted bool) {
@@ -236,7 +238,7 @@ func TestResumeReplacesWhatTheStageHolds(t *testing.T) {
 
 func TestWithoutADirectoryNothingIsKept(t *testing.T) {
 	p := newPlace(t)
-	s := staging.New(p.work, nil, "key", "the test", nil)
+	s := staging.New(p.work, nil, "key", "the test", nil, nil)
 	p.resumes(s, first, "", "")
 	check(t, s.Begin("note"))
 	_, err := io.WriteString(s, "abc")
