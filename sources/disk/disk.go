@@ -34,6 +34,7 @@ import (
 	"strings"
 	"sync"
 	"syscall"
+	"time"
 )
 
 // A Dir is an open directory. Names are relative to it, use forward slashes,
@@ -41,7 +42,8 @@ import (
 type Dir struct {
 	root   *os.Root
 	path   string
-	device uint64 // of its file system; 0 if unknown
+	device uint64   // of its file system; 0 if unknown
+	share  *sharing // nil unless several users may write to it, see [Dir.Share]
 
 	once    sync.Once
 	self    *os.File // the directory itself, for operations that os.Root has no method for
@@ -133,18 +135,31 @@ func (d *Dir) Through(above int) string {
 func (d *Dir) Sub(name string) (*Dir, error) { return d.descend(name, (*Dir).enter) }
 
 // MakeSub is like Sub, but creates the directory and its parents if they are
-// missing.
+// missing. In a shared directory, it also lets the other users write to those that
+// this user owns, see [Dir.Share].
 func (d *Dir) MakeSub(name string) (*Dir, error) {
 	return d.descend(name, func(d *Dir, name string) (*Dir, error) {
 		sub, err := d.enter(name)
-		if !errors.Is(err, fs.ErrNotExist) {
-			return sub, err
+		if errors.Is(err, fs.ErrNotExist) {
+			if err := d.mkdir(name); err != nil && !errors.Is(err, fs.ErrExist) {
+				return nil, d.named(err)
+			}
+			sub, err = d.enter(name)
 		}
-		if err := d.root.Mkdir(name, 0o755); err != nil && !errors.Is(err, fs.ErrExist) {
-			return nil, d.named(err)
+		if err == nil {
+			sub.admit()
 		}
-		return d.enter(name)
+		return sub, err
 	})
+}
+
+// mkdir creates a directory. Its mode is complete after [Dir.admit].
+func (d *Dir) mkdir(name string) error {
+	mode := fs.FileMode(0o755)
+	if d.share != nil {
+		mode &= d.share.mode
+	}
+	return d.root.Mkdir(name, mode)
 }
 
 // descend enters one element of name after the other, and returns the last
@@ -183,12 +198,16 @@ func (d *Dir) enter(name string) (*Dir, error) {
 		if err != nil {
 			return nil, d.named(err)
 		}
-		var root *os.Root
-		if root, err = d.root.OpenRoot(name); err != nil {
+		root, openErr := d.root.OpenRoot(name)
+		for d.isGrowing(name, openErr) {
+			time.Sleep(regrown)
+			root, openErr = d.root.OpenRoot(name)
+		}
+		if err = openErr; err != nil {
 			continue
 		}
 		if opened, err = root.Stat("."); err == nil && os.SameFile(info, opened) {
-			return &Dir{root: root, path: filepath.Join(d.path, name), device: d.device}, nil
+			return &Dir{root: root, path: filepath.Join(d.path, name), device: d.device, share: d.share}, nil
 		}
 		root.Close()
 	}
@@ -336,10 +355,14 @@ func (d *Dir) Exists(name string) bool {
 
 // Mkdir creates a directory that must not exist yet.
 func (d *Dir) Mkdir(name string) (*Dir, error) {
-	if err := d.root.Mkdir(name, 0o755); err != nil {
+	if err := d.mkdir(name); err != nil {
 		return nil, d.named(err)
 	}
-	return d.Sub(name)
+	sub, err := d.Sub(name)
+	if err == nil {
+		sub.admit()
+	}
+	return sub, err
 }
 
 // ReadDir lists the entries of d, sorted by name. A directory that was removed since it

@@ -7,6 +7,8 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
+	"os/user"
+	"strconv"
 	"syscall"
 
 	"golang.org/x/sys/unix"
@@ -111,6 +113,81 @@ func Own(info fs.FileInfo) bool {
 func OwnDir(info fs.FileInfo) bool {
 	st, ok := info.Sys().(*syscall.Stat_t)
 	return ok && (st.Uid == 0 || int(st.Uid) == os.Geteuid()) && (info.Mode().Perm()&0o022 == 0 || info.Mode()&fs.ModeSticky != 0 || ownGroup(st, info))
+}
+
+// sharingOf returns the access to what is created in a directory, or nil if only its
+// owner may write to it.
+func sharingOf(info fs.FileInfo) *sharing {
+	mode := modeBits(info) | 0o700
+	if mode&0o022 == 0 {
+		return nil
+	}
+	s := &sharing{mode, groupOf(info)}
+	if mode&0o002 != 0 {
+		s.mode |= fs.ModeSticky
+	}
+	switch {
+	case mode&0o070>>3 != mode&0o007: // members of the group have rights of their own
+		s.mode |= fs.ModeSetgid
+	case mode&fs.ModeSetgid == 0:
+		s.gid = -1
+	}
+	return s
+}
+
+// groupOf returns the group of a file, -1 if it is unknown.
+func groupOf(info fs.FileInfo) int {
+	if st, ok := info.Sys().(*syscall.Stat_t); ok {
+		return int(st.Gid)
+	}
+	return -1
+}
+
+// Replaceable returns nil if this user may create name, which has one element, or
+// rename and remove it, otherwise the reason why not. It matches [fs.ErrPermission], and
+// [ErrSticky] in a directory where only the owner of a file may do that.
+func (d *Dir) Replaceable(name string) error {
+	if err := d.Writable(); err != nil {
+		return err
+	}
+	info, err := d.root.Lstat(name)
+	if err != nil {
+		return d.unlessMissing(err)
+	}
+	dir, err := d.root.Stat(".")
+	if err != nil {
+		return d.named(err)
+	}
+	if dir.Mode()&fs.ModeSticky != 0 && !IgnoresModes() && !owned(info) && !owned(dir) {
+		return &fs.PathError{Op: "replace", Path: d.Path(name), Err: ErrSticky}
+	}
+	if !info.IsDir() {
+		return nil
+	}
+	sub, err := d.enter(name)
+	if err != nil {
+		return err
+	}
+	defer sub.Close()
+	return sub.Writable()
+}
+
+// Owner returns the name of the user who owns the file at path, or the number if the
+// user has no name. It is empty if that is this user, or can't be found out.
+func Owner(path string) string {
+	info, err := os.Lstat(path)
+	if err != nil || owned(info) {
+		return ""
+	}
+	st, ok := info.Sys().(*syscall.Stat_t)
+	if !ok {
+		return ""
+	}
+	id := strconv.Itoa(int(st.Uid))
+	if u, err := user.LookupId(id); err == nil {
+		return u.Username
+	}
+	return "user " + id
 }
 
 // ownGroup reports whether a file is writable for its group and no other user, and the group has

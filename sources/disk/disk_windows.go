@@ -128,6 +128,18 @@ func (s *Scratch) bequeath() (bool, error) {
 
 var bequeathed sync.Map // of the scratch directories, which are never closed
 
+// sharingOf always returns nil: what is created in a directory inherits its access
+// control list.
+func sharingOf(fs.FileInfo) *sharing { return nil }
+
+func groupOf(fs.FileInfo) int { return -1 }
+
+// Replaceable always returns nil: see [Own].
+func (d *Dir) Replaceable(string) error { return nil }
+
+// Owner always returns nothing: see [Own].
+func Owner(string) string { return "" }
+
 // sameOwner always returns true: see [Own].
 func sameOwner(_, _ fs.FileInfo) bool { return true }
 

@@ -104,9 +104,21 @@ func (d *Dir) EditFile(name string) (*os.File, error) {
 }
 
 // OpenLock opens a regular file that is locked and never written to, and creates
-// it if it is missing. A link is a [StrayError].
+// it if it is missing. A link is a [StrayError]. A file of another user may be open for
+// reading only.
 func (d *Dir) OpenLock(name string) (*os.File, error) {
-	f, _, err := d.open(name, os.O_RDWR|os.O_CREATE)
+	f, info, err := d.open(name, os.O_RDWR|os.O_CREATE)
+	for denied := err; errors.Is(err, fs.ErrPermission); time.Sleep(regrown) {
+		if f, info, err = d.open(name, os.O_RDONLY); isMissing(err) {
+			err = denied
+		}
+		if !d.isGrowing(name, err) {
+			break
+		}
+	}
+	if err == nil {
+		d.admitLock(f, info)
+	}
 	return f, err
 }
 
@@ -152,7 +164,7 @@ func (d *Dir) open(name string, flag int) (*os.File, fs.FileInfo, error) {
 			return nil, nil, in.named(err)
 		}
 		var f *os.File
-		if f, err = in.root.OpenFile(base, how|openNow, 0o644); err != nil {
+		if f, err = in.root.OpenFile(base, how|openNow, 0o644&in.lockMode()); err != nil {
 			if flag&os.O_CREATE != 0 && (isMissing(err) || errors.Is(err, fs.ErrExist)) {
 				continue
 			}

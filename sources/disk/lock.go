@@ -24,6 +24,7 @@ type Lock struct {
 	name  string
 	file  *flock.Flock
 	mutex *sync.Mutex // held while this process holds the lock exclusively
+	note  *os.File    // the lock file with this process in it; nil unless other users lock it too
 }
 
 // A Holder describes the process that holds a lock exclusively.
@@ -82,6 +83,9 @@ func (l *Lock) try(how func(*flock.Flock) (bool, error)) (bool, error) {
 			return false, err
 		}
 	}
+	if info != nil && in.share != nil && owned(info) && in.lockMode()&^info.Mode() != 0 {
+		_ = in.root.Chmod(base, info.Mode().Perm()|in.lockMode()) // created by an earlier version
+	}
 	flag := os.O_RDWR | openNow
 	if info != nil && !writable(info) {
 		flag = os.O_RDONLY | openNow
@@ -91,6 +95,9 @@ func (l *Lock) try(how func(*flock.Flock) (bool, error)) (bool, error) {
 	if (errors.Is(err, fs.ErrPermission) || errors.Is(err, syscall.EROFS)) && flag&os.O_RDWR != 0 {
 		l.file = flock.New(in.Path(base), flock.SetFlag(os.O_RDONLY|openNow|noFollow))
 		ok, err = how(l.file)
+	}
+	if in.isGrowing(base, err) {
+		return false, nil
 	}
 	if lockless(err) {
 		l.Lockless = err
@@ -103,7 +110,7 @@ func (l *Lock) try(how func(*flock.Flock) (bool, error)) (bool, error) {
 }
 
 func (d *Dir) touchLock(name string) error {
-	f, err := d.Create(name, 0o644)
+	f, err := d.Create(name, d.lockMode())
 	if errors.Is(err, fs.ErrExist) {
 		return nil
 	}
@@ -118,6 +125,11 @@ func writable(info fs.FileInfo) bool { return info.Mode().Perm()&0o222 != 0 }
 // Unlock releases the lock, if it is held.
 func (l *Lock) Unlock() {
 	if l.file != nil {
+		if l.note != nil {
+			_ = l.note.Truncate(0)
+			l.note.Close()
+			l.note = nil
+		}
 		l.file.Close()
 		l.file = nil
 	}
@@ -146,10 +158,14 @@ func (l *Lock) Announce(now time.Time) {
 	if err != nil {
 		return
 	}
-	defer f.Close()
 	if n, err := f.WriteAt(append(text, '\n'), holderAt); err == nil {
 		_ = f.Truncate(int64(holderAt + n))
 	}
+	if l.dir.share != nil {
+		l.note = f // another user who holds the lock next can't change the file
+		return
+	}
+	f.Close()
 }
 
 // Holder returns the process that last announced itself.

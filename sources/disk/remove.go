@@ -63,7 +63,8 @@ func (d *Dir) empty(name string) error {
 }
 
 // RemoveEmpty removes the directory called name and the directories above it up
-// to d, as long as they are empty.
+// to d, as long as they are empty. In a shared directory, those of other users may
+// stay.
 func (d *Dir) RemoveEmpty(name string) error {
 	for ; name != "." && name != ""; name = path.Dir(name) {
 		in, base, done, err := d.parent(name)
@@ -79,7 +80,7 @@ func (d *Dir) RemoveEmpty(name string) error {
 		}
 		done()
 		switch {
-		case isNotEmpty(err):
+		case isNotEmpty(err), d.share != nil && errors.Is(err, fs.ErrPermission): // another user's
 			return nil
 		case err != nil && !errors.Is(err, fs.ErrNotExist):
 			return in.named(err)

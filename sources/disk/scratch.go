@@ -31,7 +31,7 @@ const alive = "~lock"
 func (d *Dir) Scratch(prefix string) (*Scratch, error) {
 	for {
 		name := prefix + rand.Text()[:nameLength]
-		if err := d.root.Mkdir(name, 0o755); err != nil {
+		if err := d.mkdir(name); err != nil {
 			return nil, d.named(err)
 		}
 		s, err := d.occupy(name)
@@ -169,6 +169,7 @@ func (d *Dir) occupy(name string) (*Scratch, error) {
 	if err != nil {
 		return nil, err
 	}
+	sub.admit()
 	s := &Scratch{Dir: sub, in: d, name: name, lock: sub.Lock(alive)}
 	ok, err := s.lock.Try()
 	if ok && sub.Exists(alive) {

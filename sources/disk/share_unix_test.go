@@ -1,0 +1,185 @@
+//go:build unix
+
+package disk_test
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/larder-cli/larder/sources/disk"
+	"github.com/larder-cli/larder/sources/sourcetest"
+)
+
+const group = 54400
+
+// What is created in a directory that several users may write to has the access of that
+// directory, whatever the umask is. In a directory of one user, nothing changes.
+func TestShare(t *testing.T) {
+	const setgid, sticky = fs.ModeSetgid, fs.ModeSticky
+	for _, c := range []struct {
+		root                      fs.FileMode
+		dir, lock, reserved, kept fs.FileMode // of directories, locks, reserved directories and locks in them
+	}{
+		{0o755, 0o755, 0o644, 0o755, 0o644},
+		{0o700, 0o755, 0o644, 0o755, 0o644},
+		{setgid | 0o775, setgid | 0o775, 0o664, setgid | 0o775, 0o664},
+		{setgid | 0o770, setgid | 0o770, 0o660, setgid | 0o770, 0o660},
+		{0o775, setgid | 0o775, 0o664, setgid | 0o775, 0o664},
+		{sticky | 0o777, sticky | 0o777, 0o666, 0o755, 0o644},
+		{0o777, sticky | 0o777, 0o666, 0o755, 0o644},
+		{setgid | sticky | 0o775, setgid | sticky | 0o775, 0o664, setgid | 0o755, 0o644},
+	} {
+		for _, umask := range []int{0o022, 0o002, 0o077} {
+			t.Run(fmt.Sprintf("%v-%03o", c.root, umask), func(t *testing.T) {
+				root := t.TempDir()
+				if os.Geteuid() == 0 {
+					check(t, os.Chown(root, -1, group))
+				}
+				check(t, os.Chmod(root, c.root))
+				defer syscall.Umask(syscall.Umask(umask))
+				d := open(t, root)
+				shared, err := d.Share()
+				check(t, err)
+				sourcetest.Expect(t, shared == (c.root&0o022 != 0), "shared: %v", shared)
+				want := func(path string, mode fs.FileMode) {
+					t.Helper()
+					if !shared && !d.Exists(path) {
+						t.Fatal(path, "is missing")
+					}
+					if !shared && path != "a/lock" && path != "own/x/lock" {
+						mode &^= fs.FileMode(umask) // as always
+					}
+					info, err := d.Lstat(path)
+					check(t, err)
+					got := info.Mode() & (fs.ModePerm | setgid | sticky)
+					sourcetest.Expect(t, got == mode, "%s: got %v, want %v", path, got, mode)
+					st := info.Sys().(*syscall.Stat_t)
+					if os.Geteuid() == 0 && c.root&0o070 != 0 && shared && mode&setgid != 0 {
+						sourcetest.Expect(t, st.Gid == group, "%s: group %d", path, st.Gid)
+					}
+				}
+				a, err := d.MakeSub("a/b")
+				check(t, err)
+				defer a.Close()
+				want("a", c.dir)
+				want("a/b", c.dir)
+				l := d.Lock("a/lock")
+				ok, err := l.Try()
+				sourcetest.Expect(t, ok && err == nil, "%v, %v", ok, err)
+				l.Unlock()
+				want("a/lock", c.lock)
+				f, err := a.OpenLock("tofu.lock")
+				check(t, err)
+				check(t, f.Close())
+				want("a/b/tofu.lock", c.lock)
+
+				own, err := d.MakeSub("own")
+				check(t, err)
+				defer own.Close()
+				own.Reserve()
+				s, err := own.ScratchIn("tmp", "run-")
+				check(t, err)
+				defer s.Close()
+				made, err := s.Mkdir("package")
+				check(t, err)
+				defer made.Close()
+				file, err := made.Create("file", 0o444)
+				check(t, err)
+				check(t, file.Close())
+				x, err := own.MakeSub("x")
+				check(t, err)
+				defer x.Close()
+				ok, err = x.Lock("lock").Try()
+				sourcetest.Expect(t, ok && err == nil, "%v, %v", ok, err)
+				check(t, disk.Rename(s.Dir, "package", a, "package"))
+				want("own/x", c.reserved)
+				want("own/x/lock", c.kept)
+				want("a/b/package", c.reserved)
+				info, err := d.Lstat("a/b/package/file")
+				check(t, err)
+				sourcetest.Expect(t, info.Mode() == 0o444, "%v", info.Mode())
+			})
+		}
+	}
+}
+
+// Directories and locks that this user owns get the access of the shared directory when they
+// are used again, and those of other users stay as they are.
+func TestShareOpensDirectories(t *testing.T) {
+	root := t.TempDir()
+	check(t, os.Chmod(root, fs.ModeSticky|0o777))
+	for _, name := range []string{"mine", "others"} {
+		check(t, os.Mkdir(root+"/"+name, 0o700))
+		check(t, os.WriteFile(root+"/"+name+"/lock", nil, 0o600))
+		check(t, os.Chtimes(root+"/"+name, time.Time{}, time.Now().Add(-time.Hour)))
+	}
+	want := map[string]fs.FileMode{"mine": fs.ModeDir | fs.ModeSticky | 0o777, "mine/lock": 0o666}
+	if os.Geteuid() == 0 {
+		check(t, os.Chown(root+"/others", stranger, -1))
+		check(t, os.Chown(root+"/others/lock", stranger, -1))
+		want["others"], want["others/lock"] = fs.ModeDir|0o700, 0o600
+	}
+	d := open(t, root)
+	_, err := d.Share()
+	check(t, err)
+	for _, name := range []string{"mine", "others"} {
+		sub, err := d.MakeSub(name)
+		check(t, err)
+		ok, err := sub.Lock("lock").Try()
+		sourcetest.Expect(t, ok && err == nil, "%s: %v, %v", name, ok, err)
+		check(t, sub.Close())
+	}
+	for path, mode := range want {
+		info, err := d.Lstat(path)
+		check(t, err)
+		sourcetest.Expect(t, info.Mode() == mode, "%s: %v", path, info.Mode())
+	}
+}
+
+// Only the owner of a file, of the directory, or root replaces a file in a directory with the
+// sticky bit.
+func TestReplaceable(t *testing.T) {
+	d := open(t, t.TempDir())
+	check(t, os.Mkdir(d.Path("dir"), 0o755))
+	check(t, d.Replaceable("dir"))
+	check(t, d.Replaceable("missing"))
+	if os.Geteuid() != 0 {
+		check(t, os.Chmod(d.Path("dir"), 0o555))
+		sourcetest.ErrorIs(t, d.Replaceable("dir"), fs.ErrPermission)
+		check(t, os.Chmod(d.Path("."), 0o555))
+		sourcetest.ErrorIs(t, d.Replaceable("missing"), fs.ErrPermission)
+		check(t, os.Chmod(d.Path("."), 0o755))
+	}
+	sourcetest.Expect(t, errors.Is(disk.ErrSticky, fs.ErrPermission), "another user's file is no lack of permission")
+	sourcetest.Equal(t, disk.Owner(d.Path("dir")), "")
+	if os.Geteuid() == 0 {
+		check(t, os.Chown(d.Path("dir"), stranger, -1))
+		sourcetest.Equal(t, disk.Owner(d.Path("dir")), fmt.Sprint("user ", stranger))
+	}
+}
+
+// A holder is not named any more once a shared lock is released: the next one may be another user, who
+// can't change the file.
+func TestHolderOfSharedLock(t *testing.T) {
+	root := t.TempDir()
+	check(t, os.Chmod(root, fs.ModeSticky|0o777))
+	for _, share := range []bool{false, true} {
+		d := open(t, root)
+		if share {
+			_, err := d.Share()
+			check(t, err)
+		}
+		l := d.Lock("lock")
+		ok, err := l.Try()
+		sourcetest.Expect(t, ok && err == nil, "%v, %v", ok, err)
+		l.Announce(time.Now())
+		sourcetest.Expect(t, d.Lock("lock").Holder().PID == os.Getpid(), "the holder is not named")
+		l.Unlock()
+		sourcetest.Expect(t, (d.Lock("lock").Holder().PID == 0) == share, "shared: %v: holder %+v", share, d.Lock("lock").Holder())
+	}
+}
