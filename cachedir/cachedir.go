@@ -22,6 +22,7 @@
 //	.larder/hosts/HOST_PORT                    hosts that requests pause for, see [Dir.Until]
 //	.larder/aside/TIME/                        files that a repair moved, at the same path as in the cache
 //	.larder/aside/replaced/                    replaced packages whose files had been changed, in the same way
+//	.larder/users/UID/                         the same directories, for each user who doesn't own .larder
 //
 // PACKAGE and VERSION are paths with "~" instead of "/". Long ones, and those that
 // follow a KEY, are replaced by hashes. Other programs read the first two and ignore
@@ -42,6 +43,15 @@
 // read-only, because engines would write through the hardlinks in working
 // directories. They are writable in a cache that an engine is configured to use, and
 // in the store of a working directory.
+//
+// # Users
+//
+// If several users may write to the cache's directory, each of them has records,
+// evidence, downloads and temporary files of their own: the owner of .larder in .larder,
+// the others below .larder/users. They share the locks, and the directories above
+// packages, which get the mode and the group of the cache's directory. No user relies on
+// files of another one: see [Dir.Get]. A package that a user may not put into the cache
+// only lasts until the end of the run.
 //
 // # Records
 //
@@ -107,8 +117,11 @@ import (
 type Dir struct {
 	root      string
 	tree      *disk.Dir // nil if the directory does not exist and must not be created
-	state     *disk.Dir // nil if there is none
-	inside    bool      // whether state is .larder in root
+	state     *disk.Dir // this user's records and temporary files; nil if there is none
+	common    *disk.Dir // locks; the same as state, except in a cache of several users; nil if there is none
+	inside    bool      // whether state is in root
+	shared    bool      // whether several users may write to root, see share.go
+	own       string    // path of state in common with a slash at the end; empty if they are the same directory
 	readOnly  error     // why the directory cannot be written; nil if it can
 	through   string    // the link that leads to the packages of a working directory; empty if there is none
 	opts      Options
@@ -212,10 +225,12 @@ func (d *Dir) openTree() (err error) {
 		open = disk.Open
 	}
 	d.tree, err = open(d.root)
-	if d.opts.ReadOnly && errors.Is(err, fs.ErrNotExist) {
+	switch {
+	case d.opts.ReadOnly && errors.Is(err, fs.ErrNotExist):
 		return nil
-	}
-	if err == nil && !d.inside {
+	case err == nil && d.inside:
+		d.shared, err = d.tree.Share()
+	case err == nil:
 		d.through = d.tree.Through(1)
 	}
 	return err
@@ -232,39 +247,52 @@ func (d *Dir) openState() (err error) {
 	switch {
 	case d.opts.ReadOnly:
 		d.readOnly = ErrReadOnly
-		d.state, err = d.findState()
+		err = d.findState()
 		if errors.Is(err, fs.ErrNotExist) {
 			err = nil
 		}
 	case d.inside:
-		d.state, err = d.tree.MakeSub(".larder")
-		d.readOnly = d.probe(err)
+		err = d.makeState()
+		d.readOnly = d.explainOwner(d.probe(err))
 	default:
 		d.readOnly = d.tree.Writable()
 		if d.opts.State == "" {
 			return nil
 		}
-		d.state, err = disk.Make(d.opts.State)
-		if err == nil && d.probe(nil) != nil {
+		if d.state, err = disk.Make(d.opts.State); err == nil && probe(d.state, "tmp") != nil {
 			err = d.state.Close()
 			d.state = nil
 		}
+		d.common = d.state
 	}
 	if errors.As(err, &stray) || d.opts.ReadOnly && err != nil {
 		return err
 	}
 	if d.state == nil && d.inside {
-		d.state, _ = d.findState() // for reading
+		_ = d.findState() // for reading
 	}
-	if d.state == nil {
-		return nil
+	for _, dir := range d.stateAndCommon() {
+		if err := dir.CheckDirs(stateDirs...); err != nil {
+			return err
+		}
 	}
-	return d.state.CheckDirs(stateDirs...)
+	return nil
+}
+
+// stateAndCommon returns the open directories of the state.
+func (d *Dir) stateAndCommon() (dirs []*disk.Dir) {
+	if d.state != nil {
+		dirs = append(dirs, d.state)
+	}
+	if d.common != nil && d.common != d.state {
+		dirs = append(dirs, d.common)
+	}
+	return dirs
 }
 
 // stateDirs are the directories in the state. Open checks all of them for links and
 // mounts, which is simpler than checking wherever one is used.
-var stateDirs = []string{"tmp", "partial", archivesDir, "package", "known", "roots", "evidence", "lock", "aside"}
+var stateDirs = []string{"tmp", "partial", archivesDir, "package", "known", "roots", "evidence", "lock", "aside", usersDir}
 
 // ErrMirror matches the error for a directory that is a mirror, not a plugin cache.
 var ErrMirror = errors.New("this is a mirror, not a plugin cache")
@@ -291,33 +319,53 @@ func IsCache(path string) bool {
 	return err == nil
 }
 
-func (d *Dir) findState() (*disk.Dir, error) {
+// findState opens the state without creating anything.
+func (d *Dir) findState() (err error) {
 	switch {
 	case d.inside && d.tree == nil, !d.inside && d.opts.State == "":
-		return nil, fs.ErrNotExist
-	case d.inside:
-		return d.tree.Sub(".larder")
+		return fs.ErrNotExist
+	case !d.inside:
+		d.state, err = disk.Open(d.opts.State)
+		d.common = d.state
+		return err
+	case d.common == nil:
+		if d.common, err = d.tree.Sub(".larder"); err != nil {
+			return err
+		}
 	}
-	return disk.Open(d.opts.State)
+	if !d.shared || d.common.Mine() {
+		d.state = d.common
+		return nil
+	}
+	d.own = ownPlace()
+	d.state, err = d.common.Sub(strings.TrimSuffix(d.own, "/"))
+	return err
 }
 
 // probe returns the reason why the state cannot be written.
 func (d *Dir) probe(err error) error {
+	if err == nil {
+		err = probe(d.state, "tmp")
+	}
+	if err == nil && d.common != d.state {
+		err = probe(d.common, "lock")
+	}
+	return err
+}
+
+func probe(in *disk.Dir, name string) error {
+	dir, err := in.MakeSub(name)
 	if err != nil {
 		return err
 	}
-	tmp, err := d.state.MakeSub("tmp")
-	if err != nil {
-		return err
-	}
-	defer tmp.Close()
-	return tmp.Writable()
+	defer dir.Close()
+	return dir.Writable()
 }
 
 // Close closes the directory.
 func (d *Dir) Close() error {
 	var errs []error
-	for _, dir := range []*disk.Dir{d.recent.dir, d.state, d.tree} {
+	for _, dir := range append(d.stateAndCommon(), d.recent.dir, d.tree) {
 		if dir != nil {
 			errs = append(errs, dir.Close())
 		}
@@ -327,6 +375,10 @@ func (d *Dir) Close() error {
 
 // ReadOnly reports whether the directory can only be read.
 func (d *Dir) ReadOnly() bool { return d.readOnly != nil }
+
+// WhyReadOnly returns the reason why the directory can only be read. It has a hint if
+// another user keeps this one from writing to a directory that both may write to.
+func (d *Dir) WhyReadOnly() error { return d.readOnly }
 
 func (d *Dir) unwritable() error {
 	return fmt.Errorf("%s cannot be written: %w", d.place(), d.readOnly)

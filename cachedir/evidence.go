@@ -19,10 +19,17 @@ func (d *Dir) Evidence(p sources.Provider, v sources.Version) (*sources.Signed, 
 	if s, ok := d.memory.Load(path); ok {
 		return s.(*sources.Signed), nil
 	}
-	if d.state == nil {
-		return nil, sources.ErrNotFound
+	s, err := (*sources.Signed)(nil), error(sources.ErrNotFound)
+	if d.state != nil {
+		s, err = evidence.Read(d.state, path)
 	}
-	return evidence.Read(d.state, path)
+	for _, at := range d.believed() {
+		if !errors.Is(err, sources.ErrNotFound) {
+			break
+		}
+		s, err = evidence.Read(d.common, at+path)
+	}
+	return s, err
 }
 
 // proofOf returns what is proved about the package of r, and the evidence for it, with
@@ -116,7 +123,7 @@ func (d *Dir) references(id sources.PackageID) []string {
 	}
 	var all []string
 	for _, dir := range []string{path.Dir(recordPath(id)), path.Dir(knownPath(id))} {
-		names, err := namesIn(d.state, dir)
+		names, err := d.stateNames(dir)
 		d.warn(err)
 		for _, name := range names {
 			if r, ok := d.readRecord(dir + "/" + name); ok {
@@ -134,7 +141,7 @@ func (d *Dir) compareKeys(id sources.PackageID, now *sources.Signed) {
 	if d.state == nil {
 		return
 	}
-	names, err := namesIn(d.state, path.Dir(evidencePath(id.Provider, id.Version)))
+	names, err := d.stateNames(path.Dir(evidencePath(id.Provider, id.Version)))
 	d.warn(err)
 	near, ok := evidence.Nearest(names, id.Version)
 	if !ok {

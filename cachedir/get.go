@@ -14,8 +14,8 @@ import (
 )
 
 // Get describes the entry for id. If there is no valid record, it hashes the entry
-// and writes a record. The error matches [sources.ErrNotFound] if there is no usable
-// entry.
+// and writes a record. It always hashes an entry that another user can change or
+// exchange. The error matches [sources.ErrNotFound] if there is no usable entry.
 func (d *Dir) Get(ctx context.Context, id sources.PackageID) (sources.Stored, error) {
 	var r record
 	err := d.checkHome(id)
@@ -24,6 +24,9 @@ func (d *Dir) Get(ctx context.Context, id sources.PackageID) (sources.Stored, er
 	}
 	if err == nil && r.H1 == "" {
 		r, err = d.findLocked(ctx, id)
+	}
+	if d.denies(err) { // this user can't use the package
+		err = fmt.Errorf("%w: %w", sources.ErrNotFound, err)
 	}
 	if err != nil {
 		return sources.Stored{}, sources.InPackage(id, err)

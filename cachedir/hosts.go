@@ -23,20 +23,22 @@ const maxPauses = 1 << 10
 // its last good answer, as recorded by the processes that use this cache. The time is zero if
 // none is recorded.
 func (d *Dir) Until(host string) (until time.Time, pauses int) {
-	if d.state == nil {
+	if d.common == nil {
 		return time.Time{}, 0
 	}
-	info, err := d.state.Lstat(path.Join(hosts, hostFile(host)))
-	if err != nil || !info.Mode().IsRegular() {
-		return time.Time{}, 0
+	for _, at := range d.places() {
+		info, err := d.common.Lstat(path.Join(at, hosts, hostFile(host)))
+		if err == nil && info.Mode().IsRegular() && info.ModTime().After(until) {
+			until, pauses = info.ModTime(), int(min(info.Size(), maxPauses))
+		}
 	}
-	return info.ModTime(), int(min(info.Size(), maxPauses))
+	return until, pauses
 }
 
 // Leave records the end of the pause for a host, and the number of pauses. If it can't be
 // written, the pause applies to this process only.
 func (d *Dir) Leave(host string, until time.Time, pauses int) {
-	home := d.hostsDir()
+	home := d.hostsIn(d.state)
 	if home == nil {
 		return
 	}
@@ -47,14 +49,14 @@ func (d *Dir) Leave(host string, until time.Time, pauses int) {
 	}
 	_ = f.Truncate(int64(min(pauses, maxPauses)))
 	f.Close()
-	_ = home.Touch(hostFile(host), until) // needs the file's owner, so in a shared cache it may fail
+	_ = home.Touch(hostFile(host), until)
 }
 
 // Seat locks one of n files of a host, which no other process has then, and returns the function
 // that releases it. It returns false if all of them are locked. The system releases the lock of
 // a process that is killed. Where no file can be locked, every process has a seat.
 func (d *Dir) Seat(host string, n int) (release func(), ok bool) {
-	home := d.hostsDir()
+	home := d.hostsIn(d.common)
 	if home == nil {
 		return func() {}, true
 	}
@@ -71,12 +73,13 @@ func (d *Dir) Seat(host string, n int) (release func(), ok bool) {
 	return nil, false
 }
 
-// hostsDir opens the directory for hosts, nil if it can't be written.
-func (d *Dir) hostsDir() *disk.Dir {
-	if d.readOnly != nil || d.state == nil {
+// hostsIn opens the directory for hosts, nil if it can't be written. Each user has
+// files of hosts, as no other user can set their times. The locks are those of all.
+func (d *Dir) hostsIn(state *disk.Dir) *disk.Dir {
+	if d.readOnly != nil || state == nil {
 		return nil
 	}
-	home, err := d.state.MakeSub(hosts)
+	home, err := state.MakeSub(hosts)
 	if err != nil {
 		return nil
 	}

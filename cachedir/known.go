@@ -90,13 +90,10 @@ func (t *tx) keepKnown(r record, imported bool) record {
 // Recorded returns the platforms for which hashes of the version's packages are
 // recorded.
 func (d *Dir) Recorded(p sources.Provider, v sources.Version) ([]sources.Platform, error) {
-	if d.state == nil {
-		return nil, nil
-	}
 	any := sources.PackageID{Provider: p, Version: v, Platform: sources.CurrentPlatform()}
 	var all []sources.Platform
 	for _, file := range []string{knownPath(any), recordPath(any)} {
-		names, err := namesIn(d.state, path.Dir(file))
+		names, err := d.stateNames(path.Dir(file))
 		if err != nil {
 			return nil, err
 		}

@@ -80,7 +80,7 @@ type extent struct {
 // List describes the contents of the cache, including those of other programs. It
 // changes nothing but records.
 func (d *Dir) List(ctx context.Context, opts ListOptions) (*Listing, error) {
-	l := &lister{Dir: d, ctx: ctx, opts: opts, seen: map[file]uint64{}}
+	l := &lister{Dir: d, ctx: ctx, opts: opts, seen: map[file]uint64{}, places: d.places()}
 	if d.tree != nil {
 		if err := l.level("", 0); err != nil {
 			return nil, err
@@ -161,6 +161,7 @@ type lister struct {
 	entries  []Entry
 	findings []Finding
 	seen     map[file]uint64 // number of links in the cache for each file
+	places   []string        // see [Dir.places]
 }
 
 // The depths below the cache directory.
@@ -308,7 +309,7 @@ func (l *lister) lookAtAll() error {
 	g, ctx := errgroup.WithContext(l.ctx)
 	g.SetLimit(runtime.GOMAXPROCS(0))
 	for i, packages := range l.packages {
-		versions[i] = &lister{Dir: l.Dir, ctx: ctx, opts: l.opts}
+		versions[i] = &lister{Dir: l.Dir, ctx: ctx, opts: l.opts, places: l.places}
 		g.Go(func() error {
 			versions[i].version(packages)
 			return ctx.Err()
@@ -392,7 +393,7 @@ func (l *lister) entry(id sources.PackageID, of release) {
 		}
 		return records.ReadFile(path.Base(recordPath(id)), maxRecord)
 	})
-	e.Used = lastUse(e, r.used)
+	e.Used = lastUse(e, l.lastRecorded(id, r.used))
 	if err == nil && l.opts.Hash && !(recordErr == nil && slices.Equal(r.Files, marks)) {
 		r, recordErr = l.rehash(id, e)
 	}
@@ -411,6 +412,20 @@ func (l *lister) entry(id sources.PackageID, of release) {
 		l.noteIn(id, Unreadable, "", []error{err, recordErr, sizeErr}[i].Error())
 	}
 	l.entries = append(l.entries, e)
+}
+
+// lastRecorded returns the last use of an entry that any user has recorded. used is
+// that of this user.
+func (l *lister) lastRecorded(id sources.PackageID, used time.Time) time.Time {
+	for _, at := range l.places {
+		if at == l.own {
+			continue
+		}
+		if info, err := l.common.Lstat(at + recordPath(id)); err == nil && info.ModTime().After(used) {
+			used = info.ModTime()
+		}
+	}
+	return used
 }
 
 // rehash returns the record of an entry whose files have changed since they were

@@ -26,10 +26,10 @@ func (d *Dir) lockVersion(ctx context.Context, id sources.PackageID) (unlock fun
 // lockAt waits for the lock called name, on behalf of the package id. Without a state
 // there are no locks, and it does nothing.
 func (d *Dir) lockAt(ctx context.Context, id sources.PackageID, name string) (unlock func(), err error) {
-	if d.state == nil {
+	if d.common == nil {
 		return func() {}, nil
 	}
-	locks, err := d.state.MakeSub("lock")
+	locks, err := d.common.MakeSub("lock")
 	if err != nil {
 		return nil, err
 	}

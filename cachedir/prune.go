@@ -5,6 +5,7 @@ import (
 	"errors"
 	"io/fs"
 	"path"
+	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
@@ -51,6 +52,7 @@ type Plan struct {
 	Used    int       // packages kept because root modules use them
 	Running int       // packages kept because programs run them
 	Recent  int       // packages kept because they are within the limits
+	Others  int       // packages kept because only another user may remove them
 	Roots   int       // known root modules
 	Usage   Usage     // contents of the cache besides packages
 	Stale   int       // records of root modules and packages that no longer exist
@@ -74,7 +76,7 @@ func (d *Dir) PlanFor(ctx context.Context, listing *Listing, policy Policy) (*Pl
 	if !policy.All && len(listing.Unclear) > 0 {
 		return nil, sources.WithHint(errors.Join(listing.Unclear...), "mend that first, as nothing that is used may go")
 	}
-	if err := unreadable(listing.Findings); err != nil {
+	if err := d.unreadable(listing.Findings); err != nil {
 		return nil, err
 	}
 	orphans, err := d.orphans(listing.Entries)
@@ -105,6 +107,8 @@ func (d *Dir) PlanFor(ctx context.Context, listing *Listing, policy Policy) (*Pl
 			p.Used++
 		case newest[e.ID]:
 			p.Recent++
+		case d.shared && d.denies(d.replaceable(e.ID.Path())):
+			p.Others++
 		default:
 			candidates = append(candidates, e)
 		}
@@ -149,11 +153,11 @@ func (d *Dir) orphans(entries []Entry) (orphans []string, err error) {
 }
 
 // unreadable returns an error if the cache cannot be read completely. A plan would
-// then be wrong.
-func unreadable(findings []Finding) error {
+// then be wrong. In a cache of several users, it excludes files that other users own.
+func (d *Dir) unreadable(findings []Finding) error {
 	var errs []error
 	for _, f := range findings {
-		if f.Kind == Unreadable {
+		if f.Kind == Unreadable && !(d.shared && disk.Owner(filepath.Join(d.root, f.Path)) != "") {
 			errs = append(errs, errors.New(f.String()))
 		}
 	}

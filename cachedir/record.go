@@ -104,13 +104,28 @@ func (d *Dir) tryRecord(path string) (record, error) {
 }
 
 // tryRecordBy is tryRecord for the record that read returns.
-func (d *Dir) tryRecordBy(path string, read func() ([]byte, fs.FileInfo, error)) (record, error) {
+func (d *Dir) tryRecordBy(path string, read func() ([]byte, fs.FileInfo, error)) (r record, err error) {
 	if r, ok := d.memory.Load(path); ok {
 		return r.(record), nil
 	}
-	if d.state == nil {
-		return record{}, fs.ErrNotExist
+	err = fs.ErrNotExist
+	if d.state != nil {
+		r, err = d.openRecord(path, read)
 	}
+	if err == nil {
+		return r, nil
+	}
+	for _, at := range d.believed() {
+		r, otherErr := d.openRecord(path, func() ([]byte, fs.FileInfo, error) { return d.common.ReadFile(at+path, maxRecord) })
+		if otherErr == nil {
+			return r, nil
+		}
+	}
+	return record{}, err
+}
+
+// openRecord returns the record at a path that read returns.
+func (d *Dir) openRecord(path string, read func() ([]byte, fs.FileInfo, error)) (record, error) {
 	data, info, err := read()
 	if err != nil {
 		return record{}, err
@@ -163,7 +178,7 @@ func (d *Dir) writeState(name string, data []byte, via *disk.Scratch) (err error
 // touch sets the time at which the package of a record was last used.
 func (d *Dir) touch(path string, used time.Time) {
 	if d.readOnly == nil && d.state != nil {
-		_ = d.state.Touch(path, used) // only the record's owner may do this, so it may fail in a shared cache
+		_ = d.state.Touch(path, used)
 	}
 }
 

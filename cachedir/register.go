@@ -23,7 +23,7 @@ type Root struct {
 	Packages  []string `json:"packages,omitempty"` // the last installed packages, as paths
 	Format    int      `json:"format"`
 
-	file string // path of the registration; empty if the root module is not registered
+	other bool // another user registered it
 }
 
 // Register records that the packages ids are installed for the root module. They
@@ -46,7 +46,7 @@ func (w *workdir) Register(ids []sources.PackageID) {
 	}
 	slices.Sort(r.Packages)
 	path := "roots/" + nameFor(w.root+"\n"+w.providers) + ".json"
-	if old, used, err := d.readRoot(path); err == nil && r.equal(old) && d.opts.Now().Sub(used) < time.Hour {
+	if old, used, err := readRoot(d.state, path); err == nil && r.equal(old) && d.opts.Now().Sub(used) < time.Hour {
 		return
 	}
 	text, err := json.Marshal(r)
@@ -65,8 +65,8 @@ func (r Root) equal(s Root) bool {
 // maxRoot exceeds the size of a registration in bytes.
 const maxRoot = 1 << 20
 
-func (d *Dir) readRoot(path string) (r Root, written time.Time, err error) {
-	data, info, err := d.state.ReadFile(path, maxRoot)
+func readRoot(state *disk.Dir, path string) (r Root, written time.Time, err error) {
+	data, info, err := state.ReadFile(path, maxRoot)
 	if err != nil {
 		return r, written, err
 	}
@@ -76,36 +76,42 @@ func (d *Dir) readRoot(path string) (r Root, written time.Time, err error) {
 	if r.Format != recordFormat || !filepath.IsAbs(r.Dir) || !filepath.IsAbs(r.Providers) {
 		return r, written, errors.New("not a registration of a root module")
 	}
-	r.file = path
 	return r, info.ModTime(), nil
 }
 
 // registered returns the registered root modules. It skips invalid registrations.
-// gone contains the files of the root modules that no longer exist.
+// gone contains the files of the root modules that no longer exist, as far as this user
+// has registered them.
 func (d *Dir) registered() (roots []Root, gone []string, err error) {
-	if d.state == nil {
+	if d.common == nil {
 		return nil, nil, nil
 	}
-	names, err := namesIn(d.state, "roots")
-	for _, name := range names {
-		if !strings.HasSuffix(name, ".json") || strings.Contains(name, "~") {
-			continue
+	for _, at := range d.places() {
+		names, err := namesIn(d.common, at+"roots")
+		if err != nil && at == d.own {
+			return nil, nil, err
 		}
-		r, _, err := d.readRoot("roots/" + name)
-		var unread *fs.PathError
-		if errors.As(err, &unread) && !errors.Is(err, fs.ErrNotExist) {
-			return nil, nil, err // without this error, packages in use would be removed
+		for _, name := range names {
+			if !strings.HasSuffix(name, ".json") || strings.Contains(name, "~") {
+				continue
+			}
+			r, _, err := readRoot(d.common, at+"roots/"+name)
+			var unread *fs.PathError
+			if at == d.own && errors.As(err, &unread) && !errors.Is(err, fs.ErrNotExist) {
+				return nil, nil, err // without this error, packages in use would be removed
+			}
+			if err != nil {
+				continue
+			}
+			r.other = at != d.own
+			if _, err := os.Stat(r.Dir); !errors.Is(err, fs.ErrNotExist) {
+				roots = append(roots, r)
+			} else if !r.other {
+				gone = append(gone, "roots/"+name)
+			}
 		}
-		if err != nil {
-			continue
-		}
-		if _, err := os.Stat(r.Dir); errors.Is(err, fs.ErrNotExist) {
-			gone = append(gone, r.file)
-			continue
-		}
-		roots = append(roots, r)
 	}
-	return roots, gone, err
+	return roots, gone, nil
 }
 
 // FindRoots returns dir and the directories below it that an engine has run in: those

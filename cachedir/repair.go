@@ -85,6 +85,7 @@ func (d *Dir) Repair(ctx context.Context, v *Verification, replace Replacer) ([]
 	}
 	d.repairing.Store(true)
 	defer d.repairing.Store(false)
+	d.warn(d.openToUsers())
 	mended := v.Mendings()
 	for i := range mended {
 		d.tryReplacing(ctx, &mended[i], replace)
@@ -110,6 +111,11 @@ func (d *Dir) Repair(ctx context.Context, v *Verification, replace Replacer) ([]
 
 // tryReplacing replaces the package of a finding if it can be fetched.
 func (d *Dir) tryReplacing(ctx context.Context, m *Mending, replace Replacer) {
+	if m.Do == SetAside && d.shared {
+		if err := d.replaceable(m.Path); d.denies(err) {
+			m.Do, m.Err = Nothing, d.explainOwner(err)
+		}
+	}
 	if !m.Fetch() {
 		return
 	}

@@ -25,7 +25,8 @@ type tx struct {
 	d       *Dir
 	id      sources.PackageID
 	purpose sources.Purpose
-	home    *disk.Dir     // directory of the entry; nil if the package is only hashed
+	home    *disk.Dir     // directory of the entry; nil if the package is only hashed, or if denied is set
+	denied  error         // why this user can't replace or add the entry of a cache of several users
 	notes   *disk.Scratch // for records; nil without a state
 	scratch *disk.Scratch // for the package
 	made    string        // name of the package in scratch
@@ -37,6 +38,7 @@ type tx struct {
 	from     *original // of the payload; nil if it was downloaded, or changed meanwhile
 	contents sources.Contents
 	unpacked bool
+	kept     bool // the package stays in scratch
 	undo     []func()
 }
 
@@ -88,18 +90,10 @@ func (t *tx) begin(ctx context.Context) (held sources.Held, err error) {
 // lookUp examines the entry under its locks.
 func (t *tx) lookUp(ctx context.Context) (sources.Stored, error) {
 	d := t.d
-	home, err := d.home(t.id, true)
-	if err != nil {
+	if err := t.openHome(ctx); d.denies(err) {
+		t.denied = err
+	} else if err != nil {
 		return sources.Stored{}, err
-	}
-	t.home = home
-	t.finally(func() { home.Close() })
-	if d.through == "" { // an entry behind a link is not replaced and requires no lock
-		unlock, err := d.lockTofu(ctx, home, t.id)
-		if err != nil {
-			return sources.Stored{}, err
-		}
-		t.finally(unlock)
 	}
 	t.old, _ = d.find(ctx, t.id, d.entry(t.id), recordPath(t.id)) // an error of any kind leads to the replacement of the entry
 	if ctx.Err() != nil {
@@ -109,6 +103,30 @@ func (t *tx) lookUp(ctx context.Context) (sources.Stored, error) {
 		return sources.Stored{}, nil
 	}
 	return d.stored(t.id, d.entry(t.id), t.old), nil
+}
+
+// openHome opens the directory of the entry and takes OpenTofu's lock in it. In a cache of
+// several users, a lack of permission means that this user can't replace the entry.
+func (t *tx) openHome(ctx context.Context) error {
+	d := t.d
+	home, err := d.home(t.id, true)
+	if err != nil {
+		return err
+	}
+	t.home = home
+	t.finally(func() { home.Close() })
+	if d.through != "" { // an entry behind a link is not replaced and requires no lock
+		return nil
+	}
+	unlock, err := d.lockTofu(ctx, home, t.id)
+	if err != nil {
+		return err
+	}
+	t.finally(unlock)
+	if d.shared {
+		return home.Replaceable(t.id.Platform.String())
+	}
+	return nil
 }
 
 // finally registers a function for Close to call. Close calls the last one first.
@@ -243,7 +261,19 @@ func (t *tx) commit(ctx context.Context, by sources.Provenance) (sources.Stored,
 		return sources.Stored{}, err
 	}
 	t.keepKnown(r, by.Imported)
+	if t.kept {
+		return t.setApart(r), nil
+	}
 	return d.stored(t.id, d.entry(t.id), r), nil
+}
+
+// setApart describes a package that this user can't put into the cache. It stays among
+// the temporary files of this run, long enough to be copied to a working directory.
+func (t *tx) setApart(r record) sources.Stored {
+	s := t.d.stored(t.id, t.scratch.Path(t.made), r)
+	s.Temporary = true
+	t.d.warn(fmt.Errorf("%s: not added to the plugin cache: %w", t.id, t.d.explainOwner(t.denied)))
+	return s
 }
 
 // dropArchive removes the archive from the stage, and any interrupted download of it. If
@@ -375,7 +405,11 @@ func (t *tx) prepare() (err error) {
 		return err
 	}
 	t.made = t.scratch.Name()
-	t.finally(func() { d.warn(t.scratch.RemoveTree(t.made)) })
+	t.finally(func() {
+		if !t.kept {
+			d.warn(t.scratch.RemoveTree(t.made))
+		}
+	})
 	var kept *disk.Dir // for interrupted downloads; nil without a state
 	if d.state != nil {
 		if kept, err = d.state.MakeSub("partial"); err != nil {
@@ -438,16 +472,30 @@ func (t *tx) show(ctx context.Context, r record, signed *sources.Signed) (record
 	if err := d.keepEvidence(ctx, t.id, &r, signed, t.notes); err != nil {
 		return r, err
 	}
-	name := t.id.Platform.String()
-	if info, err := t.home.Lstat(name); err == nil && info.IsDir() && t.old.H1 == r.H1 {
+	unchanged := t.old.H1 == r.H1 && t.home != nil && isDir(t.home, t.id.Platform.String())
+	t.kept = !unchanged && t.denied != nil
+	switch {
+	case unchanged:
 		// The entry already has the same contents, and may be linked and running.
 		// Only the record was missing.
 		r.Files, r.Boot = t.old.Files, t.old.Boot
-	} else if err := t.replace(ctx, r); err != nil {
-		return r, err
+	case t.kept:
+		return r, nil
+	default:
+		if err := t.replace(ctx, r); err != nil {
+			return r, err
+		}
+		if d.inside {
+			d.distrust(d.entry(t.id), r.Files)
+		}
 	}
 	d.keepRecord(recordPath(t.id), r, t.notes)
 	return r, nil
+}
+
+func isDir(in *disk.Dir, name string) bool {
+	info, err := in.Lstat(name)
+	return err == nil && info.IsDir()
 }
 
 // replace replaces the entry with the unpacked package, which r describes.
@@ -507,6 +555,7 @@ func (d *Dir) removeLeftovers() {
 		tmp.Sweep(runPrefix, d.opts.Now(), d.warn)
 		tmp.Close()
 	}
+	d.sweepOthers()
 	if kept, err := d.state.MakeSub("partial"); err != nil {
 		d.warn(err)
 	} else {
@@ -528,7 +577,7 @@ func (d *Dir) inPlace(id sources.PackageID) bool {
 
 // idle reports whether no process stores the package.
 func (d *Dir) idle(id sources.PackageID) bool {
-	lock := d.state.Lock("lock/" + flat(id.Path()) + ".lock")
+	lock := d.common.Lock("lock/" + flat(id.Path()) + ".lock")
 	lock.Existing = true
 	ok, err := lock.Try()
 	lock.Unlock()

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"io/fs"
+	"path"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -24,6 +25,7 @@ type Usage struct {
 	Working     Amount // staging directories of other processes
 	Aside       Amount // moved by repairs, and replaced packages whose files had been changed
 	Records     Amount // records, registrations and locks
+	Others      Amount // files of other users that this user can't remove
 }
 
 // An Amount is a number of items and the bytes that they take on disk.
@@ -56,39 +58,63 @@ func isRecords(name string) bool {
 // usage measures the names in the state for which include returns true.
 func (d *Dir) usage(ctx context.Context, include func(name string) bool) (Usage, error) {
 	var u Usage
-	if d.state == nil || !d.inside {
+	if d.common == nil || !d.inside {
 		return u, nil
 	}
-	entries, err := d.state.ReadDir()
-	if err != nil {
-		return u, err
-	}
-	for _, e := range entries {
-		if err := ctx.Err(); err != nil {
-			return u, err
+	for _, at := range d.places() {
+		state := d.common
+		if at != "" {
+			var err error
+			if state, err = d.common.Sub(path.Clean(at)); err != nil {
+				continue // not a user's
+			}
+			defer state.Close()
 		}
-		if !include(e.Name()) {
-			continue
-		}
-		if err := d.measureState(&u, e); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		if err := d.measurePlace(ctx, &u, state, at == d.own, include); err != nil {
 			return u, err
 		}
 	}
 	return u, nil
 }
 
-func (d *Dir) measureState(u *Usage, e fs.DirEntry) error {
+// measurePlace measures the state of a user.
+func (d *Dir) measurePlace(ctx context.Context, u *Usage, state *disk.Dir, own bool, include func(name string) bool) error {
+	entries, err := state.ReadDir()
+	if err != nil && own {
+		return err
+	}
+	for _, e := range entries {
+		if err := ctx.Err(); err != nil {
+			return err
+		}
+		switch name := e.Name(); {
+		case !include(name), name == usersDir && d.shared:
+			continue
+		case !own && !isRecords(name) && name != "evidence" && !(name == "tmp" && sweepable(state)):
+			if bytes, err := bytesBelow(state.Path(name)); err == nil && bytes > 0 {
+				u.Others.add(1, bytes)
+			}
+			continue
+		}
+		if err := d.measureState(u, state, e); err != nil && !errors.Is(err, fs.ErrNotExist) && own {
+			return err
+		}
+	}
+	return nil
+}
+
+func (d *Dir) measureState(u *Usage, state *disk.Dir, e fs.DirEntry) error {
 	name := e.Name()
 	if isRecords(name) {
-		bytes, err := bytesBelow(d.state.Path(name))
+		bytes, err := bytesBelow(state.Path(name))
 		u.Records.add(1, bytes)
 		return err
 	}
 	switch name {
 	case "evidence":
-		return eachAt(d.state, name, 4, func(string, fs.FileInfo, int64) *Amount { return &u.Evidence })
+		return eachAt(state, name, 4, func(string, fs.FileInfo, int64) *Amount { return &u.Evidence })
 	case "partial":
-		return eachAt(d.state, name, 1, func(name string, info fs.FileInfo, bytes int64) *Amount {
+		return eachAt(state, name, 1, func(name string, info fs.FileInfo, bytes int64) *Amount {
 			amount := &u.Interrupted
 			id, ok := staging.PackageOf(name)
 			if d.opts.Now().Sub(info.ModTime()) > staging.KeptFor || ok && d.inPlace(id) {
@@ -100,34 +126,44 @@ func (d *Dir) measureState(u *Usage, e fs.DirEntry) error {
 			return amount
 		})
 	case archivesDir:
-		return eachAt(d.state, name, 1, func(_ string, info fs.FileInfo, _ int64) *Amount {
+		return eachAt(state, name, 1, func(_ string, info fs.FileInfo, _ int64) *Amount {
 			if info.Mode().IsRegular() {
 				return &u.Archives
 			}
 			return &u.Leftover
 		})
 	case "tmp":
-		return eachAt(d.state, name, 1, func(run string, _ fs.FileInfo, _ int64) *Amount {
-			if strings.HasPrefix(run, runPrefix) && d.alive(run) {
+		return eachAt(state, name, 1, func(run string, _ fs.FileInfo, _ int64) *Amount {
+			if strings.HasPrefix(run, runPrefix) && alive(state, run, d.opts.Now()) {
 				return &u.Working
 			}
 			return &u.Leftover
 		})
 	case "aside":
-		return eachAt(d.state, name, 2+platformDepth, func(string, fs.FileInfo, int64) *Amount { return &u.Aside })
+		return eachAt(state, name, 2+platformDepth, func(string, fs.FileInfo, int64) *Amount { return &u.Aside })
 	}
-	bytes, err := bytesBelow(d.state.Path(name))
+	bytes, err := bytesBelow(state.Path(name))
 	u.Leftover.add(1, bytes)
 	return err
 }
 
-func (d *Dir) alive(run string) bool {
-	tmp, err := d.state.Sub("tmp")
+func alive(state *disk.Dir, run string, now time.Time) bool {
+	tmp, err := state.Sub("tmp")
 	if err != nil {
 		return false
 	}
 	defer tmp.Close()
-	return tmp.Alive(run, d.opts.Now())
+	return tmp.Alive(run, now)
+}
+
+// sweepable reports whether this user may remove temporary files in a state.
+func sweepable(state *disk.Dir) bool {
+	tmp, err := state.Sub("tmp")
+	if err != nil {
+		return false
+	}
+	defer tmp.Close()
+	return tmp.Writable() == nil
 }
 
 // eachAt measures each item that is the given number of levels below the directory

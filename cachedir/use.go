@@ -22,10 +22,10 @@ type presence struct {
 	lock     *disk.Lock
 }
 
-var presences sync.Map // from path of the state to *presence
+var presences sync.Map // from path of the directory with the locks to *presence
 
 func (d *Dir) presence() *presence {
-	p, _ := presences.LoadOrStore(d.state.Path("."), new(presence))
+	p, _ := presences.LoadOrStore(d.common.Path("."), new(presence))
 	return p.(*presence)
 }
 
@@ -33,7 +33,7 @@ func (d *Dir) gate() *disk.Lock  { return d.wholeLock("gate.lock") }
 func (d *Dir) whole() *disk.Lock { return d.wholeLock("cache.lock") }
 
 func (d *Dir) wholeLock(name string) *disk.Lock {
-	l := d.state.Lock(name)
+	l := d.common.Lock(name)
 	l.Existing = d.readOnly != nil
 	return l
 }
@@ -43,7 +43,7 @@ func (d *Dir) wholeLock(name string) *disk.Lock {
 // first and release after the second.
 func (d *Dir) Use(ctx context.Context) (release func(), err error) {
 	leave := func() {}
-	if d.state != nil {
+	if d.common != nil {
 		p := d.presence()
 		try := func() (bool, error) { return p.enter(d) }
 		if err := d.wait(ctx, try, func() Holder { return Holder{Holder: d.gate().Holder()} }); err != nil {

@@ -30,8 +30,8 @@ type users struct {
 }
 
 // findUsers determines which packages the roots use, from their lock files and their
-// installed packages. If a root can't be read, the packages that were last installed
-// for it count.
+// installed packages. If a root can't be read, or another user registered it, the
+// packages that were last installed for it count.
 func (d *Dir) findUsers(roots []Root, locked LockReader) users {
 	u := users{versions: map[string][]string{}, packages: map[string][]string{}, installed: map[string][]string{}}
 	real := d.root
@@ -39,6 +39,12 @@ func (d *Dir) findUsers(roots []Root, locked LockReader) users {
 		real = r
 	}
 	for _, r := range roots {
+		if r.other { // what it leads to may be anything
+			for _, p := range r.Packages {
+				u.add(p, r.Dir)
+			}
+			continue
+		}
 		selected, lockErr := locked(r.Dir)
 		for p, v := range selected {
 			u.versions[path.Join(p.String(), v.String())] = append(u.versions[path.Join(p.String(), v.String())], r.Dir)

@@ -363,6 +363,9 @@ func (d *Dir) makeLink(ctx context.Context, s sources.Stored, entry []mark, work
 	if d.opts.Link == sources.LinkAuto {
 		modes = d.autoModes(entry)
 	}
+	if s.Temporary {
+		modes = []sources.LinkMode{sources.LinkReflink, sources.LinkCopy}
+	}
 	var err error
 	for _, mode := range modes {
 		err = makeBy(ctx, mode, s, entry, work, made, d.seals())

@@ -269,6 +269,9 @@ func (j *job) install(ctx context.Context, id sources.PackageID) (outcome Outcom
 			return outcome, err
 		}
 		outcome.Link, err = j.workdir.Link(ctx, res.Package)
+		if err == nil && res.Package.Temporary {
+			outcome.Package, err = j.workdir.Get(ctx, id)
+		}
 		switch {
 		case err == nil || !errors.Is(err, sources.ErrSwapped):
 			return outcome, err

@@ -234,6 +234,10 @@ type Stored struct {
 	// empty otherwise.
 	Differs Hash
 
+	// Temporary reports that the store removes Dir at the end of the run, because the
+	// user may not add the package. It is copied to working directories until then.
+	Temporary bool
+
 	Imported bool // known only from an import, whose records are unverified
 	Seen     Seen // the files' state when the store hashed or recognised them; may be nil
 }

@@ -231,7 +231,7 @@ func usageRows(u cachedir.Usage) []usageRow {
 	row := func(kind string, a cachedir.Amount, hint string) usageRow {
 		return usageRow{kind, a.Count, a.Bytes, hint}
 	}
-	return []usageRow{
+	rows := []usageRow{
 		row("evidence", u.Evidence, ""),
 		row("records", u.Records, ""),
 		row("in progress", u.Working, "in use by other larder processes"),
@@ -241,6 +241,10 @@ func usageRows(u cachedir.Usage) []usageRow {
 		row("leftover", u.Leftover, "from killed processes; larder cache prune removes it"),
 		row("set aside", u.Aside, "damaged and changed files; larder cache prune --aside removes them"),
 	}
+	if u.Others.Count > 0 {
+		rows = append(rows, row("of others", u.Others, "temporary files and downloads; only the users who own them can remove them"))
+	}
+	return rows
 }
 
 // verifyCache verifies the cache, if it exists, and shows its progress.

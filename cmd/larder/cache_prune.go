@@ -63,7 +63,7 @@ func cachePrune(c *cli.Context, out *ui.Output) error {
 	if err := worthwhile(plan, policy); err != nil {
 		return err
 	}
-	sum := &pruneSummary{Used: plan.Used, Running: plan.Running, Recent: plan.Recent, DryRun: c.Bool("dry-run")}
+	sum := &pruneSummary{Used: plan.Used, Running: plan.Running, Recent: plan.Recent, Others: plan.Others, DryRun: c.Bool("dry-run")}
 	out.Summary(sum)
 	if !c.Bool("yes") {
 		k.removals(plan.Remove, !asks)
@@ -112,10 +112,11 @@ func (k *targetCache) prune(ctx context.Context, plan *cachedir.Plan, sum *prune
 type pruneSummary struct {
 	Packages  int   `json:"packages"` // removed, or that would be removed
 	Freed     int64 `json:"freed"`
-	Leftovers int   `json:"leftovers"` // of earlier runs; removed, or that would be removed
-	Used      int   `json:"used"`      // packages that root modules use
-	Running   int   `json:"running"`   // packages of running programs
-	Recent    int   `json:"recent"`    // packages within the limits
+	Leftovers int   `json:"leftovers"`           // of earlier runs; removed, or that would be removed
+	Used      int   `json:"used"`                // packages that root modules use
+	Running   int   `json:"running"`             // packages of running programs
+	Recent    int   `json:"recent"`              // packages within the limits
+	Others    int   `json:"of_others,omitempty"` // packages that only other users may remove
 	InUse     int   `json:"in_use_since"`
 	Failed    int   `json:"failed"`
 	DryRun    bool  `json:"dry_run,omitempty"`
@@ -124,7 +125,8 @@ type pruneSummary struct {
 // kept prints what remains, and what could not be removed.
 func (s *pruneSummary) kept() string {
 	return keptText(s.Failed, ui.Number{N: s.Used, What: "used by root modules"}, ui.Number{N: s.Running, What: "running"},
-		ui.Number{N: s.Recent, What: "within the limits"}, ui.Number{N: s.InUse, What: "in use since the listing"})
+		ui.Number{N: s.Recent, What: "within the limits"},
+		ui.Number{N: s.Others, What: "of other users"}, ui.Number{N: s.InUse, What: "in use since the listing"})
 }
 
 // extraRemoved describes removed items other than packages, in JSON.
@@ -194,6 +196,10 @@ func (k *targetCache) tellPlan(c *cli.Context, plan *cachedir.Plan, policy cache
 	}
 	k.besides(plan.Usage)
 	if left := plan.Size - plan.Freed; policy.MaxSize > 0 && left > policy.MaxSize {
-		k.out.Warn("packages in use take %s, more than --max-size %s", ui.Size(left), c.String("max-size"))
+		what := "packages in use"
+		if plan.Others > 0 {
+			what += " or of other users"
+		}
+		k.out.Warn("%s take %s, more than --max-size %s", what, ui.Size(left), c.String("max-size"))
 	}
 }

@@ -5,6 +5,7 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"errors"
+	"fmt"
 	"path/filepath"
 	"slices"
 
@@ -113,7 +114,7 @@ func (m *rootModule) cache(root string, shared bool) (*cachedir.Dir, error) {
 			return nil, nil
 		}
 		if cache.ReadOnly() && !m.flags.readOnly {
-			m.session.out.Warn("the plugin cache %s is read-only: new packages are not added to it", root)
+			m.tellReadOnly(root, cache.WhyReadOnly())
 		}
 		return cache, nil
 	})
@@ -121,6 +122,18 @@ func (m *rootModule) cache(root string, shared bool) (*cachedir.Dir, error) {
 		m.client.Share(cache) // processes share the pauses that servers request
 	}
 	return cache, err
+}
+
+// tellReadOnly warns that packages are not added to a plugin cache, and how to change that if
+// another user is the reason.
+func (m *rootModule) tellReadOnly(root string, why error) {
+	text := fmt.Sprintf("the plugin cache %s is read-only: new packages are not added to it", root)
+	hints := sources.Hints(why)
+	if len(hints) == 0 {
+		m.session.out.Warn("%s", text)
+		return
+	}
+	m.session.out.WarnHint(hints[0], "%s: %v", text, why)
 }
 
 // engineCache reports whether the engine is configured to use the store too.

@@ -35,13 +35,21 @@ func unprivileged(ts *testscript.TestScript, _ bool, _ []string) {
 	ts.Setenv("LARDER_TEST_USER", strconv.Itoa(unprivilegedUID))
 }
 
-// beSomebodyElse makes this process the user's that unprivileged asks for.
+// beSomebodyElse makes this process the user's that LARDER_TEST_USER has the number of, a
+// member of the group LARDER_TEST_GROUP, with the umask LARDER_TEST_UMASK.
 func beSomebodyElse() {
+	if mask, err := strconv.ParseInt(os.Getenv("LARDER_TEST_UMASK"), 8, 0); err == nil {
+		syscall.Umask(int(mask))
+	}
 	id, err := strconv.Atoi(os.Getenv("LARDER_TEST_USER"))
 	if err != nil {
 		return
 	}
-	for _, drop := range []error{syscall.Setgroups(nil), syscall.Setgid(id), syscall.Setuid(id)} {
+	var groups []int
+	if group, err := strconv.Atoi(os.Getenv("LARDER_TEST_GROUP")); err == nil {
+		groups = append(groups, group)
+	}
+	for _, drop := range []error{syscall.Setgroups(groups), syscall.Setgid(id), syscall.Setuid(id)} {
 		if drop != nil {
 			panic(drop)
 		}

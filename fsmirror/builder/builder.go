@@ -161,6 +161,10 @@ func (b *Builder) open(ctx context.Context) (err error) {
 	if b.dir, err = disk.Make(b.path); err != nil {
 		return err
 	}
+	if _, err := b.dir.Share(); err != nil {
+		return err
+	}
+	b.dir.Reserve() // a mirror is a source, so all users of a group may add to it, but not all users
 	if b.own, err = b.dir.MakeSub(own); err != nil {
 		return err
 	}

@@ -58,6 +58,9 @@ func ParseKey(secret string) (Key, error) {
 // first record is sealed.
 func UserKey(dir string) Key { return Key{&userKey{dir: dir}} }
 
+// Shared reports whether several users may have the key.
+func (k Key) Shared() bool { return k.user != nil && k.user.dir == "" }
+
 // Check returns an error if the user's key exists and cannot be used: other
 // users may be able to read or write it, or it is not a key.
 func (k Key) Check() error {

@@ -330,8 +330,11 @@ func (o *Output) Private(file, path string) {
 	}
 }
 
-// WarnOf writes an error as a warning, for errors that do not stop the command.
-func (o *Output) WarnOf(err error) { o.Warn("%v", err) }
+// WarnOf writes an error as a warning, with its hints, for errors that do not stop the
+// command.
+func (o *Output) WarnOf(err error) {
+	o.diagnose(diagnostic{Severity: "warning", Text: err.Error(), Hints: sources.Hints(err)}, err.Error())
+}
 
 // diagnostics writes the diagnostics of an input, followed by the hints that apply to all of
 // them.
