@@ -84,7 +84,7 @@ func flagsHelp(_ *cli.Context, out *ui.Output) error {
 		return nil
 	}
 	_, err := fmt.Fprint(out.Stdout, "Flags of every command, before it or after it:\n\n"+flagTable(flags)+
-		"\nA flag with ... may be repeated. --platform and --trust-key also take a list\nwith commas, and so does --engine where packages for both engines are fetched:\nprefetch, mirror sync, bundle create. Short flags can be combined, as in -uR.\nRelative paths start from --chdir. larder help environment lists the variables of flags.\n")
+		"\nA flag with ... may be repeated. --platform and --trust-key also take a list\nwith commas, and so does --engine where packages for both engines are fetched:\nprefetch, mirror sync, bundle create. Short flags can be combined, as in -uR.\nRelative paths start from --chdir. larder help environment lists the variables\nof flags.\n")
 	return err
 }
 
