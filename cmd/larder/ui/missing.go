@@ -66,6 +66,8 @@ func togetherMissing(all []spoken) []spoken {
 		return all
 	}
 	slices.Sort(roots)
-	one.shown = fmt.Sprintf("%d root modules call modules that are not installed: %s", n, Some(roots, maxPlaces))
+	if roots = slices.Compact(roots); len(roots) > 1 { // otherwise it was read for both engines
+		one.shown = fmt.Sprintf("%d root modules call modules that are not installed: %s", len(roots), Some(roots, maxPlaces))
+	}
 	return append(others, one)
 }
