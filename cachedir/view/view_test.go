@@ -134,6 +134,16 @@ func TestViewsAreApart(t *testing.T) {
 	sourcetest.Equal(t, len(none), 0, "views in no directory")
 }
 
+func TestIsMirror(t *testing.T) {
+	v, err := view.Make(t.Context(), t.TempDir(), "/work", ".terraform", nil)
+	sourcetest.Check(t, err)
+	other := filepath.Join(t.TempDir(), "providers")
+	sourcetest.Check(t, os.Mkdir(other, 0o755))
+	for dir, want := range map[string]bool{v.Providers: true, v.Cache: false, other: false, filepath.Join(other, "none"): false} {
+		sourcetest.Equal(t, view.IsMirror(dir), want, dir)
+	}
+}
+
 // A process may be killed at any moment, and others make the same view.
 func TestMakeConcurrently(t *testing.T) {
 	home, packages := t.TempDir(), stored(t, t.TempDir(), "a@1.0.0", "b@1.0.0", "c@1.0.0", "d@1.0.0")
