@@ -2,7 +2,6 @@ package cliconfig
 
 import (
 	"fmt"
-	"os"
 	"slices"
 	"strconv"
 	"strings"
@@ -158,12 +157,7 @@ func (in *Invocation) readTerragrunt(m Machine, args []string) {
 	if m.rooted(program) {
 		in.EnginePath = program
 	}
-	if program == "" && slices.ContainsFunc(m.Programs("tofu"), m.isOther) { // which Terragrunt prefers, if it runs
-		program = "tofu"
-	} else if program == "" {
-		program = "terraform"
-	}
-	in.Engine = m.EngineOf(program)
+	in.Engine = m.EngineOf(program) // unknown without a setting: terragrunt.hcl may name one
 	for _, arg := range args {
 		name, value, assigned := strings.Cut(strings.TrimPrefix(arg, "-"), "=")
 		name = strings.TrimPrefix(name, "-")
@@ -204,13 +198,6 @@ func (m Machine) RunEngine(line []string, path string) (changed, environ []strin
 		}
 	}
 	return changed, m.With(values)
-}
-
-// isOther reports whether path doesn't lead to this program.
-func (m Machine) isOther(path string) bool {
-	own, err := m.Files.Stat(m.Program)
-	info, otherErr := m.Files.Stat(path)
-	return err != nil || otherErr != nil || !os.SameFile(own, info)
 }
 
 // flagValue returns the last value of a flag in args, or otherwise its default.
@@ -366,10 +353,24 @@ func (m Machine) ForProgram(shims string, flags []string) []string {
 // shimFlags is the variable with flags of larder exec for shims.
 const shimFlags = "LARDER_SHIM_FLAGS"
 
-// ShimFlags returns the flags of larder exec for shims.
-func (m Machine) ShimFlags() []string {
-	words, _ := splitShell(m.getenv(shimFlags))
-	return words
+// ShimFlags returns the flags of larder exec for shims. Each is one word, with an = before its value:
+// otherwise a word could become the command that runs in the place of the engine.
+func (m Machine) ShimFlags() (flags []string, err error) {
+	words, ok := splitShell(m.getenv(shimFlags))
+	if !ok {
+		err = fmt.Errorf("%s has an unclosed quote", shimFlags)
+	}
+	for _, word := range words {
+		if strings.HasPrefix(word, "-") && word != "-" && word != "--" {
+			flags = append(flags, word)
+		} else if err == nil {
+			err = fmt.Errorf("%s: %q is not a flag", shimFlags, word)
+		}
+	}
+	if err != nil {
+		return nil, sources.WithHint(err, "write flags of larder exec with their values in one word: --cache=DIR")
+	}
+	return flags, nil
 }
 
 // With returns the environment with other values for some variables, whose names are in

@@ -37,7 +37,7 @@ func TestInvocation(t *testing.T) {
 		{"terraform init", []string{"TF_CLI_ARGS_init=-get=false; -upgrade"}, cliconfig.Invocation{Engine: terraform, Init: true, KeepModules: true}},
 		{"terraform init", []string{"TF_CLI_ARGS_init=-test-directory 'a;b' & -upgrade"}, cliconfig.Invocation{Engine: terraform, Init: true, TestDir: "a;b"}},
 		{"make plan", []string{"TF_CLI_ARGS_init=-upgrade", "TF_CLI_ARGS=-plugin-dir=x"}, cliconfig.Invocation{Wrapper: true, Upgrade: true, PluginDirs: []string{"x"}}},
-		{"terragrunt plan", []string{"TF_CLI_ARGS_init=-upgrade"}, cliconfig.Invocation{Wrapper: true, Engine: terraform, Upgrade: true}},
+		{"terragrunt plan", []string{"TF_CLI_ARGS_init=-upgrade"}, cliconfig.Invocation{Wrapper: true, Upgrade: true}},
 		{"terraform init -upgrade=false", []string{"TF_CLI_ARGS_init=-upgrade"}, cliconfig.Invocation{Engine: terraform, Init: true}},
 		{"terraform plan", []string{"TF_CLI_ARGS_init=-upgrade"}, cliconfig.Invocation{Engine: terraform}},
 		{"terraform init", []string{"TG_PROVIDER_CACHE=1"}, cliconfig.Invocation{Engine: terraform, Init: true, ProviderCache: "TG_PROVIDER_CACHE"}},
@@ -45,16 +45,16 @@ func TestInvocation(t *testing.T) {
 		{"terraform-docs init", nil, cliconfig.Invocation{Wrapper: true}},
 		{"make", []string{"TERRAGRUNT_PROVIDER_CACHE=true"}, cliconfig.Invocation{Wrapper: true, ProviderCache: "TERRAGRUNT_PROVIDER_CACHE"}},
 		{"make", []string{"TG_PROVIDER_CACHE=false"}, cliconfig.Invocation{Wrapper: true}},
-		{"terragrunt run --all plan", nil, cliconfig.Invocation{Wrapper: true, Engine: terraform}},
+		{"terragrunt run --all plan", nil, cliconfig.Invocation{Wrapper: true}},
 		{"terragrunt run --all init -- -upgrade", []string{"TG_TF_PATH=/shims/tofu"}, cliconfig.Invocation{Wrapper: true, Engine: tofu, Upgrade: true, EnginePath: "/shims/tofu"}},
 		{"terragrunt plan --working-dir=live --tf-path terraform1.9", []string{"TG_WORKING_DIR=x"}, cliconfig.Invocation{Wrapper: true, Engine: terraform, Dir: "live"}},
 		{"terraform init", []string{"TF_TOKEN_example_test=x-api-key:secret"}, cliconfig.Invocation{Engine: terraform, Init: true, ProviderCache: "--provider-cache"}},
 		{"terraform init", []string{"TF_TOKEN_example_test=X-API-Key:secret"}, cliconfig.Invocation{Engine: terraform, Init: true, ProviderCache: "--provider-cache"}},
 		{"terraform init", []string{"TF_TOKEN_example_test=x-api-key"}, cliconfig.Invocation{Engine: terraform, Init: true}},
-		{"terragrunt plan --provider-cache=true", nil, cliconfig.Invocation{Wrapper: true, Engine: terraform, ProviderCache: "--provider-cache"}},
-		{"terragrunt plan --provider-cache=false", nil, cliconfig.Invocation{Wrapper: true, Engine: terraform}},
-		{"terragrunt plan -provider-cache", nil, cliconfig.Invocation{Wrapper: true, Engine: terraform, ProviderCache: "--provider-cache"}},
-		{"terragrunt plan --provider-cache", nil, cliconfig.Invocation{Wrapper: true, Engine: terraform, ProviderCache: "--provider-cache"}},
+		{"terragrunt plan --provider-cache=true", nil, cliconfig.Invocation{Wrapper: true, ProviderCache: "--provider-cache"}},
+		{"terragrunt plan --provider-cache=false", nil, cliconfig.Invocation{Wrapper: true}},
+		{"terragrunt plan -provider-cache", nil, cliconfig.Invocation{Wrapper: true, ProviderCache: "--provider-cache"}},
+		{"terragrunt plan --provider-cache", nil, cliconfig.Invocation{Wrapper: true, ProviderCache: "--provider-cache"}},
 		{"terragrunt plan --tf-path /opt/my-engine", nil, cliconfig.Invocation{Wrapper: true, EnginePath: "/opt/my-engine"}},
 		{"terragrunt plan --tf-path bin/tofu", []string{"TG_TF_PATH=/bin/terraform"}, cliconfig.Invocation{Wrapper: true, Engine: tofu}},
 	} {
@@ -91,10 +91,16 @@ func TestEnvironmentForProgram(t *testing.T) {
 PATH=/shims:/bin
 TG_NO_AUTO_PROVIDER_CACHE_DIR=true`, "the environment")
 	m.Environ = m.ForProgram("/shims", []string{"--config=/it's"})
-	sourcetest.EqualSlices(t, m.ShimFlags(), []string{"--require-signed", "--config=/it's"}, "flags of shims")
+	flags, err := m.ShimFlags()
+	sourcetest.Check(t, err)
+	sourcetest.EqualSlices(t, flags, []string{"--require-signed", "--config=/it's"}, "flags of shims")
 	sourcetest.Equal(t, strings.Join(m.ForProgram("", nil), "\n"), `LARDER_SHIM_FLAGS=--require-signed '--config=/it'\''s'
 PATH=/shims:/bin
 TG_NO_AUTO_PROVIDER_CACHE_DIR=true`, "nothing to add")
+	for _, value := range []string{"--offline true", "-- sh", "sh", "-", "'--offline"} {
+		flags, err := linux(nil, "LARDER_SHIM_FLAGS="+value).ShimFlags()
+		sourcetest.Expect(t, err != nil && len(flags) == 0, "%s: got %q, %v", value, flags, err)
+	}
 	m = windows(nil, "Path=C:\\bin")
 	sourcetest.EqualSlices(t, m.ForProgram("C:\\shims", nil), []string{"PATH=C:\\shims;C:\\bin", "TG_NO_AUTO_PROVIDER_CACHE_DIR=true"}, "on Windows")
 }

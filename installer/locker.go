@@ -66,7 +66,7 @@ func (l *Locker) Lock(ctx context.Context, root Root) (*Result, error) {
 	if err == nil {
 		result.Lock.Entries = l.entries(root, jobs)
 		result.Lock.Text, result.Lock.Change = root.Lock.Complete(result.Lock.Entries, l.opts.Engine)
-		err = writeLock(root, result)
+		err = writeLock(root, l.opts.Engine, result)
 	}
 	for i := range result.Unknown {
 		result.Unknown[i].Dropped = result.Unknown[i].Dropped && err == nil

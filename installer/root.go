@@ -120,7 +120,7 @@ func (in *Installer) Install(ctx context.Context, root Root) (*Result, error) {
 		result.Lock.Entries = entries(root, jobs)
 		result.Incomplete = incomplete(jobs)
 		result.Lock.Text, result.Lock.Change = root.Lock.Update(result.Lock.Entries, in.opts.Engine)
-		err = writeLock(root, result)
+		err = writeLock(root, in.opts.Engine, result)
 	}
 	if !root.DryRun {
 		var ids []sources.PackageID
@@ -194,13 +194,17 @@ func incomplete(jobs []job) []sources.Provider {
 	return all
 }
 
-// writeLock writes the text in result to the lock file.
-func writeLock(root Root, result *Result) error {
+// writeLock writes the text in result to the lock file of an engine.
+func writeLock(root Root, engine sources.Engine, result *Result) error {
 	switch change := result.Lock; {
 	case change.Text == nil, root.ReadOnlyLock && change.None():
 		return nil
 	case root.ReadOnlyLock && (len(change.Added) > 0 || len(change.Removed) > 0):
-		return sources.WithHint(&LockChangedError{result.Lock}, "run larder install without --lockfile readonly, and keep the new lock file")
+		hint := "run larder install without --lockfile readonly, and keep the new lock file"
+		if locked, ok := root.Lock.Engine(); ok && locked != engine {
+			hint = fmt.Sprintf("the lock file is for %s: run larder install --engine %s, and keep the new lock file", locked, engine)
+		}
+		return sources.WithHint(&LockChangedError{result.Lock}, "%s", hint)
 	case root.ReadOnlyLock:
 		result.Warnings = append(result.Warnings, "the dependency lock file is out of date and was left as it is: "+result.Lock.String())
 		return nil

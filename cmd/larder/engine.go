@@ -82,9 +82,8 @@ func (s *session) readEngine(c *cli.Context) error {
 	return nil
 }
 
-// oneEngine are the commands that write lock files and working directories, which are those of one
-// engine. Shim is among them because a link is exec.
-var oneEngine = []string{"install", "lock", execName, "shim"}
+// oneEngine are the commands for lock files and working directories, which are those of one engine.
+var oneEngine = []string{"install", "lock", execName, "cache key", "cache export", "help config"}
 
 // request sets the engine that the user names.
 func (s *session) request(text, by string) error {
@@ -93,6 +92,9 @@ func (s *session) request(text, by string) error {
 		e := sources.Engine(strings.TrimSpace(word))
 		if !slices.Contains(engines, e) {
 			err := fmt.Errorf("%s is %s, not %q", by, ui.List("or", engines), word)
+			if e == "opentofu" {
+				return usageError{sources.WithHint(err, "did you mean %q?", sources.OpenTofu)}
+			}
 			return usageError{sources.DidYouMean(err, string(e), sources.Texts(engines), "")}
 		}
 		if !slices.Contains(named, e) {
@@ -121,17 +123,19 @@ func (s *session) eachEngine() []sources.Engine {
 
 // Criterion 2: the command.
 
-// runs takes over the engine that the command of exec runs, or "" if that is unknown. What the user
-// has named is stronger.
-func (s *session) runs(engine sources.Engine) {
+// runs takes over the engine that the command of exec runs, or "" if that is unknown. It is an error
+// if the user has named another one: the engine would replace what is prepared for the other.
+func (s *session) runs(engine sources.Engine) error {
 	switch {
 	case engine == "":
 	case s.requested.engine == "":
 		s.requested = choice{engine: engine, reason: "the command runs it"}
 		s.out.For(engine)
 	case s.requested.engine != engine:
-		s.out.Warn("the command runs %s, but %s says %s", engine, s.requested.reason, s.requested.engine)
+		err := fmt.Errorf("the command runs %s, but %s is %s", engine, s.requested.reason, s.requested.engine)
+		return usageError{sources.WithHint(err, "leave it out: the command decides")}
 	}
+	return nil
 }
 
 // Criterion 3: the lock file.
@@ -166,6 +170,7 @@ type engineFiles struct{ setting, version choice }
 // engineFiles returns the nearest setting and version file for the root module in dir: there, or above it
 // up to the top of its repository.
 func (s *session) engineFiles(dir string) (engineFiles, error) {
+	dir = resolve(dir) // as git finds the repository
 	top := s.repository(dir)
 	var nearest engineFiles
 	for at := dir; ; at = filepath.Dir(at) {

@@ -109,7 +109,7 @@ func execute(c *cli.Context, out *ui.Output) (err error) {
 	}
 	if len(e.deferred) > 0 {
 		slices.Sort(e.deferred)
-		e.out.Say("%s: prepared when terraform or tofu runs init there, because nothing says which of them will", ui.Some(e.deferred, 5))
+		e.out.Warn("%s: prepared when terraform or tofu runs init there, because nothing says which of them will", ui.Some(e.deferred, 5))
 		e.out.Hint(`to prepare now, choose with --engine, or with engine = "terraform" or "tofu" in %s`, cliconfig.CheckoutFile)
 	}
 	if e.flags.dryRun {
@@ -152,7 +152,9 @@ func (e *execution) readCommand(c *cli.Context) error {
 		err := fmt.Errorf("%s: terragrunt's provider cache can't be used together with larder exec or a shim: it would replace the providers that larder has installed", in.ProviderCache)
 		return usageError{sources.WithHint(err, "run without it: larder does its work without a server")}
 	}
-	e.runs(in.Engine)
+	if err := e.runs(in.Engine); err != nil {
+		return err
+	}
 	e.dir = absolute(e.dir, in.Dir)
 	e.flags.upgrade = e.flags.upgrade || in.Upgrade
 	e.testDir = in.TestDir

@@ -137,8 +137,8 @@ type globals struct {
 var rivals = [][2]string{{"cache", "no-cache"}, {"keep", "no-cache"}, {"quiet", "verbose"}, {"color", "no-color"}}
 
 // shimless are the global flags whose variables shims ignore: the program that runs an engine
-// chooses its directory, and reads what it prints.
-var shimless = []string{"chdir", "json"}
+// chooses the engine and its directory, and reads what it prints.
+var shimless = []string{"chdir", "engine", "json"}
 
 // readVariables sets the global flags that are not on the command line, but in the environment. An
 // empty variable is not set. cliconfig reads the one of --config, like engines do.

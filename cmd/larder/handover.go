@@ -104,7 +104,8 @@ func shimLine(args []string) []string {
 	default:
 		return args
 	}
-	return slices.Concat(args[:2], cliconfig.This().ShimFlags(), args[2:])
+	flags, _ := cliconfig.This().ShimFlags() // exec reports the error
+	return slices.Concat(args[:2], flags, args[2:])
 }
 
 // shimLevels are the values of LARDER_SHIM_OUTPUT, the default first.
@@ -116,6 +117,9 @@ var shimLevels = []struct {
 // limitShim limits the output of a shim to warnings and errors, unless the environment says
 // otherwise: programs that run an engine show what it prints, some of them as errors.
 func (s *session) limitShim() error {
+	if _, err := s.machine.ShimFlags(); err != nil {
+		return usageError{err}
+	}
 	value := s.machine.ShimOutput()
 	if value != "" {
 		if err := oneOf(cliconfig.ShimOutput, value, shimOutputs()); err != nil {

@@ -121,8 +121,8 @@ func (m *rootModule) missing(calls sources.Diagnostics) error {
 		if dir := m.searched[i]; dir != m.machine.WorkDir {
 			command += " --chdir " + shellQuoted(m.shown(dir))
 		}
-		if e := m.requested.engine; e != "" {
-			command += " --engine " + string(e)
+		if m.requested.engine != "" || m.chosen.assumed && len(m.enginesOnPath()) > 1 { // then larder exec assumes none
+			command += " --engine " + string(m.config.Engine)
 		}
 		command += " exec -R"
 		for _, pattern := range m.flags.exclude {
