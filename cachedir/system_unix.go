@@ -41,10 +41,18 @@ func lastRead(path string) time.Time {
 // survives when another part of this program closes the same file. The two kinds
 // exclude each other. On other systems Larder's lock is of OpenTofu's kind, and the
 // package's own lock separates the goroutines of this process.
+//
+// A lock file that another user has made may be open for reading only. A read lock
+// excludes OpenTofu too, and the package's own lock separates processes of Larder.
 func tryTofu(f *os.File) (bool, error) {
-	err := unix.FcntlFlock(f.Fd(), setLock, wholeFile())
+	lock := wholeFile()
+	err := unix.FcntlFlock(f.Fd(), setLock, lock)
+	if errors.Is(err, unix.EBADF) {
+		lock.Type = unix.F_RDLCK
+		err = unix.FcntlFlock(f.Fd(), setLock, lock)
+	}
 	if errors.Is(err, unix.EINVAL) && setLock != unix.F_SETLK {
-		err = unix.FcntlFlock(f.Fd(), unix.F_SETLK, wholeFile())
+		err = unix.FcntlFlock(f.Fd(), unix.F_SETLK, lock)
 	}
 	if errors.Is(err, unix.EAGAIN) || errors.Is(err, unix.EACCES) || errors.Is(err, unix.EINTR) {
 		return false, nil

@@ -1,6 +1,7 @@
 package cliconfig
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strconv"
@@ -22,11 +23,12 @@ type Invocation struct {
 	Upgrade      bool
 	ReadOnlyLock bool
 	KeepModules  bool     // -get=false: init installs no modules
+	FromModule   bool     // init copies a configuration that isn't here yet; then Init is false
 	PluginDirs   []string // as typed, empty ones included
 	TestDir      string   // empty means the default
 	Variables    []string // -var=NAME=VALUE and -var-file=PATH
 
-	EnginePath string // absolute path of the engine that Terragrunt is told to run; empty if there is none
+	EnginePath string // the engine that Terragrunt is told to run, as typed; empty if there is none
 
 	// ProviderCache is the flag or variable that makes Terragrunt run a provider cache
 	// of its own. It is empty if there is none.
@@ -57,6 +59,9 @@ func (m Machine) Invocation(line []string) Invocation {
 	}
 	in.readVariables(m)
 	in.Init, in.Wrapper = false, true
+	for _, name := range enginePathVariables { // which any program may hand on to Terragrunt
+		in.EnginePath = cmp.Or(m.getenv(name), in.EnginePath)
+	}
 	if m.programName(line[0]) == "terragrunt" {
 		in.readTerragrunt(m, line[1:])
 	}
@@ -122,8 +127,11 @@ func (in *Invocation) readInit(args []string) {
 		on, err := strconv.ParseBool(value)
 		on = on || !assigned && err != nil
 		switch name {
-		case "h", "help", "from-module": // init prints help, or copies a configuration that isn't here yet
+		case "h", "help":
 			in.Init = false
+		case "from-module":
+			in.FromModule = value != ""
+			in.Init = in.Init && !in.FromModule
 		case "upgrade":
 			in.Upgrade = on
 		case "get":
@@ -154,9 +162,7 @@ func (in *Invocation) readTerragrunt(m Machine, args []string) {
 	}
 	in.Dir = value("TERRAGRUNT_WORKING_DIR", "TG_WORKING_DIR", "--terragrunt-working-dir", "--working-dir")
 	program := value(slices.Concat(enginePathVariables, enginePathFlags)...)
-	if m.rooted(program) {
-		in.EnginePath = program
-	}
+	in.EnginePath = program
 	in.Engine = m.EngineOf(program) // unknown without a setting: terragrunt.hcl may name one
 	for _, arg := range args {
 		name, value, assigned := strings.Cut(strings.TrimPrefix(arg, "-"), "=")
@@ -341,11 +347,12 @@ func (m Machine) ForProgram(shims string, flags []string) []string {
 	if shims != "" {
 		values["PATH"] = shims + m.listSeparator() + m.Path()
 	}
-	if text := m.getenv(shimFlags); len(flags) > 0 {
+	if len(flags) > 0 {
+		var quoted []string
 		for _, flag := range flags {
-			text += " " + QuoteShell(flag)
+			quoted = append(quoted, QuoteShell(flag))
 		}
-		values[shimFlags] = strings.TrimSpace(text)
+		values[shimFlags] = strings.Join(quoted, " ")
 	}
 	return m.With(values)
 }
@@ -356,9 +363,11 @@ const shimFlags = "LARDER_SHIM_FLAGS"
 // ShimFlags returns the flags of larder exec for shims. Each is one word, with an = before its value:
 // otherwise a word could become the command that runs in the place of the engine.
 func (m Machine) ShimFlags() (flags []string, err error) {
-	words, ok := splitShell(m.getenv(shimFlags))
-	if !ok {
-		err = fmt.Errorf("%s has an unclosed quote", shimFlags)
+	words, ok := splitShell(m.getenv(shimFlags) + " end") // which is left out behind an operator
+	if n := len(words) - 1; ok && n >= 0 && words[n] == "end" {
+		words = words[:n]
+	} else {
+		err = fmt.Errorf("%s has an unclosed quote, or an operator such as ; outside of quotes", shimFlags)
 	}
 	for _, word := range words {
 		if strings.HasPrefix(word, "-") && word != "-" && word != "--" {

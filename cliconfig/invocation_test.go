@@ -29,7 +29,8 @@ func TestInvocation(t *testing.T) {
 		{"terraform init -backend-config -upgrade -test-directory checks", nil, cliconfig.Invocation{Engine: terraform, Init: true, TestDir: "checks"}},
 		{"tofu init -var a=1 -var-file=x.tfvars", []string{"TF_CLI_ARGS_init=-var=b=2"}, cliconfig.Invocation{Engine: tofu, Init: true, Variables: []string{"-var=b=2", "-var=a=1", "-var-file=x.tfvars"}}},
 		{"terraform init -plugin-dir", nil, cliconfig.Invocation{Engine: terraform, Init: true, PluginDirs: []string{""}}},
-		{"terraform init -from-module x", nil, cliconfig.Invocation{Engine: terraform}},
+		{"terraform init -from-module x", nil, cliconfig.Invocation{Engine: terraform, FromModule: true}},
+		{"terraform init -from-module=", nil, cliconfig.Invocation{Engine: terraform, Init: true}},
 		{"terraform init -help", nil, cliconfig.Invocation{Engine: terraform}},
 		{"terraform init", []string{"TF_CLI_ARGS_init=-upgrade -plugin-dir='a b'", "TF_CLI_ARGS=-lockfile=readonly"}, cliconfig.Invocation{
 			Engine: terraform, Init: true, Upgrade: true, ReadOnlyLock: true, PluginDirs: []string{"a b"},
@@ -47,7 +48,7 @@ func TestInvocation(t *testing.T) {
 		{"make", []string{"TG_PROVIDER_CACHE=false"}, cliconfig.Invocation{Wrapper: true}},
 		{"terragrunt run --all plan", nil, cliconfig.Invocation{Wrapper: true}},
 		{"terragrunt run --all init -- -upgrade", []string{"TG_TF_PATH=/shims/tofu"}, cliconfig.Invocation{Wrapper: true, Engine: tofu, Upgrade: true, EnginePath: "/shims/tofu"}},
-		{"terragrunt plan --working-dir=live --tf-path terraform1.9", []string{"TG_WORKING_DIR=x"}, cliconfig.Invocation{Wrapper: true, Engine: terraform, Dir: "live"}},
+		{"terragrunt plan --working-dir=live --tf-path terraform1.9", []string{"TG_WORKING_DIR=x"}, cliconfig.Invocation{Wrapper: true, Engine: terraform, Dir: "live", EnginePath: "terraform1.9"}},
 		{"terraform init", []string{"TF_TOKEN_example_test=x-api-key:secret"}, cliconfig.Invocation{Engine: terraform, Init: true, ProviderCache: "--provider-cache"}},
 		{"terraform init", []string{"TF_TOKEN_example_test=X-API-Key:secret"}, cliconfig.Invocation{Engine: terraform, Init: true, ProviderCache: "--provider-cache"}},
 		{"terraform init", []string{"TF_TOKEN_example_test=x-api-key"}, cliconfig.Invocation{Engine: terraform, Init: true}},
@@ -56,7 +57,8 @@ func TestInvocation(t *testing.T) {
 		{"terragrunt plan -provider-cache", nil, cliconfig.Invocation{Wrapper: true, ProviderCache: "--provider-cache"}},
 		{"terragrunt plan --provider-cache", nil, cliconfig.Invocation{Wrapper: true, ProviderCache: "--provider-cache"}},
 		{"terragrunt plan --tf-path /opt/my-engine", nil, cliconfig.Invocation{Wrapper: true, EnginePath: "/opt/my-engine"}},
-		{"terragrunt plan --tf-path bin/tofu", []string{"TG_TF_PATH=/bin/terraform"}, cliconfig.Invocation{Wrapper: true, Engine: tofu}},
+		{"terragrunt plan --tf-path bin/tofu", []string{"TG_TF_PATH=/bin/terraform"}, cliconfig.Invocation{Wrapper: true, Engine: tofu, EnginePath: "bin/tofu"}},
+		{"make plan", []string{"TG_TF_PATH=/bin/tofu"}, cliconfig.Invocation{Wrapper: true, EnginePath: "/bin/tofu"}},
 	} {
 		got := linux(nil, tt.env...).Invocation(strings.Fields(tt.line))
 		sourcetest.Equal(t, fmt.Sprintf("%+v", got), fmt.Sprintf("%+v", tt.want), "%s %v", tt.line, tt.env)
@@ -86,18 +88,19 @@ func TestRunEngine(t *testing.T) {
 }
 
 func TestEnvironmentForProgram(t *testing.T) {
-	m := linux(nil, "PATH=/bin", "LARDER_SHIM_FLAGS=--require-signed")
-	sourcetest.Equal(t, strings.Join(m.ForProgram("/shims", []string{"--config=/it's"}), "\n"), `LARDER_SHIM_FLAGS=--require-signed '--config=/it'\''s'
+	m := linux(nil, "PATH=/bin", "LARDER_SHIM_FLAGS=--quiet")
+	flags := []string{"--require-signed", "--config=/it's"}
+	sourcetest.Equal(t, strings.Join(m.ForProgram("/shims", flags), "\n"), `LARDER_SHIM_FLAGS='--require-signed' '--config=/it'\''s'
 PATH=/shims:/bin
 TG_NO_AUTO_PROVIDER_CACHE_DIR=true`, "the environment")
-	m.Environ = m.ForProgram("/shims", []string{"--config=/it's"})
-	flags, err := m.ShimFlags()
+	m.Environ = m.ForProgram("/shims", flags)
+	read, err := m.ShimFlags()
 	sourcetest.Check(t, err)
-	sourcetest.EqualSlices(t, flags, []string{"--require-signed", "--config=/it's"}, "flags of shims")
-	sourcetest.Equal(t, strings.Join(m.ForProgram("", nil), "\n"), `LARDER_SHIM_FLAGS=--require-signed '--config=/it'\''s'
+	sourcetest.EqualSlices(t, read, flags, "flags of shims")
+	sourcetest.Equal(t, strings.Join(m.ForProgram("", nil), "\n"), `LARDER_SHIM_FLAGS='--require-signed' '--config=/it'\''s'
 PATH=/shims:/bin
 TG_NO_AUTO_PROVIDER_CACHE_DIR=true`, "nothing to add")
-	for _, value := range []string{"--offline true", "-- sh", "sh", "-", "'--offline"} {
+	for _, value := range []string{"--offline true", "-- sh", "sh", "-", "'--offline", "--offline; --quiet", "--cache=/R&D"} {
 		flags, err := linux(nil, "LARDER_SHIM_FLAGS="+value).ShimFlags()
 		sourcetest.Expect(t, err != nil && len(flags) == 0, "%s: got %q, %v", value, flags, err)
 	}

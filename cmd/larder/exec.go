@@ -23,6 +23,7 @@ import (
 	"github.com/larder-cli/larder/installer/modules"
 	"github.com/larder-cli/larder/sources"
 	"github.com/larder-cli/larder/sources/disk"
+	"github.com/larder-cli/larder/sources/trust"
 )
 
 func execCommand(out *ui.Output) *cli.Command {
@@ -76,6 +77,9 @@ func execute(c *cli.Context, out *ui.Output) (err error) {
 	if e.session, err = newSession(c, out); err != nil {
 		return err
 	}
+	if _, err := e.machine.ShimFlags(); err != nil {
+		return usageError{err}
+	}
 	if c.Bool(asShim) {
 		if err := e.limitShim(); err != nil {
 			return err
@@ -88,6 +92,10 @@ func execute(c *cli.Context, out *ui.Output) (err error) {
 	next := &handover{program: e.program, line: line, dir: e.dir, environ: e.machine.Environ}
 	e.command = e.machine.Invocation(line)
 	if !e.command.Wrapper && !e.command.Init {
+		if e.command.FromModule && e.restricts(c) {
+			err := errors.New("init -from-module installs providers that larder doesn't know yet, so its flags don't count for them")
+			return usageError{sources.WithHint(err, "run this init without larder and its flags, or copy the configuration first")}
+		}
 		if err := datadir.Check(absolute(absolute(e.dir, e.command.Dir), e.machine.DataDir())); err != nil {
 			return err
 		}
@@ -125,6 +133,11 @@ func execute(c *cli.Context, out *ui.Output) (err error) {
 		return err
 	}
 	return next
+}
+
+// restricts reports whether flags restrict what may be installed, or from where.
+func (e *execution) restricts(c *cli.Context) bool {
+	return e.flags.require != trust.RequireNothing || len(e.flags.trustKeys) > 0 || e.flags.offline || c.IsSet("lockfile") || c.IsSet("plugin-dir")
 }
 
 // unlessDry returns next, unless this is a dry run.

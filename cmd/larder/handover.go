@@ -56,6 +56,9 @@ func (s *session) findProgram(c *cli.Context, name string) (path string, err err
 		}
 		return "", sources.WithHint(err, "install it, or write the path of the program")
 	}
+	if filepath.Base(name) == name && s.machine.EngineOf(name) != "" { // it may run this command again
+		return s.nextProgram(name, "", func(string) bool { return true })
+	}
 	return path, nil
 }
 
@@ -78,9 +81,15 @@ func (s *session) findNext(name, fixed string) (string, error) {
 	if err != nil {
 		return "", err
 	}
+	return s.nextProgram(name, fixed, func(path string) bool { return !isSame(path, own) })
+}
+
+// nextProgram returns the next program of a name that this process hasn't run yet, and marks the
+// environment.
+func (s *session) nextProgram(name, fixed string, wanted func(path string) bool) (string, error) {
 	path, environ, err := s.machine.NextProgram(name, fixed, os.Getpid(), func(path string) bool {
 		_, err := exec.LookPath(path) // fails if the file is not executable
-		return err == nil && !isSame(path, own)
+		return err == nil && wanted(path)
 	})
 	if err != nil {
 		return "", err
@@ -117,9 +126,6 @@ var shimLevels = []struct {
 // limitShim limits the output of a shim to warnings and errors, unless the environment says
 // otherwise: programs that run an engine show what it prints, some of them as errors.
 func (s *session) limitShim() error {
-	if _, err := s.machine.ShimFlags(); err != nil {
-		return usageError{err}
-	}
 	value := s.machine.ShimOutput()
 	if value != "" {
 		if err := oneOf(cliconfig.ShimOutput, value, shimOutputs()); err != nil {

@@ -60,6 +60,9 @@ func shim(c *cli.Context, out *ui.Output) error {
 	var changed []wantedShim
 	for _, w := range wanted {
 		did, err := w.change(larder, true) // changes nothing, so that no shim is created beside an error
+		if err != nil && c.Bool("remove") {
+			continue // it isn't larder's
+		}
 		if err != nil {
 			return err
 		}

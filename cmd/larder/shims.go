@@ -11,6 +11,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"slices"
+	"strings"
 
 	"github.com/urfave/cli/v2"
 
@@ -36,8 +37,12 @@ func (s *session) shimEngines(home string, in cliconfig.Invocation, next *handov
 		return err
 	}
 	isShim := func(path string) bool { return isSame(path, larder) || isScript(path) }
-	if in.EnginePath != "" && in.Engine != "" && !isShim(in.EnginePath) {
-		engine, script, err := s.shimScript(in.EnginePath, larder)
+	engine, err := s.engineToReplace(in.EnginePath)
+	if err != nil {
+		return err
+	}
+	if engine != "" && !isShim(engine) {
+		engine, script, err := s.shimScript(engine, larder)
 		if err != nil {
 			return err
 		}
@@ -59,6 +64,23 @@ func (s *session) shimEngines(home string, in cliconfig.Invocation, next *handov
 	return err
 }
 
+// engineToReplace returns the path of the engine that Terragrunt is told to run, or "" if it is found on
+// PATH as it is. It warns about one that runs without larder.
+func (s *session) engineToReplace(typed string) (path string, err error) {
+	name := filepath.Base(typed)
+	switch {
+	case typed == "", name == typed && slices.Contains(engineNames, sources.Engine(name)):
+		return "", nil
+	case name == typed && s.machine.EngineOf(name) != "":
+		return lookPath(typed)
+	case filepath.IsAbs(typed) && s.machine.EngineOf(name) != "":
+		return typed, nil
+	}
+	s.out.Warn("%s, which Terragrunt is told to run, runs without larder", typed)
+	s.out.Hint("write the absolute path of a program named terraform or tofu, or its name if it is on PATH")
+	return "", nil
+}
+
 // putShims puts shims, whose paths are their names, into a directory of their own below home. It returns
 // the directory, or "" without shims.
 func putShims(home, larder string, all []wantedShim) (dir string, err error) {
@@ -70,6 +92,9 @@ func putShims(home, larder string, all []wantedShim) (dir string, err error) {
 		fmt.Fprintf(key, "%s\x00%s\x00", w.path, w.content)
 	}
 	dir = filepath.Join(home, hex.EncodeToString(key.Sum(nil)[:16]))
+	if err := checkShims(dir, all); err != nil {
+		return "", err
+	}
 	for _, w := range all {
 		w.path = filepath.Join(dir, w.path)
 		if _, err := w.change(larder, false); err != nil {
@@ -95,15 +120,43 @@ func (s *session) shimScript(path, larder string) (engine sources.Engine, script
 	return engine, s.machine.ShimScript([]string{larder, execName, "--" + asShim, "--" + enginePath, path, "--", string(engine)}), nil
 }
 
+// checkShims returns an error if another user can put programs into the directory of shims, which
+// comes first on PATH, or if it has other programs.
+func checkShims(dir string, all []wantedShim) error {
+	made, err := disk.Make(dir)
+	if err != nil {
+		return err
+	}
+	defer made.Close()
+	for at, above := dir, 0; above < 3; at, above = filepath.Dir(at), above+1 { // KEY, shims, larder
+		if info, err := os.Lstat(at); err != nil || !info.IsDir() || !disk.Own(info) {
+			return errors.Join(err, fmt.Errorf("%s is not a directory that only you can write to", at))
+		}
+	}
+	entries, err := made.ReadDir()
+	for _, e := range entries {
+		wanted := slices.ContainsFunc(all, func(w wantedShim) bool { return w.path == e.Name() })
+		if !wanted && !strings.HasPrefix(e.Name(), ".") {
+			return fmt.Errorf("%s is not one of larder's", filepath.Join(dir, e.Name()))
+		}
+	}
+	return err
+}
+
 // shimFlags returns the flags of this command line that count for shims too. The shims work in
 // other directories, and each for its engine.
 func (s *session) shimFlags(c *cli.Context) []string {
-	var all []string
+	all, _ := s.machine.ShimFlags() // checked before
 	for _, f := range c.Command.Flags {
 		name := f.Names()[0]
-		if slices.Contains([]string{"chdir", "engine", "json", "recursive", "exclude", asShim}, name) || !isSet(c, name) || s.variables[name] != "" {
+		if slices.Contains([]string{"chdir", "engine", "json", "recursive", "exclude", asShim}, name) || !isSet(c, name) || s.variables[name] != "" && name != "cache" { // that may be relative
 			continue
 		}
+		all = slices.DeleteFunc(all, func(earlier string) bool { // of an outer larder exec
+			return slices.ContainsFunc(rivals, func(pair [2]string) bool {
+				return pair[0] == name && flagName(earlier) == pair[1] || pair[1] == name && flagName(earlier) == pair[0]
+			})
+		})
 		switch value := flag[any](c, name).(type) {
 		case cli.StringSlice:
 			for _, v := range value.Value() {
@@ -114,6 +167,12 @@ func (s *session) shimFlags(c *cli.Context) []string {
 		}
 	}
 	return all
+}
+
+// flagName returns the name of a flag with or without a value.
+func flagName(word string) string {
+	name, _, _ := strings.Cut(strings.TrimLeft(word, "-"), "=")
+	return name
 }
 
 // asPath returns the absolute value of a flag that is a path, and the same value of other flags.
