@@ -256,6 +256,27 @@ func (c *commons) entry(typ string) string {
 
 // A cache that an earlier version of Larder, or an engine, has created with directories that
 // only their owner may write to still serves the other users. A hint says how to open it.
+// What another user has put in the place of a directory doesn't stop anyone.
+func TestUsersMeetStrayFiles(t *testing.T) {
+	t.Parallel()
+	for _, place := range []string{".larder/users/54322", ".larder/users"} {
+		t.Run(strings.ReplaceAll(place, "/", "_"), func(t *testing.T) {
+			t.Parallel()
+			c := newCommons(t, sticky, "022")
+			c.add("a")
+			one, two := c.module(alice, "net", "a"), c.module(bob, "net", "a")
+			c.run(0, alice, one, "install")
+			sourcetest.Check(t, os.MkdirAll(filepath.Join(c.cache, filepath.Dir(place)), 0o755))
+			stray := filepath.Join(c.cache, place)
+			sourcetest.Check(t, os.RemoveAll(stray))
+			sourcetest.Check(t, os.WriteFile(stray, nil, 0o644))
+			sourcetest.Check(t, os.Chown(stray, alice, alice))
+			out := c.run(0, bob, two, "install")
+			contain(t, out, stray+" is a file; continuing without a plugin cache", "hint: let user 54321 remove it", "Installed 1 provider")
+		})
+	}
+}
+
 func TestUsersMeetClosedDirectories(t *testing.T) {
 	t.Parallel()
 	for _, mode := range []fs.FileMode{sticky, grouped} {

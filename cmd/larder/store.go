@@ -106,11 +106,13 @@ func (m *rootModule) cache(root string, shared bool) (*cachedir.Dir, error) {
 		opts.Shared = shared
 		cache, err := m.openCache(root, opts)
 		var stray *disk.StrayError
-		if errors.As(err, &stray) || errors.Is(err, cachedir.ErrMirror) {
+		if errors.As(err, &stray) && disk.Owner(stray.Path) != "" { // others could stop this user forever
+			err = sources.WithHint(stray, "let %s remove it", disk.Owner(stray.Path))
+		} else if stray != nil || errors.Is(err, cachedir.ErrMirror) {
 			return nil, err
 		}
 		if err != nil {
-			m.session.out.Warn("%v; continuing without a plugin cache", err)
+			m.session.out.WarnOf(fmt.Errorf("%w; continuing without a plugin cache", err))
 			return nil, nil
 		}
 		if cache.ReadOnly() && !m.flags.readOnly {
