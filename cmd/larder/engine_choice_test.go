@@ -212,10 +212,4 @@ func TestEnginesOnPath(t *testing.T) {
 		sourcetest.Check(t, os.Symlink(own, c.path("links/"+string(e))))
 	}
 	sourcetest.EqualSlices(t, c.enginesOnPath(), []sources.Engine{sources.OpenTofu})
-
-	// Terragrunt prefers tofu, but finds that a shim of an engine that isn't installed doesn't run.
-	for path, want := range map[string]sources.Engine{"links": sources.Terraform, "links:" + c.path("bin"): sources.OpenTofu} {
-		c.machine.Environ = []string{"PATH=" + c.base + "/" + path}
-		sourcetest.Equal(t, c.machine.Invocation([]string{"terragrunt", "plan"}).Engine, want, path)
-	}
 }

@@ -119,9 +119,9 @@ func newSession(c *cli.Context, out *ui.Output) (*session, error) {
 	if info, err := os.Stat(s.dir); s.dir == "" {
 		return nil, errors.New("the working directory no longer exists")
 	} else if err != nil {
-		return nil, err
+		return nil, fmt.Errorf("%s: %s: %w", s.typed("chdir"), s.dir, disk.Cause(err))
 	} else if !info.IsDir() {
-		return nil, fmt.Errorf("%s is not a directory", s.dir)
+		return nil, fmt.Errorf("%s: %s is not a directory", s.typed("chdir"), s.dir)
 	}
 	return s, nil
 }
