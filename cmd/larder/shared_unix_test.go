@@ -608,7 +608,7 @@ func TestUsersRunEngines(t *testing.T) {
 	sourcetest.EachEngine(t, func(t *testing.T, e sources.Engine) {
 		judge, err := exec.LookPath(sourcetest.Judge(t, e))
 		sourcetest.Check(t, err)
-		exe := filepath.Join(publicDir(t), string(e)) // the directory of the judge may be closed to other users
+		exe := filepath.Join(publicDir(t), string(e))             // the directory of the judge may be closed to other users
 		sourcetest.Check(t, exec.Command("cp", judge, exe).Run()) // a file that this process writes could be busy
 		for _, mode := range []fs.FileMode{sticky, grouped} {
 			for _, umask := range []string{"022", "002"} {
