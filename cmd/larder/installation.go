@@ -56,7 +56,7 @@ func (in *installation) at(ctx context.Context, dir string, out *ui.Output) (sho
 	if err != nil {
 		return in.tally.fail, err
 	}
-	if root == nil {
+	if root == nil || root.Elsewhere && in.flags.noCache { // then there is no place for its packages
 		return func() {}, nil
 	}
 	before := root.Lock
