@@ -56,7 +56,9 @@ func TestOnRemovableFileSystems(t *testing.T) {
 			if found, err := client(dir); err != nil || len(found) != 4 {
 				t.Errorf("a client finds %q, %v", found, err)
 			}
-			v, err := open(t, dir, builder.Options{ReadOnly: true}).Verify(t.Context(), nil)
+			reader := open(t, dir, builder.Options{ReadOnly: true})
+			v, err := reader.Verify(t.Context(), nil)
+			must(t, reader.Close())
 			sourcetest.Expect(t, err == nil && len(v.Findings) == 0, "%+v, %v", v, err)
 			before := stamps(t, dir)
 			d.sync(dir, builder.Options{}, ids...)
