@@ -33,7 +33,7 @@ func (m Machine) EngineSetting(ctx context.Context) (e sources.Engine, path stri
 }
 
 // CheckoutEngine returns the engine that the [CheckoutFile] in dir names, or "" if there is no
-// such file, or if it is empty. Any other setting in it is an error, and so is a link.
+// such file, or if it is empty. It returns an error for any other setting in it, and for a link.
 func CheckoutEngine(dir string) (sources.Engine, error) {
 	in, err := disk.Open(dir)
 	if err != nil {

@@ -39,7 +39,7 @@ func (c choice) because(shorten func(path string) string) string {
 }
 
 // chooseEngine chooses the engine of the root module in dir, whose lock file is at lockPath. Lock is
-// nil if the file has errors. An invalid file in the checkout is an error, even if it decides nothing.
+// nil if the file has errors. It returns an error for an invalid file in the checkout, even if that decides nothing.
 func (s *session) chooseEngine(ctx context.Context, dir, lockPath string, lock *lockfile.File) (choice, error) {
 	files, err := s.engineFiles(dir)
 	if err != nil {
@@ -123,7 +123,7 @@ func (s *session) eachEngine() []sources.Engine {
 
 // Criterion 2: the command.
 
-// runs takes over the engine that the command of exec runs, or "" if that is unknown. It is an error
+// runs takes over the engine that the command of exec runs, or "" if that is unknown. It fails
 // if the user has named another one: the engine would replace what is prepared for the other.
 func (s *session) runs(engine sources.Engine) error {
 	switch {

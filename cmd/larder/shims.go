@@ -149,7 +149,7 @@ func (s *session) shimFlags(c *cli.Context) []string {
 	all, _ := s.machine.ShimFlags() // checked before
 	for _, f := range c.Command.Flags {
 		name := f.Names()[0]
-		if slices.Contains([]string{"chdir", "engine", "json", "recursive", "exclude", asShim}, name) || !isSet(c, name) || s.variables[name] != "" && name != "cache" { // that may be relative
+		if slices.Contains(append([]string{"recursive", "exclude", asShim}, shimless...), name) || !isSet(c, name) || s.variables[name] != "" && name != "cache" { // that may be relative
 			continue
 		}
 		all = slices.DeleteFunc(all, func(earlier string) bool { // of an outer larder exec
