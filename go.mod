@@ -15,6 +15,7 @@ require (
 	github.com/hashicorp/hcl/v2 v2.25.0
 	github.com/hashicorp/terraform-svchost v0.2.1
 	github.com/klauspost/compress v1.20.3
+	github.com/mattn/go-shellwords v1.0.12 // the version in Terraform and OpenTofu: later ones split other words
 	github.com/rogpeppe/go-internal v1.16.0
 	github.com/urfave/cli/v2 v2.27.7
 	github.com/zclconf/go-cty v1.19.0

@@ -4,9 +4,11 @@ import (
 	"errors"
 	"io/fs"
 	"sync"
+	"time"
 
 	"github.com/larder-cli/larder/sources/disk"
 	"github.com/larder-cli/larder/sources/staging"
+	"github.com/larder-cli/larder/sources/store"
 )
 
 // archivesDir is the directory in the state with the archives of recent downloads.
@@ -39,15 +41,14 @@ func (d *Dir) Archives() *staging.Archives {
 	return d.recent.archives
 }
 
-// removeArchives removes the archives of recent downloads.
-func (d *Dir) removeArchives() error {
-	dir, err := d.state.Sub(archivesDir)
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil
-	}
-	if err != nil {
-		return err
-	}
-	defer dir.Close()
-	return staging.Clear(dir)
+// isOld reports whether an archive is older than age, which may be 0.
+func (d *Dir) isOld(archive fs.FileInfo, age time.Duration) bool {
+	return archive.Mode().IsRegular() && (age == 0 || d.opts.Now().Sub(archive.ModTime()) > age)
+}
+
+// removeArchives removes the archives of recent downloads that are older than age.
+func (d *Dir) removeArchives(age time.Duration) error {
+	return store.Within(d.state, archivesDir, func(archives *disk.Dir) error {
+		return staging.Clear(archives, func(info fs.FileInfo) bool { return d.isOld(info, age) })
+	})
 }

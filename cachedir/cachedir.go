@@ -12,6 +12,7 @@
 //	.larder/known/VERSION/OS_ARCH.json         the hashes of each package that was ever verified
 //	.larder/roots/KEY~PACKAGE.json             records of packages in working directories
 //	.larder/roots/KEY.json                     one registration for each root module
+//	.larder/kept/VERSION/OS_ARCH.json          marks packages that stay without a user, see [Dir.Keep]
 //	.larder/evidence/HOST/NAMESPACE/TYPE/VERSION/
 //	                                           signed checksums, their signature and keys
 //	.larder/lock/PACKAGE.lock, evidence-?.lock one lock for each package, some for evidence, never removed
@@ -106,9 +107,9 @@ import (
 
 	"github.com/larder-cli/larder/sources"
 	"github.com/larder-cli/larder/sources/disk"
-	"github.com/larder-cli/larder/sources/evidence"
 	"github.com/larder-cli/larder/sources/seal"
 	"github.com/larder-cli/larder/sources/staging"
+	"github.com/larder-cli/larder/sources/store"
 	"github.com/larder-cli/larder/sources/trust"
 )
 
@@ -125,8 +126,10 @@ type Dir struct {
 	readOnly  error     // why the directory cannot be written; nil if it can
 	through   string    // the link that leads to the packages of a working directory; empty if there is none
 	opts      Options
-	memory    sync.Map  // from path to record, for records that cannot be written
-	sweep     sync.Once // removes the files of killed processes
+	evidence  *store.Evidence
+	reading   sync.Mutex // of records into memory
+	memory    sync.Map   // from path to record: see recall, and records that cannot be written
+	sweep     sync.Once  // removes the files of killed processes
 	run       run
 	recent    recent      // archives of recent downloads
 	aside     aside       // where repairs move files
@@ -157,7 +160,7 @@ type Options struct {
 	Key         seal.Key         // authenticates records
 	Now         func() time.Time // time.Now by default
 
-	// Judge decides what evidence is worth, and which evidence to keep. By default it is
+	// Judge computes verdicts from evidence, and decides which evidence to keep. By default it is
 	// a [trust.Judge] without settings.
 	Judge sources.Judge
 
@@ -196,6 +199,7 @@ func Open(root string, opts Options) (*Dir, error) {
 		d.Close()
 		return nil, err
 	}
+	d.evidence = d.newEvidence()
 	return d, nil
 }
 
@@ -204,11 +208,20 @@ func (d *Dir) cannotMake(err error) error {
 	if !d.inside {
 		return disk.Explain(unwritable(d.root, err), d.place())
 	}
+	if _, statErr := os.Lstat(d.root); statErr == nil && errors.Is(err, fs.ErrPermission) {
+		return d.cannotRead(err)
+	}
 	err = disk.Explain(fmt.Errorf("cannot create the plugin cache: %w", err), d.place())
 	if len(sources.Hints(err)) > 0 {
 		return err
 	}
 	return sources.WithHint(err, "choose a directory for the plugin cache that you may write to")
+}
+
+// cannotRead is the error of a plugin cache that this user may not read.
+func (d *Dir) cannotRead(err error) error {
+	return sources.WithHint(fmt.Errorf("cannot read the plugin cache %s: %w", d.root, disk.Cause(err)),
+		"get permission to read it from its owner, or name another plugin cache with --cache")
 }
 
 // place is what hints call the file system of the packages.
@@ -236,10 +249,9 @@ func (d *Dir) openTree() (err error) {
 	return err
 }
 
-// openState opens the directory for records and locks and determines whether it can
+// openState opens the directories for records and locks and determines whether they can
 // be written.
 func (d *Dir) openState() (err error) {
-	var stray *disk.StrayError
 	if d.inside && d.tree != nil && d.isMirror() {
 		err = fmt.Errorf("%s: %w", d.root, ErrMirror)
 		return sources.WithHint(err, "choose another directory for the plugin cache; to install from this one, name it as a filesystem_mirror")
@@ -247,29 +259,28 @@ func (d *Dir) openState() (err error) {
 	switch {
 	case d.opts.ReadOnly:
 		d.readOnly = ErrReadOnly
-		err = d.findState()
-		if errors.Is(err, fs.ErrNotExist) {
-			err = nil
+		err = d.enterState((*disk.Dir).Sub, disk.Open)
+		if d.inside && errors.Is(err, fs.ErrPermission) {
+			return d.cannotRead(err)
+		}
+		if err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return err
 		}
 	case d.inside:
-		err = d.makeState()
+		err = d.enterState((*disk.Dir).MakeSub, nil)
 		d.readOnly = d.explainOwner(d.probe(err))
 	default:
 		d.readOnly = d.tree.Writable()
-		if d.opts.State == "" {
-			return nil
-		}
-		if d.state, err = disk.Make(d.opts.State); err == nil && probe(d.state, "tmp") != nil {
+		if err = d.enterState(nil, disk.Make); err == nil && probe(d.state, "tmp") != nil {
 			err = d.state.Close()
-			d.state = nil
+			d.state, d.common = nil, nil
 		}
-		d.common = d.state
 	}
-	if errors.As(err, &stray) || d.opts.ReadOnly && err != nil {
+	if stray := (*disk.StrayError)(nil); errors.As(err, &stray) {
 		return err
 	}
 	if d.state == nil && d.inside {
-		_ = d.findState() // for reading
+		_ = d.enterState((*disk.Dir).Sub, nil) // for reading
 	}
 	for _, dir := range d.stateAndCommon() {
 		if err := dir.CheckDirs(stateDirs...); err != nil {
@@ -277,6 +288,44 @@ func (d *Dir) openState() (err error) {
 		}
 	}
 	return nil
+}
+
+// enterState opens the state of a working directory by open. In a plugin cache it opens
+// .larder and this user's state in it by enter, which may create them.
+func (d *Dir) enterState(
+	enter func(*disk.Dir, string) (*disk.Dir, error), open func(string) (*disk.Dir, error),
+) (err error) {
+	switch {
+	case d.inside && d.tree == nil, !d.inside && d.opts.State == "":
+		return fs.ErrNotExist
+	case !d.inside:
+		d.state, err = open(d.opts.State)
+		d.common = d.state
+		return err
+	case d.common == nil:
+		if d.common, err = enter(d.tree, ".larder"); err != nil {
+			return err
+		}
+	}
+	switch {
+	case !d.shared:
+		d.state = d.common
+		return nil
+	case d.common.Mine():
+		if d.state, err = enter(d.tree, ".larder"); err == nil {
+			d.state.Reserve()
+		}
+		return err
+	}
+	d.own = ownPlace()
+	users, err := enter(d.common, usersDir)
+	if err != nil {
+		return err
+	}
+	defer users.Close()
+	users.Reserve()
+	d.state, err = enter(users, path.Base(d.own))
+	return err
 }
 
 // stateAndCommon returns the open directories of the state.
@@ -292,7 +341,7 @@ func (d *Dir) stateAndCommon() (dirs []*disk.Dir) {
 
 // stateDirs are the directories in the state. Open checks all of them for links and
 // mounts, which is simpler than checking wherever one is used.
-var stateDirs = []string{"tmp", "partial", archivesDir, "package", "known", "roots", "evidence", "lock", "aside", usersDir}
+var stateDirs = []string{"tmp", "partial", archivesDir, "package", "known", keptMarks, "roots", "evidence", "lock", "aside", hosts, usersDir}
 
 // ErrMirror matches the error for a directory that is a mirror, not a plugin cache.
 var ErrMirror = errors.New("this is a mirror, not a plugin cache")
@@ -317,29 +366,6 @@ func (d *Dir) isMirror() bool {
 func IsCache(path string) bool {
 	_, err := os.Lstat(filepath.Join(path, ".larder", "cache.lock"))
 	return err == nil
-}
-
-// findState opens the state without creating anything.
-func (d *Dir) findState() (err error) {
-	switch {
-	case d.inside && d.tree == nil, !d.inside && d.opts.State == "":
-		return fs.ErrNotExist
-	case !d.inside:
-		d.state, err = disk.Open(d.opts.State)
-		d.common = d.state
-		return err
-	case d.common == nil:
-		if d.common, err = d.tree.Sub(".larder"); err != nil {
-			return err
-		}
-	}
-	if !d.shared || d.common.Mine() {
-		d.state = d.common
-		return nil
-	}
-	d.own = ownPlace()
-	d.state, err = d.common.Sub(strings.TrimSuffix(d.own, "/"))
-	return err
 }
 
 // probe returns the reason why the state cannot be written.
@@ -428,7 +454,10 @@ func nameFor(path string) string {
 	return hex.EncodeToString(sum[:16])
 }
 
-func recordPath(id sources.PackageID) string { return statePath("package", id) }
+// packageRecords is the directory in the state with the records of packages in the cache.
+const packageRecords = "package"
+
+func recordPath(id sources.PackageID) string { return statePath(packageRecords, id) }
 
 // statePath returns the path of a record in the state. The records of all packages of
 // a version share a directory.
@@ -436,20 +465,10 @@ func statePath(kind string, id sources.PackageID) string {
 	return kind + "/" + flat(path.Dir(id.Path())) + "/" + id.Platform.String() + ".json"
 }
 
-// evidencePath returns the path of the evidence in the state.
-func evidencePath(p sources.Provider, v sources.Version) string {
-	return strings.TrimPrefix(evidence.Path(p, v), ".larder/")
-}
-
 func (d *Dir) warn(err error) {
 	if err != nil && d.opts.Warn != nil {
 		d.opts.Warn(err)
 	}
-}
-
-// explained is [sources.InPackage] with a hint if the disk is full.
-func (d *Dir) explained(id sources.PackageID, err error) error {
-	return sources.InPackage(id, disk.Explain(err, d.place()))
 }
 
 // A Holder is the process that holds the lock of a package or of the whole cache.

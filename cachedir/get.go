@@ -11,6 +11,7 @@ import (
 	"github.com/larder-cli/larder/sources"
 	"github.com/larder-cli/larder/sources/archive"
 	"github.com/larder-cli/larder/sources/disk"
+	"github.com/larder-cli/larder/sources/store"
 )
 
 // Get describes the entry for id. If there is no valid record, it hashes the entry
@@ -110,7 +111,7 @@ func hash(ctx context.Context, dir string) (record, error) {
 			return record{}, err
 		}
 		if same(before, after) {
-			return record{H1: contents.H1, Files: after, Sums: sumsOf(contents)}, hashErr
+			return record{Facts: store.Facts{H1: contents.H1}, Files: after, Sums: sumsOf(contents)}, hashErr
 		}
 		select {
 		case <-ctx.Done():
@@ -123,13 +124,7 @@ func hash(ctx context.Context, dir string) (record, error) {
 
 // stored describes the package of r in dir.
 func (d *Dir) stored(id sources.PackageID, dir string, r record) sources.Stored {
-	proof, signed := d.proofOf(id, r)
-	s := sources.Stored{
-		ID: id, Dir: dir,
-		H1: r.H1, ZipH1: r.ZipH1, ZH: r.ZH, Filename: r.Filename, Origin: r.Origin,
-		Signed: signed, Proof: proof, Report: d.opts.Judge.Report(id.Provider, proof),
-		Since: r.Since, Imported: r.Imported,
-	}
+	s := d.evidence.Describe(id, dir, r.Facts)
 	if len(r.Files) > 0 {
 		s.Seen = &seen{r.Files, r.From}
 	}

@@ -1,13 +1,9 @@
 package cachedir
 
 import (
-	"fmt"
-	"math/rand/v2"
 	"path"
 	"strings"
 	"time"
-
-	"github.com/larder-cli/larder/sources/disk"
 )
 
 // hosts is the directory in the state with a file for each host that was overloaded or out of
@@ -38,8 +34,11 @@ func (d *Dir) Until(host string) (until time.Time, pauses int) {
 // Leave records the end of the pause for a host, and the number of pauses. If it can't be
 // written, the pause applies to this process only.
 func (d *Dir) Leave(host string, until time.Time, pauses int) {
-	home := d.hostsIn(d.state)
-	if home == nil {
+	if d.readOnly != nil || d.state == nil {
+		return
+	}
+	home, err := d.state.MakeSub(hosts) // each user has files, as no other user can set their times
+	if err != nil {
 		return
 	}
 	defer home.Close()
@@ -50,40 +49,6 @@ func (d *Dir) Leave(host string, until time.Time, pauses int) {
 	_ = f.Truncate(int64(min(pauses, maxPauses)))
 	f.Close()
 	_ = home.Touch(hostFile(host), until)
-}
-
-// Seat locks one of n files of a host, which no other process has then, and returns the function
-// that releases it. It returns false if all of them are locked. The system releases the lock of
-// a process that is killed. Where no file can be locked, every process has a seat.
-func (d *Dir) Seat(host string, n int) (release func(), ok bool) {
-	home := d.hostsIn(d.common)
-	if home == nil {
-		return func() {}, true
-	}
-	defer home.Close()
-	for _, i := range rand.Perm(n) {
-		l := home.Lock(fmt.Sprintf("%s.%d.lock", hostFile(host), i))
-		switch ok, err := l.Try(); {
-		case err != nil:
-			return func() {}, true
-		case ok:
-			return l.Unlock, true
-		}
-	}
-	return nil, false
-}
-
-// hostsIn opens the directory for hosts, nil if it can't be written. Each user has
-// files of hosts, as no other user can set their times. The locks are those of all.
-func (d *Dir) hostsIn(state *disk.Dir) *disk.Dir {
-	if d.readOnly != nil || state == nil {
-		return nil
-	}
-	home, err := state.MakeSub(hosts)
-	if err != nil {
-		return nil
-	}
-	return home
 }
 
 // hostFile is the name of the file for a host. No system allows a colon in it.

@@ -30,7 +30,7 @@ func TestPausesAreShared(t *testing.T) {
 	sourcetest.Expect(t, time.Until(until) < 2*time.Minute && pauses == 0, "a read-only cache was written")
 }
 
-// A link in the place of a host's file is not followed.
+// A link instead of a host's file is not followed.
 func TestHostFileIsNotALink(t *testing.T) {
 	root, outside := t.TempDir(), filepath.Join(t.TempDir(), "file")
 	sourcetest.Check(t, os.WriteFile(outside, nil, 0o644))
@@ -47,7 +47,7 @@ func TestHostFileIsNotALink(t *testing.T) {
 	sourcetest.Expect(t, until.IsZero(), "got %v", until)
 }
 
-// A hardlink of a user's file in the place of a host's file is replaced, and the file stays as it is.
+// A hardlink of a user's file instead of a host's file is replaced, and the file stays as it is.
 func TestHostFileIsNoUsersFile(t *testing.T) {
 	root, mine := t.TempDir(), filepath.Join(t.TempDir(), "file")
 	sourcetest.Check(t, os.WriteFile(mine, []byte("text"), 0o644))
@@ -64,43 +64,11 @@ func TestHostFileIsNoUsersFile(t *testing.T) {
 	sourcetest.Expect(t, got.Equal(until) && pauses == 3, "got %v, %d", got, pauses)
 }
 
-// Each host has its own limited number of seats. If the cache cannot be locked, Seat succeeds
-// at once.
-func TestSeats(t *testing.T) {
-	root := t.TempDir()
-	one, other := open(t, root, cachedir.Options{}), open(t, root, cachedir.Options{})
-	first, ok := one.Seat("example.test:443", 2)
-	sourcetest.Expect(t, ok, "no first seat")
-	second, ok := other.Seat("example.test:443", 2)
-	sourcetest.Expect(t, ok, "no second seat")
-	for _, d := range []*cachedir.Dir{one, other} {
-		_, ok = d.Seat("example.test:443", 2)
-		sourcetest.Expect(t, !ok, "a third of two seats")
-	}
-	elsewhere, ok := other.Seat("other.test:443", 2)
-	sourcetest.Expect(t, ok, "no seat for another host")
-	elsewhere()
-	first()
-	third, ok := other.Seat("example.test:443", 2)
-	sourcetest.Expect(t, ok, "a seat that was released is taken")
-	second()
-	third()
-
-	closed := open(t, root, cachedir.Options{ReadOnly: true})
-	for range 3 {
-		_, ok := closed.Seat("example.test:443", 1)
-		sourcetest.Expect(t, ok, "a read-only cache makes requests wait")
-	}
-}
-
-// Seat does not follow a symbolic link in place of a seat's lock file, and does not wait for it.
-func TestSeatsAreNoLinks(t *testing.T) {
-	root, outside := t.TempDir(), filepath.Join(t.TempDir(), "file")
-	d := open(t, root, cachedir.Options{})
+// The files of hosts are no leftovers: no command removes them.
+func TestHostsAreNoLeftover(t *testing.T) {
+	d := open(t, t.TempDir(), cachedir.Options{})
 	d.Leave("example.test:443", time.Now(), 1)
-	sourcetest.Check(t, os.Symlink(outside, filepath.Join(root, ".larder", "hosts", "example.test_443.0.lock")))
-	_, ok := d.Seat("example.test:443", 1)
-	sourcetest.Expect(t, ok, "a link makes requests wait")
-	_, err := os.Lstat(outside)
-	sourcetest.Expect(t, os.IsNotExist(err), "the link was followed: %v", err)
+	u, err := d.Usage(t.Context())
+	sourcetest.Check(t, err)
+	sourcetest.Equal(t, u.Leftover, cachedir.Amount{}, "leftovers")
 }

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io/fs"
 	"path"
 	"slices"
 	"strings"
@@ -35,7 +34,7 @@ func (d *Dir) Recall(id sources.PackageID) (sources.Stored, error) {
 func (d *Dir) recallEntry(id sources.PackageID) (sources.Stored, error) {
 	r, err := d.tryRecord(recordPath(id))
 	switch {
-	case err == nil && r.proven():
+	case err == nil && r.Proven():
 		r.Since, r.Files = r.used, nil
 		return d.stored(id, "", r), nil
 	case !disk.IsUnread(err):
@@ -44,14 +43,14 @@ func (d *Dir) recallEntry(id sources.PackageID) (sources.Stored, error) {
 	return sources.Stored{}, sources.InPackage(id, err)
 }
 
-// recognise replaces what was proved about a package, and its evidence, by what was
+// recognize replaces what was proved about a package, and its evidence, by what was
 // proved before about the same contents, if that is worth more.
-func (t *tx) recognise(r record, signed *sources.Signed) (record, *sources.Signed) {
+func (t *tx) recognize(r record, signed *sources.Signed) (record, *sources.Signed) {
 	old := t.known
 	if old.H1 != r.H1 {
 		return r, signed
 	}
-	proof, kept := t.d.proofOf(t.id, old)
+	proof, kept := t.d.evidence.Proof(t.ID, old.Facts)
 	if kept == nil || t.worth(proof) <= t.worth(r.Proof) {
 		return r, signed
 	}
@@ -62,14 +61,14 @@ func (t *tx) recognise(r record, signed *sources.Signed) (record, *sources.Signe
 
 // worth returns the verdict on a proof by the settings of this run.
 func (t *tx) worth(proof sources.Proof) sources.Verdict {
-	return t.d.opts.Judge.Report(t.id.Provider, proof).Verdict
+	return t.d.opts.Judge.Report(t.ID.Provider, proof).Verdict
 }
 
 // keepKnown records the hashes of the package of r and returns that record. It keeps
 // the time at which they were first recorded.
 func (t *tx) keepKnown(r record, imported bool) record {
 	r.Files, r.From, r.Boot, r.Since, r.Imported = nil, nil, "", t.d.opts.Now().UTC(), imported
-	if t.payload.Local() && !r.proven() {
+	if t.Payload.Local() && !r.Proven() {
 		return r
 	}
 	if old := t.known; old.H1 != "" {
@@ -83,7 +82,7 @@ func (t *tx) keepKnown(r record, imported bool) record {
 			r.Since, r.Imported = old.Since, r.Imported && old.Imported
 		}
 	}
-	t.d.keepRecord(knownPath(t.id), r, t.notes)
+	t.d.keepRecord(knownPath(t.ID), r, t.notes)
 	return r
 }
 
@@ -109,24 +108,6 @@ func (d *Dir) Recorded(p sources.Provider, v sources.Version) ([]sources.Platfor
 	return all, nil
 }
 
-// namesIn lists a directory. It returns no names for a missing directory.
-func namesIn(in *disk.Dir, name string) ([]string, error) {
-	dir, err := in.Sub(name)
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil, nil
-	}
-	if err != nil {
-		return nil, err
-	}
-	defer dir.Close()
-	entries, err := dir.ReadDir()
-	names := make([]string, len(entries))
-	for i, e := range entries {
-		names[i] = e.Name()
-	}
-	return names, err
-}
-
 // Forget removes the recorded hashes of a package, so that different contents may
 // replace it. The package itself stays in place until then.
 func (d *Dir) Forget(ctx context.Context, id sources.PackageID) error {
@@ -143,6 +124,7 @@ func (d *Dir) Forget(ctx context.Context, id sources.PackageID) error {
 
 // removeState removes a record, and its directory if that is empty afterwards.
 func (d *Dir) removeState(name string) error {
+	d.memory.Delete(name)
 	if err := d.state.Remove(name); err != nil {
 		return err
 	}

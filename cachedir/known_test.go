@@ -113,7 +113,7 @@ func unpacked(dir string) sourcetest.Supply {
 
 // Contents that match a verified archive get its verdict, from whatever source they
 // come, and their record is kept.
-func TestKnownContentsAreRecognised(t *testing.T) {
+func TestKnownContentsAreRecognized(t *testing.T) {
 	ctx, d := context.Background(), open(t, t.TempDir(), cachedir.Options{})
 	seen := put(t, d, widget, widgetFiles)
 	stored, err := sourcetest.Put(ctx, d, widget, unpacked(widgetFiles.unpack(t, t.TempDir())))

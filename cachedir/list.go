@@ -11,7 +11,6 @@ import (
 	"runtime"
 	"slices"
 	"strings"
-	"sync"
 	"time"
 
 	"golang.org/x/sync/errgroup"
@@ -30,13 +29,14 @@ type Entry struct {
 	Size   int64        // bytes on disk, without files that an earlier entry shares
 	Freed  int64        // bytes on disk that removing the entry would free: those of files without other links
 	Linked bool         // whether files of the entry also have links outside the cache
+	Kept   bool         // whether a user wants the entry to stay, see [Dir.Keep]
 	Used   time.Time    // last recorded use
 	H1     sources.Hash // empty if unknown
 	ZH     sources.Hash // of the archive; empty if unknown
 	Origin string       // empty if unknown
 	Roots  []string     // directories of the root modules that use the entry
 
-	// These are set if requested in [ListOptions].
+	// These are set by [Dir.Verify].
 	Report   sources.Report // what was proved about the package is worth
 	Evidence bool           // whether its evidence is kept
 	Changed  bool           // the contents differ from the verified ones
@@ -60,11 +60,6 @@ type Listing struct {
 type ListOptions struct {
 	Roots  []Root     // additional root modules, besides the registered ones
 	Locked LockReader // nil to ignore lock files
-
-	// Proofs determines what was proved about the entries. Hash also hashes those whose
-	// files have changed since they were recorded, and records the hashes, as
-	// [Dir.Get] does.
-	Proofs, Hash bool
 }
 
 // A file identifies a file on this machine.
@@ -97,7 +92,7 @@ func (d *Dir) List(ctx context.Context, opts ListOptions) (*Listing, error) {
 		return nil, fmt.Errorf("reading which root modules use the cache: %w", err)
 	}
 	listing := &Listing{Entries: l.entries, Findings: l.findings, stale: stale}
-	listing.Roots = mergeRoots(registered, opts.Roots)
+	listing.Roots = d.mergeRoots(registered, opts.Roots)
 	if opts.Locked == nil {
 		opts.Locked = func(string) (Selections, error) { return nil, nil }
 	}
@@ -111,45 +106,55 @@ func (d *Dir) List(ctx context.Context, opts ListOptions) (*Listing, error) {
 }
 
 // PackagesOf returns the IDs of the packages of a provider that [Dir.List] lists.
-func (d *Dir) PackagesOf(ctx context.Context, p sources.Provider) ([]sources.PackageID, error) {
+func (d *Dir) PackagesOf(_ context.Context, p sources.Provider) ([]sources.PackageID, error) {
 	if d.tree == nil {
 		return nil, nil
 	}
-	return packagesIn(ctx, d.root, p)
+	return packagesIn(d.root, p)
 }
 
 // packagesIn returns the IDs of the packages of a provider in a directory with the
 // layout of a cache, sorted.
-func packagesIn(ctx context.Context, root string, p sources.Provider) ([]sources.PackageID, error) {
-	l := &lister{Dir: &Dir{root: root}, ctx: ctx}
-	if err := l.level(p.String(), versionDepth); err != nil {
-		return nil, err
-	}
-	var ids []sources.PackageID
-	for _, at := range slices.Concat(l.packages...) {
-		ids = append(ids, idOf(at))
-	}
-	for _, link := range l.entries {
-		ids = append(ids, link.ID)
-	}
-	slices.SortFunc(ids, sources.PackageID.Compare)
-	return ids, nil
-}
-
-// mergeRoots merges both lists without duplicates.
-func mergeRoots(registered, found []Root) []Root {
-	known := slices.Clone(registered)
-	seen := map[[2]string]bool{}
-	for _, r := range registered {
-		seen[[2]string{r.Dir, r.Providers}] = true
-	}
-	for _, r := range found {
-		if key := [2]string{r.Dir, r.Providers}; !seen[key] {
-			seen[key] = true
-			known = append(known, r)
+func packagesIn(root string, p sources.Provider) (ids []sources.PackageID, err error) {
+	paths, err := below(filepath.Join(root, filepath.FromSlash(p.String())), platformDepth-typeDepth)
+	for _, rel := range paths {
+		at := path.Join(p.String(), rel)
+		info, err := os.Stat(filepath.Join(root, filepath.FromSlash(at)))
+		if err == nil && info.IsDir() && canonical(at, versionDepth) && canonical(at, platformDepth) {
+			ids = append(ids, idOf(at))
 		}
 	}
+	slices.SortFunc(ids, sources.PackageID.Compare)
+	return ids, err
+}
+
+// mergeRoots merges both lists without duplicates, and without views of other caches.
+func (d *Dir) mergeRoots(registered, found []Root) []Root {
+	var known []Root
+	seen := map[[2]string]bool{}
+	for _, r := range slices.Concat(registered, found) {
+		if !r.other {
+			r.Dir, r.Providers = withoutLinks(r.Dir), withoutLinks(r.Providers)
+		}
+		key := [2]string{r.Dir, r.Providers}
+		if seen[key] || r.View && !d.isLinkedFrom(r.Providers) {
+			continue
+		}
+		seen[key] = true
+		known = append(known, r)
+	}
 	return known
+}
+
+// Users returns the number of root modules that use packages of the cache.
+func (l *Listing) Users() int {
+	users := map[string]bool{}
+	for _, e := range l.Entries {
+		for _, dir := range e.Roots {
+			users[dir] = true
+		}
+	}
+	return len(users)
 }
 
 // A lister walks the levels of a cache.
@@ -330,35 +335,20 @@ func (l *lister) lookAtAll() error {
 	return nil
 }
 
-// A release holds data that the packages of a version share.
-type release struct {
-	records  func() (*disk.Dir, error) // opens the directory of their records
-	evidence func() (*sources.Signed, error)
-}
-
 // version examines the packages of a version.
 func (l *lister) version(packages []string) {
 	if len(packages) == 0 {
 		return
 	}
 	id := idOf(packages[0])
-	of := release{
-		sync.OnceValues(func() (*disk.Dir, error) { return l.state.Sub(path.Dir(recordPath(id))) }),
-		sync.OnceValues(func() (*sources.Signed, error) { return l.Evidence(id.Provider, id.Version) }),
-	}
 	for _, at := range packages {
 		id.Platform, _ = sources.ParsePlatform(path.Base(at)) // succeeds because the name is canonical
-		l.entry(id, of)
-	}
-	if l.state != nil {
-		if records, err := of.records(); err == nil {
-			records.Close()
-		}
+		l.entry(id)
 	}
 }
 
 // entry examines a package.
-func (l *lister) entry(id sources.PackageID, of release) {
+func (l *lister) entry(id sources.PackageID) {
 	e := Entry{ID: id, Dir: l.Dir.entry(id)}
 	var marks []mark
 	var links []string
@@ -376,40 +366,23 @@ func (l *lister) entry(id sources.PackageID, of release) {
 	if errors.Is(err, fs.ErrNotExist) && gone(e.Dir) {
 		return
 	}
-	var sizeErr error
-	if err != nil {
-		sizeErr = l.extents(&e) // of all files, because scanning stopped at the failing one
-	} else {
+	if err == nil {
 		_, err = executableOf(marks, id)
-		for _, full := range links {
-			l.inner(&e, full)
-		}
+	}
+	for _, full := range links {
+		l.inner(&e, full)
 	}
 	e.marks = marks
-	r, recordErr := l.tryRecordBy(recordPath(id), func() ([]byte, fs.FileInfo, error) {
-		records, err := of.records()
-		if err != nil {
-			return nil, nil, err
-		}
-		return records.ReadFile(path.Base(recordPath(id)), maxRecord)
-	})
+	e.Kept = l.common != nil && slices.ContainsFunc(l.places, func(at string) bool { return l.common.Exists(at + keptPath(id)) })
+	r, recordErr := l.tryRecord(recordPath(id))
 	e.Used = lastUse(e, l.lastRecorded(id, r.used))
-	if err == nil && l.opts.Hash && !(recordErr == nil && slices.Equal(r.Files, marks)) {
-		r, recordErr = l.rehash(id, e)
-	}
 	if recordErr == nil && slices.Equal(r.Files, marks) {
-		e.H1, e.ZH, e.Origin, e.Changed = r.H1, r.ZH, r.Origin, r.was != nil
-		if l.opts.Proofs {
-			proof, signed := l.proofBy(id, r, of.evidence)
-			e.Report, e.Evidence = l.Dir.opts.Judge.Report(id.Provider, proof), signed != nil
-			_, runErr := checkExecutable(e.Dir, marks, id)
-			e.Changed = e.Changed || runErr != nil
-		}
+		e.H1, e.ZH, e.Origin = r.H1, r.ZH, r.Origin
 	}
 	if errors.Is(err, sources.ErrNotFound) || errors.Is(err, archive.ErrNoExecutable) {
 		l.noteIn(id, Incomplete, "", err.Error())
-	} else if i := slices.IndexFunc([]error{err, recordErr, sizeErr}, disk.IsUnread); i >= 0 {
-		l.noteIn(id, Unreadable, "", []error{err, recordErr, sizeErr}[i].Error())
+	} else if i := slices.IndexFunc([]error{err, recordErr}, disk.IsUnread); i >= 0 {
+		l.noteIn(id, Unreadable, "", []error{err, recordErr}[i].Error())
 	}
 	l.entries = append(l.entries, e)
 }
@@ -426,21 +399,6 @@ func (l *lister) lastRecorded(id sources.PackageID, used time.Time) time.Time {
 		}
 	}
 	return used
-}
-
-// rehash returns the record of an entry whose files have changed since they were
-// recorded. Nothing was proved about an entry without any record, so it is not hashed.
-func (l *lister) rehash(id sources.PackageID, e Entry) (record, error) {
-	_, err := l.tryRecord(recordPath(id))
-	if err != nil && !disk.IsUnread(err) {
-		_, err = l.tryRecord(knownPath(id))
-	}
-	if err != nil {
-		return record{}, err
-	}
-	times := readTimes(e)
-	defer times.restore()
-	return l.find(l.ctx, id, e.Dir, recordPath(id))
 }
 
 // executableOf returns the name of the file of a package that engines run.
@@ -477,26 +435,6 @@ func lastUse(e Entry, recorded time.Time) time.Time {
 		}
 	}
 	return last
-}
-
-// extents measures the disk usage of the files of e and finds links that lead out of
-// the cache.
-func (l *lister) extents(e *Entry) error {
-	e.files = nil
-	return filepath.WalkDir(e.Dir, func(full string, f fs.DirEntry, err error) error {
-		if err != nil || f.IsDir() {
-			return err
-		}
-		if f.Type()&fs.ModeSymlink != 0 {
-			l.inner(e, full)
-		}
-		info, err := f.Info()
-		if err != nil {
-			return err
-		}
-		e.files = append(e.files, extentOf(full, info))
-		return nil
-	})
 }
 
 // inner examines a symlink in a package.

@@ -75,7 +75,8 @@ func TestList(t *testing.T) {
 	dir := widgetFiles.unpack(t, filepath.Join(root, filepath.FromSlash(foreign.Path())))
 	r := rootModule(t, d, s)
 
-	l := list(t, d, cachedir.ListOptions{Roots: []cachedir.Root{r}, Proofs: true, Hash: true})
+	l, err := d.Verify(context.Background(), cachedir.VerifyOptions{ListOptions: cachedir.ListOptions{Roots: []cachedir.Root{r}}, Recorded: true})
+	check(t, err)
 	if len(l.Findings) > 0 || versions(l.Entries) != "1.2.0 1.10.0" {
 		t.Fatalf("listed %s, found %v", versions(l.Entries), found(l.Findings))
 	}

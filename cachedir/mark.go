@@ -1,6 +1,7 @@
 package cachedir
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -32,7 +33,7 @@ type mark struct {
 }
 
 // is reports whether two fingerprints taken by this process are those of the same
-// file. Another hardlink is no change.
+// file. Another hardlink doesn't change it.
 func (m mark) is(n mark) bool {
 	m.Changed, n.Changed = 0, 0
 	m.foreign, n.foreign = false, false
@@ -106,43 +107,50 @@ func gone(dir string) bool {
 	return errors.Is(err, fs.ErrNotExist)
 }
 
-// scanEach is scan with a call of visit for each file. Unlike scan's result, visit
-// gets the path and the description of a symlink itself, not of its target.
+// scanEach is scan with a call of visit for each file, also after an error. Unlike scan's
+// result, visit gets the path and the description of a symlink itself, not of its target.
 func scanEach(dir string, visit func(path string, info fs.FileInfo)) ([]mark, error) {
-	marks, err := scanBelow(dir, "", nil, visit)
-	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, syscall.ENOTDIR) || errors.Is(err, syscall.ELOOP) {
-		return nil, fmt.Errorf("%w: %w", sources.ErrNotFound, err)
+	s := scanner{visit: visit}
+	s.below(dir, "")
+	if len(s.marks) > maxFiles && s.err == nil {
+		s.err = fmt.Errorf("%w: %s has more than %d files", sources.ErrNotFound, dir, maxFiles)
 	}
-	return marks, err
+	if errors.Is(s.err, fs.ErrNotExist) || errors.Is(s.err, syscall.ENOTDIR) || errors.Is(s.err, syscall.ELOOP) {
+		return nil, fmt.Errorf("%w: %w", sources.ErrNotFound, s.err)
+	}
+	if s.err != nil {
+		return nil, s.err
+	}
+	return s.marks, nil
 }
 
-func scanBelow(dir, prefix string, marks []mark, visit func(string, fs.FileInfo)) ([]mark, error) {
+type scanner struct {
+	visit func(path string, info fs.FileInfo)
+	marks []mark
+	err   error // the first one
+}
+
+func (s *scanner) below(dir, prefix string) {
 	entries, err := os.ReadDir(dir)
-	if err != nil {
-		return nil, err
-	}
+	s.err = cmp.Or(s.err, err)
 	for _, e := range entries {
 		path := filepath.Join(dir, e.Name())
 		if e.IsDir() {
-			if marks, err = scanBelow(path, prefix+e.Name()+"/", marks, visit); err != nil {
-				return nil, err
-			}
+			s.below(path, prefix+e.Name()+"/")
 			continue
 		}
 		info, err := e.Info()
-		if err != nil {
-			return nil, err
+		if err == nil {
+			s.visit(path, info)
+			var m mark
+			m, err = markOf(path, prefix+e.Name(), info)
+			s.marks = append(s.marks, m)
 		}
-		visit(path, info)
-		m, err := markOf(path, prefix+e.Name(), info)
-		if err != nil {
-			return nil, err
-		}
-		if marks = append(marks, m); len(marks) > maxFiles {
-			return nil, fmt.Errorf("%w: %s has more than %d files", sources.ErrNotFound, dir, maxFiles)
+		s.err = cmp.Or(s.err, err)
+		if len(s.marks) > maxFiles {
+			return
 		}
 	}
-	return marks, nil
 }
 
 func markOf(path, name string, info fs.FileInfo) (mark, error) {

@@ -17,8 +17,8 @@ import (
 	"github.com/larder-cli/larder/sources/sourcetest"
 )
 
-// Opening a pipe without a writer would block forever. A pipe in the place of a
-// record or a package is replaced; in the place of a lock it is an error.
+// Opening a pipe without a writer would block forever. A pipe instead of a
+// record or a package is replaced; instead of a lock it is an error.
 func TestPipesDoNotBlock(t *testing.T) {
 	for at, fails := range map[string]bool{
 		record(widget): false, widget.Path(): false, widget.Path() + "/" + executable: false,

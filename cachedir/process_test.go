@@ -32,7 +32,6 @@ var children = map[string]func(root string) error{
 	"prune":   childPrune,
 	"put":     childPut,
 	"replace": childReplace,
-	"seat":    childSeat,
 	"tofu":    childTofu,
 }
 
@@ -41,7 +40,7 @@ const childVariable = "CACHEDIR_TEST_CHILD"
 func TestMain(m *testing.M) {
 	child, ok := children[os.Getenv(childVariable)]
 	if !ok {
-		os.Exit(sourcetest.Sampling{M: m}.Run())
+		os.Exit(sourcetest.Sampling{M: m, InMemory: true}.Run())
 	}
 	if err := child(os.Args[1]); err != nil {
 		fmt.Fprintln(os.Stderr, err)
@@ -308,33 +307,4 @@ func TestPruneRespectsTofuLock(t *testing.T) {
 	want := fmt.Sprintf("locked by OpenTofu (pid %d): %s.lock", child.Process.Pid, s.Dir)
 	sourcetest.Expect(t, err != nil && strings.Contains(err.Error(), want), "got %v", err)
 	sameTree(t, s.Dir, widgetFiles)
-}
-
-// childSeat takes the only seat for a host, and keeps it until it is killed.
-func childSeat(root string) error {
-	d, err := cachedir.Open(root, cachedir.Options{Key: testKey})
-	if err != nil {
-		return err
-	}
-	if _, ok := d.Seat("example.test:443", 1); !ok {
-		return errors.New("no seat")
-	}
-	fmt.Println("seated")
-	_, err = io.Copy(io.Discard, os.Stdin)
-	return err
-}
-
-// A process that is killed loses its seat.
-func TestKilledProcessLosesItsSeat(t *testing.T) {
-	root := t.TempDir()
-	d := open(t, root, cachedir.Options{})
-	holder := start(t, "seat", root)
-	holder.ready(t)
-	_, ok := d.Seat("example.test:443", 1)
-	sourcetest.Expect(t, !ok, "two processes have one seat")
-	check(t, holder.Process.Kill())
-	holder.Wait()
-	release, ok := d.Seat("example.test:443", 1)
-	sourcetest.Require(t, ok, "the seat of a killed process is not free")
-	release()
 }

@@ -14,6 +14,7 @@ import (
 	"github.com/larder-cli/larder/sources"
 	"github.com/larder-cli/larder/sources/disk"
 	"github.com/larder-cli/larder/sources/evidence"
+	"github.com/larder-cli/larder/sources/store"
 )
 
 // A Policy selects packages for removal: those that no known root module uses. If it
@@ -33,9 +34,9 @@ type Reason string
 // Reasons for removing a package.
 const (
 	NoUser     Reason = "used by no known root module"
-	TooOld     Reason = "not used for long"
+	TooOld     Reason = "not used recently"
 	TooMuch    Reason = "least recently used"
-	Everything Reason = "all are to go"
+	Everything Reason = "--all"
 )
 
 // A Removal is a package to remove.
@@ -44,39 +45,40 @@ type Removal struct {
 	Reason Reason
 }
 
-// A Plan lists the packages to remove. Nothing has been removed yet.
+// A Plan states what a cache contains and what a prune removes. Nothing has been removed
+// yet.
 type Plan struct {
-	Remove  []Removal // sorted by provider, version and platform
-	Freed   int64     // bytes that the plan frees
-	Size    int64     // bytes that the cache takes now
-	Used    int       // packages kept because root modules use them
-	Running int       // packages kept because programs run them
-	Recent  int       // packages kept because they are within the limits
-	Others  int       // packages kept because only another user may remove them
-	Roots   int       // known root modules
-	Usage   Usage     // contents of the cache besides packages
-	Stale   int       // records of root modules and packages that no longer exist
-	Notes   []string  // information that could not be determined
+	Removed
+	Listing *Listing // the packages
+	Usage   Usage    // contents of the cache besides packages
+	Size    int64    // bytes of the packages
+	Used    int      // packages kept because root modules use them
+	Kept    int      // packages kept because of [Dir.Keep]
+	Running int      // packages kept because programs run them
+	Recent  int      // packages kept because they are within the limits
+	Others  int      // packages kept because only another user may remove them
+	Stale   int      // records of root modules and packages that no longer exist
+	Notes   []string // information that could not be determined
+	Blocked error    // why nothing is removed; nil if there is no reason
 
 	policy Policy
 	stale  []string // paths of the stale records
 }
 
-// PlanPrune returns a plan of the packages to remove.
+// Removed is what a prune removes, or has removed.
+type Removed struct {
+	Packages []Removal // sorted by provider, version and platform
+	Besides  Usage     // contents of the cache besides packages
+	Freed    int64     // bytes of all that
+}
+
+// Empty reports whether nothing is removed.
+func (r Removed) Empty() bool { return len(r.Packages) == 0 && r.Besides.Total().Count == 0 }
+
+// PlanPrune determines what the cache contains and what a prune removes.
 func (d *Dir) PlanPrune(ctx context.Context, policy Policy) (*Plan, error) {
 	listing, err := d.List(ctx, policy.ListOptions)
 	if err != nil {
-		return nil, err
-	}
-	return d.PlanFor(ctx, listing, policy)
-}
-
-// PlanFor is [Dir.PlanPrune] for a listing made with the same [ListOptions].
-func (d *Dir) PlanFor(ctx context.Context, listing *Listing, policy Policy) (*Plan, error) {
-	if !policy.All && len(listing.Unclear) > 0 {
-		return nil, sources.WithHint(errors.Join(listing.Unclear...), "mend that first, as nothing that is used may go")
-	}
-	if err := d.unreadable(listing.Findings); err != nil {
 		return nil, err
 	}
 	orphans, err := d.orphans(listing.Entries)
@@ -84,10 +86,53 @@ func (d *Dir) PlanFor(ctx context.Context, listing *Listing, policy Policy) (*Pl
 		return nil, err
 	}
 	stale := slices.Concat(listing.stale, orphans)
-	p := &Plan{policy: policy, Roots: len(listing.Roots), Stale: len(stale), stale: stale}
+	p := &Plan{Listing: listing, policy: policy, Stale: len(stale), stale: stale}
 	if p.Usage, err = d.Usage(ctx); err != nil {
 		return nil, err
 	}
+	d.measureForeign(&p.Usage, listing.Findings)
+	d.choosePackages(p)
+	if p.Besides, err = d.besides(p.Usage, policy); err != nil {
+		return nil, err
+	}
+	p.Freed += p.Besides.Total().Bytes
+	p.Blocked = d.blocked(p)
+	return p, nil
+}
+
+// blocked returns why nothing may be removed, or nil.
+func (d *Dir) blocked(p *Plan) error {
+	if unclear := p.Listing.Unclear; !p.policy.All && len(unclear) > 0 {
+		return sources.WithHint(errors.Join(unclear...), "fix this first: Larder can't tell which packages are in use")
+	}
+	return d.unreadable(p.Listing.Findings)
+}
+
+// besides returns what a prune removes besides packages. An age also limits the archives.
+func (d *Dir) besides(u Usage, policy Policy) (Usage, error) {
+	r := Usage{Abandoned: u.Abandoned, Leftover: u.Leftover}
+	if policy.Aside {
+		r.Aside = u.Aside
+	}
+	if d.state == nil || !d.inside {
+		return r, nil
+	}
+	var young Amount
+	err := eachAt(d.state, archivesDir, 1, func(_ string, info fs.FileInfo, _ int64) *Amount {
+		if d.isOld(info, policy.OlderThan) {
+			return &r.Archives
+		}
+		return &young
+	})
+	if errors.Is(err, fs.ErrNotExist) {
+		err = nil
+	}
+	return r, err
+}
+
+// choosePackages determines which packages of the listing to remove.
+func (d *Dir) choosePackages(p *Plan) {
+	listing, policy := p.Listing, p.policy
 	programs, note := findRunning()
 	if note != "" {
 		p.Notes = append(p.Notes, note)
@@ -105,6 +150,8 @@ func (d *Dir) PlanFor(ctx context.Context, listing *Listing, policy Policy) (*Pl
 			p.Running++
 		case !policy.All && e.InUse():
 			p.Used++
+		case !policy.All && e.Kept:
+			p.Kept++
 		case newest[e.ID]:
 			p.Recent++
 		case d.shared && d.denies(d.replaceable(e.ID.Path())):
@@ -114,42 +161,37 @@ func (d *Dir) PlanFor(ctx context.Context, listing *Listing, policy Policy) (*Pl
 		}
 	}
 	p.choose(candidates, d.opts.Now())
-	return p, nil
 }
 
-// orphans returns the records of packages that are not in the cache. Such records
+// orphans returns the records and the marks of packages that are not in the cache. Such records
 // remain if removing one fails after its package was removed.
 func (d *Dir) orphans(entries []Entry) (orphans []string, err error) {
 	if d.state == nil {
 		return nil, nil
 	}
-	recorded := map[string]bool{}
+	there := map[string]bool{}
 	for _, e := range entries {
-		recorded[recordPath(e.ID)] = true
+		there[recordPath(e.ID)], there[keptPath(e.ID)] = true, true
 	}
-	packages, err := d.state.Sub("package")
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil, nil
-	}
-	if err != nil {
-		return nil, err
-	}
-	defer packages.Close()
-	versions, err := packages.ReadDir()
-	for _, e := range versions {
-		version := e.Name()
-		names, err := namesIn(packages, version)
-		var stray *disk.StrayError
-		if err != nil && !errors.As(err, &stray) {
-			return nil, err
+	for _, kind := range []string{packageRecords, keptMarks} {
+		versions, err := store.Names(d.state, kind)
+		if err != nil {
+			return orphans, err
 		}
-		for _, name := range names {
-			if at := "package/" + version + "/" + name; strings.HasSuffix(name, ".json") && !recorded[at] {
-				orphans = append(orphans, at)
+		for _, version := range versions {
+			dir := kind + "/" + version
+			names, err := store.Names(d.state, dir)
+			if stray := (*disk.StrayError)(nil); err != nil && !errors.As(err, &stray) {
+				return nil, err
+			}
+			for _, name := range names {
+				if at := dir + "/" + name; strings.HasSuffix(name, ".json") && !there[at] {
+					orphans = append(orphans, at)
+				}
 			}
 		}
 	}
-	return orphans, err
+	return orphans, nil
 }
 
 // unreadable returns an error if the cache cannot be read completely. A plan would
@@ -168,6 +210,9 @@ func (d *Dir) unreadable(findings []Finding) error {
 // count, even if the root module is unknown.
 func (e Entry) InUse() bool { return len(e.Roots) > 0 || e.Linked }
 
+// Unused reports whether a prune may remove the package.
+func (e Entry) Unused() bool { return !e.InUse() && !e.Kept }
+
 // choose applies the limits to the candidates.
 func (p *Plan) choose(candidates []Entry, now time.Time) {
 	slices.SortStableFunc(candidates, func(a, b Entry) int { return a.Used.Compare(b.Used) })
@@ -180,9 +225,9 @@ func (p *Plan) choose(candidates []Entry, now time.Time) {
 		}
 		left -= e.Freed
 		p.Freed += e.Freed
-		p.Remove = append(p.Remove, Removal{e, reason})
+		p.Packages = append(p.Packages, Removal{e, reason})
 	}
-	slices.SortFunc(p.Remove, func(a, b Removal) int { return a.ID.Compare(b.ID) })
+	slices.SortFunc(p.Packages, func(a, b Removal) int { return a.ID.Compare(b.ID) })
 }
 
 // reason reports whether to remove e, and why. left is the size in bytes of the
@@ -195,34 +240,16 @@ func (p Policy) reason(e Entry, now time.Time, left int64) (Reason, bool) {
 		return TooMuch, true
 	case p.OlderThan > 0 || p.MaxSize > 0:
 		return "", false
-	case e.InUse():
+	case !e.Unused():
 		return Everything, true
 	}
 	return NoUser, true
 }
 
-// Extra returns the amount that the plan removes besides packages.
-func (p *Plan) Extra() Amount {
-	a := p.Usage.Abandoned
-	a.add(p.Usage.Leftover.Count, p.Usage.Leftover.Bytes)
-	a.add(p.Usage.Archives.Count, p.Usage.Archives.Bytes)
-	if p.policy.Aside {
-		a.add(p.Usage.Aside.Count, p.Usage.Aside.Bytes)
-	}
-	return a
-}
-
-// Pruned describes what was removed.
-type Pruned struct {
-	Removed []Removal
-	Freed   int64  // bytes of packages
-	Extra   Amount // removed besides packages
-}
-
 // Prune removes the packages in the plan that the policy still selects. It waits
 // until no install uses the cache, and blocks installs while it renames the packages.
 // It deletes them after that. The error joins the errors of the packages.
-func (d *Dir) Prune(ctx context.Context, plan *Plan) (*Pruned, error) {
+func (d *Dir) Prune(ctx context.Context, plan *Plan) (*Removed, error) {
 	if d.readOnly != nil {
 		return nil, d.unwritable()
 	}
@@ -233,6 +260,9 @@ func (d *Dir) Prune(ctx context.Context, plan *Plan) (*Pruned, error) {
 	defer release()
 	d.removeLeftovers()
 	now, err := d.PlanPrune(ctx, plan.policy)
+	if err == nil {
+		err = now.Blocked
+	}
 	if err != nil {
 		return nil, err
 	}
@@ -241,11 +271,11 @@ func (d *Dir) Prune(ctx context.Context, plan *Plan) (*Pruned, error) {
 		return nil, err
 	}
 	planned := map[sources.PackageID]bool{}
-	for _, r := range plan.Remove {
+	for _, r := range plan.Packages {
 		planned[r.ID] = true
 	}
-	pruned, errs := &Pruned{}, []error(nil)
-	for i, r := range now.Remove {
+	pruned, errs := &Removed{}, []error(nil)
+	for i, r := range now.Packages {
 		if ctx.Err() != nil {
 			errs = append(errs, ctx.Err())
 			break
@@ -257,30 +287,25 @@ func (d *Dir) Prune(ctx context.Context, plan *Plan) (*Pruned, error) {
 			errs = append(errs, sources.InPackage(r.ID, err))
 			continue
 		}
-		pruned.Removed = append(pruned.Removed, r)
+		pruned.Packages = append(pruned.Packages, r)
 		pruned.Freed += r.Freed
 	}
 	for _, path := range now.stale {
 		errs = append(errs, d.removeState(path))
 	}
-	errs = append(errs, d.removeArchives())
+	errs = append(errs, d.removeArchives(plan.policy.OlderThan))
 	if plan.policy.Aside {
 		errs = append(errs, d.removeAside())
 	}
 	release()
 	errs = append(errs, bin.Close())
-	pruned.Extra = d.vanished(ctx, plan.Extra(), plan.policy)
-	return pruned, errors.Join(errs...)
-}
-
-// vanished returns the part of an amount that no longer exists.
-func (d *Dir) vanished(ctx context.Context, was Amount, policy Policy) Amount {
-	u, err := d.Remains(ctx)
-	if err != nil {
-		return was
+	left, err := d.Usage(ctx)
+	if err == nil {
+		left, err = d.besides(left, plan.policy)
 	}
-	is := (&Plan{Usage: u, policy: policy}).Extra()
-	return Amount{max(was.Count-is.Count, 0), max(was.Bytes-is.Bytes, 0)}
+	pruned.Besides = plan.Besides.without(left)
+	pruned.Freed += pruned.Besides.Total().Bytes
+	return pruned, errors.Join(append(errs, err)...)
 }
 
 // throw moves a package to bin and removes its records and the directories that this
@@ -316,10 +341,10 @@ func isLink(home *disk.Dir, id sources.PackageID) bool {
 // version in home and no hashes of the version are recorded, it removes the evidence
 // too.
 func (d *Dir) forgetEntry(id sources.PackageID, home *disk.Dir) error {
-	if err := d.removeState(recordPath(id)); err != nil {
+	if err := errors.Join(d.removeState(recordPath(id)), d.removeState(keptPath(id))); err != nil {
 		return err
 	}
-	if known, err := namesIn(d.state, path.Dir(knownPath(id))); err != nil || len(known) > 0 {
+	if known, err := store.Names(d.state, path.Dir(knownPath(id))); err != nil || len(known) > 0 {
 		return err
 	}
 	others, err := home.ReadDir()
@@ -331,5 +356,6 @@ func (d *Dir) forgetEntry(id sources.PackageID, home *disk.Dir) error {
 			return nil
 		}
 	}
-	return evidence.Remove(d.state, evidencePath(id.Provider, id.Version))
+	defer d.evidence.Forget(id.Release())
+	return evidence.Remove(d.state, evidencePath(id.Release()))
 }

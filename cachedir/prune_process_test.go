@@ -84,7 +84,7 @@ func childPrune(root string) error {
 		if err != nil {
 			return err
 		}
-		for range pruned.Removed {
+		for range pruned.Packages {
 			fmt.Println("pruned")
 		}
 	}

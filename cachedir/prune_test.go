@@ -43,7 +43,7 @@ func plan(t *testing.T, d *cachedir.Dir, policy cachedir.Policy) *cachedir.Plan 
 
 func removals(p *cachedir.Plan) string {
 	var names []string
-	for _, r := range p.Remove {
+	for _, r := range p.Packages {
 		names = append(names, r.ID.Version.String())
 	}
 	return strings.Join(names, " ")
@@ -78,11 +78,11 @@ func TestPolicies(t *testing.T) {
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			p := plan(t, d, test.policy)
-			if removals(p) != test.want || p.Freed != int64(len(p.Remove))*one || p.Size != 4*one {
+			if removals(p) != test.want || p.Freed != int64(len(p.Packages))*one || p.Size != 4*one {
 				t.Errorf("removes %s of %d bytes", removals(p), p.Freed)
 			}
-			sourcetest.Expect(t, len(p.Remove)+p.Used+p.Recent == 4, "keeps %d in use and %d others", p.Used, p.Recent)
-			for _, r := range p.Remove {
+			sourcetest.Expect(t, len(p.Packages)+p.Used+p.Recent == 4, "keeps %d in use and %d others", p.Used, p.Recent)
+			for _, r := range p.Packages {
 				sourcetest.Equal(t, r.Reason, test.reason, r.ID)
 			}
 		})
@@ -107,10 +107,10 @@ func TestPrune(t *testing.T) {
 	p := plan(t, d, cachedir.Policy{KeepLast: 1, All: true})
 	sourcetest.Require(t, removals(p) == "1.0.0", "removes %s", removals(p))
 	p = plan(t, d, cachedir.Policy{})
-	p.Remove = slices.DeleteFunc(p.Remove, func(r cachedir.Removal) bool { return r.ID.Version.String() == "1.2.0" })
+	p.Packages = slices.DeleteFunc(p.Packages, func(r cachedir.Removal) bool { return r.ID.Version.String() == "1.2.0" })
 	pruned, err := d.Prune(context.Background(), p)
 	check(t, err)
-	sourcetest.Expect(t, len(pruned.Removed) == 3 && pruned.Freed != 0, "pruned %+v", pruned)
+	sourcetest.Expect(t, len(pruned.Packages) == 3 && pruned.Freed != 0, "pruned %+v", pruned)
 	sameTree(t, elsewhere, widgetFiles)
 	nothingStaged(t, root)
 	names := slices.DeleteFunc(slices.Collect(maps.Keys(tree(t, root))), func(name string) bool {
@@ -150,8 +150,8 @@ func TestPruneChecksAgain(t *testing.T) {
 	d.Workdir(r.Dir, r.Providers).Register([]sources.PackageID{widget})
 	pruned, err := d.Prune(context.Background(), p)
 	check(t, err)
-	if len(p.Remove) != 1 || len(pruned.Removed) != 0 {
-		t.Errorf("planned %s, pruned %+v", removals(p), pruned.Removed)
+	if len(p.Packages) != 1 || len(pruned.Packages) != 0 {
+		t.Errorf("planned %s, pruned %+v", removals(p), pruned.Packages)
 	}
 	sameTree(t, s.Dir, widgetFiles)
 }
@@ -162,7 +162,9 @@ func TestPruneRefusesUnclearUse(t *testing.T) {
 	put(t, d, widget, widgetFiles)
 	dir := files{".terraform.lock.hcl": "<<<<<<<"}.unpack(t, t.TempDir())
 	opts := cachedir.ListOptions{Roots: []cachedir.Root{{Dir: dir, Providers: filepath.Join(dir, "none")}}, Locked: locks}
-	if p, err := d.PlanPrune(context.Background(), cachedir.Policy{ListOptions: opts}); err == nil {
+	p := plan(t, d, cachedir.Policy{ListOptions: opts})
+	_, err := d.Prune(context.Background(), p)
+	if p.Blocked == nil || err == nil {
 		t.Errorf("removes %s", removals(p))
 	}
 	sourcetest.Equal(t, removals(plan(t, d, cachedir.Policy{ListOptions: opts, All: true})), "1.2.0", "of all, removes")
@@ -224,7 +226,7 @@ func TestPruneRecordsWithoutPackages(t *testing.T) {
 	left := packageID("example.test/acme/widget", "1.0.0")
 	check(t, os.RemoveAll(filepath.Join(root, filepath.FromSlash(left.Path()))))
 	p := plan(t, d, cachedir.Policy{KeepLast: 1})
-	if p.Stale != 1 || len(p.Remove) != 0 {
+	if p.Stale != 1 || len(p.Packages) != 0 {
 		t.Fatalf("%d stale records, removes %s", p.Stale, removals(p))
 	}
 	_, err := d.Prune(context.Background(), p)

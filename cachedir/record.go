@@ -15,27 +15,19 @@ import (
 
 	"github.com/larder-cli/larder/sources"
 	"github.com/larder-cli/larder/sources/disk"
+	"github.com/larder-cli/larder/sources/store"
 )
 
-// A record holds the hashes of the package in one directory, and what was proved about
-// it. It contains no verdict: that depends on the settings of each run.
+// A record holds the facts about the package in one directory, and the state of its files.
 type record struct {
-	Format   int              `json:"format"`
-	Dir      string           `json:"dir,omitempty"` // set for a package in a working directory
-	H1       sources.Hash     `json:"h1"`
-	ZipH1    sources.Hash     `json:"zip_h1,omitempty"`
-	ZH       sources.Hash     `json:"zh,omitempty"`
-	Filename string           `json:"filename,omitempty"`
-	Origin   string           `json:"origin,omitempty"`
-	Proof    sources.Proof    `json:"proof,omitzero"`
-	Link     sources.LinkMode `json:"link,omitempty"`     // how it was linked into the working directory
-	Evidence string           `json:"evidence,omitempty"` // the evidence for the proof, see [evidence.Reference]
-	Boot     string           `json:"boot,omitempty"`     // see flushed
-	Files    []mark           `json:"files,omitempty"`
-	From     *original        `json:"from,omitempty"` // the origin of a copied package; nil if it was downloaded
-	Sums     sums             `json:"sums,omitempty"`
-	Since    time.Time        `json:"since,omitzero"`     // when the hashes were first recorded
-	Imported bool             `json:"imported,omitempty"` // known only from an import
+	store.Facts
+	Format int              `json:"format"`
+	Dir    string           `json:"dir,omitempty"`  // set for a package in a working directory
+	Link   sources.LinkMode `json:"link,omitempty"` // how it was linked into the working directory
+	Boot   string           `json:"boot,omitempty"` // see flushed
+	Files  []mark           `json:"files,omitempty"`
+	From   *original        `json:"from,omitempty"` // the origin of a copied package; nil if it was downloaded
+	Sums   sums             `json:"sums,omitempty"`
 
 	used time.Time // when it was last used, if recorded
 	was  *record   // the record of the verified contents, if these contents differ
@@ -48,10 +40,6 @@ type original struct {
 	Print string `json:"print"` // see [disk.PrintTree]
 }
 
-// Records of format 2 contain a verdict instead of a proof. It reports that something
-// matched; what the evidence proves is determined again.
-const recordFormat, verdictFormat = 3, 2
-
 // maxRecord exceeds the size in bytes of the record of a package with maxFiles files.
 const maxRecord = 4 << 20
 
@@ -61,13 +49,10 @@ func parseRecord(data []byte) (record, error) {
 		return record{}, err
 	}
 	switch r.Format {
-	case recordFormat:
-	case verdictFormat:
-		var old struct{ Verdict sources.Verdict }
-		if err := json.Unmarshal(data, &old); err != nil {
-			return record{}, err
-		}
-		r.Format, r.Proof.Matched = recordFormat, old.Verdict > sources.Unverified
+	case store.Format:
+	case store.VerdictFormat:
+		r.Format = store.Format
+		r.Modernise()
 	default:
 		return record{}, fmt.Errorf("format %d is not known", r.Format)
 	}
@@ -75,17 +60,6 @@ func parseRecord(data []byte) (record, error) {
 		return record{}, errors.New("no h1 hash")
 	}
 	return r, nil
-}
-
-// proven reports whether anything was proved about the package.
-func (r record) proven() bool { return r.Proof.Any() || r.Evidence != "" }
-
-// hashes returns the hashes of the package as lock files have them.
-func (r record) hashes() []sources.Hash {
-	if r.ZH == "" {
-		return []sources.Hash{r.H1}
-	}
-	return []sources.Hash{r.H1, r.ZH}
 }
 
 // readRecord reads the record at a path in the state. It reports false if there is no
@@ -100,33 +74,31 @@ func (d *Dir) readRecord(path string) (record, bool) {
 // user's key, and [disk.IsUnread] if it could not be read. Any other error means that
 // it is invalid.
 func (d *Dir) tryRecord(path string) (record, error) {
-	return d.tryRecordBy(path, func() ([]byte, fs.FileInfo, error) { return d.state.ReadFile(path, maxRecord) })
-}
-
-// tryRecordBy is tryRecord for the record that read returns.
-func (d *Dir) tryRecordBy(path string, read func() ([]byte, fs.FileInfo, error)) (r record, err error) {
-	if r, ok := d.memory.Load(path); ok {
+	if r, ok := d.memory.Load(path); ok && !d.recording() {
 		return r.(record), nil
 	}
-	err = fs.ErrNotExist
+	err := error(fs.ErrNotExist)
+	var r record
 	if d.state != nil {
-		r, err = d.openRecord(path, read)
-	}
-	if err == nil {
-		return r, nil
+		r, err = d.openRecord(d.state, "", path)
 	}
 	for _, at := range d.believed() {
-		r, otherErr := d.openRecord(path, func() ([]byte, fs.FileInfo, error) { return d.common.ReadFile(at+path, maxRecord) })
-		if otherErr == nil {
-			return r, nil
+		if err == nil {
+			break
+		}
+		if other, otherErr := d.openRecord(d.common, at, path); otherErr == nil {
+			return other, nil
 		}
 	}
-	return record{}, err
+	return r, err
 }
 
-// openRecord returns the record at a path that read returns.
-func (d *Dir) openRecord(path string, read func() ([]byte, fs.FileInfo, error)) (record, error) {
-	data, info, err := read()
+// recording reports whether records can be written.
+func (d *Dir) recording() bool { return d.readOnly == nil && d.state != nil }
+
+// openRecord reads the record at a path in a state, which is in the directory in, at at.
+func (d *Dir) openRecord(in *disk.Dir, at, path string) (record, error) {
+	data, info, err := in.ReadFile(at+path, maxRecord)
 	if err != nil {
 		return record{}, err
 	}
@@ -143,11 +115,12 @@ func (d *Dir) openRecord(path string, read func() ([]byte, fs.FileInfo, error)) 
 // directory via, or of a new one if via is nil. A failure is ignored, because it only
 // costs a rehash.
 func (d *Dir) keepRecord(path string, r record, via *disk.Scratch) {
-	r.Format, r.was = recordFormat, nil
-	if d.readOnly != nil || d.state == nil {
+	r.Format, r.was = store.Format, nil
+	if !d.recording() {
 		d.memory.Store(path, r)
 		return
 	}
+	defer d.memory.Delete(path)
 	text, err := d.opts.Key.Seal(path, r)
 	if err == nil {
 		err = d.writeState(path, text, via)
@@ -177,7 +150,8 @@ func (d *Dir) writeState(name string, data []byte, via *disk.Scratch) (err error
 
 // touch sets the time at which the package of a record was last used.
 func (d *Dir) touch(path string, used time.Time) {
-	if d.readOnly == nil && d.state != nil {
+	if d.recording() {
+		d.memory.Delete(path)
 		_ = d.state.Touch(path, used)
 	}
 }
@@ -190,8 +164,10 @@ func (d *Dir) recall(id sources.PackageID, dir string, paths ...string) (record,
 	if err != nil || d.opts.Paranoid {
 		return record{}, err
 	}
-	for _, path := range paths {
-		if r, ok := d.readRecord(path); ok && r.survives() && slices.Equal(r.Files, marks) {
+	// A package in a working directory has the last one if it is a copy, and the first one if
+	// it is a link, which is read once for all of them.
+	for _, path := range slices.Backward(paths) {
+		if r, ok := d.recordOf(path, marks); ok {
 			if err := d.letExecute(id, dir, r); err != nil {
 				return record{}, err
 			}
@@ -200,6 +176,28 @@ func (d *Dir) recall(id sources.PackageID, dir string, paths ...string) (record,
 		}
 	}
 	return record{}, nil
+}
+
+// recordOf returns the record at a path if it is about files with these fingerprints. If so,
+// it is read once in a run, because what was true about these files stays true.
+func (d *Dir) recordOf(path string, marks []mark) (record, bool) {
+	fits := func(r record) bool { return r.survives() && slices.Equal(r.Files, marks) }
+	shared := strings.HasPrefix(path, packageRecords+"/") // the others are of one working directory
+	if shared {
+		d.reading.Lock()
+		defer d.reading.Unlock()
+	}
+	if r, ok := d.memory.Load(path); ok && fits(r.(record)) {
+		return r.(record), true
+	}
+	r, ok := d.readRecord(path)
+	if !ok || !fits(r) {
+		return record{}, false
+	}
+	if shared {
+		d.memory.Store(path, r)
+	}
+	return r, true
 }
 
 // noteUse records that a package is used, at most once an hour.
@@ -258,7 +256,7 @@ func (d *Dir) inherit(id sources.PackageID, r record, paths ...string) (record, 
 		if disk.IsUnread(err) {
 			return record{}, err
 		}
-		if err != nil || !old.proven() && old.H1 != r.H1 {
+		if err != nil || !old.Proven() && old.H1 != r.H1 {
 			continue
 		}
 		if old.H1 != r.H1 {

@@ -14,6 +14,7 @@ import (
 
 	"github.com/larder-cli/larder/sources"
 	"github.com/larder-cli/larder/sources/disk"
+	"github.com/larder-cli/larder/sources/store"
 )
 
 // A Root is a root module that may use packages of the cache.
@@ -23,24 +24,25 @@ type Root struct {
 	Packages  []string `json:"packages,omitempty"` // the last installed packages, as paths
 	Format    int      `json:"format"`
 
+	View bool `json:"-"` // Providers has links to the cache of the last larder exec, which may be another one
+
 	other bool // another user registered it
 }
 
 // Register records that the packages ids are installed for the root module. They
-// count as in use as long as the module refers to them. A failure is a warning.
+// count as in use as long as the module refers to them. It warns about a failure.
 func (w *workdir) Register(ids []sources.PackageID) {
 	d := w.d
 	if d.readOnly != nil {
 		return
 	}
-	if dir, err := disk.Open(w.providers); err == nil {
+	if dir, err := w.open(disk.Open); err == nil {
 		w.sweep(dir)
-		dir.Close()
 	}
 	if d.state == nil || w.providers == d.root || len(ids) == 0 {
 		return
 	}
-	r := Root{Format: recordFormat, Dir: w.root, Providers: w.providers}
+	r := Root{Format: store.Format, Dir: w.root, Providers: w.providers}
 	for _, id := range ids {
 		r.Packages = append(r.Packages, id.Path())
 	}
@@ -73,7 +75,7 @@ func readRoot(state *disk.Dir, path string) (r Root, written time.Time, err erro
 	if err := json.Unmarshal(data, &r); err != nil {
 		return r, written, err
 	}
-	if r.Format != recordFormat || !filepath.IsAbs(r.Dir) || !filepath.IsAbs(r.Providers) {
+	if r.Format != store.Format || !filepath.IsAbs(r.Dir) || !filepath.IsAbs(r.Providers) {
 		return r, written, errors.New("not a registration of a root module")
 	}
 	return r, info.ModTime(), nil
@@ -87,7 +89,7 @@ func (d *Dir) registered() (roots []Root, gone []string, err error) {
 		return nil, nil, nil
 	}
 	for _, at := range d.places() {
-		names, err := namesIn(d.common, at+"roots")
+		names, err := store.Names(d.common, at+"roots")
 		if err != nil && at == d.own {
 			return nil, nil, err
 		}

@@ -39,8 +39,8 @@ const (
 	Replaced Remedy = "replaced"  // set aside and fetched again
 	Restored Remedy = "restored"  // the execute permission, the only thing that was lost
 	Recorded Remedy = "recorded"  // the package has a new record
-	Lowered  Remedy = "lowered"   // the package stays, without its evidence
-	Nothing  Remedy = "left"      // this user or process cannot repair it
+	Lowered  Remedy = "kept without evidence"
+	Nothing  Remedy = "not repaired" // this user or process cannot repair it
 )
 
 func (f Finding) remedy() Remedy {
@@ -99,12 +99,11 @@ func (d *Dir) Repair(ctx context.Context, v *Verification, replace Replacer) ([]
 	for _, c := range v.checked {
 		d.remakeRecord(c)
 	}
-	m := mender{Dir: d, v: v}
 	for i := range mended {
 		if ctx.Err() != nil {
 			return mended[:i], ctx.Err()
 		}
-		mended[i].Err = errors.Join(mended[i].Err, m.mend(&mended[i]))
+		mended[i].Err = errors.Join(mended[i].Err, d.mend(v, &mended[i]))
 	}
 	return mended, nil
 }
@@ -152,7 +151,7 @@ func (d *Dir) disbelieve(id sources.PackageID) {
 func (d *Dir) storedHashes(id sources.PackageID) []sources.Hash {
 	for _, path := range []string{recordPath(id), knownPath(id)} {
 		if r, ok := d.readRecord(path); ok {
-			return r.hashes()
+			return r.Hashes()
 		}
 	}
 	return nil
@@ -178,28 +177,22 @@ func (d *Dir) remakeRecord(c checked) {
 	d.touch(path, c.Used) // a repair does not count as use
 }
 
-// A mender carries out repairs.
-type mender struct {
-	*Dir
-	v *Verification
-}
-
 // mend carries out a repair and stores the result in f.
-func (m *mender) mend(f *Mending) (err error) {
+func (d *Dir) mend(v *Verification, f *Mending) (err error) {
 	switch f.Do {
 	case SetAside:
-		return m.setAside(f)
+		return d.setAside(v, f)
 	case Restored:
-		err = m.restore(*f.Package)
+		err = d.restore(*f.Package)
 	case Lowered:
-		f.Aside, err = m.lower(*f.Package)
+		f.Aside, err = d.lower(*f.Package)
 	}
 	return err // the error, a recorded package, or a finding that cannot be repaired
 }
 
 // restore restores the execute permission of the provider in a package.
-func (m *mender) restore(id sources.PackageID) error {
-	marks, err := scan(m.entry(id))
+func (d *Dir) restore(id sources.PackageID) error {
+	marks, err := scan(d.entry(id))
 	if err != nil {
 		return err
 	}
@@ -207,65 +200,66 @@ func (m *mender) restore(id sources.PackageID) error {
 	if err != nil {
 		return err
 	}
-	return archive.LetExecute(m.root, name, id)
+	return archive.LetExecute(d.root, name, id)
 }
 
 // setAside moves the file or package of a finding. It moves a package as a whole,
 // unless it was replaced since it was verified.
-func (m *mender) setAside(f *Mending) (err error) {
+func (d *Dir) setAside(v *Verification, f *Mending) (err error) {
 	parts := strings.Split(f.Path, "/")
 	if len(parts) <= platformDepth {
-		f.Aside, err = m.move(m.tree, f.Path, f.Path)
+		f.Aside, err = d.move(d.tree, f.Path, f.Path)
 		return err
 	}
 	at := path.Join(parts[:platformDepth+1]...)
-	full := filepath.Join(m.root, filepath.FromSlash(at))
-	i := slices.IndexFunc(m.v.checked, func(c checked) bool { return c.ID.Path() == at })
+	full := filepath.Join(d.root, filepath.FromSlash(at))
+	i := slices.IndexFunc(v.checked, func(c checked) bool { return c.ID.Path() == at })
 	if i >= 0 {
 		marks, err := scan(full)
-		if err == nil && !same(marks, m.v.checked[i].marks) {
+		if err == nil && !same(marks, v.checked[i].marks) {
 			return errSince
 		}
 	}
 	if !canonical(at, platformDepth) {
-		f.Aside, err = m.move(m.tree, at, at)
+		f.Aside, err = d.move(d.tree, at, at)
 		return err
 	}
 	id := idOf(at)
-	home, err := m.home(id, false)
+	home, err := d.home(id, false)
 	if err != nil {
 		return err
 	}
 	defer home.Close()
-	unlock, err := m.holdTofu(home, id)
+	unlock, err := d.holdTofu(home, id)
 	if err != nil {
 		return err
 	}
 	defer unlock()
-	f.Stored = m.storedHashes(id)
-	if f.Aside, err = m.move(m.tree, at, at); err != nil {
+	f.Stored = d.storedHashes(id)
+	if f.Aside, err = d.move(d.tree, at, at); err != nil {
 		return err
 	}
-	return m.removeState(recordPath(id))
+	return d.removeState(recordPath(id))
 }
 
 // lower sets aside the evidence for a version that does not verify one of its
 // packages. The records keep what it proved before, without a reference to it.
-func (m *mender) lower(id sources.PackageID) (string, error) {
+func (d *Dir) lower(id sources.PackageID) (string, error) {
 	for _, path := range []string{recordPath(id), knownPath(id)} {
-		if r, ok := m.readRecord(path); ok {
+		if r, ok := d.readRecord(path); ok {
 			r.Evidence = ""
-			m.keepRecord(path, r, nil)
-			m.touch(path, r.used) // a repair does not count as use
+			d.keepRecord(path, r, nil)
+			d.touch(path, r.used) // a repair does not count as use
 		}
 	}
-	at := evidencePath(id.Provider, id.Version)
-	return m.move(m.state, at, at)
+	at := evidencePath(id.Release())
+	defer d.evidence.Forget(id.Release())
+	return d.move(d.state, at, at)
 }
 
 // move moves the file name in a directory to the path at in the aside directory, and
 // returns its new path. A missing file is not an error.
-func (m *mender) move(in *disk.Dir, name, at string) (string, error) {
+func (d *Dir) move(in *disk.Dir, name, at string) (string, error) {
 	if _, err := in.Lstat(name); errors.Is(err, fs.ErrNotExist) {
 		return "", nil
 	} else if err != nil {
@@ -279,7 +273,7 @@ func (m *mender) move(in *disk.Dir, name, at string) (string, error) {
 		defer sub.Close()
 		in = sub
 	}
-	return m.aside.move(m.Dir, in, path.Base(name), at)
+	return d.aside.move(d, in, path.Base(name), at)
 }
 
 // An aside is a directory below .larder/aside, created when first required.

@@ -125,7 +125,7 @@ func (r *replacement) close() {
 
 // keep moves the replaced package, called old in a scratch directory, to its place
 // among those that are kept. The package that was kept there before is removed with the
-// scratch directory. The result is a warning with the new path.
+// scratch directory. It returns a warning with the new path.
 func (r *replacement) keep(scratch *disk.Scratch, old string) error {
 	leaf := path.Base(r.id.Path())
 	if _, err := scratch.Replace(old, r.home, leaf); err != nil {

@@ -11,6 +11,7 @@ import (
 
 	"github.com/larder-cli/larder/sources"
 	"github.com/larder-cli/larder/sources/disk"
+	"github.com/larder-cli/larder/sources/store"
 )
 
 // Several users may write to a cache whose directory lets its group or all users write.
@@ -24,33 +25,6 @@ const usersDir = "users"
 
 // ownPlace returns the path of this user's state in .larder, unless the user owns that.
 func ownPlace() string { return usersDir + "/" + strconv.Itoa(os.Geteuid()) + "/" }
-
-// makeState opens .larder and this user's state in it, and creates them if they are
-// missing.
-func (d *Dir) makeState() (err error) {
-	if d.common, err = d.tree.MakeSub(".larder"); err != nil {
-		return err
-	}
-	if !d.shared {
-		d.state = d.common
-		return nil
-	}
-	if d.common.Mine() {
-		if d.state, err = d.tree.MakeSub(".larder"); err == nil {
-			d.state.Reserve()
-		}
-		return err
-	}
-	users, err := d.common.MakeSub(usersDir)
-	if err != nil {
-		return err
-	}
-	defer users.Close()
-	users.Reserve()
-	d.own = ownPlace()
-	d.state, err = users.MakeSub(path.Base(d.own))
-	return err
-}
 
 // explainOwner adds to the reason why this user can't write somewhere in a cache who can
 // change that.
@@ -84,7 +58,7 @@ func (d *Dir) places() []string {
 	if !d.shared || d.common == nil {
 		return all
 	}
-	names, _ := namesIn(d.common, usersDir)
+	names, _ := store.Names(d.common, usersDir)
 	for _, name := range names {
 		all = append(all, usersDir+"/"+name+"/")
 	}
@@ -109,10 +83,10 @@ func (d *Dir) believed() (places []string) {
 // records this user accepts.
 func (d *Dir) stateNames(name string) (names []string, err error) {
 	if d.state != nil {
-		names, err = namesIn(d.state, name)
+		names, err = store.Names(d.state, name)
 	}
 	for _, at := range d.believed() {
-		more, _ := namesIn(d.common, at+name)
+		more, _ := store.Names(d.common, at+name)
 		names = append(names, more...)
 	}
 	return names, err
@@ -142,14 +116,12 @@ func (d *Dir) sweepOthers() {
 		if at == d.own {
 			continue
 		}
-		tmp, err := d.common.Sub(at + "tmp")
-		if err != nil {
-			continue
-		}
-		if tmp.Writable() == nil {
-			tmp.Sweep(runPrefix, d.opts.Now(), d.warn)
-		}
-		tmp.Close()
+		_ = store.Within(d.common, at+"tmp", func(tmp *disk.Dir) error {
+			if tmp.Writable() == nil {
+				tmp.Sweep(runPrefix, d.opts.Now(), d.warn)
+			}
+			return nil
+		})
 	}
 }
 

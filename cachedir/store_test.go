@@ -1,6 +1,7 @@
 package cachedir_test
 
 import (
+	"errors"
 	"path/filepath"
 	"testing"
 
@@ -27,4 +28,18 @@ func openStore(t testing.TB, dir string, opts cachedir.Options) *cachedir.Dir {
 	d, err := cachedir.Open(dir, opts)
 	check(t, err)
 	return d
+}
+
+// A cache that cannot be written, with a working directory's packages behind it.
+type layeredStore struct{ cachedir.Layered }
+
+func (s layeredStore) Close() error { return errors.Join(s.Dir.Close(), s.Own.Close()) }
+
+func TestLayeredStore(t *testing.T) {
+	sourcetest.RunStore(t, func(t testing.TB, dir string, judge sources.Judge) sourcetest.WholeStore {
+		return layeredStore{cachedir.Layered{
+			Dir: openStore(t, filepath.Join(dir, "cache"), cachedir.Options{ReadOnly: true}),
+			Own: openStore(t, filepath.Join(dir, "providers"), cachedir.Options{Workdir: true, State: filepath.Join(dir, "state"), Judge: judge}),
+		}}
+	})
 }

@@ -34,10 +34,7 @@ type users struct {
 // packages that were last installed for it count.
 func (d *Dir) findUsers(roots []Root, locked LockReader) users {
 	u := users{versions: map[string][]string{}, packages: map[string][]string{}, installed: map[string][]string{}}
-	real := d.root
-	if r, err := filepath.EvalSymlinks(d.root); err == nil {
-		real = r
-	}
+	real := withoutLinks(d.root)
 	for _, r := range roots {
 		if r.other { // what it leads to may be anything
 			for _, p := range r.Packages {
@@ -52,7 +49,9 @@ func (d *Dir) findUsers(roots []Root, locked LockReader) users {
 		installed, err := below(r.Providers, 5)
 		for _, p := range installed {
 			u.add(p, r.Dir)
-			u.installed[p] = append(u.installed[p], r.Providers)
+			if !r.View { // its links save nothing
+				u.installed[p] = append(u.installed[p], r.Providers)
+			}
 			if target, err := filepath.EvalSymlinks(filepath.Join(r.Providers, filepath.FromSlash(p))); err == nil {
 				if rel, err := filepath.Rel(real, target); err == nil {
 					u.add(filepath.ToSlash(rel), r.Dir)
@@ -78,6 +77,42 @@ func (u users) of(id sources.PackageID) []string {
 	all := slices.Concat(u.packages[id.Path()], u.versions[path.Dir(id.Path())])
 	slices.Sort(all)
 	return slices.Compact(all)
+}
+
+// keptMarks is the directory in the state with the marks of [Dir.Keep].
+const keptMarks = "kept"
+
+func keptPath(id sources.PackageID) string { return statePath(keptMarks, id) }
+
+// Keep marks a package, so that a prune keeps it although no root module uses it. The caller has called
+// [Dir.Use] before the package was stored.
+func (d *Dir) Keep(id sources.PackageID) error {
+	if d.readOnly != nil {
+		return d.unwritable()
+	}
+	return sources.InPackage(id, d.writeState(keptPath(id), nil, nil))
+}
+
+// isLinkedFrom reports whether a view has a link to a package of the cache, which may no longer exist.
+func (d *Dir) isLinkedFrom(view string) bool {
+	links, err := below(view, platformDepth+1)
+	return err != nil || slices.ContainsFunc(links, func(link string) bool {
+		target, err := os.Readlink(filepath.Join(view, filepath.FromSlash(link)))
+		return err == nil && (isBelow(d.root, target) || isBelow(withoutLinks(d.root), target))
+	})
+}
+
+func isBelow(dir, path string) bool {
+	rel, err := filepath.Rel(dir, path)
+	return err == nil && filepath.IsLocal(rel)
+}
+
+// withoutLinks returns a path without links, or the path itself if it does not exist.
+func withoutLinks(path string) string {
+	if real, err := filepath.EvalSymlinks(path); err == nil {
+		return real
+	}
+	return path
 }
 
 // below lists the names that are the given number of levels below dir, as relative

@@ -18,12 +18,16 @@ import (
 
 	"github.com/larder-cli/larder/sources"
 	"github.com/larder-cli/larder/sources/disk"
-	"github.com/larder-cli/larder/sources/evidence"
 	"github.com/larder-cli/larder/sources/seal"
 )
 
 // VerifyOptions configure [Dir.Verify].
 type VerifyOptions struct {
+	ListOptions
+
+	// Recorded hashes only packages whose files have changed since they were recorded.
+	Recorded bool
+
 	// Report is called with the number of bytes hashed so far, one call at a time. It
 	// may be nil.
 	Report func(done, of int64)
@@ -31,11 +35,10 @@ type VerifyOptions struct {
 
 // A Verification is the result of reading all files in a cache.
 type Verification struct {
-	Findings []Finding        // sorted by path
-	Packages []sources.Stored // hashed without a finding, sorted
+	*Listing                  // with all findings
+	Packages []sources.Stored // without a finding, sorted
 	Unknown  int              // those of Packages that had no record
 	Bytes    int64            // bytes hashed
-	Besides  Usage            // contents of the cache besides packages, evidence and records
 
 	checked []checked // without intact entries that have a valid record, because they require no repair
 }
@@ -47,30 +50,22 @@ type checked struct {
 	old   record // the record; zero if there was none
 }
 
-// sound returns the record of a package that was hashed without a finding.
-func (c checked) sound() record {
-	if c.old.H1 == "" {
-		return c.fresh
-	}
-	return c.old
-}
-
 // Verify hashes every package and compares it with its record and its evidence. It
 // changes nothing, opens no connection, and follows no link.
 func (d *Dir) Verify(ctx context.Context, opts VerifyOptions) (*Verification, error) {
-	listing, err := d.List(ctx, ListOptions{})
+	listing, err := d.List(ctx, opts.ListOptions)
 	if err != nil {
 		return nil, err
 	}
 	v := &verifier{Dir: d, opts: opts}
-	v.Findings = listing.Findings
-	if v.Besides, err = d.Remains(ctx); err != nil {
-		return nil, err
-	}
+	v.Listing = listing
 	found := packagesOf(listing.Findings)
-	whole := slices.DeleteFunc(listing.Entries, func(e Entry) bool { return e.Target != "" || found[e.ID.Path()] })
-	for _, e := range whole {
-		v.total += e.bytes()
+	var whole []*Entry
+	for i := range v.Entries {
+		if e := &v.Entries[i]; e.Target == "" && !found[e.ID.Path()] {
+			whole = append(whole, e)
+			v.total += sizeOf(e.marks)
+		}
 	}
 	g, ctx := errgroup.WithContext(ctx)
 	g.SetLimit(runtime.GOMAXPROCS(0))
@@ -95,14 +90,6 @@ func packagesOf(findings []Finding) map[string]bool {
 	return paths
 }
 
-// bytes returns the total size in bytes of an entry's files.
-func (e Entry) bytes() (sum int64) {
-	for _, m := range e.marks {
-		sum += m.Size
-	}
-	return sum
-}
-
 // A verifier hashes entries concurrently.
 type verifier struct {
 	*Dir
@@ -112,15 +99,36 @@ type verifier struct {
 	mu    sync.Mutex
 }
 
-// check hashes an entry and judges it. It returns an error only if ctx is done.
-func (v *verifier) check(ctx context.Context, e Entry) error {
+// contents returns a record of the contents of an entry.
+func (v *verifier) contents(ctx context.Context, e Entry) (record, error) {
+	if v.opts.Recorded && !v.Dir.opts.Paranoid {
+		if r, ok := v.recordOf(recordPath(e.ID), e.marks); ok {
+			return r, nil
+		}
+		if !v.isRecorded(e.ID) { // there is nothing to compare with
+			return record{Files: e.marks}, nil
+		}
+	}
 	times := readTimes(e)
-	fresh, err := hash(ctx, e.Dir)
-	times.restore()
+	defer times.restore()
+	return hash(ctx, e.Dir)
+}
+
+// isRecorded reports whether there is a record of the contents of a package.
+func (d *Dir) isRecorded(id sources.PackageID) bool {
+	_, entry := d.readRecord(recordPath(id))
+	_, known := d.readRecord(knownPath(id))
+	return entry || known
+}
+
+// check determines the contents of an entry and judges them. It returns an error only if
+// ctx is done.
+func (v *verifier) check(ctx context.Context, e *Entry) error {
+	fresh, err := v.contents(ctx, *e)
 	if ctx.Err() != nil {
 		return ctx.Err()
 	}
-	c := checked{Entry: e, fresh: fresh}
+	c := checked{Entry: *e, fresh: fresh}
 	var findings []Finding
 	switch {
 	case errors.Is(err, sources.ErrNotFound) && gone(e.Dir):
@@ -130,7 +138,7 @@ func (v *verifier) check(ctx context.Context, e Entry) error {
 	case err != nil:
 		findings = append(findings, e.finding(Incomplete, "%v", err))
 	default:
-		c.old, findings = v.judge(e, fresh)
+		c.old, findings = v.judge(*e, fresh)
 		sound := c.old.H1 == "" || c.old.H1 == fresh.H1
 		if _, err := checkExecutable(e.Dir, fresh.Files, e.ID); err != nil && sound {
 			f := e.finding(Changed, "%v", err)
@@ -141,6 +149,7 @@ func (v *verifier) check(ctx context.Context, e Entry) error {
 			c.fresh = record{} // whether the contents are unchanged is unknown, so they are not recorded
 		}
 	}
+	stored := v.describe(e, fresh, findings)
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	v.Findings = append(v.Findings, findings...)
@@ -148,16 +157,28 @@ func (v *verifier) check(ctx context.Context, e Entry) error {
 		v.checked = append(v.checked, c)
 	}
 	if len(findings) == 0 {
-		v.Packages = append(v.Packages, v.stored(e.ID, e.Dir, c.sound()))
+		v.Packages = append(v.Packages, stored)
 		if c.old.H1 == "" {
 			v.Unknown++
 		}
 	}
-	v.Bytes += e.bytes()
+	v.Bytes += sizeOf(e.marks)
 	if v.opts.Report != nil {
 		v.opts.Report(v.Bytes, v.total)
 	}
 	return nil
+}
+
+// describe completes an entry with what is known about its contents.
+func (v *verifier) describe(e *Entry, fresh record, findings []Finding) sources.Stored {
+	r, err := v.inherit(e.ID, fresh, recordPath(e.ID))
+	if err != nil {
+		r = fresh
+	}
+	s := v.stored(e.ID, e.Dir, r)
+	e.H1, e.ZH, e.Origin, e.Report, e.Evidence = s.H1, s.ZH, s.Origin, s.Report, s.Signed != nil
+	e.Changed = slices.ContainsFunc(findings, func(f Finding) bool { return f.Kind == Changed })
+	return s
 }
 
 // judge compares the contents of an entry with its record, with the hashes verified
@@ -190,7 +211,7 @@ func (v *verifier) judge(e Entry, fresh record) (record, []Finding) {
 	if r.H1 == "" {
 		return r, nil
 	}
-	err = v.vouched(e.ID, r)
+	_, err = v.evidence.Check(e.ID, r.Facts)
 	switch {
 	case disk.IsUnread(err):
 		return r, []Finding{e.finding(Unreadable, "%v", err)}
@@ -207,27 +228,6 @@ func change(was, now record) string {
 		return text
 	}
 	return fmt.Sprintf("its contents are %s; those verified on %s were %s", now.H1, day, was.H1)
-}
-
-// vouched returns the reason why the evidence does not prove what the record says that
-// it proved. That does not depend on the settings of the run.
-func (v *verifier) vouched(id sources.PackageID, r record) error {
-	if r.Evidence == "" {
-		return nil
-	}
-	kept, err := v.Evidence(id.Provider, id.Version)
-	switch {
-	case errors.Is(err, sources.ErrNotFound):
-		return errors.New("its signed checksums are missing")
-	case err != nil:
-		return err
-	}
-	signed, _ := evidence.Resolve(kept, r.Evidence)
-	proof, err := v.Dir.opts.Judge.Prove(id.Provider, signed, r.ZH)
-	if err != nil {
-		return err
-	}
-	return r.Proof.Lost(proof)
 }
 
 func (e Entry) finding(kind FindingKind, format string, args ...any) Finding {
@@ -264,7 +264,7 @@ type FindingKind string
 const (
 	Dangling    FindingKind = "dangling link"      // the target does not exist
 	Elsewhere   FindingKind = "link"               // a link to another place, not followed
-	NoDirectory FindingKind = "not a directory"    // a file in the place of a directory
+	NoDirectory FindingKind = "not a directory"    // a file instead of a directory
 	Collision   FindingKind = "case collision"     // a name that differs from another only in case
 	Stranger    FindingKind = "foreign file"       // does not belong in a cache
 	Unreadable  FindingKind = "unreadable"         // permission denied

@@ -15,7 +15,7 @@ import (
 	"github.com/larder-cli/larder/sources"
 	"github.com/larder-cli/larder/sources/archive"
 	"github.com/larder-cli/larder/sources/disk"
-	"github.com/larder-cli/larder/sources/evidence"
+	"github.com/larder-cli/larder/sources/store"
 )
 
 // A workdir is the directory of installed packages of one root module, see
@@ -26,7 +26,7 @@ type workdir struct {
 	providers string // absolute path of the directory of installed packages
 
 	mu      sync.Mutex
-	dir     *disk.Dir     // providers, opened by the first link
+	dir     *disk.Dir     // providers, once it exists
 	through string        // the link that led to dir, which engines follow; empty if there was none
 	scratch *disk.Scratch // in dir
 }
@@ -68,21 +68,20 @@ func (w *workdir) Get(ctx context.Context, id sources.PackageID) (sources.Stored
 }
 
 // PackagesOf returns the IDs of the installed packages of a provider.
-func (w *workdir) PackagesOf(ctx context.Context, p sources.Provider) ([]sources.PackageID, error) {
-	return packagesIn(ctx, w.providers, p)
+func (w *workdir) PackagesOf(_ context.Context, p sources.Provider) ([]sources.PackageID, error) {
+	return packagesIn(w.providers, p)
 }
 
 // checkParents returns an error if a directory between the directory of installed
 // packages and the package is a link.
 func (w *workdir) checkParents(id sources.PackageID) error {
-	providers, err := disk.Open(w.providers)
+	providers, err := w.open(disk.Open)
 	if errors.Is(err, fs.ErrNotExist) {
 		return fmt.Errorf("%w: %w", sources.ErrNotFound, err)
 	}
 	if err != nil {
 		return err
 	}
-	defer providers.Close()
 	return (&Dir{tree: providers}).checkHome(id)
 }
 
@@ -110,9 +109,9 @@ func (w *workdir) link(ctx context.Context, s sources.Stored) (sources.LinkMode,
 	if err != nil {
 		return "", err
 	}
-	dir, err := w.open()
+	dir, err := w.open(disk.Make)
 	if err != nil {
-		return "", err
+		return "", unwritable(w.providers, err)
 	}
 	home, err := dir.MakeSub(path.Dir(s.ID.Path()))
 	if err != nil {
@@ -212,7 +211,7 @@ func (w *workdir) replacing(ctx context.Context, s sources.Stored, entry []mark,
 }
 
 // marksOf returns the fingerprints of an entry's files at the time it was hashed or
-// recognised.
+// recognized.
 func (d *Dir) marksOf(s sources.Stored) ([]mark, error) {
 	if seen, ok := s.Seen.(*seen); ok {
 		return seen.marks, nil
@@ -220,16 +219,16 @@ func (d *Dir) marksOf(s sources.Stored) ([]mark, error) {
 	return d.scanEntry(s.Dir)
 }
 
-// open opens the directory of installed packages, once.
-func (w *workdir) open() (_ *disk.Dir, err error) {
+// open opens the directory of installed packages by a function, once.
+func (w *workdir) open(by func(string) (*disk.Dir, error)) (_ *disk.Dir, err error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if w.dir == nil {
-		if w.dir, err = disk.Make(w.providers); err == nil {
+		if w.dir, err = by(w.providers); err == nil {
 			w.through = w.dir.Through(1)
 		}
 	}
-	return w.dir, unwritable(w.providers, err)
+	return w.dir, err
 }
 
 // unwritable adds to an error of creating the directory of installed packages what can be
@@ -258,7 +257,7 @@ func (w *workdir) scratchIn(dir *disk.Dir) (_ *disk.Scratch, err error) {
 // sweep removes the files of killed runs, unless the directory is reached through a
 // link: it may then contain files of other programs.
 func (w *workdir) sweep(dir *disk.Dir) {
-	if dir.Through(1) == "" {
+	if w.through == "" {
 		dir.Sweep(stagePrefix, w.d.opts.Now(), w.d.warn)
 	}
 }
@@ -315,8 +314,7 @@ func (w *workdir) linked(s sources.Stored, entry []mark) sources.LinkMode {
 	case err != nil:
 		return ""
 	case !same(marks, entry):
-		r, ok := w.d.readRecord(w.recordPath(s.ID))
-		if ok && !w.d.opts.Paranoid && r.survives() && r.H1 == s.H1 && slices.Equal(r.Files, marks) {
+		if r, ok := w.d.recordOf(w.recordPath(s.ID), marks); ok && !w.d.opts.Paranoid && r.H1 == s.H1 {
 			return r.Link
 		}
 		return ""
@@ -345,9 +343,7 @@ func (w *workdir) note(ctx context.Context, s sources.Stored, home *disk.Dir, mo
 		return
 	}
 	w.d.keepRecord(w.recordPath(s.ID), record{
-		Dir: target, Link: mode, Boot: boot, Files: marks,
-		H1: s.H1, ZipH1: s.ZipH1, ZH: s.ZH, Filename: s.Filename,
-		Proof: s.Proof, Origin: s.Origin, Evidence: evidence.Reference(s.Signed),
+		Dir: target, Link: mode, Boot: boot, Files: marks, Facts: store.Of(s),
 	}, nil)
 }
 
@@ -440,9 +436,11 @@ func makeBy(ctx context.Context, mode sources.LinkMode, s sources.Stored, entry 
 		return err
 	}
 	defer to.Close()
+	link := copying(copyFile)
 	switch mode {
 	case sources.LinkReflink:
-		return eachFile(ctx, entry, to, func(m mark, in *disk.Dir, base string) error { return reflink(s.Dir, m, in, base) })
+		link = (*disk.Dir).CloneFile
+	case sources.LinkCopy:
 	case sources.LinkHard:
 		from, err := disk.Open(s.Dir)
 		if err != nil {
@@ -455,10 +453,10 @@ func makeBy(ctx context.Context, mode sources.LinkMode, s sources.Stored, entry 
 			}
 			return disk.Link(from, m.Path, in, base)
 		})
-	case sources.LinkCopy:
-		return eachFile(ctx, entry, to, func(m mark, in *disk.Dir, base string) error { return copyFile(s.Dir, m, in, base) })
+	default:
+		return fmt.Errorf("unknown link mode %q", mode)
 	}
-	return fmt.Errorf("unknown link mode %q", mode)
+	return eachFile(ctx, entry, to, func(m mark, in *disk.Dir, base string) error { return m.copy(s.Dir, in, base, link) })
 }
 
 // eachFile fills a directory by calling link for every file of the entry.
@@ -467,80 +465,56 @@ func eachFile(ctx context.Context, entry []mark, to *disk.Dir, link func(m mark,
 		if err := ctx.Err(); err != nil {
 			return err
 		}
-		dir, base := path.Split(m.Path)
-		if dir == "" {
-			if err := link(m, to, base); err != nil {
-				return err
-			}
-			continue
-		}
-		in, err := to.MakeSub(path.Clean(dir))
-		if err != nil {
-			return err
-		}
-		err = link(m, in, base)
-		in.Close()
-		if err != nil {
+		if err := m.into(to, link); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// An entryFile is an open file of an entry that still matches its fingerprint.
-type entryFile struct {
-	*os.File
-	mark mark
-	mode fs.FileMode // for copies: owners may write to their copy, because this does not change the cache
+// into calls link for the directory of the file in to, which it creates if it is missing.
+func (m mark) into(to *disk.Dir, link func(m mark, in *disk.Dir, base string) error) error {
+	if dir := path.Dir(m.Path); dir != "." {
+		in, err := to.MakeSub(dir)
+		if err != nil {
+			return err
+		}
+		defer in.Close()
+		to = in
+	}
+	return link(m, to, path.Base(m.Path))
 }
 
-// openMarked opens a file of the entry in dir and verifies its fingerprint.
-func openMarked(dir string, m mark) (entryFile, error) {
+// A copying creates the file base in a directory from an open file.
+type copying func(in *disk.Dir, base string, from *os.File, mode fs.FileMode) error
+
+// copy creates the file base in a directory by link, from the file of the entry in dir, which
+// must still have its fingerprint. Owners may write to their copy, because this does not
+// change the cache.
+func (m mark) copy(dir string, in *disk.Dir, base string, link copying) error {
 	from, info, err := disk.OpenFile(filepath.Join(dir, filepath.FromSlash(m.Path)))
 	if err != nil {
-		return entryFile{}, err
-	}
-	f := entryFile{from, m, info.Mode().Perm() | 0o200}
-	if err := f.check(); err != nil {
-		from.Close()
-		return entryFile{}, err
-	}
-	return f, nil
-}
-
-// check returns an error if the file no longer matches its fingerprint.
-func (f entryFile) check() error {
-	info, err := f.Stat()
-	if err != nil {
-		return err
-	}
-	if !f.mark.is(fingerprint(f.Name(), f.mark.Path, info)) {
-		return sources.ErrSwapped
-	}
-	return nil
-}
-
-// reflink creates a file that shares its data with a file of the entry.
-func reflink(dir string, m mark, in *disk.Dir, base string) error {
-	from, err := openMarked(dir, m)
-	if err != nil {
 		return err
 	}
 	defer from.Close()
-	return in.CloneFile(base, from.File, from.mode)
+	unchanged := func() error {
+		info, err := from.Stat()
+		if err == nil && !m.is(fingerprint(from.Name(), m.Path, info)) {
+			err = sources.ErrSwapped
+		}
+		return err
+	}
+	if err := unchanged(); err != nil {
+		return err
+	}
+	return errors.Join(link(in, base, from, info.Mode().Perm()|0o200), unchanged())
 }
 
-// copyFile creates a copy of a file of the entry.
-func copyFile(dir string, m mark, in *disk.Dir, base string) error {
-	from, err := openMarked(dir, m)
+func copyFile(in *disk.Dir, base string, from *os.File, mode fs.FileMode) error {
+	to, err := in.Create(base, mode)
 	if err != nil {
 		return err
 	}
-	defer from.Close()
-	to, err := in.Create(base, from.mode)
-	if err != nil {
-		return err
-	}
-	_, err = io.Copy(to, from.File)
-	return errors.Join(err, to.Close(), from.check())
+	_, err = io.Copy(to, from)
+	return errors.Join(err, to.Close())
 }

@@ -5,6 +5,7 @@ import (
 	"os"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -147,7 +148,7 @@ func errText(err error) string {
 	return err.Error()
 }
 
-func TestHelperIsCancelled(t *testing.T) {
+func TestHelperIsCanceled(t *testing.T) {
 	m := helperMachine(t, map[string]string{"terraform-credentials-x": `
 echo run >> "$LOG"
 test "$(wc -l < "$LOG")" -gt 1 && echo '{"token": "secret"}' && exit
@@ -169,7 +170,7 @@ sleep 60`})
 	d := time.Since(start)
 	sourcetest.Expect(t, d <= 20*time.Second, "took %s", d)
 	if token, ok, err := c.Token(t.Context(), "a.example"); token != "secret" || !ok || err != nil {
-		t.Errorf("what was cancelled is not asked again: %q, %t, %v", token, ok, err)
+		t.Errorf("what was canceled is not asked again: %q, %t, %v", token, ok, err)
 	}
 }
 
@@ -220,4 +221,34 @@ func TestTwoHelpers(t *testing.T) {
 	const want = "rc:2:20: second credentials_helper, \"y\"; the first is \"x\" at /start/rc:1\n" +
 		"warning: rc:1:20: terraform-credentials-x is not installed, so it provides no credentials"
 	sourcetest.Equal(t, brief(diags), want)
+}
+
+func TestTokenHint(t *testing.T) {
+	const add = `add credentials "a.example" { token = "TOKEN" } to `
+	helped := helperMachine(t, map[string]string{"terraform-credentials-x": "echo '{}'"})
+	rcFile := filepath.Join(helped.WorkDir, ".terraformrc")
+	withVariable := helped
+	withVariable.Environ = append(slices.Clone(helped.Environ), "TF_TOKEN_a_example=secret")
+	netrc := map[string]string{"/home/me/.netrc": "machine a.example login me password secret"}
+	more := map[string]string{"/home/me/.terraform.d/a.tfrc": ""}
+	for _, tt := range []struct {
+		name string
+		m    cliconfig.Machine
+		want string
+	}{
+		{"nothing", linux(nil), "set TF_TOKEN_a_example, or " + add + "/home/me/.terraformrc"},
+		{"tokens are not in netrc files", linux(netrc), "set TF_TOKEN_a_example, or " + add + "/home/me/.terraformrc"},
+		{"the file that is read", linux(more), "set TF_TOKEN_a_example, or " + add + "/home/me/.terraform.d/a.tfrc"},
+		{"a block without a token", rc(`credentials "a.example" {}`), "add a token to the credentials block at /start/rc:1: it has none for a.example"},
+		{"a helper", helped, "the credentials helper x has no token for a.example: log in with it, or set TF_TOKEN_a_example, or " + add + rcFile},
+		{"a variable, not the helper", withVariable, "set TF_TOKEN_a_example, or " + add + rcFile},
+	} {
+		sourcetest.Equal(t, mustLoad(t, tt.m, terraform).TokenHint("a.example", false), tt.want, tt.name)
+	}
+	c := mustLoad(t, linux(nil, "TF_TOKEN_a_example=secret"), terraform)
+	sourcetest.Equal(t, c.TokenHint("a.example", true),
+		"check the token for a.example from TF_TOKEN_a_example: it was refused; it may have expired, or may not read this provider")
+	sourcetest.Equal(t, c.TokenHint("b.example", true), "check the user and password in the URL")
+	sourcetest.Equal(t, c.TokenHint("a.example:8443", false),
+		`TF_TOKEN_a_example names no port, so its token is not sent to a.example:8443: add credentials "a.example:8443" { token = "TOKEN" } to /home/me/.terraformrc`)
 }

@@ -13,7 +13,7 @@ import (
 func TestVariablesAndSettingsAreDocumented(t *testing.T) {
 	document := sourcetest.ReadFile(t, filepath.Join("..", "docs", "configuration.md"))
 	variable := regexp.MustCompile(`"((?:TF|TERRAFORM|OPENTOFU|LARDER|XDG|SSL)_[A-Za-z_]+|NETRC|NO_COLOR|CLICOLOR_FORCE|HOME|TERM|[A-Z]+_PROXY)"`)
-	setting := regexp.MustCompile(`(?:find|stringOf|boolOf|intOf|stringsOf|fileOf|blocks)\([a-z.]+, "([a-z_]+)"`)
+	setting := regexp.MustCompile(`"([a-z_]+)": +(?:nil|l\.)`)
 	files, err := filepath.Glob("*.go")
 	check(t, err)
 	var names []string

@@ -1,19 +1,23 @@
 package cliconfig
 
 import (
+	"bytes"
 	"cmp"
 	"encoding/json"
+	"errors"
+	"fmt"
 	"io/fs"
 	"net/url"
 	"os"
 	"slices"
 	"strconv"
-	"strings"
 	"time"
 
+	"github.com/mattn/go-shellwords"
 	"golang.org/x/net/http/httpproxy"
 
 	"github.com/larder-cli/larder/sources"
+	"github.com/larder-cli/larder/sources/disk"
 )
 
 // Registry holds the limits for requests to registries and mirrors. Fields that are
@@ -24,87 +28,93 @@ type Registry struct {
 	DownloadRetries  *int // of downloads, after the first attempt
 }
 
-// override replaces the fields that are set in later.
-func (r *Registry) override(later Registry) {
-	if later.DiscoveryRetries != nil {
-		r.DiscoveryRetries = later.DiscoveryRetries
-	}
-	if later.RequestTimeout != 0 {
-		r.RequestTimeout = later.RequestTimeout
-	}
-	if later.DownloadRetries != nil {
-		r.DownloadRetries = later.DownloadRetries
-	}
-}
+// outerCache is the variable in which larder exec hands on the plugin cache, because it
+// replaces TF_PLUGIN_CACHE_DIR for the command that it runs.
+const outerCache = "LARDER_PLUGIN_CACHE_DIR"
 
-// environment applies the environment variables to c.
-func (l *loader) environment(c *Config) {
-	tofu := l.engine == sources.OpenTofu
+// environment applies the environment variables, which override files.
+func (l *loader) environment() {
+	c := l.config
+	l.tokenVariables()
+	l.cacheVariables()
+	l.registryVariables()
+	c.StateDir = l.StateDir()
+	c.RecordKey = l.getenv("LARDER_RECORD_KEY")
+	l.secrets.Add(c.RecordKey)
 	c.DataDir = l.DataDir()
-	c.Registry.override(l.registryVariables())
 	c.Unmanaged = l.unmanaged()
 	c.AppendUserAgent = l.getenv("TF_APPEND_USER_AGENT")
 	c.Workspace = l.getenv("TF_WORKSPACE")
 	c.Proxy = l.proxy()
 	l.checkAuthorities()
-	c.TranslateStateAddresses = tofu
 	// These hold for either engine, because a root module chooses it.
 	c.EnforceSignatures = l.getenv("OPENTOFU_ENFORCE_GPG_VALIDATION") == "true"
 	c.EnforceKeyExpiry = l.getenv("OPENTOFU_ENFORCE_GPG_EXPIRATION") == "true"
-	if tofu {
-		c.TranslateStateAddresses = l.getenv("OPENTOFU_STATEFILE_PROVIDER_ADDRESS_TRANSLATION") != "0"
+	c.TranslateStateAddresses = l.engine == sources.OpenTofu && l.getenv("OPENTOFU_STATEFILE_PROVIDER_ADDRESS_TRANSLATION") != "0"
+}
+
+func (l *loader) cacheVariables() {
+	c := l.config
+	c.PluginCacheDir = cmp.Or(l.getenv("TF_PLUGIN_CACHE_DIR"), c.PluginCacheDir)
+	c.DefaultCacheDir = l.join(l.CacheHome, "larder", "plugins")
+	if outer := l.getenv(outerCache); outer != "" {
+		c.PluginCacheDir, c.DefaultCacheDir = "", outer
+	}
+	if allow := l.getenv("TF_PLUGIN_CACHE_MAY_BREAK_DEPENDENCY_LOCK_FILE"); allow != "" && allow != "0" {
+		c.UnverifiedCache = true // also for "false", which engines treat as true here
 	}
 }
 
 // checkAuthorities refuses to read certificate authorities from a device, because Go
-// would read an endless device forever.
+// would read an endless device forever. Go ignores a file that it can't read.
 func (l *loader) checkAuthorities() {
 	path := l.getenv("SSL_CERT_FILE")
-	if path == "" || path == os.DevNull {
+	if path == "" || path == os.DevNull || l.GOOS == "darwin" || l.GOOS == "windows" {
 		return
 	}
 	if info, err := l.Files.Stat(path); err == nil && info.Mode()&fs.ModeDevice != 0 {
 		l.errorf(place{}, "", "SSL_CERT_FILE is a device, not a file: %s", path)
+		return
+	}
+	text, err := l.readFile(path)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		l.config.CertificateFault = fmt.Sprintf("there is no file %s", path)
+	case err != nil:
+		l.config.CertificateFault = fmt.Sprintf("%s: %v", path, disk.Cause(err))
+	case !bytes.Contains(text, []byte("-----BEGIN")):
+		l.config.CertificateFault = fmt.Sprintf("%s has no certificate in PEM form", path)
 	}
 }
 
-func (l *loader) registryVariables() Registry {
-	var r Registry
-	if n := l.positive("TF_REGISTRY_DISCOVERY_RETRY"); n > 0 {
-		r.DiscoveryRetries = &n
-	}
-	r.RequestTimeout = time.Duration(l.positive("TF_REGISTRY_CLIENT_TIMEOUT")) * time.Second
+func (l *loader) registryVariables() {
+	r := &l.config.Registry
+	l.positive("TF_REGISTRY_DISCOVERY_RETRY", func(n int) { r.DiscoveryRetries = &n })
+	l.positive("TF_REGISTRY_CLIENT_TIMEOUT", func(n int) { r.RequestTimeout = time.Duration(n) * time.Second })
 	if l.engine == sources.OpenTofu {
-		if n := l.positive("TF_PROVIDER_DOWNLOAD_RETRY"); n > 0 {
-			r.DownloadRetries = &n
-		}
+		l.positive("TF_PROVIDER_DOWNLOAD_RETRY", func(n int) { r.DownloadRetries = &n })
 	}
-	return r
 }
 
-// positive returns a variable's value as a positive number, or 0 if it is unset or
-// invalid.
-func (l *loader) positive(name string) int {
+// positive sets what a variable configures, if its value is a positive number.
+func (l *loader) positive(name string, set func(n int)) {
 	text := l.getenv(name)
 	if text == "" {
-		return 0
+		return
 	}
 	n, err := strconv.ParseInt(text, 10, 32)
 	if err != nil || n <= 0 {
 		l.warnf(place{}, "", "%s is not a number above zero and is not used: %q", name, text)
-		return 0
+		return
 	}
-	return int(n)
+	set(int(n))
 }
 
 // unmanaged returns the providers in TF_REATTACH_PROVIDERS, which are already
 // running.
 func (l *loader) unmanaged() []sources.Provider {
 	const name = "TF_REATTACH_PROVIDERS"
-	text := l.getenv(name)
-	if text == "" {
-		return nil
-	}
+	text := cmp.Or(l.getenv(name), "{}")
 	var object map[string]json.RawMessage
 	if err := json.Unmarshal([]byte(text), &object); err != nil {
 		l.errorf(place{}, "unset it unless you are debugging a provider",
@@ -115,7 +125,7 @@ func (l *loader) unmanaged() []sources.Provider {
 	for source := range object {
 		p, err := sources.ParseProvider(source, l.engine)
 		if err != nil {
-			l.errorf(place{}, strings.Join(sources.Hints(err), "; "), "%s: %v", name, err)
+			l.ok(place{}, fmt.Errorf("%s: %w", name, err))
 			continue
 		}
 		all = append(all, p)
@@ -141,70 +151,20 @@ func (l *loader) proxy() func(*url.URL) (*url.URL, error) {
 
 // installFlags are the flags of init that affect which providers it installs, and
 // from where.
-var installFlags = []string{"-upgrade", "-lockfile", "-plugin-dir", "-get-plugins", "-test-directory", "-backend"}
+var installFlags = []string{"upgrade", "lockfile", "plugin-dir", "get-plugins", "test-directory", "backend"}
 
 // checkArguments warns about variables with flags that change what the engine
 // installs. Larder ignores them, because its commands have their own flags.
 func (l *loader) checkArguments() {
 	for _, name := range []string{"TF_CLI_ARGS", "TF_CLI_ARGS_init", "TF_CLI_ARGS_providers_lock"} {
-		args, ok := splitShell(l.getenv(name))
-		if !ok {
-			l.warnf(place{}, "", "%s has an unclosed quote and is not used", name)
-		} else if name != "TF_CLI_ARGS_providers_lock" {
-			l.warnInstallFlags(name, args)
+		args, err := shellwords.Parse(l.getenv(name))
+		if err != nil {
+			l.warnf(place{}, "close its quotes, and write parentheses in quotes", "%s has an unclosed quote and is not used", name)
 		}
-	}
-}
-
-func (l *loader) warnInstallFlags(variable string, args []string) {
-	for _, arg := range args {
-		for _, flag := range installFlags {
-			name, _, _ := strings.Cut(arg, "=")
-			if name == flag || name == "-"+flag {
-				l.warnf(place{}, "use larder's own flags", "%s is for terraform and tofu: larder ignores its %s", variable, arg)
+		for _, f := range flagsOf(args, initFlags) {
+			if name != "TF_CLI_ARGS_providers_lock" && slices.Contains(installFlags, f.name) {
+				l.warnf(place{}, "use larder's own flags", "%s is for terraform and tofu: larder ignores its %s", name, f.arg)
 			}
 		}
 	}
-}
-
-// splitShell splits text into words like the engines: as a shell does, without expansion
-// and up to the first unquoted operator. It returns false if a quote is not closed.
-func splitShell(text string) (words []string, ok bool) {
-	var word strings.Builder
-	var quote rune // ' or ", or 0 outside quotes
-	var inWord, escaped bool
-loop:
-	for _, r := range text {
-		switch {
-		case escaped:
-			if quote == '"' && r != '"' && r != '\\' {
-				word.WriteByte('\\')
-			}
-			word.WriteRune(r)
-			escaped = false
-		case r == '\\' && quote != '\'':
-			escaped, inWord = true, true
-		case quote != 0 && r == quote:
-			quote = 0
-		case quote != 0:
-			word.WriteRune(r)
-		case r == '\'' || r == '"':
-			quote, inWord = r, true
-		case strings.ContainsRune(";&|<>", r):
-			break loop
-		case strings.ContainsRune(" \t\r\n", r):
-			if inWord {
-				words = append(words, word.String())
-				word.Reset()
-			}
-			inWord = false
-		default:
-			word.WriteRune(r)
-			inWord = true
-		}
-	}
-	if inWord {
-		words = append(words, word.String())
-	}
-	return words, quote == 0 && !escaped
 }

@@ -3,9 +3,9 @@ package cliconfig
 // FilesRead returns the paths of the files that were read, in order.
 func FilesRead(c *Config) (paths []string) {
 	for _, f := range c.files {
-		paths = append(paths, f.path)
+		if f.read {
+			paths = append(paths, f.path)
+		}
 	}
 	return paths
 }
-
-var SplitShell = splitShell

@@ -25,7 +25,7 @@ func brief(ds sources.Diagnostics) string {
 }
 
 // Most of these were tried with terraform 1.11.4. Comments mark the lines that differ
-// from its behaviour on purpose.
+// from its behavior on purpose.
 func TestFileContents(t *testing.T) {
 	for _, tt := range []struct{ src, want string }{
 		// Syntax.
@@ -87,6 +87,8 @@ func TestFileContents(t *testing.T) {
 		{`PROVIDER_INSTALLATION { foo {} }`, `warning: rc:1:1: "PROVIDER_INSTALLATION" is no setting and has no effect`},
 		{`provider_installtion { foo {} }`, `warning: rc:1:1: "provider_installtion" is no setting and has no effect`},
 		{`plugin_cache_dri = "/a"`, `warning: rc:1:1: "plugin_cache_dri" is no setting and has no effect`},
+		{`credentials "a.example" { Token = "x" }`, `warning: rc:1:27: "Token" is no setting and has no effect`},
+		{`host "a.example" { services "x" {} }`, ""},
 		{`credentials "a.example" { tokne = "x" }`, `warning: rc:1:27: "tokne" is no setting and has no effect`},
 		{`host "a.example" { service = {} }`, `warning: rc:1:20: "service" is no setting and has no effect`},
 		{`provider_installation { direct { inculde = ["a/b"] } }`, `warning: rc:1:34: "inculde" is no setting and has no effect`},
@@ -128,6 +130,7 @@ func TestFileContents(t *testing.T) {
 		{`{}`, ""},
 		{" \n{\"plugin_cache_dir\": \"/a\"}", ""},
 		{`{"plugin_cache_dir": "/a",}`, ""},
+		{`{"plugin_cache_dir": "/a"} {"plugin_cache_dir": 1.5}`, ""}, // what follows the object is ignored
 		{`{"plugin_cache_dir": null}`, ""},
 		{`{"plugin_cache_dir": "C:\Users"}`, "rc:1:27: not a valid escape after the backslash"},
 		{`{"plugin_cache_dir": "a\u00e9\ud83d\ude00"}`, ""},
@@ -166,7 +169,7 @@ func TestFileContents(t *testing.T) {
 }
 
 // Names that are almost those of settings get these as hints.
-func TestMisspeltSettings(t *testing.T) {
+func TestMisspelledSettings(t *testing.T) {
 	for src, want := range map[string]string{
 		`PROVIDER_INSTALLATION { foo {} }`:                           "provider_installation",
 		`provider_installtion { foo {} }`:                            "provider_installation",

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/mattn/go-shellwords"
 	"golang.org/x/net/http/httpguts"
 
 	"github.com/larder-cli/larder/sources"
@@ -119,7 +120,7 @@ func FuzzLoad(f *testing.F) {
 		for _, e := range []sources.Engine{sources.Terraform, sources.OpenTofu} {
 			m := Machine{GOOS: "linux", GOARCH: "amd64", WorkDir: "/w", Home: "/h", Files: one(src)}
 			c, diags := Load(context.Background(), m, e, Options{ConfigFile: "f"})
-			sourcetest.Require(t, len(c.files) == 1, "files: %v", c.files)
+			sourcetest.Require(t, len(FilesRead(c)) == 1, "files: %v", c.files)
 			for _, d := range diags {
 				sourcetest.Require(t, d.File == "/w/f" && d.Text != "", "%s: %+v", e, d)
 			}
@@ -155,7 +156,7 @@ func FuzzLarderFile(f *testing.F) {
 			again, err := sources.ParseHost(string(host))
 			sourcetest.Require(t, err == nil && again == host, "host %q: %q, %v", host, again, err)
 			for name, value := range o.Headers {
-				if !httpguts.ValidHeaderFieldName(name) || !httpguts.ValidHeaderFieldValue(value) || ourHeaders()[name] != "" {
+				if !httpguts.ValidHeaderFieldName(name) || !httpguts.ValidHeaderFieldValue(value) || ourHeader(name) != "" {
 					t.Fatalf("header %q: %q", name, value)
 				}
 			}
@@ -163,12 +164,12 @@ func FuzzLarderFile(f *testing.F) {
 	})
 }
 
-func (n netrc) print() string {
+func printNetrc(logins []login) string {
 	word := func(s string) string {
 		return `"` + strings.NewReplacer(`"`, `\"`, `\`, `\\`, "\n", `\n`).Replace(s) + `"`
 	}
 	var b strings.Builder
-	for _, l := range n {
+	for _, l := range logins {
 		if l.fallback {
 			b.WriteString("default")
 		} else {
@@ -183,27 +184,27 @@ func FuzzNetrc(f *testing.F) {
 	f.Add("machine a.example login me password \"s\\\"e\\n\"\n# comment\ndefault login d password p")
 	f.Add("machine a\nmacdef init\nx\n\nmachine b account c password \"")
 	f.Fuzz(func(t *testing.T, src string) {
-		n, warnings := parseNetrc("f", src)
+		logins, warnings := readNetrc(src)
 		for _, w := range warnings {
 			sourcetest.Require(t, w.Line != 0 && w.Warning, "%+v", w)
 		}
-		again, warnings := parseNetrc("f", n.print())
-		sourcetest.Require(t, len(warnings) == 0 && slices.Equal(n, again), "%v\ngot  %+v\nwant %+v", warnings, again, n)
+		again, warnings := readNetrc(printNetrc(logins))
+		sourcetest.Require(t, len(warnings) == 0 && slices.Equal(logins, again), "%v\ngot  %+v\nwant %+v", warnings, again, logins)
 	})
 }
 
-func FuzzSplitShell(f *testing.F) {
-	f.Add(`-a "b c" 'd' e\ f ""`)
-	f.Fuzz(func(t *testing.T, text string) {
-		words, ok := splitShell(text)
-		if !ok {
-			return
-		}
-		var quoted []string
-		for _, w := range words {
-			quoted = append(quoted, "'"+strings.ReplaceAll(w, "'", `'\''`)+"'")
-		}
-		again, ok := splitShell(strings.Join(quoted, " "))
-		sourcetest.Require(t, ok && slices.Equal(words, again), "got %q, want %q", again, words)
+func readNetrc(src string) ([]login, sources.Diagnostics) {
+	l := &loader{config: &Config{}}
+	l.readNetrc("f", src)
+	return l.config.logins, l.diags
+}
+
+// A quoted word is read again as the same word.
+func FuzzQuoteShell(f *testing.F) {
+	f.Add(`-a "b c" 'd' e\ f "" $(g) ; & (`)
+	f.Fuzz(func(t *testing.T, word string) {
+		word = strings.ToValidUTF8(word, "�") // which the library makes of other bytes
+		words, err := shellwords.Parse("x " + QuoteShell(word) + " y")
+		sourcetest.Require(t, err == nil && slices.Equal(words, []string{"x", word, "y"}), "got %q, %v", words, err)
 	})
 }

@@ -1,8 +1,10 @@
 package cliconfig
 
 import (
+	"fmt"
 	"net/url"
 	"os"
+	"slices"
 	"strings"
 
 	"github.com/larder-cli/larder/sources"
@@ -43,156 +45,144 @@ type installation struct {
 	overrides map[sources.Provider]string
 }
 
+const devOverrides = "dev_overrides"
+
 const writeArrays = `write every method as an array of objects, such as "direct": [{}]`
 
-// installation reads a provider_installation block. It returns false if the entry is
-// not a block.
-func (l *loader) installation(e entry) (installation, bool) {
-	in := installation{place: e.place, overrides: map[sources.Provider]string{}}
-	switch {
-	case e.assigned:
-		l.errorf(e.place, `leave out the "="`, "provider_installation must be a block")
-		return in, false
-	case e.value.kind != isObject:
-		l.errorf(e.value.place, writeArrays, "provider_installation must be an object, not %s", e.value.kind)
-		return in, false
-	case e.merged:
-		// Terraform refuses this, or reads it as a block without methods.
+// installation is the field for a provider_installation block.
+func (l *loader) installation(e entry) {
+	if !l.isPlainBlock(e, "an object") {
+		return
+	}
+	if e.merged { // Terraform refuses this, or reads it as a block without methods
 		l.errorf(e.place, writeArrays, "write installation methods as plain objects")
-		return in, false
-	case labelled(e.value):
-		l.errorf(e.value.entries[0].place, "leave it out", "provider_installation takes no label, such as %q", e.value.entries[0].key)
-		return in, false
+		return
 	}
+	in := installation{place: e.place, overrides: map[sources.Provider]string{}}
 	for _, m := range e.value.entries {
-		l.method(m, &in)
+		switch {
+		case !l.isPlainBlock(m, "an array of objects"):
+		case m.key == devOverrides: // precedes the methods
+			l.devOverrides(m, &in)
+		default:
+			l.method(m, &in)
+		}
 	}
-	return in, true
+	l.installations = append(l.installations, in)
 }
 
-func (l *loader) method(e entry, in *installation) {
+// isPlainBlock reports whether e is a block without a label. Otherwise it adds an error.
+func (l *loader) isPlainBlock(e entry, inJSON string) bool {
 	switch {
 	case e.assigned:
 		l.errorf(e.place, `leave out the "="`, "%s must be a block", e.key)
-		return
-	case e.value.kind != isObject:
-		l.errorf(e.value.place, writeArrays, "%s must be an array of objects, not %s", e.key, e.value.kind)
-		return
-	case labelled(e.value):
-		l.errorf(e.value.entries[0].place, "leave it out", "%s takes no label, such as %q", e.key, e.value.entries[0].key)
-		return
+	case !l.is(e.value, writeArrays, e.key+" must be "+inJSON, isObject):
+	case labeled(e.value):
+		label := e.value.entries[0]
+		l.errorf(label.place, "leave it out", "%s takes no label, such as %q", e.key, label.key)
+	default:
+		return true
 	}
-	if e.key == "dev_overrides" {
-		l.devOverrides(e, in)
+	return false
+}
+
+// method reads an installation method, and adds it if it has no errors.
+func (l *loader) method(e entry, in *installation) {
+	if !l.isMethod(e) {
 		return
 	}
 	m := Method{Kind: MethodKind(e.key), File: e.file, Line: e.line}
-	if l.target(e, &m) && l.patterns(e.value, &m) {
-		l.misspelt(e.value, methodSettings)
-		l.tofuExtras(e.value, &m)
+	known := fields{
+		"path": nil, "url": nil, "repository_template": nil, "download_retry_count": nil, "trust_all_hashes": nil,
+		"include": l.patterns(&m.Include),
+		"exclude": l.patterns(&m.Exclude),
+	}
+	setting, location := m.location()
+	if setting != "" {
+		known[setting] = l.location(m.Kind, location)
+	}
+	tofu := l.engine == sources.OpenTofu
+	if tofu && (m.Kind == Direct || m.Kind == NetworkMirror) {
+		known["download_retry_count"] = l.number(func(n int) { m.DownloadRetries = &n })
+	}
+	if tofu && m.Kind == NetworkMirror {
+		known["trust_all_hashes"] = l.flag(&m.TrustAllHashes)
+	}
+	before := len(l.diags)
+	l.read(e.value, known)
+	switch {
+	case l.diags[before:].Err() != nil:
+	case setting != "" && *location == "":
+		l.errorf(e.place, "", "%s has no %s", e.key, setting)
+	default:
 		in.methods = append(in.methods, m)
 	}
 }
 
-// methodSettings are the arguments of installation methods.
-var methodSettings = []string{"path", "url", "repository_template", "include", "exclude", "download_retry_count", "trust_all_hashes"}
-
-// target reads the location that a method installs from.
-func (l *loader) target(e entry, m *Method) bool {
-	switch {
-	case m.Kind == Direct:
-		return true
-	case m.Kind == FilesystemMirror:
-		m.Path, _ = l.required(e, "path")
-		return m.Path != ""
-	case m.Kind == NetworkMirror:
-		text, at := l.required(e, "url")
-		l.secrets.AddURL(text)
-		m.URL = text
-		return text != "" && l.checkMirrorURL(at, text)
-	case m.Kind == OCIMirror && l.engine == sources.OpenTofu:
-		m.Template, _ = l.required(e, "repository_template")
-		l.secrets.AddURL(m.Template)
-		return m.Template != ""
-	}
-	l.errorf(e.place, l.methodHint(e.key), "unknown installation method %s", e.key)
-	return false
-}
-
-func (l *loader) methodHint(name string) string {
-	if name == string(OCIMirror) {
-		return "only OpenTofu supports oci_mirror"
-	}
-	known := []string{string(Direct), string(FilesystemMirror), string(NetworkMirror), "dev_overrides"}
+// isMethod reports whether the engine has an installation method. Otherwise it adds an error.
+func (l *loader) isMethod(e entry) bool {
+	known := []string{string(Direct), string(FilesystemMirror), string(NetworkMirror), devOverrides}
 	if l.engine == sources.OpenTofu {
 		known = append(known, string(OCIMirror))
 	}
-	if near := sources.Nearest(name, known); near != "" {
-		return didYouMean(near)
+	if slices.Contains(known, e.key) {
+		return true
 	}
-	return "the methods are " + strings.Join(known, ", ")
+	err := fmt.Errorf("unknown installation method %s", e.key)
+	if e.key == string(OCIMirror) {
+		return l.ok(e.place, sources.WithHint(err, "only OpenTofu supports oci_mirror"))
+	}
+	return l.ok(e.place, sources.DidYouMean(err, e.key, known, "the methods are "+strings.Join(known, ", ")))
 }
 
-// required returns a required argument. If it is missing, required adds a diagnostic
-// and the text is empty.
-func (l *loader) required(e entry, name string) (string, place) {
-	before := len(l.diags)
-	text, at, _ := l.stringOf(e.value, name)
-	if text == "" && len(l.diags) == before {
-		l.errorf(e.place, "", "%s has no %s", e.key, name)
+// location returns the setting with the location that a method installs from, and where it is
+// kept. The method direct has none.
+func (m *Method) location() (setting string, to *string) {
+	switch m.Kind {
+	case FilesystemMirror:
+		return "path", &m.Path
+	case NetworkMirror:
+		return "url", &m.URL
+	case OCIMirror:
+		return "repository_template", &m.Template
 	}
-	return text, at
+	return "", nil
 }
 
-func (l *loader) checkMirrorURL(at place, text string) bool {
+// location is a field for the location of a method.
+func (l *loader) location(of MethodKind, to *string) field {
+	return func(e entry) {
+		l.text(to)(e)
+		if of == FilesystemMirror || *to == "" {
+			return
+		}
+		l.secrets.AddURL(*to)
+		if of == NetworkMirror {
+			l.checkMirrorURL(e.value.place, *to)
+		}
+	}
+}
+
+func (l *loader) checkMirrorURL(at place, text string) {
 	u, err := url.Parse(text)
 	switch {
 	case err != nil:
 		l.errorf(at, "", "not a URL") // the text may contain a password at an unknown position
-		return false
 	case u.Scheme != "https" || u.Host == "":
 		l.errorf(at, "write https://HOST/…/; plain http is refused", "not an https URL")
-		return false
 	case u.Path != "" && !strings.HasSuffix(u.Path, "/"):
 		l.warnf(at, "end the URL with a slash", "terraform and tofu ignore the part after the last slash; larder does not")
 	}
-	return true
 }
 
-func (l *loader) patterns(body *node, m *Method) bool {
-	var included, excluded bool
-	m.Include, included = l.patternList(body, "include")
-	m.Exclude, excluded = l.patternList(body, "exclude")
-	return included && excluded
-}
-
-func (l *loader) patternList(body *node, name string) (patterns []sources.Pattern, ok bool) {
-	list, ok := l.stringsOf(body, name)
-	for _, item := range list {
-		pt, err := sources.ParsePattern(item.text)
-		if err != nil {
-			l.error(item.place, err)
-			ok = false
-			continue
+// patterns is a field for patterns of providers.
+func (l *loader) patterns(to *[]sources.Pattern) field {
+	return l.list(func(n *node) {
+		pattern, err := sources.ParsePattern(n.text)
+		if l.ok(n.place, err) {
+			*to = append(*to, pattern)
 		}
-		patterns = append(patterns, pt)
-	}
-	return patterns, ok
-}
-
-// tofuExtras reads the arguments that only OpenTofu supports.
-func (l *loader) tofuExtras(body *node, m *Method) {
-	if l.engine != sources.OpenTofu {
-		return
-	}
-	if m.Kind == Direct || m.Kind == NetworkMirror {
-		if n, ok := l.intOf(body, "download_retry_count"); ok {
-			m.DownloadRetries = &n
-		}
-	}
-	if m.Kind == NetworkMirror {
-		m.TrustAllHashes = l.boolOf(body, "trust_all_hashes")
-	}
+	})
 }
 
 func (l *loader) devOverrides(e entry, in *installation) {
@@ -201,16 +191,13 @@ func (l *loader) devOverrides(e entry, in *installation) {
 		return
 	}
 	for _, o := range e.value.entries {
-		if o.value.kind != isString && o.value.kind != isNumber {
-			l.errorf(o.value.place, "write it in double quotes", "the directory of %s must be a string, not %s", o.key, o.value.kind)
+		if !l.isText(o.value, "the directory of "+o.key+" must be a string") {
 			continue
 		}
 		p, err := sources.ParseProvider(o.key, l.engine)
-		if err != nil {
-			l.error(o.place, err)
-			continue
+		if l.ok(o.place, err) {
+			in.overrides[p] = l.clean(l.expandOverride(o.value))
 		}
-		in.overrides[p] = l.clean(l.expandOverride(o.value))
 	}
 }
 
@@ -229,14 +216,13 @@ func (l *loader) expandOverride(n *node) string {
 	})
 }
 
-// single returns the provider_installation block that applies, or nil if there is
-// none.
-func (l *loader) single(all []installation) *installation {
-	if len(all) == 0 {
-		return nil
+// chooseInstallation applies the only provider_installation block.
+func (l *loader) chooseInstallation() {
+	for i, in := range l.installations {
+		if i > 0 {
+			l.errorf(in.place, "put all methods into one block", "second provider_installation block; the first is at %s", l.installations[0].place)
+			continue
+		}
+		l.config.Methods, l.config.DevOverrides, l.config.Implied = in.methods, in.overrides, false
 	}
-	for _, in := range all[1:] {
-		l.errorf(in.place, "put all methods into one block", "second provider_installation block; the first is at %s", all[0].place)
-	}
-	return &all[0]
 }

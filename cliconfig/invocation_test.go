@@ -166,9 +166,9 @@ func TestShimScript(t *testing.T) {
 		m := cliconfig.Machine{GOOS: tt.os}
 		text := m.ShimScript(tt.line)
 		sourcetest.Equal(t, text, tt.want, tt.os)
-		sourcetest.Expect(t, cliconfig.IsShimScript(text), "%s: is not recognised", tt.os)
+		sourcetest.Expect(t, cliconfig.IsShimScript(text), "%s: is not recognized", tt.os)
 	}
 	for _, text := range []string{"", "#!/bin/sh\n", "#!/bin/sh\nexec larder exec\n", "larder"} {
-		sourcetest.Expect(t, !cliconfig.IsShimScript(text), "%q is recognised", text)
+		sourcetest.Expect(t, !cliconfig.IsShimScript(text), "%q is recognized", text)
 	}
 }

@@ -2,38 +2,34 @@ package cliconfig
 
 import (
 	"encoding/json"
+	"slices"
 	"strconv"
 	"strings"
 
 	"github.com/hashicorp/hcl/json/scanner"
 	"github.com/hashicorp/hcl/json/token"
-
-	"github.com/larder-cli/larder/sources"
 )
 
-// parseJSON parses JSON like HCL 1, which allows a comma before a closing bracket.
-// HCL's own parser is unsuitable: it drops positions and rearranges values.
-func parseJSON(at *place, src []byte) (*node, *sources.Diagnostic) {
+// parseJSON parses JSON like HCL 1, which allows a comma before a closing bracket and escapes of
+// Go. HCL's own parser is unsuitable, because it drops positions and rearranges values, and so is
+// encoding/json, because it is stricter. The first error ends the parser by a panic with a
+// [sources.Diagnostic], for which its caller is prepared. While it runs, at is the current position.
+func parseJSON(at *place, src []byte) *node {
 	p := &jsonParser{sc: scanner.New(src), at: at}
 	p.sc.Error = func(pos token.Pos, msg string) {
-		if p.bad == nil {
-			at.line, at.column = pos.Line, pos.Column
-			text, hint := reword(msg)
-			p.bad = fault(*at, hint, "%s", text)
-		}
+		at.line, at.column = pos.Line, pos.Column
+		text, hint := reword(msg)
+		panic(fault(*at, hint, "%s", text))
 	}
 	p.next()
-	root := p.value()
-	return root, p.bad
+	return p.value() // engines ignore what follows it
 }
 
-// A jsonParser holds one token. After an error all later tokens are ignored, and
-// every loop ends at the next token.
+// A jsonParser holds one token.
 type jsonParser struct {
 	sc  *scanner.Scanner
 	tok token.Token
 	at  *place
-	bad *sources.Diagnostic
 }
 
 func (p *jsonParser) next() {
@@ -41,51 +37,33 @@ func (p *jsonParser) next() {
 	p.at.line, p.at.column = p.tok.Pos.Line, p.tok.Pos.Column
 }
 
-// fail reports an unexpected token.
+// fail reports an unexpected token, without its text, which may be a secret.
 func (p *jsonParser) fail(want string) {
-	if p.bad != nil {
-		return
-	}
-	got := tokenText[p.tok.Type.String()]
+	got := tokenNames[p.tok.Type.String()]
 	switch {
 	case p.tok.Type == token.EOF:
 		got = "the end of the file"
-	case got == "": // the text may be a secret
+	case got == "":
 		got = "other text"
 	case !strings.HasPrefix(got, `"`):
 		got = "a " + got
 	}
-	p.bad = fault(*p.at, "", "%s expected, not %s", want, got)
-}
-
-// accept skips a token of type t and returns true, if that is the current token.
-func (p *jsonParser) accept(t token.Type) bool {
-	if p.bad != nil || p.tok.Type != t {
-		return false
-	}
-	p.next()
-	return true
+	panic(fault(*p.at, "", "%s expected, not %s", want, got))
 }
 
 func (p *jsonParser) value() *node {
-	n := &node{place: *p.at, text: p.tok.Text}
+	n := &node{place: *p.at}
 	switch p.tok.Type {
 	case token.LBRACE:
-		p.object(n)
-		return n
+		n.kind = isObject
+		p.items(token.RBRACE, "brace", func() { n.entries = append(n.entries, p.member()...) })
 	case token.LBRACK:
-		p.list(n)
-		return n
+		n.kind = isList
+		p.items(token.RBRACK, "bracket", func() { n.items = append(n.items, p.value()) })
 	case token.STRING:
 		n.kind, n.text = isString, p.str()
-	case token.NULL: // equivalent to an empty string
-		n.kind, n.text = isString, ""
-	case token.NUMBER:
-		n.kind = isNumber
-	case token.FLOAT:
-		n.kind = isFloat
-	case token.BOOL:
-		n.kind = isBool
+	case token.NULL, token.NUMBER, token.FLOAT, token.BOOL:
+		n.kind, n.text = scalars[p.tok.Type.String()], strings.TrimPrefix(p.tok.Text, "null")
 	default:
 		p.fail("a value")
 	}
@@ -93,48 +71,45 @@ func (p *jsonParser) value() *node {
 	return n
 }
 
-func (p *jsonParser) object(n *node) {
-	n.kind, n.text = isObject, ""
+// items parses what is between two brackets.
+func (p *jsonParser) items(end token.Type, bracket string, item func()) {
 	p.next()
-	for !p.accept(token.RBRACE) {
-		if p.tok.Type != token.STRING {
-			p.fail("a name in double quotes")
-		}
-		e := entry{place: *p.at, key: p.str()}
-		p.next()
-		if !p.accept(token.COLON) {
-			p.fail("a colon")
-		}
-		if p.bad != nil {
-			return
-		}
-		e.value = p.value()
-		n.entries = append(n.entries, expand(e)...)
-		if !p.accept(token.COMMA) && p.tok.Type != token.RBRACE {
-			p.fail("a comma or a closing brace")
-		}
-		if p.bad != nil {
-			return
+	for p.tok.Type != end {
+		item()
+		if p.tok.Type == token.COMMA {
+			p.next()
+		} else if p.tok.Type != end {
+			p.fail("a comma or a closing " + bracket)
 		}
 	}
 }
 
+func (p *jsonParser) member() []entry {
+	if p.tok.Type != token.STRING {
+		p.fail("a name in double quotes")
+	}
+	e := entry{place: *p.at, key: p.str()}
+	p.next()
+	if p.tok.Type != token.COLON {
+		p.fail("a colon")
+	}
+	p.next()
+	e.value = p.value()
+	return expand(e)
+}
+
 // expand converts an array of objects to a repeated entry, like repeated blocks in
-// the native syntax.
+// the native syntax. Terraform takes an object that has only objects for a block with labels, so
+// expand marks such entries as merged.
 func expand(e entry) []entry {
-	if e.value.kind == isObject {
-		e.merged = allObjects(e.value)
+	isNoObject := func(n *node) bool { return n.kind != isObject }
+	if len(e.value.items) == 0 || slices.ContainsFunc(e.value.items, isNoObject) {
+		e.merged = e.value.kind == isObject && allObjects(e.value)
 		return []entry{e}
 	}
 	var all []entry
 	for _, item := range e.value.items {
-		if item.kind != isObject {
-			return []entry{e}
-		}
 		all = append(all, entry{place: e.place, key: e.key, value: item, array: true, merged: allObjects(item)})
-	}
-	if all == nil {
-		return []entry{e}
 	}
 	return all
 }
@@ -150,20 +125,6 @@ func allObjects(n *node) bool {
 	return len(n.entries) > 0
 }
 
-func (p *jsonParser) list(n *node) {
-	n.kind, n.text = isList, ""
-	p.next()
-	for !p.accept(token.RBRACK) {
-		n.items = append(n.items, p.value())
-		if !p.accept(token.COMMA) && p.tok.Type != token.RBRACK {
-			p.fail("a comma or a closing bracket")
-		}
-		if p.bad != nil {
-			return
-		}
-	}
-}
-
 // str returns the value of a string. HCL 1 unquotes by the rules of Go, which agree
 // with JSON except for \/ and surrogate pairs. For those str follows JSON.
 func (p *jsonParser) str() string {
@@ -172,8 +133,8 @@ func (p *jsonParser) str() string {
 		return s
 	}
 	s, err := strconv.Unquote(p.tok.Text)
-	if err != nil && p.bad == nil {
-		p.bad = fault(*p.at, "", "not a valid string")
+	if err != nil {
+		panic(fault(*p.at, "", "not a valid string"))
 	}
 	return s
 }

@@ -10,7 +10,6 @@ import (
 	"path"
 	"path/filepath"
 	"runtime"
-	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -41,7 +40,7 @@ type Files interface {
 	// ReadFile reads a file, or a pipe until the context is done. It returns at most
 	// limit bytes.
 	ReadFile(ctx context.Context, path string, limit int64) ([]byte, error)
-	ReadDir(path string) ([]fs.DirEntry, error)
+	ReadDir(path string) ([]fs.DirEntry, error) // sorted by name
 	Stat(path string) (fs.FileInfo, error)
 }
 
@@ -54,7 +53,7 @@ func This() Machine {
 		AppData:   roamingAppData(),
 		CacheHome: xdg.CacheHome,
 		StateHome: xdg.StateHome,
-		Files:     &osFiles{},
+		Files:     &osFiles{pipes: map[string][]byte{}},
 
 		ConfigDirs: append([]string{xdg.ConfigHome}, xdg.ConfigDirs...),
 	}
@@ -91,10 +90,7 @@ type osFiles struct {
 // its contents are kept for later calls.
 func (o *osFiles) ReadFile(ctx context.Context, path string, limit int64) ([]byte, error) {
 	info, err := os.Stat(path)
-	if err != nil {
-		return nil, err
-	}
-	if info.Mode().IsRegular() {
+	if err != nil || info.Mode().IsRegular() {
 		return readFile(ctx, path, limit)
 	}
 	o.mu.Lock()
@@ -104,9 +100,6 @@ func (o *osFiles) ReadFile(ctx context.Context, path string, limit int64) ([]byt
 	}
 	data, err := readFile(ctx, path, limit)
 	if err == nil {
-		if o.pipes == nil {
-			o.pipes = map[string][]byte{}
-		}
 		o.pipes[path] = data
 	}
 	return data, err
@@ -130,28 +123,22 @@ func (*osFiles) ReadDir(path string) ([]fs.DirEntry, error) { return os.ReadDir(
 
 func (*osFiles) Stat(path string) (fs.FileInfo, error) { return os.Stat(path) }
 
-// lookup returns the value of a variable, and whether it is set.
-func (m Machine) lookup(name string) (string, bool) {
+// getenv returns the value of a variable, or "" if it is not set.
+func (m Machine) getenv(name string) string {
 	for _, assignment := range m.Environ {
 		n, v, ok := strings.Cut(assignment, "=")
 		if ok && (n == name || m.GOOS == "windows" && strings.EqualFold(n, name)) {
-			return v, true
+			return v
 		}
 	}
-	return "", false
-}
-
-// getenv returns the value of a variable, or "" if it is not set.
-func (m Machine) getenv(name string) string {
-	v, _ := m.lookup(name)
-	return v
+	return ""
 }
 
 // DumbTerminal reports whether TERM is "dumb", so that output must not contain
 // control sequences.
 func (m Machine) DumbTerminal() bool { return m.getenv("TERM") == "dumb" }
 
-// Color returns when output is coloured: "always", "never", or "auto" for terminals only.
+// Color returns when output is colored: "always", "never", or "auto" for terminals only.
 // NO_COLOR takes precedence over CLICOLOR_FORCE, and that over TERM.
 func (m Machine) Color() string {
 	force := m.getenv("CLICOLOR_FORCE")
@@ -202,7 +189,15 @@ func (m Machine) Path() string { return m.getenv("PATH") }
 
 // StateDir returns larder's own directory for the user's data, or "" if there is no state
 // directory.
-func (m Machine) StateDir() string { return m.below(m.StateHome, "larder") }
+func (m Machine) StateDir() string { return m.join(m.StateHome, "larder") }
+
+// forOS returns one of two texts: that for Windows, or that for other systems.
+func (m Machine) forOS(windows, others string) string {
+	if m.GOOS == "windows" {
+		return windows
+	}
+	return others
+}
 
 // home returns the user's home directory, or "" if there is none.
 func (m Machine) home() string {
@@ -212,8 +207,11 @@ func (m Machine) home() string {
 	return m.Home
 }
 
-// join joins dir and elements with the separator of m.
+// join returns a path below dir, with the separator of m, or "" if dir is empty.
 func (m Machine) join(dir string, elem ...string) string {
+	if dir == "" {
+		return ""
+	}
 	if m.GOOS == "windows" {
 		return m.clean(strings.TrimRight(dir, `\/`) + `\` + strings.Join(elem, `\`))
 	}
@@ -233,15 +231,8 @@ func (m Machine) clean(p string) string {
 	}
 }
 
-// dir returns the parent directory of the file p.
-func (m Machine) dir(p string) string {
-	if m.GOOS == "windows" {
-		return p[:strings.LastIndexAny(p, `\/`)+1]
-	}
-	return path.Dir(p)
-}
-
-// abs returns p, relative to dir unless it is rooted.
+// abs returns p, relative to dir unless it is rooted. Without a dir, p stays relative, and the call that opens
+// it reports the error.
 func (m Machine) abs(dir, p string) string {
 	switch {
 	case p == "" || p == ".":
@@ -257,10 +248,8 @@ func (m Machine) abs(dir, p string) string {
 // Windows \dir and C:dir depend on the current drive or its directory, which only the
 // system can resolve. They are left unchanged.
 func (m Machine) rooted(path string) bool {
-	if m.GOOS == "windows" {
-		return strings.HasPrefix(path, `\`) || strings.HasPrefix(path, "/") || len(path) > 1 && path[1] == ':'
-	}
-	return strings.HasPrefix(path, "/")
+	onWindows := strings.HasPrefix(path, `\`) || len(path) > 1 && path[1] == ':'
+	return strings.HasPrefix(path, "/") || m.GOOS == "windows" && onWindows
 }
 
 func (m Machine) exists(path string) bool {
@@ -271,18 +260,4 @@ func (m Machine) exists(path string) bool {
 func (m Machine) isDir(path string) bool {
 	info, err := m.Files.Stat(path)
 	return err == nil && info.IsDir()
-}
-
-// names returns the sorted names in a directory, or none if it cannot be read.
-func (m Machine) names(dir string) []string {
-	entries, err := m.Files.ReadDir(dir)
-	if err != nil {
-		return nil
-	}
-	var names []string
-	for _, e := range entries {
-		names = append(names, e.Name())
-	}
-	slices.Sort(names)
-	return names
 }

@@ -1,8 +1,8 @@
 package cliconfig
 
 import (
-	"errors"
 	"fmt"
+	"regexp"
 	"strconv"
 	"strings"
 
@@ -68,22 +68,9 @@ func (n native) value(v ast.Node) *node {
 		}
 		return l
 	case *ast.LiteralType:
-		return &node{place: n.place(v.Token.Pos), kind: nativeKind(v.Token.Type), text: n.text(v.Token)}
+		return &node{place: n.place(v.Token.Pos), kind: scalars[v.Token.Type.String()], text: n.text(v.Token)}
 	default:
 		panic(fmt.Sprintf("no value: %T", v))
-	}
-}
-
-func nativeKind(t token.Type) kind {
-	switch t {
-	case token.NUMBER:
-		return isNumber
-	case token.FLOAT:
-		return isFloat
-	case token.BOOL:
-		return isBool
-	default:
-		return isString
 	}
 }
 
@@ -94,83 +81,61 @@ func (n native) text(t token.Token) string {
 	switch t.Type {
 	case token.STRING, token.HEREDOC:
 		return t.Value().(string)
-	case token.FLOAT:
-		// The scanner reads any characters after an E as part of the exponent.
+	case token.FLOAT: // the scanner reads any characters after an E as part of the exponent
 		if _, err := strconv.ParseFloat(t.Text, 64); err != nil {
 			panic(err)
 		}
-		return t.Text
-	default:
-		return t.Text
 	}
+	return t.Text
 }
+
+// positioned matches an error of the parser. Errors in lists are nested as text; the cause is last.
+var positioned = regexp.MustCompile(`(?s)^.*At (\d+):(\d+): (.*)$`)
 
 // nativeFault converts a parser's error to a readable diagnostic.
 func nativeFault(file string, err error) *sources.Diagnostic {
-	at := place{file: file}
-	var pos *parser.PosError
-	if errors.As(err, &pos) {
-		at.line, at.column = pos.Pos.Line, pos.Pos.Column
-		err = pos.Err
+	at, message := place{file: file}, err.Error()
+	if m := positioned.FindStringSubmatch(message); m != nil {
+		at.line, _ = strconv.Atoi(m[1])
+		at.column, _ = strconv.Atoi(m[2])
+		message = m[3]
 	}
-	text := err.Error()
-	// Errors in lists are nested as text; the cause is last.
-	if i := strings.LastIndex(text, "At "); i >= 0 {
-		var msg string
-		if line, column, ok := cutPos(text[i+len("At "):], &msg); ok {
-			at.line, at.column, text = line, column, msg
-		}
-	}
-	text, hint := reword(text)
+	text, hint := reword(message)
 	return fault(at, hint, "%s", text)
 }
 
-// cutPos splits "LINE:COLUMN: MESSAGE".
-func cutPos(s string, msg *string) (line, column int, ok bool) {
-	pos, rest, found := strings.Cut(s, ": ")
-	if !found {
-		return 0, 0, false
-	}
-	if _, err := fmt.Sscanf(pos, "%d:%d", &line, &column); err != nil {
-		return 0, 0, false
-	}
-	*msg = rest
-	return line, column, true
-}
-
-// tokenText maps unexpected tokens to their names in messages.
-var tokenText = map[string]string{
+// tokenNames are the names of tokens in messages.
+var tokenNames = map[string]string{
 	"COMMA": `","`, "ASSIGN": `"="`, "PERIOD": `"."`, "EOF": "end of the file",
 	"LBRACE": `"{"`, "RBRACE": `"}"`, "LBRACK": `"["`, "RBRACK": `"]"`,
 	"NUMBER": "number", "FLOAT": "number", "BOOL": "boolean", "STRING": "string",
 }
 
+// rewordings are messages of the scanners and the parser by a part of their text, in the order in
+// which they are tried. Some quote a word of the file, or leave out what would explain them.
+var rewordings = []struct{ part, text, hint string }{
+	{"illegal char escape", "not a valid escape after the backslash", `write each backslash twice, or "/" in place of "\"`},
+	{"literal not terminated", "string without its closing quote", ""},
+	{"Unknown token: ", "unexpected word or character", "write strings in double quotes, booleans as true or false"},
+	{"expected start of object", `neither "=" nor "{" after a name`, "write strings in double quotes"},
+	{"nested object expected", "equals sign after a label", `leave out the "="`},
+	{"expected closing RBRACE", `missing "}"`, ""},
+	{"list end, got: EOF", `missing "]"`, ""},
+	{"parsing list: EOF", `missing "]"`, ""},
+	{"expected comma or list end", "missing comma between the items of a list", ""},
+	{"illegal char", "unexpected character", "write strings in double quotes"},
+}
+
 // reword converts a message of the scanner or parser to readable text, which quotes
 // nothing of the file: a token may be anywhere in it.
-func reword(text string) (reworded, hint string) {
-	switch {
-	case strings.Contains(text, "illegal char escape"):
-		return "not a valid escape after the backslash", `write each backslash twice, or "/" in place of "\"`
-	case strings.Contains(text, "literal not terminated"):
-		return "string without its closing quote", ""
-	case strings.HasPrefix(text, "Unknown token: "):
-		// The message omits the word, which may be a secret without its quotes.
-		return "unexpected word or character", "write strings in double quotes, booleans as true or false"
-	case strings.Contains(text, "expected start of object"): // the message quotes the word
-		return `neither "=" nor "{" after a name`, "write strings in double quotes"
-	case strings.Contains(text, "nested object expected"):
-		return "equals sign after a label", `leave out the "="`
-	case strings.Contains(text, "expected closing RBRACE"):
-		return `missing "}"`, ""
-	case strings.Contains(text, "list") && strings.HasSuffix(text, ": EOF"):
-		return `missing "]"`, ""
-	case strings.Contains(text, "expected comma or list end"):
-		return "missing comma between the items of a list", ""
-	case strings.HasPrefix(text, "illegal char"):
-		return "unexpected character", "write strings in double quotes"
+func reword(message string) (text, hint string) {
+	for _, r := range rewordings {
+		if strings.Contains(message, r.part) {
+			return r.text, r.hint
+		}
 	}
-	_, token, _ := strings.Cut(text, "got: ")
-	if name := tokenText[token]; name != "" {
+	_, token, _ := strings.Cut(message, "got: ")
+	if name := tokenNames[token]; name != "" {
 		return "unexpected " + name, ""
 	}
 	return "unexpected text", "" // other messages may quote it

@@ -1,17 +1,12 @@
 package cliconfig
 
 import (
+	"regexp"
 	"strings"
 	"unicode/utf8"
-
-	"github.com/larder-cli/larder/sources"
-	"github.com/larder-cli/larder/sources/disk"
 )
 
-// A netrc is the user's file of passwords, which other programs share.
-type netrc []login
-
-// A login is an entry of a netrc.
+// A login is an entry of a netrc file.
 type login struct {
 	machine        string
 	fallback       bool // the default entry, for all machines
@@ -21,12 +16,8 @@ type login struct {
 // Netrc returns the user and password for a URL's host, and whether there are any.
 // hostport includes the port if the URL has one.
 func (c *Config) Netrc(hostport string) (user, password string, ok bool) {
-	return c.netrc.find(hostport)
-}
-
-func (n netrc) find(hostport string) (user, password string, ok bool) {
 	var chosen login
-	for _, l := range n {
+	for _, l := range c.logins {
 		if l.fallback {
 			chosen = l
 		} else if strings.EqualFold(l.machine, hostport) {
@@ -37,176 +28,88 @@ func (n netrc) find(hostport string) (user, password string, ok bool) {
 	return chosen.user, chosen.password, chosen.user != "" || chosen.password != ""
 }
 
-// netrcFile is the user's netrc file, whether or not it exists.
-func (l *loader) netrcFile() string {
-	name := l.getenv("NETRC")
-	if name == "" && l.GOOS == "windows" {
-		name = l.below(l.home(), "_netrc")
-	} else if name == "" {
-		name = l.below(l.home(), ".netrc")
+// readNetrc reads the user's netrc file: words separated by white space, on any number of lines.
+// Problems are only warnings, because the file belongs to other programs. Libraries for such files,
+// like that of engines, refuse a file for one word that they don't know, and can't read the quotes of
+// curl.
+func (l *loader) readNetrc(path, src string) {
+	r := &netrcReader{src: src}
+	current := new(login) // values before the first machine belong to no entry
+	begin := func(entry login) {
+		l.config.logins = append(l.config.logins, entry)
+		current = &l.config.logins[len(l.config.logins)-1]
 	}
-	if name == "" {
-		return ""
-	}
-	return l.abs(l.WorkDir, name)
-}
-
-// loadNetrc reads the user's netrc file, if there is one. Problems in it are only
-// warnings, because the file belongs to other programs.
-func (l *loader) loadNetrc() netrc {
-	name, origin := l.netrcFile(), " (named by NETRC)"
-	if l.getenv("NETRC") == "" {
-		origin = ""
-		if name == "" || !l.exists(name) {
-			return nil
-		}
-	}
-	src, err := l.read(name)
-	if err != nil {
-		l.warnf(place{file: name}, "", "%v%s", disk.Cause(err), origin)
-		return nil
-	}
-	l.files = append(l.files, file{name, "netrc"})
-	n, warnings := parseNetrc(name, string(src))
-	for _, login := range n {
-		l.secrets.Add(login.password)
-	}
-	l.diags = append(l.diags, warnings...)
-	return n
-}
-
-// parseNetrc parses a netrc file: entries of words separated by white space.
-func parseNetrc(file, src string) (netrc, sources.Diagnostics) {
-	var n netrc
-	var warnings sources.Diagnostics
-	var current *login
-	words := &netrcWords{rest: src, at: place{file: file, line: 1, column: 1}}
+	warned := false
 	for {
-		at, word, ok := words.next(true)
-		if !ok {
-			return n, warnings
-		}
-		switch word {
-		case "machine", "default":
-			n = append(n, login{fallback: word == "default"})
-			current = &n[len(n)-1]
-			if word == "machine" {
-				_, current.machine, _ = words.next(false)
-			}
-		case "login", "password", "account":
-			_, value, _ := words.next(false)
-			current.set(word, value)
-		case "macdef":
-			words.skipMacro()
-		default:
-			if warnings == nil { // one warning suffices if the file is not a netrc file at all
-				w := fault(at, "", "unknown word in a netrc file, ignored")
-				w.Warning = true
-				warnings = append(warnings, *w)
-			}
-		}
-	}
-}
-
-// set sets a field of l. Values before the first machine belong to no entry.
-func (l *login) set(what, value string) {
-	switch {
-	case l == nil:
-	case what == "login":
-		l.user = value
-	case what == "password":
-		l.password = value
-	}
-}
-
-// netrcWords splits a netrc file into words.
-type netrcWords struct {
-	rest string
-	at   place
-}
-
-// skip skips the first n bytes of the rest.
-func (w *netrcWords) skip(n int) {
-	text := w.rest[:n]
-	w.rest = w.rest[n:]
-	if lines := strings.Count(text, "\n"); lines > 0 {
-		w.at.line += lines
-		w.at.column = 1
-		text = text[strings.LastIndexByte(text, '\n')+1:]
-	}
-	w.at.column += utf8.RuneCountInString(text)
-}
-
-// next returns the next word and its position. Between entries a word that begins
-// with # begins a comment. Elsewhere it does not, because a password may begin with
-// #.
-func (w *netrcWords) next(comments bool) (at place, word string, ok bool) {
-	for {
-		w.skip(len(w.rest) - len(strings.TrimLeft(w.rest, netrcSpace)))
-		if !comments || !strings.HasPrefix(w.rest, "#") {
-			break
-		}
-		w.skip(lineEnd(w.rest))
-	}
-	at = w.at
-	if w.rest == "" {
-		return at, "", false
-	}
-	if word, n, ok := unquote(w.rest); ok {
-		w.skip(n)
-		return at, word, true
-	}
-	end := strings.IndexAny(w.rest, netrcSpace)
-	if end < 0 {
-		end = len(w.rest)
-	}
-	word = w.rest[:end]
-	w.skip(end)
-	return at, word, true
-}
-
-const netrcSpace = " \t\r\n"
-
-// lineEnd returns the index of the end of the first line of s.
-func lineEnd(s string) int {
-	if i := strings.IndexByte(s, '\n'); i >= 0 {
-		return i
-	}
-	return len(s)
-}
-
-// unquote parses a word in double quotes, as curl allows it, and returns its length
-// in bytes. A quote that is not closed on its line is an ordinary character.
-func unquote(s string) (word string, n int, ok bool) {
-	if !strings.HasPrefix(s, `"`) {
-		return "", 0, false
-	}
-	escapes := map[byte]byte{'n': '\n', 'r': '\r', 't': '\t'}
-	var b strings.Builder
-	for i := 1; i < lineEnd(s); i++ {
+		start, word, ok := r.next()
 		switch {
-		case s[i] == '"':
-			return b.String(), i + 1, true
-		case s[i] == '\\' && i+1 < lineEnd(s):
-			i++
-			c, special := escapes[s[i]]
-			if !special {
-				c = s[i]
-			}
-			b.WriteByte(c)
-		default:
-			b.WriteByte(s[i])
+		case !ok:
+			return
+		case src[start] == '#': // only here, because a password may begin with #
+			r.skipTo(lineEnd)
+		case word == "machine":
+			begin(login{machine: r.value()})
+		case word == "default":
+			begin(login{fallback: true})
+		case word == "login":
+			current.user = r.value()
+		case word == "password":
+			current.password = r.value()
+			l.secrets.Add(current.password)
+		case word == "account":
+			r.value()
+		case word == "macdef":
+			r.skipTo(macroEnd)
+		case !warned: // one warning suffices if the file is not a netrc file at all
+			l.warnf(r.place(path, start), "", "unknown word in a netrc file, ignored")
+			warned = true
 		}
 	}
-	return "", 0, false
 }
 
-// skipMacro skips a macro, which ends at an empty line.
-func (w *netrcWords) skipMacro() {
-	for w.rest != "" {
-		w.skip(min(lineEnd(w.rest)+1, len(w.rest)))
-		if strings.TrimRight(w.rest[:lineEnd(w.rest)], "\r") == "" {
-			return
-		}
+// A netrcReader splits a netrc file into words.
+type netrcReader struct {
+	src string
+	at  int // how much of src has been read, in bytes
+}
+
+var (
+	// netrcWord is a word, or a text in double quotes as curl allows it. A quote that is not
+	// closed on its line is an ordinary character.
+	netrcWord    = regexp.MustCompile(`"((?:\\.|[^"\\\n])*)"|[^ \t\r\n]+`)
+	netrcEscapes = strings.NewReplacer(`\n`, "\n", `\r`, "\r", `\t`, "\t", `\\`, `\`, `\`, "")
+
+	lineEnd  = regexp.MustCompile(`\n|$`)
+	macroEnd = regexp.MustCompile(`\n\r*(?:\n|$)|$`) // an empty line
+)
+
+// next returns the next word and where it begins.
+func (r *netrcReader) next() (start int, word string, ok bool) {
+	rest := r.src[r.at:]
+	found := netrcWord.FindStringSubmatchIndex(rest)
+	if found == nil {
+		return 0, "", false
 	}
+	start = r.at + found[0]
+	r.at += found[1]
+	if found[2] >= 0 {
+		return start, netrcEscapes.Replace(rest[found[2]:found[3]]), true
+	}
+	return start, rest[found[0]:found[1]], true
+}
+
+// value returns the next word, or "" at the end of the file.
+func (r *netrcReader) value() string {
+	_, word, _ := r.next()
+	return word
+}
+
+// skipTo skips what precedes an end, which matches the end of the file too.
+func (r *netrcReader) skipTo(end *regexp.Regexp) { r.at += end.FindStringIndex(r.src[r.at:])[0] }
+
+// place returns the line and column of an index.
+func (r *netrcReader) place(file string, index int) place {
+	before := r.src[:index]
+	line := before[strings.LastIndexByte(before, '\n')+1:]
+	return place{file: file, line: 1 + strings.Count(before, "\n"), column: 1 + utf8.RuneCountInString(line)}
 }

@@ -3,7 +3,6 @@ package cliconfig
 import (
 	"bytes"
 	"fmt"
-	"strings"
 	"unicode"
 
 	"github.com/larder-cli/larder/sources"
@@ -41,8 +40,15 @@ const (
 	isBool   kind = "a boolean"
 )
 
+// scalars are the kinds of values by their tokens, which have the same names in both syntaxes. The
+// null of JSON is like an empty string.
+var scalars = map[string]kind{
+	"NUMBER": isNumber, "FLOAT": isFloat, "BOOL": isBool, "STRING": isString, "HEREDOC": isString, "NULL": isString,
+}
+
 // A node is a value in either syntax. Labels of blocks are keys of nested objects, as
-// in JSON.
+// in JSON, and repeated blocks are repeated entries. So one reader serves both syntaxes; where they
+// differ, entries say how they were written.
 type node struct {
 	place
 	kind    kind
@@ -62,24 +68,17 @@ type entry struct {
 	merged   bool // JSON: Terraform reads the entries of value as labels
 }
 
-// find returns the entries of n called name, ignoring case.
-func (n *node) find(name string) []entry {
-	var found []entry
-	for _, e := range n.entries {
-		if strings.EqualFold(e.key, name) {
-			found = append(found, e)
-		}
-	}
-	return found
-}
-
 // parse parses a file in either syntax.
 func parse(file string, src []byte) (root *node, bad *sources.Diagnostic) {
 	at := place{file: file}
 	// The parsers are third-party code: a panic on hostile input must not end the
 	// program. The panic value may contain a secret.
 	defer func() {
-		if recover() != nil {
+		switch r := recover().(type) {
+		case nil:
+		case *sources.Diagnostic: // of parseJSON
+			root, bad = nil, r
+		default:
 			root, bad = nil, fault(at, "", "malformed")
 		}
 	}()
@@ -87,7 +86,7 @@ func parse(file string, src []byte) (root *node, bad *sources.Diagnostic) {
 		return nil, bad
 	}
 	if bytes.HasPrefix(bytes.TrimLeftFunc(src, unicode.IsSpace), []byte("{")) {
-		return parseJSON(&at, src)
+		return parseJSON(&at, src), nil
 	}
 	return parseNative(&at, src)
 }

@@ -8,12 +8,12 @@
 //	HOST/NAMESPACE/TYPE/VERSION/OS_ARCH/                              unpacked
 //	.larder/evidence/HOST/NAMESPACE/TYPE/VERSION/                     evidence
 //
-// A mirror may contain packed and unpacked packages. Directory names are normalised
+// A mirror may contain packed and unpacked packages. Directory names are normalized
 // like addresses, so the directory AwesomeCorp is the namespace awesomecorp. Archive
 // names may be in any case, and may have an underscore and more text after ARCH.
 // Symlinks are followed only at the base directory and at packages themselves; if
-// [Options.Confined] is set, only to targets in the mirror. If a package exists more than once, the one whose path is first in byte order is used.
-// That is the unpacked one, if there is one.
+// [Options.Confined] is set, only to targets in the mirror. If a package exists more than once,
+// the one whose path is first in byte order is used. That is the unpacked one, if there is one.
 //
 // Like the engines, Mirror skips files that do not fit the layout, and the JSON of
 // network mirrors. [Mirror.Strays] lists files that may be misplaced packages.
@@ -47,14 +47,12 @@ type Options struct {
 type Mirror struct {
 	dir  string
 	opts Options
-	turn chan struct{} // full while a goroutine reads or sets tree
-	tree *tree         // nil until the tree has been read
-	err  error         // why the tree could not be read
+	tree sources.Memo[struct{}, *tree]
 }
 
 // New returns the mirror in dir without reading it.
 func New(dir string, opts Options) *Mirror {
-	return &Mirror{dir: dir, opts: opts, turn: make(chan struct{}, 1)}
+	return &Mirror{dir: dir, opts: opts}
 }
 
 // Dir returns the directory of the mirror.
@@ -72,12 +70,16 @@ func (m *Mirror) Versions(ctx context.Context, p sources.Provider) (sources.List
 	if err != nil {
 		return sources.Listing{}, &sources.ProviderError{Provider: p, Err: err}
 	}
-	versions := t.packages[p]
-	if len(versions) == 0 {
+	var listing sources.Listing
+	for _, found := range t.used[p] {
+		listing.Versions = append(listing.Versions, found.ID.Version)
+	}
+	if len(listing.Versions) == 0 {
 		err := t.withHint(sources.ErrNotFound, p)
 		return sources.Listing{}, &sources.ProviderError{Provider: p, Source: m.String(), Err: err}
 	}
-	listing := sources.Listing{Versions: slices.SortedFunc(maps.Keys(versions), sources.Version.Compare)}
+	slices.SortFunc(listing.Versions, sources.Version.Compare)
+	listing.Versions = slices.Compact(listing.Versions)
 	for _, v := range listing.Versions {
 		if v.String() == "0.0.0" {
 			listing.Warnings = append(listing.Warnings,
@@ -134,7 +136,7 @@ func (m *Mirror) Providers(ctx context.Context) ([]sources.Provider, error) {
 	if err != nil {
 		return nil, err
 	}
-	return slices.SortedFunc(maps.Keys(t.packages), sources.Provider.Compare), nil
+	return slices.SortedFunc(maps.Keys(t.used), sources.Provider.Compare), nil
 }
 
 // A Package is a package in a mirror.
@@ -174,24 +176,9 @@ type Stray struct {
 
 func (s Stray) String() string { return s.Path + " is ignored: it " + s.Reason }
 
-// read reads the directory tree if that has not been done. A failure is permanent,
-// unless the caller's context ended.
+// read returns the directory tree, which it reads once.
 func (m *Mirror) read(ctx context.Context) (*tree, error) {
-	select {
-	case m.turn <- struct{}{}:
-		defer func() { <-m.turn }()
-	case <-ctx.Done():
-		return nil, ctx.Err()
-	}
-	if m.tree != nil || m.err != nil {
-		return m.tree, m.err
-	}
-	t, err := scan(ctx, m.dir, m.opts)
-	if err != nil && ctx.Err() != nil {
-		return nil, err
-	}
-	m.tree, m.err = t, err
-	return t, err
+	return m.tree.Get(ctx, struct{}{}, func() (*tree, error) { return scan(ctx, m.dir, m.opts) })
 }
 
 // withHint adds a hint to err if there are strays that may be packages of p.

@@ -67,7 +67,7 @@ func TestLayout(t *testing.T) {
 	for _, tt := range []struct{ layout, version, platform, want string }{ // want is empty if the package is ignored
 		{"a.com/b/x/1.0.0/linux_amd64/", "1.0.0", "linux_amd64", "a.com/b/x/1.0.0/linux_amd64"},
 		{"a.com/b/x/terraform-provider-x_1.0.0_linux_amd64.zip", "1.0.0", "linux_amd64", "a.com/b/x/terraform-provider-x_1.0.0_linux_amd64.zip"},
-		// Names are normalised.
+		// Names are normalized.
 		{"A.com/B/X/1.0.0/linux_amd64/", "1.0.0", "linux_amd64", "A.com/B/X/1.0.0/linux_amd64"},
 		{"a.com/b/x/3.0/linux_amd64/", "3.0.0", "linux_amd64", "a.com/b/x/3.0/linux_amd64"},
 		{"a.com/b/x/01.02/linux_amd64/", "1.2.0", "linux_amd64", "a.com/b/x/01.02/linux_amd64"},

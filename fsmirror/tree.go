@@ -5,60 +5,52 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"maps"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
 
 	"github.com/larder-cli/larder/sources"
+	"github.com/larder-cli/larder/sources/disk"
 )
 
 // A tree is the contents of a mirror.
 type tree struct {
-	packages map[sources.Provider]map[sources.Version]builds
-	all      []Package // including packages that are not used because an earlier path has them
-	strays   []Stray
+	all    []Package // including packages that are not used because an earlier path has them
+	used   map[sources.Provider][]Package
+	at     map[sources.PackageID]sources.Location
+	strays []Stray
 }
-
-// builds are the locations of the packages of one version.
-type builds map[sources.Platform]sources.Location
 
 // find returns the location of the package.
 func (t *tree) find(id sources.PackageID) (sources.Location, error) {
-	platforms := t.packages[id.Provider][id.Version]
-	if location, ok := platforms[id.Platform]; ok {
+	if location, ok := t.at[id]; ok {
 		return location, nil
 	}
-	if len(platforms) == 0 {
-		return sources.Location{}, t.withHint(sources.ErrNotFound, id.Provider)
-	}
 	var names []string
-	for platform := range maps.Keys(platforms) {
-		names = append(names, platform.String())
+	for _, p := range t.used[id.Provider] {
+		if p.ID.Version == id.Version {
+			names = append(names, p.ID.Platform.String())
+		}
+	}
+	if len(names) == 0 {
+		return sources.Location{}, t.withHint(sources.ErrNotFound, id.Provider)
 	}
 	slices.Sort(names)
 	return sources.Location{}, sources.WithHint(sources.ErrNoPlatform,
 		"the mirror has %s for %s", id.Version, strings.Join(names, ", "))
 }
 
-func (t *tree) add(p sources.Provider, v sources.Version, platform sources.Platform, location sources.Location) {
-	t.all = append(t.all, Package{sources.PackageID{Provider: p, Version: v, Platform: platform}, location})
-	if t.packages[p] == nil {
-		t.packages[p] = map[sources.Version]builds{}
-	}
-	if t.packages[p][v] == nil {
-		t.packages[p][v] = builds{}
-	}
-	if _, ok := t.packages[p][v][platform]; !ok {
-		t.packages[p][v][platform] = location
+func (t *tree) add(at *place, v sources.Version, platform sources.Platform, location sources.Location) {
+	p := Package{sources.PackageID{Provider: at.provider, Version: v, Platform: platform}, location}
+	t.all = append(t.all, p)
+	if _, ok := t.at[p.ID]; !ok {
+		t.at[p.ID] = location
+		t.used[at.provider] = append(t.used[at.provider], p)
 	}
 }
 
-// noProvider is the provider recorded for strays outside the directories of providers.
-var noProvider sources.Provider
-
-// A scanner reads a tree. It has a method for each level of directories.
+// A scanner reads a tree.
 type scanner struct {
 	ctx    context.Context
 	engine sources.Engine
@@ -67,7 +59,7 @@ type scanner struct {
 }
 
 func scan(ctx context.Context, dir string, opts Options) (*tree, error) {
-	s := &scanner{ctx: ctx, engine: opts.Engine, tree: &tree{packages: map[sources.Provider]map[sources.Version]builds{}}}
+	s := &scanner{ctx: ctx, engine: opts.Engine, tree: &tree{used: map[sources.Provider][]Package{}, at: map[sources.PackageID]sources.Location{}}}
 	_, err := os.Stat(dir)
 	if err == nil && opts.Confined {
 		s.inside, err = real(dir)
@@ -75,41 +67,70 @@ func scan(ctx context.Context, dir string, opts Options) (*tree, error) {
 	if err != nil {
 		return nil, sources.WithHint(cannotSearch(dir, err), "check the path; if the CLI configuration names it, create the directory or remove it there")
 	}
-	if err := s.hosts(dir); err != nil {
+	if err := s.search(place{path: dir}); err != nil {
 		return nil, err
 	}
 	return s.tree, nil
 }
 
 func cannotSearch(dir string, err error) error {
-	if pathErr := (*fs.PathError)(nil); errors.As(err, &pathErr) {
-		err = pathErr.Err // the *fs.PathError would repeat the path
+	return fmt.Errorf("cannot search %s: %w", dir, disk.Cause(err))
+}
+
+// A place is a directory or a file in a mirror, with what the directories above it say.
+type place struct {
+	path     string
+	depth    int              // of the directory: 0 for the mirror, 1 for a host
+	address  string           // HOST/NAMESPACE, as far as known
+	provider sources.Provider // zero outside the directories of providers
+	version  sources.Version
+}
+
+// search reads a directory and those below it, in byte order.
+func (s *scanner) search(dir place) error {
+	if err := s.ctx.Err(); err != nil {
+		return err
 	}
-	return fmt.Errorf("cannot search %s: %w", dir, err)
+	entries, err := os.ReadDir(dir.path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil // removed since its parent was read
+	}
+	if err != nil {
+		return cannotSearch(dir.path, err)
+	}
+	examine := [...]func(*place, fs.DirEntry) bool{s.host, s.namespace, s.providerType, s.versionOrArchive, s.platform}[dir.depth]
+	for _, entry := range entries {
+		at := dir
+		at.path, at.depth = filepath.Join(dir.path, entry.Name()), dir.depth+1
+		if !examine(&at, entry) {
+			continue
+		}
+		if err := s.search(at); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // ofTheMedium are directories that operating systems create on removable drives.
 var ofTheMedium = []string{"lost+found", "System Volume Information", "$RECYCLE.BIN"}
 
-func (s *scanner) hosts(dir string) error {
-	return s.each(dir, func(path string, entry fs.DirEntry) error {
-		host := entry.Name()
-		switch _, err := sources.ParseHost(host); {
-		case strings.HasPrefix(host, "."), slices.Contains(ofTheMedium, host): // such as .larder and .git
-			return nil
-		case strings.HasPrefix(host, sources.FilePrefix):
-			s.stray(noProvider, path, "is where Terraform 0.12 looked; move it to HOST/NAMESPACE/TYPE/VERSION/OS_ARCH/")
-			return nil
-		case !s.enters(noProvider, path, entry):
-			return nil
-		case err != nil && inUnicode(dir, host):
-			return nil // it has the JSON of a network mirror, whose clients request punycode
-		case err != nil:
-			s.stray(noProvider, path, "is not named as a registry's host: %v", err)
-			return nil
-		}
-		return s.namespaces(path, host)
-	})
+// host examines an entry of the mirror. Like the methods for the levels below, it returns
+// whether to search the directory, and completes its place.
+func (s *scanner) host(at *place, entry fs.DirEntry) bool {
+	at.address = entry.Name()
+	switch _, err := sources.ParseHost(at.address); {
+	case strings.HasPrefix(at.address, "."), slices.Contains(ofTheMedium, at.address): // such as .larder and .git
+	case strings.HasPrefix(at.address, sources.FilePrefix):
+		s.stray(at, "is where Terraform 0.12 looked; move it to HOST/NAMESPACE/TYPE/VERSION/OS_ARCH/")
+	case !s.enters(at, entry):
+	case err != nil && inUnicode(filepath.Dir(at.path), at.address): // the JSON of a network mirror, whose clients request punycode
+	case err != nil:
+		s.stray(at, "is not named as a registry's host: %v", err)
+	default:
+		return true
+	}
+	return false
 }
 
 // inUnicode reports whether dir has a directory for the host, whose punycode form is
@@ -123,138 +144,101 @@ func inUnicode(dir, host string) bool {
 	return err == nil && info.IsDir()
 }
 
-func (s *scanner) namespaces(dir, host string) error {
-	return s.each(dir, func(path string, entry fs.DirEntry) error {
-		if !s.enters(noProvider, path, entry) {
-			return nil
-		}
-		return s.types(path, host+"/"+entry.Name())
-	})
+func (s *scanner) namespace(at *place, entry fs.DirEntry) bool {
+	at.address += "/" + entry.Name()
+	return s.enters(at, entry)
 }
 
-func (s *scanner) types(dir, namespace string) error {
-	return s.each(dir, func(path string, entry fs.DirEntry) error {
-		if !s.enters(noProvider, path, entry) {
-			return nil
-		}
-		p, err := s.provider(namespace + "/" + entry.Name())
-		if err != nil {
-			s.stray(noProvider, path, "is not at the address of a provider: %v", err)
-			return nil
-		}
-		return s.versions(path, p)
-	})
+func (s *scanner) providerType(at *place, entry fs.DirEntry) bool {
+	if !s.enters(at, entry) {
+		return false
+	}
+	p, err := s.parse(at.address + "/" + entry.Name())
+	if err != nil {
+		s.stray(at, "is not at the address of a provider: %v", err)
+	}
+	at.provider = p
+	return err == nil
 }
 
-// provider returns the provider with an address.
-func (s *scanner) provider(address string) (sources.Provider, error) {
+// parse returns the provider with an address.
+func (s *scanner) parse(address string) (sources.Provider, error) {
 	if s.engine == "" {
 		return sources.ParseStoredProvider(address)
 	}
 	return sources.ParseProvider(address, s.engine)
 }
 
-// versions also finds archives, which are beside the versions' directories.
-func (s *scanner) versions(dir string, p sources.Provider) error {
-	return s.each(dir, func(path string, entry fs.DirEntry) error {
-		if !entry.IsDir() && isZip(entry.Name()) {
-			s.archive(path, entry, p)
-			return nil
-		}
-		v, err := sources.ParseVersion(entry.Name())
-		switch {
-		case err == nil && s.enters(p, path, entry):
-			return s.platforms(path, p, v)
-		case err != nil && entry.IsDir() && !strings.HasPrefix(entry.Name(), "."):
-			s.stray(p, path, "is not named as a version: %v", err)
-		}
-		return nil
-	})
+// versionOrArchive examines an entry of a provider's directory, where archives are beside the
+// directories of versions.
+func (s *scanner) versionOrArchive(at *place, entry fs.DirEntry) bool {
+	if !entry.IsDir() && isZip(entry.Name()) {
+		s.archive(at, entry)
+		return false
+	}
+	v, err := sources.ParseVersion(entry.Name())
+	if err != nil && entry.IsDir() && !strings.HasPrefix(entry.Name(), ".") {
+		s.stray(at, "is not named as a version: %v", err)
+	}
+	at.version = v
+	return err == nil && s.enters(at, entry)
 }
 
-func (s *scanner) archive(path string, entry fs.DirEntry, p sources.Provider) {
-	v, platform, ok := parseArchiveName(entry.Name(), p.Type)
+func (s *scanner) archive(at *place, entry fs.DirEntry) {
+	typ, v, platform, ok := ParseArchiveName(entry.Name())
 	switch {
 	case strings.HasPrefix(entry.Name(), "."):
-	case !ok:
-		s.stray(p, path, "is not named %s%s_VERSION_OS_ARCH.zip", sources.FilePrefix, p.Type)
-	case s.leaves(p, path, entry):
-	case !targetIs(path, entry, fs.FileMode.IsRegular):
-		s.stray(p, path, "is not a regular file, nor a symlink to one")
+	case !ok, typ != at.provider.Type:
+		s.stray(at, "is not named %s%s_VERSION_OS_ARCH.zip", sources.FilePrefix, at.provider.Type)
+	case s.leaves(at, entry):
+	case !targetIs(at.path, entry, fs.FileMode.IsRegular):
+		s.stray(at, "is not a regular file, nor a symlink to one")
 	default:
-		s.tree.add(p, v, platform, sources.Location{Archive: path})
+		s.tree.add(at, v, platform, sources.Location{Archive: at.path})
 	}
 }
 
-func (s *scanner) platforms(dir string, p sources.Provider, v sources.Version) error {
-	return s.each(dir, func(path string, entry fs.DirEntry) error {
-		s.platform(path, entry, p, v)
-		return nil
-	})
-}
-
-func (s *scanner) platform(path string, entry fs.DirEntry, p sources.Provider, v sources.Version) {
+func (s *scanner) platform(at *place, entry fs.DirEntry) bool {
 	platform, err := sources.ParsePlatform(entry.Name())
 	switch {
 	case strings.HasPrefix(entry.Name(), "."):
 	case isZip(entry.Name()):
-		s.stray(p, path, "is in a version's directory; archives belong beside it")
+		s.stray(at, "is in a version's directory; archives belong beside it")
 	case err != nil && entry.IsDir():
-		s.stray(p, path, "is not named as a platform: %v", err)
+		s.stray(at, "is not named as a platform: %v", err)
 	case err != nil:
-	case s.leaves(p, path, entry):
-	case !targetIs(path, entry, fs.FileMode.IsDir):
-		s.stray(p, path, "is not a directory, nor a symlink to one")
+	case s.leaves(at, entry):
+	case !targetIs(at.path, entry, fs.FileMode.IsDir):
+		s.stray(at, "is not a directory, nor a symlink to one")
 	default:
-		s.tree.add(p, v, platform, sources.Location{Dir: path})
+		s.tree.add(at, at.version, platform, sources.Location{Dir: at.path})
 	}
+	return false
 }
 
-// parseArchiveName parses terraform-provider-TYPE_VERSION_OS_ARCH.zip, in any case.
-// It ignores an underscore and more text after ARCH.
-func parseArchiveName(name, providerType string) (v sources.Version, platform sources.Platform, ok bool) {
-	name = strings.ToLower(name)
-	name, hasPrefix := strings.CutPrefix(name, sources.FilePrefix+providerType+"_")
+// ParseArchiveName parses terraform-provider-TYPE_VERSION_OS_ARCH.zip, in any case. It
+// ignores an underscore and more text after ARCH. A valid TYPE contains no underscores, but
+// types with underscores are parsed too.
+func ParseArchiveName(name string) (typ string, v sources.Version, platform sources.Platform, ok bool) {
+	name, hasPrefix := strings.CutPrefix(strings.ToLower(name), sources.FilePrefix)
 	name, hasSuffix := strings.CutSuffix(name, ".zip")
 	parts := strings.Split(name, "_")
-	if !hasPrefix || !hasSuffix || len(parts) < 3 {
-		return v, platform, false
+	for i := 1; hasPrefix && hasSuffix && i+2 < len(parts); i++ {
+		if v, err := sources.ParseVersion(parts[i]); err == nil {
+			platform, err := sources.ParsePlatform(parts[i+1] + "_" + parts[i+2])
+			return strings.Join(parts[:i], "_"), v, platform, err == nil
+		}
 	}
-	v, err := sources.ParseVersion(parts[0])
-	if err != nil {
-		return v, platform, false
-	}
-	platform, err = sources.ParsePlatform(parts[1] + "_" + parts[2])
-	return v, platform, err == nil
+	return "", v, platform, false
 }
 
 func isZip(name string) bool { return strings.EqualFold(filepath.Ext(name), ".zip") }
 
-// each calls visit for the entries of dir, in byte order.
-func (s *scanner) each(dir string, visit func(path string, entry fs.DirEntry) error) error {
-	if err := s.ctx.Err(); err != nil {
-		return err
-	}
-	entries, err := os.ReadDir(dir)
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil // removed since its parent was read
-	}
-	if err != nil {
-		return cannotSearch(dir, err)
-	}
-	for _, entry := range entries {
-		if err := visit(filepath.Join(dir, entry.Name()), entry); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
 // enters reports whether entry is a directory to search. Symlinks are not, because
 // they could form cycles.
-func (s *scanner) enters(p sources.Provider, path string, entry fs.DirEntry) bool {
+func (s *scanner) enters(at *place, entry fs.DirEntry) bool {
 	if entry.Type()&fs.ModeSymlink != 0 {
-		s.stray(p, path, "is a symlink; only those to packages themselves are followed")
+		s.stray(at, "is a symlink; only those to packages themselves are followed")
 	}
 	return entry.IsDir()
 }
@@ -271,7 +255,7 @@ func targetIs(path string, entry fs.DirEntry, is func(fs.FileMode) bool) bool {
 
 // leaves reports whether a package is, or contains, a symlink that leads out of a confined
 // mirror, and records it. A link to nothing leads nowhere.
-func (s *scanner) leaves(p sources.Provider, path string, entry fs.DirEntry) bool {
+func (s *scanner) leaves(at *place, entry fs.DirEntry) bool {
 	if s.inside == "" {
 		return false
 	}
@@ -282,18 +266,18 @@ func (s *scanner) leaves(p sources.Provider, path string, entry fs.DirEntry) boo
 		}
 		return err
 	}
-	if resolved, err := real(path); find(path, entry, nil) == nil && err == nil {
+	if resolved, err := real(at.path); find(at.path, entry, nil) == nil && err == nil {
 		_ = filepath.WalkDir(resolved, find) // an error is reported when the package is read
 	}
 	if out == "" {
 		return false
 	}
 	reason := "is a symlink that leads out of the mirror, which is part of a checkout"
-	if out != path {
-		rel, _ := filepath.Rel(path, out)
-		reason = fmt.Sprintf("contains a symlink that leads out of the mirror, which is part of a checkout: %s", rel)
+	if out != at.path {
+		rel, _ := filepath.Rel(at.path, out)
+		reason = "contains a symlink that leads out of the mirror, which is part of a checkout: " + rel
 	}
-	s.tree.strays = append(s.tree.strays, Stray{Path: path, Reason: reason, Leaves: true, provider: p})
+	s.tree.strays = append(s.tree.strays, Stray{Path: at.path, Reason: reason, Leaves: true, provider: at.provider})
 	return true
 }
 
@@ -316,7 +300,7 @@ func real(path string) (string, error) {
 	return filepath.EvalSymlinks(path)
 }
 
-// stray records an ignored file in the directory of p. p is noProvider for a file outside all such directories.
-func (s *scanner) stray(p sources.Provider, path, reason string, args ...any) {
-	s.tree.strays = append(s.tree.strays, Stray{Path: path, Reason: fmt.Sprintf(reason, args...), provider: p})
+// stray records an ignored file or directory.
+func (s *scanner) stray(at *place, reason string, args ...any) {
+	s.tree.strays = append(s.tree.strays, Stray{Path: at.path, Reason: fmt.Sprintf(reason, args...), provider: at.provider})
 }

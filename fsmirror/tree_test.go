@@ -16,20 +16,43 @@ func FuzzArchiveName(f *testing.F) {
 	for _, s := range []string{
 		"terraform-provider-x_1.0.0_linux_amd64.zip", "TERRAFORM-PROVIDER-X_1.0_Linux_AMD64_extra.ZIP", "terraform-provider-x_1.0.0_linux.zip",
 		"terraform-provider-x_1.0.0__amd64.zip", "terraform-provider-xy_1.0.0_linux_amd64.zip", "terraform-provider-x_1.0.0-rc+b_os_arch_.zip", ".zip",
+		"terraform-provider-my_thing_1.2.3_linux_amd64.zip",
 	} {
-		f.Add(s, "x")
+		f.Add(s)
 	}
-	f.Fuzz(func(t *testing.T, name, providerType string) {
-		v, platform, ok := parseArchiveName(name, providerType)
+	f.Fuzz(func(t *testing.T, name string) {
+		typ, v, platform, ok := ParseArchiveName(name)
 		if !ok {
 			return
 		}
-		canonical := sources.FilePrefix + providerType + "_" + v.String() + "_" + platform.String() + ".zip"
-		again, samePlatform, ok := parseArchiveName(canonical, providerType)
-		if !ok || again != v || samePlatform != platform {
-			t.Errorf("%q: %q parsed again is %s %s, %v", name, canonical, again, samePlatform, ok)
+		canonical := sources.FilePrefix + typ + "_" + v.String() + "_" + platform.String() + ".zip"
+		sameType, again, samePlatform, ok := ParseArchiveName(canonical)
+		if !ok || sameType != typ || again != v || samePlatform != platform {
+			t.Errorf("%q: %q parsed again is %s %s %s, %v", name, canonical, sameType, again, samePlatform, ok)
 		}
 	})
+}
+
+func TestNamesOfArchives(t *testing.T) {
+	for _, tt := range []struct {
+		file, typ string // no type if it is not such a name
+	}{
+		{"terraform-provider-foo_1.2.3_linux_amd64.zip", "foo"},
+		{"Terraform-Provider-Foo_1.2.3_Linux_Amd64.ZIP", "foo"},
+		{"terraform-provider-foo_1.2.3_linux_amd64_more.zip", "foo"},
+		{"terraform-provider-my_thing_1.2.3_linux_amd64.zip", "my_thing"},
+		{"terraform-provider-foo_v1.2.3_linux_amd64.zip", ""},
+		{"terraform-provider-foo_1.2.3_linux.zip", ""},
+		{"terraform-provider-foo_1.2.3.zip", ""},
+		{"terraform-provider-1.2.3_linux_amd64.zip", ""},
+		{"terraform-provider-foo_1.2.3_linux_amd64", ""},
+		{"terraform_0.12.0_linux_amd64.zip", ""},
+	} {
+		typ, v, platform, ok := ParseArchiveName(tt.file)
+		if ok != (tt.typ != "") || ok && (typ != tt.typ || v.String() != "1.2.3" || platform.String() != "linux_amd64") {
+			t.Errorf("%s: got %s %s %s, %t", tt.file, typ, v, platform, ok)
+		}
+	}
 }
 
 // BenchmarkScan reads mirrors of 10,000 packages.

@@ -23,39 +23,32 @@ func (e *NoVersionError) Error() string {
 	case e.Requirement.Constraints.Empty():
 		return "only pre-releases are available: " + e.offer()
 	default:
-		return fmt.Sprintf("no version matches %q (offered: %s)%s", e.Requirement.Constraints, e.offer(), places(e.Requirement))
+		return e.Cause() + places(e.Requirement)
 	}
+}
+
+// Cause returns the text without the places of the constraints.
+func (e *NoVersionError) Cause() string {
+	if len(e.Offered) == 0 || e.Requirement.Constraints.Empty() {
+		return e.Error()
+	}
+	return fmt.Sprintf("no version matches %q (offered: %s)", e.Requirement.Constraints, e.offer())
 }
 
 // offer lists the newest available versions.
 func (e *NoVersionError) offer() string {
-	const most = 5
-	var names []string
-	for _, v := range newestFirst(e.Offered) {
-		if len(names) == most {
-			return fmt.Sprintf("%s and %d older", strings.Join(names, ", "), len(e.Offered)-most)
-		}
-		names = append(names, v.String())
-	}
-	return strings.Join(names, ", ")
+	return sources.JoinSome(sources.Texts(newestFirst(e.Offered)), 5, ", ", " and %d older")
 }
 
 // places lists the places that constrain a provider, one on each line.
 func places(req sources.Requirement) string {
-	const most = 20 // any number of root modules may have the same constraint
-	text, n := "", 0
+	var all []string
 	for _, from := range req.From {
-		if from.Constraint == "" {
-			continue
-		}
-		if n++; n <= most {
-			text += fmt.Sprintf("\n  %s: %s", place(from), from.Constraint)
+		if from.Constraint != "" {
+			all = append(all, fmt.Sprintf("\n  %s: %s", place(from), from.Constraint))
 		}
 	}
-	if n > most {
-		text += fmt.Sprintf("\n  and %d other places", n-most)
-	}
-	return text
+	return sources.JoinSome(all, 20, "", "\n  and %d other places") // any number of root modules may have the same constraint
 }
 
 func place(o sources.Origin) string {
@@ -76,8 +69,15 @@ func (e *LockConflictError) Error() string {
 	if e.Gone {
 		return fmt.Sprintf("version %s, which the dependency lock file selects, is no longer available", e.Locked)
 	}
-	return fmt.Sprintf("the dependency lock file selects %s, which does not match %q%s",
-		e.Locked, e.Requirement.Constraints, places(e.Requirement))
+	return e.Cause() + places(e.Requirement)
+}
+
+// Cause returns the text without the places of the constraints.
+func (e *LockConflictError) Cause() string {
+	if e.Gone {
+		return e.Error()
+	}
+	return fmt.Sprintf("the dependency lock file selects %s, which does not match %q", e.Locked, e.Requirement.Constraints)
 }
 
 func (j *job) noneAllowed(listing sources.Listing) error {
@@ -97,7 +97,7 @@ func (j *job) noneAllowed(listing sources.Listing) error {
 // and its address may be implied, it suggests another provider.
 func (j *job) required(err error) error {
 	var missing *sources.NotFoundError
-	if errors.As(err, &missing) && j.req.Provider.Implied(j.opts.Engine) {
+	if errors.As(err, &missing) && j.req.Provider.Implied(j.engine) {
 		err = j.suggest(missing)
 	}
 	if !errors.Is(err, sources.ErrNotFound) {
@@ -122,36 +122,19 @@ func (j *job) suggest(missing *sources.NotFoundError) error {
 	case len(meant) > 0:
 		return sources.WithHint(missing, "did you mean %s? Give it as the source in required_providers of every module that uses the provider",
 			strings.Join(meant, " or "))
+	case missing.Registry && len(j.req.From) == 0:
+		return sources.WithHint(missing, "if the provider is not HashiCorp's, write its namespace, as in NAMESPACE/%s", missing.Provider.Type)
 	case missing.Registry:
 		return sources.WithHint(missing, "if the provider is not HashiCorp's, every module that uses it must give its source in required_providers")
 	}
 	return missing
 }
 
-// places returns places that require the provider.
-func (j *job) places() []string {
-	var by []string
-	for _, from := range j.req.From {
-		by = append(by, place(from))
-	}
-	const most = 5 // any resource is such a place
-	if by = slices.Compact(by); len(by) > most {
-		by = append(by[:most], fmt.Sprintf("and %d other places", len(by)-most))
-	}
-	return by
-}
-
-func (j *job) lockedRefused() error {
-	return j.lockConflict(&LockConflictError{Requirement: j.req, Locked: j.locked.Version})
-}
-
-func (j *job) lockedGone() error {
-	return j.lockConflict(&LockConflictError{Requirement: j.req, Locked: j.locked.Version, Gone: true})
-}
-
-func (j *job) lockConflict(err *LockConflictError) error {
-	return sources.WithHint(&sources.ProviderError{Provider: j.req.Provider, Err: err},
-		"to choose another version, run again with --upgrade")
+// lockConflict returns the error, with a hint, about a locked version that can't be chosen.
+func (j *job) lockConflict(err LockConflictError) error {
+	err.Requirement, err.Locked = j.req, j.locked.Version
+	return sources.WithHint(&sources.ProviderError{Provider: j.req.Provider, Err: &err},
+		"larder install --upgrade chooses another version")
 }
 
 func newestFirst(vs []sources.Version) []sources.Version {
@@ -183,17 +166,30 @@ func (e *MissingError) Error() string {
 		}
 		return text
 	}
-	lacks := "is not on this machine"
+	return fmt.Sprintf("%s %s %s %s, and --offline is set", e.Requirement.Provider, version, e.Platform, e.lacks())
+}
+
+// lacks says why the package must be downloaded.
+func (e *MissingError) lacks() string {
 	switch {
 	case e.Damaged:
-		lacks = "is damaged in the plugin cache"
+		return "is damaged in the plugin cache"
 	case e.Hashed:
-		lacks = "has no signed checksums on this machine"
+		return "has no signed checksums on this machine"
 	}
-	return fmt.Sprintf("%s %s %s %s, and --offline is set", e.Requirement.Provider, version, e.Platform, lacks)
+	return "is not on this machine"
 }
 
 func (e *MissingError) Unwrap() error { return e.Err }
+
+// Cause returns the text without the package. It is empty if no version could be chosen.
+func (e *MissingError) Cause() string {
+	if e.Version == (sources.Version{}) {
+		return ""
+	}
+	_, lacks, _ := strings.Cut(e.lacks(), " ") // without the verb
+	return lacks + ", and --offline is set"
+}
 
 // Unverified reports whether a package that can't be verified might be used otherwise.
 func (e *MissingError) Unverified() bool {
@@ -215,7 +211,7 @@ func (j *job) missing(err error) error {
 		var missing error = &MissingError{
 			Requirement: j.req, Version: j.version, Platform: platform, Err: err, Damaged: l.held.Differs != "", here: j.unfit,
 		}
-		if h := l.held; h.Differs == "" && sources.MatchesAny(j.lockedHashes(), h.H1, h.ZipH1, h.ZH) && !j.acquirer.Proven(h) {
+		if h := l.held; h.Differs == "" && sources.MatchesAny(j.lockedHashes(), h.Hashes()...) && !j.acquirer.Proven(h) {
 			missing = sources.InPackage(h.ID, j.opts.Judge.Check(h.ID, h.Report)) // it is here, but not signed as required
 		}
 		if slices.ContainsFunc(j.unfit, func(u unfit) bool { return u.why == unverifiedInMirror }) {
@@ -230,11 +226,19 @@ func (j *job) missing(err error) error {
 }
 
 // requiredBy adds to an error the places that require the provider, which may be deep
-// in third-party modules.
+// in third-party modules, unless it lists them.
 func (j *job) requiredBy(err error) error {
-	places := j.places()
-	if len(places) == 0 {
+	if none, ok := errors.AsType[*NoVersionError](err); ok && none.Error() != none.Cause() {
 		return err
 	}
-	return sources.WithHint(err, "the provider is required by %s", strings.Join(places, ", "))
+	var by []string
+	for _, from := range j.req.From {
+		by = append(by, place(from))
+	}
+	if len(by) == 0 {
+		return err
+	}
+	const most = 5 // any resource is such a place
+	return sources.WithHint(err, "the provider is required by %s",
+		sources.JoinSome(slices.Compact(by), most, ", ", ", and %d other places"))
 }

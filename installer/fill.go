@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"slices"
-	"sync"
 
 	"github.com/larder-cli/larder/installer/acquire"
 	"github.com/larder-cli/larder/sources"
@@ -50,23 +49,17 @@ func (in *Installer) Fill(ctx context.Context, selected []Selected, opts FillOpt
 		defer release()
 	}
 	filled := make([]Filled, len(selected))
-	atOnce := make(chan struct{}, cap(in.opts.Slots)+ahead)
-	for _, s := range selected[min(cap(atOnce), len(selected)):] {
+	atOnce := cap(in.opts.Slots) + ahead
+	for _, s := range selected[min(atOnce, len(selected)):] {
 		in.acquirer.Report(acquire.Event{Step: acquire.Queued, Package: s.ID})
 	}
-	var wg sync.WaitGroup
-	for i, s := range selected {
-		filled[i].Selected = s
-		atOnce <- struct{}{}
-		wg.Go(func() {
-			defer func() { <-atOnce }()
-			filled[i].Outcome, filled[i].Err = in.fill(ctx, s, nil, opts.DryRun)
-			if !acquire.IsOther(filled[i].Err) {
-				in.reportFilled(filled[i])
-			}
-		})
-	}
-	wg.Wait()
+	concurrently(atOnce, selected, func(i int, s Selected) error {
+		outcome, err := in.fill(ctx, s, nil, opts.DryRun)
+		if filled[i] = (Filled{s, outcome, err}); !acquire.IsOther(err) {
+			in.reportFilled(filled[i])
+		}
+		return err
+	})
 	in.retryOthers(ctx, filled, opts.DryRun)
 	return filled, cmp.Or(ctx.Err(), errors.Join(failures(filled, opts.Strict)...))
 }
@@ -81,7 +74,7 @@ func (in *Installer) retryOthers(ctx context.Context, filled []Filled, dryRun bo
 		var others []sources.Hash
 		for _, other := range filled {
 			if p := other.Outcome.Package; other.ID.Release() == f.ID.Release() && other.ID != f.ID && p.H1 != "" {
-				others = append(others, p.H1, p.ZipH1, p.ZH)
+				others = append(others, p.Hashes()...)
 			}
 		}
 		if len(others) > 0 {
@@ -154,10 +147,11 @@ func (in *Installer) fill(ctx context.Context, s Selected, others []sources.Hash
 	var slot acquire.Slot
 	defer slot.Leave()
 	demands := in.demands(s, others, dryRun, &slot)
-	held, err := in.held(ctx, demands[0].req)
-	if err != nil {
+	if err := in.acquirer.Enter(ctx, demands[0].req); err != nil { // the package may have to be hashed
 		return got, err
 	}
+	held := in.stored(ctx, s.ID)
+	slot.Leave() // while sources are queried
 	unmet := slices.DeleteFunc(demands, func(d demand) bool {
 		ok := d.met(held)
 		if ok {
@@ -183,20 +177,6 @@ func (in *Installer) fill(ctx context.Context, s Selected, others []sources.Hash
 	return got, errorsOf(s.ID, failed)
 }
 
-// held returns the store's package, without H1 if there is none. It takes a slot,
-// because the package may have to be hashed.
-func (in *Installer) held(ctx context.Context, req acquire.Request) (sources.Stored, error) {
-	if err := in.acquirer.Enter(ctx, req); err != nil {
-		return sources.Stored{}, err
-	}
-	defer req.Slot.Leave()
-	held, err := in.into.Get(ctx, req.ID)
-	if err != nil {
-		held = sources.Stored{}
-	}
-	return held, nil
-}
-
 // met reports whether a stored package meets the demand regardless of the offers of
 // sources. A demand without hashes of the package is met if the store has its
 // publisher's evidence, or if its version was chosen because it is on this machine.
@@ -208,7 +188,7 @@ func (d demand) met(s sources.Stored) bool {
 		return true
 	}
 	proven := s.Signed != nil && s.Proof.Signed() && d.job.acquirer.Proven(s)
-	stated := sources.Package{ID: s.ID, Signed: s.Signed, Hashes: []sources.Hash{s.H1, s.ZipH1, s.ZH}}
+	stated := sources.Package{ID: s.ID, Signed: s.Signed, Hashes: s.Hashes()}
 	return proven && (len(d.req.Locked) == 0 || s.Differs == "" && d.job.acquirer.Unlocked(d.req, stated))
 }
 
@@ -219,7 +199,7 @@ func (d demand) meet(ctx context.Context, got Outcome, failed []demand) (Outcome
 	s := got.Package
 	switch {
 	case got.How == "":
-	case len(d.req.Locked) == 0 || sources.MatchesAny(d.req.Locked, s.H1, s.ZipH1, s.ZH):
+	case len(d.req.Locked) == 0 || sources.MatchesAny(d.req.Locked, s.Hashes()...):
 		return got, nil
 	case s.H1 == "" || s.ZH == "" && sources.AnyOf(sources.ZH, d.req.Locked): // the archive may still match
 	default:

@@ -56,7 +56,8 @@ func newFixture(t *testing.T) *fixture {
 		fails: map[sources.Provider]error{}, archives: map[string]string{},
 	}
 	f.store = &fakeStore{dir: t.TempDir(), entries: map[sources.PackageID]sources.Stored{}, known: map[sources.PackageID]sources.Stored{}, installed: map[string]sources.Stored{}}
-	f.opts = installer.Options{Platforms: []sources.Platform{platform("linux_amd64")}, Report: f.report}
+	f.opts = installer.Options{Platforms: []sources.Platform{platform("linux_amd64")}}
+	f.opts.Report = f.report
 	return f
 }
 
@@ -210,6 +211,14 @@ func (s *fakeSource) Package(_ context.Context, id sources.PackageID) (sources.P
 	pkg, ok := s.packages[id]
 	if !ok {
 		return pkg, &sources.PackageError{ID: id, Err: sources.ErrNoPlatform}
+	}
+	if pkg.Kind == sources.FromRegistry && pkg.Signed != nil {
+		listed := *pkg.Signed
+		listed.Keys = slices.Clone(listed.Keys)
+		for i, k := range listed.Keys {
+			listed.Keys[i] = k.AsListed(true)
+		}
+		pkg.Signed = &listed
 	}
 	return pkg, nil
 }

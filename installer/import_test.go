@@ -26,7 +26,7 @@ func claimed(text string) export {
 	p := sources.Package{Hashes: []sources.Hash{zh(text)}, Filename: "widget.zip"}
 	signed(&p)
 	var e export
-	e.ZH, e.Signed, e.Origin, e.Filename = zh(text), p.Signed, "bundle.tar", "made-up.zip"
+	e.ZH, e.Signed, e.Origin, e.Filename = zh(text), p.Signed, "bundle.tar", "invented.zip"
 	e.Files = func(yield func(sources.Incoming, error) bool) {
 		yield(sources.Incoming{Path: "text", Data: strings.NewReader(text)}, nil)
 	}

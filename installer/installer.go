@@ -9,9 +9,13 @@
 package installer
 
 import (
+	"cmp"
+	"context"
+
+	"golang.org/x/sync/errgroup"
+
 	"github.com/larder-cli/larder/installer/acquire"
 	"github.com/larder-cli/larder/sources"
-	"github.com/larder-cli/larder/sources/trust"
 )
 
 // A Cache is a store from which root modules are installed.
@@ -25,11 +29,8 @@ type Cache interface {
 
 // Options configure an Installer. The zero Options are ready to use.
 type Options struct {
-	Engine    sources.Engine
-	Judge     trust.Judge        // the trust settings and requirements; its engine is Engine
-	Memory    acquire.Memory     // hashes this user has verified outside the store; may be nil
-	Readings  *acquire.Readings  // shared between dry runs of several installers; nil means separate Readings
-	Slots     acquire.Slots      // for concurrent packages; nil means NewSlots(0)
+	acquire.Options // with the engine, in the Judge
+
 	Platforms []sources.Platform // empty means the current platform
 	Upgrade   bool               // ignore the versions in the lock file
 
@@ -45,8 +46,6 @@ type Options struct {
 	// PreferStore makes outcomes refer to packages in the store, instead of equal ones
 	// that are already installed.
 	PreferStore bool
-
-	Report func(acquire.Event) // called for every step, one call at a time; may be nil
 }
 
 // An Installer does the work of commands for root modules. It may be used for several
@@ -56,6 +55,7 @@ type Installer struct {
 	from     sources.Source
 	into     acquire.Store
 	cache    Cache // the same store; nil if nothing is installed from it
+	engine   sources.Engine
 	opts     Options
 }
 
@@ -73,17 +73,39 @@ func NewFetcher(from sources.Source, into acquire.Store, down acquire.Downloader
 	if len(opts.Platforms) == 0 {
 		opts.Platforms = []sources.Platform{sources.CurrentPlatform()}
 	}
-	if opts.Engine == "" {
-		opts.Engine = sources.Terraform
-	}
+	engine := cmp.Or(opts.Judge.Options.Engine, sources.Terraform)
+	opts.Judge.Options.Engine = engine
 	if opts.Slots == nil {
 		opts.Slots = acquire.NewSlots(0)
 	}
-	opts.Judge.Options.Engine = opts.Engine
-	return &Installer{acquirer: acquire.New(from, into, down, opts.acquiring()), from: from, into: into, opts: opts}
+	acquirer := acquire.New(from, into, down, opts.Options)
+	return &Installer{acquirer: acquirer, from: from, into: into, engine: engine, opts: opts}
 }
 
-// acquiring returns the options of an acquirer.
-func (o Options) acquiring() acquire.Options {
-	return acquire.Options{Judge: o.Judge, Memory: o.Memory, Readings: o.Readings, Slots: o.Slots, Report: o.Report}
+// stored returns the store's package, without H1 if there is none that can be used.
+func (in *Installer) stored(ctx context.Context, id sources.PackageID) sources.Stored {
+	s, err := in.into.Get(ctx, id)
+	if err != nil {
+		return sources.Stored{}
+	}
+	return s
+}
+
+// noLimit lets [concurrently] begin with all items.
+const noLimit = -1
+
+// concurrently calls do for all items, for at most limit of them at the same time. It
+// returns the errors in the order of the items.
+func concurrently[T any](limit int, items []T, do func(i int, item T) error) []error {
+	errs := make([]error, len(items))
+	var group errgroup.Group
+	group.SetLimit(limit)
+	for i, item := range items {
+		group.Go(func() error {
+			errs[i] = do(i, item)
+			return nil
+		})
+	}
+	_ = group.Wait()
+	return errs
 }

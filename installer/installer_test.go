@@ -154,7 +154,7 @@ func TestLocks(t *testing.T) {
 	for _, c := range cases {
 		t.Run(c.name, func(t *testing.T) {
 			f := newFixture(t)
-			f.opts.Engine, f.opts.EngineCache = c.engine, c.engineCache
+			f.opts.Judge.Options.Engine, f.opts.EngineCache = c.engine, c.engineCache
 			f.source.add(widget, c.publish)
 			if c.inStore {
 				var evidence *sources.Signed
@@ -905,7 +905,7 @@ func TestLocksHashesFromOpenTofuRegistry(t *testing.T) {
 	for _, c := range cases {
 		t.Run(c.name, func(t *testing.T) {
 			f := newFixture(t)
-			f.opts.Engine, f.opts.Judge.Options = c.engine, trust.Options{EnforceGPGValidation: c.enforced}
+			f.opts.Judge.Options = trust.Options{Engine: c.engine, EnforceGPGValidation: c.enforced}
 			f.source.versions[tofu] = sources.Listing{Versions: []sources.Version{pid.Version}}
 			f.source.archives["u"] = widget
 			pkg := sources.Package{

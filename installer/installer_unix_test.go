@@ -13,7 +13,7 @@ import (
 	"github.com/larder-cli/larder/sources/sourcetest"
 )
 
-// A pipe in the place of a local archive does not block.
+// A pipe instead of a local archive does not block.
 func TestLocalArchiveThatIsAPipe(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "widget.zip")
 	sourcetest.Check(t, syscall.Mkfifo(file, 0o644))

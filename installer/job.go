@@ -31,7 +31,7 @@ type job struct {
 	outcomes []Outcome
 
 	offline bool    // the version was chosen because it is on this machine
-	toHash  bool    // recorded hashes of other platforms are as good as packages
+	toLock  bool    // for a Locker: recorded hashes of other platforms are as good as packages
 	unfit   []unfit // versions on this machine that were not chosen, the newest first
 
 	unknown  []UnknownHash // see Locker.examine
@@ -82,10 +82,17 @@ func (j *job) tryRun(ctx context.Context) error {
 // choose chooses the version: the locked one if the constraints allow it, else the
 // newest acceptable one.
 func (j *job) choose(ctx context.Context) error {
-	if j.keepsLocked() {
-		return j.chooseLocked(ctx)
+	if j.locked.Version == (sources.Version{}) || j.opts.Upgrade && !j.req.Fixed() {
+		return j.chooseNewest(ctx)
 	}
-	return j.chooseNewest(ctx)
+	j.version = j.locked.Version
+	switch {
+	case !j.req.AllowsLocked(j.version):
+		return j.lockConflict(LockConflictError{})
+	case j.toLock: // even if no source has it any more
+		return nil
+	}
+	return j.checkOffered(ctx)
 }
 
 func (j *job) chooseNewest(ctx context.Context) error {
@@ -96,25 +103,26 @@ func (j *job) chooseNewest(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	newest, ok := j.req.Constraints.Newest(listing.Versions)
-	if !ok {
-		return j.noneAllowed(listing)
+	newest, err := j.newest(listing, 1)
+	if err == nil {
+		j.version = newest[0]
 	}
-	j.version = newest
-	return nil
+	return err
 }
 
-func (j *job) keepsLocked() bool {
-	return j.locked.Version != (sources.Version{}) && (!j.opts.Upgrade || j.req.Fixed())
+// newest returns the newest versions of a listing that the constraints allow, at most n.
+func (j *job) newest(listing sources.Listing, n int) ([]sources.Version, error) {
+	refused := func(v sources.Version) bool { return !j.req.Constraints.Allow(v) }
+	allowed := slices.DeleteFunc(newestFirst(listing.Versions), refused)
+	if len(allowed) == 0 {
+		return nil, j.noneAllowed(listing)
+	}
+	return allowed[:min(len(allowed), n)], nil
 }
 
-// chooseLocked chooses the locked version. It queries sources only if one of the
-// packages is missing. The sources must then have the version, as engines require.
-func (j *job) chooseLocked(ctx context.Context) error {
-	j.version = j.locked.Version
-	if !j.req.AllowsLocked(j.version) {
-		return j.lockedRefused()
-	}
+// checkOffered checks that the sources have the locked version, as engines require. It
+// queries them only if one of the packages is missing.
+func (j *job) checkOffered(ctx context.Context) error {
 	atHand := true
 	for _, platform := range j.opts.Platforms {
 		l, err := j.look(ctx, platform)
@@ -127,16 +135,14 @@ func (j *job) chooseLocked(ctx context.Context) error {
 		return nil
 	}
 	listing, err := j.versions(ctx)
-	if errors.Is(err, sources.ErrOffline) && slices.Contains(listing.Versions, j.version) {
+	offered := slices.Contains(listing.Versions, j.version)
+	switch {
+	case offered && (err == nil || errors.Is(err, sources.ErrOffline)):
 		return nil
-	}
-	if err != nil {
+	case err != nil:
 		return err
 	}
-	if !slices.Contains(listing.Versions, j.version) {
-		return j.lockedGone()
-	}
-	return nil
+	return j.lockConflict(LockConflictError{Gone: true})
 }
 
 func (j *job) versions(ctx context.Context) (sources.Listing, error) {
@@ -160,18 +166,17 @@ func (l look) suffices() bool { return l.installed || l.stored }
 // the installed package is not hashed. Without locked hashes, no local copy is
 // sufficient.
 func (j *job) look(ctx context.Context, platform sources.Platform) (look, error) {
-	if l, ok := j.looked[platform]; ok {
+	locked := j.lockedHashes()
+	l, ok := j.looked[platform]
+	if ok || len(locked) == 0 {
 		return l, nil
 	}
-	var l look
-	id, locked := j.id(platform), j.lockedHashes()
+	id := j.id(platform)
 	var slot acquire.Slot
 	defer slot.Leave()
 	req := j.request(id, &slot)
-	if len(locked) > 0 {
-		if err := j.acquirer.Enter(ctx, req); err != nil {
-			return l, err
-		}
+	if err := j.acquirer.Enter(ctx, req); err != nil {
+		return l, err
 	}
 	if sources.AnyOf(sources.H1, locked) && j.workdir != nil {
 		held, err := j.workdir.Get(ctx, id)
@@ -179,12 +184,10 @@ func (j *job) look(ctx context.Context, platform sources.Platform) (look, error)
 			l = look{installed: true, held: j.acquirer.AcceptLocked(req, j.preferred(ctx, held))}
 		}
 	}
-	if len(locked) > 0 && !l.installed {
-		held, err := j.into.Get(ctx, id)
-		if err == nil {
-			l = look{stored: j.acquirer.Satisfies(req, held), held: held}
-			l.installed = j.root.Elsewhere && l.stored && sources.MatchesAny(locked, held.H1)
-		}
+	if !l.installed {
+		held := j.stored(ctx, id)
+		l = look{stored: j.acquirer.Satisfies(req, held), held: held}
+		l.installed = j.root.Elsewhere && l.stored && sources.MatchesAny(locked, held.H1)
 	}
 	j.looked[platform] = l
 	return l, nil
@@ -193,14 +196,12 @@ func (j *job) look(ctx context.Context, platform sources.Platform) (look, error)
 // preferred returns an installed package, or the same package in the store, if that is
 // preferred and the store has it.
 func (j *job) preferred(ctx context.Context, installed sources.Stored) sources.Stored {
-	if !j.opts.PreferStore {
-		return installed
+	if j.opts.PreferStore {
+		if s := j.stored(ctx, installed.ID); s.H1 == installed.H1 && s.Differs == "" {
+			return s
+		}
 	}
-	stored, err := j.into.Get(ctx, installed.ID)
-	if err != nil || stored.H1 != installed.H1 || stored.Differs != "" {
-		return installed
-	}
-	return stored
+	return installed
 }
 
 // lockedHashes returns the lock file's hashes for the chosen version.
@@ -224,7 +225,7 @@ func (j *job) lockedHashes() []sources.Hash {
 func (j *job) entry() lockfile.Entry {
 	if !j.changed {
 		kept := j.locked
-		if j.opts.Engine == sources.OpenTofu {
+		if j.engine == sources.OpenTofu {
 			kept.Constraints = j.req.Constraints
 		}
 		return kept
@@ -283,9 +284,7 @@ func (j *job) install(ctx context.Context, id sources.PackageID) (outcome Outcom
 			return outcome, ctx.Err()
 		case <-time.After(100 * time.Millisecond << try):
 		}
-		if l.held, err = j.into.Get(ctx, id); err != nil {
-			l.held = sources.Stored{}
-		}
+		l.held = j.stored(ctx, id)
 	}
 }
 
@@ -305,8 +304,8 @@ func (j *job) acquire(ctx context.Context, req acquire.Request, held sources.Sto
 	if err == nil || len(req.Locked) > 0 || ctx.Err() != nil || !acquire.Undelivered(err) {
 		return res, err
 	}
-	held, getErr := j.into.Get(ctx, req.ID)
-	if getErr != nil || held.Differs != "" || !j.acquirer.Proven(held) {
+	held = j.stored(ctx, req.ID)
+	if held.H1 == "" || held.Differs != "" || !j.acquirer.Proven(held) {
 		return res, err
 	}
 	why := "which its signed checksums cover"
@@ -325,16 +324,14 @@ func (j *job) acquire(ctx context.Context, req acquire.Request, held sources.Sto
 // engine that finds a locked package in its own cache does not add hashes to an entry
 // that the contents already match.
 func (j *job) outcome(res acquire.Result) Outcome {
-	o := Outcome{Package: res.Package, How: FromStore, Source: res.Offer.Source, Offline: j.offline}
 	j.changed = true
+	o := Outcome{Package: res.Package, How: FromStore, Source: res.Offer.Source, Size: res.Size, Offline: j.offline}
+	if res.Fetched {
+		o.How = Fetched
+	}
 	switch {
 	case res.Planned:
 		o.How = Planned
-		return o
-	case res.Fetched:
-		o.How, o.Size = Fetched, res.Size
-	}
-	switch {
 	case res.Offer.ID != (sources.PackageID{}): // a source was queried
 		j.learn(res)
 	case !j.opts.EngineCache || !sources.MatchesAny(j.lockedHashes(), res.Package.H1):
@@ -350,7 +347,7 @@ func (j *job) outcome(res acquire.Result) Outcome {
 func (in *Installer) Fetch(ctx context.Context, id sources.PackageID, before []sources.Hash) (Outcome, error) {
 	var held sources.Stored
 	if len(before) > 0 {
-		held, _ = in.into.Get(ctx, id) // if there is none, it is fetched
+		held = in.stored(ctx, id)
 	}
 	j := in.jobFor(id, before)
 	j.by = acquire.TheOneBefore

@@ -18,7 +18,7 @@ func (j *job) learn(res acquire.Result) {
 	case !res.Fetched && s.Proof.Signed(): // it was verified when it was stored
 		j.learnSigned(s, s.Signed)
 	}
-	if j.opts.Engine == sources.OpenTofu {
+	if j.engine == sources.OpenTofu {
 		for _, h := range []sources.Hash{s.ZH, s.ZipH1} {
 			if h != "" && sources.MatchesAny(offer.Hashes, h) {
 				j.learned = append(j.learned, h)

@@ -7,11 +7,11 @@ import (
 	"fmt"
 	"path/filepath"
 	"slices"
-	"sync"
 
 	"github.com/larder-cli/larder/installer/acquire"
 	"github.com/larder-cli/larder/installer/lockfile"
 	"github.com/larder-cli/larder/sources"
+	"github.com/larder-cli/larder/sources/trust"
 )
 
 // A Locker determines the hashes of packages for all platforms, and completes lock
@@ -27,14 +27,14 @@ type Locker struct {
 	DropUnknown bool // leave unknown hashes out of lock files, unless they are Maybe
 
 	facts    sources.Memo[factKey, fact]
-	kept     sources.Memo[sources.Release, signedList]
+	kept     sources.Memo[sources.Release, trust.Sums]
 	recalled sources.Memo[sources.PackageID, sources.Stored]
 }
 
 // A factKey identifies the package of a fact.
 type factKey struct {
 	sources.PackageID
-	locked string // the hashes in the lock file; the package must match one; empty if any package is acceptable
+	locked string // the locked hashes; the package must match one of them, if there are any
 }
 
 // A fact holds a package's data for the lock file.
@@ -42,7 +42,13 @@ type fact struct {
 	outcome Outcome
 	hashes  []sources.Hash
 	others  []sources.Hash // hashes that its source states for other platforms
-	signed  signedList     // zero if the package has no signed checksums
+	signed  trust.Sums     // empty if the package has no signed checksums
+}
+
+// fact returns the fact for the package of a job, whose data it has learned.
+func (j *job) fact(o Outcome) fact {
+	o.Package.Trim()
+	return fact{o, sources.SortHashes(j.learned), j.others, j.sums}
 }
 
 // The origins of a package's hashes, besides fetching it.
@@ -65,8 +71,8 @@ func (l *Locker) Lock(ctx context.Context, root Root) (*Result, error) {
 	}
 	if err == nil {
 		result.Lock.Entries = l.entries(root, jobs)
-		result.Lock.Text, result.Lock.Change = root.Lock.Complete(result.Lock.Entries, l.opts.Engine)
-		err = writeLock(root, l.opts.Engine, result)
+		result.Lock.Text, result.Lock.Change = root.Lock.Complete(result.Lock.Entries, l.engine)
+		err = writeLock(root, l.engine, result)
 	}
 	for i := range result.Unknown {
 		result.Unknown[i].Dropped = result.Unknown[i].Dropped && err == nil
@@ -74,36 +80,43 @@ func (l *Locker) Lock(ctx context.Context, root Root) (*Result, error) {
 	return result, err
 }
 
-// entries keeps unidentified hashes, and the entries of providers that are no longer
-// required: only an installation removes those.
+// entries keeps unidentified hashes, unless they are dropped, and the entries of providers
+// that are no longer required: only an installation removes those.
 func (l *Locker) entries(root Root, jobs []job) []lockfile.Entry {
-	all := entries(root, jobs)
+	all := entries(root, jobs) // those of the jobs are first
 	for i, j := range jobs {
 		if j.locked.Version == j.version {
 			all[i].Hashes = append(all[i].Hashes, j.locked.Hashes...)
 		}
+		var dropped []sources.Hash
+		for _, u := range j.unknown {
+			if u.Dropped {
+				dropped = append(dropped, u.Hash)
+			}
+		}
+		all[i].Hashes = sources.Without(all[i].Hashes, dropped...)
 	}
-	drop(all, jobs)
 	required := map[sources.Provider]bool{}
 	for _, e := range all {
 		required[e.Provider] = true
 	}
-	for _, old := range root.Lock.Entries() {
-		if !required[old.Provider] {
-			all = append(all, old)
-		}
-	}
-	return all
+	known := func(e lockfile.Entry) bool { return required[e.Provider] }
+	return append(all, slices.DeleteFunc(root.Lock.Entries(), known)...)
 }
 
 func (l *Locker) run(j *job, ctx context.Context) error {
-	if err := l.choose(ctx, j); err != nil {
+	j.toLock = true
+	if err := j.choose(ctx); err != nil {
 		return j.missing(err)
 	}
 	j.changed = true
 	kept := l.keptPlatforms(ctx, j)
 	platforms := slices.Concat(j.opts.Platforms, kept)
-	facts, errs := l.findAll(ctx, j, platforms)
+	facts := make([]fact, len(platforms))
+	errs := concurrently(noLimit, platforms, func(i int, platform sources.Platform) (err error) {
+		facts[i], err = l.about(ctx, j, platform)
+		return err
+	})
 	for i, platform := range platforms {
 		if slices.Contains(kept, platform) && j.losesPlatform(platform, errs[i]) {
 			errs[i] = nil
@@ -131,36 +144,12 @@ func (l *Locker) run(j *job, ctx context.Context) error {
 	return errors.Join(err, l.examine(ctx, j, facts, err))
 }
 
-// findAll determines the facts for all platforms concurrently.
-func (l *Locker) findAll(ctx context.Context, j *job, platforms []sources.Platform) ([]fact, []error) {
-	facts, errs := make([]fact, len(platforms)), make([]error, len(platforms))
-	var wg sync.WaitGroup
-	for i, platform := range platforms {
-		wg.Go(func() { facts[i], errs[i] = l.about(ctx, j, platform) })
-	}
-	wg.Wait()
-	return facts, errs
-}
-
-// choose keeps the locked version, even if no source has it any more.
-func (l *Locker) choose(ctx context.Context, j *job) error {
-	if !j.keepsLocked() {
-		j.toHash = true
-		return j.chooseNewest(ctx)
-	}
-	j.version = j.locked.Version
-	if !j.req.AllowsLocked(j.version) {
-		return j.lockedRefused()
-	}
-	return nil
-}
-
 // checkLocked refuses an unlocked package if other archives of its version are
 // locked. Archives for other platforms don't count: all locked hashes may belong to
 // those.
 func (j *job) checkLocked(f fact, all []fact) error {
 	pkg, locked := f.outcome.Package, j.lockedHashes()
-	own := append([]sources.Hash{pkg.H1, pkg.ZipH1, pkg.ZH}, f.hashes...)
+	own := append(pkg.Hashes(), f.hashes...)
 	if pkg.ZH == "" || !sources.AnyOf(sources.ZH, locked) || sources.MatchesAny(locked, own...) {
 		return nil
 	}
@@ -183,29 +172,22 @@ func (l *Locker) lockedFact(ctx context.Context, root *job, id sources.PackageID
 	if republished, ok := errors.AsType[*acquire.RepublishedError](refused); len(locked) == 0 || ok && !sources.MatchesAny(locked, republished.Now.Hashes...) {
 		return fact{}, refused
 	}
-	return l.fact(ctx, factKey{id, fmt.Sprint(slices.Sorted(slices.Values(locked)))}, locked, func(offer acquire.Offer, err error) error {
-		if err != nil || sources.AnyUsable(offer.Hashes) && !sources.MatchesAny(locked, offer.Hashes...) {
-			return cmp.Or(ctx.Err(), refused)
-		}
-		return nil
-	})
+	return l.fact(ctx, id, locked, refused)
 }
 
-// fact determines the fact for a package, unless that has been done before. Accept
-// may refuse the offer of a source; it may be nil.
-func (l *Locker) fact(ctx context.Context, key factKey, locked []sources.Hash, accept func(acquire.Offer, error) error) (fact, error) {
+// fact determines the fact for a package, unless that has been done before. If other
+// packages were refused, one that the source doesn't state as locked is refused too.
+func (l *Locker) fact(ctx context.Context, id sources.PackageID, locked []sources.Hash, refused error) (fact, error) {
+	key := factKey{id, fmt.Sprint(slices.Sorted(slices.Values(locked)))}
 	return l.facts.Get(ctx, key, func() (fact, error) {
-		id := key.PackageID
 		j := l.jobFor(id, locked)
 		l.acquirer.Report(acquire.Event{Step: acquire.Chosen, Package: id})
-		outcome, err := l.find(ctx, j, id, accept)
+		outcome, err := l.find(ctx, j, id, refused)
 		if err != nil {
 			return fact{}, err
 		}
 		l.acquirer.Report(acquire.Event{Step: acquire.Settled, Package: id, Source: outcome.Source})
-		outcome.Package.Trim()
-		hashes := sources.SortHashes(j.learned)
-		return fact{outcome, hashes, j.others, newSignedList(j.sums, id.Provider, id.Version)}, nil
+		return j.fact(outcome), nil
 	})
 }
 
@@ -215,7 +197,7 @@ func (l *Locker) fact(ctx context.Context, key factKey, locked []sources.Hash, a
 // the registry states, where these are sufficient; the hashes of the package itself,
 // which is fetched. Recorded hashes take precedence over those that a registry
 // states.
-func (l *Locker) find(ctx context.Context, j *job, id sources.PackageID, accept func(acquire.Offer, error) error) (Outcome, error) {
+func (l *Locker) find(ctx context.Context, j *job, id sources.PackageID, refused error) (Outcome, error) {
 	known, err := l.into.Recall(id)
 	if err := acquire.UnlessNotFound(err); err != nil {
 		return Outcome{}, err
@@ -236,8 +218,9 @@ func (l *Locker) find(ctx context.Context, j *job, id sources.PackageID, accept 
 	if suffices && err != nil && ctx.Err() == nil {
 		return fromRecord()
 	}
-	if accept != nil {
-		err = accept(offer, err)
+	locked := j.locked.Hashes
+	if refused != nil && (err != nil || sources.AnyUsable(offer.Hashes) && !sources.MatchesAny(locked, offer.Hashes...)) {
+		err = cmp.Or(ctx.Err(), refused)
 	}
 	if err != nil {
 		return Outcome{}, err
@@ -250,27 +233,24 @@ func (l *Locker) find(ctx context.Context, j *job, id sources.PackageID, accept 
 		return Outcome{}, err
 	}
 	res := acquire.Result{Offer: offer, Offered: offer.Verified.Proof}
-	outcome := Outcome{Source: offer.Source}
+	how := Remembered
 	switch {
 	case recorded && j.acquirer.Suffices(ctx, req, offer, known):
-		res.Package, outcome.How = known, Remembered
+		res.Package = known
 	case !recorded && offer.Stated != "" && j.acquirer.KeysOptional(id.Provider) && l.opts.Judge.Check(id, offer.Verified.Report) == nil:
 		res.Package = sources.Stored{ID: id, H1: offer.Stated, ZH: offer.Hashes[0], Proof: offer.Verified.Proof, Report: offer.Verified.Report}
-		outcome.How = Stated
+		how = Stated
 	default:
 		if !slices.Contains(l.Keep, id.Platform) {
 			req.Purpose = sources.ToHash
 		}
 		if res, err = l.acquirer.Take(ctx, req, offer); err != nil {
-			return outcome, err
+			return Outcome{}, err
 		}
-		outcome = j.outcome(res)
-		if !res.Fetched {
-			outcome.How = Remembered
-		}
-		return outcome, nil
 	}
-	j.learn(res)
-	outcome.Package = res.Package
+	outcome := j.outcome(res)
+	if !res.Fetched {
+		outcome.How = how
+	}
 	return outcome, nil
 }

@@ -84,7 +84,7 @@ func TestLockerHashes(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			f := newFixture(t)
-			f.opts.Engine, f.opts.Judge.Require = c.engine, c.signed
+			f.opts.Judge.Options.Engine, f.opts.Judge.Require = c.engine, c.signed
 			f.source.add(onLinux, c.edit)
 			f.require("widget", "")
 			f.lock("widget 1.0.0")
@@ -142,7 +142,7 @@ func TestLockerAcceptsHashesOfRegistry(t *testing.T) {
 		{remembered: "h1:before="},
 	} {
 		f := newFixture(t)
-		f.opts.Engine, f.opts.Judge.Require = sources.OpenTofu, c.require
+		f.opts.Judge.Options.Engine, f.opts.Judge.Require = sources.OpenTofu, c.require
 		p := must(sources.ParseProvider(address, sources.OpenTofu))
 		pkg := sources.Package{
 			ID:       sources.PackageID{Provider: p, Version: id(onLinux).Version, Platform: platform("linux_amd64")},

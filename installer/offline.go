@@ -18,17 +18,13 @@ import (
 // methods. A registry lists the versions that a publisher has released, but files on
 // this machine can be anyone's. So only verified packages count.
 
-// A foundHere is a version on this machine.
-type foundHere struct {
-	version sources.Version
-	looks   map[sources.Platform]look // its packages, without those that a mirror delivers
-}
-
 // An unfit version is on this machine, but is not chosen.
 type unfit struct {
 	version sources.Version
 	why     string
 }
+
+func (u unfit) String() string { return fmt.Sprintf("%s (%s)", u.version, u.why) }
 
 // notAllowed is why most versions are not chosen.
 const notAllowed = "not allowed"
@@ -43,7 +39,7 @@ func (j *job) chooseHere(ctx context.Context, listing sources.Listing, offline e
 	case err != nil:
 		return err
 	case len(found) > 0:
-		j.version, j.looked, j.offline = found[0].version, found[0].looks, true
+		j.version, j.offline = found[0], true
 	case j.keepable():
 		j.version = j.locked.Version
 		j.warn(fmt.Sprintf("kept %s: this machine has no newer verified version%s%s", j.version, j.thatMatches(), j.unknownTo(listing)))
@@ -59,20 +55,18 @@ func (j *job) keepable() bool {
 }
 
 // versionsHere returns the newest verified versions on this machine that have a package
-// for each platform, at most n of them if n is positive. It warns that there may be
-// newer ones elsewhere.
-func (j *job) versionsHere(ctx context.Context, listing sources.Listing, n int) ([]foundHere, error) {
+// for each platform, at most n of them. It keeps the looks at the packages of the newest,
+// and warns that there may be newer ones elsewhere.
+func (j *job) versionsHere(ctx context.Context, listing sources.Listing, n int) (found []sources.Version, err error) {
 	versions, err := j.listHere(ctx, listing)
 	if err != nil {
 		return nil, err
 	}
-	var found []foundHere
-	var names []string
 	for _, v := range versions {
-		if n > 0 && len(found) == n || j.keepable() && v.Compare(j.locked.Version) <= 0 {
+		if len(found) == n || j.keepable() && v.Compare(j.locked.Version) <= 0 {
 			break
 		}
-		looks, why := j.lookHere(ctx, v, listing)
+		looks, why := j.lookHere(ctx, v, slices.Contains(listing.Versions, v))
 		if ctx.Err() != nil {
 			return nil, ctx.Err()
 		}
@@ -80,14 +74,17 @@ func (j *job) versionsHere(ctx context.Context, listing sources.Listing, n int) 
 			j.unfit = append(j.unfit, unfit{v, why})
 			continue
 		}
-		found, names = append(found, foundHere{v, looks}), append(names, v.String())
+		if found = append(found, v); len(found) == 1 {
+			j.looked = looks
+		}
 	}
 	if len(found) > 0 {
-		text := fmt.Sprintf("chose %s, the newest verified version on this machine%s", names[0], j.thatMatches())
-		if len(names) > 1 {
-			text = fmt.Sprintf("chose %s, the newest verified versions on this machine%s", strings.Join(names, ", "), j.thatMatches())
+		plural := ""
+		if len(found) > 1 {
+			plural = "s"
 		}
-		j.warn(text + j.unknownTo(listing))
+		j.warn(fmt.Sprintf("chose %s, the newest verified version%s on this machine%s%s",
+			strings.Join(sources.Texts(found), ", "), plural, j.thatMatches(), j.unknownTo(listing)))
 	}
 	return found, nil
 }
@@ -106,25 +103,17 @@ func (j *job) thatMatches() string {
 
 // unknownTo describes what a choice on this machine could not consider.
 func (j *job) unknownTo(listing sources.Listing) string {
-	passed := slices.DeleteFunc(slices.Clone(j.unfit), func(u unfit) bool { return u.why == notAllowed })
+	skipped := slices.DeleteFunc(slices.Clone(j.unfit), func(u unfit) bool { return u.why == notAllowed })
 	text := ""
-	if len(passed) > 0 {
-		text = "; passed over " + unfitTexts(passed)
+	if len(skipped) > 0 {
+		text = "; skipped " + unfitTexts(skipped)
 	}
 	return text + "; --offline: " + strings.Join(listing.Unasked, ", ") + " may have newer ones"
 }
 
 // unfitTexts lists unfit versions with the reasons.
 func unfitTexts(all []unfit) string {
-	const most = 10
-	var texts []string
-	for _, u := range all[:min(len(all), most)] {
-		texts = append(texts, fmt.Sprintf("%s (%s)", u.version, u.why))
-	}
-	if n := len(all) - most; n > 0 {
-		return fmt.Sprintf("%s and %d older", strings.Join(texts, ", "), n)
-	}
-	return strings.Join(texts, ", ")
+	return sources.JoinSome(sources.Texts(all), 10, ", ", " and %d older")
 }
 
 // listHere lists the versions on this machine, the newest first.
@@ -142,19 +131,15 @@ func (j *job) listHere(ctx context.Context, listing sources.Listing) ([]sources.
 	return slices.Compact(newestFirst(all)), err
 }
 
-// lookHere looks for verified packages of a version for all platforms. It returns why
-// the version can't be chosen, or "".
-func (j *job) lookHere(ctx context.Context, v sources.Version, listing sources.Listing) (looks map[sources.Platform]look, why string) {
+// lookHere looks for verified packages of a version for all platforms. Those in mirrors
+// count if they list the version. It returns why the version can't be chosen, or "".
+func (j *job) lookHere(ctx context.Context, v sources.Version, mirrored bool) (looks map[sources.Platform]look, why string) {
 	if !j.req.Constraints.Allow(v) {
 		return nil, notAllowed
 	}
 	looks = map[sources.Platform]look{}
 	for _, platform := range j.opts.Platforms {
-		id := sources.PackageID{Provider: j.req.Provider, Version: v, Platform: platform}
-		l, why := j.lookAt(ctx, id)
-		if why != "" && slices.Contains(listing.Versions, v) {
-			l, why = look{}, j.lookInMirror(ctx, id, why)
-		}
+		l, why := j.lookFor(ctx, sources.PackageID{Provider: j.req.Provider, Version: v, Platform: platform}, mirrored)
 		if why != "" {
 			return nil, why
 		}
@@ -165,16 +150,37 @@ func (j *job) lookHere(ctx context.Context, v sources.Version, listing sources.L
 	return looks, ""
 }
 
+// lookFor looks for a verified package, first where mirrors aren't. It returns why there is
+// none.
+func (j *job) lookFor(ctx context.Context, id sources.PackageID, mirrored bool) (found look, why string) {
+	var slot acquire.Slot
+	defer slot.Leave()
+	req := j.request(id, &slot)
+	if err := j.acquirer.Enter(ctx, req); err != nil {
+		return look{}, err.Error()
+	}
+	if found, why = j.lookAt(ctx, id); why == "" || !mirrored {
+		return found, why
+	}
+	pkg, err := j.acquirer.Appraise(ctx, req)
+	switch {
+	case errors.Is(err, sources.ErrNotFound), errors.Is(err, sources.ErrOffline):
+		return look{}, why
+	case err != nil:
+		return look{}, sources.Reason(err)
+	case !pkg.Proof.Any():
+		return look{}, unverifiedInMirror
+	}
+	return look{}, ""
+}
+
+const unverifiedInMirror = "unverified in the mirror"
+
 // lookAt looks for a verified package in the working directory and the store. It returns
 // why there is none. To lock another platform, recorded hashes suffice if the package is
 // missing. Those for this platform do not: every command must choose the version that an
 // installation can have.
 func (j *job) lookAt(ctx context.Context, id sources.PackageID) (found look, why string) {
-	var slot acquire.Slot
-	defer slot.Leave()
-	if err := j.acquirer.Enter(ctx, j.request(id, &slot)); err != nil {
-		return look{}, err.Error()
-	}
 	if j.workdir != nil {
 		held, err := j.workdir.Get(ctx, id)
 		if why = j.unusable(held, err); err == nil && why == "" {
@@ -183,7 +189,7 @@ func (j *job) lookAt(ctx context.Context, id sources.PackageID) (found look, why
 	}
 	held, err := j.into.Get(ctx, id)
 	other := j.unusable(held, err)
-	if err != nil && other == "" && why == "" && j.toHash && id.Platform != sources.CurrentPlatform() {
+	if err != nil && other == "" && why == "" && j.toLock && id.Platform != sources.CurrentPlatform() {
 		if held, err = j.into.Recall(id); err == nil && (!hasEvidence(held) || j.fault(held) != "") {
 			err = sources.ErrNotFound
 		}
@@ -223,38 +229,4 @@ func (j *job) fault(held sources.Stored) string {
 		return held.Report.Refused.Error()
 	}
 	return ""
-}
-
-// lookInMirror looks for a verified package in the mirrors. It returns why there is
-// none; otherwise is the reason if the mirrors lack the package.
-func (j *job) lookInMirror(ctx context.Context, id sources.PackageID, otherwise string) string {
-	var slot acquire.Slot
-	defer slot.Leave()
-	req := j.request(id, &slot)
-	if err := j.acquirer.Enter(ctx, req); err != nil {
-		return err.Error()
-	}
-	pkg, err := j.acquirer.Appraise(ctx, req)
-	switch {
-	case errors.Is(err, sources.ErrNotFound), errors.Is(err, sources.ErrOffline):
-		return otherwise
-	case err != nil:
-		return sources.Reason(err)
-	case !pkg.Proof.Any():
-		return unverifiedInMirror
-	}
-	return ""
-}
-
-const unverifiedInMirror = "unverified in the mirror"
-
-// factHere is the fact for a package that was chosen because it is on this machine.
-func (l *Locker) factHere(held sources.Stored) fact {
-	j := l.jobFor(held.ID, nil)
-	j.learnKnown(held)
-	held.Trim()
-	return fact{
-		outcome: Outcome{Package: held, How: Remembered, Offline: true}, hashes: sources.SortHashes(j.learned),
-		signed: newSignedList(j.sums, held.ID.Provider, held.ID.Version),
-	}
 }

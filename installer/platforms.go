@@ -47,7 +47,7 @@ func (l *Locker) keptPlatforms(ctx context.Context, j *job) []sources.Platform {
 // returns true. It uses the hashes that a source states and those of packages on this
 // machine, and otherwise fetches packages, those for likely platforms first.
 func (l *Locker) identifyPlatforms(ctx context.Context, old *job, done func() bool, found func(sources.Platform, ...sources.Hash)) {
-	platforms := slices.Concat(l.keptList(ctx, old).platforms, l.opts.Platforms, likely)
+	platforms := slices.Concat(l.keptSums(ctx, old).Platforms(old.req.Provider, old.version), l.opts.Platforms, likely)
 	asked := map[sources.Platform]bool{}
 	for len(platforms) > 0 && !done() && ctx.Err() == nil {
 		platforms = likelyFirst(platforms)

@@ -19,13 +19,16 @@ func (in *Installer) rehearse(ctx context.Context, dryRun bool, do func(*Install
 	opts := in.opts
 	opts.Report = nil
 	quiet := *in
-	quiet.acquirer = acquire.New(in.from, in.into, nil, opts.acquiring()) // a dry run downloads nothing
+	quiet.acquirer = acquire.New(in.from, in.into, nil, opts.Options) // a dry run downloads nothing
 	quiet.opts = opts
 	var refused []error
 	for _, err := range sources.Errors(do(&quiet)) {
 		if notSigned(err) {
-			in.acquirer.Report(failed(err))
-			refused = append(refused, err)
+			var of sources.PackageID
+			if pkg, ok := errors.AsType[*sources.PackageError](err); ok {
+				of = pkg.ID
+			}
+			refused = append(refused, in.failed(of, err))
 		}
 	}
 	return errors.Join(append(refused, ctx.Err())...)
@@ -36,11 +39,10 @@ func notSigned(err error) bool {
 	return ok
 }
 
-// failed returns the event for the error of a package.
-func failed(err error) acquire.Event {
-	e := acquire.Event{Step: acquire.Failed, Err: err}
-	if pkg, ok := errors.AsType[*sources.PackageError](err); ok {
-		e.Package = sources.PackageID{Provider: pkg.ID.Provider}
+// failed reports the error about a package or provider in root modules, if there is one, and returns it.
+func (in *Installer) failed(id sources.PackageID, err error, modules ...string) error {
+	if err != nil {
+		in.acquirer.Report(acquire.Event{Step: acquire.Failed, Package: id, Err: err, Modules: modules})
 	}
-	return e
+	return err
 }

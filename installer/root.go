@@ -8,9 +8,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
-	"sync"
 
-	"github.com/larder-cli/larder/installer/acquire"
 	"github.com/larder-cli/larder/installer/lockfile"
 	"github.com/larder-cli/larder/sources"
 )
@@ -119,8 +117,8 @@ func (in *Installer) Install(ctx context.Context, root Root) (*Result, error) {
 	if err == nil {
 		result.Lock.Entries = entries(root, jobs)
 		result.Incomplete = incomplete(jobs)
-		result.Lock.Text, result.Lock.Change = root.Lock.Update(result.Lock.Entries, in.opts.Engine)
-		err = writeLock(root, in.opts.Engine, result)
+		result.Lock.Text, result.Lock.Change = root.Lock.Update(result.Lock.Entries, in.engine)
+		err = writeLock(root, in.engine, result)
 	}
 	if !root.DryRun {
 		var ids []sources.PackageID
@@ -135,18 +133,10 @@ func (in *Installer) Install(ctx context.Context, root Root) (*Result, error) {
 // runAll runs one job for each provider that root requires.
 func (in *Installer) runAll(ctx context.Context, root Root, workdir sources.Workdir, run func(*job, context.Context) error) ([]job, *Result, error) {
 	jobs := make([]job, len(root.Requirements))
-	errs := make([]error, len(root.Requirements))
-	var wg sync.WaitGroup
-	for i, req := range root.Requirements {
+	errs := concurrently(noLimit, root.Requirements, func(i int, req sources.Requirement) error {
 		jobs[i] = in.newJob(root, req, workdir)
-		wg.Go(func() {
-			if errs[i] = run(&jobs[i], ctx); errs[i] != nil {
-				in.acquirer.Report(acquire.Event{Step: acquire.Failed, Package: sources.PackageID{Provider: req.Provider}, Err: errs[i]})
-			}
-		})
-	}
-	wg.Wait()
-
+		return in.failed(sources.PackageID{Provider: req.Provider}, run(&jobs[i], ctx), root.Dir)
+	})
 	result := &Result{}
 	for i := range jobs {
 		result.Packages = append(result.Packages, jobs[i].outcomes...)
@@ -224,11 +214,12 @@ func (c LockChange) String() string {
 	if c.None() {
 		return "its first line" // it names the engine
 	}
+	shown := c.Shown()
 	var parts []string
 	for _, kind := range []struct {
 		verb      string
 		providers []sources.Provider
-	}{{"add", c.Added}, {"remove", c.Removed}, {"change", c.Changed}} {
+	}{{"add", shown.Added}, {"remove", shown.Removed}, {"change", shown.Changed}} {
 		if len(kind.providers) > 0 {
 			parts = append(parts, kind.verb+" "+strings.Join(sources.Texts(kind.providers), ", "))
 		}

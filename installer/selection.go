@@ -5,8 +5,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
+	"math"
 	"slices"
-	"sync"
 
 	"github.com/larder-cli/larder/installer/acquire"
 	"github.com/larder-cli/larder/installer/lockfile"
@@ -46,17 +47,12 @@ type SelectOptions struct {
 // the error joins the errors of all.
 func (in *Installer) Select(ctx context.Context, wants []Want, opts SelectOptions) ([]Selected, error) {
 	groups := byProvider(wants)
-	chosen, errs := make([][]choice, len(groups)), make([]error, len(groups))
-	var wg sync.WaitGroup
-	for i, group := range groups {
-		wg.Go(func() {
-			if chosen[i], errs[i] = in.chooseAll(ctx, group, opts); errs[i] != nil {
-				in.acquirer.Report(acquire.Event{Step: acquire.Failed, Package: sources.PackageID{Provider: group[0].Provider}, Err: errs[i]})
-			}
-		})
-	}
-	wg.Wait()
-	selected := in.packages(slices.Concat(chosen...))
+	chosen := make([][]Selected, len(groups))
+	errs := concurrently(noLimit, groups, func(i int, group []*Want) (err error) {
+		chosen[i], err = in.selectFor(ctx, group, opts)
+		return err
+	})
+	selected := slices.Concat(chosen...)
 	for _, s := range selected {
 		in.acquirer.Report(acquire.Event{Step: acquire.Chosen, Package: s.ID})
 	}
@@ -87,33 +83,32 @@ func byProvider(wants []Want) [][]*Want {
 	return all
 }
 
-// A choice is a selected version.
-type choice struct {
-	want    *Want
-	version sources.Version
-	offline bool // it was chosen because it is on this machine
-}
-
-// chooseAll selects the versions of one provider.
-func (in *Installer) chooseAll(ctx context.Context, wants []*Want, opts SelectOptions) ([]choice, error) {
+// selectFor selects the packages of one provider.
+func (in *Installer) selectFor(ctx context.Context, wants []*Want, opts SelectOptions) ([]Selected, error) {
 	offered, err := in.offered(ctx, wants)
+	unasked := errors.Is(err, sources.ErrOffline)
+	of := sources.PackageID{Provider: wants[0].Provider}
 	var errs []error
-	if err != nil && !errors.Is(err, sources.ErrOffline) {
-		errs = append(errs, err)
+	if err != nil && !unasked {
+		errs = append(errs, in.failed(of, err, openIn(wants)...))
 	}
-	var chosen []choice
+	selected := map[sources.PackageID]Selected{}
 	for _, w := range wants {
-		var found []choice
-		var wantErr error
-		switch {
-		case !w.open() || err == nil:
-			found, wantErr = in.choose(w, offered, opts)
-		case errors.Is(err, sources.ErrOffline):
-			found, wantErr = in.chooseHere(ctx, w, offered, opts, err)
+		if w.open() && err != nil && !unasked {
+			continue
 		}
-		chosen, errs = append(chosen, found...), append(errs, wantErr)
+		versions, wantErr := in.choose(ctx, w, opts, offered, err)
+		errs = append(errs, in.failed(of, wantErr, w.Modules...))
+		for _, v := range versions {
+			for _, platform := range in.opts.Platforms {
+				id := sources.PackageID{Provider: w.Provider, Version: v, Platform: platform}
+				s := selected[id]
+				selected[id] = Selected{id, append(s.Wants, w), s.offline || w.open() && unasked}
+			}
+		}
 	}
-	return chosen, errors.Join(errs...)
+	byID := func(a, b Selected) int { return a.ID.Compare(b.ID) }
+	return slices.SortedFunc(maps.Values(selected), byID), errors.Join(errs...)
 }
 
 // offered returns the source's versions, if a version is to be chosen for one of
@@ -138,44 +133,39 @@ func (in *Installer) offered(ctx context.Context, wants []*Want) (sources.Listin
 	return offered, err
 }
 
-// chooseHere selects versions on this machine for one want.
-func (in *Installer) chooseHere(ctx context.Context, w *Want, listing sources.Listing, opts SelectOptions, offline error) ([]choice, error) {
-	j := job{Installer: in, req: w.Requirement}
-	n := max(opts.Newest, 1)
-	if opts.All {
-		n = 0
+// openIn returns the root modules for which a version is to be chosen.
+func openIn(wants []*Want) (modules []string) {
+	for _, w := range wants {
+		if w.open() {
+			modules = append(modules, w.Modules...)
+		}
 	}
-	found, err := j.versionsHere(ctx, listing, n)
-	if err == nil && len(found) == 0 {
-		err = j.missing(offline)
-	}
-	var chosen []choice
-	for _, f := range found {
-		chosen = append(chosen, choice{w, f.version, true})
-	}
-	return chosen, err
+	return modules
 }
 
-// choose selects the versions for one want.
-func (in *Installer) choose(w *Want, offered sources.Listing, opts SelectOptions) (chosen []choice, err error) {
+// choose selects the versions for one want, of those offered. If no version is locked,
+// and the error matches [sources.ErrOffline], it selects versions on this machine.
+func (in *Installer) choose(ctx context.Context, w *Want, opts SelectOptions, offered sources.Listing, offline error) (chosen []sources.Version, err error) {
 	j := job{Installer: in, req: w.Requirement, locked: w.Locked}
-	if !w.open() {
-		if v := w.Locked.Version; w.AllowsLocked(v) {
-			return []choice{{w, v, false}}, nil
+	n := max(opts.Newest, 1)
+	if opts.All {
+		n = math.MaxInt
+	}
+	switch {
+	case !w.open() && w.AllowsLocked(w.Locked.Version):
+		return []sources.Version{w.Locked.Version}, nil
+	case !w.open():
+		return nil, j.lockConflict(LockConflictError{})
+	case offline == nil:
+		if chosen, err = j.newest(offered, n); err != nil {
+			err = j.requiredBy(err)
 		}
-		return nil, j.lockedRefused()
+		return chosen, err
 	}
-	allowed := slices.DeleteFunc(newestFirst(offered.Versions), func(v sources.Version) bool { return !w.Constraints.Allow(v) })
-	if len(allowed) == 0 {
-		return nil, j.requiredBy(j.noneAllowed(offered))
+	if chosen, err = j.versionsHere(ctx, offered, n); err == nil && len(chosen) == 0 {
+		err = j.missing(offline)
 	}
-	if !opts.All {
-		allowed = allowed[:min(len(allowed), max(opts.Newest, 1))]
-	}
-	for _, v := range allowed {
-		chosen = append(chosen, choice{w, v, false})
-	}
-	return chosen, nil
+	return chosen, err
 }
 
 // Modules returns the names of the root modules that require the package, sorted and without
@@ -187,23 +177,4 @@ func (s Selected) Modules() []string {
 	}
 	slices.Sort(all)
 	return slices.Compact(all)
-}
-
-// packages returns the packages of the selected versions, sorted and without
-// duplicates.
-func (in *Installer) packages(chosen []choice) []Selected {
-	wants, offline := map[sources.PackageID][]*Want{}, map[sources.PackageID]bool{}
-	for _, c := range chosen {
-		for _, platform := range in.opts.Platforms {
-			id := sources.PackageID{Provider: c.want.Provider, Version: c.version, Platform: platform}
-			wants[id] = append(wants[id], c.want)
-			offline[id] = offline[id] || c.offline
-		}
-	}
-	var all []Selected
-	for id, by := range wants {
-		all = append(all, Selected{id, by, offline[id]})
-	}
-	slices.SortFunc(all, func(a, b Selected) int { return a.ID.Compare(b.ID) })
-	return all
 }

@@ -150,7 +150,7 @@ func TestFill(t *testing.T) {
 			want: "widget linux_amd64: the dependency lock file has", fails: "the package is", asked: "package"},
 		{name: "one want with other hashes", wants: []installer.Want{want("a", "widget 1.0.0!", zh("else")), want("b", "widget 1.0.0!", zh(a))}, platforms: "linux_amd64", stored: a,
 			want: "widget linux_amd64: from the cache", fails: "the dependency lock file has " + string(zh("else")), asked: "package"},
-		{name: "the other way round", wants: []installer.Want{want("b", "widget 1.0.0!", zh(a)), want("a", "widget 1.0.0!", zh("else"))}, platforms: "linux_amd64", stored: a,
+		{name: "in reverse order", wants: []installer.Want{want("b", "widget 1.0.0!", zh(a)), want("a", "widget 1.0.0!", zh("else"))}, platforms: "linux_amd64", stored: a,
 			want: "widget linux_amd64: from the cache", fails: "the dependency lock file has " + string(zh("else")), asked: "package"},
 		{name: "one want with other hashes, and one without", wants: []installer.Want{want("b", "widget"), want("a", "widget 1.0.0!", zh("else"))}, platforms: "linux_amd64",
 			want: "widget linux_amd64: fetched", fails: "the dependency lock file has", asked: "download; package; package; versions"},

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"slices"
 
-	"github.com/larder-cli/larder/installer/lockfile"
 	"github.com/larder-cli/larder/sources"
 	"github.com/larder-cli/larder/sources/trust"
 )
@@ -23,17 +22,6 @@ type UnknownHash struct {
 	Refused  bool // whether the provider also failed with an error
 }
 
-// A signedList is the contents of a version's signed checksums. It is zero if they
-// are unknown.
-type signedList struct {
-	archives  []sources.Hash
-	platforms []sources.Platform
-}
-
-func newSignedList(sums trust.Sums, p sources.Provider, v sources.Version) signedList {
-	return signedList{sums.Listed(), sums.Platforms(p, v)}
-}
-
 // examine finds the unidentified hashes in the lock entry. The facts are those of the
 // requested platforms. If err is not nil, it is the reason why a fact is zero.
 func (l *Locker) examine(ctx context.Context, j *job, facts []fact, err error) error {
@@ -44,14 +32,15 @@ func (l *Locker) examine(ctx context.Context, j *job, facts []fact, err error) e
 	if len(rest) == 0 {
 		return nil
 	}
-	signed := l.signedList(ctx, j, facts)
-	if len(signed.archives) == 0 {
+	signed := l.signedSums(ctx, j, facts)
+	archives := signed.Listed()
+	if len(archives) == 0 {
 		if l.Strict && err == nil {
 			j.acquirer.Warn(j.id(sources.Platform{}), "no signed checksums of "+j.version.String()+" are known, so the hashes of other platforms in the lock file cannot be checked")
 		}
 		return nil
 	}
-	rest = sources.Without(rest, signed.archives...)
+	rest = sources.Without(rest, archives...)
 	if err != nil {
 		rest = slices.DeleteFunc(rest, func(h sources.Hash) bool { return h.Scheme() == sources.H1 })
 	}
@@ -75,66 +64,56 @@ func (l *Locker) examine(ctx context.Context, j *job, facts []fact, err error) e
 	return strictErr
 }
 
-// signedList returns the contents of the signed checksums of the job's version: those
-// of the examined packages, or else those in the store. It is zero if they don't
-// contain the examined archives: then a mirror has its own archives.
-func (l *Locker) signedList(ctx context.Context, j *job, facts []fact) signedList {
-	var signed signedList
+// signedSums returns the signed checksums of the job's version: those of the examined
+// packages, or else those in the store. They are empty if they don't contain the examined
+// archives: then a mirror has its own archives.
+func (l *Locker) signedSums(ctx context.Context, j *job, facts []fact) trust.Sums {
+	var signed trust.Sums
 	for _, f := range facts {
-		signed.archives = append(signed.archives, f.signed.archives...)
-		signed.platforms = append(signed.platforms, f.signed.platforms...)
+		signed = signed.And(f.signed)
 	}
-	if len(signed.archives) == 0 {
-		signed = l.keptList(ctx, j)
+	if len(signed.Listed()) == 0 {
+		signed = l.keptSums(ctx, j)
 	}
 	for _, f := range facts {
-		if zh := f.outcome.Package.ZH; zh != "" && !slices.Contains(signed.archives, zh) {
-			return signedList{}
+		if zh := f.outcome.Package.ZH; zh != "" && !signed.Has(zh) {
+			return trust.Sums{}
 		}
 	}
 	return signed
 }
 
-// keptList returns the contents of the signed checksums that the store keeps for the
-// job's version, if their signature is valid.
-func (l *Locker) keptList(ctx context.Context, j *job) signedList {
-	kept, _ := l.kept.Get(ctx, sources.Release{Provider: j.req.Provider, Version: j.version}, func() (signedList, error) {
+// keptSums returns the signed checksums that the store keeps for the job's version, if
+// their signature is valid.
+func (l *Locker) keptSums(ctx context.Context, j *job) trust.Sums {
+	kept, _ := l.kept.Get(ctx, sources.Release{Provider: j.req.Provider, Version: j.version}, func() (trust.Sums, error) {
 		evidence, err := l.into.Evidence(j.req.Provider, j.version)
 		if err != nil {
-			return signedList{}, err
+			return trust.Sums{}, err
 		}
 		sums, err := trust.ParseSums(evidence.Sums)
+		if listed := sums.Listed(); len(listed) > 0 {
+			_, err = l.opts.Judge.Prove(j.req.Provider, evidence, listed[0])
+		}
 		if err != nil {
-			return signedList{}, err
+			return trust.Sums{}, err
 		}
-		list := newSignedList(sums, j.req.Provider, j.version)
-		if len(list.archives) == 0 {
-			return list, nil
-		}
-		if _, err := l.opts.Judge.Prove(j.req.Provider, evidence, list.archives[0]); err != nil {
-			return signedList{}, err
-		}
-		return list, nil
+		return sums, nil
 	})
 	return kept
 }
 
 // recall removes from rest the hashes of packages for other platforms that the store
 // has recorded with their signature. It also returns the remaining platforms.
-func (l *Locker) recall(ctx context.Context, j *job, signed signedList, rest []sources.Hash) ([]sources.Hash, []sources.Platform) {
+func (l *Locker) recall(ctx context.Context, j *job, signed trust.Sums, rest []sources.Hash) ([]sources.Hash, []sources.Platform) {
 	var others []sources.Platform
-	seen := map[sources.Platform]bool{}
-	for _, platform := range j.opts.Platforms {
-		seen[platform] = true
-	}
-	for _, platform := range signed.platforms {
-		if len(rest) == 0 || seen[platform] {
+	for _, platform := range signed.Platforms(j.req.Provider, j.version) {
+		if len(rest) == 0 || slices.Contains(j.opts.Platforms, platform) {
 			continue
 		}
-		seen[platform] = true
 		id := j.id(platform)
 		known, err := l.recalled.Get(ctx, id, func() (sources.Stored, error) { return l.into.Recall(id) })
-		if err != nil || !hasEvidence(known) || !slices.Contains(signed.archives, known.ZH) {
+		if err != nil || !hasEvidence(known) || !signed.Has(known.ZH) {
 			others = append(others, platform)
 			continue
 		}
@@ -170,7 +149,7 @@ func likelyFirst(platforms []sources.Platform) []sources.Platform {
 // the packages one after another and stops when every h1: hash is identified, because
 // a genuine lock file is for few platforms and packages are large. If no source has a
 // package for a platform, no hash can belong to it.
-func (l *Locker) identify(ctx context.Context, j *job, signed signedList, platforms []sources.Platform, rest []sources.Hash) ([]sources.Hash, error) {
+func (l *Locker) identify(ctx context.Context, j *job, signed trust.Sums, platforms []sources.Platform, rest []sources.Hash) ([]sources.Hash, error) {
 	var errs []error
 	for _, platform := range likelyFirst(platforms) {
 		if !sources.AnyOf(sources.H1, rest) {
@@ -183,7 +162,7 @@ func (l *Locker) identify(ctx context.Context, j *job, signed signedList, platfo
 			errs = append(errs, err)
 		default:
 			j.examined = append(j.examined, f.outcome)
-			if zh == "" || slices.Contains(signed.archives, zh) {
+			if zh == "" || signed.Has(zh) {
 				rest = without(rest, f.outcome.Package)
 			}
 		}
@@ -198,9 +177,11 @@ func (l *Locker) identify(ctx context.Context, j *job, signed signedList, platfo
 func (l *Locker) about(ctx context.Context, j *job, platform sources.Platform) (fact, error) {
 	id := j.id(platform)
 	if held := j.looked[platform]; j.offline && held.suffices() {
-		return l.factHere(held.held), nil
+		here := l.jobFor(id, nil)
+		here.learnKnown(held.held)
+		return here.fact(Outcome{Package: held.held, How: Remembered, Offline: true}), nil
 	}
-	f, err := l.fact(ctx, factKey{PackageID: id}, nil, nil)
+	f, err := l.fact(ctx, id, nil, nil)
 	if errors.Is(err, sources.ErrOffline) {
 		_, unknown := l.into.Recall(id)
 		err = j.requiredBy(&MissingError{Requirement: j.req, Version: j.version, Platform: platform, Err: err, Hashed: unknown == nil})
@@ -210,18 +191,5 @@ func (l *Locker) about(ctx context.Context, j *job, platform sources.Platform) (
 
 // without returns hashes without those of the package.
 func without(hashes []sources.Hash, s sources.Stored) []sources.Hash {
-	return sources.Without(hashes, s.H1, s.ZipH1, s.ZH)
-}
-
-// drop removes the unknown hashes that the jobs marked as dropped from the entries.
-func drop(entries []lockfile.Entry, jobs []job) {
-	for i, j := range jobs { // the entries of the jobs are first
-		var dropped []sources.Hash
-		for _, u := range j.unknown {
-			if u.Dropped {
-				dropped = append(dropped, u.Hash)
-			}
-		}
-		entries[i].Hashes = sources.Without(entries[i].Hashes, dropped...)
-	}
+	return sources.Without(hashes, s.Hashes()...)
 }

@@ -16,27 +16,33 @@ type Constraints struct{ items []constraint }
 
 // A constraint is an operator and the version on its right.
 type constraint struct {
-	op       operator
+	op       int // index of the operator
 	boundary Version
 }
 
-// An operator compares a version with a boundary.
-type operator string
-
-const (
-	equal          operator = "="
-	notEqual       operator = "!="
-	greater        operator = ">"
-	greaterOrEqual operator = ">="
-	less           operator = "<"
-	lessOrEqual    operator = "<="
-	sameMinor      operator = "~>"        // the boundary has three numbers
-	sameMajor      operator = "~> MAJOR." // the boundary has one or two numbers
-)
+// An operator compares a version with a boundary, with no special rule for pre-releases.
+// Build metadata counts only for = and !=.
+type operator struct {
+	text   string
+	admits func(v, boundary Version) bool
+}
 
 // operators lists the operators in the order of canonical text, for constraints
 // with the same boundary.
-var operators = []operator{greater, greaterOrEqual, equal, sameMinor, sameMajor, lessOrEqual, less, notEqual}
+var operators = []operator{
+	{">", func(v, boundary Version) bool { return comparePrecedence(v, boundary) > 0 }},
+	{">=", func(v, boundary Version) bool { return comparePrecedence(v, boundary) >= 0 }},
+	{"=", func(v, boundary Version) bool { return v == boundary }},
+	{"~>", func(v, boundary Version) bool { return within(v, boundary, 1) }},
+	{"~>", func(v, boundary Version) bool { return within(v, boundary, 0) }},
+	{"<=", func(v, boundary Version) bool { return comparePrecedence(v, boundary) <= 0 }},
+	{"<", func(v, boundary Version) bool { return comparePrecedence(v, boundary) < 0 }},
+	{"!=", func(v, boundary Version) bool { return v != boundary }},
+}
+
+// Indexes of operators that more is known about. The boundary of sameMinor has three
+// numbers, that of sameMajor one or two.
+const equal, sameMinor, sameMajor = 2, 3, 4
 
 // ParseConstraints parses the text of a version argument. The engines parse it
 // twice: first with go-version, then with a stricter grammar that alone decides
@@ -48,7 +54,7 @@ func ParseConstraints(s string) (Constraints, error) {
 		text = strings.TrimSpace(text)
 		item, err := parseConstraint(text)
 		if text == "" {
-			text = s // show an empty item together with its neighbours
+			text = s // show an empty item together with its neighbors
 		}
 		if err != nil {
 			return Constraints{}, fmt.Errorf("version constraint %.200q: %w", text, err)
@@ -66,14 +72,13 @@ func parseConstraint(s string) (constraint, error) {
 	if end < 0 {
 		end = len(s)
 	}
-	op, text := operator(s[:end]), s[end:]
-	if op == "" {
-		op = equal
-	} else {
+	op, text := equal, s[end:]
+	if end > 0 {
 		text = strings.TrimPrefix(text, " ")
+		op = slices.IndexFunc(operators, func(o operator) bool { return o.text == s[:end] })
 	}
-	if err := checkOperator(op); err != nil {
-		return constraint{}, err
+	if op < 0 {
+		return constraint{}, unknownOperator(s[:end])
 	}
 	if err := checkBoundary(text); err != nil {
 		return constraint{}, err
@@ -88,12 +93,9 @@ func parseConstraint(s string) (constraint, error) {
 	return constraint{op, boundary}, nil
 }
 
-// checkOperator returns an error for an unknown operator, with a hint for
+// unknownOperator returns the error for an unknown operator, with a hint for
 // operators of other tools.
-func checkOperator(op operator) error {
-	if op != sameMajor && slices.Contains(operators, op) {
-		return nil
-	}
+func unknownOperator(op string) error {
 	err := fmt.Errorf("has the unknown operator %.40q", op)
 	switch op {
 	case "==", "===":
@@ -149,7 +151,7 @@ func (c Constraints) Allow(v Version) bool {
 	}
 	named := false
 	for _, item := range c.items {
-		if !item.admits(v) {
+		if !operators[item.op].admits(v, item.boundary) {
 			return false
 		}
 		named = named || item.op == equal
@@ -157,35 +159,13 @@ func (c Constraints) Allow(v Version) bool {
 	return named || !v.Prerelease()
 }
 
-// admits reports whether v meets c, with no special rule for pre-releases.
-// Build metadata counts only for = and !=.
-func (c constraint) admits(v Version) bool {
-	order := comparePrecedence(v, c.boundary)
-	switch c.op {
-	case equal:
-		return v == c.boundary
-	case notEqual:
-		return v != c.boundary
-	case greater:
-		return order > 0
-	case greaterOrEqual:
-		return order >= 0
-	case less:
-		return order < 0
-	case lessOrEqual:
-		return order <= 0
-	default:
-		return order >= 0 && comparePrecedence(v, c.end()) < 0
-	}
-}
-
-// end returns the first release above the range of "~>".
-func (c constraint) end() Version {
-	core := c.boundary.core
-	if c.op == sameMajor {
-		return Version{core: [3]uint64{core[0] + 1}}
-	}
-	return Version{core: [3]uint64{core[0], core[1] + 1}}
+// within reports whether v is at least the boundary, and below the first release with
+// another number at the index.
+func within(v, boundary Version, index int) bool {
+	var end Version
+	copy(end.core[:], boundary.core[:index+1])
+	end.core[index]++
+	return comparePrecedence(v, boundary) >= 0 && comparePrecedence(v, end) < 0
 }
 
 // Newest returns the newest of vs that c allows, and false if c allows none.
@@ -214,7 +194,7 @@ func (c constraint) compare(d constraint) int {
 	return cmp.Or(
 		comparePrecedence(c.boundary, d.boundary),
 		compareExtras(c.boundary.build, d.boundary.build),
-		cmp.Compare(slices.Index(operators, c.op), slices.Index(operators, d.op)),
+		cmp.Compare(c.op, d.op),
 	)
 }
 
@@ -225,7 +205,7 @@ func (c constraint) String() string {
 	case sameMajor:
 		return "~> " + c.boundary.format(2)
 	default:
-		return string(c.op) + " " + c.boundary.text
+		return operators[c.op].text + " " + c.boundary.text
 	}
 }
 

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"os"
 	"strings"
 )
 
@@ -30,6 +31,7 @@ type noPlatform struct{}
 
 func (noPlatform) Error() string { return "no package for this platform" }
 func (noPlatform) Unwrap() error { return ErrNotFound }
+func (noPlatform) Cause() string { return "no package for the platform" }
 
 // A PackageError is a failure that concerns one package. It names the package,
 // so code that adds context does not name it again.
@@ -44,6 +46,9 @@ func (e *PackageError) Error() string {
 }
 
 func (e *PackageError) Unwrap() error { return e.Err }
+
+// Cause returns the reason without the package, see [Cause].
+func (e *PackageError) Cause() string { return general(e.Source, e.Err) }
 
 // InPackage makes err a [PackageError] for id, unless err is nil or already
 // names a package.
@@ -76,15 +81,40 @@ func (e *ProviderError) Error() string {
 
 func (e *ProviderError) Unwrap() error { return e.Err }
 
+// Cause returns the reason without the provider, see [Cause].
+func (e *ProviderError) Cause() string { return general(e.Source, e.Err) }
+
+// Cause returns the reason of an error that names a package or provider. It is the same text for
+// all packages that failed for the same reason, for example because a host refuses all requests.
+// It is empty for other errors.
+func Cause(err error) string {
+	if h, ok := err.(*hinted); ok { //nolint:errorlint // only if err itself has a hint
+		return Cause(h.error)
+	}
+	if e, ok := err.(interface{ Cause() string }); ok { // only if err itself names a package
+		return e.Cause()
+	}
+	return ""
+}
+
+// general returns the reason err of a failure without what concerns a single request or file. An
+// error that err wraps may know the reason: then it has a method Cause.
+func general(source string, err error) string {
+	for inner := err; inner != nil; inner = errors.Unwrap(inner) {
+		if e, ok := inner.(interface{ Cause() string }); ok {
+			if cause := e.Cause(); cause != "" {
+				return cause
+			}
+		}
+	}
+	return told(source, err)
+}
+
 // told returns the text of an error with the source it came from. If the error
 // begins with the source's location, such as its URL, the location is left out
-// of the source's name. For a file that cannot be opened, the system call is
-// left out.
+// of the source's name.
 func told(source string, err error) string {
-	text := err.Error()
-	if file, ok := errors.AsType[*fs.PathError](err); ok && file.Error() == text && strings.HasPrefix(file.Op, "open") {
-		text = file.Path + ": " + file.Err.Error()
-	}
+	text := Text(err)
 	if i := strings.LastIndexByte(source, ' '); i > 0 && strings.HasPrefix(text, source[i+1:]) {
 		source = source[:i]
 	}
@@ -92,6 +122,26 @@ func told(source string, err error) string {
 		return text
 	}
 	return source + ": " + text
+}
+
+// Text returns the text of an error for people: where a system call failed, it names the
+// file once, and not the call.
+func Text(err error) string {
+	text := err.Error()
+	walkErrors(err, func(e any) {
+		path, call, cause := "", "", error(nil)
+		switch e := e.(type) {
+		case *fs.PathError:
+			path, call, cause = e.Path, e.Error(), e.Err
+		case *os.LinkError:
+			path, call, cause = e.New, e.Error(), e.Err
+		default:
+			return
+		}
+		text = strings.ReplaceAll(text, call, path+": "+cause.Error())
+		text = strings.ReplaceAll(text, path+": "+path+": ", path+": ")
+	})
+	return text
 }
 
 // A NotFoundError reports that no searched source has the provider. It matches

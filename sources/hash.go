@@ -16,7 +16,7 @@ const (
 
 // A Hash is a package hash as written in lock files and by mirrors,
 // SCHEME:VALUE. Hashes of schemes other than [H1] and [ZH] are preserved and
-// match nothing. The zero Hash is no hash.
+// match nothing. The zero Hash is not a hash.
 type Hash string
 
 // maxHash is the greatest length of a hash, in bytes. No scheme needs that

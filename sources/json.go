@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
+	"strings"
 )
 
 // JSON returns v encoded as the engines' documents are: indented by two spaces,
@@ -25,4 +26,13 @@ func Texts[T any](values []T) []string {
 		texts = append(texts, fmt.Sprint(v))
 	}
 	return texts
+}
+
+// JoinSome joins the first texts, at most most of them. The format more adds the number of
+// the others.
+func JoinSome(texts []string, most int, separator, more string) string {
+	if others := len(texts) - most; others > 0 {
+		return strings.Join(texts[:most], separator) + fmt.Sprintf(more, others)
+	}
+	return strings.Join(texts, separator)
 }

@@ -50,24 +50,16 @@ type multi struct {
 	packages Memo[PackageID, Package]
 }
 
-func (m *multi) String() string { return strings.Join(names(m.methods), ", ") }
-
-func names(methods []Method) []string {
+func (m *multi) String() string {
 	var names []string
-	for _, method := range methods {
+	for _, method := range m.methods {
 		names = append(names, method.Source.String())
 	}
-	return names
+	return strings.Join(names, ", ")
 }
 
 func (m *multi) applying(p Provider) []Method {
-	var methods []Method
-	for _, method := range m.methods {
-		if method.Applies(p) {
-			methods = append(methods, method)
-		}
-	}
-	return methods
+	return slices.DeleteFunc(slices.Clone(m.methods), func(m Method) bool { return !m.Applies(p) })
 }
 
 func (m *multi) Versions(ctx context.Context, p Provider) (Listing, error) {
@@ -146,10 +138,13 @@ func searched(method Method, err error) []string {
 	if named, ok := errors.AsType[*ProviderError](err); ok && named.Source != "" {
 		return []string{named.Source}
 	}
+	if named, ok := errors.AsType[*PackageError](err); ok && named.Source != "" {
+		return []string{named.Source}
+	}
 	return []string{method.Source.String()}
 }
 
-// withHintsOf adds the hints of answers to err, which summarises them.
+// withHintsOf adds the hints of answers to err, which summarizes them.
 func withHintsOf(err error, answers []error) error {
 	for _, answer := range slices.Backward(answers) {
 		for _, hint := range slices.Backward(Hints(answer)) {
@@ -160,23 +155,20 @@ func withHintsOf(err error, answers []error) error {
 }
 
 // askAll queries all methods at once. If a method fails, the queries to the
-// later methods are cancelled. The earlier ones continue, because the first
+// later methods are canceled. The earlier ones continue, because the first
 // failure in order is the one to report.
 func askAll(ctx context.Context, p Provider, methods []Method) ([]Listing, []error) {
 	listings, errs := make([]Listing, len(methods)), make([]error, len(methods))
-	contexts, cancels := make([]context.Context, len(methods)), make([]context.CancelFunc, len(methods))
-	for i := range methods {
-		contexts[i], cancels[i] = context.WithCancel(ctx)
-		defer cancels[i]()
-	}
 	var wg sync.WaitGroup
 	for i, method := range methods {
+		mine := ctx
+		var cancelLater context.CancelFunc
+		ctx, cancelLater = context.WithCancel(mine)
+		defer cancelLater()
 		wg.Go(func() {
-			listings[i], errs[i] = method.Source.Versions(contexts[i], p)
+			listings[i], errs[i] = method.Source.Versions(mine, p)
 			if errs[i] != nil && !errors.Is(errs[i], ErrNotFound) && !errors.Is(errs[i], ErrOffline) {
-				for _, cancel := range cancels[i+1:] {
-					cancel()
-				}
+				cancelLater()
 			}
 		})
 	}
@@ -212,18 +204,13 @@ func first(ctx context.Context, id PackageID, methods []Method) (Package, error)
 	return Package{}, &PackageError{ID: id, Source: answering(missing, methods, answers), Err: withHintsOf(missing, answers)}
 }
 
-// answering returns the names of the methods whose answers match missing.
+// answering returns the names of the sources whose answers match missing.
 func answering(missing error, methods []Method, answers []error) string {
 	var names []string
 	for i, err := range answers {
-		if !errors.Is(err, missing) {
-			continue
+		if errors.Is(err, missing) {
+			names = append(names, searched(methods[i], err)...)
 		}
-		name := methods[i].Source.String()
-		if named := (*PackageError)(nil); errors.As(err, &named) && named.Source != "" {
-			name = named.Source
-		}
-		names = append(names, name)
 	}
 	return strings.Join(names, ", ")
 }

@@ -282,7 +282,7 @@ func TestCallersShareAQueryButNotItsSlices(t *testing.T) {
 	})
 }
 
-func TestCancelledCallerDoesNotAffectOthers(t *testing.T) {
+func TestCanceledCallerDoesNotAffectOthers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := &source{name: "s", versions: "1.0.0", delay: time.Minute}
 		m, p := multi(s), provider(t, "a/b")

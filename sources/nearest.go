@@ -8,7 +8,7 @@ import (
 // maxSlips is how many slips of the fingers make a word another word.
 const maxSlips = 2
 
-// Nearest returns the known word that word was most likely meant to be: misspelt by one or
+// Nearest returns the known word that word was most likely meant to be: misspelled by one or
 // two slips, or cut short. It returns "" if word is like none of them, and the first of
 // several that are equally near.
 func Nearest(word string, known []string) string {
@@ -16,11 +16,14 @@ func Nearest(word string, known []string) string {
 	best, least := "", maxSlips+1
 	for _, k := range known {
 		lower := strings.ToLower(k)
-		d := Slips(word, lower)
-		if len(word) > 3 && strings.HasPrefix(lower, word) {
-			d = min(d, maxSlips)
+		d, most := slips(word, lower), (len(lower)+1)/3
+		if strings.HasPrefix(lower, word) {
+			most = len(lower) / 2
+			if len(word) > 3 {
+				d = min(d, maxSlips)
+			}
 		}
-		if d < least && d <= len(lower)/2 {
+		if d < least && d <= most {
 			best, least = k, d
 		}
 	}
@@ -39,10 +42,10 @@ func DidYouMean(err error, word string, known []string, otherwise string) error 
 	return err
 }
 
-// Slips returns the Damerau-Levenshtein distance of two words: how many characters must
+// slips returns the Damerau-Levenshtein distance of two words: how many characters must
 // be inserted, deleted or replaced, or swapped with the next one, to turn a into b. No
 // character is changed twice.
-func Slips(a, b string) int {
+func slips(a, b string) int {
 	from, to := []rune(a), []rune(b)
 	row := func() []int { return make([]int, len(to)+1) }
 	before, last, now := row(), row(), row() // distances of the first i-2, i-1 and i characters of a

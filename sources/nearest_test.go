@@ -33,7 +33,7 @@ func TestNearest(t *testing.T) {
 	for word, want := range map[string]string{
 		"instal": "install", "isntall": "install", "Install": "install", "inst": "install",
 		"loock": "lock", "prefech": "prefetch", "pre": "", "vesrion": "version",
-		"deploy": "", "": "", "x": "", "lo": "lock",
+		"deploy": "", "": "", "x": "", "lo": "lock", "leap": "",
 	} {
 		sourcetest.Equal(t, sources.Nearest(word, known), want, word)
 	}

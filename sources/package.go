@@ -170,16 +170,16 @@ type Location struct {
 // Signed is the evidence for a version: the publisher's checksums, the detached
 // signature over them, and the keys that may have signed them.
 type Signed struct {
-	Sums      []byte // SHA256SUMS, unchanged
-	Signature []byte // OpenPGP, detached, binary; one or more signature packets
-	Keys      []Key
-	Origin    string // the URL of SHA256SUMS
+	Sums      []byte `json:"sums"`      // SHA256SUMS, unchanged
+	Signature []byte `json:"signature"` // OpenPGP, detached, binary; one or more signature packets
+	Keys      []Key  `json:"keys"`
+	Origin    string `json:"origin"` // the URL of SHA256SUMS
 }
 
-// A Key is a publisher's public key.
+// A Key is a publisher's public key. In JSON, it has the member names of registries.
 type Key struct {
-	Armor          string // ASCII-armoured
-	TrustSignature string // for a partner's key: HashiCorp's signature over it
+	Armor          string `json:"ascii_armor"`
+	TrustSignature string `json:"trust_signature"` // for a partner's key: HashiCorp's signature over it
 
 	// listed is not part of any file, so no mirror, bundle or export can set
 	// it.
@@ -239,7 +239,12 @@ type Stored struct {
 	Temporary bool
 
 	Imported bool // known only from an import, whose records are unverified
-	Seen     Seen // the files' state when the store hashed or recognised them; may be nil
+	Seen     Seen // the files' state when the store hashed or recognized them; may be nil
+}
+
+// Hashes returns the known hashes of the package.
+func (s Stored) Hashes() []Hash {
+	return slices.DeleteFunc([]Hash{s.H1, s.ZipH1, s.ZH}, func(h Hash) bool { return h == "" })
 }
 
 // Public reports whether the package was downloaded. Directories that other users can't

@@ -30,8 +30,7 @@ func (p Proof) And(now Proof) Proof {
 	now.Matched = now.Matched || p.Matched
 	now.Signers = slices.Clone(now.Signers)
 	for _, was := range p.Signers {
-		same := func(s Signer) bool { return s.Fingerprint == was.Fingerprint }
-		i := slices.IndexFunc(now.Signers, same)
+		i := now.indexOf(was)
 		switch {
 		case i < 0 && !slices.Contains(now.Revoked, was.Fingerprint):
 			now.Signers = append(now.Signers, was)
@@ -45,6 +44,11 @@ func (p Proof) And(now Proof) Proof {
 	return now
 }
 
+// indexOf returns the index of the same key among the signers, or -1.
+func (p Proof) indexOf(key Signer) int {
+	return slices.IndexFunc(p.Signers, func(s Signer) bool { return s.Fingerprint == key.Fingerprint })
+}
+
 // Signed reports whether a key signed the checksum of the package.
 func (p Proof) Signed() bool { return len(p.Signers) > 0 }
 
@@ -55,18 +59,14 @@ func (p Proof) Any() bool { return p.Matched || p.Signed() }
 // signers of p. Others may be gone: when a publisher signs new checksums for a version,
 // the signatures of other keys over the old ones are not kept.
 func (p Proof) Lost(now Proof) error {
-	var best Signer
-	for _, was := range p.Signers {
-		if best.Fingerprint == "" || was.From.rank() > best.From.rank() {
-			best = was
-		}
-	}
-	kept := func(was Signer) bool {
-		same := func(s Signer) bool { return s.Fingerprint == was.Fingerprint }
-		return was.From.rank() == best.From.rank() && slices.ContainsFunc(now.Signers, same)
-	}
-	if best.Fingerprint == "" || slices.ContainsFunc(p.Signers, kept) {
+	if !p.Signed() {
 		return nil
+	}
+	best := slices.MaxFunc(p.Signers, func(a, b Signer) int { return a.From.rank() - b.From.rank() })
+	for _, was := range p.Signers {
+		if was.From.rank() == best.From.rank() && now.indexOf(was) >= 0 {
+			return nil
+		}
 	}
 	return fmt.Errorf("the signature of the key %s is missing", best.KeyID())
 }
@@ -112,8 +112,8 @@ func (o KeyOrigin) rank() int {
 	return slices.Index([]KeyOrigin{KeyFromMirror, KeyFromRegistry, KeyBuiltIn}, o)
 }
 
-// A SignedBy is a key that signed the checksums, and what that is worth by the
-// settings of this run.
+// A SignedBy is a key that signed the checksums, with the verdict on its signature by
+// the settings of this run.
 type SignedBy struct {
 	Verdict     Verdict
 	KeyID       string      // of the primary key, 16 hexadecimal digits

@@ -18,8 +18,7 @@ import (
 type Secrets struct {
 	mu    sync.RWMutex
 	known map[string]bool
-	forms []form   // of all secrets, as a server or an error may repeat them
-	heads []string // of the forms
+	forms []form // of all secrets, as a server or an error may repeat them
 }
 
 // A form is a way in which a secret is written.
@@ -73,12 +72,6 @@ func (s *Secrets) add(secret string) {
 		return cmp.Or(cmp.Compare(len(b.text), len(a.text)), strings.Compare(a.text, b.text))
 	})
 	s.forms = slices.Compact(s.forms)
-	s.heads = nil
-	for _, f := range s.forms {
-		s.heads = append(s.heads, f.head())
-	}
-	slices.Sort(s.heads)
-	s.heads = slices.Compact(s.heads)
 }
 
 // AddURL adds the password of a URL, or else its user, and the values in its query. The URL
@@ -175,7 +168,7 @@ func (s *Secrets) Redact(text string) string {
 	s.mu.RLock()
 	defer s.mu.RUnlock()
 	plain := strings.ReplaceAll(text, `\`, "")
-	if !slices.ContainsFunc(s.heads, func(head string) bool { return strings.Contains(plain, head) }) {
+	if !slices.ContainsFunc(s.forms, func(f form) bool { return strings.Contains(plain, f.head()) }) {
 		return text
 	}
 	plain, at := unescaped(text)
@@ -225,7 +218,7 @@ func (s *Secrets) secretAt(text string, i int) int {
 	return n
 }
 
-// head returns the beginning by which a form is recognised.
+// head returns the beginning by which a form is recognized.
 func (f form) head() string { return f.text[:min(len(f.text), beginning)] }
 
 // common returns the length of the longest common beginning of two texts.

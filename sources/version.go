@@ -11,7 +11,7 @@ import (
 
 // A Version is a provider's version. Versions are comparable with ==: two are
 // equal if and only if their texts are, build metadata included. The zero
-// Version is no version.
+// Version is not a version.
 type Version struct {
 	text       string
 	core       [3]uint64

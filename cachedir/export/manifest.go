@@ -22,8 +22,8 @@ package export
 import (
 	"encoding/hex"
 	"encoding/json"
+	"errors"
 	"fmt"
-	"slices"
 
 	"github.com/larder-cli/larder/sources"
 )
@@ -55,37 +55,9 @@ type listed struct {
 
 // Evidence is the signed checksums of a version with their signature and keys.
 type evidence struct {
-	Provider  string `json:"provider"`
-	Version   string `json:"version"`
-	Sums      []byte `json:"sums"`
-	Signature []byte `json:"signature"`
-	Keys      []key  `json:"keys"`
-	Origin    string `json:"origin"`
-}
-
-// A key is a [sources.Key] with the member names of the registry protocol.
-type key struct {
-	Armor          string `json:"ascii_armor"`
-	TrustSignature string `json:"trust_signature"`
-}
-
-func newEvidence(s sources.Stored) evidence {
-	e := evidence{
-		Provider: s.ID.Provider.String(), Version: s.ID.Version.String(),
-		Sums: s.Signed.Sums, Signature: s.Signed.Signature, Keys: []key{}, Origin: s.Signed.Origin,
-	}
-	for _, k := range s.Signed.Keys {
-		e.Keys = append(e.Keys, key{k.Armor, k.TrustSignature})
-	}
-	return e
-}
-
-func (e evidence) signed() *sources.Signed {
-	s := &sources.Signed{Sums: e.Sums, Signature: e.Signature, Origin: e.Origin}
-	for _, k := range e.Keys {
-		s.Keys = append(s.Keys, sources.Key{Armor: k.Armor, TrustSignature: k.TrustSignature})
-	}
-	return s
+	Provider string `json:"provider"`
+	Version  string `json:"version"`
+	sources.Signed
 }
 
 // parse returns the packages that a manifest describes, without directories.
@@ -98,86 +70,69 @@ func parse(data []byte) ([]sources.Stored, error) {
 		err := fmt.Errorf("format %d is not known", m.Format)
 		return nil, sources.WithHint(err, "it may be from a newer larder")
 	}
-	signed, err := m.signed()
-	if err != nil {
-		return nil, err
+	signed := map[sources.Release]*sources.Signed{}
+	for _, e := range m.Evidence {
+		id, err := sources.ParsePackageID(e.Provider, e.Version, "any_any")
+		if err == nil && signed[id.Release()] != nil {
+			err = errors.New("listed twice")
+		}
+		if err != nil {
+			return nil, fmt.Errorf("evidence for %.99q %.99q: %w", e.Provider, e.Version, err)
+		}
+		signed[id.Release()] = &e.Signed
 	}
 	var all []sources.Stored
 	for _, l := range m.Packages {
-		s, err := l.stored()
+		s, err := l.stored(signed)
+		if n := len(all); err == nil && n > 0 && all[n-1].ID.Compare(s.ID) >= 0 {
+			err = errors.New("listed twice, or out of order")
+		}
 		if err != nil {
 			return nil, fmt.Errorf("%.99q %.99q %.99q: %w", l.Provider, l.Version, l.Platform, err)
-		}
-		if n := len(all); n > 0 && all[n-1].ID.Compare(s.ID) >= 0 {
-			return nil, fmt.Errorf("%s: listed twice, or out of order", s.ID)
-		}
-		if l.Signed {
-			if s.Signed = signed[s.ID.Release()]; s.Signed == nil {
-				return nil, fmt.Errorf("%s: what has signed it is missing", s.ID)
-			}
 		}
 		all = append(all, s)
 	}
 	return all, nil
 }
 
-func (m manifest) signed() (map[sources.Release]*sources.Signed, error) {
-	signed := map[sources.Release]*sources.Signed{}
-	for _, e := range m.Evidence {
-		id, err := sources.ParsePackageID(e.Provider, e.Version, "any_any")
-		if err != nil {
-			return nil, fmt.Errorf("evidence for %.99q %.99q: %w", e.Provider, e.Version, err)
-		}
-		r := id.Release()
-		if signed[r] != nil {
-			return nil, fmt.Errorf("evidence for %s: listed twice", r)
-		}
-		signed[r] = e.signed()
-	}
-	return signed, nil
-}
-
-func (l listed) stored() (sources.Stored, error) {
+// stored returns the package, with its evidence if it is signed.
+func (l listed) stored(signed map[sources.Release]*sources.Signed) (sources.Stored, error) {
 	id, err := sources.ParsePackageID(l.Provider, l.Version, l.Platform)
-	if err != nil {
-		return sources.Stored{}, err
+	s := sources.Stored{ID: id, H1: l.H1, ZH: l.ZH}
+	if err == nil {
+		_, err = dirOf(l.H1)
 	}
-	if _, err := dirOf(l.H1); err != nil {
-		return sources.Stored{}, err
+	if err == nil && l.ZH != "" {
+		_, err = l.ZH.Sum(sources.ZH)
 	}
-	if l.ZH != "" {
-		if _, err := l.ZH.Sum(sources.ZH); err != nil {
-			return sources.Stored{}, err
+	if err == nil && l.Signed {
+		if s.Signed = signed[id.Release()]; s.Signed == nil {
+			err = errors.New("what has signed it is missing")
 		}
 	}
-	return sources.Stored{ID: id, H1: l.H1, ZH: l.ZH}, nil
+	return s, err
 }
 
 // dirOf returns the directory of contents in an export.
 func dirOf(h1 sources.Hash) (string, error) {
 	sum, err := h1.Sum(sources.H1)
-	if err != nil {
-		return "", err
-	}
-	return contentsDir + hex.EncodeToString(sum[:]) + "/", nil
+	return contentsDir + hex.EncodeToString(sum[:]) + "/", err
 }
 
 // render returns the manifest for sorted packages.
 func render(packages []sources.Stored, sizes map[sources.Hash]int64) ([]byte, error) {
 	m := manifest{Format: format, Packages: []listed{}, Evidence: []evidence{}}
+	described := map[sources.Release]bool{}
 	for _, s := range packages {
-		m.Packages = append(m.Packages, listed{
-			Provider: s.ID.Provider.String(), Version: s.ID.Version.String(), Platform: s.ID.Platform.String(),
-			H1: s.H1, ZH: s.ZH, Size: sizes[s.H1], Signed: s.Signed != nil,
-		})
-		if s.Signed == nil {
+		provider, version := s.ID.Provider.String(), s.ID.Version.String()
+		m.Packages = append(m.Packages, listed{provider, version, s.ID.Platform.String(), s.H1, s.ZH, sizes[s.H1], s.Signed != nil})
+		if s.Signed == nil || described[s.ID.Release()] {
 			continue
 		}
-		e := newEvidence(s)
-		same := func(o evidence) bool { return o.Provider == e.Provider && o.Version == e.Version }
-		if !slices.ContainsFunc(m.Evidence, same) {
-			m.Evidence = append(m.Evidence, e)
-		}
+		described[s.ID.Release()] = true
+		e := evidence{provider, version, *s.Signed}
+		e.Keys = append([]sources.Key{}, e.Keys...) // not null
+		m.Evidence = append(m.Evidence, e)
 	}
 	return sources.JSON(m)
 }

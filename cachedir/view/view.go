@@ -1,9 +1,9 @@
-// Package view makes views. A view is a directory with the packages that one root module
+// Package view creates views. A view is a directory with the packages that one root module
 // has locked, as links into the plugin cache. An engine that runs init with a view as its
-// only mirror sends no request for providers.
+// only mirror sends no requests for providers.
 //
-// A view does not contain packages, and does not verify any: the caller names packages
-// that it has verified and installed. It is not a cache that larder reads.
+// A view contains links to packages that the caller has verified and installed. The
+// package verifies nothing, and larder doesn't use views as caches.
 //
 // It leaves on disk, in the directory that the caller names for all views, a directory
 // for each data directory of a root module:
@@ -14,7 +14,7 @@
 //	KEY/lock         locked while a process changes the view
 //
 // The engine must have a plugin cache of its own. With the directory that the links lead
-// to as plugin cache, it would remove the packages in order to replace them by links to
+// to as plugin cache, it would remove the packages in order to replace them with links to
 // themselves.
 package view
 
@@ -127,45 +127,37 @@ func makeLinks(ctx context.Context, dir *disk.Dir, links map[string]string) erro
 // removeOthers removes what is not one of the links, and returns those that exist.
 func removeOthers(ctx context.Context, root *disk.Dir, links map[string]string) (present map[string]bool, err error) {
 	present = map[string]bool{}
-	var others []string
 	err = filepath.WalkDir(root.Path("."), func(at string, e fs.DirEntry, err error) error {
+		if err == nil {
+			err = ctx.Err()
+		}
 		if err != nil || at == root.Path(".") {
 			return err
 		}
 		relative, err := filepath.Rel(root.Path("."), at)
-		name := filepath.ToSlash(relative)
-		switch target, wanted := links[name]; {
-		case err != nil:
+		if err != nil {
 			return err
-		case ctx.Err() != nil:
-			return ctx.Err()
-		case strings.Count(name, "/") < depth-1 && e.IsDir():
+		}
+		name := filepath.ToSlash(relative)
+		if strings.Count(name, "/") < depth-1 && e.IsDir() {
 			return nil
-		case wanted && leadsTo(at, target):
-			present[name] = true
-		default:
-			others = append(others, name)
-			if e.IsDir() {
-				return fs.SkipDir
+		}
+		if target, wanted := links[name]; wanted {
+			now, err := os.Readlink(at)
+			if present[name] = err == nil && now == target; present[name] {
+				return nil
 			}
 		}
-		return nil
-	})
-	for _, name := range others {
-		if err := remove(root, name); err != nil {
-			return nil, err
+		if err = remove(root, name); err == nil && e.IsDir() {
+			err = fs.SkipDir
 		}
-	}
+		return err
+	})
 	return present, err
 }
 
 // depth is the number of names in the path of a package.
 const depth = 5
-
-func leadsTo(link, target string) bool {
-	now, err := os.Readlink(link)
-	return err == nil && now == target
-}
 
 // remove removes a name, and the directories above it that are then empty.
 func remove(root *disk.Dir, name string) error {

@@ -1,17 +1,18 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"io"
-	"runtime/debug"
-	"strings"
+	"runtime"
+	"slices"
 	"time"
 
-	"github.com/urfave/cli/v2"
-
 	"github.com/larder-cli/larder/cliconfig"
+	"github.com/larder-cli/larder/cmd/larder/line"
+	"github.com/larder-cli/larder/cmd/larder/report"
 	"github.com/larder-cli/larder/cmd/larder/ui"
 	"github.com/larder-cli/larder/sources"
 )
@@ -25,7 +26,7 @@ const patience, lastWords = 800 * time.Millisecond, 100 * time.Millisecond
 // after ctx is done, run returns nevertheless.
 func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	results := &results{to: stdout}
-	out := ui.New(results, stderr)
+	out := report.New(results, stderr)
 	done := make(chan func() int, 1)
 	go func() { done <- runIn(ctx, out, results, args) }()
 	select {
@@ -53,25 +54,19 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 // runIn runs the command line args with an output. It returns what is left to do, which may take
 // as long as it wants: to run the program of a [handover], if there is one, and to return the exit
 // status.
-func runIn(ctx context.Context, out *ui.Output, results *results, args []string) (finish func() int) {
-	machine := cliconfig.This()
-	out.JSON, out.Color = wantsJSON(args, machine), colorMode(args, machine) // before the flags are parsed, because parsing may fail
-	app := newApp(out)
-	if len(args) > 1 && args[1] == completeWord {
-		completeLine(ctx, app, results.to, args[2:])
+func runIn(ctx context.Context, out *report.Output, results *results, args []string) (finish func() int) {
+	root := commandTree()
+	if len(args) > 1 && args[1] == line.CompleteWord {
+		line.Complete(root, args[2:], results.to, func(l *line.Line) line.Machine { return machineOf(ctx, l) })
 		return func() int { return exitDone }
 	}
-	line := readCommandLine(app, args)
-	var err error
-	switch {
-	case line.unknown != "": // also with --help
-		err = unknownCommand(app, line.unknown)
-	case line.help:
-		showHelp(app, out, line.path(), find(app.Commands, strings.Fields(line.path())))
-	case line.novalue != "":
-		err = usageError{sources.WithHint(fmt.Errorf("%s needs a value", line.novalue), "write a value that begins with - behind a =: %s=-VALUE", line.novalue)}
-	default:
-		err = app.RunContext(ctx, line.args)
+	l, err := line.Read(root, args)
+	style(l, out)
+	if l.Command.Passes && !l.Help { // standard output is for the command that is run
+		out.Stdout = out.Stderr
+	}
+	if err == nil {
+		err = l.Run(ctx, out)
 	}
 	out.End()
 	var next *handover
@@ -90,10 +85,36 @@ func runIn(ctx context.Context, out *ui.Output, results *results, args []string)
 		if next != nil && exit == exitDone {
 			if exit, err = next.run(); err != nil {
 				out.Fail(ctx, err)
+				out.Summarize(exit)
 			}
 		}
 		return exit
 	}
+}
+
+// style sets the form of the output, which errors in the command line have too: JSON or text, and colors.
+func style(l *line.Line, out *report.Output) {
+	machine := cliconfig.This()
+	asked := func(name string) (on, typed bool) {
+		value, typed := l.Typed(name)
+		if !typed {
+			value = machine.FlagValue(name)
+		}
+		on, _ = line.ParseSwitch(value)
+		return on, typed
+	}
+	if on, typed := asked("json"); on && (typed || !slices.Contains(l.TypedFlags(), "--"+asShim+"=true")) {
+		out.JSON = true
+	}
+	mode, typed := l.Typed("color")
+	never, neverTyped := asked("no-color")
+	switch {
+	case never && (neverTyped || !typed):
+		mode = string(ui.ColorNever)
+	case !typed:
+		mode = cmp.Or(machine.FlagValue("color"), machine.Color())
+	}
+	out.Color = ui.ColorMode(mode)
 }
 
 // results is standard output. It keeps the first write error, so that a truncated output
@@ -115,94 +136,28 @@ func (r *results) Write(p []byte) (int, error) {
 	return n, err
 }
 
-// newApp returns the command line of larder. All output of commands goes to out, so that
-// tests can run several commands in one process.
-func newApp(out *ui.Output) *cli.App {
-	app := &cli.App{
+// commandTree returns the commands of larder.
+func commandTree() *line.Command {
+	return line.New(&line.Command{
 		Name:  "larder",
-		Usage: "keep Terraform and OpenTofu providers at hand",
-		Flags: globalFlags(),
-		Commands: []*cli.Command{
-			installCommand(out), execCommand(out), shimCommand(out), lockCommand(out), prefetchCommand(out),
-			mirrorCommand(out), bundleCommand(out), importCommand(out),
-			cacheCommand(out), completionCommand(out), versionCommand(out), helpCommand(out),
+		Does:  "download, verify and share Terraform and OpenTofu providers",
+		Flags: append(globalFlags(), line.Flag{Name: "version", Short: "V", Hidden: true}),
+		Commands: []*line.Command{
+			installCommand(), execCommand(), shimCommand(), lockCommand(), verifyCommand(), prefetchCommand(),
+			mirrorCommand(), bundleCommand(), importCommand(),
+			cacheCommand(), completionCommand(), versionCommand(), line.HelpCommand(forLarder, topics...),
 		},
-		HideVersion:               true,
-		HideHelpCommand:           true,
-		Writer:                    out.Stdout,
-		ErrWriter:                 out.Stderr,
-		ExitErrHandler:            func(*cli.Context, error) {},
-		OnUsageError:              onUsageError,
-		DisableSliceFlagSeparator: true,
-		Action:                    func(c *cli.Context) error { return noCommand(c, out) },
-	}
-	app.Flags = append(app.Flags, cli.HelpFlag, &cli.BoolFlag{Name: "version", Usage: "print the version"})
-	complete(out, "", app.Commands)
-	return app
+		Run: func(ctx context.Context, l *line.Line, out *report.Output) error {
+			if l.Bool("version") || l.Bool("verbose") { // -v is the version in other programs
+				return showVersion(ctx, l, out)
+			}
+			l.ShowHelp(out, l.Command)
+			return nil
+		},
+	})
 }
 
-// complete adds to commands what all commands have. The parent is the command of these
-// subcommands, if any.
-func complete(out *ui.Output, parent string, commands []*cli.Command) {
-	for _, cmd := range commands {
-		path := strings.TrimSpace(parent + " " + cmd.Name)
-		if len(cmd.Subcommands) > 0 {
-			cmd.ArgsUsage, cmd.HideHelpCommand, cmd.Action = "COMMAND [ARGUMENT...] [FLAG...]", true, noSubcommand
-		}
-		if cmd.ArgsUsage == "" || cmd.ArgsUsage == "[FLAG...]" {
-			cmd.ArgsUsage, cmd.Action = "[FLAG...]", withoutArguments(cmd.Action)
-		}
-		if leaves := interruptions[path]; leaves != "" {
-			cmd.Before = func(*cli.Context) error { out.OnInterrupt(leaves); return nil }
-		}
-		cmd.OnUsageError = onUsageError
-		cmd.Flags = append(cmd.Flags, globalFlags()...)
-		complete(out, path, cmd.Subcommands)
-	}
-}
-
-// withoutArguments is the action of commands that accept no arguments.
-func withoutArguments(action cli.ActionFunc) cli.ActionFunc {
-	return func(c *cli.Context) error {
-		if c.Args().Present() {
-			return usageError{fmt.Errorf("%s takes no arguments: %s", commandPath(c.Command), strings.Join(c.Args().Slice(), " "))}
-		}
-		return action(c)
-	}
-}
-
-// noCommand runs if the command line names no command: larder alone, larder --version, or
-// larder with an unknown command.
-func noCommand(c *cli.Context, out *ui.Output) error {
-	switch {
-	case c.Args().Present():
-		return unknownCommand(c.App, c.Args().First())
-	case c.Bool("version"):
-		return c.App.Command("version").Run(c, "version")
-	default:
-		showHelp(c.App, out, "", nil)
-		return nil
-	}
-}
-
-// noSubcommand is the action of a command that only has subcommands.
-func noSubcommand(c *cli.Context) error {
-	if c.Args().Present() {
-		return unknownCommand(c.App, commandPath(c.Command)+" "+c.Args().First())
-	}
-	var names []string
-	for _, cmd := range c.Command.Subcommands {
-		names = append(names, cmd.Name)
-	}
-	return usageError{fmt.Errorf("%s needs a command: %s", commandPath(c.Command), ui.List("or", names))}
-}
-
-// version returns the module version of this program, or "devel" if it was built from a
-// working copy.
-func version() string {
-	info, ok := debug.ReadBuildInfo()
-	if !ok || info.Main.Version == "" || info.Main.Version == "(devel)" {
-		return "devel"
-	}
-	return info.Main.Version
+func showVersion(_ context.Context, _ *line.Line, out *report.Output) error {
+	out.Show(report.Version{Version: version(), Platform: sources.CurrentPlatform().String(), Go: runtime.Version()})
+	return nil
 }

@@ -6,46 +6,54 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/larder-cli/larder/cmd/larder/ui"
+	"github.com/larder-cli/larder/cmd/larder/line"
 	"github.com/larder-cli/larder/sources/sourcetest"
 )
 
 func TestFlagsMayStandAnywhere(t *testing.T) {
-	app := newApp(ui.New(nil, nil))
-	for _, tt := range []struct{ typed, means string }{
-		{"larder", "larder"},
-		{"larder --chdir prefetch prefetch aws", "larder --chdir prefetch prefetch aws"},
-		{"larder prefetch aws --from live -R other", "larder prefetch --from live -R aws other"},
-		{"larder prefetch aws --from=live other", "larder prefetch --from=live aws other"},
-		{"larder prefetch aws -platform linux_amd64", "larder prefetch -platform linux_amd64 aws"},
-		{"larder prefetch aws --json --from", "larder prefetch --json --from aws"},
-		{"larder prefetch aws --unknown google", "larder prefetch --unknown aws google"},
-		{"larder prefetch aws -- --from -R", "larder prefetch -- aws --from -R"},
-		{"larder prefetch aws cache -", "larder prefetch aws cache -"},
-		{"larder cache --quiet prune --older-than 3d x --all", "larder cache --quiet prune --older-than 3d --all x"},
-		{"larder help cache prune", "larder help cache prune"},
-		{"larder wrong --json", "larder --json wrong"},
-		{"larder install -uR live", "larder install -u -R live"},
-		{"larder install -Ru --platform=-uR", "larder install -R -u --platform=-uR"},
-		{"larder install -uX", "larder install -uX"},
-		{"larder cache prune -y", "larder cache prune -y"},
+	for _, tt := range []struct{ typed, flags, words string }{
+		{"larder", "", ""},
+		{"larder --chdir prefetch prefetch aws", "--chdir=prefetch", "aws"},
+		{"larder prefetch aws --from live -R other", "--from=live --recursive=true", "aws other"},
+		{"larder prefetch aws --from=live other", "--from=live", "aws other"},
+		{"larder prefetch aws -platform linux_amd64", "--platform=linux_amd64", "aws"},
+		{"larder prefetch aws -- --from -R", "", "aws --from -R"},
+		{"larder prefetch aws cache -", "", "aws cache -"},
+		{"larder cache --quiet prune --older-than 3d x --all", "--quiet=true --older-than=3d --all=true", "x"},
+		{"larder help cache prune", "", "cache prune"},
+		{"larder install -uR live", "--upgrade=true --recursive=true", "live"},
+		{"larder install -Ru --platform=-uR", "--recursive=true --upgrade=true --platform=-uR", ""},
+		{"larder -q install -vr", "--quiet=true --verbose=true --recursive=true", ""},
+		{"larder cache prune -y", "--yes=true", ""},
+		{"larder exec -u terraform init -upgrade -- x", "--upgrade=true", "terraform init -upgrade -- x"},
+		{"larder exec -- -x", "", "-x"},
 	} {
-		sourcetest.Equal(t, strings.Join(readCommandLine(app, strings.Fields(tt.typed)).args, " "), tt.means, tt.typed, "means")
+		l, err := line.Read(commandTree(), strings.Fields(tt.typed))
+		sourcetest.Check(t, err)
+		sourcetest.Equal(t, strings.Join(l.TypedFlags(), " "), tt.flags, tt.typed)
+		sourcetest.Equal(t, strings.Join(l.Words, " "), tt.words, tt.typed)
 	}
 }
 
-// Splitting a command line neither loses nor adds arguments.
+// Reading a command line loses no arguments, and what it read is read the same again.
 func FuzzCommandLine(f *testing.F) {
 	for _, seed := range []string{"prefetch aws --from x", "cache prune -- --all", "- -- -", "--chdir"} {
 		f.Add(seed)
 	}
-	app := newApp(ui.New(nil, nil))
+	root := commandTree()
 	f.Fuzz(func(t *testing.T, typed string) {
 		args := append([]string{"larder"}, strings.Split(typed, " ")...)
-		got := readCommandLine(app, args).args
-		again := readCommandLine(app, got).args
-		if len(got) == len(args) && !slices.Equal(slices.Sorted(slices.Values(args)), slices.Sorted(slices.Values(got))) || !slices.Equal(got, again) {
-			t.Errorf("%q became %q, then %q", args, got, again)
+		l, err := line.Read(root, args)
+		for _, word := range l.Words {
+			sourcetest.Expect(t, slices.Contains(args, word), "%q is not in %q", word, args)
+		}
+		if err != nil {
+			return
+		}
+		again := slices.Concat([]string{"larder"}, strings.Fields(l.Command.Path), l.TypedFlags(), []string{"--"}, l.Words)
+		m, err := line.Read(root, again)
+		if err != nil || m.Command != l.Command || !slices.Equal(m.TypedFlags(), l.TypedFlags()) || !slices.Equal(m.Words, l.Words) {
+			t.Errorf("%q became %q: %v", args, again, err)
 		}
 	})
 }
@@ -60,20 +68,28 @@ func TestSuggestions(t *testing.T) {
 		"help instal":                  `unknown command "instal"|did you mean "install"?`,
 		"help mirror snyc":             `unknown command "mirror snyc"|did you mean "mirror sync"?`,
 		"init":                         `unknown command "init"|did you mean "install"?`,
-		"verify":                       `unknown command "verify"|did you mean "mirror verify", "bundle verify" or "cache verify"?`,
+		"export":                       `unknown command "export"|did you mean "cache export"?`,
+		"show":                         `unknown command "show"|did you mean "bundle show"?`,
+		"sync":                         `unknown command "sync"|did you mean "mirror sync"?`,
+		"prune":                        `unknown command "prune"|did you mean "mirror prune" or "cache prune"?`,
+		"mirror create":                `unknown command "mirror create"|did you mean "mirror sync"?`,
+		"bundle install":               `unknown command "bundle install"|did you mean "install"?`,
 		"mirror stats":                 `unknown command "mirror stats"|did you mean "cache stats"?`,
 		"mirror help":                  `unknown command "mirror help"|did you mean "help mirror"?`,
 		"mirror teleport":              `unknown command "mirror teleport"|larder help mirror lists its commands`,
 		"teleport":                     `unknown command "teleport"|larder help lists the commands`,
 		"install --upgrdae":            `unknown flag "--upgrdae" for larder install|did you mean "--upgrade"?`,
 		"install --jsn":                `unknown flag "--jsn" for larder install|did you mean "--json"?`,
-		"install --newest":             `unknown flag "--newest" for larder install|larder prefetch, larder mirror sync, larder bundle create have it`,
+		"install --newest":             `unknown flag "--newest" for larder install|larder prefetch, larder mirror sync and larder bundle create have it`,
 		"install --teleport":           `unknown flag "--teleport" for larder install|larder help install lists its flags`,
 		"--lockfile=readonly install":  `unknown flag "--lockfile"|write it after the command, as in larder install --lockfile`,
 		"--teleport install":           `unknown flag "--teleport"|larder help flags lists the flags of every command`,
 		"install --jobs many":          `--jobs: "many" is not a whole number|larder help flags describes it`,
 		"install --lock-timeout 5":     `--lock-timeout: "5" is not a time, such as 30s or 5m|larder help flags describes it`,
-		"install --jobs":               `--jobs needs a value|write a value that begins with - behind a =: --jobs=-VALUE`,
+		"install --jobs":               `--jobs needs a value|write it after the flag, as in --jobs N`,
+		"install --platform":           `--platform needs a value|write it after the flag, as in --platform linux_amd64`,
+		"install --platform --quiet":   `--platform needs a value|write it after the flag, as in --platform linux_amd64`,
+		"install --exclude -old":       `--exclude needs a value|if -old is the value, write --exclude=-old`,
 		"install --platform amd64":     `platform "amd64" is unknown|write it as OS_ARCH, such as linux_amd64 or darwin_arm64`,
 		"lock --platform macos_arm64":  `platform "macos_arm64" is unknown|did you mean "darwin_arm64"?`,
 		"lock --platform linux_amd46":  `platform "linux_amd46" is unknown|did you mean "linux_amd64"?`,

@@ -1,25 +1,19 @@
 package main
 
 import (
-	"github.com/urfave/cli/v2"
+	"context"
 
-	"github.com/larder-cli/larder/cmd/larder/ui"
+	"github.com/larder-cli/larder/cmd/larder/line"
+	"github.com/larder-cli/larder/cmd/larder/work"
 )
 
-func cachePathCommand(out *ui.Output) *cli.Command {
-	return &cli.Command{
-		Name:      "path",
-		Usage:     "print the path of the plugin cache",
-		UsageText: "larder cache path",
-		Action: func(c *cli.Context) error {
-			k, err := findCache(c, out)
-			if err != nil {
-				return err
-			}
-			out.Result("cache", struct {
-				Path string `json:"path"`
-			}{k.path}, "%s", k.path)
-			return nil
-		},
+func cachePathCommand() *line.Command {
+	return &line.Command{
+		Name:    "path",
+		Does:    "print the path of the plugin cache",
+		Example: "larder cache path",
+		Run: inSession(func(ctx context.Context, l *line.Line, s *work.Session) error {
+			return work.CachePath(ctx, s)
+		}),
 	}
 }

@@ -7,9 +7,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/urfave/cli/v2"
-
-	"github.com/larder-cli/larder/cmd/larder/ui"
+	"github.com/larder-cli/larder/cmd/larder/line"
 	"github.com/larder-cli/larder/sources/sourcetest"
 )
 
@@ -39,6 +37,8 @@ var changesNothing = []struct{ command, args string }{
 	{"lock", "lock --check --recursive"},
 	{"lock", "lock --check --strict --recursive"},
 	{"lock", "--chdir work lock --dry-run --strict --drop-unknown"},
+	{"verify", "--chdir work verify"},
+	{"verify", "verify --recursive"},
 	{"prefetch", "--chdir new prefetch --dry-run"},
 	{"prefetch", "prefetch --dry-run --all-versions " + widgetDir + " --platform darwin_arm64"},
 	{"mirror sync", "mirror sync usb --dry-run " + widgetDir + "@1.3.0"},
@@ -88,8 +88,8 @@ var changesNothing = []struct{ command, args string }{
 // Each command is covered above or is one of the writers, and each command with --dry-run is covered
 // above. So a new command can't be forgotten here.
 func TestEveryCommandThatChangesNothingIsCovered(t *testing.T) {
-	for path, cmd := range commandsOf(newApp(ui.New(nil, nil)).Commands, "") {
-		dry := slices.ContainsFunc(cmd.Flags, func(f cli.Flag) bool { return slices.Contains(f.Names(), "dry-run") })
+	for path, cmd := range commandsOf() {
+		dry := hasFlag(cmd, "dry-run")
 		covered := slices.ContainsFunc(changesNothing, func(c struct{ command, args string }) bool {
 			return c.command == path && (!dry || strings.Contains(c.args, "--dry-run"))
 		})
@@ -103,18 +103,19 @@ func TestEveryCommandThatChangesNothingIsCovered(t *testing.T) {
 }
 
 // commandsOf are all commands that do something, by what one types.
-func commandsOf(commands []*cli.Command, parent string) map[string]*cli.Command {
-	all := map[string]*cli.Command{}
-	for _, cmd := range commands {
-		path := strings.TrimSpace(parent + " " + cmd.Name)
-		if len(cmd.Subcommands) == 0 {
-			all[path] = cmd
-		}
-		for name, sub := range commandsOf(cmd.Subcommands, path) {
-			all[name] = sub
+func commandsOf() map[string]*line.Command {
+	all := map[string]*line.Command{}
+	for _, cmd := range commandTree().All() {
+		if len(cmd.Commands) == 0 {
+			all[cmd.Path] = cmd
 		}
 	}
 	return all
+}
+
+// hasFlag reports whether a command has a flag.
+func hasFlag(cmd *line.Command, name string) bool {
+	return slices.ContainsFunc(cmd.Flags, func(f line.Flag) bool { return f.Name == name })
 }
 
 // A dry run, or a command that only reads, writes nothing anywhere. This is tested on a machine with

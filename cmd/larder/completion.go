@@ -1,145 +1,43 @@
 package main
 
 import (
+	"context"
 	"fmt"
+	"strings"
 
-	"github.com/urfave/cli/v2"
-
+	"github.com/larder-cli/larder/cmd/larder/line"
+	"github.com/larder-cli/larder/cmd/larder/report"
 	"github.com/larder-cli/larder/cmd/larder/ui"
 )
 
-func completionCommand(out *ui.Output) *cli.Command {
-	return &cli.Command{
+func completionCommand() *line.Command {
+	return &line.Command{
 		Name:      "completion",
-		Category:  forLarder,
-		Usage:     "print a completion script for a shell",
-		ArgsUsage: "bash | zsh | fish | powershell",
-		UsageText: "larder completion bash > ~/.larder.bash",
-		Description: "Completes commands, flags, platforms, and the addresses and versions in lock " +
-			"files, plugin cache and mirrors. Have your shell read the script when it starts.",
-		Action: func(c *cli.Context) error { return completion(c, out) },
+		Job:       forLarder,
+		Does:      "print a completion script for a shell",
+		Arguments: strings.Join(line.Shells, " | "),
+		Example:   "larder completion bash",
+		About: "Completes commands, flags, platforms, and the addresses and versions in lock " +
+			"files, plugin cache and mirrors. Add one of these lines to the file of your shell:\n" +
+			"  ~/.bashrc                   eval \"$(larder completion bash)\"\n" +
+			"  ~/.zshrc                    eval \"$(larder completion zsh)\"\n" +
+			"  ~/.config/fish/config.fish  larder completion fish | source\n" +
+			"  $PROFILE                    larder completion powershell | Out-String | iex\n" +
+			"In ~/.zshrc, add it after the line with compinit.",
+		Run: completion,
 	}
 }
 
 // completion prints the script for a shell. The script runs larder to list completions.
-func completion(c *cli.Context, out *ui.Output) error {
-	shell := c.Args().First()
-	if c.NArg() != 1 || completionScripts[shell] == "" {
-		err := fmt.Errorf("completion is for %s, not %q", ui.List("or", shells), shell)
-		if c.NArg() == 0 {
-			err = fmt.Errorf("completion needs a shell: %s", ui.List("or", shells))
-		}
-		return usageError{err}
-	}
-	if out.JSON {
-		out.Object("completion", struct {
-			Shell  string `json:"shell"`
-			Script string `json:"script"`
-		}{shell, completionScripts[shell]})
+func completion(_ context.Context, l *line.Line, out *report.Output) error {
+	shell := l.Word(0)
+	switch script := line.Scripts[shell]; {
+	case len(l.Words) == 0:
+		return report.Usage(fmt.Errorf("completion needs a shell: %s", ui.List("or", line.Shells)))
+	case len(l.Words) > 1 || script == "":
+		return report.Usage(fmt.Errorf("completion is for %s, not %q", ui.List("or", line.Shells), shell))
+	default:
+		out.ShowText(script, report.Completion{Shell: shell, Script: script})
 		return nil
 	}
-	_, err := fmt.Fprint(out.Stdout, completionScripts[shell])
-	return err
-}
-
-// completionScripts run larder __complete to list completions, one on each line with a
-// description after a tab. A last line of :files or :dirs adds names of files or
-// directories.
-var completionScripts = map[string]string{
-	"bash": `# bash completion for larder
-_larder() {
-  local line=${COMP_LINE:0:COMP_POINT} cur char head prefix= kind=
-  local -a words
-  # COMP_WORDS is split at = and @ too, which larder does not do.
-  read -ra words <<<"$line"
-  [[ $line == *[[:space:]] ]] && words+=("")
-  cur=${words[${#words[@]} - 1]}
-  COMPREPLY=()
-  while IFS= read -r line; do
-    case $line in
-      :files) kind=-f ;;
-      :dirs) kind=-d ;;
-      *) COMPREPLY+=("${line%%$'\t'*}") ;;
-    esac
-  done < <("${words[0]}" __complete "${words[@]:1}" 2>/dev/null)
-  # Bash replaces what stands behind the last of these characters.
-  for char in = : @; do
-    if [[ $COMP_WORDBREAKS == *"$char"* && $cur == *"$char"* ]]; then
-      head=${cur%"${cur##*"$char"}"}
-      ((${#head} > ${#prefix})) && prefix=$head
-    fi
-  done
-  COMPREPLY=("${COMPREPLY[@]#"$prefix"}")
-  if [[ $kind ]]; then
-    compopt -o filenames 2>/dev/null
-    while IFS= read -r line; do COMPREPLY+=("$line"); done < <(compgen $kind -- "${cur#"$prefix"}")
-  fi
-}
-complete -F _larder larder
-`,
-	"zsh": `#compdef larder
-# zsh completion for larder
-_larder() {
-  local line word kind=
-  local -a values descriptions
-  while IFS= read -r line; do
-    case $line in
-      :files|:dirs) kind=${line#:} ;;
-      *)
-        word=${line%%$'\t'*}
-        values+=("$word")
-        if [[ $line == *$'\t'* ]]; then
-          descriptions+=("$word -- ${line#*$'\t'}")
-        else
-          descriptions+=("$word")
-        fi
-        ;;
-    esac
-  done < <("${words[1]}" __complete "${(@)words[2,CURRENT]}" 2>/dev/null)
-  (( ${#values} )) && compadd -l -d descriptions -a values
-  case $kind in
-    files) _files ;;
-    dirs) _files -/ ;;
-  esac
-}
-if [[ $zsh_eval_context[-1] == loadautofunc ]]; then
-  _larder "$@"
-else
-  compdef _larder larder
-fi
-`,
-	"fish": `# fish completion for larder
-function __larder_complete
-  set -l words (commandline -opc) (commandline -ct)
-  set -l current (commandline -ct)
-  for line in (command $words[1] __complete $words[2..-1] 2>/dev/null)
-    switch $line
-      case :files
-        __fish_complete_path $current
-      case :dirs
-        __fish_complete_directories $current
-      case '*'
-        echo $line
-    end
-  end
-end
-complete -c larder -f -a '(__larder_complete)'
-`,
-	"powershell": `# PowerShell completion for larder
-Register-ArgumentCompleter -Native -CommandName larder -ScriptBlock {
-  param($wordToComplete, $commandAst, $cursorPosition)
-  $words = @($commandAst.CommandElements | Select-Object -Skip 1 | ForEach-Object { "$_" })
-  if ($wordToComplete -eq '') { $words += '""' }
-  & larder __complete @words 2>$null | ForEach-Object {
-    if ($_ -eq ':files' -or $_ -eq ':dirs') {
-      Get-ChildItem -Path "$wordToComplete*" -Directory:($_ -eq ':dirs') -ErrorAction SilentlyContinue |
-        ForEach-Object { [System.Management.Automation.CompletionResult]::new($_.Name, $_.Name, 'ProviderItem', $_.Name) }
-    } else {
-      $value, $about = $_ -split [char]9, 2
-      if (-not $about) { $about = $value }
-      [System.Management.Automation.CompletionResult]::new($value, $value, 'ParameterValue', $about)
-    }
-  }
-}
-`,
 }

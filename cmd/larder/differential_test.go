@@ -430,9 +430,9 @@ func TestDeviationsAreExplained(t *testing.T) {
 
 var deviations = []deviation{
 	{"Network mirrors for hosts with ports", said(`failed to query provider mirror \S+ for \S+:\d+/\S+: (parse|the|request failed)`)},
-	{"No questions if the answer is on disk", sufficed},
-	{"Packages are replaced whole", replaced},
-	{"Archives with other names than files", func(s *situation, want, got outcome) bool {
+	{"No queries if the packages are on disk", sufficed},
+	{"Packages are replaced as a whole", replaced},
+	{"Unusual names in archives", func(s *situation, want, got outcome) bool {
 		return strings.Contains(unwrapped(want.output), "doesn't match any of the checksums previously recorded") && contains(s, "directories", "dots")
 	}},
 	{"Packages must contain an executable", func(s *situation, want, _ outcome) bool {
@@ -448,7 +448,7 @@ var deviations = []deviation{
 		return s.Prior == "itself" && s.CacheDir != "" && slices.Contains(s.Forgot, s.CacheDir)
 	}},
 	{"A failed install changes nothing", said(`entry contains '\.\.'`)},
-	{"Documents without URLs", func(_ *situation, _, got outcome) bool { return strings.Contains(got.output, "empty URL") }},
+	{"Empty URLs", func(_ *situation, _, got outcome) bool { return strings.Contains(got.output, "empty URL") }},
 	{"Hostile archives", func(s *situation, _, got outcome) bool {
 		return contains(s, "symbolic link", "twice") && hostile.MatchString(got.before+got.output)
 	}},
@@ -472,7 +472,7 @@ var deviations = []deviation{
 	{"Binary markers in SHA256SUMS", func(s *situation, _, _ outcome) bool {
 		return hasRelease(s, func(r published) bool { return r.Sums == "starred" })
 	}},
-	{"Versions that only another method has", said(`provider mirror does not have archive index`)},
+	{"Versions that a network mirror lacks", said(`provider mirror does not have archive index`)},
 	{"Rules without a host", func(s *situation, _, _ outcome) bool {
 		other := sources.Terraform
 		if s.Engine == other {
@@ -558,7 +558,7 @@ func more(than, lock string) bool {
 
 var hostile = regexp.MustCompile(`occurs twice|neither a file nor a directory`)
 
-var republishedText = regexp.MustCompile(`larder: error: .*: the release was republished: `)
+var republishedText = regexp.MustCompile(`larder: error: .*: the release was republished`)
 
 var ruleWithoutHost = regexp.MustCompile(`(?:in|ex)clude = \[[^]]*"[^"/]+/[^"/]+"`)
 

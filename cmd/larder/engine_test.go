@@ -196,7 +196,7 @@ func (w *workplace) locked() string {
 	return string(text)
 }
 
-// accepts lets the engine initialise what has been installed, and wants nothing
+// accepts lets the engine initialize what has been installed, and wants nothing
 // to come of it.
 func (w *workplace) accepts(env []string, args ...string) {
 	w.t.Helper()

@@ -5,12 +5,10 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"slices"
 	"strings"
 	"sync"
 	"testing"
 
-	"github.com/larder-cli/larder/cliconfig"
 	"github.com/larder-cli/larder/sources"
 	"github.com/larder-cli/larder/sources/sourcetest"
 )
@@ -62,7 +60,7 @@ func TestExecWithoutANetwork(t *testing.T) {
 		w.must(os.MkdirAll(cache, 0o755))
 		w.must(os.MkdirAll(cache+"-mirror", 0o755))
 		w.write("hostile.tfrc", fmt.Sprintf(hostileConfig, strings.ReplaceAll(cache, `"`, `\"`)))
-		w.write("home", "a file in the place of a directory")
+		w.write("home", "a file instead of a directory")
 		w.env = append(w.env,
 			"TF_CLI_CONFIG_FILE="+w.path("hostile.tfrc"), "TF_PLUGIN_CACHE_DIR="+cache, "TF_PLUGIN_CACHE_MAY_BREAK_DEPENDENCY_LOCK_FILE=true",
 			"XDG_STATE_HOME="+w.path("state; of 'mine'"), "TF_DATA_DIR=.odd data", "TF_INPUT=0", "TF_IN_AUTOMATION=1", "TF_WORKSPACE=default",
@@ -111,15 +109,4 @@ func TestExecConcurrently(t *testing.T) {
 		w.must(err)
 		sourcetest.Equal(t, len(links), 1, "links in the view")
 	})
-}
-
-// Without PATH, get has only the directory before it: an empty element would be the current directory.
-func TestPathOfGet(t *testing.T) {
-	for _, environ := range [][]string{nil, {"PATH="}, {"PATH=/usr/bin"}} {
-		s := &session{machine: cliconfig.Machine{Environ: environ}}
-		path, done, err := (&execution{installation: installation{session: s}}).withoutMercurial()
-		sourcetest.Check(t, err)
-		done()
-		sourcetest.Expect(t, !slices.Contains(filepath.SplitList(path), ""), "%q: PATH is %s", environ, path)
-	}
 }

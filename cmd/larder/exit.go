@@ -3,10 +3,8 @@ package main
 import (
 	"context"
 	"errors"
-	"fmt"
 
-	"github.com/larder-cli/larder/cmd/larder/ui"
-	"github.com/larder-cli/larder/sources"
+	"github.com/larder-cli/larder/cmd/larder/report"
 )
 
 // The exit statuses. All lists of them are made from exitStatuses.
@@ -18,73 +16,28 @@ const (
 	exitInterrupted = 130
 )
 
-// exitStatuses describe the exit statuses, for help and README.
+// exitStatuses describe the exit statuses, for help and documents.
 var exitStatuses = []struct {
 	status        int
 	meaning, when string
 }{
 	{exitDone, "done", "everything succeeded"},
-	{exitFailed, "failed", "something failed; the errors say what"},
-	{exitUsage, "usage error", "unknown commands and flags, flags that exclude each other"},
-	{exitFound, "problems found", "by verify, mirror diff, or lock --check"},
-	{exitInterrupted, "interrupted", "what was finished before is complete"},
+	{exitFailed, "failed", "an error occurred"},
+	{exitUsage, "usage error", "unknown commands or flags, wrong or conflicting values"},
+	{exitFound, "problems found", "verify, mirror diff or lock --check found problems"},
+	{exitInterrupted, "interrupted", "finished work is kept"},
 }
 
-// interruptions describe what remains after commands are interrupted. Commands that are not
-// listed write nothing.
-var interruptions = map[string]string{
-	"install":       "providers already installed are complete; the lock file is intact",
-	"exec":          "the command was not run; providers already installed are complete",
-	"lock":          "each lock file is unchanged or complete",
-	"prefetch":      "packages finished before are complete; run the command again to continue",
-	"import":        "packages finished before are complete; run the command again to continue",
-	"mirror sync":   "packages finished before are complete; run the command again to continue",
-	"mirror index":  "run the command again to complete the index",
-	"mirror prune":  "packages not removed yet are complete",
-	"bundle create": "no bundle was written",
-	"bundle import": "packages finished before are complete; run the command again to continue",
-	"cache import":  "packages finished before are complete; run the command again to continue",
-	"cache export":  "nothing was written",
-	"cache repair":  "packages repaired before are complete",
-	"cache prune":   "packages not removed yet are complete",
-}
+// What remains after an interruption of commands that put packages somewhere.
+// notRemoved remains after an interruption of a prune.
+const notRemoved = "packages not removed yet are complete"
 
-// errNoPlace is returned by commands that use the plugin cache if no directory for it is
-// known.
-var errNoPlace = errors.New("no directory for a plugin cache is known")
-
-// A usageError is an error in the command line.
-type usageError struct{ error }
-
-// Unwrap preserves the hints of the error.
-func (e usageError) Unwrap() error { return e.error }
-
-// A foundError reports that a check found problems. They were printed before.
-type foundError struct{ error }
-
-// Unwrap preserves the hints of the error.
-func (e foundError) Unwrap() error { return e.error }
-
-// Found marks the error as the summary of a check.
-func (e foundError) Found() {}
-
-// found returns the error for a check that found n problems, such as "2 differences between
-// the mirrors", or nil if n is 0.
-func found(n int, thing, where, hint string) error {
-	if n == 0 {
-		return nil
-	}
-	err := fmt.Errorf("%s %s", ui.Count(n, thing), where)
-	if hint != "" {
-		err = sources.WithHint(err, "%s", hint)
-	}
-	return foundError{err}
-}
+const continues = "packages finished before are complete; run the command again to continue"
 
 // status returns the exit status for err.
 func status(ctx context.Context, err error) int {
-	var usage usageError
-	var found foundError
+	var usage report.UsageError
+	var found report.FoundError
 	switch {
 	case err == nil:
 		return exitDone

@@ -1,16 +1,14 @@
 package main
 
 import (
-	"errors"
 	"fmt"
-	"os"
 	"slices"
-	"strings"
-	"time"
 
-	"github.com/urfave/cli/v2"
-
+	"github.com/larder-cli/larder/cmd/larder/line"
+	"github.com/larder-cli/larder/cmd/larder/report"
 	"github.com/larder-cli/larder/cmd/larder/ui"
+	"github.com/larder-cli/larder/cmd/larder/work"
+	"github.com/larder-cli/larder/installer"
 	"github.com/larder-cli/larder/sources"
 	"github.com/larder-cli/larder/sources/trust"
 )
@@ -18,135 +16,147 @@ import (
 // This file contains the flags that several commands share, and the code that reads them, so
 // that they mean the same everywhere.
 
+// The jobs of commands, in the order of help.
+const (
+	forModules = "Root modules"
+	forCache   = "Plugin cache"
+	forMirrors = "Mirrors"
+	forLarder  = "Larder"
+)
+
+// The headings of flags.
+const (
+	selectionFlags = "Selection"
+	limitFlags     = "Limits"
+	signatureFlags = "Signatures"
+)
+
 // treeFlags select root modules and platforms, for commands that work on the root module in
 // the working directory or on all root modules below it.
-func treeFlags() []cli.Flag {
-	return []cli.Flag{recursiveFlag("root modules in PATH and below"), excludeFlag(), platformsFlag("platforms, instead of this machine's")}
+func treeFlags() []line.Flag {
+	return []line.Flag{recursiveFlag("all root modules in and below PATH"), excludeFlag(), platformsFlag("platforms, instead of this machine's")}
 }
 
 // wantedFlags select packages, for commands that put them into a store.
-func wantedFlags() []cli.Flag {
-	return []cli.Flag{
-		&cli.StringSliceFlag{Category: selectionFlags, Name: "from", Usage: "`PATH` root modules, lock files or .tf files"},
-		recursiveFlag("root modules in PATH and below"),
+func wantedFlags() []line.Flag {
+	return []line.Flag{
+		{Group: selectionFlags, Name: "from", Value: "PATH", Repeatable: true, Does: "root modules, lock files or .tf files", Offers: []string{line.Files}},
+		recursiveFlag("all root modules in and below PATH"),
 		excludeFlag(),
 		platformsFlag("platforms, instead of this machine's"),
-		&cli.IntFlag{Category: selectionFlags, Name: "newest", Usage: "`N` number of versions to take where none is locked", Value: 1},
-		&cli.BoolFlag{Category: selectionFlags, Name: "all-versions", Usage: "every version allowed, where none is locked"},
+		{Group: selectionFlags, Name: "newest", Value: "N", Kind: line.Number, Does: "number of versions, if none is locked", Default: "1"},
+		{Group: selectionFlags, Name: "all-versions", Does: "all allowed versions, if none is locked"},
 		upgradeFlag(),
-		&cli.BoolFlag{Category: selectionFlags, Name: "no-lock-file", Usage: "ignore lock files, even those with errors"},
+		{Group: selectionFlags, Name: "no-lock-file", Does: "ignore lock files, even those with errors"},
 	}
 }
 
 // fillFlags are the flags of commands that put packages into a store. The arguments are
 // further flags of the command.
-func fillFlags(more ...cli.Flag) []cli.Flag {
-	strict := &cli.BoolFlag{Name: "strict", Usage: "fail if a version has no package for a platform"}
-	return slices.Concat(wantedFlags(), trustFlags(), []cli.Flag{strict}, more)
+func fillFlags(more ...line.Flag) []line.Flag {
+	strict := line.Flag{Name: "strict", Does: "fail if a version has no package for a platform"}
+	return slices.Concat(wantedFlags(), trustFlags(), []line.Flag{strict}, more)
 }
 
 // trustFlags set which signatures are required, for every command that fetches, installs,
 // verifies or imports packages.
-func trustFlags() []cli.Flag {
-	return []cli.Flag{
-		&cli.BoolFlag{Category: signatureFlags, Name: "require-signed", Usage: "require a valid signature"},
-		&cli.BoolFlag{Category: signatureFlags, Name: "require-trusted", Usage: "require one by a trusted key"},
-		&cli.StringSliceFlag{Category: signatureFlags, Name: "trust-key", Usage: "`KEY` fingerprints of keys to trust"},
+func trustFlags() []line.Flag {
+	return []line.Flag{
+		{Group: signatureFlags, Name: "require-signed", Does: "require a valid signature"},
+		{Group: signatureFlags, Name: "require-trusted", Does: "require a signature by a trusted key"},
+		{Group: signatureFlags, Name: "trust-key", Value: "KEY", Repeatable: true, Does: "trust the key with this fingerprint"},
 	}
 }
 
 // requirement reads --require-signed and --require-trusted.
-func requirement(c *cli.Context) trust.Requirement {
+func requirement(l *line.Line) trust.Requirement {
 	switch {
-	case c.Bool("require-trusted"):
+	case l.Bool("require-trusted"):
 		return trust.RequireTrusted
-	case c.Bool("require-signed"):
+	case l.Bool("require-signed"):
 		return trust.RequireSigned
 	}
 	return trust.RequireNothing
 }
 
-// pruneFlags are the flags of commands that remove packages from a store. Since is the
-// usage of --older-than, as in "unused for an `AGE`, such as 90d".
-func pruneFlags(since string) []cli.Flag {
-	return []cli.Flag{
-		&cli.StringFlag{Category: limitFlags, Name: "older-than", Usage: since},
-		&cli.IntFlag{Category: limitFlags, Name: "keep-last", Usage: "keep the `N` newest versions of each provider"},
-		&cli.BoolFlag{Name: "yes", Aliases: []string{"y"}, Usage: "remove without asking"},
+// pruneFlags are the flags of commands that remove packages from a store. Since is what --older-than
+// does, as in "packages unused for an AGE, such as 90d".
+func pruneFlags(since string) []line.Flag {
+	return []line.Flag{
+		{Group: limitFlags, Name: "older-than", Value: "AGE", Kind: line.Age, Does: since},
+		{Group: limitFlags, Name: "keep-last", Value: "N", Kind: line.Number, Does: "keep the N newest versions of each provider"},
+		{Name: "yes", Short: "y", Does: "remove without asking"},
 		dryRunFlag("show what would be removed"),
 	}
 }
 
-// recursiveFlag is read into globals. Its usage describes what the command does with all
-// root modules.
-func recursiveFlag(usage string) cli.Flag {
-	return &cli.BoolFlag{Category: selectionFlags, Name: "recursive", Aliases: []string{"R"}, Usage: usage}
+// recursiveFlag is read for every command that has it. It does what the command does with all root modules.
+func recursiveFlag(does string) line.Flag {
+	return line.Flag{Group: selectionFlags, Name: "recursive", Short: "R", Alias: "r", Does: does}
 }
 
 // excludeFlag is a usage error without --recursive, because there is no search to limit.
-func excludeFlag() cli.Flag {
-	return &cli.StringSliceFlag{Category: selectionFlags, Name: "exclude", Usage: "`GLOB` directories that --recursive skips"}
+func excludeFlag() line.Flag {
+	return line.Flag{Group: selectionFlags, Name: "exclude", Value: "GLOB", Repeatable: true, Does: "directories that --recursive skips"}
 }
 
 // platformsFlag is for commands that work for several platforms at once.
-func platformsFlag(usage string) cli.Flag {
-	return &cli.StringSliceFlag{Category: selectionFlags, Name: "platform", Usage: "`OS_ARCH,...` " + usage}
+func platformsFlag(does string) line.Flag {
+	return line.Flag{Group: selectionFlags, Name: "platform", Value: "OS_ARCH,...", Repeatable: true, Does: does, Offers: commonPlatforms}
+}
+
+// commonPlatforms are the platforms that most providers support.
+var commonPlatforms = []string{
+	"linux_amd64", "linux_arm64", "darwin_arm64", "darwin_amd64", "windows_amd64", "windows_arm64", "windows_386",
+	"linux_386", "linux_arm", "freebsd_amd64", "freebsd_386", "freebsd_arm", "freebsd_arm64", "openbsd_amd64", "openbsd_386", "solaris_amd64",
 }
 
 // upgradeFlag is for commands that otherwise use the versions in lock files.
-func upgradeFlag() cli.Flag {
-	return &cli.BoolFlag{Category: selectionFlags, Name: "upgrade", Aliases: []string{"u"}, Usage: "newest versions allowed, not the locked ones"}
+func upgradeFlag() line.Flag {
+	return line.Flag{Group: selectionFlags, Name: "upgrade", Short: "u", Does: "newest allowed versions, not the locked ones"}
 }
 
-// lockFileFlag is read by readOnlyLockFile.
-func lockFileFlag() cli.Flag {
-	return &cli.StringFlag{Name: "lockfile", Usage: "`MODE` readonly: fail if the lock file would change"}
+// installFlags are the flags of commands that install from sources that the engines' init takes too.
+func installFlags(dryRun string) []line.Flag {
+	return []line.Flag{
+		{Name: "lockfile", Value: "MODE", Does: "readonly: fail if the lock file would change", Offers: []string{"readonly"}},
+		{Name: "plugin-dir", Value: "DIR", Kind: line.Path, Repeatable: true, Does: "install only from the mirror in DIR", Offers: []string{line.Dirs}},
+		{Name: "paranoid", Does: "rehash every file, ignore hash records"},
+		dryRunFlag(dryRun),
+	}
 }
 
 // readOnlyLockFile reads --lockfile, which has one value, as in the engines.
-func readOnlyLockFile(c *cli.Context) (bool, error) {
-	if mode := c.String("lockfile"); c.IsSet("lockfile") && mode != "readonly" {
-		return false, usageError{fmt.Errorf("--lockfile must be readonly, not %q", mode)}
+func readOnlyLockFile(l *line.Line) (bool, error) {
+	if mode := l.Text("lockfile"); l.IsSet("lockfile") && mode != "readonly" {
+		return false, report.Usage(fmt.Errorf("--lockfile must be readonly, not %q", mode))
 	}
-	return c.IsSet("lockfile"), nil
+	return l.IsSet("lockfile"), nil
 }
 
-// maxSizeFlag is read by maxSize.
-func maxSizeFlag(usage string) cli.Flag { return &cli.StringFlag{Name: "max-size", Usage: usage} }
+// maxSizeFlag limits a size.
+func maxSizeFlag(does string) line.Flag {
+	return line.Flag{Name: "max-size", Value: "SIZE", Kind: line.Size, Does: does}
+}
 
 // dryRunFlag makes the session read-only: it opens plugin caches and mirrors without write
 // access.
-func dryRunFlag(usage string) cli.Flag { return &cli.BoolFlag{Name: "dry-run", Usage: usage} }
+func dryRunFlag(does string) line.Flag { return line.Flag{Name: "dry-run", Does: does} }
 
-// orderNames are the values of --sort; the first is the default.
-var orderNames = []string{"address", "size", "used", "roots"}
-
-// thisIfNone returns the current platform if platforms is empty.
-func thisIfNone(platforms []sources.Platform) []sources.Platform {
-	if len(platforms) == 0 {
-		return []sources.Platform{sources.CurrentPlatform()}
-	}
-	return platforms
+// writeConfigFlag writes a CLI configuration for a mirror.
+func writeConfigFlag() line.Flag {
+	return line.Flag{Name: "write-config", Value: "FILE", Kind: line.Path, Does: "write a CLI configuration that uses the mirror", Offers: []string{line.Files}}
 }
 
-// list reads a flag that may be repeated, without duplicates. A flag may also contain several
-// values with commas between them, so values cannot contain commas.
-func list(c *cli.Context, name string) []string {
-	var all []string
-	for _, values := range c.StringSlice(name) {
-		for value := range strings.SplitSeq(values, ",") {
-			if value = strings.TrimSpace(value); !slices.Contains(all, value) {
-				all = append(all, value)
-			}
-		}
-	}
-	return all
+// rootsFlag is for commands that need the root modules that use the cache.
+func rootsFlag() line.Flag {
+	return line.Flag{Group: selectionFlags, Name: "roots", Value: "DIR", Repeatable: true, Does: "also search DIR for root modules", Offers: []string{line.Dirs}}
 }
 
 // platforms reads --platform, without duplicates. Without the flag it returns none.
-func platforms(c *cli.Context) ([]sources.Platform, error) {
+func platforms(l *line.Line) ([]sources.Platform, error) {
 	var all []sources.Platform
-	for _, name := range list(c, "platform") {
+	for _, name := range l.List("platform") {
 		p, err := parsePlatform(name)
 		if err != nil {
 			return nil, err
@@ -156,7 +166,7 @@ func platforms(c *cli.Context) ([]sources.Platform, error) {
 	return all, nil
 }
 
-// parsePlatform parses a platform that Go supports. So a misspelt platform is an error before
+// parsePlatform parses a platform that Go supports. So a misspelled platform is an error before
 // any request.
 func parsePlatform(name string) (sources.Platform, error) {
 	p, err := sources.ParsePlatform(name)
@@ -165,101 +175,35 @@ func parsePlatform(name string) (sources.Platform, error) {
 	}
 	err = fmt.Errorf("platform %q is unknown", name)
 	if near := sources.NearestPlatform(name); near != "" {
-		return p, usageError{sources.WithHint(err, "did you mean %q?", near)}
+		return p, report.Usage(sources.WithHint(err, "did you mean %q?", near))
 	}
-	return p, usageError{sources.WithHint(err, "write it as OS_ARCH, such as linux_amd64 or darwin_arm64")}
-}
-
-// platform reads a --platform with one value. It returns the zero Platform without the flag.
-func platform(c *cli.Context) (p sources.Platform, err error) {
-	if !c.IsSet("platform") {
-		return p, nil
-	}
-	return parsePlatform(c.String("platform"))
-}
-
-// age reads --older-than. It returns 0 without the flag.
-func age(c *cli.Context) (time.Duration, error) { return parsed(c, "older-than", ui.ParseAge) }
-
-// maxSize reads --max-size. It returns 0 without the flag.
-func maxSize(c *cli.Context) (int64, error) { return parsed(c, "max-size", ui.ParseSize) }
-
-// parsed reads a flag with a parser. Errors name the flag and its value.
-func parsed[T any](c *cli.Context, name string, parse func(string) (T, error)) (value T, err error) {
-	if !c.IsSet(name) {
-		return value, nil
-	}
-	if value, err = parse(c.String(name)); err != nil {
-		return value, usageError{fmt.Errorf("--%s: %q is %w", name, c.String(name), err)}
-	}
-	return value, nil
-}
-
-// positive reads a flag that must be greater than 0. It returns 0 if the flag is not set and
-// has no default. The flag may be global.
-func positive(c *cli.Context, name, typed string) (int, error) {
-	n := flag[int](c, name)
-	if n < 0 || n == 0 && isSet(c, name) {
-		return n, usageError{fmt.Errorf("%s must be greater than 0, not %d", typed, n)}
-	}
-	return n, nil
-}
-
-// oneOf fails for a value that a flag or a variable does not accept.
-func oneOf[T ~string](typed string, value T, values []T) error {
-	if slices.Contains(values, value) {
-		return nil
-	}
-	err := fmt.Errorf("%s is %s, not %q", typed, ui.List("or", values), value)
-	return usageError{sources.DidYouMean(err, string(value), sources.Texts(values), "")}
-}
-
-// keptText describes the packages that a prune keeps, and how many it could not remove.
-func keptText(failed int, kept ...ui.Number) string {
-	text := ""
-	if parts := ui.Numbers(kept...); len(parts) > 0 {
-		text = "; kept: " + strings.Join(parts, ", ")
-	}
-	if failed > 0 {
-		text += fmt.Sprintf("; %d failed", failed)
-	}
-	return text
-}
-
-// asks reports whether a command asks for confirmation before it removes anything. It fails
-// if confirmation is required but impossible.
-func asks(c *cli.Context, out *ui.Output) (bool, error) {
-	asks := !c.Bool("yes") && !c.Bool("dry-run")
-	if asks && (out.JSON || !ui.IsTerminal(os.Stdin)) {
-		return false, usageError{errors.New("cannot ask for confirmation without a terminal: add --yes or --dry-run")}
-	}
-	return asks, nil
-}
-
-// exclusive fails if the first flag is combined with any of the others.
-func exclusive(c *cli.Context, name string, others ...string) error {
-	for _, other := range others {
-		if isOn(c, name) && isOn(c, other) {
-			return usageError{fmt.Errorf("--%s and --%s exclude each other", name, other)}
-		}
-	}
-	return nil
-}
-
-// isOn reports whether a flag is set, and isn't false.
-func isOn(c *cli.Context, name string) bool {
-	_, isBool := c.Value(name).(bool)
-	return isSet(c, name) && (!isBool || flag[bool](c, name))
+	return p, report.Usage(sources.WithHint(err, "write it as OS_ARCH, such as linux_amd64 or darwin_arm64"))
 }
 
 // trustKeys reads --trust-key. It returns none for commands without the flag.
-func trustKeys(c *cli.Context) (keys []sources.Fingerprint, err error) {
-	for _, text := range list(c, "trust-key") {
+func trustKeys(l *line.Line) (keys []sources.Fingerprint, err error) {
+	for _, text := range l.List("trust-key") {
 		key, err := sources.ParseFingerprint(text)
 		if err != nil {
-			return nil, usageError{fmt.Errorf("--trust-key: %w", err)}
+			return nil, report.Usage(fmt.Errorf("--trust-key: %w", err))
 		}
 		keys = append(keys, key)
 	}
 	return keys, nil
 }
+
+// oneOf returns the values of a flag as its description.
+func oneOf[T ~string](values []T) string { return ui.List("or", values) }
+
+// readFill reads wantedFlags and the arguments, for commands that put packages into a store.
+func readFill(l *line.Line) (work.FillRequest, error) {
+	r := work.FillRequest{Arguments: l.Words, From: l.Texts("from"), Strict: l.Bool("strict")}
+	if err := l.Exclusive("newest", "all-versions"); err != nil {
+		return r, err
+	}
+	r.Versions = installer.SelectOptions{All: l.Bool("all-versions"), Newest: l.Number("newest")}
+	return r, nil
+}
+
+// needsMirror is what commands need that work on one mirror.
+const needsMirror = "needs one directory, that of the mirror"

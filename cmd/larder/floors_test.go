@@ -52,7 +52,7 @@ func TestCommandsDoNotCallEachOther(t *testing.T) {
 
 // makesCommand reports whether a function makes a command, as installCommand does.
 func makesCommand(fn *ast.FuncDecl) bool {
-	return strings.HasSuffix(fn.Name.Name, "Command") && fn.Type.Results != nil && types.ExprString(fn.Type.Results.List[0].Type) == "*cli.Command"
+	return strings.HasSuffix(fn.Name.Name, "Command") && fn.Type.Results != nil && types.ExprString(fn.Type.Results.List[0].Type) == "*line.Command"
 }
 
 // nothing imports packages without their contents.

@@ -2,134 +2,44 @@ package main
 
 import (
 	"cmp"
+	"context"
 	"errors"
 	"fmt"
+	"io"
+	"runtime/debug"
 	"slices"
-	"strconv"
-	"strings"
-	"time"
-
-	"github.com/urfave/cli/v2"
 
 	"github.com/larder-cli/larder/cliconfig"
+	"github.com/larder-cli/larder/cmd/larder/line"
+	"github.com/larder-cli/larder/cmd/larder/report"
 	"github.com/larder-cli/larder/cmd/larder/ui"
-	"github.com/larder-cli/larder/installer/acquire"
+	"github.com/larder-cli/larder/cmd/larder/work"
 	"github.com/larder-cli/larder/sources"
-	"github.com/larder-cli/larder/sources/trust"
 )
 
-// globalCategory marks flags that the help of single commands omits.
-const globalCategory = "global"
-
-// globalFlags are flags that are accepted before and after the command.
-func globalFlags() []cli.Flag {
-	flags := []cli.Flag{
-		&cli.StringFlag{Name: "chdir", Usage: "work in `DIR`"},
-		&cli.StringFlag{Name: "config", Usage: "CLI configuration `FILE` to read, and no other"},
-		&cli.StringFlag{Name: "cache", Usage: "plugin cache in `DIR`"},
-		&cli.BoolFlag{Name: "no-cache", Usage: "use no plugin cache"},
-		&cli.StringFlag{Name: "engine", Usage: "`ENGINE` engine whose rules apply: " + ui.List("or", engines), Value: string(anyEngine)},
-		&cli.BoolFlag{Name: "offline", Usage: "use no network"},
-		&cli.IntFlag{Name: "jobs", Usage: "install `N` providers at once; 16 by default"},
-		&cli.DurationFlag{Name: "lock-timeout", Usage: "`TIME` time to wait for other larder processes, such as 5m"},
-		&cli.StringFlag{Name: "link", Usage: "`HOW` way to install: " + ui.List("or", sources.LinkModes), Value: string(sources.LinkAuto)},
-		&cli.BoolFlag{Name: "json", Usage: "write JSON Lines, see larder help json"},
-		&cli.BoolFlag{Name: "quiet", Usage: "write results and errors only"},
-		&cli.BoolFlag{Name: "verbose", Usage: "also write unchanged packages and every step"},
-		&cli.StringFlag{Name: "color", Usage: "`WHEN` when to use colors: " + ui.List("or", ui.ColorModes), Value: string(ui.ColorAuto)},
-		&cli.BoolFlag{Name: "no-color", Usage: "the same as --color never"},
+// globalFlags are accepted before and after every command. Each has a variable.
+func globalFlags() []line.Flag {
+	dir := []string{line.Dirs}
+	flags := []line.Flag{
+		{Name: "chdir", Value: "DIR", Kind: line.Path, Does: "change to DIR first", Offers: dir},
+		{Name: "config", Value: "FILE", Kind: line.Path, Does: "read only this CLI configuration", Offers: []string{line.Files}},
+		{Name: "cache", Value: "DIR", Kind: line.Path, Does: "use the plugin cache in DIR", Offers: dir},
+		{Name: "no-cache", Does: "don't use a plugin cache"},
+		{Name: "engine", Value: "ENGINE,...", Repeatable: true, Does: "rules to follow: " + oneOf(engines), Offers: sources.Texts(engines)},
+		{Name: "offline", Does: "don't use the network"},
+		{Name: "jobs", Value: "N", Kind: line.Number, Does: "install N providers at once; 16 by default"},
+		{Name: "lock-timeout", Value: "TIME", Kind: line.Time, Does: "time to wait for other larder processes, such as 5m"},
+		{Name: "link", Value: "HOW", Does: "how to link: " + oneOf(sources.LinkModes), Default: string(sources.LinkAuto), Offers: sources.Texts(sources.LinkModes)},
+		{Name: "json", Does: "write JSON Lines, see larder help json"},
+		{Name: "quiet", Short: "q", Does: "write results and errors only"},
+		{Name: "verbose", Short: "v", Does: "also write unchanged packages and every step"},
+		{Name: "color", Value: "WHEN", Does: "when to use colors: " + oneOf(ui.ColorModes), Default: string(ui.ColorAuto), Offers: sources.Texts(ui.ColorModes)},
+		{Name: "no-color", Does: "the same as --color never"},
 	}
-	for _, f := range flags {
-		switch f := f.(type) {
-		case *cli.StringFlag:
-			f.Category = globalCategory
-		case *cli.BoolFlag:
-			f.Category = globalCategory
-		case *cli.IntFlag:
-			f.Category = globalCategory
-		case *cli.DurationFlag:
-			f.Category = globalCategory
-		}
+	for i, f := range flags {
+		flags[i].Variable = cliconfig.FlagVariable(f.Name)
 	}
 	return flags
-}
-
-// flag returns the value of a global flag. A flag after the command overrides one before it.
-func flag[T any](c *cli.Context, name string) T {
-	for _, level := range c.Lineage() {
-		if level.IsSet(name) {
-			value, _ := level.Value(name).(T)
-			return value
-		}
-	}
-	value, _ := c.Value(name).(T)
-	return value
-}
-
-// isSet reports whether a global flag is set, before or after the command.
-func isSet(c *cli.Context, name string) bool {
-	return slices.ContainsFunc(c.Lineage(), func(level *cli.Context) bool { return level.IsSet(name) })
-}
-
-// wantsJSON reports whether the output is JSON, by the flags, which are not parsed yet, or else by
-// the environment.
-func wantsJSON(args []string, machine cliconfig.Machine) bool {
-	args = ownArguments(args)
-	for _, arg := range slices.Backward(args) {
-		if name, value, assigned := strings.Cut(strings.TrimPrefix(arg, "-"), "="); name == "-json" || name == "json" && arg != name {
-			on, _ := strconv.ParseBool(value)
-			return on || !assigned
-		}
-	}
-	on, _ := variableBool(machine.FlagValue("json"))
-	return on && !slices.Contains(args, "--"+asShim)
-}
-
-// colorMode returns the color mode from the flags, which are not parsed yet, or else from
-// the environment.
-func colorMode(args []string, machine cliconfig.Machine) ui.ColorMode {
-	mode := ui.ColorMode(cmp.Or(machine.FlagValue("color"), machine.Color()))
-	if never, _ := variableBool(machine.FlagValue("no-color")); never {
-		mode = ui.ColorNever
-	}
-	for i, arg := range args {
-		name, value, assigned := strings.Cut(arg, "=")
-		if name == "--color" && !assigned && i+1 < len(args) {
-			value = args[i+1]
-		}
-		switch {
-		case name == "--":
-			return mode
-		case name == "--no-color" && value != "false":
-			mode = ui.ColorNever
-		case name == "--color":
-			mode = ui.ColorMode(value)
-		}
-	}
-	return mode
-}
-
-// globals are the values of the global flags, and of flags with the same meaning in several
-// commands. Flags that a command does not have are zero.
-type globals struct {
-	cache       string
-	noCache     bool
-	link        sources.LinkMode
-	offline     bool
-	lockTimeout time.Duration
-	jobs        int
-	slots       acquire.Slots // one for each of jobs, shared by all installers of the command
-
-	platforms  []sources.Platform // empty means the current platform
-	recursive  bool
-	exclude    []string
-	upgrade    bool
-	noLockFile bool // lock files are ignored
-	require    trust.Requirement
-	trustKeys  []sources.Fingerprint
-	paranoid   bool
-	dryRun     bool
-	readOnly   bool // nothing is changed, as in a dry run or a check
 }
 
 // rivals are global flags, and flags of commands that exclude them. On the command line, one of these
@@ -142,98 +52,178 @@ var shimless = []string{"chdir", "engine", "json"}
 
 // readVariables sets the global flags that are not on the command line, but in the environment. An
 // empty variable is not set. cliconfig reads the one of --config, like engines do.
-func (s *session) readVariables(c *cli.Context) error {
-	typed := func(name string) bool {
-		return isSet(c, name) || slices.ContainsFunc(rivals, func(pair [2]string) bool {
-			return pair[0] == name && isOn(c, pair[1]) || pair[1] == name && isOn(c, pair[0])
+func readVariables(l *line.Line, machine cliconfig.Machine) error {
+	var wanted []line.Flag
+	for _, f := range globalFlags() {
+		overridden := l.IsSet(f.Name) || slices.ContainsFunc(rivals, func(pair [2]string) bool {
+			return pair[0] == f.Name && l.IsOn(pair[1]) || pair[1] == f.Name && l.IsOn(pair[0])
 		})
+		if f.Name != "config" && machine.FlagValue(f.Name) != "" && !overridden && !(l.Bool(asShim) && slices.Contains(shimless, f.Name)) {
+			wanted = append(wanted, f)
+		}
 	}
-	flags := globalFlags()
-	flags = slices.DeleteFunc(flags, func(f cli.Flag) bool {
-		name := longName(f)
-		return name == "config" || s.machine.FlagValue(name) == "" || typed(name) || c.Bool(asShim) && slices.Contains(shimless, name)
-	})
-	for _, f := range flags {
-		name := longName(f)
-		value, variable := s.machine.FlagValue(name), cliconfig.FlagVariable(name)
-		err := c.Set(name, value)
-		if _, isBool := f.(*cli.BoolFlag); isBool && err == nil {
-			_, err = variableBool(value)
+	for _, f := range wanted {
+		if err := l.Default(f, machine.FlagValue(f.Name)); err != nil {
+			return err
 		}
-		if err != nil {
-			return usageError{sources.WithHint(fmt.Errorf("%s: %q is not %s", variable, value, valueOf(f)), "larder help environment describes it")}
-		}
-		s.variables[name] = variable
 	}
 	return nil
 }
 
-// variableBool parses the value of a variable. It accepts less than flags do, so that every tool
-// that reads the variable understands it.
-func variableBool(value string) (bool, error) {
-	switch value {
-	case "1", "true":
-		return true, nil
-	case "0", "false":
-		return false, nil
+// A job is what a command does with its line, which was checked, and a session.
+type job func(ctx context.Context, l *line.Line, s *work.Session) error
+
+// inSession returns the function that opens a session for a job and does it.
+func inSession(do job) func(context.Context, *line.Line, *report.Output) error {
+	return func(ctx context.Context, l *line.Line, out *report.Output) error {
+		s, err := newSession(l, out)
+		if err != nil {
+			return err
+		}
+		return do(ctx, l, s)
 	}
-	return false, strconv.ErrSyntax
 }
 
-// typed returns a global flag as the user has set it: the flag, or its variable.
-func (s *session) typed(name string) string { return cmp.Or(s.variables[name], dashed(name)) }
-
-// readFlags reads the flags and checks each of them.
-func (s *session) readFlags(c *cli.Context) (err error) {
-	for _, name := range []string{"chdir", "config", "cache", "mirror", "since", enginePath} {
-		if isSet(c, name) && flag[string](c, name) == "" {
-			return usageError{fmt.Errorf("--%s is empty", name)} // probably an unset variable
-		}
+// newSession reads the flags that several commands share, and checks each of them.
+func newSession(l *line.Line, out *report.Output) (*work.Session, error) {
+	machine := cliconfig.This()
+	if machine.DumbTerminal() {
+		out.NoBars()
 	}
-	s.flags = globals{
-		cache:   flag[string](c, "cache"),
-		noCache: flag[bool](c, "no-cache"),
-		link:    sources.LinkMode(flag[string](c, "link")),
-		offline: flag[bool](c, "offline"),
-
-		lockTimeout: flag[time.Duration](c, "lock-timeout"),
-
-		recursive: c.Bool("recursive"), exclude: c.StringSlice("exclude"),
-		upgrade: c.Bool("upgrade"), noLockFile: c.Bool("no-lock-file"), require: requirement(c),
-		paranoid: c.Bool("paranoid"),
-		dryRun:   c.Bool("dry-run"), readOnly: c.Bool("dry-run") || c.Bool("check"),
+	if err := readVariables(l, machine); err != nil {
+		return nil, err
 	}
-	s.configFile = flag[string](c, "config")
-	s.out.JSON = flag[bool](c, "json")
-	switch {
-	case flag[bool](c, "quiet"):
-		s.out.Level = ui.Quiet
-	case flag[bool](c, "verbose"):
-		s.out.Level = ui.Verbose
+	if err := l.Check(); err != nil {
+		return nil, err
 	}
-	err = cmp.Or(oneOf(s.typed("link"), s.flags.link, sources.LinkModes), oneOf(s.typed("color"), ui.ColorMode(flag[string](c, "color")), ui.ColorModes))
+	opts, err := readOptions(l, out)
 	if err != nil {
-		return err
+		return nil, err
 	}
-	if isOn(c, "cache") && s.flags.noCache {
-		return usageError{fmt.Errorf("%s and %s exclude each other", s.typed("cache"), s.typed("no-cache"))}
+	dir, err := chdir(l, machine.WorkDir)
+	if err != nil {
+		return nil, err
 	}
-	if err := s.readEngine(c); err != nil {
-		return err
+	return work.Open(machine, dir, opts, out), nil
+}
+
+// readOptions reads the flags, and sets the level of messages.
+func readOptions(l *line.Line, out *report.Output) (o work.Options, err error) {
+	o = work.Options{
+		Version: version(),
+		Config:  l.Text("config"),
+		Cache:   l.Text("cache"),
+		NoCache: l.Bool("no-cache"),
+		Link:    sources.LinkMode(l.Text("link")),
+		Offline: l.Bool("offline"),
+
+		Jobs:        l.Number("jobs"),
+		LockTimeout: l.Duration("lock-timeout"),
+
+		Recursive: l.Bool("recursive"), Exclude: l.Texts("exclude"),
+		Upgrade: l.Bool("upgrade"), NoLockFile: l.Bool("no-lock-file"), Require: requirement(l),
+		Paranoid: l.Bool("paranoid"),
+		DryRun:   l.Bool("dry-run"), ReadOnly: l.Bool("dry-run") || l.Bool("check"),
 	}
-	if s.flags.lockTimeout < 0 {
-		return usageError{fmt.Errorf("%s must not be negative, as %s is", s.typed("lock-timeout"), s.flags.lockTimeout)}
+	out.JSON = l.Bool("json")
+	switch {
+	case l.Bool("quiet"):
+		out.Level = report.Quiet
+	case l.Bool("verbose"):
+		out.Level = report.Verbose
 	}
-	if s.flags.jobs, err = positive(c, "jobs", s.typed("jobs")); err != nil {
-		return err
+	switch err := cmp.Or(line.OneOf(l.Spelled("link"), o.Link, sources.LinkModes), line.OneOf(l.Spelled("color"), ui.ColorMode(l.Text("color")), ui.ColorModes)); {
+	case err != nil:
+		return o, err
+	case l.IsOn("cache") && o.NoCache:
+		return o, report.Usage(fmt.Errorf("%s and %s exclude each other", l.Spelled("cache"), l.Spelled("no-cache")))
+	case o.LockTimeout < 0:
+		return o, report.Usage(fmt.Errorf("%s must not be negative, as %s is", l.Spelled("lock-timeout"), o.LockTimeout))
+	case l.IsSet("exclude") && !o.Recursive:
+		return o, report.Usage(errors.New("--exclude requires --recursive"))
 	}
-	s.flags.slots = acquire.NewSlots(s.flags.jobs)
-	if c.IsSet("exclude") && !s.flags.recursive {
-		return usageError{errors.New("--exclude requires --recursive")}
+	if o.Engines, o.EnginesBy, err = readEngine(l); err != nil {
+		return o, err
 	}
-	if s.flags.platforms, err = platforms(c); err != nil {
-		return err
+	if o.Platforms, err = platforms(l); err != nil {
+		return o, err
 	}
-	s.flags.trustKeys, err = trustKeys(c)
-	return err
+	o.TrustKeys, err = trustKeys(l)
+	return o, err
+}
+
+// chdir returns the working directory of the command, absolute.
+func chdir(l *line.Line, from string) (string, error) {
+	if from == "" {
+		return "", errors.New("the working directory no longer exists")
+	}
+	if !l.IsSet("chdir") {
+		return from, nil
+	}
+	dir, err := work.Existing(from, l.Text("chdir"), work.Directory, "name the directory to work in")
+	if err != nil {
+		return "", fmt.Errorf("%s: %w", l.Spelled("chdir"), err)
+	}
+	return dir, nil
+}
+
+// anyEngine is the value of --engine that leaves the choice to the rule of package work, and engines are
+// the values besides terraform,tofu.
+const anyEngine sources.Engine = "auto"
+
+var engines = append([]sources.Engine{anyEngine}, work.BothEngines...)
+
+// readEngine reads --engine or its variable. It returns no engine if the rule decides.
+func readEngine(l *line.Line) (requested []sources.Engine, by string, err error) {
+	by = l.Spelled("engine")
+	for _, word := range l.List("engine") {
+		e := sources.Engine(word)
+		if !slices.Contains(engines, e) {
+			err := fmt.Errorf("%s is %s, not %q", by, oneOf(engines), word)
+			if e == "opentofu" {
+				return nil, by, report.Usage(sources.WithHint(err, "did you mean %q?", sources.OpenTofu))
+			}
+			return nil, by, report.Usage(sources.DidYouMean(err, string(e), sources.Texts(engines), ""))
+		}
+		requested = append(requested, e)
+	}
+	switch both := len(requested) > 1; {
+	case requested == nil:
+		return nil, by, nil
+	case slices.Contains(requested, anyEngine) && both:
+		return nil, by, report.Usage(fmt.Errorf("%s: auto can't be combined with an engine", by))
+	case requested[0] == anyEngine:
+		return nil, by, nil
+	case both && slices.Contains(oneEngine, l.Command.Path):
+		err := fmt.Errorf("%s: %s works for one engine at a time", by, l.Command.Path)
+		return nil, by, report.Usage(sources.WithHint(err, "name one; prefetch, mirror sync and bundle create take both"))
+	}
+	return requested, by, nil
+}
+
+// oneEngine are the commands for lock files and working directories, which are those of one engine.
+var oneEngine = []string{"install", "lock", "exec", "verify", "cache key", "cache export", "help config"}
+
+// machineOf returns what completion knows for a line that is being typed. It reports nothing.
+func machineOf(ctx context.Context, l *line.Line) line.Machine {
+	out := report.New(io.Discard, io.Discard)
+	s, err := newSession(l, out)
+	if err != nil {
+		return nil
+	}
+	here, err := work.KnownHere(ctx, s)
+	if err != nil {
+		return nil
+	}
+	return here
+}
+
+// version returns the module version of this program, or "devel" if it was built from a
+// working copy.
+func version() string {
+	info, ok := debug.ReadBuildInfo()
+	if !ok || info.Main.Version == "" || info.Main.Version == "(devel)" {
+		return "devel"
+	}
+	return info.Main.Version
 }

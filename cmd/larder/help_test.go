@@ -2,18 +2,19 @@ package main
 
 import (
 	"bytes"
+	"slices"
 	"strings"
 	"testing"
 	"unicode/utf8"
 
-	"github.com/larder-cli/larder/cmd/larder/ui"
+	"github.com/larder-cli/larder/cmd/larder/line"
 	"github.com/larder-cli/larder/sources/sourcetest"
 )
 
 // The help of a command fits on a screen, and topics are no wider than a screen.
 func TestHelpFitsAScreen(t *testing.T) {
 	const lines, columns = 24, 80
-	for _, name := range append(append([]string{""}, topicNames()...), commandPaths("", newApp(ui.New(nil, nil)).Commands)...) {
+	for _, name := range slices.Concat([]string{""}, topicNames(), commandPaths()) {
 		text := helpOf(t, name)
 		if n := strings.Count(text, "\n") + 1; n > lines-1 && name != "config" { // one is for the prompt
 			t.Errorf("help %s has %d lines", name, n)
@@ -36,22 +37,33 @@ func helpOf(t *testing.T, args string) string {
 
 // Each command has an example, which larder can parse.
 func TestCommandsHaveExamples(t *testing.T) {
-	app := newApp(ui.New(nil, nil))
-	for _, path := range commandPaths("", app.Commands) {
-		cmd := find(app.Commands, strings.Fields(path))
-		if len(visibleCommands(cmd.Subcommands)) > 0 {
+	root := commandTree()
+	for _, cmd := range root.All() {
+		if len(cmd.Commands) > 0 {
 			continue
 		}
-		example, _, _ := strings.Cut(cmd.UsageText, " > ")
-		line := readCommandLine(app, strings.Fields(example))
-		sourcetest.Equal(t, line.path(), path, "example", cmd.UsageText)
-		for _, arg := range ownArguments(line.args) {
-			name, _, _ := strings.Cut(strings.TrimLeft(arg, "-"), "=")
-			known := !strings.HasPrefix(arg, "-") || flagNamed(line.flags, name) != nil
-			sourcetest.Expect(t, known, "%s: there is no flag %s", cmd.UsageText, arg)
-		}
-		sourcetest.Expect(t, cmd.Usage != "" && !strings.HasSuffix(cmd.Usage, "."), "%s: %q", path, cmd.Usage)
+		example, _, _ := strings.Cut(cmd.Example, " > ")
+		l, err := line.Read(root, strings.Fields(example))
+		sourcetest.Check(t, err)
+		sourcetest.Equal(t, l.Command.Path, cmd.Path, "example", cmd.Example)
+		sourcetest.Expect(t, cmd.Does != "" && !strings.HasSuffix(cmd.Does, "."), "%s: %q", cmd.Path, cmd.Does)
 	}
+}
+
+// topicNames are the topics of help.
+func topicNames() (names []string) {
+	for _, topic := range topics {
+		names = append(names, topic.Name)
+	}
+	return names
+}
+
+// commandPaths are the commands, as typed.
+func commandPaths() (paths []string) {
+	for _, cmd := range commandTree().All() {
+		paths = append(paths, cmd.Path)
+	}
+	return paths
 }
 
 // With --json, help and version are JSON too.

@@ -1,52 +1,41 @@
 package main
 
 import (
+	"context"
 	"errors"
 	"slices"
 
-	"github.com/urfave/cli/v2"
-
-	"github.com/larder-cli/larder/cmd/larder/ui"
+	"github.com/larder-cli/larder/cmd/larder/line"
+	"github.com/larder-cli/larder/cmd/larder/report"
+	"github.com/larder-cli/larder/cmd/larder/work"
 )
 
-func installCommand(out *ui.Output) *cli.Command {
-	return &cli.Command{
+func installCommand() *line.Command {
+	return &line.Command{
 		Name:      "install",
-		Category:  forModules,
-		Usage:     "install the providers that root modules require",
-		ArgsUsage: "[PATH...] [FLAG...]",
-		UsageText: "larder install -R --upgrade",
-		Description: "Does the provider part of terraform init and tofu init: the same\n" +
-			"versions, the same lock file, the same files. PATH is a root module.",
-		Flags: slices.Concat([]cli.Flag{
+		Job:       forModules,
+		Does:      "install the providers that root modules require",
+		Arguments: "[PATH...] [FLAG...]",
+		OnlyDirs:  true,
+		Example:   "larder install -R --upgrade",
+		About: "Installs providers as terraform init and tofu init do: the same versions, the same\n" +
+			"lock file, the same files in .terraform. PATH is a root module.",
+		Flags: slices.Concat([]line.Flag{
 			upgradeFlag(),
-		}, treeFlags(), trustFlags(), []cli.Flag{
-			lockFileFlag(),
-			&cli.StringSliceFlag{Name: "plugin-dir", Usage: "`DIR` mirrors to install from, and no other source"},
-			&cli.BoolFlag{Name: "paranoid", Usage: "rehash every file, ignore hash records"},
-			dryRunFlag("show what would be installed"),
-		}),
-		Action: func(c *cli.Context) error { return install(c, out) },
+		}, treeFlags(), trustFlags(), installFlags("show what would be installed")),
+		Leaves: "providers already installed are complete; the lock file is intact",
+		Run:    inSession(install),
 	}
 }
 
 // install reads the flags of install, and runs the installation.
-func install(c *cli.Context, out *ui.Output) (err error) {
-	in := &installation{}
-	if in.readOnlyLock, err = readOnlyLockFile(c); err != nil {
+func install(ctx context.Context, l *line.Line, s *work.Session) error {
+	readOnlyLock, err := readOnlyLockFile(l)
+	if err != nil {
 		return err
 	}
-	if in.session, err = newSession(c, out); err != nil {
-		return err
+	if readOnlyLock && l.Bool("upgrade") {
+		return report.Usage(errors.New("--upgrade and --lockfile readonly exclude each other"))
 	}
-	if in.readOnlyLock && in.flags.upgrade {
-		return usageError{errors.New("--upgrade and --lockfile readonly exclude each other")}
-	}
-	if err := in.readPluginDirs(c.StringSlice("plugin-dir")); err != nil {
-		return err
-	}
-	if err := in.takeRoots(c.Args().Slice()); err != nil {
-		return err
-	}
-	return in.run(c.Context)
+	return work.Install(ctx, s, work.InstallRequest{Roots: l.Words, PluginDirs: l.Texts("plugin-dir"), ReadOnlyLock: readOnlyLock})
 }

@@ -50,7 +50,7 @@ func newRacing(t *testing.T) racing {
 		sourcetest.Check(t, errors.Join(err, w.Close()))
 		return b.Bytes()
 	}
-	m := racing{&diskMachine{t: t, dir: machineDir(t)}, pack(goodEnd), pack(evilEnd)}
+	m := racing{&diskMachine{t: t, dir: sourcetest.MemoryDir(t)}, pack(goodEnd), pack(evilEnd)}
 	w := sourcetest.New(t)
 	w.Add(widgetDir, "1.2.0", sourcetest.Release{Platforms: []string{ownPlatform}, Archive: m.good})
 	for _, assignment := range w.Env() {

@@ -89,19 +89,19 @@ func (l *lockTrial) hold(c *court) {
 	}
 	differences = append(differences, after...)
 	c.settle(differences, []excuse{
-		{"Archives that aren't locked", func() bool {
+		{"Packages that don't match the lock file", func() bool {
 			return want.status == 0 && strings.Contains(got.output, "but the dependency lock file has") && l.otherArchives(c)
 		}},
 		{"Expired keys", func() bool { return (want.status == 0) != (got.status == 0) && l.signedBy("expired key") }},
-		{"Complete lock files stay as they are", func() bool {
+		{"Complete lock files aren't rewritten", func() bool {
 			return ours == c.lock && sortedHashes(ours) == sortedHashes(theirs) && c.LockForm == "unsorted"
 		}},
 		{"Comments in lock files stay", func() bool {
 			return c.LockForm == "commented" && theirs == strings.NewReplacer("# the end\n\n", "", "# the end\n", "").Replace(ours)
 		}},
 		{"Signed hashes from the cache", func() bool { return l.Warm && want.status == 0 && got.status == 0 && more(theirs, ours) }},
-		{"No questions if the answer is on disk", func() bool { return l.Warm && l.HiddenAt != "" && want.status != 0 && got.status == 0 }},
-		{"Archives with other names than files", func() bool {
+		{"No queries if the packages are on disk", func() bool { return l.Warm && l.HiddenAt != "" && want.status != 0 && got.status == 0 }},
+		{"Unusual names in archives", func() bool {
 			return l.twofold() && (ours == theirs || c.Engine == sources.OpenTofu && l.Source == "registry" && without("h1:", ours) == without("h1:", theirs))
 		}},
 	}, want, got, l)

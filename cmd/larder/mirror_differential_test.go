@@ -104,7 +104,7 @@ func (m *mirrorTrial) hold(c *court) {
 		{"Lock files that lack providers", func() bool {
 			return strings.Contains(want.output, "Inconsistent dependency lock file") && strings.Contains(got.output, "the dependency lock file does not lock")
 		}},
-		{"Archives that aren't locked", func() bool {
+		{"Packages that don't match the lock file", func() bool {
 			return want.status == 0 && strings.Contains(got.output, "but the dependency lock file has") &&
 				(c.LockedBy != "" || m.hasHash("wrong h1", "wrong zh", "h1", "zh", "other h1", "other zh"))
 		}},
@@ -116,7 +116,7 @@ func (m *mirrorTrial) hold(c *court) {
 		{"Platforms that a provider lacks", func() bool {
 			return want.status != 0 && got.status == 0 && !m.Strict && strings.Contains(got.output, "no package for this platform")
 		}},
-		{"No questions if the answer is on disk", func() bool {
+		{"No queries if the packages are on disk", func() bool {
 			kept := m.Republished && m.Prior == "larder" && want.status == 0
 			return got.status == 0 && (kept || m.HiddenAt != "" && want.status != 0 && m.Prior != "")
 		}},
@@ -290,7 +290,7 @@ func (m *mirrorTrial) compare(c *court, want, got shelfful) []string {
 }
 
 // named are the documents of a mirror that filesystem mirrors know: those of hosts by their
-// names. See docs/deviations.md: Hosts beyond ASCII are in a mirror twice.
+// names. See docs/deviations.md: Non-ASCII hosts in mirrors.
 func named[V any](documents map[string]V) map[string]V {
 	documents = maps.Clone(documents)
 	maps.DeleteFunc(documents, func(name string, _ V) bool { return strings.HasPrefix(name, "xn--") })
@@ -298,7 +298,7 @@ func named[V any](documents map[string]V) map[string]V {
 }
 
 // sameHashes reports whether Larder states all that an engine states that is right, and the
-// zh: and the h1: besides. See docs/deviations.md: Mirrors state the hashes of archives.
+// zh: and the h1: besides. See docs/deviations.md: Hashes of archives in mirrors.
 func (m *mirrorTrial) sameHashes(c *court, doc string, want, got documentedArchive) bool {
 	both := slices.ContainsFunc(got.Hashes, func(h string) bool { return sources.Hash(h).Scheme() == sources.ZH }) &&
 		slices.ContainsFunc(got.Hashes, func(h string) bool { return sources.Hash(h).Scheme() == sources.H1 })

@@ -415,7 +415,7 @@ func (m *machineOnline) closed(what string, goroutines, files int) {
 	m.t.Helper()
 	var g, f int
 	for range 500 {
-		m.client.CloseIdleConnections() // which one becomes soon after its last request is cancelled
+		m.client.CloseIdleConnections() // which one becomes soon after its last request is canceled
 		if g, f = open(); g <= goroutines && f <= files {
 			return
 		}
@@ -437,8 +437,8 @@ func TestNothingLeaks(t *testing.T) {
 		{"failure", sourcetest.Fault{Path: "*2_1.0.0_*.zip", Status: http.StatusForbidden}, false},
 		{"cut for good", sourcetest.Fault{Path: "*.zip", Cut: -1, Reset: true}, false},
 		{"never verifies", sourcetest.Fault{Path: "*.zip", Corrupt: true}, false},
-		{"cancelled archives", sourcetest.Fault{Path: "*.zip", Stall: 50_000}, true},
-		{"cancelled documents", sourcetest.Fault{Path: "*/versions", Stall: -1}, true},
+		{"canceled archives", sourcetest.Fault{Path: "*.zip", Stall: 50_000}, true},
+		{"canceled documents", sourcetest.Fault{Path: "*/versions", Stall: -1}, true},
 	} {
 		m := newMachine(t, 10, func(int) int64 { return 100_000 })
 		goroutines, files := open()

@@ -21,7 +21,7 @@ import (
 	"github.com/larder-cli/larder/sources/sourcetest"
 )
 
-// An oddity is a rare or wrong behaviour of servers.
+// An oddity is a rare or wrong behavior of servers.
 type oddity struct {
 	name  string
 	serve func() answering         // makes what is between the server and its clients
@@ -87,13 +87,13 @@ var oddities = []oddity{
 	{name: "406 without compression", serve: unless(http.StatusNotAcceptable, compresses)},
 	{name: "403 without compression", serve: unless(http.StatusForbidden, compresses)},
 	{
-		name: "403 without the engine's version", fails: "403 Forbidden", why: "Headers of engines",
+		name: "403 without the engine's version", fails: "403 Forbidden", why: "Request headers",
 		serve: unless(http.StatusForbidden, func(r *http.Request) bool {
 			return r.Header.Get("X-Terraform-Version") != "" || strings.Contains(r.URL.Path, "/archives/")
 		}),
 	},
 	{
-		name: "403 without Referer", fails: "403 Forbidden", why: "Headers of engines",
+		name: "403 without Referer", fails: "403 Forbidden", why: "Request headers",
 		serve: redirecting(http.StatusFound, func(r *http.Request) string { return "/there" + r.URL.Path }, unless(http.StatusForbidden, func(r *http.Request) bool { return r.Header.Get("Referer") != "" })),
 	},
 

@@ -119,7 +119,7 @@ func (r *recipeRun) copyIfThere(from, to string) bool {
 
 // atlantis runs the workflow for the project in net, with the environment of Atlantis' run steps.
 // Atlantis runs the other steps itself. It has either found the engine on PATH, or downloaded it to
-// a directory behind PATH and named it after its version. In the second case, another engine on PATH
+// a directory at the end of PATH and named it after its version. In the second case, another engine on PATH
 // fails.
 func (r *recipeRun) atlantis(config map[string]any, downloaded bool) {
 	name := config["repos"].([]any)[0].(map[string]any)["workflow"].(string)

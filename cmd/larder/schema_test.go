@@ -19,26 +19,46 @@ import (
 // A schema is a JSON Schema of the subset that docs/json.schema.json uses. Other members are
 // errors, so that tests find undocumented output.
 type schema struct {
-	Schema      string             `json:"$schema"`
-	ID          string             `json:"$id"`
-	Ref         string             `json:"$ref"`
-	Title       string             `json:"title"`
-	Description string             `json:"description"`
-	Type        string             `json:"type"`
-	Const       any                `json:"const"`
-	Enum        []string           `json:"enum"`
-	Pattern     string             `json:"pattern"`
-	Properties  members            `json:"properties"`
-	Required    []string           `json:"required"`
-	Items       *schema            `json:"items"`
-	OneOf       []*schema          `json:"oneOf"`
-	Defs        map[string]*schema `json:"$defs"`
+	Schema      string    `json:"$schema,omitempty"`
+	ID          string    `json:"$id,omitempty"`
+	Ref         string    `json:"$ref,omitempty"`
+	Title       string    `json:"title,omitempty"`
+	Type        string    `json:"type,omitempty"`
+	Const       any       `json:"const,omitempty"`
+	Description string    `json:"description,omitempty"`
+	Enum        []string  `json:"enum,omitempty"`
+	Pattern     string    `json:"pattern,omitempty"`
+	Required    []string  `json:"required,omitempty"`
+	Properties  members   `json:"properties,omitzero"`
+	Items       *schema   `json:"items,omitempty"`
+	OneOf       []*schema `json:"oneOf,omitempty"`
+	Defs        members   `json:"$defs,omitzero"`
 }
 
 // Members are the schemas of the members of an object, in the order of the file.
 type members struct {
 	names []string
 	of    map[string]*schema
+}
+
+// set adds or replaces a member.
+func (m *members) set(name string, of *schema) {
+	if m.of == nil {
+		m.of = map[string]*schema{}
+	}
+	if m.of[name] == nil {
+		m.names = append(m.names, name)
+	}
+	m.of[name] = of
+}
+
+// MarshalJSON implements [json.Marshaler].
+func (m members) MarshalJSON() ([]byte, error) { //nolint:unparam // [json.Marshaler] has the error
+	var all []string
+	for _, name := range m.names {
+		all = append(all, quoted(name)+":"+quoted(m.of[name]))
+	}
+	return []byte("{" + strings.Join(all, ",") + "}"), nil
 }
 
 // UnmarshalJSON implements [json.Unmarshaler].
@@ -78,7 +98,7 @@ func readSchema(file string) (*schema, error) {
 // resolve is the schema that a reference leads to.
 func (s *schema) resolve(at *schema) *schema {
 	if name, ok := strings.CutPrefix(at.Ref, "#/$defs/"); ok {
-		return s.Defs[name]
+		return s.Defs.of[name]
 	}
 	return at
 }
@@ -196,12 +216,23 @@ func startChecked(file string) int {
 		fmt.Fprintln(os.Stderr, err)
 		return exitUndocumented
 	}
+	var faults []string
 	if stdout.failed { // so the rest of it is not there
 		return exit
 	}
-	faults := s.output(stdout.text.Bytes())
-	if stderr.text.Len() > 0 {
-		faults = append(faults, "there is something on standard error")
+	objects, other := &stdout.text, &stderr.text
+	if slices.Contains(os.Args[1:], "exec") && !slices.Contains(os.Args, "--help") {
+		objects, other = other, objects
+	}
+	text := objects.Bytes()
+	if end := bytes.Index(text, []byte(`"cannot run `)); end > 0 { // what was said before is complete
+		end = bytes.LastIndexByte(text[:end], '\n') + 1
+		faults = s.output(text[:end])
+		text = text[end:]
+	}
+	faults = append(faults, s.output(text)...)
+	if other.Len() > 0 {
+		faults = append(faults, "there is something on the other stream")
 	}
 	for _, fault := range faults {
 		fmt.Fprintln(os.Stderr, "docs/json.schema.json:", fault)
@@ -251,22 +282,25 @@ func TestSchemaIsComplete(t *testing.T) {
 			sourcetest.Expect(t, object.Properties.of[name] != nil, "%s of %s is required, but not described", name, kind)
 		}
 	}
-	got, want := slices.Sorted(slices.Values(s.Defs["verdict"].Enum)), slices.Sorted(slices.Values(sources.Texts(sources.Verdicts())))
+	got, want := slices.Sorted(slices.Values(s.Defs.of["verdict"].Enum)), slices.Sorted(slices.Values(sources.Texts(sources.Verdicts())))
 	sourcetest.EqualSlices(t, got, want)
 }
 
-// docs/json.md is generated from the schema by go test -update.
+// docs/json.schema.json is generated from the types of the output, and docs/json.md from the schema, by
+// go test -update.
 func TestJSONDocument(t *testing.T) {
-	s, err := readSchema("../../docs/json.schema.json")
+	const schemaFile, file, how = "../../docs/json.schema.json", "../../docs/json.md", "run go test ./cmd/larder -run TestJSONDocument -update"
+	s, err := readSchema(schemaFile)
 	sourcetest.Check(t, err)
-	const file = "../../docs/json.md"
+	s.generate()
 	before, _, ok := strings.Cut(string(sourcetest.ReadFile(t, file)), "\n## ")
 	sourcetest.Expect(t, ok, "docs/json.md has no sections")
-	want := before + "\n" + s.markdown()
-	if *update {
-		sourcetest.Check(t, os.WriteFile(file, []byte(want), 0o644))
+	for file, want := range map[string]string{schemaFile: s.text(), file: before + "\n" + s.markdown()} {
+		if *update {
+			sourcetest.Check(t, os.WriteFile(file, []byte(want), 0o644))
+		}
+		sourcetest.Equal(t, string(sourcetest.ReadFile(t, file)), want, how)
 	}
-	sourcetest.Equal(t, string(sourcetest.ReadFile(t, file)), want, "run go test ./cmd/larder -run TestJSONDocument -update")
 }
 
 // markdown describes the objects of the schema, a section each.

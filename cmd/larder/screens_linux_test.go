@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 	"regexp"
 	"runtime"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -24,10 +25,12 @@ type scene struct {
 // A step is a command line, or something that happens before the next one.
 type step struct {
 	line string
+	list bool // changes nothing, and has the same results in a pipe
 	do   func(s *stage)
 }
 
 func larder(line string) step     { return step{line: line} }
+func lists(line string) step      { return step{line: line, list: true} }
 func then(do func(s *stage)) step { return step{do: do} }
 
 // A stage is a working directory and a registry for scenes.
@@ -61,6 +64,11 @@ var manyModules = then(func(s *stage) {
 		s.require(fmt.Sprintf("live/team-%02d/network", i+1), "hashicorp/aws@~> 5.0")
 	}
 })
+
+// longNames are providers that look alike when their names are shortened carelessly.
+var longNames = []string{
+	"hashicorp/aws@~> 5.0", "example.test/acme/widget-of-a-long-name@>= 1.0", "example.test/acme/widget-of-a-lean-name@>= 1.0",
+}
 
 var scenes = []scene{
 	{"install", []step{
@@ -115,6 +123,49 @@ var scenes = []scene{
 		larder("bundle create usb.tar --mirror usb"),
 		larder("bundle verify usb.tar"),
 	}},
+	{"lists", []step{
+		then(func(s *stage) {
+			s.require("live/done", "hashicorp/aws@~> 5.0")
+			s.require("live/net", longNames...)
+			s.require("live/team-of-a-long-name/network", longNames...)
+			s.require("live/team-of-a-long-name/storage", longNames...)
+		}),
+		larder("--quiet --chdir live/net install"),
+		lists("cache list"),
+		lists("install -R --chdir live --dry-run"),
+		larder("--quiet install -R --chdir live"),
+		lists("cache list"),
+		lists("cache list --verbose"),
+		lists("cache list hashicorp/*"),
+		lists("cache prune --all --dry-run"),
+		lists("cache stats --verbose"),
+		then(func(s *stage) {
+			s.write("live/net/terraform", "#!/bin/sh\n")
+			sourcetest.Check(s.t, os.Chmod("live/net/terraform", 0o755))
+		}),
+		lists("exec --dry-run --chdir live/net -- ./terraform init"),
+		lists("exec --dry-run --chdir live/net -- ./terraform plan"),
+		larder("--quiet mirror sync usb -R live"),
+		larder("--quiet mirror sync usb -R live --platform linux_amd64,darwin_arm64"),
+		lists("mirror list usb"),
+		lists("mirror prune usb --dry-run --keep-locked-by live/done"),
+		lists("mirror verify usb --verbose"),
+		larder("--quiet bundle create usb.tar --mirror usb"),
+		lists("bundle show usb.tar"),
+		lists("bundle verify usb.tar"),
+		lists("bundle import usb.tar new --dry-run"),
+		lists("prefetch -R live --platform linux_amd64,darwin_arm64 --dry-run"),
+		lists("prefetch registry.opentofu.org/acme/gadget acme/gadget --dry-run"),
+		lists("cache export out.tar --chdir live/net"),
+		lists("lock --check -R live --platform darwin_arm64"),
+		larder("--quiet lock -R live --platform darwin_arm64"),
+		then(func(s *stage) {
+			s.write("old/linux_amd64/terraform-provider-gadget_v1.0.0_x5", "\x7fELF")
+			s.write("old/linux_amd64/terraform-provider-widget-of-a-long-name_v1.0.0_x5", "\x7fELF")
+		}),
+		lists("import old --to new --namespace example.test/acme --dry-run"),
+		lists("mirror diff usb old"),
+	}},
 	{"words", []step{
 		larder("help"),
 		larder("help install"),
@@ -127,14 +178,15 @@ var scenes = []scene{
 	}},
 }
 
-// testdata/screens contains the screens on terminals of three widths, with colours as words. No line
-// is wider than the terminal, except for words that can't be wrapped.
+// testdata/screens contains the screens on terminals of four widths, with colors as words. No line
+// is wider than the terminal, except for words that can't be wrapped. What lists have in a pipe is on
+// the screen, too.
 func TestScreens(t *testing.T) {
 	if runtime.GOARCH != "amd64" {
 		t.Skip("the platform is in what is shown")
 	}
 	for _, scene := range scenes {
-		for _, width := range []int{40, 80, 120} {
+		for _, width := range []int{40, 60, 80, 120} {
 			t.Run(fmt.Sprintf("%s/%d", scene.name, width), func(t *testing.T) { play(t, scene, width) })
 		}
 	}
@@ -145,19 +197,6 @@ func TestScreens(t *testing.T) {
 var toPaste = sync.OnceValue(func() *regexp.Regexp {
 	return regexp.MustCompile(`(?s)filesystem_mirror \{ path = ".*?" \}`)
 })
-
-// unfitted are commands whose results don't fit every terminal: help is laid out for 80
-// columns.
-var unfitted = map[string]bool{"help": true}
-
-// command is the command in a command line.
-func command(line string) string {
-	words := strings.Fields(line)
-	if words[0] == "cache" || words[0] == "mirror" || words[0] == "bundle" {
-		return words[0] + " " + words[1]
-	}
-	return words[0]
-}
 
 // play runs the commands of a scene on a terminal and compares what it shows.
 func play(t *testing.T, scene scene, width int) {
@@ -179,6 +218,9 @@ func play(t *testing.T, scene scene, width int) {
 	s.world.Add("registry.terraform.io/hashicorp/aws", "5.100.0", sourcetest.Release{Size: 2_000_000, Platforms: both})
 	s.world.Add("registry.terraform.io/hashicorp/random", "3.7.2", sourcetest.Release{Size: 50_000, Platforms: both})
 	s.world.Add("example.test/acme/widget-of-a-long-name", "1.2.0", sourcetest.Release{Size: 300_000, Platforms: both})
+	s.world.Add("example.test/acme/widget-of-a-lean-name", "1.2.0", sourcetest.Release{Size: 310_000, Platforms: both})
+	s.world.Add("registry.terraform.io/acme/gadget", "1.0.0", sourcetest.Release{Size: 1000, Platforms: both})
+	s.world.Add("registry.opentofu.org/acme/gadget", "1.0.0", sourcetest.Release{Size: 1000, Platforms: both})
 	s.require(".", "hashicorp/aws@~> 5.0", "hashicorp/random@>= 3.0", "example.test/acme/widget-of-a-long-name@>= 1.0")
 	var got strings.Builder
 	for _, step := range scene.steps {
@@ -199,10 +241,14 @@ func play(t *testing.T, scene scene, width int) {
 		w.Until("\x00")
 		<-ended
 		for _, line := range w.Wide() {
-			fits := len(strings.Fields(line)) <= 1 || unfitted[command(step.line)] || strings.Contains(line, "filesystem_mirror {")
+			fits := len(strings.Fields(line)) <= 1 || strings.Contains(line, "filesystem_mirror {")
 			sourcetest.Expect(t, fits, "larder %s: wider than %d: %q", step.line, width, line)
 		}
 		fmt.Fprintf(&got, "$ larder %s\n%s", step.line, toPaste().ReplaceAllString(w.Painted(), `filesystem_mirror { path = "DIR" }`))
+		if step.list {
+			piped, _ := exec.Command("larder", strings.Fields(step.line)...).Output() // the golden has its status
+			checkShows(t, "larder "+step.line, w.Text(), string(piped))
+		}
 		if status := cmd.ProcessState.ExitCode(); status != 0 {
 			fmt.Fprintf(&got, "[exit status %d]\n", status)
 		}
@@ -215,5 +261,46 @@ func play(t *testing.T, scene scene, width int) {
 	sourcetest.Equal(t, got.String(), string(sourcetest.ReadFile(t, golden)))
 }
 
+// checkShows checks that a screen has every cell of the lines that a pipe gets: whole, or shortened, or
+// else a note that names columns.
+func checkShows(t *testing.T, command, screen, piped string) {
+	t.Helper()
+	words := strings.Fields(screen)
+	screen = keyInCell().ReplaceAllString(strings.Join(words, " "), " key")
+	for _, cell := range cellBorder().Split(strings.TrimSpace(piped), -1) {
+		cell = strings.TrimSuffix(cell, ":") // the name of a root module is a heading
+		cell = strings.TrimSuffix(keyInCell().ReplaceAllString(cell, " key"), ", key")
+		shortened := slices.ContainsFunc(words, func(word string) bool {
+			before, after, ok := strings.Cut(word, "…")
+			return ok && strings.HasPrefix(cell, before) && strings.HasSuffix(cell, after)
+		})
+		if !strings.Contains(screen, cell) && !shortened && !strings.Contains(screen, "Not shown at this width: ") {
+			t.Errorf("%s: %q is missing from the screen", command, cell)
+		}
+	}
+}
+
+var (
+	cellBorder = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`\s\s+|\n`) })
+	keyInCell  = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(` key [0-9A-F]{16}`) })
+)
+
 // goldens is where screens are kept, as an absolute path: scenes change the directory.
 var goldens = func() string { path, _ := filepath.Abs(filepath.Join("testdata", "screens")); return path }()
+
+// No page of help breaks inside a word, unless the word is wider than the terminal.
+func TestHelpFitsEveryTerminal(t *testing.T) {
+	t.Setenv("HOME", t.TempDir())
+	for _, width := range []int{40, 60, 80, 120} {
+		for _, page := range slices.Concat([]string{""}, topicNames(), commandPaths()) {
+			w := uitest.New(t, width, 500)
+			w.Read()
+			status := run(t.Context(), append([]string{"larder", "help"}, strings.Fields(page)...), w.TTY, w.TTY)
+			w.Settle()
+			sourcetest.Equal(t, status, exitDone, page)
+			for _, line := range w.Wide() {
+				sourcetest.Expect(t, len(strings.Fields(line)) == 1, "help %s: wider than %d: %q", page, width, line)
+			}
+		}
+	}
+}

@@ -3,11 +3,13 @@ package main
 import (
 	"archive/zip"
 	"bytes"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"runtime"
 	"slices"
 	"strconv"
@@ -17,6 +19,8 @@ import (
 
 	"github.com/rogpeppe/go-internal/testscript"
 
+	"github.com/larder-cli/larder/cmd/larder/report"
+	"github.com/larder-cli/larder/cmd/larder/work"
 	"github.com/larder-cli/larder/sources"
 	"github.com/larder-cli/larder/sources/sourcetest"
 )
@@ -52,6 +56,9 @@ import (
 //	await KIND N                 wait until so many requests were made
 //	await -bytes KIND N          wait until the answers had so many bytes
 //	fails STATUS COMMAND…        run a command that ends with this exit status
+//	numbers [FLAG...]            require that all commands show the same numbers about the plugin cache
+//	numbers -mirror DIR          or about a mirror
+//	numbers -prune FLAG...       prune, and require that the cache shrinks by what a dry run showed
 //	interrupt KIND               once such a request is made, interrupt what runs in the background
 //	status STATUS                what was interrupted and waited for ended with this exit status
 //	unprivileged                 run larder as somebody who may not write everywhere
@@ -114,7 +121,7 @@ func withoutEngines(t *testing.T) string {
 	dirs := filepath.SplitList(os.Getenv("PATH"))
 	for i, dir := range dirs {
 		entries, _ := os.ReadDir(dir)
-		others := slices.DeleteFunc(slices.Clone(entries), func(e os.DirEntry) bool { return slices.Contains(engineNames, sources.Engine(e.Name())) })
+		others := slices.DeleteFunc(slices.Clone(entries), func(e os.DirEntry) bool { return slices.Contains(work.BothEngines, sources.Engine(e.Name())) })
 		if len(others) == len(entries) {
 			continue
 		}
@@ -136,7 +143,7 @@ func engineDir(t testing.TB, e sources.Engine) string {
 
 // putEngine is a command of scripts.
 func putEngine(ts *testscript.TestScript, _ bool, args []string) {
-	for _, e := range engineNames {
+	for _, e := range work.BothEngines {
 		if _, err := exec.LookPath(string(e)); slices.Contains(args, string(e)) || len(args) == 0 && err == nil {
 			ts.Setenv("PATH", engineDir(story(ts).t, e)+string(os.PathListSeparator)+ts.Getenv("PATH"))
 		}
@@ -176,7 +183,7 @@ type storyState struct {
 
 type storyKey struct{}
 
-// condition adds [clones]: files here can be reflinked, [mounts]: file systems can
+// condition adds [clones]: files here can be reflinked, [root]: this is root, [mounts]: file systems can
 // be mounted, [netns]: there can be networks that are empty, and [is:$ENGINE:tofu]:
 // that is the engine.
 func condition(name string) (bool, error) {
@@ -191,6 +198,8 @@ func condition(name string) (bool, error) {
 		return exec.Command("unshare", "-rn", "true").Run() == nil, nil
 	case "clones":
 		return clones()
+	case "root":
+		return os.Geteuid() == 0, nil
 	}
 	return false, fmt.Errorf("no condition %s", name)
 }
@@ -245,6 +254,8 @@ var commands = map[string]func(*testscript.TestScript, bool, []string){
 	"requests":     requests,
 	"await":        await,
 	"fails":        fails,
+	"problems":     problems,
+	"numbers":      numbers,
 	"interrupt":    interrupt,
 	"status":       endedWith,
 	"unprivileged": unprivileged,
@@ -466,6 +477,33 @@ func fails(ts *testscript.TestScript, _ bool, args []string) {
 	exit, ok := errors.AsType[*exec.ExitError](ts.Exec(args[1], args[2:]...))
 	if !ok || exit.ExitCode() != want {
 		ts.Fatalf("want exit status %d, got %v", want, exit)
+	}
+}
+
+// problems checks lock files, and requires a number of problems that are the same in text and in JSON.
+func problems(ts *testscript.TestScript, neg bool, args []string) {
+	check := append([]string{"3", "larder", "lock", "--check"}, args[1:]...)
+	fails(ts, neg, check)
+	var text, objects []string
+	for row := range strings.Lines(ts.ReadFile("stdout")) {
+		text = append(text, strings.Join(regexp.MustCompile(`\s{2,}`).Split(strings.TrimSpace(row), -1), "|"))
+	}
+	fails(ts, neg, append(check, "--json"))
+	for row := range strings.Lines(ts.ReadFile("stdout")) {
+		if !strings.HasPrefix(row, `{"type":"problem",`) {
+			continue
+		}
+		var p report.LockProblem
+		ts.Check(json.Unmarshal([]byte(row), &p))
+		place, err := filepath.Rel(ts.MkAbs("."), p.File)
+		ts.Check(err)
+		if p.Line > 0 {
+			place += ":" + strconv.Itoa(p.Line)
+		}
+		objects = append(objects, place+"|"+p.Provider+" "+p.Version+"|"+p.Why)
+	}
+	if strconv.Itoa(len(text)) != args[0] || !slices.Equal(text, objects) {
+		ts.Fatalf("text has %q, and JSON has %q", text, objects)
 	}
 }
 

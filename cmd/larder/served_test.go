@@ -13,6 +13,7 @@ import (
 	"github.com/larder-cli/larder/fsmirror"
 	"github.com/larder-cli/larder/fsmirror/builder"
 	"github.com/larder-cli/larder/installer"
+	"github.com/larder-cli/larder/installer/acquire"
 	"github.com/larder-cli/larder/installer/lockfile"
 	"github.com/larder-cli/larder/sources"
 	"github.com/larder-cli/larder/sources/fetch"
@@ -130,7 +131,7 @@ func TestServedMirrorIsAsGoodAsTheDirectory(t *testing.T) {
 		{"another publisher", sourcetest.Release{}, trust.Options{}, sources.SelfSigned, sources.MirrorEvidence},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			m := newServedMirror(t, test.release, installer.Options{Judge: trust.Judge{Options: test.trust}})
+			m := newServedMirror(t, test.release, installer.Options{Options: acquire.Options{Judge: trust.Judge{Options: test.trust}}})
 			again := t.TempDir()
 			m.world.Mirror.Forget()
 			m.sync(m.network(), again)
@@ -279,7 +280,7 @@ func TestServedEvidenceThatIsWrong(t *testing.T) {
 		}, sources.HashOnly, "", 1},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			m := newServedMirror(t, sourcetest.Release{}, installer.Options{Judge: trust.Judge{Options: trust.Options{HashiCorpKey: fingerprint(sourcetest.Publisher())}}})
+			m := newServedMirror(t, sourcetest.Release{}, installer.Options{Options: acquire.Options{Judge: trust.Judge{Options: trust.Options{HashiCorpKey: fingerprint(sourcetest.Publisher())}}}})
 			test.change(m)
 			m.world.Mirror.Forget()
 			verdict, lock, err := m.install(m.network())

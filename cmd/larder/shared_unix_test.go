@@ -256,7 +256,7 @@ func (c *commons) entry(typ string) string {
 
 // A cache that an earlier version of Larder, or an engine, has created with directories that
 // only their owner may write to still serves the other users. A hint says how to open it.
-// What another user has put in the place of a directory doesn't stop anyone.
+// What another user has put instead of a directory doesn't stop anyone.
 func TestUsersMeetStrayFiles(t *testing.T) {
 	t.Parallel()
 	for _, place := range []string{".larder/users/54322", ".larder/users"} {

@@ -69,7 +69,7 @@ func TestShim(t *testing.T) {
 		// Terragrunt sets the token of its cache for engines, whether its flag or its variable is set.
 		for _, env := range []string{"TG_PROVIDER_CACHE=true", "TF_TOKEN_example_test=x-api-key:52e3f6e5-8c6e-4b0e-9d0a-1f2d6f0c7a11"} {
 			_, err = s.run([]string{env}, s.path("shims/"+string(engine)), "init")
-			sourcetest.Expect(t, err != nil && strings.Contains(err.Error(), "terragrunt's provider cache") && strings.Contains(err.Error(), "hint: run without it"), "with %s: %v", env, err)
+			sourcetest.Expect(t, err != nil && strings.Contains(err.Error(), "terragrunt's provider cache") && strings.Contains(err.Error(), "hint: turn the provider cache off"), "with %s: %v", env, err)
 		}
 	})
 }
@@ -225,7 +225,7 @@ func TestShimLinks(t *testing.T) {
 
 	s.write("shims/terraform", "mine")
 	_, err = run(s.path("shims"))
-	sourcetest.Expect(t, err != nil && strings.Contains(err.Error(), "no link to this larder"), "with a file in its place: %v", err)
+	sourcetest.Expect(t, err != nil && strings.Contains(err.Error(), "not a link to this larder executable"), "with a file in its place: %v", err)
 	out, err = run("--remove", s.path("shims"))
 	s.must(err)
 	sourcetest.Expect(t, strings.Contains(out, "There is no link to larder"), "--remove with a file in its place: %s", out)

@@ -26,7 +26,7 @@ func TestTrustIsTested(t *testing.T) {
 		tests[strings.TrimSuffix(filepath.Base(story), ".txtar")] = true
 	}
 	name := regexp.MustCompile("`([A-Za-z_]+)`")
-	rows := regexp.MustCompile(`(?m)^\|.*\| (.*) \|$`).FindAllStringSubmatch(section(string(sourcetest.ReadFile(t, "../../docs/trust.md")), "## What holds against whom"), -1)
+	rows := regexp.MustCompile(`(?m)^\|.*\| (.*) \|$`).FindAllStringSubmatch(section(string(sourcetest.ReadFile(t, "../../docs/trust.md")), "## Attacks and defenses"), -1)
 	for _, row := range rows {
 		cell := row[1]
 		if cell == "tests" || cell == "---" {

@@ -4,11 +4,29 @@ import (
 	"context"
 	"encoding/hex"
 	"io/fs"
+	"os"
+	"path/filepath"
 	"strings"
 
 	"github.com/larder-cli/larder/sources"
 	"github.com/larder-cli/larder/sources/disk"
+	"github.com/larder-cli/larder/sources/store"
 )
+
+// RemoveUnused removes a mirror without packages, in which nothing was begun that a next run continues.
+func RemoveUnused(dir string) error {
+	begun, _ := os.ReadDir(filepath.Join(dir, own, imports))
+	all, err := os.ReadDir(dir)
+	if err != nil || len(begun) > 0 || len(all) != 1 || all[0].Name() != own {
+		return nil
+	}
+	parent, err := disk.Open(filepath.Dir(dir))
+	if err != nil {
+		return err
+	}
+	defer parent.Close()
+	return parent.RemoveTree(filepath.Base(dir))
+}
 
 const imports = "import" // below .larder
 
@@ -43,12 +61,7 @@ func isImportID(name string) bool {
 
 // RemoveImportDir removes the directory that [Builder.ImportDir] opened.
 func (b *Builder) RemoveImportDir(id string) error {
-	all, err := b.own.Sub(imports)
-	if err != nil {
-		return err
-	}
-	defer all.Close()
-	return all.RemoveTree(id)
+	return store.Within(b.own, imports, func(all *disk.Dir) error { return all.RemoveTree(id) })
 }
 
 // Adopt adds an archive to the mirror and records the contents of s and what was proved
@@ -74,10 +87,9 @@ func (b *Builder) adopt(s sources.Stored, from *disk.Dir, verified fs.FileInfo) 
 	if err := b.canHave(s.ID.Provider.Host); err != nil {
 		return err
 	}
-	r := record{
-		H1: s.H1, ZipH1: s.ZipH1, ZH: s.ZH, Proof: s.Proof, Origin: s.Origin, Since: b.opts.Now().UTC(),
-	}
-	if err := b.keepEvidence(s.ID, &r, s.Signed); err != nil {
+	r := record{Facts: store.Of(s)}
+	r.Since = b.opts.Now().UTC()
+	if err := b.evidence.Keep(s.ID, &r.Facts, s.Signed, b.work); err != nil {
 		return err
 	}
 	if from != nil {

@@ -54,11 +54,12 @@ import (
 
 	"golang.org/x/sync/semaphore"
 
+	"github.com/larder-cli/larder/fsmirror"
 	"github.com/larder-cli/larder/sources"
 	"github.com/larder-cli/larder/sources/disk"
-	"github.com/larder-cli/larder/sources/evidence"
 	"github.com/larder-cli/larder/sources/seal"
 	"github.com/larder-cli/larder/sources/staging"
+	"github.com/larder-cli/larder/sources/store"
 	"github.com/larder-cli/larder/sources/trust"
 )
 
@@ -76,7 +77,7 @@ type Options struct {
 	Temporary bool              // the mirror is removed soon, so it may share files with Archives
 	Now       func() time.Time  // time.Now by default
 
-	// Judge decides what evidence is worth, and which evidence to keep. By default it is
+	// Judge computes verdicts from evidence, and decides which evidence to keep. By default it is
 	// a [trust.Judge] without settings.
 	Judge sources.Judge
 
@@ -91,7 +92,8 @@ type Builder struct {
 	opts  Options
 	mkdir func(in *disk.Dir, name string) (*disk.Dir, error)
 
-	dir *disk.Dir // path; nil if the Builder is ReadOnly and there is no such directory
+	dir      *disk.Dir // path; nil if the Builder is ReadOnly and there is no such directory
+	evidence *store.Evidence
 
 	// These are nil if the Builder is ReadOnly.
 	own     *disk.Dir // .larder
@@ -103,7 +105,8 @@ type Builder struct {
 	busy *semaphore.Weighted // acquired wholly for an operation on the whole mirror, by 1 for a package
 
 	mu      sync.Mutex
-	changed bool // some changes may not be on the disk yet
+	tree    *fsmirror.Mirror // nil until it is read, and after a package was added or removed
+	changed bool             // some changes may not be on the disk yet
 	known   map[sources.Provider]*ledger
 	working map[sources.PackageID]chan struct{} // full while the package is being stored
 }
@@ -140,6 +143,7 @@ func Open(ctx context.Context, dir string, opts Options) (*Builder, error) {
 	}
 	if opts.ReadOnly {
 		b.dir, _ = disk.Open(dir) // if that fails, so does every method that reads packages
+		b.evidence = b.newEvidence()
 		return b, nil
 	}
 	if err := b.open(ctx); err != nil {
@@ -153,6 +157,7 @@ func Open(ctx context.Context, dir string, opts Options) (*Builder, error) {
 		}
 		return nil, err
 	}
+	b.evidence = b.newEvidence()
 	return b, nil
 }
 
@@ -346,10 +351,6 @@ func (b *Builder) within(file string) (dir *disk.Dir, name string, err error) {
 	parent, name := split(b.relative(file))
 	dir, err = b.dir.MakeSub(parent)
 	return dir, name, err
-}
-
-func (b *Builder) evidence(p sources.Provider, v sources.Version) string {
-	return filepath.Join(b.path, filepath.FromSlash(evidence.Path(p, v)))
 }
 
 func (b *Builder) warn(err error) {

@@ -195,7 +195,11 @@ func readJSON(path string, doc any) error {
 func clientVersion(index, version string) ([]string, error) {
 	path := filepath.Join(filepath.Dir(index), version+".json")
 	for {
-		before, err := os.ReadFile(path)
+		known, err := os.Stat(path)
+		var before []byte
+		if err == nil {
+			before, err = os.ReadFile(path)
+		}
 		if errors.Is(err, fs.ErrNotExist) {
 			var doc struct{ Versions map[string]struct{} }
 			if err := readJSON(index, &doc); err != nil && !errors.Is(err, fs.ErrNotExist) {
@@ -216,7 +220,8 @@ func clientVersion(index, version string) ([]string, error) {
 		if err == nil {
 			return urls, nil
 		}
-		if after, _ := os.ReadFile(path); slices.Equal(before, after) {
+		// The same text may be in another file: the package was replaced twice.
+		if after, statErr := os.Stat(path); statErr == nil && os.SameFile(known, after) && known.ModTime().Equal(after.ModTime()) {
 			return nil, err
 		}
 	}

@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"encoding/json"
 	"errors"
-	"io"
 	"io/fs"
 	"net/url"
 	"path/filepath"
@@ -14,17 +13,16 @@ import (
 	"github.com/larder-cli/larder/sources"
 	"github.com/larder-cli/larder/sources/disk"
 	"github.com/larder-cli/larder/sources/evidence"
+	"github.com/larder-cli/larder/sources/store"
 )
 
 // The documents of the network mirror protocol, with the engines' spacing.
 // https://developer.hashicorp.com/terraform/internals/provider-network-mirror-protocol
 
-type indexDocument struct {
-	Versions map[string]struct{} `json:"versions"`
-}
-
-type versionDocument struct {
-	Archives map[string]archiveEntry `json:"archives"`
+// A document is an index.json, which has only Versions, or a VERSION.json.
+type document struct {
+	Versions map[string]struct{}     `json:"versions,omitzero"`
+	Archives map[string]archiveEntry `json:"archives,omitzero"`
 	Larder   *evidence.Extension     `json:"larder,omitempty"`
 }
 
@@ -33,7 +31,10 @@ type archiveEntry struct {
 	URL    string         `json:"url"`
 }
 
-const maxDocument = 16 << 20 // in bytes
+const (
+	indexName   = "index.json"
+	maxDocument = 16 << 20 // in bytes
+)
 
 // versionOf returns the version whose document has this name.
 func versionOf(name string) (string, bool) {
@@ -45,19 +46,50 @@ func versionOf(name string) (string, bool) {
 	return text, err == nil && v.String() == text
 }
 
-// isDocument reports whether a file is a document of the index. The error means that
-// it could not be read.
-func (b *Builder) isDocument(path string) (bool, error) {
-	var err error
-	if filepath.Base(path) == "index.json" {
-		_, err = b.readIndex(path)
-	} else {
-		_, err = b.readVersion(path)
+// A shelf holds the documents of one directory by name, as they are in the mirror.
+type shelf map[string]placed
+
+// A placed document is a document in the mirror.
+type placed struct {
+	document
+	text []byte
+	err  error // why it is invalid; there is then no document
+}
+
+// readShelves reads the documents in each HOST/NAMESPACE/TYPE, including hosts in
+// punycode. Other programs have files with these names too.
+func (b *Builder) readShelves() (map[string]shelf, error) {
+	shelves := map[string]shelf{}
+	err := b.eachHome(func(home string, names []string) {
+		for _, name := range names {
+			if _, ok := versionOf(name); !ok && name != indexName {
+				continue
+			}
+			if shelves[home] == nil {
+				shelves[home] = shelf{}
+			}
+			shelves[home][name] = b.readDocument(filepath.Join(home, name))
+		}
+	})
+	return shelves, err
+}
+
+func (b *Builder) readDocument(path string) (d placed) {
+	d.text, d.err = b.read(b.relative(path), maxDocument)
+	if d.err == nil {
+		d.err = json.Unmarshal(d.text, &d.document)
 	}
-	if disk.IsUnread(err) {
-		return false, err
+	switch isIndex := filepath.Base(path) == indexName; {
+	case d.err != nil:
+	case isIndex && d.Versions == nil:
+		d.err = errors.New("has no versions")
+	case !isIndex && d.Archives == nil:
+		d.err = errors.New("has no archives")
 	}
-	return err == nil, nil
+	if d.err != nil {
+		d.document = document{}
+	}
+	return d
 }
 
 // unindex removes a package from the index, before its archive is replaced. The
@@ -73,19 +105,16 @@ func (b *Builder) unindex(id sources.PackageID) error {
 
 func (b *Builder) unindexIn(home, version, platform string) error {
 	path := filepath.Join(home, version+".json")
-	doc, err := b.readVersion(path)
-	switch {
-	case errors.Is(err, fs.ErrNotExist):
+	doc := b.readDocument(path)
+	switch _, ok := doc.Archives[platform]; {
+	case errors.Is(doc.err, fs.ErrNotExist), doc.err == nil && !ok:
 		return nil
-	case disk.IsUnread(err):
-		return err
-	}
-	if _, ok := doc.Archives[platform]; err == nil && !ok {
-		return nil
+	case disk.IsUnread(doc.err):
+		return doc.err
 	}
 	delete(doc.Archives, platform)
-	if err == nil && len(doc.Archives) > 0 {
-		return b.writeDocument(path, doc)
+	if len(doc.Archives) > 0 {
+		return b.writeDocument(path, doc.document)
 	}
 	if err := errors.Join(b.change(), b.unindexVersion(home, version)); err != nil {
 		return err
@@ -95,23 +124,23 @@ func (b *Builder) unindexIn(home, version, platform string) error {
 
 // unindexEvidence removes the evidence for a version from the index, before s
 // replaces it. The caller holds b.mu.
-func (b *Builder) unindexEvidence(p sources.Provider, v sources.Version, s *sources.Signed) error {
+func (b *Builder) unindexEvidence(of sources.Release, s *sources.Signed) error {
 	files, err := evidence.Pack(s)
 	if err != nil {
 		return err
 	}
-	next := &evidence.Extension{Evidence: evidence.Locate(p, v, files)}
-	for _, home := range b.homes(p) {
-		path := filepath.Join(home, v.String()+".json")
-		doc, err := b.readVersion(path)
-		if disk.IsUnread(err) {
-			return err
+	next := &evidence.Extension{Evidence: evidence.Locate(of.Provider, of.Version, files)}
+	for _, home := range b.homes(of.Provider) {
+		path := filepath.Join(home, of.Version.String()+".json")
+		doc := b.readDocument(path)
+		if disk.IsUnread(doc.err) {
+			return doc.err
 		}
-		if err != nil || doc.Larder == nil || reflect.DeepEqual(doc.Larder, next) {
-			continue // an invalid document names nothing
+		if doc.Larder == nil || reflect.DeepEqual(doc.Larder, next) {
+			continue
 		}
 		doc.Larder = nil
-		if err := b.writeDocument(path, doc); err != nil {
+		if err := b.writeDocument(path, doc.document); err != nil {
 			return err
 		}
 	}
@@ -121,73 +150,40 @@ func (b *Builder) unindexEvidence(p sources.Provider, v sources.Version, s *sour
 // extension returns the part of a VERSION.json besides the archives: the file names
 // of the evidence. It is nil if there is no readable evidence.
 func (b *Builder) extension(p sources.Provider, v sources.Version) (*evidence.Extension, error) {
-	files, err := evidence.ReadFiles(b.dir, evidence.Path(p, v))
-	if err == nil {
-		_, err = files.Signed()
+	files, err := b.evidence.Files(sources.Release{Provider: p, Version: v})
+	if err != nil {
+		if !disk.IsUnread(err) {
+			err = nil // Verify reports broken evidence, and archives are served without it
+		}
+		return nil, err
 	}
-	var found *evidence.Extension
-	if err == nil {
-		found = &evidence.Extension{Evidence: evidence.Locate(p, v, files)}
-	}
-	if !disk.IsUnread(err) {
-		err = nil // Verify reports broken evidence, and archives are served without it
-	}
-	return found, err
+	return &evidence.Extension{Evidence: evidence.Locate(p, v, files)}, nil
 }
 
 // unindexVersion removes a version from index.json. It deletes an invalid index.json.
 func (b *Builder) unindexVersion(home, version string) error {
-	path := filepath.Join(home, "index.json")
-	index, err := b.readIndex(path)
+	path := filepath.Join(home, indexName)
+	index := b.readDocument(path)
 	switch {
-	case errors.Is(err, fs.ErrNotExist):
+	case errors.Is(index.err, fs.ErrNotExist):
 		return nil
-	case disk.IsUnread(err):
-		return err
-	case err != nil:
+	case disk.IsUnread(index.err):
+		return index.err
+	case index.err != nil:
 		return b.dir.Remove(b.relative(path))
 	}
 	delete(index.Versions, version)
-	return b.writeDocument(path, index)
-}
-
-func (b *Builder) readIndex(path string) (indexDocument, error) {
-	var doc indexDocument
-	err := b.readJSON(path, &doc)
-	if err == nil && doc.Versions == nil {
-		err = errors.New("has no versions")
-	}
-	return doc, err
-}
-
-func (b *Builder) readVersion(path string) (versionDocument, error) {
-	var doc versionDocument
-	err := b.readJSON(path, &doc)
-	if err == nil && doc.Archives == nil {
-		err = errors.New("has no archives")
-	}
-	if err != nil {
-		return versionDocument{}, err
-	}
-	return doc, nil
-}
-
-func (b *Builder) readJSON(path string, doc any) error {
-	data, err := b.read(b.relative(path), maxDocument)
-	if err == nil {
-		err = json.Unmarshal(data, doc)
-	}
-	return err
+	return b.writeDocument(path, index.document)
 }
 
 // documentText returns JSON as engines write it: sorted keys, two spaces, no newline
 // after the last line.
-func documentText(doc any) ([]byte, error) {
+func documentText(doc document) ([]byte, error) {
 	text, err := sources.JSON(doc)
 	return bytes.TrimSuffix(text, []byte("\n")), err
 }
 
-func (b *Builder) writeDocument(path string, doc any) error {
+func (b *Builder) writeDocument(path string, doc document) error {
 	text, err := documentText(doc)
 	if err != nil {
 		return err
@@ -198,7 +194,7 @@ func (b *Builder) writeDocument(path string, doc any) error {
 // write replaces the contents of a file by rename, unless data is already its
 // contents. The caller holds b.mu.
 func (b *Builder) write(path string, data []byte) error {
-	if b.holds(path, data) {
+	if old, err := b.read(b.relative(path), int64(len(data))); err == nil && bytes.Equal(old, data) {
 		return nil
 	}
 	if err := b.change(); err != nil {
@@ -210,7 +206,7 @@ func (b *Builder) write(path string, data []byte) error {
 	}
 	defer dir.Close()
 	const document = "document" // only one is written at a time
-	err = writeFile(b.work.Dir, document, 0o644, bytes.NewReader(data))
+	err = store.WriteFile(b.work.Dir, document, 0o644, bytes.NewReader(data))
 	if err == nil {
 		err = disk.Rename(b.work.Dir, document, dir, name)
 	}
@@ -218,23 +214,6 @@ func (b *Builder) write(path string, data []byte) error {
 		_ = b.work.Remove(document)
 	}
 	return err
-}
-
-// writeFile creates a file and syncs its contents, but not its directory: see
-// [Builder.settle].
-func writeFile(in *disk.Dir, name string, mode fs.FileMode, from io.Reader) error {
-	out, err := in.Create(name, mode)
-	if err != nil {
-		return err
-	}
-	_, err = io.Copy(out, from)
-	return errors.Join(err, out.Sync(), out.Close())
-}
-
-// holds reports whether data is the contents of a file.
-func (b *Builder) holds(path string, data []byte) bool {
-	old, err := b.read(b.relative(path), int64(len(data)))
-	return err == nil && bytes.Equal(old, data)
 }
 
 // read reads a file of the mirror's own: a record or a document. A link to one, or to

@@ -32,7 +32,7 @@ func FuzzVersionDocument(f *testing.F) {
 	}
 	b := &Builder{path: filepath.FromSlash("/mirror")}
 	f.Fuzz(func(t *testing.T, text string) {
-		var doc, again versionDocument
+		var doc, again document
 		if json.Unmarshal([]byte(text), &doc) != nil {
 			return
 		}

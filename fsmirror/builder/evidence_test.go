@@ -11,6 +11,7 @@ import (
 	"github.com/larder-cli/larder/fsmirror/builder"
 	"github.com/larder-cli/larder/sources"
 	"github.com/larder-cli/larder/sources/sourcetest"
+	"github.com/larder-cli/larder/sources/store"
 )
 
 var errWorse = errors.New("worse")
@@ -20,7 +21,7 @@ func firstStays(kept, _ *sources.Signed) (*sources.Signed, error) {
 	return kept, errWorse
 }
 
-// New evidence that is not kept is a warning, unless the existing evidence does not
+// The builder warns about new evidence that is not kept, unless the existing evidence does not
 // verify the package: no client could then install it.
 func TestMergedEvidence(t *testing.T) {
 	const id = "example.test/acme/widget/1.0.0/linux_amd64"
@@ -50,7 +51,7 @@ func TestMergedEvidence(t *testing.T) {
 
 	d.stock(arm.Path())
 	_, err = sourcetest.Put(context.Background(), m, arm, d.delivery(arm))
-	var refused *builder.ReplacedError
+	var refused *store.ReplacedError
 	if !errors.As(err, &refused) || !errors.Is(err, errWorse) || !strings.Contains(err.Error(), "not listed") || len(sources.Hints(err)) == 0 {
 		t.Errorf("got %v", err)
 	}

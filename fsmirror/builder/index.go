@@ -1,9 +1,9 @@
 package builder
 
 import (
+	"bytes"
 	"cmp"
 	"context"
-	"errors"
 	"fmt"
 	"maps"
 	"net/url"
@@ -106,7 +106,7 @@ type survey struct {
 // survey finds the archives that belong in the index: all except those in without and
 // those that cannot be read.
 func (b *Builder) survey(ctx context.Context, without map[spot]bool) (found survey, err error) {
-	packages, err := fsmirror.New(b.path, fsmirror.Options{}).Packages(ctx)
+	packages, err := b.packages(ctx)
 	if err != nil {
 		return found, err
 	}
@@ -165,12 +165,16 @@ type step struct {
 	text []byte // nil to remove it
 }
 
-// documents are the documents of one provider, by version.
-type documents map[string]versionDocument
+// documents are the documents of one directory, by version.
+type documents map[string]document
 
 // planIndex plans the changes after which the index names the archives found. If keep
 // is false, it then names nothing else. The index is correct after each step.
 func (b *Builder) planIndex(found survey, keep elsewhere) ([]step, error) {
+	there, err := b.readShelves()
+	if err != nil {
+		return nil, err
+	}
 	wanted := map[string]documents{} // by directory
 	for _, a := range found.archives {
 		for _, home := range b.homes(a.id.Provider) {
@@ -187,24 +191,23 @@ func (b *Builder) planIndex(found survey, keep elsewhere) ([]step, error) {
 		}
 	}
 	if keep {
-		if err := b.addElsewhere(wanted, found.paths); err != nil {
+		if err := b.addElsewhere(wanted, there, found.paths); err != nil {
 			return nil, err
 		}
 	}
-	others, err := b.documented(wanted)
-	if err != nil {
-		return nil, err
+	homes := slices.Sorted(maps.Keys(wanted))
+	same := map[string]bool{} // directories that a case-insensitive file system may not distinguish
+	for _, home := range homes {
+		same[folded(home)] = true
+	}
+	for _, home := range slices.Sorted(maps.Keys(there)) {
+		if !same[folded(home)] {
+			homes = append(homes, home)
+		}
 	}
 	var steps []step
-	for _, home := range slices.Sorted(maps.Keys(wanted)) {
-		more, err := b.planHome(home, wanted[home])
-		if err != nil {
-			return nil, err
-		}
-		steps = append(steps, more...)
-	}
-	for _, home := range others {
-		more, err := b.planHome(home, nil)
+	for _, home := range homes {
+		more, err := planHome(home, wanted[home], there[home])
 		if err != nil {
 			return nil, err
 		}
@@ -221,7 +224,7 @@ func (b *Builder) add(to documents, id sources.PackageID, entry archiveEntry) er
 		if err != nil {
 			return sources.InPackage(id, err)
 		}
-		to[v] = versionDocument{map[string]archiveEntry{}, larder}
+		to[v] = document{Archives: map[string]archiveEntry{}, Larder: larder}
 	}
 	to[v].Archives[id.Platform.String()] = entry
 	return nil
@@ -230,17 +233,12 @@ func (b *Builder) add(to documents, id sources.PackageID, entry archiveEntry) er
 // addElsewhere adds the current entries of the index for other platforms and
 // versions, and those that name no package in the mirror's layout: an archive on
 // another server, or in a directory outside the layout.
-func (b *Builder) addElsewhere(to map[string]documents, paths map[string]bool) error {
-	var unread error
-	err := b.eachHome(func(home string, names []string) {
-		for _, name := range names {
+func (b *Builder) addElsewhere(to map[string]documents, there map[string]shelf, paths map[string]bool) error {
+	for home, docs := range there {
+		for name, doc := range docs {
 			v, ok := versionOf(name)
-			if !ok {
-				continue
-			}
-			doc, err := b.readVersion(filepath.Join(home, name))
-			if disk.IsUnread(err) {
-				unread = errors.Join(unread, err)
+			if ok && disk.IsUnread(doc.err) {
+				return doc.err
 			}
 			for platform, entry := range doc.Archives {
 				if _, ours := to[home][v].Archives[platform]; ours || !b.leadsElsewhere(filepath.Join(home, name), entry.URL, paths) {
@@ -250,13 +248,13 @@ func (b *Builder) addElsewhere(to map[string]documents, paths map[string]bool) e
 					to[home] = documents{}
 				}
 				if to[home][v].Archives == nil {
-					to[home][v] = versionDocument{Archives: map[string]archiveEntry{}}
+					to[home][v] = document{Archives: map[string]archiveEntry{}}
 				}
 				to[home][v].Archives[platform] = entry
 			}
 		}
-	})
-	return errors.Join(err, unread)
+	}
+	return nil
 }
 
 // leadsElsewhere reports whether a URL in a document refers to another server, or to
@@ -286,74 +284,44 @@ func (a indexed) entry(home string) (archiveEntry, error) {
 }
 
 // planHome plans the documents of one directory.
-func (b *Builder) planHome(home string, wanted documents) ([]step, error) {
-	var steps []step
-	plan := func(name string, doc any) error {
+func planHome(home string, wanted documents, there shelf) (steps []step, err error) {
+	plan := func(name string, doc document) error {
 		text, err := documentText(doc)
-		if path := filepath.Join(home, name); err == nil && !b.holds(path, text) {
-			steps = append(steps, step{path, text})
+		if err == nil && !bytes.Equal(text, there[name].text) {
+			steps = append(steps, step{filepath.Join(home, name), text})
 		}
 		return err
 	}
-	index := indexDocument{map[string]struct{}{}}
+	index := document{Versions: map[string]struct{}{}}
 	for _, v := range slices.Sorted(maps.Keys(wanted)) {
 		index.Versions[v] = struct{}{}
 		if err := plan(v+".json", wanted[v]); err != nil {
 			return nil, err
 		}
 	}
-	entries, err := os.ReadDir(home)
-	if err != nil && !errors.Is(err, os.ErrNotExist) {
-		return nil, err
+	unwanted := []string{indexName}
+	if len(wanted) > 0 {
+		unwanted = nil
+		if err := plan(indexName, index); err != nil {
+			return nil, err
+		}
 	}
-	var unwanted []string
-	if len(wanted) == 0 {
-		unwanted = append(unwanted, "index.json")
-	} else if err := plan("index.json", index); err != nil {
-		return nil, err
-	}
-	for _, e := range entries {
-		v, ok := versionOf(e.Name())
+	for _, name := range slices.Sorted(maps.Keys(there)) {
+		v, ok := versionOf(name)
 		if _, stays := wanted[v]; ok && !stays {
-			unwanted = append(unwanted, e.Name())
+			unwanted = append(unwanted, name)
 		}
 	}
 	for _, name := range unwanted {
-		path := filepath.Join(home, name)
-		ours, err := b.isDocument(path)
-		if err != nil {
-			return nil, err
+		doc, ok := there[name]
+		if disk.IsUnread(doc.err) {
+			return nil, doc.err
 		}
-		if ours || len(wanted) > 0 {
-			steps = append(steps, step{path: path})
+		if ok && (doc.err == nil || len(wanted) > 0) { // otherwise it may belong to another program
+			steps = append(steps, step{path: filepath.Join(home, name)})
 		}
 	}
 	return steps, nil
-}
-
-// documented returns the directories, other than those known, that have index
-// documents. It reads the files to decide that, because other programs have files
-// named index.json too.
-func (b *Builder) documented(known map[string]documents) ([]string, error) {
-	homes := map[string]bool{}
-	for home := range known {
-		homes[folded(home)] = true
-	}
-	var found []string
-	var unread error
-	err := b.eachHome(func(home string, names []string) {
-		if !homes[folded(home)] && slices.ContainsFunc(names, func(name string) bool {
-			if _, ok := versionOf(name); !ok && name != "index.json" {
-				return false
-			}
-			ours, err := b.isDocument(filepath.Join(home, name))
-			unread = errors.Join(unread, err)
-			return ours
-		}) {
-			found = append(found, home)
-		}
-	})
-	return found, errors.Join(err, unread)
 }
 
 // eachHome calls visit for each HOST/NAMESPACE/TYPE, including hosts in punycode,

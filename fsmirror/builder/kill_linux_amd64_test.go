@@ -26,7 +26,7 @@ func TestMain(m *testing.M) {
 		}
 		os.Exit(0)
 	}
-	os.Exit(sourcetest.Sampling{M: m}.Run())
+	os.Exit(sourcetest.Sampling{M: m, InMemory: true}.Run())
 }
 
 // killed are the packages that the killed process writes: one that replaces another,

@@ -61,8 +61,8 @@ func TestSparseArchives(t *testing.T) {
 		size int64
 		end  []byte
 	}{
-		"nothing":    {3 << 30, nil},
-		"directory":  {3 << 30, end},
+		"nothing":    {512 << 20, nil},
+		"directory":  {512 << 20, end},
 		"enormous":   {1 << 40, nil},
 		"enormous 2": {1 << 40, end},
 	} {

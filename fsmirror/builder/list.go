@@ -48,7 +48,7 @@ type ListOptions struct {
 // List returns the packages in a mirror, sorted by path. Their hashes are those of
 // the records.
 func (b *Builder) List(ctx context.Context, opts ListOptions) ([]Entry, error) {
-	packages, err := fsmirror.New(b.path, fsmirror.Options{}).Packages(ctx)
+	packages, err := b.packages(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -80,9 +80,21 @@ func (b *Builder) List(ctx context.Context, opts ListOptions) ([]Entry, error) {
 	return entries, nil
 }
 
+// packages returns the packages in the mirror. It reads the tree once, and again after this
+// process has changed it.
+func (b *Builder) packages(ctx context.Context) ([]fsmirror.Package, error) {
+	b.mu.Lock()
+	if b.tree == nil {
+		b.tree = fsmirror.New(b.path, fsmirror.Options{})
+	}
+	tree := b.tree
+	b.mu.Unlock()
+	return tree.Packages(ctx)
+}
+
 // PackagesOf returns the IDs of the packages of a provider in the mirror.
 func (b *Builder) PackagesOf(ctx context.Context, p sources.Provider) ([]sources.PackageID, error) {
-	packages, err := fsmirror.New(b.path, fsmirror.Options{}).Packages(ctx)
+	packages, err := b.packages(ctx)
 	var ids []sources.PackageID
 	for _, pkg := range packages {
 		if pkg.ID.Provider == p {
@@ -122,8 +134,13 @@ func (b *Builder) entry(at spot) (Entry, error) {
 	if at.unpacked {
 		e.Size, err = treeSize(at.path)
 	}
-	e.Evidence = b.has(evidence.Path(at.id.Provider, at.id.Version) + "/SHA256SUMS")
+	e.Evidence = b.hasEvidence(at.id)
 	return e, err
+}
+
+// hasEvidence reports whether there is evidence for the version of a package.
+func (b *Builder) hasEvidence(id sources.PackageID) bool {
+	return b.has(evidence.Path(id.Provider, id.Version) + "/SHA256SUMS")
 }
 
 // recorded adds the data of a record.

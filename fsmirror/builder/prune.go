@@ -119,6 +119,7 @@ func (b *Builder) leaveOut(ctx context.Context, going map[spot]bool) error {
 
 // remove removes a package by renaming it first, so that it disappears as a whole.
 func (b *Builder) remove(at spot) error {
+	defer b.forgetTree()
 	old := b.work.Name()
 	defer func() { b.warn(b.work.RemoveTree(old)) }()
 	parent, name := split(b.relative(at.path))
@@ -156,6 +157,7 @@ func (b *Builder) removeEvidence(gone, left []Entry) error {
 	for _, e := range gone {
 		if !stays[e.ID.Release()] {
 			errs = append(errs, evidence.Remove(b.dir, evidence.Path(e.ID.Provider, e.ID.Version)))
+			b.evidence.Forget(e.ID.Release())
 		}
 	}
 	return errors.Join(errs...)

@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
 	"os"
 	"path"
@@ -18,6 +17,7 @@ import (
 	"github.com/larder-cli/larder/sources/disk"
 	"github.com/larder-cli/larder/sources/evidence"
 	"github.com/larder-cli/larder/sources/staging"
+	"github.com/larder-cli/larder/sources/store"
 )
 
 // Get describes the package id, in the layout of new packages. It reads the package
@@ -39,7 +39,7 @@ func (b *Builder) Get(ctx context.Context, id sources.PackageID) (sources.Stored
 func (b *Builder) Recall(id sources.PackageID) (sources.Stored, error) {
 	at := b.place(id, b.opts.Unpacked)
 	r, err := b.recall(at)
-	if err == nil && !r.Proof.Any() && r.Evidence == "" {
+	if err == nil && !r.Proven() {
 		err = sources.ErrNotFound
 	}
 	if err != nil {
@@ -122,66 +122,32 @@ func hash(ctx context.Context, path string) (record, sources.Contents, error) {
 	}
 	if info.IsDir() {
 		contents, err := archive.Hash(ctx, path)
-		return record{H1: contents.H1}, contents, err
+		return record{Facts: store.Facts{H1: contents.H1}}, contents, err
 	}
 	contents, zh, err := archive.Read(ctx, path)
-	return record{H1: contents.H1, ZipH1: contents.ZipH1, ZH: zh}, contents, err
+	return record{Facts: store.Facts{H1: contents.H1, ZipH1: contents.ZipH1, ZH: zh}}, contents, err
 }
 
 // stored describes a package. Evidence that was put into the mirror since the package was
-// recorded counts as well, if it covers the package.
+// recorded counts as well, if it covers the package; what it proves is recorded.
 func (b *Builder) stored(at spot, r record) sources.Stored {
-	s := sources.Stored{
-		ID: at.id, Dir: at.path, H1: r.H1, ZipH1: r.ZipH1, ZH: r.ZH, Filename: at.id.Filename(),
-		Origin: r.Origin, Since: r.Since, Differs: r.differs,
+	s := b.evidence.Describe(at.id, at.path, r.Facts)
+	s.Filename, s.Differs = at.id.Filename(), r.differs
+	switch is := evidence.Reference(s.Signed); {
+	case r.differs != "":
+		s.Proof, s.Signed = sources.Proof{}, nil
+		s.Report = b.opts.Judge.Report(at.id.Provider, s.Proof)
+	case s.Signed != nil && is != r.Evidence:
+		r.Proof, r.Evidence = s.Proof, is
+		b.note(at, r)
 	}
-	if r.differs == "" {
-		s.Proof, s.Signed = b.proofOf(at, r)
-	}
-	s.Report = b.opts.Judge.Report(at.id.Provider, s.Proof)
 	return s
-}
-
-// proofOf returns what is proved about the package of r, and the evidence for it. If the
-// evidence proves nothing about the package, the facts in the record still hold, unless
-// the key was revoked since.
-func (b *Builder) proofOf(at spot, r record) (sources.Proof, *sources.Signed) {
-	kept, err := b.readEvidence(at.id.Provider, at.id.Version)
-	if err != nil {
-		return r.Proof, nil
-	}
-	signed, same := evidence.Resolve(kept, r.Evidence)
-	if same && r.Proof.Signed() {
-		return r.Proof, signed
-	}
-	if r.ZH == "" {
-		return r.Proof, nil
-	}
-	proof, err := b.opts.Judge.Prove(at.id.Provider, signed, r.ZH)
-	switch {
-	case errors.Is(err, sources.ErrRevoked):
-		return sources.Proof{Matched: r.Proof.Matched}, nil
-	case err != nil, r.Proof.Lost(proof) != nil && len(proof.Revoked) == 0:
-		return r.Proof, nil
-	}
-	now := r
-	now.Proof = r.Proof.And(proof)
-	now.Evidence = evidence.Reference(signed)
-	b.note(at, now)
-	return now.Proof, signed
 }
 
 // checkPlace returns an error if a parent directory of the package is not a
 // directory.
 func (b *Builder) checkPlace(at spot) error {
-	d, err := b.dir.Sub(path.Dir(b.relative(at.path)))
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil
-	}
-	if err != nil {
-		return err
-	}
-	return d.Close()
+	return store.Within(b.dir, path.Dir(b.relative(at.path)), func(*disk.Dir) error { return nil })
 }
 
 // split splits a path in the mirror.
@@ -208,15 +174,10 @@ func (b *Builder) canHave(h sources.Host) error {
 
 // A tx is the transaction of one package, see [sources.Tx].
 type tx struct {
-	b        *Builder
-	at       spot
-	held     sources.Stored // without H1 if the mirror has no usable package
-	made     string         // its name in the scratch directory
-	stage    *staging.Stage
-	payload  sources.Payload
-	contents sources.Contents
-	unpacked bool
-	undo     []func()
+	store.Tx
+	b    *Builder
+	at   spot
+	held sources.Stored // without H1 if the mirror has no usable package
 }
 
 // Begin begins a transaction, see [sources.Tx]. [Builder.Finish] adds the package to
@@ -229,7 +190,14 @@ func (b *Builder) Begin(ctx context.Context, id sources.PackageID, purpose sourc
 	if err != nil {
 		return held, nil, sources.InPackage(id, err)
 	}
-	t := &tx{b: b, at: b.place(id, b.opts.Unpacked), undo: []func(){leave}}
+	t := &tx{b: b, at: b.place(id, b.opts.Unpacked), Tx: store.Tx{ID: id, Root: b.path, Place: b.opts.Place}}
+	if !t.at.unpacked {
+		t.Form, t.NoArchive = store.Packed, "use a source that has the archive, or create the mirror with --unpacked"
+	}
+	if b.opts.Temporary {
+		t.NoArchive = "use a source that has the archive; without one, copy the directory of the mirror"
+	}
+	t.Finally(leave)
 	if err := b.checkPlace(t.at); err != nil {
 		t.Close()
 		return held, nil, sources.InPackage(id, err)
@@ -245,72 +213,48 @@ func (b *Builder) Begin(ctx context.Context, id sources.PackageID, purpose sourc
 	return held, t, nil
 }
 
-// Close implements [sources.Tx].
-func (t *tx) Close() {
-	if t.stage != nil {
-		t.stage.End(!t.unpacked)
-	}
-	for i := len(t.undo) - 1; i >= 0; i-- {
-		t.undo[i]()
-	}
-}
-
 // Stage implements [sources.Tx].
 func (t *tx) Stage() (sources.Stage, error) {
-	if err := t.b.canHave(t.at.id.Provider.Host); err != nil {
-		return nil, t.failed(err)
+	b := t.b
+	if err := b.canHave(t.ID.Provider.Host); err != nil {
+		return nil, t.Explain(err)
 	}
-	t.made = t.b.work.Name()
-	t.undo = append(t.undo, func() { t.b.warn(t.b.work.RemoveTree(t.made)) })
-	t.stage = staging.New(t.b.work.Dir, t.b.partial, staging.Key(t.at.id), t.b.opts.Place, t.b.opts.Archives, t.b.opts.Arrivals)
-	return t.stage, nil
-}
-
-// Unpack implements [sources.Tx].
-func (t *tx) Unpack(ctx context.Context, from sources.Payload) (sources.Contents, error) {
-	t.payload, t.unpacked = from, true
-	var err error
-	if t.contents, err = t.make(ctx, from); err == nil {
-		_, err = archive.ExecutableIn(t.contents, t.at.id.Provider.Type)
-	}
-	return t.contents, t.failed(err)
+	return t.Prepare(b.work, b.partial, store.Downloads{Archives: b.opts.Archives, Arrivals: b.opts.Arrivals}, b.warn), nil
 }
 
 // Commit implements [sources.Tx].
 func (t *tx) Commit(ctx context.Context, by sources.Provenance) (sources.Stored, error) {
 	old, recallErr := t.b.recall(t.at)
 	other := recallErr != nil || old.ZH != by.ZH
-	if !t.unpacked && other {
+	if !t.Received && other {
 		return t.held, nil // its record is missing, or is about another archive
 	}
 	r, err := t.commit(ctx, old, by)
 	if err != nil {
-		return sources.Stored{}, t.failed(err)
+		return sources.Stored{}, t.Explain(err)
 	}
 	t.b.note(t.at, r)
 	return t.b.stored(t.at, r), nil
 }
 
 func (t *tx) commit(ctx context.Context, old record, by sources.Provenance) (record, error) {
-	if !t.unpacked {
-		matched := old.Proof.Matched
-		old.Proof = by.Proof
-		old.Proof.Matched = old.Proof.Matched || matched
-		err := t.b.keepEvidence(t.at.id, &old, by.Signed)
+	if !t.Received {
+		old.Facts = old.Improved(by)
+		err := t.b.evidence.Keep(t.ID, &old.Facts, by.Signed, t.b.work)
 		return old, err
 	}
-	r := record{
-		H1: t.contents.H1, ZipH1: t.contents.ZipH1, ZH: by.ZH,
-		Proof: by.Proof, Origin: by.Origin, Since: t.b.opts.Now().UTC(),
+	if _, err := archive.ExecutableIn(t.Contents, t.ID.Provider.Type); err != nil {
+		return record{}, err
 	}
-	err := t.b.keepEvidence(t.at.id, &r, by.Signed)
+	r := record{Facts: store.New(t.Contents, by, t.b.opts.Now())}
+	err := t.b.evidence.Keep(t.ID, &r.Facts, by.Signed, t.b.work)
 	if err == nil && t.at.unpacked {
-		err = t.b.syncTree(ctx, t.made)
+		err = t.b.syncTree(ctx, t.Made)
 	}
 	if err == nil {
 		t.keepArchive(by.ZH)
-		t.stage.Drop()
-		err = t.b.publish(t.at, t.made)
+		t.Archive.Drop()
+		err = t.b.publish(t.at, t.Made)
 	}
 	if err == nil {
 		r.Mark, err = mark(t.at)
@@ -323,18 +267,14 @@ func (t *tx) commit(ctx context.Context, old record, by sources.Provenance) (rec
 // mirror is copied: reading it again would take longer.
 func (t *tx) keepArchive(zh sources.Hash) {
 	switch {
-	case t.payload.Local():
+	case t.Payload.Local():
 	case t.at.unpacked:
-		t.stage.Keep(zh)
+		t.Archive.Keep(zh)
 	case t.b.opts.Temporary:
-		t.b.opts.Archives.Keep(t.b.work.Dir, t.made, zh, staging.ByLink)
+		t.b.opts.Archives.Keep(t.b.work.Dir, t.Made, zh, staging.ByLink)
 	default:
-		t.b.opts.Archives.Keep(t.b.work.Dir, t.made, zh, staging.ByCopy)
+		t.b.opts.Archives.Keep(t.b.work.Dir, t.Made, zh, staging.ByCopy)
 	}
-}
-
-func (t *tx) failed(err error) error {
-	return sources.InPackage(t.at.id, disk.Explain(err, t.b.opts.Place))
 }
 
 // syncTree syncs an unpacked package in the scratch directory.
@@ -347,76 +287,10 @@ func (b *Builder) syncTree(ctx context.Context, made string) error {
 	return dir.SyncTree(ctx)
 }
 
-// make creates the package in the scratch directory, packed or unpacked.
-func (t *tx) make(ctx context.Context, from sources.Payload) (sources.Contents, error) {
-	switch {
-	case from.Dir != "" && t.at.unpacked:
-		return t.fill(from.Hidden, func(to archive.Dest) (sources.Contents, error) {
-			return archive.Copy(ctx, from.Dir, to, archive.Limits{})
-		})
-	case from.Dir != "":
-		err := fmt.Errorf("%s is unpacked, and its archive is not available", from.Dir)
-		hint := "use a source that has the archive, or create the mirror with --unpacked"
-		if t.b.opts.Temporary {
-			hint = "use a source that has the archive; without one, copy the directory of the mirror"
-		}
-		return sources.Contents{}, sources.WithHint(err, "%s", hint)
-	}
-	file := from.Archive
-	if file == nil {
-		staged, err := t.stage.File()
-		if err != nil {
-			return sources.Contents{}, err
-		}
-		file = staged
-	}
-	info, err := file.Stat()
-	if err != nil {
-		return sources.Contents{}, err
-	}
-	if t.at.unpacked {
-		contents, err := t.fill(from.Hidden, func(to archive.Dest) (sources.Contents, error) {
-			return archive.Unpack(ctx, file, info.Size(), to, archive.Limits{})
-		})
-		return contents, unpacking(err)
-	}
-	contents, err := archive.Sum(ctx, file, info.Size(), archive.Limits{})
-	if err != nil {
-		return contents, unpacking(err)
-	}
-	mode := 0o644 &^ from.Hidden
-	if from.Archive == nil {
-		return contents, t.stage.Move(t.b.work.Dir, t.made, mode)
-	}
-	return contents, writeFile(t.b.work.Dir, t.made, mode, disk.Reader(ctx, io.NewSectionReader(file, 0, info.Size())))
-}
-
-// fill creates the directory of an unpacked package in the scratch directory.
-func (t *tx) fill(hidden fs.FileMode, with func(archive.Dest) (sources.Contents, error)) (sources.Contents, error) {
-	dir, err := t.b.work.Mkdir(t.made)
-	if err != nil {
-		return sources.Contents{}, err
-	}
-	defer dir.Close()
-	return with(archive.Dest{Dir: dir, Hidden: hidden})
-}
-
-// unpacking adds context to an error, and a hint unless it is an error of the file
-// system.
-func unpacking(err error) error {
-	if err == nil {
-		return nil
-	}
-	err = fmt.Errorf("unpacking: %w", err)
-	if pathErr := (*fs.PathError)(nil); errors.As(err, &pathErr) || errors.Is(err, disk.ErrChanged) {
-		return err
-	}
-	return sources.WithHint(err, "the archive is malformed: fetch it from another source, or report it to its publisher")
-}
-
 // publish removes the old package from the index and moves the file name from the
 // scratch directory to its place.
 func (b *Builder) publish(at spot, name string) error {
+	defer b.forgetTree()
 	b.mu.Lock()
 	err := b.change()
 	if err == nil && !at.unpacked {
@@ -440,6 +314,13 @@ func (b *Builder) publish(at spot, name string) error {
 		b.warn(b.work.RemoveTree(old))
 	}
 	return err
+}
+
+// forgetTree is called after a package was added or removed.
+func (b *Builder) forgetTree() {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.tree = nil
 }
 
 // Find returns a package that was found anywhere in the mirror, with its hashes. It

@@ -8,11 +8,11 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
-	"time"
 
 	"github.com/larder-cli/larder/sources"
 	"github.com/larder-cli/larder/sources/disk"
 	"github.com/larder-cli/larder/sources/seal"
+	"github.com/larder-cli/larder/sources/store"
 )
 
 // A ledger holds the records of a provider's packages by VERSION/OS_ARCH, separately
@@ -28,30 +28,15 @@ type ledger struct {
 	unread  error             // error of the file system; the ledger is then not replaced
 }
 
-// A record is the hash record of a package. It contains what was proved about the
-// package, and no verdict: that depends on the settings of each run.
+// A record is the hash record of a package.
 type record struct {
-	Mark     string        `json:"mark"` // fingerprint of the package when it was hashed
-	H1       sources.Hash  `json:"h1"`
-	ZipH1    sources.Hash  `json:"zip_h1,omitempty"`
-	ZH       sources.Hash  `json:"zh,omitempty"`
-	Proof    sources.Proof `json:"proof,omitzero"`
-	Origin   string        `json:"origin,omitempty"`
-	Evidence string        `json:"evidence,omitempty"` // reference to the evidence for the proof, see [evidence.Reference]
-	Since    time.Time     `json:"since"`              // when it was first seen
-
-	// Verdict is set in ledgers of format 2, which have no proofs. It reports that
-	// something matched; what the evidence proves is determined again.
-	Verdict *sources.Verdict `json:"verdict,omitempty"`
+	store.Facts
+	Mark string `json:"mark"` // fingerprint of the package when it was hashed
 
 	differs sources.Hash // hash in the record, if the package was replaced by another
 }
 
-const (
-	ledgerFormat, verdictFormat = 3, 2
-
-	maxLedger = 64 << 20 // in bytes, enough for tens of thousands of packages
-)
+const maxLedger = 64 << 20 // in bytes, enough for tens of thousands of packages
 
 // of returns the part of the ledger for packages of one layout.
 func (l *ledger) of(unpacked bool) map[string]record {
@@ -106,11 +91,11 @@ func (b *Builder) readLedger(p sources.Provider) *ledger {
 	if err == nil {
 		err = l.parse(data, b.opts.Key, ledgerName(p))
 	}
-	if l.Format == verdictFormat {
+	if l.Format == store.VerdictFormat {
 		l.modernise()
 	}
-	if err != nil || l.Format != ledgerFormat || l.Packed == nil || l.Unpacked == nil {
-		l = &ledger{Format: ledgerFormat, Packed: map[string]record{}, Unpacked: map[string]record{}}
+	if err != nil || l.Format != store.Format || l.Packed == nil || l.Unpacked == nil {
+		l = &ledger{Format: store.Format, Packed: map[string]record{}, Unpacked: map[string]record{}}
 	}
 	if disk.IsUnread(err) {
 		l.unread = err
@@ -169,11 +154,10 @@ func (l *ledger) seal(key seal.Key, name string) ([]byte, error) {
 
 // modernise turns a ledger of format 2 into one of the current format.
 func (l *ledger) modernise() {
-	l.Format = ledgerFormat
+	l.Format = store.Format
 	for _, records := range []map[string]record{l.Packed, l.Unpacked} {
 		for key, r := range records {
-			r.Proof.Matched = r.Verdict != nil && *r.Verdict > sources.Unverified
-			r.Verdict = nil
+			r.Modernise()
 			records[key] = r
 		}
 	}
@@ -222,7 +206,7 @@ func (b *Builder) note(at spot, r record) {
 // stay in the file.
 func (l *ledger) disown() {
 	if l.foreign {
-		*l = ledger{Format: ledgerFormat, Packed: map[string]record{}, Unpacked: map[string]record{}, others: l.others}
+		*l = ledger{Format: store.Format, Packed: map[string]record{}, Unpacked: map[string]record{}, others: l.others}
 	}
 }
 

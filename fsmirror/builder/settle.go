@@ -4,6 +4,9 @@ import (
 	"context"
 	"errors"
 	"io/fs"
+
+	"github.com/larder-cli/larder/sources/disk"
+	"github.com/larder-cli/larder/sources/store"
 )
 
 const unsettled = "unsettled"
@@ -42,13 +45,5 @@ func (b *Builder) settle(ctx context.Context) error {
 
 // syncEvidence syncs the evidence, which is written without syncing.
 func (b *Builder) syncEvidence(ctx context.Context) error {
-	evidence, err := b.own.Sub("evidence")
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil
-	}
-	if err != nil {
-		return err
-	}
-	defer evidence.Close()
-	return evidence.SyncTree(ctx)
+	return store.Within(b.own, "evidence", func(all *disk.Dir) error { return all.SyncTree(ctx) })
 }

@@ -71,7 +71,7 @@ func mount(t *testing.T, source, at, kind string, flags uintptr) {
 	t.Cleanup(func() { must(t, syscall.Unmount(at, syscall.MNT_DETACH)) })
 }
 
-// A link, mount or file in the place of a directory of the mirror is an error that
+// A link, mount or file instead of a directory of the mirror is an error that
 // names it, and nothing behind it changes.
 func TestStrayInPlaceOfDirectory(t *testing.T) {
 	const packed, unpacked = widget + "/1.0.0/linux_amd64", gadget + "/1.0.0/linux_amd64"
@@ -176,7 +176,7 @@ func TestStrayInPlaceOfDirectory(t *testing.T) {
 	}
 }
 
-// A pipe in the place of a file does not block.
+// A pipe instead of a file does not block.
 func TestPipes(t *testing.T) {
 	d := newDepot(t, widget+"/1.0.0/linux_amd64")
 	id := parseID(t, widget+"/1.0.0/linux_amd64")

@@ -3,7 +3,6 @@ package builder
 import (
 	"cmp"
 	"context"
-	"errors"
 	"fmt"
 	"runtime"
 	"slices"
@@ -15,7 +14,7 @@ import (
 	"github.com/larder-cli/larder/sources"
 	"github.com/larder-cli/larder/sources/archive"
 	"github.com/larder-cli/larder/sources/disk"
-	"github.com/larder-cli/larder/sources/evidence"
+	"github.com/larder-cli/larder/sources/store"
 )
 
 // A FindingKind is a kind of problem in a mirror.
@@ -186,16 +185,14 @@ func (v *verifier) judge(e Entry, fresh record) {
 	if fresh.ZH == "" && old.H1 == fresh.H1 && !foreign {
 		fresh.ZH = old.ZH // of the original archive
 	}
-	evidenced := old.Evidence != ""
+	evidenced := err == nil && old.Evidence != ""
 	if foreign || changed { // claims of other users, or about another package
 		old = record{}
 	}
-	proof, err := v.prove(e.ID, fresh, old)
-	switch {
-	case errors.Is(err, sources.ErrNotFound) && evidenced:
-		err = errEvidenceGone
-	case errors.Is(err, sources.ErrNotFound):
-		proof, err = old.Proof, nil
+	fresh.Proof, fresh.Evidence = old.Proof, old.Evidence
+	proof, err := v.evidence.Check(e.ID, fresh.Facts)
+	if err == nil && evidenced && !v.hasEvidence(e.ID) {
+		err = store.ErrMissing
 	}
 	if err != nil {
 		v.found(BadEvidence, e.at.path, &e.ID, "%v", err)
@@ -212,25 +209,6 @@ func (v *verifier) judge(e Entry, fresh record) {
 		ID: e.ID, Dir: e.at.path, H1: fresh.H1, ZipH1: fresh.ZipH1, ZH: fresh.ZH,
 		Proof: proof, Report: v.opts.Judge.Report(e.ID.Provider, proof),
 	})
-}
-
-// prove returns what the evidence proves about a package, which must include what its
-// record says that was proved. The error matches [sources.ErrNotFound] if there is no
-// evidence. Without the checksum of the archive, evidence proves nothing.
-func (v *verifier) prove(id sources.PackageID, fresh, old record) (sources.Proof, error) {
-	kept, err := v.readEvidence(id.Provider, id.Version)
-	if err != nil {
-		return sources.Proof{}, err
-	}
-	if fresh.ZH == "" {
-		return old.Proof, nil
-	}
-	signed, _ := evidence.Resolve(kept, old.Evidence)
-	proof, err := v.opts.Judge.Prove(id.Provider, signed, fresh.ZH)
-	if err == nil {
-		err = old.Proof.Lost(proof)
-	}
-	return old.Proof.And(proof), err
 }
 
 // differing returns the hash of a record that is comparable with a fresh one.

@@ -12,15 +12,8 @@ import (
 
 	"github.com/larder-cli/larder/fsmirror"
 	"github.com/larder-cli/larder/sources"
+	"github.com/larder-cli/larder/sources/evidence"
 )
-
-// A shelf holds the documents of one directory.
-type shelf struct {
-	home     string
-	provider sources.Provider // zero if there are no archives
-	named    map[string]bool  // versions in index.json
-	versions map[string]versionDocument
-}
 
 // index compares the index with the archives. A mirror without documents is a
 // filesystem mirror and requires no index.
@@ -32,25 +25,26 @@ func (v *verifier) index(packages []fsmirror.Package) error {
 			homes[folded(home)] = at.id.Provider
 		}
 	}
-	shelves := map[string]*shelf{}
-	err := v.eachHome(func(home string, files []string) {
-		p, packages := homes[folded(home)]
-		if s := v.readShelf(home, files, packages); s != nil {
-			s.provider = p
-			shelves[folded(home)] = s
-		}
-	})
-	if err != nil || len(shelves) == 0 {
+	there, err := v.readShelves()
+	if err != nil {
 		return err
 	}
-	for _, s := range shelves {
-		v.checkShelf(s)
+	shelves := map[string]shelf{}
+	for home, docs := range there {
+		p, packages := homes[folded(home)]
+		if v.valid(home, docs, packages) {
+			shelves[folded(home)] = docs
+			v.checkShelf(home, p, docs)
+		}
+	}
+	if len(shelves) == 0 {
+		return nil
 	}
 	for _, at := range archives {
 		for _, home := range v.homes(at.id.Provider) {
-			version := at.id.Version.String()
-			if s := shelves[folded(home)]; s == nil || !s.names(version, at.id.Platform) {
-				v.found(Unindexed, filepath.Join(home, version+".json"), &at.id, "it does not name %s", v.relative(at.path))
+			name := at.id.Version.String() + ".json"
+			if _, ok := shelves[folded(home)][name].Archives[at.id.Platform.String()]; !ok {
+				v.found(Unindexed, filepath.Join(home, name), &at.id, "it does not name %s", v.relative(at.path))
 			}
 		}
 	}
@@ -60,85 +54,61 @@ func (v *verifier) index(packages []fsmirror.Package) error {
 // folded returns the path as a case-insensitive file system compares it.
 func folded(path string) string { return strings.ToLower(path) }
 
-func (s *shelf) names(version string, platform sources.Platform) bool {
-	_, ok := s.versions[version].Archives[platform.String()]
-	return ok
-}
-
-// readShelf reads the documents in a directory. It returns nil if there are none. An
-// invalid document is a finding if the directory has packages; otherwise it may
-// belong to another program.
-func (v *verifier) readShelf(home string, files []string, packages bool) *shelf {
-	s, found := &shelf{home: home, named: map[string]bool{}, versions: map[string]versionDocument{}}, false
-	note := func(path string, err error) {
-		if err == nil {
-			found = true
-		} else if packages {
-			found = true
-			v.found(BadIndex, path, nil, "it is invalid: %v", err)
+// valid reports whether the documents in a directory are an index. An invalid document is a
+// finding if the directory has packages; otherwise it may belong to another program.
+func (v *verifier) valid(home string, docs shelf, packages bool) (found bool) {
+	for name, doc := range docs {
+		found = found || doc.err == nil || packages
+		if doc.err != nil && packages {
+			v.found(BadIndex, filepath.Join(home, name), nil, "it is invalid: %v", doc.err)
 		}
 	}
-	for _, name := range files {
-		path := filepath.Join(home, name)
-		version, ok := versionOf(name)
-		switch {
-		case name == "index.json":
-			doc, err := v.readIndex(path)
-			for version := range doc.Versions {
-				s.named[version] = true
-			}
-			note(path, err)
-		case ok:
-			doc, err := v.readVersion(path)
-			s.versions[version] = doc
-			note(path, err)
-		}
-	}
-	if !found {
-		return nil
-	}
-	return s
+	return found
 }
 
 // checkShelf compares the documents of a directory with each other and with the files
-// that they name.
-func (v *verifier) checkShelf(s *shelf) {
-	index := filepath.Join(s.home, "index.json")
-	for _, version := range slices.Sorted(maps.Keys(s.named)) {
-		if _, ok := s.versions[version]; !ok {
+// that they name. The provider is zero if there are no archives.
+func (v *verifier) checkShelf(home string, p sources.Provider, docs shelf) {
+	index, listed := filepath.Join(home, indexName), docs[indexName].Versions
+	for _, version := range slices.Sorted(maps.Keys(listed)) {
+		if _, ok := docs[version+".json"]; !ok {
 			v.found(BadIndex, index, nil, "it lists %s, but there is no %s.json", version, version)
 		}
 	}
-	for _, version := range slices.Sorted(maps.Keys(s.versions)) {
-		doc := s.versions[version]
-		if len(doc.Archives) > 0 && !s.named[version] {
+	for _, name := range slices.Sorted(maps.Keys(docs)) {
+		version, ok := versionOf(name)
+		if !ok {
+			continue
+		}
+		doc, path := docs[name], filepath.Join(home, name)
+		if _, ok := listed[version]; len(doc.Archives) > 0 && !ok {
 			v.found(BadIndex, index, nil, "it does not name %s, for which there is a %s.json", version, version)
 		}
-		v.checkExtension(s, version)
+		v.checkExtension(path, p, version, doc.document)
 		for _, platform := range slices.Sorted(maps.Keys(doc.Archives)) {
-			v.checkArchive(filepath.Join(s.home, version+".json"), platform, doc.Archives[platform])
+			v.checkArchive(path, platform, doc.Archives[platform])
 		}
 	}
 }
 
 // checkExtension checks a document's entry for the evidence.
-func (v *verifier) checkExtension(s *shelf, version string) {
+func (v *verifier) checkExtension(path string, p sources.Provider, version string, doc document) {
 	id, err := sources.ParseVersion(version)
-	if err != nil || s.provider == (sources.Provider{}) || s.versions[version].Archives == nil || v.broken[sources.Release{Provider: s.provider, Version: id}] {
+	if err != nil || p == (sources.Provider{}) || doc.Archives == nil || v.broken[sources.Release{Provider: p, Version: id}] {
 		return // there is another finding
 	}
-	path, got := filepath.Join(s.home, version+".json"), s.versions[version].Larder
-	want, err := v.extension(s.provider, id)
+	got := doc.Larder
+	want, err := v.extension(p, id)
 	switch {
 	case err != nil:
 		v.found(BadIndex, path, nil, "the evidence for it cannot be read: %v", err)
 	case reflect.DeepEqual(got, want):
 	case want == nil:
-		v.found(BadIndex, path, nil, "it names evidence, but %s has none that can be read", v.relative(v.evidence(s.provider, id)))
+		v.found(BadIndex, path, nil, "it names evidence, but %s has none that can be read", evidence.Path(p, id))
 	case got == nil:
-		v.found(BadIndex, path, nil, "it does not name the evidence in %s", v.relative(v.evidence(s.provider, id)))
+		v.found(BadIndex, path, nil, "it does not name the evidence in %s", evidence.Path(p, id))
 	default:
-		v.found(BadIndex, path, nil, "it names other evidence than that in %s", v.relative(v.evidence(s.provider, id)))
+		v.found(BadIndex, path, nil, "it names other evidence than that in %s", evidence.Path(p, id))
 	}
 }
 

@@ -15,9 +15,9 @@
 // Unpacked by tar, it is a packed mirror without a network mirror index. The manifest
 // lists the other members with their sizes and hashes. Packages and evidence are
 // sorted by provider, version and platform. Members have the mode 0644, or 0755 if they
-// are executables, no times and no owners. Two blocks of zeros end the file. So the manifest determines every byte
-// except the contents of the packages, and any deviation is refused: other members,
-// links, attributes, or bytes after the end.
+// are executables, no times and no owners. Two blocks of zeros end the file. So the manifest
+// determines every byte except the contents of the packages, and any deviation is refused: other
+// members, links, attributes, or bytes after the end.
 //
 // A bundle may be split into parts. Each part is a bundle itself, with the evidence
 // for its own packages. Its manifest describes the whole bundle; the manifests differ
@@ -49,18 +49,9 @@ import (
 	"fmt"
 
 	"github.com/larder-cli/larder/sources"
-	"github.com/larder-cli/larder/sources/trust"
 )
 
 const manifestPath = ".larder/manifest.json"
-
-// judgeOr returns a judge without settings if j is nil. Keys came with the bundle.
-func judgeOr(j sources.Judge) sources.Judge {
-	if j == nil {
-		return trust.Judge{Options: trust.Options{Carrier: sources.KeyFromBundle}}
-	}
-	return j
-}
 
 // A Kind is a kind of problem in a bundle.
 type Kind string
@@ -96,6 +87,14 @@ var (
 	errNoBundle  = errors.New("not a file that larder bundle create wrote")
 	errTruncated = errors.New("truncated")
 )
+
+// warnIf returns warn, or a function that does nothing if warn is nil.
+func warnIf(warn func(error)) func(error) {
+	if warn == nil {
+		return func(error) {}
+	}
+	return warn
+}
 
 // progress counts bytes and reports them.
 type progress struct {

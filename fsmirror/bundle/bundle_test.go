@@ -101,7 +101,7 @@ func TestDeltas(t *testing.T) {
 
 	have := described(t, receiver)
 	opts := createOptions()
-	opts.Since = &have
+	opts.Since = &bundle.Receiver{Manifest: have}
 	first := created(t, sender, opts)[0]
 	b, err := bundle.Open(first)
 	check(t, err)
@@ -111,7 +111,7 @@ func TestDeltas(t *testing.T) {
 	}
 
 	// The second delta requires the first.
-	opts.Since = &b.Manifest
+	opts.Since = &bundle.Receiver{Manifest: b.Manifest}
 	w.Add(widget, "2.0.0", sourcetest.Release{Platforms: []string{"linux_amd64"}})
 	second := created(t, mirrored(t, w), opts)[0]
 
@@ -133,7 +133,7 @@ func TestDeltas(t *testing.T) {
 
 	// If there are no new packages, the bundle is empty.
 	have = described(t, receiver)
-	opts.Since = &have
+	opts.Since = &bundle.Receiver{Manifest: have}
 	got := mustImport(t, receiver, created(t, mirrored(t, w), opts)...)
 	sourcetest.Equal(t, len(got), 0, got)
 	_, err = bundle.Import(ctx, created(t, mirrored(t, w), opts), t.TempDir(), importOptions())
@@ -146,7 +146,7 @@ func TestOtherBase(t *testing.T) {
 	sender := mirrored(t, w)
 	have := described(t, mirrored(t, w, "*/1.0.0/*"))
 	opts := createOptions()
-	opts.Since = &have
+	opts.Since = &bundle.Receiver{Manifest: have}
 	delta := created(t, sender, opts)
 	other := published(t)
 	other.Add(widget, "1.0.0", sourcetest.Release{Platforms: []string{"linux_amd64"}, Files: map[string]string{"other": ""}})
@@ -161,7 +161,7 @@ func TestPackageWithNewEvidenceIsSent(t *testing.T) {
 	w.WritePacked(receiver)
 	have := described(t, receiver)
 	opts := createOptions()
-	opts.Since = &have
+	opts.Since = &bundle.Receiver{Manifest: have}
 	arrivals := mustImport(t, receiver, created(t, mirrored(t, w), opts)...)
 	for _, a := range arrivals {
 		sourcetest.Expect(t, a.How == bundle.Known && a.Report.Verdict == sources.MirrorEvidence, "%s: %s, %s", a.ID, a.How, a.Report.Verdict)
@@ -212,7 +212,7 @@ func TestSplit(t *testing.T) {
 		sourcetest.Expect(t, err != nil && strings.Contains(err.Error(), "are not parts of one bundle"), "%v", err)
 	})
 	t.Run("verified", func(t *testing.T) {
-		v, err := bundle.Verify(ctx, files[:1], bundle.VerifyOptions{})
+		v, err := bundle.Verify(ctx, files[:1], judge, nil)
 		check(t, err)
 		if len(v.Findings) != 1 || v.Findings[0].Kind != bundle.MissingPart || v.Findings[0].Part != 2 {
 			t.Errorf("%v", v.Findings)
@@ -313,7 +313,7 @@ func TestNewerEvidence(t *testing.T) {
 	w.WriteEvidence(later, "*/1.1.0/*")
 	have := described(t, first)
 	opts := createOptions()
-	opts.Since = &have
+	opts.Since = &bundle.Receiver{Manifest: have}
 	delta := created(t, later, opts)[0]
 	arrivals := mustImport(t, first, delta)
 	sourcetest.Equal(t, len(arrivals), 1, arrivals)
@@ -411,7 +411,7 @@ func TestCreateRefuses(t *testing.T) {
 		sourcetest.Require(t, errors.As(err, &gone) && len(gone.Packages) == 1, "%v", err)
 		receiver, err := bundle.Describe(ctx, mirrored(t, w, "*/1.1.0/*"), opts.Key, nil)
 		check(t, err)
-		opts.Since = &receiver
+		opts.Since = &bundle.Receiver{Manifest: receiver}
 		created(t, dir, opts)
 		sourcetest.Expect(t, len(warned) == 0, "warned of %v", warned)
 		_, err = bundle.Describe(ctx, dir, opts.Key, opts.Warn)

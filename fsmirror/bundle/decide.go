@@ -1,10 +1,8 @@
 package bundle
 
 import (
-	"bytes"
 	"context"
 	"errors"
-	"fmt"
 	"io/fs"
 
 	"github.com/larder-cli/larder/fsmirror"
@@ -24,7 +22,6 @@ func (in *importer) decide(ctx context.Context) error {
 		r := p.ID.Release()
 		there[r] = append(there[r], p)
 	}
-	evidenced := in.whole.Evidenced()
 	for rest := in.whole.Packages; len(rest) > 0; {
 		r, n := rest[0].ID.Release(), 1
 		for n < len(rest) && rest[n].ID.Release() == r {
@@ -32,7 +29,7 @@ func (in *importer) decide(ctx context.Context) error {
 		}
 		d := decision{importer: in, release: r, packages: rest[:n], there: there[r], given: in.signed[r]}
 		rest = rest[n:]
-		if evidenced[r] && d.given == nil {
+		if in.whole.Evidenced(r) && d.given == nil {
 			for _, p := range d.packages {
 				in.missing[p.Part] = true
 			}
@@ -73,97 +70,11 @@ func (d *decision) decide(ctx context.Context) error {
 	return nil
 }
 
-// prove returns what the given evidence proves about an archive.
-func (d *decision) prove(s *sources.Signed, id sources.PackageID, zh sources.Hash) (sources.Proof, bool) {
-	if s == nil {
-		return sources.Proof{Matched: true}, false
-	}
-	proof, err := d.opts.Judge.Prove(id.Provider, s, zh)
-	return proof, err == nil
-}
-
-// worth returns the verdict on a proof.
-func (d *decision) worth(p sources.Proof) sources.Verdict {
-	return d.opts.Judge.Report(d.release.Provider, p).Verdict
-}
-
-// chooseEvidence keeps the mirror's evidence if it also verifies the packages in the
-// bundle, and if the bundle's evidence is not better. Otherwise the bundle's evidence
-// must verify the packages in the mirror. It refuses weaker evidence for different
-// checksums in any case, because that contradicts the mirror's evidence.
-func (d *decision) chooseEvidence(ctx context.Context) error {
-	if d.old == nil {
-		return nil
-	}
-	if d.given != nil {
-		merged, err := d.opts.Judge.Merge(d.release.Provider, d.old, d.given)
-		if err != nil {
-			return d.downgrade(err)
-		}
-		if bytes.Equal(merged.Sums, d.old.Sums) {
-			d.old = merged
-		} else {
-			d.given = merged
-		}
-	}
-	vouched, better := true, false
-	for _, p := range d.packages {
-		now, ok := d.prove(d.old, p.ID, p.ZH)
-		vouched = vouched && ok
-		given, _ := d.prove(d.given, p.ID, p.ZH)
-		better = better || d.worth(given) > d.worth(now)
-	}
-	switch {
-	case vouched && !better:
-		d.signed[d.release] = d.old
-		return nil
-	case d.given == nil:
-		return d.conflict(d.packages[0], "has evidence that does not cover it")
-	}
-	d.signed[d.release] = d.given
-	return d.replaceEvidence(ctx)
-}
-
-// downgrade returns the error for evidence in the bundle that the mirror refuses.
-func (d *decision) downgrade(why error) error {
-	p := d.packages[0]
-	err := &ConflictError{Package: p, Has: "has better evidence than the bundle", Err: why}
-	return sources.WithHint(&sources.PackageError{ID: p.ID, Err: err}, "find out where the bundle comes from; to accept its evidence, remove this version from the mirror first")
-}
-
-func (d *decision) replaceEvidence(ctx context.Context) error {
-	inBundle := map[sources.PackageID]bool{}
-	for _, p := range d.packages {
-		inBundle[p.ID] = true
-	}
-	for _, p := range d.there {
-		if inBundle[p.ID] || p.Location.Archive == "" {
-			continue
-		}
-		s, err := d.mirror.Get(ctx, p.ID)
-		if ctx.Err() != nil {
-			return ctx.Err()
-		}
-		if err != nil {
-			continue // engines could not install it
-		}
-		proof, ok := d.prove(d.given, p.ID, s.ZH)
-		if _, was := d.prove(d.old, p.ID, s.ZH); was && !ok {
-			return d.conflict(d.packages[0], fmt.Sprintf("has evidence for %s that the bundle's does not cover", p.ID.Platform))
-		}
-		if ok {
-			s.Signed, s.Proof = d.given, proof
-			d.others = append(d.others, s)
-		}
-	}
-	return nil
-}
-
 // fate determines what happens to a package.
 func (d *decision) fate(ctx context.Context, p Package) (Arrival, error) {
 	a := Arrival{Verified: Verified{Package: p}, How: Added}
-	if proof, ok := d.prove(d.signed[d.release], p.ID, p.ZH); ok || d.signed[d.release] == nil {
-		a.Proof, a.Report = proof, d.opts.Judge.Report(p.ID.Provider, proof)
+	if v, err := p.verified(d.opts.Judge, d.signed[d.release]); err == nil {
+		a.Verified = v
 	}
 	if err := d.checkUnpacked(ctx, p); err != nil {
 		return a, err
@@ -188,8 +99,7 @@ func (d *decision) fate(ctx context.Context, p Package) (Arrival, error) {
 		return a, nil
 	}
 	a.How = Replaced
-	_, good := d.prove(d.old, p.ID, p.ZH)
-	if _, was := d.prove(d.old, p.ID, s.ZH); was || !good {
+	if d.covers(d.old, p.ID, s.ZH) || !d.covers(d.old, p.ID, p.ZH) {
 		return a, d.conflict(p, "has "+string(s.ZH))
 	}
 	return a, nil

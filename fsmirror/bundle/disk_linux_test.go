@@ -65,7 +65,7 @@ func TestPipesAndSparseFiles(t *testing.T) {
 	dir := mirrored(t, published(t))
 	sparse := filepath.Join(dir, widget, "terraform-provider-widget_3.0.0_linux_amd64.zip")
 	check(t, os.WriteFile(sparse, nil, 0o644))
-	check(t, os.Truncate(sparse, 3<<30))
+	check(t, os.Truncate(sparse, 256<<20))
 	_, err := bundle.Create(ctx, dir, filepath.Join(t.TempDir(), "b"), createOptions())
 	sourcetest.Expect(t, err != nil && strings.Contains(err.Error(), sparse), "got %v", err)
 	_, err = bundle.Open(sparse)

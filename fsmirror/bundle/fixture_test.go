@@ -12,8 +12,10 @@ import (
 
 	"github.com/larder-cli/larder/fsmirror/builder"
 	"github.com/larder-cli/larder/fsmirror/bundle"
+	"github.com/larder-cli/larder/sources"
 	"github.com/larder-cli/larder/sources/seal"
 	"github.com/larder-cli/larder/sources/sourcetest"
+	"github.com/larder-cli/larder/sources/trust"
 )
 
 const (
@@ -42,9 +44,12 @@ func mirrored(t testing.TB, w *sourcetest.World, only ...string) string {
 	return dir
 }
 
-func createOptions() bundle.CreateOptions { return bundle.CreateOptions{} }
+// judge has no settings. Keys came with the bundle.
+var judge = trust.Judge{Options: trust.Options{Carrier: sources.KeyFromBundle}}
 
-func importOptions() bundle.ImportOptions { return bundle.ImportOptions{} }
+func createOptions() bundle.CreateOptions { return bundle.CreateOptions{Judge: judge} }
+
+func importOptions() bundle.ImportOptions { return bundle.ImportOptions{Judge: judge} }
 
 // created returns the bundle of a mirror.
 func created(t testing.TB, dir string, opts bundle.CreateOptions) []string {

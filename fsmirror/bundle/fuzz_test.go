@@ -39,7 +39,7 @@ func FuzzManifest(f *testing.F) {
 	parts, err := m.Split(4_000)
 	check(f, err)
 	f.Add(parts[1].Text())
-	delta := m.Since(bundle.Manifest{Packages: m.Packages[:1]})
+	delta := m.Since(&bundle.Receiver{Manifest: bundle.Manifest{Packages: m.Packages[:1]}})
 	delta.Evidence = []bundle.Evidence{{Release: sources.Release{Provider: m.Packages[1].ID.Provider, Version: m.Packages[1].ID.Version}}}
 	f.Add(delta.Text())
 	f.Add(bundle.Manifest{}.Text())
@@ -91,7 +91,7 @@ func FuzzBundle(f *testing.F) {
 	})
 }
 
-// The format is stable, including long names, names beyond ASCII and archives beyond
+// The format is stable, including long names, non-ASCII names and archives beyond
 // 8 GiB.
 func TestLayoutStays(t *testing.T) {
 	m := bundle.Manifest{Packages: []bundle.Package{

@@ -1,9 +1,9 @@
 package bundle
 
 import (
-	"bytes"
 	"cmp"
 	"context"
+	"crypto/sha256"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -47,7 +47,7 @@ func Gather(ctx context.Context, roots []Root, engine string, warn func(error)) 
 		if !r.hasModules() {
 			continue
 		}
-		g := gathering{Root: r, left: maxFiles - n, warn: warn}
+		g := gathering{Root: r, left: maxFiles - n, warn: warnIf(warn)}
 		if err := g.run(ctx); err != nil {
 			return nil, err
 		}
@@ -55,11 +55,11 @@ func Gather(ctx context.Context, roots []Root, engine string, warn func(error)) 
 		all = append(all, Payload{Kind: RootModules, Root: r.Path, Files: g.files})
 	}
 	slices.SortFunc(all, func(a, b Payload) int { return cmp.Compare(a.dir(), b.dir()) })
-	return all, checkPayload(all)
+	return all, Manifest{Payload: all}.check()
 }
 
 func gatherEngine(ctx context.Context, file string) (Payload, error) {
-	f, err := newPayloadFile(ctx, filepath.Base(file), func() (io.ReadCloser, error) { return openRegular(file) })
+	f, err := newPayloadFile(ctx, filepath.Base(file), file)
 	if err == nil && f.Size == 0 {
 		err = fmt.Errorf("%s is empty", file)
 	}
@@ -76,21 +76,14 @@ func gatherEngine(ctx context.Context, file string) (Payload, error) {
 	return p, err
 }
 
-func openRegular(file string) (io.ReadCloser, error) {
-	f, _, err := disk.OpenFile(file)
-	return f, err
-}
-
 // newPayloadFile reads a file for its size and checksum.
-func newPayloadFile(ctx context.Context, name string, open func() (io.ReadCloser, error)) (PayloadFile, error) {
-	f := PayloadFile{Name: name, open: open}
-	in, err := open()
-	if err != nil {
+func newPayloadFile(ctx context.Context, name, file string) (PayloadFile, error) {
+	sum, size, err := disk.HashFile(ctx, file, archive.MaxSize)
+	open := func() (io.ReadCloser, error) {
+		f, _, err := disk.OpenFile(file)
 		return f, err
 	}
-	defer in.Close()
-	f.SHA256, f.Size, err = disk.Hash(ctx, in, archive.MaxSize)
-	return f, err
+	return PayloadFile{File: File{name, size, sum}, open: open}, err
 }
 
 // A gathering collects the modules of a root module.
@@ -128,7 +121,7 @@ func (g *gathering) run(ctx context.Context) (err error) {
 		g.files[i].private = g.private
 	}
 	slices.SortFunc(g.files, func(a, b PayloadFile) int { return cmp.Compare(a.Name, b.Name) })
-	return g.portManifest(ctx)
+	return g.portManifest()
 }
 
 // dir collects the files in a directory. The name is relative to the modules; at is the
@@ -160,9 +153,7 @@ func (g *gathering) entry(ctx context.Context, name, at string) error {
 	if err == nil && info.Mode()&fs.ModeSymlink != 0 {
 		link := at
 		if at, err = filepath.EvalSymlinks(link); errors.Is(err, fs.ErrNotExist) {
-			if g.warn != nil {
-				g.warn(fmt.Errorf("not in the bundle: %s is a link to nothing", link))
-			}
+			g.warn(fmt.Errorf("not in the bundle: %s is a link to nothing", link))
 			return nil
 		}
 		if err == nil {
@@ -183,7 +174,7 @@ func (g *gathering) entry(ctx context.Context, name, at string) error {
 	case g.left == len(g.files):
 		return sources.WithHint(fmt.Errorf("%s: more than %d files in modules", g.base, maxFiles), "make several bundles, each with some of the root modules")
 	}
-	f, err := newPayloadFile(ctx, name, func() (io.ReadCloser, error) { return openRegular(at) })
+	f, err := newPayloadFile(ctx, name, at)
 	f.Executable = info.Mode()&0o111 != 0
 	g.files = append(g.files, f)
 	return err
@@ -201,7 +192,7 @@ func (g *gathering) checkTarget(link, target string) error {
 
 // portManifest checks that the modules in the engine's list are there. If the data
 // directory has another name than in bundles, it replaces the name in the list.
-func (g *gathering) portManifest(ctx context.Context) error {
+func (g *gathering) portManifest() error {
 	i := slices.IndexFunc(g.files, func(f PayloadFile) bool { return f.Name == modulesManifest })
 	file := filepath.Join(g.base, modulesManifest)
 	data, err := disk.ReadFile(file, maxModulesManifest)
@@ -234,8 +225,9 @@ func (g *gathering) portManifest(ctx context.Context) error {
 	if data, err = json.Marshal(document); err != nil {
 		return err
 	}
-	g.files[i], err = newPayloadFile(ctx, modulesManifest, func() (io.ReadCloser, error) { return io.NopCloser(bytes.NewReader(data)), nil })
-	return err
+	f := &g.files[i]
+	f.Size, f.SHA256, f.open = int64(len(data)), sha256.Sum256(data), opener(data)
+	return nil
 }
 
 // inside returns the path of an installed module relative to the modules. It returns
@@ -247,19 +239,4 @@ func (g *gathering) inside(dir string) (string, bool) {
 	}
 	rel, err := filepath.Rel(g.modules(), at)
 	return filepath.ToSlash(rel), err == nil && filepath.IsLocal(rel) && rel != "."
-}
-
-// writePayload copies a file of a payload. It returns an error if the file has changed.
-func (m member) writePayload(ctx context.Context, w io.Writer, p *progress) error {
-	f := m.payload.Files[m.file]
-	in, err := f.open()
-	if err != nil {
-		return fmt.Errorf("%s: %w", m.payload, err)
-	}
-	defer in.Close()
-	sum, n, err := disk.Hash(ctx, io.TeeReader(io.LimitReader(in, f.Size), io.MultiWriter(w, p)), f.Size)
-	if err == nil && (n != f.Size || sum != f.SHA256) {
-		err = fmt.Errorf("%s: %s changed while it was read", m.payload, f.Name)
-	}
-	return err
 }

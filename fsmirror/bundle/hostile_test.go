@@ -26,7 +26,7 @@ func refused(t *testing.T, data []byte, want string) {
 	if got := tree(t, to); len(got) > 0 || len(left(t, to)) > 0 {
 		t.Errorf("imported %q", slices.Sorted(maps.Keys(got)))
 	}
-	v, err := bundle.Verify(ctx, []string{file}, bundle.VerifyOptions{})
+	v, err := bundle.Verify(ctx, []string{file}, judge, nil)
 	if err != nil || len(v.Findings) == 0 || !strings.Contains(v.Findings[0].Error(), want) {
 		t.Errorf("verified: got %v and %v, want %q", v.Findings, err, want)
 	}

@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
-	"maps"
 	"os"
 	"path"
 	"path/filepath"
@@ -17,7 +16,6 @@ import (
 	"github.com/larder-cli/larder/fsmirror/builder"
 	"github.com/larder-cli/larder/sources"
 	"github.com/larder-cli/larder/sources/disk"
-	"github.com/larder-cli/larder/sources/evidence"
 	"github.com/larder-cli/larder/sources/seal"
 )
 
@@ -37,7 +35,7 @@ type ImportOptions struct {
 
 	Key         seal.Key             // authenticates records of the mirror
 	LockTimeout time.Duration        // how long to wait for other writers; 0 means until they have finished
-	Judge       sources.Judge        // by default one without settings
+	Judge       sources.Judge        // decides what evidence is worth
 	DryRun      bool                 // verify everything, change nothing
 	Report      func(done, of int64) // called with the progress in bytes; may be nil
 	Warn        func(error)          // called with problems that do not stop the import; may be nil
@@ -90,6 +88,7 @@ func (e *ConflictError) Error() string {
 type importer struct {
 	opts   ImportOptions
 	dir    string
+	isNew  bool     // there was no directory before
 	whole  Manifest // of all parts
 	given  []*Bundle
 	stage  *disk.Dir // for verified archives; nil in a dry run
@@ -110,7 +109,6 @@ type importer struct {
 // the verified archives are kept for the next import of the same bundle. An invalid
 // bundle leaves nothing behind. Payloads are put in their places last.
 func Import(ctx context.Context, files []string, dir string, opts ImportOptions) (Imported, error) {
-	opts.Judge = judgeOr(opts.Judge)
 	given, err := openParts(files)
 	for _, b := range given {
 		defer b.Close()
@@ -118,9 +116,13 @@ func Import(ctx context.Context, files []string, dir string, opts ImportOptions)
 	if err != nil {
 		return Imported{}, err
 	}
-	in := &importer{opts: opts, dir: dir, whole: given[0].Manifest, given: given, signed: map[sources.Release]*sources.Signed{}, missing: map[int]bool{}, verified: map[sources.PackageID]fs.FileInfo{}}
-	in.progress.report = opts.Report
-	if err := errors.Join(in.checkNames(), in.readEvidence()); err != nil {
+	_, statErr := os.Lstat(dir)
+	in := &importer{
+		isNew: errors.Is(statErr, fs.ErrNotExist),
+		opts:  opts, dir: dir, whole: given[0].Manifest, given: given, signed: map[sources.Release]*sources.Signed{},
+		missing: map[int]bool{}, verified: map[sources.PackageID]fs.FileInfo{}, progress: progress{report: opts.Report},
+	}
+	if err := errors.Join(in.checkNames(), in.readEvidence(ctx)); err != nil {
 		return Imported{}, err
 	}
 	payload := &placing{importer: in, scratches: map[string]*scratch{}}
@@ -140,7 +142,11 @@ func Import(ctx context.Context, files []string, dir string, opts ImportOptions)
 	} else {
 		err = payload.around(ctx, in.run)
 	}
-	return Imported{in.arrivals, payload.placed, payload.unwanted}, errors.Join(err, b.Close())
+	err = errors.Join(err, b.Close())
+	if err != nil && in.isNew && !opts.DryRun {
+		err = errors.Join(err, builder.RemoveUnused(dir))
+	}
+	return Imported{in.arrivals, payload.placed, payload.unwanted}, err
 }
 
 // openParts opens parts of one bundle.
@@ -169,33 +175,6 @@ func (in *importer) checkNames() error {
 		if !filepath.IsLocal(filepath.FromSlash(p.Path())) {
 			return &sources.PackageError{ID: p.ID, Err: errors.New("this system allows no file of this name")}
 		}
-	}
-	return nil
-}
-
-// readEvidence reads the evidence in the given parts, and checks that it verifies
-// their packages, and that the caller has no reason to refuse them.
-func (in *importer) readEvidence() error {
-	for _, b := range in.given {
-		signed, err := b.Evidence()
-		if err != nil {
-			return err
-		}
-		judge := b.judge(in.opts.Judge, signed)
-		var refused []error
-		for _, p := range b.Manifest.here() {
-			v, err := judge(p)
-			if err != nil {
-				return err
-			}
-			if in.opts.Check != nil {
-				refused = append(refused, in.opts.Check(v))
-			}
-		}
-		if err := errors.Join(refused...); err != nil {
-			return err
-		}
-		maps.Copy(in.signed, signed)
 	}
 	return nil
 }
@@ -290,7 +269,12 @@ func (in *importer) checkBase(ctx context.Context) error {
 		what = "package"
 	}
 	err := fmt.Errorf("%s requires %d %s that %s does not have", in.given[0].name, len(missing), what, in.dir)
-	return errors.Join(sources.WithHint(err, "import the earlier bundles first, or request one created with --since and the output of larder bundle manifest %s", in.dir), errors.Join(missing...))
+	hint := "import the earlier bundles first, or request one created with --since and the output of larder bundle manifest " + in.dir
+	if in.isNew {
+		err = fmt.Errorf("%w: there is no such directory", err)
+		hint = "name the mirror that has the packages of the earlier bundles, or import these first"
+	}
+	return errors.Join(sources.WithHint(err, "%s", hint), errors.Join(missing...))
 }
 
 // prepare verifies everything, and copies the archives that the mirror lacks to the
@@ -317,15 +301,11 @@ func (in *importer) prepare(ctx context.Context) error {
 			return err
 		}
 	}
-	for _, a := range in.arrivals {
-		if a.How != Known {
-			in.progress.of += a.Size
-		}
+	lacking := slices.DeleteFunc(slices.Clone(in.arrivals), func(a Arrival) bool { return a.How == Known })
+	for _, a := range lacking {
+		in.progress.of += a.Size
 	}
-	for _, a := range in.arrivals {
-		if a.How == Known {
-			continue
-		}
+	for _, a := range lacking {
 		if err := in.receive(ctx, a.Package); err != nil {
 			return err
 		}
@@ -345,37 +325,6 @@ func (in *importer) checkParts() error {
 		all[0] = sources.WithHint(all[0], "import the missing part now or later: the parts imported so far are kept in %s", in.stage.Path("."))
 	}
 	return errors.Join(all...)
-}
-
-// shareEvidence writes the evidence to the staging directory, for imports of other
-// parts, and reads the evidence of missing parts from there.
-func (in *importer) shareEvidence() error {
-	for _, e := range in.whole.Evidence {
-		dir := evidence.Path(e.Provider, e.Version)
-		if s := in.signed[e.Release]; s != nil {
-			if err := evidence.Write(in.stage, dir, in.stage, s); err != nil {
-				return err
-			}
-			continue
-		}
-		s, err := evidence.Read(in.stage, dir)
-		if err != nil {
-			continue // it is in another part
-		}
-		if files, err := evidence.Pack(s); err == nil && e.describes(files) {
-			in.signed[e.Release] = s
-		}
-	}
-	return nil
-}
-
-func (e Evidence) describes(files evidence.Files) bool {
-	for i, data := range files {
-		if sha256.Sum256(data) != e.Files[i].SHA256 {
-			return false
-		}
-	}
-	return true
 }
 
 // part returns the part of this number, or nil if it was not given.
@@ -401,11 +350,11 @@ func (in *importer) receive(ctx context.Context, p Package) error {
 		in.missing[p.Part] = true
 		return nil
 	}
-	e := b.members[b.index[p.Path()]]
 	if in.stage == nil {
-		return b.verifyArchive(ctx, e, &in.progress)
+		e := b.archive(p)
+		return b.verifyArchive(ctx, &in.progress, e, b.contents(e))
 	}
-	return in.copy(ctx, b, e)
+	return in.copy(ctx, b, p)
 }
 
 // staged reports whether an earlier import left an archive in the staging directory.
@@ -430,13 +379,13 @@ func (in *importer) staged(ctx context.Context, p Package) (bool, error) {
 
 // copy copies an archive to the staging directory and verifies the copy. The copy
 // gets its final name once it is on the disk.
-func (in *importer) copy(ctx context.Context, b *Bundle, e member) error {
-	dir, err := in.stage.MakeSub(path.Dir(e.path))
+func (in *importer) copy(ctx context.Context, b *Bundle, p Package) error {
+	dir, err := in.stage.MakeSub(path.Dir(p.Path()))
 	if err != nil {
 		return err
 	}
 	defer dir.Close()
-	name := path.Base(e.path)
+	name := path.Base(p.Path())
 	unverified := name + ".unverified"
 	if err := dir.Remove(unverified); err != nil { // from an interrupted import
 		return err
@@ -445,25 +394,12 @@ func (in *importer) copy(ctx context.Context, b *Bundle, e member) error {
 	if err != nil {
 		return err
 	}
-	err = in.fill(ctx, f, b, e)
+	err = errors.Join(b.verifyArchive(ctx, io.MultiWriter(f, &in.progress), b.archive(p), f), f.Sync())
 	if err == nil {
-		in.verified[e.pkg.ID], err = f.Stat()
+		in.verified[p.ID], err = f.Stat()
 	}
 	if err = errors.Join(err, f.Close()); err != nil {
 		return errors.Join(err, dir.Remove(unverified))
 	}
 	return disk.Rename(dir, unverified, dir, name)
-}
-
-// fill writes an archive to f, verifies the written contents, and syncs them.
-func (in *importer) fill(ctx context.Context, f *os.File, b *Bundle, e member) error {
-	sum, _, err := disk.Hash(ctx, io.TeeReader(b.contents(e), io.MultiWriter(f, &in.progress)), e.size)
-	if err != nil {
-		return err
-	}
-	err = e.pkg.verify(ctx, sources.ZipHash(sum), f)
-	if err != nil && ctx.Err() == nil {
-		err = b.finding(ChangedArchive, &e.pkg.ID, err)
-	}
-	return errors.Join(err, f.Sync())
 }

@@ -3,8 +3,9 @@ package bundle
 import (
 	"archive/tar"
 	"bytes"
+	"crypto/sha256"
 	"fmt"
-	"io/fs"
+	"io"
 	"strings"
 
 	"github.com/larder-cli/larder/sources"
@@ -13,16 +14,18 @@ import (
 
 // A member is a file in a bundle.
 type member struct {
-	path   string
-	header []byte
-	offset int64 // of its contents, in the bundle
-	size   int64 // of its contents
+	File
+	executable bool
+	header     []byte
+	offset     int64 // of its contents, in the bundle
 
-	release sources.Release // if it is evidence, the release; otherwise zero
-	sum     [32]byte        // if it is evidence or in a payload, its checksum
-	pkg     *Package        // if it is an archive, the package; otherwise nil
-	payload *Payload        // if it is in a payload, the payload; otherwise nil
-	file    int             // if it is evidence, its index in [evidence.Names]; if it is in a payload, in its files
+	// All but one are zero, and for the manifest all are.
+	evidence *Evidence
+	pkg      *Package
+	payload  *Payload
+
+	relative string                        // name in a payload
+	open     func() (io.ReadCloser, error) // opens the origin when a bundle is created; nil in one that was read
 }
 
 const (
@@ -30,64 +33,88 @@ const (
 	trailer = 1024 // in bytes, at the end
 )
 
-// padding returns the number of zeros after contents of the given size.
-func padding(size int64) int64 { return -size & (block - 1) }
+// padding returns the number of zeros after the contents.
+func (m member) padding() int64 { return -m.Size & (block - 1) }
 
 // end returns the offset of the next member.
-func (m member) end() int64 { return m.offset + m.size + padding(m.size) }
+func (m member) end() int64 { return m.offset + m.Size + m.padding() }
+
+// dir returns the name that the member has in common with the others of its unit, or of the
+// evidence for a release.
+func (m member) dir() string {
+	switch {
+	case m.evidence != nil:
+		return evidence.Path(m.evidence.Provider, m.evidence.Version)
+	case m.payload != nil:
+		return m.payload.dir()
+	}
+	return m.Name
+}
+
+// problem adds what the member is part of to an error.
+func (m member) problem(err error) error {
+	switch {
+	case m.pkg != nil:
+		return &sources.PackageError{ID: m.pkg.ID, Err: err}
+	case m.payload != nil:
+		return fmt.Errorf("%s: %w", m.payload, err)
+	}
+	return fmt.Errorf("%s: %w", m.Name, err)
+}
+
+// members returns the files of all parts in order, without the manifest.
+func (m Manifest) members() []member {
+	var all []member
+	for _, e := range m.Evidence {
+		for i, f := range e.Files {
+			f.Name = evidence.Path(e.Provider, e.Version) + "/" + f.Name
+			all = append(all, member{File: f, evidence: &e, open: opener(e.data[i])})
+		}
+	}
+	for _, p := range m.Packages {
+		sum, _ := p.ZH.Sum(sources.ZH) // was checked
+		all = append(all, member{File: File{p.Path(), p.Size, sum}, pkg: &p, open: p.from.open})
+	}
+	for _, p := range m.Payload {
+		for _, f := range p.Files {
+			e := member{File: f.File, executable: f.Executable, payload: &p, relative: f.Name, open: f.open}
+			e.Name = p.dir() + "/" + f.Name
+			all = append(all, e)
+		}
+	}
+	return all
+}
+
+// opener returns a function that returns a reader of data.
+func opener(data []byte) func() (io.ReadCloser, error) {
+	return func() (io.ReadCloser, error) { return io.NopCloser(bytes.NewReader(data)), nil }
+}
 
 // layout returns the members of the bundle with this manifest, and the size of the
 // bundle.
 func (m Manifest) layout() (members []member, size int64, err error) {
-	at := int64(0)
-	add := func(e member) error {
-		if e.header, err = header(e.path, e.size, e.mode()); err != nil {
-			return fmt.Errorf("%s: %w", e.path, err)
+	text := m.Text()
+	members = append(members, member{File: File{manifestPath, int64(len(text)), sha256.Sum256(text)}, open: opener(text)})
+	members = append(members, m.local().members()...)
+	for i := range members {
+		e := &members[i]
+		if e.header, err = e.tarHeader(); err != nil {
+			return nil, 0, fmt.Errorf("%s: %w", e.Name, err)
 		}
-		e.offset = at + int64(len(e.header))
-		at = e.end()
-		members = append(members, e)
-		return nil
+		e.offset = size + int64(len(e.header))
+		size = e.end()
 	}
-	if err := add(member{path: manifestPath, size: int64(len(m.Text()))}); err != nil {
-		return nil, 0, err
-	}
-	for _, e := range m.evidenceHere() {
-		for i, f := range e.Files {
-			path := evidence.Path(e.Provider, e.Version) + "/" + evidence.Names[i]
-			if err := add(member{path: path, size: f.Size, release: e.Release, sum: f.SHA256, file: i}); err != nil {
-				return nil, 0, err
-			}
-		}
-	}
-	for _, p := range m.here() {
-		if err := add(member{path: p.Path(), size: p.Size, pkg: &p}); err != nil {
-			return nil, 0, err
-		}
-	}
-	for _, p := range m.payloadHere() {
-		dir := p.dir()
-		for i, f := range p.Files {
-			if err := add(member{path: dir + "/" + f.Name, size: f.Size, sum: f.SHA256, payload: &p, file: i}); err != nil {
-				return nil, 0, err
-			}
-		}
-	}
-	return members, at + trailer, nil
+	return members, size + trailer, nil
 }
 
-// mode returns the file mode of a member.
-func (m member) mode() fs.FileMode {
-	if m.payload != nil && m.payload.Files[m.file].Executable {
-		return 0o755
+// tarHeader returns the bytes before the contents.
+func (m member) tarHeader() ([]byte, error) {
+	mode := int64(0o644)
+	if m.executable {
+		mode = 0o755
 	}
-	return 0o644
-}
-
-// header returns the bytes before the contents of a member.
-func header(path string, size int64, mode fs.FileMode) ([]byte, error) {
 	var b bytes.Buffer
-	err := tar.NewWriter(&b).WriteHeader(&tar.Header{Typeflag: tar.TypeReg, Name: path, Size: size, Mode: int64(mode)})
+	err := tar.NewWriter(&b).WriteHeader(&tar.Header{Typeflag: tar.TypeReg, Name: m.Name, Size: m.Size, Mode: mode})
 	return b.Bytes(), err
 }
 

@@ -1,6 +1,8 @@
 package bundle
 
 import (
+	"bytes"
+	"cmp"
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
@@ -25,11 +27,12 @@ const (
 
 // A Manifest describes the contents of a bundle or of a mirror.
 type Manifest struct {
-	Part, Parts int        // both 0 unless the bundle is split
-	Packages    []Package  // sorted
-	Evidence    []Evidence // sorted
-	Base        []Package  // packages that the receiver must have, sorted; only ID and ZH are set
-	Payload     []Payload  // sorted by their directories in the bundle
+	Part     int        `json:"part,omitempty"` // both 0 unless the bundle is split
+	Parts    int        `json:"parts,omitempty"`
+	Packages []Package  `json:"packages"`          // sorted
+	Evidence []Evidence `json:"evidence"`          // sorted
+	Base     []Package  `json:"base,omitempty"`    // packages that the receiver must have, sorted; only ID and ZH are set
+	Payload  []Payload  `json:"payload,omitempty"` // sorted by their directories in the bundle
 }
 
 // A Package is a package in a bundle.
@@ -40,6 +43,8 @@ type Package struct {
 	H1    sources.Hash
 	ZipH1 sources.Hash // empty if it equals H1; see [sources.Contents]
 	Part  int          // the part that contains it; 0 unless the bundle is split
+
+	from origin // zero in a bundle that was read
 }
 
 // Path returns the path of the archive in a bundle and in a mirror, with forward
@@ -50,30 +55,53 @@ func (p Package) Path() string { return p.ID.Provider.String() + "/" + p.ID.File
 type Evidence struct {
 	sources.Release
 	Files [len(evidence.Names)]File // in the order of [evidence.Names]
+
+	signed *sources.Signed // nil in a bundle that was read
+	data   evidence.Files  // empty in a bundle that was read
 }
 
 // A File is a file in a bundle.
 type File struct {
-	Size   int64
-	SHA256 [32]byte
+	Name   string `json:"name"` // with forward slashes
+	Size   int64  `json:"size"`
+	SHA256 Digest `json:"sha256"`
 }
 
-// The JSON form of the manifest.
+// A Digest is a SHA-256, in JSON in lower-case hexadecimal.
+type Digest [sha256.Size]byte
+
+// MarshalText implements [encoding.TextMarshaler].
+func (d Digest) MarshalText() ([]byte, error) { return hex.AppendEncode(nil, d[:]), nil }
+
+// UnmarshalText accepts what MarshalText returns.
+func (d *Digest) UnmarshalText(text []byte) error {
+	sum, err := hex.DecodeString(string(text))
+	if err != nil || len(sum) != len(d) || !bytes.Equal(text, bytes.ToLower(text)) {
+		return fmt.Errorf("checksum %.99q is not as it should be", text)
+	}
+	*d = Digest(sum)
+	return nil
+}
+
+// check returns an error if the file has more than max bytes.
+func (f File) check(max int64) error {
+	if f.Size < 0 || f.Size > max {
+		return fmt.Errorf("%.99q is not as it should be", f.Name)
+	}
+	return nil
+}
+
+// The JSON forms of a manifest, a package and evidence. Others are encoded as they are.
 type (
 	document struct {
-		Format   int                `json:"format"`
-		Part     int                `json:"part,omitempty"`
-		Parts    int                `json:"parts,omitempty"`
-		Packages []packageDocument  `json:"packages"`
-		Evidence []evidenceDocument `json:"evidence"`
-		Base     []packageDocument  `json:"base,omitempty"`
-		Payload  []payloadDocument  `json:"payload,omitempty"`
+		Format int `json:"format"`
+		Manifest
 	}
 	packageDocument struct {
 		Provider string       `json:"provider"`
 		Version  string       `json:"version"`
 		Platform string       `json:"platform"`
-		Path     string       `json:"path,omitempty"`
+		Path     string       `json:"path,omitempty"` // none in the base, which is not in the bundle
 		Size     int64        `json:"size,omitempty"`
 		ZH       sources.Hash `json:"zh"`
 		H1       sources.Hash `json:"h1,omitempty"`
@@ -81,50 +109,82 @@ type (
 		Part     int          `json:"part,omitempty"`
 	}
 	evidenceDocument struct {
-		Provider string         `json:"provider"`
-		Version  string         `json:"version"`
-		Files    []fileDocument `json:"files"`
-	}
-	fileDocument struct {
-		Name   string `json:"name"`
-		Size   int64  `json:"size"`
-		SHA256 string `json:"sha256"`
+		Provider string `json:"provider"`
+		Version  string `json:"version"`
+		Files    []File `json:"files"`
 	}
 )
 
+// MarshalJSON implements [json.Marshaler].
+func (p Package) MarshalJSON() ([]byte, error) {
+	path := ""
+	if p.Size != 0 {
+		path = p.Path()
+	}
+	return json.Marshal(packageDocument{
+		p.ID.Provider.String(), p.ID.Version.String(), p.ID.Platform.String(), path, p.Size, p.ZH, p.H1, p.ZipH1, p.Part,
+	})
+}
+
+// UnmarshalJSON implements [json.Unmarshaler].
+func (p *Package) UnmarshalJSON(data []byte) error {
+	var d packageDocument
+	if err := json.Unmarshal(data, &d); err != nil {
+		return err
+	}
+	id, err := sources.ParsePackageID(d.Provider, d.Version, d.Platform)
+	if err == nil {
+		_, err = d.ZH.Sum(sources.ZH)
+	}
+	*p = Package{ID: id, Size: d.Size, ZH: d.ZH, H1: d.H1, ZipH1: d.ZipH1, Part: d.Part}
+	if err == nil && d.Path != p.Path() && (d.Path != "" || d.Size != 0) {
+		err = fmt.Errorf("path is %.255q, and should be %q", d.Path, p.Path())
+	}
+	if err != nil {
+		return fmt.Errorf("%.99q %.99q %.99q: %w", d.Provider, d.Version, d.Platform, err)
+	}
+	return nil
+}
+
+// MarshalJSON implements [json.Marshaler].
+func (e Evidence) MarshalJSON() ([]byte, error) {
+	for i, name := range evidence.Names {
+		e.Files[i].Name = name
+	}
+	return json.Marshal(evidenceDocument{e.Provider.String(), e.Version.String(), e.Files[:]})
+}
+
+// UnmarshalJSON implements [json.Unmarshaler].
+func (e *Evidence) UnmarshalJSON(data []byte) error {
+	var d evidenceDocument
+	if err := json.Unmarshal(data, &d); err != nil {
+		return err
+	}
+	id, err := sources.ParsePackageID(d.Provider, d.Version, "any_any")
+	if err == nil && len(d.Files) != len(e.Files) {
+		err = fmt.Errorf("%d files instead of %d", len(d.Files), len(e.Files))
+	}
+	for i, f := range d.Files {
+		if err == nil && f.Name != evidence.Names[i] {
+			err = fmt.Errorf("%.99q is not as it should be", f.Name)
+		}
+		err = cmp.Or(err, f.check(evidence.Max))
+	}
+	if err != nil {
+		return fmt.Errorf("evidence for %.99q %.99q: %w", d.Provider, d.Version, err)
+	}
+	*e = Evidence{Release: id.Release(), Files: [len(evidence.Names)]File(d.Files)}
+	return nil
+}
+
 // Text returns the manifest as JSON. Equal manifests have equal text.
 func (m Manifest) Text() []byte {
-	doc := document{Format: format, Part: m.Part, Parts: m.Parts, Packages: []packageDocument{}, Evidence: []evidenceDocument{}}
-	for _, p := range m.Packages {
-		d := p.document()
-		d.Path = p.Path()
-		doc.Packages = append(doc.Packages, d)
-	}
-	for _, p := range m.Base {
-		doc.Base = append(doc.Base, p.document())
-	}
-	for _, e := range m.Evidence {
-		d := evidenceDocument{Provider: e.Provider.String(), Version: e.Version.String()}
-		for i, f := range e.Files {
-			d.Files = append(d.Files, fileDocument{evidence.Names[i], f.Size, hex.EncodeToString(f.SHA256[:])})
-		}
-		doc.Evidence = append(doc.Evidence, d)
-	}
-	for _, p := range m.Payload {
-		doc.Payload = append(doc.Payload, p.document())
-	}
-	text, err := sources.JSON(doc)
+	m.Packages, m.Evidence = append([]Package{}, m.Packages...), append([]Evidence{}, m.Evidence...) // not null
+	text, err := sources.JSON(document{format, m})
 	if err != nil {
 		panic(err) // cannot happen: these are strings and numbers
 	}
 	return text
-}
-
-func (p Package) document() packageDocument {
-	return packageDocument{
-		Provider: p.ID.Provider.String(), Version: p.ID.Version.String(), Platform: p.ID.Platform.String(),
-		Size: p.Size, ZH: p.ZH, H1: p.H1, ZipH1: p.ZipH1, Part: p.Part,
-	}
 }
 
 // ID returns the ID of the whole bundle. All its parts have the same ID.
@@ -152,19 +212,17 @@ func (m Manifest) PayloadSize() int64 {
 	return sum
 }
 
-// here returns the packages of the part.
-func (m Manifest) here() []Package {
-	return slices.DeleteFunc(slices.Clone(m.Packages), func(p Package) bool { return p.Part != m.Part })
+// local returns m without what is in other parts.
+func (m Manifest) local() Manifest {
+	m.Packages = slices.DeleteFunc(slices.Clone(m.Packages), func(p Package) bool { return p.Part != m.Part })
+	m.Payload = slices.DeleteFunc(slices.Clone(m.Payload), func(p Payload) bool { return p.Part != m.Part })
+	m.Evidence = m.evidenceFor(m.Packages)
+	return m
 }
 
-// payloadHere returns the payloads of the part.
-func (m Manifest) payloadHere() []Payload {
-	return slices.DeleteFunc(slices.Clone(m.Payload), func(p Payload) bool { return p.Part != m.Part })
-}
-
-// evidenceHere returns the evidence for the packages of the part.
-func (m Manifest) evidenceHere() []Evidence {
-	releases := releasesOf(m.here())
+// evidenceFor returns the evidence for the packages' releases.
+func (m Manifest) evidenceFor(packages []Package) []Evidence {
+	releases := releasesOf(packages)
 	return slices.DeleteFunc(slices.Clone(m.Evidence), func(e Evidence) bool { return !releases[e.Release] })
 }
 
@@ -177,13 +235,15 @@ func releasesOf(packages []Package) map[sources.Release]bool {
 	return all
 }
 
-// Evidenced returns the set of releases with evidence.
-func (m Manifest) Evidenced() map[sources.Release]bool {
-	all := map[sources.Release]bool{}
-	for _, e := range m.Evidence {
-		all[e.Release] = true
-	}
-	return all
+// Evidenced reports whether there is evidence for a release.
+func (m Manifest) Evidenced(r sources.Release) bool {
+	_, ok := slices.BinarySearchFunc(m.Evidence, r, func(e Evidence, r sources.Release) int { return e.Compare(r) })
+	return ok
+}
+
+// find returns the index of a package among sorted ones.
+func find(packages []Package, id sources.PackageID) (int, bool) {
+	return slices.BinarySearchFunc(packages, id, func(p Package, id sources.PackageID) int { return p.ID.Compare(id) })
 }
 
 // ParseManifest parses the output of [Manifest.Text], with any spacing.
@@ -192,178 +252,127 @@ func ParseManifest(data []byte) (Manifest, error) {
 		return Manifest{}, fmt.Errorf("manifest has more than %d bytes", MaxManifest)
 	}
 	var doc document
-	if err := json.Unmarshal(data, &doc); err != nil {
-		return Manifest{}, fmt.Errorf("manifest: %w", err)
+	err := json.Unmarshal(data, &doc)
+	if doc.Format > format || err == nil && doc.Format != format {
+		err = fmt.Errorf("manifest is of format %d, which is not known", doc.Format)
+		return Manifest{}, sources.WithHint(err, "it may be from a newer larder")
 	}
-	if doc.Format != format {
-		return Manifest{}, sources.WithHint(fmt.Errorf("manifest is of format %d, which is not known", doc.Format), "it may be from a newer larder")
+	if err == nil {
+		err = doc.check()
 	}
-	m, err := doc.manifest()
 	if err != nil {
 		return Manifest{}, fmt.Errorf("manifest: %w", err)
 	}
-	return m, nil
+	return doc.Manifest, nil
 }
 
-func (d document) manifest() (m Manifest, err error) {
-	m.Part, m.Parts = d.Part, d.Parts
-	if m.Packages, err = parsePackages(d.Packages, packageDocument.packed); err != nil {
-		return m, err
+// check returns an error unless every file system can store the bundle, and the manifest
+// contradicts itself nowhere.
+func (m Manifest) check() error {
+	for _, p := range m.Packages {
+		if err := p.check(); err != nil {
+			return fmt.Errorf("%s: %w", p.ID, err)
+		}
 	}
-	if m.Base, err = parsePackages(d.Base, packageDocument.based); err != nil {
-		return m, fmt.Errorf("base: %w", err)
+	if err := m.checkPayload(); err != nil {
+		return err
 	}
-	if m.Evidence, err = parseEvidence(d.Evidence); err != nil {
-		return m, err
+	byID := func(a, b Package) int { return a.ID.Compare(b.ID) }
+	err := cmp.Or(
+		inOrder(m.Packages, byID), inOrder(m.Base, byID),
+		inOrder(m.Evidence, func(a, b Evidence) int { return a.Compare(b.Release) }),
+		m.checkParts(),
+	)
+	if err != nil {
+		return err
 	}
-	if m.Payload, err = parsePayload(d.Payload); err != nil {
-		return m, err
+	for _, p := range m.Base {
+		if _, listed := find(m.Packages, p.ID); listed {
+			return fmt.Errorf("%s: both here and with the receiver", p.ID)
+		}
 	}
-	return m, errors.Join(m.checkParts(), m.checkEvidence(), m.checkBase())
+	releases := releasesOf(m.Packages)
+	for _, e := range m.Evidence {
+		if !releases[e.Release] {
+			return fmt.Errorf("%s, which has no package in the manifest", e)
+		}
+	}
+	names := archive.Names{}
+	for _, e := range m.members() {
+		if err := names.Add(e.Name); err != nil {
+			return fmt.Errorf("%.255q: %w", e.Name, err)
+		}
+	}
+	return nil
 }
 
-// parsePackages parses sorted packages. It refuses two packages whose paths are equal
-// on a case-insensitive file system.
-func parsePackages(docs []packageDocument, parse func(packageDocument) (Package, error)) ([]Package, error) {
-	var all []Package
-	paths := map[string]bool{}
-	for _, d := range docs {
-		p, err := parse(d)
-		if err != nil {
-			return nil, fmt.Errorf("%.99q %.99q %.99q: %w", d.Provider, d.Version, d.Platform, err)
+// inOrder returns an error unless each element occurs once, and is greater than the one before.
+func inOrder[T fmt.Stringer](all []T, compare func(a, b T) int) error {
+	for i := 1; i < len(all); i++ {
+		if compare(all[i-1], all[i]) >= 0 {
+			return fmt.Errorf("%s: listed twice, or out of order", all[i])
 		}
-		if n := len(all); n > 0 && all[n-1].ID.Compare(p.ID) >= 0 {
-			return nil, fmt.Errorf("%s: listed twice, or out of order", p.ID)
-		}
-		key := folded(p.Path())
-		if paths[key] {
-			return nil, fmt.Errorf("%s: differs from another in case only", p.ID)
-		}
-		paths[key] = true
-		all = append(all, p)
 	}
-	return all, nil
+	return nil
 }
 
-// packed parses a package that is in the bundle.
-func (d packageDocument) packed() (Package, error) {
-	p, err := d.based()
-	p.Size, p.H1, p.ZipH1, p.Part = d.Size, d.H1, d.ZipH1, d.Part
-	switch {
-	case err != nil:
-		return p, err
-	case d.Path != p.Path():
-		return p, fmt.Errorf("path is %.255q, and should be %q", d.Path, p.Path())
-	case p.Size < 1 || p.Size > maxArchive:
-		return p, fmt.Errorf("size is %d", p.Size)
+func (p Package) String() string { return p.ID.String() }
+
+func (e Evidence) String() string { return "evidence for " + e.Release.String() }
+
+// check checks what a package of the base lacks.
+func (p Package) check() error {
+	if p.Size < 1 || p.Size > maxArchive {
+		return fmt.Errorf("size is %d", p.Size)
 	}
 	if _, err := p.H1.Sum(sources.H1); err != nil || p.ZipH1 == "" {
-		return p, err
+		return err
 	}
 	if p.ZipH1 == p.H1 {
-		return p, errors.New("hash of the contents listed twice")
+		return errors.New("hash of the contents listed twice")
 	}
-	_, err = p.ZipH1.Sum(sources.H1)
-	return p, err
+	_, err := p.ZipH1.Sum(sources.H1)
+	return err
 }
 
-// based parses a package that the receiver has.
-func (d packageDocument) based() (Package, error) {
-	id, err := sources.ParsePackageID(d.Provider, d.Version, d.Platform)
-	if err == nil {
-		_, err = d.ZH.Sum(sources.ZH)
-	}
-	return Package{ID: id, ZH: d.ZH}, err
+// A unit is a package or a payload. Units are not split.
+type unit struct {
+	part     *int   // the part that contains it
+	dir      string // see [member.dir]
+	evidence string // path of the evidence for a package
+	kind     string
+	problem  func(error) error // adds the unit to an error
 }
 
-// carriable reports whether engines install such a package from a mirror.
-func carriable(id sources.PackageID) bool { return !id.Provider.BuiltIn() && !id.Provider.Legacy() }
-
-func parseEvidence(docs []evidenceDocument) ([]Evidence, error) {
-	var all []Evidence
-	for _, d := range docs {
-		id, err := sources.ParsePackageID(d.Provider, d.Version, "any_any")
-		e := Evidence{Release: id.Release()}
-		if err == nil {
-			e.Files, err = parseFiles(d.Files)
-		}
-		if err != nil {
-			return nil, fmt.Errorf("evidence for %.99q %.99q: %w", d.Provider, d.Version, err)
-		}
-		if n := len(all); n > 0 && all[n-1].Compare(e.Release) >= 0 {
-			return nil, fmt.Errorf("evidence for %s: listed twice, or out of order", e.Release)
-		}
-		all = append(all, e)
+// units returns the packages and payloads in the order in which they are in the bundle.
+func (m Manifest) units() []unit {
+	var all []unit
+	for i := range m.Packages {
+		p := &m.Packages[i]
+		path := evidence.Path(p.ID.Provider, p.ID.Version)
+		all = append(all, unit{&p.Part, p.Path(), path, "archives", member{pkg: p}.problem})
 	}
-	return all, nil
+	for i := range m.Payload {
+		p := &m.Payload[i]
+		all = append(all, unit{&p.Part, p.dir(), "", "engines and the modules of a root module", member{payload: p}.problem})
+	}
+	return all
 }
 
-func parseFiles(docs []fileDocument) (files [len(evidence.Names)]File, err error) {
-	if len(docs) != len(files) {
-		return files, fmt.Errorf("%d files instead of %d", len(docs), len(files))
-	}
-	for i, d := range docs {
-		files[i], err = d.parse(evidence.Max)
-		if err != nil || d.Name != evidence.Names[i] {
-			return files, fmt.Errorf("%.99q is not as it should be", d.Name)
-		}
-	}
-	return files, nil
-}
-
-// parse parses a file of at most max bytes. Its caller checks the name.
-func (d fileDocument) parse(max int64) (File, error) {
-	sum, err := hex.DecodeString(d.SHA256)
-	if err != nil || len(sum) != 32 || hex.EncodeToString(sum) != d.SHA256 || d.Size < 0 || d.Size > max {
-		return File{}, fmt.Errorf("%.99q is not as it should be", d.Name)
-	}
-	return File{d.Size, [32]byte(sum)}, nil
-}
-
+// checkParts returns an error unless each part contains something, in order.
 func (m Manifest) checkParts() error {
 	if m.Parts != 0 && (m.Parts < 2 || m.Parts > maxParts || m.Part < 1 || m.Part > m.Parts) || m.Parts == 0 && m.Part != 0 {
 		return fmt.Errorf("part %d of %d", m.Part, m.Parts)
 	}
 	last := 0
-	check := func(part int, of fmt.Stringer) error {
-		if m.Parts == 0 && part != 0 || m.Parts > 0 && part != last && part != last+1 {
-			return fmt.Errorf("%s: in part %d", of, part)
+	for _, u := range m.units() {
+		if m.Parts == 0 && *u.part != 0 || m.Parts > 0 && *u.part != last && *u.part != last+1 {
+			return u.problem(fmt.Errorf("in part %d", *u.part))
 		}
-		last = part
-		return nil
-	}
-	for _, p := range m.Packages {
-		if err := check(p.Part, p.ID); err != nil {
-			return err
-		}
-	}
-	for _, p := range m.Payload {
-		if err := check(p.Part, p); err != nil {
-			return err
-		}
+		last = *u.part
 	}
 	if last != m.Parts {
 		return fmt.Errorf("nothing in part %d", last+1)
-	}
-	return nil
-}
-
-// checkEvidence refuses evidence for a release without packages.
-func (m Manifest) checkEvidence() error {
-	releases := releasesOf(m.Packages)
-	for _, e := range m.Evidence {
-		if !releases[e.Release] {
-			return fmt.Errorf("evidence for %s, which has no package in the manifest", e.Release)
-		}
-	}
-	return nil
-}
-
-func (m Manifest) checkBase() error {
-	for _, p := range m.Base {
-		if _, listed := slices.BinarySearchFunc(m.Packages, p, func(a, b Package) int { return a.ID.Compare(b.ID) }); listed {
-			return fmt.Errorf("%s: both here and with the receiver", p.ID)
-		}
 	}
 	return nil
 }

@@ -2,7 +2,6 @@ package bundle
 
 import (
 	"cmp"
-	"encoding/hex"
 	"errors"
 	"fmt"
 	"io"
@@ -26,17 +25,16 @@ const (
 
 // A Payload is something in a bundle that does not become part of the mirror.
 type Payload struct {
-	Kind  PayloadKind
-	Root  string        // path of the root module, with forward slashes; empty for an engine
-	Files []PayloadFile // sorted by name; an engine has one
-	Part  int           // the part that contains it; 0 unless the bundle is split
+	Kind  PayloadKind   `json:"kind"`
+	Root  string        `json:"root,omitempty"` // path of the root module, with forward slashes; empty for an engine
+	Files []PayloadFile `json:"files"`          // sorted by name; an engine has one
+	Part  int           `json:"part,omitempty"` // the part that contains it; 0 unless the bundle is split
 }
 
 // A PayloadFile is a file of a payload.
 type PayloadFile struct {
-	Name string // relative, with forward slashes
 	File
-	Executable bool
+	Executable bool `json:"executable,omitempty"`
 
 	open    func() (io.ReadCloser, error) // opens the origin when a bundle is created; nil in one that was read
 	private string                        // path of the origin, if not all users can read it
@@ -81,64 +79,18 @@ func (p Payload) String() string {
 	return "modules of " + p.Root
 }
 
-// The JSON form of a payload.
-type payloadDocument struct {
-	Kind  PayloadKind           `json:"kind"`
-	Root  string                `json:"root,omitempty"`
-	Files []payloadFileDocument `json:"files"`
-	Part  int                   `json:"part,omitempty"`
-}
-
-type payloadFileDocument struct {
-	fileDocument
-	Executable bool `json:"executable,omitempty"`
-}
-
-func (p Payload) document() payloadDocument {
-	d := payloadDocument{Kind: p.Kind, Root: p.Root, Part: p.Part}
-	for _, f := range p.Files {
-		d.Files = append(d.Files, payloadFileDocument{fileDocument{f.Name, f.Size, hex.EncodeToString(f.SHA256[:])}, f.Executable})
-	}
-	return d
-}
-
-func parsePayload(docs []payloadDocument) ([]Payload, error) {
-	var all []Payload
-	for _, d := range docs {
-		p := Payload{Kind: d.Kind, Root: d.Root, Part: d.Part}
-		for _, f := range d.Files {
-			file, err := f.parse(maxArchive)
-			if err != nil {
-				return nil, err
-			}
-			p.Files = append(p.Files, PayloadFile{Name: f.Name, File: file, Executable: f.Executable})
-		}
-		all = append(all, p)
-	}
-	return all, checkPayload(all)
-}
-
-// checkPayload returns an error unless each file system can store all payloads, and each
-// in its own place.
-func checkPayload(all []Payload) error {
-	used, n := usedNames{}, 0
-	for i, p := range all {
+// checkPayload checks the payloads, which together may have a limited number of files.
+func (m Manifest) checkPayload() error {
+	n := 0
+	for _, p := range m.Payload {
 		if n += len(p.Files); n > maxFiles {
 			return fmt.Errorf("more than %d files in modules", maxFiles)
 		}
 		if err := p.check(); err != nil {
 			return err
 		}
-		if i > 0 && cmp.Compare(all[i-1].dir(), p.dir()) >= 0 {
-			return fmt.Errorf("%s: listed twice, or out of order", p)
-		}
-		for _, f := range p.Files {
-			if err := used.add(p.dir() + "/" + f.Name); err != nil {
-				return fmt.Errorf("%s: %w", p, err)
-			}
-		}
 	}
-	return nil
+	return inOrder(m.Payload, func(a, b Payload) int { return cmp.Compare(a.dir(), b.dir()) })
 }
 
 // check checks the kind and the names of a payload.
@@ -162,7 +114,7 @@ func (p Payload) check() error {
 		}
 	}
 	for i, f := range p.Files {
-		err := checkName(f.Name)
+		err := cmp.Or(checkName(f.Name), f.check(maxArchive))
 		if err == nil && (f.Name == "." || i > 0 && p.Files[i-1].Name >= f.Name) {
 			err = errors.New("listed twice, or out of order")
 		}
@@ -190,33 +142,3 @@ func checkName(name string) error {
 
 // isRepository reports whether git takes a file or directory of this name for a repository.
 func isRepository(name string) bool { return strings.EqualFold(name, ".git") }
-
-// usedNames contains paths and the directories above them, by their folded form. A
-// directory ends with a slash.
-type usedNames map[string]string
-
-// add refuses a path that a case-insensitive file system cannot store besides the others.
-func (u usedNames) add(name string) error {
-	for at := name; at != "."; at = path.Dir(at) {
-		as := at
-		if at != name {
-			as += "/"
-		}
-		key := folded(at)
-		was, ok := u[key]
-		switch {
-		case !ok:
-			u[key] = as
-		case at != name && was == as:
-			return nil // and so are the directories above
-		case was == as:
-			return fmt.Errorf("%q: listed twice", name)
-		default:
-			return fmt.Errorf("%q and %q differ in case only, or one is a file and a directory", strings.TrimSuffix(was, "/"), at)
-		}
-	}
-	return nil
-}
-
-// folded returns a form of a path that is the same for paths that differ in case only.
-func folded(name string) string { return strings.ToLower(strings.ToUpper(name)) }

@@ -162,7 +162,7 @@ func TestPayload(t *testing.T) {
 	check(t, err)
 	sourcetest.Equal(t, hows(i), "engine tofu: already there, modules of .: already there, modules of live/net: already there")
 
-	v, err := bundle.Verify(ctx, []string{file}, bundle.VerifyOptions{})
+	v, err := bundle.Verify(ctx, []string{file}, judge, nil)
 	check(t, err)
 	sourcetest.Expect(t, len(v.Payload) == 3 && len(v.Findings) == 0, "%v", v)
 }
@@ -229,7 +229,7 @@ func TestEngineWithAnotherChecksum(t *testing.T) {
 	}
 }
 
-// A directory in the place of an engine stays: an import cannot know what it contains.
+// A directory instead of an engine stays: an import cannot know what it contains.
 func TestEngineReplacesNoDirectory(t *testing.T) {
 	file := created(t, mirrored(t, published(t)), payloadOptions(t))[0]
 	to, mirror := t.TempDir(), filepath.Join(t.TempDir(), "mirror")
@@ -323,7 +323,7 @@ func TestPayloadInDelta(t *testing.T) {
 	mirror := t.TempDir()
 	mustImport(t, mirror, created(t, from, createOptions())...)
 	opts, have := payloadOptions(t), described(t, mirror)
-	opts.Since = &have
+	opts.Since = &bundle.Receiver{Manifest: have}
 	to := t.TempDir()
 	_, err := bundle.Import(ctx, created(t, from, opts), mirror, placeOptions(to))
 	check(t, err)
@@ -342,7 +342,7 @@ func TestGatherLinks(t *testing.T) {
 		{"repository", "vpc/x.tf", ".git/config", "is a link to"},
 		{"above", "vpc/x", "..", "is a link to a directory that contains it"},
 		{"itself", "vpc/x", "x", "too many links"},
-		{"other case", "vpc/MAIN.tf", "main.tf", "differ in case only"},
+		{"other case", "vpc/MAIN.tf", "main.tf", "in case only"},
 	}
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {
@@ -493,7 +493,7 @@ func TestRefusedPayload(t *testing.T) {
 		{"root not clean", set(2, "root", "live//net"), "not a path below a directory"},
 		{"root with a drive's separator", set(2, "root", `live\net`), "a character that"},
 		{"no root", set(2, "root", ""), "not a path below a directory"},
-		{"root in another's modules", set(2, "root", ".terraform/modules/vpc/main.tf"), "one is a file and a directory"},
+		{"root in another's modules", set(2, "root", ".terraform/modules/vpc/main.tf"), "name is both a file and a directory"},
 		{"root in a repository", set(2, "root", ".git/modules"), "part of a git repository"},
 		{"same root", set(2, "root", "."), "listed twice, or out of order"},
 		{"unknown kind", set(0, "kind", "hook"), "kind \"hook\", which is not known"},
@@ -515,9 +515,9 @@ func TestRefusedPayload(t *testing.T) {
 		{"escape sequence", setFile(1, 1, "name", "vpc/\x1b[2J"), "a character that"},
 		{"file twice", setFile(1, 1, "name", "modules.json"), "listed twice"},
 		{"other case", setFile(1, 2, "name", "vpc/scripts/../main.tf"), "not a path below a directory"},
-		{"case collision", setFile(1, 1, "name", "vpc/SCRIPTS"), "differ in case only"},
-		{"case collision of directories", setFile(1, 1, "name", "vpC/main.tf"), "differ in case only"},
-		{"file that is a directory", setFile(1, 1, "name", "vpc"), "one is a file and a directory"},
+		{"case collision", setFile(1, 1, "name", "vpc/SCRIPTS"), "in case only"},
+		{"case collision of directories", setFile(1, 1, "name", "vpC/main.tf"), "in case only"},
+		{"file that is a directory", setFile(1, 1, "name", "vpc"), "name is both a file and a directory"},
 		{"long name", setFile(1, 1, "name", "vpc/"+strings.Repeat("a/", 3000)+"b"), "not a path below a directory"},
 		{"negative size", setFile(1, 1, "size", -1), "not as it should be"},
 		{"huge", setFile(1, 1, "size", 1<<50), "not as it should be"},

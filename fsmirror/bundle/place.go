@@ -52,12 +52,10 @@ func (o ImportOptions) wanted(p Payload) (dir, below string) {
 // do with the others. It changes nothing.
 func (pl *placing) prepare(ctx context.Context) error {
 	for _, b := range pl.given {
-		for _, p := range b.Manifest.payloadHere() {
-			pl.progress.of += p.Size()
-		}
+		pl.progress.of += b.local.PayloadSize()
 	}
 	for _, b := range pl.given {
-		for _, p := range b.Manifest.payloadHere() {
+		for _, p := range b.local.Payload {
 			if err := b.verifyPayload(ctx, p, &pl.progress); err != nil {
 				return err
 			}
@@ -123,70 +121,34 @@ func (pl *placing) decide(ctx context.Context, p Payload, dir, below string) (Ho
 	return "", sources.WithHint(fmt.Errorf("%s differs from the bundle's %s", to, p), "to replace it, add --replace")
 }
 
-// isAt reports whether a payload is below base already. Repositories of git do not count,
-// because bundles do not contain them.
+// isAt reports whether a payload is below base already, and nothing else. Repositories of git
+// do not count, because bundles do not contain them.
 func (p Payload) isAt(ctx context.Context, base *disk.Dir, below string) (bool, error) {
 	if p.Kind == EngineBinary {
 		return p.Files[0].isAt(ctx, base, below)
 	}
-	dir, err := base.Sub(below)
-	if isStray(err) {
-		return false, nil
-	}
-	if err != nil {
-		return false, err
-	}
-	defer dir.Close()
-	missing := map[string]PayloadFile{}
 	for _, f := range p.Files {
-		missing[f.Name] = f
+		if same, err := f.isAt(ctx, base, path.Join(below, f.Name)); !same || err != nil {
+			return false, err
+		}
 	}
-	same, err := sameBelow(ctx, dir, "", missing)
-	return same && len(missing) == 0, err
-}
-
-// sameBelow reports whether all files below dir are among those of a payload. It removes
-// those that it finds from missing.
-func sameBelow(ctx context.Context, dir *disk.Dir, name string, missing map[string]PayloadFile) (bool, error) {
-	entries, err := dir.ReadDir()
-	if err != nil {
-		return false, err
-	}
-	for _, e := range entries {
-		at, same := path.Join(name, e.Name()), false
+	n := 0
+	err := filepath.WalkDir(base.Path(below), func(_ string, e fs.DirEntry, err error) error {
 		switch {
-		case isRepository(e.Name()):
-			continue
-		case e.IsDir():
-			sub, err := dir.Sub(e.Name())
-			if err != nil {
-				return false, err
-			}
-			same, err = sameBelow(ctx, sub, at, missing)
-			if err := errors.Join(err, sub.Close()); err != nil {
-				return false, err
-			}
-		default:
-			f, ok := missing[at]
-			if !ok {
-				return false, nil
-			}
-			delete(missing, at)
-			if same, err = f.isAt(ctx, dir, e.Name()); err != nil {
-				return false, err
-			}
+		case err == nil && e.IsDir() && isRepository(e.Name()):
+			return fs.SkipDir
+		case err == nil && !e.IsDir() && !isRepository(e.Name()):
+			n++
 		}
-		if !same {
-			return false, nil
-		}
-	}
-	return true, nil
+		return err
+	})
+	return n == len(p.Files), err
 }
 
 // isAt reports whether the file called name has the contents and the mode of f.
 func (f PayloadFile) isAt(ctx context.Context, dir *disk.Dir, name string) (bool, error) {
 	in, info, err := dir.OpenFile(name)
-	if isStray(err) {
+	if _, stray := errors.AsType[*disk.StrayError](err); stray || errors.Is(err, fs.ErrNotExist) {
 		return false, nil
 	}
 	if err != nil {
@@ -199,11 +161,6 @@ func (f PayloadFile) isAt(ctx context.Context, dir *disk.Dir, name string) (bool
 	}
 	sum, _, err := disk.Hash(ctx, in, f.Size)
 	return sum == f.SHA256, err
-}
-
-func isStray(err error) bool {
-	_, ok := errors.AsType[*disk.StrayError](err)
-	return ok
 }
 
 // around copies the payloads to scratch directories, runs the import of the packages, and
@@ -247,11 +204,7 @@ func (pl *placing) scratch(dir string) (*scratch, error) {
 	if err != nil {
 		return nil, err
 	}
-	base.Sweep(scratchPrefix, time.Now(), func(err error) {
-		if pl.opts.Warn != nil {
-			pl.opts.Warn(err)
-		}
-	})
+	base.Sweep(scratchPrefix, time.Now(), warnIf(pl.opts.Warn))
 	in, err := base.Scratch(scratchPrefix)
 	if err != nil {
 		return nil, errors.Join(err, base.Close())
@@ -269,25 +222,20 @@ func (pl *placing) make(ctx context.Context, p Payload) (string, error) {
 	}
 	made := s.Name()
 	b := pl.part(p.Part)
-	members := b.membersOf(p)
-	if p.Kind == EngineBinary {
-		return made, b.extract(ctx, s.Dir, made, members[0])
-	}
-	in, err := s.Mkdir(made)
-	if err != nil {
-		return "", err
-	}
-	defer in.Close()
-	for i, e := range members {
-		if err := b.extract(ctx, in, p.Files[i].Name, e); err != nil {
+	for _, e := range b.membersOf(p) {
+		name := made
+		if p.Kind == RootModules {
+			name = path.Join(made, e.relative)
+		}
+		if err := b.extract(ctx, s.Dir, name, e); err != nil {
 			return "", err
 		}
 	}
-	return made, nil // get does not sync modules either, and the next import reads them again
+	return made, nil
 }
 
 // extract writes a file of a payload below dir. The file becomes executable when it is verified.
-// An engine is synced.
+// Only an engine is synced: get does not sync modules either, and the next import reads them again.
 func (b *Bundle) extract(ctx context.Context, dir *disk.Dir, name string, e member) error {
 	in := dir
 	if parent := path.Dir(name); parent != "." {
@@ -301,11 +249,11 @@ func (b *Bundle) extract(ctx context.Context, dir *disk.Dir, name string, e memb
 	if err != nil {
 		return err
 	}
-	err = b.copyMember(ctx, f, e)
+	err = b.copy(ctx, f, e)
 	if e.payload.Kind == EngineBinary {
 		err = errors.Join(err, f.Sync())
 	}
-	if err := errors.Join(err, f.Close()); err != nil || !e.payload.Files[e.file].Executable {
+	if err := errors.Join(err, f.Close()); err != nil || !e.executable {
 		return err
 	}
 	return in.LetExecute(path.Base(name))

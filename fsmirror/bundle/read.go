@@ -4,7 +4,6 @@ import (
 	"archive/tar"
 	"bytes"
 	"context"
-	"crypto/sha256"
 	"errors"
 	"fmt"
 	"io"
@@ -23,12 +22,13 @@ import (
 type Bundle struct {
 	Manifest Manifest
 
+	local   Manifest // what this part contains
 	name    string
 	r       io.ReaderAt
 	close   func() error
 	members []member
 	hidden  fs.FileMode    // see [disk.Hidden]
-	index   map[string]int // of members, by path
+	index   map[string]int // of members, by their names
 }
 
 // Open opens the bundle in a file. The error is a [Finding] if the file is not a
@@ -38,7 +38,7 @@ func Open(file string) (*Bundle, error) {
 	if err != nil {
 		return nil, err
 	}
-	b, err := Read(f, info.Size(), file)
+	b, err := read(f, info.Size(), file)
 	if err != nil {
 		return nil, errors.Join(err, f.Close())
 	}
@@ -47,9 +47,9 @@ func Open(file string) (*Bundle, error) {
 	return b, nil
 }
 
-// Read is [Open] for a bundle of the given size in bytes. Messages contain the name.
-func Read(r io.ReaderAt, size int64, name string) (*Bundle, error) {
-	b := &Bundle{name: name, r: r, close: func() error { return nil }}
+// read is [Open] for a bundle of the given size in bytes. Messages contain the name.
+func read(r io.ReaderAt, size int64, name string) (*Bundle, error) {
+	b := &Bundle{name: name, r: r}
 	err := b.readManifest(size)
 	if err == nil {
 		err = b.checkFrame(size)
@@ -101,16 +101,9 @@ func (b *Bundle) readManifest(size int64) error {
 	if h.Size > MaxManifest {
 		return fmt.Errorf("the manifest has more than %d bytes", MaxManifest)
 	}
-	head, err := header(manifestPath, h.Size, 0o644)
-	if err != nil {
-		return err
-	}
-	text := make([]byte, min(h.Size, size))
-	if _, err := io.ReadFull(io.NewSectionReader(b.r, int64(len(head)), h.Size), text); err != nil {
+	text := make([]byte, h.Size)
+	if _, err := b.r.ReadAt(text, block); err != nil {
 		return cut(err)
-	}
-	if int64(len(text)) < h.Size {
-		return cut(io.ErrUnexpectedEOF)
 	}
 	if b.Manifest, err = ParseManifest(text); err != nil {
 		return err
@@ -149,164 +142,123 @@ func cut(err error) error {
 // checkFrame checks all bytes that are not contents.
 func (b *Bundle) checkFrame(size int64) (err error) {
 	want := int64(0)
+	b.local = b.Manifest.local()
 	if b.members, want, err = b.Manifest.layout(); err != nil {
 		return err
 	}
 	b.index = map[string]int{}
 	for i, e := range b.members {
-		b.index[e.path] = i
-	}
-	at := int64(0)
-	for _, e := range b.members {
-		if at == size && size < want {
-			break // truncated between two members
+		b.index[e.Name] = i
+		if err == nil {
+			err = b.checkMember(e)
 		}
-		if err := b.checkMember(e, at); err != nil {
-			return err
-		}
-		at = e.end()
 	}
 	switch {
-	case size < want:
-		return sources.WithHint(fmt.Errorf("%w: %d bytes long instead of %d", errTruncated, size, want), "copy the bundle again")
+	case err != nil:
 	case size > want:
-		return fmt.Errorf("%d bytes too long", size-want)
+		err = fmt.Errorf("%d bytes too long", size-want)
+	default:
+		err = b.checkZeros(want-trailer, trailer, "where the end should be")
 	}
-	end := make([]byte, trailer)
-	if _, err := b.r.ReadAt(end, at); err != nil && !errors.Is(err, io.EOF) {
-		return err
+	if errors.Is(err, io.EOF) {
+		err = sources.WithHint(fmt.Errorf("%w: %d bytes long instead of %d", errTruncated, size, want), "copy the bundle again")
 	}
-	if !zero(end) {
-		return fmt.Errorf("found %s where the end should be", describe(end))
-	}
-	return nil
+	return err
 }
 
 // checkMember checks the bytes before and after the contents of a member.
-func (b *Bundle) checkMember(e member, at int64) error {
+func (b *Bundle) checkMember(e member) error {
 	head := make([]byte, len(e.header))
-	if _, err := b.r.ReadAt(head, at); err != nil {
-		return cut(err)
+	if _, err := b.r.ReadAt(head, e.offset-int64(len(head))); err != nil {
+		return err
 	}
 	if !bytes.Equal(head, e.header) {
-		return fmt.Errorf("found %s where %q should be", describe(head), e.path)
+		return fmt.Errorf("found %s where %q should be", describe(head), e.Name)
 	}
-	pad := make([]byte, padding(e.size))
-	if len(pad) == 0 {
-		return nil
+	return b.checkZeros(e.offset+e.Size, e.padding(), fmt.Sprintf("after %q", e.Name))
+}
+
+// checkZeros returns an error unless there are n zeros at an offset. The error says where.
+func (b *Bundle) checkZeros(at, n int64, where string) error {
+	data := make([]byte, n)
+	if _, err := b.r.ReadAt(data, at); err != nil && n > 0 {
+		return err
 	}
-	if _, err := b.r.ReadAt(pad, e.offset+e.size); err != nil {
-		return cut(err)
-	}
-	if !zero(pad) {
-		return fmt.Errorf("unexpected data after %q", e.path)
+	if strings.Trim(string(data), "\x00") != "" {
+		return fmt.Errorf("found %s %s", describe(data), where)
 	}
 	return nil
 }
 
-func zero(data []byte) bool { return strings.Trim(string(data), "\x00") == "" }
-
 // contents returns the unverified contents of a member.
 func (b *Bundle) contents(e member) *io.SectionReader {
-	return io.NewSectionReader(b.r, e.offset, e.size)
+	return io.NewSectionReader(b.r, e.offset, e.Size)
 }
+
+// archive returns the member for a package of this part.
+func (b *Bundle) archive(p Package) member { return b.members[b.index[p.Path()]] }
 
 // membersOf returns the members of a payload of this part, in the order of its files. They
 // are beside each other.
 func (b *Bundle) membersOf(p Payload) []member {
-	first := b.index[p.dir()+"/"+p.Files[0].Name]
-	return b.members[first:][:len(p.Files)]
+	return b.members[b.index[p.dir()+"/"+p.Files[0].Name]:][:len(p.Files)]
 }
 
-// verifyPayload verifies the files of a payload. Each error is a [Finding].
-func (b *Bundle) verifyPayload(ctx context.Context, p Payload, done *progress) error {
-	var all []error
-	for _, e := range b.membersOf(p) {
-		if err := b.copyMember(ctx, done, e); err != nil {
-			all = append(all, err)
-		}
-		if err := ctx.Err(); err != nil {
-			return err
-		}
+// copy copies a member to w. The error is a [Finding] if it is not what the manifest describes.
+func (b *Bundle) copy(ctx context.Context, w io.Writer, e member) error {
+	sum, _, err := disk.Hash(ctx, io.TeeReader(b.contents(e), w), e.Size)
+	if err != nil || sum == e.SHA256 {
+		return err
 	}
-	return errors.Join(all...)
-}
-
-// copyMember copies a file of a payload to w. The error is a [Finding] if the file is not
-// what the manifest describes.
-func (b *Bundle) copyMember(ctx context.Context, w io.Writer, e member) error {
-	sum, _, err := disk.Hash(ctx, io.TeeReader(b.contents(e), w), e.size)
-	if err == nil && sum != e.sum {
-		err = b.finding(ChangedFile, nil, fmt.Errorf("%s: %s: not what the manifest says", e.payload, e.payload.Files[e.file].Name))
+	switch {
+	case e.pkg != nil:
+		err := fmt.Errorf("the archive is %s, but should be %s", sources.ZipHash(sum), e.pkg.ZH)
+		return b.finding(ChangedArchive, &e.pkg.ID, err)
+	case e.payload != nil:
+		return b.finding(ChangedFile, nil, fmt.Errorf("%s: %s: not what the manifest says", e.payload, e.relative))
 	}
-	return err
+	return b.finding(BrokenEvidence, nil, fmt.Errorf("%s: not what the manifest says", e.Name))
 }
 
-// Evidence reads the evidence for the packages of this part, by release. The caller
-// verifies it. Each error is a [Finding].
-func (b *Bundle) Evidence() (map[sources.Release]*sources.Signed, error) {
+// evidence reads the evidence for the packages of this part, by release. The caller
+// verifies it. Each error is a [Finding], unless the bundle cannot be read.
+func (b *Bundle) evidence(ctx context.Context) (map[sources.Release]*sources.Signed, error) {
 	all := map[sources.Release]*sources.Signed{}
 	var problems []error
-	var files evidence.Files
-	broken := false
-	for _, e := range b.members {
-		if e.release == (sources.Release{}) {
-			continue
-		}
-		data, err := b.readFile(e)
-		broken = e.file > 0 && broken || err != nil
-		problems = append(problems, err)
-		files[e.file] = data
-		if e.file < len(files)-1 || broken {
-			continue
-		}
-		signed, err := files.Signed()
+	for _, e := range b.local.Evidence {
+		signed, err := b.readEvidence(ctx, e)
 		if err == nil {
-			err = canonical(signed, files)
+			all[e.Release] = signed
 		}
-		if err != nil {
-			problems = append(problems, b.finding(BrokenEvidence, nil, fmt.Errorf("evidence for %s: %w", e.release, err)))
-			continue
-		}
-		all[e.release] = signed
+		problems = append(problems, err)
 	}
 	return all, errors.Join(problems...)
 }
 
-// canonical returns an error if the files could be parsed in another way too.
-func canonical(s *sources.Signed, files evidence.Files) error {
-	again, err := evidence.Pack(s)
-	if err == nil && !slices.EqualFunc(again[:], files[:], bytes.Equal) {
-		err = errors.New("not written as larder writes it")
+// readEvidence reads the evidence for a release. It refuses files that could be parsed in
+// another way too.
+func (b *Bundle) readEvidence(ctx context.Context, e Evidence) (*sources.Signed, error) {
+	var files evidence.Files
+	var problems []error
+	for i, name := range evidence.Names {
+		var data bytes.Buffer
+		member := b.members[b.index[evidence.Path(e.Provider, e.Version)+"/"+name]]
+		problems = append(problems, b.copy(ctx, &data, member))
+		files[i] = data.Bytes()
 	}
-	return err
-}
-
-func (b *Bundle) readFile(e member) ([]byte, error) {
-	data := make([]byte, e.size)
-	if _, err := io.ReadFull(b.contents(e), data); err != nil {
-		return nil, b.finding(BrokenEvidence, nil, fmt.Errorf("%s: %w", e.path, cut(err)))
+	if err := errors.Join(problems...); err != nil {
+		return nil, err
 	}
-	if sha256.Sum256(data) != e.sum {
-		return nil, b.finding(BrokenEvidence, nil, fmt.Errorf("%s: not what the manifest says", e.path))
+	signed, err := files.Signed()
+	if err == nil {
+		var again evidence.Files
+		again, err = evidence.Pack(signed)
+		if err == nil && !slices.EqualFunc(again[:], files[:], bytes.Equal) {
+			err = errors.New("not written as larder writes it")
+		}
 	}
-	return data, nil
-}
-
-// verify verifies the archive that r reads.
-func (p Package) verify(ctx context.Context, zh sources.Hash, r io.ReaderAt) error {
-	if zh != p.ZH {
-		return fmt.Errorf("the archive is %s, but should be %s", zh, p.ZH)
-	}
-	c, err := archive.Sum(ctx, r, p.Size, archive.Limits{})
 	if err != nil {
-		return err
+		return nil, b.finding(BrokenEvidence, nil, fmt.Errorf("%s: %w", e, err))
 	}
-	if c.ZipH1 == c.H1 {
-		c.ZipH1 = ""
-	}
-	if c.H1 != p.H1 || c.ZipH1 != p.ZipH1 {
-		return fmt.Errorf("its contents are %s %s, but should be %s %s", c.H1, c.ZipH1, p.H1, p.ZipH1)
-	}
-	return nil
+	return signed, nil
 }

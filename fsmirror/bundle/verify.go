@@ -9,14 +9,8 @@ import (
 	"slices"
 
 	"github.com/larder-cli/larder/sources"
-	"github.com/larder-cli/larder/sources/disk"
+	"github.com/larder-cli/larder/sources/archive"
 )
-
-// VerifyOptions configure [Verify].
-type VerifyOptions struct {
-	Judge  sources.Judge        // by default one without settings
-	Report func(done, of int64) // called with the progress in bytes; may be nil
-}
 
 // A Verification is the result of [Verify].
 type Verification struct {
@@ -34,8 +28,9 @@ type Verified struct {
 }
 
 // Verify reads the bundles, or parts of bundles, in files. The error is the reason
-// why it could not read them. Problems in a bundle are findings, not errors.
-func Verify(ctx context.Context, files []string, opts VerifyOptions) (Verification, error) {
+// why it could not read them. Problems in a bundle are findings, not errors. Report, which may be
+// nil, is called with the progress in bytes.
+func Verify(ctx context.Context, files []string, by sources.Judge, report func(done, of int64)) (Verification, error) {
 	var v Verification
 	var open []*Bundle
 	for _, file := range files {
@@ -48,17 +43,12 @@ func Verify(ctx context.Context, files []string, opts VerifyOptions) (Verificati
 			open = append(open, b)
 		}
 	}
-	p := &progress{report: opts.Report}
+	p := &progress{report: report}
 	for _, b := range open {
-		for _, pkg := range b.Manifest.here() {
-			p.of += pkg.Size
-		}
-		for _, payload := range b.Manifest.payloadHere() {
-			p.of += payload.Size()
-		}
+		p.of += b.local.Size() + b.local.PayloadSize()
 	}
 	for _, b := range open {
-		if err := v.verify(ctx, b, judgeOr(opts.Judge), p); err != nil {
+		if err := v.verify(ctx, b, by, p); err != nil {
 			return v, err
 		}
 	}
@@ -80,30 +70,27 @@ func (v *Verification) note(err error) error {
 }
 
 func (v *Verification) verify(ctx context.Context, b *Bundle, by sources.Judge, p *progress) error {
-	signed, err := b.Evidence()
+	signed, err := b.evidence(ctx)
 	if err := v.note(err); err != nil {
 		return err
 	}
-	judge := b.judge(by, signed)
-	for _, e := range b.members {
-		if e.pkg == nil {
-			continue
-		}
-		known, err := judge(*e.pkg)
+	for _, pkg := range b.local.Packages {
+		e := b.archive(pkg)
+		known, err := b.verified(pkg, by, signed)
 		if err == nil {
-			err = b.verifyArchive(ctx, e, p)
+			err = b.verifyArchive(ctx, p, e, b.contents(e))
 		} else {
-			p.add(e.size)
+			p.add(e.Size)
 		}
 		if err := v.note(err); err != nil {
 			return err
 		}
 		if err == nil {
 			v.Packages = append(v.Packages, known)
-			v.Bytes += e.size
+			v.Bytes += e.Size
 		}
 	}
-	for _, payload := range b.Manifest.payloadHere() {
+	for _, payload := range b.local.Payload {
 		err := b.verifyPayload(ctx, payload, p)
 		if err := v.note(err); err != nil {
 			return err
@@ -115,35 +102,55 @@ func (v *Verification) verify(ctx context.Context, b *Bundle, by sources.Judge, 
 	return nil
 }
 
-// judge returns a function that verifies packages by the evidence signed.
-func (b *Bundle) judge(by sources.Judge, signed map[sources.Release]*sources.Signed) func(Package) (Verified, error) {
-	evidenced := b.Manifest.Evidenced()
-	return func(p Package) (Verified, error) {
-		known := Verified{Package: p, Proof: sources.Proof{Matched: true}} // the manifest's checksum
-		known.Report = by.Report(p.ID.Provider, known.Proof)
-		s := signed[p.ID.Release()]
-		switch {
-		case !evidenced[p.ID.Release()]:
-			return known, nil
-		case s == nil:
-			return known, b.finding(BrokenEvidence, &p.ID, errors.New("its evidence is broken"))
-		}
-		proof, err := by.Prove(p.ID.Provider, s, p.ZH)
-		if err != nil {
-			return known, b.finding(BrokenEvidence, &p.ID, err)
-		}
-		known.Proof, known.Report = proof, by.Report(p.ID.Provider, proof)
-		return known, nil
+// verified returns what signed checksums prove about a package. Without any, which signed is nil
+// for, only the manifest's checksum matched.
+func (p Package) verified(by sources.Judge, signed *sources.Signed) (v Verified, err error) {
+	v = Verified{Package: p, Proof: sources.Proof{Matched: true}}
+	if signed != nil {
+		v.Proof, err = by.Prove(p.ID.Provider, signed, p.ZH)
 	}
+	v.Report = by.Report(p.ID.Provider, v.Proof)
+	return v, err
 }
 
-// verifyArchive verifies an archive in the bundle.
-func (b *Bundle) verifyArchive(ctx context.Context, e member, p *progress) error {
-	sum, _, err := disk.Hash(ctx, io.TeeReader(b.contents(e), p), e.size)
+// verified verifies a package by the evidence in the bundle. The error is a [Finding].
+func (b *Bundle) verified(p Package, by sources.Judge, signed map[sources.Release]*sources.Signed) (Verified, error) {
+	s := signed[p.ID.Release()]
+	v, err := p.verified(by, s)
+	if s == nil && b.Manifest.Evidenced(p.ID.Release()) {
+		err = errors.New("its evidence is broken")
+	}
 	if err != nil {
+		err = b.finding(BrokenEvidence, &p.ID, err)
+	}
+	return v, err
+}
+
+// verifyPayload verifies the files of a payload. Each error is a [Finding].
+func (b *Bundle) verifyPayload(ctx context.Context, p Payload, done *progress) error {
+	var all []error
+	for _, e := range b.membersOf(p) {
+		all = append(all, b.copy(ctx, done, e))
+		if err := ctx.Err(); err != nil {
+			return err
+		}
+	}
+	return errors.Join(all...)
+}
+
+// verifyArchive copies an archive to w, and verifies the contents of the copy. That may be the
+// archive itself.
+func (b *Bundle) verifyArchive(ctx context.Context, w io.Writer, e member, copied io.ReaderAt) error {
+	if err := b.copy(ctx, w, e); err != nil {
 		return err
 	}
-	err = e.pkg.verify(ctx, sources.ZipHash(sum), b.contents(e))
+	c, err := archive.Sum(ctx, copied, e.Size, archive.Limits{})
+	if c.ZipH1 == c.H1 {
+		c.ZipH1 = ""
+	}
+	if err == nil && (c.H1 != e.pkg.H1 || c.ZipH1 != e.pkg.ZipH1) {
+		err = fmt.Errorf("its contents are %s %s, but should be %s %s", c.H1, c.ZipH1, e.pkg.H1, e.pkg.ZipH1)
+	}
 	if err != nil && ctx.Err() == nil {
 		err = b.finding(ChangedArchive, &e.pkg.ID, err)
 	}

@@ -1,9 +1,12 @@
 package legacy
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
+	"path"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -30,8 +33,17 @@ func cluesOf(file string, h header) clues {
 	return clues{typ: n.typ, version: n.version, versionFrom: "its name", protocol: n.protocol, header: h}
 }
 
-// decide adds a candidate for each platform of the file.
-func (s *search) decide(c clues, found func(sources.PackageID) Candidate) error {
+// clues returns the clues in the path of an unpacked package in a mirror, and in the header of
+// its executable.
+func (l layout) clues(h header) clues {
+	return clues{
+		typ: l.provider.Type, version: l.version.String(), versionFrom: whereItLies,
+		provider: l.provider, platform: l.platform, platformFrom: whereItLies, header: h,
+	}
+}
+
+// decide adds found as a candidate for each platform of the file.
+func (s *search) decide(c clues, found Candidate) error {
 	var id sources.PackageID
 	var from Inferred
 	var err error
@@ -41,18 +53,36 @@ func (s *search) decide(c clues, found func(sources.PackageID) Candidate) error 
 	if id.Version, from.Version, err = s.version(c); err != nil {
 		return err
 	}
-	platforms, platformFrom, err := s.platforms(c)
-	if err != nil {
+	var platforms []sources.Platform
+	if platforms, from.Platform, err = s.platforms(c); err != nil {
 		return err
 	}
-	from.Platform = platformFrom
 	for _, id.Platform = range platforms {
-		candidate := found(id)
-		candidate.ID, candidate.Inferred, candidate.clues = id, from, c
-		candidate.Warnings = warnings(candidate)
-		s.found.Candidates = append(s.found.Candidates, candidate)
+		found.ID, found.Inferred, found.clues, found.Warnings = id, from, c, warnings(c, id)
+		if found.Kind == Executable || found.Kind == Bundled {
+			was := path.Base(filepath.ToSlash(cmp.Or(found.Within, found.Path)))
+			found.files = slices.Clone(found.files)
+			found.files[0].name = executableName(was, id)
+			if is := found.files[0].name; is != was {
+				found.Warnings = append(found.Warnings, fmt.Sprintf("it is named %s in the package, as engines would not find %s", is, was))
+			}
+		}
+		s.found.Candidates = append(s.found.Candidates, found)
 	}
 	return nil
+}
+
+// required returns the only provider of a type that the root module requires.
+func (s *search) required(typ string) (p sources.Provider, ok bool) {
+	for _, r := range s.opts.Required {
+		if r.Type == typ {
+			if ok {
+				return p, false
+			}
+			p, ok = r, true
+		}
+	}
+	return p, ok
 }
 
 // provider returns the provider and what it is inferred from.
@@ -66,6 +96,9 @@ func (s *search) provider(c clues) (sources.Provider, string, error) {
 	case c.provider != sources.Provider{}:
 		return c.provider, whereItLies, nil
 	case s.opts.Prefix == "":
+		if p, ok := s.required(c.typ); ok {
+			return p, "the root module", nil
+		}
 		return sources.Provider{}, "", sources.WithHint(errors.New("the name has no namespace"),
 			"add --namespace registry.terraform.io/hashicorp if it is HashiCorp's; for your own provider choose one, such as example.com/acme")
 	}
@@ -120,23 +153,14 @@ func (s *search) platforms(c clues) ([]sources.Platform, string, error) {
 	return []sources.Platform{said}, from, nil
 }
 
-// warnings returns the warnings that a user should read before using a candidate.
-func warnings(c Candidate) []string {
+// warnings returns warnings that a user should read before using the package.
+func warnings(c clues, id sources.PackageID) []string {
 	var all []string
-	if protocol, err := strconv.Atoi(c.clues.protocol); err == nil && protocol < 5 {
+	if protocol, err := strconv.Atoi(c.protocol); err == nil && protocol < 5 {
 		all = append(all, fmt.Sprintf("its name states protocol %d, but terraform and tofu require 5 or later; many providers with such a name support both", protocol))
 	}
-	if v := c.clues.version; v != "" {
-		if parsed, err := sources.ParseVersion(v); err == nil && parsed != c.ID.Version {
-			all = append(all, fmt.Sprintf("its name says that it is version %s", v))
-		}
-	}
-	was := filepath.Base(c.Path)
-	if c.Within != "" {
-		was = filepath.Base(filepath.FromSlash(c.Within))
-	}
-	if len(c.files) == 1 && c.Kind != Directory && c.files[0].name != was {
-		all = append(all, fmt.Sprintf("it is named %s in the package, as engines would not find %s", c.files[0].name, was))
+	if parsed, err := sources.ParseVersion(c.version); err == nil && parsed != id.Version {
+		all = append(all, fmt.Sprintf("its name says that it is version %s", c.version))
 	}
 	return all
 }

@@ -51,10 +51,11 @@ func readHeader(r io.Reader) (header, error) {
 }
 
 // parseHeader parses only the fields that are required. The packages debug/… read
-// much more and are not designed for untrusted input.
+// much more and are not designed for untrusted input. The parsers leave the system or the
+// architecture empty if it is unknown.
 func parseHeader(head []byte) header {
 	for _, parse := range []func([]byte) header{parseELF, parsePE, parseMachO, parseFat} {
-		if h := parse(head); len(h.archs) > 0 {
+		if h := parse(head); len(h.systems) > 0 && len(h.archs) > 0 && h.archs[0] != "" {
 			return h
 		}
 	}
@@ -127,11 +128,7 @@ func parseELF(head []byte) header {
 			found = l.systems
 		}
 	}
-	arch, ok := elfArchs[m]
-	if !ok || len(found) == 0 {
-		return header{}
-	}
-	return header{"ELF", found, []string{arch}}
+	return header{"ELF", found, []string{elfArchs[m]}}
 }
 
 var peArchs = map[uint16]string{
@@ -151,11 +148,7 @@ func parsePE(head []byte) header {
 	if at+6 > uint64(len(head)) || !bytes.HasPrefix(head[at:], signature) {
 		return header{}
 	}
-	arch, ok := peArchs[binary.LittleEndian.Uint16(head[at+4:])]
-	if !ok {
-		return header{}
-	}
-	return header{"PE", []string{"windows"}, []string{arch}}
+	return header{"PE", []string{"windows"}, []string{peArchs[binary.LittleEndian.Uint16(head[at+4:])]}}
 }
 
 var machoArchs = map[macho.Cpu]string{
@@ -169,17 +162,12 @@ func parseMachO(head []byte) header {
 	if len(head) < 8 {
 		return header{}
 	}
-	var order binary.ByteOrder = binary.BigEndian
-	if magic := binary.LittleEndian.Uint32(head); magic == macho.Magic32 || magic == macho.Magic64 {
-		order = binary.LittleEndian
-	} else if magic := order.Uint32(head); magic != macho.Magic32 && magic != macho.Magic64 {
-		return header{}
+	for _, order := range []binary.ByteOrder{binary.LittleEndian, binary.BigEndian} {
+		if magic := order.Uint32(head); magic == macho.Magic32 || magic == macho.Magic64 {
+			return header{"Mach-O", macSystems, []string{machoArchs[macho.Cpu(order.Uint32(head[4:]))]}}
+		}
 	}
-	arch, ok := machoArchs[macho.Cpu(order.Uint32(head[4:]))]
-	if !ok {
-		return header{}
-	}
-	return header{"Mach-O", macSystems, []string{arch}}
+	return header{}
 }
 
 // parseFat parses the header of a universal binary. Java class files begin with the

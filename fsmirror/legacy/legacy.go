@@ -40,10 +40,11 @@ import (
 
 // Options provide information that names and paths do not contain.
 type Options struct {
-	Engine   sources.Engine   // whose rules for names apply
-	Prefix   string           // HOST/NAMESPACE of packages without one; may be empty
-	As       *As              // identity of all packages, instead of the names; may be nil
-	Platform sources.Platform // of packages without one; may be zero
+	Engine   sources.Engine     // whose rules for names apply
+	Prefix   string             // HOST/NAMESPACE of packages without one; may be empty
+	Required []sources.Provider // of a root module; they tell the namespaces of packages without one
+	As       *As                // identity of all packages, instead of the names; may be nil
+	Platform sources.Platform   // of packages without one; may be zero
 }
 
 // As is a provider and version that override the names.
@@ -73,13 +74,13 @@ type Candidate struct {
 	Warnings []string
 	Mirror   string // the mirror that an archive is in, which may have evidence for it; empty if there is none
 
-	// Signed is stored with an archive, which must then have the hash ZH. Callers set
-	// them, once they have verified the signed checksums for this hash.
-	Signed *sources.Signed
-	ZH     sources.Hash
-
 	clues clues
 	files []file // files to pack; nil for an archive
+
+	// Signed is stored with an archive, which must then have the hash zh. [Target.Prove] sets
+	// them, once it has verified the signed checksums for this hash.
+	signed *sources.Signed
+	zh     sources.Hash
 }
 
 // Where returns the path of a candidate, for messages.
@@ -112,18 +113,18 @@ func (c Candidate) LocalName() string {
 // "its name".
 type Inferred struct{ Provider, Version, Platform string }
 
-// A Passed file or directory is one that was skipped.
-type Passed struct {
+// A Skipped is a file or directory that was skipped.
+type Skipped struct {
 	Path   string
 	Reason string // such as "is a symlink"
 }
 
-func (p Passed) String() string { return "skipped " + p.Path + ": it " + p.Reason }
+func (p Skipped) String() string { return "skipped " + p.Path + ": it " + p.Reason }
 
 // Findings are the result of a search.
 type Findings struct {
 	Candidates []Candidate // each for a different package
-	Passed     []Passed
+	Skipped    []Skipped
 	Problems   []error // about files that look like packages but cannot be stored as one; each error names its file
 }
 

@@ -80,7 +80,7 @@ func told(dir string, f legacy.Findings) string {
 			fmt.Fprintf(&b, "warning: %s\n", w)
 		}
 	}
-	for _, p := range f.Passed {
+	for _, p := range f.Skipped {
 		fmt.Fprintf(&b, "%s\n", p)
 	}
 	for _, err := range f.Problems {

@@ -2,7 +2,6 @@ package legacy
 
 import (
 	"path"
-	"slices"
 	"strings"
 
 	"github.com/larder-cli/larder/sources"
@@ -34,28 +33,13 @@ func parseExecutableName(file string) (n name, ok bool) {
 	return n, n.typ != ""
 }
 
-// parseArchiveName parses terraform-provider-NAME_VERSION_OS_ARCH.zip, in any case.
-// It ignores an underscore and more text after ARCH. A valid NAME contains no
-// underscores, but names with underscores are parsed too.
-func parseArchiveName(file string) (n name, platform sources.Platform, ok bool) {
-	rest, hasPrefix := strings.CutPrefix(strings.ToLower(file), sources.FilePrefix)
-	rest, hasSuffix := strings.CutSuffix(rest, ".zip")
-	parts := strings.Split(rest, "_")
-	at := slices.IndexFunc(parts, isVersion)
-	if !hasPrefix || !hasSuffix || at < 1 || len(parts) < at+3 {
-		return name{}, platform, false
-	}
-	platform, err := sources.ParsePlatform(parts[at+1] + "_" + parts[at+2])
-	n = name{typ: strings.Join(parts[:at], "_"), version: parts[at]}
-	return n, platform, err == nil
+// IsExecutable reports whether a file has the name of an executable of a provider with this type.
+func IsExecutable(file, typ string) bool {
+	n, ok := parseExecutableName(file)
+	return ok && n.typ == typ && n.version != ""
 }
 
 func isNumber(s string) bool { return s != "" && strings.Trim(s, "0123456789") == "" }
-
-func isVersion(s string) bool {
-	_, err := sources.ParseVersion(s)
-	return err == nil
-}
 
 // platformAtEnd returns the platform at the end of an archive's name. Unknown
 // platforms do not count, because they may be other words with an underscore.
@@ -70,16 +54,8 @@ func platformAtEnd(file string) (sources.Platform, bool) {
 // knownPlatform parses the name of a directory as a known platform.
 func knownPlatform(s string) (sources.Platform, bool) {
 	p, err := sources.ParsePlatform(s)
-	return p, err == nil && slices.Contains(systems, p.OS) && slices.Contains(architectures, p.Arch)
+	return p, err == nil && sources.KnownPlatform(p)
 }
-
-// Platforms that providers are or were built for.
-var (
-	systems = []string{"aix", "android", "darwin", "dragonfly", "freebsd", "illumos", "ios", "js", "linux",
-		"netbsd", "openbsd", "plan9", "solaris", "windows"}
-	architectures = []string{"386", "amd64", "arm", "arm64", "loong64", "mips", "mips64", "mips64le", "mipsle",
-		"ppc64", "ppc64le", "riscv64", "s390x", "wasm"}
-)
 
 // executableName returns the name of an executable in its package. It is the original
 // name if engines accept that.

@@ -37,31 +37,6 @@ func TestNamesOfExecutables(t *testing.T) {
 	}
 }
 
-func TestNamesOfArchives(t *testing.T) {
-	linux := sources.Platform{OS: "linux", Arch: "amd64"}
-	for _, tt := range []struct {
-		file string
-		want name
-		ok   bool
-	}{
-		{"terraform-provider-foo_1.2.3_linux_amd64.zip", name{"foo", "1.2.3", ""}, true},
-		{"Terraform-Provider-Foo_1.2.3_Linux_Amd64.ZIP", name{"foo", "1.2.3", ""}, true},
-		{"terraform-provider-foo_1.2.3_linux_amd64_more.zip", name{"foo", "1.2.3", ""}, true},
-		{"terraform-provider-my_thing_1.2.3_linux_amd64.zip", name{"my_thing", "1.2.3", ""}, true},
-		{"terraform-provider-foo_v1.2.3_linux_amd64.zip", name{}, false},
-		{"terraform-provider-foo_1.2.3_linux.zip", name{}, false},
-		{"terraform-provider-foo_1.2.3.zip", name{}, false},
-		{"terraform-provider-1.2.3_linux_amd64.zip", name{}, false},
-		{"terraform-provider-foo_1.2.3_linux_amd64", name{}, false},
-		{"terraform_0.12.0_linux_amd64.zip", name{}, false},
-	} {
-		got, platform, ok := parseArchiveName(tt.file)
-		if ok != tt.ok || ok && (got != tt.want || platform != linux) {
-			t.Errorf("%s: got %+v, %s, %t", tt.file, got, platform, ok)
-		}
-	}
-}
-
 func TestMirrorPaths(t *testing.T) {
 	for _, tt := range []struct{ path, want string }{
 		{"example.com/acme/foo/1.2.0/linux_amd64", "example.com/acme/foo 1.2.0 linux_amd64"},
@@ -83,12 +58,10 @@ func TestMirrorPaths(t *testing.T) {
 	}
 }
 
-// Parsing the name that an archive or executable gets in a package yields the same
-// identity.
+// Parsing the name that an executable gets in a package yields the same identity.
 func FuzzNames(f *testing.F) {
 	for _, seed := range []string{
-		"terraform-provider-foo_v1.2.3_x4.exe", "terraform-provider-foo_1.2.3_linux_amd64.zip",
-		"terraform-provider-my_vault_v1", "TERRAFORM-PROVIDER-ß_v0", "terraform-provider-foo_v1.2.3-beta_x5",
+		"terraform-provider-foo_v1.2.3_x4.exe", "terraform-provider-my_vault_v1", "TERRAFORM-PROVIDER-ß_v0", "terraform-provider-foo_v1.2.3-beta_x5",
 	} {
 		f.Add(seed)
 	}
@@ -100,12 +73,6 @@ func FuzzNames(f *testing.F) {
 			id := sources.PackageID{Provider: p, Version: v, Platform: sources.Platform{OS: "windows", Arch: "arm"}}
 			if given := executableName(file, id); !sources.NamesExecutable(given, p.Type) {
 				t.Errorf("%q gets the name %q, which is not the name of a provider executable", file, given)
-			}
-		}
-		if n, platform, ok := parseArchiveName(file); ok {
-			again := sources.FilePrefix + n.typ + "_" + n.version + "_" + platform.String() + ".zip"
-			if m, q, ok := parseArchiveName(again); !ok || m != n || q != platform {
-				t.Errorf("%q is %+v %s, but %q is %+v %s, %t", file, n, platform, again, m, q, ok)
 			}
 		}
 	})

@@ -5,6 +5,7 @@ import (
 	"cmp"
 	"context"
 	"crypto/sha256"
+	"errors"
 	"fmt"
 	"io"
 	"slices"
@@ -64,11 +65,8 @@ func (c Candidate) put(ctx context.Context, to Store, judge func(sources.Content
 func (c Candidate) fetch(ctx context.Context, stage sources.Stage) (from sources.Payload, by sources.Provenance, err error) {
 	by = sources.Provenance{Filename: c.ID.Filename(), Origin: c.Path}
 	if c.Kind != Archive {
-		from.Hidden = disk.Hidden(c.Path)
 		for _, f := range c.files {
-			if f.from != "" {
-				from.Hidden |= disk.Hidden(f.from)
-			}
+			from.Hidden |= disk.Hidden(f.from)
 		}
 		by.ZH, err = c.pack(ctx, stage)
 		return from, by, err
@@ -78,26 +76,17 @@ func (c Candidate) fetch(ctx context.Context, stage sources.Stage) (from sources
 		return from, by, err
 	}
 	from.Archive, from.Hidden = h, h.Hidden()
-	by.ZH, by.Signed = sources.ZipHash(h.Sum), c.Signed
-	if c.ZH != "" && by.ZH != c.ZH {
-		err = fmt.Errorf("%s %w: it is %s, and was %s", c.Path, disk.ErrChanged, by.ZH, c.ZH)
+	by.ZH, by.Signed = sources.ZipHash(h.Sum), c.signed
+	if c.zh != "" && by.ZH != c.zh {
+		err = fmt.Errorf("%s %w: it is %s, and was %s", c.Path, disk.ErrChanged, by.ZH, c.zh)
 	}
 	return from, by, err
-}
-
-// Hash returns the hash of a candidate that is an archive.
-func (c Candidate) Hash(ctx context.Context) (sources.Hash, error) {
-	h, err := archive.Open(ctx, c.Path, nil)
-	if err != nil {
-		return "", err
-	}
-	return sources.ZipHash(h.Sum), h.Close()
 }
 
 // A file is one to pack.
 type file struct {
 	name  string // in the package, with forward slashes
-	from  string // path of the file; empty if it is in an archive
+	from  string // path of the file, or of the archive that it is in
 	entry string // name in the archive
 	runs  bool   // whether it is executable
 }
@@ -109,17 +98,12 @@ var packedAt = time.Date(1980, 1, 1, 0, 0, 0, 0, time.UTC)
 // pack writes an archive that depends only on the names, contents and executable bits
 // of the files.
 func (c Candidate) pack(ctx context.Context, to io.Writer) (sources.Hash, error) {
-	open, done, err := c.opener()
-	if err != nil {
-		return "", err
-	}
-	defer done()
 	files := slices.SortedFunc(slices.Values(c.files), func(a, b file) int { return cmp.Compare(a.name, b.name) })
 	sum := sha256.New()
 	w := zip.NewWriter(io.MultiWriter(to, sum))
 	left := int64(archive.MaxSize)
 	for _, f := range files {
-		n, err := packFile(ctx, w, f, open, left)
+		n, err := f.pack(ctx, w, left)
 		if err != nil {
 			return "", fmt.Errorf("packing %s: %w", f.name, err)
 		}
@@ -131,9 +115,9 @@ func (c Candidate) pack(ctx context.Context, to io.Writer) (sources.Hash, error)
 	return sources.ZipHash([32]byte(sum.Sum(nil))), nil
 }
 
-// packFile packs one file of at most the given number of bytes, and returns its size.
-func packFile(ctx context.Context, w *zip.Writer, f file, open func(file) (io.ReadCloser, error), most int64) (int64, error) {
-	in, err := open(f)
+// pack packs a file of at most the given number of bytes, and returns its size.
+func (f file) pack(ctx context.Context, w *zip.Writer, most int64) (int64, error) {
+	in, err := f.open()
 	if err != nil {
 		return 0, err
 	}
@@ -154,30 +138,31 @@ func packFile(ctx context.Context, w *zip.Writer, f file, open func(file) (io.Re
 	return n, err
 }
 
-// opener returns a function that opens the files to pack.
-func (c Candidate) opener() (open func(file) (io.ReadCloser, error), done func(), err error) {
-	if c.Kind != Bundled {
-		open = func(f file) (io.ReadCloser, error) {
-			in, _, err := disk.OpenFile(f.from)
-			return in, err
-		}
-		return open, func() {}, nil
+// An entry is an open file in an open archive.
+type entry struct {
+	io.ReadCloser
+	archive io.Closer
+}
+
+func (e entry) Close() error { return errors.Join(e.ReadCloser.Close(), e.archive.Close()) }
+
+func (f file) open() (io.ReadCloser, error) {
+	in, info, err := disk.OpenFile(f.from)
+	if err != nil || f.entry == "" {
+		return in, err
 	}
-	bundle, info, err := disk.OpenFile(c.Path)
+	entries, err := archive.Files(in, info.Size(), archive.Limits{})
+	i := slices.IndexFunc(entries, func(e *zip.File) bool { return e.Name == f.entry })
+	if err == nil && i < 0 {
+		err = fmt.Errorf("%s is no longer in %s", f.entry, f.from)
+	}
+	var e entry
+	if err == nil {
+		e.archive = in
+		e.ReadCloser, err = entries[i].Open()
+	}
 	if err != nil {
-		return nil, nil, err
+		return nil, errors.Join(err, in.Close())
 	}
-	entries, err := archive.Files(bundle, info.Size(), archive.Limits{})
-	if err != nil {
-		bundle.Close()
-		return nil, nil, err
-	}
-	open = func(f file) (io.ReadCloser, error) {
-		i := slices.IndexFunc(entries, func(e *zip.File) bool { return e.Name == f.entry })
-		if i < 0 {
-			return nil, fmt.Errorf("%s is no longer in %s", f.entry, c.Path)
-		}
-		return entries[i].Open()
-	}
-	return open, func() { bundle.Close() }, nil
+	return e, nil
 }

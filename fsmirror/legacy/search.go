@@ -69,7 +69,7 @@ func (s *search) dir(at spot) error {
 		return err
 	}
 	if l, ok := parseUnpacked(at.elems, s.opts.Engine); ok {
-		s.try(at, s.directory(at, l))
+		s.problem(at, s.directory(at, l))
 		return nil
 	}
 	entries, err := os.ReadDir(at.path)
@@ -99,27 +99,23 @@ func (s *search) dir(at spot) error {
 }
 
 func (s *search) pass(path, reason string, args ...any) {
-	s.found.Passed = append(s.found.Passed, Passed{path, fmt.Sprintf(reason, args...)})
+	s.found.Skipped = append(s.found.Skipped, Skipped{path, fmt.Sprintf(reason, args...)})
 }
 
 // unreadable skips a path that the search found, and adds a problem for a given path.
 func (s *search) unreadable(at spot, err error) {
 	err = disk.Cause(err)
 	if at.given() {
-		s.problem(at.path, err)
+		s.problem(at, err)
 		return
 	}
 	s.pass(at.path, "cannot be read: %v", err)
 }
 
-func (s *search) problem(path string, err error) {
-	s.found.Problems = append(s.found.Problems, fmt.Errorf("%s: %w", path, err))
-}
-
-// try adds a problem if err is not nil.
-func (s *search) try(at spot, err error) {
+// problem adds a problem if err is not nil.
+func (s *search) problem(at spot, err error) {
 	if err != nil {
-		s.problem(at.path, err)
+		s.found.Problems = append(s.found.Problems, fmt.Errorf("%s: %w", at.path, err))
 	}
 }
 
@@ -132,7 +128,7 @@ func (s *search) file(at spot) {
 		s.executable(at)
 	case at.given():
 		err := errors.New("its name contains no provider")
-		s.problem(at.path, sources.WithHint(err, "name it with --as HOST/NAMESPACE/TYPE@VERSION"))
+		s.problem(at, sources.WithHint(err, "name it with --as HOST/NAMESPACE/TYPE@VERSION"))
 	default:
 		s.pass(at.path, "does not have the name of a provider")
 	}
@@ -140,13 +136,7 @@ func (s *search) file(at spot) {
 
 // executable examines a file that has the name of a provider.
 func (s *search) executable(at spot) {
-	f, _, err := disk.OpenFile(at.path)
-	if err != nil {
-		s.unreadable(at, err)
-		return
-	}
-	defer f.Close()
-	h, err := readHeader(f)
+	h, err := headerOf(at.path)
 	if err != nil {
 		s.unreadable(at, err)
 		return
@@ -155,10 +145,16 @@ func (s *search) executable(at spot) {
 	if p, ok := knownPlatform(at.parent()); ok {
 		c.platform, c.platformFrom = p, "the directory "+p.String()
 	}
-	s.try(at, s.decide(c, func(id sources.PackageID) Candidate {
-		name := executableName(at.name(), id)
-		return Candidate{Kind: Executable, Path: at.path, files: []file{{name: name, from: at.path, runs: true}}}
-	}))
+	s.problem(at, s.decide(c, Candidate{Kind: Executable, Path: at.path, files: []file{{from: at.path, runs: true}}}))
+}
+
+func headerOf(path string) (header, error) {
+	f, _, err := disk.OpenFile(path)
+	if err != nil {
+		return header{}, err
+	}
+	defer f.Close()
+	return readHeader(f)
 }
 
 // directory examines a package in the layout of a mirror.
@@ -171,22 +167,11 @@ func (s *search) directory(at spot, l layout) error {
 	if err != nil {
 		return err
 	}
-	f, _, err := disk.OpenFile(filepath.Join(at.path, base))
+	h, err := headerOf(filepath.Join(at.path, base))
 	if err != nil {
 		return err
 	}
-	defer f.Close()
-	h, err := readHeader(f)
-	if err != nil {
-		return err
-	}
-	c := clues{
-		typ: l.provider.Type, version: l.version.String(), versionFrom: whereItLies,
-		provider: l.provider, platform: l.platform, platformFrom: whereItLies, header: h,
-	}
-	return s.decide(c, func(sources.PackageID) Candidate {
-		return Candidate{Kind: Directory, Path: at.path, files: files}
-	})
+	return s.decide(l.clues(h), Candidate{Kind: Directory, Path: at.path, files: files})
 }
 
 // filesIn returns the files of an unpacked package.

@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/larder-cli/larder/fsmirror"
 	"github.com/larder-cli/larder/sources"
 	"github.com/larder-cli/larder/sources/archive"
 	"github.com/larder-cli/larder/sources/disk"
@@ -26,22 +27,24 @@ func (s *search) zip(at spot) {
 	defer f.Close()
 	files, err := archive.Files(f, info.Size(), archive.Limits{})
 	providers, terraform := contents(files)
-	n, platform, published := parseArchiveName(at.name())
+	typ, version, platform, published := fsmirror.ParseArchiveName(at.name())
 	switch {
 	case err != nil && (named || at.given()):
-		s.problem(at.path, err)
+		s.problem(at, err)
 	case err != nil:
 		s.pass(at.path, "cannot be read as an archive: %v", err)
 	case published:
-		s.try(at, s.published(at, n, platform, providers))
+		const itsName = "its name"
+		c := clues{typ: typ, version: version.String(), versionFrom: itsName, platform: platform, platformFrom: itsName}
+		s.problem(at, s.published(at, c, providers))
 	case len(providers) == 1 && !terraform && !strings.Contains(providers[0].Name, "/"): // a package under another name
-		s.try(at, s.archive(at, cluesOf(providers[0].Name, header{}), "", providers))
+		s.problem(at, s.archive(at, cluesOf(providers[0].Name, header{}), "", providers))
 	case len(providers) > 0:
 		for _, p := range providers {
-			s.try(at, s.bundled(at, p))
+			s.problem(at, s.bundled(at, p))
 		}
 	case named || at.given():
-		s.problem(at.path, errors.New("it contains no provider"))
+		s.problem(at, errors.New("it contains no provider"))
 	default:
 		s.pass(at.path, "contains no provider")
 	}
@@ -71,11 +74,9 @@ func headerInZip(f *zip.File) (header, error) {
 }
 
 // published examines an archive that has the name of a published one.
-func (s *search) published(at spot, n name, platform sources.Platform, providers []*zip.File) error {
-	const itsName = "its name"
-	c := clues{typ: n.typ, version: n.version, versionFrom: itsName, platform: platform, platformFrom: itsName}
+func (s *search) published(at spot, c clues, providers []*zip.File) error {
 	mirror := ""
-	if l, ok := parseHome(at.elems[:max(len(at.elems)-1, 0)], s.opts.Engine); ok && l.provider.Type == n.typ {
+	if l, ok := parseHome(at.elems[:max(len(at.elems)-1, 0)], s.opts.Engine); ok && l.provider.Type == c.typ {
 		c.provider = l.provider
 		mirror = filepath.Join(append([]string{at.root}, l.base...)...)
 	}
@@ -98,9 +99,7 @@ func (s *search) archive(at spot, c clues, mirror string, providers []*zip.File)
 	if c.header, err = headerInZip(providers[i]); err != nil {
 		return err
 	}
-	return s.decide(c, func(id sources.PackageID) Candidate {
-		return Candidate{Kind: Archive, Path: at.path, Mirror: mirror}
-	})
+	return s.decide(c, Candidate{Kind: Archive, Path: at.path, Mirror: mirror})
 }
 
 // bundled examines a provider in an archive with several. Since 0.13 these are in the
@@ -110,20 +109,15 @@ func (s *search) bundled(at spot, provider *zip.File) error {
 	if err != nil {
 		return fmt.Errorf("%s: %w", provider.Name, err)
 	}
-	base := path.Base(provider.Name)
-	c := cluesOf(base, h)
+	c := cluesOf(path.Base(provider.Name), h)
 	if p, ok := platformAtEnd(at.name()); ok {
 		c.platform, c.platformFrom = p, "the archive's name"
 	}
 	if l, ok := parseUnpacked(strings.Split(path.Dir(provider.Name), "/"), s.opts.Engine); ok {
-		c.typ, c.provider = l.provider.Type, l.provider
-		c.version, c.versionFrom = l.version.String(), whereItLies
-		c.platform, c.platformFrom = l.platform, whereItLies
+		c = l.clues(h)
 	}
-	err = s.decide(c, func(id sources.PackageID) Candidate {
-		packed := file{name: executableName(base, id), entry: provider.Name, runs: true}
-		return Candidate{Kind: Bundled, Path: at.path, Within: provider.Name, files: []file{packed}}
-	})
+	packed := file{from: at.path, entry: provider.Name, runs: true}
+	err = s.decide(c, Candidate{Kind: Bundled, Path: at.path, Within: provider.Name, files: []file{packed}})
 	if err != nil {
 		return fmt.Errorf("%s: %w", provider.Name, err)
 	}

@@ -10,6 +10,8 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"strings"
+	"sync"
 	"time"
 
 	"github.com/larder-cli/larder/sources"
@@ -75,7 +77,7 @@ type Acquirer struct {
 	into Store
 	down Downloader
 	opts Options
-	tell reporter
+	mu   sync.Mutex // held while an event is reported
 }
 
 // New returns an Acquirer. From and down may be nil if no method that queries the
@@ -87,7 +89,7 @@ func New(from sources.Source, into Store, down Downloader, opts Options) *Acquir
 	if opts.Slots == nil {
 		opts.Slots = NewSlots(0)
 	}
-	return &Acquirer{from: from, into: into, down: down, opts: opts, tell: newReporter(opts.Report)}
+	return &Acquirer{from: from, into: into, down: down, opts: opts}
 }
 
 // A Request requests one package.
@@ -181,9 +183,6 @@ func (a *Acquirer) Take(ctx context.Context, req Request, offer Offer) (Result, 
 	if err := a.Enter(ctx, req); err != nil {
 		return Result{Offer: offer}, err
 	}
-	if req.DryRun {
-		return a.rehearse(ctx, req, offer)
-	}
 	res, doubtful, err := a.take(ctx, req, offer)
 	if err != nil && doubtful && ctx.Err() == nil {
 		a.Warn(req.ID, "the download did not verify; fetching it again")
@@ -202,7 +201,7 @@ func (a *Acquirer) Take(ctx context.Context, req Request, offer Offer) (Result, 
 func (a *Acquirer) take(ctx context.Context, req Request, offer Offer) (res Result, doubtful bool, err error) {
 	res = Result{Offer: offer, Offered: offer.Verified.Proof}
 
-	held, tx, err := a.into.Begin(ctx, req.ID, req.Purpose)
+	held, tx, err := a.begin(ctx, req, offer)
 	if err != nil {
 		return res, false, err
 	}
@@ -222,14 +221,19 @@ func (a *Acquirer) take(ctx context.Context, req Request, offer Offer) (res Resu
 		res.Package = a.improve(ctx, tx, offer, there)
 		return res, false, nil
 	}
+	res.Planned = req.DryRun
 	if err := a.judgeOffer(req, offer); err != nil {
 		return res, false, err
+	}
+	if req.DryRun && offer.Location.URL != "" {
+		res.Package = a.foreseen(req, offer)
+		return res, false, nil
 	}
 	stage, err := tx.Stage()
 	if err != nil {
 		return res, false, err
 	}
-	res.Fetched = true
+	res.Fetched = !req.DryRun
 	got, err := a.fetch(ctx, req, offer, stage)
 	if err != nil {
 		return res, false, err
@@ -240,10 +244,12 @@ func (a *Acquirer) take(ctx context.Context, req Request, offer Offer) (res Resu
 	signed, err := a.judgeArchive(req, offer, got)
 	res.Offered = signed.Proof
 	if err != nil {
-		_ = stage.Begin("") // otherwise it would be kept and refused again
+		if got.downloaded {
+			_ = stage.Begin("") // otherwise it would be kept and refused again
+		}
 		return res, doubtful, downloadedFrom(got.from, err)
 	}
-	a.tell.event(Event{Step: Verified, Package: req.ID, Source: offer.Source, Text: notes(signed.Report)})
+	a.reportStep(req, offer, Event{Step: Verified, Text: strings.Join(signed.Report.Notes, "; ")})
 	contents, err := tx.Unpack(ctx, got.Payload)
 	if err != nil {
 		return res, doubtful && !isHere(err), err
@@ -257,7 +263,7 @@ func (a *Acquirer) take(ctx context.Context, req Request, offer Offer) (res Resu
 	}
 	res.Size = got.size
 	if offer.Payload == nil {
-		a.tell.event(Event{Step: Stored, Package: req.ID, Source: offer.Source})
+		a.reportStep(req, offer, Event{Step: Stored})
 	}
 	return res, false, nil
 }
@@ -265,7 +271,7 @@ func (a *Acquirer) take(ctx context.Context, req Request, offer Offer) (res Resu
 // Satisfies reports whether the locked hashes accept a stored package, regardless of
 // the offers of sources.
 func (a *Acquirer) Satisfies(req Request, s sources.Stored) bool {
-	return s.H1 != "" && sources.MatchesAny(req.Locked, s.H1, s.ZipH1, s.ZH) && a.Proven(s)
+	return s.H1 != "" && sources.MatchesAny(req.Locked, s.Hashes()...) && a.Proven(s)
 }
 
 // AcceptLocked returns a stored package that satisfies the request: at least, a locked
@@ -296,15 +302,10 @@ func (a *Acquirer) Suffices(ctx context.Context, req Request, offer Offer, s sou
 func (a *Acquirer) Proven(s sources.Stored) bool { return a.opts.Judge.Check(s.ID, s.Report) == nil }
 
 // KeysOptional reports whether a registry may lack signing keys for the provider.
-func (a *Acquirer) KeysOptional(p sources.Provider) bool { return a.trust(p).KeysOptional() }
-
-// trust returns the rules for offers of a provider, which are those of the engine.
-func (a *Acquirer) trust(p sources.Provider) trust.Options {
-	return a.opts.Judge.Options.For(a.opts.Judge.Options.Engine, p)
-}
+func (a *Acquirer) KeysOptional(p sources.Provider) bool { return a.opts.Judge.KeysOptional(p) }
 
 // improve records the evidence of an offer for a package in the store, if it is
-// better than the store's. A failure is a warning.
+// better than the store's. It warns about a failure.
 func (a *Acquirer) improve(ctx context.Context, tx sources.Tx, offer Offer, held sources.Stored) sources.Stored {
 	better, ok := a.better(offer, held)
 	if !ok {
@@ -329,22 +330,12 @@ func (a *Acquirer) better(offer Offer, s sources.Stored) (trust.Verified, bool) 
 	verified, listed := offer.Verified, sources.MatchesAny(offer.Hashes, s.ZH)
 	if offer.Kind != sources.FromRegistry {
 		var err error
-		verified, err = a.verifyOffered(offer, s.ZH)
+		verified, err = a.opts.Judge.Verify(offer.ID.Provider, offer.Signed, s.ZH)
 		listed = err == nil
 	}
 	worse := verified.Verdict < s.Report.Verdict || verified.Verdict == s.Report.Verdict && s.Signed != nil
 	return verified, listed && !worse
 }
-
-// Warn reports warnings about a package.
-func (a *Acquirer) Warn(id sources.PackageID, warnings ...string) {
-	for _, w := range warnings {
-		a.tell.event(Event{Step: Warned, Package: id, Text: w})
-	}
-}
-
-// Report reports an event.
-func (a *Acquirer) Report(e Event) { a.tell.event(e) }
 
 // fail returns an error that names the package, and the source unless err is about a
 // local file.

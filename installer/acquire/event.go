@@ -1,7 +1,6 @@
 package acquire
 
 import (
-	"sync"
 	"time"
 
 	"github.com/larder-cli/larder/sources"
@@ -37,25 +36,33 @@ type Event struct {
 	Size    int64             // in bytes, if Arriving; 0 if unknown
 	Text    string            // the warning, the process we are Waiting for, or a note about the signature
 	Err     error             // the cause, if Failed
+	Modules []string          // if Failed, the root modules that it is about, by directory or by name; empty if not known
 }
 
 // reportEvery is the minimum interval between progress events of an archive. It does
 // not apply to the last event.
 const reportEvery = 200 * time.Millisecond
 
-// A reporter reports events, one at a time.
-type reporter struct {
-	mu *sync.Mutex
-	to func(Event)
-}
-
-func newReporter(to func(Event)) reporter { return reporter{new(sync.Mutex), to} }
-
-func (r reporter) event(e Event) {
-	if r.to == nil {
+// Report reports an event.
+func (a *Acquirer) Report(e Event) {
+	if a.opts.Report == nil {
 		return
 	}
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	r.to(e)
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.opts.Report(e)
+}
+
+// reportStep reports a step of a request, unless it is a dry run.
+func (a *Acquirer) reportStep(req Request, offer Offer, e Event) {
+	if e.Package, e.Source = req.ID, offer.Source; !req.DryRun {
+		a.Report(e)
+	}
+}
+
+// Warn reports warnings about a package.
+func (a *Acquirer) Warn(id sources.PackageID, warnings ...string) {
+	for _, w := range warnings {
+		a.Report(Event{Step: Warned, Package: id, Text: w})
+	}
 }

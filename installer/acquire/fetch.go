@@ -9,7 +9,6 @@ import (
 	"hash"
 	"io"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/larder-cli/larder/sources"
@@ -35,27 +34,28 @@ func (f fetched) close() {
 	}
 }
 
-// unchanged returns an error if a local archive has changed since it was hashed.
-func (f fetched) unchanged() error {
-	if f.Archive == nil {
-		return nil
-	}
-	_, err := f.Archive.Stat()
-	return err
+// hashes returns the hashes of the package, whose contents are c.
+func (f fetched) hashes(c sources.Contents) []sources.Hash {
+	return slices.Compact(sources.Stored{H1: c.H1, ZipH1: c.ZipH1, ZH: f.ZH}.Hashes())
 }
 
 // fetch gets the package onto this machine and hashes its archive.
 func (a *Acquirer) fetch(ctx context.Context, req Request, offer Offer, stage sources.Stage) (got fetched, err error) {
 	got.Signed, got.Filename = offer.Signed, offer.Filename
-	begun := Event{Step: Fetching, Package: req.ID, Source: offer.Source}
+	if req.DryRun {
+		read, err := a.opts.Readings.of(ctx, offer.Location)
+		got.ZH = read.zh
+		return got, err
+	}
+	begun := Event{Step: Fetching}
 	if offer.Location.URL != "" {
 		if got.Origin = fetch.Redact(offer.Location.URL); got.recent(ctx, offer, stage) {
-			a.tell.event(begun)
+			a.reportStep(req, offer, begun)
 			return got, nil
 		}
 		begun.URL = got.Origin
 	}
-	a.tell.event(begun)
+	a.reportStep(req, offer, begun)
 	switch at := offer.Location; {
 	case offer.Payload != nil:
 		got.Payload, got.Provenance = *offer.Payload, offer.Provenance
@@ -135,7 +135,7 @@ func (a *Acquirer) open(ctx context.Context, offer Offer, got *fetched) error {
 	if err != nil {
 		return err
 	}
-	to.end()
+	to.tell()
 	got.Archive, got.opened = h, true
 	got.Hidden = h.Hidden()
 	got.ZH, got.size, got.Origin = sources.ZipHash(h.Sum), to.done, h.Name()
@@ -147,7 +147,7 @@ func (a *Acquirer) open(ctx context.Context, offer Offer, got *fetched) error {
 // copy of it. For a remote source without hashes the recorded URL must be the same.
 func isOffered(ctx context.Context, offer Offer, s sources.Stored) bool {
 	if sources.AnyUsable(offer.Hashes) {
-		return sources.MatchesAny(offer.Hashes, s.H1, s.ZipH1, s.ZH)
+		return sources.MatchesAny(offer.Hashes, s.Hashes()...)
 	}
 	at := offer.Location
 	if path := cmp.Or(at.Archive, at.Dir); path != "" && s.Seen != nil && s.Seen.CopyOf(path) {
@@ -155,21 +155,17 @@ func isOffered(ctx context.Context, offer Offer, s sources.Stored) bool {
 	}
 	switch {
 	case at.Archive != "" && s.ZH != "":
-		zh, err := hashArchive(ctx, at.Archive)
-		return err == nil && zh == s.ZH
+		h, err := archive.Open(ctx, at.Archive, nil)
+		if err != nil {
+			return false
+		}
+		defer h.Close()
+		return sources.ZipHash(h.Sum) == s.ZH
 	case at.Dir != "":
 		contents, err := archive.Hash(ctx, at.Dir)
 		return err == nil && contents.H1 == s.H1
 	}
 	return s.Dir == "" && s.Origin == fetch.Redact(offer.Location.URL)
-}
-
-func hashArchive(ctx context.Context, path string) (sources.Hash, error) {
-	h, err := archive.Open(ctx, path, nil)
-	if err != nil {
-		return "", err
-	}
-	return sources.ZipHash(h.Sum), h.Close()
 }
 
 // progress reports the progress of reading an archive.
@@ -178,34 +174,30 @@ type progress struct {
 	size   int64 // 0 if unknown
 	report func(done, size int64)
 
-	reported   int64 // value of done in the last report
-	reportedAt time.Time
+	told   int64 // value of done in the last report
+	toldAt time.Time
 }
 
 func (a *Acquirer) progress(offer Offer) progress {
 	return progress{size: offer.Size, report: func(done, size int64) {
-		a.tell.event(Event{Step: Arriving, Package: offer.ID, Source: offer.Source, Done: done, Size: size})
+		a.Report(Event{Step: Arriving, Package: offer.ID, Source: offer.Source, Done: done, Size: size})
 	}}
 }
 
 // Write implements [io.Writer].
 func (p *progress) Write(data []byte) (int, error) {
 	p.done += int64(len(data))
-	if p.done == p.size || time.Since(p.reportedAt) >= reportEvery {
-		p.reportDone()
+	if p.done == p.size || time.Since(p.toldAt) >= reportEvery {
+		p.tell()
 	}
 	return len(data), nil
 }
 
-func (p *progress) reportDone() {
-	p.reported, p.reportedAt = p.done, time.Now()
-	p.report(p.done, p.size)
-}
-
-// end is called after the last write.
-func (p *progress) end() {
-	if p.reported != p.done {
-		p.reportDone()
+// tell reports what has not been reported. It is also called after the last write.
+func (p *progress) tell() {
+	if p.told != p.done {
+		p.told, p.toldAt = p.done, time.Now()
+		p.report(p.done, p.size)
 	}
 }
 
@@ -237,7 +229,7 @@ func (a *arriving) Write(p []byte) (int, error) {
 // Begin implements [fetch.Stage].
 func (a *arriving) Begin(validator string) error {
 	a.sum.Reset()
-	a.done, a.reported = 0, 0
+	a.done, a.told = 0, 0
 	return a.stage.Begin(validator)
 }
 
@@ -264,8 +256,6 @@ func (a *arriving) Spool() (sources.Spool, error) { return a.stage.Spool() }
 
 // hash returns the hash of the whole archive after the last write.
 func (a *arriving) hash() sources.Hash {
-	a.end()
+	a.tell()
 	return sources.ZipHash([32]byte(a.sum.Sum(nil)))
 }
-
-func notes(r sources.Report) string { return strings.Join(r.Notes, "; ") }

@@ -40,9 +40,13 @@ func downloadedFrom(url string, err error) error {
 // IsOther reports whether an error means that a source has a different package from
 // the expected one.
 func IsOther(err error) bool {
-	var mismatch *HashMismatchError
-	var republished *RepublishedError
-	return errors.As(err, &mismatch) || errors.As(err, &republished)
+	_, mismatch := errors.AsType[*HashMismatchError](err)
+	return mismatch || isRepublished(err)
+}
+
+func isRepublished(err error) bool {
+	_, ok := errors.AsType[*RepublishedError](err)
+	return ok
 }
 
 // An Authority is an origin of previously recorded hashes.
@@ -68,41 +72,33 @@ func (a *Acquirer) verify(offer Offer) (trust.Verified, error) {
 	case offer.Signed == nil:
 		return trust.Verified{}, nil
 	case offer.Kind == sources.FromRegistry:
-		verified, err := trust.Verify(offer.Signed, offer.Filename, offer.Hashes[0], a.trust(offer.ID.Provider))
+		verified, err := a.opts.Judge.VerifyFile(offer.ID.Provider, offer.Signed, offer.Filename, offer.Hashes[0])
 		if err != nil && offer.Signed.Origin != "" {
 			err = fmt.Errorf("%s: %w", offer.Signed.Origin, err)
 		}
 		return verified, err
 	default:
-		_, err := a.verifyStated(offer)
+		_, err := a.verifyCarried(offer, offer.Hashes...)
 		return trust.Verified{}, err
 	}
 }
 
-// verifyStated verifies a mirror's evidence for the checksum of the archive that the
-// mirror states. If it states several, one that is signed must verify. If it states
-// none, nothing is verified.
-func (a *Acquirer) verifyStated(offer Offer) (trust.Verified, error) {
-	stated := slices.DeleteFunc(slices.Clone(offer.Hashes), func(h sources.Hash) bool { return h.Scheme() != sources.ZH })
+// verifyCarried verifies the signed checksums from a mirror for an archive that has one of
+// the hashes, under any file name. If several are zh: hashes, one that is signed must
+// verify. If none is, nothing is verified.
+func (a *Acquirer) verifyCarried(offer Offer, hashes ...sources.Hash) (trust.Verified, error) {
+	stated := slices.DeleteFunc(slices.Clone(hashes), func(h sources.Hash) bool { return h.Scheme() != sources.ZH })
 	if len(stated) == 0 {
 		return trust.Verified{}, nil
 	}
-	sums, _ := trust.ParseSums(offer.Signed.Sums) // verifyCarried returns the error
+	sums, _ := trust.ParseSums(offer.Signed.Sums) // Verify returns the error
 	unlisted := sources.Without(slices.Clone(stated), sums.Listed()...)
-	if listed := sources.Without(slices.Clone(stated), unlisted...); len(listed) > 0 {
-		return a.verifyCarried(offer, listed[0])
-	}
-	return a.verifyCarried(offer, stated[0])
-}
-
-// verifyCarried verifies the signed checksums from a mirror. They must contain this
-// archive, under any file name.
-func (a *Acquirer) verifyCarried(offer Offer, zh sources.Hash) (trust.Verified, error) {
-	verified, err := a.verifyOffered(offer, zh)
+	listed := sources.Without(slices.Clone(stated), unlisted...)
+	verified, err := a.opts.Judge.Verify(offer.ID.Provider, offer.Signed, append(listed, stated...)[0])
 	if err != nil {
-		return verified, fmt.Errorf("checking the mirror's signed checksums: %w", err)
+		err = fmt.Errorf("checking the mirror's signed checksums: %w", err)
 	}
-	return verified, nil
+	return verified, err
 }
 
 // judgeOffer refuses an offer that would be refused after the download: without a
@@ -113,25 +109,23 @@ func (a *Acquirer) judgeOffer(req Request, offer Offer) error {
 			return err
 		}
 	}
-	archives := sources.AnyUsable(offer.Hashes) && !sources.AnyOf(sources.H1, offer.Hashes) && !sources.AnyOf(sources.H1, req.Locked)
-	if archives && len(req.Locked) > 0 && !sources.MatchesAny(req.Locked, offer.Hashes...) {
+	archives := func(hashes []sources.Hash) bool {
+		return sources.AnyUsable(hashes) && !sources.AnyOf(sources.H1, hashes)
+	}
+	if archives(offer.Hashes) && archives(req.Locked) && !sources.MatchesAny(req.Locked, offer.Hashes...) {
 		return req.By.Refuse(req.ID, req.Locked, offer.Hashes...)
 	}
 	return nil
 }
 
 // judgeArchive compares the archive's hash with all stated archive hashes, and
-// verifies its signed checksums. If a mirror or lock file also has h1: hashes,
-// a mismatch is not final before the contents are known.
+// verifies its signed checksums.
 func (a *Acquirer) judgeArchive(req Request, offer Offer, got fetched) (trust.Verified, error) {
 	if got.ZH == "" {
 		return offer.Verified, nil
 	}
-	if refuses(offer.Hashes, got.ZH) {
-		return offer.Verified, sourceHint(&HashMismatchError{Want: offer.Hashes, Got: []sources.Hash{got.ZH}})
-	}
-	if refuses(req.Locked, got.ZH) {
-		return offer.Verified, req.By.Refuse(req.ID, req.Locked, got.ZH)
+	if err := checkHashes(req, offer, got.ZH); err != nil {
+		return offer.Verified, err
 	}
 	if offer.Kind == sources.FromRegistry || got.Signed == nil {
 		return offer.Verified, nil
@@ -139,20 +133,16 @@ func (a *Acquirer) judgeArchive(req Request, offer Offer, got fetched) (trust.Ve
 	return a.verifyCarried(offer, got.ZH)
 }
 
-// refuses reports whether the archive hash contradicts hashes: none matches, and
-// there are no h1: hashes that may match the contents.
-func refuses(want []sources.Hash, zh sources.Hash) bool {
-	return sources.AnyUsable(want) && !sources.MatchesAny(want, zh) && !sources.AnyOf(sources.H1, want)
-}
-
 // judgeContents is the last check before the package becomes visible, when all hashes
 // are known. It returns what is proved about the package.
 func (a *Acquirer) judgeContents(req Request, offer Offer, signed trust.Verified, got fetched, c sources.Contents, known sources.Stored) (sources.Proof, error) {
 	proof := proofOf(req, offer, signed)
-	err := got.unchanged()
-	if err == nil {
-		err = checkHashes(req, offer, got, c)
+	if got.Archive != nil {
+		if _, err := got.Archive.Stat(); err != nil { // it has changed since it was hashed
+			return proof, err
+		}
 	}
+	err := checkHashes(req, offer, got.hashes(c)...)
 	if err == nil {
 		err = a.checkKnown(req, offer, signed.Report, got, c, known)
 	}
@@ -177,20 +167,19 @@ func (a *Acquirer) report(id sources.PackageID, proof sources.Proof) sources.Rep
 	return a.opts.Judge.Report(id.Provider, proof)
 }
 
-// checkHashes compares the hashes of the contents or of the archive with those of the
-// source and of the lock file: one of each must match.
-func checkHashes(req Request, offer Offer, f fetched, c sources.Contents) error {
-	got := []sources.Hash{c.H1}
-	if c.ZipH1 != c.H1 && c.ZipH1 != "" {
-		got = append(got, c.ZipH1)
+// checkHashes compares hashes of the package with those of the source and of the lock
+// file: one of each must match. Without the h1: hash of the contents, it accepts an archive
+// if they have h1: hashes.
+func checkHashes(req Request, offer Offer, got ...sources.Hash) error {
+	refuses := func(want []sources.Hash) bool {
+		final := sources.AnyOf(sources.H1, got) || !sources.AnyOf(sources.H1, want)
+		return final && !sources.MatchesAny(want, got...)
 	}
-	if f.ZH != "" {
-		got = append(got, f.ZH)
+	if sources.AnyUsable(offer.Hashes) && refuses(offer.Hashes) {
+		return sources.WithHint(&HashMismatchError{Want: offer.Hashes, Got: got},
+			"run the command again; if the package still differs, ask its publisher before using it")
 	}
-	if sources.AnyUsable(offer.Hashes) && !sources.MatchesAny(offer.Hashes, got...) {
-		return sourceHint(&HashMismatchError{Want: offer.Hashes, Got: got})
-	}
-	if provable(req, offer) && !sources.MatchesAny(req.Locked, got...) {
+	if provable(req, offer) && refuses(req.Locked) {
 		return req.By.Refuse(req.ID, req.Locked, got...)
 	}
 	return nil
@@ -206,10 +195,6 @@ func provable(req Request, offer Offer) bool {
 	return len(req.Locked) > 0
 }
 
-func sourceHint(err error) error {
-	return sources.WithHint(err, "run the command again; if the package still differs, ask its publisher before using it")
-}
-
 // proofOf returns what is proved about a package that has passed all checks.
 func proofOf(req Request, offer Offer, signed trust.Verified) sources.Proof {
 	proof := signed.Proof
@@ -218,16 +203,5 @@ func proofOf(req Request, offer Offer, signed trust.Verified) sources.Proof {
 }
 
 func list(hashes []sources.Hash) string {
-	const most = 3
-	text := ""
-	for i, h := range hashes {
-		switch {
-		case i == most:
-			return fmt.Sprintf("%s and %d more", text, len(hashes)-most)
-		case i > 0:
-			text += " or "
-		}
-		text += string(h)
-	}
-	return text
+	return sources.JoinSome(sources.Texts(hashes), 3, " or ", " and %d more")
 }

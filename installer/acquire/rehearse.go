@@ -6,7 +6,6 @@ import (
 
 	"github.com/larder-cli/larder/sources"
 	"github.com/larder-cli/larder/sources/archive"
-	"github.com/larder-cli/larder/sources/trust"
 )
 
 // Readings hold the hashes of local packages for dry runs. Installers that share
@@ -31,48 +30,64 @@ func (r *Readings) of(ctx context.Context, at sources.Location) (reading, error)
 	})
 }
 
-// rehearse is Take for a dry run. It fails where the real one would, if that can be
-// determined: it reads and checks local packages, and downloads nothing.
-func (a *Acquirer) rehearse(ctx context.Context, req Request, offer Offer) (Result, error) {
-	res := Result{Offer: offer, Offered: offer.Verified.Proof}
-	known, err := a.recall(req.ID)
+// begin begins the transaction of a request. That of a dry run locks nothing.
+func (a *Acquirer) begin(ctx context.Context, req Request, offer Offer) (held sources.Held, _ sources.Tx, err error) {
+	if !req.DryRun {
+		return a.into.Begin(ctx, req.ID, req.Purpose)
+	}
+	if held.Known, err = a.into.Recall(req.ID); UnlessNotFound(err) != nil {
+		return held, nil, err
+	}
+	if held.Package, err = a.into.Get(ctx, req.ID); err != nil {
+		held.Package = sources.Stored{} // it is fetched
+	}
+	return held, &rehearsal{a, offer, held.Package}, nil
+}
+
+// A rehearsal is the transaction of a dry run: it reads packages on this machine, and
+// stores nothing.
+type rehearsal struct {
+	*Acquirer
+	offer  Offer
+	result sources.Stored // the package held, or the one that has been read
+}
+
+// Stage returns no stage, because nothing is downloaded.
+func (r *rehearsal) Stage() (sources.Stage, error) { return nil, nil }
+
+// Unpack reads the offered package. It fails where a store would.
+func (r *rehearsal) Unpack(ctx context.Context, _ sources.Payload) (sources.Contents, error) {
+	read, err := r.opts.Readings.of(ctx, r.offer.Location)
 	if err == nil {
-		err = a.checkRelease(req, offer, known)
+		_, err = archive.ExecutableIn(read.contents, r.offer.ID.Provider.Type)
 	}
-	if err != nil {
-		return res, fail(req.ID, offer.Source, err)
+	r.result = sources.Stored{ID: r.offer.ID, H1: read.contents.H1, ZH: read.zh}
+	return read.contents, err
+}
+
+// Commit returns the package as it would be recorded.
+func (r *rehearsal) Commit(_ context.Context, by sources.Provenance) (sources.Stored, error) {
+	r.result.Proof, r.result.Report = by.Proof, r.report(r.offer.ID, by.Proof)
+	return r.result, nil
+}
+
+func (r *rehearsal) Close() {}
+
+// foreseen describes a package that would be downloaded.
+func (a *Acquirer) foreseen(req Request, offer Offer) sources.Stored {
+	signed := offer.Verified
+	if offer.Kind != sources.FromRegistry && offer.Signed != nil {
+		signed, _ = a.verifyCarried(offer, offer.Hashes...) // Ask has returned the error
 	}
-	if s, err := a.into.Get(ctx, req.ID); err == nil && a.Suffices(ctx, req, offer, s) {
-		if better, ok := a.better(offer, s); ok {
-			s.Proof, s.Report = better.Proof, better.Report
-		}
-		res.Package = s
-		return res, nil
-	}
-	res.Planned = true
-	if err := a.judgeOffer(req, offer); err != nil {
-		return res, fail(req.ID, offer.Source, err)
-	}
-	if offer.Location.URL != "" {
-		signed := offer.Verified
-		if offer.Kind != sources.FromRegistry && offer.Signed != nil {
-			signed, _ = a.verifyStated(offer) // Ask has returned the error
-		}
-		proof := proofOf(req, offer, signed)
-		res.Package = sources.Stored{ID: req.ID, Proof: proof, Report: a.report(req.ID, proof)}
-		return res, nil
-	}
-	res.Package, err = a.rehearseLocal(ctx, req, offer, known)
-	if err != nil {
-		err = fail(req.ID, offer.Source, err)
-	}
-	return res, err
+	proof := proofOf(req, offer, signed)
+	return sources.Stored{ID: req.ID, Proof: proof, Report: a.report(req.ID, proof)}
 }
 
 // Appraise describes the package that a source on this machine has, as Take would
 // store it. It stores nothing, and reports no warnings. It reads no package that
 // nothing can verify. A key that is not among the provider's trusted keys is an error.
 func (a *Acquirer) Appraise(ctx context.Context, req Request) (sources.Stored, error) {
+	req.DryRun = true
 	offer, err := a.ask(ctx, req)
 	if err != nil {
 		return sources.Stored{}, err
@@ -84,28 +99,10 @@ func (a *Acquirer) Appraise(ctx context.Context, req Request) (sources.Stored, e
 	if offer.Signed == nil && !sources.AnyUsable(offer.Hashes) && !known.Proof.Any() {
 		return sources.Stored{ID: req.ID}, nil
 	}
-	res, err := a.rehearse(ctx, req, offer)
+	res, err := a.Take(ctx, req, offer)
 	err = cmp.Or(err, res.Package.Report.Refused)
 	if known.H1 == res.Package.H1 && known.Report.Verdict > res.Package.Report.Verdict {
 		res.Package.Proof, res.Package.Report = known.Proof, known.Report
 	}
 	return res.Package, err
-}
-
-// rehearseLocal checks a local package as Take would.
-func (a *Acquirer) rehearseLocal(ctx context.Context, req Request, offer Offer, known sources.Stored) (sources.Stored, error) {
-	var signed trust.Verified
-	read, err := a.opts.Readings.of(ctx, offer.Location)
-	got := fetched{Provenance: sources.Provenance{ZH: read.zh, Signed: offer.Signed}}
-	if err == nil {
-		signed, err = a.judgeArchive(req, offer, got)
-	}
-	if err == nil {
-		_, err = archive.ExecutableIn(read.contents, req.ID.Provider.Type)
-	}
-	if err != nil {
-		return sources.Stored{}, err
-	}
-	proof, err := a.judgeContents(req, offer, signed, got, read.contents, known)
-	return sources.Stored{ID: req.ID, Proof: proof, Report: a.report(req.ID, proof), H1: read.contents.H1, ZH: read.zh}, err
 }

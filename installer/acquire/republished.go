@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/larder-cli/larder/sources"
@@ -27,16 +26,21 @@ type Publication struct {
 }
 
 func (e *RepublishedError) Error() string {
-	return fmt.Sprintf("the release was republished: what was seen on %s is %s; what is there now is %s",
-		e.Was.Since.Format(time.DateOnly), e.Was, e.Now)
+	return "the release was republished with different contents" + e.both()
 }
 
+// both describes both publications, on lines of their own.
+func (e *RepublishedError) both() string {
+	return fmt.Sprintf("\nseen on %s: %s\nnow: %s", e.Was.Since.Format(time.DateOnly), e.Was, e.Now)
+}
+
+// String returns the source and the signer, and a line for each hash.
 func (p Publication) String() string {
-	signer := "unsigned"
+	text := "from " + p.From + ", unsigned"
 	if p.Signer != "" {
-		signer = "signed by " + p.Signer
+		text = "from " + p.From + ", signed by " + p.Signer
 	}
-	return fmt.Sprintf("%s from %s, %s", list(p.Hashes), p.From, signer)
+	return text + "\n  " + sources.JoinSome(sources.Texts(p.Hashes), 3, "\n  ", "\n  and %d more")
 }
 
 // checkRelease refuses a release whose publisher has signed other archives than the
@@ -53,24 +57,15 @@ func (a *Acquirer) checkRelease(req Request, offer Offer, known sources.Stored) 
 	case known.Signed != nil && known.ZH != "":
 		return republished(known, now)
 	}
-	sums, err := trust.ParseSums(offer.Signed.Sums)
-	if err != nil {
-		return err
-	}
+	sums, _ := trust.ParseSums(offer.Signed.Sums) // they are verified
 	listed := sums.Archives(req.ID.Provider, req.ID.Version)
-	for _, platform := range a.recorded(req.ID) {
-		other := req.ID
-		other.Platform = platform
-		zh, ok := listed[platform]
-		if !ok || other == req.ID {
+	for _, was := range a.Recorded(req.ID) {
+		zh, ok := listed[was.ID.Platform]
+		if !ok || was.Signed == nil || was.ZH == "" || was.ZH == zh {
 			continue
 		}
-		was, err := a.recall(other)
-		if err != nil || was.Signed == nil || was.ZH == "" || was.ZH == zh {
-			continue // requests for the package of an unreadable record fail
-		}
 		now.Hashes = []sources.Hash{zh}
-		return fmt.Errorf("for %s, %w", platform, republished(was, now))
+		return fmt.Errorf("for %s, %w", was.ID.Platform, republished(was, now))
 	}
 	return nil
 }
@@ -89,58 +84,53 @@ func (a *Acquirer) CheckRelease(req Request, offer Offer, known sources.Stored) 
 	return err
 }
 
-// recorded returns the platforms for which hashes of the version are recorded
-// anywhere.
-func (a *Acquirer) recorded(id sources.PackageID) []sources.Platform {
-	all, _ := a.into.Recorded(id.Provider, id.Version)
-	if a.opts.Memory != nil {
-		elsewhere, _ := a.opts.Memory.Recorded(id.Provider, id.Version)
-		all = append(all, elsewhere...)
-	}
-	slices.SortFunc(all, func(p, q sources.Platform) int { return strings.Compare(p.String(), q.String()) })
-	return slices.Compact(all)
-}
-
 // checkKnown refuses a package that differs from the recorded one, unless the lock
-// file contains it: then a user has decided to use it.
+// file contains it: then a user has decided to use it. It refuses contents that the archive
+// with this hash didn't have before, for any platform, whatever the lock file contains:
+// another program has changed the archive or what was unpacked from it.
 func (a *Acquirer) checkKnown(req Request, offer Offer, report sources.Report, got fetched, c sources.Contents, known sources.Stored) error {
-	if err := a.checkContents(req.ID, got.ZH, c.H1, known); err != nil {
-		return err
+	now := sources.Stored{H1: c.H1, ZH: got.ZH, Report: report}
+	for _, was := range a.Recorded(req.ID) {
+		if now.ZH == "" || was.ZH != now.ZH {
+			continue
+		}
+		if err := compare(was, now, offer.Source); err != nil {
+			return err
+		}
 	}
-	if known.H1 == "" || known.Imported || known.H1 == c.H1 {
+	if known.H1 == "" {
 		return nil
 	}
-	now := []sources.Hash{c.H1}
-	if got.ZH != "" {
-		now = append(now, got.ZH)
-	}
-	err := republished(known, Publication{Hashes: now, From: offer.Source, Signer: signer(report)})
-	if sources.MatchesAny(req.Locked, c.H1, c.ZipH1, got.ZH) {
-		a.Warn(req.ID, err.Error()+", which is the one that is locked")
+	err := compare(known, now, offer.Source)
+	if republished, ok := errors.AsType[*RepublishedError](err); ok && sources.MatchesAny(req.Locked, got.hashes(c)...) {
+		a.Warn(req.ID, "the release was republished, and the lock file has the new contents"+republished.both())
 		return nil
 	}
 	return err
 }
 
-// checkContents refuses contents that the archive with this hash didn't have before, for
-// any platform, whatever the lock file contains: another program has changed the archive
-// or what was unpacked from it.
-func (a *Acquirer) checkContents(id sources.PackageID, zh, h1 sources.Hash, known sources.Stored) error {
-	if zh == "" {
+// compare returns an error if a package is not the recorded one. Hashes that one of them
+// lacks are not compared.
+func compare(was, now sources.Stored, from string) error {
+	differ := func(a, b sources.Hash) bool { return a != "" && b != "" && a != b }
+	switch {
+	case was.Imported:
+		return nil
+	case was.ZH != "" && was.ZH == now.ZH && differ(was.H1, now.H1):
+		err := &HashMismatchError{
+			By:   fmt.Sprintf("the archive %s, as verified before,", now.ZH),
+			Want: []sources.Hash{was.H1}, Got: []sources.Hash{now.H1},
+		}
+		return sources.WithHint(err, "do not use it, and find out which program changes the archive while larder reads it")
+	case was.H1 != "" && was.H1 == now.H1, !differ(was.H1, now.H1) && !differ(was.ZH, now.ZH):
 		return nil
 	}
-	others := slices.DeleteFunc(a.recorded(id), func(p sources.Platform) bool { return p == id.Platform })
-	for _, was := range append(a.recordedFor(id, others), known) {
-		if was.ZH == zh && was.H1 != "" && was.H1 != h1 && !was.Imported {
-			return otherContents(zh, was.H1, h1)
-		}
-	}
-	return nil
+	return republished(was, Publication{Hashes: hashesOf(now), From: from, Signer: signer(now.Report)})
 }
 
-func otherContents(zh, was, now sources.Hash) error {
-	err := &HashMismatchError{By: fmt.Sprintf("the archive %s, as verified before,", zh), Want: []sources.Hash{was}, Got: []sources.Hash{now}}
-	return sources.WithHint(err, "do not use it, and find out which program changes the archive while larder reads it")
+// hashesOf returns the known hashes of a package for messages.
+func hashesOf(s sources.Stored) []sources.Hash {
+	return slices.DeleteFunc([]sources.Hash{s.H1, s.ZH}, func(h sources.Hash) bool { return h == "" })
 }
 
 // CheckRepublished refuses a package that differs from the one that was verified here
@@ -148,66 +138,17 @@ func otherContents(zh, was, now sources.Hash) error {
 // move packages without installing them.
 func CheckRepublished(memory Memory, s sources.Stored, from string) error {
 	was, err := memory.Recall(s.ID)
-	switch {
-	case err != nil:
+	if err != nil {
 		return UnlessNotFound(err)
-	case was.Imported, was.H1 != "" && was.H1 == s.H1:
-		return nil
-	case was.ZH != "" && was.ZH == s.ZH:
-		if was.H1 == "" || s.H1 == "" {
-			return nil
-		}
-		return &sources.PackageError{ID: s.ID, Err: otherContents(s.ZH, was.H1, s.H1)}
-	case (was.ZH == "" || s.ZH == "") && (was.H1 == "" || s.H1 == ""):
-		return nil
 	}
-	now := Publication{From: from, Signer: signer(s.Report)}
-	for _, h := range []sources.Hash{s.H1, s.ZH} {
-		if h != "" {
-			now.Hashes = append(now.Hashes, h)
-		}
+	if err = compare(was, s, from); err != nil {
+		return &sources.PackageError{ID: s.ID, Err: err}
 	}
-	return &sources.PackageError{ID: s.ID, Err: republished(was, now)}
-}
-
-// recall returns the hashes of a package that this user has verified, from the store
-// or from another record. Without a record it returns none.
-func (a *Acquirer) recall(id sources.PackageID) (sources.Stored, error) {
-	known, err := a.into.Recall(id)
-	if err := UnlessNotFound(err); err != nil {
-		return known, err
-	}
-	return a.verified(id, known)
-}
-
-// verified returns the store's record of a package. If there is none, or only an
-// import's claim, it returns this user's record from elsewhere.
-func (a *Acquirer) verified(id sources.PackageID, known sources.Stored) (sources.Stored, error) {
-	if known.H1 != "" && !known.Imported || a.opts.Memory == nil {
-		return known, nil
-	}
-	elsewhere, err := a.opts.Memory.Recall(id)
-	if errors.Is(err, sources.ErrNotFound) {
-		return known, nil
-	}
-	return elsewhere, err
-}
-
-// UnlessNotFound returns the error of a record that cannot be read. It returns nil if
-// there is no record, because there is then nothing to compare with.
-func UnlessNotFound(err error) error {
-	if errors.Is(err, sources.ErrNotFound) {
-		return nil
-	}
-	return err
+	return nil
 }
 
 func republished(was sources.Stored, now Publication) error {
-	before := Publication{Hashes: []sources.Hash{was.H1}, From: was.Origin, Since: was.Since}
-	if was.ZH != "" {
-		before.Hashes = append(before.Hashes, was.ZH)
-	}
-	before.Signer = signer(was.Report)
+	before := Publication{Hashes: hashesOf(was), From: was.Origin, Signer: signer(was.Report), Since: was.Since}
 	return sources.WithHint(&RepublishedError{before, now},
 		"ask the publisher before using it; to accept the new contents, first run larder cache forget %s@%s", was.ID.Provider, was.ID.Version)
 }

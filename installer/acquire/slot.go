@@ -27,7 +27,7 @@ func (a *Acquirer) Enter(ctx context.Context, req Request) error {
 	select {
 	case a.opts.Slots <- struct{}{}:
 	default:
-		a.tell.event(Event{Step: Queued, Package: req.ID})
+		a.Report(Event{Step: Queued, Package: req.ID})
 		select {
 		case a.opts.Slots <- struct{}{}:
 		case <-ctx.Done():

@@ -35,7 +35,7 @@ func TestCheckMounts(t *testing.T) {
 	}
 }
 
-// A pipe in the place of the data directory is not waited for.
+// A pipe instead of the data directory is not waited for.
 func TestCheckPipe(t *testing.T) {
 	path := filepath.Join(t.TempDir(), ".terraform")
 	check(t, unix.Mkfifo(path, 0o644))

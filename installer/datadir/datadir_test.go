@@ -31,7 +31,7 @@ var (
 type kind struct {
 	name   string
 	make   func(path, outside string) error
-	forDir bool // it is also refused in the place of a directory
+	forDir bool // it is also refused instead of a directory
 }
 
 var kinds = []kind{
@@ -101,7 +101,7 @@ func TestCheckAccepts(t *testing.T) {
 	refused(t, datadir.CheckBelow(t.Context(), filepath.Join(root, "linked root"), ".terraform"), filepath.Join(root, "linked root", ".terraform", "plugin_path"))
 }
 
-// A file in the place of the data directory is named.
+// A file instead of the data directory is named.
 func TestCheckNoDirectory(t *testing.T) {
 	path := filepath.Join(newRoot(t), "main.tf")
 	refused(t, datadir.Check(path), path)

@@ -92,7 +92,7 @@ func (r *enginesRoot) each(prepare func()) {
 	}
 }
 
-// plant puts something in the place of a name in the data directory.
+// plant puts something instead of a name in the data directory.
 func (r *enginesRoot) plant(name string, make func(path string) error) {
 	r.t.Helper()
 	path := filepath.Join(r.data, name)

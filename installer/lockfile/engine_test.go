@@ -15,7 +15,7 @@ func TestReadEngine(t *testing.T) {
 	for text, parsed := range map[string]bool{
 		"# This file is maintained automatically by \"tofu init\".\n" + rest:                 false,
 		"\ufeff# mine\r\n\r\n# This file is maintained automatically by \"terraform init\".": false,
-		"// mine\n# This file is maintained automatically by \"tofu init\".\n" + rest:        true,
+		"// mine\n# This file is maintained automatically by \"tofu init\".\n" + rest:        false,
 		"\n# This file is maintained automatically by \"salt init\".\n" + rest:               true,
 		"": true,
 	} {

@@ -1,10 +1,9 @@
 package lockfile
 
 import (
+	"bytes"
 	"fmt"
 	"strings"
-
-	"github.com/hashicorp/hcl/v2/hclsyntax"
 
 	"github.com/larder-cli/larder/sources"
 )
@@ -30,15 +29,22 @@ func parseHeader(comment string) (e sources.Engine, ok bool) {
 	return "", false
 }
 
-// headerEngine returns the engine that the header in tokens names, if any.
-func headerEngine(tokens hclsyntax.Tokens) sources.Engine {
-	for _, t := range tokens {
-		if t.Type != hclsyntax.TokenComment && t.Type != hclsyntax.TokenNewline {
-			break
-		}
-		if e, _ := parseHeader(commentText(t)); e != "" {
-			return e
+// headerEngine returns the engine that the header names, if any. The header is among the comments
+// at the top of text.
+func headerEngine(text []byte) sources.Engine {
+	for {
+		text = bytes.TrimSpace(text)
+		switch {
+		case bytes.HasPrefix(text, []byte("/*")):
+			_, text, _ = bytes.Cut(text[2:], []byte("*/"))
+		case bytes.HasPrefix(text, []byte("#")), bytes.HasPrefix(text, []byte("//")):
+			var line []byte
+			line, text, _ = bytes.Cut(text, []byte("\n"))
+			if e, _ := parseHeader(commentText(line)); e != "" {
+				return e
+			}
+		default:
+			return ""
 		}
 	}
-	return ""
 }

@@ -59,9 +59,9 @@ type File struct {
 	engine  sources.Engine
 	entries map[sources.Provider]Entry
 	assumed map[sources.Provider]Entry // see Migrate
-	lines   map[place]int              // line numbers of the hashes in entries
-	blocks  map[sources.Provider]int   // line numbers of the blocks of entries
-	remarks remarks
+
+	text   []byte // from which comments are taken when it is written again
+	places map[place]span
 }
 
 // Entry returns the locked data of p, with the hashes in the order of the file. It
@@ -78,12 +78,12 @@ func (f *File) Entry(p sources.Provider) (Entry, bool) {
 // Line returns the line number, starting at 1, of the hash h in the block for p. It
 // is the first such line if there are several, and 0 if there is none.
 func (f *File) Line(p sources.Provider, h sources.Hash) int {
-	return f.lines[place{p, string(h)}]
+	return f.places[place{p, string(h)}].start.Line
 }
 
 // Block returns the number of the line on which the block for p begins, the first being 1, and
 // 0 if there is none.
-func (f *File) Block(p sources.Provider) int { return f.blocks[p] }
+func (f *File) Block(p sources.Provider) int { return f.places[place{p, "{"}].start.Line }
 
 // Entries returns all entries, sorted by provider.
 func (f *File) Entries() []Entry {

@@ -6,17 +6,14 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"maps"
 	"slices"
-	"strings"
-	"sync"
 
 	"github.com/hashicorp/hcl/v2"
 	"github.com/hashicorp/hcl/v2/hclsyntax"
 	"github.com/zclconf/go-cty/cty"
 
+	"github.com/larder-cli/larder/installer/hclfile"
 	"github.com/larder-cli/larder/sources"
-	"github.com/larder-cli/larder/sources/disk"
 )
 
 const (
@@ -24,12 +21,7 @@ const (
 	// hashes.
 	MaxSize = 4 << 20
 
-	// maxParts limits the number of words and other characters, because the parser takes
-	// some hundred bytes of memory for each. Hashes have up to ten.
-	maxParts = MaxSize / 6
-
-	// maxDepth limits the number of open brackets, because the parser recurses for
-	// each. A valid file has two.
+	// maxDepth limits the number of open brackets. A valid file has two.
 	maxDepth = 32
 )
 
@@ -37,12 +29,12 @@ const (
 // Exists is false. The diagnostics are all problems in the file. The File is nil if
 // one of them is an error.
 func Read(path string) (*File, sources.Diagnostics) {
-	src, err := contents(path)
+	src, err := hclfile.Read(path, MaxSize)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
 		return &File{}, nil
 	case err != nil:
-		return nil, sources.Diagnostics{{File: path, Text: disk.Cause(err).Error()}}
+		return nil, sources.Diagnostics{{File: path, Text: err.Error()}}
 	}
 	return parse(path, src)
 }
@@ -50,79 +42,32 @@ func Read(path string) (*File, sources.Diagnostics) {
 // ReadEngine is like [Read], for callers that only need the engine. If the header names it, the rest
 // of the file is not parsed, and the File has nothing else. It is nil if the file has errors.
 func ReadEngine(path string) *File {
-	if src, err := contents(path); err == nil {
-		for line := range bytes.Lines(bytes.TrimPrefix(src, []byte("\ufeff"))) {
-			line = bytes.TrimSpace(line)
-			if len(line) > 0 && line[0] != '#' {
-				break
-			}
-			if e, _ := parseHeader(string(line)); e != "" {
-				return &File{Exists: true, engine: e}
-			}
+	if src, err := hclfile.Read(path, MaxSize); err == nil {
+		if e := headerEngine(bytes.TrimPrefix(src, byteOrderMark)); e != "" {
+			return &File{Exists: true, engine: e}
 		}
 	}
 	file, _ := Read(path)
 	return file
 }
 
-// large is held while a large file is parsed, so that several of them don't take memory
-// at the same time.
-var large sync.Mutex
-
-const maxSmall = 64 << 10 // bytes of a file that isn't large
-
-// contents reads the file at path.
-func contents(path string) ([]byte, error) {
-	src, err := disk.ReadFile(path, MaxSize)
-	if _, ok := errors.AsType[*disk.LimitError](err); ok {
-		return nil, fmt.Errorf("larger than %d MiB", MaxSize>>20)
-	}
-	return src, err
-}
-
-// parts returns the number of words and of other characters, without spaces.
-func parts(src []byte) (n int) {
-	word := false
-	for _, b := range src {
-		before := word
-		word = 'a' <= b|0x20 && b|0x20 <= 'z' || '0' <= b && b <= '9'
-		if (!word || !before) && b != ' ' {
-			n++
-		}
-	}
-	return n
-}
+var byteOrderMark = []byte("\ufeff")
 
 // A reader collects the contents of a lock file and the problems in it.
 type reader struct {
-	name    string
-	file    *File
-	lines   map[sources.Provider]int // of the first block for each
-	anchors []anchor
-	diags   sources.Diagnostics
+	name  string
+	file  *File
+	diags sources.Diagnostics
 }
 
 // parse parses src, the lock file called name.
 func parse(name string, src []byte) (*File, sources.Diagnostics) {
-	src = bytes.TrimPrefix(src, []byte("\ufeff"))
-	if parts(src) > maxParts {
-		return nil, sources.Diagnostics{{File: name, Text: fmt.Sprintf("has more than %d words and signs", maxParts), Hint: "move it away and run larder lock"}}
-	}
-	if len(src) > maxSmall {
-		large.Lock()
-		defer large.Unlock()
-	}
-	r := &reader{
-		name:  name,
-		file:  &File{Exists: true, entries: map[sources.Provider]Entry{}, lines: map[place]int{}},
-		lines: map[sources.Provider]int{},
-	}
-	r.file.blocks = r.lines
-	if body, tokens, ok := r.syntax(src); ok {
-		r.file.engine = headerEngine(tokens)
-		r.body(body)
-		r.file.remarks = attach(tokens, r.anchors)
-	}
+	src = bytes.TrimPrefix(src, byteOrderMark)
+	r := &reader{name: name, file: &File{
+		Exists: true, engine: headerEngine(src), entries: map[sources.Provider]Entry{},
+		text: src, places: map[place]span{},
+	}}
+	r.read(src)
 	slices.SortStableFunc(r.diags, func(a, b sources.Diagnostic) int {
 		return cmp.Or(cmp.Compare(a.Line, b.Line), cmp.Compare(a.Column, b.Column))
 	})
@@ -132,32 +77,28 @@ func parse(name string, src []byte) (*File, sources.Diagnostics) {
 	return r.file, r.diags
 }
 
+// read parses src as HCL. That the file is plain takes another look at its tokens, which it gets
+// only if something is wrong, or if the parser could read a string from a heredoc.
+func (r *reader) read(src []byte) {
+	if line := conflict(src); line > 0 {
+		r.tell(hcl.Pos{Line: line, Column: 1}, "resolve the conflict; if in doubt, keep either side and run larder lock", "unresolved merge conflict")
+		return
+	}
+	wrong := hclfile.Parse(r.name, src, func(body hcl.Body) { r.body(body.(*hclsyntax.Body)) })
+	r.diags = append(r.diags, wrong...)
+	if found := r.diags; found != nil || bytes.Contains(src, []byte("<<")) {
+		if r.diags = nil; r.plain(src) {
+			r.diags = found
+		}
+	}
+}
+
 // tell adds an error at a position.
 func (r *reader) tell(at hcl.Pos, hint, format string, args ...any) {
 	r.diags = append(r.diags, sources.Diagnostic{
 		File: r.name, Line: at.Line, Column: at.Column,
 		Text: fmt.Sprintf(format, args...), Hint: hint,
 	})
-}
-
-// syntax parses src as HCL, and reports whether that succeeded.
-func (r *reader) syntax(src []byte) (*hclsyntax.Body, hclsyntax.Tokens, bool) {
-	if line := conflict(src); line > 0 {
-		r.tell(hcl.Pos{Line: line, Column: 1}, "resolve the conflict; if in doubt, keep either side and run larder lock", "unresolved merge conflict")
-		return nil, nil, false
-	}
-	tokens, _ := hclsyntax.LexConfig(src, r.name, hcl.InitialPos) // the parser repeats its diagnostics
-	if !r.plain(tokens) {
-		return nil, nil, false
-	}
-	file, diags := hclsyntax.ParseConfig(src, r.name, hcl.InitialPos)
-	for _, d := range diags {
-		r.tell(d.Subject.Start, sources.LowerFirst(strings.TrimSuffix(d.Detail, ".")), "%s", sources.LowerFirst(d.Summary))
-	}
-	if diags.HasErrors() {
-		return nil, nil, false
-	}
-	return file.Body.(*hclsyntax.Body), tokens, true
 }
 
 // conflict returns the line of the first conflict marker of a version control system,
@@ -174,11 +115,10 @@ func conflict(src []byte) int {
 	return 0
 }
 
-// plain reports whether all tokens are of kinds that a lock file may contain. Others
-// could make the parser recurse or evaluate.
-func (r *reader) plain(tokens hclsyntax.Tokens) bool {
+// plain reports whether all tokens in src are of kinds that a lock file may contain.
+func (r *reader) plain(src []byte) bool {
 	depth := 0
-	for _, t := range tokens {
+	for _, t := range hclfile.Lex(src) {
 		switch t.Type {
 		case hclsyntax.TokenOBrace, hclsyntax.TokenOBrack:
 			depth++
@@ -228,26 +168,29 @@ func (r *reader) module(b *hclsyntax.Block, warn bool) {
 		r.tell(b.TypeRange.Start, "", "dependency locks for modules are not supported, so this has no effect")
 		r.diags[len(r.diags)-1].Warning = true
 	}
-	// The block and the comments in it are not written again.
-	r.anchor(place{part: "module"}, b.TypeRange.Start, b.CloseBraceRange.End)
+	r.unwritten(b.TypeRange.Start, b.CloseBraceRange.End)
+}
+
+// unwritten notes a span that, with the comments in it, is not written again.
+func (r *reader) unwritten(start, end hcl.Pos) {
+	r.file.places[place{part: fmt.Sprint("unwritten ", start.Byte)}] = span{start, end}
 }
 
 // provider reads a provider block.
 func (r *reader) provider(b *hclsyntax.Block) {
 	p, ok := r.address(b)
 	e := Entry{Provider: p}
-	r.anchor(place{p, "{"}, b.TypeRange.Start, b.OpenBraceRange.End)
-	r.anchor(place{p, "}"}, b.CloseBraceRange.Start, b.CloseBraceRange.End)
-	for _, name := range slices.Sorted(maps.Keys(b.Body.Attributes)) {
-		a := b.Body.Attributes[name]
-		if name != "hashes" {
-			r.anchor(place{p, name}, a.SrcRange.Start, a.SrcRange.End)
-		}
+	if ok {
+		r.file.places[place{p, "{"}] = span{b.TypeRange.Start, b.OpenBraceRange.End}
+	}
+	r.file.places[place{p, "}"}] = span{b.CloseBraceRange.Start, b.CloseBraceRange.End}
+	for name, a := range b.Body.Attributes {
+		r.file.places[place{p, name}] = span{a.SrcRange.Start, a.SrcRange.End}
 		switch name {
 		case "version":
-			e.Version = r.version(a)
+			e.Version = r.version(a.Expr)
 		case "constraints":
-			e.Constraints = r.constraints(a)
+			e.Constraints = r.constraints(a.Expr)
 		case "hashes":
 			e.Hashes = r.hashes(p, a)
 		default:
@@ -275,6 +218,7 @@ func (r *reader) address(b *hclsyntax.Block) (sources.Provider, bool) {
 	}
 	label, at := b.Labels[0], b.LabelRanges[0].Start
 	p, err := sources.ParseProvider(label, r.file.engine)
+	_, duplicate := r.file.entries[p]
 	switch {
 	case err != nil:
 		r.tell(at, hint(err), "%v", err)
@@ -284,56 +228,56 @@ func (r *reader) address(b *hclsyntax.Block) (sources.Provider, bool) {
 		r.tell(at, "finish the upgrade to Terraform 0.13, which gives every provider a namespace", "provider address %q has the form of Terraform 0.12", label)
 	case p.BuiltIn():
 		r.tell(at, "remove the block", "provider %q is built in and cannot be locked", label)
-	case r.lines[p] != 0:
-		r.tell(at, "keep one of the blocks", "provider %q is locked on line %d already", label, r.lines[p])
+	case duplicate:
+		r.tell(at, "keep one of the blocks", "provider %q is locked on line %d already", label, r.file.Block(p))
 	default:
-		r.lines[p] = at.Line
 		return p, true
 	}
 	return p, false
 }
 
-func (r *reader) version(a *hclsyntax.Attribute) sources.Version {
-	text, ok := r.text(a.Expr, "version")
-	if !ok {
-		return sources.Version{}
-	}
-	v, err := sources.ParseVersion(text)
-	switch {
-	case err != nil:
-		r.tell(a.Expr.Range().Start, "write the exact version, as in \"1.2.3\", or remove the block to have a version chosen", "cannot read the locked %v", err)
-	case v.String() != text:
-		r.tell(a.Expr.Range().Start, fmt.Sprintf("write %q", v), "version %q is not in its normalized form", text)
+func (r *reader) version(expr hclsyntax.Expression) (v sources.Version) {
+	if text, ok := r.text(expr, "version"); ok {
+		var err error
+		if v, err = sources.ParseVersion(text); err != nil {
+			err = sources.WithHint(fmt.Errorf("cannot read the locked %w", err),
+				`write the exact version, as in "1.2.3", or remove the block to have a version chosen`)
+		}
+		r.normalized(expr, "version", text, v, err)
 	}
 	return v
 }
 
-func (r *reader) constraints(a *hclsyntax.Attribute) sources.Constraints {
-	text, ok := r.text(a.Expr, "constraints")
-	if !ok || text == "" { // an empty string is no constraint here, unlike in a configuration
-		return sources.Constraints{}
-	}
-	c, err := sources.ParseConstraints(text)
-	switch {
-	case err != nil:
-		r.tell(a.Expr.Range().Start, hint(err), "%v", err)
-	case c.String() != text:
-		r.tell(a.Expr.Range().Start, fmt.Sprintf("write %q", c), "version constraint %q is not in its normalized form", text)
+func (r *reader) constraints(expr hclsyntax.Expression) (c sources.Constraints) {
+	// Here, an empty string is not a constraint, unlike in a configuration.
+	if text, ok := r.text(expr, "constraints"); ok && text != "" {
+		var err error
+		c, err = sources.ParseConstraints(text)
+		r.normalized(expr, "version constraint", text, c, err)
 	}
 	return c
 }
 
-// hashes reads a list of hashes, and notes their line numbers.
+// normalized adds an error if text could not be parsed, or is not that of the value.
+func (r *reader) normalized(expr hclsyntax.Expression, what, text string, value fmt.Stringer, err error) {
+	switch {
+	case err != nil:
+		r.tell(expr.Range().Start, hint(err), "%v", err)
+	case value.String() != text:
+		r.tell(expr.Range().Start, fmt.Sprintf("write %q", value), "%s %q is not in its normalized form", what, text)
+	}
+}
+
+// hashes reads a list of hashes.
 func (r *reader) hashes(p sources.Provider, a *hclsyntax.Attribute) (hashes []sources.Hash) {
 	list, ok := a.Expr.(*hclsyntax.TupleConsExpr)
 	if !ok || len(list.Exprs) == 0 {
 		r.tell(a.Expr.Range().Start, "leave the argument out if there are no hashes", "hashes is not a list of at least one hash")
 		return nil
 	}
-	r.anchor(place{p, "hashes"}, a.SrcRange.Start, list.OpenRange.End)
 	last := list.SrcRange.End
-	r.anchor(place{p, "]"}, hcl.Pos{Line: last.Line, Column: last.Column - 1, Byte: last.Byte - 1}, last)
-
+	r.file.places[place{p, "hashes"}] = span{a.SrcRange.Start, list.OpenRange.End}
+	r.file.places[place{p, "]"}] = span{hcl.Pos{Line: last.Line, Column: last.Column - 1, Byte: last.Byte - 1}, last}
 	for _, expr := range list.Exprs {
 		text, ok := r.text(expr, "hash")
 		if !ok {
@@ -345,25 +289,31 @@ func (r *reader) hashes(p sources.Provider, a *hclsyntax.Attribute) (hashes []so
 			continue
 		}
 		at := place{p, string(h)}
-		if r.file.lines[at] == 0 {
-			r.file.lines[at] = expr.Range().Start.Line
+		if _, duplicate := r.file.places[at]; duplicate {
+			r.unwritten(expr.Range().Start, expr.Range().End)
 		} else {
-			at.part = "duplicate" // not written again
+			r.file.places[at] = span{expr.Range().Start, expr.Range().End}
 		}
-		r.anchor(at, expr.Range().Start, expr.Range().End)
 		hashes = append(hashes, h)
 	}
 	return hashes
 }
 
-// text returns the value of a string literal.
+// text returns the value of a string without interpolation.
 func (r *reader) text(expr hclsyntax.Expression, what string) (string, bool) {
-	v, diags := expr.Value(nil)
-	if diags.HasErrors() || v.IsNull() || v.Type() != cty.String {
-		r.tell(expr.Range().Start, "", "%s is not a string in quotes", what)
-		return "", false
+	if template, ok := expr.(*hclsyntax.TemplateExpr); ok && !slices.ContainsFunc(template.Parts, notLiteral) {
+		if v, diags := expr.Value(nil); !diags.HasErrors() {
+			return v.AsString(), true
+		}
 	}
-	return v.AsString(), true
+	r.tell(expr.Range().Start, "", "%s is not a string in quotes", what)
+	return "", false
+}
+
+// notLiteral reports whether part of a template is something else than text.
+func notLiteral(part hclsyntax.Expression) bool {
+	literal, ok := part.(*hclsyntax.LiteralValueExpr)
+	return !ok || literal.Val.Type() != cty.String
 }
 
 // hint returns the outermost hint in err, or "".

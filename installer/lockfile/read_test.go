@@ -53,6 +53,7 @@ func TestRefusedFiles(t *testing.T) {
 		{"merge conflict", "\n<<<<<<< HEAD\n", `lock.hcl:2:1: unresolved merge conflict`},
 		{"not UTF-8", "\xff", `lock.hcl:1:1: unexpected "\xff"`},
 		{"deep nesting", "a = " + strings.Repeat("[", 100), `lock.hcl:1:37: nested too deeply`},
+		{"a long number", block("version = " + strings.Repeat("9", 1<<20)), `lock.hcl:1:1: a number has too many digits`},
 		{"template", block(`version = "1.${0}.0"`), `lock.hcl:2:14: unexpected "${"`},
 		{"call", block(`version = upper("1.0.0")`), `lock.hcl:2:16: unexpected "("`},
 		{"argument at the top", "version = 1", `lock.hcl:1:1: unexpected argument "version"`},
@@ -228,4 +229,19 @@ func TestLine(t *testing.T) {
 		}
 	}
 	sourcetest.Equal(t, new(lockfile.File).Line(provider(t, "a.test/acme/a"), "h1:a"), 0, "no file: line")
+}
+
+// A problem that package sources has a hint for keeps it.
+func TestHints(t *testing.T) {
+	for src, want := range map[string]string{
+		block(`version = "1.0.x"`):                          `write the exact version, as in "1.2.3", or remove the block to have a version chosen`,
+		block("version = \"1.0.0\"\nhashes = [\"a\"]"):      "a hash starts with its scheme, as in h1: or zh:",
+		block("version = \"1.0.0\"\nconstraints = \"1.x\""): `a constraint such as "~> 1.0" allows all of 1.x`,
+		"provider \"a b\" {\nversion = \"1.0.0\"\n}":        "",
+		block("version = \"1.0.0\"\nconstraints = \">=1\""): `write ">= 1.0.0"`,
+	} {
+		_, ds := lockfile.Parse([]byte(src))
+		sourcetest.Require(t, len(ds) == 1, "%v", ds)
+		sourcetest.Equal(t, ds[0].Hint, want, src)
+	}
 }

@@ -2,12 +2,14 @@ package lockfile
 
 import (
 	"cmp"
+	"maps"
 	"slices"
 	"strings"
 
 	"github.com/hashicorp/hcl/v2"
 	"github.com/hashicorp/hcl/v2/hclsyntax"
 
+	"github.com/larder-cli/larder/installer/hclfile"
 	"github.com/larder-cli/larder/sources"
 )
 
@@ -22,15 +24,8 @@ type place struct {
 
 var top, head, foot = place{part: "top"}, place{part: "head"}, place{part: "foot"}
 
-// An anchor is the position of a place in the text.
-type anchor struct {
-	place      place
-	start, end hcl.Pos
-}
-
-func (r *reader) anchor(p place, start, end hcl.Pos) {
-	r.anchors = append(r.anchors, anchor{p, start, end})
-}
+// A span is the position of a place in the text.
+type span struct{ start, end hcl.Pos }
 
 // remarks are the comments of a file, by place.
 type remarks map[place]*remark
@@ -50,25 +45,27 @@ type comment struct {
 
 // commentText returns a comment's text. It removes carriage returns, because the rest
 // of the file is rewritten with LF.
-func commentText(t hclsyntax.Token) string {
-	return strings.TrimRight(strings.ReplaceAll(string(t.Bytes), "\r", ""), " \t\n")
+func commentText(comment []byte) string {
+	return strings.TrimRight(strings.ReplaceAll(string(comment), "\r", ""), " \t\n")
 }
 
-// attach assigns each comment among tokens to a place: a comment at the end of a
-// place's line to that place, other comments to the next place.
-func attach(tokens hclsyntax.Tokens, anchors []anchor) remarks {
-	slices.SortFunc(anchors, func(a, b anchor) int { return cmp.Compare(a.start.Byte, b.start.Byte) })
+// comments assigns each comment in the file to a place: a comment at the end of a place's line to
+// that place, other comments to the next place.
+func (f *File) comments() remarks {
+	places := slices.SortedFunc(maps.Keys(f.places), func(a, b place) int {
+		return cmp.Compare(f.places[a].start.Byte, f.places[b].start.Byte)
+	})
 	rs := remarks{}
 	var waiting []comment // for the next place
 	last := -1            // line on which the latest token ended
-	next := 0             // index of the next anchor
-	for _, t := range tokens {
+	next := 0             // index of the next place
+	for _, t := range hclfile.Lex(f.text) {
 		line := t.Range.Start.Line
-		for next < len(anchors) && anchors[next].start.Byte <= t.Range.Start.Byte {
+		for next < len(places) && f.places[places[next]].start.Byte <= t.Range.Start.Byte {
 			if next == 0 {
 				waiting = rs.keepHead(waiting, line > last+1)
 			}
-			at := rs.at(anchors[next].place)
+			at := rs.at(places[next])
 			at.before = append(at.before, waiting...)
 			at.apart = line > last+1
 			waiting = nil
@@ -78,7 +75,7 @@ func attach(tokens hclsyntax.Tokens, anchors []anchor) remarks {
 		case hclsyntax.TokenNewline, hclsyntax.TokenEOF:
 			continue
 		case hclsyntax.TokenComment:
-			text := commentText(t)
+			text := commentText(t.Bytes)
 			_, isHeader := parseHeader(text)
 			switch {
 			case next == 0 && isHeader:
@@ -86,8 +83,8 @@ func attach(tokens hclsyntax.Tokens, anchors []anchor) remarks {
 					rs[top] = &remark{before: waiting, apart: line > last+1}
 					waiting = nil
 				}
-			case next > 0 && line <= anchors[next-1].end.Line:
-				at := rs.at(anchors[next-1].place)
+			case next > 0 && line <= f.places[places[next-1]].end.Line:
+				at := rs.at(places[next-1])
 				at.after = append(at.after, text)
 			default:
 				waiting = append(waiting, comment{text, line > last+1})

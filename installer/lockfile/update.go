@@ -15,6 +15,32 @@ type Change struct {
 	Added   []sources.Provider
 	Removed []sources.Provider
 	Changed []sources.Provider // in version or hashes; also in constraints if those are compared
+
+	Differences []Difference // of the entries added and changed, sorted by provider
+
+	assumed []sources.Provider // those of Changed that the file has under another address
+}
+
+// Shown returns the changes as a comparison of the files shows them: engines take an assumed
+// entry for a changed one, although its address is new in the file.
+func (c Change) Shown() Change {
+	c.Changed = slices.DeleteFunc(slices.Clone(c.Changed), func(p sources.Provider) bool { return slices.Contains(c.assumed, p) })
+	c.Added = slices.Concat(c.Added, c.assumed)
+	slices.SortFunc(c.Added, sources.Provider.Compare)
+	c.assumed = nil
+	return c
+}
+
+// A Difference compares an entry with the one that it replaces.
+type Difference struct {
+	Was, Now       Entry          // Was is zero if there was no entry
+	Added, Removed []sources.Hash // Added is sorted
+}
+
+// Constrained reports whether the constraints of a version that was locked before have
+// changed.
+func (d Difference) Constrained() bool {
+	return d.Was.Version == d.Now.Version && d.Was.Constraints.String() != d.Now.Constraints.String()
 }
 
 // None reports whether nothing has changed.
@@ -118,7 +144,17 @@ func (f *File) compare(entries []Entry, same func(old, now Entry) bool) Change {
 			change.Added = append(change.Added, e.Provider)
 		case !same(old, e):
 			change.Changed = append(change.Changed, e.Provider)
+		default:
+			continue
 		}
+		if _, listed := f.entries[e.Provider]; ok && !listed {
+			change.assumed = append(change.assumed, e.Provider)
+		}
+		change.Differences = append(change.Differences, Difference{
+			Was: old, Now: e,
+			Added:   sources.Without(slices.Clone(e.Hashes), old.Hashes...),
+			Removed: sources.Without(slices.Clone(old.Hashes), e.Hashes...),
+		})
 	}
 	for _, old := range f.Entries() {
 		if !kept[old.Provider] {
@@ -134,14 +170,13 @@ func (f *File) render(entries []Entry, e sources.Engine) []byte {
 	if e == "" {
 		e = sources.Terraform
 	}
-	w := &writer{remarks: f.remarks}
-	w.above(top)
-	w.out.WriteString(header(e))
-	w.comments(head)
+	w := &writer{remarks: f.comments()}
+	w.line(top, "", strings.TrimSuffix(header(e), "\n"))
+	w.line(head, "", "")
 	for _, e := range entries {
 		w.provider(e)
 	}
-	w.comments(foot)
+	w.line(foot, "", "")
 	return w.out.Bytes()
 }
 
@@ -153,86 +188,44 @@ type writer struct {
 
 func (w *writer) provider(e Entry) {
 	p := e.Provider
-	open := fmt.Sprintf("provider %s {", quote(p.String()))
 	version := "version = "
 	if !e.Constraints.Empty() {
 		version = "version     = "
 	}
-
 	w.out.WriteByte('\n')
-	w.opening(place{p, "{"}, open)
-	w.line(place{p, "version"}, "  ", version+quote(e.Version.String()))
+	w.line(place{p, "{"}, "", fmt.Sprintf("provider %s {", quote(p.String())))
+	w.line(place{p, "version"}, "  ", "  "+version+quote(e.Version.String()))
 	if !e.Constraints.Empty() {
-		w.line(place{p, "constraints"}, "  ", "constraints = "+quote(e.Constraints.String()))
+		w.line(place{p, "constraints"}, "  ", "  constraints = "+quote(e.Constraints.String()))
 	}
 	if len(e.Hashes) > 0 {
-		w.line(place{p, "hashes"}, "  ", "hashes = [")
+		w.line(place{p, "hashes"}, "  ", "  hashes = [")
 		for _, h := range e.Hashes {
-			w.line(place{p, string(h)}, "    ", quote(string(h))+",")
+			w.line(place{p, string(h)}, "    ", "    "+quote(string(h))+",")
 		}
-		w.lead(place{p, "]"}, "    ")
-		w.end(place{p, "]"}, "  ]")
+		w.line(place{p, "]"}, "    ", "  ]")
 	}
-	w.lead(place{p, "}"}, "  ")
-	w.end(place{p, "}"}, "}")
+	w.line(place{p, "}"}, "  ", "}")
 }
 
-// comments writes separate comments, in their paragraphs.
-func (w *writer) comments(p place) {
-	for _, c := range w.remarks.get(p).before {
-		if c.apart {
-			w.out.WriteByte('\n')
-		}
-		w.out.WriteString(c.text + "\n")
-	}
-}
-
-// opening writes the first line of a block, whose blank line has been written, and
-// the paragraphs that belong to it before that line.
-func (w *writer) opening(p place, text string) {
-	w.above(p)
-	w.end(p, text)
-}
-
-// above writes the paragraphs before the text at p, at the beginning of the file or
-// after a blank line.
-func (w *writer) above(p place) {
-	r := w.remarks.get(p)
-	for i, c := range r.before {
-		if i > 0 && c.apart {
-			w.out.WriteByte('\n')
-		}
-		w.out.WriteString(c.text + "\n")
-	}
-	if len(r.before) > 0 && r.apart {
-		w.out.WriteByte('\n')
-	}
-}
-
-// line writes a line inside a block, after the comments that precede it.
+// line writes the comments before the place p with an indent, and then its text, if it has one,
+// with the comments beside it. Outside of blocks comments keep their paragraphs. The first one
+// before a text is at the beginning of the file or after a blank line already.
 func (w *writer) line(p place, indent, text string) {
-	w.lead(p, indent)
-	w.end(p, indent+text)
-}
-
-// lead writes the comments before the line for p.
-func (w *writer) lead(p place, indent string) {
-	for _, c := range w.remarks.get(p).before {
+	r := w.remarks.at(p)
+	for i, c := range r.before {
+		if c.apart && indent == "" && (i > 0 || text == "") {
+			w.out.WriteByte('\n')
+		}
 		w.out.WriteString(indent + c.text + "\n")
 	}
-}
-
-// end writes the line for p and the comments beside it.
-func (w *writer) end(p place, text string) {
-	w.out.WriteString(strings.Join(append([]string{text}, w.remarks.get(p).after...), " ") + "\n")
-}
-
-// get returns the remark at p, or an empty one.
-func (rs remarks) get(p place) remark {
-	if r := rs[p]; r != nil {
-		return *r
+	if text == "" {
+		return
 	}
-	return remark{}
+	if r.apart && indent == "" && len(r.before) > 0 {
+		w.out.WriteByte('\n')
+	}
+	w.out.WriteString(strings.Join(append([]string{text}, r.after...), " ") + "\n")
 }
 
 // Migrate adds the entries that OpenTofu assumes: for each provider of the namespace

@@ -3,6 +3,7 @@ package lockfile_test
 import (
 	"fmt"
 	"reflect"
+	"slices"
 	"strings"
 	"testing"
 
@@ -160,10 +161,42 @@ provider "a.test/acme/b" {
 			f, ds := lockfile.Parse([]byte(old))
 			sourcetest.Require(t, len(ds) == 0, "%v", ds)
 			text, got := f.Update(c.entries, sources.Terraform)
+			got.Differences = nil
 			sourcetest.Expect(t, reflect.DeepEqual(got, c.want), "change = %v, want %v", got, c.want)
 			sourcetest.Expect(t, (text == nil) == got.None(), "text = %q for change %v", text, got)
 		})
 	}
+}
+
+// Differences are those of added and changed entries, with the hashes as they are written.
+func TestDifferences(t *testing.T) {
+	const old = `
+provider "a.test/acme/b" {
+  version     = "1.0.0"
+  constraints = "~> 1.0"
+  hashes      = ["zh:b", "h1:a"]
+}
+provider "a.test/acme/c" {
+  version = "1.0.0"
+}
+provider "a.test/acme/d" {
+  version     = "1.0.0"
+  constraints = ">= 1.0.0"
+}
+`
+	f, ds := lockfile.Parse([]byte(old))
+	sourcetest.Require(t, len(ds) == 0, "%v", ds)
+	_, change := f.Complete([]lockfile.Entry{
+		entry(t, "a.test/acme/d", "1.0.0", "~> 1.0"),
+		entry(t, "a.test/acme/c", "1.0.0", ""),
+		entry(t, "a.test/acme/b", "1.1.0", "", "zh:d", "zh:b", "h1:c", "zh:d"),
+		entry(t, "a.test/acme/a", "1.0.0", "~> 1.0", "zh:a"),
+	}, sources.Terraform)
+	var got []string
+	for _, d := range change.Differences {
+		got = append(got, fmt.Sprintf("%s %s->%s +%v -%v %t", d.Now.Provider.Type, d.Was.Version, d.Now.Version, d.Added, d.Removed, d.Constrained()))
+	}
+	sourcetest.Equal(t, strings.Join(got, "; "), "a ->1.0.0 +[zh:a] -[] false; b 1.0.0->1.1.0 +[h1:c zh:d] -[h1:a] false; d 1.0.0->1.0.0 +[] -[] true")
 }
 
 func TestNoRequirementsAndNoFile(t *testing.T) {
@@ -330,7 +363,10 @@ func TestUpdateOfAssumedEntries(t *testing.T) {
 			f.Migrate()
 			text, change := f.Update(tt.entries, sources.OpenTofu)
 			sourcetest.Equal(t, string(text), tt.want, "text")
-			sourcetest.Expect(t, reflect.DeepEqual(change, lockfile.Change{Changed: tt.changed}), "change = %+v", change)
+			sourcetest.Expect(t, slices.Equal(change.Changed, tt.changed) && len(change.Added)+len(change.Removed) == 0, "change = %+v", change)
+			shown := change.Shown()
+			sourcetest.Equal(t, slices.Contains(shown.Added, assumed.Provider), slices.Contains(tt.changed, assumed.Provider), "shown as added")
+			sourcetest.Equal(t, slices.Contains(shown.Changed, assumed.Provider), false, "shown as changed")
 		})
 	}
 }
@@ -339,7 +375,7 @@ func TestCommentsAboveTheHeaderStayAbove(t *testing.T) {
 	const block = "\nprovider \"a.test/acme/a\" {\n  version = \"%s\"\n}\n"
 	for name, test := range map[string]struct{ above, header, below string }{
 		"none":                {"", terraform, ""},
-		"a licence":           {"# Copyright Acme\n# SPDX-License-Identifier: MPL-2.0\n\n", terraform, ""},
+		"a license":           {"# Copyright Acme\n# SPDX-License-Identifier: MPL-2.0\n\n", terraform, ""},
 		"without a blank":     {"# Copyright Acme\n", terraform, ""},
 		"paragraphs":          {"# one\n\n# two\n\n", terraform, ""},
 		"a block comment":     {"/* one\n   two */\n", terraform, ""},

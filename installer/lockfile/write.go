@@ -20,7 +20,7 @@ func Write(path string, text []byte) error {
 }
 
 // quote returns s as an HCL string literal, with the same escapes as the engines'.
-// They use hclwrite, which would link a test library into the program and initialise
+// They use hclwrite, which would link a test library into the program and initialize
 // it at each start.
 func quote(s string) string {
 	s = cty.StringVal(s).AsString() // normalized

@@ -1,73 +1,39 @@
 package modules
 
 import (
-	"path/filepath"
 	"sync"
 
 	"github.com/larder-cli/larder/sources"
 )
 
-// A Cache caches parsed modules, so that modules which many root modules call are
-// read once. It is safe for concurrent use. It does not detect later changes on disk.
+// A Cache keeps what has been read, so that modules which many root modules call, and root
+// modules that [Roots] has searched, are read once. It is safe for concurrent use. It does not
+// detect later changes on disk.
 type Cache struct {
-	mu   sync.Mutex
-	read map[cacheKey]func() *reading
+	modules    memo[part, *module]
+	terragrunt terragruntFiles
 }
 
-type cacheKey struct {
-	path   string // of the directory, absolute and without symlinks
+// A part of a configuration is read as a whole: the files of a module, or the tests of one.
+type part struct {
+	path   string // of the module's directory, absolute and without symlinks
 	engine sources.Engine
+	tests  string // directory of more test files; empty for the module itself
 }
 
-// A reading is a module as it was read, with file names relative to it.
-type reading struct {
-	module
-	diags diagnostics
-}
-
-// reading returns the module in a directory. A nil Cache reads it each time.
-func (c *Cache) reading(path string, e sources.Engine) *reading {
-	if c == nil {
-		return readModule(path, e)
-	}
-	key := cacheKey{path, e}
-	c.mu.Lock()
-	if c.read == nil {
-		c.read = map[cacheKey]func() *reading{}
-	}
-	once, ok := c.read[key]
-	if !ok {
-		once = sync.OnceValue(func() *reading { return readModule(path, e) })
-		c.read[key] = once
-	}
-	c.mu.Unlock()
-	return once()
-}
-
-// in returns the module with dir prepended to its file names.
-func (r *reading) in(dir string) *module {
-	if dir == "." {
-		return &r.module
-	}
-	names := map[string]string{}
-	move := func(at place) place {
-		if names[at.Filename] == "" {
-			names[at.Filename] = filepath.Join(dir, at.Filename)
+func (c *Cache) read(p part) *module {
+	return c.modules.get(p, func() *module {
+		if p.tests != "" {
+			return readTests(p, c.read(part{path: p.path, engine: p.engine}))
 		}
-		at.Filename = names[at.Filename]
-		return at
-	}
-	m := r.module
-	m.needs = make([]need, len(r.needs))
-	for i, n := range r.needs {
-		n.at = move(n.at)
-		m.needs[i] = n
-	}
-	m.calls = make([]moduleCall, len(r.calls))
-	for i, c := range r.calls {
-		c.at = move(c.at)
-		m.calls[i] = c
-	}
-	m.imports = nil // they count in root modules only
-	return &m
+		return readModule(p)
+	})
+}
+
+// A memo computes a value for each key once, also if several goroutines want it.
+type memo[K comparable, V any] struct{ values sync.Map }
+
+func (m *memo[K, V]) get(key K, compute func() V) V {
+	once, _ := m.values.LoadOrStore(key, sync.OnceValue(compute))
+	return once.(func() V)()
 }

@@ -3,46 +3,30 @@ package modules
 import (
 	"cmp"
 	"fmt"
-	"maps"
 	"path/filepath"
 	"slices"
 	"strings"
 
 	"github.com/hashicorp/hcl/v2"
 
+	"github.com/larder-cli/larder/installer/hclfile"
 	"github.com/larder-cli/larder/sources"
 )
 
 // A place is a source range. Only its file name and start are used.
 type place = hcl.Range
 
-// maxHint limits the length in bytes of hints from the parser, because they may quote
-// input of any length.
-const maxHint = 2000
-
 // diagnostics collect the problems of a configuration.
 type diagnostics struct {
 	sources.Diagnostics
-	files map[string]int // position of each file in the order of reading
-}
-
-// reading notes that the file called name is read now. Its diagnostics follow those
-// of the files read before.
-func (ds *diagnostics) reading(name string) {
-	if ds.files == nil {
-		ds.files = map[string]int{}
-	}
-	if _, ok := ds.files[name]; !ok {
-		ds.files[name] = len(ds.files)
-	}
+	files []string // in the order of reading
 }
 
 // add adds the diagnostics of the module in dir, whose file names are relative to
 // dir.
 func (ds *diagnostics) add(dir string, module diagnostics) {
-	inOrder := func(a, b string) int { return cmp.Compare(module.files[a], module.files[b]) }
-	for _, name := range slices.SortedFunc(maps.Keys(module.files), inOrder) {
-		ds.reading(filepath.Join(dir, name))
+	for _, name := range module.files {
+		ds.files = append(ds.files, filepath.Join(dir, name))
 	}
 	for _, d := range module.Diagnostics {
 		d.File = filepath.Join(dir, d.File)
@@ -69,34 +53,40 @@ func (ds *diagnostics) warn(at place, hint, format string, args ...any) {
 	ds.Diagnostics[len(ds.Diagnostics)-1].Warning = true
 }
 
-// maxErrors limits the number of errors of the HCL parser that are kept for a file.
-const maxErrors = 1000
-
 // hcl adds the errors of the HCL parser.
 func (ds *diagnostics) hcl(all hcl.Diagnostics) {
-	for _, d := range all[:min(len(all), maxErrors)] {
-		if d.Severity != hcl.DiagError {
-			continue
-		}
-		at := place{}
-		if d.Subject != nil {
-			at = *d.Subject
-		}
-		hint := sources.LowerFirst(strings.TrimSuffix(d.Detail, "."))
-		if len(hint) > maxHint {
-			hint = ""
-		}
-		ds.fail(at, hint, "%s", sources.LowerFirst(d.Summary))
+	ds.Diagnostics = append(ds.Diagnostics, hclfile.Errors(all)...)
+}
+
+// parseFile parses the file at path, and calls use with its contents unless there are
+// errors. Messages contain name.
+func (ds *diagnostics) parseFile(path, name string, use func(hcl.Body)) {
+	ds.files = append(ds.files, name)
+	src, err := readFile(path)
+	if err != nil {
+		ds.fail(place{Filename: name}, "", "%v", err)
+		return
 	}
+	found := hclfile.Parse(name, src, use)
+	ds.Diagnostics = append(ds.Diagnostics, found...)
 }
 
 // sorted returns the diagnostics without duplicates, in the order in which the files
 // were read, and by line within a file.
 func (ds *diagnostics) sorted() sources.Diagnostics {
+	order := map[string]int{}
+	note := func(file string) {
+		if _, ok := order[file]; !ok {
+			order[file] = len(order)
+		}
+	}
+	for _, file := range ds.files {
+		note(file)
+	}
 	seen := map[sources.Diagnostic]bool{}
 	var all sources.Diagnostics
 	for _, d := range ds.Diagnostics {
-		ds.reading(d.File)
+		note(d.File)
 		if !seen[d] {
 			seen[d] = true
 			all = append(all, d)
@@ -104,7 +94,7 @@ func (ds *diagnostics) sorted() sources.Diagnostics {
 	}
 	slices.SortStableFunc(all, func(a, b sources.Diagnostic) int {
 		return cmp.Or(
-			cmp.Compare(ds.files[a.File], ds.files[b.File]),
+			cmp.Compare(order[a.File], order[b.File]),
 			cmp.Compare(a.Line, b.Line),
 			cmp.Compare(a.Column, b.Column),
 		)

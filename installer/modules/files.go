@@ -1,16 +1,13 @@
 package modules
 
 import (
-	"errors"
-	"fmt"
-	"io/fs"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
 
+	"github.com/larder-cli/larder/installer/hclfile"
 	"github.com/larder-cli/larder/sources"
-	"github.com/larder-cli/larder/sources/disk"
 )
 
 // maxFile limits the size in bytes of configuration files. Hand-written files have
@@ -38,6 +35,9 @@ func extension(name string, extensions []string) string {
 	}
 	return ""
 }
+
+// IsConfiguration reports whether a file of this name can be configuration.
+func IsConfiguration(name string) bool { return extension(name, configExtensions) != "" }
 
 // configNames returns the files in dir that any engine reads as configuration or
 // tests, sorted bytewise.
@@ -89,6 +89,11 @@ func hiddenBy(name string, extensions []string) string {
 	return strings.TrimSuffix(name, ext) + twins[ext]
 }
 
+// onlyTofu reports whether Terraform ignores a configuration or test file of this name.
+func onlyTofu(name string) bool {
+	return hiddenBy(name, configExtensions) != "" || hiddenBy(name, testExtensions) != ""
+}
+
 // override reports whether a file amends the contents of other files.
 func override(name string) bool {
 	base := strings.TrimSuffix(name, extension(name, configExtensions))
@@ -96,18 +101,14 @@ func override(name string) bool {
 }
 
 // readFile reads the regular file at path. Its errors do not name the path.
-func readFile(path string) ([]byte, error) {
-	src, err := disk.ReadFile(path, maxFile)
-	if _, ok := errors.AsType[*disk.LimitError](err); ok {
-		return nil, fmt.Errorf("larger than %d MiB", maxFile>>20)
-	}
-	return src, disk.Cause(err)
-}
+func readFile(path string) ([]byte, error) { return hclfile.Read(path, maxFile) }
 
-// openFile opens the regular file at path. Its errors do not name the path.
-func openFile(path string) (*os.File, fs.FileInfo, error) {
-	file, info, err := disk.OpenFile(path)
-	return file, info, disk.Cause(err)
+// pathIn returns the path of a file in dir. An absolute name stays as it is.
+func pathIn(dir, name string) string {
+	if filepath.IsAbs(name) {
+		return filepath.Clean(name)
+	}
+	return filepath.Join(dir, name)
 }
 
 // realPath returns path with its symlinks resolved as far as possible.

@@ -37,6 +37,7 @@ func TestHostileFiles(t *testing.T) {
 		{"a high number", "a.tf", "locals {\n  a = 1e99999\n}\n", "error: a.tf:1:1: a number has too many digits\n"},
 		{"a long number", "a.tf", "locals {\n  a = " + many(1e6, "9") + "\n}\n", "error: a.tf:1:1: a number has too many digits\n"},
 		{"a high JSON number", "a.tf.json", `{"locals":{"a":1E+99999}}`, "error: a.tf.json:1:1: a number has too many digits\n"},
+		{"digits that take long to search", "a.tf", "# " + many(5e3, many(999, "9")+" ") + "\n", ""},
 		{"numbers in strings", "a.tf", "locals {\n  a = \"1e99999\" # 1e99999\n}\n", ""},
 		{"JSON numbers in strings", "a.tf.json", `{"locals":{"a":"\"1e99999","b":"1e99999\\"}}`, ""},
 		{"JSON lists", "a.tf.json", `{"a":` + many(2e4, "["), "error: a.tf.json:1:1: nested too deeply\n"},
@@ -119,12 +120,12 @@ func TestNoDirectory(t *testing.T) {
 	}
 }
 
-func TestCancelled(t *testing.T) {
+func TestCanceled(t *testing.T) {
 	dir := unpack(t, &txtar.Archive{Files: []txtar.File{{Name: "a.tf"}}})
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	_, ds := modules.Load(ctx, dir, modules.Options{})
-	sourcetest.Expect(t, ds.Err() != nil, "a cancelled walk counts as complete")
+	sourcetest.Expect(t, ds.Err() != nil, "a canceled walk counts as complete")
 }
 
 // A few small files can contain more calls than a program can follow.

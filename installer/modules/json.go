@@ -12,77 +12,91 @@ import (
 const (
 	maxNesting = 10_000  // of lists and objects, as in encoding/json
 	maxScalar  = 1 << 16 // bytes of a number
+	maxName    = 64      // bytes of a member's name that can matter
 )
 
-// A jsonReader reads JSON of any size with little memory. Null counts as an empty
-// list or object.
+// A jsonReader reads JSON of any size with little memory, which a json.Decoder doesn't: it keeps
+// each string as a whole. Null counts as an empty list or object.
 type jsonReader struct {
 	*bufio.Reader
 	nesting int
 	token   []byte // reused
 }
 
-// object calls member for each member of an object. Member reads the value. Long
-// names are replaced by "".
-func (r *jsonReader) object(member func(name string) error) error {
-	return r.items("{}", func(r *jsonReader) error {
-		name, err := r.name(64)
-		if err != nil {
-			return err
+// A member is the name of a member of an object, whose case is ignored as in the engines, and the
+// function that reads its value.
+type member struct {
+	name string
+	read func() error
+}
+
+// object reads an object with the given members, and skips others.
+func (r *jsonReader) object(members ...member) error {
+	return r.items('{', func(r *jsonReader, name []byte) error {
+		for _, m := range members {
+			if bytes.EqualFold(name, []byte(m.name)) {
+				return m.read()
+			}
 		}
-		return member(name)
+		return r.skip()
 	})
 }
 
-// list calls element for each element of a list. Element reads the value.
-func (r *jsonReader) list(element func(*jsonReader) error) error { return r.items("[]", element) }
+// list calls element to read each element of a list.
+func (r *jsonReader) list(element func() error) error {
+	return r.items('[', func(*jsonReader, []byte) error { return element() })
+}
 
 // skip reads a value.
 func (r *jsonReader) skip() error {
-	switch c, err := r.peek(); {
+	c, err := r.peek()
+	switch {
 	case err != nil:
 		return err
-	case c == '{':
-		return r.items("{}", (*jsonReader).skipMember)
-	case c == '[':
-		return r.items("[]", (*jsonReader).skip)
+	case c == '{', c == '[':
+		return r.items(c, func(r *jsonReader, _ []byte) error { return r.skip() })
 	case c == '"':
-		_, _, err := r.text(0)
-		return err
+		_, err = r.text(0)
+	default:
+		_, err = r.scalar()
 	}
-	_, err := r.scalar()
 	return err
 }
 
-func (r *jsonReader) skipMember() error {
-	if _, err := r.name(0); err != nil {
-		return err
-	}
-	return r.skip()
-}
-
-// items reads a list or an object.
-func (r *jsonReader) items(brackets string, item func(*jsonReader) error) error {
-	if c, err := r.peek(); err == nil && c == 'n' {
+// items reads a list or an object, which begins with open. It calls value to read each element,
+// or the value of each member with the given name. A long name is nil.
+func (r *jsonReader) items(open byte, value func(r *jsonReader, name []byte) error) error {
+	c, err := r.peek()
+	if err == nil && c == 'n' {
 		_, err := r.scalar()
 		return err
 	}
-	if err := r.expect(brackets[0]); err != nil {
+	if err := r.expect(open); err != nil {
 		return err
 	}
 	if r.nesting++; r.nesting > maxNesting {
 		return errors.New("exceeded max depth")
 	}
 	defer func() { r.nesting-- }()
-	if c, err := r.peek(); err == nil && c == brackets[1] {
-		return r.expect(c)
+	end := open + 2 // in ASCII
+	if c, err := r.peek(); err == nil && c == end {
+		return r.expect(end)
 	}
 	for {
-		if err := item(r); err != nil {
+		var name []byte
+		if open == '{' {
+			if name, err = r.text(maxName); err != nil {
+				return err
+			}
+			if err := r.expect(':'); err != nil {
+				return err
+			}
+		}
+		if err := value(r, name); err != nil {
 			return err
 		}
 		if c, err := r.peek(); err == nil && c != ',' {
-			return r.expect(brackets[1])
+			return r.expect(end)
 		}
 		if err := r.expect(','); err != nil {
 			return err
@@ -90,20 +104,11 @@ func (r *jsonReader) items(brackets string, item func(*jsonReader) error) error 
 	}
 }
 
-// name reads the name of a member and the colon after it.
-func (r *jsonReader) name(most int) (string, error) {
-	name, _, err := r.text(most)
-	if err != nil {
-		return "", err
-	}
-	return name, r.expect(':')
-}
-
-// text reads a string. It returns the string if it has at most the given number of
-// bytes.
-func (r *jsonReader) text(most int) (s string, short bool, err error) {
+// text reads a string. It returns nil if the string has more bytes than given. The result is
+// valid until the next token is read.
+func (r *jsonReader) text(most int) ([]byte, error) {
 	if err := r.expect('"'); err != nil {
-		return "", false, err
+		return nil, err
 	}
 	const none, begun = 0, 5 // values between them count the remaining hexadecimal digits
 	escape, size := none, 0
@@ -111,14 +116,14 @@ func (r *jsonReader) text(most int) (s string, short bool, err error) {
 	for {
 		c, err := r.ReadByte()
 		if err != nil {
-			return "", false, err
+			return nil, err
 		}
 		if size++; size <= most+1 { // including the quote at the end
 			r.token = append(r.token, c)
 		}
 		switch {
 		case c < ' ', escape == begun && strings.IndexByte(`"\/bfnrtu`, c) < 0, escape > none && escape < begun && !isHex(c):
-			return "", false, unexpected(c)
+			return nil, unexpected(c)
 		case escape == begun && c != 'u':
 			escape = none
 		case escape > none:
@@ -127,11 +132,13 @@ func (r *jsonReader) text(most int) (s string, short bool, err error) {
 			escape = begun
 		case c != '"':
 		case size > most+1:
-			return "", false, nil
+			return nil, nil
 		case bytes.IndexByte(r.token, '\\') < 0:
-			return string(r.token[1:size]), true, nil
+			return r.token[1:size], nil
 		default:
-			return s, true, json.Unmarshal(r.token, &s)
+			var text string
+			err := json.Unmarshal(r.token, &text)
+			return []byte(text), err
 		}
 	}
 }

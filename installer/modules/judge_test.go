@@ -20,8 +20,8 @@ import (
 
 // beyond are the configurations that engines cannot judge, and why.
 var beyond = map[string]string{
-	"state-initialised":        "init wants to migrate the state first",
-	"state-initialised-remote": "there is no such backend",
+	"state-initialized":        "init wants to migrate the state first",
+	"state-initialized-remote": "there is no such backend",
 	"state-remote":             "the backend needs an account",
 	"modules-endless":          "init goes on until a path is too long",
 }

@@ -6,34 +6,37 @@ import (
 	"github.com/larder-cli/larder/sources"
 )
 
-var listSchema = &hcl.BodySchema{Blocks: []hcl.BlockHeaderSchema{{Type: "terraform"}}}
-
 // ReadList reads the configuration file at path as a list of providers: each entry of
 // its required_providers is a separate requirement. The rest of the file is ignored,
 // and two entries may require different versions of one provider.
 func ReadList(path string, e sources.Engine) ([]sources.Requirement, sources.Diagnostics) {
-	w := &walk{opts: Options{Engine: e}.withDefaults()}
-	d := &declarations{diags: &w.diags, engine: w.opts.Engine}
-	d.diags.parseFile(path, path, func(body hcl.Body) {
-		for _, b := range d.content(body, listSchema).Blocks {
-			d.terraform(b, false)
+	d := &declarations{engine: Options{Engine: e}.withDefaults().Engine}
+	d.parseFile(path, path, func(body hcl.Body) {
+		for _, b := range d.blocks(body, "terraform") {
+			d.terraform(b)
 		}
 		if d.requiredAt == nil {
-			d.diags.fail(place{Filename: path}, "name the directory instead, if it is a root module", "no required_providers block")
+			d.fail(place{Filename: path}, "name the directory instead, if it is a root module", "no required_providers block")
 		}
 	})
 	var all []sources.Requirement
-	for _, q := range d.required.rows {
-		n := need{q.provider, q.version.constraints, q.version.text, q.at}
-		if w.installable(n) && !n.provider.BuiltIn() {
-			all = append(all, sources.Requirement{
-				Provider: n.provider, Constraints: n.constraints,
-				From: []sources.Origin{{File: path, Line: n.at.Start.Line, Constraint: n.text}},
-			})
+	for _, u := range d.required.rows {
+		n := need{u.provider, u.version, u.at}
+		if d.installable(n, d.engine) && !n.provider.BuiltIn() {
+			r := sources.Requirement{Provider: n.provider}
+			n.addTo(&r)
+			all = append(all, r)
 		}
 	}
-	return all, d.diags.sorted()
+	return all, d.sorted()
 }
 
-// IsConfiguration reports whether a file of this name can be configuration.
-func IsConfiguration(name string) bool { return extension(name, configExtensions) != "" }
+// addTo adds the constraints of a need and their origin to a requirement for its provider.
+func (n need) addTo(r *sources.Requirement) {
+	r.From = append(r.From, n.origin())
+	r.Constraints = r.Constraints.And(n.version.constraints)
+}
+
+func (n need) origin() sources.Origin {
+	return sources.Origin{File: n.at.Filename, Line: n.at.Start.Line, Constraint: n.version.text}
+}

@@ -1,16 +1,17 @@
 package modules
 
 import (
-	"context"
 	"encoding/json"
 	"errors"
 	"io/fs"
+	"os"
 	"path"
 	"path/filepath"
 	"regexp"
 	"strings"
 	"sync"
 
+	"github.com/larder-cli/larder/installer/hclfile"
 	"github.com/larder-cli/larder/sources"
 	"github.com/larder-cli/larder/sources/disk"
 )
@@ -45,10 +46,11 @@ func (w *walk) readManifest() {
 	}
 	var document struct{ Modules []installed }
 	if err == nil {
-		size := int64(len(src)) * perByte
-		_ = memory.Acquire(context.Background(), size) // which never fails
-		defer memory.Release(size)
-		err = json.Unmarshal(src, &document)
+		hclfile.Within(int64(len(src))*perByte, func() { err = json.Unmarshal(src, &document) })
+	}
+	if info, statErr := os.Stat(w.path(w.opts.DataDir)); statErr == nil && !info.IsDir() {
+		w.diags.fail(place{Filename: w.opts.DataDir}, "remove or rename it: engines install providers and modules there", "this is a file, not the data directory")
+		return
 	}
 	if err != nil {
 		w.diags.fail(place{Filename: name}, `run "`+string(w.opts.Engine)+` get" to install the modules of this configuration`, "module manifest: %v", disk.Cause(err))

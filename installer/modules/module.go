@@ -1,6 +1,8 @@
 package modules
 
 import (
+	"errors"
+	"io/fs"
 	"path/filepath"
 	"strings"
 
@@ -10,8 +12,8 @@ import (
 	"github.com/larder-cli/larder/sources/disk"
 )
 
-// A module holds the provider requirements of one directory, independent of its
-// callers.
+// A module holds the provider requirements of one directory, or of the tests of a root module,
+// independent of its callers. File names are relative to the directory.
 type module struct {
 	names   map[string]sources.Provider // by local name, from required_providers
 	needs   []need
@@ -22,205 +24,161 @@ type module struct {
 	defaultHost bool // an address has no host
 
 	files []string // configuration files
-	tests []string // test files
+	tests []string // test files beside them
+	diags diagnostics
 }
 
 // A need is a requirement for one provider at one place.
 type need struct {
-	provider    sources.Provider
-	constraints sources.Constraints
-	text        string // of the constraints; empty if there are none
-	at          place
+	provider sources.Provider
+	version  version
+	at       place
 }
 
-// module returns the module in dir, relative to the root module.
-func (w *walk) module(dir string) *module {
-	if m, ok := w.read[dir]; ok {
-		return m
-	}
-	r := w.opts.Cache.reading(w.path(dir), w.opts.Engine)
-	w.diags.add(dir, r.diags)
-	m := r.in(dir)
-	w.read[dir] = m
-	w.defaultHost = w.defaultHost || m.defaultHost
-	return m
-}
-
-// readModule reads the module in the directory at path.
-func readModule(path string, e sources.Engine) *reading {
-	r := &reading{}
-	names, err := configNames(path)
+// readModule reads the files of a module.
+func readModule(p part) *module {
+	d := &declarations{engine: p.engine}
+	names, err := configNames(p.path)
 	if err != nil {
-		r.diags.fail(place{Filename: "."}, "", "module directory: %v", disk.Cause(err))
-		return r
+		d.fail(place{Filename: "."}, "", "module directory: %v", disk.Cause(err))
+		return &module{diags: d.diagnostics}
 	}
-	r.files = engineNames(names, configExtensions, e)
-	r.tests = engineNames(names, testExtensions, e)
-	d := &declarations{diags: &r.diags, engine: e}
-	for _, amends := range []bool{false, true} {
-		for _, name := range r.files {
-			if override(name) == amends {
-				d.read(filepath.Join(path, name), name, amends)
+	files := engineNames(names, configExtensions, p.engine)
+	for _, d.amends = range []bool{false, true} {
+		for _, name := range files {
+			if override(name) == d.amends {
+				d.read(p.path, name)
 			}
 		}
 	}
-	resolver := &resolver{declarations: d, module: &r.module, localNames: map[sources.Provider]required{}, warned: map[string]bool{}}
-	resolver.resolve()
-	return r
+	m := d.resolve()
+	m.files, m.tests = files, engineNames(names, testExtensions, p.engine)
+	return m
 }
 
-// A resolver converts declarations to a module.
+// resolve finds the providers of local names.
+func (d *declarations) resolve() *module {
+	m := &module{names: map[string]sources.Provider{}, calls: d.moduleCalls.rows, backend: d.backend}
+	r := resolver{declarations: d, names: m.names, first: map[sources.Provider]use{}, warned: map[string]bool{}}
+	for _, u := range d.required.rows {
+		m.names[u.name] = u.provider
+		r.duplicate(u)
+		if _, ok := r.first[u.provider]; !ok {
+			r.first[u.provider] = u
+		}
+		m.needs = append(m.needs, need{u.provider, u.version, u.at})
+	}
+	m.needs = append(m.needs, r.needs(d.providers.rows...)...)
+	m.needs = append(m.needs, r.needs(d.resources.rows...)...)
+	for _, t := range d.targets {
+		if _, declared := d.resources.index[t.resource]; !declared || t.always {
+			m.imports = append(m.imports, r.needs(t.use)...)
+		}
+	}
+	m.defaultHost, m.diags = d.defaultHost, d.diagnostics
+	return m
+}
+
+// A resolver finds the providers that the local names in a module mean.
 type resolver struct {
 	*declarations
-	module     *module
-	localNames map[sources.Provider]required // the first for each provider
-	warned     map[string]bool               // local names with a warning
+	names  map[string]sources.Provider
+	first  map[sources.Provider]use // the first entry of required_providers for each provider
+	warned map[string]bool          // local names with a warning
 }
 
-func (r *resolver) resolve() {
-	m := r.module
-	m.names = map[string]sources.Provider{}
-	m.calls, m.backend = r.moduleCalls.rows, r.backend
-	for _, q := range r.required.rows {
-		m.needs = append(m.needs, r.require(q))
+// needs returns the needs of those uses whose provider can be determined.
+func (r *resolver) needs(uses ...use) (all []need) {
+	for _, u := range uses {
+		if u.name == "" {
+			prefix, _, _ := strings.Cut(u.typ, "_")
+			var err error
+			if u.name, err = sources.ParseLocalName(strings.ToLower(prefix)); err != nil {
+				r.fail(u.at, "name the provider with a provider argument", "type %q implies a provider: %v", u.typ, err)
+				continue
+			}
+		}
+		p, ok := r.names[u.name]
+		if !ok {
+			u.provider = r.implied(u.name)
+			r.duplicate(u)
+			p = u.provider
+		}
+		all = append(all, need{p, u.version, u.at})
 	}
-	for _, p := range r.providers.rows {
-		m.needs = append(m.needs, r.use(p.name, p.version, p.at))
+	return all
+}
+
+// duplicate warns if the provider of u has another local name in this module.
+func (r *resolver) duplicate(u use) {
+	if first, ok := r.first[u.provider]; ok && !r.warned[u.name] {
+		r.warned[u.name] = true
+		r.warn(u.at, "use one local name for each provider",
+			"provider %s has the local name %q here and %q at %s", u.provider, u.name, first.name, spot(first.at))
 	}
-	for _, u := range r.resources.rows {
-		m.needs = append(m.needs, r.useFor(u)...)
-	}
-	for _, u := range r.targets {
-		if _, declared := r.resources.index[u.key()]; !declared || u.always {
-			m.imports = append(m.imports, r.useFor(u.resource)...)
+}
+
+// readTests reads the tests of a root module, which are beside its files and in another directory.
+func readTests(p part, root *module) *module {
+	d := &declarations{engine: p.engine}
+	m := &module{tests: root.tests}
+	if dir := filepath.Clean(p.tests); dir != "." {
+		names, err := configNames(pathIn(p.path, dir))
+		if err != nil && !errors.Is(err, fs.ErrNotExist) {
+			d.fail(place{Filename: dir}, "", "test directory: %v", disk.Cause(err))
+		}
+		for _, name := range engineNames(names, testExtensions, p.engine) {
+			m.tests = append(m.tests, filepath.Join(dir, name))
 		}
 	}
-	m.defaultHost = r.defaultHost
+	for _, name := range m.tests {
+		d.parseFile(pathIn(p.path, name), name, func(body hcl.Body) {
+			for _, b := range d.blocks(body, "run name", "provider name") {
+				switch b.Type {
+				case "run":
+					m.calls = append(m.calls, d.run(b, name)...)
+				case "provider":
+					m.needs = append(m.needs, d.testProvider(b, root)...)
+				}
+			}
+		})
+	}
+	m.diags = d.diagnostics
+	return m
 }
 
-// require adds an entry of required_providers.
-func (r *resolver) require(q required) need {
-	r.module.names[q.name] = q.provider
-	if first, ok := r.localNames[q.provider]; ok {
-		r.duplicate(q.name, first, q.at)
-	} else {
-		r.localNames[q.provider] = q
+// run reads a run block in the test file called name. Engines omit the extension of some files
+// in the key of its module.
+func (d *declarations) run(b *hcl.Block, name string) (calls []moduleCall) {
+	run := b.Labels[0]
+	file := "test." + strings.ReplaceAll(filepath.ToSlash(name), "/", ".")
+	short := strings.TrimSuffix(file, extension(name, testExtensions))
+	for _, inner := range d.blocks(b.Body, "module") {
+		c := moduleCall{name: run, key: short + "." + run, longKey: file + "." + run, at: inner.DefRange}
+		d.readSource(&c, inner)
+		calls = append(calls, c)
 	}
-	return need{q.provider, q.version.constraints, q.version.text, q.at}
+	return calls
 }
 
-// duplicate warns that a provider has two local names in this module.
-func (r *resolver) duplicate(name string, first required, at place) {
-	if !r.warned[name] {
-		r.warned[name] = true
-		r.diags.warn(at, "use one local name for each provider",
-			"provider %s has the local name %q here and %q at %s", first.provider, name, first.name, spot(first.at))
+// testProvider reads a provider block in a test file. In OpenTofu it requires the
+// provider, with its version if there is one. In Terraform it configures a provider
+// that is required elsewhere.
+func (d *declarations) testProvider(b *hcl.Block, root *module) []need {
+	name, ok := d.strictName(b.Labels[0], b.LabelRanges[0])
+	attr := d.arguments(b.Body, "version")["version"]
+	if attr != nil && d.engine == sources.Terraform {
+		d.fail(attr.NameRange, "move the version constraint to required_providers", "a provider block in a test file takes no version")
 	}
-}
-
-// useFor returns the need of a resource, if it has a valid one.
-func (r *resolver) useFor(u resource) []need {
-	if u.provider != "" {
-		return []need{r.use(u.provider, version{}, u.at)}
-	}
-	prefix, _, _ := strings.Cut(u.typ, "_")
-	name, err := sources.ParseLocalName(strings.ToLower(prefix))
-	if err != nil {
-		r.diags.fail(u.at, "name the provider with a provider argument", "type %q implies a provider: %v", u.typ, err)
+	if !ok || d.engine != sources.OpenTofu {
 		return nil
 	}
-	return []need{r.use(name, version{}, u.at)}
-}
-
-// use returns the need of a reference to a provider by its local name.
-func (r *resolver) use(name string, v version, at place) need {
-	p, ok := r.module.names[name]
-	if !ok {
-		p = r.implied(name)
-		if first, ok := r.localNames[p]; ok {
-			r.duplicate(name, first, at)
-		}
+	p, declared := root.names[name]
+	if !declared {
+		p = d.implied(name)
 	}
-	return need{p, v.constraints, v.text, at}
-}
-
-// implied returns the provider of a valid local name, and notes that its host is the engine's.
-func (d *declarations) implied(name string) sources.Provider {
-	p := implied(name, d.engine)
-	d.defaultHost = d.defaultHost || !p.BuiltIn()
-	return p
-}
-
-// implied returns the provider of a valid local name without a source in
-// required_providers.
-func implied(name string, e sources.Engine) sources.Provider {
-	if name == "terraform" {
-		return sources.Provider{Host: "terraform.io", Namespace: "builtin", Type: name}
+	if attr == nil {
+		return []need{{provider: p, at: b.DefRange}}
 	}
-	return sources.Provider{Host: e.DefaultHost(), Namespace: "hashicorp", Type: name}
-}
-
-// entry reads one entry of required_providers: an object, or a version constraint as
-// in Terraform 0.12.
-func (d *declarations) entry(attr *hcl.Attribute) (required, bool) {
-	q := required{name: attr.Name, at: attr.Range}
-	before := len(d.diags.Diagnostics)
-	pairs, diags := hcl.ExprMap(attr.Expr)
-	if diags.HasErrors() {
-		d.bareEntry(&q, attr)
-	} else {
-		d.objectEntry(&q, attr, pairs)
-	}
-	return q, len(d.diags.Diagnostics) == before
-}
-
-func (d *declarations) bareEntry(q *required, attr *hcl.Attribute) {
-	name, err := sources.ParseLocalName(attr.Name)
-	if err != nil {
-		d.diags.fail(attr.NameRange, "", "%v", err)
-		return
-	}
-	s, ok := primitive(constant(attr.Expr))
-	if !ok {
-		d.diags.fail(attr.Expr.Range(), `write { source = "NAMESPACE/TYPE", version = "CONSTRAINT" }`, "required_providers: %q is neither an object nor a version constraint", attr.Name)
-		return
-	}
-	q.name, q.provider = name, d.implied(name)
-	q.version = d.parseVersion(s, attr.Expr.Range())
-}
-
-func (d *declarations) objectEntry(q *required, attr *hcl.Attribute, pairs []hcl.KeyValuePair) {
-	named := false
-	for _, pair := range pairs {
-		key, _ := text(pair.Key)
-		switch key {
-		case "source":
-			named = true
-			d.source(q, pair.Value)
-		case "version":
-			q.version = d.version(pair.Value)
-		case "configuration_aliases": // they add no requirement
-		default:
-			d.diags.fail(pair.Key.Range(), "only source, version and configuration_aliases are allowed here; settings belong in a provider block",
-				"required_providers: %q has an unknown argument", attr.Name)
-		}
-	}
-	if name, ok := d.strictName(attr.Name, attr.NameRange); ok && !named {
-		q.provider = d.implied(name)
-	}
-}
-
-// source reads a source argument.
-func (d *declarations) source(q *required, expr hcl.Expression) {
-	s, ok := text(expr)
-	if !ok {
-		d.diags.fail(expr.Range(), "", "the source is not a constant string")
-		return
-	}
-	p, err := sources.ParseProvider(s, d.engine)
-	if err != nil {
-		d.diags.failWith(expr.Range(), err)
-	}
-	q.provider = p
-	d.defaultHost = d.defaultHost || strings.Count(s, "/") < 2
+	return []need{{p, d.bareVersion(attr), attr.Range}}
 }

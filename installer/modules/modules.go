@@ -37,10 +37,14 @@ type Options struct {
 	Cache *Cache // for modules that several root modules call; may be nil
 }
 
+// defaultTests is the directory of a root module with more tests.
+const defaultTests = "tests"
+
 func (o Options) withDefaults() Options {
 	o.Engine = cmp.Or(o.Engine, sources.Terraform)
 	o.DataDir = cmp.Or(o.DataDir, sources.DataDir)
-	o.TestDir = cmp.Or(o.TestDir, "tests")
+	o.TestDir = cmp.Or(o.TestDir, defaultTests)
+	o.Cache = cmp.Or(o.Cache, new(Cache))
 	return o
 }
 
@@ -66,15 +70,15 @@ type Tree struct {
 func Load(ctx context.Context, dir string, opts Options) (*Tree, sources.Diagnostics) {
 	w := newWalk(dir, opts.withDefaults())
 	root := w.module(".")
-	elsewhere := !opts.Here && (&terragrunt{top: w.root}).elsewhere(w.root)
+	elsewhere := !opts.Here && (&terragrunt{w.root, &w.opts.Cache.terragrunt}).elsewhere(w.root)
 	if len(root.files) == 0 && w.diags.Err() == nil { // tests alone are not a configuration
 		names, _ := configNames(w.root) // those of the other engine
 		return &Tree{Empty: true, Elsewhere: elsewhere, Partial: !slices.ContainsFunc(names, IsConfiguration)}, w.diags.sorted()
 	}
-	tests := w.tests(root)
-	w.require(root.needs)
-	w.require(root.imports)
-	w.require(tests.needs)
+	tests := w.opts.Cache.read(part{w.root, w.opts.Engine, w.opts.TestDir})
+	w.diags.add(".", tests.diags)
+	w.require(".", root.imports)
+	w.require(".", tests.needs)
 	w.calls(ctx, root.calls, call{dir: "."})
 	// Modules that tests call are separate trees, and may include the root module.
 	w.calls(ctx, tests.calls, call{})
@@ -83,17 +87,9 @@ func Load(ctx context.Context, dir string, opts Options) (*Tree, sources.Diagnos
 		w.diags.fail(place{}, "", "reading the configuration: %v", err)
 	}
 	w.missing.files = w.diags.files
-	tree := &Tree{
-		Requirements: w.requirements(),
-		DefaultHost:  w.defaultHost,
-		Partial:      elsewhere,
-		Elsewhere:    elsewhere,
-		StateUnread:  w.stateUnread,
-
-		RemoteModules: w.remote,
-		Missing:       w.missing.sorted(),
-	}
-	return tree, w.diags.sorted()
+	w.tree.Requirements, w.tree.Missing = w.requirements(), w.missing.sorted()
+	w.tree.Partial, w.tree.Elsewhere = elsewhere, elsewhere
+	return w.tree, w.diags.sorted()
 }
 
 // TofuFiles reports whether dir has configuration files that only OpenTofu reads: twins, each of

@@ -1,6 +1,7 @@
 package modules
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -45,8 +46,9 @@ func Roots(ctx context.Context, dir string, opts RootsOptions) ([]string, error)
 	if err != nil {
 		return nil, err
 	}
+	opts.Cache = cmp.Or(opts.Cache, new(Cache))
 	s := &search{dir: dir, opts: opts, called: map[string]bool{}, run: map[string]bool{}}
-	s.terragrunt.top = realPath(dir)
+	s.terragrunt = terragrunt{realPath(dir), &opts.Cache.terragrunt}
 	for _, glob := range opts.Exclude {
 		pattern, err := parseGlob(glob)
 		if err != nil {
@@ -107,7 +109,8 @@ func (s *search) look(ctx context.Context, dir string) {
 	}
 	entries, err := os.ReadDir(filepath.Join(s.dir, dir))
 	if err != nil {
-		s.errs = append(s.errs, fmt.Errorf("looking for root modules: %w", err))
+		err = fmt.Errorf("looking for root modules: %w", err)
+		s.errs = append(s.errs, sources.WithHint(err, "make the directory readable, or skip it with --exclude"))
 		return
 	}
 	s.consider(dir, entries)
@@ -167,7 +170,7 @@ func globMatch(pattern, names []string) bool {
 // consider makes dir a candidate if it has files that a search reads.
 func (s *search) consider(dir string, entries []os.DirEntry) {
 	names := namesOf(entries)
-	c := &candidate{dir: dir, engines: s.enginesFor(names, slices.Concat(names, s.testsBelow(dir, entries)))}
+	c := &candidate{dir: dir, engines: s.enginesFor(names, s.testsBelow(dir, entries))}
 	c.configured = len(c.engines) > 0
 	for _, e := range entries {
 		switch {
@@ -185,14 +188,10 @@ func (s *search) consider(dir string, entries []os.DirEntry) {
 
 // testsBelow returns the test files in the directory for tests, if entries have it.
 func (s *search) testsBelow(dir string, entries []os.DirEntry) []string {
-	tests := Options{}.withDefaults().TestDir
-	if !slices.ContainsFunc(entries, func(e os.DirEntry) bool { return e.Name() == tests }) {
+	if !slices.ContainsFunc(entries, func(e os.DirEntry) bool { return e.Name() == defaultTests }) {
 		return nil
 	}
-	names, _ := configNames(filepath.Join(s.dir, dir, tests))
-	for i, name := range names {
-		names[i] = tests + "/" + name
-	}
+	names, _ := configNames(filepath.Join(s.dir, dir, defaultTests))
 	return names
 }
 
@@ -203,18 +202,13 @@ func (s *search) enginesFor(names, tests []string) []sources.Engine {
 	if s.opts.Engine == "" {
 		engines = []sources.Engine{sources.Terraform, sources.OpenTofu}
 	}
-	var found []sources.Engine
-	var before []string
-	for _, e := range engines {
-		if len(engineNames(names, configExtensions, e)) == 0 {
-			continue
-		}
-		read := slices.Concat(engineNames(names, configExtensions, e), engineNames(tests, testExtensions, e))
-		if !slices.Equal(read, before) {
-			found, before = append(found, e), read
-		}
+	engines = slices.DeleteFunc(engines, func(e sources.Engine) bool {
+		return len(engineNames(names, configExtensions, e)) == 0
+	})
+	if len(engines) > 1 && !slices.ContainsFunc(slices.Concat(names, tests), onlyTofu) {
+		engines = engines[:1]
 	}
-	return found
+	return engines
 }
 
 // readAll reads the candidates, as many concurrently as there are processors.
@@ -245,10 +239,11 @@ func (s *search) read(c *candidate) {
 		}
 	}
 	for _, e := range c.engines {
-		w := &walk{root: c.path, opts: Options{Engine: e, Cache: s.opts.Cache}.withDefaults(), read: map[string]*module{}}
-		root := w.module(".")
-		c.backend = c.backend || root.backend != nil
-		for _, call := range slices.Concat(root.calls, w.tests(root).calls) {
+		root := part{path: c.path, engine: e}
+		module := s.opts.Cache.read(root)
+		root.tests = defaultTests
+		c.backend = c.backend || module.backend != nil
+		for _, call := range slices.Concat(module.calls, s.opts.Cache.read(root).calls) {
 			if isLocal(call.source) {
 				s.call(s.called, c, realPath(filepath.Join(c.path, filepath.FromSlash(call.source))))
 			}

@@ -44,6 +44,19 @@ type statePath struct {
 	at      place
 }
 
+// newStatePath returns the value of an argument, or the default one if attr is nil.
+func newStatePath(attr *hcl.Attribute) statePath {
+	if attr == nil {
+		return statePath{}
+	}
+	v := constant(attr.Expr)
+	if v == cty.NilVal {
+		return statePath{dynamic: true, at: attr.Expr.Range()}
+	}
+	s, ok := primitive(v)
+	return statePath{text: s, invalid: !v.IsNull() && (!ok || s == ""), at: attr.Expr.Range()}
+}
+
 // state adds the providers that the state of the current workspace records. If the
 // state cannot be read, it notes that there may be others.
 func (w *walk) state(ctx context.Context, declared *backend) {
@@ -53,7 +66,7 @@ func (w *walk) state(ctx context.Context, declared *backend) {
 		return
 	}
 	if b.kind != "local" {
-		w.stateUnread = true
+		w.tree.StateUnread = true
 		return
 	}
 	path, name := b.path, cmp.Or(b.path.text, "terraform.tfstate")
@@ -64,7 +77,7 @@ func (w *walk) state(ctx context.Context, declared *backend) {
 		w.unread(path.at, `run "`+string(w.opts.Engine)+` init" once, which records the path`, "the path of the state is not constant")
 		return
 	}
-	file, info, err := openFile(w.path(name))
+	file, info, err := disk.OpenFile(w.path(name))
 	if errors.Is(err, fs.ErrNotExist) {
 		return
 	}
@@ -82,7 +95,7 @@ func (w *walk) state(ctx context.Context, declared *backend) {
 		err = s.check()
 	}
 	if err != nil {
-		w.diags.failWith(at, fmt.Errorf("unusable state: %w", err))
+		w.diags.failWith(at, fmt.Errorf("unusable state: %w", disk.Cause(err)))
 		return
 	}
 	if s.encrypted && w.opts.Engine == sources.OpenTofu {
@@ -95,12 +108,12 @@ func (w *walk) state(ctx context.Context, declared *backend) {
 
 // unread notes that the state cannot be read, and adds a warning.
 func (w *walk) unread(at place, hint, why string) {
-	w.stateUnread = true
+	w.tree.StateUnread = true
 	w.diags.warn(at, hint, "%s: providers that only the state requires are not installed, and their lock entries are kept", why)
 }
 
 // backend returns the backend to use: the declared one, with the paths with which it
-// was initialised, or the initialised one if none is declared.
+// was initialized, or the initialized one if none is declared.
 func (w *walk) backend(declared *backend) (b *backend, ok bool) {
 	if declared != nil {
 		for _, p := range []statePath{declared.path, declared.workspaceDir} {
@@ -110,25 +123,25 @@ func (w *walk) backend(declared *backend) (b *backend, ok bool) {
 			}
 		}
 	}
-	initialised, ok := w.initialisedBackend()
+	initialized, ok := w.initializedBackend()
 	if !ok {
 		return nil, false
 	}
 	// The state of another backend will be migrated to the declared one.
-	w.stateUnread = initialised != nil && initialised.kind != "local"
+	w.tree.StateUnread = initialized != nil && initialized.kind != "local"
 	switch {
-	case initialised == nil:
+	case initialized == nil:
 		return cmp.Or(declared, &backend{kind: "local"}), true
-	case declared == nil || declared.kind == initialised.kind:
-		return initialised, true
+	case declared == nil || declared.kind == initialized.kind:
+		return initialized, true
 	default:
 		return declared, true
 	}
 }
 
-// initialisedBackend returns the backend that the engine last used here, or nil if
+// initializedBackend returns the backend that the engine last used here, or nil if
 // there is none.
-func (w *walk) initialisedBackend() (b *backend, ok bool) {
+func (w *walk) initializedBackend() (b *backend, ok bool) {
 	name := filepath.Join(w.opts.DataDir, "terraform.tfstate")
 	src, err := readFile(w.path(name))
 	var document struct {
@@ -196,7 +209,7 @@ func (w *walk) recorded(at place, r recorded) {
 		p.Host == sources.Terraform.DefaultHost() {
 		p.Host = sources.OpenTofu.DefaultHost()
 	}
-	w.require([]need{{provider: p, at: at}})
+	w.require(".", []need{{provider: p, at: at}})
 }
 
 // A recorded is the address of a provider configuration in a state, such as
@@ -214,55 +227,33 @@ func (r recorded) configuration() string {
 	return name + alias
 }
 
+// recordedForm is the form of an address, with [] for each key: the modules, the provider, which
+// has only a type before Terraform 0.13, and the alias with its key.
+var recordedForm = lazily(`^(?:\.module\.[^.[]+)*\.provider(?:\.([^.[]+)|\[\])(?:\.[^.[]+(\[\])?)?$`)
+
 // provider returns the provider in the address.
 func (r recorded) provider(e sources.Engine) (sources.Provider, error) {
-	unreadable := fmt.Errorf("provider %q is not an address", r.address)
 	steps, diags := hclsyntax.ParseTraversalAbs([]byte(r.address), "", hcl.InitialPos)
-	if diags.HasErrors() {
-		return sources.Provider{}, unreadable
-	}
-	for len(steps) > 2 && stepName(steps[0]) == "module" && stepName(steps[1]) != "" {
-		steps = steps[2:]
-	}
-	if len(steps) < 2 || stepName(steps[0]) != "provider" || !r.validAlias(steps[2:]) {
-		return sources.Provider{}, unreadable
-	}
-	switch next := steps[1].(type) {
-	case hcl.TraverseIndex:
-		if next.Key.Type() == cty.String {
-			return sources.ParseProvider(next.Key.AsString(), e)
+	form, keys := "", []cty.Value{}
+	for _, step := range steps {
+		switch step := step.(type) {
+		case hcl.TraverseRoot:
+			form += "." + step.Name
+		case hcl.TraverseAttr:
+			form += "." + step.Name
+		case hcl.TraverseIndex:
+			form, keys = form+"[]", append(keys, step.Key)
 		}
-	case hcl.TraverseAttr:
-		return sources.Provider{Host: e.DefaultHost(), Namespace: "-", Type: next.Name}, nil
 	}
-	return sources.Provider{}, unreadable
-}
-
-// validAlias reports whether steps are a valid end of an address: an alias and its
-// key, if any.
-func (r recorded) validAlias(steps hcl.Traversal) bool {
-	switch len(steps) {
-	case 0:
-		return true
-	case 1:
-		return stepName(steps[0]) != ""
-	case 2:
-		_, key := steps[1].(hcl.TraverseIndex)
-		return r.instance && key && stepName(steps[0]) != ""
-	default:
-		return false
+	parts := recordedForm().FindStringSubmatch(form)
+	switch {
+	case diags.HasErrors() || parts == nil || parts[2] != "" && !r.instance:
+	case parts[1] != "":
+		return sources.Provider{Host: e.DefaultHost(), Namespace: "-", Type: parts[1]}, nil
+	case keys[0].Type() == cty.String:
+		return sources.ParseProvider(keys[0].AsString(), e)
 	}
-}
-
-func stepName(step hcl.Traverser) string {
-	switch step := step.(type) {
-	case hcl.TraverseRoot:
-		return step.Name
-	case hcl.TraverseAttr:
-		return step.Name
-	default:
-		return ""
-	}
+	return sources.Provider{}, fmt.Errorf("provider %q is not an address", r.address)
 }
 
 // A state is the part of a state file that this package reads.
@@ -274,131 +265,118 @@ type state struct {
 	old       bool // there are resources in a format older than version 4
 }
 
+// A stateReader reads a state.
+type stateReader struct {
+	jsonReader
+	state
+	seen map[recorded]bool
+}
+
 // readState reads a state. An empty file is an empty state.
 func readState(r io.Reader, e sources.Engine) (state, error) {
-	s := state{engine: e}
-	in := &jsonReader{Reader: bufio.NewReaderSize(r, 64<<10)}
-	if _, err := in.Peek(1); errors.Is(err, io.EOF) {
-		s.version = 4
-		return s, nil
+	s := &stateReader{
+		jsonReader: jsonReader{Reader: bufio.NewReaderSize(r, 64<<10)},
+		state:      state{engine: e},
+		seen:       map[recorded]bool{},
 	}
-	seen := map[recorded]bool{}
-	err := in.object(func(name string) error { return s.member(in, name, seen) })
+	if _, err := s.Peek(1); errors.Is(err, io.EOF) {
+		return state{engine: e, version: 4}, nil
+	}
+	err := s.object(
+		member{"version", s.readVersion},
+		member{"resources", func() error { return s.list(s.resource) }},
+		member{"modules", func() error { return s.list(s.module) }}, // of version 3 and older
+		member{"encrypted_data", func() error {
+			s.encrypted = true
+			return s.skip()
+		}},
+	)
 	if errors.Is(err, io.EOF) {
-		return s, io.ErrUnexpectedEOF
+		err = io.ErrUnexpectedEOF
 	}
-	if err != nil {
-		return s, err
+	if err == nil {
+		var c byte
+		if c, err = s.peek(); errors.Is(err, io.EOF) {
+			return s.state, nil
+		}
+		err = cmp.Or(err, unexpected(c))
 	}
-	if c, err := in.peek(); !errors.Is(err, io.EOF) {
-		return s, cmp.Or(err, unexpected(c))
-	}
-	return s, nil
+	return s.state, err
 }
 
-// member reads the value of a member of the state's outermost object. Like the
-// engines, it ignores the case of names.
-func (s *state) member(in *jsonReader, name string, seen map[recorded]bool) error {
-	switch {
-	case strings.EqualFold(name, "version"):
-		return s.readVersion(in)
-	case strings.EqualFold(name, "resources"):
-		return in.list(func(in *jsonReader) error { return s.resource(in, seen) })
-	case strings.EqualFold(name, "modules"): // of version 3 and older
-		return in.list(s.module)
-	case strings.EqualFold(name, "encrypted_data"):
-		s.encrypted = true
-	}
-	return in.skip()
-}
-
-func (s *state) readVersion(in *jsonReader) error {
-	text, err := in.scalar()
+func (s *stateReader) readVersion() error {
+	text, err := s.scalar()
 	if err == nil && json.Unmarshal(text, &s.version) != nil {
 		err = fmt.Errorf("format version %.20s is not a whole number", text)
 	}
 	return err
 }
 
-func (s *state) module(in *jsonReader) error {
-	return in.object(func(name string) error {
-		if !strings.EqualFold(name, "resources") {
-			return in.skip()
-		}
-		return in.object(func(string) error {
+// module reads a module of version 3 and notes whether it has resources.
+func (s *stateReader) module() error {
+	return s.object(member{"resources", func() error {
+		return s.items('{', func(r *jsonReader, _ []byte) error {
 			s.old = true
-			return in.skip()
+			return r.skip()
 		})
-	})
+	}})
 }
 
 // resource reads a resource and adds the address of its provider. In OpenTofu's
 // states the instances may have addresses instead, which differ only in their keys.
-func (s *state) resource(in *jsonReader, seen map[recorded]bool) error {
+func (s *stateReader) resource() error {
 	var r, own recorded
 	lacks := false // whether an instance has no address
-	err := in.object(func(name string) (err error) {
-		switch {
-		case strings.EqualFold(name, "provider"):
-			r.address, err = readAddress(in)
+	instance := func() error {
+		one := recorded{instance: true}
+		err := s.object(s.provider(&one))
+		if err != nil || one.address == "" {
+			lacks = true
 			return err
-		case s.engine == sources.OpenTofu && strings.EqualFold(name, "instances"):
-			return in.list(func(in *jsonReader) error {
-				instance, err := readInstance(in)
-				if err != nil || instance.address == "" {
-					lacks = true
-					return err
-				}
-				if own.address != "" && own.configuration() != instance.configuration() {
-					return fmt.Errorf("instances of one resource have the providers %q and %q", own.address, instance.address)
-				}
-				own = instance
-				return s.add(instance, seen)
-			})
 		}
-		return in.skip()
-	})
+		if own.address != "" && own.configuration() != one.configuration() {
+			return fmt.Errorf("instances of one resource have the providers %q and %q", own.address, one.address)
+		}
+		own = one
+		return s.add(own)
+	}
+	members := []member{s.provider(&r)}
+	if s.engine == sources.OpenTofu {
+		members = append(members, member{"instances", func() error { return s.list(instance) }})
+	}
+	err := s.object(members...)
 	if err != nil || own.address != "" && (r.address != "" || !lacks) {
 		return err
 	}
-	return s.add(r, seen)
+	return s.add(r)
 }
 
-// readInstance reads an instance of a resource.
-func readInstance(in *jsonReader) (recorded, error) {
-	r := recorded{instance: true}
-	err := in.object(func(name string) (err error) {
-		if !strings.EqualFold(name, "provider") {
-			return in.skip()
+// provider reads the address of a provider configuration. It is empty for null.
+func (s *stateReader) provider(r *recorded) member {
+	return member{"provider", func() error {
+		r.address = ""
+		if c, err := s.peek(); err == nil && c == 'n' {
+			_, err := s.scalar()
+			return err
 		}
-		r.address, err = readAddress(in)
+		address, err := s.text(maxAddress)
+		if err == nil && address == nil {
+			err = fmt.Errorf("a provider address has more than %d bytes", maxAddress)
+		}
+		r.address = string(address)
 		return err
-	})
-	return r, err
-}
-
-// readAddress reads the address of a provider configuration. It is empty for null.
-func readAddress(in *jsonReader) (string, error) {
-	if c, err := in.peek(); err == nil && c == 'n' {
-		_, err := in.scalar()
-		return "", err
-	}
-	address, short, err := in.text(maxAddress)
-	if err == nil && !short {
-		err = fmt.Errorf("a provider address has more than %d bytes", maxAddress)
-	}
-	return address, err
+	}}
 }
 
 // add adds an address, unless it is a duplicate.
-func (s *state) add(r recorded, seen map[recorded]bool) error {
-	if seen[r] {
+func (s *stateReader) add(r recorded) error {
+	if s.seen[r] {
 		return nil
 	}
-	if len(seen) == maxAddresses {
+	if len(s.seen) == maxAddresses {
 		return fmt.Errorf("more than %d provider addresses", maxAddresses)
 	}
-	seen[r] = true
+	s.seen[r] = true
 	s.providers = append(s.providers, r)
 	return nil
 }

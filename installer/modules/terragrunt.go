@@ -5,13 +5,13 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
-	"sync"
 	"sync/atomic"
 
 	"github.com/hashicorp/hcl/v2"
 	"github.com/hashicorp/hcl/v2/hclsyntax"
 	"github.com/zclconf/go-cty/cty"
 
+	"github.com/larder-cli/larder/installer/hclfile"
 	"github.com/larder-cli/larder/sources/disk"
 )
 
@@ -35,7 +35,7 @@ const (
 	// The limits of files: the size of each in bytes, and the memory to parse all of them,
 	// because a quarter of it is kept. Files beyond the limits are ignored.
 	maxUnitFile   = 256 << 10
-	maxUnitMemory = 3 * maxMemory
+	maxUnitMemory = 3 * hclfile.MaxMemory
 )
 
 // terragruntFile reports whether name is that of a file with units.
@@ -43,11 +43,16 @@ func terragruntFile(name string) bool {
 	return name == unitFile || name == stackFile || strings.HasSuffix(name, "."+unitFile)
 }
 
-// A terragrunt reads Terragrunt's files, each of them once. It is safe for concurrent use.
+// A terragrunt evaluates Terragrunt's files. It is safe for concurrent use.
 type terragrunt struct {
-	top    string // stands for the root of the repository outside of any repository
-	files  sync.Map
-	memory atomic.Int64 // for all files, see nativeMemory
+	top   string // stands for the root of the repository outside of any repository
+	files *terragruntFiles
+}
+
+// terragruntFiles are Terragrunt's files by path, each of them read once.
+type terragruntFiles struct {
+	memo[string, *terragruntConfig]
+	memory atomic.Int64 // for all files, see [hclfile.NativeMemory]
 }
 
 // A terragruntConfig holds the expressions of a file that matter here.
@@ -60,18 +65,16 @@ type terragruntConfig struct {
 
 // read returns the contents of the file at path. They are empty for an invalid file.
 func (t *terragrunt) read(path string) *terragruntConfig {
-	once, _ := t.files.LoadOrStore(path, sync.OnceValue(func() *terragruntConfig { return t.readFile(path) }))
-	return once.(func() *terragruntConfig)()
+	return t.files.get(path, func() *terragruntConfig { return t.files.read(path) })
 }
 
-func (t *terragrunt) readFile(path string) *terragruntConfig {
+func (t *terragruntFiles) read(path string) *terragruntConfig {
 	c := &terragruntConfig{includes: map[string]hclsyntax.Expression{}}
 	src, err := disk.ReadFile(path, maxUnitFile)
-	if err != nil || t.memory.Add(nativeMemory(src)) > maxUnitMemory {
+	if err != nil || t.memory.Add(hclfile.NativeMemory(src)) > maxUnitMemory {
 		return c
 	}
-	var ds diagnostics
-	ds.parse(path, src, func(body hcl.Body) {
+	hclfile.Parse(path, src, func(body hcl.Body) {
 		native, ok := body.(*hclsyntax.Body)
 		if !ok { // an included file in JSON
 			return

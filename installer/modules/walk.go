@@ -29,11 +29,9 @@ type walk struct {
 	diags    diagnostics
 	needs    map[sources.Provider]*sources.Requirement
 	origins  map[origin]bool
+	missing  diagnostics // about calls of modules that are not installed as required
 
-	stateUnread bool        // the state may require more
-	defaultHost bool        // an address has no host
-	remote      bool        // there are calls of modules that get installs
-	missing     diagnostics // about those of these that are not installed as required
+	tree *Tree // the result
 }
 
 // An origin is a recorded need for a provider.
@@ -59,63 +57,70 @@ func newWalk(dir string, opts Options) *walk {
 		read:    map[string]*module{},
 		needs:   map[sources.Provider]*sources.Requirement{},
 		origins: map[origin]bool{},
+		tree:    &Tree{},
 	}
 	w.readManifest()
 	return w
 }
 
 // path returns the absolute path of a file or directory relative to the root module.
-func (w *walk) path(name string) string {
-	if filepath.IsAbs(name) {
-		return filepath.Clean(name)
+func (w *walk) path(name string) string { return pathIn(w.root, name) }
+
+// module returns the module in dir, relative to the root module, and requires its needs when it
+// is read first.
+func (w *walk) module(dir string) *module {
+	if m, ok := w.read[dir]; ok {
+		return m
 	}
-	return filepath.Join(w.root, name)
+	m := w.opts.Cache.read(part{path: w.path(dir), engine: w.opts.Engine})
+	w.read[dir] = m
+	w.diags.add(dir, m.diags)
+	w.require(dir, m.needs)
+	w.tree.DefaultHost = w.tree.DefaultHost || m.defaultHost
+	return m
 }
 
-// require adds needs to the requirements.
-func (w *walk) require(needs []need) {
+// require adds needs of the module in dir to the requirements, once for each place.
+func (w *walk) require(dir string, needs []need) {
 	for _, n := range needs {
-		if w.installable(n) {
-			w.add(n)
+		n.at = placeIn(dir, n.at)
+		from := origin{n.provider, n.origin()}
+		if w.origins[from] || !w.diags.installable(n, w.opts.Engine) {
+			continue
 		}
+		w.origins[from] = true
+		if w.needs[n.provider] == nil {
+			w.needs[n.provider] = &sources.Requirement{Provider: n.provider}
+		}
+		n.addTo(w.needs[n.provider])
 	}
+}
+
+// placeIn returns a place in a file of the module in dir.
+func placeIn(dir string, at place) place {
+	at.Filename = filepath.Join(dir, at.Filename)
+	return at
 }
 
 // installable reports whether a package can exist for a need or the provider is built
 // in. Otherwise it adds an error.
-func (w *walk) installable(n need) bool {
+func (ds *diagnostics) installable(n need, e sources.Engine) bool {
 	p := n.provider
 	switch {
 	case p.Legacy():
 		hint := `name its namespace, such as "hashicorp/` + p.Type + `"`
 		if n.at.Start.Line == 0 { // not from a configuration file
-			hint = `give it one with "` + string(w.opts.Engine) + ` state replace-provider"`
+			hint = `give it one with "` + string(e) + ` state replace-provider"`
 		}
-		w.diags.fail(n.at, hint,
-			"provider %s has no namespace, as in Terraform 0.12", p)
+		ds.fail(n.at, hint, "provider %s has no namespace, as in Terraform 0.12", p)
 	case p.BuiltIn() && p.Type != "terraform":
-		w.diags.fail(n.at, "the only built-in provider is "+implied("terraform", w.opts.Engine).String(), "provider %s is not built in", p)
-	case p.BuiltIn() && n.text != "":
-		w.diags.fail(n.at, "leave out the version", "provider %s is built in and takes no version constraint", p)
+		ds.fail(n.at, "the only built-in provider is "+implied("terraform", e).String(), "provider %s is not built in", p)
+	case p.BuiltIn() && n.version.text != "":
+		ds.fail(n.at, "leave out the version", "provider %s is built in and takes no version constraint", p)
 	default:
 		return true
 	}
 	return false
-}
-
-// add records a need, once for each place.
-func (w *walk) add(n need) {
-	r := w.needs[n.provider]
-	if r == nil {
-		r = &sources.Requirement{Provider: n.provider}
-		w.needs[n.provider] = r
-	}
-	from := sources.Origin{File: n.at.Filename, Line: n.at.Start.Line, Constraint: n.text}
-	if o := (origin{n.provider, from}); !w.origins[o] {
-		w.origins[o] = true
-		r.From = append(r.From, from)
-		r.Constraints = r.Constraints.And(n.constraints)
-	}
 }
 
 // calls follows the module calls in parent.
@@ -124,18 +129,20 @@ func (w *walk) calls(ctx context.Context, calls []moduleCall, parent call) {
 		if ctx.Err() != nil || w.followed > maxCalls {
 			return
 		}
+		c.at = placeIn(parent.dir, c.at)
 		if w.followed++; w.followed > maxCalls {
 			w.diags.fail(c.at, "", "more than %d module calls", maxCalls)
 			return
+		}
+		if _, ok := w.manifest[c.longKey]; ok && c.longKey != "" {
+			c.key = c.longKey
 		}
 		child := call{key: strings.TrimPrefix(parent.key+"."+c.key, "."), parent: &parent}
 		var ok bool
 		if child.dir, ok = w.locate(c, child); !ok || w.endless(c, child) {
 			continue
 		}
-		m := w.module(child.dir)
-		w.require(m.needs)
-		w.calls(ctx, m.calls, child)
+		w.calls(ctx, w.module(child.dir).calls, child)
 	}
 }
 
@@ -172,7 +179,7 @@ func (w *walk) locate(c moduleCall, child call) (dir string, ok bool) {
 	default:
 		dir = entry.Dir
 	}
-	w.remote = w.remote || !isLocal(c.source)
+	w.tree.RemoteModules = w.tree.RemoteModules || !isLocal(c.source)
 	return w.moduleDir(c, dir)
 }
 

@@ -38,8 +38,8 @@ func readCompared(document string) ([]compared, error) {
 	return rows, nil
 }
 
-// drawCompared draws the chart beside a document from the table in it, so that the two
-// agree.
+// drawCompared draws the chart beside a document from the table in it, so that the chart
+// and the table agree.
 func drawCompared(document string) error {
 	rows, err := readCompared(document)
 	if err != nil {
@@ -48,69 +48,108 @@ func drawCompared(document string) error {
 	return os.WriteFile(filepath.Join(filepath.Dir(document), "compared.svg"), []byte(comparedChart(rows)), 0o644)
 }
 
-// The measures of the chart, in pixels.
+const comparedTitle = "Time of the engines compared with larder (× 1)"
+
+// The dimensions of the chart, in pixels.
 const (
-	comparedWidth = 760
-	labels, ends  = 240, 130 // what names and seconds take beside the bars
-	barHeight     = 12
-	groupHeight   = 3*barHeight + 14
-	headHeight    = 36
+	comparedWidth = 860
+	names, axis   = 300, 380 // where the works' names end, and where × 1 is on the axis of a chart without shorter times
+	ends          = 110      // for the labels to the right of the bars
+	barHeight     = 11
+	groupHeight   = 2*barHeight + 8
+	headHeight    = 54
 )
 
-// comparedChart is an SVG with three bars for each work: the times of all programs,
-// relative to larder's. Its colours follow the reader's preference for light or dark.
-func comparedChart(rows []compared) string {
-	longest := 1.0
+// A factorAxis is the logarithmic axis of the chart.
+type factorAxis struct{ least, most float64 }
+
+// axisOf returns the axis that all rows fit on.
+func axisOf(rows []compared) factorAxis {
+	a := factorAxis{1, 10}
 	for _, row := range rows {
-		longest = max(longest, row.times[0], row.times[1])
+		for _, times := range row.times {
+			if times > 0 {
+				a.least, a.most = min(a.least, times), max(a.most, times)
+			}
+		}
 	}
+	return a
+}
+
+// at returns the position of a factor.
+func (a factorAxis) at(times float64) float64 {
+	return axis + (comparedWidth-ends-axis)*math.Log(times/a.least)/math.Log(a.most/a.least)
+}
+
+// comparedChart is an SVG with a bar for each engine and work: from × 1, which is the time of
+// larder, to the time of the engine. Its colors follow the reader's preference for light or dark.
+func comparedChart(rows []compared) string {
+	a := axisOf(rows)
 	height := headHeight + groupHeight*len(rows) + 6
 	var svg strings.Builder
 	fmt.Fprintf(&svg, `<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 %d %d" width="%d" height="%d" font-family="sans-serif" font-size="12" role="img">
-<title>Time relative to larder; shorter is better</title>
+<title>%s</title>
 <style>
-.page { fill: #ffffff } text { fill: #1f2328 } .dim { fill: #59636e }
-.larder { fill: #1a7f37 } .terraform { fill: #8250df } .tofu { fill: #bf8700 }
+.page { fill: #ffffff } text { fill: #1f2328 } .dim { fill: #59636e } line { stroke: #d1d9e0 } .one { stroke: #1a7f37; stroke-width: 2 }
+.terraform { fill: #8250df } .tofu { fill: #bf8700 }
 @media (prefers-color-scheme: dark) {
-.page { fill: #0d1117 } text { fill: #e6edf3 } .dim { fill: #9198a1 }
-.larder { fill: #3fb950 } .terraform { fill: #ab7df8 } .tofu { fill: #d29922 }
+.page { fill: #0d1117 } text { fill: #e6edf3 } .dim { fill: #9198a1 } line { stroke: #3d444d } .one { stroke: #3fb950 }
+.terraform { fill: #ab7df8 } .tofu { fill: #d29922 }
 }
 </style>
 <rect class="page" width="100%%" height="100%%" rx="6"/>
-`, comparedWidth, height, comparedWidth, height)
-	programs := []string{"larder", "terraform", "tofu"}
-	for i, program := range programs {
-		x := labels + 110*i
-		fmt.Fprintf(&svg, `<rect class="%s" x="%d" y="12" width="12" height="12"/><text x="%d" y="22">%s</text>`+"\n", program, x, x+18, program)
+<text x="16" y="22">%s</text>
+`, comparedWidth, height, comparedWidth, height, comparedTitle, comparedTitle)
+	for i, engine := range engines {
+		x := axis + 20 + 110*i
+		fmt.Fprintf(&svg, `<rect class="%s" x="%d" y="12" width="12" height="12"/><text x="%d" y="22">%s</text>`+"\n", engine, x, x+18, engine)
+	}
+	fmt.Fprintf(&svg, `<text class="dim" x="%d" y="%d" text-anchor="end" font-size="11">larder</text>`+"\n", axis-16, headHeight-12)
+	for _, tick := range []float64{0.1, 0.2, 0.5, 1, 2, 5, 10, 20, 50, 100, 200, 500} {
+		if tick >= a.least && tick <= a.most {
+			drawTick(&svg, tick, a.at(tick), height)
+		}
 	}
 	for i, row := range rows {
-		y := headHeight + groupHeight*i
-		fmt.Fprintf(&svg, `<text x="%d" y="%d" text-anchor="end">%s</text>`+"\n", labels-12, y+groupHeight/2-2, row.name)
-		for j, times := range []float64{1, row.times[0], row.times[1]} {
-			if times == 0 {
-				continue
-			}
-			width := math.Max(1, (comparedWidth-labels-ends)*times/longest)
-			at := y + barHeight*j
-			label := seconds(row.larder * times)
-			if j > 0 {
-				label += fmt.Sprintf(", × %.1f", times)
-			}
-			fmt.Fprintf(&svg, `<rect class="%s" x="%d" y="%d" width="%.1f" height="%d"/><text class="dim" x="%.1f" y="%d" font-size="11">%s</text>`+"\n",
-				programs[j], labels, at, width, barHeight-2, labels+width+6, at+barHeight-3, label)
-		}
+		drawRow(&svg, row, headHeight+groupHeight*i, a)
 	}
 	svg.WriteString("</svg>\n")
 	return svg.String()
 }
 
+// The engines, in the order of the columns.
+var engines = [2]string{"terraform", "tofu"}
+
+func drawTick(svg *strings.Builder, tick, x float64, height int) {
+	class := ""
+	if tick == 1 {
+		class = ` class="one"`
+	}
+	fmt.Fprintf(svg, `<line%s x1="%.1f" y1="%d" x2="%.1f" y2="%d"/><text class="dim" x="%.1f" y="%d" text-anchor="middle" font-size="11">× %g</text>`+"\n",
+		class, x, headHeight-6, x, height-6, x, headHeight-12, tick)
+}
+
+// drawRow draws a work: its name, the time of larder and the bars of the engines.
+func drawRow(svg *strings.Builder, row compared, y int, a factorAxis) {
+	middle := y + barHeight + 4
+	fmt.Fprintf(svg, `<text x="%d" y="%d" text-anchor="end">%s</text><text class="dim" x="%d" y="%d" text-anchor="end" font-size="11">%s</text>`+"\n",
+		names, middle, row.name, axis-16, middle, seconds(row.larder))
+	for i, times := range row.times {
+		if times == 0 {
+			continue
+		}
+		from, to := a.at(min(1, times)), a.at(max(1, times))
+		at := y + barHeight*i
+		fmt.Fprintf(svg, `<rect class="%s" x="%.1f" y="%d" width="%.1f" height="%d"/><text class="dim" x="%.1f" y="%d" font-size="11">× %s, %s</text>`+"\n",
+			engines[i], from, at, math.Max(1, to-from), barHeight-2, to+6, at+barHeight-2, factor(times), seconds(row.larder*times))
+	}
+}
+
 // seconds is a time with two digits that matter.
 func seconds(s float64) string {
-	if s >= 10 {
-		return fmt.Sprintf("%.0f s", s)
+	digits := 3
+	for limit := 0.1; s >= limit && digits > 0; limit *= 10 {
+		digits--
 	}
-	if s >= 1 {
-		return fmt.Sprintf("%.1f s", s)
-	}
-	return fmt.Sprintf("%.2f s", s)
+	return fmt.Sprintf("%.*f s", digits, s)
 }

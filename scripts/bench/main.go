@@ -3,7 +3,7 @@
 // Command bench compares larder with the terraform on PATH, and with tofu if it
 // is there. All programs do the same work against the same registry in the same
 // run. It reports ratios, because they are reliable on a busy machine, and
-// times are not.
+// times are not. It writes a document only on an idle machine and at full size.
 //
 //	go run ./scripts/bench [-rounds N] [-only REGEXP] [-scale F] [-document docs/performance.md]
 //	go run ./scripts/bench scale [-document docs/performance.md]
@@ -25,8 +25,11 @@ import (
 	"regexp"
 	"runtime/debug"
 	"slices"
+	"strings"
 	"syscall"
 	"time"
+
+	"golang.org/x/sync/errgroup"
 
 	"github.com/larder-cli/larder/sources/sourcetest"
 )
@@ -55,20 +58,69 @@ func main() {
 		fmt.Fprintln(os.Stderr, "bench: -only:", err)
 		os.Exit(2)
 	}
-	b := &bench{rounds: *rounds, scale: *scale, worlds: map[stock]*sourcetest.World{}}
-	b.prepare("", "")
-	defer b.End()
-	b.tofu, _ = exec.LookPath("tofu")
-	var all []comparison
-	fmt.Printf("%-34s %18s %18s %18s %12s\n", "work", "terraform (cpu)", "tofu (cpu)", "larder (cpu)", "larder peak")
+	var chosen []work
+	lasts := 0
 	for _, w := range works {
-		if names.MatchString(w.name) {
-			all = append(all, b.run(w))
+		if names.MatchString(w.label(*scale)) {
+			chosen = append(chosen, w)
+			lasts += w.lasts * *rounds
 		}
 	}
-	if *document != "" {
-		b.must(writeComparisons(*document, *scale, all))
+	fmt.Printf("This takes about %s on two idle cores.\n", (time.Duration(lasts) * time.Second).Round(time.Minute))
+	idle := checkIdle(*document, *scale != 1)
+	tofu, _ := exec.LookPath("tofu")
+	b := &bench{rounds: *rounds, scale: *scale, tofu: tofu, worlds: map[stock]*sourcetest.World{}}
+	b.prepare("", "")
+	defer b.End()
+	var all []comparison
+	fmt.Printf("%-50s %18s %18s %18s %12s\n", "work", "terraform (cpu)", "tofu (cpu)", "larder (cpu)", "larder peak")
+	for _, w := range chosen {
+		all = append(all, b.run(w))
 	}
+	if *document != "" {
+		b.must(writeComparisons(*document, idle, all))
+	}
+}
+
+// checkIdle ends the program if its results should not be written to the document: if
+// sizes are scaled, or if the machine is busy. It returns the load average, before the
+// measurements add to it.
+func checkIdle(document string, scaled bool) (load float64) {
+	load, known := loadAverage()
+	if document == "" {
+		return load
+	}
+	if problem := unfit(load, known, scaled); problem != "" {
+		fmt.Fprintf(os.Stderr, "bench: %s is not written: %s\n", document, problem)
+		os.Exit(1)
+	}
+	return load
+}
+
+// mostLoad is the load average from which on the machine is too busy.
+const mostLoad = 1
+
+// unfit returns why results are not written to a document, or nothing.
+func unfit(load float64, known, scaled bool) string {
+	switch {
+	case scaled:
+		return "the sizes are not the full ones; leave out the flags that change them"
+	case !known:
+		return "the load average of this system is unknown; measure on Linux"
+	case load > mostLoad:
+		return fmt.Sprintf("the load average is %.2f; wait until it is at most %d", load, mostLoad)
+	}
+	return ""
+}
+
+// loadAverage returns the load average of the last minute.
+func loadAverage() (load float64, known bool) {
+	data, err := os.ReadFile("/proc/loadavg")
+	if err != nil {
+		return 0, false
+	}
+	_, err = fmt.Sscan(string(data), &load)
+	return load, err == nil
 }
 
 // A comparison is the results of all programs for the same work.
@@ -102,23 +154,18 @@ type sample struct {
 // prepare creates the working directory, or uses the directory keep. It builds
 // larder, unless a program is given.
 func (b *bench) prepare(keep, program string) {
-	b.Name, b.kept = "bench", keep != ""
-	if b.kept {
-		var err error
-		b.dir, err = filepath.Abs(keep)
-		b.must(err)
-		b.must(os.MkdirAll(b.dir, 0o755))
-	} else {
+	b.Name, b.kept, b.larder = "bench", keep != "", program
+	if b.dir = keep; !b.kept {
 		b.dir = b.TempDir()
 	}
+	var err error
+	b.dir, err = filepath.Abs(b.dir)
+	b.must(err)
+	b.must(os.MkdirAll(b.dir, 0o755))
 	b.Dir = b.dir
-	if b.larder = program; program != "" {
-		return
+	if program == "" {
+		b.larder = sourcetest.Larder(b)
 	}
-	b.larder = filepath.Join(b.dir, "larder")
-	build := exec.Command("go", "build", "-o", b.larder, "./cmd/larder")
-	build.Stderr = os.Stderr
-	b.must(build.Run())
 }
 
 // run does a work with all programs, one after the other, and prints a line
@@ -126,26 +173,31 @@ func (b *bench) prepare(keep, program string) {
 func (b *bench) run(w work) comparison {
 	s := &scene{bench: b, work: w}
 	s.publish()
-	var terraform, tofu, larder []sample
+	c := comparison{name: w.label(b.scale)}
+	var samples [3][]sample
 	for range b.rounds {
-		terraform = append(terraform, s.measure(s.engine("terraform")))
-		if b.tofu != "" {
-			tofu = append(tofu, s.measure(s.engine(b.tofu)))
+		for i, program := range []func(roots, env []string) sample{s.engine("terraform"), s.engine(b.tofu), s.larderRun} {
+			if i != 1 || b.tofu != "" {
+				samples[i] = append(samples[i], s.measure(program))
+			}
 		}
-		larder = append(larder, s.measure(s.larderRun))
 	}
-	c := comparison{w.name, median(terraform), median(tofu), median(larder)}
-	fmt.Printf("%-34s %8.2fs (%6.2fs) %8.2fs (%6.2fs) %8.3fs (%6.2fs) %9d MB\n", w.name, c.terraform.time.Seconds(), c.terraform.cpu.Seconds(),
-		c.tofu.time.Seconds(), c.tofu.cpu.Seconds(), c.larder.time.Seconds(), c.larder.cpu.Seconds(), c.larder.peak/1024)
-	if len(w.platforms) > 0 {
-		fmt.Printf("  %-32s %27s %27s\n", "requests; archives", c.terraform.wire(), c.larder.wire())
+	c.terraform, c.tofu, c.larder = median(samples[0]), median(samples[1]), median(samples[2])
+	fmt.Printf("%-50s %s %s %s %9d MB\n", c.name, c.terraform, c.tofu, c.larder, c.larder.peak/1024)
+	if c.terraform.requests > 0 {
+		fmt.Printf("  requests; archives: terraform %s, tofu %s, larder %s\n", c.terraform.wire(), c.tofu.wire(), c.larder.wire())
 	}
 	return c
 }
 
+// String returns the times for the output.
+func (s sample) String() string {
+	return fmt.Sprintf("%8.2fs (%6.2fs)", s.time.Seconds(), s.cpu.Seconds())
+}
+
 // wire returns the numbers of requests and archives for the output.
 func (s sample) wire() string {
-	return fmt.Sprintf("%d; %d of %d MB in all", s.requests, s.archives, s.bytes/megabyte)
+	return fmt.Sprintf("%d; %d of %.1f MB in all", s.requests, s.archives, float64(s.bytes)/megabyte)
 }
 
 func median(samples []sample) sample {
@@ -205,16 +257,44 @@ func (s *scene) measure(program func(roots []string, env []string) sample) sampl
 	return took
 }
 
-// engine returns a function that does the work with terraform or tofu, in one
-// root module after the other.
+// engine returns a function that does the work with terraform or tofu in all root
+// modules.
 func (s *scene) engine(program string) func(roots, env []string) sample {
-	return func(roots, env []string) (all sample) {
-		for _, root := range roots {
-			one := s.exec(root, env, program, s.engineArguments(root)...)
-			all = sample{time: all.time + one.time, cpu: all.cpu + one.cpu, peak: max(all.peak, one.peak)}
+	return func(roots, env []string) sample {
+		if s.work.together && program != s.tofu { // Terraform's processes can't share a plugin cache
+			env = slices.DeleteFunc(slices.Clone(env), func(v string) bool { return strings.HasPrefix(v, "TF_PLUGIN_CACHE_DIR=") })
 		}
-		return all
+		return s.inEach(roots, func(root string) sample {
+			return s.exec(root, env, program, s.engineArguments(root)...)
+		})
 	}
+}
+
+// inEach runs a program in each root module: one after the other, or all at once if the
+// work requires it.
+func (s *scene) inEach(roots []string, run func(root string) sample) (all sample) {
+	samples := make([]sample, len(roots))
+	var g errgroup.Group
+	if !s.work.together {
+		g.SetLimit(1)
+	}
+	for i, root := range roots {
+		g.Go(func() error {
+			samples[i] = run(root)
+			return nil
+		})
+	}
+	s.must(g.Wait())
+	for _, one := range samples {
+		if s.work.together {
+			all.time = max(all.time, one.time)
+		} else {
+			all.time += one.time
+		}
+		all.cpu += one.cpu
+		all.peak = max(all.peak, one.peak)
+	}
+	return all
 }
 
 func (s *scene) engineArguments(root string) []string {
@@ -228,7 +308,8 @@ func (s *scene) engineArguments(root string) []string {
 	return []string{"init", "-input=false", "-no-color"}
 }
 
-// larderRun runs larder once for all root modules.
+// larderRun runs larder once for all root modules, unless the work requires a process for
+// each of them.
 func (s *scene) larderRun(roots []string, env []string) sample {
 	dir, args := roots[0], []string{"install", "--quiet"}
 	platforms := flags("--platform=", s.work.platforms)
@@ -239,6 +320,9 @@ func (s *scene) larderRun(roots []string, env []string) sample {
 		args = append([]string{"exec", "--", "terraform"}, s.engineArguments(dir)...)
 	case "mirror":
 		args = append([]string{"mirror", "sync", made(roots[0]), "--quiet"}, platforms...)
+	}
+	if s.work.together {
+		return s.inEach(roots, func(root string) sample { return s.exec(root, env, s.larder, args...) })
 	}
 	if len(roots) > 1 {
 		dir, args = filepath.Dir(dir), append(args, "--recursive")

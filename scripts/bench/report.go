@@ -4,6 +4,7 @@ package main
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
 	"math"
 	"os"
@@ -21,13 +22,6 @@ const (
 	listTime   = time.Second      // cache list of 10,000 packages
 	mostSlope  = 1.25             // how much the cost of each package or root module may increase when there are ten times as many
 	noise      = time.Second / 10 // shorter times are too imprecise for a ratio
-)
-
-// The generated part of a document is between lines of these forms. The rest is
-// written by hand.
-const (
-	beginMark = "<!-- begin: %s -->\n"
-	endMark   = "<!-- end: %s -->\n"
 )
 
 // table returns a Markdown table with a row for each command and a column for
@@ -49,7 +43,11 @@ func table(all []growth) string {
 			for _, s := range g.Samples {
 				fmt.Fprintf(&text, " %.2f s (%.2f s) %d MB |", s.time.Seconds(), s.cpu.Seconds(), s.peak/1024)
 			}
-			fmt.Fprintf(&text, " %s |\n", slope(g))
+			growth := ""
+			if f := slopeOf(g); f > 0 {
+				growth = fmt.Sprintf("× %.2f", f)
+			}
+			fmt.Fprintf(&text, " %s |\n", growth)
 		}
 		text.WriteString("\n")
 	}
@@ -64,16 +62,9 @@ func thousands(n int) string {
 	return fmt.Sprintf("%s,%03d", thousands(n/1000), n%1000)
 }
 
-// slope returns the ratio of the CPU time for each package or root module
-// between the largest and the second largest amount. It is empty if the times
-// are too short.
-func slope(g growth) string {
-	if f := slopeOf(g); f > 0 {
-		return fmt.Sprintf("× %.2f", f)
-	}
-	return ""
-}
-
+// slopeOf returns the ratio of the CPU time for each package or root module
+// between the largest and the second largest amount, or 0 if the times are too
+// short.
 func slopeOf(g growth) float64 {
 	if len(g.Samples) < 2 {
 		return 0
@@ -90,7 +81,8 @@ func problems(all []growth) []string {
 	var missed []string
 	for _, g := range all {
 		if f := slopeOf(g); f > mostSlope {
-			missed = append(missed, fmt.Sprintf("%s: each of %s costs %.2f times as much as before", g.Command, g.Of, f))
+			a, b := g.Samples[len(g.Samples)-2], g.Samples[len(g.Samples)-1]
+			missed = append(missed, fmt.Sprintf("%s: the cost for each of the %s grows %.2f × from %s to %s", g.Command, g.Of, f, thousands(a.N), thousands(b.N)))
 		}
 		for _, s := range g.Samples {
 			if s.peak > mostMemory {
@@ -106,39 +98,26 @@ func problems(all []growth) []string {
 
 // writeScale replaces the part of the document that the scale command
 // generates, and the chart next to the document.
-func writeScale(document string, all []growth) error {
-	picture := strings.TrimSuffix(document, filepath.Ext(document)) + ".svg"
-	var text strings.Builder
-	fmt.Fprintf(&text, "Measured on %s: %s.\n\n", time.Now().UTC().Format(time.DateOnly), machine())
-	fmt.Fprintf(&text, "![CPU time by number of packages and root modules](%s)\n\n", filepath.Base(picture))
-	text.WriteString(table(all))
+func writeScale(document string, load float64, all []growth) error {
+	text := table(all)
 	if missed := problems(all); len(missed) > 0 {
-		text.WriteString("Misses the targets:\n\n")
-		for _, m := range missed {
-			fmt.Fprintf(&text, "- %s\n", m)
-		}
-		text.WriteString("\n")
+		text += "Missed targets:\n\n- " + strings.Join(missed, "\n- ") + "\n\n"
 	}
-	if err := os.WriteFile(picture, []byte(chart(all)), 0o644); err != nil {
-		return err
-	}
-	return replacePart(document, "scale", text.String())
+	picture := strings.TrimSuffix(document, filepath.Ext(document)) + ".svg"
+	alt := "CPU time by number of packages and root modules"
+	return errors.Join(os.WriteFile(picture, []byte(chart(all)), 0o644), replacePart(document, " scale", load, alt, picture, text))
 }
 
 // writeComparisons replaces the part of the document that the comparison
-// generates.
-func writeComparisons(document string, scale float64, all []comparison) error {
-	var text strings.Builder
-	fmt.Fprintf(&text, "Measured on %s: %s.", time.Now().UTC().Format(time.DateOnly), machine())
-	if scale != 1 {
-		fmt.Fprintf(&text, " Packages have %g %% of the sizes that are named.", 100*scale)
-	}
-	text.WriteString("\n\n![Times of larder, terraform and tofu](compared.svg)\n\n| work | larder | terraform | tofu | larder's peak |\n| --- | ---: | ---: | ---: | ---: |\n")
+// generates, and its chart.
+func writeComparisons(document string, load float64, all []comparison) error {
+	text := "| work | larder | terraform | tofu | larder's peak |\n| --- | ---: | ---: | ---: | ---: |\n"
 	for _, c := range all {
-		fmt.Fprintf(&text, "| %s | %.2f s | %s | %s | %d MB |\n",
-			c.name, c.larder.time.Seconds(), times(c.terraform, c.larder), times(c.tofu, c.larder), c.larder.peak/1024)
+		text += fmt.Sprintf("| %s | %s | %s | %s | %d MB |\n",
+			c.name, seconds(c.larder.time.Seconds()), times(c.terraform, c.larder), times(c.tofu, c.larder), c.larder.peak/1024)
 	}
-	if err := replacePart(document, "", text.String()+"\n"); err != nil {
+	err := replacePart(document, "", load, comparedTitle, "compared.svg", text+"\n")
+	if err != nil {
 		return err
 	}
 	return drawCompared(document)
@@ -149,23 +128,36 @@ func times(s, as sample) string {
 	if s.time == 0 {
 		return ""
 	}
-	return fmt.Sprintf("× %.1f", s.time.Seconds()/as.time.Seconds())
+	return "× " + factor(s.time.Seconds()/as.time.Seconds())
 }
 
-// replacePart replaces the part of a document that the command generates.
-func replacePart(document, command, text string) error {
+// factor returns a factor with the digits that matter.
+func factor(f float64) string {
+	switch {
+	case f < 0.95:
+		return fmt.Sprintf("%.2f", f)
+	case f < 9.95:
+		return fmt.Sprintf("%.1f", f)
+	}
+	return fmt.Sprintf("%.0f", f)
+}
+
+// replacePart replaces the part of a document that the command generates: where it measured, the
+// load average before, a chart and the text.
+func replacePart(document, arguments string, load float64, alt, picture, text string) error {
 	old, err := os.ReadFile(document)
 	if err != nil {
 		return err
 	}
-	command = strings.TrimSpace("go run ./scripts/bench " + command)
-	begin, end := fmt.Sprintf(beginMark, command), fmt.Sprintf(endMark, command)
+	begin := "<!-- begin: go run ./scripts/bench" + arguments + " -->\n"
+	end := strings.Replace(begin, "begin", "end", 1)
 	before, rest, found := bytes.Cut(old, []byte(begin))
 	_, after, closed := bytes.Cut(rest, []byte(end))
 	if !found || !closed {
-		return fmt.Errorf("%s has no lines %q and %q", document, strings.TrimSpace(begin), strings.TrimSpace(end))
+		return fmt.Errorf("%s has no lines %q and %q", document, begin, end)
 	}
-	return os.WriteFile(document, slices.Concat(before, []byte(begin+"\n"+text+end), after), 0o644)
+	head := fmt.Sprintf("\nMeasured on %s: %s, load average %.2f before.\n\n![%s](%s)\n\n", time.Now().UTC().Format(time.DateOnly), machine(), load, alt, filepath.Base(picture))
+	return os.WriteFile(document, slices.Concat(before, []byte(begin+head+text+end), after), 0o644)
 }
 
 // machine returns a description of this machine.
@@ -177,16 +169,8 @@ func machine() string {
 			name = strings.TrimLeft(line, "\t: ")
 		}
 	}
-	system := runtime.GOOS
-	if out, err := exec.Command("uname", "-sr").Output(); err == nil {
-		system = strings.TrimSpace(string(out))
-	}
-	text := fmt.Sprintf("%d × %s, %s, %s", runtime.NumCPU(), name, system, runtime.Version())
-	if data, err := os.ReadFile("/proc/loadavg"); err == nil {
-		fields := strings.Fields(string(data))
-		text += fmt.Sprintf(", load average %s in the last 15 minutes", fields[2])
-	}
-	return text
+	system, _ := exec.Command("uname", "-sr").Output() // all systems with this program have it
+	return fmt.Sprintf("%d × %s, %s, %s", runtime.NumCPU(), name, bytes.TrimSpace(system), runtime.Version())
 }
 
 // The chart's dimensions, in pixels.
@@ -197,7 +181,7 @@ const (
 )
 
 // chart returns an SVG of the commands' CPU times. Both axes are logarithmic,
-// so linear growth is parallel to the grey lines.
+// so linear growth is parallel to the gray lines.
 func chart(all []growth) string {
 	const fastest, slowest, fewest = 0.01, 100, 10 // in seconds; an amount
 	x := func(n float64) float64 {

@@ -42,12 +42,55 @@ func TestGeneratedPartIsReplaced(t *testing.T) {
 	document := filepath.Join(t.TempDir(), "page.md")
 	begin, end := "<!-- begin: go run ./scripts/bench scale -->\n", "<!-- end: go run ./scripts/bench scale -->\n"
 	sourcetest.Check(t, os.WriteFile(document, []byte("before\n"+begin+"old\n"+end+"after\n"), 0o644))
-	sourcetest.Check(t, writeScale(document, grownBy10))
+	sourcetest.Check(t, writeScale(document, 0.5, grownBy10))
 	text := sourcetest.ReadFile(t, document)
 	if s := string(text); !strings.HasPrefix(s, "before\n"+begin) || !strings.HasSuffix(s, end+"after\n") || strings.Contains(s, "old") {
 		t.Errorf("%s", s)
 	}
 	checkChart(t, strings.TrimSuffix(document, ".md")+".svg")
+}
+
+// A document has only results of an idle machine and of the sizes that its rows state.
+func TestUnfitResultsAreNotWritten(t *testing.T) {
+	for _, c := range []struct {
+		load          float64
+		known, scaled bool
+		want          string
+	}{
+		{0.3, true, false, ""},
+		{1, true, false, ""},
+		{0.3, true, true, "sizes"},
+		{1.01, true, false, "the load average is 1.01"},
+		{0, false, false, "unknown"},
+	} {
+		got := unfit(c.load, c.known, c.scaled)
+		sourcetest.Expect(t, (got == "") == (c.want == "") && strings.Contains(got, c.want), "%+v: %q", c, got)
+	}
+}
+
+func TestLabelsStateMeasuredSizes(t *testing.T) {
+	w := work{name: "cold", providers: 10, size: 90 * megabyte}
+	sourcetest.Equal(t, w.label(1), "cold, 10 of 90 MB")
+	sourcetest.Equal(t, w.label(0.05), "cold, 10 of 4.5 MB")
+	seen := map[string]bool{}
+	for _, w := range works {
+		label := w.label(1)
+		sourcetest.Expect(t, !seen[label], "two works are called %s", label)
+		sourcetest.Expect(t, w.lasts > 0, "%s: no duration", label)
+		seen[label] = true
+	}
+}
+
+// The bars of the chart begin at × 1. Their length is that of the factor, on a logarithmic
+// axis.
+func TestChartShowsFactors(t *testing.T) {
+	rows := []compared{{"install", 2.6, [2]float64{4.7, 0.5}}, {"nothing to do", 0.018, [2]float64{95, 0}}}
+	chart := comparedChart(rows)
+	for _, want := range []string{">× 1<", ">× 50<", ">× 4.7, 12 s<", ">× 0.50, 1.3 s<", ">× 95, 1.7 s<", ">0.018 s<"} {
+		sourcetest.Expect(t, strings.Contains(chart, want), "the chart has no %s", want)
+	}
+	a := axisOf(rows)
+	sourcetest.Expect(t, a.at(0.5) < a.at(1) && a.at(1) < a.at(4.7) && a.at(95) == comparedWidth-ends, "%+v", a)
 }
 
 // docs/performance.md has the format that the programs write, with all commands

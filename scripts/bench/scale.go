@@ -45,15 +45,16 @@ func scale(args []string) {
 	program := flags.String("larder", "", "the larder to measure, instead of one built from here")
 	_ = flags.Parse(args) // exits on errors
 
+	idle := checkIdle(*document, *packages != mostPackages || *modules != mostModules)
 	b := &bench{rounds: *rounds}
 	b.prepare(*keep, *program)
 	defer b.End()
 	var all []growth
-	for n := 10; n <= *packages; n *= 10 {
-		all = merge(all, b.withPackages(n))
+	for _, n := range amounts(*packages) {
+		all = b.withPackages(all, n)
 	}
-	for n := 10; n <= *modules; n = next(n, *modules) {
-		all = merge(all, b.withModules(n))
+	for _, n := range amounts(*modules) {
+		all = b.withModules(all, n)
 	}
 	fmt.Println()
 	fmt.Print(table(all))
@@ -61,28 +62,17 @@ func scale(args []string) {
 		fmt.Println("misses the target:", problem)
 	}
 	if *document != "" {
-		b.must(writeScale(*document, all))
+		b.must(writeScale(*document, idle, all))
 	}
 }
 
-// next returns ten times n, but at most most. After most it returns a greater
-// number.
-func next(n, most int) int {
-	if n < most {
-		return min(10*n, most)
+// amounts returns 10 and ten times as much each time, up to most. Less than 10 is nothing.
+func amounts(most int) (all []int) {
+	for n := 10; n <= most; n *= 10 {
+		all = append(all, n)
 	}
-	return most + 1
-}
-
-// merge adds the samples in more to the same commands in all.
-func merge(all, more []growth) []growth {
-	for _, m := range more {
-		i := slices.IndexFunc(all, func(g growth) bool { return g.Command == m.Command && g.Of == m.Of })
-		if i < 0 {
-			all = append(all, m)
-			continue
-		}
-		all[i].Samples = append(all[i].Samples, m.Samples...)
+	if len(all) > 0 && all[len(all)-1] < most {
+		all = append(all, most)
 	}
 	return all
 }
@@ -90,8 +80,7 @@ func merge(all, more []growth) []growth {
 // withPackages creates a mirror and a cache with n packages, and measures the
 // commands that maintain them. The packages are tiny, signed, and for two
 // platforms. With more packages there are more providers and more versions.
-func (b *bench) withPackages(n int) []growth {
-	dir := b.place("packages", n)
+func (b *bench) withPackages(all []growth, n int) []growth {
 	world := sourcetest.New(b)
 	providers := map[int]int{10: 1, 100: 5, 1_000: 10}[n]
 	if providers == 0 {
@@ -105,11 +94,8 @@ func (b *bench) withPackages(n int) []growth {
 			world.Add(address, fmt.Sprintf("1.%d.0", v), sourcetest.Release{Platforms: two})
 		}
 	}
-	published := filepath.Join(dir, "published")
-	world.WritePacked(published)
-	world.WriteEvidence(published)
-	mirror := filepath.Join(dir, "mirror")
-	g := &grower{bench: b, dir: dir, n: n, of: "packages", env: b.near(world, dir, published)}
+	g := b.grow(all, "packages", n, world)
+	mirror := filepath.Join(g.dir, "mirror")
 	everything := append([]string{"--quiet", "--all-versions"}, append(flags("--platform=", two), addresses...)...)
 	sync := append([]string{"mirror", "sync", mirror}, everything...)
 	g.once("mirror sync, all new", sync...)
@@ -121,24 +107,20 @@ func (b *bench) withPackages(n int) []growth {
 	g.measure("mirror index", "mirror", "index", mirror)
 	g.measure("mirror sync, nothing new", sync...)
 	g.once("cache prune, most of them", "cache", "prune", "--keep-last", "2", "--yes")
-	b.discard(dir)
-	return g.all
+	return g.finish()
 }
 
 // withModules creates n root modules that require three of ten providers each,
 // and installs the providers. It then measures commands that find everything up
 // to date.
-func (b *bench) withModules(n int) []growth {
-	dir := b.place("modules", n)
+func (b *bench) withModules(all []growth, n int) []growth {
 	world := sourcetest.New(b)
 	for p := range 10 {
 		world.Add(fmt.Sprintf("registry.terraform.io/acme/p%02d", p), "1.0.0", sourcetest.Release{Platforms: two})
 	}
-	published := filepath.Join(dir, "published")
-	world.WritePacked(published)
-	world.WriteEvidence(published)
+	g := b.grow(all, "root modules", n, world)
 	for i := range n {
-		root := filepath.Join(dir, "roots", fmt.Sprintf("team%02d", i/100), fmt.Sprintf("root%04d", i))
+		root := filepath.Join(g.dir, fmt.Sprintf("team%02d", i/100), fmt.Sprintf("root%04d", i))
 		var types []string
 		for p := range 3 {
 			types = append(types, fmt.Sprintf("p%02d", (i+p)%10))
@@ -146,7 +128,6 @@ func (b *bench) withModules(n int) []growth {
 		b.must(os.MkdirAll(root, 0o755))
 		b.must(os.WriteFile(filepath.Join(root, "main.tf"), []byte(sourcetest.Configuration(types...)), 0o644))
 	}
-	g := &grower{bench: b, dir: filepath.Join(dir, "roots"), n: n, of: "root modules", env: b.near(world, dir, published)}
 	lock := append([]string{"lock", "-R"}, flags("--platform=", two)...)
 	g.once("install -R, all new", "install", "-R")
 	g.once("lock -R, all new", lock...)
@@ -154,27 +135,40 @@ func (b *bench) withModules(n int) []growth {
 	g.measure("lock -R", lock...)
 	g.measure("prefetch -R", "prefetch", "-R")
 	g.measure("cache stats", "cache", "stats")
-	b.discard(dir)
-	return g.all
+	return g.finish()
 }
 
-// A grower measures commands in one directory.
+// A grower measures commands in the directory dir, which is in place.
 type grower struct {
 	*bench
-	dir, of string
-	n       int
-	env     []string
-	all     []growth
+	place, dir, of string
+	n              int
+	env            []string
+	all            []growth
+}
+
+// grow creates a directory for measurements with n of something, in which packages are installed
+// from a filesystem mirror of the world. Their results are added to all.
+func (b *bench) grow(all []growth, of string, n int, world *sourcetest.World) *grower {
+	place := filepath.Join(b.dir, strings.ReplaceAll(of, " ", "-")+strconv.Itoa(n))
+	published := filepath.Join(place, "published")
+	world.WritePacked(published)
+	world.WriteEvidence(published)
+	g := &grower{bench: b, place: place, dir: filepath.Join(place, "work"), of: of, n: n, all: all}
+	b.must(os.MkdirAll(g.dir, 0o755))
+	g.env = append(world.Env(fmt.Sprintf("filesystem_mirror { path = %q }", published)),
+		"HOME="+place, "PATH="+os.Getenv("PATH"), "TMPDIR="+place, "TF_PLUGIN_CACHE_DIR="+filepath.Join(place, "cache"))
+	if b.kept {
+		b.must(os.WriteFile(filepath.Join(place, "env"), []byte(strings.Join(g.env, "\n")+"\n"), 0o644))
+	}
+	return g
 }
 
 // measure adds the best result of several runs of a command.
 func (g *grower) measure(name string, args ...string) {
-	var least sample
-	for i := range g.rounds {
+	least := g.exec(g.dir, g.env, g.larder, args...)
+	for range g.rounds - 1 {
 		s := g.exec(g.dir, g.env, g.larder, args...)
-		if i == 0 {
-			least = s
-		}
 		least = sample{time: min(least.time, s.time), cpu: min(least.cpu, s.cpu), peak: max(least.peak, s.peak)}
 	}
 	g.add(name, least)
@@ -185,32 +179,20 @@ func (g *grower) once(name string, args ...string) {
 	g.add(name, g.exec(g.dir, g.env, g.larder, args...))
 }
 
+// add adds a result to those of the same command.
 func (g *grower) add(name string, s sample) {
-	g.all = append(g.all, growth{name, g.of, []grown{{g.n, s}}})
-	fmt.Printf("%-26s %6d %-12s %8.2fs %8.2fs cpu %5d MB\n", name, g.n, g.of, s.time.Seconds(), s.cpu.Seconds(), s.peak/1024)
-}
-
-// place creates the directory for a measurement.
-func (b *bench) place(of string, n int) string {
-	dir := filepath.Join(b.dir, of+strconv.Itoa(n))
-	b.must(os.MkdirAll(dir, 0o755))
-	return dir
-}
-
-// near returns an environment in which packages are installed from a directory,
-// with a plugin cache in dir.
-func (b *bench) near(world *sourcetest.World, dir, published string) []string {
-	env := append(world.Env(fmt.Sprintf("filesystem_mirror { path = %q }", published)),
-		"HOME="+dir, "PATH="+os.Getenv("PATH"), "TMPDIR="+dir, "TF_PLUGIN_CACHE_DIR="+filepath.Join(dir, "cache"))
-	if b.kept {
-		b.must(os.WriteFile(filepath.Join(dir, "env"), []byte(strings.Join(env, "\n")+"\n"), 0o644))
+	i := slices.IndexFunc(g.all, func(other growth) bool { return other.Command == name && other.Of == g.of })
+	if i < 0 {
+		i, g.all = len(g.all), append(g.all, growth{Command: name, Of: g.of})
 	}
-	return env
+	g.all[i].Samples = append(g.all[i].Samples, grown{g.n, s})
+	fmt.Printf("%-26s %6d %-12s %s cpu %5d MB\n", name, g.n, g.of, s, s.peak/1024)
 }
 
-// discard removes a directory, unless it is to be kept.
-func (b *bench) discard(dir string) {
-	if !b.kept {
-		b.must(os.RemoveAll(dir))
+// finish removes the directory, unless it is to be kept, and returns all results.
+func (g *grower) finish() []growth {
+	if !g.kept {
+		g.must(os.RemoveAll(g.place))
 	}
+	return g.all
 }

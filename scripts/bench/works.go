@@ -13,17 +13,24 @@ import (
 
 // A work is a task for all programs.
 type work struct {
-	name      string
+	name      string // without the packages; see label
 	providers int
 	size      int64  // of each provider's executable in bytes
 	method    string // installation method: direct, packed, unpacked or network
 	far       bool   // simulate distant servers; see roundTrip and rate
 	cache     bool   // all runs share a plugin cache
 	roots     int    // number of identical root modules; 0 means 1
+	together  bool   // run a process for each root module, all at once
 	warm      bool   // run once untimed first, then call undo for each root module
 	undo      func(s *scene, root string)
 	does      string   // "lock", "mirror", or "exec" for larder exec with terraform init; empty means install
 	platforms []string // empty means this machine's platform
+	lasts     int      // what a round takes, in seconds, with all programs and on two idle cores
+}
+
+// label returns the name of the work with the number and size of packages at a scale.
+func (w work) label(scale float64) string {
+	return fmt.Sprintf("%s, %d of %.3g MB", w.name, w.providers, float64(w.size)*scale/megabyte)
 }
 
 // Platforms for lock files and mirrors.
@@ -51,31 +58,36 @@ const (
 )
 
 var works = []work{
-	{name: "cold, direct, 1 of 700 MB", providers: 1, size: 700 * megabyte, method: "direct"},
-	{name: "cold, direct, 10 of 90 MB", providers: 10, size: 90 * megabyte, method: "direct"},
-	{name: "cold, packed mirror, 10 of 90 MB", providers: 10, size: 90 * megabyte, method: "packed"},
-	{name: "cold, unpacked, 10 of 90 MB", providers: 10, size: 90 * megabyte, method: "unpacked"},
-	{name: "cold, network, 10 of 90 MB", providers: 10, size: 90 * megabyte, method: "network"},
-	{name: "cold, direct, 40 small", providers: 40, size: megabyte, method: "direct"},
-	{name: "far, direct, 1 of 700 MB", providers: 1, size: 700 * megabyte, method: "direct", far: true},
-	{name: "far, direct, 10 of 90 MB", providers: 10, size: 90 * megabyte, method: "direct", far: true},
-	{name: "far, direct, 40 small", providers: 40, size: megabyte, method: "direct", far: true},
-	{name: "warm cache, lock file", providers: 10, size: 90 * megabyte, method: "direct", cache: true, warm: true, undo: removeInstalled},
-	{name: "warm cache, no lock file", providers: 10, size: 90 * megabyte, method: "direct", cache: true, warm: true, undo: removeAll},
-	{name: "20 root modules, warm cache", providers: 10, size: 90 * megabyte, method: "direct", cache: true, warm: true, roots: 20, undo: removeInstalled},
-	{name: "nothing to do", providers: 10, size: 90 * megabyte, method: "direct", cache: true, warm: true, undo: nothing},
-	{name: "exec -- init, nothing to do", providers: 10, size: megabyte, method: "direct", cache: true, warm: true, undo: nothing, does: "exec"},
-	{name: "exec -- init, warm cache", providers: 10, size: megabyte, method: "direct", cache: true, warm: true, undo: removeInstalled, does: "exec"},
-	{name: "far, exec -- init, nothing to do", providers: 10, size: megabyte, method: "direct", cache: true, warm: true, undo: nothing, does: "exec", far: true},
+	{name: "cold, direct", providers: 1, size: 700 * megabyte, method: "direct", lasts: 20},
+	{name: "cold, direct", providers: 10, size: 90 * megabyte, method: "direct", lasts: 18},
+	{name: "cold, packed mirror", providers: 10, size: 90 * megabyte, method: "packed", lasts: 15},
+	{name: "cold, unpacked mirror", providers: 10, size: 90 * megabyte, method: "unpacked", lasts: 6},
+	{name: "cold, network mirror", providers: 10, size: 90 * megabyte, method: "network", lasts: 28},
+	{name: "cold, direct", providers: 40, size: megabyte, method: "direct", lasts: 2},
 
-	{name: "mirror 10 of 90 MB, 2 platforms", providers: 10, size: 90 * megabyte, method: "direct", does: "mirror", platforms: two},
-	{name: "mirror them again", providers: 10, size: 90 * megabyte, method: "direct", does: "mirror", platforms: two, warm: true, undo: nothing},
+	{name: "far, direct", providers: 1, size: 700 * megabyte, method: "direct", far: true, lasts: 50},
+	{name: "far, direct", providers: 10, size: 90 * megabyte, method: "direct", far: true, lasts: 40},
+	{name: "far, direct", providers: 40, size: megabyte, method: "direct", far: true, lasts: 16},
+
+	{name: "warm cache, lock file", providers: 10, size: 90 * megabyte, method: "direct", cache: true, warm: true, undo: removeInstalled, lasts: 22},
+	{name: "warm cache, no lock file", providers: 10, size: 90 * megabyte, method: "direct", cache: true, warm: true, undo: removeAll, lasts: 32},
+	{name: "nothing to do", providers: 10, size: 90 * megabyte, method: "direct", cache: true, warm: true, undo: nothing, lasts: 22},
+	{name: "100 root modules, warm cache", providers: 10, size: 90 * megabyte, method: "direct", cache: true, warm: true, roots: 100, undo: removeInstalled, lasts: 560},
+	{name: "8 processes, no cache yet", providers: 10, size: 90 * megabyte, method: "direct", cache: true, roots: 8, together: true, lasts: 100},
+
+	{name: "exec -- init, nothing to do", providers: 10, size: megabyte, method: "direct", cache: true, warm: true, undo: nothing, does: "exec", lasts: 4},
+	{name: "exec -- init, warm cache", providers: 10, size: megabyte, method: "direct", cache: true, warm: true, undo: removeInstalled, does: "exec", lasts: 4},
+	{name: "far, exec -- init, nothing to do", providers: 10, size: megabyte, method: "direct", far: true, cache: true, warm: true, undo: nothing, does: "exec", lasts: 8},
+
+	{name: "lock, 2 platforms", providers: 10, size: 90 * megabyte, method: "direct", does: "lock", platforms: two, lasts: 35},
+	{name: "mirror sync, 2 platforms", providers: 10, size: 90 * megabyte, method: "direct", does: "mirror", platforms: two, lasts: 25},
+	{name: "mirror sync again, 2 platforms", providers: 10, size: 90 * megabyte, method: "direct", does: "mirror", platforms: two, warm: true, undo: nothing, lasts: 50},
 
 	// These packages are small, because terraform downloads all of them for
 	// each root module and platform. With large ones it would take hours.
-	{name: "lock 200 root modules, 4 platforms", providers: 4, size: megabyte, method: "direct", cache: true, roots: 200, does: "lock", platforms: four},
-	{name: "lock them again, all complete", providers: 4, size: megabyte, method: "direct", cache: true, roots: 200, does: "lock", platforms: four, warm: true, undo: nothing},
-	{name: "lock them again, none there", providers: 4, size: megabyte, method: "direct", cache: true, roots: 200, does: "lock", platforms: four, warm: true, undo: removeAll},
+	{name: "lock 200 root modules, 4 platforms", providers: 4, size: megabyte, method: "direct", cache: true, roots: 200, does: "lock", platforms: four, lasts: 180},
+	{name: "lock them again, all complete", providers: 4, size: megabyte, method: "direct", cache: true, roots: 200, does: "lock", platforms: four, warm: true, undo: nothing, lasts: 300},
+	{name: "lock them again, no lock files", providers: 4, size: megabyte, method: "direct", cache: true, roots: 200, does: "lock", platforms: four, warm: true, undo: removeAll, lasts: 350},
 }
 
 func nothing(*scene, string) {}

@@ -7,12 +7,12 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"maps"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
+	"text/template"
 )
 
 func main() {
@@ -26,248 +26,177 @@ func main() {
 // are removed.
 func write(dir string) error {
 	made, err := pages(dir)
-	if err != nil {
-		return err
-	}
 	to := filepath.Join(dir, "docs", "man")
-	if err := errors.Join(os.RemoveAll(to), os.MkdirAll(to, 0o755)); err != nil {
-		return err
+	if err == nil {
+		err = errors.Join(os.RemoveAll(to), os.MkdirAll(to, 0o755))
 	}
 	for name, page := range made {
-		if err := os.WriteFile(filepath.Join(to, name), page, 0o644); err != nil {
-			return err
-		}
+		err = errors.Join(err, os.WriteFile(filepath.Join(to, name), page, 0o644))
 	}
-	return nil
+	return err
 }
 
-// A command is described by larder help --json.
-type command struct {
+// A described is a line of larder help --json: a command, the global flags or an exit status.
+type described struct {
+	Type                                      string
 	Command, Job, Does, Usage, Example, About string
 	Flags                                     []flag
+	Status                                    int
+	Meaning, When                             string
 }
 
 // A flag is one of a command's.
 type flag struct {
-	Name, Short, Value, Group, Does, Variable string
-	Repeatable                                bool
+	Name, Short, Alias, Value, Group, Does, Variable string
+	Repeatable                                       bool
 }
 
-// A status is an exit status.
-type status struct {
-	Status        int
-	Meaning, When string
+// A page is the contents of the template.
+type page struct {
+	described
+	Statuses []described
+	Commands []described // that the page lists
+	See      []string
 }
 
-// pages are the contents of the manual pages, by file name.
+// pages returns the contents of the manual pages, by file name.
 func pages(dir string) (map[string][]byte, error) {
-	bin, err := os.MkdirTemp("", "man")
-	if err != nil {
+	commands, err := help(dir, "help")
+	global, err2 := help(dir, "flags", "flags")
+	statuses, err3 := help(dir, "exit_status", "exit-status")
+	if err := errors.Join(err, err2, err3); err != nil {
 		return nil, err
 	}
-	defer os.RemoveAll(bin)
-	larder := filepath.Join(bin, "larder")
-	build := exec.Command("go", "build", "-o", larder, "./cmd/larder")
-	build.Dir, build.Stderr = dir, os.Stderr
-	if err := build.Run(); err != nil {
-		return nil, fmt.Errorf("building larder: %w", err)
-	}
-	commands, err := help[command](larder)
-	if err != nil {
-		return nil, err
-	}
-	global, err := help[command](larder, "flags")
-	if err != nil {
-		return nil, err
-	}
-	statuses, err := help[status](larder, "exit-status")
-	if err != nil {
-		return nil, err
-	}
-	made := map[string][]byte{"larder.1": overview(commands, global[0].Flags, statuses)}
+	all := []page{{described: described{
+		Does: "download, verify and share Terraform and OpenTofu providers", Usage: "larder COMMAND [ARGUMENT...] [FLAG...]", Flags: global[0].Flags,
+	}, Statuses: statuses}}
 	for _, c := range commands {
-		made[pageName(c)+".1"] = page(c, commands)
+		all = append(all, page{described: c})
+	}
+	made := map[string][]byte{}
+	for _, p := range all {
+		for _, other := range commands {
+			parent, _, isBelow := strings.Cut(other.Command, " ")
+			if isBelow && p.Command == parent || !isBelow && p.Command == "" {
+				p.Commands = append(p.Commands, other)
+			}
+			if p.Command == "" || isBelow && (p.Command == parent || p.Command == other.Command) {
+				p.See = append(p.See, other.PageName(), "larder-"+parent)
+			}
+		}
+		p.See = slices.DeleteFunc(append(p.See, "larder"), func(name string) bool { return name == p.PageName() })
+		slices.Sort(p.See)
+		p.See = slices.Compact(p.See)
+		var b bytes.Buffer
+		if err := layout.Execute(&b, p); err != nil {
+			return nil, err
+		}
+		made[p.PageName()+".1"] = b.Bytes()
 	}
 	return made, nil
 }
 
-// help is what larder says of a topic, or of all commands without one.
-func help[T any](larder string, topic ...string) ([]T, error) {
-	cmd := exec.Command(larder, append([]string{"help", "--json"}, topic...)...)
+// help returns what larder says of a topic, or of all commands without one: the lines of this type.
+func help(dir, kind string, topic ...string) (found []described, err error) {
+	cmd := exec.Command("go", append([]string{"run", "./cmd/larder", "help", "--json"}, topic...)...)
+	cmd.Dir, cmd.Stderr = dir, os.Stderr
 	text, err := cmd.Output()
+	for in := json.NewDecoder(bytes.NewReader(text)); err == nil && in.More(); {
+		var one described
+		if err = in.Decode(&one); one.Type == kind {
+			found = append(found, one)
+		}
+	}
+	if err == nil && len(found) == 0 {
+		err = errors.New("nothing")
+	}
 	if err != nil {
-		return nil, err
+		return nil, fmt.Errorf("larder help %s: %w", strings.Join(topic, " "), err)
 	}
-	var all []T
-	for in := json.NewDecoder(bytes.NewReader(text)); in.More(); {
-		var one T
-		if err := in.Decode(&one); err != nil {
-			return nil, err
-		}
-		all = append(all, one)
-	}
-	if len(all) == 0 {
-		return nil, fmt.Errorf("larder help %s: empty", strings.Join(topic, " "))
-	}
-	return all, nil
+	return found, nil
 }
 
-// pageName is the name of a command's page.
-func pageName(c command) string { return "larder-" + strings.ReplaceAll(c.Command, " ", "-") }
-
-// overview is the page of larder itself.
-func overview(commands []command, flags []flag, statuses []status) []byte {
-	var p roff
-	p.head("larder", "keep Terraform and OpenTofu providers at hand")
-	p.synopsis("larder COMMAND [ARGUMENT...] [FLAG...]")
-	p.section("COMMANDS")
-	job := ""
-	for _, c := range commands {
-		if strings.Contains(c.Command, " ") {
-			continue
-		}
-		if c.Job != job {
-			job = c.Job
-			p.line(".SS", quoted(job))
-		}
-		p.item(bold("larder "+c.Command), c.Does)
-	}
-	p.section("FLAGS")
-	p.text("Every command has these flags. They can stand before the command or after it.")
-	p.flags(flags)
-	p.section("EXIT STATUS")
-	for _, s := range statuses {
-		p.item(bold(fmt.Sprint(s.Status)), s.Meaning+": "+s.When)
-	}
-	var pages []string
-	for _, c := range commands {
-		pages = append(pages, pageName(c))
-	}
-	p.seeAlso(pages)
-	return p.Bytes()
+// PageName returns the name of a command's page, or larder's without a command.
+func (d described) PageName() string {
+	return strings.TrimSuffix("larder-"+strings.ReplaceAll(d.Command, " ", "-"), "-")
 }
 
-// page is the page of a command.
-func page(c command, commands []command) []byte {
-	var p roff
-	p.head(pageName(c), c.Does)
-	p.synopsis(c.Usage)
-	if c.About != "" {
-		p.section("DESCRIPTION")
-		p.text(c.About)
-	}
-	pages := []string{"larder"}
-	var below []command
-	for _, other := range commands {
-		if strings.HasPrefix(other.Command, c.Command+" ") {
-			below = append(below, other)
-			pages = append(pages, pageName(other))
+// Term returns how a page shows a flag.
+func (f flag) Term() string {
+	name := `\fB` + escaped("--"+f.Name) + `\fR`
+	for _, short := range []string{f.Short, f.Alias} {
+		if short != "" {
+			name = `\fB` + escaped("-"+short) + `\fR, ` + name
 		}
 	}
-	if len(below) > 0 {
-		p.section("COMMANDS")
-		for _, other := range below {
-			p.item(bold("larder "+other.Command), other.Does)
-		}
+	if f.Value != "" {
+		name += ` \fI` + escaped(f.Value) + `\fR`
 	}
-	if len(c.Flags) > 0 {
-		p.section("FLAGS")
-		p.flags(c.Flags)
+	if f.Repeatable && !strings.HasSuffix(f.Value, "...") {
+		name += "..."
 	}
-	if c.Example != "" {
-		p.section("EXAMPLE")
-		p.line(".EX")
-		p.text(c.Example)
-		p.line(".EE")
-	}
-	if parent, _, ok := strings.Cut(c.Command, " "); ok {
-		pages = append(pages, "larder-"+parent)
-	}
-	p.seeAlso(pages)
-	return p.Bytes()
+	return name
 }
 
-// A roff is a manual page that is being written.
-type roff struct{ bytes.Buffer }
-
-// line writes a request with its arguments.
-func (p *roff) line(words ...string) { p.WriteString(strings.Join(words, " ") + "\n") }
-
-func (p *roff) head(name, does string) {
-	p.line(`.\" Made by go run ./scripts/man; do not edit.`)
-	p.line(".TH", strings.ToUpper(escaped(name)), `1 "" larder`)
-	p.section("NAME")
-	p.line(escaped(name), `\-`, escaped(does))
+// A group is what stands below one heading. If there is only one, it has none.
+type group[T any] struct {
+	Name string
+	All  []T
 }
 
-func (p *roff) section(title string) { p.line(".SH", title) }
-
-func (p *roff) synopsis(usage string) {
-	p.section("SYNOPSIS")
-	p.text(usage)
-}
-
-// text writes a paragraph.
-func (p *roff) text(text string) {
-	text = escaped(text)
-	if strings.HasPrefix(text, ".") || strings.HasPrefix(text, "'") {
-		text = `\&` + text
+// grouped sorts what a page lists by heading. Headings, and what is below each, keep their order.
+func grouped[T any](all []T, heading func(T) string) (groups []group[T]) {
+	for _, one := range all {
+		i := slices.IndexFunc(groups, func(g group[T]) bool { return g.Name == heading(one) })
+		if i < 0 {
+			i, groups = len(groups), append(groups, group[T]{Name: heading(one)})
+		}
+		groups[i].All = append(groups[i].All, one)
 	}
-	p.line(text)
-}
-
-// item writes a paragraph with a term in front.
-func (p *roff) item(term, text string) {
-	p.line(".TP")
-	p.line(term)
-	p.text(text)
-}
-
-func (p *roff) flags(flags []flag) {
-	group := ""
-	several := len(flags) > 0 && flags[0].Group != flags[len(flags)-1].Group
-	for _, f := range flags {
-		if several && f.Group != group {
-			group = f.Group
-			p.line(".SS", quoted(group))
-		}
-		name := bold("--" + f.Name)
-		if f.Short != "" {
-			name = bold("-"+f.Short) + ", " + name
-		}
-		if f.Value != "" {
-			name += ` \fI` + escaped(f.Value) + `\fR`
-		}
-		if f.Repeatable && !strings.HasSuffix(f.Value, "...") {
-			name += "..."
-		}
-		if f.Variable != "" {
-			f.Does += "; variable " + f.Variable
-		}
-		p.item(name, f.Does)
+	if len(groups) == 1 {
+		groups[0].Name = ""
 	}
+	return groups
 }
 
-func (p *roff) seeAlso(pages []string) {
-	p.section("SEE ALSO")
-	slices.Sort(pages)
-	for i, name := range pages {
-		end := ","
-		if i == len(pages)-1 {
-			end = ""
-		}
-		p.line(".BR", escaped(name), "(1)"+end)
-	}
-}
+var layout = template.Must(template.New("page").Funcs(template.FuncMap{
+	"upper":    strings.ToUpper,
+	"text":     escaped,
+	"commands": func(all []described) any { return grouped(all, func(c described) string { return c.Job }) },
+	"flags":    func(all []flag) any { return grouped(all, func(f flag) string { return f.Group }) },
+}).Parse(`.\" Made by go run ./scripts/man; do not edit.
+.TH {{.PageName | text | upper}} 1 "" larder
+.SH NAME
+{{text .PageName}} \- {{text .Does}}
+.SH SYNOPSIS
+{{text .Usage}}
+{{with .About}}.SH DESCRIPTION
+{{text .}}
+{{end}}{{with .Commands}}.SH COMMANDS
+{{range commands .}}{{with .Name}}.SS "{{text .}}"
+{{end}}{{range .All}}.TP
+\fBlarder {{text .Command}}\fR
+{{text .Does}}
+{{end}}{{end}}{{end}}{{with .Flags}}.SH FLAGS
+{{if not $.Command}}Every command has these flags. They can stand before the command or after it.
+{{end}}{{range flags .}}{{with .Name}}.SS "{{text .}}"
+{{end}}{{range .All}}.TP
+{{.Term}}
+{{text .Does}}{{with .Variable}}; variable {{text .}}{{end}}
+{{end}}{{end}}{{end}}{{with .Example}}.SH EXAMPLE
+.EX
+{{text .}}
+.EE
+{{end}}{{with .Statuses}}.SH EXIT STATUS
+{{range .}}.TP
+\fB{{.Status}}\fR
+{{text .Meaning}}: {{text .When}}
+{{end}}{{end}}.SH SEE ALSO
+{{range $i, $name := .See}}{{if $i}},
+{{end}}.BR {{text $name}} (1){{end}}
+`))
 
-func bold(text string) string { return `\fB` + escaped(text) + `\fR` }
-
-func quoted(text string) string { return `"` + escaped(text) + `"` }
-
-// escaped is text that roff shows as it is.
+// escaped returns text that roff shows unchanged, also where a line begins like a request.
 func escaped(text string) string {
-	return strings.NewReplacer(`\`, `\e`, "-", `\-`, `"`, `\(dq`).Replace(text)
+	return strings.TrimPrefix(strings.NewReplacer(`\`, `\e`, "-", `\-`, `"`, `\(dq`, "\n.", "\n\\&.", "\n'", "\n\\&'").Replace("\n"+text), "\n")
 }
-
-// names are the names of pages, sorted.
-func names(pages map[string][]byte) []string { return slices.Sorted(maps.Keys(pages)) }

@@ -20,13 +20,13 @@ const (
 	columns = 80 // at least
 )
 
-// A window has the same colours on light and on dark pages.
+// A window has the same colors on light and on dark pages.
 var (
-	colours = map[string]string{"31": "#ff7b72", "32": "#7ee787", "33": "#e3b341", "36": "#76e3ea"}
-	paint   = regexp.MustCompile("\x1b\\[([0-9;]*)m")
+	colors = map[string]string{"31": "#ff7b72", "32": "#7ee787", "33": "#e3b341", "36": "#76e3ea"}
+	paint  = regexp.MustCompile("\x1b\\[([0-9;]*)m")
 )
 
-// draw returns an SVG of a terminal window that shows text with its colours.
+// draw returns an SVG of a terminal window that shows text with its colors.
 func draw(text string) string {
 	lines := strings.Split(strings.TrimRight(text, "\n"), "\n")
 	wide := columns
@@ -84,8 +84,8 @@ func styleOf(parameters string) string {
 			style += ` font-weight="bold"`
 		case p == "2":
 			style += ` fill="#8b949e"`
-		case colours[p] != "":
-			style += fmt.Sprintf(` fill="%s"`, colours[p])
+		case colors[p] != "":
+			style += fmt.Sprintf(` fill="%s"`, colors[p])
 		}
 	}
 	return style

@@ -11,12 +11,10 @@
 package main
 
 import (
-	"errors"
 	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
-	"strings"
 
 	"github.com/larder-cli/larder/sources/sourcetest"
 )
@@ -29,45 +27,27 @@ var shown = []string{"larder install", "larder install"}
 func main() {
 	s := &sourcetest.Script{Name: "picture"}
 	defer s.End()
-	session, err := perform(".", s.TempDir())
-	if err == nil {
-		err = os.WriteFile(picture, []byte(draw(session)), 0o644)
-	}
-	if err != nil {
-		s.Fatalf("%v", err)
-	}
+	sourcetest.Check(s, os.WriteFile(picture, []byte(draw(perform(s, "."))), 0o644))
 }
 
-// perform runs the commands in a copy of the quick start below dir, and returns what a
-// person at a terminal sees, colours included.
-func perform(repo, dir string) (session string, err error) {
-	program := filepath.Join(dir, "bin", "larder")
-	build := exec.Command("go", "build", "-o", program, "./cmd/larder")
-	build.Dir = repo
-	if out, err := build.CombinedOutput(); err != nil {
-		return "", fmt.Errorf("building larder: %w\n%s", err, out)
+// perform runs the commands in a copy of the quick start, and returns what a person at a
+// terminal sees, colors included.
+func perform(t sourcetest.TB, repo string) (session string) {
+	program, home := sourcetest.Larder(t), t.TempDir()
+	root := filepath.Join(home, "quickstart")
+	sourcetest.Check(t, os.CopyFS(root, os.DirFS(filepath.Join(repo, "testdata", "quickstart"))))
+	for _, tried := range []string{".terraform", ".terraform.lock.hcl"} { // someone may have tried it there
+		sourcetest.Check(t, os.RemoveAll(filepath.Join(root, tried)))
 	}
-	root := filepath.Join(dir, "quickstart")
-	quickstart := os.DirFS(filepath.Join(repo, "testdata", "quickstart"))
-	if err := os.CopyFS(root, quickstart); err != nil {
-		return "", err
-	}
-	// Someone may have tried it there.
-	err = errors.Join(os.RemoveAll(filepath.Join(root, ".terraform")), os.RemoveAll(filepath.Join(root, ".terraform.lock.hcl")))
-	if err != nil {
-		return "", err
-	}
-	var b strings.Builder
 	for _, command := range shown {
-		fmt.Fprintf(&b, "\x1b[2m$\x1b[0m \x1b[1m%s\x1b[0m\n", command)
-		cmd := exec.Command("sh", "-c", "exec 2>&1; "+command)
+		cmd := exec.Command("sh", "-c", command)
 		cmd.Dir = root
-		cmd.Env = []string{"HOME=" + dir, "PATH=" + filepath.Dir(program) + ":" + os.Getenv("PATH"), "CLICOLOR_FORCE=1"}
-		out, err := cmd.Output()
+		cmd.Env = []string{"HOME=" + home, "PATH=" + filepath.Dir(program) + ":" + os.Getenv("PATH"), "CLICOLOR_FORCE=1"}
+		out, err := cmd.CombinedOutput()
 		if err != nil {
-			return "", fmt.Errorf("%s: %w\n%s", command, err, out)
+			t.Fatalf("%s: %v\n%s", command, err, out)
 		}
-		b.Write(out)
+		session += fmt.Sprintf("\x1b[2m$\x1b[0m \x1b[1m%s\x1b[0m\n%s", command, out)
 	}
-	return b.String(), nil
+	return session
 }

@@ -15,8 +15,7 @@ import (
 
 // The picture in the README shows what a run shows, except for times.
 func TestPictureShowsARun(t *testing.T) {
-	session, err := perform("../..", t.TempDir())
-	sourcetest.Check(t, err)
+	session := perform(t, "../..")
 	committed := string(sourcetest.ReadFile(t, "../../"+picture))
 	if timeless(draw(session)) != timeless(committed) {
 		t.Errorf("%s is out of date: go run ./scripts/picture\n%s", picture, session)

@@ -36,13 +36,12 @@ var platforms = []string{
 func main() {
 	s := &sourcetest.Script{Name: "quickstart"}
 	defer s.End()
-	if err := os.RemoveAll(mirror); err != nil {
-		s.Fatalf("%v", err)
-	}
+	sourcetest.Check(s, os.RemoveAll(mirror))
 	write(s, mirror)
 }
 
-// write writes the mirror to dir.
+// write writes the mirror to dir, with the JSON that larder mirror index makes, and without what
+// depends on the time and place of the run.
 func write(t sourcetest.TB, dir string) {
 	w := sourcetest.New(t)
 	description := sourcetest.Release{Platforms: platforms, Signer: sourcetest.NewKey("quickstart")}
@@ -53,23 +52,11 @@ func write(t sourcetest.TB, dir string) {
 	}
 	w.WritePacked(dir)
 	w.WriteEvidence(dir)
-	w.WriteMirrorJSON(dir)
-	if err := nameEvidence(dir); err != nil {
-		t.Fatalf("%v", err)
-	}
-}
-
-// nameEvidence completes the JSON of the mirror as larder mirror index does, and removes what
-// depends on the time and place of the run.
-func nameEvidence(dir string) error {
 	b, err := builder.Open(context.Background(), dir, builder.Options{})
-	if err != nil {
-		return err
-	}
+	sourcetest.Check(t, err)
 	_, _, err = b.Index(context.Background())
-	err = errors.Join(err, b.Close())
+	sourcetest.Check(t, errors.Join(err, b.Close()))
 	for _, name := range []string{"known", "mirror.lock", "partial", "tmp"} {
-		err = errors.Join(err, os.RemoveAll(filepath.Join(dir, ".larder", name)))
+		sourcetest.Check(t, os.RemoveAll(filepath.Join(dir, ".larder", name)))
 	}
-	return err
 }

@@ -72,33 +72,37 @@ func (k *rack) beside(number int) report {
 		plans[i] = k.plan(i, number%2 == 1)
 		k.prepare(fmt.Sprintf("root%d", i), "") // not part of the concurrent runs
 	}
-	last := make([]outcome, len(plans))
-	r := report{round: number, engine: k.opts.engine}
-	var wg sync.WaitGroup
-	var mu sync.Mutex
+	outcomes := make([][]outcome, len(plans))
+	var wg, damage sync.WaitGroup
 	for i, plan := range plans {
 		wg.Go(func() {
 			for _, t := range plan {
 				o := k.take(fmt.Sprintf("root%d", i), t)
-				mu.Lock()
-				last[i] = o
-				r.count(o)
-				mu.Unlock()
-				if o.problem != nil {
+				if outcomes[i] = append(outcomes[i], o); o.problem != nil {
 					return
 				}
 			}
 		})
 	}
 	quiet := make(chan struct{})
-	var damage sync.WaitGroup
 	if number%2 == 1 && k.opts.engine == sources.Terraform {
 		damage.Go(func() { k.damageInPlace(quiet) })
 	}
 	wg.Wait()
 	close(quiet)
 	damage.Wait()
-	for i, o := range last {
+	r := report{round: number, engine: k.opts.engine}
+	for _, o := range slices.Concat(outcomes...) {
+		r.runs++
+		switch {
+		case o.killed:
+			r.killed++
+		case o.failed:
+			r.failed++
+		}
+	}
+	for i, all := range outcomes {
+		o := all[len(all)-1]
 		if o.problem == nil && !o.killed && !o.failed && (r.killed == 0 || k.keeps(o.turn)) {
 			o.problem = k.right(fmt.Sprintf("root%d", i))
 		}
@@ -126,16 +130,6 @@ func manyFiles(name string) map[string]string {
 const docs = 50
 
 func docName(i int) string { return fmt.Sprintf("docs/%d/%d.md", i%10, i) }
-
-func (r *report) count(o outcome) {
-	r.runs++
-	if o.killed {
-		r.killed++
-	}
-	if o.failed {
-		r.failed++
-	}
-}
 
 // plan returns the turns in one root module. Larder and the engine alternate.
 func (k *rack) plan(i int, kills bool) []turn {
@@ -187,25 +181,23 @@ func (k *rack) take(root string, t turn) outcome {
 	}
 	var hangs atomic.Bool
 	defer time.AfterFunc(patience, func() { hangs.Store(true); p.cmd.Process.Kill() }).Stop()
-	err := p.wait()
+	err := p.cmd.Wait()
 	close(over)
 	o.killed = err != nil && p.cmd.ProcessState.Sys().(syscall.WaitStatus).Signaled()
 	o.failed = err != nil && !o.killed
 	switch {
 	case hangs.Load():
-		o.problem = fmt.Errorf("%v takes more than %s:\n%s", p.cmd.Args, patience, &p.out)
-	case o.killed:
+		o.problem = fmt.Errorf("it takes more than %s", patience)
 	case o.failed && t.must:
-		o.problem = fmt.Errorf("%v: %w\n%s", p.cmd.Args, err, &p.out)
-	case o.failed:
-	case k.keeps(t):
+		o.problem = err
+	case err == nil && k.keeps(t):
 		o.problem = k.right(root)
 	}
 	if strange := k.strange(root); !t.engine && !slices.Equal(strange, before) {
 		o.problem = cmp.Or(o.problem, fmt.Errorf("larder locks %q", strange))
 	}
 	if o.problem != nil {
-		o.problem = fmt.Errorf("%+v: %w\n%s", t, o.problem, &p.out)
+		o.problem = fmt.Errorf("%+v: %v: %w\n%s", t, p.cmd.Args, o.problem, &p.out)
 	}
 	return o
 }
@@ -221,10 +213,7 @@ func (k *rack) damageInPlace(quiet chan struct{}) {
 		case <-time.After(time.Duration(100+random.IntN(500)) * time.Millisecond):
 		}
 		name := k.opts.providers[random.IntN(len(k.opts.providers))]
-		file := "terraform-provider-" + name + "_v1.0.0"
-		if random.IntN(2) == 0 {
-			file = docName(random.IntN(docs))
-		}
+		file := []string{"terraform-provider-" + name + "_v1.0.0", docName(random.IntN(docs))}[random.IntN(2)]
 		path := filepath.Join(k.cache(), entryPath(name), filepath.FromSlash(file))
 		if info, err := os.Stat(path); err == nil {
 			_ = os.Truncate(path, info.Size()/2) // fails if the package has been replaced in the meantime
@@ -265,7 +254,8 @@ func (k *rack) keeps(t turn) bool {
 // requires, and their hashes are in its lock file.
 func (k *rack) right(root string) error {
 	for _, name := range k.opts.providers {
-		got, want, err := k.hashOf(filepath.Join(k.dir, root, ".terraform", "providers", entryPath(name)))
+		zh, want := k.published(name)
+		got, err := hash(filepath.Join(k.dir, root, ".terraform", "providers", entryPath(name)))
 		if err != nil {
 			return err
 		}
@@ -276,7 +266,6 @@ func (k *rack) right(root string) error {
 		if got != want {
 			return fmt.Errorf("in %s there is %s of %s, want %s", root, got, name, want)
 		}
-		zh, _ := k.world.Hashes(address(name) + "/1.0.0/" + platform())
 		byTerraform := k.opts.engine == sources.Terraform && slices.Contains(locked, zh)
 		if !slices.Contains(locked, want) && !byTerraform {
 			return fmt.Errorf("in %s %s is locked with %q, want %s", root, name, locked, want)
@@ -295,8 +284,8 @@ func (k *rack) locked(root, name string) (hashes []string) {
 	text, _ := os.ReadFile(filepath.Join(k.dir, root, ".terraform.lock.hcl"))
 	_, block, _ := strings.Cut(string(text), fmt.Sprintf("provider %q {\n  version = \"1.0.0\"\n", address(name)))
 	block, _, whole := strings.Cut(block, "\n}\n")
-	if whole {
-		for _, m := range lockedHash.FindAllStringSubmatch(block, -1) {
+	for _, m := range lockedHash.FindAllStringSubmatch(block, -1) {
+		if whole {
 			hashes = append(hashes, m[1])
 		}
 	}
@@ -308,7 +297,7 @@ func (k *rack) locked(root, name string) (hashes []string) {
 // them, and Larder keeps locked hashes.
 func (k *rack) strange(root string) (hashes []string) {
 	for _, name := range k.opts.providers {
-		zh, h1 := k.world.Hashes(address(name) + "/1.0.0/" + platform())
+		zh, h1 := k.published(name)
 		for _, hash := range k.locked(root, name) {
 			if hash != h1 && hash != zh {
 				hashes = append(hashes, hash)
@@ -341,12 +330,4 @@ func (k *rack) alone() error {
 		}
 	}
 	return k.command("last", k.larder, "cache", "verify").finish()
-}
-
-// finish runs a process, which must succeed.
-func (p *process) finish() error {
-	if err := p.cmd.Run(); err != nil {
-		return fmt.Errorf("%v: %w\n%s", p.cmd.Args, err, &p.out)
-	}
-	return nil
 }

@@ -11,11 +11,10 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"sync"
 	"syscall"
 	"testing"
 	"time"
-
-	"golang.org/x/mod/sumdb/dirhash"
 
 	"github.com/larder-cli/larder/sources/sourcetest"
 )
@@ -98,10 +97,11 @@ var faultCases = []faultCase{
 // about 9000.
 func TestFaultAtEveryStep(t *testing.T) {
 	rack := newRack(t, options{providers: []string{"alpha", "beta"}, size: 1 << 10})
+	program := sync.OnceValue(func() string { return buildWorker(t) })
 	for _, c := range faultCases {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
-			steps := c.run(t, rack.in(t), 3)
+			steps := c.run(t, rack.inMemory(t, program), 3)
 			sourcetest.Require(t, steps >= 20, "only %d steps were seen", steps)
 		})
 	}
@@ -144,6 +144,18 @@ func (k *rack) in(t *testing.T) *rack {
 	return &own
 }
 
+// inMemory is like in. If all trials are made, it makes them fast: the directory is in memory if
+// it can be, and a worker runs larder, except where a call fails.
+func (k *rack) inMemory(t *testing.T, program func() string) *rack {
+	own := k.in(t)
+	if !sourcetest.Thorough() {
+		return own
+	}
+	own.dir = filepath.Join(sourcetest.MemoryDir(t), "faults")
+	own.worker = own.hire(program())
+	return own
+}
+
 // run runs the command once for each call on files in the rack's directory, or only
 // on files below the given names, and makes that call fail. Of all these runs it
 // makes a sample of this size. The result is the number of calls.
@@ -173,7 +185,7 @@ func (c faultCase) fail(t *testing.T, k *rack, clean map[string]bool, step int, 
 	errno := errnos[(uint64(step)+sourcetest.Seed())%uint64(len(errnos))]
 	before := c.start(k)
 	p := k.prepare("root", k.larder, append(c.args, "--quiet")...)
-	p.cmd.Env = append(p.cmd.Env, "GOMAXPROCS=1") // makes the steps the same in each run
+	p.cmd.Env = append(p.cmd.Env, "GOMAXPROCS=1", "GOGC=off") // makes the steps the same in each run
 	failed, err := sourcetest.FailAt(p.cmd, step, errno, dirs...)
 	if errors.Is(err, syscall.EPERM) {
 		t.Skip("processes may not be traced here")
@@ -244,17 +256,15 @@ func (c faultCase) judge(k *rack, before state, clean map[string]bool, failed so
 	default:
 		problem("exit status %d", failed.Status)
 	}
-	next := k.prepare("root", k.larder, append(c.args, "--quiet")...)
-	if next.run(); next.err != nil {
-		problem("the next run: %v\n%s", next.err, &next.out)
+	if err := k.try("root", c.args...); err != nil {
+		problem("the next run: %v", err)
 	}
 	whole("after the next run")
 	if err := c.promise(k); err != nil {
 		problem("after the next run: %v", err)
 	}
-	verify := k.prepare("root", k.larder, "cache", "verify")
-	if verify.run(); verify.err != nil {
-		problem("cache verify after the next run: %v\n%s", verify.err, &verify.out)
+	if err := k.try("root", "cache", "verify"); err != nil {
+		problem("cache verify after the next run: %v", err)
 	}
 	now := k.names()
 	for _, name := range slices.Sorted(maps.Keys(before.names)) {
@@ -281,6 +291,9 @@ func errnoName(errno syscall.Errno) string {
 // path that leads out of the root module.
 func (k *rack) namesPath(out, path string) bool {
 	local, inside := strings.CutPrefix(path, filepath.Join(k.dir, "root")+"/")
+	for _, own := range []string{"/.larder-", "/.larder/"} { // errors name the directory that has it
+		local, _, _ = strings.Cut(local, own)
+	}
 	if strings.Contains(local, "/") {
 		local = filepath.Dir(local)
 	}
@@ -303,14 +316,16 @@ func (k *rack) requires(names ...string) *rack {
 }
 
 // do runs larder in a root module. It must succeed.
-func (k *rack) do(root string, args ...string) {
-	p := k.prepare(root, k.larder, append(args, "--quiet")...)
-	if p.run(); p.err != nil {
-		k.t.Fatalf("%v: %v\n%s", args, p.err, &p.out)
-	}
-}
+func (k *rack) do(root string, args ...string) { k.must(k.try(root, args...)) }
 
-func (p *process) run() { p.err = p.cmd.Run() }
+// try runs larder in a root module, in a process of its own unless the rack has a worker.
+func (k *rack) try(root string, args ...string) error {
+	p := k.prepare(root, k.larder, append(args, "--quiet")...)
+	if k.worker == nil {
+		return p.finish()
+	}
+	return k.worker(p.cmd.Dir, append([]string{"larder"}, p.cmd.Args[1:]...))
+}
 
 // packages returns the packages below the rack's directory. A package that
 // differs from the published one has an error.
@@ -336,7 +351,7 @@ func archivePath(dir, name string) string {
 
 // whole returns an error if a package differs from the published one.
 func (k *rack) whole(path, name string) error {
-	zh, h1 := k.world.Hashes(address(name) + "/1.0.0/" + platform())
+	zh, h1 := k.published(name)
 	if strings.HasSuffix(path, ".zip") {
 		data, err := os.ReadFile(path)
 		if got := fmt.Sprintf("zh:%x", sha256.Sum256(data)); err != nil || got != zh {
@@ -344,15 +359,11 @@ func (k *rack) whole(path, name string) error {
 		}
 		return nil
 	}
-	real, err := filepath.EvalSymlinks(path) // HashDir follows no symlinks
-	if err != nil {
-		return err
-	}
-	info, err := os.Stat(filepath.Join(real, "terraform-provider-"+name+"_v1.0.0"))
+	info, err := os.Stat(filepath.Join(path, "terraform-provider-"+name+"_v1.0.0"))
 	if err != nil || info.Mode()&0o111 == 0 {
 		return fmt.Errorf("nothing to execute: %v", err)
 	}
-	if got, err := dirhash.HashDir(real, "", dirhash.Hash1); err != nil || got != h1 {
+	if got, err := hash(path); err != nil || got != h1 {
 		return fmt.Errorf("is %s, want %s, %v", got, h1, err)
 	}
 	return nil
@@ -374,7 +385,7 @@ func (k *rack) each(check func(name string) error) (err error) {
 func (k *rack) installed() error {
 	lock := k.lock()
 	return errors.Join(k.has("root/.terraform/providers"), k.each(func(name string) error {
-		if _, h1 := k.world.Hashes(address(name) + "/1.0.0/" + platform()); !strings.Contains(lock, h1) {
+		if _, h1 := k.published(name); !strings.Contains(lock, h1) {
 			return fmt.Errorf("%s is not in the lock file:\n%s", name, lock)
 		}
 		return nil
@@ -386,7 +397,7 @@ func (k *rack) unpacked() error { return k.has("mirror") }
 func (k *rack) mirrored() error {
 	return k.each(func(name string) error {
 		path := k.archive("mirror", name)
-		zh, _ := k.world.Hashes(address(name) + "/1.0.0/" + platform())
+		zh, _ := k.published(name)
 		for file, want := range map[string]string{"index.json": "1.0.0", "1.0.0.json": zh} {
 			if text, err := os.ReadFile(filepath.Join(filepath.Dir(path), file)); err != nil || !strings.Contains(string(text), want) {
 				return fmt.Errorf("%s of %s is %q, %v", file, name, text, err)
@@ -421,7 +432,7 @@ func (k *rack) lockWhole(before string) error {
 func (k *rack) mirrorFits() error {
 	return k.each(func(name string) error {
 		archive := k.archive("mirror", name)
-		zh, _ := k.world.Hashes(address(name) + "/1.0.0/" + platform())
+		zh, _ := k.published(name)
 		index, _ := os.ReadFile(filepath.Join(filepath.Dir(archive), "index.json"))
 		version, err := os.ReadFile(filepath.Join(filepath.Dir(archive), "1.0.0.json"))
 		if strings.Contains(string(index), "1.0.0") && err != nil || strings.Contains(string(version), zh) && !exists(archive) {

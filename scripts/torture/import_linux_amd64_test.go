@@ -18,15 +18,16 @@ import (
 // old or its new contents. The next import must complete the mirror and remove
 // temporary files.
 func TestImportCrashesAtEveryStep(t *testing.T) {
+	t.Parallel()
 	k := newRack(t, options{providers: []string{"alpha", "beta"}, size: 1 << 10})
 	k.dir = t.TempDir()
 	outside := filepath.Join(k.dir, "outside")
 	k.world.WritePacked(outside)
 	k.world.WriteEvidence(outside)
 	usb := filepath.Join(k.dir, "usb.tar")
-	k.run("bundle", "create", usb, "--mirror", outside)
+	k.do("work", "bundle", "create", usb, "--mirror", outside)
 	whole := filepath.Join(k.dir, "whole")
-	k.run("bundle", "import", usb, whole)
+	k.do("work", "bundle", "import", usb, whole)
 	want := seen(t, whole)
 
 	imported := func(step int) (changes int) {
@@ -41,7 +42,7 @@ func TestImportCrashesAtEveryStep(t *testing.T) {
 				t.Fatalf("step %d: %s names what is not there", step, name)
 			}
 		}
-		k.run("bundle", "import", usb, inside)
+		k.do("work", "bundle", "import", usb, inside)
 		if !maps.Equal(want, seen(t, inside)) {
 			t.Fatalf("step %d: not mended: %v", step, slices.Sorted(maps.Keys(seen(t, inside))))
 		}
@@ -67,13 +68,6 @@ func leftovers(t *testing.T, dir string) []string {
 	found, err := filepath.Glob(filepath.Join(dir, ".larder", "*", "*"))
 	sourcetest.Check(t, err)
 	return found
-}
-
-// run runs larder, which must succeed.
-func (k *rack) run(args ...string) {
-	if p := k.start("work", k.larder, append(args, "--quiet")...); p.wait() != nil {
-		k.t.Fatalf("%v: %v\n%s", args, p.err, &p.out)
-	}
 }
 
 // seen returns the files of a mirror that matter: contents by path.

@@ -16,6 +16,7 @@ import (
 // Results of look-ups are passed on: an install reads each record once, and
 // lists the files of each package once.
 func TestLookupsAreMadeOnce(t *testing.T) {
+	t.Parallel()
 	const scan = 2 // listing a directory takes two calls of getdents64: one for its entries, and one for the end
 	record := func(kind, name string) string {
 		return "openat cache/.larder/" + kind + "/" + strings.ReplaceAll(address(name), "/", "~") + "~1.0.0/" + platform() + ".json"
@@ -63,10 +64,39 @@ func TestLookupsAreMadeOnce(t *testing.T) {
 	}
 }
 
+// However many root modules share packages, each record of a package and the evidence for each
+// version is read once in a run, whether their files are linked or copied.
+func TestRecordsAreReadOnce(t *testing.T) {
+	rack := newRack(t, options{providers: []string{"alpha", "beta"}, size: 1 << 10})
+	for link, records := range map[string]int{"hardlink": 1, "copy": 0} { // copies have records of their own
+		t.Run(link, func(t *testing.T) {
+			k := rack.in(t)
+			k.must(os.MkdirAll(k.dir, 0o755))
+			for _, root := range []string{"all/one", "all/two", "all/three"} {
+				k.do(root, "install", "--link", link)
+			}
+			k.do("all", "install", "--link", link)
+			p := k.prepare("all", k.larder, "install", "-R", "--quiet", "--link", link)
+			calls, err := sourcetest.Calls(p.cmd, k.dir)
+			if errors.Is(err, syscall.EPERM) {
+				t.Skip("processes may not be traced here")
+			}
+			sourcetest.Require(t, err == nil, "%v\n%s", err, &p.out)
+			for _, name := range k.opts.providers {
+				record := "openat cache/.larder/package/" + strings.ReplaceAll(address(name), "/", "~") + "~1.0.0/" + platform() + ".json"
+				sourcetest.Equal(t, calls[record], records, record)
+				evidence := "openat cache/.larder/evidence/" + address(name) + "/1.0.0/SHA256SUMS"
+				sourcetest.Equal(t, calls[evidence], 1, evidence)
+			}
+		})
+	}
+}
+
 // If a second root module without a lock file installs from the same unchanged
 // filesystem mirror, Larder compares the state of the mirror's files with the
 // cache, and does not read them.
 func TestMirrorIsReadOnce(t *testing.T) {
+	t.Parallel()
 	rack := newRack(t, options{providers: []string{"alpha", "beta"}, size: 1 << 10})
 	for _, layout := range []string{"--unpacked", "--packed"} {
 		t.Run(layout, func(t *testing.T) {

@@ -13,8 +13,6 @@ import (
 	"path/filepath"
 	"runtime"
 	"slices"
-	"sync"
-	"syscall"
 	"time"
 
 	"golang.org/x/mod/sumdb/dirhash"
@@ -64,6 +62,8 @@ type rack struct {
 	env    []string
 	dir    string // directory of the round
 	total  int64  // size of all archives in bytes
+
+	worker func(dir string, args []string) error // runs larder; nil means in a process of its own
 }
 
 // newRack publishes the providers and builds larder.
@@ -108,9 +108,7 @@ func torture(t sourcetest.TB, opts options, tell func(report)) {
 // weigh returns how many bytes the registry sends for one install.
 func (k *rack) weigh() int64 {
 	k.dir = k.t.TempDir()
-	if p := k.start("weigh", k.larder, "install", "--quiet"); p.wait() != nil {
-		k.t.Fatalf("nothing works: %v\n%s", p.err, &p.out)
-	}
+	k.must(k.prepare("weigh", k.larder, "install", "--quiet").finish())
 	return k.sent()
 }
 
@@ -126,21 +124,22 @@ func (k *rack) sent() int64 {
 // killed. In the other rounds, each archive must be sent only once.
 func (k *rack) round(number int) report {
 	k.world.Registry.Forget()
-	w := k.watch()
+	stop := k.watch()
 	processes := make([]*process, k.opts.processes)
 	for i := range processes {
-		processes[i] = k.start(fmt.Sprintf("root%d", i), k.larder, "install", "--quiet")
+		processes[i] = k.prepare(fmt.Sprintf("root%d", i), k.larder, "install", "--quiet")
+		k.must(processes[i].cmd.Start())
 	}
 	killed := 0
 	if number%2 == 1 {
 		killed = k.kill(processes)
 	}
 	for _, p := range processes {
-		if err := p.wait(); err != nil && !p.killed {
+		if err := p.cmd.Wait(); err != nil && !p.killed {
 			k.t.Fatalf("round %d: a process failed that was not killed: %v\n%s", number, err, &p.out)
 		}
 	}
-	looks := w.stop()
+	looks := stop()
 	sent := float64(k.sent()) / float64(k.total)
 	if killed == 0 && sent > 1 {
 		k.t.Fatalf("round %d: each byte was sent %.2f times", number, sent)
@@ -154,7 +153,8 @@ func (k *rack) kill(processes []*process) int {
 	killed := len(processes) / 2
 	for _, i := range k.random.Perm(len(processes))[:killed] {
 		time.Sleep(time.Duration(k.random.IntN(100)) * time.Millisecond)
-		processes[i].kill()
+		processes[i].killed = true
+		_ = processes[i].cmd.Process.Kill() // fails if the process has ended
 	}
 	return killed
 }
@@ -163,14 +163,12 @@ func (k *rack) kill(processes []*process) int {
 // ones. Files of killed processes must have been removed, and so must interrupted
 // downloads: all packages are in place.
 func (k *rack) check(round int) {
-	p := k.start("last", k.larder, "install", "--quiet")
-	if err := p.wait(); err != nil {
-		k.t.Fatalf("round %d: the install after it: %v\n%s", round, err, &p.out)
-	}
+	k.must(k.prepare("last", k.larder, "install", "--quiet").finish())
 	for _, name := range k.opts.providers {
 		for _, dir := range []string{k.cache(), filepath.Join(k.dir, "last", ".terraform", "providers")} {
-			if got, want := k.hash(filepath.Join(dir, entryPath(name))); got != want {
-				k.t.Fatalf("round %d: %s in %s is %s, but was published as %s", round, name, dir, got, want)
+			_, want := k.published(name)
+			if got, err := hash(filepath.Join(dir, entryPath(name))); err != nil || got != want {
+				k.t.Fatalf("round %d: %s in %s is %s (%v), but was published as %s", round, name, dir, got, err, want)
 			}
 		}
 	}
@@ -184,21 +182,18 @@ func (k *rack) check(round int) {
 	}
 }
 
-func (k *rack) hash(dir string) (got, want string) {
-	got, want, err := k.hashOf(dir)
-	k.must(err)
-	return got, want
+// published returns the hashes of a provider's package.
+func (k *rack) published(name string) (zh, h1 string) {
+	return k.world.Hashes(address(name) + "/1.0.0/" + platform())
 }
 
-// hashOf returns the h1: hash of a package, and the h1: hash of the published
-// package.
-func (k *rack) hashOf(dir string) (got, want string, err error) {
-	name := filepath.Base(filepath.Dir(filepath.Dir(dir)))
-	_, want = k.world.Hashes(address(name) + "/1.0.0/" + platform())
-	if dir, err = filepath.EvalSymlinks(dir); err == nil {
-		got, err = dirhash.HashDir(dir, "", dirhash.Hash1)
+// hash returns the h1: hash of the package in a directory.
+func hash(dir string) (string, error) {
+	real, err := filepath.EvalSymlinks(dir) // HashDir follows no symlinks
+	if err != nil {
+		return "", err
 	}
-	return got, want, err
+	return dirhash.HashDir(real, "", dirhash.Hash1)
 }
 
 func (k *rack) cache() string { return filepath.Join(k.dir, "cache") }
@@ -217,15 +212,7 @@ func (k *rack) must(err error) {
 type process struct {
 	cmd    *exec.Cmd
 	out    bytes.Buffer
-	err    error
 	killed bool
-}
-
-// start runs a program in a new root module that requires all providers.
-func (k *rack) start(root, program string, args ...string) *process {
-	p := k.prepare(root, program, args...)
-	k.must(p.cmd.Start())
-	return p
 }
 
 // prepare creates a root module, and a process to start in it.
@@ -246,67 +233,58 @@ func (k *rack) command(root, program string, args ...string) *process {
 	return p
 }
 
-func (p *process) kill() {
-	p.killed = true
-	_ = p.cmd.Process.Signal(syscall.SIGKILL) // fails if the process has ended
-}
-
-func (p *process) wait() error {
-	p.err = p.cmd.Wait()
-	return p.err
-}
-
-// A watcher checks the cache for incomplete packages, without a lock.
-type watcher struct {
-	rack  *rack
-	done  chan struct{}
-	wg    sync.WaitGroup
-	looks int
-	found error
-}
-
-func (k *rack) watch() *watcher {
-	w := &watcher{rack: k, done: make(chan struct{})}
-	w.wg.Go(func() {
-		for w.found == nil {
-			select {
-			case <-w.done:
-				return
-			case <-time.After(time.Millisecond):
-				w.found = w.look()
-			}
-		}
-	})
-	return w
-}
-
-// look returns an error if a package is incomplete.
-func (w *watcher) look() error {
-	w.looks++
-	for _, name := range w.rack.opts.providers {
-		file := filepath.Join(w.rack.cache(), entryPath(name), "terraform-provider-"+name+"_v1.0.0")
-		info, err := os.Stat(file)
-		switch {
-		case errors.Is(err, fs.ErrNotExist):
-			if _, err := os.Stat(filepath.Dir(file)); err == nil {
-				if _, err := os.Stat(file); err != nil { // it may have been created between the two calls
-					return fmt.Errorf("%s is there, without its executable", filepath.Dir(file))
-				}
-			}
-		case err != nil:
-			return err
-		case info.Size() != w.rack.opts.size || info.Mode()&0o111 == 0:
-			return fmt.Errorf("%s has %d of %d bytes, and mode %s", file, info.Size(), w.rack.opts.size, info.Mode())
-		}
+// finish runs a process, which must succeed.
+func (p *process) finish() error {
+	if err := p.cmd.Run(); err != nil {
+		return fmt.Errorf("%v: %w\n%s", p.cmd.Args, err, &p.out)
 	}
 	return nil
 }
 
-func (w *watcher) stop() (looks int) {
-	close(w.done)
-	w.wg.Wait()
-	if w.found != nil {
-		w.rack.t.Fatalf("%v", w.found)
+// watch checks the cache for incomplete packages, without a lock, until stop is called. Stop
+// returns the number of checks.
+func (k *rack) watch() (stop func() (looks int)) {
+	done, found := make(chan struct{}), make(chan error, 1)
+	looks := 0
+	go func() {
+		for {
+			select {
+			case <-done:
+				found <- nil
+				return
+			case <-time.After(time.Millisecond):
+			}
+			looks++
+			if err := k.look(); err != nil {
+				found <- err
+				return
+			}
+		}
+	}()
+	return func() int {
+		close(done)
+		k.must(<-found)
+		return looks
 	}
-	return w.looks
+}
+
+// look returns an error if a package is incomplete.
+func (k *rack) look() error {
+	for _, name := range k.opts.providers {
+		file := filepath.Join(k.cache(), entryPath(name), "terraform-provider-"+name+"_v1.0.0")
+		info, err := os.Stat(file)
+		if errors.Is(err, fs.ErrNotExist) {
+			if _, err := os.Stat(filepath.Dir(file)); err != nil {
+				continue
+			}
+			info, err = os.Stat(file) // it may have been created between the two calls
+		}
+		if err != nil {
+			return fmt.Errorf("a package without its executable: %w", err)
+		}
+		if info.Size() != k.opts.size || info.Mode()&0o111 == 0 {
+			return fmt.Errorf("%s has %d of %d bytes, and mode %s", file, info.Size(), k.opts.size, info.Mode())
+		}
+	}
+	return nil
 }

@@ -10,9 +10,10 @@ import (
 	"github.com/larder-cli/larder/sources/sourcetest"
 )
 
-func TestMain(m *testing.M) { os.Exit(sourcetest.Sampling{M: m}.Run()) }
+func TestMain(m *testing.M) { os.Exit(sourcetest.Sampling{M: m, InMemory: true}.Run()) }
 
 func TestTorture(t *testing.T) {
+	t.Parallel()
 	rounds := len(sourcetest.Sample(t, 4, 2))
 	torture(t, options{rounds: rounds, processes: 8, seed: sourcetest.Seed()}, func(r report) { t.Log(r) })
 }
@@ -21,6 +22,7 @@ func TestTorture(t *testing.T) {
 // and kills some of them in every other round. All rounds are about a thousand runs.
 func TestTortureBesideEngines(t *testing.T) {
 	sourcetest.EachEngine(t, func(t *testing.T, engine sources.Engine) {
+		t.Parallel() // a round waits most of the time
 		opts := options{rounds: len(sourcetest.Sample(t, 20, 1)), processes: 6, seed: sourcetest.Seed(), engine: engine, providers: providers[:3]}
 		if sourcetest.Thorough() {
 			opts.processes, opts.providers = 8, nil

@@ -13,7 +13,7 @@
 //   - Names that are absolute, are not UTF-8, or have a drive letter, a ".."
 //     element (between slashes or backslashes) or control characters.
 //   - Two names that are equal, or differ only in case.
-//   - A file in the place of another name's directory.
+//   - A file instead of another name's directory.
 //   - Links, devices and everything else that is neither a file nor a
 //     directory.
 //   - Entries that are encrypted, are compressed by a method other than

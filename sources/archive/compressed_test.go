@@ -11,7 +11,7 @@ import (
 	"github.com/larder-cli/larder/sources/sourcetest"
 )
 
-// What the usual programs write is recognised, and nothing else.
+// What the usual programs write is recognized, and nothing else.
 func TestCompression(t *testing.T) {
 	for _, program := range []string{"zstd", "gzip", "xz", "bzip2", "lz4"} {
 		if _, err := exec.LookPath(program); err != nil {

@@ -26,49 +26,7 @@ import (
 // error that concerns one file is an [EntryError]. An error that matches
 // [ErrLimit] means that the package is too large.
 func Hash(ctx context.Context, dir string) (sources.Contents, error) {
-	lim := Limits{}.withDefaults()
-	names, _, err := walk(dir, lim)
-	if err != nil {
-		return sources.Contents{}, err
-	}
-	r := reader{dir: dir}
-	r.left.Store(lim.Size)
-	return eachFile(ctx, names, func(ctx context.Context, name string) (digest, error) {
-		in, info, err := r.open(name)
-		if err != nil {
-			return digest{}, err
-		}
-		defer in.Close()
-		return whole(ctx, in, info, nil)
-	})
-}
-
-// A reader opens the files of an unpacked package.
-type reader struct {
-	dir  string
-	left atomic.Int64 // bytes that may still be read
-}
-
-func (r *reader) open(name string) (*os.File, fs.FileInfo, error) {
-	if _, err := checkName(name); err != nil {
-		return nil, nil, err
-	}
-	in, info, err := disk.OpenFile(filepath.Join(r.dir, filepath.FromSlash(name)))
-	if err == nil && r.left.Add(-info.Size()) < 0 {
-		in.Close()
-		err = fmt.Errorf("%w of the size of a package", ErrLimit)
-	}
-	return in, info, err
-}
-
-// whole is transfer for the file that info describes. A file whose size changes is an
-// error, because it could grow without end.
-func whole(ctx context.Context, in io.Reader, info fs.FileInfo, w io.Writer) (digest, error) {
-	d, err := transfer(ctx, plain{io.LimitReader(in, info.Size()+1)}, w)
-	if err == nil && d.size != info.Size() {
-		err = disk.ErrChanged
-	}
-	return d, err
+	return Copy(ctx, dir, Dest{}, Limits{})
 }
 
 // Copy copies the unpacked package in src to a directory. Symlinks to files are
@@ -77,7 +35,7 @@ func whole(ctx context.Context, in io.Reader, info fs.FileInfo, w io.Writer) (di
 // data. Errors are those of [Unpack] and [Hash].
 func Copy(ctx context.Context, src string, to Dest, lim Limits) (sources.Contents, error) {
 	lim = lim.withDefaults()
-	names, dirs, err := walk(src, lim)
+	names, dirs, err := walk(src)
 	if err != nil {
 		return sources.Contents{}, err
 	}
@@ -86,41 +44,52 @@ func Copy(ctx context.Context, src string, to Dest, lim Limits) (sources.Content
 			return sources.Contents{}, &EntryError{d, err}
 		}
 	}
-	c := copier{reader: reader{dir: src}, to: to}
+	c := copier{dir: src, to: to}
 	c.left.Store(lim.Size)
 	return eachFile(ctx, names, c.copy)
 }
 
+// A copier copies the files of an unpacked package, or only reads them.
 type copier struct {
-	reader
-	to Dest
+	dir  string
+	to   Dest
+	left atomic.Int64 // bytes that may still be read
 }
 
 // copy copies a file. It hashes the bytes of the copy: the file may change meanwhile.
-func (c *copier) copy(ctx context.Context, name string) (d digest, err error) {
-	in, info, err := c.open(name)
+func (c *copier) copy(ctx context.Context, name string) (sources.File, error) {
+	if _, err := checkName(name); err != nil {
+		return sources.File{}, err
+	}
+	in, info, err := disk.OpenFile(filepath.Join(c.dir, filepath.FromSlash(name)))
 	if err != nil {
-		return d, err
+		return sources.File{}, err
 	}
 	defer in.Close()
-	out, err := c.to.create(name, fileMode(name, info.Mode())&^disk.HiddenFile(in))
-	if err != nil {
-		return d, err
+	if c.left.Add(-info.Size()) < 0 {
+		return sources.File{}, fmt.Errorf("%w of the size of a package", ErrLimit)
 	}
-	defer func() {
-		if closeErr := out.Close(); err == nil {
-			err = closeErr
+	mode := fileMode(name, info.Mode())
+	if c.to.Dir != nil {
+		mode &^= disk.HiddenFile(in)
+	}
+	return c.to.put(name, mode, func(out io.Writer) (digest, error) {
+		from := in
+		if made, ok := out.(*os.File); ok && disk.Clone(made, in) == nil {
+			from, out = made, io.Discard
 		}
-	}()
-	if disk.Clone(out, in) == nil {
-		return whole(ctx, out, info, nil)
-	}
-	return whole(ctx, in, info, out)
+		// A file whose size changes is an error, because it could grow without end.
+		d, err := transfer(ctx, plain{io.LimitReader(from, info.Size()+1)}, out)
+		if err == nil && d.size != info.Size() {
+			err = disk.ErrChanged
+		}
+		return d, err
+	})
 }
 
 // walk lists the files and directories below dir, with forward slashes, parents
 // first. Symlinks count as files.
-func walk(dir string, lim Limits) (files, dirs []string, err error) {
+func walk(dir string) (files, dirs []string, err error) {
 	resolved, err := filepath.EvalSymlinks(dir)
 	if err != nil {
 		return nil, nil, err
@@ -143,24 +112,23 @@ func walk(dir string, lim Limits) (files, dirs []string, err error) {
 		default:
 			files = append(files, name)
 		}
-		return lim.checkCount(len(files) + len(dirs))
+		return checkCount(len(files) + len(dirs))
 	})
 	return files, dirs, err
 }
 
 // eachFile calls take for every file, several at a time, and collects the
-// digests.
-func eachFile(ctx context.Context, names []string, take func(context.Context, string) (digest, error)) (sources.Contents, error) {
+// results.
+func eachFile(ctx context.Context, names []string, take func(context.Context, string) (sources.File, error)) (sources.Contents, error) {
 	files := make([]sources.File, len(names))
 	g, ctx := errgroup.WithContext(ctx)
 	g.SetLimit(runtime.GOMAXPROCS(0))
 	for i, name := range names {
 		g.Go(func() error {
-			d, err := take(ctx, name)
-			if err != nil {
+			var err error
+			if files[i], err = take(ctx, name); err != nil {
 				return &EntryError{name, err}
 			}
-			files[i] = sources.File{Path: name, Size: d.size, SHA256: d.sha256}
 			return nil
 		})
 	}

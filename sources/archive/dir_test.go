@@ -167,7 +167,7 @@ func TestHashOfNoDirectory(t *testing.T) {
 	sourcetest.ErrorIs(t, err, fs.ErrNotExist, "nothing: got error")
 }
 
-func TestHashStopsWhenCancelled(t *testing.T) {
+func TestHashStopsWhenCanceled(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	_, err := archive.Hash(ctx, makeDir(t, map[string]string{"a": "a"}))

@@ -204,18 +204,21 @@ func TestLimits(t *testing.T) {
 	src, _, err := unpack(t, archived)
 	check(t, err)
 	tests := []struct {
-		lim  archive.Limits
-		want bool
+		size  int64
+		files int
+		want  bool
 	}{
-		{archive.Limits{Size: 8, Files: 2}, false},
-		{archive.Limits{Size: 7}, true},
-		{archive.Limits{Files: 1}, true},
+		{8, 2, false},
+		{7, 10, true},
+		{0, 1, true},
 	}
 	for _, test := range tests {
-		_, err := archive.Unpack(t.Context(), bytes.NewReader(archived), int64(len(archived)), to(t, t.TempDir()), test.lim)
-		sourcetest.Expect(t, errors.Is(err, archive.ErrLimit) == test.want, "Unpack within %+v: error %v", test.lim, err)
-		_, err = archive.Copy(t.Context(), src, to(t, t.TempDir()), test.lim)
-		sourcetest.Expect(t, errors.Is(err, archive.ErrLimit) == test.want, "Copy within %+v: error %v", test.lim, err)
+		archive.SetMaxFiles(t, test.files)
+		lim := archive.Limits{Size: test.size}
+		_, err := archive.Unpack(t.Context(), bytes.NewReader(archived), int64(len(archived)), to(t, t.TempDir()), lim)
+		sourcetest.Expect(t, errors.Is(err, archive.ErrLimit) == test.want, "Unpack within %+v: error %v", test, err)
+		_, err = archive.Copy(t.Context(), src, to(t, t.TempDir()), lim)
+		sourcetest.Expect(t, errors.Is(err, archive.ErrLimit) == test.want, "Copy within %+v: error %v", test, err)
 	}
 }
 
@@ -226,7 +229,8 @@ func TestEndlessDirectory(t *testing.T) {
 		items[i].name = strings.Repeat("long", 1000) + string(rune('a'+i%26)) + string(rune('a'+i/26%26)) + string(rune('a'+i/676))
 	}
 	archived := makeZip(t, items...)
-	_, err := archive.Unpack(t.Context(), bytes.NewReader(archived), int64(len(archived)), to(t, t.TempDir()), archive.Limits{Files: 100})
+	archive.SetMaxFiles(t, 100)
+	_, err := archive.Unpack(t.Context(), bytes.NewReader(archived), int64(len(archived)), to(t, t.TempDir()), archive.Limits{})
 	sourcetest.ErrorIs(t, err, archive.ErrLimit, "error")
 }
 
@@ -259,7 +263,7 @@ func TestModes(t *testing.T) {
 	}
 }
 
-func TestUnpackStopsWhenCancelled(t *testing.T) {
+func TestUnpackStopsWhenCanceled(t *testing.T) {
 	archived := makeZip(t, file("terraform-provider-x", strings.Repeat("x", 8<<20)))
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
@@ -312,11 +316,12 @@ func FuzzUnpack(f *testing.F) {
 	f.Add(makeZip(f, file("../x", "x"), file("a/../../x", "x")))
 	f.Add(makeZip(f, item{name: "terraform-provider-foo", text: "hello", method: zip.Store, mode: fs.ModeSymlink}))
 	f.Add(makeZip(f, file("a", strings.Repeat("abcdefgh", 1<<12)), file("A", "")))
+	archive.SetMaxFiles(f, 100)
 	f.Fuzz(func(t *testing.T, data []byte) {
 		base := t.TempDir()
 		dir := filepath.Join(base, "dir")
 		check(t, os.Mkdir(dir, 0o755))
-		lim := archive.Limits{Size: 1 << 20, Files: 100}
+		lim := archive.Limits{Size: 1 << 20}
 		c, err := archive.Unpack(t.Context(), bytes.NewReader(data), int64(len(data)), to(t, dir), lim)
 		beside, _ := os.ReadDir(base)
 		sourcetest.Require(t, len(beside) == 1, "wrote outside: %v", beside)

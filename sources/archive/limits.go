@@ -9,14 +9,12 @@ import (
 	"github.com/larder-cli/larder/sources"
 )
 
-// Limits are the maximum sizes of a package. A zero field means its default.
+// Limits are the maximum sizes of a package.
 type Limits struct {
-	Size  int64 // of all files in bytes; default 8 GiB
-	Files int   // files and directories; default 10,000
-	Ratio int64 // unpacked bytes for each packed byte, for archives of more than 1 GiB unpacked; default 200
+	Size int64 // of all files in bytes; 0 means [MaxSize]
 }
 
-// ErrLimit matches the errors for packages that exceed [Limits].
+// ErrLimit matches the errors for packages that exceed [Limits], or have too many files.
 var ErrLimit = errors.New("exceeds the limit")
 
 // MaxSize is the default of [Limits.Size]. MaxPacked is the size in bytes of the largest
@@ -26,26 +24,22 @@ const (
 	MaxPacked = MaxSize + packedOverhead
 )
 
-const (
-	defaultSize  = MaxSize
-	defaultFiles = 10_000
-	defaultRatio = 200
+// maxFiles is how many files and directories a package may have. Tests replace it.
+var maxFiles = 10_000
 
-	// ratioFree is the unpacked size up to which Ratio does not apply.
-	// Repetitive test data is compressed a thousand to one, and a gigabyte does
-	// not fill a disk.
-	ratioFree = 1 << 30
+const (
+	// maxRatio is how many unpacked bytes an archive may have for each packed byte,
+	// if it has more than ratioFree bytes unpacked. Repetitive test data is compressed
+	// a thousand to one, and a gigabyte does not fill a disk.
+	maxRatio, ratioFree = 200, 1 << 30
+
+	// packedOverhead is how many bytes larger than its files an archive may be.
+	packedOverhead = 16 << 20
 )
 
 func (l Limits) withDefaults() Limits {
 	if l.Size == 0 {
-		l.Size = defaultSize
-	}
-	if l.Files == 0 {
-		l.Files = defaultFiles
-	}
-	if l.Ratio == 0 {
-		l.Ratio = defaultRatio
+		l.Size = MaxSize
 	}
 	return l
 }
@@ -57,12 +51,9 @@ func (l Limits) checkPacked(size int64) error {
 	return nil
 }
 
-// packedOverhead is how many bytes larger than its files an archive may be.
-const packedOverhead = 16 << 20
-
-func (l Limits) checkCount(n int) error {
-	if n > l.Files {
-		return fmt.Errorf("%w of %d files", ErrLimit, l.Files)
+func checkCount(n int) error {
+	if n > maxFiles {
+		return fmt.Errorf("%w of %d files", ErrLimit, maxFiles)
 	}
 	return nil
 }

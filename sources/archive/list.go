@@ -30,19 +30,19 @@ func list(archive io.ReaderAt, size int64, lim Limits) (listing, error) {
 	if err := lim.checkPacked(size); err != nil {
 		return l, err
 	}
-	if n := stated(archive, size); n > uint64(lim.Files) { // zip.NewReader allocates memory for this number
-		return l, fmt.Errorf("%w of %d files", ErrLimit, lim.Files)
+	if n := stated(archive, size); n > uint64(maxFiles) { // zip.NewReader allocates memory for this number
+		return l, fmt.Errorf("%w of %d files", ErrLimit, maxFiles)
 	}
 	// zip.NewReader reads the whole directory before the entries can be
 	// counted.
-	z, err := zip.NewReader(&budget{archive, 1<<20 + 1024*int64(lim.Files)}, size)
+	z, err := zip.NewReader(&budget{archive, 1<<20 + 1024*int64(maxFiles)}, size)
 	if err != nil && !errors.Is(err, zip.ErrInsecurePath) {
 		return l, fmt.Errorf("reading the archive's directory: %w", err)
 	}
-	if err := lim.checkCount(len(z.File)); err != nil {
+	if err := checkCount(len(z.File)); err != nil {
 		return l, err
 	}
-	names := nameSet{}
+	names := Names{}
 	for _, f := range z.File {
 		e, err := newEntry(f, names)
 		switch {
@@ -53,7 +53,7 @@ func list(archive io.ReaderAt, size int64, lim Limits) (listing, error) {
 		default:
 			l.files = append(l.files, e)
 		}
-		if err := lim.checkCount(len(names)); err != nil { // also counts directories that occur only as parents
+		if err := checkCount(len(names)); err != nil { // also counts directories that occur only as parents
 			return l, err
 		}
 	}
@@ -128,7 +128,7 @@ func (b *budget) ReadAt(p []byte, off int64) (int, error) {
 
 const encrypted = 1 // bit in the flags of a zip entry
 
-func newEntry(f *zip.File, names nameSet) (entry, error) {
+func newEntry(f *zip.File, names Names) (entry, error) {
 	clean, err := checkName(f.Name)
 	if err != nil {
 		return entry{}, err
@@ -168,8 +168,8 @@ func (l listing) checkSizes(packed int64, lim Limits) error {
 	if unpacked > uint64(lim.Size) {
 		return fmt.Errorf("%w of %d bytes unpacked", ErrLimit, lim.Size)
 	}
-	if unpacked > ratioFree && unpacked/uint64(lim.Ratio) > uint64(packed) {
-		return fmt.Errorf("%w of %d bytes unpacked for each one packed", ErrLimit, lim.Ratio)
+	if unpacked > ratioFree && unpacked/maxRatio > uint64(packed) {
+		return fmt.Errorf("%w of %d bytes unpacked for each one packed", ErrLimit, maxRatio)
 	}
 	return nil
 }

@@ -76,9 +76,9 @@ func windowsCanHold(name string) bool {
 	return runtime.GOOS != "windows" || filepath.IsLocal(filepath.FromSlash(name))
 }
 
-// A nameSet holds the paths in a package. Its keys are paths without regard to
-// case.
-type nameSet map[string]namedPath
+// Names hold the paths in a package or another archive. Their keys are paths without
+// regard to case.
+type Names map[string]namedPath
 
 type namedPath struct {
 	path     string
@@ -86,8 +86,12 @@ type namedPath struct {
 	implicit bool // occurs only as a parent of other paths
 }
 
+// Add adds the path of a file, with forward slashes. It returns an error if not every file
+// system can store the file beside the others.
+func (s Names) Add(file string) error { return s.add(file, false) }
+
 // add adds p, and returns an error if p cannot exist beside the paths in s.
-func (s nameSet) add(p string, dir bool) error {
+func (s Names) add(p string, dir bool) error {
 	if p == "." && !dir {
 		return errors.New("name is not a file's")
 	}
@@ -105,7 +109,7 @@ func key(p string) string { return strings.ToLower(strings.ToUpper(p)) }
 // too.
 func (n namedPath) is(p string) bool { return n.dir && n.path == p }
 
-func (s nameSet) put(n namedPath) error {
+func (s Names) put(n namedPath) error {
 	key := key(n.path)
 	old, exists := s[key]
 	switch {

@@ -11,10 +11,9 @@ import (
 )
 
 // Receive writes an unpacked package, which arrives file by file, to a
-// directory. If to is zero, Receive only hashes the package. Errors are those
-// of [Unpack].
+// directory. Errors are those of [Unpack].
 func Receive(ctx context.Context, files sources.Files, to Dest, lim Limits) (sources.Contents, error) {
-	r := receiver{to: to, lim: lim.withDefaults(), names: nameSet{}}
+	r := receiver{to: to, lim: lim.withDefaults(), names: Names{}}
 	r.left = r.lim.Size
 	for in, err := range files {
 		if err != nil {
@@ -35,7 +34,7 @@ type receiver struct {
 	to    Dest
 	lim   Limits
 	left  int64 // bytes that may still be received
-	names nameSet
+	names Names
 	files []sources.File
 }
 
@@ -48,38 +47,24 @@ func (r *receiver) receive(ctx context.Context, in sources.Incoming) error {
 		err = r.names.add(clean, false)
 	}
 	if err == nil {
-		err = r.lim.checkCount(len(r.names))
+		err = checkCount(len(r.names))
 	}
 	if err != nil {
 		return err
-	}
-	d, err := r.transfer(ctx, in)
-	if err != nil {
-		return err
-	}
-	if r.left -= d.size; r.left < 0 {
-		return fmt.Errorf("%w of %d bytes", ErrLimit, r.lim.Size)
-	}
-	r.files = append(r.files, sources.File{Path: clean, Size: d.size, SHA256: d.sha256})
-	return nil
-}
-
-func (r *receiver) transfer(ctx context.Context, in sources.Incoming) (digest, error) {
-	src := plain{io.LimitReader(in.Data, r.left+1)}
-	if r.to.Dir == nil {
-		return transfer(ctx, src, nil)
 	}
 	mode := fs.FileMode(0o644)
 	if in.Executable {
 		mode = 0o755
 	}
-	out, err := r.to.create(in.Path, fileMode(in.Path, mode))
+	f, err := r.to.put(clean, fileMode(clean, mode), func(out io.Writer) (digest, error) {
+		return transfer(ctx, plain{io.LimitReader(in.Data, r.left+1)}, out)
+	})
 	if err != nil {
-		return digest{}, err
+		return err
 	}
-	d, err := transfer(ctx, src, out)
-	if closeErr := out.Close(); err == nil {
-		err = closeErr
+	if r.left -= f.Size; r.left < 0 {
+		return fmt.Errorf("%w of %d bytes", ErrLimit, r.lim.Size)
 	}
-	return d, err
+	r.files = append(r.files, f)
+	return nil
 }

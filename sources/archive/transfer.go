@@ -4,7 +4,6 @@ import (
 	"context"
 	"crypto/sha256"
 	"errors"
-	"hash"
 	"io"
 	"sync"
 
@@ -36,7 +35,7 @@ type digest struct {
 var sha256OfNothing = sha256.Sum256(nil)
 
 // transfer reads src on this goroutine. Another goroutine hashes the data and
-// writes it to w, unless w is nil.
+// writes it to w.
 func transfer(ctx context.Context, src source, w io.Writer) (digest, error) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
@@ -79,20 +78,12 @@ func drain(full <-chan *block, w io.Writer) (d digest, err error) {
 	sum := sha256.New()
 	for b := range full {
 		if err == nil {
-			err = d.add(b.data, sum, w)
+			d.size += int64(len(b.data))
+			sum.Write(b.data)
+			_, err = w.Write(b.data)
 		}
 		blocks.Put(b)
 	}
 	sum.Sum(d.sha256[:0])
 	return d, err
-}
-
-func (d *digest) add(p []byte, sum hash.Hash, w io.Writer) error {
-	d.size += int64(len(p))
-	sum.Write(p)
-	if w == nil {
-		return nil
-	}
-	_, err := w.Write(p)
-	return err
 }

@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"hash"
 	"hash/crc32"
 	"io"
 	"io/fs"
@@ -27,7 +26,8 @@ type EntryError struct {
 func (e *EntryError) Error() string { return fmt.Sprintf("%.255q: %v", e.Name, e.Err) }
 func (e *EntryError) Unwrap() error { return e.Err }
 
-// A Dest is an empty directory that a package is unpacked or copied to.
+// A Dest is an empty directory that a package is unpacked or copied to. Without a Dir,
+// the package is only hashed.
 type Dest struct {
 	Dir      *disk.Dir
 	ReadOnly bool // create files without write permission, except on Windows
@@ -73,17 +73,22 @@ func Unpack(ctx context.Context, archive io.ReaderAt, size int64, to Dest, lim L
 			return sources.Contents{}, &EntryError{d.Name, err}
 		}
 	}
-	return l.each(func(e entry) (sources.File, error) { return e.unpack(ctx, archive, to) })
+	files := make([]sources.File, len(l.files))
+	for i, e := range l.files { // one after the other, because reading a file already uses two cores
+		files[i], err = to.put(e.path, fileMode(e.path, e.Mode()), func(out io.Writer) (digest, error) {
+			return e.take(ctx, archive, out)
+		})
+		if err != nil {
+			return sources.Contents{}, &EntryError{e.Name, err}
+		}
+	}
+	return l.contents(files), nil
 }
 
 // Sum returns the contents of a zip archive of the given size in bytes without
 // unpacking it to disk. Errors are those of [Unpack].
 func Sum(ctx context.Context, archive io.ReaderAt, size int64, lim Limits) (sources.Contents, error) {
-	l, err := list(archive, size, lim.withDefaults())
-	if err != nil {
-		return sources.Contents{}, err
-	}
-	return l.each(func(e entry) (sources.File, error) { return e.take(ctx, archive, io.Discard) })
+	return Unpack(ctx, archive, size, Dest{}, lim)
 }
 
 // Read returns the contents and the hash of the zip archive at path. Both are those of
@@ -109,41 +114,17 @@ func Read(ctx context.Context, path string) (c sources.Contents, zh sources.Hash
 	return c, sources.ZipHash(h.Sum), err
 }
 
-// each calls take for all files of an archive, one after the other: reading a
-// single file already uses two cores.
-func (l listing) each(take func(entry) (sources.File, error)) (_ sources.Contents, err error) {
-	files := make([]sources.File, len(l.files))
-	for i, e := range l.files {
-		if files[i], err = take(e); err != nil {
-			return sources.Contents{}, &EntryError{e.Name, err}
-		}
-	}
-	return l.contents(files), nil
-}
-
-func (e entry) unpack(ctx context.Context, archive io.ReaderAt, to Dest) (sources.File, error) {
-	out, err := to.create(e.path, fileMode(e.path, e.Mode()))
-	if err != nil {
-		return sources.File{}, err
-	}
-	f, err := e.take(ctx, archive, out)
-	if closeErr := out.Close(); err == nil {
-		err = closeErr
-	}
-	return f, err
-}
-
 // take decompresses a file to out, and verifies it.
-func (e entry) take(ctx context.Context, archive io.ReaderAt, out io.Writer) (sources.File, error) {
-	sum := checksummed{out, crc32.NewIEEE()}
-	d, err := e.transfer(ctx, io.NewSectionReader(archive, e.offset, int64(e.CompressedSize64)), sum)
+func (e entry) take(ctx context.Context, archive io.ReaderAt, out io.Writer) (digest, error) {
+	crc := crc32.NewIEEE()
+	d, err := e.transfer(ctx, io.NewSectionReader(archive, e.offset, int64(e.CompressedSize64)), io.MultiWriter(crc, out))
 	if err == nil {
-		err = e.verify(d.size, sum.crc.Sum32())
+		err = e.verify(d.size, crc.Sum32())
 	}
 	if err == nil {
 		err = e.checkDescriptor(archive)
 	}
-	return sources.File{Path: e.path, Size: d.size, SHA256: d.sha256}, err
+	return d, err
 }
 
 func (e entry) transfer(ctx context.Context, packed io.Reader, out io.Writer) (digest, error) {
@@ -155,17 +136,6 @@ func (e entry) transfer(ctx context.Context, packed io.Reader, out io.Writer) (d
 	src.left = int64(e.UncompressedSize64)
 	src.decoder.Reset(packed)
 	return transfer(ctx, src, out)
-}
-
-// A checksummed writer computes the CRC-32 of the data written.
-type checksummed struct {
-	io.Writer
-	crc hash.Hash32
-}
-
-func (c checksummed) Write(p []byte) (int, error) {
-	c.crc.Write(p)
-	return c.Writer.Write(p)
 }
 
 // verify compares the unpacked file with the archive's directory. A checksum of
@@ -180,9 +150,27 @@ func (e entry) verify(size int64, crc uint32) error {
 	return nil
 }
 
-// create creates a file, which must not exist yet, and its directories.
+// put creates a file, which must not exist yet, and its directories. It calls write with
+// the file, or with [io.Discard] if there is no directory.
+func (to Dest) put(name string, mode fs.FileMode, write func(io.Writer) (digest, error)) (sources.File, error) {
+	var d digest
+	out, err := to.create(name, mode)
+	switch {
+	case err != nil:
+	case out == nil:
+		d, err = write(io.Discard)
+	default:
+		d, err = write(out)
+		if closeErr := out.Close(); err == nil {
+			err = closeErr
+		}
+	}
+	return sources.File{Path: name, Size: d.size, SHA256: d.sha256}, err
+}
+
+// create returns nil if there is no directory.
 func (to Dest) create(name string, mode fs.FileMode) (*os.File, error) {
-	if err := to.makeDir(path.Dir(name)); err != nil {
+	if err := to.makeDir(path.Dir(name)); err != nil || to.Dir == nil {
 		return nil, err
 	}
 	if to.ReadOnly && runtime.GOOS != "windows" { // Windows cannot remove read-only files
@@ -192,7 +180,7 @@ func (to Dest) create(name string, mode fs.FileMode) (*os.File, error) {
 }
 
 func (to Dest) makeDir(name string) error {
-	if name == "." {
+	if name == "." || to.Dir == nil {
 		return nil
 	}
 	made, err := to.Dir.MakeSub(name)

@@ -10,7 +10,7 @@
 // accessed through it. The opened path may contain symbolic links, because the
 // user named it. Below it, links are never followed, because git, tar and other
 // users can put links there. A symbolic link, a junction, a mounted file system
-// or a file in the place of a directory is a [StrayError] with its path.
+// or a file instead of a directory is a [StrayError] with its path.
 //
 // # Files on disk
 //
@@ -61,7 +61,14 @@ func Open(path string) (*Dir, error) {
 	if err != nil {
 		return nil, &fs.PathError{Op: "open", Path: path, Err: Cause(err)}
 	}
-	return newDir(root, path)
+	d := &Dir{root: root, path: path}
+	info, err := root.Stat(".")
+	if err != nil {
+		root.Close()
+		return nil, d.named(err)
+	}
+	d.device = deviceOf(info)
+	return d, nil
 }
 
 // Make is like Open, but creates the directory and its parents if they are
@@ -71,17 +78,6 @@ func Make(path string) (*Dir, error) {
 		return nil, err
 	}
 	return Open(path)
-}
-
-func newDir(root *os.Root, path string) (*Dir, error) {
-	d := &Dir{root: root, path: path}
-	info, err := root.Stat(".")
-	if err != nil {
-		root.Close()
-		return nil, d.named(err)
-	}
-	d.device = deviceOf(info)
-	return d, nil
 }
 
 // Close closes the directory. Files and directories opened through it stay
@@ -97,7 +93,7 @@ func (d *Dir) Close() error {
 // handle returns the directory as an open file.
 func (d *Dir) handle() (*os.File, error) {
 	d.once.Do(func() {
-		d.self, d.selfErr = d.root.Open(".")
+		d.self, d.selfErr = d.root.OpenFile(".", openNow, 0) // Go would set the flag, and take it back
 		d.selfErr = d.named(d.selfErr)
 	})
 	return d.self, d.selfErr
@@ -132,7 +128,27 @@ func (d *Dir) Through(above int) string {
 }
 
 // Sub opens a directory below d.
-func (d *Dir) Sub(name string) (*Dir, error) { return d.descend(name, (*Dir).enter) }
+func (d *Dir) Sub(name string) (*Dir, error) {
+	r, err := d.resolve(name)
+	if err != nil {
+		return nil, err
+	}
+	if r != nil {
+		defer r.Close()
+		if r.info.IsDir() { // opening a pipe would wait
+			if sub, _ := d.sub(name, r.info); sub != nil {
+				return sub, nil
+			}
+		}
+	}
+	return d.descend(name, (*Dir).enter)
+}
+
+// A resolved name is an open file of any kind, which is only examined and opened again.
+type resolved struct {
+	*os.File
+	info fs.FileInfo
+}
 
 // MakeSub is like Sub, but creates the directory and its parents if they are
 // missing. In a shared directory, it also lets the other users write to those that
@@ -191,27 +207,37 @@ const attempts = 10
 func (d *Dir) enter(name string) (*Dir, error) {
 	var err error
 	for range attempts {
-		var info, opened fs.FileInfo
+		var info fs.FileInfo
 		if info, err = d.root.Lstat(name); err == nil {
 			err = d.check(name, info)
 		}
 		if err != nil {
 			return nil, d.named(err)
 		}
-		root, openErr := d.root.OpenRoot(name)
-		for d.isGrowing(name, openErr) {
-			time.Sleep(regrown)
-			root, openErr = d.root.OpenRoot(name)
+		var sub *Dir
+		if sub, err = d.sub(name, info); sub != nil {
+			return sub, nil
 		}
-		if err = openErr; err != nil {
-			continue
-		}
-		if opened, err = root.Stat("."); err == nil && os.SameFile(info, opened) {
-			return &Dir{root: root, path: filepath.Join(d.path, name), device: d.device, share: d.share}, nil
-		}
-		root.Close()
 	}
 	return nil, d.exchanged(name, err)
+}
+
+// sub opens a directory below d, and returns nil if it isn't the one that info describes.
+func (d *Dir) sub(name string, info fs.FileInfo) (*Dir, error) {
+	root, err := d.root.OpenRoot(name)
+	for d.isGrowing(name, err) {
+		time.Sleep(regrown)
+		root, err = d.root.OpenRoot(name)
+	}
+	if err != nil {
+		return nil, err
+	}
+	opened, err := root.Stat(".")
+	if err != nil || !os.SameFile(info, opened) {
+		root.Close()
+		return nil, err
+	}
+	return &Dir{root: root, path: d.Path(name), device: d.device, share: d.share}, nil
 }
 
 // exchanged returns the error for a name with one element that could not be
@@ -257,20 +283,21 @@ func (d *Dir) describe(name string, mode fs.FileMode) string {
 	return "a file"
 }
 
-// parent opens the directory that contains name. The caller must call done.
-func (d *Dir) parent(name string) (in *Dir, base string, done func(), err error) {
+// at calls do with the directory that contains name, and the last element of name.
+func (d *Dir) at(name string, do func(in *Dir, base string) error) error {
 	if !fs.ValidPath(name) || name == "." {
-		return nil, "", nil, fmt.Errorf("%s: invalid name %q below it", d.path, name)
+		return fmt.Errorf("%s: invalid name %q below it", d.path, name)
 	}
 	dir, base := path.Split(name)
 	if dir == "" {
-		return d, base, func() {}, nil
+		return d.named(do(d, base))
 	}
-	in, err = d.Sub(path.Clean(dir))
+	in, err := d.Sub(path.Clean(dir))
 	if err != nil {
-		return nil, "", nil, err
+		return err
 	}
-	return in, base, func() { in.Close() }, nil
+	defer in.Close()
+	return in.named(do(in, base))
 }
 
 // named gives an error of os.Root the absolute path.
@@ -287,48 +314,37 @@ func (d *Dir) named(err error) error {
 }
 
 // Lstat describes name without following a link.
-func (d *Dir) Lstat(name string) (fs.FileInfo, error) {
-	in, base, done, err := d.parent(name)
-	if err != nil {
+func (d *Dir) Lstat(name string) (info fs.FileInfo, err error) {
+	if r, err := d.resolve(name); err != nil {
 		return nil, err
+	} else if r != nil {
+		r.Close()
+		return r.info, nil
 	}
-	defer done()
-	info, err := in.root.Lstat(base)
-	return info, in.named(err)
+	err = d.at(name, func(in *Dir, base string) error {
+		info, err = in.root.Lstat(base)
+		return err
+	})
+	return info, err
 }
 
 // CheckDirs returns a [StrayError] if one of the names, which have one element,
 // is not a directory of this file system. A missing name is no error.
-func (d *Dir) CheckDirs(names ...string) error {
-	for _, name := range names {
-		info, err := d.root.Lstat(name)
-		if isMissing(err) {
-			continue
-		}
-		if err == nil {
-			err = d.check(name, info)
-		}
-		if err != nil {
-			return d.named(err)
-		}
-	}
-	return nil
-}
+func (d *Dir) CheckDirs(names ...string) error { return d.checkAll(names, d.check) }
 
 // CheckFiles returns a [StrayError] if one of the names, which have one element,
 // is not a regular file of this file system, or if the file has another name. A
 // missing name is no error. On Windows, it finds no other names.
-func (d *Dir) CheckFiles(names ...string) error {
+func (d *Dir) CheckFiles(names ...string) error { return d.checkAll(names, d.checkFile) }
+
+func (d *Dir) checkAll(names []string, check func(string, fs.FileInfo) error) error {
 	for _, name := range names {
 		info, err := d.root.Lstat(name)
-		if isMissing(err) {
-			continue
-		}
 		if err == nil {
-			err = d.checkFile(name, info)
+			err = check(name, info)
 		}
-		if err != nil {
-			return d.named(err)
+		if err := d.unlessMissing(err); err != nil {
+			return err
 		}
 	}
 	return nil
@@ -368,7 +384,7 @@ func (d *Dir) Mkdir(name string) (*Dir, error) {
 // ReadDir lists the entries of d, sorted by name. A directory that was removed since it
 // was opened has none.
 func (d *Dir) ReadDir() ([]fs.DirEntry, error) {
-	f, err := d.root.Open(".")
+	f, err := d.root.OpenFile(".", openNow, 0)
 	if isMissing(err) {
 		return nil, nil
 	}

@@ -1,24 +1,17 @@
 package disk
 
 import (
-	"errors"
 	"io/fs"
 	"os"
-	"time"
+	"sync"
 
 	"golang.org/x/sys/unix"
 )
 
-// isMountPoint always returns false, because macOS has no bind mounts.
-// Comparing devices suffices.
-func isMountPoint(string) bool { return false }
-
 func exchange(from *Dir, name string, to *Dir, newName string) error {
-	a, b, err := handles(from, to)
-	if err != nil {
-		return err
-	}
-	return unix.RenameatxNp(a, name, b, newName, unix.RENAME_SWAP)
+	return handles(from, to, func(a, b int) error {
+		return unix.RenameatxNp(a, name, b, newName, unix.RENAME_SWAP)
+	})
 }
 
 // CloneFile creates a file that shares its data with another one until either
@@ -35,12 +28,11 @@ func (d *Dir) CloneFile(name string, from *os.File, mode fs.FileMode) error {
 	return d.named(d.root.Chmod(name, mode))
 }
 
-// Clone returns [errors.ErrUnsupported]: this system cannot clone into an open
-// file.
-func Clone(to, from *os.File) error { return errors.ErrUnsupported }
-
-// setTimes sets the times of an open file, which is at path. A zero time stays.
-// This system sets them by path.
-func setTimes(_ *os.File, path string, access, change time.Time) error {
-	return os.Chtimes(path, access, change)
-}
+// Boot returns the ID of the current boot of the system.
+var Boot = sync.OnceValue(func() string {
+	id, err := unix.Sysctl("kern.bootsessionuuid")
+	if err != nil {
+		return ""
+	}
+	return id
+})

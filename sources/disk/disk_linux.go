@@ -30,11 +30,9 @@ func placeOf(f *os.File) (path string, err error) {
 }
 
 func exchange(from *Dir, name string, to *Dir, newName string) error {
-	a, b, err := handles(from, to)
-	if err != nil {
-		return err
-	}
-	return unix.Renameat2(a, name, b, newName, unix.RENAME_EXCHANGE)
+	return handles(from, to, func(a, b int) error {
+		return unix.Renameat2(a, name, b, newName, unix.RENAME_EXCHANGE)
+	})
 }
 
 // CloneFile creates a file that shares its data with another one until either

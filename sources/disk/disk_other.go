@@ -6,23 +6,12 @@ import (
 	"errors"
 	"io/fs"
 	"os"
-	"time"
 )
-
-// isMountPoint always returns false. Comparing devices detects mounts; on
-// Windows, os.Root treats a mount as a link.
-func isMountPoint(string) bool { return false }
 
 func exchange(*Dir, string, *Dir, string) error { return errors.ErrUnsupported }
 
 // CloneFile returns [errors.ErrUnsupported]: this system cannot clone files.
 func (d *Dir) CloneFile(string, *os.File, fs.FileMode) error { return errors.ErrUnsupported }
 
-// Clone returns [errors.ErrUnsupported]: this system cannot clone files.
-func Clone(to, from *os.File) error { return errors.ErrUnsupported }
-
-// setTimes sets the times of an open file, which is at path. A zero time stays.
-// This system sets them by path.
-func setTimes(_ *os.File, path string, access, change time.Time) error {
-	return os.Chtimes(path, access, change)
-}
+// Boot returns an empty string: this system has no ID for each boot.
+func Boot() string { return "" }

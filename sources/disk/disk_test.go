@@ -40,7 +40,7 @@ func strayed(t testing.TB, what string, err error, path string) {
 	sourcetest.Expect(t, errors.As(err, &e) && e.Path == path, "%s: got %v, want an error about %s", what, err, path)
 }
 
-// TestLinksAreNotFollowed checks that a link in the place of a directory or
+// TestLinksAreNotFollowed checks that a link instead of a directory or
 // file is an error, even if it points inside, and that its target does not
 // change.
 func TestLinksAreNotFollowed(t *testing.T) {
@@ -239,7 +239,7 @@ func TestWaitEndsWithItsContext(t *testing.T) {
 	sourcetest.ErrorIs(t, err, context.DeadlineExceeded)
 }
 
-func TestFullDisksAreRecognised(t *testing.T) {
+func TestFullDisksAreRecognized(t *testing.T) {
 	for err, want := range fullDiskErrors {
 		got := disk.IsFull(&fs.PathError{Op: "write", Path: "x", Err: err})
 		sourcetest.Expect(t, got == want, "%v: %v", err, got)
@@ -249,4 +249,27 @@ func TestFullDisksAreRecognised(t *testing.T) {
 func replace(s *disk.Scratch, made string, in *disk.Dir, name string) error {
 	_, err := s.Replace(made, in, name)
 	return err
+}
+
+// Errors of files and directories have their paths, however they were opened.
+func TestOpenFilesHaveTheirPaths(t *testing.T) {
+	root := t.TempDir()
+	path := write(t, "text", root, "a", "b", "file")
+	d := open(t, root)
+	sub, err := d.Sub("a/b")
+	check(t, err)
+	defer sub.Close()
+	for name, in := range map[string]*disk.Dir{"a/b/file": d, "file": sub} {
+		f, _, err := in.OpenFile(name)
+		check(t, err)
+		check(t, f.Close())
+		sourcetest.Equal(t, f.Name(), path, name)
+		made, err := in.Create(name+".new", 0o644)
+		check(t, err)
+		check(t, errors.Join(made.Close(), os.Remove(path+".new")))
+		sourcetest.Equal(t, made.Name(), path+".new", name)
+		_, err = in.Lstat(name + ".missing")
+		var failed *fs.PathError
+		sourcetest.Expect(t, errors.As(err, &failed) && failed.Path == path+".missing", "%v", err)
+	}
 }

@@ -36,6 +36,10 @@ func TestPipesAreRefused(t *testing.T) {
 	strayed(t, "Lock", err, path)
 	_, err = d.Sub("pipe")
 	strayed(t, "Sub", err, path)
+	check(t, os.Mkdir(filepath.Join(root, "a"), 0o755))
+	check(t, unix.Mkfifo(filepath.Join(root, "a", "pipe"), 0o644))
+	_, err = d.Sub("a/pipe")
+	strayed(t, "Sub", err, filepath.Join(root, "a", "pipe"))
 	for name, open := range map[string]func(string) (*disk.Dir, error){"Open": disk.Open, "Make": disk.Make} {
 		_, err = open(path)
 		sourcetest.ErrorIs(t, err, syscall.ENOTDIR, name)

@@ -17,9 +17,9 @@ import (
 
 const (
 	openNow          = 0 // opening a pipe never waits on Windows
-	noFollow         = 0
 	onlyDirs         = ""
 	removesOpenFiles = false
+	hasModes         = false
 
 	syncFlag = os.O_RDWR // Windows flushes only files that are open for writing
 )
@@ -60,15 +60,16 @@ func Identify(path string, _ fs.FileInfo) Identity {
 	return i
 }
 
-// deviceOf always returns 0. A volume mounted in a directory is a reparse point,
-// which os.Root does not treat as a directory.
-func deviceOf(fs.FileInfo) uint64 { return 0 }
+// attributesOf returns nothing: a description of a file on Windows has neither its owner nor its
+// access control list. There is no device either, because a volume mounted in a directory is a
+// reparse point, which os.Root does not treat as a directory.
+func attributesOf(fs.FileInfo) attributes { return attributes{uid: os.Geteuid(), gid: -1} }
 
 // renameAt retries for up to two seconds, because virus scanners keep new files
 // open.
 func renameAt(from *Dir, name string, to *Dir, newName string) error {
 	for begun := time.Now(); ; time.Sleep(50 * time.Millisecond) {
-		err := cause(os.Rename(from.Path(name), to.Path(newName)))
+		err := Cause(os.Rename(from.Path(name), to.Path(newName)))
 		busy := errors.Is(err, windows.ERROR_SHARING_VIOLATION) || errors.Is(err, windows.ERROR_ACCESS_DENIED)
 		if !busy {
 			return err
@@ -80,16 +81,7 @@ func renameAt(from *Dir, name string, to *Dir, newName string) error {
 }
 
 func linkAt(from *Dir, name string, to *Dir, newName string) error {
-	return cause(os.Link(from.Path(name), to.Path(newName)))
-}
-
-// cause returns err without the paths.
-func cause(err error) error {
-	var linkErr *os.LinkError
-	if errors.As(err, &linkErr) {
-		return linkErr.Err
-	}
-	return err
+	return Cause(os.Link(from.Path(name), to.Path(newName)))
 }
 
 // syncDir does nothing: Windows cannot flush directories, and NTFS has a
@@ -107,56 +99,34 @@ func (d *Dir) Writable() error {
 	return nil
 }
 
-// checkPrivate checks nothing: modes mean nothing on Windows, and the file is
-// in the user's profile directory, which other users cannot access.
-func checkPrivate(fs.FileInfo) error { return nil }
+type lockMode uint32
 
-// Own reports whether only this user and administrators can write to a file. It always
-// returns true: a description of a file on Windows has neither its owner nor its access
-// control list.
-func Own(fs.FileInfo) bool { return true }
+const shared, alone lockMode = 0, windows.LOCKFILE_EXCLUSIVE_LOCK
 
-// OwnDir always returns true: see [Own].
-func OwnDir(fs.FileInfo) bool { return true }
-
-// bequeath keeps the lock of a scratch directory until this process ends, which waits
-// for the next program.
-func (s *Scratch) bequeath() (bool, error) {
-	bequeathed.Store(s, nil)
-	return true, nil
+// tryLock locks the first byte of an open file, and returns false if another process has
+// locked it.
+func tryLock(f *os.File, how lockMode) (bool, error) {
+	flags := uint32(how) | windows.LOCKFILE_FAIL_IMMEDIATELY
+	err := windows.LockFileEx(windows.Handle(f.Fd()), flags, 0, 1, 0, &windows.Overlapped{})
+	if errors.Is(err, windows.ERROR_LOCK_VIOLATION) || errors.Is(err, windows.ERROR_IO_PENDING) {
+		return false, nil
+	}
+	return err == nil, err
 }
 
-var bequeathed sync.Map // of the scratch directories, which are never closed
+// unlock unlocks and closes a file. After closing alone, Windows would unlock it later.
+func unlock(f *os.File) {
+	_ = windows.UnlockFileEx(windows.Handle(f.Fd()), 0, 1, 0, &windows.Overlapped{})
+	f.Close()
+}
 
-// sharingOf always returns nil: what is created in a directory inherits its access
-// control list.
-func sharingOf(fs.FileInfo) *sharing { return nil }
+// bequeath keeps a lock until this process ends, which waits for the next program.
+func (l *Lock) bequeath() error {
+	bequeathed.Store(l, nil)
+	return nil
+}
 
-func groupOf(fs.FileInfo) int { return -1 }
-
-// Replaceable always returns nil: see [Own].
-func (d *Dir) Replaceable(string) error { return nil }
-
-// Owner always returns nothing: see [Own].
-func Owner(string) string { return "" }
-
-// sameOwner always returns true: see [Own].
-func sameOwner(_, _ fs.FileInfo) bool { return true }
-
-// IgnoresModes reports whether this user may write to files regardless of their
-// modes.
-func IgnoresModes() bool { return false }
-
-// Executable always returns true: Windows has no execute permission in modes.
-func Executable(fs.FileInfo) bool { return true }
-
-// LetExecute does nothing.
-func (d *Dir) LetExecute(string) error { return nil }
-
-// Seal does nothing: Windows cannot remove read-only files.
-func (d *Dir) Seal(string) {}
-
-func owned(fs.FileInfo) bool { return true }
+var bequeathed sync.Map // of the locks, whose files are never closed
 
 // linksOf returns the number of names of an open file, 0 if it is unknown.
 func linksOf(f *os.File, _ fs.FileInfo) uint64 {

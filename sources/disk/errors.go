@@ -39,15 +39,17 @@ func Explain(err error, place string) error {
 // already name the file.
 func Cause(err error) error {
 	if e, ok := errors.AsType[*fs.PathError](err); ok {
-		return e.Err
+		err = e.Err
+	} else if e, ok := errors.AsType[*os.LinkError](err); ok {
+		err = e.Err
 	}
-	if e, ok := errors.AsType[*os.LinkError](err); ok {
+	if e, ok := errors.AsType[*os.SyscallError](err); ok { // copy_file_range and others are named in it once more
 		return e.Err
 	}
 	return err
 }
 
-// A StrayError is a file of an unexpected kind in the place of a directory or
+// A StrayError is a file of an unexpected kind instead of a directory or
 // file that Larder manages.
 type StrayError struct {
 	Path string

@@ -14,6 +14,7 @@ import (
 	"path/filepath"
 	"strings"
 	"sync"
+	"syscall"
 	"time"
 
 	"github.com/larder-cli/larder/sources"
@@ -93,24 +94,31 @@ func (d *Dir) OpenFile(name string) (*os.File, fs.FileInfo, error) {
 // the file has another name or another owner, EditFile replaces it with an empty
 // one.
 func (d *Dir) EditFile(name string) (*os.File, error) {
-	f, err := d.edit(name)
-	if errors.Is(err, ErrShared) {
+	for range attempts {
+		f, _, err := d.open(name, os.O_RDWR|os.O_CREATE)
+		if err != nil || isSole(f) {
+			return f, err
+		}
+		f.Close()
 		if err := d.Remove(name); err != nil {
 			return nil, err
 		}
-		f, err = d.edit(name)
 	}
-	return f, err
+	return nil, d.shared(name)
 }
 
 // OpenLock opens a regular file that is locked and never written to, and creates
 // it if it is missing. A link is a [StrayError]. A file of another user may be open for
 // reading only.
 func (d *Dir) OpenLock(name string) (*os.File, error) {
-	f, info, err := d.open(name, os.O_RDWR|os.O_CREATE)
-	for denied := err; errors.Is(err, fs.ErrPermission); time.Sleep(regrown) {
-		if f, info, err = d.open(name, os.O_RDONLY); isMissing(err) {
-			err = denied
+	return d.openLock(name, os.O_RDWR|os.O_CREATE)
+}
+
+func (d *Dir) openLock(name string, flag int) (*os.File, error) {
+	f, info, err := d.open(name, flag)
+	for denied := err; errors.Is(err, fs.ErrPermission) || errors.Is(err, syscall.EROFS); time.Sleep(regrown) {
+		if f, info, err = d.open(name, os.O_RDONLY); isMissing(err) && flag&os.O_CREATE != 0 {
+			err = denied // it could not be created
 		}
 		if !d.isGrowing(name, err) {
 			break
@@ -126,57 +134,63 @@ func (d *Dir) OpenLock(name string) (*os.File, error) {
 // or another owner.
 var ErrShared = errors.New("it has another name or another owner")
 
-// edit opens a file to change it in place.
-func (d *Dir) edit(name string) (*os.File, error) {
-	f, info, err := d.open(name, os.O_RDWR|os.O_CREATE)
-	if err != nil {
-		return nil, err
-	}
-	return f, d.sole(name, f, info)
-}
-
-// sole returns an error, and closes f, unless this user owns the open file, and
-// it has no other name. Everything that changes files in place calls it, because
-// others can put hardlinks of the user's files into a directory.
-func (d *Dir) sole(name string, f *os.File, info fs.FileInfo) error {
-	if owned(info) && linksOf(f, info) == 1 {
-		return nil
-	}
-	f.Close()
+func (d *Dir) shared(name string) error {
 	return &fs.PathError{Op: "change", Path: d.Path(name), Err: ErrShared}
 }
 
-func (d *Dir) open(name string, flag int) (*os.File, fs.FileInfo, error) {
-	in, base, done, err := d.parent(name)
-	if err != nil {
+// isSole reports whether this user owns the open file, and it has no other name.
+// Everything that changes files in place calls it, because others can put
+// hardlinks of the user's files into a directory.
+func isSole(f *os.File) bool {
+	info, err := f.Stat()
+	return err == nil && owned(info) && linksOf(f, info) == 1
+}
+
+func (d *Dir) open(name string, flag int) (f *os.File, info fs.FileInfo, err error) {
+	if r, err := d.resolve(name); err != nil && flag&os.O_CREATE == 0 {
 		return nil, nil, err
+	} else if r != nil {
+		defer r.Close()
+		if f, err := r.open(flag); err == nil {
+			return regular(f, r.Name())
+		}
 	}
-	defer done()
+	err = d.at(name, func(in *Dir, base string) error {
+		f, info, err = in.openFile(base, flag)
+		return err
+	})
+	return f, info, err
+}
+
+// openFile opens a regular file, whose name has one element. Another process can replace the
+// file with a link before it is opened, as in [Dir.enter].
+func (d *Dir) openFile(name string, flag int) (*os.File, fs.FileInfo, error) {
+	var err error
 	for range attempts {
 		var before fs.FileInfo
-		if before, err = in.root.Lstat(base); err == nil && !before.Mode().IsRegular() {
-			return nil, nil, stray(in.Path(base), in.describe(base, before.Mode()))
+		if before, err = d.root.Lstat(name); err == nil && !before.Mode().IsRegular() {
+			return nil, nil, stray(d.Path(name), d.describe(name, before.Mode()))
 		}
 		how := flag &^ os.O_CREATE
 		if flag != how && isMissing(err) {
 			how = flag | os.O_EXCL
 		} else if err != nil {
-			return nil, nil, in.named(err)
+			return nil, nil, err
 		}
 		var f *os.File
-		if f, err = in.root.OpenFile(base, how|openNow, 0o644&in.lockMode()); err != nil {
+		if f, err = d.root.OpenFile(name, how|openNow, 0o644&d.lockMode()); err != nil {
 			if flag&os.O_CREATE != 0 && (isMissing(err) || errors.Is(err, fs.ErrExist)) {
 				continue
 			}
-			return nil, nil, in.named(err)
+			return nil, nil, err
 		}
-		f, info, err := regular(f, in.Path(base))
+		f, info, err := regular(f, d.Path(name))
 		if err != nil || before == nil || os.SameFile(before, info) {
 			return f, info, err
 		}
 		f.Close()
 	}
-	return nil, nil, in.exchanged(base, err)
+	return nil, nil, d.exchanged(name, err)
 }
 
 // ReadFile reads a regular file. A file of more than limit bytes is a
@@ -193,22 +207,19 @@ func (d *Dir) ReadFile(name string, limit int64) ([]byte, fs.FileInfo, error) {
 
 // Create creates a file for reading and writing. The file must not exist, its
 // directory must.
-func (d *Dir) Create(name string, mode fs.FileMode) (*os.File, error) {
-	in, base, done, err := d.parent(name)
-	if err != nil {
-		return nil, err
-	}
-	defer done()
-	f, err := in.root.OpenFile(base, os.O_RDWR|os.O_CREATE|os.O_EXCL, 0o600)
-	if err != nil {
-		return nil, in.named(err)
-	}
-	// The umask affects the mode given to OpenFile, but not Chmod.
-	if err := f.Chmod(mode); err != nil {
-		f.Close()
-		return nil, errors.Join(in.named(err), in.root.Remove(base))
-	}
-	return f, nil
+func (d *Dir) Create(name string, mode fs.FileMode) (f *os.File, err error) {
+	err = d.at(name, func(in *Dir, base string) error {
+		if f, err = in.root.OpenFile(base, os.O_RDWR|os.O_CREATE|os.O_EXCL, 0o600); err != nil {
+			return err
+		}
+		// The umask affects the mode given to OpenFile, but not Chmod.
+		if err := f.Chmod(mode); err != nil {
+			f.Close()
+			return errors.Join(err, in.root.Remove(base))
+		}
+		return nil
+	})
+	return f, err
 }
 
 // CreateTemp creates a file with a unique name, for reading and writing.
@@ -296,7 +307,7 @@ func (t *Temp) CommitChanged(ctx context.Context, name string) (changed bool, er
 	return true, t.Commit(name)
 }
 
-// isAt reports whether the file of this name can be kept in the place of t. The error is that of
+// isAt reports whether the file of this name can be kept instead of t. The error is that of
 // ctx, or of reading t.
 func (t *Temp) isAt(ctx context.Context, name string) (bool, error) {
 	info, err := t.Stat()
@@ -359,14 +370,14 @@ func (t *Temp) Discard() {
 // Touch sets the access and modification times of a regular file, unless the
 // file has another name or another owner.
 func (d *Dir) Touch(name string, at time.Time) error {
-	f, info, err := d.OpenFile(name)
+	f, _, err := d.OpenFile(name)
 	if err != nil {
 		return err
 	}
-	if err := d.sole(name, f, info); err != nil {
-		return err
-	}
 	defer f.Close()
+	if !isSole(f) {
+		return d.shared(name)
+	}
 	return setTimes(f, d.Path(name), at, at)
 }
 

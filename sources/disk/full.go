@@ -26,7 +26,22 @@ func (e *FullError) Error() string {
 	if e.Need > 0 {
 		about = append(about, size(e.Need)+" needed")
 	}
-	return fmt.Sprintf("%s: %v (%s)", e.Path, Cause(e.Err), strings.Join(about, ", "))
+	return fmt.Sprintf("%s: %v (%s)", e.dir(), Cause(e.Err), strings.Join(about, ", "))
+}
+
+// Cause returns the text without the sizes, which differ between packages.
+func (e *FullError) Cause() string {
+	return fmt.Sprintf("%s: %v (file system %s)", e.dir(), Cause(e.Err), e.Mount)
+}
+
+// dir returns the directory that a user knows: Path without Larder's own directories in it.
+func (e *FullError) dir() string {
+	for _, own := range []string{".larder" + string(filepath.Separator), ".larder-"} {
+		if i := strings.LastIndex(e.Path, string(filepath.Separator)+own); i >= 0 {
+			return e.Path[:i]
+		}
+	}
+	return e.Path
 }
 
 func (e *FullError) Unwrap() error { return e.Err }
@@ -49,8 +64,8 @@ func full(err error) error {
 	return e
 }
 
-// NoSpace is the error, with its hint, of need bytes for which there is no space below path.
-// Place names what to make room in, as for [Explain].
+// NoSpace returns the error, with a hint, for a write of need bytes that doesn't fit on the file
+// system of path. Place is where the user can make room, as for [Explain].
 func NoSpace(path, place string, need int64) error {
 	return Needs(Explain(&fs.PathError{Op: "write", Path: path, Err: fullErrors[0]}, place), need)
 }
@@ -61,6 +76,22 @@ func Needs(err error, bytes int64) error {
 		e.Need = bytes
 	}
 	return err
+}
+
+// mount returns where the file system begins that has, or would have, an absolute path.
+func mount(path string) string {
+	at, device := "", uint64(0)
+	for ; ; path = filepath.Dir(path) {
+		if info, err := os.Stat(path); err == nil {
+			if at != "" && deviceOf(info) != device {
+				return at
+			}
+			at, device = path, deviceOf(info)
+		}
+		if path == filepath.Dir(path) {
+			return path
+		}
+	}
 }
 
 // size formats a number of bytes.

@@ -4,7 +4,6 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
-	"runtime"
 )
 
 // Hidden returns the permission bits that copies of the file or directory at path must
@@ -13,7 +12,7 @@ import (
 // Hidden follows links, and returns both if it can't find out. On Windows it returns none,
 // because modes mean nothing there.
 func Hidden(path string) fs.FileMode {
-	if runtime.GOOS == "windows" {
+	if !hasModes {
 		return 0
 	}
 	path, err := filepath.Abs(path)
@@ -29,7 +28,7 @@ func Hidden(path string) fs.FileMode {
 // HiddenFile is like [Hidden], for an open file. Another user may exchange a link on the way to
 // it at any moment.
 func HiddenFile(f *os.File) fs.FileMode {
-	if runtime.GOOS == "windows" {
+	if !hasModes {
 		return 0
 	}
 	opened, err := f.Stat()
@@ -69,7 +68,7 @@ func hiddenAt(path string) fs.FileMode {
 
 // HiddenBy is like [Hidden], for the mode of one file or directory alone.
 func HiddenBy(info fs.FileInfo) fs.FileMode {
-	if runtime.GOOS == "windows" {
+	if !hasModes {
 		return 0
 	}
 	needed := fs.FileMode(0o444)

@@ -10,8 +10,6 @@ import (
 	"sync"
 	"syscall"
 	"time"
-
-	"github.com/gofrs/flock"
 )
 
 // A Lock is an advisory lock on a separate file. It excludes other processes
@@ -22,9 +20,9 @@ type Lock struct {
 
 	dir   *Dir
 	name  string
-	file  *flock.Flock
+	file  *os.File    // open while the lock is held
 	mutex *sync.Mutex // held while this process holds the lock exclusively
-	note  *os.File    // the lock file with this process in it; nil unless other users lock it too
+	noted bool        // this process must not stay in the file, because other users lock it too
 }
 
 // A Holder describes the process that holds a lock exclusively.
@@ -52,7 +50,7 @@ func (l *Lock) Try() (bool, error) {
 		return false, nil
 	}
 	l.mutex = mutex.(*sync.Mutex)
-	ok, err := l.try((*flock.Flock).TryLock)
+	ok, err := l.try(alone)
 	if !ok {
 		l.mutex.Unlock()
 		l.mutex = nil
@@ -61,50 +59,31 @@ func (l *Lock) Try() (bool, error) {
 }
 
 // TryShared takes the lock in shared mode, unless it is held exclusively.
-func (l *Lock) TryShared() (bool, error) { return l.try((*flock.Flock).TryRLock) }
+func (l *Lock) TryShared() (bool, error) { return l.try(shared) }
 
 // try opens the lock file and locks it. Read access must suffice, because other
 // users may lock files of this user.
-func (l *Lock) try(how func(*flock.Flock) (bool, error)) (bool, error) {
-	in, base, done, err := l.dir.parent(l.name)
-	if err != nil {
-		return false, err
-	}
-	defer done()
-	info, err := in.root.Lstat(base)
-	switch {
-	case err == nil && !info.Mode().IsRegular():
-		return false, stray(in.Path(base), in.describe(base, info.Mode()))
-	case err == nil:
-	case l.Existing || !errors.Is(err, fs.ErrNotExist):
-		return false, in.named(err)
-	default:
-		if err := in.touchLock(base); err != nil {
+func (l *Lock) try(how lockMode) (ok bool, err error) {
+	if !l.Existing && !l.dir.Exists(l.name) {
+		if err := l.dir.touchLock(l.name); err != nil {
 			return false, err
 		}
 	}
-	if info != nil && in.share != nil && owned(info) && in.lockMode()&^info.Mode() != 0 {
-		_ = in.root.Chmod(base, info.Mode().Perm()|in.lockMode()) // created by an earlier version
+	f, err := l.dir.openLock(l.name, os.O_RDWR)
+	if err != nil {
+		return false, err
 	}
-	flag := os.O_RDWR | openNow
-	if info != nil && !writable(info) {
-		flag = os.O_RDONLY | openNow
-	}
-	l.file = flock.New(in.Path(base), flock.SetFlag(flag|noFollow))
-	ok, err := how(l.file)
-	if (errors.Is(err, fs.ErrPermission) || errors.Is(err, syscall.EROFS)) && flag&os.O_RDWR != 0 {
-		l.file = flock.New(in.Path(base), flock.SetFlag(os.O_RDONLY|openNow|noFollow))
-		ok, err = how(l.file)
-	}
-	if in.isGrowing(base, err) {
-		return false, nil
-	}
+	ok, err = tryLock(f, how)
 	if lockless(err) {
-		l.Lockless = err
-		return true, nil
+		l.Lockless, ok, err = err, true, nil
+	}
+	if !ok {
+		f.Close()
+	} else {
+		l.file = f
 	}
 	if err != nil {
-		err = fmt.Errorf("locking %s: %w", in.Path(base), err)
+		err = fmt.Errorf("locking %s: %w", l.Path(), err)
 	}
 	return ok, err
 }
@@ -120,18 +99,14 @@ func (d *Dir) touchLock(name string) error {
 	return f.Close()
 }
 
-func writable(info fs.FileInfo) bool { return info.Mode().Perm()&0o222 != 0 }
-
 // Unlock releases the lock, if it is held.
 func (l *Lock) Unlock() {
 	if l.file != nil {
-		if l.note != nil {
-			_ = l.note.Truncate(0)
-			l.note.Close()
-			l.note = nil
+		if l.noted {
+			_ = l.file.Truncate(0)
 		}
-		l.file.Close()
-		l.file = nil
+		unlock(l.file)
+		l.file, l.noted = nil, false
 	}
 	if l.mutex != nil {
 		l.mutex.Unlock()
@@ -151,21 +126,13 @@ const holderAt, maxHolder = 1, 4 << 10
 func (l *Lock) Announce(now time.Time) {
 	host, _ := os.Hostname()
 	text, err := json.Marshal(Holder{PID: os.Getpid(), Host: host, Since: now})
-	if err != nil {
+	if err != nil || l.file == nil || !isSole(l.file) {
 		return
 	}
-	f, err := l.dir.edit(l.name)
-	if err != nil {
-		return
+	if n, err := l.file.WriteAt(append(text, '\n'), holderAt); err == nil {
+		_ = l.file.Truncate(int64(holderAt + n))
+		l.noted = l.dir.share != nil // another user who holds the lock next can't change the file
 	}
-	if n, err := f.WriteAt(append(text, '\n'), holderAt); err == nil {
-		_ = f.Truncate(int64(holderAt + n))
-	}
-	if l.dir.share != nil {
-		l.note = f // another user who holds the lock next can't change the file
-		return
-	}
-	f.Close()
 }
 
 // Holder returns the process that last announced itself.

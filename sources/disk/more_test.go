@@ -287,7 +287,7 @@ func TestCommitChanged(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	_, err = temp.CommitChanged(ctx, "file")
-	sourcetest.ErrorIs(t, err, context.Canceled, "cancelled")
+	sourcetest.ErrorIs(t, err, context.Canceled, "canceled")
 }
 
 func TestTouch(t *testing.T) {
@@ -504,9 +504,16 @@ func TestScratch(t *testing.T) {
 	sourcetest.Expect(t, err != nil, "created in a closed directory")
 }
 
-// Runs that start while other runs sweep keep their directories.
+// Runs that start while other runs sweep keep their directories. The sweeps reach the
+// directory through a link, so that they exclude the runs only by files, as processes do.
 func TestScratchWhileOthersSweep(t *testing.T) {
 	d := open(t, t.TempDir())
+	other := d
+	if runtime.GOOS != "windows" {
+		link := filepath.Join(t.TempDir(), "link")
+		check(t, os.Symlink(d.Path("."), link))
+		other = open(t, link)
+	}
 	done := make(chan struct{})
 	var sweeps, runs sync.WaitGroup
 	for range 2 {
@@ -516,14 +523,14 @@ func TestScratchWhileOthersSweep(t *testing.T) {
 				case <-done:
 					return
 				default:
-					d.Sweep("run-", time.Now(), func(error) {})
+					other.Sweep("run-", time.Now(), func(error) {})
 				}
 			}
 		})
 	}
 	for range 4 {
 		runs.Go(func() {
-			for range 50 {
+			for range 100 {
 				s, err := d.Scratch("run-")
 				if err == nil {
 					err = s.WriteFile("file", []byte("text"), disk.Lazily)
@@ -563,6 +570,7 @@ func TestHolder(t *testing.T) {
 	d := open(t, root)
 	long := d.Lock("long")
 	write(t, strings.Repeat("x", 500), root, "long")
+	check(t, second(long.Try()))
 	long.Announce(time.Now())
 	h := long.Holder()
 	sourcetest.Equal(t, h.PID, os.Getpid(), "a longer announcement stayed", h)

@@ -35,7 +35,7 @@ func TestMove(t *testing.T) {
 	contains(t, to.Path("moved"), "good")
 }
 
-// Another user can put a directory in the place of a new scratch directory before it is
+// Another user can put a directory instead of a new scratch directory before it is
 // opened, where directories can be renamed by everybody.
 func TestScratchOfAnotherUser(t *testing.T) {
 	if os.Geteuid() != 0 {

@@ -9,12 +9,7 @@ import (
 // Remove removes a file, a link or an empty directory. A missing file is no
 // error.
 func (d *Dir) Remove(name string) error {
-	in, base, done, err := d.parent(name)
-	if err == nil {
-		defer done()
-		err = in.named(in.root.Remove(base))
-	}
-	return d.unlessMissing(err)
+	return d.unlessMissing(d.at(name, func(in *Dir, base string) error { return in.root.Remove(base) }))
 }
 
 // RemoveTree removes name, which has one element, and everything below it. It
@@ -27,7 +22,12 @@ func (d *Dir) RemoveTree(name string) error {
 		return d.unlessMissing(err)
 	}
 	if info.IsDir() {
-		if err := d.empty(name); err != nil {
+		sub, err := d.enter(name)
+		if err == nil {
+			err = sub.empty(func() {})
+			sub.Close()
+		}
+		if err != nil {
 			return d.unlessMissing(err)
 		}
 	}
@@ -41,23 +41,22 @@ func (d *Dir) unlessMissing(err error) error {
 	return d.named(err)
 }
 
-// empty removes everything in a directory.
-func (d *Dir) empty(name string) error {
-	sub, err := d.enter(name)
-	if err != nil {
-		return err
-	}
-	defer sub.Close()
-	entries, err := sub.ReadDir()
+// empty removes everything in the directory. Before it removes the lock file of a scratch
+// directory, it calls unlock.
+func (d *Dir) empty(unlock func()) error {
+	entries, err := d.ReadDir()
 	if err != nil {
 		return err
 	}
 	var errs []error
 	for _, e := range entries {
-		if e.Name() == alive && errors.Join(errs...) != nil {
-			break // Sweep needs the lock file to remove the rest
+		if e.Name() == alive {
+			if errors.Join(errs...) != nil {
+				break // Sweep needs the lock file to remove the rest
+			}
+			unlock()
 		}
-		errs = append(errs, sub.RemoveTree(e.Name()))
+		errs = append(errs, d.RemoveTree(e.Name()))
 	}
 	return errors.Join(errs...)
 }
@@ -67,23 +66,18 @@ func (d *Dir) empty(name string) error {
 // stay.
 func (d *Dir) RemoveEmpty(name string) error {
 	for ; name != "." && name != ""; name = path.Dir(name) {
-		in, base, done, err := d.parent(name)
-		if isMissing(err) {
-			continue
-		}
-		if err != nil {
+		err := d.at(name, func(in *Dir, base string) error {
+			info, err := in.root.Lstat(base)
+			if err == nil && info.IsDir() {
+				err = in.root.Remove(base)
+			}
 			return err
-		}
-		info, err := in.root.Lstat(base)
-		if err == nil && info.IsDir() {
-			err = in.root.Remove(base)
-		}
-		done()
+		})
 		switch {
 		case isNotEmpty(err), d.share != nil && errors.Is(err, fs.ErrPermission): // another user's
 			return nil
-		case err != nil && !errors.Is(err, fs.ErrNotExist):
-			return in.named(err)
+		case d.unlessMissing(err) != nil:
+			return err
 		}
 	}
 	return nil

@@ -35,22 +35,19 @@ func Move(from *Dir, name string, to *Dir, newName string, info fs.FileInfo) err
 
 // Link creates newName in to as a hardlink to the regular file name in from.
 func Link(from *Dir, name string, to *Dir, newName string) error {
-	in, base, done, err := from.parent(name)
-	if err != nil {
-		return err
-	}
-	defer done()
-	info, err := in.root.Lstat(base)
-	if err != nil {
-		return in.named(err)
-	}
-	if !info.Mode().IsRegular() {
-		return stray(in.Path(base), in.describe(base, info.Mode()))
-	}
-	if err := linkAt(in, base, to, newName); err != nil {
-		return &os.LinkError{Op: "link", Old: from.Path(name), New: to.Path(newName), Err: err}
-	}
-	return nil
+	return from.at(name, func(in *Dir, base string) error {
+		info, err := in.root.Lstat(base)
+		if err != nil {
+			return err
+		}
+		if !info.Mode().IsRegular() {
+			return stray(in.Path(base), in.describe(base, info.Mode()))
+		}
+		if err := linkAt(in, base, to, newName); err != nil {
+			return &os.LinkError{Op: "link", Old: from.Path(name), New: to.Path(newName), Err: err}
+		}
+		return nil
+	})
 }
 
 // Symlink creates name, which has one element, as a symbolic link to target.

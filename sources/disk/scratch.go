@@ -85,7 +85,9 @@ func Temporary(prefix string) (*Scratch, error) {
 	if err := in.root.Chmod(s.name, 0o700); err != nil {
 		return nil, errors.Join(in.named(err), s.Close())
 	}
-	s.sweepOthers(prefix, time.Now())
+	if mine, err := s.root.Stat("."); err == nil {
+		in.sweepAll(prefix, mine, time.Now(), func(error) {}) // another run sweeps again
+	}
 	return s, nil
 }
 
@@ -93,70 +95,14 @@ func Temporary(prefix string) (*Scratch, error) {
 // process or runs below it. The directory stays until that program and those
 // that it has started have ended, and is removed by a later run.
 func TemporaryForNext(prefix string) (*Scratch, error) {
-	for {
-		s, err := Temporary(prefix)
-		if err != nil {
-			return nil, err
-		}
-		ok, err := s.bequeath()
-		if ok && s.Exists(alive) {
-			return s, nil
-		}
-		if err := errors.Join(err, s.Close()); err != nil {
-			return nil, err
-		}
-	}
-}
-
-// sweepOthers removes the temporary directories of this user's runs that have
-// ended. Other users can create directories with these names, and rename those
-// of this user if the parent directory has no sticky bit. So it examines each
-// directory after it is open, and removes what is in it through the open
-// directory. Errors are ignored: another run sweeps again.
-func (s *Scratch) sweepOthers(prefix string, now time.Time) {
-	mine, err := s.root.Stat(".")
+	s, err := Temporary(prefix)
 	if err != nil {
-		return
+		return nil, err
 	}
-	entries, _ := s.in.ReadDir()
-	for _, e := range entries {
-		if e.IsDir() && isScratch(e.Name(), prefix) && e.Name() != s.name {
-			s.in.sweepTemporary(e.Name(), mine, now)
-		}
+	if err := s.lock.bequeath(); err != nil {
+		return nil, errors.Join(err, s.Close())
 	}
-}
-
-// sweepTemporary removes a directory if the owner of mine owns it, no other user can
-// write to it, and its run has ended.
-func (d *Dir) sweepTemporary(name string, mine fs.FileInfo, now time.Time) {
-	sub, err := d.Sub(name)
-	if err != nil {
-		return
-	}
-	defer sub.Close()
-	info, err := sub.root.Stat(".")
-	if err != nil || !sameOwner(info, mine) || !Own(info) {
-		return
-	}
-	lock := sub.Lock(alive)
-	lock.Existing = true
-	ok, err := lock.Try()
-	defer lock.Unlock()
-	switch {
-	case errors.Is(err, fs.ErrNotExist): // as in sweep, and removed only if it is empty
-	case err != nil, !ok, lock.Lockless != nil && now.Sub(info.ModTime()) < Abandoned:
-		return
-	default:
-		entries, err := sub.ReadDir()
-		for i := 0; i < len(entries) && err == nil; i++ { // the lock file is the last
-			if entries[i].Name() == alive {
-				lock.Unlock() // Windows cannot remove open files
-			}
-			err = sub.RemoveTree(entries[i].Name())
-		}
-	}
-	sub.Close()
-	_ = d.root.Remove(name)
+	return s, nil
 }
 
 // occupy locks a new scratch directory. It returns nil if a sweep of another
@@ -185,7 +131,7 @@ func (d *Dir) occupy(name string) (*Scratch, error) {
 	return nil, nil
 }
 
-// checkMade returns an error if another user has put the directory in the place of the one
+// checkMade returns an error if another user has put the directory instead of the one
 // that this process created. It compares owners with those of a new file, because some
 // file systems don't keep them.
 func (d *Dir) checkMade() error {
@@ -231,6 +177,12 @@ const Abandoned = 24 * time.Hour
 // Sweep removes scratch directories in d of runs that have ended. It calls warn
 // for each directory that it cannot remove.
 func (d *Dir) Sweep(prefix string, now time.Time, warn func(error)) {
+	d.sweepAll(prefix, nil, now, warn)
+}
+
+// sweepAll is Sweep for the directories of the user who owns the file mine, to which no
+// other user can write; nil means all users.
+func (d *Dir) sweepAll(prefix string, mine fs.FileInfo, now time.Time, warn func(error)) {
 	entries, err := d.ReadDir()
 	if err != nil {
 		warn(err)
@@ -240,7 +192,7 @@ func (d *Dir) Sweep(prefix string, now time.Time, warn func(error)) {
 		if !e.IsDir() || !isScratch(e.Name(), prefix) {
 			continue
 		}
-		if err := d.sweep(e, now); err != nil {
+		if err := d.unlessMissing(d.sweep(e.Name(), mine, now)); err != nil {
 			warn(err)
 		}
 	}
@@ -260,27 +212,41 @@ func (d *Dir) Alive(name string, now time.Time) bool {
 	return err == nil && !ok
 }
 
-func (d *Dir) sweep(e fs.DirEntry, now time.Time) error {
-	info, err := e.Info()
+// sweep removes a scratch directory if its run has ended. Other users can create
+// directories with such names in the system's temporary directory, and rename those of
+// this user if that has no sticky bit. So sweep examines the directory after it is open,
+// and removes what is in it through the open directory.
+func (d *Dir) sweep(name string, mine fs.FileInfo, now time.Time) error {
+	sub, err := d.Sub(name)
 	if err != nil {
-		return d.unlessMissing(err)
+		return err
 	}
-	lock := d.Lock(e.Name() + "/" + alive)
+	defer sub.Close()
+	info, err := sub.root.Stat(".")
+	if err != nil || mine != nil && (!sameOwner(info, mine) || !Own(info)) {
+		return err
+	}
+	lock := sub.Lock(alive)
 	lock.Existing = true
 	ok, err := lock.Try()
 	defer lock.Unlock()
 	switch {
 	case errors.Is(err, fs.ErrNotExist): // still being created, killed while being created, or no scratch directory
-		_ = d.root.Remove(e.Name()) // succeeds only if it is empty
+		sub.Close()
+		_ = d.root.Remove(name) // succeeds only if it is empty
 		return nil
 	case err != nil:
 		return err
 	case !ok, lock.Lockless != nil && now.Sub(info.ModTime()) < Abandoned:
 		return nil
 	}
-	if d.RemoveTree(e.Name()) == nil {
-		return nil
+	unlock := lock.Unlock
+	if removesOpenFiles {
+		unlock = func() {} // else a run that has just created the file would lock it before it is gone
 	}
-	lock.Unlock() // Windows cannot remove open files
-	return d.RemoveTree(e.Name())
+	if err := sub.empty(unlock); err != nil {
+		return err
+	}
+	sub.Close()
+	return d.root.Remove(name)
 }

@@ -14,6 +14,26 @@ type sharing struct {
 	gid  int         // of directories; -1 if members of the group have no rights of their own
 }
 
+// sharingOf returns the access to what is created in a directory, or nil if only its
+// owner may write to it. What is created on Windows inherits an access control list.
+func sharingOf(info fs.FileInfo) *sharing {
+	mode := modeBits(info) | 0o700
+	if !hasModes || mode&0o022 == 0 {
+		return nil
+	}
+	s := &sharing{mode, attributesOf(info).gid}
+	if mode&0o002 != 0 {
+		s.mode |= fs.ModeSticky
+	}
+	switch {
+	case mode&0o070>>3 != mode&0o007: // members of the group have rights of their own
+		s.mode |= fs.ModeSetgid
+	case mode&fs.ModeSetgid == 0:
+		s.gid = -1
+	}
+	return s
+}
+
 // Share gives what is created below d the group of d, and lets the users who may write
 // to d write there too, whatever the umask is. That affects directories and lock files.
 // If all users may write to d, directories get the sticky bit, as /tmp has it. Share
@@ -54,7 +74,7 @@ func (d *Dir) Mine() bool {
 
 // complete reports whether a directory has the required mode and group.
 func (s *sharing) complete(info fs.FileInfo) bool {
-	return s.mode&^info.Mode() == 0 && (s.gid < 0 || s.gid == groupOf(info))
+	return s.mode&^info.Mode() == 0 && (s.gid < 0 || s.gid == attributesOf(info).gid)
 }
 
 // admit gives d, which may be new, the mode and the group of the shared directory that
@@ -67,7 +87,7 @@ func (d *Dir) admit() {
 		case err != nil, d.share.complete(info):
 			return
 		case owned(info):
-			if d.share.gid >= 0 && d.share.gid != groupOf(info) {
+			if d.share.gid >= 0 && d.share.gid != attributesOf(info).gid {
 				_ = d.root.Lchown(".", -1, d.share.gid) // only a member of the group may do that
 			}
 			_ = d.root.Chmod(".", modeBits(info)|d.share.mode)
@@ -81,7 +101,7 @@ func (d *Dir) admit() {
 
 // admitLock gives an open lock file its mode, see [Dir.admit].
 func (d *Dir) admitLock(f *os.File, info fs.FileInfo) {
-	if mode := d.lockMode(); d.share != nil && owned(info) && mode&^info.Mode() != 0 {
+	if mode := d.lockMode(); d.share != nil && mode&^info.Mode() != 0 && isSole(f) {
 		_ = f.Chmod(info.Mode().Perm() | mode)
 	}
 }

@@ -183,3 +183,22 @@ func TestHolderOfSharedLock(t *testing.T) {
 		sourcetest.Expect(t, (d.Lock("lock").Holder().PID == 0) == share, "shared: %v: holder %+v", share, d.Lock("lock").Holder())
 	}
 }
+
+// A hardlink of this user's file may exist instead of a lock file. Only this user may read it.
+func TestLocksKeepModesOfFilesWithOtherNames(t *testing.T) {
+	root := t.TempDir()
+	check(t, os.Chmod(root, fs.ModeSticky|0o777))
+	mine := write(t, "text", t.TempDir(), "file")
+	check(t, os.Chmod(mine, 0o600))
+	check(t, os.Link(mine, root+"/lock"))
+	d := open(t, root)
+	_, err := d.Share()
+	check(t, err)
+	check(t, second(d.Lock("lock").Try()))
+	f, err := d.OpenLock("lock")
+	check(t, err)
+	check(t, f.Close())
+	info, err := os.Stat(mine)
+	check(t, err)
+	sourcetest.Equal(t, info.Mode(), fs.FileMode(0o600))
+}

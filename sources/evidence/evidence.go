@@ -42,33 +42,17 @@ type Files [len(Names)][]byte
 // kilobytes.
 const Max = 4 << 20
 
-// key is a [sources.Key] in keys.json, with the member names of registries. It
-// does not contain whether a registry listed the key, because anyone who can
-// write the file could set that.
-type key struct {
-	Armor          string `json:"ascii_armor"`
-	TrustSignature string `json:"trust_signature"`
-}
-
 // Pack returns the files for s.
 func Pack(s *sources.Signed) (Files, error) {
-	keys := make([]key, 0, len(s.Keys))
-	for _, k := range s.Keys {
-		keys = append(keys, key{k.Armor, k.TrustSignature})
-	}
-	text, err := json.MarshalIndent(keys, "", "  ")
+	text, err := json.MarshalIndent(append([]sources.Key{}, s.Keys...), "", "  ")
 	return Files{s.Signature, append(text, '\n'), []byte(Origin(s.Origin) + "\n"), s.Sums}, err
 }
 
 // Signed returns the evidence in the files. An error is about the keys.
 func (f Files) Signed() (*sources.Signed, error) {
-	var keys []key
-	if err := json.Unmarshal(f[1], &keys); err != nil {
-		return nil, err
-	}
 	s := &sources.Signed{Signature: f[0], Origin: Origin(string(f[2])), Sums: f[3]}
-	for _, k := range keys {
-		s.Keys = append(s.Keys, sources.Key{Armor: k.Armor, TrustSignature: k.TrustSignature})
+	if err := json.Unmarshal(f[1], &s.Keys); err != nil {
+		return nil, err
 	}
 	return s, nil
 }
@@ -114,11 +98,7 @@ func Read(in *disk.Dir, name string) (*sources.Signed, error) {
 	if err != nil {
 		return nil, err
 	}
-	s, err := files.Signed()
-	if err != nil {
-		return nil, fmt.Errorf("reading evidence: %s: %w", filepath.Join(in.Path(name), Names[1]), err)
-	}
-	return s, nil
+	return files.Signed()
 }
 
 // ReadFiles is like [Read], but returns the files.
@@ -141,6 +121,9 @@ func ReadFiles(in *disk.Dir, name string) (Files, error) {
 			return Files{}, fmt.Errorf("reading evidence: %w", err)
 		}
 		files[i] = data
+	}
+	if _, err := files.Signed(); err != nil {
+		return Files{}, fmt.Errorf("reading evidence: %s: %w", dir.Path(Names[1]), err)
 	}
 	return files, nil
 }
@@ -200,27 +183,22 @@ func Remove(in *disk.Dir, name string) error {
 // next above. The names are those in the directory of a provider's evidence; it
 // skips names that are not versions.
 func Nearest(names []string, v sources.Version) (near sources.Version, ok bool) {
+	var below, above []sources.Version
 	for _, name := range names {
 		other, err := sources.ParseVersion(name)
-		if err != nil || other == v || other.String() != name {
-			continue
-		}
-		if !ok || nearer(other, near, v) {
-			near, ok = other, true
+		switch {
+		case err != nil || other.String() != name:
+		case other.Compare(v) < 0:
+			below = append(below, other)
+		case other != v:
+			above = append(above, other)
 		}
 	}
-	return near, ok
-}
-
-// nearer reports whether a is nearer to v than b, where versions below v are
-// always nearer.
-func nearer(a, b, v sources.Version) bool {
-	below, wasBelow := a.Compare(v) < 0, b.Compare(v) < 0
 	switch {
-	case below != wasBelow:
-		return below
-	case below:
-		return a.Compare(b) > 0
+	case len(below) > 0:
+		return slices.MaxFunc(below, sources.Version.Compare), true
+	case len(above) > 0:
+		return slices.MinFunc(above, sources.Version.Compare), true
 	}
-	return a.Compare(b) < 0
+	return v, false
 }

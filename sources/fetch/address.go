@@ -45,25 +45,15 @@ func Resolve(base *url.URL, ref string) (*url.URL, error) {
 	}
 	u = base.ResolveReference(u)
 	u.Fragment, u.RawFragment = "", ""
-	return u, checkURL(u)
-}
-
-// parse parses an absolute URL and checks that it can be fetched.
-func parse(rawURL string) (*url.URL, error) {
-	return Resolve(&url.URL{}, rawURL)
-}
-
-func checkURL(u *url.URL) error {
-	if u.Scheme != "http" && u.Scheme != "https" {
-		return fmt.Errorf("unsupported URL scheme %q", u.Scheme)
+	switch {
+	case u.Scheme != "http" && u.Scheme != "https":
+		err = fmt.Errorf("unsupported URL scheme %q", u.Scheme)
+	case u.Hostname() == "":
+		err = errors.New("URL without a host")
+	case len(u.Host) > maxHost:
+		err = errors.New("URL with a host name that is too long")
 	}
-	if u.Hostname() == "" {
-		return errors.New("URL without a host")
-	}
-	if len(u.Host) > maxHost {
-		return errors.New("URL with a host name that is too long")
-	}
-	return nil
+	return u, err
 }
 
 // hostPort returns the canonical host and port of u. It is equal for two URLs

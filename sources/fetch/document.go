@@ -2,6 +2,7 @@ package fetch
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -10,6 +11,8 @@ import (
 	"mime"
 	"net/http"
 	"net/url"
+	"slices"
+	"strings"
 
 	"github.com/larder-cli/larder/sources"
 )
@@ -27,6 +30,11 @@ type Request struct {
 	// TokenOf is the host whose token is sent, if the user has configured that
 	// its services are at the URL. Empty means the URL's host.
 	TokenOf sources.Host
+
+	// For hints: the host whose registry is at the URL, and what to do if the
+	// document may be missing in an object store. Both may be empty.
+	For          sources.Host
+	MayBeMissing string
 }
 
 // A Document is the complete answer to a Request, with status 200.
@@ -35,8 +43,7 @@ type Document struct {
 	URL         *url.URL // the URL that answered, after redirects; may hold secrets
 	ContentType string
 
-	secrets []string          // that the request was sent with
-	through func(error) error // adds the proxy that may have answered to an error; may be nil
+	answer *answer
 }
 
 // Document fetches a document. Its errors have the type *Error, and wrap a
@@ -49,24 +56,20 @@ func (c *Client) Document(ctx context.Context, r Request) (*Document, error) {
 		return nil, err
 	}
 	var doc *Document
-	s := c.newSeat(c.opts.Tries)
-	err = c.retry(ctx, u, s, c.opts.Tries, func() (bool, error) {
-		doc, err = c.document(ctx, u, s, r)
+	e := &effort{tries: c.opts.Tries}
+	err = c.retry(ctx, u, e, func() (bool, error) {
+		doc, err = c.document(ctx, u, e, r)
 		return false, err
 	})
-	switch {
-	case err == nil:
-		return doc, nil
-	case r.Credentials: // the caller adds a hint of its own
-		return nil, err
-	default:
-		return nil, c.suggestToken(ctx, u, err)
+	if err != nil {
+		return nil, c.suggest(ctx, u, &r, err)
 	}
+	return doc, nil
 }
 
 // begin parses a URL and returns an error if it must not be fetched.
 func (c *Client) begin(rawURL string) (*url.URL, error) {
-	u, err := parse(rawURL)
+	u, err := Resolve(&url.URL{}, rawURL)
 	if err == nil && c.opts.Offline {
 		err = sources.ErrOffline
 	}
@@ -77,30 +80,27 @@ func (c *Client) begin(rawURL string) (*url.URL, error) {
 }
 
 // document fetches the document in a single try.
-func (c *Client) document(ctx context.Context, u *url.URL, s *seat, r Request) (*Document, error) {
+func (c *Client) document(ctx context.Context, u *url.URL, e *effort, r Request) (*Document, error) {
 	header, err := c.documentHeader(ctx, u, r)
 	if err != nil {
 		return nil, err
 	}
 	ctx, w := newWatch(ctx, c.opts.Timeout)
 	defer w.stop()
-	resp, at, err := c.send(ctx, w, &way{over: c.documents, stay: r.SameHost, plain: r.Plain, seat: s, ctx: ctx}, u, header, r.Redirects)
+	a, err := c.send(ctx, w, &way{over: c.documents, stay: r.SameHost, plain: r.Plain, effort: e}, u, header, r.Redirects)
 	if err != nil {
 		return nil, err
 	}
-	if resp.StatusCode != http.StatusOK {
-		return nil, elsewhere(u, at, c.through(at, c.refusal(at, resp)))
+	if a.resp.StatusCode != http.StatusOK {
+		return nil, a.fail(a.refusal())
 	}
-	defer resp.Body.Close()
+	defer a.resp.Body.Close()
 	w.limit(documentWindows * c.opts.Timeout)
-	body, err := readDocument(w.reader(resp.Body), resp, r.Limit)
+	body, err := readDocument(w.reader(a.resp.Body), a.resp, r.Limit)
 	if err != nil {
-		return nil, elsewhere(u, at, c.through(at, err))
+		return nil, a.fail(err)
 	}
-	return &Document{Body: body, URL: at, ContentType: resp.Header.Get("Content-Type"),
-		secrets: secretsOf(at, resp),
-		through: func(err error) error { return c.through(at, err) },
-	}, nil
+	return &Document{Body: body, URL: a.at, ContentType: a.resp.Header.Get("Content-Type"), answer: a}, nil
 }
 
 func (c *Client) documentHeader(ctx context.Context, u *url.URL, r Request) (http.Header, error) {
@@ -142,49 +142,93 @@ func isHTML(body []byte) bool {
 	return bytes.HasPrefix(start, []byte("<!doctype html")) || bytes.HasPrefix(start, []byte("<html"))
 }
 
-// pageError returns the error for an HTML page in place of the requested
-// document.
-func pageError(contentType, wanted string) error {
-	err := fmt.Errorf("an HTML page (%.80q) instead of %s", contentType, wanted)
+// page returns an error if a body that begins with head is an HTML page, in place of
+// what was wanted.
+func (a *answer) page(head []byte, wanted string) error {
+	if !isHTML(head) {
+		return nil
+	}
+	err := fmt.Errorf("an HTML page (%.80q) instead of %s", a.resp.Header.Get("Content-Type"), wanted)
 	return sources.WithHint(err, "open the URL in a browser: it may be a login page, or the server's answer to every request")
 }
 
-func (d *Document) pageError(wanted string) error {
-	err := pageError(d.ContentType, wanted)
-	if d.through != nil {
-		err = d.through(err)
+// refusalInstead returns an error if a body that begins with head is a message in JSON or
+// XML, in place of what was wanted.
+func (a *answer) refusalInstead(head []byte, wanted string) error {
+	said := message(head, a.secrets())
+	if said == "" {
+		return nil
 	}
-	return fmt.Errorf("%s: %w", bare(d.URL), err)
+	return fmt.Errorf("the message %q (%.80q) instead of %s", said, a.resp.Header.Get("Content-Type"), wanted)
 }
 
-// Said returns the message in the document, as [Said] does, without the secrets of the
-// request.
-func (d *Document) Said() string {
-	return saidWithout(d.secrets, d.Body)
+// Place returns the URL that answered, without user information and query.
+func (d *Document) Place() string { return bare(d.URL) }
+
+// Wrap adds the URL that answered to an error about the document. It returns nil if
+// err is nil.
+func (d *Document) Wrap(err error) error {
+	if err == nil {
+		return nil
+	}
+	return fmt.Errorf("%s: %w", d.Place(), err)
+}
+
+func (d *Document) page(wanted string) error {
+	return d.Wrap(d.answer.client.through(d.URL, d.answer.page(d.Body, wanted)))
 }
 
 // Refusal returns an error if the document is a message in JSON or XML. Some
 // servers send error messages with status 200.
 func (d *Document) Refusal(wanted string) error {
-	if said := d.Said(); said != "" {
-		return fmt.Errorf("%s: %w", bare(d.URL), messageError(said, d.ContentType, wanted))
-	}
-	return nil
+	return d.Wrap(d.answer.refusalInstead(d.Body, wanted))
 }
 
-// messageError returns the error for a server's message in place of the
-// requested document.
-func messageError(said, contentType, wanted string) error {
-	return fmt.Errorf("the message %q (%.80q) instead of %s", said, contentType, wanted)
+// Listing returns the versions among the texts that the document lists, sorted and
+// without duplicates. It warns about other texts, and about a message in place of
+// versions. The messages name the server what, for example "registry".
+func (d *Document) Listing(what string, texts []string) sources.Listing {
+	var l sources.Listing
+	var ignored []string
+	for _, text := range texts {
+		v, err := sources.ParseVersion(text)
+		if err != nil {
+			ignored = append(ignored, text)
+			continue
+		}
+		l.Versions = append(l.Versions, v)
+	}
+	slices.SortFunc(l.Versions, sources.Version.Compare)
+	l.Versions = slices.Compact(l.Versions)
+	if said := message(d.Body, d.answer.secrets()); len(texts) == 0 && said != "" {
+		l.Warnings = append(l.Warnings, fmt.Sprintf("the %s lists no versions, but returned the message %q", what, said))
+	}
+	if len(ignored) > 0 {
+		l.Warnings = append(l.Warnings, ignoring(ignored))
+	}
+	return l
+}
+
+// ignoring returns the warning about texts that are not versions. It quotes the first few.
+func ignoring(texts []string) string {
+	var quoted []string
+	for _, text := range texts[:min(len(texts), maxQuoted)] {
+		quoted = append(quoted, fmt.Sprintf("%.40q", text))
+	}
+	if more := len(texts) - maxQuoted; more > 0 {
+		quoted = append(quoted, fmt.Sprintf("and %d more", more))
+	}
+	warning := "ignored invalid versions: " + strings.Join(quoted, ", ")
+	if _, err := sources.ParseVersion(strings.TrimPrefix(texts[0], "v")); err == nil {
+		warning += ` (versions are listed without "v")`
+	}
+	return warning
 }
 
 // CheckText returns an error if the document is an HTML page, or a message in
 // JSON or XML.
 func (d *Document) CheckText(wanted string) error {
-	if isHTML(d.Body) {
-		return d.pageError(wanted)
-	}
-	return d.Refusal(wanted)
+	return cmp.Or(d.page(wanted), d.Refusal(wanted))
 }
 
 // Text returns the document without the byte order mark that some editors write.
@@ -199,17 +243,17 @@ func (d *Document) JSON(v any) error {
 	case err == nil:
 		return nil
 	case isHTML(d.Body):
-		return d.pageError("JSON")
+		return d.page("JSON")
+	case errors.As(err, &wrongType) && wrongType.Field == "":
+		err = fmt.Errorf("unexpected JSON %s", wrongType.Value)
 	case errors.As(err, &wrongType):
-		if wrongType.Field == "" {
-			return fmt.Errorf("%s: unexpected JSON %s", bare(d.URL), wrongType.Value)
-		}
-		return fmt.Errorf("%s: unexpected JSON %s at %q", bare(d.URL), wrongType.Value, wrongType.Field)
+		err = fmt.Errorf("unexpected JSON %s at %q", wrongType.Value, wrongType.Field)
 	case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF):
-		return fmt.Errorf("%s: incomplete JSON", bare(d.URL))
+		err = errors.New("incomplete JSON")
 	default:
-		return fmt.Errorf("%s: not JSON: %w", bare(d.URL), err)
+		err = fmt.Errorf("not JSON: %w", err)
 	}
+	return d.Wrap(err)
 }
 
 // CheckJSON returns an error unless the document's content type is JSON.
@@ -218,9 +262,9 @@ func (d *Document) CheckJSON() error {
 	if kind == "application/json" && (err == nil || errors.Is(err, mime.ErrInvalidMediaParameter)) {
 		return nil
 	}
-	if isHTML(d.Body) {
-		return d.pageError("JSON")
+	if err := d.page("JSON"); err != nil {
+		return err
 	}
-	err = fmt.Errorf("%s: content type %.80q, expected application/json", bare(d.URL), d.ContentType)
+	err = d.Wrap(fmt.Errorf("content type %.80q, expected application/json", d.ContentType))
 	return sources.WithHint(err, "upload the document with the content type application/json, or configure the server to send it")
 }

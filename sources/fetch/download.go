@@ -84,14 +84,11 @@ func (c *Client) Download(ctx context.Context, from Archive, stage Stage) error 
 	if err := d.resume(); err != nil {
 		return err
 	}
-	s := c.newSeat(d.tries)
-	err = c.retry(ctx, u, s, d.tries, func() (bool, error) {
-		err := d.tryRest(ctx, s)
-		if d.expired(err) {
-			s.leave() // the request for another URL may need the seat
-			if d.renew(ctx) {
-				err = d.try(ctx, s)
-			}
+	e := &effort{tries: d.tries}
+	err = c.retry(ctx, u, e, func() (bool, error) {
+		err := d.tryRest(ctx, e)
+		if d.expired(err) && d.renew(ctx) {
+			err = d.try(ctx, e)
 		}
 		err = d.unanswered(err)
 		further := d.have >= d.reached+bufferSize
@@ -106,7 +103,7 @@ func (c *Client) Download(ctx context.Context, from Archive, stage Stage) error 
 	if failed, ok := errors.AsType[*Error](err); ok && d.renewal != nil {
 		failed.Err = fmt.Errorf("%w (asked for another URL: %w)", failed.Err, d.renewal)
 	}
-	return c.suggestToken(ctx, u, err)
+	return c.suggest(ctx, u, nil, err)
 }
 
 // A download is the state of downloading an archive.
@@ -185,8 +182,8 @@ func (d *download) renew(ctx context.Context) bool {
 }
 
 // try requests the missing bytes once, and keeps those that arrive.
-func (d *download) try(ctx context.Context, s *seat) error {
-	way := d.client.newWay(ctx, s)
+func (d *download) try(ctx context.Context, e *effort) error {
+	way := &way{over: d.client.archives, plain: true, effort: e, turns: true}
 	defer way.end()
 	a, err := d.connect(ctx, way, d.client.opts.FirstByte)
 	if err != nil {
@@ -196,15 +193,14 @@ func (d *download) try(ctx context.Context, s *seat) error {
 	d.answered = min(time.Since(way.since), d.client.opts.Timeout)
 	if err := d.receive(ctx, a); err != nil {
 		d.early = errors.Is(err, errTooLittle) && a.w.early
-		return elsewhere(d.url, a.at, d.client.through(a.at, err))
+		return a.fail(err)
 	}
 	return nil
 }
 
-// An answer brings an archive, or the rest of it.
-type answer struct {
-	resp *http.Response
-	at   *url.URL // the URL that answered
+// A stream is an answer that brings an archive, or the rest of it.
+type stream struct {
+	*answer
 	w    *watch
 	body io.Reader // watched and decoded
 
@@ -213,7 +209,7 @@ type answer struct {
 	stop   func()        // of a rival: ends it; may be nil
 }
 
-func (a *answer) close() {
+func (a *stream) close() {
 	a.w.stop()
 	a.resp.Body.Close()
 	if a.spool != nil {
@@ -233,22 +229,22 @@ func (d *download) window() time.Duration {
 
 // connect sends one request for the missing bytes. The patience is for the
 // answer to begin, and then for the first bytes of the archive.
-func (d *download) connect(ctx context.Context, by *way, patience time.Duration) (*answer, error) {
+func (d *download) connect(ctx context.Context, by *way, patience time.Duration) (*stream, error) {
 	watched, w := newWatch(ctx, d.window())
 	w.patience = patience
-	resp, at, err := d.ask(watched, w, by) //nolint:bodyclose // answer.close closes it
+	a, err := d.ask(watched, w, by)
 	if err != nil {
 		w.stop()
 		return nil, err
 	}
 	w.slowly(bufferSize, patience)
-	return &answer{resp: resp, at: at, w: w, body: decoded(w.reader(resp.Body), resp)}, nil
+	return &stream{answer: a, w: w, body: decoded(w.reader(a.resp.Body), a.resp)}, nil
 }
 
 // tryRest is try. It counts requests for the rest of the archive that bring nothing.
-func (d *download) tryRest(ctx context.Context, s *seat) error {
+func (d *download) tryRest(ctx context.Context, e *effort) error {
 	asks, before := d.resumes(), d.have
-	err := d.try(ctx, s)
+	err := d.try(ctx, e)
 	op, connected := errors.AsType[*net.OpError](err)
 	connected = !connected || op.Op != "dial"
 	switch {
@@ -268,12 +264,12 @@ func (d *download) resumes() bool {
 }
 
 // ask asks for what is missing, or for the whole where that is refused.
-func (d *download) ask(ctx context.Context, w *watch, by *way) (*http.Response, *url.URL, error) {
-	resp, at, err := d.client.send(ctx, w, by, d.url, d.header(true), defaultRedirects)
-	if err != nil || !refusesHeader(at, resp) {
-		return resp, at, err
+func (d *download) ask(ctx context.Context, w *watch, by *way) (*answer, error) {
+	a, err := d.client.send(ctx, w, by, d.url, d.header(true), defaultRedirects)
+	if err != nil || !a.refusesHeader() {
+		return a, err
 	}
-	discard(resp)
+	discard(a.resp)
 	header := d.header(false)
 	header.Set("Accept-Encoding", "gzip") // engines send it too
 	return d.client.send(ctx, w, by, d.url, header, defaultRedirects)
@@ -282,16 +278,16 @@ func (d *download) ask(ctx context.Context, w *watch, by *way) (*http.Response, 
 // refusesHeader reports whether a server may have rejected the request only
 // because of its headers: a range, or no compression. The received bytes are
 // kept until the whole archive begins to arrive.
-func refusesHeader(at *url.URL, resp *http.Response) bool {
-	status := StatusError{Code: resp.StatusCode}
-	if resp.Request.Header.Get("Range") != "" {
-		return resp.StatusCode != http.StatusOK && resp.StatusCode != http.StatusPartialContent && !status.temporary()
+func (a *answer) refusesHeader() bool {
+	status := StatusError{Code: a.resp.StatusCode}
+	if a.header.Get("Range") != "" {
+		return !a.brings() && !status.temporary()
 	}
-	switch resp.StatusCode {
+	switch status.Code {
 	case http.StatusNotAcceptable, http.StatusUnsupportedMediaType:
 		return true
 	case http.StatusBadRequest, http.StatusForbidden: // the answer of firewalls, but also of object stores to an expired URL
-		return !isSigned(at) && !isObjectStore(resp.Header)
+		return !isSigned(a.at) && !isObjectStore(a.resp.Header)
 	}
 	return false
 }
@@ -312,30 +308,27 @@ func (d *download) header(resume bool) http.Header {
 }
 
 // receive keeps the bytes of an answer, or of the rival that takes its place.
-func (d *download) receive(ctx context.Context, a *answer) error {
+func (d *download) receive(ctx context.Context, a *stream) error {
 	if !a.brings() {
-		return d.client.refusal(a.at, a.resp)
+		return a.refusal()
 	}
 	var p *pace
 	for {
-		n, end, err := d.next(ctx, a)
-		fresh := !a.placed
-		if fresh && n == 0 && err != nil {
-			return cmp.Or(d.agree(a.size()), err)
-		}
-		if fresh {
+		n, err := d.next(ctx, a)
+		if !a.placed {
+			if n == 0 && err != nil && !isEnd(err) {
+				return cmp.Or(d.agree(a.size()), err)
+			}
 			if err := d.begin(a, d.buf[:n]); err != nil {
 				return err
 			}
-		}
-		if end, err := d.keepSome(n, end, err); end || err != nil {
-			return err
-		}
-		if fresh {
 			p = d.newPace(a)
 		}
+		if err := d.keepSome(n, err); err != nil {
+			return unlessEnd(err)
+		}
 		rate, slow := p.tooSlow(d.have, d.total)
-		if !slow {
+		if !slow || !d.client.host(a.at).hasRoom(d.client.opts.PerHost) {
 			continue
 		}
 		spool, err := d.stage.Spool()
@@ -346,6 +339,18 @@ func (d *download) receive(ctx context.Context, a *answer) error {
 	}
 }
 
+// isEnd reports whether err is the end of a body. An io.EOF of a broken connection is
+// wrapped, and is not the end.
+func isEnd(err error) bool { return err == io.EOF } //nolint:errorlint // see above
+
+// unlessEnd returns no error at the end of a body.
+func unlessEnd(err error) error {
+	if isEnd(err) {
+		return nil
+	}
+	return err
+}
+
 // brings reports whether an answer contains the archive or a part of it,
 // according to its status.
 func (a *answer) brings() bool {
@@ -353,113 +358,94 @@ func (a *answer) brings() bool {
 }
 
 // begin prepares the stage for an answer, whose first bytes are head.
-func (d *download) begin(a *answer, head []byte) error {
+func (d *download) begin(a *stream, head []byte) error {
 	a.placed = true
 	d.from.From(bare(a.at))
-	if err := a.instead(head); err != nil {
-		if a.resp.Request.Header.Get("Range") != "" {
-			d.fruitless = maxFruitless
-			return broken{err}
-		}
+	whole, before := a.isWhole(), d.have
+	total, err := d.check(a, head)
+	switch {
+	case err != nil && !whole: // the received bytes may be those of another archive
+		return d.distrust(err)
+	case err != nil && a.header.Get("Range") != "":
+		d.fruitless = maxFruitless
+		return broken{err}
+	case err != nil:
+		return err
+	case whole && compressed(a.resp): // its validator is that of the compressed form
+		err = d.restart("")
+	case whole || d.have == 0:
+		err = d.restart(validator(a.resp.Header))
+	}
+	if err != nil {
 		return err
 	}
-	before := d.have
-	if err := d.place(a.resp); err != nil || a.spool == nil {
-		return err
+	if total >= 0 {
+		d.total = total
 	}
-	_, err := io.Copy(keeper{d}, io.NewSectionReader(a.spool, 0, before))
+	if d.total >= 0 {
+		d.from.Expect(d.total)
+	}
+	if a.spool == nil {
+		return nil
+	}
+	_, err = io.Copy(d, io.NewSectionReader(a.spool, 0, before))
 	return err
+}
+
+// check returns the size of the archive in bytes, -1 if unknown. It returns an error
+// unless an answer, which begins with head, is the archive or the rest of it.
+func (d *download) check(a *stream, head []byte) (total int64, err error) {
+	if total = a.size(); a.isWhole() {
+		err = a.insteadOfArchive(head[:min(len(head), maxPreamble)])
+	} else {
+		_, total, err = d.checkRange(a.resp, d.have, -1)
+	}
+	return total, cmp.Or(err, d.agree(total))
 }
 
 // size returns the size of the archive in bytes if the answer is the whole of
 // it and states the size, or -1.
 func (a *answer) size() int64 {
-	if !isWhole(a.resp) || compressed(a.resp) {
+	if !a.isWhole() || compressed(a.resp) {
 		return -1
 	}
 	return a.resp.ContentLength
 }
 
-// instead returns an error if an answer begins with something other than an
-// archive.
-func (a *answer) instead(head []byte) error {
-	if !isWhole(a.resp) {
-		return nil
-	}
-	return insteadOfArchive(head[:min(len(head), maxPreamble)], a.at, a.resp)
-}
-
-// place prepares stage and d for the body of resp.
-func (d *download) place(resp *http.Response) error {
-	switch {
-	case isWhole(resp) && compressed(resp): // its length and validator are those of the compressed form
-		return d.restart("")
-	case compressed(resp):
-		return d.distrust(errors.New("a part of a compressed archive"))
-	case !isWhole(resp):
-		return d.placeRest(resp)
-	}
-	if err := d.restart(validator(resp.Header)); err != nil {
-		return err
-	}
-	if resp.ContentLength >= 0 {
-		d.total = resp.ContentLength
-	}
-	return d.agreeTotal()
-}
-
-// isWhole reports whether a response contains the whole archive. Some servers answer a request
+// isWhole reports whether an answer contains the whole archive. Some servers answer a request
 // for the whole archive with status 206 and no range. The checksum then decides.
-func isWhole(resp *http.Response) bool {
-	if resp.StatusCode == http.StatusOK {
+func (a *answer) isWhole() bool {
+	if a.resp.StatusCode == http.StatusOK {
 		return true
 	}
-	_, _, _, err := parseContentRange(resp.Header.Get("Content-Range"))
-	return err != nil && resp.Request.Header.Get("Range") == ""
+	_, _, _, err := parseContentRange(a.resp.Header.Get("Content-Range"))
+	return err != nil && a.header.Get("Range") == ""
 }
 
-// placeRest is place for a response with the rest of the archive.
-func (d *download) placeRest(resp *http.Response) error {
-	total, err := d.checkRest(resp)
-	if err != nil {
-		return d.distrust(err)
-	}
-	if d.have == 0 {
-		if err := d.restart(validator(resp.Header)); err != nil {
-			return err
-		}
-	}
-	d.total = total
-	return d.agreeTotal()
-}
-
-// checkRest returns the size of the whole archive, if the body of resp
-// continues the received bytes.
-func (d *download) checkRest(resp *http.Response) (total int64, err error) {
+// checkRange returns the length of the body of resp, and the size of the archive. It
+// returns an error unless the body contains the bytes of this archive from begin on, and
+// none at end or after it. The end is -1 if all of the rest was requested.
+func (d *download) checkRange(resp *http.Response, begin, end int64) (length, total int64, err error) {
 	first, last, total, err := parseContentRange(resp.Header.Get("Content-Range"))
 	if err != nil {
-		return 0, err
+		return 0, 0, err
 	}
-	if total < 0 { // the server states no total, and was asked for all of the rest
-		total = last + 1
+	if end < 0 {
+		if total < 0 { // not stated
+			total = last + 1
+		}
+		end = total
 	}
-	if first != d.have || last < first || last >= total || (d.total >= 0 && total != d.total) {
-		return 0, fmt.Errorf("asked for bytes from %d, got %d to %d of %d", d.have, first, last, total)
+	if first != begin || last < first || last >= end || d.total >= 0 && total != d.total {
+		return 0, 0, fmt.Errorf("asked for bytes from %d, got %d to %d of %d", begin, first, last, total)
 	}
-	if v := validator(resp.Header); d.have > 0 && v != "" && v != d.validator {
-		return 0, errors.New("archive has changed")
+	if v := validator(resp.Header); begin > 0 && v != "" && v != d.validator {
+		return 0, 0, errors.New("archive has changed")
 	}
-	return total, nil
-}
-
-func (d *download) agreeTotal() error {
-	if err := d.agree(d.total); err != nil {
-		return err
+	if compressed(resp) {
+		return 0, 0, errors.New("a part of a compressed archive")
 	}
-	if d.total >= 0 {
-		d.from.Expect(d.total)
-	}
-	return nil
+	return last + 1 - first, total, nil
 }
 
 // agree returns an error for an archive of an unexpected size, in bytes. A
@@ -502,26 +488,26 @@ func (d *download) forget() {
 // copy copies the body into stage and checks that it is complete.
 func (d *download) copy(body io.Reader) error {
 	for {
-		n, end, err := fill(body, d.buf)
-		if end, err := d.keepSome(n, end, err); end || err != nil {
-			return err
+		n, err := fill(body, d.buf)
+		if err := d.keepSome(n, err); err != nil {
+			return unlessEnd(err)
 		}
 	}
 }
 
-// keepSome writes the result of fill to the stage, and reports whether the body
-// has ended.
-func (d *download) keepSome(n int, end bool, err error) (bool, error) {
+// keepSome writes the result of fill to the stage. It returns io.EOF at the end of a
+// complete archive.
+func (d *download) keepSome(n int, err error) error {
 	if most := d.most(); d.have+int64(n) > most {
-		return false, fmt.Errorf("archive %w: more than %d bytes", ErrTooLarge, most)
+		return fmt.Errorf("archive %w: more than %d bytes", ErrTooLarge, most)
 	}
-	if err := d.keep(d.buf[:n]); err != nil {
-		return false, err
+	if _, err := d.Write(d.buf[:n]); err != nil {
+		return err
 	}
-	if end {
-		return true, d.checkEnd()
+	if isEnd(err) && d.have < d.total {
+		return broken{fmt.Errorf("cut after %d of %d bytes", d.have, d.total)}
 	}
-	return false, err
+	return err
 }
 
 // most returns the maximum number of bytes in the archive.
@@ -532,37 +518,28 @@ func (d *download) most() int64 {
 	return maxArchive
 }
 
-func (d *download) keep(p []byte) error {
+// Write writes to the stage.
+func (d *download) Write(p []byte) (n int, err error) {
 	if len(p) == 0 {
-		return nil
+		return 0, nil
 	}
-	n, err := d.stage.Write(p)
+	n, err = d.stage.Write(p)
 	d.have += int64(n)
 	if err == nil && n < len(p) {
 		err = io.ErrShortWrite
 	}
 	d.stageErr = err
-	return err
+	return n, err
 }
 
-func (d *download) checkEnd() error {
-	if d.have < d.total {
-		return broken{fmt.Errorf("cut after %d of %d bytes", d.have, d.total)}
-	}
-	return nil
-}
-
-// fill reads until buf is full, r ends, or an error occurs.
-func fill(r io.Reader, buf []byte) (n int, end bool, err error) {
+// fill reads until buf is full, r ends (see isEnd), or another error occurs.
+func fill(r io.Reader, buf []byte) (n int, err error) {
 	for n < len(buf) && err == nil {
 		var m int
 		m, err = r.Read(buf[n:])
 		n += m
-		if err == io.EOF { // not errors.Is: an io.EOF in a broken connection is not the end
-			return n, true, nil
-		}
 	}
-	return n, false, err
+	return n, err
 }
 
 // validator returns the value for If-Range: a strong entity tag, or a

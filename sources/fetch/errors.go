@@ -2,14 +2,14 @@ package fetch
 
 import (
 	"context"
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"net/http"
+	"net/url"
 	"strings"
 	"time"
 	"unicode"
-
-	"github.com/larder-cli/larder/sources"
 )
 
 var (
@@ -50,6 +50,32 @@ func (e *Error) Error() string {
 }
 
 func (e *Error) Unwrap() error { return e.Err }
+
+// Cause returns what is wrong with the host, which other requests to it share: the error without
+// the URL and the tries. It is empty if only this request may have failed.
+func (e *Error) Cause() string {
+	if down := unreachable(e.Err); down != nil {
+		return down.Error()
+	}
+	at, err := e.URL, e.Err
+	if r, ok := errors.AsType[*redirected](err); ok {
+		at, err = r.to, r.err
+	}
+	u, invalid := url.Parse(at)
+	if invalid != nil || !ofHost(err) {
+		return ""
+	}
+	return u.Host + ": " + err.Error()
+}
+
+// ofHost reports whether other requests to the host probably fail with the same error.
+func ofHost(err error) bool {
+	if status, ok := errors.AsType[*StatusError](err); ok && status.ObjectStore {
+		return status.temporary()
+	}
+	_, certificate := errors.AsType[*tls.CertificateVerificationError](err)
+	return certificate || temporary(err) || errors.Is(err, ErrUnauthorized) || namesProxy(err)
+}
 
 // round rounds d for messages.
 func round(d time.Duration) time.Duration {
@@ -103,17 +129,6 @@ func (e *StatusError) expired() bool {
 	return false
 }
 
-// temporary reports whether the same request may succeed later.
-func (e *StatusError) temporary() bool {
-	switch e.Code {
-	case http.StatusRequestTimeout, http.StatusTooEarly, http.StatusTooManyRequests:
-		return e.after <= maxWait
-	case http.StatusNotImplemented:
-		return false
-	}
-	return e.Code >= 500 && e.after <= maxWait
-}
-
 // A broken error is a failure of a connection that may work on the next try.
 type broken struct{ error }
 
@@ -132,19 +147,6 @@ type redirected struct {
 
 func (e *redirected) Error() string { return "redirected to " + e.to + ": " + e.err.Error() }
 func (e *redirected) Unwrap() error { return e.err }
-
-// temporary reports whether trying again may help.
-func temporary(err error) bool {
-	if proxy, ok := errors.AsType[*ProxyError](err); ok && proxy.Err == nil {
-		return (&StatusError{Code: proxy.Code}).temporary()
-	}
-	var status *StatusError
-	if errors.As(err, &status) {
-		return status.temporary()
-	}
-	var b broken
-	return errors.As(err, &b)
-}
 
 // ended returns the reason why a request with this context failed with err.
 // That is the watch's reason if the watch ended the request.
@@ -171,26 +173,4 @@ func Printable(s string) string {
 		s = strings.ToValidUTF8(s[:maxWords], "") + " …"
 	}
 	return s
-}
-
-// Ignored returns the warning about texts from a server that are not versions.
-func Ignored(texts []string) string {
-	warning := "ignored invalid versions: " + quoteSome(texts)
-	if _, err := sources.ParseVersion(strings.TrimPrefix(texts[0], "v")); err == nil {
-		warning += ` (versions are listed without "v")`
-	}
-	return warning
-}
-
-// quoteSome quotes the first few texts from a server, and states how many more
-// there are.
-func quoteSome(texts []string) string {
-	var quoted []string
-	for _, text := range texts[:min(len(texts), maxQuoted)] {
-		quoted = append(quoted, fmt.Sprintf("%.40q", text))
-	}
-	if more := len(texts) - maxQuoted; more > 0 {
-		quoted = append(quoted, fmt.Sprintf("and %d more", more))
-	}
-	return strings.Join(quoted, ", ")
 }

@@ -61,6 +61,8 @@ type Options struct {
 
 	Patient bool // hosts that can't be reached are tried as often as others
 
+	CertificateFault string // why the file in SSL_CERT_FILE is ignored; empty if it isn't
+
 	HostsFile string // where users configure Hosts; empty if they can't
 
 	TimeoutSetting string // the name of the user's setting for Timeout, in seconds; empty if there is none
@@ -78,8 +80,8 @@ type Event struct {
 	Wait time.Duration // time until the next try
 	Err  error         // why the try failed
 
-	// AtMost is the maximum time that requests to an overloaded or unreachable
-	// host wait in all. Zero means that only this request has to wait.
+	// AtMost is the maximum time that requests to the host wait in all. Zero means
+	// that only this request has to wait.
 	AtMost time.Duration
 	Known  bool // whether an earlier event already reported this trouble with the host
 }
@@ -95,11 +97,6 @@ type Ledger interface {
 
 	// Leave records the values that Until returns.
 	Leave(host string, until time.Time, pauses int)
-
-	// Seat takes one of the n seats for a host that all processes share, and
-	// returns false if none is free. When a process ends, its seats become
-	// free.
-	Seat(host string, n int) (release func(), ok bool)
 }
 
 // A Client fetches documents and archives. It is safe for concurrent use. A
@@ -109,7 +106,7 @@ type Client struct {
 	opts      Options
 	documents http.RoundTripper
 	archives  http.RoundTripper
-	report    sync.Mutex // serialises calls of opts.Report
+	report    sync.Mutex // serializes calls of opts.Report
 	ledger    atomic.Pointer[Ledger]
 
 	answered atomic.Bool // whether any host has
@@ -128,6 +125,10 @@ func New(opts Options) *Client {
 	opts.FirstByte = orDefault(opts.FirstByte, defaultFirstByte)
 	opts.PerHost = orDefault(opts.PerHost, defaultPerHost)
 	opts.UserAgent = orDefault(opts.UserAgent, "larder")
+	if opts.TokenHint == nil {
+		opts.TokenHint = tokenHint
+	}
+	opts.HostsFile = orDefault(opts.HostsFile, "Larder's configuration file")
 	if opts.Sleep == nil {
 		opts.Sleep = sleep
 	}

@@ -319,7 +319,7 @@ func (f forbidden) RoundTrip(*http.Request) (*http.Response, error) {
 	return nil, errors.New("forbidden")
 }
 
-func TestCancelled(t *testing.T) {
+func TestCanceled(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	w := newWorld(t, fetch.Options{}, func(rw http.ResponseWriter, r *http.Request) {
 		cancel()

@@ -4,15 +4,10 @@ import (
 	"context"
 	"crypto/tls"
 	"crypto/x509"
-	"errors"
-	"fmt"
 	"net"
 	"net/http"
 	"net/url"
-	"strings"
 	"sync/atomic"
-
-	"github.com/larder-cli/larder/sources"
 )
 
 // HostOptions apply to a single host and port, and only over https. After a
@@ -144,59 +139,16 @@ func (c *Client) archiveCredentials(ctx context.Context, u *url.URL) (string, er
 	none := u.User == nil && header.Get("Authorization") == ""
 	if none && c.opts.Netrc != nil && u.Scheme == "https" {
 		if user, password, ok := c.opts.Netrc(u.Host); ok {
-			setBasic(header, user, password)
+			(&http.Request{Header: header}).SetBasicAuth(user, password)
 		}
 	}
 	return header.Get("Authorization"), nil
-}
-
-// suggestToken adds a hint to the error of a rejected request. If the request
-// was sent without a token, the hint is how to send one, unless the URL has
-// expired.
-func (c *Client) suggestToken(ctx context.Context, u *url.URL, err error) error {
-	var e *Error
-	var status *StatusError
-	var other *redirected
-	if !errors.As(err, &e) || !errors.As(err, &status) {
-		return err
-	}
-	if status.expired() && (status.signed || strings.Contains(strings.ToLower(status.Said), "expired")) {
-		e.Err = sources.WithHint(e.Err, "the URL is signed for a limited time: check the clock of this machine, and for how long the registry signs URLs")
-		return err
-	}
-	if status.ObjectStore && errors.Is(err, ErrUnauthorized) {
-		e.Err = sources.WithHint(e.Err, "object stores also return this for files that do not exist")
-		return err
-	}
-	if u.Scheme == "https" && errors.Is(err, ErrUnauthorized) && !errors.As(err, &other) && !status.Credentials {
-		e.Err = sources.WithHint(e.Err, "%s", c.archiveTokenHint(ctx, u))
-	}
-	return err
-}
-
-// archiveTokenHint is how to send a token with requests for archives to the
-// host of u.
-func (c *Client) archiveTokenHint(ctx context.Context, u *url.URL) string {
-	option := fmt.Sprintf("add host %q { send_token_to_archives = true } to %s", u.Host, c.hostsFile())
-	host, err := hostOf(u)
-	if err != nil {
-		return fmt.Sprintf("%s can have no credentials", u.Host)
-	}
-	if _, ok, err := c.token(ctx, host); ok || err != nil {
-		return fmt.Sprintf("if archives of %s need its token, %s", u.Host, option)
-	}
-	token := c.TokenHint(host, false)
-	if c.hostOptions(u).TokenForArchives {
-		return fmt.Sprintf("if archives of %s need a token, %s", u.Host, token)
-	}
-	return fmt.Sprintf("if archives of %s need a token, %s; and %s", u.Host, token, option)
 }
 
 // A note is the state of a request's connection. It is in the request's
 // context.
 type note struct {
 	host      *host
-	sent      http.Header // the headers of the request
 	tunnelled atomic.Bool // the proxy has reported that the tunnel to the host is open
 	stands    atomic.Bool // connected to the host, including TLS; without TLS, connected to the proxy
 }
@@ -210,13 +162,4 @@ func noCertificate(asked *tls.CertificateRequestInfo) (*tls.Certificate, error) 
 		n.host.asks.Store(true)
 	}
 	return &tls.Certificate{}, nil
-}
-
-// suggestCertificate adds a hint to a connection error if the host requests a
-// client certificate.
-func (c *Client) suggestCertificate(u *url.URL, err error) error {
-	if !c.host(u).asks.Load() {
-		return err
-	}
-	return sources.WithHint(err, "%[1]s requests a client certificate; add host %[1]q with client_certificate and client_key to %[2]s", u.Host, c.hostsFile())
 }

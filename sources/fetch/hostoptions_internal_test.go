@@ -28,10 +28,10 @@ func TestRepeatedRequestLacksHostHeaders(t *testing.T) {
 	c := New(Options{Transport: over, Hosts: map[sources.Host]HostOptions{"a.test": {Headers: map[string]string{"X-Team": "platform"}}}})
 	ctx, w := newWatch(t.Context(), time.Minute)
 	defer w.stop()
-	resp, _, err := c.send(ctx, w, &way{over: over}, &url.URL{Scheme: "https", Host: "a.test"}, http.Header{"X-Other": {"x"}}, 0)
+	a, err := c.send(ctx, w, &way{over: over, effort: &effort{}}, &url.URL{Scheme: "https", Host: "a.test"}, http.Header{"X-Other": {"x"}}, 0)
 	check(t, err)
-	defer resp.Body.Close()
+	defer a.resp.Body.Close()
 	sourcetest.Expect(t, over.header.Get("X-Team") == "platform" && over.header.Get("X-Other") == "x", "sent: %v", over.header)
-	again := resp.Request.Header
+	again := a.header
 	sourcetest.Expect(t, again.Get("X-Team") == "" && again.Get("X-Other") == "x", "to be sent again: %v", again)
 }

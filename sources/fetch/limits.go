@@ -22,7 +22,7 @@ const (
 	maxDrained = 64 << 10            // how much of an unread body is read to reuse the connection
 
 	maxWords    = 2000 // how much of a server's message is shown
-	maxPreamble = 200  // the start of a body in which an HTML page can be recognised
+	maxPreamble = 200  // the start of a body in which an HTML page can be recognized
 	maxSaid     = 200  // in characters, of the message in an error answer
 	maxQuoted   = 5    // a number of texts: how many texts from a server a message quotes
 
@@ -60,17 +60,23 @@ const (
 	maxDoublings = 10
 	spread       = time.Second // requests that waited for a host are sent at random times within this duration
 
-	// maxWait is the longest wait that Larder accepts from a server. A server
-	// that requests a longer one gets no further requests.
+	// maxWait is the longest wait that Larder accepts from a server, and about
+	// the longest that a request waits before it is sent. A server that requests
+	// a longer one gets no further requests.
 	maxWait = 2 * time.Minute
 
-	// A host that was overloaded or unreachable gets only this many concurrent
-	// requests from this machine, until there was no trouble for the duration
-	// calm.
-	seats    = 4
-	calm     = time.Minute
-	seatPoll = 50 * time.Millisecond // between two attempts to take a seat
-	maxSeat  = 2 * time.Minute       // after this wait, a request continues without a seat
+	// reachTries is the number of attempts to connect to an unreachable host before any
+	// host has answered, because then the network is probably missing. Later failures to
+	// connect are retried like other errors.
+	reachTries = 2
+
+	// processesPerProbe is how many processes that wait for a host send one request
+	// after each pause, whatever the others have found, in the mean.
+	processesPerProbe = 4
+
+	// calm is how long after a pause a host gets no additional connections for
+	// one archive, and no further event about trouble.
+	calm = time.Minute
 
 	// maxRounds limits the tries for an archive that each make a little
 	// progress.

@@ -189,28 +189,6 @@ func TestURLsThatStayRefused(t *testing.T) {
 	}
 }
 
-func TestSaid(t *testing.T) {
-	for body, want := range map[string]string{
-		`{"errors":["not found"]}`: "not found",
-		`{"errors":[{"status":"403","title":"Forbidden","detail":"no licence"}]}`: "no licence",
-		`{"errors":[{"code":"X","message":"blocked by\npolicy"}]}`:                "blocked by policy",
-		`{"errors":[],"message":"gone"}`:                                          "gone",
-		`{"error":{"message":"quota"}}`:                                           "quota",
-		`{"error":"https://a.test/x?sig=secret has expired"}`:                     "https://a.test/x?… has expired",
-		`{"errors":"no licence"}`:                                                 "no licence",
-		`{"title":"blocked","type":"about:blank"}`:                                "blocked",
-		`{"error":5}`: "",
-		`<?xml version="1.0"?><Error><Code>AccessDenied</Code><Message>Request has expired</Message></Error>`: "AccessDenied: Request has expired",
-		`<Error><Code>ExpiredToken</Code></Error>`:                                                            "ExpiredToken",
-		`<html><body>Error</body></html>`:                                                                     "",
-		"":                                                                                                    "",
-		`{"message":"` + strings.Repeat("ü", 300) + "\"}":                                                     strings.Repeat("ü", 200) + "…",
-		"{\"message\":\"a\u202e\u001b[31mb\"}":                                                                "",
-	} {
-		sourcetest.Equal(t, fetch.Said([]byte(body)), want, body)
-	}
-}
-
 func zipped(b []byte) []byte {
 	var out bytes.Buffer
 	z := gzip.NewWriter(&out)
@@ -414,8 +392,6 @@ type ledger struct {
 	sync.Mutex
 	until  time.Time // of all hosts
 	pauses int
-	seated int
-	most   int // maximum number of concurrent seats
 }
 
 func (l *ledger) Until(string) (time.Time, int) {
@@ -428,21 +404,6 @@ func (l *ledger) Leave(_ string, until time.Time, pauses int) {
 	l.Lock()
 	defer l.Unlock()
 	l.until, l.pauses = until, pauses
-}
-
-func (l *ledger) Seat(_ string, n int) (release func(), ok bool) {
-	l.Lock()
-	defer l.Unlock()
-	if l.seated == n {
-		return nil, false
-	}
-	l.seated++
-	l.most = max(l.most, l.seated)
-	return func() {
-		l.Lock()
-		defer l.Unlock()
-		l.seated--
-	}, true
 }
 
 // A wait that a server requests of one process also applies to the first
@@ -508,7 +469,7 @@ func TestBodiesThatNeverArrive(t *testing.T) {
 // server's message.
 func TestErrorsInsteadOfArchives(t *testing.T) {
 	for body, says := range map[string]string{
-		`{"errors":[{"message":"licence expired"}]}`:          `the message "licence expired"`,
+		`{"errors":[{"message":"license expired"}]}`:          `the message "license expired"`,
 		"<Error><Code>NoSuchKey</Code></Error>":               `the message "NoSuchKey"`,
 		"\ufeff<!DOCTYPE html>" + strings.Repeat("x", 10_000): "an HTML page",
 	} {

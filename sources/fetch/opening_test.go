@@ -50,8 +50,8 @@ func TestFirstRequestsShareAConnection(t *testing.T) {
 	}
 }
 
-// A request that waits for the first connection ends when it is cancelled.
-func TestCancelledWhileOpening(t *testing.T) {
+// A request that waits for the first connection ends when it is canceled.
+func TestCanceledWhileOpening(t *testing.T) {
 	w := newWorld(t, fetch.Options{}, func(http.ResponseWriter, *http.Request) {})
 	dialing, hold := make(chan struct{}), make(chan struct{})
 	transport := w.transport(time.Minute)
@@ -79,7 +79,7 @@ func TestCancelledWhileOpening(t *testing.T) {
 
 // If a host is unreachable, all requests fail at the same time, each with the
 // reason.
-func TestFailuresAreNotSerialised(t *testing.T) {
+func TestFailuresAreNotSerialized(t *testing.T) {
 	w := newWorld(t, fetch.Options{}, func(rw http.ResponseWriter, _ *http.Request) {})
 	var dials atomic.Int32
 	transport := w.transport(time.Minute)

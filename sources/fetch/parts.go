@@ -30,8 +30,8 @@ type parts struct {
 	arrived atomic.Int64 // bytes received over all connections
 	answers atomic.Bool  // whether any further connection has been answered
 
-	reserve   io.ReadCloser // the first connection, the fallback if the others fail; nil once it is not needed
-	reserveAt int64         // offset in the archive of the next byte from reserve
+	reserve   *stream // the first connection, the fallback if the others fail; nil once it is not needed
+	reserveAt int64   // offset in the archive of the next byte from reserve
 
 	mu      sync.Mutex
 	changed *sync.Cond
@@ -44,18 +44,18 @@ type parts struct {
 
 // inParts continues a download over several connections. The answer brings the
 // rest of the archive, more slowly than several connections may.
-func (d *download) inParts(ctx context.Context, a *answer, spool sources.Spool, rate float64) error {
+func (d *download) inParts(ctx context.Context, a *stream, spool sources.Spool, rate float64) error {
 	defer spool.Close()
 	ctx, stop := context.WithCancelCause(ctx)
 	size := min(max(int64(rate*partTime.Seconds()), minPart), maxPart)
 	p := &parts{
-		download: d, at: a.at, header: a.resp.Request.Header.Clone(), spool: spool,
+		download: d, at: a.at, header: a.header, spool: spool,
 		first: d.have, size: size, count: int((d.total - d.have + size - 1) / size),
 		stop: stop, spooled: map[int]bool{},
 	}
 	p.changed = sync.NewCond(&p.mu)
 	p.running.Go(func() { p.hurry(ctx) })
-	p.give(p.run(ctx, a.w, &first{a.body, a.resp.Body}, rate))
+	p.give(p.run(ctx, a, rate))
 	stop(nil)
 	p.running.Wait()
 	d.alone = p.err != nil // whatever the reason, a single connection needs less of the server
@@ -68,58 +68,50 @@ func (d *download) inParts(ctx context.Context, a *answer, spool sources.Spool, 
 	return p.err
 }
 
-// first is the first connection: its watched body, and the function to close
-// it.
-type first struct {
-	io.Reader
-	io.Closer
-}
-
 // fallBack continues over the first connection, after the bytes that the other
 // connections have downloaded.
 func (p *parts) fallBack() error {
-	if _, err := io.CopyN(io.Discard, p.reserve, p.have-p.reserveAt); err != nil {
+	if _, err := io.CopyN(io.Discard, p.reserve.body, p.have-p.reserveAt); err != nil {
 		return p.err
 	}
-	return p.copy(p.reserve)
+	return p.copy(p.reserve.body)
 }
 
-// dismiss closes the first connection once it is more than this many bytes
-// behind.
-func (p *parts) dismiss(behind int64) {
-	if p.reserve != nil && p.have-p.reserveAt > behind {
-		p.reserve.Close()
+// dismiss closes the first connection once another one has been answered, or once it is far
+// behind: until then, the server sends bytes that the others request again.
+func (p *parts) dismiss() {
+	if p.reserve != nil && (p.answers.Load() || p.have-p.reserveAt > maxBehind) {
+		p.reserve.resp.Body.Close()
 		p.reserve = nil
 	}
 }
 
 // run downloads all parts: over the first connection until another connection
 // has a later part, then over all connections.
-func (p *parts) run(ctx context.Context, w *watch, body *first, rate float64) error {
+func (p *parts) run(ctx context.Context, a *stream, rate float64) error {
 	turn, end := 0, false
 	for !end && p.claim(turn) {
 		if turn == 0 {
 			p.running.Go(func() { p.grow(ctx, rate) })
 		}
-		p.arriving(turn, w)
+		p.arriving(turn, a.w)
 		var err error
-		if end, err = p.straight(ctx, body, turn); err != nil {
+		if end, err = p.straight(ctx, a.body, turn); err != nil {
 			return err
 		}
 		turn++
 	}
-	p.reserve, p.reserveAt = body, p.have
-	if end {
-		p.dismiss(-1)
+	if !end {
+		p.reserve, p.reserveAt = a, p.have
+		p.dismiss()
 	}
 	p.running.Go(func() { p.work(ctx) })
 	for ; turn < p.count; turn++ {
 		if err := p.join(turn); err != nil {
 			return err
 		}
-		p.dismiss(maxBehind)
+		p.dismiss()
 	}
-	p.dismiss(-1)
 	return nil
 }
 
@@ -185,12 +177,11 @@ func (p *parts) arriving(part int, w *watch) {
 func (p *parts) help(ctx context.Context) {
 	h := p.client.host(p.at)
 	for more := true; more && !p.client.standing(h).recent(); {
-		release, ok := h.takeNow()
-		if !ok {
+		if !h.archives.TryAcquire(1) {
 			return
 		}
 		more = p.bringNext(ctx)
-		release()
+		h.archives.Release(1)
 	}
 }
 
@@ -206,11 +197,7 @@ func (p *parts) bringNext(ctx context.Context) bool {
 		return false
 	}
 	begin, end := p.span(part)
-	at := p.slot(part) - begin
-	err := p.bring(ctx, begin, end, make([]byte, bufferSize), func(b []byte, offset int64) error {
-		_, err := p.spool.WriteAt(b, at+offset)
-		return err
-	})
+	err := p.bring(ctx, io.NewOffsetWriter(p.spool, p.slot(part)), begin, end, make([]byte, bufferSize))
 	p.put(part, err)
 	return err == nil
 }
@@ -275,17 +262,11 @@ func (p *parts) give(err error) {
 // whether that connection has ended.
 func (p *parts) straight(ctx context.Context, body io.Reader, part int) (end bool, err error) {
 	_, last := p.span(part)
-	for p.have < last {
-		n, end, err := fill(body, p.buf[:min(bufferSize, last-p.have)])
-		p.arrived.Add(int64(n))
-		if err := p.keep(p.buf[:n]); err != nil {
-			return false, err
-		}
-		if (end || err != nil) && p.have < last {
-			return true, p.bring(ctx, p.have, last, p.buf, func(b []byte, _ int64) error { return p.keep(b) })
-		}
+	_, err = p.pass(p, body, last-p.have, p.buf)
+	if err == nil || p.stageErr != nil {
+		return false, err
 	}
-	return false, nil
+	return true, p.bring(ctx, p, p.have, last, p.buf)
 }
 
 // join copies a part from the spool to the stage, once it is complete.
@@ -294,17 +275,11 @@ func (p *parts) join(part int) error {
 		return err
 	}
 	begin, end := p.span(part)
-	from := io.NewSectionReader(p.spool, p.slot(part), end-begin)
-	for p.have < end {
-		n, _, err := fill(from, p.buf[:min(bufferSize, end-p.have)])
-		if n == 0 {
-			return fmt.Errorf("reading the downloaded part: %w", cmp.Or(err, io.ErrUnexpectedEOF))
-		}
-		if err := p.keep(p.buf[:n]); err != nil {
-			return err
-		}
+	_, err := io.CopyBuffer(p, io.NewSectionReader(p.spool, p.slot(part), end-begin), p.buf)
+	if p.stageErr == nil && (err != nil || p.have < end) {
+		err = fmt.Errorf("reading the downloaded part: %w", cmp.Or(err, io.ErrUnexpectedEOF))
 	}
-	return nil
+	return err
 }
 
 func (p *parts) await(part int) error {
@@ -318,20 +293,15 @@ func (p *parts) await(part int) error {
 	return p.err
 }
 
-// bring downloads the bytes of the archive from begin to end, and passes them
-// to a function piece by piece.
-func (p *parts) bring(ctx context.Context, begin, end int64, buf []byte, to func(b []byte, offset int64) error) error {
-	err := p.client.retry(ctx, p.url, nil, min(p.tries, partTries), func() (bool, error) {
-		from := begin
-		err := p.ask(ctx, begin, end, buf, func(b []byte) error {
-			err := to(b, begin)
-			begin += int64(len(b))
-			return err
-		})
-		if err != nil {
+// bring downloads the bytes of the archive from begin to end, and writes them in order.
+func (p *parts) bring(ctx context.Context, to io.Writer, begin, end int64, buf []byte) error {
+	e := &effort{tries: min(p.tries, partTries)}
+	err := p.client.retry(ctx, p.url, e, func() (bool, error) {
+		n, err := p.ask(ctx, e, to, begin, end, buf)
+		if begin += n; err != nil {
 			err = elsewhere(p.url, p.at, err)
 		}
-		return begin >= from+bufferSize, err
+		return n >= bufferSize, err
 	})
 	if err != nil && ctx.Err() == nil {
 		// Whatever has failed, a single connection may not need it.
@@ -346,83 +316,63 @@ func (p *parts) bring(ctx context.Context, begin, end int64, buf []byte, to func
 	return err
 }
 
-// ask sends one request for a range of the archive.
-func (p *parts) ask(ctx context.Context, begin, end int64, buf []byte, to func([]byte) error) error {
+// ask sends one request for a range of the archive, and returns how many bytes it wrote.
+func (p *parts) ask(ctx context.Context, e *effort, to io.Writer, begin, end int64, buf []byte) (n int64, err error) {
 	ctx, w := newWatch(ctx, p.client.opts.Timeout)
 	defer w.stop()
 	header := p.header.Clone()
 	header.Set("Range", fmt.Sprintf("bytes=%d-%d", begin, end-1))
 	header.Set("If-Range", p.validator)
-	resp, at, err := p.client.send(ctx, w, &way{over: p.client.archives, plain: true}, p.at, header, defaultRedirects)
+	a, err := p.client.send(ctx, w, &way{over: p.client.archives, plain: true, effort: e}, p.at, header, defaultRedirects)
 	if err != nil {
-		return err
+		return 0, err
 	}
-	switch resp.StatusCode {
+	defer a.resp.Body.Close()
+	switch a.resp.StatusCode {
 	case http.StatusPartialContent:
 	case http.StatusOK:
-		resp.Body.Close()
-		return errors.New("archive has changed")
+		return 0, errors.New("archive has changed")
 	default:
-		return p.refused(at, resp)
+		return 0, a.refusedPart()
 	}
-	defer resp.Body.Close()
-	length, err := p.checkPart(resp, begin, end)
+	length, _, err := p.checkRange(a.resp, begin, end)
 	if err != nil {
-		return err
+		return 0, err
 	}
 	p.answers.Store(true)
 	p.arriving(int((begin-p.first)/p.size), w)
-	return p.pass(w.reader(resp.Body), length, buf, to)
+	return p.pass(to, w.reader(a.resp.Body), length, buf)
 }
 
-// refused returns the error for a rejected part. A server that requests a wait
+// refusedPart returns the error for a rejected part. A server that requests a wait
 // permits no more connections. Larder ignores the wait, because the first
 // connection continues without it, and does not request the part again.
-func (p *parts) refused(at *url.URL, resp *http.Response) error {
-	wait := resp.Header.Get("Retry-After")
-	resp.Header.Del("Retry-After")
-	err := p.client.refusal(at, resp)
+func (a *answer) refusedPart() error {
+	wait := a.resp.Header.Get("Retry-After")
+	a.resp.Header.Del("Retry-After")
+	err := a.refusal()
 	if wait != "" {
 		return errors.New(err.Error())
 	}
 	return err
 }
 
-// checkPart returns the number of bytes in the answer, which may be less than
-// requested.
-func (p *parts) checkPart(resp *http.Response, begin, end int64) (length int64, err error) {
-	first, last, total, err := parseContentRange(resp.Header.Get("Content-Range"))
-	if err != nil {
-		return 0, err
-	}
-	if first != begin || last < first || last >= end || total != p.total {
-		return 0, fmt.Errorf("asked for bytes %d to %d of %d, got %d to %d of %d", begin, end-1, p.total, first, last, total)
-	}
-	if v := validator(resp.Header); v != "" && v != p.validator {
-		return 0, errors.New("archive has changed")
-	}
-	if compressed(resp) {
-		return 0, errors.New("a part of a compressed archive")
-	}
-	return last + 1 - first, nil
-}
-
-// pass passes length bytes of a body to a function.
-func (p *parts) pass(body io.Reader, length int64, buf []byte, to func([]byte) error) error {
-	for length > 0 {
-		n, end, err := fill(body, buf[:min(int64(len(buf)), length)])
-		length -= int64(n)
+// pass writes length bytes of a body, and returns how many it wrote.
+func (p *parts) pass(to io.Writer, body io.Reader, length int64, buf []byte) (done int64, err error) {
+	for done < length {
+		n, err := fill(body, buf[:min(int64(len(buf)), length-done)])
 		p.arrived.Add(int64(n))
-		if err := to(buf[:n]); err != nil {
-			return err
+		if _, err := to.Write(buf[:n]); err != nil {
+			return done, err
 		}
+		done += int64(n)
 		switch {
-		case length == 0:
-		case end:
-			return broken{fmt.Errorf("cut %d bytes before the end of a part", length)}
+		case done == length:
+		case isEnd(err):
+			return done, broken{fmt.Errorf("cut %d bytes before the end of a part", length-done)}
 		case err != nil:
-			return err
+			return done, err
 		}
 	}
-	return nil
+	return done, nil
 }

@@ -153,7 +153,7 @@ func TestLargeArchiveFromSlowServerUsesParts(t *testing.T) {
 			return n == 3
 		}},
 		{name: "parts forbidden", whole: 1, fault: status(http.StatusForbidden)},
-		{name: "parts forbidden after a while", parts: true, whole: 1, fault: func(n int, rw http.ResponseWriter, r *http.Request) bool {
+		{name: "parts forbidden after a while", parts: true, whole: 2, fault: func(n int, rw http.ResponseWriter, r *http.Request) bool {
 			if n > 8 && part(r) {
 				rw.WriteHeader(http.StatusForbidden)
 			}
@@ -382,7 +382,7 @@ func TestPartsNameTheFailingHost(t *testing.T) {
 	})
 }
 
-func TestPartsEndWhenCancelled(t *testing.T) {
+func TestPartsEndWhenCanceled(t *testing.T) {
 	ctx, cancel := context.WithCancel(context.Background())
 	server := &slowServer{content: large, rate: 6 << 20, fault: func(n int, _ http.ResponseWriter, _ *http.Request) bool {
 		if n == 4 {

@@ -233,6 +233,6 @@ func TestWaitingTogether(t *testing.T) {
 		if len(late) != 10 || late[0] < 20*time.Second || late[9] > 22*time.Second {
 			t.Errorf("came back after %v, want ten times between 20s and 22s", late)
 		}
-		sourcetest.Equal(t, most, 4, "requests at a time")
+		sourcetest.Expect(t, most <= 6, "%d requests at a time", most)
 	})
 }

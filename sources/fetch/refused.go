@@ -1,71 +1,97 @@
 package fetch
 
 import (
-	"crypto/x509"
+	"context"
 	"errors"
 	"fmt"
 	"net/url"
-	"runtime"
+	"strings"
 
 	"github.com/larder-cli/larder/sources"
 )
 
-// TokenHint is what to do about the refusal of a request for which a host's token counts, with
-// or without credentials sent.
-func (c *Client) TokenHint(host sources.Host, sent bool) string {
-	switch {
-	case c.opts.TokenHint != nil:
-		return c.opts.TokenHint(host, sent)
-	case sent:
-		return fmt.Sprintf("check that the token for %s has not expired and may read this provider", host)
-	default:
-		return fmt.Sprintf("configure credentials for %s", host)
+// suggest adds to the error of a refused request what to do about it. The request
+// is for a document, or for an archive if r is nil.
+func (c *Client) suggest(ctx context.Context, u *url.URL, r *Request, err error) error {
+	failed, ok := errors.AsType[*Error](err)
+	status, answered := errors.AsType[*StatusError](err)
+	if !ok || !answered {
+		return err
 	}
+	unauthorized := errors.Is(err, ErrUnauthorized)
+	_, other := errors.AsType[*redirected](err)
+	hint := ""
+	switch {
+	case r != nil && r.Credentials:
+		if unauthorized {
+			hint = c.credentialsHint(u, r, status)
+		}
+	case status.expired() && (status.signed || strings.Contains(strings.ToLower(status.Said), "expired")):
+		hint = "the URL is signed for a limited time: check the clock of this machine, and for how long the registry signs URLs"
+	case status.ObjectStore && unauthorized:
+		hint = objectStoreHint
+	case unauthorized && u.Scheme == "https" && !other && !status.Credentials:
+		hint = c.archiveTokenHint(ctx, u)
+	}
+	if hint != "" {
+		failed.Err = sources.WithHint(failed.Err, "%s", hint)
+	}
+	return err
 }
 
-// RefusalHint is what to do if err is an answer 401 or 403 to a request for a URL, for which the
-// token of the host counts, or of the URL's host if that is empty. Otherwise it is empty.
-func (c *Client) RefusalHint(err error, asked *url.URL, of sources.Host) string {
-	var status *StatusError
-	if !errors.Is(err, ErrUnauthorized) || !errors.As(err, &status) {
-		return ""
-	}
+const objectStoreHint = "object stores also return this for files that do not exist"
+
+// credentialsHint is what to do about an answer 401 or 403 to a request with the token
+// of a host, or without one where none is configured.
+func (c *Client) credentialsHint(asked *url.URL, r *Request, status *StatusError) string {
+	of := r.TokenOf
 	if of == "" {
 		of, _ = hostOf(asked)
 	}
-	at, parseErr := url.Parse(status.URL)
+	at, err := url.Parse(status.URL)
+	hint := ""
 	switch {
-	case parseErr != nil:
+	case err != nil:
 		return ""
+	case r.MayBeMissing != "" && status.ObjectStore && !status.Credentials:
+		return objectStoreHint + ": " + r.MayBeMissing
 	case !sameOrigin(asked, at):
-		return fmt.Sprintf("no token was sent: %s redirected the request to %s, and tokens don't follow redirects to other hosts", asked.Host, at.Host)
+		hint = fmt.Sprintf("no token was sent: %s redirected the request to %s, and tokens don't follow redirects to other hosts", asked.Host, at.Host)
 	case at.Scheme != "https":
-		return fmt.Sprintf("no token was sent to %s: tokens are sent over https only", status.URL)
+		hint = fmt.Sprintf("no token was sent to %s: tokens are sent over https only", status.URL)
 	case of == "":
-		return fmt.Sprintf("%s can have no credentials", asked.Host)
+		hint = fmt.Sprintf("%s can have no credentials", asked.Host)
+	default:
+		hint = c.opts.TokenHint(of, status.Credentials)
 	}
-	return c.TokenHint(of, status.Credentials)
+	if r.TokenOf == "" && r.For != "" && asked.Host != r.For.ASCII() {
+		hint = fmt.Sprintf("the registry of %s is at %s, and tokens are sent to their own host only: %s", r.For, asked.Host, hint)
+	}
+	return hint
 }
 
-// suggestAuthority adds to an error of a certificate by an unknown authority where the
-// authority can be configured.
-func (c *Client) suggestAuthority(u *url.URL, err error) error {
-	var unknown x509.UnknownAuthorityError
-	if !errors.As(err, &unknown) {
-		return err
+// archiveTokenHint is how to send a token with requests for archives to the
+// host of u.
+func (c *Client) archiveTokenHint(ctx context.Context, u *url.URL) string {
+	option := fmt.Sprintf("add host %q { send_token_to_archives = true } to %s", u.Host, c.opts.HostsFile)
+	host, err := hostOf(u)
+	if err != nil {
+		return fmt.Sprintf("%s can have no credentials", u.Host)
 	}
-	system := "to the system's trust store, name its file in SSL_CERT_FILE"
-	switch runtime.GOOS {
-	case "darwin":
-		system = "to the keychain"
-	case "windows":
-		system = "to the Windows certificate store"
+	if _, ok, err := c.token(ctx, host); ok || err != nil {
+		return fmt.Sprintf("if archives of %s need its token, %s", u.Host, option)
 	}
-	return sources.WithHint(err, "add the authority that issued the certificate of %[1]s %[2]s, or add host %[1]q { ca_file = \"FILE\" } to %[3]s",
-		u.Host, system, c.hostsFile())
+	hint := fmt.Sprintf("if archives of %s need a token, %s", u.Host, c.opts.TokenHint(host, false))
+	if c.hostOptions(u).TokenForArchives {
+		return hint
+	}
+	return hint + "; and " + option
 }
 
-// hostsFile is where hosts are configured, as hints name it.
-func (c *Client) hostsFile() string {
-	return orDefault(c.opts.HostsFile, "Larder's configuration file")
+// tokenHint is the default of [Options].TokenHint.
+func tokenHint(host sources.Host, sent bool) string {
+	if sent {
+		return fmt.Sprintf("check that the token for %s has not expired and may read this provider", host)
+	}
+	return fmt.Sprintf("configure credentials for %s", host)
 }

@@ -4,17 +4,16 @@ import (
 	"context"
 	"errors"
 	"math/rand/v2"
+	"net/http"
 	"net/url"
 	"time"
 
 	"github.com/larder-cli/larder/sources"
 )
 
-// retry calls try until it succeeds, returns a permanent error, or has failed
-// tries times in a row without progress. While the host is in trouble, the
-// request keeps its seat between tries.
-func (c *Client) retry(ctx context.Context, u *url.URL, s *seat, tries int, try func() (progress bool, err error)) error {
-	defer s.leave()
+// retry calls try until it succeeds, returns a permanent error, or has failed as
+// often in a row without progress as the effort permits.
+func (c *Client) retry(ctx context.Context, u *url.URL, e *effort, try func() (progress bool, err error)) error {
 	start := time.Now()
 	failed := 0
 	for n := 1; ; n++ {
@@ -22,17 +21,28 @@ func (c *Client) retry(ctx context.Context, u *url.URL, s *seat, tries int, try 
 		if err == nil {
 			return nil
 		}
-		failed++
-		if progress {
+		trouble, troubled := errors.AsType[*troubled](err)
+		switch {
+		case progress:
 			failed = 0
+		case troubled:
+			failed = e.missed + 1
+		default:
+			failed++
 		}
-		if trouble, ok := errors.AsType[*troubled](err); ok && s != nil && failed > 0 {
-			failed = s.fails(failed, trouble.host)
+		again := ctx.Err() == nil && temporary(err) && failed < c.triesFor(err, e.tries) && n < maxRounds*e.tries
+		event := Event{URL: bare(u), Host: failedHost(u, err), Try: n, Wait: backoff(failed), Err: err}
+		if troubled && (again || trouble.after > 0) {
+			c.startPause(&event, e, trouble, failed)
+		} else if again {
+			event.AtMost, event.Known = allBackoffs(failed, c.triesFor(err, e.tries)), c.host(u).tell()
 		}
-		again := temporary(err) && failed < c.triesFor(err, tries) && n < maxRounds*tries && (s == nil || !s.last)
-		if again && ctx.Err() == nil {
-			err = c.pause(ctx, u, s, failure{n, failed, tries, err})
-			if err == nil {
+		if again {
+			c.tell(event)
+			if troubled { // keepPause waits
+				continue
+			}
+			if err = c.opts.Sleep(ctx, event.Wait); err == nil {
 				continue
 			}
 		}
@@ -41,44 +51,24 @@ func (c *Client) retry(ctx context.Context, u *url.URL, s *seat, tries int, try 
 	}
 }
 
+// startPause starts a pause for all requests to a host, and completes the event about it.
+func (c *Client) startPause(event *Event, e *effort, t *troubled, failed int) {
+	if t.after > 0 {
+		c.leave(t.host, e, t.after, true)
+		event.Wait, event.AtMost = t.after, t.after+spread
+	} else {
+		event.Wait = c.leave(t.host, e, sharedBackoff(failed), false)
+		event.AtMost = allBackoffs(failed, c.triesFor(t, e.tries))
+	}
+	event.Known = t.host.tell()
+}
+
 // suggestTimeout adds the hint how to wait longer, if err is a timeout.
 func (c *Client) suggestTimeout(err error) error {
 	if c.opts.TimeoutSetting == "" || !errors.Is(err, ErrStalled) {
 		return err
 	}
 	return sources.WithHint(err, "if the server needs longer, set %s to a larger number of seconds", c.opts.TimeoutSetting)
-}
-
-// A failure is a failed try that will be followed by another one.
-type failure struct {
-	try    int // counted from 1
-	inARow int
-	tries  int // how many may fail in a row
-	err    error
-}
-
-// pause waits before the next try. If the host is in trouble, pause only starts
-// a pause for all requests to it. The requests wait for its end before they are
-// sent.
-func (c *Client) pause(ctx context.Context, u *url.URL, s *seat, f failure) error {
-	e := Event{URL: bare(u), Host: failedHost(u, f.err), Try: f.try, Wait: backoff(f.inARow), Err: f.err}
-	trouble, ok := errors.AsType[*troubled](f.err)
-	if !ok {
-		s.leave()
-		c.tell(e)
-		return c.opts.Sleep(ctx, e.Wait)
-	}
-	var status *StatusError
-	if errors.As(f.err, &status) && status.after > 0 {
-		e.Wait = status.after
-		e.AtMost = status.after + spread
-	} else {
-		e.Wait = c.leave(trouble.host, sharedBackoff(f.inARow), false)
-		e.AtMost = allBackoffs(f.inARow, c.triesFor(f.err, f.tries))
-	}
-	e.Known = trouble.host.tell()
-	c.tell(e)
-	return nil
 }
 
 func (c *Client) tell(e Event) {
@@ -120,4 +110,47 @@ func failedHost(u *url.URL, err error) string {
 		return r.host
 	}
 	return u.Host
+}
+
+// triesFor returns the maximum number of tries after one that ended in err.
+func (c *Client) triesFor(err error, tries int) int {
+	if unreachable(err) == nil || c.answered.Load() || c.opts.Patient {
+		return tries
+	}
+	if c.hopeless.Load() {
+		return 1
+	}
+	return min(tries, reachTries)
+}
+
+// giveUp records the final error of a request. If the host is unreachable and no host has
+// answered yet, other unreachable hosts are not retried.
+func (c *Client) giveUp(err error) {
+	if unreachable(err) != nil && !c.answered.Load() {
+		c.hopeless.Store(true)
+	}
+}
+
+// temporary reports whether the same request may succeed later.
+func (e *StatusError) temporary() bool {
+	switch e.Code {
+	case http.StatusRequestTimeout, http.StatusTooEarly, http.StatusTooManyRequests:
+		return e.after <= maxWait
+	case http.StatusNotImplemented:
+		return false
+	}
+	return e.Code >= 500 && e.after <= maxWait
+}
+
+// temporary reports whether trying again may help.
+func temporary(err error) bool {
+	if proxy, ok := errors.AsType[*ProxyError](err); ok && proxy.Err == nil {
+		return (&StatusError{Code: proxy.Code}).temporary()
+	}
+	var status *StatusError
+	if errors.As(err, &status) {
+		return status.temporary()
+	}
+	var b broken
+	return errors.As(err, &b)
 }

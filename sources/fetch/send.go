@@ -4,12 +4,9 @@ import (
 	"bytes"
 	"context"
 	"crypto/tls"
-	"crypto/x509"
-	"encoding/base64"
 	"errors"
 	"fmt"
 	"io"
-	"net"
 	"net/http"
 	"net/http/httptrace"
 	"net/url"
@@ -21,37 +18,52 @@ import (
 	"github.com/larder-cli/larder/sources"
 )
 
-// send sends a request once and follows redirects. It returns the response and
-// the URL that answered. The caller must close the body.
-func (c *Client) send(ctx context.Context, w *watch, by *way, u *url.URL, header http.Header, redirects int) (*http.Response, *url.URL, error) {
+// An answer is the response to a request, after redirects.
+type answer struct {
+	client *Client
+	resp   *http.Response
+	asked  *url.URL    // the requested URL
+	at     *url.URL    // the URL that answered
+	header http.Header // of the last request, as it may be sent again
+	sent   http.Header // the same with the headers configured for the host
+}
+
+// fail adds the URL that answered, and a proxy that may have answered in its place,
+// to an error about the answer.
+func (a *answer) fail(err error) error {
+	return elsewhere(a.asked, a.at, a.client.through(a.at, err))
+}
+
+// send sends a request once and follows redirects. The caller must close the body.
+func (c *Client) send(ctx context.Context, w *watch, by *way, u *url.URL, header http.Header, redirects int) (*answer, error) {
 	header = header.Clone()
 	at := u
 	exposed := false     // whether a redirect led from https to http; no credentials are sent after that
 	var secured *url.URL // the URL that redirected to http, if https is requested instead
 	for hop := 0; ; hop++ {
-		if err := by.enter(at); err != nil {
-			return nil, nil, err
+		if err := by.enter(ctx, c, at); err != nil {
+			return nil, err
 		}
-		resp, err := c.roundTrip(ctx, w, by, at, header)
+		resp, sent, err := c.roundTrip(ctx, w, by, at, header) //nolint:bodyclose // the caller closes it
 		if err != nil {
 			if secured != nil {
 				err = suggestForwarding(secured, err)
 			}
-			return nil, nil, elsewhere(u, at, err)
+			return nil, elsewhere(u, at, err)
 		}
 		if !redirects3xx(resp) {
-			return resp, at, nil
+			return &answer{client: c, resp: resp, asked: u, at: at, header: header, sent: sent}, nil
 		}
 		next, secure, err := target(at, resp, by.plain)
 		discard(resp)
 		if err != nil {
-			return nil, nil, elsewhere(u, at, err)
+			return nil, elsewhere(u, at, err)
 		}
 		if by.stay && !sameOrigin(u, next) {
-			return nil, nil, elsewhere(u, at, fmt.Errorf("redirect to another host refused: %s", bare(next)))
+			return nil, elsewhere(u, at, fmt.Errorf("redirect to another host refused: %s", bare(next)))
 		}
 		if hop == redirects {
-			return nil, nil, fmt.Errorf("more than %d redirects", redirects)
+			return nil, fmt.Errorf("more than %d redirects", redirects)
 		}
 		if !sameOrigin(at, next) {
 			header.Del("Authorization")
@@ -114,10 +126,10 @@ func suggestForwarding(u *url.URL, err error) error {
 }
 
 // roundTrip sends one request, after the host's pause. It returns the response,
-// with the body still to be read.
-func (c *Client) roundTrip(ctx context.Context, w *watch, by *way, u *url.URL, header http.Header) (*http.Response, error) {
-	if err := c.keepPause(ctx, u, by.seat); err != nil {
-		return nil, err
+// with the body still to be read, and the headers that were sent.
+func (c *Client) roundTrip(ctx context.Context, w *watch, by *way, u *url.URL, header http.Header) (resp *http.Response, sent http.Header, err error) {
+	if err := c.keepPause(ctx, u, by.effort); err != nil {
+		return nil, nil, err
 	}
 	anonymous := *u
 	anonymous.User = nil // if used, it is in the header
@@ -136,12 +148,10 @@ func (c *Client) roundTrip(ctx context.Context, w *watch, by *way, u *url.URL, h
 	}
 	req, err := http.NewRequestWithContext(httptrace.WithClientTrace(context.WithValue(ctx, noted{}, known), trace), http.MethodGet, anonymous.String(), nil)
 	if err != nil {
-		return nil, errors.New("invalid URL")
+		return nil, nil, errors.New("invalid URL")
 	}
 	req.Header = header.Clone()
 	c.addHeaders(req.Header, u)
-	h := c.host(u)
-	var resp *http.Response
 	w.answered.Store(false)
 	w.renew()
 	w.while(func() int {
@@ -149,26 +159,19 @@ func (c *Client) roundTrip(ctx context.Context, w *watch, by *way, u *url.URL, h
 		return 0
 	})
 	if err != nil {
-		err = ended(ctx, classify(err))
-		err = c.unconnected(u, known, c.connecting(u, proxy, known.stands.Load(), err))
-		return nil, c.suggestCertificate(u, c.suggestAuthority(u, unreached(h, err)))
+		return nil, nil, c.unanswered(ctx, u, known, err)
 	}
 	if ctx.Err() != nil { // an answer received after cancellation does not count
 		_ = resp.Body.Close()
-		return nil, ended(ctx, ctx.Err())
+		return nil, nil, ended(ctx, ctx.Err())
 	}
-	// Later requests may go to other hosts, so they must not repeat the headers
-	// configured for this one.
-	known.sent = req.Header
-	resp.Request = req.WithContext(context.WithValue(ctx, noted{}, known))
-	resp.Request.Header = header.Clone()
 	w.answered.Store(true)
 	c.answered.Store(true)
 	w.renew()
 	if resp.StatusCode < 500 && resp.StatusCode != http.StatusTooManyRequests {
-		c.well(h)
+		c.well(known.host)
 	}
-	return resp, nil
+	return resp, req.Header, nil
 }
 
 // exchange sends a request over the transport for its host. If the host
@@ -187,9 +190,6 @@ func (c *Client) exchange(over http.RoundTripper, u *url.URL, req *http.Request)
 		over = c.documents
 	}
 	resp, err := c.transport(over, u).RoundTrip(req)
-	if err == nil && resp.ProtoMajor == 2 {
-		h.speaks2.Store(true)
-	}
 	if err == nil && resp.ProtoMajor == 1 && resp.StatusCode < 400 {
 		h.speaks1.Store(true)
 	}
@@ -227,57 +227,23 @@ func (h *host) wantsHTTP2(resp *http.Response, err error) bool {
 	return resp.StatusCode >= 400 && resp.StatusCode < 500
 }
 
-// classify marks err as temporary, unless it is known to be permanent.
-func classify(err error) error {
-	var (
-		proxy       *ProxyError
-		certificate *tls.CertificateVerificationError
-		unknown     x509.UnknownAuthorityError
-		name        x509.HostnameError
-		invalid     x509.CertificateInvalidError
-		roots       x509.SystemRootsError
-		record      tls.RecordHeaderError
-		dns         *net.DNSError
-		op          *net.OpError
-	)
-	switch {
-	case errors.As(err, &proxy): // the function temporary has a rule for it
-	case errors.As(err, &certificate), errors.As(err, &unknown), errors.As(err, &name),
-		errors.As(err, &invalid), errors.As(err, &roots):
-	case errors.As(err, &record):
-		return fmt.Errorf("the server does not speak TLS on this port: %w", err)
-	case errors.Is(err, http.ErrSchemeMismatch):
-	case errors.As(err, &dns) && dns.IsNotFound && !dns.IsTemporary:
-	case errors.As(err, &op) && op.Op == "remote error": // a TLS alert: the server rejects the connection
-		if strings.Contains(op.Error(), "handshake failure") {
-			return sources.WithHint(err, "the server may support outdated TLS alone, such as SHA-1 signatures or RSA key exchange: update it")
-		}
-	default:
-		return broken{err}
-	}
-	return err
-}
-
 // refusal returns the error for a response with an unexpected status. It reads
 // and closes the body.
-func (c *Client) refusal(at *url.URL, resp *http.Response) error {
+func (a *answer) refusal() error {
 	var body bytes.Buffer
+	resp, at, c := a.resp, a.at, a.client
 	drain(resp, &body)
 	err := &StatusError{
 		Code:        resp.StatusCode,
 		URL:         bare(at),
-		Credentials: resp.Request.Header.Get("Authorization") != "",
-		Said:        said(body.Bytes(), resp, secretsOf(at, resp)),
+		Credentials: a.header.Get("Authorization") != "",
+		Said:        said(body.Bytes(), resp, a.secrets()),
 		ObjectStore: isObjectStore(resp.Header),
 		signed:      isSigned(at),
 		after:       retryAfter(resp.Header, time.Now()),
 	}
 	if err.troubles() {
-		h := c.host(at)
-		if err.after > 0 {
-			c.leave(h, err.after, true)
-		}
-		return &troubled{err, h}
+		return &troubled{err, c.host(at), err.after}
 	}
 	if err.Code != http.StatusProxyAuthRequired {
 		return err
@@ -341,10 +307,5 @@ func setUser(header http.Header, u *url.URL) {
 		return
 	}
 	password, _ := u.User.Password()
-	setBasic(header, u.User.Username(), password)
-}
-
-func setBasic(header http.Header, user, password string) {
-	both := base64.StdEncoding.EncodeToString([]byte(user + ":" + password))
-	header.Set("Authorization", "Basic "+both)
+	(&http.Request{Header: header}).SetBasicAuth(u.User.Username(), password)
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"math"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -21,8 +22,7 @@ type watch struct {
 	left   time.Duration // time left in the window
 	got    int           // bytes received in the window
 	waited time.Duration // total time waited
-	budget time.Duration // time left for all waits, if capped is set
-	capped bool
+	budget time.Duration // time left for all waits
 
 	usual    time.Duration // the window after the first bytes
 	early    bool          // whether the window is that for the first bytes
@@ -38,7 +38,7 @@ type watch struct {
 // call stop.
 func newWatch(ctx context.Context, window time.Duration) (context.Context, *watch) {
 	ctx, cancel := context.WithCancelCause(ctx)
-	w := &watch{ctx: ctx, cancel: cancel}
+	w := &watch{ctx: ctx, cancel: cancel, budget: math.MaxInt64}
 	w.timer = time.AfterFunc(time.Hour, w.expire)
 	w.timer.Stop()
 	w.widen(window)
@@ -82,7 +82,7 @@ func (w *watch) await(d time.Duration) {
 }
 
 // limit limits the total of all waits from now on, however much is received.
-func (w *watch) limit(budget time.Duration) { w.budget, w.capped = budget, true }
+func (w *watch) limit(budget time.Duration) { w.budget = budget }
 
 func (w *watch) stop() {
 	w.timer.Stop()
@@ -156,10 +156,7 @@ func (w *watch) set(allowance func() time.Duration) {
 }
 
 func (w *watch) allowance() time.Duration {
-	left := w.left
-	if w.capped {
-		left = min(left, w.budget)
-	}
+	left := min(w.left, w.budget)
 	if w.late != nil {
 		left = min(left, w.usual)
 	}

@@ -13,17 +13,11 @@ import (
 	"github.com/larder-cli/larder/sources/fetch"
 )
 
-// A named identifies the evidence that a VERSION.json refers to.
-type named struct {
-	url    string                      // of the first file
-	sha256 [len(evidence.Names)]string // of the files
-}
-
-// evidence fetches the evidence that the VERSION.json at the URL doc refers to.
+// evidence fetches the evidence that a VERSION.json refers to.
 // Without a reference it sends no request. If the evidence cannot be fetched or
 // read, it is ignored with a warning, because no package requires it. The only
 // possible error is that of ctx.
-func (m *Mirror) evidence(ctx context.Context, doc *url.URL, version version, v sources.Version) (*sources.Signed, []string, error) {
+func (m *Mirror) evidence(ctx context.Context, doc *fetch.Document, version version, v sources.Version) (*sources.Signed, []string, error) {
 	signed, err := m.tryEvidence(ctx, doc, version)
 	switch {
 	case ctx.Err() != nil:
@@ -34,26 +28,22 @@ func (m *Mirror) evidence(ctx context.Context, doc *url.URL, version version, v 
 	return signed, nil, nil
 }
 
-func (m *Mirror) tryEvidence(ctx context.Context, doc *url.URL, version version) (*sources.Signed, error) {
+func (m *Mirror) tryEvidence(ctx context.Context, doc *fetch.Document, version version) (*sources.Signed, error) {
 	var larder evidence.Extension
 	if len(version.Larder) == 0 {
 		return nil, nil
 	}
 	if err := json.Unmarshal(version.Larder, &larder); err != nil {
-		return nil, fmt.Errorf("%s: %w", fetch.Redact(doc.String()), err)
+		return nil, doc.Wrap(err)
 	}
 	if larder.Evidence == nil {
 		return nil, nil
 	}
-	urls, err := larder.Evidence.Resolve(doc)
+	urls, err := larder.Evidence.Resolve(doc.URL)
 	if err != nil {
-		return nil, fmt.Errorf("%s: %w", fetch.Redact(doc.String()), err)
+		return nil, doc.Wrap(err)
 	}
-	key := named{url: urls[0].String()}
-	for i, name := range evidence.Names {
-		key.sha256[i] = larder.Evidence.SHA256[name]
-	}
-	return m.signed.Get(ctx, key, func() (*sources.Signed, error) {
+	return m.signed.Get(ctx, fmt.Sprint(urls[0], larder.Evidence.SHA256), func() (*sources.Signed, error) {
 		return m.fetchEvidence(ctx, urls, larder.Evidence)
 	})
 }

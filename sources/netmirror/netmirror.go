@@ -45,7 +45,7 @@ type Mirror struct {
 	client *fetch.Client
 	base   *url.URL
 	opts   Options
-	signed sources.Memo[named, *sources.Signed] // evidence, shared by the packages of a version
+	signed sources.Memo[string, *sources.Signed] // evidence, by its URL and checksums, shared by the packages of a version
 }
 
 var _ sources.Source = (*Mirror)(nil)
@@ -106,24 +106,8 @@ func parseIndex(doc *fetch.Document) (sources.Listing, error) {
 	if err := doc.JSON(&index); err != nil {
 		return sources.Listing{}, err
 	}
-	l := sources.Listing{From: []string{"network mirror " + fetch.Redact(doc.URL.String())}}
-	var ignored []string
-	for _, key := range slices.Sorted(maps.Keys(index.Versions)) {
-		v, err := sources.ParseVersion(key)
-		if err != nil {
-			ignored = append(ignored, key)
-			continue
-		}
-		l.Versions = append(l.Versions, v)
-	}
-	slices.SortFunc(l.Versions, sources.Version.Compare)
-	l.Versions = slices.Compact(l.Versions)
-	if said := doc.Said(); len(index.Versions) == 0 && said != "" {
-		l.Warnings = append(l.Warnings, fmt.Sprintf("the mirror lists no versions, but returned the message %q", said))
-	}
-	if len(ignored) > 0 {
-		l.Warnings = append(l.Warnings, fetch.Ignored(ignored))
-	}
+	l := doc.Listing("mirror", slices.Sorted(maps.Keys(index.Versions)))
+	l.From = []string{"network mirror " + doc.Place()}
 	return l, nil
 }
 
@@ -138,10 +122,10 @@ func (m *Mirror) locate(ctx context.Context, id sources.PackageID) (sources.Pack
 	}
 	p, err := m.parsePackage(doc, version, id)
 	if err != nil {
-		return sources.Package{}, fmt.Errorf("%s: %w", fetch.Redact(doc.URL.String()), err)
+		return sources.Package{}, doc.Wrap(err)
 	}
 	p.Source = m.String()
-	p.Signed, p.Warnings, err = m.evidence(ctx, doc.URL, version, id.Version)
+	p.Signed, p.Warnings, err = m.evidence(ctx, doc, version, id.Version)
 	return p, err
 }
 
@@ -206,13 +190,16 @@ func (m *Mirror) parsePackage(doc *fetch.Document, version version, id sources.P
 		Location: sources.Location{URL: at.String()},
 		Filename: path.Base(at.Path),
 		Hashes:   hashes,
-		Others:   otherHashes(id.Platform, version.Archives),
 		Kind:     sources.FromNetwork,
 	}
+	p.Others, _ = hashesOf(version.Archives, func(name string) bool { // invalid ones only matter to their platform
+		other, err := sources.ParsePlatform(name)
+		return err == nil && other != id.Platform
+	})
 	if !m.opts.TrustAllHashes {
 		return p, nil
 	}
-	all, err := allHashes(version.Archives)
+	all, err := hashesOf(version.Archives, func(string) bool { return true })
 	if len(p.Hashes) == 0 {
 		p.Hashes = all // these are the hashes of other platforms, so that no archive is accepted unchecked
 	}
@@ -259,7 +246,7 @@ func (m *Mirror) release(ctx context.Context, p sources.Provider, v sources.Vers
 			return r, fmt.Errorf("%s: %w", platform, err)
 		}
 	}
-	r.Signed, r.Warnings, err = m.evidence(ctx, doc.URL, version, v)
+	r.Signed, r.Warnings, err = m.evidence(ctx, doc, version, v)
 	return r, err
 }
 
@@ -289,37 +276,20 @@ func parseHashes(texts []string) ([]sources.Hash, error) {
 	return hashes, nil
 }
 
-// otherHashes returns the hashes of all platforms but one, sorted and without
-// duplicates. It skips platforms with invalid hashes, because they only matter
-// to requests for that platform.
-func otherHashes(platform sources.Platform, archives map[string]*archive) []sources.Hash {
-	var all []sources.Hash
-	for name, a := range archives {
-		if other, err := sources.ParsePlatform(name); err != nil || other == platform || a == nil {
-			continue
-		}
-		hashes, err := parseHashes(a.Hashes)
-		if err == nil {
-			all = append(all, hashes...)
-		}
-	}
-	return sources.SortHashes(all)
-}
-
-// allHashes returns the hashes of all platforms, sorted and without duplicates.
-func allHashes(archives map[string]*archive) ([]sources.Hash, error) {
-	var all []sources.Hash
+// hashesOf returns the hashes of some platforms, sorted and without duplicates. It
+// skips platforms with invalid hashes, and returns the error of the first one.
+func hashesOf(archives map[string]*archive, some func(platform string) bool) (all []sources.Hash, err error) {
 	for _, platform := range slices.Sorted(maps.Keys(archives)) {
-		if archives[platform] == nil {
+		if archives[platform] == nil || !some(platform) {
 			continue
 		}
-		hashes, err := parseHashes(archives[platform].Hashes)
-		if err != nil {
-			return nil, fmt.Errorf("%q: %w", platform, err)
+		hashes, invalid := parseHashes(archives[platform].Hashes)
+		if invalid != nil && err == nil {
+			err = fmt.Errorf("%q: %w", platform, invalid)
 		}
 		all = append(all, hashes...)
 	}
-	return sources.SortHashes(all), nil
+	return sources.SortHashes(all), err
 }
 
 // get fetches a document about p. The path is assembled from segments, so that
@@ -331,24 +301,11 @@ func (m *Mirror) get(ctx context.Context, p sources.Provider, file string) (*fet
 		Limit:       maxDocument,
 		Redirects:   redirects,
 		Credentials: true,
+
+		MayBeMissing: "grant readers the right to list the bucket, or exclude the provider from the mirror",
 	})
 	if err != nil {
-		return nil, m.explain(err)
+		return nil, err
 	}
 	return doc, doc.CheckJSON()
-}
-
-// explain adds a hint to err.
-func (m *Mirror) explain(err error) error {
-	var status *fetch.StatusError
-	if !errors.Is(err, fetch.ErrUnauthorized) || !errors.As(err, &status) {
-		return err
-	}
-	if status.ObjectStore && !status.Credentials {
-		return sources.WithHint(err, "object stores also return this for files that do not exist: grant readers the right to list the bucket, or exclude the provider from the mirror")
-	}
-	if hint := m.client.RefusalHint(err, m.base, ""); hint != "" {
-		return sources.WithHint(err, "%s", hint)
-	}
-	return err
 }

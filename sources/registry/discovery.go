@@ -27,18 +27,19 @@ func (r *Registry) discover(ctx context.Context, host sources.Host) (*url.URL, e
 		Limit:       maxDiscovery,
 		Redirects:   r.redirects(),
 		Credentials: true,
+		For:         host,
 	})
 	if errors.Is(fetch.Absent(err), sources.ErrNotFound) {
 		return nil, noRegistry(host, err)
 	}
 	if err != nil {
-		return nil, &DiscoveryError{r.explain(err, host, wellKnown)}
+		return nil, &DiscoveryError{err}
 	}
 	services, err := parseServices(doc)
 	if err != nil {
 		return nil, &DiscoveryError{err}
 	}
-	return choose(doc.URL, host, services, fetch.Redact(doc.URL.String()))
+	return choose(doc.URL, host, services, doc.Place())
 }
 
 // redirects is the number of redirects that the engine follows in service
@@ -56,22 +57,21 @@ func parseServices(doc *fetch.Document) (map[string]string, error) {
 	if err := doc.CheckJSON(); err != nil {
 		return nil, err
 	}
-	place := fetch.Redact(doc.URL.String())
 	var members map[string]any
 	if err := doc.JSON(&members); err != nil {
 		return nil, err
 	}
 	if members == nil {
-		return nil, fmt.Errorf("%s: not a JSON object", place)
+		return nil, doc.Wrap(errors.New("not a JSON object"))
 	}
 	if !json.Valid(doc.Text()) { // here, unlike in other documents, engines permit nothing after the JSON object
-		return nil, fmt.Errorf("%s: unexpected data after the JSON object", place)
+		return nil, doc.Wrap(errors.New("unexpected data after the JSON object"))
 	}
 	services := map[string]string{}
 	for key, value := range members {
 		text, ok := value.(string)
 		if !ok && key == service {
-			return nil, fmt.Errorf("%s: %s is not a URL", place, service)
+			return nil, doc.Wrap(fmt.Errorf("%s is not a URL", service))
 		}
 		services[key] = text
 	}

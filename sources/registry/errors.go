@@ -3,8 +3,6 @@ package registry
 import (
 	"context"
 	"errors"
-	"fmt"
-	"net/url"
 	"strings"
 
 	"github.com/larder-cli/larder/sources"
@@ -12,7 +10,7 @@ import (
 )
 
 // ErrNoRegistry matches the error for a host that answers, but has no supported
-// provider registry. It is no answer to whether the host has a provider.
+// provider registry. It doesn't mean that the host has no such provider.
 var ErrNoRegistry = errors.New("host has no provider registry")
 
 // A DiscoveryError means that service discovery failed, so it is unknown
@@ -34,19 +32,6 @@ type ProtocolError struct {
 
 func (e *ProtocolError) Error() string {
 	return "plugin protocol " + fetch.Printable(strings.Join(e.Protocols, ", ")) + " is not supported, only " + strings.Join(supportedProtocols, " and ") + " are"
-}
-
-// explain adds a hint to the error of a request for a URL, which a host's registry has.
-func (r *Registry) explain(err error, host sources.Host, asked *url.URL) error {
-	of := r.tokenOf(host)
-	hint := r.client.RefusalHint(err, asked, of)
-	if hint == "" {
-		return err
-	}
-	if of == "" && asked.Host != host.ASCII() {
-		hint = fmt.Sprintf("the registry of %s is at %s, and tokens are sent to their own host only: %s", host, asked.Host, hint)
-	}
-	return sources.WithHint(err, "%s", hint)
 }
 
 // moved returns the provider that replaces p, or zero if the registry names

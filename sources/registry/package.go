@@ -73,10 +73,8 @@ func parsePackage(doc *fetch.Document, id sources.PackageID, engine sources.Engi
 	if err != nil {
 		return p, urls, err
 	}
-	if p, urls, err = d.read(doc.URL, id, engine); err != nil {
-		return p, urls, fmt.Errorf("%s: %w", fetch.Redact(doc.URL.String()), err)
-	}
-	return p, urls, nil
+	p, urls, err = d.read(doc.URL, id, engine)
+	return p, urls, doc.Wrap(err)
 }
 
 // read checks the document from the URL from.

@@ -81,7 +81,7 @@ func (r *Registry) Versions(ctx context.Context, p sources.Provider) (sources.Li
 		return sources.Listing{}, &sources.ProviderError{Provider: p, Source: name(p.Host), Err: err}
 	}
 	listing := doc.listing()
-	listing.From = []string{fetch.At(name(p.Host), doc.url, "")}
+	listing.From = []string{fetch.At(name(p.Host), doc.doc.Place(), "")}
 	return listing, nil
 }
 
@@ -109,8 +109,9 @@ func (r *Registry) get(ctx context.Context, host sources.Host, path string, limi
 		TokenOf:     r.tokenOf(host),
 		Limit:       limit,
 		Credentials: true,
+		For:         host,
 	})
-	return doc, fetch.Absent(r.explain(err, host, at))
+	return doc, fetch.Absent(err)
 }
 
 // tokenOf returns the host whose token a host's registry gets. If the user has

@@ -171,7 +171,7 @@ func TestDiscoveryHappensOnce(t *testing.T) {
 	}
 }
 
-// A blocking transport blocks the first request until it is cancelled.
+// A blocking transport blocks the first request until it is canceled.
 type blocking struct {
 	*network
 	first   atomic.Bool
@@ -187,9 +187,9 @@ func (b *blocking) RoundTrip(r *http.Request) (*http.Response, error) {
 	return b.network.RoundTrip(r)
 }
 
-// If a caller's service discovery is cancelled, a waiting caller performs its
+// If a caller's service discovery is canceled, a waiting caller performs its
 // own.
-func TestCancelledDiscoveryIsNotRecorded(t *testing.T) {
+func TestCanceledDiscoveryIsNotRecorded(t *testing.T) {
 	b := &blocking{network: &network{answers: answers{wellKnown: services, "/p/acme/widget/versions": "{}"}}, waiting: make(chan struct{})}
 	r := registry.New(fetch.New(fetch.Options{Transport: b}), registry.Options{})
 	p := provider(t, "example.com/acme/widget")
@@ -245,7 +245,7 @@ func TestVersions(t *testing.T) {
 		{"in capitals", `{"VERSIONS": [{"Version": "1.0.0"}]}`, "[1.0.0]", "[]", ""},
 		{"text after the object", `{"versions": [{"version": "1.0.0"}]} {"versions"`, "[1.0.0]", "[]", ""},
 		{"an entry that is not a version", `{"versions": [{"version": "v1"}, {"version": "1.0.0"}, {"version": "\u001b[2J"}]}`, "[1.0.0]", `[ignored invalid versions: "v1", "\x1b[2J" (versions are listed without "v")]`, ""},
-		{"an error", `{"errors": [{"message": "no licence"}]}`, "[]", `[the registry lists no versions, but returned the message "no licence"]`, ""},
+		{"an error", `{"errors": [{"message": "no license"}]}`, "[]", `[the registry lists no versions, but returned the message "no license"]`, ""},
 		{"none", `{"versions": null}`, "[]", "[]", ""},
 		{"a byte order mark", "\ufeff" + `{"versions": [{"version": "1.0.0"}]}`, "[1.0.0]", "[]", ""},
 		{"many entries that are not versions", `{"versions": [` + strings.Repeat(`{"version": "x"},`, 99) + `{"version": "1.0.0"}]}`, "[1.0.0]", `[ignored invalid versions: "x", "x", "x", "x", "x", and 94 more]`, ""},

@@ -16,7 +16,7 @@ type versionsDocument struct {
 	Versions []release
 	Warnings []string
 
-	url string // that it came from
+	doc *fetch.Document
 }
 
 type release struct {
@@ -30,13 +30,9 @@ func (r *Registry) versions(ctx context.Context, p sources.Provider) (*versionsD
 	if err != nil {
 		return nil, err
 	}
-	var v versionsDocument
+	v := versionsDocument{doc: doc}
 	if err := doc.JSON(&v); err != nil {
 		return nil, err
-	}
-	v.url = fetch.Redact(doc.URL.String())
-	if said := doc.Said(); len(v.Versions) == 0 && said != "" {
-		v.Warnings = append(v.Warnings, fmt.Sprintf("the registry lists no versions, but returned the message %q", said))
 	}
 	if len(v.Versions) > maxReleases {
 		return nil, fmt.Errorf("list of versions is %w: %d, of at most %d", fetch.ErrTooLarge, len(v.Versions), maxReleases)
@@ -44,26 +40,17 @@ func (r *Registry) versions(ctx context.Context, p sources.Provider) (*versionsD
 	return &v, nil
 }
 
-// listing returns the listed versions without duplicates.
+// listing returns the listed versions, with the registry's warnings.
 func (d *versionsDocument) listing() sources.Listing {
-	var l sources.Listing
-	for _, warning := range d.Warnings[:min(len(d.Warnings), maxWarnings)] {
-		l.Warnings = append(l.Warnings, fetch.Printable(warning))
-	}
-	var ignored []string
+	var versions, warnings []string
 	for _, release := range d.Versions {
-		v, err := sources.ParseVersion(release.Version)
-		if err != nil {
-			ignored = append(ignored, release.Version)
-			continue
-		}
-		l.Versions = append(l.Versions, v)
+		versions = append(versions, release.Version)
 	}
-	slices.SortFunc(l.Versions, sources.Version.Compare)
-	l.Versions = slices.Compact(l.Versions)
-	if len(ignored) > 0 {
-		l.Warnings = append(l.Warnings, fetch.Ignored(ignored))
+	for _, warning := range d.Warnings[:min(len(d.Warnings), maxWarnings)] {
+		warnings = append(warnings, fetch.Printable(warning))
 	}
+	l := d.doc.Listing("registry", versions)
+	l.Warnings = append(warnings, l.Warnings...)
 	return l
 }
 

@@ -2,11 +2,11 @@ package sourcetest
 
 import (
 	"archive/zip"
+	"crypto/sha256"
 	"fmt"
 	"io"
 	"maps"
 	"math/rand/v2"
-	"os"
 	"slices"
 	"strings"
 	"time"
@@ -16,26 +16,19 @@ import (
 var archived = time.Date(2024, 1, 1, 0, 0, 0, 0, time.UTC)
 
 // writeArchive writes the archive of r for a platform.
-func (r *release) writeArchive(name, platform string) error {
+func (r *release) writeArchive(w io.Writer, platform string) error {
 	if r.Archive != nil {
-		return os.WriteFile(name, r.Archive, 0o644)
-	}
-	f, err := os.Create(name)
-	if err != nil {
+		_, err := w.Write(r.Archive)
 		return err
 	}
-	defer f.Close()
-	z := zip.NewWriter(f)
+	z := zip.NewWriter(w)
 	files := r.files(platform)
 	for _, name := range slices.Sorted(maps.Keys(files)) {
 		if err := r.addFile(z, name, files[name]); err != nil {
 			return err
 		}
 	}
-	if err := z.Close(); err != nil {
-		return err
-	}
-	return f.Close()
+	return z.Close()
 }
 
 // files returns the contents of the package of r for a platform.
@@ -89,9 +82,7 @@ type generated struct {
 }
 
 func newGenerated(seed string) *generated {
-	var key [32]byte
-	copy(key[:], seed)
-	source := rand.NewChaCha8(key)
+	source := rand.NewChaCha8(sha256.Sum256([]byte(seed)))
 	g := &generated{random: rand.New(source)}
 	for i := range 1024 {
 		token := make([]byte, 4+i%28)

@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/larder-cli/larder/sources"
+	"github.com/larder-cli/larder/sources/disk"
 )
 
 // Address returns the provider with an address such as acme/widget.
@@ -84,9 +85,9 @@ func (w *World) hosts() []string {
 func (w *World) Env(methods ...string) []string {
 	w.t.Helper()
 	dir, err := os.MkdirTemp(w.dir, "config")
-	w.must(err)
+	Check(w.t, err)
 	config := filepath.Join(dir, "terraform.rc")
-	w.must(os.WriteFile(config, []byte(w.CLIConfig(methods...)), 0o644))
+	Check(w.t, os.WriteFile(config, []byte(w.CLIConfig(methods...)), 0o644))
 	return []string{
 		"TF_CLI_CONFIG_FILE=" + config,
 		"SSL_CERT_FILE=" + w.CAFile,
@@ -117,4 +118,27 @@ func PublicDir(t TB) string {
 		Check(t, os.Chmod(d, 0o755))
 	}
 	return dir
+}
+
+// MemoryDir returns a temporary directory that all users can enter, in memory if there is
+// room. Larder flushes what it writes, and on a disk many tests would wait for little else.
+func MemoryDir(t TB) string {
+	t.Helper()
+	if !hasMemory() {
+		return PublicDir(t)
+	}
+	dir, err := os.MkdirTemp(memoryDir, "larder-test-")
+	Check(t, err)
+	t.Cleanup(func() { Check(t, os.RemoveAll(dir)) })
+	Check(t, os.Chmod(dir, 0o755))
+	return dir
+}
+
+// memoryDir is the directory of a file system in memory, on Linux.
+const memoryDir = "/dev/shm"
+
+// hasMemory reports whether there is such a file system, with room.
+func hasMemory() bool {
+	free, ok := disk.FreeSpace(memoryDir)
+	return ok && free > 2<<30
 }

@@ -5,15 +5,9 @@ import (
 	"math/rand/v2"
 	"net"
 	"net/http"
+	"net/http/httptest"
 	"sync"
 )
-
-// A breaks determines which connections break. The zero breaks breaks none.
-type breaks struct {
-	random *rand.Rand
-	chance float64
-	within int64
-}
 
 // Break makes new connections break with the probability chance. A connection
 // breaks at a random byte among the first within bytes that the server sends,
@@ -21,21 +15,15 @@ type breaks struct {
 // it and all data still on its way. The same seed breaks the same connections,
 // in the order in which they are made. Mend ends this.
 func (s *Server) Break(chance float64, within int64, seed uint64) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.breaks = breaks{rand.New(rand.NewPCG(seed, seed)), chance, within}
-}
-
-// draw returns after how many bytes the next connection breaks; -1 means never.
-func (b breaks) draw() int64 {
-	if b.random == nil {
-		return -1
-	}
-	at := b.random.Int64N(b.within)
-	if b.random.Float64() >= b.chance {
-		return -1
-	}
-	return at
+	random := rand.New(rand.NewPCG(seed, seed))
+	s.set(func() {
+		s.breaks = func() int64 {
+			if at := random.Int64N(within); random.Float64() < chance {
+				return at
+			}
+			return -1
+		}
+	})
 }
 
 // Connections returns how many connections have been made, and how many of them
@@ -54,16 +42,16 @@ func (s *Server) OnTheWire() int64 {
 	return s.wire
 }
 
-// A connListener accepts connections that can be reset.
-type connListener struct {
+// sendBuffer is the maximum number of bytes lost when a connection is reset.
+const sendBuffer = 64 << 10
+
+// A listener accepts connections that can be reset, over the server's line.
+type listener struct {
 	net.Listener
 	server *Server
 }
 
-// sendBuffer is the maximum number of bytes lost when a connection is reset.
-const sendBuffer = 64 << 10
-
-func (l connListener) Accept() (net.Conn, error) {
+func (l listener) Accept() (net.Conn, error) {
 	tcp, err := l.Listener.Accept()
 	if err != nil {
 		return nil, err
@@ -72,12 +60,13 @@ func (l connListener) Accept() (net.Conn, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.made++
-	c := &conn{Conn: tcp, server: s, left: s.breaks.draw()}
-	if c.left >= 0 {
+	c := &conn{Conn: tcp, server: s, left: -1}
+	if s.breaks != nil {
+		c.left = s.breaks()
 		_ = tcp.(*net.TCPConn).SetWriteBuffer(sendBuffer)
 	}
 	s.conns[tcp.RemoteAddr().String()] = c
-	return c, nil
+	return s.line.connect(c), nil
 }
 
 // A conn is the server's end of a TCP connection.
@@ -106,9 +95,7 @@ func (c *conn) Write(p []byte) (int, error) {
 
 func (c *conn) send(p []byte) (int, error) {
 	n, err := c.Conn.Write(p)
-	c.server.mu.Lock()
-	defer c.server.mu.Unlock()
-	c.server.wire += int64(n)
+	c.server.set(func() { c.server.wire += int64(n) })
 	return n, err
 }
 
@@ -116,22 +103,14 @@ func (c *conn) send(p []byte) (int, error) {
 // restarted.
 func (c *conn) reset() {
 	_ = c.Conn.(*net.TCPConn).SetLinger(0)
-	c.server.countReset(1) // before the client can notice it
+	c.server.set(func() { c.server.reset++ }) // before the client can notice it
 	if c.Close() != nil {
-		c.server.countReset(-1)
+		c.server.set(func() { c.server.reset-- })
 	}
 }
 
-func (s *Server) countReset(n int) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.reset += n
-}
-
 func (c *conn) Close() error {
-	c.server.mu.Lock()
-	delete(c.server.conns, c.RemoteAddr().String())
-	c.server.mu.Unlock()
+	c.server.set(func() { delete(c.server.conns, c.RemoteAddr().String()) })
 	return c.Conn.Close()
 }
 
@@ -146,12 +125,9 @@ func (s *Server) connOf(address string) *conn {
 // to the registry or the mirror, so that no program in the world's environment
 // reaches real servers. It returns the proxy's URL.
 func (w *World) startProxy() string {
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	w.must(err)
-	server := &http.Server{Handler: http.HandlerFunc(w.tunnel)}
-	go server.Serve(l)
-	w.t.Cleanup(func() { server.Close() })
-	return "http://" + l.Addr().String()
+	server := httptest.NewServer(http.HandlerFunc(w.tunnel))
+	w.t.Cleanup(server.Close)
+	return server.URL
 }
 
 // tunnel answers CONNECT, the only method that clients use for https URLs.

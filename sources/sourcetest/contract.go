@@ -59,12 +59,8 @@ func (c *contract) versionsAreComplete() {
 		"example.test/acme/widget":          {"3.0.0"},
 	} {
 		got, err := c.versions(provider)
-		if err != nil {
-			c.Errorf("versions of %s: %v", provider, err)
-		}
-		if fmt.Sprint(got) != fmt.Sprint(want) {
-			c.Errorf("versions of %s: got %v, want %v", provider, got, want)
-		}
+		Expect(c, err == nil, "versions of %s: %v", provider, err)
+		Equal(c, fmt.Sprint(got), fmt.Sprint(want), "versions of", provider)
 	}
 }
 
@@ -85,20 +81,13 @@ func (c *contract) packagesLeadToTheirBytes() {
 			c.Errorf("%s: %v", id, err)
 			continue
 		}
-		if p.ID != id {
-			c.Errorf("%s: answered with %s", id, p.ID)
-		}
-		if p.Source == "" || p.Kind == "" {
-			c.Errorf("%s: source %q of kind %q, want both", id, p.Source, p.Kind)
-		}
+		Equal(c, p.ID, id, "answered with")
+		Expect(c, p.Source != "" && p.Kind != "", "%s: source %q of kind %q, want both", id, p.Source, p.Kind)
 		zh, h1 := c.world.Hashes(id.Path())
-		if len(p.Hashes) > 0 && !slices.Contains(p.Hashes, sources.Hash(zh)) && !slices.Contains(p.Hashes, sources.Hash(h1)) {
-			c.Errorf("%s: hashes %v, want %s or %s", id, p.Hashes, zh, h1)
-		}
+		stated := slices.Contains(p.Hashes, sources.Hash(zh)) || slices.Contains(p.Hashes, sources.Hash(h1))
+		Expect(c, stated || len(p.Hashes) == 0, "%s: hashes %v, want %s or %s", id, p.Hashes, zh, h1)
 		got, err := c.hash(p.Location)
-		if err != nil || got != zh && got != h1 {
-			c.Errorf("%s: at %+v is %s (%v), want %s or %s", id, p.Location, got, err, zh, h1)
-		}
+		Expect(c, err == nil && (got == zh || got == h1), "%s: at %+v is %s (%v), want %s or %s", id, p.Location, got, err, zh, h1)
 	}
 }
 
@@ -108,51 +97,51 @@ func (c *contract) hash(at sources.Location) (string, error) {
 	if set := cmp.Or(at.URL, at.Archive, at.Dir); at.URL+at.Archive+at.Dir != set {
 		return "", errors.New("more than one place")
 	}
-	switch {
-	case at.Dir != "":
+	if at.Dir != "" {
 		return dirhash.HashDir(at.Dir, "", dirhash.Hash1)
-	case at.Archive != "":
-		archive, err := os.ReadFile(at.Archive)
-		return fmt.Sprintf("zh:%x", sha256.Sum256(archive)), err
 	}
-	resp, err := c.world.Client().Get(at.URL)
+	open := func() (io.ReadCloser, error) { return os.Open(at.Archive) }
+	if at.URL != "" {
+		open = func() (io.ReadCloser, error) {
+			resp, err := c.world.Client().Get(at.URL)
+			if err == nil && resp.StatusCode != http.StatusOK {
+				err = errors.Join(errors.New(resp.Status), resp.Body.Close())
+			}
+			if err != nil {
+				return nil, err
+			}
+			return resp.Body, nil
+		}
+	}
+	archive, err := open()
 	if err != nil {
 		return "", err
 	}
-	defer resp.Body.Close()
-	if resp.StatusCode != http.StatusOK {
-		return "", errors.New(resp.Status)
-	}
-	archive, err := io.ReadAll(resp.Body)
-	return fmt.Sprintf("zh:%x", sha256.Sum256(archive)), err
+	defer archive.Close()
+	sum := sha256.New()
+	_, err = io.Copy(sum, archive)
+	return fmt.Sprintf("zh:%x", sum.Sum(nil)), err
 }
 
 func (c *contract) unknownProviderIsNotFound() {
 	for _, provider := range []string{"registry.terraform.io/acme/unknown", "registry.terraform.io/unknown/widget"} {
 		_, err := c.versions(provider)
-		if !errors.Is(err, sources.ErrNotFound) {
-			c.Errorf("versions of %s: got %v, want ErrNotFound", provider, err)
-		}
+		ErrorIs(c, err, sources.ErrNotFound, "versions of", provider)
 	}
 }
 
 func (c *contract) missingPlatformIsAnAnswer() {
 	id := PackageID(c, "registry.terraform.io/acme/widget", "1.10.0", "windows_arm64")
 	_, err := c.source.Package(c.Context(), id)
-	if !errors.Is(err, sources.ErrNoPlatform) {
-		c.Errorf("%s: got %v, want ErrNoPlatform", id, err)
-	}
+	ErrorIs(c, err, sources.ErrNoPlatform, id)
 }
 
 func (c *contract) outageIsNoAnswer() {
 	c.outage()
 	_, err := c.versions("registry.terraform.io/acme/widget")
-	if err == nil || errors.Is(err, sources.ErrNotFound) {
-		c.Errorf("versions during an outage: got %v, want an error that is no answer", err)
-	}
-	_, err = c.source.Package(c.Context(), PackageID(c, "registry.terraform.io/acme/widget", "1.2.0", "linux_amd64"))
-	if err == nil || errors.Is(err, sources.ErrNotFound) {
-		c.Errorf("package during an outage: got %v, want an error that is no answer", err)
+	_, packageErr := c.source.Package(c.Context(), PackageID(c, "registry.terraform.io/acme/widget", "1.2.0", "linux_amd64"))
+	for _, err := range []error{err, packageErr} {
+		Expect(c, err != nil && !errors.Is(err, sources.ErrNotFound), "got %v during an outage, want an error that is no answer", err)
 	}
 }
 
@@ -160,30 +149,22 @@ func (c *contract) cancellationIsNoAnswer() {
 	ctx, cancel := context.WithCancel(c.Context())
 	cancel()
 	_, err := c.source.Versions(ctx, Address(c, "registry.terraform.io/acme/widget"))
-	if errors.Is(err, sources.ErrNotFound) {
-		c.Errorf("cancelled: got %v, want an error that is no answer", err)
-	}
+	Expect(c, !errors.Is(err, sources.ErrNotFound), "canceled: got %v, want an error that is no answer", err)
 }
 
 func (c *contract) questionsAllAtOnce() {
 	id := PackageID(c, "registry.terraform.io/acme/widget", "1.2.0", "linux_amd64")
 	want, err := c.source.Package(c.Context(), id)
-	if err != nil {
-		c.Fatal(err)
-	}
+	Check(c, err)
 	var group sync.WaitGroup
 	for range 16 {
 		group.Go(func() {
 			versions, err := c.versions("registry.terraform.io/acme/widget")
-			if err != nil || len(versions) != 3 {
-				c.Errorf("versions: got %v, %v, want three", versions, err)
-			}
+			Expect(c, err == nil && len(versions) == 3, "versions: got %v, %v, want three", versions, err)
 		})
 		group.Go(func() {
 			got, err := c.source.Package(c.Context(), id)
-			if err != nil || got.Location != want.Location {
-				c.Errorf("package: got %+v, %v, want %+v", got.Location, err, want.Location)
-			}
+			Expect(c, err == nil && got.Location == want.Location, "package: got %+v, %v, want %+v", got.Location, err, want.Location)
 		})
 	}
 	group.Wait()

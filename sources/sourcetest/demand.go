@@ -26,20 +26,20 @@ type demands struct {
 // bearer token. Archives, checksums and signatures require none, as on any
 // server.
 func (s *Server) RequireToken(token string) {
-	s.demand(func(d *demands) { d.token, d.everywhere = token, false })
+	s.set(func() { s.demands.token, s.demands.everywhere = token, false })
 }
 
 // RequireTokenEverywhere is like RequireToken, but includes archives, checksums
 // and signatures.
 func (s *Server) RequireTokenEverywhere(token string) {
-	s.demand(func(d *demands) { d.token, d.everywhere = token, true })
+	s.set(func() { s.demands.token, s.demands.everywhere = token, true })
 }
 
 // PresignArchives makes the registry return URLs of archives that are valid for
 // this many requests. It rejects other requests for archives, as object stores
 // do after a while.
 func (s *Server) PresignArchives(requests int) {
-	s.demand(func(d *demands) { d.presigned, d.uses = true, requests })
+	s.set(func() { s.demands.presigned, s.demands.uses = true, requests })
 }
 
 const signature = "X-Amz-Signature"
@@ -73,14 +73,14 @@ func (s *Server) expired(r *http.Request, kind Kind) bool {
 
 // RequireHeader makes the server reject every request without this header.
 func (s *Server) RequireHeader(name, value string) {
-	s.demand(func(d *demands) { d.header, d.value = name, value })
+	s.set(func() { s.demands.header, s.demands.value = name, value })
 }
 
 // RequireCertificate makes the server reject new connections without a client
 // certificate of the test authority. It returns such a certificate and its key,
 // in PEM form. The certificate's common name is "client".
 func (s *Server) RequireCertificate() (cert, key []byte) {
-	s.demand(func(d *demands) { d.certificate = true })
+	s.set(func() { s.demands.certificate = true })
 	pair := testCA().issue("client")
 	der := must(x509.MarshalPKCS8PrivateKey(pair.PrivateKey))
 	return pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: pair.Certificate[0]}),
@@ -91,19 +91,13 @@ func (s *Server) RequireCertificate() (cert, key []byte) {
 // client trusts, and returns that authority's certificate in PEM form.
 func (s *Server) OwnAuthority() []byte {
 	authority := newCA("Authority of one server")
-	s.demand(func(d *demands) { d.authority = authority })
+	s.set(func() { s.demands.authority = authority })
 	return authority.pem
 }
 
 // ChangeTLS changes the TLS configuration of new connections.
 func (s *Server) ChangeTLS(change func(*tls.Config)) {
-	s.demand(func(d *demands) { d.tls = change })
-}
-
-func (s *Server) demand(change func(*demands)) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	change(&s.demands)
+	s.set(func() { s.demands.tls = change })
 }
 
 func (s *Server) allows(r *http.Request, kind Kind) bool {

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"net/http"
 	"net/http/httptest"
 	"reflect"
@@ -39,7 +40,7 @@ type Fault struct {
 	NoRange     bool                // requests for a range are answered with the whole body
 	Whole       int                 // status for requests for a range
 	Encoding    string              // header Content-Encoding, regardless of the body
-	Zipped      bool                // the body is compressed with gzip, and labelled so, although not requested
+	Zipped      bool                // the body is compressed with gzip, and labeled so, although not requested
 	Range       string              // header Content-Range of partial answers, regardless of the range
 	Changed     bool                // every byte is different, and the length is the same
 
@@ -55,20 +56,14 @@ type Fault struct {
 // Fault adds a fault. A request has the first fault with a matching Path and
 // Times left.
 func (s *Server) Fault(f Fault) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
 	if f.Times == 0 {
 		f.Times = -1
 	}
-	s.faults = append(s.faults, &f)
+	s.set(func() { s.faults = append(s.faults, &f) })
 }
 
 // Mend removes all faults, and stops breaking new connections.
-func (s *Server) Mend() {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.faults, s.breaks = nil, breaks{}
-}
+func (s *Server) Mend() { s.set(func() { s.faults, s.breaks = nil, nil }) }
 
 // take returns the fault for a request.
 func (s *Server) take(path string) Fault {
@@ -157,22 +152,18 @@ func Replace(before, after string) func([]byte) []byte {
 	return func(b []byte) []byte { return bytes.ReplaceAll(b, []byte(before), []byte(after)) }
 }
 
-// answer sends what precedes the usual answer, and reports whether that
-// completes the answer.
-func (f Fault) answer(w *response, r *http.Request) bool {
+// serve answers a request as the handler does, with the fault.
+func (f Fault) serve(w *response, r *http.Request, handler http.Handler) {
 	w.sleep(f.Delay)
-	if f.NoRange {
+	if f.NoRange || f.Zipped {
 		r.Header.Del("Range")
 	}
 	h := w.Header()
-	set := func(name, value string) {
+	for name, value := range map[string]string{"ETag": f.ETag, "Content-Encoding": f.Encoding, "Retry-After": f.RetryAfter} {
 		if value != "" {
 			h.Set(name, value)
 		}
 	}
-	set("ETag", f.ETag)
-	set("Content-Encoding", f.Encoding)
-	set("Retry-After", f.RetryAfter)
 	switch {
 	case f.Cut < 0:
 		w.abort()
@@ -186,60 +177,68 @@ func (f Fault) answer(w *response, r *http.Request) bool {
 		_, _ = io.Copy(w, filled('['))
 	case f.Bomb > 0:
 		h.Set("Content-Encoding", "gzip")
-		w.zip(f.Bomb)
+		z := gzip.NewWriter(w)
+		_, _ = io.CopyN(z, filled(' '), f.Bomb) // fails when the client disconnects
+		_ = z.Close()
 	case f.Redirect != "":
-		set("Location", strings.ReplaceAll(f.Redirect, "{path}", r.URL.RequestURI()))
+		h.Set("Location", strings.ReplaceAll(f.Redirect, "{path}", r.URL.RequestURI()))
 		w.WriteHeader(cmp.Or(f.Status, http.StatusFound))
 	case f.Status != 0 || f.Body != "":
 		w.WriteHeader(cmp.Or(f.Status, http.StatusOK))
 		w.Write([]byte(f.Body))
+	case f.Edit != nil || f.Corrupt || f.Changed || f.Zipped:
+		rec := httptest.NewRecorder()
+		maps.Copy(rec.Header(), h)
+		handler.ServeHTTP(rec, r)
+		maps.Copy(h, rec.Header())
+		body := f.edited(rec.Body.Bytes())
+		if len(body) != rec.Body.Len() {
+			h.Del("Content-Length")
+		}
+		if f.Zipped {
+			h.Set("Content-Encoding", "gzip")
+		}
+		w.WriteHeader(rec.Code)
+		w.Write(body)
 	default:
-		return false
+		handler.ServeHTTP(w, r)
 	}
-	return true
 }
 
-// edited sends the handler's answer after f.Edit has changed it.
-func (f Fault) edited(w *response, r *http.Request, handler http.Handler) {
-	rec := httptest.NewRecorder()
-	handler.ServeHTTP(rec, r)
-	for name, values := range rec.Header() {
-		w.Header()[name] = values
+// edited returns what the fault sends in place of a body.
+func (f Fault) edited(body []byte) []byte {
+	if f.Edit != nil {
+		body = f.Edit(body)
 	}
-	w.Header().Del("Content-Length")
-	w.WriteHeader(rec.Code)
-	w.Write(f.Edit(rec.Body.Bytes()))
-}
-
-// zipped sends the handler's answer compressed.
-func (f Fault) zipped(w *response, r *http.Request, handler http.Handler) {
-	f.Edit = func(body []byte) []byte {
-		var out bytes.Buffer
-		z := gzip.NewWriter(&out)
-		_, _ = z.Write(body) // writing to memory cannot fail
-		_ = z.Close()
-		return out.Bytes()
+	if f.Corrupt && len(body) > 0 {
+		body[len(body)/2] ^= 1
 	}
-	r.Header.Del("Range")
-	w.Header().Set("Content-Encoding", "gzip")
-	f.edited(w, r, handler)
+	for i := 0; f.Changed && i < len(body); i++ {
+		body[i] ^= 0xff
+	}
+	if !f.Zipped {
+		return body
+	}
+	var out bytes.Buffer
+	z := gzip.NewWriter(&out)
+	_, _ = z.Write(body) // writing to memory cannot fail
+	_ = z.Close()
+	return out.Bytes()
 }
 
 // A response is an answer being sent with a fault.
 type response struct {
 	http.ResponseWriter
-	log   logged
-	fault Fault
-	conn  *conn
-	done  <-chan struct{} // closed when the client has disconnected
-
-	status int
-	sent   int64
+	server  *Server
+	request *Request // the record of it
+	fault   Fault
+	conn    *conn
+	done    <-chan struct{} // closed when the client has disconnected
+	sent    int64
 }
 
 func (w *response) WriteHeader(status int) {
-	w.status = status
-	w.log.update(status, 0)
+	w.server.set(func() { w.request.Status = status })
 	h := w.Header()
 	switch w.fault.ContentType {
 	case "":
@@ -257,44 +256,26 @@ func (w *response) WriteHeader(status int) {
 	w.ResponseWriter.WriteHeader(status)
 }
 
-// finish sends the header if there was no body.
-func (w *response) finish() {
-	if w.status == 0 {
-		w.WriteHeader(http.StatusOK)
-	}
-}
-
+// Write sends a part of the body. The answer may end within it.
 func (w *response) Write(b []byte) (int, error) {
-	if w.status == 0 {
+	if w.request.Status == 0 {
 		w.WriteHeader(http.StatusOK)
 	}
 	whole := len(b)
 	if w.fault.Length > 0 {
 		b = b[:min(int64(whole), w.fault.Length-w.sent)] // net/http would reject the rest
 	}
-	b = w.changed(b)
-	if n, ends := w.ends(len(b)); ends {
-		w.send(b[:n])
-		http.NewResponseController(w.ResponseWriter).Flush()
-		if w.fault.Stall > 0 {
-			w.hang()
-		}
-		w.abort()
-	}
-	if err := w.send(b); err != nil {
-		return 0, err
-	}
-	return whole, nil
-}
-
-// ends reports whether the answer ends within the next n bytes, and how many of
-// them to send.
-func (w *response) ends(n int) (left int, ends bool) {
 	limit := max(w.fault.Cut, w.fault.Stall)
-	if limit <= 0 || w.sent+int64(n) <= limit {
-		return n, false
+	if limit <= 0 || w.sent+int64(len(b)) <= limit {
+		return whole, w.send(b)
 	}
-	return int(limit - w.sent), true
+	_ = w.send(b[:limit-w.sent])
+	http.NewResponseController(w.ResponseWriter).Flush()
+	if w.fault.Stall > 0 {
+		w.hang()
+	}
+	w.abort()
+	return 0, nil
 }
 
 // send sends b, in parts of a twentieth of a second each if Rate is set.
@@ -305,7 +286,8 @@ func (w *response) send(b []byte) error {
 			part = min(part, int(w.fault.Rate/20)+1)
 			w.sleep(time.Duration(part) * time.Second / time.Duration(w.fault.Rate))
 		}
-		w.log.update(w.status, int64(part)) // before writing, so that the count includes everything that a client has read
+		// Before writing, so that the count includes everything that a client has read.
+		w.server.set(func() { w.request.Bytes += int64(part) })
 		n, err := w.ResponseWriter.Write(b[:part])
 		w.sent += int64(n)
 		if err != nil {
@@ -314,31 +296,6 @@ func (w *response) send(b []byte) error {
 		b = b[part:]
 	}
 	return nil
-}
-
-// changed returns b with the changes of the fault: to every byte, or to one bit
-// if b contains the middle of the body.
-func (w *response) changed(b []byte) []byte {
-	from, to, mask := 0, len(b), byte(0xff)
-	switch {
-	case w.fault.Corrupt:
-		length, err := strconv.ParseInt(w.Header().Get("Content-Length"), 10, 64)
-		if err != nil {
-			length = int64(len(b)) // documents are written in one call
-		}
-		at := length/2 - w.sent
-		if at < 0 || at >= int64(len(b)) {
-			return b
-		}
-		from, to, mask = int(at), int(at)+1, 1
-	case !w.fault.Changed:
-		return b
-	}
-	b = bytes.Clone(b)
-	for i := from; i < to; i++ {
-		b[i] ^= mask
-	}
-	return b
 }
 
 func (w *response) sleep(d time.Duration) {
@@ -358,23 +315,19 @@ func (f filled) Read(b []byte) (int, error) {
 	return len(b), nil
 }
 
-// zip sends n spaces, compressed.
-func (w *response) zip(n int64) {
-	z := gzip.NewWriter(w)
-	_, _ = io.CopyN(z, filled(' '), n) // fails when the client disconnects
-	_ = z.Close()
-}
-
 // drip sends an endless header. HTTP/2 sends a header in one piece, so drip
 // sends repeated informational responses instead.
 func (w *response) drip(every time.Duration) {
 	conn, _, err := http.NewResponseController(w.ResponseWriter).Hijack()
 	if err != nil {
-		for w.ongoing() {
-			w.ResponseWriter.WriteHeader(http.StatusEarlyHints)
-			w.sleep(every)
+		for {
+			select {
+			case <-w.done:
+				panic(http.ErrAbortHandler)
+			case <-time.After(every):
+				w.ResponseWriter.WriteHeader(http.StatusEarlyHints)
+			}
 		}
-		panic(http.ErrAbortHandler)
 	}
 	defer conn.Close()
 	_, err = io.WriteString(conn, "HTTP/1.1 200 OK\r\nX-Long: ")
@@ -383,16 +336,6 @@ func (w *response) drip(every time.Duration) {
 		_, err = io.WriteString(conn, "x")
 	}
 	panic(http.ErrAbortHandler)
-}
-
-// ongoing reports whether the client is still connected.
-func (w *response) ongoing() bool {
-	select {
-	case <-w.done:
-		return false
-	default:
-		return true
-	}
 }
 
 // abort ends the answer before it is complete.

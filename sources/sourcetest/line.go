@@ -20,25 +20,7 @@ type line struct {
 // answer take at least another. The server sends at most this many bytes a
 // second on a connection, however many requests share it; 0 means no limit.
 func (s *Server) Line(roundTrip time.Duration, bytesPerSecond int64) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.line = line{roundTrip, bytesPerSecond}
-}
-
-// A lineListener accepts connections over the server's line.
-type lineListener struct {
-	net.Listener
-	server *Server
-}
-
-func (l lineListener) Accept() (net.Conn, error) {
-	c, err := l.Listener.Accept()
-	if err != nil {
-		return nil, err
-	}
-	l.server.mu.Lock()
-	defer l.server.mu.Unlock()
-	return l.server.line.connect(c), nil
+	s.set(func() { s.line = line{roundTrip, bytesPerSecond} })
 }
 
 // buffered is how much data may be written before it can be sent, as the time

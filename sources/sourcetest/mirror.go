@@ -21,26 +21,24 @@ import (
 //	/providers/HOST/NS/TYPE/terraform-provider-TYPE_VERSION_OS_ARCH.zip
 func mirrorHandler(s *Server) http.Handler {
 	mux := http.NewServeMux()
-	mux.HandleFunc("GET /providers/{host}/{ns}/{type}/{file}", func(w http.ResponseWriter, r *http.Request) {
-		s.mirrorFile(w, r, s.requested(r), r.PathValue("file"))
-	})
+	mux.HandleFunc("GET /providers/{host}/{ns}/{type}/{file}", s.about(mirrorFile))
 	return mux
 }
 
-func (s *Server) mirrorFile(w http.ResponseWriter, r *http.Request, releases []*release, file string) {
-	if file == "index.json" && len(releases) > 0 {
-		w.Header().Set("Content-Type", "application/json")
+func mirrorFile(w http.ResponseWriter, r *http.Request, releases []*release) {
+	w.Header().Set("Content-Type", "application/json")
+	file := r.PathValue("file")
+	if file == "index.json" {
 		w.Write(indexJSON(releases))
 		return
 	}
 	for _, release := range releases {
 		if file == release.version+".json" {
-			w.Header().Set("Content-Type", "application/json")
 			w.Write(release.versionJSON())
 			return
 		}
 		if slices.ContainsFunc(release.packages, func(p pkg) bool { return p.filename == file }) {
-			s.archive(w, r, release, file)
+			release.archive(w, r, file)
 			return
 		}
 	}
@@ -77,9 +75,9 @@ func (w *World) WritePacked(dir string, only ...string) {
 	for _, r := range w.matching(only) {
 		for _, p := range r.packages {
 			archive, err := os.Open(p.file)
-			w.must(err)
+			Check(w.t, err)
 			w.writeFile(archive, dir, r.provider, p.filename)
-			w.must(archive.Close())
+			Check(w.t, archive.Close())
 		}
 	}
 }
@@ -90,9 +88,9 @@ func (w *World) WriteUnpacked(dir string, only ...string) {
 	for _, r := range w.matching(only) {
 		for _, p := range r.packages {
 			archive, err := zip.OpenReader(p.file)
-			w.must(err)
-			w.must(os.CopyFS(filepath.Join(dir, filepath.FromSlash(r.dir()), p.platform), archive))
-			w.must(archive.Close())
+			Check(w.t, err)
+			Check(w.t, os.CopyFS(filepath.Join(dir, filepath.FromSlash(r.dir()), p.platform), archive))
+			Check(w.t, archive.Close())
 		}
 	}
 }
@@ -116,10 +114,10 @@ func (w *World) WriteEvidence(dir string, only ...string) {
 	w.t.Helper()
 	for _, r := range w.matching(only) {
 		provider, err := sources.ParseProvider(r.provider, sources.Terraform)
-		w.must(err)
+		Check(w.t, err)
 		version, err := sources.ParseVersion(r.version)
-		w.must(err)
-		w.must(evidence.WriteTo(filepath.Join(dir, filepath.FromSlash(evidence.Path(provider, version))), r.signed()))
+		Check(w.t, err)
+		Check(w.t, evidence.WriteTo(filepath.Join(dir, filepath.FromSlash(evidence.Path(provider, version))), r.signed()))
 	}
 }
 
@@ -132,10 +130,10 @@ func (w *World) matching(only []string) []*release {
 func (w *World) writeFile(content io.Reader, dir string, elements ...string) {
 	w.t.Helper()
 	name := filepath.Join(dir, filepath.FromSlash(path.Join(elements...)))
-	w.must(os.MkdirAll(filepath.Dir(name), 0o755))
+	Check(w.t, os.MkdirAll(filepath.Dir(name), 0o755))
 	f, err := os.Create(name)
-	w.must(err)
+	Check(w.t, err)
 	_, err = io.Copy(f, content)
-	w.must(err)
-	w.must(f.Close())
+	Check(w.t, err)
+	Check(w.t, f.Close())
 }

@@ -18,23 +18,28 @@ import (
 //	/archives/HOST/NS/TYPE/VERSION/FILE                archives, SHA256SUMS, SHA256SUMS.sig
 func registryHandler(s *Server) http.Handler {
 	mux := http.NewServeMux()
-	mux.HandleFunc("GET /.well-known/terraform.json", s.discovery)
-	mux.HandleFunc("GET /v1/providers/{host}/{ns}/{type}/versions", s.registryVersions)
-	mux.HandleFunc("GET /v1/providers/{host}/{ns}/{type}/{version}/download/{os}/{arch}", s.registryDownload)
-	mux.HandleFunc("GET /archives/{host}/{ns}/{type}/{version}/{file}", s.releaseFile)
+	mux.HandleFunc("GET /.well-known/terraform.json", func(w http.ResponseWriter, r *http.Request) {
+		writeJSON(w, map[string]any{"providers.v1": "/v1/providers/" + r.Host + "/"})
+	})
+	mux.HandleFunc("GET /v1/providers/{host}/{ns}/{type}/versions", s.about(versions))
+	mux.HandleFunc("GET /v1/providers/{host}/{ns}/{type}/{version}/download/{os}/{arch}", s.about(s.download))
+	mux.HandleFunc("GET /archives/{host}/{ns}/{type}/{version}/{file}", s.about(releaseFile))
 	return mux
 }
 
-func (s *Server) discovery(w http.ResponseWriter, r *http.Request) {
-	writeJSON(w, map[string]any{"providers.v1": "/v1/providers/" + r.Host + "/"})
+// about returns a handler that answers with the releases that the server has of the provider, and
+// of the version if there is one, in the URL.
+func (s *Server) about(answer func(http.ResponseWriter, *http.Request, []*release)) http.HandlerFunc {
+	return func(w http.ResponseWriter, r *http.Request) {
+		if releases := s.requested(r); len(releases) > 0 {
+			answer(w, r, releases)
+			return
+		}
+		http.NotFound(w, r)
+	}
 }
 
-func (s *Server) registryVersions(w http.ResponseWriter, r *http.Request) {
-	releases := s.requested(r)
-	if len(releases) == 0 {
-		http.NotFound(w, r)
-		return
-	}
+func versions(w http.ResponseWriter, _ *http.Request, releases []*release) {
 	var versions []map[string]any
 	var warnings []string
 	for _, release := range releases {
@@ -55,16 +60,14 @@ func (r *release) platforms() []map[string]string {
 	return platforms
 }
 
-func (s *Server) registryDownload(w http.ResponseWriter, r *http.Request) {
+func (s *Server) download(w http.ResponseWriter, r *http.Request, releases []*release) {
 	os, arch := r.PathValue("os"), r.PathValue("arch")
-	for _, release := range s.requested(r) {
-		for _, p := range release.packages {
-			if p.platform == os+"_"+arch {
-				doc := release.download(p, os, arch)
-				s.presign(doc)
-				writeJSON(w, doc)
-				return
-			}
+	for _, p := range releases[0].packages {
+		if p.platform == os+"_"+arch {
+			doc := releases[0].download(p, os, arch)
+			s.presign(doc)
+			writeJSON(w, doc)
+			return
 		}
 	}
 	http.NotFound(w, r)
@@ -100,10 +103,7 @@ func (r *release) download(p pkg, os, arch string) map[string]any {
 func (r *release) stated() map[string]any {
 	all := map[string]any{}
 	for _, p := range r.packages {
-		hashes := []string{p.zh()}
-		if p.h1 != "" {
-			hashes = append(hashes, p.h1)
-		}
+		hashes := slices.DeleteFunc([]string{p.zh(), p.h1}, func(hash string) bool { return hash == "" })
 		all[p.platform] = map[string]any{"hashes": hashes, "package_size": p.size}
 	}
 	return all
@@ -159,40 +159,34 @@ func (w *World) Signed(version string) *sources.Signed {
 	return r.signed()
 }
 
-func (s *Server) releaseFile(w http.ResponseWriter, r *http.Request) {
-	requested := s.requested(r)
-	if len(requested) == 0 {
-		http.NotFound(w, r)
-		return
-	}
-	release, file := requested[0], r.PathValue("file")
+func releaseFile(w http.ResponseWriter, r *http.Request, releases []*release) {
+	release, file := releases[0], r.PathValue("file")
 	switch file {
 	case release.sumsName():
 		w.Write(release.sums())
 	case release.sumsName() + ".sig":
 		w.Write(release.signature())
 	default:
-		s.archive(w, r, release, file)
+		release.archive(w, r, file)
 	}
 }
 
 // archive serves an archive of a release, with support for ranges.
-func (s *Server) archive(w http.ResponseWriter, r *http.Request, release *release, filename string) {
-	i := slices.IndexFunc(release.packages, func(p pkg) bool { return p.filename == filename })
+func (r *release) archive(w http.ResponseWriter, req *http.Request, filename string) {
+	i := slices.IndexFunc(r.packages, func(p pkg) bool { return p.filename == filename })
 	if i < 0 {
-		http.NotFound(w, r)
+		http.NotFound(w, req)
 		return
 	}
-	p := release.packages[i]
+	p := r.packages[i]
 	if w.Header().Get("ETag") == "" {
 		w.Header().Set("ETag", fmt.Sprintf(`"%x"`, p.sha256[:8]))
 	}
 	w.Header().Set("Content-Type", "application/zip")
-	http.ServeFile(w, r, p.file)
+	http.ServeFile(w, req, p.file)
 }
 
-// requested returns the releases that the server has of the provider, and of
-// the version if there is one, in the URL.
+// requested returns the releases for [Server.about].
 func (s *Server) requested(r *http.Request) []*release {
 	host, err := sources.ParsePunycodeHost(r.PathValue("host"))
 	if err != nil {

@@ -1,7 +1,6 @@
 package sourcetest
 
 import (
-	"archive/zip"
 	"bytes"
 	"context"
 	"crypto/sha256"
@@ -32,24 +31,26 @@ type WholeStore interface {
 
 // RunStore tests that a store fulfils the contract of [sources.Tx]. Open opens
 // the store in a directory, which may not exist, like another process. The store asks
-// the judge what evidence is worth.
+// the judge the verdict on evidence.
 func RunStore(t *testing.T, open func(t testing.TB, dir string, judge sources.Judge) WholeStore) {
 	if dir := os.Getenv(killedIn); dir != "" {
 		dieStoring(t, open(t, dir, Verdicts{}))
 		return // the parent reports that this process is still alive
 	}
-	run := func(name string, test func(s *storeTest)) {
-		t.Run(name, func(t *testing.T) {
-			test(&storeTest{T: t, open: open, dir: filepath.Join(t.TempDir(), "store")})
-		})
+	for name, test := range map[string]func(*storeTest){
+		"stored":   (*storeTest).whole,
+		"failed":   (*storeTest).notAtAll,
+		"writers":  (*storeTest).writers,
+		"readers":  (*storeTest).readers,
+		"killed":   (*storeTest).killed,
+		"damaged":  (*storeTest).damaged,
+		"evidence": (*storeTest).evidence,
+		"improved": (*storeTest).improved,
+
+		"other version": (*storeTest).otherKeys,
+	} {
+		t.Run(name, func(t *testing.T) { test(&storeTest{T: t, open: open, dir: filepath.Join(t.TempDir(), "store")}) })
 	}
-	run("stored", (*storeTest).whole)
-	run("failed", (*storeTest).notAtAll)
-	run("writers", (*storeTest).writers)
-	run("readers", (*storeTest).readers)
-	run("killed", (*storeTest).killed)
-	run("damaged", (*storeTest).damaged)
-	run("evidence", (*storeTest).evidence)
 }
 
 // killedIn is the environment variable that makes a test process kill itself
@@ -68,26 +69,22 @@ func (s *storeTest) with(do func(WholeStore)) {
 	s.Helper()
 	store := s.open(s, s.dir, Verdicts{})
 	do(store)
-	if err := store.Close(); err != nil {
-		s.Error(err)
-	}
+	Check(s, store.Close())
 }
 
-// storeSupply supplies a package whose executable contains text.
-func storeSupply(text string) Supply {
+// storeSupply supplies a package whose executable contains text. Before it fetches the package, it
+// calls the given functions.
+func storeSupply(text string, before ...func()) Supply {
 	var data bytes.Buffer
-	w := zip.NewWriter(&data)
-	f, err := w.Create("terraform-provider-widget_v1.0.0")
-	if err == nil {
-		_, err = f.Write([]byte(text))
-	}
-	if err = errors.Join(err, w.Close()); err != nil {
-		panic(err)
-	}
+	r := &release{Release: Release{Files: map[string]string{"terraform-provider-widget_v1.0.0": text}}}
+	check(r.writeArchive(&data, ""))
 	zh := sources.ZipHash(sha256.Sum256(data.Bytes()))
 	return Supply{
 		Accept: func(s sources.Stored) bool { return s.ZH == zh && s.Differs == "" },
 		Fetch: func(_ context.Context, stage sources.Stage) (Supplied, error) {
+			for _, do := range before {
+				do()
+			}
 			_, err := stage.Write(data.Bytes())
 			signed := &sources.Signed{Sums: []byte(text + "\n"), Signature: []byte("signature"), Origin: "https://example.test/sums"}
 			return Supplied{ZH: zh, Filename: "widget.zip", Origin: "https://example.test/widget.zip", Signed: signed}, err
@@ -104,9 +101,7 @@ func (s *storeTest) id(arch string) sources.PackageID {
 func (s *storeTest) put(store WholeStore, text string) sources.Stored {
 	s.Helper()
 	stored, err := Put(s.Context(), store, s.id("amd64"), storeSupply(text))
-	if err != nil {
-		s.Fatal(err)
-	}
+	Check(s, err)
 	return stored
 }
 
@@ -115,16 +110,14 @@ func (s *storeTest) put(store WholeStore, text string) sources.Stored {
 func (s *storeTest) same(store WholeStore, when string, want sources.Hash) {
 	s.Helper()
 	got, err := store.Get(s.Context(), s.id("amd64"))
-	switch {
-	case want == "" && !errors.Is(err, sources.ErrNotFound):
-		s.Errorf("%s: got %+v, %v, want nothing", when, got, err)
-	case want != "" && (err != nil || got.H1 != want || got.Differs != ""):
-		s.Errorf("%s: got %+v, %v, want %s", when, got, err, want)
+	ids, errIDs := store.PackagesOf(s.Context(), s.id("amd64").Provider)
+	Expect(s, errIDs == nil, "%s: listing: %v", when, errIDs)
+	if want == "" {
+		ErrorIs(s, err, sources.ErrNotFound, when, got)
+		return
 	}
-	ids, err := store.PackagesOf(s.Context(), s.id("amd64").Provider)
-	if err != nil || want != "" && !slices.Contains(ids, s.id("amd64")) {
-		s.Errorf("%s: the store lists %v, %v", when, ids, err)
-	}
+	Expect(s, err == nil && got.H1 == want && got.Differs == "", "%s: got %+v, %v, want %s", when, got, err, want)
+	Expect(s, slices.Contains(ids, s.id("amd64")), "%s: the store lists %v", when, ids)
 }
 
 // A stored package is available to this process and to the next one, with all
@@ -137,15 +130,13 @@ func (s *storeTest) whole() {
 	})
 	s.with(func(store WholeStore) {
 		got, err := store.Get(s.Context(), first.ID)
-		if err != nil || got.Report.Verdict != sources.SelfSigned || got.ZH != first.ZH || got.Signed == nil || got.Origin != first.Origin {
-			s.Errorf("next process: got %+v, %v", got, err)
-		}
-		if _, err := os.Stat(got.Dir); err != nil {
-			s.Error(err)
-		}
-		if known, err := store.Recall(first.ID); err != nil || known.H1 != first.H1 {
-			s.Errorf("recalled %+v, %v", known, err)
-		}
+		Check(s, err)
+		same := got.Report.Verdict == sources.SelfSigned && got.ZH == first.ZH && got.Signed != nil && got.Origin == first.Origin
+		Expect(s, same, "next process: got %+v", got)
+		_, err = os.Stat(got.Dir)
+		Check(s, err)
+		known, err := store.Recall(first.ID)
+		Expect(s, err == nil && known.H1 == first.H1, "recalled %+v, %v", known, err)
 		second = s.put(store, "second")
 		s.same(store, "replaced", second.H1)
 	})
@@ -156,42 +147,43 @@ func (s *storeTest) whole() {
 // stays.
 func (s *storeTest) notAtAll() {
 	broken := errors.New("broken")
-	failures := map[string]func(context.CancelFunc, *Supply){
-		"fetch": func(_ context.CancelFunc, from *Supply) {
+	ctx := s.Context()
+	spoil := func(change func(*Supply)) func() (context.Context, Supply) {
+		return func() (context.Context, Supply) {
+			from := storeSupply("another")
+			change(&from)
+			return ctx, from
+		}
+	}
+	failures := map[string]func() (context.Context, Supply){
+		"fetch": spoil(func(from *Supply) {
 			fetch := from.Fetch
 			from.Fetch = func(ctx context.Context, stage sources.Stage) (Supplied, error) {
 				_, err := fetch(ctx, stage)
 				return Supplied{}, errors.Join(err, broken)
 			}
-		},
-		"no archive": func(_ context.CancelFunc, from *Supply) {
+		}),
+		"no archive": spoil(func(from *Supply) {
 			from.Fetch = func(_ context.Context, stage sources.Stage) (Supplied, error) {
 				_, err := stage.Write([]byte("this is no archive"))
 				return Supplied{}, err
 			}
-		},
-		"judge": func(_ context.CancelFunc, from *Supply) {
+		}),
+		"judge": spoil(func(from *Supply) {
 			from.Judge = func(sources.Contents) (sources.Proof, error) { return sources.Proof{}, broken }
-		},
-		"canceled": func(cancel context.CancelFunc, from *Supply) {
-			fetch := from.Fetch
-			from.Fetch = func(ctx context.Context, stage sources.Stage) (Supplied, error) {
-				cancel()
-				return fetch(ctx, stage)
-			}
+		}),
+		"canceled": func() (context.Context, Supply) {
+			ctx, cancel := context.WithCancel(ctx)
+			return ctx, storeSupply("another", cancel)
 		},
 	}
 	s.with(func(store WholeStore) {
 		var there sources.Hash
 		for range 2 {
-			for name, spoil := range failures {
-				ctx, cancel := context.WithCancel(s.Context())
-				from := storeSupply("another")
-				spoil(cancel, &from)
-				if _, err := Put(ctx, store, s.id("amd64"), from); err == nil {
-					s.Errorf("%s: no error", name)
-				}
-				cancel()
+			for name, failure := range failures {
+				ctx, from := failure()
+				_, err := Put(ctx, store, s.id("amd64"), from)
+				Expect(s, err != nil, "%s: no error", name)
 				s.same(store, name, there)
 			}
 			there = s.put(store, "first").H1
@@ -215,25 +207,16 @@ func (s *storeTest) nothingLeft() {
 func (s *storeTest) writers() {
 	s.with(func(store WholeStore) {
 		var fetched atomic.Int32
-		from := storeSupply("first")
-		fetch := from.Fetch
-		from.Fetch = func(ctx context.Context, stage sources.Stage) (Supplied, error) {
-			fetched.Add(1)
-			time.Sleep(20 * time.Millisecond)
-			return fetch(ctx, stage)
-		}
+		from := storeSupply("first", func() { fetched.Add(1); time.Sleep(20 * time.Millisecond) })
 		var wg sync.WaitGroup
 		for range 8 {
 			wg.Go(func() {
-				if _, err := Put(s.Context(), store, s.id("amd64"), from); err != nil {
-					s.Error(err)
-				}
+				_, err := Put(s.Context(), store, s.id("amd64"), from)
+				Expect(s, err == nil, "%v", err)
 			})
 		}
 		wg.Wait()
-		if n := fetched.Load(); n != 1 {
-			s.Errorf("fetched %d times", n)
-		}
+		Equal(s, fetched.Load(), 1, "fetched")
 	})
 }
 
@@ -242,21 +225,14 @@ func (s *storeTest) writers() {
 func (s *storeTest) readers() {
 	s.with(func(store WholeStore) {
 		want := map[sources.Hash]bool{s.put(store, "first").H1: true, s.put(store, "second").H1: true}
-		done := make(chan struct{})
+		var done atomic.Bool
 		var wg sync.WaitGroup
 		for range 2 {
 			wg.Go(func() {
-				for {
-					select {
-					case <-done:
-						return
-					default:
-					}
+				for whole := true; whole && !done.Load(); {
 					got, err := store.Get(s.Context(), s.id("amd64"))
-					if err != nil || !want[got.H1] {
-						s.Errorf("a reader got %+v, %v", got, err)
-						return
-					}
+					whole = err == nil && want[got.H1]
+					Expect(s, whole, "a reader got %+v, %v", got, err)
 				}
 			})
 		}
@@ -264,7 +240,7 @@ func (s *storeTest) readers() {
 			s.put(store, "first")
 			s.put(store, "second")
 		}
-		close(done)
+		done.Store(true)
 		wg.Wait()
 	})
 }
@@ -276,9 +252,8 @@ func (s *storeTest) killed() {
 	for _, when := range []string{"begun", "fetched", "unpacked"} {
 		child := exec.Command(os.Args[0], "-test.run=^"+strings.TrimSuffix(s.Name(), "/killed")+"$")
 		child.Env = append(os.Environ(), killedIn+"="+s.dir, killedWhen+"="+when)
-		if out, err := child.CombinedOutput(); err == nil {
-			s.Fatalf("%s: the process was not killed:\n%s", when, out)
-		}
+		out, err := child.CombinedOutput()
+		Require(s, err != nil, "%s: the process was not killed:\n%s", when, out)
 		s.with(func(store WholeStore) {
 			s.same(store, when, old)
 			old = s.put(store, "after "+when).H1
@@ -301,13 +276,11 @@ func dieStoring(t testing.TB, store WholeStore) {
 		t.Log(err)
 		select {}
 	}
-	from := storeSupply("of a process that is killed")
+	from := storeSupply("of a process that is killed", func() { die("begun") })
 	fetch := from.Fetch
 	from.Fetch = func(ctx context.Context, stage sources.Stage) (Supplied, error) {
-		die("begun")
-		got, err := fetch(ctx, stage)
-		die("fetched")
-		return got, err
+		defer die("fetched")
+		return fetch(ctx, stage)
 	}
 	from.Judge = func(sources.Contents) (sources.Proof, error) {
 		die("unpacked")
@@ -321,29 +294,21 @@ func dieStoring(t testing.TB, store WholeStore) {
 func (s *storeTest) damaged() {
 	var first sources.Stored
 	s.with(func(store WholeStore) { first = s.put(store, "first") })
-	err := filepath.WalkDir(first.Dir, func(path string, e fs.DirEntry, err error) error {
+	Check(s, filepath.WalkDir(first.Dir, func(path string, e fs.DirEntry, err error) error {
 		if err != nil || e.IsDir() {
 			return err
 		}
-		data, err := os.ReadFile(path)
-		if err != nil {
-			return err
-		}
+		data := ReadFile(s, path)
 		data[len(data)/2] ^= 1
 		then := time.Now().Add(-time.Hour) // otherwise it counts as still being changed
 		return errors.Join(os.Chmod(path, 0o644), os.WriteFile(path, data, 0o644), os.Chtimes(path, then, then))
-	})
-	if err != nil {
-		s.Fatal(err)
-	}
+	}))
 	for range 2 {
 		s.with(func(store WholeStore) {
-			if got, err := store.Get(s.Context(), first.ID); err == nil && got.Differs == "" {
-				s.Errorf("got %+v", got)
-			}
-			if known, err := store.Recall(first.ID); err != nil || known.H1 != first.H1 {
-				s.Errorf("recalled %+v, %v", known, err)
-			}
+			got, err := store.Get(s.Context(), first.ID)
+			Expect(s, err != nil || got.Differs != "", "got %+v", got)
+			known, err := store.Recall(first.ID)
+			Expect(s, err == nil && known.H1 == first.H1, "recalled %+v, %v", known, err)
 		})
 	}
 	s.with(func(store WholeStore) { s.same(store, "stored again", s.put(store, "first").H1) })
@@ -352,20 +317,74 @@ func (s *storeTest) damaged() {
 // Evidence that differs from the stored evidence for the version is merged with
 // it.
 func (s *storeTest) evidence() {
-	errWeaker := errors.New("weaker")
 	merged := 0
 	store := s.open(s, s.dir, Verdicts{OnMerge: func(kept, new *sources.Signed) (*sources.Signed, error) {
 		merged++
-		if bytes.Equal(kept.Sums, new.Sums) {
-			s.Error("merged with itself")
-		}
-		return kept, errWeaker
+		Expect(s, !bytes.Equal(kept.Sums, new.Sums), "merged with itself")
+		return kept, errors.New("weaker")
 	}})
 	s.put(store, "first")
 	_, putErr := Put(s.Context(), store, s.id("arm64"), storeSupply("second"))
 	kept, err := store.Evidence(s.id("amd64").Provider, s.id("amd64").Version)
-	if err != nil || string(kept.Sums) != "first\n" || merged == 0 {
-		s.Errorf("keeps %+v, %v, merged %d times; storing: %v", kept, err, merged, putErr)
+	Check(s, err)
+	Expect(s, string(kept.Sums) == "first\n" && merged > 0, "keeps %+v, merged %d times; storing: %v", kept, merged, putErr)
+	Check(s, store.Close())
+}
+
+// Better evidence for a package is recorded without fetching the package again. Evidence
+// for another archive is not.
+func (s *storeTest) improved() {
+	unsigned := storeSupply("first")
+	var signed *sources.Signed
+	unsigned.Fetch = func(ctx context.Context, stage sources.Stage) (Supplied, error) {
+		got, err := storeSupply("first").Fetch(ctx, stage)
+		signed, got.Signed = got.Signed, nil
+		return got, err
+	}
+	unsigned.Judge = func(sources.Contents) (sources.Proof, error) { return sources.Proof{Matched: true}, nil }
+	s.with(func(store WholeStore) {
+		got, err := Put(s.Context(), store, s.id("amd64"), unsigned)
+		if err != nil || got.Signed != nil || got.Report.Verdict != sources.HashOnly {
+			s.Errorf("unsigned: got %+v, %v", got, err)
+		}
+	})
+	better := unsigned
+	better.Improve = func(sources.Stored) (*sources.Signed, sources.Proof) { return signed, ByRegistryKey }
+	s.with(func(store WholeStore) {
+		if _, err := Put(s.Context(), store, s.id("amd64"), better); err != nil {
+			s.Error(err)
+		}
+	})
+	s.with(func(store WholeStore) {
+		for _, get := range []func() (sources.Stored, error){
+			func() (sources.Stored, error) { return store.Get(s.Context(), s.id("amd64")) },
+			func() (sources.Stored, error) { return store.Recall(s.id("amd64")) },
+		} {
+			got, err := get()
+			if err != nil || got.Signed == nil || got.Report.Verdict != sources.SelfSigned || !got.Proof.Matched || got.Differs != "" {
+				s.Errorf("improved: got %+v, %v", got, err)
+			}
+		}
+	})
+}
+
+// The store warns if a new version is signed with other keys than the nearest one, once.
+func (s *storeTest) otherKeys() {
+	var compared []string
+	store := s.open(s, s.dir, Verdicts{OnKeys: func(other sources.Version, was, now *sources.Signed) error {
+		compared = append(compared, string(was.Sums)+other.String()+string(now.Sums))
+		return nil
+	}})
+	s.put(store, "first")
+	s.put(store, "first")
+	other := PackageID(s, "example.test/acme/widget", "1.1.0", "linux_amd64")
+	for range 2 {
+		if _, err := Put(s.Context(), store, other, storeSupply("second")); err != nil {
+			s.Error(err)
+		}
+	}
+	if want := []string{"first\n1.0.0second\n"}; !slices.Equal(compared, want) {
+		s.Errorf("compared %q, want %q", compared, want)
 	}
 	if err := store.Close(); err != nil {
 		s.Error(err)

@@ -108,13 +108,19 @@ func Count(t testing.TB, made, left int) {
 
 // Sampling runs the tests of a package that takes samples, and prints what it left.
 // It does not let go test cache the result, because the next sample is another.
-type Sampling struct{ M interface{ Run() int } }
+type Sampling struct {
+	M        interface{ Run() int }
+	InMemory bool // temporary directories are in memory if there is room; CI's runs, which have time, are on a disk
+}
 
 // Run runs the tests.
 func (s Sampling) Run() (status int) {
 	flag.Parse()
 	if os.Getenv("LARDER_SEED") == "" && !Thorough() {
 		check(flag.Set("test.testlogfile", "")) // go test caches no result without it
+	}
+	if s.InMemory && hasMemory() && os.Getenv("CI") == "" && os.Getenv("TMPDIR") == "" {
+		check(os.Setenv("TMPDIR", memoryDir))
 	}
 	trials.sampling = true
 	status = s.M.Run()

@@ -19,18 +19,18 @@ type Server struct {
 	URL  string // https://127.0.0.1:PORT
 	Host string // 127.0.0.1:PORT, which also works as a provider's host
 
-	world   *World
-	handler http.Handler
-	server  *http.Server
+	world  *World
+	server *http.Server
 
 	mu       sync.Mutex
 	line     line
 	demands  demands
-	wrap     func(http.Handler) http.Handler
-	signed   []int // number of requests left for each presigned URL
+	handler  http.Handler // without faults
+	wrapped  http.Handler // with faults
+	signed   []int        // number of requests left for each presigned URL
 	hidden   []string
 	faults   []*Fault
-	breaks   breaks
+	breaks   func() int64 // after how many bytes the next connection breaks; -1 means never; nil means that none does
 	requests []*Request
 	conns    map[string]*conn // open connections, by the client's address
 	made     int              // number of connections made
@@ -40,9 +40,13 @@ type Server struct {
 
 func (w *World) serve(handler func(*Server) http.Handler) *Server {
 	s := &Server{world: w, conns: map[string]*conn{}}
-	s.handler = handler(s)
+	s.handler, s.wrapped = handler(s), http.HandlerFunc(s.answer)
 	quiet := log.New(io.Discard, "", 0) // aborted requests are part of the tests
-	s.server = &http.Server{Handler: http.HandlerFunc(s.answerWrapped), ErrorLog: quiet, TLSConfig: s.tls()}
+	s.server = &http.Server{ErrorLog: quiet, TLSConfig: s.tls(), Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		var wrapped http.Handler
+		s.set(func() { wrapped = s.wrapped })
+		wrapped.ServeHTTP(w, r)
+	})}
 	l := s.listen()
 	s.Host = l.Addr().String()
 	s.URL = "https://" + s.Host
@@ -53,8 +57,8 @@ func (w *World) serve(handler func(*Server) http.Handler) *Server {
 
 func (s *Server) listen() net.Listener {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
-	s.world.must(err)
-	return lineListener{connListener{l, s}, s}
+	Check(s.world.t, err)
+	return listener{l, s}
 }
 
 // Plain also serves without TLS, and returns that URL.
@@ -77,23 +81,13 @@ func (s *Server) MirrorURL() string { return s.URL + "/providers/" }
 // ServeDir makes the server serve a network mirror from the files in dir, like
 // any web server.
 func (s *Server) ServeDir(dir string) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.handler = http.StripPrefix("/providers/", http.FileServer(http.Dir(dir)))
-}
-
-func (s *Server) handles() http.Handler {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.handler
+	s.set(func() { s.handler = http.StripPrefix("/providers/", http.FileServer(http.Dir(dir))) })
 }
 
 // Hide makes the server omit packages whose HOST/NAMESPACE/TYPE/VERSION/OS_ARCH
 // matches a pattern, where * matches any text.
 func (s *Server) Hide(patterns ...string) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.hidden = append(s.hidden, patterns...)
+	s.set(func() { s.hidden = append(s.hidden, patterns...) })
 }
 
 func (s *Server) shows(id string) bool {
@@ -103,44 +97,36 @@ func (s *Server) shows(id string) bool {
 }
 
 // Wrap passes all requests through a handler that wraps the server's own, for
-// behaviour that no Fault has.
+// behavior that no Fault has.
 func (s *Server) Wrap(wrap func(next http.Handler) http.Handler) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.wrap = wrap
-}
-
-func (s *Server) answerWrapped(w http.ResponseWriter, r *http.Request) {
-	s.mu.Lock()
-	wrap := s.wrap
-	s.mu.Unlock()
-	handler := http.Handler(http.HandlerFunc(s.answer))
-	if wrap != nil {
-		handler = wrap(handler)
-	}
-	handler.ServeHTTP(w, r)
+	s.set(func() { s.wrapped = wrap(http.HandlerFunc(s.answer)) })
 }
 
 // answer answers a request, according to the faults.
 func (s *Server) answer(w http.ResponseWriter, r *http.Request) {
-	rec := s.record(r)
 	f := s.take(r.URL.Path)
-	out := &response{ResponseWriter: w, log: rec, fault: f, conn: s.connOf(r.RemoteAddr), done: r.Context().Done()}
-	switch {
-	case f.answer(out, r):
-	case !s.allows(r, rec.Kind):
-		http.Error(out, "who are you?", http.StatusUnauthorized)
-	case s.expired(r, rec.Kind):
-		out.Header().Set("Content-Type", "application/xml")
-		http.Error(out, "<Error><Code>AccessDenied</Code><Message>Request has expired</Message></Error>", http.StatusForbidden)
-	case f.Zipped:
-		f.zipped(out, r, s.handles())
-	case f.Edit != nil:
-		f.edited(out, r, s.handles())
-	default:
-		s.handles().ServeHTTP(out, r)
+	out := &response{
+		ResponseWriter: w, server: s, request: s.record(r), fault: f, conn: s.connOf(r.RemoteAddr), done: r.Context().Done(),
 	}
-	out.finish()
+	f.serve(out, r, http.HandlerFunc(s.ordinary))
+	if out.request.Status == 0 {
+		out.WriteHeader(http.StatusOK)
+	}
+}
+
+// ordinary answers a request without a fault.
+func (s *Server) ordinary(w http.ResponseWriter, r *http.Request) {
+	switch kind := kindOf(r.URL.Path); {
+	case !s.allows(r, kind):
+		http.Error(w, "who are you?", http.StatusUnauthorized)
+	case s.expired(r, kind):
+		w.Header().Set("Content-Type", "application/xml")
+		http.Error(w, "<Error><Code>AccessDenied</Code><Message>Request has expired</Message></Error>", http.StatusForbidden)
+	default:
+		var handler http.Handler
+		s.set(func() { handler = s.handler })
+		handler.ServeHTTP(w, r)
+	}
 }
 
 // A Kind is the kind of file that a request is for.
@@ -198,25 +184,10 @@ func (r Request) String() string {
 	return fmt.Sprintf("%s %s %s %d %d", r.Kind, r.Method, r.Path, r.Status, r.Bytes)
 }
 
-// A logged is a Request being answered.
-type logged struct {
-	*Request
-	mu *sync.Mutex
-}
-
-func (l logged) update(status int, n int64) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	l.Status = status
-	l.Bytes += n
-}
-
-func (s *Server) record(r *http.Request) logged {
-	s.mu.Lock()
-	defer s.mu.Unlock()
+func (s *Server) record(r *http.Request) *Request {
 	req := &Request{Kind: kindOf(r.URL.Path), Method: r.Method, Host: r.Host, Path: r.URL.Path, Header: r.Header.Clone(), Client: shown(r)}
-	s.requests = append(s.requests, req)
-	return logged{req, &s.mu}
+	s.set(func() { s.requests = append(s.requests, req) })
+	return req
 }
 
 // Requests returns the requests so far in order, all or those of the given
@@ -243,10 +214,13 @@ func (s *Server) ArchiveBytes() map[string]int64 {
 }
 
 // Forget clears the list of requests.
-func (s *Server) Forget() {
+func (s *Server) Forget() { s.set(func() { s.requests = nil }) }
+
+// set reads or changes fields that requests share.
+func (s *Server) set(do func()) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.requests = nil
+	do()
 }
 
 // Client returns an HTTP client that reaches only the world. It trusts the

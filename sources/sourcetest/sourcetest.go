@@ -19,7 +19,9 @@ package sourcetest
 
 import (
 	"crypto/sha256"
+	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"os"
 	"path"
@@ -62,7 +64,7 @@ func New(t TB) *World {
 	t.Helper()
 	w := &World{t: t, dir: t.TempDir(), releases: map[string]*release{}}
 	w.CAFile = filepath.Join(w.dir, "ca.pem")
-	w.must(os.WriteFile(w.CAFile, testCA().pem, 0o644))
+	Check(w.t, os.WriteFile(w.CAFile, testCA().pem, 0o644))
 	w.Registry = w.serve(registryHandler)
 	w.Mirror = w.serve(mirrorHandler)
 	w.proxy = sync.OnceValue(w.startProxy)
@@ -170,16 +172,14 @@ func (w *World) build(r *release, platform string) pkg {
 	p := pkg{platform: platform}
 	p.filename = fmt.Sprintf("terraform-provider-%s_%s_%s.zip", r.providerType(), r.version, platform)
 	dir, err := os.MkdirTemp(w.dir, "archive") // a new directory, so that archives being served do not change
-	w.must(err)
+	Check(w.t, err)
 	p.file = filepath.Join(dir, p.filename)
-	w.must(r.writeArchive(p.file, platform))
-
-	f, err := os.Open(p.file)
-	w.must(err)
-	defer f.Close()
+	f, err := os.Create(p.file)
+	Check(w.t, err)
 	sum := sha256.New()
-	p.size, err = f.WriteTo(sum)
-	w.must(err)
+	Check(w.t, r.writeArchive(io.MultiWriter(f, sum), platform))
+	p.size, err = f.Seek(0, io.SeekEnd)
+	Check(w.t, errors.Join(err, f.Close()))
 	sum.Sum(p.sha256[:0])
 	// A file that is not an archive has no contents to hash.
 	p.h1, _ = dirhash.HashZip(p.file, dirhash.Hash1)
@@ -196,7 +196,7 @@ var packageFile = regexp.MustCompile(`^([^/]+/[^/]+/[^/]+)/([^/]+)/(?:([a-z0-9]+
 func (w *World) AddFS(fsys fs.FS) {
 	w.t.Helper()
 	found := map[[3]string]map[string]string{} // provider, version, platform: contents by path
-	w.must(fs.WalkDir(fsys, ".", func(name string, d fs.DirEntry, err error) error {
+	Check(w.t, fs.WalkDir(fsys, ".", func(name string, d fs.DirEntry, err error) error {
 		if err != nil || d.IsDir() {
 			return err
 		}
@@ -266,11 +266,4 @@ func glob(pattern, s string) bool {
 
 func globAny(patterns []string, s string) bool {
 	return slices.ContainsFunc(patterns, func(pattern string) bool { return glob(pattern, s) })
-}
-
-func (w *World) must(err error) {
-	w.t.Helper()
-	if err != nil {
-		w.t.Fatalf("test world: %v", err)
-	}
 }

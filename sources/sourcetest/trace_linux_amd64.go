@@ -172,6 +172,7 @@ const none = -1
 
 var fileCalls = map[uint64]fileCall{
 	unix.SYS_OPENAT:     {"openat", 0, 1, false}, // a change if it creates the file
+	unix.SYS_OPENAT2:    {"openat", 0, 1, false},
 	unix.SYS_STATX:      {"statx", 0, 1, false},
 	unix.SYS_NEWFSTATAT: {"newfstatat", 0, 1, false},
 	unix.SYS_FACCESSAT:  {"faccessat", 0, 1, false},
@@ -244,7 +245,8 @@ func (p *tracee) file(c fileCall) string {
 }
 
 // onDisk reports whether a path is that of a file, and not of a socket, a
-// device or a file in /proc.
+// device or a file in /proc. Files of tests may be in memory.
 func onDisk(path string) bool {
-	return strings.HasPrefix(path, "/") && !strings.HasPrefix(path, "/dev/") && !strings.HasPrefix(path, "/proc/")
+	special := strings.HasPrefix(path, "/dev/") && !strings.HasPrefix(path, memoryDir+"/") || strings.HasPrefix(path, "/proc/")
+	return strings.HasPrefix(path, "/") && !special
 }

@@ -321,17 +321,14 @@ const KeptFor = 24 * time.Hour
 // Sweep removes downloads that have not changed for the duration KeptFor from the
 // directory kept, and those of packages that are in place. inPlace may be nil.
 func Sweep(kept *disk.Dir, now time.Time, inPlace func(sources.PackageID) bool) error {
-	return remove(kept, func(info fs.FileInfo) bool {
+	return Clear(kept, func(info fs.FileInfo) bool {
 		id, ok := PackageOf(info.Name())
 		return now.Sub(info.ModTime()) > KeptFor || ok && inPlace != nil && inPlace(id)
 	})
 }
 
-// Clear removes all downloads from the directory kept.
-func Clear(kept *disk.Dir) error { return remove(kept, func(fs.FileInfo) bool { return true }) }
-
-// remove removes regular files. Larder creates no others there.
-func remove(kept *disk.Dir, which func(fs.FileInfo) bool) error {
+// Clear removes regular files from the directory kept. Larder creates no others there.
+func Clear(kept *disk.Dir, which func(fs.FileInfo) bool) error {
 	entries, err := kept.ReadDir()
 	if err != nil {
 		return err

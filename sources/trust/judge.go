@@ -2,9 +2,9 @@ package trust
 
 import (
 	"cmp"
-	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/larder-cli/larder/sources"
@@ -18,6 +18,29 @@ type Judge struct {
 	Require Requirement
 }
 
+// Options are trust settings. The zero Options mean Terraform's rules.
+type Options struct {
+	Engine sources.Engine
+
+	// Pinned are the only trusted keys for the providers that they match. Other
+	// providers are not affected. Accepted are additional trusted keys for
+	// every provider. Both are fingerprints of primary keys.
+	Pinned   []sources.TrustedKeys
+	Accepted []sources.Fingerprint
+
+	Carrier sources.KeyOrigin // origin of the keys that came with the package; empty means KeyFromMirror
+
+	// By default, OpenTofu verifies no signature if its registry lists no keys,
+	// and accepts signatures that an expired key made before it expired. These
+	// options disable that.
+	EnforceGPGValidation bool
+	EnforceGPGExpiration bool
+
+	HashiCorpKey, PartnerKey sources.Fingerprint // replace HashiCorp's
+
+	Now func() time.Time // nil means time.Now
+}
+
 // A Requirement is the least that packages must be worth.
 type Requirement int
 
@@ -28,54 +51,23 @@ const (
 	RequireTrusted             // a signature by HashiCorp's key, or by a key that the user trusts
 )
 
-// For returns the options for packages of p in a store, by the rules of the engine
-// whose registry has the provider.
-func (j Judge) For(p sources.Provider) Options {
-	engine := j.Options.Engine
-	if p.Host == sources.OpenTofu.DefaultHost() {
-		engine = sources.OpenTofu
-	}
-	return j.Options.For(engine, p).withDefaults()
+// KeysOptional reports whether the engine accepts an empty list of keys for a provider.
+func (j Judge) KeysOptional(p sources.Provider) bool {
+	tofu := sources.OpenTofu
+	return j.Options.Engine == tofu && p.Host == tofu.DefaultHost() && !j.Options.EnforceGPGValidation
 }
 
-// Report returns what a proof about a package of p is worth.
+// Report returns what a proof about a package of p is worth. If none of its signers is
+// acceptable, Refused is set, and the signatures are worth nothing.
 func (j Judge) Report(p sources.Provider, proof sources.Proof) sources.Report {
-	return j.For(p).Report(proof)
-}
-
-// Prove returns what evidence for a version of p proves about an archive with the hash
-// zh. It doesn't depend on the settings. Keys marked as listed count as listed by a
-// registry. OpenTofu's registry lists no keys for some providers: their evidence proves
-// only that the hash is the stated one.
-func (j Judge) Prove(p sources.Provider, s *sources.Signed, zh sources.Hash) (sources.Proof, error) {
-	name, err := signedName(s, zh)
+	r, err := j.stored(p).accepted(proof)
 	if err != nil {
-		return sources.Proof{}, err
+		r = sources.Report{Refused: err}
 	}
-	proof := sources.Proof{Matched: true, Name: name}
-	if len(s.Keys) == 0 && p.Host == sources.OpenTofu.DefaultHost() {
-		return proof, nil
+	if proof.Matched {
+		r.Verdict = max(r.Verdict, sources.HashOnly)
 	}
-	x, err := newExamination(s, j.Options.withDefaults())
-	if err != nil {
-		return sources.Proof{}, fmt.Errorf("checksums: %w", err)
-	}
-	for _, f := range x.good {
-		proof.Signers = append(proof.Signers, f.Signer)
-	}
-	proof.Revoked = x.revoked
-	return proof, nil
-}
-
-// Merge returns the evidence to keep for a version of p, see [Merge].
-func (j Judge) Merge(p sources.Provider, kept, new *sources.Signed) (*sources.Signed, error) {
-	return Merge(kept, new, j.For(p))
-}
-
-// CompareKeys warns if another version of p is signed with other keys, see
-// [CompareKeys].
-func (j Judge) CompareKeys(p sources.Provider, other sources.Version, was, now *sources.Signed) error {
-	return CompareKeys(other, was, now, j.For(p))
+	return r
 }
 
 // Check returns a [NotSignedError] if a package doesn't meet the requirement. The
@@ -100,101 +92,127 @@ func (j Judge) Check(id sources.PackageID, r sources.Report) error {
 	return nil
 }
 
-// Report returns what a proof is worth by the options. If none of its signers is
-// acceptable, Refused is set, and the signatures are worth nothing.
-func (o Options) Report(p sources.Proof) sources.Report {
-	r, err := o.withDefaults().accepted(p)
-	if err != nil {
-		r = sources.Report{Refused: err}
+// The fingerprints of HashiCorp's primary keys.
+const (
+	hashicorpKey = "C874011F0AB405110D02105534365D9472D7468F"
+	partnerKey   = "51890657C5ACDB4B823086567D72D4268E4660FC"
+)
+
+// The rules are the settings of a Judge for one provider.
+type rules struct {
+	Options
+	pinned  []sources.Fingerprint // the only trusted keys for the provider, if there are any
+	trusted []sources.Fingerprint // pinned, and those that are accepted for every provider
+	now     time.Time
+}
+
+func (j Judge) rules(e sources.Engine, p sources.Provider) rules {
+	r := rules{Options: j.Options, now: time.Now()}
+	r.Engine = e
+	r.HashiCorpKey, r.PartnerKey = cmp.Or(r.HashiCorpKey, hashicorpKey), cmp.Or(r.PartnerKey, partnerKey)
+	r.Carrier = cmp.Or(r.Carrier, sources.KeyFromMirror)
+	if r.Now != nil {
+		r.now = r.Now()
 	}
-	if p.Matched {
-		r.Verdict = max(r.Verdict, sources.HashOnly)
+	for _, t := range r.Pinned {
+		if t.Providers.Match(p) {
+			r.pinned = append(r.pinned, t.Keys...)
+		}
 	}
+	r.trusted = slices.Concat(r.pinned, r.Accepted)
 	return r
+}
+
+// stored returns the rules for packages of p in a store: those of the engine whose
+// registry has the provider.
+func (j Judge) stored(p sources.Provider) rules {
+	if p.Host == sources.OpenTofu.DefaultHost() {
+		return j.rules(sources.OpenTofu, p)
+	}
+	return j.rules(j.Options.Engine, p)
 }
 
 // accepted returns the report on the acceptable signers, the best first. The error is
 // the reason why there is none, unless the proof has no signers.
-func (o Options) accepted(p sources.Proof) (r sources.Report, err error) {
+func (r rules) accepted(p sources.Proof) (report sources.Report, err error) {
 	signers := slices.Clone(p.Signers)
 	slices.SortStableFunc(signers, func(a, b sources.Signer) int { return later(a.KeyEnds, b.KeyEnds) })
-	var refused, late error
-	var fine []sources.Signer
+	var refused error
+	var best sources.Signer
 	for _, s := range signers {
-		by, err := o.accept(s)
-		switch {
-		case err == nil:
-			r.By, fine = append(r.By, by), append(fine, s)
-		case isLate(err):
-			late = err
-		default:
+		by, err := r.accept(s)
+		if err != nil {
 			refused = cmp.Or(refused, err)
+			continue
 		}
+		if by.Verdict > report.Verdict {
+			best, report.Verdict = s, by.Verdict
+		}
+		report.By = append(report.By, by)
 	}
-	if len(r.By) == 0 {
-		return r, cmp.Or(refused, late)
+	if len(report.By) == 0 {
+		return report, refused
 	}
-	slices.SortStableFunc(r.By, func(a, b sources.SignedBy) int { return cmp.Compare(b.Verdict, a.Verdict) })
-	best := fine[slices.IndexFunc(fine, func(s sources.Signer) bool { return s.Fingerprint == r.Best().Fingerprint })]
-	r.Verdict, r.Signed, r.Notes = r.Best().Verdict, p.Name, o.notes(best)
-	if len(o.pinned()) > 0 && !slices.Contains(o.trusted(), best.Fingerprint) {
-		r.Refused = &UntrustedKeyError{r.By, o.trusted()}
-		r.Notes = append(r.Notes, r.Refused.Error())
+	slices.SortStableFunc(report.By, func(a, b sources.SignedBy) int { return cmp.Compare(b.Verdict, a.Verdict) })
+	report.Signed, report.Notes = p.Name, r.notes(best)
+	if r.untrusted(best.Fingerprint) {
+		report.Refused = fault(UntrustedKey, "signed by %s, but the only trusted keys for this provider are %s",
+			keysOf(report.By), strings.Join(sources.Texts(r.trusted), ", "))
+		report.Notes = append(report.Notes, report.Refused.Error())
 	}
-	return r, nil
+	return report, nil
 }
 
-func isLate(err error) bool {
-	_, ok := errors.AsType[*ExpiredKeyError](err)
-	return ok
+// untrusted reports whether the provider has trusted keys, and the key is none of them.
+func (r rules) untrusted(key sources.Fingerprint) bool {
+	return len(r.pinned) > 0 && !slices.Contains(r.trusted, key)
 }
 
 // accept returns what the signature of s is worth, or why it is worth nothing.
-func (o Options) accept(s sources.Signer) (sources.SignedBy, error) {
+func (r rules) accept(s sources.Signer) (sources.SignedBy, error) {
 	by := sources.SignedBy{KeyID: s.KeyID(), Fingerprint: s.Fingerprint, UserID: s.UserID}
-	if err := o.checkAge(s); err != nil {
+	if err := r.checkAge(s); err != nil {
 		return by, err
 	}
-	by.Verdict, by.From = sources.MirrorEvidence, cmp.Or(o.Carrier, sources.KeyFromMirror)
+	by.Verdict, by.From = sources.MirrorEvidence, r.Carrier
 	if s.From == sources.KeyFromRegistry {
 		by.Verdict, by.From = sources.SelfSigned, sources.KeyFromRegistry
 	}
-	if slices.Contains(o.trusted(), s.Fingerprint) {
+	if slices.Contains(r.trusted, s.Fingerprint) {
 		by.Verdict, by.From = sources.SignedByTrusted, sources.KeyTrusted
 	}
 	switch {
-	case s.Fingerprint == o.HashiCorpKey:
+	case s.Fingerprint == r.HashiCorpKey:
 		by.Verdict, by.From = sources.SignedByHashiCorp, sources.KeyBuiltIn
-	case s.Partner != "" && s.Partner != sources.PartnerClaimed && o.Engine != sources.OpenTofu:
-		return by, &TrustSignatureError{by.KeyID, errors.New(s.Partner)}
+	case s.Partner != "" && s.Partner != sources.PartnerClaimed && r.Engine != sources.OpenTofu:
+		return by, fault(BadTrustSignature, "trust signature of the key %s: %s", by.KeyID, s.Partner)
 	}
-	if len(o.pinned()) > 0 && !slices.Contains(o.trusted(), s.Fingerprint) {
+	if r.untrusted(s.Fingerprint) {
 		by.Verdict = min(by.Verdict, sources.MirrorEvidence)
 	}
 	return by, nil
 }
 
 // checkAge returns an error for a signature that is not valid now.
-func (o Options) checkAge(s sources.Signer) error {
-	now := o.Now()
+func (r rules) checkAge(s sources.Signer) error {
 	switch {
-	case s.Signed.After(now):
-		return sources.WithHint(&ExpiredSignatureError{s.KeyID(), s.Signed, time.Time{}}, "check the clock of this machine")
-	case ended(s.SignatureEnds, now):
-		return &ExpiredSignatureError{s.KeyID(), s.Signed, s.SignatureEnds}
-	case o.EnforceGPGExpiration && ended(s.KeyEnds, now):
-		return sources.WithHint(&ExpiredKeyError{s.KeyID(), s.Signed, s.KeyEnds},
-			"the key was valid then; unset OPENTOFU_ENFORCE_GPG_EXPIRATION to accept it")
+	case s.Signed.After(r.now):
+		err := fault(SignatureExpired, "the signature is dated in the future: %s", day(s.Signed))
+		return sources.WithHint(err, "check the clock of this machine")
+	case ended(s.SignatureEnds, r.now):
+		return fault(SignatureExpired, "signature expired on %s", day(s.SignatureEnds))
+	case r.EnforceGPGExpiration && ended(s.KeyEnds, r.now):
+		return sources.WithHint(expiredKey(s), "the key was valid then; unset OPENTOFU_ENFORCE_GPG_EXPIRATION to accept it")
 	}
 	return nil
 }
 
 // notes returns what a user should know about the key that counts.
-func (o Options) notes(s sources.Signer) (all []string) {
-	if ended(s.KeyEnds, o.Now()) {
+func (r rules) notes(s sources.Signer) (all []string) {
+	if ended(s.KeyEnds, r.now) {
 		all = append(all, fmt.Sprintf("the key %s expired on %s, after it signed the checksums on %s", s.KeyID(), day(s.KeyEnds), day(s.Signed)))
 	}
-	if s.Partner == sources.PartnerClaimed && s.Fingerprint != o.HashiCorpKey && o.Engine != sources.OpenTofu {
+	if s.Partner == sources.PartnerClaimed && s.Fingerprint != r.HashiCorpKey && r.Engine != sources.OpenTofu {
 		all = append(all, fmt.Sprintf("the key %s has a trust signature, which cannot be verified without HashiCorp's partner key", s.KeyID()))
 	}
 	return all

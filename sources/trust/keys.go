@@ -36,14 +36,14 @@ func checkShape(s *sources.Signed) error {
 	case len(s.Keys) > maxKeys:
 		return fmt.Errorf("%d signing keys listed, more than %d", len(s.Keys), maxKeys)
 	case len(s.Signature) > maxSignatureSize:
-		return &SignatureError{fmt.Errorf("more than %d bytes", maxSignatureSize)}
+		return badSignature(fmt.Errorf("more than %d bytes", maxSignatureSize))
 	case len(s.Signature) == 0:
-		return &SignatureError{errors.New("empty")}
+		return badSignature(errors.New("empty"))
 	case bytes.HasPrefix(bytes.TrimSpace(s.Signature), []byte("-----BEGIN PGP")):
-		err := &SignatureError{errors.New("ASCII-armoured, must be binary")}
-		return sources.WithHint(err, "the publisher makes a binary one with gpg --detach-sign, without --armor")
+		return sources.WithHint(badSignature(errors.New("ASCII-armoured, must be binary")),
+			"the publisher makes a binary one with gpg --detach-sign, without --armor")
 	case s.Signature[0]&0x80 == 0: // the first byte of every packet has this bit set
-		return &SignatureError{errors.New("not in the OpenPGP format")}
+		return badSignature(errors.New("not in the OpenPGP format"))
 	}
 	return nil
 }
@@ -67,64 +67,27 @@ func readKeys(armored string) (openpgp.EntityList, error) {
 	return keyring, nil
 }
 
-// dearmor returns the contents of an ASCII-armoured block of the given type.
-func dearmor(armored, blockType string, limit int) ([]byte, error) {
-	if len(armored) > limit {
-		return nil, fmt.Errorf("more than %d bytes", limit)
+// dearmor returns the contents of an ASCII-armoured signature.
+func dearmor(armored string) ([]byte, error) {
+	if len(armored) > maxSignatureSize {
+		return nil, fmt.Errorf("more than %d bytes", maxSignatureSize)
 	}
 	block, err := armor.Decode(strings.NewReader(armored))
-	if errors.Is(err, io.EOF) {
+	switch {
+	case errors.Is(err, io.EOF):
 		return nil, errors.New("not ASCII-armoured OpenPGP")
-	}
-	if err != nil {
+	case err != nil:
 		return nil, err
-	}
-	if block.Type != blockType {
-		return nil, fmt.Errorf("%s instead of %s", block.Type, blockType)
+	case block.Type != openpgp.SignatureType:
+		return nil, fmt.Errorf("%s instead of %s", block.Type, openpgp.SignatureType)
 	}
 	return io.ReadAll(block.Body)
 }
 
-// signatures returns the signatures in a binary file up to the first error.
-func signatures(file []byte) []*packet.Signature {
-	var sigs []*packet.Signature
-	packets := packet.NewReader(bytes.NewReader(file))
-	for {
-		p, err := packets.Next()
-		if err != nil {
-			return sigs
-		}
-		if sig, ok := p.(*packet.Signature); ok && sig.IssuerKeyId != nil {
-			sigs = append(sigs, sig)
-		}
-	}
-}
-
-// issuers returns the key ids in the signatures of a binary file.
-func issuers(file []byte) []string {
-	var ids []string
-	for _, sig := range signatures(file) {
-		ids = append(ids, fmt.Sprintf("%016X", *sig.IssuerKeyId))
-	}
-	return ids
-}
-
-func keyIDs(keyring openpgp.EntityList) []string {
-	var ids []string
-	for _, entity := range keyring {
-		ids = append(ids, entity.PrimaryKey.KeyIdString())
-	}
-	return ids
-}
-
-// fingerprint returns the fingerprint of the primary key. Subkeys do not
-// identify an owner: a key can contain the public key of another owner as a
-// subkey, unless that is for signing.
-func fingerprint(entity *openpgp.Entity) sources.Fingerprint {
-	return fingerprintOf(entity.PrimaryKey)
-}
-
-func fingerprintOf(key *packet.PublicKey) sources.Fingerprint {
+// fingerprint returns the fingerprint of a key. Only that of the primary key identifies
+// an owner: a key can contain the public key of another owner as a subkey, unless that is
+// for signing.
+func fingerprint(key *packet.PublicKey) sources.Fingerprint {
 	return sources.Fingerprint(fmt.Sprintf("%X", key.Fingerprint))
 }
 
@@ -140,16 +103,26 @@ func splitSignature(file []byte) ([][]byte, error) {
 		case err != nil && (errors.Is(err, io.EOF) || len(all) > 0):
 			return all, nil
 		case err != nil:
-			return nil, &SignatureError{err}
+			return nil, badSignature(err)
 		case p.Tag != signatureTag:
 			continue
 		case len(all) == maxSignatures:
-			return nil, &SignatureError{fmt.Errorf("more than %d signatures", maxSignatures)}
+			return nil, badSignature(fmt.Errorf("more than %d signatures", maxSignatures))
 		}
 		var one bytes.Buffer
-		if err := p.Serialize(&one); err != nil {
-			return nil, &SignatureError{err}
-		}
+		_ = p.Serialize(&one) // a buffer never fails
 		all = append(all, one.Bytes())
 	}
+}
+
+// issuers returns the key ids in signatures.
+func issuers(signatures [][]byte) []string {
+	var ids []string
+	for _, signature := range signatures {
+		p, err := packet.Read(bytes.NewReader(signature))
+		if sig, ok := p.(*packet.Signature); err == nil && ok && sig.IssuerKeyId != nil {
+			ids = append(ids, fmt.Sprintf("%016X", *sig.IssuerKeyId))
+		}
+	}
+	return ids
 }

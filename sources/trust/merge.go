@@ -2,7 +2,6 @@ package trust
 
 import (
 	"bytes"
-	"errors"
 	"slices"
 
 	"github.com/ProtonMail/go-crypto/openpgp"
@@ -10,7 +9,7 @@ import (
 	"github.com/larder-cli/larder/sources"
 )
 
-// Merge merges evidence for a version of opts.Provider: old is the stored
+// Merge merges evidence for a version of p: old is the stored
 // evidence, new may come from anywhere. The result is the one with the better
 // verdict; keys marked as listed count as listed by a registry. If both have
 // the same checksums, the result contains the signatures and keys of both.
@@ -18,36 +17,36 @@ import (
 // signed by a key that also signed old or that a registry lists. Keys that only this run
 // accepts don't make new evidence replace that of a registry's key or of HashiCorp's.
 //
-// The error is a [DowngradeError] if new is rejected because it is worse. It is
-// a [KeyChangeError] if new is accepted although none of its keys signed old.
+// The error matches [Downgraded] if new is rejected because it is worse. It matches
+// [KeyChanged] if new is accepted although none of its keys signed old.
 // In both cases the result is valid.
-func Merge(old, new *sources.Signed, opts Options) (*sources.Signed, error) {
+func (j Judge) Merge(p sources.Provider, old, new *sources.Signed) (*sources.Signed, error) {
 	switch {
 	case old == nil:
 		return new, nil
 	case new == nil:
 		return old, nil
 	}
-	opts = opts.withDefaults()
-	a, b := appraise(old, new.Keys, opts), appraise(new, old.Keys, opts)
-	better := b.verdict() > a.verdict()
+	r := j.stored(p)
+	a, b := r.appraise(old, new.Keys), r.appraise(new, old.Keys)
+	same, better := bytes.Equal(old.Sums, new.Sums), b.verdict() > a.verdict()
+	downgrade := fault(Downgraded, "the new evidence has other checksums and is signed by %s; the evidence kept here is signed by %s",
+		keysOf(b.report.By), keysOf(a.report.By))
 	switch {
-	case better && !bytes.Equal(old.Sums, new.Sums) && a.outlasts(b, opts):
-		return old, downgrade(a, b)
-	case bytes.Equal(old.Sums, new.Sums) && better:
-		return b.join(a, opts), nil
-	case bytes.Equal(old.Sums, new.Sums) && a.verdict() > sources.Unverified:
-		return a.join(b, opts), nil
+	case same && !better && a.verdict() > sources.Unverified:
+		return r.join(a, b), nil
+	case same && better:
+		return r.join(b, a), nil
+	case better && r.outlasts(a, b):
+		return old, downgrade
 	case better, a.verdict() <= sources.HashOnly && b.verdict() == a.verdict():
-		return b.join(a, opts), nil
-	case b.verdict() < a.verdict():
-		return old, downgrade(a, b)
-	case !a.sharesKey(b) && b.verdict() == sources.MirrorEvidence:
-		return old, downgrade(a, b)
+		return r.join(b, a), nil
+	case b.verdict() < a.verdict(), !a.sharesKey(b) && b.verdict() == sources.MirrorEvidence:
+		return old, downgrade
 	case covers(old.Sums, new.Sums):
-		return a.join(b, opts), a.changed(b)
+		return r.join(a, b), a.changed(b, "the evidence before")
 	}
-	return b.join(a, opts), a.changed(b)
+	return r.join(b, a), a.changed(b, "the evidence before")
 }
 
 // An appraisal is evidence and the keys that signed it.
@@ -57,16 +56,17 @@ type appraisal struct {
 	report sources.Report // on by
 }
 
-func appraise(s *sources.Signed, others []sources.Key, opts Options) appraisal {
-	found, _ := examine(s, opts, others...)
+// appraise examines evidence, with additional states of its keys.
+func (r rules) appraise(s *sources.Signed, others []sources.Key) appraisal {
+	x, _ := examine(s, r, others...)
 	a := appraisal{Signed: s}
 	var proof sources.Proof
-	for _, f := range found {
-		if _, err := opts.accept(f.Signer); err == nil {
+	for _, f := range x.good {
+		if _, err := r.accept(f.Signer); err == nil {
 			a.by, proof.Signers = append(a.by, f), append(proof.Signers, f.Signer)
 		}
 	}
-	a.report, _ = opts.accepted(proof) // all of them are acceptable
+	a.report, _ = r.accepted(proof) // all of them are acceptable
 	return a
 }
 
@@ -82,10 +82,10 @@ func (a appraisal) verdict() sources.Verdict {
 
 // outlasts reports whether b is better than a only because a flag of this run accepts its
 // key. Without the flag, a has a key that counts and is better.
-func (a appraisal) outlasts(b appraisal, opts Options) bool {
-	opts.Accepted = nil
-	worth := func(x appraisal) sources.Verdict { return appraise(x.Signed, nil, opts).verdict() }
-	return worth(a) >= sources.SelfSigned && worth(a) > worth(b)
+func (r rules) outlasts(a, b appraisal) bool {
+	r.trusted = r.pinned
+	was, now := r.appraise(a.Signed, nil).verdict(), r.appraise(b.Signed, nil).verdict()
+	return was >= sources.SelfSigned && was > now
 }
 
 func (a appraisal) has(f sources.Fingerprint) bool {
@@ -96,16 +96,13 @@ func (a appraisal) sharesKey(b appraisal) bool {
 	return slices.ContainsFunc(a.by, func(s *signer) bool { return b.has(s.Fingerprint) })
 }
 
-// changed returns an error if different keys signed a and b.
-func (a appraisal) changed(b appraisal) error {
+// changed returns an error if different keys signed a, which messages call of, and b.
+func (a appraisal) changed(b appraisal, of string) error {
 	if a.sharesKey(b) || len(a.by) == 0 || len(b.by) == 0 {
 		return nil
 	}
-	return &KeyChangeError{Was: a.report.By, Now: b.report.By}
-}
-
-func downgrade(kept, refused appraisal) error {
-	return &DowngradeError{Kept: kept.report.By, Refused: refused.report.By}
+	return fault(KeyChanged, "the signing key changed: %s is signed by %s, this version by %s",
+		of, keysOf(a.report.By), keysOf(b.report.By))
 }
 
 // maxMergedKeys is the maximum number of keys in merged evidence, unless a
@@ -116,12 +113,11 @@ const maxMergedKeys = 16
 // checksums, with their keys, and other states of a's keys, such as revoked
 // ones. It drops other keys of b, and anything that would make the evidence too
 // large or its verdict worse.
-func (a appraisal) join(b appraisal, opts Options) *sources.Signed {
+func (r rules) join(a, b appraisal) *sources.Signed {
 	joined := *a.Signed
 	joined.Keys = slices.Clone(a.Keys)
 	for i, k := range joined.Keys {
-		listed := slices.Contains(b.Keys, k.AsListed(true))
-		joined.Keys[i] = k.AsListed(k.Listed() || listed)
+		joined.Keys[i] = k.AsListed(k.Listed() || slices.Contains(b.Keys, k.AsListed(true)))
 	}
 	if bytes.Equal(a.Sums, b.Sums) {
 		for _, s := range b.by {
@@ -129,20 +125,19 @@ func (a appraisal) join(b appraisal, opts Options) *sources.Signed {
 			addSignature(&joined, s.packet)
 		}
 	}
-	known := readKeyring(nil, joined.Keys).fingerprints()
+	ring := readKeyring(nil, joined.Keys)
+	known := func(e *openpgp.Entity) bool { return ring.known[fingerprint(e.PrimaryKey)] }
 	for _, block := range readKeyring(nil, b.Keys).blocks {
-		if slices.ContainsFunc(block.entities, func(e *openpgp.Entity) bool { return known[fingerprint(e)] }) {
+		if slices.ContainsFunc(block.entities, known) {
 			addKey(&joined, block.key)
 		}
 	}
-	if again := appraise(&joined, b.Keys, opts); again.verdict() < a.verdict() || !again.hasAll(a.by) {
+	again := r.appraise(&joined, b.Keys)
+	lost := func(s *signer) bool { return !again.has(s.Fingerprint) }
+	if again.verdict() < a.verdict() || slices.ContainsFunc(a.by, lost) {
 		return a.Signed
 	}
 	return &joined
-}
-
-func (a appraisal) hasAll(by []*signer) bool {
-	return !slices.ContainsFunc(by, func(s *signer) bool { return !a.has(s.Fingerprint) })
 }
 
 func addKey(to *sources.Signed, key sources.Key) {
@@ -172,14 +167,10 @@ func covers(all, some []byte) bool {
 	return err == nil && err2 == nil && !slices.ContainsFunc(b.lines, func(l sumsLine) bool { return !has[l] })
 }
 
-// CompareKeys returns a [KeyChangeError] if different keys signed the evidence
-// for a version of a provider, now, and that for another version. It ignores
+// CompareKeys returns an error that matches [KeyChanged] if different keys signed the evidence
+// for a version of p, now, and that for another version. It ignores
 // evidence without a valid signature.
-func CompareKeys(version sources.Version, was, now *sources.Signed, opts Options) error {
-	opts = opts.withDefaults()
-	err := appraise(was, now.Keys, opts).changed(appraise(now, was.Keys, opts))
-	if change := (*KeyChangeError)(nil); errors.As(err, &change) {
-		change.Version = version
-	}
-	return err
+func (j Judge) CompareKeys(p sources.Provider, other sources.Version, was, now *sources.Signed) error {
+	r := j.stored(p)
+	return r.appraise(was, now.Keys).changed(r.appraise(now, was.Keys), other.String())
 }

@@ -32,7 +32,14 @@ func evidenceBy(t testing.TB, key *openpgp.Entity, others ...string) *sources.Si
 	return s
 }
 
+func merge(a, b *sources.Signed, opts trust.Options) (*sources.Signed, error) {
+	return trust.Judge{Options: opts}.Merge(widget.Provider, a, b)
+}
+
 func listed(s *sources.Signed) *sources.Signed {
+	if s == nil {
+		return nil
+	}
 	with := *s
 	with.Keys = slices.Clone(s.Keys)
 	for i, k := range with.Keys {
@@ -42,8 +49,12 @@ func listed(s *sources.Signed) *sources.Signed {
 }
 
 func stored(s *sources.Signed, opts trust.Options) sources.Verdict {
+	return storedFor(widget.Provider, s, opts)
+}
+
+func storedFor(p sources.Provider, s *sources.Signed, opts trust.Options) sources.Verdict {
 	opts.Now = func() time.Time { return now }
-	r, err := trust.VerifyArchive(s, zh, opts)
+	r, err := trust.Judge{Options: opts}.Verify(p, s, zh)
 	if err != nil {
 		return sources.Unverified
 	}
@@ -70,14 +81,12 @@ func TestMergeKeepsTheBetterEvidence(t *testing.T) {
 		{"trusted key", func(others ...string) *sources.Signed { return evidenceBy(t, trusted, others...) }},
 		{"HashiCorp", func(others ...string) *sources.Signed { return evidenceBy(t, hashicorp, others...) }},
 	}
-	var downgrade *trust.DowngradeError
-	var change *trust.KeyChangeError
 	for i, old := range ranked {
 		for j, new := range ranked {
 			t.Run(old.name+", then "+new.name, func(t *testing.T) {
 				a, b := old.make(), new.make()
 				best := max(stored(a, opts), stored(b, opts))
-				kept, err := trust.Merge(a, b, opts)
+				kept, err := merge(a, b, opts)
 				if err != nil || stored(kept, opts) != best {
 					t.Errorf("same checksums: got %v, %v", stored(kept, opts), err)
 				}
@@ -93,14 +102,14 @@ func TestMergeKeepsTheBetterEvidence(t *testing.T) {
 				}
 
 				b = new.make("else.zip")
-				kept, err = trust.Merge(a, b, opts)
+				kept, err = merge(a, b, opts)
 				flagged := old.name == "key of a registry" && new.name == "trusted key" // only this run accepts it
 				switch {
 				case j >= i && !flagged:
 					if err != nil || !bytes.Equal(kept.Sums, b.Sums) || stored(kept, opts) != stored(b, opts) {
 						t.Errorf("other checksums: got %v, %v", stored(kept, opts), err)
 					}
-				case !errors.As(err, &downgrade) || kept != a:
+				case !errors.Is(err, trust.Downgraded) || kept != a:
 					t.Errorf("other checksums: got %v, %v", stored(kept, opts), err)
 				case !strings.Contains(err.Error(), string(fingerprint(map[int]*openpgp.Entity{1: mirror, 2: registry, 3: trusted, 4: hashicorp}[i]))):
 					t.Errorf("the error does not say whose evidence is kept: %v", err)
@@ -111,24 +120,24 @@ func TestMergeKeepsTheBetterEvidence(t *testing.T) {
 
 	// If both are equally good, a key that signed both decides, otherwise the
 	// registry.
-	kept, err := trust.Merge(evidenceBy(t, mirror), evidenceBy(t, other, "else.zip"), opts)
-	sourcetest.Expect(t, errors.As(err, &downgrade) && bytes.Equal(kept.Sums, sums), "another key from another mirror: %v", err)
-	kept, err = trust.Merge(listed(evidenceBy(t, registry)), listed(evidenceBy(t, renewed, "else.zip")), opts)
-	sourcetest.Expect(t, errors.As(err, &change) && !bytes.Equal(kept.Sums, sums), "another key of the registry: %v", err)
+	kept, err := merge(evidenceBy(t, mirror), evidenceBy(t, other, "else.zip"), opts)
+	sourcetest.Expect(t, errors.Is(err, trust.Downgraded) && bytes.Equal(kept.Sums, sums), "another key from another mirror: %v", err)
+	kept, err = merge(listed(evidenceBy(t, registry)), listed(evidenceBy(t, renewed, "else.zip")), opts)
+	sourcetest.Expect(t, errors.Is(err, trust.KeyChanged) && !bytes.Equal(kept.Sums, sums), "another key of the registry: %v", err)
 	for _, f := range []sources.Fingerprint{fingerprint(registry), fingerprint(renewed)} {
 		if err != nil && !strings.Contains(err.Error(), string(f)) {
 			t.Errorf("%v lacks %s", err, f)
 		}
 	}
 	more := evidenceBy(t, mirror, "else.zip")
-	kept, err = trust.Merge(more, evidenceBy(t, mirror), opts)
+	kept, err = merge(more, evidenceBy(t, mirror), opts)
 	sourcetest.Expect(t, err == nil && bytes.Equal(kept.Sums, more.Sums), "fewer checksums by the same key: %v", err)
 	// New checksums from a mirror are accepted if they are signed by the
 	// registry's key.
-	if kept, err := trust.Merge(listed(evidenceBy(t, registry)), evidenceBy(t, registry, "else.zip"), opts); err != nil || bytes.Equal(kept.Sums, sums) || stored(kept, opts) != sources.SelfSigned {
+	if kept, err := merge(listed(evidenceBy(t, registry)), evidenceBy(t, registry, "else.zip"), opts); err != nil || bytes.Equal(kept.Sums, sums) || stored(kept, opts) != sources.SelfSigned {
 		t.Errorf("the registry's key, by way of a mirror: %v, %v", stored(kept, opts), err)
 	}
-	if s := evidenceBy(t, mirror); s != must(trust.Merge(nil, s, opts)) || s != must(trust.Merge(s, nil, opts)) {
+	if s := evidenceBy(t, mirror); s != must(merge(nil, s, opts)) || s != must(merge(s, nil, opts)) {
 		t.Error("there is only one to keep")
 	}
 }
@@ -233,11 +242,11 @@ func TestAttacksOnTheVerdict(t *testing.T) {
 				opts := opts
 				opts.Accepted = nil
 				want := stored(good, opts)
-				kept, _ := trust.Merge(good, s, opts)
+				kept, _ := merge(good, s, opts)
 				if got := stored(kept, opts); got != want || !bytes.Equal(kept.Sums, sums) {
 					t.Errorf("merged with %s evidence it is %q instead of %q", name, got, want)
 				}
-				kept, _ = trust.Merge(s, good, opts)
+				kept, _ = merge(s, good, opts)
 				if got := stored(kept, opts); got != want {
 					t.Errorf("with %s evidence merged into it it is %q instead of %q", name, got, want)
 				}
@@ -314,9 +323,9 @@ func TestMergeAndRevokedKeys(t *testing.T) {
 			check(t, revoke(stolen))
 			new := evidenceBy(t, fresh)
 			new.Keys = append(new.Keys, public(t, stolen))
-			kept, err := trust.Merge(old, listed(new), opts)
+			kept, err := merge(old, listed(new), opts)
 			sourcetest.Expect(t, err == nil && stored(kept, opts) == sources.SelfSigned, "got %q, %v", stored(kept, opts), err)
-			again, err := trust.Merge(kept, old, opts)
+			again, err := merge(kept, old, opts)
 			if err != nil || stored(again, opts) != sources.SelfSigned {
 				t.Errorf("the revoked key is back: %q, %v", stored(again, opts), err)
 			}
@@ -356,10 +365,10 @@ func TestMergeAndExpiredKeys(t *testing.T) {
 	v := stored(late, opts)
 	sourcetest.Require(t, v == sources.Unverified, "signed after the key expired, and is %q", v)
 	for name, new := range map[string]*sources.Signed{"too late": late, "another": evidenceBy(t, fresh)} {
-		if kept, err := trust.Merge(old, new, opts); err != nil || stored(kept, opts) != sources.SelfSigned {
+		if kept, err := merge(old, new, opts); err != nil || stored(kept, opts) != sources.SelfSigned {
 			t.Errorf("%s: got %q, %v", name, stored(kept, opts), err)
 		}
-		if kept, err := trust.Merge(new, old, opts); err != nil || stored(kept, opts) != sources.SelfSigned {
+		if kept, err := merge(new, old, opts); err != nil || stored(kept, opts) != sources.SelfSigned {
 			t.Errorf("%s before: got %q, %v", name, stored(kept, opts), err)
 		}
 	}
@@ -374,23 +383,23 @@ func TestMergeHasLimits(t *testing.T) {
 	huge := evidenceBy(t, evil)
 	huge.Keys = slices.Repeat(huge.Keys, 5000)
 	begun := time.Now()
-	if kept, err := trust.Merge(good, huge, opts); err != nil || len(kept.Keys) != 1 {
+	if kept, err := merge(good, huge, opts); err != nil || len(kept.Keys) != 1 {
 		t.Errorf("thousands of keys: %d kept, %v", len(kept.Keys), err)
 	}
-	if kept, err := trust.Merge(huge, good, opts); err != nil || stored(kept, opts) != sources.SignedByHashiCorp {
+	if kept, err := merge(huge, good, opts); err != nil || stored(kept, opts) != sources.SignedByHashiCorp {
 		t.Errorf("thousands of keys before: %q, %v", stored(kept, opts), err)
 	}
 	took := time.Since(begun)
 	sourcetest.Expect(t, took <= 5*time.Second, "it took %s", took)
 	kept := good
 	for range 40 {
-		kept = must(trust.Merge(kept, evidenceBy(t, newKey(t, 0)), opts))
+		kept = must(merge(kept, evidenceBy(t, newKey(t, 0)), opts))
 	}
 	n := len(kept.Keys)
 	sourcetest.Expect(t, n <= 16 && stored(kept, opts) == sources.SignedByHashiCorp, "%d keys, %q", n, stored(kept, opts))
 	for range 3 {
 		full := kept
-		if kept = must(trust.Merge(evidenceBy(t, evil), full, opts)); stored(kept, opts) != sources.SignedByHashiCorp {
+		if kept = must(merge(evidenceBy(t, evil), full, opts)); stored(kept, opts) != sources.SignedByHashiCorp {
 			t.Errorf("is %q", stored(kept, opts))
 		}
 	}
@@ -407,7 +416,7 @@ func TestOnlyTheListedKeyCountsAsListed(t *testing.T) {
 	old := listed(evidenceBy(t, publisher))
 	new := evidenceBy(t, evil)
 	new.Keys = []sources.Key{oneBlock(t, publisher, evil)}
-	kept := must(trust.Merge(old, new, opts))
+	kept := must(merge(old, new, opts))
 	for _, k := range kept.Keys {
 		sourcetest.Equal(t, k.Listed(), k == old.Keys[0], "a block is listed that is not the registry's")
 	}
@@ -435,31 +444,45 @@ func TestPinnedKeys(t *testing.T) {
 		{"a registry's", listed(evidenceBy(t, other)), sources.MirrorEvidence, sources.SelfSigned},
 		{"a mirror's", evidenceBy(t, other), sources.MirrorEvidence, sources.MirrorEvidence},
 	} {
-		opts := base.For(sources.Terraform, widget)
-		r, err := trust.VerifyArchive(tt.s, zh, opts)
+		opts := base
+		r, err := trust.Judge{Options: opts}.Verify(widget, tt.s, zh)
 		sourcetest.Expect(t, err == nil && r.Verdict == tt.at, "%s: got %q, %v", tt.name, r.Verdict, err)
-		var untrusted *trust.UntrustedKeyError
-		if errors.As(r.Refused, &untrusted) != (tt.at != sources.SignedByTrusted) {
+		if errors.Is(r.Refused, trust.UntrustedKey) != (tt.at != sources.SignedByTrusted) {
 			t.Errorf("%s: got %v", tt.name, r.Refused)
 		}
 		if r.Refused != nil && (!strings.Contains(r.Refused.Error(), string(r.Best().Fingerprint)) || !strings.Contains(r.Refused.Error(), string(fingerprint(trusted)))) {
 			t.Errorf("%s: %v lacks a fingerprint", tt.name, r.Refused)
 		}
-		sourcetest.Equal(t, stored(tt.s, base.For(sources.Terraform, elsewhere)), tt.beyond, tt.name, "for another provider")
+		sourcetest.Equal(t, storedFor(elsewhere, tt.s, base), tt.beyond, tt.name, "for another provider")
 		opts.Accepted = []sources.Fingerprint{r.Best().Fingerprint}
-		v := stored(tt.s, opts)
+		v := storedFor(widget, tt.s, opts)
 		sourcetest.Expect(t, v >= sources.SignedByTrusted, "%s, by the flag: got %q", tt.name, v)
 	}
-	r, err := trust.Verify(evidenceBy(t, other), filename, zh, base.For(sources.Terraform, widget))
+	r, err := trust.Judge{Options: base}.VerifyFile(widget, listed(evidenceBy(t, other)), filename, zh)
 	if err != nil || r.Verdict != sources.MirrorEvidence || r.Best().From != sources.KeyFromRegistry {
 		t.Errorf("straight from the registry: %v, %v", r, err)
 	}
 }
 
+// Evidence of a registry that lists no keys is better than evidence with an invalid signature.
+func TestMergeWithoutKeys(t *testing.T) {
+	key, other := newKey(t, 0), newKey(t, 0)
+	keyless, invalid := evidenceBy(t, key), evidenceBy(t, key, "else.zip")
+	keyless.Keys, invalid.Keys = nil, []sources.Key{public(t, other)}
+	kept, err := merge(keyless, invalid, trust.Options{Now: atNow})
+	sourcetest.Expect(t, kept == keyless && errors.Is(err, trust.Downgraded), "got %v", err)
+	kept, err = merge(invalid, keyless, trust.Options{Now: atNow})
+	sourcetest.Expect(t, err == nil && bytes.Equal(kept.Sums, keyless.Sums), "got %v", err)
+	again := evidenceBy(t, key, "else.zip")
+	again.Keys = nil
+	kept, err = merge(keyless, again, trust.Options{Now: atNow})
+	sourcetest.Expect(t, err == nil && bytes.Equal(kept.Sums, again.Sums), "got %v", err)
+}
+
 func TestCompareKeys(t *testing.T) {
 	a, b := newKey(t, 0), newKey(t, 0)
 	opts := trust.Options{Now: func() time.Time { return now }}
-	both := must(trust.Merge(evidenceBy(t, a), evidenceBy(t, b), opts))
+	both := must(merge(evidenceBy(t, a), evidenceBy(t, b), opts))
 	for _, tt := range []struct {
 		name     string
 		was, now *sources.Signed
@@ -470,8 +493,7 @@ func TestCompareKeys(t *testing.T) {
 		{"one of two", both, evidenceBy(t, b, "x.zip"), false},
 		{"not signed", &sources.Signed{Sums: sums}, evidenceBy(t, b), false},
 	} {
-		var change *trust.KeyChangeError
-		err := trust.CompareKeys(sources.Version{}, tt.was, tt.now, opts)
-		sourcetest.Expect(t, errors.As(err, &change) == tt.changed, "%s: got %v", tt.name, err)
+		err := trust.Judge{Options: opts}.CompareKeys(widget.Provider, sources.Version{}, tt.was, tt.now)
+		sourcetest.Expect(t, errors.Is(err, trust.KeyChanged) == tt.changed, "%s: got %v", tt.name, err)
 	}
 }

@@ -1,9 +1,11 @@
 package trust
 
 import (
-	"encoding/hex"
 	"fmt"
+	"maps"
+	"slices"
 	"strings"
+	"sync"
 
 	"github.com/larder-cli/larder/sources"
 )
@@ -13,18 +15,52 @@ import (
 type Sums struct{ lines []sumsLine }
 
 type sumsLine struct {
-	sum, name string // name may be empty
+	sum  string       // as written
+	zh   sources.Hash // of sum; empty if the line is malformed
+	name string       // may be empty
 }
 
 // Real files have a few kilobytes, and one line for each platform.
 const (
 	maxSumsSize  = 4 << 20
 	maxSumsLines = 10_000
+	maxRecalled  = 64 << 10
 )
 
+// recent has the documents that were parsed last, by their contents. What an install asks
+// about a version, it asks several times: is the archive listed, which platforms are there,
+// which hashes belong into the lock file.
+var recent = struct {
+	sync.Mutex
+	parsed map[string]Sums
+}{parsed: map[string]Sums{}}
+
 // ParseSums splits doc into lines and skips blank ones. A malformed line is an
-// error only if that line is required.
+// error only if that line is required. A "*" before a name means that sha256sum read
+// the file in binary mode, which makes no difference. A document of usual size that was
+// parsed a moment ago is not parsed again.
 func ParseSums(doc []byte) (Sums, error) {
+	if len(doc) > maxRecalled {
+		return parseSums(doc)
+	}
+	recent.Lock()
+	defer recent.Unlock()
+	s, ok := recent.parsed[string(doc)]
+	if ok {
+		return s, nil
+	}
+	s, err := parseSums(doc)
+	if err != nil {
+		return s, err
+	}
+	if len(recent.parsed) == 100 {
+		clear(recent.parsed)
+	}
+	recent.parsed[string(doc)] = s
+	return s, nil
+}
+
+func parseSums(doc []byte) (Sums, error) {
 	if len(doc) > maxSumsSize {
 		return Sums{}, fmt.Errorf("checksums: more than %d bytes", maxSumsSize)
 	}
@@ -38,55 +74,62 @@ func ParseSums(doc []byte) (Sums, error) {
 			return Sums{}, fmt.Errorf("checksums: more than %d lines", maxSumsLines)
 		}
 		fields = append(fields, "")
-		s.lines = append(s.lines, sumsLine{fields[0], fields[1]})
+		l := sumsLine{sum: fields[0], name: strings.TrimPrefix(fields[1], "*")}
+		zh := sources.Hash(sources.ZH + ":" + l.sum).Canonical()
+		if _, err := zh.Sum(sources.ZH); err == nil && l.name != "" {
+			l.zh = zh
+		}
+		s.lines = append(s.lines, l)
 	}
 	return s, nil
 }
 
-// find returns the first line with the file name, and false if there is none. A
-// "*" before the name means that sha256sum read the file in binary mode, which
-// makes no difference.
+// find returns the first line with the file name, and false if there is none.
 func (s Sums) find(filename string) (sumsLine, bool) {
-	for _, line := range s.lines {
-		if strings.TrimPrefix(line.name, "*") == filename && filename != "" {
-			return line, true
-		}
+	i := slices.IndexFunc(s.lines, func(l sumsLine) bool { return l.name == filename && filename != "" })
+	if i < 0 {
+		return sumsLine{}, false
 	}
-	return sumsLine{}, false
+	return s.lines[i], true
 }
 
-// nameOf returns the file name for a hash, and false if the hash is not listed.
+// nameOf returns the first file name for a hash, and false if the hash is not listed.
 func (s Sums) nameOf(zh sources.Hash) (string, bool) {
-	for _, line := range s.lines {
-		if sum, ok := line.parse(); ok && sources.ZipHash(sum) == zh {
-			return line.name, true
-		}
+	i := slices.IndexFunc(s.lines, func(l sumsLine) bool { return l.zh == zh && zh != "" })
+	if i < 0 {
+		return "", false
 	}
-	return "", false
+	return s.lines[i].name, true
 }
 
-// readable reports whether at least one line has the expected format, or there
-// are no lines.
-func (s Sums) readable() bool {
+// And returns the lines of both.
+func (s Sums) And(more Sums) Sums { return Sums{slices.Concat(s.lines, more.lines)} }
+
+// Has reports whether the hash is listed.
+func (s Sums) Has(zh sources.Hash) bool {
+	_, ok := s.nameOf(zh)
+	return ok
+}
+
+// Listed returns the zh: hashes of all valid lines. Unlike [Sums.Hashes], it
+// skips malformed lines, because whether a hash is listed does not depend on
+// other lines.
+func (s Sums) Listed() []sources.Hash {
+	var hashes []sources.Hash
 	for _, line := range s.lines {
-		if _, ok := line.parse(); ok && line.name != "" {
-			return true
+		if line.zh != "" {
+			hashes = append(hashes, line.zh)
 		}
 	}
-	return len(s.lines) == 0
+	return hashes
 }
 
 // Hashes returns the zh: hashes of all lines, or none if any line is malformed.
 func (s Sums) Hashes() []sources.Hash {
-	hashes := make([]sources.Hash, 0, len(s.lines))
-	for _, line := range s.lines {
-		sum, ok := line.parse()
-		if !ok || line.name == "" {
-			return nil
-		}
-		hashes = append(hashes, sources.ZipHash(sum))
+	if listed := s.Listed(); len(listed) == len(s.lines) {
+		return listed
 	}
-	return hashes
+	return nil
 }
 
 // Archives returns the zh: hashes of a version's archives by platform, from the
@@ -99,19 +142,15 @@ func (s Sums) Archives(p sources.Provider, v sources.Version) map[sources.Platfo
 		if len(archives) == most {
 			break
 		}
-		id, ok := sources.ParseFilename(strings.TrimPrefix(line.name, "*"), p, v)
-		sum, readable := line.parse()
-		if ok && readable {
-			archives[id.Platform] = sources.ZipHash(sum)
+		if id, ok := sources.ParseFilename(line.name, p, v); ok && line.zh != "" {
+			archives[id.Platform] = line.zh
 		}
 	}
 	return archives
 }
 
-func (l sumsLine) parse() (sum [32]byte, ok bool) {
-	if len(l.sum) != hex.EncodedLen(len(sum)) {
-		return sum, false
-	}
-	_, err := hex.Decode(sum[:], []byte(l.sum))
-	return sum, err == nil
+// Platforms returns the platforms of [Sums.Archives], sorted.
+func (s Sums) Platforms(p sources.Provider, v sources.Version) []sources.Platform {
+	byName := func(a, b sources.Platform) int { return strings.Compare(a.String(), b.String()) }
+	return slices.SortedFunc(maps.Keys(s.Archives(p, v)), byName)
 }

@@ -1,12 +1,12 @@
 // Package trust verifies signed checksums, and computes the verdict on a package:
-// which key signed its checksum, and where that key came from.
+// which key signed its checksum, and the origin of that key.
 //
-// It does so in two steps. [Judge.Prove] verifies signatures, and returns facts that
-// don't depend on settings: stores record them. [Judge.Report] computes what the
-// facts are worth by the trust settings of one run.
+// It works in two steps. [Judge.Prove] verifies signatures, and returns facts that
+// don't depend on settings, so stores record them. [Judge.Report] computes the
+// verdict from the facts and the trust settings of one run.
 //
-// It contains and fetches no keys: the caller passes them. It contains only the
-// fingerprints of HashiCorp's keys. It writes no files.
+// The caller passes the keys. The package contains only the fingerprints of
+// HashiCorp's keys. It writes no files.
 //
 // # Rules
 //

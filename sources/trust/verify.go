@@ -3,157 +3,117 @@ package trust
 import (
 	"errors"
 	"fmt"
-	"slices"
 	"strings"
-	"time"
 
 	"github.com/larder-cli/larder/sources"
 )
 
-// The fingerprints of HashiCorp's primary keys.
-const (
-	hashicorpKey = "C874011F0AB405110D02105534365D9472D7468F"
-	partnerKey   = "51890657C5ACDB4B823086567D72D4268E4660FC"
-)
-
-// Options adjust what [Verify] accepts. The zero Options mean Terraform's
-// rules.
-type Options struct {
-	Engine   sources.Engine
-	Host     sources.Host     // the registry that listed the keys
-	Provider sources.Provider // the provider of the evidence; required by Pinned
-
-	// Pinned are the only trusted keys for the providers that they match. Other
-	// providers are not affected. Accepted are additional trusted keys for
-	// every provider. Both are fingerprints of primary keys.
-	Pinned   []sources.TrustedKeys
-	Accepted []sources.Fingerprint
-
-	Carrier sources.KeyOrigin // origin of the keys that came with the package; empty means KeyFromMirror
-
-	// By default, OpenTofu verifies no signature if its registry lists no keys,
-	// and accepts signatures that an expired key made before it expired. These
-	// options disable that.
-	EnforceGPGValidation bool
-	EnforceGPGExpiration bool
-
-	HashiCorpKey, PartnerKey sources.Fingerprint // replace HashiCorp's
-
-	Now func() time.Time // nil means time.Now
-}
-
-func (o Options) withDefaults() Options {
-	if o.HashiCorpKey == "" {
-		o.HashiCorpKey = hashicorpKey
-	}
-	if o.PartnerKey == "" {
-		o.PartnerKey = partnerKey
-	}
-	if o.Now == nil {
-		o.Now = time.Now
-	}
-	return o
-}
-
-// KeysOptional reports whether an empty list of keys is accepted.
-func (o Options) KeysOptional() bool {
-	return o.Engine == sources.OpenTofu && o.Host == sources.OpenTofu.DefaultHost() && !o.EnforceGPGValidation
-}
-
-// For returns the options for the evidence of a provider, by the rules of an
-// engine.
-func (o Options) For(e sources.Engine, p sources.Provider) Options {
-	o.Engine, o.Host, o.Provider = e, p.Host, p
-	return o
-}
-
-// trusted returns the trusted keys for the provider.
-func (o Options) trusted() []sources.Fingerprint { return append(o.pinned(), o.Accepted...) }
-
-// pinned returns the keys pinned for the provider.
-func (o Options) pinned() []sources.Fingerprint {
-	var all []sources.Fingerprint
-	for _, t := range o.Pinned {
-		if t.Providers.Match(o.Provider) {
-			all = append(all, t.Keys...)
-		}
-	}
-	return all
-}
-
 // A Verified package has a checksum that its evidence contains, with valid signatures.
 type Verified struct {
-	sources.Report // what the proof is worth by the options
+	sources.Report // what the proof is worth by the settings
 	Proof          sources.Proof
 }
 
-var errNothingSigned = errors.New("no signed checksums")
-
-// Verify checks that the checksums in s list filename with the hash want, and
-// that one of the keys in s signed them. The evidence must come directly from a
-// registry: all its keys count as listed. Errors match a pointer to one of this
-// package's error types with [errors.As].
-func Verify(s *sources.Signed, filename string, want sources.Hash, opts Options) (Verified, error) {
-	return verifyFile(marked(s, true), filename, want, opts)
+// Prove returns what evidence for a version of p proves about an archive with the hash
+// zh. It doesn't depend on the settings. Keys marked as listed count as listed by a
+// registry. OpenTofu's registry lists no keys for some providers: their evidence proves
+// only that the hash is the stated one.
+func (j Judge) Prove(p sources.Provider, s *sources.Signed, zh sources.Hash) (sources.Proof, error) {
+	name, err := signedName(s, zh)
+	if err != nil {
+		return sources.Proof{}, err
+	}
+	if len(s.Keys) == 0 && p.Host == sources.OpenTofu.DefaultHost() {
+		return sources.Proof{Matched: true, Name: name}, nil
+	}
+	return prove(s, name, j.rules(j.Options.Engine, p))
 }
 
-// marked returns s with Listed set to listed for all its keys.
-func marked(s *sources.Signed, listed bool) *sources.Signed {
-	if s == nil {
-		return nil
+func prove(s *sources.Signed, name string, by rules) (sources.Proof, error) {
+	x, err := examine(s, by)
+	if err != nil {
+		return sources.Proof{}, fmt.Errorf("checksums: %w", err)
 	}
-	with := *s
-	with.Keys = slices.Clone(s.Keys)
-	for i, k := range with.Keys {
-		with.Keys[i] = k.AsListed(listed)
+	proof := sources.Proof{Matched: true, Name: name, Revoked: x.revokedKeys}
+	for _, f := range x.good {
+		proof.Signers = append(proof.Signers, f.Signer)
 	}
-	return &with
+	return proof, nil
 }
 
-func verifyFile(s *sources.Signed, filename string, want sources.Hash, opts Options) (Verified, error) {
-	if s == nil {
-		return Verified{}, errNothingSigned
-	}
-	opts = opts.withDefaults()
-	if err := checkSum(s.Sums, filename, want); err != nil {
+// Verify verifies an archive under any name, by the rules of the engine: its hash must be
+// one of the signed checksums. Only keys marked as listed count as listed by a registry:
+// a registry marks them, and a store in the evidence that it has recorded. Other keys came
+// with the archive, as in a mirror, and prove only that the evidence matches itself.
+// HashiCorp's keys and trusted keys are recognized by their fingerprints, wherever they
+// come from.
+func (j Judge) Verify(p sources.Provider, s *sources.Signed, zh sources.Hash) (Verified, error) {
+	name, err := signedName(s, zh)
+	if err != nil {
 		return Verified{}, err
 	}
-	if len(s.Keys) == 0 && opts.KeysOptional() {
-		return Verified{Proof: sources.Proof{Matched: true}, Report: sources.Report{
-			Verdict: sources.HashOnly,
-			Notes:   []string{"signature not verified, as the registry lists no keys"},
-		}}, nil
+	return j.verify(p, s, name)
+}
+
+// VerifyFile is Verify for an archive whose name is known: the checksums must list filename
+// with the hash want.
+func (j Judge) VerifyFile(p sources.Provider, s *sources.Signed, filename string, want sources.Hash) (Verified, error) {
+	sums, err := sumsOf(s)
+	if err == nil {
+		err = sums.check(filename, want)
 	}
-	found, err := examine(s, opts)
 	if err != nil {
-		return Verified{}, fmt.Errorf("checksums: %w", err)
+		return Verified{}, err
 	}
-	v := Verified{Proof: sources.Proof{Name: filename}}
-	for _, f := range found {
-		v.Proof.Signers = append(v.Proof.Signers, f.Signer)
+	return j.verify(p, s, filename)
+}
+
+func (j Judge) verify(p sources.Provider, s *sources.Signed, name string) (v Verified, err error) {
+	if len(s.Keys) == 0 && j.KeysOptional(p) {
+		v.Proof = sources.Proof{Matched: true, Name: name}
+		v.Verdict, v.Notes = sources.HashOnly, []string{"signature not verified, as the registry lists no keys"}
+		return v, nil
 	}
-	if v.Report, err = opts.accepted(v.Proof); err != nil {
+	by := j.rules(j.Options.Engine, p)
+	if v.Proof, err = prove(s, name, by); err != nil {
+		return Verified{}, err
+	}
+	if v.Report, err = by.accepted(v.Proof); err != nil {
 		return Verified{}, fmt.Errorf("checksums: %w", err)
 	}
 	return v, nil
 }
 
-// checkSum compares the registry's checksum with the signed one.
-func checkSum(doc []byte, filename string, want sources.Hash) error {
-	sums, err := ParseSums(doc)
+func sumsOf(s *sources.Signed) (Sums, error) {
+	if s == nil {
+		return Sums{}, errors.New("no signed checksums")
+	}
+	return ParseSums(s.Sums)
+}
+
+// signedName returns the name under which signed checksums contain an archive.
+func signedName(s *sources.Signed, zh sources.Hash) (string, error) {
+	sums, err := sumsOf(s)
 	if err != nil {
-		return err
+		return "", err
 	}
-	line, ok := sums.find(filename)
+	name, ok := sums.nameOf(zh)
 	if !ok {
-		return unlisted(sums, filename, want)
+		return "", fault(WrongChecksum, "archive is %s, which is not among the signed checksums", zh)
 	}
-	sum, ok := line.parse()
-	if !ok {
+	return name, sums.check(name, zh) // the first line with a name counts
+}
+
+// check compares the registry's checksum with the signed one.
+func (s Sums) check(filename string, want sources.Hash) error {
+	switch line, ok := s.find(filename); {
+	case !ok:
+		return s.unlisted(filename, want)
+	case line.zh == "":
 		return fmt.Errorf("checksum of %s: %.80q is not a SHA-256", filename, line.sum)
-	}
-	if got := sources.ZipHash(sum); got != want {
-		return sources.WithHint(&ChecksumError{filename, want, got},
+	case line.zh != want:
+		err := fault(WrongChecksum, "checksum of %s is signed as %s, but should be %s", shown(filename), line.zh, want)
+		return sources.WithHint(err,
 			"do not use this package: the registry contradicts the publisher; report it to the registry's operator")
 	}
 	return nil
@@ -161,57 +121,22 @@ func checkSum(doc []byte, filename string, want sources.Hash) error {
 
 // unlisted returns the error for a file without a signed checksum. Its hint
 // describes what the checksums contain instead.
-func unlisted(sums Sums, filename string, want sources.Hash) error {
-	err := &ChecksumError{Filename: filename, Want: want}
-	if name, ok := sums.nameOf(want); ok {
+func (s Sums) unlisted(filename string, want sources.Hash) error {
+	err := fault(WrongChecksum, "no checksum for %s among those signed", shown(filename))
+	if name, ok := s.nameOf(want); ok {
 		return sources.WithHint(err, "the checksum is listed for %.80q: the registry and SHA256SUMS must give the file one name", name)
 	}
-	if !sums.readable() {
+	if len(s.lines) > 0 && len(s.Listed()) == 0 {
 		return sources.WithHint(err, "no line of SHA256SUMS is a checksum in hexadecimal and a file name, as sha256sum writes it in UTF-8")
 	}
 	return sources.WithHint(err, "the publisher of this version did not sign a package for this platform")
 }
 
-// VerifyArchive verifies an archive under any name: its hash must be one of the
-// signed checksums. Only keys marked as listed count as listed by a registry. A
-// store marks them in the evidence that it has stored. Other keys came with the
-// archive, as in a mirror, and prove only that the evidence matches itself.
-// HashiCorp's keys and trusted keys are recognised by their fingerprints,
-// wherever they come from.
-func VerifyArchive(s *sources.Signed, zh sources.Hash, opts Options) (Verified, error) {
-	name, err := signedName(s, zh)
-	if err != nil {
-		return Verified{}, err
+// shown returns a file name without its query, which may be a secret.
+func shown(filename string) string {
+	name, _, query := strings.Cut(filename, "?")
+	if query {
+		name += "?…"
 	}
-	return verifyFile(s, name, zh, opts)
-}
-
-// signedName returns the name under which signed checksums contain an archive.
-func signedName(s *sources.Signed, zh sources.Hash) (string, error) {
-	if s == nil {
-		return "", errNothingSigned
-	}
-	sums, err := ParseSums(s.Sums)
-	if err != nil {
-		return "", err
-	}
-	name, ok := sums.nameOf(zh)
-	if !ok {
-		return "", &UnlistedError{zh}
-	}
-	return strings.TrimPrefix(name, "*"), nil
-}
-
-// VerifyCarried is like [VerifyArchive], but treats all keys as keys that came
-// with the package.
-func VerifyCarried(s *sources.Signed, zh sources.Hash, opts Options) (Verified, error) {
-	return VerifyArchive(marked(s, false), zh, opts)
-}
-
-// An UnlistedError means that an archive's hash is not one of the signed
-// checksums.
-type UnlistedError struct{ Got sources.Hash }
-
-func (e *UnlistedError) Error() string {
-	return "archive is " + string(e.Got) + ", which is not among the signed checksums"
+	return name
 }

@@ -87,10 +87,15 @@ func fingerprint(key *openpgp.Entity) sources.Fingerprint {
 }
 
 func verify(s *sources.Signed, opts trust.Options) (trust.Verified, error) {
+	return verifyFor(widget.Provider, s, opts)
+}
+
+// verifyFor verifies evidence of the origin registry.
+func verifyFor(p sources.Provider, s *sources.Signed, opts trust.Options) (trust.Verified, error) {
 	if opts.Now == nil {
 		opts.Now = func() time.Time { return now }
 	}
-	return trust.Verify(s, filename, zh, opts)
+	return trust.Judge{Options: opts}.VerifyFile(p, listed(s), filename, zh)
 }
 
 // signed returns sums signed by key one year after its creation, with the
@@ -139,34 +144,35 @@ func TestBadSignatures(t *testing.T) {
 	tests := []struct {
 		name   string
 		change func(*sources.Signed)
-		want   any // pointer to a variable of the error's type
+		want   error
 		text   string
 	}{
-		{"no keys", func(s *sources.Signed) { s.Keys = nil }, new(*trust.UnknownIssuerError), "unknown key " + key.PrimaryKey.KeyIdString()},
-		{"another key", func(s *sources.Signed) { s.Keys[0] = public(t, other) }, new(*trust.UnknownIssuerError), "unknown key"},
-		{"garbage for a key", func(s *sources.Signed) { s.Keys[0].Armor = "garbage" }, new(*trust.KeyError), "signing key 1"},
-		{"corrupt key", func(s *sources.Signed) { s.Keys[0].Armor = corrupt(s.Keys[0].Armor) }, new(*trust.KeyError), "signing key 1"},
+		{"no keys", func(s *sources.Signed) { s.Keys = nil }, trust.UnknownIssuer, "unknown key " + key.PrimaryKey.KeyIdString()},
+		{"another key", func(s *sources.Signed) { s.Keys[0] = public(t, other) }, trust.UnknownIssuer, "unknown key"},
+		{"garbage for a key", func(s *sources.Signed) { s.Keys[0].Armor = "garbage" }, trust.BadKey, "signing key 1"},
+		{"corrupt key", func(s *sources.Signed) { s.Keys[0].Armor = corrupt(s.Keys[0].Armor) }, trust.BadKey, "signing key 1"},
 		{"corrupt key before the valid one", func(s *sources.Signed) {
 			s.Keys = []sources.Key{{Armor: corrupt(s.Keys[0].Armor)}, s.Keys[0]}
-		}, new(*trust.KeyError), "signing key 1"},
-		{"huge key", func(s *sources.Signed) { s.Keys[0].Armor += strings.Repeat("\n", 256<<10) }, new(*trust.KeyError), "more than 262144 bytes"},
+		}, trust.BadKey, "signing key 1"},
+		{"huge key", func(s *sources.Signed) { s.Keys[0].Armor += strings.Repeat("\n", 256<<10) }, trust.BadKey, "more than 262144 bytes"},
 		{"many keys", func(s *sources.Signed) { s.Keys = slices.Repeat(s.Keys, 65) }, nil, "65 signing keys"},
-		{"checksums changed", func(s *sources.Signed) { s.Sums = append(slices.Clone(s.Sums), '\n') }, new(*trust.SignatureError), "bad signature"},
-		{"no signature", func(s *sources.Signed) { s.Signature = nil }, new(*trust.SignatureError), "empty"},
-		{"garbage for a signature", func(s *sources.Signed) { s.Signature = []byte("<html>") }, new(*trust.SignatureError), "bad signature"},
-		{"huge signature", func(s *sources.Signed) { s.Signature = make([]byte, 65<<10) }, new(*trust.SignatureError), "more than 65536 bytes"},
+		{"checksums changed", func(s *sources.Signed) { s.Sums = append(slices.Clone(s.Sums), '\n') }, trust.BadSignature, "bad signature"},
+		{"no signature", func(s *sources.Signed) { s.Signature = nil }, trust.BadSignature, "empty"},
+		{"garbage for a signature", func(s *sources.Signed) { s.Signature = []byte("<html>") }, trust.BadSignature, "bad signature"},
+		{"huge signature", func(s *sources.Signed) { s.Signature = make([]byte, 65<<10) }, trust.BadSignature, "more than 65536 bytes"},
 		{"armoured signature", func(s *sources.Signed) {
 			s.Signature = []byte(armored(t, openpgp.SignatureType, s.Signature))
-		}, new(*trust.SignatureError), "ASCII-armoured"},
-		{"SHA-1", func(s *sources.Signed) { s.Signature = signWithSHA1(t, key, s.Sums) }, new(*trust.SignatureError), "weak digest SHA-1"},
+		}, trust.BadSignature, "ASCII-armoured"},
+		{"many signatures", func(s *sources.Signed) { s.Signature = bytes.Repeat(s.Signature, 65) }, trust.BadSignature, "more than 64 signatures"},
+		{"SHA-1", func(s *sources.Signed) { s.Signature = signWithSHA1(t, key, s.Sums) }, trust.BadSignature, "weak digest SHA-1"},
 	}
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {
 			s := signed(t, key, key)
 			test.change(s)
 			_, err := verify(s, trust.Options{})
-			if err == nil || !strings.Contains(err.Error(), test.text) || test.want != nil && !errors.As(err, test.want) {
-				t.Errorf("got error %v, want a %T with %q", err, test.want, test.text)
+			if err == nil || !strings.Contains(err.Error(), test.text) || test.want != nil && !errors.Is(err, test.want) {
+				t.Errorf("got error %v, want %q with %q", err, test.want, test.text)
 			}
 		})
 	}
@@ -246,30 +252,24 @@ func TestChecksums(t *testing.T) {
 
 func TestVerifyArchive(t *testing.T) {
 	key := newKey(t, 0)
-	opts := trust.Options{Now: func() time.Time { return now }}
+	judge := trust.Judge{Options: trust.Options{Now: func() time.Time { return now }}}
 	s := signed(t, key, key)
 	for listed, want := range map[bool]sources.Verdict{true: sources.SelfSigned, false: sources.MirrorEvidence} {
 		s.Keys[0] = s.Keys[0].AsListed(listed)
-		r, err := trust.VerifyArchive(s, zh, opts)
+		r, err := judge.Verify(widget.Provider, s, zh)
 		sourcetest.Expect(t, err == nil && r.Verdict == want, "listed %v: got %v, %v", listed, r, err)
-		r, err = trust.VerifyCarried(s, zh, opts)
-		sourcetest.Expect(t, err == nil && r.Verdict == sources.MirrorEvidence, "carried: got %v, %v", r, err)
 	}
-	var unlisted *trust.UnlistedError
-	_, err := trust.VerifyArchive(signed(t, key, key), "zh:00", opts)
-	sourcetest.Expect(t, errors.As(err, &unlisted) && unlisted.Got == "zh:00", "got error %v", err)
-	var unknown *trust.UnknownIssuerError
-	_, err = trust.VerifyArchive(signed(t, key), zh, opts)
-	sourcetest.Expect(t, errors.As(err, &unknown), "got error %v", err)
+	_, err := judge.Verify(widget.Provider, signed(t, key, key), "zh:00")
+	sourcetest.Expect(t, errors.Is(err, trust.WrongChecksum) && strings.Contains(err.Error(), "archive is zh:00"), "got error %v", err)
+	_, err = judge.Verify(widget.Provider, signed(t, key), zh)
+	sourcetest.Expect(t, errors.Is(err, trust.UnknownIssuer), "got error %v", err)
 }
 
 func TestChecksumError(t *testing.T) {
 	key := newKey(t, 0)
-	var wrong *trust.ChecksumError
-	_, err := trust.Verify(signed(t, key, key), filename, "zh:00", trust.Options{})
-	if !errors.As(err, &wrong) || *wrong != (trust.ChecksumError{Filename: filename, Want: "zh:00", Got: zh}) {
-		t.Errorf("got %#v", err)
-	}
+	_, err := trust.Judge{}.VerifyFile(widget.Provider, signed(t, key, key), filename, "zh:00")
+	want := "checksum of " + filename + " is signed as " + string(zh) + ", but should be zh:00"
+	sourcetest.Expect(t, errors.Is(err, trust.WrongChecksum) && err.Error() == want, "got %v", err)
 }
 
 // TestFormsOfSums checks all formats of SHA256SUMS lines.
@@ -285,8 +285,9 @@ func TestFormsOfSums(t *testing.T) {
 		{"\xff\xfe" + strings.Join(strings.Split(sum+"  "+filename, ""), "\x00"), "no line of SHA256SUMS is a checksum"},
 		{strings.Repeat("0", 64) + "  other.zip", "did not sign a package for this platform"},
 	} {
-		opts := trust.Options{Engine: sources.OpenTofu, Host: "registry.opentofu.org"} // requires no signature
-		_, err := trust.Verify(&sources.Signed{Sums: []byte(tt.doc)}, filename, zh, opts)
+		judge := trust.Judge{Options: trust.Options{Engine: sources.OpenTofu}}
+		tofu := sources.Provider{Host: "registry.opentofu.org"} // requires no signature
+		_, err := judge.VerifyFile(tofu, &sources.Signed{Sums: []byte(tt.doc)}, filename, zh)
 		hints := strings.Join(sources.Hints(err), "\n")
 		sourcetest.Expect(t, (err == nil) == (tt.hint == "") && strings.Contains(hints, tt.hint), "%q: %v, hints %q", tt.doc, err, hints)
 	}
@@ -312,26 +313,26 @@ func TestExpiry(t *testing.T) {
 		listed []*openpgp.Entity
 		opts   trust.Options
 		note   string
-		want   any // pointer to a variable of the error's type; nil means no error
+		want   error // nil means no error
 	}{
 		{"signed before", mortal, at1, []*openpgp.Entity{mortal}, trust.Options{}, "expired on 2021-12-31", nil},
 		{"signed before by subkey", subkeyMortal, at1, []*openpgp.Entity{subkeyMortal}, trust.Options{}, "expired on 2021-12-31", nil},
-		{"signed before, with enforced expiry", mortal, at1, []*openpgp.Entity{mortal}, tofu, "", new(*trust.ExpiredKeyError)},
-		{"signed after", mortal, at3, []*openpgp.Entity{mortal}, trust.Options{}, "", new(*trust.ExpiredKeyError)},
-		{"signed after by subkey", subkeyMortal, at3, []*openpgp.Entity{subkeyMortal}, trust.Options{}, "", new(*trust.ExpiredKeyError)},
+		{"signed before, with enforced expiry", mortal, at1, []*openpgp.Entity{mortal}, tofu, "", trust.KeyExpired},
+		{"signed after", mortal, at3, []*openpgp.Entity{mortal}, trust.Options{}, "", trust.KeyExpired},
+		{"signed after by subkey", subkeyMortal, at3, []*openpgp.Entity{subkeyMortal}, trust.Options{}, "", trust.KeyExpired},
 		{"signed after by a key renewed", mortal, at3, []*openpgp.Entity{renewed}, trust.Options{}, "", nil},
 		{"old and renewed listed", mortal, at3, []*openpgp.Entity{mortal, renewed}, trust.Options{}, "", nil},
 		{"old and renewed listed, signed before", mortal, at1, []*openpgp.Entity{mortal, renewed}, trust.Options{}, "", nil},
 		{"old listed last", mortal, at1, []*openpgp.Entity{renewed, mortal}, trust.Options{}, "", nil},
-		{"signature expired", mortal, brief, []*openpgp.Entity{renewed}, trust.Options{}, "", new(*trust.ExpiredSignatureError)},
-		{"signature and key expired", mortal, brief, []*openpgp.Entity{mortal}, trust.Options{}, "", new(*trust.ExpiredSignatureError)},
-		{"key expired, and signature with an unknown notation", mortal, critical, []*openpgp.Entity{mortal}, trust.Options{}, "", new(*trust.SignatureError)},
+		{"signature expired", mortal, brief, []*openpgp.Entity{renewed}, trust.Options{}, "", trust.SignatureExpired},
+		{"signature and key expired", mortal, brief, []*openpgp.Entity{mortal}, trust.Options{}, "", trust.SignatureExpired},
+		{"key expired, and signature with an unknown notation", mortal, critical, []*openpgp.Entity{mortal}, trust.Options{}, "", trust.BadSignature},
 		{"signed when created", mortal, at(born, 0), []*openpgp.Entity{renewed}, trust.Options{}, "", nil},
-		{"signed before created", mortal, early, []*openpgp.Entity{mortal}, trust.Options{}, "", new(*trust.EarlySignatureError)},
-		{"signed before created, renewed", mortal, early, []*openpgp.Entity{renewed}, trust.Options{}, "", new(*trust.EarlySignatureError)},
-		{"signed before created, trusted", mortal, early, []*openpgp.Entity{mortal}, trust.Options{Accepted: []sources.Fingerprint{fingerprint(mortal)}}, "", new(*trust.EarlySignatureError)},
-		{"signed before the subkey was created", newSubkey, at1, []*openpgp.Entity{newSubkey}, trust.Options{}, "", new(*trust.EarlySignatureError)},
-		{"signature from the future", mortal, at6, []*openpgp.Entity{renewed}, trust.Options{}, "", new(*trust.ExpiredSignatureError)},
+		{"signed before created", mortal, early, []*openpgp.Entity{mortal}, trust.Options{}, "", trust.SignedTooEarly},
+		{"signed before created, renewed", mortal, early, []*openpgp.Entity{renewed}, trust.Options{}, "", trust.SignedTooEarly},
+		{"signed before created, trusted", mortal, early, []*openpgp.Entity{mortal}, trust.Options{Accepted: []sources.Fingerprint{fingerprint(mortal)}}, "", trust.SignedTooEarly},
+		{"signed before the subkey was created", newSubkey, at1, []*openpgp.Entity{newSubkey}, trust.Options{}, "", trust.SignedTooEarly},
+		{"signature from the future", mortal, at6, []*openpgp.Entity{renewed}, trust.Options{}, "", trust.SignatureExpired},
 	}
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {
@@ -340,7 +341,7 @@ func TestExpiry(t *testing.T) {
 			s.Signature = signWith(t, immortal(test.key), sums, test.config)
 			r, err := verify(s, test.opts)
 			if test.want != nil {
-				sourcetest.Expect(t, errors.As(err, test.want), "got error %v, want a %T", err, test.want)
+				sourcetest.Expect(t, errors.Is(err, test.want), "got error %v, want one that %s", err, test.want)
 				return
 			}
 			sourcetest.Require(t, err == nil && r.Verdict == sources.SelfSigned, "got %v, %v", r, err)
@@ -420,8 +421,7 @@ func TestRevokedKeys(t *testing.T) {
 			check(t, test.revoke(key))
 			s.Keys = []sources.Key{public(t, key)}
 			_, err := verify(s, trust.Options{})
-			var revoked *trust.RevokedKeyError
-			if !errors.As(err, &revoked) || revoked.Reason != "stolen" || len(sources.Hints(err)) == 0 {
+			if !errors.Is(err, sources.ErrRevoked) || !strings.HasSuffix(err.Error(), `revoked: "stolen"`) || len(sources.Hints(err)) == 0 {
 				t.Errorf("got error %v", err)
 			}
 		})
@@ -442,28 +442,28 @@ func TestKeyWithoutSelfSignature(t *testing.T) {
 	}
 	s.Keys = []sources.Key{public(t, key)}
 	_, err := verify(s, trust.Options{})
-	var bad *trust.KeyError
-	sourcetest.Expect(t, errors.As(err, &bad) && strings.Contains(err.Error(), "no self-signature"), "got error %v", err)
+	sourcetest.Expect(t, errors.Is(err, trust.BadKey) && strings.Contains(err.Error(), "no self-signature"), "got error %v", err)
 }
 
 func TestNoKeys(t *testing.T) {
 	const tofuHost, otherHost = sources.Host("registry.opentofu.org"), sources.Host("registry.example.org")
 	tests := []struct {
+		host sources.Host
 		opts trust.Options
 		ok   bool
 	}{
-		{trust.Options{Engine: sources.OpenTofu, Host: tofuHost}, true},
-		{trust.Options{Engine: sources.OpenTofu, Host: tofuHost, EnforceGPGValidation: true}, false},
-		{trust.Options{Engine: sources.OpenTofu, Host: otherHost}, false},
-		{trust.Options{Engine: sources.Terraform, Host: tofuHost}, false},
-		{trust.Options{}, false},
+		{tofuHost, trust.Options{Engine: sources.OpenTofu}, true},
+		{tofuHost, trust.Options{Engine: sources.OpenTofu, EnforceGPGValidation: true}, false},
+		{otherHost, trust.Options{Engine: sources.OpenTofu}, false},
+		{tofuHost, trust.Options{Engine: sources.Terraform}, false},
+		{"", trust.Options{}, false},
 	}
 	s := signed(t, newKey(t, 0))
 	for _, test := range tests {
-		r, err := verify(s, test.opts)
+		r, err := verifyFor(sources.Provider{Host: test.host}, s, test.opts)
 		if !test.ok {
-			var unknown *trust.UnknownIssuerError
-			sourcetest.Expect(t, errors.As(err, &unknown) && len(sources.Hints(err)) != 0, "%+v: got error %v", test.opts, err)
+			hinted := errors.Is(err, trust.UnknownIssuer) && len(sources.Hints(err)) != 0
+			sourcetest.Expect(t, hinted, "%+v: got error %v", test.opts, err)
 			continue
 		}
 		if err != nil || r.Verdict != sources.HashOnly || len(r.Notes) != 1 {
@@ -507,8 +507,7 @@ func TestVerdicts(t *testing.T) {
 			test.opts.PartnerKey = fingerprint(partner)
 			r, err := verify(s, test.opts)
 			if test.err != "" {
-				var bad *trust.TrustSignatureError
-				if !errors.As(err, &bad) || !strings.Contains(err.Error(), test.err) {
+				if !errors.Is(err, trust.BadTrustSignature) || !strings.Contains(err.Error(), test.err) {
 					t.Errorf("got error %v, want %q", err, test.err)
 				}
 				return

@@ -1,14 +1,9 @@
 package ui
 
 import (
-	"errors"
 	"fmt"
-	"math"
-	"strconv"
 	"strings"
 	"time"
-
-	"github.com/larder-cli/larder/sources"
 )
 
 // Size formats a number of bytes in powers of 1000: 29 MB, 1.9 GB. It has a decimal where
@@ -49,72 +44,6 @@ func Fetched(bytes int64, d time.Duration) string {
 	return text
 }
 
-// units are the units of sizes, by suffix.
-var units = map[string]float64{
-	"": 1, "K": 1e3, "M": 1e6, "G": 1e9, "T": 1e12,
-	"KI": 1 << 10, "MI": 1 << 20, "GI": 1 << 30, "TI": 1 << 40,
-}
-
-// ParseSize parses a size such as 20G, 1.5GB or 512MiB. A number without a unit is an error:
-// few people mean bytes.
-func ParseSize(s string) (int64, error) {
-	if _, err := strconv.ParseUint(s, 10, 63); err == nil && strings.Trim(s, "0") != "" {
-		return 0, sources.WithHint(errors.New("not a size"), "did you mean %sG? For bytes, write %sB", s, s)
-	}
-	upper := strings.TrimSuffix(strings.ToUpper(s), "B")
-	number := strings.TrimRight(upper, "KMGTI")
-	unit, ok := units[upper[len(number):]]
-	value, err := strconv.ParseFloat(number, 64)
-	if size := value * unit; ok && err == nil && size >= 1 && size < math.MaxInt64 {
-		return int64(size), nil
-	}
-	return 0, sources.WithHint(errors.New("not a size"), "write a number greater than 0 and a unit, as in 500M or 20G")
-}
-
-// ParseAge parses an age such as 30d, 2w or 12h.
-func ParseAge(s string) (time.Duration, error) {
-	for unit, length := range map[string]time.Duration{"d": 24 * time.Hour, "w": 7 * 24 * time.Hour} {
-		number, ok := strings.CutSuffix(s, unit)
-		if !ok {
-			continue
-		}
-		if n, err := strconv.ParseUint(number, 10, 16); err == nil && n > 0 {
-			return time.Duration(n) * length, nil
-		}
-	}
-	if age, err := time.ParseDuration(s); err == nil && age > 0 {
-		return age, nil
-	}
-	err := errors.New("not an age")
-	if meant := likelyAge(s); meant != "" {
-		return 0, sources.WithHint(err, "did you mean %q?", meant)
-	}
-	return 0, sources.WithHint(err, "write a number greater than 0 and a unit, as in 12h, 30d or 2w")
-}
-
-// likelyAge returns the most likely age for a number with an unknown unit or none, or "" if s
-// is not a number with a unit. Months have 30 days.
-func likelyAge(s string) string {
-	rest := strings.TrimLeft(s, "0123456789")
-	n, err := strconv.ParseUint(strings.TrimSuffix(s, rest), 10, 16)
-	if err != nil || n == 0 {
-		return ""
-	}
-	switch strings.TrimSuffix(strings.Trim(strings.ToLower(rest), " -"), "s") {
-	case "", "d", "day":
-		return fmt.Sprintf("%dd", n)
-	case "w", "week", "wk":
-		return fmt.Sprintf("%dw", n)
-	case "mo", "mon", "month":
-		return fmt.Sprintf("%dd", 30*n)
-	case "y", "yr", "year":
-		return fmt.Sprintf("%dd", 365*n)
-	case "h", "hr", "hour":
-		return fmt.Sprintf("%dh", n)
-	}
-	return ""
-}
-
 // Since formats how long ago a time was.
 func Since(then, now time.Time) string {
 	age := now.Sub(then)
@@ -143,6 +72,9 @@ type Number struct {
 	What string
 }
 
+// N returns a number of things.
+func N(n int, what string) Number { return Number{n, what} }
+
 // Numbers describes the numbers that are not 0: "3 added", "1 failed".
 func Numbers(all ...Number) []string {
 	var texts []string
@@ -169,6 +101,14 @@ func List[T ~string](conjunction string, words []T) string {
 	return b.String()
 }
 
+// Some is [List] with "and" of the first n of many texts, and the number of the others.
+func Some(texts []string, n int) string {
+	if more := len(texts) - n; more > 0 {
+		return fmt.Sprintf("%s and %d more", strings.Join(texts[:n], ", "), more)
+	}
+	return List("and", texts)
+}
+
 // Columns aligns the cells of rows. It does not pad the last cell of a row.
 func Columns(rows [][]string) []string {
 	var widths []int
@@ -189,4 +129,13 @@ func Columns(rows [][]string) []string {
 		lines[i] = strings.TrimRight(b.String(), " ")
 	}
 	return lines
+}
+
+// Indented returns rows as indented lines with aligned columns.
+func Indented(rows [][]string) string {
+	var b strings.Builder
+	for _, line := range Columns(rows) {
+		b.WriteString("  " + line + "\n")
+	}
+	return b.String()
 }

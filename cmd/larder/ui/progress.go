@@ -7,8 +7,6 @@ import (
 	"time"
 
 	"golang.org/x/term"
-
-	"github.com/larder-cli/larder/sources"
 )
 
 // redrawEvery is short enough to look smooth, and long enough to need little CPU time.
@@ -17,13 +15,12 @@ const redrawEvery = 150 * time.Millisecond
 // ProgressEvery is the interval of progress messages without a terminal. Tests reduce it.
 var ProgressEvery = 10 * time.Second
 
-// A progress shows work in progress: as bars on a terminal, otherwise as a line at intervals.
-type progress struct {
-	board   board
-	screen  *screen
-	dumb    bool                                                      // the terminal only supports plain text
-	colours func() bool                                               // reports whether to show colours
-	ticks   func(time.Duration) (ticks <-chan time.Time, stop func()) // until stop is called
+// A Progress shows work in progress: as bars on a terminal, otherwise as a line at intervals.
+type Progress struct {
+	Dumb  bool                                                      // the terminal only supports plain text
+	Ticks func(time.Duration) (ticks <-chan time.Time, stop func()) // until stop is called; tests replace it
+
+	screen *Screen
 
 	begin sync.Once
 	ended sync.Once
@@ -31,63 +28,47 @@ type progress struct {
 	done  chan struct{} // closed when the display ends; nil if it never began
 }
 
-// newProgress returns a display that starts with the first work.
-func newProgress(s *screen) *progress {
-	return &progress{board: board{now: time.Now}, colours: func() bool { return false }, screen: s, ticks: ticker, stop: make(chan struct{})}
+// A Display is what a [Progress] shows. Its methods are called by another goroutine.
+type Display interface {
+	Lines(width, height int, colors bool) []string // at most height lines, none wider than width
+	Summary() string                               // one line; empty if nothing is in progress
 }
 
-// ticker is the clock of a progress. Tests replace it.
+// NewProgress returns a progress that shows nothing until [Progress.Begin].
+func NewProgress(s *Screen) *Progress {
+	return &Progress{screen: s, Ticks: ticker, stop: make(chan struct{})}
+}
+
+// ticker is the clock of a progress.
 func ticker(every time.Duration) (<-chan time.Time, func()) {
 	t := time.NewTicker(every)
 	return t.C, t.Stop
 }
 
-// followed returns the board, and starts the display if the user has not disabled it.
-func (o *Output) followed() *board {
-	p := o.progress
-	if !o.JSON && o.Level >= Normal {
-		p.begin.Do(func() {
-			p.done = make(chan struct{})
-			p.board.verbose = o.Level == Verbose
-			p.colours = func() bool { return o.colours(o.Stderr) }
-			if p.onTerminal() {
-				p.screen.begin()
-				go p.showBars()
-			} else {
-				go p.tellNowAndThen(o)
-			}
-		})
-	}
-	return &p.board
+// Begin begins the display, unless it has begun or ended before. Without a terminal that can show bars
+// it gives tell a line now and then.
+func (p *Progress) Begin(d Display, color ColorMode, tell func(line string)) {
+	p.begin.Do(func() {
+		p.done = make(chan struct{})
+		if p.OnTerminal() {
+			p.screen.begin()
+			go p.showBars(d, color.Shows(p.screen.Err))
+		} else {
+			go p.tellNowAndThen(d, tell)
+		}
+	})
 }
 
-// NoBars disables bars on terminals too.
-func (o *Output) NoBars() { o.progress.dumb = true }
-
-// A Report reports how many bytes are done, and the total.
-type Report = func(done, of int64)
-
-// Work runs a function that works on a whole store, and shows the progress that it reports.
-func Work[T any](o *Output, work func(Report) (T, error)) (T, error) {
-	b := o.followed()
-	b.work(0, 0) // the first package may take long
-	defer b.end(itemKey{})
-	return work(b.work)
-}
-
-// Forget removes a package from the progress display.
-func (o *Output) Forget(id sources.PackageID) { o.followed().end(itemKey{id: id}) }
-
-// onTerminal reports whether the output is a terminal that can show bars.
-func (p *progress) onTerminal() bool {
-	return IsTerminal(p.screen.err) && !p.dumb && commandsTerminal(p.screen.err.(*os.File))
+// OnTerminal reports whether the output is a terminal that can show bars.
+func (p *Progress) OnTerminal() bool {
+	return IsTerminal(p.screen.Err) && !p.Dumb && commandsTerminal(p.screen.Err.(*os.File))
 }
 
 // showBars draws the bars until the progress ends. Only this goroutine draws, so that code that
 // reports progress never waits for the terminal.
-func (p *progress) showBars() {
+func (p *Progress) showBars(d Display, colors bool) {
 	defer close(p.done)
-	ticks, stop := p.ticks(redrawEvery)
+	ticks, stop := p.Ticks(redrawEvery)
 	defer stop()
 	for {
 		select {
@@ -97,20 +78,20 @@ func (p *progress) showBars() {
 			p.screen.end()
 			return
 		}
-		p.screen.draw(func(width, height int) []string { return p.board.drawn(width, height, p.colours()) })
+		p.screen.draw(func(width, height int) []string { return d.Lines(width, height, colors) })
 	}
 }
 
 // tellNowAndThen writes a line at intervals until the progress ends, for logs.
-func (p *progress) tellNowAndThen(o *Output) {
+func (p *Progress) tellNowAndThen(d Display, tell func(line string)) {
 	defer close(p.done)
-	ticks, stop := p.ticks(ProgressEvery)
+	ticks, stop := p.Ticks(ProgressEvery)
 	defer stop()
 	for {
 		select {
 		case <-ticks:
-			if line := p.board.summary(); line != "" {
-				o.Say("%s", line)
+			if line := d.Summary(); line != "" {
+				tell(line)
 			}
 		case <-p.stop:
 			return
@@ -118,8 +99,8 @@ func (p *progress) tellNowAndThen(o *Output) {
 	}
 }
 
-// end stops the display. All pending output has been written when it returns.
-func (p *progress) end() {
+// End stops the display. All pending output has been written when it returns.
+func (p *Progress) End() {
 	p.begin.Do(func() {}) // prevents a later start
 	if p.done != nil {
 		p.ended.Do(func() { close(p.stop) })
@@ -129,15 +110,8 @@ func (p *progress) end() {
 
 // IsTerminal reports whether w is a terminal.
 func IsTerminal(w any) bool {
-	width, _ := terminalSize(w)
+	width, _ := TerminalSize(w)
 	return width > 0
-}
-
-// Width returns the number of columns of the terminal for results, or 0 if standard output is
-// not a terminal.
-func (o *Output) Width() int {
-	width, _ := terminalSize(o.Stdout)
-	return width
 }
 
 // file returns the underlying file, also of a writer that records errors.
@@ -149,8 +123,8 @@ func file(w any) (*os.File, bool) {
 	return f, ok
 }
 
-// terminalSize returns the columns and lines of the terminal w, or 0 if it is not a terminal.
-func terminalSize(w any) (width, height int) {
+// TerminalSize returns the columns and lines of the terminal w, or 0 if it is not a terminal.
+func TerminalSize(w any) (width, height int) {
 	f, ok := file(w)
 	if !ok || !term.IsTerminal(int(f.Fd())) {
 		return 0, 0

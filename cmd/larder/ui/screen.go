@@ -1,3 +1,6 @@
+// Package ui formats text for terminals: colors, tables and progress bars that fit the width, sizes and
+// times, and a screen whose last lines change while messages scroll above them. It contains nothing
+// about providers.
 package ui
 
 import (
@@ -8,21 +11,18 @@ import (
 	"strings"
 	"sync"
 	"unicode"
-	"unicode/utf16"
-
-	"github.com/larder-cli/larder/sources"
 )
 
-// A screen writes messages and results. While it is live it also shows changing lines below
+// A Screen writes messages and results. While it is live it also shows changing lines below
 // them.
 //
 // Between two frames, the cursor is at the beginning of the first of these lines. So the screen
 // erases from the cursor to the end, which is correct even if the terminal has wrapped the
 // lines after a change of its size. Counting lines back from the last one would not be.
-type screen struct {
-	err io.Writer // where the lines are shown
+type Screen struct {
+	Err io.Writer // where the lines are shown
 
-	secrets *sources.Secrets // are in no output
+	Redact func(string) string // removes secrets from all output; may be nil
 
 	mu      sync.Mutex
 	live    bool
@@ -38,15 +38,15 @@ type message struct {
 	text string
 }
 
-// newScreen returns a screen that is not live: it writes text at once.
-func newScreen(err io.Writer) *screen {
-	return &screen{err: err, secrets: new(sources.Secrets), wake: make(chan struct{}, 1)}
+// NewScreen returns a screen that is not live: it writes text at once.
+func NewScreen(err io.Writer) *Screen {
+	return &Screen{Err: err, wake: make(chan struct{}, 1)}
 }
 
-// write writes text that ends with a line break. While the screen is live, write never blocks: a
+// Write writes text that ends with a line break. While the screen is live, it never blocks: a
 // terminal may be slow, or stopped.
-func (s *screen) write(to io.Writer, text string) {
-	text = s.secrets.Redact(text)
+func (s *Screen) Write(to io.Writer, text string) {
+	text = s.redacted(text)
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if !s.live {
@@ -60,24 +60,31 @@ func (s *screen) write(to io.Writer, text string) {
 	}
 }
 
+func (s *Screen) redacted(text string) string {
+	if s.Redact == nil {
+		return text
+	}
+	return s.Redact(text)
+}
+
 // begin makes the screen live.
-func (s *screen) begin() {
+func (s *Screen) begin() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.live = true
 }
 
 // draw writes pending text, and lines below it.
-func (s *screen) draw(lines func(width, height int) []string) {
+func (s *Screen) draw(lines func(width, height int) []string) {
 	s.mu.Lock()
 	pending := s.pending
 	s.pending = nil
 	s.mu.Unlock()
-	s.frame(pending, lines(terminalSize(s.err)))
+	s.frame(pending, lines(TerminalSize(s.Err)))
 }
 
 // end writes pending text and removes the lines.
-func (s *screen) end() {
+func (s *Screen) end() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.frame(s.pending, nil)
@@ -97,14 +104,14 @@ const (
 
 // frame writes messages, and replaces the lines of the last frame. Output for the terminal is
 // written in one call, except messages for another file.
-func (s *screen) frame(messages []message, lines []string) {
+func (s *Screen) frame(messages []message, lines []string) {
 	var b bytes.Buffer
 	if s.drawn {
 		b.WriteString(eraseBelow)
 	}
 	for _, m := range messages {
-		if m.to != s.err {
-			fmt.Fprint(s.err, b.String())
+		if m.to != s.Err {
+			fmt.Fprint(s.Err, b.String())
 			b.Reset()
 			fmt.Fprint(m.to, m.text)
 			continue
@@ -113,7 +120,7 @@ func (s *screen) frame(messages []message, lines []string) {
 	}
 	s.drawn = len(lines) > 0
 	if s.drawn {
-		b.WriteString(noWrap + s.secrets.Redact(strings.Join(lines, "\n")) + wrap)
+		b.WriteString(noWrap + s.redacted(strings.Join(lines, "\n")) + wrap)
 	}
 	if n := len(lines); n > 1 {
 		fmt.Fprintf(&b, up, n-1)
@@ -122,14 +129,14 @@ func (s *screen) frame(messages []message, lines []string) {
 		b.WriteString("\r")
 	}
 	if b.Len() > 0 {
-		fmt.Fprint(s.err, b.String())
+		fmt.Fprint(s.Err, b.String())
 	}
 }
 
-// visible returns text without terminal control characters: names of files and text from
+// Visible returns text without terminal control characters: names of files and text from
 // servers may contain them. It indents lines after the first, so that they cannot imitate
 // messages of larder.
-func visible(text string) string {
+func Visible(text string) string {
 	var b strings.Builder
 	for _, r := range text {
 		switch {
@@ -139,22 +146,6 @@ func visible(text string) string {
 			b.WriteRune(r)
 		default:
 			b.WriteString(strings.Trim(strconv.QuoteRune(r), "'"))
-		}
-	}
-	return b.String()
-}
-
-// visibleJSON escapes the C1 controls and the controls of bidirectional text in JSON, which the
-// encoder does not escape.
-func visibleJSON(text string) string {
-	var b strings.Builder
-	for _, r := range text {
-		if unicode.IsPrint(r) {
-			b.WriteRune(r)
-			continue
-		}
-		for _, unit := range utf16.AppendRune(nil, r) {
-			fmt.Fprintf(&b, `\u%04x`, unit)
 		}
 	}
 	return b.String()

@@ -5,12 +5,21 @@ import (
 	"fmt"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/larder-cli/larder/cmd/larder/ui/uitest"
-	"github.com/larder-cli/larder/installer/acquire"
 	"github.com/larder-cli/larder/sources/sourcetest"
 )
+
+// display returns bars of all kinds for a terminal of a size.
+func display(width, height int) []string {
+	rows := []Bar{
+		{Name: "acme/one 1.2.0", Done: 61e6, Size: 121e6, Amount: AmountOf(61e6, 121e6, true, 30e6)},
+		{Name: "acme/another-one 10.0.0", State: "waiting for process 7 on there"},
+		{Name: "acme/third", State: "querying versions", Extra: "for a/b"},
+		{Name: "1 of 3 packages", Amount: AmountOf(61e6, 0, false, 30e6), Extra: "1 failed"},
+	}
+	return Bars(rows[:min(len(rows), max(0, height-1))], width, false)
+}
 
 var sizes = [][2]int{{120, 24}, {80, 24}, {60, 5}, {20, 10}, {10, 6}, {10, 2}, {3, 1}}
 
@@ -19,25 +28,23 @@ func TestMessagesScrollAboveTheBars(t *testing.T) {
 	for _, size := range sizes {
 		w := uitest.New(t, size[0], size[1])
 		w.Read()
-		c := newClock()
-		b := busy(t, c)
-		s := newScreen(w.TTY)
+		s := NewScreen(w.TTY)
 		s.begin()
 		var want strings.Builder
 		for i := range 30 {
 			message := fmt.Sprintf("larder: message %d, which is about as long as one of ours is", i)
 			if i%3 == 0 {
-				s.draw(b.lines)
+				s.draw(display)
 			}
-			s.write(w.TTY, message+"\n")
+			s.Write(w.TTY, message+"\n")
 			if i%4 == 0 {
-				s.draw(b.lines)
+				s.draw(display)
 			}
 			fmt.Fprintln(&want, message)
 		}
-		s.draw(b.lines)
+		s.draw(display)
 		w.Settle()
-		lines := b.lines(size[0], size[1])
+		lines := display(size[0], size[1])
 		if got, want := w.Text(), strings.TrimRight(want.String()+strings.Join(lines, "\n"), "\n"); got != want {
 			t.Errorf("%v: got\n%s\nwant\n%s", size, got, want)
 		}
@@ -60,21 +67,20 @@ func TestResize(t *testing.T) {
 			for _, to := range sizes {
 				w := uitest.New(t, from[0], from[1])
 				w.Read()
-				b := busy(t, newClock())
-				s := newScreen(w.TTY)
+				s := NewScreen(w.TTY)
 				s.begin()
-				s.write(w.TTY, "abc\n")
-				s.draw(b.lines)
-				s.draw(b.lines)
+				s.Write(w.TTY, "abc\n")
+				s.draw(display)
+				s.draw(display)
 				w.Settle()
 				w.Resize(to[0], to[1], reflow)
-				s.draw(b.lines)
-				s.draw(b.lines)
+				s.draw(display)
+				s.draw(display)
 				w.Settle()
-				if got, want := w.Text(), strings.TrimRight("abc\n"+strings.Join(b.lines(to[0], to[1]), "\n"), "\n"); got != want {
+				if got, want := w.Text(), strings.TrimRight("abc\n"+strings.Join(display(to[0], to[1]), "\n"), "\n"); got != want {
 					t.Errorf("reflow %t, %v to %v: got\n%s\nwant\n%s", reflow, from, to, got, want)
 				}
-				s.write(w.TTY, "xyz\n")
+				s.Write(w.TTY, "xyz\n")
 				s.end()
 				w.Settle()
 				got := w.Text()
@@ -89,51 +95,13 @@ func TestResultsGoWhereTheyBelong(t *testing.T) {
 	w := uitest.New(t, 80, 24)
 	w.Read()
 	var stdout bytes.Buffer
-	s := newScreen(w.TTY)
+	s := NewScreen(w.TTY)
 	s.begin()
-	b := busy(t, newClock())
-	s.draw(b.lines)
-	s.write(&stdout, "result\n")
-	s.write(w.TTY, "message\n")
+	s.draw(display)
+	s.Write(&stdout, "result\n")
+	s.Write(w.TTY, "message\n")
 	s.end()
 	w.Settle()
 	got := w.Text()
 	sourcetest.Expect(t, got == "message" && stdout.String() == "result\n", "got %q and %q", got, stdout.String())
-}
-
-// Work does not wait for a stopped terminal, and no message is lost.
-func TestStoppedTerminal(t *testing.T) {
-	w := uitest.New(t, 80, 24)
-	out := New(w.TTY, w.TTY)
-	ticks := make(chan time.Time)
-	out.progress.ticks = func(time.Duration) (<-chan time.Time, func()) { return ticks, func() {} }
-	long := strings.Repeat("x", 200)
-	const messages = 1000 // far more than it takes
-	told := make(chan struct{})
-	go func() {
-		defer close(told)
-		for i := range messages {
-			out.Event(acquire.Event{Step: acquire.Warned, Package: pkg(t, "acme/one"), Text: fmt.Sprint(i, long)})
-		}
-	}()
-	select {
-	case <-told:
-	case <-time.After(20 * time.Second):
-		t.Fatal("messages wait for the terminal")
-	}
-	w.Read()
-	ended := make(chan struct{})
-	go func() {
-		out.progress.end()
-		fmt.Fprint(w.TTY, "\x00")
-		close(ended)
-	}()
-	w.Until("\x00")
-	<-ended
-	var want strings.Builder
-	for i := range messages {
-		fmt.Fprintf(&want, "larder: warning: acme/one:\n  %d%s\n", i, long)
-	}
-	got := w.Text() + "\n"
-	sourcetest.Equal(t, got, want.String(), len(got), "bytes", want.Len())
 }

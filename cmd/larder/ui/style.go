@@ -2,7 +2,7 @@ package ui
 
 import "strings"
 
-// A Paint is a style of text where colours are shown.
+// A Paint is a style of text where colors are shown.
 type Paint string
 
 // The paints, as the parameters of the terminal's sequence for them.
@@ -21,14 +21,17 @@ type Span struct {
 	Paint Paint
 }
 
+// Of returns text in the paint.
+func (p Paint) Of(text string) Span { return Span{text, p} }
+
 // A Line is text in several paints.
 type Line []Span
 
 // Text returns a line without paint.
 func Text(text string) Line { return Line{{Text: text}} }
 
-// plain returns the text of a line.
-func (l Line) plain() string {
+// Plain returns the text of a line.
+func (l Line) Plain() string {
 	var b strings.Builder
 	for _, s := range l {
 		b.WriteString(s.Text)
@@ -36,12 +39,12 @@ func (l Line) plain() string {
 	return b.String()
 }
 
-// render returns the line as it is written. Its text contains no terminal control sequences.
-func (l Line) render(colours bool) string {
+// Render returns the line as it is written. Its text contains no terminal control sequences.
+func (l Line) Render(colors bool) string {
 	var b strings.Builder
 	for _, s := range l {
-		text := visible(s.Text)
-		if colours && s.Paint != Plain && text != "" {
+		text := Visible(s.Text)
+		if colors && s.Paint != Plain && text != "" {
 			text = "\x1b[" + string(s.Paint) + "m" + text + "\x1b[0m"
 		}
 		b.WriteString(text)
@@ -49,22 +52,22 @@ func (l Line) render(colours bool) string {
 	return b.String()
 }
 
-// A ColorMode selects when output is coloured.
+// A ColorMode selects when output is colored.
 type ColorMode string
 
-// The colour modes.
+// The color modes.
 const (
 	ColorAuto   ColorMode = "auto" // on a terminal
 	ColorAlways ColorMode = "always"
 	ColorNever  ColorMode = "never"
 )
 
-// ColorModes are all colour modes, the default first.
+// ColorModes are all color modes, the default first.
 var ColorModes = []ColorMode{ColorAuto, ColorAlways, ColorNever}
 
-// colours reports whether output to w is coloured.
-func (o *Output) colours(w any) bool {
-	switch o.Color {
+// Shows reports whether output to w is colored.
+func (m ColorMode) Shows(w any) bool {
+	switch m {
 	case ColorAlways:
 		return true
 	case ColorNever:

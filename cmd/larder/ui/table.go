@@ -1,168 +1,230 @@
 package ui
 
 import (
+	"cmp"
+	"maps"
+	"math"
 	"regexp"
+	"slices"
 	"strings"
 	"unicode/utf8"
 )
 
-// A Column describes a column of a table.
+// A Column describes a column of a table. A row with a single cell is a heading, which is not aligned.
 type Column struct {
 	Head    string              // shown on terminals, if any column of the table has one
+	Name    string              // names a column without a head in the note that it is not shown
 	Right   bool                // align cells to the right, like numbers
 	Shorten bool                // cells may be shortened in the middle to fit the terminal
 	Brief   func(string) string // shortens cells first if the table does not fit the terminal; may be nil
 	Drop    int                 // columns with the greatest number are omitted first to fit the terminal; 0 is never omitted
-}
-
-// A Row is a row of a table.
-type Row struct {
-	Cells []Span
-	Value any // for --json
+	Keep    bool                // omitted only if all cells are equal, so that the note has all of it
 }
 
 // gap separates columns.
 const gap = "  "
 
-// Grid writes a table, each row as a result. With --json, it writes the values of the rows. On a
-// terminal it shows the headers and fits the table to the width. Otherwise it omits and shortens
-// nothing.
-func (o *Output) Grid(kind string, columns []Column, rows []Row) {
-	if o.JSON {
-		for _, r := range rows {
-			o.Object(kind, r.Value)
-		}
-		return
-	}
-	for i := range rows {
-		rows[i].Cells = o.addresses(rows[i].Cells)
-	}
-	width := o.Width()
-	if width > 0 && hasHeads(columns) && len(rows) > 0 {
-		head := Row{Cells: make([]Span, len(columns))}
-		for i, c := range columns {
-			head.Cells[i] = Span{c.Head, Faint}
-		}
-		rows = append([]Row{head}, rows...)
-	}
-	for _, line := range layOut(columns, rows, width) {
-		o.result(line)
-	}
-}
+// Columns are omitted before a shortened cell has fewer letters than readable. It never has fewer than
+// least.
+const (
+	readable = 12
+	least    = 8
+)
 
-// Tell writes a table to standard error, unless --quiet or --json is set.
-func (o *Output) Tell(columns []Column, rows []Row) {
-	width, _ := terminalSize(o.Stderr)
-	for _, line := range layOut(columns, rows, width) {
-		o.Say("%s", line.plain())
-	}
-}
-
-func hasHeads(columns []Column) bool {
-	for _, c := range columns {
-		if c.Head != "" {
-			return true
+// Table returns rows as lines with aligned cells. A column without text is not shown. For a terminal of a
+// width, Table adds the heads and fits the lines to the width: it shortens cells in the middle, then omits
+// columns and names them in a note, and wraps what is still too wide. Width 0 is no terminal.
+func Table(columns []Column, rows [][]Span, width int) []Line {
+	t := &table{columns: columns, rows: rows, omitted: make([]bool, len(columns))}
+	if width > 0 && len(rows) > 0 && slices.ContainsFunc(columns, func(c Column) bool { return c.Head != "" }) {
+		for _, c := range columns {
+			t.heads = append(t.heads, Faint.Of(c.Head))
 		}
 	}
-	return false
-}
-
-// layOut returns the rows as lines with aligned cells. They fit the columns of a terminal; 0
-// columns means no limit.
-func layOut(columns []Column, rows []Row, width int) []Line {
-	if width > 0 && tableWidth(columns, rows) > width {
-		abbreviate(columns, rows)
+	t.measure()
+	if width > 0 && t.total(math.MaxInt) > width {
+		t.fit(width)
 	}
-	widths := make([]int, len(columns))
-	for _, r := range rows {
-		for i, cell := range r.Cells {
-			widths[i] = max(widths[i], utf8.RuneCountInString(cell.Text))
+	var lines []Line
+	for _, r := range append([][]Span{t.heads}, rows...) {
+		if r != nil {
+			lines = append(lines, t.line(r).Wrapped(width)...)
 		}
 	}
-	shown := fitColumns(columns, widths, width)
-	lines := make([]Line, len(rows))
-	for i, r := range rows {
-		for j, cell := range r.Cells {
-			if shown[j] {
-				lines[i] = append(lines[i], columns[j].lay(cell, widths[j])...)
-			}
-		}
-		lines[i] = lines[i].trimmed()
+	if note := t.note(); note != "" {
+		lines = append(lines, Line{Faint.Of(note)}.Wrapped(width)...)
 	}
 	return lines
 }
 
-// abbreviate applies Column.Brief.
-func abbreviate(columns []Column, rows []Row) {
-	for _, r := range rows {
-		for i, c := range columns {
-			if c.Brief != nil && i < len(r.Cells) {
-				r.Cells[i].Text = c.Brief(r.Cells[i].Text)
-			}
+// A table is laid out for a terminal.
+type table struct {
+	columns []Column
+	heads   []Span // nil if they are not shown
+	rows    [][]Span
+	widths  []int // of the columns; 0 if all cells are empty
+	floors  []int // widths at which the cells of a column still differ
+	omitted []bool
+}
+
+// texts returns the different cells of a column.
+func (t *table) texts(column int) []string {
+	different := map[string]bool{}
+	for _, r := range t.rows {
+		switch {
+		case t.isHeading(r):
+		case column < len(r):
+			different[r[column].Text] = true
+		default:
+			different[""] = true
+		}
+	}
+	return slices.Collect(maps.Keys(different))
+}
+
+func (t *table) isHeading(row []Span) bool { return len(row) == 1 && len(t.columns) > 1 }
+
+// measure sets the widths of columns.
+func (t *table) measure() {
+	t.widths, t.floors = make([]int, len(t.columns)), make([]int, len(t.columns))
+	for i, c := range t.columns {
+		for _, text := range t.texts(i) {
+			t.widths[i] = max(t.widths[i], utf8.RuneCountInString(text))
+		}
+		if t.widths[i] > 0 && t.heads != nil {
+			t.widths[i] = max(t.widths[i], utf8.RuneCountInString(c.Head))
+		}
+		t.floors[i] = t.widths[i]
+	}
+}
+
+// findFloors sets the floors of columns that may be shortened.
+func (t *table) findFloors() {
+	for i, c := range t.columns {
+		texts := t.texts(i)
+		for c.Shorten && t.floors[i] > least && differ(texts, t.floors[i]-1) {
+			t.floors[i]--
 		}
 	}
 }
 
-// tableWidth returns the width of a complete table in columns.
-func tableWidth(columns []Column, rows []Row) int {
+// differ reports whether different texts still differ when they are shortened to a width.
+func differ(texts []string, width int) bool {
+	short := map[string]bool{}
+	for _, text := range texts {
+		short[middle(text, width)] = true
+	}
+	return len(short) == len(texts)
+}
+
+// total returns the width of the table if cells are shortened to a number of letters.
+func (t *table) total(letters int) int {
 	total := -len(gap)
-	for i := range columns {
-		width := 0
-		for _, r := range rows {
-			if i < len(r.Cells) {
-				width = max(width, utf8.RuneCountInString(r.Cells[i].Text))
-			}
-		}
-		if width > 0 {
-			total += width + len(gap)
+	for i, width := range t.widths {
+		if width > 0 && !t.omitted[i] {
+			total += max(t.floors[i], min(width, letters)) + len(gap)
 		}
 	}
 	return total
 }
 
-// fitColumns selects the columns to show, and reduces the widths of those that may be shortened,
-// the widest first.
-func fitColumns(columns []Column, widths []int, width int) (shown []bool) {
-	const least = 8 // columns of a shortened cell
-	shown = make([]bool, len(columns))
-	total := -len(gap)
-	for i, w := range widths {
-		if shown[i] = w > 0; shown[i] {
-			total += w + len(gap)
-		}
+// fit fits the table to a width as far as possible.
+func (t *table) fit(width int) {
+	t.abbreviate()
+	t.measure()
+	t.findFloors()
+	var order []int
+	for i := t.next(); i >= 0 && t.total(readable) > width; i = t.next() {
+		t.omitted[i] = true
+		order = append(order, i)
 	}
-	for width > 0 && total > width {
-		drop := 0
-		for i, c := range columns {
-			if shown[i] && c.Drop > 0 && c.Drop >= columns[drop].Drop {
-				drop = i
+	for _, i := range slices.Backward(order) { // a narrow column may fit where a wide one did not
+		t.omitted[i] = false
+		t.omitted[i] = t.total(readable) > width
+	}
+	t.shorten(width)
+}
+
+// abbreviate applies Column.Brief.
+func (t *table) abbreviate() {
+	for _, r := range t.rows {
+		for i := range r {
+			if brief := t.columns[i].Brief; brief != nil && !t.isHeading(r) {
+				r[i].Text = brief(r[i].Text)
 			}
 		}
-		if !shown[drop] || columns[drop].Drop == 0 {
-			break
-		}
-		shown[drop] = false
-		total -= widths[drop] + len(gap)
 	}
-	for i, w := range widths { // a narrow column may fit where a wide one did not
-		if !shown[i] && w > 0 && total+w+len(gap) <= width {
-			shown[i] = true
-			total += w + len(gap)
+}
+
+// next returns the column to omit next, or -1. Columns with equal cells are the first, because the note
+// has what they contain.
+func (t *table) next() int {
+	next, rank := -1, 0
+	for i, c := range t.columns {
+		equal := len(t.texts(i)) == 1
+		if t.omitted[i] || t.widths[i] == 0 || c.Drop == 0 || c.label() == "" || c.Keep && !equal {
+			continue
+		}
+		r := c.Drop
+		if equal {
+			r += 100
+		}
+		if r >= rank {
+			next, rank = i, r
 		}
 	}
-	for ; width > 0 && total > width; total-- {
+	return next
+}
+
+// shorten reduces the widths of columns that may be shortened, the widest first.
+func (t *table) shorten(width int) {
+	for excess := t.total(math.MaxInt) - width; excess > 0; excess-- {
 		widest := -1
-		for i, c := range columns {
-			if shown[i] && c.Shorten && widths[i] > least && (widest < 0 || widths[i] > widths[widest]) {
+		for i, w := range t.widths {
+			if !t.omitted[i] && w > t.floors[i] && (widest < 0 || w > t.widths[widest]) {
 				widest = i
 			}
 		}
 		if widest < 0 {
-			break
+			return
 		}
-		widths[widest]--
+		t.widths[widest]--
 	}
-	return shown
+}
+
+// label names the column in the note.
+func (c Column) label() string { return cmp.Or(c.Name, strings.ToLower(c.Head)) }
+
+// note names the omitted columns, with their contents if all cells are equal.
+func (t *table) note() string {
+	var names []string
+	for i, c := range t.columns {
+		if !t.omitted[i] {
+			continue
+		}
+		name := c.label()
+		if texts := t.texts(i); len(texts) == 1 {
+			name += " (" + texts[0] + ")"
+		}
+		names = append(names, name)
+	}
+	if names == nil {
+		return ""
+	}
+	return "Not shown at this width: " + strings.Join(names, ", ")
+}
+
+// line returns the line of a row.
+func (t *table) line(row []Span) (line Line) {
+	if t.isHeading(row) {
+		return row
+	}
+	for i, cell := range row {
+		if t.widths[i] > 0 && !t.omitted[i] {
+			line = append(line, t.columns[i].lay(cell, t.widths[i])...)
+		}
+	}
+	return line.trimmed()
 }
 
 // lay returns a cell padded to a width, with the gap after it.
@@ -173,6 +235,25 @@ func (c Column) lay(cell Span, width int) Line {
 		return Line{{Text: space}, cell, {Text: gap}}
 	}
 	return Line{cell, {Text: space + gap}}
+}
+
+// Wrapped wraps a line as [Wrapped] does. Lines in it are indented, as those of [Visible] are.
+func (l Line) Wrapped(width int) []Line {
+	lines, column := []Line{nil}, 0
+	for _, s := range l {
+		for i, part := range strings.Split(Wrapped(Visible(s.Text), width, column), "\n") {
+			if i > 0 {
+				lines, column = append(lines, nil), 0
+			}
+			last := &lines[len(lines)-1]
+			*last = append(*last, s.Paint.Of(part))
+			column += utf8.RuneCountInString(part)
+		}
+	}
+	for i := range lines {
+		lines[i] = lines[i].trimmed()
+	}
+	return lines
 }
 
 // trimmed returns the line without trailing spaces.
@@ -204,12 +285,13 @@ func middle(text string, width int) string {
 // adjacent punctuation.
 var sizeUnit = regexp.MustCompile(`^ [kMGTP]?B(?:/s)?[,;.)]*`)
 
-// wrapped wraps text that begins in a column into lines with a maximum number of letters. It
+// Wrapped wraps text that begins in a column into lines with a maximum number of letters. It
 // breaks between words and indents lines after the first. It never breaks a word, so that users
 // can copy it.
-func wrapped(text string, width, column int) string {
-	const indent = "  "
-	if width <= len(indent) || column+utf8.RuneCountInString(text) <= width {
+func Wrapped(text string, width, column int) string { return wrapped(text, width, column, 2) }
+
+func wrapped(text string, width, column, indent int) string {
+	if width <= indent || column+utf8.RuneCountInString(text) <= width {
 		return text
 	}
 	var b strings.Builder
@@ -231,12 +313,73 @@ func wrapped(text string, width, column int) string {
 			if column > 0 && column+letters > width {
 				word = strings.TrimLeft(word, " ")
 				letters = utf8.RuneCountInString(word)
-				b.WriteString("\n" + indent)
-				column = len(indent)
+				b.WriteString("\n" + strings.Repeat(" ", indent))
+				column = indent
 			}
 			b.WriteString(word)
 			column += letters
 		}
 	}
 	return b.String()
+}
+
+// Joined joins the lines of each paragraph of a text, for [Laid]. Lines that begin with a blank are no
+// part of a paragraph.
+func Joined(text string) string {
+	var lines []string
+	within := false // the last line belongs to a paragraph
+	for line := range strings.SplitSeq(text, "\n") {
+		begins := line != "" && line[0] != ' '
+		if begins && within {
+			lines[len(lines)-1] += " " + line
+		} else {
+			lines = append(lines, line)
+		}
+		within = begins
+	}
+	return strings.Join(lines, "\n")
+}
+
+// Laid wraps a page of text for a terminal of a width, or 0 for a file. Paragraphs are one line each, and
+// become no wider than textWidth. The last cell of a row stays in its column, if there is room.
+func Laid(page string, width int) string {
+	lines := strings.Split(page, "\n")
+	for i, line := range lines {
+		lines[i] = laid(line, width)
+	}
+	return strings.Join(lines, "\n")
+}
+
+const (
+	textWidth = 80
+	leastCell = 24 // letters of a line that is wrapped in its column
+	narrow    = 6  // the column of others
+)
+
+func laid(line string, width int) string {
+	text := strings.TrimLeft(line, " ")
+	indent := len(line) - len(text)
+	between := strings.LastIndex(text, gap)
+	switch {
+	case between < 0 && indent == 0:
+		return wrapped(line, min(cmp.Or(width, textWidth), textWidth), 0, 0)
+	case width == 0:
+		return line
+	case between >= 0:
+		return laidRow(line, indent+between+len(gap), width)
+	case indent+min(leastCell, utf8.RuneCountInString(text)) > width:
+		indent = min(indent, narrow)
+	}
+	return wrapped(strings.Repeat(" ", indent)+text, width, 0, indent)
+}
+
+// laidRow wraps a row whose last cell begins at a byte.
+func laidRow(row string, at, width int) string {
+	first, last := row[:at], row[at:]
+	column := utf8.RuneCountInString(first)
+	if column+min(leastCell, utf8.RuneCountInString(last)) > width {
+		column = min(column, narrow)
+		first = wrapped(strings.TrimRight(first, " "), width, 0, column) + "\n" + strings.Repeat(" ", column)
+	}
+	return first + wrapped(last, width, column, column)
 }

@@ -1,46 +1,132 @@
 package ui
 
 import (
+	"fmt"
+	"strings"
 	"testing"
+	"unicode/utf8"
 
 	"github.com/larder-cli/larder/sources/sourcetest"
 )
 
-// Tables fit the terminal: columns are dropped first, then the widest cells are shortened.
+// Tables fit the terminal: names are shortened first, then columns are omitted and named.
 func TestTablesFit(t *testing.T) {
-	columns := []Column{{Head: "PROVIDER", Shorten: true}, {Head: "SIZE", Right: true}, {Head: "USED", Drop: 2}, {Head: "VERIFIED", Drop: 1, Shorten: true}}
-	rows := []Row{
-		{Cells: []Span{{Text: "hashicorp/aws"}, {Text: "641 MB"}, {Text: "4 days ago"}, {Text: "signed by HashiCorp"}}},
-		{Cells: []Span{{Text: "example.test/a-long-namespace/widget"}, {Text: "4.1 kB"}, {Text: "just now"}, {Text: "self-signed"}}},
+	columns := []Column{
+		{Head: "PROVIDER", Shorten: true}, {Head: "PLATFORM", Keep: true, Drop: 1}, {Head: "SIZE", Right: true},
+		{Head: "USED", Drop: 3}, {Head: "VERIFIED", Drop: 2}, {Head: "PART", Drop: 4},
+	}
+	rows := [][]Span{
+		{{Text: "hashicorp/aws"}, {Text: "linux_arm"}, {Text: "641 MB"}, {Text: "4 days ago"}, {Text: "signed"}, {}},
+		{{Text: "example.test/a-long-namespace/widget"}, {Text: "linux_arm"}, {Text: "4.1 kB"}, {Text: "just now"}, {Text: "self-signed"}, {}},
 	}
 	for _, test := range []struct {
 		width int
 		want  string
 	}{
 		{0, `
-hashicorp/aws                         641 MB  4 days ago  signed by HashiCorp
-example.test/a-long-namespace/widget  4.1 kB  just now    self-signed
+hashicorp/aws                         linux_arm  641 MB  4 days ago  signed
+example.test/a-long-namespace/widget  linux_arm  4.1 kB  just now    self-signed
 `},
 		{70, `
-hashicorp/aws                         641 MB  signed by HashiCorp
-example.test/a-long-namespace/widget  4.1 kB  self-signed
+PROVIDER                    PLATFORM     SIZE  USED        VERIFIED
+hashicorp/aws               linux_arm  641 MB  4 days ago  signed
+example.test…espace/widget  linux_arm  4.1 kB  just now    self-signed
 `},
-		{46, `
-hashicorp/aws                         641 MB
-example.test/a-long-namespace/widget  4.1 kB
+		{50, `
+PROVIDER             SIZE  USED        VERIFIED
+hashicorp/aws      641 MB  4 days ago  signed
+example.…e/widget  4.1 kB  just now    self-signed
+Not shown at this width: platform (linux_arm)
 `},
-		{30, `
-hashicorp/aws           641 MB
-example.te…pace/widget  4.1 kB
+		{36, `
+PROVIDER           SIZE  VERIFIED
+hashicorp/aws    641 MB  signed
+example…/widget  4.1 kB  self-signed
+Not shown at this width: platform
+  (linux_arm), used
+`},
+		{20, `
+PROVIDER        SIZE
+hashi…rp/aws  641 MB
+examp…widget  4.1 kB
+Not shown at this
+  width: platform
+  (linux_arm), used,
+  verified
 `},
 	} {
 		got := "\n"
-		for _, line := range layOut(columns, rows, test.width) {
-			got += line.plain() + "\n"
-			if n := len([]rune(line.plain())); test.width > 0 && n > test.width {
-				t.Errorf("%d columns: %q has %d", test.width, line.plain(), n)
-			}
+		for _, line := range Table(columns, clone(rows), test.width) {
+			got += line.Plain() + "\n"
 		}
 		sourcetest.Equal(t, got, test.want, test.width)
 	}
+}
+
+// What a terminal shows of a table, whatever is in it: every column with text is shown or named, different
+// names and keys stay different, and no line is too wide.
+func TestTablesLoseNothingSilently(t *testing.T) {
+	names := [][]string{
+		{"a/b", "a/c"},
+		{"registry.terraform.io/acme/gadget", "registry.opentofu.org/acme/gadget"},
+		{"example.test/a-namespace-of-a-long-name/one", "example.test/a-namespace-of-a-long-name/two"},
+	}
+	optional := []string{"SIZE", "LAST USED", "USED BY", "VERIFIED AS"}
+	for _, names := range names {
+		for _, keys := range [][]string{{"linux_amd64", "linux_amd64"}, {"linux_amd64", "darwin_arm64"}} {
+			for with := range 1 << len(optional) {
+				columns := []Column{{Head: "PROVIDER", Shorten: true}, {Head: "PLATFORM", Keep: true, Drop: 1}}
+				rows := [][]Span{{{Text: names[0]}, {Text: keys[0]}}, {{Text: names[1]}, {Text: keys[1]}}, {{Text: names[0]}, {Text: keys[0]}}}
+				for i, head := range optional {
+					columns = append(columns, Column{Head: head, Drop: i + 2})
+					for j := range rows {
+						text := ""
+						if with&(1<<i) != 0 {
+							text = fmt.Sprintf("signed by %d", j)
+						}
+						rows[j] = append(rows[j], Span{Text: text})
+					}
+				}
+				for _, width := range []int{40, 60, 80, 120} {
+					checkTable(t, columns, rows, width)
+				}
+			}
+		}
+	}
+}
+
+// checkTable checks what a terminal of a width shows of a table with heads.
+func checkTable(t *testing.T, columns []Column, rows [][]Span, width int) {
+	t.Helper()
+	var lines []string
+	for _, line := range Table(columns, clone(rows), width) {
+		lines = append(lines, line.Plain())
+		if utf8.RuneCountInString(line.Plain()) > width {
+			t.Errorf("%q is wider than %d", line.Plain(), width)
+		}
+	}
+	shown := strings.Join(lines, "\n")
+	_, note, _ := strings.Cut(shown, "Not shown")
+	note = strings.Join(strings.Fields(note), " ")
+	for i, c := range columns {
+		full := rows[0][i].Text != ""
+		if visible := strings.Contains(shown, c.Head) || strings.Contains(note, c.label()); visible != full {
+			t.Errorf("%d columns: column %s shown or named: %v, with text: %v\n%s", width, c.Head, visible, full, shown)
+		}
+	}
+	differs := rows[0][0].Text != rows[1][0].Text || rows[0][1].Text != rows[1][1].Text
+	name := func(line string) string {
+		return strings.Join(strings.Fields(line)[:min(2, len(strings.Fields(line)))], " ")
+	}
+	if differs && name(lines[1]) == name(lines[2]) {
+		t.Errorf("%d columns: the rows look alike\n%s", width, shown)
+	}
+}
+
+// clone copies rows, whose cells [Table] may abbreviate.
+func clone(rows [][]Span) (copied [][]Span) {
+	for _, r := range rows {
+		copied = append(copied, append([]Span{}, r...))
+	}
+	return copied
 }

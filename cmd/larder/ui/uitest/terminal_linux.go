@@ -10,6 +10,7 @@ import (
 	"strings"
 	"testing"
 	"time"
+	"unicode/utf8"
 
 	"golang.org/x/sys/unix"
 )
@@ -17,11 +18,12 @@ import (
 // A Terminal is a pseudo-terminal with a picture of its screen.
 type Terminal struct {
 	TTY *os.File     // for programs
-	Raw bytes.Buffer // all output so far
+	Raw bytes.Buffer // all output that was read
 
 	t      *testing.T
 	master *os.File
 	bytes  chan []byte
+	ahead  string // output after what Until has read
 	picture
 }
 
@@ -68,19 +70,31 @@ func (w *Terminal) Read() {
 	}()
 }
 
+// Type types a text.
+func (w *Terminal) Type(text string) {
+	w.t.Helper()
+	_, err := w.master.WriteString(text)
+	must(w.t, err)
+}
+
 // Until reads output up to a text.
 func (w *Terminal) Until(text string) {
 	w.t.Helper()
-	from := w.Raw.Len()
-	for !bytes.Contains(w.Raw.Bytes()[max(0, from-len(text)+1):], []byte(text)) {
-		select {
-		case p := <-w.bytes:
-			w.Raw.Write(p)
-			for _, r := range string(p) { // tests write no partial letters
-				w.letter(r)
+	for {
+		for w.ahead == "" {
+			select {
+			case p := <-w.bytes:
+				w.ahead = string(p) // tests write no partial letters
+			case <-time.After(20 * time.Second):
+				w.t.Fatalf("%q never came; there is\n%s", text, strings.Join(w.Seen(), "\n"))
 			}
-		case <-time.After(20 * time.Second):
-			w.t.Fatalf("%q never came; there is\n%s", text, strings.Join(w.Seen(), "\n"))
+		}
+		r, size := utf8.DecodeRuneInString(w.ahead)
+		w.Raw.WriteString(w.ahead[:size])
+		w.letter(r)
+		w.ahead = w.ahead[size:]
+		if bytes.HasSuffix(w.Raw.Bytes(), []byte(text)) {
+			return
 		}
 	}
 }

@@ -1,0 +1,262 @@
+package cachedir
+
+import (
+	"context"
+	"errors"
+	"io/fs"
+	"path"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/larder-cli/larder/sources/disk"
+	"github.com/larder-cli/larder/sources/staging"
+	"github.com/larder-cli/larder/sources/store"
+)
+
+// A Usage measures the contents of a cache directory besides packages. Together with
+// the packages and the files of the findings it accounts for every byte.
+type Usage struct {
+	Evidence    Amount // counts versions
+	Archives    Amount // archives of recent downloads
+	Interrupted Amount // downloads that the next run can continue
+	Abandoned   Amount // downloads that no run has continued for a day, or whose package is in place
+	Leftover    Amount // files of killed processes, and unknown files in .larder
+	Working     Amount // staging directories of other processes
+	Aside       Amount // moved by repairs, and replaced packages whose files had been changed
+	Records     Amount // records, registrations, locks and the pauses of hosts
+	Foreign     Amount // files that do not belong in a cache
+	Others      Amount // files of other users that this user can't remove
+}
+
+// Total returns the sum of all amounts.
+func (u Usage) Total() (all Amount) {
+	for _, a := range u.amounts() {
+		all.add(a.Count, a.Bytes)
+	}
+	return all
+}
+
+func (u *Usage) amounts() []*Amount {
+	return []*Amount{
+		&u.Evidence, &u.Archives, &u.Interrupted, &u.Abandoned, &u.Leftover,
+		&u.Working, &u.Aside, &u.Records, &u.Foreign, &u.Others,
+	}
+}
+
+// without returns what u has more of than v.
+func (u Usage) without(v Usage) Usage {
+	less := v.amounts()
+	for i, a := range u.amounts() {
+		a.Count, a.Bytes = max(a.Count-less[i].Count, 0), max(a.Bytes-less[i].Bytes, 0)
+	}
+	return u
+}
+
+// An Amount is a number of items and the bytes that they take on disk.
+type Amount struct {
+	Count int
+	Bytes int64
+}
+
+func (a *Amount) add(count int, bytes int64) {
+	a.Count += count
+	a.Bytes += bytes
+}
+
+// measureForeign adds the files of findings that are not about packages.
+func (d *Dir) measureForeign(u *Usage, findings []Finding) {
+	for _, f := range findings {
+		if f.Package == nil {
+			if bytes, err := bytesBelow(filepath.Join(d.root, filepath.FromSlash(f.Path))); err == nil {
+				u.Foreign.add(1, bytes)
+			}
+		}
+	}
+}
+
+// isRecords reports whether Usage counts the file as a record.
+func isRecords(name string) bool {
+	return slices.Contains([]string{packageRecords, "known", keptMarks, "roots", "lock", hosts, "cache.lock", "gate.lock"}, name)
+}
+
+// Usage measures the contents of the cache directory besides packages and foreign files. It
+// does not follow links.
+func (d *Dir) Usage(ctx context.Context) (Usage, error) {
+	var u Usage
+	if d.common == nil || !d.inside {
+		return u, nil
+	}
+	for _, at := range d.places() {
+		state := d.common
+		if at != "" {
+			var err error
+			if state, err = d.common.Sub(path.Clean(at)); err != nil {
+				continue // not a user's
+			}
+			defer state.Close()
+		}
+		if err := d.measurePlace(ctx, &u, state, at == d.own); err != nil {
+			return u, err
+		}
+	}
+	return u, nil
+}
+
+// measurePlace measures the state of a user.
+func (d *Dir) measurePlace(ctx context.Context, u *Usage, state *disk.Dir, own bool) error {
+	entries, err := state.ReadDir()
+	if err != nil && own {
+		return err
+	}
+	for _, e := range entries {
+		if err := ctx.Err(); err != nil {
+			return err
+		}
+		switch name := e.Name(); {
+		case name == usersDir && d.shared:
+			continue
+		case !own && !isRecords(name) && name != "evidence" && !(name == "tmp" && sweepable(state)):
+			if bytes, err := bytesBelow(state.Path(name)); err == nil && bytes > 0 {
+				u.Others.add(1, bytes)
+			}
+			continue
+		}
+		if err := d.measureState(u, state, e); err != nil && !errors.Is(err, fs.ErrNotExist) && own {
+			return err
+		}
+	}
+	return nil
+}
+
+func (d *Dir) measureState(u *Usage, state *disk.Dir, e fs.DirEntry) error {
+	name := e.Name()
+	if isRecords(name) {
+		bytes, err := bytesBelow(state.Path(name))
+		u.Records.add(1, bytes)
+		return err
+	}
+	switch name {
+	case "evidence":
+		return eachAt(state, name, 4, func(string, fs.FileInfo, int64) *Amount { return &u.Evidence })
+	case "partial":
+		return eachAt(state, name, 1, func(name string, info fs.FileInfo, bytes int64) *Amount {
+			amount := &u.Interrupted
+			id, ok := staging.PackageOf(name)
+			if d.opts.Now().Sub(info.ModTime()) > staging.KeptFor || ok && d.inPlace(id) {
+				amount = &u.Abandoned
+			}
+			if staging.IsNote(name) {
+				amount.add(-1, 0)
+			}
+			return amount
+		})
+	case archivesDir:
+		return eachAt(state, name, 1, func(_ string, info fs.FileInfo, _ int64) *Amount {
+			if info.Mode().IsRegular() {
+				return &u.Archives
+			}
+			return &u.Leftover
+		})
+	case "tmp":
+		return eachAt(state, name, 1, func(run string, _ fs.FileInfo, _ int64) *Amount {
+			if strings.HasPrefix(run, runPrefix) && alive(state, run, d.opts.Now()) {
+				return &u.Working
+			}
+			return &u.Leftover
+		})
+	case "aside":
+		return eachAt(state, name, 2+platformDepth, func(string, fs.FileInfo, int64) *Amount { return &u.Aside })
+	}
+	bytes, err := bytesBelow(state.Path(name))
+	u.Leftover.add(1, bytes)
+	return err
+}
+
+func alive(state *disk.Dir, run string, now time.Time) (alive bool) {
+	_ = store.Within(state, "tmp", func(tmp *disk.Dir) error {
+		alive = tmp.Alive(run, now)
+		return nil
+	})
+	return alive
+}
+
+// sweepable reports whether this user may remove temporary files in a state.
+func sweepable(state *disk.Dir) (ok bool) {
+	err := store.Within(state, "tmp", func(tmp *disk.Dir) error {
+		ok = true
+		return tmp.Writable()
+	})
+	return ok && err == nil
+}
+
+// eachAt measures each item that is the given number of levels below the directory
+// name, and each file above that level. It adds the item to the amount that the
+// function returns.
+func eachAt(in *disk.Dir, name string, levels int, amount func(name string, info fs.FileInfo, bytes int64) *Amount) error {
+	if levels == 0 {
+		info, err := in.Lstat(name)
+		if err != nil {
+			return err
+		}
+		bytes, err := bytesBelow(in.Path(name))
+		amount(name, info, bytes).add(1, bytes)
+		return err
+	}
+	dir, err := in.Sub(name)
+	var stray *disk.StrayError
+	if errors.As(err, &stray) {
+		return eachAt(in, name, 0, amount)
+	}
+	if err != nil {
+		return err
+	}
+	defer dir.Close()
+	entries, err := dir.ReadDir()
+	if err != nil {
+		return err
+	}
+	for _, e := range entries {
+		if err := eachAt(dir, e.Name(), levels-1, amount); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return err
+		}
+	}
+	return nil
+}
+
+// bytesBelow returns the disk usage of the file at path, or of all files in the
+// directory.
+func bytesBelow(path string) (sum int64, err error) {
+	err = filepath.WalkDir(path, func(path string, e fs.DirEntry, err error) error {
+		if errors.Is(err, fs.ErrNotExist) {
+			return nil // removed meanwhile
+		}
+		if err != nil || e.IsDir() {
+			return err
+		}
+		if info, err := e.Info(); err == nil {
+			sum += extentOf(path, info).bytes
+		}
+		return nil
+	})
+	return sum, err
+}
+
+// asideTime is the layout of the directory names that repairs create.
+const asideTime = "20060102T150405.000000000Z"
+
+// removeAside removes the files that Usage counts as Aside. The caller holds the
+// exclusive lock on the cache.
+func (d *Dir) removeAside() error {
+	return store.Within(d.state, "aside", func(aside *disk.Dir) error {
+		entries, err := aside.ReadDir()
+		errs := []error{err}
+		for _, e := range entries {
+			if _, err := time.Parse(asideTime, e.Name()); err == nil || e.Name() == replacedName {
+				errs = append(errs, aside.RemoveTree(e.Name()))
+			}
+		}
+		return errors.Join(errs...)
+	})
+}

@@ -1,0 +1,162 @@
+package cliconfig
+
+import (
+	"bytes"
+	"crypto/tls"
+	"crypto/x509"
+	"encoding/pem"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/larder-cli/larder/sources/disk"
+)
+
+// A namedFile is a file that a setting names.
+type namedFile struct {
+	place
+	setting string // empty if it is not set
+	path    string // empty if it is not set, or not a path
+	content []byte // once it is read
+}
+
+// complain reports a problem with a file.
+func (l *loader) complain(f namedFile, hint, format string, args ...any) {
+	l.errorf(f.place, hint, "%s %s: %s", f.setting, f.path, fmt.Sprintf(format, args...))
+}
+
+// file is a field for the path of a file.
+func (l *loader) file(f *namedFile) field {
+	return func(e entry) {
+		*f = namedFile{place: e.value.place, setting: e.key}
+		before := len(l.diags)
+		l.text(&f.path)(e)
+		if f.path == "" && len(l.diags) == before {
+			l.errorf(f.place, "", "%s is empty", e.key)
+		}
+	}
+}
+
+// open reads the file, if it is set, and reports whether that succeeds. In a path, ~ is the home
+// directory, and relative paths start from the directory of the configuration file.
+func (l *loader) open(f *namedFile) bool {
+	if f.path == "" {
+		return false
+	}
+	typed := f.path
+	f.path = l.abs(f.file[:strings.LastIndexAny(f.file, l.forOS(`\/`, "/"))+1], typed)
+	if rest, ok := strings.CutPrefix(typed, "~"); ok && l.home() != "" && l.rooted(rest) {
+		f.path = l.join(l.home(), rest[1:])
+	}
+	hint := "relative paths start from the directory of this file"
+	if l.rooted(typed) {
+		hint = ""
+	}
+	var err error
+	f.content, err = l.readFile(f.path)
+	switch {
+	case err != nil:
+		l.complain(*f, hint, "%v", disk.Cause(err))
+	case len(f.content) > maxFileSize:
+		l.complain(*f, "", "larger than %d bytes", maxFileSize)
+	default:
+		return true
+	}
+	return false
+}
+
+const certificateStart = "-----BEGIN CERTIFICATE-----"
+
+// certificates returns the certificates in a PEM file, and ignores other blocks. It
+// returns nil if there are none, or if one cannot be parsed.
+func (l *loader) certificates(f namedFile) (all []*x509.Certificate) {
+	for _, block := range pemBlocks(f.content) {
+		if block.Type != "CERTIFICATE" {
+			continue
+		}
+		cert, err := x509.ParseCertificate(block.Bytes)
+		if err != nil {
+			l.complain(f, "", "certificate %d: %s", len(all)+1, strings.TrimPrefix(err.Error(), "x509: "))
+			return nil
+		}
+		all = append(all, cert)
+	}
+	// The decoder skips blocks that it can't read without a word, such as those that were cut off.
+	begun := bytes.Count(f.content, []byte(certificateStart))
+	switch {
+	case begun == 0:
+		l.complain(f, "it must be in PEM form, which starts with "+certificateStart, "contains no certificate")
+	case begun != len(all):
+		l.complain(f, "", "of %d certificates %d can be read", begun, len(all))
+	default:
+		return all
+	}
+	return nil
+}
+
+func pemBlocks(src []byte) []*pem.Block {
+	var all []*pem.Block
+	for {
+		var block *pem.Block
+		if block, src = pem.Decode(src); block == nil {
+			return all
+		}
+		all = append(all, block)
+	}
+}
+
+// clientCertificate returns the certificate that identifies the client to a host,
+// with its key. One file may contain both.
+func (l *loader) clientCertificate(cert, key namedFile) []tls.Certificate {
+	if cert.setting == "" && key.path != "" {
+		l.errorf(key.place, "add client_certificate, or leave both out", "client_key without client_certificate")
+		return nil
+	}
+	if !l.open(&cert) {
+		return nil
+	}
+	if key.setting == "" {
+		key = cert
+	} else if !l.open(&key) {
+		return nil
+	}
+	// Before anything about the key is reported, each of its lines becomes a secret.
+	_, private, _ := bytes.Cut(key.content, []byte("PRIVATE KEY-----"))
+	l.secrets.Add(strings.Split(string(private), "\n")...)
+	if l.certificates(cert) == nil {
+		return nil
+	}
+	pair, err := tls.X509KeyPair(cert.content, key.content)
+	if err != nil {
+		l.badKey(key, err)
+		return nil
+	}
+	l.checkPrivate(key)
+	return []tls.Certificate{pair}
+}
+
+// checkPrivate warns about a key that other users can read. Windows has no such
+// modes.
+func (l *loader) checkPrivate(f namedFile) {
+	info, err := l.Files.Stat(f.path)
+	if err == nil && l.GOOS != "windows" && info.Mode().Perm()&0o004 != 0 {
+		l.warnf(f.place, "chmod o-rwx "+f.path, "%s %s: every user of this machine can read the key", f.setting, f.path)
+	}
+}
+
+// badKey reports that a key does not belong to the certificate. It matches the text
+// of the cause, because crypto/tls returns no typed error, and does not show it,
+// because it is worded for programmers.
+func (l *loader) badKey(f namedFile, err error) {
+	encrypted := func(b *pem.Block) bool {
+		return b.Type == "ENCRYPTED PRIVATE KEY" || strings.Contains(b.Headers["Proc-Type"], "ENCRYPTED")
+	}
+	switch {
+	case slices.ContainsFunc(pemBlocks(f.content), encrypted):
+		l.complain(f, "decrypt it into a file that only you may read: openssl pkey -in FILE -out FILE", "the key is encrypted")
+	case strings.Contains(err.Error(), "does not match"):
+		l.complain(f, "", "the key is not that of the certificate")
+	default:
+		l.complain(f, "it must be in PEM form, such as -----BEGIN PRIVATE KEY-----", "contains no readable key")
+	}
+}

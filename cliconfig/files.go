@@ -1,0 +1,148 @@
+package cliconfig
+
+import (
+	"cmp"
+	"errors"
+	"io/fs"
+	"slices"
+	"strings"
+
+	"github.com/larder-cli/larder/sources"
+	"github.com/larder-cli/larder/sources/disk"
+)
+
+// A file is one that Load reads if it exists.
+type file struct {
+	path string
+	kind fileKind
+	by   string // flag or variable that names it; empty at the usual path
+	read bool
+}
+
+// A fileKind is what a file is for, in words.
+type fileKind string
+
+const (
+	mainFile  fileKind = "CLI configuration"
+	moreFile  fileKind = "more of it" // in the configuration directory
+	ownFile   fileKind = "Larder's own configuration"
+	netrcFile fileKind = "passwords for archives"
+)
+
+// inputFiles returns the files that Load looks for, in the order in which it reads them.
+func (m Machine) inputFiles(e sources.Engine, opts Options) []file {
+	files := append(m.cliFiles(e, opts), m.ownFile(), m.netrcFile())
+	return slices.DeleteFunc(files, func(f file) bool { return f.path == "" })
+}
+
+// cliFiles returns the files of the CLI configuration: one that is named, or else the main file and
+// those in the configuration directory.
+func (m Machine) cliFiles(e sources.Engine, opts Options) []file {
+	if opts.ConfigFile != "" {
+		return []file{{path: m.abs(m.WorkDir, opts.ConfigFile), kind: mainFile, by: "--config"}}
+	}
+	for _, name := range []string{"TF_CLI_CONFIG_FILE", "TERRAFORM_CONFIG"} {
+		if path := m.getenv(name); path != "" {
+			return []file{{path: m.abs(m.WorkDir, path), kind: mainFile, by: name}}
+		}
+	}
+	files := []file{{path: m.mainFile(e), kind: mainFile}}
+	dir := m.configDir(e)
+	entries, _ := m.Files.ReadDir(dir)
+	for _, e := range entries {
+		if strings.HasSuffix(e.Name(), ".tfrc") || strings.HasSuffix(e.Name(), ".tfrc.json") {
+			files = append(files, file{path: m.join(dir, e.Name()), kind: moreFile})
+		}
+	}
+	return files
+}
+
+// ownFile returns Larder's own file: the one that LARDER_CONFIG names, else the first one in the
+// configuration directories, else the one to create there.
+func (m Machine) ownFile() file {
+	const variable = "LARDER_CONFIG"
+	if path := m.getenv(variable); path != "" {
+		return file{path: m.abs(m.WorkDir, path), kind: ownFile, by: variable}
+	}
+	toCreate := ""
+	for _, dir := range m.ConfigDirs {
+		path := m.join(dir, "larder", "config.hcl")
+		if m.exists(path) {
+			return file{path: path, kind: ownFile}
+		}
+		toCreate = cmp.Or(toCreate, path)
+	}
+	return file{path: toCreate, kind: ownFile}
+}
+
+// netrcFile returns the user's netrc file.
+func (m Machine) netrcFile() file {
+	if path := m.getenv("NETRC"); path != "" {
+		return file{path: m.abs(m.WorkDir, path), kind: netrcFile, by: "NETRC"}
+	}
+	return file{path: m.join(m.home(), m.forOS("_netrc", ".netrc")), kind: netrcFile}
+}
+
+// load reads a file into the configuration. Files at their usual paths may be missing. One in the
+// configuration directory was seen there, so it is missing only if it is a link to nowhere.
+func (l *loader) load(f *file) {
+	if f.by == "" && f.kind != moreFile && !l.exists(f.path) {
+		return
+	}
+	src, err := l.readFile(f.path)
+	if err != nil {
+		l.cannotRead(*f, err)
+		return
+	}
+	f.read = true
+	before := len(l.diags)
+	defer func() { l.sort(before) }()
+	if f.kind == netrcFile {
+		l.readNetrc(f.path, string(src))
+		return
+	}
+	root, bad := parse(f.path, src)
+	switch {
+	case bad != nil:
+		l.diags = append(l.diags, *bad)
+	case f.kind == ownFile:
+		l.ownConfig(root)
+	default:
+		l.cliConfig(root)
+	}
+}
+
+// readFile reads a file. If the file exceeds the limit, it returns one byte more than the
+// limit, and the parser reports the error.
+func (l *loader) readFile(path string) ([]byte, error) {
+	return l.Files.ReadFile(l.ctx, path, maxFileSize+1)
+}
+
+// cannotRead reports a file that cannot be read. If the engines only warn about it, so does larder,
+// because variables often name files that no longer exist. The netrc file belongs to other programs.
+func (l *loader) cannotRead(f file, err error) {
+	report, text := l.errorf, disk.Cause(err).Error()
+	hint := "make the file readable"
+	if f.kind == mainFile || f.kind == moreFile {
+		hint += ": without it, larder would use other sources than you configured"
+	}
+	switch {
+	case l.ctx.Err() != nil:
+		hint = ""
+	case f.by == "--config":
+		hint = "name a CLI configuration that you may read"
+	case f.by != "":
+		text += " (named by " + f.by + ")"
+		hint = "make the file readable, or unset " + f.by
+		if errors.Is(err, fs.ErrNotExist) {
+			hint = "unset " + f.by + " if the file is not needed"
+			if f.kind == mainFile {
+				report = l.warnf
+			}
+		}
+	}
+	if f.kind == netrcFile {
+		report = l.warnf
+	}
+	report(place{file: f.path}, hint, "%s", text)
+}

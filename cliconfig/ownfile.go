@@ -1,0 +1,183 @@
+package cliconfig
+
+import (
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"maps"
+	"net/textproto"
+	"slices"
+	"strings"
+
+	"golang.org/x/net/http/httpguts"
+
+	"github.com/larder-cli/larder/sources"
+)
+
+// HostOptions apply to one host and port.
+type HostOptions struct {
+	Authorities      []*x509.Certificate // authorities trusted for the host, besides the system's
+	Certificates     []tls.Certificate   // client certificates; at most one
+	Headers          map[string]string   // added to each request, by canonical name; the values are secrets
+	TokenForArchives bool                // also send the host's token for archives and their checksums
+}
+
+// defaultArchivesMB is enough for the largest providers, for several platforms.
+const defaultArchivesMB = 4000
+
+// ownConfig reads Larder's own file, which has the settings that engine configuration lacks, in the
+// same syntax.
+func (l *loader) ownConfig(root *node) {
+	l.readOwn(root, fields{
+		"host":             l.ownHosts(),
+		"trusted_keys":     l.trustedKeys(),
+		"keep_archives_mb": l.number(func(n int) { l.config.KeepArchivesMB = n }),
+		engineSetting:      l.engineName(new(sources.Engine)), // used by EngineSetting
+	}, `this file has host "…" { … } blocks, trusted_keys, keep_archives_mb and engine; everything else belongs in the CLI configuration`)
+}
+
+// trustedKeys is a field for the only keys that may sign the providers to which they apply.
+// Every problem in them is an error, because without them other keys would be
+// accepted.
+func (l *loader) trustedKeys() field {
+	first := map[sources.Pattern]place{}
+	return l.members("a map of lists", `{ "acme/*" = ["FINGERPRINT"] }`, func(e entry) {
+		pattern, err := sources.ParsePattern(e.key)
+		at, again := first[pattern]
+		switch {
+		case !l.ok(e.place, err):
+		case again:
+			l.errorf(e.place, "put all keys into one list", "second list of trusted keys for %s; the first is at line %d", e.key, at.line)
+		default:
+			first[pattern] = e.place
+			l.config.TrustedKeys = append(l.config.TrustedKeys, sources.TrustedKeys{Providers: pattern, Keys: l.fingerprints(e)})
+		}
+	})
+}
+
+// fingerprints returns the fingerprints in the list for a pattern.
+func (l *loader) fingerprints(e entry) []sources.Fingerprint {
+	subject := "the trusted keys for " + e.key
+	if e.value.kind != isList || len(e.value.items) == 0 {
+		l.errorf(e.value.place, `write a list of fingerprints, in double quotes`, "%s must be a list that is not empty", subject)
+		return nil
+	}
+	var keys []sources.Fingerprint
+	for _, n := range e.value.items {
+		if !l.is(n, writeQuotes, subject+" must be strings", isString) {
+			continue
+		}
+		key, err := sources.ParseFingerprint(n.text)
+		if l.ok(n.place, err) {
+			keys = append(keys, key)
+		}
+	}
+	return keys
+}
+
+// LarderFile is the path of Larder's own file: of the one that was read, or else of the one
+// to create. It is empty if there is no place for one.
+func (c *Config) LarderFile() string {
+	for _, f := range c.files {
+		if f.kind == ownFile {
+			return f.path
+		}
+	}
+	return ""
+}
+
+// ownHosts is a field for host blocks. Each host may have one.
+func (l *loader) ownHosts() field {
+	first := map[sources.Host]place{}
+	blocks := l.hostBlocks(func(host sources.Host, b entry) {
+		at, again := first[host]
+		switch {
+		case again:
+			l.errorf(b.place, "put all settings of a host into one block", "second block for host %s; the first is at line %d", host, at.line)
+		case labeled(b.value):
+			l.errorf(b.value.entries[0].place, "leave it out", "host takes one label")
+		default:
+			first[host] = b.place
+			l.config.HostOptions[host] = l.hostOptions(b.value)
+		}
+	})
+	return func(e entry) {
+		if e.value.kind == isObject && len(e.value.entries) == 0 {
+			l.errorf(e.place, `write host "…" { … }`, "host has no label")
+		}
+		blocks(e)
+	}
+}
+
+func (l *loader) hostOptions(body *node) HostOptions {
+	var authorities, certificate, key namedFile
+	o := HostOptions{Headers: map[string]string{}}
+	known := fields{
+		"ca_file":                l.file(&authorities),
+		"client_certificate":     l.file(&certificate),
+		"client_key":             l.file(&key),
+		"headers":                l.members("a map of strings", `{ "NAME" = "VALUE" }`, func(e entry) { l.header(e, o.Headers) }),
+		"send_token_to_archives": l.flag(&o.TokenForArchives),
+	}
+	l.readOwn(body, known, "the settings of a host are "+strings.Join(slices.Sorted(maps.Keys(known)), ", "))
+	if l.open(&authorities) {
+		o.Authorities = l.certificates(authorities)
+	}
+	o.Certificates = l.clientCertificate(certificate, key)
+	return o
+}
+
+// header adds a header to those before. No message contains its value.
+func (l *loader) header(e entry, before map[string]string) {
+	l.secrets.Add(e.value.text)
+	name := textproto.CanonicalMIMEHeaderKey(e.key)
+	_, again := before[name]
+	hint := ourHeader(name)
+	switch {
+	case !httpguts.ValidHeaderFieldName(name):
+		l.errorf(e.place, "", "%.40q cannot be the name of a header", e.key)
+	case hint != "":
+		l.errorf(e.place, hint, "header %s cannot be set here", name)
+	case again:
+		l.errorf(e.place, "", "header %s is set twice (case is ignored)", name)
+	case !l.isText(e.value, "header "+name+" must be a string"):
+	case !httpguts.ValidHeaderFieldValue(e.value.text):
+		l.errorf(e.value.place, "it must be one line", "header %s has characters that cannot be sent", name)
+	default:
+		before[name] = e.value.text
+	}
+}
+
+// ourHeader returns a hint for a header that Larder sets, or that isn't for one host, and "" for
+// any other.
+func ourHeader(name string) string {
+	switch name {
+	case "Authorization":
+		return "put a token into a credentials block of the CLI configuration, a password into the netrc file"
+	case "Proxy-Authorization":
+		return "put user and password into the URL in HTTPS_PROXY"
+	case "User-Agent":
+		return "add to it with TF_APPEND_USER_AGENT"
+	case "Accept", "Accept-Encoding", "Connection", "Content-Encoding", "Content-Length", "Content-Type", "Expect",
+		"Host", "If-Match", "If-Modified-Since", "If-None-Match", "If-Range", "If-Unmodified-Since", "Keep-Alive",
+		"Proxy-Connection", "Range", "Te", "Trailer", "Transfer-Encoding", "Upgrade", "X-Terraform-Version":
+		return "remove it: larder sets this header itself"
+	}
+	return ""
+}
+
+// EngineSetting returns the engine that Larder's own file names, and the path of the file. The
+// engine is empty if the file names none, or has errors, which [Load] reports.
+func (m Machine) EngineSetting(ctx context.Context) (e sources.Engine, path string) {
+	f := m.ownFile()
+	if f.by == "" && !m.exists(f.path) {
+		return "", ""
+	}
+	l := &loader{Machine: m, ctx: ctx}
+	if src, err := l.readFile(f.path); err == nil {
+		if root, bad := parse(f.path, src); bad == nil {
+			l.readOwn(root, fields{engineSetting: l.engineName(&e)}, "")
+		}
+	}
+	return e, f.path
+}

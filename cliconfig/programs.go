@@ -1,0 +1,85 @@
+package cliconfig
+
+import (
+	"slices"
+	"strings"
+)
+
+// Programs returns the paths at which PATH has programs of a name, in order. They
+// exist, but may not be executable.
+func (m Machine) Programs(name string) []string {
+	name = m.ProgramFile(name)
+	var found []string
+	for dir := range strings.SplitSeq(m.Path(), m.forOS(";", ":")) {
+		if !m.rooted(dir) { // the current directory may be a checkout of anyone
+			continue
+		}
+		path := m.join(dir, name)
+		if info, err := m.Files.Stat(path); err == nil && !info.IsDir() && !slices.Contains(found, path) {
+			found = append(found, path)
+		}
+	}
+	return found
+}
+
+// ProgramFile returns the file name of a program.
+func (m Machine) ProgramFile(name string) string { return name + m.forOS(".exe", "") }
+
+// ForEngine returns the environment for an engine that larder exec runs: init installs
+// providers from the mirror in the directory providers, uses engineCache as its plugin
+// cache, and larder itself continues to use cache.
+func (m Machine) ForEngine(providers, engineCache, cache string) []string {
+	arguments := "-plugin-dir=" + QuoteShell(providers)
+	if now := m.getenv("TF_CLI_ARGS_init"); now != "" {
+		arguments += " " + now // after the flag, because engines ignore what follows an unquoted ; or &
+	}
+	return m.With(map[string]string{
+		"TF_CLI_ARGS_init":    arguments,
+		"TF_PLUGIN_CACHE_DIR": engineCache,
+		outerCache:            cache,
+	})
+}
+
+// ForProgram returns the environment for a program that larder exec runs and that may run
+// engines: the names of engines lead to the shims in a directory, and these take the flags.
+// The directory is empty if PATH needs none.
+func (m Machine) ForProgram(shims string, flags []string) []string {
+	values := map[string]string{"TG_NO_AUTO_PROVIDER_CACHE_DIR": "true"} // else Terragrunt sets TF_PLUGIN_CACHE_DIR
+	if shims != "" {
+		values["PATH"] = shims + m.forOS(";", ":") + m.Path()
+	}
+	if len(flags) > 0 {
+		values[shimFlags] = quoteAll(flags)
+	}
+	return m.With(values)
+}
+
+// With returns the environment with other values for some variables, whose names are in
+// capitals where the system ignores case.
+func (m Machine) With(values map[string]string) []string {
+	all := slices.DeleteFunc(slices.Clone(m.Environ), func(assignment string) bool {
+		name, _, _ := strings.Cut(assignment, "=")
+		if m.GOOS == "windows" { // where it may be Path
+			name = strings.ToUpper(name)
+		}
+		_, replaced := values[name]
+		return replaced
+	})
+	for name, value := range values {
+		all = append(all, name+"="+value)
+	}
+	slices.Sort(all[len(all)-len(values):])
+	return all
+}
+
+// QuoteShell quotes a word for shells and for the library that engines split TF_CLI_ARGS with.
+func QuoteShell(word string) string { return "'" + strings.ReplaceAll(word, "'", `'\''`) + "'" }
+
+// quoteAll quotes words, and separates them by spaces.
+func quoteAll(words []string) string {
+	var quoted []string
+	for _, word := range words {
+		quoted = append(quoted, QuoteShell(word))
+	}
+	return strings.Join(quoted, " ")
+}

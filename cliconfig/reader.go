@@ -1,0 +1,209 @@
+package cliconfig
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"maps"
+	"math"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/larder-cli/larder/sources"
+)
+
+// A loader reads the configuration for one machine and engine into a Config, and collects
+// diagnostics.
+type loader struct {
+	Machine
+	ctx     context.Context
+	engine  sources.Engine
+	secrets *sources.Secrets // get what must not be shown, before anything is reported; may be nil
+	diags   sources.Diagnostics
+
+	config        *Config        // settings of files read so far; relative paths are as written
+	installations []installation // in all files; there may be one
+	helpers       []helperBlock  // in all files, by unique names; there may be one
+}
+
+func (l *loader) errorf(at place, hint, format string, args ...any) {
+	l.diags = append(l.diags, *fault(at, hint, format, args...))
+}
+
+func (l *loader) warnf(at place, hint, format string, args ...any) {
+	d := fault(at, hint, format, args...)
+	d.Warning = true
+	l.diags = append(l.diags, *d)
+}
+
+// ok reports whether err is nil. Otherwise it adds err with its hints.
+func (l *loader) ok(at place, err error) bool {
+	if err != nil {
+		l.errorf(at, strings.Join(sources.Hints(err), "; "), "%v", err)
+	}
+	return err == nil
+}
+
+// sort sorts the diagnostics from the given index on by line. They are about the same
+// file.
+func (l *loader) sort(from int) {
+	slices.SortStableFunc(l.diags[from:], func(a, b sources.Diagnostic) int {
+		return cmp.Or(cmp.Compare(a.Line, b.Line), cmp.Compare(a.Column, b.Column))
+	})
+}
+
+// A field reads an entry of a body: the value of a setting, or a block. It reports values that it
+// can't read, and keeps what it would set as it was.
+type field func(e entry)
+
+// fields are the settings of a body, by name. Those without a function are known, but have no
+// effect for the engine.
+type fields map[string]field
+
+// exactNames are the only settings of engines whose case matters.
+var exactNames = []string{"provider_installation", "registry_protocols", "token"}
+
+// read reads a body of the CLI configuration, in its order. Like engines, it skips other names:
+// they may be settings of other versions, or irrelevant to Larder. It only warns of those that are
+// almost the name of a setting, which engines skip without a word.
+func (l *loader) read(body *node, known fields) {
+	names := slices.Sorted(maps.Keys(known))
+	for _, e := range body.entries {
+		name := sources.Nearest(e.key, names)
+		switch {
+		case name == "":
+		case e.key == name || strings.EqualFold(e.key, name) && !slices.Contains(exactNames, name):
+			if read := known[name]; read != nil {
+				e.key = name // for messages
+				read(e)
+			}
+		case !e.label:
+			l.warnf(e.place, fmt.Sprintf("did you mean %q?", name), "%.40q is no setting and has no effect", e.key)
+		}
+	}
+}
+
+// severalTimes are the settings that may be repeated in a file of Larder's own.
+var severalTimes = []string{"host", "trusted_keys", "keep_archives_mb"}
+
+// readOwn reads a body of a file of Larder's own. No other program reads it, so it reports unknown
+// names, with a hint if they are nothing like a setting, and settings that are set twice.
+func (l *loader) readOwn(body *node, known fields, hint string) {
+	first := map[string]place{}
+	for _, e := range body.entries {
+		read, ok := known[e.key]
+		at, again := first[e.key]
+		switch {
+		case !ok:
+			err := fmt.Errorf("unknown setting %.40q", e.key)
+			l.ok(e.place, sources.DidYouMean(err, e.key, slices.Sorted(maps.Keys(known)), hint))
+		case again && !slices.Contains(severalTimes, e.key):
+			l.errorf(e.place, "", "%s is set twice; first at line %d", e.key, at.line)
+		default:
+			first[e.key] = e.place
+			read(e)
+		}
+	}
+}
+
+const writeQuotes = "write it in double quotes"
+
+// is reports whether v is of one of the kinds. Otherwise it adds an error that says what v must be.
+func (l *loader) is(v *node, hint, must string, kinds ...kind) bool {
+	if slices.Contains(kinds, v.kind) {
+		return true
+	}
+	l.errorf(v.place, hint, "%s, not %s", must, v.kind)
+	return false
+}
+
+// isText reports whether v is a string. Engines read a whole number as one.
+func (l *loader) isText(v *node, must string) bool {
+	return l.is(v, writeQuotes, must, isString, isNumber)
+}
+
+// text is a field for a string. As for the other fields, the last of several values is used.
+func (l *loader) text(to *string) field {
+	return func(e entry) {
+		if l.isText(e.value, e.key+" must be a string") {
+			*to = e.value.text
+		}
+	}
+}
+
+func (l *loader) flag(to *bool) field {
+	return func(e entry) {
+		if l.is(e.value, "write true or false, in lower case and without quotes", e.key+" must be a boolean", isBool) {
+			*to = e.value.text == "true"
+		}
+	}
+}
+
+// number is a field for a whole number that isn't negative.
+func (l *loader) number(set func(n int)) field {
+	return func(e entry) {
+		n, err := strconv.ParseInt(e.value.text, 0, 32)
+		if e.value.kind != isString && e.value.kind != isNumber || err != nil || n < 0 {
+			l.errorf(e.value.place, "", "%s must be a whole number from 0 to %d", e.key, math.MaxInt32)
+			return
+		}
+		set(int(n))
+	}
+}
+
+// list is a field for a list of strings. The items of several lists are read one after another.
+func (l *loader) list(item func(n *node)) field {
+	return func(e entry) {
+		if !l.is(e.value, `write `+e.key+` = ["…"]`, e.key+" must be a list of strings", isList) {
+			return
+		}
+		for _, n := range e.value.items {
+			if l.isText(n, e.key+" must hold strings") {
+				item(n)
+			}
+		}
+	}
+}
+
+// members is a field for a map, which form and an example describe.
+func (l *loader) members(form, example string, member func(e entry)) field {
+	return func(e entry) {
+		if e.value.kind != isObject || labeled(e.value) {
+			l.errorf(e.value.place, "write "+e.key+" = "+example, "%s must be %s, not %s", e.key, form, e.value.kind)
+			return
+		}
+		for _, m := range e.value.entries {
+			member(m)
+		}
+	}
+}
+
+// blocks is a field for blocks with one label. The key of an entry that it yields is the label.
+func (l *loader) blocks(block func(b entry)) field {
+	return func(e entry) {
+		if !l.is(e.value, "", e.key+" must be a block with a label", isObject) {
+			return
+		}
+		for _, b := range e.value.entries {
+			if b.value.kind != isObject {
+				l.errorf(b.place, `write `+e.key+` "…" { … }`, "%s has no label", e.key)
+				continue
+			}
+			block(b)
+		}
+	}
+}
+
+// hostBlocks is a field for blocks whose label is a host.
+func (l *loader) hostBlocks(block func(host sources.Host, b entry)) field {
+	return l.blocks(func(b entry) {
+		host, err := sources.ParseHost(b.key)
+		if l.ok(b.place, err) {
+			block(host, b)
+		}
+	})
+}
+
+// labeled reports whether the block whose value is n has a label.
+func labeled(n *node) bool { return len(n.entries) > 0 && n.entries[0].label }

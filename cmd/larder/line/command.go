@@ -1,0 +1,193 @@
+// Package line handles the command line: commands and flags as data, parsing, help, completion, and
+// suggestions for mistyped words. It contains no commands: package main describes them, each with a
+// function to run. Only this package imports the command-line library.
+package line
+
+import (
+	"context"
+	"slices"
+	"strings"
+
+	"github.com/larder-cli/larder/cmd/larder/report"
+)
+
+// A Command is a command, or a group of commands. Help and manual pages are made from it.
+type Command struct {
+	Name      string
+	Job       string // heading in help; for commands that are in no group
+	Does      string // in a few words
+	Arguments string // as in "[PATH...] [FLAG...]"; empty if it takes none
+	Least     int    // number of arguments required; the first one is not empty
+	Most      int    // number of arguments it takes; 0 means any
+	Needs     string // for other numbers of arguments, as in "takes one FILE"
+	Example   string
+	About     string
+	Flags     []Flag
+	Leaves    string // what remains after an interruption; empty if it writes nothing
+	Passes    bool   // its arguments are a command line of another program, which isn't changed
+	Hidden    bool
+	OnlyDirs  bool       // a PATH is a directory
+	Topics    []Topic    // of the help command
+	Commands  []*Command // of a group, which only has these
+	Run       func(ctx context.Context, l *Line, out *report.Output) error
+
+	Path string // as typed, without the program; set by [New]
+}
+
+// A Kind is what values a flag takes. [Line.Check] checks those that depend on variables too.
+type Kind string
+
+// The kinds. A flag without a placeholder for its value is a switch.
+const (
+	Text   Kind = ""
+	Number Kind = "a whole number" // greater than 0
+	Time   Kind = "a time, such as 30s or 5m"
+	Size   Kind = "a size, such as 20G"
+	Age    Kind = "an age, such as 30d"
+	Path   Kind = "a path" // not empty, as an unset variable would be
+)
+
+// A Flag is a flag of a command, in JSON too.
+type Flag struct {
+	Name       string `json:"name"`
+	Short      string `json:"short,omitempty"`
+	Alias      string `json:"alias,omitempty"` // another short name
+	Value      string `json:"value,omitempty"` // placeholder; empty for a switch
+	Repeatable bool   `json:"repeatable,omitempty"`
+	Group      string `json:"group,omitempty"` // heading
+	Does       string `json:"does"`
+	Variable   string `json:"variable,omitempty"` // environment variable
+
+	Kind    Kind     `json:"-"`
+	Default string   `json:"-"` // of a text or a number
+	Offers  []string `json:"-"` // values for completion; [Dirs] or [Files] for names of these
+	Hidden  bool     `json:"-"`
+}
+
+// What the shell completes, as a value of [Flag.Offers].
+const (
+	Dirs      = ":dirs"
+	Files     = ":files"
+	Addresses = ":addresses" // of providers, with versions
+)
+
+// The headings of flags. Help of single commands omits those of every command.
+const (
+	Global = "global"
+	Other  = "Other"
+)
+
+// New completes a tree of commands, whose root is the program: every command has the global flags of the
+// root.
+func New(root *Command) *Command {
+	for i, f := range root.Flags {
+		if f.Group == "" {
+			root.Flags[i].Group = Global
+		}
+	}
+	root.complete("", root.Flags)
+	return root
+}
+
+func (c *Command) complete(path string, global []Flag) {
+	for _, sub := range c.Commands {
+		sub.Path = strings.TrimSpace(path + " " + sub.Name)
+		for i, f := range sub.Flags {
+			if f.Group == "" {
+				sub.Flags[i].Group = Other
+			}
+		}
+		sub.Flags = append(sub.Flags, global...)
+		if len(sub.Commands) > 0 {
+			sub.Arguments = "COMMAND [ARGUMENT...] " + onlyFlags
+		} else if sub.Arguments == "" {
+			sub.Arguments = onlyFlags
+		}
+		sub.complete(sub.Path, global)
+	}
+}
+
+// onlyFlags are the arguments of a command that takes none.
+const onlyFlags = "[FLAG...]"
+
+// Find returns the command at a path below this one, or nil.
+func (c *Command) Find(path ...string) *Command {
+	for _, name := range path {
+		i := slices.IndexFunc(c.Commands, func(c *Command) bool { return c.Name == name })
+		if i < 0 {
+			return nil
+		}
+		c = c.Commands[i]
+	}
+	return c
+}
+
+// Visible returns the commands of a group that help shows.
+func (c *Command) Visible() []*Command {
+	return slices.DeleteFunc(slices.Clone(c.Commands), func(c *Command) bool { return c.Hidden })
+}
+
+// All returns all visible commands below, groups before theirs.
+func (c *Command) All() []*Command {
+	var all []*Command
+	for _, sub := range c.Visible() {
+		all = append(append(all, sub), sub.All()...)
+	}
+	return all
+}
+
+// Own returns the visible flags that are not global, by heading.
+func (c *Command) Own() []Flag {
+	return sorted(slices.DeleteFunc(slices.Clone(c.Flags), func(f Flag) bool { return f.Hidden || f.Group == Global }))
+}
+
+// Global returns the visible flags of every command.
+func (c *Command) Global() []Flag {
+	return slices.DeleteFunc(slices.Clone(c.Flags), func(f Flag) bool { return f.Hidden || f.Group != Global })
+}
+
+// sorted returns flags by heading, in the order in which the headings appear.
+func sorted(flags []Flag) []Flag {
+	var groups []string
+	for _, f := range flags {
+		if !slices.Contains(groups, f.Group) && f.Group != Other {
+			groups = append(groups, f.Group)
+		}
+	}
+	groups = append(groups, Other)
+	slices.SortStableFunc(flags, func(a, b Flag) int {
+		return slices.Index(groups, a.Group) - slices.Index(groups, b.Group)
+	})
+	return flags
+}
+
+// flag returns the flag with a long or short name, or nil.
+func (c *Command) flag(name string) *Flag { return flagNamed(c.Flags, name) }
+
+func flagNamed(flags []Flag, name string) *Flag {
+	i := slices.IndexFunc(flags, func(f Flag) bool { return name != "" && (f.Name == name || f.Short == name || f.Alias == name) })
+	if i < 0 {
+		return nil
+	}
+	return &flags[i]
+}
+
+// Dashed returns the name of a flag as typed.
+func Dashed(name string) string { return strings.Repeat("-", min(len(name), 2)) + name }
+
+// Written returns a flag as help shows it.
+func (f Flag) Written() string {
+	text := Dashed(f.Name)
+	for _, short := range []string{f.Short, f.Alias} {
+		if short != "" {
+			text = Dashed(short) + ", " + text
+		}
+	}
+	if f.Value != "" {
+		text += " " + f.Value
+	}
+	if f.Repeatable && !strings.HasSuffix(f.Value, "...") {
+		text += "..."
+	}
+	return text
+}

@@ -1,0 +1,191 @@
+package line
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/larder-cli/larder/cmd/larder/report"
+	"github.com/larder-cli/larder/cmd/larder/ui"
+	"github.com/larder-cli/larder/sources"
+)
+
+// Help fits on a screen of 24 lines and 80 columns, as a test verifies.
+
+// A Help is the help of a command.
+type Help struct {
+	Command string `json:"command"`
+	Job     string `json:"job,omitempty"`
+	Does    string `json:"does"`
+	Usage   string `json:"usage"`
+	Example string `json:"example,omitempty"`
+	About   string `json:"about,omitempty"`
+	Flags   []Flag `json:"flags"`
+
+	of *Command
+}
+
+// Kind implements [report.Object].
+func (Help) Kind() string { return "help" }
+
+// helpOf returns the help of a command.
+func helpOf(c *Command) Help {
+	return Help{c.Path, c.Job, c.Does, "larder " + c.Path + " " + c.Arguments, c.Example, ui.Joined(c.About), c.Own(), c}
+}
+
+// ShowHelp shows the help of a command. That of the program describes all commands in JSON.
+func (l *Line) ShowHelp(out *report.Output, c *Command) {
+	if c != l.root {
+		h := helpOf(c)
+		out.ShowPage(h.text(), h)
+		return
+	}
+	var all []report.Object
+	for _, c := range l.root.All() {
+		all = append(all, helpOf(c))
+	}
+	out.ShowPage(overview(l.root), all...)
+}
+
+// overview returns the help of the program.
+func overview(root *Command) string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "larder: %s\n\nUsage: larder COMMAND [ARGUMENT...] [FLAG...]\n\n", root.Does)
+	var rows [][]string
+	commands := slices.DeleteFunc(byJob(root.Visible()), func(c *Command) bool { return c == root.Find("help") }) // the last lines are about it
+	for _, c := range commands {
+		rows = append(rows, []string{c.Name, c.Does})
+	}
+	b.WriteString(underHeadings(rows, func(i int) string { return commands[i].Job }))
+	b.WriteString("\nTopics: larder help " + strings.Join(topicNames(root), ", ") + ".\n" +
+		"larder help COMMAND describes a command, with an example.\n")
+	return b.String()
+}
+
+// byJob returns commands grouped by job.
+func byJob(commands []*Command) []*Command {
+	var jobs []string
+	for _, c := range commands {
+		if !slices.Contains(jobs, c.Job) {
+			jobs = append(jobs, c.Job)
+		}
+	}
+	slices.SortStableFunc(commands, func(a, b *Command) int {
+		return slices.Index(jobs, a.Job) - slices.Index(jobs, b.Job)
+	})
+	return commands
+}
+
+// text omits global flags, which would not fit on the screen.
+func (h Help) text() string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "larder %s: %s\n", h.Command, h.Does)
+	if h.About != "" {
+		fmt.Fprintf(&b, "%s\n\n", h.About)
+	}
+	usage := [][]string{{"Usage:", h.Usage}}
+	if h.Example != "" {
+		usage = append(usage, []string{"Example:", h.Example})
+	}
+	b.WriteString(strings.Join(ui.Columns(usage), "\n") + "\n")
+	var rows [][]string
+	for _, sub := range h.of.Visible() {
+		rows = append(rows, []string{sub.Name, sub.Does})
+	}
+	if len(rows) > 0 {
+		fmt.Fprintf(&b, "\n%s\nlarder help %s COMMAND describes a command, with an example.\n", ui.Indented(rows), h.Command)
+		return b.String()
+	}
+	flags := FlagTable(h.Flags)
+	if linesOf(b.String()+flags) < helpLines-1 {
+		b.WriteString("\n")
+	}
+	b.WriteString(flags)
+	if linesOf(b.String()) < helpLines {
+		b.WriteString("larder help flags lists the flags of every command.\n")
+	}
+	return b.String()
+}
+
+// linesOf returns the number of lines of a page on a terminal of 80 columns.
+func linesOf(page string) int { return strings.Count(ui.Laid(page, 0), "\n") }
+
+// helpLines is how many lines of help fit on a terminal of 24 lines, with a prompt.
+const helpLines = 23
+
+// FlagTable describes flags, one on each line, under their headings.
+func FlagTable(flags []Flag) string {
+	var rows [][]string
+	for _, f := range flags {
+		rows = append(rows, []string{f.Written(), f.Does})
+	}
+	return underHeadings(rows, func(i int) string { return flags[i].Group })
+}
+
+// underHeadings aligns rows below their headings, which are omitted if there is only one.
+func underHeadings(rows [][]string, heading func(i int) string) string {
+	var b strings.Builder
+	last := ""
+	for i, line := range ui.Columns(rows) {
+		if now := heading(i); now != last && heading(0) != heading(len(rows)-1) {
+			fmt.Fprintf(&b, "%s:\n", now)
+			last = now
+		}
+		b.WriteString("  " + line + "\n")
+	}
+	return b.String()
+}
+
+// GlobalFlags are the flags of every command.
+type GlobalFlags struct {
+	Flags []Flag `json:"flags"`
+}
+
+// Kind implements [report.Object].
+func (GlobalFlags) Kind() string { return "flags" }
+
+// A Topic is help about a subject other than a command.
+type Topic struct {
+	Name string
+	Show func(ctx context.Context, l *Line, out *report.Output) error
+}
+
+// HelpCommand returns the command that describes commands and topics.
+func HelpCommand(job string, topics ...Topic) *Command {
+	c := &Command{
+		Name: "help", Job: job, Does: "describe a command or a topic", Arguments: "[COMMAND | TOPIC]", Example: "larder help mirror sync",
+		Topics: topics, Run: help,
+	}
+	c.About = "Topics: " + strings.Join(topicNames(&Command{Commands: []*Command{c}}), ", ") + ".\nWith --json, the help without a topic describes all commands."
+	return c
+}
+
+// topicNames returns the topics of the program.
+func topicNames(root *Command) (names []string) {
+	for _, t := range root.Find("help").Topics {
+		names = append(names, t.Name)
+	}
+	return names
+}
+
+// help shows the help of the command or the topic that the words name.
+func help(ctx context.Context, l *Line, out *report.Output) error {
+	words := l.Words
+	if len(words) == 1 {
+		for _, t := range l.Command.Topics {
+			if t.Name == words[0] {
+				return t.Show(ctx, l, out)
+			}
+		}
+	}
+	c := l.root.Find(words...)
+	if c == nil {
+		if near := sources.Nearest(strings.Join(words, " "), topicNames(l.root)); near != "" {
+			return report.Usage(sources.WithHint(fmt.Errorf("unknown topic %q", strings.Join(words, " ")), "did you mean %q?", near))
+		}
+		return report.Usage(unknownCommand(l.root, words))
+	}
+	l.ShowHelp(out, c)
+	return nil
+}

@@ -1,0 +1,284 @@
+package report
+
+import (
+	"bytes"
+	"errors"
+	"os"
+	"slices"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/larder-cli/larder/cmd/larder/ui"
+	"github.com/larder-cli/larder/installer/acquire"
+	"github.com/larder-cli/larder/sources"
+	"github.com/larder-cli/larder/sources/disk"
+	"github.com/larder-cli/larder/sources/fetch"
+	"github.com/larder-cli/larder/sources/sourcetest"
+)
+
+// A clock stands still until a test advances it.
+type clock struct{ elapsed atomic.Int64 }
+
+func (c *clock) now() time.Time {
+	return time.Date(2020, 1, 2, 3, 4, 5, 0, time.UTC).Add(time.Duration(c.elapsed.Load()))
+}
+
+func (c *clock) after(d time.Duration) { c.elapsed.Add(int64(d)) }
+
+func newClock() *clock { return new(clock) }
+
+// pkg parses a package for this machine's platform, or a provider, such as "acme/one 1.2.0".
+func pkg(t *testing.T, text string) sources.PackageID {
+	t.Helper()
+	name, number, versioned := strings.Cut(text, " ")
+	p, err := sources.ParseProvider(name, sources.Terraform)
+	sourcetest.Check(t, err)
+	if !versioned {
+		return sources.PackageID{Provider: p}
+	}
+	v, err := sources.ParseVersion(number)
+	sourcetest.Check(t, err)
+	return sources.PackageID{Provider: p, Version: v, Platform: sources.CurrentPlatform()}
+}
+
+// The message about a lock in this process names the root module that holds it, once.
+func TestWaitingForRootModule(t *testing.T) {
+	var stderr bytes.Buffer
+	o := New(nil, &stderr)
+	host, err := os.Hostname()
+	sourcetest.Check(t, err)
+	one, two := pkg(t, "acme/one 1.2.0"), pkg(t, "acme/two 1.2.0")
+	for _, id := range []sources.PackageID{one, two} {
+		o.ForModule("live/a", ".").Event(acquire.Event{Step: acquire.Fetching, Package: id})
+		o.ForModule("live/b", ".").Event(acquire.Event{Step: acquire.Chosen, Package: id})
+		o.WaitingForCache(id, disk.Holder{PID: os.Getpid(), Host: host}, "")
+	}
+	o.End()
+	sourcetest.Equal(t, stderr.String(), "acme/one 1.2.0: waiting for root module live/a, which installs it\n")
+}
+
+// newBoard returns a board with the names of packages that users see.
+func newBoard(c *clock) *board {
+	return &board{now: c.now, named: New(nil, nil).Package, verbose: func() bool { return false }}
+}
+
+// busy returns a board with items of all kinds.
+func busy(t *testing.T, c *clock) *board {
+	b := newBoard(c)
+	one, two, other := pkg(t, "acme/one 1.2.0"), pkg(t, "acme/another-one 10.0.0"), pkg(t, "other.test/acme/one 1.0.0")
+	for _, e := range []acquire.Event{
+		{Step: acquire.Queued, Package: pkg(t, "acme/late")},
+		{Step: acquire.Querying, Package: pkg(t, "acme/one")},
+		{Step: acquire.Chosen, Package: pkg(t, "acme/done 1.0.0")},
+		{Step: acquire.Installed, Package: pkg(t, "acme/done 1.0.0")},
+		{Step: acquire.Chosen, Package: one},
+		{Step: acquire.Fetching, Package: one, Source: "registry registry.terraform.io", URL: "https://there.test/one.zip"},
+		{Step: acquire.Arriving, Package: one, Done: 1e6, Size: 121e6},
+		{Step: acquire.Chosen, Package: two},
+		{Step: acquire.Waiting, Package: two, Text: "process 7 on there, at work since 03:04:05"},
+		{Step: acquire.Querying, Package: pkg(t, "acme/bad")},
+		{Step: acquire.Failed, Package: pkg(t, "acme/bad"), Err: errors.New("bad")},
+		{Step: acquire.Fetching, Package: other, Source: "mirror\nhttps://mirror.test/\x1b[2J", URL: "https://there.test/other.zip"},
+	} {
+		b.event("", e)
+	}
+	b.event("a/b", acquire.Event{Step: acquire.Querying, Package: pkg(t, "acme/third")})
+	c.after(2 * time.Second)
+	b.event("", acquire.Event{Step: acquire.Arriving, Package: one, Done: 61e6, Size: 121e6})
+	b.retry(fetch.Event{URL: "https://there.test/other.zip", Try: 2, Wait: 3 * time.Second, Err: errors.New("503 Service Unavailable")})
+	return b
+}
+
+func TestLines(t *testing.T) {
+	for _, test := range []struct {
+		width, height int
+		want          string
+	}{
+		{130, 24, `
+acme/one 1.2.0             ━━━━━━━━━━──────────  50%  61/121 MB  30 MB/s  2s left
+acme/another-one 10.0.0    waiting for process 7 on there, at work since 03:04:05
+other.test/acme/one 1.0.0  trying again in 3s: 503 Service Unavailable
+acme/third                 querying versions  for a/b
+1 of 7 packages                                           61 MB  30 MB/s           1 failed, 1 queued`},
+		{60, 24, `
+acme/one 1.2.0             ━━━━━─────  50%  61/121 MB
+acme/another-one 10.0.0    waiting for process 7 on there,…
+other.test/acme/one 1.0.0  trying again in 3s: 503 Service…
+acme/third                 querying versions  for a/b
+1 of 7 packages                                 61 MB`},
+		{20, 24, `
+acme/o… 1.2.0  50%
+acme/a…10.0.0
+other.… 1.0.0
+acme/third
+1 of 7…ckages`},
+		{10, 24, `
+a…0  50%
+a…0
+o…0
+a…d
+1…s`},
+		{2, 3, "\n\n"},
+		{1, 1, "\n"},
+		{100, 4, `
+acme/one 1.2.0             ━━━━━━━━━━──────────  50%  61/121 MB  30 MB/s  2s left
+other.test/acme/one 1.0.0  trying again in 3s: 503 Service Unavailable
+1 of 7 packages                                           61 MB  30 MB/s`},
+	} {
+		b := busy(t, newClock())
+		got := "\n" + strings.Join(b.Lines(test.width, test.height, false), "\n")
+		sourcetest.Expect(t, got == test.want, "in %d by %d: got%s\nwant%s", test.width, test.height, got, test.want)
+	}
+}
+
+// The lines fit terminals of all sizes.
+func TestLinesFit(t *testing.T) {
+	b := busy(t, newClock())
+	for width := range 150 {
+		for height := 1; height < 8; height++ {
+			lines := b.Lines(width, height, false)
+			sourcetest.Expect(t, len(lines) <= max(1, height-1), "%d lines where there are %d", len(lines), height)
+			if i := slices.IndexFunc(lines, func(l string) bool { return len([]rune(l)) >= max(1, width) }); i >= 0 {
+				t.Errorf("%q where there are %d columns", lines[i], width)
+			}
+		}
+	}
+}
+
+// Text from other programs cannot break a line or control the terminal.
+func TestStateIsOneLine(t *testing.T) {
+	sourcetest.Equal(t, oneLine("mirror\nof \x1b[2J\r\u202emine"), `mirror of \x1b[2J \u202emine`)
+}
+
+// Work that ends at once has no lines.
+func TestLinesComeSoon(t *testing.T) {
+	c := newClock()
+	b := newBoard(c)
+	b.event("", acquire.Event{Step: acquire.Chosen, Package: pkg(t, "acme/one 1.2.0")})
+	lines := b.Lines(80, 24, false)
+	sourcetest.Expect(t, lines == nil, "at once: %q", lines)
+	c.after(soon)
+	lines = b.Lines(80, 24, false)
+	sourcetest.Equal(t, len(lines), 2, "soon", lines)
+	b.event("", acquire.Event{Step: acquire.Installed, Package: pkg(t, "acme/one 1.2.0")})
+	lines = b.Lines(80, 24, false)
+	sourcetest.Expect(t, lines == nil, "when it is done: %q", lines)
+}
+
+// If all sizes are known, the total has a bar and the remaining time.
+func TestTotal(t *testing.T) {
+	c := newClock()
+	b := newBoard(c)
+	one, two := pkg(t, "acme/one 1.2.0"), pkg(t, "acme/two 1.2.0")
+	for _, id := range []sources.PackageID{one, two} {
+		b.event("", acquire.Event{Step: acquire.Fetching, Package: id})
+		b.event("", acquire.Event{Step: acquire.Arriving, Package: id, Done: 0, Size: 100e6})
+	}
+	for range 10 {
+		c.after(time.Second)
+		one, two := b.items[0], b.items[1]
+		b.event("", acquire.Event{Step: acquire.Arriving, Package: one.id, Done: one.done + 8e6, Size: 100e6})
+		b.event("", acquire.Event{Step: acquire.Arriving, Package: two.id, Done: two.done + 2e6, Size: 100e6})
+	}
+	lines := b.Lines(100, 24, false)
+	if got, want := lines[2], "0 of 2 packages  ━━━━━━━━━━──────────  50%  100/200 MB   10 MB/s  10s left"; got != want {
+		t.Errorf("got  %q\nwant %q", got, want)
+	}
+	b.event("", acquire.Event{Step: acquire.Installed, Package: one})
+	if got, want := b.Lines(100, 24, false)[1], "1 of 2 packages  ━━━━━━━━━━━─────────  55%  100/180 MB   10 MB/s  8s left"; got != want {
+		t.Errorf("got  %q\nwant %q", got, want)
+	}
+	c.after(time.Minute)
+	sourcetest.Equal(t, b.Lines(100, 24, false)[0], "acme/two 1.2.0   ━━━━────────────────  20%   20/100 MB", "stalled")
+}
+
+// A wait for the whole cache is shown until the next event.
+func TestWaitingForTheCache(t *testing.T) {
+	c := newClock()
+	b := newBoard(c)
+	b.event("", acquire.Event{Step: acquire.Waiting, Text: "somebody"})
+	c.after(time.Second)
+	if got := b.Lines(80, 24, false); len(got) != 1 || strings.Join(strings.Fields(got[0]), " ") != "plugin cache waiting for somebody" {
+		t.Errorf("got %q", got)
+	}
+	b.event("a", acquire.Event{Step: acquire.Querying, Package: pkg(t, "acme/one")})
+	if got := b.Lines(80, 24, false); len(got) != 2 || strings.Contains(got[0], "waiting") {
+		t.Errorf("got %q", got)
+	}
+}
+
+// A package that several root modules require has one line while one of them fetches it.
+func TestOneLineForAPackage(t *testing.T) {
+	c := newClock()
+	b := newBoard(c)
+	one := pkg(t, "acme/one 1.2.0")
+	b.event("a", acquire.Event{Step: acquire.Chosen, Package: one})
+	b.event("b", acquire.Event{Step: acquire.Chosen, Package: one})
+	b.event("b", acquire.Event{Step: acquire.Fetching, Package: one})
+	b.event("b", acquire.Event{Step: acquire.Arriving, Package: one, Done: 0, Size: 4e6})
+	b.event("", acquire.Event{Step: acquire.Waiting, Package: one, Text: "ourselves"})
+	c.after(time.Second)
+	b.event("b", acquire.Event{Step: acquire.Arriving, Package: one, Done: 1e6, Size: 4e6})
+	want := []string{
+		"acme/one 1.2.0   ━━━━━───────────────  25%  1.0/4.0 MB  1.0 MB/s  3s left  for b",
+		"0 of 2 packages  ━━━━━───────────────  25%  1.0/4.0 MB  1.0 MB/s  3s left",
+	}
+	sourcetest.EqualSlices(t, b.Lines(100, 24, false), want)
+	b.event("b", acquire.Event{Step: acquire.Installed, Package: one})
+	got := b.Lines(100, 24, false)
+	sourcetest.Expect(t, len(got) == 2 && strings.Contains(got[0], "waiting for ourselves  for a"), "got %q", got)
+}
+
+// An archive that waits for other downloads has that state until it arrives.
+func TestTurn(t *testing.T) {
+	c := newClock()
+	b := newBoard(c)
+	one := pkg(t, "acme/one 1.2.0")
+	b.event("", acquire.Event{Step: acquire.Fetching, Package: one, Source: "there", URL: "https://there.test/one.zip"})
+	b.turn(fetch.Event{URL: "https://there.test/one.zip", Host: "there.test"})
+	sourcetest.Equal(t, b.state(b.items[0], c.now()), "waiting for other downloads from there.test")
+	b.event("", acquire.Event{Step: acquire.Arriving, Package: one, Done: 1e6})
+	sourcetest.Equal(t, b.state(b.items[0], c.now()), "")
+}
+
+// Work on the whole cache has a line, and no total.
+func TestWork(t *testing.T) {
+	c := newClock()
+	b := newBoard(c)
+	b.work(0, 20e6)
+	c.after(time.Second)
+	b.work(5e6, 20e6)
+	if got, want := b.Lines(100, 24, false), []string{"verifying  ━━━━━───────────────  25%  5.0/20 MB  5.0 MB/s  3s left"}; !slices.Equal(got, want) {
+		t.Errorf("got %q, want %q", got, want)
+	}
+	sourcetest.Equal(t, b.Summary(), "5.0/20 MB, 5.0 MB/s, 3s left")
+	b.end(itemKey{})
+	sourcetest.Equal(t, b.Summary(), "", "afterwards")
+}
+
+func TestSummary(t *testing.T) {
+	b := busy(t, newClock())
+	want := "1 of 7 packages, 61 MB, 30 MB/s, 1 failed, 1 queued; " +
+		"acme/one 1.2.0 50%, acme/another-one 10.0.0 waiting for process 7 on there, at work since 03:04:05, " +
+		"other.test/acme/one 1.0.0 trying again in 3s: 503 Service Unavailable, and 1 more"
+	sourcetest.Equal(t, b.Summary(), want)
+}
+
+func TestLeft(t *testing.T) {
+	for _, test := range []struct {
+		bytes, rate int64
+		want        time.Duration
+	}{
+		{0, 5, 0},
+		{5, 0, 0},
+		{-5, 5, 0},
+		{1, 5, time.Second},
+		{1000, 10, 100 * time.Second},
+		{1 << 62, 1, 0},
+		{1 << 62, 1 << 61, 2 * time.Second},
+	} {
+		sourcetest.Equal(t, ui.Left(test.bytes, test.rate), test.want, test.bytes, "bytes at", test.rate)
+	}
+}

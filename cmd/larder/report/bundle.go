@@ -1,0 +1,321 @@
+package report
+
+import (
+	"encoding/hex"
+	"encoding/json"
+	"fmt"
+	"strings"
+
+	"github.com/larder-cli/larder/cmd/larder/ui"
+	"github.com/larder-cli/larder/fsmirror/bundle"
+	"github.com/larder-cli/larder/sources"
+)
+
+// A Bundled is a package in a bundle.
+type Bundled struct {
+	PackageID
+	Path string       `json:"path"`
+	Size int64        `json:"size"`
+	ZH   sources.Hash `json:"zh"`
+	H1   sources.Hash `json:"h1"`
+	Part int          `json:"part,omitempty"`
+
+	of    bundle.Package
+	parts bool // the bundle has several
+	vouch bool // the bundle has signed checksums for it
+}
+
+// Kind implements [Object].
+func (Bundled) Kind() string { return "bundled" }
+
+// Cells implements [Row].
+func (b Bundled) Cells(o *Output) []ui.Span {
+	part, vouched := "", "no signed checksums"
+	if b.parts {
+		part = fmt.Sprintf("part %d", b.Part)
+	}
+	if b.vouch {
+		vouched = "signed checksums"
+	}
+	return []ui.Span{
+		ui.Bold.Of(o.Name(b.of.ID.Provider)), {Text: b.Version}, {Text: b.Platform},
+		{Text: ui.Size(b.Size)}, {Text: vouched}, {Text: part},
+	}
+}
+
+func bundledOf(p bundle.Package) Bundled {
+	return Bundled{PackageID: InJSON(p.ID), Path: p.Path(), Size: p.Size, ZH: p.ZH, H1: p.H1, Part: p.Part, of: p}
+}
+
+// Bundled shows the packages and the payload of a manifest.
+func (o *Output) Bundled(m bundle.Manifest) {
+	var rows []Bundled
+	for _, p := range m.Packages {
+		row := bundledOf(p)
+		row.parts, row.vouch = m.Parts > 0, m.Evidenced(p.ID.Release())
+		rows = append(rows, row)
+	}
+	Grid(o, []ui.Column{
+		{Head: "PROVIDER", Shorten: true}, {Head: "VERSION"}, {Head: "PLATFORM", Keep: true, Drop: 1},
+		{Head: "SIZE", Right: true, Drop: 4}, {Head: "EVIDENCE", Drop: 2}, {Head: "PART", Drop: 3},
+	}, rows)
+	o.Payload(m.Payload, "")
+}
+
+// A Bundle describes a bundle, or the file of one in parts, whose manifest covers all parts.
+type Bundle struct {
+	File     string `json:"file"`
+	ID       string `json:"id"`
+	Part     int    `json:"part,omitempty"`
+	Parts    int    `json:"parts,omitempty"`
+	Packages int    `json:"packages"`
+	Size     int64  `json:"size"`
+	Base     int    `json:"base"`
+
+	bytes int64 // of the file
+}
+
+// Kind implements [Object].
+func (Bundle) Kind() string { return "bundle" }
+
+// Text implements [Value].
+func (b Bundle) Text(o *Output) string { return o.Shorten(b.File) + "  " + ui.Size(b.bytes) }
+
+// BundleOf describes the file of a part of a bundle, of a size in bytes.
+func BundleOf(file string, m bundle.Manifest, part int, bytes int64) Bundle {
+	return Bundle{file, m.ID(), part, m.Parts, len(m.Packages), m.Size(), len(m.Base), bytes}
+}
+
+// A BundleSum is the summary of a job that makes or shows a bundle.
+type BundleSum struct {
+	Files    int   `json:"files"`
+	Packages int   `json:"packages"`
+	Size     int64 `json:"size"`
+	Base     int   `json:"base"`
+	Payloads int   `json:"payloads,omitempty"`
+	DryRun   bool  `json:"dry_run,omitempty"`
+}
+
+// BundleSumOf returns the summary of a bundle in some files.
+func BundleSumOf(files int, m bundle.Manifest, dryRun bool) BundleSum {
+	return BundleSum{files, len(m.Packages), m.Size(), len(m.Base), len(m.Payload), dryRun}
+}
+
+// ContentsText describes the contents of a bundle, and the bundle that a delta requires: "3 packages,
+// 80 MB, modules of 2 root modules and tofu (91 MB), for a mirror that has 5 packages already".
+func ContentsText(m bundle.Manifest) string {
+	text := fmt.Sprintf("%s, %s%s", ui.Count(len(m.Packages), "package"), ui.Size(m.Size()), PayloadText(m.Payload))
+	if len(m.Base) > 0 {
+		text += fmt.Sprintf(", for a mirror that has %s already", ui.Count(len(m.Base), "package"))
+	}
+	return text
+}
+
+// A Manifest is the manifest of a mirror, as in files.
+type Manifest struct{ Of bundle.Manifest }
+
+// Kind implements [Object].
+func (Manifest) Kind() string { return "manifest" }
+
+// MarshalJSON implements [json.Marshaler].
+func (m Manifest) MarshalJSON() ([]byte, error) { return json.Marshal(json.RawMessage(m.Of.Text())) }
+
+// marks are the first cells of rows, by what was done.
+var marks = map[bundle.How]ui.Span{
+	bundle.Added: ui.Added.Of(" +"), bundle.Replaced: ui.Changed.Of(" ~"), bundle.Known: {Text: "  "},
+}
+
+// howText describes what was done, or would be.
+func howText(how bundle.How, planned bool) string {
+	if planned && how != bundle.Known {
+		return "would be " + string(how)
+	}
+	return string(how)
+}
+
+// An Imported is a package of a bundle that was imported.
+type Imported struct {
+	PackageID
+	Path string       `json:"path"`
+	Size int64        `json:"size"`
+	ZH   sources.Hash `json:"zh"`
+	H1   sources.Hash `json:"h1"`
+	Part int          `json:"part,omitempty"`
+	How  string       `json:"how"`
+	Verification
+
+	of bundle.Arrival
+}
+
+// Kind implements [Object].
+func (Imported) Kind() string { return "imported" }
+
+// Cells implements [Row].
+func (i Imported) Cells(o *Output) []ui.Span {
+	if i.of.How == bundle.Known && o.Level != Verbose {
+		return nil
+	}
+	return []ui.Span{
+		marks[i.of.How], ui.Bold.Of(o.Name(i.of.ID.Provider)), {Text: i.Version}, {Text: i.Platform},
+		{Text: ui.Size(i.Size)}, {Text: VerifiedAs(i.of.Report)},
+	}
+}
+
+// A BundleImportSum is the summary of importing a bundle.
+type BundleImportSum struct {
+	Packages int   `json:"packages"` // imported, or that would be imported
+	Size     int64 `json:"size"`
+	There    int   `json:"already_there"`
+	Payloads int   `json:"payloads,omitempty"` // as packages
+	DryRun   bool  `json:"dry_run,omitempty"`
+}
+
+// BundleImported shows the result for each package and payload, and returns the number of
+// packages that were added. If planned is set, nothing was changed.
+func (o *Output) BundleImported(imported bundle.Imported, planned bool) (added int) {
+	sum := BundleImportSum{DryRun: planned}
+	var rows []Imported
+	for _, a := range imported.Packages {
+		switch a.How {
+		case bundle.Known:
+			sum.There++
+		case bundle.Added:
+			added++
+			fallthrough
+		default:
+			sum.Packages++
+			sum.Size += a.Size
+		}
+		b := bundledOf(a.Package)
+		rows = append(rows, Imported{b.PackageID, b.Path, b.Size, b.ZH, b.H1, b.Part, howText(a.How, planned), VerificationOf(a.Report), a})
+	}
+	Grid(o, []ui.Column{{}, {Shorten: true}, {}, {Name: "platform", Keep: true, Drop: 1}, {Name: "size", Right: true, Drop: 3}, {Name: "verification", Brief: WithoutKey, Drop: 2}}, rows)
+	placed := o.placed(imported.Placed, planned)
+	sum.Payloads = len(placed)
+	o.Summary(sum)
+	did := "Imported"
+	if planned {
+		did = "Would import"
+	}
+	switch {
+	case sum.Packages+sum.Payloads == 0:
+		o.Say("Nothing to import%s", ThereText(sum.There))
+	case sum.Packages == 0:
+		o.Say("%s %s (%s)", did, payloadNames(placed), ui.Size(payloadSize(placed)))
+	default:
+		o.Say("%s %s (%s)%s%s", did, ui.Count(sum.Packages, "package"), ui.Size(sum.Size), PayloadText(placed), ThereText(sum.There))
+	}
+	return added
+}
+
+// A Payload is something in a bundle besides packages: the modules of a root module, or an engine.
+type Payload struct {
+	What   bundle.PayloadKind `json:"kind"`
+	Root   string             `json:"root,omitempty"`
+	Name   string             `json:"name,omitempty"`
+	Files  int                `json:"files"`
+	Size   int64              `json:"size"`
+	SHA256 string             `json:"sha256,omitempty"`
+	Part   int                `json:"part,omitempty"`
+	How    string             `json:"how,omitempty"`
+	To     string             `json:"to,omitempty"`
+
+	of   bundle.Payload
+	mark ui.Span
+	kept bool // it was there before: shown with --verbose
+}
+
+// Kind implements [Object].
+func (Payload) Kind() string { return "payload" }
+
+// Cells implements [Row].
+func (p Payload) Cells(o *Output) []ui.Span {
+	last := o.Shorten(p.To)
+	switch {
+	case p.kept && o.Level != Verbose:
+		return nil
+	case p.To == "" && p.Part > 0:
+		last = fmt.Sprintf("part %d", p.Part)
+	}
+	return []ui.Span{p.mark, ui.Bold.Of(p.of.String()), {Text: ui.Count(p.Files, "file")}, {Text: ui.Size(p.Size)}, {Text: last}}
+}
+
+func payloadOf(p bundle.Payload) Payload {
+	v := Payload{What: p.Kind, Root: p.Root, Files: len(p.Files), Size: p.Size(), Part: p.Part, of: p}
+	if p.Kind == bundle.EngineBinary {
+		v.Name, v.SHA256 = p.Files[0].Name, hex.EncodeToString(p.Files[0].SHA256[:])
+	}
+	return v
+}
+
+var payloadColumns = []ui.Column{{}, {Shorten: true}, {Name: "files", Right: true, Drop: 3}, {Name: "size", Right: true, Drop: 2}, {Name: "place", Shorten: true, Drop: 1}}
+
+// Payload shows the payload of a bundle, with the checksum of an engine for the import. Did is what was
+// done with it; it may be empty.
+func (o *Output) Payload(all []bundle.Payload, did bundle.How) {
+	var rows []Payload
+	for _, p := range all {
+		row := payloadOf(p)
+		row.mark = marks[did]
+		rows = append(rows, row)
+	}
+	Grid(o, payloadColumns, rows)
+	for _, p := range all {
+		if p.Kind == bundle.EngineBinary {
+			o.Say("SHA-256 of %s: %x", p.Files[0].Name, p.Files[0].SHA256)
+		}
+	}
+}
+
+// placed shows the result for each payload, and returns those that were put in place.
+func (o *Output) placed(all []bundle.Placed, planned bool) (placed []bundle.Payload) {
+	var rows []Payload
+	for _, p := range all {
+		row := payloadOf(p.Payload)
+		row.How, row.To, row.mark, row.kept = howText(p.How, planned), p.To, marks[p.How], p.How == bundle.Known
+		rows = append(rows, row)
+		if !row.kept {
+			placed = append(placed, p.Payload)
+		}
+	}
+	Grid(o, payloadColumns, rows)
+	return placed
+}
+
+// PayloadLeft shows payload that was not requested.
+func (o *Output) PayloadLeft(all []bundle.Payload) {
+	for _, p := range all {
+		left := payloadOf(p)
+		left.How = "not requested"
+		o.Tell(left)
+	}
+	o.Say("The bundle also contains: %s", payloadNames(all))
+}
+
+// PayloadText describes payload at the end of a summary: ", modules of 2 root modules and
+// tofu (91 MB)".
+func PayloadText(all []bundle.Payload) string {
+	if len(all) == 0 {
+		return ""
+	}
+	return fmt.Sprintf(", %s (%s)", payloadNames(all), ui.Size(payloadSize(all)))
+}
+
+func payloadSize(all []bundle.Payload) int64 { return bundle.Manifest{Payload: all}.PayloadSize() }
+
+// payloadNames describes payload: "modules of 2 root modules and tofu".
+func payloadNames(all []bundle.Payload) string {
+	var parts []string
+	roots := 0
+	for _, p := range all {
+		if p.Kind == bundle.RootModules {
+			roots++
+		} else {
+			parts = append(parts, p.Files[0].Name)
+		}
+	}
+	if roots > 0 {
+		parts = append([]string{"modules of " + ui.Count(roots, "root module")}, parts...)
+	}
+	return strings.Join(parts, " and ")
+}

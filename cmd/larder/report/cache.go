@@ -1,0 +1,303 @@
+package report
+
+import (
+	"slices"
+	"time"
+
+	"github.com/larder-cli/larder/cachedir"
+	"github.com/larder-cli/larder/cmd/larder/ui"
+	"github.com/larder-cli/larder/sources"
+)
+
+// at returns a time for programs, or "".
+func at(t time.Time) string {
+	if t.IsZero() {
+		return ""
+	}
+	return t.UTC().Format("2006-01-02T15:04:05Z")
+}
+
+// A CachePath is the path of the plugin cache.
+type CachePath struct {
+	Path string `json:"path"`
+}
+
+// Kind implements [Object].
+func (CachePath) Kind() string { return "cache" }
+
+// Text implements [Value].
+func (p CachePath) Text(*Output) string { return p.Path }
+
+// A CacheKey is a key for the caches of CI systems.
+type CacheKey struct {
+	Key       string   `json:"key"`
+	Platforms []string `json:"platforms"`
+	Exact     bool     `json:"exact"`
+}
+
+// Kind implements [Object].
+func (CacheKey) Kind() string { return "key" }
+
+// Text implements [Value].
+func (k CacheKey) Text(*Output) string { return k.Key }
+
+// A CachedSize is the space that a package takes in the cache, and for whom.
+type CachedSize struct {
+	PackageID
+	Size   int64    `json:"size"`
+	Freed  int64    `json:"freed"`
+	Used   string   `json:"used,omitempty"`
+	Roots  []string `json:"roots"`
+	Linked bool     `json:"linked"`
+	Kept   bool     `json:"kept,omitempty"`
+
+	of cachedir.Entry
+}
+
+func sizeOf(e cachedir.Entry) CachedSize {
+	return CachedSize{InJSON(e.ID), e.Size, e.Freed, at(e.Used), append([]string{}, e.Roots...), e.Linked, e.Kept, e}
+}
+
+// A Cached is a package in the cache.
+type Cached struct {
+	CachedSize
+	Verification
+	Changed  bool   `json:"changed,omitempty"`
+	Evidence bool   `json:"evidence"`
+	H1       string `json:"h1,omitempty"`
+	Origin   string `json:"origin,omitempty"`
+	Target   string `json:"target,omitempty"`
+}
+
+// CachedOf returns an entry of the cache that was verified.
+func CachedOf(e cachedir.Entry) Cached {
+	return Cached{
+		CachedSize: sizeOf(e), Verification: VerificationOf(e.Report),
+		Changed: e.Changed, Evidence: e.Evidence, H1: string(e.H1), Origin: e.Origin, Target: e.Target,
+	}
+}
+
+// Kind implements [Object].
+func (Cached) Kind() string { return "cached" }
+
+// Cells implements [Row].
+func (c Cached) Cells(o *Output) []ui.Span {
+	verified, by := VerifiedAs(c.of.Report), ui.Faint.Of("")
+	if c.Changed {
+		verified = ChangedSince
+	}
+	if o.Level == Verbose {
+		by.Text = VerificationOf(c.of.Report).Long()
+	}
+	return append(packageCells(o, c.of.ID, c.Size, c.of.Used), ui.Plain.Of(c.users()), ui.Plain.Of(verified), by)
+}
+
+// users describes the users of a package: known root modules, or else the directories that
+// share its files by hard links.
+func (c Cached) users() string {
+	switch {
+	case len(c.Roots) > 0:
+		return ui.Count(len(c.Roots), "root module")
+	case c.Linked:
+		return "linked"
+	case c.Kept:
+		return "kept"
+	}
+	return "unused"
+}
+
+// packageColumns are the columns of tables of packages, up to the time.
+func packageColumns(size, time string) []ui.Column {
+	return []ui.Column{
+		{Head: "PROVIDER", Shorten: true}, {Head: "VERSION"}, {Head: "PLATFORM", Keep: true, Drop: 1},
+		{Head: size, Right: true, Drop: 4}, {Head: time, Drop: 5},
+	}
+}
+
+// packageCells returns the cells of packageColumns for a package.
+func packageCells(o *Output, id sources.PackageID, size int64, at time.Time) []ui.Span {
+	return []ui.Span{
+		ui.Bold.Of(o.Name(id.Provider)), {Text: id.Version.String()}, {Text: id.Platform.String()},
+		{Text: ui.Size(size)}, ui.Faint.Of(ui.Since(at, time.Now())),
+	}
+}
+
+// Cached shows packages in the cache.
+func (o *Output) Cached(all []Cached) {
+	Grid(o, append(packageColumns("SIZE", "LAST USED"), ui.Column{Head: "USED BY", Drop: 3}, ui.Column{Head: "VERIFIED AS", Brief: WithoutKey, Drop: 2}, ui.Column{Name: "signer", Drop: 6}), all)
+}
+
+// A Listed is the summary of a list.
+type Listed struct {
+	Packages int   `json:"packages"`
+	Size     int64 `json:"size"`
+	Problems int   `json:"problems"` // in the whole cache
+}
+
+// A Removal is a package that was removed from the cache, or that would be.
+type Removal struct {
+	CachedSize
+	Reason string `json:"reason"`
+	DryRun bool   `json:"dry_run"`
+}
+
+// Kind implements [Object].
+func (Removal) Kind() string { return "removal" }
+
+// reasons are the reasons of removals, as the table shows them.
+var reasons = map[string]string{
+	string(cachedir.NoUser): "unused", string(cachedir.TooOld): "not used recently",
+	string(cachedir.TooMuch): "least recently used", string(cachedir.Everything): "--all",
+}
+
+// Cells implements [Row].
+func (r Removal) Cells(o *Output) []ui.Span {
+	return append(packageCells(o, r.of.ID, r.Freed, r.of.Used), ui.Plain.Of(reasons[r.Reason]))
+}
+
+// Removals shows packages that were removed, or that would be if they are planned.
+func (o *Output) Removals(all []cachedir.Removal, planned bool) {
+	var rows []Removal
+	for _, r := range all {
+		rows = append(rows, Removal{sizeOf(r.Entry), string(r.Reason), planned})
+	}
+	// What is freed is less than the size if root modules share files with the package.
+	Grid(o, append(packageColumns("FREES", "LAST USED"), ui.Column{Head: "REASON", Drop: 2}), rows)
+}
+
+// A Leftover counts what was removed besides packages.
+type Leftover struct {
+	Count int   `json:"count"`
+	Bytes int64 `json:"bytes"`
+}
+
+// Kind implements [Object].
+func (Leftover) Kind() string { return "removed" }
+
+// A CacheUsage is one kind of cache contents other than packages.
+type CacheUsage struct {
+	What  string `json:"kind"`
+	Count int    `json:"count"`
+	Bytes int64  `json:"bytes"`
+
+	Hint string `json:"-"`
+}
+
+// Kind implements [Object].
+func (CacheUsage) Kind() string { return "usage" }
+
+// UsageOf returns the kinds of cache contents other than packages that there are, in display order.
+func UsageOf(u cachedir.Usage) []CacheUsage {
+	of := func(what string, a cachedir.Amount, hint string) CacheUsage {
+		return CacheUsage{what, a.Count, a.Bytes, hint}
+	}
+	rows := []CacheUsage{
+		of("evidence", u.Evidence, "signed checksums and keys"),
+		of("records", u.Records, "hashes, root modules and locks"),
+		of("in progress", u.Working, "in use by other larder processes"),
+		of("archives", u.Archives, "of recent downloads; larder cache prune removes them"),
+		of("interrupted", u.Interrupted, "partial downloads, resumable"),
+		of("abandoned", u.Abandoned, "partial downloads; larder cache prune removes them"),
+		of("leftover", u.Leftover, "from killed processes; larder cache prune removes it"),
+		of("set aside", u.Aside, "damaged and changed files; larder cache prune --aside removes them"),
+		of("foreign", u.Foreign, "files that are not part of a cache; larder cache repair sets them aside"),
+		of("of others", u.Others, "temporary files and downloads; only the users who own them can remove them"),
+	}
+	return slices.DeleteFunc(rows, func(row CacheUsage) bool { return row.Count == 0 })
+}
+
+// A Forgotten is a package whose recorded hashes were removed.
+type Forgotten struct {
+	PackageID
+	H1 sources.Hash `json:"h1"`
+	ZH sources.Hash `json:"zh,omitempty"`
+	Verification
+	Origin string `json:"origin,omitempty"`
+	Since  string `json:"since"`
+
+	of sources.Stored
+}
+
+// ForgottenOf returns what was recorded for a package.
+func ForgottenOf(s sources.Stored) Forgotten {
+	return Forgotten{InJSON(s.ID), s.H1, s.ZH, VerificationOf(s.Report), s.Origin, s.Since.UTC().Format(time.RFC3339), s}
+}
+
+// Kind implements [Object].
+func (Forgotten) Kind() string { return "forgotten" }
+
+// Text implements [Value].
+func (f Forgotten) Text(*Output) string {
+	hashes := string(f.H1)
+	if f.ZH != "" {
+		hashes += " or " + string(f.ZH)
+	}
+	return f.of.ID.String() + "  " + hashes + ", " + VerifiedAs(f.of.Report) + ", seen on " + f.of.Since.Format(time.DateOnly)
+}
+
+// A Repair is how a finding in the cache was repaired, or would be.
+type Repair struct {
+	Finding
+	Do    string `json:"do"`
+	Aside string `json:"aside,omitempty"`
+	Fetch bool   `json:"fetch"`
+}
+
+// Kind implements [Object].
+func (Repair) Kind() string { return "repaired" }
+
+// RepairOf returns a repair, which is planned if it was not made.
+func RepairOf(m cachedir.Mending, planned bool) Repair {
+	did := string(m.Do)
+	if planned {
+		did = "would be " + did
+		if m.Fetch() {
+			did += " and fetched again"
+		}
+	}
+	return Repair{FindingOf(m.Kind, m.Path, m.Package, m.Text, m.Finding.String()+": "+did), string(m.Do), m.Aside, m.Fetch()}
+}
+
+// An Exported is a package that was exported.
+type Exported struct {
+	PackageID
+	How string `json:"how"` // always exported
+	Verification
+	H1 sources.Hash `json:"h1,omitempty"`
+
+	of sources.Stored
+}
+
+// ExportedOf returns a package that was exported.
+func ExportedOf(s sources.Stored) Exported {
+	return Exported{InJSON(s.ID), "exported", VerificationOf(s.Report), s.H1, s}
+}
+
+// Kind implements [Object].
+func (Exported) Kind() string { return "exported" }
+
+// Cells implements [Row].
+func (e Exported) Cells(o *Output) []ui.Span {
+	return []ui.Span{ui.Bold.Of(o.Name(e.of.ID.Provider)), {Text: e.Version}, {Text: e.Platform}, {Text: VerifiedAs(e.of.Report)}}
+}
+
+// An ExportSum is the summary of an export.
+type ExportSum struct {
+	File      string `json:"file"`
+	Packages  int    `json:"packages"`
+	Missing   int    `json:"missing"`
+	Size      int64  `json:"size"`
+	Unchanged bool   `json:"unchanged"`
+}
+
+// A CacheImportSum is the summary of importing exports.
+type CacheImportSum struct {
+	Packages int `json:"packages"` // now in the cache
+	Imported int `json:"imported"`
+	Failed   int `json:"failed"`
+}
+
+// A Forgot is the summary of removing recorded hashes.
+type Forgot struct {
+	Packages int `json:"packages"`
+}

@@ -1,0 +1,119 @@
+package report
+
+import (
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/larder-cli/larder/installer/acquire"
+	"github.com/larder-cli/larder/sources"
+	"github.com/larder-cli/larder/sources/fetch"
+)
+
+// Event shows a step in the life of a package.
+func (o *Output) Event(e acquire.Event) {
+	o.followed().event(o.module, e)
+	if o.JSON {
+		o.object(eventOf(e))
+		return
+	}
+	switch e.Step {
+	case acquire.Querying:
+		o.choice.queried.Store(true)
+	case acquire.Chosen:
+		o.choice.took.Store(int64(o.Elapsed()))
+	}
+	p := e.Package.Provider
+	switch e.Step {
+	case acquire.Fetching:
+		o.Detail("%s: fetching from %s", o.Package(e.Package), e.Source)
+	case acquire.Warned:
+		o.Warn("%s: %s", o.Name(p), e.Text)
+	case acquire.Queued, acquire.Querying, acquire.Chosen, acquire.Verified, acquire.Stored, acquire.Installed, acquire.Settled:
+		text := string(e.Step)
+		if e.Text != "" {
+			text += "; " + e.Text
+		}
+		o.Detail("%s: %s", o.Package(e.Package), text)
+	case acquire.Arriving, acquire.Waiting, acquire.Failed:
+		// The board shows progress, and failures are printed together at the end.
+	}
+}
+
+// Request shows that a request failed and is repeated, or has to wait.
+func (o *Output) Request(e fetch.Event) {
+	if e.Try == 0 {
+		o.turn(e)
+		return
+	}
+	cause, storm := fmt.Sprintf("%s: try %d: %v", e.URL, e.Try, e.Err), fmt.Sprintf("%s: %v", e.Host, e.Err)
+	if down, ok := errors.AsType[*fetch.UnreachableError](e.Err); ok {
+		cause, storm = down.Error(), down.Error()
+	}
+	text := fmt.Sprintf("%s; trying again in %s", cause, e.Wait.Round(100*time.Millisecond))
+	if o.JSON {
+		o.object(Event{Step: retrying, Text: text})
+		return
+	}
+	o.followed().retry(e)
+	if !e.Known {
+		o.Say("%s; trying again for up to %s", storm, e.AtMost.Round(time.Second))
+	}
+	o.Detail("%s", text)
+}
+
+// turn shows that a request waits because there are too many to its host.
+func (o *Output) turn(e fetch.Event) {
+	if o.JSON {
+		o.object(Event{Step: acquire.Queued, Text: e.URL})
+		return
+	}
+	o.followed().turn(e)
+	if e.AtMost > 0 && !e.Known {
+		o.Say("%s: overloaded or out of reach a moment ago; waiting up to %s", e.Host, e.AtMost.Round(time.Second))
+		return
+	}
+	o.Detail("%s: waiting for others from there", e.URL)
+}
+
+// retrying is the step of an event about a request with an unknown package.
+const retrying acquire.Step = "retrying"
+
+// aboutPackage returns the subject of the text, unless it is the whole cache.
+func (o *Output) aboutPackage(id sources.PackageID, text string) string {
+	if id == (sources.PackageID{}) {
+		return text
+	}
+	return o.Package(id) + ": " + text
+}
+
+// An Event is a step in the life of a package, for programs.
+type Event struct {
+	Step     acquire.Step `json:"step"`
+	Provider string       `json:"provider,omitempty"`
+	Version  string       `json:"version,omitempty"`
+	Platform string       `json:"platform,omitempty"`
+	Source   string       `json:"source,omitempty"`
+	Done     int64        `json:"done,omitempty"`
+	Size     int64        `json:"size,omitempty"`
+	Text     string       `json:"text,omitempty"`
+	Error    string       `json:"error,omitempty"`
+}
+
+// Kind implements [Object].
+func (Event) Kind() string { return "event" }
+
+// eventOf returns an event without what is unknown.
+func eventOf(e acquire.Event) Event {
+	v := Event{Step: e.Step, Version: e.Package.Version.String(), Source: e.Source, Done: e.Done, Size: e.Size, Text: e.Text}
+	if e.Package.Provider != (sources.Provider{}) {
+		v.Provider = e.Package.Provider.String()
+	}
+	if e.Package.Platform.OS != "" {
+		v.Platform = e.Package.Platform.String()
+	}
+	if e.Err != nil {
+		v.Error = e.Err.Error()
+	}
+	return v
+}

@@ -1,0 +1,78 @@
+package report
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/larder-cli/larder/cmd/larder/ui"
+	"github.com/larder-cli/larder/installer"
+)
+
+// A FillSum counts packages by result.
+type FillSum struct {
+	Packages int   `json:"packages"` // now in the store, or that would be
+	Fetched  int   `json:"fetched"`
+	Planned  int   `json:"planned,omitempty"` // that a dry run would download
+	Bytes    int64 `json:"bytes"`
+	Missing  int   `json:"missing"` // that do not exist
+	Failed   int   `json:"failed"`
+	DryRun   bool  `json:"dry_run,omitempty"`
+
+	Tried int `json:"-"` // all packages
+}
+
+// Empty reports whether no package was tried: nothing was required, or errors are the reason.
+func (s FillSum) Empty() bool { return s.Tried == 0 }
+
+// Add counts a package that is in the store now, or would be.
+func (s *FillSum) Add(got installer.Outcome) {
+	s.Packages++
+	switch got.How {
+	case installer.Fetched:
+		s.Fetched++
+		s.Bytes += got.Size
+	case installer.Planned:
+		s.Planned++
+	}
+}
+
+// Text returns the summary as text.
+func (s FillSum) Text(o *Output) string {
+	had := s.Packages - s.Fetched - s.Planned
+	if s.Fetched+s.Planned+s.Missing+s.Failed == 0 {
+		return fmt.Sprintf("%s already there (%s)", ui.Count(had, "package"), ui.Took(o.Elapsed()))
+	}
+	did := "Added " + ui.Count(s.Fetched, "package")
+	if s.Planned > 0 {
+		did = "Would fetch " + ui.Count(s.Planned, "package")
+	}
+	parts := append([]string{did}, ui.Numbers(ui.N(had, "already there"),
+		ui.N(s.Missing, "not available for the platform"), ui.N(s.Failed, "failed"))...)
+	if s.Bytes > 0 {
+		parts = append(parts, ui.Fetched(s.Bytes, o.Elapsed()))
+	}
+	return strings.Join(parts, ", ")
+}
+
+// SyncedText describes what was done to a mirror.
+func (s FillSum) SyncedText(o *Output) string {
+	had := s.Packages - s.Fetched - s.Planned
+	text := "Added " + ui.Count(s.Fetched, "package")
+	switch {
+	case s.DryRun:
+		text = "Would add " + ui.Count(s.Planned, "package")
+	case s.Bytes > 0:
+		text += " (" + ui.Fetched(s.Bytes, o.Elapsed()) + ")"
+	}
+	if s.Fetched+s.Planned == 0 {
+		text = "Nothing to add"
+	}
+	text += ThereText(had)
+	if s.Missing > 0 {
+		text += fmt.Sprintf("; %d not available for the platform", s.Missing)
+	}
+	if s.Failed > 0 {
+		text += fmt.Sprintf("; %d failed", s.Failed)
+	}
+	return text
+}

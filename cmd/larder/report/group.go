@@ -1,0 +1,259 @@
+package report
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"slices"
+	"strings"
+	"sync"
+
+	"github.com/larder-cli/larder/cmd/larder/ui"
+	"github.com/larder-cli/larder/sources"
+	"github.com/larder-cli/larder/sources/disk"
+)
+
+// A Member is what one of several diagnostics with the same cause is about.
+type Member struct {
+	Module   string `json:"module,omitempty"`
+	Provider string `json:"provider,omitempty"`
+	Version  string `json:"version,omitempty"`
+	Platform string `json:"platform,omitempty"`
+	File     string `json:"file,omitempty"`
+	Line     int    `json:"line,omitempty"`
+	Column   int    `json:"column,omitempty"`
+
+	needs int64 // bytes of a full file system; 0 if unknown
+}
+
+// name returns the package, provider or place, which text about it begins with.
+func (m Member) name() string {
+	if m.Provider == "" {
+		place := sources.Diagnostic{File: m.File, Line: m.Line, Column: m.Column}.String()
+		return strings.TrimSuffix(place, ": ")
+	}
+	return strings.TrimSpace(m.Provider + " " + m.Version + " " + m.Platform)
+}
+
+// A spoken is a diagnostic that others may share the cause of.
+type spoken struct {
+	Diagnostic
+	shown   string   // text if there is one member; it names the member
+	cause   string   // text if there are several; empty if the diagnostic is always told by itself
+	named   bool     // cause leaves out the names of the members
+	members []Member // never empty
+
+	missing bool // modules that the root module calls are not installed
+}
+
+// spokenOf returns a diagnostic about one root module, which may be empty.
+func spokenOf(module string, d Diagnostic, shown string) spoken {
+	m := Member{Module: module, Provider: d.Provider, Version: d.Version, Platform: d.Platform, File: d.File, Line: d.Line, Column: d.Column}
+	return spoken{Diagnostic: d, shown: shown, members: []Member{m}}
+}
+
+// withCause sets what the diagnostic of an error shares with others.
+func (s spoken) withCause(err error) spoken {
+	if s.cause = sources.Cause(err); s.cause == "" || s.Provider == "" {
+		return s
+	}
+	s.named = true
+	if full, ok := errors.AsType[*disk.FullError](err); ok {
+		s.members[0].needs = full.Need
+	}
+	return s
+}
+
+// joins reports whether two diagnostics have the same cause.
+func (s spoken) joins(t spoken) bool {
+	return s.cause != "" && s.cause == t.cause && s.named == t.named && s.Severity == t.Severity && s.missing == t.missing
+}
+
+// byCause joins diagnostics with the same cause. It keeps only the hints that all of them have, as
+// others are about single members, or with allHints each of them.
+func byCause(all []spoken, allHints bool) []spoken {
+	var joined []spoken
+	at := map[string][]int{} // by cause
+	for _, s := range all {
+		i := slices.IndexFunc(at[s.cause], func(i int) bool { return joined[i].joins(s) })
+		if i < 0 {
+			at[s.cause] = append(at[s.cause], len(joined))
+			joined = append(joined, s)
+			continue
+		}
+		one := &joined[at[s.cause][i]]
+		if allHints {
+			one.Hints = unique(slices.Concat(one.Hints, s.Hints))
+		} else {
+			one.Hints = slices.DeleteFunc(slices.Clone(one.Hints), func(hint string) bool { return !slices.Contains(s.Hints, hint) })
+		}
+		one.members = append(one.members, s.members...)
+	}
+	for i := range joined {
+		joined[i].members = unique(joined[i].members)
+	}
+	return joined
+}
+
+// unique returns the elements without duplicates, in their order.
+func unique[T comparable](all []T) (once []T) {
+	seen := make(map[T]bool, len(all))
+	for _, e := range all {
+		if !seen[e] {
+			seen[e] = true
+			once = append(once, e)
+		}
+	}
+	return once
+}
+
+// few is how many members of a diagnostic are named without --verbose.
+const few = 5
+
+// text returns the printed text: the only member's own, or else the cause, and below it what it
+// concerns, at most as many as given.
+func (s spoken) text(most int) string {
+	if len(s.members) == 1 {
+		return s.members[0].before(s.shown)
+	}
+	names, modules := s.names(), s.modules()
+	text := s.cause + s.needs()
+	switch {
+	case len(names) == 1:
+		text = names[0] + ": " + text
+	case len(names) > most+1: // a line for the number of others has room for one other
+		text += fmt.Sprintf("\n%s\nand %d more (--verbose lists them)", strings.Join(names[:most], "\n"), len(names)-most)
+	case len(names) > 1:
+		text += "\n" + strings.Join(names, "\n")
+	}
+	if len(modules) == 0 || s.named && s.Provider == "" { // places are in their root modules
+		return text
+	}
+	return text + "\nin " + ui.Some(modules, most)
+}
+
+// before puts the root module in front of a text that does not begin with a path in it.
+func (m Member) before(text string) string {
+	if m.Module == "" || m.File != "" || strings.HasPrefix(text, m.Module+"/") {
+		return text
+	}
+	return m.Module + ": " + text
+}
+
+// names returns the names of the members, in order of their first diagnostics.
+func (s spoken) names() []string {
+	if !s.named {
+		return nil
+	}
+	names := make([]string, len(s.members))
+	for i, m := range s.members {
+		names[i] = m.name()
+	}
+	return unique(names)
+}
+
+// modules returns the root modules of the members, sorted.
+func (s spoken) modules() []string {
+	var modules []string
+	for _, m := range s.members {
+		if m.Module != "" {
+			modules = append(modules, m.Module)
+		}
+	}
+	slices.Sort(modules)
+	return slices.Compact(modules)
+}
+
+// needs returns how much space the packages need together that a full file system has no space for.
+func (s spoken) needs() string {
+	sizes := map[string]int64{}
+	sum := int64(0)
+	for _, m := range s.members {
+		sum += m.needs - sizes[m.name()]
+		sizes[m.name()] = m.needs
+	}
+	if sum == 0 {
+		return ""
+	}
+	return ", " + ui.Size(sum) + " needed"
+}
+
+// A group collects diagnostics about several root modules, so that a cause is printed once, and changes, so
+// that their columns are aligned.
+type group struct {
+	mu      sync.Mutex
+	said    []spoken
+	changes []changeRow
+}
+
+func (g *group) add(s spoken) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.said = append(g.said, s)
+}
+
+// Together runs a function that works on several root modules. When the function has returned, it prints
+// their changes in one table, and their diagnostics, warnings first. With --json, changes are printed at once.
+func (o *Output) Together(work func()) {
+	o.group = &group{}
+	work()
+	said, changes := o.group.said, o.group.changes
+	o.group = nil
+	o.changes(changes)
+	slices.SortStableFunc(said, func(a, b spoken) int { return strings.Compare(b.Severity, a.Severity) })
+	o.speak(said)
+}
+
+// speak prints diagnostics, those with the same cause as one.
+func (o *Output) speak(all []spoken) {
+	all = byCause(all, o.JSON || o.Level == Verbose)
+	if o.JSON {
+		for _, s := range all {
+			o.speakJSON(s)
+		}
+		return
+	}
+	most := few
+	if o.Level == Verbose {
+		most = math.MaxInt - 1
+	} else {
+		all = togetherMissing(all)
+	}
+	last := map[string]int{} // a hint of several diagnostics is printed after the last of them
+	for i, s := range all {
+		for _, hint := range s.Hints {
+			last[hint] = i
+		}
+	}
+	for i, s := range all {
+		o.write(s.label(), o.ShortenHere(s.text(most)))
+		for _, hint := range s.Hints {
+			if last[hint] == i {
+				o.write(hintLabel, o.ShortenHere(hint))
+			}
+		}
+	}
+}
+
+// label returns the beginning of the first line.
+func (s spoken) label() ui.Span {
+	switch {
+	case s.found:
+		return noLabel
+	case s.Severity == "warning":
+		return warningLabel
+	}
+	return errorLabel
+}
+
+// speakJSON writes a diagnostic as an object. If it has several members, these say what it is about.
+func (o *Output) speakJSON(s spoken) {
+	o.sum.count(s.Diagnostic)
+	some, d := *o, s.Diagnostic
+	some.module = s.members[0].Module
+	if len(s.members) > 1 {
+		some.module = ""
+		d = Diagnostic{Severity: d.Severity, Text: s.cause, Hints: d.Hints, Members: s.members}
+	}
+	some.object(d)
+}

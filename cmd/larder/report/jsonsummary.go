@@ -1,0 +1,68 @@
+package report
+
+import (
+	"encoding/json"
+	"slices"
+	"sync"
+)
+
+// A sum contains the last object of JSON output.
+type sum struct {
+	mu               sync.Mutex
+	errors, warnings int
+	of               any // the command's own members; nil if there are none
+}
+
+// count counts a diagnostic.
+func (s *sum) count(d Diagnostic) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if d.Severity == "warning" {
+		s.warnings++
+	} else {
+		s.errors++
+	}
+}
+
+// Summary sets the command's own members of the summary. The last call wins.
+func (o *Output) Summary(value any) {
+	o.sum.mu.Lock()
+	defer o.sum.mu.Unlock()
+	o.sum.of = value
+}
+
+// Summarize writes the summary, the last object of JSON output. It does nothing without --json.
+func (o *Output) Summarize(exitStatus int) {
+	if !o.JSON {
+		return
+	}
+	o.sum.mu.Lock()
+	defer o.sum.mu.Unlock()
+	o.object(Summary{exitStatus, o.sum.errors, o.sum.warnings, o.sum.of})
+}
+
+// A Summary is the last object of JSON output. It has the command's own members, too.
+type Summary struct {
+	ExitStatus int `json:"exit_status"`
+	Errors     int `json:"errors"`
+	Warnings   int `json:"warnings"`
+
+	of any
+}
+
+// Kind implements [Object].
+func (Summary) Kind() string { return "summary" }
+
+// MarshalJSON implements [json.Marshaler].
+func (s Summary) MarshalJSON() ([]byte, error) {
+	type members Summary
+	own, err := json.Marshal(members(s))
+	if err != nil || s.of == nil {
+		return own, err
+	}
+	others, err := json.Marshal(s.of)
+	if err != nil {
+		return nil, err
+	}
+	return slices.Concat(own[:len(own)-1], []byte(","), others[1:]), nil
+}

@@ -1,0 +1,90 @@
+package report
+
+import "fmt"
+
+// A Version describes this program.
+type Version struct {
+	Version  string `json:"version"`
+	Platform string `json:"platform"`
+	Go       string `json:"go"`
+}
+
+// Kind implements [Value].
+func (Version) Kind() string { return "version" }
+
+// Text implements [Value].
+func (v Version) Text(*Output) string { return fmt.Sprintf("larder %s %s", v.Version, v.Platform) }
+
+// A Completion is the completion script of a shell.
+type Completion struct {
+	Shell  string `json:"shell"`
+	Script string `json:"script"`
+}
+
+// Kind implements [Object].
+func (Completion) Kind() string { return "completion" }
+
+// A Shim is a link or a script that was changed.
+type Shim struct {
+	Path   string `json:"path"`
+	Target string `json:"target"`
+	Did    string `json:"did"`
+	DryRun bool   `json:"dry_run,omitempty"`
+}
+
+// Kind implements [Value].
+func (Shim) Kind() string { return "shim" }
+
+// Text implements [Value].
+func (s Shim) Text(o *Output) string {
+	did := s.Did
+	if s.DryRun {
+		did = "would be " + did
+	}
+	return o.Shorten(s.Path) + "  " + did
+}
+
+// A ShimSum is the summary of changed shims.
+type ShimSum struct {
+	Links  int  `json:"links"` // created or removed
+	DryRun bool `json:"dry_run,omitempty"`
+}
+
+// An ExitStatus describes an exit status.
+type ExitStatus struct {
+	Status  int    `json:"status"`
+	Meaning string `json:"meaning"`
+	When    string `json:"when"`
+}
+
+// Kind implements [Object].
+func (ExitStatus) Kind() string { return "exit_status" }
+
+// A Topic is help about a subject.
+type Topic struct {
+	Topic string `json:"topic"`
+	Text  string `json:"text"`
+}
+
+// Kind implements [Object].
+func (Topic) Kind() string { return "topic" }
+
+// A ConfigFile is a file that configures Larder.
+type ConfigFile struct {
+	Path string `json:"path"`
+	What string `json:"what"`
+	Read bool   `json:"read"`
+}
+
+// Kind implements [Object].
+func (ConfigFile) Kind() string { return "config_file" }
+
+// A ConfigVariable is an environment variable that configures Larder.
+type ConfigVariable struct {
+	Name  string `json:"name"`
+	What  string `json:"what"`
+	Value string `json:"value,omitempty"`
+}
+
+// Kind implements [Object].
+func (ConfigVariable) Kind() string { return "config_variable" }

@@ -1,0 +1,106 @@
+package report
+
+import (
+	"fmt"
+
+	"github.com/larder-cli/larder/cmd/larder/ui"
+	"github.com/larder-cli/larder/fsmirror/legacy"
+	"github.com/larder-cli/larder/sources"
+)
+
+// A Legacy is a package that was imported from another layout, or that would be.
+type Legacy struct {
+	PackageID
+	How string `json:"how"`
+	Verification
+	What     string    `json:"kind"`
+	Path     string    `json:"path"`
+	Within   string    `json:"within,omitempty"`
+	Inferred PackageID `json:"inferred"`
+	Place    string    `json:"place,omitempty"`
+	H1       string    `json:"h1,omitempty"`
+
+	of     legacy.Candidate
+	report sources.Report
+	mark   ui.Span
+	kept   bool // it was there before: shown with --verbose
+}
+
+// LegacyOf returns what became of a candidate.
+func LegacyOf(c legacy.Candidate, how string, s sources.Stored, mark ui.Span, kept bool) Legacy {
+	return Legacy{
+		PackageID: InJSON(c.ID), How: how, Verification: VerificationOf(s.Report), What: string(c.Kind), Path: c.Path, Within: c.Within,
+		Inferred: PackageID(c.Inferred), Place: s.Dir, H1: string(s.H1), of: c, report: s.Report, mark: mark, kept: kept,
+	}
+}
+
+// Kind implements [Object].
+func (Legacy) Kind() string { return "imported" }
+
+// Cells implements [Row].
+func (l Legacy) Cells(o *Output) []ui.Span {
+	if l.kept && o.Level != Verbose {
+		return nil
+	}
+	return []ui.Span{
+		l.mark, ui.Bold.Of(o.Name(l.of.ID.Provider)), {Text: l.Version}, {Text: l.Platform},
+		{Text: VerifiedAs(l.report)}, ui.Faint.Of("from " + o.Shorten(l.of.Where())),
+		ui.Faint.Of(fmt.Sprintf("address from %s, version from %s, platform from %s", l.Inferred.Provider, l.Inferred.Version, l.Inferred.Platform)),
+	}
+}
+
+// LegacyImported shows the results for candidates.
+func (o *Output) LegacyImported(all []Legacy) {
+	Grid(o, []ui.Column{
+		{}, {Shorten: true}, {}, {Name: "platform", Keep: true, Drop: 1}, {Name: "verification", Brief: WithoutKey, Drop: 2},
+		{Name: "file", Shorten: true, Drop: 3}, {Name: "reasons", Drop: 4},
+	}, all)
+}
+
+// A LegacySum is the summary of an import from other layouts.
+type LegacySum struct {
+	Packages int  `json:"packages"` // imported or replaced, or that would be
+	There    int  `json:"already_there"`
+	Skipped  int  `json:"skipped"` // files and directories that are no providers
+	Failed   int  `json:"failed"`
+	DryRun   bool `json:"dry_run,omitempty"`
+}
+
+// Text returns the summary as text.
+func (s LegacySum) Text() string {
+	text := "Imported "
+	if s.DryRun {
+		text = "Would import "
+	}
+	text += ui.Count(s.Packages, "package") + ThereText(s.There)
+	if s.Skipped > 0 {
+		text += fmt.Sprintf("; %d skipped", s.Skipped)
+	}
+	if s.Failed > 0 {
+		text += fmt.Sprintf("; %d failed", s.Failed)
+	}
+	return text
+}
+
+// A Skipped is a file or directory that is not a provider.
+type Skipped struct {
+	Path   string `json:"path"`
+	Reason string `json:"reason"`
+}
+
+// Kind implements [Object].
+func (Skipped) Kind() string { return "skipped" }
+
+// Skipped tells what was skipped.
+func (o *Output) Skipped(all []legacy.Skipped) {
+	const most = 50 // those beyond are of the same sort, as a rule
+	for i, p := range all {
+		o.Tell(Skipped{p.Path, p.Reason})
+		if i < most {
+			o.Say("%s", p)
+		}
+	}
+	if more := len(all) - most; more > 0 {
+		o.Say("and %d more skipped", more)
+	}
+}

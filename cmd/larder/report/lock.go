@@ -1,0 +1,324 @@
+package report
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/larder-cli/larder/cmd/larder/ui"
+	"github.com/larder-cli/larder/installer"
+	"github.com/larder-cli/larder/installer/lockfile"
+	"github.com/larder-cli/larder/sources"
+)
+
+// A LockChange is the difference between two blocks of a provider in a lock file.
+type LockChange struct {
+	Provider    string      `json:"provider"`
+	Version     string      `json:"version"`
+	Was         string      `json:"was,omitempty"`
+	Constraints *string     `json:"constraints,omitempty"` // if they have changed
+	Added       []AddedHash `json:"added"`
+	Removed     []string    `json:"removed"`
+
+	of     lockfile.Difference
+	module string
+}
+
+// An AddedHash is a hash that was added to a lock file, and the package with this hash, if that is known.
+type AddedHash struct {
+	Hash     sources.Hash  `json:"hash"`
+	Platform string        `json:"platform,omitempty"`
+	How      installer.How `json:"how,omitempty"`
+}
+
+// LockChangeOf returns a difference in the lock file of a root module, which has a name if there are
+// several. The packages are those whose hashes are known.
+func LockChangeOf(d lockfile.Difference, packages []installer.Outcome, module string) LockChange {
+	c := LockChange{
+		Provider: d.Now.Provider.String(), Version: d.Now.Version.String(), Was: d.Was.Version.String(),
+		Added: []AddedHash{}, Removed: sources.Texts(d.Removed), of: d, module: module,
+	}
+	if constraints := d.Now.Constraints.String(); constraints != d.Was.Constraints.String() {
+		c.Constraints = &constraints
+	}
+	for _, h := range d.Added {
+		added := AddedHash{Hash: h}
+		i := slices.IndexFunc(packages, func(o installer.Outcome) bool {
+			return o.Package.ID.Provider == d.Now.Provider && (o.Package.H1 == h || o.Package.ZH == h)
+		})
+		if i >= 0 {
+			added.Platform, added.How = packages[i].Package.ID.Platform.String(), packages[i].How
+		}
+		c.Added = append(c.Added, added)
+	}
+	return c
+}
+
+// Kind implements [Object].
+func (LockChange) Kind() string { return "change" }
+
+// Cells implements [Row].
+func (c LockChange) Cells(o *Output) []ui.Span {
+	mark, version := ui.Changed.Of(" ~"), c.Version
+	switch c.of.Was.Version {
+	case sources.Version{}:
+		mark = ui.Added.Of(" +")
+	case c.of.Now.Version:
+	default:
+		version = c.Was + " → " + version
+	}
+	return []ui.Span{mark, {Text: c.module}, ui.Bold.Of(o.Name(c.of.Now.Provider)), {Text: version}, {Text: c.text(o.Level == Verbose)}}
+}
+
+// text describes the changed hashes and constraints: "+1 h1, +4 zh". With detail, it includes
+// the platforms of the hashes.
+func (c LockChange) text(detailed bool) string {
+	var parts []string
+	for _, scheme := range []string{sources.H1, sources.ZH} {
+		if n, of := c.addedOf(scheme); n > 0 {
+			part := fmt.Sprintf("+%d %s", n, scheme)
+			if detailed && len(of) > 0 {
+				part += " (" + strings.Join(of, ", ") + ")"
+			}
+			parts = append(parts, part)
+		}
+	}
+	if c.of.Was.Version == c.of.Now.Version {
+		parts = append(parts, removedByKind(c.of.Removed)...)
+	}
+	if c.of.Constrained() {
+		parts = append(parts, fmt.Sprintf("constraints %q", *c.Constraints))
+	}
+	if len(parts) == 0 {
+		parts = append(parts, "reordered")
+	}
+	return strings.Join(parts, ", ")
+}
+
+// Release returns the provider with the version that is locked now.
+func (c LockChange) Release() sources.Release {
+	return sources.Release{Provider: c.of.Now.Provider, Version: c.of.Now.Version}
+}
+
+// Lacks describes what the lock file lacks, for a check.
+func (c LockChange) Lacks() string {
+	switch c.of.Was.Version {
+	case sources.Version{}:
+		return "not locked"
+	case c.of.Now.Version:
+	default:
+		return "locked is " + c.Was
+	}
+	var parts []string
+	n, of := c.addedOf(sources.H1)
+	if len(of) > 0 {
+		parts = append(parts, "no hash for "+ui.List("and", of))
+	} else if n > 0 {
+		parts = append(parts, fmt.Sprintf("%s of other platforms missing", hashes(n, sources.H1)))
+	}
+	if n, _ := c.addedOf(sources.ZH); n > 0 {
+		parts = append(parts, hashes(n, sources.ZH)+" missing")
+	}
+	if c.of.Constrained() {
+		parts = append(parts, fmt.Sprintf("constraints differ from %q", *c.Constraints))
+	}
+	if len(parts) == 0 {
+		parts = append(parts, "hashes out of order")
+	}
+	return strings.Join(parts, ", ")
+}
+
+// addedOf counts the new hashes of a scheme, and lists the platforms of those with a known
+// package.
+func (c LockChange) addedOf(scheme string) (n int, platforms []string) {
+	for _, h := range c.Added {
+		if h.Hash.Scheme() != scheme {
+			continue
+		}
+		n++
+		if h.Platform != "" && scheme == sources.H1 {
+			platforms = append(platforms, h.Platform)
+		}
+	}
+	slices.Sort(platforms)
+	return n, slices.Compact(platforms)
+}
+
+// removedByKind counts the removed hashes by scheme.
+func removedByKind(hashes []sources.Hash) []string {
+	n := map[string]int{}
+	for _, h := range hashes {
+		n[h.Scheme()]++
+	}
+	var kinds []string
+	for _, scheme := range slices.Sorted(maps.Keys(n)) {
+		kinds = append(kinds, fmt.Sprintf("-%d %s", n[scheme], scheme))
+	}
+	return kinds
+}
+
+// LockChanges shows people the changes of all lock files. If they are planned, standard output is for
+// patches.
+func (o *Output) LockChanges(all []LockChange, planned bool) {
+	columns := []ui.Column{{}, {Shorten: true}, {Shorten: true}, {}, {}}
+	if planned {
+		tableAside(o, columns, all)
+	} else {
+		table(o, columns, all)
+	}
+}
+
+// A LockProblem is a problem that a check has found in a lock file.
+type LockProblem struct {
+	File     string `json:"file"`
+	Line     int    `json:"line,omitempty"` // of the provider's block, or of the hash
+	Provider string `json:"provider"`
+	Version  string `json:"version"`
+	Why      string `json:"text"`
+
+	of sources.Release
+}
+
+// LockProblemOf returns a problem with a provider in a lock file. The line may be 0.
+func LockProblemOf(file string, line int, of sources.Release, why string) LockProblem {
+	return LockProblem{file, line, of.Provider.String(), of.Version.String(), why, of}
+}
+
+// Kind implements [Object].
+func (LockProblem) Kind() string { return "problem" }
+
+// Cells implements [Row]. The place has the format of compilers, so that editors can open it.
+func (p LockProblem) Cells(o *Output) []ui.Span {
+	place := o.ShortenHere(p.File)
+	if p.Line > 0 {
+		place += fmt.Sprintf(":%d", p.Line)
+	}
+	return []ui.Span{{Text: place}, ui.Bold.Of(o.Name(p.of.Provider) + " " + p.Version), {Text: p.Why}}
+}
+
+// LockProblems shows people the problems in all lock files.
+func (o *Output) LockProblems(all []LockProblem) { table(o, []ui.Column{{}, {}, {}}, all) }
+
+// A LockDiff is the change of a lock file as a patch.
+type LockDiff struct {
+	File  string `json:"file"`
+	Patch string `json:"text"`
+}
+
+// Kind implements [Object].
+func (LockDiff) Kind() string { return "diff" }
+
+// LockDiff shows a patch, for programs that read patches.
+func (o *Output) LockDiff(d LockDiff) {
+	o.Tell(d)
+	if o.JSON {
+		return
+	}
+	for line := range strings.Lines(d.Patch) {
+		o.Print(line)
+	}
+}
+
+// An UnknownHash is a hash in a lock file that no package and no signed checksums cover.
+type UnknownHash struct {
+	File     string       `json:"file"`
+	Line     int          `json:"line"`
+	Provider string       `json:"provider"`
+	Version  string       `json:"version"`
+	Hash     sources.Hash `json:"hash"`
+	Severity string       `json:"severity"`
+	Why      string       `json:"text"`
+	Removed  bool         `json:"removed,omitempty"`
+}
+
+// Kind implements [Object].
+func (UnknownHash) Kind() string { return "unknown_hash" }
+
+// A CheckoutProvider is a locked provider that a mirror of the checkout serves.
+type CheckoutProvider struct {
+	File     string `json:"file"`
+	Line     int    `json:"line"`
+	Provider string `json:"provider"`
+	Version  string `json:"version"`
+	Mirror   string `json:"mirror"`
+	Why      string `json:"text"`
+}
+
+// Kind implements [Object].
+func (CheckoutProvider) Kind() string { return "checkout_provider" }
+
+// A LockSum is the summary of completing or checking lock files.
+type LockSum struct {
+	Modules    int      `json:"root_modules"` // examined
+	Incomplete int      `json:"incomplete"`   // lock files that were completed, or would be
+	Failed     int      `json:"failed"`       // root modules
+	Problems   int      `json:"problems,omitempty"`
+	Unknown    int      `json:"unknown_hashes,omitempty"`     // not covered by any package or signed checksums
+	Unchecked  int      `json:"unchecked_hashes,omitempty"`   // may belong to a platform that was not examined
+	CheckedOut int      `json:"checkout_providers,omitempty"` // served by the checkout; only of a strict check
+	Platforms  []string `json:"platforms"`
+	Packages   int      `json:"packages"` // packages whose hashes were required
+	Fetched    int      `json:"fetched"`
+	Bytes      int64    `json:"bytes"`
+	DryRun     bool     `json:"dry_run,omitempty"`
+	Check      bool     `json:"check,omitempty"`
+}
+
+// Text returns the summary of a run that completes lock files.
+func (t LockSum) Text(o *Output) string {
+	files := ui.Count(t.Modules+t.Failed, "lock file")
+	complete := t.Modules - t.Incomplete
+	var parts []string
+	switch {
+	case t.Check:
+		if t.Failed > 0 {
+			files = fmt.Sprintf("%d of %s", t.Modules, files)
+		}
+		parts = append(parts, fmt.Sprintf("Checked %s for %s", files, ui.List("and", t.Platforms)))
+		if t.Incomplete+t.Unknown+t.CheckedOut+t.Failed == 0 {
+			parts[0] += ": complete"
+		}
+	case t.Incomplete+t.Failed == 0:
+		return fmt.Sprintf("%s complete for %s (%s)", files, ui.Count(len(t.Platforms), "platform"), ui.Took(o.Elapsed()))
+	default:
+		did, was := "Completed", "was"
+		if t.DryRun {
+			did, was = "Would complete", "is"
+		}
+		if complete > 1 {
+			was = map[string]string{"was": "were", "is": "are"}[was]
+		}
+		if complete+t.Failed > 0 {
+			files = fmt.Sprintf("%d of %s", t.Incomplete, files)
+		}
+		parts = append(parts, fmt.Sprintf("%s %s for %s", did, files, ui.Count(len(t.Platforms), "platform")))
+		if complete > 0 {
+			parts = append(parts, fmt.Sprintf("%d %s complete", complete, was))
+		}
+	}
+	if t.Failed > 0 {
+		parts = append(parts, fmt.Sprintf("%d failed", t.Failed))
+	}
+	if t.Unchecked > 0 {
+		parts = append(parts, hashes(t.Unchecked, "unchecked"))
+	}
+	if t.Unknown > 0 && !t.Check {
+		parts = append(parts, hashes(t.Unknown, "unknown"))
+	}
+	switch {
+	case t.Bytes > 0:
+		parts = append(parts, ui.Count(t.Fetched, "package")+", "+ui.Fetched(t.Bytes, o.Elapsed()))
+	case t.Fetched > 0: // from a directory
+		parts = append(parts, ui.Count(t.Fetched, "package")+" read")
+	}
+	return strings.Join(parts, "; ")
+}
+
+// hashes returns "1 KIND hash" or "2 KIND hashes".
+func hashes(n int, kind string) string {
+	if n == 1 {
+		return "1 " + kind + " hash"
+	}
+	return fmt.Sprintf("%d %s hashes", n, kind)
+}

@@ -1,0 +1,157 @@
+package report
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/larder-cli/larder/cachedir"
+	"github.com/larder-cli/larder/cmd/larder/ui"
+)
+
+// A CacheChecked is the summary of verifying a plugin cache.
+type CacheChecked struct {
+	Packages int   `json:"packages"` // read
+	Unknown  int   `json:"unknown"`  // packages without a hash to compare with
+	Bytes    int64 `json:"bytes"`
+	Problems int   `json:"problems"`
+}
+
+// A MirrorChecked is the summary of verifying a mirror or a bundle.
+type MirrorChecked struct {
+	Packages  int   `json:"packages"` // read
+	Bytes     int64 `json:"bytes"`
+	Problems  int   `json:"problems"`
+	Unvouched int   `json:"without_evidence"`
+	Payloads  int   `json:"payloads,omitempty"` // of a bundle, read
+}
+
+// An InstalledChecked is the summary of verifying the installed packages of root modules.
+type InstalledChecked struct {
+	RootModules int `json:"root_modules"`
+	Packages    int `json:"packages"` // read
+	Problems    int `json:"problems"`
+}
+
+// Text describes what was read: "3 packages of 2 root modules (read in 2s)".
+func (s InstalledChecked) Text(o *Output) string {
+	return fmt.Sprintf("%s of %s (read in %s)", ui.Count(s.Packages, "package"), ui.Count(s.RootModules, "root module"), ui.Took(o.Elapsed()))
+}
+
+// ReadText describes what was read: "212 packages (38.9 GB read in 31s)".
+func ReadText(o *Output, packages int, bytes int64) string {
+	return fmt.Sprintf("%s (%s read in %s)", ui.Count(packages, "package"), ui.Size(bytes), ui.Took(o.Elapsed()))
+}
+
+// A Repaired is the summary of repairing a plugin cache.
+type Repaired struct {
+	CacheChecked
+	Replaced int  `json:"replaced"`
+	Restored int  `json:"restored"`
+	SetAside int  `json:"set_aside"`
+	Recorded int  `json:"recorded"`
+	Lowered  int  `json:"kept_without_evidence"`
+	Failed   int  `json:"failed"`
+	DryRun   bool `json:"dry_run,omitempty"`
+}
+
+// Add counts a repair.
+func (s *Repaired) Add(m cachedir.Mending, failed error) {
+	counts := map[cachedir.Remedy]*int{
+		cachedir.Replaced: &s.Replaced, cachedir.Restored: &s.Restored, cachedir.SetAside: &s.SetAside,
+		cachedir.Recorded: &s.Recorded, cachedir.Lowered: &s.Lowered,
+	}
+	if failed != nil {
+		s.Failed++
+	} else if n := counts[m.Do]; n != nil {
+		*n++
+	}
+}
+
+// Text describes the repairs: ": 2 replaced, 1 set aside".
+func (s Repaired) Text() string {
+	parts := ui.Numbers(ui.N(s.Replaced, "replaced"), ui.N(s.Restored, "restored"), ui.N(s.SetAside, "set aside"),
+		ui.N(s.Recorded, "recorded again"), ui.N(s.Lowered, "kept without evidence"), ui.N(s.Failed, "failed"))
+	switch {
+	case len(parts) == 0:
+		return ""
+	case s.DryRun:
+		return ": would be " + strings.Join(parts, ", ")
+	}
+	return ": " + strings.Join(parts, ", ")
+}
+
+// A Pruned is the summary of pruning a plugin cache.
+type Pruned struct {
+	Packages  int   `json:"packages"`            // removed, or that would be removed
+	Freed     int64 `json:"freed"`               // by packages and leftovers
+	Leftovers int   `json:"leftovers"`           // archives, leftovers and files set aside; removed, or that would be removed
+	Used      int   `json:"used"`                // packages that root modules use
+	Kept      int   `json:"kept,omitempty"`      // packages of prefetch --keep
+	Running   int   `json:"running"`             // packages of running programs
+	Recent    int   `json:"recent"`              // packages within the limits
+	Others    int   `json:"of_others,omitempty"` // packages that only other users may remove
+	InUse     int   `json:"in_use_since"`
+	Failed    int   `json:"failed"`
+	DryRun    bool  `json:"dry_run,omitempty"`
+}
+
+// Add counts what was removed, or would be.
+func (s *Pruned) Add(r cachedir.Removed) {
+	s.Packages, s.Freed, s.Leftovers = len(r.Packages), r.Freed, r.Besides.Total().Count
+}
+
+// KeptText describes what remains, and what could not be removed.
+func (s *Pruned) KeptText() string {
+	return keptText(s.Failed, ui.N(s.Used, "used by root modules"), ui.N(s.Kept, "prefetched with --keep"), ui.N(s.Running, "running"), ui.N(s.Recent, "within the limits"),
+		ui.N(s.Others, "of other users"), ui.N(s.InUse, "in use since the listing"))
+}
+
+// A MirrorPruned is the summary of pruning a mirror.
+type MirrorPruned struct {
+	Packages int   `json:"packages"` // removed, or that would be removed
+	Freed    int64 `json:"freed"`
+	Locked   int   `json:"locked"`
+	Recent   int   `json:"recent"` // packages within the limits
+	Failed   int   `json:"failed"`
+	DryRun   bool  `json:"dry_run,omitempty"`
+}
+
+// Kept describes what remains, and what could not be removed.
+func (s *MirrorPruned) Kept() string {
+	return keptText(s.Failed, ui.N(s.Locked, "locked"), ui.N(s.Recent, "within the limits"))
+}
+
+// keptText describes the packages that a prune keeps, and how many it could not remove.
+func keptText(failed int, kept ...ui.Number) string {
+	text := ""
+	if parts := ui.Numbers(kept...); len(parts) > 0 {
+		text = "; kept: " + strings.Join(parts, ", ")
+	}
+	if failed > 0 {
+		text += fmt.Sprintf("; %d failed", failed)
+	}
+	return text
+}
+
+// RemovedText describes what a prune of a cache removes: "97 packages and 2 archives, 21.4 GB".
+func RemovedText(r cachedir.Removed) string {
+	var parts []string
+	if n := len(r.Packages); n > 0 || r.Empty() {
+		parts = append(parts, ui.Count(n, "package"))
+	}
+	if n := r.Besides.Archives.Count; n > 0 {
+		parts = append(parts, ui.Count(n, "archive"))
+	}
+	if n := r.Besides.Abandoned.Count + r.Besides.Leftover.Count; n > 0 {
+		parts = append(parts, ui.Count(n, "leftover"))
+	}
+	if n := r.Besides.Aside.Count; n > 0 {
+		parts = append(parts, fmt.Sprintf("%d set aside", n))
+	}
+	return ui.List("and", parts) + ", " + ui.Size(r.Freed)
+}
+
+// RemovedPackages describes what a prune of a mirror removes: "97 packages, 21.4 GB".
+func RemovedPackages(n int, freed int64) string {
+	return ui.Count(n, "package") + ", " + ui.Size(freed)
+}

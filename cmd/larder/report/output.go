@@ -1,0 +1,440 @@
+// Package report shows what jobs do, to people and programs: results, messages, progress and a summary.
+// Jobs pass values to an [Output]. Only the Output distinguishes text from JSON Lines.
+//
+// Results are written to standard output, one on each line, so that they can be piped. All
+// other output is written to standard error. With --json, all output is objects on standard
+// output, one on each line.
+package report
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+	"unicode/utf8"
+
+	"github.com/larder-cli/larder/cmd/larder/ui"
+	"github.com/larder-cli/larder/sources"
+)
+
+// An Output writes the results and messages of a command. Results are lines of stdout, so that
+// they can be piped. All messages are written to stderr. With --json, everything is an object
+// on a line of stdout, and stderr stays empty.
+type Output struct {
+	Stdout, Stderr io.Writer
+	Level          Level
+	JSON           bool
+	Color          ui.ColorMode
+
+	engines   *atomic.Pointer[sources.Engine] // see For
+	mentioned map[string]bool                 // default registries, see mentions
+	screen    *ui.Screen
+	progress  *ui.Progress
+	board     *board
+	secrets   *sources.Secrets
+	from      []viewpoint // the innermost first
+	module    string      // path of the root module; empty if there is only one
+	group     *group      // collects diagnostics about several root modules; nil outside of Together
+	failures  *[]spoken   // collects the errors of Fail; nil outside of it
+	ends      *[]func()
+	sums      *[]func()
+	begun     time.Time
+	choice    *choice
+	leaves    *string   // what remains after an interruption; empty if the command writes nothing
+	waited    *sync.Map // holders of locks that messages named
+	sum       *sum
+}
+
+// A choice records how versions were chosen.
+type choice struct {
+	queried atomic.Bool  // a source was queried for versions
+	took    atomic.Int64 // from begun to the last choice, as a [time.Duration]
+}
+
+// Clock returns the current time. Tests replace it.
+var Clock = time.Now
+
+// Secrets are the texts that are left out of all output. Commands add those that they read.
+func (o *Output) Secrets() *sources.Secrets { return o.secrets }
+
+// Elapsed returns how long the command has been running.
+func (o *Output) Elapsed() time.Duration { return Clock().Sub(o.begun) }
+
+// AtEnd registers a function to call when the command has ended.
+func (o *Output) AtEnd(do func()) { *o.ends = append(*o.ends, do) }
+
+// End calls the functions of AtEnd and removes the progress display. All pending output has
+// been written when it returns.
+func (o *Output) End() {
+	for _, do := range *o.ends {
+		do()
+	}
+	o.progress.End()
+}
+
+// AtLast registers a function to call after the errors of the command were printed. It prints
+// the summary, which is the last output.
+func (o *Output) AtLast(do func()) { *o.sums = append(*o.sums, do) }
+
+// Conclude prints a line of the summary, after the errors of the command.
+func (o *Output) Conclude(format string, args ...any) {
+	text := fmt.Sprintf(format, args...)
+	o.AtLast(func() { o.Say("%s", text) })
+}
+
+// Last calls the functions of AtLast.
+func (o *Output) Last() {
+	for _, do := range *o.sums {
+		do()
+	}
+}
+
+// A Level selects which messages are shown besides results and errors.
+type Level int
+
+// The levels, in order. JSON output ignores them, because programs can filter.
+const (
+	Quiet    Level = iota - 2 // nothing
+	Warnings                  // warnings
+	Normal                    // messages and progress too
+	Verbose                   // every step
+)
+
+// New returns an output that shortens paths relative to the current directory.
+func New(stdout, stderr io.Writer) *Output {
+	here, _ := os.Getwd() // on errors, paths are shown in full
+	screen := ui.NewScreen(stderr)
+	o := &Output{
+		Stdout: stdout, Stderr: stderr, screen: screen, progress: ui.NewProgress(screen), board: &board{now: time.Now}, secrets: new(sources.Secrets),
+		from: []viewpoint{viewpoint(here)}, ends: new([]func()), sums: new([]func()), begun: Clock(),
+		mentioned: map[string]bool{},
+		engines:   new(atomic.Pointer[sources.Engine]), choice: new(choice), sum: new(sum), leaves: new(string), waited: new(sync.Map),
+	}
+	screen.Redact, o.board.named = o.secrets.Redact, o.Package
+	o.board.verbose = func() bool { return o.Level == Verbose }
+	return o
+}
+
+// ForModule returns the output for one of several root modules. Each line contains its path
+// relative to base.
+func (o *Output) ForModule(module, base string) *Output {
+	some := *o
+	some.module = module
+	some.from = append([]viewpoint{o.from[0].to(base).to(module)}, o.from...)
+	return &some
+}
+
+// Modules returns the name of the output's root module, if there are several.
+func (o *Output) Modules() []string {
+	if o.module == "" {
+		return nil
+	}
+	return []string{o.module}
+}
+
+// About returns the output for the first of some root modules, so that JSON contains it. It
+// returns o without --json, or without root modules.
+func (o *Output) About(modules []string) *Output {
+	if !o.JSON || len(modules) == 0 {
+		return o
+	}
+	return o.ForModule(modules[0], ".")
+}
+
+// Shorten makes the paths in a text relative to the output's root module, or else to the
+// current directory.
+func (o *Output) Shorten(text string) string { return shorten(text, o.from...) }
+
+// ShortenHere makes the paths in a text relative to the current directory.
+func (o *Output) ShortenHere(text string) string { return o.from[len(o.from)-1].shorten(text) }
+
+// prefix returns the beginning of each line about one of several root modules.
+func (o *Output) prefix() string {
+	if o.module == "" {
+		return ""
+	}
+	return o.module + ": "
+}
+
+// result writes a line of the result.
+func (o *Output) result(line ui.Line) {
+	o.screen.Write(o.Stdout, line.Render(o.Color.Shows(o.Stdout))+"\n")
+}
+
+// Print writes an unchanged line to standard output, with its own line ending and without the
+// name of a root module, for text that other programs parse.
+func (o *Output) Print(line string) {
+	shown := strings.TrimRight(line, "\r\n") // lines may end with CR LF
+	o.screen.Write(o.Stdout, ui.Visible(shown)+line[len(shown):])
+}
+
+// Copy writes lines to standard error that users can copy, without wrapping or shortening
+// them.
+func (o *Output) Copy(lines ...string) {
+	if o.JSON || o.Level < Normal {
+		return
+	}
+	for _, line := range lines {
+		o.screen.Write(o.Stderr, ui.Visible(line)+"\n")
+	}
+}
+
+// object writes an object as a line of JSON. Its first member is the kind.
+func (o *Output) object(v Object) {
+	body, err := json.Marshal(v)
+	if err != nil {
+		body = []byte(fmt.Sprintf("{%q:%q}", "error", err))
+	}
+	head := fmt.Sprintf(`{"type":%q`, v.Kind())
+	if o.module != "" {
+		module, _ := json.Marshal(o.module) // encoding a string never fails
+		head += `,"module":` + string(module)
+	}
+	if string(body) != "{}" {
+		head += ","
+	}
+	o.screen.Write(o.Stdout, visibleJSON(head+string(body[1:]))+"\n")
+}
+
+// Say writes a progress message, unless --quiet or --json is set.
+func (o *Output) Say(format string, args ...any) {
+	if !o.JSON && o.Level >= Normal {
+		o.line(noLabel, plainf(format, args...))
+	}
+}
+
+// plainf formats a message, with errors in plain words.
+func plainf(format string, args ...any) string {
+	args = slices.Clone(args)
+	for i, arg := range args {
+		if err, ok := arg.(error); ok {
+			args[i] = sources.Text(err)
+		}
+	}
+	return fmt.Sprintf(format, args...)
+}
+
+// Hint writes a hint, unless --quiet or --json is set.
+func (o *Output) Hint(format string, args ...any) {
+	if !o.JSON && o.Level >= Normal {
+		o.line(hintLabel, fmt.Sprintf(format, args...))
+	}
+}
+
+// Detail is like Say, but only with --verbose.
+func (o *Output) Detail(format string, args ...any) {
+	if o.Level == Verbose {
+		o.Say(format, args...)
+	}
+}
+
+// line writes a message to standard error, wrapped to fit a terminal.
+func (o *Output) line(label ui.Span, text string) {
+	o.write(label, o.prefix()+shorten(text, o.from...))
+}
+
+// write is line for a text that names its root module.
+func (o *Output) write(label ui.Span, text string) {
+	text = ui.Visible(o.address(text))
+	if width, _ := ui.TerminalSize(o.Stderr); width > 0 {
+		text = ui.Wrapped(text, width, utf8.RuneCountInString(label.Text))
+	}
+	o.screen.Write(o.Stderr, ui.Line{label}.Render(o.Color.Shows(o.Stderr))+text+"\n")
+}
+
+// The labels of messages.
+var (
+	noLabel      = ui.Span{}
+	errorLabel   = ui.Removed.Of("larder: error: ")
+	warningLabel = ui.Changed.Of("larder: warning: ")
+	hintLabel    = ui.Bold.Of("hint: ")
+)
+
+// A Diagnostic is an error or a warning in JSON.
+type Diagnostic struct {
+	Severity string   `json:"severity"`
+	Text     string   `json:"text"`
+	File     string   `json:"file,omitempty"`
+	Line     int      `json:"line,omitempty"`
+	Column   int      `json:"column,omitempty"`
+	Provider string   `json:"provider,omitempty"`
+	Version  string   `json:"version,omitempty"`
+	Platform string   `json:"platform,omitempty"`
+	Hints    []string `json:"hints,omitempty"`
+	Members  []Member `json:"members,omitempty"`
+
+	found bool // a result of a check, printed without a label
+}
+
+// Kind implements [Object].
+func (Diagnostic) Kind() string { return "diagnostic" }
+
+// diagnose writes an error or a warning. The text output is shown, which includes the place.
+func (o *Output) diagnose(d Diagnostic, shown string) { o.tell(spokenOf(o.module, d, shown)) }
+
+// tell writes a diagnostic, or collects it.
+func (o *Output) tell(s spoken) {
+	if s.cause == "" && o.module != "" { // the paths of other root modules differ
+		s.cause = o.Shorten(s.shown)
+	}
+	s.shown = o.ShortenHere(s.shown)
+	switch {
+	case !o.JSON && s.Severity == "warning" && o.Level == Quiet:
+	case o.group != nil && o.module != "":
+		o.group.add(s)
+	case o.failures != nil:
+		*o.failures = append(*o.failures, s)
+	default:
+		o.speak([]spoken{s})
+	}
+}
+
+// Warn writes a warning.
+func (o *Output) Warn(format string, args ...any) {
+	text := plainf(format, args...)
+	o.diagnose(Diagnostic{Severity: "warning", Text: text}, text)
+}
+
+// WarnHint writes a warning with a hint.
+func (o *Output) WarnHint(hint, format string, args ...any) {
+	text := plainf(format, args...)
+	o.diagnose(Diagnostic{Severity: "warning", Text: text, Hints: []string{hint}}, text)
+}
+
+// WarnAside writes a warning for people. Programs are told otherwise.
+func (o *Output) WarnAside(text string) {
+	if !o.JSON {
+		o.Warn("%s", text)
+	}
+}
+
+// Private writes a warning that only this user may read a file that was written, because
+// not all users can read what it contains. It writes nothing if the path is empty.
+func (o *Output) Private(file, path string) {
+	if path != "" {
+		o.Warn("only you can read %s, because not every user can read %s", file, path)
+	}
+}
+
+// WarnOf writes an error as a warning, with its hints, for errors that do not stop the
+// command.
+func (o *Output) WarnOf(err error) {
+	text := sources.Text(err)
+	o.diagnose(Diagnostic{Severity: "warning", Text: text, Hints: sources.Hints(err)}, text)
+}
+
+// diagnostics writes the diagnostics of an input, followed by the hints that apply to all of
+// them.
+func (o *Output) diagnostics(ds sources.Diagnostics, hints ...string) {
+	for i, d := range ds {
+		shown := Diagnostic{Severity: "error", Text: d.Text, File: d.File, Line: d.Line, Column: d.Column}
+		if d.Warning {
+			shown.Severity = "warning"
+		}
+		if d.Hint != "" {
+			shown.Hints = []string{d.Hint}
+		}
+		if i == len(ds)-1 {
+			shown.Hints = append(shown.Hints, hints...)
+		}
+		place := spokenOf(o.module, shown, d.String())
+		if o.module != "" && d.File != "" {
+			place.cause, place.named = d.Text, true
+		}
+		o.tell(place)
+	}
+}
+
+// Warnings writes the warnings in ds, and returns the errors.
+func (o *Output) Warnings(ds sources.Diagnostics) error {
+	for _, d := range ds {
+		if d.Warning {
+			o.diagnostics(sources.Diagnostics{d})
+		}
+	}
+	return ds.Err()
+}
+
+// Fail writes the errors joined in err, each with its hints.
+func (o *Output) Fail(ctx context.Context, err error) {
+	if err == nil {
+		return
+	}
+	if ctx.Err() != nil {
+		o.diagnose(Diagnostic{Severity: "error", Text: "interrupted"}, o.interrupted())
+		return
+	}
+	var all []spoken
+	o.failures = &all
+	for _, err := range sources.Errors(err) {
+		if _, told := errors.AsType[*ToldError](err); !told {
+			o.failOne(err)
+		}
+	}
+	o.failures = nil
+	o.speak(all)
+}
+
+// Abandon ends the output of an interrupted command that has not ended.
+func (o *Output) Abandon(ctx context.Context, exitStatus int) {
+	o.progress.End()
+	o.Fail(ctx, ctx.Err())
+	o.Summarize(exitStatus)
+}
+
+// OnInterrupt sets what remains after an interruption: "nothing was written".
+func (o *Output) OnInterrupt(leaves string) { *o.leaves = leaves }
+
+// interrupted returns the error of an interrupted command.
+func (o *Output) interrupted() string {
+	if *o.leaves == "" {
+		return "interrupted"
+	}
+	return "interrupted; " + *o.leaves
+}
+
+// failOne writes one error. In JSON, the package or provider has its own fields.
+func (o *Output) failOne(err error) {
+	if missing, ok := errors.AsType[*MissingModules](err); ok {
+		o.failMissing(missing, sources.Hints(err))
+		return
+	}
+	var many *sources.DiagnosticsError
+	if errors.As(err, &many) {
+		o.failMany(many.Diagnostics, sources.Hints(err))
+		return
+	}
+	d := Diagnostic{Severity: "error", Text: sources.Text(err), Hints: hintsOf(err), found: isFound(err)}
+	var pkg *sources.PackageError
+	var provider *sources.ProviderError
+	var missing *sources.NotFoundError
+	switch {
+	case errors.As(err, &pkg):
+		d.Provider, d.Version, d.Platform = pkg.ID.Provider.String(), pkg.ID.Version.String(), pkg.ID.Platform.String()
+	case errors.As(err, &provider):
+		d.Provider = provider.Provider.String()
+	case errors.As(err, &missing):
+		d.Provider = missing.Provider.String()
+	}
+	o.tell(spokenOf(o.module, d, d.Text).withCause(err))
+}
+
+// maxFaults is the number of errors shown for one input.
+const maxFaults = 50
+
+// failMany writes the errors of one input, up to maxFaults, and their hints.
+func (o *Output) failMany(ds sources.Diagnostics, hints []string) {
+	ds = slices.DeleteFunc(slices.Clone(ds), func(d sources.Diagnostic) bool { return d.Warning })
+	o.diagnostics(ds[:min(len(ds), maxFaults)], hints...)
+	if more := len(ds) - maxFaults; more > 0 {
+		text := fmt.Sprintf("and %d more errors", more)
+		o.diagnose(Diagnostic{Severity: "error", Text: text}, text)
+	}
+}

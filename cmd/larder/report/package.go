@@ -1,0 +1,257 @@
+package report
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/larder-cli/larder/cmd/larder/ui"
+	"github.com/larder-cli/larder/installer"
+	"github.com/larder-cli/larder/sources"
+)
+
+// A PackageID is a package in JSON. Objects about a package embed it, so that they all have the
+// same members.
+type PackageID struct {
+	Provider string `json:"provider"`
+	Version  string `json:"version"`
+	Platform string `json:"platform"`
+}
+
+// InJSON returns the ID of a package for JSON.
+func InJSON(id sources.PackageID) PackageID {
+	return PackageID{id.Provider.String(), id.Version.String(), id.Platform.String()}
+}
+
+// An Outcome is what became of a package.
+type Outcome struct {
+	PackageID
+	How installer.How `json:"how"`
+	Verification
+	Source  string           `json:"source,omitempty"`
+	Link    sources.LinkMode `json:"link,omitempty"`
+	H1      sources.Hash     `json:"h1,omitempty"`
+	Offline bool             `json:"chosen_offline,omitempty"`
+	Modules []string         `json:"modules,omitempty"`
+
+	of installer.Outcome
+}
+
+// Kind implements [Object].
+func (Outcome) Kind() string { return "package" }
+
+// Text implements [Value].
+func (p Outcome) Text(o *Output) string {
+	words := []string{string(p.of.How), VerifiedAs(p.of.Package.Report)}
+	if p.Link != "" {
+		words = append(words, string(p.Link))
+	}
+	return o.Package(p.of.Package.ID) + ": " + strings.Join(words, ", ")
+}
+
+// OutcomeOf returns what became of a package that some root modules require.
+func OutcomeOf(p installer.Outcome, modules ...string) Outcome {
+	return Outcome{InJSON(p.Package.ID), p.How, VerificationOf(p.Package.Report), p.Source, p.Link, p.Package.H1, p.Offline, modules, p}
+}
+
+// Again returns the outcome of a package that was there before.
+func (p Outcome) Again() Outcome {
+	p.of.How += " again"
+	return p
+}
+
+// A Change is a package of the result, and how it differs from the package before.
+type Change struct {
+	installer.Outcome
+	Was       sources.Version // the replaced version; zero if none
+	Unchanged bool            // the package was there before: shown with --verbose
+	Modules   []string        // root modules that require the package; empty if there is only one
+}
+
+// A changeRow is a change in a table, with sizes and platforms if any of its rows requires them.
+type changeRow struct {
+	change           Change
+	removed          sources.Release // from the lock file, instead of a change
+	module           string          // empty if there is only one
+	sized, platforms bool
+}
+
+// Changes shows the added and replaced packages. With --verbose it shows all packages, with
+// more details. Programs get all packages. It also shows the lock entries that were removed because they
+// are no longer required, which programs get with the lock file. Those of several root modules are shown
+// in one table: see Together.
+func (o *Output) Changes(all []Change, removed ...sources.Release) {
+	others := slices.ContainsFunc(all, func(c Change) bool { return c.Package.ID.Platform != sources.CurrentPlatform() })
+	// The order of downloads for several root modules is random, and the summary has the totals.
+	sized := o.module == "" && slices.ContainsFunc(all, func(c Change) bool { return c.Size > 0 })
+	var rows []changeRow
+	for _, c := range all {
+		o.About(c.Modules).Tell(OutcomeOf(c.Outcome, c.Modules...))
+		if !c.Unchanged || o.Level == Verbose {
+			rows = append(rows, changeRow{change: c, module: o.module, sized: sized, platforms: others})
+		}
+	}
+	for _, r := range removed {
+		rows = append(rows, changeRow{removed: r, module: o.module})
+	}
+	if o.group != nil {
+		o.group.changes = append(o.group.changes, rows...)
+		return
+	}
+	o.changes(rows)
+}
+
+// changes shows changes. The root module of each is above it on a terminal, otherwise in front of it.
+func (o *Output) changes(changes []changeRow) {
+	var rows []celled
+	module := ""
+	for _, c := range changes {
+		if o.Width() > 0 && c.module != module {
+			module = c.module
+			rows = append(rows, heading(module))
+		}
+		if o.Width() > 0 {
+			c.module = ""
+		}
+		rows = append(rows, c)
+	}
+	table(o, []ui.Column{
+		{}, {}, {Shorten: true}, {}, {Name: "platform", Keep: true, Drop: 1},
+		{Name: "size", Right: true, Drop: 3}, {Name: "verification", Brief: WithoutKey, Drop: 2}, {Name: "how", Drop: 4}, {Name: "source", Drop: 5},
+	}, rows)
+}
+
+// A heading is the name of the root module that the following rows are about.
+type heading string
+
+// Cells implements [Row].
+func (h heading) Cells(*Output) []ui.Span { return []ui.Span{ui.Bold.Of(string(h))} }
+
+// Cells implements [Row].
+func (r changeRow) Cells(o *Output) []ui.Span {
+	module, cells := "", r.cells(o)
+	if r.module != "" {
+		module, cells[0].Text = r.module+":", strings.TrimLeft(cells[0].Text, " ")
+	}
+	return append([]ui.Span{{Text: module}}, cells...)
+}
+
+// cells returns the cells after the root module.
+func (r changeRow) cells(o *Output) []ui.Span {
+	c, mark := r.change, ui.Added.Of(" +")
+	id := c.Package.ID
+	version := id.Version.String()
+	switch {
+	case r.removed != (sources.Release{}):
+		return []ui.Span{ui.Removed.Of(" -"), ui.Bold.Of(o.Name(r.removed.Provider)), {Text: r.removed.Version.String()}}
+	case c.Unchanged:
+		mark = ui.Plain.Of("  ")
+	case c.Was != (sources.Version{}):
+		mark, version = ui.Changed.Of(" ~"), c.Was.String()+" → "+version
+	}
+	platform, size, how, from := "", "", "", ""
+	if r.platforms {
+		platform = id.Platform.String()
+	}
+	if r.sized && c.Size > 0 {
+		size = ui.Size(c.Size)
+	}
+	if o.Level == Verbose {
+		if how = string(c.How); c.Link != "" {
+			how += ", " + string(c.Link)
+		}
+		from = c.Source
+	}
+	return []ui.Span{
+		mark, ui.Bold.Of(o.Name(id.Provider)), {Text: version}, ui.Faint.Of(platform), {Text: size},
+		{Text: VerifiedAs(c.Package.Report)}, ui.Faint.Of(how), ui.Faint.Of(from),
+	}
+}
+
+// Resolved writes how many providers were resolved, if sources were queried for versions and
+// there is only one root module.
+func (o *Output) Resolved(providers, sources int) {
+	if o.module == "" && o.choice.queried.Load() {
+		o.Say("Resolved %s from %s (%s)", ui.Count(providers, "provider"), ui.Count(sources, "source"), ui.Took(time.Duration(o.choice.took.Load())))
+	}
+}
+
+// A Missing is a package that does not exist or could not be fetched.
+type Missing struct {
+	PackageID
+	Why     string   `json:"text"`
+	Modules []string `json:"modules,omitempty"`
+
+	line string
+}
+
+// Kind implements [Object].
+func (Missing) Kind() string { return "missing" }
+
+// Text implements [Value].
+func (m Missing) Text(*Output) string { return m.line }
+
+// Missing shows that a package does not exist or could not be fetched.
+func (o *Output) Missing(id sources.PackageID, modules []string, why error, format string, args ...any) {
+	o.About(modules).Show(Missing{InJSON(id), why.Error(), modules, fmt.Sprintf(format, args...)})
+}
+
+// A LockFile is a lock file that was changed.
+type LockFile struct {
+	File    string   `json:"file"`
+	Added   []string `json:"added"`
+	Removed []string `json:"removed"`
+	Changed []string `json:"changed"`
+}
+
+// Kind implements [Object].
+func (LockFile) Kind() string { return "lock" }
+
+// LockFileOf returns how a lock file was changed.
+func LockFileOf(change installer.LockChange) LockFile {
+	c := change.Shown()
+	return LockFile{change.Path, sources.Texts(c.Added), sources.Texts(c.Removed), sources.Texts(c.Changed)}
+}
+
+// LockFile tells how a lock file was changed.
+func (o *Output) LockFile(change installer.LockChange) {
+	file := LockFileOf(change)
+	o.Tell(file)
+	counts := ui.Numbers(ui.N(len(file.Added), "added"), ui.N(len(file.Changed), "changed"), ui.N(len(file.Removed), "removed"))
+	if len(counts) == 0 {
+		counts = []string{"its header"}
+	}
+	say := o.Say
+	if o.module != "" { // the summary counts lock files
+		say = o.Detail
+	}
+	say("Updated %s: %s", change.Path, strings.Join(counts, ", "))
+}
+
+// A Finding is a problem in a store.
+type Finding struct {
+	What       string `json:"kind"`
+	Path       string `json:"path"`
+	*PackageID        // nil if no package is affected
+	Why        string `json:"text"`
+
+	line string
+}
+
+// Kind implements [Object].
+func (Finding) Kind() string { return "finding" }
+
+// Text implements [Value].
+func (f Finding) Text(*Output) string { return f.line }
+
+// FindingOf returns the problem with a path, and with a package unless id is nil. Line is what people
+// see.
+func FindingOf[Kind ~string](kind Kind, path string, id *sources.PackageID, why, line string) Finding {
+	f := Finding{What: string(kind), Path: path, Why: why, line: line}
+	if id != nil {
+		named := InJSON(*id)
+		f.PackageID = &named
+	}
+	return f
+}

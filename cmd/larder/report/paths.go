@@ -1,0 +1,58 @@
+package report
+
+import (
+	"path/filepath"
+	"strings"
+	"unicode"
+	"unicode/utf8"
+)
+
+// A viewpoint is the directory that paths are shown relative to. Packages use full paths, which
+// are long and usually not what the user typed.
+type viewpoint string
+
+// to returns the viewpoint in a directory relative to this one.
+func (v viewpoint) to(dir string) viewpoint {
+	if filepath.IsAbs(dir) {
+		return viewpoint(dir)
+	}
+	return viewpoint(filepath.Join(string(v), dir))
+}
+
+// shorten makes paths in a text relative to the first viewpoint that contains them.
+func shorten(text string, from ...viewpoint) string {
+	for _, v := range from {
+		text = v.shorten(text)
+	}
+	return text
+}
+
+// shorten makes the paths below the viewpoint relative to it.
+func (v viewpoint) shorten(text string) string {
+	if v == "" || filepath.Dir(string(v)) == string(v) {
+		return text
+	}
+	prefix := string(v) + string(filepath.Separator)
+	var b strings.Builder
+	for {
+		before, after, found := strings.Cut(text, prefix)
+		b.WriteString(before)
+		if !found {
+			return b.String()
+		}
+		if continues(before) {
+			b.WriteString(prefix)
+		}
+		text = after
+	}
+}
+
+// continues reports whether a text ends in a character of a path, so that the text after it is
+// the middle of a path.
+func continues(text string) bool {
+	last, _ := utf8.DecodeLastRuneInString(text)
+	if text == "" {
+		return false
+	}
+	return unicode.IsLetter(last) || unicode.IsDigit(last) || strings.ContainsRune(`/\._-~`, last)
+}

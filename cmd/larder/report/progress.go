@@ -1,0 +1,429 @@
+package report
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/larder-cli/larder/cmd/larder/ui"
+	"github.com/larder-cli/larder/installer/acquire"
+	"github.com/larder-cli/larder/sources"
+	"github.com/larder-cli/larder/sources/fetch"
+)
+
+// A board contains the state of all work in progress. Code that does the work reports to it
+// and must not block. The progress display reads it.
+type board struct {
+	now     func() time.Time
+	named   func(sources.PackageID) string
+	verbose func() bool // sources are shown
+
+	mu      sync.Mutex
+	begun   time.Time // time of the first item; zero before
+	items   []*item   // in progress, in order of their beginning
+	byKey   map[itemKey]*item
+	done    int   // packages
+	failed  int   // providers
+	arrived int64 // bytes of packages that are no longer in progress
+	meter   ui.Meter
+}
+
+// An item is a package in progress, a provider without a version yet, or other work.
+type item struct {
+	itemKey
+	step       acquire.Step
+	from       string // source
+	url        string // of the archive
+	waiting    string // lock holder
+	done, size int64  // bytes; the size is 0 if unknown
+	meter      ui.Meter
+
+	pause time.Time // time of the next attempt
+	why   string    // reason for the pause
+	turn  string    // host with too many concurrent downloads
+}
+
+// An itemKey identifies an item.
+type itemKey struct {
+	module string
+	id     sources.PackageID
+}
+
+// verifying is work on the whole cache instead of a package.
+const verifying acquire.Step = "verifying the plugin cache"
+
+// order is the order of an item's steps. With several root modules, events can come in
+// another order.
+var order = []acquire.Step{
+	acquire.Queued, acquire.Querying, acquire.Chosen, acquire.Waiting,
+	acquire.Fetching, acquire.Arriving, acquire.Verified, acquire.Stored,
+}
+
+// event records a step of a package of a root module.
+func (b *board) event(module string, e acquire.Event) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	k := itemKey{module, e.Package}
+	if e.Package != (sources.PackageID{}) {
+		b.remove(itemKey{}) // the wait for the whole cache has ended
+	}
+	switch e.Step {
+	case acquire.Warned:
+		return
+	case acquire.Waiting:
+		b.wait(e)
+		return
+	case acquire.Installed, acquire.Settled:
+		b.finish(k)
+		return
+	case acquire.Failed:
+		b.fail(module, e.Package.Provider)
+		return
+	case acquire.Chosen:
+		b.remove(itemKey{module, sources.PackageID{Provider: e.Package.Provider}})
+	}
+	it := b.item(k)
+	it.step = e.Step
+	switch e.Step {
+	case acquire.Fetching:
+		it.from, it.url, it.done, it.size, it.meter = e.Source, e.URL, 0, 0, ui.Meter{}
+	case acquire.Arriving:
+		b.arrive(it, e)
+	}
+}
+
+// arrive counts received bytes. It only starts the meter at the first such event, whose bytes
+// may have been received earlier.
+func (b *board) arrive(it *item, e acquire.Event) {
+	now := b.now()
+	news := e.Done - it.done
+	it.done, it.size, it.pause, it.turn = e.Done, e.Size, time.Time{}, ""
+	switch {
+	case it.meter.Since.IsZero() || news < 0:
+		it.meter.Start(now)
+	default:
+		it.meter.Add(now, news)
+		b.meter.Add(now, news)
+	}
+	if b.meter.Since.IsZero() {
+		b.meter.Start(now)
+	}
+}
+
+// wait records a wait for another process. The event is from the cache and does not contain
+// the root module.
+func (b *board) wait(e acquire.Event) {
+	if e.Package == (sources.PackageID{}) {
+		b.item(itemKey{})
+	}
+	for _, it := range b.items {
+		if it.id == e.Package && it.early() {
+			it.step, it.waiting = acquire.Waiting, e.Text
+		}
+	}
+}
+
+// retry records that a request is repeated, if it is for an archive in progress.
+func (b *board) retry(e fetch.Event) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	for _, it := range b.items {
+		if it.url == e.URL {
+			it.pause, it.why, it.turn = b.now().Add(e.Wait), e.Err.Error(), ""
+		}
+	}
+}
+
+// turn records that an archive in progress waits for other downloads.
+func (b *board) turn(e fetch.Event) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	for _, it := range b.items {
+		if it.url == e.URL {
+			it.turn = e.Host
+		}
+	}
+}
+
+// work records the progress of work on the whole cache.
+func (b *board) work(done, of int64) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	it := b.item(itemKey{})
+	it.step = verifying
+	b.arrive(it, acquire.Event{Done: done, Size: of})
+}
+
+// end removes an item, after success or failure.
+func (b *board) end(k itemKey) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.remove(k)
+}
+
+// item returns the item with the key, which it creates if necessary.
+func (b *board) item(k itemKey) *item {
+	if it := b.byKey[k]; it != nil {
+		return it
+	}
+	if b.byKey == nil {
+		b.byKey = map[itemKey]*item{}
+	}
+	if b.begun.IsZero() {
+		b.begun = b.now()
+	}
+	it := &item{itemKey: k}
+	b.items, b.byKey[k] = append(b.items, it), it
+	return it
+}
+
+// remove removes an item, if it exists.
+func (b *board) remove(k itemKey) {
+	if it := b.byKey[k]; it != nil {
+		i := slices.Index(b.items, it)
+		b.items = slices.Delete(b.items, i, i+1)
+		delete(b.byKey, k)
+	}
+}
+
+// finish counts a finished package, and keeps its received bytes in the total.
+func (b *board) finish(k itemKey) {
+	b.done++
+	if it := b.byKey[k]; it != nil {
+		b.arrived += it.done
+	}
+	b.remove(k)
+}
+
+// fail counts a provider that failed, and removes all its packages in the root module.
+func (b *board) fail(module string, p sources.Provider) {
+	b.failed++
+	b.items = slices.DeleteFunc(b.items, func(it *item) bool {
+		fails := it.module == module && it.id.Provider == p
+		if fails {
+			delete(b.byKey, it.itemKey)
+		}
+		return fails
+	})
+}
+
+// follows returns a function that reports whether an item waits for the download of the same
+// package for another root module.
+func (b *board) follows() func(*item) bool {
+	ahead := map[sources.PackageID]bool{}
+	for _, it := range b.items {
+		if !it.early() {
+			ahead[it.id] = true
+		}
+	}
+	return func(it *item) bool { return it.early() && ahead[it.id] }
+}
+
+// installsFor returns the root module that a package is downloaded or installed for, or "".
+func (b *board) installsFor(id sources.PackageID) string {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	for _, it := range b.items {
+		if it.id == id && !it.early() {
+			return it.module
+		}
+	}
+	return ""
+}
+
+// early reports whether no download has begun.
+func (it *item) early() bool {
+	return slices.Index(order, it.step) <= slices.Index(order, acquire.Waiting)
+}
+
+// shown returns at most n of the items, and the number of the others. It prefers the items
+// with the most progress. It omits items that are queued or wait for a download of another
+// item.
+func (b *board) shown(n int) (some []*item, more int) {
+	follows := b.follows()
+	for _, it := range b.items {
+		if it.step != acquire.Queued && !follows(it) {
+			some = append(some, it)
+		}
+	}
+	if len(some) <= n {
+		return some, 0
+	}
+	more = len(some) - n
+	furthest := slices.Clone(some)
+	slices.SortStableFunc(furthest, func(a, b *item) int {
+		return cmp.Compare(slices.Index(order, b.step), slices.Index(order, a.step))
+	})
+	return slices.DeleteFunc(some, func(it *item) bool { return !slices.Contains(furthest[:n], it) }), more
+}
+
+// name returns the beginning of a line. Packages on the default registry have short names.
+func (b *board) name(it *item) string {
+	switch {
+	case it.step == verifying:
+		return "verifying"
+	case it.id == (sources.PackageID{}):
+		return "plugin cache"
+	}
+	return b.named(it.id)
+}
+
+// state describes an item that is not receiving data. It is empty for other items.
+func (b *board) state(it *item, now time.Time) string {
+	switch {
+	case it.step == acquire.Waiting:
+		return "waiting for " + it.waiting
+	case now.Before(it.pause):
+		pause := max(time.Second, it.pause.Sub(now).Round(time.Second))
+		return "trying again in " + pause.String() + ": " + it.why
+	case it.turn != "":
+		return "waiting for other downloads from " + it.turn
+	case it.step == acquire.Querying:
+		return "querying versions"
+	case it.step == acquire.Chosen:
+		return "looking up the package"
+	case it.step == acquire.Fetching:
+		return "requesting"
+	case it.step == acquire.Verified:
+		return "unpacking " + ui.Size(it.done)
+	case it.step == acquire.Stored:
+		return "linking"
+	}
+	return ""
+}
+
+// extra returns further details of an item, shown if there is room: its root module and, with
+// --verbose, its source.
+func (b *board) extra(it *item) string {
+	var words []string
+	if b.verbose() && it.from != "" {
+		words = append(words, "from "+it.from)
+	}
+	if it.module != "" {
+		words = append(words, "for "+it.module)
+	}
+	return strings.Join(words, " ")
+}
+
+// oneLine returns text on one line and without terminal control characters.
+func oneLine(text string) string { return ui.Visible(strings.Join(strings.Fields(text), " ")) }
+
+// bytes returns the received and the total number of bytes, and whether the total is complete.
+func (b *board) bytes() (done, size int64, known bool) {
+	done, size, known = b.arrived, b.arrived, true
+	follows := b.follows()
+	for _, it := range b.items {
+		done += it.done
+		size += max(it.done, it.size)
+		known = known && (it.size > 0 || follows(it))
+	}
+	return done, size, known
+}
+
+// packages describes how many packages are done: "2 of 3 packages".
+func (b *board) packages() string {
+	packages := b.done + b.failed
+	for _, it := range b.items {
+		if it.id != (sources.PackageID{}) {
+			packages++
+		}
+	}
+	if packages == 0 {
+		return ""
+	}
+	return fmt.Sprintf("%d of %s", b.done, ui.Count(packages, "package"))
+}
+
+// rest counts what has no line: packages that failed or wait, and further packages in progress.
+func (b *board) rest(more int) string {
+	queued := 0
+	for _, it := range b.items {
+		if it.step == acquire.Queued {
+			queued++
+		}
+	}
+	return strings.Join(ui.Numbers(ui.N(b.failed, "failed"), ui.N(more, "more under way"), ui.N(queued, "queued")), ", ")
+}
+
+const (
+	soon       = 250 * time.Millisecond // shorter work has no bars
+	summaryMax = 240                    // letters of a line without a terminal
+)
+
+// Lines returns the display for a terminal of a size: a line for each item, and a total. They
+// are never wider or more than the terminal allows.
+func (b *board) Lines(width, height int, colors bool) []string {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	now := b.now()
+	if len(b.items) == 0 || now.Sub(b.begun) < soon {
+		return nil
+	}
+	items, more := b.shown(max(0, height-2)) // one line for the total, one for the cursor
+	var rows []ui.Bar
+	for _, it := range items {
+		r := ui.Bar{Name: b.name(it), State: oneLine(b.state(it, now)), Extra: oneLine(b.extra(it)), Done: it.done, Size: it.size}
+		if r.State == "" {
+			r.Amount = ui.AmountOf(it.done, it.size, it.size > 0, it.meter.Rate(now))
+		}
+		rows = append(rows, r)
+	}
+	if alone := len(items) == 1 && len(b.items) == 1 && items[0].id == (sources.PackageID{}); !alone {
+		r := ui.Bar{Name: b.packages(), Extra: b.rest(more)}
+		done, size, known := b.bytes()
+		if size > 0 {
+			r.Amount = ui.AmountOf(done, size, known, b.meter.Rate(now))
+		}
+		if known {
+			r.Done, r.Size = done, size
+		}
+		rows = append(rows, r)
+	}
+	return ui.Bars(rows, width, colors)
+}
+
+// cut returns the beginning of text that fits a number of columns, if each letter takes one
+// column.
+func cut(text string, columns int) string {
+	letters := []rune(text)
+	return string(letters[:min(len(letters), max(0, columns))])
+}
+
+// Summary returns one line about all work in progress, or "" if there is none.
+func (b *board) Summary() string {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	now := b.now()
+	items, _ := b.shown(len(b.items))
+	if len(b.items) == 0 {
+		return ""
+	}
+	var arrived ui.Amount
+	if done, size, known := b.bytes(); size > 0 {
+		arrived = ui.AmountOf(done, size, known, b.meter.Rate(now))
+	}
+	line := ui.Together(b.packages(), arrived.String(), b.rest(0))
+	for i, it := range items {
+		if it.step == verifying {
+			continue
+		}
+		about := b.name(it) + " "
+		if it.size > 0 && it.step == acquire.Arriving && !now.Before(it.pause) {
+			about += ui.Percent(it.done, it.size)
+		} else {
+			about += cut(oneLine(b.state(it, now)), 60)
+		}
+		if len(line)+len(about) > summaryMax {
+			return line + fmt.Sprintf(", and %d more", len(items)-i)
+		}
+		if i == 0 {
+			line += "; " + about
+		} else {
+			line += ", " + about
+		}
+	}
+	return line
+}

@@ -1,0 +1,61 @@
+package report
+
+import (
+	"bytes"
+	"testing"
+	"time"
+
+	"github.com/larder-cli/larder/cmd/larder/ui"
+	"github.com/larder-cli/larder/installer/acquire"
+	"github.com/larder-cli/larder/sources/sourcetest"
+)
+
+// Without a terminal there is a line at intervals during work.
+func TestProgressIsToldNowAndThen(t *testing.T) {
+	var stdout, stderr bytes.Buffer
+	out := New(&stdout, &stderr)
+	c := newClock()
+	ticks := make(chan time.Time)
+	out.board.now = c.now
+	out.progress.Ticks = func(every time.Duration) (<-chan time.Time, func()) {
+		sourcetest.Equal(t, every, ui.ProgressEvery, "every")
+		return ticks, func() {}
+	}
+	one := pkg(t, "acme/one 1.2.0")
+	out.Event(acquire.Event{Step: acquire.Chosen, Package: one})
+	out.Event(acquire.Event{Step: acquire.Fetching, Package: one, Source: "registry there"})
+	out.Event(acquire.Event{Step: acquire.Arriving, Package: one, Done: 0, Size: 80e6})
+	c.after(4 * time.Second)
+	out.Event(acquire.Event{Step: acquire.Arriving, Package: one, Done: 20e6, Size: 80e6})
+	ticks <- c.now()
+	ticks <- c.now() // the first line is written by now
+	out.ForModule("a", ".").Event(acquire.Event{Step: acquire.Installed, Package: one})
+	out.Event(acquire.Event{Step: acquire.Installed, Package: one})
+	out.progress.End()
+	const line = "0 of 1 package, 20/80 MB, 5.0 MB/s, 12s left; acme/one 1.2.0 25%\n"
+	want := line
+	got := stderr.String()
+	if second := got == want+line; got != want && !second { // it came before the end or not
+		t.Errorf("got\n%s\nwant\n%s", got, want)
+	}
+	sourcetest.Expect(t, stdout.Len() == 0, "results %s", &stdout)
+}
+
+// With --quiet or --json there are no progress lines.
+func TestProgressIsNotTold(t *testing.T) {
+	for _, silence := range []func(*Output){
+		func(o *Output) { o.Level = Quiet },
+		func(o *Output) { o.JSON = true },
+	} {
+		var stdout, stderr bytes.Buffer
+		out := New(&stdout, &stderr)
+		silence(out)
+		out.progress.Ticks = func(time.Duration) (<-chan time.Time, func()) {
+			t.Error("progress is shown")
+			return nil, func() {}
+		}
+		out.Event(acquire.Event{Step: acquire.Fetching, Package: pkg(t, "acme/one 1.2.0")})
+		out.progress.End()
+		sourcetest.Expect(t, stderr.Len() == 0, "told %s", &stderr)
+	}
+}

@@ -1,0 +1,128 @@
+package report
+
+import (
+	"fmt"
+
+	"github.com/larder-cli/larder/cmd/larder/ui"
+)
+
+// An Object is something that a job has to tell. For programs it is an object with its members.
+type Object interface {
+	Kind() string // the member "type" of the object
+}
+
+// A Value is an object that people see as one line.
+type Value interface {
+	Object
+	Text(o *Output) string
+}
+
+// A Row is an object that people see as a row of a table.
+type Row interface {
+	Object
+	celled
+}
+
+// A celled is a row of a table, which programs may not get.
+type celled interface {
+	Cells(o *Output) []ui.Span // nil for a row that only programs get
+}
+
+// Show writes a value as a result.
+func (o *Output) Show(v Value) {
+	if o.JSON {
+		o.object(v)
+		return
+	}
+	for _, line := range ui.Text(o.address(v.Text(o))).Wrapped(o.Width()) {
+		o.result(line)
+	}
+}
+
+// ShowAll writes values as results.
+func ShowAll[V Value](o *Output, all []V) {
+	full := o.inFull()
+	for _, v := range all {
+		o.mentions(v.Text(full))
+	}
+	for _, v := range all {
+		o.Show(v)
+	}
+}
+
+// ShowText writes a text of several lines as a result, or objects with the same contents.
+func (o *Output) ShowText(text string, objects ...Object) {
+	if !o.JSON {
+		o.screen.Write(o.Stdout, text)
+		return
+	}
+	for _, object := range objects {
+		o.object(object)
+	}
+}
+
+// ShowPage is like ShowText for a page of help, which is laid out for the terminal.
+func (o *Output) ShowPage(page string, objects ...Object) {
+	o.ShowText(ui.Laid(page, o.Width()), objects...)
+}
+
+// Tell gives objects to programs. People are told otherwise.
+func (o *Output) Tell(objects ...Object) { o.ShowText("", objects...) }
+
+// Grid writes rows as results: on a terminal with headers, and fitted to its width.
+func Grid[R Row](o *Output, columns []ui.Column, rows []R) {
+	if o.JSON {
+		for _, r := range rows {
+			o.object(r)
+		}
+		return
+	}
+	table(o, columns, rows)
+}
+
+// table is Grid for people only.
+func table[R celled](o *Output, columns []ui.Column, rows []R) {
+	if o.JSON {
+		return
+	}
+	for _, line := range ui.Table(columns, cells(o, rows), o.Width()) {
+		o.result(line)
+	}
+}
+
+// tableAside is table on standard error, unless --quiet is set.
+func tableAside[R celled](o *Output, columns []ui.Column, rows []R) {
+	width, _ := ui.TerminalSize(o.Stderr)
+	for _, line := range ui.Table(columns, cells(o, rows), width) {
+		o.Say("%s", line.Plain())
+	}
+}
+
+// cells returns the cells of rows, with short addresses.
+func cells[R celled](o *Output, rows []R) (all [][]ui.Span) {
+	full := o.inFull()
+	for _, r := range rows {
+		if row := r.Cells(full); row != nil {
+			all = append(all, row)
+			for _, cell := range row {
+				o.mentions(cell.Text)
+			}
+		}
+	}
+	for i, row := range all {
+		all[i] = o.addresses(row)
+	}
+	return all
+}
+
+// Sentence writes text as a line of the result for people, wrapped to fit a terminal.
+func (o *Output) Sentence(format string, args ...any) {
+	if o.JSON {
+		return
+	}
+	text := ui.Visible(o.address(fmt.Sprintf(format, args...)))
+	if width := o.Width(); width > 0 {
+		text = ui.Wrapped(text, width, 0)
+	}
+	o.screen.Write(o.Stdout, text+"\n")
+}

@@ -1,0 +1,73 @@
+package report
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"io"
+	"strings"
+	"testing"
+
+	"github.com/larder-cli/larder/cmd/larder/ui"
+	"github.com/larder-cli/larder/sources"
+	"github.com/larder-cli/larder/sources/sourcetest"
+)
+
+func TestOutputCommandsNoTerminal(t *testing.T) {
+	for _, test := range []struct{ text, want string }{
+		{"plain, żółw", "plain, żółw"},
+		{"a\tb", "a\tb"},
+		{"\x1b[31mred\a\x00", `\x1b[31mred\a\x00`},
+		{"over\rwritten", `over\rwritten`},
+		{"\u202egnp.exe\u009b2J", `\u202egnp.exe\u009b2J`},
+		{"one\nlarder: error: two", "one\n  larder: error: two"},
+		{"not \xff UTF-8", "not \ufffd UTF-8"},
+	} {
+		var stdout, stderr bytes.Buffer
+		out := New(&stdout, &stderr)
+		out.failOne(errors.New(test.text))
+		out.Warn("%s", test.text)
+		out.Show(Missing{line: test.text})
+		if want := "larder: error: " + test.want + "\nlarder: warning: " + test.want + "\n"; stderr.String() != want {
+			t.Errorf("%q: got %q, want %q", test.text, &stderr, want)
+		}
+		sourcetest.Equal(t, stdout.String(), test.want+"\n", test.text, "result", &stdout)
+	}
+}
+
+func TestJSONCommandsNoTerminal(t *testing.T) {
+	const text = "żółw\n\x1b[31m\u009b2J\u202egnp.exe\x7f\U000e0001"
+	var stdout bytes.Buffer
+	out := New(&stdout, io.Discard)
+	out.JSON = true
+	out.Warn("%s", text)
+	want := `"text":"żółw\n\u001b[31m\u009b2J\u202egnp.exe\u007f\udb40\udc01"}` + "\n"
+	sourcetest.Expect(t, strings.HasSuffix(stdout.String(), want), "got %q, want %q", &stdout, want)
+	var d Diagnostic
+	err := json.Unmarshal(stdout.Bytes(), &d)
+	sourcetest.Expect(t, err == nil && d.Text == text, "got %q, %v; want %q", d.Text, err, text)
+}
+
+func TestOutputEndsWithMostErrors(t *testing.T) {
+	many := make(sources.Diagnostics, 1000)
+	for i := range many {
+		many[i] = sources.Diagnostic{Text: "wrong", Warning: i%2 == 0}
+	}
+	var stderr bytes.Buffer
+	New(io.Discard, &stderr).failOne(many.Err())
+	lines := strings.Split(strings.TrimSpace(stderr.String()), "\n")
+	if last := lines[len(lines)-1]; len(lines) != maxFaults+1 || last != "larder: error: and 450 more errors" {
+		t.Errorf("%d lines, the last is %q", len(lines), last)
+	}
+}
+
+// A text with several lines can't imitate a row either, whether the table is on a terminal or not.
+func TestTablesCommandNoTerminal(t *testing.T) {
+	for _, width := range []int{0, 40, 80} {
+		for _, line := range ui.Table([]ui.Column{{}, {}}, [][]ui.Span{{{Text: "a/b"}, {Text: "one\nlarder: error: two\x1b[2J"}}}, width) {
+			if text := line.Render(false); strings.HasPrefix(text, "larder") || strings.Contains(text, "\x1b") {
+				t.Errorf("%d columns: %q", width, text)
+			}
+		}
+	}
+}

@@ -1,0 +1,102 @@
+package report
+
+import (
+	"bufio"
+	"context"
+	"fmt"
+	"os"
+	"strings"
+
+	"github.com/larder-cli/larder/cmd/larder/ui"
+	"github.com/larder-cli/larder/installer/acquire"
+	"github.com/larder-cli/larder/sources"
+	"github.com/larder-cli/larder/sources/disk"
+)
+
+// WaitingForCache shows which process holds the lock of a package in the plugin cache, or of the
+// whole cache if id has no version. If OpenTofu uses the same lock, tofu is the path of its file.
+// On a terminal the progress display shows it. Elsewhere a message does, one for each process.
+func (o *Output) WaitingForCache(id sources.PackageID, h disk.Holder, tofu string) {
+	holder := cacheHolder(id.Version == (sources.Version{}), h)
+	if tofu != "" {
+		holder = tofuHolder(h, tofu)
+	}
+	text := holder
+	if module := o.board.installsFor(id); holder == anotherModule && module != "" {
+		text = "root module " + module + ", which installs it"
+	}
+	o.Event(acquire.Event{Step: acquire.Waiting, Package: id, Text: text})
+	if _, told := o.waited.LoadOrStore(holder, true); !told && !o.progress.OnTerminal() {
+		o.Say("%s", o.aboutPackage(id, "waiting for "+text))
+	}
+}
+
+// anotherModule is the holder of a lock in this process.
+const anotherModule = "another root module"
+
+func tofuHolder(h disk.Holder, lock string) string {
+	if h.PID == 0 {
+		return fmt.Sprintf("OpenTofu, which has locked %s", lock)
+	}
+	return fmt.Sprintf("OpenTofu (pid %d), which has locked %s", h.PID, lock)
+}
+
+// cacheHolder describes the holder of a lock in the plugin cache. Without a PID, the lock is
+// shared or its file is unreadable.
+func cacheHolder(whole bool, h disk.Holder) string {
+	here, err := os.Hostname()
+	switch {
+	case whole && h.PID == 0:
+		return "the processes that install from the plugin cache"
+	case h.PID == 0:
+		return "another larder process"
+	case err == nil && h.Host == here && h.PID == os.Getpid():
+		return anotherModule
+	}
+	who := fmt.Sprintf("another larder process (pid %d", h.PID)
+	if h.Host != here {
+		who += " on " + h.Host
+	}
+	who += ", since " + h.Since.Local().Format("15:04:05") + ")"
+	if whole {
+		who += " to clean the plugin cache"
+	}
+	return who
+}
+
+// WaitingForMirror returns a function that shows which process writes to the mirror
+// in dir.
+func (o *Output) WaitingForMirror(dir string) func(disk.Holder) {
+	return func(h disk.Holder) {
+		by := "another larder process"
+		if h.PID != 0 {
+			by = fmt.Sprintf("%s (pid %d on %s)", by, h.PID, h.Host)
+		}
+		o.Say("waiting for %s to finish writing to %s", by, dir)
+	}
+}
+
+// CanAsk reports whether a user can answer questions.
+func (o *Output) CanAsk() bool { return !o.JSON && ui.IsTerminal(os.Stdin) }
+
+// Ask asks a question on the terminal. Every answer except yes means no. A canceled context ends
+// the wait for the answer, but the read of standard input continues, because it cannot be
+// interrupted.
+func (o *Output) Ask(ctx context.Context, question string) (bool, error) {
+	fmt.Fprintf(o.Stderr, "%s [y/N] ", question)
+	answer := make(chan string, 1)
+	go func() {
+		line, _ := bufio.NewReader(os.Stdin).ReadString('\n')
+		answer <- strings.ToLower(strings.TrimSpace(line))
+	}()
+	select {
+	case <-ctx.Done():
+		return false, ctx.Err()
+	case line := <-answer:
+		yes := line == "y" || line == "yes"
+		if !yes {
+			o.Say("Nothing was removed")
+		}
+		return yes, nil
+	}
+}

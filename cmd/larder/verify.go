@@ -1,0 +1,26 @@
+package main
+
+import (
+	"context"
+	"slices"
+
+	"github.com/larder-cli/larder/cmd/larder/line"
+	"github.com/larder-cli/larder/cmd/larder/work"
+)
+
+func verifyCommand() *line.Command {
+	return &line.Command{
+		Name:      "verify",
+		Job:       forModules,
+		Does:      "verify installed providers",
+		Arguments: "[PATH...] [FLAG...]",
+		OnlyDirs:  true,
+		Example:   "larder verify -R",
+		About: "Hashes the packages in .terraform, and compares them with the lock file, with their\n" +
+			"records and with their signed checksums. Changes nothing, and needs no network.",
+		Flags: slices.Concat(treeFlags(), trustFlags()),
+		Run: inSession(func(ctx context.Context, l *line.Line, s *work.Session) error {
+			return work.VerifyInstalled(ctx, s, l.Words)
+		}),
+	}
+}

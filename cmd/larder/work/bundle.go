@@ -1,0 +1,120 @@
+package work
+
+import (
+	"context"
+	"fmt"
+	"os"
+
+	"github.com/larder-cli/larder/cmd/larder/report"
+	"github.com/larder-cli/larder/cmd/larder/ui"
+	"github.com/larder-cli/larder/fsmirror/bundle"
+	"github.com/larder-cli/larder/installer/acquire"
+	"github.com/larder-cli/larder/sources"
+)
+
+// ShowBundle shows the manifest of a bundle. That is what the bundle claims: nothing is verified.
+func ShowBundle(s *Session, file string) error {
+	files, err := s.bundles(file)
+	if err != nil {
+		return err
+	}
+	b, err := bundle.Open(files[0])
+	if err != nil {
+		return err
+	}
+	defer b.Close()
+	m := b.Manifest
+	s.output.Bundled(m)
+	s.output.Summary(report.BundleSumOf(max(m.Parts, 1), m, false))
+	s.output.Tell(report.BundleOf(b.Name(), m, m.Part, 0))
+	if m.Parts > 0 {
+		s.output.Say("This is part %d of %d", m.Part, m.Parts)
+	}
+	s.output.Say("%s", report.ContentsText(m))
+	return nil
+}
+
+// VerifyBundle verifies a bundle. It returns a [report.FoundError] if it finds a problem, and another error
+// if the verification itself fails.
+func VerifyBundle(ctx context.Context, s *Session, files []string) error {
+	m, err := s.here(ctx)
+	if err != nil {
+		return err
+	}
+	paths, err := m.bundles(files...)
+	if err != nil {
+		return err
+	}
+	v, err := report.Work(s.output, func(progress report.Report) (bundle.Verification, error) {
+		return bundle.Verify(ctx, paths, m.bundleJudge(), progress)
+	})
+	if err != nil {
+		return err
+	}
+	var findings []report.Finding
+	for _, f := range v.Findings {
+		findings = append(findings, report.FindingOf(f.Kind, f.File, f.Package, sources.Text(f.Err), s.output.Shorten(sources.Text(f))))
+	}
+	report.ShowAll(s.output, findings)
+	packages := bundledAs(v.Packages)
+	distrusted, hint := m.trustFindings(packages, func(sources.Stored) string { return files[0] }, files[0])
+	problems := len(v.Findings) + distrusted
+	if len(v.Findings) > 0 {
+		hint = "copy the bundle again, or ask the sender for a new one; larder bundle import refuses this file"
+	}
+	all := report.CheckedOf(packages)
+	s.output.Checked(all)
+	s.output.Payload(v.Payload, "")
+	s.output.Summary(report.MirrorChecked{Packages: len(v.Packages), Bytes: v.Bytes, Problems: problems, Payloads: len(v.Payload)})
+	s.output.Say("Verified %s, %s%s%s", ui.Count(len(v.Packages), "package"), ui.Size(v.Bytes), report.PayloadText(v.Payload), s.output.Keys(all, "bundle"))
+	s.output.KeyList(all, m.suggestsKeys())
+	return report.Found(problems, "problem", fmt.Sprintf("in %s", ui.Count(len(files), "file")), hint)
+}
+
+// ShowManifest writes the unchanged manifest of a mirror to standard output, for redirection into a
+// file. That file can be used where the next bundle is made.
+func ShowManifest(ctx context.Context, s *Session, dir string) error {
+	m, err := s.here(ctx)
+	if err != nil {
+		return err
+	}
+	dir, err = m.receiver(dir)
+	if err != nil {
+		return err
+	}
+	key, err := m.recordKey()
+	if err != nil {
+		return err
+	}
+	manifest, err := report.Work(s.output, func(report.Report) (bundle.Manifest, error) {
+		return bundle.Describe(ctx, dir, key, s.output.WarnOf)
+	})
+	if err == nil {
+		s.output.ShowText(string(manifest.Text()), report.Manifest{Of: manifest})
+	}
+	if err == nil && len(manifest.Packages) == 0 {
+		s.output.Say("%s has no packages, so a bundle since this manifest has all of them", dir)
+	}
+	return err
+}
+
+// receiver returns the directory of a mirror that receives bundles. It may be empty.
+func (s *Session) receiver(typed string) (string, error) {
+	dir, err := Existing(s.workDir, typed, Directory, "name the mirror that receives the bundle; for a new one, create an empty directory")
+	entries, readErr := os.ReadDir(dir)
+	if err != nil || readErr == nil && len(entries) == 0 {
+		return dir, err
+	}
+	return dir, checkMirror(dir)
+}
+
+// known fails for a package of a bundle whose contents differ from those recorded here.
+func (m *rootModule) known(from string) func(bundle.Verified) error {
+	memory := m.memory()
+	return func(p bundle.Verified) error {
+		if memory == nil {
+			return nil
+		}
+		return acquire.CheckRepublished(memory, sources.Stored{ID: p.ID, ZH: p.ZH, H1: p.H1, Report: p.Report}, from)
+	}
+}

@@ -1,0 +1,114 @@
+package work
+
+import (
+	"context"
+	"crypto/sha256"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/larder-cli/larder/cmd/larder/report"
+	"github.com/larder-cli/larder/fsmirror/builder"
+	"github.com/larder-cli/larder/fsmirror/bundle"
+	"github.com/larder-cli/larder/sources"
+)
+
+// A BundleImportRequest says what to import, and where to put it.
+type BundleImportRequest struct {
+	Files       []string // as typed
+	Dir         string   // of the mirror, as typed
+	ModulesTo   string   // as typed; may be empty
+	EngineTo    string   // as typed; may be empty
+	EngineSum   [sha256.Size]byte
+	Replace     bool
+	WriteConfig string // as typed; may be empty
+}
+
+// ImportBundle verifies all files before it changes anything.
+func ImportBundle(ctx context.Context, s *Session, request BundleImportRequest) error {
+	m, err := s.here(ctx)
+	if err != nil {
+		return err
+	}
+	files, err := m.bundles(request.Files...)
+	if err != nil {
+		return err
+	}
+	dir := Absolute(m.dir, request.Dir)
+	if info, err := os.Stat(dir); err == nil && !info.IsDir() || err != nil && filepath.Ext(dir) == ".tar" {
+		return report.Usage(sources.WithHint(fmt.Errorf("%s is not the directory of a mirror", dir), "write the DIR of the mirror last: larder bundle import FILE DIR"))
+	}
+	if err := m.noCache(dir); err != nil {
+		return err
+	}
+	config, err := m.newMirrorConfig(request.WriteConfig, dir)
+	if err != nil {
+		return err
+	}
+	if request.ModulesTo != "" && m.config.DataDir != filepath.Join(m.dir, bundle.DataPath) {
+		s.output.Warn("modules are put into %s, where engines with this TF_DATA_DIR do not find them", bundle.DataPath)
+	}
+	opts := bundle.ImportOptions{
+		Check: m.known(files[0]), Accept: func(all []bundle.Verified) error { return m.accept(bundledAs(all)) },
+		Judge: m.bundleJudge(), DryRun: s.flags.DryRun, Warn: s.output.WarnOf, Waiting: s.output.WaitingForMirror(dir), LockTimeout: m.flags.LockTimeout,
+		EngineSHA256: request.EngineSum, Replace: request.Replace,
+	}
+	if request.ModulesTo != "" {
+		opts.ModulesTo = Absolute(m.dir, request.ModulesTo)
+	}
+	if request.EngineTo != "" {
+		opts.EngineTo = Absolute(m.dir, request.EngineTo)
+	}
+	if opts.Key, err = m.recordKey(); err != nil {
+		return err
+	}
+	imported, err := report.Work(s.output, func(progress report.Report) (bundle.Imported, error) {
+		opts.Report = progress
+		return bundle.Import(ctx, files, dir, opts)
+	})
+	if err != nil {
+		return err
+	}
+	added := s.output.BundleImported(imported, opts.DryRun)
+	s.tellLeft(imported)
+	if opts.DryRun {
+		return nil
+	}
+	total, err := m.tellTotal(ctx, dir)
+	if err != nil {
+		return err
+	}
+	return m.finish(config, total.Packages == added)
+}
+
+// tellTotal prints the totals of the mirror.
+func (m *rootModule) tellTotal(ctx context.Context, dir string) (report.MirrorTotal, error) {
+	b, err := m.openMirror(ctx, dir, builder.Options{ReadOnly: true})
+	if err != nil {
+		return report.MirrorTotal{}, err
+	}
+	total, err := totalOf(ctx, b)
+	if err == nil {
+		m.out.Say("%s", total.Text(dir))
+	}
+	return total, errors.Join(err, b.Close())
+}
+
+// tellLeft tells how to get the payload that was not requested.
+func (s *Session) tellLeft(imported bundle.Imported) {
+	if len(imported.Left) == 0 {
+		return
+	}
+	flags := map[bundle.PayloadKind]string{bundle.RootModules: "--modules-to DIR", bundle.EngineBinary: "--engine-to DIR --engine-sha256 SUM"}
+	var add []string
+	for _, p := range imported.Left {
+		if flag := flags[p.Kind]; !slices.Contains(add, flag) {
+			add = append(add, flag)
+		}
+	}
+	s.output.PayloadLeft(imported.Left)
+	s.output.Hint("to import that too, run the command again with %s", strings.Join(add, " and "))
+}

@@ -1,0 +1,270 @@
+package work
+
+import (
+	"bufio"
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/larder-cli/larder/cachedir/export"
+	"github.com/larder-cli/larder/cmd/larder/report"
+	"github.com/larder-cli/larder/cmd/larder/ui"
+	"github.com/larder-cli/larder/sources"
+	"github.com/larder-cli/larder/sources/disk"
+)
+
+// ExportCache writes the packages that root modules select to a file. It writes a temporary one and renames
+// it, unless the file is -. It first finds every required package: without partial, an incomplete export
+// is an error.
+func ExportCache(ctx context.Context, s *Session, file string, roots []string, partial bool) error {
+	k, err := openCache(ctx, s, false)
+	if err != nil {
+		return err
+	}
+	if err := k.takeRoots(roots); err != nil {
+		return err
+	}
+	t, err := k.tree(ctx)
+	if err != nil {
+		return err
+	}
+	if file != "-" {
+		if _, err := k.parentOf(file); err != nil {
+			return err
+		}
+	}
+	return k.export(ctx, t, file, partial)
+}
+
+// export writes the packages that the tree requires to the file.
+func (k *targetCache) export(ctx context.Context, t *tree, file string, partial bool) error {
+	if k.cache != nil {
+		release, err := k.cache.Use(ctx)
+		if err != nil {
+			return err
+		}
+		defer release()
+	}
+	packages, missing, err := k.collect(ctx, t)
+	if err != nil {
+		return err
+	}
+	if err := k.tellMissing(missing, partial); err != nil {
+		return err
+	}
+	if file == "-" {
+		return export.Write(ctx, k.out.Stdout, packages)
+	}
+	private, err := privateIn(packages)
+	if err != nil {
+		return err
+	}
+	size, changed, err := writeExport(ctx, Absolute(k.dir, file), packages, private != "")
+	if err != nil {
+		return err
+	}
+	k.out.Private(file, private)
+	rows := make([]report.Exported, len(packages))
+	for i, s := range packages {
+		rows[i] = report.ExportedOf(s)
+	}
+	report.Grid(k.out, []ui.Column{{Shorten: true}, {}, {Name: "platform", Keep: true, Drop: 1}, {Name: "verification", Brief: report.WithoutKey, Drop: 2}}, rows)
+	k.out.Summary(report.ExportSum{File: Absolute(k.dir, file), Packages: len(packages), Missing: len(missing), Size: size, Unchanged: !changed})
+	did := "Wrote " + file
+	if !changed {
+		did = file + " is unchanged"
+	}
+	text := fmt.Sprintf("%s: %s, %s", did, ui.Count(len(packages), "package"), ui.Size(size))
+	if len(missing) > 0 {
+		text += fmt.Sprintf("; %d missing", len(missing))
+	}
+	k.out.Say("%s", text)
+	return nil
+}
+
+// collect returns the packages in the cache that lock files select, and the reasons why
+// others are missing.
+func (k *targetCache) collect(ctx context.Context, t *tree) (packages []sources.Stored, missing []error, err error) {
+	open := map[sources.Provider][]string{}
+	for _, r := range t.open {
+		open[r.Provider] = append(open[r.Provider], r.module)
+	}
+	for _, p := range slices.SortedFunc(maps.Keys(open), sources.Provider.Compare) {
+		missing = append(missing, &sources.ProviderError{Provider: p, Err: notLocked{open[p]}})
+	}
+	wanted := t.wanted()
+	for _, id := range slices.SortedFunc(maps.Keys(wanted), sources.PackageID.Compare) {
+		s, err := k.stored(ctx, id)
+		if ctx.Err() != nil {
+			return nil, nil, ctx.Err()
+		}
+		if err != nil {
+			missing = append(missing, err)
+			continue
+		}
+		unmet := 0
+		for _, l := range wanted[id] {
+			if !l.allows(s) {
+				err := fmt.Errorf("the package in the plugin cache differs from the one locked in %s", l.module)
+				missing = append(missing, &sources.PackageError{ID: id, Err: err})
+				unmet++
+			}
+		}
+		if unmet < len(wanted[id]) {
+			packages = append(packages, s)
+		}
+	}
+	return packages, missing, nil
+}
+
+// stored is a package in the cache.
+func (k *targetCache) stored(ctx context.Context, id sources.PackageID) (sources.Stored, error) {
+	if k.cache == nil {
+		return sources.Stored{}, &sources.PackageError{ID: id, Err: errNotCached}
+	}
+	s, err := k.cache.Get(ctx, id)
+	if errors.Is(err, sources.ErrNotFound) {
+		err = &sources.PackageError{ID: id, Err: errNotCached}
+	}
+	return s, err
+}
+
+// notLocked is the reason why a provider is not exported: these root modules lock no version of it.
+type notLocked struct{ modules []string }
+
+func (e notLocked) Error() string {
+	return "no version is locked in " + ui.Some(e.modules, maxPlaces)
+}
+
+// errNotCached is the reason why a package is not exported.
+var errNotCached = errors.New("not in the plugin cache")
+
+// wanted returns the packages that lock files select, each with the root modules that
+// select it.
+func (t *tree) wanted() map[sources.PackageID][]lockedProvider {
+	wanted := map[sources.PackageID][]lockedProvider{}
+	for _, l := range t.locked {
+		for _, platform := range t.platforms {
+			id := sources.PackageID{Provider: l.Provider, Version: l.Version, Platform: platform}
+			wanted[id] = append(wanted[id], l)
+		}
+	}
+	return wanted
+}
+
+// allows reports whether a package matches a hash in the lock file, or the lock file has no
+// hashes.
+func (l lockedProvider) allows(s sources.Stored) bool {
+	return !sources.AnyUsable(l.Hashes) || sources.MatchesAny(l.Hashes, s.H1, s.ZipH1, s.ZH)
+}
+
+// tellMissing prints the packages that cannot be exported. Without --partial it returns an
+// error.
+func (k *targetCache) tellMissing(missing []error, partial bool) error {
+	if len(missing) == 0 {
+		return nil
+	}
+	if partial {
+		for _, err := range missing {
+			k.out.Warn("%v", err)
+		}
+		return nil
+	}
+	open := 0
+	for _, err := range missing {
+		if _, is := errors.AsType[notLocked](err); is {
+			open++
+		}
+	}
+	err := sources.WithHint(errors.New("nothing was exported"), "--partial exports the packages that are in the cache")
+	if open < len(missing) {
+		err = sources.WithHint(err, "%s fetches what is missing", k.again("prefetch", k.flags.Platforms...))
+	}
+	if open > 0 {
+		err = sources.WithHint(err, "%s installs the providers, and writes the lock files", k.again("install"))
+	}
+	return errors.Join(append(missing, err)...)
+}
+
+// again returns another command line for the same root modules.
+func (s *Session) again(command string, platforms ...sources.Platform) string {
+	words := []string{"larder"}
+	if s.workDir != s.machine.WorkDir {
+		words = append(words, "--chdir", shellQuoted(s.shown(s.workDir)))
+	}
+	words = append(words, command)
+	if s.flags.Recursive {
+		words = append(words, "-R")
+	}
+	for _, pattern := range s.flags.Exclude {
+		words = append(words, "--exclude", shellQuoted(pattern))
+	}
+	for _, p := range platforms {
+		words = append(words, "--platform", p.String())
+	}
+	for _, root := range s.roots {
+		words = append(words, shellQuoted(root))
+	}
+	return strings.Join(words, " ")
+}
+
+// privateIn returns the path of a file in the packages that not all users can read, or of
+// the place that its package came from. It returns "" if there is none.
+func privateIn(packages []sources.Stored) (string, error) {
+	for _, s := range packages {
+		private, err := disk.HiddenIn(s.Dir)
+		if err != nil {
+			return "", &sources.PackageError{ID: s.ID, Err: err}
+		}
+		if private == "" && !s.Public() && disk.Hidden(s.Dir) != 0 {
+			private = s.Dir
+		}
+		if private != "" && !s.Public() {
+			private = cmp.Or(s.Origin, private)
+		}
+		if private != "" {
+			return private, nil
+		}
+	}
+	return "", nil
+}
+
+// writeExport writes the export to path atomically, and returns its size in bytes. It keeps a file
+// that is the same export already. Only this user may read a private one.
+func writeExport(ctx context.Context, path string, packages []sources.Stored, private bool) (size int64, changed bool, err error) {
+	if info, err := os.Lstat(path); err == nil && !info.Mode().IsRegular() { // such as a device, which must not be replaced
+		return 0, false, fmt.Errorf("%s already exists, and is not a file", path)
+	}
+	in, err := disk.Open(filepath.Dir(path))
+	if err != nil {
+		return 0, false, err
+	}
+	defer in.Close()
+	f, err := in.NewTemp(filepath.Base(path))
+	if err != nil {
+		return 0, false, err
+	}
+	defer f.Discard()
+	if private {
+		f.Hidden = 0o077
+	}
+	buffered := bufio.NewWriterSize(f, 1<<20)
+	if err := export.Write(ctx, buffered, packages); err != nil {
+		return 0, false, err
+	}
+	if err := buffered.Flush(); err != nil {
+		return 0, false, disk.Explain(err, "the export")
+	}
+	info, err := f.Stat()
+	if err != nil {
+		return 0, false, err
+	}
+	changed, err = f.CommitChanged(ctx, filepath.Base(path))
+	return info.Size(), changed, err
+}

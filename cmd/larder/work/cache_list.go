@@ -1,0 +1,120 @@
+package work
+
+import (
+	"cmp"
+	"context"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/larder-cli/larder/cachedir"
+	"github.com/larder-cli/larder/cmd/larder/report"
+	"github.com/larder-cli/larder/cmd/larder/ui"
+	"github.com/larder-cli/larder/sources"
+)
+
+// A ListRequest selects packages of the cache, and their order.
+type ListRequest struct {
+	Patterns  []string // as typed
+	Order     string   // one of orderNames
+	Roots     []string // directories to search for root modules
+	Platforms []string // as typed; none means all
+	Older     string   // the age as typed; may be empty
+	Age       time.Duration
+	Unused    bool
+}
+
+// OrderNames are the orders of lists; the first is the default.
+var OrderNames = []string{"address", "size", "used", "roots"}
+
+// orders compare packages by the order.
+var orders = map[string]func(a, b cachedir.Entry) int{
+	"address": func(cachedir.Entry, cachedir.Entry) int { return 0 }, // already sorted
+	"size":    func(a, b cachedir.Entry) int { return cmp.Compare(b.Size, a.Size) },
+	"used":    func(a, b cachedir.Entry) int { return a.Used.Compare(b.Used) },
+	"roots":   func(a, b cachedir.Entry) int { return cmp.Compare(len(a.Roots), len(b.Roots)) },
+}
+
+// ListCache lists packages. It verifies the cache, but hashes only packages whose files have
+// changed since they were recorded.
+func ListCache(ctx context.Context, s *Session, request ListRequest) error {
+	patterns, err := s.readPatterns(request.Patterns)
+	if err != nil {
+		return err
+	}
+	k, err := openCache(ctx, s, false)
+	if err != nil || k.cache == nil {
+		return err
+	}
+	use, err := k.use(ctx, request.Roots)
+	if err != nil {
+		return err
+	}
+	v, err := k.cache.Verify(ctx, cachedir.VerifyOptions{ListOptions: use, Recorded: true})
+	if err != nil {
+		return err
+	}
+	for _, err := range v.Unclear {
+		k.out.Warn("%v", err)
+	}
+	var ids []sources.PackageID
+	var entries []cachedir.Entry
+	sum := report.Listed{}
+	for _, e := range v.Entries {
+		ids = append(ids, e.ID)
+		if selected(patterns, e.ID) && request.includes(e, s.flags.Platforms) {
+			entries = append(entries, e)
+			sum.Size += e.Size
+		}
+	}
+	unmatched(s.output, patterns, ids)
+	slices.SortStableFunc(entries, orders[request.Order])
+	rows := make([]report.Cached, len(entries))
+	for i, e := range entries {
+		rows[i] = report.CachedOf(e)
+	}
+	s.output.Cached(rows)
+	sum.Packages, sum.Problems = len(entries), len(v.Findings)
+	s.output.Summary(sum)
+	if sum.Packages == 0 {
+		k.tellNone(request, v.Listing)
+	} else {
+		s.output.Say("%s, %s", ui.Count(sum.Packages, "package"), ui.Size(sum.Size))
+	}
+	if sum.Problems > 0 {
+		s.output.WarnHint("larder cache verify lists them", "%s in the plugin cache", ui.Count(sum.Problems, "problem"))
+	}
+	return nil
+}
+
+// includes reports whether the request selects a package that matches its patterns.
+func (r ListRequest) includes(e cachedir.Entry, platforms []sources.Platform) bool {
+	switch {
+	case len(platforms) > 0 && !slices.Contains(platforms, e.ID.Platform):
+		return false
+	case r.Unused && !e.Unused():
+		return false
+	}
+	return r.Age == 0 || time.Since(e.Used) > r.Age
+}
+
+// tellNone tells why the list is empty. Patterns without a match already had a warning.
+func (k *targetCache) tellNone(request ListRequest, listing *cachedir.Listing) {
+	if len(listing.Entries) == 0 {
+		k.out.Say("the plugin cache %s is empty", k.path)
+		return
+	}
+	what := ""
+	if len(request.Platforms) > 0 {
+		what += " for " + strings.Join(request.Platforms, ", ")
+	}
+	if request.Older != "" {
+		what += " not used for " + request.Older
+	}
+	if request.Unused {
+		what += " that are unused"
+	}
+	if what != "" {
+		k.out.Say("no packages%s; the plugin cache has %s", what, ui.Count(len(listing.Entries), "package"))
+	}
+}

@@ -1,0 +1,342 @@
+package work
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+
+	"github.com/larder-cli/larder/cachedir/view"
+	"github.com/larder-cli/larder/cliconfig"
+	"github.com/larder-cli/larder/cmd/larder/report"
+	"github.com/larder-cli/larder/cmd/larder/ui"
+	"github.com/larder-cli/larder/installer"
+	"github.com/larder-cli/larder/installer/datadir"
+	"github.com/larder-cli/larder/installer/lockfile"
+	"github.com/larder-cli/larder/installer/modules"
+	"github.com/larder-cli/larder/sources"
+	"github.com/larder-cli/larder/sources/disk"
+	"github.com/larder-cli/larder/sources/trust"
+)
+
+// An execution is one run of exec.
+type execution struct {
+	installation
+	request ExecRequest
+	command cliconfig.Invocation
+	program string // path
+
+	got atomic.Bool // modules were installed
+
+	mu       sync.Mutex
+	deferred []string         // root modules that are left to shims
+	packages []sources.Stored // installed for the root module in which an engine runs
+	dataDir  string           // its data directory
+	cache    string           // larder's plugin cache; may be empty
+}
+
+// An ExecRequest is a command line to run, and how its providers are installed.
+type ExecRequest struct {
+	Line         []string // words; the first one is the program
+	AsShim       bool     // larder was run by the name of an engine
+	EnginePath   string   // of that engine; empty if it is the next one on PATH
+	PluginDirs   []string // mirrors as typed, in place of all other sources
+	ReadOnlyLock bool
+	Restricts    bool                          // the request has more limits than init itself
+	Flags        func(outer []string) []string // for the shims that the program runs; outer are those of an outer exec
+}
+
+// Exec installs what a command line requires, and returns how to run it, or nil in a dry run. An
+// engine that doesn't run init needs no preparation.
+func Exec(ctx context.Context, s *Session, request ExecRequest) (*Program, error) {
+	e := &execution{request: request}
+	e.Session = s
+	outer, err := e.machine.ShimFlags()
+	if err != nil {
+		return nil, report.Usage(err)
+	}
+	if request.AsShim {
+		if err := e.limitShim(); err != nil {
+			return nil, err
+		}
+	}
+	e.machine.Environ = e.machine.WithoutChdir() // it has been applied
+	if e.program, err = e.findProgram(request.Line[0]); err != nil {
+		return nil, err
+	}
+	next := &Program{Path: e.program, Line: request.Line, Dir: e.workDir, Environ: e.machine.Environ}
+	e.command = e.machine.Invocation(request.Line)
+	if !e.command.Wrapper && !e.command.Init {
+		if err = e.checkOther(); err == nil && e.flags.DryRun {
+			e.output.Say("Nothing to install: only init installs providers")
+		}
+	} else {
+		err = e.install(ctx, next, outer)
+	}
+	if err != nil || e.flags.DryRun {
+		return nil, err
+	}
+	return next, nil
+}
+
+// findProgram returns the path of the program to run.
+func (e *execution) findProgram(name string) (path string, err error) {
+	s := e.Session
+	if e.request.AsShim {
+		return s.findNext(name, e.request.EnginePath)
+	}
+	if filepath.Base(name) != name {
+		name = Absolute(s.workDir, name)
+	}
+	if path, err = lookPath(name); err != nil {
+		if near := sources.Nearest(name, []string{"terraform", "tofu", "terragrunt"}); near != "" && near != name {
+			return "", sources.WithHint(err, "did you mean %q?", near)
+		}
+		return "", sources.WithHint(err, "install it, or write the path of the program")
+	}
+	if filepath.Base(name) == name && s.machine.EngineOf(name) != "" { // it may run this command again
+		return s.nextProgram(name, "", func(string) bool { return true })
+	}
+	return path, nil
+}
+
+// checkOther checks that an engine may run a command for which nothing is installed.
+func (e *execution) checkOther() error {
+	if e.command.FromModule && e.restricts() {
+		err := errors.New("init -from-module installs providers that larder can't check beforehand, so flags such as --require-signed have no effect on them")
+		return report.Usage(sources.WithHint(err, "run this init without larder, or copy the configuration into the directory first"))
+	}
+	return datadir.Check(Absolute(Absolute(e.workDir, e.command.Dir), e.machine.DataDir()))
+}
+
+// install installs the providers that the command requires, and makes the command use them.
+func (e *execution) install(ctx context.Context, next *Program, outer []string) error {
+	if err := e.readCommand(); err != nil {
+		return err
+	}
+	if err := e.checkDataDirs(ctx); err != nil {
+		return err
+	}
+	if err := e.run(ctx); err != nil {
+		return err
+	}
+	if e.got.Load() { // the modules may have brought more
+		if err := e.checkDataDirs(ctx); err != nil {
+			return err
+		}
+	}
+	if len(e.deferred) > 0 {
+		slices.Sort(e.deferred)
+		e.output.Warn("%s: skipped until the program runs init there: cannot determine whether to use terraform or tofu", ui.Some(e.deferred, 5))
+		e.output.Hint(`to prepare now, choose with --engine, or with engine = "terraform" or "tofu" in %s`, cliconfig.CheckoutFile)
+	}
+	switch {
+	case e.flags.DryRun:
+		return nil
+	case e.command.Wrapper:
+		return e.inState(ctx, shimHome(e.machine), func(home string) error {
+			return e.shimEngines(home, e.command, next, e.request.Flags(outer))
+		})
+	case e.packages != nil:
+		return e.useView(ctx, next)
+	}
+	return nil
+}
+
+// restricts reports whether flags restrict what may be installed, or from where.
+func (e *execution) restricts() bool {
+	return e.flags.Require != trust.RequireNothing || len(e.flags.TrustKeys) > 0 || e.flags.Offline || e.request.Restricts
+}
+
+// checkDataDirs returns an error if an engine would write elsewhere from one of the data directories
+// that it may use. A program may run engines in all directories below, and get runs in root modules.
+func (e *execution) checkDataDirs(ctx context.Context) error {
+	if e.command.Wrapper || e.flags.Recursive {
+		return datadir.CheckBelow(ctx, e.workDir, e.machine.DataDir())
+	}
+	return datadir.Check(Absolute(e.workDir, e.machine.DataDir()))
+}
+
+// readCommand takes over the flags of the command that determine which providers it
+// installs.
+func (e *execution) readCommand() error {
+	in := e.command
+	if in.ProviderCache != "" && (in.Wrapper || e.request.AsShim) { // terragrunt runs the engine
+		err := fmt.Errorf("%s: terragrunt's provider cache can't be used together with larder exec or a shim: it would replace the providers that larder has installed", in.ProviderCache)
+		return report.Usage(sources.WithHint(err, "turn the provider cache off: larder downloads each provider only once without it"))
+	}
+	if err := e.runs(in.Engine); err != nil {
+		return err
+	}
+	if err := e.usePluginDirs(e.request.PluginDirs); err != nil { // the engine records them
+		return err
+	}
+	e.workDir = Absolute(e.workDir, in.Dir)
+	e.flags.Upgrade = e.flags.Upgrade || in.Upgrade
+	e.testDir = in.TestDir
+	e.getModules = e.get
+	if in.KeepModules || e.flags.DryRun {
+		e.getModules = nil
+	}
+	e.readsArguments, e.lockedToo, e.overriddenToo = true, true, true
+	e.runsHere, e.mayBeEmpty = !in.Wrapper, in.Wrapper || e.flags.Recursive
+	e.quiet, e.installed, e.defers = !e.flags.DryRun, e.use, e.leave
+	e.readOnlyLock = e.request.ReadOnlyLock || in.ReadOnlyLock
+	if e.readOnlyLock && e.flags.Upgrade {
+		return report.Usage(errors.New("upgrading and a readonly lock file exclude each other"))
+	}
+	for _, dir := range in.PluginDirs {
+		if dir != "" && !view.IsMirror(Absolute(e.workDir, dir)) { // of an outer larder exec
+			e.pluginDirs = append(e.pluginDirs, Absolute(e.workDir, dir))
+		}
+	}
+	return nil
+}
+
+// leave reports whether a root module is left to the shims: the program may run either engine, and
+// nothing says for which of them a new lock file is.
+func (e *execution) leave(m *rootModule) bool {
+	open := e.command.Wrapper && m.chosen.assumed && m.lock != nil && !m.lock.Exists && !e.readOnlyLock
+	if !open || len(e.enginesOnPath()) < 2 || !modules.HasConfiguration(m.dir) {
+		return false
+	}
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.deferred = append(e.deferred, m.shown(m.dir))
+	return true
+}
+
+// use takes the packages of the root module in which an engine runs into its view. With a lock file
+// that must not change, each package must have its hash there: engines accept a changed package if
+// the lock file has hashes of archives only.
+func (e *execution) use(m *rootModule, root *installer.Root, result *installer.Result) error {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	var errs []error
+	for _, o := range result.Packages {
+		id := o.Package.ID
+		if locked, _ := root.Lock.Entry(id.Provider); root.ReadOnlyLock && !slices.Contains(locked.Hashes, o.Package.H1) {
+			err := fmt.Errorf("%s: %s %s: the lock file has no hash of the installed package", m.full(lockfile.Name), id.Provider, id.Version)
+			errs = append(errs, sources.WithHint(err, "run larder lock --platform %s, and keep the lock file", id.Platform))
+		}
+		if m.dir == e.workDir {
+			e.packages = append(e.packages, o.Package)
+		}
+	}
+	if m.dir == e.workDir {
+		e.dataDir, e.cache = m.config.DataDir, m.cacheRoot()
+	}
+	return errors.Join(errs...)
+}
+
+// useView has the engine's init install from a view of the packages.
+func (e *execution) useView(ctx context.Context, next *Program) error {
+	return e.inState(ctx, viewHome(e.machine), func(home string) error {
+		v, err := view.Make(ctx, home, e.workDir, e.dataDir, e.packages)
+		if err == nil {
+			next.Environ = e.machine.ForEngine(v.Providers, v.Cache, e.cache)
+		}
+		return err
+	})
+}
+
+// inState calls do with a directory in the state directory. If that fails, because it may not be
+// writable, it calls do with a temporary directory that stays while the program runs.
+func (e *execution) inState(ctx context.Context, home string, do func(home string) error) error {
+	var stateErr error
+	if home != "" {
+		if stateErr = do(home); stateErr == nil || ctx.Err() != nil {
+			return stateErr
+		}
+	}
+	temporary, err := disk.TemporaryForNext("larder-exec-")
+	if err != nil {
+		return errors.Join(stateErr, err)
+	}
+	return do(temporary.Path("."))
+}
+
+// get runs the engine's get, which installs the modules of a root module. If it fails, the end of
+// its output is part of the error: several may run at the same time. It has no other arguments
+// than these: TF_CLI_ARGS may have some that only other commands take. In OpenTofu the source of
+// a module may depend on variables.
+func (e *execution) get(ctx context.Context, m *rootModule, update bool) error {
+	program := e.program
+	if e.command.Wrapper {
+		var err error
+		if program, err = exec.LookPath(string(m.config.Engine)); err != nil {
+			err = fmt.Errorf("cannot install the modules: PATH has no %s", m.config.Engine)
+			return sources.WithHint(err, "install it, choose the other engine with --engine, or run terraform get or tofu get first")
+		}
+	}
+	if err := errors.Join(datadir.CheckRepository(m.dir), datadir.CheckOwn(m.dir, m.config.DataDir)); err != nil {
+		return err
+	}
+	e.got.Store(true)
+	path, done, err := e.withoutMercurial()
+	if err != nil {
+		return err
+	}
+	defer done()
+	args := []string{"-chdir=" + m.dir, "get", "-no-color"}
+	if update {
+		args = append(args, "-update")
+	}
+	if e.command.TestDir != "" {
+		args = append(args, "-test-directory="+e.command.TestDir)
+	}
+	var variables []string // not on the command line, which other users can read
+	if m.config.Engine == sources.OpenTofu {
+		for _, variable := range e.command.Variables {
+			variables = append(variables, cliconfig.QuoteShell(variable))
+		}
+	}
+	m.out.Say("installing modules: %s get", m.config.Engine)
+	get := exec.CommandContext(ctx, program, args...)
+	get.Env = e.machine.With(map[string]string{"TF_CLI_ARGS": "", "TF_CLI_ARGS_get": strings.Join(variables, " "), "PATH": path})
+	if output, err := get.CombinedOutput(); err != nil {
+		lines := strings.Split(strings.TrimSpace(string(output)), "\n")
+		return fmt.Errorf("%s get: %w\n%s", m.config.Engine, err, strings.Join(lines[max(0, len(lines)-maxGetLines):], "\n"))
+	}
+	return nil
+}
+
+// maxGetLines is how many lines of the output of get an error has. A message of an engine has
+// about twenty.
+const maxGetLines = 40
+
+// withoutMercurial returns a value of PATH for get, with a directory before all others in which
+// hg is a program that fails. Mercurial runs commands from the configuration of repositories that it
+// finds or copies, and a checkout or a module can contain one, which the configuration of another
+// names as a source. The caller must call done.
+func (e *execution) withoutMercurial() (path string, done func(), err error) {
+	dir, err := disk.Temporary("larder-get-")
+	if err != nil {
+		return "", nil, err
+	}
+	name, text := "hg", "#!/bin/sh\necho '"+noMercurial+"' >&2\nexit 1\n"
+	if runtime.GOOS == "windows" {
+		name, text = "hg.bat", "@echo "+noMercurial+" 1>&2\r\n@exit /b 1\r\n"
+	}
+	f, err := dir.Create(name, 0o755)
+	if err == nil {
+		_, err = f.WriteString(text)
+		err = errors.Join(err, f.Close())
+	}
+	if err != nil {
+		return "", nil, errors.Join(err, dir.Close())
+	}
+	path = dir.Path(".")
+	if others := e.machine.Path(); others != "" { // an empty element would be the current directory
+		path += string(filepath.ListSeparator) + others
+	}
+	return path, func() { dir.Close() }, nil
+}
+
+const noMercurial = "larder exec does not run Mercurial: run terraform get or tofu get yourself"

@@ -1,0 +1,21 @@
+package work
+
+import (
+	"path/filepath"
+	"slices"
+	"testing"
+
+	"github.com/larder-cli/larder/cliconfig"
+	"github.com/larder-cli/larder/sources/sourcetest"
+)
+
+// Without PATH, get has only the directory before it: an empty element would be the current directory.
+func TestPathOfGet(t *testing.T) {
+	for _, environ := range [][]string{nil, {"PATH="}, {"PATH=/usr/bin"}} {
+		s := &Session{machine: cliconfig.Machine{Environ: environ}}
+		path, done, err := (&execution{installation: installation{Session: s}}).withoutMercurial()
+		sourcetest.Check(t, err)
+		done()
+		sourcetest.Expect(t, !slices.Contains(filepath.SplitList(path), ""), "%q: PATH is %s", environ, path)
+	}
+}

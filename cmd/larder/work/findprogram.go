@@ -1,0 +1,103 @@
+package work
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"slices"
+
+	"github.com/larder-cli/larder/cliconfig"
+	"github.com/larder-cli/larder/cmd/larder/report"
+	"github.com/larder-cli/larder/cmd/larder/ui"
+	"github.com/larder-cli/larder/sources"
+	"github.com/larder-cli/larder/sources/disk"
+)
+
+// A Program is a command line to run, when what it requires is installed.
+type Program struct {
+	Path    string
+	Line    []string // words, the first one is the name of the program
+	Dir     string   // working directory, absolute
+	Environ []string
+}
+
+// lookPath is [exec.LookPath], with an error that names the program once.
+func lookPath(name string) (string, error) {
+	path, err := exec.LookPath(name)
+	if named, ok := errors.AsType[*exec.Error](err); ok { // whose text has the name too
+		err = named.Err
+	}
+	if err != nil {
+		return "", fmt.Errorf("%s: %w", name, disk.Cause(err))
+	}
+	return path, nil
+}
+
+// findNext returns the program that a shim runs, and marks the environment. If fixed isn't empty, it
+// is the path of that program.
+func (s *Session) findNext(name, fixed string) (string, error) {
+	own, err := os.Executable()
+	if err != nil {
+		return "", err
+	}
+	return s.nextProgram(name, fixed, func(path string) bool { return !isSame(path, own) })
+}
+
+// nextProgram returns the next program of a name that this process hasn't run yet, and marks the
+// environment.
+func (s *Session) nextProgram(name, fixed string, wanted func(path string) bool) (string, error) {
+	path, environ, err := s.machine.NextProgram(name, fixed, os.Getpid(), func(path string) bool {
+		_, err := exec.LookPath(path) // fails if the file is not executable
+		return err == nil && wanted(path)
+	})
+	if err != nil {
+		return "", err
+	}
+	s.machine.Environ = environ
+	return path, nil
+}
+
+// shimLevels are the values of LARDER_SHIM_OUTPUT, the default first.
+var shimLevels = []struct {
+	name  string
+	level report.Level
+}{{"warnings", report.Warnings}, {"normal", report.Normal}, {"verbose", report.Verbose}}
+
+// limitShim limits the output of a shim to warnings and errors, unless the environment says
+// otherwise: programs that run an engine show what it prints, some of them as errors.
+func (s *Session) limitShim() error {
+	value := s.machine.ShimOutput()
+	if value != "" {
+		if !slices.Contains(ShimOutputs(), value) {
+			err := fmt.Errorf("%s is %s, not %q", cliconfig.ShimOutput, ui.List("or", ShimOutputs()), value)
+			return report.Usage(sources.DidYouMean(err, value, ShimOutputs(), ""))
+		}
+	}
+	for _, l := range shimLevels {
+		if l.name == value || value == "" && s.output.Level == report.Normal { // neither LARDER_QUIET nor LARDER_VERBOSE
+			s.output.Level = l.level
+			break
+		}
+	}
+	if s.output.Level < report.Normal {
+		s.output.Stdout = io.Discard
+	}
+	return nil
+}
+
+// ShimOutputs returns the values of LARDER_SHIM_OUTPUT.
+func ShimOutputs() (names []string) {
+	for _, l := range shimLevels {
+		names = append(names, l.name)
+	}
+	return names
+}
+
+// isSame reports whether two paths lead to the same file.
+func isSame(a, b string) bool {
+	first, err := os.Stat(a)
+	second, otherErr := os.Stat(b)
+	return err == nil && otherErr == nil && os.SameFile(first, second)
+}

@@ -1,0 +1,280 @@
+package work
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/larder-cli/larder/cmd/larder/report"
+	"github.com/larder-cli/larder/cmd/larder/ui"
+	"github.com/larder-cli/larder/fsmirror"
+	"github.com/larder-cli/larder/fsmirror/builder"
+	"github.com/larder-cli/larder/fsmirror/legacy"
+	"github.com/larder-cli/larder/installer"
+	"github.com/larder-cli/larder/sources"
+)
+
+// An importing is a run of larder import.
+type importing struct {
+	*rootModule
+	to      legacy.Target
+	paths   []string
+	find    legacy.Options
+	replace bool
+
+	store *builder.Builder // nil with --dry-run
+	sum   report.LegacySum
+	rows  []report.Legacy // one for each package
+}
+
+// A LegacyRequest says which providers to import into a mirror, and facts that file names do not contain.
+type LegacyRequest struct {
+	Paths     []string // as typed
+	To        string   // directory of the mirror, as typed
+	As        *string  // ADDRESS@VERSION of all providers, as typed; may be nil
+	Namespace *string  // of providers without one, as typed; may be nil
+	Platform  sources.Platform
+	Unpacked  bool
+	Replace   bool
+}
+
+// ImportLegacy finds all providers below the paths before it imports any, so that usage errors
+// are reported before it writes anything.
+func ImportLegacy(ctx context.Context, s *Session, request LegacyRequest) error {
+	im, err := newImporting(ctx, s, request)
+	if err != nil {
+		return err
+	}
+	found, err := legacy.Find(ctx, im.paths, im.find)
+	if err != nil {
+		return err
+	}
+	if err := im.apart(found.Candidates); err != nil {
+		return err
+	}
+	im.sum = report.LegacySum{Skipped: len(found.Skipped), Failed: len(found.Problems), DryRun: im.flags.DryRun}
+	im.out.Skipped(found.Skipped)
+	if len(found.Candidates) == 0 && len(found.Problems) == 0 {
+		err := fmt.Errorf("there is no provider in %s", strings.Join(request.Paths, ", "))
+		return sources.WithHint(err, "name a provider's executable or zip file, or a directory that contains some")
+	}
+	there, err := im.importFound(ctx, found.Candidates)
+	im.sum.Failed += len(sources.Errors(err))
+	im.out.LegacyImported(im.rows)
+	im.out.Summary(im.sum)
+	if im.sum.Packages+im.sum.There > 0 { // else the errors say it all
+		im.out.Conclude("%s", im.sum.Text())
+	}
+	if len(there) > 0 {
+		im.adviseImport(im.to.Dir, there)
+	}
+	return errors.Join(append(found.Problems, err)...)
+}
+
+// newImporting checks a request. The mirror must not be below a path to import
+// from, or the import would find its own packages.
+func newImporting(ctx context.Context, s *Session, request LegacyRequest) (*importing, error) {
+	m, err := s.here(ctx)
+	if err != nil {
+		return nil, err
+	}
+	im := &importing{rootModule: m, to: legacy.Target{Dir: Absolute(m.dir, request.To), Unpacked: request.Unpacked}, replace: request.Replace}
+	if err := im.noCache(im.to.Dir); err != nil {
+		return nil, err
+	}
+	for _, path := range request.Paths {
+		path, err := Existing(m.dir, path, FileOrDir, "name a provider's executable or zip file, or a directory that contains some")
+		if err != nil {
+			return nil, err
+		}
+		if within(im.to.Dir, path) {
+			return nil, unchanging(im.to.Dir, path)
+		}
+		im.paths = append(im.paths, path)
+	}
+	im.find = legacy.Options{Engine: m.config.Engine, Platform: request.Platform}
+	if request.As == nil && request.Namespace == nil {
+		im.find.Required = m.requiredHere(ctx)
+	}
+	if request.As != nil {
+		if im.find.As, err = parseAs(*request.As, m.config.Engine); err != nil {
+			return nil, report.Usage(fmt.Errorf("--as %w", err))
+		}
+	}
+	if request.Namespace != nil {
+		p, err := sources.ParseProvider(*request.Namespace+"/any", m.config.Engine)
+		if err != nil || p.Legacy() || p.BuiltIn() {
+			return nil, report.Usage(fmt.Errorf("--namespace is NAMESPACE or HOST/NAMESPACE, not %q", *request.Namespace))
+		}
+		im.find.Prefix = string(p.Host) + "/" + p.Namespace
+	}
+	return im, nil
+}
+
+// requiredHere returns the providers that the root module here locks or requires, as far as its files can be
+// read.
+func (m *rootModule) requiredHere(ctx context.Context) (all []sources.Provider) {
+	if m.lock != nil {
+		for _, e := range m.lock.Entries() {
+			all = append(all, e.Provider)
+		}
+	}
+	tree, _, err := m.load(ctx)
+	if err != nil {
+		return all
+	}
+	for _, r := range tree.Requirements {
+		if !slices.Contains(all, r.Provider) {
+			all = append(all, r.Provider)
+		}
+	}
+	return all
+}
+
+// parseAs parses ADDRESS@VERSION. The namespace is required, because most old providers
+// without a namespace are not from HashiCorp.
+func parseAs(text string, e sources.Engine) (*legacy.As, error) {
+	address, version, ok := sources.CutVersion(text)
+	if !ok || !strings.Contains(address, "/") {
+		return nil, fmt.Errorf("is [HOST/]NAMESPACE/TYPE@VERSION, not %q", text)
+	}
+	p, err := sources.ParseProvider(address, e)
+	if err != nil {
+		return nil, err
+	}
+	v, err := sources.ParseVersion(version)
+	switch {
+	case err != nil:
+		return nil, err
+	case p.Legacy(), p.BuiltIn():
+		return nil, fmt.Errorf("%s is not a provider that can be installed", p)
+	case v.String() == "0.0.0":
+		return nil, errors.New("terraform and tofu never choose version 0.0.0")
+	}
+	return &legacy.As{Provider: p, Version: v}, nil
+}
+
+// apart fails if packages would be written to a part of the mirror that is also imported from.
+func (im *importing) apart(candidates []legacy.Candidate) error {
+	for _, c := range candidates {
+		home := filepath.Join(im.to.Dir, filepath.FromSlash(c.ID.Provider.String()))
+		for _, path := range im.paths {
+			if within(home, path) {
+				return unchanging(home, path)
+			}
+		}
+	}
+	return nil
+}
+
+// unchanging returns the error for an import that would write to a directory it reads.
+func unchanging(dir, path string) error {
+	err := fmt.Errorf("%s is in %s, and import doesn't change the files that it reads", dir, path)
+	return report.Usage(sources.WithHint(err, "choose another directory with --to"))
+}
+
+// importFound imports candidates, and returns those that are then in the mirror.
+func (im *importing) importFound(ctx context.Context, candidates []legacy.Candidate) (there []legacy.Candidate, err error) {
+	proofs, refused := make([]sources.Proof, len(candidates)), make([]error, len(candidates))
+	var provable []sources.Stored
+	for i := range candidates {
+		if proofs[i], refused[i] = im.to.Prove(ctx, &candidates[i], im.judge()); refused[i] == nil {
+			provable = append(provable, im.proven(candidates[i].ID, proofs[i]))
+		}
+	}
+	if err := im.accept(provable); err != nil {
+		return nil, err
+	}
+	if !im.flags.DryRun && len(candidates) > 0 {
+		if im.store, err = im.openMirror(ctx, im.to.Dir, builder.Options{Unpacked: im.to.Unpacked}); err != nil {
+			return nil, err
+		}
+		defer im.store.Close()
+	}
+	if _, err := os.Stat(im.to.Dir); err == nil {
+		im.to.Mirror = fsmirror.New(im.to.Dir, fsmirror.Options{Engine: im.config.Engine})
+	}
+	var errs []error
+	for i, c := range candidates {
+		for _, warning := range c.Warnings {
+			im.out.Warn("%s: %s", c.Where(), warning)
+		}
+		if err := im.importOne(ctx, c, proofs[i], refused[i]); err != nil {
+			errs = append(errs, err)
+			continue
+		}
+		there = append(there, c)
+	}
+	if im.store != nil {
+		errs = append(errs, im.store.Finish(ctx))
+	}
+	return there, errors.Join(errs...)
+}
+
+// Origins of packages in a mirror, in addition to alreadyThere.
+const (
+	imported     installer.How = "imported"
+	replaced     installer.How = "replaced"
+	wouldImport  installer.How = "would be imported"
+	wouldCompare installer.How = "would be compared with the existing package"
+)
+
+// importOne imports a candidate unless the mirror already has it. Without --replace, a package
+// with other contents is an error.
+func (im *importing) importOne(ctx context.Context, c legacy.Candidate, proof sources.Proof, refused error) error {
+	there, err := im.to.Standing(ctx, c.ID, im.output.WarnOf)
+	if err != nil {
+		return err
+	}
+	if refused != nil {
+		return &sources.PackageError{ID: c.ID, Source: c.Where(), Err: refused}
+	}
+	if im.flags.DryRun {
+		how := wouldImport
+		if there.Path != "" {
+			how = wouldCompare
+		}
+		im.told(c, how, im.proven(c.ID, proof))
+		return nil
+	}
+	stored, err := c.Put(ctx, im.store, func(contents sources.Contents) (sources.Proof, error) {
+		return proof, there.Check(contents, im.replace)
+	})
+	how := imported
+	switch {
+	case errors.Is(err, legacy.ErrSame):
+		how, stored = alreadyThere, im.proven(c.ID, proof)
+		stored.Dir, stored.H1 = there.Path, there.H1
+	case err != nil:
+		return err
+	case there.Path != "":
+		how = replaced
+	}
+	im.told(c, how, stored)
+	return nil
+}
+
+// proven returns a package with what was proved about it.
+func (im *importing) proven(id sources.PackageID, proof sources.Proof) sources.Stored {
+	return sources.Stored{ID: id, Proof: proof, Report: im.judge().Report(id.Provider, proof)}
+}
+
+// told notes the result for a candidate.
+func (im *importing) told(c legacy.Candidate, how installer.How, s sources.Stored) {
+	mark := ui.Added.Of(" +")
+	switch how {
+	case alreadyThere:
+		im.sum.There++
+		mark = ui.Plain.Of("  ")
+	case replaced, wouldCompare:
+		mark = ui.Changed.Of(" ~")
+		fallthrough
+	default:
+		im.sum.Packages++
+	}
+	im.rows = append(im.rows, report.LegacyOf(c, string(how), s, mark, how == alreadyThere))
+}

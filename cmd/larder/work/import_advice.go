@@ -1,0 +1,108 @@
+package work
+
+import (
+	"fmt"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/larder-cli/larder/fsmirror/legacy"
+	"github.com/larder-cli/larder/sources"
+)
+
+// adviseImport prints how to use the packages that were imported to a mirror, as text only, and warns if they hide others.
+func (m *rootModule) adviseImport(to string, there []legacy.Candidate) {
+	var providers []sources.Provider
+	for _, c := range there {
+		if !slices.Contains(providers, c.ID.Provider) {
+			providers = append(providers, c.ID.Provider)
+		}
+	}
+	if m.implies(to) {
+		for _, p := range providers {
+			if published(p) {
+				m.out.Warn("%s: engines search %s by default, and no longer query a registry for this provider", p, to)
+			}
+		}
+	}
+	if m.flags.DryRun {
+		return
+	}
+	lines := requiredProviders(there)
+	if !m.searches(to) {
+		lines = append(append(lines, ""), configuring(to, providers)...)
+	}
+	if moved := moving(there); len(moved) > 0 {
+		lines = append(append(lines, "", "# once for each state of Terraform 0.12 that has them"), moved...)
+	}
+	m.out.AtLast(func() { m.out.Copy(slices.Concat([]string{""}, lines, []string{""})...) })
+}
+
+// published reports whether a registry probably has the provider too.
+func published(p sources.Provider) bool {
+	return p.Host.Default()
+}
+
+// implies reports whether engines search the mirror without any configuration.
+func (m *rootModule) implies(to string) bool {
+	return m.config.Implied && slices.ContainsFunc(m.config.ImpliedDirs(), func(dir string) bool {
+		return resolve(Absolute(m.dir, dir)) == resolve(filepath.Clean(to))
+	})
+}
+
+// requiredProviders returns the block for modules that use the providers.
+func requiredProviders(there []legacy.Candidate) []string {
+	lines := []string{"# in each module that uses them", "terraform {", "  required_providers {"}
+	for _, c := range there {
+		line := fmt.Sprintf("    %s = { source = %q }", c.LocalName(), c.ID.Provider)
+		if !slices.Contains(lines, line) {
+			lines = append(lines, line)
+		}
+	}
+	return append(lines, "  }", "}")
+}
+
+// configuring returns a CLI configuration with which engines install the providers from the
+// mirror. It lists each provider: a pattern for a whole host would also select all other
+// providers of that host. It does not exclude providers from direct if a registry may have
+// them too.
+func configuring(to string, providers []sources.Provider) []string {
+	var include, exclude []string
+	for _, p := range providers {
+		name := fmt.Sprintf("%q", p)
+		include = append(include, name)
+		if !published(p) {
+			exclude = append(exclude, name)
+		}
+	}
+	path, err := hclPath(to)
+	if err != nil {
+		return nil
+	}
+	lines := []string{
+		"# in the CLI configuration", "provider_installation {", "  filesystem_mirror {",
+		"    path    = " + path, fmt.Sprintf("    include = [%s]", strings.Join(include, ", ")),
+		"  }",
+	}
+	if len(exclude) == 0 {
+		return append(lines, "  direct {}", "}")
+	}
+	return append(lines, "  direct {", fmt.Sprintf("    exclude = [%s]", strings.Join(exclude, ", ")), "  }", "}")
+}
+
+// moving returns the commands that replace provider addresses in states. Terraform itself
+// replaces those of HashiCorp's providers.
+func moving(there []legacy.Candidate) []string {
+	var lines []string
+	for _, c := range there {
+		p := c.ID.Provider
+		if c.FormerType() == "" || published(p) && p.Namespace == "hashicorp" {
+			continue
+		}
+		line := fmt.Sprintf("terraform state replace-provider registry.terraform.io/-/%s %s", c.FormerType(), p)
+		if !slices.Contains(lines, line) {
+			lines = append(lines, line)
+		}
+	}
+	return lines
+}

@@ -1,0 +1,423 @@
+package work
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"path/filepath"
+	"slices"
+	"sync"
+
+	"github.com/larder-cli/larder/cachedir"
+	"github.com/larder-cli/larder/cmd/larder/report"
+	"github.com/larder-cli/larder/cmd/larder/ui"
+	"github.com/larder-cli/larder/installer"
+	"github.com/larder-cli/larder/installer/acquire"
+	"github.com/larder-cli/larder/installer/lockfile"
+	"github.com/larder-cli/larder/sources"
+	"github.com/larder-cli/larder/sources/disk"
+	"github.com/larder-cli/larder/sources/seal"
+)
+
+// A locking is one run of lock, with its results so far.
+type locking struct {
+	*Session
+	LockRequest
+	only []string // addresses; empty means all required providers
+
+	lockers memo[string, *installer.Locker] // by the sources of the root module
+
+	mu       sync.Mutex
+	scratch  *disk.Scratch               // cache for packages that no other cache accepts; nil until first used
+	said     map[string]bool             // events that were shown
+	required map[string]bool             // the addresses in only that a root module requires
+	others   []sources.Provider          // required, but not in only
+	modules  map[sources.Provider]string // the first root module that requires it
+	tally    tally
+	changes  []report.LockChange
+	problems []report.LockProblem
+	unknown  []unknownHash // in all lock files
+}
+
+// A LockRequest says which lock files to complete or to check, and how.
+type LockRequest struct {
+	Arguments   []string // root modules and providers, as typed
+	Keep        bool     // packages of other platforms are kept in the plugin cache
+	Check       bool
+	Strict      bool
+	DropUnknown bool
+}
+
+// Lock completes lock files, or checks them. It checks the request before it reads anything.
+func Lock(ctx context.Context, s *Session, request LockRequest) error {
+	l := &locking{
+		Session: s, LockRequest: request,
+		said: map[string]bool{}, required: map[string]bool{}, modules: map[sources.Provider]string{},
+	}
+	if err := l.take(request.Arguments); err != nil {
+		return err
+	}
+	defer l.closeScratch()
+	l.tally.Platforms = sources.Texts(thisIfNone(l.flags.Platforms))
+	l.tally.Check, l.tally.DryRun = l.Check, l.flags.DryRun
+	failed := l.each(ctx, l.at)
+	found := l.sum()
+	if failed != nil { // show the results so far, which may be incomplete
+		if _, problems := errors.AsType[report.FoundError](found); problems {
+			l.output.Say("%v", found)
+		}
+		return failed
+	}
+	return errors.Join(l.notRequired(), found)
+}
+
+// take reads the arguments: root modules, and addresses of providers.
+func (l *locking) take(args []string) error {
+	roots, addresses, err := l.separate(args)
+	if err != nil {
+		return err
+	}
+	for _, address := range addresses {
+		if _, _, versioned := sources.CutVersion(address); versioned {
+			err := fmt.Errorf("%s: lock takes addresses without a version", address)
+			return report.Usage(sources.WithHint(err, "larder lock keeps the locked version; with --upgrade it chooses the newest that the configuration allows"))
+		}
+		if _, err := sources.ParseProvider(address, sources.Terraform); err != nil {
+			return report.Usage(err)
+		}
+	}
+	l.only = addresses
+	return l.takeRoots(roots)
+}
+
+// at locks for the root module in dir.
+func (l *locking) at(ctx context.Context, dir string, out *report.Output) (show func(), err error) {
+	m := &lockedModule{out: out, file: filepath.Join(dir, lockfile.Name), check: l.Check, dryRun: l.flags.DryRun}
+	if l.flags.Recursive {
+		m.module = l.relative(dir)
+	}
+	err = l.lock(ctx, dir, m)
+	if l.Check && isFinding(err) {
+		m.wrong, err = err, nil
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if err == nil {
+		l.tally.add(m)
+		if m.result != nil {
+			l.signers.sawAll(m.result.Packages)
+		}
+	} else {
+		l.tally.Failed++
+	}
+	l.unknown = append(l.unknown, m.unknown()...)
+	return func() {
+		m.show(ctx)
+		l.changes, l.problems = append(l.changes, m.changes()...), append(l.problems, m.problems()...)
+	}, err
+}
+
+// relative returns the path of a root module relative to the working directory.
+func (l *locking) relative(dir string) string {
+	if relative, err := filepath.Rel(l.workDir, dir); err == nil {
+		return relative
+	}
+	return dir
+}
+
+// isFinding reports whether err only means that a lock file has problems.
+func isFinding(err error) bool {
+	var conflict *installer.LockConflictError
+	var mismatch *acquire.HashMismatchError
+	var republished *acquire.RepublishedError
+	return err != nil && !slices.ContainsFunc(sources.Errors(err), func(err error) bool {
+		return !errors.As(err, &conflict) && !errors.As(err, &republished) && !(errors.As(err, &mismatch) && mismatch.By != "")
+	})
+}
+
+// lock determines the complete lock file of a root module. Unless this is a check, it writes
+// the file.
+func (l *locking) lock(ctx context.Context, dir string, locked *lockedModule) error {
+	m, err := l.root(ctx, dir, locked.out)
+	if err != nil {
+		return err
+	}
+	needs := m.needsIfAny
+	if l.Check && !l.flags.Recursive { // a check of nothing is no success
+		needs = m.needs
+	}
+	root, err := needs(ctx)
+	if err != nil || root == nil {
+		return err
+	}
+	l.choose(root, m.config.Engine)
+	l.note(dir, root)
+	if !l.flags.Recursive && len(l.roots) < 2 { // otherwise another root module may require the named providers
+		if err := l.notRequired(); err != nil {
+			return err
+		}
+	}
+	methods, err := m.methods(ctx)
+	if err != nil {
+		return err
+	}
+	locker, err := l.locker(m, methods)
+	if err != nil {
+		return err
+	}
+	root.DryRun = l.flags.ReadOnly
+	locked.before, locked.engine = root.Lock, m.config.Engine
+	locked.result, err = locker.Lock(ctx, *root)
+	if l.Check && l.Strict {
+		locked.checkedOut = m.servedHere(ctx, methods, root, locked.result)
+	}
+	return m.explain(err)
+}
+
+// choose removes all required providers that the arguments do not name. Without named
+// providers it removes none.
+func (l *locking) choose(root *installer.Root, engine sources.Engine) {
+	if len(l.only) == 0 {
+		return
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	named := map[sources.Provider][]string{} // addresses as typed; a provider can have several spellings
+	for _, address := range l.only {
+		p, _ := sources.ParseProvider(address, engine) // was parsed before
+		named[p] = append(named[p], address)
+	}
+	require := func(p sources.Provider) {
+		for _, address := range named[p] {
+			l.required[address] = true
+		}
+	}
+	for _, p := range root.Unmanaged {
+		require(p)
+	}
+	root.Requirements = slices.DeleteFunc(root.Requirements, func(r sources.Requirement) bool {
+		require(r.Provider)
+		if len(named[r.Provider]) == 0 {
+			l.others = append(l.others, r.Provider)
+		}
+		return len(named[r.Provider]) == 0
+	})
+}
+
+// note records the required providers of a root module, so that events can name it.
+func (l *locking) note(dir string, root *installer.Root) {
+	if !l.flags.Recursive {
+		return
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for _, r := range root.Requirements {
+		if _, known := l.modules[r.Provider]; !known {
+			l.modules[r.Provider] = l.relative(dir)
+		}
+	}
+}
+
+// notRequired returns an error for named providers that no root module has required so far.
+func (l *locking) notRequired() error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	var errs []error
+	for i, address := range l.only {
+		if !l.required[address] && !slices.Contains(l.only[:i], address) {
+			err := fmt.Errorf("the configuration does not require %s", address)
+			if near := nearestAddress(address, l.others); near != "" {
+				err = sources.WithHint(err, "did you mean %q?", near)
+			} else if len(l.others) > 0 {
+				err = sources.WithHint(err, "name a provider that it requires, such as %s", l.others[0])
+			}
+			errs = append(errs, err)
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// locker returns the locker with the configured sources of the root module.
+func (l *locking) locker(m *rootModule, methods []sources.Method) (*installer.Locker, error) {
+	return l.lockers.get(m.suppliedBy(), func() (*installer.Locker, error) {
+		store, keeps, err := l.lockStore(m)
+		if err != nil {
+			return nil, err
+		}
+		opts := m.installerOptions(l.report)
+		opts.Upgrade = m.flags.Upgrade
+		return &installer.Locker{
+			Installer: installer.New(sources.NewMulti(methods), store, m.client, opts),
+			Keep:      keeps, Strict: l.Strict, DropUnknown: l.DropUnknown,
+		}, nil
+	})
+}
+
+// report shows each request and each warning once, even if many root modules cause it.
+func (l *locking) report(e acquire.Event) {
+	if e.Step == acquire.Querying || e.Step == acquire.Warned {
+		said := fmt.Sprint(e.Step, e.Package, e.Text)
+		l.mu.Lock()
+		again := l.said[said]
+		l.said[said] = true
+		l.mu.Unlock()
+		if again {
+			return
+		}
+	}
+	out := l.output
+	if module := l.moduleOf(e); module != "" {
+		out = out.About([]string{module})
+	}
+	out.Event(e)
+}
+
+// moduleOf returns the root module of an event. If several root modules require a provider,
+// it is the one that failed, or else the first of them.
+func (l *locking) moduleOf(e acquire.Event) string {
+	if len(e.Modules) > 0 && l.flags.Recursive {
+		return l.relative(e.Modules[0])
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.modules[e.Package.Provider]
+}
+
+// lockStore returns the plugin cache, or a temporary directory if the plugin cache is not
+// writable. It keeps packages for the platforms.
+func (l *locking) lockStore(m *rootModule) (store installer.Cache, keeps []sources.Platform, err error) {
+	var cache *cachedir.Dir
+	if !l.flags.NoCache {
+		if cache, err = m.cache(m.cacheRoot(), m.engineCache()); err != nil {
+			return nil, nil, err
+		}
+	}
+	switch {
+	case cache != nil && !cache.ReadOnly() && l.Keep:
+		return cache, thisIfNone(l.flags.Platforms), nil
+	case cache != nil && !cache.ReadOnly():
+		return cache, []sources.Platform{sources.CurrentPlatform()}, nil
+	}
+	own, err := l.openScratch(m)
+	if err != nil || cache == nil {
+		return own, nil, err
+	}
+	return cachedir.Layered{Dir: cache, Own: own}, nil, nil
+}
+
+// openScratch opens a cache that is deleted when the command ends. All root modules share it,
+// so that each package is downloaded only once.
+func (l *locking) openScratch(m *rootModule) (*cachedir.Dir, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.scratch == nil {
+		scratch, err := disk.Temporary("larder-")
+		if err != nil {
+			return nil, err
+		}
+		l.scratch = scratch
+	}
+	return m.openCache(l.scratch.Path("cache"), func(o *cachedir.Options) {
+		o.ReadOnly, o.Key = false, seal.Key{} // no record outlives the run
+	})
+}
+
+// closeScratch deletes the cache of openScratch.
+func (l *locking) closeScratch() {
+	if l.scratch != nil {
+		l.scratch.Close()
+	}
+}
+
+// sum prints the totals, and returns the problems that a check has found.
+func (l *locking) sum() error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.warnUnusedKeys()
+	l.warnUnknown()
+	if l.Check {
+		l.output.LockProblems(l.problems)
+	} else {
+		l.output.LockChanges(l.changes, l.flags.DryRun)
+	}
+	if l.Check {
+		l.tally.Problems = l.tally.missing + l.tally.Unknown + l.tally.CheckedOut
+	}
+	l.output.Summary(l.tally.LockSum)
+	if l.tally.Modules+l.tally.Failed == 0 {
+		if l.Check {
+			return errors.New("no lock file was checked")
+		}
+		return nil
+	}
+	if l.tally.Problems > 0 {
+		return l.problemsFound()
+	}
+	if l.tally.Failed == 0 || l.flags.Recursive {
+		l.output.Conclude("%s", l.tally.Text(l.output))
+	}
+	if l.Check && len(l.flags.Platforms) == 0 && l.tally.Failed == 0 {
+		l.output.AtLast(func() { l.output.Hint("--platform OS_ARCH checks other platforms, too") })
+	}
+	return nil
+}
+
+// completeHint returns how to complete the lock files that a check found incomplete.
+const completeHint = "run the same command without --check to add the missing hashes"
+
+// warnUnknown prints one warning for each unknown hash that is not a problem, with all lock
+// files that contain it.
+func (l *locking) warnUnknown() {
+	groups := map[string][]unknownHash{}
+	for _, u := range l.unknown {
+		if !u.problem() {
+			text := u.version() + ": " + u.outcome(l.flags.DryRun)
+			groups[text] = append(groups[text], u)
+		}
+	}
+	texts := make([]string, 0, len(groups))
+	for text, us := range groups {
+		slices.SortFunc(us, func(a, b unknownHash) int {
+			return cmp.Or(cmp.Compare(a.file, b.file), cmp.Compare(a.Line, b.Line))
+		})
+		texts = append(texts, text)
+	}
+	slices.SortFunc(texts, func(a, b string) int {
+		first, second := groups[a][0], groups[b][0]
+		return cmp.Or(cmp.Compare(first.file, second.file), cmp.Compare(first.Line, second.Line), cmp.Compare(a, b))
+	})
+	var hints unknownHints
+	for _, text := range texts {
+		us := groups[text]
+		hints.add(us[0])
+		warning := us[0].place() + ": " + text
+		for i, u := range us[1:] {
+			if i+1 == maxPlaces && l.output.Level != report.Verbose {
+				warning += fmt.Sprintf("\n  and %d more", len(us)-maxPlaces)
+				break
+			}
+			warning += "\n  " + u.place()
+		}
+		l.output.WarnAside(warning)
+	}
+	for _, hint := range hints.list(l.Strict) {
+		l.output.Hint("%s", hint)
+	}
+}
+
+// problemsFound returns the error of a check that found problems.
+func (l *locking) problemsFound() error {
+	t := &l.tally
+	err := fmt.Errorf("%s in %s, checked for %s", ui.Count(t.Problems, "problem"), ui.Count(t.Modules, "lock file"), ui.List("and", t.Platforms))
+	if t.completable {
+		err = sources.WithHint(err, completeHint)
+	}
+	if t.Unknown > 0 {
+		err = sources.WithHint(err, "%s", removeHint(l.Strict))
+	}
+	if t.CheckedOut > 0 {
+		err = sources.WithHint(err, "anyone who can change the checkout chooses these packages and their hashes: compare them with the origin registry, or keep the mirror elsewhere")
+	}
+	return report.FoundError{Err: err}
+}

@@ -1,0 +1,191 @@
+package work
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/larder-cli/larder/cliconfig"
+	"github.com/larder-cli/larder/fsmirror"
+	"github.com/larder-cli/larder/installer"
+	"github.com/larder-cli/larder/sources"
+	"github.com/larder-cli/larder/sources/netmirror"
+	"github.com/larder-cli/larder/sources/registry"
+)
+
+// source returns the source for all installation methods in the configuration, or for the
+// directories of --plugin-dir.
+func (m *rootModule) source(ctx context.Context) (sources.Source, error) {
+	methods, err := m.methods(ctx)
+	if err != nil {
+		return nil, err
+	}
+	return sources.NewMulti(methods), nil
+}
+
+// methods returns the installation methods of [rootModule.source].
+func (m *rootModule) methods(ctx context.Context) (methods []sources.Method, err error) {
+	defer func() {
+		for _, method := range methods {
+			if mirror := localMirror(method); mirror != nil && mirror.Confined() {
+				m.warnLeaving(ctx, mirror)
+			}
+		}
+	}()
+	if m.config.Implied && len(m.pluginDirs) == 0 {
+		return m.implied(ctx)
+	}
+	for _, dir := range m.pluginDirs {
+		methods = append(methods, sources.Method{Source: m.mirror(dir)})
+	}
+	if methods != nil {
+		return methods, nil
+	}
+	for _, method := range m.config.Methods {
+		source, err := m.method(method)
+		if err != nil {
+			return nil, fmt.Errorf("%s:%d: %w", method.File, method.Line, err)
+		}
+		if n := method.DownloadRetries; n != nil {
+			source = patient{source, *n + 1}
+		}
+		methods = append(methods, sources.Method{Source: source, Include: method.Include, Exclude: method.Exclude})
+	}
+	return methods, nil
+}
+
+// method returns the source for an installation method.
+func (m *rootModule) method(method cliconfig.Method) (sources.Source, error) {
+	switch method.Kind {
+	case cliconfig.Direct:
+		return m.registry(), nil
+	case cliconfig.FilesystemMirror:
+		return m.mirror(method.Path), nil
+	case cliconfig.NetworkMirror:
+		return m.remote(fmt.Sprint(method.URL, method.TrustAllHashes), func() (sources.Source, error) {
+			return netmirror.New(m.client, method.URL, netmirror.Options{TrustAllHashes: method.TrustAllHashes})
+		})
+	default:
+		return unsupported{method}, nil
+	}
+}
+
+// A patient source adds the number of download attempts to packages.
+type patient struct {
+	sources.Source
+	tries int
+}
+
+// Package returns the package of the source with the number of attempts.
+func (p patient) Package(ctx context.Context, id sources.PackageID) (sources.Package, error) {
+	pkg, err := p.Source.Package(ctx, id)
+	pkg.Tries = p.tries
+	return pkg, err
+}
+
+// remote returns the source with a name. All root modules of an engine share it, so that
+// each provider is requested once.
+func (m *rootModule) remote(name string, open func() (sources.Source, error)) (sources.Source, error) {
+	return m.remotes.get(string(m.config.Engine)+" "+name, func() (sources.Source, error) {
+		source, err := open()
+		if err != nil {
+			return nil, err
+		}
+		return sources.NewMulti([]sources.Method{{Source: source}}), nil
+	})
+}
+
+// registry returns the source for the origin registries of all hosts.
+func (m *rootModule) registry() sources.Source {
+	source, _ := m.remote("registry", func() (sources.Source, error) {
+		return registry.New(m.client, registry.Options{Engine: m.config.Engine, Services: m.config.Hosts}), nil
+	})
+	return source
+}
+
+// mirror returns the filesystem mirror in a directory. All root modules of an engine share
+// it, so that each directory is read once.
+func (m *rootModule) mirror(dir string) *fsmirror.Mirror {
+	opts := fsmirror.Options{Engine: m.config.Engine, Confined: m.checkedOut(dir)}
+	mirror, _ := m.mirrors.get(fmt.Sprint(opts, dir), func() (*fsmirror.Mirror, error) {
+		return fsmirror.New(dir, opts), nil
+	})
+	return mirror
+}
+
+// implied returns the methods without a provider_installation block: the implied directories,
+// and the origin registries for providers that these directories don't have in any version.
+func (m *rootModule) implied(ctx context.Context) (methods []sources.Method, err error) {
+	direct := sources.Method{Source: m.registry()}
+	m.hiding = map[sources.Provider]string{}
+	for _, dir := range m.config.ImpliedDirs() {
+		if m.isLinked(dir) {
+			m.warnOnce(dir + " is not searched: the root module reaches it through a symbolic link")
+			continue
+		}
+		mirror := m.mirror(dir)
+		methods = append(methods, sources.Method{Source: mirror})
+		providers, err := mirror.Providers(ctx)
+		if err != nil {
+			return nil, err
+		}
+		for _, p := range providers {
+			m.hiding[p] = dir
+			direct.Exclude = append(direct.Exclude, sources.Pattern{Host: string(p.Host), Namespace: p.Namespace, Type: p.Type})
+		}
+	}
+	return append(methods, direct), nil
+}
+
+// explain adds to errors about providers how this machine's configuration affects them.
+func (m *rootModule) explain(err error) error {
+	errs := sources.Errors(err)
+	for i, err := range errs {
+		var none *installer.NoVersionError
+		var pkg *sources.PackageError
+		dir := ""
+		switch {
+		case errors.As(err, &none):
+			dir = m.hiding[none.Requirement.Provider]
+		case errors.Is(err, sources.ErrNoPlatform) && errors.As(err, &pkg):
+			dir = m.hiding[pkg.ID.Provider]
+		case errors.Is(err, sources.ErrOffline):
+			errs[i] = sources.WithHint(err, "run once without --offline, or configure a mirror on this machine that has it")
+			if missing, ok := errors.AsType[*installer.MissingError](err); ok && missing.Unverified() {
+				errs[i] = sources.WithHint(errs[i], "only your own runs verify packages in the cache; to share their records with other machines, set LARDER_RECORD_KEY")
+			}
+		}
+		if dir != "" {
+			errs[i] = sources.WithHint(err, "the origin registry is not queried, because %s has packages of this provider", dir)
+		} else {
+			errs[i] = m.suggest(errs[i])
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// errUnsupported matches the error for a configured installation method that larder does not
+// support.
+var errUnsupported = errors.New("not supported yet")
+
+// An unsupported source represents such a method. All its methods fail with an error that
+// ends the search: otherwise a package could come from a source that the user excluded.
+type unsupported struct{ method cliconfig.Method }
+
+func (u unsupported) Versions(_ context.Context, p sources.Provider) (sources.Listing, error) {
+	return sources.Listing{}, u.refuse(p)
+}
+
+func (u unsupported) Package(_ context.Context, id sources.PackageID) (sources.Package, error) {
+	return sources.Package{}, u.refuse(id.Provider)
+}
+
+// refuse returns the error, with the position in the configuration.
+func (u unsupported) refuse(p sources.Provider) error {
+	err := fmt.Errorf("%s:%d: installation method %s is %w", u.method.File, u.method.Line, u.method.Kind, errUnsupported)
+	return sources.WithHint(&sources.ProviderError{Provider: p, Err: err},
+		"give the method an exclude that matches %s, and add another method for it", p)
+}
+
+// String names the method in messages.
+func (u unsupported) String() string { return string(u.method.Kind) + " " + u.method.Template }

@@ -1,0 +1,153 @@
+package work
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/larder-cli/larder/cmd/larder/report"
+	"github.com/larder-cli/larder/cmd/larder/ui"
+	"github.com/larder-cli/larder/fsmirror/builder"
+	"github.com/larder-cli/larder/sources"
+	"github.com/larder-cli/larder/sources/disk"
+)
+
+// existing returns the directory of an existing mirror, which may have no packages any more.
+func (s *Session) existing(typed string) (string, error) {
+	dir, err := Existing(s.workDir, typed, Directory, "name the directory of a mirror; larder mirror sync creates one")
+	return dir, cmp.Or(err, checkMirror(dir))
+}
+
+// mirrorHere returns the mirror in dir, with the configuration for the working directory. It
+// fails for a plugin cache if the job changes the mirror.
+func mirrorHere(ctx context.Context, s *Session, dir string, opts builder.Options) (*rootModule, *builder.Builder, error) {
+	m, err := s.here(ctx)
+	if err != nil {
+		return nil, nil, err
+	}
+	if dir, err = s.existing(dir); err != nil {
+		return nil, nil, err
+	}
+	if !opts.ReadOnly {
+		if err := m.noCache(dir); err != nil {
+			return nil, nil, err
+		}
+	}
+	b, err := m.openMirror(ctx, dir, opts)
+	return m, b, err
+}
+
+// checkMirror returns an error if a directory, which exists, is not a mirror. Larder would find no problem
+// there, or leave its own files.
+func checkMirror(dir string) error {
+	if _, err := os.ReadDir(dir); err != nil {
+		return fmt.Errorf("%s: %w", dir, disk.Cause(err))
+	}
+	if _, err := os.Lstat(filepath.Join(dir, ".larder")); err == nil || hasBelow(dir, "*/*/*.zip") || hasBelow(dir, "*/*/*/*_*") {
+		return nil
+	}
+	return sources.WithHint(fmt.Errorf("%s is not a mirror: it contains no packages", dir), "name the directory of a mirror; larder mirror sync creates one")
+}
+
+// ListMirror lists a mirror from its records, without reading packages.
+func ListMirror(ctx context.Context, s *Session, dir string, typed []string) error {
+	patterns, err := s.readPatterns(typed)
+	if err != nil {
+		return err
+	}
+	m, b, err := mirrorHere(ctx, s, dir, builder.Options{ReadOnly: true})
+	if err != nil {
+		return err
+	}
+	entries, err := b.List(ctx, builder.ListOptions{Proofs: true, Again: true})
+	if err != nil {
+		return err
+	}
+	var ids []sources.PackageID
+	for _, e := range entries {
+		ids = append(ids, e.ID)
+	}
+	unmatched(s.output, patterns, ids)
+	entries = slices.DeleteFunc(entries, func(e builder.Entry) bool { return !selected(patterns, e.ID) })
+	s.output.Mirrored(entries)
+	sum := report.Listed{Packages: len(entries)}
+	for _, e := range entries {
+		sum.Size += e.Size
+	}
+	s.output.Summary(sum)
+	switch {
+	case sum.Packages > 0:
+		s.output.Say("%s, %s", ui.Count(sum.Packages, "package"), ui.Size(sum.Size))
+	case len(ids) == 0: // otherwise the patterns have had warnings
+		s.output.Say("the mirror %s has no packages", Absolute(m.dir, dir))
+	}
+	return nil
+}
+
+// VerifyMirror verifies a mirror. It returns a [report.FoundError] if it finds a problem, and another error
+// if the verification itself fails.
+func VerifyMirror(ctx context.Context, s *Session, dir string) error {
+	m, b, err := mirrorHere(ctx, s, dir, builder.Options{ReadOnly: true})
+	if err != nil {
+		return err
+	}
+	v, err := report.Work(s.output, func(progress report.Report) (*builder.Verification, error) {
+		return b.Verify(ctx, progress)
+	})
+	if err != nil {
+		return err
+	}
+	var findings []report.Finding
+	for _, f := range v.Findings {
+		findings = append(findings, report.FindingOf(f.Kind, f.Path, f.Package, f.Text, f.String()))
+	}
+	report.ShowAll(s.output, findings)
+	distrusted, hint := m.trustFindings(v.Sound, func(s sources.Stored) string { return s.Dir }, dir)
+	problems := len(v.Findings) + distrusted
+	if len(v.Findings) > 0 {
+		hint = "larder mirror index rebuilds index.json and VERSION.json; remove damaged packages, then run larder mirror sync"
+	}
+	all := report.CheckedOf(v.Sound)
+	s.output.CheckedInDetail(all)
+	s.output.Summary(report.MirrorChecked{Packages: v.Packages, Bytes: v.Bytes, Problems: problems, Unvouched: v.Unvouched})
+	read := report.ReadText(s.output, v.Packages, v.Bytes)
+	if problems == 0 {
+		s.output.Say("No problem in %s%s", read, s.output.Keys(all, "mirror"))
+	} else if text := s.output.Keys(all, "mirror"); text != "" {
+		s.output.Say("%s", strings.TrimPrefix(text, ". "))
+	}
+	s.output.KeyList(all, m.suggestsKeys())
+	if v.Unvouched > 0 {
+		s.output.Say("%s without signed checksums", ui.Count(v.Unvouched, "package"))
+	}
+	return report.Found(problems, "problem", "in "+read, hint)
+}
+
+// IndexMirror reads all archives and uses no hash records, because it repairs mirrors with
+// wrong documents.
+func IndexMirror(ctx context.Context, s *Session, dir string) error {
+	dry := s.flags.DryRun
+	_, b, err := mirrorHere(ctx, s, dir, builder.Options{ReadOnly: dry, Paranoid: true})
+	if err != nil {
+		return err
+	}
+	var leftOut []error
+	changes, err := report.Work(s.output, func(report.Report) (changes []builder.Change, err error) {
+		changes, leftOut, err = b.Index(ctx)
+		return changes, err
+	})
+	sum := report.Indexed{LeftOut: len(leftOut), DryRun: dry}
+	for _, change := range changes {
+		s.output.Show(sum.Add(change))
+	}
+	s.output.Summary(sum)
+	if err == nil {
+		s.output.Conclude("%s", sum.Text())
+	}
+	return errors.Join(append(leftOut, err, b.Close())...)
+}

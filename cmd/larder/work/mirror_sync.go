@@ -1,0 +1,72 @@
+package work
+
+import (
+	"context"
+	"errors"
+	"os"
+	"slices"
+	"strings"
+
+	"github.com/larder-cli/larder/cmd/larder/report"
+	"github.com/larder-cli/larder/fsmirror/builder"
+)
+
+// SyncMirror puts packages into a mirror, whose directory is one of the arguments. It
+// opens and locks the mirror before any request, so that two concurrent runs don't download the same
+// packages. It creates no mirror if no provider is required.
+func SyncMirror(ctx context.Context, s *Session, request FillRequest, unpacked bool, writeConfig string) error {
+	f := newFilling(s, request)
+	typed, others, err := f.pick(target{"mirror sync", "the directory of the mirror", f.mayBeMirror}, request.Arguments)
+	if err != nil {
+		return err
+	}
+	if err := f.take(others); err != nil {
+		return err
+	}
+	dir := Absolute(f.workDir, typed)
+	m, err := f.here(ctx)
+	if err != nil {
+		return err
+	}
+	if err := m.noCache(dir); err != nil {
+		return err
+	}
+	config, err := m.newMirrorConfig(writeConfig, dir)
+	if err != nil {
+		return err
+	}
+	isNew := false
+	err = f.runMirror(ctx, func() (*builder.Builder, error) {
+		return m.openMirror(ctx, dir, m.sharing(builder.Options{Unpacked: unpacked, ReadOnly: f.flags.DryRun}))
+	}, nil, func(b *builder.Builder, sum report.FillSum) error {
+		if b == nil || sum.Empty() {
+			return nil
+		}
+		if f.flags.DryRun {
+			f.output.Conclude("%s", sum.SyncedText(f.output))
+			return nil
+		}
+		total, err := totalOf(ctx, b)
+		if err == nil {
+			f.output.Conclude("%s. %s", sum.SyncedText(f.output), total.Text(dir))
+		}
+		isNew = total.Packages > 0 && total.Packages == sum.Fetched
+		return err
+	})
+	if f.empty || f.flags.DryRun || err != nil && config.path != "" {
+		return err
+	}
+	return errors.Join(err, m.finish(config, isNew))
+}
+
+// mayBeMirror reports whether path may be a mirror to update. With --recursive, it must look
+// like a mirror.
+func (f *filling) mayBeMirror(path string, info os.FileInfo) bool {
+	if !info.IsDir() || isRootModule(path) {
+		return false
+	}
+	entries, err := os.ReadDir(path)
+	return err != nil || !f.flags.Recursive || len(entries) == 0 || slices.ContainsFunc(entries, func(e os.DirEntry) bool {
+		return e.Name() == ".larder" || e.IsDir() && strings.Contains(e.Name(), ".") && e.Name()[0] != '.' // directory of a host
+	})
+}

@@ -1,0 +1,60 @@
+package work
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+
+	"github.com/larder-cli/larder/sources"
+	"github.com/larder-cli/larder/sources/disk"
+)
+
+// A PathKind is what a path that the user typed must lead to.
+type PathKind string
+
+// The kinds.
+const (
+	File      PathKind = "file"
+	Directory PathKind = "directory"
+	FileOrDir PathKind = "file or directory"
+)
+
+// Existing returns the absolute form of a path, as typed and relative to base. It fails, with the hint, if
+// nothing of the kind is there.
+func Existing(base, typed string, kind PathKind, hint string, args ...any) (string, error) {
+	path := Absolute(base, typed)
+	info, err := os.Stat(path)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		err = fmt.Errorf("there is no %s %s", kind, typed)
+	case err != nil:
+		err = fmt.Errorf("%s: %w", typed, disk.Cause(err))
+	case kind == Directory && !info.IsDir():
+		err = fmt.Errorf("%s is not a directory", typed)
+	case kind == File && info.IsDir():
+		err = fmt.Errorf("%s is a directory, not a file", typed)
+	}
+	if err != nil {
+		return path, sources.WithHint(err, hint, args...)
+	}
+	return path, nil
+}
+
+// parentOf returns the absolute form of the path of a file to write. It fails if there is no directory for it.
+func (s *Session) parentOf(typed string) (string, error) {
+	_, err := Existing(s.workDir, filepath.Dir(typed), Directory, "create the directory, or write the file elsewhere")
+	return Absolute(s.workDir, typed), err
+}
+
+// bundles returns the paths of the files of a bundle, as typed.
+func (s *Session) bundles(typed ...string) ([]string, error) {
+	var all []string
+	var errs []error
+	for _, file := range typed {
+		path, err := Existing(s.workDir, file, File, "name a file that larder bundle create has written")
+		all, errs = append(all, path), append(errs, err)
+	}
+	return all, errors.Join(errs...)
+}

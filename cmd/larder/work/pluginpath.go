@@ -1,0 +1,53 @@
+package work
+
+import (
+	"encoding/json"
+	"fmt"
+
+	"github.com/larder-cli/larder/sources/disk"
+)
+
+// usePluginDirs makes the run use mirrors instead of all other sources. Like engines, it fails if one does
+// not exist, even if everything is installed: its drive may not be mounted.
+func (s *Session) usePluginDirs(typed []string) error {
+	for _, dir := range typed {
+		path, err := Existing(s.workDir, dir, Directory, "name the directory of a mirror")
+		if err != nil {
+			return fmt.Errorf("--plugin-dir: %w", err)
+		}
+		s.pluginDirs = append(s.pluginDirs, path)
+	}
+	return nil
+}
+
+// rememberPluginDirs writes the directories to plugin_path in the data directory, like the
+// engines. Larder does not read the file. If the file is a symbolic link, it is not changed,
+// because other programs may use its target.
+func (s *Session) rememberPluginDirs(typed []string, dataDir string) error {
+	if len(typed) == 0 || s.flags.DryRun {
+		return nil
+	}
+	if err := s.writePluginPath(typed, dataDir); err != nil {
+		return fmt.Errorf("recording the plugin directories: %w", err)
+	}
+	return nil
+}
+
+// writePluginPath writes the file in the engines' format.
+func (s *Session) writePluginPath(typed []string, dataDir string) error {
+	const name = "plugin_path"
+	text, err := json.MarshalIndent(typed, "", "  ")
+	if err != nil {
+		return err
+	}
+	dir, err := disk.Make(dataDir)
+	if err != nil {
+		return err
+	}
+	defer dir.Close()
+	if dir.Through(0) != "" {
+		s.output.Warn("%s is a symbolic link, so the plugin directories are not recorded in it", dataDir)
+		return nil
+	}
+	return dir.WriteFile(name, text, disk.Lazily)
+}

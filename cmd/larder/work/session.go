@@ -1,0 +1,328 @@
+// Package work contains the jobs of the commands: one function for each job, which takes the user's
+// request. A [Session] connects configuration, sources and stores, and reads each root module once. The
+// package reads no flags and prints nothing: it passes results to the [report.Output] of the session.
+package work
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/url"
+	"path/filepath"
+	"sync"
+	"time"
+
+	"github.com/larder-cli/larder/cachedir"
+	"github.com/larder-cli/larder/cliconfig"
+	"github.com/larder-cli/larder/cmd/larder/report"
+	"github.com/larder-cli/larder/fsmirror"
+	"github.com/larder-cli/larder/installer/acquire"
+	"github.com/larder-cli/larder/installer/lockfile"
+	"github.com/larder-cli/larder/installer/modules"
+	"github.com/larder-cli/larder/sources"
+	"github.com/larder-cli/larder/sources/disk"
+	"github.com/larder-cli/larder/sources/fetch"
+	"github.com/larder-cli/larder/sources/seal"
+	"github.com/larder-cli/larder/sources/staging"
+	"github.com/larder-cli/larder/sources/trust"
+)
+
+// A Session is one run of a command. It contains its flags, and what its root modules share,
+// created on first use.
+type Session struct {
+	output     *report.Output // of the run; that of a root module names it
+	machine    cliconfig.Machine
+	workDir    string   // working directory, absolute
+	roots      []string // root modules that arguments name, as typed; empty means the one in dir
+	addresses  []string // arguments that were read as providers, as typed
+	searched   []string // directories in which root modules were searched for, absolute
+	requested  choice   // of an engine, by the user or by the command of exec; empty if there is none
+	both       bool     // the user requests both engines
+	pluginDirs []string // mirrors, absolute; if there are any, there are no other sources
+	flags      Options
+	slots      acquire.Slots // one for each of jobs, shared by all installers
+
+	// What exec knows from the engine's command line.
+	readsArguments bool                                                        // that of TF_CLI_ARGS too
+	lockedToo      bool                                                        // if the state is unread, the lock file's entries are requirements too
+	overriddenToo  bool                                                        // providers with development overrides are required too, if a source has them
+	runsHere       bool                                                        // the engine runs in the working directory
+	mayBeEmpty     bool                                                        // no configuration is no reason for a message
+	testDir        string                                                      // empty means the default
+	getModules     func(ctx context.Context, m *rootModule, update bool) error // installs missing modules; may be nil
+
+	modules  modules.Cache
+	settings memo[sources.Engine, settings]
+	remotes  memo[string, sources.Source]   // by engine and name
+	mirrors  memo[string, *fsmirror.Mirror] // by options and directory
+	warned   memo[string, bool]             // texts of warnings
+	hinted   sync.Once                      // see hintEngine
+	caches   memo[string, *cachedir.Dir]    // by directory; nil where no cache can be opened
+
+	// What the choice of engines depends on.
+	filesIn memo[string, engineFiles]      // by directory
+	tops    memo[string, string]           // of repositories, by directory
+	own     memo[string, choice]           // of Larder's own file
+	onPath  memo[string, []sources.Engine] // that PATH has
+
+	overrides memo[sources.Provider, string] // overrides that were used
+
+	keys memo[string, seal.Key] // by secret or directory
+
+	signers signerLog // of the packages of the command
+
+	arrivals *staging.Arrivals // downloads of this user's processes into any store; nil if the run changes nothing
+
+	mu     sync.Mutex
+	opened []*cachedir.Dir // closed at the end
+}
+
+// errNoPlace is returned by commands that use the plugin cache if no directory for it is
+// known.
+var errNoPlace = errors.New("no directory for a plugin cache is known")
+
+// Settings are the configuration of an engine on this machine.
+type settings struct {
+	config *cliconfig.Config
+	client *fetch.Client
+}
+
+// A rootModule is one root module of a session.
+type rootModule struct {
+	*Session
+	out    *report.Output
+	dir    string // absolute
+	chosen choice // of the engine
+	config *cliconfig.Config
+	client *fetch.Client
+
+	lockPath     string
+	lock         *lockfile.File // nil if the problems are errors
+	lockProblems sources.Diagnostics
+
+	hiding map[sources.Provider]string // implied directories by provider; no registry is queried for these providers
+}
+
+// Options are what the flags of a command say, for all of its root modules. Those that a command
+// does not have are zero.
+type Options struct {
+	Version string // of larder, for servers
+
+	Config      string // CLI configuration file to read in place of others
+	Cache       string
+	NoCache     bool
+	Link        sources.LinkMode
+	Offline     bool
+	LockTimeout time.Duration
+	Jobs        int // providers that are installed at once; 0 means the default
+
+	Engines   []sources.Engine // that the user names; none means that the rule of chooseEngine decides
+	EnginesBy string           // how the user names them
+
+	Platforms  []sources.Platform // empty means the current platform
+	Recursive  bool
+	Exclude    []string
+	Upgrade    bool
+	NoLockFile bool // lock files are ignored
+	Require    trust.Requirement
+	TrustKeys  []sources.Fingerprint
+	Paranoid   bool
+	DryRun     bool
+	ReadOnly   bool // nothing is changed, as in a dry run or a check
+}
+
+// Open returns a session that works in dir, which is absolute. Its end is that of the output.
+func Open(machine cliconfig.Machine, dir string, opts Options, out *report.Output) *Session {
+	s := &Session{output: out, machine: machine, workDir: dir, flags: opts, slots: acquire.NewSlots(opts.Jobs)}
+	out.AtEnd(s.close)
+	s.requests(opts.Engines, opts.EnginesBy)
+	if state := machine.StateDir(); state != "" && !opts.ReadOnly {
+		s.arrivals = staging.ArrivalsIn(filepath.Join(state, "arriving"), func(id sources.PackageID, h disk.Holder) { out.WaitingForCache(id, h, "") })
+	}
+	for _, path := range []*string{&s.flags.Config, &s.flags.Cache} { // exec changes the directory later
+		if *path != "" {
+			*path = Absolute(dir, *path)
+		}
+	}
+	return s
+}
+
+// here returns the root module in the working directory, for jobs that use only one root
+// module or its configuration.
+func (s *Session) here(ctx context.Context) (*rootModule, error) {
+	return s.root(ctx, s.workDir, s.output)
+}
+
+// recordKey returns the key that authenticates larder's records. If no key can be stored, it
+// returns a key for this run only, so each run hashes packages again.
+func (m *rootModule) recordKey() (seal.Key, error) {
+	if secret := m.config.RecordKey; secret != "" {
+		key, err := seal.ParseKey(secret)
+		if err != nil {
+			return key, fmt.Errorf("LARDER_RECORD_KEY: %w", err)
+		}
+		return key, nil
+	}
+	dir := m.config.StateDir
+	return m.keys.get(dir, func() (seal.Key, error) {
+		if dir == "" {
+			return seal.Key{}, nil
+		}
+		key := seal.UserKey(dir)
+		if err := key.Check(); err != nil {
+			m.output.Warn("%v; every run hashes the packages again", err)
+		}
+		return key, nil
+	})
+}
+
+// close closes everything that the session has opened.
+func (s *Session) close() {
+	for _, cache := range s.opened {
+		cache.Close()
+	}
+	s.arrivals.Close()
+}
+
+// root returns the root module in dir. Its messages are written to out.
+func (s *Session) root(ctx context.Context, dir string, out *report.Output) (*rootModule, error) {
+	return s.rootFor(ctx, "", filepath.Join(dir, lockfile.Name), out)
+}
+
+// rootFor returns the root module with the lock file at path, which may have any name. If engine is
+// not empty, it is that of the root module.
+func (s *Session) rootFor(ctx context.Context, engine sources.Engine, path string, out *report.Output) (*rootModule, error) {
+	dir := filepath.Dir(path)
+	m := &rootModule{Session: s, out: out, dir: dir, lockPath: path}
+	m.lock, m.lockProblems = lockfile.Read(path)
+	m.chosen = choice{engine: engine}
+	if engine == "" {
+		var err error
+		if m.chosen, err = s.chooseEngine(ctx, dir, path, m.lock); err != nil { // even with --no-lock-file
+			return nil, err
+		}
+	}
+	engine = m.chosen.engine
+	if !s.flags.Recursive { // otherwise noteEngines has the engines of all root modules
+		out.For(engine)
+	}
+	if s.flags.NoLockFile {
+		m.lock, m.lockProblems = &lockfile.File{}, nil
+	}
+	all, err := s.settings.get(engine, func() (settings, error) { return s.load(ctx, engine) })
+	if err != nil {
+		return nil, err
+	}
+	m.config, m.client = all.config.At(dir), all.client
+	return m, nil
+}
+
+// load reads the configuration for an engine.
+func (s *Session) load(ctx context.Context, engine sources.Engine) (settings, error) {
+	config, ds := cliconfig.Load(ctx, s.machine, engine, s.configOptions())
+	if err := s.output.Warnings(ds); err != nil {
+		return settings{}, err
+	}
+	return settings{config, s.newClient(config)}, nil
+}
+
+// configOptions returns the flags that affect the CLI configuration.
+func (s *Session) configOptions() cliconfig.Options {
+	return cliconfig.Options{ConfigFile: s.flags.Config, Chdir: s.workDir, ReadsArguments: s.readsArguments, Secrets: s.output.Secrets()}
+}
+
+// newClient creates the HTTP client for an engine's configuration. All root modules of the
+// engine share the client, with its connections and limits for each host.
+func (s *Session) newClient(config *cliconfig.Config) *fetch.Client {
+	opts := fetch.Options{
+		Hosts:     map[sources.Host]fetch.HostOptions{},
+		Proxy:     func(r *http.Request) (*url.URL, error) { return config.Proxy(r.URL) },
+		UserAgent: "larder/" + s.flags.Version,
+		Token:     config.Token,
+		TokenHint: config.TokenHint,
+		Netrc:     config.Netrc,
+		Timeout:   config.Registry.RequestTimeout,
+		Offline:   s.flags.Offline,
+		Report:    s.output.Request,
+
+		CertificateFault: config.CertificateFault,
+
+		HostsFile:      config.LarderFile(),
+		TimeoutSetting: "TF_REGISTRY_CLIENT_TIMEOUT",
+	}
+	for host, o := range config.HostOptions {
+		opts.Hosts[host] = fetch.HostOptions(o)
+	}
+	if config.AppendUserAgent != "" {
+		opts.UserAgent += " " + config.AppendUserAgent
+	}
+	if n := config.Registry.DiscoveryRetries; n != nil {
+		opts.Tries, opts.Patient = *n+1, true
+	}
+	if n := config.Registry.DownloadRetries; n != nil {
+		opts.DownloadTries = *n + 1
+	}
+	return fetch.New(opts)
+}
+
+// Directories and files as they are typed.
+
+// Absolute returns the absolute form of a path relative to base.
+func Absolute(base, path string) string {
+	if filepath.IsAbs(path) {
+		return path
+	}
+	return filepath.Join(base, path)
+}
+
+// AbsoluteFlag returns the absolute value of a flag that is a path, and the same value of other flags.
+func (s *Session) AbsoluteFlag(name, value string) string {
+	switch name {
+	case "config", "cache", "plugin-dir":
+		return Absolute(s.workDir, value)
+	}
+	return value
+}
+
+// isBelow reports whether path is dir or is below it, by their names.
+func isBelow(path, dir string) bool {
+	relative, err := filepath.Rel(dir, path)
+	return err == nil && filepath.IsLocal(relative)
+}
+
+// within reports whether path is dir or is below it, after resolving symlinks.
+func within(path, dir string) bool {
+	return isBelow(resolve(path), resolve(dir))
+}
+
+// resolve resolves the symlinks in the existing part of a path.
+func resolve(path string) string {
+	resolved, err := filepath.EvalSymlinks(path)
+	if parent := filepath.Dir(path); err != nil && parent != path {
+		return filepath.Join(resolve(parent), filepath.Base(path))
+	}
+	return resolved
+}
+
+// A memo creates each value once, even with concurrent callers, and keeps the value or its
+// error.
+type memo[K comparable, V any] struct {
+	mu   sync.Mutex
+	made map[K]func() (V, error)
+}
+
+// get returns the value of a key. It keeps errors too: an unreadable configuration is reported
+// once, and not read again for each root module.
+func (m *memo[K, V]) get(key K, produce func() (V, error)) (V, error) {
+	m.mu.Lock()
+	if m.made == nil {
+		m.made = map[K]func() (V, error){}
+	}
+	if m.made[key] == nil {
+		m.made[key] = sync.OnceValues(produce)
+	}
+	once := m.made[key]
+	m.mu.Unlock()
+	return once()
+}

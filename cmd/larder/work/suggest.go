@@ -1,0 +1,159 @@
+package work
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/larder-cli/larder/cmd/larder/report"
+	"github.com/larder-cli/larder/fsmirror/legacy"
+	"github.com/larder-cli/larder/installer"
+	"github.com/larder-cli/larder/sources"
+)
+
+// What a mistyped argument, provider or version was most likely meant to be.
+
+// suggest adds a similar directory, provider or version to an error about a provider or a version that
+// does not exist.
+func (m *rootModule) suggest(err error) error {
+	if missing, ok := errors.AsType[*sources.NotFoundError](err); ok {
+		err = m.suggestImport(err, missing.Provider)
+	}
+	if slices.ContainsFunc(sources.Hints(err), func(hint string) bool { return strings.HasPrefix(hint, "did you mean") }) {
+		return err
+	}
+	var missing *sources.NotFoundError
+	var none *installer.NoVersionError
+	switch {
+	case errors.As(err, &missing) && missing.Moved == (sources.Provider{}):
+		ctx := context.Background() // errors of an interrupted run are not about providers
+		if dir := m.meantDir(missing.Provider); dir != "" {
+			return sources.WithHint(err, "did you mean the directory %s?", dir)
+		}
+		if meant := nearestProvider(missing.Provider, m.knownProviders(ctx)); meant != nil {
+			return sources.WithHint(err, "did you mean %q?", m.out.Name(*meant))
+		}
+	case errors.As(err, &none):
+		exact, parseErr := sources.ParseVersion(strings.TrimPrefix(none.Requirement.Constraints.String(), "= "))
+		if parseErr == nil && len(none.Offered) > 0 {
+			return sources.WithHint(err, "%s", nearestVersion(exact, none.Offered))
+		}
+	}
+	return err
+}
+
+// suggestImport adds how to import a provider that does not exist, if the directories that engines search have
+// it in the layout of Terraform 0.12.
+func (m *rootModule) suggestImport(err error, p sources.Provider) error {
+	for _, dir := range m.config.ImpliedDirs() {
+		for _, in := range []string{dir, filepath.Join(dir, sources.CurrentPlatform().String())} {
+			entries, _ := os.ReadDir(in)
+			for _, e := range entries {
+				if legacy.IsExecutable(e.Name(), p.Type) {
+					return sources.WithHint(err, "it is on this machine in the layout of Terraform 0.12; to import it, run larder import %s --to %s --namespace %s/%s",
+						m.shown(filepath.Join(in, e.Name())), m.shown(dir), p.Host, p.Namespace)
+				}
+			}
+		}
+	}
+	return err
+}
+
+// nearestVersion returns a hint for a version that isn't offered: the one before it and the newest.
+func nearestVersion(v sources.Version, offered []sources.Version) string {
+	sorted := slices.SortedFunc(slices.Values(offered), sources.Version.Compare)
+	releases := slices.DeleteFunc(slices.Clone(sorted), sources.Version.Prerelease)
+	newest := sorted[len(sorted)-1]
+	if len(releases) > 0 {
+		newest = releases[len(releases)-1]
+	}
+	i, _ := slices.BinarySearchFunc(sorted, v, sources.Version.Compare)
+	near := sorted[max(0, i-1)]
+	if near.Compare(newest) >= 0 {
+		return fmt.Sprintf("the newest version is %s", newest)
+	}
+	return fmt.Sprintf("did you mean %q? The newest version is %s", near, newest)
+}
+
+// nearestProvider returns the provider most similar to another one, or nil if there is none: a known one,
+// or one of an engine's registry or of HashiCorp.
+func nearestProvider(p sources.Provider, known []sources.Provider) *sources.Provider {
+	like := func(a, b string) bool { return sources.Nearest(a, []string{b}) != "" }
+	known = slices.DeleteFunc(slices.Clone(known), func(k sources.Provider) bool {
+		return k == p || !like(string(p.Host), string(k.Host)) || !like(p.Namespace, k.Namespace) || !like(p.Type, k.Type)
+	})
+	near := sources.Nearest(p.String(), sources.Texts(known))
+	if i := slices.IndexFunc(known, func(k sources.Provider) bool { return k.String() == near }); i >= 0 {
+		return &known[i]
+	}
+	meant := p
+	hosts := sources.Texts([]sources.Host{sources.Terraform.DefaultHost(), sources.OpenTofu.DefaultHost()})
+	if host := sources.Nearest(string(p.Host), hosts); host != "" {
+		meant.Host = sources.Host(host)
+	}
+	if like(p.Namespace, "hashicorp") {
+		meant.Namespace = "hashicorp"
+	}
+	if meant == p {
+		return nil
+	}
+	return &meant
+}
+
+// meantDir returns the directory that an argument may name, if the argument was read as the address of a
+// provider, or "".
+func (m *rootModule) meantDir(p sources.Provider) string {
+	for _, typed := range m.addresses {
+		if q, err := sources.ParseProvider(typed, m.config.Engine); err == nil && p == q {
+			return m.nearestDir(typed)
+		}
+	}
+	return ""
+}
+
+// nearestDir returns the existing directory with a path similar to the typed one, or "".
+func (s *Session) nearestDir(typed string) string {
+	parent, name := filepath.Split(filepath.Clean(typed))
+	entries, err := os.ReadDir(Absolute(s.workDir, parent))
+	if err != nil && parent != "" {
+		if parent = s.nearestDir(parent); parent == "" {
+			return ""
+		}
+		entries, _ = os.ReadDir(Absolute(s.workDir, parent))
+	}
+	var names []string
+	for _, e := range entries {
+		if e.IsDir() {
+			names = append(names, e.Name())
+		}
+	}
+	if name = sources.Nearest(name, names); name == "" {
+		return ""
+	}
+	return filepath.Join(parent, name)
+}
+
+// misplacedVersion fails for a version that follows an address without an @.
+func (s *Session) misplacedVersion(args []string) error {
+	for i, arg := range args {
+		address, version := arg, ""
+		if colon := strings.LastIndex(arg, ":"); colon > 0 {
+			address, version = arg[:colon], arg[colon+1:]
+		} else if i > 0 {
+			address, version = args[i-1], arg
+		}
+		version = strings.TrimPrefix(version, "v")
+		_, versionErr := sources.ParseVersion(version)
+		_, statErr := os.Lstat(Absolute(s.workDir, arg))
+		if is, versioned := isAddressForm(address); !is || versioned || versionErr != nil || statErr == nil {
+			continue
+		}
+		err := fmt.Errorf("%s: a version follows its provider after an @", arg)
+		return report.Usage(sources.WithHint(err, "write %s@%s", address, version))
+	}
+	return nil
+}

@@ -1,0 +1,176 @@
+package work
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"path/filepath"
+	"slices"
+	"sync"
+
+	"github.com/larder-cli/larder/cmd/larder/report"
+	"github.com/larder-cli/larder/installer/lockfile"
+	"github.com/larder-cli/larder/sources"
+	"github.com/larder-cli/larder/sources/archive"
+)
+
+// A verifying is a run of larder verify, with its results so far.
+type verifying struct {
+	*Session
+
+	mu    sync.Mutex
+	sum   report.InstalledChecked
+	sound []sources.Stored // installed packages without a problem, each once
+	m     *rootModule      // one of the root modules
+}
+
+// An installedFinding is a kind of problem with an installed package.
+type installedFinding string
+
+// The kinds.
+const (
+	notInstalled installedFinding = "not installed"
+	notReadable  installedFinding = "unreadable"
+	isChanged    installedFinding = "changed package"
+	isUnlocked   installedFinding = "not locked"
+)
+
+// VerifyInstalled verifies the installed packages of root modules, which it hashes, whatever is recorded. It
+// returns a [report.FoundError] if it finds a problem, and another error if the verification itself fails.
+func VerifyInstalled(ctx context.Context, s *Session, roots []string) error {
+	s.flags.ReadOnly, s.flags.Paranoid = true, true
+	v := &verifying{Session: s}
+	if err := v.takeRoots(roots); err != nil {
+		return err
+	}
+	if err := v.each(ctx, v.at); err != nil {
+		return err
+	}
+	hint := ""
+	if v.sum.Problems > 0 {
+		hint = v.again("install", v.flags.Platforms...) + " replaces packages that differ, and installs those that are missing"
+	}
+	if v.m != nil {
+		distrusted, why := v.m.trustFindings(v.sound, func(s sources.Stored) string { return s.Dir }, v.workDir)
+		if v.sum.Problems += distrusted; hint == "" {
+			hint = why
+		}
+	}
+	v.output.CheckedInDetail(report.CheckedOf(v.sound))
+	v.output.Summary(v.sum)
+	if v.sum.Problems == 0 {
+		v.output.Say("No problem in %s", v.sum.Text(v.output))
+	}
+	return report.Found(v.sum.Problems, "problem", "in "+v.sum.Text(v.output), hint)
+}
+
+// at verifies the packages of the root module in dir.
+func (v *verifying) at(ctx context.Context, dir string, out *report.Output) (show func(), err error) {
+	nothing := func() {}
+	m, err := v.root(ctx, dir, out)
+	if err != nil {
+		return nothing, err
+	}
+	if err := out.Warnings(m.lockProblems); err != nil {
+		return nothing, err
+	}
+	found, err := v.check(ctx, m)
+	return func() {
+		for _, f := range found {
+			v.output.Show(f)
+		}
+	}, err
+}
+
+// check returns the problems of a root module, and counts its packages.
+func (v *verifying) check(ctx context.Context, m *rootModule) ([]report.Finding, error) {
+	if !m.lock.Exists {
+		return v.unlocked(ctx, m)
+	}
+	store, done, err := m.store()
+	if err != nil {
+		return nil, err
+	}
+	defer done()
+	installed := store.Workdir(m.dir, filepath.Join(m.config.DataDir, "providers"))
+	defer installed.Close()
+	v.count(func() { v.m, v.sum.RootModules = m, v.sum.RootModules+1 })
+	var found []report.Finding
+	for _, e := range m.lock.Entries() {
+		if m.overridden(e.Provider) {
+			continue
+		}
+		for _, platform := range thisIfNone(m.flags.Platforms) {
+			id := sources.PackageID{Provider: e.Provider, Version: e.Version, Platform: platform}
+			s, err := installed.Get(ctx, id)
+			if ctx.Err() != nil {
+				return nil, ctx.Err()
+			}
+			kind, why := compareInstalled(s, e, err)
+			v.count(func() { v.add(s, kind) })
+			if kind != "" {
+				path := filepath.Join(m.config.DataDir, "providers", filepath.FromSlash(id.Path()))
+				found = append(found, report.FindingOf(kind, path, &id, why, fmt.Sprintf("%s: %s: %s", v.output.Shorten(path), kind, why)))
+			}
+		}
+	}
+	return found, nil
+}
+
+// compareInstalled returns what is wrong with an installed package, or an empty kind. The error is that of
+// reading it.
+func compareInstalled(s sources.Stored, locked lockfile.Entry, err error) (kind installedFinding, why string) {
+	switch {
+	case errors.Is(err, sources.ErrNotFound):
+		return notInstalled, fmt.Sprintf("the lock file selects version %s", locked.Version)
+	case err != nil:
+		return notReadable, sources.Reason(err)
+	case s.Differs != "":
+		return isChanged, fmt.Sprintf("its contents are %s; those verified before were %s", s.H1, s.Differs)
+	case !sources.MatchesAny(locked.Hashes, s.H1, s.ZipH1, s.ZH):
+		return isChanged, fmt.Sprintf("its contents are %s, which the lock file does not have", s.H1)
+	}
+	name, err := archive.Executable(s.Dir, s.ID.Provider.Type)
+	if err == nil {
+		err = archive.CheckExecutable(s.Dir, name, s.ID)
+	}
+	if err != nil {
+		return isChanged, err.Error()
+	}
+	return "", ""
+}
+
+// unlocked returns the problem of a root module without a lock file, if it requires providers.
+func (v *verifying) unlocked(ctx context.Context, m *rootModule) ([]report.Finding, error) {
+	root, err := m.needsIfAny(ctx)
+	if err != nil || root == nil {
+		return nil, err
+	}
+	v.count(func() { v.sum.RootModules++ })
+	if len(root.Requirements) == 0 {
+		return nil, nil
+	}
+	v.count(func() { v.sum.Problems++ })
+	path, why := m.full(lockfile.Name), "there is no dependency lock file to compare with"
+	return []report.Finding{report.FindingOf(isUnlocked, path, nil, why, v.output.Shorten(path)+": "+why)}, nil
+}
+
+// add counts a package.
+func (v *verifying) add(s sources.Stored, kind installedFinding) {
+	if kind != notInstalled {
+		v.sum.Packages++
+	}
+	if kind != "" {
+		v.sum.Problems++
+	} else if !slices.ContainsFunc(v.sound, func(other sources.Stored) bool { return other.ID == s.ID && other.H1 == s.H1 }) {
+		s.Seen = nil
+		v.sound = append(v.sound, s)
+	}
+}
+
+// count calls do while no other root module counts.
+func (v *verifying) count(do func()) {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	do()
+}

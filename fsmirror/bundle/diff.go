@@ -1,0 +1,111 @@
+package bundle
+
+import (
+	"maps"
+	"slices"
+
+	"github.com/larder-cli/larder/sources"
+	"github.com/larder-cli/larder/sources/evidence"
+)
+
+// Contents describe a mirror for a comparison: the hashes of its packages, and its evidence.
+type Contents struct {
+	Packages map[sources.PackageID][]sources.Hash
+
+	// The files have no origin: where evidence came from makes no difference.
+	evidence map[sources.Release][len(evidence.Names)]File
+}
+
+// NewContents returns empty contents.
+func NewContents() Contents {
+	return Contents{map[sources.PackageID][]sources.Hash{}, map[sources.Release][len(evidence.Names)]File{}}
+}
+
+// Contents returns the contents of a mirror or a bundle with this manifest.
+func (m Manifest) Contents() Contents {
+	c := NewContents()
+	for _, p := range m.Packages {
+		c.Packages[p.ID] = []sources.Hash{p.ZH, p.H1}
+	}
+	for _, e := range m.Evidence {
+		c.add(e)
+	}
+	return c
+}
+
+// AddEvidence adds the evidence for a release, unless signed is nil.
+func (c Contents) AddEvidence(r sources.Release, signed *sources.Signed) error {
+	if signed == nil {
+		return nil
+	}
+	e, err := newEvidence(r, signed)
+	c.add(e)
+	return err
+}
+
+func (c Contents) add(e Evidence) {
+	e.Files[slices.Index(evidence.Names[:], "origin")] = File{}
+	c.evidence[e.Release] = e.Files
+}
+
+// Add adds other contents.
+func (c Contents) Add(other Contents) {
+	maps.Copy(c.Packages, other.Packages)
+	maps.Copy(c.evidence, other.evidence)
+}
+
+// A Difference is a package, or the evidence for a release, that differs between two mirrors or
+// is missing from one.
+type Difference struct {
+	ID            sources.PackageID // without a platform if it is about evidence
+	First, Second bool              // which of the mirrors have it
+
+	Hashes [2][]sources.Hash // of a package that both have
+}
+
+// Compare returns the differences in order. It compares evidence only for releases that have
+// packages in both mirrors.
+func Compare(a, b Contents) []Difference {
+	all := maps.Clone(a.Packages)
+	maps.Copy(all, b.Packages)
+	var differences []Difference
+	compared := map[sources.Release]bool{}
+	for _, id := range slices.SortedFunc(maps.Keys(all), sources.PackageID.Compare) {
+		first, inFirst := a.Packages[id]
+		second, inSecond := b.Packages[id]
+		both := inFirst && inSecond
+		switch {
+		case !both:
+			differences = append(differences, Difference{ID: id, First: inFirst, Second: inSecond})
+		case !alike(first, second):
+			differences = append(differences, Difference{id, true, true, [2][]sources.Hash{first, second}})
+		}
+		r := id.Release()
+		if !both || compared[r] {
+			continue
+		}
+		compared[r] = true
+		here, inFirst := a.evidence[r]
+		there, inSecond := b.evidence[r]
+		if here != there {
+			id := sources.PackageID{Provider: r.Provider, Version: r.Version}
+			differences = append(differences, Difference{ID: id, First: inFirst, Second: inSecond})
+		}
+	}
+	return differences
+}
+
+// alike reports whether two packages may be identical. A common hash proves that they are.
+// Packages without hashes of the same scheme also count as identical.
+func alike(a, b []sources.Hash) bool {
+	comparable := false
+	for _, h := range a {
+		for _, k := range b {
+			if h == k {
+				return true
+			}
+			comparable = comparable || h.Scheme() == k.Scheme()
+		}
+	}
+	return !comparable
+}

@@ -1,0 +1,138 @@
+package bundle
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+
+	"github.com/larder-cli/larder/sources"
+	"github.com/larder-cli/larder/sources/evidence"
+)
+
+// covers reports whether evidence, which may be nil, verifies an archive.
+func (d *decision) covers(s *sources.Signed, id sources.PackageID, zh sources.Hash) bool {
+	_, err := Package{ID: id, ZH: zh}.verified(d.opts.Judge, s)
+	return s != nil && err == nil
+}
+
+// chooseEvidence keeps the mirror's evidence if it also verifies the packages in the
+// bundle, and if the bundle's evidence is not better. Otherwise the bundle's evidence
+// must verify the packages in the mirror. It refuses weaker evidence for different
+// checksums in any case, because that contradicts the mirror's evidence.
+func (d *decision) chooseEvidence(ctx context.Context) error {
+	if d.old == nil {
+		return nil
+	}
+	if d.given != nil {
+		merged, err := d.opts.Judge.Merge(d.release.Provider, d.old, d.given)
+		if err != nil {
+			return d.downgrade(err)
+		}
+		if bytes.Equal(merged.Sums, d.old.Sums) {
+			d.old = merged
+		} else {
+			d.given = merged
+		}
+	}
+	vouched, better := true, false
+	for _, p := range d.packages {
+		now, err := p.verified(d.opts.Judge, d.old)
+		given, _ := p.verified(d.opts.Judge, d.given)
+		vouched = vouched && err == nil
+		better = better || given.Report.Verdict > now.Report.Verdict
+	}
+	switch {
+	case vouched && !better:
+		d.signed[d.release] = d.old
+		return nil
+	case d.given == nil:
+		return d.conflict(d.packages[0], "has evidence that does not cover it")
+	}
+	d.signed[d.release] = d.given
+	return d.replaceEvidence(ctx)
+}
+
+// downgrade returns the error for evidence in the bundle that the mirror refuses.
+func (d *decision) downgrade(why error) error {
+	p := d.packages[0]
+	err := &ConflictError{Package: p, Has: "has better evidence than the bundle", Err: why}
+	return sources.WithHint(&sources.PackageError{ID: p.ID, Err: err}, "find out where the bundle comes from; to accept its evidence, remove this version from the mirror first")
+}
+
+func (d *decision) replaceEvidence(ctx context.Context) error {
+	inBundle := map[sources.PackageID]bool{}
+	for _, p := range d.packages {
+		inBundle[p.ID] = true
+	}
+	for _, p := range d.there {
+		if inBundle[p.ID] || p.Location.Archive == "" {
+			continue
+		}
+		s, err := d.mirror.Get(ctx, p.ID)
+		if ctx.Err() != nil {
+			return ctx.Err()
+		}
+		if err != nil {
+			continue // engines could not install it
+		}
+		now, err := Package{ID: p.ID, ZH: s.ZH}.verified(d.opts.Judge, d.given)
+		switch {
+		case err == nil:
+			s.Signed, s.Proof = d.given, now.Proof
+			d.others = append(d.others, s)
+		case d.covers(d.old, p.ID, s.ZH):
+			return d.conflict(d.packages[0], fmt.Sprintf("has evidence for %s that the bundle's does not cover", p.ID.Platform))
+		}
+	}
+	return nil
+}
+
+// readEvidence reads the evidence in the given parts, and checks that it verifies
+// their packages, and that the caller has no reason to refuse them.
+func (in *importer) readEvidence(ctx context.Context) error {
+	for _, b := range in.given {
+		signed, err := b.evidence(ctx)
+		if err != nil {
+			return err
+		}
+		var refused []error
+		for _, p := range b.local.Packages {
+			v, err := b.verified(p, in.opts.Judge, signed)
+			if err != nil {
+				return err
+			}
+			if in.opts.Check != nil {
+				refused = append(refused, in.opts.Check(v))
+			}
+		}
+		if err := errors.Join(refused...); err != nil {
+			return err
+		}
+		maps.Copy(in.signed, signed)
+	}
+	return nil
+}
+
+// shareEvidence writes the evidence to the staging directory, for imports of other
+// parts, and reads the evidence of missing parts from there.
+func (in *importer) shareEvidence() error {
+	for _, e := range in.whole.Evidence {
+		dir := evidence.Path(e.Provider, e.Version)
+		if s := in.signed[e.Release]; s != nil {
+			if err := evidence.Write(in.stage, dir, in.stage, s); err != nil {
+				return err
+			}
+			continue
+		}
+		s, err := evidence.Read(in.stage, dir)
+		if err != nil {
+			continue // it is in another part
+		}
+		if staged, err := newEvidence(e.Release, s); err == nil && staged.Files == e.Files {
+			in.signed[e.Release] = s
+		}
+	}
+	return nil
+}

@@ -1,0 +1,113 @@
+package bundle
+
+import (
+	"context"
+	"os"
+	"slices"
+	"sync"
+
+	"github.com/larder-cli/larder/sources"
+	"github.com/larder-cli/larder/sources/seal"
+)
+
+// A Receiver is the mirror that a bundle is for. Its methods are safe for concurrent use.
+type Receiver struct {
+	Manifest
+	mu      sync.Mutex
+	skipped map[sources.PackageID]Package
+}
+
+// ReceiverAt returns the receiver with the manifest, bundle or mirror at path.
+func ReceiverAt(ctx context.Context, path string, key seal.Key, warn func(error)) (*Receiver, error) {
+	info, err := os.Stat(path)
+	if err != nil {
+		return nil, err
+	}
+	r := &Receiver{}
+	if info.IsDir() {
+		r.Manifest, err = Describe(ctx, path, key, warn)
+	} else {
+		r.Manifest, err = ReadManifest(path)
+	}
+	return r, err
+}
+
+// Skips reports whether the receiver has a package that satisfies lock files with these hashes,
+// and no signed checksums are missing there. It queries the source only if that does not follow
+// from the manifest.
+func (r *Receiver) Skips(ctx context.Context, from sources.Source, id sources.PackageID, locks [][]sources.Hash) bool {
+	p, evidenced, ok := r.find(id)
+	if !ok {
+		return false
+	}
+	same := func(hashes []sources.Hash) bool { return sources.MatchesAny(hashes, p.H1, p.ZipH1, p.ZH) }
+	unclear := false // whether a lock file has only hashes that the manifest lacks
+	for _, locked := range locks {
+		switch {
+		case len(locked) == 0 || same(locked):
+		case p.H1 == "" && !sources.AnyOf(sources.ZH, locked):
+			unclear = true
+		default:
+			return false
+		}
+	}
+	if unclear || !evidenced {
+		offered, err := from.Package(ctx, id)
+		if err != nil || !evidenced && offered.Signed != nil || !same(offered.Hashes) && (unclear || sources.AnyUsable(offered.Hashes)) {
+			return false
+		}
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.skipped == nil {
+		r.skipped = map[sources.PackageID]Package{}
+	}
+	r.skipped[id] = p
+	return true
+}
+
+// Skipped returns the number of packages for which Skips returned true. The receiver may be nil.
+func (r *Receiver) Skipped() int {
+	if r == nil {
+		return 0
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return len(r.skipped)
+}
+
+// find returns the package that a receiver with this manifest has, and whether it has evidence
+// for the package, or needs none. A package of the base has only ID and ZH.
+func (m Manifest) find(id sources.PackageID) (p Package, evidenced, ok bool) {
+	if i, ok := find(m.Base, id); ok {
+		return m.Base[i], true, true
+	}
+	i, ok := find(m.Packages, id)
+	if !ok {
+		return p, false, false
+	}
+	return m.Packages[i], m.Evidenced(id.Release()), true
+}
+
+// Since returns m without the packages that the receiver has, which become the base. The base
+// includes those that were skipped, and that m lacks for this reason. Packages for which only m
+// has evidence are not left out.
+func (m Manifest) Since(r *Receiver) Manifest {
+	delta := Manifest{}
+	for _, p := range m.Packages {
+		has, evidenced, ok := r.find(p.ID)
+		if ok && has.ZH == p.ZH && (evidenced || !m.Evidenced(p.ID.Release())) {
+			delta.Base = append(delta.Base, Package{ID: p.ID, ZH: p.ZH})
+		} else {
+			delta.Packages = append(delta.Packages, p)
+		}
+	}
+	for id, p := range r.skipped {
+		if _, ok := find(m.Packages, id); !ok {
+			delta.Base = append(delta.Base, Package{ID: id, ZH: p.ZH})
+		}
+	}
+	slices.SortFunc(delta.Base, func(a, b Package) int { return a.ID.Compare(b.ID) })
+	delta.Evidence = m.evidenceFor(delta.Packages)
+	return delta
+}

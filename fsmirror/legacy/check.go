@@ -1,0 +1,114 @@
+package legacy
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"path/filepath"
+
+	"github.com/larder-cli/larder/fsmirror"
+	"github.com/larder-cli/larder/sources"
+	"github.com/larder-cli/larder/sources/archive"
+	"github.com/larder-cli/larder/sources/evidence"
+)
+
+// A Target is the mirror that candidates are imported into.
+type Target struct {
+	Dir      string
+	Mirror   *fsmirror.Mirror // as it was before the import; nil if its directory did not exist
+	Unpacked bool             // whether new packages are directories, not archives
+}
+
+// A Standing package is a package that is already in the mirror, or zero if there is none.
+type Standing struct {
+	Path string
+	H1   sources.Hash // empty if the package is unusable
+
+	other bool // it is in the other layout than the new package
+}
+
+// ErrSame matches the error for contents that the mirror has already.
+var ErrSame = errors.New("there already")
+
+// Standing returns the package that the mirror already has. It calls warn for an unreadable one,
+// which counts as a package with other contents.
+func (to Target) Standing(ctx context.Context, id sources.PackageID, warn func(error)) (Standing, error) {
+	if to.Mirror == nil {
+		return Standing{}, nil
+	}
+	pkg, err := to.Mirror.Package(ctx, id)
+	if errors.Is(err, sources.ErrNotFound) {
+		return Standing{}, nil
+	}
+	if err != nil {
+		return Standing{}, err
+	}
+	s := Standing{Path: pkg.Location.Archive + pkg.Location.Dir, other: (pkg.Location.Dir != "") != to.Unpacked}
+	var contents sources.Contents
+	if pkg.Location.Dir != "" {
+		contents, err = archive.Hash(ctx, s.Path)
+	} else {
+		contents, _, err = archive.Read(ctx, s.Path)
+	}
+	if err != nil && ctx.Err() == nil {
+		warn(fmt.Errorf("%s: the mirror's package is unusable: %s", s.Path, err.Error()))
+		err = nil
+	}
+	s.H1 = contents.H1
+	return s, err
+}
+
+// Check returns why these contents cannot be imported as the package. The error matches [ErrSame]
+// if the mirror has them.
+func (s Standing) Check(contents sources.Contents, replace bool) error {
+	switch {
+	case s.Path == "":
+		return nil
+	case contents.H1 == s.H1:
+		return ErrSame
+	case !replace:
+		err := fmt.Errorf("%s has other contents", s.Path)
+		return sources.WithHint(err, "find out which is right; --replace replaces the mirror's")
+	case s.other:
+		err := fmt.Errorf("%s has other contents, and is in the other layout", s.Path)
+		return sources.WithHint(err, "remove it first, or import with --unpacked just if it is a directory")
+	}
+	return nil
+}
+
+// Prove verifies a candidate with the signed checksums for its version in the mirror, or in
+// the mirror that it comes from. Signed checksums are ignored if they do not list the
+// package.
+func (to Target) Prove(ctx context.Context, c *Candidate, by sources.Judge) (proof sources.Proof, err error) {
+	mirror := to.Dir
+	signed, err := evidence.Of(mirror, c.ID.Provider, c.ID.Version)
+	if errors.Is(err, sources.ErrNotFound) && c.Mirror != "" {
+		mirror = c.Mirror
+		signed, err = evidence.Of(mirror, c.ID.Provider, c.ID.Version)
+	}
+	at := filepath.Join(mirror, filepath.FromSlash(evidence.Path(c.ID.Provider, c.ID.Version)))
+	switch {
+	case errors.Is(err, sources.ErrNotFound), c.Kind != Archive && to.Unpacked:
+		return proof, nil
+	case err != nil:
+		return proof, err
+	case c.Kind != Archive:
+		return proof, notSigned(fmt.Errorf("%s has signed checksums for this version, of other archives than this would become", at))
+	}
+	h, err := archive.Open(ctx, c.Path, nil)
+	if err != nil {
+		return proof, err
+	}
+	defer h.Close()
+	zh := sources.ZipHash(h.Sum)
+	if proof, err = by.Prove(c.ID.Provider, signed, zh); err != nil {
+		return proof, notSigned(fmt.Errorf("checking it against %s: %w", at, err))
+	}
+	c.signed, c.zh = signed, zh
+	return proof, nil
+}
+
+// notSigned adds a hint to the error for a package that contradicts the mirror's evidence.
+func notSigned(err error) error {
+	return sources.WithHint(err, "give it another version with --as, or import it into another mirror")
+}

@@ -1,0 +1,387 @@
+package acquire_test
+
+import (
+	"context"
+	"errors"
+	"io"
+	"io/fs"
+	"os"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/larder-cli/larder/installer/acquire"
+	"github.com/larder-cli/larder/sources"
+	"github.com/larder-cli/larder/sources/archive"
+	"github.com/larder-cli/larder/sources/fetch"
+	"github.com/larder-cli/larder/sources/sourcetest"
+)
+
+// A recent download is used without a request, if the source states its hash.
+func TestRecentDownloads(t *testing.T) {
+	for recent, want := range map[string]string{"a": "fetching, verified, stored", "b": "fetching, arriving, verified, stored"} {
+		m := newMachine(t)
+		m.recent = recent
+		res, err := m.acquire(m.request())
+		sourcetest.Check(t, err)
+		sourcetest.Equal(t, m.steps(), want)
+		sourcetest.Expect(t, res.Fetched && (res.Size == 0) == (recent == "a"), "got %+v", res)
+		sourcetest.Equal(t, m.events[0].URL == "", recent == "a")
+		sourcetest.Equal(t, m.arrived == 0, recent == "a")
+	}
+}
+
+// Other processes have an archive if it is the offered one.
+func TestArrivedArchives(t *testing.T) {
+	m := newMachine(t)
+	m.offer.Hashes = []sources.Hash{h1("a")}
+	_, err := m.acquire(m.request())
+	sourcetest.Expect(t, err == nil && m.arrived == 0, "arrived %d, %v", m.arrived, err)
+}
+
+// An interrupted download of the offered archive is hashed and continued.
+func TestResumedDownloads(t *testing.T) {
+	for _, c := range []struct {
+		name    string
+		kept    string
+		offered sources.Hash
+		rest    string
+		have    int64
+	}{
+		{"the rest", "a", zh("ab"), "b", 1},
+		{"nothing is kept", "", zh("ab"), "ab", 0},
+		{"of unknown hash", "a", h1("ab"), "ab", 0},
+	} {
+		m := newMachine(t)
+		m.kept, m.offer.Hashes = c.kept, []sources.Hash{c.offered}
+		m.offer.Size = 2
+		m.download = func(_ fetch.Archive, to fetch.Stage) error {
+			have, note := to.Resume()
+			sourcetest.Expect(t, have == c.have && (note == "") == (have == 0), "%s: %d %q", c.name, have, note)
+			_, err := io.WriteString(to, c.rest)
+			return err
+		}
+		res, err := m.acquire(m.request())
+		sourcetest.Expect(t, err == nil && res.Package.ZH == zh("ab") && res.Size == 2, "%s: got %+v, %v", c.name, res, err)
+		last := m.events[len(m.events)-3]
+		sourcetest.Expect(t, last.Step == acquire.Arriving && last.Done == 2 && last.Size == 2 && last.Package == widget, "%s: %+v", c.name, last)
+	}
+}
+
+// Progress is reported from time to time, and at the end.
+func TestProgress(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		m := newMachine(t)
+		m.offer.Hashes = []sources.Hash{zh("abcd")}
+		m.download = func(from fetch.Archive, to fetch.Stage) error {
+			from.Expect(5) // and then another size
+			for _, c := range []string{"a", "b"} {
+				_, _ = io.WriteString(to, c)
+			}
+			time.Sleep(200 * time.Millisecond)
+			_, _ = io.WriteString(to, "c")
+			_, err := io.WriteString(to, "d")
+			return err
+		}
+		_, err := m.acquire(m.request())
+		sourcetest.Check(t, err)
+		var done []int64
+		for _, e := range m.events {
+			if e.Step == acquire.Arriving {
+				done = append(done, e.Done)
+			}
+		}
+		sourcetest.EqualSlices(t, done, []int64{1, 3, 4})
+	})
+}
+
+// The URL of an archive is renewed if the server asks for that, or after a while, unless the
+// source now offers another archive.
+func TestRenewedURLs(t *testing.T) {
+	signed := func(archives string) *sources.Signed { return evidence(sourcetest.Publisher(), false, archives) }
+	for _, c := range []struct {
+		name   string
+		signed *sources.Signed
+		edit   func(*sources.Package)
+		ok     bool
+	}{
+		{"another URL", nil, func(*sources.Package) {}, true},
+		{"no URL", nil, func(p *sources.Package) { p.Location = sources.Location{Dir: "x"} }, false},
+		{"another name", nil, func(p *sources.Package) { p.Filename = "x" }, false},
+		{"another size", nil, func(p *sources.Package) { p.Size = 7 }, false},
+		{"other hashes", nil, func(p *sources.Package) { p.Hashes = []sources.Hash{zh("b")} }, false},
+		{"the same checksums", signed("linux_amd64=a"), func(p *sources.Package) { p.Signed = signed("linux_amd64=a") }, true},
+		{"other checksums", signed("linux_amd64=a"), func(p *sources.Package) { p.Signed = signed("linux_amd64=a x=x") }, false},
+		{"checksums no more", signed("linux_amd64=a"), func(p *sources.Package) { p.Signed = nil }, false},
+		{"checksums first now", nil, func(p *sources.Package) { p.Signed = signed("linux_amd64=a") }, false},
+	} {
+		for _, later := range []bool{false, true} {
+			synctest.Test(t, func(t *testing.T) {
+				m := newMachine(t)
+				m.offer.Signed = c.signed
+				m.opts.Judge.Options.Now = func() time.Time { return time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC) }
+				tried := ""
+				m.download = func(from fetch.Archive, to fetch.Stage) error {
+					tried = from.URL
+					if !later {
+						renewed, err := from.Renew(t.Context())
+						sourcetest.Expect(t, (err == nil) == c.ok && (renewed == "https://new.test/") == c.ok, "%s: %q, %v", c.name, renewed, err)
+					}
+					_, err := io.WriteString(to, "a")
+					return err
+				}
+				a := m.acquirer()
+				offer, err := a.Ask(t.Context(), m.request())
+				sourcetest.Check(t, err)
+				if later {
+					time.Sleep(11 * time.Second)
+				}
+				m.offer.Location.URL = "https://new.test/"
+				c.edit(&m.offer)
+				_, err = a.Take(t.Context(), m.request(), offer)
+				sourcetest.Check(t, err)
+				sourcetest.Equal(t, tried == "https://new.test/", later && c.ok, c.name)
+			})
+		}
+	}
+	m := newMachine(t) // the evidence is this machine's
+	m.recorded[arm] = sources.Stored{H1: h1("arm"), Signed: evidence(sourcetest.Publisher(), true, "linux_amd64=a")}
+	m.download = func(from fetch.Archive, to fetch.Stage) error {
+		_, err := from.Renew(t.Context())
+		sourcetest.Check(t, err)
+		m.askErr = errStep
+		_, err = from.Renew(t.Context())
+		sourcetest.ErrorIs(t, err, errStep)
+		_, err = io.WriteString(to, "a")
+		return err
+	}
+	_, err := m.acquire(m.request())
+	sourcetest.Check(t, err)
+}
+
+// A damaged download is fetched once more over one connection, and others are not.
+func TestSecondAttempts(t *testing.T) {
+	for _, c := range []struct {
+		name    string
+		offered sources.Hash
+		locked  []sources.Hash
+		unpack  error
+		want    int
+	}{
+		{"damaged", zh("b"), nil, nil, 2},
+		{"as locked", h1("b"), []sources.Hash{zh("a")}, nil, 1},
+		{"as offered, but not as locked", zh("a"), []sources.Hash{h1("b")}, nil, 1},
+		{"of other contents", h1("b"), nil, nil, 2},
+	} {
+		m := newMachine(t)
+		m.offer.Hashes = []sources.Hash{c.offered}
+		var alone []bool
+		m.download = func(from fetch.Archive, to fetch.Stage) error {
+			alone = append(alone, from.Alone)
+			_, err := io.WriteString(to, "a")
+			return err
+		}
+		_, err := m.acquire(m.request(c.locked...))
+		sourcetest.Expect(t, err != nil && len(alone) == c.want && !alone[0] && (c.want == 1 || alone[1]), "%s: %v, %v", c.name, alone, err)
+		sourcetest.Equal(t, strings.Contains(m.steps(), "warning the download did not verify; fetching it again"), c.want == 2, c.name)
+	}
+	m := newMachine(t)
+	ctx, cancel := context.WithCancel(t.Context())
+	m.offer.Hashes = []sources.Hash{zh("b")}
+	m.download = func(_ fetch.Archive, to fetch.Stage) error {
+		cancel()
+		_, err := io.WriteString(to, "a")
+		return err
+	}
+	_, err := m.acquirer().Acquire(ctx, m.request(), sources.Stored{})
+	sourcetest.Expect(t, err != nil && !strings.Contains(m.steps(), "again"), "got %v", err)
+}
+
+// Packages on this machine are read where they are, and what they contain is checked.
+func TestLocalPackages(t *testing.T) {
+	dir, zipped := local(t, "the provider")
+	contents, err := archive.Hash(t.Context(), dir)
+	sourcetest.Check(t, err)
+	for _, c := range []struct {
+		name   string
+		at     sources.Location
+		hashes []sources.Hash
+		locked []sources.Hash
+		ok     bool
+	}{
+		{"directory", sources.Location{Dir: dir}, nil, nil, true},
+		{"directory as stated", sources.Location{Dir: dir}, []sources.Hash{contents.H1}, nil, true},
+		{"another directory", sources.Location{Dir: dir}, []sources.Hash{h1("x")}, nil, false},
+		{"directory as locked", sources.Location{Dir: dir}, nil, []sources.Hash{contents.H1}, true},
+		{"another directory than locked", sources.Location{Dir: dir}, nil, []sources.Hash{h1("x")}, false},
+		{"directory, locked archive", sources.Location{Dir: dir}, nil, []sources.Hash{zh("x")}, true},
+		{"archive", sources.Location{Archive: zipped}, nil, nil, true},
+		{"archive as stated", sources.Location{Archive: zipped}, []sources.Hash{zipHash(t, zipped)}, nil, true},
+		{"another archive", sources.Location{Archive: zipped}, []sources.Hash{zh("x")}, nil, false},
+		{"no archive", sources.Location{Archive: dir}, nil, nil, false},
+		{"no directory", sources.Location{Dir: zipped + "-missing"}, nil, nil, false},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			m := newMachine(t)
+			m.offer.Kind, m.offer.Location, m.offer.Hashes = sources.FromFilesystem, c.at, c.hashes
+			res, err := m.acquire(m.request(c.locked...))
+			sourcetest.Expect(t, (err == nil) == c.ok && (!c.ok || res.Fetched), "got %+v, %v", res, err)
+			if c.ok {
+				by := m.committed[0]
+				sourcetest.Equal(t, by.Origin, c.at.Archive+c.at.Dir)
+				sourcetest.Expect(t, (by.Filename == "") == (by.ZH == "") && (by.ZH == "") == (c.at.Dir != ""), "got %+v", by)
+			}
+			req := m.request(c.locked...)
+			req.DryRun = true
+			foreseen, err := m.acquire(req)
+			sourcetest.Expect(t, (err == nil) == c.ok && !foreseen.Fetched && foreseen.Planned && len(m.committed) <= 1, "dry run: got %+v, %v", foreseen, err)
+			if c.ok {
+				sourcetest.Expect(t, foreseen.Package.Report.Verdict == res.Package.Report.Verdict && foreseen.Package.ZH == res.Package.ZH, "dry run: got %+v", foreseen.Package)
+			}
+		})
+	}
+	sourcetest.Check(t, os.Rename(dir+"/terraform-provider-widget_v1.0.0", dir+"/README"))
+	m := newMachine(t)
+	m.offer.Location, m.offer.Hashes = sources.Location{Dir: dir}, nil
+	req := m.request()
+	req.DryRun = true
+	_, err = m.acquire(req)
+	sourcetest.ErrorIs(t, err, archive.ErrNoExecutable)
+}
+
+// A package in the store is the offered one if hashes say so, or if it comes from there.
+func TestOfferedPackages(t *testing.T) {
+	dir, zipped := local(t, "the provider")
+	contents, err := archive.Hash(t.Context(), dir)
+	sourcetest.Check(t, err)
+	for _, c := range []struct {
+		name    string
+		at      sources.Location
+		hashes  []sources.Hash
+		held    sources.Stored
+		suffice bool
+	}{
+		{"its archive", sources.Location{URL: url}, []sources.Hash{zh("a")}, sources.Stored{H1: h1("a"), ZH: zh("a")}, true},
+		{"its contents", sources.Location{URL: url}, []sources.Hash{h1("a")}, sources.Stored{H1: h1("a"), ZH: zh("b")}, true},
+		{"another", sources.Location{URL: url}, []sources.Hash{h1("b")}, sources.Stored{H1: h1("a"), ZH: zh("b")}, false},
+		{"damaged", sources.Location{URL: url}, []sources.Hash{h1("a")}, sources.Stored{H1: h1("a"), Differs: h1("b")}, false},
+		{"a directory", sources.Location{Dir: dir}, nil, sources.Stored{H1: contents.H1, Dir: "x"}, true},
+		{"another directory", sources.Location{Dir: dir}, nil, sources.Stored{H1: h1("b"), Dir: "x"}, false},
+		{"a copy of the directory", sources.Location{Dir: dir}, nil, sources.Stored{H1: h1("b"), Seen: copyOf(dir)}, true},
+		{"a copy of another directory", sources.Location{Dir: dir}, nil, sources.Stored{H1: h1("b"), Seen: copyOf("x")}, false},
+		{"an archive", sources.Location{Archive: zipped}, nil, sources.Stored{H1: h1("b"), ZH: zipHash(t, zipped), Dir: "x"}, true},
+		{"another archive", sources.Location{Archive: zipped}, nil, sources.Stored{H1: h1("b"), ZH: zh("b"), Dir: "x"}, false},
+		{"a directory instead of an archive", sources.Location{Archive: dir}, nil, sources.Stored{H1: h1("b"), ZH: zh("b"), Dir: "x"}, false},
+		{"the URL of a record", sources.Location{URL: url}, nil, sources.Stored{H1: h1("b"), Origin: fetch.Redact(url)}, true},
+		{"another URL of a record", sources.Location{URL: url}, nil, sources.Stored{H1: h1("b"), Origin: "https://else.test/"}, false},
+		{"the URL of a package", sources.Location{URL: url}, nil, sources.Stored{H1: h1("b"), Origin: fetch.Redact(url), Dir: "x"}, false},
+		{"nothing", sources.Location{URL: url}, nil, sources.Stored{Origin: fetch.Redact(url)}, false},
+	} {
+		m := newMachine(t)
+		offer := acquire.Offer{Package: m.offer}
+		offer.Location, offer.Hashes = c.at, c.hashes
+		sourcetest.Equal(t, m.acquirer().Suffices(t.Context(), m.request(), offer, m.judged(c.held)), c.suffice, c.name)
+	}
+}
+
+type copyOf string
+
+func (c copyOf) CopyOf(path string) bool { return path == string(c) }
+
+// Mirrors on this machine are appraised without warnings, and read only if something can
+// verify their packages.
+func TestAppraise(t *testing.T) {
+	dir, _ := local(t, "the provider")
+	contents, err := archive.Hash(t.Context(), dir)
+	sourcetest.Check(t, err)
+	publisher := sourcetest.Publisher()
+	for _, c := range []struct {
+		name   string
+		hashes []sources.Hash
+		known  sources.Stored
+		pinned sources.Fingerprint
+		want   sources.Verdict
+		read   bool
+		err    string
+	}{
+		{name: "unverified"},
+		{name: "stated", hashes: []sources.Hash{contents.H1}, want: sources.HashOnly, read: true},
+		{name: "known", known: sources.Stored{H1: contents.H1, Proof: proofBy(publisher, true)}, want: sources.SelfSigned, read: true},
+		{name: "known and stated", hashes: []sources.Hash{contents.H1}, known: sources.Stored{H1: contents.H1, Proof: proofBy(publisher, true)}, want: sources.SelfSigned, read: true},
+		{name: "another is known", known: sources.Stored{H1: h1("b"), Proof: proofBy(publisher, true)}, err: replaced, read: true},
+		{name: "a claim", known: sources.Stored{H1: contents.H1, Proof: proofBy(publisher, true), Imported: true}},
+		{name: "another is stated", hashes: []sources.Hash{h1("b")}, err: "should be"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			m := newMachine(t)
+			m.offer.Location, m.offer.Hashes, m.offer.Warnings = sources.Location{Dir: dir}, c.hashes, []string{"a warning"}
+			m.recorded[widget.Platform] = c.known
+			s, err := m.acquirer().Appraise(t.Context(), m.request())
+			expectError(t, err, c.err)
+			sourcetest.Equal(t, s.Report.Verdict, c.want)
+			sourcetest.Expect(t, err != nil || (s.H1 != "") == c.read && s.ID == widget, "got %+v", s)
+			sourcetest.Equal(t, m.steps(), "")
+		})
+	}
+	m := newMachine(t)
+	m.askErr = fs.ErrPermission
+	_, err = m.acquirer().Appraise(t.Context(), m.request())
+	sourcetest.ErrorIs(t, err, fs.ErrPermission)
+	m = newMachine(t)
+	m.offer.Kind, m.offer.Signed = sources.FromFilesystem, evidence(publisher, false, "linux_amd64=a")
+	m.opts.Judge.Options.Pinned = []sources.TrustedKeys{{Providers: sources.Pattern{Host: "*", Namespace: "*", Type: "*"}, Keys: []sources.Fingerprint{"another"}}}
+	_, err = m.acquirer().Appraise(t.Context(), m.request())
+	expectError(t, err, "the only trusted keys for this provider are another")
+}
+
+// Packages wait for a slot, and one that has a slot keeps it.
+func TestSlots(t *testing.T) {
+	m := newMachine(t)
+	m.opts.Slots = acquire.NewSlots(1)
+	a := m.acquirer()
+	var first, second acquire.Slot
+	req := m.request()
+	req.Slot = &first
+	sourcetest.Check(t, a.Enter(t.Context(), req))
+	sourcetest.Check(t, a.Enter(t.Context(), req))
+	sourcetest.Equal(t, m.steps(), "")
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	req.Slot = &second
+	sourcetest.ErrorIs(t, a.Enter(ctx, req), context.Canceled)
+	sourcetest.Equal(t, m.steps(), "queued")
+	second.Leave()
+	first.Leave()
+	sourcetest.Check(t, a.Enter(t.Context(), req))
+	second.Leave()
+	sourcetest.Equal(t, len(m.opts.Slots), 0)
+	sourcetest.Equal(t, cap(acquire.NewSlots(0)), 16)
+}
+
+// The archive of a payload is its provider's to close, and one that was opened is closed.
+func TestPayloads(t *testing.T) {
+	m := newMachine(t)
+	closed := 0
+	a := m.acquirer()
+	offer := acquire.Offer{Package: m.offer, Provenance: sources.Provenance{ZH: zh("a"), Origin: "an export", Imported: true}}
+	offer.Location, offer.Kind = sources.Location{}, sources.FromFilesystem
+	offer.Payload = &sources.Payload{Archive: textArchive{strings.NewReader("a"), &closed, nil}}
+	res, err := a.Take(t.Context(), m.request(), offer)
+	sourcetest.Expect(t, err == nil && closed == 0 && res.Package.Origin == "an export" && m.committed[0].Imported, "got %+v, %v, closed %d", res, err, closed)
+	sourcetest.Equal(t, m.steps(), "fetching, verified")
+
+	offer.Payload.Archive = textArchive{strings.NewReader("a"), &closed, errStep} // it has changed since it was hashed
+	_, err = a.Take(t.Context(), m.request(), offer)
+	sourcetest.Expect(t, errors.Is(err, errStep) && len(m.committed) == 1, "got %v", err)
+}
+
+// A dry run fails where a record can't be read, as the real one does.
+func TestDryRunsReadRecords(t *testing.T) {
+	m := newMachine(t)
+	m.recallErr = errStep
+	req := m.request()
+	req.DryRun = true
+	_, err := m.acquire(req)
+	sourcetest.ErrorIs(t, err, errStep)
+}

@@ -1,0 +1,155 @@
+package disk
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"os/user"
+	"strconv"
+)
+
+// The attributes of a file decide who may change it. On a system without modes, every
+// file seems to be of this user, because nothing there shows who else may write to it.
+type attributes struct {
+	device   uint64 // of its file system; 0 if unknown
+	uid, gid int    // as [os.Geteuid] and [os.Getegid] return them; gid is -1 if unknown
+}
+
+func deviceOf(info fs.FileInfo) uint64 { return attributesOf(info).device }
+
+func owned(info fs.FileInfo) bool { return attributesOf(info).uid == os.Geteuid() }
+
+// sameOwner reports whether one user owns two files.
+func sameOwner(a, b fs.FileInfo) bool { return attributesOf(a).uid == attributesOf(b).uid }
+
+// Own reports whether only this user and root can write to a file: one of them owns it,
+// and its mode, which also limits access control lists, lets no other user write, except for
+// members of a group with the owner's number, which many systems create for each user. All
+// other files may change at any moment, and their owners can reset the times. On Windows,
+// Own always returns true.
+func Own(info fs.FileInfo) bool { return own(info, info.Mode().Perm()&0o022) }
+
+// OwnDir is like [Own], for a directory: only this user and root can exchange what is in it. In
+// a directory with the sticky bit, other users can exchange only their own files.
+func OwnDir(info fs.FileInfo) bool {
+	if info.Mode()&fs.ModeSticky != 0 {
+		return own(info, 0)
+	}
+	return Own(info)
+}
+
+// own is [Own] for a file that the group or all users may write to according to the bits.
+func own(info fs.FileInfo, writable fs.FileMode) bool {
+	a := attributesOf(info)
+	return !hasModes || (a.uid == 0 || a.uid == os.Geteuid()) && (writable == 0 || writable == 0o020 && a.gid == a.uid)
+}
+
+// checkPrivate returns an error if another user may own, read or write the file. On Windows it
+// checks nothing: the file is in the user's profile directory, which other users cannot access.
+func checkPrivate(info fs.FileInfo) error {
+	switch {
+	case !owned(info):
+		return errors.New("another user owns it")
+	case hasModes && info.Mode().Perm()&0o077 != 0:
+		return fmt.Errorf("its mode %#o lets other users read or write it", info.Mode().Perm())
+	}
+	return nil
+}
+
+// IgnoresModes reports whether this user may write to files regardless of their
+// modes.
+func IgnoresModes() bool { return os.Geteuid() == 0 }
+
+// Owner returns the name of the user who owns the file at path, or the number if the
+// user has no name. It is empty if that is this user, or can't be found out.
+func Owner(path string) string {
+	info, err := os.Lstat(path)
+	if err != nil || owned(info) {
+		return ""
+	}
+	id := strconv.Itoa(attributesOf(info).uid)
+	if u, err := user.LookupId(id); err == nil {
+		return u.Username
+	}
+	return "user " + id
+}
+
+// Replaceable returns nil if this user may create name, which has one element, or
+// rename and remove it, otherwise the reason why not. It matches [fs.ErrPermission], and
+// [ErrSticky] in a directory where only the owner of a file may do that.
+func (d *Dir) Replaceable(name string) error {
+	if !hasModes {
+		return nil
+	}
+	if err := d.Writable(); err != nil {
+		return err
+	}
+	info, err := d.root.Lstat(name)
+	if err != nil {
+		return d.unlessMissing(err)
+	}
+	dir, err := d.root.Stat(".")
+	if err != nil {
+		return d.named(err)
+	}
+	if dir.Mode()&fs.ModeSticky != 0 && !IgnoresModes() && !owned(info) && !owned(dir) {
+		return &fs.PathError{Op: "replace", Path: d.Path(name), Err: ErrSticky}
+	}
+	if !info.IsDir() {
+		return nil
+	}
+	sub, err := d.enter(name)
+	if err != nil {
+		return err
+	}
+	defer sub.Close()
+	return sub.Writable()
+}
+
+// Executable reports whether this user may execute a file, by its mode alone: a file
+// system may forbid it nevertheless. On Windows it returns true.
+func Executable(info fs.FileInfo) bool {
+	mask := fs.FileMode(0o111)
+	switch {
+	case !hasModes:
+		return true
+	case IgnoresModes():
+	case owned(info):
+		mask = 0o100
+	default:
+		mask = 0o011
+	}
+	return info.Mode()&mask != 0
+}
+
+// LetExecute lets all users execute a regular file who may read it. The file may
+// have other names: Larder makes hardlinks of cached files. In a directory that
+// others control, one of them may be a file of the user. It then gets the
+// permission too, but only its owner has the right to change it.
+func (d *Dir) LetExecute(name string) error {
+	return d.chmod(name, func(mode fs.FileMode) fs.FileMode { return mode | mode&0o444>>2 })
+}
+
+// Seal makes a regular file read-only, as far as this user may. Like that of
+// [Dir.LetExecute], the file may have other names. Windows cannot remove read-only
+// files, so Seal does nothing there.
+func (d *Dir) Seal(name string) {
+	_ = d.chmod(name, func(mode fs.FileMode) fs.FileMode { return mode &^ 0o222 })
+}
+
+// chmod changes the permissions of a regular file, if they differ and the system has modes.
+func (d *Dir) chmod(name string, change func(fs.FileMode) fs.FileMode) error {
+	if !hasModes {
+		return nil
+	}
+	f, info, err := d.OpenFile(name)
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	if mode := info.Mode().Perm(); mode != change(mode) {
+		return f.Chmod(change(mode))
+	}
+	return nil
+}

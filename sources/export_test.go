@@ -1,0 +1,4 @@
+package sources
+
+// Slips is slips.
+var Slips = slips

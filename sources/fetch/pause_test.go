@@ -1,0 +1,132 @@
+package fetch_test
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/larder-cli/larder/sources/fetch"
+	"github.com/larder-cli/larder/sources/sourcetest"
+)
+
+// many fetches n documents at once, and returns how many failed and the last
+// error.
+func many(t *testing.T, client *fetch.Client, n int) (failed int, last error) {
+	t.Helper()
+	var mu sync.Mutex
+	var group sync.WaitGroup
+	for range n {
+		group.Go(func() {
+			_, err := client.Document(t.Context(), fetch.Request{URL: "http://example.com/doc"})
+			if err != nil {
+				mu.Lock()
+				defer mu.Unlock()
+				failed++
+				last = err
+			}
+		})
+	}
+	group.Wait()
+	return failed, last
+}
+
+// A registry with a rate limit receives few requests above it, and all requests
+// succeed in the end, however many there are.
+func TestLimitedHost(t *testing.T) {
+	for _, after := range []string{"", "1"} {
+		t.Run("Retry-After "+after, func(t *testing.T) {
+			var mu sync.Mutex
+			var second int64
+			passed, refused := 0, 0
+			inBubble(t, fetch.Options{}, func(rw http.ResponseWriter, _ *http.Request) {
+				mu.Lock()
+				defer mu.Unlock()
+				if now := time.Now().Unix(); now != second {
+					second, passed = now, 0
+				}
+				if passed++; passed <= 5 {
+					return
+				}
+				refused++
+				if after != "" {
+					rw.Header().Set("Retry-After", after)
+				}
+				rw.WriteHeader(http.StatusTooManyRequests)
+			}, func(t *testing.T, client *fetch.Client) {
+				failed, err := many(t, client, 200)
+				sourcetest.Expect(t, failed == 0, "%d failed: %v", failed, err)
+				t.Logf("%d refused", refused)
+				sourcetest.Expect(t, refused < 195+5*60, "%d refused", refused)
+			})
+		})
+	}
+}
+
+// If a host rejects everything, all requests fail soon, and few are sent.
+func TestHostThatOnlyRefuses(t *testing.T) {
+	var mu sync.Mutex
+	requests := 0
+	inBubble(t, fetch.Options{}, func(rw http.ResponseWriter, _ *http.Request) {
+		mu.Lock()
+		defer mu.Unlock()
+		requests++
+		rw.WriteHeader(http.StatusServiceUnavailable)
+	}, func(t *testing.T, client *fetch.Client) {
+		begun := time.Now()
+		failed, err := many(t, client, 100)
+		took := time.Since(begun)
+		sourcetest.Expect(t, failed == 100 && strings.Contains(err.Error(), ": 503 Service Unavailable"), "%d failed: %v", failed, err)
+		sourcetest.Expect(t, took < time.Minute, "took %s", took)
+		sourcetest.Expect(t, requests <= 100+100+4*5, "%d requests", requests)
+		begun = time.Now()
+		failed, _ = many(t, client, 1)
+		took = time.Since(begun)
+		sourcetest.Expect(t, failed == 1 && took < 40*time.Second, "the next request took %s", took)
+	})
+}
+
+// Healthy hosts get no pauses, whatever the status of a single document.
+func TestHealthyHostsGetNoPauses(t *testing.T) {
+	for _, status := range []int{200, 404, 500, 502} {
+		var shared ledger
+		inBubble(t, fetch.Options{Tries: 2}, func(rw http.ResponseWriter, _ *http.Request) { rw.WriteHeader(status) },
+			func(t *testing.T, client *fetch.Client) {
+				client.Share(&shared)
+				many(t, client, 20)
+			})
+		sourcetest.Expect(t, shared.until.IsZero(), "%d: until %v", status, shared.until)
+	}
+}
+
+// A wait for a host that other processes keep in trouble ends after a time limit, and when the
+// request is canceled.
+func TestPausesAreBounded(t *testing.T) {
+	var shared ledger
+	inBubble(t, fetch.Options{}, func(http.ResponseWriter, *http.Request) {}, func(t *testing.T, client *fetch.Client) {
+		client.Share(&shared)
+		ctx, stop := context.WithCancel(t.Context())
+		var others sync.WaitGroup
+		others.Go(func() {
+			for ctx.Err() == nil {
+				shared.Leave("", time.Now().Add(2*time.Second), 1)
+				time.Sleep(time.Second)
+			}
+		})
+		time.Sleep(time.Second / 2)
+		begun := time.Now()
+		failed, err := many(t, client, 20)
+		took := time.Since(begun)
+		sourcetest.Expect(t, failed == 0 && took >= time.Minute && took <= 125*time.Second, "%d failed (%v) after %s", failed, err, took)
+
+		one, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		_, err = client.Document(one, fetch.Request{URL: "http://example.com/doc"})
+		sourcetest.Expect(t, errors.Is(err, context.DeadlineExceeded), "got %v", err)
+		stop()
+		others.Wait()
+	})
+}

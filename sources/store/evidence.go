@@ -1,0 +1,376 @@
+package store
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"path"
+	"slices"
+	"strings"
+	"sync"
+
+	"github.com/larder-cli/larder/sources"
+	"github.com/larder-cli/larder/sources/disk"
+	"github.com/larder-cli/larder/sources/evidence"
+)
+
+// Evidence is the evidence that a store keeps, one for each version. It is read once in a
+// run, and again under the lock of a version before it is merged. It is safe for
+// concurrent use.
+type Evidence struct {
+	Judge sources.Judge
+	Warn  func(error)
+
+	// Places are where the evidence is. It is written to the first one, unless that has no
+	// Dir: then it is only kept for this run.
+	Places []Place
+
+	// References returns the references to the evidence for a version in authenticated
+	// records.
+	References func(sources.Release) []string
+
+	// Loose reports that other programs add evidence, so packages without a reference are
+	// compared with it. Strict refuses packages that the merged evidence doesn't cover.
+	Loose, Strict bool
+
+	// Before is called before evidence is written. It may be nil.
+	Before func(sources.Release, *sources.Signed) error
+
+	writing sync.Mutex
+	reading sync.Mutex
+	read    map[sources.Release]*kept // what was read in this run; all evidence, if it can't be written
+}
+
+// A Place is a directory with evidence: [evidence.Path], after Prefix instead of .larder/.
+type Place struct {
+	Dir    *disk.Dir
+	Prefix string
+}
+
+func (p Place) path(r sources.Release) string {
+	return p.Prefix + strings.TrimPrefix(evidence.Path(r.Provider, r.Version), ".larder/")
+}
+
+// kept is evidence that was read.
+type kept struct {
+	*sources.Signed
+	files    evidence.Files
+	resolved map[string]resolved // by reference
+}
+
+// resolved is evidence with the keys marked that a reference lists, see [evidence.Resolve].
+type resolved struct {
+	*sources.Signed
+	same bool
+}
+
+// mostRead is how many versions' evidence is kept in memory: that of all packages of a
+// run, but not that of a large mirror.
+const mostRead = 500
+
+// Read returns the evidence for a version. The error matches [sources.ErrNotFound] if there
+// is none.
+func (e *Evidence) Read(r sources.Release) (*sources.Signed, error) {
+	e.reading.Lock()
+	defer e.reading.Unlock()
+	k, err := e.find(r)
+	if err != nil {
+		return nil, err
+	}
+	return k.Signed, nil
+}
+
+// Files is like [Evidence.Read], but returns the files.
+func (e *Evidence) Files(r sources.Release) (evidence.Files, error) {
+	e.reading.Lock()
+	defer e.reading.Unlock()
+	k, err := e.find(r)
+	if err != nil {
+		return evidence.Files{}, err
+	}
+	return k.files, nil
+}
+
+// find returns what was read, or reads it. The caller holds e.reading.
+func (e *Evidence) find(r sources.Release) (*kept, error) {
+	if k, ok := e.read[r]; ok {
+		return k, nil
+	}
+	err := error(sources.ErrNotFound)
+	var files evidence.Files
+	for _, p := range e.Places {
+		if p.Dir != nil && errors.Is(err, sources.ErrNotFound) {
+			files, err = evidence.ReadFiles(p.Dir, p.path(r))
+		}
+	}
+	if err != nil {
+		return nil, err
+	}
+	s, err := files.Signed()
+	return e.keep(r, s, files), err
+}
+
+func (e *Evidence) keep(r sources.Release, s *sources.Signed, files evidence.Files) *kept {
+	if e.read == nil || len(e.read) >= mostRead && e.writable() {
+		e.read = map[sources.Release]*kept{}
+	}
+	e.read[r] = &kept{s, files, map[string]resolved{}}
+	return e.read[r]
+}
+
+func (e *Evidence) writable() bool { return len(e.Places) > 0 && e.Places[0].Dir != nil }
+
+// Forget is called after the files of a version's evidence were changed.
+func (e *Evidence) Forget(r sources.Release) {
+	e.reading.Lock()
+	defer e.reading.Unlock()
+	if e.writable() {
+		delete(e.read, r)
+	}
+}
+
+// resolve returns the evidence for a version with the keys marked that a reference lists. If
+// what was read is not the evidence of the reference, it is read again: another process may
+// have replaced it since.
+func (e *Evidence) resolve(r sources.Release, reference string) (resolved, error) {
+	e.reading.Lock()
+	defer e.reading.Unlock()
+	was := e.read[r]
+	k, err := e.find(r)
+	if err != nil {
+		return resolved{}, err
+	}
+	if found, ok := k.resolved[reference]; ok {
+		return found, nil
+	}
+	s, same := evidence.Resolve(k.Signed, reference)
+	if !same && was != nil && e.writable() {
+		delete(e.read, r)
+		if k, err = e.find(r); err != nil {
+			return resolved{}, err
+		}
+		s, same = evidence.Resolve(k.Signed, reference)
+	}
+	k.resolved[reference] = resolved{s, same}
+	return k.resolved[reference], nil
+}
+
+// Marked returns the evidence for a version with the keys marked that a registry listed
+// according to any record. The error is that of [Evidence.Read].
+func (e *Evidence) Marked(r sources.Release) (*sources.Signed, error) {
+	s, err := e.Read(r)
+	if err != nil {
+		return nil, err
+	}
+	s, _ = evidence.Resolve(s, e.References(r)...)
+	return s, nil
+}
+
+// Describe returns what is known about a package in dir, or about a package that is in no
+// directory.
+func (e *Evidence) Describe(id sources.PackageID, dir string, f Facts) sources.Stored {
+	proof, signed := e.Proof(id, f)
+	return sources.Stored{
+		ID: id, Dir: dir,
+		H1: f.H1, ZipH1: f.ZipH1, ZH: f.ZH, Filename: f.Filename, Origin: f.Origin,
+		Signed: signed, Proof: proof, Report: e.Judge.Report(id.Provider, proof),
+		Since: f.Since, Imported: f.Imported,
+	}
+}
+
+// Proof returns what was proved about a package, and the evidence for it, with the keys
+// marked that a registry listed. The packages of a version share their evidence, so it may
+// have changed since the record was made. What it proves now counts then. If it proves
+// nothing, the facts in the record still hold, unless the key was revoked since.
+func (e *Evidence) Proof(id sources.PackageID, f Facts) (sources.Proof, *sources.Signed) {
+	if kept, err := e.resolve(id.Release(), f.Evidence); err == nil && kept.same && f.Proof.Signed() {
+		return f.Proof, kept.Signed
+	}
+	proof, signed, err := e.check(id, f)
+	switch {
+	case errors.Is(err, sources.ErrRevoked):
+		return sources.Proof{Matched: f.Proof.Matched}, nil
+	case signed == nil, err != nil && len(proof.Revoked) == 0:
+		return f.Proof, nil
+	}
+	return proof, signed
+}
+
+// Check returns what is proved about a package, or the reason why the evidence does not
+// prove what the record says that it proved. That does not depend on the settings of the
+// run.
+func (e *Evidence) Check(id sources.PackageID, f Facts) (sources.Proof, error) {
+	proof, _, err := e.check(id, f)
+	return proof, err
+}
+
+// check is Check that also returns the evidence, nil if it proves nothing.
+func (e *Evidence) check(id sources.PackageID, f Facts) (sources.Proof, *sources.Signed, error) {
+	if f.Evidence == "" && !e.Loose {
+		return f.Proof, nil, nil
+	}
+	kept, err := e.resolve(id.Release(), f.Evidence)
+	switch missing := errors.Is(err, sources.ErrNotFound); {
+	case missing && f.Evidence != "":
+		return f.Proof, nil, ErrMissing
+	case missing:
+		return f.Proof, nil, nil
+	case err != nil, f.ZH == "":
+		return f.Proof, nil, err
+	}
+	proof, err := e.Judge.Prove(id.Provider, kept.Signed, f.ZH)
+	if err == nil {
+		err = f.Proof.Lost(proof)
+	}
+	return f.Proof.And(proof), kept.Signed, err
+}
+
+// ErrMissing is the error for a record that refers to evidence which is not there.
+var ErrMissing = errors.New("its signed checksums are missing")
+
+// A ReplacedError reports a package that is refused because the store has better
+// evidence for its version. That evidence does not verify this package, so clients
+// could not install it.
+type ReplacedError struct{ Err, Downgrade error }
+
+func (e *ReplacedError) Error() string {
+	text := fmt.Sprintf("the mirror's signed checksums do not cover this package: %v", e.Err)
+	if e.Downgrade != nil {
+		text += "; " + e.Downgrade.Error()
+	}
+	return text
+}
+
+func (e *ReplacedError) Unwrap() []error { return []error{e.Err, e.Downgrade} }
+
+// Keep stores s as evidence for the version of id, merged with the evidence that is there,
+// and makes f refer to the result if that proves anything about the package. It is called
+// before the package appears. The caller holds the lock that other processes take for the
+// version. Temporary files are in the directory via.
+func (e *Evidence) Keep(id sources.PackageID, f *Facts, s *sources.Signed, via *disk.Scratch) error {
+	if s == nil {
+		return nil
+	}
+	e.writing.Lock()
+	defer e.writing.Unlock()
+	f.Evidence = evidence.Reference(s)
+	e.Forget(id.Release()) // another process may have written it
+	old, err := e.Read(id.Release())
+	isNew := err != nil
+	differs := !isNew && !replaces(s, old)
+	if differs {
+		old, _ = evidence.Resolve(old, e.References(id.Release())...)
+	}
+	if differs && evidence.Reference(old) != f.Evidence {
+		var downgrade error
+		s, downgrade = e.Judge.Merge(id.Provider, old, s)
+		if err := e.refer(id, f, s); err != nil && e.Strict {
+			return sources.WithHint(&ReplacedError{err, downgrade},
+				"find out which evidence is right; to accept the new evidence, remove this version from the mirror first")
+		}
+		e.warnOf(id, downgrade)
+	}
+	if err := e.write(id.Release(), s, via); err != nil {
+		return err
+	}
+	if isNew {
+		e.compareKeys(id, s)
+	}
+	return nil
+}
+
+// replaces reports whether s is the same evidence as old, and a registry listed all its keys.
+func replaces(s, old *sources.Signed) bool {
+	unlisted := func(k sources.Key) bool { return !k.Listed() }
+	return evidence.Digest(s) == evidence.Digest(old) && !slices.ContainsFunc(s.Keys, unlisted)
+}
+
+// refer makes f refer to evidence, unless that proves nothing about the package.
+func (e *Evidence) refer(id sources.PackageID, f *Facts, s *sources.Signed) error {
+	if f.ZH != "" {
+		proof, err := e.Judge.Prove(id.Provider, s, f.ZH)
+		if err != nil {
+			return err
+		}
+		f.Proof = f.Proof.And(proof)
+	}
+	f.Evidence = evidence.Reference(s)
+	return nil
+}
+
+func (e *Evidence) write(r sources.Release, s *sources.Signed, via *disk.Scratch) error {
+	if e.Before != nil {
+		if err := e.Before(r, s); err != nil {
+			return err
+		}
+	}
+	if !e.writable() {
+		e.reading.Lock()
+		defer e.reading.Unlock()
+		e.keep(r, s, evidence.Files{})
+		return nil
+	}
+	defer e.Forget(r) // the keys are marked in s, but not in the files
+	return evidence.Write(e.Places[0].Dir, e.Places[0].path(r), via.Dir, s)
+}
+
+// compareKeys warns if the version of id is signed with other keys than the nearest
+// version with evidence. It is called after writing, so that if two processes store a
+// version each, at least one of them compares both.
+func (e *Evidence) compareKeys(id sources.PackageID, now *sources.Signed) {
+	var names []string
+	for _, p := range e.Places {
+		if p.Dir == nil {
+			continue
+		}
+		more, err := Names(p.Dir, path.Dir(p.path(id.Release())))
+		e.warn(err)
+		names = append(names, more...)
+	}
+	near, ok := evidence.Nearest(names, id.Version)
+	if !ok {
+		return
+	}
+	if was, err := e.Marked(sources.Release{Provider: id.Provider, Version: near}); err == nil {
+		e.warnOf(id, e.Judge.CompareKeys(id.Provider, near, was, now))
+	}
+}
+
+// Names lists a directory. It returns no names for a missing directory.
+func Names(in *disk.Dir, name string) (names []string, err error) {
+	err = Within(in, name, func(dir *disk.Dir) error {
+		entries, err := dir.ReadDir()
+		for _, e := range entries {
+			names = append(names, e.Name())
+		}
+		return err
+	})
+	return names, err
+}
+
+// Within calls do for a directory in another one. It does nothing if the directory is
+// missing.
+func Within(in *disk.Dir, name string, do func(*disk.Dir) error) error {
+	dir, err := in.Sub(name)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	defer dir.Close()
+	return do(dir)
+}
+
+func (e *Evidence) warn(err error) {
+	if err != nil {
+		e.Warn(err)
+	}
+}
+
+// warnOf is warn for a problem with the version of id.
+func (e *Evidence) warnOf(id sources.PackageID, err error) {
+	if err != nil {
+		e.Warn(fmt.Errorf("%s: %w", id.Release(), err))
+	}
+}

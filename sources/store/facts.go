@@ -1,0 +1,79 @@
+// Package store contains the common parts of all stores of packages: the facts that they
+// record about a package, the evidence for a version, and the transaction that adds a
+// package. A store, such as a plugin cache or a mirror, adds a layout: it determines the
+// paths of a package, its record and its lock, and moves the package into place.
+//
+// The package verifies nothing. The caller of a [sources.Tx] verifies packages, and a
+// [sources.Judge] computes verdicts from evidence.
+package store
+
+import (
+	"time"
+
+	"github.com/larder-cli/larder/sources"
+	"github.com/larder-cli/larder/sources/evidence"
+)
+
+// Facts are what a record contains about a package, in each kind of store. They contain
+// no verdict, which depends on the settings of each run.
+type Facts struct {
+	H1       sources.Hash  `json:"h1"`
+	ZipH1    sources.Hash  `json:"zip_h1,omitempty"`
+	ZH       sources.Hash  `json:"zh,omitempty"`
+	Filename string        `json:"filename,omitempty"`
+	Origin   string        `json:"origin,omitempty"`
+	Proof    sources.Proof `json:"proof,omitzero"`
+	Evidence string        `json:"evidence,omitempty"` // the evidence for the proof, see [evidence.Reference]
+	Since    time.Time     `json:"since,omitzero"`     // when the hashes were first recorded
+	Imported bool          `json:"imported,omitempty"` // known only from an import
+
+	// Verdict is set in records of format 2, see [Facts.Modernise].
+	Verdict *sources.Verdict `json:"verdict,omitempty"`
+}
+
+// The formats of records.
+const (
+	Format        = 3
+	VerdictFormat = 2 // a verdict instead of a proof
+)
+
+// Modernise turns facts of format 2 into those of the current format. The verdict reports
+// that something matched; what the evidence proves is determined again.
+func (f *Facts) Modernise() {
+	f.Proof.Matched = f.Verdict != nil && *f.Verdict > sources.Unverified
+	f.Verdict = nil
+}
+
+// New returns the facts about an unpacked package.
+func New(c sources.Contents, by sources.Provenance, now time.Time) Facts {
+	return Facts{
+		H1: c.H1, ZipH1: c.ZipH1, ZH: by.ZH, Filename: by.Filename, Origin: by.Origin, Proof: by.Proof, Since: now.UTC(),
+	}
+}
+
+// Of returns the facts about a stored package.
+func Of(s sources.Stored) Facts {
+	return Facts{
+		H1: s.H1, ZipH1: s.ZipH1, ZH: s.ZH, Filename: s.Filename, Origin: s.Origin,
+		Proof: s.Proof, Evidence: evidence.Reference(s.Signed), Since: s.Since,
+	}
+}
+
+// Proven reports whether anything was proved about the package.
+func (f Facts) Proven() bool { return f.Proof.Any() || f.Evidence != "" }
+
+// Hashes returns the hashes of the package as lock files have them.
+func (f Facts) Hashes() []sources.Hash {
+	if f.ZH == "" {
+		return []sources.Hash{f.H1}
+	}
+	return []sources.Hash{f.H1, f.ZH}
+}
+
+// Improved returns the facts after better evidence was found for the package.
+func (f Facts) Improved(by sources.Provenance) Facts {
+	matched := f.Proof.Matched || by.Proof.Matched
+	f.Proof = by.Proof
+	f.Proof.Matched = matched
+	return f
+}

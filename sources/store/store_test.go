@@ -1,0 +1,205 @@
+package store_test
+
+import (
+	"archive/zip"
+	"bytes"
+	"context"
+	"crypto/sha256"
+	"errors"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/larder-cli/larder/sources"
+	"github.com/larder-cli/larder/sources/disk"
+	"github.com/larder-cli/larder/sources/sourcetest"
+	"github.com/larder-cli/larder/sources/store"
+)
+
+func TestFacts(t *testing.T) {
+	now := time.Date(2026, 1, 2, 3, 4, 5, 0, time.FixedZone("here", 3600))
+	contents := sources.Contents{H1: "h1:a", ZipH1: "h1:b"}
+	f := store.New(contents, sources.Provenance{ZH: "zh:c", Filename: "f.zip", Origin: "o", Proof: by("K")}, now)
+	deep(t, f, store.Facts{H1: "h1:a", ZipH1: "h1:b", ZH: "zh:c", Filename: "f.zip", Origin: "o", Proof: by("K"), Since: now.UTC()}, "new facts")
+	sourcetest.EqualSlices(t, f.Hashes(), []sources.Hash{"h1:a", "zh:c"}, "hashes")
+	sourcetest.EqualSlices(t, store.Facts{H1: "h1:a"}.Hashes(), []sources.Hash{"h1:a"}, "hashes of a directory")
+	for _, test := range []struct {
+		store.Facts
+		want bool
+	}{{f, true}, {store.Facts{Evidence: "x"}, true}, {store.Facts{Proof: sources.Proof{Matched: true}}, true}, {store.Facts{H1: "h1:a", ZH: "zh:c"}, false}} {
+		sourcetest.Equal(t, test.Proven(), test.want, "proven")
+	}
+	for _, matched := range [][3]bool{{false, false, false}, {true, false, true}, {false, true, true}} {
+		f.Proof.Matched = matched[0]
+		better := by("B")
+		better.Matched = matched[1]
+		got := f.Improved(sources.Provenance{Proof: better})
+		sourcetest.Equal(t, got.Proof.Signers[0].Fingerprint, sources.Fingerprint("B"), "the better signer")
+		sourcetest.Equal(t, got.Proof.Matched, matched[2], "matched")
+	}
+	none, some := sources.Unverified, sources.HashOnly
+	for _, test := range []struct {
+		verdict *sources.Verdict
+		want    bool
+	}{{nil, false}, {&none, false}, {&some, true}} {
+		f := store.Facts{Verdict: test.verdict}
+		f.Modernise()
+		deep(t, f, store.Facts{Proof: sources.Proof{Matched: test.want}}, "modern facts")
+	}
+}
+
+// A txTest has a transaction of some form, with a scratch directory.
+type txTest struct {
+	*testing.T
+	*store.Tx
+	work  *disk.Scratch
+	stage sources.Stage
+}
+
+func begin(t *testing.T, form store.Form) txTest {
+	in, err := disk.Open(t.TempDir())
+	check(t, err)
+	work, err := in.Scratch("run-")
+	check(t, err)
+	t.Cleanup(func() { check(t, errors.Join(work.Close(), in.Close())) })
+	tx := &store.Tx{ID: widget(t, "1.0.0"), Form: form, Root: t.TempDir(), Place: "the store", NoArchive: "pack it"}
+	return txTest{t, tx, work, tx.Prepare(work, nil, store.Downloads{}, func(err error) { check(t, err) })}
+}
+
+func zipped(t testing.TB, text string) []byte {
+	var data bytes.Buffer
+	w := zip.NewWriter(&data)
+	f, err := w.Create("terraform-provider-widget")
+	check(t, err)
+	_, err = f.Write([]byte(text))
+	check(t, errors.Join(err, w.Close()))
+	return data.Bytes()
+}
+
+// Every form of a package is made of every payload, with the same hash.
+func TestUnpack(t *testing.T) {
+	data := zipped(t, "the provider")
+	dir := t.TempDir()
+	check(t, os.WriteFile(filepath.Join(dir, "terraform-provider-widget"), []byte("the provider"), 0o755))
+	packed := filepath.Join(t.TempDir(), "a.zip")
+	check(t, os.WriteFile(packed, data, 0o644))
+	payloads := map[string]func(txTest) sources.Payload{
+		"downloaded": func(x txTest) sources.Payload {
+			_, err := x.stage.Write(data)
+			check(x, err)
+			return sources.Payload{}
+		},
+		"archive": func(x txTest) sources.Payload {
+			f, _, err := disk.OpenFile(packed)
+			check(x, err)
+			x.Cleanup(func() { f.Close() })
+			return sources.Payload{Archive: f, Hidden: 0o044}
+		},
+		"directory": func(txTest) sources.Payload { return sources.Payload{Dir: dir} },
+		"files": func(txTest) sources.Payload {
+			return sources.Payload{Files: func(yield func(sources.Incoming, error) bool) {
+				yield(sources.Incoming{Path: "terraform-provider-widget", Executable: true, Data: strings.NewReader("the provider")}, nil)
+			}}
+		},
+	}
+	var want sources.Hash
+	for name, payload := range payloads {
+		for form, path := range map[store.Form]string{store.Unpacked: "/terraform-provider-widget", store.Packed: "", store.Hashed: "none"} {
+			x := begin(t, form)
+			c, err := x.Unpack(t.Context(), payload(x))
+			if form == store.Packed && (name == "directory" || name == "files") {
+				sourcetest.Expect(t, err != nil && sources.Hints(err)[0] == "pack it" && strings.HasPrefix(err.Error(), x.ID.String()), "%s: %v", name, err)
+				x.Close()
+				continue
+			}
+			sourcetest.Expect(t, err == nil, "%s, form %d: %v", name, form, err)
+			if want == "" {
+				want = c.H1
+			}
+			sourcetest.Expect(t, c.H1 == want && x.Contents.H1 == want && x.Received, "%s, form %d: %v", name, form, c)
+			info, err := os.Stat(x.work.Path(x.Made) + path)
+			switch {
+			case form == store.Hashed:
+				sourcetest.Expect(t, err != nil && !x.work.Exists(x.Made), "%s: hashing left a file", name)
+			case err != nil:
+				t.Errorf("%s, form %d: %v", name, form, err)
+			case form == store.Packed:
+				sourcetest.Equal(t, sha256.Sum256(sourcetest.ReadFile(t, x.work.Path(x.Made))), sha256.Sum256(data), name, "the archive")
+				sourcetest.Equal(t, info.Mode().Perm()&0o044 != 0, name == "downloaded", name, "readable for others")
+			}
+			x.Close()
+			sourcetest.Expect(t, !x.work.Exists(x.Made), "%s, form %d: it is left in the scratch directory", name, form)
+		}
+	}
+}
+
+func TestMalformedArchives(t *testing.T) {
+	for form, hinted := range map[store.Form]bool{store.Unpacked: true, store.Packed: true, store.Hashed: false} {
+		x := begin(t, form)
+		_, err := x.stage.Write([]byte("this is no archive"))
+		check(t, err)
+		_, err = x.Unpack(t.Context(), sources.Payload{})
+		sourcetest.Expect(t, err != nil && strings.Contains(err.Error(), "unpacking: ") == hinted && (len(sources.Hints(err)) > 0) == hinted, "form %d: %v, %v", form, err, sources.Hints(err))
+		sourcetest.Expect(t, strings.HasPrefix(err.Error(), x.ID.String()), "form %d: the error doesn't name the package: %v", form, err)
+		x.Close()
+	}
+	closed, err := os.Open(t.TempDir())
+	check(t, errors.Join(err, closed.Close()))
+	for _, form := range []store.Form{store.Unpacked, store.Packed, store.Hashed} {
+		x := begin(t, form)
+		_, err := x.Unpack(t.Context(), sources.Payload{Archive: closed})
+		sourcetest.Expect(t, errors.Is(err, os.ErrClosed), "form %d: an unreadable archive: %v", form, err)
+		x.Close()
+	}
+	x := begin(t, store.Unpacked)
+	defer x.Close()
+	_, err = x.stage.Write(zipped(t, strings.Repeat("x", 1<<20)))
+	check(t, err)
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	_, err = x.Unpack(ctx, sources.Payload{})
+	sourcetest.Expect(t, errors.Is(err, context.Canceled) && len(sources.Hints(err)) == 0, "canceled: %v, %v", err, sources.Hints(err))
+}
+
+// What was done first is undone last, and a package that is to stay isn't removed.
+func TestClose(t *testing.T) {
+	for _, kept := range []bool{false, true} {
+		x := begin(t, store.Unpacked)
+		made, err := x.work.Mkdir(x.Made)
+		check(t, errors.Join(err, made.Close()))
+		x.Kept = kept
+		var order []int
+		x.Finally(func() { order = append(order, 1) })
+		x.Finally(func() { order = append(order, 2) })
+		x.Close()
+		sourcetest.EqualSlices(t, order, []int{2, 1}, "order")
+		sourcetest.Equal(t, x.work.Exists(x.Made), kept, "the package is there")
+	}
+	new(store.Tx).Close()
+}
+
+// What was received of an archive is kept for the next transaction, unless it was unpacked.
+func TestInterrupted(t *testing.T) {
+	for _, received := range []bool{false, true} {
+		dir := t.TempDir()
+		in, err := disk.Open(dir)
+		check(t, err)
+		work, err := in.Scratch("run-")
+		check(t, err)
+		partial, err := in.MakeSub("partial")
+		check(t, err)
+		tx := &store.Tx{ID: widget(t, "1.0.0"), Form: store.Hashed}
+		stage := tx.Prepare(work, partial, store.Downloads{}, func(err error) { check(t, err) })
+		_, _, err = stage.Resume(sources.ZipHash([32]byte{1}))
+		check(t, errors.Join(err, stage.Begin("a note")))
+		_, err = stage.Write(make([]byte, 2<<20))
+		check(t, err)
+		tx.Received = received
+		tx.Close()
+		names, err := store.Names(in, "partial")
+		sourcetest.Expect(t, err == nil && (len(names) > 0) == !received, "received %v: kept %q, %v", received, names, err)
+		check(t, errors.Join(partial.Close(), work.Close(), in.Close()))
+	}
+}

@@ -1,0 +1,196 @@
+package store
+
+import (
+	"archive/zip"
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"math"
+
+	"github.com/larder-cli/larder/sources"
+	"github.com/larder-cli/larder/sources/archive"
+	"github.com/larder-cli/larder/sources/disk"
+	"github.com/larder-cli/larder/sources/staging"
+)
+
+// A Form is what a transaction makes of a package.
+type Form int
+
+// The forms.
+const (
+	Unpacked Form = iota // a directory
+	Packed               // an archive
+	Hashed               // nothing: only its hashes are recorded
+)
+
+// A Tx is the part of a transaction that all stores have in common, see [sources.Tx]. It
+// makes the package in a scratch directory. The store locks the package before, and puts
+// it in its place after that.
+type Tx struct {
+	ID       sources.PackageID
+	Form     Form
+	ReadOnly bool   // unpack files without write permission
+	Root     string // path of the store
+	Place    string // what hints call its file system
+
+	NoArchive string // the hint if a package can't be packed because its source has no archive
+
+	Scratch *disk.Scratch // of the run; nil until Prepare
+	Made    string        // name of the package in Scratch
+	Archive *staging.Stage
+	Kept    bool // the package stays in Scratch
+
+	Payload  sources.Payload
+	Contents sources.Contents
+	Received bool // Unpack was called
+
+	undo []func()
+}
+
+// Finally registers a function for Close to call. Close calls the last one first.
+func (t *Tx) Finally(do func()) { t.undo = append(t.undo, do) }
+
+// Close implements [sources.Tx].
+func (t *Tx) Close() {
+	if t.Archive != nil {
+		t.Archive.End(!t.Received)
+	}
+	for i := len(t.undo) - 1; i >= 0; i-- {
+		t.undo[i]()
+	}
+}
+
+// Explain is [sources.InPackage] with a hint if the disk is full.
+func (t *Tx) Explain(err error) error { return sources.InPackage(t.ID, disk.Explain(err, t.Place)) }
+
+// Prepare prepares to make the package in a scratch directory, and returns the stage for
+// its archive. The directory for interrupted downloads may be nil.
+func (t *Tx) Prepare(in *disk.Scratch, interrupted *disk.Dir, opts Downloads, warn func(error)) *staging.Stage {
+	t.Scratch, t.Made = in, in.Name()
+	t.Finally(func() {
+		if !t.Kept {
+			warn(in.RemoveTree(t.Made))
+		}
+	})
+	t.Archive = staging.New(in.Dir, interrupted, staging.Key(t.ID), t.Place, opts.Archives, opts.Arrivals)
+	return t.Archive
+}
+
+// Downloads are archives that a store need not download. Both may be nil.
+type Downloads struct {
+	Archives *staging.Archives // recent downloads
+	Arrivals *staging.Arrivals // downloads of other processes
+}
+
+// Unpack implements [sources.Tx].
+func (t *Tx) Unpack(ctx context.Context, from sources.Payload) (sources.Contents, error) {
+	t.Payload, t.Received = from, true
+	c, err := t.make(ctx, from)
+	t.Contents = c
+	return c, t.Explain(err)
+}
+
+// make makes the package in the scratch directory.
+func (t *Tx) make(ctx context.Context, from sources.Payload) (c sources.Contents, err error) {
+	var to archive.Dest
+	if t.Form == Unpacked {
+		dir, err := t.Scratch.Mkdir(t.Made)
+		if err != nil {
+			return c, err
+		}
+		defer dir.Close()
+		to = archive.Dest{Dir: dir, ReadOnly: t.ReadOnly, Hidden: from.Hidden}
+	}
+	switch {
+	case t.Form == Packed && (from.Dir != "" || from.Files != nil):
+		what := cmp.Or(from.Dir, "the package")
+		return c, sources.WithHint(fmt.Errorf("%s is unpacked, and its archive is not available", what), "%s", t.NoArchive)
+	case from.Files != nil:
+		return archive.Receive(ctx, from.Files, to, archive.Limits{})
+	case from.Dir != "" && to.Dir == nil:
+		return archive.Hash(ctx, from.Dir)
+	case from.Dir != "":
+		return archive.Copy(ctx, from.Dir, to, archive.Limits{})
+	}
+	file := from.Archive
+	if file == nil {
+		if file, err = t.Archive.File(); err != nil {
+			return c, err
+		}
+	}
+	info, err := file.Stat()
+	switch {
+	case err != nil:
+		return c, err
+	case t.Form == Unpacked:
+		return t.unpack(ctx, file, info.Size(), to)
+	}
+	c, err = archive.Sum(ctx, file, info.Size(), archive.Limits{})
+	switch {
+	case t.Form == Hashed:
+		return c, err
+	case err != nil:
+		return c, malformed(err)
+	}
+	mode := 0o644 &^ from.Hidden
+	if from.Archive == nil {
+		return c, t.Archive.Move(t.Scratch.Dir, t.Made, mode)
+	}
+	return c, WriteFile(t.Scratch.Dir, t.Made, mode, disk.Reader(ctx, io.NewSectionReader(file, 0, info.Size())))
+}
+
+// WriteFile creates a file and syncs its contents, but not its directory.
+func WriteFile(in *disk.Dir, name string, mode fs.FileMode, from io.Reader) error {
+	out, err := in.Create(name, mode)
+	if err != nil {
+		return err
+	}
+	_, err = io.Copy(out, from)
+	return errors.Join(err, out.Sync(), out.Close())
+}
+
+// unpack unpacks an archive, unless its contents exceed the free space of the disk.
+func (t *Tx) unpack(ctx context.Context, from io.ReaderAt, size int64, to archive.Dest) (sources.Contents, error) {
+	var lim archive.Limits
+	room, ok := disk.FreeSpace(t.Root)
+	if ok && room < archive.MaxSize {
+		lim.Size = max(room, 1)
+	}
+	c, err := archive.Unpack(ctx, from, size, to, lim)
+	if lim.Size > 0 && errors.Is(err, archive.ErrLimit) {
+		return c, disk.NoSpace(t.Root, t.Place, unpackedSize(from, size))
+	}
+	if ctx.Err() != nil {
+		return c, err
+	}
+	return c, malformed(err)
+}
+
+// malformed adds context to an error of reading an archive, and a hint unless it is an
+// error of the file system.
+func malformed(err error) error {
+	if err == nil {
+		return nil
+	}
+	err = fmt.Errorf("unpacking: %w", err)
+	if onDisk := (*fs.PathError)(nil); errors.As(err, &onDisk) || errors.Is(err, disk.ErrChanged) {
+		return err
+	}
+	return sources.WithHint(err, "the archive is malformed: fetch it from another source, or report it to its publisher")
+}
+
+// unpackedSize is how many bytes an archive says that it unpacks to; 0 if it can't be read.
+func unpackedSize(from io.ReaderAt, size int64) int64 {
+	listed, err := zip.NewReader(from, size)
+	if err != nil {
+		return 0
+	}
+	sum := int64(0)
+	for _, f := range listed.File {
+		sum += int64(min(f.UncompressedSize64, math.MaxInt32))
+	}
+	return sum
+}

@@ -1,0 +1,173 @@
+package sources
+
+import (
+	"context"
+	"io"
+	"io/fs"
+	"iter"
+)
+
+// A Purpose is what a package is acquired for.
+type Purpose int
+
+// The purposes.
+const (
+	ToStore Purpose = iota // the store keeps the package
+	ToHash                 // the store records the package's hashes, and does not keep the package
+)
+
+// Held is the state of a package in a store when a [Tx] begins.
+type Held struct {
+	Package Stored // the package in place; without H1 if there is none that can be used
+	Known   Stored // as it was last verified here, in place or not; without H1 if that is not recorded
+}
+
+// A Tx is the transaction that puts one package into a store. Until it is
+// closed, no other process stores the package. Its methods are called in the
+// order below, Unpack and Commit at most once.
+type Tx interface {
+	// Stage prepares to replace the package held, and returns the destination
+	// for its archive. It must be called before Unpack, even if no archive is
+	// downloaded.
+	Stage() (Stage, error)
+
+	// Unpack hashes a package and unpacks it into a staging directory. It
+	// verifies nothing.
+	Unpack(ctx context.Context, from Payload) (Contents, error)
+
+	// Commit atomically replaces the package held with the unpacked one, and
+	// records where it came from. If Unpack was not called, Commit records
+	// better evidence for the package held.
+	Commit(ctx context.Context, by Provenance) (Stored, error)
+
+	// Close ends the transaction. If Commit was not called, the stored package
+	// is unchanged, but an interrupted download may be kept for the next
+	// transaction.
+	Close()
+}
+
+// A Judge computes verdicts from evidence, by the trust settings of the run. Stores
+// record proofs, and never verdicts. Package trust contains the implementation.
+type Judge interface {
+	// Prove returns what evidence for a version of p proves about an archive, whatever
+	// the settings. Its error is the reason why it proves nothing.
+	Prove(p Provider, s *Signed, zh Hash) (Proof, error)
+
+	// Report returns what a proof about a package of p is worth.
+	Report(p Provider, proof Proof) Report
+
+	// Merge returns the evidence to keep for a version of p, given the evidence kept
+	// so far and new evidence. It returns evidence even with an error, and the
+	// caller only warns.
+	Merge(p Provider, kept, new *Signed) (*Signed, error)
+
+	// CompareKeys returns a warning if another version of p is signed with other keys.
+	CompareKeys(p Provider, other Version, was, now *Signed) error
+}
+
+// A Payload is where the contents of a package are. The zero Payload means the
+// archive in the transaction's stage.
+type Payload struct {
+	Archive Archive // on this machine, closed by the caller
+	Dir     string  // of an unpacked package
+	Files   Files   // of an unpacked package, still being received
+
+	// Hidden are the mode bits that files made from an archive or from Files must not
+	// have, because not all users can read the original. It is 0 for downloads, which
+	// are public.
+	Hidden fs.FileMode
+}
+
+// An Archive is an open archive with a known hash, such as a [disk.Hashed]. If the file
+// has changed since it was hashed, its methods return an error instead of other bytes.
+type Archive interface {
+	io.ReaderAt
+	io.Closer
+	Name() string // the path at which it was opened
+	Stat() (fs.FileInfo, error)
+}
+
+// Local reports whether the package was on this machine, or was received
+// unpacked, rather than downloaded as an archive.
+func (p Payload) Local() bool { return p.Archive != nil || p.Dir != "" || p.Files != nil }
+
+// A Provenance is where a package came from and how it was verified.
+type Provenance struct {
+	ZH       Hash    // of the archive; empty for a directory
+	Filename string  // of the archive; empty for a directory
+	Origin   string  // a URL or a path
+	Proof    Proof   // what was proved about the package
+	Signed   *Signed // evidence to keep; nil if there is none
+	Imported bool    // ZH, Filename and Signed are unverified
+}
+
+// A Stage receives the bytes of an archive. If the transaction ends early, the
+// stage may keep them for the next transaction with the same archive.
+type Stage interface {
+	io.Writer
+
+	// Begin discards the stage's bytes. The note describes the bytes written
+	// from now on: the next transaction needs it to resume. If the note is
+	// empty, the bytes are not kept.
+	Begin(note string) error
+
+	// Resume loads the rest of an earlier download of the archive with this
+	// hash. It returns the bytes, which must be read at once, and their note.
+	// An empty note means that there are no bytes.
+	Resume(want Hash) (held io.Reader, note string, err error)
+
+	// Recent opens the archive with this hash if this or another store downloaded
+	// it recently. If another process downloads it now, it waits as long as bytes
+	// arrive there. The error matches [fs.ErrNotExist] if there is none.
+	Recent(ctx context.Context, zh Hash) (Archive, error)
+
+	// Arrived is called when the stage has all bytes of an archive with the hash that
+	// was given to Recent. Processes that wait for it can have it then.
+	Arrived()
+
+	// Spool creates a temporary file beside the stage, for bytes that arrive
+	// out of order. The error matches [errors.ErrUnsupported] if the stage has
+	// no spools.
+	Spool() (Spool, error)
+}
+
+// A Spool is a temporary file. Closing it removes it.
+type Spool interface {
+	io.ReaderAt
+	io.WriterAt
+	io.Closer
+}
+
+// Files are the files of an unpacked package as they are received, one after
+// the other. The sequence can be read only once, and ends after an error.
+type Files = iter.Seq2[Incoming, error]
+
+// Incoming is a file being received. Nothing about it has been verified.
+type Incoming struct {
+	Path       string // relative, with forward slashes
+	Executable bool
+	Data       io.Reader // valid until the next file is requested; need not be read to its end
+}
+
+// A Workdir is the directory of installed packages in one root module. Its
+// methods are safe for concurrent use.
+type Workdir interface {
+	// Get describes the installed package. The error matches [ErrNotFound] if
+	// there is none.
+	Get(ctx context.Context, id PackageID) (Stored, error)
+
+	// PackagesOf returns the IDs of a provider's installed packages for all platforms,
+	// sorted. Get may fail for some of them.
+	PackagesOf(ctx context.Context, p Provider) ([]PackageID, error)
+
+	// Link puts a stored package in its place, and returns the link mode. The
+	// error matches [ErrSwapped] if the package in the store is no longer the
+	// one that s describes.
+	Link(ctx context.Context, s Stored) (LinkMode, error)
+
+	// Register records that the root module uses the packages.
+	Register(packages []PackageID)
+
+	// Close removes temporary files.
+	Close() error
+}
