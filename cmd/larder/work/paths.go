@@ -22,7 +22,7 @@ const (
 )
 
 // Existing returns the absolute form of a path, as typed and relative to base. It fails, with the hint, if
-// nothing of the kind is there.
+// nothing of the kind is there, and with the path in full, for "." tells nothing, if that cannot be found out.
 func Existing(base, typed string, kind PathKind, hint string, args ...any) (string, error) {
 	path := Absolute(base, typed)
 	info, err := os.Stat(path)
@@ -30,7 +30,7 @@ func Existing(base, typed string, kind PathKind, hint string, args ...any) (stri
 	case errors.Is(err, fs.ErrNotExist):
 		err = fmt.Errorf("there is no %s %s", kind, typed)
 	case err != nil:
-		err = fmt.Errorf("%s: %w", typed, disk.Cause(err))
+		return path, fmt.Errorf("cannot read %s: %w", path, disk.Cause(err))
 	case kind == Directory && !info.IsDir():
 		err = fmt.Errorf("%s is not a directory", typed)
 	case kind == File && info.IsDir():
