@@ -232,6 +232,45 @@ func TestPartsDoNotWaitForOneOfThem(t *testing.T) {
 	}
 }
 
+// An archive uses several connections only if enough are left of those that the host
+// permits: here two of ten.
+func TestPartsLeaveConnectionsToOtherArchives(t *testing.T) {
+	for others, parts := range map[int]bool{7: true, 8: false} {
+		t.Run(fmt.Sprint(others), func(t *testing.T) {
+			server := &limitedServer{slow: func(int, string) bool { return false }}
+			var begun, end chan bool
+			answer := func(rw http.ResponseWriter, r *http.Request) {
+				if r.URL.Path == "/x.zip" {
+					server.ServeHTTP(rw, r)
+					return
+				}
+				begun <- true
+				<-end
+				_, _ = rw.Write([]byte("archive"))
+			}
+			s := &spoolStage{dir: t.TempDir()}
+			inBubble(t, fetch.Options{PerHost: 10}, answer, func(t *testing.T, client *fetch.Client) {
+				begun, end = make(chan bool), make(chan bool) // of the bubble
+				var group sync.WaitGroup
+				for range others {
+					group.Go(func() {
+						check(t, client.Download(t.Context(), fetch.Archive{URL: "http://example.com/other"}, &stage{}))
+					})
+				}
+				for range others {
+					<-begun
+				}
+				check(t, client.Download(t.Context(), fetch.Archive{URL: "http://example.com/x.zip"}, s))
+				close(end)
+				group.Wait()
+			})
+			if (server.n > 1) != parts || !bytes.Equal(s.Bytes(), large) {
+				t.Errorf("%d requests, parts %v; got %d bytes", server.n, parts, s.Len())
+			}
+		})
+	}
+}
+
 // A limitedServer limits each connection to 2 MiB a second, and one of them to
 // much less.
 type limitedServer struct {
