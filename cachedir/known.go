@@ -43,8 +43,8 @@ func (d *Dir) recallEntry(id sources.PackageID) (sources.Stored, error) {
 	return sources.Stored{}, sources.InPackage(id, err)
 }
 
-// recognize replaces what was proved about a package, and its evidence, by what was
-// proved before about the same contents, if that is worth more.
+// recognize replaces the proof and the evidence of a package with those that were
+// recorded before for the same contents, if those are worth more.
 func (t *tx) recognize(r record, signed *sources.Signed) (record, *sources.Signed) {
 	old := t.known
 	if old.H1 != r.H1 {

@@ -107,7 +107,7 @@ func gone(dir string) bool {
 	return errors.Is(err, fs.ErrNotExist)
 }
 
-// scanEach is scan with a call of visit for each file, also after an error. Unlike scan's
+// scanEach is scan with a call of visit for each file, even after an error. Unlike scan's
 // result, visit gets the path and the description of a symlink itself, not of its target.
 func scanEach(dir string, visit func(path string, info fs.FileInfo)) ([]mark, error) {
 	s := scanner{visit: visit}

@@ -18,7 +18,7 @@ import (
 )
 
 // Opening a pipe without a writer would block forever. A pipe instead of a
-// record or a package is replaced; instead of a lock it is an error.
+// record or a package is replaced; Larder refuses a pipe instead of a lock.
 func TestPipesDoNotBlock(t *testing.T) {
 	for at, fails := range map[string]bool{
 		record(widget): false, widget.Path(): false, widget.Path() + "/" + executable: false,

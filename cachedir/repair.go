@@ -71,8 +71,8 @@ func (v *Verification) Mendings() []Mending {
 type Replacer func(context.Context, Mending) error
 
 // Repair fixes the findings of Verify. It replaces the packages that a source still
-// has with the same contents. A changed package that it cannot replace stays, which is
-// an error. Repair moves everything else that is no intact package to .larder/aside by
+// has with the same contents. If it cannot replace a changed package, it keeps the package
+// and returns an error. Repair moves everything else that is not an intact package to .larder/aside by
 // rename, so that nothing is lost, and records the contents of packages without a
 // valid record. It waits until no install uses the cache, but it does not block
 // installs while packages are being replaced.

@@ -11,7 +11,7 @@
 // purpose in one way: it reports errors in the configuration, while the engines
 // ignore the part with the error. Harmless mistakes are warnings, such as an override
 // file that does not exist, or settings that no longer have an effect. A plugin cache
-// directory may be missing. JSON that Terraform would silently misread is an error.
+// directory may be missing. The package refuses JSON that Terraform would silently misread.
 //
 // # Order of precedence
 //

@@ -42,7 +42,7 @@ const maxShims = 20
 // NextProgram returns the program that the shim of a name runs: the one at the path fixed, or if that
 // is empty, the next one of that name on PATH that runs, and that isn't the shim itself. It fails if
 // there is none, or if shims run each other in a loop. The environment is that of the program. Its
-// LARDER_SHIM tells another shim which ones have run before:
+// LARDER_SHIM lists the shims that have run before:
 //
 //	PROCESS DEPTH PATH...
 func (m Machine) NextProgram(name, fixed string, process int, runs func(path string) bool) (path string, environ []string, err error) {

@@ -237,7 +237,7 @@ func TestNoHashIsDroppedIfAProviderFails(t *testing.T) {
 	}
 }
 
-// A package that cannot be fetched is an error, because a hash may belong to it.
+// The check fails if a package cannot be fetched, because a hash may belong to it.
 func TestStrictOffline(t *testing.T) {
 	f := newUnknownFixture(t)
 	f.store.known[id(onLinux)] = sources.Stored{ID: id(onLinux), H1: h1(onLinux), ZH: zh(onLinux), Signed: f.evidence()}

@@ -11,7 +11,7 @@ import (
 type Fingerprint string
 
 // ParseFingerprint parses a fingerprint in either case, with or without spaces.
-// It rejects key ids: they are so short that an attacker can make a key with a
+// It rejects key ids: they are so short that an attacker can create a key with a
 // given id.
 func ParseFingerprint(s string) (Fingerprint, error) {
 	digits := strings.ToUpper(strings.Join(strings.Fields(s), ""))

@@ -10,7 +10,7 @@ import (
 )
 
 // A Host is a registry's host name as shown to people: in lower case and
-// Unicode, with its port unless that is 443. [ParseHost] makes it.
+// Unicode, with its port unless that is 443. [ParseHost] creates it.
 type Host string
 
 // ParseHost parses "HOST" or "HOST:PORT". It rejects punycode, so that a host

@@ -31,7 +31,7 @@ func Nearest(word string, known []string) string {
 }
 
 // DidYouMean gives err a hint with the known word that is nearest to word, if any is.
-// Otherwise the hint is the one in its place, if that isn't empty.
+// Otherwise it adds the other hint, unless that is empty.
 func DidYouMean(err error, word string, known []string, otherwise string) error {
 	switch near := Nearest(word, known); {
 	case near != "" && near != word:

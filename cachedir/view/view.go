@@ -47,7 +47,7 @@ func newView(dir, workDir string) *View {
 	return &View{WorkDir: workDir, Providers: filepath.Join(dir, mirrorDir), Cache: filepath.Join(dir, cacheDir), dir: dir}
 }
 
-// Make makes the view of a root module with a data directory in the directory home, or changes
+// Make creates the view of a root module with a data directory in the directory home, or changes
 // it so that its mirror has exactly these packages. The packages must stay where they are.
 func Make(ctx context.Context, home, workDir, dataDir string, packages []sources.Stored) (*View, error) {
 	key := sha256.Sum256([]byte(workDir + "\x00" + dataDir))
@@ -176,7 +176,7 @@ func remove(root *disk.Dir, name string) error {
 	return root.RemoveEmpty(path.Dir(name))
 }
 
-// All returns the views in home. A missing home has none. It skips what is not a view.
+// All returns the views in home. A missing home has none. It skips other directories.
 func All(home string) ([]*View, error) {
 	dir, err := disk.Open(home)
 	if errors.Is(err, fs.ErrNotExist) {

@@ -166,7 +166,7 @@ func platforms(l *line.Line) ([]sources.Platform, error) {
 	return all, nil
 }
 
-// parsePlatform parses a platform that Go supports. So a misspelled platform is an error before
+// parsePlatform parses a platform that Go supports, so that a misspelled platform fails before
 // any request.
 func parsePlatform(name string) (sources.Platform, error) {
 	p, err := sources.ParsePlatform(name)

@@ -944,7 +944,7 @@ func TestFilesOfRootModules(t *testing.T) {
 	}
 }
 
-// A device or pipe in place of an archive or a package's file is an error, because reading it may
+// Larder refuses a device or pipe instead of an archive or a package's file, because reading it may
 // never end.
 func TestDevicesInMirrors(t *testing.T) {
 	machine := hostileGround(t)

@@ -8,8 +8,8 @@
 // # Files
 //
 // Each command has a file of its name: cache_prune.go describes larder cache prune, and turns its
-// flags into a request. The file of a command doesn't use the file of another. The work is done in
-// package work, results are told by package report, and package line reads the command line. Other
+// flags into a request. The file of a command doesn't use the file of another. Package work does the
+// work, package report prints results, and package line reads the command line. Other
 // files are:
 //
 //	app.go      the commands, and what all of them share

@@ -231,7 +231,7 @@ func TestHostileAnswers(t *testing.T) {
 	}
 }
 
-// A wrong answer is an error at once. Only archives are requested once more, unless they are pages,
+// A wrong answer fails at once. Only archives are requested once more, unless they are pages,
 // because they may have been damaged in transit.
 func TestGarbledAnswers(t *testing.T) {
 	for kind, path := range map[sourcetest.Kind]string{

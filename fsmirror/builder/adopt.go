@@ -67,7 +67,7 @@ func (b *Builder) RemoveImportDir(id string) error {
 // Adopt adds an archive to the mirror and records the contents of s and what was proved
 // about it. It moves the archive from the directory from, a [Builder.ImportDir], to the
 // same relative path in the mirror. The caller has verified and synced the archive, which
-// verified describes: a file that has taken its place is an error. If from is nil, the
+// verified describes; Adopt fails if another file has taken its place. If from is nil, the
 // archive is in the mirror already. The Builder must store packed packages.
 // [Builder.Finish] adds the archive to the index.
 func (b *Builder) Adopt(ctx context.Context, s sources.Stored, from *disk.Dir, verified fs.FileInfo) error {

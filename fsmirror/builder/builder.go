@@ -18,8 +18,8 @@
 //	.larder/import/ID/                                                archives of a bundle that is being imported
 //
 // If a directory of this layout is a link, a mounted file system or a file, the error
-// is a [disk.StrayError] that names it, and nothing behind it changes. Only the
-// mirror itself may be a link. Packages in it may be links for reading.
+// is a [disk.StrayError] that names it, and its target does not change. Only the
+// mirror itself may be a link. Packages in it may be links that are only read.
 //
 // # Order
 //

@@ -71,8 +71,8 @@ func mount(t *testing.T, source, at, kind string, flags uintptr) {
 	t.Cleanup(func() { must(t, syscall.Unmount(at, syscall.MNT_DETACH)) })
 }
 
-// A link, mount or file instead of a directory of the mirror is an error that
-// names it, and nothing behind it changes.
+// If a link, mount or file takes the place of a mirror's directory, Larder fails,
+// names it, and changes nothing in its target.
 func TestStrayInPlaceOfDirectory(t *testing.T) {
 	const packed, unpacked = widget + "/1.0.0/linux_amd64", gadget + "/1.0.0/linux_amd64"
 	d := newDepot(t, packed, unpacked, widget+"/2.0.0/linux_amd64")

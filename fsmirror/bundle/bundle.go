@@ -41,7 +41,7 @@
 // A bundle becomes part of a mirror once all of it has been verified. Until then its
 // archives are in .larder/import/ID/ of the mirror. After an interruption the next
 // import of the same bundle continues with them. Then they are moved into place.
-// Payloads are imported only where the caller wants them. They appear last, each by rename.
+// Payloads are imported only into directories that the caller names. They appear last, each by rename.
 package bundle
 
 import (

@@ -53,10 +53,10 @@ type Created struct {
 // Create writes the packages of the mirror in dir, and the evidence for them, to
 // file. If they exceed the maximum size, it writes several files with names derived
 // from file. It replaces existing files with these names, once all new files have
-// been written. The same packages and evidence produce the same bytes. Evidence that
-// does not verify its packages is an error, because mirrors would refuse to import
-// them. Unpacked packages that the receiver lacks are an [ArchivesError]: an archive made from
-// the contents would have another checksum than the published one, which signatures and lock
+// been written. The same packages and evidence produce the same bytes. Create fails if
+// evidence does not verify its packages, because mirrors would refuse to import
+// them. It returns an [ArchivesError] if the receiver lacks unpacked packages: an archive made from
+// the contents would not have the published checksum, which signatures and lock
 // files refer to.
 func Create(ctx context.Context, dir, file string, opts CreateOptions) (Created, error) {
 	m, unpacked, err := contentsOf(ctx, dir, opts.Key, warnIf(opts.Warn))

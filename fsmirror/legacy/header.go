@@ -36,8 +36,8 @@ func (h header) contradicts(p sources.Platform) bool {
 	return h.format != "" && (!slices.Contains(h.systems, p.OS) || !slices.Contains(h.archs, p.Arch))
 }
 
-// headSize is the number of bytes that are read of a file. The header of a Windows
-// executable is behind a small DOS program.
+// headSize is the number of bytes to read from a file. The header of a Windows
+// executable follows a small DOS program.
 const headSize = 4096
 
 // readHeader reads the beginning of a file.

@@ -85,7 +85,7 @@ func (a *Acquirer) foreseen(req Request, offer Offer) sources.Stored {
 
 // Appraise describes the package that a source on this machine has, as Take would
 // store it. It stores nothing, and reports no warnings. It reads no package that
-// nothing can verify. A key that is not among the provider's trusted keys is an error.
+// nothing can verify. It fails if the provider has trusted keys, but another key signed it.
 func (a *Acquirer) Appraise(ctx context.Context, req Request) (sources.Stored, error) {
 	req.DryRun = true
 	offer, err := a.ask(ctx, req)

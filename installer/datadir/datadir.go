@@ -34,8 +34,8 @@ var places = []string{
 
 // Check returns a [disk.StrayError] if an engine that uses the data directory
 // dir would write elsewhere: through a link or a mount, or into a file that has
-// another name. Special files and directories instead of files are errors
-// too. The directory itself may be missing or a link.
+// another name. It also refuses special files, and directories instead of
+// files. The directory itself may be missing or a link.
 func Check(dir string) error {
 	info, err := os.Stat(dir)
 	if errors.Is(err, fs.ErrNotExist) {

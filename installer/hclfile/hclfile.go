@@ -35,8 +35,8 @@ const (
 	// string. It allows strings of some thirty thousand lines.
 	maxWork = 500_000_000
 
-	// The parsers take at most this memory in bytes for each token, and for each
-	// invalid character, which is an error of its own. Measured with repeated tokens.
+	// The parsers use at most this many bytes of memory for each token, and for each
+	// invalid character, because each one causes an error. Measured with repeated tokens.
 	perToken = 280
 	perError = 1000
 

@@ -26,8 +26,8 @@ const (
 )
 
 // Read reads the lock file at path. If there is none, the File is empty and its
-// Exists is false. The diagnostics are all problems in the file. The File is nil if
-// one of them is an error.
+// Exists is false. The diagnostics list all problems in the file. The File is nil if
+// there is an error among them.
 func Read(path string) (*File, sources.Diagnostics) {
 	src, err := hclfile.Read(path, MaxSize)
 	switch {

@@ -30,7 +30,7 @@ func (c *Cache) read(p part) *module {
 	})
 }
 
-// A memo computes a value for each key once, also if several goroutines want it.
+// A memo computes a value for each key once, even if several goroutines request it.
 type memo[K comparable, V any] struct{ values sync.Map }
 
 func (m *memo[K, V]) get(key K, compute func() V) V {

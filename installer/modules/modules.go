@@ -60,13 +60,13 @@ type Tree struct {
 
 	RemoteModules bool // the configuration calls modules that the engine's get installs
 
-	// Missing are the calls of modules that get must install, or in another version.
+	// Missing lists the calls of modules that get must install, or install in another version.
 	Missing sources.Diagnostics
 }
 
 // Load reads the root module in dir. Diagnostics and origins contain file names
 // relative to dir. The Tree is never nil, but it is complete only if no diagnostic is
-// an error and no module is missing. If ctx is done early, one diagnostic is an error.
+// an error and no module is missing. If ctx is done early, the diagnostics include an error.
 func Load(ctx context.Context, dir string, opts Options) (*Tree, sources.Diagnostics) {
 	w := newWalk(dir, opts.withDefaults())
 	root := w.module(".")

@@ -13,8 +13,8 @@ var compressions = []struct{ magic, name, command string }{
 }
 
 // Compression returns the name of the compression of a file that begins with head, and the
-// command that, followed by the file, writes what is in it to standard output. Both are empty
-// if head is the beginning of no compressed file.
+// command that, followed by the file, writes its contents to standard output. Both are empty
+// if the file is not compressed in a known way.
 func Compression(head []byte) (name, command string) {
 	for _, c := range compressions {
 		if bytes.HasPrefix(head, []byte(c.magic)) {

@@ -22,7 +22,7 @@ import (
 )
 
 // Hash returns the contents of an unpacked package. The directory and the files
-// in it may be symlinks. A symlink to a directory below it is an error. An
+// in it may be symlinks, but Hash refuses a symlink inside it to a directory. An
 // error that concerns one file is an [EntryError]. An error that matches
 // [ErrLimit] means that the package is too large.
 func Hash(ctx context.Context, dir string) (sources.Contents, error) {
@@ -78,7 +78,7 @@ func (c *copier) copy(ctx context.Context, name string) (sources.File, error) {
 		if made, ok := out.(*os.File); ok && disk.Clone(made, in) == nil {
 			from, out = made, io.Discard
 		}
-		// A file whose size changes is an error, because it could grow without end.
+		// Fail if the size of a file changes, because it could grow without end.
 		d, err := transfer(ctx, plain{io.LimitReader(from, info.Size()+1)}, out)
 		if err == nil && d.size != info.Size() {
 			err = disk.ErrChanged

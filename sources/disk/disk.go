@@ -50,8 +50,8 @@ type Dir struct {
 	selfErr error
 }
 
-// Open opens the directory at path, which may contain symbolic links. Anything
-// else at path is an error; opening a pipe never waits.
+// Open opens the directory at path, which may contain symbolic links. It fails for
+// anything else at path, and never waits for a pipe.
 func Open(path string) (*Dir, error) {
 	path, err := filepath.Abs(path)
 	if err != nil {
@@ -329,12 +329,12 @@ func (d *Dir) Lstat(name string) (info fs.FileInfo, err error) {
 }
 
 // CheckDirs returns a [StrayError] if one of the names, which have one element,
-// is not a directory of this file system. A missing name is no error.
+// is not a directory of this file system. It ignores missing names.
 func (d *Dir) CheckDirs(names ...string) error { return d.checkAll(names, d.check) }
 
 // CheckFiles returns a [StrayError] if one of the names, which have one element,
-// is not a regular file of this file system, or if the file has another name. A
-// missing name is no error. On Windows, it finds no other names.
+// is not a regular file of this file system, or if the file has another name. It
+// ignores missing names. On Windows, it finds no other names.
 func (d *Dir) CheckFiles(names ...string) error { return d.checkAll(names, d.checkFile) }
 
 func (d *Dir) checkAll(names []string, check func(string, fs.FileInfo) error) error {
@@ -430,8 +430,8 @@ func MadeBySystem(name string) bool {
 }
 
 // IsUnread reports whether err means that the file system failed to read
-// something, so that its state is unknown. It is false if nothing is there, or
-// no regular file.
+// something, so that its state is unknown. It is false if the file is missing or
+// not a regular file.
 func IsUnread(err error) bool {
 	var failed *fs.PathError
 	return errors.As(err, &failed) && !isMissing(err) && !errors.Is(err, ErrNotRegular)

@@ -40,8 +40,8 @@ func strayed(t testing.TB, what string, err error, path string) {
 	sourcetest.Expect(t, errors.As(err, &e) && e.Path == path, "%s: got %v, want an error about %s", what, err, path)
 }
 
-// TestLinksAreNotFollowed checks that a link instead of a directory or
-// file is an error, even if it points inside, and that its target does not
+// TestLinksAreNotFollowed checks that Larder refuses a link instead of a directory or
+// file, even if it points inside, and that its target does not
 // change.
 func TestLinksAreNotFollowed(t *testing.T) {
 	for name, target := range map[string]func(root, outside string) string{

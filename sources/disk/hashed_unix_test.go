@@ -129,7 +129,7 @@ func TestHashedOfOtherSize(t *testing.T) {
 	}
 }
 
-// A file that gets shorter while it is hashed is an error, and so is a canceled context.
+// Hashing fails if the file gets shorter meanwhile, and if the context is canceled.
 func TestHashOpenFails(t *testing.T) {
 	path := write(t, "text", t.TempDir(), "file")
 	f, info, err := disk.OpenFile(path)

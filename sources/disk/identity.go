@@ -8,7 +8,7 @@ import (
 
 // An Identity distinguishes a file from others of the same size and modification
 // time, without reading it. No user can set what it contains, so a file that was
-// restored from an archive has another identity, even if it has the inode of the
+// restored from an archive has a different identity, even if it has the inode of the
 // original.
 type Identity struct {
 	Inode  uint64

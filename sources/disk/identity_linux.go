@@ -42,7 +42,7 @@ var volumes sync.Map // from device to volume
 
 // volumeOf returns the file system of a device, on which the file at path is. Its ID
 // is the one that the file system reports. If there is none, it is that of the
-// device. A file system without a disk has another device after each boot.
+// device. A file system without a disk has a different device after each boot.
 func volumeOf(path string, device uint64) volume {
 	if known, ok := volumes.Load(device); ok {
 		return known.(volume)

@@ -6,16 +6,14 @@ import (
 	"path"
 )
 
-// Remove removes a file, a link or an empty directory. A missing file is no
-// error.
+// Remove removes a file, a link or an empty directory. It ignores a missing file.
 func (d *Dir) Remove(name string) error {
 	return d.unlessMissing(d.at(name, func(in *Dir, base string) error { return in.root.Remove(base) }))
 }
 
 // RemoveTree removes name, which has one element, and everything below it. It
 // follows no links and does not touch other file systems: a mount point and the
-// directories above it stay, and the error names it. A missing tree is no
-// error.
+// directories above it stay, and the error names it. It ignores a missing tree.
 func (d *Dir) RemoveTree(name string) error {
 	info, err := d.root.Lstat(name)
 	if err != nil {

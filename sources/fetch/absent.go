@@ -46,7 +46,7 @@ func Answering(source string, err error) string {
 }
 
 // At adds a URL to the name of a source. If the name ends with the beginning of the URL,
-// the URL takes the place of that. The remark follows the URL.
+// the URL replaces that beginning. The remark follows the URL.
 func At(source, url, remark string) string {
 	if i := strings.LastIndexByte(source, ' '); strings.HasPrefix(url, source[i+1:]) {
 		return source[:i+1] + url + remark

@@ -30,8 +30,8 @@ func bare(u *url.URL) string {
 // credentials.
 func hostOf(u *url.URL) (sources.Host, error) { return sources.ParsePunycodeHost(u.Host) }
 
-// Resolve resolves ref relative to base and returns an http or https URL. An
-// empty ref is an error, because it would resolve to base itself.
+// Resolve resolves ref relative to base and returns an http or https URL. It refuses an
+// empty ref, because it would resolve to base itself.
 func Resolve(base *url.URL, ref string) (*url.URL, error) {
 	if strings.TrimSpace(ref) == "" {
 		return nil, errors.New("empty URL")

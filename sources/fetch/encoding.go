@@ -34,7 +34,7 @@ func decoded(body io.Reader, resp *http.Response) io.Reader {
 }
 
 // gunzip decompresses the body if it begins like gzip. Compression hardly
-// shrinks an archive, so a body that becomes much larger is an error.
+// shrinks an archive, so gunzip refuses a body that becomes much larger.
 type gunzip struct {
 	from    *bufio.Reader
 	arrived *counted

@@ -85,7 +85,7 @@ func round(d time.Duration) time.Duration {
 	return d.Round(time.Second)
 }
 
-// A StatusError is an answer with another status than expected. A 404 alone
+// A StatusError is an answer with an unexpected status. A 404 alone
 // does not mean that something does not exist; the caller decides that, because
 // it depends on the request.
 type StatusError struct {

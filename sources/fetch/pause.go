@@ -19,7 +19,7 @@ import (
 // across processes. So that one refused request does not stop all of many processes,
 // some of them send one request after each pause without looking again.
 
-// troubled is an error that concerns a host, not a single request.
+// troubled is an error of a host as a whole, not of a single request.
 type troubled struct {
 	error
 	host  *host

@@ -121,7 +121,7 @@ func (t *turn) unlock() {
 	}
 }
 
-// want makes known that this process waits, unless another one is removing the file.
+// want announces that this process waits, unless another one is removing the file.
 func (t *turn) want() error {
 	wanted := t.in.dir.Lock(t.name + ".wanted")
 	ok, err := wanted.TryShared()
@@ -165,7 +165,7 @@ func (t *turn) wait(ctx context.Context, id sources.PackageID) error {
 	}, func() { t.in.waiting(id, t.in.dir.Lock(t.name+".lock").Holder()) })
 }
 
-// arrived tells waiting processes, about once a second, that bytes have arrived.
+// arrived notifies waiting processes, about once a second, that bytes have arrived.
 func (t *turn) arrived() {
 	if t == nil || t.lock == nil {
 		return

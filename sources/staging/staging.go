@@ -296,7 +296,7 @@ func (s *Stage) discard() {
 	s.file, s.want = nil, ""
 }
 
-// Drop removes the file, and an interrupted download of the same package, as the
+// Drop removes the file, and an interrupted download of the same package, because the
 // archive is no longer required. After that, the stage cannot be written to.
 func (s *Stage) Drop() {
 	if s.file != nil {

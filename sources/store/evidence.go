@@ -64,8 +64,8 @@ type resolved struct {
 	same bool
 }
 
-// mostRead is how many versions' evidence is kept in memory: that of all packages of a
-// run, but not that of a large mirror.
+// mostRead is the number of versions whose evidence is kept in memory: enough for all packages of a
+// run, but not for a large mirror.
 const mostRead = 500
 
 // Read returns the evidence for a version. The error matches [sources.ErrNotFound] if there

@@ -103,7 +103,7 @@ func TestEvidenceIsReadOnce(t *testing.T) {
 	sourcetest.Expect(t, errors.Is(err, sources.ErrNotFound), "the files after Forget: %v", err)
 }
 
-// What can't be read or written is an error, or a warning if it only keeps keys from being
+// If evidence can't be read or written, Larder fails, or warns if it only keeps keys from being
 // compared.
 func TestUnreadableEvidence(t *testing.T) {
 	id := widget(t, "1.0.0")

@@ -27,9 +27,9 @@ const (
 	maxRecalled  = 64 << 10
 )
 
-// recent has the documents that were parsed last, by their contents. What an install asks
-// about a version, it asks several times: is the archive listed, which platforms are there,
-// which hashes belong into the lock file.
+// recent contains the documents that were parsed last, by their contents. An install uses the
+// document of a version several times: to check that it lists the archive, to list platforms,
+// and to choose hashes for the lock file.
 var recent = struct {
 	sync.Mutex
 	parsed map[string]Sums

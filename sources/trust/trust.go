@@ -12,7 +12,7 @@
 //
 // Checksums are signed by detached, binary OpenPGP signatures. A file contains
 // one or more signatures. Each is checked with each key, and the best valid one
-// counts. A key that cannot be read is an error, unless an earlier key has a
+// counts. Verification fails if a key cannot be read, unless an earlier key has a
 // valid signature. The signatures that an expired key made before it expired
 // are valid, but one by a key that has not expired is preferred. A key that was
 // ever revoked, for any reason, is invalid, even if it is also listed in its

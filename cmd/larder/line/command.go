@@ -11,7 +11,7 @@ import (
 	"github.com/larder-cli/larder/cmd/larder/report"
 )
 
-// A Command is a command, or a group of commands. Help and manual pages are made from it.
+// A Command is a command, or a group of commands. Help and manual pages are generated from it.
 type Command struct {
 	Name      string
 	Job       string // heading in help; for commands that are in no group

@@ -99,7 +99,7 @@ func (c *completer) flags() {
 	c.offer("--help", "describe the command")
 }
 
-// values offers values for a flag, behind a prefix. Typed is the beginning of the value.
+// values offers values for a flag, each after a prefix. Typed is the beginning of the value.
 func (c *completer) values(f Flag, prefix, typed string) {
 	before := "" // earlier items of a list
 	if f.Repeatable {

@@ -17,7 +17,7 @@ var units = map[string]float64{
 	"KI": 1 << 10, "MI": 1 << 20, "GI": 1 << 30, "TI": 1 << 40,
 }
 
-// ParseSize parses a size such as 20G, 1.5GB or 512MiB. A number without a unit is an error:
+// ParseSize parses a size such as 20G, 1.5GB or 512MiB. It refuses a number without a unit:
 // few people mean bytes.
 func ParseSize(s string) (int64, error) {
 	if _, err := strconv.ParseUint(s, 10, 63); err == nil && strings.Trim(s, "0") != "" {

@@ -31,9 +31,9 @@ type Line struct {
 	variables map[string]string // those that have set flags, by flag
 }
 
-// Read reads the words of a command line, which begin with the name of the program. Flags may stand
-// before and after arguments, and combined, as in -uR. What stands behind -- are arguments. The line is
-// never nil: even one with errors tells the flags before them.
+// Read reads the words of a command line, which begin with the name of the program. Flags may come
+// before or after arguments, and be combined, as in -uR. All words after -- are arguments. The line is
+// never nil: even a line with errors contains the flags before them.
 func Read(root *Command, words []string) (*Line, error) {
 	l := &Line{root: root, Command: root, variables: map[string]string{}}
 	if len(words) > 0 {
@@ -51,7 +51,7 @@ func Read(root *Command, words []string) (*Line, error) {
 	return l, l.err
 }
 
-// scan reads the words behind the name of the program.
+// scan reads the words after the name of the program.
 func (l *Line) scan(words []string) {
 	for ; len(words) > 0; words = words[1:] {
 		word := words[0]
@@ -137,7 +137,7 @@ func withoutValue(cmd *Command, f Flag, typed string, next []string) error {
 }
 
 // isFlag reports whether a word is a flag rather than a value, such as a negative number, or - for a
-// file. Other values that begin with - are written behind a =.
+// file. Other values that begin with - are written after a =.
 func isFlag(word string) bool {
 	return len(word) > 1 && word[0] == '-' && (word[1] == '-' || unicode.IsLetter(rune(word[1])))
 }

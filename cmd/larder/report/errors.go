@@ -23,7 +23,7 @@ func Usage(err error) error {
 	return UsageError{err}
 }
 
-// A FoundError reports that a check found problems, which were told before.
+// A FoundError reports that a check found problems, which were already printed.
 type FoundError struct{ Err error }
 
 // Unwrap preserves the hints of the error.
@@ -33,7 +33,7 @@ func (e FoundError) Unwrap() error { return e.Err }
 func (e FoundError) Error() string { return e.Err.Error() }
 
 // A ToldError reports that a command failed for some of several root modules. Their own
-// errors were told before, and the summary counts them.
+// errors were already printed, and the summary counts them.
 type ToldError struct{ Failed, Of int }
 
 // Error implements error.

@@ -45,7 +45,7 @@ func (t *InstallSum) Idle() bool {
 	return t.FailedRoots+t.Failed+t.Changed+t.Cached+t.Fetched+t.Planned+t.LockFiles == 0
 }
 
-// Installed tells people the summary.
+// Installed prints the summary for people.
 func (o *Output) Installed(t InstallSum) {
 	var texts []string
 	if t.Several && t.RootModules > 0 {

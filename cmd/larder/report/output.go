@@ -308,7 +308,7 @@ func (o *Output) WarnHint(hint, format string, args ...any) {
 	o.diagnose(Diagnostic{Severity: "warning", Text: text, Hints: []string{hint}}, text)
 }
 
-// WarnAside writes a warning for people. Programs are told otherwise.
+// WarnAside writes a warning for people. Programs get the same information in another form.
 func (o *Output) WarnAside(text string) {
 	if !o.JSON {
 		o.Warn("%s", text)

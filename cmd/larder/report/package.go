@@ -214,7 +214,7 @@ func LockFileOf(change installer.LockChange) LockFile {
 	return LockFile{change.Path, sources.Texts(c.Added), sources.Texts(c.Removed), sources.Texts(c.Changed)}
 }
 
-// LockFile tells how a lock file was changed.
+// LockFile reports how a lock file was changed.
 func (o *Output) LockFile(change installer.LockChange) {
 	file := LockFileOf(change)
 	o.Tell(file)

@@ -66,7 +66,7 @@ func (o *Output) ShowPage(page string, objects ...Object) {
 	o.ShowText(ui.Laid(page, o.Width()), objects...)
 }
 
-// Tell gives objects to programs. People are told otherwise.
+// Tell writes objects for programs. People get the same information in another form.
 func (o *Output) Tell(objects ...Object) { o.ShowText("", objects...) }
 
 // Grid writes rows as results: on a terminal with headers, and fitted to its width.

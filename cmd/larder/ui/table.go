@@ -33,7 +33,7 @@ const (
 
 // Table returns rows as lines with aligned cells. A column without text is not shown. For a terminal of a
 // width, Table adds the heads and fits the lines to the width: it shortens cells in the middle, then omits
-// columns and names them in a note, and wraps what is still too wide. Width 0 is no terminal.
+// columns and names them in a note, and wraps what is still too wide. Width 0 means that there is no terminal.
 func Table(columns []Column, rows [][]Span, width int) []Line {
 	t := &table{columns: columns, rows: rows, omitted: make([]bool, len(columns))}
 	if width > 0 && len(rows) > 0 && slices.ContainsFunc(columns, func(c Column) bool { return c.Head != "" }) {

@@ -35,7 +35,7 @@ func isAddressForm(arg string) (is, versioned bool) {
 
 // separate splits arguments into those that name root modules, lock files and lists of
 // providers, and those that name providers. An existing directory never counts as a provider:
-// if it is not a root module, that is an error.
+// separate fails if it is not a root module.
 func (s *Session) separate(args []string) (paths, addresses []string, err error) {
 	if err := s.misplacedVersion(args); err != nil {
 		return nil, nil, err

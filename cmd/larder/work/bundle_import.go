@@ -97,7 +97,7 @@ func (m *rootModule) tellTotal(ctx context.Context, dir string) (report.MirrorTo
 	return total, errors.Join(err, b.Close())
 }
 
-// tellLeft tells how to get the payload that was not requested.
+// tellLeft reports how to get the payload that was not requested.
 func (s *Session) tellLeft(imported bundle.Imported) {
 	if len(imported.Left) == 0 {
 		return

@@ -20,8 +20,8 @@ import (
 )
 
 // ExportCache writes the packages that root modules select to a file. It writes a temporary one and renames
-// it, unless the file is -. It first finds every required package: without partial, an incomplete export
-// is an error.
+// it, unless the file is -. It first finds every required package. Without partial, it fails if one
+// is missing.
 func ExportCache(ctx context.Context, s *Session, file string, roots []string, partial bool) error {
 	k, err := openCache(ctx, s, false)
 	if err != nil {

@@ -98,7 +98,7 @@ func (r ListRequest) includes(e cachedir.Entry, platforms []sources.Platform) bo
 	return r.Age == 0 || time.Since(e.Used) > r.Age
 }
 
-// tellNone tells why the list is empty. Patterns without a match already had a warning.
+// tellNone reports why the list is empty. Patterns without a match already had a warning.
 func (k *targetCache) tellNone(request ListRequest, listing *cachedir.Listing) {
 	if len(listing.Entries) == 0 {
 		k.out.Say("the plugin cache %s is empty", k.path)

@@ -124,7 +124,7 @@ func (k *targetCache) plan(ctx context.Context, policy cachedir.Policy) (*cached
 	return plan, nil
 }
 
-// tellPlan tells what could not be determined, and why more remains than --max-size allows.
+// tellPlan reports what could not be determined, and why more remains than --max-size allows.
 func (k *targetCache) tellPlan(plan *cachedir.Plan, policy cachedir.Policy, maxSize string) {
 	for _, note := range plan.Notes {
 		k.out.Say("%s", note)

@@ -38,7 +38,7 @@ func (v verifiedCache) sum() (report.CacheChecked, string) {
 	return all, report.ReadText(v.out, all.Packages, v.Bytes)
 }
 
-// tellUnknown tells the number of packages that have no recorded hash.
+// tellUnknown reports the number of packages that have no recorded hash.
 func (v verifiedCache) tellUnknown() {
 	if v.Unknown > 0 {
 		v.out.Say("%s had no record to compare with", ui.Count(v.Unknown, "package"))

@@ -223,8 +223,8 @@ const (
 	wouldCompare installer.How = "would be compared with the existing package"
 )
 
-// importOne imports a candidate unless the mirror already has it. Without --replace, a package
-// with other contents is an error.
+// importOne imports a candidate unless the mirror already has it. Without --replace, it refuses
+// a package with different contents.
 func (im *importing) importOne(ctx context.Context, c legacy.Candidate, proof sources.Proof, refused error) error {
 	there, err := im.to.Standing(ctx, c.ID, im.output.WarnOf)
 	if err != nil {

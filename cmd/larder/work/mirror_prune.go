@@ -71,7 +71,7 @@ func (s *Session) pruneMirror(ctx context.Context, b *builder.Builder, paths []s
 	return err
 }
 
-// lockedBy returns the versions that the lock files at paths, as typed, select. A missing or unreadable file is an error,
+// lockedBy returns the versions that the lock files at paths, as typed, select. It fails if a file is missing or unreadable,
 // because its packages might be removed.
 func (s *Session) lockedBy(ctx context.Context, paths []string) (map[sources.Release]bool, error) {
 	locked := map[sources.Release]bool{}

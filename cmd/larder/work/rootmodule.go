@@ -22,7 +22,7 @@ import (
 
 // needs returns the requirements of the root module with its locked versions. Where the
 // configuration is elsewhere, the lock file's entries are requirements too. If there is neither
-// configuration nor a lock file, it returns an [emptyError], or nil where that is no mistake.
+// configuration nor a lock file, it returns an [emptyError], or nil where that is not a mistake.
 func (m *rootModule) needs(ctx context.Context) (*installer.Root, error) {
 	if _, err := os.ReadDir(m.dir); errors.Is(err, fs.ErrPermission) { // otherwise every file would be an error
 		return nil, fmt.Errorf("%s: %w", m.dir, disk.Cause(err))

@@ -153,7 +153,7 @@ func (m *rootModule) trustFindings(packages []sources.Stored, at func(sources.St
 }
 
 // suggestsKeys reports whether to suggest trusting the keys that signed: a user who has said
-// which keys to trust does not want others.
+// which keys to trust needs no suggestion.
 func (m *rootModule) suggestsKeys() bool {
 	return len(m.flags.TrustKeys) == 0 && m.flags.Require == trust.RequireNothing
 }
