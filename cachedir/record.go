@@ -54,7 +54,7 @@ func parseRecord(data []byte) (record, error) {
 		r.Format = store.Format
 		r.Modernise()
 	default:
-		return record{}, fmt.Errorf("format %d is not known", r.Format)
+		return record{}, fmt.Errorf("unknown format %d", r.Format)
 	}
 	if r.H1 == "" {
 		return record{}, errors.New("no h1 hash")

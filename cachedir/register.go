@@ -136,7 +136,7 @@ func FindRoots(ctx context.Context, dir string) ([]Root, error) {
 		switch {
 		case err != nil:
 			err = fmt.Errorf("looking for root modules: %w", err)
-			return sources.WithHint(err, "name directories that you can read: one that you can't may use any package")
+			return sources.WithHint(err, "name only directories that you can read: larder can't tell which packages the others use")
 		case ctx.Err() != nil:
 			return ctx.Err()
 		case e.Name() == sources.LockFile:

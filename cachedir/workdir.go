@@ -389,7 +389,7 @@ func (d *Dir) makeLink(ctx context.Context, s sources.Stored, entry []mark, work
 			return "", disk.Needs(disk.Explain(err, "the working directory"), sizeOf(entry))
 		}
 		err = fmt.Errorf("link mode %s: %w", d.opts.Link, err)
-		err = sources.WithHint(err, "use --link auto, which takes the first mode that works")
+		err = sources.WithHint(err, "use --link auto, which chooses the first mode that works")
 	}
 	return "", err
 }

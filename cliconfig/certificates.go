@@ -87,7 +87,7 @@ func (l *loader) certificates(f namedFile) (all []*x509.Certificate) {
 	case begun == 0:
 		l.complain(f, "it must be in PEM form, which starts with "+certificateStart, "contains no certificate")
 	case begun != len(all):
-		l.complain(f, "", "of %d certificates %d can be read", begun, len(all))
+		l.complain(f, "", "only %d of %d certificates can be read", len(all), begun)
 	default:
 		return all
 	}
@@ -155,7 +155,7 @@ func (l *loader) badKey(f namedFile, err error) {
 	case slices.ContainsFunc(pemBlocks(f.content), encrypted):
 		l.complain(f, "decrypt it into a file that only you may read: openssl pkey -in FILE -out FILE", "the key is encrypted")
 	case strings.Contains(err.Error(), "does not match"):
-		l.complain(f, "", "the key is not that of the certificate")
+		l.complain(f, "", "the key does not match the certificate")
 	default:
 		l.complain(f, "it must be in PEM form, such as -----BEGIN PRIVATE KEY-----", "contains no readable key")
 	}

@@ -44,7 +44,7 @@ func (c *Config) TokenHint(host sources.Host, sent bool) string {
 	case sent && t.origin == "":
 		return "check the user and password in the URL"
 	case sent:
-		return fmt.Sprintf("check the token for %s from %s: it was refused; it may have expired, or may not read this provider", host, t.origin)
+		return fmt.Sprintf("check the token for %s from %s: the server refused it; it may have expired, or lack access to this provider", host, t.origin)
 	case found && !t.isSet():
 		return fmt.Sprintf("add a token to %s: it has none for %s", t.origin, host)
 	case !found && t.origin != "":

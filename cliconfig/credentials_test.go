@@ -247,7 +247,7 @@ func TestTokenHint(t *testing.T) {
 	}
 	c := mustLoad(t, linux(nil, "TF_TOKEN_a_example=secret"), terraform)
 	sourcetest.Equal(t, c.TokenHint("a.example", true),
-		"check the token for a.example from TF_TOKEN_a_example: it was refused; it may have expired, or may not read this provider")
+		"check the token for a.example from TF_TOKEN_a_example: the server refused it; it may have expired, or lack access to this provider")
 	sourcetest.Equal(t, c.TokenHint("b.example", true), "check the user and password in the URL")
 	sourcetest.Equal(t, c.TokenHint("a.example:8443", false),
 		`TF_TOKEN_a_example names no port, so its token is not sent to a.example:8443: add credentials "a.example:8443" { token = "TOKEN" } to /home/me/.terraformrc`)

@@ -104,7 +104,7 @@ func (l *loader) positive(name string, set func(n int)) {
 	}
 	n, err := strconv.ParseInt(text, 10, 32)
 	if err != nil || n <= 0 {
-		l.warnf(place{}, "", "%s is not a number above zero and is not used: %q", name, text)
+		l.warnf(place{}, "", "%s is not a positive number and is ignored: %q", name, text)
 		return
 	}
 	set(int(n))

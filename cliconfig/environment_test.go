@@ -50,8 +50,8 @@ func TestRegistrySettings(t *testing.T) {
 		{"file", rc(file), tofu, 0, 30 * time.Second, -1, ""},
 		{"variables win", rc(file, "TF_REGISTRY_DISCOVERY_RETRY=3"), tofu, 3, 30 * time.Second, -1, ""},
 		{"no numbers", linux(nil, "TF_REGISTRY_DISCOVERY_RETRY=0", "TF_REGISTRY_CLIENT_TIMEOUT=1m"), terraform, -1, 0, -1,
-			"warning: TF_REGISTRY_DISCOVERY_RETRY is not a number above zero and is not used: \"0\"\n" +
-				"warning: TF_REGISTRY_CLIENT_TIMEOUT is not a number above zero and is not used: \"1m\""},
+			"warning: TF_REGISTRY_DISCOVERY_RETRY is not a positive number and is ignored: \"0\"\n" +
+				"warning: TF_REGISTRY_CLIENT_TIMEOUT is not a positive number and is ignored: \"1m\""},
 	} {
 		c, diags := load(tt.m, tt.engine)
 		r := c.Registry

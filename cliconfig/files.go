@@ -24,7 +24,7 @@ type fileKind string
 
 const (
 	mainFile  fileKind = "CLI configuration"
-	moreFile  fileKind = "more of it" // in the configuration directory
+	moreFile  fileKind = "more CLI configuration" // in the configuration directory
 	ownFile   fileKind = "Larder's own configuration"
 	netrcFile fileKind = "passwords for archives"
 )

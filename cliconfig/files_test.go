@@ -79,19 +79,19 @@ func TestFileContents(t *testing.T) {
 		{`credentials "a.example" { token = 1 }`, "warning: rc:1:35: token is a number, not a string, and is not used"},
 		{`credentials "a.example" { foo { a = 1 } }`, ""}, // terraform crashes
 		{`credentials_helper "x" { args = "a" }`, "rc:1:33: args must be a list of strings, not a string\n" + noHelper("x")},
-		{`credentials_helper "x" { args = [true] }`, "rc:1:34: args must hold strings, not a boolean\n" + noHelper("x")},
+		{`credentials_helper "x" { args = [true] }`, "rc:1:34: args must contain only strings, not a boolean\n" + noHelper("x")},
 		{"credentials_helper \"x\" {}\ncredentials_helper \"x\" {}", noHelper2("x")},
 
 		// Installation methods.
 		{`provider_installation {}`, ""},
-		{`PROVIDER_INSTALLATION { foo {} }`, `warning: rc:1:1: "PROVIDER_INSTALLATION" is no setting and has no effect`},
-		{`provider_installtion { foo {} }`, `warning: rc:1:1: "provider_installtion" is no setting and has no effect`},
-		{`plugin_cache_dri = "/a"`, `warning: rc:1:1: "plugin_cache_dri" is no setting and has no effect`},
-		{`credentials "a.example" { Token = "x" }`, `warning: rc:1:27: "Token" is no setting and has no effect`},
+		{`PROVIDER_INSTALLATION { foo {} }`, `warning: rc:1:1: "PROVIDER_INSTALLATION" is not a setting and has no effect`},
+		{`provider_installtion { foo {} }`, `warning: rc:1:1: "provider_installtion" is not a setting and has no effect`},
+		{`plugin_cache_dri = "/a"`, `warning: rc:1:1: "plugin_cache_dri" is not a setting and has no effect`},
+		{`credentials "a.example" { Token = "x" }`, `warning: rc:1:27: "Token" is not a setting and has no effect`},
 		{`host "a.example" { services "x" {} }`, ""},
-		{`credentials "a.example" { tokne = "x" }`, `warning: rc:1:27: "tokne" is no setting and has no effect`},
-		{`host "a.example" { service = {} }`, `warning: rc:1:20: "service" is no setting and has no effect`},
-		{`provider_installation { direct { inculde = ["a/b"] } }`, `warning: rc:1:34: "inculde" is no setting and has no effect`},
+		{`credentials "a.example" { tokne = "x" }`, `warning: rc:1:27: "tokne" is not a setting and has no effect`},
+		{`host "a.example" { service = {} }`, `warning: rc:1:20: "service" is not a setting and has no effect`},
+		{`provider_installation { direct { inculde = ["a/b"] } }`, `warning: rc:1:34: "inculde" is not a setting and has no effect`},
 		{`provider_installation { filesystem_miror { path = "/a" } }`, `rc:1:25: unknown installation method filesystem_miror`},
 		{`provider_installation = {}`, "rc:1:1: provider_installation must be a block"},
 		{`provider_installation "x" {}`, `rc:1:23: provider_installation takes no label, such as "x"`},
@@ -114,13 +114,13 @@ func TestFileContents(t *testing.T) {
 		{`provider_installation { network_mirror { url = "https://a" } }`, ""},
 		{`provider_installation { network_mirror { url = "https://a/b" } }`, `warning: rc:1:48: terraform and tofu ignore the part after the last slash; larder does not`}, // terraform is silent
 		{`provider_installation { direct { include = "a/b" } }`, "rc:1:44: include must be a list of strings, not a string"},
-		{`provider_installation { direct { exclude = ["a/b", true] } }`, "rc:1:52: exclude must hold strings, not a boolean"},
+		{`provider_installation { direct { exclude = ["a/b", true] } }`, "rc:1:52: exclude must contain only strings, not a boolean"},
 		{`provider_installation { direct { download_retry_count = "x" } }`, ""}, // unknown to terraform
 		{`provider_installation { direct {} dev_overrides { "a/b" = "/x" } }`, "rc:1:35: dev_overrides follows other methods"},
 		{`provider_installation { dev_overrides { "a/b" = "/x" } direct {} dev_overrides {} }`, "rc:1:66: dev_overrides follows other methods"},
 		{`provider_installation { dev_overrides { "a/b" = 1 } }`, ""},
 		{`provider_installation { dev_overrides { "a/b" = [] } }`, "rc:1:49: the directory of a/b must be a string, not a list"},
-		{`provider_installation { dev_overrides { "a/b" = "$NOPE/x" } }`, "rc:1:49: the variable NOPE is not set, or empty"},
+		{`provider_installation { dev_overrides { "a/b" = "$NOPE/x" } }`, "rc:1:49: the variable NOPE is unset or empty"},
 		{"provider_installation {}\nprovider_installation { foo {} }", "rc:2:25: unknown installation method foo\nrc:2:1: second provider_installation block; the first is at /start/rc:1"},
 		{"provider_installation {\n  foo {}\n  filesystem_mirror {}\n  network_mirror {}\n  direct = {}\n  direct \"x\" {}\n}\nprovider_installation = {}",
 			"rc:2:3: unknown installation method foo\nrc:3:3: filesystem_mirror has no path\nrc:4:3: network_mirror has no url\n" +
@@ -138,12 +138,12 @@ func TestFileContents(t *testing.T) {
 		{`{"plugin_cache_dir": "\ud83d\ude00\x41"}`, "rc:1:22: not a valid string"},
 		{`{"plugin_cache_dir": "\/a"}`, "rc:1:24: not a valid escape after the backslash"},
 		{`{"x": [1, [2], {"a": 1.5}],}`, ""},
-		{`{"x": [1 2]}`, `rc:1:10: a comma or a closing bracket expected, not a number`},
-		{`{"x": }`, `rc:1:7: a value expected, not "}"`},
-		{`{1: 2}`, `rc:1:2: a name in double quotes expected, not a number`},
+		{`{"x": [1 2]}`, `rc:1:10: expected a comma or a closing bracket, found a number`},
+		{`{"x": }`, `rc:1:7: expected a value, found "}"`},
+		{`{1: 2}`, `rc:1:2: expected a name in double quotes, found a number`},
 		{`{"plugin_cache_dir": 'a'}`, "rc:1:22: unexpected character"},
-		{`{"plugin_cache_dir" "/a"}`, `rc:1:21: a colon expected, not a string`},
-		{`{"plugin_cache_dir": "/a"`, "rc:1:26: a comma or a closing brace expected, not the end of the file"}, // terraform accepts it
+		{`{"plugin_cache_dir" "/a"}`, `rc:1:21: expected a colon, found a string`},
+		{`{"plugin_cache_dir": "/a"`, "rc:1:26: expected a comma or a closing brace, found the end of the file"}, // terraform accepts it
 		{`{"disable_checkpoint": "true"}`, "rc:1:24: disable_checkpoint must be a boolean, not a string"},
 		{`{"host": {"a.example": {"services": {"providers.v1": "/b"}}}}`, ""},
 		{`{"credentials": {"a.example": {"token": "x"}}}`, ""},
@@ -160,7 +160,7 @@ func TestFileContents(t *testing.T) {
 		{`{"provider_installation": {"direct": null}}`, "rc:1:38: direct must be an array of objects, not a string"},
 		{`{"provider_installation": {"direct": []}}`, "rc:1:38: direct must be an array of objects, not a list"},
 		{`{"provider_installation": [{"direct": [{}]}, {"direct": [{}]}]}`, "rc:1:2: second provider_installation block; the first is at /start/rc:1"},
-		{`{"provider_installation": {"direct": [{"include": [true]}]}}`, "rc:1:52: include must hold strings, not a boolean"}, // terraform drops it
+		{`{"provider_installation": {"direct": [{"include": [true]}]}}`, "rc:1:52: include must contain only strings, not a boolean"}, // terraform drops it
 	} {
 		_, diags := load(rc(tt.src), terraform)
 		got := brief(diags)

@@ -74,7 +74,7 @@ func (h *helper) ask(ctx context.Context, host sources.Host) (a answer) {
 	case ctx.Err() != nil:
 		return answer{err: ctx.Err()}
 	case limited.Err() != nil:
-		err = fmt.Errorf("no answer in %s", helperTimeout)
+		err = fmt.Errorf("no answer within %s", helperTimeout)
 	case err != nil:
 		if text := bytes.TrimSpace(bytes.ToValidUTF8(complaint.kept, []byte("�"))); len(text) > 0 {
 			err = fmt.Errorf("%w: %s", err, text)
@@ -124,7 +124,7 @@ func (l *loader) chooseHelper() {
 	}
 	b := l.helpers[0]
 	for _, other := range l.helpers[1:] {
-		l.errorf(other.place, "there can be one", "second credentials_helper, %q; the first is %q at %s", other.name, b.name, b.place)
+		l.errorf(other.place, "keep one of them", "second credentials_helper, %q; the first is %q at %s", other.name, b.name, b.place)
 	}
 	var dirs []string
 	for _, data := range l.dataDirs(l.engine) {

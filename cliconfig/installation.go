@@ -210,7 +210,7 @@ func (l *loader) expandOverride(n *node) string {
 	return os.Expand(n.text, func(name string) string {
 		v := l.getenv(name)
 		if v == "" {
-			l.errorf(n.place, "", "the variable %s is not set, or empty", name)
+			l.errorf(n.place, "", "the variable %s is unset or empty", name)
 		}
 		return v
 	})

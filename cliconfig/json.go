@@ -48,7 +48,7 @@ func (p *jsonParser) fail(want string) {
 	case !strings.HasPrefix(got, `"`):
 		got = "a " + got
 	}
-	panic(fault(*p.at, "", "%s expected, not %s", want, got))
+	panic(fault(*p.at, "", "expected %s, found %s", want, got))
 }
 
 func (p *jsonParser) value() *node {

@@ -37,7 +37,7 @@ func (l *loader) ownConfig(root *node) {
 }
 
 // trustedKeys is a field for the only keys that may sign the providers to which they apply.
-// Every problem in them is an error, because without them other keys would be
+// It reports every problem as an error, because without them other keys would be
 // accepted.
 func (l *loader) trustedKeys() field {
 	first := map[sources.Pattern]place{}
@@ -59,7 +59,7 @@ func (l *loader) trustedKeys() field {
 func (l *loader) fingerprints(e entry) []sources.Fingerprint {
 	subject := "the trusted keys for " + e.key
 	if e.value.kind != isList || len(e.value.items) == 0 {
-		l.errorf(e.value.place, `write a list of fingerprints, in double quotes`, "%s must be a list that is not empty", subject)
+		l.errorf(e.value.place, `write a list of fingerprints, in double quotes`, "%s must be a list with at least one item", subject)
 		return nil
 	}
 	var keys []sources.Fingerprint

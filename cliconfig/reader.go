@@ -79,7 +79,7 @@ func (l *loader) read(body *node, known fields) {
 				read(e)
 			}
 		case !e.label:
-			l.warnf(e.place, fmt.Sprintf("did you mean %q?", name), "%.40q is no setting and has no effect", e.key)
+			l.warnf(e.place, fmt.Sprintf("did you mean %q?", name), "%.40q is not a setting and has no effect", e.key)
 		}
 	}
 }
@@ -159,7 +159,7 @@ func (l *loader) list(item func(n *node)) field {
 			return
 		}
 		for _, n := range e.value.items {
-			if l.isText(n, e.key+" must hold strings") {
+			if l.isText(n, e.key+" must contain only strings") {
 				item(n)
 			}
 		}

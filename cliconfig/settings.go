@@ -50,7 +50,7 @@ func (l *loader) cliConfig(root *node) {
 }
 
 func (l *loader) obsolete(e entry) {
-	l.warnf(e.place, "leave it out; a filesystem_mirror in provider_installation takes its place",
+	l.warnf(e.place, "remove it, and use a filesystem_mirror in provider_installation instead",
 		"%s has had no effect since Terraform 0.13", e.key)
 }
 

@@ -122,11 +122,11 @@ func (s *scanner) host(at *place, entry fs.DirEntry) bool {
 	switch _, err := sources.ParseHost(at.address); {
 	case strings.HasPrefix(at.address, "."), slices.Contains(ofTheMedium, at.address): // such as .larder and .git
 	case strings.HasPrefix(at.address, sources.FilePrefix):
-		s.stray(at, "is where Terraform 0.12 looked; move it to HOST/NAMESPACE/TYPE/VERSION/OS_ARCH/")
+		s.stray(at, "is in the layout of Terraform 0.12; move it to HOST/NAMESPACE/TYPE/VERSION/OS_ARCH/")
 	case !s.enters(at, entry):
 	case err != nil && inUnicode(filepath.Dir(at.path), at.address): // the JSON of a network mirror, whose clients request punycode
 	case err != nil:
-		s.stray(at, "is not named as a registry's host: %v", err)
+		s.stray(at, "is not named after a registry's host: %v", err)
 	default:
 		return true
 	}
@@ -155,7 +155,7 @@ func (s *scanner) providerType(at *place, entry fs.DirEntry) bool {
 	}
 	p, err := s.parse(at.address + "/" + entry.Name())
 	if err != nil {
-		s.stray(at, "is not at the address of a provider: %v", err)
+		s.stray(at, "is not at the path of a provider: %v", err)
 	}
 	at.provider = p
 	return err == nil
@@ -178,7 +178,7 @@ func (s *scanner) versionOrArchive(at *place, entry fs.DirEntry) bool {
 	}
 	v, err := sources.ParseVersion(entry.Name())
 	if err != nil && entry.IsDir() && !strings.HasPrefix(entry.Name(), ".") {
-		s.stray(at, "is not named as a version: %v", err)
+		s.stray(at, "is not named after a version: %v", err)
 	}
 	at.version = v
 	return err == nil && s.enters(at, entry)
@@ -192,7 +192,7 @@ func (s *scanner) archive(at *place, entry fs.DirEntry) {
 		s.stray(at, "is not named %s%s_VERSION_OS_ARCH.zip", sources.FilePrefix, at.provider.Type)
 	case s.leaves(at, entry):
 	case !targetIs(at.path, entry, fs.FileMode.IsRegular):
-		s.stray(at, "is not a regular file, nor a symlink to one")
+		s.stray(at, "is neither a regular file nor a symlink to one")
 	default:
 		s.tree.add(at, v, platform, sources.Location{Archive: at.path})
 	}
@@ -203,13 +203,13 @@ func (s *scanner) platform(at *place, entry fs.DirEntry) bool {
 	switch {
 	case strings.HasPrefix(entry.Name(), "."):
 	case isZip(entry.Name()):
-		s.stray(at, "is in a version's directory; archives belong beside it")
+		s.stray(at, "is in the directory of a version; move it to the provider's directory")
 	case err != nil && entry.IsDir():
-		s.stray(at, "is not named as a platform: %v", err)
+		s.stray(at, "is not named after a platform: %v", err)
 	case err != nil:
 	case s.leaves(at, entry):
 	case !targetIs(at.path, entry, fs.FileMode.IsDir):
-		s.stray(at, "is not a directory, nor a symlink to one")
+		s.stray(at, "is neither a directory nor a symlink to one")
 	default:
 		s.tree.add(at, at.version, platform, sources.Location{Dir: at.path})
 	}
@@ -238,7 +238,7 @@ func isZip(name string) bool { return strings.EqualFold(filepath.Ext(name), ".zi
 // they could form cycles.
 func (s *scanner) enters(at *place, entry fs.DirEntry) bool {
 	if entry.Type()&fs.ModeSymlink != 0 {
-		s.stray(at, "is a symlink; only those to packages themselves are followed")
+		s.stray(at, "is a symlink; larder follows only symlinks to packages")
 	}
 	return entry.IsDir()
 }
@@ -254,7 +254,7 @@ func targetIs(path string, entry fs.DirEntry, is func(fs.FileMode) bool) bool {
 }
 
 // leaves reports whether a package is, or contains, a symlink that leads out of a confined
-// mirror, and records it. A link to nothing leads nowhere.
+// mirror, and records it. A broken link does not lead out of it.
 func (s *scanner) leaves(at *place, entry fs.DirEntry) bool {
 	if s.inside == "" {
 		return false
@@ -272,10 +272,10 @@ func (s *scanner) leaves(at *place, entry fs.DirEntry) bool {
 	if out == "" {
 		return false
 	}
-	reason := "is a symlink that leads out of the mirror, which is part of a checkout"
+	reason := "is a symlink out of the mirror, and the mirror is in a checkout"
 	if out != at.path {
 		rel, _ := filepath.Rel(at.path, out)
-		reason = "contains a symlink that leads out of the mirror, which is part of a checkout: " + rel
+		reason = "contains a symlink out of the mirror, and the mirror is in a checkout: " + rel
 	}
 	s.tree.strays = append(s.tree.strays, Stray{Path: at.path, Reason: reason, Leaves: true, provider: at.provider})
 	return true

@@ -84,7 +84,7 @@ func (j *job) noneAllowed(listing sources.Listing) error {
 	err := &sources.ProviderError{Provider: j.req.Provider, Err: &NoVersionError{j.req, listing.Versions, listing.From}}
 	switch {
 	case len(listing.Versions) == 0 && len(listing.Warnings) > 0:
-		return sources.WithHint(err, "the warnings say what was listed in place of versions: report this to the operator of the registry or mirror")
+		return sources.WithHint(err, "the warnings show what was listed instead of versions: report this to the operator of the registry or mirror")
 	case len(listing.Versions) == 0:
 		return sources.WithHint(err, "check the address; the provider may have no release yet")
 	case j.req.Constraints.Empty():

@@ -16,7 +16,7 @@ const ahead = 48
 
 // FillOptions configure [Installer.Fill]. The zero FillOptions are ready to use.
 type FillOptions struct {
-	Strict bool // a version that lacks a package for one of several platforms is an error
+	Strict bool // fail if a version lacks a package for one of several platforms
 	DryRun bool // fetch nothing
 }
 
@@ -28,8 +28,8 @@ type Filled struct {
 }
 
 // Fill ensures that the store has the selected packages, and that they match the
-// locked hashes. Packages fail separately: the error joins the errors of all. A
-// package that does not exist for a platform is an error only for a want that gets no
+// locked hashes. Packages fail separately: the error joins the errors of all. If a
+// package does not exist for a platform, its want fails only if it gets no
 // package at all, unless FillOptions.Strict is set. If a package is not signed as
 // required, nothing is changed, and only such packages are returned.
 func (in *Installer) Fill(ctx context.Context, selected []Selected, opts FillOptions) ([]Filled, error) {

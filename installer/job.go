@@ -309,7 +309,7 @@ func (j *job) acquire(ctx context.Context, req acquire.Request, held sources.Sto
 		return res, err
 	}
 	why := "which its signed checksums cover"
-	if held.Signed == nil || held.Report.Verdict < sources.SelfSigned { // a mirror's evidence may have been made by anyone
+	if held.Signed == nil || held.Report.Verdict < sources.SelfSigned { // anyone may have created a mirror's evidence
 		if !j.opts.UnverifiedCache {
 			return res, err
 		}

@@ -26,7 +26,7 @@ func (j *job) learn(res acquire.Result) {
 		}
 		if j.acquirer.KeysOptional(j.req.Provider) { // the hashes that the registry states are then sufficient
 			j.learned = append(j.learned, offer.Offered...)
-			if offer.Kind == sources.FromRegistry { // a mirror's evidence may have been made by anyone
+			if offer.Kind == sources.FromRegistry { // anyone may have created a mirror's evidence
 				j.learnSigned(s, offer.Signed)
 			}
 		}

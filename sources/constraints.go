@@ -124,7 +124,7 @@ func checkBoundary(s string) error {
 		return WithHint(errors.New("has more than one space after its operator"),
 			"write one space there or none")
 	case strings.Contains(s, "|"):
-		return WithHint(errors.New("has alternatives, which cannot be expressed"),
+		return WithHint(errors.New("has alternatives, which constraints do not support"),
 			"all parts of a constraint must hold; exclude single versions with !=")
 	case strings.ContainsAny(s, " \t\r\n<>=!^"):
 		return WithHint(errors.New("has more than one version"),

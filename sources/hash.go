@@ -31,7 +31,7 @@ func ParseHash(s string) (Hash, error) {
 			"a hash starts with its scheme, as in %s: or %s:", H1, ZH)
 	}
 	if len(s) > maxHash {
-		return "", fmt.Errorf("hash %.80q: %d bytes long", s, len(s))
+		return "", fmt.Errorf("hash %.80q: too long (%d bytes)", s, len(s))
 	}
 	return Hash(s), nil
 }
@@ -67,7 +67,7 @@ func (h Hash) Sum(scheme string) ([32]byte, error) {
 		sum, _ = hex.DecodeString(value)
 	}
 	if len(sum) != 32 || write([32]byte(sum)) != h {
-		return [32]byte{}, fmt.Errorf("%.99q is no %s: hash", h, scheme)
+		return [32]byte{}, fmt.Errorf("%.99q is not a valid %s: hash", h, scheme)
 	}
 	return [32]byte(sum), nil
 }

@@ -20,7 +20,7 @@ type call[V any] struct {
 	done      chan struct{} // closed once the rest is set
 	value     V
 	err       error
-	abandoned bool // the caller's context was done, so this is no answer
+	abandoned bool // the caller's context was done, so this is not an answer
 }
 
 // Get returns the recorded answer for key, or calls ask for it. If ask fails

@@ -34,7 +34,7 @@ func ParsePackageID(provider, version, platform string) (id PackageID, err error
 		return id, err
 	}
 	if id.Path() != provider+"/"+version+"/"+platform || id.Provider.BuiltIn() || id.Provider.Legacy() {
-		return id, errors.New("not written as in the path of a package")
+		return id, errors.New("not in the form that paths of packages have")
 	}
 	return id, nil
 }
@@ -141,7 +141,7 @@ type Package struct {
 	from Source // the source for Again; nil if no wrapper set it
 }
 
-// Again queries the package's source once more, as the package's URL may have
+// Again queries the package's source once more, because the package's URL may have
 // changed.
 func (p Package) Again(ctx context.Context) (Package, error) {
 	if p.from == nil {

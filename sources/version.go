@@ -37,7 +37,7 @@ func ParseVersion(s string) (Version, error) {
 // parseVersion also returns how many numbers s has.
 func parseVersion(s string) (v Version, numbers int, err error) {
 	if len(s) > maxVersion {
-		return v, 0, fmt.Errorf("is %d bytes long", len(s))
+		return v, 0, fmt.Errorf("is too long (%d bytes)", len(s))
 	}
 	rest, build, hasBuild := strings.Cut(s, "+")
 	core, prerelease, dash := strings.Cut(rest, "-")

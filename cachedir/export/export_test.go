@@ -183,7 +183,7 @@ func TestHintFitsTheFile(t *testing.T) {
 	sourcetest.Expect(t, err.Error() == "compressed with zstd" && strings.Contains(got, "zstd -dc FILE |"), "got %v, hint %q", err, got)
 	for _, other := range []string{"{}", "manifest.txt", strings.Repeat("\x00", 2048), strings.Repeat("manifest.json", 100)} {
 		got, err := hint([]byte(other))
-		sourcetest.Expect(t, err.Error() == "not what larder cache export writes" && strings.HasPrefix(got, "name "), "%.30q: got %v, hint %q", other, err, got)
+		sourcetest.Expect(t, err.Error() == "not a file that larder cache export wrote" && strings.HasPrefix(got, "name "), "%.30q: got %v, hint %q", other, err, got)
 	}
 }
 
@@ -225,26 +225,26 @@ func TestRefused(t *testing.T) {
 		change func([]entry) []entry
 		want   string
 	}{
-		{"no manifest", func(all []entry) []entry { return all[1:] }, "not what larder"},
-		{"manifest is a link", func(all []entry) []entry { all[0].Typeflag, all[0].Linkname = tar.TypeSymlink, "x"; return all }, "not what larder"},
+		{"no manifest", func(all []entry) []entry { return all[1:] }, "not a file that larder"},
+		{"manifest is a link", func(all []entry) []entry { all[0].Typeflag, all[0].Linkname = tar.TypeSymlink, "x"; return all }, "not a file that larder"},
 		{"manifest is not JSON", func(all []entry) []entry { all[0].Text += "{"; return all }, "manifest.json: "},
-		{"newer format", edit(func(m map[string]any) { m["format"] = 2 }), "format 2 is not known"},
-		{"package without evidence", edit(func(m map[string]any) { m["evidence"] = nil }), "is missing"},
+		{"newer format", edit(func(m map[string]any) { m["format"] = 2 }), "unknown format 2"},
+		{"package without evidence", edit(func(m map[string]any) { m["evidence"] = nil }), "signed checksums are missing"},
 		{"evidence twice", edit(func(m map[string]any) { m["evidence"] = append(m["evidence"].([]any), m["evidence"].([]any)[0]) }), "listed twice"},
 		{"package twice", edit(func(m map[string]any) { m["packages"] = append(m["packages"].([]any), m["packages"].([]any)[0]) }), "listed twice"},
 		{"address outside the cache", set("provider", "../../widget"), "provider source"},
-		{"short address", set("provider", "acme/widget"), "not written as"},
-		{"built-in address", set("provider", "terraform.io/builtin/terraform"), "not written as"},
+		{"short address", set("provider", "acme/widget"), "not in the form that"},
+		{"built-in address", set("provider", "terraform.io/builtin/terraform"), "not in the form that"},
 		{"version outside the cache", set("version", "../1.0.0"), "version"},
 		{"version in another form", set("version", "v1.2.0"), "version"},
-		{"short version", set("version", "1.2"), "not written as"},
+		{"short version", set("version", "1.2"), "not in the form that"},
 		{"platform outside the cache", set("platform", "../linux_amd64"), "platform"},
-		{"no h1", set("h1", ""), "no h1: hash"},
-		{"h1 of another length", set("h1", "h1:AAAA"), "no h1: hash"},
-		{"h1 in two lines", set("h1", "h1:AAAAAAAAAAAAAAAAAAAAAAAAAAAAAA\nAAAAAAAAAAAAA="), "no h1: hash"},
-		{"h1 with trailing bits", set("h1", "h1:AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAB="), "no h1: hash"},
-		{"zh of another scheme", set("zh", "h1:AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA="), "no zh: hash"},
-		{"zh of another length", set("zh", "zh:00"), "no zh: hash"},
+		{"no h1", set("h1", ""), "not a valid h1: hash"},
+		{"h1 of another length", set("h1", "h1:AAAA"), "not a valid h1: hash"},
+		{"h1 in two lines", set("h1", "h1:AAAAAAAAAAAAAAAAAAAAAAAAAAAAAA\nAAAAAAAAAAAAA="), "not a valid h1: hash"},
+		{"h1 with trailing bits", set("h1", "h1:AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAB="), "not a valid h1: hash"},
+		{"zh of another scheme", set("zh", "h1:AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA="), "not a valid zh: hash"},
+		{"zh of another length", set("zh", "zh:00"), "not a valid zh: hash"},
 		{"contents of another package", set("h1", "h1:AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA="), "where the contents"},
 		{"no contents", func(all []entry) []entry { return all[:1] }, "truncated"},
 		{"missing file", func(all []entry) []entry { return slices.Delete(all, 2, 3) }, "other contents"},
@@ -273,8 +273,8 @@ func TestRefused(t *testing.T) {
 		{"upwards", rename("../LICENSE"), `".." element`},
 		{"absolute", rename("/LICENSE"), "not relative"},
 		{"drive letter", rename("C:LICENSE"), "not relative"},
-		{"not clean", rename("./LICENSE"), "not clean"},
-		{"differs in case", func(all []entry) []entry { return slices.Insert(all, 2, renamed(all[1], "License")) }, "in case only"},
+		{"not clean", rename("./LICENSE"), "not in its shortest form"},
+		{"differs in case", func(all []entry) []entry { return slices.Insert(all, 2, renamed(all[1], "License")) }, "only in case"},
 		{"file in a file", func(all []entry) []entry { return slices.Insert(all, 2, renamed(all[1], "LICENSE/x")) }, "both a file and a directory"},
 	}
 	good := write(t, store(t, widgetFiles, "example.test/acme/widget", "1.2.0", "linux_amd64"))

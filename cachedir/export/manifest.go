@@ -67,8 +67,8 @@ func parse(data []byte) ([]sources.Stored, error) {
 		return nil, err
 	}
 	if m.Format != format {
-		err := fmt.Errorf("format %d is not known", m.Format)
-		return nil, sources.WithHint(err, "it may be from a newer larder")
+		err := fmt.Errorf("unknown format %d", m.Format)
+		return nil, sources.WithHint(err, "a newer version of larder may have written it: upgrade larder")
 	}
 	signed := map[sources.Release]*sources.Signed{}
 	for _, e := range m.Evidence {
@@ -107,7 +107,7 @@ func (l listed) stored(signed map[sources.Release]*sources.Signed) (sources.Stor
 	}
 	if err == nil && l.Signed {
 		if s.Signed = signed[id.Release()]; s.Signed == nil {
-			err = errors.New("what has signed it is missing")
+			err = errors.New("its signed checksums are missing")
 		}
 	}
 	return s, err

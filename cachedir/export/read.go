@@ -92,7 +92,7 @@ func foreign(head []byte) error {
 	if len(head) < block && strings.HasPrefix(manifestName, string(head[:min(len(head), len(manifestName))])) {
 		return cut(io.ErrUnexpectedEOF)
 	}
-	return sources.WithHint(errors.New("not what larder cache export writes"), "name a file that larder cache export has written")
+	return sources.WithHint(errors.New("not a file that larder cache export wrote"), "name a file that larder cache export has written")
 }
 
 // Packages returns all packages of the export, without their files. Their data is
@@ -183,7 +183,7 @@ func (b *Reader) file(c *Contents) *tar.Header {
 	}
 	for record := range b.ahead.PAXRecords {
 		if record != "path" { // such as sparse files: a few bytes can describe a file of any size
-			b.err = fmt.Errorf("%.255q has the attribute %.99q", b.ahead.Name, record)
+			b.err = fmt.Errorf("%.255q has the unsupported attribute %.99q", b.ahead.Name, record)
 		}
 	}
 	if b.err != nil {

@@ -18,7 +18,7 @@ import (
 )
 
 // Write writes stored packages to w as an export. It hashes the files as it writes
-// them. A package that differs from the stored one is an error; the bytes written to
+// them. It fails if a package differs from the stored one; the bytes written to
 // w are then unusable.
 func Write(ctx context.Context, w io.Writer, packages []sources.Stored) error {
 	packages = slices.SortedFunc(slices.Values(packages), func(a, b sources.Stored) int { return a.ID.Compare(b.ID) })
@@ -69,7 +69,7 @@ func writeContents(ctx context.Context, out *tar.Writer, s sources.Stored, files
 		return err
 	}
 	if contents.H1 != s.H1 {
-		err := fmt.Errorf("it is %s, and was stored as %s", contents.H1, s.H1)
+		err := fmt.Errorf("it is %s, but was stored as %s", contents.H1, s.H1)
 		return sources.WithHint(err, "larder cache repair replaces damaged packages")
 	}
 	return nil

@@ -67,5 +67,5 @@ func (b *Builder) references(of sources.Release) (references []string) {
 type ChangedError struct{ Was, Is sources.Hash }
 
 func (e *ChangedError) Error() string {
-	return fmt.Sprintf("it has changed in the mirror: it is %s, and was %s", e.Is, e.Was)
+	return fmt.Sprintf("it has changed in the mirror: it was %s and is now %s", e.Was, e.Is)
 }

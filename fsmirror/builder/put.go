@@ -164,7 +164,7 @@ func (b *Builder) canHave(h sources.Host) error {
 	if err == nil {
 		return errors.Join(probe.Close(), b.work.RemoveTree(name))
 	}
-	err = fmt.Errorf("making a directory for a host with a port: %w", err)
+	err = fmt.Errorf("creating a directory for a host with a port: %w", err)
 	if disk.IsFull(err) {
 		return err
 	}

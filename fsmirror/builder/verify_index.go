@@ -82,7 +82,7 @@ func (v *verifier) checkShelf(home string, p sources.Provider, docs shelf) {
 		}
 		doc, path := docs[name], filepath.Join(home, name)
 		if _, ok := listed[version]; len(doc.Archives) > 0 && !ok {
-			v.found(BadIndex, index, nil, "it does not name %s, for which there is a %s.json", version, version)
+			v.found(BadIndex, index, nil, "it does not list %s, but there is a %s.json", version, version)
 		}
 		v.checkExtension(path, p, version, doc.document)
 		for _, platform := range slices.Sorted(maps.Keys(doc.Archives)) {
@@ -104,11 +104,11 @@ func (v *verifier) checkExtension(path string, p sources.Provider, version strin
 		v.found(BadIndex, path, nil, "the evidence for it cannot be read: %v", err)
 	case reflect.DeepEqual(got, want):
 	case want == nil:
-		v.found(BadIndex, path, nil, "it names evidence, but %s has none that can be read", evidence.Path(p, id))
+		v.found(BadIndex, path, nil, "it names evidence, but %s contains no readable evidence", evidence.Path(p, id))
 	case got == nil:
 		v.found(BadIndex, path, nil, "it does not name the evidence in %s", evidence.Path(p, id))
 	default:
-		v.found(BadIndex, path, nil, "it names other evidence than that in %s", evidence.Path(p, id))
+		v.found(BadIndex, path, nil, "the evidence that it names differs from the evidence in %s", evidence.Path(p, id))
 	}
 }
 

@@ -325,7 +325,7 @@ func TestNewerEvidence(t *testing.T) {
 	other := mirrored(t, w, "*/1.1.0/linux_amd64")
 	before := tree(t, other)
 	_, err = bundle.Import(ctx, []string{alone}, other, importOptions())
-	if err == nil || !strings.Contains(err.Error(), "has evidence for linux_amd64 that the bundle's does not cover") {
+	if err == nil || !strings.Contains(err.Error(), "has a package for linux_amd64 that the bundle's evidence does not cover") {
 		t.Error(err)
 	}
 	sourcetest.Expect(t, maps.Equal(before, tree(t, other)), "something changed")

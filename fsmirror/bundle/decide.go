@@ -125,5 +125,5 @@ func (d *decision) checkUnpacked(ctx context.Context, p Package) error {
 
 func (d *decision) conflict(p Package, has string) error {
 	err := &ConflictError{Package: p, Has: has}
-	return sources.WithHint(&sources.PackageError{ID: p.ID, Err: err}, "find out which is right; if it is the bundle's, remove the mirror's first")
+	return sources.WithHint(&sources.PackageError{ID: p.ID, Err: err}, "find out which package is right; if it is the one in the bundle, remove the one in the mirror first")
 }

@@ -83,7 +83,7 @@ func (d *decision) replaceEvidence(ctx context.Context) error {
 			s.Signed, s.Proof = d.given, now.Proof
 			d.others = append(d.others, s)
 		case d.covers(d.old, p.ID, s.ZH):
-			return d.conflict(d.packages[0], fmt.Sprintf("has evidence for %s that the bundle's does not cover", p.ID.Platform))
+			return d.conflict(d.packages[0], fmt.Sprintf("has a package for %s that the bundle's evidence does not cover", p.ID.Platform))
 		}
 	}
 	return nil

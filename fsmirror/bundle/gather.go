@@ -153,7 +153,7 @@ func (g *gathering) entry(ctx context.Context, name, at string) error {
 	if err == nil && info.Mode()&fs.ModeSymlink != 0 {
 		link := at
 		if at, err = filepath.EvalSymlinks(link); errors.Is(err, fs.ErrNotExist) {
-			g.warn(fmt.Errorf("not in the bundle: %s is a link to nothing", link))
+			g.warn(fmt.Errorf("not in the bundle: %s is a broken link", link))
 			return nil
 		}
 		if err == nil {
@@ -172,7 +172,7 @@ func (g *gathering) entry(ctx context.Context, name, at string) error {
 	case info.IsDir():
 		return g.dir(ctx, name, at)
 	case g.left == len(g.files):
-		return sources.WithHint(fmt.Errorf("%s: more than %d files in modules", g.base, maxFiles), "make several bundles, each with some of the root modules")
+		return sources.WithHint(fmt.Errorf("%s: more than %d files in modules", g.base, maxFiles), "create several bundles, each for some of the root modules")
 	}
 	f, err := newPayloadFile(ctx, name, at)
 	f.Executable = info.Mode()&0o111 != 0
@@ -187,11 +187,11 @@ func (g *gathering) checkTarget(link, target string) error {
 	if err == nil && filepath.IsLocal(rel) && !slices.ContainsFunc(strings.Split(filepath.ToSlash(rel), "/"), isRepository) {
 		return nil
 	}
-	return sources.WithHint(fmt.Errorf("%s is a link to %s, which is not in %s", link, target, g.base), "replace the link with what it refers to, or run the engine's get -update command")
+	return sources.WithHint(fmt.Errorf("%s is a link to %s, which is outside %s", link, target, g.base), "replace the link with what it refers to, or run the engine's get -update command")
 }
 
 // portManifest checks that the modules in the engine's list are there. If the data
-// directory has another name than in bundles, it replaces the name in the list.
+// directory doesn't have the same name as in bundles, it replaces the name in the list.
 func (g *gathering) portManifest() error {
 	i := slices.IndexFunc(g.files, func(f PayloadFile) bool { return f.Name == modulesManifest })
 	file := filepath.Join(g.base, modulesManifest)
@@ -213,7 +213,7 @@ func (g *gathering) portManifest() error {
 			continue
 		}
 		if !slices.ContainsFunc(g.files, func(f PayloadFile) bool { return strings.HasPrefix(f.Name, inside+"/") }) {
-			return sources.WithHint(fmt.Errorf("%s: %s, which it lists, is missing", file, name), "run terraform get or tofu get in %s first", g.Dir)
+			return sources.WithHint(fmt.Errorf("%s lists %s, which is missing", file, name), "run terraform get or tofu get in %s first", g.Dir)
 		}
 		if ported := path.Join(DataPath, modulesName, inside); ported != name {
 			m["Dir"], moved = ported, true

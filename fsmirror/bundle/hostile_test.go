@@ -91,28 +91,28 @@ func TestRefused(t *testing.T) {
 		{"two manifests", func(all []entry) []entry { return slices.Insert(all, 1, all[0]) }, `found ".larder/manifest.json" where`},
 		{"manifest is a link", func(all []entry) []entry { all[0].Typeflag, all[0].Linkname = tar.TypeSymlink, "x"; return all }, "manifest"},
 		{"manifest is not JSON", edit(func(string) string { return "{" }), "manifest: unexpected end"},
-		{"other spacing", edit(func(text string) string { return text + "\n" }), "not written as larder writes it"},
-		{"name twice", replace(`"format": 1`, `"format": 1, "format": 1`), "not written as larder writes it"},
-		{"other letters", replace(`"format"`, `"Format"`), "not written as larder writes it"},
-		{"unknown name", replace(`"format": 1`, `"format": 1, "x": 1`), "not written as larder writes it"},
-		{"newer format", replace(`"format": 1`, `"format": 2`), "format 2, which is not known"},
-		{"part without parts", replace(`"format": 1`, `"format": 1, "part": 1`), "part 1 of 0"},
-		{"part of one", replace(`"format": 1`, `"format": 1, "part": 1, "parts": 1`), "part 1 of 1"},
-		{"too many parts", replace(`"format": 1`, `"format": 1, "part": 1, "parts": 100000`), "part 1 of 100000"},
-		{"parts with nothing", replace(`"format": 1`, `"format": 1, "part": 1, "parts": 3`), "nothing in part 1"},
+		{"other spacing", edit(func(text string) string { return text + "\n" }), "not in the form that larder writes"},
+		{"name twice", replace(`"format": 1`, `"format": 1, "format": 1`), "not in the form that larder writes"},
+		{"other letters", replace(`"format"`, `"Format"`), "not in the form that larder writes"},
+		{"unknown name", replace(`"format": 1`, `"format": 1, "x": 1`), "not in the form that larder writes"},
+		{"newer format", replace(`"format": 1`, `"format": 2`), "unknown format 2"},
+		{"part without parts", replace(`"format": 1`, `"format": 1, "part": 1`), "part number: 1 of 0"},
+		{"part of one", replace(`"format": 1`, `"format": 1, "part": 1, "parts": 1`), "part number: 1 of 1"},
+		{"too many parts", replace(`"format": 1`, `"format": 1, "part": 1, "parts": 100000`), "part number: 1 of 100000"},
+		{"parts with nothing", replace(`"format": 1`, `"format": 1, "part": 1, "parts": 3`), "part 1 is empty"},
 		{"upwards", replace(`"path": "example.test/`, `"path": "../example.test/`), "path is"},
 		{"absolute", replace(`"path": "`, `"path": "/`), "path is"},
 		{"address with dots", replace(`"example.test/acme/widget"`, `"example.test/../widget"`), "namespace"},
-		{"address not normal", replace(`"example.test/acme/widget"`, `"example.test/ACME/widget"`), "not written as"},
-		{"version not normal", replace(`"1.0.0"`, `"1.0"`), "not written as"},
+		{"address not normal", replace(`"example.test/acme/widget"`, `"example.test/ACME/widget"`), "not in the form that"},
+		{"version not normal", replace(`"1.0.0"`, `"1.0"`), "not in the form that"},
 		{"version with dots", replace(`"1.0.0"`, `".."`), "version"},
 		{"platform with dots", replace(`"linux_amd64"`, `"linux_../amd64"`), "platform"},
-		{"built in", replace(`"example.test/acme/widget"`, `"terraform.io/builtin/terraform"`), "not written as"},
-		{"huge", replace(`"size": `, `"size": 9999999999`), "size is"},
+		{"built in", replace(`"example.test/acme/widget"`, `"terraform.io/builtin/terraform"`), "not in the form that"},
+		{"huge", replace(`"size": `, `"size": 9999999999`), "invalid size"},
 		{"large", replace(`"size": `, `"size": 10000`), "should be"},
-		{"without a size", replace(`"size": `, `"size": -`), "size is"},
-		{"no hash", replace(`"zh:`, `"zh:x`), "no zh: hash"},
-		{"no content hash", replace(`"h1:`, `"h2:`), "no h1: hash"},
+		{"without a size", replace(`"size": `, `"size": -`), "invalid size"},
+		{"no hash", replace(`"zh:`, `"zh:x`), "not a valid zh: hash"},
+		{"no content hash", replace(`"h1:`, `"h2:`), "not a valid h1: hash"},
 		{"other content hash", edit(func(text string) string {
 			i := strings.Index(text, `"h1:`) + 4
 			return text[:i] + strings.Repeat("A", 43) + text[i+43:]
@@ -121,9 +121,9 @@ func TestRefused(t *testing.T) {
 		{"out of order", editPackages(func(all []any) []any { slices.Reverse(all); return all }), "out of order"},
 		{"builds on itself", edit(func(text string) string {
 			return strings.Replace(text, "\n}\n", ",\n  \"base\": [{\"provider\": \"example.test/acme/widget\", \"version\": \"1.0.0\", \"platform\": \"linux_amd64\", \"zh\": \"zh:"+strings.Repeat("0", 64)+"\"}]\n}\n", 1)
-		}), "both here and with the receiver"},
-		{"evidence with other file names", replace(`"keys.json"`, `"../keys"`), "not as it should be"},
-		{"evidence too large", replace(`"size": 173`, `"size": 99999999`), "not as it should be"},
+		}), "listed both as in the bundle and as received earlier"},
+		{"evidence with other file names", replace(`"keys.json"`, `"../keys"`), "should be named"},
+		{"evidence too large", replace(`"size": 173`, `"size": 99999999`), "invalid size"},
 		{"evidence left out", func(all []entry) []entry { return slices.Delete(all, 1, 5) }, "should be"},
 		{"evidence unlisted", func(all []entry) []entry {
 			doc := map[string]any{}
@@ -157,7 +157,7 @@ func TestRefused(t *testing.T) {
 		{"other evidence", func(all []entry) []entry {
 			all[1].Text = strings.Repeat("x", len(all[1].Text))
 			return all
-		}, "not what the manifest says"},
+		}, "differs from the manifest"},
 	}
 	good := small(t)
 	file := filepath.Join(t.TempDir(), "good")
@@ -249,5 +249,5 @@ func TestBadSignature(t *testing.T) {
 	good[0].Text = strings.Replace(good[0].Text, hexOf(sum(good[2].Text)), hexOf(sum(spaced)), 1)
 	good[0].Text = strings.Replace(good[0].Text, sizeOf(good[2].Text), sizeOf(spaced), 1)
 	good[2].Text = spaced
-	refused(t, sourcetest.PackTar(good), "not written as larder writes it")
+	refused(t, sourcetest.PackTar(good), "not in the form that larder writes")
 }

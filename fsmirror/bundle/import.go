@@ -173,7 +173,7 @@ func openParts(files []string) ([]*Bundle, error) {
 func (in *importer) checkNames() error {
 	for _, p := range in.whole.Packages {
 		if !filepath.IsLocal(filepath.FromSlash(p.Path())) {
-			return &sources.PackageError{ID: p.ID, Err: errors.New("this system allows no file of this name")}
+			return &sources.PackageError{ID: p.ID, Err: errors.New("this system does not allow a file with this name")}
 		}
 	}
 	return nil
@@ -253,7 +253,7 @@ func (in *importer) checkBase(ctx context.Context) error {
 		case ctx.Err() != nil:
 			return ctx.Err()
 		case errors.Is(err, sources.ErrNotFound):
-			err = &sources.PackageError{ID: p.ID, Err: errors.New("the bundle requires it, and the mirror does not have it")}
+			err = &sources.PackageError{ID: p.ID, Err: errors.New("the bundle requires this package, but the mirror does not have it")}
 		case err == nil && s.ZH != p.ZH:
 			err = &sources.PackageError{ID: p.ID, Err: fmt.Errorf("the bundle requires %s, but the mirror has %s", p.ZH, s.ZH)}
 		}

@@ -77,7 +77,7 @@ func (d Digest) MarshalText() ([]byte, error) { return hex.AppendEncode(nil, d[:
 func (d *Digest) UnmarshalText(text []byte) error {
 	sum, err := hex.DecodeString(string(text))
 	if err != nil || len(sum) != len(d) || !bytes.Equal(text, bytes.ToLower(text)) {
-		return fmt.Errorf("checksum %.99q is not as it should be", text)
+		return fmt.Errorf("checksum %.99q is malformed", text)
 	}
 	*d = Digest(sum)
 	return nil
@@ -86,7 +86,7 @@ func (d *Digest) UnmarshalText(text []byte) error {
 // check returns an error if the file has more than max bytes.
 func (f File) check(max int64) error {
 	if f.Size < 0 || f.Size > max {
-		return fmt.Errorf("%.99q is not as it should be", f.Name)
+		return fmt.Errorf("invalid size %d", f.Size)
 	}
 	return nil
 }
@@ -138,7 +138,7 @@ func (p *Package) UnmarshalJSON(data []byte) error {
 	}
 	*p = Package{ID: id, Size: d.Size, ZH: d.ZH, H1: d.H1, ZipH1: d.ZipH1, Part: d.Part}
 	if err == nil && d.Path != p.Path() && (d.Path != "" || d.Size != 0) {
-		err = fmt.Errorf("path is %.255q, and should be %q", d.Path, p.Path())
+		err = fmt.Errorf("path is %.255q, but should be %q", d.Path, p.Path())
 	}
 	if err != nil {
 		return fmt.Errorf("%.99q %.99q %.99q: %w", d.Provider, d.Version, d.Platform, err)
@@ -166,7 +166,7 @@ func (e *Evidence) UnmarshalJSON(data []byte) error {
 	}
 	for i, f := range d.Files {
 		if err == nil && f.Name != evidence.Names[i] {
-			err = fmt.Errorf("%.99q is not as it should be", f.Name)
+			err = fmt.Errorf("the file %.99q should be named %q", f.Name, evidence.Names[i])
 		}
 		err = cmp.Or(err, f.check(evidence.Max))
 	}
@@ -254,8 +254,8 @@ func ParseManifest(data []byte) (Manifest, error) {
 	var doc document
 	err := json.Unmarshal(data, &doc)
 	if doc.Format > format || err == nil && doc.Format != format {
-		err = fmt.Errorf("manifest is of format %d, which is not known", doc.Format)
-		return Manifest{}, sources.WithHint(err, "it may be from a newer larder")
+		err = fmt.Errorf("manifest has the unknown format %d", doc.Format)
+		return Manifest{}, sources.WithHint(err, "a newer version of larder may have written it: upgrade larder")
 	}
 	if err == nil {
 		err = doc.check()
@@ -288,13 +288,13 @@ func (m Manifest) check() error {
 	}
 	for _, p := range m.Base {
 		if _, listed := find(m.Packages, p.ID); listed {
-			return fmt.Errorf("%s: both here and with the receiver", p.ID)
+			return fmt.Errorf("%s: listed both as in the bundle and as received earlier", p.ID)
 		}
 	}
 	releases := releasesOf(m.Packages)
 	for _, e := range m.Evidence {
 		if !releases[e.Release] {
-			return fmt.Errorf("%s, which has no package in the manifest", e)
+			return fmt.Errorf("%s: the manifest lists no package of this version", e)
 		}
 	}
 	names := archive.Names{}
@@ -323,13 +323,13 @@ func (e Evidence) String() string { return "evidence for " + e.Release.String() 
 // check checks what a package of the base lacks.
 func (p Package) check() error {
 	if p.Size < 1 || p.Size > maxArchive {
-		return fmt.Errorf("size is %d", p.Size)
+		return fmt.Errorf("invalid size %d", p.Size)
 	}
 	if _, err := p.H1.Sum(sources.H1); err != nil || p.ZipH1 == "" {
 		return err
 	}
 	if p.ZipH1 == p.H1 {
-		return errors.New("hash of the contents listed twice")
+		return errors.New("the hash of the contents is listed twice")
 	}
 	_, err := p.ZipH1.Sum(sources.H1)
 	return err
@@ -362,17 +362,17 @@ func (m Manifest) units() []unit {
 // checkParts returns an error unless each part contains something, in order.
 func (m Manifest) checkParts() error {
 	if m.Parts != 0 && (m.Parts < 2 || m.Parts > maxParts || m.Part < 1 || m.Part > m.Parts) || m.Parts == 0 && m.Part != 0 {
-		return fmt.Errorf("part %d of %d", m.Part, m.Parts)
+		return fmt.Errorf("invalid part number: %d of %d", m.Part, m.Parts)
 	}
 	last := 0
 	for _, u := range m.units() {
 		if m.Parts == 0 && *u.part != 0 || m.Parts > 0 && *u.part != last && *u.part != last+1 {
-			return u.problem(fmt.Errorf("in part %d", *u.part))
+			return u.problem(fmt.Errorf("invalid part number %d", *u.part))
 		}
 		last = *u.part
 	}
 	if last != m.Parts {
-		return fmt.Errorf("nothing in part %d", last+1)
+		return fmt.Errorf("part %d is empty", last+1)
 	}
 	return nil
 }

@@ -97,17 +97,17 @@ func (m Manifest) checkPayload() error {
 func (p Payload) check() error {
 	switch {
 	case len(p.Files) == 0:
-		return errors.New("a payload without files")
+		return errors.New("a payload has no files")
 	case p.Kind == EngineBinary:
 		if f := p.Files[0]; len(p.Files) != 1 || p.Root != "" || strings.Contains(f.Name, "/") || !f.Executable {
-			return fmt.Errorf("engine %.99q is not one executable", f.Name)
+			return fmt.Errorf("engine %.99q is not a single executable", f.Name)
 		} else if sources.EngineOf(strings.TrimSuffix(f.Name, ".exe")) == "" {
-			return fmt.Errorf("engine %.99q has a name that no engine has", f.Name)
+			return fmt.Errorf("engine %.99q does not have the name of an engine", f.Name)
 		}
 	case p.Kind != RootModules:
-		return fmt.Errorf("payload of kind %.99q, which is not known", p.Kind)
+		return fmt.Errorf("unknown kind of payload %.99q", p.Kind)
 	case !slices.ContainsFunc(p.Files, func(f PayloadFile) bool { return f.Name == modulesManifest }):
-		return fmt.Errorf("modules of %.255q: without %s", p.Root, modulesManifest)
+		return fmt.Errorf("modules of %.255q: %s is missing", p.Root, modulesManifest)
 	default:
 		if err := checkName(p.Root); err != nil {
 			return fmt.Errorf("modules of %.255q: %w", p.Root, err)
@@ -131,9 +131,9 @@ func checkName(name string) error {
 	odd := func(r rune) bool { return unicode.IsControl(r) || r == '\\' || r == unicode.ReplacementChar }
 	switch {
 	case !fs.ValidPath(name) || len(name) > maxName:
-		return errors.New("not a path below a directory")
+		return errors.New("not a path inside a directory")
 	case strings.ContainsFunc(name, odd):
-		return errors.New("a character that not every file system can store")
+		return errors.New("contains a character that some file systems cannot store")
 	case slices.ContainsFunc(strings.Split(name, "/"), isRepository):
 		return errors.New("part of a git repository")
 	}

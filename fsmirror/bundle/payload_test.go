@@ -305,7 +305,7 @@ func TestSplitPayload(t *testing.T) {
 	}
 	to := t.TempDir()
 	_, err := bundle.Import(ctx, split[:1], filepath.Join(to, "mirror"), placeOptions(to))
-	sourcetest.Expect(t, err != nil && strings.Contains(err.Error(), "part 2 of 2 is missing, which has the "), "%v", err)
+	sourcetest.Expect(t, err != nil && strings.Contains(err.Error(), "part 2 of 2, which contains the "), "%v", err)
 	sourcetest.Equal(t, len(files(t, to)), 0, "files")
 	slices.Reverse(split)
 	_, err = bundle.Import(ctx, split, t.TempDir(), placeOptions(to))
@@ -338,11 +338,11 @@ func TestGatherLinks(t *testing.T) {
 		{"directory", "vpc/x", "scripts", ""},
 		{"nowhere", "vpc/x.tf", "missing.tf", ""},
 		{"outside", "vpc/x.tf", "../../../../../bin/tofu", "is a link to"},
-		{"absolute", "vpc/x.tf", "/etc/passwd", "is a link to /etc/passwd, which is not in"},
+		{"absolute", "vpc/x.tf", "/etc/passwd", "is a link to /etc/passwd, which is outside"},
 		{"repository", "vpc/x.tf", ".git/config", "is a link to"},
 		{"above", "vpc/x", "..", "is a link to a directory that contains it"},
 		{"itself", "vpc/x", "x", "too many links"},
-		{"other case", "vpc/MAIN.tf", "main.tf", "in case only"},
+		{"other case", "vpc/MAIN.tf", "main.tf", "only in case"},
 	}
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {
@@ -402,13 +402,13 @@ func TestGatherRefuses(t *testing.T) {
 		change func(modules string)
 		want   string
 	}{
-		{"missing module", "", func(m string) { check(t, os.RemoveAll(filepath.Join(m, "vpc"))) }, "modules/vpc, which it lists, is missing"},
+		{"missing module", "", func(m string) { check(t, os.RemoveAll(filepath.Join(m, "vpc"))) }, "modules/vpc, which is missing"},
 		{"broken list", "", func(m string) { write(t, m, map[string]string{"modules.json": "{"}) }, "unexpected end of JSON"},
-		{"odd name", "", func(m string) { write(t, m, map[string]string{"a\nb": ""}) }, "not every file system"},
+		{"odd name", "", func(m string) { write(t, m, map[string]string{"a\nb": ""}) }, "some file systems cannot store"},
 		{"no engine", "missing", func(string) {}, "no such file"},
 		{"directory as engine", "live", func(string) {}, "not a regular file"},
 		{"empty engine", "tofu", func(m string) { write(t, m, map[string]string{"../../../../tofu": ""}) }, "is empty"},
-		{"another program", "git", func(m string) { write(t, m, map[string]string{"../../../../git": "x"}) }, `engine "git" has a name that no engine has`},
+		{"another program", "git", func(m string) { write(t, m, map[string]string{"../../../../git": "x"}) }, `engine "git" does not have the name of an engine`},
 	}
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {
@@ -425,7 +425,7 @@ func TestGatherRefuses(t *testing.T) {
 	}
 }
 
-// A file that changes while the bundle is written is an error.
+// Writing a bundle fails if one of its files changes at the same time.
 func TestPayloadChanges(t *testing.T) {
 	dir := workspace(t)
 	opts := createOptions()
@@ -488,47 +488,47 @@ func TestRefusedPayload(t *testing.T) {
 		change func([]entry) []entry
 		want   string
 	}{
-		{"root upwards", set(2, "root", "../net"), "not a path below a directory"},
-		{"absolute root", set(2, "root", "/etc"), "not a path below a directory"},
-		{"root not clean", set(2, "root", "live//net"), "not a path below a directory"},
+		{"root upwards", set(2, "root", "../net"), "not a path inside a directory"},
+		{"absolute root", set(2, "root", "/etc"), "not a path inside a directory"},
+		{"root not clean", set(2, "root", "live//net"), "not a path inside a directory"},
 		{"root with a drive's separator", set(2, "root", `live\net`), "a character that"},
-		{"no root", set(2, "root", ""), "not a path below a directory"},
+		{"no root", set(2, "root", ""), "not a path inside a directory"},
 		{"root in another's modules", set(2, "root", ".terraform/modules/vpc/main.tf"), "name is both a file and a directory"},
 		{"root in a repository", set(2, "root", ".git/modules"), "part of a git repository"},
 		{"same root", set(2, "root", "."), "listed twice, or out of order"},
-		{"unknown kind", set(0, "kind", "hook"), "kind \"hook\", which is not known"},
-		{"engine with a root", set(0, "root", "live"), "is not one executable"},
+		{"unknown kind", set(0, "kind", "hook"), "unknown kind of payload \"hook\""},
+		{"engine with a root", set(0, "root", "live"), "is not a single executable"},
 		{"two engines", editPayload(func(all []any) []any { return append([]any{all[0]}, all...) }), "listed twice, or out of order"},
 		{"out of order", editPayload(func(all []any) []any { slices.Reverse(all); return all }), "listed twice, or out of order"},
-		{"engine called git", setFile(0, 0, "name", "git"), "has a name that no engine has"},
-		{"engine called .bashrc", setFile(0, 0, "name", ".bashrc"), "has a name that no engine has"},
-		{"engine called terraform-provider-x", setFile(0, 0, "name", "terraform-provider-x"), "has a name that no engine has"},
-		{"engine elsewhere", setFile(0, 0, "name", "../tofu"), "is not one executable"},
-		{"engine called ..", setFile(0, 0, "name", ".."), "has a name that no engine has"},
-		{"engine that cannot run", setFile(0, 0, "executable", false), "is not one executable"},
-		{"no files", set(1, "files", []any{}), "a payload without files"},
-		{"no list of modules", setFile(1, 0, "name", "modules.jso"), "without modules.json"},
-		{"file upwards", setFile(1, 1, "name", "../../../.bashrc"), "not a path below a directory"},
-		{"absolute file", setFile(1, 1, "name", "/etc/passwd"), "not a path below a directory"},
+		{"engine called git", setFile(0, 0, "name", "git"), "does not have the name of an engine"},
+		{"engine called .bashrc", setFile(0, 0, "name", ".bashrc"), "does not have the name of an engine"},
+		{"engine called terraform-provider-x", setFile(0, 0, "name", "terraform-provider-x"), "does not have the name of an engine"},
+		{"engine elsewhere", setFile(0, 0, "name", "../tofu"), "is not a single executable"},
+		{"engine called ..", setFile(0, 0, "name", ".."), "does not have the name of an engine"},
+		{"engine that cannot run", setFile(0, 0, "executable", false), "is not a single executable"},
+		{"no files", set(1, "files", []any{}), "a payload has no files"},
+		{"no list of modules", setFile(1, 0, "name", "modules.jso"), "modules.json is missing"},
+		{"file upwards", setFile(1, 1, "name", "../../../.bashrc"), "not a path inside a directory"},
+		{"absolute file", setFile(1, 1, "name", "/etc/passwd"), "not a path inside a directory"},
 		{"hook", setFile(1, 1, "name", "vpc/.git/hooks/post-checkout"), "part of a git repository"},
 		{"hook in another case", setFile(1, 1, "name", "vpc/.GIT/hooks/post-checkout"), "part of a git repository"},
 		{"escape sequence", setFile(1, 1, "name", "vpc/\x1b[2J"), "a character that"},
 		{"file twice", setFile(1, 1, "name", "modules.json"), "listed twice"},
-		{"other case", setFile(1, 2, "name", "vpc/scripts/../main.tf"), "not a path below a directory"},
-		{"case collision", setFile(1, 1, "name", "vpc/SCRIPTS"), "in case only"},
-		{"case collision of directories", setFile(1, 1, "name", "vpC/main.tf"), "in case only"},
+		{"other case", setFile(1, 2, "name", "vpc/scripts/../main.tf"), "not a path inside a directory"},
+		{"case collision", setFile(1, 1, "name", "vpc/SCRIPTS"), "only in case"},
+		{"case collision of directories", setFile(1, 1, "name", "vpC/main.tf"), "only in case"},
 		{"file that is a directory", setFile(1, 1, "name", "vpc"), "name is both a file and a directory"},
-		{"long name", setFile(1, 1, "name", "vpc/"+strings.Repeat("a/", 3000)+"b"), "not a path below a directory"},
-		{"negative size", setFile(1, 1, "size", -1), "not as it should be"},
-		{"huge", setFile(1, 1, "size", 1<<50), "not as it should be"},
+		{"long name", setFile(1, 1, "name", "vpc/"+strings.Repeat("a/", 3000)+"b"), "not a path inside a directory"},
+		{"negative size", setFile(1, 1, "size", -1), "invalid size"},
+		{"huge", setFile(1, 1, "size", 1<<50), "invalid size"},
 		{"other size", setFile(1, 1, "size", 4), "where"},
-		{"no checksum", setFile(1, 1, "sha256", ""), "not as it should be"},
-		{"other checksum", setFile(1, 1, "sha256", strings.Repeat("0", 64)), "vpc/main.tf: not what the manifest says"},
+		{"no checksum", setFile(1, 1, "sha256", ""), "is malformed"},
+		{"other checksum", setFile(1, 1, "sha256", strings.Repeat("0", 64)), "vpc/main.tf: differs from the manifest"},
 		{"other mode", setFile(1, 1, "executable", true), "should be"},
-		{"in a part", set(1, "part", 1), "in part 1"},
+		{"in a part", set(1, "part", 1), "invalid part number 1"},
 		{"too many files", set(1, "files", slices.Repeat([]any{map[string]any{"name": "x", "size": 0, "sha256": strings.Repeat("0", 64)}}, 100_000)), "more than 100000 files"},
 		{"payload left out", editPayload(func(all []any) []any { return all[:2] }), "too long"},
-		{"other contents", last(func(e *entry) { e.Text = strings.ToUpper(e.Text) }), "not what the manifest says"},
+		{"other contents", last(func(e *entry) { e.Text = strings.ToUpper(e.Text) }), "differs from the manifest"},
 		{"symlink", last(func(e *entry) { e.Typeflag, e.Linkname = tar.TypeSymlink, "/etc/passwd" }), "not a plain file"},
 		{"hard link", last(func(e *entry) { e.Typeflag, e.Linkname = tar.TypeLink, "x" }), "not a plain file"},
 		{"device", last(func(e *entry) { e.Typeflag = tar.TypeChar }), "not a plain file"},

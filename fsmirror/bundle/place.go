@@ -81,15 +81,15 @@ func (pl *placing) decide(ctx context.Context, p Payload, dir, below string) (Ho
 	to := filepath.Join(dir, filepath.FromSlash(below))
 	if p.Kind == EngineBinary && p.Files[0].SHA256 != pl.opts.EngineSHA256 {
 		err := fmt.Errorf("the %s has the SHA-256 %x, not the expected %x", p, p.Files[0].SHA256, pl.opts.EngineSHA256)
-		return "", sources.WithHint(err, "ask the sender which one larder bundle create printed, and don't run this engine")
+		return "", sources.WithHint(err, "ask the sender for the SHA-256 that larder bundle create printed, and don't run this engine")
 	}
 	for _, f := range p.Files {
 		if !filepath.IsLocal(filepath.FromSlash(path.Join(below, f.Name))) {
-			return "", fmt.Errorf("%s: %s: this system allows no file of this name", p, f.Name)
+			return "", fmt.Errorf("%s: %s: this system does not allow a file with this name", p, f.Name)
 		}
 	}
 	if pl.part(p.Part) == nil {
-		err := &Finding{File: pl.given[0].name, Kind: MissingPart, Part: p.Part, Err: fmt.Errorf("part %d of %d is missing, which has the %s", p.Part, pl.whole.Parts, p)}
+		err := &Finding{File: pl.given[0].name, Kind: MissingPart, Part: p.Part, Err: fmt.Errorf("part %d of %d, which contains the %s, is missing", p.Part, pl.whole.Parts, p)}
 		return "", sources.WithHint(err, "name all parts in one run")
 	}
 	base, err := disk.Open(dir)
@@ -121,7 +121,7 @@ func (pl *placing) decide(ctx context.Context, p Payload, dir, below string) (Ho
 	return "", sources.WithHint(fmt.Errorf("%s differs from the bundle's %s", to, p), "to replace it, add --replace")
 }
 
-// isAt reports whether a payload is below base already, and nothing else. Repositories of git
+// isAt reports whether below in base already contains the payload and nothing else. Git repositories
 // do not count, because bundles do not contain them.
 func (p Payload) isAt(ctx context.Context, base *disk.Dir, below string) (bool, error) {
 	if p.Kind == EngineBinary {

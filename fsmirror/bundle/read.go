@@ -111,7 +111,7 @@ func (b *Bundle) readManifest(size int64) error {
 	// Otherwise a name could be in it twice, and another program could read a
 	// different manifest from the same bytes.
 	if !bytes.Equal(text, b.Manifest.Text()) {
-		return errors.New("the manifest is not written as larder writes it")
+		return errors.New("the manifest is not in the form that larder writes")
 	}
 	return nil
 }
@@ -215,9 +215,9 @@ func (b *Bundle) copy(ctx context.Context, w io.Writer, e member) error {
 		err := fmt.Errorf("the archive is %s, but should be %s", sources.ZipHash(sum), e.pkg.ZH)
 		return b.finding(ChangedArchive, &e.pkg.ID, err)
 	case e.payload != nil:
-		return b.finding(ChangedFile, nil, fmt.Errorf("%s: %s: not what the manifest says", e.payload, e.relative))
+		return b.finding(ChangedFile, nil, fmt.Errorf("%s: %s: differs from the manifest", e.payload, e.relative))
 	}
-	return b.finding(BrokenEvidence, nil, fmt.Errorf("%s: not what the manifest says", e.Name))
+	return b.finding(BrokenEvidence, nil, fmt.Errorf("%s: differs from the manifest", e.Name))
 }
 
 // evidence reads the evidence for the packages of this part, by release. The caller
@@ -254,7 +254,7 @@ func (b *Bundle) readEvidence(ctx context.Context, e Evidence) (*sources.Signed,
 		var again evidence.Files
 		again, err = evidence.Pack(signed)
 		if err == nil && !slices.EqualFunc(again[:], files[:], bytes.Equal) {
-			err = errors.New("not written as larder writes it")
+			err = errors.New("not in the form that larder writes")
 		}
 	}
 	if err != nil {

@@ -28,7 +28,7 @@ type Standing struct {
 }
 
 // ErrSame matches the error for contents that the mirror has already.
-var ErrSame = errors.New("there already")
+var ErrSame = errors.New("already in the mirror")
 
 // Standing returns the package that the mirror already has. It calls warn for an unreadable one,
 // which counts as a package with other contents.
@@ -67,11 +67,11 @@ func (s Standing) Check(contents sources.Contents, replace bool) error {
 	case contents.H1 == s.H1:
 		return ErrSame
 	case !replace:
-		err := fmt.Errorf("%s has other contents", s.Path)
-		return sources.WithHint(err, "find out which is right; --replace replaces the mirror's")
+		err := fmt.Errorf("%s exists, with different contents", s.Path)
+		return sources.WithHint(err, "find out which package is right; to replace the one in the mirror, add --replace")
 	case s.other:
-		err := fmt.Errorf("%s has other contents, and is in the other layout", s.Path)
-		return sources.WithHint(err, "remove it first, or import with --unpacked just if it is a directory")
+		err := fmt.Errorf("%s exists, with different contents and in the other layout", s.Path)
+		return sources.WithHint(err, "remove it first, or keep its layout: use --unpacked only if it is a directory")
 	}
 	return nil
 }
@@ -93,7 +93,7 @@ func (to Target) Prove(ctx context.Context, c *Candidate, by sources.Judge) (pro
 	case err != nil:
 		return proof, err
 	case c.Kind != Archive:
-		return proof, notSigned(fmt.Errorf("%s has signed checksums for this version, of other archives than this would become", at))
+		return proof, notSigned(fmt.Errorf("%s has signed checksums for this version, which cannot cover an archive that larder packs", at))
 	}
 	h, err := archive.Open(ctx, c.Path, nil)
 	if err != nil {

@@ -13,7 +13,7 @@ import (
 	"github.com/larder-cli/larder/sources"
 )
 
-const whereItLies = "where it lies"
+const whereItLies = "its path"
 
 // Clues are the facts from which the identity of a file is inferred.
 type clues struct {
@@ -64,7 +64,7 @@ func (s *search) decide(c clues, found Candidate) error {
 			found.files = slices.Clone(found.files)
 			found.files[0].name = executableName(was, id)
 			if is := found.files[0].name; is != was {
-				found.Warnings = append(found.Warnings, fmt.Sprintf("it is named %s in the package, as engines would not find %s", is, was))
+				found.Warnings = append(found.Warnings, fmt.Sprintf("it is renamed to %s in the package, because engines would not find %s", is, was))
 			}
 		}
 		s.found.Candidates = append(s.found.Candidates, found)
@@ -105,8 +105,8 @@ func (s *search) provider(c clues) (sources.Provider, string, error) {
 	p, err := sources.ParseProvider(s.opts.Prefix+"/"+c.typ, s.opts.Engine)
 	if err != nil && strings.Contains(c.typ, "_") {
 		local, _, _ := strings.Cut(c.typ, "_")
-		err = sources.WithHint(fmt.Errorf("type %q: addresses allow no underscores", c.typ),
-			"rename it with --as %s/%s@VERSION; where a module requires it, %q is its local name if its resources are named %s_…",
+		err = sources.WithHint(fmt.Errorf("type %q: addresses cannot contain underscores", c.typ),
+			"rename it with --as %s/%s@VERSION; in required_providers, use the local name %q if its resources are named %s_…",
 			s.opts.Prefix, strings.ReplaceAll(c.typ, "_", "-"), local, c.typ)
 	}
 	return p, "--namespace", err
@@ -140,14 +140,14 @@ func (s *search) platforms(c clues) ([]sources.Platform, string, error) {
 	}
 	switch {
 	case s.opts.Platform != none && said != s.opts.Platform:
-		return nil, "", fmt.Errorf("%s says that it is for %s, not %s", from, said, s.opts.Platform)
+		return nil, "", fmt.Errorf("according to %s, it is for %s, not %s", from, said, s.opts.Platform)
 	case said == none && c.header.format == "":
 		return nil, "", sources.WithHint(errors.New("neither its directory nor its contents name the platform"),
 			"add --platform OS_ARCH")
 	case said == none:
 		return c.header.platforms(), c.header.String(), nil
 	case c.header.contradicts(said):
-		return nil, "", sources.WithHint(fmt.Errorf("%s says that it is for %s, but it is an executable for %s", from, said, strings.Join(sources.Texts(c.header.platforms()), " and ")),
+		return nil, "", sources.WithHint(fmt.Errorf("according to %s, it is for %s, but it is an executable for %s", from, said, strings.Join(sources.Texts(c.header.platforms()), " and ")),
 			"move it to the right directory, or leave it out")
 	}
 	return []sources.Platform{said}, from, nil
@@ -160,7 +160,7 @@ func warnings(c clues, id sources.PackageID) []string {
 		all = append(all, fmt.Sprintf("its name states protocol %d, but terraform and tofu require 5 or later; many providers with such a name support both", protocol))
 	}
 	if parsed, err := sources.ParseVersion(c.version); err == nil && parsed != id.Version {
-		all = append(all, fmt.Sprintf("its name says that it is version %s", c.version))
+		all = append(all, fmt.Sprintf("according to its name, it is version %s", c.version))
 	}
 	return all
 }

@@ -129,7 +129,7 @@ type Findings struct {
 }
 
 // Find searches paths and the directories below them. It returns an error if it
-// cannot, or if the options do not fit any of the files.
+// cannot search them, or if the options do not fit any of the files.
 func Find(ctx context.Context, paths []string, opts Options) (Findings, error) {
 	s := &search{ctx: ctx, opts: opts}
 	for _, path := range paths {
@@ -168,7 +168,7 @@ func (s *search) dropRepeated() {
 	s.found.Candidates = slices.DeleteFunc(s.found.Candidates, func(c Candidate) bool {
 		before, repeated := first[c.ID]
 		if repeated {
-			s.pass(c.Where(), "would be %s, as is %s, which comes first", c.ID, before)
+			s.pass(c.Where(), "would be %s, like %s, which was found first", c.ID, before)
 		} else {
 			first[c.ID] = c.Where()
 		}

@@ -123,7 +123,7 @@ example.com/acme/foo 1.2.0 darwin_arm64: executable darwin_arm64/terraform-provi
 error: linux_amd64/terraform-provider-foo_v1.2.0: the name has no namespace
 `},
 		{"in a directory of another platform", map[string]string{"windows_amd64/terraform-provider-foo_v1.2.0": linux}, ours, `
-error: windows_amd64/terraform-provider-foo_v1.2.0: the directory windows_amd64 says that it is for windows_amd64, but it is an executable for linux_amd64
+error: windows_amd64/terraform-provider-foo_v1.2.0: according to the directory windows_amd64, it is for windows_amd64, but it is an executable for linux_amd64
 `},
 		{"of an unknown platform", map[string]string{"my_plugins/terraform-provider-foo_v1.2.0": "script"}, ours, `
 error: my_plugins/terraform-provider-foo_v1.2.0: neither its directory nor its contents name the platform
@@ -134,7 +134,7 @@ example.com/acme/foo 1.2.0 linux_arm: executable terraform-provider-foo_v1.2.0: 
 `},
 		{"of another platform than given", map[string]string{"linux_amd64/terraform-provider-foo_v1.2.0": "script"},
 			legacy.Options{Prefix: "example.com/acme", Platform: sources.Platform{OS: "linux", Arch: "arm"}}, `
-error: linux_amd64/terraform-provider-foo_v1.2.0: the directory linux_amd64 says that it is for linux_amd64, not linux_arm
+error: linux_amd64/terraform-provider-foo_v1.2.0: according to the directory linux_amd64, it is for linux_amd64, not linux_arm
 `},
 		{"incomplete names", map[string]string{
 			"terraform-provider-a": linux, "terraform-provider-b_v1.2.3.4": linux, "terraform-provider-c_v0.0": linux,
@@ -143,17 +143,17 @@ error: linux_amd64/terraform-provider-foo_v1.2.0: the directory linux_amd64 says
 error: terraform-provider-a: its name contains no version
 error: terraform-provider-b_v1.2.3.4: version "1.2.3.4": has more than three numbers
 error: terraform-provider-c_v0.0: terraform and tofu never choose version 0.0.0
-error: terraform-provider-d_e_v1.0.0: type "d_e": addresses allow no underscores
+error: terraform-provider-d_e_v1.0.0: type "d_e": addresses cannot contain underscores
 error: terraform-provider-f--g_v1.0.0: provider source "example.com/acme/f--g": type "f--g": may not contain two dashes in a row
 `},
 		{"of an old protocol, and in capitals", map[string]string{"Terraform-Provider-Foo_v1.2.0_x4": linux}, ours, `
 example.com/acme/foo 1.2.0 linux_amd64: executable Terraform-Provider-Foo_v1.2.0_x4: --namespace, its name, its ELF header
 warning: its name states protocol 4, but terraform and tofu require 5 or later; many providers with such a name support both
-warning: it is named terraform-provider-foo_v1.2.0 in the package, as engines would not find Terraform-Provider-Foo_v1.2.0_x4
+warning: it is renamed to terraform-provider-foo_v1.2.0 in the package, because engines would not find Terraform-Provider-Foo_v1.2.0_x4
 `},
 		{"the same twice", map[string]string{"terraform-provider-foo_v1.2.0": linux, "a/terraform-provider-foo_v1.2.0_x5": linux}, ours, `
 example.com/acme/foo 1.2.0 linux_amd64: executable terraform-provider-foo_v1.2.0: --namespace, its name, its ELF header
-skipped a/terraform-provider-foo_v1.2.0_x5: it would be example.com/acme/foo 1.2.0 linux_amd64, as is terraform-provider-foo_v1.2.0, which comes first
+skipped a/terraform-provider-foo_v1.2.0_x5: it would be example.com/acme/foo 1.2.0 linux_amd64, like terraform-provider-foo_v1.2.0, which was found first
 `},
 		{"not a provider", map[string]string{"LICENSE": "", "a/terraform-provisioner-foo_v1.0.0": linux, "b.zip": "no zip", "c.zip": "a=b"}, ours, `
 skipped LICENSE: it does not have the name of a provider
@@ -168,8 +168,8 @@ skipped a/terraform-provisioner-foo_v1.0.0: it does not have the name of a provi
 			"m/registry.terraform.io/-/baz/1.2.0/linux_amd64/terraform-provider-baz": "script",
 			"m/example.com/acme/empty/1.2.0/linux_amd64/LICENSE":                     "",
 		}, legacy.Options{}, `
-example.com/acme/bar 1.0.0 linux_amd64: archive m/example.com/acme/bar/terraform-provider-bar_1.0.0_linux_amd64.zip: where it lies, its name, its name
-example.com/acme/foo 1.2.0 linux_amd64: directory m/example.com/acme/foo/1.2.0/linux_amd64: where it lies, where it lies, where it lies
+example.com/acme/bar 1.0.0 linux_amd64: archive m/example.com/acme/bar/terraform-provider-bar_1.0.0_linux_amd64.zip: its path, its name, its name
+example.com/acme/foo 1.2.0 linux_amd64: directory m/example.com/acme/foo/1.2.0/linux_amd64: its path, its path, its path
 error: m/example.com/acme/empty/1.2.0/linux_amd64: no provider executable: nothing at the top of the package is named terraform-provider-empty, terraform-provider-empty_… or terraform-provider-empty.…
 error: m/registry.terraform.io/-/baz/1.2.0/linux_amd64: registry.terraform.io/-/baz is not a provider that can be installed
 `},
@@ -184,8 +184,8 @@ error: m/registry.terraform.io/-/baz/1.2.0/linux_amd64: registry.terraform.io/-/
 example.com/acme/foo 1.0.0 linux_arm64: archive terraform-provider-foo_1.0.0_linux_arm64.zip: --namespace, its name, its name
 example.com/acme/single 2.0.0 linux_amd64: archive release.zip: --namespace, its name, its ELF header
 error: terraform-provider-bad_1.0.0_linux_arm64.zip: reading the archive's directory: zip: not a valid zip file
-error: terraform-provider-bar_1.0.0_linux_arm64.zip: no executable in it is named terraform-provider-bar, or that with _ or . behind it
-error: terraform-provider-baz_1.0.0_linux_arm64.zip: its name says that it is for linux_arm64, but it is an executable for linux_amd64
+error: terraform-provider-bar_1.0.0_linux_arm64.zip: no executable in it is named terraform-provider-bar, terraform-provider-bar_… or terraform-provider-bar.…
+error: terraform-provider-baz_1.0.0_linux_arm64.zip: according to its name, it is for linux_arm64, but it is an executable for linux_amd64
 error: terraform-provider-up_1.0.0_linux_arm64.zip: "../terraform-provider-up": name has a ".." element
 `},
 		{"bundles", map[string]string{
@@ -194,17 +194,17 @@ error: terraform-provider-up_1.0.0_linux_arm64.zip: "../terraform-provider-up": 
 		}, ours, `
 example.com/acme/foo 1.0.0 linux_amd64: in a bundle terraform-provider-foo_v1.0.0_x4 in terraform_0.12.0-bundle2019_linux_amd64.zip: --namespace, its name, the archive's name
 warning: its name states protocol 4, but terraform and tofu require 5 or later; many providers with such a name support both
-example.com/acme/new 1.0.0 linux_amd64: in a bundle plugins/example.com/acme/new/1.0.0/linux_amd64/terraform-provider-new_v1.0.0 in bundle.zip: where it lies, where it lies, where it lies
-error: terraform_0.12.0-bundle2019_linux_amd64.zip: terraform-provider-my_bar_v2: type "my_bar": addresses allow no underscores
+example.com/acme/new 1.0.0 linux_amd64: in a bundle plugins/example.com/acme/new/1.0.0/linux_amd64/terraform-provider-new_v1.0.0 in bundle.zip: its path, its path, its path
+error: terraform_0.12.0-bundle2019_linux_amd64.zip: terraform-provider-my_bar_v2: type "my_bar": addresses cannot contain underscores
 `},
 		{"with an explicit identity", map[string]string{"linux_amd64/terraform-provider-my_foo_v1.0": "script", "windows_386/terraform-provider-my_foo_v1.0": "script"},
 			legacy.Options{As: as(t, "example.com/acme/my-foo", "1.0.1")}, `
 example.com/acme/my-foo 1.0.1 linux_amd64: executable linux_amd64/terraform-provider-my_foo_v1.0: --as, --as, the directory linux_amd64
-warning: its name says that it is version 1.0
-warning: it is named terraform-provider-my-foo_v1.0.1 in the package, as engines would not find terraform-provider-my_foo_v1.0
+warning: according to its name, it is version 1.0
+warning: it is renamed to terraform-provider-my-foo_v1.0.1 in the package, because engines would not find terraform-provider-my_foo_v1.0
 example.com/acme/my-foo 1.0.1 windows_386: executable windows_386/terraform-provider-my_foo_v1.0: --as, --as, the directory windows_386
-warning: its name says that it is version 1.0
-warning: it is named terraform-provider-my-foo_v1.0.1.exe in the package, as engines would not find terraform-provider-my_foo_v1.0
+warning: according to its name, it is version 1.0
+warning: it is renamed to terraform-provider-my-foo_v1.0.1.exe in the package, because engines would not find terraform-provider-my_foo_v1.0
 `},
 	} {
 		t.Run(tt.what, func(t *testing.T) {
@@ -227,7 +227,7 @@ func TestGivenFiles(t *testing.T) {
 	in := func(name string) string { return filepath.Join(dir, name) }
 	if got := told(dir, find(t, legacy.Options{As: as(t, "example.com/acme/foo", "1.0.0")}, in("plugin"))); got != `
 example.com/acme/foo 1.0.0 linux_amd64: executable plugin: --as, --as, its ELF header
-warning: it is named terraform-provider-foo_v1.0.0 in the package, as engines would not find plugin
+warning: it is renamed to terraform-provider-foo_v1.0.0 in the package, because engines would not find plugin
 `[1:] {
 		t.Errorf("got:\n%s", got)
 	}

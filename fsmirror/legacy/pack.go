@@ -78,7 +78,7 @@ func (c Candidate) fetch(ctx context.Context, stage sources.Stage) (from sources
 	from.Archive, from.Hidden = h, h.Hidden()
 	by.ZH, by.Signed = sources.ZipHash(h.Sum), c.signed
 	if c.zh != "" && by.ZH != c.zh {
-		err = fmt.Errorf("%s %w: it is %s, and was %s", c.Path, disk.ErrChanged, by.ZH, c.zh)
+		err = fmt.Errorf("%s %w: it was %s and is now %s", c.Path, disk.ErrChanged, c.zh, by.ZH)
 	}
 	return from, by, err
 }

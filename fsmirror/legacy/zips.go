@@ -92,8 +92,8 @@ func (s *search) archive(at spot, c clues, mirror string, providers []*zip.File)
 	}
 	i := slices.IndexFunc(providers, func(f *zip.File) bool { return sources.NamesExecutable(f.Name, typ) })
 	if i < 0 {
-		err := fmt.Errorf("no executable in it is named %s%s, or that with _ or . behind it", sources.FilePrefix, typ)
-		return sources.WithHint(err, "archives are taken as they are; to give the provider another name, unpack it and import the executable")
+		err := fmt.Errorf("no executable in it is named %s, %[1]s_… or %[1]s.…", sources.FilePrefix+typ)
+		return sources.WithHint(err, "larder imports archives unchanged: to give the provider another name, unpack the archive and import the executable")
 	}
 	var err error
 	if c.header, err = headerInZip(providers[i]); err != nil {

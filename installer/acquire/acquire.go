@@ -185,7 +185,7 @@ func (a *Acquirer) Take(ctx context.Context, req Request, offer Offer) (Result, 
 	}
 	res, doubtful, err := a.take(ctx, req, offer)
 	if err != nil && doubtful && ctx.Err() == nil {
-		a.Warn(req.ID, "the download did not verify; fetching it again")
+		a.Warn(req.ID, "the download failed verification; fetching it again")
 		offer.alone = true // the parts may have been those of different archives
 		res, _, err = a.take(ctx, req, offer)
 	}
@@ -279,7 +279,7 @@ func (a *Acquirer) Satisfies(req Request, s sources.Stored) bool {
 // that was verified here before.
 func (a *Acquirer) AcceptLocked(req Request, s sources.Stored) sources.Stored {
 	if s.Differs != "" {
-		a.Warn(req.ID, fmt.Sprintf("its contents are %s, as locked; those verified on this machine before were %s", s.H1, s.Differs))
+		a.Warn(req.ID, fmt.Sprintf("its contents are %s, as locked; the contents verified earlier on this machine were %s", s.H1, s.Differs))
 	}
 	s.Proof.Matched = true
 	s.Report = a.opts.Judge.Report(s.ID.Provider, s.Proof)

@@ -184,7 +184,7 @@ func TestSecondAttempts(t *testing.T) {
 		}
 		_, err := m.acquire(m.request(c.locked...))
 		sourcetest.Expect(t, err != nil && len(alone) == c.want && !alone[0] && (c.want == 1 || alone[1]), "%s: %v, %v", c.name, alone, err)
-		sourcetest.Equal(t, strings.Contains(m.steps(), "warning the download did not verify; fetching it again"), c.want == 2, c.name)
+		sourcetest.Equal(t, strings.Contains(m.steps(), "warning the download failed verification; fetching it again"), c.want == 2, c.name)
 	}
 	m := newMachine(t)
 	ctx, cancel := context.WithCancel(t.Context())

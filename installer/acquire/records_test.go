@@ -207,7 +207,7 @@ func TestLockedPackages(t *testing.T) {
 				return
 			}
 			sourcetest.Expect(t, res.Package.Proof.Matched && res.Package.Report.Verdict >= sources.HashOnly && m.asked == 0, "got %+v", res)
-			sourcetest.Equal(t, m.steps(), "warning its contents are "+string(h1("a"))+", as locked; those verified on this machine before were "+string(h1("before")))
+			sourcetest.Equal(t, m.steps(), "warning its contents are "+string(h1("a"))+", as locked; the contents verified earlier on this machine were "+string(h1("before")))
 		})
 	}
 }

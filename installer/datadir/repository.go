@@ -23,7 +23,7 @@ func CheckRepository(dir string) error {
 		case has(dir, ".git"):
 			return nil
 		case has(dir, "HEAD") && (has(dir, "objects") || has(dir, "commondir")):
-			err := fmt.Errorf("%s is a bare repository of git, and to download modules could run the commands in its configuration", dir)
+			err := fmt.Errorf("%s is a bare Git repository, and downloading modules could run commands in its configuration", dir)
 			return sources.WithHint(err, "remove HEAD there, or run terraform get or tofu get yourself")
 		}
 	}

@@ -23,9 +23,9 @@ func TestCheckRepository(t *testing.T) {
 		{"a worktree in a bare repository", "HEAD objects/x refs/x a/.git", ""},
 		{"Mercurial", ".hg/hgrc", ""},
 		{"git in Mercurial", ".hg/hgrc a/.git/HEAD", ""},
-		{"a bare repository", ".git/HEAD a/b/HEAD a/b/objects/x", "a/b is a bare repository of git"},
-		{"a bare repository above", ".git/HEAD a/HEAD a/objects/x", "a is a bare repository of git"},
-		{"its objects elsewhere", ".git/HEAD a/HEAD a/commondir", "a is a bare repository of git"},
+		{"a bare repository", ".git/HEAD a/b/HEAD a/b/objects/x", "a/b is a bare Git repository"},
+		{"a bare repository above", ".git/HEAD a/HEAD a/objects/x", "a is a bare Git repository"},
+		{"its objects elsewhere", ".git/HEAD a/HEAD a/commondir", "a is a bare Git repository"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			top := t.TempDir()

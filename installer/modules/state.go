@@ -187,7 +187,7 @@ func (w *walk) workspace() (string, bool) {
 	}
 	// The name becomes part of a path.
 	if !valid || len(name) > maxWorkspace || strings.ContainsAny(name, `/\`) || !filepath.IsLocal(name) {
-		w.diags.fail(at, hint, "workspace %.80q: not a name that a workspace can have", name)
+		w.diags.fail(at, hint, "workspace %.80q: not a valid workspace name", name)
 		return "", false
 	}
 	return name, true

@@ -155,7 +155,7 @@ func checkKind(f *zip.File, isDir bool) error {
 	case f.Method != zip.Store && f.Method != zip.Deflate:
 		return fmt.Errorf("compressed by unknown method %d", f.Method)
 	case f.Method == zip.Store && f.CompressedSize64 != f.UncompressedSize64:
-		return errors.New("stored, but in another size than its own")
+		return errors.New("stored uncompressed, but with two different sizes")
 	}
 	return nil
 }
@@ -226,7 +226,7 @@ func (e entry) checkDescriptor(archive io.ReaderAt) error {
 		sum = binary.LittleEndian.Uint32(d[4:])
 	}
 	if sum != e.CRC32 {
-		return errors.New("its data descriptor states another CRC-32")
+		return errors.New("its data descriptor states a different CRC-32")
 	}
 	return nil
 }

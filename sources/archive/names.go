@@ -93,7 +93,7 @@ func (s Names) Add(file string) error { return s.add(file, false) }
 // add adds p, and returns an error if p cannot exist beside the paths in s.
 func (s Names) add(p string, dir bool) error {
 	if p == "." && !dir {
-		return errors.New("name is not a file's")
+		return errors.New("name is that of a directory")
 	}
 	for parent := path.Dir(p); parent != "." && !s[key(parent)].is(parent); parent = path.Dir(parent) {
 		if err := s.put(namedPath{parent, true, true}); err != nil {
@@ -116,7 +116,7 @@ func (s Names) put(n namedPath) error {
 	case !exists:
 		s[key] = n
 	case old.path != n.path:
-		return fmt.Errorf("name differs from %.255q in case only", old.path)
+		return fmt.Errorf("name differs from %.255q only in case", old.path)
 	case old.dir != n.dir:
 		return errors.New("name is both a file and a directory")
 	case !old.implicit && !n.implicit:

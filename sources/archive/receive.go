@@ -41,7 +41,7 @@ type receiver struct {
 func (r *receiver) receive(ctx context.Context, in sources.Incoming) error {
 	clean, err := checkName(in.Path)
 	if err == nil && clean != in.Path {
-		err = fmt.Errorf("name is not clean, as %.255q is", clean)
+		err = fmt.Errorf("name is not in its shortest form, %.255q", clean)
 	}
 	if err == nil {
 		err = r.names.add(clean, false)

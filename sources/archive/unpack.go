@@ -92,7 +92,7 @@ func Sum(ctx context.Context, archive io.ReaderAt, size int64, lim Limits) (sour
 }
 
 // Read returns the contents and the hash of the zip archive at path. Both are those of
-// the same bytes, even if the file changes meanwhile: that is an error. Other errors are
+// the same bytes: Read fails if the file changes meanwhile. Other errors are
 // those of [Open] and [Unpack].
 func Read(ctx context.Context, path string) (c sources.Contents, zh sources.Hash, err error) {
 	h, err := Open(ctx, path, nil)
@@ -142,10 +142,10 @@ func (e entry) transfer(ctx context.Context, packed io.Reader, out io.Writer) (d
 // zero means that there is none.
 func (e entry) verify(size int64, crc uint32) error {
 	if uint64(size) != e.UncompressedSize64 {
-		return fmt.Errorf("%d bytes long instead of the %d stated", size, e.UncompressedSize64)
+		return fmt.Errorf("%d bytes long, but %d are stated", size, e.UncompressedSize64)
 	}
 	if e.CRC32 != 0 && e.CRC32 != crc {
-		return errors.New("CRC-32 other than stated")
+		return errors.New("CRC-32 differs from the one stated")
 	}
 	return nil
 }

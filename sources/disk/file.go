@@ -25,9 +25,9 @@ import (
 // the file's read deadline.
 func OpenAny(path string) (*os.File, error) { return os.OpenFile(path, os.O_RDONLY|openNow, 0) }
 
-// OpenFile opens the regular file at path for reading, and follows links. A
-// pipe or a device is an error; opening one never waits. Nor does reading: a
-// file of the kernel, such as /proc/kmsg, is an error while it has no data.
+// OpenFile opens the regular file at path for reading, and follows links. It refuses
+// pipes and devices without waiting for them. Reading doesn't wait either: it fails for
+// a file of the kernel, such as /proc/kmsg, that has no data.
 func OpenFile(path string) (*os.File, fs.FileInfo, error) {
 	f, err := OpenAny(path)
 	if err != nil {
@@ -90,7 +90,7 @@ func (d *Dir) OpenFile(name string) (*os.File, fs.FileInfo, error) {
 }
 
 // EditFile opens a regular file for reading and writing, and creates it if it
-// is missing. A link is a [StrayError]. If others may see what is written, as
+// is missing. A link is a [StrayError]. If others may see what is written, because
 // the file has another name or another owner, EditFile replaces it with an empty
 // one.
 func (d *Dir) EditFile(name string) (*os.File, error) {
@@ -132,7 +132,7 @@ func (d *Dir) openLock(name string, flag int) (*os.File, error) {
 
 // ErrShared matches the error of changing a file in place that has another name
 // or another owner.
-var ErrShared = errors.New("it has another name or another owner")
+var ErrShared = errors.New("it has another hardlink or another owner")
 
 func (d *Dir) shared(name string) error {
 	return &fs.PathError{Op: "change", Path: d.Path(name), Err: ErrShared}
@@ -441,9 +441,9 @@ func HashFile(ctx context.Context, path string, limit int64) (sum [sha256.Size]b
 }
 
 // PrintTree returns the fingerprint ([Print]) of the file at path or, for a
-// directory, of all files in it. Links to files are followed; a link to a
-// directory below path is an error, and so are more than 10,000 files, the most that a
-// package has.
+// directory, of all files in it. It follows links to files. It fails if there is a link to a
+// directory inside path, or if there are more than 10,000 files, the maximum for a
+// package.
 func PrintTree(path string) (string, error) {
 	info, err := os.Stat(path)
 	if err != nil {
@@ -460,7 +460,7 @@ func PrintTree(path string) (string, error) {
 		if err != nil {
 			return err
 		}
-		if left--; left < -1 { // the directory itself is no file of the package
+		if left--; left < -1 { // the directory itself is not a file of the package
 			return fmt.Errorf("%s has too many files for a package", path)
 		}
 		if e.IsDir() {

@@ -425,7 +425,7 @@ func TestReplaceKeepsWhatItCannotPutBack(t *testing.T) {
 		sourcetest.Require(t, errors.Is(err, syscall.EIO), "got %v", err)
 		check(t, s.Close())
 		d.Sweep("run-", time.Now(), func(error) {})
-		_, at, _ := strings.Cut(err.Error(), "what was there before is now at ")
+		_, at, _ := strings.Cut(err.Error(), "the old one is now at ")
 		contains(t, filepath.Join(at, "file"), "old")
 	}
 }

@@ -111,7 +111,7 @@ func (s *Scratch) Rescue(old string, err error) error {
 		s.keep.Store(true)
 		at = s.Path(old)
 	}
-	return fmt.Errorf("%w; what was there before is now at %s", err, at)
+	return fmt.Errorf("%w; the old one is now at %s", err, at)
 }
 
 // variables, so that tests can replace them

@@ -32,7 +32,7 @@ func (d *Dir) resolve(name string) (*resolved, error) {
 		return nil, nil //nolint:nilerr // what it means shows when the elements are examined
 	}
 	r := &resolved{File: os.NewFile(uintptr(fd), d.Path(name))}
-	if r.info, err = r.Stat(); err != nil || deviceOf(r.info) != d.device { // a subvolume is no mount
+	if r.info, err = r.Stat(); err != nil || deviceOf(r.info) != d.device { // a subvolume is not a mount
 		r.Close()
 		return nil, err
 	}

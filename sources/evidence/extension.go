@@ -46,12 +46,12 @@ func sum(data []byte) string {
 	return hex.EncodeToString(sum[:])
 }
 
-// Resolve returns the URLs of the files. Doc is the URL of VERSION.json. A URL
-// outside the mirror is an error.
+// Resolve returns the URLs of the files. Doc is the URL of VERSION.json. It refuses a
+// URL outside the mirror.
 func (r *Location) Resolve(doc *url.URL) (urls [len(Names)]*url.URL, err error) {
 	const long = 4 << 10 // in bytes
 	if len(r.URL) > long {
-		return urls, fmt.Errorf("its URL has %d bytes", len(r.URL))
+		return urls, fmt.Errorf("its URL is too long (%d bytes)", len(r.URL))
 	}
 	ref, err := url.Parse(r.URL)
 	if err != nil {
@@ -70,7 +70,7 @@ func (r *Location) Resolve(doc *url.URL) (urls [len(Names)]*url.URL, err error) 
 	return urls, nil
 }
 
-// Check returns an error if data has another SHA-256 than the file.
+// Check returns an error if the SHA-256 of data differs from that of the file.
 func (r *Location) Check(name string, data []byte) error {
 	want, ok := r.SHA256[name]
 	if !ok {

@@ -38,7 +38,7 @@ func describe(err error) error {
 	case op != nil && op.Op == "remote error": // a TLS alert
 		text = "the server refused the TLS connection: " + strings.TrimPrefix(op.Err.Error(), "tls: ")
 		if strings.Contains(text, "handshake failure") {
-			hint = "the server may support outdated TLS alone, such as SHA-1 signatures or RSA key exchange: update it"
+			hint = "the server may support only outdated TLS, such as SHA-1 signatures or RSA key exchange: update it"
 		}
 	case errors.Is(err, io.ErrUnexpectedEOF):
 		final = false
@@ -187,7 +187,7 @@ func (c *Client) unanswered(ctx context.Context, u *url.URL, n *note, err error)
 		err = c.mayBeProxy(u, err)
 	case !stands && !tunnelled:
 		err = sources.WithHint(&ProxyError{Proxy: proxy.Host, Host: u.Host, Err: err},
-			"%s names the proxy: check that it is right, or name the host in NO_PROXY if it can be reached without", variable)
+			"check the proxy that %s names, or add the host to NO_PROXY if it can be reached without a proxy", variable)
 	}
 	return c.suggestHostOptions(u, n.host, unreached(n.host, err))
 }
@@ -282,7 +282,7 @@ func (c *Client) mayBeProxy(u *url.URL, err error) error {
 		return err
 	}
 	err = &ProxyError{Proxy: proxy.Host, Host: u.Host, Err: err, Uncertain: true}
-	return sources.WithHint(err, "this may come from the proxy that %s names: if %s can be reached without it, name the host in NO_PROXY", variable, u.Host)
+	return sources.WithHint(err, "this may come from the proxy that %s names: if %s can be reached without it, add the host to NO_PROXY", variable, u.Host)
 }
 
 // namesProxy reports whether err already names the proxy, or the host that can't be

@@ -23,7 +23,7 @@ type Request struct {
 	Accept      string // media type; empty means all
 	Limit       int64  // maximum size of the document in bytes; 0 means 1 MiB
 	Redirects   int    // how many redirects to follow; 0 means 10
-	SameHost    bool   // whether a redirect to another host and port is an error
+	SameHost    bool   // refuse redirects to another host or port
 	Plain       bool   // whether to follow redirects from https to http, because the caller verifies the document
 	Credentials bool   // whether to send the token configured for the URL's host, regardless of the host's options
 

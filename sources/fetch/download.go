@@ -21,7 +21,7 @@ import (
 // An Archive describes an archive to download.
 type Archive struct {
 	URL   string
-	Size  int64 // in bytes, 0 if unknown; an archive of another size is an error
+	Size  int64 // in bytes, 0 if unknown; the download fails if the archive has a different size
 	Alone bool  // use a single connection
 	Tries int   // number of consecutive tries without progress before the download fails; 0 means the number in the options
 
@@ -101,7 +101,7 @@ func (c *Client) Download(ctx context.Context, from Archive, stage Stage) error 
 		return d.stageErr
 	}
 	if failed, ok := errors.AsType[*Error](err); ok && d.renewal != nil {
-		failed.Err = fmt.Errorf("%w (asked for another URL: %w)", failed.Err, d.renewal)
+		failed.Err = fmt.Errorf("%w (requesting a new URL: %w)", failed.Err, d.renewal)
 	}
 	return c.suggest(ctx, u, nil, err)
 }
@@ -263,7 +263,7 @@ func (d *download) resumes() bool {
 	return d.have > 0 && d.validator != "" && d.fruitless < maxFruitless
 }
 
-// ask asks for what is missing, or for the whole where that is refused.
+// ask requests the missing part, or the whole archive if the server refuses ranges.
 func (d *download) ask(ctx context.Context, w *watch, by *way) (*answer, error) {
 	a, err := d.client.send(ctx, w, by, d.url, d.header(true), defaultRedirects)
 	if err != nil || !a.refusesHeader() {
@@ -443,7 +443,7 @@ func (d *download) checkRange(resp *http.Response, begin, end int64) (length, to
 		return 0, 0, errors.New("archive has changed")
 	}
 	if compressed(resp) {
-		return 0, 0, errors.New("a part of a compressed archive")
+		return 0, 0, errors.New("the server sent part of a compressed archive")
 	}
 	return last + 1 - first, total, nil
 }

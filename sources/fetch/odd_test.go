@@ -465,7 +465,7 @@ func TestBodiesThatNeverArrive(t *testing.T) {
 	})
 }
 
-// An error in JSON or XML in place of an archive is an error too, with the
+// A download fails if the server returns an error in JSON or XML, and shows the
 // server's message.
 func TestErrorsInsteadOfArchives(t *testing.T) {
 	for body, says := range map[string]string{
@@ -485,7 +485,7 @@ func TestRenewalErrors(t *testing.T) {
 	w := newWorld(t, fetch.Options{}, func(rw http.ResponseWriter, _ *http.Request) { rw.WriteHeader(http.StatusForbidden) })
 	renew := func(context.Context) (string, error) { return "", errors.New("the registry is away") }
 	err := w.client.Download(t.Context(), fetch.Archive{URL: w.URL + "/x.zip?sig=secret", Renew: renew}, &stage{})
-	sourcetest.Expect(t, err != nil && strings.Contains(err.Error(), "403 Forbidden (asked for another URL: the registry is away)"), "%v", err)
+	sourcetest.Expect(t, err != nil && strings.Contains(err.Error(), "403 Forbidden (requesting a new URL: the registry is away)"), "%v", err)
 	sourcetest.Expect(t, strings.Contains(fmt.Sprint(sources.Hints(err)), "check the clock"), "hints %q", sources.Hints(err))
 }
 

@@ -27,7 +27,7 @@ func (c *Client) suggest(ctx context.Context, u *url.URL, r *Request, err error)
 			hint = c.credentialsHint(u, r, status)
 		}
 	case status.expired() && (status.signed || strings.Contains(strings.ToLower(status.Said), "expired")):
-		hint = "the URL is signed for a limited time: check the clock of this machine, and for how long the registry signs URLs"
+		hint = "signed URLs are valid for a limited time: check the clock of this machine, and how long the registry's URLs are valid"
 	case status.ObjectStore && unauthorized:
 		hint = objectStoreHint
 	case unauthorized && u.Scheme == "https" && !other && !status.Credentials:
@@ -60,7 +60,7 @@ func (c *Client) credentialsHint(asked *url.URL, r *Request, status *StatusError
 	case at.Scheme != "https":
 		hint = fmt.Sprintf("no token was sent to %s: tokens are sent over https only", status.URL)
 	case of == "":
-		hint = fmt.Sprintf("%s can have no credentials", asked.Host)
+		hint = fmt.Sprintf("credentials cannot be configured for %s", asked.Host)
 	default:
 		hint = c.opts.TokenHint(of, status.Credentials)
 	}
@@ -76,7 +76,7 @@ func (c *Client) archiveTokenHint(ctx context.Context, u *url.URL) string {
 	option := fmt.Sprintf("add host %q { send_token_to_archives = true } to %s", u.Host, c.opts.HostsFile)
 	host, err := hostOf(u)
 	if err != nil {
-		return fmt.Sprintf("%s can have no credentials", u.Host)
+		return fmt.Sprintf("credentials cannot be configured for %s", u.Host)
 	}
 	if _, ok, err := c.token(ctx, host); ok || err != nil {
 		return fmt.Sprintf("if archives of %s need its token, %s", u.Host, option)
@@ -91,7 +91,7 @@ func (c *Client) archiveTokenHint(ctx context.Context, u *url.URL) string {
 // tokenHint is the default of [Options].TokenHint.
 func tokenHint(host sources.Host, sent bool) string {
 	if sent {
-		return fmt.Sprintf("check that the token for %s has not expired and may read this provider", host)
+		return fmt.Sprintf("check that the token for %s has not expired and has access to this provider", host)
 	}
 	return fmt.Sprintf("configure credentials for %s", host)
 }

@@ -192,7 +192,7 @@ func TestIgnoredEvidence(t *testing.T) {
 		{"a file", at("../../../.larder/evidence"), "is not a directory in the mirror", false},
 		{"nothing", at(""), "is not a directory in the mirror", false},
 		{"no URL", at(":"), "its URL is invalid", false},
-		{"a long URL", at(strings.Repeat("x/", 4<<10)), "its URL has 8192 bytes", false},
+		{"a long URL", at(strings.Repeat("x/", 4<<10)), "its URL is too long (8192 bytes)", false},
 		{"a number", func(d doc, _ *network) { d["larder"] = 1 }, "cannot unmarshal number", false},
 		{"a checksum that is a number", state("origin", 1), "cannot unmarshal number", false},
 		{"a checksum missing", func(d doc, _ *network) { delete(d.evidence()["sha256"].(map[string]any), "origin") }, "states no SHA-256 of origin", true},

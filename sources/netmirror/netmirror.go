@@ -183,7 +183,7 @@ func (m *Mirror) parsePackage(doc *fetch.Document, version version, id sources.P
 		return sources.Package{}, err
 	}
 	if len(hashes) > 0 && !slices.ContainsFunc(hashes, sources.Hash.Usable) {
-		return sources.Package{}, errors.New("the mirror states hashes of unknown schemes only")
+		return sources.Package{}, errors.New("the mirror states only hashes with unknown schemes")
 	}
 	p := sources.Package{
 		ID:       id,

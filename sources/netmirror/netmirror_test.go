@@ -238,7 +238,7 @@ func TestRejectedPackages(t *testing.T) {
 		{"other scheme", linux(`{"url": "file:///x"}`), "unsupported URL scheme"},
 		{"no scheme of hash", linux(`{"url": "x.zip", "hashes": ["abc"]}`), "no scheme"},
 		{"null hash", linux(`{"url": "x.zip", "hashes": [null]}`), "no scheme"},
-		{"unknown hashes", linux(`{"url": "x.zip", "hashes": ["a:b", "c:d"]}`), "of unknown schemes only"},
+		{"unknown hashes", linux(`{"url": "x.zip", "hashes": ["a:b", "c:d"]}`), "only hashes with unknown schemes"},
 		{"wrong type", linux(`["x"]`), "unexpected JSON array"},
 		{"HTML", answer{kind: "text/html", body: "<html>"}, "an HTML page"},
 		{"other type", answer{kind: "text/plain", body: "{}"}, "content type"},

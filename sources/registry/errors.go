@@ -31,7 +31,7 @@ type ProtocolError struct {
 }
 
 func (e *ProtocolError) Error() string {
-	return "plugin protocol " + fetch.Printable(strings.Join(e.Protocols, ", ")) + " is not supported, only " + strings.Join(supportedProtocols, " and ") + " are"
+	return "plugin protocol " + fetch.Printable(strings.Join(e.Protocols, ", ")) + " is not supported (supported: " + strings.Join(supportedProtocols, " and ") + ")"
 }
 
 // moved returns the provider that replaces p, or zero if the registry names

@@ -213,7 +213,7 @@ func (o offer) h1() sources.Hash {
 // check checks that the offer is consistent with the archive's hash.
 func (o offer) check(zh sources.Hash) error {
 	if o.Size <= 0 {
-		return fmt.Errorf("size of %d", o.Size)
+		return fmt.Errorf("invalid size %d", o.Size)
 	}
 	found := false
 	for _, text := range o.Hashes {

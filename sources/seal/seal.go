@@ -127,7 +127,7 @@ func parse(d *disk.Dir, text []byte) ([]byte, error) {
 	secret, err := hex.DecodeString(strings.TrimSpace(string(text)))
 	if err != nil || len(secret) != keySize {
 		err := fmt.Errorf("%s is not a record key", d.Path(keyFile))
-		return nil, sources.WithHint(err, "remove it: a new one is created, and packages are hashed once")
+		return nil, sources.WithHint(err, "remove it: larder creates a new one, and hashes each package once more")
 	}
 	return secret, nil
 }
@@ -167,7 +167,7 @@ func (k Key) Seal(about string, record any) ([]byte, error) {
 
 // ErrForeign is the error for a record that was created under another key, or
 // changed since.
-var ErrForeign = errors.New("not made under this user's record key")
+var ErrForeign = errors.New("not made with this user's record key")
 
 // Open verifies and returns a record, still encoded. The error matches
 // [ErrForeign], except for text that is not a record.

@@ -22,7 +22,7 @@ const (
 	UnknownIssuer     Fault = "none of the listed keys made the signature"
 	KeyExpired        Fault = "a key has expired, so its signature is invalid"
 	BadTrustSignature Fault = "the trust signature of a key is invalid"
-	UntrustedKey      Fault = "the provider has trusted keys, and other keys signed"
+	UntrustedKey      Fault = "the provider has trusted keys, but other keys signed it"
 
 	// Downgraded evidence is not kept: its checksums differ from those of the kept
 	// evidence, and it is signed by other keys or not signed.

@@ -82,7 +82,7 @@ func (j Judge) Check(id sources.PackageID, r sources.Report) error {
 	case r.Refused != nil:
 		return sources.WithHint(refused, "if the publisher has announced the new key, add its fingerprint to trusted_keys")
 	case len(r.By) == 0:
-		return sources.WithHint(refused, "use the origin registry, or a mirror with signed checksums, such as larder mirror sync makes")
+		return sources.WithHint(refused, "use the origin registry, or a mirror with signed checksums, such as one that larder mirror sync created")
 	case j.Require == RequireTrusted && best.Verdict < sources.SignedByTrusted:
 		return sources.WithHint(refused, "if the publisher has announced this fingerprint, add --trust-key %s", best.Fingerprint)
 	case r.Signed != id.Filename():

@@ -40,7 +40,7 @@ func checkShape(s *sources.Signed) error {
 	case len(s.Signature) == 0:
 		return badSignature(errors.New("empty"))
 	case bytes.HasPrefix(bytes.TrimSpace(s.Signature), []byte("-----BEGIN PGP")):
-		return sources.WithHint(badSignature(errors.New("ASCII-armoured, must be binary")),
+		return sources.WithHint(badSignature(errors.New("ASCII-armored, but must be binary")),
 			"the publisher makes a binary one with gpg --detach-sign, without --armor")
 	case s.Signature[0]&0x80 == 0: // the first byte of every packet has this bit set
 		return badSignature(errors.New("not in the OpenPGP format"))
@@ -48,7 +48,7 @@ func checkShape(s *sources.Signed) error {
 	return nil
 }
 
-// readKeys reads a key block. A key without a self-signature is an error.
+// readKeys reads a key block. It refuses a key without a self-signature.
 func readKeys(armored string) (openpgp.EntityList, error) {
 	if len(armored) > maxKeySize {
 		return nil, fmt.Errorf("more than %d bytes", maxKeySize)
@@ -75,7 +75,7 @@ func dearmor(armored string) ([]byte, error) {
 	block, err := armor.Decode(strings.NewReader(armored))
 	switch {
 	case errors.Is(err, io.EOF):
-		return nil, errors.New("not ASCII-armoured OpenPGP")
+		return nil, errors.New("not ASCII-armored OpenPGP")
 	case err != nil:
 		return nil, err
 	case block.Type != openpgp.SignatureType:

@@ -44,9 +44,9 @@ func (j Judge) Merge(p sources.Provider, old, new *sources.Signed) (*sources.Sig
 	case b.verdict() < a.verdict(), !a.sharesKey(b) && b.verdict() == sources.MirrorEvidence:
 		return old, downgrade
 	case covers(old.Sums, new.Sums):
-		return r.join(a, b), a.changed(b, "the evidence before")
+		return r.join(a, b), a.changed(b, "the earlier evidence")
 	}
-	return r.join(b, a), a.changed(b, "the evidence before")
+	return r.join(b, a), a.changed(b, "the earlier evidence")
 }
 
 // An appraisal is evidence and the keys that signed it.
@@ -96,7 +96,7 @@ func (a appraisal) sharesKey(b appraisal) bool {
 	return slices.ContainsFunc(a.by, func(s *signer) bool { return b.has(s.Fingerprint) })
 }
 
-// changed returns an error if different keys signed a, which messages call of, and b.
+// changed returns an error if different keys signed a and b. Of is the name of a in the error.
 func (a appraisal) changed(b appraisal, of string) error {
 	if a.sharesKey(b) || len(a.by) == 0 || len(b.by) == 0 {
 		return nil

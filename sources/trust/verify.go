@@ -71,7 +71,7 @@ func (j Judge) VerifyFile(p sources.Provider, s *sources.Signed, filename string
 func (j Judge) verify(p sources.Provider, s *sources.Signed, name string) (v Verified, err error) {
 	if len(s.Keys) == 0 && j.KeysOptional(p) {
 		v.Proof = sources.Proof{Matched: true, Name: name}
-		v.Verdict, v.Notes = sources.HashOnly, []string{"signature not verified, as the registry lists no keys"}
+		v.Verdict, v.Notes = sources.HashOnly, []string{"signature not verified: the registry lists no keys"}
 		return v, nil
 	}
 	by := j.rules(j.Options.Engine, p)
@@ -122,12 +122,12 @@ func (s Sums) check(filename string, want sources.Hash) error {
 // unlisted returns the error for a file without a signed checksum. Its hint
 // describes what the checksums contain instead.
 func (s Sums) unlisted(filename string, want sources.Hash) error {
-	err := fault(WrongChecksum, "no checksum for %s among those signed", shown(filename))
+	err := fault(WrongChecksum, "no signed checksum for %s", shown(filename))
 	if name, ok := s.nameOf(want); ok {
-		return sources.WithHint(err, "the checksum is listed for %.80q: the registry and SHA256SUMS must give the file one name", name)
+		return sources.WithHint(err, "the checksum is listed for %.80q: the registry and SHA256SUMS must use the same file name", name)
 	}
 	if len(s.lines) > 0 && len(s.Listed()) == 0 {
-		return sources.WithHint(err, "no line of SHA256SUMS is a checksum in hexadecimal and a file name, as sha256sum writes it in UTF-8")
+		return sources.WithHint(err, "no line of SHA256SUMS has the format of sha256sum: a hexadecimal checksum and a file name, in UTF-8")
 	}
 	return sources.WithHint(err, "the publisher of this version did not sign a package for this platform")
 }

@@ -160,9 +160,9 @@ func TestBadSignatures(t *testing.T) {
 		{"no signature", func(s *sources.Signed) { s.Signature = nil }, trust.BadSignature, "empty"},
 		{"garbage for a signature", func(s *sources.Signed) { s.Signature = []byte("<html>") }, trust.BadSignature, "bad signature"},
 		{"huge signature", func(s *sources.Signed) { s.Signature = make([]byte, 65<<10) }, trust.BadSignature, "more than 65536 bytes"},
-		{"armoured signature", func(s *sources.Signed) {
+		{"armored signature", func(s *sources.Signed) {
 			s.Signature = []byte(armored(t, openpgp.SignatureType, s.Signature))
-		}, trust.BadSignature, "ASCII-armoured"},
+		}, trust.BadSignature, "ASCII-armored"},
 		{"many signatures", func(s *sources.Signed) { s.Signature = bytes.Repeat(s.Signature, 65) }, trust.BadSignature, "more than 64 signatures"},
 		{"SHA-1", func(s *sources.Signed) { s.Signature = signWithSHA1(t, key, s.Sums) }, trust.BadSignature, "weak digest SHA-1"},
 	}
@@ -230,8 +230,8 @@ func TestChecksums(t *testing.T) {
 		{"among malformed lines", "x y\nz\n" + hexSum + "\t" + filename + "\n", ""},
 		{"twice, the first one right", hexSum + "  " + filename + "\n" + otherSum + "  " + filename, ""},
 		{"twice, the first one wrong", otherSum + "  " + filename + "\n" + hexSum + "  " + filename, "signed as zh:" + otherSum},
-		{"missing", hexSum + "  another.zip", "no checksum for " + filename},
-		{"empty", "", "no checksum for " + filename},
+		{"missing", hexSum + "  another.zip", "no signed checksum for " + filename},
+		{"empty", "", "no signed checksum for " + filename},
 		{"malformed", hexSum[1:] + "  " + filename, "not a SHA-256"},
 		{"not hexadecimal", "g" + hexSum[1:] + "  " + filename, "not a SHA-256"},
 		{"too long", strings.Repeat("\n", 5<<20), "more than 4194304 bytes"},
@@ -281,8 +281,8 @@ func TestFormsOfSums(t *testing.T) {
 		{strings.ToUpper(sum) + "  " + filename, ""},
 		{sum + "  ./" + filename, `listed for "./` + filename},
 		{sum + "  other.zip", `listed for "other.zip"`},
-		{"SHA256 (" + filename + ") = " + sum, "no line of SHA256SUMS is a checksum"},
-		{"\xff\xfe" + strings.Join(strings.Split(sum+"  "+filename, ""), "\x00"), "no line of SHA256SUMS is a checksum"},
+		{"SHA256 (" + filename + ") = " + sum, "no line of SHA256SUMS has the format"},
+		{"\xff\xfe" + strings.Join(strings.Split(sum+"  "+filename, ""), "\x00"), "no line of SHA256SUMS has the format"},
 		{strings.Repeat("0", 64) + "  other.zip", "did not sign a package for this platform"},
 	} {
 		judge := trust.Judge{Options: trust.Options{Engine: sources.OpenTofu}}
@@ -494,7 +494,7 @@ func TestVerdicts(t *testing.T) {
 		{"HashiCorp without a trust signature", "garbage", trust.Options{HashiCorpKey: fingerprint(key)}, sources.SignedByHashiCorp, 0, ""},
 		{"no trust signature", "", trust.Options{}, sources.SelfSigned, 0, ""},
 		{"partner", good, trust.Options{}, sources.SelfSigned, 1, ""},
-		{"garbage", "garbage", trust.Options{}, 0, 0, "not ASCII-armoured"},
+		{"garbage", "garbage", trust.Options{}, 0, 0, "not ASCII-armored"},
 		{"a key", public(t, partner).Armor, trust.Options{}, 0, 0, "PUBLIC KEY BLOCK instead of"},
 		{"garbage in armour", armored(t, openpgp.SignatureType, []byte("garbage")), trust.Options{}, 0, 0, "not an OpenPGP signature"},
 		{"trust signature of another key", trustBy(other, raw.Bytes()), trust.Options{}, 0, 0, "instead of HashiCorp's"},

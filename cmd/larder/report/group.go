@@ -39,7 +39,7 @@ func (m Member) name() string {
 type spoken struct {
 	Diagnostic
 	shown   string   // text if there is one member; it names the member
-	cause   string   // text if there are several; empty if the diagnostic is always told by itself
+	cause   string   // text if there are several; empty if the diagnostic is always printed separately
 	named   bool     // cause leaves out the names of the members
 	members []Member // never empty
 

@@ -61,7 +61,7 @@ func (o *Output) LegacyImported(all []Legacy) {
 type LegacySum struct {
 	Packages int  `json:"packages"` // imported or replaced, or that would be
 	There    int  `json:"already_there"`
-	Skipped  int  `json:"skipped"` // files and directories that are no providers
+	Skipped  int  `json:"skipped"` // files and directories that are not providers
 	Failed   int  `json:"failed"`
 	DryRun   bool `json:"dry_run,omitempty"`
 }
@@ -91,7 +91,7 @@ type Skipped struct {
 // Kind implements [Object].
 func (Skipped) Kind() string { return "skipped" }
 
-// Skipped tells what was skipped.
+// Skipped reports what was skipped.
 func (o *Output) Skipped(all []legacy.Skipped) {
 	const most = 50 // those beyond are of the same sort, as a rule
 	for i, p := range all {

@@ -28,7 +28,7 @@ type FillRequest struct {
 	Arguments []string // addresses, root modules, lock files and lists of providers, as typed
 	From      []string // the latter three, as typed
 	Versions  installer.SelectOptions
-	Strict    bool // a version that has no package for a platform is an error
+	Strict    bool // fail if a version has no package for a platform
 	Keep      bool // prunes keep the packages
 }
 

@@ -144,7 +144,7 @@ func (l *locking) lock(ctx context.Context, dir string, locked *lockedModule) er
 		return err
 	}
 	needs := m.needsIfAny
-	if l.Check && !l.flags.Recursive { // a check of nothing is no success
+	if l.Check && !l.flags.Recursive { // a check of nothing is not a success
 		needs = m.needs
 	}
 	root, err := needs(ctx)

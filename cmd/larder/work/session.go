@@ -43,12 +43,12 @@ type Session struct {
 	flags      Options
 	slots      acquire.Slots // one for each of jobs, shared by all installers
 
-	// What exec knows from the engine's command line.
+	// Results of reading the engine's command line, for exec.
 	readsArguments bool                                                        // that of TF_CLI_ARGS too
 	lockedToo      bool                                                        // if the state is unread, the lock file's entries are requirements too
 	overriddenToo  bool                                                        // providers with development overrides are required too, if a source has them
 	runsHere       bool                                                        // the engine runs in the working directory
-	mayBeEmpty     bool                                                        // no configuration is no reason for a message
+	mayBeEmpty     bool                                                        // a missing configuration is no reason for a message
 	testDir        string                                                      // empty means the default
 	getModules     func(ctx context.Context, m *rootModule, update bool) error // installs missing modules; may be nil
 
