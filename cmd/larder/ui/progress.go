@@ -129,9 +129,12 @@ func TerminalSize(w any) (width, height int) {
 	if !ok || !term.IsTerminal(int(f.Fd())) {
 		return 0, 0
 	}
-	width, height, err := term.GetSize(int(f.Fd()))
-	if err != nil || width <= 0 || height <= 0 {
-		return 80, 24 // the smallest size in common use
+	width, height, _ = term.GetSize(int(f.Fd())) // a terminal may know only one of them
+	if width <= 0 {
+		width = 80 // the smallest size in common use
+	}
+	if height <= 0 {
+		height = 24
 	}
 	return width, height
 }

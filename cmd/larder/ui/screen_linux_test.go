@@ -6,6 +6,8 @@ import (
 	"strings"
 	"testing"
 
+	"golang.org/x/sys/unix"
+
 	"github.com/larder-cli/larder/cmd/larder/ui/uitest"
 	"github.com/larder-cli/larder/sources/sourcetest"
 )
@@ -19,6 +21,19 @@ func display(width, height int) []string {
 		{Name: "1 of 3 packages", Amount: AmountOf(61e6, 0, false, 30e6), Extra: "1 failed"},
 	}
 	return Bars(rows[:min(len(rows), max(0, height-1))], width, false)
+}
+
+// A terminal that reports no number of lines still has its columns, and the other way around.
+func TestTerminalOfPartlyUnknownSize(t *testing.T) {
+	w := uitest.New(t, 120, 50)
+	for _, c := range []struct{ set, want [2]int }{
+		{[2]int{60, 0}, [2]int{60, 24}}, {[2]int{0, 10}, [2]int{80, 10}}, {[2]int{0, 0}, [2]int{80, 24}}, {[2]int{40, 5}, [2]int{40, 5}},
+	} {
+		size := unix.Winsize{Col: uint16(c.set[0]), Row: uint16(c.set[1])}
+		sourcetest.Equal(t, unix.IoctlSetWinsize(int(w.TTY.Fd()), unix.TIOCSWINSZ, &size), nil)
+		width, height := TerminalSize(w.TTY)
+		sourcetest.Equal(t, [2]int{width, height}, c.want, c.set)
+	}
 }
 
 var sizes = [][2]int{{120, 24}, {80, 24}, {60, 5}, {20, 10}, {10, 6}, {10, 2}, {3, 1}}
