@@ -78,11 +78,12 @@ func Needs(err error, bytes int64) error {
 	return err
 }
 
-// mount returns where the file system begins that has, or would have, an absolute path.
+// mount returns where the file system begins that has, or would have, an absolute path. It compares only
+// directories, because files of an overlay file system have the device of a layer.
 func mount(path string) string {
 	at, device := "", uint64(0)
 	for ; ; path = filepath.Dir(path) {
-		if info, err := os.Stat(path); err == nil {
+		if info, err := os.Stat(path); err == nil && info.IsDir() {
 			if at != "" && deviceOf(info) != device {
 				return at
 			}

@@ -1,6 +1,7 @@
 package disk_test
 
 import (
+	"errors"
 	"os"
 	"path/filepath"
 	"testing"
@@ -8,6 +9,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/larder-cli/larder/sources/disk"
 	"github.com/larder-cli/larder/sources/sourcetest"
 )
 
@@ -81,6 +83,24 @@ func TestMountsMayBeOpened(t *testing.T) {
 	d := open(t, root)
 	d.Sweep("run-", time.Now(), func(err error) { t.Error(err) })
 	sourcetest.Equal(t, names(t, root), "", "left are")
+}
+
+// A file may have another device than its directory, as on an overlay file system. The file system
+// begins at a directory in any case.
+func TestFullFileSystemOfFileWithOtherDevice(t *testing.T) {
+	root := t.TempDir()
+	if err := unix.Mount("tmpfs", root, "tmpfs", 0, ""); err != nil {
+		t.Skip("cannot mount: ", err)
+	}
+	t.Cleanup(func() { check(t, unix.Unmount(root, unix.MNT_DETACH)) })
+	layer := t.TempDir()
+	write(t, "", layer, "file")
+	write(t, "", root, "scratch")
+	at := filepath.Join(root, "scratch")
+	check(t, unix.Mount(filepath.Join(layer, "file"), at, "", unix.MS_BIND, ""))
+	t.Cleanup(func() { check(t, unix.Unmount(at, unix.MNT_DETACH)) })
+	full, _ := errors.AsType[*disk.FullError](disk.NoSpace(at, "the test", 1))
+	sourcetest.Equal(t, full.Mount, root, "mount is")
 }
 
 // A mount point below the directory is skipped.
