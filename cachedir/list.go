@@ -478,8 +478,44 @@ func (l *lister) measureAll() {
 				e.Freed += x.bytes
 			}
 		}
-		e.files = nil
 	}
+}
+
+// A remainder holds the links to the files of the entries that remain while others are removed.
+type remainder struct {
+	anywhere map[file]uint64
+	inside   map[file]uint64 // the cache
+}
+
+func remainderOf(entries []Entry) remainder {
+	r := remainder{map[file]uint64{}, map[file]uint64{}}
+	for _, e := range entries {
+		for _, x := range e.files {
+			r.anywhere[x.file] = x.links
+			r.inside[x.file]++
+		}
+	}
+	return r
+}
+
+// remove removes an entry, and returns how many bytes this frees on the disk, and by how many bytes the cache
+// becomes smaller. Files that only removed entries share are freed with the last of them.
+func (r remainder) remove(e Entry) (freed, less int64) {
+	for _, x := range e.files {
+		if x.file == (file{}) { // the file has no identity
+			freed, less = freed+x.bytes, less+x.bytes
+			continue
+		}
+		r.anywhere[x.file]--
+		r.inside[x.file]--
+		if r.anywhere[x.file] == 0 {
+			freed += x.bytes
+		}
+		if r.inside[x.file] == 0 {
+			less += x.bytes
+		}
+	}
+	return freed, less
 }
 
 // saved returns the bytes that sharing saves: for each package, the bytes of its

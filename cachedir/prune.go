@@ -52,6 +52,7 @@ type Plan struct {
 	Listing *Listing // the packages
 	Usage   Usage    // contents of the cache besides packages
 	Size    int64    // bytes of the packages
+	Left    int64    // bytes of the packages that remain
 	Used    int      // packages kept because root modules use them
 	Kept    int      // packages kept because of [Dir.Keep]
 	Running int      // packages kept because programs run them
@@ -216,14 +217,17 @@ func (e Entry) Unused() bool { return !e.InUse() && !e.Kept }
 // choose applies the limits to the candidates.
 func (p *Plan) choose(candidates []Entry, now time.Time) {
 	slices.SortStableFunc(candidates, func(a, b Entry) int { return a.Used.Compare(b.Used) })
-	left := p.Size
+	p.Left = p.Size
+	rest := remainderOf(p.Listing.Entries)
 	for _, e := range candidates {
-		reason, ok := p.policy.reason(e, now, left)
+		reason, ok := p.policy.reason(e, now, p.Left)
 		if !ok {
 			p.Recent++
 			continue
 		}
-		left -= e.Freed
+		less := int64(0)
+		e.Freed, less = rest.remove(e)
+		p.Left -= less
 		p.Freed += e.Freed
 		p.Packages = append(p.Packages, Removal{e, reason})
 	}
@@ -275,6 +279,7 @@ func (d *Dir) Prune(ctx context.Context, plan *Plan) (*Removed, error) {
 		planned[r.ID] = true
 	}
 	pruned, errs := &Removed{}, []error(nil)
+	rest := remainderOf(now.Listing.Entries)
 	for i, r := range now.Packages {
 		if ctx.Err() != nil {
 			errs = append(errs, ctx.Err())
@@ -287,6 +292,7 @@ func (d *Dir) Prune(ctx context.Context, plan *Plan) (*Removed, error) {
 			errs = append(errs, sources.InPackage(r.ID, err))
 			continue
 		}
+		r.Freed, _ = rest.remove(r.Entry)
 		pruned.Packages = append(pruned.Packages, r)
 		pruned.Freed += r.Freed
 	}

@@ -44,11 +44,11 @@ func (r PruneRequest) confirmed(ctx context.Context, out *report.Output, planned
 // PruneCache plans first, and shows the plan. While it removes the planned packages, it skips those that
 // have come into use since: another process may install them while the user reads the question.
 func PruneCache(ctx context.Context, s *Session, policy cachedir.Policy, request PruneRequest) error {
-	if err := request.check(s); err != nil {
-		return err
-	}
 	k, err := openCache(ctx, s, true)
 	if err != nil || k.cache == nil {
+		return err
+	}
+	if err := request.check(s); err != nil {
 		return err
 	}
 	if !s.flags.DryRun { // they contain no packages
@@ -129,15 +129,11 @@ func (k *targetCache) tellPlan(plan *cachedir.Plan, policy cachedir.Policy, maxS
 	for _, note := range plan.Notes {
 		k.out.Say("%s", note)
 	}
-	left := plan.Size
-	for _, r := range plan.Packages {
-		left -= r.Freed
-	}
-	if policy.MaxSize > 0 && left > policy.MaxSize {
+	if policy.MaxSize > 0 && plan.Left > policy.MaxSize {
 		what := "packages in use"
 		if plan.Others > 0 {
 			what += " or of other users"
 		}
-		k.out.Warn("%s take %s, more than --max-size %s", what, ui.Size(left), maxSize)
+		k.out.Warn("%s take %s, more than --max-size %s", what, ui.Size(plan.Left), maxSize)
 	}
 }
