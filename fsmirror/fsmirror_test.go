@@ -243,7 +243,7 @@ func TestAnswers(t *testing.T) {
 		want             error
 		hint             string
 	}{
-		{"a.com/b/x", "1.0.0", sources.ErrNoPlatform, "the mirror has 1.0.0 for darwin_arm64, linux_amd64"},
+		{"a.com/b/x", "1.0.0", sources.ErrNoPlatform, "the mirror has a.com/b/x 1.0.0 for darwin_arm64, linux_amd64"},
 		{"a.com/b/x", "2.0.0", sources.ErrNotFound, ""},
 		{"a.com/b/y", "1.0.0", sources.ErrNotFound, ""},
 		{"a.com/b/stray", "1.0.0", sources.ErrNotFound, "is not named terraform-provider-stray_VERSION_OS_ARCH.zip"},

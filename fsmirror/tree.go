@@ -38,7 +38,7 @@ func (t *tree) find(id sources.PackageID) (sources.Location, error) {
 	}
 	slices.Sort(names)
 	return sources.Location{}, sources.WithHint(sources.ErrNoPlatform,
-		"the mirror has %s for %s", id.Version, strings.Join(names, ", "))
+		"the mirror has %s for %s", id.Release(), strings.Join(names, ", "))
 }
 
 func (t *tree) add(at *place, v sources.Version, platform sources.Platform, location sources.Location) {

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
+	"regexp"
 	"strings"
 )
 
@@ -47,8 +48,17 @@ func (e *PackageError) Error() string {
 
 func (e *PackageError) Unwrap() error { return e.Err }
 
-// Cause returns the reason without the package, see [Cause].
-func (e *PackageError) Cause() string { return general(e.Source, e.Err) }
+// Cause returns the reason without the package, see [Cause]. A source without a package for the platform is
+// part of the reason, but not the URL that answered, which differs between packages.
+func (e *PackageError) Cause() string {
+	if e.Source != "" && errors.Is(e.Err, ErrNoPlatform) {
+		return answered.ReplaceAllString(e.Source, "") + ": " + noPlatform{}.Cause()
+	}
+	return general(e.Source, e.Err)
+}
+
+// answered matches the URL that answered in the name of a source.
+var answered = regexp.MustCompile(` \(https?://[^)]*\)`)
 
 // InPackage makes err a [PackageError] for id, unless err is nil or already
 // names a package.

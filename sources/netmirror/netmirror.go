@@ -258,10 +258,10 @@ func noPlatform(id sources.PackageID, archives map[string]*archive) error {
 		}
 	}
 	if len(there) == 0 {
-		return sources.WithHint(sources.ErrNoPlatform, "the mirror's %s.json lists no archives; rebuild it, for example with larder mirror index", id.Version)
+		return sources.WithHint(sources.ErrNoPlatform, "the mirror's %s/%s.json lists no archives; rebuild it, for example with larder mirror index", id.Provider, id.Version)
 	}
 	slices.Sort(there)
-	return sources.WithHint(sources.ErrNoPlatform, "the mirror has %s for %s", id.Version, fetch.Printable(strings.Join(there, ", ")))
+	return sources.WithHint(sources.ErrNoPlatform, "the mirror has %s for %s", id.Release(), fetch.Printable(strings.Join(there, ", ")))
 }
 
 func parseHashes(texts []string) ([]sources.Hash, error) {

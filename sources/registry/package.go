@@ -297,9 +297,9 @@ func (r *Registry) missing(ctx context.Context, id sources.PackageID, answer err
 	platforms := release.platforms()
 	switch {
 	case slices.Contains(platforms, id.Platform.String()):
-		return sources.WithHint(noPlatform, "the registry lists %s for %s, but returns 404 for it: report this to the registry's operator", id.Version, id.Platform)
+		return sources.WithHint(noPlatform, "the registry lists %s for %s, but returns 404 for it: report this to the registry's operator", id.Release(), id.Platform)
 	case len(platforms) > 0:
-		return sources.WithHint(noPlatform, "the registry has %s for %s", id.Version, fetch.Printable(strings.Join(platforms, ", ")))
+		return sources.WithHint(noPlatform, "the registry has %s for %s", id.Release(), fetch.Printable(strings.Join(platforms, ", ")))
 	}
 	return noPlatform
 }

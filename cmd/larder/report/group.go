@@ -44,6 +44,7 @@ type spoken struct {
 	members []Member // never empty
 
 	missing bool // modules that the root module calls are not installed
+	hinted  bool // each hint names its member
 }
 
 // spokenOf returns a diagnostic about one root module, which may be empty.
@@ -57,7 +58,7 @@ func (s spoken) withCause(err error) spoken {
 	if s.cause = sources.Cause(err); s.cause == "" || s.Provider == "" {
 		return s
 	}
-	s.named = true
+	s.named, s.hinted = true, errors.Is(err, sources.ErrNoPlatform)
 	if full, ok := errors.AsType[*disk.FullError](err); ok {
 		s.members[0].needs = full.Need
 	}
@@ -70,7 +71,7 @@ func (s spoken) joins(t spoken) bool {
 }
 
 // byCause joins diagnostics with the same cause. It keeps only the hints that all of them have, as
-// others are about single members, or with allHints each of them.
+// others are about single members, or with allHints each of them. Hints that name their members are kept.
 func byCause(all []spoken, allHints bool) []spoken {
 	var joined []spoken
 	at := map[string][]int{} // by cause
@@ -82,7 +83,7 @@ func byCause(all []spoken, allHints bool) []spoken {
 			continue
 		}
 		one := &joined[at[s.cause][i]]
-		if allHints {
+		if allHints || one.hinted {
 			one.Hints = unique(slices.Concat(one.Hints, s.Hints))
 		} else {
 			one.Hints = slices.DeleteFunc(slices.Clone(one.Hints), func(hint string) bool { return !slices.Contains(s.Hints, hint) })
@@ -91,6 +92,9 @@ func byCause(all []spoken, allHints bool) []spoken {
 	}
 	for i := range joined {
 		joined[i].members = unique(joined[i].members)
+		if one := &joined[i]; one.hinted && !allHints { // as many as members are named
+			one.Hints = one.Hints[:min(len(one.Hints), few)]
+		}
 	}
 	return joined
 }
