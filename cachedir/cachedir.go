@@ -341,7 +341,7 @@ func (d *Dir) stateAndCommon() (dirs []*disk.Dir) {
 
 // stateDirs are the directories in the state. Open checks all of them for links and
 // mounts, which is simpler than checking wherever one is used.
-var stateDirs = []string{"tmp", "partial", archivesDir, "package", "known", keptMarks, "roots", "evidence", "lock", "aside", hosts, usersDir}
+var stateDirs = []string{"tmp", "partial", archivesDir, "package", knownHashes, keptMarks, "roots", "evidence", "lock", "aside", hosts, usersDir}
 
 // ErrMirror matches the error for a directory that is a mirror, not a plugin cache.
 var ErrMirror = errors.New("this is a mirror, not a plugin cache")

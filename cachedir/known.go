@@ -13,7 +13,10 @@ import (
 	"github.com/larder-cli/larder/sources/disk"
 )
 
-func knownPath(id sources.PackageID) string { return statePath("known", id) }
+// knownHashes is the directory in the state with the recorded hashes.
+const knownHashes = "known"
+
+func knownPath(id sources.PackageID) string { return statePath(knownHashes, id) }
 
 // Recall returns the recorded hashes of a verified package, whether or not the
 // package is still in the cache. The error matches [sources.ErrNotFound] if none are
@@ -89,10 +92,15 @@ func (t *tx) keepKnown(r record, imported bool) record {
 // Recorded returns the platforms for which hashes of the version's packages are
 // recorded.
 func (d *Dir) Recorded(p sources.Provider, v sources.Version) ([]sources.Platform, error) {
+	return platformsIn(d.stateNames, p, v, knownPath, recordPath)
+}
+
+// platformsIn returns the platforms of the version's files in the state, which paths return for a package.
+func platformsIn(list func(dir string) ([]string, error), p sources.Provider, v sources.Version, paths ...func(sources.PackageID) string) ([]sources.Platform, error) {
 	any := sources.PackageID{Provider: p, Version: v, Platform: sources.CurrentPlatform()}
 	var all []sources.Platform
-	for _, file := range []string{knownPath(any), recordPath(any)} {
-		names, err := d.stateNames(path.Dir(file))
+	for _, file := range paths {
+		names, err := list(path.Dir(file(any)))
 		if err != nil {
 			return nil, err
 		}
@@ -105,6 +113,26 @@ func (d *Dir) Recorded(p sources.Provider, v sources.Version) ([]sources.Platfor
 		}
 	}
 	slices.SortFunc(all, func(a, b sources.Platform) int { return strings.Compare(a.String(), b.String()) })
+	return all, nil
+}
+
+// RecordedVersions returns the versions of a provider for which hashes are recorded, the newest first.
+func (d *Dir) RecordedVersions(p sources.Provider) ([]sources.Version, error) {
+	var all []sources.Version
+	for _, kind := range []string{knownHashes, packageRecords} {
+		names, err := d.stateNames(kind)
+		if err != nil {
+			return nil, err
+		}
+		for _, name := range names {
+			text, ok := strings.CutPrefix(name, flat(p.String()+"/"))
+			v, err := sources.ParseVersion(text)
+			if ok && err == nil && !slices.Contains(all, v) {
+				all = append(all, v)
+			}
+		}
+	}
+	slices.SortFunc(all, func(a, b sources.Version) int { return b.Compare(a) })
 	return all, nil
 }
 

@@ -78,7 +78,7 @@ func (d *Dir) measureForeign(u *Usage, findings []Finding) {
 
 // isRecords reports whether Usage counts the file as a record.
 func isRecords(name string) bool {
-	return slices.Contains([]string{packageRecords, "known", keptMarks, "roots", "lock", hosts, "cache.lock", "gate.lock"}, name)
+	return slices.Contains([]string{packageRecords, knownHashes, keptMarks, "roots", "lock", hosts, "cache.lock", "gate.lock"}, name)
 }
 
 // Usage measures the contents of the cache directory besides packages and foreign files. It

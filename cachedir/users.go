@@ -11,6 +11,7 @@ import (
 	"strings"
 
 	"github.com/larder-cli/larder/sources"
+	"github.com/larder-cli/larder/sources/store"
 )
 
 // Selections are the versions that a dependency lock file selects.
@@ -91,6 +92,22 @@ func (d *Dir) Keep(id sources.PackageID) error {
 		return d.unwritable()
 	}
 	return sources.InPackage(id, d.writeState(keptPath(id), nil, nil))
+}
+
+// Kept returns the platforms for which this user has marked packages of the version with Keep.
+func (d *Dir) Kept(p sources.Provider, v sources.Version) ([]sources.Platform, error) {
+	if d.state == nil {
+		return nil, nil
+	}
+	return platformsIn(func(dir string) ([]string, error) { return store.Names(d.state, dir) }, p, v, keptPath)
+}
+
+// Release removes the mark of Keep. Nothing else of the package changes.
+func (d *Dir) Release(id sources.PackageID) error {
+	if d.readOnly != nil {
+		return d.unwritable()
+	}
+	return sources.InPackage(id, d.removeState(keptPath(id)))
 }
 
 // isLinkedFrom reports whether a view has a link to a package of the cache, which may no longer exist.

@@ -16,11 +16,14 @@ func cacheForgetCommand() *line.Command {
 		Example: "larder cache forget hashicorp/random@3.7.2",
 		About: "Larder refuses a version that was republished with different contents, until you\n" +
 			"forget its old hashes. Ask the publisher first. Removes no packages.",
-		Flags: []line.Flag{platformsFlag("only these platforms")},
-		Run:   inSession(cacheForget),
+		Flags: []line.Flag{
+			platformsFlag("only these platforms"),
+			{Name: "kept", Does: "undo prefetch --keep instead, and keep the hashes"},
+		},
+		Run: inSession(cacheForget),
 	}
 }
 
 func cacheForget(ctx context.Context, l *line.Line, s *work.Session) error {
-	return work.ForgetRelease(ctx, s, l.Word(0))
+	return work.ForgetRelease(ctx, s, l.Word(0), l.Bool("kept"))
 }

@@ -26,7 +26,7 @@ var objects = []report.Object{
 	report.CheckoutProvider{}, report.LockDiff{}, report.Event{}, report.Diagnostic{}, report.CachePath{}, report.Cached{},
 	report.CacheUsage{}, report.ProviderTotal{}, report.CacheTotal{}, report.Finding{}, report.Repair{}, report.Checked{},
 	report.Legacy{}, report.Imported{}, report.Skipped{}, report.Missing{}, report.CacheKey{}, report.Exported{},
-	report.Forgotten{}, report.Removal{}, report.MirrorRemoval{}, report.Leftover{}, report.Mirrored{}, report.Document{},
+	report.Forgotten{}, report.Released{}, report.Removal{}, report.MirrorRemoval{}, report.Leftover{}, report.Mirrored{}, report.Document{},
 	report.Difference{}, report.Bundle{}, report.Bundled{}, report.Payload{}, Manifest{}, report.Version{}, line.Help{},
 	report.Topic{}, line.GlobalFlags{}, report.ExitStatus{}, report.ConfigFile{}, report.ConfigVariable{},
 	report.Completion{}, report.Summary{},

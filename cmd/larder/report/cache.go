@@ -235,6 +235,22 @@ func (f Forgotten) Text(*Output) string {
 	return f.of.ID.String() + "  " + hashes + ", " + VerifiedAs(f.of.Report) + ", seen on " + f.of.Since.Format(time.DateOnly)
 }
 
+// A Released is a package that is no longer kept, see prefetch --keep.
+type Released struct {
+	PackageID
+
+	of sources.PackageID
+}
+
+// ReleasedOf returns a package that is no longer kept.
+func ReleasedOf(id sources.PackageID) Released { return Released{InJSON(id), id} }
+
+// Kind implements [Object].
+func (Released) Kind() string { return "released" }
+
+// Text implements [Value].
+func (r Released) Text(*Output) string { return r.of.String() + ": no longer kept" }
+
 // A Repair is how a finding in the cache was repaired, or would be.
 type Repair struct {
 	Finding
