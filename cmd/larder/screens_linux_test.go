@@ -135,6 +135,8 @@ var scenes = []scene{
 		lists("install -R --chdir live --dry-run"),
 		larder("--quiet install -R --chdir live"),
 		lists("cache list"),
+		lists("cache list --sort size"),
+		lists("cache list --sort roots"),
 		lists("cache list --verbose"),
 		lists("cache list hashicorp/*"),
 		lists("cache prune --all --dry-run"),

@@ -27,6 +27,7 @@ type Entry struct {
 	Origin   string // where it came from; empty if unknown
 
 	Stored sources.Stored // what was proved about it, if requested in [ListOptions]
+	Err    error          // why it could not be hashed again, see [ListOptions]
 
 	at spot
 }
@@ -34,7 +35,8 @@ type Entry struct {
 // ListOptions configure [Builder.List].
 type ListOptions struct {
 	// Hash requests the hashes of packages without a record. Again hashes only those that
-	// look changed since they were recorded, as after copying the mirror.
+	// look changed since they were recorded, as after copying the mirror. An error of one
+	// of these packages is its Err.
 	Hash, Again bool
 
 	// Proofs requests what was proved about packages with a record, and by the
@@ -67,9 +69,11 @@ func (b *Builder) List(ctx context.Context, opts ListOptions) ([]Entry, error) {
 	}
 	for i := range entries {
 		r, err := b.remembered(ctx, entries[i].at, opts)
-		if err != nil {
-			return nil, sources.InPackage(entries[i].ID, err)
+		err = sources.InPackage(entries[i].ID, err)
+		if err != nil && (!opts.Again || ctx.Err() != nil) {
+			return nil, err
 		}
+		entries[i].Err = err
 		if entries[i].recorded(r); opts.Proofs && (r.Mark != "" || r.differs != "") {
 			entries[i].Stored = b.stored(entries[i].at, r)
 		}

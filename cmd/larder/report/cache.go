@@ -63,17 +63,18 @@ type Cached struct {
 	CachedSize
 	Verification
 	Changed  bool   `json:"changed,omitempty"`
+	Problem  string `json:"problem,omitempty"`
 	Evidence bool   `json:"evidence"`
 	H1       string `json:"h1,omitempty"`
 	Origin   string `json:"origin,omitempty"`
 	Target   string `json:"target,omitempty"`
 }
 
-// CachedOf returns an entry of the cache that was verified.
-func CachedOf(e cachedir.Entry) Cached {
+// CachedOf returns an entry of the cache that was verified, and why it can't be used, if it can't.
+func CachedOf(e cachedir.Entry, problem cachedir.FindingKind) Cached {
 	return Cached{
 		CachedSize: sizeOf(e), Verification: VerificationOf(e.Report),
-		Changed: e.Changed, Evidence: e.Evidence, H1: string(e.H1), Origin: e.Origin, Target: e.Target,
+		Changed: e.Changed, Problem: string(problem), Evidence: e.Evidence, H1: string(e.H1), Origin: e.Origin, Target: e.Target,
 	}
 }
 
@@ -83,7 +84,10 @@ func (Cached) Kind() string { return "cached" }
 // Cells implements [Row].
 func (c Cached) Cells(o *Output) []ui.Span {
 	verified, by := VerifiedAs(c.of.Report), ui.Faint.Of("")
-	if c.Changed {
+	switch {
+	case c.Problem != "":
+		verified = c.Problem
+	case c.Changed:
 		verified = ChangedSince
 	}
 	if o.Level == Verbose {
@@ -122,9 +126,18 @@ func packageCells(o *Output, id sources.PackageID, size int64, at time.Time) []u
 	}
 }
 
-// Cached shows packages in the cache.
-func (o *Output) Cached(all []Cached) {
-	Grid(o, append(packageColumns("SIZE", "LAST USED"), ui.Column{Head: "USED BY", Drop: 3}, ui.Column{Head: "VERIFIED AS", Brief: WithoutKey, Drop: 2}, ui.Column{Name: "signer", Drop: 6}), all)
+// orderHeads are the heads of the columns by which lists are sorted, by the names of the orders.
+var orderHeads = map[string]string{"size": "SIZE", "used": "LAST USED", "roots": "USED BY"}
+
+// Cached shows packages in the cache. The column of their order is never omitted.
+func (o *Output) Cached(all []Cached, order string) {
+	columns := append(packageColumns("SIZE", "LAST USED"), ui.Column{Head: "USED BY", Drop: 3}, ui.Column{Head: "VERIFIED AS", Brief: WithoutKey, Drop: 2}, ui.Column{Name: "signer", Drop: 6})
+	for i, c := range columns {
+		if c.Head != "" && c.Head == orderHeads[order] {
+			columns[i].Drop = 0
+		}
+	}
+	Grid(o, columns, all)
 }
 
 // A Listed is the summary of a list.
@@ -254,24 +267,41 @@ func (r Released) Text(*Output) string { return r.of.String() + ": no longer kep
 // A Repair is how a finding in the cache was repaired, or would be.
 type Repair struct {
 	Finding
-	Do    string `json:"do"`
-	Aside string `json:"aside,omitempty"`
-	Fetch bool   `json:"fetch"`
+	Do     string `json:"do"`
+	Aside  string `json:"aside,omitempty"`
+	Fetch  bool   `json:"fetch"`
+	DryRun bool   `json:"dry_run,omitempty"`
 }
 
 // Kind implements [Object].
 func (Repair) Kind() string { return "repaired" }
 
+// What a dry run says about a package that a source may have, and about what a repair leaves as it is.
+const (
+	fetchedAgain = "set aside and fetched again"
+	cannotRepair = "can't be repaired"
+)
+
+// doneTo returns what a repair did. A planned one replaces a package if a source has it.
+func doneTo(m cachedir.Mending, planned bool) cachedir.Remedy {
+	if planned && m.Fetch() {
+		return cachedir.Replaced
+	}
+	return m.Do
+}
+
 // RepairOf returns a repair, which is planned if it was not made.
 func RepairOf(m cachedir.Mending, planned bool) Repair {
 	did := string(m.Do)
-	if planned {
+	switch {
+	case planned && m.Do == cachedir.Nothing:
+		did = cannotRepair
+	case planned && m.Fetch():
+		did = "would be " + fetchedAgain
+	case planned:
 		did = "would be " + did
-		if m.Fetch() {
-			did += " and fetched again"
-		}
 	}
-	return Repair{FindingOf(m.Kind, m.Path, m.Package, m.Text, m.Finding.String()+": "+did), string(m.Do), m.Aside, m.Fetch()}
+	return Repair{FindingOf(m.Kind, m.Path, m.Package, m.Text, m.Finding.String()+": "+did), string(doneTo(m, planned)), m.Aside, m.Fetch(), planned}
 }
 
 // An Exported is a package that was exported.

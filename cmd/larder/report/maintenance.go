@@ -54,28 +54,29 @@ type Repaired struct {
 	DryRun   bool `json:"dry_run,omitempty"`
 }
 
-// Add counts a repair.
+// Add counts a repair as the list shows it.
 func (s *Repaired) Add(m cachedir.Mending, failed error) {
 	counts := map[cachedir.Remedy]*int{
 		cachedir.Replaced: &s.Replaced, cachedir.Restored: &s.Restored, cachedir.SetAside: &s.SetAside,
 		cachedir.Recorded: &s.Recorded, cachedir.Lowered: &s.Lowered,
 	}
-	if failed != nil {
-		s.Failed++
-	} else if n := counts[m.Do]; n != nil {
+	if n := counts[doneTo(m, s.DryRun)]; failed == nil && n != nil {
 		*n++
+	} else {
+		s.Failed++
 	}
 }
 
 // Text describes the repairs: ": 2 replaced, 1 set aside".
 func (s Repaired) Text() string {
-	parts := ui.Numbers(ui.N(s.Replaced, "replaced"), ui.N(s.Restored, "restored"), ui.N(s.SetAside, "set aside"),
-		ui.N(s.Recorded, "recorded again"), ui.N(s.Lowered, "kept without evidence"), ui.N(s.Failed, "failed"))
-	switch {
-	case len(parts) == 0:
+	would, replaced, failed := "", "replaced", "failed"
+	if s.DryRun {
+		would, replaced, failed = "would be ", fetchedAgain, cannotRepair
+	}
+	parts := ui.Numbers(ui.N(s.Replaced, would+replaced), ui.N(s.Restored, would+"restored"), ui.N(s.SetAside, would+"set aside"),
+		ui.N(s.Recorded, would+"recorded again"), ui.N(s.Lowered, would+"kept without evidence"), ui.N(s.Failed, failed))
+	if len(parts) == 0 {
 		return ""
-	case s.DryRun:
-		return ": would be " + strings.Join(parts, ", ")
 	}
 	return ": " + strings.Join(parts, ", ")
 }

@@ -20,6 +20,7 @@ type Mirrored struct {
 	Since    string `json:"since"`
 	Verification
 	Changed  bool     `json:"changed,omitempty"`
+	Damaged  bool     `json:"damaged,omitempty"`
 	Evidence bool     `json:"evidence"`
 	Hashes   []string `json:"hashes,omitempty"`
 	Origin   string   `json:"origin,omitempty"`
@@ -31,7 +32,7 @@ type Mirrored struct {
 func MirroredOf(e builder.Entry) Mirrored {
 	return Mirrored{
 		PackageID: InJSON(e.ID), Path: e.Path, Unpacked: e.Unpacked, Size: e.Size, Since: e.Since.UTC().Format("2006-01-02T15:04:05Z"),
-		Changed: e.Stored.Differs != "", Evidence: e.Evidence, Origin: e.Origin, Hashes: sources.Texts(e.Hashes), Verification: VerificationOf(e.Stored.Report), of: e,
+		Changed: e.Stored.Differs != "", Damaged: e.Err != nil, Evidence: e.Evidence, Origin: e.Origin, Hashes: sources.Texts(e.Hashes), Verification: VerificationOf(e.Stored.Report), of: e,
 	}
 }
 
@@ -51,6 +52,8 @@ func (m Mirrored) Cells(o *Output) []ui.Span {
 func (m Mirrored) cells(o *Output) []ui.Span {
 	verdict := VerifiedAs(m.of.Stored.Report)
 	switch {
+	case m.Damaged:
+		verdict = "damaged"
 	case m.Changed:
 		verdict = ChangedSince
 	case m.Evidence && !m.of.Stored.Proof.Any():

@@ -69,11 +69,17 @@ func ListCache(ctx context.Context, s *Session, request ListRequest) error {
 	}
 	unmatched(s.output, patterns, ids)
 	slices.SortStableFunc(entries, orders[request.Order])
+	problems := map[sources.PackageID]cachedir.FindingKind{}
+	for _, f := range v.Findings {
+		if f.Package != nil && (f.Kind == cachedir.Incomplete || f.Kind == cachedir.Unreadable) {
+			problems[*f.Package] = f.Kind
+		}
+	}
 	rows := make([]report.Cached, len(entries))
 	for i, e := range entries {
-		rows[i] = report.CachedOf(e)
+		rows[i] = report.CachedOf(e, problems[e.ID])
 	}
-	s.output.Cached(rows)
+	s.output.Cached(rows, request.Order)
 	sum.Packages, sum.Problems = len(entries), len(v.Findings)
 	s.output.Summary(sum)
 	if sum.Packages == 0 {

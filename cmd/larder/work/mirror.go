@@ -76,8 +76,12 @@ func ListMirror(ctx context.Context, s *Session, dir string, typed []string) err
 	entries = slices.DeleteFunc(entries, func(e builder.Entry) bool { return !selected(patterns, e.ID) })
 	s.output.Mirrored(entries)
 	sum := report.Listed{Packages: len(entries)}
+	var damaged []error
 	for _, e := range entries {
 		sum.Size += e.Size
+		if e.Err != nil {
+			damaged = append(damaged, sources.WithHint(e.Err, "larder mirror verify %s lists every problem", dir))
+		}
 	}
 	s.output.Summary(sum)
 	switch {
@@ -86,7 +90,7 @@ func ListMirror(ctx context.Context, s *Session, dir string, typed []string) err
 	case len(ids) == 0: // otherwise the patterns have had warnings
 		s.output.Say("the mirror %s has no packages", Absolute(m.dir, dir))
 	}
-	return nil
+	return errors.Join(damaged...)
 }
 
 // VerifyMirror verifies a mirror. It returns a [report.FoundError] if it finds a problem, and another error
