@@ -270,23 +270,44 @@ func (d *Dir) WriteVia(via *Dir, name string, data []byte, when Durability) erro
 	return t.commit(d, name, when)
 }
 
-// A Temp is a temporary file that Commit renames to its final name.
+// A Temp is a temporary file that Commit renames to its final name. Errors of writing it name the file
+// that it becomes, because users don't know the temporary one.
 type Temp struct {
 	*os.File
 	Hidden fs.FileMode // mode bits that the committed file doesn't get, see [Hidden]
 
-	in   *Dir
-	name string
+	in    *Dir
+	name  string
+	final string // path of the file that it becomes
 }
 
 // NewTemp creates a temporary file in d for the final name.
 func (d *Dir) NewTemp(name string) (*Temp, error) {
-	f, temp, err := d.CreateTemp("." + name + ".")
+	t := &Temp{in: d, final: d.Path(name)}
+	var err error
+	t.File, t.name, err = d.CreateTemp("." + name + ".")
 	if err != nil {
-		return nil, err
+		return nil, t.finally(err)
 	}
-	return &Temp{File: f, in: d, name: temp}, nil
+	return t, nil
 }
+
+// finally makes an error of the temporary file name the file that it becomes.
+func (t *Temp) finally(err error) error {
+	if e, ok := errors.AsType[*fs.PathError](err); ok {
+		return &fs.PathError{Op: e.Op, Path: t.final, Err: e.Err}
+	}
+	return err
+}
+
+// Write implements [io.Writer].
+func (t *Temp) Write(data []byte) (int, error) {
+	n, err := t.File.Write(data)
+	return n, t.finally(err)
+}
+
+// Sync is [os.File.Sync].
+func (t *Temp) Sync() error { return t.finally(t.File.Sync()) }
 
 // Commit syncs the file and renames it to name, replacing an existing file.
 func (t *Temp) Commit(name string) error { return t.commit(t.in, name, Synced) }
@@ -347,7 +368,7 @@ func (t *Temp) commit(in *Dir, name string, when Durability) error {
 		err = t.Sync()
 	}
 	if err := errors.Join(err, t.Chmod(0o644&^t.Hidden), t.Close()); err != nil {
-		return err
+		return t.finally(err)
 	}
 	if err := Rename(t.in, t.name, in, name); err != nil {
 		return err

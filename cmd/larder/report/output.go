@@ -330,6 +330,17 @@ func (o *Output) WarnOf(err error) {
 	o.diagnose(Diagnostic{Severity: "warning", Text: text, Hints: sources.Hints(err)}, text)
 }
 
+// WarnAll writes errors as warnings, those with the same cause as one.
+func (o *Output) WarnAll(errs []error) {
+	var all []spoken
+	o.failures = &all
+	for _, err := range errs {
+		o.tell(o.spokenOf(err, "warning"))
+	}
+	o.failures = nil
+	o.speak(all)
+}
+
 // diagnostics writes the diagnostics of an input, followed by the hints that apply to all of
 // them.
 func (o *Output) diagnostics(ds sources.Diagnostics, hints ...string) {
@@ -411,7 +422,12 @@ func (o *Output) failOne(err error) {
 		o.failMany(many.Diagnostics, sources.Hints(err))
 		return
 	}
-	d := Diagnostic{Severity: "error", Text: sources.Text(err), Hints: hintsOf(err), found: isFound(err)}
+	o.tell(o.spokenOf(err, "error"))
+}
+
+// spokenOf returns the diagnostic of an error.
+func (o *Output) spokenOf(err error, severity string) spoken {
+	d := Diagnostic{Severity: severity, Text: sources.Text(err), Hints: hintsOf(err), found: isFound(err)}
 	var pkg *sources.PackageError
 	var provider *sources.ProviderError
 	var missing *sources.NotFoundError
@@ -423,7 +439,7 @@ func (o *Output) failOne(err error) {
 	case errors.As(err, &missing):
 		d.Provider = missing.Provider.String()
 	}
-	o.tell(spokenOf(o.module, d, d.Text).withCause(err))
+	return spokenOf(o.module, d, d.Text).withCause(err)
 }
 
 // maxFaults is the number of errors shown for one input.

@@ -23,21 +23,19 @@ import (
 // it, unless the file is -. It first finds every required package. Without partial, it fails if one
 // is missing.
 func ExportCache(ctx context.Context, s *Session, file string, roots []string, partial bool) error {
+	if err := s.takeRoots(roots); err != nil {
+		return err
+	}
+	t, err := s.tree(ctx)
+	if err == nil && file != "-" {
+		_, err = s.parentOf(file)
+	}
+	if err != nil {
+		return err
+	}
 	k, err := openCache(ctx, s, false)
 	if err != nil {
 		return err
-	}
-	if err := k.takeRoots(roots); err != nil {
-		return err
-	}
-	t, err := k.tree(ctx)
-	if err != nil {
-		return err
-	}
-	if file != "-" {
-		if _, err := k.parentOf(file); err != nil {
-			return err
-		}
 	}
 	return k.export(ctx, t, file, partial)
 }
@@ -171,9 +169,7 @@ func (k *targetCache) tellMissing(missing []error, partial bool) error {
 		return nil
 	}
 	if partial {
-		for _, err := range missing {
-			k.out.Warn("%v", err)
-		}
+		k.out.WarnAll(missing)
 		return nil
 	}
 	open := 0
@@ -248,23 +244,24 @@ func writeExport(ctx context.Context, path string, packages []sources.Stored, pr
 	defer in.Close()
 	f, err := in.NewTemp(filepath.Base(path))
 	if err != nil {
-		return 0, false, err
+		return 0, false, disk.Explain(err, "the export")
 	}
 	defer f.Discard()
 	if private {
 		f.Hidden = 0o077
 	}
 	buffered := bufio.NewWriterSize(f, 1<<20)
-	if err := export.Write(ctx, buffered, packages); err != nil {
-		return 0, false, err
+	err = export.Write(ctx, buffered, packages)
+	if writeErr := buffered.Flush(); writeErr != nil { // otherwise it would be that of a package
+		return 0, false, disk.Explain(writeErr, "the export")
 	}
-	if err := buffered.Flush(); err != nil {
-		return 0, false, disk.Explain(err, "the export")
+	if err != nil {
+		return 0, false, err
 	}
 	info, err := f.Stat()
 	if err != nil {
 		return 0, false, err
 	}
 	changed, err = f.CommitChanged(ctx, filepath.Base(path))
-	return info.Size(), changed, err
+	return info.Size(), changed, disk.Explain(err, "the export")
 }

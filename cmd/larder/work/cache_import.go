@@ -12,6 +12,7 @@ import (
 	"github.com/larder-cli/larder/cachedir/export"
 	"github.com/larder-cli/larder/cmd/larder/report"
 	"github.com/larder-cli/larder/cmd/larder/ui"
+	"github.com/larder-cli/larder/fsmirror/bundle"
 	"github.com/larder-cli/larder/installer"
 	"github.com/larder-cli/larder/sources"
 	"github.com/larder-cli/larder/sources/disk"
@@ -106,6 +107,10 @@ func (im *importer) open(ctx context.Context, name string) error {
 	var err error
 	if e.Reader, err = export.NewReader(from); err != nil {
 		e.file.Close()
+		if b, bundleErr := bundle.Open(e.name); name != "-" && bundleErr == nil {
+			b.Close()
+			err = sources.WithHint(errors.New("a bundle, not a file of larder cache export"), "to add its packages to a mirror, run larder bundle import %s DIR", name)
+		}
 		return fmt.Errorf("%s: %w", e.name, err)
 	}
 	im.exports = append(im.exports, e)

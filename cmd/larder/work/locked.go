@@ -6,7 +6,6 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/larder-cli/larder/cmd/larder/report"
 	"github.com/larder-cli/larder/installer/lockfile"
 	"github.com/larder-cli/larder/sources"
 )
@@ -42,8 +41,9 @@ func (s *Session) tree(ctx context.Context) (*tree, error) {
 		return nil, err
 	}
 	var errs []error
+	several := s.flags.Recursive || len(dirs) > 1
 	for _, dir := range dirs {
-		errs = append(errs, s.addModule(ctx, t, dir, s.outFor(dir, s.flags.Recursive || len(dirs) > 1)))
+		errs = append(errs, s.addModule(ctx, t, dir, several))
 	}
 	return t, t.check(errors.Join(errs...))
 }
@@ -57,8 +57,9 @@ func (t *tree) check(err error) error {
 	return sources.WithHint(errors.New("there is no root module here"), "name root modules, or search for them with -R")
 }
 
-// addModule adds the requirements of the root module in dir.
-func (s *Session) addModule(ctx context.Context, t *tree, dir string, out *report.Output) error {
+// addModule adds the requirements of the root module in dir, which may be one of several.
+func (s *Session) addModule(ctx context.Context, t *tree, dir string, several bool) error {
+	out := s.outFor(dir, several)
 	m, err := s.root(ctx, dir, out)
 	if err != nil {
 		return err
@@ -75,7 +76,11 @@ func (s *Session) addModule(ctx context.Context, t *tree, dir string, out *repor
 		}
 		return nil
 	}
-	root, err := m.needsIfAny(ctx)
+	needs := m.needs
+	if several { // others may have requirements
+		needs = m.needsIfAny
+	}
+	root, err := needs(ctx)
 	if err != nil || root == nil {
 		return err
 	}

@@ -7,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 
+	"github.com/larder-cli/larder/cachedir/export"
 	"github.com/larder-cli/larder/sources"
 	"github.com/larder-cli/larder/sources/disk"
 )
@@ -54,7 +55,21 @@ func (s *Session) bundles(typed ...string) ([]string, error) {
 	var errs []error
 	for _, file := range typed {
 		path, err := Existing(s.workDir, file, File, "name a file that larder bundle create has written")
+		if err == nil && isExport(path) {
+			err = sources.WithHint(fmt.Errorf("%s: a file of larder cache export, not a bundle", path), "to add its packages to the plugin cache, run larder cache import %s", file)
+		}
 		all, errs = append(all, path), append(errs, err)
 	}
 	return all, errors.Join(errs...)
+}
+
+// isExport reports whether larder cache export has written the file at path.
+func isExport(path string) bool {
+	f, _, err := disk.OpenFile(path)
+	if err != nil {
+		return false
+	}
+	defer f.Close()
+	_, err = export.NewReader(f)
+	return err == nil
 }

@@ -89,6 +89,8 @@ func (m *rootModule) noConfiguration() error {
 		hint = "a unit of Terragrunt needs a lock file here, which terragrunt init writes"
 	} else if m.flags.Recursive {
 		return emptyError{m.shown(m.dir)}
+	} else if entries, err := os.ReadDir(m.dir); err == nil && !slices.ContainsFunc(entries, func(e os.DirEntry) bool { return e.IsDir() && e.Name()[0] != '.' }) {
+		hint = "run the command in the directory of a root module"
 	}
 	return sources.WithHint(emptyError{m.shown(m.dir)}, "%s", hint)
 }
