@@ -189,7 +189,7 @@ func (o *Output) BundleImported(imported bundle.Imported, planned bool) (added i
 		b := bundledOf(a.Package)
 		rows = append(rows, Imported{b.PackageID, b.Path, b.Size, b.ZH, b.H1, b.Part, howText(a.How, planned), VerificationOf(a.Report), a})
 	}
-	Grid(o, []ui.Column{{}, {Shorten: true}, {}, {Name: "platform", Keep: true, Drop: 1}, {Name: "size", Right: true, Drop: 3}, {Name: "verification", Brief: WithoutKey, Drop: 2}}, rows)
+	Grid(o, []ui.Column{{}, {Shorten: true}, {}, {Name: "platform", Keep: true, Drop: 1}, {Name: "size", Right: true, Drop: 3}, {Name: "verification", Brief: WithoutKey, Keep: true, Drop: 2}}, rows)
 	placed := o.placed(imported.Placed, planned)
 	sum.Payloads = len(placed)
 	o.Summary(sum)

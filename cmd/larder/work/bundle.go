@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"os"
+	"slices"
 
 	"github.com/larder-cli/larder/cmd/larder/report"
 	"github.com/larder-cli/larder/cmd/larder/ui"
@@ -59,8 +60,11 @@ func VerifyBundle(ctx context.Context, s *Session, files []string) error {
 	packages := bundledAs(v.Packages)
 	distrusted, hint := m.trustFindings(packages, func(sources.Stored) string { return files[0] }, files[0])
 	problems := len(v.Findings) + distrusted
-	if len(v.Findings) > 0 {
-		hint = "copy the bundle again, or ask the sender for a new one; larder bundle import refuses this file"
+	switch {
+	case slices.ContainsFunc(v.Findings, func(f *bundle.Finding) bool { return f.Kind != bundle.MissingPart }):
+		hint = "copy the bundle again, or ask the sender for a new one; larder bundle import refuses damaged files"
+	case len(v.Findings) > 0:
+		hint = "name all parts; larder bundle import adds the packages when it has all parts, also one after another"
 	}
 	all := report.CheckedOf(packages)
 	s.output.Checked(all)

@@ -73,6 +73,15 @@ func ImportBundle(ctx context.Context, s *Session, request BundleImportRequest) 
 		return err
 	}
 	added := s.output.BundleImported(imported, opts.DryRun)
+	for _, idle := range []struct {
+		flag, dir string
+		kind      bundle.PayloadKind
+		what      string
+	}{{"--modules-to", request.ModulesTo, bundle.RootModules, "modules"}, {"--engine-to", request.EngineTo, bundle.EngineBinary, "engine"}} {
+		if idle.dir != "" && !slices.ContainsFunc(imported.Placed, func(p bundle.Placed) bool { return p.Kind == idle.kind }) {
+			s.output.Warn("%s has no effect: the bundle contains no %s", idle.flag, idle.what)
+		}
+	}
 	s.tellLeft(imported)
 	if opts.DryRun {
 		return nil
