@@ -89,6 +89,7 @@ type Options struct {
 // closed. Its methods are safe for concurrent use.
 type Builder struct {
 	path  string
+	made  string // topmost directory that Open created, or ""
 	opts  Options
 	mkdir func(in *disk.Dir, name string) (*disk.Dir, error)
 
@@ -120,6 +121,8 @@ const (
 
 	own = ".larder" // the directory of Larder's own files
 
+	partial = "partial" // below it
+
 	run = "run-" // prefix of the names of scratch directories
 )
 
@@ -146,8 +149,10 @@ func Open(ctx context.Context, dir string, opts Options) (*Builder, error) {
 		b.evidence = b.newEvidence()
 		return b, nil
 	}
+	b.made = topMissing(dir)
 	if err := b.open(ctx); err != nil {
-		b.release()
+		_, abortErr := b.Abort()
+		b.warn(abortErr)
 		if ctx.Err() != nil {
 			return nil, err
 		}
@@ -179,13 +184,13 @@ func (b *Builder) open(ctx context.Context) (err error) {
 	}
 	b.lock = lock
 	lock.Announce(b.opts.Now())
-	if err := b.own.CheckDirs("tmp", "partial", "evidence", "known", imports); err != nil {
+	if err := b.own.CheckDirs("tmp", partial, "evidence", "known", imports); err != nil {
 		return err
 	}
 	if b.tmp, err = b.own.MakeSub("tmp"); err != nil {
 		return err
 	}
-	if b.partial, err = b.own.MakeSub("partial"); err != nil {
+	if b.partial, err = b.own.MakeSub(partial); err != nil {
 		return err
 	}
 	b.tmp.Sweep(run, b.opts.Now(), b.warn)

@@ -88,7 +88,6 @@ func (e *ConflictError) Error() string {
 type importer struct {
 	opts   ImportOptions
 	dir    string
-	isNew  bool     // there was no directory before
 	whole  Manifest // of all parts
 	given  []*Bundle
 	stage  *disk.Dir // for verified archives; nil in a dry run
@@ -116,10 +115,11 @@ func Import(ctx context.Context, files []string, dir string, opts ImportOptions)
 	if err != nil {
 		return Imported{}, err
 	}
-	_, statErr := os.Lstat(dir)
+	if err := checkReceiver(given[0], dir); err != nil {
+		return Imported{}, err
+	}
 	in := &importer{
-		isNew: errors.Is(statErr, fs.ErrNotExist),
-		opts:  opts, dir: dir, whole: given[0].Manifest, given: given, signed: map[sources.Release]*sources.Signed{},
+		opts: opts, dir: dir, whole: given[0].Manifest, given: given, signed: map[sources.Release]*sources.Signed{},
 		missing: map[int]bool{}, verified: map[sources.PackageID]fs.FileInfo{}, progress: progress{report: opts.Report},
 	}
 	if err := errors.Join(in.checkNames(), in.readEvidence(ctx)); err != nil {
@@ -142,11 +142,13 @@ func Import(ctx context.Context, files []string, dir string, opts ImportOptions)
 	} else {
 		err = payload.around(ctx, in.run)
 	}
-	err = errors.Join(err, b.Close())
-	if err != nil && in.isNew && !opts.DryRun {
-		err = errors.Join(err, builder.RemoveUnused(dir))
+	closeErr := error(nil)
+	if err != nil {
+		_, closeErr = b.Abort()
+	} else {
+		closeErr = b.Close()
 	}
-	return Imported{in.arrivals, payload.placed, payload.unwanted}, err
+	return Imported{in.arrivals, payload.placed, payload.unwanted}, errors.Join(err, closeErr)
 }
 
 // openParts opens parts of one bundle.
@@ -244,6 +246,26 @@ func (in *importer) arrived(a Arrival) sources.Stored {
 	return s
 }
 
+// checkReceiver returns an error if the bundle has a base, and there is no directory of a mirror that could
+// have it.
+func checkReceiver(b *Bundle, dir string) error {
+	n := len(b.Manifest.Base)
+	if _, err := os.Lstat(dir); n == 0 || !errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	err := fmt.Errorf("%w: there is no such directory", lacks(b, n, dir))
+	return sources.WithHint(err, "name the mirror that has the packages of the earlier bundles, or import these first")
+}
+
+// lacks returns the error for a mirror that lacks n packages of the base of a bundle.
+func lacks(b *Bundle, n int, dir string) error {
+	what := "packages"
+	if n == 1 {
+		what = "package"
+	}
+	return fmt.Errorf("%s requires %d %s that %s does not have", b.name, n, what, dir)
+}
+
 // checkBase checks that the mirror has the base of the bundle.
 func (in *importer) checkBase(ctx context.Context) error {
 	var missing []error
@@ -264,16 +286,8 @@ func (in *importer) checkBase(ctx context.Context) error {
 	if len(missing) == 0 {
 		return nil
 	}
-	what := "packages"
-	if len(missing) == 1 {
-		what = "package"
-	}
-	err := fmt.Errorf("%s requires %d %s that %s does not have", in.given[0].name, len(missing), what, in.dir)
+	err := lacks(in.given[0], len(missing), in.dir)
 	hint := "import the earlier bundles first, or request one created with --since and the output of larder bundle manifest " + in.dir
-	if in.isNew {
-		err = fmt.Errorf("%w: there is no such directory", err)
-		hint = "name the mirror that has the packages of the earlier bundles, or import these first"
-	}
 	return errors.Join(sources.WithHint(err, "%s", hint), errors.Join(missing...))
 }
 

@@ -211,11 +211,20 @@ func (s *Session) ambiguous(err error, first, second string, isNew bool) error {
 	return sources.WithHint(err, "write ./%s for a path, and %s for a provider", first, fullAddress(second))
 }
 
+// listsProviders reports whether a file with this path is configuration or a lock file.
+func listsProviders(path string) bool {
+	return modules.IsConfiguration(filepath.Base(path)) || strings.HasSuffix(path, ".lock.hcl")
+}
+
 // noTarget returns the error for arguments without a target.
 func (s *Session) noTarget(t target, args []string) error {
 	for _, arg := range args {
 		address, versioned := isAddressForm(arg)
-		if _, err := os.Stat(Absolute(s.workDir, arg)); address && !versioned && err != nil {
+		info, err := os.Stat(Absolute(s.workDir, arg))
+		if err == nil && !info.IsDir() && !listsProviders(arg) { // otherwise it may be what to put there
+			return sources.WithHint(fmt.Errorf("%s is a file, not %s", arg, t.what), "name a directory, which is created if it is missing")
+		}
+		if address && !versioned && err != nil {
 			err := fmt.Errorf("%s needs %s, and %s may be a provider", t.command, t.what, arg)
 			return sources.WithHint(err, "write ./%s if it is a directory or file", arg)
 		}

@@ -1,6 +1,7 @@
 package work
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"os"
@@ -104,12 +105,17 @@ func ShowManifest(ctx context.Context, s *Session, dir string) error {
 
 // receiver returns the directory of a mirror that receives bundles. It may be empty.
 func (s *Session) receiver(typed string) (string, error) {
-	dir, err := Existing(s.workDir, typed, Directory, "name the mirror that receives the bundle; for a new one, create an empty directory")
-	entries, readErr := os.ReadDir(dir)
-	if err != nil || readErr == nil && len(entries) == 0 {
-		return dir, err
+	const hint = "name the mirror that receives the bundle; for a new one, create an empty directory"
+	dir, err := Existing(s.workDir, typed, Directory, hint)
+	return dir, cmp.Or(err, checkReceiver(dir, hint))
+}
+
+// checkReceiver returns an error, with the hint, if a directory is neither a mirror nor empty.
+func checkReceiver(dir, hint string) error {
+	if entries, err := os.ReadDir(dir); err == nil && len(entries) == 0 {
+		return nil
 	}
-	return dir, checkMirror(dir)
+	return checkMirror(dir, hint)
 }
 
 // known fails for a package of a bundle whose contents differ from those recorded here.

@@ -14,7 +14,6 @@ import (
 	"github.com/larder-cli/larder/cmd/larder/report"
 	"github.com/larder-cli/larder/fsmirror/builder"
 	"github.com/larder-cli/larder/fsmirror/bundle"
-	"github.com/larder-cli/larder/installer/modules"
 	"github.com/larder-cli/larder/sources"
 	"github.com/larder-cli/larder/sources/disk"
 )
@@ -60,7 +59,7 @@ func CreateBundle(ctx context.Context, s *Session, request BundleRequest) error 
 		return err
 	}
 	if request.Since != "" {
-		since, err := Existing(f.workDir, request.Since, FileOrDir, "name the manifest of the receiver, its mirror or the last bundle for it")
+		since, err := Existing(f.workDir, request.Since, FileOrDir, needReceiver)
 		if err != nil {
 			return err
 		}
@@ -145,7 +144,7 @@ func fullBundle(err error, file, typed string) error {
 // mayBeBundle reports whether path is a file that may be replaced with a bundle, and not a
 // file that lists required providers.
 func mayBeBundle(path string, info os.FileInfo) bool {
-	return !info.IsDir() && !modules.IsConfiguration(filepath.Base(path)) && !strings.HasSuffix(path, ".lock.hcl")
+	return !info.IsDir() && !listsProviders(path)
 }
 
 // ErrAddresses is the usage error for addresses of providers beside a mirror to bundle.

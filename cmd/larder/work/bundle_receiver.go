@@ -3,6 +3,7 @@ package work
 import (
 	"context"
 	"fmt"
+	"os"
 
 	"github.com/larder-cli/larder/cachedir"
 	"github.com/larder-cli/larder/cmd/larder/report"
@@ -13,11 +14,19 @@ import (
 	"github.com/larder-cli/larder/sources/seal"
 )
 
+// needReceiver is the hint for a path that should be that of a receiver.
+const needReceiver = "name the manifest of the receiver, its mirror or the last bundle for it"
+
 // receiverAt returns the receiver with the manifest, bundle or mirror at path.
 func receiverAt(ctx context.Context, path string, key seal.Key, warn func(error)) (*bundle.Receiver, error) {
 	if cachedir.IsCache(path) {
 		err := fmt.Errorf("%s is a plugin cache, which has no archives that a bundle could leave out", path)
 		return nil, sources.WithHint(err, "name the mirror that receives the bundle, or its manifest")
+	}
+	if info, err := os.Stat(path); err == nil && info.IsDir() {
+		if err := checkReceiver(path, needReceiver); err != nil {
+			return nil, err
+		}
 	}
 	return bundle.ReceiverAt(ctx, path, key, warn)
 }

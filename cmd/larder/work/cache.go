@@ -64,11 +64,11 @@ func openCache(ctx context.Context, s *Session, changes bool) (*targetCache, err
 }
 
 // checkCache refuses a directory that is not a plugin cache: it has files, and neither
-// records of Larder nor anything at the depth of a package. Its files would be foreign ones,
+// records of Larder nor a package. Its files would be foreign ones,
 // which larder cache repair moves away.
 func checkCache(path string) error {
 	entries, _ := os.ReadDir(path) // opening the cache reports an error
-	if _, err := os.Lstat(filepath.Join(path, ".larder")); err == nil || len(entries) == 0 || hasBelow(path, "*/*/*/*_*") {
+	if _, err := os.Lstat(filepath.Join(path, ".larder")); err == nil || len(entries) == 0 || hasPackages(path) {
 		return nil
 	}
 	return sources.WithHint(fmt.Errorf("%s is not a plugin cache: it contains other files and no packages", path), "name the plugin cache with --cache, or use an empty directory")

@@ -21,6 +21,7 @@ type filling struct {
 	*wanted
 	strict bool
 	empty  bool // the inputs require nothing
+	left   bool // a new mirror has no package, but an interrupted download
 }
 
 // A FillRequest says which packages to put into a store.
@@ -255,10 +256,15 @@ func (f *filling) runMirror(ctx context.Context, open func() (*builder.Builder, 
 		return b.Finish(ctx)
 	})
 	err = errors.Join(err, tell(b, sum))
-	if b != nil {
-		err = errors.Join(err, b.Close())
+	switch {
+	case b == nil:
+		return err
+	case err == nil:
+		return b.Close()
 	}
-	return err
+	var abortErr error
+	f.left, abortErr = b.Abort()
+	return errors.Join(err, abortErr)
 }
 
 // alreadyThere describes packages that were in a mirror before.

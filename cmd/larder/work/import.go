@@ -193,7 +193,10 @@ func (im *importing) importFound(ctx context.Context, candidates []legacy.Candid
 		if im.store, err = im.openMirror(ctx, im.to.Dir, builder.Options{Unpacked: im.to.Unpacked}); err != nil {
 			return nil, err
 		}
-		defer im.store.Close()
+		defer func() {
+			_, abortErr := im.store.Abort()
+			err = errors.Join(err, abortErr)
+		}()
 	}
 	if _, err := os.Stat(im.to.Dir); err == nil {
 		im.to.Mirror = fsmirror.New(im.to.Dir, fsmirror.Options{Engine: im.config.Engine})

@@ -12,15 +12,19 @@ import (
 
 	"github.com/larder-cli/larder/cmd/larder/report"
 	"github.com/larder-cli/larder/cmd/larder/ui"
+	"github.com/larder-cli/larder/fsmirror"
 	"github.com/larder-cli/larder/fsmirror/builder"
 	"github.com/larder-cli/larder/sources"
 	"github.com/larder-cli/larder/sources/disk"
 )
 
+// needMirror is the hint for a path that should be that of a mirror.
+const needMirror = "name the directory of a mirror; larder mirror sync creates one"
+
 // existing returns the directory of an existing mirror, which may have no packages any more.
 func (s *Session) existing(typed string) (string, error) {
-	dir, err := Existing(s.workDir, typed, Directory, "name the directory of a mirror; larder mirror sync creates one")
-	return dir, cmp.Or(err, checkMirror(dir))
+	dir, err := Existing(s.workDir, typed, Directory, needMirror)
+	return dir, cmp.Or(err, checkMirror(dir, needMirror))
 }
 
 // mirrorHere returns the mirror in dir, with the configuration for the working directory. It
@@ -42,16 +46,27 @@ func mirrorHere(ctx context.Context, s *Session, dir string, opts builder.Option
 	return m, b, err
 }
 
-// checkMirror returns an error if a directory, which exists, is not a mirror. Larder would find no problem
-// there, or leave its own files.
-func checkMirror(dir string) error {
+// checkMirror returns an error, with the hint, if a directory, which exists, is not a mirror. Larder would
+// find no problem there, or leave its own files. A misnamed package is the better hint.
+func checkMirror(dir, hint string) error {
 	if _, err := os.ReadDir(dir); err != nil {
 		return fmt.Errorf("%s: %w", dir, disk.Cause(err))
 	}
-	if _, err := os.Lstat(filepath.Join(dir, ".larder")); err == nil || hasBelow(dir, "*/*/*.zip") || hasBelow(dir, "*/*/*/*_*") {
+	if _, err := os.Lstat(filepath.Join(dir, ".larder")); err == nil || hasPackages(dir) {
 		return nil
 	}
-	return sources.WithHint(fmt.Errorf("%s is not a mirror: it contains no packages", dir), "name the directory of a mirror; larder mirror sync creates one")
+	strays, _ := fsmirror.New(dir, fsmirror.Options{}).Strays(context.Background())
+	if i := slices.IndexFunc(strays, func(s fsmirror.Stray) bool { return strings.HasPrefix(filepath.Base(s.Path), sources.FilePrefix) }); i >= 0 {
+		hint = strays[i].String()
+	}
+	return sources.WithHint(fmt.Errorf("%s is not a mirror: it contains no packages", dir), "%s", hint)
+}
+
+// hasPackages reports whether a directory contains a package in the layout of mirrors and plugin caches, or
+// can't be searched. It reads no packages.
+func hasPackages(dir string) bool {
+	packages, err := fsmirror.New(dir, fsmirror.Options{}).Packages(context.Background())
+	return err != nil || len(packages) > 0
 }
 
 // ListMirror lists a mirror from its records, without reading packages.

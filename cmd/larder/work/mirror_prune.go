@@ -16,24 +16,27 @@ import (
 
 // PruneMirror removes the packages that the policy selects, except those that the lock files at paths lock.
 func PruneMirror(ctx context.Context, s *Session, dir string, paths []string, policy builder.Policy, request PruneRequest) error {
-	if err := request.check(s); err != nil {
+	if _, err := s.existing(dir); err != nil {
 		return err
 	}
-	_, b, err := mirrorHere(ctx, s, dir, builder.Options{ReadOnly: s.flags.DryRun})
-	if err != nil {
-		return err
-	}
-	return errors.Join(s.pruneMirror(ctx, b, paths, policy, request), b.Close())
-}
-
-// pruneMirror plans, asks for confirmation and removes. If there is nothing to remove, it
-// completes a prune that was killed.
-func (s *Session) pruneMirror(ctx context.Context, b *builder.Builder, paths []string, policy builder.Policy, request PruneRequest) error {
 	locked, err := s.lockedBy(ctx, paths)
+	if err == nil {
+		err = request.check(s)
+	}
 	if err != nil {
 		return err
 	}
 	policy.Locked = func(id sources.PackageID) bool { return locked[id.Release()] }
+	_, b, err := mirrorHere(ctx, s, dir, builder.Options{ReadOnly: s.flags.DryRun})
+	if err != nil {
+		return err
+	}
+	return errors.Join(s.pruneMirror(ctx, b, policy, request), b.Close())
+}
+
+// pruneMirror plans, asks for confirmation and removes. If there is nothing to remove, it
+// completes a prune that was killed.
+func (s *Session) pruneMirror(ctx context.Context, b *builder.Builder, policy builder.Policy, request PruneRequest) error {
 	plan, err := b.PlanPrune(ctx, policy)
 	if err != nil {
 		return err

@@ -47,12 +47,17 @@ func SyncMirror(ctx context.Context, s *Session, request FillRequest, unpacked b
 			return nil
 		}
 		total, err := totalOf(ctx, b)
-		if err == nil {
+		if err == nil && total.Packages > 0 {
 			f.output.Conclude("%s. %s", sum.SyncedText(f.output), total.Text(dir))
+		} else if err == nil {
+			f.output.Conclude("%s", sum.SyncedText(f.output))
 		}
 		isNew = total.Packages > 0 && total.Packages == sum.Fetched
 		return err
 	})
+	if f.left {
+		f.output.Conclude("%s contains an interrupted download, which the next run continues", dir)
+	}
 	if f.empty || f.flags.DryRun || err != nil && config.path != "" {
 		return err
 	}
