@@ -72,17 +72,25 @@ func (s *search) decide(c clues, found Candidate) error {
 	return nil
 }
 
-// required returns the only provider of a type that the root module requires.
-func (s *search) required(typ string) (p sources.Provider, ok bool) {
+// required returns the only provider of a type that the root module requires, or why there is none.
+func (s *search) required(typ string) (p sources.Provider, err error) {
+	var all []string
 	for _, r := range s.opts.Required {
 		if r.Type == typ {
-			if ok {
-				return p, false
-			}
-			p, ok = r, true
+			p = r
+			all = append(all, r.String())
 		}
 	}
-	return p, ok
+	const none = "the name has no namespace"
+	switch {
+	case len(all) > 1:
+		return p, fmt.Errorf(none+", and the root module here requires %s", strings.Join(all, " and "))
+	case len(all) == 1:
+		return p, nil
+	case s.opts.Unread != nil:
+		return p, fmt.Errorf(none+", and the root module here can't be read: %v", s.opts.Unread)
+	}
+	return p, fmt.Errorf(none+", and no root module here requires a provider of type %q", typ)
 }
 
 // provider returns the provider and what it is inferred from.
@@ -96,10 +104,11 @@ func (s *search) provider(c clues) (sources.Provider, string, error) {
 	case c.provider != sources.Provider{}:
 		return c.provider, whereItLies, nil
 	case s.opts.Prefix == "":
-		if p, ok := s.required(c.typ); ok {
+		p, err := s.required(c.typ)
+		if err == nil {
 			return p, "the root module", nil
 		}
-		return sources.Provider{}, "", sources.WithHint(errors.New("the name has no namespace"),
+		return sources.Provider{}, "", sources.WithHint(err,
 			"add --namespace registry.terraform.io/hashicorp if it is HashiCorp's; for your own provider choose one, such as example.com/acme")
 	}
 	p, err := sources.ParseProvider(s.opts.Prefix+"/"+c.typ, s.opts.Engine)

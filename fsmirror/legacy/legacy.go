@@ -43,6 +43,7 @@ type Options struct {
 	Engine   sources.Engine     // whose rules for names apply
 	Prefix   string             // HOST/NAMESPACE of packages without one; may be empty
 	Required []sources.Provider // of a root module; they tell the namespaces of packages without one
+	Unread   error              // why not all of them are known; nil if they are
 	As       *As                // identity of all packages, instead of the names; may be nil
 	Platform sources.Platform   // of packages without one; may be zero
 }

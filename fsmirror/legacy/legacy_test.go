@@ -120,7 +120,7 @@ example.com/acme/foo 1.2.0 darwin_arm64: executable terraform-provider-foo_v1.2.
 example.com/acme/foo 1.2.0 darwin_arm64: executable darwin_arm64/terraform-provider-foo_v1.2.0: --namespace, its name, the directory darwin_arm64
 `},
 		{"without a namespace", map[string]string{"linux_amd64/terraform-provider-foo_v1.2.0": linux}, legacy.Options{}, `
-error: linux_amd64/terraform-provider-foo_v1.2.0: the name has no namespace
+error: linux_amd64/terraform-provider-foo_v1.2.0: the name has no namespace, and no root module here requires a provider of type "foo"
 `},
 		{"in a directory of another platform", map[string]string{"windows_amd64/terraform-provider-foo_v1.2.0": linux}, ours, `
 error: windows_amd64/terraform-provider-foo_v1.2.0: according to the directory windows_amd64, it is for windows_amd64, but it is an executable for linux_amd64

@@ -98,7 +98,7 @@ func newImporting(ctx context.Context, s *Session, request LegacyRequest) (*impo
 	}
 	im.find = legacy.Options{Engine: m.config.Engine, Platform: request.Platform}
 	if request.As == nil && request.Namespace == nil {
-		im.find.Required = m.requiredHere(ctx)
+		im.find.Required, im.find.Unread = m.requiredHere(ctx)
 	}
 	if request.As != nil {
 		if im.find.As, err = parseAs(*request.As, m.config.Engine); err != nil {
@@ -115,24 +115,33 @@ func newImporting(ctx context.Context, s *Session, request LegacyRequest) (*impo
 	return im, nil
 }
 
-// requiredHere returns the providers that the root module here locks or requires, as far as its files can be
-// read.
-func (m *rootModule) requiredHere(ctx context.Context) (all []sources.Provider) {
+// requiredHere returns the providers that the root module here locks or requires, and the first reason why
+// there may be others, or nil.
+func (m *rootModule) requiredHere(ctx context.Context) (all []sources.Provider, unread error) {
 	if m.lock != nil {
 		for _, e := range m.lock.Entries() {
 			all = append(all, e.Provider)
 		}
 	}
-	tree, _, err := m.load(ctx)
+	tree, ds, err := m.load(ctx)
 	if err != nil {
-		return all
+		return all, err
 	}
 	for _, r := range tree.Requirements {
 		if !slices.Contains(all, r.Provider) {
 			all = append(all, r.Provider)
 		}
 	}
-	return all
+	problems := append(ds, tree.Missing...)
+	for i, d := range problems {
+		problems[i].File = m.full(d.File)
+	}
+	for _, d := range append(problems, m.lockProblems...) {
+		if !d.Warning {
+			return all, errors.New(d.String())
+		}
+	}
+	return all, nil
 }
 
 // parseAs parses ADDRESS@VERSION. The namespace is required, because most old providers
