@@ -11,6 +11,7 @@ import (
 	"os"
 	"slices"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/mattn/go-shellwords"
@@ -135,7 +136,7 @@ func (l *loader) unmanaged() []sources.Provider {
 }
 
 // proxy returns the function that selects the proxy for a URL, from the usual
-// variables.
+// variables. It fails if the variable names no host.
 func (l *loader) proxy() func(*url.URL) (*url.URL, error) {
 	config := httpproxy.Config{
 		HTTPProxy:  cmp.Or(l.getenv("HTTP_PROXY"), l.getenv("http_proxy")),
@@ -146,7 +147,19 @@ func (l *loader) proxy() func(*url.URL) (*url.URL, error) {
 	}
 	l.secrets.AddURL(config.HTTPProxy)
 	l.secrets.AddURL(config.HTTPSProxy)
-	return config.ProxyFunc()
+	choose := config.ProxyFunc()
+	return func(u *url.URL) (*url.URL, error) {
+		proxy, err := choose(u)
+		if err != nil || proxy == nil || proxy.Host != "" {
+			return proxy, err
+		}
+		variable := u.Scheme + "_proxy"
+		if upper := strings.ToUpper(variable); l.getenv(upper) != "" {
+			variable = upper
+		}
+		err = fmt.Errorf("%s is not the address of a proxy", variable) // the value may contain a password
+		return nil, sources.WithHint(err, "write it as http://HOST:PORT, or unset it")
+	}
 }
 
 // installFlags are the flags of init that affect which providers it installs, and

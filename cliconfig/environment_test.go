@@ -146,6 +146,11 @@ func TestProxy(t *testing.T) {
 			t.Errorf("%v: %s through no proxy", tt.environ, tt.url)
 		}
 	}
+	for _, variable := range []string{"HTTPS_PROXY", "https_proxy"} {
+		c := mustLoad(t, linux(nil, variable+"=foo:bar"), terraform)
+		_, err := c.Proxy(&url.URL{Scheme: "https", Host: "a.example"})
+		sourcetest.Expect(t, err != nil && err.Error() == variable+" is not the address of a proxy", "got %v", err)
+	}
 }
 
 func TestArguments(t *testing.T) {

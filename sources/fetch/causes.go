@@ -177,7 +177,7 @@ func (e *ProxyError) Unwrap() error { return e.Err }
 func (c *Client) unanswered(ctx context.Context, u *url.URL, n *note, err error) error {
 	err = ended(ctx, describe(err))
 	stands, tunnelled := n.stands.Load(), n.tunnelled.Load()
-	proxy, variable := c.proxyOf(u)
+	proxy, variable, _ := c.proxyOf(u) // an error would have come before the request
 	if !stands {
 		err = c.disconnected(u, proxy, err)
 	}
@@ -256,15 +256,12 @@ func checkProxy(ctx context.Context, proxy *url.URL, asked *http.Request, resp *
 
 // proxyOf returns the proxy for requests to u and the environment variable that
 // sets it, or nil.
-func (c *Client) proxyOf(u *url.URL) (proxy *url.URL, variable string) {
+func (c *Client) proxyOf(u *url.URL) (proxy *url.URL, variable string, err error) {
 	if c.opts.Proxy == nil || c.opts.Transport != nil {
-		return nil, ""
+		return nil, "", nil
 	}
-	proxy, err := c.opts.Proxy(&http.Request{URL: u})
-	if err != nil {
-		return nil, "" // no request was sent then
-	}
-	return proxy, strings.ToUpper(u.Scheme) + "_PROXY"
+	proxy, err = c.opts.Proxy(&http.Request{URL: u})
+	return proxy, strings.ToUpper(u.Scheme) + "_PROXY", err
 }
 
 // through returns err with the proxy that may have caused it. Without TLS, a
@@ -277,7 +274,7 @@ func (c *Client) through(u *url.URL, err error) error {
 }
 
 func (c *Client) mayBeProxy(u *url.URL, err error) error {
-	proxy, variable := c.proxyOf(u)
+	proxy, variable, _ := c.proxyOf(u)
 	if proxy == nil || namesProxy(err) {
 		return err
 	}

@@ -135,7 +135,10 @@ func (c *Client) roundTrip(ctx context.Context, w *watch, by *way, u *url.URL, h
 	anonymous.User = nil // if used, it is in the header
 	anonymous.RawQuery = sendable(u.RawQuery)
 	known := &note{host: c.host(u)}
-	proxy, _ := c.proxyOf(u)
+	proxy, _, err := c.proxyOf(u)
+	if err != nil { // no request can be sent
+		return nil, nil, err
+	}
 	trace := &httptrace.ClientTrace{
 		TLSHandshakeStart: func() {
 			if proxy != nil && proxy.Scheme != "https" { // otherwise it may be the handshake with the proxy
@@ -248,7 +251,7 @@ func (a *answer) refusal() error {
 	if err.Code != http.StatusProxyAuthRequired {
 		return err
 	}
-	if proxy, variable := c.proxyOf(at); proxy != nil && at.Scheme == "http" {
+	if proxy, variable, _ := c.proxyOf(at); proxy != nil && at.Scheme == "http" {
 		return explainProxy(&ProxyError{Proxy: proxy.Host, Host: at.Host, Code: err.Code}, proxy, resp.Header, variable)
 	}
 	return err
