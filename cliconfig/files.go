@@ -122,18 +122,24 @@ func (l *loader) readFile(path string) ([]byte, error) {
 // because variables often name files that no longer exist. The netrc file belongs to other programs.
 func (l *loader) cannotRead(f file, err error) {
 	report, text := l.errorf, disk.Cause(err).Error()
-	hint := "make the file readable"
-	if f.kind == mainFile || f.kind == moreFile {
+	hint, name := "make the file readable", "name a CLI configuration that you may read"
+	isDir := l.isDir(f.path)
+	if isDir {
+		text, hint, name = "is a directory", "remove or rename it: only a file can be read", "name a file, not a directory"
+	} else if f.kind == mainFile || f.kind == moreFile {
 		hint += ": without it, larder would use other sources than you configured"
 	}
 	switch {
 	case l.ctx.Err() != nil:
 		hint = ""
 	case f.by == "--config":
-		hint = "name a CLI configuration that you may read"
+		hint = name
 	case f.by != "":
 		text += " (named by " + f.by + ")"
 		hint = "make the file readable, or unset " + f.by
+		if isDir {
+			hint = "name a file in " + f.by + ", or unset it"
+		}
 		if errors.Is(err, fs.ErrNotExist) {
 			hint = "unset " + f.by + " if the file is not needed"
 			if f.kind == mainFile {

@@ -368,9 +368,9 @@ func TestFilesThatCannotBeRead(t *testing.T) {
 		want string
 	}{
 		{"override", linux(nil, "TF_CLI_CONFIG_FILE=/no/such"), "warning: /no/such: file does not exist (named by TF_CLI_CONFIG_FILE)"},
-		{"override is a directory", linux(map[string]string{"/d/": ""}, "TF_CLI_CONFIG_FILE=/d"), "/d: invalid argument (named by TF_CLI_CONFIG_FILE)"},
-		{"main file is a directory", linux(map[string]string{"/home/me/.terraformrc/": ""}), "/home/me/.terraformrc: invalid argument"},
-		{"directory in the configuration directory", linux(map[string]string{"/home/me/.terraform.d/a.tfrc/": ""}), "/home/me/.terraform.d/a.tfrc: invalid argument"},
+		{"override is a directory", linux(map[string]string{"/d/": ""}, "TF_CLI_CONFIG_FILE=/d"), "/d: is a directory (named by TF_CLI_CONFIG_FILE)"},
+		{"main file is a directory", linux(map[string]string{"/home/me/.terraformrc/": ""}), "/home/me/.terraformrc: is a directory"},
+		{"directory in the configuration directory", linux(map[string]string{"/home/me/.terraform.d/a.tfrc/": ""}), "/home/me/.terraform.d/a.tfrc: is a directory"},
 		{"netrc", linux(nil, "NETRC=/no/such"), "warning: /no/such: file does not exist (named by NETRC)"},
 	} {
 		c, diags := load(tt.m, terraform)
