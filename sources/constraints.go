@@ -57,12 +57,12 @@ func ParseConstraints(s string) (Constraints, error) {
 			text = s // show an empty item together with its neighbors
 		}
 		if err != nil {
-			return Constraints{}, fmt.Errorf("version constraint %.200q: %w", text, err)
+			return Constraints{}, fmt.Errorf("version constraint %.200q %w", text, err)
 		}
 		c.items = append(c.items, item)
 	}
 	if _, err := goversion.NewConstraint(s); err != nil {
-		return Constraints{}, fmt.Errorf("version constraint %.200q: has a number that is too large, or unusual white space", s)
+		return Constraints{}, fmt.Errorf("version constraint %.200q has a number that is too large, or unusual white space", s)
 	}
 	return c, nil
 }

@@ -55,13 +55,13 @@ func ParseRequirement(s string, e Engine) (Requirement, error) {
 	case err != nil:
 		return Requirement{}, err
 	case p.Legacy():
-		return Requirement{}, WithHint(fmt.Errorf("provider source %q: has no namespace, as in Terraform 0.12", address), "name it, as in hashicorp/%s", p.Type)
+		return Requirement{}, WithHint(fmt.Errorf("provider source %q has no namespace, as in Terraform 0.12", address), "name it, as in hashicorp/%s", p.Type)
 	case p.BuiltIn():
-		return Requirement{}, fmt.Errorf("provider source %q: is built into the engine", address)
+		return Requirement{}, fmt.Errorf("provider source %q is built into the engine", address)
 	case !constrained:
 		return Requirement{Provider: p}, nil
 	case strings.TrimSpace(constraint) == "":
-		return Requirement{}, WithHint(fmt.Errorf("%q: lacks a version constraint", s), "to allow every release, leave out the @ too")
+		return Requirement{}, WithHint(fmt.Errorf("%q lacks a version constraint", s), "to allow every release, leave out the @ too")
 	}
 	c, err := ParseConstraints(constraint)
 	if err != nil {

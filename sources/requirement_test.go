@@ -19,12 +19,12 @@ func TestParseRequirement(t *testing.T) {
 		{"", `provider source "": not of the form`},
 		{"@1.0.0", `provider source "": not of the form`},
 		{"a/b/c/d", `provider source "a/b/c/d": not of the form`},
-		{"aws@", `"aws@": lacks a version constraint`},
-		{"aws@ ", `"aws@ ": lacks a version constraint`},
+		{"aws@", `"aws@" lacks a version constraint`},
+		{"aws@ ", `"aws@ " lacks a version constraint`},
 		{"aws@1.0@2.0", "aws: version constraint"},
-		{"aws@^5", `aws: version constraint "^5": has the unknown operator "^"`},
+		{"aws@^5", `aws: version constraint "^5" has the unknown operator "^"`},
 		{"aws@latest", `aws: version constraint "latest"`},
-		{"-/aws", `provider source "-/aws": has no namespace`},
+		{"-/aws", `provider source "-/aws" has no namespace`},
 		{"terraform.io/builtin/terraform", "is built into the engine"},
 	} {
 		r, err := sources.ParseRequirement(tt.typed, sources.Terraform)

@@ -29,7 +29,7 @@ const maxVersion = 255
 func ParseVersion(s string) (Version, error) {
 	v, _, err := parseVersion(s)
 	if err != nil {
-		return Version{}, fmt.Errorf("version %.80q: %w", s, err)
+		return Version{}, fmt.Errorf("version %.80q %w", s, err)
 	}
 	return v, nil
 }

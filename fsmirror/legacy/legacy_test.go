@@ -141,7 +141,7 @@ error: linux_amd64/terraform-provider-foo_v1.2.0: according to the directory lin
 			"terraform-provider-d_e_v1.0.0": linux, "terraform-provider-f--g_v1.0.0": linux,
 		}, ours, `
 error: terraform-provider-a: its name contains no version
-error: terraform-provider-b_v1.2.3.4: version "1.2.3.4": has more than three numbers
+error: terraform-provider-b_v1.2.3.4: version "1.2.3.4" has more than three numbers
 error: terraform-provider-c_v0.0: terraform and tofu never choose version 0.0.0
 error: terraform-provider-d_e_v1.0.0: type "d_e": addresses cannot contain underscores
 error: terraform-provider-f--g_v1.0.0: provider source "example.com/acme/f--g": type "f--g": may not contain two dashes in a row

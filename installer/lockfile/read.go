@@ -240,7 +240,7 @@ func (r *reader) version(expr hclsyntax.Expression) (v sources.Version) {
 	if text, ok := r.text(expr, "version"); ok {
 		var err error
 		if v, err = sources.ParseVersion(text); err != nil {
-			err = sources.WithHint(fmt.Errorf("cannot read the locked %w", err),
+			err = sources.WithHint(fmt.Errorf("the locked %w", err),
 				`write the exact version, as in "1.2.3", or remove the block to have a version chosen`)
 		}
 		r.normalized(expr, "version", text, v, err)
