@@ -142,18 +142,23 @@ func isFlag(word string) bool {
 	return len(word) > 1 && word[0] == '-' && (word[1] == '-' || unicode.IsLetter(rune(word[1])))
 }
 
-// apart splits combined switches: -uR becomes -u and -R. Other flags are unchanged.
+// apart splits combined switches: -uR becomes -u and -R. One unknown letter among them is a switch too,
+// so that the error names it. Other flags are unchanged.
 func (l *Line) apart(typed string) []string {
 	letters := strings.TrimPrefix(typed, "-")
-	if len(letters) < 2 || letters[0] == '-' || l.Command.flag(letters) != nil {
+	if len(letters) < 2 || letters[0] == '-' || strings.Contains(letters, "=") || l.Command.flag(letters) != nil {
 		return []string{typed}
 	}
 	var each []string
+	unknown := 0
 	for _, letter := range letters {
 		if f := l.Command.flag(string(letter)); f == nil || f.Value != "" {
-			return []string{typed}
+			unknown++
 		}
 		each = append(each, "-"+string(letter))
+	}
+	if unknown > 1 || unknown == 1 && nearestFlag(l.Command, letters) != "" {
+		return []string{typed}
 	}
 	return each
 }

@@ -81,26 +81,32 @@ func unknownFlag(root, cmd *Command, name string) error {
 	if cmd.Path != "" {
 		err = fmt.Errorf("unknown flag %q for larder %s", Dashed(name), cmd.Path)
 	}
-	var known, owners []string
-	for _, f := range cmd.Flags {
-		known = append(known, f.Name)
-	}
+	var owners []string
 	for _, c := range root.All() {
 		if flagNamed(c.Own(), name) != nil {
 			owners = append(owners, "larder "+c.Path)
 		}
 	}
-	switch near := sources.Nearest(name, known); {
+	switch near := nearestFlag(cmd, name); {
 	case near != "":
 		return sources.WithHint(err, "did you mean %q?", Dashed(near))
 	case len(owners) > 0 && cmd.Path == "":
 		return sources.WithHint(err, "write it after the command, as in %s %s", owners[0], Dashed(name))
 	case len(owners) == 1:
-		return sources.WithHint(err, "%s has it", owners[0])
+		return sources.WithHint(err, "only %s has this flag", owners[0])
 	case len(owners) > 1:
-		return sources.WithHint(err, "%s have it", ui.Some(owners, 3))
+		return sources.WithHint(err, "%s have this flag", ui.Some(owners, 3))
 	case cmd.Path == "":
 		return sources.WithHint(err, "larder help flags lists the flags of every command")
 	}
 	return sources.WithHint(err, "larder help %s lists its flags", cmd.Path)
+}
+
+// nearestFlag returns the flag of a command with a name similar to a mistyped one, or "".
+func nearestFlag(cmd *Command, name string) string {
+	var known []string
+	for _, f := range cmd.Flags {
+		known = append(known, f.Name)
+	}
+	return sources.Nearest(name, known)
 }
