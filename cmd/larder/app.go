@@ -8,6 +8,7 @@ import (
 	"io"
 	"runtime"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/larder-cli/larder/cliconfig"
@@ -138,7 +139,7 @@ func (r *results) Write(p []byte) (int, error) {
 
 // commandTree returns the commands of larder.
 func commandTree() *line.Command {
-	return line.New(&line.Command{
+	root := line.New(&line.Command{
 		Name:  "larder",
 		Does:  "download, verify and share Terraform and OpenTofu providers",
 		Flags: append(globalFlags(), line.Flag{Name: "version", Short: "V", Hidden: true}),
@@ -155,6 +156,12 @@ func commandTree() *line.Command {
 			return nil
 		},
 	})
+	for _, path := range oneEngine {
+		if c := root.Find(strings.Fields(path)...); c != nil {
+			c.AcceptsOne("engine")
+		}
+	}
+	return root
 }
 
 func showVersion(_ context.Context, _ *line.Line, out *report.Output) error {

@@ -61,6 +61,8 @@ type Flag struct {
 	Kind    Kind     `json:"-"`
 	Default string   `json:"-"` // of a text or a number
 	Offers  []string `json:"-"` // values for completion; [Dirs] or [Files] for names of these
+	Alone   string   `json:"-"` // the value that excludes others
+	One     bool     `json:"-"` // the command accepts only one value of a repeatable flag
 	Hidden  bool     `json:"-"`
 }
 
@@ -160,6 +162,9 @@ func sorted(flags []Flag) []Flag {
 	})
 	return flags
 }
+
+// AcceptsOne notes that the command accepts only one value of a repeatable flag, for completion.
+func (c *Command) AcceptsOne(name string) { c.flag(name).One = true }
 
 // flag returns the flag with a long or short name, or nil.
 func (c *Command) flag(name string) *Flag { return flagNamed(c.Flags, name) }

@@ -105,13 +105,15 @@ func (c *completer) values(f Flag, prefix, typed string) {
 	if f.Repeatable {
 		before = typed[:strings.LastIndex(typed, ",")+1]
 	}
+	earlier := strings.Split(before, ",")
 	for _, value := range f.Offers {
 		switch {
+		case before != "" && (f.One || value == f.Alone || slices.Contains(earlier, f.Alone) && f.Alone != ""):
 		case value == Dirs, value == Files:
 			fmt.Fprintln(c.to, value)
 		case value == Addresses:
 			c.addresses(true)
-		case !slices.Contains(strings.Split(before, ","), value):
+		case !slices.Contains(earlier, value):
 			c.offer(prefix+before+value, "")
 		}
 	}
@@ -137,6 +139,14 @@ func (c *completer) arguments() {
 		return
 	}
 	usage := strings.ReplaceAll(cmd.Arguments, onlyFlags, "")
+	if first, rest, _ := strings.Cut(usage, " "); first == "DIR" || first == "FILE" {
+		switch {
+		case len(c.line.Words) > 0:
+			usage = rest
+		case c.word == "" || !strings.Contains(usage, "ADDRESS"): // with these, the order is free
+			usage = first
+		}
+	}
 	if strings.Contains(usage, "ADDRESS") || strings.Contains(usage, "PATTERN") {
 		c.addresses(strings.Contains(usage, "VERSION"))
 	}
