@@ -157,6 +157,7 @@ type Options struct {
 	Link        sources.LinkMode // how Link works; LinkAuto by default
 	LockTimeout time.Duration    // how long to wait for a lock; 0 means without limit
 	Paranoid    bool             // ignore records, always hash
+	Hashes      *Hashes          // shared by the Dirs of a run that changes nothing; may be nil
 	Key         seal.Key         // authenticates records
 	Now         func() time.Time // time.Now by default
 

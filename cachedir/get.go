@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 
@@ -59,7 +60,7 @@ func (d *Dir) find(ctx context.Context, id sources.PackageID, dir string, paths 
 	if _, err := archive.Executable(dir, id.Provider.Type); errors.Is(err, archive.ErrNoExecutable) {
 		return record{}, fmt.Errorf("%w: %w", sources.ErrNotFound, err)
 	}
-	if r, err = hash(ctx, dir); err != nil {
+	if r, err = d.opts.Hashes.of(ctx, dir); err != nil {
 		return record{}, err
 	}
 	d.distrust(dir, r.Files)
@@ -97,6 +98,29 @@ func (d *Dir) letExecute(id sources.PackageID, dir string, r record) error {
 	return nil
 }
 
+// Hashes are the contents of the packages that a run has hashed. Several directories can have the same files,
+// through hardlinks or a symlink, and these are read once. The zero Hashes are ready to use.
+type Hashes struct {
+	memo sources.Memo[string, record] // by the fingerprints of all files
+}
+
+// of is hash, for files that only this user can change once for all directories that have them.
+func (h *Hashes) of(ctx context.Context, dir string) (record, error) {
+	if h == nil {
+		return hash(ctx, dir)
+	}
+	marks, err := scan(dir)
+	if err != nil || slices.ContainsFunc(marks, func(m mark) bool { return m.foreign || m.unbound }) {
+		return hash(ctx, dir)
+	}
+	r, err := h.memo.Get(ctx, fmt.Sprint(marks), func() (record, error) { return hash(ctx, dir) })
+	if err != nil || !same(r.Files, marks) { // they were changed meanwhile
+		return hash(ctx, dir)
+	}
+	r.Files = marks
+	return r, nil
+}
+
 // hash hashes the contents of dir. Another program may be changing them, because
 // Terraform unpacks in place, so it tries more than once.
 func hash(ctx context.Context, dir string) (record, error) {
@@ -128,8 +152,9 @@ func (d *Dir) stored(id sources.PackageID, dir string, r record) sources.Stored 
 	if len(r.Files) > 0 {
 		s.Seen = &seen{r.Files, r.From}
 	}
+	s.Foreign = r.foreign
 	if r.was != nil {
-		s.Differs = r.was.H1
+		s.Differs, s.Changes = r.was.H1, change(*r.was, r)
 	}
 	return s
 }

@@ -15,6 +15,7 @@ import (
 
 	"github.com/larder-cli/larder/sources"
 	"github.com/larder-cli/larder/sources/disk"
+	"github.com/larder-cli/larder/sources/seal"
 	"github.com/larder-cli/larder/sources/store"
 )
 
@@ -31,6 +32,8 @@ type record struct {
 
 	used time.Time // when it was last used, if recorded
 	was  *record   // the record of the verified contents, if these contents differ
+
+	foreign bool // there was another record, made with another key
 }
 
 // An original identifies an archive or a directory on this machine at the time the
@@ -256,6 +259,7 @@ func (d *Dir) inherit(id sources.PackageID, r record, paths ...string) (record, 
 		if disk.IsUnread(err) {
 			return record{}, err
 		}
+		r.foreign = r.foreign || errors.Is(err, seal.ErrForeign)
 		if err != nil || !old.Proven() && old.H1 != r.H1 {
 			continue
 		}

@@ -11,6 +11,7 @@ import (
 	"path/filepath"
 	"slices"
 	"sync"
+	"syscall"
 
 	"github.com/larder-cli/larder/sources"
 	"github.com/larder-cli/larder/sources/archive"
@@ -231,12 +232,21 @@ func (w *workdir) open(by func(string) (*disk.Dir, error)) (_ *disk.Dir, err err
 	return w.dir, err
 }
 
-// unwritable adds to an error of creating the directory of installed packages what can be
-// done about it.
+// unwritable adds to an error of opening or creating the directory of installed packages what
+// can be done about it.
 func unwritable(dir string, err error) error {
 	var stray *disk.StrayError
 	if err == nil || errors.As(err, &stray) || disk.IsFull(err) {
 		return err
+	}
+	for at := dir; errors.Is(err, syscall.ENOTDIR); at = filepath.Dir(at) {
+		info, statErr := os.Stat(at)
+		if statErr == nil && !info.IsDir() {
+			return sources.WithHint(fmt.Errorf("%s is not a directory", at), "remove or rename it: providers are installed there")
+		}
+		if statErr == nil || at == filepath.Dir(at) {
+			break
+		}
 	}
 	return sources.WithHint(fmt.Errorf("cannot create %s: %w", dir, disk.Cause(err)),
 		"make the working directory writable, or set TF_DATA_DIR to a directory that is")

@@ -191,9 +191,9 @@ func (e *MissingError) Cause() string {
 	return lacks + ", and --offline is set"
 }
 
-// Unverified reports whether a package that can't be verified might be used otherwise.
-func (e *MissingError) Unverified() bool {
-	return slices.ContainsFunc(e.here, func(u unfit) bool { return u.why == sources.Unverified.String() })
+// ForeignRecords reports whether a package might be used if its record were made with this user's key.
+func (e *MissingError) ForeignRecords() bool {
+	return slices.ContainsFunc(e.here, func(u unfit) bool { return u.why == foreignRecord })
 }
 
 // missing replaces an error about the missing network by one for each package that

@@ -174,7 +174,11 @@ func (j *job) lookFor(ctx context.Context, id sources.PackageID, mirrored bool) 
 	return look{}, ""
 }
 
-const unverifiedInMirror = "unverified in the mirror"
+// Why some versions are not chosen.
+const (
+	unverifiedInMirror = "unverified in the mirror"
+	foreignRecord      = "unverified: recorded with another key"
+)
 
 // lookAt looks for a verified package in the working directory and the store. It returns
 // why there is none. To lock another platform, recorded hashes suffice if the package is
@@ -221,6 +225,8 @@ func (j *job) fault(held sources.Stored) string {
 		return "missing"
 	case held.Differs != "":
 		return "damaged"
+	case !held.Proof.Any() && held.Foreign:
+		return foreignRecord
 	case !held.Proof.Any():
 		return held.Report.Verdict.String()
 	case !j.acquirer.Proven(held):

@@ -233,12 +233,14 @@ type Stored struct {
 	// different one now: the package is damaged, or is another build. It is
 	// empty otherwise.
 	Differs Hash
+	Changes string // how the contents differ, in words
 
 	// Temporary reports that the store removes Dir at the end of the run, because the
 	// user may not add the package. It is copied to working directories until then.
 	Temporary bool
 
 	Imported bool // known only from an import, whose records are unverified
+	Foreign  bool // it has a record that was made with another key, and proves nothing
 	Seen     Seen // the files' state when the store hashed or recognized them; may be nil
 }
 

@@ -49,6 +49,7 @@ func (w *walk) readManifest() {
 		hclfile.Within(int64(len(src))*perByte, func() { err = json.Unmarshal(src, &document) })
 	}
 	if info, statErr := os.Stat(w.path(w.opts.DataDir)); statErr == nil && !info.IsDir() {
+		w.noDataDir = true
 		w.diags.fail(place{Filename: w.opts.DataDir}, "remove or rename it: engines install providers and modules there", "this is a file, not the data directory")
 		return
 	}

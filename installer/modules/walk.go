@@ -25,6 +25,9 @@ type walk struct {
 	opts     Options
 	read     map[string]*module // by directory
 	manifest manifest
+
+	noDataDir bool // a file is in its place, which is an error
+
 	followed int // number of module calls
 	diags    diagnostics
 	needs    map[sources.Provider]*sources.Requirement
@@ -202,9 +205,11 @@ func (w *walk) moduleDir(c moduleCall, dir string) (string, bool) {
 	return path, true
 }
 
-// absent adds a call of a module that get has to install.
+// absent adds a call of a module that get has to install, unless get can't install any.
 func (w *walk) absent(at place, format string, args ...any) {
-	w.missing.fail(at, "", format, args...)
+	if !w.noDataDir {
+		w.missing.fail(at, "", format, args...)
+	}
 }
 
 // isLocal reports whether source is a path relative to the calling module.

@@ -151,7 +151,7 @@ func (m *rootModule) explain(err error) error {
 			dir = m.hiding[pkg.ID.Provider]
 		case errors.Is(err, sources.ErrOffline):
 			errs[i] = sources.WithHint(err, "run once without --offline, or configure a mirror on this machine that has it")
-			if missing, ok := errors.AsType[*installer.MissingError](err); ok && missing.Unverified() {
+			if missing, ok := errors.AsType[*installer.MissingError](err); ok && missing.ForeignRecords() {
 				errs[i] = sources.WithHint(errs[i], "only your own runs verify packages in the cache; to share their records with other machines, set LARDER_RECORD_KEY")
 			}
 		}

@@ -177,6 +177,7 @@ func (m *rootModule) cacheOptions() (cachedir.Options, error) {
 		ReadOnly:    s.flags.ReadOnly,
 		Unbound:     Unbound(),
 		Paranoid:    s.flags.Paranoid,
+		Hashes:      s.hashes,
 		Waiting:     func(h cachedir.Holder) { s.output.WaitingForCache(h.ID, h.Holder, h.Tofu) },
 		LockTimeout: s.flags.LockTimeout,
 		Warn:        s.output.WarnOf,

@@ -59,6 +59,7 @@ type Session struct {
 	warned   memo[string, bool]             // texts of warnings
 	hinted   sync.Once                      // see hintEngine
 	caches   memo[string, *cachedir.Dir]    // by directory; nil where no cache can be opened
+	hashes   *cachedir.Hashes               // of all caches; nil if each package is hashed where it is found
 
 	// What the choice of engines depends on.
 	filesIn memo[string, engineFiles]      // by directory

@@ -4,10 +4,13 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 	"sync"
 
+	"github.com/larder-cli/larder/cachedir"
 	"github.com/larder-cli/larder/cmd/larder/report"
 	"github.com/larder-cli/larder/installer/lockfile"
 	"github.com/larder-cli/larder/sources"
@@ -22,6 +25,8 @@ type verifying struct {
 	sum   report.InstalledChecked
 	sound []sources.Stored // installed packages without a problem, each once
 	m     *rootModule      // one of the root modules
+
+	upgrades bool // a locked version doesn't match its constraints
 }
 
 // An installedFinding is a kind of problem with an installed package.
@@ -39,6 +44,7 @@ const (
 // returns a [report.FoundError] if it finds a problem, and another error if the verification itself fails.
 func VerifyInstalled(ctx context.Context, s *Session, roots []string) error {
 	s.flags.ReadOnly, s.flags.Paranoid = true, true
+	s.hashes = new(cachedir.Hashes)
 	v := &verifying{Session: s}
 	if err := v.takeRoots(roots); err != nil {
 		return err
@@ -48,7 +54,11 @@ func VerifyInstalled(ctx context.Context, s *Session, roots []string) error {
 	}
 	hint := ""
 	if v.sum.Problems > 0 {
-		hint = v.again("install", v.flags.Platforms...) + " replaces packages that differ, and installs those that are missing"
+		command := "install"
+		if v.upgrades {
+			command += " --upgrade"
+		}
+		hint = v.again(command, v.flags.Platforms...) + " replaces packages that differ, and installs those that are missing"
 	}
 	if v.m != nil {
 		distrusted, why := v.m.trustFindings(v.sound, func(s sources.Stored) string { return s.Dir }, v.workDir)
@@ -87,6 +97,10 @@ func (v *verifying) check(ctx context.Context, m *rootModule) ([]report.Finding,
 	if !m.lock.Exists {
 		return v.unlocked(ctx, m)
 	}
+	found, err := v.unselected(ctx, m)
+	if err != nil {
+		return nil, err
+	}
 	store, done, err := m.store()
 	if err != nil {
 		return nil, err
@@ -95,7 +109,6 @@ func (v *verifying) check(ctx context.Context, m *rootModule) ([]report.Finding,
 	installed := store.Workdir(m.dir, filepath.Join(m.config.DataDir, "providers"))
 	defer installed.Close()
 	v.count(func() { v.m, v.sum.RootModules = m, v.sum.RootModules+1 })
-	var found []report.Finding
 	for _, e := range m.lock.Entries() {
 		if m.overridden(e.Provider) {
 			continue
@@ -106,10 +119,10 @@ func (v *verifying) check(ctx context.Context, m *rootModule) ([]report.Finding,
 			if ctx.Err() != nil {
 				return nil, ctx.Err()
 			}
-			kind, why := compareInstalled(s, e, err)
+			path := filepath.Join(m.config.DataDir, "providers", filepath.FromSlash(id.Path()))
+			kind, why := compareInstalled(s, e, path, err)
 			v.count(func() { v.add(s, kind) })
 			if kind != "" {
-				path := filepath.Join(m.config.DataDir, "providers", filepath.FromSlash(id.Path()))
 				found = append(found, report.FindingOf(kind, path, &id, why, fmt.Sprintf("%s: %s: %s", v.output.Shorten(path), kind, why)))
 			}
 		}
@@ -117,16 +130,49 @@ func (v *verifying) check(ctx context.Context, m *rootModule) ([]report.Finding,
 	return found, nil
 }
 
-// compareInstalled returns what is wrong with an installed package, or an empty kind. The error is that of
-// reading it.
-func compareInstalled(s sources.Stored, locked lockfile.Entry, err error) (kind installedFinding, why string) {
+// unselected returns the problems with providers that a root module requires, and for which the lock file
+// selects no version that it may use. Those that only missing modules require are unknown.
+func (v *verifying) unselected(ctx context.Context, m *rootModule) (found []report.Finding, err error) {
+	tree, ds, err := m.load(ctx)
+	if err != nil {
+		return nil, err
+	}
+	for i, d := range ds {
+		ds[i].File = m.full(d.File)
+	}
+	if err := m.out.Warnings(ds); err != nil {
+		return nil, err
+	}
+	for _, r := range tree.Requirements {
+		e, locked := m.lock.Entry(r.Provider)
+		if slices.Contains(m.config.Unmanaged, r.Provider) || m.config.DevOverrides[r.Provider] != "" || locked && r.AllowsLocked(e.Version) {
+			continue
+		}
+		v.count(func() { v.sum.Problems, v.upgrades = v.sum.Problems+1, v.upgrades || locked })
+		why := fmt.Sprintf("%s is required, and the lock file selects no version", r.Provider)
+		if locked {
+			why = fmt.Sprintf("%s is required as %q, and the lock file selects version %s", r.Provider, r.Constraints, e.Version)
+		}
+		path := m.full(lockfile.Name)
+		found = append(found, report.FindingOf(isUnlocked, path, nil, why, fmt.Sprintf("%s: %s: %s", v.output.Shorten(path), isUnlocked, why)))
+	}
+	return found, nil
+}
+
+// compareInstalled returns what is wrong with the package that is installed at path, or an empty kind. The
+// error is that of reading it.
+func compareInstalled(s sources.Stored, locked lockfile.Entry, path string, err error) (kind installedFinding, why string) {
+	_, statErr := os.Stat(path)
 	switch {
+	case errors.Is(err, sources.ErrNotFound) && statErr == nil: // no engine can use it
+		why = strings.TrimPrefix(sources.Reason(err), sources.ErrNotFound.Error()+": ")
+		return isChanged, strings.ReplaceAll(why, path+string(filepath.Separator), "")
 	case errors.Is(err, sources.ErrNotFound):
 		return notInstalled, fmt.Sprintf("the lock file selects version %s", locked.Version)
 	case err != nil:
 		return notReadable, sources.Reason(err)
 	case s.Differs != "":
-		return isChanged, fmt.Sprintf("its contents are %s; those verified before were %s", s.H1, s.Differs)
+		return isChanged, s.Changes
 	case !sources.MatchesAny(locked.Hashes, s.H1, s.ZipH1, s.ZH):
 		return isChanged, fmt.Sprintf("its contents are %s, which the lock file does not have", s.H1)
 	}
