@@ -194,8 +194,9 @@ func (l *Locker) fact(ctx context.Context, id sources.PackageID, locked []source
 // find finds the hashes of a package. It uses the first of these that is available:
 // the recorded hashes with evidence, unless a registry can be queried whose other
 // hashes count too; the recorded hashes, if a source now offers them; the hashes that
-// the registry states, where these are sufficient; the hashes of the package itself,
-// which is fetched. Recorded hashes take precedence over those that a registry
+// the registry states, where these are sufficient; the hashes of the package in the
+// store, if a source offers it and none is kept; those of the package itself, which is
+// fetched. Recorded hashes take precedence over those that a registry
 // states.
 func (l *Locker) find(ctx context.Context, j *job, id sources.PackageID, refused error) (Outcome, error) {
 	known, err := l.into.Recall(id)
@@ -234,12 +235,18 @@ func (l *Locker) find(ctx context.Context, j *job, id sources.PackageID, refused
 	}
 	res := acquire.Result{Offer: offer, Offered: offer.Verified.Proof}
 	how := Remembered
+	var held sources.Stored
+	if !recorded && len(l.Keep) == 0 { // the cache may have an unverified package, whose hashes are not recorded
+		held = l.stored(ctx, id)
+	}
 	switch {
 	case recorded && j.acquirer.Suffices(ctx, req, offer, known):
 		res.Package = known
 	case !recorded && offer.Stated != "" && j.acquirer.KeysOptional(id.Provider) && l.opts.Judge.Check(id, offer.Verified.Report) == nil:
 		res.Package = sources.Stored{ID: id, H1: offer.Stated, ZH: offer.Hashes[0], Proof: offer.Verified.Proof, Report: offer.Verified.Report}
 		how = Stated
+	case j.acquirer.Suffices(ctx, req, offer, held):
+		res.Package = held
 	default:
 		if !slices.Contains(l.Keep, id.Platform) {
 			req.Purpose = sources.ToHash
