@@ -63,6 +63,7 @@ type LockConflictError struct {
 	Requirement sources.Requirement
 	Locked      sources.Version
 	Gone        bool // whether all sources lack it; otherwise the constraints refuse it
+	ReadOnly    bool // whether the lock file must not change
 }
 
 func (e *LockConflictError) Error() string {
@@ -130,11 +131,10 @@ func (j *job) suggest(missing *sources.NotFoundError) error {
 	return missing
 }
 
-// lockConflict returns the error, with a hint, about a locked version that can't be chosen.
+// lockConflict returns the error about a locked version that can't be chosen.
 func (j *job) lockConflict(err LockConflictError) error {
-	err.Requirement, err.Locked = j.req, j.locked.Version
-	return sources.WithHint(&sources.ProviderError{Provider: j.req.Provider, Err: &err},
-		"larder install --upgrade chooses another version")
+	err.Requirement, err.Locked, err.ReadOnly = j.req, j.locked.Version, j.root.ReadOnlyLock
+	return &sources.ProviderError{Provider: j.req.Provider, Err: &err}
 }
 
 func newestFirst(vs []sources.Version) []sources.Version {

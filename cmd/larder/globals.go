@@ -80,7 +80,11 @@ func inSession(do job) func(context.Context, *line.Line, *report.Output) error {
 		if err != nil {
 			return err
 		}
-		return do(ctx, l, s)
+		err = do(ctx, l, s)
+		if next := (*handover)(nil); !errors.As(err, &next) {
+			s.Ended(err)
+		}
+		return err
 	}
 }
 

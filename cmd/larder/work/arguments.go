@@ -134,9 +134,6 @@ func (s *Session) meantRoot(arg string) string {
 	if near := s.nearestDir(arg); near != "" {
 		return "did you mean " + near + "?"
 	}
-	if address, _ := isAddressForm(arg); address && !isPathForm(arg) {
-		return "name a root module; larder prefetch " + arg + " fetches a provider into the plugin cache"
-	}
 	return "name the directory of a root module"
 }
 

@@ -273,9 +273,9 @@ func (s *Session) noteEngines(ctx context.Context, lockPaths ...string) {
 	}
 }
 
-// hintEngine writes a hint, once in a run, if nothing has decided between the engines although the
-// machine or the files serve both, and the choice makes a difference: an address without a host.
-func (m *rootModule) hintEngine(defaultHost bool) {
+// noteAssumed notes, for hintEngine, if nothing has decided between the engines although the machine or
+// the files serve both, and the choice makes a difference: an address without a host.
+func (m *rootModule) noteAssumed(defaultHost bool) {
 	if !m.chosen.assumed || !defaultHost || m.lock != nil && m.lock.Exists {
 		return
 	}
@@ -287,7 +287,15 @@ func (m *rootModule) hintEngine(defaultHost bool) {
 	case 1:
 		return
 	}
-	m.hinted.Do(func() {
-		m.output.Hint(`nothing names an engine here, so Larder follows Terraform; choose with --engine, or with engine = "terraform" or "tofu" in %s`, cliconfig.CheckoutFile)
-	})
+	m.assumed.Store(true)
 }
+
+// hintEngine writes a hint if the default engine was assumed, unless the command failed for another reason.
+func (s *Session) hintEngine() {
+	if s.assumed.Load() && (!s.failed.Load() || s.notOffered.Load()) {
+		s.output.Hint(`nothing names an engine here, so Larder follows Terraform; choose with --engine, or with engine = "terraform" or "tofu" in %s`, cliconfig.CheckoutFile)
+	}
+}
+
+// Ended notes how the job of the session ended.
+func (s *Session) Ended(err error) { s.failed.Store(err != nil) }

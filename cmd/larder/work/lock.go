@@ -62,14 +62,18 @@ func Lock(ctx context.Context, s *Session, request LockRequest) error {
 	l.tally.Platforms = sources.Texts(thisIfNone(l.flags.Platforms))
 	l.tally.Check, l.tally.DryRun = l.Check, l.flags.DryRun
 	failed := l.each(ctx, l.at)
-	found := l.sum()
+	var absent error
+	if failed == nil { // otherwise a root module that failed may require the providers
+		absent = l.notRequired()
+	}
+	found := l.sum(absent == nil)
 	if failed != nil { // show the results so far, which may be incomplete
 		if _, problems := errors.AsType[report.FoundError](found); problems {
 			l.output.Say("%v", found)
 		}
 		return failed
 	}
-	return errors.Join(l.notRequired(), found)
+	return errors.Join(absent, found)
 }
 
 // take reads the arguments: root modules, and addresses of providers.
@@ -330,8 +334,9 @@ func (l *locking) closeScratch() {
 	}
 }
 
-// sum prints the totals, and returns the problems that a check has found.
-func (l *locking) sum() error {
+// sum prints the totals, and returns the problems that a check has found. Without them, it prints the last
+// line only if that is requested.
+func (l *locking) sum(conclude bool) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.warnUnusedKeys()
@@ -354,6 +359,9 @@ func (l *locking) sum() error {
 	if l.tally.Problems > 0 {
 		return l.problemsFound()
 	}
+	if !conclude {
+		return nil
+	}
 	if l.tally.Failed == 0 || l.flags.Recursive {
 		l.output.Conclude("%s", l.tally.Text(l.output))
 	}
@@ -362,9 +370,6 @@ func (l *locking) sum() error {
 	}
 	return nil
 }
-
-// completeHint returns how to complete the lock files that a check found incomplete.
-const completeHint = "run the same command without --check to add the missing hashes"
 
 // warnUnknown prints one warning for each unknown hash that is not a problem, with all lock
 // files that contain it.
@@ -409,9 +414,16 @@ func (l *locking) warnUnknown() {
 // problemsFound returns the error of a check that found problems.
 func (l *locking) problemsFound() error {
 	t := &l.tally
-	err := fmt.Errorf("%s in %s, checked for %s", ui.Count(t.Problems, "problem"), ui.Count(t.Modules, "lock file"), ui.List("and", t.Platforms))
-	if t.completable {
-		err = sources.WithHint(err, completeHint)
+	text := fmt.Sprintf("%s in %s, checked for %s", ui.Count(t.Problems, "problem"), ui.Count(t.Modules, "lock file"), ui.List("and", t.Platforms))
+	if t.Failed > 0 {
+		text += fmt.Sprintf("; %s failed", ui.Count(t.Failed, "root module"))
+	}
+	err := errors.New(text)
+	switch {
+	case t.outdated:
+		err = sources.WithHint(err, "run the same command without --check to update the lock file")
+	case t.completable:
+		err = sources.WithHint(err, "run the same command without --check to add the missing hashes")
 	}
 	if t.Unknown > 0 {
 		err = sources.WithHint(err, "%s", removeHint(l.Strict))

@@ -121,6 +121,7 @@ type tally struct {
 	report.LockSum
 	missing     int  // providers with missing or wrong hashes
 	completable bool // a run without --check would complete a lock file
+	outdated    bool // it would change more than hashes
 
 	packages map[sources.PackageID]bool
 }
@@ -140,6 +141,9 @@ func (t *tally) add(m *lockedModule) {
 	}
 	t.CheckedOut += len(m.checkedOut)
 	t.missing += len(m.result.Lock.Added) + len(m.result.Lock.Changed)
+	t.outdated = t.outdated || m.wrong == nil && slices.ContainsFunc(m.result.Lock.Differences, func(d lockfile.Difference) bool {
+		return d.Was.Version != d.Now.Version || d.Constrained()
+	})
 	for _, u := range m.unknown() {
 		switch {
 		case u.Refused: // counted as a wrong hash

@@ -142,9 +142,16 @@ func (m *rootModule) explain(err error) error {
 	errs := sources.Errors(err)
 	for i, err := range errs {
 		var none *installer.NoVersionError
+		var unknown *sources.NotFoundError
 		var pkg *sources.PackageError
+		var conflict *installer.LockConflictError
 		dir := ""
+		if errors.As(err, &none) || errors.As(err, &unknown) || errors.Is(err, sources.ErrOffline) {
+			m.notOffered.Store(true)
+		}
 		switch {
+		case errors.As(err, &conflict):
+			errs[i] = sources.WithHint(err, "%s", m.upgradeHint(conflict.ReadOnly))
 		case errors.As(err, &none):
 			dir = m.hiding[none.Requirement.Provider]
 		case errors.Is(err, sources.ErrNoPlatform) && errors.As(err, &pkg):
@@ -162,6 +169,20 @@ func (m *rootModule) explain(err error) error {
 		}
 	}
 	return errors.Join(errs...)
+}
+
+// upgradeHint returns a hint with the command that locks another version.
+func (m *rootModule) upgradeHint(readOnlyLock bool) string {
+	command := "larder install --upgrade"
+	if m.flags.Recursive || len(m.roots) > 1 {
+		command = m.again("install --upgrade")
+	} else if m.dir != m.machine.WorkDir {
+		command += " " + shellQuoted(m.shown(m.dir))
+	}
+	if readOnlyLock {
+		return "run " + command + " without --lockfile readonly, and keep the new lock file"
+	}
+	return command + " chooses another version"
 }
 
 // errUnsupported matches the error for a configured installation method that larder does not

@@ -51,7 +51,7 @@ func (m *rootModule) needs(ctx context.Context) (*installer.Root, error) {
 			m.out.Warn("%s", warning)
 		}
 	}
-	m.hintEngine(tree.DefaultHost)
+	m.noteAssumed(tree.DefaultHost)
 	found := &installer.Root{Dir: m.dir, DataDir: m.config.DataDir, Lock: m.lock, StateUnread: tree.StateUnread, Elsewhere: tree.Elsewhere}
 	if partial || m.lockedToo && tree.StateUnread {
 		tree.Requirements = append(tree.Requirements, m.recorded(lockfile.Name, tree.Requirements)...)

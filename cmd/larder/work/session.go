@@ -11,6 +11,7 @@ import (
 	"net/url"
 	"path/filepath"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/larder-cli/larder/cachedir"
@@ -57,9 +58,10 @@ type Session struct {
 	remotes  memo[string, sources.Source]   // by engine and name
 	mirrors  memo[string, *fsmirror.Mirror] // by options and directory
 	warned   memo[string, bool]             // texts of warnings
-	hinted   sync.Once                      // see hintEngine
 	caches   memo[string, *cachedir.Dir]    // by directory; nil where no cache can be opened
 	hashes   *cachedir.Hashes               // of all caches; nil if each package is hashed where it is found
+
+	assumed, failed, notOffered atomic.Bool // see hintEngine; notOffered is a failure that another registry may not have
 
 	// What the choice of engines depends on.
 	filesIn memo[string, engineFiles]      // by directory
@@ -137,6 +139,7 @@ type Options struct {
 func Open(machine cliconfig.Machine, dir string, opts Options, out *report.Output) *Session {
 	s := &Session{output: out, machine: machine, workDir: dir, flags: opts, slots: acquire.NewSlots(opts.Jobs)}
 	out.AtEnd(s.close)
+	out.AtLast(s.hintEngine)
 	s.requests(opts.Engines, opts.EnginesBy)
 	if state := machine.StateDir(); state != "" && !opts.ReadOnly {
 		s.arrivals = staging.ArrivalsIn(filepath.Join(state, "arriving"), func(id sources.PackageID, h disk.Holder) { out.WaitingForCache(id, h, "") })

@@ -34,7 +34,12 @@ func (m *rootModule) suggest(err error) error {
 		if dir := m.meantDir(missing.Provider); dir != "" {
 			return sources.WithHint(err, "did you mean the directory %s?", dir)
 		}
-		if meant := nearestProvider(missing.Provider, m.knownProviders(ctx)); meant != nil {
+		known := m.knownProviders(ctx)
+		meant := nearestProvider(missing.Provider, known)
+		if meant == nil && missing.Provider.Implied(m.config.Engine) {
+			meant = nearestType(missing.Provider, known)
+		}
+		if meant != nil {
 			return sources.WithHint(err, "did you mean %q?", m.out.Name(*meant))
 		}
 	case errors.As(err, &none):
@@ -102,6 +107,20 @@ func nearestProvider(p sources.Provider, known []sources.Provider) *sources.Prov
 		return nil
 	}
 	return &meant
+}
+
+// nearestType returns the known provider whose type is most similar to that of another one, or nil if there is
+// none. The namespace may have been left out.
+func nearestType(p sources.Provider, known []sources.Provider) *sources.Provider {
+	var types []string
+	for _, k := range known {
+		types = append(types, k.Type)
+	}
+	near := sources.Nearest(p.Type, types)
+	if i := slices.Index(types, near); i >= 0 && known[i] != p {
+		return &known[i]
+	}
+	return nil
 }
 
 // meantDir returns the directory that an argument may name, if the argument was read as the address of a

@@ -179,7 +179,7 @@ func (w *wanted) modulesAt(ctx context.Context, dir string) (inputs []input, err
 // arguments returns the requests on the command line.
 func (w *wanted) arguments(_ context.Context, m *rootModule) (wants []installer.Want, err error) {
 	for _, address := range w.addresses {
-		m.hintEngine(strings.Count(address, "/") < 2)
+		m.noteAssumed(strings.Count(address, "/") < 2)
 		r, err := sources.ParseRequirement(address, m.config.Engine)
 		if err != nil {
 			return nil, report.Usage(err)
@@ -223,7 +223,11 @@ func (w *wanted) lockedWants(m *rootModule, required []sources.Requirement) []in
 func (m *rootModule) lockedEntry(p sources.Provider) lockfile.Entry {
 	e, ok := m.lock.Entry(p)
 	if !ok && len(m.lock.Entries()) > 0 {
-		m.out.Warn("%s: the dependency lock file does not lock %s; taking the newest version that matches (larder lock adds it)", m.full(lockfile.Name), p)
+		command := "larder lock"
+		if m.both || m.requested.engine != "" { // otherwise the rule chooses the same one
+			command += " --engine " + string(m.config.Engine)
+		}
+		m.out.Warn("%s: the dependency lock file does not lock %s; taking the newest version that matches (%s adds it)", m.full(lockfile.Name), p, command)
 	}
 	return e
 }
@@ -243,7 +247,7 @@ func (w *wanted) list(path string) func(context.Context, *rootModule) ([]install
 	return func(_ context.Context, m *rootModule) (wants []installer.Want, err error) {
 		required, ds := modules.ReadList(path, m.config.Engine)
 		for _, r := range required {
-			m.hintEngine(r.Provider.Host == m.config.Engine.DefaultHost())
+			m.noteAssumed(r.Provider.Host == m.config.Engine.DefaultHost())
 			wants = append(wants, installer.Want{Requirement: r})
 		}
 		return wants, w.output.Warnings(ds)
