@@ -31,7 +31,7 @@ func Existing(base, typed string, kind PathKind, hint string, args ...any) (stri
 	case errors.Is(err, fs.ErrNotExist):
 		err = fmt.Errorf("there is no %s %s", kind, typed)
 	case err != nil:
-		return path, fmt.Errorf("cannot read %s: %w", path, disk.Cause(err))
+		err = fmt.Errorf("cannot use %s: %w", path, disk.Cause(err))
 	case kind == Directory && !info.IsDir():
 		err = fmt.Errorf("%s is not a directory", typed)
 	case kind == File && info.IsDir():
