@@ -18,7 +18,7 @@ func cachePruneCommand() *line.Command {
 			"keeps packages that a running program uses.",
 		Flags: append([]line.Flag{
 			rootsFlag(),
-			maxSizeFlag("remove least recently used packages beyond SIZE, as in 20G"),
+			maxSizeFlag("remove unused packages until a SIZE, such as 20G, is left"),
 			{Name: "all", Does: "also remove packages in use or marked by prefetch --keep"},
 			{Name: "aside", Does: "also remove damaged and changed files that were set aside"},
 		}, pruneFlags("packages unused for an AGE, such as 30d")...),

@@ -19,7 +19,8 @@ func execCommand() *line.Command {
 		Does:      "install providers, then run terraform or tofu",
 		Arguments: "[FLAG...] -- COMMAND [ARGUMENT...]",
 		Example:   "larder exec -- terraform init",
-		About: "Then init finds all providers on this machine and sends no requests for them.\n" +
+		About: "Before init, Larder installs the providers, so init sends no requests for them.\n" +
+			"Other commands, such as plan, start at once.\n" +
 			"COMMAND can also be a program that runs terraform or tofu, such as terragrunt.\n" +
 			"Larder then installs the providers before each init that the program runs.",
 		Flags: slices.Concat([]line.Flag{

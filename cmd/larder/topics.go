@@ -34,7 +34,7 @@ func exitHelp(_ context.Context, _ *line.Line, out *report.Output) error {
 		rows = append(rows, []string{fmt.Sprintf("%3d", s.status), s.meaning, s.when})
 		all = append(all, report.ExitStatus{Status: s.status, Meaning: s.meaning, When: s.when})
 	}
-	out.ShowPage("Exit statuses of every command:\n\n"+ui.Indented(rows), all...)
+	out.ShowPage("Exit statuses of every command:\n\n"+ui.Indented(rows)+"\nlarder exec exits with the status of the command that it runs.\n", all...)
 	return nil
 }
 
@@ -57,7 +57,7 @@ func environmentHelp(_ context.Context, l *line.Line, out *report.Output) error 
 		rows = append(rows, []string{f.Written(), f.Variable + "=" + cmp.Or(f.Value, "1")})
 	}
 	out.ShowPage("Variables of the flags that every command has\n\n"+ui.Indented(rows)+
-		"\nA flag overrides its variable, and the variables of flags that exclude it. Variables "+
+		"\nA flag overrides its variable, and the variables of conflicting flags. Variables "+
 		"of flags without a value take 1, true, 0 or false. An empty variable has no effect. "+
 		cliconfig.ShimOutput+" is what a shim prints: "+ui.List("or", work.ShimOutputs())+". "+
 		"larder help config lists all other variables, and their values.\n", flags)
@@ -73,7 +73,8 @@ Each package has one of these verification results, from best to worst:
   self-signed                    signed with a key that the registry lists
   signed, key from the mirror    signed with a key that came with the package
   hash only                      a hash in a lock file or a source matches
-  unverified                     there is nothing to compare with
+  unverified                     nothing to compare with, or only hashes in the
+                                 checkout that contains the package
 
 --require-signed accepts any valid signature, and --require-trusted only the
 first two results. To trust a key for one run, use --trust-key
@@ -84,21 +85,23 @@ help config):
     "acme/*" = ["E2D4 1C2A 0B3F 6A51 77C0  9F1E 4304 3C76 9306 34BC"]
   }
 
-If a provider has trusted keys, both flags refuse signatures by other keys.
+If a provider has trusted keys, both flags refuse signatures by other keys,
+except those in --trust-key.
 `
 
-const jsonText = `JSON: --json writes JSON Lines to standard output, and nothing to standard error
+const jsonText = `JSON: --json writes JSON Lines to standard output (exec: to standard error)
 
 Each line is an object whose first member is "type". Types and members don't
 change, but later versions may add some. Ignore any that you don't know.
 
   diagnostic     an error or a warning: severity, text, hints, file, line
-  package        a package: provider, version, platform, how, verdict, size
+  package        a package: provider, version, platform, how, verdict
   finding        a problem that verify found
-  summary        counts, the last object of a command
+  summary        counts; the last object
 
 Standard output of larder exec belongs to its command, so larder exec writes its
-objects to standard error, and the summary before the command starts.
+objects to standard error, and the summary before the command starts. Other
+commands write nothing to standard error.
 
 With -R, objects for a root module have its path in "module". The exit status
 is the same as without --json. Example:
