@@ -1,4 +1,5 @@
-# An image with all providers of a repository. Its init needs neither Larder nor a registry.
+# An image with all providers of a repository. terraform init in this image needs neither Larder
+# nor a registry.
 FROM golang:1.26 AS larder
 RUN CGO_ENABLED=0 GOBIN=/out go install github.com/larder-cli/larder/cmd/larder@latest
 
