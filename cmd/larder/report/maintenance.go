@@ -28,7 +28,7 @@ type MirrorChecked struct {
 // An InstalledChecked is the summary of verifying the installed packages of root modules.
 type InstalledChecked struct {
 	RootModules int `json:"root_modules"`
-	Packages    int `json:"packages"` // read
+	Packages    int `json:"packages"` // that should be installed
 	Problems    int `json:"problems"`
 }
 

@@ -12,6 +12,7 @@ import (
 
 	"github.com/larder-cli/larder/cachedir"
 	"github.com/larder-cli/larder/cmd/larder/report"
+	"github.com/larder-cli/larder/cmd/larder/ui"
 	"github.com/larder-cli/larder/installer/lockfile"
 	"github.com/larder-cli/larder/sources"
 	"github.com/larder-cli/larder/sources/archive"
@@ -27,6 +28,7 @@ type verifying struct {
 	m     *rootModule      // one of the root modules
 
 	upgrades bool // a locked version doesn't match its constraints
+	changed  bool // a package differs
 }
 
 // An installedFinding is a kind of problem with an installed package.
@@ -49,17 +51,12 @@ func VerifyInstalled(ctx context.Context, s *Session, roots []string) error {
 	if err := v.takeRoots(roots); err != nil {
 		return err
 	}
-	if err := v.each(ctx, v.at); err != nil {
-		return err
+	failed := v.each(ctx, v.at)
+	told, several := errors.AsType[*report.ToldError](failed)
+	if failed != nil && !several {
+		return failed
 	}
-	hint := ""
-	if v.sum.Problems > 0 {
-		command := "install"
-		if v.upgrades {
-			command += " --upgrade"
-		}
-		hint = v.again(command, v.flags.Platforms...) + " replaces packages that differ, and installs those that are missing"
-	}
+	hint := v.hint()
 	if v.m != nil {
 		distrusted, why := v.m.trustFindings(v.sound, func(s sources.Stored) string { return s.Dir }, v.workDir)
 		if v.sum.Problems += distrusted; hint == "" {
@@ -68,10 +65,31 @@ func VerifyInstalled(ctx context.Context, s *Session, roots []string) error {
 	}
 	v.output.CheckedInDetail(report.CheckedOf(v.sound))
 	v.output.Summary(v.sum)
-	if v.sum.Problems == 0 {
-		v.output.Say("No problem in %s", v.sum.Text(v.output))
+	switch in := "in " + v.sum.Text(v.output); {
+	case several:
+		v.output.Say("%s %s; %s failed", ui.Count(v.sum.Problems, "problem"), in, ui.Count(told.Failed, "root module"))
+		return failed
+	case v.sum.Problems == 0:
+		v.output.Say("No problem %s", in)
+		return nil
+	default:
+		return report.Found(v.sum.Problems, "problem", in, hint)
 	}
-	return report.Found(v.sum.Problems, "problem", "in "+v.sum.Text(v.output), hint)
+}
+
+// hint returns what to do about the problems.
+func (v *verifying) hint() string {
+	command := "install"
+	if v.upgrades {
+		command += " --upgrade"
+	}
+	if v.changed { // records may say that the package is unchanged
+		command += " --paranoid"
+	}
+	if v.sum.Problems == 0 {
+		return ""
+	}
+	return v.again(command, v.flags.Platforms...) + " replaces packages that differ, and installs those that are missing, if a source has them"
 }
 
 // at verifies the packages of the root module in dir.
@@ -148,7 +166,12 @@ func (v *verifying) unselected(ctx context.Context, m *rootModule) (found []repo
 		if slices.Contains(m.config.Unmanaged, r.Provider) || m.config.DevOverrides[r.Provider] != "" || locked && r.AllowsLocked(e.Version) {
 			continue
 		}
-		v.count(func() { v.sum.Problems, v.upgrades = v.sum.Problems+1, v.upgrades || locked })
+		v.count(func() {
+			v.sum.Problems, v.upgrades = v.sum.Problems+1, v.upgrades || locked
+			if !locked { // otherwise its package is counted
+				v.sum.Packages += len(thisIfNone(m.flags.Platforms))
+			}
+		})
 		why := fmt.Sprintf("%s is required, and the lock file selects no version", r.Provider)
 		if locked {
 			why = fmt.Sprintf("%s is required as %q, and the lock file selects version %s", r.Provider, r.Constraints, e.Version)
@@ -188,7 +211,7 @@ func compareInstalled(s sources.Stored, locked lockfile.Entry, path string, err 
 
 // unlocked returns the problem of a root module without a lock file, if it requires providers.
 func (v *verifying) unlocked(ctx context.Context, m *rootModule) ([]report.Finding, error) {
-	root, err := m.needsIfAny(ctx)
+	root, err := m.needs(ctx)
 	if err != nil || root == nil {
 		return nil, err
 	}
@@ -196,16 +219,18 @@ func (v *verifying) unlocked(ctx context.Context, m *rootModule) ([]report.Findi
 	if len(root.Requirements) == 0 {
 		return nil, nil
 	}
-	v.count(func() { v.sum.Problems++ })
+	v.count(func() {
+		v.sum.Problems++
+		v.sum.Packages += len(root.Requirements) * len(thisIfNone(m.flags.Platforms))
+	})
 	path, why := m.full(lockfile.Name), "there is no dependency lock file to compare with"
 	return []report.Finding{report.FindingOf(isUnlocked, path, nil, why, v.output.Shorten(path)+": "+why)}, nil
 }
 
 // add counts a package.
 func (v *verifying) add(s sources.Stored, kind installedFinding) {
-	if kind != notInstalled {
-		v.sum.Packages++
-	}
+	v.sum.Packages++
+	v.changed = v.changed || kind == isChanged
 	if kind != "" {
 		v.sum.Problems++
 	} else if !slices.ContainsFunc(v.sound, func(other sources.Stored) bool { return other.ID == s.ID && other.H1 == s.H1 }) {
