@@ -3,6 +3,7 @@ package cliconfig
 import (
 	"cmp"
 	"context"
+	"fmt"
 	"io"
 	"io/fs"
 	"os"
@@ -183,6 +184,15 @@ func (m Machine) ShimOutput() string { return m.getenv(ShimOutput) }
 // DataDir returns the data directory of engines. It is absolute, or relative to each root
 // module.
 func (m Machine) DataDir() string { return cmp.Or(m.getenv("TF_DATA_DIR"), sources.DataDir) }
+
+// CheckDataDir fails if TF_DATA_DIR names a file. Dir is the directory of the root module.
+func (m Machine) CheckDataDir(dir string) error {
+	set := m.getenv("TF_DATA_DIR")
+	if info, err := os.Stat(m.abs(dir, set)); set != "" && err == nil && !info.IsDir() {
+		return sources.WithHint(fmt.Errorf("TF_DATA_DIR: %s is not a directory", set), "name a directory, or unset it")
+	}
+	return nil
+}
 
 // Path returns the directories that programs are searched in.
 func (m Machine) Path() string { return m.getenv("PATH") }

@@ -112,7 +112,11 @@ func (e *execution) checkOther() error {
 		err := errors.New("init -from-module installs providers that larder can't check beforehand, so flags such as --require-signed have no effect on them")
 		return report.Usage(sources.WithHint(err, "run this init without larder, or copy the configuration into the directory first"))
 	}
-	return datadir.Check(Absolute(Absolute(e.workDir, e.command.Dir), e.machine.DataDir()))
+	dir := Absolute(e.workDir, e.command.Dir)
+	if err := e.machine.CheckDataDir(dir); err != nil {
+		return err
+	}
+	return datadir.Check(Absolute(dir, e.machine.DataDir()))
 }
 
 // install installs the providers that the command requires, and makes the command use them.
@@ -157,6 +161,9 @@ func (e *execution) restricts() bool {
 // checkDataDirs returns an error if an engine would write elsewhere from one of the data directories
 // that it may use. A program may run engines in all directories below, and get runs in root modules.
 func (e *execution) checkDataDirs(ctx context.Context) error {
+	if err := e.machine.CheckDataDir(e.workDir); err != nil {
+		return err
+	}
 	if e.command.Wrapper || e.flags.Recursive {
 		return datadir.CheckBelow(ctx, e.workDir, e.machine.DataDir())
 	}

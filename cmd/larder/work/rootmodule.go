@@ -111,6 +111,9 @@ func (m *rootModule) needsIfAny(ctx context.Context) (*installer.Root, error) {
 // load reads the configuration. If the session installs modules, it installs those that are
 // missing, or newer ones if it upgrades.
 func (m *rootModule) load(ctx context.Context) (*modules.Tree, sources.Diagnostics, error) {
+	if err := m.machine.CheckDataDir(m.dir); err != nil {
+		return nil, nil, err
+	}
 	opts := modules.Options{
 		Engine:             m.config.Engine,
 		DataDir:            m.config.DataDir,
