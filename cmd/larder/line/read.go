@@ -95,7 +95,7 @@ func (l *Line) scanFlag(words []string) []string {
 		f := l.Command.flag(name)
 		switch {
 		case f == nil:
-			l.fail(unknownFlag(l.root, l.Command, name))
+			l.fail(unknownFlag(l.root, l.Command, name, typed))
 			return words
 		case f.Value == "" && !assigned:
 			value = "true"

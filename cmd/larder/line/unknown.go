@@ -75,11 +75,12 @@ func meantCommands(root *Command, words []string) []string {
 	return same
 }
 
-// unknownFlag returns the error for a flag that a command does not have.
-func unknownFlag(root, cmd *Command, name string) error {
-	err := fmt.Errorf("unknown flag %q", Dashed(name))
+// unknownFlag returns the error for a flag that a command does not have, as typed.
+func unknownFlag(root, cmd *Command, name, typed string) error {
+	typed, _, _ = strings.Cut(typed, "=")
+	err := fmt.Errorf("unknown flag %q", typed)
 	if cmd.Path != "" {
-		err = fmt.Errorf("unknown flag %q for larder %s", Dashed(name), cmd.Path)
+		err = fmt.Errorf("unknown flag %q for larder %s", typed, cmd.Path)
 	}
 	var owners []string
 	for _, c := range root.All() {
