@@ -42,7 +42,7 @@ func TestFileContents(t *testing.T) {
 		{`disable_checkpoint = yes`, "rc:1:22: unexpected word or character"},
 		{`disable_checkpoint = TRUE`, "rc:1:22: unexpected word or character"},
 		{`plugin_cache_dir`, `rc:1:18: neither "=" nor "{" after a name`},
-		{"provider_installation {\n  direct {}\n", `rc:3:2: missing "}"`},
+		{"provider_installation {\n  direct {}\n", `rc:2:12: missing "}"`},
 		{`host "a.example" = { services = {} }`, "rc:1:18: equals sign after a label"},
 		{`provider_installation { direct { include = ["a/b" "c/d"] } }`, "rc:1:51: missing comma between the items of a list"},
 		{`provider_installation, { direct {} }`, `rc:1:22: unexpected ","`},

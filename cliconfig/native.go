@@ -1,6 +1,7 @@
 package cliconfig
 
 import (
+	"bytes"
 	"fmt"
 	"regexp"
 	"strconv"
@@ -18,7 +19,7 @@ import (
 func parseNative(at *place, src []byte) (*node, *sources.Diagnostic) {
 	f, err := parser.Parse(src)
 	if err != nil {
-		return nil, nativeFault(at.file, err)
+		return nil, nativeFault(at.file, src, err)
 	}
 	n := native{at}
 	return n.object(f.Node.(*ast.ObjectList), token.Pos{Line: 1, Column: 1}), nil
@@ -93,7 +94,7 @@ func (n native) text(t token.Token) string {
 var positioned = regexp.MustCompile(`(?s)^.*At (\d+):(\d+): (.*)$`)
 
 // nativeFault converts a parser's error to a readable diagnostic.
-func nativeFault(file string, err error) *sources.Diagnostic {
+func nativeFault(file string, src []byte, err error) *sources.Diagnostic {
 	at, message := place{file: file}, err.Error()
 	if m := positioned.FindStringSubmatch(message); m != nil {
 		at.line, _ = strconv.Atoi(m[1])
@@ -101,6 +102,9 @@ func nativeFault(file string, err error) *sources.Diagnostic {
 		message = m[3]
 	}
 	text, hint := reword(message)
+	if before := bytes.TrimRight(src, " \t\r\n"); at.line > bytes.Count(before, []byte("\n"))+1 { // the end of the file
+		at.line, at.column = bytes.Count(before, []byte("\n"))+1, len(before)-bytes.LastIndexByte(before, '\n')
+	}
 	return fault(at, hint, "%s", text)
 }
 

@@ -64,7 +64,10 @@ func (o *Output) Installed(t InstallSum) {
 
 // modules describes the results of the root modules.
 func (t InstallSum) modules() string {
-	parts := []string{fmt.Sprintf("%d changed", t.Changed)}
+	var parts []string
+	if t.Changed > 0 || t.FailedRoots == 0 { // one that failed may have changed
+		parts = append(parts, fmt.Sprintf("%d changed", t.Changed))
+	}
 	parts = append(parts, ui.Numbers(ui.N(t.RootModules-t.Changed-t.FailedRoots, "up to date"), ui.N(t.FailedRoots, "failed"))...)
 	if t.LockFiles > 0 {
 		parts = append(parts, ui.Count(t.LockFiles, "lock file")+" updated")
