@@ -40,6 +40,8 @@ type Options struct {
 	// Confined skips packages that are, or contain, symlinks to targets outside the mirror.
 	// It is for mirrors in a checkout, whose links the user didn't make.
 	Confined bool
+
+	NamedBy string // place in a configuration that names the mirror, for hints; may be empty
 }
 
 // A Mirror is a filesystem mirror. It reads its directory tree once, on the first

@@ -60,12 +60,19 @@ type scanner struct {
 
 func scan(ctx context.Context, dir string, opts Options) (*tree, error) {
 	s := &scanner{ctx: ctx, engine: opts.Engine, tree: &tree{used: map[sources.Provider][]Package{}, at: map[sources.PackageID]sources.Location{}}}
-	_, err := os.Stat(dir)
+	info, err := os.Stat(dir)
+	if err == nil && !info.IsDir() {
+		err = errors.New("not a directory")
+	}
 	if err == nil && opts.Confined {
 		s.inside, err = real(dir)
 	}
 	if err != nil {
-		return nil, sources.WithHint(cannotSearch(dir, err), "check the path; if the CLI configuration names it, create the directory or remove it there")
+		hint := "check the path"
+		if opts.NamedBy != "" {
+			hint = opts.NamedBy + " names it: correct the path, or create the directory"
+		}
+		return nil, sources.WithHint(cannotSearch(dir, err), "%s", hint)
 	}
 	if err := s.search(place{path: dir}); err != nil {
 		return nil, err

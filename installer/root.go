@@ -190,11 +190,7 @@ func writeLock(root Root, engine sources.Engine, result *Result) error {
 	case change.Text == nil, root.ReadOnlyLock && change.None():
 		return nil
 	case root.ReadOnlyLock && (len(change.Added) > 0 || len(change.Removed) > 0):
-		hint := "run larder install without --lockfile readonly, and keep the new lock file"
-		if locked, ok := root.Lock.Engine(); ok && locked != engine {
-			hint = fmt.Sprintf("the lock file is for %s: run larder install --engine %s, and keep the new lock file", locked, engine)
-		}
-		return sources.WithHint(&LockChangedError{result.Lock}, "%s", hint)
+		return &LockChangedError{result.Lock}
 	case root.ReadOnlyLock:
 		result.Warnings = append(result.Warnings, "the dependency lock file is out of date and was left as it is: "+result.Lock.String())
 		return nil

@@ -127,6 +127,9 @@ func (r *reader) plain(src []byte) bool {
 		case hclsyntax.TokenIdent, hclsyntax.TokenOQuote, hclsyntax.TokenCQuote, hclsyntax.TokenQuotedLit,
 			hclsyntax.TokenEqual, hclsyntax.TokenComma, hclsyntax.TokenNumberLit,
 			hclsyntax.TokenComment, hclsyntax.TokenNewline, hclsyntax.TokenEOF:
+		case hclsyntax.TokenQuotedNewline:
+			r.tell(t.Range.Start, "", "string without its closing quote")
+			return false
 		default:
 			r.tell(t.Range.Start, "a lock file consists of blocks, plain strings and lists of them", "unexpected %q", t.Bytes)
 			return false

@@ -230,7 +230,7 @@ func (e *execution) use(m *rootModule, root *installer.Root, result *installer.R
 		id := o.Package.ID
 		if locked, _ := root.Lock.Entry(id.Provider); root.ReadOnlyLock && !slices.Contains(locked.Hashes, o.Package.H1) {
 			err := fmt.Errorf("%s: %s %s: the lock file has no hash of the installed package", m.full(lockfile.Name), id.Provider, id.Version)
-			errs = append(errs, sources.WithHint(err, "run larder lock --platform %s, and keep the lock file", id.Platform))
+			errs = append(errs, sources.WithHint(err, "run %s, and keep the lock file", e.again("lock", id.Platform)))
 		}
 		if m.dir == e.workDir {
 			e.packages = append(e.packages, o.Package)

@@ -136,7 +136,7 @@ func isFinding(err error) bool {
 	var mismatch *acquire.HashMismatchError
 	var republished *acquire.RepublishedError
 	return err != nil && !slices.ContainsFunc(sources.Errors(err), func(err error) bool {
-		return !errors.As(err, &conflict) && !errors.As(err, &republished) && !(errors.As(err, &mismatch) && mismatch.By != "")
+		return (!errors.As(err, &conflict) || conflict.Gone) && !errors.As(err, &republished) && !(errors.As(err, &mismatch) && mismatch.By != "")
 	})
 }
 
@@ -233,6 +233,8 @@ func (l *locking) notRequired() error {
 			err := fmt.Errorf("the configuration does not require %s", address)
 			if near := nearestAddress(address, l.others); near != "" {
 				err = sources.WithHint(err, "did you mean %q?", near)
+			} else if dir := l.nearestDir(address); dir != "" {
+				err = sources.WithHint(err, "did you mean the directory %s?", dir)
 			} else if len(l.others) > 0 {
 				err = sources.WithHint(err, "name a provider that it requires, such as %s", l.others[0])
 			}
@@ -406,7 +408,7 @@ func (l *locking) warnUnknown() {
 		}
 		l.output.WarnAside(warning)
 	}
-	for _, hint := range hints.list(l.Strict) {
+	for _, hint := range hints.list(l.removeHint()) {
 		l.output.Hint("%s", hint)
 	}
 }
@@ -426,7 +428,7 @@ func (l *locking) problemsFound() error {
 		err = sources.WithHint(err, "run the same command without --check to add the missing hashes")
 	}
 	if t.Unknown > 0 {
-		err = sources.WithHint(err, "%s", removeHint(l.Strict))
+		err = sources.WithHint(err, "%s", l.removeHint())
 	}
 	if t.CheckedOut > 0 {
 		err = sources.WithHint(err, "anyone who can change the checkout chooses these packages and their hashes: compare them with the origin registry, or keep the mirror elsewhere")

@@ -83,22 +83,23 @@ func (h *unknownHints) add(u unknownHash) {
 }
 
 // list returns the hints without duplicates.
-func (h *unknownHints) list(strict bool) []string {
+func (h *unknownHints) list(removal string) []string {
 	var hints []string
 	if h.identify {
 		hints = append(hints, "name the other platforms with --platform, or run with --strict, which fetches their packages to identify every hash")
 	}
 	if h.remove {
-		hints = append(hints, removeHint(strict))
+		hints = append(hints, removal)
 	}
 	return hints
 }
 
 // removeHint describes how to remove the hashes that a run with or without --strict has found.
-func removeHint(strict bool) string {
-	flags := "--drop-unknown"
-	if strict {
-		flags = "--strict " + flags
+func (l *locking) removeHint() string {
+	command := "lock --drop-unknown"
+	if l.Strict {
+		command = "lock --strict --drop-unknown"
 	}
-	return "larder lock " + flags + " removes hashes that match nothing; first find out who added them"
+	words := append([]string{l.again(command, l.flags.Platforms...)}, l.only...)
+	return strings.Join(words, " ") + " removes hashes that match nothing; first find out who added them"
 }

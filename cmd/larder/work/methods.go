@@ -107,6 +107,11 @@ func (m *rootModule) registry() sources.Source {
 // it, so that each directory is read once.
 func (m *rootModule) mirror(dir string) *fsmirror.Mirror {
 	opts := fsmirror.Options{Engine: m.config.Engine, Confined: m.checkedOut(dir)}
+	for _, method := range m.config.Methods {
+		if method.Kind == cliconfig.FilesystemMirror && method.Path == dir && len(m.pluginDirs) == 0 {
+			opts.NamedBy = fmt.Sprintf("%s:%d", m.shown(method.File), method.Line)
+		}
+	}
 	mirror, _ := m.mirrors.get(fmt.Sprint(opts, dir), func() (*fsmirror.Mirror, error) {
 		return fsmirror.New(dir, opts), nil
 	})
@@ -145,6 +150,7 @@ func (m *rootModule) explain(err error) error {
 		var unknown *sources.NotFoundError
 		var pkg *sources.PackageError
 		var conflict *installer.LockConflictError
+		var changed *installer.LockChangedError
 		dir := ""
 		if errors.As(err, &none) || errors.As(err, &unknown) || errors.Is(err, sources.ErrOffline) {
 			m.notOffered.Store(true)
@@ -152,6 +158,8 @@ func (m *rootModule) explain(err error) error {
 		switch {
 		case errors.As(err, &conflict):
 			errs[i] = sources.WithHint(err, "%s", m.upgradeHint(conflict.ReadOnly))
+		case errors.As(err, &changed):
+			errs[i] = sources.WithHint(err, "%s", m.writeHint())
 		case errors.As(err, &none):
 			dir = m.hiding[none.Requirement.Provider]
 		case errors.Is(err, sources.ErrNoPlatform) && errors.As(err, &pkg):
@@ -173,16 +181,22 @@ func (m *rootModule) explain(err error) error {
 
 // upgradeHint returns a hint with the command that locks another version.
 func (m *rootModule) upgradeHint(readOnlyLock bool) string {
-	command := "larder install --upgrade"
-	if m.flags.Recursive || len(m.roots) > 1 {
-		command = m.again("install --upgrade")
-	} else if m.dir != m.machine.WorkDir {
+	command := m.again("install --upgrade")
+	if !m.flags.Recursive && len(m.roots) == 0 && m.dir != m.workDir {
 		command += " " + shellQuoted(m.shown(m.dir))
 	}
 	if readOnlyLock {
 		return "run " + command + " without --lockfile readonly, and keep the new lock file"
 	}
 	return command + " chooses another version"
+}
+
+// writeHint returns a hint with the command that writes the lock file.
+func (m *rootModule) writeHint() string {
+	if locked, ok := m.lock.Engine(); ok && locked != m.config.Engine {
+		return fmt.Sprintf("the lock file is for %s: run %s, and keep the new lock file", locked, m.again("install --engine "+string(m.config.Engine)))
+	}
+	return "run " + m.again("install") + " without --lockfile readonly, and keep the new lock file"
 }
 
 // errUnsupported matches the error for a configured installation method that larder does not

@@ -76,23 +76,32 @@ func (m *rootModule) needs(ctx context.Context) (*installer.Root, error) {
 
 // An emptyError is the error for a root module without configuration. Like init, some commands have nothing
 // to do there.
-type emptyError struct{ dir string }
+type emptyError struct{ dir string } // empty if the message names it anyway
 
-func (e emptyError) Error() string { return "there is no configuration in " + e.dir }
+func (e emptyError) Error() string {
+	if e.dir == "" {
+		return "there is no configuration"
+	}
+	return "there is no configuration in " + e.dir
+}
 
 // noConfiguration returns the emptyError of the root module, with a hint.
 func (m *rootModule) noConfiguration() error {
+	empty := emptyError{m.shown(m.dir)}
+	if len(m.out.Modules()) > 0 {
+		empty.dir = ""
+	}
 	hint := "-R searches the directories below for root modules"
 	if _, tofu := modules.TofuFiles(m.dir); tofu {
 		hint = "only OpenTofu reads the files here: --engine tofu"
 	} else if isFile(filepath.Join(m.dir, "terragrunt.hcl")) {
 		hint = "a unit of Terragrunt needs a lock file here, which terragrunt init writes"
 	} else if m.flags.Recursive {
-		return emptyError{m.shown(m.dir)}
+		return empty
 	} else if entries, err := os.ReadDir(m.dir); err == nil && !slices.ContainsFunc(entries, func(e os.DirEntry) bool { return e.IsDir() && e.Name()[0] != '.' }) {
 		hint = "run the command in the directory of a root module"
 	}
-	return sources.WithHint(emptyError{m.shown(m.dir)}, "%s", hint)
+	return sources.WithHint(empty, "%s", hint)
 }
 
 // needsIfAny is needs for commands that have nothing to do without configuration.

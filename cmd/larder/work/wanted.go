@@ -223,7 +223,7 @@ func (w *wanted) lockedWants(m *rootModule, required []sources.Requirement) []in
 func (m *rootModule) lockedEntry(p sources.Provider) lockfile.Entry {
 	e, ok := m.lock.Entry(p)
 	if !ok && len(m.lock.Entries()) > 0 {
-		command := "larder lock"
+		command := m.again("lock")
 		if m.both || m.requested.engine != "" { // otherwise the rule chooses the same one
 			command += " --engine " + string(m.config.Engine)
 		}

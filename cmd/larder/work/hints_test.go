@@ -1,0 +1,27 @@
+package work
+
+import (
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+)
+
+// Hints must have the arguments of the command, so the line to run comes from [Session.again].
+func TestHintsRunAgain(t *testing.T) {
+	command := regexp.MustCompile(`"[^"\n]*\blarder (install|lock|verify|prefetch)\b[^"\n]*"`)
+	const general = "larder lock keeps the locked version" // about the command, not a line to run
+	files, _ := filepath.Glob("*.go")
+	for _, file := range files {
+		src, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, found := range command.FindAllString(string(src), -1) {
+			if !strings.HasSuffix(file, "_test.go") && !strings.Contains(found, general) {
+				t.Errorf("%s: write this command with Session.again: %s", file, found)
+			}
+		}
+	}
+}
