@@ -243,7 +243,7 @@ func play(t *testing.T, scene scene, width int) {
 		w.Until("\x00")
 		<-ended
 		for _, line := range w.Wide() {
-			fits := len(strings.Fields(line)) <= 1 || strings.Contains(line, "filesystem_mirror {")
+			fits := len(strings.Fields(line)) <= 1 || toCopy.MatchString(line)
 			sourcetest.Expect(t, fits, "larder %s: wider than %d: %q", step.line, width, line)
 		}
 		fmt.Fprintf(&got, "$ larder %s\n%s", step.line, toPaste().ReplaceAllString(w.Painted(), `filesystem_mirror { path = "DIR" }`))
@@ -286,6 +286,9 @@ var (
 	cellBorder = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`\s\s+|\n`) })
 	keyInCell  = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(` key [0-9A-F]{16}`) })
 )
+
+// toCopy matches lines that are not wrapped, so that users can paste them.
+var toCopy = regexp.MustCompile(`filesystem_mirror \{|^ *(larder|--?[a-z-]+) `)
 
 // goldens is where screens are kept, as an absolute path: scenes change the directory.
 var goldens = func() string { path, _ := filepath.Abs(filepath.Join("testdata", "screens")); return path }()

@@ -1,6 +1,7 @@
 package report
 
 import (
+	"cmp"
 	"slices"
 	"time"
 
@@ -98,7 +99,7 @@ func (c Cached) Cells(o *Output) []ui.Span {
 
 // users describes the users of a package: known root modules, or else the directories that
 // share its files by hard links.
-func (c Cached) users() string {
+func (c CachedSize) users() string {
 	switch {
 	case len(c.Roots) > 0:
 		return ui.Count(len(c.Roots), "root module")
@@ -157,15 +158,15 @@ type Removal struct {
 // Kind implements [Object].
 func (Removal) Kind() string { return "removal" }
 
-// reasons are the reasons of removals, as the table shows them.
+// reasons are the reasons of removals, as the table shows them. With --all, the table shows the users instead.
 var reasons = map[string]string{
 	string(cachedir.NoUser): "unused", string(cachedir.TooOld): "not used recently",
-	string(cachedir.TooMuch): "least recently used", string(cachedir.Everything): "--all",
+	string(cachedir.TooMuch): "least recently used",
 }
 
 // Cells implements [Row].
 func (r Removal) Cells(o *Output) []ui.Span {
-	return append(packageCells(o, r.of.ID, r.Freed, r.of.Used), ui.Plain.Of(reasons[r.Reason]))
+	return append(packageCells(o, r.of.ID, r.Freed, r.of.Used), ui.Plain.Of(cmp.Or(reasons[r.Reason], r.users())))
 }
 
 // Removals shows packages that were removed, or that would be if they are planned.

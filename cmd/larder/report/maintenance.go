@@ -149,7 +149,17 @@ func RemovedText(r cachedir.Removed) string {
 	if n := r.Besides.Aside.Count; n > 0 {
 		parts = append(parts, fmt.Sprintf("%d set aside", n))
 	}
-	return ui.List("and", parts) + ", " + ui.Size(r.Freed)
+	text := ui.List("and", parts) + ", " + ui.Size(r.Freed)
+	used := 0
+	for _, p := range r.Packages {
+		if p.Reason == cachedir.Everything && !p.Unused() {
+			used++
+		}
+	}
+	if used > 0 {
+		text += fmt.Sprintf(" (%d in use or kept)", used)
+	}
+	return text
 }
 
 // RemovedPackages describes what a prune of a mirror removes: "97 packages, 21.4 GB".

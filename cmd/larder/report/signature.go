@@ -100,7 +100,7 @@ func CheckedOf(packages []sources.Stored) []Checked {
 
 // Checked shows the verified packages and who signed them.
 func (o *Output) Checked(all []Checked) {
-	Grid(o, []ui.Column{{Shorten: true}, {}, {Name: "platform", Keep: true, Drop: 1}, {Name: "verification", Brief: WithoutKey, Keep: true, Drop: 2}}, all)
+	Grid(o, []ui.Column{{Head: "PROVIDER", Shorten: true}, {Head: "VERSION"}, {Head: "PLATFORM", Keep: true, Drop: 1}, {Head: "VERIFIED AS", Brief: WithoutKey, Drop: 2}}, all)
 }
 
 // CheckedInDetail is Checked for programs, and with --verbose.

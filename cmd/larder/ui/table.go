@@ -133,14 +133,8 @@ func (t *table) fit(width int) {
 	t.abbreviate()
 	t.measure()
 	t.findFloors()
-	var order []int
 	for i := t.next(); i >= 0 && t.total(readable) > width; i = t.next() {
 		t.omitted[i] = true
-		order = append(order, i)
-	}
-	for _, i := range slices.Backward(order) { // a narrow column may fit where a wide one did not
-		t.omitted[i] = false
-		t.omitted[i] = t.total(readable) > width
 	}
 	t.shorten(width)
 }
@@ -283,11 +277,11 @@ func middle(text string, width int) string {
 
 // sizeUnit matches the unit of a size, which must be on the same line as its number, and
 // adjacent punctuation.
-var sizeUnit = regexp.MustCompile(`^ [kMGTP]?B(?:/s)?[,;.)]*`)
+var sizeUnit = regexp.MustCompile(`^[kMGTP]?B(?:/s)?[,;.)]*$`)
 
 // Wrapped wraps text that begins in a column into lines with a maximum number of letters. It
-// breaks between words and indents lines after the first. It never breaks a word, so that users
-// can copy it.
+// breaks between words and indents lines after the first. It never breaks a word or a command line,
+// so that users can copy it.
 func Wrapped(text string, width, column int) string { return wrapped(text, width, column, 2) }
 
 func wrapped(text string, width, column, indent int) string {
@@ -301,26 +295,59 @@ func wrapped(text string, width, column, indent int) string {
 			column = 0
 		}
 		for rest := line; rest != ""; {
-			word := rest
-			if end := strings.IndexByte(strings.TrimLeft(rest, " "), ' '); end >= 0 {
-				word = rest[:len(rest)-len(strings.TrimLeft(rest, " "))+end]
-			}
-			rest = rest[len(word):]
-			if unit := sizeUnit.FindString(rest); unit != "" && word[len(word)-1] >= '0' && word[len(word)-1] <= '9' {
-				word, rest = word+unit, rest[len(unit):]
-			}
-			letters := utf8.RuneCountInString(word)
+			words := unbroken(rest)
+			rest = rest[len(words):]
+			letters := utf8.RuneCountInString(words)
 			if column > 0 && column+letters > width {
-				word = strings.TrimLeft(word, " ")
-				letters = utf8.RuneCountInString(word)
+				words = strings.TrimLeft(words, " ")
+				letters = utf8.RuneCountInString(words)
 				b.WriteString("\n" + strings.Repeat(" ", indent))
 				column = indent
 			}
-			b.WriteString(word)
+			b.WriteString(words)
 			column += letters
 		}
 	}
 	return b.String()
+}
+
+// unbroken returns the words at the beginning of a line that are not wrapped, with the blanks before them:
+// a terminal's soft wrap keeps a command line whole, where a line break would run a part of it.
+func unbroken(line string) string {
+	end, last, free := 0, "", -1 // free is the number of further words of a command line, in one from 0
+	for end < len(line) {
+		start := len(line) - len(strings.TrimLeft(line[end:], " "))
+		word, _, _ := strings.Cut(line[start:], " ")
+		if last != "" && (start != end+1 || !tied(last, word, free)) {
+			break
+		}
+		switch {
+		case word == "larder":
+			free = 2
+		case free > 0:
+			free--
+		case isFlag(word):
+			free = 0
+		}
+		end, last = start+len(word), word
+	}
+	return line[:end]
+}
+
+func isFlag(word string) bool { return strings.HasPrefix(word, "-") }
+
+// tied reports whether a word is on the same line as the last one: the unit of a size, and in a command
+// line flags, their values, and what looks like an argument.
+func tied(last, word string, free int) bool {
+	switch {
+	case strings.Contains(",;:.)", last[len(last)-1:]), word == "and", word == "or":
+		return false
+	case last[len(last)-1] >= '0' && last[len(last)-1] <= '9' && sizeUnit.MatchString(word):
+		return true
+	case free > 0, isFlag(last):
+		return true
+	}
+	return free == 0 && word[0] != '[' && (isFlag(word) || strings.ContainsAny(word, "/@|>.") || word == strings.ToUpper(word))
 }
 
 // Joined joins the lines of each paragraph of a text, for [Laid]. Lines that begin with a blank are no

@@ -63,6 +63,51 @@ Not shown at this
 	}
 }
 
+// A command line in a text is on one line at any width, so that users can paste it.
+func TestCommandLinesAreNotWrapped(t *testing.T) {
+	for _, test := range []struct{ before, command, after string }{
+		{"add the hashes of other platforms: run ", "larder lock -R --platform linux_amd64 --platform darwin_arm64", ""},
+		{"to require a signature by a known key, add ", "--trust-key KEY", ", which is a file or a directory of files"},
+		{"name the providers that are required: ", "larder bundle create ../usb.tar hashicorp/aws@6.2.0 hashicorp/random", ""},
+		{"to fetch the damaged packages again, use this: ", "larder cache repair", ", then run the command again"},
+	} {
+		text := test.before + test.command + test.after
+		for _, width := range []int{40, 60, 80} {
+			got := Wrapped(text, width, 6)
+			sourcetest.Expect(t, strings.Contains(got, test.command), "%d columns: %s", width, got)
+			sourcetest.Equal(t, strings.Join(strings.Fields(got), " "), text)
+			for _, line := range strings.Split(got, "\n") {
+				sourcetest.Expect(t, utf8.RuneCountInString(line) <= width || strings.Contains(line, test.command), "%d columns: %q", width, line)
+			}
+		}
+	}
+}
+
+// A wider terminal shows all columns that a narrower one shows.
+func TestWiderTablesShowMore(t *testing.T) {
+	columns := []Column{
+		{Head: "PROVIDER", Shorten: true}, {Head: "VERSION"}, {Head: "PLATFORM", Keep: true, Drop: 1}, {Head: "SIZE", Drop: 4},
+		{Head: "LAST USED", Drop: 5}, {Head: "USED BY", Drop: 3}, {Head: "VERIFIED AS", Drop: 2},
+	}
+	rows := [][]Span{
+		{{Text: "example.test/acme/widget"}, {Text: "1.0.0"}, {Text: "linux_amd64"}, {Text: "4 kB"}, {Text: "just now"}, {Text: "1 root module"}, {Text: "signed by its namespace's key"}},
+		{{Text: "example.test/acme/salt"}, {Text: "1.0.0"}, {Text: "linux_arm64"}, {Text: "9 kB"}, {Text: "1 day ago"}, {Text: "unused"}, {Text: "hash only"}},
+	}
+	heads := 0
+	for width := 20; width < 130; width++ {
+		head := Table(columns, clone(rows), width)[0].Plain()
+		shown := 0
+		for i, c := range columns {
+			if strings.Contains(head, c.Head) {
+				shown |= 1 << i
+			}
+		}
+		sourcetest.Expect(t, heads&^shown == 0, "%d columns: not shown any more: %s", width, head)
+		heads = shown
+	}
+	sourcetest.Equal(t, heads, 1<<len(columns)-1)
+}
+
 // What a terminal shows of a table, whatever is in it: every column with text is shown or named, different
 // names and keys stay different, and no line is too wide.
 func TestTablesLoseNothingSilently(t *testing.T) {
