@@ -67,6 +67,9 @@ func runIn(ctx context.Context, out *report.Output, results *results, args []str
 		out.Stdout = out.Stderr
 	}
 	if err == nil {
+		_, _, err = checkValues(l)
+	}
+	if err == nil {
 		err = l.Run(ctx, out)
 	}
 	out.End()

@@ -136,9 +136,10 @@ func readOptions(l *line.Line, out *report.Output) (o work.Options, err error) {
 	case l.Bool("verbose"):
 		out.Level = report.Verbose
 	}
-	switch err := cmp.Or(line.OneOf(l.Spelled("link"), o.Link, sources.LinkModes), line.OneOf(l.Spelled("color"), ui.ColorMode(l.Text("color")), ui.ColorModes)); {
-	case err != nil:
+	if o.Engines, o.EnginesBy, err = checkValues(l); err != nil {
 		return o, err
+	}
+	switch {
 	case l.IsOn("cache") && o.NoCache:
 		return o, report.Usage(fmt.Errorf("%s and %s exclude each other", l.Spelled("cache"), l.Spelled("no-cache")))
 	case o.LockTimeout < 0:
@@ -146,14 +147,24 @@ func readOptions(l *line.Line, out *report.Output) (o work.Options, err error) {
 	case l.IsSet("exclude") && !o.Recursive:
 		return o, report.Usage(errors.New("--exclude requires --recursive"))
 	}
-	if o.Engines, o.EnginesBy, err = readEngine(l); err != nil {
-		return o, err
-	}
 	if o.Platforms, err = platforms(l); err != nil {
 		return o, err
 	}
 	o.TrustKeys, err = trustKeys(l)
 	return o, err
+}
+
+// checkValues checks the values of global flags that have a list of them, also for commands without a
+// session. It returns what readEngine does.
+func checkValues(l *line.Line) (requested []sources.Engine, by string, err error) {
+	err = cmp.Or(
+		line.OneOf(l.Spelled("link"), sources.LinkMode(l.Text("link")), sources.LinkModes),
+		line.OneOf(l.Spelled("color"), ui.ColorMode(l.Text("color")), ui.ColorModes),
+	)
+	if err != nil {
+		return nil, "", err
+	}
+	return readEngine(l)
 }
 
 // chdir returns the working directory of the command, absolute.
