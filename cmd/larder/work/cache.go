@@ -140,7 +140,12 @@ func ShowCacheStats(ctx context.Context, s *Session, roots []string) error {
 	if err != nil {
 		return err
 	}
+	v, err := k.examined(ctx, use)
+	if err != nil {
+		return err
+	}
 	s.output.Stats(k.path, plan)
+	k.tellProblems(v)
 	if plan.Blocked != nil {
 		s.output.WarnOf(fmt.Errorf("larder cache prune would fail: %w", plan.Blocked))
 	}

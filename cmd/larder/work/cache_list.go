@@ -35,8 +35,7 @@ var orders = map[string]func(a, b cachedir.Entry) int{
 	"roots":   func(a, b cachedir.Entry) int { return cmp.Compare(len(a.Roots), len(b.Roots)) },
 }
 
-// ListCache lists packages. It verifies the cache, but hashes only packages whose files have
-// changed since they were recorded.
+// ListCache lists packages, and counts the problems in the cache.
 func ListCache(ctx context.Context, s *Session, request ListRequest) error {
 	patterns, err := s.readPatterns(request.Patterns)
 	if err != nil {
@@ -50,7 +49,7 @@ func ListCache(ctx context.Context, s *Session, request ListRequest) error {
 	if err != nil {
 		return err
 	}
-	v, err := k.cache.Verify(ctx, cachedir.VerifyOptions{ListOptions: use, Recorded: true})
+	v, err := k.examined(ctx, use)
 	if err != nil {
 		return err
 	}
@@ -87,10 +86,20 @@ func ListCache(ctx context.Context, s *Session, request ListRequest) error {
 	} else {
 		s.output.Say("%s, %s", ui.Count(sum.Packages, "package"), ui.Size(sum.Size))
 	}
-	if sum.Problems > 0 {
-		s.output.WarnHint("larder cache verify lists them", "%s in the plugin cache", ui.Count(sum.Problems, "problem"))
-	}
+	k.tellProblems(v)
 	return nil
+}
+
+// examined verifies the cache, but hashes only packages whose files have changed since they were recorded.
+func (k *targetCache) examined(ctx context.Context, use cachedir.ListOptions) (*cachedir.Verification, error) {
+	return k.cache.Verify(ctx, cachedir.VerifyOptions{ListOptions: use, Recorded: true})
+}
+
+// tellProblems warns about the findings of examined.
+func (k *targetCache) tellProblems(v *cachedir.Verification) {
+	if n := len(v.Findings); n > 0 {
+		k.out.WarnHint("larder cache verify lists them", "%s in the plugin cache", ui.Count(n, "problem"))
+	}
 }
 
 // includes reports whether the request selects a package that matches its patterns.

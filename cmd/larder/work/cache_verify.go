@@ -81,7 +81,12 @@ func RepairCache(ctx context.Context, s *Session) error {
 		return err
 	}
 	mendings := v.Mendings()
-	if !s.flags.DryRun {
+	switch {
+	case s.flags.DryRun && s.flags.Offline:
+		if err := v.predict(ctx, mendings); err != nil {
+			return err
+		}
+	case !s.flags.DryRun:
 		replace, sourceErr := v.replacer(ctx)
 		if sourceErr != nil {
 			return sourceErr
@@ -97,11 +102,33 @@ func RepairCache(ctx context.Context, s *Session) error {
 		err = errors.Join(err, failed)
 	}
 	s.output.Summary(sum)
-	s.output.Conclude("%s in %s%s", ui.Count(sum.Problems, "problem"), read, sum.Text())
+	found := ui.Count(sum.Problems, "problem")
+	if sum.Problems == 0 {
+		found = "No problem"
+	}
+	s.output.Conclude("%s in %s%s", found, read, sum.Text())
 	if dir := v.cache.AsideDir(); dir != "" {
 		s.output.Conclude("Moved what was set aside to %s", dir)
 	}
 	return err
+}
+
+// predict corrects the repairs that need a package which no source on this machine has.
+func (k *targetCache) predict(ctx context.Context, mendings []cachedir.Mending) error {
+	from, err := k.source(ctx)
+	if err != nil {
+		return err
+	}
+	for i := range mendings {
+		m := &mendings[i]
+		if !m.Fetch() {
+			continue
+		}
+		if _, m.Err = from.Package(ctx, *m.Package); m.Err != nil && m.Kind == cachedir.Changed {
+			m.Do = cachedir.Nothing
+		}
+	}
+	return nil
 }
 
 // mended shows how a finding was repaired, and returns why it was not.
