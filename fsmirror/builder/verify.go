@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"runtime"
 	"slices"
+	"strings"
 	"sync"
 
 	"golang.org/x/sync/errgroup"
@@ -105,9 +106,10 @@ func (b *Builder) Verify(ctx context.Context, report func(done, of int64)) (*Ver
 func (v *verifier) found(kind FindingKind, path string, id *sources.PackageID, format string, args ...any) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
-	v.Findings = append(v.Findings, Finding{kind, v.relative(path), id, fmt.Sprintf(format, args...)})
+	text := strings.TrimPrefix(fmt.Sprintf(format, args...), path+": ")
+	v.Findings = append(v.Findings, Finding{kind, v.relative(path), id, text})
 	switch kind {
-	case Broken:
+	case Broken, Changed:
 		v.broken[path] = true
 	case BadEvidence:
 		v.broken[id.Release()] = true

@@ -226,6 +226,10 @@ func (s *Session) noTarget(t target, args []string) error {
 			return sources.WithHint(err, "write ./%s if it is a directory or file", arg)
 		}
 	}
+	if info, err := os.Stat(Absolute(s.workDir, args[0])); err == nil && info.IsDir() {
+		err := fmt.Errorf("%s needs %s, and %s is a directory", t.command, t.what, args[0])
+		return sources.WithHint(err, "write the name of the file too, such as %s", shellQuoted(filepath.Join(args[0], "usb.tar")))
+	}
 	return fmt.Errorf("%s needs %s besides %s", t.command, t.what, args[0])
 }
 

@@ -83,6 +83,7 @@ func ShowManifest(ctx context.Context, s *Session, dir string) error {
 	if err != nil {
 		return err
 	}
+	typed := dir
 	dir, err = m.receiver(dir)
 	if err != nil {
 		return err
@@ -100,7 +101,7 @@ func ShowManifest(ctx context.Context, s *Session, dir string) error {
 	if err == nil && len(manifest.Packages) == 0 {
 		s.output.Say("%s has no packages, so a bundle since this manifest has all of them", dir)
 	}
-	return err
+	return hintDamage(err, typed)
 }
 
 // receiver returns the directory of a mirror that receives bundles. It may be empty.

@@ -3,7 +3,6 @@ package work
 import (
 	"context"
 	"errors"
-	"fmt"
 	"os"
 	"path/filepath"
 	"slices"
@@ -72,7 +71,7 @@ func CreateBundle(ctx context.Context, s *Session, request BundleRequest) error 
 		if err != nil {
 			return err
 		}
-		return m.bundle(ctx, dir, file, opts)
+		return hintDamage(m.bundle(ctx, dir, file, opts), request.Mirror)
 	}
 	return f.bundleSelected(ctx, m, file, typed, opts)
 }
@@ -166,7 +165,7 @@ func temporaryMirror(file string, dryRun bool, warn func(error)) (dir string, do
 	scratch, err := in.Scratch(prefix)
 	if err != nil {
 		in.Close()
-		return "", nil, fmt.Errorf("cannot write in %s: %w", filepath.Dir(file), disk.Cause(err))
+		return "", nil, cannotWrite(filepath.Dir(file), err)
 	}
 	return scratch.Path("mirror"), func() { scratch.Close(); in.Close() }, nil
 }

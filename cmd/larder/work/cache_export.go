@@ -235,7 +235,11 @@ func privateIn(packages []sources.Stored) (string, error) {
 // that is the same export already. Only this user may read a private one.
 func writeExport(ctx context.Context, path string, packages []sources.Stored, private bool) (size int64, changed bool, err error) {
 	if info, err := os.Lstat(path); err == nil && !info.Mode().IsRegular() { // such as a device, which must not be replaced
-		return 0, false, fmt.Errorf("%s already exists, and is not a file", path)
+		err := fmt.Errorf("%s already exists, and is not a file", path)
+		if info.IsDir() {
+			err = fmt.Errorf("%s is a directory, not a file", path)
+		}
+		return 0, false, sources.WithHint(err, "name the file to write")
 	}
 	in, err := disk.Open(filepath.Dir(path))
 	if err != nil {
@@ -244,7 +248,7 @@ func writeExport(ctx context.Context, path string, packages []sources.Stored, pr
 	defer in.Close()
 	f, err := in.NewTemp(filepath.Base(path))
 	if err != nil {
-		return 0, false, disk.Explain(err, "the export")
+		return 0, false, disk.Explain(cannotWrite(filepath.Dir(path), err), "the export")
 	}
 	defer f.Discard()
 	if private {

@@ -95,7 +95,7 @@ func ListMirror(ctx context.Context, s *Session, dir string, typed []string) err
 	for _, e := range entries {
 		sum.Size += e.Size
 		if e.Err != nil {
-			damaged = append(damaged, sources.WithHint(e.Err, "larder mirror verify %s lists every problem", dir))
+			damaged = append(damaged, hintDamage(e.Err, dir))
 		}
 	}
 	s.output.Summary(sum)
@@ -106,6 +106,14 @@ func ListMirror(ctx context.Context, s *Session, dir string, typed []string) err
 		s.output.Say("the mirror %s has no packages", Absolute(m.dir, dir))
 	}
 	return errors.Join(damaged...)
+}
+
+// hintDamage adds a hint to an error about a package in the mirror dir, as typed.
+func hintDamage(err error, dir string) error {
+	if _, ok := errors.AsType[*sources.PackageError](err); !ok || len(sources.Hints(err)) > 0 {
+		return err
+	}
+	return sources.WithHint(err, "larder mirror verify %s lists every problem", shellQuoted(dir))
 }
 
 // VerifyMirror verifies a mirror. It returns a [report.FoundError] if it finds a problem, and another error
@@ -126,10 +134,13 @@ func VerifyMirror(ctx context.Context, s *Session, dir string) error {
 		findings = append(findings, report.FindingOf(f.Kind, f.Path, f.Package, f.Text, f.String()))
 	}
 	report.ShowAll(s.output, findings)
-	distrusted, hint := m.trustFindings(v.Sound, func(s sources.Stored) string { return s.Dir }, dir)
+	inMirror := func(s sources.Stored) string {
+		return filepath.ToSlash(strings.TrimPrefix(s.Dir, Absolute(m.dir, dir)+string(filepath.Separator)))
+	}
+	distrusted, hint := m.trustFindings(v.Sound, inMirror, dir)
 	problems := len(v.Findings) + distrusted
 	if len(v.Findings) > 0 {
-		hint = "larder mirror index rebuilds index.json and VERSION.json; remove damaged packages, then run larder mirror sync"
+		hint = fmt.Sprintf("remove damaged packages and fetch them again: larder mirror sync %s; larder mirror index %s rebuilds index.json and VERSION.json", shellQuoted(dir), shellQuoted(dir))
 	}
 	all := report.CheckedOf(v.Sound)
 	s.output.CheckedInDetail(all)

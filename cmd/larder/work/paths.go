@@ -43,6 +43,12 @@ func Existing(base, typed string, kind PathKind, hint string, args ...any) (stri
 	return path, nil
 }
 
+// cannotWrite returns the error for a directory in which no file can be created. The names of temporary
+// files tell users nothing.
+func cannotWrite(dir string, err error) error {
+	return fmt.Errorf("cannot write in %s: %w", dir, disk.Cause(err))
+}
+
 // parentOf returns the absolute form of the path of a file to write. It fails if there is no directory for it.
 func (s *Session) parentOf(typed string) (string, error) {
 	_, err := Existing(s.workDir, filepath.Dir(typed), Directory, "create the directory, or write the file elsewhere")

@@ -105,6 +105,9 @@ func putShims(home, larder string, all []wantedShim) (dir string, err error) {
 // shimScript returns the script that runs larder for the engine at path, which doesn't need PATH.
 func (s *Session) shimScript(path, larder string) (engine sources.Engine, script string, err error) {
 	engine = s.machine.EngineOf(path)
+	if _, err := os.Stat(path); err != nil {
+		return "", "", fmt.Errorf("%s: %w", path, disk.Cause(err))
+	}
 	if engine == "" {
 		err := fmt.Errorf("%s is not terraform or tofu", path)
 		return "", "", report.Usage(sources.WithHint(err, "name the program of an engine: larder shim --engine-path /usr/bin/terraform DIR"))
@@ -211,7 +214,7 @@ func (w wantedShim) put(dir *disk.Dir) error {
 		err = disk.Rename(dir, temporary, dir, name)
 	}
 	if err != nil {
-		return errors.Join(err, dir.Remove(temporary))
+		return errors.Join(cannotWrite(filepath.Dir(w.path), err), dir.Remove(temporary))
 	}
 	return nil
 }
