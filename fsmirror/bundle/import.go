@@ -275,20 +275,16 @@ func (in *importer) checkBase(ctx context.Context) error {
 		case ctx.Err() != nil:
 			return ctx.Err()
 		case errors.Is(err, sources.ErrNotFound):
-			err = &sources.PackageError{ID: p.ID, Err: errors.New("the bundle requires this package, but the mirror does not have it")}
+			err = &sources.PackageError{ID: p.ID, Err: fmt.Errorf("%s requires this package, but %s does not have it", in.given[0].name, in.dir)}
 		case err == nil && s.ZH != p.ZH:
-			err = &sources.PackageError{ID: p.ID, Err: fmt.Errorf("the bundle requires %s, but the mirror has %s", p.ZH, s.ZH)}
+			err = &sources.PackageError{ID: p.ID, Err: fmt.Errorf("%s requires %s, but %s has %s", in.given[0].name, p.ZH, in.dir, s.ZH)}
 		}
 		if err != nil {
-			missing = append(missing, err)
+			hint := "import the earlier bundles first, or request one created with --since and the output of larder bundle manifest %s"
+			missing = append(missing, sources.WithHint(err, hint, in.dir))
 		}
 	}
-	if len(missing) == 0 {
-		return nil
-	}
-	err := lacks(in.given[0], len(missing), in.dir)
-	hint := "import the earlier bundles first, or request one created with --since and the output of larder bundle manifest " + in.dir
-	return errors.Join(sources.WithHint(err, "%s", hint), errors.Join(missing...))
+	return errors.Join(missing...)
 }
 
 // prepare verifies everything, and copies the archives that the mirror lacks to the

@@ -313,7 +313,7 @@ func TestSplitPayload(t *testing.T) {
 	sourcetest.Expect(t, maps.Equal(files(t, to), placed), "got %q", files(t, to))
 	opts.MaxSize = 3000
 	_, err = bundle.Create(ctx, from, filepath.Join(t.TempDir(), "b"), opts)
-	sourcetest.Expect(t, err != nil && strings.Contains(err.Error(), "more than the limit of 3000"), "%v", err)
+	sourcetest.Expect(t, err != nil && strings.Contains(err.Error(), "more than the limit of 3 kB"), "%v", err)
 }
 
 // A delta contains all payloads, also without a package.

@@ -76,7 +76,11 @@ func ReadManifest(file string) (Manifest, error) {
 	}
 	m, err := ParseManifest(text)
 	if err != nil {
-		err = sources.WithHint(fmt.Errorf("%s: %w", file, err), "name a manifest that larder bundle manifest wrote, a bundle, or the directory of a mirror")
+		err = fmt.Errorf("%s: %w", file, err)
+		if !bytes.HasPrefix(bytes.TrimSpace(text), []byte("{")) {
+			err = fmt.Errorf("%s is not a manifest, a bundle or a mirror", file)
+		}
+		err = sources.WithHint(err, "name a manifest that larder bundle manifest wrote, a bundle, or the directory of a mirror")
 	}
 	return m, err
 }

@@ -59,8 +59,8 @@ func (m Manifest) assign(max int64) (Manifest, error) {
 			need, left = sizes[u.dir]+sizes[u.evidence], max-fixed
 		}
 		if need > left {
-			err := fmt.Errorf("it takes %d bytes, more than the limit of %d", need+fixed, max)
-			return m, sources.WithHint(u.problem(err), "%s cannot be split: allow larger files", u.kind)
+			err := fmt.Errorf("it takes %s, more than the limit of %s", disk.Size(need+fixed), disk.Size(max))
+			return m, sources.WithHint(u.problem(err), "%s cannot be split: allow larger files with --max-size", u.kind)
 		}
 		left, last, *u.part = left-need, u.evidence, m.Parts
 	}
@@ -68,7 +68,7 @@ func (m Manifest) assign(max int64) (Manifest, error) {
 	case m.Parts > maxParts:
 		return m, fmt.Errorf("more than %d parts", maxParts)
 	case m.Parts == 0:
-		return m, fmt.Errorf("the manifest takes %d bytes, more than the limit of %d", fixed, max)
+		return m, fmt.Errorf("the manifest takes %s, more than the limit of %s", disk.Size(fixed), disk.Size(max))
 	}
 	return m, nil
 }

@@ -21,10 +21,10 @@ type FullError struct {
 func (e *FullError) Error() string {
 	about := []string{"file system " + e.Mount}
 	if e.Free >= 0 {
-		about = append(about, size(e.Free)+" free")
+		about = append(about, Size(e.Free)+" free")
 	}
 	if e.Need > 0 {
-		about = append(about, size(e.Need)+" needed")
+		about = append(about, Size(e.Need)+" needed")
 	}
 	return fmt.Sprintf("%s: %v (%s)", e.dir(), Cause(e.Err), strings.Join(about, ", "))
 }
@@ -95,8 +95,8 @@ func mount(path string) string {
 	}
 }
 
-// size formats a number of bytes.
-func size(n int64) string {
+// Size formats a number of bytes, rounded up.
+func Size(n int64) string {
 	if n < 1e6 {
 		return fmt.Sprintf("%d kB", (n+999)/1e3)
 	}

@@ -156,7 +156,7 @@ func (r rules) accepted(p sources.Proof) (report sources.Report, err error) {
 	slices.SortStableFunc(report.By, func(a, b sources.SignedBy) int { return cmp.Compare(b.Verdict, a.Verdict) })
 	report.Signed, report.Notes = p.Name, r.notes(best)
 	if r.untrusted(best.Fingerprint) {
-		report.Refused = fault(UntrustedKey, "signed by %s, but the only trusted keys for this provider are %s",
+		report.Refused = fault(UntrustedKey, "signed by %s; the only trusted keys for this provider are %s",
 			keysOf(report.By), strings.Join(sources.Texts(r.trusted), ", "))
 		report.Notes = append(report.Notes, report.Refused.Error())
 	}
