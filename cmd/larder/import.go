@@ -42,6 +42,9 @@ func importAll(ctx context.Context, l *line.Line, s *work.Session) error {
 	case len(l.Words) == 0:
 		return report.Usage(errors.New("import needs a PATH, a file or directory to import from"))
 	}
+	if err := l.Exclusive("as", "namespace"); err != nil {
+		return err
+	}
 	request := work.LegacyRequest{Paths: l.Words, To: l.Text("to"), Unpacked: l.Bool("unpacked"), Replace: l.Bool("replace")}
 	for name, to := range map[string]**string{"as": &request.As, "namespace": &request.Namespace} {
 		if l.IsSet(name) {

@@ -40,6 +40,9 @@ func (h header) contradicts(p sources.Platform) bool {
 // executable follows a small DOS program.
 const headSize = 4096
 
+// tarMagic is the offset of the magic number in tar files.
+const tarMagic = 257
+
 // readHeader reads the beginning of a file.
 func readHeader(r io.Reader) (header, error) {
 	head := make([]byte, headSize)
@@ -47,7 +50,10 @@ func readHeader(r io.Reader) (header, error) {
 	if err != nil && !errors.Is(err, io.EOF) && !errors.Is(err, io.ErrUnexpectedEOF) {
 		return header{}, err
 	}
-	return parseHeader(head[:n]), nil
+	if head = head[:n]; n > tarMagic && bytes.HasPrefix(head[tarMagic:], []byte("ustar")) {
+		return header{}, errors.New("it is a tar file, not an executable")
+	}
+	return parseHeader(head), nil
 }
 
 // parseHeader parses only the fields that are required. The packages debug/… read

@@ -13,6 +13,7 @@ import (
 	"github.com/larder-cli/larder/cmd/larder/ui"
 	"github.com/larder-cli/larder/fsmirror"
 	"github.com/larder-cli/larder/fsmirror/builder"
+	"github.com/larder-cli/larder/fsmirror/bundle"
 	"github.com/larder-cli/larder/fsmirror/legacy"
 	"github.com/larder-cli/larder/installer"
 	"github.com/larder-cli/larder/sources"
@@ -94,6 +95,9 @@ func newImporting(ctx context.Context, s *Session, request LegacyRequest) (*impo
 		if within(im.to.Dir, path) {
 			return nil, unchanging(im.to.Dir, path)
 		}
+		if err := im.otherFile(path, request); err != nil {
+			return nil, err
+		}
 		im.paths = append(im.paths, path)
 	}
 	im.find = legacy.Options{Engine: m.config.Engine, Platform: request.Platform}
@@ -113,6 +117,20 @@ func newImporting(ctx context.Context, s *Session, request LegacyRequest) (*impo
 		im.find.Prefix = string(p.Host) + "/" + p.Namespace
 	}
 	return im, nil
+}
+
+// otherFile returns an error for a file that another command imports.
+func (im *importing) otherFile(path string, request LegacyRequest) error {
+	file := shellQuoted(im.shown(path))
+	if isExport(path) {
+		return sources.WithHint(fmt.Errorf("%s is a file of larder cache export", path), "to add its packages to the plugin cache, run larder cache import %s", file)
+	}
+	b, err := bundle.Open(path)
+	if err != nil {
+		return nil //nolint:nilerr // not a bundle
+	}
+	err = fmt.Errorf("%s is a bundle", path)
+	return errors.Join(sources.WithHint(err, "to add its packages to the mirror, run larder bundle import %s %s", file, shellQuoted(request.To)), b.Close())
 }
 
 // requiredHere returns the providers that the root module here locks or requires, and the first reason why
