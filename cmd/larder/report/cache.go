@@ -166,7 +166,11 @@ var reasons = map[string]string{
 
 // Cells implements [Row].
 func (r Removal) Cells(o *Output) []ui.Span {
-	return append(packageCells(o, r.of.ID, r.Freed, r.of.Used), ui.Plain.Of(cmp.Or(reasons[r.Reason], r.users())))
+	why := cmp.Or(reasons[r.Reason], r.users())
+	if r.Reason == string(cachedir.Everything) && len(r.Roots) > 0 {
+		why = "used by " + why
+	}
+	return append(packageCells(o, r.of.ID, r.Freed, r.of.Used), ui.Plain.Of(why))
 }
 
 // Removals shows packages that were removed, or that would be if they are planned.
