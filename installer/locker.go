@@ -72,7 +72,7 @@ func (l *Locker) Lock(ctx context.Context, root Root) (*Result, error) {
 	if err == nil {
 		result.Lock.Entries = l.entries(root, jobs)
 		result.Lock.Text, result.Lock.Change = root.Lock.Complete(result.Lock.Entries, l.engine)
-		err = writeLock(root, l.engine, result)
+		err = writeLock(root, result)
 	}
 	for i := range result.Unknown {
 		result.Unknown[i].Dropped = result.Unknown[i].Dropped && err == nil

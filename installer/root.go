@@ -118,7 +118,7 @@ func (in *Installer) Install(ctx context.Context, root Root) (*Result, error) {
 		result.Lock.Entries = entries(root, jobs)
 		result.Incomplete = incomplete(jobs)
 		result.Lock.Text, result.Lock.Change = root.Lock.Update(result.Lock.Entries, in.engine)
-		err = writeLock(root, in.engine, result)
+		err = writeLock(root, result)
 	}
 	if !root.DryRun {
 		var ids []sources.PackageID
@@ -185,7 +185,7 @@ func incomplete(jobs []job) []sources.Provider {
 }
 
 // writeLock writes the text in result to the lock file of an engine.
-func writeLock(root Root, engine sources.Engine, result *Result) error {
+func writeLock(root Root, result *Result) error {
 	switch change := result.Lock; {
 	case change.Text == nil, root.ReadOnlyLock && change.None():
 		return nil
