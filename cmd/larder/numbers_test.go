@@ -9,7 +9,6 @@ import (
 	"regexp"
 	"slices"
 	"strings"
-	"syscall"
 
 	"github.com/rogpeppe/go-internal/testscript"
 )
@@ -129,6 +128,9 @@ func withoutRoots(flags []string) []string {
 	return slices.DeleteFunc(slices.Clone(flags), func(f string) bool { return strings.HasPrefix(f, "--roots") })
 }
 
+// onDisk returns the inode of a file and its bytes on disk. It is nil on systems without inodes.
+var onDisk func(fs.FileInfo) (file uint64, bytes int64)
+
 // bytesIn returns the bytes on disk of all files in the plugin cache.
 func bytesIn(ts *testscript.TestScript, flags []string) (sum int64) {
 	ts.Check(ts.Exec("larder", append([]string{"cache", "path"}, withoutRoots(flags)...)...))
@@ -141,9 +143,9 @@ func bytesIn(ts *testscript.TestScript, flags []string) (sum int64) {
 		if err != nil {
 			return err
 		}
-		if file := info.Sys().(*syscall.Stat_t); !seen[file.Ino] {
-			seen[file.Ino] = true
-			sum += file.Blocks * 512
+		if file, bytes := onDisk(info); !seen[file] {
+			seen[file] = true
+			sum += bytes
 		}
 		return nil
 	}))

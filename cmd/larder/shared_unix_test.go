@@ -655,3 +655,10 @@ func TestUsersRunEngines(t *testing.T) {
 		}
 	})
 }
+
+func init() {
+	onDisk = func(info fs.FileInfo) (file uint64, bytes int64) {
+		st := info.Sys().(*syscall.Stat_t)
+		return st.Ino, st.Blocks * 512
+	}
+}
