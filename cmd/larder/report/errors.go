@@ -9,7 +9,7 @@ import (
 	"github.com/larder-cli/larder/sources"
 )
 
-// A UsageError is an error in the command line.
+// A UsageError reports a mistake in the command line.
 type UsageError struct{ error }
 
 // Unwrap preserves the hints of the error.
