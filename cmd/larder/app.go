@@ -147,7 +147,8 @@ func commandTree() *line.Command {
 		Does:  "download, verify and share Terraform and OpenTofu providers",
 		Flags: append(globalFlags(), line.Flag{Name: "version", Short: "V", Hidden: true}),
 		Commands: []*line.Command{
-			installCommand(), execCommand(), shimCommand(), lockCommand(), verifyCommand(), prefetchCommand(),
+			installCommand(), execCommand(), shimCommand(), lockCommand(), verifyCommand(),
+			explainCommand(), versionsCommand(), outdatedCommand(), doctorCommand(), prefetchCommand(),
 			mirrorCommand(), bundleCommand(), importCommand(),
 			cacheCommand(), completionCommand(), versionCommand(), line.HelpCommand(forLarder, topics...),
 		},

@@ -7,7 +7,7 @@ import (
 func bundleCommand() *line.Command {
 	return &line.Command{
 		Name:  "bundle",
-		Job:   forMirrors,
+		Job:   forStores,
 		Does:  "carry packages across an air gap in a file",
 		About: "A bundle is a tar file. Extracting it creates a mirror.",
 		Commands: []*line.Command{

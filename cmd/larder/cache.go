@@ -7,7 +7,7 @@ import (
 func cacheCommand() *line.Command {
 	return &line.Command{
 		Name:  "cache",
-		Job:   forCache,
+		Job:   forStores,
 		Does:  "list, verify, repair and prune the plugin cache",
 		About: "These commands work on any plugin cache, even while larder installs from it.",
 		Commands: []*line.Command{

@@ -18,10 +18,10 @@ import (
 
 // The jobs of commands, in the order of help.
 const (
-	forModules = "Root modules"
-	forCache   = "Plugin cache"
-	forMirrors = "Mirrors"
-	forLarder  = "Larder"
+	forModules   = "Root modules"
+	forQuestions = "Questions"
+	forStores    = "Plugin cache and mirrors"
+	forLarder    = "" // the last lines of help name them
 )
 
 // The headings of flags.

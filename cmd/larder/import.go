@@ -13,7 +13,7 @@ import (
 func importCommand() *line.Command {
 	return &line.Command{
 		Name:      "import",
-		Job:       forMirrors,
+		Job:       forStores,
 		Does:      "add provider executables and zip files to a mirror",
 		Arguments: "PATH... --to DIR [FLAG...]",
 		Example:   "larder import ~/.terraform.d/plugins --to ./mirror",

@@ -7,7 +7,7 @@ import (
 func mirrorCommand() *line.Command {
 	return &line.Command{
 		Name: "mirror",
-		Job:  forMirrors,
+		Job:  forStores,
 		Does: "create, list, verify and prune mirrors",
 		Commands: []*line.Command{
 			mirrorSyncCommand(), mirrorListCommand(), mirrorVerifyCommand(),

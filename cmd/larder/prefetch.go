@@ -10,7 +10,7 @@ import (
 func prefetchCommand() *line.Command {
 	return &line.Command{
 		Name:      "prefetch",
-		Job:       forCache,
+		Job:       forStores,
 		Does:      "download packages into the plugin cache",
 		Arguments: "[PATH | ADDRESS[@VERSION]]... [FLAG...]",
 		Example:   "larder prefetch -R . --platform linux_amd64,darwin_arm64",

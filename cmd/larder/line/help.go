@@ -51,15 +51,21 @@ func (l *Line) ShowHelp(out *report.Output, c *Command) {
 // overview returns the help of the program.
 func overview(root *Command) string {
 	var b strings.Builder
-	fmt.Fprintf(&b, "larder: %s\n\nUsage: larder COMMAND [ARGUMENT...] [FLAG...]\n\n", root.Does)
+	fmt.Fprintf(&b, "larder: %s\nUsage: larder COMMAND [ARGUMENT...] [FLAG...]\n\n", root.Does)
 	var rows [][]string
-	commands := slices.DeleteFunc(byJob(root.Visible()), func(c *Command) bool { return c == root.Find("help") }) // the last lines are about it
+	var also []string
+	commands := slices.DeleteFunc(byJob(root.Visible()), func(c *Command) bool {
+		if c.Job == "" && c.Name != "help" {
+			also = append(also, c.Name)
+		}
+		return c.Job == ""
+	})
 	for _, c := range commands {
 		rows = append(rows, []string{c.Name, c.Does})
 	}
 	b.WriteString(underHeadings(rows, func(i int) string { return commands[i].Job }))
-	b.WriteString("\nTopics: larder help " + strings.Join(topicNames(root), ", ") + ".\n" +
-		"larder help COMMAND describes a command, with an example.\n")
+	fmt.Fprintf(&b, "\nlarder help COMMAND describes a command, with an example; also %s.\nTopics: larder help %s.\n",
+		ui.List("and", also), strings.Join(topicNames(root), ", "))
 	return b.String()
 }
 

@@ -1,0 +1,28 @@
+package main
+
+import (
+	"context"
+
+	"github.com/larder-cli/larder/cmd/larder/line"
+	"github.com/larder-cli/larder/cmd/larder/work"
+)
+
+func doctorCommand() *line.Command {
+	return &line.Command{
+		Name:      "doctor",
+		Job:       forQuestions,
+		Does:      "find problems with configuration, cache and mirrors",
+		Arguments: "[URL | HOST] [FLAG...]",
+		Most:      1,
+		Needs:     "takes one mirror or registry",
+		Example:   "larder doctor https://mirror.example.com/providers/",
+		About: "Says what is wrong, why it matters, and how to fix it. With the URL of a mirror or\n" +
+			"the host of a registry, tries each step from discovery to archive. Changes nothing.",
+		Run: inSession(func(ctx context.Context, l *line.Line, s *work.Session) error {
+			if len(l.Words) > 0 {
+				return work.ExamineServer(ctx, s, l.Words[0])
+			}
+			return work.ExamineMachine(ctx, s)
+		}),
+	}
+}

@@ -1,0 +1,30 @@
+package main
+
+import (
+	"context"
+
+	"github.com/larder-cli/larder/cmd/larder/line"
+	"github.com/larder-cli/larder/cmd/larder/work"
+)
+
+func explainCommand() *line.Command {
+	return &line.Command{
+		Name:      "explain",
+		Job:       forQuestions,
+		Does:      "show why a version is chosen, or what is configured",
+		Arguments: "[ADDRESS] [PATH] [FLAG...]",
+		Most:      2,
+		Needs:     "takes one provider and one root module",
+		Example:   "larder explain hashicorp/aws",
+		About: "Shows the constraints on a provider, what each installation method offers, which\n" +
+			"version is chosen, what excludes each newer one, and how to get another. Without\n" +
+			"ADDRESS, shows the engine, files, variables and settings in effect. Changes nothing.",
+		Flags: []line.Flag{{Name: "all", Does: "show everything, even if it doesn't fit on a screen"}},
+		Run:   inSession(explain),
+	}
+}
+
+// explain reads the arguments: a provider, a root module, or both.
+func explain(ctx context.Context, l *line.Line, s *work.Session) error {
+	return work.Explain(ctx, s, work.ExplainRequest{Arguments: l.Words, All: l.Bool("all")})
+}

@@ -1,0 +1,29 @@
+package work
+
+import "context"
+
+// An ExplainRequest says what to explain.
+type ExplainRequest struct {
+	Arguments []string // a provider's address, a root module, or both, as typed
+	All       bool     // show everything
+}
+
+// Explain explains the choice of a provider's version, or without a provider what is configured.
+func Explain(ctx context.Context, s *Session, request ExplainRequest) error {
+	s.flags.ReadOnly = true
+	paths, addresses, err := s.separate(request.Arguments)
+	if err != nil {
+		return err
+	}
+	if err := s.takeRoots(paths); err != nil {
+		return err
+	}
+	dir := s.workDir
+	if len(paths) > 0 {
+		dir = Absolute(s.workDir, paths[0])
+	}
+	if len(addresses) == 0 {
+		return s.explainMachine(ctx, dir, request.All)
+	}
+	return s.explainProvider(ctx, dir, addresses[0], request.All)
+}
