@@ -73,8 +73,12 @@ func (m *Mirror) Versions(ctx context.Context, p sources.Provider) (sources.List
 		return sources.Listing{}, &sources.ProviderError{Provider: p, Err: err}
 	}
 	var listing sources.Listing
+	listing.Details = map[sources.Version]sources.Detail{}
 	for _, found := range t.used[p] {
 		listing.Versions = append(listing.Versions, found.ID.Version)
+		detail := listing.Details[found.ID.Version]
+		detail.Platforms = append(detail.Platforms, found.ID.Platform)
+		listing.Details[found.ID.Version] = detail
 	}
 	if len(listing.Versions) == 0 {
 		err := t.withHint(sources.ErrNotFound, p)

@@ -19,9 +19,48 @@ type Method struct {
 
 // Applies reports whether the method is used for p.
 func (m Method) Applies(p Provider) bool {
-	matches := func(pt Pattern) bool { return pt.Match(p) }
-	return (len(m.Include) == 0 || slices.ContainsFunc(m.Include, matches)) &&
-		!slices.ContainsFunc(m.Exclude, matches)
+	applies, _ := m.Ruling(p)
+	return applies
+}
+
+// Ruling is Applies with the pattern that decides. It is nil if the method has no pattern that matches p.
+func (m Method) Ruling(p Provider) (applies bool, by *Pattern) {
+	matching := func(patterns []Pattern) *Pattern {
+		if i := slices.IndexFunc(patterns, func(pt Pattern) bool { return pt.Match(p) }); i >= 0 {
+			return &patterns[i]
+		}
+		return nil
+	}
+	if excluded := matching(m.Exclude); excluded != nil {
+		return false, excluded
+	}
+	included := matching(m.Include)
+	return len(m.Include) == 0 || included != nil, included
+}
+
+// An Answer is what one installation method says about a provider.
+type Answer struct {
+	Method  Method
+	Applies bool
+	By      *Pattern // that decides whether the method applies; nil if no pattern matches
+	Listing Listing
+	Err     error // zero for methods that don't apply
+}
+
+// Ask returns the answers of all methods, in order. Methods that don't apply are not queried. Unlike the union of
+// [NewMulti], one failure doesn't hide the other answers.
+func Ask(ctx context.Context, p Provider, methods []Method) []Answer {
+	answers := make([]Answer, len(methods))
+	var wg sync.WaitGroup
+	for i, method := range methods {
+		a := &answers[i]
+		a.Method = method
+		if a.Applies, a.By = method.Ruling(p); a.Applies {
+			wg.Go(func() { a.Listing, a.Err = method.Source.Versions(ctx, p) })
+		}
+	}
+	wg.Wait()
+	return answers
 }
 
 // NewMulti returns the union of methods as one source. For each provider it
@@ -80,6 +119,22 @@ func (m *multi) Package(ctx context.Context, id PackageID) (Package, error) {
 	return pkg, err
 }
 
+// Detail implements [Detailer]: it returns the detail of the first method that has one. A method that doesn't know
+// it yet is queried.
+func (m *multi) Detail(ctx context.Context, r Release) (Detail, error) {
+	var errs []error
+	for _, method := range m.applying(r.Provider) {
+		if detailer, ok := method.Source.(Detailer); ok {
+			detail, err := detailer.Detail(ctx, r)
+			if err == nil {
+				return detail, nil
+			}
+			errs = append(errs, err)
+		}
+	}
+	return Detail{}, errors.Join(errs...)
+}
+
 // union lists the versions of p from all methods.
 func union(ctx context.Context, p Provider, methods []Method) (Listing, error) {
 	listings, errs := askAll(ctx, p, methods)
@@ -103,11 +158,25 @@ func union(ctx context.Context, p Provider, methods []Method) (Listing, error) {
 				all.Versions = append(all.Versions, v)
 			}
 		}
+		for v, detail := range listings[i].Details {
+			all.detail(v, detail)
+		}
 	}
 	if len(all.From) == 0 && offline == nil {
 		return Listing{}, notFound(p, methods, errs)
 	}
 	return all, offline
+}
+
+// detail adds what a method says about a version. That of the first method counts.
+func (l *Listing) detail(v Version, d Detail) {
+	if _, known := l.Details[v]; known {
+		return
+	}
+	if l.Details == nil {
+		l.Details = map[Version]Detail{}
+	}
+	l.Details[v] = d
 }
 
 // orName returns the names of sources, or that of the method if there are none.

@@ -36,3 +36,6 @@ func isPlatformPart(s string) bool {
 func CurrentPlatform() Platform { return Platform{runtime.GOOS, runtime.GOARCH} }
 
 func (p Platform) String() string { return p.OS + "_" + p.Arch }
+
+// Compare orders platforms by name.
+func (p Platform) Compare(q Platform) int { return strings.Compare(p.String(), q.String()) }

@@ -29,6 +29,7 @@ type Origin struct {
 	File       string // path as the user would write it, relative to the working directory
 	Line       int    // 0 if a line means nothing to the user, as in a state
 	Constraint string // as written; empty if there is none
+	Module     string // address of the module, as in module.net; empty for the root module
 }
 
 // CutVersion splits ADDRESS@VERSION, as people type it, into the two. It understands the

@@ -30,4 +30,19 @@ type Listing struct {
 	Warnings []string // messages of the source for the user
 	From     []string // the sources that have the provider, as messages name them; empty means the source that was queried
 	Unasked  []string // the sources that were not queried, if the error matches [ErrOffline]
+
+	// Details describe versions, as far as the source knows without another request. Sources may need an option
+	// for them.
+	Details map[Version]Detail
+}
+
+// A Detail describes a version of a provider.
+type Detail struct {
+	Platforms []Platform // those with a package, sorted; nil if unknown
+	Protocols []string   // versions of the plugin protocol, as the source states them; nil if unknown
+}
+
+// A Detailer is a source that knows more about a version after another request.
+type Detailer interface {
+	Detail(ctx context.Context, r Release) (Detail, error)
 }

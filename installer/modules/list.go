@@ -24,7 +24,7 @@ func ReadList(path string, e sources.Engine) ([]sources.Requirement, sources.Dia
 		n := need{u.provider, u.version, u.at}
 		if d.installable(n, d.engine) && !n.provider.BuiltIn() {
 			r := sources.Requirement{Provider: n.provider}
-			n.addTo(&r)
+			n.addTo(&r, n.origin())
 			all = append(all, r)
 		}
 	}
@@ -32,8 +32,8 @@ func ReadList(path string, e sources.Engine) ([]sources.Requirement, sources.Dia
 }
 
 // addTo adds the constraints of a need and their origin to a requirement for its provider.
-func (n need) addTo(r *sources.Requirement) {
-	r.From = append(r.From, n.origin())
+func (n need) addTo(r *sources.Requirement, from sources.Origin) {
+	r.From = append(r.From, from)
 	r.Constraints = r.Constraints.And(n.version.constraints)
 }
 

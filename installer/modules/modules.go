@@ -69,7 +69,8 @@ type Tree struct {
 // an error and no module is missing. If ctx is done early, the diagnostics include an error.
 func Load(ctx context.Context, dir string, opts Options) (*Tree, sources.Diagnostics) {
 	w := newWalk(dir, opts.withDefaults())
-	root := w.module(".")
+	top := call{dir: "."}
+	root := w.module(top)
 	elsewhere := !opts.Here && (&terragrunt{w.root, &w.opts.Cache.terragrunt}).elsewhere(w.root)
 	if len(root.files) == 0 && w.diags.Err() == nil { // tests alone are not a configuration
 		names, _ := configNames(w.root) // those of the other engine
@@ -77,9 +78,9 @@ func Load(ctx context.Context, dir string, opts Options) (*Tree, sources.Diagnos
 	}
 	tests := w.opts.Cache.read(part{w.root, w.opts.Engine, w.opts.TestDir})
 	w.diags.add(".", tests.diags)
-	w.require(".", root.imports)
-	w.require(".", tests.needs)
-	w.calls(ctx, root.calls, call{dir: "."})
+	w.require(top, root.imports)
+	w.require(top, tests.needs)
+	w.calls(ctx, root.calls, top)
 	// Modules that tests call are separate trees, and may include the root module.
 	w.calls(ctx, tests.calls, call{})
 	w.state(ctx, root.backend)

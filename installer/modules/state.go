@@ -212,7 +212,7 @@ func (w *walk) recorded(at place, r recorded) {
 		p.Host == sources.Terraform.DefaultHost() {
 		p.Host = sources.OpenTofu.DefaultHost()
 	}
-	w.require(".", []need{{provider: p, at: at}})
+	w.require(call{dir: "."}, []need{{provider: p, at: at}})
 }
 
 // A recorded is the address of a provider configuration in a state, such as

@@ -69,25 +69,36 @@ func newWalk(dir string, opts Options) *walk {
 // path returns the absolute path of a file or directory relative to the root module.
 func (w *walk) path(name string) string { return pathIn(w.root, name) }
 
-// module returns the module in dir, relative to the root module, and requires its needs when it
-// is read first.
-func (w *walk) module(dir string) *module {
-	if m, ok := w.read[dir]; ok {
+// module returns the called module, and requires its needs when it is read first.
+func (w *walk) module(at call) *module {
+	if m, ok := w.read[at.dir]; ok {
 		return m
 	}
-	m := w.opts.Cache.read(part{path: w.path(dir), engine: w.opts.Engine})
-	w.read[dir] = m
-	w.diags.add(dir, m.diags)
-	w.require(dir, m.needs)
+	m := w.opts.Cache.read(part{path: w.path(at.dir), engine: w.opts.Engine})
+	w.read[at.dir] = m
+	w.diags.add(at.dir, m.diags)
+	w.require(at, m.needs)
 	w.tree.DefaultHost = w.tree.DefaultHost || m.defaultHost
 	return m
 }
 
-// require adds needs of the module in dir to the requirements, once for each place.
-func (w *walk) require(dir string, needs []need) {
+// address returns the address of the module, as in module.net.module.dns. It is empty for the root module, and for
+// the modules of tests, which have none.
+func (c call) address() string {
+	for p := c.parent; p != nil; p = p.parent {
+		if p.parent == nil && p.dir == "." {
+			return "module." + strings.ReplaceAll(c.key, ".", ".module.")
+		}
+	}
+	return ""
+}
+
+// require adds needs of the module to the requirements, once for each place.
+func (w *walk) require(by call, needs []need) {
 	for _, n := range needs {
-		n.at = placeIn(dir, n.at)
+		n.at = placeIn(by.dir, n.at)
 		from := origin{n.provider, n.origin()}
+		from.Module = by.address()
 		if w.origins[from] || !w.diags.installable(n, w.opts.Engine) {
 			continue
 		}
@@ -95,7 +106,7 @@ func (w *walk) require(dir string, needs []need) {
 		if w.needs[n.provider] == nil {
 			w.needs[n.provider] = &sources.Requirement{Provider: n.provider}
 		}
-		n.addTo(w.needs[n.provider])
+		n.addTo(w.needs[n.provider], from.Origin)
 	}
 }
 
@@ -145,7 +156,7 @@ func (w *walk) calls(ctx context.Context, calls []moduleCall, parent call) {
 		if child.dir, ok = w.locate(c, child); !ok || w.endless(c, child) {
 			continue
 		}
-		w.calls(ctx, w.module(child.dir).calls, child)
+		w.calls(ctx, w.module(child).calls, child)
 	}
 }
 

@@ -250,6 +250,25 @@ func (m *Mirror) release(ctx context.Context, p sources.Provider, v sources.Vers
 	return r, err
 }
 
+// Detail implements [sources.Detailer]. Mirrors don't state protocols.
+func (m *Mirror) Detail(ctx context.Context, r sources.Release) (detail sources.Detail, err error) {
+	doc, err := m.get(ctx, r.Provider, r.Version.String()+".json")
+	if err != nil {
+		return detail, fetch.Absent(err)
+	}
+	version, err := parseVersion(doc)
+	if err != nil {
+		return detail, err
+	}
+	for name, archive := range version.Archives {
+		if p, err := sources.ParsePlatform(name); err == nil && archive != nil {
+			detail.Platforms = append(detail.Platforms, p)
+		}
+	}
+	slices.SortFunc(detail.Platforms, sources.Platform.Compare)
+	return detail, nil
+}
+
 func noPlatform(id sources.PackageID, archives map[string]*archive) error {
 	var there []string
 	for platform, a := range archives {

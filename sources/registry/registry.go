@@ -40,6 +40,9 @@ type Options struct {
 	// Services are the services in the host blocks of the CLI configuration.
 	// They replace service discovery for these hosts.
 	Services map[sources.Host]map[string]string
+
+	// Details adds the platforms and protocols of each version to listings.
+	Details bool
 }
 
 // A Registry is the union of all origin registries as one source. The
@@ -81,6 +84,9 @@ func (r *Registry) Versions(ctx context.Context, p sources.Provider) (sources.Li
 		return sources.Listing{}, &sources.ProviderError{Provider: p, Source: name(p.Host), Err: err}
 	}
 	listing := doc.listing()
+	if r.opts.Details {
+		listing.Details = doc.details()
+	}
 	listing.From = []string{fetch.At(name(p.Host), doc.doc.Place(), "")}
 	return listing, nil
 }

@@ -77,3 +77,28 @@ func (r release) platforms() []string {
 	slices.Sort(names)
 	return names
 }
+
+// details returns the platforms and protocols of the listed versions. They are what a registry's operator wrote, so
+// texts that are none are skipped.
+func (d *versionsDocument) details() map[sources.Version]sources.Detail {
+	all := map[sources.Version]sources.Detail{}
+	for _, release := range d.Versions {
+		v, err := sources.ParseVersion(release.Version)
+		if err != nil {
+			continue
+		}
+		var detail sources.Detail
+		for _, name := range release.platforms() {
+			if p, err := sources.ParsePlatform(name); err == nil {
+				detail.Platforms = append(detail.Platforms, p)
+			}
+		}
+		for _, protocol := range release.Protocols {
+			if _, err := sources.ParseVersion(protocol); err == nil {
+				detail.Protocols = append(detail.Protocols, protocol)
+			}
+		}
+		all[v] = detail
+	}
+	return all
+}
