@@ -1,0 +1,199 @@
+package installer_test
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/larder-cli/larder/installer"
+	"github.com/larder-cli/larder/sources"
+)
+
+// TestWeigh checks the rule that excludes each version, and its place.
+func TestWeigh(t *testing.T) {
+	for _, tt := range []struct {
+		name     string
+		from     []string // constraints, at a.tf:1 and so on
+		recorded bool
+		locked   string
+		all      string // versions; -offered, -platform and -protocol after a slash are what they lack
+		want     string
+	}{
+		{
+			name: "nothing excludes any", from: []string{""}, all: "1.0.0 2.0.0 1.10.0",
+			want: "2.0.0, 1.10.0, 1.0.0",
+		},
+		{
+			name: "the first constraint that excludes it alone", from: []string{"", "~> 1.0", "~> 1.0.0"}, all: "1.0.1 1.1.0 2.0.0",
+			want: "2.0.0 constraint a.tf:2, 1.1.0 constraint a.tf:3, 1.0.1",
+		},
+		{
+			name: "a pre-release is excluded as such if its release is allowed", from: []string{"", "~> 1.0"}, all: "1.1.0-beta1 2.0.0-rc1",
+			want: "2.0.0-rc1 constraint a.tf:2, 1.1.0-beta1 pre-release a.tf:2",
+		},
+		{
+			name: "a pre-release without any constraint", from: []string{""}, all: "1.1.0-beta1",
+			want: "1.1.0-beta1 pre-release a.tf:1",
+		},
+		{
+			name: "a required pre-release", from: []string{"< 2.0.0", "2.0.0-rc1"}, all: "2.0.0-rc1 2.0.0-rc2 1.0.0",
+			want: "2.0.0-rc2 constraint a.tf:1, 2.0.0-rc1, 1.0.0 constraint a.tf:2",
+		},
+		{
+			name: "a pre-release that another place does not allow", from: []string{"2.0.0-rc1", ">= 2.0.0"}, all: "2.0.0-rc1",
+			want: "2.0.0-rc1 pre-release a.tf:2",
+		},
+		{
+			name: "0.0.0 is no version", from: []string{""}, all: "0.0.0",
+			want: "0.0.0 constraint together",
+		},
+		{
+			name: "the lock file, for newer versions only", from: []string{"~> 1.0"}, locked: "1.1.0", all: "1.0.0 1.1.0 1.2.0 2.0.0",
+			want: "2.0.0 constraint a.tf:1, 1.2.0 lock file, 1.1.0, 1.0.0",
+		},
+		{
+			name: "the order of rules", from: []string{"< 9"}, locked: "1.0.0",
+			all:  "9.0.0-offered-platform-protocol 5.0.0-offered-platform-protocol 4.0.0-platform-protocol 3.0.0-protocol 2.0.0",
+			want: "9.0.0 constraint a.tf:1, 5.0.0 not offered, 4.0.0 platform, 3.0.0 protocol, 2.0.0 lock file",
+		},
+		{
+			name: "a locked version outside of its recorded constraints", from: []string{"~> 1.0"}, recorded: true, locked: "2.0.0", all: "1.0.0 2.0.0 2.1.0",
+			want: "2.1.0 constraint a.tf:1, 2.0.0, 1.0.0",
+		},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			req := sources.Requirement{Recorded: tt.recorded}
+			for i, text := range tt.from {
+				req.From = append(req.From, sources.Origin{File: "a.tf", Line: i + 1, Constraint: text})
+				if text != "" {
+					req.Constraints = req.Constraints.And(must(sources.ParseConstraints(text)))
+				}
+			}
+			var locked sources.Version
+			if tt.locked != "" {
+				locked = must(sources.ParseVersion(tt.locked))
+			}
+			var got []string
+			for _, w := range installer.Weigh(req, locked, candidates(tt.all)) {
+				got = append(got, weighedText(w))
+			}
+			if got := strings.Join(got, ", "); got != tt.want {
+				t.Errorf("got  %s\nwant %s", got, tt.want)
+			}
+		})
+	}
+}
+
+// TestWeighTogether checks a requirement whose places have no constraints of their own.
+func TestWeighTogether(t *testing.T) {
+	req := sources.Requirement{Constraints: must(sources.ParseConstraints("~> 1.0"))}
+	for text, want := range map[string]string{
+		"1.1.0":       "1.1.0",
+		"2.0.0":       "2.0.0 constraint together",
+		"2.0.0-beta1": "2.0.0-beta1 constraint together",
+		"1.1.0-beta1": "1.1.0-beta1 pre-release :0",
+	} {
+		got := installer.Weigh(req, sources.Version{}, candidates(text))
+		if weighedText(got[0]) != want {
+			t.Errorf("got %s, want %s", weighedText(got[0]), want)
+		}
+	}
+}
+
+// weighedText returns the version, the rule, and the place of the constraint.
+func weighedText(w installer.Weighed) string {
+	text := w.Version.String()
+	if w.Bar != "" {
+		text += " " + string(w.Bar)
+	}
+	switch {
+	case w.Together:
+		text += " together"
+	case w.Bar == installer.Constrained || w.Bar == installer.Prereleased:
+		text += fmt.Sprintf(" %s:%d", w.By.File, w.By.Line)
+	}
+	return text
+}
+
+// candidates parses versions, each with what it lacks.
+func candidates(text string) (all []installer.Candidate) {
+	for field := range strings.FieldsSeq(text) {
+		cut := func(lack string) bool {
+			before, _, found := strings.Cut(field, "-"+lack)
+			if found {
+				field = before
+			}
+			return found
+		}
+		c := installer.Candidate{NoProtocol: cut("protocol"), NoPlatform: cut("platform"), Offered: !cut("offered")}
+		c.Version = must(sources.ParseVersion(field))
+		all = append(all, c)
+	}
+	return all
+}
+
+// TestRelax checks the constraint to write for a version.
+func TestRelax(t *testing.T) {
+	for _, tt := range []struct{ constraint, version, want string }{
+		{"~> 1.0.0", "1.2.0", "~> 1.2.0"},
+		{"~> 1.0", "2.3.4", "~> 2.3"},
+		{"~> 1", "2.3.4", "~> 2"},
+		{"~>1.0.0-rc1", "1.2.3", "~> 1.2.3"},
+		{"~> 2.0", "1.5.0", "~> 1.5"},
+		{"= 1.0.1", "1.2.0", "1.2.0"},
+		{"1.0.1", "1.2.0", "1.2.0"},
+		{"=1.0", "1.2.0", "1.2.0"},
+		{">= 1, < 2", "2.1.0", ">= 1, < 3"},
+		{">= 1.0.0, < 2.0.0", "2.0.0", ">= 1.0.0, < 3.0.0"},
+		{">=1.0,<2.1", "2.3.0", ">=1.0, < 2.4"},
+		{"< 2.1.5", "2.1.7", "< 2.1.8"},
+		{"< 2.1.5", "2.3.0", "< 2.4.0"},
+		{"< 1.5.2", "3.0.0", "< 4.0.0"},
+		{"<= 1.5", "2.1.3", "<= 2.1.3"},
+		{">= 3.0", "2.1.3", ">= 2.1"},
+		{"> 3", "3.0.0", ">= 3"},
+		{"~> 1.0, != 1.2.0", "1.2.0", "~> 1.0"},
+		{"!= 1.2.0", "1.2.0", "1.2.0"},
+		{"~> 1.0, < 1.5", "2.1.0", "~> 2.1, < 3.0"},
+		{"~> 1.0", "2.0.0-beta1", "2.0.0-beta1"},
+		{"", "2.0.0-beta1", "2.0.0-beta1"},
+		{"< 1", "18446744073709551615.0.0", "18446744073709551615.0.0"},
+	} {
+		if got := installer.Relax(sources.Origin{Constraint: tt.constraint}, must(sources.ParseVersion(tt.version))); got != tt.want {
+			t.Errorf("%q for %s: got %q, want %q", tt.constraint, tt.version, got, tt.want)
+		}
+	}
+}
+
+// TestRelaxedConstraintsAllow checks that every result is a constraint that allows the version.
+func TestRelaxedConstraintsAllow(t *testing.T) {
+	var boundaries, versions []string
+	for _, major := range []int{0, 1, 2, 10} {
+		boundaries = append(boundaries, fmt.Sprint(major))
+		for _, minor := range []int{0, 1, 9} {
+			boundaries = append(boundaries, fmt.Sprintf("%d.%d", major, minor))
+			for _, patch := range []int{0, 7} {
+				text := fmt.Sprintf("%d.%d.%d", major, minor, patch)
+				boundaries = append(boundaries, text, text+"-rc1")
+				if text != "0.0.0" { // no constraint allows it
+					versions = append(versions, text, text+"-rc1", text+"+build-1")
+				}
+			}
+		}
+	}
+	var constraints []string
+	for _, boundary := range boundaries {
+		for _, op := range []string{"", "= ", "!= ", "< ", "<=", ">", ">= ", "~> "} {
+			constraints = append(constraints, op+boundary, op+boundary+", != 1.1.7", ">= 1, "+op+boundary)
+		}
+	}
+	for _, constraint := range constraints {
+		for _, text := range versions {
+			v := must(sources.ParseVersion(text))
+			relaxed := installer.Relax(sources.Origin{Constraint: constraint}, v)
+			if c, err := sources.ParseConstraints(relaxed); err != nil || !c.Allow(v) {
+				t.Fatalf("%q for %s: got %q, which does not allow it (%v)", constraint, v, relaxed, err)
+			}
+		}
+	}
+}
