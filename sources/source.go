@@ -1,6 +1,10 @@
 package sources
 
-import "context"
+import (
+	"context"
+	"slices"
+	"strings"
+)
 
 // A Source lists versions and packages of providers. It downloads no packages
 // and writes nothing. Its methods are safe for concurrent use.
@@ -40,6 +44,20 @@ type Listing struct {
 type Detail struct {
 	Platforms []Platform // those with a package, sorted; nil if unknown
 	Protocols []string   // versions of the plugin protocol, as the source states them; nil if unknown
+}
+
+// For reports whether there may be a package for the platform.
+func (d Detail) For(p Platform) bool { return d.Platforms == nil || slices.Contains(d.Platforms, p) }
+
+// Usable reports whether engines may support one of the protocols.
+func (d Detail) Usable() bool {
+	return d.Protocols == nil || slices.ContainsFunc(d.Protocols, SupportedProtocol)
+}
+
+// SupportedProtocol reports whether engines support a version of the plugin protocol, such as 5.1.
+func SupportedProtocol(text string) bool {
+	major, _, _ := strings.Cut(text, ".")
+	return major == "5" || major == "6"
 }
 
 // A Detailer is a source that knows more about a version after another request.

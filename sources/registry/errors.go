@@ -31,7 +31,7 @@ type ProtocolError struct {
 }
 
 func (e *ProtocolError) Error() string {
-	return "plugin protocol " + fetch.Printable(strings.Join(e.Protocols, ", ")) + " is not supported (supported: " + strings.Join(supportedProtocols, " and ") + ")"
+	return "plugin protocol " + fetch.Printable(strings.Join(e.Protocols, ", ")) + " is not supported (supported: 5 and 6)"
 }
 
 // moved returns the provider that replaces p, or zero if the registry names

@@ -4,14 +4,9 @@ import (
 	"context"
 	"errors"
 	"slices"
-	"strings"
 
 	"github.com/larder-cli/larder/sources"
 )
-
-// supportedProtocols are the major versions of the plugin protocol that engines
-// support.
-var supportedProtocols = []string{"5", "6"}
 
 // checkProtocols checks that a package has a supported protocol. A package
 // without a list of protocols is accepted.
@@ -22,7 +17,7 @@ func checkProtocols(protocols []string) error {
 		if err != nil {
 			return errors.New("protocols: " + err.Error()) // without the hints of err, which are for constraints
 		}
-		supported = supported || supportedProtocol(v)
+		supported = supported || sources.SupportedProtocol(v.String())
 	}
 	if !supported {
 		return &ProtocolError{Protocols: protocols}
@@ -30,16 +25,11 @@ func checkProtocols(protocols []string) error {
 	return nil
 }
 
-func supportedProtocol(v sources.Version) bool {
-	major, _, _ := strings.Cut(v.String(), ".")
-	return slices.Contains(supportedProtocols, major)
-}
-
 // speaks reports whether the release lists a supported protocol.
 func (r release) speaks() bool {
 	return slices.ContainsFunc(r.Protocols, func(text string) bool {
 		v, err := sources.ParseVersion(text)
-		return err == nil && supportedProtocol(v)
+		return err == nil && sources.SupportedProtocol(v.String())
 	})
 }
 

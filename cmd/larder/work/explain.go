@@ -10,7 +10,7 @@ type ExplainRequest struct {
 
 // Explain explains the choice of a provider's version, or without a provider what is configured.
 func Explain(ctx context.Context, s *Session, request ExplainRequest) error {
-	s.flags.ReadOnly = true
+	s.ask()
 	paths, addresses, err := s.separate(request.Arguments)
 	if err != nil {
 		return err

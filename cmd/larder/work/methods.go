@@ -98,7 +98,7 @@ func (m *rootModule) remote(name string, open func() (sources.Source, error)) (s
 // registry returns the source for the origin registries of all hosts.
 func (m *rootModule) registry() sources.Source {
 	source, _ := m.remote("registry", func() (sources.Source, error) {
-		return registry.New(m.client, registry.Options{Engine: m.config.Engine, Services: m.config.Hosts}), nil
+		return registry.New(m.client, registry.Options{Engine: m.config.Engine, Services: m.config.Hosts, Details: m.asks}), nil
 	})
 	return source
 }

@@ -10,6 +10,6 @@ type OutdatedRequest struct {
 
 // Outdated lists locked providers that have newer versions.
 func Outdated(ctx context.Context, s *Session, request OutdatedRequest) error {
-	s.flags.ReadOnly = true
+	s.ask()
 	return s.takeRoots(request.Roots)
 }

@@ -43,6 +43,7 @@ type Session struct {
 	pluginDirs []string // mirrors, absolute; if there are any, there are no other sources
 	flags      Options
 	slots      acquire.Slots // one for each of jobs, shared by all installers
+	asks       bool          // the command answers a question: it changes nothing, and people wait for the answer
 
 	// Results of reading the engine's command line, for exec.
 	readsArguments bool                                                        // that of TF_CLI_ARGS too
@@ -152,6 +153,9 @@ func Open(machine cliconfig.Machine, dir string, opts Options, out *report.Outpu
 	return s
 }
 
+// ask prepares the session for a question.
+func (s *Session) ask() { s.asks, s.flags.ReadOnly = true, true }
+
 // here returns the root module in the working directory, for jobs that use only one root
 // module or its configuration.
 func (s *Session) here(ctx context.Context) (*rootModule, error) {
@@ -260,6 +264,9 @@ func (s *Session) newClient(config *cliconfig.Config) *fetch.Client {
 	}
 	if config.AppendUserAgent != "" {
 		opts.UserAgent += " " + config.AppendUserAgent
+	}
+	if s.asks { // one failure in passing must not hide the answer, and a lasting one is part of it
+		opts.Tries = 2
 	}
 	if n := config.Registry.DiscoveryRetries; n != nil {
 		opts.Tries, opts.Patient = *n+1, true

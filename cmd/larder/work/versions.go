@@ -10,7 +10,7 @@ type VersionsRequest struct {
 
 // ListVersions lists the versions of a provider that the installation methods offer.
 func ListVersions(ctx context.Context, s *Session, request VersionsRequest) error {
-	s.flags.ReadOnly = true
+	s.ask()
 	_, err := s.here(ctx)
 	return err
 }

@@ -1,0 +1,226 @@
+package report
+
+import (
+	"cmp"
+	"fmt"
+	"strings"
+
+	"github.com/larder-cli/larder/cmd/larder/ui"
+	"github.com/larder-cli/larder/sources"
+)
+
+// A Place is a place in a file.
+type Place struct {
+	File string `json:"file,omitempty"`
+	Line int    `json:"line,omitempty"`
+}
+
+// text returns the place as people write it.
+func (p Place) text(o *Output) string {
+	if p.Line > 0 {
+		return fmt.Sprintf("%s:%d", o.Shorten(p.File), p.Line)
+	}
+	return o.Shorten(p.File)
+}
+
+// A Constraint is a place that requires a provider.
+type Constraint struct {
+	Constraint string `json:"constraint,omitempty"`
+	Place
+	Module string `json:"module_address,omitempty"`
+}
+
+// ConstraintOf returns a place that requires a provider.
+func ConstraintOf(from sources.Origin) Constraint {
+	return Constraint{from.Constraint, Place{from.File, from.Line}, from.Module}
+}
+
+// Where returns the place as people write it.
+func (c Constraint) Where(o *Output) string { return c.Place.text(o) }
+
+// A MethodAnswer is what an installation method says about a provider.
+type MethodAnswer struct {
+	Method   string `json:"method"` // its kind and location
+	Place           // in the CLI configuration; none for implied ones
+	Implied  bool   `json:"implied,omitempty"` // the configuration has no provider_installation block
+	Used     bool   `json:"used"`              // takes part
+	Pattern  string `json:"pattern,omitempty"` // of include or exclude, that decides
+	Hidden   string `json:"hidden,omitempty"`  // the implied directory for which the method is not used
+	Versions int    `json:"versions"`          // number of versions
+	Newest   string `json:"newest,omitempty"`  // the newest release, or else the newest version
+	Asked    bool   `json:"asked"`             // it was queried
+	Problem  string `json:"problem,omitempty"` // why it has no answer
+	Absent   bool   `json:"absent,omitempty"`  // it answered that it doesn't have the provider
+}
+
+// says describes the answer.
+func (a MethodAnswer) says() string {
+	answer := fmt.Sprintf("%s, newest %s", ui.Count(a.Versions, "version"), a.Newest)
+	switch {
+	case a.Problem != "":
+		answer = a.Problem
+	case a.Absent:
+		answer = "doesn't have it"
+	case !a.Asked:
+		answer = ""
+	}
+	if a.Used {
+		if a.Pattern != "" {
+			answer = ui.Together(answer, fmt.Sprintf("included by %q", a.Pattern))
+		}
+		return answer
+	}
+	why := "not used: not in its include"
+	switch {
+	case a.Hidden != "":
+		why = "not used: " + a.Hidden + " has packages of it"
+	case a.Pattern != "":
+		why = fmt.Sprintf("not used: excluded by %q", a.Pattern)
+	}
+	return why + "; " + cmp.Or(answer, "not queried")
+}
+
+// An Excluded says why some versions are not chosen, all for the same reason.
+type Excluded struct {
+	Versions []string    `json:"versions"` // the newest first
+	Rule     string      `json:"rule"`
+	By       *Constraint `json:"by,omitempty"`
+	Why      string      `json:"why"`
+}
+
+// An Advice is what to change to get another version.
+type Advice struct {
+	Version string `json:"version"`
+	What    string `json:"what"` // what to do with the line
+	Paste   string `json:"line"` // a command, or a line of a file
+}
+
+// An Explanation explains the choice of a provider's version.
+type Explanation struct {
+	Provider string `json:"provider"`
+	Engine   string `json:"engine"`
+	Because  string `json:"engine_reason"`
+
+	Required  []Constraint   `json:"required"`
+	Unmanaged string         `json:"unmanaged,omitempty"` // why no package of it is installed
+	Locked    string         `json:"locked,omitempty"`
+	LockedAt  Place          `json:"locked_at,omitzero"`
+	Installed []string       `json:"installed"`
+	Cached    []string       `json:"cached"`
+	Nearby    []string       `json:"nearby"` // in mirrors on this machine that are not installation methods
+	Methods   []MethodAnswer `json:"methods"`
+
+	Chosen  string     `json:"chosen,omitempty"`
+	From    string     `json:"from,omitempty"` // the method that delivers it
+	Why     string     `json:"why"`
+	Newer   []Excluded `json:"newer"`
+	Advice  []Advice   `json:"advice"`
+	Install string     `json:"install,omitempty"` // what the command would do
+	Upgrade string     `json:"install_upgrade,omitempty"`
+	Unknown []string   `json:"unknown"` // what could not be found out
+}
+
+// Kind implements [Object].
+func (Explanation) Kind() string { return "explanation" }
+
+// Explained shows an explanation. All means that nothing is left out.
+func (o *Output) Explained(e Explanation, all bool) {
+	p := &page{o: o, all: all || o.Level == Verbose}
+	p.line(fmt.Sprintf("%s  (engine: %s, %s)", o.fullName(e.Provider), e.Engine, o.Shorten(e.Because)))
+	p.section("Required", o.requiredText(e))
+	p.section("Here", [][]string{{o.hereText(e)}})
+	var methods, newer, advice, unknown [][]string
+	for i, m := range e.Methods {
+		at := m.Place.text(o)
+		if m.Implied {
+			at = "implied"
+		}
+		methods = append(methods, []string{fmt.Sprintf("%d", i+1), o.Shorten(m.Method), at, o.Shorten(m.says())})
+	}
+	for _, x := range e.Newer {
+		newer = append(newer, []string{sources.JoinSome(x.Versions, 4, ", ", " and %d older"), o.Shorten(x.Why)})
+	}
+	for _, a := range e.Advice {
+		advice = append(advice, []string{a.Version, a.Paste, o.Shorten(a.What)})
+	}
+	for _, u := range e.Unknown {
+		unknown = append(unknown, []string{o.Shorten(u)})
+	}
+	p.section("Sources", methods)
+	p.section("Choice", [][]string{{o.Shorten(ui.Together(e.Chosen, e.Why))}})
+	p.section("Not chosen", newer)
+	p.section("To change", advice)
+	if e.Install != "" {
+		p.section("Then", [][]string{{"larder install", o.Shorten(e.Install)}, {"larder install --upgrade", o.Shorten(e.Upgrade)}})
+	}
+	p.section("Unknown", unknown)
+	o.ShowPage(p.text.String(), e)
+}
+
+// fullName is an address as the engine reads it, with the short form that this output uses elsewhere.
+func (o *Output) fullName(address string) string {
+	if short := o.address(address); short != address {
+		return short + " = " + address
+	}
+	return address
+}
+
+// A page is a text in sections, each with a label at the left.
+type page struct {
+	o    *Output
+	all  bool // nothing is left out
+	text strings.Builder
+}
+
+// mostRows is the number of rows of a section, so that a page fits on a screen in the usual case.
+const mostRows = 6
+
+// line adds a line.
+func (p *page) line(text string) { p.text.WriteString(ui.Visible(text) + "\n") }
+
+// section adds rows with a label. It leaves out the last ones if there are too many.
+func (p *page) section(label string, rows [][]string) {
+	left := len(rows) - mostRows
+	if left > 0 && !p.all {
+		rows = rows[:mostRows]
+	}
+	for i, row := range ui.Columns(rows) {
+		p.line(fmt.Sprintf("%-11s", label) + p.o.address(row))
+		if i == 0 {
+			label = ""
+		}
+	}
+	if left > 0 && !p.all {
+		p.line(fmt.Sprintf("%-11sand %d more: --all shows them", "", left))
+	}
+}
+
+// requiredText lists the places that require the provider.
+func (o *Output) requiredText(e Explanation) (rows [][]string) {
+	for _, c := range e.Required {
+		rows = append(rows, []string{cmp.Or(c.Constraint, "any version"), c.Place.text(o), c.Module})
+	}
+	if len(rows) == 0 {
+		rows = [][]string{{"nothing here requires it"}}
+	}
+	if e.Unmanaged != "" {
+		rows = append(rows, []string{e.Unmanaged})
+	}
+	return rows
+}
+
+// hereText says what this machine has.
+func (o *Output) hereText(e Explanation) string {
+	has := func(what string, versions []string) string {
+		if len(versions) == 0 {
+			return ""
+		}
+		return what + " " + sources.JoinSome(versions, 5, ", ", " and %d older")
+	}
+	locked := "not locked"
+	if e.Locked != "" {
+		locked = fmt.Sprintf("locked %s (%s)", e.Locked, e.LockedAt.text(o))
+	}
+	installed := cmp.Or(has("installed", e.Installed), "not installed")
+	return ui.Together(locked, installed, has("cached", e.Cached), has("in other mirrors here", e.Nearby))
+}
