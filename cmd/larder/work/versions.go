@@ -1,6 +1,18 @@
 package work
 
-import "context"
+import (
+	"context"
+	"errors"
+	"slices"
+	"strconv"
+	"strings"
+
+	"golang.org/x/sync/errgroup"
+
+	"github.com/larder-cli/larder/cmd/larder/report"
+	"github.com/larder-cli/larder/cmd/larder/ui"
+	"github.com/larder-cli/larder/sources"
+)
 
 // A VersionsRequest says which versions to list.
 type VersionsRequest struct {
@@ -8,9 +20,149 @@ type VersionsRequest struct {
 	All     bool   // not only the newest
 }
 
-// ListVersions lists the versions of a provider that the installation methods offer.
+// NewestVersions is how many versions are listed without a request for all.
+const NewestVersions = 20
+
+// mostDetails limits how many versions are queried one by one, for sources that list no platforms.
+const mostDetails = 100
+
+// ListVersions lists the versions of a provider that the installation methods offer, and those on this machine.
 func ListVersions(ctx context.Context, s *Session, request VersionsRequest) error {
 	s.ask()
-	_, err := s.here(ctx)
-	return err
+	if isPathForm(request.Address) {
+		_, err := sources.ParseProvider(request.Address, sources.Terraform)
+		return report.Usage(err)
+	}
+	q, done, err := s.question(ctx, s.workDir, request.Address)
+	if err != nil {
+		return err
+	}
+	defer done()
+	all := q.releases()
+	if len(all) == 0 {
+		return errors.Join(append(q.errs, q.notFound(ctx))...)
+	}
+	sum := report.Releases{Versions: len(all)}
+	if platforms := s.flags.Platforms; len(platforms) > 0 {
+		q.addDetails(ctx, all[:min(len(all), mostDetails)])
+		all = slices.DeleteFunc(all, func(r report.Release) bool {
+			return slices.ContainsFunc(platforms, func(p sources.Platform) bool { return !slices.Contains(r.Platforms, p.String()) })
+		})
+	}
+	shown := all
+	if !request.All && !s.output.JSON {
+		shown = all[:min(len(all), NewestVersions)]
+	}
+	q.addDetails(ctx, shown[:min(len(shown), NewestVersions)])
+	sum.Shown = len(shown)
+	s.output.Released(shown)
+	s.output.Summary(sum)
+	q.tellReleases(sum, all)
+	return errors.Join(append(q.errs, ctx.Err())...)
+}
+
+// tellReleases sums up what is listed of the versions that were selected.
+func (q *question) tellReleases(sum report.Releases, selected []report.Release) {
+	var parts []string
+	if older := len(selected) - sum.Shown; older > 0 {
+		parts = append(parts, ui.Count(older, "older version")+" not shown (--all shows them)")
+	}
+	if len(selected) == 0 {
+		parts = append(parts, "no version has packages for "+ui.List("and", sources.Texts(q.flags.Platforms)))
+	}
+	if q.required && !q.req.Constraints.Empty() {
+		allowed := 0
+		for _, r := range selected {
+			if r.Allowed {
+				allowed++
+			}
+		}
+		parts = append(parts, strconv.Quote(q.req.Constraints.String())+" allows "+strconv.Itoa(allowed))
+	}
+	if len(parts) > 0 {
+		q.output.Say("%s", strings.Join(parts, "; "))
+	}
+}
+
+// notFound returns the error for a provider that no source has.
+func (q *question) notFound(ctx context.Context) error {
+	if len(q.errs) > 0 { // then it may exist
+		return nil
+	}
+	_, err := sources.NewMulti(q.methods).Versions(ctx, q.req.Provider)
+	if err == nil {
+		return nil
+	}
+	return q.rootModule.explain(err)
+}
+
+// releases returns all known versions, the newest first.
+func (q *question) releases() (all []report.Release) {
+	labels := q.labels()
+	var versions []sources.Version
+	for _, c := range q.candidates() {
+		versions = append(versions, c.Version)
+	}
+	for _, v := range newestFirst(versions) {
+		r := report.Release{
+			Provider: q.req.Provider.String(), Version: v.String(), Sources: []string{},
+			Prerelease: v.Prerelease(), Allowed: q.required && q.req.Constraints.Allow(v), Locked: v == q.locked,
+			Installed: slices.Contains(q.here[hereInstalled], v), Cached: slices.Contains(q.here[hereCached], v),
+			Constrained: q.required && !q.req.Constraints.Empty(),
+		}
+		for i, a := range q.answers {
+			if !a.Applies || !slices.Contains(a.Listing.Versions, v) {
+				continue
+			}
+			r.Sources = append(r.Sources, labels[i])
+			r.Describe(a.Listing.Details[v])
+		}
+		all = append(all, r)
+	}
+	return all
+}
+
+// labels returns a short name for each method: its kind, with its number if there are several of the kind.
+func (q *question) labels() []string {
+	labels := make([]string, len(q.answers))
+	count := map[string]int{}
+	for i := range q.answers {
+		labels[i], _, _ = strings.Cut(q.nameOf(i), " ")
+		count[labels[i]]++
+	}
+	for i, label := range labels {
+		if count[label] > 1 {
+			labels[i] += " " + strconv.Itoa(i+1)
+		}
+	}
+	return labels
+}
+
+// addDetails queries sources for the platforms of versions that they list without these.
+func (q *question) addDetails(ctx context.Context, all []report.Release) {
+	var group errgroup.Group
+	group.SetLimit(8)
+	for i := range all {
+		r := &all[i]
+		if len(r.Platforms) > 0 || len(r.Sources) == 0 {
+			continue
+		}
+		v, err := sources.ParseVersion(r.Version)
+		if err != nil {
+			continue
+		}
+		group.Go(func() error {
+			for _, a := range q.answers {
+				detailer, ok := a.Method.Source.(sources.Detailer)
+				if !a.Applies || !ok || !slices.Contains(a.Listing.Versions, v) {
+					continue
+				}
+				if detail, err := detailer.Detail(ctx, sources.Release{Provider: q.req.Provider, Version: v}); err == nil { // otherwise the column is empty
+					r.Describe(detail)
+				}
+			}
+			return nil
+		})
+	}
+	_ = group.Wait() // no call returns an error
 }

@@ -1,0 +1,104 @@
+package report
+
+import (
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/larder-cli/larder/cmd/larder/ui"
+	"github.com/larder-cli/larder/sources"
+)
+
+// A Release is a version of a provider.
+type Release struct {
+	Provider   string   `json:"provider"`
+	Version    string   `json:"version"`
+	Sources    []string `json:"sources"`             // the installation methods that offer it
+	Platforms  []string `json:"platforms,omitempty"` // none if unknown
+	Protocols  []string `json:"protocols,omitempty"` // none if unknown
+	Engines    []string `json:"engines,omitempty"`   // those that support a protocol; none if unknown
+	Prerelease bool     `json:"prerelease,omitempty"`
+	Allowed    bool     `json:"allowed,omitempty"` // by the constraints of the root module
+	Locked     bool     `json:"locked,omitempty"`
+	Installed  bool     `json:"installed,omitempty"`
+	Cached     bool     `json:"cached,omitempty"`
+
+	Constrained bool `json:"-"` // the root module has constraints
+}
+
+// Kind implements [Object].
+func (Release) Kind() string { return "release" }
+
+// Describe adds what a source says about the version.
+func (r *Release) Describe(d sources.Detail) {
+	for _, p := range d.Platforms {
+		r.Platforms = append(r.Platforms, p.String())
+	}
+	r.Protocols = append(r.Protocols, d.Protocols...)
+	slices.Sort(r.Platforms)
+	slices.Sort(r.Protocols)
+	r.Platforms, r.Protocols = slices.Compact(r.Platforms), slices.Compact(r.Protocols)
+	r.Engines = enginesFor(r.Protocols)
+}
+
+// enginesFor returns the oldest versions of engines that support one of the protocols.
+// Source: developer.hashicorp.com/terraform/plugin/terraform-plugin-protocol.
+func enginesFor(protocols []string) (engines []string) {
+	has := func(major string) bool {
+		return slices.ContainsFunc(protocols, func(p string) bool { return p == major || strings.HasPrefix(p, major+".") })
+	}
+	switch {
+	case has("5"):
+		return []string{"terraform 0.12", "tofu"}
+	case has("6"):
+		return []string{"terraform 1.0", "tofu"}
+	case has("4"):
+		return []string{"terraform 0.10 to 0.12"}
+	}
+	return nil
+}
+
+// Cells implements [Row].
+func (r Release) Cells(*Output) []ui.Span {
+	platforms := ""
+	if len(r.Platforms) > 0 {
+		platforms = strconv.Itoa(len(r.Platforms))
+	}
+	var notes []string
+	for _, note := range []struct {
+		on   bool
+		text string
+	}{
+		{r.Prerelease, "pre-release"}, {r.Constrained && r.Allowed, "allowed"},
+		{r.Locked, "locked"}, {r.Installed, "installed"}, {r.Cached, "cached"},
+	} {
+		if note.on {
+			notes = append(notes, note.text)
+		}
+	}
+	paint := ui.Plain
+	if r.Prerelease || r.Constrained && !r.Allowed {
+		paint = ui.Faint
+	}
+	if r.Locked {
+		paint = ui.Bold
+	}
+	return []ui.Span{
+		paint.Of(r.Version), ui.Plain.Of(strings.Join(r.Sources, ", ")), ui.Plain.Of(platforms),
+		ui.Plain.Of(strings.Join(r.Protocols, ", ")), ui.Faint.Of(strings.Join(r.Engines, ", ")), ui.Plain.Of(strings.Join(notes, ", ")),
+	}
+}
+
+// Released lists versions.
+func (o *Output) Released(all []Release) {
+	Grid(o, []ui.Column{
+		{Head: "VERSION"}, {Head: "SOURCES", Drop: 2}, {Head: "PLATFORMS", Right: true, Drop: 3},
+		{Head: "PROTOCOLS", Drop: 4}, {Head: "ENGINES FROM", Drop: 5}, {Head: "HERE", Drop: 1},
+	}, all)
+}
+
+// Releases is the summary of a list of versions.
+type Releases struct {
+	Versions int `json:"versions"` // that are known
+	Shown    int `json:"shown"`
+}

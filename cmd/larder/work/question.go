@@ -1,0 +1,331 @@
+package work
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/larder-cli/larder/cliconfig"
+	"github.com/larder-cli/larder/cmd/larder/report"
+	"github.com/larder-cli/larder/installer"
+	"github.com/larder-cli/larder/installer/lockfile"
+	"github.com/larder-cli/larder/sources"
+)
+
+// A question is what is known about one provider in a root module, for explain and versions.
+type question struct {
+	*rootModule
+	root     *installer.Root // with all requirements that could be read
+	req      sources.Requirement
+	required bool
+	asked    sources.Version // the version that the user asks about; zero if there is none
+	locked   sources.Version
+	store    installer.Cache
+
+	methods []sources.Method
+	answers []sources.Answer
+	hidden  map[int]string            // implied directories that hide a method, by its index
+	kinds   map[int]*cliconfig.Method // as configured, by index; nil for implied ones
+	here    map[string][]sources.Version
+
+	unknown []string // what could not be found out
+	errs    []error
+}
+
+// Where versions are on this machine, besides the installation methods.
+const (
+	hereInstalled = "installed"
+	hereCached    = "cached"
+	hereNearby    = "nearby"
+)
+
+// question collects what is known about a provider. It fails only if nothing can be said. The caller calls done.
+func (s *Session) question(ctx context.Context, dir, typed string) (q *question, done func(), err error) {
+	m, err := s.root(ctx, dir, s.output)
+	if err != nil {
+		return nil, nil, err
+	}
+	q = &question{rootModule: m, here: map[string][]sources.Version{}, hidden: map[int]string{}, kinds: map[int]*cliconfig.Method{}}
+	q.readRoot(ctx)
+	if err := q.readAddress(typed); err != nil {
+		return nil, nil, err
+	}
+	if q.store, done, err = m.store(); err != nil {
+		return nil, nil, err
+	}
+	if e, ok := q.root.Lock.Entry(q.req.Provider); ok {
+		q.locked = e.Version
+	}
+	if err := q.ask(ctx); err != nil {
+		done()
+		return nil, nil, err
+	}
+	q.look(ctx)
+	return q, done, ctx.Err()
+}
+
+// readRoot reads the requirements of the root module. Errors in it are reported, and what could be read is used.
+func (q *question) readRoot(ctx context.Context) {
+	if q.lock == nil {
+		q.errs = append(q.errs, q.lockProblems.Err())
+		q.lock = &lockfile.File{}
+	}
+	q.root = &installer.Root{Dir: q.dir, DataDir: q.config.DataDir, Lock: q.lock, DryRun: true}
+	tree, ds, err := q.load(ctx)
+	if err != nil {
+		q.errs = append(q.errs, err)
+		return
+	}
+	for _, ds := range []sources.Diagnostics{ds, tree.Missing} {
+		for i, d := range ds {
+			ds[i].File = q.full(d.File)
+		}
+	}
+	if err := q.out.Warnings(ds); err != nil {
+		q.errs = append(q.errs, err)
+		q.unknown = append(q.unknown, "constraints in the files with errors")
+	}
+	if err := q.missing(tree.Missing); err != nil {
+		q.errs = append(q.errs, err)
+		q.unknown = append(q.unknown, "constraints in modules that are not installed")
+	}
+	if tree.StateUnread {
+		q.unknown = append(q.unknown, "whether the state, which is not on this machine, requires more")
+	}
+	q.root.StateUnread, q.root.Elsewhere = tree.StateUnread, tree.Elsewhere
+	partial := tree.Partial && q.lock.Exists
+	if q.config.Engine == sources.OpenTofu && !partial {
+		_ = q.lock.Migrate()
+	}
+	if partial {
+		tree.Requirements = append(tree.Requirements, q.recorded(lockfile.Name, tree.Requirements)...)
+	}
+	for _, r := range tree.Requirements {
+		r.From = slices.Clone(r.From)
+		for i, from := range r.From {
+			r.From[i].File = q.full(from.File)
+		}
+		q.root.Requirements = append(q.root.Requirements, r)
+	}
+}
+
+// readAddress reads the provider and the version that the user asks about. An address
+// without host or namespace means the provider that the root module requires, if there is one.
+func (q *question) readAddress(typed string) error {
+	address, version, versioned := sources.CutVersion(typed)
+	p, err := sources.ParseProvider(address, q.config.Engine)
+	if err != nil {
+		return report.Usage(err)
+	}
+	if versioned {
+		if q.asked, err = sources.ParseVersion(version); err != nil {
+			return report.Usage(sources.WithHint(err, "write ADDRESS@VERSION to ask about a version"))
+		}
+	}
+	find := func(is func(sources.Requirement) bool) bool {
+		i := slices.IndexFunc(q.root.Requirements, is)
+		if i >= 0 {
+			q.req, q.required = q.root.Requirements[i], true
+		}
+		return i >= 0
+	}
+	q.req = sources.Requirement{Provider: p}
+	if !find(func(r sources.Requirement) bool { return r.Provider == p }) {
+		find(func(r sources.Requirement) bool {
+			return strings.HasSuffix(r.Provider.String(), "/"+strings.ToLower(address))
+		})
+	}
+	return nil
+}
+
+// ask queries the installation methods.
+func (q *question) ask(ctx context.Context) (err error) {
+	if q.methods, err = q.rootModule.methods(ctx); err != nil {
+		return err
+	}
+	p := q.req.Provider
+	q.answers = sources.Ask(ctx, p, q.methods)
+	for i := range q.answers {
+		a := &q.answers[i]
+		if q.config.Implied && i == len(q.answers)-1 {
+			q.hidden[i] = q.hiding[p]
+		}
+		if !q.config.Implied && len(q.config.Methods) == len(q.answers) {
+			q.kinds[i] = &q.config.Methods[i]
+		}
+		if !a.Applies && (q.hidden[i] != "" || localMirror(a.Method) != nil) { // otherwise a server would learn the name
+			a.Listing, a.Err = a.Method.Source.Versions(ctx, p)
+		}
+		if a.Err != nil && !errors.Is(a.Err, sources.ErrNotFound) {
+			if q.unknown = append(q.unknown, "the versions of "+q.nameOf(i)); a.Applies && !errors.Is(a.Err, sources.ErrOffline) {
+				q.errs = append(q.errs, a.Err)
+			}
+		}
+	}
+	return nil
+}
+
+// wasAsked reports whether a method was queried.
+func (q *question) wasAsked(i int) bool {
+	a := q.answers[i]
+	return (a.Applies || q.hidden[i] != "" || localMirror(a.Method) != nil) && !errors.Is(a.Err, sources.ErrOffline)
+}
+
+// nameOf names a method as people know it: its kind and location.
+func (q *question) nameOf(i int) string {
+	mirror := localMirror(q.answers[i].Method)
+	switch m := q.kinds[i]; {
+	case m == nil && mirror != nil:
+		return q.config.Tilde(mirror.Dir())
+	case m == nil || m.Kind == cliconfig.Direct:
+		return string(cliconfig.Direct) + " " + string(q.req.Provider.Host)
+	case mirror != nil:
+		return string(m.Kind) + " " + q.config.Tilde(mirror.Dir())
+	}
+	return strings.Replace(q.answers[i].Method.Source.String(), "network mirror", string(cliconfig.NetworkMirror), 1)
+}
+
+// methodAnswers returns the answers of the methods.
+func (q *question) methodAnswers() []report.MethodAnswer {
+	all := []report.MethodAnswer{}
+	for i, a := range q.answers {
+		answer := report.MethodAnswer{Method: q.nameOf(i), Implied: q.kinds[i] == nil, Used: a.Applies, Asked: q.wasAsked(i), Versions: len(a.Listing.Versions)}
+		if m := q.kinds[i]; m != nil {
+			answer.Place = report.Place{File: q.config.Tilde(m.File), Line: m.Line}
+		}
+		if a.By != nil && q.hidden[i] == "" {
+			answer.Pattern = a.By.String()
+		}
+		if q.hidden[i] != "" {
+			answer.Hidden = q.config.Tilde(q.hidden[i])
+		}
+		if newest, ok := newestOf(a.Listing.Versions); ok {
+			answer.Newest = newest.String()
+		}
+		switch {
+		case errors.Is(a.Err, sources.ErrOffline):
+			answer.Problem = "not queried (--offline)"
+		case errors.Is(a.Err, sources.ErrNotFound):
+			answer.Absent = true
+		case a.Err != nil:
+			answer.Problem = "no answer: " + cmp.Or(sources.Cause(a.Err), strings.TrimPrefix(sources.Reason(a.Err), q.req.Provider.String()+": "))
+		}
+		all = append(all, answer)
+	}
+	return all
+}
+
+// newestOf returns the newest release, or the newest pre-release if there is no release.
+func newestOf(all []sources.Version) (sources.Version, bool) {
+	if newest, ok := (sources.Constraints{}).Newest(all); ok {
+		return newest, true
+	}
+	if len(all) == 0 {
+		return sources.Version{}, false
+	}
+	return slices.MaxFunc(all, sources.Version.Compare), true
+}
+
+// look finds the versions on this machine.
+func (q *question) look(ctx context.Context) {
+	p, platform := q.req.Provider, sources.CurrentPlatform()
+	versions := func(ids []sources.PackageID, err error) (all []sources.Version) {
+		if err != nil {
+			q.errs = append(q.errs, err)
+		}
+		for _, id := range ids {
+			if id.Platform == platform {
+				all = append(all, id.Version)
+			}
+		}
+		return newestFirst(all)
+	}
+	workdir := q.store.Workdir(q.dir, filepath.Join(q.config.DataDir, "providers"))
+	defer workdir.Close()
+	q.here[hereInstalled] = versions(workdir.PackagesOf(ctx, p))
+	if !q.flags.NoCache {
+		q.here[hereCached] = versions(q.store.PackagesOf(ctx, p))
+	}
+	var nearby []sources.Version
+	for _, mirror := range q.nearby() {
+		if slices.ContainsFunc(q.methods, func(m sources.Method) bool { return localMirror(m) != nil && localMirror(m).Dir() == mirror.Dir() }) {
+			continue
+		}
+		listing, err := mirror.Versions(ctx, p)
+		if err == nil {
+			nearby = append(nearby, listing.Versions...)
+		}
+	}
+	q.here[hereNearby] = newestFirst(nearby)
+}
+
+// newestFirst sorts versions, and removes duplicates.
+func newestFirst(all []sources.Version) []sources.Version {
+	slices.SortFunc(all, func(a, b sources.Version) int { return b.Compare(a) })
+	return slices.Compact(all)
+}
+
+// unmanaged returns why engines install no package of the provider, or "".
+func (q *question) unmanaged() string {
+	if dir := q.config.DevOverrides[q.req.Provider]; dir != "" {
+		return "dev_overrides replaces it with " + q.config.Tilde(dir) + ": nothing is installed"
+	}
+	if slices.Contains(q.config.Unmanaged, q.req.Provider) {
+		return "TF_REATTACH_PROVIDERS says that it is running: nothing is installed"
+	}
+	return ""
+}
+
+// answered reports whether all methods that take part have answered.
+func (q *question) answered() bool {
+	return !slices.ContainsFunc(q.answers, func(a sources.Answer) bool { return a.Err != nil && !errors.Is(a.Err, sources.ErrNotFound) })
+}
+
+// deliveredBy names the first method that has a version.
+func (q *question) deliveredBy(v sources.Version) string {
+	for i, a := range q.answers {
+		if a.Applies && slices.Contains(a.Listing.Versions, v) && a.Listing.Details[v].For(sources.CurrentPlatform()) {
+			return q.nameOf(i)
+		}
+	}
+	return ""
+}
+
+// offered reports whether a method that takes part has a version.
+func (q *question) offered(v sources.Version) bool {
+	return slices.ContainsFunc(q.answers, func(a sources.Answer) bool { return a.Applies && slices.Contains(a.Listing.Versions, v) })
+}
+
+// candidates returns all versions that are known from anywhere.
+func (q *question) candidates() []installer.Candidate {
+	index := map[sources.Version]int{}
+	var all []installer.Candidate
+	add := func(v sources.Version) *installer.Candidate {
+		i, known := index[v]
+		if !known {
+			i = len(all)
+			index[v] = i
+			all = append(all, installer.Candidate{Version: v, NoPlatform: true, NoProtocol: true})
+		}
+		return &all[i]
+	}
+	for _, a := range q.answers {
+		for _, v := range a.Listing.Versions {
+			c := add(v)
+			if detail := a.Listing.Details[v]; a.Applies {
+				c.Offered = true
+				c.NoPlatform = c.NoPlatform && !detail.For(sources.CurrentPlatform())
+				c.NoProtocol = c.NoProtocol && !detail.Usable()
+			}
+		}
+	}
+	for _, versions := range q.here {
+		for _, v := range versions {
+			add(v)
+		}
+	}
+	return all
+}
