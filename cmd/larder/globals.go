@@ -217,7 +217,7 @@ func readEngine(l *line.Line) (requested []sources.Engine, by string, err error)
 }
 
 // oneEngine are the commands for lock files and working directories, which are those of one engine.
-var oneEngine = []string{"install", "lock", "exec", "verify", "cache key", "cache export", "help config"}
+var oneEngine = []string{"install", "lock", "exec", "verify", "cache key", "cache export", "help config", "explain", "versions", "outdated", "doctor"}
 
 // machineOf returns what completion knows for a line that is being typed. It reports nothing.
 func machineOf(ctx context.Context, l *line.Line) line.Machine {

@@ -175,8 +175,36 @@ func (m *rootModule) explain(err error) error {
 		} else {
 			errs[i] = m.suggest(errs[i])
 		}
+		if p, ok := explained(err); ok && !m.asks {
+			errs[i] = sources.WithHint(errs[i], "%s shows every constraint and source", m.explainCommand(p))
+		}
 	}
 	return errors.Join(errs...)
+}
+
+// explained returns the provider of an error that larder explain can answer: which version is chosen, and from where.
+func explained(err error) (sources.Provider, bool) {
+	var none *installer.NoVersionError
+	var conflict *installer.LockConflictError
+	var pkg *sources.PackageError
+	switch {
+	case errors.As(err, &none):
+		return none.Requirement.Provider, len(none.Offered) > 0 && len(none.Requirement.From) > 0
+	case errors.As(err, &conflict):
+		return conflict.Requirement.Provider, true
+	case errors.Is(err, sources.ErrNoPlatform) && errors.As(err, &pkg):
+		return pkg.ID.Provider, pkg.ID.Platform == sources.CurrentPlatform()
+	}
+	return sources.Provider{}, false
+}
+
+// explainCommand returns the command that explains the choice of a provider's version in the root module.
+func (m *rootModule) explainCommand(p sources.Provider) string {
+	command := "larder explain " + m.out.Name(p)
+	if m.dir != m.machine.WorkDir {
+		command += " " + shellQuoted(m.shown(m.dir))
+	}
+	return command
 }
 
 // upgradeHint returns a hint with the command that locks another version.
