@@ -110,14 +110,15 @@ type Explanation struct {
 	Nearby    []string       `json:"nearby"` // in mirrors on this machine that are not installation methods
 	Methods   []MethodAnswer `json:"methods"`
 
-	Chosen  string     `json:"chosen,omitempty"`
-	From    string     `json:"from,omitempty"` // the method that delivers it
-	Why     string     `json:"why"`
-	Newer   []Excluded `json:"newer"`
-	Advice  []Advice   `json:"advice"`
-	Install string     `json:"install,omitempty"` // what the command would do
-	Upgrade string     `json:"install_upgrade,omitempty"`
-	Unknown []string   `json:"unknown"` // what could not be found out
+	Chosen         string     `json:"chosen,omitempty"`
+	Upgrade        string     `json:"chosen_by_upgrade,omitempty"`
+	From           string     `json:"from,omitempty"` // the method that delivers it
+	Why            string     `json:"why"`
+	Newer          []Excluded `json:"newer"`
+	Advice         []Advice   `json:"advice"`
+	Install        string     `json:"install,omitempty"` // what the command would do
+	InstallUpgrade string     `json:"install_upgrade,omitempty"`
+	Unknown        []string   `json:"unknown"` // what could not be found out
 }
 
 // Kind implements [Object].
@@ -151,7 +152,7 @@ func (o *Output) Explained(e Explanation, all bool) {
 	p.section("Not chosen", newer)
 	p.section("To change", advice)
 	if e.Install != "" {
-		p.section("Then", [][]string{{"larder install", o.Shorten(e.Install)}, {"larder install --upgrade", o.Shorten(e.Upgrade)}})
+		p.section("Then", [][]string{{"larder install", o.Shorten(e.Install)}, {"larder install --upgrade", o.Shorten(e.InstallUpgrade)}})
 	}
 	p.section("Unknown", unknown)
 	o.ShowPage(p.text.String(), e)

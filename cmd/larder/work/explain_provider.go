@@ -73,6 +73,9 @@ func (q *question) describeChoice(e *report.Explanation, plan, upgrade planned) 
 		e.Chosen = plan.Version.String()
 		e.From = q.deliveredBy(plan.Version)
 	}
+	if upgrade.err == nil && q.required {
+		e.Upgrade = upgrade.Version.String()
+	}
 	newest := "the newest that the sources in use have"
 	if !q.req.Constraints.Empty() {
 		newest = fmt.Sprintf("the newest that %q allows", q.req.Constraints)
@@ -95,7 +98,7 @@ func (q *question) describeChoice(e *report.Explanation, plan, upgrade planned) 
 		}
 		return
 	}
-	e.Install, e.Upgrade = q.wouldDo(plan), q.wouldDo(upgrade)
+	e.Install, e.InstallUpgrade = q.wouldDo(plan), q.wouldDo(upgrade)
 }
 
 // reasonOf returns why no version can be chosen, without the provider, which is known, and without the errors of

@@ -126,8 +126,11 @@ func (q *question) releases() (all []report.Release) {
 func (q *question) labels() []string {
 	labels := make([]string, len(q.answers))
 	count := map[string]int{}
-	for i := range q.answers {
+	for i, a := range q.answers {
 		labels[i], _, _ = strings.Cut(q.nameOf(i), " ")
+		if q.kinds[i] == nil && localMirror(a.Method) != nil {
+			labels[i] = "implied directory"
+		}
 		count[labels[i]]++
 	}
 	for i, label := range labels {

@@ -1,0 +1,89 @@
+package main_test
+
+import (
+	"encoding/json"
+	"fmt"
+	"os"
+	"path/filepath"
+	"regexp"
+	"runtime"
+	"strings"
+	"testing"
+
+	"github.com/larder-cli/larder/sources"
+	"github.com/larder-cli/larder/sources/sourcetest"
+)
+
+// In every situation in which larder install succeeds, larder explain has said before which version it locks, and has
+// changed nothing.
+func TestExplainForetellsInstall(t *testing.T) {
+	if runtime.GOOS != "linux" {
+		t.Skip("elsewhere programs in Go take no authority from SSL_CERT_FILE")
+	}
+	larder := sourcetest.Larder(t)
+	withEachEngine(t, 100, 4, func(t *testing.T, e sources.Engine, seed uint64) []string {
+		c := &comparison{scene: newScene(t, generate(seed, e)), engine: sourcetest.Judge(t, e), larder: larder}
+		if len(c.PluginDirs) > 0 || c.ReadOnly { // explain has no such flags
+			return []string{"left out"}
+		}
+		c.prepare()
+		c.restore("larder")
+		got := c.start(c.larder, c.larderArgs())
+		if got.status != 0 {
+			return []string{"failed to install"}
+		}
+		c.restore("larder")
+		before := c.files()
+		for _, block := range lockBlock.FindAllStringSubmatch(got.lock, -1) {
+			c.foretell(block[1], block[2], got)
+		}
+		sourcetest.Equal(t, c.files(), before, "files after explain", c.situation.String())
+		return []string{"foretold"}
+	})
+}
+
+// lockBlock matches the provider and the version of an entry in a lock file.
+var lockBlock = regexp.MustCompile(`provider "([^"]+)" \{\n\s+version\s+= "([^"]+)"`)
+
+// foretell fails unless larder explain says that install locks a version.
+func (c *comparison) foretell(provider, version string, installed outcome) {
+	c.t.Helper()
+	args := []string{"explain", "--json", "--engine", string(c.Engine), provider}
+	if c.Chdir {
+		args = append(args, "--chdir", "work")
+	}
+	out, status := c.command(c.larder, args...)
+	var explanation struct {
+		Type, Chosen string
+		Upgrade      string `json:"chosen_by_upgrade"`
+		Required     []any
+		Unmanaged    string
+	}
+	for line := range strings.Lines(out) {
+		if strings.HasPrefix(line, `{"type":"explanation"`) {
+			sourcetest.Check(c.t, json.Unmarshal([]byte(line), &explanation))
+		}
+	}
+	chosen := explanation.Chosen
+	if c.Upgrade {
+		chosen = explanation.Upgrade
+	}
+	if chosen != version && explanation.Unmanaged == "" && len(explanation.Required) > 0 {
+		c.t.Errorf("explain says that %s is chosen for %s, and install locks %s\n%s\nexplain, %d:\n%s\ninstall:\n%s",
+			chosen, provider, version, c.situation, status, out, installed.output)
+	}
+}
+
+// files lists all files of the situation with their sizes.
+func (c *comparison) files() string {
+	var all []string
+	c.must(filepath.WalkDir(c.dir, func(path string, d os.DirEntry, err error) error {
+		if err == nil && !d.IsDir() {
+			if info, err := d.Info(); err == nil {
+				all = append(all, fmt.Sprint(strings.TrimPrefix(path, c.dir), " ", info.Size(), " ", info.ModTime()))
+			}
+		}
+		return err
+	}))
+	return strings.Join(all, "\n")
+}
