@@ -128,7 +128,7 @@ func (Explanation) Kind() string { return "explanation" }
 func (o *Output) Explained(e Explanation, all bool) {
 	p := &page{o: o, all: all || o.Level == Verbose}
 	p.line(fmt.Sprintf("%s  (engine: %s, %s)", o.fullName(e.Provider), e.Engine, o.Shorten(e.Because)))
-	p.section("Required", o.requiredText(e))
+	p.section("Required", o.requiredText(e, p.all))
 	p.section("Here", [][]string{{o.hereText(e)}})
 	var methods, newer, advice, unknown [][]string
 	for i, m := range e.Methods {
@@ -196,10 +196,30 @@ func (p *page) section(label string, rows [][]string) {
 	}
 }
 
-// requiredText lists the places that require the provider.
-func (o *Output) requiredText(e Explanation) (rows [][]string) {
+// requiredText lists the constraints, each with the places that have it, those that allow any version last. All means
+// that each place has a row.
+func (o *Output) requiredText(e Explanation, all bool) (rows [][]string) {
+	var order []string
+	places := map[string][]Constraint{}
 	for _, c := range e.Required {
-		rows = append(rows, []string{cmp.Or(c.Constraint, "any version"), c.Place.text(o), c.Module})
+		if places[c.Constraint] == nil && c.Constraint != "" {
+			order = append(order, c.Constraint)
+		}
+		places[c.Constraint] = append(places[c.Constraint], c)
+	}
+	for _, constraint := range append(order, "") {
+		at := places[constraint]
+		shown := at[:min(len(at), 1)]
+		if all {
+			shown = at
+		}
+		for _, c := range shown {
+			row := []string{cmp.Or(constraint, "any version"), c.Place.text(o), c.Module}
+			if others := len(at) - len(shown); others > 0 {
+				row[2] = ui.Together(c.Module, "and "+ui.Count(others, "other place"))
+			}
+			rows = append(rows, row)
+		}
 	}
 	if len(rows) == 0 {
 		rows = [][]string{{"nothing here requires it"}}

@@ -98,7 +98,10 @@ func (q *question) describeChoice(e *report.Explanation, plan, upgrade planned) 
 		}
 		return
 	}
-	e.Install, e.InstallUpgrade = q.wouldDo(plan), q.wouldDo(upgrade)
+	if e.Install, e.InstallUpgrade = q.wouldDo(plan), q.wouldDo(upgrade); plan.err != nil { // the reason is the choice
+		e.InstallUpgrade = strings.Replace(e.InstallUpgrade, e.Install, "fails", 1)
+		e.Install = "fails"
+	}
 }
 
 // reasonOf returns why no version can be chosen, without the provider, which is known, and without the errors of
@@ -112,6 +115,9 @@ func (q *question) reasonOf(err error) string {
 	}
 	if len(reasons) > 0 {
 		return strings.Join(reasons, ", ")
+	}
+	if missing, ok := errors.AsType[*installer.MissingError](err); ok && missing.Version == (sources.Version{}) {
+		return "no verified version on this machine is allowed, and --offline is set"
 	}
 	for _, err := range sources.Errors(err) {
 		reasons = append(reasons, strings.TrimPrefix(sources.Reason(err), q.req.Provider.String()+": "))
