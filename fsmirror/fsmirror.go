@@ -86,6 +86,9 @@ func (m *Mirror) Versions(ctx context.Context, p sources.Provider) (sources.List
 	}
 	slices.SortFunc(listing.Versions, sources.Version.Compare)
 	listing.Versions = slices.Compact(listing.Versions)
+	for _, detail := range listing.Details {
+		slices.SortFunc(detail.Platforms, sources.Platform.Compare)
+	}
 	for _, v := range listing.Versions {
 		if v.String() == "0.0.0" {
 			listing.Warnings = append(listing.Warnings,

@@ -232,6 +232,16 @@ func TestPackagesArePlainData(t *testing.T) {
 	}
 }
 
+func TestDetails(t *testing.T) {
+	m, _ := mirror(t, `
+		a.com/b/x/1.0.0/linux_amd64/
+		a.com/b/x/terraform-provider-x_1.0.0_darwin_arm64.zip
+		a.com/b/x/terraform-provider-x_2.0.0_linux_amd64.zip`)
+	l, err := m.Versions(t.Context(), packageID(t, "a.com/b/x", "1.0.0", "linux_amd64").Provider)
+	sourcetest.Check(t, err)
+	sourcetest.Equal(t, fmt.Sprint(l.Details), "map[1.0.0:{[darwin_arm64 linux_amd64] []} 2.0.0:{[linux_amd64] []}]", "details")
+}
+
 func TestAnswers(t *testing.T) {
 	m, dir := mirror(t, `
 		a.com/b/x/1.0.0/linux_amd64/

@@ -145,6 +145,13 @@ func (f *fixture) install() (*installer.Result, error) {
 	return installer.New(f.source, f.store, f.source, f.opts).Install(f.t.Context(), f.root)
 }
 
+// plan returns the plan for the first requirement. It queries what an installation queries.
+func (f *fixture) plan() (installer.Plan, error) {
+	f.t.Helper()
+	f.store.judge = f.opts.Judge
+	return installer.New(f.source, f.store, f.source, f.opts).Plan(f.t.Context(), f.root, f.root.Requirements[0])
+}
+
 // steps returns the steps of the events, without queries.
 func (f *fixture) steps() []acquire.Step {
 	var steps []acquire.Step

@@ -53,7 +53,10 @@ func TestChoice(t *testing.T) {
 				f.lock("widget " + c.locked)
 			}
 			f.opts.Upgrade = c.upgrade
+			plan, planErr := f.plan()
 			result, err := f.install()
+			sourcetest.Equal(t, fmt.Sprint(planErr), fmt.Sprint(err), "error of the plan")
+			sourcetest.Expect(t, err != nil || plan.Version == result.Packages[0].Package.ID.Version, "planned %s", plan.Version)
 			got := ""
 			if err != nil {
 				got = err.Error()

@@ -108,6 +108,34 @@ func TestMethodApplies(t *testing.T) {
 	}
 }
 
+// Each method that applies answers, whatever the others answer, and the pattern that decides is known.
+func TestAsk(t *testing.T) {
+	pattern := func(s string) []sources.Pattern {
+		pt, err := sources.ParsePattern(s)
+		check(t, err)
+		return []sources.Pattern{pt}
+	}
+	excluded := &source{name: "excluded", versions: "3.0.0"}
+	answers := sources.Ask(t.Context(), provider(t, "hashicorp/foo"), []sources.Method{
+		{Source: &source{name: "down", err: errOutage}, Include: pattern("hashicorp/*")},
+		{Source: excluded, Include: pattern("hashicorp/foo"), Exclude: pattern("*/*")},
+		{Source: excluded, Include: pattern("acme/*")},
+		{Source: &source{name: "late", versions: "1.0.0", delay: time.Millisecond}},
+	})
+	var got []string
+	for _, a := range answers {
+		by := "no pattern"
+		if a.By != nil {
+			by = a.By.String()
+		}
+		got = append(got, fmt.Sprint(a.Applies, " ", by, " ", a.Listing.Versions, " ", a.Err))
+	}
+	sourcetest.EqualSlices(t, got, []string{
+		"true hashicorp/* [] connection refused", "false */* [] <nil>", "false no pattern [] <nil>", "true no pattern [1.0.0] <nil>",
+	}, "answers")
+	sourcetest.Equal(t, excluded.asked.Load(), 0, "queries of methods that do not apply")
+}
+
 func TestVersionsAreTheUnion(t *testing.T) {
 	m := multi(
 		&source{name: "a", versions: "1.0.0 1.0.0+x", warnings: []string{"old", "slow"}},

@@ -82,7 +82,7 @@ func describe(tree *modules.Tree, ds sources.Diagnostics) string {
 	for _, r := range tree.Requirements {
 		fmt.Fprintf(&b, "%s %q\n", r.Provider, r.Constraints)
 		for _, o := range r.From {
-			fmt.Fprintf(&b, "  %s:%d %s\n", filepath.ToSlash(o.File), o.Line, o.Constraint)
+			fmt.Fprintf(&b, "  %s:%d %s\n", filepath.ToSlash(o.File), o.Line, strings.TrimSpace(o.Constraint+" "+o.Module))
 		}
 	}
 	for _, d := range ds {

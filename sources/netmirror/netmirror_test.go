@@ -204,6 +204,16 @@ func TestPackage(t *testing.T) {
 	sourcetest.Equal(t, n.asked[1].Header.Get("Authorization"), "", "credentials went elsewhere")
 }
 
+func TestDetail(t *testing.T) {
+	n := &network{answers: map[string]answer{versionURL: document(`{"archives": {"linux_amd64": {"url": "x"}, "darwin_arm64": {"url": "y"}, "plan9_386": null, "bad": {"url": "z"}}}`)}}
+	id := packageID(t, "example.com/acme/widget", "1.0.0")
+	got, err := n.mirror(t, base, netmirror.Options{}).Detail(t.Context(), id.Release())
+	sourcetest.Check(t, err)
+	sourcetest.Equal(t, fmt.Sprint(got), "{[darwin_arm64 linux_amd64] []}", "detail")
+	_, err = n.mirror(t, base, netmirror.Options{}).Detail(t.Context(), packageID(t, "example.com/acme/widget", "2.0.0").Release())
+	sourcetest.Expect(t, errors.Is(err, sources.ErrNotFound), "got %v", err)
+}
+
 func TestTrustAllHashes(t *testing.T) {
 	const stated = `{"archives": {"linux_amd64": {"url": "x.zip", "hashes": ["zh:a"]}, "darwin_arm64": {"url": "y.zip", "hashes": ["zh:b", "zh:a"]}, "plan9_386": null}}`
 	const others = `{"archives": {"linux_amd64": {"url": "x.zip"}, "darwin_arm64": {"url": "y.zip", "hashes": ["zh:b"]}}}`
