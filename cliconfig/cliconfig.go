@@ -70,6 +70,8 @@ type Config struct {
 	AppendUserAgent string
 	Workspace       string // empty if the environment selects none
 
+	Settings []Setting // what files and variables set, and where; relative paths are as written
+
 	files   []file // those that Load looked for, in order
 	machine Machine
 	written *Config // as written, including relative paths
@@ -107,10 +109,11 @@ func Load(ctx context.Context, m Machine, e sources.Engine, opts Options) (*Conf
 		machine: m, files: m.inputFiles(e, opts), tokens: map[sources.Host]hostToken{},
 	}
 	c.written = c
-	l := &loader{Machine: m, ctx: ctx, engine: e, secrets: opts.Secrets, config: c}
+	l := &loader{Machine: m, ctx: ctx, engine: e, secrets: opts.Secrets, config: c, noted: map[[2]string]int{}}
 	for i := range c.files {
 		l.load(&c.files[i])
 	}
+	l.noteFiles()
 	l.chooseInstallation()
 	l.chooseHelper()
 	l.environment() // takes precedence over files

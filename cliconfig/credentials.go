@@ -83,6 +83,9 @@ var (
 	tokenEncoder = strings.NewReplacer("-", "__", ".", "_")
 )
 
+// credentialsBlock is the name of the blocks with tokens.
+const credentialsBlock = "credentials"
+
 // credentials is a field for the credentials blocks in a file, which replace those in earlier files.
 // Blocks for the same host are like one block.
 func (l *loader) credentials() field {
@@ -97,6 +100,7 @@ func (l *loader) credentials() field {
 			texts[host] = e.value.text
 		}})
 		l.config.tokens[host] = hostToken{text: texts[host], origin: "the credentials block at " + b.place.String()}
+		l.note(Setting{Name: credentialsBlock, Of: string(host), Secret: texts[host] != "", From: b.from()})
 	})
 }
 
@@ -119,5 +123,6 @@ func (l *loader) tokenVariables() {
 			continue
 		}
 		l.config.tokens[host] = hostToken{text: text, origin: name, variable: true}
+		l.note(Setting{Name: credentialsBlock, Of: string(host), Secret: true, From: Place{By: name}})
 	}
 }

@@ -41,8 +41,10 @@ func (l *loader) environment() {
 	l.registryVariables()
 	c.StateDir = l.StateDir()
 	c.RecordKey = l.getenv("LARDER_RECORD_KEY")
+	l.noteVariable("LARDER_RECORD_KEY", "record key", true)
 	l.secrets.Add(c.RecordKey)
 	c.DataDir = l.DataDir()
+	l.noteVariable("TF_DATA_DIR", "data directory", false)
 	c.Unmanaged = l.unmanaged()
 	c.AppendUserAgent = l.getenv("TF_APPEND_USER_AGENT")
 	c.Workspace = l.getenv("TF_WORKSPACE")
@@ -57,12 +59,15 @@ func (l *loader) environment() {
 func (l *loader) cacheVariables() {
 	c := l.config
 	c.PluginCacheDir = cmp.Or(l.getenv("TF_PLUGIN_CACHE_DIR"), c.PluginCacheDir)
+	l.noteVariable("TF_PLUGIN_CACHE_DIR", "plugin_cache_dir", false)
+	l.noteVariable(outerCache, "plugin_cache_dir", false)
 	c.DefaultCacheDir = l.join(l.CacheHome, "larder", "plugins")
 	if outer := l.getenv(outerCache); outer != "" {
 		c.PluginCacheDir, c.DefaultCacheDir = "", outer
 	}
 	if allow := l.getenv("TF_PLUGIN_CACHE_MAY_BREAK_DEPENDENCY_LOCK_FILE"); allow != "" && allow != "0" {
 		c.UnverifiedCache = true // also for "false", which engines treat as true here
+		l.noteVariable("TF_PLUGIN_CACHE_MAY_BREAK_DEPENDENCY_LOCK_FILE", "plugin_cache_may_break_dependency_lock_file", false)
 	}
 }
 
@@ -90,15 +95,15 @@ func (l *loader) checkAuthorities() {
 
 func (l *loader) registryVariables() {
 	r := &l.config.Registry
-	l.positive("TF_REGISTRY_DISCOVERY_RETRY", func(n int) { r.DiscoveryRetries = &n })
-	l.positive("TF_REGISTRY_CLIENT_TIMEOUT", func(n int) { r.RequestTimeout = time.Duration(n) * time.Second })
+	l.positive("TF_REGISTRY_DISCOVERY_RETRY", "retry_count", func(n int) { r.DiscoveryRetries = &n })
+	l.positive("TF_REGISTRY_CLIENT_TIMEOUT", "request_timeout_seconds", func(n int) { r.RequestTimeout = time.Duration(n) * time.Second })
 	if l.engine == sources.OpenTofu {
-		l.positive("TF_PROVIDER_DOWNLOAD_RETRY", func(n int) { r.DownloadRetries = &n })
+		l.positive("TF_PROVIDER_DOWNLOAD_RETRY", "download_retry_count", func(n int) { r.DownloadRetries = &n })
 	}
 }
 
 // positive sets what a variable configures, if its value is a positive number.
-func (l *loader) positive(name string, set func(n int)) {
+func (l *loader) positive(name, setting string, set func(n int)) {
 	text := l.getenv(name)
 	if text == "" {
 		return
@@ -109,6 +114,7 @@ func (l *loader) positive(name string, set func(n int)) {
 		return
 	}
 	set(int(n))
+	l.noteVariable(name, setting, false)
 }
 
 // unmanaged returns the providers in TF_REATTACH_PROVIDERS, which are already
@@ -144,6 +150,9 @@ func (l *loader) proxy() func(*url.URL) (*url.URL, error) {
 		NoProxy:    cmp.Or(l.getenv("NO_PROXY"), l.getenv("no_proxy")),
 		// A web server passes a request's Proxy header on as HTTP_PROXY.
 		CGI: l.getenv("REQUEST_METHOD") != "",
+	}
+	for _, name := range []string{"https_proxy", "HTTPS_PROXY", "http_proxy", "HTTP_PROXY", "no_proxy", "NO_PROXY"} {
+		l.noteVariable(name, strings.ToLower(name), true)
 	}
 	l.secrets.AddURL(config.HTTPProxy)
 	l.secrets.AddURL(config.HTTPSProxy)

@@ -17,6 +17,8 @@ type file struct {
 	kind fileKind
 	by   string // flag or variable that names it; empty at the usual path
 	read bool
+
+	state string // as InputFiles has it; empty if the file is missing
 }
 
 // A fileKind is what a file is for, in words.
@@ -91,12 +93,20 @@ func (l *loader) load(f *file) {
 	}
 	src, err := l.readFile(f.path)
 	if err != nil {
+		if !errors.Is(err, fs.ErrNotExist) {
+			f.state = FileLocked
+		}
 		l.cannotRead(*f, err)
 		return
 	}
-	f.read = true
+	f.read, f.state = true, FileRead
 	before := len(l.diags)
-	defer func() { l.sort(before) }()
+	defer func() {
+		if l.diags[before:].Err() != nil {
+			f.state = FileFaulty
+		}
+		l.sort(before)
+	}()
 	if f.kind == netrcFile {
 		l.readNetrc(f.path, string(src))
 		return

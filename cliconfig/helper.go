@@ -132,6 +132,7 @@ func (l *loader) chooseHelper() {
 		dirs = append(dirs, plugins, l.join(plugins, l.GOOS+"_"+l.GOARCH))
 	}
 	path := l.newestHelper(dirs, b.name)
+	l.note(Setting{Name: "credentials_helper", Value: b.name, From: b.from()})
 	if path == "" {
 		l.warnf(b.place, "put it into one of "+strings.Join(dirs, ", "),
 			"terraform-credentials-%s is not installed, so it provides no credentials", b.name)

@@ -1,6 +1,8 @@
 package cliconfig
 
 import (
+	"cmp"
+	"net/url"
 	"path"
 	"slices"
 	"strings"
@@ -12,8 +14,20 @@ import (
 type Input struct {
 	Name  string // path of the file, or name of the variable
 	What  string // what it is for
-	State string // of a file "read" or "none"; a variable's value, "set" if it may be secret, empty if it isn't set
+	State string // of a file one of the states; a variable's value, "set" if it may be secret, empty if it isn't set
+	By    string // flag or variable that names the file
+	Fault string // why it has no effect; empty if it has one, or isn't set
+	Usual bool   // most machines set the variable, and it says little about providers
 }
+
+// The states of files.
+const (
+	FileRead    = "read"
+	FileMissing = "not found"
+	FileUnread  = "not read"       // exists, but another file is read instead
+	FileFaulty  = "has errors"     // some of its settings may have no effect
+	FileLocked  = "cannot be read" // see the diagnostics of Load
+)
 
 // variables are those that Load reads for either engine, with what they are for. The
 // values of secret ones are shown nowhere.
@@ -33,7 +47,7 @@ var variables = []struct {
 	{"TF_PLUGIN_CACHE_MAY_BREAK_DEPENDENCY_LOCK_FILE", "allow unverified cached packages", false, false},
 	{"TF_DATA_DIR", "data directory instead of .terraform", false, false},
 	{"TF_WORKSPACE", "workspace whose state Larder reads", false, false},
-	{"TF_REATTACH_PROVIDERS", "providers not to install", false, false},
+	{"TF_REATTACH_PROVIDERS", "providers not to install", true, false},
 	{"TF_REGISTRY_DISCOVERY_RETRY", "retries of requests for documents", false, false},
 	{"TF_REGISTRY_CLIENT_TIMEOUT", "timeout of servers, in seconds", false, false},
 	{"TF_PROVIDER_DOWNLOAD_RETRY", "retries of downloads", false, true},
@@ -62,25 +76,60 @@ var variables = []struct {
 	{"CLICOLOR_FORCE", "use colors even without a terminal", false, false},
 }
 
-// InputFiles are the files that Load looks for, in order.
+// usual are the variables that most machines set.
+var usual = []string{"HOME", "TERM", "NO_COLOR", "CLICOLOR_FORCE", "XDG_CONFIG_DIRS", "XDG_DATA_DIRS"}
+
+// InputFiles are the files that Load looks for, in order, and those that exist at the usual paths but are not
+// read because a flag or a variable names another one.
 func (c *Config) InputFiles() []Input {
 	var all []Input
 	more := slices.ContainsFunc(c.files, func(f file) bool { return f.kind == moreFile })
 	for _, f := range c.files {
-		in := Input{f.path, string(f.kind), "not found"}
-		if f.read {
-			in.State = "read"
+		all = append(all, Input{Name: f.path, What: string(f.kind), State: cmp.Or(f.state, FileMissing), By: f.by})
+		for _, other := range c.unread(f) {
+			all = append(all, Input{Name: other, What: string(f.kind), State: FileUnread, Fault: "overridden by " + f.by})
 		}
-		if f.kind == mainFile && f.by != "" {
-			in.What += ", set by " + f.by
-		}
-		all = append(all, in)
 		if f.kind == mainFile && f.by == "" && !more {
 			dir := c.machine.configDir(c.Engine)
-			all = append(all, Input{c.machine.join(dir, "*.tfrc"), "additional files, also *.tfrc.json", "not found"})
+			all = append(all, Input{Name: c.machine.join(dir, "*.tfrc"), What: "additional files, also *.tfrc.json", State: FileMissing})
 		}
 	}
 	return all
+}
+
+// unread returns the existing files for which a file is read instead.
+func (c *Config) unread(f file) (paths []string) {
+	s, ok := c.Setting(string(f.kind))
+	for _, p := range s.Overrides {
+		if ok && p.File != "" {
+			paths = append(paths, p.File)
+		}
+	}
+	return paths
+}
+
+// noteFiles notes which flags and variables name files, and what they override.
+func (l *loader) noteFiles() {
+	usual := l.Machine
+	usual.Environ = l.With(map[string]string{"TF_CLI_CONFIG_FILE": "", "TERRAFORM_CONFIG": "", "LARDER_CONFIG": "", "NETRC": ""})
+	for _, f := range l.config.files {
+		if f.by == "" {
+			continue
+		}
+		for _, other := range usual.inputFiles(l.engine, Options{}) {
+			same := other.kind == f.kind || other.kind == moreFile && f.kind == mainFile
+			if same && other.path != f.path && l.exists(other.path) {
+				l.noteFirst(Setting{Name: string(f.kind), Value: other.path, From: Place{File: other.path}})
+			}
+		}
+		if f.kind == mainFile {
+			l.noteVariable("TERRAFORM_CONFIG", string(f.kind), false)
+			l.noteVariable("TF_CLI_CONFIG_FILE", string(f.kind), false)
+		}
+		if last, ok := l.config.Setting(string(f.kind)); !ok || last.From.By != f.by {
+			l.note(Setting{Name: string(f.kind), Value: f.path, From: Place{By: f.by}})
+		}
+	}
 }
 
 // InputVariables are the variables that Load reads, in groups. Tokens are listed if they
@@ -91,27 +140,59 @@ func (c *Config) InputVariables() []Input {
 		if v.tofu && c.Engine != sources.OpenTofu {
 			continue
 		}
-		state := c.machine.getenv(v.name)
-		if state == "" && strings.HasSuffix(v.name, "_PROXY") {
-			state = c.machine.getenv(strings.ToLower(v.name))
+		in := Input{Name: v.name, What: v.what, State: c.machine.getenv(v.name), Usual: slices.Contains(usual, v.name)}
+		if lower := strings.ToLower(v.name); in.State == "" && strings.HasSuffix(v.name, "_PROXY") && c.machine.getenv(lower) != "" {
+			in.Name, in.State = lower, c.machine.getenv(lower)
 		}
-		if state != "" && v.secret {
-			state = "set"
+		if in.State == "" {
+			all = append(all, in)
+			continue
 		}
-		what := v.what
-		if v.name == "SSL_CERT_FILE" && c.CertificateFault != "" {
-			what = "ignored: " + c.CertificateFault
+		in.Fault = c.fault(in)
+		switch {
+		case strings.HasPrefix(v.what, "proxy"):
+			in.State = cmp.Or(proxyHost(in.State), "set")
+		case v.secret:
+			in.State = "set"
 		}
-		all = append(all, Input{v.name, what, state})
+		all = append(all, in)
 	}
-	all = append(all, Input{tokenPrefix + "HOST", "token for a host, . written as _", ""})
+	all = append(all, Input{Name: tokenPrefix + "HOST", What: "token for a host, . written as _"})
 	for _, assignment := range c.machine.Environ {
 		name, _, _ := strings.Cut(assignment, "=")
 		if strings.HasPrefix(name, tokenPrefix) {
-			all = append(all, Input{name, "token", "set"})
+			all = append(all, Input{Name: name, What: "token", State: "set"})
 		}
 	}
 	return all
+}
+
+// fault returns why a variable that is set has no effect, or "".
+func (c *Config) fault(v Input) string {
+	if v.Name == "SSL_CERT_FILE" && c.CertificateFault != "" {
+		return "ignored: " + c.CertificateFault
+	}
+	if v.Name == "SSL_CERT_DIR" && !slices.ContainsFunc(strings.Split(v.State, ":"), c.machine.isDir) {
+		return "ignored: there is no such directory"
+	}
+	for _, s := range c.Settings {
+		if slices.Contains(s.Overrides, Place{By: v.Name}) {
+			return "overridden by " + s.From.String()
+		}
+	}
+	return ""
+}
+
+// proxyHost returns the host and port of a proxy, or "" if they can't be told from a password.
+func proxyHost(text string) string {
+	if !strings.Contains(text, "://") {
+		text = "http://" + text
+	}
+	u, err := url.Parse(text)
+	if err != nil || u.User == nil && strings.Contains(text, "@") {
+		return ""
+	}
+	return u.Host
 }
 
 // Tilde is a path on the machine as it is typed, with ~ for the home directory.

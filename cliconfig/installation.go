@@ -197,6 +197,7 @@ func (l *loader) devOverrides(e entry, in *installation) {
 		p, err := sources.ParseProvider(o.key, l.engine)
 		if l.ok(o.place, err) {
 			in.overrides[p] = l.clean(l.expandOverride(o.value))
+			l.note(Setting{Name: devOverrides, Of: p.String(), Value: in.overrides[p], From: o.from()})
 		}
 	}
 }
@@ -224,5 +225,6 @@ func (l *loader) chooseInstallation() {
 			continue
 		}
 		l.config.Methods, l.config.DevOverrides, l.config.Implied = in.methods, in.overrides, false
+		l.note(Setting{Name: "provider_installation", From: in.from()})
 	}
 }

@@ -59,12 +59,17 @@ func (m Machine) dataDirs(e sources.Engine) []string {
 }
 
 // ImpliedDirs returns the directories that serve as filesystem mirrors, in order, if
-// the configuration has no installation methods. All of them exist. OpenTofu also searches those
-// that the operating system has for Terraform.
-func (c *Config) ImpliedDirs() (dirs []string) {
+// the configuration has no installation methods. All of them exist.
+func (c *Config) ImpliedDirs() []string {
+	return slices.DeleteFunc(c.ImpliedPlaces(), func(dir string) bool { return !c.machine.isDir(dir) })
+}
+
+// ImpliedPlaces returns the paths of the ImpliedDirs, which may not exist. OpenTofu also searches those that
+// the operating system has for Terraform.
+func (c *Config) ImpliedPlaces() (dirs []string) {
 	m := c.machine
 	add := func(dir string, elem ...string) {
-		if d := m.join(dir, elem...); m.isDir(d) && !slices.Contains(dirs, d) {
+		if d := m.join(dir, elem...); d != "" && !slices.Contains(dirs, d) {
 			dirs = append(dirs, d)
 		}
 	}

@@ -35,7 +35,11 @@ func (c *Config) Netrc(hostport string) (user, password string, ok bool) {
 func (l *loader) readNetrc(path, src string) {
 	r := &netrcReader{src: src}
 	current := new(login) // values before the first machine belong to no entry
-	begin := func(entry login) {
+	counted, line := 0, 1 // line is that of byte counted
+	begin := func(start int, entry login) {
+		line += strings.Count(src[counted:start], "\n")
+		counted = start
+		l.noteFirst(Setting{Name: "netrc", Of: strings.ToLower(entry.machine), Secret: true, From: Place{File: path, Line: line}})
 		l.config.logins = append(l.config.logins, entry)
 		current = &l.config.logins[len(l.config.logins)-1]
 	}
@@ -48,9 +52,9 @@ func (l *loader) readNetrc(path, src string) {
 		case src[start] == '#': // only here, because a password may begin with #
 			r.skipTo(lineEnd)
 		case word == "machine":
-			begin(login{machine: r.value()})
+			begin(start, login{machine: r.value()})
 		case word == "default":
-			begin(login{fallback: true})
+			begin(start, login{fallback: true})
 		case word == "login":
 			current.user = r.value()
 		case word == "password":

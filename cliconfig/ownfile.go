@@ -31,8 +31,8 @@ func (l *loader) ownConfig(root *node) {
 	l.readOwn(root, fields{
 		"host":             l.ownHosts(),
 		"trusted_keys":     l.trustedKeys(),
-		"keep_archives_mb": l.number(func(n int) { l.config.KeepArchivesMB = n }),
-		engineSetting:      l.engineName(new(sources.Engine)), // used by EngineSetting
+		"keep_archives_mb": l.noting("", l.number(func(n int) { l.config.KeepArchivesMB = n })),
+		engineSetting:      l.noting("", l.engineName(new(sources.Engine))), // used by EngineSetting
 	}, `this file has host "…" { … } blocks, trusted_keys, keep_archives_mb and engine; everything else belongs in the CLI configuration`)
 }
 
@@ -50,7 +50,9 @@ func (l *loader) trustedKeys() field {
 			l.errorf(e.place, "put all keys into one list", "second list of trusted keys for %s; the first is at line %d", e.key, at.line)
 		default:
 			first[pattern] = e.place
-			l.config.TrustedKeys = append(l.config.TrustedKeys, sources.TrustedKeys{Providers: pattern, Keys: l.fingerprints(e)})
+			keys := l.fingerprints(e)
+			l.config.TrustedKeys = append(l.config.TrustedKeys, sources.TrustedKeys{Providers: pattern, Keys: keys})
+			l.note(Setting{Name: "trusted_keys", Of: pattern.String(), From: e.from()})
 		}
 	})
 }
@@ -98,7 +100,7 @@ func (l *loader) ownHosts() field {
 			l.errorf(b.value.entries[0].place, "leave it out", "host takes one label")
 		default:
 			first[host] = b.place
-			l.config.HostOptions[host] = l.hostOptions(b.value)
+			l.config.HostOptions[host] = l.hostOptions(string(host), b.value)
 		}
 	})
 	return func(e entry) {
@@ -109,15 +111,15 @@ func (l *loader) ownHosts() field {
 	}
 }
 
-func (l *loader) hostOptions(body *node) HostOptions {
+func (l *loader) hostOptions(host string, body *node) HostOptions {
 	var authorities, certificate, key namedFile
 	o := HostOptions{Headers: map[string]string{}}
 	known := fields{
-		"ca_file":                l.file(&authorities),
-		"client_certificate":     l.file(&certificate),
-		"client_key":             l.file(&key),
-		"headers":                l.members("a map of strings", `{ "NAME" = "VALUE" }`, func(e entry) { l.header(e, o.Headers) }),
-		"send_token_to_archives": l.flag(&o.TokenForArchives),
+		"ca_file":                l.noting(host, l.file(&authorities)),
+		"client_certificate":     l.noting(host, l.file(&certificate)),
+		"client_key":             l.noting(host, l.file(&key)),
+		"send_token_to_archives": l.noting(host, l.flag(&o.TokenForArchives)),
+		"headers":                l.headers(host, o.Headers),
 	}
 	l.readOwn(body, known, "the settings of a host are "+strings.Join(slices.Sorted(maps.Keys(known)), ", "))
 	if l.open(&authorities) {
@@ -125,6 +127,15 @@ func (l *loader) hostOptions(body *node) HostOptions {
 	}
 	o.Certificates = l.clientCertificate(certificate, key)
 	return o
+}
+
+// headers is a field for the headers of a host.
+func (l *loader) headers(host string, to map[string]string) field {
+	read := l.members("a map of strings", `{ "NAME" = "VALUE" }`, func(e entry) { l.header(e, to) })
+	return func(e entry) {
+		read(e)
+		l.note(Setting{Name: e.key, Of: host, Value: strings.Join(slices.Sorted(maps.Keys(to)), ", "), From: e.from()})
+	}
 }
 
 // header adds a header to those before. No message contains its value.

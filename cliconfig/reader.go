@@ -25,6 +25,8 @@ type loader struct {
 	config        *Config        // settings of files read so far; relative paths are as written
 	installations []installation // in all files; there may be one
 	helpers       []helperBlock  // in all files, by unique names; there may be one
+
+	noted map[[2]string]int // index in the Settings of the config, by Name and Of
 }
 
 func (l *loader) errorf(at place, hint, format string, args ...any) {

@@ -17,12 +17,14 @@ import (
 func (l *loader) cliConfig(root *node) {
 	var cacheDir string
 	var unverified, ignored bool
+	var cacheAt, unverifiedAt place
 	known := fields{
-		"plugin_cache_dir": l.text(&cacheDir),
-		"plugin_cache_may_break_dependency_lock_file": l.flag(&unverified),
+		"plugin_cache_dir": l.at(&cacheAt, l.text(&cacheDir)),
+		"plugin_cache_may_break_dependency_lock_file": l.at(&unverifiedAt, l.flag(&unverified)),
 
 		"host": l.hostBlocks(func(host sources.Host, b entry) {
 			l.config.Hosts[host] = l.services(host, b.value)
+			l.note(Setting{Name: "host", Of: string(host), From: b.from()})
 		}),
 		"credentials":           l.credentials(),
 		"credentials_helper":    l.blocks(l.helperBlock),
@@ -45,8 +47,14 @@ func (l *loader) cliConfig(root *node) {
 		known["disable_checkpoint_signature"] = nil
 	}
 	l.read(root, known)
-	l.config.PluginCacheDir = cmp.Or(l.config.PluginCacheDir, os.Expand(cacheDir, l.getenv))
-	l.config.UnverifiedCache = l.config.UnverifiedCache || unverified
+	if cacheDir = os.Expand(cacheDir, l.getenv); cacheDir != "" {
+		l.config.PluginCacheDir = cmp.Or(l.config.PluginCacheDir, cacheDir)
+		l.noteFirst(Setting{Name: "plugin_cache_dir", Value: cacheDir, From: cacheAt.from()})
+	}
+	if unverified && !l.config.UnverifiedCache {
+		l.config.UnverifiedCache = true
+		l.note(Setting{Name: "plugin_cache_may_break_dependency_lock_file", Value: "true", From: unverifiedAt.from()})
+	}
 }
 
 func (l *loader) obsolete(e entry) {
@@ -110,12 +118,12 @@ func (l *loader) registryProtocols() field {
 		}
 		first = e.place
 		l.read(e.value, fields{
-			"retry_count": l.number(func(n int) { l.config.Registry.DiscoveryRetries = &n }),
-			"request_timeout_seconds": l.number(func(n int) {
+			"retry_count": l.noting("", l.number(func(n int) { l.config.Registry.DiscoveryRetries = &n })),
+			"request_timeout_seconds": l.noting("", l.number(func(n int) {
 				if n > 0 {
 					l.config.Registry.RequestTimeout = time.Duration(n) * time.Second
 				}
-			}),
+			})),
 		})
 	}
 }

@@ -1,0 +1,98 @@
+package cliconfig
+
+import (
+	"fmt"
+	"slices"
+)
+
+// A Setting is what a file or a variable sets, and where. Settings exist to explain a configuration:
+// other fields of the [Config] contain what is in force.
+type Setting struct {
+	Name      string  // as in a file, also if a variable sets it; installation methods have their own places
+	Of        string  // host, provider or pattern that it applies to; empty if it applies to everything
+	Value     string  // for people; empty for a block, and for a secret
+	Secret    bool    // the value is a secret
+	From      Place   // where it is set
+	Overrides []Place // where it is set too, without effect; those that lost last are first
+}
+
+// A Place is where a setting is.
+type Place struct {
+	File string // path; empty if By is set
+	Line int
+	By   string // variable or flag
+}
+
+// String returns the place as messages show it.
+func (p Place) String() string {
+	if p.File == "" || p.Line == 0 {
+		return p.By + p.File
+	}
+	return fmt.Sprintf("%s:%d", p.File, p.Line)
+}
+
+// Setting returns the setting of a name that applies to everything, and whether it is set.
+func (c *Config) Setting(name string) (Setting, bool) {
+	i := slices.IndexFunc(c.Settings, func(s Setting) bool { return s.Name == name && s.Of == "" })
+	if i < 0 {
+		return Setting{}, false
+	}
+	return c.Settings[i], true
+}
+
+// note notes a setting, which overrides the one that was noted before.
+func (l *loader) note(s Setting) {
+	key := [2]string{s.Name, s.Of}
+	i, again := l.noted[key]
+	if !again {
+		l.noted[key] = len(l.config.Settings)
+		l.config.Settings = append(l.config.Settings, s)
+		return
+	}
+	old := l.config.Settings[i]
+	s.Overrides = append([]Place{old.From}, old.Overrides...)
+	l.config.Settings[i] = s
+}
+
+// noteFirst notes a setting, which has no effect if one was noted before.
+func (l *loader) noteFirst(s Setting) {
+	if i, again := l.noted[[2]string{s.Name, s.Of}]; again {
+		first := &l.config.Settings[i]
+		first.Overrides = append(first.Overrides, s.From)
+		return
+	}
+	l.note(s)
+}
+
+// noteVariable notes what a variable sets, if it is set.
+func (l *loader) noteVariable(variable, name string, secret bool) {
+	value := l.getenv(variable)
+	if value == "" {
+		return
+	}
+	if secret {
+		value = ""
+	}
+	l.note(Setting{Name: name, Value: value, Secret: secret, From: Place{By: variable}})
+}
+
+// noting is a field that notes each entry that it reads without an error.
+func (l *loader) noting(of string, read field) field {
+	return func(e entry) {
+		before := len(l.diags)
+		if read(e); len(l.diags) == before {
+			l.note(Setting{Name: e.key, Of: of, Value: e.value.text, From: e.from()})
+		}
+	}
+}
+
+// from returns the place of a position, without the column.
+func (p place) from() Place { return Place{File: p.file, Line: p.line} }
+
+// at is a field that keeps the place of the last entry that it reads.
+func (*loader) at(to *place, read field) field {
+	return func(e entry) {
+		*to = e.place
+		read(e)
+	}
+}
