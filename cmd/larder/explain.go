@@ -10,6 +10,7 @@ import (
 func explainCommand() *line.Command {
 	return &line.Command{
 		Name:      "explain",
+		Aliases:   []string{"why"},
 		Job:       forQuestions,
 		Does:      "show why a version is chosen, or what is configured",
 		Arguments: "[ADDRESS] [PATH] [FLAG...]",

@@ -40,6 +40,7 @@ func write(dir string) error {
 type described struct {
 	Type                                      string
 	Command, Job, Does, Usage, Example, About string
+	Aliases                                   []string
 	Flags                                     []flag
 	Status                                    int
 	Meaning, When                             string
@@ -170,7 +171,9 @@ var layout = template.Must(template.New("page").Funcs(template.FuncMap{
 {{text .PageName}} \- {{text .Does}}
 .SH SYNOPSIS
 {{text .Usage}}
-{{with .About}}.SH DESCRIPTION
+{{range .Aliases}}.br
+larder {{text .}}
+{{end}}{{with .About}}.SH DESCRIPTION
 {{text .}}
 {{end}}{{with .Commands}}.SH COMMANDS
 {{range commands .}}{{with .Name}}.SS "{{text .}}"

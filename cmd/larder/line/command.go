@@ -14,12 +14,13 @@ import (
 // A Command is a command, or a group of commands. Help and manual pages are generated from it.
 type Command struct {
 	Name      string
-	Job       string // heading in help; for commands that are in no group
-	Does      string // in a few words
-	Arguments string // as in "[PATH...] [FLAG...]"; empty if it takes none
-	Least     int    // number of arguments required; the first one is not empty
-	Most      int    // number of arguments it takes; 0 means any
-	Needs     string // for other numbers of arguments, as in "takes one FILE"
+	Aliases   []string // other names, which completion does not offer
+	Job       string   // heading in help; for commands that are in no group
+	Does      string   // in a few words
+	Arguments string   // as in "[PATH...] [FLAG...]"; empty if it takes none
+	Least     int      // number of arguments required; the first one is not empty
+	Most      int      // number of arguments it takes; 0 means any
+	Needs     string   // for other numbers of arguments, as in "takes one FILE"
 	Example   string
 	About     string
 	Flags     []Flag
@@ -115,7 +116,7 @@ const onlyFlags = "[FLAG...]"
 // Find returns the command at a path below this one, or nil.
 func (c *Command) Find(path ...string) *Command {
 	for _, name := range path {
-		i := slices.IndexFunc(c.Commands, func(c *Command) bool { return c.Name == name })
+		i := slices.IndexFunc(c.Commands, func(c *Command) bool { return c.Name == name || slices.Contains(c.Aliases, name) })
 		if i < 0 {
 			return nil
 		}

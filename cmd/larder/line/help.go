@@ -15,13 +15,14 @@ import (
 
 // A Help is the help of a command.
 type Help struct {
-	Command string `json:"command"`
-	Job     string `json:"job,omitempty"`
-	Does    string `json:"does"`
-	Usage   string `json:"usage"`
-	Example string `json:"example,omitempty"`
-	About   string `json:"about,omitempty"`
-	Flags   []Flag `json:"flags"`
+	Command string   `json:"command"`
+	Aliases []string `json:"aliases,omitempty"`
+	Job     string   `json:"job,omitempty"`
+	Does    string   `json:"does"`
+	Usage   string   `json:"usage"`
+	Example string   `json:"example,omitempty"`
+	About   string   `json:"about,omitempty"`
+	Flags   []Flag   `json:"flags"`
 
 	of *Command
 }
@@ -31,7 +32,7 @@ func (Help) Kind() string { return "help" }
 
 // helpOf returns the help of a command.
 func helpOf(c *Command) Help {
-	return Help{c.Path, c.Job, c.Does, "larder " + c.Path + " " + c.Arguments, c.Example, ui.Joined(c.About), c.Own(), c}
+	return Help{c.Path, c.Aliases, c.Job, c.Does, "larder " + c.Path + " " + c.Arguments, c.Example, ui.Joined(c.About), c.Own(), c}
 }
 
 // ShowHelp shows the help of a command. That of the program describes all commands in JSON.
@@ -91,6 +92,9 @@ func (h Help) text() string {
 		fmt.Fprintf(&b, "%s\n\n", h.About)
 	}
 	usage := [][]string{{"Usage:", h.Usage}}
+	if len(h.Aliases) > 0 {
+		usage = append(usage, []string{"Alias:", "larder " + strings.Join(h.Aliases, ", larder ")})
+	}
 	if h.Example != "" {
 		usage = append(usage, []string{"Example:", h.Example})
 	}

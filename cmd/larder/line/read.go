@@ -74,7 +74,11 @@ func (l *Line) scan(words []string) {
 			l.Command = sub
 		default:
 			if l.Words == nil && len(l.Command.Commands) > 0 {
-				l.fail(unknownCommand(l.root, append(strings.Fields(l.Command.Path), word)))
+				typed := append(strings.Fields(l.Command.Path), word)
+				if len(words) > 1 && elsewhere[strings.Join(typed, " ")+" "+words[1]] != "" {
+					typed = append(typed, words[1])
+				}
+				l.fail(unknownCommand(l.root, typed))
 			}
 			l.Words = append(l.Words, word)
 		}

@@ -10,13 +10,14 @@ import (
 	"github.com/larder-cli/larder/sources"
 )
 
-// elsewhere maps commands of other programs to those of larder.
+// elsewhere maps commands of other programs, and words for jobs, to commands of larder.
 var elsewhere = map[string]string{
 	"mirror create": "mirror sync", "mirror add": "mirror sync", "cache add": "prefetch", "cache clean": "cache prune",
 	"init": "install", "i": "install", "sync": "mirror sync", "update": "install --upgrade", "upgrade": "install --upgrade",
 	"add": "prefetch", "get": "prefetch", "download": "prefetch", "fetch": "prefetch", "pull": "prefetch", "warm": "prefetch",
-	"ls": "cache list", "list": "cache list", "clean": "cache prune", "gc": "cache prune", "du": "cache stats",
-	"providers": "lock", "man": "help",
+	"ls": "cache list", "list": "cache list, versions", "clean": "cache prune", "gc": "cache prune", "du": "cache stats",
+	"providers": "outdated, explain", "providers lock": "lock", "providers mirror": "mirror sync", "man": "help",
+	"show": "explain, bundle show", "status": "outdated, verify", "check": "lock --check, verify",
 }
 
 // An unknownCommandError is the error for words that name no command.
@@ -56,7 +57,7 @@ func meantCommands(root *Command, words []string) []string {
 	}
 	var names, same []string
 	for _, c := range group.Visible() {
-		names = append(names, c.Name)
+		names = append(append(names, c.Name), c.Aliases...)
 	}
 	for _, c := range root.All() {
 		if strings.HasSuffix(" "+c.Path, " "+last) && len(before) < 2 {
@@ -68,7 +69,11 @@ func meantCommands(root *Command, words []string) []string {
 	case last == "help" && len(before) > 0:
 		return []string{fmt.Sprintf("%q", "help "+strings.Join(before, " "))}
 	case other != "":
-		return []string{fmt.Sprintf("%q", other)}
+		var quoted []string
+		for command := range strings.SplitSeq(other, ", ") {
+			quoted = append(quoted, fmt.Sprintf("%q", command))
+		}
+		return quoted
 	case len(same) == 0 && near != "":
 		return []string{fmt.Sprintf("%q", strings.Join(append(slices.Clone(before), near), " "))}
 	}
