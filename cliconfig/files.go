@@ -102,7 +102,7 @@ func (l *loader) load(f *file) {
 	f.read, f.state = true, FileRead
 	before := len(l.diags)
 	defer func() {
-		if l.diags[before:].Err() != nil {
+		if f.state == FileRead && l.diags[before:].Err() != nil {
 			f.state = FileFaulty
 		}
 		l.sort(before)
@@ -114,6 +114,7 @@ func (l *loader) load(f *file) {
 	root, bad := parse(f.path, src)
 	switch {
 	case bad != nil:
+		f.state = FileUnparsed
 		l.diags = append(l.diags, *bad)
 	case f.kind == ownFile:
 		l.ownConfig(root)

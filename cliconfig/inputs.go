@@ -22,12 +22,20 @@ type Input struct {
 
 // The states of files.
 const (
-	FileRead    = "read"
-	FileMissing = "not found"
-	FileUnread  = "not read"       // exists, but another file is read instead
-	FileFaulty  = "has errors"     // some of its settings may have no effect
-	FileLocked  = "cannot be read" // see the diagnostics of Load
+	FileRead     = "read"
+	FileMissing  = "not found"
+	FileUnread   = "not read"         // exists, but another file is read instead
+	FileFaulty   = "has errors"       // some of its settings may have no effect
+	FileUnparsed = "cannot be parsed" // none of its settings are known
+	FileLocked   = "cannot be read"   // likewise
 )
+
+// Incomplete reports whether a file of the CLI configuration has settings that are not known, because of an error.
+func (c *Config) Incomplete() bool {
+	return slices.ContainsFunc(c.files, func(f file) bool {
+		return (f.kind == mainFile || f.kind == moreFile) && (f.state == FileUnparsed || f.state == FileLocked)
+	})
+}
 
 // variables are those that Load reads for either engine, with what they are for. The
 // values of secret ones are shown nowhere.

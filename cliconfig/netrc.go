@@ -39,7 +39,7 @@ func (l *loader) readNetrc(path, src string) {
 	begin := func(start int, entry login) {
 		line += strings.Count(src[counted:start], "\n")
 		counted = start
-		l.noteFirst(Setting{Name: "netrc", Of: strings.ToLower(entry.machine), Secret: true, From: Place{File: path, Line: line}})
+		l.noteFirst(Setting{Name: "password", Of: strings.ToLower(entry.machine), Secret: true, From: Place{File: path, Line: line}})
 		l.config.logins = append(l.config.logins, entry)
 		current = &l.config.logins[len(l.config.logins)-1]
 	}

@@ -33,11 +33,33 @@ func (p Place) String() string {
 
 // Setting returns the setting of a name that applies to everything, and whether it is set.
 func (c *Config) Setting(name string) (Setting, bool) {
-	i := slices.IndexFunc(c.Settings, func(s Setting) bool { return s.Name == name && s.Of == "" })
+	i := c.index(name)
 	if i < 0 {
 		return Setting{}, false
 	}
 	return c.Settings[i], true
+}
+
+// index returns the index of a setting that applies to everything, or -1.
+func (c *Config) index(name string) int {
+	return slices.IndexFunc(c.Settings, func(s Setting) bool { return s.Name == name && s.Of == "" })
+}
+
+// Override notes a setting of a flag, which overrides files and variables. It only changes the Settings of this Config.
+func (c *Config) Override(s Setting) {
+	c.Settings = slices.Clone(c.Settings)
+	i := c.index(s.Name)
+	if i < 0 {
+		c.Settings = append(c.Settings, s)
+		return
+	}
+	c.Settings[i] = s.over(c.Settings[i])
+}
+
+// over returns the setting with the places of the one that it overrides.
+func (s Setting) over(old Setting) Setting {
+	s.Overrides = append([]Place{old.From}, old.Overrides...)
+	return s
 }
 
 // note notes a setting, which overrides the one that was noted before.
@@ -49,9 +71,7 @@ func (l *loader) note(s Setting) {
 		l.config.Settings = append(l.config.Settings, s)
 		return
 	}
-	old := l.config.Settings[i]
-	s.Overrides = append([]Place{old.From}, old.Overrides...)
-	l.config.Settings[i] = s
+	l.config.Settings[i] = s.over(l.config.Settings[i])
 }
 
 // noteFirst notes a setting, which has no effect if one was noted before.

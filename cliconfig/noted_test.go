@@ -58,7 +58,7 @@ func TestSettingsAreNoted(t *testing.T) {
 		{"hosts", map[string]string{own: "host \"a.example\" {\n headers = { \"x-b\" = \"secret-b\", \"X-A\" = \"secret-a\" }\n send_token_to_archives = true\n}"}, nil,
 			"headers a.example=X-A, X-B ~/.config/larder/config.hcl:2\nsend_token_to_archives a.example=true ~/.config/larder/config.hcl:3"},
 		{"netrc", map[string]string{"/home/me/.netrc": "machine A.example login me\n password secret-n\nmachine a.example\nmacdef x\n echo\n\ndefault login you"}, nil,
-			"netrc a.example=SECRET ~/.netrc:1 > ~/.netrc:3\nnetrc=SECRET ~/.netrc:7"},
+			"password a.example=SECRET ~/.netrc:1 > ~/.netrc:3\npassword=SECRET ~/.netrc:7"},
 		{"retries", nil, []string{"TF_REGISTRY_DISCOVERY_RETRY=3", "TF_REGISTRY_CLIENT_TIMEOUT=never"}, "retry_count=3 TF_REGISTRY_DISCOVERY_RETRY"},
 		{"proxies", nil, []string{"https_proxy=http://a:secret-p@one", "HTTPS_PROXY=http://two"}, "https_proxy=SECRET HTTPS_PROXY > https_proxy"},
 	} {

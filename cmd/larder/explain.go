@@ -27,5 +27,5 @@ func explainCommand() *line.Command {
 
 // explain reads the arguments: a provider, a root module, or both.
 func explain(ctx context.Context, l *line.Line, s *work.Session) error {
-	return work.Explain(ctx, s, work.ExplainRequest{Arguments: l.Words, All: l.Bool("all")})
+	return work.Explain(ctx, s, work.ExplainRequest{Arguments: l.Words, All: l.Bool("all") || l.Bool("verbose"), Flags: flagVariables(l)})
 }

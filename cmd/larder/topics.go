@@ -60,7 +60,7 @@ func environmentHelp(_ context.Context, l *line.Line, out *report.Output) error 
 		"\nA flag overrides its variable, and the variables of conflicting flags. Variables "+
 		"of flags without a value take 1, true, 0 or false. An empty variable has no effect. "+
 		cliconfig.ShimOutput+" is what a shim prints: "+ui.List("or", work.ShimOutputs())+". "+
-		"larder help config lists all other variables, and their values.\n", flags)
+		"larder help config lists all other variables, and larder explain shows what is set.\n", flags)
 	return nil
 }
 
@@ -111,14 +111,7 @@ is the same as without --json. Example:
 docs/json.md describes every object.
 `
 
-// configHelp is the topic config: all files and variables that larder reads, and their values.
+// configHelp is the topic config: all files and variables that Larder reads.
 func configHelp(ctx context.Context, l *line.Line, s *work.Session) error {
-	machine := cliconfig.This()
-	var flags []cliconfig.Input // config is listed with the files
-	for _, f := range l.Command.Global() {
-		if f.Name != "config" {
-			flags = append(flags, cliconfig.Input{Name: f.Variable, What: line.Dashed(f.Name), State: machine.FlagValue(f.Name)})
-		}
-	}
-	return work.ShowConfig(ctx, s, flags)
+	return work.ShowConfig(ctx, s, flagVariables(l))
 }

@@ -68,23 +68,3 @@ type Topic struct {
 
 // Kind implements [Object].
 func (Topic) Kind() string { return "topic" }
-
-// A ConfigFile is a file that configures Larder.
-type ConfigFile struct {
-	Path string `json:"path"`
-	What string `json:"what"`
-	Read bool   `json:"read"`
-}
-
-// Kind implements [Object].
-func (ConfigFile) Kind() string { return "config_file" }
-
-// A ConfigVariable is an environment variable that configures Larder.
-type ConfigVariable struct {
-	Name  string `json:"name"`
-	What  string `json:"what"`
-	Value string `json:"value,omitempty"`
-}
-
-// Kind implements [Object].
-func (ConfigVariable) Kind() string { return "config_variable" }

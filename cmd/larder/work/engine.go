@@ -26,6 +26,8 @@ type choice struct {
 	reason  string         // in a few words, as in "only tofu is on PATH"
 	file    string         // that the reason is about, absolute; empty if there is none
 	assumed bool           // nothing decides, so it is the default
+
+	undecided []string // stronger criteria, which don't decide
 }
 
 // because returns the reason as text. Shorten shortens paths.
@@ -43,20 +45,26 @@ func (s *Session) chooseEngine(ctx context.Context, dir, lockPath string, lock *
 	if err != nil {
 		return choice{}, err
 	}
-	for _, criterion := range []func() choice{ // the strongest first
-		func() choice { return s.requested }, // by the user, or else by the command that exec runs
-		func() choice { return lockedEngine(lockPath, lock) },
-		func() choice { return files.setting },
-		func() choice { return s.ownSetting(ctx) },
-		func() choice { return files.version },
-		s.onlyOnPath,
-		func() choice { return onlyReader(dir) },
+	var undecided []string
+	for _, criterion := range []struct {
+		by     string
+		choose func() choice
+	}{ // the strongest first
+		{"--engine", func() choice { return s.requested }}, // by the user, or else by the command that exec runs
+		{"the lock file", func() choice { return lockedEngine(lockPath, lock) }},
+		{cliconfig.CheckoutFile, func() choice { return files.setting }},
+		{"Larder's own file", func() choice { return s.ownSetting(ctx) }},
+		{"version files", func() choice { return files.version }},
+		{"PATH", s.onlyOnPath},
+		{"files that only OpenTofu reads", func() choice { return onlyReader(dir) }},
 	} {
-		if c := criterion(); c.engine != "" {
+		if c := criterion.choose(); c.engine != "" {
+			c.undecided = undecided
 			return c, nil
 		}
+		undecided = append(undecided, criterion.by)
 	}
-	return choice{engine: sources.Terraform, reason: "nothing names an engine", assumed: true}, nil
+	return choice{engine: sources.Terraform, reason: "nothing names an engine", assumed: true, undecided: undecided}, nil
 }
 
 // Criterion 1: the user.

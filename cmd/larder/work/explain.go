@@ -1,11 +1,17 @@
 package work
 
-import "context"
+import (
+	"context"
+
+	"github.com/larder-cli/larder/cliconfig"
+)
 
 // An ExplainRequest says what to explain.
 type ExplainRequest struct {
 	Arguments []string // a provider's address, a root module, or both, as typed
 	All       bool     // show everything
+
+	Flags []cliconfig.Input // the variables of flags
 }
 
 // Explain explains the choice of a provider's version, or without a provider what is configured.
@@ -23,7 +29,7 @@ func Explain(ctx context.Context, s *Session, request ExplainRequest) error {
 		dir = Absolute(s.workDir, paths[0])
 	}
 	if len(addresses) == 0 {
-		return s.explainMachine(ctx, dir, request.All)
+		return s.explainMachine(ctx, dir, request)
 	}
 	return s.explainProvider(ctx, dir, addresses[0], request.All)
 }

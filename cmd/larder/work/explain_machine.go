@@ -1,9 +1,259 @@
 package work
 
-import "context"
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"maps"
+	"path/filepath"
+	"slices"
+	"strings"
 
-// explainMachine shows what is configured for the root module in dir.
-func (s *Session) explainMachine(ctx context.Context, dir string, all bool) error {
-	_, err := s.root(ctx, dir, s.output)
-	return err
+	"github.com/larder-cli/larder/cliconfig"
+	"github.com/larder-cli/larder/cmd/larder/report"
+	"github.com/larder-cli/larder/cmd/larder/ui"
+	"github.com/larder-cli/larder/installer/lockfile"
+	"github.com/larder-cli/larder/sources"
+	"github.com/larder-cli/larder/sources/fetch"
+)
+
+// explainMachine shows what is configured for the root module in dir. Of a configuration with errors, it shows
+// the errors first, and then what could be read.
+func (s *Session) explainMachine(ctx context.Context, dir string, request ExplainRequest) error {
+	m, ds, err := s.look(ctx, dir)
+	for _, err := range []error{err, s.output.Warnings(append(ds, m.lockProblems...))} {
+		s.output.Fail(ctx, err)
+	}
+	m.overrideCache(request.Flags)
+	s.output.Setup(m.setup(request.Flags), request.All)
+	if err != nil || ds.Err() != nil || m.lockProblems.Err() != nil {
+		return cmp.Or(ctx.Err(), error(&report.ToldError{Failed: 1, Of: 1}))
+	}
+	return ctx.Err()
+}
+
+// look returns the root module in dir with what can be read of the configuration, and all problems in it. If
+// the error is not nil, the engine is unknown, and assumed.
+func (s *Session) look(ctx context.Context, dir string) (m *rootModule, ds sources.Diagnostics, err error) {
+	m = &rootModule{Session: s, out: s.output, dir: dir, lockPath: filepath.Join(dir, lockfile.Name)}
+	m.lock, m.lockProblems = lockfile.Read(m.lockPath)
+	if m.chosen, err = s.chooseEngine(ctx, dir, m.lockPath, m.lock); err != nil {
+		m.chosen = choice{engine: cmp.Or(s.requested.engine, sources.Terraform), reason: "assumed, because of the error"}
+	}
+	s.output.For(m.chosen.engine)
+	config, ds := cliconfig.Load(ctx, s.machine, m.chosen.engine, s.configOptions())
+	m.config = config.At(dir)
+	return m, ds, err
+}
+
+// setup returns what is configured for a root module. Flags are the variables of flags.
+func (m *rootModule) setup(flags []cliconfig.Input) report.Setup {
+	return report.Setup{
+		Engine: report.EngineChoice{Engine: string(m.chosen.engine), Reason: m.chosen.reason, File: m.chosen.file, Undecided: m.chosen.undecided},
+		Files:  configFiles(m.config), Variables: configVariables(m.config, flags),
+		Methods: m.configMethods(), Settings: m.settingsInForce(flags),
+		Incomplete: m.config.Incomplete(), Tilde: m.config.Tilde,
+	}
+}
+
+// configFiles returns all files that may configure Larder.
+func configFiles(config *cliconfig.Config) (all []report.ConfigFile) {
+	for _, in := range config.InputFiles() {
+		f := report.ConfigFile{Path: in.Name, What: in.What, State: in.State, NamedBy: in.By}
+		f.Read = slices.Contains([]string{cliconfig.FileRead, cliconfig.FileFaulty, cliconfig.FileUnparsed}, in.State)
+		if in.Fault != "" {
+			f.State += ": " + in.Fault
+		}
+		for _, s := range config.Settings {
+			if isIn(in.Name)(s.From) && !slices.Contains(f.Sets, s.Name) {
+				f.Sets = append(f.Sets, s.Name)
+			}
+			if slices.ContainsFunc(s.Overrides, isIn(in.Name)) && !slices.Contains(f.Overridden, s.Name) {
+				f.Overridden = append(f.Overridden, s.Name)
+			}
+		}
+		all = append(all, f)
+	}
+	return all
+}
+
+// isIn returns a function that reports whether a place is a line of a file.
+func isIn(file string) func(p cliconfig.Place) bool {
+	return func(p cliconfig.Place) bool { return p.File == file && p.Line > 0 }
+}
+
+// configVariables returns all variables that may configure Larder.
+func configVariables(config *cliconfig.Config, flags []cliconfig.Input) (all []report.ConfigVariable) {
+	for _, in := range append(config.InputVariables(), flags...) {
+		v := report.ConfigVariable{Name: in.Name, What: in.What, Value: in.State, NoEffect: in.Fault, Usual: in.Usual}
+		for _, s := range config.Settings {
+			if s.From.By == in.Name {
+				v.Overrides = append(v.Overrides, placeTexts(s.Overrides)...)
+			}
+		}
+		all = append(all, v)
+	}
+	return all
+}
+
+func placeTexts(places []cliconfig.Place) (texts []string) {
+	for _, p := range places {
+		texts = append(texts, p.String())
+	}
+	return texts
+}
+
+// configMethods returns the installation methods in order, or none if they are unknown.
+func (m *rootModule) configMethods() (all []report.ConfigMethod) {
+	if !m.config.Implied {
+		for _, c := range m.config.Methods {
+			method := report.ConfigMethod{
+				Method: string(c.Kind), Location: c.Path + c.Template, File: c.File, Line: c.Line,
+				Include: patternTexts(c.Include), Exclude: patternTexts(c.Exclude),
+			}
+			switch c.Kind {
+			case cliconfig.NetworkMirror:
+				method.Location = fetch.Redact(c.URL)
+			case cliconfig.OCIMirror:
+				method.NoEffect = errUnsupported.Error()
+			}
+			all = append(all, method)
+		}
+		return all
+	}
+	if m.config.Incomplete() { // there may be methods in it
+		return nil
+	}
+	existing := m.config.ImpliedDirs()
+	for _, dir := range m.config.ImpliedPlaces() {
+		method := report.ConfigMethod{Method: string(cliconfig.FilesystemMirror), Location: dir, Implied: true}
+		if !slices.Contains(existing, dir) {
+			method.Missing, method.NoEffect = true, "doesn't exist"
+		} else if m.isLinked(dir) {
+			method.NoEffect = "not searched: reached through a symbolic link"
+		}
+		all = append(all, method)
+	}
+	return append(all, report.ConfigMethod{Method: string(cliconfig.Direct), Implied: true})
+}
+
+func patternTexts(patterns []sources.Pattern) (texts []string) {
+	for _, p := range patterns {
+		texts = append(texts, p.String())
+	}
+	return texts
+}
+
+// shownElsewhere are names of settings that the files, the variables or the methods show.
+var shownElsewhere = []string{"CLI configuration", "Larder's own configuration", "passwords for archives", "provider_installation", "https_proxy", "http_proxy", "no_proxy"}
+
+// areaOf are the areas of settings. Others belong to the last area.
+var areaOf = map[string]report.Area{
+	"credentials": report.AreaHosts, "credentials_helper": report.AreaHosts, "password": report.AreaHosts, "host": report.AreaHosts,
+	"ca_file": report.AreaHosts, "client_certificate": report.AreaHosts, "client_key": report.AreaHosts, "headers": report.AreaHosts,
+	"send_token_to_archives": report.AreaHosts,
+
+	"dev_overrides": report.AreaUninstalled, "trusted_keys": report.AreaTrust, "record key": report.AreaTrust,
+	"plugin_cache_dir": report.AreaCache, "data directory": report.AreaDirectories,
+}
+
+// settingsInForce returns the settings that are in force, with the defaults of some.
+func (m *rootModule) settingsInForce(flags []cliconfig.Input) (all []report.Setting) {
+	for _, s := range m.config.Settings {
+		if slices.Contains(shownElsewhere, s.Name) {
+			continue
+		}
+		shown := report.Setting{
+			Area: cmp.Or(areaOf[s.Name], report.AreaOther), Name: s.Name, Of: s.Of, Value: s.Value, Secret: s.Secret,
+			From: s.From.String(), Overrides: placeTexts(s.Overrides),
+		}
+		m.describe(&shown)
+		all = append(all, shown)
+	}
+	for _, p := range m.config.Unmanaged {
+		all = append(all, report.Setting{Area: report.AreaUninstalled, Name: "runs already", Of: p.String(), From: "TF_REATTACH_PROVIDERS"})
+	}
+	if m.config.EnforceSignatures {
+		all = append(all, report.Setting{Area: report.AreaTrust, Name: "without a key", Value: "refused", From: "OPENTOFU_ENFORCE_GPG_VALIDATION"})
+	}
+	if m.config.EnforceKeyExpiry {
+		all = append(all, report.Setting{Area: report.AreaTrust, Name: "expired keys", Value: "refused", From: "OPENTOFU_ENFORCE_GPG_EXPIRATION"})
+	}
+	all = m.withDefaults(all, flags)
+	report.SortSettings(all)
+	return all
+}
+
+// describe sets the value of a setting for people.
+func (m *rootModule) describe(s *report.Setting) {
+	switch s.Name {
+	case "host":
+		var services []string
+		for _, name := range slices.Sorted(maps.Keys(m.config.Hosts[sources.Host(s.Of)])) {
+			services = append(services, name+" "+fetch.Redact(m.config.Hosts[sources.Host(s.Of)][name]))
+		}
+		s.Value = strings.Join(services, ", ")
+	case "dev_overrides":
+		for p, dir := range m.config.DevOverrides {
+			if p.String() == s.Of {
+				s.Value = dir
+			}
+		}
+	case "trusted_keys":
+		for _, t := range m.config.TrustedKeys {
+			if t.Providers.String() == s.Of {
+				s.Value = ui.Count(len(t.Keys), "key")
+			}
+		}
+	case "data directory":
+		s.Value = m.config.DataDir
+	}
+}
+
+// withDefaults adds the settings that flags or defaults determine.
+func (m *rootModule) withDefaults(all []report.Setting, flags []cliconfig.Input) []report.Setting {
+	const byDefault = "default"
+	set := func(s report.Setting) {
+		i := slices.IndexFunc(all, func(old report.Setting) bool { return old.Name == s.Name && old.Area == s.Area })
+		if i < 0 {
+			s.From = cmp.Or(s.From, byDefault)
+			all = append(all, s)
+		} else {
+			all[i].Value = s.Value
+		}
+	}
+	if !m.flags.NoCache {
+		set(report.Setting{Area: report.AreaCache, Name: "plugin_cache_dir", Value: cmp.Or(m.cacheRoot(), "no directory is known")})
+	}
+	link := report.Setting{Area: report.AreaLinks, Name: "link", Value: string(m.flags.Link)}
+	if m.flags.Link != sources.LinkAuto {
+		link.From = named(flags, "link")
+	}
+	set(link)
+	set(report.Setting{Area: report.AreaDirectories, Name: "data directory", Value: m.config.DataDir})
+	set(report.Setting{Area: report.AreaDirectories, Name: "state directory", Value: cmp.Or(m.config.StateDir, "none is known")})
+	if m.config.RecordKey == "" {
+		set(report.Setting{Area: report.AreaTrust, Name: "record key", Value: "this user's"})
+	}
+	return all
+}
+
+// overrideCache notes the flags for the plugin cache among the settings.
+func (m *rootModule) overrideCache(flags []cliconfig.Input) {
+	set := cliconfig.Setting{Name: "plugin_cache_dir", Value: m.flags.Cache, From: cliconfig.Place{By: named(flags, "cache")}}
+	if m.flags.NoCache {
+		set.Value, set.From.By = "none", named(flags, "no-cache")
+	}
+	if set.Value != "" {
+		m.config.Override(set)
+	}
+}
+
+// named returns the variable or the flag that sets a flag.
+func named(flags []cliconfig.Input, name string) string {
+	variable := cliconfig.FlagVariable(name)
+	if slices.ContainsFunc(flags, func(in cliconfig.Input) bool { return in.Name == variable && in.State != "" && in.Fault == "" }) {
+		return variable
+	}
+	return fmt.Sprintf("--%s", name)
 }
