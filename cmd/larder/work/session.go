@@ -72,6 +72,8 @@ type Session struct {
 
 	overrides memo[sources.Provider, string] // overrides that were used
 
+	programs memo[string, []engineProgram] // on PATH, with their versions
+
 	keys memo[string, seal.Key] // by secret or directory
 
 	signers signerLog // of the packages of the command

@@ -1,0 +1,226 @@
+package work
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+
+	"github.com/larder-cli/larder/sources"
+	"github.com/larder-cli/larder/sources/disk"
+)
+
+// An engineProgram is a program on PATH with the name of an engine.
+type engineProgram struct {
+	engine  sources.Engine
+	path    string
+	shim    bool   // it is Larder's
+	script  bool   // it is a shim that runs an engine at a fixed path
+	manager string // version manager that it belongs to; empty if there is none
+	unsafe  string // why doctor doesn't run it; empty if it may
+	exposed string // the program or its directory, if all users can write to it
+
+	// What the program prints.
+	version  sources.Version
+	platform string // empty if it prints none
+	err      error  // why the version is unknown
+}
+
+// runs reports whether the program is an engine whose version is known.
+func (p engineProgram) runs() bool { return p.err == nil && p.version != (sources.Version{}) }
+
+// enginePrograms returns the programs on PATH with the names of engines, in order. It runs those that
+// are neither shims nor programs of version managers, which may download an engine.
+func (c *checkup) enginePrograms(ctx context.Context) []engineProgram {
+	all, _ := c.programs.get("", func() ([]engineProgram, error) {
+		all := c.findEngines()
+		c.askVersions(ctx, all)
+		return all, nil
+	})
+	return all
+}
+
+// findEngines returns the programs without their versions.
+func (c *checkup) findEngines() (all []engineProgram) {
+	for _, engine := range BothEngines {
+		var paths []string
+		for _, path := range c.machine.Programs(string(engine)) {
+			if slices.ContainsFunc(paths, func(other string) bool { return isSame(path, other) }) {
+				continue
+			}
+			paths = append(paths, path)
+			p := engineProgram{engine: engine, path: path, script: isScript(path)}
+			p.unsafe, p.exposed = c.unsafeProgram(path)
+			p.shim = p.script || isSame(path, c.machine.Program) || filepath.Base(resolve(path)) == filepath.Base(c.machine.Program)
+			if _, err := exec.LookPath(path); err != nil {
+				p.err = errors.New("it isn't executable")
+			} else if !p.shim {
+				p.manager = managerOf(path)
+			}
+			all = append(all, p)
+		}
+	}
+	return all
+}
+
+// unsafeProgram returns why a program must not be run, or "". It also returns the program or its directory,
+// if all users can write to it.
+func (c *checkup) unsafeProgram(path string) (why, exposed string) {
+	actual := resolve(path)
+	for _, p := range []string{path, actual} {
+		if checkout := c.checkout(); checkout != "" && within(p, checkout) {
+			return "it is part of the checkout " + c.shownPath(checkout), ""
+		}
+		for _, at := range []string{p, filepath.Dir(p)} {
+			info, err := os.Stat(at)
+			if err != nil {
+				continue
+			}
+			if create, exchange := disk.WritableByAll(info); exchange || create && !info.IsDir() {
+				return "all users can write to " + c.shownPath(at), at
+			}
+		}
+	}
+	return "", ""
+}
+
+const (
+	versionTimeout = 5 * time.Second
+	maxVersion     = 64 << 10 // bytes that a program may print
+	maxAsked       = 8        // programs to run
+)
+
+// askVersions runs the programs at the same time, each in the same empty directory.
+func (c *checkup) askVersions(ctx context.Context, all []engineProgram) {
+	dir, err := disk.Temporary("larder-doctor-")
+	if err == nil {
+		defer dir.Close()
+	}
+	var group errgroup.Group
+	for i := range all {
+		p := &all[i]
+		if p.err != nil || p.shim || p.manager != "" || p.unsafe != "" || i >= maxAsked {
+			continue
+		}
+		if err != nil {
+			p.err = fmt.Errorf("no temporary directory: %w", disk.Cause(err))
+			continue
+		}
+		group.Go(func() error {
+			p.version, p.platform, p.err = c.askVersion(ctx, dir.Path("."), p.path)
+			return nil
+		})
+	}
+	_ = group.Wait()
+}
+
+// askVersion runs an engine. No configuration and no variable of the user changes what it does.
+func (c *checkup) askVersion(ctx context.Context, dir, path string) (v sources.Version, platform string, err error) {
+	limited, cancel := context.WithTimeout(ctx, versionTimeout)
+	defer cancel()
+	cmd := exec.CommandContext(limited, path, "version", "-json")
+	cmd.Dir = dir
+	cmd.Env = c.machine.With(map[string]string{
+		"CHECKPOINT_DISABLE": "1", "TF_CLI_CONFIG_FILE": os.DevNull, "TF_PLUGIN_CACHE_DIR": "", "TF_DATA_DIR": "",
+		"TF_CLI_ARGS": "", "TF_CLI_ARGS_version": "", "TF_LOG": "", "TF_LOG_PATH": "", "TF_REATTACH_PROVIDERS": "", "TF_WORKSPACE": "",
+	})
+	out := &head{limit: maxVersion}
+	cmd.Stdout, cmd.WaitDelay = out, time.Second
+	err = cmd.Run()
+	if limited.Err() != nil {
+		return v, "", fmt.Errorf("no answer within %s", versionTimeout)
+	}
+	if v, platform, ok := parseVersion(out.Bytes()); ok {
+		return v, platform, nil
+	}
+	return v, "", cmp.Or(disk.Cause(err), errors.New("it prints no version"))
+}
+
+// A head keeps the beginning of what is written to it.
+type head struct {
+	bytes.Buffer
+	limit int
+}
+
+// Write implements [io.Writer].
+func (h *head) Write(p []byte) (int, error) {
+	_, err := h.Buffer.Write(p[:min(len(p), h.limit-h.Len())])
+	return len(p), err
+}
+
+// versionLine is what engines print that have no JSON.
+var versionLine = regexp.MustCompile(`(?m)^(?:Terraform|OpenTofu) v(\S+)`)
+
+// parseVersion reads the output of an engine.
+func parseVersion(out []byte) (v sources.Version, platform string, ok bool) {
+	var answer struct {
+		Version  string `json:"terraform_version"`
+		Platform string `json:"platform"`
+	}
+	if json.Unmarshal(out, &answer) != nil {
+		answer.Version = ""
+		if m := versionLine.FindSubmatch(out); m != nil {
+			answer.Version = string(m[1])
+		}
+	}
+	v, err := sources.ParseVersion(answer.Version)
+	return v, answer.Platform, err == nil
+}
+
+// A versionRequest is the version of an engine that a version file asks for.
+type versionRequest struct {
+	file, version string
+	line          int
+}
+
+// requestedVersion returns the version of an engine in the nearest version file, in the directory of the
+// root module or above it in the same repository. The version may be a rule, such as "latest".
+func (c *checkup) requestedVersion(engine sources.Engine) versionRequest {
+	dir := resolve(c.dir)
+	top := c.repository(dir)
+	for at := dir; ; at = filepath.Dir(at) {
+		own := filepath.Join(at, map[sources.Engine]string{sources.Terraform: ".terraform-version", sources.OpenTofu: ".opentofu-version"}[engine])
+		tools := filepath.Join(at, ".tool-versions")
+		if r := readRequest(own, func(words []string) string { return words[0] }); r.version != "" {
+			return r
+		}
+		if r := readRequest(tools, func(words []string) string {
+			if len(words) > 1 && toolEngines[words[0]] == engine {
+				return words[1]
+			}
+			return ""
+		}); r.version != "" {
+			return r
+		}
+		if at == top || top == "" {
+			return versionRequest{}
+		}
+	}
+}
+
+// readRequest returns the first version that find returns for the words of a line.
+func readRequest(path string, find func(words []string) string) versionRequest {
+	text, _ := disk.ReadFile(path, maxToolVersions)
+	line := 0
+	for words := range strings.Lines(string(text)) {
+		line++
+		words, _, _ = strings.Cut(words, "#")
+		if fields := strings.Fields(words); len(fields) > 0 {
+			if v := find(fields); v != "" {
+				return versionRequest{path, v, line}
+			}
+		}
+	}
+	return versionRequest{}
+}
