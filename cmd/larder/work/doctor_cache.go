@@ -87,7 +87,7 @@ func checkCacheUsable(_ context.Context, c *checkup) (found []report.Diagnosis) 
 		}}
 	}
 	for _, dir := range c.cacheDirs() {
-		if d := c.unusable(dir); d != nil {
+		if d := c.unwritableCache(dir); d != nil {
 			found = append(found, *d)
 		} else if dir == c.config.PluginCacheDir && !exists(dir) {
 			found = append(found, report.Diagnosis{
@@ -101,8 +101,8 @@ func checkCacheUsable(_ context.Context, c *checkup) (found []report.Diagnosis) 
 	return found
 }
 
-// unusable returns why no file can be created in a plugin cache, or nil.
-func (c *checkup) unusable(dir string) *report.Diagnosis {
+// unwritableCache returns why no file can be created in a plugin cache, or nil.
+func (c *checkup) unwritableCache(dir string) *report.Diagnosis {
 	at := disk.Existing(dir)
 	d := report.Diagnosis{
 		Severity: report.Broken, Trap: "cache-unwritable", Path: at,
@@ -306,7 +306,7 @@ func checkCachePlace(_ context.Context, c *checkup) (found []report.Diagnosis) {
 		case slices.Contains(strings.Split(filepath.ToSlash(dir), "/"), sources.DataDir):
 			d.Trap, d.Text = "cache-in-data-dir", d.Text+"the data directory of a root module"
 			d.Why = "users and CI jobs delete such directories"
-		case top != "" && c.config.Tilde(top) != "~" && !within(c.machine.Home, top):
+		case top != "" && c.config.Tilde(top+"/.git") != "~/.git" && !within(c.machine.Home, top):
 			d.Trap, d.Text = "cache-in-checkout", d.Text+"the repository "+c.shownPath(top)
 			d.Why = "git may add the packages, git clean removes them, and others may put packages there with a commit"
 		default:

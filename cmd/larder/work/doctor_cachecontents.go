@@ -25,8 +25,8 @@ const unrecorded = "Larder accepts no records of earlier runs, so every run hash
 func checkRecordKey(_ context.Context, c *checkup) (found []report.Diagnosis) {
 	dir := c.config.StateDir
 	d := report.Diagnosis{Severity: report.Risky, Trap: "record-key", Why: unrecorded}
-	if secret := c.config.RecordKey; secret != "" {
-		_, err := seal.ParseKey(secret)
+	err := c.keyFault()
+	if c.config.RecordKey != "" {
 		if err == nil {
 			return nil
 		}
@@ -41,7 +41,7 @@ func checkRecordKey(_ context.Context, c *checkup) (found []report.Diagnosis) {
 	if d := c.stateDirTrap(dir); d != nil {
 		found = append(found, *d)
 	}
-	if err := seal.UserKey(dir).Check(); err != nil && !errors.Is(err, syscall.ENOTDIR) {
+	if err != nil && !errors.Is(err, syscall.ENOTDIR) {
 		d.Path = filepath.Join(dir, "record.key")
 		d.Text, d.Fix = err.Error(), "rm "+shellQuoted(d.Path)
 		if info, err := os.Stat(d.Path); err == nil && disk.Owner(d.Path) == "" && info.Mode().Perm()&0o077 != 0 {
@@ -50,6 +50,15 @@ func checkRecordKey(_ context.Context, c *checkup) (found []report.Diagnosis) {
 		found = append(found, d)
 	}
 	return found
+}
+
+// keyFault returns why the key that authenticates records can't be used, or nil.
+func (c *checkup) keyFault() error {
+	if secret := c.config.RecordKey; secret != "" {
+		_, err := seal.ParseKey(secret)
+		return err
+	}
+	return seal.UserKey(c.config.StateDir).Check()
 }
 
 // stateDirTrap returns why this user can't write to Larder's state directory, or why others can, or nil.
@@ -110,6 +119,9 @@ func (c *checkup) cacheContents(ctx context.Context, root string) (found []repor
 	}
 	if err := checkCache(root); err != nil {
 		return failed(err), 0
+	}
+	if c.config.RecordKey != "" && c.keyFault() != nil {
+		return nil, 0 // reported already
 	}
 	// The check of the record key reports its problems. Opening the cache would report them again.
 	_, _ = c.keys.get(c.config.StateDir, func() (seal.Key, error) { return seal.UserKey(c.config.StateDir), nil })
@@ -180,7 +192,7 @@ func (c *checkup) brokenPackages(cache *cachedir.Dir, listing *cachedir.Listing)
 		if condition.NotExecutable != nil {
 			stuck = append(stuck, fmt.Sprintf("%s (%v)", c.output.Package(e.ID), condition.NotExecutable))
 		}
-		if condition.Foreign {
+		if condition.Foreign && c.keyFault() == nil { // otherwise the key is the cause
 			foreign = append(foreign, c.output.Package(e.ID))
 		}
 	}
@@ -194,8 +206,8 @@ func (c *checkup) brokenPackages(cache *cachedir.Dir, listing *cachedir.Listing)
 	if len(foreign) > 0 {
 		d := report.Diagnosis{
 			Severity: report.Risky, Trap: "foreign-records", Path: c.cacheRoot(), Fix: repair,
-			Text: fmt.Sprintf("%s of %d in the plugin cache have records that another user or machine made: %s",
-				ui.Count(len(foreign), "package"), len(listing.Entries), ui.Some(foreign, 3)),
+			Text: fmt.Sprintf("another user or machine made the records of %d of %s in the plugin cache: %s",
+				len(foreign), ui.Count(len(listing.Entries), "package"), ui.Some(foreign, 3)),
 			Why: "Larder doesn't accept these records, so the next install hashes the packages; if a CI system restores this cache, set LARDER_RECORD_KEY to the same secret in all jobs",
 		}
 		if c.config.RecordKey != "" {
@@ -208,9 +220,9 @@ func (c *checkup) brokenPackages(cache *cachedir.Dir, listing *cachedir.Listing)
 
 // leftovers returns what interrupted runs and repairs have left in a cache.
 func (c *checkup) leftovers(plan *cachedir.Plan) (found []report.Diagnosis) {
-	add := func(trap, what string, a cachedir.Amount, why, fix string) {
+	add := func(trap, what, state string, a cachedir.Amount, why, fix string) {
 		if a.Count > 0 {
-			text := fmt.Sprintf("%s in the plugin cache, %s", ui.Count(a.Count, what), ui.Size(a.Bytes))
+			text := fmt.Sprintf("%s %s in the plugin cache, %s", ui.Count(a.Count, what), state, ui.Size(a.Bytes))
 			found = append(found, report.Diagnosis{Severity: report.Risky, Trap: trap, Text: text, Why: why, Fix: fix, Path: c.cacheRoot()})
 		}
 	}
@@ -219,10 +231,10 @@ func (c *checkup) leftovers(plan *cachedir.Plan) (found []report.Diagnosis) {
 		prune += " --older-than 30d"
 	}
 	u := plan.Usage
-	add("interrupted-downloads", "interrupted download", u.Interrupted, "the next larder install that needs the package resumes it; larder cache prune removes it after a day", "larder install")
-	add("cache-leftovers", "abandoned download", u.Abandoned, "nothing uses it", c.cacheCommand(prune))
-	add("cache-leftovers", "leftover of a killed process or another program", u.Leftover, "nothing uses it", c.cacheCommand(prune))
-	add("set-aside", "set aside file or package", u.Aside, "larder cache repair keeps damaged and changed files for you to examine", c.cacheCommand(prune+" --aside"))
+	add("interrupted-downloads", "download", "interrupted", u.Interrupted, "the next larder install that needs the package resumes it; after a day, larder cache prune removes it", "larder install")
+	add("cache-leftovers", "download", "abandoned", u.Abandoned, "nothing uses it", c.cacheCommand(prune))
+	add("cache-leftovers", "leftover", "from killed processes", u.Leftover, "nothing uses it", c.cacheCommand(prune))
+	add("set-aside", "file", "set aside", u.Aside, "larder cache repair keeps damaged and changed files for you to examine", c.cacheCommand(prune+" --aside"))
 	return found
 }
 

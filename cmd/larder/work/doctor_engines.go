@@ -307,7 +307,7 @@ func checkTerragrunt(_ context.Context, c *checkup) (found []report.Diagnosis) {
 	if _, err := lookPath(path); err != nil {
 		found = append(found, report.Diagnosis{
 			Severity: report.Broken, Trap: "terragrunt-engine", Path: path,
-			Text: fmt.Sprintf("TG_TF_PATH makes Terragrunt run %s, which doesn't run: %v", path, err),
+			Text: fmt.Sprintf("TG_TF_PATH names an engine that doesn't run: %v", err),
 			Why:  "every command of Terragrunt fails", Fix: "unset TG_TF_PATH TERRAGRUNT_TFPATH",
 		})
 	}
