@@ -55,10 +55,7 @@ var shimless = []string{"chdir", "engine", "json"}
 func readVariables(l *line.Line, machine cliconfig.Machine) error {
 	var wanted []line.Flag
 	for _, f := range globalFlags() {
-		overridden := l.IsSet(f.Name) || slices.ContainsFunc(rivals, func(pair [2]string) bool {
-			return pair[0] == f.Name && l.IsOn(pair[1]) || pair[1] == f.Name && l.IsOn(pair[0])
-		})
-		if f.Name != "config" && machine.FlagValue(f.Name) != "" && !overridden && !(l.Bool(asShim) && slices.Contains(shimless, f.Name)) {
+		if f.Name != "config" && machine.FlagValue(f.Name) != "" && overriding(l, f.Name) == "" && !(l.Bool(asShim) && slices.Contains(shimless, f.Name)) {
 			wanted = append(wanted, f)
 		}
 	}
@@ -68,6 +65,37 @@ func readVariables(l *line.Line, machine cliconfig.Machine) error {
 		}
 	}
 	return nil
+}
+
+// overriding returns the flag on the command line that overrides the variable of a flag, or "".
+func overriding(l *line.Line, name string) string {
+	if _, typed := l.Typed(name); typed {
+		return name
+	}
+	for _, pair := range rivals {
+		for i, one := range pair {
+			if _, typed := l.Typed(pair[1-i]); one == name && typed && l.IsOn(pair[1-i]) {
+				return pair[1-i]
+			}
+		}
+	}
+	return ""
+}
+
+// flagVariables returns the variables of global flags, except that of --config, which is one of engines.
+func flagVariables(l *line.Line) (all []cliconfig.Input) {
+	machine := cliconfig.This()
+	for _, f := range l.Command.Global() {
+		if f.Name == "config" {
+			continue
+		}
+		in := cliconfig.Input{Name: f.Variable, What: line.Dashed(f.Name), State: machine.FlagValue(f.Name)}
+		if by := overriding(l, f.Name); in.State != "" && by != "" {
+			in.Fault = "overridden by " + line.Dashed(by)
+		}
+		all = append(all, in)
+	}
+	return all
 }
 
 // A job is what a command does with its line, which was checked, and a session.
