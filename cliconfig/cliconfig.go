@@ -76,8 +76,12 @@ type Config struct {
 	machine Machine
 	written *Config // as written, including relative paths
 	tokens  map[sources.Host]hostToken
-	helper  *helper // of credentials; nil if there is none
-	logins  []login // in the netrc file
+
+	installation place                  // of the provider_installation block
+	hostBlocks   map[sources.Host]place // that configure Hosts
+
+	helper *helper // of credentials; nil if there is none
+	logins []login // in the netrc file
 }
 
 // Options configure Load. The zero Options are ready to use.
@@ -106,7 +110,7 @@ func Load(ctx context.Context, m Machine, e sources.Engine, opts Options) (*Conf
 		HostOptions:    map[sources.Host]HostOptions{},
 		KeepArchivesMB: defaultArchivesMB,
 
-		machine: m, files: m.inputFiles(e, opts), tokens: map[sources.Host]hostToken{},
+		machine: m, files: m.inputFiles(e, opts), tokens: map[sources.Host]hostToken{}, hostBlocks: map[sources.Host]place{},
 	}
 	c.written = c
 	l := &loader{Machine: m, ctx: ctx, engine: e, secrets: opts.Secrets, config: c, noted: map[[2]string]int{}}

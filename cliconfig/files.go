@@ -19,6 +19,7 @@ type file struct {
 	read bool
 
 	state string // as InputFiles has it; empty if the file is missing
+	err   error  // why it could not be read
 }
 
 // A fileKind is what a file is for, in words.
@@ -48,6 +49,11 @@ func (m Machine) cliFiles(e sources.Engine, opts Options) []file {
 			return []file{{path: m.abs(m.WorkDir, path), kind: mainFile, by: name}}
 		}
 	}
+	return m.usualFiles(e)
+}
+
+// usualFiles returns the files of the CLI configuration that e reads if no flag or variable names another.
+func (m Machine) usualFiles(e sources.Engine) []file {
 	files := []file{{path: m.mainFile(e), kind: mainFile}}
 	dir := m.configDir(e)
 	entries, _ := m.Files.ReadDir(dir)
@@ -92,7 +98,7 @@ func (l *loader) load(f *file) {
 		return
 	}
 	src, err := l.readFile(f.path)
-	if err != nil {
+	if f.err = err; err != nil {
 		if !errors.Is(err, fs.ErrNotExist) {
 			f.state = FileLocked
 		}

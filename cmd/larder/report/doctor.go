@@ -53,11 +53,16 @@ func plural(n int, thing string) string {
 // severityPaints are the colors of severities.
 var severityPaints = map[Severity]ui.Paint{Healthy: ui.Added, Risky: ui.Changed, Broken: ui.Removed}
 
+// mostOfOneTrap is how many findings of one trap are shown, unless --verbose is set.
+const mostOfOneTrap = 3
+
 // Diagnosed shows what doctor found. An area without a finding is one line, and is left out if no area has one,
-// unless --verbose is set.
+// unless --verbose is set. Many findings of one trap are counted.
 func (o *Output) Diagnosed(all []Diagnosis) Diagnosed {
 	var sum Diagnosed
+	traps := map[string]int{}
 	for _, d := range all {
+		traps[d.Area+d.Trap]++
 		switch d.Severity {
 		case Broken:
 			sum.Failures++
@@ -65,10 +70,21 @@ func (o *Output) Diagnosed(all []Diagnosis) Diagnosed {
 			sum.Warnings++
 		}
 	}
+	shown := map[string]int{}
 	for _, d := range all {
-		if o.JSON {
+		kind := d.Area + d.Trap
+		shown[kind]++
+		most, more := mostOfOneTrap, traps[kind]-mostOfOneTrap
+		if more == 1 || o.Level == Verbose || d.Trap == "" { // a line for one finding saves nothing
+			most = traps[kind]
+		}
+		switch {
+		case o.JSON:
 			o.object(d)
-		} else if d.Severity != Healthy || sum != (Diagnosed{}) || o.Level == Verbose {
+		case shown[kind] == most+1:
+			o.indented(d.head(), fmt.Sprintf("and %d more of this kind, which --verbose lists", more))
+		case shown[kind] > most:
+		case d.Severity != Healthy || sum != (Diagnosed{}) || o.Level == Verbose:
 			o.diagnosis(d)
 		}
 	}
@@ -76,25 +92,36 @@ func (o *Output) Diagnosed(all []Diagnosis) Diagnosed {
 	return sum
 }
 
-// diagnosis shows a finding, with the reason and the fix below it.
+// diagnosisIndent is where the text of a finding begins, after its severity.
+const diagnosisIndent = 6
+
+// head returns the severity, as the beginning of a line.
+func (d Diagnosis) head() ui.Line {
+	return ui.Line{severityPaints[d.Severity].Of(fmt.Sprintf("%-*s", diagnosisIndent, d.Severity))}
+}
+
+// diagnosis shows a finding, with the reason and the fix below it. A place that has a line is shown before the text,
+// as compilers do.
 func (o *Output) diagnosis(d Diagnosis) {
-	const indent = "      "
-	head := severityPaints[d.Severity].Of(fmt.Sprintf("%-*s", len(indent), d.Severity))
-	o.indented(ui.Line{head}, d.Text)
+	text := d.Text
+	if d.Line > 0 {
+		text = fmt.Sprintf("%s:%d: %s", d.Path, d.Line, d.Text)
+	}
+	indent := strings.Repeat(" ", diagnosisIndent)
+	o.indented(d.head(), text)
 	if d.Why != "" {
-		o.indented(ui.Line{ui.Faint.Of(indent)}, d.Why)
+		o.indented(ui.Line{ui.Plain.Of(indent)}, d.Why)
 	}
 	if d.Fix != "" {
 		o.indented(ui.Line{ui.Plain.Of(indent), ui.Bold.Of("hint: ")}, d.Fix)
 	}
 }
 
-// indented writes a text after a head, as a result. Its further lines begin below the text.
+// indented writes a text after a head, as a result. Its further lines begin below the text of the finding.
 func (o *Output) indented(head ui.Line, text string) {
 	text = ui.Visible(o.address(o.ShortenHere(text)))
-	column := len(head.Plain())
 	if width := o.Width(); width > 0 {
-		text = ui.Wrapped(text, max(width, column+20), column)
+		text = ui.WrappedBelow(text, max(width, 2*diagnosisIndent), len([]rune(head.Plain())), diagnosisIndent)
 	}
 	o.result(append(head, ui.Plain.Of(text)))
 }

@@ -284,6 +284,11 @@ var sizeUnit = regexp.MustCompile(`^[kMGTP]?B(?:/s)?[,;.)]*$`)
 // so that users can copy it.
 func Wrapped(text string, width, column int) string { return wrapped(text, width, column, 2) }
 
+// WrappedBelow is [Wrapped] with lines after the first indented to a column.
+func WrappedBelow(text string, width, column, indent int) string {
+	return wrapped(text, width, column, indent)
+}
+
 func wrapped(text string, width, column, indent int) string {
 	if width <= indent || column+utf8.RuneCountInString(text) <= width {
 		return text

@@ -1,0 +1,218 @@
+package cliconfig
+
+import (
+	"cmp"
+	"slices"
+	"strings"
+
+	"github.com/larder-cli/larder/sources"
+	"github.com/larder-cli/larder/sources/disk"
+)
+
+// What doctor examines: places of settings, and inputs that have no effect.
+
+// InstallationPlace returns the file and line of the provider_installation block in force. The file is
+// empty if there is none.
+func (c *Config) InstallationPlace() (file string, line int) {
+	return c.installation.file, c.installation.line
+}
+
+// HostPlace returns the file and line of the host block for a host, or "" if there is none.
+func (c *Config) HostPlace(host sources.Host) (file string, line int) {
+	at := c.hostBlocks[host]
+	return at.file, at.line
+}
+
+// A TokenPlace is where the token for a host is configured.
+type TokenPlace struct {
+	Host     sources.Host
+	Variable string // empty for a credentials block
+	File     string // of a credentials block
+	Line     int
+}
+
+// TokenPlaces returns the places of all tokens in variables and files, sorted by host.
+func (c *Config) TokenPlaces() []TokenPlace {
+	var all []TokenPlace
+	for host, t := range c.tokens {
+		at := TokenPlace{Host: host, File: t.place.file, Line: t.place.line}
+		if t.variable {
+			at.Variable = t.origin
+		}
+		all = append(all, at)
+	}
+	slices.SortFunc(all, func(a, b TokenPlace) int { return cmp.Compare(a.Host, b.Host) })
+	return all
+}
+
+// TokenVariable returns the name of the variable with the token for a host. It is empty if few shells can set it,
+// because the host has a port.
+func TokenVariable(host sources.Host) string {
+	if strings.Contains(string(host), ":") {
+		return ""
+	}
+	return tokenPrefix + tokenEncoder.Replace(host.ASCII())
+}
+
+// A NamedPath is a file or directory that a variable names and that can't be read.
+type NamedPath struct{ Variable, Path, Fault string }
+
+// Unreadable returns the paths in variables that can't be read.
+func (c *Config) Unreadable() []NamedPath {
+	var all []NamedPath
+	for _, f := range c.files {
+		if f.err != nil && f.by != "" && f.by != "--config" {
+			fault := disk.Cause(f.err).Error()
+			if c.machine.isDir(f.path) {
+				fault = "is a directory"
+			}
+			all = append(all, NamedPath{f.by, f.path, fault})
+		}
+	}
+	if c.CertificateFault != "" {
+		all = append(all, NamedPath{"SSL_CERT_FILE", c.machine.getenv("SSL_CERT_FILE"), c.CertificateFault})
+	}
+	if c.machine.GOOS != "windows" && c.machine.GOOS != "darwin" {
+		for dir := range strings.SplitSeq(c.machine.getenv("SSL_CERT_DIR"), ":") {
+			if _, err := c.machine.Files.ReadDir(dir); dir != "" && err != nil {
+				all = append(all, NamedPath{"SSL_CERT_DIR", dir, disk.Cause(err).Error()})
+			}
+		}
+	}
+	return all
+}
+
+// MainFile returns the file of the CLI configuration that was read first, or "" if none was.
+func (c *Config) MainFile() string {
+	for _, f := range c.files {
+		if f.read && (f.kind == mainFile || f.kind == moreFile) {
+			return f.path
+		}
+	}
+	return ""
+}
+
+// An UnreadFile is a CLI configuration that exists, but isn't read.
+type UnreadFile struct {
+	Path     string
+	By       string // variable that names another file; empty if the name or the directory is the reason
+	RenameTo string // the name under which it is read; empty if it has a usual name
+}
+
+// UnreadFiles returns the files that look like a CLI configuration, but that the engine doesn't read: it reads the
+// file that a variable names instead, or the name or the directory is not the usual one.
+func (c *Config) UnreadFiles() []UnreadFile {
+	m := c.machine
+	read := map[string]bool{}
+	by := ""
+	for _, f := range c.files {
+		if f.kind == mainFile {
+			by = f.by
+		}
+		read[f.path] = true
+	}
+	if by == "--config" {
+		return nil
+	}
+	var all []UnreadFile
+	add := func(path, by, name string) {
+		if info, err := m.Files.Stat(path); path != "" && !read[path] && err == nil && info.Mode().IsRegular() && info.Size() > 0 {
+			read[path] = true
+			all = append(all, UnreadFile{path, by, name})
+		}
+	}
+	usual := m.mainFile(c.Engine)
+	if by != "" {
+		if by == "TF_CLI_CONFIG_FILE" && m.getenv("TERRAFORM_CONFIG") != "" {
+			add(m.abs(m.WorkDir, m.getenv("TERRAFORM_CONFIG")), by, "")
+		}
+		for _, f := range m.usualFiles(c.Engine) {
+			add(f.path, by, "")
+		}
+	}
+	home := m.forOS(m.AppData, m.home())
+	for _, name := range strings.Fields(m.forOS(".terraformrc .tofurc terraformrc tofurc", "terraform.rc .terraform.rc terraformrc tofu.rc .tofu.rc tofurc .opentofurc")) {
+		add(m.join(home, name), "", m.meantFile(name, home))
+	}
+	for _, name := range []string{".terraformrc", "terraformrc", "terraform.rc", ".tofurc", "tofurc", "tofu.rc"} {
+		add(m.join(m.terraformDir(), name), "", m.meantFile(name, home))
+		if m.WorkDir != home {
+			add(m.join(m.WorkDir, name), "", m.meantFile(name, home))
+		}
+	}
+	if c.Engine == sources.OpenTofu && m.GOOS != "windows" {
+		add(m.join(cmp.Or(m.getenv("XDG_CONFIG_HOME"), m.join(m.home(), ".config")), "opentofu", "tofurc"), "", usual)
+	}
+	return all
+}
+
+// meantFile returns the path that a misnamed configuration file should have.
+func (m Machine) meantFile(name, home string) string {
+	if strings.Contains(name, "tofu") {
+		return m.join(home, m.forOS("tofu.rc", ".tofurc"))
+	}
+	return m.join(home, m.forOS("terraform.rc", ".terraformrc"))
+}
+
+// knownVariables are variables of engines that Load doesn't read, and of tools around them. Those that end in _
+// begin the names of others.
+var knownVariables = []string{
+	"TF_VAR_", "TF_LOG", "TF_LOG_", "TF_INPUT", "TF_IN_AUTOMATION", "TF_IGNORE", "TF_CLI_ARGS_", tokenPrefix, "TF_CLOUD_",
+	"TF_STATE_PERSIST_INTERVAL", "TF_ENCRYPTION", "TF_HTTP_", "TF_ACC", "TF_TEST_", "TF_SKIP_", "TF_TEMP_",
+	"TF_DISABLE_PLUGIN_TLS", "TF_PLUGIN_MAGIC_COOKIE", "TF_FORK", "TF_PROVIDER_CONFIG_", "TF_BUILD", "TF_ROOT", "TF_STATE_NAME", "TF_ADDRESS",
+	"TF_USERNAME", "TF_PASSWORD", "TF_VERSION", "TF_API_TOKEN", "TF_DIR", "TF_ORGANIZATION", "TF_HOSTNAME",
+}
+
+// An IgnoredVariable is a variable that engines don't read.
+type IgnoredVariable struct {
+	Name  string
+	Meant string // the variable that it is probably meant to be; empty if there is none
+}
+
+// IgnoredVariables returns the variables whose names begin with TF_ and that engines don't read, if they are
+// misspelled, or seem to be about providers. Other tools have such variables too.
+func (c *Config) IgnoredVariables() []IgnoredVariable {
+	exact := []string{}
+	for _, v := range variables {
+		exact = append(exact, v.name)
+	}
+	var all []IgnoredVariable
+	for _, assignment := range c.machine.Environ {
+		name, _, _ := strings.Cut(assignment, "=")
+		upper := strings.ToUpper(name)
+		isKnown := func(known string) bool {
+			return name == known || strings.HasSuffix(known, "_") && strings.HasPrefix(name, known)
+		}
+		if !strings.HasPrefix(upper, "TF_") || slices.ContainsFunc(exact, isKnown) || slices.ContainsFunc(knownVariables, isKnown) {
+			continue
+		}
+		switch meant := sources.Nearest(name, exact); {
+		case upper != name && slices.Contains(exact, upper) && c.machine.GOOS != "windows":
+			all = append(all, IgnoredVariable{name, upper})
+		case upper == strings.TrimSuffix(tokenPrefix, "_"):
+			all = append(all, IgnoredVariable{name, tokenPrefix + "HOST"})
+		case len(name) >= len("TF_PLUGIN") && meant != "" && upper == name:
+			all = append(all, IgnoredVariable{name, meant})
+		case slices.ContainsFunc([]string{"PLUGIN", "PROVIDER", "MIRROR", "REGISTRY", "CACHE"}, func(word string) bool { return strings.Contains(name, word) }):
+			all = append(all, IgnoredVariable{name, ""})
+		}
+	}
+	slices.SortFunc(all, func(a, b IgnoredVariable) int { return cmp.Compare(a.Name, b.Name) })
+	return all
+}
+
+// MeansTrue returns the variables that are set to a word for false, and that engines read as true.
+func (c *Config) MeansTrue() []string {
+	const name = "TF_PLUGIN_CACHE_MAY_BREAK_DEPENDENCY_LOCK_FILE"
+	if slices.Contains([]string{"false", "no", "off"}, strings.ToLower(c.machine.getenv(name))) {
+		return []string{name}
+	}
+	return nil
+}
+
+// DataDirVariable returns the value of the variable that replaces .terraform, and whether it is the same directory for
+// every root module.
+func (m Machine) DataDirVariable() (value string, shared bool) {
+	value = m.getenv("TF_DATA_DIR")
+	return value, m.rooted(value)
+}
