@@ -72,7 +72,8 @@ func (c *Config) Unreadable() []NamedPath {
 	if c.CertificateFault != "" {
 		all = append(all, NamedPath{"SSL_CERT_FILE", c.machine.getenv("SSL_CERT_FILE"), c.CertificateFault})
 	}
-	if c.machine.GOOS != "windows" && c.machine.GOOS != "darwin" {
+	// With a file, a directory that doesn't exist is a usual way to trust nothing else.
+	if c.machine.GOOS != "windows" && c.machine.GOOS != "darwin" && c.machine.getenv("SSL_CERT_FILE") == "" {
 		for dir := range strings.SplitSeq(c.machine.getenv("SSL_CERT_DIR"), ":") {
 			if _, err := c.machine.Files.ReadDir(dir); dir != "" && err != nil {
 				all = append(all, NamedPath{"SSL_CERT_DIR", dir, disk.Cause(err).Error()})
@@ -216,3 +217,38 @@ func (m Machine) DataDirVariable() (value string, shared bool) {
 	value = m.getenv("TF_DATA_DIR")
 	return value, m.rooted(value)
 }
+
+// UnsearchedDirs returns existing directories that are almost those of [Config.ImpliedDirs], each with the one that
+// was probably meant.
+func (c *Config) UnsearchedDirs() (dirs [][2]string) {
+	m := c.machine
+	user := m.join(m.terraformDir(), "plugins")
+	local := m.join(c.WorkDir, "terraform.d", "plugins")
+	for dir, meant := range map[string]string{
+		m.join(m.terraformDir(), "providers"):              user,
+		m.join(m.home(), "terraform.d", "plugins"):         user,
+		m.join(m.home(), ".opentofu.d", "plugins"):         user,
+		m.join(m.home(), ".tofu.d", "plugins"):             user,
+		m.join(m.home(), ".config", "opentofu", "plugins"): user,
+		m.join(c.WorkDir, ".terraform.d", "plugins"):       local,
+		m.join(c.WorkDir, "terraform.d", "providers"):      local,
+		m.join(c.WorkDir, "terraform.d"):                   local,
+		m.join(c.WorkDir, m.DataDir(), "plugins"):          local,
+	} {
+		if m.isDir(dir) && dir != user && dir != local && !slices.Contains(c.ImpliedDirs(), dir) {
+			dirs = append(dirs, [2]string{dir, meant})
+		}
+	}
+	slices.SortFunc(dirs, func(a, b [2]string) int { return cmp.Compare(a[0], b[0]) })
+	return dirs
+}
+
+// ConfiguredRelatively reports whether the path of a filesystem mirror starts from the directory of the root module,
+// and whether it begins with ~ or contains a variable, which engines don't expand.
+func (c *Config) ConfiguredRelatively(i int) (written string, relative bool) {
+	written = c.written.Methods[i].Path
+	return written, !c.machine.rooted(written)
+}
+
+// Home returns the user's home directory, or "" if there is none.
+func (c *Config) Home() string { return c.machine.home() }

@@ -35,7 +35,7 @@ func (Diagnosis) Kind() string { return "diagnosis" }
 // Diagnosed is the summary of doctor.
 type Diagnosed struct {
 	Failures int `json:"failures"`
-	Warnings int `json:"warnings"`
+	Warnings int `json:"risks"` // "warnings" of a summary are those of the run
 }
 
 // Text sums up, as in "1 failure, 2 warnings".

@@ -1,9 +1,606 @@
 package work
 
-import "context"
+import (
+	"context"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
 
-// mirrorChecks are the checks of doctor for this area.
-var mirrorChecks []check
+	"github.com/larder-cli/larder/cliconfig"
+	"github.com/larder-cli/larder/cmd/larder/report"
+	"github.com/larder-cli/larder/cmd/larder/ui"
+	"github.com/larder-cli/larder/fsmirror"
+	"github.com/larder-cli/larder/fsmirror/legacy"
+	"github.com/larder-cli/larder/sources"
+)
 
-// mirrorsSummary describes what was examined.
-func mirrorsSummary(context.Context, *checkup) string { return "" }
+// mirrorChecks are the checks of doctor for directories with providers on this machine.
+var mirrorChecks = []check{
+	missingMirrors, relativeMirrors, emptyMirrors, unsearchedDirs, ignoredFiles, ignoredNames, noExecutable,
+	otherPlatforms, hiddenVersions, cacheAndMirror, writableMirrors,
+}
+
+// mirrorsSummary counts the directories.
+func mirrorsSummary(_ context.Context, c *checkup) string {
+	switch all := c.mirrorDirs(); len(all) {
+	case 0:
+		return "no directory here has providers"
+	case 1:
+		return c.brief(all[0].dir)
+	default:
+		return fmt.Sprintf("%d directories", len(all))
+	}
+}
+
+// A mirrorDir is a directory that engines search for providers.
+type mirrorDir struct {
+	*fsmirror.Mirror
+	dir    string
+	method *cliconfig.Method // that names it; nil for an implied directory
+}
+
+// place returns the file and line that name the directory, or the directory itself.
+func (d mirrorDir) place() (path string, line int) {
+	if d.method == nil {
+		return d.dir, 0
+	}
+	return d.method.File, d.method.Line
+}
+
+// mirrorDirs returns the directories that engines search, those that a configuration names first.
+func (c *checkup) mirrorDirs() (all []mirrorDir) {
+	for i, m := range c.config.Methods {
+		if m.Kind == cliconfig.FilesystemMirror {
+			all = append(all, mirrorDir{c.mirror(m.Path), m.Path, &c.config.Methods[i]})
+		}
+	}
+	if c.config.Implied {
+		for _, dir := range c.config.ImpliedDirs() {
+			all = append(all, mirrorDir{c.mirror(dir), dir, nil})
+		}
+	}
+	return all
+}
+
+// readable returns the directories of [checkup.mirrorDirs] that can be read.
+func (c *checkup) readable() []mirrorDir {
+	return slices.DeleteFunc(c.mirrorDirs(), func(d mirrorDir) bool { return slices.Contains(c.unusable, d.dir) })
+}
+
+// missingMirrors finds configured mirrors that don't exist or can't be read.
+func missingMirrors(ctx context.Context, c *checkup) (found []report.Diagnosis) {
+	for _, d := range c.mirrorDirs() {
+		_, err := d.Providers(ctx)
+		if err == nil {
+			continue
+		}
+		c.unusable = append(c.unusable, d.dir)
+		path, line := d.place()
+		f := report.Diagnosis{
+			Severity: report.Broken, Trap: "unreadable-mirror", Path: path, Line: line, Text: sources.Text(err),
+			Why: "engines can't install any provider of this mirror, not even from another method", Fix: "check it with: ls -ld " + c.word(d.dir),
+		}
+		if _, err := os.Lstat(d.dir); os.IsNotExist(err) {
+			f.Text = fmt.Sprintf("the mirror %s does not exist", c.brief(d.dir))
+			f.Fix = "mkdir -p " + c.word(d.dir)
+			if written, meant := c.expanded(d.dir); meant != "" {
+				f.Text = fmt.Sprintf("the mirror %s does not exist: engines don't expand %q", c.brief(d.dir), written)
+				f.Fix = fmt.Sprintf("write path = %q", meant)
+			} else if near := c.nearestDir(d.dir); near != "" {
+				f.Fix = fmt.Sprintf("write path = %q", near)
+			}
+		}
+		found = append(found, f)
+	}
+	return found
+}
+
+// expanded returns the path of a mirror as written, and what it probably means, if it has a ~ or a variable in it.
+func (c *checkup) expanded(dir string) (written, meant string) {
+	for i, m := range c.config.Methods {
+		written, relative := c.config.ConfiguredRelatively(i)
+		if m.Path != dir || !relative {
+			continue
+		}
+		for _, prefix := range []string{"~/", "$HOME/", "${HOME}/"} {
+			if rest, ok := strings.CutPrefix(written, prefix); ok {
+				return written, filepath.Join(c.config.Home(), rest)
+			}
+		}
+	}
+	return "", ""
+}
+
+// relativeMirrors finds mirrors whose place depends on the root module.
+func relativeMirrors(_ context.Context, c *checkup) (found []report.Diagnosis) {
+	for i, m := range c.config.Methods {
+		written, relative := c.config.ConfiguredRelatively(i)
+		if m.Kind != cliconfig.FilesystemMirror || !relative || slices.Contains(c.unusable, m.Path) {
+			continue
+		}
+		found = append(found, report.Diagnosis{
+			Severity: report.Risky, Trap: "relative-mirror", Path: m.File, Line: m.Line,
+			Text: fmt.Sprintf("the path %q of a mirror starts from the directory of each root module", written),
+			Why:  "in other directories, engines can't install any provider of this mirror", Fix: fmt.Sprintf("write path = %q", m.Path),
+		})
+	}
+	return found
+}
+
+// emptyMirrors finds mirrors without a package, and where the packages are.
+func emptyMirrors(ctx context.Context, c *checkup) (found []report.Diagnosis) {
+	for _, d := range c.readable() {
+		if all, err := d.Packages(ctx); err != nil || len(all) > 0 {
+			continue
+		}
+		path, line := d.place()
+		f := report.Diagnosis{
+			Severity: report.Risky, Trap: "empty-mirror", Path: path, Line: line,
+			Text: fmt.Sprintf("%s contains no package that engines can use", c.brief(d.dir)),
+			Fix:  fmt.Sprintf("larder mirror sync %s", c.word(d.dir)),
+		}
+		switch base := c.baseNear(ctx, d.dir); {
+		case base != "" && d.method != nil:
+			f.Severity = report.Broken
+			f.Text = fmt.Sprintf("%s is not the top of a mirror, but %s is", c.brief(d.dir), c.brief(base))
+			f.Why, f.Fix = "engines expect HOST/NAMESPACE/TYPE below the path, and ignore everything else", fmt.Sprintf("write path = %q", base)
+		case base != "":
+			f.Severity = report.Broken
+			f.Text = fmt.Sprintf("the packages in %s are nested too deep: engines expect the hosts in %s", c.brief(base), c.brief(d.dir))
+			f.Fix = fmt.Sprintf("mv %s/* %s/", c.word(base), c.word(d.dir))
+		case d.method == nil:
+			continue // many machines have such a directory
+		case !c.hasStrays(ctx, d): // otherwise found below
+			f.Why = "engines get nothing from this method"
+			found = append(found, f)
+			continue
+		default:
+			continue
+		}
+		found = append(found, f)
+	}
+	return found
+}
+
+// hasStrays reports whether a mirror has files that engines ignore.
+func (c *checkup) hasStrays(ctx context.Context, d mirrorDir) bool {
+	strays, err := d.Strays(ctx)
+	return err == nil && len(strays) > 0
+}
+
+// maxTried limits how many directories are tried as the top of a mirror.
+const maxTried = 200
+
+// baseNear returns the top of the mirror that a directory is in or contains, or "" if there is none.
+func (c *checkup) baseNear(ctx context.Context, dir string) string {
+	tried := 0
+	isBase := func(candidate string) bool {
+		tried++
+		all, err := fsmirror.New(candidate, fsmirror.Options{Engine: c.config.Engine}).Packages(ctx)
+		return err == nil && slices.ContainsFunc(all, func(p fsmirror.Package) bool {
+			at := p.Location.Dir + p.Location.Archive
+			host, _, _ := strings.Cut(strings.TrimPrefix(at, candidate+string(filepath.Separator)), string(filepath.Separator))
+			return strings.Contains(host, ".") && (isBelow(at, dir))
+		})
+	}
+	for parent := filepath.Dir(dir); tried < 3 && parent != filepath.Dir(parent) && parent != c.config.Home(); parent = filepath.Dir(parent) {
+		if entries, err := os.ReadDir(parent); err == nil && len(entries) < maxTried && isBase(parent) {
+			return parent
+		}
+	}
+	var below string
+	_ = filepath.WalkDir(dir, func(path string, e fs.DirEntry, err error) error {
+		depth := strings.Count(strings.TrimPrefix(path, dir), string(filepath.Separator))
+		switch {
+		case err != nil || !e.IsDir() || depth > 3:
+			return fs.SkipDir
+		case ctx.Err() != nil || tried > maxTried:
+			return fs.SkipAll
+		case path != dir && isBase(path):
+			below = path
+			return fs.SkipAll
+		}
+		return nil
+	})
+	return below
+}
+
+// unsearchedDirs finds directories with packages that engines don't search.
+func unsearchedDirs(ctx context.Context, c *checkup) (found []report.Diagnosis) {
+	has := func(dir string) int {
+		all, err := fsmirror.New(dir, fsmirror.Options{Engine: c.config.Engine}).Packages(ctx)
+		if err != nil {
+			return 0
+		}
+		return len(all)
+	}
+	file, line := c.config.InstallationPlace()
+	if !c.config.Implied {
+		for _, dir := range c.config.ImpliedDirs() {
+			named := slices.ContainsFunc(c.config.Methods, func(m cliconfig.Method) bool { return m.Path != "" && resolve(m.Path) == resolve(dir) })
+			if n := has(dir); n > 0 && !named {
+				found = append(found, report.Diagnosis{
+					Severity: report.Risky, Trap: "unsearched-directory", Path: file, Line: line,
+					Text: fmt.Sprintf("engines ignore %s in %s: provider_installation replaces the implied directories", ui.Count(n, "package"), c.brief(dir)),
+					Fix:  fmt.Sprintf("add filesystem_mirror { path = %q } to the block", dir),
+				})
+			}
+		}
+	}
+	for _, pair := range c.config.UnsearchedDirs() {
+		if n := has(pair[0]); n > 0 {
+			d := report.Diagnosis{
+				Severity: report.Risky, Trap: "unsearched-directory", Path: pair[0],
+				Text: fmt.Sprintf("engines don't search %s, which has %s", c.brief(pair[0]), ui.Count(n, "package")),
+				Fix:  fmt.Sprintf("mkdir -p %s && mv %s/* %[1]s/", c.word(pair[1]), c.word(pair[0])),
+			}
+			found = append(found, d)
+		}
+	}
+	return found
+}
+
+// ignoredFiles finds files that engines silently ignore. Those of one kind are one finding, with the command that puts
+// the first of them right.
+func ignoredFiles(ctx context.Context, c *checkup) (found []report.Diagnosis) {
+	for _, d := range c.readable() {
+		strays, err := d.Strays(ctx)
+		if err != nil {
+			continue
+		}
+		var kinds []string
+		groups := map[string][]fsmirror.Stray{}
+		fixes := map[string][]string{}
+		for _, s := range strays {
+			if s.Leaves {
+				_, _ = c.warned.get(s.String(), func() (bool, error) { return true, nil }) // the finding replaces the warning
+			}
+			kind, fix := c.strayKind(ctx, d, s)
+			if groups[kind] == nil {
+				kinds = append(kinds, kind)
+			}
+			groups[kind] = append(groups[kind], s)
+			if len(fixes[kind]) < mostNames && !slices.Contains(fixes[kind], fix) {
+				fixes[kind] = append(fixes[kind], fix)
+			}
+		}
+		for _, kind := range kinds {
+			what, where := entriesOf(d.dir, groups[kind])
+			text := fmt.Sprintf("%s %s", c.brief(groups[kind][0].Path), kind)
+			if len(where) > 1 {
+				text = fmt.Sprintf("%d %s in %s are ignored, because each %s: %s", len(where), what, c.brief(d.dir), kind, someOf(where))
+			}
+			found = append(found, report.Diagnosis{
+				Severity: report.Risky, Trap: "ignored-file", Path: groups[kind][0].Path, Text: text,
+				Why: "engines silently ignore files that are not in the layout of a mirror", Fix: strings.Join(fixes[kind], " && "),
+			})
+		}
+	}
+	return found
+}
+
+// entriesOf returns the files and directories that engines ignore, relative to a mirror, and what they are. A directory
+// at the top, as Terraform 0.12 had for each platform, stands for its files.
+func entriesOf(dir string, strays []fsmirror.Stray) (what string, where []string) {
+	what = "files"
+	for _, s := range strays {
+		rel, _ := filepath.Rel(dir, s.Path)
+		inside, err := os.ReadDir(s.Path)
+		switch {
+		case err != nil:
+			where = append(where, filepath.ToSlash(rel))
+		case filepath.Dir(rel) == ".":
+			for _, e := range inside {
+				where = append(where, filepath.ToSlash(filepath.Join(rel, e.Name())))
+			}
+		default:
+			what = "files and directories"
+			where = append(where, filepath.ToSlash(rel))
+		}
+	}
+	return what, where
+}
+
+// strayKind returns what is wrong with a file in a mirror, to complete a sentence about it, and what fixes it.
+func (c *checkup) strayKind(ctx context.Context, d mirrorDir, s fsmirror.Stray) (kind, fix string) {
+	dir, name := filepath.Split(s.Path)
+	rename := func(to string) string { return fmt.Sprintf("mv %s %s", c.word(s.Path), c.word(filepath.Join(dir, to))) }
+	top := filepath.Clean(dir) == filepath.Clean(d.dir)
+	_, platformErr := sources.ParsePlatform(name)
+	lower := strings.ToLower(name)
+	typ := filepath.Base(filepath.Clean(dir))
+	switch info, _ := os.Lstat(s.Path); {
+	case top && (strings.HasPrefix(name, sources.FilePrefix) || platformErr == nil):
+		return "is in the layout of Terraform 0.12", c.importLine(ctx, d.dir)
+	case s.Leaves:
+		return "leads out of the mirror, which is part of the checkout", "replace the link with a copy of the package"
+	case info != nil && info.Mode()&fs.ModeSymlink != 0:
+		return "is a symlink, and engines follow only symlinks to packages", "replace the link with the directory that it leads to"
+	case strings.Contains(s.Reason, "directory of a version"):
+		return "is in the directory of a version", fmt.Sprintf("mv %s %s/", c.word(s.Path), c.word(filepath.Dir(filepath.Clean(dir))))
+	case len(name) > 1 && (name[0] == 'v' || name[0] == 'V') && isVersion(name[1:]):
+		return "has a \"v\" before the version", rename(name[1:])
+	case strings.HasPrefix(lower, sources.FilePrefix+typ+"_v") && strings.HasSuffix(lower, ".zip"):
+		return "has a \"v\" before the version", rename(sources.FilePrefix + typ + "_" + lower[len(sources.FilePrefix+typ+"_v"):])
+	case strings.HasSuffix(lower, ".zip"):
+		if other, v, platform, ok := fsmirror.ParseArchiveName(name); ok && other != typ {
+			return "is not named after the provider", rename(fmt.Sprintf("%s%s_%s_%s.zip", sources.FilePrefix, typ, v, platform))
+		}
+		return "is not named " + sources.FilePrefix + typ + "_VERSION_OS_ARCH.zip", fmt.Sprintf("mv %s %sTYPE_VERSION_OS_ARCH.zip", c.word(s.Path), c.word(dir)+sources.FilePrefix)
+	case sources.NearestPlatform(name) != "":
+		return "is not named after a platform", rename(sources.NearestPlatform(name))
+	}
+	return s.Reason, "move or rename it, so that its path is HOST/NAMESPACE/TYPE/VERSION/OS_ARCH"
+}
+
+func isVersion(text string) bool {
+	_, err := sources.ParseVersion(text)
+	return err == nil
+}
+
+// importLine returns the command that imports providers in the layout of Terraform 0.12 to a mirror.
+func (c *checkup) importLine(ctx context.Context, dir string) string {
+	line := fmt.Sprintf("larder import %s --to %s", c.word(dir), c.word(dir+"-imported"))
+	opts := legacy.Options{Engine: c.config.Engine, Required: c.providers()}
+	if found, err := legacy.Find(ctx, []string{dir}, opts); err == nil && len(found.Problems) == 0 {
+		return line
+	}
+	return line + " --namespace NAMESPACE"
+}
+
+// ignoredNames finds packages for platforms that don't exist.
+func ignoredNames(ctx context.Context, c *checkup) (found []report.Diagnosis) {
+	for _, d := range c.readable() {
+		all, _ := d.Packages(ctx)
+		for _, p := range all {
+			near := sources.NearestPlatform(p.ID.Platform.String())
+			if sources.KnownPlatform(p.ID.Platform) || near == "" || near == p.ID.Platform.String() {
+				continue
+			}
+			path := p.Location.Dir + p.Location.Archive
+			dir, name := filepath.Split(path)
+			found = append(found, report.Diagnosis{
+				Severity: report.Risky, Trap: "unknown-platform", Path: path,
+				Text: fmt.Sprintf("%s is for %s, which is no platform", c.brief(path), p.ID.Platform), Why: "engines silently ignore it",
+				Fix: fmt.Sprintf("mv %s %s", c.word(path), c.word(filepath.Join(dir, strings.ReplaceAll(name, p.ID.Platform.String(), near)))),
+			})
+		}
+	}
+	return found
+}
+
+// noExecutable finds unpacked packages for this platform without the provider's executable.
+func noExecutable(ctx context.Context, c *checkup) (found []report.Diagnosis) {
+	for _, d := range c.readable() {
+		all, _ := d.Packages(ctx)
+		for _, p := range all {
+			if p.Location.Dir == "" || p.ID.Platform != sources.CurrentPlatform() {
+				continue
+			}
+			entries, err := os.ReadDir(p.Location.Dir)
+			if err != nil || slices.ContainsFunc(entries, func(e os.DirEntry) bool { return !e.IsDir() && sources.NamesExecutable(e.Name(), p.ID.Provider.Type) }) {
+				continue
+			}
+			fix := fmt.Sprintf("unpack the archive of the provider in %s", c.word(p.Location.Dir))
+			if deeper, _ := filepath.Glob(filepath.Join(p.Location.Dir, "*", sources.FilePrefix+p.ID.Provider.Type+"*")); len(deeper) > 0 {
+				fix = fmt.Sprintf("mv %s/* %s/", c.word(filepath.Dir(deeper[0])), c.word(p.Location.Dir))
+			}
+			found = append(found, report.Diagnosis{
+				Severity: report.Broken, Trap: "no-executable", Path: p.Location.Dir, Fix: fix,
+				Text: fmt.Sprintf("%s has no executable %s%s", c.brief(p.Location.Dir), sources.FilePrefix, p.ID.Provider.Type),
+				Why:  "engines link the package, and then fail to start the provider",
+			})
+		}
+	}
+	return found
+}
+
+// localVersions returns the versions of a provider in a directory for this platform, and all its platforms.
+func localVersions(ctx context.Context, d mirrorDir, p sources.Provider) (here []sources.Version, platforms []string) {
+	all, _ := d.Packages(ctx)
+	for _, pkg := range all {
+		if pkg.ID.Provider != p {
+			continue
+		}
+		if pkg.ID.Platform == sources.CurrentPlatform() {
+			here = append(here, pkg.ID.Version)
+		}
+		if text := pkg.ID.Platform.String(); !slices.Contains(platforms, text) {
+			platforms = append(platforms, text)
+		}
+	}
+	return here, platforms
+}
+
+// otherPlatforms finds providers that implied directories have only for other platforms.
+func otherPlatforms(ctx context.Context, c *checkup) (found []report.Diagnosis) {
+	for _, d := range c.readable() {
+		if d.method != nil {
+			continue
+		}
+		providers, _ := d.Providers(ctx)
+		for _, p := range providers {
+			here, platforms := localVersions(ctx, d, p)
+			if len(here) > 0 {
+				continue
+			}
+			f := report.Diagnosis{
+				Severity: report.Risky, Trap: "other-platform", Path: d.dir,
+				Text: fmt.Sprintf("%s has %s only for %s", c.brief(d.dir), p, someOf(platforms)),
+				Why:  "engines query no registry for the providers in this directory, so this one can't be installed here",
+				Fix:  c.moveAway(d, p),
+			}
+			if slices.Contains(c.providers(), p) {
+				f.Severity = report.Broken
+			}
+			found = append(found, f)
+		}
+	}
+	return found
+}
+
+// moveAway returns the command that makes engines query the registry for a provider again.
+func (c *checkup) moveAway(d mirrorDir, p sources.Provider) string {
+	path := filepath.Join(d.dir, string(p.Host), p.Namespace, p.Type)
+	to := filepath.Join(filepath.Dir(d.dir), p.Type)
+	return fmt.Sprintf("mv %s %s", c.word(path), c.word(to))
+}
+
+// maxQueried limits how many providers of a directory a registry is queried for, besides the required ones.
+const maxQueried = 10
+
+// hiddenVersions finds providers in implied directories of which the registry has newer versions. It queries the
+// origin registries, unless --offline is set.
+func hiddenVersions(ctx context.Context, c *checkup) (found []report.Diagnosis) {
+	for _, d := range c.readable() {
+		if d.method != nil {
+			continue
+		}
+		providers, _ := d.Providers(ctx)
+		required := c.providers()
+		slices.SortStableFunc(providers, func(a, b sources.Provider) int {
+			return boolCompare(slices.Contains(required, b), slices.Contains(required, a))
+		})
+		providers = slices.DeleteFunc(providers, func(p sources.Provider) bool { here, _ := localVersions(ctx, d, p); return len(here) == 0 })
+		providers = providers[:min(len(providers), maxQueried)]
+		if c.flags.Offline {
+			published := slices.DeleteFunc(providers, func(p sources.Provider) bool { return !published(p) })
+			if len(published) > 0 {
+				found = append(found, report.Diagnosis{
+					Severity: report.Risky, Trap: "hidden-versions", Path: d.dir,
+					Text: fmt.Sprintf("%s may hide newer versions of %s in the registry, which --offline does not query", c.brief(d.dir), names(published)),
+					Why:  hides, Fix: c.moveAway(d, published[0]),
+				})
+			}
+			continue
+		}
+		newer := c.newestInRegistry(ctx, providers)
+		for i, p := range providers {
+			here, _ := localVersions(ctx, d, p)
+			allowed := c.constraintsOf(p)
+			local, some := allowed.Newest(here)
+			remote, ok := allowed.Newest(newer[i])
+			if !ok || some && remote.Compare(local) <= 0 {
+				continue
+			}
+			f := report.Diagnosis{
+				Severity: report.Risky, Trap: "hidden-versions", Path: d.dir, Why: hides, Fix: c.moveAway(d, p),
+				Text: fmt.Sprintf("%s hides %s %s in the registry: it has only %s", c.brief(d.dir), p, remote, newestOf(here)),
+			}
+			if !some {
+				f.Severity = report.Broken
+				f.Text += ", which the configuration does not allow"
+			}
+			found = append(found, f)
+		}
+	}
+	return found
+}
+
+const hides = "engines query no registry for the providers in this directory"
+
+// constraintsOf returns the constraints of the root module for a provider.
+func (c *checkup) constraintsOf(p sources.Provider) (all sources.Constraints) {
+	for _, r := range c.required {
+		if r.Provider == p {
+			all = all.And(r.Constraints)
+		}
+	}
+	return all
+}
+
+// newestInRegistry returns the versions of providers in their origin registries, as far as these answer.
+func (c *checkup) newestInRegistry(ctx context.Context, providers []sources.Provider) [][]sources.Version {
+	versions := make([][]sources.Version, len(providers))
+	var wait sync.WaitGroup
+	for i, p := range providers {
+		wait.Go(func() {
+			if listing, err := c.registry().Versions(ctx, p); err == nil {
+				versions[i] = listing.Versions
+			}
+		})
+	}
+	wait.Wait()
+	return versions
+}
+
+// newestOf returns the newest of some versions.
+func newestOf(all []sources.Version) sources.Version {
+	return slices.MaxFunc(all, sources.Version.Compare)
+}
+
+// boolCompare orders false before true.
+func boolCompare(a, b bool) int {
+	switch {
+	case a == b:
+		return 0
+	case b:
+		return -1
+	default:
+		return 1
+	}
+}
+
+// cacheAndMirror finds plugin caches in mirrors, and mirrors in plugin caches.
+func cacheAndMirror(_ context.Context, c *checkup) (found []report.Diagnosis) {
+	caches := []string{c.config.PluginCacheDir}
+	if root := c.cacheRoot(); root != c.config.PluginCacheDir && !c.flags.NoCache {
+		caches = append(caches, root)
+	}
+	for _, cache := range caches {
+		for _, d := range c.mirrorDirs() {
+			text := ""
+			switch {
+			case cache == "":
+			case within(cache, d.dir) && within(d.dir, cache):
+				text = "the plugin cache %s is a mirror too"
+			case within(cache, d.dir):
+				text = "the plugin cache %s is inside the mirror " + c.brief(d.dir)
+			case within(d.dir, cache):
+				text = "the mirror " + c.brief(d.dir) + " is inside the plugin cache %s"
+			}
+			if text == "" {
+				continue
+			}
+			other := filepath.Join(c.config.Home(), ".terraform.d", "plugin-cache")
+			if within(other, d.dir) || within(d.dir, other) {
+				other = filepath.Join(c.config.Home(), ".terraform-plugin-cache")
+			}
+			found = append(found, report.Diagnosis{
+				Severity: report.Broken, Trap: "cache-in-mirror", Path: cache, Text: fmt.Sprintf(text, c.brief(cache)),
+				Why: "engines install from their own cache instead of the registry, and overwrite or lose packages",
+				Fix: fmt.Sprintf("mkdir -p %s && export TF_PLUGIN_CACHE_DIR=%s", c.word(other), shellQuoted(other)),
+			})
+		}
+	}
+	return found
+}
+
+// writableMirrors finds mirrors in which every user of the machine can put packages.
+func writableMirrors(ctx context.Context, c *checkup) (found []report.Diagnosis) {
+	for _, d := range c.readable() {
+		dirs := []string{d.dir}
+		all, _ := d.Packages(ctx)
+		for _, p := range all {
+			for at := p.Location.Dir + p.Location.Archive; at != d.dir && isBelow(at, d.dir); at = filepath.Dir(at) {
+				dirs = append(dirs, at)
+			}
+		}
+		i := slices.IndexFunc(dirs, func(path string) bool {
+			info, err := os.Stat(path)
+			return err == nil && c.machine.GOOS != "windows" && info.Mode().Perm()&0o002 != 0
+		})
+		if i < 0 {
+			continue
+		}
+		found = append(found, report.Diagnosis{
+			Severity: report.Risky, Trap: "writable-mirror", Path: dirs[i], Text: fmt.Sprintf("every user of this machine can write to %s", c.brief(dirs[i])),
+			Why: "engines run the programs in a mirror without verifying a signature", Fix: "chmod -R o-w " + c.word(d.dir),
+		})
+	}
+	return found
+}
