@@ -28,7 +28,8 @@ type checkup struct {
 	treeProblems sources.Diagnostics
 	required     []sources.Requirement // by the root module, without those that dev_overrides replaces
 
-	unusable []string // mirrors that can't be read, as they were reported
+	unusable    []string                  // mirrors that can't be read, as they were reported
+	unavailable map[sources.Provider]bool // required, and found to be offered by no source
 }
 
 // A check finds traps of one kind. It changes nothing, and queries no server unless it says so.
@@ -87,7 +88,7 @@ func gravity(d report.Diagnosis) int {
 // have errors.
 func (s *Session) checkup(ctx context.Context) *checkup {
 	m := &rootModule{Session: s, out: s.output, dir: s.workDir, lockPath: filepath.Join(s.workDir, lockfile.Name)}
-	c := &checkup{rootModule: m}
+	c := &checkup{rootModule: m, unavailable: map[sources.Provider]bool{}}
 	m.lock, m.lockProblems = lockfile.Read(m.lockPath)
 	if m.chosen, c.noEngine = s.chooseEngine(ctx, m.dir, m.lockPath, m.lock); c.noEngine != nil {
 		m.chosen = choice{engine: sources.Terraform, reason: "nothing valid names an engine"}
