@@ -116,7 +116,13 @@ func (s *Session) checkup(ctx context.Context) *checkup {
 // commands use it as it is.
 func (c *checkup) configOf(ctx context.Context, engine sources.Engine) (*cliconfig.Config, sources.Diagnostics) {
 	config, problems := cliconfig.Load(ctx, c.machine, engine, c.configOptions())
-	all, _ := c.settings.get(engine, func() (settings, error) { return settings{config, c.newClient(config)}, nil })
+	all, _ := c.settings.get(engine, func() (settings, error) {
+		hasty := *config
+		if hasty.Registry.DiscoveryRetries == nil { // a server that doesn't answer is a finding
+			hasty.Registry.DiscoveryRetries = new(1)
+		}
+		return settings{config, c.newClient(&hasty)}, nil
+	})
 	return all.config, problems
 }
 

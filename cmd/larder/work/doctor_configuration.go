@@ -62,7 +62,7 @@ func configurationProblems(_ context.Context, c *checkup) (found []report.Diagno
 	if c.noEngine != nil {
 		problems = append(problems, sources.Diagnostic{Text: sources.Text(c.noEngine), Hint: strings.Join(sources.Hints(c.noEngine), "; ")})
 	}
-	return findingsOf("configuration-problem", problems, "other commands of larder fail; engines show a warning, and ignore it")
+	return findingsOf("configuration-problem", problems, "other commands of larder fail; engines only show the error, and ignore this part")
 }
 
 // unreadFiles finds configuration files that engines don't read, because they read another one, or because of the name.
@@ -217,7 +217,7 @@ func applies(m cliconfig.Method, p sources.Provider) bool {
 // noMethod finds providers for which include and exclude leave no installation method.
 func noMethod(_ context.Context, c *checkup) (found []report.Diagnosis) {
 	file, line := c.config.InstallationPlace()
-	if c.config.Implied {
+	if c.config.Implied || c.problems.Err() != nil { // then methods may be missing because of an error
 		return nil
 	}
 	if len(c.config.Methods) == 0 {

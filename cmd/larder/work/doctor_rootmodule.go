@@ -50,21 +50,17 @@ func rootModuleProblems(_ context.Context, c *checkup) []report.Diagnosis {
 		for _, call := range c.tree.Missing {
 			calls = append(calls, fmt.Sprintf("%s:%d", c.brief(c.full(call.File)), call.Line))
 		}
+		text := "the module that is called here is not installed"
+		if len(calls) > 1 {
+			text = fmt.Sprintf("%d modules are not installed, called at %s", len(calls), someOf(calls))
+		}
 		found = append(found, report.Diagnosis{
 			Severity: report.Risky, Trap: "missing-modules", Path: c.full(c.tree.Missing[0].File), Line: c.tree.Missing[0].Line,
-			Text: fmt.Sprintf("%s not installed, called at %s", isAre(len(calls), "module"), someOf(calls)),
+			Text: text,
 			Why:  "the providers that they require are unknown", Fix: commandIn(sources.Hints(err)),
 		})
 	}
 	return found
-}
-
-// isAre counts things, followed by a verb.
-func isAre(n int, thing string) string {
-	if n == 1 {
-		return ui.Count(n, thing) + " is"
-	}
-	return ui.Count(n, thing) + " are"
 }
 
 // commandIn returns the command in quotes in a hint, or else the hints.
@@ -81,7 +77,7 @@ func commandIn(hints []string) string {
 // dataDirectory finds a data directory that root modules share, and one that is not used.
 func dataDirectory(_ context.Context, c *checkup) (found []report.Diagnosis) {
 	value, shared := c.machine.DataDirVariable()
-	if value == "" || !c.isRoot() {
+	if value == "" || !c.isRoot() || c.machine.CheckDataDir(c.dir) != nil {
 		return nil
 	}
 	if shared {
@@ -108,7 +104,7 @@ func otherEngine(ctx context.Context, c *checkup) (found []report.Diagnosis) {
 	if wanted := c.wantedEngine(ctx); ok && wanted.engine != "" && wanted.engine != locked {
 		found = append(found, report.Diagnosis{
 			Severity: report.Risky, Trap: "lock-of-other-engine", Path: c.lockPath, Line: 1,
-			Text: fmt.Sprintf("%s wrote the lock file, but %s: %s", engineNames[locked], wanted.because(c.brief), engineNames[wanted.engine]),
+			Text: fmt.Sprintf("%s wrote the lock file, but %s is used here: %s", engineNames[locked], engineNames[wanted.engine], wanted.because(c.brief)),
 			Why:  "the engines have different registries, whose packages have different hashes", Fix: c.again("install --engine " + string(wanted.engine)),
 		})
 	}
