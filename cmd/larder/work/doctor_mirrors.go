@@ -528,11 +528,6 @@ func (c *checkup) newestInRegistry(ctx context.Context, providers []sources.Prov
 	return versions
 }
 
-// newestOf returns the newest of some versions.
-func newestOf(all []sources.Version) sources.Version {
-	return slices.MaxFunc(all, sources.Version.Compare)
-}
-
 // boolCompare orders false before true.
 func boolCompare(a, b bool) int {
 	switch {

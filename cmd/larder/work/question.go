@@ -202,9 +202,7 @@ func (q *question) methodAnswers() []report.MethodAnswer {
 		if q.hidden[i] != "" {
 			answer.Hidden = q.config.Tilde(q.hidden[i])
 		}
-		if newest, ok := newestOf(a.Listing.Versions); ok {
-			answer.Newest = newest.String()
-		}
+		answer.Newest = newestOf(a.Listing.Versions).String()
 		switch {
 		case errors.Is(a.Err, sources.ErrOffline):
 			answer.Problem = "not queried (--offline)"
@@ -218,15 +216,12 @@ func (q *question) methodAnswers() []report.MethodAnswer {
 	return all
 }
 
-// newestOf returns the newest release, or the newest pre-release if there is no release.
-func newestOf(all []sources.Version) (sources.Version, bool) {
-	if newest, ok := (sources.Constraints{}).Newest(all); ok {
-		return newest, true
+// newestOf returns the newest release, or the newest pre-release if there is no release. It is zero if there is neither.
+func newestOf(all []sources.Version) sources.Version {
+	if newest, ok := (sources.Constraints{}).Newest(all); ok || len(all) == 0 {
+		return newest
 	}
-	if len(all) == 0 {
-		return sources.Version{}, false
-	}
-	return slices.MaxFunc(all, sources.Version.Compare), true
+	return slices.MaxFunc(all, sources.Version.Compare)
 }
 
 // look finds the versions on this machine.
