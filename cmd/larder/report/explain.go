@@ -9,20 +9,6 @@ import (
 	"github.com/larder-cli/larder/sources"
 )
 
-// A Place is a place in a file.
-type Place struct {
-	File string `json:"file,omitempty"`
-	Line int    `json:"line,omitempty"`
-}
-
-// text returns the place as people write it.
-func (p Place) text(o *Output) string {
-	if p.Line > 0 {
-		return fmt.Sprintf("%s:%d", o.Shorten(p.File), p.Line)
-	}
-	return o.Shorten(p.File)
-}
-
 // A Constraint is a place that requires a provider.
 type Constraint struct {
 	Constraint string `json:"constraint,omitempty"`
@@ -36,7 +22,7 @@ func ConstraintOf(from sources.Origin) Constraint {
 }
 
 // Where returns the place as people write it.
-func (c Constraint) Where(o *Output) string { return c.Place.text(o) }
+func (c Constraint) Where(o *Output) string { return o.Shorten(c.Place.String()) }
 
 // A MethodAnswer is what an installation method says about a provider.
 type MethodAnswer struct {
@@ -132,7 +118,7 @@ func (o *Output) Explained(e Explanation, all bool) {
 	p.section("Here", [][]string{{o.hereText(e)}})
 	var methods, newer, advice, unknown [][]string
 	for i, m := range e.Methods {
-		at := m.Place.text(o)
+		at := o.Shorten(m.Place.String())
 		if m.Implied {
 			at = "implied"
 		}
@@ -214,7 +200,7 @@ func (o *Output) requiredText(e Explanation, all bool) (rows [][]string) {
 			shown = at
 		}
 		for _, c := range shown {
-			row := []string{cmp.Or(constraint, "any version"), c.Place.text(o), c.Module}
+			row := []string{cmp.Or(constraint, "any version"), o.Shorten(c.Place.String()), c.Module}
 			if others := len(at) - len(shown); others > 0 {
 				row[2] = ui.Together(c.Module, "and "+ui.Count(others, "other place"))
 			}
@@ -240,7 +226,7 @@ func (o *Output) hereText(e Explanation) string {
 	}
 	locked := "not locked"
 	if e.Locked != "" {
-		locked = fmt.Sprintf("locked %s (%s)", e.Locked, e.LockedAt.text(o))
+		locked = fmt.Sprintf("locked %s (%s)", e.Locked, o.Shorten(e.LockedAt.String()))
 	}
 	installed := cmp.Or(has("installed", e.Installed), "not installed")
 	return ui.Together(locked, installed, has("cached", e.Cached), has("in other mirrors here", e.Nearby))

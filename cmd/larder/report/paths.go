@@ -1,11 +1,26 @@
 package report
 
 import (
+	"fmt"
 	"path/filepath"
 	"strings"
 	"unicode"
 	"unicode/utf8"
 )
+
+// A Place is a place in a file.
+type Place struct {
+	File string `json:"file,omitempty"`
+	Line int    `json:"line,omitempty"`
+}
+
+// String returns FILE:LINE.
+func (p Place) String() string {
+	if p.Line == 0 {
+		return p.File
+	}
+	return fmt.Sprintf("%s:%d", p.File, p.Line)
+}
 
 // A viewpoint is the directory that paths are shown relative to. Packages use full paths, which
 // are long and usually not what the user typed.

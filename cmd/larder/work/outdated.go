@@ -1,6 +1,19 @@
 package work
 
-import "context"
+import (
+	"context"
+	"errors"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/larder-cli/larder/cmd/larder/report"
+	"github.com/larder-cli/larder/cmd/larder/ui"
+	"github.com/larder-cli/larder/installer"
+	"github.com/larder-cli/larder/sources"
+	"github.com/larder-cli/larder/sources/evidence"
+	"github.com/larder-cli/larder/sources/trust"
+)
 
 // An OutdatedRequest says which root modules to look at.
 type OutdatedRequest struct {
@@ -8,8 +21,258 @@ type OutdatedRequest struct {
 	Check bool     // a newer version is a finding
 }
 
-// Outdated lists locked providers that have newer versions.
+// An outdating is a run of outdated, with its results so far. Root modules with the same standing of a provider
+// share one row, so memory doesn't depend on the number of versions.
+type outdating struct {
+	*Session
+	signed memo[sources.Release, time.Time]
+
+	// Only one root module at a time adds its results.
+	rows  map[report.Standing]*report.Outdated
+	ranks map[sources.Provider]report.Rank // the greatest of each provider
+	sum   report.OutdatedSum
+}
+
+// Outdated lists locked providers that have newer versions. In a check, it returns a [report.FoundError] if a newer
+// version is allowed.
 func Outdated(ctx context.Context, s *Session, request OutdatedRequest) error {
 	s.ask()
-	return s.takeRoots(request.Roots)
+	if err := s.takeRoots(request.Roots); err != nil {
+		return err
+	}
+	o := &outdating{Session: s, rows: map[report.Standing]*report.Outdated{}, ranks: map[sources.Provider]report.Rank{}}
+	o.sum.Several = s.flags.Recursive || len(s.roots) > 1
+	failed := o.each(ctx, o.at)
+	if ctx.Err() != nil {
+		return failed
+	}
+	if told, several := errors.AsType[*report.ToldError](failed); several {
+		o.sum.FailedRoots = told.Failed
+	}
+	o.show()
+	switch found := o.found(request.Check); {
+	case failed != nil && o.sum.Providers == 0 && !o.sum.Several: // there is nothing to sum up
+		return failed
+	case failed != nil:
+		o.conclude()
+		return failed
+	case found != nil:
+		return found
+	}
+	o.conclude()
+	return nil
+}
+
+// at compares the locked versions of the root module in dir. If some sources don't answer, it returns what the
+// others do.
+func (o *outdating) at(ctx context.Context, dir string, out *report.Output) (show func(), err error) {
+	nothing := func() {}
+	m, err := o.root(ctx, dir, out)
+	if err != nil {
+		return nothing, err
+	}
+	root, err := m.needs(ctx)
+	if err != nil || root == nil {
+		return nothing, err
+	}
+	source, err := m.source(ctx)
+	if err != nil {
+		return nothing, err
+	}
+	all, errs := make([]standing, len(root.Requirements)), make([]error, len(root.Requirements))
+	var wg sync.WaitGroup
+	for i, r := range root.Requirements {
+		wg.Go(func() { all[i], errs[i] = o.compare(ctx, m, source, r) })
+	}
+	wg.Wait()
+	return func() {
+		o.sum.RootModules++
+		for i, s := range all {
+			if errs[i] == nil {
+				o.add(m, s)
+			}
+		}
+	}, m.explain(errors.Join(errs...))
+}
+
+// A standing is that of a provider in one root module.
+type standing struct {
+	report.Standing
+	provider   sources.Provider
+	rank       report.Rank
+	by         sources.Origin // the constraint
+	signed     time.Time      // when the publisher signed the locked version
+	notQueried []string
+}
+
+// compare compares the locked version of a provider with those that a source lists.
+func (o *outdating) compare(ctx context.Context, m *rootModule, source sources.Source, r sources.Requirement) (standing, error) {
+	listing, err := source.Versions(ctx, r.Provider)
+	for _, warning := range listing.Warnings {
+		o.warnOnce(r.Provider.String() + ": " + warning)
+	}
+	if errors.Is(err, sources.ErrOffline) {
+		listing.Versions = append(listing.Versions, m.cachedVersions(ctx, r.Provider)...)
+	} else if err != nil {
+		return standing{}, err
+	}
+	e, _ := m.lock.Entry(r.Provider)
+	s := standingOf(r, e.Version, listing.Versions)
+	s.notQueried = listing.Unasked
+	if s.rank == report.UpToDate && len(s.notQueried) > 0 {
+		s.rank = report.Unknown
+	}
+	if s.Locked != "" && (s.rank > report.Unknown || m.output.Level == report.Verbose) {
+		s.signed, _ = o.signed.get(sources.Release{Provider: r.Provider, Version: e.Version}, func() (time.Time, error) {
+			return m.signedAt(r.Provider, e.Version), nil
+		})
+	}
+	return s, nil
+}
+
+// cachedVersions returns the versions of a provider in the plugin cache, for --offline.
+func (m *rootModule) cachedVersions(ctx context.Context, p sources.Provider) []sources.Version {
+	root := m.cacheRoot()
+	if root == "" || m.flags.NoCache {
+		return nil
+	}
+	listing, _ := m.mirror(root).Versions(ctx, p) // a cache has the layout of a mirror
+	return listing.Versions
+}
+
+// standingOf compares a locked version, which is zero if there is none, with the versions that could be chosen.
+func standingOf(r sources.Requirement, locked sources.Version, all []sources.Version) standing {
+	newest := newestRelease(all)
+	allowed, _ := r.Constraints.Newest(all)
+	isLocked, accepted := locked != sources.Version{}, r.AllowsLocked(locked)
+	if isLocked && (r.Fixed() || accepted && locked.Compare(allowed) > 0) {
+		allowed = locked
+	}
+	s := standing{provider: r.Provider}
+	s.Provider, s.Locked, s.Allowed, s.Newest = r.Provider.String(), locked.String(), allowed.String(), newest.String()
+	weigh := func(v sources.Version) {
+		if v == (sources.Version{}) {
+			return
+		}
+		w := installer.Weigh(r, locked, []installer.Candidate{{Version: v, Offered: true}})[0]
+		s.Bar, s.Constraint, s.by = w.Bar, w.By.Constraint, w.By
+		switch {
+		case w.Together:
+			s.Constraint = r.Constraints.String()
+		case s.Constraint != "":
+			s.Instead = installer.Relax(w.By, v)
+		}
+	}
+	switch {
+	case !isLocked:
+		s.rank = report.NotLocked
+		weigh(newest)
+	case newest.Compare(locked) > 0:
+		s.rank = report.HeldBack
+		weigh(newest)
+	case !accepted:
+		s.rank = report.HeldBack
+	}
+	if isLocked && !accepted {
+		s.Refused = true
+		weigh(locked)
+	}
+	if isLocked && allowed.Compare(locked) > 0 {
+		s.rank = report.Upgradable
+	}
+	return s
+}
+
+// newestRelease returns the newest release, or the newest version if there are only pre-releases.
+func newestRelease(all []sources.Version) sources.Version {
+	if len(all) == 0 {
+		return sources.Version{}
+	}
+	return slices.MaxFunc(all, func(v, w sources.Version) int {
+		if v.Prerelease() != w.Prerelease() {
+			return map[bool]int{true: -1, false: 1}[v.Prerelease()]
+		}
+		return v.Compare(w)
+	})
+}
+
+// signedAt returns when the publisher signed the checksums of a version, from the evidence in the plugin cache or a
+// mirror on this machine, or zero if it has none.
+func (m *rootModule) signedAt(p sources.Provider, v sources.Version) time.Time {
+	for _, store := range m.stores() {
+		signed, err := evidence.Of(store.Dir(), p, v)
+		if err != nil {
+			continue
+		}
+		sums, err := trust.ParseSums(signed.Sums)
+		if err != nil || len(sums.Hashes()) == 0 {
+			continue
+		}
+		proof, err := m.judge().Prove(p, signed, sums.Hashes()[0])
+		if err == nil && proof.Signed() {
+			first := func(a, b sources.Signer) int { return a.Signed.Compare(b.Signed) }
+			return slices.MinFunc(proof.Signers, first).Signed
+		}
+	}
+	return time.Time{}
+}
+
+// add adds the standing of a provider in a root module to the rows.
+func (o *outdating) add(m *rootModule, s standing) {
+	o.ranks[s.provider] = max(o.ranks[s.provider], s.rank)
+	o.sum.NotQueried = append(o.sum.NotQueried, s.notQueried...)
+	slices.Sort(o.sum.NotQueried)
+	o.sum.NotQueried = slices.Compact(o.sum.NotQueried)
+	if s.rank <= report.Unknown && o.output.Level != report.Verbose {
+		return
+	}
+	name, key := "", s.Standing
+	if o.sum.Several {
+		name = m.shown(m.dir)
+		if o.output.Level == report.Verbose {
+			key = key.In(name)
+		}
+	}
+	row := o.rows[key]
+	if row == nil {
+		row = &report.Outdated{Standing: key, Rank: s.rank, SignedAt: s.signed}
+		o.rows[key] = row
+	}
+	row.Add(name, s.by)
+}
+
+// show shows the rows.
+func (o *outdating) show() {
+	var all []report.Outdated
+	for _, row := range o.rows {
+		all = append(all, *row)
+	}
+	o.output.Outdated(all)
+	for _, rank := range o.ranks {
+		o.sum.Add(rank)
+	}
+	o.output.Summary(o.sum)
+	if len(o.sum.NotQueried) > 0 {
+		o.output.WarnAside("--offline: " + ui.Some(o.sum.NotQueried, 5) + " may have newer versions")
+	}
+}
+
+// found returns the result of a check, or nil if no newer version is allowed.
+func (o *outdating) found(check bool) error {
+	if !check || o.sum.Upgradable == 0 {
+		return nil
+	}
+	return report.FoundError{Err: sources.WithHint(errors.New(o.sum.Text()), "%s", o.upgradeHint())}
+}
+
+// conclude shows the totals, and how to get newer versions.
+func (o *outdating) conclude() {
+	o.output.Conclude("%s", o.sum.Text())
+	if o.sum.Upgradable > 0 {
+		o.output.AtLast(func() { o.output.Hint("%s", o.upgradeHint()) })
+	}
+}
+
+func (o *outdating) upgradeHint() string {
+	return o.again("install --upgrade") + " chooses the newest versions that the constraints allow"
 }
