@@ -31,6 +31,7 @@ type job struct {
 	outcomes []Outcome
 
 	offline bool    // the version was chosen because it is on this machine
+	behind  bool    // a source lists a newer release
 	toLock  bool    // for a Locker: recorded hashes of other platforms are as good as packages
 	unfit   []unfit // versions on this machine that were not chosen, the newest first
 
@@ -106,8 +107,16 @@ func (j *job) chooseNewest(ctx context.Context) error {
 	newest, err := j.newest(listing, 1)
 	if err == nil {
 		j.version = newest[0]
+		j.compare(listing)
 	}
 	return err
+}
+
+// compare notes whether a listing has a newer release than the chosen version.
+func (j *job) compare(listing sources.Listing) {
+	j.behind = slices.ContainsFunc(listing.Versions, func(v sources.Version) bool {
+		return !v.Prerelease() && v.Compare(j.version) > 0
+	})
 }
 
 // newest returns the newest versions of a listing that the constraints allow, at most n.
@@ -138,6 +147,7 @@ func (j *job) checkOffered(ctx context.Context) error {
 	offered := slices.Contains(listing.Versions, j.version)
 	switch {
 	case offered && (err == nil || errors.Is(err, sources.ErrOffline)):
+		j.compare(listing)
 		return nil
 	case err != nil:
 		return err

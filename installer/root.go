@@ -45,6 +45,10 @@ type Result struct {
 	// for the installed platforms: engines on other platforms refuse their packages.
 	Incomplete []sources.Provider
 
+	// Behind are providers for which a queried source lists a newer release than the chosen version. Without a
+	// query, it is unknown.
+	Behind []sources.Provider
+
 	Unknown  []UnknownHash // unidentified hashes in the lock file; from a Locker
 	Examined []Outcome     // packages for other platforms that a strict Locker fetched to identify hashes
 }
@@ -140,6 +144,9 @@ func (in *Installer) runAll(ctx context.Context, root Root, workdir sources.Work
 	result := &Result{}
 	for i := range jobs {
 		result.Packages = append(result.Packages, jobs[i].outcomes...)
+		if jobs[i].behind {
+			result.Behind = append(result.Behind, jobs[i].req.Provider)
+		}
 	}
 	return jobs, result, cmp.Or(errors.Join(errs...), ctx.Err())
 }

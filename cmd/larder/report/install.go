@@ -10,17 +10,18 @@ import (
 
 // An InstallSum is the summary of installing the providers of root modules.
 type InstallSum struct {
-	RootModules int   `json:"root_modules"`
-	Changed     int   `json:"root_modules_changed"`
-	FailedRoots int   `json:"root_modules_failed,omitempty"`
-	Failed      int   `json:"failed"` // providers
-	UpToDate    int   `json:"up_to_date"`
-	Cached      int   `json:"from_cache"`
-	Fetched     int   `json:"fetched"`
-	Planned     int   `json:"planned,omitempty"` // that a dry run would download
-	Bytes       int64 `json:"bytes"`
-	LockFiles   int   `json:"lock_files_written"`
-	DryRun      bool  `json:"dry_run,omitempty"`
+	RootModules int      `json:"root_modules"`
+	Changed     int      `json:"root_modules_changed"`
+	FailedRoots int      `json:"root_modules_failed,omitempty"`
+	Failed      int      `json:"failed"` // providers
+	UpToDate    int      `json:"up_to_date"`
+	Cached      int      `json:"from_cache"`
+	Fetched     int      `json:"fetched"`
+	Planned     int      `json:"planned,omitempty"` // that a dry run would download
+	Bytes       int64    `json:"bytes"`
+	LockFiles   int      `json:"lock_files_written"`
+	DryRun      bool     `json:"dry_run,omitempty"`
+	Behind      []string `json:"behind,omitempty"` // providers with a newer release than the chosen version, as far as sources were queried
 
 	Several bool `json:"-"` // root modules were searched for
 }
@@ -59,6 +60,13 @@ func (o *Output) Installed(t InstallSum) {
 	}
 	if len(texts) > 0 {
 		o.Say("%s", strings.Join(texts, ". "))
+	}
+}
+
+// Behind tells people which providers have newer releases, and which command shows why these were not chosen.
+func (o *Output) Behind(t InstallSum, command string) {
+	if len(t.Behind) > 0 && t.FailedRoots+t.Failed == 0 {
+		o.Aside("Newer versions of %s were not chosen: %s shows why", ui.Some(t.Behind, 3), command)
 	}
 }
 

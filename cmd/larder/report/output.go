@@ -210,6 +210,18 @@ func (o *Output) Say(format string, args ...any) {
 	}
 }
 
+// Aside is like Say for a secondary message, which is faint on a terminal.
+func (o *Output) Aside(format string, args ...any) {
+	if o.JSON || o.Level < Normal {
+		return
+	}
+	width, _ := ui.TerminalSize(o.Stderr)
+	line := ui.Line{ui.Faint.Of(o.address(plainf(format, args...)))}
+	for _, l := range line.Wrapped(width) {
+		o.screen.Write(o.Stderr, l.Render(o.Color.Shows(o.Stderr))+"\n")
+	}
+}
+
 // plainf formats a message, with errors in plain words.
 func plainf(format string, args ...any) string {
 	args = slices.Clone(args)

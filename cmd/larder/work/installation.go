@@ -55,10 +55,14 @@ func Install(ctx context.Context, s *Session, request InstallRequest) error {
 func (in *installation) run(ctx context.Context) error {
 	in.output.AtLast(func() {
 		in.tally.DryRun, in.tally.Several = in.flags.DryRun, in.flags.Recursive || len(in.roots) > 1
+		if in.installed == nil { // otherwise a command follows, and what it shows is more important
+			in.tally.Behind = sources.Texts(slices.SortedFunc(maps.Keys(in.tally.behind), sources.Provider.Compare))
+		}
 		in.output.Summary(in.tally.InstallSum)
 		idle := in.quiet && in.tally.Idle()
 		if ctx.Err() == nil && !idle { // an interrupted run has no other errors
 			in.output.Installed(in.tally.InstallSum)
+			in.output.Behind(in.tally.InstallSum, in.again("outdated"))
 		}
 	})
 	err := in.each(ctx, in.at)

@@ -44,6 +44,7 @@ func (i installed) removed() (removed []sources.Release) {
 type installTally struct {
 	report.InstallSum
 	sources map[string]bool
+	behind  map[sources.Provider]bool // with a newer release than the chosen version
 }
 
 // fail counts a root module that could not be read.
@@ -60,7 +61,10 @@ func (t *installTally) add(out *report.Output, i installed) {
 		return
 	}
 	if t.sources == nil {
-		t.sources = map[string]bool{}
+		t.sources, t.behind = map[string]bool{}, map[sources.Provider]bool{}
+	}
+	for _, p := range i.Behind {
+		t.behind[p] = true
 	}
 	changed := false
 	for _, p := range i.Packages {
