@@ -51,7 +51,7 @@ func Outdated(ctx context.Context, s *Session, request OutdatedRequest) error {
 	}
 	o.show()
 	switch found := o.found(request.Check); {
-	case failed != nil && o.sum.Providers == 0 && !o.sum.Several: // there is nothing to sum up
+	case failed != nil && o.sum.Providers+o.sum.FailedRoots == 0: // there is nothing to sum up
 		return failed
 	case failed != nil:
 		o.conclude()
