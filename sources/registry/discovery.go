@@ -15,7 +15,13 @@ import (
 // service is the name of the supported protocol in service discovery.
 const service = "providers.v1"
 
-// discover returns the base URL of a host's registry.
+// Discover returns the base URL of a host's registry, which it finds once. The error matches [ErrNoRegistry], or
+// has the type *[DiscoveryError].
+func (r *Registry) Discover(ctx context.Context, host sources.Host) (*url.URL, error) {
+	return r.found.Get(ctx, host, func() (*url.URL, error) { return r.discover(ctx, host) })
+}
+
+// discover is Discover without the record of earlier results.
 func (r *Registry) discover(ctx context.Context, host sources.Host) (*url.URL, error) {
 	wellKnown := &url.URL{Scheme: "https", Host: host.ASCII(), Path: "/.well-known/terraform.json"}
 	if configured, ok := r.opts.Services[host]; ok {

@@ -105,7 +105,7 @@ func (r *Registry) Package(ctx context.Context, id sources.PackageID) (sources.P
 // get fetches a document from a registry. The error for a 404 answer matches
 // sources.ErrNotFound.
 func (r *Registry) get(ctx context.Context, host sources.Host, path string, limit int64) (*fetch.Document, error) {
-	base, err := r.found.Get(ctx, host, func() (*url.URL, error) { return r.discover(ctx, host) })
+	base, err := r.Discover(ctx, host)
 	if err != nil {
 		return nil, err
 	}
