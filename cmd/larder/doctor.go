@@ -12,15 +12,16 @@ func doctorCommand() *line.Command {
 		Name:      "doctor",
 		Job:       forQuestions,
 		Does:      "find problems with configuration, cache and mirrors",
-		Arguments: "[URL | HOST] [FLAG...]",
-		Most:      1,
-		Needs:     "takes one mirror or registry",
+		Arguments: "[URL | HOST [ADDRESS]] [FLAG...]",
+		Most:      2,
+		Needs:     "takes one mirror or registry, and one provider to try",
 		Example:   "larder doctor https://mirror.example.com/providers/",
 		About: "Says what is wrong, why it matters, and how to fix it. With the URL of a mirror or\n" +
-			"the host of a registry, tries each step from discovery to archive. Changes nothing.",
+			"the host of a registry, tries each step from discovery to archive, with ADDRESS or\n" +
+			"with a provider that is required here. Changes nothing.",
 		Run: inSession(func(ctx context.Context, l *line.Line, s *work.Session) error {
 			if len(l.Words) > 0 {
-				return work.ExamineServer(ctx, s, l.Words[0])
+				return work.ExamineServer(ctx, s, l.Word(0), l.Word(1))
 			}
 			return work.ExamineMachine(ctx, s)
 		}),

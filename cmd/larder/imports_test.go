@@ -29,6 +29,7 @@ var mayImport = map[string][]string{
 	"sources/evidence":        {"sources", "sources/disk"},
 	"sources/fetch":           {"sources"},
 	"sources/netmirror":       {"sources", "sources/evidence", "sources/fetch"},
+	"sources/probe":           {"sources", "sources/fetch", "sources/netmirror", "sources/registry"},
 	"sources/registry":        {"sources", "sources/fetch"},
 	"sources/seal":            {"sources", "sources/disk"},
 	"sources/sourcetest":      {"sources", "sources/disk", "sources/evidence"},
@@ -60,7 +61,7 @@ var mayImport = map[string][]string{
 	"cmd/larder/line": {"cmd/larder/ui", "cmd/larder/report", "sources"},
 	"cmd/larder/work": {
 		"cmd/larder/ui", "cmd/larder/report",
-		"sources", "sources/archive", "sources/disk", "sources/evidence", "sources/fetch", "sources/netmirror", "sources/registry", "sources/seal", "sources/staging", "sources/trust",
+		"sources", "sources/archive", "sources/disk", "sources/evidence", "sources/fetch", "sources/netmirror", "sources/probe", "sources/registry", "sources/seal", "sources/staging", "sources/trust",
 		"fsmirror", "fsmirror/builder", "fsmirror/bundle", "fsmirror/legacy", "cachedir", "cachedir/export", "cachedir/view", "cliconfig",
 		"installer", "installer/acquire", "installer/datadir", "installer/lockfile", "installer/modules",
 	},

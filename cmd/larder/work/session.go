@@ -245,6 +245,11 @@ func (s *Session) configOptions() cliconfig.Options {
 // newClient creates the HTTP client for an engine's configuration. All root modules of the
 // engine share the client, with its connections and limits for each host.
 func (s *Session) newClient(config *cliconfig.Config) *fetch.Client {
+	return fetch.New(s.clientOptions(config))
+}
+
+// clientOptions returns the options of the HTTP client for an engine's configuration.
+func (s *Session) clientOptions(config *cliconfig.Config) fetch.Options {
 	opts := fetch.Options{
 		Hosts:     map[sources.Host]fetch.HostOptions{},
 		Proxy:     func(r *http.Request) (*url.URL, error) { return config.Proxy(r.URL) },
@@ -276,7 +281,7 @@ func (s *Session) newClient(config *cliconfig.Config) *fetch.Client {
 	if n := config.Registry.DownloadRetries; n != nil {
 		opts.DownloadTries = *n + 1
 	}
-	return fetch.New(opts)
+	return opts
 }
 
 // Directories and files as they are typed.
