@@ -237,7 +237,9 @@ func answered(r *Result) bool { return r.Status != 0 && r.Status < 500 && r.Stat
 func (w *walk) versions(ctx context.Context, step string, from sources.Source, what string) {
 	s := w.step(ctx, step, func(ctx context.Context, s *Result) error {
 		if len(w.Candidates) == 0 {
-			return sources.WithHint(errors.New("no provider to try is known"), "name one: larder doctor %s NAMESPACE/TYPE", w.Server)
+			w.over = true
+			s.Findings = []Finding{{Trap: "no-provider", Text: "no provider to try is known here", Fix: fmt.Sprintf("name one: larder doctor %s NAMESPACE/TYPE", w.Server)}}
+			return nil
 		}
 		var tried []string
 		for _, c := range w.Candidates[:min(len(w.Candidates), maxCandidates)] {
@@ -252,7 +254,7 @@ func (w *walk) versions(ctx context.Context, step string, from sources.Source, w
 			return w.chosen(s, c, listing)
 		}
 		err := fmt.Errorf("%w in %s: %s", sources.ErrNotFound, what, strings.Join(tried, ", "))
-		return sources.WithHint(err, "name a provider that it has: larder doctor %s NAMESPACE/TYPE", w.Server)
+		return sources.WithHint(err, "check the address, or name a provider that it has: larder doctor %s NAMESPACE/TYPE", w.Server)
 	})
 	for _, e := range s.Exchanges {
 		if e.Status == 200 && !s.Failed() {

@@ -87,7 +87,7 @@ type Server struct {
 	Provider  string   `json:"provider,omitempty"`
 	Version   string   `json:"version,omitempty"`
 	Platform  string   `json:"platform,omitempty"`
-	Reason    string   `json:"provider_from,omitempty"`             // why this provider was tried, such as "the lock file"
+	Reason    string   `json:"reason,omitempty"`                    // why this provider was tried, such as "locked here"
 	Latency   int64    `json:"first_answer_milliseconds,omitempty"` // until the first answer began
 	Rate      int64    `json:"bytes_per_second,omitempty"`          // of a part of the archive; absent if it is too small
 	Served    []string `json:"served"`                              // features
@@ -106,7 +106,7 @@ func (s Server) head() string {
 	if s.Provider == "" {
 		return what
 	}
-	return fmt.Sprintf("%s, tried with %s from %s", what, strings.Join(strings.Fields(s.Provider+" "+s.Version+" "+s.Platform), " "), s.Reason)
+	return fmt.Sprintf("%s, tried with %s (%s)", what, strings.Join(strings.Fields(s.Provider+" "+s.Version+" "+s.Platform), " "), s.Reason)
 }
 
 // speed says how fast the server is. It is empty if no request was answered.
@@ -155,8 +155,25 @@ func (o *Output) serverObjects(s Server) {
 	}
 }
 
-func (o *Output) serverText(s Server) {
+// below writes a text after a label, unless it is empty, in lines that are indented to the column of the steps.
+func (o *Output) below(label ui.Span, text string) {
 	const indent = "      "
+	if text == "" {
+		return
+	}
+	text = ui.Visible(o.address(o.ShortenHere(text)))
+	if width := o.Width(); width > 0 {
+		text = ui.Wrapped(text, max(width-len(indent), 20), len(label.Text))
+	}
+	for i, line := range strings.Split(text, "\n") {
+		if i > 0 {
+			label = ui.Span{}
+		}
+		o.result(ui.Line{ui.Plain.Of(indent), label, ui.Plain.Of(line)})
+	}
+}
+
+func (o *Output) serverText(s Server) {
 	o.Sentence("%s", s.head())
 	var rows [][]ui.Span
 	for _, step := range s.Steps {
@@ -170,16 +187,12 @@ func (o *Output) serverText(s Server) {
 			if strings.Contains(lines[i].Plain(), step.URL+" ") { // not shortened
 				d.Text = strings.TrimPrefix(d.Text, step.URL+": ")
 			}
-			o.indented(ui.Line{ui.Plain.Of(indent)}, d.Text)
-			if d.Why != "" {
-				o.indented(ui.Line{ui.Faint.Of(indent)}, d.Why)
-			}
-			if d.Fix != "" {
-				o.indented(ui.Line{ui.Plain.Of(indent), ui.Bold.Of("hint: ")}, d.Fix)
-			}
+			o.below(ui.Span{}, d.Text)
+			o.below(ui.Span{}, d.Why)
+			o.below(ui.Bold.Of("hint: "), d.Fix)
 		}
-		if o.Level == Verbose && step.Found != "" && step.Severity != Untried {
-			o.indented(ui.Line{ui.Faint.Of(indent)}, step.Found)
+		if o.Level == Verbose && step.URL != "" {
+			o.below(ui.Span{}, step.Found)
 		}
 	}
 	for _, c := range s.Connections {

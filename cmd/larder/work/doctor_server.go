@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net/url"
 	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"time"
@@ -29,8 +30,17 @@ type server struct {
 // A candidate is a provider to try.
 type candidate struct {
 	probe.Candidate
-	from string // what names the provider
+	why string // for people
 }
+
+// The reasons to try a provider.
+const (
+	named     = "named on the command line"
+	required  = "required here"
+	locked    = "locked here"
+	onMachine = "known on this machine"
+	common    = "a common provider"
+)
 
 // ExamineServer tries each step of the protocol of a mirror or a registry. Typed names the server, and the address
 // the provider to try; it may be empty.
@@ -71,16 +81,22 @@ func (s *Session) readServer(typed string) (server, error) {
 	if scheme, rest, ok := strings.Cut(typed, "://"); ok {
 		return readServerURL(scheme, rest, typed)
 	}
-	local := isPathForm(typed)
-	if _, err := os.Stat(Absolute(s.workDir, typed)); err == nil && !strings.ContainsAny(typed, ".:") {
-		local = true
+	if typed == "" {
+		return server{}, errors.New("an argument is empty") // probably an unset variable
 	}
+	first, _, _ := strings.Cut(typed, "/")
+	hostLike := strings.Trim(first, ".~") != "" && !strings.HasPrefix(first, ".") && strings.ContainsAny(first, ".:") && !filepath.IsAbs(typed)
+	_, statErr := os.Stat(Absolute(s.workDir, typed))
+	if hostLike && typed == first+"/" {
+		typed = first
+	}
+	local := !hostLike && (isPathForm(typed) || statErr == nil)
 	host, err := sources.ParsePunycodeHost(typed)
 	is, _ := isAddressForm(typed)
 	switch {
 	case local:
 		return server{}, sources.WithHint(fmt.Errorf("%s is a path on this machine, not a server", typed), "larder mirror verify %s examines a mirror there", shellQuoted(typed))
-	case err == nil && (strings.ContainsAny(typed, ".:") || host == "localhost"):
+	case err == nil && (hostLike || host == "localhost"):
 		return server{host: host}, nil
 	case is && strings.Contains(typed, "/"):
 		return server{}, sources.WithHint(fmt.Errorf("%s is a provider, not a server", typed), "larder explain %s shows where it comes from; larder versions %s lists its versions", typed, typed)
@@ -166,12 +182,12 @@ func (m *rootModule) namedCandidate(at server, address string) (candidate, error
 		err = fmt.Errorf("%s is not a provider of %s: its registry is %s", r.Provider, at.host, r.Provider.Host)
 		err = sources.WithHint(err, "try larder doctor %s %s", r.Provider.Host, r.Provider)
 	}
-	return candidate{probe.Candidate{Provider: r.Provider, Constraints: r.Constraints}, "the command line"}, err
+	return candidate{probe.Candidate{Provider: r.Provider, Constraints: r.Constraints}, named}, err
 }
 
 // knownCandidates returns all providers that are known here.
 func (m *rootModule) knownCandidates(ctx context.Context) (all []candidate) {
-	locked := func(p sources.Provider) (v sources.Version) {
+	lockedAt := func(p sources.Provider) (v sources.Version) {
 		if m.lock != nil {
 			if e, ok := m.lock.Entry(p); ok {
 				v = e.Version
@@ -181,20 +197,20 @@ func (m *rootModule) knownCandidates(ctx context.Context) (all []candidate) {
 	}
 	if tree, _, err := m.load(ctx); err == nil {
 		for _, r := range tree.Requirements {
-			all = append(all, candidate{probe.Candidate{Provider: r.Provider, Constraints: r.Constraints, Locked: locked(r.Provider)}, "the root module"})
+			all = append(all, candidate{probe.Candidate{Provider: r.Provider, Constraints: r.Constraints, Locked: lockedAt(r.Provider)}, required})
 		}
 	}
 	if m.lock != nil {
 		for _, e := range m.lock.Entries() {
-			all = append(all, candidate{probe.Candidate{Provider: e.Provider, Locked: e.Version}, "the lock file"})
+			all = append(all, candidate{probe.Candidate{Provider: e.Provider, Locked: e.Version}, locked})
 		}
 	}
 	for _, p := range m.knownProviders(ctx) {
-		all = append(all, candidate{probe.Candidate{Provider: p}, "this machine"})
+		all = append(all, candidate{probe.Candidate{Provider: p}, onMachine})
 	}
 	for _, e := range []sources.Engine{m.config.Engine, sources.Terraform, sources.OpenTofu} {
 		p := sources.Provider{Host: e.DefaultHost(), Namespace: "hashicorp", Type: "null"}
-		all = append(all, candidate{probe.Candidate{Provider: p}, "the default"})
+		all = append(all, candidate{probe.Candidate{Provider: p}, common})
 	}
 	return all
 }
@@ -207,7 +223,7 @@ func (m *rootModule) mayAsk(base *url.URL, c candidate) bool {
 		return sources.Method{Include: method.Include, Exclude: method.Exclude}.Applies(c.Provider)
 	}
 	public := c.Provider.Host == sources.Terraform.DefaultHost() || c.Provider.Host == sources.OpenTofu.DefaultHost()
-	return public || c.from == "the root module" || c.from == "the lock file"
+	return public || c.why == required || c.why == locked
 }
 
 // mirrorsAt returns the configured network mirrors whose URL is selected.
@@ -259,7 +275,7 @@ func (m *rootModule) serverTried(ctx context.Context, r probe.Report, candidates
 		s.Provider, s.Version, s.Platform = r.ID.Provider.String(), r.ID.Version.String(), r.ID.Platform.String()
 		for _, c := range candidates {
 			if c.Provider == r.ID.Provider {
-				s.Reason = c.from
+				s.Reason = c.why
 			}
 		}
 	}
