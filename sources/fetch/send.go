@@ -162,7 +162,7 @@ func (c *Client) roundTrip(ctx context.Context, w *watch, by *way, u *url.URL, h
 		resp, err = c.exchange(by.over, u, req) //nolint:bodyclose // closed by who reads it
 		return 0
 	})
-	answered(resp)
+	answered(resp, known.stands.Load())
 	if err != nil {
 		return nil, nil, c.unanswered(ctx, u, known, err)
 	}

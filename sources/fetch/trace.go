@@ -6,6 +6,7 @@ import (
 	"io"
 	"net/http"
 	"net/url"
+	"strings"
 	"sync"
 	"time"
 )
@@ -58,23 +59,24 @@ func (t *Trace) Exchanges() []Exchange {
 }
 
 // record begins an exchange, if a trace records ctx. The returned function completes it with the
-// answer, and must be called.
-func record(ctx context.Context, u *url.URL, asked http.Header, proxy *url.URL) (answered func(*http.Response)) {
+// answer, and whether the request was sent at all. It must be called.
+func record(ctx context.Context, u *url.URL, asked http.Header, proxy *url.URL) (answered func(resp *http.Response, connected bool)) {
 	t, ok := ctx.Value(traced{}).(*Trace)
 	if !ok {
-		return func(*http.Response) {}
+		return func(*http.Response, bool) {}
 	}
 	start := time.Now()
-	e := &Exchange{URL: bare(u), Host: u.Host, Credentials: asked.Get("Authorization") != "", at: u, asked: asked}
+	e := &Exchange{URL: bare(u), Host: u.Host, at: u, asked: asked}
 	if proxy != nil {
 		e.Proxy = proxy.Host
 	}
 	t.mu.Lock()
 	t.all = append(t.all, e)
 	t.mu.Unlock()
-	return func(resp *http.Response) {
+	return func(resp *http.Response, connected bool) {
 		t.mu.Lock()
 		defer t.mu.Unlock()
+		e.Credentials = connected && asked.Get("Authorization") != ""
 		e.Wait = time.Since(start)
 		e.Took = e.Wait
 		if resp != nil {
@@ -98,7 +100,7 @@ func (e *Exchange) read(resp *http.Response) {
 	}
 	chain := resp.TLS.VerifiedChains[0]
 	e.Issued, e.Expires = chain[0].NotBefore, chain[0].NotAfter
-	e.Authority = Printable(authorityName(chain[len(chain)-1]))
+	e.Authority = strings.Join(strings.Fields(Printable(authorityName(chain[len(chain)-1]))), " ")
 }
 
 // authorityName returns the name of a certificate authority for people.

@@ -25,7 +25,8 @@ type Sample struct {
 	Status    int    // 200 or 206
 	First     int64  // the first byte that the answer contains
 	Total     int64  // the size of the archive in bytes; -1 if the server does not state it
-	Validator string // for IfRange; empty if the server sends none
+	Validator string // for IfRange; empty if the server sends none, or TooNew is set
+	TooNew    bool   // the modification date is too recent to identify the archive
 	Head      []byte // the beginning of the body
 	Bytes     int64  // that were read
 	Took      time.Duration
@@ -70,6 +71,7 @@ func (c *Client) try(ctx context.Context, u *url.URL, t Trial) (s Sample, err er
 	}
 	defer a.resp.Body.Close()
 	s = Sample{Status: a.resp.StatusCode, Total: a.resp.ContentLength, Validator: validator(a.resp.Header)}
+	s.TooNew = s.Validator == "" && a.resp.Header.Get("Last-Modified") != "" && a.resp.Header.Get("Date") != ""
 	if s.Status == http.StatusPartialContent {
 		if _, s.Total, err = d.checkRange(a.resp, t.First, -1); err != nil {
 			return s, a.fail(err)

@@ -69,6 +69,9 @@ func (w *walk) resume(ctx context.Context, s *Result, at string, first fetch.Sam
 		})
 		return nil
 	}
+	if first.TooNew { // soon it will be possible to try
+		return nil
+	}
 	if first.Validator == "" {
 		w.feature(Resumption, false)
 		s.Findings = append(s.Findings, Finding{

@@ -196,7 +196,7 @@ func (o *Output) serverText(s Server) {
 		}
 	}
 	for _, c := range s.Connections {
-		o.Sentence("%s", c.text())
+		o.Sentence("%s", o.ShortenHere(c.text()))
 	}
 	if speed := s.speed(); speed != "" {
 		o.Sentence("Speed: %s", speed)
