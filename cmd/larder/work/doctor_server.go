@@ -21,25 +21,25 @@ import (
 // firstByte is how long doctor waits for an archive to begin.
 const firstByte = 25 * time.Second
 
-// A server is a registry or mirror to examine. One of base and host is set.
-type server struct {
+// An examinedServer is a registry or mirror to examine. One of base and host is set.
+type examinedServer struct {
 	base *url.URL // of a mirror
 	host sources.Host
 }
 
-// A candidate is a provider to try.
-type candidate struct {
+// A triedProvider is a provider to try.
+type triedProvider struct {
 	probe.Candidate
 	why string // for people
 }
 
 // The reasons to try a provider.
 const (
-	named     = "named on the command line"
-	required  = "required here"
-	locked    = "locked here"
-	onMachine = "known on this machine"
-	common    = "a common provider"
+	becauseNamed    = "named on the command line"
+	becauseRequired = "required here"
+	becauseLocked   = "locked here"
+	becauseKnown    = "known on this machine"
+	becauseCommon   = "a common provider"
 )
 
 // ExamineServer tries each step of the protocol of a mirror or a registry. Typed names the server, and the address
@@ -64,7 +64,7 @@ func ExamineServer(ctx context.Context, s *Session, typed, address string) error
 	if err != nil {
 		return report.Usage(err)
 	}
-	result := m.try(ctx, at, candidates)
+	result := m.tryServer(ctx, at, candidates)
 	if ctx.Err() != nil {
 		return ctx.Err()
 	}
@@ -77,12 +77,12 @@ func ExamineServer(ctx context.Context, s *Session, typed, address string) error
 }
 
 // readServer reads the argument that names a server. Its errors show no user information of a URL.
-func (s *Session) readServer(typed string) (server, error) {
+func (s *Session) readServer(typed string) (examinedServer, error) {
 	if scheme, rest, ok := strings.Cut(typed, "://"); ok {
 		return readServerURL(scheme, rest, typed)
 	}
 	if typed == "" {
-		return server{}, errors.New("an argument is empty") // probably an unset variable
+		return examinedServer{}, errors.New("an argument is empty") // probably an unset variable
 	}
 	first, _, _ := strings.Cut(typed, "/")
 	hostLike := strings.Trim(first, ".~") != "" && !strings.HasPrefix(first, ".") && strings.ContainsAny(first, ".:") && !filepath.IsAbs(typed)
@@ -95,16 +95,16 @@ func (s *Session) readServer(typed string) (server, error) {
 	is, _ := isAddressForm(typed)
 	switch {
 	case local:
-		return server{}, sources.WithHint(fmt.Errorf("%s is a path on this machine, not a server", typed), "larder mirror verify %s examines a mirror there", shellQuoted(typed))
+		return examinedServer{}, sources.WithHint(fmt.Errorf("%s is a path on this machine, not a server", typed), "larder mirror verify %s examines a mirror there", shellQuoted(typed))
 	case err == nil && (hostLike || host == "localhost"):
-		return server{host: host}, nil
+		return examinedServer{host: host}, nil
 	case is && strings.Contains(typed, "/"):
-		return server{}, sources.WithHint(fmt.Errorf("%s is a provider, not a server", typed), "larder explain %s shows where it comes from; larder versions %s lists its versions", typed, typed)
+		return examinedServer{}, sources.WithHint(fmt.Errorf("%s is a provider, not a server", typed), "larder explain %s shows where it comes from; larder versions %s lists its versions", typed, typed)
 	case strings.Contains(typed, "/"):
 		err := fmt.Errorf("%q is not the host of a registry", bareArgument(typed))
-		return server{}, sources.WithHint(err, "write https:// before the address of a network mirror")
+		return examinedServer{}, sources.WithHint(err, "write https:// before the address of a network mirror")
 	}
-	return server{}, sources.WithHint(fmt.Errorf("%q is neither a URL nor a host", bareArgument(typed)),
+	return examinedServer{}, sources.WithHint(fmt.Errorf("%q is neither a URL nor a host", bareArgument(typed)),
 		"name a network mirror, such as https://mirror.example.com/providers/, or the host of a registry, such as registry.example.com")
 }
 
@@ -114,33 +114,33 @@ func bareArgument(typed string) string {
 	return typed[strings.LastIndexByte(typed, '@')+1:]
 }
 
-func readServerURL(scheme, rest, typed string) (server, error) {
+func readServerURL(scheme, rest, typed string) (examinedServer, error) {
 	switch strings.ToLower(scheme) {
 	case "https":
 	case "http":
 		err := fmt.Errorf("%s: engines and larder use registries and mirrors over https only", fetch.Redact(typed))
-		return server{}, sources.WithHint(err, "try %s", fetch.Redact("https://"+rest))
+		return examinedServer{}, sources.WithHint(err, "try %s", fetch.Redact("https://"+rest))
 	case "file":
-		return server{}, sources.WithHint(errors.New("a file URL is not a server"), "larder mirror verify DIR examines a mirror on this machine")
+		return examinedServer{}, sources.WithHint(errors.New("a file URL is not a server"), "larder mirror verify DIR examines a mirror on this machine")
 	default:
-		return server{}, sources.WithHint(fmt.Errorf("unsupported URL scheme %.20q", scheme), "write https:// before the address of a network mirror")
+		return examinedServer{}, sources.WithHint(fmt.Errorf("unsupported URL scheme %.20q", scheme), "write https:// before the address of a network mirror")
 	}
 	base, err := fetch.Resolve(&url.URL{}, typed)
 	if err != nil {
-		return server{}, fmt.Errorf("%s: %w", fetch.Redact(typed), err)
+		return examinedServer{}, fmt.Errorf("%s: %w", fetch.Redact(typed), err)
 	}
-	return server{base: base}, nil
+	return examinedServer{base: base}, nil
 }
 
 // serviceAt returns the host of a registry if a host block in the CLI configuration has the server's URL as its
 // registry.
-func (m *rootModule) serviceAt(at server) server {
+func (m *rootModule) serviceAt(at examinedServer) examinedServer {
 	if at.base == nil {
 		return at
 	}
 	for host, services := range m.config.Hosts {
 		if sameBase(services["providers.v1"], at.base.String()) {
-			return server{host: host}
+			return examinedServer{host: host}
 		}
 	}
 	return at
@@ -151,20 +151,20 @@ func sameBase(a, b string) bool { return strings.TrimSuffix(a, "/") == strings.T
 
 // candidates returns the providers to try, in order: the one with the address, or those that are required, locked
 // or known here and that the server may have, and at last ones that everybody knows.
-func (m *rootModule) candidates(ctx context.Context, at server, address string) ([]candidate, error) {
+func (m *rootModule) candidates(ctx context.Context, at examinedServer, address string) ([]triedProvider, error) {
 	if address != "" {
 		c, err := m.namedCandidate(at, address)
-		return []candidate{c}, err
+		return []triedProvider{c}, err
 	}
 	all := m.knownCandidates(ctx)
 	if at.base == nil {
-		all = slices.DeleteFunc(all, func(c candidate) bool { return c.Provider.Host != at.host })
+		all = slices.DeleteFunc(all, func(c triedProvider) bool { return c.Provider.Host != at.host })
 	} else {
-		all = slices.DeleteFunc(all, func(c candidate) bool { return !m.mayAsk(at.base, c) })
+		all = slices.DeleteFunc(all, func(c triedProvider) bool { return !m.mayAsk(at.base, c) })
 	}
-	var unique []candidate
+	var unique []triedProvider
 	for _, c := range all {
-		known := func(other candidate) bool { return other.Provider == c.Provider }
+		known := func(other triedProvider) bool { return other.Provider == c.Provider }
 		if !slices.ContainsFunc(unique, known) && !c.Provider.BuiltIn() && !c.Provider.Legacy() {
 			unique = append(unique, c)
 		}
@@ -173,7 +173,7 @@ func (m *rootModule) candidates(ctx context.Context, at server, address string) 
 }
 
 // namedCandidate returns the provider of an argument. Without a host, it is that of the examined registry.
-func (m *rootModule) namedCandidate(at server, address string) (candidate, error) {
+func (m *rootModule) namedCandidate(at examinedServer, address string) (triedProvider, error) {
 	if bare, _, _ := sources.CutVersion(address); at.base == nil && strings.Count(bare, "/") == 1 {
 		address = string(at.host) + "/" + address
 	}
@@ -182,11 +182,11 @@ func (m *rootModule) namedCandidate(at server, address string) (candidate, error
 		err = fmt.Errorf("%s is not a provider of %s: its registry is %s", r.Provider, at.host, r.Provider.Host)
 		err = sources.WithHint(err, "try larder doctor %s %s", r.Provider.Host, r.Provider)
 	}
-	return candidate{probe.Candidate{Provider: r.Provider, Constraints: r.Constraints}, named}, err
+	return triedProvider{probe.Candidate{Provider: r.Provider, Constraints: r.Constraints}, becauseNamed}, err
 }
 
 // knownCandidates returns all providers that are known here.
-func (m *rootModule) knownCandidates(ctx context.Context) (all []candidate) {
+func (m *rootModule) knownCandidates(ctx context.Context) (all []triedProvider) {
 	lockedAt := func(p sources.Provider) (v sources.Version) {
 		if m.lock != nil {
 			if e, ok := m.lock.Entry(p); ok {
@@ -197,20 +197,20 @@ func (m *rootModule) knownCandidates(ctx context.Context) (all []candidate) {
 	}
 	if tree, _, err := m.load(ctx); err == nil {
 		for _, r := range tree.Requirements {
-			all = append(all, candidate{probe.Candidate{Provider: r.Provider, Constraints: r.Constraints, Locked: lockedAt(r.Provider)}, required})
+			all = append(all, triedProvider{probe.Candidate{Provider: r.Provider, Constraints: r.Constraints, Locked: lockedAt(r.Provider)}, becauseRequired})
 		}
 	}
 	if m.lock != nil {
 		for _, e := range m.lock.Entries() {
-			all = append(all, candidate{probe.Candidate{Provider: e.Provider, Locked: e.Version}, locked})
+			all = append(all, triedProvider{probe.Candidate{Provider: e.Provider, Locked: e.Version}, becauseLocked})
 		}
 	}
 	for _, p := range m.knownProviders(ctx) {
-		all = append(all, candidate{probe.Candidate{Provider: p}, onMachine})
+		all = append(all, triedProvider{probe.Candidate{Provider: p}, becauseKnown})
 	}
 	for _, e := range []sources.Engine{m.config.Engine, sources.Terraform, sources.OpenTofu} {
 		p := sources.Provider{Host: e.DefaultHost(), Namespace: "hashicorp", Type: "null"}
-		all = append(all, candidate{probe.Candidate{Provider: p}, common})
+		all = append(all, triedProvider{probe.Candidate{Provider: p}, becauseCommon})
 	}
 	return all
 }
@@ -218,12 +218,12 @@ func (m *rootModule) knownCandidates(ctx context.Context) (all []candidate) {
 // mayAsk reports whether a mirror may be asked for a provider: a request tells the mirror its name. A mirror in the
 // CLI configuration is asked for what that includes. Others are asked for what is required here, and for providers
 // of public registries.
-func (m *rootModule) mayAsk(base *url.URL, c candidate) bool {
+func (m *rootModule) mayAsk(base *url.URL, c triedProvider) bool {
 	for _, method := range m.mirrorsAt(func(u *url.URL) bool { return sameBase(u.String(), base.String()) }) {
 		return sources.Method{Include: method.Include, Exclude: method.Exclude}.Applies(c.Provider)
 	}
 	public := c.Provider.Host == sources.Terraform.DefaultHost() || c.Provider.Host == sources.OpenTofu.DefaultHost()
-	return public || c.why == required || c.why == locked
+	return public || c.why == becauseRequired || c.why == becauseLocked
 }
 
 // mirrorsAt returns the configured network mirrors whose URL is selected.
@@ -236,13 +236,13 @@ func (m *rootModule) mirrorsAt(is func(*url.URL) bool) (all []cliconfig.Method) 
 	return all
 }
 
-// try tries the server with a client that sends each request once.
-func (m *rootModule) try(ctx context.Context, at server, candidates []candidate) probe.Report {
+// tryServer tries the server with a client that sends each request once.
+func (m *rootModule) tryServer(ctx context.Context, at examinedServer, candidates []triedProvider) probe.Report {
 	client := m.clientOptions(m.config)
 	client.Tries, client.DownloadTries, client.FirstByte, client.Report = 1, 1, firstByte, nil
 	opts := probe.Options{
 		Client: fetch.New(client), Engine: m.config.Engine, Services: m.config.Hosts, Platform: sources.CurrentPlatform(),
-		TokenForArchives: func(at string) bool { return m.config.HostOptions[hostOf(at)].TokenForArchives },
+		TokenForArchives: func(at string) bool { return m.config.HostOptions[hostOfURL(at)].TokenForArchives },
 	}
 	for _, c := range candidates {
 		opts.Candidates = append(opts.Candidates, c.Candidate)
@@ -263,9 +263,9 @@ func (m *rootModule) try(ctx context.Context, at server, candidates []candidate)
 }
 
 // serverTried returns what the output shows of the steps.
-func (m *rootModule) serverTried(ctx context.Context, r probe.Report, candidates []candidate) report.Server {
+func (m *rootModule) serverTried(ctx context.Context, r probe.Report, candidates []triedProvider) report.Server {
 	s := report.Server{
-		Server: r.Server, Protocol: "registry", Latency: milliseconds(r.Latency), Rate: r.Rate,
+		Server: r.Server, Protocol: "registry", Latency: wholeMilliseconds(r.Latency), Rate: r.Rate,
 		Served: append([]string{}, r.Served...), NotServed: append([]string{}, r.NotServed...),
 	}
 	if r.Mirror {
@@ -289,8 +289,8 @@ func (m *rootModule) serverTried(ctx context.Context, r probe.Report, candidates
 	return s
 }
 
-// milliseconds returns a duration that isn't zero as at least one millisecond.
-func milliseconds(d time.Duration) int64 {
+// wholeMilliseconds returns a duration that isn't zero as at least one millisecond.
+func wholeMilliseconds(d time.Duration) int64 {
 	return (d + time.Millisecond - 1).Milliseconds()
 }
 
@@ -301,7 +301,7 @@ func stepTried(r probe.Result) report.Step {
 		return step
 	}
 	step = report.Step{
-		Severity: report.Healthy, Step: r.Step, URL: r.URL, Status: r.Status, Took: milliseconds(r.Took), Bytes: r.Bytes, Found: r.Found,
+		Severity: report.Healthy, Step: r.Step, URL: r.URL, Status: r.Status, Took: wholeMilliseconds(r.Took), Bytes: r.Bytes, Found: r.Found,
 	}
 	for _, f := range r.Findings {
 		d := report.Diagnosis{Severity: report.Risky, Area: r.Step, Trap: f.Trap, Text: f.Text, Why: f.Why, Fix: f.Fix}
@@ -316,8 +316,8 @@ func stepTried(r probe.Result) report.Step {
 	return step
 }
 
-// hostOf returns the host of a URL, or "" if it has none that can be configured.
-func hostOf(rawURL string) sources.Host {
+// hostOfURL returns the host of a URL, or "" if it has none that can be configured.
+func hostOfURL(rawURL string) sources.Host {
 	u, err := url.Parse(rawURL)
 	if err != nil {
 		return ""
@@ -335,8 +335,8 @@ func (m *rootModule) connections(ctx context.Context, registry sources.Host, exc
 	for _, e := range exchanges {
 		i := slices.IndexFunc(all, func(c report.Connection) bool { return c.Host == e.Host })
 		if i < 0 {
-			tokenOf := hostOf(e.URL)
-			if services, ok := m.config.Hosts[registry]; ok && hostOf(services["providers.v1"]) == tokenOf {
+			tokenOf := hostOfURL(e.URL)
+			if services, ok := m.config.Hosts[registry]; ok && hostOfURL(services["providers.v1"]) == tokenOf {
 				tokenOf = registry
 			}
 			i, all = len(all), append(all, m.connection(ctx, e, tokenOf))
@@ -357,7 +357,7 @@ func (m *rootModule) connections(ctx context.Context, registry sources.Host, exc
 
 // connection returns what the configuration has for the host of a request.
 func (m *rootModule) connection(ctx context.Context, e fetch.Exchange, tokenOf sources.Host) report.Connection {
-	host := hostOf(e.URL)
+	host := hostOfURL(e.URL)
 	c := report.Connection{Host: e.Host, Proxy: e.Proxy, Trust: m.config.AuthoritiesOrigin(host)}
 	if origin, err := m.config.TokenOrigin(ctx, tokenOf); err == nil && origin != "" && tokenOf != "" {
 		c.Credentials = "token from " + origin
