@@ -80,6 +80,9 @@ var changesNothing = []struct{ command, args string }{
 	{"cache key", "--chdir work cache key"},
 	{"cache key", "cache key --recursive"},
 	{"cache export", "--chdir work cache export -"}, // its output is not on the disk
+	{"outdated", "--chdir work outdated"},
+	{"outdated", "--chdir new outdated --offline --verbose"},
+	{"outdated", "outdated --recursive --check"},
 	{"version", "version"},
 	{"help", "help cache"},
 	{"completion", "completion bash"},

@@ -22,7 +22,7 @@ type OutdatedRequest struct {
 }
 
 // An outdating is a run of outdated, with its results so far. Root modules with the same standing of a provider
-// share one row, so memory doesn't depend on the number of versions.
+// share a row.
 type outdating struct {
 	*Session
 	signed memo[sources.Release, time.Time]
@@ -150,37 +150,37 @@ func standingOf(r sources.Requirement, locked sources.Version, all []sources.Ver
 	}
 	s := standing{provider: r.Provider}
 	s.Provider, s.Locked, s.Allowed, s.Newest = r.Provider.String(), locked.String(), allowed.String(), newest.String()
-	weigh := func(v sources.Version) {
-		if v == (sources.Version{}) {
-			return
-		}
-		w := installer.Weigh(r, locked, []installer.Candidate{{Version: v, Offered: true}})[0]
-		s.Bar, s.Constraint, s.by = w.Bar, w.By.Constraint, w.By
-		switch {
-		case w.Together:
-			s.Constraint = r.Constraints.String()
-		case s.Constraint != "":
-			s.Instead = installer.Relax(w.By, v)
-		}
-	}
+	weighed := newest
 	switch {
 	case !isLocked:
 		s.rank = report.NotLocked
-		weigh(newest)
+	case !accepted:
+		s.rank, s.Refused, weighed = report.HeldBack, true, locked
 	case newest.Compare(locked) > 0:
 		s.rank = report.HeldBack
-		weigh(newest)
-	case !accepted:
-		s.rank = report.HeldBack
-	}
-	if isLocked && !accepted {
-		s.Refused = true
-		weigh(locked)
+	default:
+		return s
 	}
 	if isLocked && allowed.Compare(locked) > 0 {
 		s.rank = report.Upgradable
 	}
+	s.weigh(r, locked, weighed)
 	return s
+}
+
+// weigh sets what excludes a version, which is zero if none is known.
+func (s *standing) weigh(r sources.Requirement, locked, v sources.Version) {
+	if v == (sources.Version{}) {
+		return
+	}
+	w := installer.Weigh(r, locked, []installer.Candidate{{Version: v, Offered: true}})[0]
+	s.Bar, s.Constraint, s.by = w.Bar, w.By.Constraint, w.By
+	switch {
+	case w.Together:
+		s.Constraint = r.Constraints.String()
+	case s.Constraint != "":
+		s.Instead = installer.Relax(w.By, v)
+	}
 }
 
 // newestRelease returns the newest release, or the newest version if there are only pre-releases.
@@ -189,10 +189,13 @@ func newestRelease(all []sources.Version) sources.Version {
 		return sources.Version{}
 	}
 	return slices.MaxFunc(all, func(v, w sources.Version) int {
-		if v.Prerelease() != w.Prerelease() {
-			return map[bool]int{true: -1, false: 1}[v.Prerelease()]
+		switch {
+		case v.Prerelease() == w.Prerelease():
+			return v.Compare(w)
+		case v.Prerelease():
+			return -1
 		}
-		return v.Compare(w)
+		return 1
 	})
 }
 
