@@ -9,6 +9,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net/http"
 	"net/url"
 	"slices"
 	"strings"
@@ -127,7 +128,7 @@ type walk struct {
 	over bool
 }
 
-// step tries a step. Do returns what the server sent. It may return findings with what it found.
+// step tries a step. Do sets what the server sent, and findings that don't end the step. It returns the error that does.
 func (w *walk) step(ctx context.Context, name string, do func(context.Context, *Result) error) *Result {
 	w.Steps = append(w.Steps, Result{Step: name})
 	r := &w.Steps[len(w.Steps)-1]
@@ -149,13 +150,11 @@ func (w *walk) step(ctx context.Context, name string, do func(context.Context, *
 
 // finish takes the result of a step from its exchanges.
 func (w *walk) finish(r *Result, err error) {
-	together := r.Step == Checksums || r.Step == Evidence // these requests are sent at once, in no order
-	slices.SortStableFunc(r.Exchanges, func(a, b fetch.Exchange) int {
-		if !together {
-			return 0
-		}
-		return cmp.Or(badness(a.Status)-badness(b.Status), len(b.URL)-len(a.URL))
-	})
+	if r.Step == Checksums || r.Step == Evidence { // these requests are sent at once, in no order
+		slices.SortFunc(r.Exchanges, func(a, b fetch.Exchange) int {
+			return cmp.Or(badness(a.Status)-badness(b.Status), len(b.URL)-len(a.URL))
+		})
+	}
 	for _, e := range r.Exchanges {
 		r.URL, r.Status = e.URL, e.Status
 		r.Bytes += e.Bytes
@@ -256,11 +255,9 @@ func (w *walk) versions(ctx context.Context, step string, from sources.Source, w
 		err := fmt.Errorf("%w in %s: %s", sources.ErrNotFound, what, strings.Join(tried, ", "))
 		return sources.WithHint(err, "check the address, or name a provider that it has: larder doctor %s NAMESPACE/TYPE", w.Server)
 	})
-	for _, e := range s.Exchanges {
-		if e.Status == 200 && !s.Failed() {
-			unchanged, err := w.Client.Unchanged(ctx, e)
-			w.feature(Conditional, unchanged && err == nil)
-		}
+	if i := len(s.Exchanges) - 1; i >= 0 && s.Exchanges[i].Status == http.StatusOK && !s.Failed() {
+		unchanged, err := w.Client.Unchanged(ctx, s.Exchanges[i])
+		w.feature(Conditional, unchanged && err == nil)
 	}
 }
 
