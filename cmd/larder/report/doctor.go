@@ -117,11 +117,15 @@ func (o *Output) diagnosis(d Diagnosis) {
 	}
 }
 
-// indented writes a text after a head, as a result. Its further lines begin below the text of the finding.
+// indented writes a text after a head, as a result. Its further lines are indented further than the text, so that
+// the reason and the fix are easy to find.
 func (o *Output) indented(head ui.Line, text string) {
 	text = ui.Visible(o.address(o.ShortenHere(text)))
 	if width := o.Width(); width > 0 {
-		text = ui.WrappedBelow(text, max(width, 2*diagnosisIndent), len([]rune(head.Plain())), diagnosisIndent)
+		text = ui.WrappedBelow(text, width, len([]rune(head.Plain())), diagnosisIndent+2)
 	}
-	o.result(append(head, ui.Plain.Of(text)))
+	for line := range strings.SplitSeq(text, "\n") {
+		o.result(append(head, ui.Plain.Of(line)))
+		head = nil
+	}
 }

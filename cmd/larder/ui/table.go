@@ -284,7 +284,7 @@ var sizeUnit = regexp.MustCompile(`^[kMGTP]?B(?:/s)?[,;.)]*$`)
 // so that users can copy it.
 func Wrapped(text string, width, column int) string { return wrapped(text, width, column, 2) }
 
-// WrappedBelow is [Wrapped] with lines after the first indented to a column.
+// WrappedBelow is [Wrapped] with another indentation of the lines after the first.
 func WrappedBelow(text string, width, column, indent int) string {
 	return wrapped(text, width, column, indent)
 }

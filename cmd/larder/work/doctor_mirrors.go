@@ -453,8 +453,7 @@ func (c *checkup) moveAway(d mirrorDir, p sources.Provider) string {
 // maxQueried limits how many providers of a directory a registry is queried for, besides the required ones.
 const maxQueried = 10
 
-// hiddenVersions finds providers in implied directories of which the registry has newer versions. It queries the
-// origin registries, unless --offline is set.
+// hiddenVersions finds newer versions in the registry that implied directories hide. It queries the origin registries, unless --offline is set.
 func hiddenVersions(ctx context.Context, c *checkup) (found []report.Diagnosis) {
 	for _, d := range c.readable() {
 		if d.method != nil {
