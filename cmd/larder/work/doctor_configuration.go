@@ -60,9 +60,12 @@ func configurationProblems(_ context.Context, c *checkup) (found []report.Diagno
 		return slices.ContainsFunc(named, func(n cliconfig.NamedPath) bool { return n.Path == p.File && p.Line == 0 })
 	})
 	if c.noEngine != nil {
-		problems = append(problems, sources.Diagnostic{Text: sources.Text(c.noEngine), Hint: strings.Join(sources.Hints(c.noEngine), "; ")})
+		found = append(found, report.Diagnosis{
+			Severity: report.Broken, Trap: "engine-problem", Text: sources.Text(c.noEngine), Why: "other commands of larder fail",
+			Fix: cmp.Or(strings.Join(sources.Hints(c.noEngine), "; "), "correct the file, or remove it"),
+		})
 	}
-	return findingsOf("configuration-problem", problems, "other commands of larder fail; engines only show the error, and ignore this part")
+	return append(found, findingsOf("configuration-problem", problems, "other commands of larder fail; engines only show the error, and ignore this part")...)
 }
 
 // unreadFiles finds configuration files that engines don't read, because they read another one, or because of the name.
@@ -306,7 +309,7 @@ func fallbackWins(ctx context.Context, c *checkup) (found []report.Diagnosis) {
 			found = append(found, report.Diagnosis{
 				Severity: report.Risky, Trap: "fallback-wins", Path: direct.File, Line: direct.Line, Text: text,
 				Why: "the newest version of all methods is installed, whatever their order: the registry bypasses the mirror as soon as it has a newer one",
-				Fix: "in direct, write " + excluding(m, both),
+				Fix: c.leaveTo(m, both),
 			})
 		}
 	}
@@ -335,22 +338,26 @@ func (c *checkup) samples(ctx context.Context, m cliconfig.Method) []sources.Pro
 	return []sources.Provider{anyProvider}
 }
 
-// excluding returns the exclude list with which a registry leaves a mirror's providers to the mirror.
-func excluding(m cliconfig.Method, both []sources.Provider) string {
+// mostExcluded is how many providers an edit lists.
+const mostExcluded = 10
+
+// leaveTo returns the edit with which a registry leaves a mirror's providers to the mirror.
+func (c *checkup) leaveTo(m cliconfig.Method, both []sources.Provider) string {
 	patterns := sources.Texts(m.Include)
-	if len(patterns) == 0 && !slices.Contains(both, anyProvider) {
+	switch {
+	case len(patterns) > mostExcluded:
+		return "give direct the include list of the mirror as exclude"
+	case len(patterns) == 0 && m.Kind != cliconfig.FilesystemMirror:
+		return "remove direct, or give the mirror an include list, and direct the same list as exclude"
+	case len(patterns) == 0 && len(both) > mostExcluded:
+		return fmt.Sprintf("in direct, exclude the providers of the mirror, which larder mirror list %s shows", c.word(m.Path))
+	case len(patterns) == 0:
 		patterns = sources.Texts(both)
-	}
-	if len(patterns) == 0 || len(patterns) > mostNames {
-		patterns = []string{"*/*/*"}
-		if len(m.Include) > 0 {
-			return "the same list as exclude that the mirror has as include"
-		}
 	}
 	for i, p := range patterns {
 		patterns[i] = fmt.Sprintf("%q", p)
 	}
-	return fmt.Sprintf("exclude = [%s]", strings.Join(patterns, ", "))
+	return fmt.Sprintf("in direct, write exclude = [%s]", strings.Join(patterns, ", "))
 }
 
 // describe names an installation method.

@@ -274,10 +274,14 @@ func ignoredFiles(ctx context.Context, c *checkup) (found []report.Diagnosis) {
 			if len(where) > 1 {
 				text = fmt.Sprintf("%d %s in %s are ignored, because each %s: %s", len(where), what, c.brief(d.dir), kind, someOf(where))
 			}
-			found = append(found, report.Diagnosis{
+			f := report.Diagnosis{
 				Severity: report.Risky, Trap: "ignored-file", Path: groups[kind][0].Path, Text: text,
 				Why: "engines silently ignore files that are not in the layout of a mirror", Fix: strings.Join(fixes[kind], " && "),
-			})
+			}
+			if strings.HasSuffix(f.Fix, anyNamespace) {
+				f.Why += "; their names contain no namespace, so choose one"
+			}
+			found = append(found, f)
 		}
 	}
 	return found
@@ -342,6 +346,9 @@ func isVersion(text string) bool {
 	return err == nil
 }
 
+// anyNamespace stands for the namespace of providers whose names contain none, and that nothing here requires.
+const anyNamespace = "terraform.local/local"
+
 // importLine returns the command that imports providers in the layout of Terraform 0.12 to a mirror.
 func (c *checkup) importLine(ctx context.Context, dir string) string {
 	line := fmt.Sprintf("larder import %s --to %s", c.word(dir), c.word(dir+"-imported"))
@@ -349,7 +356,7 @@ func (c *checkup) importLine(ctx context.Context, dir string) string {
 	if found, err := legacy.Find(ctx, []string{dir}, opts); err == nil && len(found.Problems) == 0 {
 		return line
 	}
-	return line + " --namespace NAMESPACE"
+	return line + " --namespace " + anyNamespace
 }
 
 // ignoredNames finds packages for platforms that don't exist.
