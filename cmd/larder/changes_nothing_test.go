@@ -39,6 +39,8 @@ var changesNothing = []struct{ command, args string }{
 	{"lock", "--chdir work lock --dry-run --strict --drop-unknown"},
 	{"verify", "--chdir work verify"},
 	{"verify", "verify --recursive"},
+	{"explain", "--chdir work explain"},
+	{"explain", "explain new --all"},
 	{"prefetch", "--chdir new prefetch --dry-run"},
 	{"prefetch", "prefetch --dry-run --all-versions " + widgetDir + " --platform darwin_arm64"},
 	{"mirror sync", "mirror sync usb --dry-run " + widgetDir + "@1.3.0"},
