@@ -212,11 +212,10 @@ func (m *rootModule) describe(s *report.Setting) {
 
 // withDefaults adds the settings that flags or defaults determine.
 func (m *rootModule) withDefaults(all []report.Setting, flags []cliconfig.Input) []report.Setting {
-	const byDefault = "default"
 	set := func(s report.Setting) {
 		i := slices.IndexFunc(all, func(old report.Setting) bool { return old.Name == s.Name && old.Area == s.Area })
 		if i < 0 {
-			s.From = cmp.Or(s.From, byDefault)
+			s.From = cmp.Or(s.From, report.ByDefault)
 			all = append(all, s)
 		} else {
 			all[i].Value = s.Value
