@@ -58,6 +58,9 @@ type Tree struct {
 	DefaultHost  bool                  // an address has no host, so that it depends on the engine
 	StateUnread  bool                  // the state cannot be read and may require more
 
+	// EngineVersions lists the required_version arguments of all modules, as written.
+	EngineVersions []sources.Origin
+
 	RemoteModules bool // the configuration calls modules that the engine's get installs
 
 	// Missing lists the calls of modules that get must install, or install in another version.

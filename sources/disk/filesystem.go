@@ -32,13 +32,16 @@ func FileSystemOf(path string) FileSystem {
 }
 
 // Links reports whether a hardlink on one of the file systems may lead to a file on the
-// other one. Linux also refuses hardlinks between two mounts of a file system.
+// other one. Linux also refuses hardlinks between two mounts of a file system, and between
+// subvolumes, which have different devices.
 func (s FileSystem) Links(other FileSystem) bool {
-	return s.Same(other) && s.mounted == other.mounted && !s.NoLinks
+	return s.device == other.device && s.mounted == other.mounted && !s.NoLinks
 }
 
 // Same reports whether both are the same file system, perhaps mounted twice.
-func (s FileSystem) Same(other FileSystem) bool { return s.device == other.device }
+func (s FileSystem) Same(other FileSystem) bool {
+	return s.device == other.device || s.mounted != 0 && s.mounted == other.mounted
+}
 
 // Existing returns the path, or the nearest file or directory above it that exists.
 func Existing(path string) string {

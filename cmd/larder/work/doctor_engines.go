@@ -198,8 +198,35 @@ func checkEngineVersions(ctx context.Context, c *checkup) (found []report.Diagno
 			})
 		}
 		found = append(found, c.checkRequested(p)...)
+		found = append(found, c.checkRequiredVersion(ctx, p)...)
 	}
 	return found
+}
+
+// checkRequiredVersion compares an engine with required_version in the modules of the root module, if the root
+// module is for this engine.
+func (c *checkup) checkRequiredVersion(ctx context.Context, p engineProgram) []report.Diagnosis {
+	if p.engine != c.chosen.engine || !p.runs() {
+		return nil
+	}
+	tree, _, err := c.load(ctx)
+	if err != nil {
+		return nil // reported with the root module
+	}
+	for _, from := range tree.EngineVersions {
+		allowed, err := sources.ParseConstraints(from.Constraint)
+		if err != nil || allowed.Allow(p.version) {
+			continue
+		}
+		file := c.full(from.File)
+		return []report.Diagnosis{{
+			Severity: report.Broken, Trap: "required-version", Path: file, Line: from.Line,
+			Text: fmt.Sprintf("required_version at %s:%d is %q, but %s runs", file, from.Line, from.Constraint, c.programText(p)),
+			Why:  "every command of the engine fails here; larder install doesn't check the version of the engine",
+			Fix:  fmt.Sprintf("put %s of a version that matches %q first on PATH, or change the constraint", p.engine, from.Constraint),
+		}}
+	}
+	return nil
 }
 
 // checkRequested compares an engine with the version file of the root module.
