@@ -67,3 +67,10 @@ func OfOther(info fs.FileInfo) bool {
 	uid := attributesOf(info).uid
 	return hasModes && uid > 0 && !owned(info)
 }
+
+// Unmapped reports whether the owner of a file may be a user that has no number here, as root of the
+// host has none in a container.
+func Unmapped(info fs.FileInfo) bool {
+	const overflow = 65534
+	return attributesOf(info).uid == overflow
+}

@@ -53,7 +53,7 @@ func (c *checkup) shownPath(path string) string {
 
 // cacheCommand returns a command line for the plugin cache in force.
 func (c *checkup) cacheCommand(words string) string {
-	command := "larder cache " + words
+	command := c.again("cache " + words)
 	if c.flags.Cache != "" {
 		command += " --cache " + shellQuoted(c.flags.Cache)
 	}
@@ -106,7 +106,7 @@ func (c *checkup) unwritableCache(dir string) *report.Diagnosis {
 	at := disk.Existing(dir)
 	d := report.Diagnosis{
 		Severity: report.Broken, Trap: "cache-unwritable", Path: at,
-		Why: "larder install stores new packages in each root module instead, and downloads them again for the next one",
+		Why: "Larder stores new packages in each root module instead, and downloads them again for the next one",
 	}
 	did := "written"
 	if at != dir {
@@ -204,7 +204,7 @@ func (c *checkup) exposed(dir, at string) *report.Diagnosis {
 	case writable:
 		d.Trap, d.Text = "cache-world-writable", "all users can write to "+d.Text
 		d.Fix = asOwner(at, "chmod o-w "+shellQuoted(at))
-	case disk.OfOther(info) && (at == resolve(dir) || disk.Owner(at) != "nobody"): // which in a container may be root
+	case disk.OfOther(info) && (at == resolve(dir) || !disk.Unmapped(info)):
 		d.Trap, d.Text = "cache-of-other-user", fmt.Sprintf("%s owns %s", disk.Owner(at), d.Text)
 		d.Fix = c.otherCache(dir, "a directory of your own")
 	default:
@@ -263,7 +263,7 @@ func checkCacheLinks(_ context.Context, c *checkup) (found []report.Diagnosis) {
 			Fix:  asOwner("/", "mount -o remount,exec "+shellQuoted(from.Mount)),
 		})
 	}
-	d := report.Diagnosis{Severity: report.Risky, Path: root, Why: "larder install uses " + link.text}
+	d := report.Diagnosis{Severity: report.Risky, Path: root, Why: "Larder uses " + link.text}
 	switch {
 	case to.NoLinks || from.NoLinks && from.Same(to):
 		d.Trap = "no-links"
@@ -280,7 +280,7 @@ func checkCacheLinks(_ context.Context, c *checkup) (found []report.Diagnosis) {
 			d.Why += ": each root module needs time and space for its own packages"
 		}
 		if c.flags.Link == sources.LinkHard {
-			d.Severity, d.Why = report.Broken, "larder install --link hardlink fails"
+			d.Severity, d.Why = report.Broken, "--link hardlink fails"
 			d.Fix += ", or use --link auto"
 		}
 	default:

@@ -114,7 +114,7 @@ func (c *checkup) cacheContents(ctx context.Context, root string) (found []repor
 		}
 		return []report.Diagnosis{{
 			Severity: report.Broken, Trap: "cache-unusable", Path: root,
-			Text: fmt.Sprintf("the plugin cache %s can't be used: %v", c.shownPath(root), err), Why: "larder install refuses it or continues without it", Fix: fix,
+			Text: fmt.Sprintf("the plugin cache %s can't be used: %v", c.shownPath(root), err), Why: "Larder refuses it or continues without it", Fix: fix,
 		}}
 	}
 	if err := checkCache(root); err != nil {
@@ -231,7 +231,7 @@ func (c *checkup) leftovers(plan *cachedir.Plan) (found []report.Diagnosis) {
 		prune += " --older-than 30d"
 	}
 	u := plan.Usage
-	add("interrupted-downloads", "download", "interrupted", u.Interrupted, "the next larder install that needs the package resumes it; after a day, larder cache prune removes it", "larder install")
+	add("interrupted-downloads", "download", "interrupted", u.Interrupted, "the next run that needs the package resumes it; after a day, larder cache prune removes it", c.again("install"))
 	add("cache-leftovers", "download", "abandoned", u.Abandoned, "nothing uses it", c.cacheCommand(prune))
 	add("cache-leftovers", "leftover", "from killed processes", u.Leftover, "nothing uses it", c.cacheCommand(prune))
 	add("set-aside", "file", "set aside", u.Aside, "larder cache repair keeps damaged and changed files for you to examine", c.cacheCommand(prune+" --aside"))

@@ -193,8 +193,8 @@ func checkEngineVersions(ctx context.Context, c *checkup) (found []report.Diagno
 			found = append(found, report.Diagnosis{
 				Severity: report.Broken, Trap: "engine-platform", Path: p.path,
 				Text: fmt.Sprintf("%s is a program for %s, but larder is one for %s", c.shownPath(p.path), p.platform, current),
-				Why:  "larder install installs providers for its own platform, and the engine can't use them",
-				Fix:  "larder install --platform " + p.platform,
+				Why:  "Larder installs providers for its own platform, and the engine can't use them",
+				Fix:  c.again("install") + " --platform " + shellQuoted(p.platform),
 			})
 		}
 		found = append(found, c.checkRequested(p)...)
@@ -222,7 +222,7 @@ func (c *checkup) checkRequiredVersion(ctx context.Context, p engineProgram) []r
 		return []report.Diagnosis{{
 			Severity: report.Broken, Trap: "required-version", Path: file, Line: from.Line,
 			Text: fmt.Sprintf("required_version at %s:%d is %q, but %s runs", file, from.Line, from.Constraint, c.programText(p)),
-			Why:  "every command of the engine fails here; larder install doesn't check the version of the engine",
+			Why:  "every command of the engine fails here; Larder doesn't check the version of the engine",
 			Fix:  fmt.Sprintf("put %s of a version that matches %q first on PATH, or change the constraint", p.engine, from.Constraint),
 		}}
 	}
@@ -367,7 +367,7 @@ func checkEngineArguments(_ context.Context, c *checkup) []report.Diagnosis {
 	return []report.Diagnosis{{
 		Severity: report.Risky, Trap: "engine-arguments",
 		Text: fmt.Sprintf("%s makes every init use %s", strings.Join(names, " or "), strings.Join(flags, " ")),
-		Why:  "larder install ignores these flags, so it installs other providers than init; only larder exec and shims apply them",
+		Why:  "only larder exec and shims apply these flags; other commands of Larder ignore them, so they may install other providers than init",
 		Fix:  "unset " + strings.Join(names, " "),
 	}}
 }
