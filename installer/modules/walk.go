@@ -80,7 +80,7 @@ func (w *walk) module(at call) *module {
 	w.require(at, m.needs)
 	w.tree.DefaultHost = w.tree.DefaultHost || m.defaultHost
 	for _, from := range m.engines {
-		from.File = filepath.Join(dir, from.File)
+		from.File = filepath.Join(at.dir, from.File)
 		w.tree.EngineVersions = append(w.tree.EngineVersions, from)
 	}
 	return m

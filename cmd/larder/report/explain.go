@@ -159,17 +159,17 @@ type page struct {
 	text strings.Builder
 }
 
-// mostRows is the number of rows of a section, so that a page fits on a screen in the usual case.
-const mostRows = 6
+// sectionRows is the number of rows of a section, so that a page fits on a screen in the usual case.
+const sectionRows = 6
 
 // line adds a line.
 func (p *page) line(text string) { p.text.WriteString(ui.Visible(text) + "\n") }
 
 // section adds rows with a label. It leaves out the last ones if there are too many.
 func (p *page) section(label string, rows [][]string) {
-	left := len(rows) - mostRows
+	left := len(rows) - sectionRows
 	if left > 0 && !p.all {
-		rows = rows[:mostRows]
+		rows = rows[:sectionRows]
 	}
 	for i, row := range ui.Columns(rows) {
 		p.line(fmt.Sprintf("%-11s", label) + p.o.address(row))
