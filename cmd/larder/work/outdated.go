@@ -142,7 +142,7 @@ func (m *rootModule) cachedVersions(ctx context.Context, p sources.Provider) []s
 
 // standingOf compares a locked version, which is zero if there is none, with the versions that could be chosen.
 func standingOf(r sources.Requirement, locked sources.Version, all []sources.Version) standing {
-	newest := newestRelease(all)
+	newest := newestOf(all)
 	allowed, _ := r.Constraints.Newest(all)
 	isLocked, accepted := locked != sources.Version{}, r.AllowsLocked(locked)
 	if isLocked && (r.Fixed() || accepted && locked.Compare(allowed) > 0) {
@@ -181,22 +181,6 @@ func (s *standing) weigh(r sources.Requirement, locked, v sources.Version) {
 	case s.Constraint != "":
 		s.Instead = installer.Relax(w.By, v)
 	}
-}
-
-// newestRelease returns the newest release, or the newest version if there are only pre-releases.
-func newestRelease(all []sources.Version) sources.Version {
-	if len(all) == 0 {
-		return sources.Version{}
-	}
-	return slices.MaxFunc(all, func(v, w sources.Version) int {
-		switch {
-		case v.Prerelease() == w.Prerelease():
-			return v.Compare(w)
-		case v.Prerelease():
-			return -1
-		}
-		return 1
-	})
 }
 
 // signedAt returns when the publisher signed the checksums of a version, from the evidence in the plugin cache or a
