@@ -21,6 +21,8 @@ func TestSetupFitsAScreen(t *testing.T) {
 			s.Settings = append(s.Settings, Setting{Area: area, Name: "setting", Of: "of-" + name, Value: "value-" + name, From: fmt.Sprintf("/file:%d", i)})
 		}
 	}
+	s.Files = append(s.Files, ConfigFile{Path: "/odd", State: "has errors"})
+	s.Variables = append(s.Variables, ConfigVariable{Name: "ODD", Value: "value", NoEffect: "ignored"})
 	for _, all := range []bool{false, true} {
 		var stdout, stderr bytes.Buffer
 		New(&stdout, &stderr).Setup(s, all)
@@ -28,7 +30,7 @@ func TestSetupFitsAScreen(t *testing.T) {
 		left := strings.Count(stdout.String(), " more\n")
 		sourcetest.Expect(t, all == (left == 0) && all == (lines > 400), "all is %t: %d lines\n%s", all, lines, &stdout)
 		sourcetest.Expect(t, all || lines <= 23, "%d lines:\n%s", lines, &stdout)
-		sourcetest.Expect(t, strings.Contains(stdout.String(), "/file-name-0") && strings.Contains(stdout.String(), "\nTrust "), "%s", &stdout)
+		sourcetest.Expect(t, strings.Contains(stdout.String(), "/odd  ") && strings.Contains(stdout.String(), "ODD=value") && strings.Contains(stdout.String(), "\nTrust "), "%s", &stdout)
 	}
 }
 

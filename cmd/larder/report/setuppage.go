@@ -73,6 +73,7 @@ type setupRow struct {
 	cells    []string
 	below    []string // lines
 	standard bool     // it shows a default
+	odd      bool     // it shows something without effect, so it is not left out before others
 }
 
 // The width of labels, and the width of terminals on which they have their own lines.
@@ -106,6 +107,8 @@ func (p *setupPage) section(b *strings.Builder, label string, rows []setupRow) {
 	most := len(rows)
 	if p.brief {
 		rows = slices.DeleteFunc(rows, func(r setupRow) bool { return r.standard })
+		odd := slices.DeleteFunc(slices.Clone(rows), func(r setupRow) bool { return !r.odd })
+		rows = append(odd, slices.DeleteFunc(rows, func(r setupRow) bool { return r.odd })...)
 		most = p.shown[label]
 	}
 	p.shown[label] = min(most, len(rows))
@@ -214,7 +217,8 @@ func (p *setupPage) files(files []ConfigFile) (rows []setupRow) {
 		if len(f.Overridden) > 0 {
 			about = append(about, "overridden: "+p.names(f.Overridden))
 		}
-		rows = append(rows, setupRow{cells: []string{p.path(f.Path), cmp.Or(strings.Join(about, "; "), "sets nothing")}})
+		cells := []string{p.path(f.Path), cmp.Or(strings.Join(about, "; "), "sets nothing")}
+		rows = append(rows, setupRow{cells: cells, odd: f.State != "read"})
 	}
 	if len(rows) == 0 {
 		return []setupRow{{cells: []string{"none of them exists; --all lists them"}}}
@@ -244,7 +248,7 @@ func (p *setupPage) variables(variables []ConfigVariable, settings []Setting) (r
 		case v.Usual && !p.all, p.brief && slices.ContainsFunc(settings, func(s Setting) bool { return s.From == v.Name }):
 			continue
 		}
-		row := setupRow{cells: []string{v.Name + "=" + p.path(v.Value)}}
+		row := setupRow{cells: []string{v.Name + "=" + p.path(v.Value)}, odd: v.NoEffect != ""}
 		switch {
 		case v.NoEffect != "":
 			row.cells = append(row.cells, p.ShortenHere(v.NoEffect))
