@@ -2,6 +2,7 @@ package report
 
 import (
 	"fmt"
+	"path/filepath"
 	"strings"
 
 	"github.com/larder-cli/larder/cmd/larder/ui"
@@ -101,11 +102,12 @@ func (d Diagnosis) head() ui.Line {
 }
 
 // diagnosis shows a finding, with the reason and the fix below it. A place that has a line is shown before the text,
-// as compilers do.
+// as compilers do, unless the text names it.
 func (o *Output) diagnosis(d Diagnosis) {
 	text := d.Text
-	if d.Line > 0 {
-		text = fmt.Sprintf("%s:%d: %s", d.Path, d.Line, d.Text)
+	place := fmt.Sprintf("%s:%d", d.Path, d.Line)
+	if d.Line > 0 && !strings.HasPrefix(text, d.Path) && !strings.Contains(text, filepath.Base(place)) {
+		text = place + ": " + text
 	}
 	indent := strings.Repeat(" ", diagnosisIndent)
 	o.indented(d.head(), text)

@@ -11,6 +11,7 @@ import (
 	"strings"
 	"sync"
 
+	"github.com/larder-cli/larder/cachedir"
 	"github.com/larder-cli/larder/cliconfig"
 	"github.com/larder-cli/larder/cmd/larder/report"
 	"github.com/larder-cli/larder/cmd/larder/ui"
@@ -19,6 +20,7 @@ import (
 	"github.com/larder-cli/larder/installer/lockfile"
 	"github.com/larder-cli/larder/sources"
 	"github.com/larder-cli/larder/sources/disk"
+	"github.com/larder-cli/larder/sources/seal"
 	"github.com/larder-cli/larder/sources/trust"
 )
 
@@ -203,7 +205,7 @@ type hashFault struct {
 // --offline is set.
 func lockedHashes(ctx context.Context, c *checkup) (found []report.Diagnosis) {
 	faults := make([][]hashFault, len(c.required))
-	memory := c.memory()
+	memory := c.records()
 	from, err := c.source(ctx)
 	if c.flags.Offline || err != nil {
 		from = nil
@@ -244,6 +246,22 @@ func lockedHashes(ctx context.Context, c *checkup) (found []report.Diagnosis) {
 		}
 	}
 	return found
+}
+
+// records returns the hash records of this user, or nil. What is wrong with them is found with the cache.
+func (c *checkup) records() acquire.Memory {
+	root := c.cacheRoot()
+	if root == "" || c.flags.NoCache {
+		return nil
+	}
+	if dir := c.config.StateDir; dir != "" {
+		_, _ = c.keys.get(dir, func() (seal.Key, error) { return seal.UserKey(dir), nil }) // without the warning of recordKey
+	}
+	cache, err := c.openCache(root, func(o *cachedir.Options) { o.Warn = nil })
+	if err != nil {
+		return nil
+	}
+	return cache
 }
 
 // commonPlatforms returns this platform and those that most teams use.
