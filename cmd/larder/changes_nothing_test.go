@@ -82,6 +82,11 @@ var changesNothing = []struct{ command, args string }{
 	{"cache key", "--chdir work cache key"},
 	{"cache key", "cache key --recursive"},
 	{"cache export", "--chdir work cache export -"}, // its output is not on the disk
+	{"versions", "versions example.test/acme/widget"},
+	{"explain", "--chdir work explain example.test/acme/widget"},
+	{"doctor", "doctor"},
+	{"doctor", "--chdir new doctor"},
+	{"doctor", "doctor example.test"},
 	{"outdated", "--chdir work outdated"},
 	{"outdated", "--chdir new outdated --offline --verbose"},
 	{"outdated", "outdated --recursive --check"},

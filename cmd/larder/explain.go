@@ -16,7 +16,7 @@ func explainCommand() *line.Command {
 		Arguments: "[ADDRESS] [PATH] [FLAG...]",
 		Most:      2,
 		Needs:     "takes one provider and one root module",
-		Example:   "larder explain hashicorp/aws",
+		Example:   "larder explain hashicorp/random",
 		About: "Shows the constraints on a provider, what each installation method offers, which\n" +
 			"version is chosen, what excludes each newer one, and how to get another. Without\n" +
 			"ADDRESS, shows the engine, files, variables and settings in effect. Changes nothing.",

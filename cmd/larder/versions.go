@@ -16,7 +16,7 @@ func versionsCommand() *line.Command {
 		Least:     1,
 		Most:      1,
 		Needs:     "takes one provider",
-		Example:   "larder versions hashicorp/aws",
+		Example:   "larder versions hashicorp/random",
 		About: "Shows what each installation method offers, the newest version first, and which\n" +
 			"versions the root module here allows, locks and has installed.",
 		Flags: []line.Flag{
