@@ -91,7 +91,7 @@ func TestSuggestions(t *testing.T) {
 		"install -uRz":                 `unknown flag "-z" for larder install|larder help install lists its flags`,
 		"install -uRy":                 `unknown flag "-y" for larder install|larder mirror prune and larder cache prune have this flag`,
 		"install -upgrad":              `unknown flag "-upgrad" for larder install|did you mean "--upgrade"?`,
-		"install --check":              `unknown flag "--check" for larder install|only larder lock has this flag`,
+		"install --check":              `unknown flag "--check" for larder install|larder lock and larder outdated have this flag`,
 		"install --teleport":           `unknown flag "--teleport" for larder install|larder help install lists its flags`,
 		"--lockfile=readonly install":  `unknown flag "--lockfile"|write it after the command, as in larder install --lockfile`,
 		"-xyz":                         `unknown flag "-xyz"|larder help flags lists the flags of every command`,
