@@ -334,7 +334,6 @@ func checkUnverifiedCache(_ context.Context, c *checkup) []report.Diagnosis {
 		for i, line := range strings.Split(string(text), "\n") {
 			if file.State == "read" && strings.Contains(line, setting) && !strings.HasPrefix(strings.TrimSpace(line), "#") {
 				d.Path, d.Line = file.Name, i+1
-				d.Text = fmt.Sprintf("%s is set in %s:%d", setting, c.shownPath(d.Path), d.Line)
 				d.Fix = fmt.Sprintf("remove line %d of %s", d.Line, c.shownPath(d.Path))
 				return []report.Diagnosis{d}
 			}

@@ -221,7 +221,7 @@ func (c *checkup) checkRequiredVersion(ctx context.Context, p engineProgram) []r
 		file := c.full(from.File)
 		return []report.Diagnosis{{
 			Severity: report.Broken, Trap: "required-version", Path: file, Line: from.Line,
-			Text: fmt.Sprintf("required_version at %s:%d is %q, but %s runs", file, from.Line, from.Constraint, c.programText(p)),
+			Text: fmt.Sprintf("required_version is %q, but %s runs", from.Constraint, c.programText(p)),
 			Why:  "every command of the engine fails here; Larder doesn't check the version of the engine",
 			Fix:  fmt.Sprintf("put %s of a version that matches %q first on PATH, or change the constraint", p.engine, from.Constraint),
 		}}
@@ -240,11 +240,11 @@ func (c *checkup) checkRequested(p engineProgram) []report.Diagnosis {
 	switch {
 	case (p.manager == "tfenv" || p.manager == "tofuenv") && filepath.Base(r.file) == ".tool-versions":
 		d.Trap = "version-file-unread"
-		d.Text = fmt.Sprintf("%s asks for %s %s, but %s doesn't read it", r.file, p.engine, r.version, p.manager)
+		d.Text = fmt.Sprintf("%s asks for %s %s, but %s doesn't read it", filepath.Base(r.file), p.engine, r.version, p.manager)
 		d.Why = "another version may run"
 		d.Fix = fmt.Sprintf("echo %s > %s", shellQuoted(r.version), map[string]string{"tfenv": ".terraform-version", "tofuenv": ".opentofu-version"}[p.manager])
 	case err == nil && p.runs() && p.version != wanted:
-		d.Text = fmt.Sprintf("%s asks for %s %s, but %s runs", r.file, p.engine, wanted, c.programText(p))
+		d.Text = fmt.Sprintf("%s asks for %s %s, but %s runs", filepath.Base(r.file), p.engine, wanted, c.programText(p))
 		d.Why = "another version may choose and lock providers differently; only a version manager reads this file, and none comes first on PATH"
 		d.Fix = fmt.Sprintf("install %s %s and put it first on PATH, or correct line %d of %s", p.engine, wanted, r.line, r.file)
 	default:
