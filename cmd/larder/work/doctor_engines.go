@@ -2,8 +2,10 @@ package work
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -89,6 +91,10 @@ func checkEnginesRun(ctx context.Context, c *checkup) (found []report.Diagnosis)
 			d.Text = fmt.Sprintf("%s doesn't run: %v", c.shownPath(p.path), p.err)
 			d.Why = "larder exec and shims run it"
 			d.Fix = fmt.Sprintf("install %s again; %s version shows what is wrong", p.engine, shellQuoted(p.path))
+			if _, ended := errors.AsType[*exec.ExitError](p.err); ended { // it may need a configuration in the directory
+				d.Severity, d.Text = report.Risky, fmt.Sprintf("%s prints no version: %v", c.shownPath(p.path), p.err)
+				d.Why, d.Fix = "larder exec and shims run it", shellQuoted(p.path)+" version"
+			}
 		default:
 			continue
 		}

@@ -62,7 +62,7 @@ func (c *checkup) findEngines() (all []engineProgram) {
 			paths = append(paths, path)
 			p := engineProgram{engine: engine, path: path, script: isScript(path)}
 			p.unsafe, p.exposed = c.unsafeProgram(path)
-			p.shim = p.script || isSame(path, c.machine.Program) || filepath.Base(resolve(path)) == filepath.Base(c.machine.Program)
+			p.shim = p.script || isSame(path, c.machine.Program) || strings.HasPrefix(filepath.Base(resolve(path)), "larder") // perhaps another one
 			if _, err := exec.LookPath(path); err != nil {
 				p.err = errors.New("it isn't executable")
 			} else if !p.shim {
@@ -125,7 +125,8 @@ func (c *checkup) askVersions(ctx context.Context, all []engineProgram) {
 	_ = group.Wait()
 }
 
-// askVersion runs an engine. No configuration and no variable of the user changes what it does.
+// askVersion runs an engine. No configuration and no variable of the user changes what it does, and the
+// files that OpenTofu creates in the home directory are in the empty one.
 func (c *checkup) askVersion(ctx context.Context, dir, path string) (v sources.Version, platform string, err error) {
 	limited, cancel := context.WithTimeout(ctx, versionTimeout)
 	defer cancel()
@@ -134,6 +135,7 @@ func (c *checkup) askVersion(ctx context.Context, dir, path string) (v sources.V
 	cmd.Env = c.machine.With(map[string]string{
 		"CHECKPOINT_DISABLE": "1", "TF_CLI_CONFIG_FILE": os.DevNull, "TF_PLUGIN_CACHE_DIR": "", "TF_DATA_DIR": "",
 		"TF_CLI_ARGS": "", "TF_CLI_ARGS_version": "", "TF_LOG": "", "TF_LOG_PATH": "", "TF_REATTACH_PROVIDERS": "", "TF_WORKSPACE": "",
+		"HOME": dir, "APPDATA": dir, "XDG_CONFIG_HOME": dir, "XDG_DATA_HOME": dir, "XDG_CACHE_HOME": dir, "XDG_STATE_HOME": dir,
 	})
 	out := &head{limit: maxVersion}
 	cmd.Stdout, cmd.WaitDelay = out, time.Second
