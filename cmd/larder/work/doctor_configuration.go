@@ -117,6 +117,9 @@ func enginesDisagree(ctx context.Context, c *checkup) []report.Diagnosis {
 		of[i] = config.At(c.dir)
 	}
 	first, second := of[0].MainFile(), of[1].MainFile()
+	if (first == "" || second == "") && len(c.enginesOnPath()) < len(BothEngines) {
+		return nil // only one of them is used
+	}
 	var differences []string
 	if first != second {
 		for _, part := range configParts {
@@ -185,11 +188,11 @@ var configParts = []struct {
 // ignoredVariables finds variables that engines don't read, or read as the opposite.
 func ignoredVariables(_ context.Context, c *checkup) (found []report.Diagnosis) {
 	for _, v := range c.config.IgnoredVariables() {
-		d := report.Diagnosis{Severity: report.Risky, Trap: "ignored-variable", Text: fmt.Sprintf("engines don't read the variable %s", v.Name), Fix: "unset " + v.Name}
+		d := report.Diagnosis{Severity: report.Risky, Trap: "ignored-variable", Text: fmt.Sprintf("engines don't read the variable %s", v.Name), Fix: unset(v.Name)}
 		switch {
 		case strings.HasSuffix(v.Meant, "HOST"):
 			d.Fix = fmt.Sprintf("write the host in the name, as in %s", cliconfig.TokenVariable("registry.example.com"))
-		case v.Meant != "":
+		case v.Meant != "" && isShellName(v.Name):
 			d.Fix = fmt.Sprintf(`export %s="$%s"`, v.Meant, v.Name)
 		}
 		found = append(found, d)
@@ -201,6 +204,19 @@ func ignoredVariables(_ context.Context, c *checkup) (found []report.Diagnosis) 
 		})
 	}
 	return found
+}
+
+// isShellName reports whether shells can use a variable of this name.
+func isShellName(name string) bool {
+	return name != "" && strings.Trim(name, "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_") == ""
+}
+
+// unset returns what removes a variable.
+func unset(name string) string {
+	if isShellName(name) {
+		return "unset " + name
+	}
+	return fmt.Sprintf("remove the variable %q where it is set", name)
 }
 
 // wrongProxy finds variables that name no proxy.
@@ -497,14 +513,14 @@ func unusedTokens(_ context.Context, c *checkup) (found []report.Diagnosis) {
 			Text: fmt.Sprintf("nothing here uses the token for %s, but %s is used", t.Host, near),
 			Why:  "requests are sent without this token", Fix: fmt.Sprintf("write credentials %q", near),
 		}
-		if variable := cliconfig.TokenVariable(sources.Host(near)); t.Variable != "" && variable != "" {
+		if variable := cliconfig.TokenVariable(sources.Host(near)); isShellName(t.Variable) && variable != "" {
 			d.Text = fmt.Sprintf("nothing here uses the token for %s in %s, but %s is used", t.Host, t.Variable, near)
 			d.Fix = fmt.Sprintf(`export %s="$%s"`, variable, t.Variable)
 		}
 		found = append(found, d)
 	}
 	if len(unused) > 0 {
-		fix := "unset " + first.Variable
+		fix := unset(first.Variable)
 		if first.Variable == "" {
 			fix = fmt.Sprintf("remove the block if the token is for nothing else: credentials %q", first.Host)
 		}
