@@ -20,7 +20,8 @@ import (
 
 // mirrorChecks are the checks of doctor for directories with providers on this machine.
 var mirrorChecks = []check{
-	missingMirrors, relativeMirrors, emptyMirrors, unsearchedDirs, ignoredFiles, ignoredNames, noExecutable,
+	missingMirrors, relativeMirrors, emptyMirrors, unsearchedDirs, ignoredFiles, ignoredNames, misplacedExecutables,
+	noExecutable,
 	otherPlatforms, hiddenVersions, cacheAndMirror, writableMirrors,
 }
 
@@ -315,6 +316,8 @@ func (c *checkup) strayKind(ctx context.Context, d mirrorDir, s fsmirror.Stray) 
 	rename := func(to string) string { return fmt.Sprintf("mv %s %s", c.word(s.Path), c.word(filepath.Join(dir, to))) }
 	top := filepath.Clean(dir) == filepath.Clean(d.dir)
 	_, platformErr := sources.ParsePlatform(name)
+	relative, _ := filepath.Rel(d.dir, s.Path)
+	parts := strings.Split(filepath.ToSlash(relative), "/")
 	lower := strings.ToLower(name)
 	typ := filepath.Base(filepath.Clean(dir))
 	switch info, _ := os.Lstat(s.Path); {
@@ -324,6 +327,11 @@ func (c *checkup) strayKind(ctx context.Context, d mirrorDir, s fsmirror.Stray) 
 		return "leads out of the mirror, which is part of the checkout", "replace the link with a copy of the package"
 	case info != nil && info.Mode()&fs.ModeSymlink != 0:
 		return "is a symlink, and engines follow only symlinks to packages", "replace the link with the directory that it leads to"
+	case len(parts) == 3 && isVersion(parts[2]) && !strings.Contains(parts[0], "."):
+		host := filepath.Join(d.dir, string(c.config.Engine.DefaultHost()))
+		return "is at a path without a host", fmt.Sprintf("mkdir -p %s && mv %s %[1]s/", c.word(host), c.word(filepath.Join(d.dir, parts[0])))
+	case len(parts) == 3 && strings.HasPrefix(name, sources.FilePrefix) && name != sources.FilePrefix:
+		return "is not named after the provider alone", rename(strings.TrimPrefix(name, sources.FilePrefix))
 	case strings.Contains(s.Reason, "directory of a version"):
 		return "is in the directory of a version", fmt.Sprintf("mv %s %s/", c.word(s.Path), c.word(filepath.Dir(filepath.Clean(dir))))
 	case len(name) > 1 && (name[0] == 'v' || name[0] == 'V') && isVersion(name[1:]):
@@ -380,6 +388,38 @@ func ignoredNames(ctx context.Context, c *checkup) (found []report.Diagnosis) {
 	return found
 }
 
+// misplacedExecutables finds providers' executables that are not in a directory of a version and a platform.
+func misplacedExecutables(_ context.Context, c *checkup) (found []report.Diagnosis) {
+	for _, d := range c.readable() {
+		for _, level := range []string{"*/*/*/", "*/*/*/*/"} {
+			files, _ := fs.Glob(os.DirFS(d.dir), level+sources.FilePrefix+"*")
+			for _, file := range files {
+				path := filepath.Join(d.dir, filepath.FromSlash(file))
+				dir, name := filepath.Split(path)
+				info, err := os.Stat(path)
+				if err != nil || info.IsDir() || strings.EqualFold(filepath.Ext(name), ".zip") {
+					continue
+				}
+				to := filepath.Join(dir, sources.CurrentPlatform().String())
+				if level == "*/*/*/" {
+					_, version, _ := strings.Cut(name, "_v")
+					version, _, _ = strings.Cut(version, "_")
+					if !isVersion(version) {
+						version = "VERSION"
+					}
+					to = filepath.Join(dir, version, sources.CurrentPlatform().String())
+				}
+				found = append(found, report.Diagnosis{
+					Severity: report.Risky, Trap: "misplaced-executable", Path: path,
+					Text: fmt.Sprintf("%s is not in a directory TYPE/VERSION/OS_ARCH", c.brief(path)), Why: "engines silently ignore it",
+					Fix: fmt.Sprintf("mkdir -p %s && mv %s %[1]s/", c.word(to), c.word(path)),
+				})
+			}
+		}
+	}
+	return found
+}
+
 // noExecutable finds unpacked packages for this platform without the provider's executable.
 func noExecutable(ctx context.Context, c *checkup) (found []report.Diagnosis) {
 	for _, d := range c.readable() {
@@ -395,6 +435,10 @@ func noExecutable(ctx context.Context, c *checkup) (found []report.Diagnosis) {
 			fix := fmt.Sprintf("unpack the archive of the provider in %s", c.word(p.Location.Dir))
 			if deeper, _ := filepath.Glob(filepath.Join(p.Location.Dir, "*", sources.FilePrefix+p.ID.Provider.Type+"*")); len(deeper) > 0 {
 				fix = fmt.Sprintf("mv %s/* %s/", c.word(filepath.Dir(deeper[0])), c.word(p.Location.Dir))
+			} else if len(entries) == 1 && strings.EqualFold(filepath.Ext(entries[0].Name()), ".zip") {
+				version := filepath.Dir(p.Location.Dir)
+				archive := filepath.Join(p.Location.Dir, entries[0].Name())
+				fix = fmt.Sprintf("mv %s %s/ && rmdir %s %s", c.word(archive), c.word(filepath.Dir(version)), c.word(p.Location.Dir), c.word(version))
 			}
 			found = append(found, report.Diagnosis{
 				Severity: report.Broken, Trap: "no-executable", Path: p.Location.Dir, Fix: fix,
