@@ -142,7 +142,7 @@ func enginesDisagree(ctx context.Context, c *checkup) []report.Diagnosis {
 	d := report.Diagnosis{
 		Severity: report.Risky, Trap: "engines-disagree", Path: cmp.Or(second, first),
 		Text: fmt.Sprintf("%s, %s: they differ in %s", reads(0), reads(1), ui.List("and", differences)),
-		Why:  "the same root module gets its providers from different places, depending on the engine",
+		Why:  "the same root module behaves differently, depending on the engine",
 		Fix:  "make both files equal, or remove one: OpenTofu reads .terraformrc if there is no .tofurc",
 	}
 	if first == second {
@@ -494,14 +494,11 @@ func unusedTokens(_ context.Context, c *checkup) (found []report.Diagnosis) {
 	var unused []string
 	var first cliconfig.TokenPlace
 	for _, t := range c.config.TokenPlaces() {
-		if slices.Contains(used, string(t.Host)) || t.Host.Default() || c.mentions(t.Host) {
+		near := withPort(t.Host, used)
+		if slices.Contains(used, string(t.Host)) || t.Host.Default() || near == "" && c.mentions(t.Host) {
 			continue
 		}
-		near := sources.Nearest(string(t.Host), used)
-		name, port, _ := strings.Cut(string(t.Host), ".")
-		if i := slices.IndexFunc(used, func(u string) bool { return u == name+":"+port }); near == "" && i >= 0 {
-			near = used[i]
-		}
+		near = cmp.Or(near, sources.Nearest(string(t.Host), used))
 		if near == "" {
 			if unused = append(unused, string(t.Host)); len(unused) == 1 {
 				first = t
@@ -511,10 +508,12 @@ func unusedTokens(_ context.Context, c *checkup) (found []report.Diagnosis) {
 		d := report.Diagnosis{
 			Severity: report.Risky, Trap: "unused-token", Path: t.File, Line: t.Line,
 			Text: fmt.Sprintf("nothing here uses the token for %s, but %s is used", t.Host, near),
-			Why:  "requests are sent without this token", Fix: fmt.Sprintf("write credentials %q", near),
+			Why:  "requests are sent without this token", Fix: fmt.Sprintf("write credentials %q { token = \"TOKEN\" } in the CLI configuration", near),
+		}
+		if t.Variable != "" {
+			d.Text = fmt.Sprintf("nothing here uses the token for %s in %s, but %s is used", t.Host, t.Variable, near)
 		}
 		if variable := cliconfig.TokenVariable(sources.Host(near)); isShellName(t.Variable) && variable != "" {
-			d.Text = fmt.Sprintf("nothing here uses the token for %s in %s, but %s is used", t.Host, t.Variable, near)
 			d.Fix = fmt.Sprintf(`export %s="$%s"`, variable, t.Variable)
 		}
 		found = append(found, d)
@@ -534,6 +533,17 @@ func unusedTokens(_ context.Context, c *checkup) (found []report.Diagnosis) {
 		}
 	}
 	return found
+}
+
+// withPort returns the used host that has a port where a token's host lacks it, or has it after a dot because of the name
+// of a variable.
+func withPort(host sources.Host, used []string) string {
+	for _, u := range used {
+		if name, port, ok := strings.Cut(u, ":"); ok && (string(host) == name || string(host) == name+"."+port) {
+			return u
+		}
+	}
+	return ""
 }
 
 // usedHosts returns the hosts that requests about the required providers are sent to, as far as known.

@@ -279,6 +279,10 @@ func ignoredFiles(ctx context.Context, c *checkup) (found []report.Diagnosis) {
 				Severity: report.Risky, Trap: "ignored-file", Path: groups[kind][0].Path, Text: text,
 				Why: "engines silently ignore files that are not in the layout of a mirror", Fix: strings.Join(fixes[kind], " && "),
 			}
+			if len(where) > mostNames && len(fixes[kind]) > 1 {
+				f.Fix = fixes[kind][0]
+				f.Why += "; move the others in the same way"
+			}
 			if strings.HasSuffix(f.Fix, anyNamespace) {
 				f.Why += "; their names contain no namespace, so choose one"
 			}
