@@ -34,7 +34,7 @@ func (s *Session) explainProvider(ctx context.Context, dir, address string, all 
 	}
 	plan, upgrade, err := q.plans(ctx)
 	q.describeChoice(&e, plan, upgrade)
-	q.describeOthers(ctx, &e, plan, upgrade)
+	q.describeOthers(&e, plan, upgrade)
 	if !q.required && plan.err != nil && len(q.unknown) == 0 {
 		err = errors.Join(err, q.rootModule.explain(plan.err))
 	}
@@ -120,7 +120,7 @@ func (q *question) reasonOf(err error) string {
 		return "no verified version on this machine is allowed, and --offline is set"
 	}
 	for _, err := range sources.Errors(err) {
-		reasons = append(reasons, strings.TrimPrefix(sources.Reason(err), q.req.Provider.String()+": "))
+		reasons = append(reasons, cmp.Or(sources.Cause(err), strings.TrimPrefix(sources.Reason(err), q.req.Provider.String()+": ")))
 	}
 	return strings.Join(reasons, "; ")
 }
@@ -155,7 +155,7 @@ func (q *question) wouldDo(p planned) string {
 
 // describeOthers says why versions are not chosen: the one that the user asks about, or else all newer ones. It says
 // what to change to get the newest.
-func (q *question) describeOthers(ctx context.Context, e *report.Explanation, plan, upgrade planned) {
+func (q *question) describeOthers(e *report.Explanation, plan, upgrade planned) {
 	var last installer.Weighed
 	var newest *installer.Weighed
 	found := false
