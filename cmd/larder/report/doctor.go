@@ -127,6 +127,9 @@ func (o *Output) indented(head ui.Line, text string) {
 		text = ui.WrappedBelow(text, width, len([]rune(head.Plain())), diagnosisIndent+2)
 	}
 	for line := range strings.SplitSeq(text, "\n") {
+		if last := len(head) - 1; line == "" && last >= 0 { // a command that is too wide begins on the next line
+			head[last].Text = strings.TrimRight(head[last].Text, " ")
+		}
 		o.result(append(head, ui.Plain.Of(line)))
 		head = nil
 	}
