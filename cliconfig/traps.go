@@ -157,12 +157,15 @@ func (m Machine) meantFile(name, home string) string {
 
 // knownVariables are variables of engines that Load doesn't read, and of tools around them. Those that end in _
 // begin the names of others.
-var knownVariables = []string{
-	"TF_VAR_", "TF_LOG", "TF_LOG_", "TF_INPUT", "TF_IN_AUTOMATION", "TF_IGNORE", "TF_CLI_ARGS_", tokenPrefix, "TF_CLOUD_",
-	"TF_STATE_PERSIST_INTERVAL", "TF_ENCRYPTION", "TF_HTTP_", "TF_ACC", "TF_TEST_", "TF_SKIP_", "TF_TEMP_",
-	"TF_DISABLE_PLUGIN_TLS", "TF_PLUGIN_MAGIC_COOKIE", "TF_FORK", "TF_PROVIDER_CONFIG_", "TF_BUILD", "TF_ROOT", "TF_STATE_NAME", "TF_ADDRESS",
-	"TF_USERNAME", "TF_PASSWORD", "TF_VERSION", "TF_API_TOKEN", "TF_DIR", "TF_ORGANIZATION", "TF_HOSTNAME",
-}
+var knownVariables = strings.Fields(`
+	TF_VAR_ TF_LOG TF_LOG_ TF_INPUT TF_IN_AUTOMATION TF_IGNORE TF_CLI_ARGS_ TF_CLOUD_
+	TF_STATE_PERSIST_INTERVAL TF_ENCRYPTION TF_HTTP_ TF_ACC TF_TEST_ TF_SKIP_ TF_TEMP_ TF_DISABLE_PLUGIN_TLS
+	TF_PLUGIN_MAGIC_COOKIE TF_FORK TF_PROVIDER_CONFIG_ TF_BUILD TF_ROOT TF_STATE_NAME TF_ADDRESS TF_USERNAME
+	TF_PASSWORD TF_VERSION TF_API_TOKEN TF_DIR TF_ORGANIZATION TF_HOSTNAME TF_TOKEN_
+`)
+
+// leastToGuess is how long a name must be to be taken for the beginning of another one.
+const leastToGuess = 9
 
 // An IgnoredVariable is a variable that engines don't read.
 type IgnoredVariable struct {
@@ -192,7 +195,7 @@ func (c *Config) IgnoredVariables() []IgnoredVariable {
 			all = append(all, IgnoredVariable{name, upper})
 		case upper == strings.TrimSuffix(tokenPrefix, "_"):
 			all = append(all, IgnoredVariable{name, tokenPrefix + "HOST"})
-		case len(name) >= len("TF_PLUGIN") && meant != "" && upper == name:
+		case len(name) >= leastToGuess && meant != "" && upper == name:
 			all = append(all, IgnoredVariable{name, meant})
 		case slices.ContainsFunc([]string{"PLUGIN", "PROVIDER", "MIRROR", "REGISTRY", "CACHE"}, func(word string) bool { return strings.Contains(name, word) }):
 			all = append(all, IgnoredVariable{name, ""})
