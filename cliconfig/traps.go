@@ -182,7 +182,10 @@ func (c *Config) IgnoredVariables() []IgnoredVariable {
 	}
 	var all []IgnoredVariable
 	for _, assignment := range c.machine.Environ {
-		name, _, _ := strings.Cut(assignment, "=")
+		name, value, _ := strings.Cut(assignment, "=")
+		if value == "" {
+			continue
+		}
 		upper := strings.ToUpper(name)
 		isKnown := func(known string) bool {
 			return name == known || strings.HasSuffix(known, "_") && strings.HasPrefix(name, known)

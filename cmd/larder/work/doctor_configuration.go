@@ -348,7 +348,7 @@ func (c *checkup) samples(ctx context.Context, m cliconfig.Method) []sources.Pro
 			}
 		}
 	}
-	if len(all) > 0 || len(m.Include) > 0 {
+	if len(all) > 0 || len(m.Include) > 0 || m.Kind == cliconfig.FilesystemMirror {
 		return all
 	}
 	return []sources.Provider{anyProvider}
