@@ -46,8 +46,8 @@ provider "Acme" {}
 	roots, err := modules.Roots(t.Context(), dir, modules.RootsOptions{Cache: &cache})
 	check(t, err)
 	wants := map[string]string{
-		"a":   "registry.terraform.io/hashicorp/acme \"\"\n  ../m/main.tf:1 \nerror: ../m/main.tf:2:10: provider name \"Acme\": not in normal form\n  hint: write it as \"acme\"\n",
-		"b/c": "registry.terraform.io/hashicorp/acme \"\"\n  ../../m/main.tf:1 \nerror: ../../m/main.tf:2:10: provider name \"Acme\": not in normal form\n  hint: write it as \"acme\"\n",
+		"a":   "registry.terraform.io/hashicorp/acme \"\"\n  ../m/main.tf:1 module.m\nerror: ../m/main.tf:2:10: provider name \"Acme\": not in normal form\n  hint: write it as \"acme\"\n",
+		"b/c": "registry.terraform.io/hashicorp/acme \"\"\n  ../../m/main.tf:1 module.m\nerror: ../../m/main.tf:2:10: provider name \"Acme\": not in normal form\n  hint: write it as \"acme\"\n",
 	}
 	for _, root := range roots {
 		got := describe(modules.Load(t.Context(), filepath.Join(dir, root), modules.Options{Cache: &cache}))

@@ -104,7 +104,7 @@ resource "linked_b" "c" {}
 	_, absent := os.Stat(filepath.Join(dir, "absent"))
 	// Relative paths start from the real path of the root module.
 	want := `registry.terraform.io/hashicorp/a ""
-  ../modules/m/main.tf:1 
+  ../modules/m/main.tf:1 module.m
 registry.terraform.io/hashicorp/linked ""
   file.tf:1 
 error: dangling.tf: ` + errors.Unwrap(absent).Error() + `
