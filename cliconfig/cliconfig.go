@@ -77,9 +77,6 @@ type Config struct {
 	written *Config // as written, including relative paths
 	tokens  map[sources.Host]hostToken
 
-	installation place                  // of the provider_installation block
-	hostBlocks   map[sources.Host]place // that configure Hosts
-
 	helper *helper // of credentials; nil if there is none
 	logins []login // in the netrc file
 }
@@ -110,7 +107,7 @@ func Load(ctx context.Context, m Machine, e sources.Engine, opts Options) (*Conf
 		HostOptions:    map[sources.Host]HostOptions{},
 		KeepArchivesMB: defaultArchivesMB,
 
-		machine: m, files: m.inputFiles(e, opts), tokens: map[sources.Host]hostToken{}, hostBlocks: map[sources.Host]place{},
+		machine: m, files: m.inputFiles(e, opts), tokens: map[sources.Host]hostToken{},
 	}
 	c.written = c
 	l := &loader{Machine: m, ctx: ctx, engine: e, secrets: opts.Secrets, config: c, noted: map[[2]string]int{}}

@@ -12,7 +12,6 @@ import (
 type hostToken struct {
 	text     string // a block may have none, and then prevents running the helper
 	origin   string // where it is configured, for messages
-	place    place  // of a block
 	variable bool   // origin is a variable
 }
 
@@ -100,7 +99,7 @@ func (l *loader) credentials() field {
 			l.secrets.Add(e.value.text)
 			texts[host] = e.value.text
 		}})
-		l.config.tokens[host] = hostToken{text: texts[host], origin: "the credentials block at " + b.place.String(), place: b.place}
+		l.config.tokens[host] = hostToken{text: texts[host], origin: "the credentials block at " + b.place.String()}
 		l.note(Setting{Name: credentialsBlock, Of: string(host), Secret: texts[host] != "", From: b.from()})
 	})
 }

@@ -226,6 +226,5 @@ func (l *loader) chooseInstallation() {
 		}
 		l.config.Methods, l.config.DevOverrides, l.config.Implied = in.methods, in.overrides, false
 		l.note(Setting{Name: "provider_installation", From: in.from()})
-		l.config.installation = in.place
 	}
 }

@@ -32,23 +32,26 @@ func (p Place) String() string {
 }
 
 // Setting returns the setting of a name that applies to everything, and whether it is set.
-func (c *Config) Setting(name string) (Setting, bool) {
-	i := c.index(name)
+func (c *Config) Setting(name string) (Setting, bool) { return c.SettingOf(name, "") }
+
+// SettingOf returns the setting of a name that applies to a host or a provider, and whether it is set.
+func (c *Config) SettingOf(name, of string) (Setting, bool) {
+	i := c.index(name, of)
 	if i < 0 {
 		return Setting{}, false
 	}
 	return c.Settings[i], true
 }
 
-// index returns the index of a setting that applies to everything, or -1.
-func (c *Config) index(name string) int {
-	return slices.IndexFunc(c.Settings, func(s Setting) bool { return s.Name == name && s.Of == "" })
+// index returns the index of a setting, or -1.
+func (c *Config) index(name, of string) int {
+	return slices.IndexFunc(c.Settings, func(s Setting) bool { return s.Name == name && s.Of == of })
 }
 
 // Override notes a setting of a flag, which overrides files and variables. It only changes the Settings of this Config.
 func (c *Config) Override(s Setting) {
 	c.Settings = slices.Clone(c.Settings)
-	i := c.index(s.Name)
+	i := c.index(s.Name, s.Of)
 	if i < 0 {
 		c.Settings = append(c.Settings, s)
 		return

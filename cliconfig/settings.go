@@ -25,7 +25,6 @@ func (l *loader) cliConfig(root *node) {
 		"host": l.hostBlocks(func(host sources.Host, b entry) {
 			l.config.Hosts[host] = l.services(host, b.value)
 			l.note(Setting{Name: "host", Of: string(host), From: b.from()})
-			l.config.hostBlocks[host] = b.place
 		}),
 		"credentials":           l.credentials(),
 		"credentials_helper":    l.blocks(l.helperBlock),

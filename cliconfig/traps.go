@@ -11,40 +11,6 @@ import (
 
 // What doctor examines: places of settings, and inputs that have no effect.
 
-// InstallationPlace returns the file and line of the provider_installation block in force. The file is
-// empty if there is none.
-func (c *Config) InstallationPlace() (file string, line int) {
-	return c.installation.file, c.installation.line
-}
-
-// HostPlace returns the file and line of the host block for a host, or "" if there is none.
-func (c *Config) HostPlace(host sources.Host) (file string, line int) {
-	at := c.hostBlocks[host]
-	return at.file, at.line
-}
-
-// A TokenPlace is where the token for a host is configured.
-type TokenPlace struct {
-	Host     sources.Host
-	Variable string // empty for a credentials block
-	File     string // of a credentials block
-	Line     int
-}
-
-// TokenPlaces returns the places of all tokens in variables and files, sorted by host.
-func (c *Config) TokenPlaces() []TokenPlace {
-	var all []TokenPlace
-	for host, t := range c.tokens {
-		at := TokenPlace{Host: host, File: t.place.file, Line: t.place.line}
-		if t.variable {
-			at.Variable = t.origin
-		}
-		all = append(all, at)
-	}
-	slices.SortFunc(all, func(a, b TokenPlace) int { return cmp.Compare(a.Host, b.Host) })
-	return all
-}
-
 // TokenVariable returns the name of the variable with the token for a host. It is empty if few shells can set it,
 // because the host has a port.
 func TokenVariable(host sources.Host) string {

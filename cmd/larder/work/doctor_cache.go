@@ -319,30 +319,19 @@ func checkCachePlace(_ context.Context, c *checkup) (found []report.Diagnosis) {
 
 // checkUnverifiedCache examines whether unverified packages of the plugin cache are used.
 func checkUnverifiedCache(_ context.Context, c *checkup) []report.Diagnosis {
-	const setting = "plugin_cache_may_break_dependency_lock_file"
-	if !c.config.UnverifiedCache {
+	const name = "plugin_cache_may_break_dependency_lock_file"
+	setting, ok := c.config.Setting(name)
+	if !ok || setting.From.By != "" && len(c.config.MeansTrue()) > 0 { // then another check reports the variable
 		return nil
 	}
 	d := report.Diagnosis{
-		Severity: report.Risky, Trap: "unverified-cache",
-		Text: setting + " is set",
+		Severity: report.Risky, Trap: "unverified-cache", Path: setting.From.File, Line: setting.From.Line,
+		Text: name + " is set",
 		Why:  "engines use cached packages that nothing verifies, and write lock files that lack the hashes of other platforms; with Larder, the setting isn't necessary",
-		Fix:  "unset " + strings.ToUpper("tf_"+setting),
+		Fix:  fmt.Sprintf("remove line %d of %s", setting.From.Line, c.shownPath(setting.From.File)),
 	}
-	for _, file := range c.config.InputFiles() {
-		text, _ := disk.ReadFile(file.Name, 1<<20) // its errors are reported with the configuration
-		for i, line := range strings.Split(string(text), "\n") {
-			if file.State == "read" && strings.Contains(line, setting) && !strings.HasPrefix(strings.TrimSpace(line), "#") {
-				d.Path, d.Line = file.Name, i+1
-				d.Fix = fmt.Sprintf("remove line %d of %s", d.Line, c.shownPath(d.Path))
-				return []report.Diagnosis{d}
-			}
-		}
-	}
-	for _, v := range c.config.InputVariables() {
-		if strings.EqualFold(v.Name, "tf_"+setting) && slices.Contains([]string{"false", "no", "off"}, strings.ToLower(v.State)) {
-			return nil // the check of variables reports that engines read it as true
-		}
+	if setting.From.By != "" {
+		d.Fix = "unset " + setting.From.By
 	}
 	return []report.Diagnosis{d}
 }

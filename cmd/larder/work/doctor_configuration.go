@@ -176,13 +176,26 @@ var configParts = []struct {
 	{"plugin cache", func(config *cliconfig.Config) string { return config.PluginCacheDir }},
 	{"hosts", func(config *cliconfig.Config) string { return fmt.Sprint(config.Hosts) }},
 	{"tokens", func(config *cliconfig.Config) string {
-		var b strings.Builder
-		for _, t := range config.TokenPlaces() {
-			fmt.Fprintln(&b, t.Host)
+		var hosts []string
+		for _, t := range tokensIn(config) {
+			hosts = append(hosts, t.Of)
 		}
-		return b.String()
+		return fmt.Sprint(hosts)
 	}},
 	{"dev_overrides", func(config *cliconfig.Config) string { return fmt.Sprint(config.DevOverrides) }},
+}
+
+// tokensIn returns the settings of tokens, sorted by host.
+func tokensIn(config *cliconfig.Config) []cliconfig.Setting {
+	all := slices.DeleteFunc(slices.Clone(config.Settings), func(s cliconfig.Setting) bool { return s.Name != "credentials" })
+	slices.SortFunc(all, func(a, b cliconfig.Setting) int { return cmp.Compare(a.Of, b.Of) })
+	return all
+}
+
+// placeOf returns the file and line of a setting or a block, which is set for a host or a provider if of isn't empty.
+func (c *checkup) placeOf(name, of string) (file string, line int) {
+	s, _ := c.config.SettingOf(name, of)
+	return s.From.File, s.From.Line
 }
 
 // ignoredVariables finds variables that engines don't read, or read as the opposite.
@@ -235,7 +248,7 @@ func applies(m cliconfig.Method, p sources.Provider) bool {
 
 // noMethod finds providers for which include and exclude leave no installation method.
 func noMethod(_ context.Context, c *checkup) (found []report.Diagnosis) {
-	file, line := c.config.InstallationPlace()
+	file, line := c.placeOf("provider_installation", "")
 	if c.config.Implied || c.problems.Err() != nil { // then methods may be missing because of an error
 		return nil
 	}
@@ -432,7 +445,7 @@ func mirrorAsRegistry(_ context.Context, c *checkup) (found []report.Diagnosis) 
 		if !configured && (!looks || isRegistryPath(u.Path)) {
 			continue
 		}
-		file, line := c.config.HostPlace(host)
+		file, line := c.placeOf("host", string(host))
 		found = append(found, report.Diagnosis{
 			Severity: report.Broken, Trap: "mirror-as-registry", Path: file, Line: line,
 			Text: fmt.Sprintf("providers.v1 of host %s is %s, which looks like the URL of a mirror", host, withoutPassword(service)),
@@ -446,10 +459,10 @@ func mirrorAsRegistry(_ context.Context, c *checkup) (found []report.Diagnosis) 
 
 // overrides finds development overrides, which replace providers without any check.
 func overrides(_ context.Context, c *checkup) (found []report.Diagnosis) {
-	file, line := c.config.InstallationPlace()
-	place := fmt.Sprintf("%s:%d", c.brief(file), line)
 	var working []string
+	file, line := "", 0
 	for p, dir := range c.config.DevOverrides {
+		file, line = c.placeOf("dev_overrides", p.String())
 		fault := ""
 		entries, err := os.ReadDir(dir)
 		switch {
@@ -473,7 +486,7 @@ func overrides(_ context.Context, c *checkup) (found []report.Diagnosis) {
 		found = append(found, report.Diagnosis{
 			Severity: report.Risky, Trap: "override-in-force", Path: file, Line: line,
 			Text: "dev_overrides replaces " + someOf(working),
-			Why:  "engines ignore the version, the lock file and all hashes for these providers", Fix: "remove dev_overrides at " + place + " when you have finished developing",
+			Why:  "engines ignore the version, the lock file and all hashes for these providers", Fix: "remove dev_overrides from " + c.brief(file) + " when you have finished developing",
 		})
 	}
 	if len(c.config.Unmanaged) > 0 {
@@ -485,6 +498,9 @@ func overrides(_ context.Context, c *checkup) (found []report.Diagnosis) {
 	return found
 }
 
+// loginFile is the name of the file in which terraform login stores tokens.
+const loginFile = "credentials.tfrc.json"
+
 // unusedTokens finds tokens for hosts that this root module doesn't use. Nothing is known about them elsewhere.
 func unusedTokens(_ context.Context, c *checkup) (found []report.Diagnosis) {
 	if c.tree.Empty || len(c.tree.Missing) > 0 {
@@ -492,43 +508,47 @@ func unusedTokens(_ context.Context, c *checkup) (found []report.Diagnosis) {
 	}
 	used := c.usedHosts()
 	var unused []string
-	var first cliconfig.TokenPlace
-	for _, t := range c.config.TokenPlaces() {
-		near := withPort(t.Host, used)
-		if slices.Contains(used, string(t.Host)) || t.Host.Default() || near == "" && c.mentions(t.Host) {
+	var first cliconfig.Place
+	for _, t := range tokensIn(c.config) {
+		host, variable := sources.Host(t.Of), t.From.By
+		near := withPort(host, used)
+		if slices.Contains(used, t.Of) || host.Default() || near == "" && c.mentions(host) {
 			continue
 		}
-		near = cmp.Or(near, sources.Nearest(string(t.Host), used))
+		near = cmp.Or(near, sources.Nearest(t.Of, used))
+		if near == "" && filepath.Base(t.From.File) == loginFile {
+			continue // users log in to all their hosts
+		}
 		if near == "" {
-			if unused = append(unused, string(t.Host)); len(unused) == 1 {
-				first = t
+			if unused = append(unused, t.Of); len(unused) == 1 {
+				first = t.From
 			}
 			continue
 		}
 		d := report.Diagnosis{
-			Severity: report.Risky, Trap: "unused-token", Path: t.File, Line: t.Line,
-			Text: fmt.Sprintf("nothing here uses the token for %s, but %s is used", t.Host, near),
+			Severity: report.Risky, Trap: "unused-token", Path: t.From.File, Line: t.From.Line,
+			Text: fmt.Sprintf("nothing here uses the token for %s, but %s is used", host, near),
 			Why:  "requests are sent without this token", Fix: fmt.Sprintf("write credentials %q { token = \"TOKEN\" } in the CLI configuration", near),
 		}
-		if t.Variable != "" {
-			d.Text = fmt.Sprintf("nothing here uses the token for %s in %s, but %s is used", t.Host, t.Variable, near)
+		if variable != "" {
+			d.Text = fmt.Sprintf("nothing here uses the token for %s in %s, but %s is used", host, variable, near)
 		}
-		if variable := cliconfig.TokenVariable(sources.Host(near)); isShellName(t.Variable) && variable != "" {
-			d.Fix = fmt.Sprintf(`export %s="$%s"`, variable, t.Variable)
+		if right := cliconfig.TokenVariable(sources.Host(near)); isShellName(variable) && right != "" {
+			d.Fix = fmt.Sprintf(`export %s="$%s"`, right, variable)
 		}
 		found = append(found, d)
 	}
 	if len(unused) > 0 {
-		fix := unset(first.Variable)
-		if first.Variable == "" {
-			fix = fmt.Sprintf("remove the block if the token is for nothing else: credentials %q", first.Host)
+		fix := unset(first.By)
+		if first.By == "" {
+			fix = fmt.Sprintf("remove the block if the token is for nothing else: credentials %q", unused[0])
 		}
 		found = append(found, report.Diagnosis{
 			Severity: report.Risky, Trap: "unused-token", Path: first.File, Line: first.Line,
 			Text: "nothing in this root module uses the token for " + someOf(unused), Fix: fix,
 			Why: "a misspelled host is the usual reason, and the secret is in the environment of every process",
 		})
-		if first.Variable == "" {
+		if first.By == "" {
 			found[len(found)-1].Why = "a misspelled host is the usual reason"
 		}
 	}

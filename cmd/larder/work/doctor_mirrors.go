@@ -219,7 +219,7 @@ func unsearchedDirs(ctx context.Context, c *checkup) (found []report.Diagnosis) 
 		}
 		return len(all)
 	}
-	file, line := c.config.InstallationPlace()
+	file, line := c.placeOf("provider_installation", "")
 	if !c.config.Implied {
 		for _, dir := range c.config.ImpliedDirs() {
 			named := slices.ContainsFunc(c.config.Methods, func(m cliconfig.Method) bool { return m.Path != "" && resolve(m.Path) == resolve(dir) })
