@@ -51,7 +51,7 @@ var areas = []struct {
 
 // ExamineMachine reports known traps in the configuration, the mirrors, the cache and the engines of this machine.
 func ExamineMachine(ctx context.Context, s *Session) error {
-	s.flags.ReadOnly = true
+	s.ask()
 	c := s.checkup(ctx)
 	var all []report.Diagnosis
 	for _, area := range areas {
@@ -117,11 +117,7 @@ func (s *Session) checkup(ctx context.Context) *checkup {
 func (c *checkup) configOf(ctx context.Context, engine sources.Engine) (*cliconfig.Config, sources.Diagnostics) {
 	config, problems := cliconfig.Load(ctx, c.machine, engine, c.configOptions())
 	all, _ := c.settings.get(engine, func() (settings, error) {
-		hasty := *config
-		if hasty.Registry.DiscoveryRetries == nil { // a server that doesn't answer is a finding
-			hasty.Registry.DiscoveryRetries = new(1)
-		}
-		return settings{config, c.newClient(&hasty)}, nil
+		return settings{config, c.newClient(config)}, nil
 	})
 	return all.config, problems
 }

@@ -19,6 +19,7 @@ import (
 	"github.com/larder-cli/larder/installer/acquire"
 	"github.com/larder-cli/larder/installer/lockfile"
 	"github.com/larder-cli/larder/sources"
+	"github.com/larder-cli/larder/sources/archive"
 	"github.com/larder-cli/larder/sources/disk"
 	"github.com/larder-cli/larder/sources/seal"
 	"github.com/larder-cli/larder/sources/trust"
@@ -294,6 +295,9 @@ func (c *checkup) knownHashes(ctx context.Context, e lockfile.Entry, memory acqu
 	if len(known.own) == 0 && from != nil {
 		if pkg, err := from.Package(ctx, id); err == nil {
 			known.own, evidence = pkg.Hashes, pkg.Signed
+			if len(known.own) == 0 {
+				known.own = hashesAt(ctx, pkg.Location)
+			}
 		}
 	}
 	if evidence == nil {
@@ -306,6 +310,21 @@ func (c *checkup) knownHashes(ctx context.Context, e lockfile.Entry, memory acqu
 		}
 	}
 	return known
+}
+
+// hashesAt returns the hashes of a package on this machine, or nothing if it is elsewhere or can't be read.
+func hashesAt(ctx context.Context, at sources.Location) []sources.Hash {
+	switch {
+	case at.Dir != "":
+		if contents, err := archive.Hash(ctx, at.Dir); err == nil {
+			return []sources.Hash{contents.H1}
+		}
+	case at.Archive != "":
+		if contents, zh, err := archive.Read(ctx, at.Archive); err == nil {
+			return []sources.Hash{contents.ZipH1, zh}
+		}
+	}
+	return nil
 }
 
 // hashFaults returns what is wrong with the hashes of a lock entry.
@@ -325,24 +344,20 @@ func (c *checkup) hashFaults(ctx context.Context, e lockfile.Entry, known knownH
 			break
 		}
 	}
-	if !archives && len(e.Hashes) == 1 && !c.onlyHere(ctx, e) {
+	if !archives && len(e.Hashes) == 1 && c.fromRegistry(ctx, e.Provider) {
 		faults = append(faults, hashFault{"one-platform", block})
 	}
 	return faults
 }
 
-// onlyHere reports whether a mirror on this machine has the locked version for one platform only.
-func (c *checkup) onlyHere(ctx context.Context, e lockfile.Entry) bool {
-	return slices.ContainsFunc(c.readable(), func(d mirrorDir) bool {
-		all, _ := d.Packages(ctx)
-		n := 0
-		for _, p := range all {
-			if p.ID.Provider == e.Provider && p.ID.Version == e.Version {
-				n++
-			}
-		}
-		return n == 1
+// fromRegistry reports whether packages of a provider come from its registry, which has the hashes of all platforms.
+func (c *checkup) fromRegistry(ctx context.Context, p sources.Provider) bool {
+	here := slices.ContainsFunc(c.readable(), func(d mirrorDir) bool {
+		all, _ := d.Providers(ctx)
+		return slices.Contains(all, p)
 	})
+	direct := func(m cliconfig.Method) bool { return m.Kind == cliconfig.Direct && applies(m, p) }
+	return !here && (c.config.Implied || slices.ContainsFunc(c.config.Methods, direct))
 }
 
 // installed returns the installed packages of the root module.
@@ -467,16 +482,26 @@ func (c *checkup) offerFault(ctx context.Context, from sources.Source, r sources
 		cause = sources.Cause(err)
 		if errors.Is(err, sources.ErrNotFound) {
 			d.Trap, d.Why = "not-offered", "no configured source has the provider"
-			if len(hints) > 0 {
+			missing, _ := errors.AsType[*sources.NotFoundError](err)
+			switch {
+			case len(hints) > 0:
 				d.Fix = strings.Join(hints, "; ")
+			case missing != nil && missing.Moved != (sources.Provider{}):
+				d.Fix = fmt.Sprintf("write source = %q in required_providers of every module that uses it", missing.Moved)
+			case r.Provider.Implied(c.config.Engine):
+				d.Fix = fmt.Sprintf("if it is not HashiCorp's, write source = \"NAMESPACE/%s\" in required_providers of every module that uses it", r.Provider.Type)
 			}
 			return d, ""
 		}
 		d.Why = strings.Join(append([]string{d.Why}, hints...), "; ")
 		return d, cause
 	}
-	if _, ok := r.Constraints.Newest(listing.Versions); ok || c.hiding[r.Provider] != "" {
+	newest, ok := r.Constraints.Newest(listing.Versions)
+	switch {
+	case c.hiding[r.Provider] != "":
 		return report.Diagnosis{}, ""
+	case ok:
+		return c.platformFault(ctx, from, r, newest, listing, d), ""
 	}
 	d.Trap, d.Why = "no-version", "engines can't install the provider"
 	d.Text = fmt.Sprintf("no version of %s matches %q", r.Provider, r.Constraints)
@@ -485,6 +510,30 @@ func (c *checkup) offerFault(ctx context.Context, from sources.Source, r sources
 		d.Text += fmt.Sprintf("; the newest is %s", newestOf(listing.Versions))
 	}
 	return d, ""
+}
+
+// platformFault returns d as the finding that the version to install has no package for this platform, or nothing.
+func (c *checkup) platformFault(ctx context.Context, from sources.Source, r sources.Requirement, v sources.Version, l sources.Listing, d report.Diagnosis) report.Diagnosis {
+	here := sources.CurrentPlatform()
+	if e, locked := c.lock.Entry(r.Provider); locked && r.Constraints.Allow(e.Version) {
+		v = e.Version
+	}
+	lacks := !l.Details[v].For(here)
+	if l.Details[v].Platforms == nil {
+		_, err := from.Package(ctx, sources.PackageID{Provider: r.Provider, Version: v, Platform: here})
+		lacks = errors.Is(err, sources.ErrNoPlatform)
+	}
+	if !lacks {
+		return report.Diagnosis{}
+	}
+	d.Trap, d.Text = "no-platform", fmt.Sprintf("%s %s has no package for %s", r.Provider, v, here)
+	d.Why = "engines choose a version before they look for its packages, and then fail"
+	d.Fix = fmt.Sprintf("larder versions %s shows the platforms of each version", r.Provider)
+	others := slices.DeleteFunc(slices.Clone(l.Versions), func(v sources.Version) bool { return len(l.Details[v].Platforms) == 0 || !l.Details[v].For(here) })
+	if other, ok := r.Constraints.Newest(others); ok {
+		d.Fix = fmt.Sprintf("require version = %q, which has one", other)
+	}
+	return d
 }
 
 // serverOf returns the server that is queried first for a provider: a network mirror, or the origin registry.
