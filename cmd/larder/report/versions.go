@@ -58,6 +58,11 @@ func enginesFor(protocols []string) (engines []string) {
 	return nil
 }
 
+// foreign reports whether the version has no package for this platform.
+func (r Release) foreign() bool {
+	return len(r.Platforms) > 0 && !slices.Contains(r.Platforms, sources.CurrentPlatform().String())
+}
+
 // Cells implements [Row].
 func (r Release) Cells(*Output) []ui.Span {
 	platforms := ""
@@ -69,7 +74,7 @@ func (r Release) Cells(*Output) []ui.Span {
 		on   bool
 		text string
 	}{
-		{r.Prerelease, "pre-release"}, {r.Constrained && r.Allowed, "allowed"},
+		{r.Prerelease, "pre-release"}, {r.foreign(), "not for " + sources.CurrentPlatform().String()}, {r.Constrained && r.Allowed, "allowed"},
 		{r.Locked, "locked"}, {r.Installed, "installed"}, {r.Cached, "cached"},
 	} {
 		if note.on {
@@ -77,7 +82,7 @@ func (r Release) Cells(*Output) []ui.Span {
 		}
 	}
 	paint := ui.Plain
-	if r.Prerelease || r.Constrained && !r.Allowed {
+	if r.Prerelease || r.foreign() || r.Constrained && !r.Allowed {
 		paint = ui.Faint
 	}
 	if r.Locked {
