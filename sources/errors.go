@@ -177,6 +177,7 @@ func (e *NotFoundError) Unwrap() error { return ErrNotFound }
 type hinted struct {
 	error
 	hint string
+	last bool // it follows those of wrapped errors
 }
 
 func (h *hinted) Unwrap() error { return h.error }
@@ -184,20 +185,31 @@ func (h *hinted) Unwrap() error { return h.error }
 // WithHint adds a hint to err: what the user can do next, as a sentence without
 // its full stop. The text of err does not change.
 func WithHint(err error, format string, args ...any) error {
-	return &hinted{err, fmt.Sprintf(format, args...)}
+	return &hinted{error: err, hint: fmt.Sprintf(format, args...)}
 }
 
-// Hints returns the hints in err's tree without duplicates, outermost first.
+// WithLastHint is [WithHint], for a hint that follows the hints of the errors that err wraps.
+func WithLastHint(err error, format string, args ...any) error {
+	return &hinted{error: err, hint: fmt.Sprintf(format, args...), last: true}
+}
+
+// Hints returns the hints in err's tree without duplicates, outermost first, and those of [WithLastHint] at the end.
 func Hints(err error) []string {
-	var hints []string
+	var hints, last []string
 	seen := map[string]bool{}
 	walkErrors(err, func(e any) {
-		if h, ok := e.(*hinted); ok && !seen[h.hint] {
-			seen[h.hint] = true
+		h, ok := e.(*hinted)
+		switch {
+		case !ok || seen[h.hint]:
+			return
+		case h.last:
+			last = append(last, h.hint)
+		default:
 			hints = append(hints, h.hint)
 		}
+		seen[h.hint] = true
 	})
-	return hints
+	return append(hints, last...)
 }
 
 // walkErrors calls visit for err and every error that it wraps.
@@ -225,7 +237,7 @@ func Errors(err error) []error {
 	if h, ok := any(err).(*hinted); ok { // only if err itself has a hint
 		all := Errors(h.error)
 		for i, err := range all {
-			all[i] = &hinted{err, h.hint}
+			all[i] = &hinted{err, h.hint, h.last}
 		}
 		return all
 	}

@@ -176,7 +176,7 @@ func (m *rootModule) explain(err error) error {
 			errs[i] = m.suggest(errs[i])
 		}
 		if p, ok := explained(err); ok && !m.asks {
-			errs[i] = sources.WithHint(errs[i], "%s shows every constraint and source", m.explainCommand(p))
+			errs[i] = sources.WithLastHint(errs[i], "%s shows every constraint and source", m.explainCommand(p))
 		}
 	}
 	return errors.Join(errs...)
@@ -187,12 +187,13 @@ func explained(err error) (sources.Provider, bool) {
 	var none *installer.NoVersionError
 	var conflict *installer.LockConflictError
 	var pkg *sources.PackageError
+	_, unsupported := errors.AsType[*registry.ProtocolError](err)
 	switch {
 	case errors.As(err, &none):
 		return none.Requirement.Provider, len(none.Offered) > 0 && len(none.Requirement.From) > 0
 	case errors.As(err, &conflict):
 		return conflict.Requirement.Provider, true
-	case errors.Is(err, sources.ErrNoPlatform) && errors.As(err, &pkg):
+	case (unsupported || errors.Is(err, sources.ErrNoPlatform)) && errors.As(err, &pkg):
 		return pkg.ID.Provider, pkg.ID.Platform == sources.CurrentPlatform()
 	}
 	return sources.Provider{}, false
