@@ -210,9 +210,6 @@ func (o *Output) requiredText(e Explanation, all bool) (rows [][]string) {
 	if len(rows) == 0 {
 		rows = [][]string{{"nothing here requires it"}}
 	}
-	if e.Unmanaged != "" {
-		rows = append(rows, []string{e.Unmanaged})
-	}
 	return rows
 }
 

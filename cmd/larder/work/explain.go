@@ -2,8 +2,11 @@ package work
 
 import (
 	"context"
+	"fmt"
 
 	"github.com/larder-cli/larder/cliconfig"
+	"github.com/larder-cli/larder/cmd/larder/report"
+	"github.com/larder-cli/larder/cmd/larder/ui"
 )
 
 // An ExplainRequest says what to explain.
@@ -20,6 +23,9 @@ func Explain(ctx context.Context, s *Session, request ExplainRequest) error {
 	paths, addresses, err := s.separate(request.Arguments)
 	if err != nil {
 		return err
+	}
+	if len(addresses) > 1 {
+		return report.Usage(fmt.Errorf("larder explain takes one provider, not %s", ui.List("and", addresses)))
 	}
 	if err := s.takeRoots(paths); err != nil {
 		return err

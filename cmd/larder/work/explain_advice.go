@@ -3,6 +3,8 @@ package work
 import (
 	"fmt"
 	"slices"
+	"strconv"
+	"strings"
 
 	"github.com/larder-cli/larder/cliconfig"
 	"github.com/larder-cli/larder/cmd/larder/report"
@@ -17,7 +19,7 @@ func (q *question) advice(w installer.Weighed, upgrade planned) []report.Advice 
 	add := func(v sources.Version, paste, what string) {
 		all = append(all, report.Advice{Version: v.String(), Paste: paste, What: what})
 	}
-	if upgrade.err == nil && upgrade.Version.Compare(q.locked) > 0 && q.locked != (sources.Version{}) && q.asked == (sources.Version{}) {
+	if upgrade.err == nil && q.obstacle(upgrade) == "" && upgrade.Version.Compare(q.locked) > 0 && q.locked != (sources.Version{}) && q.asked == (sources.Version{}) {
 		add(upgrade.Version, q.upgradeCommand(), "")
 	}
 	switch w.Bar {
@@ -29,11 +31,9 @@ func (q *question) advice(w installer.Weighed, upgrade planned) []report.Advice 
 			}
 		}
 		if len(all) == 0 || all[len(all)-1].Version != v.String() {
-			all = append(all, q.require(v)...)
+			return append(all, q.require(v)...)
 		}
-		if q.locked != (sources.Version{}) {
-			add(v, q.upgradeCommand(), "after that")
-		}
+		all = append(all, q.upgradeAfter(v)...)
 	case installer.NotOffered:
 		paste, what := q.adviseMethod(v)
 		if paste != "" {
@@ -47,19 +47,23 @@ func (q *question) advice(w installer.Weighed, upgrade planned) []report.Advice 
 	return all
 }
 
-// otherForPlatform returns the newest allowed version that has a package for this platform, if the chosen one lacks
-// it.
-func (q *question) otherForPlatform(plan planned) (sources.Version, bool) {
-	if plan.err != nil || q.deliveredBy(plan.Version) != "" || !q.offered(plan.Version) {
-		return sources.Version{}, false
-	}
+// adviseOther returns what to change if the package of the chosen version can't be installed: to another allowed version,
+// or else to another one.
+func (q *question) adviseOther(upgrade planned) []report.Advice {
 	var all []sources.Version
 	for _, c := range q.candidates() {
-		if c.Offered && !c.NoPlatform {
+		if c.Offered && !c.NoPlatform && !c.NoProtocol {
 			all = append(all, c.Version)
 		}
 	}
-	return q.req.Constraints.Newest(all)
+	if v, ok := q.req.Constraints.Newest(all); ok {
+		return q.require(v)
+	}
+	v, ok := sources.Constraints{}.Newest(all)
+	if !ok {
+		return nil
+	}
+	return q.advice(installer.Weighed{Version: v, Bar: installer.Constrained}, upgrade)
 }
 
 // require returns what to change to require exactly a version.
@@ -68,7 +72,16 @@ func (q *question) require(v sources.Version) []report.Advice {
 	if i < 0 {
 		return nil
 	}
-	return []report.Advice{{Version: v.String(), Paste: fmt.Sprintf("version = %q", v), What: "in required_providers, at " + report.ConstraintOf(q.req.From[i]).Where(q.out)}}
+	line := report.Advice{Version: v.String(), Paste: fmt.Sprintf("version = %q", v), What: "in required_providers, at " + report.ConstraintOf(q.req.From[i]).Where(q.out)}
+	return append([]report.Advice{line}, q.upgradeAfter(v)...)
+}
+
+// upgradeAfter returns the command that is necessary after a change of constraints, if the lock file has another version.
+func (q *question) upgradeAfter(v sources.Version) []report.Advice {
+	if q.locked == (sources.Version{}) || q.locked == v {
+		return nil
+	}
+	return []report.Advice{{Version: v.String(), Paste: q.upgradeCommand(), What: "after that"}}
 }
 
 // upgradeCommand is the command that locks the newest version.
@@ -83,33 +96,54 @@ func (q *question) adviseMethod(v sources.Version) (paste, what string) {
 		if dir := q.hidden[i]; dir != "" {
 			return fmt.Sprintf("provider_installation { filesystem_mirror { path = %q } direct {} }", dir), "in " + q.config.Tilde(q.mainFile())
 		}
-		if m := q.kinds[i]; m != nil && a.By != nil {
-			return fmt.Sprintf("exclude = [%q]", a.By), fmt.Sprintf("to be removed at %s:%d", q.config.Tilde(m.File), m.Line)
+		if q.kinds[i] != nil {
+			return q.adviseUse(i)
 		}
 	}
 	return "", ""
 }
 
+// adviseUse returns the include or exclude of a configured method, changed so that the method is used for the provider.
+func (q *question) adviseUse(i int) (paste, what string) {
+	m, by := q.kinds[i], q.answers[i].By
+	what = fmt.Sprintf("%s at %s:%d", m.Kind, q.config.Tilde(m.File), m.Line)
+	if by == nil {
+		return patternList("include", append(sources.Texts(m.Include), q.req.Provider.String())), "in " + what
+	}
+	others := slices.DeleteFunc(sources.Texts(m.Exclude), func(pattern string) bool { return pattern == by.String() })
+	if len(others) == 0 {
+		return patternList("exclude", []string{by.String()}), "to be removed from " + what
+	}
+	return patternList("exclude", others), "in " + what
+}
+
+// patternList returns an argument of an installation method.
+func patternList(name string, patterns []string) string {
+	for i, p := range patterns {
+		patterns[i] = strconv.Quote(p)
+	}
+	return name + " = [" + strings.Join(patterns, ", ") + "]"
+}
+
 // adviseRegistry returns the line of the CLI configuration that lets the origin registry be queried. It may have other
 // versions.
 func (q *question) adviseRegistry() (paste, what string) {
+	const why = ", so that the registry is queried"
 	for i, a := range q.answers {
 		m := q.kinds[i]
 		switch {
 		case q.hidden[i] == "" && (m == nil || m.Kind == cliconfig.Direct) && a.Applies:
 			return "", ""
-		case m == nil || m.Kind != cliconfig.Direct:
-		case a.By != nil:
-			return fmt.Sprintf("exclude = [%q]", a.By), fmt.Sprintf("to be removed from direct at %s:%d, so that the registry is queried", q.config.Tilde(m.File), m.Line)
-		default:
-			return fmt.Sprintf("include = [%q]", q.req.Provider), fmt.Sprintf("to be added to direct at %s:%d, so that the registry is queried", q.config.Tilde(m.File), m.Line)
+		case m != nil && m.Kind == cliconfig.Direct:
+			paste, what = q.adviseUse(i)
+			return paste, what + why
 		}
 	}
 	if len(q.config.Methods) == 0 {
 		return "", ""
 	}
 	m := q.config.Methods[len(q.config.Methods)-1]
-	return fmt.Sprintf("direct { include = [%q] }", q.req.Provider), "to be added to provider_installation in " + q.config.Tilde(m.File) + ", so that the registry is queried"
+	return fmt.Sprintf("direct { include = [%q] }", q.req.Provider), "in provider_installation in " + q.config.Tilde(m.File) + why
 }
 
 // mainFile is the CLI configuration file to change.

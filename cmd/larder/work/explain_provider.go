@@ -38,7 +38,9 @@ func (s *Session) explainProvider(ctx context.Context, dir, address string, all 
 	if !q.required && plan.err != nil && len(q.unknown) == 0 {
 		err = errors.Join(err, q.rootModule.explain(plan.err))
 	}
-	e.Unmanaged = q.unmanaged()
+	if e.Unmanaged = q.unmanaged(); e.Unmanaged != "" {
+		e.Why, e.Chosen, e.From, e.Newer, e.Advice = "none: "+e.Unmanaged, "", "", []report.Excluded{}, []report.Advice{}
+	}
 	e.Unknown = append([]string{}, q.unknown...)
 	q.output.Explained(e, all)
 	return errors.Join(append(q.errs, err)...)
@@ -98,7 +100,7 @@ func (q *question) describeChoice(e *report.Explanation, plan, upgrade planned) 
 		}
 		return
 	}
-	if e.Install, e.InstallUpgrade = q.wouldDo(plan), q.wouldDo(upgrade); plan.err != nil { // the reason is the choice
+	if e.Install, e.InstallUpgrade = q.wouldDo(plan), q.wouldDo(upgrade); plan.err != nil && q.unread == "" { // the reason is the choice
 		e.InstallUpgrade = strings.Replace(e.InstallUpgrade, e.Install, "fails", 1)
 		e.Install = "fails"
 	}
@@ -116,8 +118,11 @@ func (q *question) reasonOf(err error) string {
 	if len(reasons) > 0 {
 		return strings.Join(reasons, ", ")
 	}
-	if missing, ok := errors.AsType[*installer.MissingError](err); ok && missing.Version == (sources.Version{}) {
+	switch missing, ok := errors.AsType[*installer.MissingError](err); {
+	case ok && missing.Version == sources.Version{}:
 		return "no verified version on this machine is allowed, and --offline is set"
+	case ok && !missing.Hashed && !missing.Damaged:
+		return missing.Version.String() + " is not on this machine, and --offline is set"
 	}
 	for _, err := range sources.Errors(err) {
 		reasons = append(reasons, cmp.Or(sources.Cause(err), strings.TrimPrefix(sources.Reason(err), q.req.Provider.String()+": ")))
@@ -127,7 +132,10 @@ func (q *question) reasonOf(err error) string {
 
 // wouldDo says what install does after a choice.
 func (q *question) wouldDo(p planned) string {
-	if p.err != nil {
+	switch {
+	case q.unread != "":
+		return "fails: " + q.unread
+	case p.err != nil:
 		return "fails: " + q.reasonOf(p.err)
 	}
 	lock := ""
@@ -144,13 +152,32 @@ func (q *question) wouldDo(p planned) string {
 		return cmp.Or(strings.TrimPrefix(lock, ", and "), "has nothing to do")
 	case p.How == installer.FromStore:
 		return "takes " + p.Version.String() + " from the plugin cache" + lock
-	case from == "" && !q.offered(p.Version):
-		return "fails: no source has " + p.Version.String()
-	case from == "":
-		return fmt.Sprintf("fails: %s has no package for %s", p.Version, sources.CurrentPlatform())
+	case q.obstacle(p) != "":
+		return "fails: " + q.obstacle(p)
 	default:
 		return "takes " + p.Version.String() + " from " + from + lock
 	}
+}
+
+// obstacle says why the package of a chosen version can't be installed, or returns "".
+func (q *question) obstacle(p planned) string {
+	from := q.deliveredBy(p.Version)
+	switch {
+	case p.err != nil || p.How != installer.Planned:
+		return ""
+	case from == "" && q.flags.Offline:
+		return p.Version.String() + " is not on this machine, and --offline is set"
+	case from == "" && !q.offered(p.Version):
+		return "no source has " + p.Version.String()
+	case from == "":
+		return fmt.Sprintf("%s has no package for %s", p.Version, sources.CurrentPlatform())
+	}
+	for i, a := range q.answers {
+		if detail := a.Listing.Details[p.Version]; q.nameOf(i) == from && !detail.Usable() {
+			return fmt.Sprintf("plugin protocol %s of %s is not supported (supported: 5 and 6)", strings.Join(detail.Protocols, ", "), p.Version)
+		}
+	}
+	return ""
 }
 
 // describeOthers says why versions are not chosen: the one that the user asks about, or else all newer ones. It says
@@ -168,7 +195,8 @@ func (q *question) describeOthers(e *report.Explanation, plan, upgrade planned) 
 			continue
 		}
 		found = true
-		if newest == nil && (!w.Version.Prerelease() || q.asked != sources.Version{}) {
+		if prerelease := w.Version.Prerelease(); !prerelease && (newest == nil || newest.Version.Prerelease()) ||
+			newest == nil && (q.asked != sources.Version{} || plan.err != nil) {
 			newest = &w
 		}
 		if n := len(e.Newer); n > 0 && last.Bar == w.Bar && last.By == w.By && last.Together == w.Together {
@@ -186,11 +214,18 @@ func (q *question) describeOthers(e *report.Explanation, plan, upgrade planned) 
 	if !found && q.asked != (sources.Version{}) {
 		e.Newer = append(e.Newer, report.Excluded{Versions: []string{q.asked.String()}, Rule: string(installer.NotOffered), Why: "no source has this version"})
 	}
-	if other, ok := q.otherForPlatform(plan); ok && q.asked == (sources.Version{}) {
-		e.Advice = q.require(other)
-	} else if newest != nil {
+	q.advise(e, newest, plan, upgrade)
+}
+
+// advise says what to change to get another version: the newest one that is excluded, or else one that can be installed.
+func (q *question) advise(e *report.Explanation, newest *installer.Weighed, plan, upgrade planned) {
+	switch {
+	case q.asked == sources.Version{} && q.obstacle(upgrade) != "":
+		e.Advice = append(e.Advice, q.adviseOther(upgrade)...)
+	case newest != nil:
 		e.Advice = q.advice(*newest, upgrade)
-	} else if paste, what := q.adviseRegistry(); paste != "" && (plan.err != nil || q.asked != plan.Version) {
+	}
+	if paste, what := q.adviseRegistry(); paste != "" && len(e.Advice) == 0 && (plan.err != nil || q.asked != plan.Version) {
 		e.Advice = append(e.Advice, report.Advice{Version: "others", Paste: paste, What: what})
 	}
 }
@@ -217,7 +252,7 @@ func (q *question) whyNot(w installer.Weighed, plan planned) string {
 	case installer.WithoutPlatform:
 		return "no package for " + sources.CurrentPlatform().String()
 	case installer.WrongProtocol:
-		return "its plugin protocol is too old for this engine"
+		return "its plugin protocol is not supported (supported: 5 and 6)"
 	case installer.LockedOut:
 		return fmt.Sprintf("the lock file keeps %s", q.locked)
 	}

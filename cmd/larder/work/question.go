@@ -32,6 +32,7 @@ type question struct {
 	here    map[string][]sources.Version
 
 	unknown []string // what could not be found out
+	unread  string   // what of the root module can't be read, so that install fails
 	errs    []error
 }
 
@@ -86,11 +87,11 @@ func (q *question) readRoot(ctx context.Context) {
 	}
 	if err := q.out.Warnings(ds); err != nil {
 		q.errs = append(q.errs, err)
-		q.unknown = append(q.unknown, "constraints in the files with errors")
+		q.unknown, q.unread = append(q.unknown, "constraints in the files with errors"), "the configuration has errors"
 	}
 	if err := q.missing(tree.Missing); err != nil {
 		q.errs = append(q.errs, err)
-		q.unknown = append(q.unknown, "constraints in modules that are not installed")
+		q.unknown, q.unread = append(q.unknown, "constraints in modules that are not installed"), "modules are not installed"
 	}
 	if tree.StateUnread {
 		q.unknown = append(q.unknown, "whether the state, which is not on this machine, requires more")
@@ -266,10 +267,10 @@ func newestFirst(all []sources.Version) []sources.Version {
 // unmanaged returns why engines install no package of the provider, or "".
 func (q *question) unmanaged() string {
 	if dir := q.config.DevOverrides[q.req.Provider]; dir != "" {
-		return "dev_overrides replaces it with " + q.config.Tilde(dir) + ": nothing is installed"
+		return "dev_overrides replaces it with " + q.config.Tilde(dir)
 	}
 	if slices.Contains(q.config.Unmanaged, q.req.Provider) {
-		return "TF_REATTACH_PROVIDERS says that it is running: nothing is installed"
+		return "it runs already (TF_REATTACH_PROVIDERS)"
 	}
 	return ""
 }

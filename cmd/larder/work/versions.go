@@ -3,6 +3,7 @@ package work
 import (
 	"context"
 	"errors"
+	"fmt"
 	"slices"
 	"strconv"
 	"strings"
@@ -30,8 +31,12 @@ const mostDetails = 100
 func ListVersions(ctx context.Context, s *Session, request VersionsRequest) error {
 	s.ask()
 	if isPathForm(request.Address) {
-		_, err := sources.ParseProvider(request.Address, sources.Terraform)
-		return report.Usage(err)
+		err := fmt.Errorf("larder versions takes a provider, not the path %s", request.Address)
+		return report.Usage(sources.WithHint(err, "write [HOST/]NAMESPACE/TYPE, such as hashicorp/random; --chdir chooses the root module"))
+	}
+	if _, _, versioned := sources.CutVersion(request.Address); versioned {
+		err := fmt.Errorf("larder versions takes a provider without a version, not %s", request.Address)
+		return report.Usage(sources.WithHint(err, "larder explain %s shows why the version is chosen or not", shellQuoted(request.Address)))
 	}
 	q, done, err := s.question(ctx, s.workDir, request.Address)
 	if err != nil {
