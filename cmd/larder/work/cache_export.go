@@ -194,7 +194,7 @@ func (s *Session) again(command string, platforms ...sources.Platform) string {
 	if s.workDir != s.machine.WorkDir {
 		words = append(words, "--chdir", shellQuoted(s.shown(s.workDir)))
 	}
-	words = append(words, command)
+	words = append(append(words, s.configured(s.workDir, command)...), command)
 	if s.flags.Recursive {
 		words = append(words, "-R")
 	}
@@ -208,6 +208,22 @@ func (s *Session) again(command string, platforms ...sources.Platform) string {
 		words = append(words, shellQuoted(root))
 	}
 	return strings.Join(words, " ")
+}
+
+// configured returns the flags of this run that choose the CLI configuration and the engine, for another command that runs
+// in dir.
+func (s *Session) configured(dir, command string) (words []string) {
+	if s.flags.Config != "" {
+		path := s.flags.Config
+		if dir == s.machine.WorkDir {
+			path = s.shown(path)
+		}
+		words = append(words, "--config", shellQuoted(path))
+	}
+	if s.requested.reason == "--engine" && !strings.Contains(command, "--engine") {
+		words = append(words, "--engine", string(s.requested.engine))
+	}
+	return words
 }
 
 // privateIn returns the path of a file in the packages that not all users can read, or of

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 
 	"github.com/larder-cli/larder/cliconfig"
 	"github.com/larder-cli/larder/fsmirror"
@@ -175,7 +176,7 @@ func (m *rootModule) explain(err error) error {
 		} else {
 			errs[i] = m.suggest(errs[i])
 		}
-		if p, ok := explained(err); ok && !m.asks {
+		if p, ok := explained(err); ok && !m.asks && len(m.pluginDirs) == 0 { // explain has no --plugin-dir
 			errs[i] = sources.WithLastHint(errs[i], "%s shows every constraint and source", m.explainCommand(p))
 		}
 	}
@@ -201,7 +202,8 @@ func explained(err error) (sources.Provider, bool) {
 
 // explainCommand returns the command that explains the choice of a provider's version in the root module.
 func (m *rootModule) explainCommand(p sources.Provider) string {
-	command := "larder explain " + m.out.Name(p)
+	words := append([]string{"larder"}, m.configured(m.machine.WorkDir, "explain")...)
+	command := strings.Join(append(words, "explain", m.out.Name(p)), " ")
 	if m.dir != m.machine.WorkDir {
 		command += " " + shellQuoted(m.shown(m.dir))
 	}
