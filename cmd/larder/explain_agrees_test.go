@@ -15,7 +15,7 @@ import (
 )
 
 // In every situation in which larder install succeeds, larder explain has said before which version it locks, and has
-// changed nothing.
+// changed nothing. If no version or no package can be chosen, larder explain has said so.
 func TestExplainForetellsInstall(t *testing.T) {
 	if runtime.GOOS != "linux" {
 		t.Skip("elsewhere programs in Go take no authority from SSL_CERT_FILE")
@@ -29,10 +29,14 @@ func TestExplainForetellsInstall(t *testing.T) {
 		c.prepare()
 		c.restore("larder")
 		got := c.start(c.larder, c.larderArgs())
+		c.restore("larder")
 		if got.status != 0 {
+			for _, failed := range foreseeable.FindAllStringSubmatch(got.output, -1) {
+				out, _ := c.command(c.larder, c.explainArgs(failed[1])...)
+				sourcetest.Expect(t, strings.Contains(out, `"fails`), "explain doesn't say that this fails: %s\n%s\n%s", failed[0], c.situation, out)
+			}
 			return []string{"failed to install"}
 		}
-		c.restore("larder")
 		before := c.files()
 		for _, block := range lockBlock.FindAllStringSubmatch(got.lock, -1) {
 			c.foretell(block[1], block[2], got)
@@ -42,17 +46,25 @@ func TestExplainForetellsInstall(t *testing.T) {
 	})
 }
 
+// foreseeable matches the errors of install that explain can foretell, with the provider.
+var foreseeable = regexp.MustCompile(`(?m)^larder: error: ([^\s:]+/[^\s:]+):? .*(?:no package for this platform|\(supported: 5 and 6\)|no version matches .*|which does not match .*)$`)
+
 // lockBlock matches the provider and the version of an entry in a lock file.
 var lockBlock = regexp.MustCompile(`provider "([^"]+)" \{\n\s+version\s+= "([^"]+)"`)
 
-// foretell fails unless larder explain says that install locks a version.
-func (c *comparison) foretell(provider, version string, installed outcome) {
-	c.t.Helper()
+// explainArgs returns the arguments that explain the choice of a provider.
+func (c *comparison) explainArgs(provider string) []string {
 	args := []string{"explain", "--json", "--engine", string(c.Engine), provider}
 	if c.Chdir {
 		args = append(args, "--chdir", "work")
 	}
-	out, status := c.command(c.larder, args...)
+	return args
+}
+
+// foretell fails unless larder explain says that install locks a version.
+func (c *comparison) foretell(provider, version string, installed outcome) {
+	c.t.Helper()
+	out, status := c.command(c.larder, c.explainArgs(provider)...)
 	var explanation struct {
 		Type, Chosen string
 		Upgrade      string `json:"chosen_by_upgrade"`

@@ -260,6 +260,7 @@ func (m *Mirror) Detail(ctx context.Context, r sources.Release) (detail sources.
 	if err != nil {
 		return detail, err
 	}
+	detail.Platforms = []sources.Platform{}
 	for name, archive := range version.Archives {
 		if p, err := sources.ParsePlatform(name); err == nil && archive != nil {
 			detail.Platforms = append(detail.Platforms, p)

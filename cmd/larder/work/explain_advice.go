@@ -1,6 +1,7 @@
 package work
 
 import (
+	"context"
 	"fmt"
 	"slices"
 	"strconv"
@@ -11,6 +12,9 @@ import (
 	"github.com/larder-cli/larder/installer"
 	"github.com/larder-cli/larder/sources"
 )
+
+// mostTries limits how many versions are queried for one that can be installed.
+const mostTries = 5
 
 // advice returns what to change to get a version that is excluded.
 func (q *question) advice(w installer.Weighed, upgrade planned) []report.Advice {
@@ -49,21 +53,34 @@ func (q *question) advice(w installer.Weighed, upgrade planned) []report.Advice 
 
 // adviseOther returns what to change if the package of the chosen version can't be installed: to another allowed version,
 // or else to another one.
-func (q *question) adviseOther(upgrade planned) []report.Advice {
-	var all []sources.Version
-	for _, c := range q.candidates() {
-		if c.Offered && !c.NoPlatform && !c.NoProtocol {
-			all = append(all, c.Version)
-		}
-	}
-	if v, ok := q.req.Constraints.Newest(all); ok {
+func (q *question) adviseOther(ctx context.Context, upgrade planned) []report.Advice {
+	if v, ok := q.installable(ctx, q.req.Constraints); ok {
 		return q.require(v)
 	}
-	v, ok := sources.Constraints{}.Newest(all)
-	if !ok {
-		return nil
+	if v, ok := q.installable(ctx, sources.Constraints{}); ok {
+		return q.advice(installer.Weighed{Version: v, Bar: installer.Constrained}, upgrade)
 	}
-	return q.advice(installer.Weighed{Version: v, Bar: installer.Constrained}, upgrade)
+	return nil
+}
+
+// installable returns the newest version that the constraints allow and that has a package for this platform.
+func (q *question) installable(ctx context.Context, allowed sources.Constraints) (none sources.Version, ok bool) {
+	for range mostTries {
+		var all []sources.Version
+		for _, c := range q.candidates() {
+			if c.Offered && !c.NoPlatform && !c.NoProtocol {
+				all = append(all, c.Version)
+			}
+		}
+		v, ok := allowed.Newest(all)
+		if !ok {
+			return none, false
+		}
+		if q.learn(ctx, v); q.deliveredBy(v) != "" {
+			return v, true
+		}
+	}
+	return none, false
 }
 
 // require returns what to change to require exactly a version.

@@ -34,7 +34,7 @@ func (s *Session) explainProvider(ctx context.Context, dir, address string, all 
 	}
 	plan, upgrade, err := q.plans(ctx)
 	q.describeChoice(&e, plan, upgrade)
-	q.describeOthers(&e, plan, upgrade)
+	q.describeOthers(ctx, &e, plan, upgrade)
 	if !q.required && plan.err != nil && len(q.unknown) == 0 {
 		err = errors.Join(err, q.rootModule.explain(plan.err))
 	}
@@ -56,6 +56,11 @@ type planned struct {
 func (q *question) plans(ctx context.Context) (plan, upgrade planned, err error) {
 	plan.Plan, plan.err = q.planner(false).Plan(ctx, *q.root, q.req)
 	upgrade.Plan, upgrade.err = q.planner(true).Plan(ctx, *q.root, q.req)
+	for _, p := range []planned{plan, upgrade} {
+		if p.err == nil && p.How == installer.Planned {
+			q.learn(ctx, p.Version)
+		}
+	}
 	return plan, upgrade, ctx.Err()
 }
 
@@ -182,7 +187,7 @@ func (q *question) obstacle(p planned) string {
 
 // describeOthers says why versions are not chosen: the one that the user asks about, or else all newer ones. It says
 // what to change to get the newest.
-func (q *question) describeOthers(e *report.Explanation, plan, upgrade planned) {
+func (q *question) describeOthers(ctx context.Context, e *report.Explanation, plan, upgrade planned) {
 	var last installer.Weighed
 	var newest *installer.Weighed
 	found := false
@@ -214,14 +219,14 @@ func (q *question) describeOthers(e *report.Explanation, plan, upgrade planned) 
 	if !found && q.asked != (sources.Version{}) {
 		e.Newer = append(e.Newer, report.Excluded{Versions: []string{q.asked.String()}, Rule: string(installer.NotOffered), Why: "no source has this version"})
 	}
-	q.advise(e, newest, plan, upgrade)
+	q.advise(ctx, e, newest, plan, upgrade)
 }
 
 // advise says what to change to get another version: the newest one that is excluded, or else one that can be installed.
-func (q *question) advise(e *report.Explanation, newest *installer.Weighed, plan, upgrade planned) {
+func (q *question) advise(ctx context.Context, e *report.Explanation, newest *installer.Weighed, plan, upgrade planned) {
 	switch {
 	case q.asked == sources.Version{} && q.obstacle(upgrade) != "":
-		e.Advice = append(e.Advice, q.adviseOther(upgrade)...)
+		e.Advice = append(e.Advice, q.adviseOther(ctx, upgrade)...)
 	case newest != nil:
 		e.Advice = q.advice(*newest, upgrade)
 	}

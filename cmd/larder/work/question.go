@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"maps"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -293,6 +294,24 @@ func (q *question) deliveredBy(v sources.Version) string {
 // offered reports whether a method that takes part has a version.
 func (q *question) offered(v sources.Version) bool {
 	return slices.ContainsFunc(q.answers, func(a sources.Answer) bool { return a.Applies && slices.Contains(a.Listing.Versions, v) })
+}
+
+// learn queries the methods that list versions without platforms for those of a version.
+func (q *question) learn(ctx context.Context, v sources.Version) {
+	for i := range q.answers {
+		a := &q.answers[i]
+		detailer, ok := a.Method.Source.(sources.Detailer)
+		if _, known := a.Listing.Details[v]; known || !ok || !a.Applies || !slices.Contains(a.Listing.Versions, v) {
+			continue
+		}
+		detail, err := detailer.Detail(ctx, sources.Release{Provider: q.req.Provider, Version: v})
+		if err != nil {
+			continue // install reports it
+		}
+		details := map[sources.Version]sources.Detail{v: detail}
+		maps.Copy(details, a.Listing.Details) // other users may have this map
+		a.Listing.Details = details
+	}
 }
 
 // candidates returns all versions that are known from anywhere.
