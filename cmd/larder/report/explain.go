@@ -113,7 +113,8 @@ func (Explanation) Kind() string { return "explanation" }
 // Explained shows an explanation. All means that nothing is left out.
 func (o *Output) Explained(e Explanation, all bool) {
 	p := &page{o: o, all: all || o.Level == Verbose}
-	p.line(fmt.Sprintf("%s  (engine: %s, %s)", o.fullName(e.Provider), e.Engine, o.Shorten(e.Because)))
+	p.line(o.fullName(e.Provider))
+	p.section("Engine", [][]string{{e.Engine + ": " + o.Shorten(e.Because)}})
 	p.section("Required", o.requiredText(e, p.all))
 	p.section("Here", [][]string{{o.hereText(e)}})
 	var methods, newer, advice, unknown [][]string
