@@ -120,8 +120,12 @@ func releaseOf(v sources.Version) sources.Version {
 }
 
 // Relax returns the constraint of a place, changed as little as possible so that it allows v. The result has the
-// operators of the original, and its versions have as many numbers. For a pre-release, it is the exact version.
+// operators of the original, and its versions have as many numbers. For a pre-release, or if the original is invalid,
+// it is the exact version.
 func Relax(by sources.Origin, v sources.Version) string {
+	if _, err := sources.ParseConstraints(by.Constraint); err != nil {
+		return v.String()
+	}
 	var parts []string
 	for part := range strings.SplitSeq(by.Constraint, ",") {
 		part = strings.TrimSpace(part)
