@@ -270,7 +270,7 @@ func (q *question) whyNot(w installer.Weighed, plan planned) string {
 // onlyElsewhere says where a version is that no method in use has.
 func (q *question) onlyElsewhere(v sources.Version) string {
 	for i, a := range q.answers {
-		if !a.Applies && slices.Contains(a.Listing.Versions, v) {
+		if !a.Applies && q.listed[i][v] {
 			return "only in " + q.nameOf(i) + ", which is not used"
 		}
 	}

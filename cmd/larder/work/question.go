@@ -28,8 +28,9 @@ type question struct {
 
 	methods []sources.Method
 	answers []sources.Answer
-	hidden  map[int]string            // implied directories that hide a method, by its index
-	kinds   map[int]*cliconfig.Method // as configured, by index; nil for implied ones
+	listed  []map[sources.Version]bool // the versions of each answer
+	hidden  map[int]string             // implied directories that hide a method, by its index
+	kinds   map[int]*cliconfig.Method  // as configured, by index; nil for implied ones
 	here    map[string][]sources.Version
 
 	unknown []string // what could not be found out
@@ -166,6 +167,10 @@ func (q *question) ask(ctx context.Context) (err error) {
 				q.errs = append(q.errs, a.Err)
 			}
 		}
+		q.listed = append(q.listed, map[sources.Version]bool{})
+		for _, v := range a.Listing.Versions {
+			q.listed[i][v] = true
+		}
 	}
 	return nil
 }
@@ -284,7 +289,7 @@ func (q *question) answered() bool {
 // deliveredBy names the first method that has a version.
 func (q *question) deliveredBy(v sources.Version) string {
 	for i, a := range q.answers {
-		if a.Applies && slices.Contains(a.Listing.Versions, v) && a.Listing.Details[v].For(sources.CurrentPlatform()) {
+		if a.Applies && q.listed[i][v] && a.Listing.Details[v].For(sources.CurrentPlatform()) {
 			return q.nameOf(i)
 		}
 	}
@@ -293,7 +298,12 @@ func (q *question) deliveredBy(v sources.Version) string {
 
 // offered reports whether a method that takes part has a version.
 func (q *question) offered(v sources.Version) bool {
-	return slices.ContainsFunc(q.answers, func(a sources.Answer) bool { return a.Applies && slices.Contains(a.Listing.Versions, v) })
+	for i, a := range q.answers {
+		if a.Applies && q.listed[i][v] {
+			return true
+		}
+	}
+	return false
 }
 
 // learn queries the methods that list versions without platforms for those of a version.

@@ -116,7 +116,7 @@ func (q *question) releases() (all []report.Release) {
 			Constrained: q.required && !q.req.Constraints.Empty(),
 		}
 		for i, a := range q.answers {
-			if !a.Applies || !slices.Contains(a.Listing.Versions, v) {
+			if !a.Applies || !q.listed[i][v] {
 				continue
 			}
 			r.Sources = append(r.Sources, labels[i])
@@ -160,9 +160,9 @@ func (q *question) addDetails(ctx context.Context, all []report.Release) {
 			continue
 		}
 		group.Go(func() error {
-			for _, a := range q.answers {
+			for i, a := range q.answers {
 				detailer, ok := a.Method.Source.(sources.Detailer)
-				if !a.Applies || !ok || !slices.Contains(a.Listing.Versions, v) {
+				if !a.Applies || !ok || !q.listed[i][v] {
 					continue
 				}
 				if detail, err := detailer.Detail(ctx, sources.Release{Provider: q.req.Provider, Version: v}); err == nil { // otherwise the column is empty
