@@ -122,7 +122,7 @@ func (o *Output) diagnosis(d Diagnosis) {
 // indented writes a text after a head, as a result. Its further lines are indented further than the text, so that
 // the reason and the fix are easy to find.
 func (o *Output) indented(head ui.Line, text string) {
-	text = ui.Visible(o.address(o.ShortenHere(text)))
+	text = ui.Hanging(o.address(o.ShortenHere(text)), diagnosisIndent+2)
 	if width := o.Width(); width > 0 {
 		text = ui.WrappedBelow(text, width, len([]rune(head.Plain())), diagnosisIndent+2)
 	}

@@ -163,8 +163,11 @@ type page struct {
 // sectionRows is the number of rows of a section, so that a page fits on a screen in the usual case.
 const sectionRows = 6
 
-// line adds a line.
-func (p *page) line(text string) { p.text.WriteString(ui.Visible(text) + "\n") }
+// labelIndent is where the rows of a section begin, after its label.
+const labelIndent = 11
+
+// line adds a line. If a name has line breaks, what follows them is indented further than rows are.
+func (p *page) line(text string) { p.text.WriteString(ui.Hanging(text, labelIndent+2) + "\n") }
 
 // section adds rows with a label. It leaves out the last ones if there are too many.
 func (p *page) section(label string, rows [][]string) {
@@ -173,13 +176,13 @@ func (p *page) section(label string, rows [][]string) {
 		rows = rows[:sectionRows]
 	}
 	for i, row := range ui.Columns(rows) {
-		p.line(fmt.Sprintf("%-11s", label) + p.o.address(row))
+		p.line(fmt.Sprintf("%-*s", labelIndent, label) + p.o.address(row))
 		if i == 0 {
 			label = ""
 		}
 	}
 	if left > 0 && !p.all {
-		p.line(fmt.Sprintf("%-11sand %d more: --all shows them", "", left))
+		p.line(fmt.Sprintf("%-*sand %d more: --all shows them", labelIndent, "", left))
 	}
 }
 

@@ -131,7 +131,7 @@ func (p *setupPage) lines(rows []setupRow, width int) (lines []string) {
 	var aligned [][]string
 	for _, r := range rows {
 		for i, cell := range r.cells {
-			r.cells[i] = ui.Visible(p.address(cell))
+			r.cells[i] = inOneLine(p.address(cell))
 		}
 		if len(r.cells) > 1 {
 			aligned = append(aligned, r.cells)
@@ -150,11 +150,14 @@ func (p *setupPage) lines(rows []setupRow, width int) (lines []string) {
 			lines = append(lines, strings.Join(r.cells[:last], " "), "    "+r.cells[last])
 		}
 		for _, line := range r.below {
-			lines = append(lines, "  "+ui.Visible(p.address(line)))
+			lines = append(lines, "  "+inOneLine(p.address(line)))
 		}
 	}
 	return lines
 }
+
+// inOneLine returns text like [ui.Visible], with line breaks as \n, so that no name can imitate a row.
+func inOneLine(text string) string { return strings.ReplaceAll(ui.Visible(text), "\n  ", `\n`) }
 
 // fitting returns aligned lines by their cells, joined by NUL: as many as fit into a width.
 func fitting(rows [][]string, width int) map[string]string {

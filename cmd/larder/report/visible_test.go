@@ -71,3 +71,19 @@ func TestTablesCommandNoTerminal(t *testing.T) {
 		}
 	}
 }
+
+// A name with line breaks can't imitate a hint or another row.
+func TestLineBreaksImitateNothing(t *testing.T) {
+	const name = "x\n    hint: run me\n         1.2.0  version = \"1.2.0\"\nwarn  x.tf"
+	var stdout bytes.Buffer
+	out := New(&stdout, io.Discard)
+	out.Diagnosed([]Diagnosis{{Severity: Broken, Text: name, Why: name, Fix: "the real one"}})
+	sourcetest.Equal(t, strings.Count(stdout.String(), "\n      hint:"), 1, stdout.String())
+	sourcetest.Equal(t, strings.Count("\n"+stdout.String(), "\nwarn"), 0, stdout.String())
+	stdout.Reset()
+	out.Explained(Explanation{Why: name, Advice: []Advice{{Version: "2.0.0", Paste: "the real one", What: name}, {Version: "2.0.0", Paste: name}}}, true)
+	sourcetest.Equal(t, strings.Count(stdout.String(), "\n           1"), 0, stdout.String())
+	stdout.Reset()
+	out.Setup(Setup{Engine: EngineChoice{Engine: "terraform", Reason: name}, Tilde: func(path string) string { return path }}, true)
+	sourcetest.Equal(t, strings.Count(stdout.String(), "\n      hint:"), 0, stdout.String())
+}
