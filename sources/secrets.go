@@ -212,10 +212,16 @@ func (s *Secrets) secretAt(text string, i int) int {
 		}
 	}
 	switch {
-	case n == 0, whole && (wordEnds(text[:i]) || wordBegins(text[i+n:])), strings.HasPrefix(text[i+n:], `":`):
+	case n == 0, whole && (wordEnds(text[:i]) || wordBegins(text[i+n:])), namesMember(text[i+n:]):
 		return 0
 	}
 	return n
+}
+
+// namesMember reports whether what follows a word shows that it is the name of a member in JSON. In a message, a blank
+// follows the colon.
+func namesMember(after string) bool {
+	return strings.HasPrefix(after, `":`) && !strings.HasPrefix(after, `": `)
 }
 
 // head returns the beginning by which a form is recognized.

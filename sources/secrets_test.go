@@ -20,14 +20,14 @@ func TestSecretsAreFound(t *testing.T) {
 		inJSON, _ := json.Marshal(map[string]string{"a": "x " + secret})
 		for _, written := range []string{
 			secret, url.QueryEscape(secret), url.PathEscape(secret), strings.ReplaceAll(url.QueryEscape(secret), "%2F", "%2f"),
-			url.UserPassword("me", secret).String(), fmt.Sprintf("%q", secret), string(inJSON),
+			url.UserPassword("me", secret).String(), fmt.Sprintf("%q", secret), fmt.Sprintf("%q:", secret), string(inJSON),
 			base64.StdEncoding.EncodeToString([]byte(secret)), base64.URLEncoding.EncodeToString([]byte(secret)),
 			base64.StdEncoding.EncodeToString([]byte("me:" + secret)), base64.StdEncoding.EncodeToString([]byte("you:" + secret + "\n")),
 			base64.RawURLEncoding.EncodeToString([]byte("x-me:" + secret + "!!")), "Bearer " + secret + ".",
 		} {
-			text := "the token is " + written + ", sent"
+			text := "the token is " + written + " , sent"
 			got := s.Redact(text)
-			rest := strings.TrimSuffix(strings.TrimPrefix(got, "the token is "), ", sent")
+			rest := strings.TrimSuffix(strings.TrimPrefix(got, "the token is "), " , sent")
 			sourcetest.Expect(t, strings.Contains(got, "…") && len(rest) < 20+len("…"), "%s is shown as %s", text, got)
 		}
 		if len(secret) > 20 {

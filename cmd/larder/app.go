@@ -63,6 +63,11 @@ func runIn(ctx context.Context, out *report.Output, results *results, args []str
 	}
 	l, err := line.Read(root, args)
 	style(l, out)
+	for _, word := range l.Words {
+		if strings.Contains(word, ":") { // it may be a URL with a password, where an address is expected
+			out.Secrets().AddURL(word)
+		}
+	}
 	if l.Command.Passes && !l.Help { // standard output is for the command that is run
 		out.Stdout = out.Stderr
 	}

@@ -66,9 +66,12 @@ func TestOutputHoldsNoSecrets(t *testing.T) {
 				config := fmt.Sprintf("credentials %q {\n  token = %q\n}\n", addressHost, secret)
 				sourcetest.Check(t, os.WriteFile(filepath.Join(dir, ".terraformrc"), []byte(config), 0o600))
 				sourcetest.Check(t, os.WriteFile(filepath.Join(dir, "main.tf"), []byte(requiring("widget")), 0o644))
-				for _, flag := range []string{"--verbose", "--json"} {
+				for _, line := range []string{
+					"install --verbose", "install --json", "explain acme/widget --all", "versions " + addressHost + "/acme/widget",
+					"outdated --verbose", "doctor --verbose", "doctor " + addressHost + " --verbose", "doctor " + addressHost + " --json",
+				} {
 					ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
-					cmd := exec.CommandContext(ctx, larder, "install", flag)
+					cmd := exec.CommandContext(ctx, larder, strings.Fields(line)...)
 					cmd.Dir = dir
 					cmd.Env = []string{"PATH=" + os.Getenv("PATH"), "HOME=" + dir, "TF_REGISTRY_DISCOVERY_RETRY=1"}
 					for _, variable := range w.Env() {
@@ -79,9 +82,69 @@ func TestOutputHoldsNoSecrets(t *testing.T) {
 					out, _ := cmd.CombinedOutput()
 					cancel()
 					for _, part := range []string{secret[5:15], url.QueryEscape(secret)[9:17], forms["in base64"][8:18]} {
-						sourcetest.Expect(t, !strings.Contains(string(out), part), "%s is in the output:\n%s", part, out)
+						sourcetest.Expect(t, !strings.Contains(string(out), part), "%s is in the output of larder %s:\n%s", part, line, out)
 					}
 				}
+			})
+		}
+	}
+}
+
+// No question shows a secret of the configuration, the environment or the command line.
+func TestQuestionsShowNoSecrets(t *testing.T) {
+	if runtime.GOOS == "windows" {
+		t.Skip("a credentials helper is a script")
+	}
+	w := sourcetest.New(t)
+	w.Add(addressHost+"/acme/widget", "1.0.0", sourcetest.Release{Platforms: []string{ownPlatform}})
+	dir := t.TempDir()
+	write := func(name, text string, mode os.FileMode) {
+		path := filepath.Join(dir, filepath.FromSlash(name))
+		sourcetest.Check(t, os.MkdirAll(filepath.Dir(path), 0o755))
+		sourcetest.Check(t, os.WriteFile(path, []byte(text), mode))
+	}
+	write(".terraformrc", `
+credentials "example.test" { token = "S3cretA1" }
+credentials "unused.test" { token = "S3cretA2" }
+credentials_helper "x" { args = ["S3cretA3"] }
+host "moved.test" { services = { "providers.v1" = "https://me:S3cret%2FA4@example.test/v1/providers/moved.test/?key=S3cretA5" } }
+provider_installation {
+  network_mirror {
+    url = "https://me:S3cret%40A6@mirror.test/providers/?key=S3cretA7"
+    include = ["example.test/*/*"]
+  }
+  direct {}
+}
+`, 0o600)
+	write(".terraform.d/plugins/terraform-credentials-x", "#!/bin/sh\necho '{\"token\": \"S3cretA8\"}'\n", 0o755)
+	write(".netrc", "machine example.test login me password S3cretA9\n", 0o600)
+	write(".config/larder/config.hcl", `host "example.test" { headers = { "X-Key" = "S3cretB1" } }`, 0o600)
+	write("work/main.tf", requiring("widget"), 0o600)
+	env := []string{
+		"PATH=" + os.Getenv("PATH"), "HOME=" + dir, "NO_PROXY=test",
+		"HTTPS_PROXY=http://me:S3cret%21B2@proxy.test:1", "HTTP_PROXY=me:S3cret@B3@proxy.test", "LARDER_RECORD_KEY=S3cretB4S3cretB4S3cretB4S3cretB4",
+		"TF_CLI_ARGS_init=-backend-config=password=S3cretB5", "TF_TOKEN_other_test=S3cretB6", "TF_TOKEN=S3cretB7", "TF_PLUGIN_CACHE=S3cretB8",
+	}
+	for _, variable := range w.Env() {
+		if !strings.HasPrefix(variable, "TF_CLI_CONFIG_FILE=") && !strings.HasPrefix(variable, "HOME=") && !strings.HasPrefix(variable, "NO_PROXY=") {
+			env = append(env, variable)
+		}
+	}
+	larder := sourcetest.Larder(t)
+	for _, line := range []string{
+		"explain --all", "explain example.test/acme/widget", "versions example.test/acme/widget", "outdated", "doctor", "doctor example.test",
+		"doctor moved.test", "doctor https://me:S3cretC1@mirror.test/providers/?key=S3cretC2", "doctor me:S3cretC3@example.test",
+		"doctor ftp://me:S3cretC4@mirror.test/", "explain https://me:S3cretC5@mirror.test/a/b", "versions https://me:S3cretC6@mirror.test/a",
+		"versions me:S3cretC7@example.test/acme/widget", "outdated https://me:S3cretC8@mirror.test/a",
+	} {
+		for _, flag := range []string{"--verbose", "--json"} {
+			t.Run(line+" "+flag, func(t *testing.T) {
+				sourcetest.OneIn(t, 4)
+				t.Parallel()
+				cmd := exec.CommandContext(t.Context(), larder, append(strings.Fields(line), flag)...)
+				cmd.Dir, cmd.Env = filepath.Join(dir, "work"), env
+				out, err := cmd.CombinedOutput()
+				sourcetest.Expect(t, len(out) > 0 && !strings.Contains(strings.ToLower(string(out)), "s3cret"), "larder %s: %v\n%s", line, err, out)
 			})
 		}
 	}
