@@ -300,7 +300,7 @@ func checkPath(ctx context.Context, c *checkup) (found []report.Diagnosis) {
 			d.Fix = "remove it from PATH in your shell's configuration"
 		case !info.IsDir():
 			continue
-		case slices.ContainsFunc(all, func(p engineProgram) bool { return p.exposed == dir }):
+		case slices.ContainsFunc(all, func(p engineProgram) bool { return p.unsafe != "" && filepath.Dir(p.path) == dir }):
 			continue // already reported
 		case writable(info):
 			d.Text = fmt.Sprintf("all users can write to %s, which is on PATH", c.shownPath(dir))

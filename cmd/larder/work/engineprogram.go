@@ -29,7 +29,7 @@ type engineProgram struct {
 	script  bool   // it is a shim that runs an engine at a fixed path
 	manager string // version manager that it belongs to; empty if there is none
 	unsafe  string // why doctor doesn't run it; empty if it may
-	exposed string // the program or its directory, if all users can write to it
+	exposed string // the program or a directory above it, if all users can write to it
 
 	// What the program prints.
 	version  sources.Version
@@ -74,21 +74,24 @@ func (c *checkup) findEngines() (all []engineProgram) {
 	return all
 }
 
-// unsafeProgram returns why a program must not be run, or "". It also returns the program or its directory,
+// unsafeProgram returns why a program must not be run, or "". It also returns the program, or a directory above it,
 // if all users can write to it.
 func (c *checkup) unsafeProgram(path string) (why, exposed string) {
-	actual := resolve(path)
-	for _, p := range []string{path, actual} {
+	for _, p := range []string{path, resolve(path)} {
 		if checkout := c.checkout(); checkout != "" && within(p, checkout) {
 			return "it is part of the checkout " + c.shownPath(checkout), ""
 		}
-		for _, at := range []string{p, filepath.Dir(p)} {
+		for at, below := p, ""; at != below; at, below = filepath.Dir(at), at {
 			info, err := os.Stat(at)
 			if err != nil {
 				continue
 			}
-			if create, exchange := disk.WritableByAll(info); exchange || create && !info.IsDir() {
+			create, exchange := disk.WritableByAll(info)
+			switch {
+			case exchange || create && !info.IsDir():
 				return "all users can write to " + c.shownPath(at), at
+			case disk.OfOther(info) && !disk.Unmapped(info):
+				return disk.Owner(resolve(at)) + " owns " + c.shownPath(at), ""
 			}
 		}
 	}
