@@ -85,6 +85,9 @@ func unreadFiles(_ context.Context, c *checkup) (found []report.Diagnosis) {
 			d.Text = fmt.Sprintf("%s is not read: engines read %s instead", c.brief(f.Path), c.brief(f.RenameTo))
 			d.Fix = fmt.Sprintf("move its settings to %s, and remove it", c.brief(f.RenameTo))
 		}
+		if c.checkedOut(f.Path) { // it may belong to someone else
+			d.Fix = "read it first: its settings then apply everywhere. Move those that you want to " + c.brief(f.RenameTo)
+		}
 		found = append(found, d)
 	}
 	named := c.config.Unreadable()
@@ -309,7 +312,7 @@ func wrongPatternHost(_ context.Context, c *checkup) (found []report.Diagnosis) 
 				found = append(found, report.Diagnosis{
 					Severity: report.Risky, Trap: "pattern-of-other-host", Path: m.File, Line: m.Line,
 					Text: fmt.Sprintf("%q in %s of %s matches no required provider", pattern, setting, m.Kind),
-					Why:  why, Fix: fmt.Sprintf("write %q", right),
+					Why:  why, Fix: fmt.Sprintf("add %q to %s", right, setting),
 				})
 			}
 		}
@@ -536,6 +539,9 @@ func unusedTokens(_ context.Context, c *checkup) (found []report.Diagnosis) {
 		if right := cliconfig.TokenVariable(sources.Host(near)); isShellName(variable) && right != "" {
 			d.Fix = fmt.Sprintf(`export %s="$%s"`, right, variable)
 		}
+		if !slices.Contains(c.configuredHosts(), near) { // a checkout must not lead tokens to its own host
+			d.Fix = fmt.Sprintf("find out which of the two names is misspelled: only this root module names %s, so don't give it the token if you don't know that host", near)
+		}
 		found = append(found, d)
 	}
 	if len(unused) > 0 {
@@ -568,10 +574,16 @@ func withPort(host sources.Host, used []string) string {
 
 // usedHosts returns the hosts that requests about the required providers are sent to, as far as known.
 func (c *checkup) usedHosts() []string {
-	used := []string{}
+	used := c.configuredHosts()
 	for _, p := range c.providers() {
 		used = append(used, string(p.Host))
 	}
+	return used
+}
+
+// configuredHosts returns the hosts of mirrors and registries in the user's configuration.
+func (c *checkup) configuredHosts() []string {
+	used := []string{}
 	add := func(text string) {
 		if u, err := url.Parse(text); err == nil && u.Host != "" {
 			used = append(used, u.Host)

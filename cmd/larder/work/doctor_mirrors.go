@@ -90,9 +90,9 @@ func missingMirrors(ctx context.Context, c *checkup) (found []report.Diagnosis) 
 			f.Fix = "mkdir -p " + c.word(d.dir)
 			if written, meant := c.expanded(d.dir); meant != "" {
 				f.Text = fmt.Sprintf("the mirror %s does not exist: engines don't expand %q", c.brief(d.dir), written)
-				f.Fix = fmt.Sprintf("write path = %q", meant)
+				f.Fix = "write path = " + quotedPath(meant)
 			} else if near := c.nearestDir(d.dir); near != "" {
-				f.Fix = fmt.Sprintf("write path = %q", near)
+				f.Fix = "write path = " + quotedPath(near)
 			}
 		}
 		found = append(found, f)
@@ -126,7 +126,7 @@ func relativeMirrors(_ context.Context, c *checkup) (found []report.Diagnosis) {
 		found = append(found, report.Diagnosis{
 			Severity: report.Risky, Trap: "relative-mirror", Path: m.File, Line: m.Line,
 			Text: fmt.Sprintf("the path %q of a mirror starts from the directory of each root module", written),
-			Why:  "in other directories, engines can't install any provider of this mirror", Fix: fmt.Sprintf("write path = %q", m.Path),
+			Why:  "in other directories, engines can't install any provider of this mirror", Fix: "write path = " + quotedPath(m.Path),
 		})
 	}
 	return found
@@ -148,7 +148,7 @@ func emptyMirrors(ctx context.Context, c *checkup) (found []report.Diagnosis) {
 		case base != "" && d.method != nil:
 			f.Severity = report.Broken
 			f.Text = fmt.Sprintf("%s is not the top of a mirror, but %s is", c.brief(d.dir), c.brief(base))
-			f.Why, f.Fix = "engines expect HOST/NAMESPACE/TYPE below the path, and ignore everything else", fmt.Sprintf("write path = %q", base)
+			f.Why, f.Fix = "engines expect HOST/NAMESPACE/TYPE below the path, and ignore everything else", "write path = "+quotedPath(base)
 		case base != "":
 			f.Severity = report.Broken
 			f.Text = fmt.Sprintf("the packages in %s are nested too deep: engines expect the hosts in %s", c.brief(base), c.brief(d.dir))
@@ -224,11 +224,15 @@ func unsearchedDirs(ctx context.Context, c *checkup) (found []report.Diagnosis) 
 		for _, dir := range c.config.ImpliedDirs() {
 			named := slices.ContainsFunc(c.config.Methods, func(m cliconfig.Method) bool { return m.Path != "" && resolve(m.Path) == resolve(dir) })
 			if n := has(dir); n > 0 && !named {
-				found = append(found, report.Diagnosis{
+				d := report.Diagnosis{
 					Severity: report.Risky, Trap: "unsearched-directory", Path: file, Line: line,
 					Text: fmt.Sprintf("engines ignore %s in %s: provider_installation replaces the implied directories", ui.Count(n, "package"), c.brief(dir)),
-					Fix:  fmt.Sprintf("add filesystem_mirror { path = %q } to the block", dir),
-				})
+					Fix:  fmt.Sprintf("add filesystem_mirror { path = %s } to the block", quotedPath(dir)),
+				}
+				if c.checkedOut(dir) { // otherwise all root modules would use the packages of this checkout
+					d.Fix = "to use them in this root module only: " + c.again("install") + " --plugin-dir " + c.word(dir)
+				}
+				found = append(found, d)
 			}
 		}
 	}
@@ -454,21 +458,27 @@ func noExecutable(ctx context.Context, c *checkup) (found []report.Diagnosis) {
 	return found
 }
 
-// localVersions returns the versions of a provider in a directory for this platform, and all its platforms.
-func localVersions(ctx context.Context, d mirrorDir, p sources.Provider) (here []sources.Version, platforms []string) {
+// A localProvider is what a directory has of a provider.
+type localProvider struct {
+	versions  []sources.Version // for this platform
+	platforms []string          // of all versions
+}
+
+// localProviders returns the providers in a directory.
+func localProviders(ctx context.Context, d mirrorDir) map[sources.Provider]localProvider {
+	found := map[sources.Provider]localProvider{}
 	all, _ := d.Packages(ctx)
 	for _, pkg := range all {
-		if pkg.ID.Provider != p {
-			continue
-		}
+		l := found[pkg.ID.Provider]
 		if pkg.ID.Platform == sources.CurrentPlatform() {
-			here = append(here, pkg.ID.Version)
+			l.versions = append(l.versions, pkg.ID.Version)
 		}
-		if text := pkg.ID.Platform.String(); !slices.Contains(platforms, text) {
-			platforms = append(platforms, text)
+		if text := pkg.ID.Platform.String(); !slices.Contains(l.platforms, text) {
+			l.platforms = append(l.platforms, text)
 		}
+		found[pkg.ID.Provider] = l
 	}
-	return here, platforms
+	return found
 }
 
 // otherPlatforms finds providers that implied directories have only for other platforms.
@@ -478,18 +488,18 @@ func otherPlatforms(ctx context.Context, c *checkup) (found []report.Diagnosis) 
 			continue
 		}
 		providers, _ := d.Providers(ctx)
+		local, required := localProviders(ctx, d), c.providers()
 		for _, p := range providers {
-			here, platforms := localVersions(ctx, d, p)
-			if len(here) > 0 {
+			if len(local[p].versions) > 0 {
 				continue
 			}
 			f := report.Diagnosis{
 				Severity: report.Risky, Trap: "other-platform", Path: d.dir,
-				Text: fmt.Sprintf("%s has %s only for %s", c.brief(d.dir), p, someOf(platforms)),
+				Text: fmt.Sprintf("%s has %s only for %s", c.brief(d.dir), p, someOf(local[p].platforms)),
 				Why:  "engines query no registry for the providers in this directory, so this one can't be installed here",
 				Fix:  c.moveAway(d, p),
 			}
-			if slices.Contains(c.providers(), p) {
+			if slices.Contains(required, p) {
 				f.Severity = report.Broken
 			}
 			found = append(found, f)
@@ -515,11 +525,11 @@ func hiddenVersions(ctx context.Context, c *checkup) (found []report.Diagnosis) 
 			continue
 		}
 		providers, _ := d.Providers(ctx)
-		required := c.providers()
+		present, required := localProviders(ctx, d), c.providers()
 		slices.SortStableFunc(providers, func(a, b sources.Provider) int {
 			return boolCompare(slices.Contains(required, b), slices.Contains(required, a))
 		})
-		providers = slices.DeleteFunc(providers, func(p sources.Provider) bool { here, _ := localVersions(ctx, d, p); return len(here) == 0 })
+		providers = slices.DeleteFunc(providers, func(p sources.Provider) bool { return len(present[p].versions) == 0 })
 		providers = providers[:min(len(providers), maxQueried)]
 		if c.flags.Offline {
 			published := slices.DeleteFunc(providers, func(p sources.Provider) bool { return !published(p) })
@@ -534,7 +544,7 @@ func hiddenVersions(ctx context.Context, c *checkup) (found []report.Diagnosis) 
 		}
 		newer := c.newestInRegistry(ctx, providers)
 		for i, p := range providers {
-			here, _ := localVersions(ctx, d, p)
+			here := present[p].versions
 			allowed := c.constraintsOf(p)
 			local, some := allowed.Newest(here)
 			remote, ok := allowed.Newest(newer[i])

@@ -107,11 +107,15 @@ func (q *question) upgradeCommand() string { return q.again("install --upgrade")
 // adviseMethod returns the line of the CLI configuration that lets a method deliver a version.
 func (q *question) adviseMethod(v sources.Version) (paste, what string) {
 	for i, a := range q.answers {
-		if a.Applies || !slices.Contains(a.Listing.Versions, v) {
+		if a.Applies || !q.listed[i][v] {
 			continue
 		}
 		if dir := q.hidden[i]; dir != "" {
-			return fmt.Sprintf("provider_installation { filesystem_mirror { path = %q } direct {} }", dir), "in " + q.config.Tilde(q.mainFile())
+			mirror := fmt.Sprintf("filesystem_mirror { path = %s } ", quotedPath(dir))
+			if q.checkedOut(dir) { // otherwise all root modules would use the packages of this checkout
+				mirror = ""
+			}
+			return "provider_installation { " + mirror + "direct {} }", "in " + q.config.Tilde(q.mainFile())
 		}
 		if q.kinds[i] != nil {
 			return q.adviseUse(i)

@@ -94,3 +94,13 @@ func hclPath(path string) (string, error) {
 	}
 	return strings.ReplaceAll(strconv.QuoteToGraphic(path), "$", `\u0024`), nil // an unescaped $ could begin a template
 }
+
+// quotedPath quotes a path for a line of the CLI configuration that the output suggests. A path that no line can
+// contain is quoted for people.
+func quotedPath(path string) string {
+	quoted, err := hclPath(path)
+	if err != nil {
+		return strconv.Quote(path)
+	}
+	return quoted
+}
