@@ -110,18 +110,26 @@ func (q *question) adviseMethod(v sources.Version) (paste, what string) {
 		if a.Applies || !q.listed[i][v] {
 			continue
 		}
-		if dir := q.hidden[i]; dir != "" {
-			mirror := fmt.Sprintf("filesystem_mirror { path = %s } ", quotedPath(dir))
-			if q.checkedOut(dir) { // otherwise all root modules would use the packages of this checkout
-				mirror = ""
-			}
-			return "provider_installation { " + mirror + "direct {} }", "in " + q.config.Tilde(q.mainFile())
+		if q.hidden[i] != "" {
+			return q.impliedMethods(), "in " + q.config.Tilde(q.mainFile())
 		}
 		if q.kinds[i] != nil {
 			return q.adviseUse(i)
 		}
 	}
 	return "", ""
+}
+
+// impliedMethods returns the block with the implied directories, and with the registries for all providers. A directory
+// of this checkout is not in it: all root modules would use its packages.
+func (q *question) impliedMethods() string {
+	block := "provider_installation { "
+	for _, a := range q.answers {
+		if mirror := localMirror(a.Method); mirror != nil && !mirror.Confined() {
+			block += fmt.Sprintf("filesystem_mirror { path = %s } ", quotedPath(mirror.Dir()))
+		}
+	}
+	return block + "direct {} }"
 }
 
 // adviseUse returns the include or exclude of a configured method, changed so that the method is used for the provider.
