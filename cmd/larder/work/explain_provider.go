@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/larder-cli/larder/cmd/larder/report"
@@ -85,7 +86,7 @@ func (q *question) describeChoice(e *report.Explanation, plan, upgrade planned) 
 	}
 	newest := "the newest that the sources in use have"
 	if !q.req.Constraints.Empty() {
-		newest = fmt.Sprintf("the newest that %q allows", q.req.Constraints)
+		newest = "the newest that " + q.constraints("allows", "allow")
 	}
 	switch {
 	case plan.err != nil:
@@ -111,6 +112,18 @@ func (q *question) describeChoice(e *report.Explanation, plan, upgrade planned) 
 	}
 }
 
+// mostConstraints is the length of constraints that are shown in a sentence.
+const mostConstraints = 80
+
+// constraints returns a clause whose subject is all constraints, which are not quoted if they are long.
+func (q *question) constraints(singular, plural string) string {
+	subject, verb := strconv.Quote(q.req.Constraints.String()), singular
+	if len(subject) > mostConstraints {
+		subject, verb = "the constraints together", plural
+	}
+	return strings.TrimSpace(subject + " " + verb)
+}
+
 // reasonOf returns why no version can be chosen, without the provider, which is known, and without the errors of
 // methods, which are shown with them.
 func (q *question) reasonOf(err error) string {
@@ -128,6 +141,9 @@ func (q *question) reasonOf(err error) string {
 		return "no verified version on this machine is allowed, and --offline is set"
 	case ok && !missing.Hashed && !missing.Damaged:
 		return missing.Version.String() + " is not on this machine, and --offline is set"
+	}
+	if none, ok := errors.AsType[*installer.NoVersionError](err); ok && len(q.req.Constraints.String()) > mostConstraints && len(none.Offered) > 0 {
+		return "no version matches " + q.constraints("", "")
 	}
 	for _, err := range sources.Errors(err) {
 		reasons = append(reasons, cmp.Or(sources.Cause(err), strings.TrimPrefix(sources.Reason(err), q.req.Provider.String()+": ")))

@@ -82,7 +82,7 @@ func (q *question) tellReleases(sum report.Releases, selected []report.Release) 
 				allowed++
 			}
 		}
-		parts = append(parts, strconv.Quote(q.req.Constraints.String())+" allows "+strconv.Itoa(allowed))
+		parts = append(parts, q.constraints("allows", "allow")+" "+strconv.Itoa(allowed))
 	}
 	if len(parts) > 0 {
 		q.output.Say("%s", strings.Join(parts, "; "))
