@@ -3,6 +3,7 @@ package report
 import (
 	"cmp"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/larder-cli/larder/cmd/larder/ui"
@@ -88,6 +89,7 @@ type Explanation struct {
 	Because  string `json:"engine_reason"`
 
 	Required  []Constraint   `json:"required"`
+	Unread    string         `json:"unread,omitempty"`    // why the answer is incomplete: what of the root module can't be read
 	Unmanaged string         `json:"unmanaged,omitempty"` // why no package of it is installed
 	Locked    string         `json:"locked,omitempty"`
 	LockedAt  Place          `json:"locked_at,omitzero"`
@@ -106,6 +108,9 @@ type Explanation struct {
 	InstallUpgrade string     `json:"install_upgrade,omitempty"`
 	Unknown        []string   `json:"unknown"` // what could not be found out
 }
+
+// Unlocked is the part of an answer that is missing if the lock file can't be read.
+const Unlocked = "what is locked"
 
 // Kind implements [Object].
 func (Explanation) Kind() string { return "explanation" }
@@ -213,6 +218,9 @@ func (o *Output) requiredText(e Explanation, all bool) (rows [][]string) {
 	}
 	if len(rows) == 0 {
 		rows = [][]string{{"nothing here requires it"}}
+		if e.Unread != "" {
+			rows = [][]string{{"nothing that can be read here"}}
+		}
 	}
 	return rows
 }
@@ -226,6 +234,9 @@ func (o *Output) hereText(e Explanation) string {
 		return what + " " + sources.JoinSome(versions, 5, ", ", " and %d older")
 	}
 	locked := "not locked"
+	if slices.Contains(e.Unknown, Unlocked) {
+		locked = "lock file not read"
+	}
 	if e.Locked != "" {
 		locked = fmt.Sprintf("locked %s (%s)", e.Locked, o.Shorten(e.LockedAt.String()))
 	}

@@ -33,6 +33,7 @@ func (s *Session) explainProvider(ctx context.Context, dir, address string, all 
 	if q.locked != (sources.Version{}) {
 		e.Locked, e.LockedAt = q.locked.String(), report.Place{File: q.lockPath, Line: q.lock.Block(q.req.Provider)}
 	}
+	e.Unread = q.unread
 	plan, upgrade, err := q.plans(ctx)
 	q.describeChoice(&e, plan, upgrade)
 	q.describeOthers(ctx, &e, plan, upgrade)
@@ -100,7 +101,7 @@ func (q *question) describeChoice(e *report.Explanation, plan, upgrade planned) 
 		e.Why = newest
 	}
 	if !q.required {
-		e.Why, e.Chosen, e.From = "none, because nothing requires it", "", ""
+		e.Why, e.Chosen, e.From = "none, because "+cmp.Or(q.unread, "nothing requires it"), "", ""
 		if plan.err == nil {
 			e.Why += fmt.Sprintf("; the newest version is %s", plan.Version)
 		}

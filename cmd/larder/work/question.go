@@ -34,7 +34,7 @@ type question struct {
 	here    map[string][]sources.Version
 
 	unknown []string // what could not be found out
-	unread  string   // what of the root module can't be read, so that install fails
+	unread  string   // why install fails: what of the root module can't be read
 	errs    []error
 }
 
@@ -75,6 +75,7 @@ func (q *question) readRoot(ctx context.Context) {
 	if q.lock == nil {
 		q.errs = append(q.errs, q.lockProblems.Err())
 		q.lock = &lockfile.File{}
+		q.cannotRead("the lock file can't be read", report.Unlocked)
 	}
 	q.root = &installer.Root{Dir: q.dir, DataDir: q.config.DataDir, Lock: q.lock, DryRun: true}
 	tree, ds, err := q.load(ctx)
@@ -89,11 +90,11 @@ func (q *question) readRoot(ctx context.Context) {
 	}
 	if err := q.out.Warnings(ds); err != nil {
 		q.errs = append(q.errs, err)
-		q.unknown, q.unread = append(q.unknown, "constraints in the files with errors"), "the configuration has errors"
+		q.cannotRead("the configuration can't be read", "constraints in the files with errors")
 	}
 	if err := q.missing(tree.Missing); err != nil {
 		q.errs = append(q.errs, err)
-		q.unknown, q.unread = append(q.unknown, "constraints in modules that are not installed"), "modules are not installed"
+		q.cannotRead("modules are not installed", "constraints in modules that are not installed")
 	}
 	if tree.StateUnread {
 		q.unknown = append(q.unknown, "whether the state, which is not on this machine, requires more")
@@ -113,6 +114,12 @@ func (q *question) readRoot(ctx context.Context) {
 		}
 		q.root.Requirements = append(q.root.Requirements, r)
 	}
+}
+
+// cannotRead notes what is unknown, because a part of the root module can't be read. Install fails for the first reason.
+func (q *question) cannotRead(reason, unknown string) {
+	q.unread = cmp.Or(q.unread, reason)
+	q.unknown = append(q.unknown, unknown)
 }
 
 // readAddress reads the provider and the version that the user asks about. An address
