@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"fmt"
 	"maps"
 	"path/filepath"
 	"slices"
@@ -135,18 +136,24 @@ func (q *question) readAddress(typed string) error {
 			return report.Usage(sources.WithHint(err, "write ADDRESS@VERSION to ask about a version"))
 		}
 	}
-	find := func(is func(sources.Requirement) bool) bool {
-		i := slices.IndexFunc(q.root.Requirements, is)
-		if i >= 0 {
-			q.req, q.required = q.root.Requirements[i], true
-		}
-		return i >= 0
-	}
 	q.req = sources.Requirement{Provider: p}
-	if !find(func(r sources.Requirement) bool { return r.Provider == p }) {
-		find(func(r sources.Requirement) bool {
-			return strings.HasSuffix(r.Provider.String(), "/"+strings.ToLower(address))
-		})
+	var short []sources.Requirement // the short address may mean each of these
+	for _, r := range q.root.Requirements {
+		switch {
+		case r.Provider == p:
+			q.req, q.required = r, true
+			return nil
+		case strings.HasSuffix(r.Provider.String(), "/"+strings.ToLower(address)):
+			short = append(short, r)
+		}
+	}
+	switch len(short) {
+	case 0:
+	case 1:
+		q.req, q.required = short[0], true
+	default:
+		err := fmt.Errorf("%s can mean %s or %s", address, q.out.Name(short[0].Provider), q.out.Name(short[1].Provider))
+		return report.Usage(sources.WithHint(err, "write the namespace, too"))
 	}
 	return nil
 }
