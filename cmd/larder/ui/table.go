@@ -410,8 +410,21 @@ func laidRow(row string, at, width int) string {
 	first, last := row[:at], row[at:]
 	column := utf8.RuneCountInString(first)
 	if column+min(leastCell, utf8.RuneCountInString(last)) > width {
-		column = min(column, narrow)
+		column = min(column, hanging(row, min(leastCell, utf8.RuneCountInString(last)), width))
 		first = wrapped(strings.TrimRight(first, " "), width, 0, column) + "\n" + strings.Repeat(" ", column)
 	}
 	return first + wrapped(last, width, column, column)
+}
+
+// hanging returns the column of lines that continue a row: after its label, if a cell has room there.
+func hanging(row string, cell, width int) int {
+	text := strings.TrimLeft(row, " ")
+	column := len(row) - len(text)
+	if label, rest, ok := strings.Cut(text, gap); ok && column == 0 {
+		column = utf8.RuneCountInString(label) + len(text) - len(label) - len(strings.TrimLeft(rest, " "))
+	}
+	if column += 2; column <= narrow || column+cell > width {
+		return narrow
+	}
+	return column
 }

@@ -175,3 +175,24 @@ func clone(rows [][]Span) (copied [][]Span) {
 	}
 	return copied
 }
+
+// TestLaidRows checks where rows continue that don't fit: in the column of the last cell, or after the label, or at
+// the left if the terminal is narrow.
+func TestLaidRows(t *testing.T) {
+	const row = "Sources    1  filesystem_mirror /srv/providers  ~/.terraformrc:2  2 versions, newest 1.0.1"
+	for _, tt := range []struct {
+		row   string
+		width int
+		want  string
+	}{
+		{row, 100, row},
+		{row, 80, "Sources    1  filesystem_mirror /srv/providers  ~/.terraformrc:2\n             2 versions, newest 1.0.1"},
+		{"           " + row[11:], 80, "           1  filesystem_mirror /srv/providers  ~/.terraformrc:2\n             2 versions, newest 1.0.1"},
+		{row, 30, "Sources    1\n      filesystem_mirror\n      /srv/providers\n      ~/.terraformrc:2\n      2 versions, newest 1.0.1"},
+		{"Then       larder install  takes 1.0.1 from the plugin cache", 52, "Then       larder install  takes 1.0.1 from the\n                           plugin cache"},
+	} {
+		if got := Laid(tt.row, tt.width); got != tt.want {
+			t.Errorf("%d columns: got\n%s\nwant\n%s", tt.width, got, tt.want)
+		}
+	}
+}

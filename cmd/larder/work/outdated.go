@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -38,6 +39,11 @@ type outdating struct {
 func Outdated(ctx context.Context, s *Session, request OutdatedRequest) error {
 	s.ask()
 	if err := s.takeRoots(request.Roots); err != nil {
+		for _, arg := range request.Roots {
+			if address, _ := isAddressForm(arg); address && !isPathForm(arg) && strings.Contains(arg, "/") {
+				return sources.WithLastHint(err, "if %s is a provider, run larder explain %[1]s", arg)
+			}
+		}
 		return err
 	}
 	o := &outdating{Session: s, rows: map[report.Standing]*report.Outdated{}, ranks: map[sources.Provider]report.Rank{}}
