@@ -110,19 +110,23 @@ func (o *Output) diagnosis(d Diagnosis) {
 		text = place + ": " + text
 	}
 	indent := strings.Repeat(" ", diagnosisIndent)
-	o.indented(d.head(), text)
+	o.indented(d.head(), o.ShortenHere(text))
 	if d.Why != "" {
-		o.indented(ui.Line{ui.Plain.Of(indent)}, d.Why)
+		o.indented(ui.Line{ui.Plain.Of(indent)}, o.ShortenHere(d.Why))
 	}
-	if d.Fix != "" {
-		o.indented(ui.Line{ui.Plain.Of(indent), ui.Bold.Of("hint: ")}, d.Fix)
+	fix := d.Fix
+	if !strings.Contains(fix, "=") { // a setting is used in other directories too
+		fix = o.ShortenHere(fix)
+	}
+	if fix != "" {
+		o.indented(ui.Line{ui.Plain.Of(indent), ui.Bold.Of("hint: ")}, fix)
 	}
 }
 
 // indented writes a text after a head, as a result. Its further lines are indented further than the text, so that
 // the reason and the fix are easy to find.
 func (o *Output) indented(head ui.Line, text string) {
-	text = ui.Hanging(o.address(o.ShortenHere(text)), diagnosisIndent+2)
+	text = ui.Hanging(o.address(text), diagnosisIndent+2)
 	if width := o.Width(); width > 0 {
 		text = ui.WrappedBelow(text, width, len([]rune(head.Plain())), diagnosisIndent+2)
 	}

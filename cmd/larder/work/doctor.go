@@ -52,6 +52,7 @@ var areas = []struct {
 // ExamineMachine reports known traps in the configuration, the mirrors, the cache and the engines of this machine.
 func ExamineMachine(ctx context.Context, s *Session) error {
 	s.ask()
+	s.readsArguments = true // a check reports flags in variables
 	c := s.checkup(ctx)
 	var all []report.Diagnosis
 	for _, area := range areas {

@@ -87,7 +87,9 @@ func checkCacheUsable(_ context.Context, c *checkup) (found []report.Diagnosis) 
 		}}
 	}
 	for _, dir := range c.cacheDirs() {
-		if d := c.unwritableCache(dir); d != nil {
+		if d := c.relativeCache(dir); d != nil {
+			found = append(found, *d)
+		} else if d := c.unwritableCache(dir); d != nil {
 			found = append(found, *d)
 		} else if dir == c.config.PluginCacheDir && !exists(dir) {
 			found = append(found, report.Diagnosis{
@@ -99,6 +101,28 @@ func checkCacheUsable(_ context.Context, c *checkup) (found []report.Diagnosis) 
 		}
 	}
 	return found
+}
+
+// relativeCache returns the trap of a configured plugin cache whose place depends on the root module, or nil.
+func (c *checkup) relativeCache(dir string) *report.Diagnosis {
+	s, ok := c.config.Setting("plugin_cache_dir")
+	if !ok || dir != c.config.PluginCacheDir || filepath.IsAbs(s.Value) {
+		return nil
+	}
+	d := &report.Diagnosis{
+		Severity: report.Risky, Trap: "relative-cache", Path: s.From.File, Line: s.From.Line,
+		Text: fmt.Sprintf("the path %q of the plugin cache starts from the working directory", s.Value),
+		Why:  "terraform and tofu fail in directories that don't have this path, and the others don't share their packages",
+	}
+	to := filepath.Join(c.config.Home(), ".terraform.d", "plugin-cache")
+	if meant := c.meantPath(s.Value); meant != "" {
+		d.Severity, d.Text, to = report.Broken, d.Text+fmt.Sprintf(": engines don't expand %q", s.Value), meant
+	}
+	d.Fix = fmt.Sprintf("write plugin_cache_dir = %q, and run: mkdir -p %s", to, shellQuoted(to))
+	if s.From.By != "" {
+		d.Fix = fmt.Sprintf("mkdir -p %[1]s && export %s=%[1]s", shellQuoted(to), s.From.By)
+	}
+	return d
 }
 
 // unwritableCache returns why no file can be created in a plugin cache, or nil.
@@ -120,29 +144,37 @@ func (c *checkup) unwritableCache(dir string) *report.Diagnosis {
 		d.Fix = fmt.Sprintf("mv %s %s", shellQuoted(at), shellQuoted(at+".old"))
 		return because(c.shownPath(at) + " is a file")
 	}
+	if to, err := os.Readlink(dir); err == nil && !canStat(dir) {
+		d.Fix = "mkdir -p " + shellQuoted(Absolute(filepath.Dir(dir), to))
+		return because("it is a link to " + c.shownPath(to) + ", which doesn't exist")
+	}
 	if disk.FileSystemOf(dir).ReadOnly {
 		d.Fix = c.otherCache(dir, "a directory on another file system")
 		return because("its file system is mounted read-only")
 	}
 	for _, name := range []string{"", ".larder", ".larder/tmp", ".larder/lock"} {
 		path := filepath.Join(at, name)
-		err := c.unwritable(path)
-		if err == nil {
-			continue
+		if reason, fix := c.refusal(dir, path); reason != "" {
+			d.Path, d.Fix = path, fix
+			return because(reason)
 		}
-		d.Path = path
-		reason := disk.Cause(err).Error()
-		switch owner := disk.Owner(path); {
-		case owner != "" && at != dir:
-			reason, d.Fix = fmt.Sprintf("%s belongs to %s", c.shownPath(path), owner), fmt.Sprintf(`sudo mkdir -p %[1]s && sudo chown "$(id -un)" %[1]s`, shellQuoted(dir))
-		case owner != "":
-			reason, d.Fix = fmt.Sprintf("%s belongs to %s", c.shownPath(path), owner), `sudo chown -R "$(id -un)" `+shellQuoted(dir)
-		default:
-			reason, d.Fix = fmt.Sprintf("%s: %s", c.shownPath(path), reason), "chmod u+rwx "+shellQuoted(path)
-		}
-		return because(reason)
 	}
 	return nil
+}
+
+// refusal returns why this user can't create files in a directory, which is dir, above it or in it, and what makes
+// dir writable, or nothing.
+func (c *checkup) refusal(dir, path string) (reason, fix string) {
+	err := c.unwritable(path)
+	switch owner := disk.Owner(path); {
+	case err == nil:
+		return "", ""
+	case owner != "" && exists(dir):
+		return fmt.Sprintf("%s belongs to %s", c.shownPath(path), owner), `sudo chown -R "$(id -un)" ` + shellQuoted(dir)
+	case owner != "":
+		return fmt.Sprintf("%s belongs to %s", c.shownPath(path), owner), fmt.Sprintf(`sudo mkdir -p %[1]s && sudo chown "$(id -un)" %[1]s`, shellQuoted(dir))
+	}
+	return fmt.Sprintf("%s: %v", c.shownPath(path), disk.Cause(err)), "chmod u+rwx " + shellQuoted(path)
 }
 
 // unwritable returns why no file can be created in an existing directory, or nil. Windows has no way to

@@ -46,6 +46,8 @@ func checkRecordKey(_ context.Context, c *checkup) (found []report.Diagnosis) {
 		d.Text, d.Fix = err.Error(), "rm "+shellQuoted(d.Path)
 		if info, err := os.Stat(d.Path); err == nil && disk.Owner(d.Path) == "" && info.Mode().Perm()&0o077 != 0 {
 			d.Fix = "chmod 600 " + shellQuoted(d.Path)
+		} else if errors.Is(err, fs.ErrPermission) {
+			d.Fix = "check it with: ls -ld " + shellQuoted(d.Path)
 		}
 		found = append(found, d)
 	}
@@ -70,17 +72,13 @@ func (c *checkup) stateDirTrap(dir string) *report.Diagnosis {
 	}
 	d := &report.Diagnosis{Severity: report.Risky, Trap: "state-dir", Path: at, Why: unrecorded}
 	writable, exchangeable := disk.WritableByAll(info)
-	why := c.unwritable(at)
+	why, fix := c.refusal(dir, at)
 	switch owner := disk.Owner(at); {
 	case !info.IsDir():
 		d.Text = fmt.Sprintf("Larder's state directory %s can't be created: %s is a file", c.shownPath(dir), c.shownPath(at))
 		d.Fix = fmt.Sprintf("mv %s %s", shellQuoted(at), shellQuoted(at+".old"))
-	case why != nil:
-		d.Text = fmt.Sprintf("Larder's state directory %s can't be written: %s: %v", c.shownPath(dir), c.shownPath(at), disk.Cause(why))
-		d.Fix = "chmod u+rwx " + shellQuoted(at)
-		if owner != "" {
-			d.Fix = fmt.Sprintf(`sudo mkdir -p %[1]s && sudo chown -R "$(id -un)" %[1]s`, shellQuoted(dir))
-		}
+	case why != "":
+		d.Text, d.Fix = fmt.Sprintf("Larder's state directory %s can't be written: %s", c.shownPath(dir), why), fix
 	case at == dir && writable || exchangeable:
 		d.Text = fmt.Sprintf("all users can write to %s, Larder's state directory", c.shownPath(at))
 		d.Why = "they can exchange the key by which Larder recognizes its records"
@@ -134,6 +132,9 @@ func (c *checkup) cacheContents(ctx context.Context, root string) (found []repor
 	}
 	k := &targetCache{rootModule: c.rootModule, path: root, cache: cache}
 	use, err := k.use(ctx, nil)
+	if errors.Is(err, fs.ErrPermission) {
+		return nil, 0 // reported with the state directory
+	}
 	if err != nil {
 		return failed(err), 0
 	}

@@ -16,6 +16,7 @@ import (
 	"github.com/larder-cli/larder/installer/modules"
 	"github.com/larder-cli/larder/sources"
 	"github.com/larder-cli/larder/sources/disk"
+	"github.com/larder-cli/larder/sources/fetch"
 )
 
 // configurationChecks are the checks of doctor for the CLI configuration and the environment.
@@ -394,17 +395,7 @@ func (c *checkup) leaveTo(m cliconfig.Method, both []sources.Provider) string {
 
 // describe names an installation method.
 func (c *checkup) describe(m cliconfig.Method) string {
-	return strings.TrimSpace(fmt.Sprintf("%s %s", m.Kind, c.config.Tilde(m.Path+withoutPassword(m.URL)+m.Template)))
-}
-
-// withoutPassword returns a URL without user and password.
-func withoutPassword(text string) string {
-	u, err := url.Parse(text)
-	if err != nil {
-		return ""
-	}
-	u.User = nil
-	return u.String()
+	return strings.TrimSpace(fmt.Sprintf("%s %s", m.Kind, c.config.Tilde(m.Path+fetch.Redact(m.URL)+m.Template)))
 }
 
 // registryAsMirror finds registries that are configured as network mirrors. Their protocols differ.
@@ -416,7 +407,7 @@ func registryAsMirror(_ context.Context, c *checkup) (found []report.Diagnosis) 
 		}
 		d := report.Diagnosis{
 			Severity: report.Broken, Trap: "registry-as-mirror", Path: m.File, Line: m.Line,
-			Text: fmt.Sprintf("network_mirror names %s, which is the URL of a registry", withoutPassword(m.URL)),
+			Text: fmt.Sprintf("network_mirror names %s, which is the URL of a registry", fetch.Redact(m.URL)),
 			Why:  "a registry doesn't answer the requests for a mirror, so no provider is found",
 			Fix:  "replace the block with direct {}",
 		}
@@ -451,9 +442,9 @@ func mirrorAsRegistry(_ context.Context, c *checkup) (found []report.Diagnosis) 
 		file, line := c.placeOf("host", string(host))
 		found = append(found, report.Diagnosis{
 			Severity: report.Broken, Trap: "mirror-as-registry", Path: file, Line: line,
-			Text: fmt.Sprintf("providers.v1 of host %s is %s, which looks like the URL of a mirror", host, withoutPassword(service)),
+			Text: fmt.Sprintf("providers.v1 of host %s is %s, which looks like the URL of a mirror", host, fetch.Redact(service)),
 			Why:  "a mirror doesn't answer the requests for a registry, so no provider of this host is found",
-			Fix:  fmt.Sprintf("remove the block, and write network_mirror { url = %q } in provider_installation", withoutPassword(service)),
+			Fix:  fmt.Sprintf("remove the block, and write network_mirror { url = %q } in provider_installation", fetch.Redact(service)),
 		})
 	}
 	slices.SortFunc(found, func(a, b report.Diagnosis) int { return cmp.Compare(a.Text, b.Text) })

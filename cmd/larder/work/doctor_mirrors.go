@@ -1,6 +1,7 @@
 package work
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"io/fs"
@@ -103,17 +104,21 @@ func missingMirrors(ctx context.Context, c *checkup) (found []report.Diagnosis) 
 // expanded returns the path of a mirror as written, and what it probably means, if it has a ~ or a variable in it.
 func (c *checkup) expanded(dir string) (written, meant string) {
 	for i, m := range c.config.Methods {
-		written, relative := c.config.ConfiguredRelatively(i)
-		if m.Path != dir || !relative {
-			continue
-		}
-		for _, prefix := range []string{"~/", "$HOME/", "${HOME}/"} {
-			if rest, ok := strings.CutPrefix(written, prefix); ok {
-				return written, filepath.Join(c.config.Home(), rest)
-			}
+		if written, relative := c.config.ConfiguredRelatively(i); m.Path == dir && relative && c.meantPath(written) != "" {
+			return written, c.meantPath(written)
 		}
 	}
 	return "", ""
+}
+
+// meantPath returns what a path means that begins with the home directory in a form that only shells expand, or "".
+func (c *checkup) meantPath(written string) string {
+	for _, prefix := range []string{"~/", "$HOME/", "${HOME}/"} {
+		if rest, ok := strings.CutPrefix(written, prefix); ok {
+			return filepath.Join(c.config.Home(), rest)
+		}
+	}
+	return ""
 }
 
 // relativeMirrors finds mirrors whose place depends on the root module.
@@ -269,7 +274,10 @@ func ignoredFiles(ctx context.Context, c *checkup) (found []report.Diagnosis) {
 				kinds = append(kinds, kind)
 			}
 			groups[kind] = append(groups[kind], s)
-			if len(fixes[kind]) < mostNames && !slices.Contains(fixes[kind], fix) {
+			taken := func(other string) bool { // or its destination is
+				return other == fix || !strings.HasSuffix(fix, "/") && lastWord(other) == lastWord(fix)
+			}
+			if len(fixes[kind]) < mostNames && !slices.ContainsFunc(fixes[kind], taken) {
 				fixes[kind] = append(fixes[kind], fix)
 			}
 		}
@@ -296,6 +304,9 @@ func ignoredFiles(ctx context.Context, c *checkup) (found []report.Diagnosis) {
 	return found
 }
 
+// lastWord returns what follows the last space in a command, such as the destination of mv.
+func lastWord(command string) string { return command[strings.LastIndexByte(command, ' ')+1:] }
+
 // entriesOf returns the files and directories that engines ignore, relative to a mirror, and what they are. A directory
 // at the top, as Terraform 0.12 had for each platform, stands for its files.
 func entriesOf(dir string, strays []fsmirror.Stray) (what string, where []string) {
@@ -321,7 +332,12 @@ func entriesOf(dir string, strays []fsmirror.Stray) (what string, where []string
 // strayKind returns what is wrong with a file in a mirror, to complete a sentence about it, and what fixes it.
 func (c *checkup) strayKind(ctx context.Context, d mirrorDir, s fsmirror.Stray) (kind, fix string) {
 	dir, name := filepath.Split(s.Path)
-	rename := func(to string) string { return fmt.Sprintf("mv %s %s", c.word(s.Path), c.word(filepath.Join(dir, to))) }
+	rename := func(to string) string {
+		if to = filepath.Join(dir, to); exists(to) {
+			return fmt.Sprintf("compare it with %s, and remove one of them", c.brief(to))
+		}
+		return fmt.Sprintf("mv %s %s", c.word(s.Path), c.word(to))
+	}
 	top := filepath.Clean(dir) == filepath.Clean(d.dir)
 	_, platformErr := sources.ParsePlatform(name)
 	relative, _ := filepath.Rel(d.dir, s.Path)
@@ -350,7 +366,7 @@ func (c *checkup) strayKind(ctx context.Context, d mirrorDir, s fsmirror.Stray) 
 		if other, v, platform, ok := fsmirror.ParseArchiveName(name); ok && other != typ {
 			return "is not named after the provider", rename(fmt.Sprintf("%s%s_%s_%s.zip", sources.FilePrefix, typ, v, platform))
 		}
-		return "is not named " + sources.FilePrefix + typ + "_VERSION_OS_ARCH.zip", fmt.Sprintf("mv %s %sTYPE_VERSION_OS_ARCH.zip", c.word(s.Path), c.word(dir)+sources.FilePrefix)
+		return "is not named " + sources.FilePrefix + typ + "_VERSION_OS_ARCH.zip", fmt.Sprintf("rename the file to %s%s_VERSION_OS_ARCH.zip", sources.FilePrefix, typ)
 	case sources.NearestPlatform(name) != "":
 		return "is not named after a platform", rename(sources.NearestPlatform(name))
 	}
@@ -526,9 +542,8 @@ func hiddenVersions(ctx context.Context, c *checkup) (found []report.Diagnosis) 
 		}
 		providers, _ := d.Providers(ctx)
 		present, required := localProviders(ctx, d), c.providers()
-		slices.SortStableFunc(providers, func(a, b sources.Provider) int {
-			return boolCompare(slices.Contains(required, b), slices.Contains(required, a))
-		})
+		rank := func(p sources.Provider) int { return slices.Index([]bool{true, false}, slices.Contains(required, p)) }
+		slices.SortStableFunc(providers, func(a, b sources.Provider) int { return cmp.Compare(rank(a), rank(b)) })
 		providers = slices.DeleteFunc(providers, func(p sources.Provider) bool { return len(present[p].versions) == 0 })
 		providers = providers[:min(len(providers), maxQueried)]
 		if c.flags.Offline {
@@ -590,18 +605,6 @@ func (c *checkup) newestInRegistry(ctx context.Context, providers []sources.Prov
 	}
 	wait.Wait()
 	return versions
-}
-
-// boolCompare orders false before true.
-func boolCompare(a, b bool) int {
-	switch {
-	case a == b:
-		return 0
-	case b:
-		return -1
-	default:
-		return 1
-	}
 }
 
 // cacheAndMirror finds plugin caches in mirrors, and mirrors in plugin caches.

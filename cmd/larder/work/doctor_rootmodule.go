@@ -21,6 +21,7 @@ import (
 	"github.com/larder-cli/larder/sources"
 	"github.com/larder-cli/larder/sources/archive"
 	"github.com/larder-cli/larder/sources/disk"
+	"github.com/larder-cli/larder/sources/fetch"
 	"github.com/larder-cli/larder/sources/seal"
 	"github.com/larder-cli/larder/sources/trust"
 )
@@ -28,7 +29,7 @@ import (
 // rootModuleChecks are the checks of doctor for the root module in the working directory. Outside of one, they find
 // nothing.
 var rootModuleChecks = []check{
-	rootModuleProblems, dataDirectory, otherEngine, notOffered, refusedLocks, missingLocks, lockedHashes, brokenLinks,
+	rootModuleProblems, dataDirectory, unwritableDataDir, otherEngine, notOffered, refusedLocks, missingLocks, lockedHashes, brokenLinks,
 	installedVersions, untrackedLock,
 }
 
@@ -99,6 +100,22 @@ func dataDirectory(_ context.Context, c *checkup) (found []report.Diagnosis) {
 		})
 	}
 	return found
+}
+
+// unwritableDataDir finds a data directory in which this user can't create files.
+func unwritableDataDir(_ context.Context, c *checkup) []report.Diagnosis {
+	dir := c.config.DataDir
+	for _, name := range []string{"", "providers"} {
+		path := filepath.Join(dir, name)
+		if reason, fix := c.refusal(dir, path); c.isRoot() && reason != "" {
+			return []report.Diagnosis{{
+				Severity: report.Broken, Trap: "unwritable-data-directory", Path: path,
+				Text: fmt.Sprintf("the data directory %s can't be written: %s", c.brief(dir), reason),
+				Why:  "nothing can be installed; sudo or a container usually created it", Fix: fix,
+			}}
+		}
+	}
+	return nil
 }
 
 // otherEngine finds a lock file that was written by, or for, another engine than the one in use.
@@ -540,7 +557,7 @@ func (c *checkup) platformFault(ctx context.Context, from sources.Source, r sour
 func (c *checkup) serverOf(p sources.Provider) string {
 	for _, m := range c.config.Methods {
 		if m.Kind == cliconfig.NetworkMirror && applies(m, p) {
-			return shellQuoted(withoutPassword(m.URL))
+			return shellQuoted(fetch.Redact(m.URL))
 		}
 	}
 	return string(p.Host)
