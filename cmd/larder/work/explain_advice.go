@@ -31,7 +31,7 @@ func (q *question) advice(w installer.Weighed, upgrade planned) []report.Advice 
 		for _, from := range q.req.From {
 			c, err := sources.ParseConstraints(from.Constraint)
 			if from.Constraint != "" && from.Line > 0 && (err != nil || !c.Allow(v)) {
-				add(v, fmt.Sprintf("version = %q", installer.Relax(from, v)), "at "+report.ConstraintOf(from).Where(q.out))
+				add(v, constraintLine(from, installer.Relax(from, v)), "at "+report.ConstraintOf(from).Where(q.out))
 			}
 		}
 		if len(all) == 0 || all[len(all)-1].Version != v.String() {
@@ -46,6 +46,10 @@ func (q *question) advice(w installer.Weighed, upgrade planned) []report.Advice 
 	case installer.LockedOut:
 		if len(all) == 0 {
 			add(v, q.upgradeCommand(), "")
+		}
+	case "": // a newer one is chosen, or one that is on this machine
+		if !q.flags.Offline {
+			all = append(all, q.require(v)...)
 		}
 	}
 	return all
@@ -89,8 +93,16 @@ func (q *question) require(v sources.Version) []report.Advice {
 	if i < 0 {
 		return nil
 	}
-	line := report.Advice{Version: v.String(), Paste: fmt.Sprintf("version = %q", v), What: "in required_providers, at " + report.ConstraintOf(q.req.From[i]).Where(q.out)}
+	line := report.Advice{Version: v.String(), Paste: constraintLine(q.req.From[i], v.String()), What: "in required_providers, at " + report.ConstraintOf(q.req.From[i]).Where(q.out)}
 	return append([]report.Advice{line}, q.upgradeAfter(v)...)
+}
+
+// constraintLine returns the line with a constraint for the file of a place.
+func constraintLine(at sources.Origin, constraint string) string {
+	if strings.HasSuffix(at.File, ".json") {
+		return fmt.Sprintf(`"version": %q`, constraint)
+	}
+	return fmt.Sprintf("version = %q", constraint)
 }
 
 // upgradeAfter returns the command that is necessary after a change of constraints, if the lock file has another version.

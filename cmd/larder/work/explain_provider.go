@@ -278,6 +278,9 @@ func (q *question) whyNot(w installer.Weighed, plan planned) string {
 	case installer.LockedOut:
 		return fmt.Sprintf("the lock file keeps %s", q.locked)
 	}
+	if plan.err == nil && w.Version.Compare(plan.Version) < 0 {
+		return "allowed, but older than " + plan.Version.String()
+	}
 	if plan.Offline {
 		return "not verified on this machine, or not for " + sources.CurrentPlatform().String()
 	}

@@ -131,6 +131,9 @@ func (q *question) readAddress(typed string) error {
 	if err != nil {
 		return report.Usage(err)
 	}
+	if p.BuiltIn() {
+		return report.Usage(fmt.Errorf("%s is a part of %s: it has no versions, and nothing is installed", p, q.config.Engine))
+	}
 	if versioned {
 		if q.asked, err = sources.ParseVersion(version); err != nil {
 			return report.Usage(sources.WithHint(err, "write ADDRESS@VERSION to ask about a version"))
