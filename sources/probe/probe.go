@@ -203,6 +203,12 @@ func Registry(ctx context.Context, opts Options, host sources.Host) Report {
 		return nil
 	})
 	w.versions(ctx, Versions, r, "the registry")
+	if s := &w.Steps[1]; s.Failed() && s.Findings[0].Trap == "not-found" && opts.Services[host] != nil {
+		w.Mirrors = []string{opts.Services[host]["providers.v1"]}
+		if mixed, ok := errors.AsType[*mixedUp](w.notRegistry(ctx, host, sources.ErrNotFound)); ok {
+			s.Findings[0] = mixed.Finding
+		}
+	}
 	w.registryPackage(ctx, r)
 	w.archive(ctx)
 	return w.Report
