@@ -174,13 +174,13 @@ func (c *Config) IgnoredVariables() []IgnoredVariable {
 	return all
 }
 
-// MeansTrue returns the variables that are set to a word for false, and that engines read as true.
-func (c *Config) MeansTrue() []string {
+// MeansTrue returns the variable that is set to a word for false, and that engines read as true, or "".
+func (c *Config) MeansTrue() string {
 	const name = "TF_PLUGIN_CACHE_MAY_BREAK_DEPENDENCY_LOCK_FILE"
 	if slices.Contains([]string{"false", "no", "off"}, strings.ToLower(c.machine.getenv(name))) {
-		return []string{name}
+		return name
 	}
-	return nil
+	return ""
 }
 
 // DataDirVariable returns the value of the variable that replaces .terraform, and whether it is the same directory for

@@ -27,9 +27,9 @@ func cacheSummary(_ context.Context, c *checkup) string {
 	case c.flags.NoCache:
 		return "not used: --no-cache"
 	case !exists(root):
-		return c.shownPath(root) + ", created by the first install"
+		return c.brief(root) + ", created by the first install"
 	default:
-		return fmt.Sprintf("%s, writable, %s", c.shownPath(root), c.linking(root).text)
+		return fmt.Sprintf("%s, writable, %s", c.brief(root), c.linking(root).text)
 	}
 }
 
@@ -40,15 +40,6 @@ func (c *checkup) cacheDirs() (dirs []string) {
 	}
 	dirs = append(dirs, c.config.PluginCacheDir)
 	return slices.Compact(slices.DeleteFunc(dirs, func(dir string) bool { return dir == "" }))
-}
-
-// shownPath returns a path for a text: with ~ for the home directory, or in full if the output makes it
-// relative to the working directory.
-func (c *checkup) shownPath(path string) string {
-	if isBelow(path, c.workDir) {
-		return path
-	}
-	return c.config.Tilde(path)
 }
 
 // cacheCommand returns a command line for the plugin cache in force.
@@ -94,7 +85,7 @@ func checkCacheUsable(_ context.Context, c *checkup) (found []report.Diagnosis) 
 		} else if dir == c.config.PluginCacheDir && !exists(dir) {
 			found = append(found, report.Diagnosis{
 				Severity: report.Broken, Trap: "cache-missing", Path: dir,
-				Text: fmt.Sprintf("the configured plugin cache %s doesn't exist", c.shownPath(dir)),
+				Text: fmt.Sprintf("the configured plugin cache %s doesn't exist", c.brief(dir)),
 				Why:  "terraform and tofu fail without it; Larder creates it at the next install",
 				Fix:  "mkdir -p " + shellQuoted(dir),
 			})
@@ -137,16 +128,16 @@ func (c *checkup) unwritableCache(dir string) *report.Diagnosis {
 		did = "created"
 	}
 	because := func(reason string) *report.Diagnosis {
-		d.Text = fmt.Sprintf("the plugin cache %s can't be %s: %s", c.shownPath(dir), did, reason)
+		d.Text = fmt.Sprintf("the plugin cache %s can't be %s: %s", c.brief(dir), did, reason)
 		return &d
 	}
 	if info, err := os.Stat(at); err == nil && !info.IsDir() {
 		d.Fix = fmt.Sprintf("mv %s %s", shellQuoted(at), shellQuoted(at+".old"))
-		return because(c.shownPath(at) + " is a file")
+		return because(c.brief(at) + " is a file")
 	}
 	if to, err := os.Readlink(dir); err == nil && !canStat(dir) {
 		d.Fix = "mkdir -p " + shellQuoted(Absolute(filepath.Dir(dir), to))
-		return because("it is a link to " + c.shownPath(to) + ", which doesn't exist")
+		return because("it is a link to " + c.brief(to) + ", which doesn't exist")
 	}
 	if disk.FileSystemOf(dir).ReadOnly {
 		d.Fix = c.otherCache(dir, "a directory on another file system")
@@ -170,11 +161,11 @@ func (c *checkup) refusal(dir, path string) (reason, fix string) {
 	case err == nil:
 		return "", ""
 	case owner != "" && exists(dir):
-		return fmt.Sprintf("%s belongs to %s", c.shownPath(path), owner), `sudo chown -R "$(id -un)" ` + shellQuoted(dir)
+		return fmt.Sprintf("%s belongs to %s", c.brief(path), owner), `sudo chown -R "$(id -un)" ` + shellQuoted(dir)
 	case owner != "":
-		return fmt.Sprintf("%s belongs to %s", c.shownPath(path), owner), fmt.Sprintf(`sudo mkdir -p %[1]s && sudo chown "$(id -un)" %[1]s`, shellQuoted(dir))
+		return fmt.Sprintf("%s belongs to %s", c.brief(path), owner), fmt.Sprintf(`sudo mkdir -p %[1]s && sudo chown "$(id -un)" %[1]s`, shellQuoted(dir))
 	}
-	return fmt.Sprintf("%s: %v", c.shownPath(path), disk.Cause(err)), "chmod u+rwx " + shellQuoted(path)
+	return fmt.Sprintf("%s: %v", c.brief(path), disk.Cause(err)), "chmod u+rwx " + shellQuoted(path)
 }
 
 // unwritable returns why no file can be created in an existing directory, or nil. Windows has no way to
@@ -220,13 +211,13 @@ func (c *checkup) exposed(dir, at string) *report.Diagnosis {
 		return nil
 	}
 	d := &report.Diagnosis{
-		Severity: report.Risky, Path: at, Text: "the plugin cache " + c.shownPath(dir),
+		Severity: report.Risky, Path: at, Text: "the plugin cache " + c.brief(dir),
 		Why: "the packages in it are programs that you run, so another user who can replace them acts with your rights",
 	}
 	writable, exchangeable := disk.WritableByAll(info)
 	if at != resolve(dir) {
 		writable = exchangeable
-		d.Text = fmt.Sprintf("%s, which contains %s", c.shownPath(at), d.Text)
+		d.Text = fmt.Sprintf("%s, which contains %s", c.brief(at), d.Text)
 	}
 	kind := disk.FileSystemOf(at).Kind
 	switch {
@@ -304,7 +295,7 @@ func checkCacheLinks(_ context.Context, c *checkup) (found []report.Diagnosis) {
 		d.Fix = "move the root modules and the plugin cache to a file system with links"
 	case !from.Links(to) && link.mode != sources.LinkReflink:
 		d.Trap = "cache-other-file-system"
-		d.Text = fmt.Sprintf("the plugin cache %s is on another file system than the working directory, so hardlinks are impossible", c.shownPath(root))
+		d.Text = fmt.Sprintf("the plugin cache %s is on another file system than the working directory, so hardlinks are impossible", c.brief(root))
 		d.Fix = c.otherCache(root, "a directory on the file system of "+to.Mount)
 		if link.mode == sources.LinkSymlink {
 			d.Why += ", which lead nowhere in a container with the working directory alone"
@@ -327,19 +318,19 @@ func checkCachePlace(_ context.Context, c *checkup) (found []report.Diagnosis) {
 	for _, dir := range c.cacheDirs() {
 		d := report.Diagnosis{
 			Severity: report.Risky, Path: dir,
-			Text: "the plugin cache " + c.shownPath(dir) + " is in ",
+			Text: "the plugin cache " + c.brief(dir) + " is in ",
 			Fix:  c.otherCache(dir, "a directory elsewhere"),
 		}
 		top := c.repository(resolve(disk.Existing(dir)))
 		switch {
 		case within(dir, c.config.DataDir):
-			d.Trap, d.Text = "cache-in-data-dir", d.Text+"the data directory "+c.shownPath(c.config.DataDir)
+			d.Trap, d.Text = "cache-in-data-dir", d.Text+"the data directory "+c.brief(c.config.DataDir)
 			d.Why = "users and CI jobs delete that directory, and other root modules can't share the cache"
 		case slices.Contains(strings.Split(filepath.ToSlash(dir), "/"), sources.DataDir):
 			d.Trap, d.Text = "cache-in-data-dir", d.Text+"the data directory of a root module"
 			d.Why = "users and CI jobs delete such directories"
 		case top != "" && c.config.Tilde(top+"/.git") != "~/.git" && !within(c.machine.Home, top):
-			d.Trap, d.Text = "cache-in-checkout", d.Text+"the repository "+c.shownPath(top)
+			d.Trap, d.Text = "cache-in-checkout", d.Text+"the repository "+c.brief(top)
 			d.Why = "git may add the packages, git clean removes them, and others may put packages there with a commit"
 		default:
 			continue
@@ -353,14 +344,14 @@ func checkCachePlace(_ context.Context, c *checkup) (found []report.Diagnosis) {
 func checkUnverifiedCache(_ context.Context, c *checkup) []report.Diagnosis {
 	const name = "plugin_cache_may_break_dependency_lock_file"
 	setting, ok := c.config.Setting(name)
-	if !ok || setting.From.By != "" && len(c.config.MeansTrue()) > 0 { // then another check reports the variable
+	if !ok || setting.From.By != "" && c.config.MeansTrue() != "" { // then another check reports the variable
 		return nil
 	}
 	d := report.Diagnosis{
 		Severity: report.Risky, Trap: "unverified-cache", Path: setting.From.File, Line: setting.From.Line,
 		Text: name + " is set",
 		Why:  "engines use cached packages that nothing verifies, and write lock files that lack the hashes of other platforms; with Larder, the setting isn't necessary",
-		Fix:  fmt.Sprintf("remove line %d of %s", setting.From.Line, c.shownPath(setting.From.File)),
+		Fix:  fmt.Sprintf("remove line %d of %s", setting.From.Line, c.brief(setting.From.File)),
 	}
 	if setting.From.By != "" {
 		d.Fix = "unset " + setting.From.By

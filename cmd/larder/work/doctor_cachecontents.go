@@ -75,16 +75,16 @@ func (c *checkup) stateDirTrap(dir string) *report.Diagnosis {
 	why, fix := c.refusal(dir, at)
 	switch owner := disk.Owner(at); {
 	case !info.IsDir():
-		d.Text = fmt.Sprintf("Larder's state directory %s can't be created: %s is a file", c.shownPath(dir), c.shownPath(at))
+		d.Text = fmt.Sprintf("Larder's state directory %s can't be created: %s is a file", c.brief(dir), c.brief(at))
 		d.Fix = fmt.Sprintf("mv %s %s", shellQuoted(at), shellQuoted(at+".old"))
 	case why != "":
-		d.Text, d.Fix = fmt.Sprintf("Larder's state directory %s can't be written: %s", c.shownPath(dir), why), fix
+		d.Text, d.Fix = fmt.Sprintf("Larder's state directory %s can't be written: %s", c.brief(dir), why), fix
 	case at == dir && writable || exchangeable:
-		d.Text = fmt.Sprintf("all users can write to %s, Larder's state directory", c.shownPath(at))
+		d.Text = fmt.Sprintf("all users can write to %s, Larder's state directory", c.brief(at))
 		d.Why = "they can exchange the key by which Larder recognizes its records"
 		d.Fix = asOwner(at, "chmod o-w "+shellQuoted(at))
 	case disk.OfOther(info):
-		d.Text = fmt.Sprintf("%s owns %s, Larder's state directory", owner, c.shownPath(at))
+		d.Text = fmt.Sprintf("%s owns %s, Larder's state directory", owner, c.brief(at))
 		d.Why = "that user can exchange the key by which Larder recognizes its records"
 		d.Fix = `sudo chown -R "$(id -un)" ` + shellQuoted(dir)
 	default:
@@ -112,7 +112,7 @@ func (c *checkup) cacheContents(ctx context.Context, root string) (found []repor
 		}
 		return []report.Diagnosis{{
 			Severity: report.Broken, Trap: "cache-unusable", Path: root,
-			Text: fmt.Sprintf("the plugin cache %s can't be used: %v", c.shownPath(root), err), Why: "Larder refuses it or continues without it", Fix: fix,
+			Text: fmt.Sprintf("the plugin cache %s can't be used: %v", c.brief(root), err), Why: "Larder refuses it or continues without it", Fix: fix,
 		}}
 	}
 	if err := checkCache(root); err != nil {
@@ -148,7 +148,7 @@ func (c *checkup) cacheContents(ctx context.Context, root string) (found []repor
 	if err := cache.Lockless(); err != nil {
 		found = append(found, report.Diagnosis{
 			Severity: report.Risky, Trap: "no-locks", Path: root,
-			Text: fmt.Sprintf("the file system of the plugin cache %s has no locks: %v", c.shownPath(root), err),
+			Text: fmt.Sprintf("the file system of the plugin cache %s has no locks: %v", c.brief(root), err),
 			Why:  "several processes may download the same package, and tofu init fails",
 			Fix:  c.otherCache(root, "a directory on another file system"),
 		})

@@ -214,7 +214,7 @@ func ignoredVariables(_ context.Context, c *checkup) (found []report.Diagnosis) 
 		}
 		found = append(found, d)
 	}
-	for _, name := range c.config.MeansTrue() {
+	if name := c.config.MeansTrue(); name != "" {
 		found = append(found, report.Diagnosis{
 			Severity: report.Risky, Trap: "false-means-true", Text: fmt.Sprintf("engines read every value of %s except 0 as true", name),
 			Why: "the plugin cache may provide packages whose hashes were not verified", Fix: "unset " + name,
@@ -453,36 +453,26 @@ func mirrorAsRegistry(_ context.Context, c *checkup) (found []report.Diagnosis) 
 
 // overrides finds development overrides, which replace providers without any check.
 func overrides(_ context.Context, c *checkup) (found []report.Diagnosis) {
-	var working []string
-	file, line := "", 0
 	for p, dir := range c.config.DevOverrides {
-		file, line = c.placeOf("dev_overrides", p.String())
-		fault := ""
+		d := report.Diagnosis{
+			Severity: report.Broken, Trap: "broken-override", Text: fmt.Sprintf("dev_overrides replaces %s with %s", p, c.brief(dir)),
+			Why: "engines can't start the provider", Fix: fmt.Sprintf("build the provider in %s, or remove the line from dev_overrides", c.brief(dir)),
+		}
+		d.Path, d.Line = c.placeOf("dev_overrides", p.String())
 		entries, err := os.ReadDir(dir)
 		switch {
 		case err != nil:
-			fault = "which is not a directory that can be read"
+			d.Text += ", which is not a directory that can be read"
 		case !slices.ContainsFunc(entries, func(e os.DirEntry) bool { return !e.IsDir() && sources.NamesExecutable(e.Name(), p.Type) }):
-			fault = fmt.Sprintf("which has no executable %s%s", sources.FilePrefix, p.Type)
+			d.Text += fmt.Sprintf(", which has no executable %s%s", sources.FilePrefix, p.Type)
 		default:
-			working = append(working, fmt.Sprintf("%s with %s", p, c.brief(dir)))
-			continue
+			d.Severity, d.Trap = report.Risky, "override-in-force"
+			d.Why = "engines ignore the version, the lock file and all hashes for this provider"
+			d.Fix = "remove the line when you have finished developing"
 		}
-		found = append(found, report.Diagnosis{
-			Severity: report.Broken, Trap: "broken-override", Path: file, Line: line,
-			Text: fmt.Sprintf("dev_overrides replaces %s with %s, %s", p, c.brief(dir), fault),
-			Why:  "engines can't start the provider", Fix: fmt.Sprintf("build the provider in %s, or remove the line from dev_overrides", c.brief(dir)),
-		})
+		found = append(found, d)
 	}
 	slices.SortFunc(found, func(a, b report.Diagnosis) int { return cmp.Compare(a.Text, b.Text) })
-	slices.Sort(working)
-	if len(working) > 0 {
-		found = append(found, report.Diagnosis{
-			Severity: report.Risky, Trap: "override-in-force", Path: file, Line: line,
-			Text: "dev_overrides replaces " + someOf(working),
-			Why:  "engines ignore the version, the lock file and all hashes for these providers", Fix: "remove dev_overrides from " + c.brief(file) + " when you have finished developing",
-		})
-	}
 	if len(c.config.Unmanaged) > 0 {
 		found = append(found, report.Diagnosis{
 			Severity: report.Risky, Trap: "override-in-force", Text: fmt.Sprintf("TF_REATTACH_PROVIDERS replaces %s with a running process", names(c.config.Unmanaged)),
@@ -501,53 +491,37 @@ func unusedTokens(_ context.Context, c *checkup) (found []report.Diagnosis) {
 		return nil
 	}
 	used := c.usedHosts()
-	var unused []string
-	var first cliconfig.Place
 	for _, t := range tokensIn(c.config) {
 		host, variable := sources.Host(t.Of), t.From.By
 		near := withPort(host, used)
 		if slices.Contains(used, t.Of) || host.Default() || near == "" && c.mentions(host) {
 			continue
 		}
-		near = cmp.Or(near, sources.Nearest(t.Of, used))
-		if near == "" && filepath.Base(t.From.File) == loginFile {
-			continue // users log in to all their hosts
-		}
-		if near == "" {
-			if unused = append(unused, t.Of); len(unused) == 1 {
-				first = t.From
-			}
-			continue
-		}
 		d := report.Diagnosis{
 			Severity: report.Risky, Trap: "unused-token", Path: t.From.File, Line: t.From.Line,
-			Text: fmt.Sprintf("nothing here uses the token for %s, but %s is used", host, near),
-			Why:  "requests are sent without this token", Fix: fmt.Sprintf("write credentials %q { token = \"TOKEN\" } in the CLI configuration", near),
+			Text: fmt.Sprintf("nothing in this root module uses the token for %s", host), Why: "a misspelled host is the usual reason",
+			Fix: fmt.Sprintf("remove the block if the token is for nothing else: credentials %q", host),
 		}
 		if variable != "" {
-			d.Text = fmt.Sprintf("nothing here uses the token for %s in %s, but %s is used", host, variable, near)
+			d.Text += " in " + variable
+			d.Why += ", and the secret is in the environment of every process"
+			d.Fix = unset(variable)
 		}
-		if right := cliconfig.TokenVariable(sources.Host(near)); isShellName(variable) && right != "" {
-			d.Fix = fmt.Sprintf(`export %s="$%s"`, right, variable)
-		}
-		if !slices.Contains(c.configuredHosts(), near) { // a checkout must not lead tokens to its own host
-			d.Fix = fmt.Sprintf("find out which of the two names is misspelled: only this root module names %s, so don't give it the token if you don't know that host", near)
+		switch near = cmp.Or(near, sources.Nearest(t.Of, used)); {
+		case near == "" && filepath.Base(t.From.File) == loginFile:
+			continue // users log in to all their hosts
+		case near != "":
+			d.Text += fmt.Sprintf(", but %s is used", near)
+			d.Why = "requests are sent without this token"
+			d.Fix = fmt.Sprintf("write credentials %q { token = \"TOKEN\" } in the CLI configuration", near)
+			if right := cliconfig.TokenVariable(sources.Host(near)); isShellName(variable) && right != "" {
+				d.Fix = fmt.Sprintf(`export %s="$%s"`, right, variable)
+			}
+			if !slices.Contains(c.configuredHosts(), near) { // a checkout must not lead tokens to its own host
+				d.Fix = fmt.Sprintf("find out which of the two names is misspelled: only this root module names %s, so don't give it the token if you don't know that host", near)
+			}
 		}
 		found = append(found, d)
-	}
-	if len(unused) > 0 {
-		fix := unset(first.By)
-		if first.By == "" {
-			fix = fmt.Sprintf("remove the block if the token is for nothing else: credentials %q", unused[0])
-		}
-		found = append(found, report.Diagnosis{
-			Severity: report.Risky, Trap: "unused-token", Path: first.File, Line: first.Line,
-			Text: "nothing in this root module uses the token for " + someOf(unused), Fix: fix,
-			Why: "a misspelled host is the usual reason, and the secret is in the environment of every process",
-		})
-		if first.By == "" {
-			found[len(found)-1].Why = "a misspelled host is the usual reason"
-		}
 	}
 	return found
 }

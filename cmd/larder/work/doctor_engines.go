@@ -41,7 +41,7 @@ func listEngines(ctx context.Context, c *checkup) []report.Diagnosis {
 // programText names a program: "terraform 1.11.4 (/usr/bin)".
 func (c *checkup) programText(p engineProgram) string {
 	text := string(p.engine)
-	where := c.shownPath(filepath.Dir(p.path))
+	where := c.brief(filepath.Dir(p.path))
 	switch {
 	case p.shim:
 		where = "larder's shim in " + where
@@ -75,24 +75,24 @@ func checkEnginesRun(ctx context.Context, c *checkup) (found []report.Diagnosis)
 		switch _, err := lookPath(p.path); {
 		case err != nil:
 			d.Severity, d.Trap = report.Risky, "engine-not-executable"
-			d.Text = fmt.Sprintf("%s is on PATH, but isn't executable", c.shownPath(p.path))
+			d.Text = fmt.Sprintf("%s is on PATH, but isn't executable", c.brief(p.path))
 			d.Why = "shells and Larder skip it, and run the next program of that name"
 			d.Fix = asOwner(p.path, "chmod +x "+shellQuoted(p.path))
 		case p.unsafe != "":
 			d.Severity, d.Trap = report.Risky, "engine-unsafe"
-			d.Text = fmt.Sprintf("%s is on PATH, but %s", c.shownPath(p.path), p.unsafe)
+			d.Text = fmt.Sprintf("%s is on PATH, but %s", c.brief(p.path), p.unsafe)
 			d.Why = "others can replace a program that you run; doctor doesn't run it, so its version is unknown"
-			d.Fix = "remove " + c.shownPath(filepath.Dir(p.path)) + " from PATH"
+			d.Fix = "remove " + c.brief(filepath.Dir(p.path)) + " from PATH"
 			if p.exposed != "" {
 				d.Fix = asOwner(p.exposed, "chmod o-w "+shellQuoted(p.exposed))
 			}
 		case p.err != nil:
 			d.Severity, d.Trap = report.Broken, "engine-broken"
-			d.Text = fmt.Sprintf("%s doesn't run: %v", c.shownPath(p.path), p.err)
+			d.Text = fmt.Sprintf("%s doesn't run: %v", c.brief(p.path), p.err)
 			d.Why = "larder exec and shims run it"
 			d.Fix = fmt.Sprintf("install %s again; %s version shows what is wrong", p.engine, shellQuoted(p.path))
 			if _, ended := errors.AsType[*exec.ExitError](p.err); ended { // it may need a configuration in the directory
-				d.Severity, d.Text = report.Risky, fmt.Sprintf("%s prints no version: %v", c.shownPath(p.path), p.err)
+				d.Severity, d.Text = report.Risky, fmt.Sprintf("%s prints no version: %v", c.brief(p.path), p.err)
 				d.Why, d.Fix = "larder exec and shims run it", shellQuoted(p.path)+" version"
 			}
 		default:
@@ -140,7 +140,7 @@ func checkEngineShims(ctx context.Context, c *checkup) (found []report.Diagnosis
 		d := report.Diagnosis{Severity: report.Risky, Trap: "shim-bypassed", Path: shim.path}
 		switch {
 		case i > 0:
-			d.Text = fmt.Sprintf("%s comes before larder's shim %s on PATH", c.programText(programs[0]), c.shownPath(shim.path))
+			d.Text = fmt.Sprintf("%s comes before larder's shim %s on PATH", c.programText(programs[0]), c.brief(shim.path))
 			d.Why = fmt.Sprintf("%s runs without larder", engine)
 			d.Fix = putFirst(filepath.Dir(shim.path))
 			if m := programs[0].manager; m != "" {
@@ -150,9 +150,9 @@ func checkEngineShims(ctx context.Context, c *checkup) (found []report.Diagnosis
 			continue // the shims of both engines are made together
 		case len(programs) == 1 && !shim.script:
 			d.Severity, d.Trap = report.Broken, "shim-alone"
-			d.Text = fmt.Sprintf("PATH has no %s besides larder's shim %s", engine, c.shownPath(shim.path))
+			d.Text = fmt.Sprintf("PATH has no %s besides larder's shim %s", engine, c.brief(shim.path))
 			d.Why = "the shim has no engine to run"
-			d.Fix = fmt.Sprintf("put the directory of %s on PATH, after %s", engine, c.shownPath(filepath.Dir(shim.path)))
+			d.Fix = fmt.Sprintf("put the directory of %s on PATH, after %s", engine, c.brief(filepath.Dir(shim.path)))
 		default:
 			continue
 		}
@@ -198,7 +198,7 @@ func checkEngineVersions(ctx context.Context, c *checkup) (found []report.Diagno
 		if current := sources.CurrentPlatform().String(); p.platform != "" && p.platform != current && len(c.flags.Platforms) == 0 {
 			found = append(found, report.Diagnosis{
 				Severity: report.Broken, Trap: "engine-platform", Path: p.path,
-				Text: fmt.Sprintf("%s is a program for %s, but larder is one for %s", c.shownPath(p.path), p.platform, current),
+				Text: fmt.Sprintf("%s is a program for %s, but larder is one for %s", c.brief(p.path), p.platform, current),
 				Why:  "Larder installs providers for its own platform, and the engine can't use them",
 				Fix:  c.again("install") + " --platform " + shellQuoted(p.platform),
 			})
@@ -267,7 +267,7 @@ func checkEngineChosen(ctx context.Context, c *checkup) []report.Diagnosis {
 	}
 	return []report.Diagnosis{{
 		Severity: report.Risky, Trap: "engine-missing", Path: c.chosen.file,
-		Text: fmt.Sprintf("this root module uses %s (%s), but it isn't on PATH", engine, c.chosen.because(c.shownPath)),
+		Text: fmt.Sprintf("this root module uses %s (%s), but it isn't on PATH", engine, c.chosen.because(c.brief)),
 		Why:  "Larder follows its rules, and another engine may choose other providers and lock files",
 		Fix:  fmt.Sprintf("install %s, or use the other engine with --engine", engine),
 	}}
@@ -303,10 +303,10 @@ func checkPath(ctx context.Context, c *checkup) (found []report.Diagnosis) {
 		case slices.ContainsFunc(all, func(p engineProgram) bool { return p.unsafe != "" && filepath.Dir(p.path) == dir }):
 			continue // already reported
 		case writable(info):
-			d.Text = fmt.Sprintf("all users can write to %s, which is on PATH", c.shownPath(dir))
+			d.Text = fmt.Sprintf("all users can write to %s, which is on PATH", c.brief(dir))
 			d.Fix = asOwner(dir, "chmod o-w "+shellQuoted(dir))
 		case disk.OfOther(info):
-			d.Text = fmt.Sprintf("%s owns %s, which is on PATH", disk.Owner(dir), c.shownPath(dir))
+			d.Text = fmt.Sprintf("%s owns %s, which is on PATH", disk.Owner(dir), c.brief(dir))
 			d.Fix = "remove it from PATH, or put it after the directories of the system"
 		default:
 			continue

@@ -79,7 +79,7 @@ func (c *checkup) findEngines() (all []engineProgram) {
 func (c *checkup) unsafeProgram(path string) (why, exposed string) {
 	for _, p := range []string{path, resolve(path)} {
 		if checkout := c.checkout(); checkout != "" && within(p, checkout) {
-			return "it is part of the checkout " + c.shownPath(checkout), ""
+			return "it is part of the checkout " + c.brief(checkout), ""
 		}
 		for at, below := p, ""; at != below; at, below = filepath.Dir(at), at {
 			info, err := os.Stat(at)
@@ -89,9 +89,9 @@ func (c *checkup) unsafeProgram(path string) (why, exposed string) {
 			create, exchange := disk.WritableByAll(info)
 			switch {
 			case exchange || create && !info.IsDir():
-				return "all users can write to " + c.shownPath(at), at
+				return "all users can write to " + c.brief(at), at
 			case disk.OfOther(info) && !disk.Unmapped(info):
-				return disk.Owner(resolve(at)) + " owns " + c.shownPath(at), ""
+				return disk.Owner(resolve(at)) + " owns " + c.brief(at), ""
 			}
 		}
 	}
