@@ -190,6 +190,10 @@ func (c *checkup) brokenPackages(cache *cachedir.Dir, listing *cachedir.Listing)
 	var stuck, foreign []string
 	for _, e := range listing.Entries {
 		condition := cache.Condition(e)
+		if d := c.packageFault(e.ID, sources.Location{Dir: e.Dir}); d != nil && d.Trap == "empty-executable" {
+			d.Fix = "rm -r " + shellQuoted(e.Dir)
+			found = append(found, *d)
+		}
 		if condition.NotExecutable != nil {
 			stuck = append(stuck, fmt.Sprintf("%s (%v)", c.output.Package(e.ID), condition.NotExecutable))
 		}

@@ -3,6 +3,7 @@ package work
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"io/fs"
 	"os"
@@ -17,12 +18,14 @@ import (
 	"github.com/larder-cli/larder/fsmirror"
 	"github.com/larder-cli/larder/fsmirror/legacy"
 	"github.com/larder-cli/larder/sources"
+	"github.com/larder-cli/larder/sources/archive"
+	"github.com/larder-cli/larder/sources/disk"
 )
 
 // mirrorChecks are the checks of doctor for directories with providers on this machine.
 var mirrorChecks = []check{
 	missingMirrors, relativeMirrors, emptyMirrors, unsearchedDirs, ignoredFiles, ignoredNames, misplacedExecutables,
-	noExecutable,
+	brokenMirrorPackages,
 	otherPlatforms, hiddenVersions, cacheAndMirror, writableMirrors,
 }
 
@@ -362,7 +365,7 @@ func (c *checkup) strayKind(ctx context.Context, d mirrorDir, s fsmirror.Stray) 
 		return "has a \"v\" before the version", rename(name[1:])
 	case strings.HasPrefix(lower, sources.FilePrefix+typ+"_v") && strings.HasSuffix(lower, ".zip"):
 		return "has a \"v\" before the version", rename(sources.FilePrefix + typ + "_" + lower[len(sources.FilePrefix+typ+"_v"):])
-	case strings.HasSuffix(lower, ".zip"):
+	case strings.HasSuffix(lower, ".zip") && (info == nil || info.Mode().IsRegular()):
 		if other, v, platform, ok := fsmirror.ParseArchiveName(name); ok && other != typ {
 			return "is not named after the provider", rename(fmt.Sprintf("%s%s_%s_%s.zip", sources.FilePrefix, typ, v, platform))
 		}
@@ -444,34 +447,82 @@ func misplacedExecutables(_ context.Context, c *checkup) (found []report.Diagnos
 	return found
 }
 
-// noExecutable finds unpacked packages for this platform without the provider's executable.
-func noExecutable(ctx context.Context, c *checkup) (found []report.Diagnosis) {
+// brokenMirrorPackages finds packages for this platform that engines can't unpack or start.
+func brokenMirrorPackages(ctx context.Context, c *checkup) (found []report.Diagnosis) {
 	for _, d := range c.readable() {
 		all, _ := d.Packages(ctx)
 		for _, p := range all {
-			if p.Location.Dir == "" || p.ID.Platform != sources.CurrentPlatform() {
-				continue
+			if f := c.packageFault(p.ID, p.Location); f != nil {
+				found = append(found, *f)
 			}
-			entries, err := os.ReadDir(p.Location.Dir)
-			if err != nil || slices.ContainsFunc(entries, func(e os.DirEntry) bool { return !e.IsDir() && sources.NamesExecutable(e.Name(), p.ID.Provider.Type) }) {
-				continue
-			}
-			fix := fmt.Sprintf("unpack the archive of the provider in %s", c.word(p.Location.Dir))
-			if deeper, _ := filepath.Glob(filepath.Join(p.Location.Dir, "*", sources.FilePrefix+p.ID.Provider.Type+"*")); len(deeper) > 0 {
-				fix = fmt.Sprintf("mv %s/* %s/", c.word(filepath.Dir(deeper[0])), c.word(p.Location.Dir))
-			} else if len(entries) == 1 && strings.EqualFold(filepath.Ext(entries[0].Name()), ".zip") {
-				version := filepath.Dir(p.Location.Dir)
-				archive := filepath.Join(p.Location.Dir, entries[0].Name())
-				fix = fmt.Sprintf("mv %s %s/ && rmdir %s %s", c.word(archive), c.word(filepath.Dir(version)), c.word(p.Location.Dir), c.word(version))
-			}
-			found = append(found, report.Diagnosis{
-				Severity: report.Broken, Trap: "no-executable", Path: p.Location.Dir, Fix: fix,
-				Text: fmt.Sprintf("%s has no executable %s%s", c.brief(p.Location.Dir), sources.FilePrefix, p.ID.Provider.Type),
-				Why:  "engines link the package, and then fail to start the provider",
-			})
 		}
 	}
 	return found
+}
+
+// packageFault returns why engines can't unpack or start a package on this machine, or nil.
+func (c *checkup) packageFault(id sources.PackageID, at sources.Location) *report.Diagnosis {
+	if id.Platform != sources.CurrentPlatform() {
+		return nil
+	}
+	d := &report.Diagnosis{Severity: report.Broken, Path: at.Dir, Why: "engines link the package, and then fail to start the provider"}
+	if at.Archive != "" {
+		err := archiveFault(at.Archive)
+		if err == nil {
+			return nil
+		}
+		d.Trap, d.Path, d.Text = "broken-archive", at.Archive, fmt.Sprintf("%s can't be unpacked: %v", c.brief(at.Archive), err)
+		d.Why, d.Fix = "engines can't install the provider; an interrupted copy leaves such files", "download it again"
+		return d
+	}
+	name, err := archive.Executable(at.Dir, id.Provider.Type)
+	path := filepath.Join(at.Dir, name)
+	info, statErr := os.Stat(path)
+	switch {
+	case errors.Is(err, archive.ErrNoExecutable):
+		d.Trap, d.Text = "no-executable", fmt.Sprintf("%s has no executable %s%s", c.brief(at.Dir), sources.FilePrefix, id.Provider.Type)
+		d.Fix = c.fillPackage(at.Dir, id.Provider.Type)
+	case err != nil || statErr != nil:
+		return nil
+	case errors.Is(archive.CheckExecutable(at.Dir, name, id), archive.ErrNotExecutable):
+		d.Trap, d.Text, d.Fix = "not-executable", c.brief(path)+" is not executable", "chmod +x "+c.word(path)
+		d.Why = "engines fail to start it; backups and artifacts of CI systems often lose this permission"
+	case info.Size() == 0:
+		d.Trap, d.Text, d.Fix = "empty-executable", c.brief(path)+" is empty", c.fillPackage(at.Dir, id.Provider.Type)
+		d.Why = "engines fail to start it; a full disk leaves such files"
+	default:
+		return nil
+	}
+	return d
+}
+
+// archiveFault returns why a file isn't a zip archive, or nil.
+func archiveFault(path string) error {
+	info, err := os.Stat(path)
+	if err != nil || !info.Mode().IsRegular() {
+		return disk.Cause(err) // opening a pipe would wait for its writer
+	}
+	f, err := os.Open(path)
+	if err != nil {
+		return disk.Cause(err)
+	}
+	defer f.Close()
+	_, err = archive.Files(f, info.Size(), archive.Limits{})
+	return err
+}
+
+// fillPackage returns what puts the executable of a provider into a directory.
+func (c *checkup) fillPackage(dir, typ string) string {
+	entries, _ := os.ReadDir(dir)
+	if deeper, _ := filepath.Glob(filepath.Join(dir, "*", sources.FilePrefix+typ+"*")); len(deeper) > 0 {
+		return fmt.Sprintf("mv %s/* %s/", c.word(filepath.Dir(deeper[0])), c.word(dir))
+	}
+	if len(entries) == 1 && strings.EqualFold(filepath.Ext(entries[0].Name()), ".zip") {
+		version := filepath.Dir(dir)
+		archive := filepath.Join(dir, entries[0].Name())
+		return fmt.Sprintf("mv %s %s/ && rmdir %s %s", c.word(archive), c.word(filepath.Dir(version)), c.word(dir), c.word(version))
+	}
+	return fmt.Sprintf("unpack the archive of the provider in %s", c.word(dir))
 }
 
 // A localProvider is what a directory has of a provider.

@@ -413,10 +413,16 @@ func canStat(path string) bool {
 }
 
 // installedVersions finds installed packages of other versions or platforms than the locked ones.
-func installedVersions(ctx context.Context, c *checkup) []report.Diagnosis {
+func installedVersions(ctx context.Context, c *checkup) (found []report.Diagnosis) {
 	all, err := c.installed().Packages(ctx)
 	if err != nil || len(all) == 0 {
 		return nil
+	}
+	for _, pkg := range all {
+		if d := c.packageFault(pkg.ID, pkg.Location); d != nil {
+			d.Fix = c.again("install")
+			found = append(found, *d)
+		}
 	}
 	var differ []string
 	for _, p := range c.providers() {
@@ -437,13 +443,13 @@ func installedVersions(ctx context.Context, c *checkup) []report.Diagnosis {
 			differ = append(differ, fmt.Sprintf("%s %s is locked, and %s installed", p, e.Version, ui.Some(instead, 1)))
 		}
 	}
-	if len(differ) == 0 {
-		return nil
+	if len(differ) > 0 {
+		found = append(found, report.Diagnosis{
+			Severity: report.Risky, Trap: "installed-differs", Path: filepath.Join(c.config.DataDir, "providers"),
+			Text: someOf(differ), Why: "plan and apply fail until the locked packages are installed", Fix: c.again("install"),
+		})
 	}
-	return []report.Diagnosis{{
-		Severity: report.Risky, Trap: "installed-differs", Path: filepath.Join(c.config.DataDir, "providers"),
-		Text: someOf(differ), Why: "plan and apply fail until the locked packages are installed", Fix: c.again("install"),
-	}}
+	return found
 }
 
 // notOffered finds required providers that no source has in an allowed version, and sources that fail. It queries all
