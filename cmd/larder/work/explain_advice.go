@@ -58,7 +58,9 @@ func (q *question) advice(w installer.Weighed, upgrade planned) []report.Advice 
 // adviseOther returns what to change if the package of the chosen version can't be installed: to another allowed version,
 // or else to another one.
 func (q *question) adviseOther(ctx context.Context, upgrade planned) []report.Advice {
-	if v, ok := q.installable(ctx, q.req.Constraints); ok {
+	if v, ok := q.installable(ctx, q.req.Constraints); ok && v == q.locked {
+		return nil
+	} else if ok {
 		return q.require(v)
 	}
 	if v, ok := q.installable(ctx, sources.Constraints{}); ok {

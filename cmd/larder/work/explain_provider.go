@@ -208,7 +208,8 @@ func (q *question) describeOthers(ctx context.Context, e *report.Explanation, pl
 	var last installer.Weighed
 	var newest *installer.Weighed
 	found := false
-	for _, w := range installer.Weigh(q.req, q.locked, q.candidates()) {
+	candidates := q.candidates()
+	for _, w := range installer.Weigh(q.req, q.locked, candidates) {
 		switch {
 		case q.asked != sources.Version{} && w.Version != q.asked, q.asked == sources.Version{} && plan.err == nil && w.Version.Compare(plan.Version) <= 0:
 			continue
@@ -217,8 +218,9 @@ func (q *question) describeOthers(ctx context.Context, e *report.Explanation, pl
 			continue
 		}
 		found = true
-		if prerelease := w.Version.Prerelease(); !prerelease && (newest == nil || newest.Version.Prerelease()) ||
-			newest == nil && (q.asked != sources.Version{} || plan.err != nil) {
+		better := newest == nil && (q.asked != sources.Version{} || plan.err != nil) ||
+			!w.Version.Prerelease() && (newest == nil || newest.Version.Prerelease())
+		if better && !unusable(w.Version, candidates) { // no change of the configuration makes those usable
 			newest = &w
 		}
 		if n := len(e.Newer); n > 0 && last.Bar == w.Bar && last.By == w.By && last.Together == w.Together {
@@ -245,11 +247,18 @@ func (q *question) advise(ctx context.Context, e *report.Explanation, newest *in
 	case q.asked == sources.Version{} && q.obstacle(upgrade) != "":
 		e.Advice = append(e.Advice, q.adviseOther(ctx, upgrade)...)
 	case newest != nil:
-		e.Advice = q.advice(*newest, upgrade)
+		e.Advice = append(e.Advice, q.advice(*newest, upgrade)...)
 	}
 	if paste, what := q.adviseRegistry(); paste != "" && len(e.Advice) == 0 && (plan.err != nil || q.asked != plan.Version) {
 		e.Advice = append(e.Advice, report.Advice{Version: "others", Paste: paste, What: what})
 	}
+}
+
+// unusable reports whether a version is known to have no package that can be installed here.
+func unusable(v sources.Version, candidates []installer.Candidate) bool {
+	return slices.ContainsFunc(candidates, func(c installer.Candidate) bool {
+		return c.Version == v && c.Offered && (c.NoPlatform || c.NoProtocol)
+	})
 }
 
 // whyNot says why a version is not chosen.
