@@ -13,6 +13,35 @@ import (
 	"github.com/larder-cli/larder/sources"
 )
 
+// relaxed returns the constraints of all places, changed as little as possible so that v is chosen.
+func (q *question) relaxed(v sources.Version) []string {
+	texts := make([]string, len(q.req.From))
+	changed, combined := -1, sources.Constraints{}
+	for i, from := range q.req.From {
+		texts[i] = from.Constraint
+		c, err := sources.ParseConstraints(from.Constraint)
+		if from.Constraint != "" && (err != nil || !c.Allow(v)) {
+			texts[i] = installer.Relax(from, v)
+			if c, err = sources.ParseConstraints(texts[i]); changed < 0 {
+				changed = i
+			}
+		}
+		if err == nil {
+			combined = combined.And(c)
+		}
+	}
+	var offered []sources.Version
+	for _, c := range q.candidates() {
+		if c.Offered {
+			offered = append(offered, c.Version)
+		}
+	}
+	if newest, ok := combined.Newest(offered); changed >= 0 && ok && newest != v { // a newer one is allowed, too
+		texts[changed] = v.String()
+	}
+	return texts
+}
+
 // mostTries limits how many versions are queried for one that can be installed.
 const mostTries = 5
 
@@ -28,10 +57,9 @@ func (q *question) advice(w installer.Weighed, upgrade planned) []report.Advice 
 	}
 	switch w.Bar {
 	case installer.Constrained, installer.Prereleased:
-		for _, from := range q.req.From {
-			c, err := sources.ParseConstraints(from.Constraint)
-			if from.Constraint != "" && from.Line > 0 && (err != nil || !c.Allow(v)) {
-				add(v, constraintLine(from, installer.Relax(from, v)), "at "+report.ConstraintOf(from).Where(q.out))
+		for i, constraint := range q.relaxed(v) {
+			if from := q.req.From[i]; constraint != from.Constraint && from.Line > 0 {
+				add(v, constraintLine(from, constraint), "at "+report.ConstraintOf(from).Where(q.out))
 			}
 		}
 		if len(all) == 0 || all[len(all)-1].Version != v.String() {
@@ -44,7 +72,11 @@ func (q *question) advice(w installer.Weighed, upgrade planned) []report.Advice 
 			add(v, paste, what)
 		}
 	case installer.LockedOut:
-		if len(all) == 0 {
+		switch {
+		case len(all) > 0:
+		case upgrade.err == nil && upgrade.Version != v:
+			all = q.require(v)
+		default:
 			add(v, q.upgradeCommand(), "")
 		}
 	case "": // a newer one is chosen, or one that is on this machine
