@@ -70,10 +70,9 @@ func rootModuleProblems(_ context.Context, c *checkup) []report.Diagnosis {
 // commandIn returns the command in quotes in a hint, or else the hints.
 func commandIn(hints []string) string {
 	text := strings.Join(hints, "; ")
-	if _, rest, ok := strings.Cut(text, `"`); ok {
-		if command, _, ok := strings.Cut(rest, `"`); ok {
-			return command
-		}
+	begin, end := strings.Index(text, `"`), strings.LastIndex(text, `"`) // names in the command may contain quotes
+	if begin < end {
+		return text[begin+1 : end]
 	}
 	return text
 }
