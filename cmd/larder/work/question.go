@@ -57,8 +57,12 @@ func (s *Session) question(ctx context.Context, dir, typed string) (q *question,
 	if err := q.readAddress(typed); err != nil {
 		return nil, nil, err
 	}
-	if q.store, done, err = m.store(); err != nil {
-		return nil, nil, err
+	if q.store, done, err = m.store(); err != nil { // the rest is still an answer
+		q.errs, q.unknown = append(q.errs, err), append(q.unknown, "the packages in the plugin cache")
+		s.flags.NoCache = true
+		if q.store, done, err = m.store(); err != nil {
+			return nil, nil, err
+		}
 	}
 	if e, ok := q.root.Lock.Entry(q.req.Provider); ok {
 		q.locked = e.Version
