@@ -498,11 +498,7 @@ func (c *checkup) packageFault(id sources.PackageID, at sources.Location) *repor
 
 // archiveFault returns why a file isn't a zip archive, or nil.
 func archiveFault(path string) error {
-	info, err := os.Stat(path)
-	if err != nil || !info.Mode().IsRegular() {
-		return disk.Cause(err) // opening a pipe would wait for its writer
-	}
-	f, err := os.Open(path)
+	f, info, err := disk.OpenFile(path)
 	if err != nil {
 		return disk.Cause(err)
 	}
