@@ -3,6 +3,7 @@ package report
 import (
 	"fmt"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"github.com/larder-cli/larder/cmd/larder/ui"
@@ -58,20 +59,59 @@ var severityPaints = map[Severity]ui.Paint{Healthy: ui.Added, Risky: ui.Changed,
 const mostOfOneTrap = 3
 
 // Diagnosed shows what doctor found. An area without a finding is one line, and is left out if no area has one,
-// unless --verbose is set. Many findings of one trap are counted.
+// unless --verbose is set. Many findings of one trap are counted. If a terminal is too small for everything, the reasons
+// and then the last warnings are left out.
 func (o *Output) Diagnosed(all []Diagnosis) Diagnosed {
 	var sum Diagnosed
-	traps := map[string]int{}
 	for _, d := range all {
-		traps[d.Area+d.Trap]++
 		switch d.Severity {
 		case Broken:
 			sum.Failures++
 		case Risky:
 			sum.Warnings++
 		}
+		if o.JSON {
+			o.object(d)
+		}
 	}
-	shown := map[string]int{}
+	o.Summary(sum)
+	if o.JSON {
+		return sum
+	}
+	_, height := ui.TerminalSize(o.Stdout)
+	const others = 3 // lines: what is left out, the summary, and the prompt
+	blocks := o.diagnoses(all, sum, false)
+	tooLong := func() bool {
+		return height > 0 && o.Level < Verbose && len(slices.Concat(blocks...))+others > height
+	}
+	if tooLong() {
+		blocks = o.diagnoses(all, sum, true)
+	}
+	left := len(blocks)
+	for len(blocks) > 1 && tooLong() {
+		blocks = blocks[:len(blocks)-1]
+	}
+	for _, line := range slices.Concat(blocks...) {
+		o.result(line)
+	}
+	if left -= len(blocks); left > 0 {
+		o.Sentence("%s not shown: --verbose shows everything", ui.Count(left, "more finding"))
+	}
+	return sum
+}
+
+// diagnoses returns the lines of each finding. Brief means failures first, without reasons and without areas that have
+// no finding.
+func (o *Output) diagnoses(all []Diagnosis, sum Diagnosed, brief bool) (blocks [][]ui.Line) {
+	if brief {
+		order := []Severity{Broken, Risky, Healthy}
+		all = slices.Clone(all)
+		slices.SortStableFunc(all, func(a, b Diagnosis) int { return slices.Index(order, a.Severity) - slices.Index(order, b.Severity) })
+	}
+	traps, shown := map[string]int{}, map[string]int{}
+	for _, d := range all {
+		traps[d.Area+d.Trap]++
+	}
 	for _, d := range all {
 		kind := d.Area + d.Trap
 		shown[kind]++
@@ -79,18 +119,18 @@ func (o *Output) Diagnosed(all []Diagnosis) Diagnosed {
 		if more == 1 || o.Level == Verbose || d.Trap == "" { // a line for one finding saves nothing
 			most = traps[kind]
 		}
+		if brief {
+			d.Why = ""
+		}
 		switch {
-		case o.JSON:
-			o.object(d)
 		case shown[kind] == most+1:
-			o.indented(d.head(), fmt.Sprintf("and %d more of this kind, which --verbose lists", more))
-		case shown[kind] > most:
+			blocks = append(blocks, o.indented(d.head(), fmt.Sprintf("and %d more of this kind, which --verbose lists", more)))
+		case shown[kind] > most, brief && d.Severity == Healthy:
 		case d.Severity != Healthy || sum != (Diagnosed{}) || o.Level == Verbose:
-			o.diagnosis(d)
+			blocks = append(blocks, o.diagnosis(d))
 		}
 	}
-	o.Summary(sum)
-	return sum
+	return blocks
 }
 
 // diagnosisIndent is where the text of a finding begins, after its severity.
@@ -101,31 +141,32 @@ func (d Diagnosis) head() ui.Line {
 	return ui.Line{severityPaints[d.Severity].Of(fmt.Sprintf("%-*s", diagnosisIndent, d.Severity))}
 }
 
-// diagnosis shows a finding, with the reason and the fix below it. A place that has a line is shown before the text,
+// diagnosis returns the lines of a finding, with the reason and the fix below it. A place that has a line is shown before the text,
 // as compilers do, unless the text names it.
-func (o *Output) diagnosis(d Diagnosis) {
+func (o *Output) diagnosis(d Diagnosis) []ui.Line {
 	text := d.Text
 	place := fmt.Sprintf("%s:%d", d.Path, d.Line)
 	if d.Line > 0 && !strings.HasPrefix(text, d.Path) && !strings.Contains(text, filepath.Base(place)) {
 		text = place + ": " + text
 	}
 	indent := strings.Repeat(" ", diagnosisIndent)
-	o.indented(d.head(), o.ShortenHere(text))
+	lines := o.indented(d.head(), o.ShortenHere(text))
 	if d.Why != "" {
-		o.indented(ui.Line{ui.Plain.Of(indent)}, o.ShortenHere(d.Why))
+		lines = append(lines, o.indented(ui.Line{ui.Plain.Of(indent)}, o.ShortenHere(d.Why))...)
 	}
 	fix := d.Fix
 	if !strings.Contains(fix, "=") { // a setting is used in other directories too
 		fix = o.ShortenHere(fix)
 	}
 	if fix != "" {
-		o.indented(ui.Line{ui.Plain.Of(indent), ui.Bold.Of("hint: ")}, fix)
+		lines = append(lines, o.indented(ui.Line{ui.Plain.Of(indent), ui.Bold.Of("hint: ")}, fix)...)
 	}
+	return lines
 }
 
-// indented writes a text after a head, as a result. Its further lines are indented further than the text, so that
+// indented returns the lines of a text after a head. Its further lines are indented further than the text, so that
 // the reason and the fix are easy to find.
-func (o *Output) indented(head ui.Line, text string) {
+func (o *Output) indented(head ui.Line, text string) (lines []ui.Line) {
 	text = ui.Hanging(o.address(text), diagnosisIndent+2)
 	if width := o.Width(); width > 0 {
 		text = ui.WrappedBelow(text, width, len([]rune(head.Plain())), diagnosisIndent+2)
@@ -134,7 +175,8 @@ func (o *Output) indented(head ui.Line, text string) {
 		if last := len(head) - 1; line == "" && last >= 0 { // a command that is too wide begins on the next line
 			head[last].Text = strings.TrimRight(head[last].Text, " ")
 		}
-		o.result(append(head, ui.Plain.Of(line)))
+		lines = append(lines, append(head, ui.Plain.Of(line)))
 		head = nil
 	}
+	return lines
 }

@@ -55,3 +55,29 @@ warn  and 2 more of this kind, which --verbose lists
 		sourcetest.Equal(t, w.Text()+"\n", want, width, "columns")
 	}
 }
+
+// On a small terminal, the worst findings remain, without their reasons, and the others are counted.
+func TestDiagnosedOnASmallTerminal(t *testing.T) {
+	all := []Diagnosis{{Severity: Healthy, Area: "a", Text: "a: all is well"}}
+	for i := range 9 {
+		d := Diagnosis{Severity: Risky, Area: "b", Trap: fmt.Sprint(i), Text: fmt.Sprintf("finding %d", i), Why: "it matters", Fix: "fix it"}
+		if i == 8 {
+			d.Severity = Broken
+		}
+		all = append(all, d)
+	}
+	w := uitest.New(t, 80, 10)
+	w.Read()
+	New(w.TTY, w.TTY).Diagnosed(all)
+	fmt.Fprint(w.TTY, "\x00")
+	w.Until("\x00")
+	const want = `fail  finding 8
+      hint: fix it
+warn  finding 0
+      hint: fix it
+warn  finding 1
+      hint: fix it
+6 more findings not shown: --verbose shows everything
+`
+	sourcetest.Equal(t, w.Text()+"\n", want, "on 10 lines")
+}

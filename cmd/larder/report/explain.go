@@ -115,9 +115,21 @@ const Unlocked = "what is locked"
 // Kind implements [Object].
 func (Explanation) Kind() string { return "explanation" }
 
-// Explained shows an explanation. All means that nothing is left out.
+// Explained shows an explanation. All means that nothing is left out. Otherwise, sections are shortened until the text
+// fits on a screen, if possible.
 func (o *Output) Explained(e Explanation, all bool) {
-	p := &page{o: o, all: all || o.Level == Verbose}
+	width, height := ui.TerminalSize(o.Stdout)
+	all = all || o.Level == Verbose
+	text := o.explanation(e, all, mostSectionRows)
+	for rows := mostSectionRows - 1; !all && rows > 1 && strings.Count(ui.Laid(text, width), "\n") >= max(height, 24); rows-- {
+		text = o.explanation(e, all, rows)
+	}
+	o.ShowPage(text, e)
+}
+
+// explanation returns the text of an explanation, with a limited number of rows in each section.
+func (o *Output) explanation(e Explanation, all bool, rows int) string {
+	p := &page{o: o, all: all, rows: rows}
 	p.line(o.fullName(e.Provider))
 	p.section("Engine", [][]string{{e.Engine + ": " + o.Shorten(e.Because)}})
 	p.section("Required", o.requiredText(e, p.all))
@@ -147,7 +159,7 @@ func (o *Output) Explained(e Explanation, all bool) {
 		p.section("Then", [][]string{{"larder install", o.Shorten(e.Install)}, {"larder install --upgrade", o.Shorten(e.InstallUpgrade)}})
 	}
 	p.section("Unknown", unknown)
-	o.ShowPage(p.text.String(), e)
+	return p.text.String()
 }
 
 // fullName is an address as the engine reads it, with the short form that this output uses elsewhere.
@@ -162,11 +174,12 @@ func (o *Output) fullName(address string) string {
 type page struct {
 	o    *Output
 	all  bool // nothing is left out
+	rows int  // the most of a section
 	text strings.Builder
 }
 
-// sectionRows is the number of rows of a section, so that a page fits on a screen in the usual case.
-const sectionRows = 6
+// mostSectionRows is the number of rows of a section, if they fit on a screen.
+const mostSectionRows = 6
 
 // labelIndent is where the rows of a section begin, after its label.
 const labelIndent = 11
@@ -176,9 +189,9 @@ func (p *page) line(text string) { p.text.WriteString(ui.Hanging(text, labelInde
 
 // section adds rows with a label. It leaves out the last ones if there are too many.
 func (p *page) section(label string, rows [][]string) {
-	left := len(rows) - sectionRows
+	left := len(rows) - p.rows
 	if left > 0 && !p.all {
-		rows = rows[:sectionRows]
+		rows = rows[:p.rows]
 	}
 	for i, row := range ui.Columns(rows) {
 		p.line(fmt.Sprintf("%-*s", labelIndent, label) + p.o.address(row))
