@@ -92,6 +92,9 @@ func (m *rootModule) remote(name string, open func() (sources.Source, error)) (s
 		if err != nil {
 			return nil, err
 		}
+		if m.asks && !m.flags.Recursive { // many providers wait for each other
+			source = hasty{source}
+		}
 		return sources.NewMulti([]sources.Method{{Source: source}}), nil
 	})
 }
