@@ -110,7 +110,7 @@ func Load(ctx context.Context, m Machine, e sources.Engine, opts Options) (*Conf
 		machine: m, files: m.inputFiles(e, opts), tokens: map[sources.Host]hostToken{},
 	}
 	c.written = c
-	l := &loader{Machine: m, ctx: ctx, engine: e, secrets: opts.Secrets, config: c, noted: map[[2]string]int{}}
+	l := &loader{Machine: m, ctx: ctx, engine: e, secrets: opts.Secrets, config: c}
 	for i := range c.files {
 		l.load(&c.files[i])
 	}

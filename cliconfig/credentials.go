@@ -62,7 +62,7 @@ func (c *Config) TokenHint(host sources.Host, sent bool) string {
 func (c *Config) tokenAdvice(host sources.Host) string {
 	file := c.machine.mainFile(c.Engine)
 	for _, f := range c.files {
-		if f.read && (f.kind == mainFile || f.kind == moreFile) {
+		if f.wasRead() && (f.kind == mainFile || f.kind == moreFile) {
 			file = f.path
 			break
 		}

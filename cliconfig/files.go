@@ -13,14 +13,15 @@ import (
 
 // A file is one that Load reads if it exists.
 type file struct {
-	path string
-	kind fileKind
-	by   string // flag or variable that names it; empty at the usual path
-	read bool
-
+	path  string
+	kind  fileKind
+	by    string // flag or variable that names it; empty at the usual path
 	state string // as InputFiles has it; empty if the file is missing
 	err   error  // why it could not be read
 }
+
+// wasRead reports whether the file could be read, also if it has errors.
+func (f file) wasRead() bool { return f.state != "" && f.state != FileLocked }
 
 // A fileKind is what a file is for, in words.
 type fileKind string
@@ -105,7 +106,7 @@ func (l *loader) load(f *file) {
 		l.cannotRead(*f, err)
 		return
 	}
-	f.read, f.state = true, FileRead
+	f.state = FileRead
 	before := len(l.diags)
 	defer func() {
 		if f.state == FileRead && l.diags[before:].Err() != nil {

@@ -194,7 +194,7 @@ func FuzzNetrc(f *testing.F) {
 }
 
 func readNetrc(src string) ([]login, sources.Diagnostics) {
-	l := &loader{config: &Config{}, noted: map[[2]string]int{}}
+	l := &loader{config: &Config{}}
 	l.readNetrc("f", src)
 	return l.config.logins, l.diags
 }

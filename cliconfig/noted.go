@@ -67,10 +67,8 @@ func (s Setting) over(old Setting) Setting {
 
 // note notes a setting, which overrides the one that was noted before.
 func (l *loader) note(s Setting) {
-	key := [2]string{s.Name, s.Of}
-	i, again := l.noted[key]
-	if !again {
-		l.noted[key] = len(l.config.Settings)
+	i := l.config.index(s.Name, s.Of)
+	if i < 0 {
 		l.config.Settings = append(l.config.Settings, s)
 		return
 	}
@@ -79,7 +77,7 @@ func (l *loader) note(s Setting) {
 
 // noteFirst notes a setting, which has no effect if one was noted before.
 func (l *loader) noteFirst(s Setting) {
-	if i, again := l.noted[[2]string{s.Name, s.Of}]; again {
+	if i := l.config.index(s.Name, s.Of); i >= 0 {
 		first := &l.config.Settings[i]
 		first.Overrides = append(first.Overrides, s.From)
 		return

@@ -26,7 +26,6 @@ type loader struct {
 	installations []installation // in all files; there may be one
 	helpers       []helperBlock  // in all files, by unique names; there may be one
 
-	noted map[[2]string]int // index in the Settings of the config, by Name and Of
 }
 
 func (l *loader) errorf(at place, hint, format string, args ...any) {

@@ -52,7 +52,7 @@ func (c *Config) Unreadable() []NamedPath {
 // MainFile returns the file of the CLI configuration that was read first, or "" if none was.
 func (c *Config) MainFile() string {
 	for _, f := range c.files {
-		if f.read && (f.kind == mainFile || f.kind == moreFile) {
+		if f.wasRead() && (f.kind == mainFile || f.kind == moreFile) {
 			return f.path
 		}
 	}

@@ -310,8 +310,8 @@ func ignoredFiles(ctx context.Context, c *checkup) (found []report.Diagnosis) {
 // lastWord returns what follows the last space in a command, such as the destination of mv.
 func lastWord(command string) string { return command[strings.LastIndexByte(command, ' ')+1:] }
 
-// entriesOf returns the files and directories that engines ignore, relative to a mirror, and what they are. A directory
-// at the top, as Terraform 0.12 had for each platform, stands for its files.
+// entriesOf returns the files and directories that engines ignore, relative to a mirror, and what they are. It lists
+// the files of a directory at the top: Terraform 0.12 had one for each platform.
 func entriesOf(dir string, strays []fsmirror.Stray) (what string, where []string) {
 	what = "files"
 	for _, s := range strays {

@@ -83,19 +83,16 @@ func (q *question) readRoot(ctx context.Context) {
 		q.cannotRead("the lock file can't be read", report.Unlocked)
 	}
 	q.root = &installer.Root{Dir: q.dir, DataDir: q.config.DataDir, Lock: q.lock, DryRun: true}
-	tree, ds, err := q.load(ctx)
-	if err != nil {
-		q.errs = append(q.errs, err)
-		return
-	}
-	for _, ds := range []sources.Diagnostics{ds, tree.Missing} {
-		for i, d := range ds {
-			ds[i].File = q.full(d.File)
-		}
-	}
-	if err := q.out.Warnings(ds); err != nil {
+	tree, problems := q.readTree(ctx)
+	if err := q.out.Warnings(problems); err != nil {
 		q.errs = append(q.errs, err)
 		q.cannotRead("the configuration can't be read", "constraints in the files with errors")
+	}
+	if tree == nil {
+		return
+	}
+	for i, d := range tree.Missing {
+		tree.Missing[i].File = q.full(d.File)
 	}
 	if err := q.missing(tree.Missing); err != nil {
 		q.errs = append(q.errs, err)
@@ -104,21 +101,10 @@ func (q *question) readRoot(ctx context.Context) {
 	if tree.StateUnread {
 		q.unknown = append(q.unknown, "whether the state, which is not on this machine, requires more")
 	}
-	q.root.StateUnread, q.root.Elsewhere = tree.StateUnread, tree.Elsewhere
-	partial := tree.Partial && q.lock.Exists
-	if q.config.Engine == sources.OpenTofu && !partial {
+	if q.config.Engine == sources.OpenTofu && !(tree.Partial && q.lock.Exists) {
 		_ = q.lock.Migrate()
 	}
-	if partial {
-		tree.Requirements = append(tree.Requirements, q.recorded(lockfile.Name, tree.Requirements)...)
-	}
-	for _, r := range tree.Requirements {
-		r.From = slices.Clone(r.From)
-		for i, from := range r.From {
-			r.From[i].File = q.full(from.File)
-		}
-		q.root.Requirements = append(q.root.Requirements, r)
-	}
+	q.root.StateUnread, q.root.Elsewhere, q.root.Requirements = tree.StateUnread, tree.Elsewhere, tree.Requirements
 }
 
 // cannotRead notes what is unknown, because a part of the root module can't be read. Install fails for the first reason.
