@@ -25,7 +25,6 @@ type loader struct {
 	config        *Config        // settings of files read so far; relative paths are as written
 	installations []installation // in all files; there may be one
 	helpers       []helperBlock  // in all files, by unique names; there may be one
-
 }
 
 func (l *loader) errorf(at place, hint, format string, args ...any) {

@@ -204,22 +204,18 @@ func checkEngineVersions(ctx context.Context, c *checkup) (found []report.Diagno
 			})
 		}
 		found = append(found, c.checkRequested(p)...)
-		found = append(found, c.checkRequiredVersion(ctx, p)...)
+		found = append(found, c.checkRequiredVersion(p)...)
 	}
 	return found
 }
 
 // checkRequiredVersion compares an engine with required_version in the modules of the root module, if the root
 // module is for this engine.
-func (c *checkup) checkRequiredVersion(ctx context.Context, p engineProgram) []report.Diagnosis {
+func (c *checkup) checkRequiredVersion(p engineProgram) []report.Diagnosis {
 	if p.engine != c.chosen.engine || !p.runs() {
 		return nil
 	}
-	tree, _, err := c.load(ctx)
-	if err != nil {
-		return nil // reported with the root module
-	}
-	for _, from := range tree.EngineVersions {
+	for _, from := range c.tree.EngineVersions {
 		allowed, err := sources.ParseConstraints(from.Constraint)
 		if err != nil || allowed.Allow(p.version) {
 			continue
