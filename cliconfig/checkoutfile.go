@@ -7,37 +7,50 @@ import (
 
 	"github.com/larder-cli/larder/sources"
 	"github.com/larder-cli/larder/sources/disk"
+	"github.com/larder-cli/larder/sources/policy"
 )
 
 // CheckoutFile is the name of the file in a checkout that has settings for Larder. Anyone who
-// can change the checkout can write it, so it has one setting, which can't loosen any check.
+// can change the checkout can write it, so no setting in it can loosen a check, and none names a file, a
+// command or a secret.
 const CheckoutFile = ".larder.hcl"
 
-// engineSetting is a setting in Larder's own file and in a [CheckoutFile].
+// engineSetting is a setting in Larder's own files and in a [CheckoutFile].
 const engineSetting = "engine"
 
-// CheckoutEngine returns the engine that the [CheckoutFile] in dir names, or "" if there is no
-// such file, or if it is empty. It returns an error for any other setting in it, and for a link.
-func CheckoutEngine(dir string) (e sources.Engine, err error) {
+// A Checkout is what a [CheckoutFile] sets.
+type Checkout struct {
+	Path   string         // absolute; empty if there is no file
+	Engine sources.Engine // empty if it names none
+	Policy []policy.Rule
+}
+
+// ReadCheckout returns what the [CheckoutFile] in dir sets. It returns an error for any other setting in it, and
+// for a link.
+func ReadCheckout(dir string) (Checkout, error) {
 	in, err := disk.Open(dir)
 	if err != nil {
-		return "", err
+		return Checkout{}, err
 	}
 	defer in.Close()
 	src, _, err := in.ReadFile(CheckoutFile, maxFileSize)
 	if errors.Is(err, fs.ErrNotExist) {
-		return "", nil
+		return Checkout{}, nil
 	} else if err != nil {
-		return "", err
+		return Checkout{}, err
 	}
-	root, bad := parse(filepath.Join(dir, CheckoutFile), src)
+	c := Checkout{Path: filepath.Join(dir, CheckoutFile)}
+	root, bad := parse(c.Path, src)
 	if bad != nil {
-		return "", sources.Diagnostics{*bad}.Err()
+		return c, sources.Diagnostics{*bad}.Err()
 	}
 	l := &loader{}
-	l.readOwn(root, fields{engineSetting: l.engineName(&e)}, "a checkout can only set engine; other settings belong in Larder's own file, larder/config.hcl")
+	l.readOwn(root, fields{
+		engineSetting: l.engineName(&c.Engine),
+		"policy":      l.policy(policy.Repository, &c.Policy),
+	}, "a checkout can only set engine and policy; other settings belong in Larder's own file, larder/config.hcl")
 	l.sort(0)
-	return e, l.diags.Err()
+	return c, l.diags.Err()
 }
 
 // engineName is a field for the name of an engine.

@@ -13,7 +13,7 @@ import (
 	"github.com/larder-cli/larder/sources/sourcetest"
 )
 
-const checkoutHint = " (a checkout can only set engine; other settings belong in Larder's own file, larder/config.hcl)"
+const checkoutHint = " (a checkout can only set engine and policy; other settings belong in Larder's own file, larder/config.hcl)"
 
 // A checkout can name the engine, and nothing else.
 func TestCheckoutEngine(t *testing.T) {
@@ -39,8 +39,8 @@ func TestCheckoutEngine(t *testing.T) {
 	} {
 		dir := t.TempDir()
 		check(t, os.WriteFile(filepath.Join(dir, ".larder.hcl"), []byte(tt.src), 0o600))
-		e, err := cliconfig.CheckoutEngine(dir)
-		got := string(e)
+		c, err := cliconfig.ReadCheckout(dir)
+		got := string(c.Engine)
 		if failed := (*sources.DiagnosticsError)(nil); errors.As(err, &failed) {
 			got = strings.ReplaceAll(said(failed.Diagnostics), filepath.Join(dir, ".larder.hcl")+":", "")
 		} else if err != nil {
@@ -58,11 +58,11 @@ func TestCheckoutFileIsNoLink(t *testing.T) {
 	dir := t.TempDir()
 	check(t, os.WriteFile(filepath.Join(dir, "secret"), []byte("sesame = 1"), 0o600))
 	check(t, os.Symlink("secret", filepath.Join(dir, ".larder.hcl")))
-	_, err := cliconfig.CheckoutEngine(dir)
+	_, err := cliconfig.ReadCheckout(dir)
 	sourcetest.Expect(t, err != nil && strings.Contains(err.Error(), "is a symbolic link") && !strings.Contains(err.Error(), "sesame"), "got %v", err)
 	other := t.TempDir()
 	check(t, os.Mkdir(filepath.Join(other, ".larder.hcl"), 0o700))
-	_, err = cliconfig.CheckoutEngine(other)
+	_, err = cliconfig.ReadCheckout(other)
 	sourcetest.Expect(t, err != nil && strings.Contains(err.Error(), "is a directory"), "got %v", err)
 }
 
@@ -76,10 +76,18 @@ func TestEngineSetting(t *testing.T) {
 	} {
 		m := own(tt.src, nil)
 		e, path := m.EngineSetting(t.Context())
-		sourcetest.Equal(t, string(e)+" "+path, tt.want+" /etc/larder.hcl", tt.src)
+		want := ""
+		if tt.want != "" {
+			want = tt.want + " /etc/larder.hcl"
+		}
+		sourcetest.Equal(t, strings.TrimSpace(string(e)+" "+path), want, tt.src)
 		_, ds := load(m, terraform)
 		sourcetest.Equal(t, said(ds), tt.errs, tt.src)
 	}
 	e, path := linux(nil).EngineSetting(t.Context())
 	sourcetest.Equal(t, string(e)+path, "")
+	site := own("keep_archives_mb = 1", map[string]string{"/etc/larder/config.hcl": `engine = "tofu"`})
+	site.SiteDir = "/etc/larder"
+	e, path = site.EngineSetting(t.Context())
+	sourcetest.Equal(t, string(e)+" "+path, "tofu /etc/larder/config.hcl")
 }

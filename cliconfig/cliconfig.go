@@ -29,6 +29,7 @@ import (
 	"net/url"
 
 	"github.com/larder-cli/larder/sources"
+	"github.com/larder-cli/larder/sources/policy"
 )
 
 // Config is a machine's configuration. All paths in it are absolute.
@@ -56,7 +57,7 @@ type Config struct {
 
 	Hosts       map[sources.Host]map[string]string // URLs of services by name, instead of service discovery
 	HostOptions map[sources.Host]HostOptions       // from Larder's own file
-	TrustedKeys []sources.TrustedKeys              // from Larder's own file
+	Policy      []policy.Rule                      // of the site and the user; see [ReadCheckout] for those of a repository
 
 	KeepArchivesMB int // size of the recent downloads to keep in a plugin cache, in MB; from Larder's own file
 

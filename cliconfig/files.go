@@ -9,6 +9,7 @@ import (
 
 	"github.com/larder-cli/larder/sources"
 	"github.com/larder-cli/larder/sources/disk"
+	"github.com/larder-cli/larder/sources/policy"
 )
 
 // A file is one that Load reads if it exists.
@@ -29,13 +30,14 @@ type fileKind string
 const (
 	mainFile  fileKind = "CLI configuration"
 	moreFile  fileKind = "more CLI configuration" // in the configuration directory
+	siteFile  fileKind = "this machine's configuration of Larder"
 	ownFile   fileKind = "Larder's own configuration"
 	netrcFile fileKind = "passwords for archives"
 )
 
 // inputFiles returns the files that Load looks for, in the order in which it reads them.
 func (m Machine) inputFiles(e sources.Engine, opts Options) []file {
-	files := append(m.cliFiles(e, opts), m.ownFile(), m.netrcFile())
+	files := append(m.cliFiles(e, opts), m.siteFile(), m.ownFile(), m.netrcFile())
 	return slices.DeleteFunc(files, func(f file) bool { return f.path == "" })
 }
 
@@ -64,6 +66,11 @@ func (m Machine) usualFiles(e sources.Engine) []file {
 		}
 	}
 	return files
+}
+
+// siteFile returns Larder's file of the owner of the machine. No flag and no variable replaces it.
+func (m Machine) siteFile() file {
+	return file{path: m.join(m.SiteDir, "config.hcl"), kind: siteFile}
 }
 
 // ownFile returns Larder's own file: the one that LARDER_CONFIG names, else the first one in the
@@ -123,8 +130,10 @@ func (l *loader) load(f *file) {
 	case bad != nil:
 		f.state = FileUnparsed
 		l.diags = append(l.diags, *bad)
+	case f.kind == siteFile:
+		l.ownConfig(root, policy.Site)
 	case f.kind == ownFile:
-		l.ownConfig(root)
+		l.ownConfig(root, policy.User)
 	default:
 		l.cliConfig(root)
 	}

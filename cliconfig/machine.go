@@ -31,10 +31,15 @@ type Machine struct {
 	CacheHome    string   // directory for the user's caches
 	StateHome    string   // directory for the user's state
 	ConfigDirs   []string // directories for configuration, the user's first
+	SiteDir      string   // directory for the configuration of the owner of the machine; empty if there is none
 	WorkDir      string   // working directory of the program
 	Program      string   // the program itself; links to it stand for engines, but are none
 	Files        Files    // never nil
 }
+
+// SiteDir is the directory of Larder's file of the owner of the machine. No variable of the environment
+// determines it, as a user could then evade the policy in it. Only tests set it.
+var SiteDir = siteDir()
 
 // Files are a Machine's files, by their paths on it.
 type Files interface {
@@ -57,6 +62,7 @@ func This() Machine {
 		Files:     &osFiles{pipes: map[string][]byte{}},
 
 		ConfigDirs: append([]string{xdg.ConfigHome}, xdg.ConfigDirs...),
+		SiteDir:    SiteDir,
 	}
 	if u, err := user.Current(); err == nil {
 		m.Home = u.HomeDir

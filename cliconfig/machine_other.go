@@ -2,4 +2,17 @@
 
 package cliconfig
 
+import "runtime"
+
 func roamingAppData() string { return "" }
+
+// siteDir is where administrators of the system put the configuration of programs that they install.
+func siteDir() string {
+	switch runtime.GOOS {
+	case "darwin":
+		return "/Library/Application Support/larder"
+	case "freebsd":
+		return "/usr/local/etc/larder"
+	}
+	return "/etc/larder"
+}

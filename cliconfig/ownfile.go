@@ -12,6 +12,7 @@ import (
 	"golang.org/x/net/http/httpguts"
 
 	"github.com/larder-cli/larder/sources"
+	"github.com/larder-cli/larder/sources/policy"
 )
 
 // HostOptions apply to one host and port.
@@ -25,56 +26,15 @@ type HostOptions struct {
 // defaultArchivesMB is enough for the largest providers, for several platforms.
 const defaultArchivesMB = 4000
 
-// ownConfig reads Larder's own file, which has the settings that engine configuration lacks, in the
+// ownConfig reads a file of Larder's own, which has the settings that engine configuration lacks, in the
 // same syntax.
-func (l *loader) ownConfig(root *node) {
+func (l *loader) ownConfig(root *node, layer policy.Layer) {
 	l.readOwn(root, fields{
 		"host":             l.ownHosts(),
-		"trusted_keys":     l.trustedKeys(),
+		"policy":           l.policy(layer, &l.config.Policy),
 		"keep_archives_mb": l.noting("", l.number(func(n int) { l.config.KeepArchivesMB = n })),
 		engineSetting:      l.noting("", l.engineName(new(sources.Engine))), // used by EngineSetting
-	}, `this file has host "…" { … } blocks, trusted_keys, keep_archives_mb and engine; everything else belongs in the CLI configuration`)
-}
-
-// trustedKeys is a field for the only keys that may sign the providers to which they apply.
-// It reports every problem as an error, because without them other keys would be
-// accepted.
-func (l *loader) trustedKeys() field {
-	first := map[sources.Pattern]place{}
-	return l.members("a map of lists", `{ "acme/*" = ["FINGERPRINT"] }`, func(e entry) {
-		pattern, err := sources.ParsePattern(e.key)
-		at, again := first[pattern]
-		switch {
-		case !l.ok(e.place, err):
-		case again:
-			l.errorf(e.place, "put all keys into one list", "second list of trusted keys for %s; the first is at line %d", e.key, at.line)
-		default:
-			first[pattern] = e.place
-			keys := l.fingerprints(e)
-			l.config.TrustedKeys = append(l.config.TrustedKeys, sources.TrustedKeys{Providers: pattern, Keys: keys})
-			l.note(Setting{Name: "trusted_keys", Of: pattern.String(), From: e.from()})
-		}
-	})
-}
-
-// fingerprints returns the fingerprints in the list for a pattern.
-func (l *loader) fingerprints(e entry) []sources.Fingerprint {
-	subject := "the trusted keys for " + e.key
-	if e.value.kind != isList || len(e.value.items) == 0 {
-		l.errorf(e.value.place, `write a list of fingerprints, in double quotes`, "%s must be a list with at least one item", subject)
-		return nil
-	}
-	var keys []sources.Fingerprint
-	for _, n := range e.value.items {
-		if !l.is(n, writeQuotes, subject+" must be strings", isString) {
-			continue
-		}
-		key, err := sources.ParseFingerprint(n.text)
-		if l.ok(n.place, err) {
-			keys = append(keys, key)
-		}
-	}
-	return keys
+	}, `this file has host "…" { … } and policy { … } blocks, keep_archives_mb and engine; everything else belongs in the CLI configuration`)
 }
 
 // LarderFile is the path of Larder's own file: of the one that was read, or else of the one
@@ -177,18 +137,22 @@ func ourHeader(name string) string {
 	return ""
 }
 
-// EngineSetting returns the engine that Larder's own file names, and the path of the file. The
-// engine is empty if the file names none, or has errors, which [Load] reports.
+// EngineSetting returns the engine that the user's own file names, or else that of the site, and the path of
+// the file. The engine is empty if none names one, or has errors, which [Load] reports.
 func (m Machine) EngineSetting(ctx context.Context) (e sources.Engine, path string) {
-	f := m.ownFile()
-	if f.by == "" && !m.exists(f.path) {
-		return "", ""
-	}
-	l := &loader{Machine: m, ctx: ctx}
-	if src, err := l.readFile(f.path); err == nil {
-		if root, bad := parse(f.path, src); bad == nil {
-			l.readOwn(root, fields{engineSetting: l.engineName(&e)}, "")
+	for _, f := range []file{m.ownFile(), m.siteFile()} {
+		if f.path == "" || f.by == "" && !m.exists(f.path) {
+			continue
+		}
+		l := &loader{Machine: m, ctx: ctx}
+		if src, err := l.readFile(f.path); err == nil {
+			if root, bad := parse(f.path, src); bad == nil {
+				l.readOwn(root, fields{engineSetting: l.engineName(&e)}, "")
+			}
+		}
+		if e != "" {
+			return e, f.path
 		}
 	}
-	return e, f.path
+	return "", ""
 }

@@ -134,7 +134,7 @@ func TestLarderFileHostBlocks(t *testing.T) {
 		{`host "https://a.example/" {}`, `1:6: host name "https://a.example/": a URL, not a host name (give just the host name, without scheme and path)`},
 		{`host = "a.example"`, "1:8: host must be a block with a label, not a string"},
 		{`hosts "a.example" {}`, `1:1: unknown setting "hosts" (did you mean "host"?)`},
-		{`credentials "a.example" { token = "sesame" }`, `1:1: unknown setting "credentials" (this file has host "…" { … } blocks, trusted_keys, keep_archives_mb and engine; everything else belongs in the CLI configuration)`},
+		{`credentials "a.example" { token = "sesame" }`, `1:1: unknown setting "credentials" (this file has host "…" { … } and policy { … } blocks, keep_archives_mb and engine; everything else belongs in the CLI configuration)`},
 		{`host "a.example" {`, `1:20: missing "}"`},
 		{`host "a.example" { headers = { X = sesame } }`, "1:36: unexpected word or character (write strings in double quotes, booleans as true or false)"},
 		{`[]`, `1:1: unexpected "["`},
@@ -250,45 +250,6 @@ func TestReadableKeyFileWarning(t *testing.T) {
 		t.Errorf("got %v", diags)
 	}
 	sourcetest.Equal(t, len(c.HostOptions["a.example"].Certificates), 1, "the certificate is not used")
-}
-
-func TestTrustedKeys(t *testing.T) {
-	const (
-		key     = "C874011F0AB405110D02105534365D9472D7468F"
-		spaced  = "c874 011f 0ab4 0511 0d02  1055 3436 5d94 72d7 468f"
-		write   = ` (write trusted_keys = { "acme/*" = ["FINGERPRINT"] })`
-		list    = " (write a list of fingerprints, in double quotes)"
-		quotes  = " (write it in double quotes)"
-		forging = " (give the fingerprint of 40 or 64 digits that gpg --fingerprint shows: another key can have the same id)"
-	)
-	for _, tt := range []struct{ src, want string }{
-		{`trusted_keys = { "acme/*" = ["` + key + `"] }`, ""},
-		{`trusted_keys = { "acme/*" = ["` + spaced + `"] }`, ""},
-		{`trusted_keys { "acme/*" = ["` + spaced + `"] }`, ""},
-		{`{"trusted_keys": {"acme/*": ["` + key + `"]}}`, ""},
-		{`trusted_keys = { "acme/*" = ["72D7468F"] }`, `1:30: "72D7468F" is a key id, not a fingerprint` + forging},
-		{`trusted_keys = { "acme/*" = ["3436 5D94 72D7 468F"] }`, `1:30: "3436 5D94 72D7 468F" is a key id, not a fingerprint` + forging},
-		{`trusted_keys = { "acme/*" = ["` + key + `0"] }`, `1:30: "` + key + `0" has 41 digits; fingerprints have 40 or 64 (give the 40 or 64 hexadecimal digits that gpg --fingerprint shows)`},
-		{`trusted_keys = { "acme/*" = [5] }`, "1:30: the trusted keys for acme/* must be strings, not a number" + quotes},
-		{`trusted_keys = { "acme/*" = "` + key + `" }`, "1:29: the trusted keys for acme/* must be a list with at least one item" + list},
-		{`trusted_keys = { "acme/*" = [] }`, "1:29: the trusted keys for acme/* must be a list with at least one item" + list},
-		{`trusted_keys = ["` + key + `"]`, "1:16: trusted_keys must be a map of lists, not a list" + write},
-		{`trusted_keys "acme/*" {}`, "1:14: trusted_keys must be a map of lists, not an object" + write},
-		{`trusted_keys = { "acme" = ["` + key + `"] }`, `1:18: provider pattern "acme": not of the form [HOST/]NAMESPACE/TYPE (*/* means all providers of the default registries, */*/* those of all registries)`},
-		{"trusted_keys = { \"acme/*\" = [\"" + key + "\"] }\ntrusted_keys = { \"Acme/*\" = [\"" + key + "\"] }",
-			"2:18: second list of trusted keys for Acme/*; the first is at line 1 (put all keys into one list)"},
-		{`trusted_key = {}`, `1:1: unknown setting "trusted_key" (did you mean "trusted_keys"?)`},
-	} {
-		c, ds := cliconfig.Load(t.Context(), own(tt.src, nil), terraform, cliconfig.Options{})
-		sourcetest.Equal(t, said(ds), tt.want, tt.src)
-		if tt.want != "" {
-			continue
-		}
-		acme, _ := sources.ParseProvider("acme/widget", sources.Terraform)
-		if len(c.TrustedKeys) != 1 || !c.TrustedKeys[0].Providers.Match(acme) || len(c.TrustedKeys[0].Keys) != 1 || c.TrustedKeys[0].Keys[0] != key {
-			t.Errorf("%s: got %v", tt.src, c.TrustedKeys)
-		}
-	}
 }
 
 func TestKeepArchives(t *testing.T) {

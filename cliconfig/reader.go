@@ -85,7 +85,7 @@ func (l *loader) read(body *node, known fields) {
 }
 
 // severalTimes are the settings that may be repeated in a file of Larder's own.
-var severalTimes = []string{"host", "trusted_keys", "keep_archives_mb"}
+var severalTimes = []string{"host", "policy", "keep_archives_mb"}
 
 // readOwn reads a body of a file of Larder's own. No other program reads it, so it reports unknown
 // names, with a hint if they are nothing like a setting, and settings that are set twice.

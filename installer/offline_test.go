@@ -10,6 +10,7 @@ import (
 	"github.com/larder-cli/larder/installer/acquire"
 	"github.com/larder-cli/larder/installer/lockfile"
 	"github.com/larder-cli/larder/sources"
+	"github.com/larder-cli/larder/sources/policy"
 	"github.com/larder-cli/larder/sources/sourcetest"
 	"github.com/larder-cli/larder/sources/trust"
 )
@@ -103,7 +104,7 @@ func TestChooseOfflineSigned(t *testing.T) {
 	f.root.Lock, f.opts.Judge.Require = &lockfile.File{}, trust.RequireNothing
 	delete(f.store.entries, id("widget 1.2.0 linux_amd64"))
 	clear(f.store.installed)
-	f.opts.Judge.Options.Pinned = []sources.TrustedKeys{{Providers: sources.Pattern{Host: "*", Namespace: "*", Type: "*"}, Keys: []sources.Fingerprint{"0123456789ABCDEF0123456789ABCDEF01234567"}}}
+	f.opts.Judge.Options.Policy = &policy.Policy{Rules: []policy.Rule{{Setting: policy.TrustedKeys, Layer: policy.User, Keys: []sources.TrustedKeys{{Providers: sources.Pattern{Host: "*", Namespace: "*", Type: "*"}, Keys: []sources.Fingerprint{"0123456789ABCDEF0123456789ABCDEF01234567"}}}}}}
 	_, err = f.install()
 	f.failsWith(err, "this machine has 1.1.0 (signed by ")
 }

@@ -42,7 +42,7 @@ var operators = []operator{
 
 // Indexes of operators that more is known about. The boundary of sameMinor has three
 // numbers, that of sameMajor one or two.
-const equal, sameMinor, sameMajor = 2, 3, 4
+const equal, sameMinor, sameMajor, unequal = 2, 3, 4, 7
 
 // ParseConstraints parses the text of a version argument. The engines parse it
 // twice: first with go-version, then with a stricter grammar that alone decides
@@ -157,6 +157,14 @@ func (c Constraints) Allow(v Version) bool {
 		named = named || item.op == equal
 	}
 	return named || !v.Prerelease()
+}
+
+// Contain reports whether v satisfies every item of c, as a rule and not as a choice: a pre-release needs no
+// constraint with exactly that version, and "!=" excludes a version with any build metadata.
+func (c Constraints) Contain(v Version) bool {
+	return v.text != "" && !slices.ContainsFunc(c.items, func(item constraint) bool {
+		return !operators[item.op].admits(v, item.boundary) || item.op == unequal && comparePrecedence(v, item.boundary) == 0
+	})
 }
 
 // within reports whether v is at least the boundary, and below the first release with

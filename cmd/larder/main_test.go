@@ -37,6 +37,7 @@ func beLarder() {
 	beSomebodyElse()
 	// What stories print must not depend on who runs the tests.
 	work.Unbound = func() bool { return os.Getenv("LARDER_TEST_ROOT") != "" }
+	cliconfig.SiteDir = os.Getenv("LARDER_TEST_SITE")
 	if every, err := time.ParseDuration(os.Getenv("LARDER_TEST_PROGRESS")); err == nil {
 		ui.ProgressEvery = every
 	}

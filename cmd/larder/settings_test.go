@@ -68,7 +68,7 @@ func (s trustSetting) env(m *diskMachine) []string {
 	}
 	name := "config-" + s.keys + ".hcl"
 	if !m.exists(name) {
-		m.write(name, fmt.Sprintf("trusted_keys = { %q = [%q] }\n", "example.test/acme/*", s.keys))
+		m.write(name, fmt.Sprintf("policy { trusted_keys = { %q = [%q] } }\n", "example.test/acme/*", s.keys))
 	}
 	return []string{"LARDER_CONFIG=DIR/" + name}
 }

@@ -81,12 +81,14 @@ first two results. To trust a key for one run, use --trust-key
 FINGERPRINT. To trust it permanently, add it to larder/config.hcl (see larder
 help config):
 
-  trusted_keys = {
-    "acme/*" = ["E2D4 1C2A 0B3F 6A51 77C0  9F1E 4304 3C76 9306 34BC"]
+  policy {
+    trusted_keys = {
+      "acme/*" = ["E2D4 1C2A 0B3F 6A51 77C0  9F1E 4304 3C76 9306 34BC"]
+    }
   }
 
-If a provider has trusted keys, both flags refuse signatures by other keys,
-except those in --trust-key.
+If a provider has trusted keys, Larder refuses its packages without a signature
+by one of them. --trust-key doesn't change that.
 `
 
 const jsonText = `JSON: --json writes JSON Lines to standard output (exec: to standard error)

@@ -15,6 +15,7 @@ import (
 	"github.com/larder-cli/larder/sources"
 	"github.com/larder-cli/larder/sources/archive"
 	"github.com/larder-cli/larder/sources/fetch"
+	"github.com/larder-cli/larder/sources/policy"
 	"github.com/larder-cli/larder/sources/sourcetest"
 )
 
@@ -330,7 +331,7 @@ func TestAppraise(t *testing.T) {
 	sourcetest.ErrorIs(t, err, fs.ErrPermission)
 	m = newMachine(t)
 	m.offer.Kind, m.offer.Signed = sources.FromFilesystem, evidence(publisher, false, "linux_amd64=a")
-	m.opts.Judge.Options.Pinned = []sources.TrustedKeys{{Providers: sources.Pattern{Host: "*", Namespace: "*", Type: "*"}, Keys: []sources.Fingerprint{"another"}}}
+	m.opts.Judge.Options.Policy = &policy.Policy{Rules: []policy.Rule{{Setting: policy.TrustedKeys, Layer: policy.User, Keys: []sources.TrustedKeys{{Providers: sources.Pattern{Host: "*", Namespace: "*", Type: "*"}, Keys: []sources.Fingerprint{"another"}}}}}}
 	_, err = m.acquirer().Appraise(t.Context(), m.request())
 	expectError(t, err, "the only trusted keys for this provider are another")
 }

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/larder-cli/larder/sources"
+	"github.com/larder-cli/larder/sources/policy"
 )
 
 // A Judge applies the trust settings of one run to the packages of any provider. All
@@ -22,10 +23,10 @@ type Judge struct {
 type Options struct {
 	Engine sources.Engine
 
-	// Pinned are the only trusted keys for the providers that they match. Other
-	// providers are not affected. Accepted are additional trusted keys for
-	// every provider. Both are fingerprints of primary keys.
-	Pinned   []sources.TrustedKeys
+	// Policy has the rules of this run. The keys in its rules are the only ones that may sign the
+	// providers that they match, and those of the site and the user are trusted. Accepted are
+	// additional trusted keys for every provider. All are fingerprints of primary keys.
+	Policy   *policy.Policy
 	Accepted []sources.Fingerprint
 
 	Carrier sources.KeyOrigin // origin of the keys that came with the package; empty means KeyFromMirror
@@ -70,11 +71,32 @@ func (j Judge) Report(p sources.Provider, proof sources.Proof) sources.Report {
 	return r
 }
 
-// Check returns a [NotSignedError] if a package doesn't meet the requirement. The
-// checksums must contain the archive under its own name: a signature under another name
-// may be that of another release.
+// Check returns a [policy.Violation] for a package that the policy excludes, and a [NotSignedError] if a
+// package doesn't meet the requirement. The checksums must contain the archive under its own name: a
+// signature under another name may be that of another release.
 func (j Judge) Check(id sources.PackageID, r sources.Report) error {
+	if err := j.Options.Policy.Check(id.Provider, id.Version); err != nil {
+		return err // with its hint
+	}
+	err := j.checkSigned(id, r)
+	if rule, ok := j.Options.Policy.SignedBy(id.Provider); ok && err != nil {
+		return unsigned(rule, id, err)
+	}
+	return err
+}
+
+// unsigned returns the violation of a rule that requires a signature, with what is wrong with that.
+func unsigned(rule policy.Rule, id sources.PackageID, err error) error {
+	v := &policy.Violation{Rule: rule, Provider: id.Provider, Version: id.Version, Err: err}
+	return sources.WithHint(v, "%s", v.Hint())
+}
+
+// checkSigned returns a [NotSignedError] if a package is not signed as required.
+func (j Judge) checkSigned(id sources.PackageID, r sources.Report) error {
 	best := r.Best()
+	if _, ok := j.Options.Policy.SignedBy(id.Provider); ok {
+		j.Require = max(j.Require, RequireSigned)
+	}
 	refused := &NotSignedError{Required: j.Require, Verdict: r.Verdict, By: best, Err: r.Refused}
 	switch {
 	case j.Require == RequireNothing:
@@ -101,8 +123,9 @@ const (
 // The rules are the settings of a Judge for one provider.
 type rules struct {
 	Options
-	pinned  []sources.Fingerprint // the only trusted keys for the provider, if there are any
-	trusted []sources.Fingerprint // pinned, and those that are accepted for every provider
+	pinned  [][]sources.Fingerprint // a key must be in each of these
+	vouched []sources.Fingerprint   // trusted by the site and the user
+	trusted []sources.Fingerprint   // vouched, and those that are accepted for every provider
 	now     time.Time
 }
 
@@ -114,12 +137,14 @@ func (j Judge) rules(e sources.Engine, p sources.Provider) rules {
 	if r.Now != nil {
 		r.now = r.Now()
 	}
-	for _, t := range r.Pinned {
-		if t.Providers.Match(p) {
-			r.pinned = append(r.pinned, t.Keys...)
+	for _, rule := range r.Policy.KeyRules(p) {
+		keys := rule.KeysFor(p)
+		r.pinned = append(r.pinned, keys)
+		if rule.Layer != policy.Repository {
+			r.vouched = append(r.vouched, keys...)
 		}
 	}
-	r.trusted = slices.Concat(r.pinned, r.Accepted)
+	r.trusted = slices.Concat(r.vouched, r.Accepted)
 	return r
 }
 
@@ -157,15 +182,20 @@ func (r rules) accepted(p sources.Proof) (report sources.Report, err error) {
 	report.Signed, report.Notes = p.Name, r.notes(best)
 	if r.untrusted(best.Fingerprint) {
 		report.Refused = fault(UntrustedKey, "signed by %s; the only trusted keys for this provider are %s",
-			keysOf(report.By), strings.Join(sources.Texts(r.trusted), ", "))
+			keysOf(report.By), strings.Join(sources.Texts(r.allowed()), ", "))
 		report.Notes = append(report.Notes, report.Refused.Error())
 	}
 	return report, nil
 }
 
-// untrusted reports whether the provider has trusted keys, and the key is none of them.
+// untrusted reports whether a rule about the keys of the provider excludes a key.
 func (r rules) untrusted(key sources.Fingerprint) bool {
-	return len(r.pinned) > 0 && !slices.Contains(r.trusted, key)
+	return slices.ContainsFunc(r.pinned, func(keys []sources.Fingerprint) bool { return !slices.Contains(keys, key) })
+}
+
+// allowed returns the keys that no rule excludes, if there are rules.
+func (r rules) allowed() []sources.Fingerprint {
+	return slices.DeleteFunc(slices.Concat(r.pinned...), r.untrusted)
 }
 
 // accept returns what the signature of s is worth, or why it is worth nothing.

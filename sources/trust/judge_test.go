@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/larder-cli/larder/sources"
+	"github.com/larder-cli/larder/sources/policy"
 	"github.com/larder-cli/larder/sources/sourcetest"
 	"github.com/larder-cli/larder/sources/trust"
 )
@@ -41,8 +42,8 @@ func recorded(t *testing.T, p sources.Proof) sources.Proof {
 func TestVerdictsOnRecordedProofs(t *testing.T) {
 	key, mortal := newKey(t, 0), newKey(t, 2*year)
 	own, other := fingerprint(key), fingerprint(newKey(t, 0))
-	pinned := func(f sources.Fingerprint) []sources.TrustedKeys {
-		return []sources.TrustedKeys{{Providers: sources.Pattern{Host: "*", Namespace: "acme", Type: "*"}, Keys: []sources.Fingerprint{f}}}
+	pinned := func(f sources.Fingerprint) *policy.Policy {
+		return pinning(sources.TrustedKeys{Providers: sources.Pattern{Host: "*", Namespace: "acme", Type: "*"}, Keys: []sources.Fingerprint{f}})
 	}
 	settings := []struct {
 		name            string
@@ -53,8 +54,8 @@ func TestVerdictsOnRecordedProofs(t *testing.T) {
 		{"none", trust.Options{}, sources.MirrorEvidence, sources.SelfSigned, sources.SelfSigned},
 		{"accepted", trust.Options{Accepted: []sources.Fingerprint{own}}, sources.SignedByTrusted, sources.SignedByTrusted, sources.SelfSigned},
 		{"another accepted", trust.Options{Accepted: []sources.Fingerprint{other}}, sources.MirrorEvidence, sources.SelfSigned, sources.SelfSigned},
-		{"pinned", trust.Options{Pinned: pinned(own)}, sources.SignedByTrusted, sources.SignedByTrusted, sources.MirrorEvidence},
-		{"another pinned", trust.Options{Pinned: pinned(other)}, sources.MirrorEvidence, sources.MirrorEvidence, sources.MirrorEvidence},
+		{"pinned", trust.Options{Policy: pinned(own)}, sources.SignedByTrusted, sources.SignedByTrusted, sources.MirrorEvidence},
+		{"another pinned", trust.Options{Policy: pinned(other)}, sources.MirrorEvidence, sources.MirrorEvidence, sources.MirrorEvidence},
 		{"HashiCorp's", trust.Options{HashiCorpKey: own}, sources.SignedByHashiCorp, sources.SignedByHashiCorp, sources.SelfSigned},
 		{"enforced expiry", trust.Options{EnforceGPGExpiration: true}, sources.MirrorEvidence, sources.SelfSigned, sources.HashOnly},
 		{"a clock behind", trust.Options{Now: func() time.Time { return born }}, sources.HashOnly, sources.HashOnly, sources.HashOnly},
@@ -95,7 +96,7 @@ func TestRequirements(t *testing.T) {
 		return sources.Proof{Matched: true, Name: name, Signers: []sources.Signer{{Fingerprint: fingerprint(key), From: from, Signed: born}}}
 	}
 	trusted := trust.Options{Accepted: []sources.Fingerprint{fingerprint(key)}}
-	others := trust.Options{Pinned: []sources.TrustedKeys{{Providers: sources.Pattern{Host: "*", Namespace: "*", Type: "*"}, Keys: []sources.Fingerprint{"another"}}}}
+	others := trust.Options{Policy: pinning(sources.TrustedKeys{Providers: sources.Pattern{Host: "*", Namespace: "*", Type: "*"}, Keys: []sources.Fingerprint{"another"}})}
 	for _, test := range []struct {
 		name            string
 		proof           sources.Proof
@@ -115,6 +116,9 @@ func TestRequirements(t *testing.T) {
 		t.Run(test.name, func(t *testing.T) {
 			for require, want := range map[trust.Requirement]string{trust.RequireNothing: "", trust.RequireSigned: test.signed, trust.RequireTrusted: test.trusted} {
 				j := trust.Judge{Options: test.options, Require: require}
+				if _, ok := j.Options.Policy.SignedBy(widget.Provider); ok && require == trust.RequireNothing {
+					want, require = test.signed, trust.RequireSigned
+				}
 				err := j.Check(widget, j.Report(widget.Provider, test.proof))
 				if (err == nil) != (want == "") || err != nil && !strings.Contains(err.Error(), want) {
 					t.Errorf("%v: got %v, want %q", require, err, want)
@@ -182,4 +186,9 @@ func TestSeveralSigners(t *testing.T) {
 	sourcetest.Expect(t, len(r.Notes) == 1 && strings.Contains(r.Notes[0], "expired on 2020-12-31"), "notes: %q", r.Notes)
 	r = judge.Report(widget.Provider, sources.Proof{Signers: []sources.Signer{over}})
 	sourcetest.Expect(t, r.Verdict == sources.Unverified && strings.Contains(r.Refused.Error(), "signature expired on 2020-12-31"), "got %+v", r)
+}
+
+// pinning returns the policy of a user with trusted keys.
+func pinning(keys ...sources.TrustedKeys) *policy.Policy {
+	return &policy.Policy{Rules: []policy.Rule{{Setting: policy.TrustedKeys, Layer: policy.User, Keys: keys}}}
 }

@@ -83,7 +83,7 @@ func (a appraisal) verdict() sources.Verdict {
 // outlasts reports whether b is better than a only because a flag of this run accepts its
 // key. Without the flag, a has a key that counts and is better.
 func (r rules) outlasts(a, b appraisal) bool {
-	r.trusted = r.pinned
+	r.trusted = r.vouched
 	was, now := r.appraise(a.Signed, nil).verdict(), r.appraise(b.Signed, nil).verdict()
 	return was >= sources.SelfSigned && was > now
 }

@@ -432,7 +432,7 @@ func TestPinnedKeys(t *testing.T) {
 	acme, _ := sources.ParsePattern("acme/*")
 	base := trust.Options{
 		HashiCorpKey: fingerprint(hashicorp), Now: func() time.Time { return now },
-		Pinned: []sources.TrustedKeys{{Providers: acme, Keys: []sources.Fingerprint{fingerprint(trusted)}}},
+		Policy: pinning(sources.TrustedKeys{Providers: acme, Keys: []sources.Fingerprint{fingerprint(trusted)}}),
 	}
 	for _, tt := range []struct {
 		name       string
@@ -455,8 +455,7 @@ func TestPinnedKeys(t *testing.T) {
 		}
 		sourcetest.Equal(t, storedFor(elsewhere, tt.s, base), tt.beyond, tt.name, "for another provider")
 		opts.Accepted = []sources.Fingerprint{r.Best().Fingerprint}
-		v := storedFor(widget, tt.s, opts)
-		sourcetest.Expect(t, v >= sources.SignedByTrusted, "%s, by the flag: got %q", tt.name, v)
+		sourcetest.Equal(t, storedFor(widget, tt.s, opts), tt.at, tt.name, "whatever the flag says")
 	}
 	r, err := trust.Judge{Options: base}.VerifyFile(widget, listed(evidenceBy(t, other)), filename, zh)
 	if err != nil || r.Verdict != sources.MirrorEvidence || r.Best().From != sources.KeyFromRegistry {

@@ -149,8 +149,9 @@ func otherEngine(ctx context.Context, c *checkup) (found []report.Diagnosis) {
 
 // wantedEngine returns the engine that anything but the lock file names, and the reason.
 func (c *checkup) wantedEngine(ctx context.Context) choice {
-	files, _ := c.engineFiles(c.dir) // an error is found with the configuration
-	for _, wanted := range []choice{c.requested, files.setting, c.ownSetting(ctx), files.version, c.onlyOnPath()} {
+	files, _ := c.filesFor(c.dir) // an error is found with the configuration
+	setting, version := nearestChoices(files)
+	for _, wanted := range []choice{c.requested, setting, c.ownSetting(ctx), version, c.onlyOnPath()} {
 		if wanted.engine != "" {
 			return wanted
 		}

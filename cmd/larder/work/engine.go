@@ -41,10 +41,11 @@ func (c choice) because(shorten func(path string) string) string {
 // chooseEngine chooses the engine of the root module in dir, whose lock file is at lockPath. Lock is
 // nil if the file has errors. It returns an error for an invalid file in the checkout, even if that decides nothing.
 func (s *Session) chooseEngine(ctx context.Context, dir, lockPath string, lock *lockfile.File) (choice, error) {
-	files, err := s.engineFiles(dir)
+	files, err := s.filesFor(dir)
 	if err != nil {
 		return choice{}, err
 	}
+	setting, version := nearestChoices(files)
 	var undecided []string
 	for _, criterion := range []struct {
 		by     string
@@ -52,9 +53,9 @@ func (s *Session) chooseEngine(ctx context.Context, dir, lockPath string, lock *
 	}{ // the strongest first
 		{"--engine", func() choice { return s.requested }}, // by the user, or else by the command that exec runs
 		{"the lock file", func() choice { return lockedEngine(lockPath, lock) }},
-		{cliconfig.CheckoutFile, func() choice { return files.setting }},
+		{cliconfig.CheckoutFile, func() choice { return setting }},
 		{"Larder's own file", func() choice { return s.ownSetting(ctx) }},
-		{"version files", func() choice { return files.version }},
+		{"version files", func() choice { return version }},
 		{"PATH", s.onlyOnPath},
 		{"files that only OpenTofu reads", func() choice { return onlyReader(dir) }},
 	} {
@@ -128,31 +129,41 @@ func lockedEngine(path string, lock *lockfile.File) choice {
 
 // Criteria 4 and 5: settings and version files.
 
-// engineFiles are what files in a checkout say about the engine. The file of a choice without an
+// checkoutFiles are what files in one directory of a checkout set. The file of a choice without an
 // engine names both.
-type engineFiles struct{ setting, version choice }
+type checkoutFiles struct {
+	setting, version choice
+	checkout         cliconfig.Checkout
+}
 
-// engineFiles returns the nearest setting and version file for the root module in dir: there, or above it
-// up to the top of its repository.
-func (s *Session) engineFiles(dir string) (engineFiles, error) {
+// filesFor returns what files set for the root module in dir: those there, and those above it up to the
+// top of its repository, the nearest first.
+func (s *Session) filesFor(dir string) (all []checkoutFiles, err error) {
 	dir = resolve(dir) // as git finds the repository
 	top := s.repository(dir)
-	var nearest engineFiles
 	for at := dir; ; at = filepath.Dir(at) {
-		found, err := s.filesIn.get(at, func() (engineFiles, error) { return readEngineFiles(at) })
+		found, err := s.filesIn.get(at, func() (checkoutFiles, error) { return readCheckoutFiles(at) })
 		if err != nil {
-			return engineFiles{}, err
+			return nil, err
 		}
-		if nearest.setting.file == "" {
-			nearest.setting = found.setting
-		}
-		if nearest.version.file == "" {
-			nearest.version = found.version
-		}
+		all = append(all, found)
 		if at == top || top == "" {
-			return nearest, nil
+			return all, nil
 		}
 	}
+}
+
+// nearestChoices returns the nearest setting and the nearest version file.
+func nearestChoices(files []checkoutFiles) (setting, version choice) {
+	for _, f := range files {
+		if setting.file == "" {
+			setting = f.setting
+		}
+		if version.file == "" {
+			version = f.version
+		}
+	}
+	return setting, version
 }
 
 // repository returns the top of the repository that dir is in, or "" if it is in none.
@@ -169,15 +180,14 @@ func (s *Session) repository(dir string) string {
 	return top
 }
 
-// readEngineFiles reads the files in dir.
-func readEngineFiles(dir string) (found engineFiles, err error) {
-	if path := filepath.Join(dir, cliconfig.CheckoutFile); exists(path) {
-		e, err := cliconfig.CheckoutEngine(dir)
-		if err != nil {
+// readCheckoutFiles reads the files in dir.
+func readCheckoutFiles(dir string) (found checkoutFiles, err error) {
+	if exists(filepath.Join(dir, cliconfig.CheckoutFile)) {
+		if found.checkout, err = cliconfig.ReadCheckout(dir); err != nil {
 			return found, err
 		}
-		if e != "" {
-			found.setting = choice{engine: e, reason: "the setting in", file: path}
+		if e := found.checkout.Engine; e != "" {
+			found.setting = choice{engine: e, reason: "the setting in", file: found.checkout.Path}
 		}
 	}
 	name := func(e sources.Engine, path string) {

@@ -11,7 +11,6 @@ import (
 
 	"github.com/larder-cli/larder/cliconfig"
 	"github.com/larder-cli/larder/cmd/larder/report"
-	"github.com/larder-cli/larder/cmd/larder/ui"
 	"github.com/larder-cli/larder/installer/lockfile"
 	"github.com/larder-cli/larder/sources"
 	"github.com/larder-cli/larder/sources/fetch"
@@ -153,7 +152,7 @@ var areaOf = map[string]report.Area{
 	"ca_file": report.AreaHosts, "client_certificate": report.AreaHosts, "client_key": report.AreaHosts, "headers": report.AreaHosts,
 	"send_token_to_archives": report.AreaHosts,
 
-	"dev_overrides": report.AreaUninstalled, "trusted_keys": report.AreaTrust, "record key": report.AreaTrust,
+	"dev_overrides": report.AreaUninstalled, "record key": report.AreaTrust,
 	"plugin_cache_dir": report.AreaCache, "data directory": report.AreaDirectories,
 }
 
@@ -197,12 +196,6 @@ func (m *rootModule) describe(s *report.Setting) {
 		for p, dir := range m.config.DevOverrides {
 			if p.String() == s.Of {
 				s.Value = dir
-			}
-		}
-	case "trusted_keys":
-		for _, t := range m.config.TrustedKeys {
-			if t.Providers.String() == s.Of {
-				s.Value = ui.Count(len(t.Keys), "key")
 			}
 		}
 	case "data directory":

@@ -24,6 +24,7 @@ import (
 	"github.com/larder-cli/larder/sources"
 	"github.com/larder-cli/larder/sources/disk"
 	"github.com/larder-cli/larder/sources/fetch"
+	"github.com/larder-cli/larder/sources/policy"
 	"github.com/larder-cli/larder/sources/seal"
 	"github.com/larder-cli/larder/sources/staging"
 	"github.com/larder-cli/larder/sources/trust"
@@ -65,7 +66,7 @@ type Session struct {
 	assumed, failed, notOffered atomic.Bool // see hintEngine; notOffered is a failure that another registry may not have
 
 	// What the choice of engines depends on.
-	filesIn memo[string, engineFiles]      // by directory
+	filesIn memo[string, checkoutFiles]    // by directory
 	tops    memo[string, string]           // of repositories, by directory
 	own     memo[string, choice]           // of Larder's own file
 	onPath  memo[string, []sources.Engine] // that PATH has
@@ -102,6 +103,7 @@ type rootModule struct {
 	chosen choice // of the engine
 	config *cliconfig.Config
 	client *fetch.Client
+	policy *policy.Policy // nil if there are no rules
 
 	lockPath     string
 	lock         *lockfile.File // nil if the problems are errors
@@ -225,7 +227,8 @@ func (s *Session) rootFor(ctx context.Context, engine sources.Engine, path strin
 		return nil, err
 	}
 	m.config, m.client = all.config.At(dir), all.client
-	return m, nil
+	m.policy, err = s.policyFor(dir, m.config)
+	return m, err
 }
 
 // load reads the configuration for an engine.

@@ -18,7 +18,7 @@ import (
 // judge returns the trust settings of this run, from the configuration and the flags.
 func (m *rootModule) judge() trust.Judge {
 	return trust.Judge{Require: m.flags.Require, Options: trust.Options{
-		Engine: m.config.Engine, Pinned: m.config.TrustedKeys, Accepted: m.flags.TrustKeys,
+		Engine: m.config.Engine, Policy: m.policy, Accepted: m.flags.TrustKeys,
 		EnforceGPGValidation: m.config.EnforceSignatures, EnforceGPGExpiration: m.config.EnforceKeyExpiry,
 	}}
 }

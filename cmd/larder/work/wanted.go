@@ -14,6 +14,7 @@ import (
 	"github.com/larder-cli/larder/installer/lockfile"
 	"github.com/larder-cli/larder/installer/modules"
 	"github.com/larder-cli/larder/sources"
+	"github.com/larder-cli/larder/sources/policy"
 )
 
 // A wanted contains the packages that the arguments and flags of a command request.
@@ -115,7 +116,7 @@ func (all *supplies) add(s *supply) {
 	all.different = append(all.different, s)
 }
 
-// suppliedBy returns a key that is the same for root modules with the same sources and stores.
+// suppliedBy returns a key that is the same for root modules with the same sources, stores and policy.
 func (m *rootModule) suppliedBy() string {
 	key := []string{string(m.config.Engine), m.cacheRoot()}
 	if m.config.Implied {
@@ -123,6 +124,9 @@ func (m *rootModule) suppliedBy() string {
 	}
 	for _, method := range m.config.Methods {
 		key = append(key, method.Path) // the rest is the same for all root modules
+	}
+	for _, rule := range m.policy.From(policy.Repository) {
+		key = append(key, rule.Place())
 	}
 	return strings.Join(key, "\x00")
 }

@@ -1,0 +1,138 @@
+package cliconfig_test
+
+import (
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/larder-cli/larder/cliconfig"
+	"github.com/larder-cli/larder/sources"
+	"github.com/larder-cli/larder/sources/policy"
+	"github.com/larder-cli/larder/sources/sourcetest"
+)
+
+// Every problem in a policy is an error, because without the rule more would be allowed.
+func TestPolicy(t *testing.T) {
+	const quotes = " (write it in double quotes)"
+	for _, tt := range []struct{ src, want string }{
+		{`allow = ["hashicorp/*", "*/*/*"] deny = ["acme/widget"]`, ""},
+		{`versions = { "acme/widget" = "!= 1.2.3" } reason = "it deletes buckets" contact = "ask #platform"`, ""},
+		{`min_age "7d" { except = ["hashicorp/*"] }`, ""},
+		{`min_age "7d" {}`, ""},
+		{`min_age = "2w"`, ""},
+		{`require_signed = false`, ""},
+		{`engines = { terraform = ">= 1.11", tofu = "~> 1.12" }`, ""},
+		{`platforms = ["linux_amd64", "darwin_arm64"]`, ""},
+
+		{`alow = []`, `1:10: unknown setting "alow" (did you mean "allow"?)`},
+		{`allow = []`, `1:18: allow must have at least one item (write patterns, as in ["hashicorp/*"])`},
+		{`allow = "acme/*"`, `1:18: allow must be a list of strings, not a string (write allow = ["…"])`},
+		{`deny = ["widget"]`, `1:18: provider pattern "widget": not of the form [HOST/]NAMESPACE/TYPE (*/* means all providers of the default registries, */*/* those of all registries)`},
+		{`versions = { "acme/widget" = "!= x" }`, `1:39: version constraint "!= x" has a wildcard (a constraint such as "~> 1.0" allows all of 1.x)`},
+		{`versions = { "acme/widget" = 1 }`, "1:39: the versions of acme/widget must be a string, not a number" + quotes},
+		{`min_age = "7"`, `1:10: min_age is a number of hours, days or weeks, not "7" (write it as in "12h", "7d" or "2w")`},
+		{`min_age = "-7d"`, `1:10: min_age is a number of hours, days or weeks, not "-7d" (write it as in "12h", "7d" or "2w")`},
+		{`min_age = "0d"`, `1:10: min_age must be more than 0d (leave min_age out to allow every age)`},
+		{`min_age = 7`, `1:20: min_age must be a string or a block with a label, not a number (write min_age = "7d", or min_age "7d" { except = ["hashicorp/*"] })`},
+		{`min_age "7d" { exept = [] }`, `1:25: unknown setting "exept" (did you mean "except"?)`},
+		{`require_signed = "yes"`, "1:27: require_signed must be a boolean, not a string (write true or false, in lower case and without quotes)"},
+		{`engines = { opentofu = ">= 1" }`, `1:22: engine is terraform or tofu, not "opentofu" (write "terraform" or "tofu")`},
+		{`engines = { tofu = "1.x" }`, `1:29: version constraint "1.x" has a wildcard (a constraint such as "~> 1.0" allows all of 1.x)`},
+		{`platforms = ["linux"]`, `1:23: ` + platformError(t, "linux")},
+		{`reason = "a\u001b[2Jb"`, "1:19: reason has characters that cannot be shown (write it as one line)"},
+		{`reason = "a\nb"`, "1:19: reason has characters that cannot be shown (write it as one line)"},
+		{`contact = "` + strings.Repeat("x", 501) + `"`, "1:20: contact has more than 500 characters (put the details into a document and name it here)"},
+		{"reason = \"a\"\nreason = \"b\"", "2:1: reason is set twice; first at line 1"},
+	} {
+		_, ds := cliconfig.Load(t.Context(), own("policy { "+tt.src+" }", nil), terraform, cliconfig.Options{})
+		sourcetest.Equal(t, said(ds), tt.want, tt.src)
+	}
+	for src, want := range map[string]string{
+		`policy = "x"`:  "1:1: policy must be a block without labels (write policy { … })",
+		`policy "x" {}`: "1:1: policy must be a block without labels (write policy { … })",
+	} {
+		_, ds := cliconfig.Load(t.Context(), own(src, nil), terraform, cliconfig.Options{})
+		sourcetest.Equal(t, said(ds), want, src)
+	}
+}
+
+func platformError(t *testing.T, text string) string {
+	_, err := sources.ParsePlatform(text)
+	sourcetest.Expect(t, err != nil, "%s is a platform", text)
+	hints := ""
+	if all := sources.Hints(err); len(all) > 0 {
+		hints = " (" + strings.Join(all, "; ") + ")"
+	}
+	return err.Error() + hints
+}
+
+// The file of the site applies beside that of the user, whatever flags and variables name.
+func TestPolicyOfTheSite(t *testing.T) {
+	m := own(`policy { deny = ["acme/users"] }`, map[string]string{
+		"/etc/larder/config.hcl": `policy {
+  deny   = ["acme/sites"]
+  reason = "because"
+}`, "/other.tfrc": ""})
+	m.SiteDir = "/etc/larder"
+	for _, opts := range []cliconfig.Options{{}, {ConfigFile: "/other.tfrc"}} {
+		c, ds := cliconfig.Load(t.Context(), m, terraform, opts)
+		check(t, ds.Err())
+		var got []string
+		for _, r := range c.Policy {
+			got = append(got, string(r.Layer)+" "+r.Place()+" "+r.Providers[0].String()+" "+r.Reason)
+		}
+		sourcetest.Equal(t, strings.Join(got, ", "), "site /etc/larder/config.hcl:2 acme/sites because, user /etc/larder.hcl:1 acme/users ")
+	}
+	m = own("", map[string]string{"/etc/larder/config.hcl": "policy {"})
+	m.SiteDir = "/etc/larder"
+	_, ds := cliconfig.Load(t.Context(), m, terraform, cliconfig.Options{})
+	sourcetest.Expect(t, ds.Err() != nil, "a broken policy is ignored")
+}
+
+func TestPolicyOfARepository(t *testing.T) {
+	dir := t.TempDir()
+	check(t, os.WriteFile(filepath.Join(dir, ".larder.hcl"), []byte("policy { require_signed = true }\npolicy { deny = [\"acme/*\"] }"), 0o600))
+	c, err := cliconfig.ReadCheckout(dir)
+	check(t, err)
+	sourcetest.Expect(t, len(c.Policy) == 2 && c.Policy[0].Layer == policy.Repository && c.Policy[1].Line == 2, "got %v", c.Policy)
+}
+
+func TestTrustedKeys(t *testing.T) {
+	const (
+		key     = "C874011F0AB405110D02105534365D9472D7468F"
+		spaced  = "c874 011f 0ab4 0511 0d02  1055 3436 5d94 72d7 468f"
+		write   = ` (write trusted_keys = { "acme/*" = ["FINGERPRINT"] })`
+		list    = " (write a list of fingerprints, in double quotes)"
+		quotes  = " (write it in double quotes)"
+		forging = " (give the fingerprint of 40 or 64 digits that gpg --fingerprint shows: another key can have the same id)"
+	)
+	for _, tt := range []struct{ src, want string }{
+		{`trusted_keys = { "acme/*" = ["` + key + `"] }`, ""},
+		{`trusted_keys = { "acme/*" = ["` + spaced + `"] }`, ""},
+		{`trusted_keys { "acme/*" = ["` + spaced + `"] }`, ""},
+		{`trusted_keys = { "acme/*" = ["72D7468F"] }`, `1:39: "72D7468F" is a key id, not a fingerprint` + forging},
+		{`trusted_keys = { "acme/*" = ["3436 5D94 72D7 468F"] }`, `1:39: "3436 5D94 72D7 468F" is a key id, not a fingerprint` + forging},
+		{`trusted_keys = { "acme/*" = ["` + key + `0"] }`, `1:39: "` + key + `0" has 41 digits; fingerprints have 40 or 64 (give the 40 or 64 hexadecimal digits that gpg --fingerprint shows)`},
+		{`trusted_keys = { "acme/*" = [5] }`, "1:39: the trusted keys for acme/* must be strings, not a number" + quotes},
+		{`trusted_keys = { "acme/*" = "` + key + `" }`, "1:38: the trusted keys for acme/* must be a list with at least one item" + list},
+		{`trusted_keys = { "acme/*" = [] }`, "1:38: the trusted keys for acme/* must be a list with at least one item" + list},
+		{`trusted_keys = ["` + key + `"]`, "1:25: trusted_keys must be a map of lists, not a list" + write},
+		{`trusted_keys "acme/*" {}`, "1:23: trusted_keys must be a map of lists, not an object" + write},
+		{`trusted_keys = { "acme" = ["` + key + `"] }`, `1:27: provider pattern "acme": not of the form [HOST/]NAMESPACE/TYPE (*/* means all providers of the default registries, */*/* those of all registries)`},
+		{"trusted_keys = { \"acme/*\" = [\"" + key + "\"], \"Acme/*\" = [\"" + key + "\"] }",
+			"1:84: second list of trusted keys for Acme/*; the first is at line 1 (put all keys into one list)"},
+		{`trusted_key = {}`, `1:10: unknown setting "trusted_key" (did you mean "trusted_keys"?)`},
+	} {
+		c, ds := cliconfig.Load(t.Context(), own("policy { "+tt.src+" }", nil), terraform, cliconfig.Options{})
+		sourcetest.Equal(t, said(ds), tt.want, tt.src)
+		if tt.want != "" {
+			continue
+		}
+		acme, _ := sources.ParseProvider("acme/widget", sources.Terraform)
+		if len(c.Policy) != 1 || !slices.Equal(c.Policy[0].KeysFor(acme), []sources.Fingerprint{key}) || c.Policy[0].Layer != policy.User {
+			t.Errorf("%s: got %v", tt.src, c.Policy)
+		}
+	}
+}

@@ -1,0 +1,265 @@
+// Package policy decides which providers and versions may be installed, by rules from several files that
+// apply together: each rule can only exclude more.
+//
+// It contains no defaults, reads no files and sends no requests: cliconfig reads the rules, and [Ages] knows
+// how old versions are. It leaves nothing on disk. Package trust applies the rules about signatures.
+package policy
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/larder-cli/larder/sources"
+)
+
+// A Setting is the kind of a rule, by its name in files.
+type Setting string
+
+// The settings of a policy block.
+const (
+	Allow         Setting = "allow"          // only these providers
+	Deny          Setting = "deny"           // none of these providers
+	Versions      Setting = "versions"       // only versions of a provider that match a constraint
+	MinAge        Setting = "min_age"        // only versions that were published long enough ago
+	RequireSigned Setting = "require_signed" // only packages with a valid signature
+	TrustedKeys   Setting = "trusted_keys"   // only packages that these keys signed
+	Engines       Setting = "engines"        // only these engines and versions of them
+	Platforms     Setting = "platforms"      // what lock files must have hashes for
+)
+
+// A Layer is who wrote a file with rules.
+type Layer string
+
+// The layers. The owner of the machine and the user can vouch for keys. A repository can't, because anyone
+// who can change a checkout can write its file.
+const (
+	Site       Layer = "site"
+	User       Layer = "user"
+	Repository Layer = "repository"
+)
+
+// A Rule is one setting of a policy block, or one item of a setting that is a map. It has only the values of
+// its Setting.
+type Rule struct {
+	Setting Setting
+	Layer   Layer
+	File    string // absolute path
+	Line    int    // of the setting, or of the item of a map
+	Reason  string // why the rule exists, in the words of those who wrote it; empty if they give none
+	Contact string // whom to ask for an exception; empty if they don't say
+
+	Providers []sources.Pattern     // of Allow and Deny, or the one of Versions
+	Except    []sources.Pattern     // of MinAge
+	Age       time.Duration         // of MinAge; more than 0
+	Matching  sources.Constraints   // of Versions
+	Text      string                // the value as written, for messages
+	Keys      []sources.TrustedKeys // of TrustedKeys; several for one provider are alternatives
+	Engines   map[sources.Engine]sources.Constraints
+	Platforms []sources.Platform
+}
+
+// Place returns where the rule is, as FILE:LINE.
+func (r Rule) Place() string { return fmt.Sprintf("%s:%d", r.File, r.Line) }
+
+// appliesTo reports whether the rule is about a provider.
+func (r Rule) appliesTo(p sources.Provider) bool {
+	switch r.Setting {
+	case Versions:
+		return matches(r.Providers, p)
+	case MinAge:
+		return !matches(r.Except, p)
+	case TrustedKeys:
+		return slices.ContainsFunc(r.Keys, func(t sources.TrustedKeys) bool { return t.Providers.Match(p) })
+	}
+	return true
+}
+
+// Ages knows how old versions are. Its methods are safe for concurrent use.
+type Ages interface {
+	// Learn finds out how old the versions of a provider are, as far as that is not known yet, and notes the
+	// versions that are seen for the first time. Versions are those that may be chosen. It fails only if the
+	// context is done.
+	Learn(ctx context.Context, p sources.Provider, versions ...sources.Version) error
+
+	// Of returns how old a version is, as far as Learn has found that out.
+	Of(p sources.Provider, v sources.Version) Age
+}
+
+// An Age is for how long a version has certainly existed.
+type Age struct {
+	AtLeast time.Duration
+	Stated  bool // the origin registry states when the version was published; otherwise it is the time since it was first seen here
+}
+
+// A Policy is all rules of a run, in the order in which their files were read. A nil Policy allows everything.
+type Policy struct {
+	Rules []Rule
+	Ages  Ages             // may be nil if there is no rule about ages
+	Now   func() time.Time // for dates in messages; nil means time.Now
+}
+
+// of returns the rules of a setting that apply to a provider.
+func (p *Policy) of(s Setting, provider sources.Provider) (rules []Rule) {
+	if p == nil || provider.BuiltIn() {
+		return nil
+	}
+	for _, r := range p.Rules {
+		if r.Setting == s && r.appliesTo(provider) {
+			rules = append(rules, r)
+		}
+	}
+	return rules
+}
+
+// Learn finds out how old versions of a provider are, if a rule requires an age.
+func (p *Policy) Learn(ctx context.Context, provider sources.Provider, versions ...sources.Version) error {
+	if len(p.of(MinAge, provider)) == 0 {
+		return nil
+	}
+	return p.Ages.Learn(ctx, provider, versions...)
+}
+
+// with returns the violation as an error with its hint.
+func (v *Violation) with() error { return sources.WithHint(v, "%s", v.Hint()) }
+
+// CheckProvider returns a [Violation] if no version of a provider is allowed.
+func (p *Policy) CheckProvider(provider sources.Provider) error {
+	for _, r := range p.of(Deny, provider) {
+		if matches(r.Providers, provider) {
+			return (&Violation{Rule: r, Provider: provider}).with()
+		}
+	}
+	for _, r := range p.of(Allow, provider) {
+		if !matches(r.Providers, provider) {
+			return (&Violation{Rule: r, Provider: provider}).with()
+		}
+	}
+	return nil
+}
+
+// Check returns a [Violation] if a version of a provider is not allowed. Rules about ages use what Learn has
+// found out.
+func (p *Policy) Check(provider sources.Provider, v sources.Version) error {
+	if err := p.CheckProvider(provider); err != nil {
+		return err
+	}
+	for _, r := range p.of(Versions, provider) {
+		if !r.Matching.Contain(v) {
+			return (&Violation{Rule: r, Provider: provider, Version: v}).with()
+		}
+	}
+	var worst *Violation // that allows the version last
+	for _, r := range p.of(MinAge, provider) {
+		age := p.Ages.Of(provider, v)
+		if left := r.Age - age.AtLeast; left > 0 {
+			found := &Violation{Rule: r, Provider: provider, Version: v, Age: age, Until: p.now().Add(left)}
+			if worst == nil || found.Until.After(worst.Until) {
+				worst = found
+			}
+		}
+	}
+	if worst != nil {
+		return worst.with()
+	}
+	return nil
+}
+
+func (p *Policy) now() time.Time {
+	if p.Now != nil {
+		return p.Now()
+	}
+	return time.Now()
+}
+
+// CheckOverride returns a [Violation] if a directory or a running program must not replace a provider: if
+// any rule is about the provider, as there is neither a version nor a signature to hold it to.
+func (p *Policy) CheckOverride(provider sources.Provider) error {
+	if err := p.CheckProvider(provider); err != nil {
+		return err
+	}
+	for _, s := range []Setting{Versions, MinAge, RequireSigned, TrustedKeys} {
+		for _, r := range p.of(s, provider) {
+			return (&Violation{Rule: r, Provider: provider, Override: true}).with()
+		}
+	}
+	return nil
+}
+
+// CheckEngine returns a [Violation] if an engine must not run. The zero Version is unknown, and not allowed
+// if a rule is about versions of the engine.
+func (p *Policy) CheckEngine(e sources.Engine, v sources.Version) error {
+	if p == nil {
+		return nil
+	}
+	for _, r := range p.Rules {
+		if r.Setting != Engines {
+			continue
+		}
+		if allowed, ok := r.Engines[e]; !ok || !allowed.Contain(v) {
+			return (&Violation{Rule: r, Engine: e, Version: v}).with()
+		}
+	}
+	return nil
+}
+
+// Has reports whether the policy has a rule of a setting.
+func (p *Policy) Has(s Setting) bool {
+	return p != nil && slices.ContainsFunc(p.Rules, func(r Rule) bool { return r.Setting == s })
+}
+
+// From returns the rules of a layer.
+func (p *Policy) From(layer Layer) (rules []Rule) {
+	if p == nil {
+		return nil
+	}
+	for _, r := range p.Rules {
+		if r.Layer == layer {
+			rules = append(rules, r)
+		}
+	}
+	return rules
+}
+
+// SignedBy returns the first rule that requires a signature for a provider's packages.
+func (p *Policy) SignedBy(provider sources.Provider) (Rule, bool) {
+	for _, s := range []Setting{RequireSigned, TrustedKeys} {
+		if rules := p.of(s, provider); len(rules) > 0 {
+			return rules[0], true
+		}
+	}
+	return Rule{}, false
+}
+
+// KeyRules returns the rules about the keys that may sign a provider's packages.
+func (p *Policy) KeyRules(provider sources.Provider) []Rule { return p.of(TrustedKeys, provider) }
+
+// KeysFor returns the keys of a rule that may sign a provider's packages.
+func (r Rule) KeysFor(p sources.Provider) (keys []sources.Fingerprint) {
+	for _, t := range r.Keys {
+		if t.Providers.Match(p) {
+			keys = append(keys, t.Keys...)
+		}
+	}
+	return keys
+}
+
+// DeclaredPlatforms returns the platforms that rules declare, in their order, without duplicates.
+func (p *Policy) DeclaredPlatforms() (all []sources.Platform) {
+	if p == nil {
+		return nil
+	}
+	for _, r := range p.Rules {
+		for _, platform := range r.Platforms {
+			if !slices.Contains(all, platform) {
+				all = append(all, platform)
+			}
+		}
+	}
+	return all
+}
+
+func matches(patterns []sources.Pattern, p sources.Provider) bool {
+	return slices.ContainsFunc(patterns, func(pt sources.Pattern) bool { return pt.Match(p) })
+}
