@@ -30,10 +30,11 @@ type job struct {
 	changed  bool           // whether the lock file's entry may have to change
 	outcomes []Outcome
 
-	offline bool    // the version was chosen because it is on this machine
-	behind  bool    // a source lists a newer release
-	toLock  bool    // for a Locker: recorded hashes of other platforms are as good as packages
-	unfit   []unfit // versions on this machine that were not chosen, the newest first
+	offline bool     // the version was chosen because it is on this machine
+	behind  bool     // a source lists a newer release
+	toLock  bool     // for a Locker: recorded hashes of other platforms are as good as packages
+	unfit   []unfit  // versions on this machine that were not chosen, the newest first
+	passed  []passed // versions that only the policy excludes, the newest first
 
 	unknown  []UnknownHash // see Locker.examine
 	examined []Outcome
@@ -83,6 +84,9 @@ func (j *job) tryRun(ctx context.Context) error {
 // choose chooses the version: the locked one if the constraints allow it, else the
 // newest acceptable one.
 func (j *job) choose(ctx context.Context) error {
+	if err := j.checkProvider(); err != nil {
+		return err
+	}
 	if j.locked.Version == (sources.Version{}) || j.opts.Upgrade && !j.req.Fixed() {
 		return j.chooseNewest(ctx)
 	}
@@ -90,8 +94,9 @@ func (j *job) choose(ctx context.Context) error {
 	switch {
 	case !j.req.AllowsLocked(j.version):
 		return j.lockConflict(LockConflictError{})
-	case j.toLock: // even if no source has it any more
-		return nil
+	}
+	if err := j.checkLockedVersion(ctx); err != nil || j.toLock { // to lock, even if no source has it any more
+		return err
 	}
 	return j.checkOffered(ctx)
 }
@@ -104,29 +109,36 @@ func (j *job) chooseNewest(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	newest, err := j.newest(listing, 1)
+	newest, err := j.newest(ctx, listing, 1)
 	if err == nil {
 		j.version = newest[0]
 		j.compare(listing)
+		j.reportPassed()
 	}
 	return err
 }
 
-// compare notes whether a listing has a newer release than the chosen version.
+// compare notes whether a listing has a newer release than the chosen version that was not passed over.
 func (j *job) compare(listing sources.Listing) {
-	j.behind = slices.ContainsFunc(listing.Versions, func(v sources.Version) bool {
+	j.behind = len(j.passed) == 0 && slices.ContainsFunc(listing.Versions, func(v sources.Version) bool {
 		return !v.Prerelease() && v.Compare(j.version) > 0
 	})
 }
 
-// newest returns the newest versions of a listing that the constraints allow, at most n.
-func (j *job) newest(listing sources.Listing, n int) ([]sources.Version, error) {
-	refused := func(v sources.Version) bool { return !j.req.Constraints.Allow(v) }
-	allowed := slices.DeleteFunc(newestFirst(listing.Versions), refused)
-	if len(allowed) == 0 {
+// newest returns the newest versions of a listing that constraints and policy allow, at most n.
+func (j *job) newest(ctx context.Context, listing sources.Listing, n int) ([]sources.Version, error) {
+	allowed, excluded, err := j.admitted(ctx, listing)
+	switch {
+	case err != nil:
+		return nil, err
+	case len(allowed) == 0 && len(excluded) > 0:
+		return nil, j.ofProvider(&ExcludedError{Version: excluded[0].version, Err: excluded[0].why})
+	case len(allowed) == 0:
 		return nil, j.noneAllowed(listing)
 	}
-	return allowed[:min(len(allowed), n)], nil
+	allowed = allowed[:min(len(allowed), n)]
+	j.passOver(excluded, allowed[len(allowed)-1])
+	return allowed, nil
 }
 
 // checkOffered checks that the sources have the locked version, as engines require. It

@@ -51,7 +51,8 @@ func (j *job) chooseHere(ctx context.Context, listing sources.Listing, offline e
 
 // keepable reports whether the locked version may stay.
 func (j *job) keepable() bool {
-	return j.locked.Version != (sources.Version{}) && j.req.Constraints.Allow(j.locked.Version)
+	v := j.locked.Version
+	return v != (sources.Version{}) && j.req.Constraints.Allow(v) && j.policy().Check(j.req.Provider, v) == nil
 }
 
 // versionsHere returns the newest verified versions on this machine that have a package
@@ -128,7 +129,8 @@ func (j *job) listHere(ctx context.Context, listing sources.Listing) ([]sources.
 	for _, id := range ids {
 		all = append(all, id.Version)
 	}
-	return slices.Compact(newestFirst(all)), err
+	all = slices.Compact(newestFirst(all))
+	return all, errors.Join(err, j.policy().Learn(ctx, j.req.Provider, all...))
 }
 
 // lookHere looks for verified packages of a version for all platforms. Those in mirrors
@@ -136,6 +138,9 @@ func (j *job) listHere(ctx context.Context, listing sources.Listing) ([]sources.
 func (j *job) lookHere(ctx context.Context, v sources.Version, mirrored bool) (looks map[sources.Platform]look, why string) {
 	if !j.req.Constraints.Allow(v) {
 		return nil, notAllowed
+	}
+	if err := j.policy().Check(j.req.Provider, v); err != nil {
+		return nil, err.Error()
 	}
 	looks = map[sources.Platform]look{}
 	for _, platform := range j.opts.Platforms {
@@ -229,10 +234,10 @@ func (j *job) fault(held sources.Stored) string {
 		return foreignRecord
 	case !held.Proof.Any():
 		return held.Report.Verdict.String()
-	case !j.acquirer.Proven(held):
-		return "not signed as required"
 	case held.Report.Refused != nil:
 		return held.Report.Refused.Error()
+	case !j.acquirer.Proven(held):
+		return "not signed as required"
 	}
 	return ""
 }

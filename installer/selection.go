@@ -85,9 +85,16 @@ func byProvider(wants []Want) [][]*Want {
 
 // selectFor selects the packages of one provider.
 func (in *Installer) selectFor(ctx context.Context, wants []*Want, opts SelectOptions) ([]Selected, error) {
+	of := sources.PackageID{Provider: wants[0].Provider}
+	if err := in.policy().CheckProvider(of.Provider); err != nil {
+		all := job{Installer: in, req: sources.Requirement{Provider: of.Provider}}
+		for _, w := range wants {
+			all.req.From = append(all.req.From, w.From...)
+		}
+		return nil, in.failed(of, all.ofProvider(err), modulesOf(wants)...)
+	}
 	offered, err := in.offered(ctx, wants)
 	unasked := errors.Is(err, sources.ErrOffline)
-	of := sources.PackageID{Provider: wants[0].Provider}
 	var errs []error
 	if err != nil && !unasked {
 		errs = append(errs, in.failed(of, err, openIn(wants)...))
@@ -134,11 +141,13 @@ func (in *Installer) offered(ctx context.Context, wants []*Want) (sources.Listin
 }
 
 // openIn returns the root modules for which a version is to be chosen.
-func openIn(wants []*Want) (modules []string) {
+func openIn(wants []*Want) []string {
+	return modulesOf(slices.DeleteFunc(slices.Clone(wants), func(w *Want) bool { return !w.open() }))
+}
+
+func modulesOf(wants []*Want) (modules []string) {
 	for _, w := range wants {
-		if w.open() {
-			modules = append(modules, w.Modules...)
-		}
+		modules = append(modules, w.Modules...)
 	}
 	return modules
 }
@@ -153,14 +162,18 @@ func (in *Installer) choose(ctx context.Context, w *Want, opts SelectOptions, of
 	}
 	switch {
 	case !w.open() && w.AllowsLocked(w.Locked.Version):
+		if err := j.checkLockedVersion(ctx); err != nil {
+			return nil, err
+		}
 		return []sources.Version{w.Locked.Version}, nil
 	case !w.open():
 		return nil, j.lockConflict(LockConflictError{})
 	case offline == nil:
-		if chosen, err = j.newest(offered, n); err != nil {
-			err = j.requiredBy(err)
+		if chosen, err = j.newest(ctx, offered, n); err != nil {
+			return nil, j.requiredBy(err)
 		}
-		return chosen, err
+		j.reportPassed()
+		return chosen, nil
 	}
 	if chosen, err = j.versionsHere(ctx, offered, n); err == nil && len(chosen) == 0 {
 		err = j.missing(offline)

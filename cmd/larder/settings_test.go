@@ -27,7 +27,6 @@ type trustSetting struct {
 }
 
 func trusted(sources.Verdict) sources.Verdict         { return sources.SignedByTrusted }
-func carried(sources.Verdict) sources.Verdict         { return sources.MirrorEvidence }
 func asItCame(origin sources.Verdict) sources.Verdict { return origin }
 
 var trustSettings = []trustSetting{
@@ -35,7 +34,6 @@ var trustSettings = []trustSetting{
 	{"trusted key", publisherKey, "", trusted},
 	{"another trusted key", strangerKey, "", asItCame},
 	{"trusted_keys", "", publisherKey, trusted},
-	{"other trusted_keys", "", strangerKey, carried},
 }
 
 // run runs a command with the setting, and returns the verdicts on widget 1.2.0 that it

@@ -21,6 +21,9 @@ type Slot struct{ of Slots }
 // free. Queries to sources require no slot: servers may be far away, and responses
 // are small.
 func (a *Acquirer) Enter(ctx context.Context, req Request) error {
+	if err := a.opts.Judge.Options.Policy.Learn(ctx, req.ID.Provider, req.ID.Version); err != nil {
+		return err
+	}
 	if req.Slot == nil || req.Slot.of != nil {
 		return nil
 	}

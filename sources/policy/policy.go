@@ -122,7 +122,7 @@ func (p *Policy) Learn(ctx context.Context, provider sources.Provider, versions 
 }
 
 // with returns the violation as an error with its hint.
-func (v *Violation) with() error { return sources.WithHint(v, "%s", v.Hint()) }
+func (v *Violation) with() error { return sources.WithLastHint(v, "%s", v.Hint()) }
 
 // CheckProvider returns a [Violation] if no version of a provider is allowed.
 func (p *Policy) CheckProvider(provider sources.Provider) error {
@@ -204,10 +204,13 @@ func (p *Policy) CheckEngine(e sources.Engine, v sources.Version) error {
 	return nil
 }
 
-// Has reports whether the policy has a rule of a setting.
-func (p *Policy) Has(s Setting) bool {
-	return p != nil && slices.ContainsFunc(p.Rules, func(r Rule) bool { return r.Setting == s })
+// Has reports whether the policy has a rule of one of the settings.
+func (p *Policy) Has(settings ...Setting) bool {
+	return p != nil && slices.ContainsFunc(p.Rules, func(r Rule) bool { return slices.Contains(settings, r.Setting) })
 }
+
+// AboutSignatures reports whether a rule requires signatures.
+func (p *Policy) AboutSignatures() bool { return p.Has(RequireSigned, TrustedKeys) }
 
 // From returns the rules of a layer.
 func (p *Policy) From(layer Layer) (rules []Rule) {

@@ -22,35 +22,34 @@ type Violation struct {
 
 func (v *Violation) Unwrap() error { return v.Err }
 
-// Error returns the rule and its place without the subject, which errors around it name.
+// Error returns the rule with its place and its reason, without the subject, which errors around it name.
 func (v *Violation) Error() string {
-	text := fmt.Sprintf("%s (%s)", v.Because(), v.Rule.Place())
-	if v.Rule.Reason != "" {
-		text += ": " + v.Rule.Reason
+	if v.Rule.Reason == "" {
+		return v.Because()
 	}
-	return text
+	return v.Because() + ": " + v.Rule.Reason
 }
 
-// Because returns the rule, without its place and its reason.
+// Because returns the rule with its place.
 func (v *Violation) Because() string {
-	r := v.Rule
+	r, at := v.Rule, "the policy at "+v.Rule.Place()
 	switch {
 	case v.Override:
-		return fmt.Sprintf("the policy doesn't allow an override, because of %s", r.Setting)
+		return fmt.Sprintf("%s has %s, which can't be checked for an override", at, r.Setting)
 	case r.Setting == Deny:
-		return "denied by the policy"
+		return "denied by " + at
 	case r.Setting == Allow:
-		return "not among the providers that the policy allows"
+		return "not among the providers that " + at + " allows"
 	case r.Setting == Versions:
-		return fmt.Sprintf("the policy allows only versions %q", r.Text)
+		return fmt.Sprintf("%s allows only versions %q", at, r.Text)
 	case r.Setting == MinAge:
-		return fmt.Sprintf("%s; the policy requires %s", v.Age, r.Text)
+		return fmt.Sprintf("%s, and %s requires %s", v.Age, at, r.Text)
 	case r.Setting == Engines && v.Version == sources.Version{}:
-		return fmt.Sprintf("the policy doesn't allow %s", v.Engine)
+		return fmt.Sprintf("%s doesn't allow %s", at, v.Engine)
 	case r.Setting == Engines:
-		return fmt.Sprintf("the policy allows only %s %q", v.Engine, r.Engines[v.Engine])
+		return fmt.Sprintf("%s allows only %s %q", at, v.Engine, r.Engines[v.Engine])
 	}
-	return fmt.Sprintf("the policy has %s, and %s", r.Setting, v.Err)
+	return fmt.Sprintf("by %s, %v", at, v.Err)
 }
 
 // String returns the age in words, as in "published 3 days ago".

@@ -88,7 +88,7 @@ func (j Judge) Check(id sources.PackageID, r sources.Report) error {
 // unsigned returns the violation of a rule that requires a signature, with what is wrong with that.
 func unsigned(rule policy.Rule, id sources.PackageID, err error) error {
 	v := &policy.Violation{Rule: rule, Provider: id.Provider, Version: id.Version, Err: err}
-	return sources.WithHint(v, "%s", v.Hint())
+	return sources.WithLastHint(v, "%s", v.Hint())
 }
 
 // checkSigned returns a [NotSignedError] if a package is not signed as required.

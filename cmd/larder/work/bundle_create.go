@@ -176,7 +176,7 @@ func (m *rootModule) bundle(ctx context.Context, dir, file string, opts bundle.C
 	var packages []sources.Stored
 	opts.Accept = func(all []bundle.Verified) error {
 		packages = bundledAs(all)
-		return m.require(packages)
+		return m.require(ctx, packages)
 	}
 	created, err := report.Work(m.out, func(progress report.Report) (bundle.Created, error) {
 		opts.Report = progress

@@ -52,7 +52,7 @@ func ImportBundle(ctx context.Context, s *Session, request BundleImportRequest) 
 		s.output.Warn("modules are put into %s, where engines with this TF_DATA_DIR do not find them", bundle.DataPath)
 	}
 	opts := bundle.ImportOptions{
-		Check: m.known(files[0]), Accept: func(all []bundle.Verified) error { return m.accept(bundledAs(all)) },
+		Check: m.known(files[0]), Accept: func(all []bundle.Verified) error { return m.accept(ctx, bundledAs(all)) },
 		Judge: m.bundleJudge(), DryRun: s.flags.DryRun, Warn: s.output.WarnOf, Waiting: s.output.WaitingForMirror(dir), LockTimeout: m.flags.LockTimeout,
 		EngineSHA256: request.EngineSum, Replace: request.Replace,
 	}

@@ -39,7 +39,7 @@ func ImportExports(ctx context.Context, s *Session, files []string) error {
 	for _, file := range files {
 		errs = append(errs, im.open(ctx, file))
 	}
-	if err := im.acceptAll(); err != nil {
+	if err := im.acceptAll(ctx); err != nil {
 		return err
 	}
 	for _, e := range im.exports {
@@ -125,14 +125,14 @@ func (im *importer) close() {
 
 // acceptAll fails before anything is imported if a package doesn't meet the requirement of the
 // flags.
-func (im *importer) acceptAll() error {
+func (im *importer) acceptAll(ctx context.Context) error {
 	var all []sources.Stored
 	for _, e := range im.exports {
 		for _, s := range e.Packages() {
 			all = append(all, im.into.Foresee(s.ID, s.H1, claimsOf(s, e.name)))
 		}
 	}
-	return im.accept(all)
+	return im.accept(ctx, all)
 }
 
 // claimsOf returns what an export claims about a package.

@@ -213,7 +213,7 @@ func (im *importing) importFound(ctx context.Context, candidates []legacy.Candid
 			provable = append(provable, im.proven(candidates[i].ID, proofs[i]))
 		}
 	}
-	if err := im.accept(provable); err != nil {
+	if err := im.accept(ctx, provable); err != nil {
 		return nil, err
 	}
 	if !im.flags.DryRun && len(candidates) > 0 {

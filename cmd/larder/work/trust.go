@@ -2,6 +2,7 @@ package work
 
 import (
 	"cmp"
+	"context"
 	"errors"
 	"fmt"
 	"slices"
@@ -12,6 +13,7 @@ import (
 	"github.com/larder-cli/larder/fsmirror/bundle"
 	"github.com/larder-cli/larder/installer"
 	"github.com/larder-cli/larder/sources"
+	"github.com/larder-cli/larder/sources/policy"
 	"github.com/larder-cli/larder/sources/trust"
 )
 
@@ -97,19 +99,22 @@ func (s *Session) warnUnusedKeys() {
 	}
 }
 
-// require fails for packages that don't meet the requirement of the flags.
-func (m *rootModule) require(packages []sources.Stored) error {
+// require fails for packages that the policy excludes, and for those that don't meet the requirement of the flags.
+func (m *rootModule) require(ctx context.Context, packages []sources.Stored) error {
 	var errs []error
 	for _, s := range packages {
 		m.signers.saw(s)
+		if err := m.policy.Learn(ctx, s.ID.Provider, s.ID.Version); err != nil {
+			return err
+		}
 		errs = append(errs, sources.InPackage(s.ID, m.judge().Check(s.ID, s.Report)))
 	}
 	return errors.Join(errs...)
 }
 
 // accept is require that also fails for keys of --trust-key that signed no package.
-func (m *rootModule) accept(packages []sources.Stored) error {
-	return errors.Join(m.require(packages), m.unusedKeys())
+func (m *rootModule) accept(ctx context.Context, packages []sources.Stored) error {
+	return errors.Join(m.require(ctx, packages), m.unusedKeys())
 }
 
 // bundledAs returns the packages of a bundle with what they are worth.
@@ -126,21 +131,25 @@ type trustFinding string
 
 // The kinds.
 const (
+	notAllowed trustFinding = "not allowed"
 	notTrusted trustFinding = "not signed as required"
 	unusedKey  trustFinding = "unused key"
 )
 
-// trustFindings prints the packages that don't meet the requirement of the flags, and the keys
+// trustFindings prints the packages that require refuses, and the keys
 // of --trust-key that signed none of them. It returns their number, and a hint. Whole is what was
 // verified, and at the part of it that is a package.
-func (m *rootModule) trustFindings(packages []sources.Stored, at func(sources.Stored) string, whole string) (n int, hint string) {
-	for _, err := range sources.Errors(m.accept(packages)) {
+func (m *rootModule) trustFindings(ctx context.Context, packages []sources.Stored, at func(sources.Stored) string, whole string) (n int, hint string) {
+	for _, err := range sources.Errors(m.accept(ctx, packages)) {
 		n++
 		hint = cmp.Or(hint, strings.Join(sources.Hints(err), "; "))
 		kind, path, id := unusedKey, whole, (*sources.PackageID)(nil)
 		if named := (*sources.PackageError)(nil); errors.As(err, &named) {
 			i := slices.IndexFunc(packages, func(s sources.Stored) bool { return s.ID == named.ID })
 			kind, path, id = notTrusted, at(packages[i]), &named.ID
+			if v, ok := errors.AsType[*policy.Violation](err); ok && v.Err == nil {
+				kind = notAllowed
+			}
 		}
 		why := sources.Reason(err)
 		text := why

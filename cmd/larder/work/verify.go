@@ -58,7 +58,7 @@ func VerifyInstalled(ctx context.Context, s *Session, roots []string) error {
 	}
 	hint := v.hint()
 	if v.m != nil {
-		distrusted, why := v.m.trustFindings(v.sound, func(s sources.Stored) string { return s.Dir }, v.workDir)
+		distrusted, why := v.m.trustFindings(ctx, v.sound, func(s sources.Stored) string { return s.Dir }, v.workDir)
 		if v.sum.Problems += distrusted; hint == "" {
 			hint = why
 		}

@@ -1,0 +1,114 @@
+package installer
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+
+	"github.com/larder-cli/larder/installer/acquire"
+	"github.com/larder-cli/larder/sources"
+	"github.com/larder-cli/larder/sources/policy"
+)
+
+// How the policy takes part in the choice of a version. Every package is checked again by the Judge, whatever
+// was chosen.
+
+// An ExcludedError reports that the policy excludes the locked version, or all versions that the constraints
+// allow. It wraps the [policy.Violation] of one version.
+type ExcludedError struct {
+	Version sources.Version // the locked one, or the newest
+	Locked  bool
+	Err     error
+}
+
+func (e *ExcludedError) Error() string {
+	if e.Locked {
+		return fmt.Sprintf("the lock file selects %s: %v", e.Version, e.Err)
+	}
+	return fmt.Sprintf("no version is allowed: %s: %v", e.Version, e.Err)
+}
+
+func (e *ExcludedError) Unwrap() error { return e.Err }
+
+// policy returns the policy of the run, which may be nil.
+func (in *Installer) policy() *policy.Policy { return in.opts.Judge.Options.Policy }
+
+// checkProvider returns an error if the policy excludes every version of the provider.
+func (j *job) checkProvider() error { return j.ofProvider(j.policy().CheckProvider(j.req.Provider)) }
+
+// ofProvider adds the provider, and who requires it, to an error.
+func (j *job) ofProvider(err error) error {
+	if err == nil {
+		return nil
+	}
+	return j.requiredBy(&sources.ProviderError{Provider: j.req.Provider, Err: err})
+}
+
+// checkLockedVersion returns an error if the policy excludes the locked version. It names the newest version that
+// could be locked instead.
+func (j *job) checkLockedVersion(ctx context.Context) error {
+	v := j.locked.Version
+	if err := j.policy().Learn(ctx, j.req.Provider, v); err != nil {
+		return err
+	}
+	err := j.policy().Check(j.req.Provider, v)
+	if err == nil {
+		return nil
+	}
+	if listing, listErr := j.versions(ctx); listErr == nil {
+		if other, _, listErr := j.admitted(ctx, listing); listErr == nil && len(other) > 0 {
+			err = sources.WithHint(err, "the newest version that is allowed is %s: --upgrade chooses it", other[0])
+		}
+	}
+	return j.ofProvider(&ExcludedError{Version: v, Locked: true, Err: err})
+}
+
+// A passed version was not chosen, because the policy excludes it.
+type passed struct {
+	version sources.Version
+	why     error // a [policy.Violation]
+}
+
+// String returns the version with the reason and, if it will be allowed later, the time.
+func (p passed) String() string {
+	text := fmt.Sprintf("%s (%v", p.version, p.why)
+	if v, ok := errors.AsType[*policy.Violation](p.why); ok && !v.Until.IsZero() {
+		text += ", from " + v.Until.Local().Format("2006-01-02 15:04")
+	}
+	return text + ")"
+}
+
+// admitted returns the versions of a listing that constraints and policy allow, and those that only the policy
+// excludes, both the newest first. It fails only if the context is done.
+func (j *job) admitted(ctx context.Context, listing sources.Listing) (all []sources.Version, excluded []passed, err error) {
+	matching := slices.DeleteFunc(newestFirst(listing.Versions), func(v sources.Version) bool { return !j.req.Constraints.Allow(v) })
+	if err := j.policy().Learn(ctx, j.req.Provider, matching...); err != nil {
+		return nil, nil, err
+	}
+	for _, v := range matching {
+		if why := j.policy().Check(j.req.Provider, v); why != nil {
+			excluded = append(excluded, passed{v, why})
+		} else {
+			all = append(all, v)
+		}
+	}
+	return all, excluded, nil
+}
+
+// passOver keeps the excluded versions that are newer than the oldest chosen one.
+func (j *job) passOver(excluded []passed, oldest sources.Version) {
+	for _, p := range excluded {
+		if p.version.Compare(oldest) > 0 {
+			j.passed = append(j.passed, p)
+		}
+	}
+}
+
+// reportPassed reports which versions were passed over, if there are any.
+func (j *job) reportPassed() {
+	if len(j.passed) > 0 {
+		text := sources.JoinSome(sources.Texts(j.passed), 3, ", ", " and %d older")
+		j.acquirer.Report(acquire.Event{Step: acquire.PassedOver, Package: sources.PackageID{Provider: j.req.Provider}, Text: text})
+	}
+}
