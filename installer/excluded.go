@@ -105,10 +105,10 @@ func (j *job) passOver(excluded []passed, oldest sources.Version) {
 	}
 }
 
-// reportPassed reports which versions were passed over, if there are any.
+// reportPassed reports which versions were skipped, if there are any.
 func (j *job) reportPassed() {
 	if len(j.passed) > 0 {
 		text := sources.JoinSome(sources.Texts(j.passed), 3, ", ", " and %d older")
-		j.acquirer.Report(acquire.Event{Step: acquire.PassedOver, Package: sources.PackageID{Provider: j.req.Provider}, Text: text})
+		j.acquirer.Report(acquire.Event{Step: acquire.Skipped, Package: sources.PackageID{Provider: j.req.Provider}, Text: text})
 	}
 }

@@ -118,7 +118,7 @@ func (j *job) chooseNewest(ctx context.Context) error {
 	return err
 }
 
-// compare notes whether a listing has a newer release than the chosen version that was not passed over.
+// compare notes whether a listing has a newer release than the chosen version that was not skipped.
 func (j *job) compare(listing sources.Listing) {
 	j.behind = len(j.passed) == 0 && slices.ContainsFunc(listing.Versions, func(v sources.Version) bool {
 		return !v.Prerelease() && v.Compare(j.version) > 0

@@ -11,19 +11,19 @@ type Step string
 
 // The steps, in the order in which a package may take them.
 const (
-	Querying   Step = "querying"    // querying a source for versions
-	PassedOver Step = "passed over" // versions were not chosen, because the policy excludes them; Text has them
-	Chosen     Step = "chosen"      // the version has been chosen
-	Queued     Step = "queued"      // waiting for a slot
-	Waiting    Step = "waiting"     // waiting for another process that holds the package's lock
-	Fetching   Step = "fetching"    // reading the archive or directory
-	Arriving   Step = "arriving"    // Done of Size bytes of the archive have been received
-	Verified   Step = "verified"    // all checks before unpacking have passed
-	Stored     Step = "stored"      // the store has the package
-	Installed  Step = "installed"   // the working directory has the package
-	Settled    Step = "settled"     // the package is done: stored, hashed, or nonexistent; no installation was requested
-	Warned     Step = "warning"     // a warning for the user
-	Failed     Step = "failed"      // the provider could not be installed
+	Querying  Step = "querying"  // querying a source for versions
+	Skipped   Step = "skipped"   // versions were not chosen, because the policy excludes them; Text has them
+	Chosen    Step = "chosen"    // the version has been chosen
+	Queued    Step = "queued"    // waiting for a slot
+	Waiting   Step = "waiting"   // waiting for another process that holds the package's lock
+	Fetching  Step = "fetching"  // reading the archive or directory
+	Arriving  Step = "arriving"  // Done of Size bytes of the archive have been received
+	Verified  Step = "verified"  // all checks before unpacking have passed
+	Stored    Step = "stored"    // the store has the package
+	Installed Step = "installed" // the working directory has the package
+	Settled   Step = "settled"   // the package is done: stored, hashed, or nonexistent; no installation was requested
+	Warned    Step = "warning"   // a warning for the user
+	Failed    Step = "failed"    // the provider could not be installed
 )
 
 // An Event is one step of one package, reported when it happens. Events are for

@@ -80,7 +80,7 @@ func (v *Violation) Hint() string {
 	if v.Rule.Contact != "" {
 		return "for an exception: " + strings.TrimSpace(v.Rule.Contact)
 	}
-	who := map[Layer]string{Site: "whoever manages this machine", Repository: "whoever maintains this repository"}[v.Rule.Layer]
+	who := map[Layer]string{Site: "the administrator of this machine", Repository: "the maintainers of this repository"}[v.Rule.Layer]
 	if who == "" {
 		return "for an exception, change " + v.Rule.Place()
 	}

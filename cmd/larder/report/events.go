@@ -29,10 +29,10 @@ func (o *Output) Event(e acquire.Event) {
 		o.Detail("%s: fetching from %s", o.Package(e.Package), e.Source)
 	case acquire.Warned:
 		o.Warn("%s: %s", o.Name(p), e.Text)
-	case acquire.PassedOver: // for any number of root modules
+	case acquire.Skipped: // for any number of root modules
 		all := *o
 		all.module, all.from = "", o.from[len(o.from)-1:]
-		text := fmt.Sprintf("%s: passed over %s", o.Name(p), e.Text)
+		text := fmt.Sprintf("%s: skipped %s", o.Name(p), e.Text)
 		if _, told := o.waited.LoadOrStore(text, true); !told {
 			all.Aside("%s", all.Shorten(text))
 		}
