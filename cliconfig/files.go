@@ -70,8 +70,11 @@ func (m Machine) usualFiles(e sources.Engine) []file {
 
 // siteFile returns Larder's file of the owner of the machine. No flag and no variable replaces it.
 func (m Machine) siteFile() file {
-	return file{path: m.join(m.SiteDir, "config.hcl"), kind: siteFile}
+	return file{path: m.join(m.SiteDir, siteName), kind: siteFile}
 }
+
+// siteName is the name of the file of the site in its directory.
+const siteName = "config.hcl"
 
 // ownFile returns Larder's own file: the one that LARDER_CONFIG names, else the first one in the
 // configuration directories, else the one to create there.
@@ -102,7 +105,7 @@ func (m Machine) netrcFile() file {
 // load reads a file into the configuration. Files at their usual paths may be missing. One in the
 // configuration directory was seen there, so it is missing only if it is a link to nowhere.
 func (l *loader) load(f *file) {
-	if f.by == "" && f.kind != moreFile && !l.exists(f.path) {
+	if f.by == "" && l.absent(*f) {
 		return
 	}
 	src, err := l.readFile(f.path)
@@ -137,6 +140,20 @@ func (l *loader) load(f *file) {
 	default:
 		l.cliConfig(root)
 	}
+}
+
+// absent reports whether there is no file at a usual path. The file of the site is only absent if its directory
+// doesn't list it: without the policy in it, more would be allowed.
+func (l *loader) absent(f file) bool {
+	switch f.kind {
+	case moreFile:
+		return false
+	case siteFile:
+		entries, err := l.Files.ReadDir(l.SiteDir)
+		listed := slices.ContainsFunc(entries, func(e fs.DirEntry) bool { return e.Name() == siteName })
+		return errors.Is(err, fs.ErrNotExist) || err == nil && !listed
+	}
+	return !l.exists(f.path)
 }
 
 // readFile reads a file. If the file exceeds the limit, it returns one byte more than the

@@ -1,6 +1,7 @@
 package cliconfig_test
 
 import (
+	"errors"
 	"os"
 	"path/filepath"
 	"slices"
@@ -89,6 +90,31 @@ func TestPolicyOfTheSite(t *testing.T) {
 	m.SiteDir = "/etc/larder"
 	_, ds := cliconfig.Load(t.Context(), m, terraform, cliconfig.Options{})
 	sourcetest.Expect(t, ds.Err() != nil, "a broken policy is ignored")
+}
+
+// A file of the site that can't be read is an error, whatever hides it.
+func TestPolicyOfTheSiteIsNotSkipped(t *testing.T) {
+	for name, prepare := range map[string]func(dir string) error{
+		"":               func(string) error { return nil },
+		"is a directory": func(dir string) error { return os.MkdirAll(filepath.Join(dir, "config.hcl"), 0o755) },
+		"no such file or directory": func(dir string) error {
+			return errors.Join(os.Mkdir(dir, 0o755), os.Symlink("nowhere", filepath.Join(dir, "config.hcl")))
+		},
+		"larger than 1048576 bytes": func(dir string) error {
+			return errors.Join(os.Mkdir(dir, 0o755), os.WriteFile(filepath.Join(dir, "config.hcl"), make([]byte, 1<<20+1), 0o644))
+		},
+		"not a directory": func(dir string) error { return os.WriteFile(dir, nil, 0o644) },
+	} {
+		m := cliconfig.This()
+		m.Environ, m.Home, m.ConfigDirs, m.SiteDir = nil, t.TempDir(), nil, filepath.Join(t.TempDir(), "larder")
+		check(t, prepare(m.SiteDir))
+		_, ds := cliconfig.Load(t.Context(), m, terraform, cliconfig.Options{})
+		got := ""
+		if err := ds.Err(); err != nil {
+			got = err.Error()
+		}
+		sourcetest.Expect(t, strings.Contains(got, name) && (got == "") == (name == ""), "%s: got %q", name, got)
+	}
 }
 
 func TestPolicyOfARepository(t *testing.T) {

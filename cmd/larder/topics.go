@@ -77,9 +77,8 @@ Each package has one of these verification results, from best to worst:
                                  checkout that contains the package
 
 --require-signed accepts any valid signature, and --require-trusted only the
-first two results. To trust a key for one run, use --trust-key
-FINGERPRINT. To trust it permanently, add it to larder/config.hcl (see larder
-help config):
+first two results. --trust-key FINGERPRINT trusts a key for one run. To trust it
+permanently, add it to larder/config.hcl:
 
   policy {
     trusted_keys = {

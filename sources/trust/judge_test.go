@@ -192,3 +192,32 @@ func TestSeveralSigners(t *testing.T) {
 func pinning(keys ...sources.TrustedKeys) *policy.Policy {
 	return &policy.Policy{Rules: []policy.Rule{{Setting: policy.TrustedKeys, Layer: policy.User, Keys: keys}}}
 }
+
+// A key in a repository's file excludes others, but is not trusted: anyone who can change a checkout can name it.
+func TestKeysOfARepository(t *testing.T) {
+	key, other := newKey(t, 0), newKey(t, 0)
+	proof := sources.Proof{Matched: true, Name: filename, Signers: []sources.Signer{{Fingerprint: fingerprint(key), From: sources.KeyFromMirror, Signed: born}}}
+	any := sources.Pattern{Host: "*", Namespace: "*", Type: "*"}
+	rule := func(layer policy.Layer, keys ...sources.Fingerprint) policy.Rule {
+		return policy.Rule{Setting: policy.TrustedKeys, Layer: layer, Keys: []sources.TrustedKeys{{Providers: any, Keys: keys}}}
+	}
+	for _, tt := range []struct {
+		name    string
+		rules   []policy.Rule
+		flag    []sources.Fingerprint
+		verdict sources.Verdict
+		ok      bool
+	}{
+		{"repository", []policy.Rule{rule(policy.Repository, fingerprint(key))}, nil, sources.MirrorEvidence, true},
+		{"site", []policy.Rule{rule(policy.Site, fingerprint(key))}, nil, sources.SignedByTrusted, true},
+		{"another key of the repository", []policy.Rule{rule(policy.Repository, fingerprint(other))}, nil, sources.MirrorEvidence, false},
+		{"and a flag", []policy.Rule{rule(policy.Repository, fingerprint(other))}, []sources.Fingerprint{fingerprint(key)}, sources.MirrorEvidence, false},
+		{"site, and the user another", []policy.Rule{rule(policy.Site, fingerprint(key)), rule(policy.User, fingerprint(other))}, nil, sources.MirrorEvidence, false},
+		{"both, and the user more", []policy.Rule{rule(policy.Site, fingerprint(key)), rule(policy.User, fingerprint(other), fingerprint(key))}, nil, sources.SignedByTrusted, true},
+	} {
+		j := trust.Judge{Options: trust.Options{Policy: &policy.Policy{Rules: tt.rules}, Accepted: tt.flag, Now: atNow}}
+		r := j.Report(widget.Provider, proof)
+		err := j.Check(widget, r)
+		sourcetest.Expect(t, r.Verdict == tt.verdict && (err == nil) == tt.ok, "%s: got %s, %v", tt.name, r.Verdict, err)
+	}
+}
