@@ -86,8 +86,7 @@ permanently, add it to larder/config.hcl:
     }
   }
 
-If a provider has trusted keys, Larder refuses its packages without a signature
-by one of them. --trust-key doesn't change that.
+Larder then refuses packages of these providers that other keys signed.
 `
 
 const jsonText = `JSON: --json writes JSON Lines to standard output (exec: to standard error)
