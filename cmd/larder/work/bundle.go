@@ -59,7 +59,7 @@ func VerifyBundle(ctx context.Context, s *Session, files []string) error {
 	}
 	report.ShowAll(s.output, findings)
 	packages := bundledAs(v.Packages)
-	distrusted, hint := m.trustFindings(ctx, packages, func(sources.Stored) string { return files[0] }, files[0])
+	distrusted, hint := m.trustFindings(m.accept(ctx, packages), packages, func(sources.Stored) string { return files[0] }, files[0])
 	problems := len(v.Findings) + distrusted
 	switch {
 	case slices.ContainsFunc(v.Findings, func(f *bundle.Finding) bool { return f.Kind != bundle.MissingPart }):

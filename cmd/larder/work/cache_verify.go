@@ -58,7 +58,7 @@ func VerifyCache(ctx context.Context, s *Session) error {
 	}
 	report.ShowAll(s.output, findings)
 	sum, read := v.sum()
-	distrusted, hint := v.trustFindings(ctx, v.Packages, func(s sources.Stored) string { return s.ID.Path() }, v.path)
+	distrusted, hint := v.trustFindings(v.accept(ctx, v.Packages), v.Packages, func(s sources.Stored) string { return s.ID.Path() }, v.path)
 	sum.Problems += distrusted
 	if len(v.Findings) > 0 {
 		hint = "larder cache repair replaces damaged packages"

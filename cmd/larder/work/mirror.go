@@ -137,7 +137,7 @@ func VerifyMirror(ctx context.Context, s *Session, dir string) error {
 	inMirror := func(s sources.Stored) string {
 		return filepath.ToSlash(strings.TrimPrefix(s.Dir, Absolute(m.dir, dir)+string(filepath.Separator)))
 	}
-	distrusted, hint := m.trustFindings(ctx, v.Sound, inMirror, dir)
+	distrusted, hint := m.trustFindings(m.accept(ctx, v.Sound), v.Sound, inMirror, dir)
 	problems := len(v.Findings) + distrusted
 	if len(v.Findings) > 0 {
 		hint = fmt.Sprintf("remove damaged packages and fetch them again: larder mirror sync %s; larder mirror index %s rebuilds index.json and VERSION.json", shellQuoted(dir), shellQuoted(dir))

@@ -136,16 +136,15 @@ const (
 	unusedKey  trustFinding = "unused key"
 )
 
-// trustFindings prints the packages that require refuses, and the keys
-// of --trust-key that signed none of them. It returns their number, and a hint. Whole is what was
+// trustFindings prints the errors of accept about packages. It returns their number, and a hint. Whole is what was
 // verified, and at the part of it that is a package.
-func (m *rootModule) trustFindings(ctx context.Context, packages []sources.Stored, at func(sources.Stored) string, whole string) (n int, hint string) {
-	for _, err := range sources.Errors(m.accept(ctx, packages)) {
+func (s *Session) trustFindings(refused error, packages []sources.Stored, at func(sources.Stored) string, whole string) (n int, hint string) {
+	for _, err := range sources.Errors(refused) {
 		n++
 		hint = cmp.Or(hint, strings.Join(sources.Hints(err), "; "))
 		kind, path, id := unusedKey, whole, (*sources.PackageID)(nil)
 		if named := (*sources.PackageError)(nil); errors.As(err, &named) {
-			i := slices.IndexFunc(packages, func(s sources.Stored) bool { return s.ID == named.ID })
+			i := slices.IndexFunc(packages, func(p sources.Stored) bool { return p.ID == named.ID })
 			kind, path, id = notTrusted, at(packages[i]), &named.ID
 			if v, ok := errors.AsType[*policy.Violation](err); ok && v.Err == nil {
 				kind = notAllowed
@@ -156,7 +155,7 @@ func (m *rootModule) trustFindings(ctx context.Context, packages []sources.Store
 		if id != nil && path == whole {
 			text = err.Error() // the path is that of many packages
 		}
-		m.out.Show(report.FindingOf(kind, path, id, why, fmt.Sprintf("%s: %s: %s", m.out.Shorten(path), kind, text)))
+		s.output.Show(report.FindingOf(kind, path, id, why, fmt.Sprintf("%s: %s: %s", s.output.Shorten(path), kind, text)))
 	}
 	return n, hint
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
@@ -22,10 +23,10 @@ import (
 type verifying struct {
 	*Session
 
-	mu    sync.Mutex
-	sum   report.InstalledChecked
-	sound []sources.Stored // installed packages without a problem, each once
-	m     *rootModule      // one of the root modules
+	mu      sync.Mutex
+	sum     report.InstalledChecked
+	sound   []sources.Stored // installed packages without a problem, each once
+	refused map[string]error // packages that the rules of a root module don't accept, by the text of the error
 
 	upgrades bool // a locked version doesn't match its constraints
 	changed  bool // a package differs
@@ -47,7 +48,7 @@ const (
 func VerifyInstalled(ctx context.Context, s *Session, roots []string) error {
 	s.flags.ReadOnly, s.flags.Paranoid = true, true
 	s.hashes = new(cachedir.Hashes)
-	v := &verifying{Session: s}
+	v := &verifying{Session: s, refused: map[string]error{}}
 	if err := v.takeRoots(roots); err != nil {
 		return err
 	}
@@ -57,11 +58,13 @@ func VerifyInstalled(ctx context.Context, s *Session, roots []string) error {
 		return failed
 	}
 	hint := v.hint()
-	if v.m != nil {
-		distrusted, why := v.m.trustFindings(ctx, v.sound, func(s sources.Stored) string { return s.Dir }, v.workDir)
-		if v.sum.Problems += distrusted; hint == "" {
-			hint = why
-		}
+	var refused []error
+	for _, text := range slices.Sorted(maps.Keys(v.refused)) {
+		refused = append(refused, v.refused[text])
+	}
+	distrusted, why := v.trustFindings(errors.Join(append(refused, v.unusedKeys())...), v.sound, func(s sources.Stored) string { return s.Dir }, v.workDir)
+	if v.sum.Problems += distrusted; hint == "" {
+		hint = why
 	}
 	v.output.CheckedInDetail(report.CheckedOf(v.sound))
 	v.output.Summary(v.sum)
@@ -126,7 +129,7 @@ func (v *verifying) check(ctx context.Context, m *rootModule) ([]report.Finding,
 	defer done()
 	installed := store.Workdir(m.dir, filepath.Join(m.config.DataDir, "providers"))
 	defer installed.Close()
-	v.count(func() { v.m, v.sum.RootModules = m, v.sum.RootModules+1 })
+	v.count(func() { v.sum.RootModules++ })
 	for _, e := range m.lock.Entries() {
 		if m.overridden(e.Provider) {
 			continue
@@ -139,7 +142,11 @@ func (v *verifying) check(ctx context.Context, m *rootModule) ([]report.Finding,
 			}
 			path := filepath.Join(m.config.DataDir, "providers", filepath.FromSlash(id.Path()))
 			kind, why := compareInstalled(s, e, path, err)
-			v.count(func() { v.add(s, kind) })
+			refused := error(nil)
+			if kind == "" {
+				refused = m.require(ctx, []sources.Stored{s})
+			}
+			v.count(func() { v.add(s, kind, refused) })
 			if kind != "" {
 				found = append(found, report.FindingOf(kind, path, &id, why, fmt.Sprintf("%s: %s: %s", v.output.Shorten(path), kind, why)))
 			}
@@ -227,8 +234,8 @@ func (v *verifying) unlocked(ctx context.Context, m *rootModule) ([]report.Findi
 	return []report.Finding{report.FindingOf(isUnlocked, path, nil, why, v.output.Shorten(path)+": "+why)}, nil
 }
 
-// add counts a package.
-func (v *verifying) add(s sources.Stored, kind installedFinding) {
+// add counts a package. Refused is why the rules of its root module don't accept it; nil if they do.
+func (v *verifying) add(s sources.Stored, kind installedFinding, refused error) {
 	v.sum.Packages++
 	v.changed = v.changed || kind == isChanged
 	if kind != "" {
@@ -236,6 +243,9 @@ func (v *verifying) add(s sources.Stored, kind installedFinding) {
 	} else if !slices.ContainsFunc(v.sound, func(other sources.Stored) bool { return other.ID == s.ID && other.H1 == s.H1 }) {
 		s.Seen = nil
 		v.sound = append(v.sound, s)
+	}
+	if refused != nil {
+		v.refused[refused.Error()] = refused
 	}
 }
 
