@@ -155,7 +155,7 @@ func (s *Session) trustFindings(refused error, packages []sources.Stored, at fun
 		if id != nil && path == whole {
 			text = err.Error() // the path is that of many packages
 		}
-		s.output.Show(report.FindingOf(kind, path, id, why, fmt.Sprintf("%s: %s: %s", s.output.Shorten(path), kind, text)))
+		s.output.Show(report.FindingOf(kind, path, id, why, s.output.Shorten(fmt.Sprintf("%s: %s: %s", path, kind, text))))
 	}
 	return n, hint
 }

@@ -26,7 +26,8 @@ type verifying struct {
 	mu      sync.Mutex
 	sum     report.InstalledChecked
 	sound   []sources.Stored // installed packages without a problem, each once
-	refused map[string]error // packages that the rules of a root module don't accept, by the text of the error
+	refused map[string]error // why the rules of root modules don't accept packages, by its text
+	unfit   []sources.Stored // these packages
 
 	upgrades bool // a locked version doesn't match its constraints
 	changed  bool // a package differs
@@ -62,7 +63,7 @@ func VerifyInstalled(ctx context.Context, s *Session, roots []string) error {
 	for _, text := range slices.Sorted(maps.Keys(v.refused)) {
 		refused = append(refused, v.refused[text])
 	}
-	distrusted, why := v.trustFindings(errors.Join(append(refused, v.unusedKeys())...), v.sound, func(s sources.Stored) string { return s.Dir }, v.workDir)
+	distrusted, why := v.trustFindings(errors.Join(append(refused, v.unusedKeys())...), slices.Concat(v.unfit, v.sound), func(s sources.Stored) string { return s.Dir }, v.workDir)
 	if v.sum.Problems += distrusted; hint == "" {
 		hint = why
 	}
@@ -244,8 +245,8 @@ func (v *verifying) add(s sources.Stored, kind installedFinding, refused error) 
 		s.Seen = nil
 		v.sound = append(v.sound, s)
 	}
-	if refused != nil {
-		v.refused[refused.Error()] = refused
+	if refused != nil && v.refused[refused.Error()] == nil {
+		v.refused[refused.Error()], v.unfit = refused, append(v.unfit, s)
 	}
 }
 
