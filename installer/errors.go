@@ -212,7 +212,7 @@ func (j *job) missing(err error) error {
 			Requirement: j.req, Version: j.version, Platform: platform, Err: err, Damaged: l.held.Differs != "", here: j.unfit,
 		}
 		if h := l.held; h.Differs == "" && sources.MatchesAny(j.lockedHashes(), h.Hashes()...) && !j.acquirer.Proven(h) {
-			missing = sources.InPackage(h.ID, j.opts.Judge.Check(h.ID, h.Report)) // it is here, but not signed as required
+			missing = sources.InPackage(h.ID, j.opts.Judge.Check(h.ID, j.opts.Judge.Report(h.ID.Provider, h.Proof))) // it is here, but not signed as required
 		}
 		if slices.ContainsFunc(j.unfit, func(u unfit) bool { return u.why == unverifiedInMirror }) {
 			missing = sources.WithHint(missing, "to install unverified packages from a mirror, exclude the provider from the other installation methods")

@@ -225,6 +225,7 @@ func (j *job) unusable(held sources.Stored, err error) string {
 
 // fault returns why a package can't be used without a source that offers it, or "".
 func (j *job) fault(held sources.Stored) string {
+	held.Report = j.opts.Judge.Report(held.ID.Provider, held.Proof)
 	switch {
 	case held.H1 == "":
 		return "missing"

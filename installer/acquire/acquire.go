@@ -298,8 +298,11 @@ func (a *Acquirer) Suffices(ctx context.Context, req Request, offer Offer, s sou
 	return s.Differs == "" && a.Proven(s) && isOffered(ctx, offer, s)
 }
 
-// Proven reports whether a stored package meets the requirements for a fetched one.
-func (a *Acquirer) Proven(s sources.Stored) bool { return a.opts.Judge.Check(s.ID, s.Report) == nil }
+// Proven reports whether a stored package meets the requirements for a fetched one. Root modules with different
+// policies may share a store, so its report may be that of another one.
+func (a *Acquirer) Proven(s sources.Stored) bool {
+	return a.opts.Judge.Check(s.ID, a.report(s.ID, s.Proof)) == nil
+}
 
 // KeysOptional reports whether a registry may lack signing keys for the provider.
 func (a *Acquirer) KeysOptional(p sources.Provider) bool { return a.opts.Judge.KeysOptional(p) }

@@ -145,6 +145,7 @@ func (v *verifying) check(ctx context.Context, m *rootModule) ([]report.Finding,
 			kind, why := compareInstalled(s, e, path, err)
 			refused := error(nil)
 			if kind == "" {
+				s.Report = m.judge().Report(id.Provider, s.Proof) // other root modules share the store
 				refused = m.require(ctx, []sources.Stored{s})
 			}
 			v.count(func() { v.add(s, kind, refused) })
