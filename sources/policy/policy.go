@@ -96,7 +96,7 @@ type Age struct {
 // A Policy is all rules of a run, in the order in which their files were read. A nil Policy allows everything.
 type Policy struct {
 	Rules []Rule
-	Ages  Ages             // may be nil if there is no rule about ages
+	Ages  Ages             // if nil, every version is new
 	Now   func() time.Time // for dates in messages; nil means time.Now
 }
 
@@ -115,7 +115,7 @@ func (p *Policy) of(s Setting, provider sources.Provider) (rules []Rule) {
 
 // Learn finds out how old versions of a provider are, if a rule requires an age.
 func (p *Policy) Learn(ctx context.Context, provider sources.Provider, versions ...sources.Version) error {
-	if len(p.of(MinAge, provider)) == 0 {
+	if len(p.of(MinAge, provider)) == 0 || p.Ages == nil {
 		return nil
 	}
 	return p.Ages.Learn(ctx, provider, versions...)
@@ -152,7 +152,10 @@ func (p *Policy) Check(provider sources.Provider, v sources.Version) error {
 	}
 	var worst *Violation // that allows the version last
 	for _, r := range p.of(MinAge, provider) {
-		age := p.Ages.Of(provider, v)
+		var age Age
+		if p.Ages != nil {
+			age = p.Ages.Of(provider, v)
+		}
 		if left := r.Age - age.AtLeast; left > 0 {
 			found := &Violation{Rule: r, Provider: provider, Version: v, Age: age, Until: p.now().Add(left)}
 			if worst == nil || found.Until.After(worst.Until) {
