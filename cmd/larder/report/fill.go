@@ -18,7 +18,8 @@ type FillSum struct {
 	Failed   int   `json:"failed"`
 	DryRun   bool  `json:"dry_run,omitempty"`
 
-	Tried int `json:"-"` // all packages
+	Tried    int      `json:"-"` // all packages
+	Declared []string `json:"-"` // platforms that policies declare; empty if --platform or none determines them
 }
 
 // Empty reports whether no package was tried: nothing was required, or errors are the reason.
@@ -40,13 +41,13 @@ func (s *FillSum) Add(got installer.Outcome) {
 func (s FillSum) Text(o *Output) string {
 	had := s.Packages - s.Fetched - s.Planned
 	if s.Fetched+s.Planned+s.Missing+s.Failed == 0 {
-		return fmt.Sprintf("%s already there (%s)", ui.Count(had, "package"), ui.Took(o.Elapsed()))
+		return fmt.Sprintf("%s already there%s (%s)", ui.Count(had, "package"), s.platforms(), ui.Took(o.Elapsed()))
 	}
 	did := "Added " + ui.Count(s.Fetched, "package")
 	if s.Planned > 0 {
 		did = "Would fetch " + ui.Count(s.Planned, "package")
 	}
-	parts := append([]string{did}, ui.Numbers(ui.N(had, "already there"),
+	parts := append([]string{did + s.platforms()}, ui.Numbers(ui.N(had, "already there"),
 		ui.N(s.Missing, "not available for the platform"), ui.N(s.Failed, "failed"))...)
 	if s.Bytes > 0 {
 		parts = append(parts, ui.Fetched(s.Bytes, o.Elapsed()))
@@ -54,18 +55,26 @@ func (s FillSum) Text(o *Output) string {
 	return strings.Join(parts, ", ")
 }
 
+// platforms names the platforms that policies declare, as in " for linux_amd64".
+func (s FillSum) platforms() string {
+	if len(s.Declared) == 0 {
+		return ""
+	}
+	return " for " + ui.List("and", s.Declared)
+}
+
 // SyncedText describes what was done to a mirror.
 func (s FillSum) SyncedText(o *Output) string {
 	had := s.Packages - s.Fetched - s.Planned
-	text := "Added " + ui.Count(s.Fetched, "package")
+	text := "Added " + ui.Count(s.Fetched, "package") + s.platforms()
 	switch {
 	case s.DryRun:
-		text = "Would add " + ui.Count(s.Planned, "package")
+		text = "Would add " + ui.Count(s.Planned, "package") + s.platforms()
 	case s.Bytes > 0:
 		text += " (" + ui.Fetched(s.Bytes, o.Elapsed()) + ")"
 	}
 	if s.Fetched+s.Planned == 0 {
-		text = "Nothing to add"
+		text = "Nothing to add" + s.platforms()
 	}
 	text += ThereText(had)
 	if s.Missing > 0 {

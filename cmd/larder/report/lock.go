@@ -263,6 +263,16 @@ type LockSum struct {
 	Bytes      int64    `json:"bytes"`
 	DryRun     bool     `json:"dry_run,omitempty"`
 	Check      bool     `json:"check,omitempty"`
+
+	Declared bool `json:"-"` // a policy declares the platforms, so the summary names them
+}
+
+// platforms returns for which platforms the lock files were completed.
+func (t LockSum) platforms() string {
+	if t.Declared {
+		return ui.List("and", t.Platforms)
+	}
+	return ui.Count(len(t.Platforms), "platform")
 }
 
 // Text returns the summary of a run that completes lock files.
@@ -280,7 +290,7 @@ func (t LockSum) Text(o *Output) string {
 			parts[0] += ": complete"
 		}
 	case t.Incomplete+t.Failed == 0:
-		return fmt.Sprintf("%s complete for %s (%s)", files, ui.Count(len(t.Platforms), "platform"), ui.Took(o.Elapsed()))
+		return fmt.Sprintf("%s complete for %s (%s)", files, t.platforms(), ui.Took(o.Elapsed()))
 	default:
 		did, was := "Completed", "was"
 		if t.DryRun {
@@ -292,7 +302,7 @@ func (t LockSum) Text(o *Output) string {
 		if complete+t.Failed > 0 {
 			files = fmt.Sprintf("%d of %s", t.Incomplete, files)
 		}
-		parts = append(parts, fmt.Sprintf("%s %s for %s", did, files, ui.Count(len(t.Platforms), "platform")))
+		parts = append(parts, fmt.Sprintf("%s %s for %s", did, files, t.platforms()))
 		if complete > 0 {
 			parts = append(parts, fmt.Sprintf("%d %s complete", complete, was))
 		}

@@ -35,6 +35,7 @@ type FillRequest struct {
 
 // newFilling returns a filling with the packages of a request, except its arguments: see [wanted.take].
 func newFilling(s *Session, r FillRequest) *filling {
+	s.forDeclared = true
 	return &filling{wanted: &wanted{Session: s, paths: r.From, versions: r.Versions}, strict: r.Strict}
 }
 
@@ -64,6 +65,12 @@ func (f *filling) run(ctx context.Context, to func(*supply) (destination, error)
 		return report.FillSum{}, readErr
 	}
 	f.empty = len(supplies) == 0 && readErr == nil
+	var declared []string
+	for _, s := range supplies {
+		if s.declared() {
+			declared = append(declared, sources.Texts(s.platforms())...)
+		}
+	}
 	filled, errs := make([][]installer.Filled, len(supplies)), make([]error, len(supplies))
 	var group sync.WaitGroup
 	for i, s := range supplies {
@@ -79,6 +86,8 @@ func (f *filling) run(ctx context.Context, to func(*supply) (destination, error)
 	sum := f.showFilled(merge(filled), absent)
 	f.warnUnusedKeys()
 	sum.DryRun = f.flags.DryRun
+	slices.Sort(declared)
+	sum.Declared = slices.Compact(declared)
 	sum.Missing = max(sum.Missing, len(absent))
 	sum.Failed = max(sum.Failed, others)
 	f.output.Summary(sum)

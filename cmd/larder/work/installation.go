@@ -121,7 +121,7 @@ func (in *installation) install(ctx context.Context, m *rootModule, root *instal
 	opts.PreferStore = in.installed != nil
 	opts.UnverifiedCache = m.config.UnverifiedCache && !m.flags.NoCache
 	result, err := installer.New(from, to, m.client, opts).Install(ctx, *root)
-	in.incomplete.add(result)
+	in.incomplete.add(result, m.policy)
 	if result != nil {
 		var installed []sources.Release
 		for _, p := range result.Packages {
@@ -162,7 +162,10 @@ func (in *installation) warnIncomplete() {
 			example = append(example, other)
 		}
 	}
-	in.output.WarnHint(
-		fmt.Sprintf("to add hashes for the platforms that you use, run %s --platform %s", in.again("lock"), strings.Join(example, " --platform ")),
+	hint := fmt.Sprintf("to add hashes for the platforms that you use, run %s --platform %s", in.again("lock"), strings.Join(example, " --platform "))
+	if i.declared {
+		hint = "to add hashes for the platforms that the policy declares, run " + in.again("lock")
+	}
+	in.output.WarnHint(hint,
 		"%s hashes for %s only, so init fails on other platforms: %s", files, ui.List("and", sources.Texts(platforms)), strings.Join(names, ", "))
 }

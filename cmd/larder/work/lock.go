@@ -59,7 +59,7 @@ func Lock(ctx context.Context, s *Session, request LockRequest) error {
 		return err
 	}
 	defer l.closeScratch()
-	l.tally.Platforms = sources.Texts(thisIfNone(l.flags.Platforms))
+	l.forDeclared, l.tally.Platforms = true, []string{}
 	l.tally.Check, l.tally.DryRun = l.Check, l.flags.DryRun
 	failed := l.each(ctx, l.at)
 	var absent error
@@ -118,6 +118,7 @@ func (l *locking) at(ctx context.Context, dir string, out *report.Output) (show 
 	l.unknown = append(l.unknown, m.unknown()...)
 	return func() {
 		m.show(ctx)
+		l.tally.addPlatforms(m)
 		l.changes, l.problems = append(l.changes, m.changes()...), append(l.problems, m.problems()...)
 	}, err
 }
@@ -172,6 +173,7 @@ func (l *locking) lock(ctx context.Context, dir string, locked *lockedModule) er
 	}
 	root.DryRun = l.flags.ReadOnly
 	locked.before, locked.engine = root.Lock, m.config.Engine
+	locked.platforms, locked.declared = m.platforms(), m.declared()
 	locked.result, err = locker.Lock(ctx, *root)
 	if l.Check && l.Strict {
 		locked.checkedOut = m.servedHere(ctx, methods, root, locked.result)
@@ -301,7 +303,7 @@ func (l *locking) lockStore(m *rootModule) (store installer.Cache, keeps []sourc
 	}
 	switch {
 	case cache != nil && !cache.ReadOnly() && l.Keep:
-		return cache, thisIfNone(l.flags.Platforms), nil
+		return cache, m.platforms(), nil
 	case cache != nil && !cache.ReadOnly():
 		return cache, []sources.Platform{sources.CurrentPlatform()}, nil
 	}
@@ -367,7 +369,7 @@ func (l *locking) sum(conclude bool) error {
 	if l.tally.Failed == 0 || l.flags.Recursive {
 		l.output.Conclude("%s", l.tally.Text(l.output))
 	}
-	if l.Check && len(l.flags.Platforms) == 0 && l.tally.Failed == 0 {
+	if l.Check && len(l.flags.Platforms) == 0 && !l.tally.Declared && l.tally.Failed == 0 {
 		l.output.AtLast(func() { l.output.Hint("--platform OS_ARCH checks other platforms, too") })
 	}
 	return nil

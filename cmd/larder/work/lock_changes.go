@@ -22,6 +22,8 @@ type lockedModule struct {
 	module        string // path of the root module, with --recursive
 	check, dryRun bool
 	engine        sources.Engine
+	platforms     []sources.Platform // that were required
+	declared      bool               // by the policy
 
 	before *lockfile.File
 	result *installer.Result // nil after errors
@@ -132,6 +134,7 @@ func (t *tally) add(m *lockedModule) {
 		return // the root module requires no providers
 	}
 	t.Modules++
+	t.Declared = t.Declared || m.declared
 	if m.incomplete() {
 		t.Incomplete++
 		t.completable = t.completable || m.wrong == nil
@@ -153,11 +156,6 @@ func (t *tally) add(m *lockedModule) {
 			t.Unknown++
 		}
 	}
-	for _, p := range m.result.Packages { // an upgrade also locks for the platforms that were locked before
-		if name := p.Package.ID.Platform.String(); !slices.Contains(t.Platforms, name) {
-			t.Platforms = append(t.Platforms, name)
-		}
-	}
 	for _, p := range slices.Concat(m.result.Packages, m.result.Examined) {
 		if t.packages == nil {
 			t.packages = map[sources.PackageID]bool{}
@@ -170,6 +168,21 @@ func (t *tally) add(m *lockedModule) {
 		if p.How == installer.Fetched {
 			t.Fetched++
 			t.Bytes += p.Size
+		}
+	}
+}
+
+// addPlatforms adds the platforms that a root module was locked for, in the order in which root modules are shown.
+func (t *tally) addPlatforms(m *lockedModule) {
+	platforms := m.platforms
+	if m.result != nil {
+		for _, p := range m.result.Packages { // an upgrade also locks for the platforms that were locked before
+			platforms = append(platforms, p.Package.ID.Platform)
+		}
+	}
+	for _, name := range sources.Texts(platforms) {
+		if !slices.Contains(t.Platforms, name) {
+			t.Platforms = append(t.Platforms, name)
 		}
 	}
 }

@@ -240,6 +240,6 @@ func (m *rootModule) hasSource(ctx context.Context, r sources.Requirement) bool 
 func (m *rootModule) installerOptions(report func(acquire.Event)) installer.Options {
 	return installer.Options{
 		Options:   acquire.Options{Judge: m.judge(), Slots: m.slots, Report: report},
-		Platforms: m.flags.Platforms,
+		Platforms: m.platforms(),
 	}
 }

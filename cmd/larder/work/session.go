@@ -46,6 +46,8 @@ type Session struct {
 	slots      acquire.Slots // one for each of jobs, shared by all installers
 	asks       bool          // the command answers a question: it changes nothing, and people wait for the answer
 
+	forDeclared bool // without --platform, the command is for the platforms that the policy of each root module declares
+
 	// Results of reading the engine's command line, for exec.
 	readsArguments bool                                                        // that of TF_CLI_ARGS too
 	lockedToo      bool                                                        // if the state is unread, the lock file's entries are requirements too
@@ -128,7 +130,7 @@ type Options struct {
 	Engines   []sources.Engine // that the user names; none means that the rule of chooseEngine decides
 	EnginesBy string           // how the user names them
 
-	Platforms  []sources.Platform // empty means the current platform
+	Platforms  []sources.Platform // empty means the current platform, or those that a policy declares
 	Recursive  bool
 	Exclude    []string
 	Upgrade    bool

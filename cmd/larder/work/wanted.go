@@ -265,3 +265,17 @@ func thisIfNone(platforms []sources.Platform) []sources.Platform {
 	}
 	return platforms
 }
+
+// platforms returns the platforms that the command works for in this root module: those of the flags, else those that
+// the policy declares if the command is for several platforms, else this one.
+func (m *rootModule) platforms() []sources.Platform {
+	if m.declared() {
+		return m.policy.DeclaredPlatforms()
+	}
+	return thisIfNone(m.flags.Platforms)
+}
+
+// declared reports whether the policy declares the platforms that the command works for.
+func (m *rootModule) declared() bool {
+	return m.forDeclared && len(m.flags.Platforms) == 0 && len(m.policy.DeclaredPlatforms()) > 0
+}
