@@ -20,6 +20,8 @@ type Invocation struct {
 	Dir     string         // of the root module, absolute or relative to the working directory; may be empty
 	Init    bool           // the engine runs init, and installs providers
 
+	NoProviders bool // it is certain that the engine's command runs no providers
+
 	// The flags of init.
 	Upgrade      bool
 	ReadOnlyLock bool
@@ -84,6 +86,9 @@ func (m Machine) providerCache() string {
 	return ""
 }
 
+// withoutProviders are commands of engines that run no providers in any version.
+var withoutProviders = []string{"fmt", "force-unlock", "get", "login", "logout", "version", "workspace"}
+
 // readEngine reads the arguments of an engine.
 func (in *Invocation) readEngine(m Machine, args []string) {
 	for len(args) > 0 && strings.HasPrefix(args[0], "-") {
@@ -92,6 +97,7 @@ func (in *Invocation) readEngine(m Machine, args []string) {
 		}
 		args = args[1:]
 	}
+	in.NoProviders = len(args) == 0 || slices.Contains(withoutProviders, args[0])
 	if len(args) == 0 || args[0] != "init" {
 		return
 	}

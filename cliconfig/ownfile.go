@@ -137,6 +137,23 @@ func ourHeader(name string) string {
 	return ""
 }
 
+// HasPolicy reports whether one of Larder's own files may have a policy, without the cost of [Load]. It is true also
+// for a file with errors, which Load reports.
+func (m Machine) HasPolicy(ctx context.Context) bool {
+	return slices.ContainsFunc([]file{m.ownFile(), m.siteFile()}, func(f file) bool {
+		if f.path == "" || f.by == "" && !m.exists(f.path) {
+			return false
+		}
+		l := &loader{Machine: m, ctx: ctx}
+		src, err := l.readFile(f.path)
+		if err != nil {
+			return true
+		}
+		root, bad := parse(f.path, src)
+		return bad != nil || slices.ContainsFunc(root.entries, func(e entry) bool { return e.key == "policy" })
+	})
+}
+
 // EngineSetting returns the engine that the user's own file names, or else that of the site, and the path of
 // the file. The engine is empty if none names one, or has errors, which [Load] reports.
 func (m Machine) EngineSetting(ctx context.Context) (e sources.Engine, path string) {

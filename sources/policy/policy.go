@@ -200,7 +200,7 @@ func (p *Policy) CheckEngine(e sources.Engine, v sources.Version) error {
 		if r.Setting != Engines {
 			continue
 		}
-		if allowed, ok := r.Engines[e]; !ok || !allowed.Contain(v) {
+		if allowed, ok := r.Engines[e]; !ok || !allowed.Empty() && !allowed.Contain(v) {
 			return (&Violation{Rule: r, Engine: e, Version: v}).with()
 		}
 	}
@@ -214,6 +214,18 @@ func (p *Policy) Has(settings ...Setting) bool {
 
 // AboutSignatures reports whether a rule requires signatures.
 func (p *Policy) AboutSignatures() bool { return p.Has(RequireSigned, TrustedKeys) }
+
+// AboutProviders returns the first rule that can exclude a provider or a package.
+func (p *Policy) AboutProviders() (Rule, bool) {
+	if p == nil {
+		return Rule{}, false
+	}
+	i := slices.IndexFunc(p.Rules, func(r Rule) bool { return r.Setting != Engines && r.Setting != Platforms })
+	if i < 0 {
+		return Rule{}, false
+	}
+	return p.Rules[i], true
+}
 
 // From returns the rules of a layer.
 func (p *Policy) From(layer Layer) (rules []Rule) {

@@ -44,12 +44,20 @@ func (v *Violation) Because() string {
 		return fmt.Sprintf("%s allows only versions %q", at, r.Text)
 	case r.Setting == MinAge:
 		return fmt.Sprintf("%s, and %s requires %s", v.Age, at, r.Text)
-	case r.Setting == Engines && v.Version == sources.Version{}:
-		return fmt.Sprintf("%s doesn't allow %s", at, v.Engine)
 	case r.Setting == Engines:
-		return fmt.Sprintf("%s allows only %s %q", at, v.Engine, r.Engines[v.Engine])
+		return at + " allows only " + r.allowedEngines(v.Engine)
 	}
 	return fmt.Sprintf("by %s, %v", at, v.Err)
+}
+
+// allowedEngines returns the versions of an engine that the rule allows, or of the other one.
+func (r Rule) allowedEngines(e sources.Engine) string {
+	if _, listed := r.Engines[e]; !listed {
+		for e = range r.Engines { // there are two engines
+			break
+		}
+	}
+	return fmt.Sprintf("%s %q", e, r.Engines[e])
 }
 
 // String returns the age in words, as in "published 3 days ago".

@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -128,18 +129,27 @@ func (c *checkup) askVersions(ctx context.Context, all []engineProgram) {
 	_ = group.Wait()
 }
 
-// askVersion runs an engine. No configuration and no variable of the user changes what it does, and the
-// files that OpenTofu creates in the home directory are in the empty one.
+// askVersion runs an engine in an empty directory. No configuration and no variable of the user changes what it does,
+// and the files that OpenTofu creates in the home directory are in the empty one.
 func (c *checkup) askVersion(ctx context.Context, dir, path string) (v sources.Version, platform string, err error) {
+	return c.versionOf(ctx, dir, map[string]string{
+		"TF_CLI_CONFIG_FILE": os.DevNull, "TF_PLUGIN_CACHE_DIR": "", "TF_DATA_DIR": "", "TF_WORKSPACE": "",
+		"HOME": dir, "APPDATA": dir, "XDG_CONFIG_HOME": dir, "XDG_DATA_HOME": dir, "XDG_CACHE_HOME": dir, "XDG_STATE_HOME": dir,
+	}, path)
+}
+
+// versionOf runs an engine for its version, in a directory and with additional variables. The line has its path, and the
+// arguments before its command.
+func (s *Session) versionOf(ctx context.Context, dir string, variables map[string]string, line ...string) (v sources.Version, platform string, err error) {
 	limited, cancel := context.WithTimeout(ctx, versionTimeout)
 	defer cancel()
-	cmd := exec.CommandContext(limited, path, "version", "-json")
+	cmd := exec.CommandContext(limited, line[0], append(line[1:], "version", "-json")...)
 	cmd.Dir = dir
-	cmd.Env = c.machine.With(map[string]string{
-		"CHECKPOINT_DISABLE": "1", "TF_CLI_CONFIG_FILE": os.DevNull, "TF_PLUGIN_CACHE_DIR": "", "TF_DATA_DIR": "",
-		"TF_CLI_ARGS": "", "TF_CLI_ARGS_version": "", "TF_LOG": "", "TF_LOG_PATH": "", "TF_REATTACH_PROVIDERS": "", "TF_WORKSPACE": "",
-		"HOME": dir, "APPDATA": dir, "XDG_CONFIG_HOME": dir, "XDG_DATA_HOME": dir, "XDG_CACHE_HOME": dir, "XDG_STATE_HOME": dir,
-	})
+	environ := map[string]string{
+		"CHECKPOINT_DISABLE": "1", "TF_CLI_ARGS": "", "TF_CLI_ARGS_version": "", "TF_LOG": "", "TF_LOG_PATH": "", "TF_REATTACH_PROVIDERS": "",
+	}
+	maps.Copy(environ, variables)
+	cmd.Env = s.machine.With(environ)
 	out := &head{limit: maxVersion}
 	cmd.Stdout, cmd.WaitDelay = out, time.Second
 	err = cmd.Run()

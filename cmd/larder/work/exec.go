@@ -73,7 +73,7 @@ func Exec(ctx context.Context, s *Session, request ExecRequest) (*Program, error
 	next := &Program{Path: e.program, Line: request.Line, Dir: e.workDir, Environ: e.machine.Environ}
 	e.command = e.machine.Invocation(request.Line)
 	if !e.command.Wrapper && !e.command.Init {
-		if err = e.checkOther(); err == nil && e.flags.DryRun {
+		if err = e.checkOther(ctx); err == nil && e.flags.DryRun {
 			e.output.Say("Nothing to install: only init installs providers")
 		}
 	} else {
@@ -107,7 +107,7 @@ func (e *execution) findProgram(name string) (path string, err error) {
 }
 
 // checkOther checks that an engine may run a command for which nothing is installed.
-func (e *execution) checkOther() error {
+func (e *execution) checkOther(ctx context.Context) error {
 	if e.command.FromModule && e.restricts() {
 		err := errors.New("init -from-module installs providers that larder can't check beforehand, so flags such as --require-signed have no effect on them")
 		return report.Usage(sources.WithHint(err, "run this init without larder, or copy the configuration into the directory first"))
@@ -116,7 +116,10 @@ func (e *execution) checkOther() error {
 	if err := e.machine.CheckDataDir(dir); err != nil {
 		return err
 	}
-	return datadir.Check(Absolute(dir, e.machine.DataDir()))
+	if err := datadir.Check(Absolute(dir, e.machine.DataDir())); err != nil {
+		return err
+	}
+	return e.checkUnprepared(ctx, dir)
 }
 
 // install installs the providers that the command requires, and makes the command use them.
@@ -126,6 +129,15 @@ func (e *execution) install(ctx context.Context, next *Program, outer []string) 
 	}
 	if err := e.checkDataDirs(ctx); err != nil {
 		return err
+	}
+	if !e.command.Wrapper {
+		m, err := e.here(ctx)
+		if err != nil {
+			return err
+		}
+		if err := m.checkEngine(ctx, e.program, next.Dir, e.command.Dir); err != nil {
+			return err
+		}
 	}
 	if err := e.run(ctx); err != nil {
 		return err
@@ -284,6 +296,11 @@ func (e *execution) get(ctx context.Context, m *rootModule, update bool) error {
 	}
 	if err := errors.Join(datadir.CheckRepository(m.dir), datadir.CheckOwn(m.dir, m.config.DataDir)); err != nil {
 		return err
+	}
+	if e.command.Wrapper { // otherwise it was checked before
+		if err := m.checkEngine(ctx, program, e.workDir, m.dir); err != nil {
+			return err
+		}
 	}
 	e.got.Store(true)
 	path, done, err := e.withoutMercurial()

@@ -1,9 +1,16 @@
 package work
 
 import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"path/filepath"
 	"slices"
 
 	"github.com/larder-cli/larder/cliconfig"
+	"github.com/larder-cli/larder/installer/lockfile"
+	"github.com/larder-cli/larder/sources"
 	"github.com/larder-cli/larder/sources/policy"
 )
 
@@ -22,4 +29,124 @@ func (s *Session) policyFor(dir string, config *cliconfig.Config) (*policy.Polic
 		return nil, nil
 	}
 	return &policy.Policy{Rules: rules}, nil
+}
+
+// checkOverride returns an error if the policy doesn't allow what replaces the packages of a provider: a directory of
+// dev_overrides, or a running program.
+func (m *rootModule) checkOverride(p sources.Provider) error {
+	by, hint := "", ""
+	switch dir := m.config.DevOverrides[p]; {
+	case slices.Contains(m.config.Unmanaged, p):
+		by, hint = "the running program in TF_REATTACH_PROVIDERS", "unset TF_REATTACH_PROVIDERS"
+	case dir != "":
+		set, _ := m.config.SettingOf("dev_overrides", p.String())
+		by, hint = dir, fmt.Sprintf("remove it from dev_overrides (%s)", m.output.Shorten(set.From.String()))
+	default:
+		return nil
+	}
+	if err := m.policy.CheckOverride(p); err != nil {
+		return sources.WithHint(fmt.Errorf("%s: replaced with %s: %w", p, by, err), "%s", hint)
+	}
+	return nil
+}
+
+// checkEngine returns an error if the policy doesn't allow an engine. It runs the engine for its version if a rule depends
+// on that, in the directory and with the -chdir with which it will run, because version managers use them.
+func (m *rootModule) checkEngine(ctx context.Context, program, workDir, chdir string) error {
+	unknown, is := errors.AsType[*policy.Violation](m.policy.CheckEngine(m.config.Engine, sources.Version{}))
+	if !is {
+		return nil
+	}
+	if _, listed := unknown.Rule.Engines[m.config.Engine]; !listed {
+		return sources.WithHint(fmt.Errorf("%s: %w", program, unknown), "%s", unknown.Hint())
+	}
+	line := []string{program}
+	if chdir != "" {
+		line = append(line, "-chdir="+chdir)
+	}
+	v, _, err := m.versionOf(ctx, workDir, nil, line...)
+	if err != nil {
+		return sources.WithHint(fmt.Errorf("%s: its version is unknown: %v; %w", program, err, unknown), "%s", unknown.Hint())
+	}
+	if err := m.policy.CheckEngine(m.config.Engine, v); err != nil {
+		return fmt.Errorf("%s %s: %w", program, v, err)
+	}
+	return nil
+}
+
+// checkUnprepared returns an error if the policy doesn't allow an engine's command in dir, for which nothing is installed.
+// Without a policy, it reads only the files that could have one.
+func (e *execution) checkUnprepared(ctx context.Context, dir string) error {
+	files, err := e.filesFor(dir)
+	if err != nil {
+		return err
+	}
+	inCheckout := slices.ContainsFunc(files, func(f checkoutFiles) bool { return len(f.checkout.Policy) > 0 })
+	if !inCheckout && !e.machine.HasPolicy(ctx) {
+		return nil
+	}
+	workDir := e.workDir
+	e.workDir, e.readsArguments, e.runsHere, e.mayBeEmpty = dir, true, true, true
+	e.flags.Config, e.flags.NoLockFile = "", false // flags of Larder don't change what this command runs
+	m, err := e.rootFor(ctx, e.command.Engine, filepath.Join(dir, lockfile.Name), e.output)
+	if err != nil {
+		return err
+	}
+	if err := m.checkEngine(ctx, e.program, workDir, e.command.Dir); err != nil {
+		return err
+	}
+	rule, about := m.policy.AboutProviders()
+	switch {
+	case !about:
+		return nil
+	case e.command.FromModule:
+		err := fmt.Errorf("init -from-module installs providers that larder can't check beforehand, which the policy (%s) forbids", rule.Place())
+		return sources.WithHint(err, "copy the configuration into the directory first, and run init without -from-module")
+	case e.command.NoProviders:
+		return nil
+	}
+	return m.checkSelected(ctx)
+}
+
+// checkSelected returns an error if the policy doesn't allow what the lock file selects, or what replaces required
+// providers. Where a rule is about signatures, it checks the installed packages.
+func (m *rootModule) checkSelected(ctx context.Context) error {
+	if m.lock == nil {
+		return m.lockProblems.Err()
+	}
+	entries := m.lock.Entries()
+	if m.config.Engine == sources.OpenTofu {
+		_ = m.lock.Migrate()
+		entries = append(entries, m.lock.Entries()...)
+	}
+	store, done, err := m.store()
+	if err != nil {
+		return err
+	}
+	defer done()
+	installed := store.Workdir(m.dir, filepath.Join(m.config.DataDir, "providers"))
+	defer installed.Close()
+	var errs []error
+	for _, e := range entries {
+		id := sources.PackageID{Provider: e.Provider, Version: e.Version, Platform: sources.CurrentPlatform()}
+		err := m.policy.Learn(ctx, e.Provider, e.Version)
+		if err == nil {
+			err = m.policy.Check(e.Provider, e.Version)
+		}
+		if _, signed := m.policy.SignedBy(e.Provider); signed && err == nil {
+			var held sources.Stored
+			if held, err = installed.Get(ctx, id); err == nil {
+				err = m.judge().Check(id, held.Report)
+			} else if errors.Is(err, sources.ErrNotFound) {
+				err = nil // the engine fails
+			}
+		}
+		errs = append(errs, sources.InPackage(id, err))
+	}
+	overridden := func(p sources.Provider) bool { return m.checkOverride(p) != nil }
+	if slices.ContainsFunc(m.config.Unmanaged, overridden) || slices.ContainsFunc(slices.Collect(maps.Keys(m.config.DevOverrides)), overridden) {
+		_, err := m.needs(ctx) // perhaps they aren't required here
+		errs = append(errs, err)
+	}
+	return errors.Join(errs...)
 }

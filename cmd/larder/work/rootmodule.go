@@ -56,7 +56,12 @@ func (m *rootModule) needs(ctx context.Context) (*installer.Root, error) {
 	if partial || m.lockedToo && tree.StateUnread {
 		tree.Requirements = append(tree.Requirements, m.recorded(lockfile.Name, tree.Requirements)...)
 	}
+	var errs []error
 	for _, r := range tree.Requirements {
+		if err := m.checkOverride(r.Provider); err != nil {
+			errs = append(errs, err)
+			continue
+		}
 		r.From = slices.Clone(r.From)
 		for i, from := range r.From {
 			r.From[i].File = m.full(from.File)
@@ -71,7 +76,7 @@ func (m *rootModule) needs(ctx context.Context) (*installer.Root, error) {
 			found.Requirements = append(found.Requirements, r)
 		}
 	}
-	return found, nil
+	return found, errors.Join(errs...)
 }
 
 // An emptyError is the error for a root module without configuration. Like init, some commands have nothing

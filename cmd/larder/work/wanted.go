@@ -242,8 +242,13 @@ func (w *wanted) allLocked(_ context.Context, m *rootModule) ([]installer.Want, 
 		return nil, err
 	}
 	required := m.recorded(m.lockPath, nil)
-	required = slices.DeleteFunc(required, func(r sources.Requirement) bool { return m.overridden(r.Provider) })
-	return w.lockedWants(m, required), nil
+	var errs []error
+	required = slices.DeleteFunc(required, func(r sources.Requirement) bool {
+		err := m.checkOverride(r.Provider)
+		errs = append(errs, err)
+		return err != nil || m.overridden(r.Provider)
+	})
+	return w.lockedWants(m, required), errors.Join(errs...)
 }
 
 // list returns the requests in the configuration file at path.
