@@ -9,6 +9,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/larder-cli/larder/sources"
@@ -71,7 +72,7 @@ func (r Rule) appliesTo(p sources.Provider) bool {
 	case MinAge:
 		return !matches(r.Except, p)
 	case TrustedKeys:
-		return slices.ContainsFunc(r.Keys, func(t sources.TrustedKeys) bool { return t.Providers.Match(p) })
+		return slices.ContainsFunc(r.Keys, func(t sources.TrustedKeys) bool { return match(t.Providers, p) })
 	}
 	return true
 }
@@ -256,7 +257,7 @@ func (p *Policy) KeyRules(provider sources.Provider) []Rule { return p.of(Truste
 // KeysFor returns the keys of a rule that may sign a provider's packages.
 func (r Rule) KeysFor(p sources.Provider) (keys []sources.Fingerprint) {
 	for _, t := range r.Keys {
-		if t.Providers.Match(p) {
+		if match(t.Providers, p) {
 			keys = append(keys, t.Keys...)
 		}
 	}
@@ -279,5 +280,20 @@ func (p *Policy) DeclaredPlatforms() (all []sources.Platform) {
 }
 
 func matches(patterns []sources.Pattern, p sources.Provider) bool {
-	return slices.ContainsFunc(patterns, func(pt sources.Pattern) bool { return pt.Match(p) })
+	return slices.ContainsFunc(patterns, func(pt sources.Pattern) bool { return match(pt, p) })
+}
+
+// match reports whether a pattern matches a provider. A dot at the end of a host's name makes another address for engines,
+// but leads to the same server.
+func match(pt sources.Pattern, p sources.Provider) bool {
+	pt.Host, p.Host = withoutDot(pt.Host), sources.Host(withoutDot(string(p.Host)))
+	return pt.Match(p)
+}
+
+func withoutDot(host string) string {
+	name, port, ok := strings.Cut(host, ":")
+	if name = strings.TrimRight(name, "."); ok {
+		name += ":" + port
+	}
+	return name
 }

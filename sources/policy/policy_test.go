@@ -1,0 +1,307 @@
+package policy_test
+
+import (
+	"context"
+	"errors"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/larder-cli/larder/sources"
+	"github.com/larder-cli/larder/sources/policy"
+	"github.com/larder-cli/larder/sources/sourcetest"
+)
+
+func patterns(t *testing.T, texts ...string) (all []sources.Pattern) {
+	t.Helper()
+	for _, text := range texts {
+		pt, err := sources.ParsePattern(text)
+		sourcetest.Check(t, err)
+		all = append(all, pt)
+	}
+	return all
+}
+
+func provider(t *testing.T, address string, e sources.Engine) sources.Provider {
+	t.Helper()
+	p, err := sources.ParseProvider(address, e)
+	sourcetest.Check(t, err)
+	return p
+}
+
+func version(t *testing.T, text string) sources.Version {
+	t.Helper()
+	v, err := sources.ParseVersion(text)
+	sourcetest.Check(t, err)
+	return v
+}
+
+func constraints(t *testing.T, text string) sources.Constraints {
+	t.Helper()
+	c, err := sources.ParseConstraints(text)
+	sourcetest.Check(t, err)
+	return c
+}
+
+// An address can be spelled in several ways, and each engine has its own default registry. A rule holds for all of these.
+func TestSpellings(t *testing.T) {
+	for _, tt := range []struct {
+		pattern, address string
+		engine           sources.Engine
+		want             bool
+	}{
+		{"hashicorp/aws", "hashicorp/aws", sources.Terraform, true},
+		{"hashicorp/aws", "hashicorp/aws", sources.OpenTofu, true},
+		{"hashicorp/aws", "aws", sources.Terraform, true},
+		{"hashicorp/aws", "aws", sources.OpenTofu, true},
+		{"hashicorp/aws", "HashiCorp/AWS", sources.Terraform, true},
+		{"HashiCorp/AWS", "hashicorp/aws", sources.Terraform, true},
+		{"hashicorp/aws", "registry.terraform.io/hashicorp/aws", sources.OpenTofu, true},
+		{"hashicorp/aws", "registry.opentofu.org/hashicorp/aws", sources.Terraform, true},
+		{"hashicorp/aws", "registry.terraform.io:443/hashicorp/aws", sources.Terraform, true},
+		{"hashicorp/aws", "Registry.Terraform.IO:0443/hashicorp/aws", sources.Terraform, true},
+		{"hashicorp/aws", "registry.terraform.io./hashicorp/aws", sources.Terraform, true},
+		{"hashicorp/aws", "registry.opentofu.org.:443/hashicorp/aws", sources.OpenTofu, true},
+		{"hashicorp/aws", "registry。terraform.io/ｈashicorp/aws", sources.Terraform, true},
+		{"hashicorp/aws", "registry.terraform.io/hashi\u200bcorp/aws", sources.Terraform, true},
+		{"registry.example.com:443/acme/*", "registry.example.com/acme/widget", sources.Terraform, true},
+		{"registry.example.com./acme/*", "registry.example.com/acme/widget", sources.Terraform, true},
+		{"registry.example.com:8443/acme/*", "registry.example.com.:8443/acme/widget", sources.Terraform, true},
+		{"bücher.example/acme/*", "Bücher.example./acme/widget", sources.OpenTofu, true},
+		{"registry.example.com/*/*", "registry.example.com/acme/widget", sources.OpenTofu, true},
+		{"*/*/*", "registry.example.com/acme/widget", sources.OpenTofu, true},
+
+		{"hashicorp/aws", "registry.example.com/hashicorp/aws", sources.Terraform, false},
+		{"hashicorp/aws", "hashicorp/awscc", sources.Terraform, false},
+		{"*/*", "registry.example.com/acme/widget", sources.Terraform, false},
+		{"registry.terraform.io/acme/widget", "acme/widget", sources.OpenTofu, false},
+		{"registry.example.com/acme/*", "registry.example.com:8443/acme/widget", sources.Terraform, false},
+	} {
+		p := provider(t, tt.address, tt.engine)
+		allow := &policy.Policy{Rules: []policy.Rule{{Setting: policy.Allow, Providers: patterns(t, tt.pattern)}}}
+		deny := &policy.Policy{Rules: []policy.Rule{{Setting: policy.Deny, Providers: patterns(t, tt.pattern)}}}
+		keys := &policy.Policy{Rules: []policy.Rule{{Setting: policy.TrustedKeys, Keys: []sources.TrustedKeys{{Providers: patterns(t, tt.pattern)[0], Keys: []sources.Fingerprint{"AB"}}}}}}
+		_, signed := keys.SignedBy(p)
+		got := [3]bool{allow.CheckProvider(p) == nil, deny.CheckProvider(p) != nil, signed}
+		sourcetest.Equal(t, got, [3]bool{tt.want, tt.want, tt.want}, tt.pattern, tt.address, string(tt.engine))
+	}
+}
+
+// The address of a legacy provider doesn't have a namespace, and nothing is installed for it.
+func TestLegacyAddressesAreNotRequired(t *testing.T) {
+	_, err := sources.ParseRequirement("-/aws", sources.Terraform)
+	sourcetest.Expect(t, err != nil, "a legacy address is accepted")
+}
+
+// ages has fixed ages of versions.
+type ages map[string]time.Duration
+
+func (a ages) Learn(context.Context, sources.Provider, ...sources.Version) error { return nil }
+
+func (a ages) Of(_ sources.Provider, v sources.Version) policy.Age {
+	return policy.Age{AtLeast: a[v.String()], Stated: true}
+}
+
+func TestCheck(t *testing.T) {
+	day := 24 * time.Hour
+	known := ages{"1.0.0": 100 * day, "1.1.0": 8 * day, "2.0.0": day}
+	widget := policy.Rule{Setting: policy.Versions, Providers: patterns(t, "acme/widget")}
+	with := func(text string) policy.Rule {
+		r := widget
+		r.Matching, r.Text = constraints(t, text), text
+		return r
+	}
+	for _, tt := range []struct {
+		name  string
+		rules []policy.Rule
+		want  string // the versions that are allowed
+	}{
+		{"no rule", nil, "1.0.0 1.1.0 1.1.0+x 2.0.0-rc1 2.0.0"},
+		{"a blocked release", []policy.Rule{with("!= 1.1.0")}, "1.0.0 2.0.0-rc1 2.0.0"},
+		{"a range", []policy.Rule{with(">= 1.1.0, < 2.0.0")}, "1.1.0 1.1.0+x 2.0.0-rc1"},
+		{"two ranges", []policy.Rule{with(">= 1.1.0"), with("< 1.5.0")}, "1.1.0 1.1.0+x"},
+		{"another provider", []policy.Rule{{Setting: policy.Versions, Providers: patterns(t, "acme/gadget"), Matching: constraints(t, "9.9.9")}}, "1.0.0 1.1.0 1.1.0+x 2.0.0-rc1 2.0.0"},
+		{"an age", []policy.Rule{{Setting: policy.MinAge, Age: 7 * day}}, "1.0.0 1.1.0"},
+		{"two ages", []policy.Rule{{Setting: policy.MinAge, Age: 7 * day}, {Setting: policy.MinAge, Age: 30 * day}}, "1.0.0"},
+		{"an age with an exception", []policy.Rule{{Setting: policy.MinAge, Age: 30 * day, Except: patterns(t, "acme/*")}}, "1.0.0 1.1.0 1.1.0+x 2.0.0-rc1 2.0.0"},
+		{"an exception of one of two rules", []policy.Rule{{Setting: policy.MinAge, Age: 30 * day, Except: patterns(t, "acme/*")}, {Setting: policy.MinAge, Age: 7 * day}}, "1.0.0 1.1.0"},
+		{"allowed and denied", []policy.Rule{{Setting: policy.Allow, Providers: patterns(t, "acme/widget")}, {Setting: policy.Deny, Providers: patterns(t, "acme/*")}}, ""},
+		{"not in one of two lists", []policy.Rule{{Setting: policy.Allow, Providers: patterns(t, "acme/widget")}, {Setting: policy.Allow, Providers: patterns(t, "hashicorp/*")}}, ""},
+		{"platforms and engines", []policy.Rule{{Setting: policy.Platforms}, {Setting: policy.Engines}}, "1.0.0 1.1.0 1.1.0+x 2.0.0-rc1 2.0.0"},
+	} {
+		p := &policy.Policy{Rules: tt.rules, Ages: known}
+		var allowed []string
+		for _, v := range []string{"1.0.0", "1.1.0", "1.1.0+x", "2.0.0-rc1", "2.0.0"} {
+			if p.Check(provider(t, "acme/widget", sources.Terraform), version(t, v)) == nil {
+				allowed = append(allowed, v)
+			}
+		}
+		sourcetest.Equal(t, strings.Join(allowed, " "), tt.want, tt.name)
+	}
+}
+
+// A nil policy and one without rules allow everything, and nothing is about providers that are part of an engine.
+func TestNothingToCheck(t *testing.T) {
+	builtIn := provider(t, "terraform.io/builtin/terraform", sources.Terraform)
+	denied := &policy.Policy{Rules: []policy.Rule{{Setting: policy.Deny, Providers: patterns(t, "*/*/*")}}}
+	sourcetest.Check(t, denied.Check(builtIn, version(t, "1.0.0")))
+	for _, p := range []*policy.Policy{nil, {}} {
+		widget := provider(t, "acme/widget", sources.Terraform)
+		sourcetest.Check(t, p.Check(widget, version(t, "1.0.0")))
+		sourcetest.Check(t, p.CheckOverride(widget))
+		sourcetest.Check(t, p.CheckEngine(sources.OpenTofu, sources.Version{}))
+		_, about := p.AboutProviders()
+		sourcetest.Expect(t, !about && len(p.DeclaredPlatforms()) == 0 && !p.Has(policy.Allow), "a policy without rules has rules")
+	}
+}
+
+func TestCheckEngine(t *testing.T) {
+	rule := func(engines map[sources.Engine]string) policy.Rule {
+		r := policy.Rule{Setting: policy.Engines, Engines: map[sources.Engine]sources.Constraints{}, File: "/p", Line: 1}
+		for e, text := range engines {
+			r.Engines[e] = constraints(t, text)
+		}
+		return r
+	}
+	newer := rule(map[sources.Engine]string{sources.Terraform: ">= 1.11"})
+	older := rule(map[sources.Engine]string{sources.Terraform: "< 1.12", sources.OpenTofu: ">= 1.6"})
+	for _, tt := range []struct {
+		engine  sources.Engine
+		version string
+		rules   []policy.Rule
+		want    string
+	}{
+		{sources.Terraform, "1.11.4", []policy.Rule{newer, older}, ""},
+		{sources.Terraform, "1.12.0", []policy.Rule{newer, older}, `the policy at /p:1 allows only terraform "< 1.12"`},
+		{sources.Terraform, "1.10.0", []policy.Rule{newer, older}, `the policy at /p:1 allows only terraform ">= 1.11"`},
+		{sources.Terraform, "1.11.0-beta1", []policy.Rule{newer}, `the policy at /p:1 allows only terraform ">= 1.11"`},
+		{sources.Terraform, "", []policy.Rule{newer}, `the policy at /p:1 allows only terraform ">= 1.11"`},
+		{sources.OpenTofu, "1.10.0", []policy.Rule{newer}, `the policy at /p:1 allows only terraform ">= 1.11"`},
+		{sources.OpenTofu, "1.10.0", []policy.Rule{older}, ""},
+		{sources.OpenTofu, "1.10.0", []policy.Rule{older, newer}, `the policy at /p:1 allows only terraform ">= 1.11"`},
+	} {
+		var v sources.Version
+		if tt.version != "" {
+			v = version(t, tt.version)
+		}
+		got := ""
+		if err := (&policy.Policy{Rules: tt.rules}).CheckEngine(tt.engine, v); err != nil {
+			got = err.Error()
+		}
+		sourcetest.Equal(t, strings.ReplaceAll(got, ".0\"", "\""), tt.want, string(tt.engine), tt.version)
+	}
+}
+
+// Any rule about a provider excludes an override of it, because nothing is known about an override.
+func TestCheckOverride(t *testing.T) {
+	widget := provider(t, "acme/widget", sources.Terraform)
+	for _, tt := range []struct {
+		rule policy.Rule
+		want bool // allowed
+	}{
+		{policy.Rule{Setting: policy.Allow, Providers: patterns(t, "acme/*")}, true},
+		{policy.Rule{Setting: policy.Allow, Providers: patterns(t, "hashicorp/*")}, false},
+		{policy.Rule{Setting: policy.Deny, Providers: patterns(t, "acme/*")}, false},
+		{policy.Rule{Setting: policy.Deny, Providers: patterns(t, "hashicorp/*")}, true},
+		{policy.Rule{Setting: policy.Versions, Providers: patterns(t, "acme/widget")}, false},
+		{policy.Rule{Setting: policy.Versions, Providers: patterns(t, "acme/gadget")}, true},
+		{policy.Rule{Setting: policy.MinAge, Age: time.Hour}, false},
+		{policy.Rule{Setting: policy.MinAge, Age: time.Hour, Except: patterns(t, "acme/*")}, true},
+		{policy.Rule{Setting: policy.RequireSigned}, false},
+		{policy.Rule{Setting: policy.TrustedKeys, Keys: []sources.TrustedKeys{{Providers: patterns(t, "acme/*")[0]}}}, false},
+		{policy.Rule{Setting: policy.TrustedKeys, Keys: []sources.TrustedKeys{{Providers: patterns(t, "hashicorp/*")[0]}}}, true},
+		{policy.Rule{Setting: policy.Platforms}, true},
+		{policy.Rule{Setting: policy.Engines}, true},
+	} {
+		err := (&policy.Policy{Rules: []policy.Rule{tt.rule}}).CheckOverride(widget)
+		sourcetest.Equal(t, err == nil, tt.want, string(tt.rule.Setting))
+	}
+}
+
+// A violation names the rule's place and reason, and says whom to ask.
+func TestViolation(t *testing.T) {
+	rule := policy.Rule{Setting: policy.Deny, Providers: patterns(t, "acme/*"), File: "/etc/larder/config.hcl", Line: 3, Layer: policy.Site}
+	check := func(r policy.Rule) error {
+		return (&policy.Policy{Rules: []policy.Rule{r}}).CheckProvider(provider(t, "acme/widget", sources.Terraform))
+	}
+	err := check(rule)
+	sourcetest.Equal(t, err.Error(), "denied by the policy at /etc/larder/config.hcl:3")
+	sourcetest.Equal(t, strings.Join(sources.Hints(err), ""), "for an exception, ask the administrator of this machine to change /etc/larder/config.hcl:3")
+	rule.Reason, rule.Contact = "not maintained", "ask in #platform"
+	err = check(rule)
+	sourcetest.Equal(t, err.Error(), "denied by the policy at /etc/larder/config.hcl:3: not maintained")
+	sourcetest.Equal(t, strings.Join(sources.Hints(err), ""), "for an exception: ask in #platform")
+	v, ok := errors.AsType[*policy.Violation](err)
+	sourcetest.Expect(t, ok && v.Rule.Line == 3, "the error is not a violation: %v", err)
+}
+
+// Whatever rules there are, their order doesn't matter, and another rule never allows what others exclude.
+func TestRulesOnlyExclude(t *testing.T) {
+	addresses := []string{"acme/widget", "acme/gadget", "hashicorp/aws", "registry.example.com/acme/widget"}
+	versions := []string{"1.0.0", "1.1.0", "2.0.0-rc1", "2.0.0"}
+	known := ages{"1.0.0": 90 * time.Hour, "1.1.0": 50 * time.Hour, "2.0.0": 10 * time.Hour}
+	for seed := range uint64(300) {
+		r := rand.New(rand.NewPCG(seed, 0))
+		pick := func(all ...string) string { return all[r.IntN(len(all))] }
+		some := func() []sources.Pattern {
+			all := []string{"acme/*", "acme/widget", "*/*", "*/*/*", "hashicorp/*", "registry.example.com/*/*"}
+			return patterns(t, all[r.IntN(len(all))], all[r.IntN(len(all))])
+		}
+		rule := func() policy.Rule {
+			rule := policy.Rule{Setting: policy.Setting(pick("allow", "deny", "versions", "min_age", "require_signed", "trusted_keys", "engines"))}
+			switch rule.Setting {
+			case policy.Allow, policy.Deny:
+				rule.Providers = some()
+			case policy.Versions:
+				rule.Providers, rule.Matching = some()[:1], constraints(t, pick("!= 1.0.0", ">= 1.1.0", "< 2.0.0", "~> 1.0"))
+			case policy.MinAge:
+				rule.Age, rule.Except = time.Duration(r.IntN(100)+1)*time.Hour, some()
+			case policy.TrustedKeys:
+				rule.Keys = []sources.TrustedKeys{{Providers: some()[0], Keys: []sources.Fingerprint{"AB"}}}
+			case policy.Engines:
+				rule.Engines = map[sources.Engine]sources.Constraints{sources.Engine(pick("terraform", "tofu")): constraints(t, pick(">= 1.1.0", "< 2.0.0"))}
+			}
+			return rule
+		}
+		// allowed returns what some rules allow.
+		allowed := func(rules []policy.Rule) (all []string) {
+			p := &policy.Policy{Rules: rules, Ages: known}
+			for _, address := range addresses {
+				at := provider(t, address, sources.Terraform)
+				if p.CheckOverride(at) == nil {
+					all = append(all, "override "+address)
+				}
+				if _, signed := p.SignedBy(at); !signed {
+					all = append(all, "unsigned "+address)
+				}
+				for _, v := range versions {
+					if p.Check(at, version(t, v)) == nil {
+						all = append(all, address+" "+v)
+					}
+				}
+			}
+			for _, v := range versions {
+				for _, e := range []sources.Engine{sources.Terraform, sources.OpenTofu} {
+					if p.CheckEngine(e, version(t, v)) == nil {
+						all = append(all, string(e)+" "+v)
+					}
+				}
+			}
+			return all
+		}
+		var rules []policy.Rule
+		before := allowed(nil)
+		for range 5 {
+			rules = append(rules, rule())
+			after := allowed(rules)
+			for _, one := range after {
+				sourcetest.Expect(t, slices.Contains(before, one), "seed %d: %s is allowed only with another rule: %v", seed, one, rules)
+			}
+			before = after
+		}
+		r.Shuffle(len(rules), func(i, j int) { rules[i], rules[j] = rules[j], rules[i] })
+		sourcetest.Equal(t, strings.Join(allowed(rules), "\n"), strings.Join(before, "\n"), "seed", seed)
+	}
+}
