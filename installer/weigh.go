@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/larder-cli/larder/sources"
+	"github.com/larder-cli/larder/sources/policy"
 )
 
 // A Bar is the rule that excludes a version.
@@ -16,6 +17,7 @@ type Bar string
 const (
 	Constrained     Bar = "constraint"
 	Prereleased     Bar = "pre-release" // and no constraint requires exactly this version
+	Excluded        Bar = "policy"
 	NotOffered      Bar = "not offered"
 	WithoutPlatform Bar = "platform"
 	WrongProtocol   Bar = "protocol"
@@ -25,9 +27,10 @@ const (
 // A Candidate is a version that is known, and what is known about it.
 type Candidate struct {
 	Version    sources.Version
-	Offered    bool // an installation method that takes part has it
-	NoPlatform bool // it is known to have no package for a requested platform
-	NoProtocol bool // it is known to have no protocol that the engine supports
+	Offered    bool              // an installation method that takes part has it
+	NoPlatform bool              // it is known to have no package for a requested platform
+	NoProtocol bool              // it is known to have no protocol that the engine supports
+	Excluded   *policy.Violation // why the policy excludes it; nil if it doesn't
 }
 
 // A Weighed version is one that could be chosen, with the first rule that excludes it.
@@ -36,6 +39,8 @@ type Weighed struct {
 	Bar      Bar            // empty if nothing excludes it
 	By       sources.Origin // the constraint, for Constrained and Prereleased
 	Together bool           // only all constraints together exclude it, so By is zero
+
+	Excluded *policy.Violation // why the policy excludes it, whatever else does; nil if it doesn't
 }
 
 // Weigh returns all candidates for a requirement, the newest first, each with the first rule that excludes it.
@@ -52,6 +57,7 @@ func Weigh(req sources.Requirement, locked sources.Version, all []Candidate) []W
 	weighed := make([]Weighed, len(all))
 	for i, c := range all {
 		weighed[i] = w.weigh(c)
+		weighed[i].Excluded = c.Excluded
 	}
 	return weighed
 }
@@ -70,6 +76,8 @@ func (w *weighing) weigh(c Candidate) Weighed {
 	switch {
 	case !w.req.Constraints.Allow(v) && (!w.req.Recorded || v != w.locked):
 		return w.refused(v)
+	case c.Excluded != nil:
+		return Weighed{Version: v, Bar: Excluded}
 	case !c.Offered:
 		return Weighed{Version: v, Bar: NotOffered}
 	case c.NoPlatform:

@@ -3,6 +3,7 @@ package main_test
 import (
 	"encoding/json"
 	"fmt"
+	"math/rand/v2"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -22,7 +23,7 @@ func TestExplainForetellsInstall(t *testing.T) {
 	}
 	larder := sourcetest.Larder(t)
 	withEachEngine(t, 100, 4, func(t *testing.T, e sources.Engine, seed uint64) []string {
-		c := &comparison{scene: newScene(t, generate(seed, e)), engine: sourcetest.Judge(t, e), larder: larder}
+		c := &comparison{scene: newScene(t, withPolicy(generate(seed, e))), engine: sourcetest.Judge(t, e), larder: larder}
 		if len(c.PluginDirs) > 0 || c.ReadOnly { // explain has no such flags
 			return []string{"left out"}
 		}
@@ -47,7 +48,31 @@ func TestExplainForetellsInstall(t *testing.T) {
 }
 
 // foreseeable matches the errors of install that explain can foretell, with the provider.
-var foreseeable = regexp.MustCompile(`(?m)^larder: error: ([^\s:]+/[^\s:]+):? .*(?:no package for this platform|\(supported: 5 and 6\)|no version matches .*|which does not match .*)$`)
+var foreseeable = regexp.MustCompile(`(?m)^larder: error: ([^\s:]+/[^\s:]+):? .*(?:no package for this platform|\(supported: 5 and 6\)|no version matches .*|which does not match .*|the policy at .*)$`)
+
+// withPolicy adds a policy to some situations. Its rules are often about the providers and versions in them.
+func withPolicy(s *situation) *situation {
+	r := rand.New(rand.NewPCG(s.Seed, 28))
+	if len(s.Releases) == 0 || r.IntN(3) == 0 {
+		return s
+	}
+	rules := ""
+	for range 1 + r.IntN(3) {
+		p := s.Releases[r.IntN(len(s.Releases))]
+		switch r.IntN(8) {
+		case 0:
+			rules += fmt.Sprintf("policy {\n deny = [%q]\n}\n", p.Provider)
+		case 1:
+			rules += fmt.Sprintf("policy {\n allow = [%q, %q]\n}\n", p.Provider, s.Releases[0].Provider)
+		case 2, 3:
+			rules += fmt.Sprintf("policy {\n versions = { %q = %q }\n}\n", p.Provider, "< "+p.Version)
+		default:
+			rules += fmt.Sprintf("policy {\n versions = { %q = %q }\n}\n", p.Provider, "!= "+p.Version)
+		}
+	}
+	s.Files["work/.larder.hcl"] = rules
+	return s
+}
 
 // lockBlock matches the provider and the version of an entry in a lock file.
 var lockBlock = regexp.MustCompile(`provider "([^"]+)" \{\n\s+version\s+= "([^"]+)"`)

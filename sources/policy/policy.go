@@ -8,6 +8,7 @@ package policy
 import (
 	"context"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -63,6 +64,35 @@ type Rule struct {
 
 // Place returns where the rule is, as FILE:LINE.
 func (r Rule) Place() string { return fmt.Sprintf("%s:%d", r.File, r.Line) }
+
+// Value returns the value of the rule for people, without the provider of a rule about versions.
+func (r Rule) Value() string {
+	var parts []string
+	switch r.Setting {
+	case Allow, Deny:
+		parts = sources.Texts(r.Providers)
+	case MinAge:
+		parts = []string{r.Text}
+		if len(r.Except) > 0 {
+			parts[0] += " except " + strings.Join(sources.Texts(r.Except), ", ")
+		}
+	case Versions:
+		parts = []string{r.Text}
+	case TrustedKeys:
+		for _, t := range r.Keys {
+			parts = append(parts, t.Providers.String()+" "+strings.Join(sources.Texts(t.Keys), " "))
+		}
+	case Engines:
+		for _, e := range slices.Sorted(maps.Keys(r.Engines)) {
+			parts = append(parts, fmt.Sprintf("%s %s", e, r.Engines[e]))
+		}
+	case Platforms:
+		parts = sources.Texts(r.Platforms)
+	case RequireSigned:
+		return "true"
+	}
+	return strings.Join(parts, ", ")
+}
 
 // appliesTo reports whether the rule is about a provider.
 func (r Rule) appliesTo(p sources.Provider) bool {

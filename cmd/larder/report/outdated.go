@@ -21,7 +21,7 @@ type Standing struct {
 	Locked   string        `json:"locked,omitempty"`  // empty if no version is locked
 	Allowed  string        `json:"allowed,omitempty"` // the newest version that the constraints allow; empty if they allow none
 	Newest   string        `json:"newest,omitempty"`  // the newest release, or pre-release if there are only these
-	Refused  bool          `json:"refused,omitempty"` // the constraint refuses the locked version
+	Refused  bool          `json:"refused,omitempty"` // the constraint or the policy refuses the locked version
 	Bar      installer.Bar `json:"excluded_by,omitempty"`
 
 	// The constraint that excludes the newest version, and what it would have to be. Together, constraints may
@@ -121,6 +121,8 @@ func (d Outdated) why() string {
 	switch {
 	case d.Constraint != "":
 		text = fmt.Sprintf("%q", d.Constraint)
+	case d.Bar == installer.Excluded:
+		text = "the policy"
 	case d.Bar == installer.LockedOut:
 		text = "the lock file"
 	case d.Bar == installer.Prereleased:

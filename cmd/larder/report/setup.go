@@ -86,10 +86,11 @@ const (
 	AreaLinks       Area = "links"
 	AreaDirectories Area = "directories"
 	AreaTrust       Area = "trust"
+	AreaPolicy      Area = "policy" // rules; all apply
 	AreaOther       Area = "other settings"
 )
 
-var areas = []Area{AreaUninstalled, AreaHosts, AreaCache, AreaLinks, AreaDirectories, AreaTrust, AreaOther}
+var areas = []Area{AreaUninstalled, AreaHosts, AreaCache, AreaLinks, AreaDirectories, AreaTrust, AreaPolicy, AreaOther}
 
 // ByDefault is where a setting comes from that nothing sets.
 const ByDefault = "default"
@@ -103,6 +104,8 @@ type Setting struct {
 	Secret    bool     `json:"secret,omitempty"`
 	From      string   `json:"from"` // place, variable or flag, or ByDefault
 	Overrides []string `json:"overrides,omitempty"`
+	Reason    string   `json:"reason,omitempty"`  // of a rule
+	Contact   string   `json:"contact,omitempty"` // whom to ask for an exception to a rule
 }
 
 // Kind implements [Object].

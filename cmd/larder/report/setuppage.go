@@ -309,6 +309,9 @@ func (p *setupPage) settings(area Area, settings []Setting) (rows []setupRow) {
 			continue
 		}
 		row := setupRow{cells: p.cells(s), standard: s.From == ByDefault && area != AreaCache}
+		if p.all {
+			row.below = slices.DeleteFunc([]string{s.Reason, s.Contact}, func(text string) bool { return text == "" })
+		}
 		if colon := strings.LastIndex(s.From, ":"); colon >= 0 && area == AreaHosts && !p.all {
 			same := s.Of + " " + s.From[:colon]
 			if same == last {

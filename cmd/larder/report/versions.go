@@ -18,10 +18,11 @@ type Release struct {
 	Protocols  []string `json:"protocols,omitempty"` // none if unknown
 	Engines    []string `json:"engines,omitempty"`   // those that support a protocol; none if unknown
 	Prerelease bool     `json:"prerelease,omitempty"`
-	Allowed    bool     `json:"allowed,omitempty"` // by the constraints of the root module
+	Allowed    bool     `json:"allowed,omitempty"` // by the constraints of the root module and the policy
 	Locked     bool     `json:"locked,omitempty"`
 	Installed  bool     `json:"installed,omitempty"`
 	Cached     bool     `json:"cached,omitempty"`
+	Excluded   string   `json:"excluded,omitempty"` // why the policy excludes it
 
 	Constrained bool `json:"-"` // the root module has constraints
 }
@@ -74,7 +75,7 @@ func (r Release) Cells(*Output) []ui.Span {
 		on   bool
 		text string
 	}{
-		{r.Prerelease, "pre-release"}, {r.foreign(), "not for " + sources.CurrentPlatform().String()}, {r.Constrained && r.Allowed, "allowed"},
+		{r.Prerelease, "pre-release"}, {r.foreign(), "not for " + sources.CurrentPlatform().String()}, {r.Constrained && r.Allowed, "allowed"}, {r.Excluded != "", "excluded by the policy"},
 		{r.Locked, "locked"}, {r.Installed, "installed"}, {r.Cached, "cached"},
 	} {
 		if note.on {
@@ -82,7 +83,7 @@ func (r Release) Cells(*Output) []ui.Span {
 		}
 	}
 	paint := ui.Plain
-	if r.Prerelease || r.foreign() || r.Constrained && !r.Allowed {
+	if r.Prerelease || r.foreign() || r.Constrained && !r.Allowed || r.Excluded != "" {
 		paint = ui.Faint
 	}
 	if r.Locked {

@@ -139,16 +139,24 @@ type checkoutFiles struct {
 // filesFor returns what files set for the root module in dir: those there, and those above it up to the
 // top of its repository, the nearest first.
 func (s *Session) filesFor(dir string) (all []checkoutFiles, err error) {
-	dir = resolve(dir) // as git finds the repository
-	top := s.repository(dir)
-	for at := dir; ; at = filepath.Dir(at) {
+	for _, at := range s.dirsOf(dir) {
 		found, err := s.filesIn.get(at, func() (checkoutFiles, error) { return readCheckoutFiles(at) })
 		if err != nil {
 			return nil, err
 		}
 		all = append(all, found)
-		if at == top || top == "" {
-			return all, nil
+	}
+	return all, nil
+}
+
+// dirsOf returns the directories whose files apply to the root module in dir: itself, and those above it up to the top of
+// its repository.
+func (s *Session) dirsOf(dir string) (all []string) {
+	dir = resolve(dir) // as git finds the repository
+	top := s.repository(dir)
+	for at := dir; ; at = filepath.Dir(at) {
+		if all = append(all, at); at == top || top == "" {
+			return all
 		}
 	}
 }

@@ -32,7 +32,7 @@ func (q *question) relaxed(v sources.Version) []string {
 	}
 	var offered []sources.Version
 	for _, c := range q.candidates() {
-		if c.Offered {
+		if c.Offered && c.Excluded == nil {
 			offered = append(offered, c.Version)
 		}
 	}
@@ -106,7 +106,7 @@ func (q *question) installable(ctx context.Context, allowed sources.Constraints)
 	for range mostTries {
 		var all []sources.Version
 		for _, c := range q.candidates() {
-			if c.Offered && !c.NoPlatform && !c.NoProtocol {
+			if c.Offered && c.Excluded == nil && !c.NoPlatform && !c.NoProtocol {
 				all = append(all, c.Version)
 			}
 		}

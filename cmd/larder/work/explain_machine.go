@@ -14,6 +14,7 @@ import (
 	"github.com/larder-cli/larder/installer/lockfile"
 	"github.com/larder-cli/larder/sources"
 	"github.com/larder-cli/larder/sources/fetch"
+	"github.com/larder-cli/larder/sources/policy"
 )
 
 // explainMachine shows what is configured for the root module in dir. Of a configuration with errors, it shows
@@ -42,6 +43,9 @@ func (s *Session) look(ctx context.Context, dir string) (m *rootModule, ds sourc
 	s.output.For(m.chosen.engine)
 	config, ds := cliconfig.Load(ctx, s.machine, m.chosen.engine, s.configOptions())
 	m.config = config.At(dir)
+	if err == nil {
+		m.policy, err = s.policyFor(dir, m.config)
+	}
 	return m, ds, err
 }
 
@@ -49,7 +53,7 @@ func (s *Session) look(ctx context.Context, dir string) (m *rootModule, ds sourc
 func (m *rootModule) setup(flags []cliconfig.Input) report.Setup {
 	return report.Setup{
 		Engine: report.EngineChoice{Engine: string(m.chosen.engine), Reason: m.chosen.reason, File: m.chosen.file, Undecided: m.chosen.undecided},
-		Files:  configFiles(m.config), Variables: configVariables(m.config, flags),
+		Files:  append(configFiles(m.config), m.checkoutFiles()...), Variables: configVariables(m.config, flags),
 		Methods: m.configMethods(), Settings: m.settingsInForce(flags),
 		Incomplete: m.config.Incomplete(), Tilde: m.config.Tilde,
 	}
@@ -71,9 +75,55 @@ func configFiles(config *cliconfig.Config) (all []report.ConfigFile) {
 				f.Overridden = append(f.Overridden, s.Name)
 			}
 		}
+		if slices.ContainsFunc(config.Policy, func(r policy.Rule) bool { return r.File == in.Name }) {
+			f.Sets = append(f.Sets, "policy")
+		}
 		all = append(all, f)
 	}
 	return all
+}
+
+// checkoutFiles returns the files of the repository that may configure Larder, the nearest first.
+func (m *rootModule) checkoutFiles() (all []report.ConfigFile) {
+	for _, dir := range m.dirsOf(m.dir) {
+		f := report.ConfigFile{Path: filepath.Join(dir, cliconfig.CheckoutFile), What: "settings of the repository", State: cliconfig.FileMissing}
+		if exists(f.Path) {
+			found, err := cliconfig.ReadCheckout(dir)
+			if f.State, f.Read = cliconfig.FileRead, true; err != nil {
+				f.State = cliconfig.FileFaulty
+			}
+			if found.Engine != "" {
+				f.Sets = append(f.Sets, "engine")
+			}
+			if len(found.Policy) > 0 {
+				f.Sets = append(f.Sets, "policy")
+			}
+		}
+		all = append(all, f)
+	}
+	return all
+}
+
+// rulesInForce returns the rules of the policy.
+func (m *rootModule) rulesInForce() (all []report.Setting) {
+	if m.policy == nil {
+		return nil
+	}
+	for _, r := range m.policy.Rules {
+		all = append(all, report.Setting{
+			Area: report.AreaPolicy, Name: string(r.Setting), Of: versionsOf(r), Value: r.Value(),
+			From: r.Place(), Reason: r.Reason, Contact: r.Contact,
+		})
+	}
+	return all
+}
+
+// versionsOf returns the providers of a rule about versions.
+func versionsOf(r policy.Rule) string {
+	if r.Setting != policy.Versions {
+		return ""
+	}
+	return strings.Join(patternTexts(r.Providers), ", ")
 }
 
 // isIn returns a function that reports whether a place is a line of a file.
@@ -178,7 +228,7 @@ func (m *rootModule) settingsInForce(flags []cliconfig.Input) (all []report.Sett
 	if m.config.EnforceKeyExpiry {
 		all = append(all, report.Setting{Area: report.AreaTrust, Name: "expired keys", Value: "refused", From: "OPENTOFU_ENFORCE_GPG_EXPIRATION"})
 	}
-	all = m.withDefaults(all, flags)
+	all = append(m.withDefaults(all, flags), m.rulesInForce()...)
 	report.SortSettings(all)
 	return all
 }

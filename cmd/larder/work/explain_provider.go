@@ -58,6 +58,9 @@ type planned struct {
 func (q *question) plans(ctx context.Context) (plan, upgrade planned, err error) {
 	plan.Plan, plan.err = q.planner(false).Plan(ctx, *q.root, q.req)
 	upgrade.Plan, upgrade.err = q.planner(true).Plan(ctx, *q.root, q.req)
+	if err := q.checkOverride(q.req.Provider); err != nil && q.required {
+		plan.err, upgrade.err = err, err
+	}
 	for _, p := range []planned{plan, upgrade} {
 		if p.err == nil && p.How == installer.Planned {
 			q.learn(ctx, p.Version)
@@ -89,6 +92,9 @@ func (q *question) describeChoice(e *report.Explanation, plan, upgrade planned) 
 	if !q.req.Constraints.Empty() {
 		newest = "the newest that " + q.constraints("allows", "allow")
 	}
+	if plan.err == nil && q.excludesNewer(plan.Version) {
+		newest += ", and that the policy allows"
+	}
 	switch {
 	case plan.err != nil:
 	case plan.Offline:
@@ -111,6 +117,13 @@ func (q *question) describeChoice(e *report.Explanation, plan, upgrade planned) 
 		e.InstallUpgrade = strings.Replace(e.InstallUpgrade, e.Install, "fails", 1)
 		e.Install = "fails"
 	}
+}
+
+// excludesNewer reports whether the policy excludes a newer version that the constraints allow.
+func (q *question) excludesNewer(chosen sources.Version) bool {
+	return slices.ContainsFunc(q.candidates(), func(c installer.Candidate) bool {
+		return c.Offered && c.Excluded != nil && c.Version.Compare(chosen) > 0 && q.req.Constraints.Allow(c.Version)
+	})
 }
 
 // mostConstraints is the length of constraints that are shown in a sentence.
@@ -220,15 +233,20 @@ func (q *question) describeOthers(ctx context.Context, e *report.Explanation, pl
 		found = true
 		better := newest == nil && (q.asked != sources.Version{} || plan.err != nil) ||
 			!w.Version.Prerelease() && (newest == nil || newest.Version.Prerelease())
-		if better && !unusable(w.Version, candidates) { // no change of the configuration makes those usable
+		if better && w.Excluded == nil && !unusable(w.Version, candidates) { // no change of the configuration makes those usable
 			newest = &w
 		}
-		if n := len(e.Newer); n > 0 && last.Bar == w.Bar && last.By == w.By && last.Together == w.Together {
+		why := q.whyNot(w, plan)
+		if n := len(e.Newer); n > 0 && last.Bar == w.Bar && last.By == w.By && last.Together == w.Together && (w.Bar != installer.Excluded || why == e.Newer[n-1].Why) {
 			e.Newer[n-1].Versions = append(e.Newer[n-1].Versions, w.Version.String())
 			continue
 		}
 		last = w
-		x := report.Excluded{Versions: []string{w.Version.String()}, Rule: string(w.Bar), Why: q.whyNot(w, plan)}
+		x := report.Excluded{Versions: []string{w.Version.String()}, Rule: string(w.Bar), Why: why}
+		if w.Bar == installer.Excluded {
+			rule := w.Excluded.Rule
+			x.By = &report.Constraint{Constraint: rule.Text, Place: report.Place{File: rule.File, Line: rule.Line}}
+		}
 		if w.By != (sources.Origin{}) {
 			by := report.ConstraintOf(w.By)
 			x.By = &by
@@ -278,6 +296,12 @@ func (q *question) whyNot(w installer.Weighed, plan planned) string {
 		return fmt.Sprintf("excluded by %q at %s", w.By.Constraint, at(w.By))
 	case installer.Prereleased:
 		return "a pre-release: only a constraint with exactly this version allows it"
+	case installer.Excluded:
+		text := w.Excluded.Error()
+		if until := w.Excluded.Until; !until.IsZero() {
+			text += "; it will be allowed from " + until.Local().Format("2006-01-02 15:04")
+		}
+		return text
 	case installer.NotOffered:
 		return q.onlyElsewhere(w.Version)
 	case installer.WithoutPlatform:

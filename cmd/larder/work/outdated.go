@@ -13,6 +13,7 @@ import (
 	"github.com/larder-cli/larder/installer"
 	"github.com/larder-cli/larder/sources"
 	"github.com/larder-cli/larder/sources/evidence"
+	"github.com/larder-cli/larder/sources/policy"
 	"github.com/larder-cli/larder/sources/trust"
 )
 
@@ -123,7 +124,10 @@ func (o *outdating) compare(ctx context.Context, m *rootModule, source sources.S
 		return standing{}, err
 	}
 	e, _ := m.lock.Entry(r.Provider)
-	s := standingOf(r, e.Version, listing.Versions)
+	if err := m.policy.Learn(ctx, r.Provider, listing.Versions...); err != nil {
+		return standing{}, err
+	}
+	s := standingOf(r, e.Version, listing.Versions, m.policy)
 	s.notQueried = listing.Unasked
 	if s.rank == report.UpToDate && len(s.notQueried) > 0 {
 		s.rank = report.Unknown
@@ -147,10 +151,11 @@ func (m *rootModule) cachedVersions(ctx context.Context, p sources.Provider) []s
 }
 
 // standingOf compares a locked version, which is zero if there is none, with the versions that could be chosen.
-func standingOf(r sources.Requirement, locked sources.Version, all []sources.Version) standing {
+func standingOf(r sources.Requirement, locked sources.Version, all []sources.Version, rules *policy.Policy) standing {
 	newest := newestOf(all)
-	allowed, _ := r.Constraints.Newest(all)
-	isLocked, accepted := locked != sources.Version{}, r.AllowsLocked(locked)
+	excluded := func(v sources.Version) bool { return rules.Check(r.Provider, v) != nil }
+	allowed, _ := r.Constraints.Newest(slices.DeleteFunc(slices.Clone(all), excluded))
+	isLocked, accepted := locked != sources.Version{}, r.AllowsLocked(locked) && !excluded(locked)
 	if isLocked && (r.Fixed() || accepted && locked.Compare(allowed) > 0) {
 		allowed = locked
 	}
@@ -170,21 +175,24 @@ func standingOf(r sources.Requirement, locked sources.Version, all []sources.Ver
 	if isLocked && allowed.Compare(locked) > 0 {
 		s.rank = report.Upgradable
 	}
-	s.weigh(r, locked, weighed)
+	s.weigh(r, locked, weighed, rules)
 	return s
 }
 
 // weigh sets what excludes a version, which is zero if none is known.
-func (s *standing) weigh(r sources.Requirement, locked, v sources.Version) {
+func (s *standing) weigh(r sources.Requirement, locked, v sources.Version, rules *policy.Policy) {
 	if v == (sources.Version{}) {
 		return
 	}
-	w := installer.Weigh(r, locked, []installer.Candidate{{Version: v, Offered: true}})[0]
+	why, _ := errors.AsType[*policy.Violation](rules.Check(r.Provider, v))
+	w := installer.Weigh(r, locked, []installer.Candidate{{Version: v, Offered: true, Excluded: why}})[0]
 	s.Bar, s.Constraint, s.by = w.Bar, w.By.Constraint, w.By
 	switch {
+	case w.Bar == installer.Excluded:
+		s.by = sources.Origin{File: why.Rule.File, Line: why.Rule.Line}
 	case w.Together:
 		s.Constraint = r.Constraints.String()
-	case s.Constraint != "":
+	case s.Constraint != "" && why == nil:
 		s.Instead = installer.Relax(w.By, v)
 	}
 }

@@ -51,7 +51,7 @@ func TestStandingOf(t *testing.T) {
 		if c.locked != "" {
 			locked, all = all[0], all[1:]
 		}
-		sourcetest.Equal(t, standingText(standingOf(r, locked, all)), c.want, c.name)
+		sourcetest.Equal(t, standingText(standingOf(r, locked, all, nil)), c.want, c.name)
 	}
 }
 

@@ -15,6 +15,7 @@ import (
 	"github.com/larder-cli/larder/installer"
 	"github.com/larder-cli/larder/installer/lockfile"
 	"github.com/larder-cli/larder/sources"
+	"github.com/larder-cli/larder/sources/policy"
 )
 
 // A question is what is known about one provider in a root module, for explain and versions.
@@ -72,6 +73,14 @@ func (s *Session) question(ctx context.Context, dir, typed string) (q *question,
 		return nil, nil, err
 	}
 	q.look(ctx)
+	var versions []sources.Version
+	for _, c := range q.candidates() {
+		versions = append(versions, c.Version)
+	}
+	if err := q.policy.Learn(ctx, q.req.Provider, versions...); err != nil {
+		done()
+		return nil, nil, err
+	}
 	return q, done, ctx.Err()
 }
 
@@ -279,6 +288,9 @@ func newestFirst(all []sources.Version) []sources.Version {
 
 // unmanaged returns why engines install no package of the provider, or "".
 func (q *question) unmanaged() string {
+	if q.checkOverride(q.req.Provider) != nil { // install fails
+		return ""
+	}
 	if dir := q.config.DevOverrides[q.req.Provider]; dir != "" {
 		return "dev_overrides replaces it with " + q.config.Tilde(dir)
 	}
@@ -358,6 +370,9 @@ func (q *question) candidates() []installer.Candidate {
 		for _, v := range versions {
 			add(v)
 		}
+	}
+	for i := range all {
+		all[i].Excluded, _ = errors.AsType[*policy.Violation](q.policy.Check(q.req.Provider, all[i].Version))
 	}
 	return all
 }

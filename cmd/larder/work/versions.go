@@ -105,15 +105,18 @@ func (q *question) notFound(ctx context.Context) error {
 func (q *question) releases() (all []report.Release) {
 	labels := q.labels()
 	var versions []sources.Version
+	excluded := map[sources.Version]string{}
 	for _, c := range q.candidates() {
-		versions = append(versions, c.Version)
+		if versions = append(versions, c.Version); c.Excluded != nil {
+			excluded[c.Version] = c.Excluded.Error()
+		}
 	}
 	for _, v := range newestFirst(versions) {
 		r := report.Release{
 			Provider: q.req.Provider.String(), Version: v.String(), Sources: []string{},
-			Prerelease: v.Prerelease(), Allowed: q.required && q.req.Constraints.Allow(v), Locked: v == q.locked,
+			Prerelease: v.Prerelease(), Allowed: q.required && q.req.Constraints.Allow(v) && excluded[v] == "", Locked: v == q.locked,
 			Installed: slices.Contains(q.here[hereInstalled], v), Cached: slices.Contains(q.here[hereCached], v),
-			Constrained: q.required && !q.req.Constraints.Empty(),
+			Constrained: q.required && !q.req.Constraints.Empty(), Excluded: excluded[v],
 		}
 		for i, a := range q.answers {
 			if !a.Applies || !q.listed[i][v] {
