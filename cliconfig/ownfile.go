@@ -141,10 +141,10 @@ func ourHeader(name string) string {
 // for a file with errors, which Load reports.
 func (m Machine) HasPolicy(ctx context.Context) bool {
 	return slices.ContainsFunc([]file{m.ownFile(), m.siteFile()}, func(f file) bool {
-		if f.path == "" || f.by == "" && !m.exists(f.path) {
+		l := &loader{Machine: m, ctx: ctx}
+		if f.path == "" || f.by == "" && l.absent(f) {
 			return false
 		}
-		l := &loader{Machine: m, ctx: ctx}
 		src, err := l.readFile(f.path)
 		if err != nil {
 			return true

@@ -68,6 +68,11 @@ func OfOther(info fs.FileInfo) bool {
 	return hasModes && uid > 0 && !owned(info)
 }
 
+// OfRoot reports whether root owns a file, as far as that is known.
+func OfRoot(info fs.FileInfo) bool {
+	return !hasModes || attributesOf(info).uid == 0 || Unmapped(info)
+}
+
 // Unmapped reports whether the owner of a file may be a user that has no number here, as root of the
 // host has none in a container.
 func Unmapped(info fs.FileInfo) bool {

@@ -17,12 +17,13 @@ import (
 	"github.com/larder-cli/larder/sources"
 	"github.com/larder-cli/larder/sources/disk"
 	"github.com/larder-cli/larder/sources/fetch"
+	"github.com/larder-cli/larder/sources/policy"
 )
 
 // configurationChecks are the checks of doctor for the CLI configuration and the environment.
 var configurationChecks = []check{
 	unreadableFiles, configurationProblems, unreadFiles, enginesDisagree, ignoredVariables, wrongProxy,
-	noMethod, wrongPatternHost, fallbackWins, registryAsMirror, mirrorAsRegistry, overrides, unusedTokens,
+	exposedPolicy, noMethod, wrongPatternHost, fallbackWins, registryAsMirror, mirrorAsRegistry, overrides, unusedTokens,
 }
 
 // configurationSummary names the file that was read.
@@ -288,6 +289,36 @@ func letIn(c *checkup, p sources.Provider) string {
 		}
 	}
 	return fmt.Sprintf("add %q to include of %s at %s:%d", p, m.Kind, c.brief(m.File), m.Line)
+}
+
+// exposedPolicy finds a policy of this machine that others than root can change.
+func exposedPolicy(_ context.Context, c *checkup) (found []report.Diagnosis) {
+	i := slices.IndexFunc(c.config.Policy, func(r policy.Rule) bool { return r.Layer == policy.Site })
+	if i < 0 {
+		return nil
+	}
+	file := c.config.Policy[i].File
+	for at, below := resolve(file), ""; at != below; at, below = filepath.Dir(at), at {
+		info, err := os.Stat(at)
+		if err != nil {
+			continue
+		}
+		create, exchange := disk.WritableByAll(info)
+		text, fix := "", "chmod o-w "
+		switch {
+		case exchange || create && !info.IsDir():
+			text = "all users can write to "
+		case !disk.OfRoot(info):
+			text, fix = disk.Owner(at)+" owns ", "chown root "
+		default:
+			continue
+		}
+		return []report.Diagnosis{{
+			Severity: report.Risky, Trap: "exposed-policy", Path: at,
+			Text: text + c.brief(at), Why: "not only root can change the policy in " + c.brief(file), Fix: fix + c.word(at),
+		}}
+	}
+	return nil
 }
 
 // wrongPatternHost finds patterns that match none of the required providers, only because of their host.
