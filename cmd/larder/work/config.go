@@ -18,7 +18,7 @@ func ShowConfig(ctx context.Context, s *Session, flags []cliconfig.Input) error 
 	}
 	var rows [][]string
 	var all []report.Object
-	for _, f := range configFiles(m.config) {
+	for _, f := range append(configFiles(m.config), m.checkoutFiles()...) {
 		rows = append(rows, []string{m.config.Tilde(f.Path), f.What})
 		all = append(all, f)
 	}

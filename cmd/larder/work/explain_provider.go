@@ -89,11 +89,14 @@ func (q *question) describeChoice(e *report.Explanation, plan, upgrade planned) 
 		e.Upgrade = upgrade.Version.String()
 	}
 	newest := "the newest that the sources in use have"
-	if !q.req.Constraints.Empty() {
+	limited := plan.err == nil && q.excludesNewer(plan.Version)
+	switch {
+	case limited && q.req.Constraints.Empty():
+		newest = "the newest that the policy allows"
+	case limited:
+		newest = "the newest that " + q.constraints("and the policy allow", "and the policy allow")
+	case !q.req.Constraints.Empty():
 		newest = "the newest that " + q.constraints("allows", "allow")
-	}
-	if plan.err == nil && q.excludesNewer(plan.Version) {
-		newest += ", and that the policy allows"
 	}
 	switch {
 	case plan.err != nil:
