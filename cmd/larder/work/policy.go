@@ -86,7 +86,7 @@ func (e *execution) checkUnprepared(ctx context.Context, dir string) error {
 		return nil
 	}
 	workDir := e.workDir
-	e.workDir, e.readsArguments, e.runsHere, e.mayBeEmpty = dir, true, true, true
+	e.workDir, e.readsArguments, e.runsHere, e.mayBeEmpty, e.mutesWarnings = dir, true, true, true, true
 	e.flags.Config, e.flags.NoLockFile = "", false // flags of Larder don't change what this command runs
 	m, err := e.rootFor(ctx, e.command.Engine, filepath.Join(dir, lockfile.Name), e.output)
 	if err != nil {
@@ -114,11 +114,31 @@ func (m *rootModule) checkSelected(ctx context.Context) error {
 	if m.lock == nil {
 		return m.lockProblems.Err()
 	}
-	entries := m.lock.Entries()
-	if m.config.Engine == sources.OpenTofu {
-		_ = m.lock.Migrate()
-		entries = append(entries, m.lock.Entries()...)
+	var errs []error
+	for _, e := range m.lock.Entries() {
+		err := m.policy.Learn(ctx, e.Provider, e.Version)
+		if err == nil {
+			err = m.policy.Check(e.Provider, e.Version)
+		}
+		errs = append(errs, sources.InPackage(packageOf(e), err))
 	}
+	if err := errors.Join(errs...); err != nil {
+		return err
+	}
+	if m.policy.AboutSignatures() {
+		errs = append(errs, m.checkSignatures(ctx))
+	}
+	overridden := func(p sources.Provider) bool { return m.checkOverride(p) != nil }
+	if slices.ContainsFunc(m.config.Unmanaged, overridden) || slices.ContainsFunc(slices.Collect(maps.Keys(m.config.DevOverrides)), overridden) {
+		_, err := m.needs(ctx) // perhaps they aren't required here
+		errs = append(errs, err)
+	}
+	return errors.Join(errs...)
+}
+
+// checkSignatures returns an error for installed packages that are not signed as the policy requires. A package that is
+// not installed is no error here, because the engine reports it.
+func (m *rootModule) checkSignatures(ctx context.Context) error {
 	store, done, err := m.store()
 	if err != nil {
 		return err
@@ -127,26 +147,22 @@ func (m *rootModule) checkSelected(ctx context.Context) error {
 	installed := store.Workdir(m.dir, filepath.Join(m.config.DataDir, "providers"))
 	defer installed.Close()
 	var errs []error
-	for _, e := range entries {
-		id := sources.PackageID{Provider: e.Provider, Version: e.Version, Platform: sources.CurrentPlatform()}
-		err := m.policy.Learn(ctx, e.Provider, e.Version)
+	for _, e := range m.lock.Entries() {
+		if _, signed := m.policy.SignedBy(e.Provider); !signed {
+			continue
+		}
+		held, err := installed.Get(ctx, packageOf(e))
 		if err == nil {
-			err = m.policy.Check(e.Provider, e.Version)
+			err = m.judge().Check(held.ID, held.Report)
+		} else if errors.Is(err, sources.ErrNotFound) {
+			err = nil
 		}
-		if _, signed := m.policy.SignedBy(e.Provider); signed && err == nil {
-			var held sources.Stored
-			if held, err = installed.Get(ctx, id); err == nil {
-				err = m.judge().Check(id, held.Report)
-			} else if errors.Is(err, sources.ErrNotFound) {
-				err = nil // the engine fails
-			}
-		}
-		errs = append(errs, sources.InPackage(id, err))
-	}
-	overridden := func(p sources.Provider) bool { return m.checkOverride(p) != nil }
-	if slices.ContainsFunc(m.config.Unmanaged, overridden) || slices.ContainsFunc(slices.Collect(maps.Keys(m.config.DevOverrides)), overridden) {
-		_, err := m.needs(ctx) // perhaps they aren't required here
-		errs = append(errs, err)
+		errs = append(errs, sources.InPackage(packageOf(e), err))
 	}
 	return errors.Join(errs...)
+}
+
+// packageOf returns the package of a locked version for this platform.
+func packageOf(e lockfile.Entry) sources.PackageID {
+	return sources.PackageID{Provider: e.Provider, Version: e.Version, Platform: sources.CurrentPlatform()}
 }

@@ -54,6 +54,7 @@ type Session struct {
 	overriddenToo  bool                                                        // providers with development overrides are required too, if a source has them
 	runsHere       bool                                                        // the engine runs in the working directory
 	mayBeEmpty     bool                                                        // a missing configuration is no reason for a message
+	mutesWarnings  bool                                                        // those about the configuration: the engine has its own
 	testDir        string                                                      // empty means the default
 	getModules     func(ctx context.Context, m *rootModule, update bool) error // installs missing modules; may be nil
 
@@ -236,7 +237,11 @@ func (s *Session) rootFor(ctx context.Context, engine sources.Engine, path strin
 // load reads the configuration for an engine.
 func (s *Session) load(ctx context.Context, engine sources.Engine) (settings, error) {
 	config, ds := cliconfig.Load(ctx, s.machine, engine, s.configOptions())
-	if err := s.output.Warnings(ds); err != nil {
+	err := ds.Err()
+	if !s.mutesWarnings {
+		err = s.output.Warnings(ds)
+	}
+	if err != nil {
 		return settings{}, err
 	}
 	return settings{config, s.newClient(config)}, nil
