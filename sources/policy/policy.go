@@ -6,6 +6,7 @@
 package policy
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"maps"
@@ -144,12 +145,19 @@ func (p *Policy) of(s Setting, provider sources.Provider) (rules []Rule) {
 	return rules
 }
 
-// Learn finds out how old versions of a provider are, if a rule requires an age.
+// Learn finds out how old versions of a provider are, if a rule requires an age that they may not have yet. Versions only
+// become older, so it asks nothing about those that are known to be old enough.
 func (p *Policy) Learn(ctx context.Context, provider sources.Provider, versions ...sources.Version) error {
-	if len(p.of(MinAge, provider)) == 0 || p.Ages == nil {
+	rules := p.of(MinAge, provider)
+	if len(rules) == 0 || p.Ages == nil {
 		return nil
 	}
-	return p.Ages.Learn(ctx, provider, versions...)
+	most := slices.MaxFunc(rules, func(a, b Rule) int { return cmp.Compare(a.Age, b.Age) }).Age
+	young := slices.DeleteFunc(slices.Clone(versions), func(v sources.Version) bool { return p.Ages.Of(provider, v).AtLeast >= most })
+	if len(young) == 0 {
+		return nil
+	}
+	return p.Ages.Learn(ctx, provider, young...)
 }
 
 // with returns the violation as an error with its hint.

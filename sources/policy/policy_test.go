@@ -98,7 +98,13 @@ func TestLegacyAddressesAreNotRequired(t *testing.T) {
 // ages has fixed ages of versions.
 type ages map[string]time.Duration
 
-func (a ages) Learn(context.Context, sources.Provider, ...sources.Version) error { return nil }
+// Learn makes the versions a hundred days old.
+func (a ages) Learn(_ context.Context, _ sources.Provider, versions ...sources.Version) error {
+	for _, v := range versions {
+		a[v.String()] = 100 * 24 * time.Hour
+	}
+	return nil
+}
 
 func (a ages) Of(_ sources.Provider, v sources.Version) policy.Age {
 	return policy.Age{AtLeast: a[v.String()], Stated: true}
@@ -140,6 +146,22 @@ func TestCheck(t *testing.T) {
 		}
 		sourcetest.Equal(t, strings.Join(allowed, " "), tt.want, tt.name)
 	}
+}
+
+// Nothing is asked about versions that are known to be old enough.
+func TestLearn(t *testing.T) {
+	known := ages{"1.0.0": 8 * 24 * time.Hour, "1.1.0": 2 * 24 * time.Hour}
+	week, hour := policy.Rule{Setting: policy.MinAge, Age: 7 * 24 * time.Hour}, policy.Rule{Setting: policy.MinAge, Age: time.Hour}
+	learn := func(rules ...policy.Rule) {
+		p := &policy.Policy{Rules: rules, Ages: known}
+		sourcetest.Check(t, p.Learn(t.Context(), provider(t, "acme/widget", sources.Terraform), version(t, "1.0.0"), version(t, "1.1.0")))
+	}
+	learn()
+	learn(hour)
+	sourcetest.Equal(t, known["1.1.0"], 2*24*time.Hour)
+	learn(week, hour)
+	sourcetest.Equal(t, known["1.0.0"], 8*24*time.Hour)
+	sourcetest.Equal(t, known["1.1.0"], 100*24*time.Hour)
 }
 
 // A nil policy and one without rules allow everything, and nothing is about providers that are part of an engine.
