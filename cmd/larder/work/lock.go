@@ -59,7 +59,7 @@ func Lock(ctx context.Context, s *Session, request LockRequest) error {
 		return err
 	}
 	defer l.closeScratch()
-	l.forDeclared, l.tally.Platforms = true, []string{}
+	l.forDeclared = true
 	l.tally.Check, l.tally.DryRun = l.Check, l.flags.DryRun
 	failed := l.each(ctx, l.at)
 	var absent error
@@ -345,6 +345,9 @@ func (l *locking) sum(conclude bool) error {
 	defer l.mu.Unlock()
 	l.warnUnusedKeys()
 	l.warnUnknown()
+	if len(l.tally.Platforms) == 0 { // all root modules failed
+		l.tally.Platforms = sources.Texts(thisIfNone(l.flags.Platforms))
+	}
 	if l.Check {
 		l.output.LockProblems(l.problems)
 	} else {

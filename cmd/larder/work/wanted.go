@@ -90,6 +90,14 @@ func (w *wanted) read(ctx context.Context) ([]*supply, error) {
 			read[next] = nil // free the memory: there may be thousands of root modules
 		}
 	})
+	said := map[string]bool{} // root modules may have the same errors
+	errs = slices.DeleteFunc(errs, func(err error) bool {
+		again := err != nil && said[err.Error()]
+		if err != nil {
+			said[err.Error()] = true
+		}
+		return again
+	})
 	return all.different, errors.Join(append([]error{searchErr}, errs...)...)
 }
 
