@@ -19,7 +19,7 @@ func cacheExportCommand() *line.Command {
 		About: "FILE is a tar file for larder cache import; - is standard output. Its contents\n" +
 			"depend only on the packages. An identical FILE is not rewritten. To compress it:\n" +
 			"larder cache export - | zstd > FILE",
-		Flags: append(treeFlags(),
+		Flags: append(treeFlags(notHere),
 			line.Flag{Name: "partial", Does: "export the other packages if some are missing"}),
 		Leaves: "nothing was written",
 		Run:    inSession(cacheExport),

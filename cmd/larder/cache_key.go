@@ -16,7 +16,7 @@ func cacheKeyCommand() *line.Command {
 		Example:   "larder cache key -R",
 		About: "The key depends only on the locked versions and the platforms. Without a lock file,\n" +
 			"it depends on the version constraints.",
-		Flags: treeFlags(),
+		Flags: treeFlags(notHere),
 		Run: inSession(func(ctx context.Context, l *line.Line, s *work.Session) error {
 			return work.ShowCacheKey(ctx, s, l.Words)
 		}),

@@ -31,10 +31,16 @@ const (
 	signatureFlags = "Signatures"
 )
 
+// What --platform replaces.
+const (
+	notHere     = "platforms, instead of this machine's"
+	notDeclared = "platforms, instead of the policy's or this machine's"
+)
+
 // treeFlags select root modules and platforms, for commands that work on the root module in
 // the working directory or on all root modules below it.
-func treeFlags() []line.Flag {
-	return []line.Flag{recursiveFlag("all root modules in and below PATH"), excludeFlag(), platformsFlag("platforms, instead of this machine's")}
+func treeFlags(platforms string) []line.Flag {
+	return []line.Flag{recursiveFlag("all root modules in and below PATH"), excludeFlag(), platformsFlag(platforms)}
 }
 
 // wantedFlags select packages, for commands that put them into a store.
@@ -43,7 +49,7 @@ func wantedFlags() []line.Flag {
 		{Group: selectionFlags, Name: "from", Value: "PATH", Repeatable: true, Does: "root modules, lock files or .tf files", Offers: []string{line.Files}},
 		recursiveFlag("all root modules in and below PATH"),
 		excludeFlag(),
-		platformsFlag("platforms, instead of this machine's"),
+		platformsFlag(notDeclared),
 		{Group: selectionFlags, Name: "newest", Value: "N", Kind: line.Number, Does: "number of versions, if none is locked", Default: "1"},
 		{Group: selectionFlags, Name: "all-versions", Does: "all allowed versions, if none is locked"},
 		upgradeFlag(),

@@ -22,7 +22,7 @@ func installCommand() *line.Command {
 			"lock file, the same files in .terraform. PATH is a root module.",
 		Flags: slices.Concat([]line.Flag{
 			upgradeFlag(),
-		}, treeFlags(), trustFlags(), installFlags("show what would be installed")),
+		}, treeFlags(notHere), trustFlags(), installFlags("show what would be installed")),
 		Leaves: "providers already installed are complete; the lock file is intact",
 		Run:    inSession(install),
 	}

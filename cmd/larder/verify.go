@@ -18,7 +18,7 @@ func verifyCommand() *line.Command {
 		Example:   "larder verify -R",
 		About: "Hashes the packages in .terraform, and compares them with the lock file, with their\n" +
 			"records and with their signed checksums. Changes nothing, and needs no network.",
-		Flags: slices.Concat(treeFlags(), trustFlags()),
+		Flags: slices.Concat(treeFlags(notHere), trustFlags()),
 		Run: inSession(func(ctx context.Context, l *line.Line, s *work.Session) error {
 			return work.VerifyInstalled(ctx, s, l.Words)
 		}),
