@@ -13,6 +13,7 @@ import (
 	"net/url"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/larder-cli/larder/sources"
 )
@@ -22,6 +23,7 @@ type Request struct {
 	URL         string
 	Accept      string // media type; empty means all
 	Limit       int64  // maximum size of the document in bytes; 0 means 1 MiB
+	Tries       int    // in all; 0 means those of the Client
 	Redirects   int    // how many redirects to follow; 0 means 10
 	SameHost    bool   // refuse redirects to another host or port
 	Plain       bool   // whether to follow redirects from https to http, because the caller verifies the document
@@ -42,6 +44,7 @@ type Document struct {
 	Body        []byte
 	URL         *url.URL // the URL that answered, after redirects; may hold secrets
 	ContentType string
+	Date        time.Time // when the server sent the document, by its own clock; zero if it doesn't say so
 
 	answer *answer
 }
@@ -56,7 +59,7 @@ func (c *Client) Document(ctx context.Context, r Request) (*Document, error) {
 		return nil, err
 	}
 	var doc *Document
-	e := &effort{tries: c.opts.Tries}
+	e := &effort{tries: orDefault(r.Tries, c.opts.Tries)}
 	err = c.retry(ctx, u, e, func() (bool, error) {
 		doc, err = c.document(ctx, u, e, r)
 		return false, err
@@ -100,7 +103,8 @@ func (c *Client) document(ctx context.Context, u *url.URL, e *effort, r Request)
 	if err != nil {
 		return nil, a.fail(err)
 	}
-	return &Document{Body: body, URL: a.at, ContentType: a.resp.Header.Get("Content-Type"), answer: a}, nil
+	date, _ := http.ParseTime(a.resp.Header.Get("Date"))
+	return &Document{Body: body, URL: a.at, ContentType: a.resp.Header.Get("Content-Type"), Date: date, answer: a}, nil
 }
 
 func (c *Client) documentHeader(ctx context.Context, u *url.URL, r Request) (http.Header, error) {

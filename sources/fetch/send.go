@@ -172,6 +172,9 @@ func (c *Client) roundTrip(ctx context.Context, w *watch, by *way, u *url.URL, h
 	}
 	w.answered.Store(true)
 	c.answered.Store(true)
+	if u.Scheme == "https" {
+		c.clock.set(resp.Header)
+	}
 	w.renew()
 	if resp.StatusCode < 500 && resp.StatusCode != http.StatusTooManyRequests {
 		c.well(known.host)
