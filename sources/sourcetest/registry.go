@@ -15,6 +15,8 @@ import (
 //	/.well-known/terraform.json                        service discovery of the requested host
 //	/v1/providers/HOST/NS/TYPE/versions
 //	/v1/providers/HOST/NS/TYPE/VERSION/download/OS/ARCH
+//	/v2/providers/NS/TYPE                              publication times, as registry.terraform.io has them
+//	/registry/docs/providers/NS/TYPE/index.json        the same for registry.opentofu.org
 //	/archives/HOST/NS/TYPE/VERSION/FILE                archives, SHA256SUMS, SHA256SUMS.sig
 func registryHandler(s *Server) http.Handler {
 	mux := http.NewServeMux()
@@ -23,6 +25,8 @@ func registryHandler(s *Server) http.Handler {
 	})
 	mux.HandleFunc("GET /v1/providers/{host}/{ns}/{type}/versions", s.about(versions))
 	mux.HandleFunc("GET /v1/providers/{host}/{ns}/{type}/{version}/download/{os}/{arch}", s.about(s.download))
+	mux.HandleFunc("GET /v2/providers/{ns}/{type}", s.included)
+	mux.HandleFunc("GET /registry/docs/providers/{ns}/{type}/index.json", s.listed)
 	mux.HandleFunc("GET /archives/{host}/{ns}/{type}/{version}/{file}", s.about(releaseFile))
 	return mux
 }

@@ -11,6 +11,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"time"
 )
 
 // A Server is the registry or the network mirror. It serves TLS on a port of
@@ -22,20 +23,22 @@ type Server struct {
 	world  *World
 	server *http.Server
 
-	mu       sync.Mutex
-	line     line
-	demands  demands
-	handler  http.Handler // without faults
-	wrapped  http.Handler // with faults
-	signed   []int        // number of requests left for each presigned URL
-	hidden   []string
-	faults   []*Fault
-	breaks   func() int64 // after how many bytes the next connection breaks; -1 means never; nil means that none does
-	requests []*Request
-	conns    map[string]*conn // open connections, by the client's address
-	made     int              // number of connections made
-	reset    int              // number of connections reset
-	wire     int64            // bytes sent
+	mu        sync.Mutex
+	line      line
+	demands   demands
+	handler   http.Handler // without faults
+	wrapped   http.Handler // with faults
+	signed    []int        // number of requests left for each presigned URL
+	hidden    []string
+	faults    []*Fault
+	breaks    func() int64 // after how many bytes the next connection breaks; -1 means never; nil means that none does
+	requests  []*Request
+	clock     func() (now time.Time, known bool) // for Date headers; nil means the real one
+	published map[string]time.Time               // by HOST/NAMESPACE/TYPE/VERSION
+	conns     map[string]*conn                   // open connections, by the client's address
+	made      int                                // number of connections made
+	reset     int                                // number of connections reset
+	wire      int64                              // bytes sent
 }
 
 func (w *World) serve(handler func(*Server) http.Handler) *Server {
@@ -105,6 +108,7 @@ func (s *Server) Wrap(wrap func(next http.Handler) http.Handler) {
 // answer answers a request, according to the faults.
 func (s *Server) answer(w http.ResponseWriter, r *http.Request) {
 	f := s.take(r.URL.Path)
+	s.setDate(w.Header())
 	out := &response{
 		ResponseWriter: w, server: s, request: s.record(r), fault: f, conn: s.connOf(r.RemoteAddr), done: r.Context().Done(),
 	}
@@ -142,7 +146,8 @@ const (
 	Index     Kind = "index"   // index.json
 	Version   Kind = "version" // VERSION.json
 	Archive   Kind = "archive"
-	Evidence  Kind = "evidence" // in a mirror
+	Evidence  Kind = "evidence"  // in a mirror
+	Published Kind = "published" // publication times
 	Other     Kind = "other"
 )
 
@@ -150,6 +155,8 @@ func kindOf(path string) Kind {
 	switch {
 	case strings.Contains(path, "/.larder/evidence/"):
 		return Evidence
+	case strings.HasPrefix(path, "/v2/providers/"), strings.HasPrefix(path, "/registry/docs/providers/"):
+		return Published
 	case strings.Contains(path, "/download/"):
 		return Download
 	}
