@@ -298,7 +298,7 @@ type verbatim struct {
 
 func (v verbatim) RoundTrip(r *http.Request) (*http.Response, error) {
 	if strings.TrimPrefix(r.URL.String(), "https://example.com") == v.url {
-		v.network = &network{answers: answers{}}
+		v.network = &network{answers: answers{}, date: v.date}
 		v.network.answers[v.url] = " " + v.text
 		if strings.TrimSpace(v.text) != "" && strings.ContainsRune("+-0123456789", rune(strings.TrimSpace(v.text)[0])) {
 			v.network.answers[v.url] = "{" // in this network's answers, a number would be a status

@@ -30,6 +30,7 @@ type answers map[string]string
 // A network is a transport that answers from a table and records the requests.
 type network struct {
 	answers answers
+	date    string // the Date header of all answers
 
 	mu    sync.Mutex
 	asked []*http.Request
@@ -44,6 +45,7 @@ func (n *network) RoundTrip(r *http.Request) (*http.Response, error) {
 	}
 	rec := httptest.NewRecorder()
 	rec.Header().Set("Content-Type", "application/json")
+	rec.Header().Set("Date", n.date)
 	text, ok := n.answers[strings.TrimPrefix(r.URL.String(), "https://example.com")]
 	var code int
 	var location string

@@ -1,0 +1,134 @@
+package registry
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/url"
+	"strings"
+	"time"
+
+	"github.com/larder-cli/larder/sources"
+	"github.com/larder-cli/larder/sources/fetch"
+)
+
+// The protocol of registries has no publication times. They are in the documents that the websites of the two public
+// registries show, and that other registries may have too.
+
+const (
+	maxPublished   = 16 << 20 // in bytes; the document of hashicorp/aws has several hundred kilobytes
+	publishedTries = 2        // every install waits for the document, and none fails without it
+)
+
+// tofuDocuments has the documents of registry.opentofu.org.
+var tofuDocuments = &url.URL{Scheme: "https", Host: "api.opentofu.org"}
+
+// Published returns when p's versions were published, as p's registry states it, and the time of the registry's
+// clock at which it did. Versions whose time isn't stated are left out. If the registry states no times, the error
+// matches [sources.ErrNotFound].
+func (r *Registry) Published(ctx context.Context, p sources.Provider) (times map[sources.Version]time.Time, asOf time.Time, err error) {
+	request, read, err := r.publishedAt(ctx, p)
+	if err != nil {
+		return nil, asOf, err
+	}
+	doc, err := r.client.Document(ctx, request)
+	if err != nil {
+		return nil, asOf, unstated(err)
+	}
+	if doc.URL.Scheme != "https" || doc.Date.IsZero() {
+		return nil, asOf, fmt.Errorf("%w: publication times without the time of the server", sources.ErrNotFound)
+	}
+	times = read(doc)
+	if len(times) == 0 {
+		return nil, asOf, fmt.Errorf("%w: publication times", sources.ErrNotFound)
+	}
+	return times, doc.Date, nil
+}
+
+// unstated makes a refusal of the server match [sources.ErrNotFound]: it doesn't have the document.
+func unstated(err error) error {
+	var status *fetch.StatusError
+	if errors.As(err, &status) && status.Code >= 400 && status.Code < 500 &&
+		status.Code != http.StatusTooManyRequests && status.Code != http.StatusRequestTimeout {
+		return fmt.Errorf("%w: %w", sources.ErrNotFound, err)
+	}
+	return err
+}
+
+// publishedAt returns the request for the document with p's publication times, and the function that reads it.
+func (r *Registry) publishedAt(ctx context.Context, p sources.Provider) (request fetch.Request, read func(*fetch.Document) map[sources.Version]time.Time, err error) {
+	base, err := r.Discover(ctx, p.Host)
+	if err != nil {
+		return request, nil, err
+	}
+	if base.Scheme != "https" {
+		return request, nil, fmt.Errorf("%w: a registry without TLS", sources.ErrNotFound)
+	}
+	at, own := &url.URL{Scheme: base.Scheme, Host: base.Host}, true
+	if p.Host == sources.OpenTofu.DefaultHost() {
+		if _, configured := r.opts.Services[p.Host]; !configured && base.Host == p.Host.ASCII() {
+			at, own = tofuDocuments, false
+		}
+		at, read = at.JoinPath("registry", "docs", "providers", p.Namespace, p.Type, "index.json"), listedTimes
+	} else {
+		at.Path, at.RawQuery, read = "/v2/providers/"+p.Namespace+"/"+p.Type, "include=provider-versions", includedTimes
+	}
+	request = fetch.Request{URL: at.String(), Limit: maxPublished, Tries: publishedTries, For: p.Host}
+	if own {
+		request.Credentials, request.TokenOf = true, r.tokenOf(p.Host)
+	}
+	return request, read, nil
+}
+
+// includedTimes reads a document of registry.terraform.io.
+func includedTimes(doc *fetch.Document) map[sources.Version]time.Time {
+	var d struct{ Included []json.RawMessage }
+	if doc.JSON(&d) != nil {
+		return nil
+	}
+	return timesOf(d.Included, func(text json.RawMessage) (version, published string) {
+		var item struct {
+			Type       string
+			Attributes struct {
+				Version   string
+				Published string `json:"published-at"`
+			}
+		}
+		if json.Unmarshal(text, &item) != nil || item.Type != "provider-versions" {
+			return "", ""
+		}
+		return item.Attributes.Version, item.Attributes.Published
+	})
+}
+
+// listedTimes reads a document of registry.opentofu.org.
+func listedTimes(doc *fetch.Document) map[sources.Version]time.Time {
+	var d struct{ Versions []json.RawMessage }
+	if doc.JSON(&d) != nil {
+		return nil
+	}
+	return timesOf(d.Versions, func(text json.RawMessage) (version, published string) {
+		var item struct{ ID, Published string }
+		if json.Unmarshal(text, &item) != nil {
+			return "", ""
+		}
+		return item.ID, item.Published
+	})
+}
+
+// timesOf reads the versions of a document, and their times. It skips what is invalid. If a version is there
+// twice, its later time applies.
+func timesOf(items []json.RawMessage, read func(json.RawMessage) (version, published string)) map[sources.Version]time.Time {
+	times := map[sources.Version]time.Time{}
+	for _, item := range items[:min(len(items), maxReleases)] {
+		version, published := read(item)
+		v, err := sources.ParseVersion(strings.TrimPrefix(version, "v"))
+		at, timeErr := time.Parse(time.RFC3339, published)
+		if err == nil && timeErr == nil && at.After(times[v]) {
+			times[v] = at.UTC()
+		}
+	}
+	return times
+}
