@@ -23,6 +23,7 @@ const module = "github.com/larder-cli/larder"
 // may also import sourcetest.
 var mayImport = map[string][]string{
 	"sources":                 {},
+	"sources/age":             {"sources", "sources/disk", "sources/policy", "sources/seal"},
 	"sources/archive":         {"sources", "sources/archive/inflate", "sources/disk"},
 	"sources/archive/inflate": {},
 	"sources/disk":            {"sources"},
@@ -62,7 +63,7 @@ var mayImport = map[string][]string{
 	"cmd/larder/line": {"cmd/larder/ui", "cmd/larder/report", "sources"},
 	"cmd/larder/work": {
 		"cmd/larder/ui", "cmd/larder/report",
-		"sources", "sources/archive", "sources/disk", "sources/evidence", "sources/fetch", "sources/netmirror", "sources/policy", "sources/probe", "sources/registry", "sources/seal", "sources/staging", "sources/trust",
+		"sources", "sources/age", "sources/archive", "sources/disk", "sources/evidence", "sources/fetch", "sources/netmirror", "sources/policy", "sources/probe", "sources/registry", "sources/seal", "sources/staging", "sources/trust",
 		"fsmirror", "fsmirror/builder", "fsmirror/bundle", "fsmirror/legacy", "cachedir", "cachedir/export", "cachedir/view", "cliconfig",
 		"installer", "installer/acquire", "installer/datadir", "installer/lockfile", "installer/modules",
 	},

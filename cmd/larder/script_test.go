@@ -22,6 +22,8 @@ import (
 	"github.com/larder-cli/larder/cmd/larder/report"
 	"github.com/larder-cli/larder/cmd/larder/work"
 	"github.com/larder-cli/larder/sources"
+	"github.com/larder-cli/larder/sources/age"
+	"github.com/larder-cli/larder/sources/seal"
 	"github.com/larder-cli/larder/sources/sourcetest"
 )
 
@@ -249,6 +251,7 @@ func setUp(env *testscript.Env, path string) error {
 
 var commands = map[string]func(*testscript.TestScript, bool, []string){
 	"registry":     registryCommand,
+	"seen":         seen,
 	"netmirror":    func(ts *testscript.TestScript, _ bool, args []string) { serverCommand(ts, world(ts).Mirror, args) },
 	"mirror":       writeMirror,
 	"requests":     requests,
@@ -367,6 +370,10 @@ func serverCommand(ts *testscript.TestScript, s *sourcetest.Server, args []strin
 		ts.Check(os.WriteFile(ts.MkAbs(args[1]), append(cert, key...), 0o600))
 	case "-authority":
 		ts.Check(os.WriteFile(ts.MkAbs(args[1]), s.OwnAuthority(), 0o644))
+	case "-published": // HOST/NAMESPACE/TYPE/VERSION, and when or how long ago; empty means that it isn't stated
+		s.Publish(args[1], moment(ts, args[2]))
+	case "-clock": // by how much it is wrong, or none
+		s.SetClock(time.Since(moment(ts, strings.TrimPrefix(args[1], "none"))), args[1] != "none")
 	case "-serve":
 		s.ServeDir(ts.MkAbs(args[1]))
 	case "-stop":
@@ -374,6 +381,43 @@ func serverCommand(ts *testscript.TestScript, s *sourcetest.Server, args []strin
 	default:
 		ts.Fatalf("unknown %s", args[0])
 	}
+}
+
+// A steadyClock is that of a machine that has been running for a time.
+type steadyClock time.Duration
+
+func (c steadyClock) Wall() time.Time                 { return time.Now() }
+func (c steadyClock) Uptime() (string, time.Duration) { return "a boot", time.Duration(c) }
+
+// seen makes the ledger in a directory have first seen a version of a provider so long ago, with the record key of the
+// environment.
+func seen(ts *testscript.TestScript, _ bool, args []string) {
+	key, err := seal.ParseKey(ts.Getenv("LARDER_RECORD_KEY"))
+	ts.Check(err)
+	p, err := sources.ParseProvider(args[1], sources.Terraform)
+	ts.Check(err)
+	v, err := sources.ParseVersion(args[2])
+	ts.Check(err)
+	for _, clock := range []steadyClock{1, steadyClock(time.Since(moment(ts, args[3])))} {
+		ledger := age.New(age.Options{Dir: ts.MkAbs(filepath.Dir(args[0])), Name: filepath.Base(args[0]), Key: key, Clock: clock})
+		ts.Check(ledger.With(age.Network{}).Learn(story(ts).t.Context(), p, v))
+	}
+}
+
+// moment parses a time, or how long ago it was in days or as Go writes durations.
+func moment(ts *testscript.TestScript, text string) time.Time {
+	if text == "" {
+		return time.Time{}
+	}
+	if at, err := time.Parse(time.RFC3339, text); err == nil {
+		return at
+	}
+	if days, ok := strings.CutSuffix(text, "d"); ok {
+		return time.Now().AddDate(0, 0, -number(ts, days))
+	}
+	ago, err := time.ParseDuration(text)
+	ts.Check(err)
+	return time.Now().Add(-ago)
 }
 
 func writeMirror(ts *testscript.TestScript, _ bool, args []string) {

@@ -99,7 +99,8 @@ func (m *rootModule) tellTotal(ctx context.Context, dir string) (report.MirrorTo
 	if err != nil {
 		return report.MirrorTotal{}, err
 	}
-	total, err := totalOf(ctx, b)
+	entries, err := b.List(ctx, builder.ListOptions{})
+	total := totalOf(entries)
 	if err == nil {
 		m.out.Say("%s", total.Text(dir))
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/larder-cli/larder/cliconfig"
@@ -34,7 +35,8 @@ func (m *rootModule) methods(ctx context.Context) (methods []sources.Method, err
 		}
 	}()
 	if m.config.Implied && len(m.pluginDirs) == 0 {
-		return m.implied(ctx)
+		methods, m.hiding, err = m.implied(ctx)
+		return methods, err
 	}
 	for _, dir := range m.pluginDirs {
 		methods = append(methods, sources.Method{Source: m.mirror(dir)})
@@ -101,10 +103,16 @@ func (m *rootModule) remote(name string, open func() (sources.Source, error)) (s
 
 // registry returns the source for the origin registries of all hosts.
 func (m *rootModule) registry() sources.Source {
-	source, _ := m.remote("registry", func() (sources.Source, error) {
+	source, _ := m.remote("registry", func() (sources.Source, error) { return m.origins(), nil })
+	return source
+}
+
+// origins returns the client for the origin registries, which all root modules of an engine share.
+func (m *rootModule) origins() *registry.Registry {
+	r, _ := m.registries.get(m.config.Engine, func() (*registry.Registry, error) {
 		return registry.New(m.client, registry.Options{Engine: m.config.Engine, Services: m.config.Hosts, Details: m.asks}), nil
 	})
-	return source
+	return r
 }
 
 // mirror returns the filesystem mirror in a directory. All root modules of an engine share
@@ -123,10 +131,11 @@ func (m *rootModule) mirror(dir string) *fsmirror.Mirror {
 }
 
 // implied returns the methods without a provider_installation block: the implied directories,
-// and the origin registries for providers that these directories don't have in any version.
-func (m *rootModule) implied(ctx context.Context) (methods []sources.Method, err error) {
+// and the origin registries for providers that these directories don't have in any version. Hiding is the directory
+// of each provider that is in one.
+func (m *rootModule) implied(ctx context.Context) (methods []sources.Method, hiding map[sources.Provider]string, err error) {
 	direct := sources.Method{Source: m.registry()}
-	m.hiding = map[sources.Provider]string{}
+	hiding = map[sources.Provider]string{}
 	for _, dir := range m.config.ImpliedDirs() {
 		if m.isLinked(dir) {
 			m.warnOnce(dir + " is not searched: the root module reaches it through a symbolic link")
@@ -136,14 +145,28 @@ func (m *rootModule) implied(ctx context.Context) (methods []sources.Method, err
 		methods = append(methods, sources.Method{Source: mirror})
 		providers, err := mirror.Providers(ctx)
 		if err != nil {
-			return nil, err
+			return nil, hiding, err
 		}
 		for _, p := range providers {
-			m.hiding[p] = dir
+			hiding[p] = dir
 			direct.Exclude = append(direct.Exclude, sources.Pattern{Host: string(p.Host), Namespace: p.Namespace, Type: p.Type})
 		}
 	}
-	return append(methods, direct), nil
+	return append(methods, direct), hiding, nil
+}
+
+// queriesOrigin reports whether the installation methods query the origin registry about a provider.
+func (m *rootModule) queriesOrigin(ctx context.Context, p sources.Provider) bool {
+	if len(m.pluginDirs) > 0 {
+		return false
+	}
+	if m.config.Implied {
+		_, hiding, err := m.implied(ctx)
+		return err == nil && hiding[p] == ""
+	}
+	return slices.ContainsFunc(m.config.Methods, func(method cliconfig.Method) bool {
+		return method.Kind == cliconfig.Direct && sources.Method{Include: method.Include, Exclude: method.Exclude}.Applies(p)
+	})
 }
 
 // explain adds to errors about providers how this machine's configuration affects them.

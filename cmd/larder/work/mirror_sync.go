@@ -46,7 +46,11 @@ func SyncMirror(ctx context.Context, s *Session, request FillRequest, unpacked b
 			f.output.Conclude("%s", sum.SyncedText(f.output))
 			return nil
 		}
-		total, err := totalOf(ctx, b)
+		entries, err := b.List(ctx, builder.ListOptions{})
+		if err == nil {
+			err = m.noteAges(ctx, dir, entries)
+		}
+		total := totalOf(entries)
 		if err == nil && total.Packages > 0 {
 			f.output.Conclude("%s. %s", sum.SyncedText(f.output), total.Text(dir))
 		} else if err == nil {

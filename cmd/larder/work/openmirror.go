@@ -48,13 +48,12 @@ func (m *rootModule) noCache(dir string) error {
 }
 
 // totalOf adds up a mirror.
-func totalOf(ctx context.Context, b *builder.Builder) (t report.MirrorTotal, err error) {
-	entries, err := b.List(ctx, builder.ListOptions{})
+func totalOf(entries []builder.Entry) (t report.MirrorTotal) {
 	for _, e := range entries {
 		t.Packages++
 		t.Size += e.Size
 	}
-	return t, err
+	return t
 }
 
 // tellUse prints how engines can use the mirror in dir, unless they already do. A packed one can be served, too.

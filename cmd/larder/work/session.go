@@ -22,9 +22,11 @@ import (
 	"github.com/larder-cli/larder/installer/lockfile"
 	"github.com/larder-cli/larder/installer/modules"
 	"github.com/larder-cli/larder/sources"
+	"github.com/larder-cli/larder/sources/age"
 	"github.com/larder-cli/larder/sources/disk"
 	"github.com/larder-cli/larder/sources/fetch"
 	"github.com/larder-cli/larder/sources/policy"
+	"github.com/larder-cli/larder/sources/registry"
 	"github.com/larder-cli/larder/sources/seal"
 	"github.com/larder-cli/larder/sources/staging"
 	"github.com/larder-cli/larder/sources/trust"
@@ -60,11 +62,14 @@ type Session struct {
 
 	modules  modules.Cache
 	settings memo[sources.Engine, settings]
-	remotes  memo[string, sources.Source]   // by engine and name
-	mirrors  memo[string, *fsmirror.Mirror] // by options and directory
-	warned   memo[string, bool]             // texts of warnings
-	caches   memo[string, *cachedir.Dir]    // by directory; nil where no cache can be opened
-	hashes   *cachedir.Hashes               // of all caches; nil if each package is hashed where it is found
+	remotes  memo[string, sources.Source] // by engine and name
+	ledgers  memo[string, *age.Ledger]    // by directory
+
+	registries memo[sources.Engine, *registry.Registry]
+	mirrors    memo[string, *fsmirror.Mirror] // by options and directory
+	warned     memo[string, bool]             // texts of warnings
+	caches     memo[string, *cachedir.Dir]    // by directory; nil where no cache can be opened
+	hashes     *cachedir.Hashes               // of all caches; nil if each package is hashed where it is found
 
 	assumed, failed, notOffered atomic.Bool // see hintEngine; notOffered is a failure that another registry may not have
 
@@ -230,7 +235,9 @@ func (s *Session) rootFor(ctx context.Context, engine sources.Engine, path strin
 		return nil, err
 	}
 	m.config, m.client = all.config.At(dir), all.client
-	m.policy, err = s.policyFor(dir, m.config)
+	if m.policy, err = s.policyFor(dir, m.config); err == nil && m.policy.Has(policy.MinAge) {
+		m.policy.Ages, err = m.ages()
+	}
 	return m, err
 }
 
