@@ -16,8 +16,8 @@ const ahead = 48
 
 // FillOptions configure [Installer.Fill]. The zero FillOptions are ready to use.
 type FillOptions struct {
-	Strict bool // fail if a version lacks a package for one of several platforms
-	DryRun bool // fetch nothing
+	RequirePlatforms bool // fail if a version lacks a package for one of several platforms
+	DryRun           bool // fetch nothing
 }
 
 // Filled is the result for a selected package.
@@ -30,12 +30,12 @@ type Filled struct {
 // Fill ensures that the store has the selected packages, and that they match the
 // locked hashes. Packages fail separately: the error joins the errors of all. If a
 // package does not exist for a platform, its want fails only if it gets no
-// package at all, unless FillOptions.Strict is set. If a package is not signed as
+// package at all, unless FillOptions.RequirePlatforms is set. If a package is not signed as
 // required, nothing is changed, and only such packages are returned.
 func (in *Installer) Fill(ctx context.Context, selected []Selected, opts FillOptions) ([]Filled, error) {
 	var refused []Filled
 	err := in.rehearse(ctx, opts.DryRun, func(quiet *Installer) (err error) {
-		refused, err = quiet.Fill(ctx, selected, FillOptions{Strict: opts.Strict, DryRun: true})
+		refused, err = quiet.Fill(ctx, selected, FillOptions{RequirePlatforms: opts.RequirePlatforms, DryRun: true})
 		return err
 	})
 	if err != nil {
@@ -61,7 +61,7 @@ func (in *Installer) Fill(ctx context.Context, selected []Selected, opts FillOpt
 		return err
 	})
 	in.retryOthers(ctx, filled, opts.DryRun)
-	return filled, cmp.Or(ctx.Err(), errors.Join(failures(filled, opts.Strict)...))
+	return filled, cmp.Or(ctx.Err(), errors.Join(failures(filled, opts.RequirePlatforms)...))
 }
 
 // retryOthers tries packages again that match none of the locked hashes: these may
@@ -96,7 +96,7 @@ func (in *Installer) reportFilled(f Filled) {
 }
 
 // failures returns the errors that Fill reports.
-func failures(filled []Filled, strict bool) []error {
+func failures(filled []Filled, all bool) []error {
 	fed := map[*Want]bool{}
 	for _, f := range filled {
 		for _, w := range f.Wants {
@@ -106,7 +106,7 @@ func failures(filled []Filled, strict bool) []error {
 	var errs []error
 	for _, f := range filled {
 		starves := slices.ContainsFunc(f.Wants, func(w *Want) bool { return !fed[w] })
-		if f.Err != nil && (strict || starves || !errors.Is(f.Err, sources.ErrNoPlatform)) {
+		if f.Err != nil && (all || starves || !errors.Is(f.Err, sources.ErrNoPlatform)) {
 			errs = append(errs, f.Err)
 		}
 	}

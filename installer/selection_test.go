@@ -184,7 +184,7 @@ func TestFill(t *testing.T) {
 			in := f.installer()
 			selected, err := in.Select(t.Context(), c.wants, installer.SelectOptions{})
 			f.must(err)
-			filled, err := in.Fill(t.Context(), selected, installer.FillOptions{Strict: c.strict})
+			filled, err := in.Fill(t.Context(), selected, installer.FillOptions{RequirePlatforms: c.strict})
 			f.failsWith(err, c.fails)
 			for i, want := range strings.Split(c.want, "; ") {
 				got := fmt.Sprintf("%s %s: %s", filled[i].ID.Provider.Type, filled[i].ID.Platform, filled[i].Outcome.How)

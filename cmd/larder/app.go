@@ -112,7 +112,9 @@ func style(l *line.Line, out *report.Output) {
 		on, _ = line.ParseSwitch(value)
 		return on, typed
 	}
-	if on, typed := asked("json"); on && (typed || !slices.Contains(l.TypedFlags(), "--"+asShim+"=true")) {
+	if format, typed := l.Typed("format"); typed {
+		out.JSON = format == string(report.CheckJSON)
+	} else if on, typed := asked("json"); on && (typed || !slices.Contains(l.TypedFlags(), "--"+asShim+"=true")) {
 		out.JSON = true
 	}
 	mode, typed := l.Typed("color")
@@ -152,7 +154,7 @@ func commandTree() *line.Command {
 		Does:  "download, verify and share Terraform and OpenTofu providers",
 		Flags: append(globalFlags(), line.Flag{Name: "version", Short: "V", Hidden: true}),
 		Commands: []*line.Command{
-			installCommand(), execCommand(), shimCommand(), lockCommand(), verifyCommand(),
+			installCommand(), execCommand(), shimCommand(), lockCommand(), checkCommand(), verifyCommand(),
 			explainCommand(), versionsCommand(), outdatedCommand(), doctorCommand(), prefetchCommand(),
 			mirrorCommand(), bundleCommand(), importCommand(),
 			cacheCommand(), completionCommand(), versionCommand(), line.HelpCommand(forLarder, topics...),

@@ -60,8 +60,8 @@ func wantedFlags() []line.Flag {
 // fillFlags are the flags of commands that put packages into a store. The arguments are
 // further flags of the command.
 func fillFlags(more ...line.Flag) []line.Flag {
-	strict := line.Flag{Name: "strict", Does: "fail if a version has no package for a platform"}
-	return slices.Concat(wantedFlags(), trustFlags(), []line.Flag{strict}, more)
+	complete := line.Flag{Name: "require-platforms", Does: "fail if a version has no package for a platform"}
+	return slices.Concat(wantedFlags(), trustFlags(), []line.Flag{complete}, more)
 }
 
 // trustFlags set which signatures are required, for every command that fetches, installs,
@@ -104,6 +104,11 @@ func recursiveFlag(does string) line.Flag {
 // excludeFlag is a usage error without --recursive, because there is no search to limit.
 func excludeFlag() line.Flag {
 	return line.Flag{Group: selectionFlags, Name: "exclude", Value: "GLOB", Repeatable: true, Does: "directories that --recursive skips"}
+}
+
+// strictFlag is for commands that check hashes in lock files, and means the same in each of them.
+func strictFlag() line.Flag {
+	return line.Flag{Name: "strict", Does: "download other platforms to identify hashes"}
 }
 
 // platformsFlag is for commands that work for several platforms at once.
@@ -203,7 +208,7 @@ func oneOf[T ~string](values []T) string { return ui.List("or", values) }
 
 // readFill reads wantedFlags and the arguments, for commands that put packages into a store.
 func readFill(l *line.Line) (work.FillRequest, error) {
-	r := work.FillRequest{Arguments: l.Words, From: l.Texts("from"), Strict: l.Bool("strict")}
+	r := work.FillRequest{Arguments: l.Words, From: l.Texts("from"), RequirePlatforms: l.Bool("require-platforms")}
 	if err := l.Exclusive("newest", "all-versions"); err != nil {
 		return r, err
 	}

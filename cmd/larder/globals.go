@@ -44,7 +44,7 @@ func globalFlags() []line.Flag {
 
 // rivals are global flags, and flags of commands that exclude them. On the command line, one of these
 // overrides the variable of the other.
-var rivals = [][2]string{{"cache", "no-cache"}, {"keep", "no-cache"}, {"quiet", "verbose"}, {"color", "no-color"}}
+var rivals = [][2]string{{"cache", "no-cache"}, {"keep", "no-cache"}, {"quiet", "verbose"}, {"color", "no-color"}, {"json", "format"}}
 
 // shimless are the global flags whose variables shims ignore: the program that runs an engine
 // chooses the engine and its directory, and reads what it prints.
@@ -152,12 +152,15 @@ func readOptions(l *line.Line, out *report.Output) (o work.Options, err error) {
 		Jobs:        l.Number("jobs"),
 		LockTimeout: l.Duration("lock-timeout"),
 
-		Recursive: l.Bool("recursive"), Exclude: l.Texts("exclude"),
+		Recursive: l.Bool("recursive") || l.Command.Path == "check" && l.IsSet("since"), Exclude: l.Texts("exclude"),
 		Upgrade: l.Bool("upgrade"), NoLockFile: l.Bool("no-lock-file"), Require: requirement(l),
 		Paranoid: l.Bool("paranoid"),
 		DryRun:   l.Bool("dry-run"), ReadOnly: l.Bool("dry-run") || l.Bool("check"),
 	}
-	out.JSON = l.Bool("json")
+	if err = l.Exclusive("json", "format"); err != nil {
+		return o, err
+	}
+	out.JSON = l.Bool("json") || l.Text("format") == string(report.CheckJSON)
 	switch {
 	case l.Bool("quiet"):
 		out.Level = report.Quiet
@@ -245,7 +248,7 @@ func readEngine(l *line.Line) (requested []sources.Engine, by string, err error)
 }
 
 // oneEngine are the commands for lock files and working directories, which are those of one engine.
-var oneEngine = []string{"install", "lock", "exec", "verify", "cache key", "cache export", "help config", "explain", "versions", "outdated", "doctor"}
+var oneEngine = []string{"install", "lock", "exec", "check", "verify", "cache key", "cache export", "help config", "explain", "versions", "outdated", "doctor"}
 
 // machineOf returns what completion knows for a line that is being typed. It reports nothing.
 func machineOf(ctx context.Context, l *line.Line) line.Machine {

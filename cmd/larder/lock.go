@@ -21,7 +21,7 @@ func lockCommand() *line.Command {
 		Flags: slices.Concat(treeFlags(notDeclared), []line.Flag{upgradeFlag()}, trustFlags(), []line.Flag{
 			line.Flag{Name: "keep", Does: "keep packages for other platforms in the plugin cache"},
 			line.Flag{Name: "check", Does: "report missing and unknown hashes, change nothing"},
-			line.Flag{Name: "strict", Does: "download other platforms to identify hashes"},
+			strictFlag(),
 			line.Flag{Name: "drop-unknown", Does: "remove hashes that match no known package"},
 			dryRunFlag("show how lock files would change"),
 		}),

@@ -179,7 +179,7 @@ func (m *mirrorTrial) ours(c *court) []string {
 		args = append(args, "--no-lock-file")
 	}
 	if m.Strict {
-		args = append(args, "--strict")
+		args = append(args, "--require-platforms")
 	}
 	return args
 }

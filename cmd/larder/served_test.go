@@ -78,7 +78,7 @@ func (m *servedMirror) sync(from sources.Source, dir string) {
 	fetcher := installer.NewFetcher(from, b, m.client, opts)
 	selected, err := fetcher.Select(m.Context(), []installer.Want{{Requirement: sources.Requirement{Provider: m.provider()}}}, installer.SelectOptions{})
 	m.must(err)
-	_, err = fetcher.Fill(m.Context(), selected, installer.FillOptions{Strict: true})
+	_, err = fetcher.Fill(m.Context(), selected, installer.FillOptions{RequirePlatforms: true})
 	m.must(errors.Join(err, b.Finish(m.Context()), b.Close()))
 }
 

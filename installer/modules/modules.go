@@ -61,6 +61,9 @@ type Tree struct {
 	// EngineVersions lists the required_version arguments of all modules, as written.
 	EngineVersions []sources.Origin
 
+	// Dirs are the directories of the root module and of the modules that it calls, absolute and without symlinks.
+	Dirs []string
+
 	RemoteModules bool // the configuration calls modules that the engine's get installs
 
 	// Missing lists the calls of modules that get must install, or install in another version.
@@ -77,7 +80,7 @@ func Load(ctx context.Context, dir string, opts Options) (*Tree, sources.Diagnos
 	elsewhere := !opts.Here && (&terragrunt{w.root, &w.opts.Cache.terragrunt}).elsewhere(w.root)
 	if len(root.files) == 0 && w.diags.Err() == nil { // tests alone are not a configuration
 		names, _ := configNames(w.root) // those of the other engine
-		return &Tree{Empty: true, Elsewhere: elsewhere, Partial: !slices.ContainsFunc(names, IsConfiguration)}, w.diags.sorted()
+		return &Tree{Empty: true, Dirs: []string{w.root}, Elsewhere: elsewhere, Partial: !slices.ContainsFunc(names, IsConfiguration)}, w.diags.sorted()
 	}
 	tests := w.opts.Cache.read(part{w.root, w.opts.Engine, w.opts.TestDir})
 	w.diags.add(".", tests.diags)
@@ -93,6 +96,9 @@ func Load(ctx context.Context, dir string, opts Options) (*Tree, sources.Diagnos
 	w.missing.files = w.diags.files
 	w.tree.Requirements, w.tree.Missing = w.requirements(), w.missing.sorted()
 	w.tree.Partial, w.tree.Elsewhere = elsewhere, elsewhere
+	for dir := range w.read {
+		w.tree.Dirs = append(w.tree.Dirs, w.path(dir))
+	}
 	return w.tree, w.diags.sorted()
 }
 

@@ -266,6 +266,26 @@ func (p *Policy) AboutProviders() (Rule, bool) {
 	return p.Rules[i], true
 }
 
+// NamedHosts returns the hosts that patterns of rules name, except those of Deny. They are not sorted.
+func (p *Policy) NamedHosts() (hosts []sources.Host) {
+	if p == nil {
+		return nil
+	}
+	for _, r := range p.Rules {
+		patterns := append(slices.Clone(r.Providers), r.Except...)
+		if r.Setting == Deny {
+			patterns = nil
+		}
+		for _, k := range r.Keys {
+			patterns = append(patterns, k.Providers)
+		}
+		for _, pt := range patterns {
+			hosts = append(hosts, sources.Host(pt.Host))
+		}
+	}
+	return hosts
+}
+
 // From returns the rules of a layer.
 func (p *Policy) From(layer Layer) (rules []Rule) {
 	if p == nil {

@@ -52,7 +52,7 @@ func (l *Line) ShowHelp(out *report.Output, c *Command) {
 // overview returns the help of the program.
 func overview(root *Command) string {
 	var b strings.Builder
-	fmt.Fprintf(&b, "larder: %s\nUsage: larder COMMAND [ARGUMENT...] [FLAG...]\n\n", root.Does)
+	fmt.Fprintf(&b, "larder: %s\nUsage: larder COMMAND [ARGUMENT...] [FLAG...]\n", root.Does)
 	var rows [][]string
 	var also []string
 	commands := slices.DeleteFunc(byJob(root.Visible()), func(c *Command) bool {

@@ -17,7 +17,7 @@ var elsewhere = map[string]string{
 	"add": "prefetch", "get": "prefetch", "download": "prefetch", "fetch": "prefetch", "pull": "prefetch", "warm": "prefetch",
 	"ls": "cache list", "list": "cache list, versions", "clean": "cache prune", "gc": "cache prune", "du": "cache stats",
 	"providers": "outdated, explain", "providers lock": "lock", "providers mirror": "mirror sync", "man": "help",
-	"show": "explain, bundle show", "status": "outdated, verify", "check": "lock --check, verify",
+	"show": "explain, bundle show", "status": "outdated, verify", "lint": "check", "policy": "check",
 }
 
 // An unknownCommandError is the error for words that name no command.

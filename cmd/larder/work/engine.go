@@ -222,6 +222,9 @@ func readCheckoutFiles(dir string) (found checkoutFiles, err error) {
 	return found, nil
 }
 
+// versionFiles are the names of the files that choose a version of an engine, and so the engine.
+var versionFiles = []string{".opentofu-version", ".terraform-version", ".tool-versions"}
+
 // maxToolVersions limits the size of .tool-versions, in bytes.
 const maxToolVersions = 64 << 10
 

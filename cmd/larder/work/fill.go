@@ -19,24 +19,24 @@ import (
 // cache of prefetch, or the mirror of mirror sync.
 type filling struct {
 	*wanted
-	strict bool
-	empty  bool // the inputs require nothing
-	left   bool // a new mirror has no package, but an interrupted download
+	requirePlatforms bool // a version without a package for a platform is an error
+	empty            bool // the inputs require nothing
+	left             bool // a new mirror has no package, but an interrupted download
 }
 
 // A FillRequest says which packages to put into a store.
 type FillRequest struct {
-	Arguments []string // addresses, root modules, lock files and lists of providers, as typed
-	From      []string // the latter three, as typed
-	Versions  installer.SelectOptions
-	Strict    bool // fail if a version has no package for a platform
-	Keep      bool // prunes keep the packages
+	Arguments        []string // addresses, root modules, lock files and lists of providers, as typed
+	From             []string // the latter three, as typed
+	Versions         installer.SelectOptions
+	RequirePlatforms bool // fail if a version has no package for a platform
+	Keep             bool // prunes keep the packages
 }
 
 // newFilling returns a filling with the packages of a request, except its arguments: see [wanted.take].
 func newFilling(s *Session, r FillRequest) *filling {
 	s.forDeclared = true
-	return &filling{wanted: &wanted{Session: s, paths: r.From, versions: r.Versions}, strict: r.Strict}
+	return &filling{wanted: &wanted{Session: s, paths: r.From, versions: r.Versions}, requirePlatforms: r.RequirePlatforms}
 }
 
 // A destination is a store that a supply fills.
@@ -137,7 +137,7 @@ func (f *filling) fill(ctx context.Context, s *supply, to func(*supply) (destina
 		}
 		defer release()
 	}
-	filled, err := in.Fill(ctx, selected, installer.FillOptions{Strict: f.strict, DryRun: f.flags.DryRun})
+	filled, err := in.Fill(ctx, selected, installer.FillOptions{RequirePlatforms: f.requirePlatforms, DryRun: f.flags.DryRun})
 	for i := range filled {
 		how := filled[i].Outcome.How
 		if how == installer.FromStore {

@@ -26,6 +26,8 @@ type locking struct {
 	LockRequest
 	only []string // addresses; empty means all required providers
 
+	platforms func(*rootModule) []sources.Platform // that lock files must have hashes for; nil means those of the flags
+
 	lockers memo[string, *installer.Locker] // by the sources of the root module
 
 	mu       sync.Mutex
@@ -163,6 +165,11 @@ func (l *locking) lock(ctx context.Context, dir string, locked *lockedModule) er
 			return err
 		}
 	}
+	return l.complete(ctx, m, root, locked)
+}
+
+// complete determines the complete lock file for the requirements of a root module.
+func (l *locking) complete(ctx context.Context, m *rootModule, root *installer.Root, locked *lockedModule) error {
 	methods, err := m.methods(ctx)
 	if err != nil {
 		return err
@@ -255,6 +262,9 @@ func (l *locking) locker(m *rootModule, methods []sources.Method) (*installer.Lo
 		}
 		opts := m.installerOptions(l.report)
 		opts.Upgrade = m.flags.Upgrade
+		if l.platforms != nil {
+			opts.Platforms = l.platforms(m)
+		}
 		return &installer.Locker{
 			Installer: installer.New(sources.NewMulti(methods), store, m.client, opts),
 			Keep:      keeps, Strict: l.Strict, DropUnknown: l.DropUnknown,
@@ -436,7 +446,7 @@ func (l *locking) problemsFound() error {
 		err = sources.WithHint(err, "%s", l.removeHint())
 	}
 	if t.CheckedOut > 0 {
-		err = sources.WithHint(err, "anyone who can change the checkout chooses these packages and their hashes: compare them with the origin registry, or keep the mirror elsewhere")
+		err = sources.WithHint(err, "%s", checkoutHint)
 	}
 	return report.FoundError{Err: err}
 }

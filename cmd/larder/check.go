@@ -1,0 +1,47 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"slices"
+
+	"github.com/larder-cli/larder/cmd/larder/line"
+	"github.com/larder-cli/larder/cmd/larder/report"
+	"github.com/larder-cli/larder/cmd/larder/work"
+	"github.com/larder-cli/larder/sources"
+)
+
+func checkCommand() *line.Command {
+	return &line.Command{
+		Name:      "check",
+		Job:       forModules,
+		Does:      "check root modules against the policy and lock files",
+		Arguments: "[PATH...] [FLAG...]",
+		OnlyDirs:  true,
+		Example:   "larder check -R --format sarif",
+		About: "For CI: exits with status 3 if the policy excludes a provider or a version, a host is\n" +
+			"unexpected, a lock file is missing, incomplete, or at odds with the configuration, or\n" +
+			"a locked version was republished. Changes nothing.",
+		Flags: slices.Concat([]line.Flag{
+			recursiveFlag("all root modules in and below PATH"), excludeFlag(),
+			{Group: selectionFlags, Name: "since", Value: "REV", Does: "only root modules changed since REV in git; implies -R"},
+			platformsFlag("platforms, besides those in the policy"),
+			strictFlag(),
+			{Name: "format", Value: "FORMAT", Does: oneOf(report.CheckFormats), Default: string(report.CheckText), Offers: sources.Texts(report.CheckFormats)},
+		}),
+		Run: inSession(check),
+	}
+}
+
+// check reads the flags of check, and checks root modules.
+func check(ctx context.Context, l *line.Line, s *work.Session) error {
+	if err := line.OneOf("--format", report.CheckFormat(l.Text("format")), report.CheckFormats); err != nil {
+		return err
+	}
+	if l.IsSet("since") && l.Text("since") == "" { // probably an unset variable
+		return report.Usage(errors.New("--since is empty"))
+	}
+	return work.Check(ctx, s, work.CheckRequest{
+		Roots: l.Words, Strict: l.Bool("strict"), Since: l.Text("since"), Format: report.CheckFormat(l.Text("format")),
+	})
+}

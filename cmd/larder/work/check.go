@@ -1,0 +1,401 @@
+package work
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/larder-cli/larder/cmd/larder/report"
+	"github.com/larder-cli/larder/installer"
+	"github.com/larder-cli/larder/installer/acquire"
+	"github.com/larder-cli/larder/installer/lockfile"
+	"github.com/larder-cli/larder/sources"
+	"github.com/larder-cli/larder/sources/policy"
+)
+
+// A CheckRequest says which root modules to check, and how.
+type CheckRequest struct {
+	Roots  []string // directories as typed; none means the one in which larder works
+	Strict bool     // as for lock: download other platforms to identify hashes
+	Since  string   // only root modules that have changed since this revision of the repository; empty means all
+	Format report.CheckFormat
+}
+
+// A checking is a run of check, with its results so far.
+type checking struct {
+	*locking
+	request CheckRequest
+	changed *changes // nil without --since
+	sum     report.CheckSum
+	modules []report.CheckedModule
+}
+
+// Check holds root modules to the policy and to their lock files, and changes nothing. It returns a
+// [report.FoundError] if there are findings.
+func Check(ctx context.Context, s *Session, request CheckRequest) (err error) {
+	s.flags.ReadOnly = true
+	c := &checking{request: request, locking: &locking{
+		Session: s, LockRequest: LockRequest{Check: true, Strict: request.Strict},
+		said: map[string]bool{}, modules: map[sources.Provider]string{}, platforms: (*rootModule).platformsToCheck,
+	}}
+	defer c.closeScratch()
+	if err = c.takeRoots(request.Roots); err == nil && request.Since != "" {
+		s.flags.Recursive = true
+		c.changed, err = s.changedSince(ctx, request.Since)
+	}
+	if err == nil {
+		err = c.each(ctx, c.at)
+	}
+	if ctx.Err() != nil {
+		return err
+	}
+	return c.conclude(err)
+}
+
+// platformsToCheck returns the platforms that lock files must have hashes for: those that the policy declares, and
+// those of the flags, or else this machine's.
+func (m *rootModule) platformsToCheck() []sources.Platform {
+	return thisIfNone(m.namedPlatforms())
+}
+
+// namedPlatforms returns the platforms of the policy and the flags.
+func (m *rootModule) namedPlatforms() []sources.Platform {
+	all := m.policy.DeclaredPlatforms()
+	for _, p := range m.flags.Platforms {
+		if !slices.Contains(all, p) {
+			all = append(all, p)
+		}
+	}
+	return all
+}
+
+// conclude shows the findings and the totals. Failed is the error of the root modules that could not be checked.
+func (c *checking) conclude(failed error) error {
+	c.warnUnknown()
+	if len(c.modules) == 0 && failed != nil { // nothing was searched, or nothing found
+		c.modules = append(c.modules, report.CheckedModule{Name: ".", Errors: report.Faults(failed)})
+	}
+	findings := report.Grouped(c.modules)
+	if c.request.Format.IsDocument() {
+		c.output.CheckDocument(c.request.Format, c.modules, c.inRepository, c.flags.Version)
+	} else {
+		c.output.CheckFindings(findings)
+	}
+	c.sum.Problems = len(findings)
+	c.output.Summary(c.sum)
+	text := c.sum.Text()
+	switch {
+	case failed != nil:
+		if len(findings) > 0 {
+			c.output.Say("%s", text)
+		}
+		return failed
+	case len(findings) > 0:
+		return report.FoundError{Err: withHints(errors.New(text), findings)}
+	case c.changed != nil && c.sum.Modules == 0:
+		text = fmt.Sprintf("Nothing to check: no root module has changed since %s", c.request.Since)
+	}
+	c.output.Conclude("%s", text)
+	return nil
+}
+
+// withHints adds the hints of findings to an error, each once.
+func withHints(err error, findings []report.CheckFinding) error {
+	var all []string
+	for _, f := range findings {
+		for _, hint := range f.Hints {
+			if !slices.Contains(all, hint) {
+				all = append(all, hint)
+			}
+		}
+	}
+	for _, hint := range slices.Backward(all) { // the outermost is shown first
+		err = sources.WithHint(err, "%s", hint)
+	}
+	return err
+}
+
+// inRepository returns the slashed path of a file for documents of CI systems: relative to the top of the repository or,
+// if there is none, to the working directory. Other files have their absolute path.
+func (c *checking) inRepository(file string) string {
+	dir := resolve(c.workDir)
+	path := filepath.Join(resolve(filepath.Dir(file)), filepath.Base(file))
+	if relative, err := filepath.Rel(cmp.Or(c.repository(dir), dir), path); err == nil && filepath.IsLocal(relative) {
+		path = relative
+	}
+	return filepath.ToSlash(path)
+}
+
+// at checks the root module in dir.
+func (c *checking) at(ctx context.Context, dir string, out *report.Output) (show func(), err error) {
+	k := &checkedModule{checking: c, out: out, CheckedModule: report.CheckedModule{
+		Name: c.shown(dir), LockFile: filepath.Join(dir, lockfile.Name),
+	}}
+	k.rootModule, err = c.root(ctx, dir, out)
+	skipped := err == nil && c.changed != nil && !c.changed.affects(ctx, k.rootModule)
+	if err == nil && !skipped {
+		err = k.check(ctx)
+	}
+	err = k.take(err)
+	k.Errors = report.Faults(err)
+	return func() {
+		if skipped {
+			c.sum.Unchanged++
+			return
+		}
+		out.WarnAll(k.offline)
+		c.sum.Unchecked += len(k.offline)
+		if c.modules = append(c.modules, k.CheckedModule); err != nil {
+			c.sum.Failed++
+			return
+		}
+		c.sum.Modules++
+	}, err
+}
+
+// A checkedModule is the check of one root module.
+type checkedModule struct {
+	report.CheckedModule
+	*checking
+	*rootModule
+	out     *report.Output
+	root    *installer.Root
+	offline []error // what could not be checked without the network
+}
+
+// check holds the root module to the policy, and then to its lock file.
+func (k *checkedModule) check(ctx context.Context) error {
+	needs := k.needsIfAny
+	if !k.flags.Recursive { // a check of nothing is not a success
+		needs = k.needs
+	}
+	root, err := needs(ctx)
+	if err != nil || root == nil {
+		return err
+	}
+	k.root = root
+	for _, p := range root.Unmanaged {
+		k.Providers = append(k.Providers, p.String())
+		if err := k.policy.CheckOverride(p); err != nil {
+			k.add(errorFinding(p, sources.Version{}, err), k.declared(p))
+		}
+	}
+	if !k.lock.Exists && len(root.Requirements) > 0 {
+		f := report.CheckFinding{Rule: report.RuleNoLockFile, Text: "there is no lock file", Hints: []string{k.again("lock", k.namedPlatforms()...) + " writes it"}}
+		k.add(f, k.declared(root.Requirements[0].Provider))
+	}
+	for _, e := range k.lock.Entries() {
+		if !slices.Contains(root.Unmanaged, e.Provider) && !slices.ContainsFunc(root.Requirements, func(r sources.Requirement) bool { return r.Provider == e.Provider }) {
+			k.allowed(ctx, e.Provider)
+		}
+	}
+	root.Requirements = slices.DeleteFunc(root.Requirements, func(r sources.Requirement) bool {
+		k.Providers = append(k.Providers, r.Provider.String())
+		return !k.allowed(ctx, r.Provider) || !k.matches(r)
+	})
+	k.note(k.dir, root)
+	if len(root.Requirements) == 0 {
+		return nil
+	}
+	locked := &lockedModule{out: k.out, file: k.LockFile, check: true}
+	err = k.complete(ctx, k.rootModule, root, locked)
+	k.locking.mu.Lock()
+	k.unknown = append(k.unknown, slices.DeleteFunc(locked.unknown(), unknownHash.problem)...)
+	k.locking.mu.Unlock()
+	k.takeLocked(locked)
+	return err
+}
+
+// allowed reports whether the policy allows a provider and its locked version, and whether its host is expected.
+func (k *checkedModule) allowed(ctx context.Context, p sources.Provider) bool {
+	found := len(k.Findings)
+	e, isLocked := k.lock.Entry(p)
+	switch err := k.policy.CheckProvider(p); {
+	case err != nil:
+		k.add(errorFinding(p, sources.Version{}, err), k.declared(p))
+	case !k.expects(p.Host):
+		f := report.CheckFinding{Rule: report.RuleUnexpectedHost, Text: fmt.Sprintf("neither the CLI configuration nor the policy names the host %s", p.Host)}
+		f.Hints = []string{fmt.Sprintf("if %s is a registry that you use, add allow = [\"*/*\", \"%[1]s/*/*\"] to the policy in .larder.hcl", p.Host)}
+		if near := sources.Nearest(string(p.Host), sources.Texts(k.namedHosts())); near != "" {
+			f.Hints = []string{fmt.Sprintf("did you mean %s?", near)}
+		}
+		k.add(f.About(p, sources.Version{}), k.declared(p))
+	case !isLocked:
+	case k.policy.Learn(ctx, p, e.Version) != nil: // the run was interrupted
+	default:
+		if err := k.policy.Check(p, e.Version); err != nil {
+			k.add(errorFinding(p, e.Version, err), k.lockedAt(p))
+		}
+	}
+	return len(k.Findings) == found
+}
+
+// namedHosts returns the hosts of the default registries, and those that the CLI configuration or the policy names.
+func (k *checkedModule) namedHosts() []sources.Host {
+	all := []sources.Host{sources.Terraform.DefaultHost(), sources.OpenTofu.DefaultHost()}
+	return slices.Concat(all, k.config.NamedHosts(), k.policy.NamedHosts())
+}
+
+// expects reports whether providers of a host that the policy doesn't exclude are no surprise: someone has named it,
+// or has listed all providers that are allowed.
+func (k *checkedModule) expects(host sources.Host) bool {
+	return k.policy.Has(policy.Allow) || slices.Contains(k.namedHosts(), host)
+}
+
+// matches reports whether the lock file selects a version that the constraints allow.
+func (k *checkedModule) matches(r sources.Requirement) bool {
+	e, isLocked := k.lock.Entry(r.Provider)
+	switch {
+	case isLocked && r.AllowsLocked(e.Version):
+		return true
+	case isLocked:
+		conflict := &installer.LockConflictError{Requirement: r, Locked: e.Version}
+		f := errorFinding(r.Provider, e.Version, conflict)
+		f.Hints = []string{k.upgradeHint(false)}
+		for _, from := range r.From {
+			if from.Constraint != "" {
+				f.Related = append(f.Related, report.Place{File: from.File, Line: from.Line})
+			}
+		}
+		k.add(f, k.lockedAt(r.Provider))
+	case k.lock.Exists:
+		f := report.CheckFinding{Rule: report.RuleNotLocked, Text: "not in the lock file", Hints: []string{k.again("lock", k.namedPlatforms()...) + " adds it"}}
+		k.add(f.About(r.Provider, sources.Version{}), k.declared(r.Provider))
+	}
+	return false
+}
+
+// takeLocked adds the problems of the lock file.
+func (k *checkedModule) takeLocked(locked *lockedModule) {
+	for _, change := range locked.changes() {
+		of := change.Release()
+		f := report.CheckFinding{Rule: report.RuleLockOutOfDate, Text: change.Lacks(), Hints: []string{k.again("lock") + " updates it"}}
+		if len(change.Added) > 0 {
+			f.Rule, f.Hints = report.RuleLockIncomplete, []string{k.again("lock", k.namedPlatforms()...) + " adds the hashes"}
+		}
+		k.add(f.About(of.Provider, of.Version), k.lockedAt(of.Provider))
+	}
+	for _, u := range locked.unknown() {
+		if u.problem() && !u.Refused { // otherwise an error is about it
+			f := report.CheckFinding{Rule: report.RuleUnknownHash, Text: u.text(), Hints: []string{k.removeHint()}}
+			k.add(f.About(u.Provider, u.Version), report.Place{File: k.LockFile, Line: u.Line})
+		}
+	}
+	for _, s := range locked.checkedOut {
+		f := report.CheckFinding{Rule: report.RuleCheckoutMirror, Text: s.text, Hints: []string{checkoutHint}}
+		k.add(f.About(s.Provider, s.Version), report.Place{File: k.LockFile, Line: s.line})
+	}
+}
+
+// take turns the errors that are findings, and those about the network under --offline, into what they are, and returns
+// the others.
+func (k *checkedModule) take(err error) error {
+	var others []error
+	for _, err := range sources.Errors(err) {
+		f, isFinding := findingOf(err)
+		switch {
+		case isFinding:
+			k.add(f, k.lockedAt(f.Of.Provider))
+		case k.checking.flags.Offline && errors.Is(err, sources.ErrOffline):
+			k.offline = append(k.offline, err)
+			k.Unchecked = append(k.Unchecked, report.Unchecked{Provider: f.Provider, Text: sources.Text(err)})
+		default:
+			others = append(others, err)
+		}
+	}
+	return errors.Join(others...)
+}
+
+// findingOf returns the finding that an error about a package or a provider is, with the package or provider in any case.
+func findingOf(err error) (f report.CheckFinding, isFinding bool) {
+	var pkg *sources.PackageError
+	var provider *sources.ProviderError
+	var missing *installer.MissingError
+	var violation *policy.Violation
+	switch {
+	case errors.As(err, &pkg):
+		f = errorFinding(pkg.ID.Provider, pkg.ID.Version, err)
+	case errors.As(err, &provider):
+		f = errorFinding(provider.Provider, sources.Version{}, err)
+	case errors.As(err, &missing):
+		f = errorFinding(missing.Requirement.Provider, missing.Version, err)
+	case errors.As(err, &violation):
+		f = errorFinding(violation.Provider, violation.Version, err)
+	}
+	return f, f.Rule != ""
+}
+
+// errorFinding returns the finding about a provider, and a version unless it is zero, that an error is. It has no rule if
+// the error is something else.
+func errorFinding(p sources.Provider, v sources.Version, err error) report.CheckFinding {
+	var violation *policy.Violation
+	var conflict *installer.LockConflictError
+	var mismatch *acquire.HashMismatchError
+	var republished *acquire.RepublishedError
+	f := report.CheckFinding{Text: cmp.Or(sources.Cause(err), sources.Text(err)), Hints: sources.Hints(err)}
+	switch {
+	case errors.As(err, &violation):
+		f.Rule, f.Text = report.PolicyRule(violation), violation.Error()
+		f.Related = []report.Place{{File: violation.Rule.File, Line: violation.Rule.Line}}
+	case errors.As(err, &conflict) && !conflict.Gone:
+		f.Rule, f.Text = report.RuleLockConflict, conflict.Cause()
+	case errors.As(err, &republished):
+		f.Rule = report.RuleRepublished
+	case errors.As(err, &mismatch) && mismatch.By != "":
+		f.Rule = report.RuleWrongHash
+	}
+	return f.About(p, v)
+}
+
+// add adds a finding at a place, unless it was found before.
+func (k *checkedModule) add(f report.CheckFinding, at report.Place) {
+	if at.File == "" && len(f.Related) > 0 {
+		at = f.Related[0]
+	}
+	f.Severity, f.Places = "error", []report.CheckPlace{{Module: strings.Join(k.out.Modules(), ""), Place: at}}
+	if !slices.ContainsFunc(k.Findings, f.Same) {
+		k.Findings = append(k.Findings, f)
+	}
+}
+
+// lockedAt returns the place of a provider in the lock file, or else in the configuration.
+func (k *checkedModule) lockedAt(p sources.Provider) report.Place {
+	if k.rootModule == nil || k.lock == nil {
+		return report.Place{}
+	}
+	if line := k.lock.Block(p); line > 0 {
+		return report.Place{File: k.LockFile, Line: line}
+	}
+	return k.declared(p)
+}
+
+// declared returns the place that requires a provider, or else the one in the lock file. Installed modules are not in
+// the repository, so a place there is the last choice.
+func (k *checkedModule) declared(p sources.Provider) (place report.Place) {
+	if k.root == nil {
+		return place
+	}
+	for _, r := range k.root.Requirements {
+		for _, from := range r.From {
+			at := report.Place{File: from.File, Line: from.Line}
+			switch {
+			case r.Provider != p:
+			case !isBelow(from.File, k.config.DataDir):
+				return at
+			case place.File == "":
+				place = at
+			}
+		}
+	}
+	if line := k.lock.Block(p); line > 0 {
+		return report.Place{File: k.LockFile, Line: line}
+	}
+	return place
+}
+
+// checkoutHint is the hint about providers that the checkout serves.
+const checkoutHint = "anyone who can change the checkout chooses these packages and their hashes: compare them with the origin registry, or keep the mirror elsewhere"
