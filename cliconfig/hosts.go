@@ -10,7 +10,12 @@ import (
 // NamedHosts returns the hosts that the configuration names: in host and credentials blocks, in variables with tokens,
 // in include patterns and in development overrides. They are not sorted.
 func (c *Config) NamedHosts() []sources.Host {
-	hosts := slices.Concat(slices.Collect(maps.Keys(c.Hosts)), slices.Collect(maps.Keys(c.HostOptions)), slices.Collect(maps.Keys(c.tokens)))
+	hosts := slices.Concat(slices.Collect(maps.Keys(c.Hosts)), slices.Collect(maps.Keys(c.HostOptions)))
+	for host, token := range c.tokens {
+		if token.text != "" {
+			hosts = append(hosts, host)
+		}
+	}
 	for _, method := range c.Methods {
 		for _, pt := range method.Include {
 			hosts = append(hosts, sources.Host(pt.Host))

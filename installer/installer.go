@@ -82,6 +82,9 @@ func NewFetcher(from sources.Source, into acquire.Store, down acquire.Downloader
 	return &Installer{acquirer: acquirer, from: from, into: into, engine: engine, opts: opts}
 }
 
+// Recall returns what the store has recorded about a package, as [acquire.Memory] has it.
+func (in *Installer) Recall(id sources.PackageID) (sources.Stored, error) { return in.into.Recall(id) }
+
 // stored returns the store's package, without H1 if there is none that can be used.
 func (in *Installer) stored(ctx context.Context, id sources.PackageID) sources.Stored {
 	s, err := in.into.Get(ctx, id)

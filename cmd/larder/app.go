@@ -112,9 +112,9 @@ func style(l *line.Line, out *report.Output) {
 		on, _ = line.ParseSwitch(value)
 		return on, typed
 	}
-	if format, typed := l.Typed("format"); typed {
-		out.JSON = format == string(report.CheckJSON)
-	} else if on, typed := asked("json"); on && (typed || !slices.Contains(l.TypedFlags(), "--"+asShim+"=true")) {
+	format, formatted := l.Typed("format")
+	out.JSON = format == string(report.CheckJSON)
+	if on, typed := asked("json"); on && (typed || !formatted && !slices.Contains(l.TypedFlags(), "--"+asShim+"=true")) {
 		out.JSON = true
 	}
 	mode, typed := l.Typed("color")

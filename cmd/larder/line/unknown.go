@@ -20,6 +20,9 @@ var elsewhere = map[string]string{
 	"show": "explain, bundle show", "status": "outdated, verify", "lint": "check", "policy": "check",
 }
 
+// formerly maps former names of flags to those they have now, for commands that have the new one.
+var formerly = map[string]string{"strict": "require-platforms"}
+
 // An unknownCommandError is the error for words that name no command.
 type unknownCommandError struct{ words []string }
 
@@ -94,6 +97,8 @@ func unknownFlag(root, cmd *Command, name, typed string) error {
 		}
 	}
 	switch near := nearestFlag(cmd, name); {
+	case flagNamed(cmd.Flags, formerly[name]) != nil:
+		return sources.WithHint(err, "it is %s now", Dashed(formerly[name]))
 	case near != "":
 		return sources.WithHint(err, "did you mean %q?", Dashed(near))
 	case len(owners) > 0 && cmd.Path == "":

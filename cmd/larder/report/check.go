@@ -179,9 +179,9 @@ func (o *Output) CheckFindings(all []CheckFinding) {
 		case len(places) == 1:
 			text = strings.TrimPrefix(places[0]+": ", ": ") + text
 		case len(places) > most+1:
-			text += fmt.Sprintf("\n  %s\n  and %d more (--verbose lists them)", strings.Join(places[:most], "\n  "), len(places)-most)
+			text += fmt.Sprintf("\n%s\nand %d more (--verbose lists them)", strings.Join(places[:most], "\n"), len(places)-most)
 		default:
-			text += "\n  " + strings.Join(places, "\n  ")
+			text += "\n" + strings.Join(places, "\n")
 		}
 		o.Sentence("%s", o.ShortenHere(text))
 	}
@@ -189,11 +189,11 @@ func (o *Output) CheckFindings(all []CheckFinding) {
 
 // A CheckSum is the summary of check.
 type CheckSum struct {
-	Modules   int `json:"root_modules"`                  // checked
-	Failed    int `json:"failed"`                        // root modules
-	Unchanged int `json:"unchanged,omitempty"`           // root modules that --since skipped
-	Problems  int `json:"problems"`                      // findings; the same one in several root modules is one
-	Unchecked int `json:"unchecked_providers,omitempty"` // with --offline, those that only the network could check
+	Modules   int `json:"root_modules"`                   // checked
+	Failed    int `json:"failed"`                         // root modules
+	Unchanged int `json:"skipped_root_modules,omitempty"` // root modules that --since skipped
+	Problems  int `json:"problems"`                       // findings; the same one in several root modules is one
+	Unchecked int `json:"unchecked_providers,omitempty"`  // with --offline, those that only the network could check
 }
 
 // Text sums up: "2 problems in 3 root modules; 1 provider not checked (--offline)".

@@ -142,6 +142,10 @@ func (c *checking) at(ctx context.Context, dir string, out *report.Output) (show
 	}
 	err = k.take(err)
 	k.Errors = report.Faults(err)
+	slices.SortStableFunc(k.Findings, func(f, g report.CheckFinding) int {
+		a, b := f.Places[0], g.Places[0]
+		return cmp.Or(strings.Compare(a.File, b.File), a.Line-b.Line)
+	})
 	return func() {
 		if skipped {
 			c.sum.Unchanged++
@@ -181,7 +185,7 @@ func (k *checkedModule) check(ctx context.Context) error {
 	for _, p := range root.Unmanaged {
 		k.Providers = append(k.Providers, p.String())
 		if err := k.policy.CheckOverride(p); err != nil {
-			k.add(errorFinding(p, sources.Version{}, err), k.declared(p))
+			k.add(errorFinding(p, sources.Version{}, err), k.unmanagedAt(ctx, p))
 		}
 	}
 	if !k.lock.Exists && len(root.Requirements) > 0 {
@@ -201,8 +205,13 @@ func (k *checkedModule) check(ctx context.Context) error {
 	if len(root.Requirements) == 0 {
 		return nil
 	}
+	locker, methods, err := k.open(ctx, k.rootModule)
+	if err != nil {
+		return err
+	}
+	root.Requirements = slices.DeleteFunc(root.Requirements, func(r sources.Requirement) bool { return !k.signed(locker, r.Provider) })
 	locked := &lockedModule{out: k.out, file: k.LockFile, check: true}
-	err = k.complete(ctx, k.rootModule, root, locked)
+	err = k.complete(ctx, k.rootModule, root, locked, locker, methods)
 	k.locking.mu.Lock()
 	k.unknown = append(k.unknown, slices.DeleteFunc(locked.unknown(), unknownHash.problem)...)
 	k.locking.mu.Unlock()
@@ -269,6 +278,24 @@ func (k *checkedModule) matches(r sources.Requirement) bool {
 	return false
 }
 
+// signed reports whether a locked version is signed as the policy requires, as far as this machine has recorded that. If
+// nothing is recorded, the locker finds it out.
+func (k *checkedModule) signed(locker *installer.Locker, p sources.Provider) bool {
+	e, _ := k.lock.Entry(p)
+	for _, platform := range k.platformsToCheck() {
+		id := sources.PackageID{Provider: p, Version: e.Version, Platform: platform}
+		known, err := locker.Recall(id)
+		if err != nil || !known.Proof.Signed() || !sources.MatchesAny(e.Hashes, known.Hashes()...) {
+			continue
+		}
+		if err := k.judge().Check(id, known.Report); err != nil {
+			k.add(errorFinding(p, e.Version, err), k.lockedAt(p))
+			return false
+		}
+	}
+	return true
+}
+
 // takeLocked adds the problems of the lock file.
 func (k *checkedModule) takeLocked(locked *lockedModule) {
 	for _, change := range locked.changes() {
@@ -301,13 +328,27 @@ func (k *checkedModule) take(err error) error {
 		case isFinding:
 			k.add(f, k.lockedAt(f.Of.Provider))
 		case k.checking.flags.Offline && errors.Is(err, sources.ErrOffline):
-			k.offline = append(k.offline, err)
+			k.offline = append(k.offline, uncheckedError{err})
 			k.Unchecked = append(k.Unchecked, report.Unchecked{Provider: f.Provider, Text: sources.Text(err)})
 		default:
 			others = append(others, err)
 		}
 	}
 	return errors.Join(others...)
+}
+
+// An uncheckedError is an error about something that could not be checked without the network.
+type uncheckedError struct{ error }
+
+func (e uncheckedError) Error() string { return "not checked: " + sources.Text(e.error) }
+func (e uncheckedError) Unwrap() error { return e.error }
+
+// Cause returns the cause without the package, see [sources.Cause].
+func (e uncheckedError) Cause() string {
+	if cause := sources.Cause(e.error); cause != "" {
+		return "not checked: " + cause
+	}
+	return ""
 }
 
 // findingOf returns the finding that an error about a package or a provider is, with the package or provider in any case.
@@ -393,6 +434,20 @@ func (k *checkedModule) declared(p sources.Provider) (place report.Place) {
 	}
 	if line := k.lock.Block(p); line > 0 {
 		return report.Place{File: k.LockFile, Line: line}
+	}
+	return place
+}
+
+// unmanagedAt returns the place that requires a provider that nobody installs.
+func (k *checkedModule) unmanagedAt(ctx context.Context, p sources.Provider) (place report.Place) {
+	tree, _, err := k.load(ctx)
+	if err != nil {
+		return place
+	}
+	for _, r := range tree.Requirements {
+		if r.Provider == p && len(r.From) > 0 {
+			return report.Place{File: k.full(r.From[0].File), Line: r.From[0].Line}
+		}
 	}
 	return place
 }

@@ -165,19 +165,25 @@ func (l *locking) lock(ctx context.Context, dir string, locked *lockedModule) er
 			return err
 		}
 	}
-	return l.complete(ctx, m, root, locked)
+	locker, methods, err := l.open(ctx, m)
+	if err != nil {
+		return err
+	}
+	return l.complete(ctx, m, root, locked, locker, methods)
+}
+
+// open returns the locker of a root module with its sources.
+func (l *locking) open(ctx context.Context, m *rootModule) (*installer.Locker, []sources.Method, error) {
+	methods, err := m.methods(ctx)
+	if err != nil {
+		return nil, nil, err
+	}
+	locker, err := l.locker(m, methods)
+	return locker, methods, err
 }
 
 // complete determines the complete lock file for the requirements of a root module.
-func (l *locking) complete(ctx context.Context, m *rootModule, root *installer.Root, locked *lockedModule) error {
-	methods, err := m.methods(ctx)
-	if err != nil {
-		return err
-	}
-	locker, err := l.locker(m, methods)
-	if err != nil {
-		return err
-	}
+func (l *locking) complete(ctx context.Context, m *rootModule, root *installer.Root, locked *lockedModule, locker *installer.Locker, methods []sources.Method) (err error) {
 	root.DryRun = l.flags.ReadOnly
 	locked.before, locked.engine = root.Lock, m.config.Engine
 	locked.platforms, locked.declared = m.platforms(), m.declared()
