@@ -24,7 +24,7 @@ var exitStatuses = []struct {
 	{exitDone, "done", "everything succeeded"},
 	{exitFailed, "failed", "an error occurred"},
 	{exitUsage, "usage error", "unknown commands or flags, wrong or conflicting values"},
-	{exitFound, "problems found", "check, verify, doctor, mirror diff or a --check found problems"},
+	{exitFound, "problems found", "a check, verify, doctor or mirror diff found problems"},
 	{exitInterrupted, "interrupted", "finished work is kept"},
 }
 

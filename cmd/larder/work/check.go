@@ -438,7 +438,7 @@ func (k *checkedModule) declared(p sources.Provider) (place report.Place) {
 	return place
 }
 
-// unmanagedAt returns the place that requires a provider that nobody installs.
+// unmanagedAt returns the place that requires a provider that runs from elsewhere.
 func (k *checkedModule) unmanagedAt(ctx context.Context, p sources.Provider) (place report.Place) {
 	tree, _, err := k.load(ctx)
 	if err != nil {
