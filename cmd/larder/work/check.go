@@ -76,7 +76,7 @@ func (m *rootModule) namedPlatforms() []sources.Platform {
 // conclude shows the findings and the totals. Failed is the error of the root modules that could not be checked.
 func (c *checking) conclude(failed error) error {
 	c.warnUnknown()
-	if len(c.modules) == 0 && failed != nil { // nothing was searched, or nothing found
+	if failed != nil && c.sum.Failed == 0 { // the root modules could not be found
 		c.modules = append(c.modules, report.CheckedModule{Name: ".", Errors: report.Faults(failed)})
 	}
 	findings := report.Grouped(c.modules)

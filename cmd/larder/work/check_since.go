@@ -103,7 +103,11 @@ func (g *gitRepository) run(ctx context.Context, args ...string) ([]byte, error)
 	}
 	cmd := exec.CommandContext(ctx, g.program, append(words, args...)...)
 	cmd.Dir = g.dir
-	cmd.Env = append(cmd.Environ(), "GIT_ALLOW_PROTOCOL=none", "GIT_NO_LAZY_FETCH=1", "GIT_TERMINAL_PROMPT=0", "LC_ALL=C")
+	env := slices.DeleteFunc(cmd.Environ(), func(variable string) bool { // hooks of git have these, for another directory
+		name, _, _ := strings.Cut(variable, "=")
+		return slices.Contains([]string{"GIT_DIR", "GIT_WORK_TREE", "GIT_INDEX_FILE", "GIT_PREFIX"}, name)
+	})
+	cmd.Env = append(env, "GIT_ALLOW_PROTOCOL=none", "GIT_NO_LAZY_FETCH=1", "GIT_TERMINAL_PROMPT=0", "LC_ALL=C")
 	var failure bytes.Buffer
 	cmd.Stderr = &failure
 	out, err := cmd.Output()
