@@ -1,8 +1,13 @@
 package main
 
 import (
+	"os"
+	"os/exec"
+	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/rogpeppe/go-internal/txtar"
 
 	"github.com/larder-cli/larder/cmd/larder/report"
 	"github.com/larder-cli/larder/sources/sourcetest"
@@ -16,4 +21,31 @@ func TestGuideListsCheckRules(t *testing.T) {
 		rows += "| `" + r.ID + "` | " + r.Does + " |\n"
 	}
 	sourcetest.Expect(t, strings.Contains(guide, "\n### Rules of `larder check`\n\n| rule | problem |\n| --- | --- |\n"+rows+"\n"), "docs/ci.md has other rules than\n%s", rows)
+}
+
+// The SARIF documents in stories follow the schema of OASIS, whose terms don't allow a copy here. LARDER_SARIF_SCHEMA is its path, and
+// python3 needs the package jsonschema.
+func TestSARIFFollowsSchema(t *testing.T) {
+	schema := os.Getenv("LARDER_SARIF_SCHEMA")
+	if schema == "" {
+		t.Skip("LARDER_SARIF_SCHEMA is not set")
+	}
+	stories, err := filepath.Glob("testdata/script/check*.txtar")
+	sourcetest.Check(t, err)
+	n := 0
+	for _, story := range stories {
+		files, err := txtar.ParseFile(story)
+		sourcetest.Check(t, err)
+		for _, f := range files.Files {
+			if filepath.Ext(f.Name) != ".sarif" {
+				continue
+			}
+			n++
+			path := filepath.Join(t.TempDir(), "check.sarif")
+			sourcetest.Check(t, os.WriteFile(path, f.Data, 0o600))
+			out, err := exec.Command("python3", "-m", "jsonschema", "-i", path, schema).CombinedOutput()
+			sourcetest.Expect(t, err == nil, "%s: %s: %s", story, f.Name, out)
+		}
+	}
+	sourcetest.Expect(t, n > 1, "%d documents", n)
 }

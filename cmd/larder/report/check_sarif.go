@@ -37,6 +37,7 @@ type sarifDriver struct {
 type sarifRule struct {
 	ID    string    `json:"id"`
 	Short sarifText `json:"shortDescription"`
+	Full  sarifText `json:"fullDescription"` // GitHub requires it
 	Help  sarifText `json:"help"`
 	URI   string    `json:"helpUri"`
 }
@@ -74,7 +75,7 @@ type sarifLocation struct {
 
 type sarifPhysical struct {
 	Artifact sarifArtifact `json:"artifactLocation"`
-	Region   *sarifRegion  `json:"region,omitempty"`
+	Region   sarifRegion   `json:"region"` // GitHub requires it
 }
 
 type sarifArtifact struct {
@@ -95,7 +96,7 @@ func (d document) sarif(version string) string {
 	run := sarifRun{Invocations: []sarifInvocation{{Succeeded: true}}, Results: []sarifResult{}}
 	run.Tool.Driver = sarifDriver{Name: "Larder", Version: version, InformationURI: "https://github.com/larder-cli/larder"}
 	for _, r := range CheckRules {
-		run.Tool.Driver.Rules = append(run.Tool.Driver.Rules, sarifRule{r.ID, sarifText{r.Does}, sarifText{r.Does}, docs + "#rules-of-larder-check"})
+		run.Tool.Driver.Rules = append(run.Tool.Driver.Rules, sarifRule{r.ID, sarifText{r.Does}, sarifText{r.Does}, sarifText{r.Does}, docs + "#rules-of-larder-check"})
 	}
 	invocation := &run.Invocations[0]
 	known := map[string]int{} // fingerprints
@@ -175,8 +176,6 @@ func (d document) locations(p Place) []sarifLocation {
 		}
 		at.Artifact = sarifArtifact{strings.Join(names, "/"), "%SRCROOT%"}
 	}
-	if p.Line > 0 {
-		at.Region = &sarifRegion{p.Line}
-	}
+	at.Region.Line = max(p.Line, 1)
 	return []sarifLocation{{Physical: at}}
 }

@@ -133,7 +133,7 @@ func (c *checking) inRepository(file string) string {
 // at checks the root module in dir.
 func (c *checking) at(ctx context.Context, dir string, out *report.Output) (show func(), err error) {
 	k := &checkedModule{checking: c, out: out, CheckedModule: report.CheckedModule{
-		Name: c.shown(dir), LockFile: filepath.Join(dir, lockfile.Name),
+		Name: c.inRepository(dir), LockFile: filepath.Join(dir, lockfile.Name),
 	}}
 	k.rootModule, err = c.root(ctx, dir, out)
 	skipped := err == nil && c.changed != nil && !c.changed.affects(ctx, k.rootModule)
@@ -394,8 +394,12 @@ func errorFinding(p sources.Provider, v sources.Version, err error) report.Check
 
 // add adds a finding at a place, unless it was found before.
 func (k *checkedModule) add(f report.CheckFinding, at report.Place) {
-	if at.File == "" && len(f.Related) > 0 {
+	switch {
+	case at.File != "":
+	case len(f.Related) > 0:
 		at = f.Related[0]
+	default:
+		at.File = k.LockFile
 	}
 	f.Severity, f.Places = "error", []report.CheckPlace{{Module: strings.Join(k.out.Modules(), ""), Place: at}}
 	if !slices.ContainsFunc(k.Findings, f.Same) {
