@@ -140,7 +140,7 @@ func (c *checking) at(ctx context.Context, dir string, out *report.Output) (show
 	if err == nil && !skipped {
 		err = k.check(ctx)
 	}
-	err = k.take(err)
+	err = k.take(ctx, err)
 	k.Errors = report.Faults(err)
 	slices.SortStableFunc(k.Findings, func(f, g report.CheckFinding) int {
 		a, b := f.Places[0], g.Places[0]
@@ -177,15 +177,20 @@ func (k *checkedModule) check(ctx context.Context) error {
 	if !k.flags.Recursive { // a check of nothing is not a success
 		needs = k.needs
 	}
-	root, err := needs(ctx)
-	if err != nil || root == nil {
-		return err
+	root, overridden := needs(ctx)
+	if root == nil {
+		return overridden
 	}
 	k.root = root
+	return errors.Join(overridden, k.checkRoot(ctx, root))
+}
+
+// checkRoot is check for the requirements of the root module.
+func (k *checkedModule) checkRoot(ctx context.Context, root *installer.Root) error {
 	for _, p := range root.Unmanaged {
 		k.Providers = append(k.Providers, p.String())
 		if err := k.policy.CheckOverride(p); err != nil {
-			k.add(errorFinding(p, sources.Version{}, err), k.unmanagedAt(ctx, p))
+			k.add(errorFinding(p, sources.Version{}, err), k.requiredAt(ctx, p))
 		}
 	}
 	if !k.lock.Exists && len(root.Requirements) > 0 {
@@ -320,13 +325,17 @@ func (k *checkedModule) takeLocked(locked *lockedModule) {
 
 // take turns the errors that are findings, and those about the network under --offline, into what they are, and returns
 // the others.
-func (k *checkedModule) take(err error) error {
+func (k *checkedModule) take(ctx context.Context, err error) error {
 	var others []error
 	for _, err := range sources.Errors(err) {
 		f, isFinding := findingOf(err)
 		switch {
 		case isFinding:
-			k.add(f, k.lockedAt(f.Of.Provider))
+			at := k.lockedAt(f.Of.Provider)
+			if at.File == "" && k.rootModule != nil {
+				at = k.requiredAt(ctx, f.Of.Provider)
+			}
+			k.add(f, at)
 		case k.checking.flags.Offline && errors.Is(err, sources.ErrOffline):
 			k.offline = append(k.offline, uncheckedError{err})
 			k.Unchecked = append(k.Unchecked, report.Unchecked{Provider: f.Provider, Text: sources.Text(err)})
@@ -442,8 +451,8 @@ func (k *checkedModule) declared(p sources.Provider) (place report.Place) {
 	return place
 }
 
-// unmanagedAt returns the place that requires a provider that runs from elsewhere.
-func (k *checkedModule) unmanagedAt(ctx context.Context, p sources.Provider) (place report.Place) {
+// requiredAt returns the place that requires a provider, even one that is not installed.
+func (k *checkedModule) requiredAt(ctx context.Context, p sources.Provider) (place report.Place) {
 	tree, _, err := k.load(ctx)
 	if err != nil {
 		return place
