@@ -11,6 +11,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/larder-cli/larder/cliconfig"
 	"github.com/larder-cli/larder/cmd/larder/report"
@@ -63,17 +64,25 @@ func (s *Session) changedSince(ctx context.Context, revision string) (*changes, 
 // A gitRepository runs git in a repository whose configuration may be hostile: everything is off that git would run or
 // fetch because of it.
 type gitRepository struct {
+	machine      cliconfig.Machine
 	program, dir string
 	settings     []string // as -c takes them
 }
 
+// maxChanges limits what git prints, in bytes.
+const maxChanges = 64 << 20
+
 // git returns the repository of the working directory.
 func (s *Session) git(ctx context.Context) (*gitRepository, error) {
 	programs := s.machine.Programs("git")
-	if len(programs) == 0 {
+	first := slices.IndexFunc(programs, func(path string) bool {
+		_, err := exec.LookPath(path) // fails if the file is not executable
+		return err == nil
+	})
+	if first < 0 {
 		return nil, sources.WithHint(errors.New("--since needs git, which is not on PATH"), "install git, or check all root modules with -R")
 	}
-	g := &gitRepository{programs[0], s.workDir, []string{
+	g := &gitRepository{s.machine, programs[first], s.workDir, []string{
 		"core.fsmonitor=false", "core.hooksPath=" + os.DevNull, "core.pager=", "diff.external=", "diff.relative=false",
 	}}
 	top, err := g.line(ctx, "rev-parse", "--show-toplevel")
@@ -103,19 +112,23 @@ func (g *gitRepository) run(ctx context.Context, args ...string) ([]byte, error)
 	}
 	cmd := exec.CommandContext(ctx, g.program, append(words, args...)...)
 	cmd.Dir = g.dir
-	env := slices.DeleteFunc(cmd.Environ(), func(variable string) bool { // hooks of git have these, for another directory
+	env := g.machine.With(map[string]string{
+		"GIT_ALLOW_PROTOCOL": "none", "GIT_NO_LAZY_FETCH": "1", "GIT_TERMINAL_PROMPT": "0", "LC_ALL": "C",
+	})
+	cmd.Env = slices.DeleteFunc(env, func(variable string) bool { // hooks of git have these, for another directory
 		name, _, _ := strings.Cut(variable, "=")
 		return slices.Contains([]string{"GIT_DIR", "GIT_WORK_TREE", "GIT_INDEX_FILE", "GIT_PREFIX"}, name)
 	})
-	cmd.Env = append(env, "GIT_ALLOW_PROTOCOL=none", "GIT_NO_LAZY_FETCH=1", "GIT_TERMINAL_PROMPT=0", "LC_ALL=C")
-	var failure bytes.Buffer
-	cmd.Stderr = &failure
-	out, err := cmd.Output()
-	if err != nil {
+	out, failure := &head{limit: maxChanges}, &head{limit: maxVersion}
+	cmd.Stdout, cmd.Stderr, cmd.WaitDelay = out, failure, time.Second
+	switch err := cmd.Run(); {
+	case err != nil:
 		text := strings.TrimPrefix(strings.TrimSpace(failure.String()), "fatal: ")
-		return out, fmt.Errorf("git %s: %s", args[0], firstLine(text, err))
+		return nil, fmt.Errorf("git %s: %s", args[0], firstLine(text, err))
+	case out.Len() == maxChanges:
+		return nil, fmt.Errorf("git %s: more than %d MiB", args[0], maxChanges>>20)
 	}
-	return out, nil
+	return out.Bytes(), nil
 }
 
 // firstLine returns the first line of a text, or that of an error if it is empty.
