@@ -103,6 +103,9 @@ func (c *checking) conclude(failed error) error {
 	return nil
 }
 
+// mostHints is how many hints of different findings are shown. Programs get the hints of each finding with it.
+const mostHints = 8
+
 // withHints adds the hints of findings to an error, each once.
 func withHints(err error, findings []report.CheckFinding) error {
 	var all []string
@@ -113,7 +116,7 @@ func withHints(err error, findings []report.CheckFinding) error {
 			}
 		}
 	}
-	for _, hint := range slices.Backward(all) { // the outermost is shown first
+	for _, hint := range slices.Backward(all[:min(len(all), mostHints)]) { // the outermost is shown first
 		err = sources.WithHint(err, "%s", hint)
 	}
 	return err
