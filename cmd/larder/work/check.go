@@ -169,9 +169,9 @@ type checkedModule struct {
 	report.CheckedModule
 	*checking
 	*rootModule
-	out     *report.Output
-	root    *installer.Root
-	offline []error // what could not be checked without the network
+	out      *report.Output
+	required []sources.Requirement
+	offline  []error // what could not be checked without the network
 }
 
 // check holds the root module to the policy, and then to its lock file.
@@ -184,7 +184,7 @@ func (k *checkedModule) check(ctx context.Context) error {
 	if root == nil {
 		return overridden
 	}
-	k.root = root
+	k.required = slices.Clone(root.Requirements)
 	return errors.Join(overridden, k.checkRoot(ctx, root))
 }
 
@@ -433,10 +433,7 @@ func (k *checkedModule) lockedAt(p sources.Provider) report.Place {
 // declared returns the place that requires a provider, or else the one in the lock file. Installed modules are not in
 // the repository, so a place there is the last choice.
 func (k *checkedModule) declared(p sources.Provider) (place report.Place) {
-	if k.root == nil {
-		return place
-	}
-	for _, r := range k.root.Requirements {
+	for _, r := range k.required {
 		for _, from := range r.From {
 			at := report.Place{File: from.File, Line: from.Line}
 			switch {
