@@ -111,11 +111,8 @@ func (a Ages) Learn(ctx context.Context, p sources.Provider, versions ...sources
 // ask asks the origin registry about a provider.
 func (a Ages) ask(ctx context.Context, p sources.Provider) error {
 	times, asOf, err := a.net.Published(ctx, p)
-	if ctx.Err() != nil {
-		return context.Cause(ctx)
-	}
 	if err != nil {
-		return nil // the time since the versions were first seen applies
+		return context.Cause(ctx) // nil otherwise: the time since the versions were first seen applies
 	}
 	return a.ledger.update(ctx, a.reading, func(b *book, now time.Duration) bool { return b.state(p, times, asOf, now) })
 }
