@@ -66,7 +66,7 @@ func (m *rootModule) checkEngine(ctx context.Context, program, workDir, chdir st
 	}
 	v, _, err := m.versionOf(ctx, workDir, nil, line...)
 	if err != nil {
-		return sources.WithHint(fmt.Errorf("%s: its version is unknown: %v; %w", program, err, unknown), "%s", unknown.Hint())
+		return sources.WithHint(fmt.Errorf("%s: its version is unknown: %s; %w", program, err.Error(), unknown), "%s", unknown.Hint())
 	}
 	if err := m.policy.CheckEngine(m.config.Engine, v); err != nil {
 		return fmt.Errorf("%s %s: %w", program, v, err)
