@@ -57,7 +57,7 @@ var mayImport = map[string][]string{
 	"cmd/larder/ui":        {},
 	"cmd/larder/ui/uitest": {},
 	"cmd/larder/report": { // values: what the packages below know
-		"cmd/larder/ui", "sources", "sources/disk", "sources/fetch",
+		"cmd/larder/ui", "sources", "sources/disk", "sources/fetch", "sources/policy",
 		"fsmirror/builder", "fsmirror/bundle", "fsmirror/legacy", "cachedir", "installer", "installer/acquire", "installer/lockfile",
 	},
 	"cmd/larder/line": {"cmd/larder/ui", "cmd/larder/report", "sources"},
