@@ -37,7 +37,7 @@ func TestPolicy(t *testing.T) {
 		{`min_age = "-7d"`, `1:10: min_age is a number of hours, days or weeks, not "-7d" (write it as in "12h", "7d" or "2w")`},
 		{`min_age = "0d"`, `1:10: min_age must be more than 0d (leave min_age out to allow every age)`},
 		{`min_age = 7`, `1:20: min_age must be a string or a block with a label, not a number (write min_age = "7d", or min_age "7d" { except = ["hashicorp/*"] })`},
-		{`min_age "7d" { exept = [] }`, `1:25: unknown setting "exept" (did you mean "except"?)`},
+		{`min_age "7d" { excep = [] }`, `1:25: unknown setting "excep" (did you mean "except"?)`},
 		{`require_signed = "yes"`, "1:27: require_signed must be a boolean, not a string (write true or false, in lower case and without quotes)"},
 		{`engines = { opentofu = ">= 1" }`, `1:22: engine is terraform or tofu, not "opentofu" (write "terraform" or "tofu")`},
 		{`engines = { tofu = "1.x" }`, `1:29: version constraint "1.x" has a wildcard (a constraint such as "~> 1.0" allows all of 1.x)`},
