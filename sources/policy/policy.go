@@ -97,6 +97,9 @@ func (r Rule) Value() string {
 
 // appliesTo reports whether the rule is about a provider.
 func (r Rule) appliesTo(p sources.Provider) bool {
+	if p.BuiltIn() {
+		return false
+	}
 	switch r.Setting {
 	case Versions:
 		return matches(r.Providers, p)
@@ -132,12 +135,17 @@ type Policy struct {
 	Now   func() time.Time // for dates in messages; nil means time.Now
 }
 
-// of returns the rules of a setting that apply to a provider.
-func (p *Policy) of(s Setting, provider sources.Provider) (rules []Rule) {
-	if p == nil || provider.BuiltIn() {
+// rules returns all rules. The other methods use it, so that a nil Policy has none.
+func (p *Policy) rules() []Rule {
+	if p == nil {
 		return nil
 	}
-	for _, r := range p.Rules {
+	return p.Rules
+}
+
+// of returns the rules of a setting that apply to a provider. None applies to a part of the engine.
+func (p *Policy) of(s Setting, provider sources.Provider) (rules []Rule) {
+	for _, r := range p.rules() {
 		if r.Setting == s && r.appliesTo(provider) {
 			rules = append(rules, r)
 		}
@@ -232,10 +240,7 @@ func (p *Policy) CheckOverride(provider sources.Provider) error {
 // CheckEngine returns a [Violation] if an engine must not run. The zero Version is unknown, and not allowed
 // if a rule is about versions of the engine.
 func (p *Policy) CheckEngine(e sources.Engine, v sources.Version) error {
-	if p == nil {
-		return nil
-	}
-	for _, r := range p.Rules {
+	for _, r := range p.rules() {
 		if r.Setting != Engines {
 			continue
 		}
@@ -248,7 +253,7 @@ func (p *Policy) CheckEngine(e sources.Engine, v sources.Version) error {
 
 // Has reports whether the policy has a rule of one of the settings.
 func (p *Policy) Has(settings ...Setting) bool {
-	return p != nil && slices.ContainsFunc(p.Rules, func(r Rule) bool { return slices.Contains(settings, r.Setting) })
+	return slices.ContainsFunc(p.rules(), func(r Rule) bool { return slices.Contains(settings, r.Setting) })
 }
 
 // AboutSignatures reports whether a rule requires signatures.
@@ -256,26 +261,21 @@ func (p *Policy) AboutSignatures() bool { return p.Has(RequireSigned, TrustedKey
 
 // AboutProviders returns the first rule that can exclude a provider or a package.
 func (p *Policy) AboutProviders() (Rule, bool) {
-	if p == nil {
-		return Rule{}, false
+	for _, r := range p.rules() {
+		if r.Setting != Engines && r.Setting != Platforms {
+			return r, true
+		}
 	}
-	i := slices.IndexFunc(p.Rules, func(r Rule) bool { return r.Setting != Engines && r.Setting != Platforms })
-	if i < 0 {
-		return Rule{}, false
-	}
-	return p.Rules[i], true
+	return Rule{}, false
 }
 
 // NamedHosts returns the hosts that patterns of rules name, except those of Deny. They are not sorted.
 func (p *Policy) NamedHosts() (hosts []sources.Host) {
-	if p == nil {
-		return nil
-	}
-	for _, r := range p.Rules {
-		patterns := append(slices.Clone(r.Providers), r.Except...)
+	for _, r := range p.rules() {
 		if r.Setting == Deny {
-			patterns = nil
+			continue
 		}
+		patterns := slices.Concat(r.Providers, r.Except)
 		for _, k := range r.Keys {
 			patterns = append(patterns, k.Providers)
 		}
@@ -288,10 +288,7 @@ func (p *Policy) NamedHosts() (hosts []sources.Host) {
 
 // From returns the rules of a layer.
 func (p *Policy) From(layer Layer) (rules []Rule) {
-	if p == nil {
-		return nil
-	}
-	for _, r := range p.Rules {
+	for _, r := range p.rules() {
 		if r.Layer == layer {
 			rules = append(rules, r)
 		}
@@ -324,10 +321,7 @@ func (r Rule) KeysFor(p sources.Provider) (keys []sources.Fingerprint) {
 
 // DeclaredPlatforms returns the platforms that rules declare, in their order, without duplicates.
 func (p *Policy) DeclaredPlatforms() (all []sources.Platform) {
-	if p == nil {
-		return nil
-	}
-	for _, r := range p.Rules {
+	for _, r := range p.rules() {
 		for _, platform := range r.Platforms {
 			if !slices.Contains(all, platform) {
 				all = append(all, platform)
