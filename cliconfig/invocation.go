@@ -20,7 +20,11 @@ type Invocation struct {
 	Dir     string         // of the root module, absolute or relative to the working directory; may be empty
 	Init    bool           // the engine runs init, and installs providers
 
-	NoProviders bool // it is certain that the engine's command runs no providers
+	// NoCommand reports that the engine's command is missing or has a space. Engines then take it from TF_CLI_ARGS.
+	NoCommand bool
+
+	NoProviders bool   // it is certain that the engine's command runs no providers
+	Downloads   string // the engine's command, such as "providers lock", if it downloads providers otherwise than init does
 
 	// The flags of init.
 	Upgrade      bool
@@ -89,29 +93,51 @@ func (m Machine) providerCache() string {
 // withoutProviders are commands of engines that run no providers in any version.
 var withoutProviders = []string{"fmt", "force-unlock", "get", "login", "logout", "version", "workspace"}
 
+// downloading are commands of Terraform that install providers for other programs, besides those of providers.
+var downloading = []string{"rpcapi", "stacks"}
+
 // readEngine reads the arguments of an engine.
 func (in *Invocation) readEngine(m Machine, args []string) {
-	for len(args) > 0 && strings.HasPrefix(args[0], "-") {
+	for len(args) > 0 && (args[0] == "" || strings.HasPrefix(args[0], "-")) { // engines skip empty words
 		if dir, ok := strings.CutPrefix(args[0], "-chdir="); ok {
 			in.Dir = dir
 		}
 		args = args[1:]
 	}
-	in.NoProviders = len(args) == 0 || slices.Contains(withoutProviders, args[0])
-	if len(args) == 0 || args[0] != "init" {
+	if len(args) == 0 {
+		in.NoProviders, in.NoCommand = true, true
 		return
 	}
-	in.Init = true
-	in.readVariables(m)
-	in.readInit(args[1:])
+	command, rest := args[0], args[1:]
+	switch {
+	case command == "init":
+		in.Init = true
+		in.readVariables(m)
+		in.readInit(rest)
+	case command == "providers":
+		for _, word := range slices.Concat(m.words("TF_CLI_ARGS_providers"), m.words("TF_CLI_ARGS"), rest) {
+			if word == "lock" || word == "mirror" {
+				in.Downloads = command + " " + word
+			}
+		}
+	case slices.Contains(downloading, command):
+		in.Downloads = command
+	}
+	in.NoProviders = slices.Contains(withoutProviders, command)
+	in.NoCommand = strings.Contains(command, " ")
+}
+
+// words returns the words in a variable.
+func (m Machine) words(name string) []string {
+	words, _ := shellwords.Parse(m.getenv(name)) // the engine reports the error
+	return words
 }
 
 // readVariables reads the arguments of init that are in variables. Engines insert those of TF_CLI_ARGS
 // after the command first, and then those of TF_CLI_ARGS_init, so these are overridden by the former.
 func (in *Invocation) readVariables(m Machine) {
 	for _, name := range []string{"TF_CLI_ARGS_init", "TF_CLI_ARGS"} {
-		words, _ := shellwords.Parse(m.getenv(name)) // the engine reports the error
-		in.readInit(words)
+		in.readInit(m.words(name))
 	}
 }
 
@@ -120,6 +146,7 @@ type flag struct {
 	arg         string // as typed, without a value in the next argument
 	name, value string // without dashes
 	on          bool   // as a boolean: set, and not set to false
+	at          int    // index of arg
 	valueAt     int    // index of the argument with the value; 0 if there is none
 }
 
@@ -132,7 +159,7 @@ func flagsOf(line, valued []string) (all []flag) {
 			continue
 		}
 		name, value, assigned := strings.Cut(strings.TrimPrefix(arg, "-"), "=")
-		f := flag{arg: line[i], name: name, value: value, on: !assigned}
+		f := flag{arg: line[i], name: name, value: value, on: !assigned, at: i}
 		switch {
 		case assigned:
 			f.on, _ = strconv.ParseBool(value)

@@ -2,6 +2,7 @@ package cliconfig_test
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 
@@ -20,7 +21,7 @@ func TestInvocation(t *testing.T) {
 		{"/opt/tofu_1.12.6 -chdir=live init", nil, cliconfig.Invocation{Engine: tofu, Init: true, Dir: "live"}},
 		{"terraform1.5.7 -no-color -chdir=a -chdir=b init", nil, cliconfig.Invocation{Engine: terraform, Init: true, Dir: "b"}},
 		{"terraform plan -upgrade", nil, cliconfig.Invocation{Engine: terraform}},
-		{"terraform", nil, cliconfig.Invocation{Engine: terraform, NoProviders: true}},
+		{"terraform", nil, cliconfig.Invocation{Engine: terraform, NoCommand: true, NoProviders: true}},
 		{"tofu -chdir=live fmt -recursive", nil, cliconfig.Invocation{Engine: tofu, Dir: "live", NoProviders: true}},
 		{"terraform -version init", nil, cliconfig.Invocation{Engine: terraform, Init: true}},
 		{"terraform init -upgrade", nil, cliconfig.Invocation{Engine: terraform, Init: true, Upgrade: true}},
@@ -59,9 +60,13 @@ func TestInvocation(t *testing.T) {
 		{"terragrunt plan --provider-cache", nil, cliconfig.Invocation{Wrapper: true, ProviderCache: "--provider-cache"}},
 		{"terragrunt plan --tf-path /opt/my-engine", nil, cliconfig.Invocation{Wrapper: true, EnginePath: "/opt/my-engine"}},
 		{"terragrunt plan --tf-path bin/tofu", []string{"TG_TF_PATH=/bin/terraform"}, cliconfig.Invocation{Wrapper: true, Engine: tofu, EnginePath: "bin/tofu"}},
+		{"terraform  init", nil, cliconfig.Invocation{Engine: terraform, Init: true}},
+		{"terraform providers lock", nil, cliconfig.Invocation{Engine: terraform, Downloads: "providers lock"}},
+		{"terraform providers -json", []string{"TF_CLI_ARGS=mirror"}, cliconfig.Invocation{Engine: terraform, Downloads: "providers mirror"}},
+		{"terraform stacks init", nil, cliconfig.Invocation{Engine: terraform, Downloads: "stacks"}},
 		{"make plan", []string{"TG_TF_PATH=/bin/tofu"}, cliconfig.Invocation{Wrapper: true, EnginePath: "/bin/tofu"}},
 	} {
-		got := linux(nil, tt.env...).Invocation(strings.Fields(tt.line))
+		got := linux(nil, tt.env...).Invocation(strings.Split(tt.line, " "))
 		sourcetest.Equal(t, fmt.Sprintf("%+v", got), fmt.Sprintf("%+v", tt.want), "%s %v", tt.line, tt.env)
 	}
 	sourcetest.Equal(t, windows(nil).EngineOf(`C:\bin\Terraform.EXE`), sources.Engine(terraform), "on Windows")
@@ -69,11 +74,15 @@ func TestInvocation(t *testing.T) {
 
 func TestEnvironmentForEngine(t *testing.T) {
 	m := linux(nil, "A=1", "TF_CLI_ARGS_init=-upgrade", "TF_PLUGIN_CACHE_DIR=/mine", "TF_PLUGIN_CACHE_DIR=/twice")
-	sourcetest.Equal(t, strings.Join(m.ForEngine(`/it's`, "/engine", "/larder"), "\n"), `A=1
+	line, environ := m.ForEngine(strings.Fields("terraform init -plugin-dir x -var -plugin-dir -plugin-dir=y -upgrade"), `/it's`, "/engine", "/larder")
+	sourcetest.Equal(t, strings.Join(line, " "), "terraform init -var -plugin-dir -upgrade", "the command line")
+	sourcetest.Equal(t, strings.Join(environ, "\n"), `A=1
 LARDER_PLUGIN_CACHE_DIR=/larder
 TF_CLI_ARGS_init=-plugin-dir='/it'\''s' -upgrade
 TF_PLUGIN_CACHE_DIR=/engine`, "the environment")
-	m.Environ = m.ForEngine("/view", "/engine", "/larder")
+	m.Environ = append(m.Environ, "TF_CLI_ARGS=-no-color -plugin-dir='a b'")
+	_, m.Environ = m.ForEngine(line, "/view", "/engine", "/larder")
+	sourcetest.Expect(t, slices.Contains(m.Environ, "TF_CLI_ARGS='-no-color'"), "a variable with other mirrors: %q", m.Environ)
 	c := mustLoad(t, m, terraform)
 	sourcetest.Equal(t, c.PluginCacheDir+" "+c.DefaultCacheDir, " /larder", "larder's plugin cache below larder exec")
 }

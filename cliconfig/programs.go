@@ -25,19 +25,40 @@ func (m Machine) Programs(name string) []string {
 // ProgramFile returns the file name of a program.
 func (m Machine) ProgramFile(name string) string { return name + m.forOS(".exe", "") }
 
-// ForEngine returns the environment for an engine that larder exec runs: init installs
-// providers from the mirror in the directory providers, uses engineCache as its plugin
-// cache, and larder itself continues to use cache.
-func (m Machine) ForEngine(providers, engineCache, cache string) []string {
-	arguments := "-plugin-dir=" + QuoteShell(providers)
-	if now := m.getenv("TF_CLI_ARGS_init"); now != "" {
-		arguments += " " + now // after the flag, because engines ignore what follows an unquoted ; or &
+// ForEngine returns the command line and the environment for an engine that larder exec runs: init installs
+// providers only from the mirror in the directory providers, uses engineCache as its plugin cache, and larder
+// itself continues to use cache.
+func (m Machine) ForEngine(line []string, providers, engineCache, cache string) (changed, environ []string) {
+	values := map[string]string{"TF_PLUGIN_CACHE_DIR": engineCache, outerCache: cache}
+	for _, name := range []string{"TF_CLI_ARGS", "TF_CLI_ARGS_init"} {
+		if words := m.words(name); len(withoutPluginDirs(words)) < len(words) {
+			values[name] = quoteAll(withoutPluginDirs(words))
+		} else if name == "TF_CLI_ARGS_init" {
+			values[name] = m.getenv(name)
+		}
 	}
-	return m.With(map[string]string{
-		"TF_CLI_ARGS_init":    arguments,
-		"TF_PLUGIN_CACHE_DIR": engineCache,
-		outerCache:            cache,
-	})
+	// Before the other flags, because engines ignore what follows an unquoted ; or &.
+	values["TF_CLI_ARGS_init"] = strings.TrimSpace("-plugin-dir=" + QuoteShell(providers) + " " + values["TF_CLI_ARGS_init"])
+	return withoutPluginDirs(line), m.With(values)
+}
+
+// withoutPluginDirs returns the arguments of init without -plugin-dir. Larder has installed from these
+// directories; init would also choose other packages in them.
+func withoutPluginDirs(line []string) (kept []string) {
+	next := 0
+	for _, f := range flagsOf(line, initFlags) {
+		if f.name == "plugin-dir" {
+			kept = append(kept, line[next:f.at]...)
+			next = max(f.at, f.valueAt) + 1
+		}
+	}
+	return append(kept, line[next:]...)
+}
+
+// WithoutCommand returns the environment for an engine without a command: a command in a variable doesn't
+// become its command.
+func (m Machine) WithoutCommand() []string {
+	return m.With(map[string]string{"TF_CLI_ARGS": "", "TF_CLI_ARGS_": ""})
 }
 
 // ForProgram returns the environment for a program that larder exec runs and that may run

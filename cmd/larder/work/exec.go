@@ -72,6 +72,9 @@ func Exec(ctx context.Context, s *Session, request ExecRequest) (*Program, error
 	}
 	next := &Program{Path: e.program, Line: request.Line, Dir: e.workDir, Environ: e.machine.Environ}
 	e.command = e.machine.Invocation(request.Line)
+	if e.command.NoCommand {
+		next.Environ = e.machine.WithoutCommand()
+	}
 	if !e.command.Wrapper && !e.command.Init {
 		if err = e.checkOther(ctx); err == nil && e.flags.DryRun {
 			e.output.Say("Nothing to install: only init installs providers")
@@ -130,11 +133,15 @@ func (e *execution) install(ctx context.Context, next *Program, outer []string) 
 	if err := e.checkDataDirs(ctx); err != nil {
 		return err
 	}
+	limited := e.restricts()
 	if !e.command.Wrapper {
 		m, err := e.here(ctx)
 		if err != nil {
 			return err
 		}
+		_, about := m.policy.AboutProviders()
+		limited = limited || about
+		e.dataDir, e.cache = m.config.DataDir, m.cacheRoot()
 		if err := m.checkEngine(ctx, e.program, next.Dir, e.command.Dir); err != nil {
 			return err
 		}
@@ -159,7 +166,7 @@ func (e *execution) install(ctx context.Context, next *Program, outer []string) 
 		return e.inState(ctx, shimHome(e.machine), func(home string) error {
 			return e.shimEngines(home, e.command, next, e.request.Flags(outer))
 		})
-	case e.packages != nil:
+	case e.packages != nil || limited: // without a view, init would install what only a state in a backend requires
 		return e.useView(ctx, next)
 	}
 	return nil
@@ -248,9 +255,6 @@ func (e *execution) use(m *rootModule, root *installer.Root, result *installer.R
 			e.packages = append(e.packages, o.Package)
 		}
 	}
-	if m.dir == e.workDir {
-		e.dataDir, e.cache = m.config.DataDir, m.cacheRoot()
-	}
 	return errors.Join(errs...)
 }
 
@@ -259,7 +263,7 @@ func (e *execution) useView(ctx context.Context, next *Program) error {
 	return e.inState(ctx, viewHome(e.machine), func(home string) error {
 		v, err := view.Make(ctx, home, e.workDir, e.dataDir, e.packages)
 		if err == nil {
-			next.Environ = e.machine.ForEngine(v.Providers, v.Cache, e.cache)
+			next.Line, next.Environ = e.machine.ForEngine(next.Line, v.Providers, v.Cache, e.cache)
 		}
 		return err
 	})
