@@ -33,7 +33,7 @@ func (l *loader) policy(layer policy.Layer, to *[]policy.Rule) field {
 			string(policy.RequireSigned): b.requireSigned,
 			string(policy.TrustedKeys):   b.trustedKeys,
 			string(policy.Engines):       b.engines,
-			string(policy.Platforms):     b.platforms,
+			string(policy.Platforms):     func(e entry) { b.platforms(e, *to) },
 			"reason":                     l.words(&reason),
 			"contact":                    l.words(&contact),
 		}, "a policy has allow, deny, versions, min_age, require_signed, trusted_keys, engines, platforms, reason and contact")
@@ -154,7 +154,13 @@ func (b *policyBlock) trustedKeys(e entry) {
 			r.Keys = append(r.Keys, sources.TrustedKeys{Providers: pattern, Keys: b.fingerprints(e)})
 		}
 	})(e)
-	if r.Keys != nil {
+	n := 0
+	for _, t := range r.Keys {
+		n += len(t.Keys)
+	}
+	if n > maxKeys {
+		b.errorf(e.place, "", "trusted_keys has more than %d keys", maxKeys)
+	} else if r.Keys != nil {
 		b.add(e.place, r)
 	}
 }
@@ -184,9 +190,12 @@ func (b *policyBlock) engines(e entry) {
 	r := policy.Rule{Setting: policy.Engines, Engines: map[sources.Engine]sources.Constraints{}}
 	b.members("a map of strings", `{ terraform = ">= 1.11", tofu = ">= 1.10" }`, func(e entry) {
 		engine := sources.Engine(e.key)
+		_, again := r.Engines[engine]
 		switch {
 		case engine != sources.Terraform && engine != sources.OpenTofu:
 			b.errorf(e.place, `write "terraform" or "tofu"`, "engine is terraform or tofu, not %.40q", e.key)
+		case again:
+			b.errorf(e.place, `write all conditions into one string, as in ">= 1.11, < 2.0"`, "%s is set twice", e.key)
 		case b.is(e.value, writeQuotes, "the versions of "+e.key+" must be a string", isString):
 			allowed, err := sources.ParseConstraints(e.value.text)
 			if b.ok(e.value.place, err) {
@@ -194,14 +203,20 @@ func (b *policyBlock) engines(e entry) {
 			}
 		}
 	})(e)
+	if e.value.kind == isObject && len(e.value.entries) == 0 {
+		b.errorf(e.value.place, `write engines = { terraform = ">= 1.11" }`, "engines must have at least one item")
+	}
 	b.add(e.place, r)
 }
 
-// maxPlatforms limits the platforms of a file, as each is work. There are about twenty that anyone uses.
-const maxPlatforms = 50
+// Limits of a file, because each of these is work.
+const (
+	maxPlatforms = 50  // there are about twenty that anyone uses
+	maxKeys      = 200 // of one setting
+)
 
-// platforms reads the platforms that lock files are for.
-func (b *policyBlock) platforms(e entry) {
+// platforms reads the platforms that lock files are for. The limit is for all blocks of the file.
+func (b *policyBlock) platforms(e entry, before []policy.Rule) {
 	r := policy.Rule{Setting: policy.Platforms}
 	b.list(func(n *node) {
 		platform, err := sources.ParsePlatform(n.text)
@@ -209,8 +224,12 @@ func (b *policyBlock) platforms(e entry) {
 			r.Platforms = append(r.Platforms, platform)
 		}
 	})(e)
-	if len(r.Platforms) > maxPlatforms {
-		b.errorf(e.place, "", "platforms has %d items; at most %d are allowed", len(r.Platforms), maxPlatforms)
+	n := len(r.Platforms)
+	for _, other := range before {
+		n += len(other.Platforms)
+	}
+	if n > maxPlatforms {
+		b.errorf(e.place, "", "platforms has more than %d items in this file", maxPlatforms)
 		return
 	}
 	b.add(e.place, r)
