@@ -209,11 +209,12 @@ func (b *policyBlock) engines(e entry) {
 	b.add(e.place, r)
 }
 
-// Limits of a file, because each of these is work.
-const (
-	maxPlatforms = 50  // there are about twenty that anyone uses
-	maxKeys      = 200 // of one setting
-)
+// MaxPlatforms limits the platforms that a policy may declare, because each is work. There are about twenty that
+// anyone uses.
+const MaxPlatforms = 50
+
+// maxKeys limits the keys of one setting.
+const maxKeys = 200
 
 // platforms reads the platforms that lock files are for. The limit is for all blocks of the file.
 func (b *policyBlock) platforms(e entry, before []policy.Rule) {
@@ -228,8 +229,8 @@ func (b *policyBlock) platforms(e entry, before []policy.Rule) {
 	for _, other := range before {
 		n += len(other.Platforms)
 	}
-	if n > maxPlatforms {
-		b.errorf(e.place, "", "platforms has more than %d items in this file", maxPlatforms)
+	if n > MaxPlatforms {
+		b.errorf(e.place, "", "platforms has more than %d items in this file", MaxPlatforms)
 		return
 	}
 	b.add(e.place, r)

@@ -1,8 +1,11 @@
 package work
 
 import (
+	"cmp"
 	"context"
+	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -150,12 +153,15 @@ func (s *Session) filesFor(dir string) (all []checkoutFiles, err error) {
 }
 
 // dirsOf returns the directories whose files apply to the root module in dir: itself, and those above it up to the top of
-// its repository.
+// its repository. Terragrunt runs engines in a copy inside the unit, which may be a clone of another repository: it
+// belongs to the repository of the unit.
 func (s *Session) dirsOf(dir string) (all []string) {
+	const copies = string(filepath.Separator) + ".terragrunt-cache" + string(filepath.Separator)
 	dir = resolve(dir) // as git finds the repository
-	top := s.repository(dir)
+	unit, _, _ := strings.Cut(dir, copies)
+	top := cmp.Or(s.repository(unit), unit)
 	for at := dir; ; at = filepath.Dir(at) {
-		if all = append(all, at); at == top || top == "" {
+		if all = append(all, at); at == top {
 			return all
 		}
 	}
@@ -190,7 +196,7 @@ func (s *Session) repository(dir string) string {
 
 // readCheckoutFiles reads the files in dir.
 func readCheckoutFiles(dir string) (found checkoutFiles, err error) {
-	if exists(filepath.Join(dir, cliconfig.CheckoutFile)) {
+	if _, err := os.Lstat(filepath.Join(dir, cliconfig.CheckoutFile)); !errors.Is(err, fs.ErrNotExist) {
 		if found.checkout, err = cliconfig.ReadCheckout(dir); err != nil {
 			return found, err
 		}

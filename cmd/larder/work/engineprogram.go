@@ -202,9 +202,7 @@ type versionRequest struct {
 // requestedVersion returns the version of an engine in the nearest version file, in the directory of the
 // root module or above it in the same repository. The version may be a rule, such as "latest".
 func (c *checkup) requestedVersion(engine sources.Engine) versionRequest {
-	dir := resolve(c.dir)
-	top := c.repository(dir)
-	for at := dir; ; at = filepath.Dir(at) {
+	for _, at := range c.dirsOf(c.dir) {
 		own := filepath.Join(at, map[sources.Engine]string{sources.Terraform: ".terraform-version", sources.OpenTofu: ".opentofu-version"}[engine])
 		tools := filepath.Join(at, ".tool-versions")
 		if r := readRequest(own, func(words []string) string { return words[0] }); r.version != "" {
@@ -218,10 +216,8 @@ func (c *checkup) requestedVersion(engine sources.Engine) versionRequest {
 		}); r.version != "" {
 			return r
 		}
-		if at == top || top == "" {
-			return versionRequest{}
-		}
 	}
+	return versionRequest{}
 }
 
 // readRequest returns the first version that find returns for the words of a line.

@@ -28,7 +28,11 @@ func (s *Session) policyFor(dir string, config *cliconfig.Config) (*policy.Polic
 	if len(rules) == 0 {
 		return nil, nil
 	}
-	return &policy.Policy{Rules: rules}, nil
+	p := &policy.Policy{Rules: rules}
+	if n := len(p.DeclaredPlatforms()); n > cliconfig.MaxPlatforms { // each is work, and a checkout may have many files
+		return nil, fmt.Errorf("the policies for %s declare %d platforms; at most %d are allowed", dir, n, cliconfig.MaxPlatforms)
+	}
+	return p, nil
 }
 
 // checkOverride returns an error if the policy doesn't allow what replaces the packages of a provider: a directory of
