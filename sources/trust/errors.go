@@ -1,6 +1,7 @@
 package trust
 
 import (
+	"errors"
 	"fmt"
 	"strings"
 	"time"
@@ -71,7 +72,7 @@ func (e *NotSignedError) Unwrap() error { return e.Err }
 
 func (e *NotSignedError) Error() string {
 	required := "a signature is required"
-	if e.Required == RequireTrusted {
+	if e.Required == RequireTrusted || errors.Is(e.Err, UntrustedKey) {
 		required = "a signature by a trusted key is required"
 	}
 	switch {

@@ -2,6 +2,7 @@ package trust
 
 import (
 	"cmp"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -79,10 +80,22 @@ func (j Judge) Check(id sources.PackageID, r sources.Report) error {
 		return err // with its hint
 	}
 	err := j.checkSigned(id, r)
-	if rule, ok := j.Options.Policy.SignedBy(id.Provider); ok && err != nil {
+	if rule, ok := j.signatureRule(id.Provider, r); ok && err != nil {
 		return unsigned(rule, id, err)
 	}
 	return err
+}
+
+// signatureRule returns the rule that a package of p with a report violates, if it is not signed as required.
+func (j Judge) signatureRule(p sources.Provider, r sources.Report) (policy.Rule, bool) {
+	if errors.Is(r.Refused, UntrustedKey) {
+		for _, rule := range j.Options.Policy.KeyRules(p) {
+			if !slices.Contains(rule.KeysFor(p), r.Best().Fingerprint) {
+				return rule, true
+			}
+		}
+	}
+	return j.Options.Policy.SignedBy(p)
 }
 
 // unsigned returns the violation of a rule that requires a signature, with what is wrong with that.
@@ -181,8 +194,11 @@ func (r rules) accepted(p sources.Proof) (report sources.Report, err error) {
 	slices.SortStableFunc(report.By, func(a, b sources.SignedBy) int { return cmp.Compare(b.Verdict, a.Verdict) })
 	report.Signed, report.Notes = p.Name, r.notes(best)
 	if r.untrusted(best.Fingerprint) {
-		report.Refused = fault(UntrustedKey, "signed by %s; the only trusted keys for this provider are %s",
-			keysOf(report.By), strings.Join(sources.Texts(r.allowed()), ", "))
+		only := "the only trusted keys for this provider are " + strings.Join(sources.Texts(r.allowed()), ", ")
+		if len(r.allowed()) == 0 {
+			only = "no key is in all trusted_keys for this provider"
+		}
+		report.Refused = fault(UntrustedKey, "signed by %s; %s", keysOf(report.By), only)
 		report.Notes = append(report.Notes, report.Refused.Error())
 	}
 	return report, nil
@@ -195,7 +211,10 @@ func (r rules) untrusted(key sources.Fingerprint) bool {
 
 // allowed returns the keys that no rule excludes, if there are rules.
 func (r rules) allowed() []sources.Fingerprint {
-	return slices.DeleteFunc(slices.Concat(r.pinned...), r.untrusted)
+	if len(r.pinned) == 0 {
+		return nil
+	}
+	return slices.DeleteFunc(slices.Clone(r.pinned[0]), r.untrusted)
 }
 
 // accept returns what the signature of s is worth, or why it is worth nothing.
