@@ -62,6 +62,7 @@ var variables = []struct {
 	{"TF_APPEND_USER_AGENT", "text to add to the User-Agent header", false, false},
 	{"TF_CLI_ARGS", "engine flags, applied by larder exec", true, false},
 	{"TF_CLI_ARGS_init", "init flags, applied by larder exec", true, false},
+	{"TF_CLI_ARGS_providers", "providers flags, checked by larder exec", true, false},
 	{"TF_CLI_ARGS_providers_lock", "providers lock flags, not applied", true, false},
 	{"OPENTOFU_ENFORCE_GPG_VALIDATION", "refuse packages without a key", false, false},
 	{"OPENTOFU_ENFORCE_GPG_EXPIRATION", "refuse expired keys", false, false},
