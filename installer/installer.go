@@ -83,7 +83,11 @@ func NewFetcher(from sources.Source, into acquire.Store, down acquire.Downloader
 }
 
 // Recall returns what the store has recorded about a package, as [acquire.Memory] has it.
-func (in *Installer) Recall(id sources.PackageID) (sources.Stored, error) { return in.into.Recall(id) }
+func (in *Installer) Recall(id sources.PackageID) (sources.Stored, error) {
+	known, err := in.into.Recall(id)
+	known.Report = in.opts.Judge.Report(id.Provider, known.Proof) // root modules with other policies may share the store
+	return known, err
+}
 
 // stored returns the store's package, without H1 if there is none that can be used.
 func (in *Installer) stored(ctx context.Context, id sources.PackageID) sources.Stored {

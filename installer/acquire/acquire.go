@@ -192,6 +192,7 @@ func (a *Acquirer) Take(ctx context.Context, req Request, offer Offer) (Result, 
 	if err != nil {
 		err = fail(req.ID, offer.Source, err)
 	}
+	res.Package = a.judged(req.ID, res.Package)
 	return res, err
 }
 
@@ -298,8 +299,7 @@ func (a *Acquirer) Suffices(ctx context.Context, req Request, offer Offer, s sou
 	return s.Differs == "" && a.Proven(s) && isOffered(ctx, offer, s)
 }
 
-// Proven reports whether a stored package meets the requirements for a fetched one. Root modules with different
-// policies may share a store, so its report may be that of another one.
+// Proven reports whether a stored package meets the requirements for a fetched one.
 func (a *Acquirer) Proven(s sources.Stored) bool {
 	return a.opts.Judge.Check(s.ID, a.report(s.ID, s.Proof)) == nil
 }

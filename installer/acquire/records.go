@@ -130,13 +130,20 @@ func (a *Acquirer) recall(id sources.PackageID) (sources.Stored, error) {
 // import's claim, it returns this user's record from elsewhere.
 func (a *Acquirer) verified(id sources.PackageID, known sources.Stored) (sources.Stored, error) {
 	if known.H1 != "" && !known.Imported || a.opts.Memory == nil {
-		return known, nil
+		return a.judged(id, known), nil
 	}
 	elsewhere, err := a.opts.Memory.Recall(id)
 	if errors.Is(err, sources.ErrNotFound) {
-		return known, nil
+		return a.judged(id, known), nil
 	}
-	return elsewhere, err
+	return a.judged(id, elsewhere), err
+}
+
+// judged returns what a store has with the report by the settings of this run. Root modules with different policies may
+// share a store, so its report may be that of another one.
+func (a *Acquirer) judged(id sources.PackageID, s sources.Stored) sources.Stored {
+	s.Report = a.report(id, s.Proof)
+	return s
 }
 
 // UnlessNotFound returns the error of a record that cannot be read. It returns nil if

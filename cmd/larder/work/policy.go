@@ -160,7 +160,7 @@ func (m *rootModule) checkSignatures(ctx context.Context) error {
 		}
 		held, err := installed.Get(ctx, packageOf(e))
 		if err == nil {
-			err = m.judge().Check(held.ID, held.Report)
+			err = m.judge().Check(held.ID, m.judge().Report(held.ID.Provider, held.Proof))
 		} else if errors.Is(err, sources.ErrNotFound) {
 			err = nil
 		}
