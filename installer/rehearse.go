@@ -3,15 +3,16 @@ package installer
 import (
 	"context"
 	"errors"
+	"slices"
 
 	"github.com/larder-cli/larder/installer/acquire"
 	"github.com/larder-cli/larder/sources"
 	"github.com/larder-cli/larder/sources/trust"
 )
 
-// rehearse returns the errors of packages that are not signed as required, before the
-// real run changes anything. Do is the work of a dry run. Its other errors are those of
-// the real run too.
+// rehearse returns an error if a package is not signed as required, before the real run
+// changes anything. The error is that of do, the work of a dry run, so it includes what else
+// the real run would fail with.
 func (in *Installer) rehearse(ctx context.Context, dryRun bool, do func(*Installer) error) error {
 	if dryRun || in.opts.Judge.Require == trust.RequireNothing && !in.policy().AboutSignatures() {
 		return nil
@@ -21,17 +22,20 @@ func (in *Installer) rehearse(ctx context.Context, dryRun bool, do func(*Install
 	quiet := *in
 	quiet.acquirer = acquire.New(in.from, in.into, nil, opts.Options) // a dry run downloads nothing
 	quiet.opts = opts
-	var refused []error
-	for _, err := range sources.Errors(do(&quiet)) {
-		if notSigned(err) {
-			var of sources.PackageID
-			if pkg, ok := errors.AsType[*sources.PackageError](err); ok {
-				of = pkg.ID
-			}
-			refused = append(refused, in.failed(of, err))
-		}
+	err := do(&quiet)
+	if !slices.ContainsFunc(sources.Errors(err), notSigned) {
+		return ctx.Err()
 	}
-	return errors.Join(append(refused, ctx.Err())...)
+	for _, err := range sources.Errors(err) {
+		var of sources.PackageID
+		if pkg, ok := errors.AsType[*sources.PackageError](err); ok {
+			of = pkg.ID
+		} else if provider, ok := errors.AsType[*sources.ProviderError](err); ok {
+			of.Provider = provider.Provider
+		}
+		in.failed(of, err)
+	}
+	return err
 }
 
 func notSigned(err error) bool {
