@@ -264,9 +264,12 @@ func (q *question) describeOthers(ctx context.Context, e *report.Explanation, pl
 
 // advise says what to change to get another version: the newest one that is excluded, or else one that can be installed.
 func (q *question) advise(ctx context.Context, e *report.Explanation, newest *installer.Weighed, plan, upgrade planned) {
+	excluded, is := errors.AsType[*installer.ExcludedError](plan.err)
 	switch {
 	case q.asked == sources.Version{} && q.obstacle(upgrade) != "":
 		e.Advice = append(e.Advice, q.adviseOther(ctx, upgrade)...)
+	case is && excluded.Locked && upgrade.err == nil && q.asked == sources.Version{}:
+		e.Advice = []report.Advice{{Version: upgrade.Version.String(), Paste: q.upgradeCommand()}}
 	case newest != nil:
 		e.Advice = append(e.Advice, q.advice(*newest, upgrade)...)
 	}
