@@ -30,7 +30,7 @@ func TestCheckoutEngine(t *testing.T) {
 		{`engine "tofu" {}`, "1:8: engine must be a string, not an object (write it in double quotes)"},
 		{"engine = \"tofu\"\nengine = \"tofu\"", "2:1: engine is set twice; first at line 1"},
 		{`Engine = "tofu"`, `1:1: unknown setting "Engine" (did you mean "engine"?)`},
-		{"trusted_keys = {}\nengine = \"tofu\"", `1:1: unknown setting "trusted_keys"` + checkoutHint},
+		{"trusted_keys = {}\nengine = \"tofu\"", `1:1: trusted_keys is a setting of a policy (move it into a block: policy { … })`},
 		{`host "a.example" { headers = {} }`, `1:1: unknown setting "host"` + checkoutHint},
 		{`provider_installation { direct {} }`, `1:1: unknown setting "provider_installation"` + checkoutHint},
 		{`engine = tofu`, "1:10: unexpected word or character (write strings in double quotes, booleans as true or false)"},

@@ -69,6 +69,7 @@ func TestFileContents(t *testing.T) {
 		{`plugin_cache_directory = "/a"`, ""},
 		{`foo "bar" { baz = 1 }`, ""},
 		{`providers { a = "b" }`, "warning: rc:1:1: providers has had no effect since Terraform 0.13"},
+		{`policy { deny = ["a/b"] }`, "warning: rc:1:1: policy has no effect in the CLI configuration"},
 		{`host "a.example" {}`, ""},
 		{`host "a.example" { services { "providers.v1" = "/b" } }`, ""},
 		{`host "a.example" { services = { "login.v1" = { client = "x" } } }`, ""},

@@ -3,6 +3,7 @@ package cliconfig
 import (
 	"fmt"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -16,6 +17,11 @@ import (
 // A policy block sets rules for a layer. All of its rules have its reason and its contact. Every problem in it
 // is an error: without the rule, more would be allowed.
 
+// policySettings are the names of rules, in the order of the documentation.
+var policySettings = sources.Texts([]policy.Setting{
+	policy.Allow, policy.Deny, policy.Versions, policy.MinAge, policy.RequireSigned, policy.TrustedKeys, policy.Engines, policy.Platforms,
+})
+
 // policy is a field for policy blocks, whose rules it appends.
 func (l *loader) policy(layer policy.Layer, to *[]policy.Rule) field {
 	return func(e entry) {
@@ -25,18 +31,22 @@ func (l *loader) policy(layer policy.Layer, to *[]policy.Rule) field {
 		}
 		var reason, contact string
 		b := &policyBlock{loader: l, layer: layer}
+		faults := len(l.diags)
 		l.readOwn(e.value, fields{
-			string(policy.Allow):         b.patterns(policy.Allow),
-			string(policy.Deny):          b.patterns(policy.Deny),
-			string(policy.Versions):      b.versions(),
+			string(policy.Allow):         b.filled(b.patterns(policy.Allow)),
+			string(policy.Deny):          b.filled(b.patterns(policy.Deny)),
+			string(policy.Versions):      b.filled(b.versions()),
 			string(policy.MinAge):        b.minAge,
 			string(policy.RequireSigned): b.requireSigned,
-			string(policy.TrustedKeys):   b.trustedKeys,
-			string(policy.Engines):       b.engines,
-			string(policy.Platforms):     func(e entry) { b.platforms(e, *to) },
+			string(policy.TrustedKeys):   b.filled(b.trustedKeys),
+			string(policy.Engines):       b.filled(b.engines),
+			string(policy.Platforms):     b.filled(func(e entry) { b.platforms(e, *to) }),
 			"reason":                     l.words(&reason),
 			"contact":                    l.words(&contact),
-		}, "a policy has allow, deny, versions, min_age, require_signed, trusted_keys, engines, platforms, reason and contact")
+		}, "a policy has "+strings.Join(policySettings, ", ")+", reason and contact")
+		if len(l.diags) == faults && !slices.ContainsFunc(e.value.entries, func(e entry) bool { return e.key != "reason" && e.key != "contact" }) {
+			l.errorf(e.place, `write one, such as deny = ["acme/legacy"], or remove the block`, "the policy has no rule")
+		}
 		for _, r := range b.rules {
 			r.Reason, r.Contact = reason, contact
 			*to = append(*to, r)
@@ -57,26 +67,34 @@ func (b *policyBlock) add(at place, r policy.Rule) {
 	b.rules = append(b.rules, r)
 }
 
+// filled is a field for a list or a map that is not empty. An empty one looks like a rule that allows nothing.
+func (b *policyBlock) filled(read field) field {
+	return func(e entry) {
+		if v := e.value; v.kind == isList && len(v.items) == 0 || v.kind == isObject && len(v.entries) == 0 {
+			b.errorf(v.place, "add one, or remove "+e.key, "%s must have at least one item", e.key)
+			return
+		}
+		read(e)
+	}
+}
+
 // patterns is a field for a list of providers.
 func (b *policyBlock) patterns(s policy.Setting) field {
 	return func(e entry) {
-		if patterns := b.patternList(e, true); patterns != nil {
+		if patterns := b.patternList(e); patterns != nil {
 			b.add(e.place, policy.Rule{Setting: s, Providers: patterns})
 		}
 	}
 }
 
 // patternList reads a list of patterns.
-func (b *policyBlock) patternList(e entry, some bool) (all []sources.Pattern) {
+func (b *policyBlock) patternList(e entry) (all []sources.Pattern) {
 	b.list(func(n *node) {
 		pattern, err := sources.ParsePattern(n.text)
 		if b.ok(n.place, err) {
 			all = append(all, pattern)
 		}
 	})(e)
-	if some && e.value.kind == isList && len(e.value.items) == 0 {
-		b.errorf(e.value.place, `write patterns, as in ["hashicorp/*"]`, "%s must have at least one item", e.key)
-	}
 	return all
 }
 
@@ -100,7 +118,7 @@ func (b *policyBlock) minAge(e entry) {
 	if e.value.kind == isObject && labeled(e.value) && len(e.value.entries) == 1 && !labeled(e.value.entries[0].value) {
 		block := e.value.entries[0]
 		r.Text = block.key
-		b.readOwn(block.value, fields{"except": func(e entry) { r.Except = b.patternList(e, false) }}, "min_age has except")
+		b.readOwn(block.value, fields{"except": func(e entry) { r.Except = b.patternList(e) }}, "min_age has except")
 	} else if !b.is(e.value, `write min_age = "7d", or min_age "7d" { except = ["hashicorp/*"] }`, "min_age must be a string or a block with a label", isString) {
 		return
 	}
@@ -203,9 +221,6 @@ func (b *policyBlock) engines(e entry) {
 			}
 		}
 	})(e)
-	if e.value.kind == isObject && len(e.value.entries) == 0 {
-		b.errorf(e.value.place, `write engines = { terraform = ">= 1.11" }`, "engines must have at least one item")
-	}
 	b.add(e.place, r)
 }
 

@@ -17,6 +17,7 @@ import (
 // Every problem in a policy is an error, because without the rule more would be allowed.
 func TestPolicy(t *testing.T) {
 	const quotes = " (write it in double quotes)"
+	const noRule = `1:1: the policy has no rule (write one, such as deny = ["acme/legacy"], or remove the block)`
 	for _, tt := range []struct{ src, want string }{
 		{`allow = ["hashicorp/*", "*/*/*"] deny = ["acme/widget"]`, ""},
 		{`versions = { "acme/widget" = "!= 1.2.3" } reason = "it deletes buckets" contact = "ask #platform"`, ""},
@@ -28,7 +29,12 @@ func TestPolicy(t *testing.T) {
 		{`platforms = ["linux_amd64", "darwin_arm64"]`, ""},
 
 		{`alow = []`, `1:10: unknown setting "alow" (did you mean "allow"?)`},
-		{`allow = []`, `1:18: allow must have at least one item (write patterns, as in ["hashicorp/*"])`},
+		{`allow = []`, `1:18: allow must have at least one item (add one, or remove allow)`},
+		{`platforms = []`, `1:22: platforms must have at least one item (add one, or remove platforms)`},
+		{`engines = {}`, `1:20: engines must have at least one item (add one, or remove engines)`},
+		{`versions = {} deny = ["a/b"]`, `1:21: versions must have at least one item (add one, or remove versions)`},
+		{``, noRule},
+		{`reason = "a" contact = "b"`, noRule},
 		{`allow = "acme/*"`, `1:18: allow must be a list of strings, not a string (write allow = ["…"])`},
 		{`deny = ["widget"]`, `1:18: provider pattern "widget": not of the form [HOST/]NAMESPACE/TYPE (*/* means all providers of the default registries, */*/* those of all registries)`},
 		{`versions = { "acme/widget" = "!= x" }`, `1:39: version constraint "!= x" has a wildcard (a constraint such as "~> 1.0" allows all of 1.x)`},
@@ -41,7 +47,7 @@ func TestPolicy(t *testing.T) {
 		{`require_signed = "yes"`, "1:27: require_signed must be a boolean, not a string (write true or false, in lower case and without quotes)"},
 		{`engines = { opentofu = ">= 1" }`, `1:22: engine is terraform or tofu, not "opentofu" (write "terraform" or "tofu")`},
 		{`engines = { tofu = "1.x" }`, `1:29: version constraint "1.x" has a wildcard (a constraint such as "~> 1.0" allows all of 1.x)`},
-		{`engines = {}`, `1:20: engines must have at least one item (write engines = { terraform = ">= 1.11" })`},
+		{`engines = {}`, `1:20: engines must have at least one item (add one, or remove engines)`},
 		{`engines = { tofu = ">= 1.10", tofu = ">= 0" }`, `1:40: tofu is set twice (write all conditions into one string, as in ">= 1.11, < 2.0")`},
 		{"platforms = [" + strings.Repeat(`"linux_amd64", `, 50) + "]\n}\npolicy {\nplatforms = [\"linux_arm64\"]", "4:1: platforms has more than 50 items in this file"},
 		{`trusted_keys = { "*/*/*" = [` + strings.Repeat(`"C874011F0AB405110D02105534365D9472D7468F", `, 201) + "] }", "1:10: trusted_keys has more than 200 keys"},

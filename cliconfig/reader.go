@@ -95,6 +95,8 @@ func (l *loader) readOwn(body *node, known fields, hint string) {
 		read, ok := known[e.key]
 		at, again := first[e.key]
 		switch {
+		case !ok && known["policy"] != nil && slices.Contains(policySettings, e.key):
+			l.errorf(e.place, "move it into a block: policy { … }", "%s is a setting of a policy", e.key)
 		case !ok:
 			err := fmt.Errorf("unknown setting %.40q", e.key)
 			l.ok(e.place, sources.DidYouMean(err, e.key, slices.Sorted(maps.Keys(known)), hint))

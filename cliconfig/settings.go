@@ -34,6 +34,7 @@ func (l *loader) cliConfig(root *node) {
 		"disable_checkpoint":           l.flag(&ignored),
 		"disable_checkpoint_signature": l.flag(&ignored),
 
+		"policy":       l.misplaced,
 		"providers":    l.obsolete,
 		"provisioners": l.obsolete,
 
@@ -55,6 +56,10 @@ func (l *loader) cliConfig(root *node) {
 		l.config.UnverifiedCache = true
 		l.note(Setting{Name: "plugin_cache_may_break_dependency_lock_file", Value: "true", From: unverifiedAt.from()})
 	}
+}
+
+func (l *loader) misplaced(e entry) {
+	l.warnf(e.place, "move it to Larder's own file, larder/config.hcl, or to .larder.hcl in the repository", "%s has no effect in the CLI configuration", e.key)
 }
 
 func (l *loader) obsolete(e entry) {

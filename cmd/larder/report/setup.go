@@ -112,9 +112,12 @@ type Setting struct {
 func (Setting) Kind() string { return "setting" }
 
 // SortSettings sorts settings by their area, and by what they apply to: those that apply to everything else are
-// last.
+// last. Rules keep their order.
 func SortSettings(settings []Setting) {
 	slices.SortStableFunc(settings, func(a, b Setting) int {
+		if a.Area == AreaPolicy && b.Area == AreaPolicy {
+			return 0
+		}
 		return cmp.Or(
 			cmp.Compare(slices.Index(areas, a.Area), slices.Index(areas, b.Area)),
 			strings.Compare(cmp.Or(a.Of, "\xff"), cmp.Or(b.Of, "\xff")),
