@@ -73,8 +73,8 @@ type passed struct {
 // String returns the version with the reason and, if it will be allowed later, the time.
 func (p passed) String() string {
 	text := fmt.Sprintf("%s (%v", p.version, p.why)
-	if v, ok := errors.AsType[*policy.Violation](p.why); ok && !v.Until.IsZero() {
-		text += ", from " + v.Until.Local().Format("2006-01-02 15:04")
+	if v, ok := errors.AsType[*policy.Violation](p.why); ok && v.From() != "" {
+		text += "; it will be allowed from " + v.From()
 	}
 	return text + ")"
 }

@@ -168,8 +168,14 @@ func (p *Policy) Learn(ctx context.Context, provider sources.Provider, versions 
 	return p.Ages.Learn(ctx, provider, young...)
 }
 
-// with returns the violation as an error with its hint.
-func (v *Violation) with() error { return sources.WithLastHint(v, "%s", v.Hint()) }
+// with returns the violation as an error with its hints.
+func (v *Violation) with() error {
+	err := sources.WithLastHint(v, "%s", v.Hint())
+	if from := v.From(); from != "" {
+		err = sources.WithHint(err, "%s %s will be allowed from %s", v.Provider, v.Version, from)
+	}
+	return err
+}
 
 // CheckProvider returns a [Violation] if no version of a provider is allowed.
 func (p *Policy) CheckProvider(provider sources.Provider) error {

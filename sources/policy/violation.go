@@ -83,6 +83,15 @@ func count(n int, unit string) string {
 	return fmt.Sprintf("%d %ss", n, unit)
 }
 
+// From returns the local time from which the version will be allowed, if the clock is right. It is empty if no time
+// changes that.
+func (v *Violation) From() string {
+	if v.Until.IsZero() {
+		return ""
+	}
+	return v.Until.Local().Format("2006-01-02 15:04")
+}
+
 // Hint says whom to ask for an exception.
 func (v *Violation) Hint() string {
 	if v.Rule.Contact != "" {

@@ -197,7 +197,7 @@ func (k *checkedModule) checkRoot(ctx context.Context, root *installer.Root) err
 		}
 	}
 	if !k.lock.Exists && len(root.Requirements) > 0 {
-		f := report.CheckFinding{Rule: report.RuleNoLockFile, Text: "there is no lock file", Hints: []string{k.again("lock", k.namedPlatforms()...) + " writes it"}}
+		f := report.CheckFinding{Rule: report.RuleNoLockFile, Text: "there is no lock file", Hints: []string{k.again("lock", k.namedPlatforms()...) + " writes the lock file"}}
 		k.add(f, k.declared(root.Requirements[0].Provider))
 	}
 	for _, e := range k.lock.Entries() {
@@ -280,7 +280,7 @@ func (k *checkedModule) matches(r sources.Requirement) bool {
 		}
 		k.add(f, k.lockedAt(r.Provider))
 	case k.lock.Exists:
-		f := report.CheckFinding{Rule: report.RuleNotLocked, Text: "not in the lock file", Hints: []string{k.again("lock", k.namedPlatforms()...) + " adds it"}}
+		f := report.CheckFinding{Rule: report.RuleNotLocked, Text: "not in the lock file", Hints: []string{k.again("lock", k.namedPlatforms()...) + " adds the provider"}}
 		k.add(f.About(r.Provider, sources.Version{}), k.declared(r.Provider))
 	}
 	return false
@@ -308,7 +308,7 @@ func (k *checkedModule) signed(locker *installer.Locker, p sources.Provider) boo
 func (k *checkedModule) takeLocked(locked *lockedModule) {
 	for _, change := range locked.changes() {
 		of := change.Release()
-		f := report.CheckFinding{Rule: report.RuleLockOutOfDate, Text: change.Lacks(), Hints: []string{k.again("lock") + " updates it"}}
+		f := report.CheckFinding{Rule: report.RuleLockOutOfDate, Text: change.Lacks(), Hints: []string{k.again("lock") + " updates the lock file"}}
 		if len(change.Added) > 0 {
 			f.Rule, f.Hints = report.RuleLockIncomplete, []string{k.again("lock", k.namedPlatforms()...) + " adds the hashes"}
 		}

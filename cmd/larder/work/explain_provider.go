@@ -304,8 +304,8 @@ func (q *question) whyNot(w installer.Weighed, plan planned) string {
 		return "a pre-release: only a constraint with exactly this version allows it"
 	case installer.Excluded:
 		text := w.Excluded.Error()
-		if until := w.Excluded.Until; !until.IsZero() {
-			text += "; it will be allowed from " + until.Local().Format("2006-01-02 15:04")
+		if from := w.Excluded.From(); from != "" {
+			text += "; it will be allowed from " + from
 		}
 		return text
 	case installer.NotOffered:
