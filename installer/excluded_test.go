@@ -22,6 +22,10 @@ type fixedAges struct {
 	known map[string]bool
 }
 
+func (a *fixedAges) Ask(ctx context.Context, p sources.Provider, v sources.Version) error {
+	return a.Learn(ctx, p, v)
+}
+
 func (a *fixedAges) Learn(ctx context.Context, _ sources.Provider, versions ...sources.Version) error {
 	a.mu.Lock()
 	defer a.mu.Unlock()

@@ -79,6 +79,10 @@ type Network struct {
 	// Seen returns how long ago another ledger has seen a version. Nil means that there is none.
 	Seen func(sources.Provider, sources.Version) time.Duration
 
+	// Claimed reports whether a version may not exist, because a mirror in a checkout has it, which could have any. Nil
+	// means that all exist.
+	Claimed func(context.Context, sources.Provider, sources.Version) bool
+
 	// Date returns the current time by the clocks of servers that answered over TLS in this run. It is zero if there
 	// were none. Nil means the same.
 	Date func() time.Time
@@ -98,6 +102,16 @@ func (l *Ledger) With(n Network) Ages { return Ages{l, n} }
 // Learn asks the origin registry about a provider if it hasn't stated the age of one of the versions, and records
 // the versions that are new. Its only error is that of the context.
 func (a Ages) Learn(ctx context.Context, p sources.Provider, versions ...sources.Version) error {
+	return a.learn(ctx, p, versions, func(v sources.Version) bool { return a.net.Claimed == nil || !a.net.Claimed(ctx, p, v) })
+}
+
+// Ask is Learn for a version that may not exist, so it doesn't record that the version has been seen.
+func (a Ages) Ask(ctx context.Context, p sources.Provider, claimed sources.Version) error {
+	return a.learn(ctx, p, []sources.Version{claimed}, func(sources.Version) bool { return false })
+}
+
+// learn is Learn. A version that nothing else has seen is recorded if it exists.
+func (a Ages) learn(ctx context.Context, p sources.Provider, versions []sources.Version, exists func(sources.Version) bool) error {
 	l := a.ledger
 	if a.net.Published != nil && !l.stated(p, versions) && (a.net.Asks == nil || a.net.Asks(ctx, p)) {
 		_, err := l.asked.Get(ctx, p, func() (bool, error) { return true, a.ask(ctx, p) })
@@ -105,6 +119,9 @@ func (a Ages) Learn(ctx context.Context, p sources.Provider, versions ...sources
 			return err
 		}
 	}
+	versions = slices.DeleteFunc(slices.Clone(versions), func(v sources.Version) bool {
+		return !l.has(p, v) && (a.net.Seen == nil || a.net.Seen(p, v) <= 0) && !exists(v)
+	})
 	return l.update(ctx, a.reading, func(b *book, now time.Duration) bool { return b.see(p, versions, now, a.net.Seen) })
 }
 
@@ -147,6 +164,14 @@ func (l *Ledger) stated(p sources.Provider, versions []sources.Version) bool {
 	defer l.mu.Unlock()
 	known := l.known().Providers[p.String()]
 	return !slices.ContainsFunc(versions, func(v sources.Version) bool { return known[v.String()].Published == 0 })
+}
+
+// has reports whether a version is recorded.
+func (l *Ledger) has(p sources.Provider, v sources.Version) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	_, ok := l.known().Providers[p.String()][v.String()]
+	return ok
 }
 
 // known returns the book. The first call reads it. The caller holds l.mu.

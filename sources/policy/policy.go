@@ -118,6 +118,10 @@ type Ages interface {
 	// context is done.
 	Learn(ctx context.Context, p sources.Provider, versions ...sources.Version) error
 
+	// Ask is Learn for a version that may not exist yet, such as one in a lock file. It notes nothing about a
+	// version that nothing else has seen: otherwise a file could make future versions older.
+	Ask(ctx context.Context, p sources.Provider, claimed sources.Version) error
+
 	// Of returns how old a version is, as far as Learn has found that out.
 	Of(p sources.Provider, v sources.Version) Age
 }
@@ -156,16 +160,28 @@ func (p *Policy) of(s Setting, provider sources.Provider) (rules []Rule) {
 // Learn finds out how old versions of a provider are, if a rule requires an age that they may not have yet. Versions only
 // become older, so it asks nothing about those that are known to be old enough.
 func (p *Policy) Learn(ctx context.Context, provider sources.Provider, versions ...sources.Version) error {
+	if young := p.young(provider, versions); len(young) > 0 {
+		return p.Ages.Learn(ctx, provider, young...)
+	}
+	return nil
+}
+
+// Ask is Learn for a version that a file claims to exist.
+func (p *Policy) Ask(ctx context.Context, provider sources.Provider, claimed sources.Version) error {
+	if young := p.young(provider, []sources.Version{claimed}); len(young) > 0 {
+		return p.Ages.Ask(ctx, provider, claimed)
+	}
+	return nil
+}
+
+// young returns the versions that may not have an age yet that a rule requires.
+func (p *Policy) young(provider sources.Provider, versions []sources.Version) []sources.Version {
 	rules := p.of(MinAge, provider)
 	if len(rules) == 0 || p.Ages == nil {
 		return nil
 	}
 	most := slices.MaxFunc(rules, func(a, b Rule) int { return cmp.Compare(a.Age, b.Age) }).Age
-	young := slices.DeleteFunc(slices.Clone(versions), func(v sources.Version) bool { return p.Ages.Of(provider, v).AtLeast >= most })
-	if len(young) == 0 {
-		return nil
-	}
-	return p.Ages.Learn(ctx, provider, young...)
+	return slices.DeleteFunc(slices.Clone(versions), func(v sources.Version) bool { return p.Ages.Of(provider, v).AtLeast >= most })
 }
 
 // with returns the violation as an error with its hints.

@@ -99,6 +99,8 @@ func TestLegacyAddressesAreNotRequired(t *testing.T) {
 type ages map[string]time.Duration
 
 // Learn makes the versions a hundred days old.
+func (ages) Ask(context.Context, sources.Provider, sources.Version) error { return nil }
+
 func (a ages) Learn(_ context.Context, _ sources.Provider, versions ...sources.Version) error {
 	for _, v := range versions {
 		a[v.String()] = 100 * 24 * time.Hour

@@ -19,11 +19,17 @@ func (m *rootModule) ages() (policy.Ages, error) {
 	if err != nil {
 		return nil, err
 	}
-	network := age.Network{Published: m.published, Asks: m.queriesOrigin, Seen: m.seenByMirrors, Date: m.client.Date}
+	network := age.Network{Published: m.published, Asks: m.queriesOrigin, Seen: m.seenByMirrors, Claimed: m.claimed, Date: m.client.Date}
 	if m.flags.Offline {
 		network.Published = nil
 	}
 	return ledger.With(network), nil
+}
+
+// claimed reports whether a mirror of the checkout has a version: it could have versions that don't exist yet.
+func (m *rootModule) claimed(ctx context.Context, p sources.Provider, v sources.Version) bool {
+	methods, err := m.methods(ctx)
+	return err != nil || fromCheckout(ctx, methods, p, v) != nil
 }
 
 // ledger returns the ledger in a directory below dir, which may be empty.
