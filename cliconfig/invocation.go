@@ -146,7 +146,6 @@ type flag struct {
 	arg         string // as typed, without a value in the next argument
 	name, value string // without dashes
 	on          bool   // as a boolean: set, and not set to false
-	at          int    // index of arg
 	valueAt     int    // index of the argument with the value; 0 if there is none
 }
 
@@ -159,7 +158,7 @@ func flagsOf(line, valued []string) (all []flag) {
 			continue
 		}
 		name, value, assigned := strings.Cut(strings.TrimPrefix(arg, "-"), "=")
-		f := flag{arg: line[i], name: name, value: value, on: !assigned, at: i}
+		f := flag{arg: line[i], name: name, value: value, on: !assigned}
 		switch {
 		case assigned:
 			f.on, _ = strconv.ParseBool(value)
@@ -174,14 +173,19 @@ func flagsOf(line, valued []string) (all []flag) {
 }
 
 // initFlags are the flags of init whose value may be the next argument.
-var initFlags = []string{"backend-config", "from-module", "lockfile", "lock-timeout", "plugin-dir", "test-directory", "var", "var-file"}
+var initFlags = []string{"backend-config", "from-module", "json-into", "lockfile", "lock-timeout", "plugin-dir", "test-directory", "var", "var-file"}
+
+// helpFlags are the arguments with which engines show help instead of running a command. In any other form, they may be
+// the value of another flag.
+var helpFlags = []string{"-h", "-help", "--help"}
 
 // readInit reads the arguments of init. Later flags override earlier ones.
 func (in *Invocation) readInit(args []string) {
 	for _, f := range flagsOf(args, initFlags) {
-		switch f.name {
-		case "h", "help":
+		if slices.Contains(helpFlags, f.arg) {
 			in.Init = false
+		}
+		switch f.name {
 		case "from-module":
 			in.FromModule = f.value != ""
 			in.Init = in.Init && !in.FromModule

@@ -60,6 +60,8 @@ func TestInvocation(t *testing.T) {
 		{"terragrunt plan --provider-cache", nil, cliconfig.Invocation{Wrapper: true, ProviderCache: "--provider-cache"}},
 		{"terragrunt plan --tf-path /opt/my-engine", nil, cliconfig.Invocation{Wrapper: true, EnginePath: "/opt/my-engine"}},
 		{"terragrunt plan --tf-path bin/tofu", []string{"TG_TF_PATH=/bin/terraform"}, cliconfig.Invocation{Wrapper: true, Engine: tofu, EnginePath: "bin/tofu"}},
+		{"terraform init -unknown -h=1", nil, cliconfig.Invocation{Engine: terraform, Init: true}},
+		{"tofu init -json-into -from-module=x --help", nil, cliconfig.Invocation{Engine: tofu}},
 		{"terraform  init", nil, cliconfig.Invocation{Engine: terraform, Init: true}},
 		{"terraform providers lock", nil, cliconfig.Invocation{Engine: terraform, Downloads: "providers lock"}},
 		{"terraform providers -json", []string{"TF_CLI_ARGS=mirror"}, cliconfig.Invocation{Engine: terraform, Downloads: "providers mirror"}},
@@ -74,8 +76,8 @@ func TestInvocation(t *testing.T) {
 
 func TestEnvironmentForEngine(t *testing.T) {
 	m := linux(nil, "A=1", "TF_CLI_ARGS_init=-upgrade", "TF_PLUGIN_CACHE_DIR=/mine", "TF_PLUGIN_CACHE_DIR=/twice")
-	line, environ := m.ForEngine(strings.Fields("terraform init -plugin-dir x -var -plugin-dir -plugin-dir=y -upgrade"), `/it's`, "/engine", "/larder")
-	sourcetest.Equal(t, strings.Join(line, " "), "terraform init -var -plugin-dir -upgrade", "the command line")
+	line, environ := m.ForEngine(strings.Fields("terraform init -plugin-dir x -var --plugin-dir=y -upgrade -plugin-dir"), `/it's`, "/engine", "/larder")
+	sourcetest.Equal(t, strings.Join(line, " "), "terraform init -var -upgrade", "the command line")
 	sourcetest.Equal(t, strings.Join(environ, "\n"), `A=1
 LARDER_PLUGIN_CACHE_DIR=/larder
 TF_CLI_ARGS_init=-plugin-dir='/it'\''s' -upgrade

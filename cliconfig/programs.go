@@ -42,17 +42,18 @@ func (m Machine) ForEngine(line []string, providers, engineCache, cache string) 
 	return withoutPluginDirs(line), m.With(values)
 }
 
-// withoutPluginDirs returns the arguments of init without -plugin-dir. Larder has installed from these
-// directories; init would also choose other packages in them.
+// withoutPluginDirs returns the arguments of init without -plugin-dir, even if that may be the value of another flag.
+// Larder has installed from these directories; init would also choose other packages in them.
 func withoutPluginDirs(line []string) (kept []string) {
-	next := 0
-	for _, f := range flagsOf(line, initFlags) {
-		if f.name == "plugin-dir" {
-			kept = append(kept, line[next:f.at]...)
-			next = max(f.at, f.valueAt) + 1
+	for i := 0; i < len(line); i++ {
+		name, _, assigned := strings.Cut(line[i], "=")
+		if name != "-plugin-dir" && name != "--plugin-dir" {
+			kept = append(kept, line[i])
+		} else if !assigned {
+			i++ // the value
 		}
 	}
-	return append(kept, line[next:]...)
+	return kept
 }
 
 // WithoutCommand returns the environment for an engine without a command: a command in a variable doesn't
