@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"slices"
 
 	"github.com/larder-cli/larder/cmd/larder/ui"
 	"github.com/larder-cli/larder/sources"
@@ -42,14 +43,16 @@ func (e *ToldError) Error() string {
 }
 
 // Found returns the error for a check that found n problems, such as "2 differences between
-// the mirrors", or nil if n is 0. The hint may be empty.
-func Found(n int, thing, where, hint string) error {
+// the mirrors", or nil if n is 0. Empty hints are left out.
+func Found(n int, thing, where string, hints ...string) error {
 	if n == 0 {
 		return nil
 	}
 	err := fmt.Errorf("%s %s", ui.Count(n, thing), where)
-	if hint != "" {
-		err = sources.WithHint(err, "%s", hint)
+	for _, hint := range slices.Backward(hints) { // the outermost is shown first
+		if hint != "" {
+			err = sources.WithHint(err, "%s", hint)
+		}
 	}
 	return FoundError{err}
 }

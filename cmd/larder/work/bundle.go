@@ -59,13 +59,13 @@ func VerifyBundle(ctx context.Context, s *Session, files []string) error {
 	}
 	report.ShowAll(s.output, findings)
 	packages := bundledAs(v.Packages)
-	distrusted, hint := m.trustFindings(m.accept(ctx, packages), packages, func(sources.Stored) string { return files[0] }, files[0])
+	distrusted, hints := m.trustFindings(m.accept(ctx, packages), packages, func(sources.Stored) string { return files[0] }, files[0])
 	problems := len(v.Findings) + distrusted
 	switch {
 	case slices.ContainsFunc(v.Findings, func(f *bundle.Finding) bool { return f.Kind != bundle.MissingPart }):
-		hint = "copy the bundle again, or ask the sender for a new one; larder bundle import refuses damaged files"
+		hints = slices.Insert(hints, 0, "copy the bundle again, or ask the sender for a new one; larder bundle import refuses damaged files")
 	case len(v.Findings) > 0:
-		hint = "name all parts; larder bundle import adds the packages when it has all parts, also one after another"
+		hints = slices.Insert(hints, 0, "name all parts; larder bundle import adds the packages when it has all parts, also one after another")
 	}
 	all := report.CheckedOf(packages)
 	s.output.Checked(all)
@@ -73,7 +73,7 @@ func VerifyBundle(ctx context.Context, s *Session, files []string) error {
 	s.output.Summary(report.MirrorChecked{Packages: len(v.Packages), Bytes: v.Bytes, Problems: problems, Payloads: len(v.Payload)})
 	s.output.Say("Verified %s, %s%s%s", ui.Count(len(v.Packages), "package"), ui.Size(v.Bytes), report.PayloadText(v.Payload), s.output.Keys(all, "bundle"))
 	s.output.KeyList(all, m.suggestsKeys())
-	return report.Found(problems, "problem", fmt.Sprintf("in %s", ui.Count(len(files), "file")), hint)
+	return report.Found(problems, "problem", fmt.Sprintf("in %s", ui.Count(len(files), "file")), hints...)
 }
 
 // ShowManifest writes the unchanged manifest of a mirror to standard output, for redirection into a

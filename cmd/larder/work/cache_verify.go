@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"path"
+	"slices"
 
 	"github.com/larder-cli/larder/cachedir"
 	"github.com/larder-cli/larder/cmd/larder/report"
@@ -58,10 +59,10 @@ func VerifyCache(ctx context.Context, s *Session) error {
 	}
 	report.ShowAll(s.output, findings)
 	sum, read := v.sum()
-	distrusted, hint := v.trustFindings(v.accept(ctx, v.Packages), v.Packages, func(s sources.Stored) string { return s.ID.Path() }, v.path)
+	distrusted, hints := v.trustFindings(v.accept(ctx, v.Packages), v.Packages, func(s sources.Stored) string { return s.ID.Path() }, v.path)
 	sum.Problems += distrusted
 	if len(v.Findings) > 0 {
-		hint = "larder cache repair replaces damaged packages"
+		hints = slices.Insert(hints, 0, "larder cache repair replaces damaged packages")
 	}
 	s.output.CheckedInDetail(report.CheckedOf(v.Packages))
 	s.output.Summary(sum)
@@ -69,7 +70,7 @@ func VerifyCache(ctx context.Context, s *Session) error {
 	if sum.Problems == 0 {
 		s.output.Say("No problem in %s", read)
 	}
-	return report.Found(sum.Problems, "problem", "in "+read, hint)
+	return report.Found(sum.Problems, "problem", "in "+read, hints...)
 }
 
 // RepairCache verifies the cache and repairs it. It replaces the packages that a source

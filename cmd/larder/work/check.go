@@ -103,23 +103,29 @@ func (c *checking) conclude(failed error) error {
 	return nil
 }
 
-// mostHints is how many hints of different findings are shown. Programs get the hints of each finding with it.
-const mostHints = 8
-
-// withHints adds the hints of findings to an error, each once.
+// withHints adds the hints of findings to an error.
 func withHints(err error, findings []report.CheckFinding) error {
 	var all []string
 	for _, f := range findings {
-		for _, hint := range f.Hints {
-			if !slices.Contains(all, hint) {
-				all = append(all, hint)
-			}
-		}
+		all = addHints(all, f.Hints)
 	}
-	for _, hint := range slices.Backward(all[:min(len(all), mostHints)]) { // the outermost is shown first
+	for _, hint := range slices.Backward(all) { // the outermost is shown first
 		err = sources.WithHint(err, "%s", hint)
 	}
 	return err
+}
+
+// mostHints is how many hints of different findings are shown. Programs get the hints of each finding with it.
+const mostHints = 8
+
+// addHints adds hints to those that are shown, each once.
+func addHints(all, hints []string) []string {
+	for _, hint := range hints {
+		if len(all) < mostHints && !slices.Contains(all, hint) {
+			all = append(all, hint)
+		}
+	}
+	return all
 }
 
 // inRepository returns the slashed path of a file for documents of CI systems: relative to the top of the repository or,

@@ -137,10 +137,10 @@ func VerifyMirror(ctx context.Context, s *Session, dir string) error {
 	inMirror := func(s sources.Stored) string {
 		return filepath.ToSlash(strings.TrimPrefix(s.Dir, Absolute(m.dir, dir)+string(filepath.Separator)))
 	}
-	distrusted, hint := m.trustFindings(m.accept(ctx, v.Sound), v.Sound, inMirror, dir)
+	distrusted, hints := m.trustFindings(m.accept(ctx, v.Sound), v.Sound, inMirror, dir)
 	problems := len(v.Findings) + distrusted
 	if len(v.Findings) > 0 {
-		hint = fmt.Sprintf("remove damaged packages and fetch them again: larder mirror sync %s; larder mirror index %s rebuilds index.json and VERSION.json", shellQuoted(dir), shellQuoted(dir))
+		hints = slices.Insert(hints, 0, fmt.Sprintf("remove damaged packages and fetch them again: larder mirror sync %s; larder mirror index %s rebuilds index.json and VERSION.json", shellQuoted(dir), shellQuoted(dir)))
 	}
 	all := report.CheckedOf(v.Sound)
 	s.output.CheckedInDetail(all)
@@ -155,7 +155,7 @@ func VerifyMirror(ctx context.Context, s *Session, dir string) error {
 	if v.Unvouched > 0 {
 		s.output.Say("%s without signed checksums", ui.Count(v.Unvouched, "package"))
 	}
-	return report.Found(problems, "problem", "in "+read, hint)
+	return report.Found(problems, "problem", "in "+read, hints...)
 }
 
 // IndexMirror reads all archives and uses no hash records, because it repairs mirrors with

@@ -42,7 +42,7 @@ func CompareMirrors(ctx context.Context, s *Session, first, second string) error
 	if len(differences) == 0 {
 		s.output.Say("No difference %s", between)
 	}
-	return report.Found(len(differences), "difference", between, "")
+	return report.Found(len(differences), "difference", between)
 }
 
 // bothContents reads both mirrors, the directory first if the other is remote.

@@ -1,12 +1,10 @@
 package work
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"slices"
-	"strings"
 	"sync"
 
 	"github.com/larder-cli/larder/cmd/larder/report"
@@ -136,12 +134,12 @@ const (
 	unusedKey  trustFinding = "unused key"
 )
 
-// trustFindings prints the errors of accept about packages. It returns their number, and a hint. Whole is what was
-// verified, and at the part of it that is a package.
-func (s *Session) trustFindings(refused error, packages []sources.Stored, at func(sources.Stored) string, whole string) (n int, hint string) {
+// trustFindings prints the errors of accept about packages. It returns their number, and their first hints. Whole is what
+// was verified, and at the part of it that is a package.
+func (s *Session) trustFindings(refused error, packages []sources.Stored, at func(sources.Stored) string, whole string) (n int, hints []string) {
 	for _, err := range sources.Errors(refused) {
 		n++
-		hint = cmp.Or(hint, strings.Join(sources.Hints(err), "; "))
+		hints = addHints(hints, sources.Hints(err))
 		kind, path, id := unusedKey, whole, (*sources.PackageID)(nil)
 		if named := (*sources.PackageError)(nil); errors.As(err, &named) {
 			i := slices.IndexFunc(packages, func(p sources.Stored) bool { return p.ID == named.ID })
@@ -157,7 +155,7 @@ func (s *Session) trustFindings(refused error, packages []sources.Stored, at fun
 		}
 		s.output.Show(report.FindingOf(kind, path, id, why, s.output.Shorten(fmt.Sprintf("%s: %s: %s", path, kind, text))))
 	}
-	return n, hint
+	return n, hints
 }
 
 // suggestsKeys reports whether to suggest trusting the keys that signed: a user who has said

@@ -63,10 +63,8 @@ func VerifyInstalled(ctx context.Context, s *Session, roots []string) error {
 	for _, text := range slices.Sorted(maps.Keys(v.refused)) {
 		refused = append(refused, v.refused[text])
 	}
-	distrusted, why := v.trustFindings(errors.Join(append(refused, v.unusedKeys())...), slices.Concat(v.unfit, v.sound), func(s sources.Stored) string { return s.Dir }, v.workDir)
-	if v.sum.Problems += distrusted; hint == "" {
-		hint = why
-	}
+	distrusted, hints := v.trustFindings(errors.Join(append(refused, v.unusedKeys())...), slices.Concat(v.unfit, v.sound), func(s sources.Stored) string { return s.Dir }, v.workDir)
+	v.sum.Problems += distrusted
 	v.output.CheckedInDetail(report.CheckedOf(v.sound))
 	v.output.Summary(v.sum)
 	switch in := "in " + v.sum.Text(v.output); {
@@ -77,7 +75,7 @@ func VerifyInstalled(ctx context.Context, s *Session, roots []string) error {
 		v.output.Say("No problem %s", in)
 		return nil
 	default:
-		return report.Found(v.sum.Problems, "problem", in, hint)
+		return report.Found(v.sum.Problems, "problem", in, slices.Insert(hints, 0, hint)...)
 	}
 }
 
