@@ -142,5 +142,5 @@ func reword(message string) (text, hint string) {
 	if name := tokenNames[token]; name != "" {
 		return "unexpected " + name, ""
 	}
-	return "unexpected text", "" // other messages may quote it
+	return "unexpected text", "write strings in double quotes" // other messages may quote it
 }

@@ -169,6 +169,19 @@ func (m *rootModule) queriesOrigin(ctx context.Context, p sources.Provider) bool
 	})
 }
 
+// offlineHint says how a package gets to this machine. A command that changes nothing doesn't keep what it downloads.
+func (m *rootModule) offlineHint() string {
+	const mirror = ", or configure a mirror on this machine that has it"
+	if !m.flags.ReadOnly {
+		return "run once without --offline" + mirror
+	}
+	var platforms []sources.Platform // prefetch has those of the policy too, unless it has the flag
+	if len(m.flags.Platforms) > 0 {
+		platforms = m.namedPlatforms()
+	}
+	return "download it with " + m.again("prefetch", platforms...) + mirror
+}
+
 // explain adds to errors about providers how this machine's configuration affects them.
 func (m *rootModule) explain(err error) error {
 	errs := sources.Errors(err)
@@ -192,7 +205,7 @@ func (m *rootModule) explain(err error) error {
 		case errors.Is(err, sources.ErrNoPlatform) && errors.As(err, &pkg):
 			dir = m.hiding[pkg.ID.Provider]
 		case errors.Is(err, sources.ErrOffline):
-			errs[i] = sources.WithHint(err, "run once without --offline, or configure a mirror on this machine that has it")
+			errs[i] = sources.WithHint(err, "%s", m.offlineHint())
 			if missing, ok := errors.AsType[*installer.MissingError](err); ok && missing.ForeignRecords() {
 				errs[i] = sources.WithHint(errs[i], "only your own runs verify packages in the cache; to share their records with other machines, set LARDER_RECORD_KEY")
 			}
