@@ -198,7 +198,7 @@ type CheckSum struct {
 
 // Text sums up: "2 problems in 3 root modules; 1 provider not checked (--offline)".
 func (t CheckSum) Text() string {
-	text := ui.Count(t.Modules+t.Failed, "root module") + ": no problems"
+	text := ui.Count(t.Modules, "root module") + ": no problems"
 	if t.Problems > 0 {
 		text = ui.Count(t.Problems, "problem") + " in " + ui.Count(t.Modules+t.Failed, "root module")
 	}

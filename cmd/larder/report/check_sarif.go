@@ -148,6 +148,9 @@ func ruleIndex(id string) int {
 
 // within returns a text about a root module.
 func (d document) within(m CheckedModule, text string) string {
+	if m.Name == "." {
+		return d.shorten(text)
+	}
 	return m.Name + ": " + d.shorten(text)
 }
 

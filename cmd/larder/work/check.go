@@ -90,12 +90,19 @@ func (c *checking) conclude(failed error) error {
 	text := c.sum.Text()
 	switch {
 	case failed != nil:
-		if len(findings) > 0 {
+		if c.sum.Modules > 0 || len(findings) > 0 {
 			c.output.Say("%s", text)
+		}
+		for _, hint := range hintsOf(findings) {
+			c.output.Say("hint: %s", hint)
 		}
 		return failed
 	case len(findings) > 0:
-		return report.FoundError{Err: withHints(errors.New(text), findings)}
+		err := errors.New(text)
+		for _, hint := range slices.Backward(hintsOf(findings)) { // the outermost is shown first
+			err = sources.WithHint(err, "%s", hint)
+		}
+		return report.FoundError{Err: err}
 	case c.changed != nil && c.sum.Modules == 0:
 		text = fmt.Sprintf("Nothing to check: no root module has changed since %s", c.request.Since)
 	}
@@ -103,16 +110,12 @@ func (c *checking) conclude(failed error) error {
 	return nil
 }
 
-// withHints adds the hints of findings to an error.
-func withHints(err error, findings []report.CheckFinding) error {
-	var all []string
+// hintsOf returns the hints of findings that are shown.
+func hintsOf(findings []report.CheckFinding) (all []string) {
 	for _, f := range findings {
 		all = addHints(all, f.Hints)
 	}
-	for _, hint := range slices.Backward(all) { // the outermost is shown first
-		err = sources.WithHint(err, "%s", hint)
-	}
-	return err
+	return all
 }
 
 // mostHints is how many hints of different findings are shown. Programs get the hints of each finding with it.
