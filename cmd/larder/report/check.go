@@ -91,7 +91,7 @@ var CheckRules = []CheckRule{
 	{"policy-min-age", "The locked version is younger than the policy requires."},
 	{"policy-require-signed", "The policy requires a valid signature."},
 	{"policy-trusted-keys", "The policy requires a signature by one of certain keys."},
-	{"policy-engines", "The policy doesn't allow the engine."},
+	{"policy-engines", "The policy doesn't list the engine of the root module."},
 	{rulePolicyOverride, "A development override or a running program replaces a provider that the policy has rules about."},
 	{RuleUnexpectedHost, "The provider's host is no default registry, and neither the CLI configuration nor the policy names it."},
 	{RuleNoLockFile, "The root module requires providers, and has no lock file."},

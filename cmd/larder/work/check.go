@@ -205,6 +205,7 @@ func (k *checkedModule) checkRoot(ctx context.Context, root *installer.Root) err
 			k.add(errorFinding(p, sources.Version{}, err), k.requiredAt(ctx, p))
 		}
 	}
+	k.checkEngine(root)
 	if !k.lock.Exists && len(root.Requirements) > 0 {
 		f := report.CheckFinding{Rule: report.RuleNoLockFile, Text: "there is no lock file", Hints: []string{k.again("lock", k.namedPlatforms()...) + " writes the lock file"}}
 		k.add(f, k.declared(root.Requirements[0].Provider))
@@ -234,6 +235,28 @@ func (k *checkedModule) checkRoot(ctx context.Context, root *installer.Root) err
 	k.locking.mu.Unlock()
 	k.takeLocked(locked)
 	return err
+}
+
+// checkEngine adds a finding if the policy doesn't list the engine of the root module. Only the commands that start the engine
+// know its version.
+func (k *checkedModule) checkEngine(root *installer.Root) {
+	engine := k.rootModule.config.Engine
+	v, is := errors.AsType[*policy.Violation](k.policy.CheckEngine(engine, sources.Version{}))
+	if !is {
+		return
+	}
+	if _, listed := v.Rule.Engines[engine]; listed {
+		return
+	}
+	at := report.Place{File: k.LockFile, Line: 1}
+	if !k.lock.Exists && len(root.Requirements) > 0 {
+		at = k.declared(root.Requirements[0].Provider)
+	}
+	k.add(report.CheckFinding{
+		Rule: report.PolicyRule(v), Text: fmt.Sprintf("the engine is %s: %v", engine, v),
+		Hints:   []string{"larder explain shows why this is the engine", v.Hint()},
+		Related: []report.Place{{File: v.Rule.File, Line: v.Rule.Line}},
+	}, at)
 }
 
 // allowed reports whether the policy allows a provider and its locked version, and whether its host is expected.
