@@ -33,7 +33,7 @@ func (in *Installer) rehearse(ctx context.Context, dryRun bool, do func(*Install
 		} else if provider, ok := errors.AsType[*sources.ProviderError](err); ok {
 			of.Provider = provider.Provider
 		}
-		in.failed(of, err)
+		_ = in.failed(of, err)
 	}
 	return err
 }
