@@ -277,7 +277,9 @@ func (k *checkedModule) allowed(ctx context.Context, p sources.Provider) bool {
 	case k.policy.Ask(ctx, p, e.Version) != nil: // the run was interrupted
 	default:
 		if err := k.policy.Check(p, e.Version); err != nil {
-			k.add(errorFinding(p, e.Version, err), k.lockedAt(p))
+			f := errorFinding(p, e.Version, err)
+			f.Hints = slices.Insert(f.Hints, 0, k.again("install --upgrade")+" chooses an allowed version, if there is one")
+			k.add(f, k.lockedAt(p))
 		}
 	}
 	return len(k.Findings) == found
