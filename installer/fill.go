@@ -31,7 +31,7 @@ type Filled struct {
 // locked hashes. Packages fail separately: the error joins the errors of all. If a
 // package does not exist for a platform, its want fails only if it gets no
 // package at all, unless FillOptions.RequirePlatforms is set. If a package is not signed as
-// required, nothing is changed, and only such packages are returned.
+// required, nothing is changed, and only packages with errors are returned.
 func (in *Installer) Fill(ctx context.Context, selected []Selected, opts FillOptions) ([]Filled, error) {
 	var refused []Filled
 	err := in.rehearse(ctx, opts.DryRun, func(quiet *Installer) (err error) {
@@ -39,7 +39,7 @@ func (in *Installer) Fill(ctx context.Context, selected []Selected, opts FillOpt
 		return err
 	})
 	if err != nil {
-		return slices.DeleteFunc(refused, func(f Filled) bool { return !notSigned(f.Err) }), err
+		return slices.DeleteFunc(refused, func(f Filled) bool { return f.Err == nil }), err
 	}
 	if !opts.DryRun {
 		release, err := in.into.Use(ctx)
