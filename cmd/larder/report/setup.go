@@ -83,14 +83,13 @@ const (
 	AreaUninstalled Area = "not installed" // providers
 	AreaHosts       Area = "hosts"
 	AreaCache       Area = "plugin cache"
-	AreaLinks       Area = "links"
 	AreaDirectories Area = "directories"
 	AreaTrust       Area = "trust"
 	AreaPolicy      Area = "policy" // rules; all apply
 	AreaOther       Area = "other settings"
 )
 
-var areas = []Area{AreaUninstalled, AreaHosts, AreaCache, AreaLinks, AreaDirectories, AreaTrust, AreaPolicy, AreaOther}
+var areas = []Area{AreaUninstalled, AreaHosts, AreaCache, AreaDirectories, AreaTrust, AreaPolicy, AreaOther}
 
 // ByDefault is where a setting comes from that nothing sets.
 const ByDefault = "default"

@@ -340,7 +340,7 @@ func (p *setupPage) cells(s Setting) []string {
 		return []string{cmp.Or(s.Of, "other hosts") + ": " + s.ofHost(p.path(s.Value)), from}
 	case AreaUninstalled:
 		return []string{strings.TrimSpace(s.Of + ": " + s.Name + " " + value), from}
-	case AreaCache, AreaLinks:
+	case AreaCache:
 		return []string{value, from}
 	}
 	return []string{strings.TrimSpace(s.Name + " " + s.Of), value, from}

@@ -267,7 +267,7 @@ func (m *rootModule) withDefaults(all []report.Setting, flags []cliconfig.Input)
 	if !m.flags.NoCache {
 		set(report.Setting{Area: report.AreaCache, Name: "plugin_cache_dir", Value: cmp.Or(m.cacheRoot(), "no directory is known")})
 	}
-	link := report.Setting{Area: report.AreaLinks, Name: "link", Value: string(m.flags.Link)}
+	link := report.Setting{Area: report.AreaDirectories, Name: "link", Value: string(m.flags.Link)}
 	if m.flags.Link != sources.LinkAuto {
 		link.From = named(flags, "link")
 	}
