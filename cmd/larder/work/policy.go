@@ -108,7 +108,7 @@ func (e *execution) checkUnprepared(ctx context.Context, dir string) error {
 		return sources.WithHint(err, "copy the configuration into the directory first, and run init without -from-module")
 	case e.command.Downloads != "":
 		err := fmt.Errorf("%s downloads providers that larder can't check beforehand, which the policy (%s) forbids", e.command.Downloads, rule.Place())
-		return sources.WithHint(err, "use lock or mirror sync of larder, which download only what the policy allows")
+		return sources.WithHint(err, "%s and larder mirror sync download only what the policy allows", e.again("lock"))
 	case e.command.NoProviders:
 		return nil
 	}
