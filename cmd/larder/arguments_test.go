@@ -75,7 +75,7 @@ func TestSuggestions(t *testing.T) {
 		"help providers mirror":        `unknown command "providers mirror"|did you mean "mirror sync"?`,
 		"list":                         `unknown command "list"|did you mean "cache list" or "versions"?`,
 		"status":                       `unknown command "status"|did you mean "outdated" or "verify"?`,
-		"check":                        `unknown command "check"|did you mean "lock --check" or "verify"?`,
+		"lint":                         `unknown command "lint"|did you mean "check"?`,
 		"wyh":                          `unknown command "wyh"|did you mean "why"?`,
 		"sync":                         `unknown command "sync"|did you mean "mirror sync"?`,
 		"prune":                        `unknown command "prune"|did you mean "mirror prune" or "cache prune"?`,
