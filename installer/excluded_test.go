@@ -41,7 +41,7 @@ func (a *fixedAges) Of(_ sources.Provider, v sources.Version) policy.Age {
 	if !a.known[v.String()] {
 		return policy.Age{}
 	}
-	return policy.Age{AtLeast: a.ages[v.String()], Stated: true}
+	return policy.Age{Known: true, AtLeast: a.ages[v.String()], Stated: true}
 }
 
 // rules returns a policy, in the form "deny acme/gadget; versions >= 1.0".

@@ -143,7 +143,7 @@ func (a Ages) Of(p sources.Provider, v sources.Version) policy.Age {
 	if !ok {
 		return policy.Age{}
 	}
-	return policy.Age{AtLeast: max(0, b.Clock.now(a.reading())-seen.Born), Stated: seen.Published > 0}
+	return policy.Age{Known: true, AtLeast: max(0, b.Clock.now(a.reading())-seen.Born), Stated: seen.Published > 0}
 }
 
 // reading reads all clocks.

@@ -458,7 +458,7 @@ func TestSeenElsewhere(t *testing.T) {
 	expect := func(net age.Network, version string, want time.Duration) {
 		t.Helper()
 		sourcetest.Check(t, l.With(net).Learn(t.Context(), widget(t), parse(t, version)...))
-		sourcetest.Equal(t, l.With(net).Of(widget(t), parse(t, version)[0]), policy.Age{AtLeast: want})
+		sourcetest.Equal(t, l.With(net).Of(widget(t), parse(t, version)[0]), policy.Age{Known: true, AtLeast: want})
 	}
 	expect(age.Network{}, "1.0.0", 0)
 	expect(age.Network{Seen: seen}, "1.0.0", 10*day)
@@ -469,7 +469,7 @@ func TestSeenElsewhere(t *testing.T) {
 	// What the registry states takes precedence.
 	w.published = map[sources.Version]time.Time{parse(t, "1.0.0")[0]: w.now.Add(-hour)}
 	sourcetest.Check(t, l.With(age.Network{Seen: seen, Published: w.Published}).Learn(t.Context(), widget(t), parse(t, "1.0.0")...))
-	sourcetest.Equal(t, l.With(age.Network{}).Of(widget(t), parse(t, "1.0.0")[0]), policy.Age{AtLeast: hour, Stated: true})
+	sourcetest.Equal(t, l.With(age.Network{}).Of(widget(t), parse(t, "1.0.0")[0]), policy.Age{Known: true, AtLeast: hour, Stated: true})
 }
 
 // Runs with the user's key and with a shared one don't lose each other's ages.
@@ -494,7 +494,7 @@ func TestNoDirectory(t *testing.T) {
 	t.Chdir(w.dir)
 	run := age.New(age.Options{Name: "ages", Key: w.key, Clock: w}).With(age.Network{})
 	sourcetest.Check(t, run.Learn(t.Context(), widget(t), parse(t, "1.0.0")...))
-	sourcetest.Equal(t, run.Of(widget(t), parse(t, "1.0.0")[0]), policy.Age{})
+	sourcetest.Equal(t, run.Of(widget(t), parse(t, "1.0.0")[0]), policy.Age{Known: true})
 }
 
 // The zero Options are those of this machine.

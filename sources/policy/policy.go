@@ -128,8 +128,9 @@ type Ages interface {
 
 // An Age is for how long a version has certainly existed.
 type Age struct {
-	AtLeast time.Duration
-	Stated  bool // the origin registry states when the version was published; otherwise it is the time since it was first seen here
+	Known   bool          // otherwise nothing is recorded about the version, and it doesn't become older
+	AtLeast time.Duration // 0 if it is unknown
+	Stated  bool          // the origin registry states when the version was published; otherwise it is the time since it was first seen here
 }
 
 // A Policy is all rules of a run, in the order in which their files were read. A nil Policy allows everything.
@@ -187,6 +188,9 @@ func (p *Policy) young(provider sources.Provider, versions []sources.Version) []
 // with returns the violation as an error with its hints.
 func (v *Violation) with() error {
 	err := sources.WithLastHint(v, "%s", v.Hint())
+	if v.Rule.Setting == MinAge && !v.Age.Known {
+		err = sources.WithHint(err, "an age begins when a registry, or a mirror outside of the checkout, lists the version")
+	}
 	if from := v.From(); from != "" {
 		err = sources.WithHint(err, "%s %s will be allowed from %s", v.Provider, v.Version, from)
 	}
@@ -219,23 +223,28 @@ func (p *Policy) Check(provider sources.Provider, v sources.Version) error {
 			return (&Violation{Rule: r, Provider: provider, Version: v}).with()
 		}
 	}
-	var worst *Violation // that allows the version last
-	for _, r := range p.of(MinAge, provider) {
-		var age Age
-		if p.Ages != nil {
-			age = p.Ages.Of(provider, v)
-		}
-		if left := r.Age - age.AtLeast; left > 0 {
-			found := &Violation{Rule: r, Provider: provider, Version: v, Age: age, Until: p.now().Add(left)}
-			if worst == nil || found.Until.After(worst.Until) {
-				worst = found
-			}
-		}
+	return p.checkAge(provider, v)
+}
+
+// checkAge returns a [Violation] of the rule that allows the version last.
+func (p *Policy) checkAge(provider sources.Provider, v sources.Version) error {
+	rules := p.of(MinAge, provider)
+	if len(rules) == 0 {
+		return nil
 	}
-	if worst != nil {
-		return worst.with()
+	strictest := slices.MaxFunc(rules, func(a, b Rule) int { return cmp.Compare(a.Age, b.Age) })
+	found := &Violation{Rule: strictest, Provider: provider, Version: v}
+	if p.Ages != nil {
+		found.Age = p.Ages.Of(provider, v)
 	}
-	return nil
+	left := strictest.Age - found.Age.AtLeast
+	if left <= 0 {
+		return nil
+	}
+	if found.Age.Known {
+		found.Until = p.now().Add(left)
+	}
+	return found.with()
 }
 
 func (p *Policy) now() time.Time {

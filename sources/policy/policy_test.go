@@ -109,7 +109,7 @@ func (a ages) Learn(_ context.Context, _ sources.Provider, versions ...sources.V
 }
 
 func (a ages) Of(_ sources.Provider, v sources.Version) policy.Age {
-	return policy.Age{AtLeast: a[v.String()], Stated: true}
+	return policy.Age{Known: true, AtLeast: a[v.String()], Stated: true}
 }
 
 func TestCheck(t *testing.T) {

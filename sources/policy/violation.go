@@ -15,7 +15,7 @@ type Violation struct {
 	Engine   sources.Engine  // set if the rule is about engines
 	Version  sources.Version // zero if the rule excludes the provider
 	Age      Age             // of MinAge
-	Until    time.Time       // of MinAge: when the version will be allowed, if the clock is right
+	Until    time.Time       // of MinAge: when the version will be allowed, if the clock is right; zero if its age is unknown
 	Override bool            // a development override or a running program replaces the provider
 	Err      error           // what is wrong with the signature; nil if the rule is not about signatures
 }
@@ -62,6 +62,9 @@ func (r Rule) allowedEngines(e sources.Engine) string {
 
 // String returns the age in words, as in "published 3 days ago".
 func (a Age) String() string {
+	if !a.Known {
+		return "its age is unknown"
+	}
 	known := "first seen here "
 	if a.Stated {
 		known = "published "

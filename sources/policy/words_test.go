@@ -23,7 +23,7 @@ func TestAgeInWords(t *testing.T) {
 		{24 * time.Hour, true, "published 1 day ago"},
 		{49 * time.Hour, true, "published 2 days ago"},
 	} {
-		sourcetest.Equal(t, policy.Age{AtLeast: tt.age, Stated: tt.stated}.String(), tt.want)
+		sourcetest.Equal(t, policy.Age{Known: true, AtLeast: tt.age, Stated: tt.stated}.String(), tt.want)
 	}
 }
 
@@ -38,8 +38,8 @@ func TestRulesInWords(t *testing.T) {
 		{policy.Rule{Setting: policy.Deny, Providers: patterns(t, "acme/*", "other/*")}, "acme/*, other/*", "denied by the policy at /f:1"},
 		{policy.Rule{Setting: policy.Allow, Providers: patterns(t, "other/*")}, "other/*", "not among the providers that the policy at /f:1 allows"},
 		{policy.Rule{Setting: policy.Versions, Providers: patterns(t, "acme/*"), Matching: constraints(t, "> 1"), Text: "> 1"}, "> 1", `the policy at /f:1 allows only versions "> 1"`},
-		{policy.Rule{Setting: policy.MinAge, Age: time.Hour, Text: "1h"}, "1h", "first seen here less than an hour ago, and the policy at /f:1 requires 1h"},
-		{policy.Rule{Setting: policy.MinAge, Age: time.Hour, Text: "1h", Except: patterns(t, "other/*")}, "1h except other/*", "first seen here less than an hour ago, and the policy at /f:1 requires 1h"},
+		{policy.Rule{Setting: policy.MinAge, Age: time.Hour, Text: "1h"}, "1h", "its age is unknown, and the policy at /f:1 requires 1h"},
+		{policy.Rule{Setting: policy.MinAge, Age: time.Hour, Text: "1h", Except: patterns(t, "other/*")}, "1h except other/*", "its age is unknown, and the policy at /f:1 requires 1h"},
 		{policy.Rule{Setting: policy.TrustedKeys, Keys: []sources.TrustedKeys{{Providers: patterns(t, "acme/*")[0], Keys: []sources.Fingerprint{key}}}}, "acme/* " + string(key), ""},
 		{policy.Rule{Setting: policy.RequireSigned}, "true", ""},
 		{policy.Rule{Setting: policy.Platforms, Platforms: []sources.Platform{{OS: "linux", Arch: "amd64"}, {OS: "darwin", Arch: "arm64"}}}, "linux_amd64, darwin_arm64", ""},
