@@ -196,6 +196,9 @@ func (s *Session) repository(dir string) string {
 
 // readCheckoutFiles reads the files in dir.
 func readCheckoutFiles(dir string) (found checkoutFiles, err error) {
+	if info, err := os.Stat(dir); err == nil && !info.IsDir() { // reported where the root module is read
+		return found, nil
+	}
 	if _, err := os.Lstat(filepath.Join(dir, cliconfig.CheckoutFile)); !errors.Is(err, fs.ErrNotExist) {
 		if found.checkout, err = cliconfig.ReadCheckout(dir); err != nil {
 			return found, err
