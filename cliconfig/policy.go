@@ -14,8 +14,8 @@ import (
 	"github.com/larder-cli/larder/sources/policy"
 )
 
-// A policy block sets rules for a layer. All of its rules have its reason and its contact. Every problem in it
-// is an error: without the rule, more would be allowed.
+// A policy block sets rules for a layer. All of its rules have its reason and its contact. A file with any
+// problem in it is refused: without the rule, more would be allowed.
 
 // policySettings are the names of rules, in the order of the documentation.
 var policySettings = sources.Texts([]policy.Setting{

@@ -14,7 +14,7 @@ import (
 	"github.com/larder-cli/larder/sources/sourcetest"
 )
 
-// Every problem in a policy is an error, because without the rule more would be allowed.
+// Larder accepts no policy with a mistake in it: without the rule, more would be allowed.
 func TestPolicy(t *testing.T) {
 	const quotes = " (write it in double quotes)"
 	const noRule = `1:1: the policy has no rule (write one, such as deny = ["acme/legacy"], or remove the block)`
@@ -102,7 +102,7 @@ func TestPolicyOfTheSite(t *testing.T) {
 	sourcetest.Expect(t, ds.Err() != nil, "a broken policy is ignored")
 }
 
-// A file of the site that can't be read is an error, whatever hides it.
+// Nothing works if the file of the site can't be read, whatever hides it.
 func TestPolicyOfTheSiteIsNotSkipped(t *testing.T) {
 	for name, prepare := range map[string]func(dir string) error{
 		"":               func(string) error { return nil },

@@ -11,6 +11,7 @@
 //	PUNYCODE/NAMESPACE/TYPE/index.json, VERSION.json                  the same, for hosts that are not ASCII
 //	.larder/evidence/HOST/NAMESPACE/TYPE/VERSION/                     evidence
 //	.larder/known/HOST/NAMESPACE/TYPE.json                            records of each user who writes
+//	.larder/ages/                                                     ages of versions, see package age; larder mirror sync writes them
 //	.larder/mirror.lock                                               locked by the process that writes
 //	.larder/unsettled                                                 exists until everything is on the disk
 //	.larder/tmp/run-*/                                                scratch directories of the process that writes
