@@ -23,12 +23,12 @@ func TestGetEnginesPackage(t *testing.T) {
 		"directory": func(t *testing.T, entry string) { widgetFiles.unpack(t, entry) },
 		"link into a mirror": func(t *testing.T, entry string) {
 			check(t, os.MkdirAll(filepath.Dir(entry), 0o755))
-			check(t, os.Symlink(widgetFiles.unpack(t, t.TempDir()), entry))
+			check(t, sourcetest.Symlink(t, widgetFiles.unpack(t, t.TempDir()), entry))
 		},
 		"link to a file": func(t *testing.T, entry string) {
 			widgetFiles.unpack(t, entry)
 			check(t, os.Rename(filepath.Join(entry, executable), filepath.Join(entry, "..", "elsewhere")))
-			check(t, os.Symlink("../elsewhere", filepath.Join(entry, executable)))
+			check(t, sourcetest.Symlink(t, "../elsewhere", filepath.Join(entry, executable)))
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -50,13 +50,13 @@ func TestGetNothing(t *testing.T) {
 		"absent":        func(*testing.T, string) {},
 		"a file":        func(t *testing.T, entry string) { check(t, os.WriteFile(entry, nil, 0o644)) },
 		"empty":         func(t *testing.T, entry string) { check(t, os.Mkdir(entry, 0o755)) },
-		"dangling link": func(t *testing.T, entry string) { check(t, os.Symlink("nowhere", entry)) },
+		"dangling link": func(t *testing.T, entry string) { check(t, sourcetest.Symlink(t, "nowhere", entry)) },
 		"link to itself": func(t *testing.T, entry string) {
-			check(t, os.Symlink(filepath.Base(entry), entry))
+			check(t, sourcetest.Symlink(t, filepath.Base(entry), entry))
 		},
 		"no executable": func(t *testing.T, entry string) { files{"terraform-provider-other": "x"}.unpack(t, entry) },
 		"dangling file": func(t *testing.T, entry string) {
-			check(t, os.Symlink("nowhere", filepath.Join(widgetFiles.unpack(t, entry), "link")))
+			check(t, sourcetest.Symlink(t, "nowhere", filepath.Join(widgetFiles.unpack(t, entry), "link")))
 		},
 		"executable in a folder": func(t *testing.T, entry string) { files{"bin/" + executable: "x"}.unpack(t, entry) },
 	} {

@@ -38,7 +38,7 @@ func TestHostFileIsNotALink(t *testing.T) {
 	sourcetest.Check(t, err)
 	d := open(t, root, cachedir.Options{})
 	d.Leave("other.test:443", time.Now(), 1)
-	sourcetest.Check(t, os.Symlink(outside, filepath.Join(root, ".larder", "hosts", "example.test_443")))
+	sourcetest.Check(t, sourcetest.Symlink(t, outside, filepath.Join(root, ".larder", "hosts", "example.test_443")))
 	d.Leave("example.test:443", time.Now().Add(time.Hour), 1)
 	after, err := os.Stat(outside)
 	sourcetest.Check(t, err)

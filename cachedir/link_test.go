@@ -96,11 +96,11 @@ func TestLinkReplaces(t *testing.T) {
 		"directory": func(t *testing.T, target, _ string) { files{executable: "old", "stale": "x"}.unpack(t, target) },
 		"file":      func(t *testing.T, target, _ string) { check(t, os.WriteFile(target, nil, 0o644)) },
 		"empty":     func(t *testing.T, target, _ string) { check(t, os.Mkdir(target, 0o755)) },
-		"link":      func(t *testing.T, target, elsewhere string) { check(t, os.Symlink(elsewhere, target)) },
-		"dangling":  func(t *testing.T, target, _ string) { check(t, os.Symlink("nowhere", target)) },
+		"link":      func(t *testing.T, target, elsewhere string) { check(t, sourcetest.Symlink(t, elsewhere, target)) },
+		"dangling":  func(t *testing.T, target, _ string) { check(t, sourcetest.Symlink(t, "nowhere", target)) },
 		"link in it": func(t *testing.T, target, e string) {
 			check(t, os.Mkdir(target, 0o755))
-			check(t, os.Symlink(e, target+"/x"))
+			check(t, sourcetest.Symlink(t, e, target+"/x"))
 		},
 		"file missing": func(t *testing.T, target, _ string) { files{executable: widgetFiles[executable]}.unpack(t, target) },
 	} {
@@ -138,7 +138,7 @@ func TestLinkToItself(t *testing.T) {
 		d := open(t, providers, cachedir.Options{Link: mode})
 		s := put(t, d, widget, widgetFiles)
 		alias := filepath.Join(t.TempDir(), "alias")
-		check(t, os.Symlink(dir, alias))
+		check(t, sourcetest.Symlink(t, dir, alias))
 		for _, target := range []string{targetIn(dir), targetIn(alias)} {
 			used, err := link(context.Background(), d, s, target)
 			sourcetest.Expect(t, err == nil && used == "", "%s: linked by %q, %v", mode, used, err)
@@ -202,10 +202,10 @@ func TestLinkFromLinkedEntry(t *testing.T) {
 		root := t.TempDir()
 		mirror := widgetFiles.unpack(t, filepath.Join(t.TempDir(), "mirror"))
 		files{"COPYING": "copy"}.unpack(t, filepath.Dir(mirror))
-		check(t, os.Symlink("../COPYING", filepath.Join(mirror, "COPYING")))
+		check(t, sourcetest.Symlink(t, "../COPYING", filepath.Join(mirror, "COPYING")))
 		entry := filepath.Join(root, filepath.FromSlash(widget.Path()))
 		check(t, os.MkdirAll(filepath.Dir(entry), 0o755))
-		check(t, os.Symlink(mirror, entry))
+		check(t, sourcetest.Symlink(t, mirror, entry))
 		d := open(t, root, cachedir.Options{Link: mode})
 		s, err := d.Get(context.Background(), widget)
 		check(t, err)

@@ -218,7 +218,7 @@ func isTofuLock(e fs.DirEntry) bool {
 
 // name examines one name in a cache.
 func (l *lister) name(at string, e fs.DirEntry, siblings []fs.DirEntry, depth int) error {
-	if e.Type()&fs.ModeSymlink != 0 {
+	if disk.IsLink(e.Type()) {
 		l.symlink(at, depth)
 		return nil
 	}
@@ -357,7 +357,7 @@ func (l *lister) entry(id sources.PackageID) {
 		e.files, links = nil, nil
 		marks, err = scanEach(e.Dir, func(full string, info fs.FileInfo) {
 			e.files = append(e.files, extentOf(full, info))
-			if info.Mode()&fs.ModeSymlink != 0 {
+			if disk.IsLink(info.Mode()) {
 				links = append(links, full)
 			}
 		})
@@ -443,12 +443,12 @@ func (l *lister) inner(e *Entry, full string) {
 	if err != nil {
 		return
 	}
-	real, err := filepath.EvalSymlinks(full)
+	real, err := disk.Resolve(full)
 	if err != nil {
 		l.noteIn(e.ID, Dangling, rel, "a broken link")
 		return
 	}
-	within, err := filepath.EvalSymlinks(e.Dir)
+	within, err := disk.Resolve(e.Dir)
 	if out, relErr := filepath.Rel(within, real); err != nil || relErr != nil || !filepath.IsLocal(out) {
 		l.noteIn(e.ID, Elsewhere, rel, "a link out of the package, to "+real)
 	}

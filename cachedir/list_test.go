@@ -145,7 +145,7 @@ func TestFindings(t *testing.T) {
 		widget.Path() + "/docs/in":            "README",
 		"example.test/acme/widget/1.3.0/none": "none",
 	} {
-		check(t, os.Symlink(target, filepath.Join(root, filepath.FromSlash(name))))
+		check(t, sourcetest.Symlink(t, target, filepath.Join(root, filepath.FromSlash(name))))
 	}
 	l := list(t, d, cachedir.ListOptions{})
 	want := []string{
@@ -204,7 +204,7 @@ func TestUse(t *testing.T) {
 			check(t, os.MkdirAll(at, 0o755))
 			s, err := d.Get(context.Background(), arm)
 			check(t, err)
-			check(t, os.Symlink(s.Dir, filepath.Join(at, "linux_arm64")))
+			check(t, sourcetest.Symlink(t, s.Dir, filepath.Join(at, "linux_arm64")))
 		}, []string{"linux_arm64"}},
 		{"lock file broken", func(t *testing.T, _ *cachedir.Dir, dir string) {
 			files{".terraform.lock.hcl": "<<<<<<<"}.unpack(t, dir)
@@ -253,7 +253,7 @@ func TestFindRoots(t *testing.T) {
 		sourcetest.Expect(t, err != nil, "%s uses nothing", wrong)
 	}
 	link := filepath.Join(t.TempDir(), "link")
-	check(t, os.Symlink(dir, link))
+	check(t, sourcetest.Symlink(t, dir, link))
 	roots, err = cachedir.FindRoots(context.Background(), link)
 	sourcetest.Expect(t, err == nil && len(roots) == 2, "through a link: %v, %v", roots, err)
 }

@@ -104,8 +104,8 @@ func TestSweep(t *testing.T) {
 	files{"new/half": "x", "archive.unverified": "x", "~lock": ""}.unpack(t, dead)
 	outside := files{"a/b/c/d/e/precious": "x"}
 	elsewhere := outside.unpack(t, t.TempDir())
-	check(t, os.Symlink(elsewhere, filepath.Join(tmp, "run-LINKAAAAAAAA")))
-	check(t, os.Symlink(elsewhere, filepath.Join(dead, "link")))
+	check(t, sourcetest.Symlink(t, elsewhere, filepath.Join(tmp, "run-LINKAAAAAAAA")))
+	check(t, sourcetest.Symlink(t, elsewhere, filepath.Join(dead, "link")))
 	files{"precious": "x"}.unpack(t, filepath.Join(tmp, "other"))
 	alive := files{"~lock": "", "half": "x"}.unpack(t, filepath.Join(tmp, "run-ALIVEAAAAAAA"))
 	lock := flock.New(filepath.Join(alive, "~lock"))

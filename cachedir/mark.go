@@ -154,7 +154,7 @@ func (s *scanner) below(dir, prefix string) {
 }
 
 func markOf(path, name string, info fs.FileInfo) (mark, error) {
-	if info.Mode()&fs.ModeSymlink != 0 {
+	if disk.IsLink(info.Mode()) {
 		target, err := os.Stat(path)
 		if err != nil {
 			return mark{}, err

@@ -340,7 +340,7 @@ func (d *Dir) throw(id sources.PackageID, bin *disk.Scratch, name string) error 
 // removes only the link.
 func isLink(home *disk.Dir, id sources.PackageID) bool {
 	info, err := home.Lstat(id.Platform.String())
-	return err == nil && info.Mode()&fs.ModeSymlink != 0
+	return err == nil && disk.IsLink(info.Mode())
 }
 
 // forgetEntry removes the record of a package. If it was the last package of its

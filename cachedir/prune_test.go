@@ -126,7 +126,7 @@ func TestPrune(t *testing.T) {
 	elsewhere := widgetFiles.unpack(t, t.TempDir())
 	linked := filepath.Join(root, "linked.test", "acme", "widget", "1.0.0", "linux_arm64")
 	check(t, os.MkdirAll(filepath.Dir(linked), 0o755))
-	check(t, os.Symlink(elsewhere, linked))
+	check(t, sourcetest.Symlink(t, elsewhere, linked))
 	vanished := filepath.Join(t.TempDir(), "vanished")
 	d.Workdir(vanished, filepath.Join(vanished, ".terraform")).Register([]sources.PackageID{other})
 

@@ -103,15 +103,15 @@ func TestPutReplaces(t *testing.T) {
 		"a file":         func(t *testing.T, entry string) { files{filepath.Base(entry): "x"}.unpack(t, filepath.Dir(entry)) },
 		"dangling": func(t *testing.T, entry string) {
 			check(t, os.MkdirAll(filepath.Dir(entry), 0o755))
-			check(t, os.Symlink("nowhere", entry))
+			check(t, sourcetest.Symlink(t, "nowhere", entry))
 		},
 		"link to itself": func(t *testing.T, entry string) {
 			check(t, os.MkdirAll(filepath.Dir(entry), 0o755))
-			check(t, os.Symlink(filepath.Base(entry), entry))
+			check(t, sourcetest.Symlink(t, filepath.Base(entry), entry))
 		},
 		"a directory behind a link in it": func(t *testing.T, entry string) {
 			files{executable: "old"}.unpack(t, entry)
-			check(t, os.Symlink(".", filepath.Join(entry, "here")))
+			check(t, sourcetest.Symlink(t, ".", filepath.Join(entry, "here")))
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -172,7 +172,7 @@ func TestPutReplacesLinkIntoMirror(t *testing.T) {
 	entry := filepath.Join(root, filepath.FromSlash(widget.Path()))
 	mirror := widgetFiles.unpack(t, t.TempDir())
 	check(t, os.MkdirAll(filepath.Dir(entry), 0o755))
-	check(t, os.Symlink(mirror, entry))
+	check(t, sourcetest.Symlink(t, mirror, entry))
 	put(t, open(t, root, cachedir.Options{}), widget, widgetFiles)
 	sameTree(t, mirror, widgetFiles)
 	info, err := os.Lstat(entry)

@@ -123,7 +123,7 @@ func (d *Dir) registered() (roots []Root, gone []string, err error) {
 func FindRoots(ctx context.Context, dir string) ([]Root, error) {
 	dir, err := filepath.Abs(dir)
 	if err == nil {
-		dir, err = filepath.EvalSymlinks(dir)
+		dir, err = disk.Resolve(dir)
 	}
 	if err == nil {
 		_, err = os.ReadDir(dir) // fails if dir is not a directory

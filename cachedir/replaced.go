@@ -46,7 +46,7 @@ func contentOf(h1 sources.Hash, files []mark, s sums) content {
 func (c content) changed(ctx context.Context, target string) (how string, ok bool) {
 	info, err := os.Lstat(target)
 	switch {
-	case err != nil && errors.Is(err, fs.ErrNotExist), err == nil && info.Mode()&fs.ModeSymlink != 0:
+	case err != nil && errors.Is(err, fs.ErrNotExist), err == nil && disk.IsLink(info.Mode()):
 		return "", false
 	case err == nil && !info.IsDir():
 		return "it was not a directory", true

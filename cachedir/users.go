@@ -11,6 +11,7 @@ import (
 	"strings"
 
 	"github.com/larder-cli/larder/sources"
+	"github.com/larder-cli/larder/sources/disk"
 	"github.com/larder-cli/larder/sources/store"
 )
 
@@ -53,7 +54,7 @@ func (d *Dir) findUsers(roots []Root, locked LockReader) users {
 			if !r.View { // its links save nothing
 				u.installed[p] = append(u.installed[p], r.Providers)
 			}
-			if target, err := filepath.EvalSymlinks(filepath.Join(r.Providers, filepath.FromSlash(p))); err == nil {
+			if target, err := disk.Resolve(filepath.Join(r.Providers, filepath.FromSlash(p))); err == nil {
 				if rel, err := filepath.Rel(real, target); err == nil {
 					u.add(filepath.ToSlash(rel), r.Dir)
 				}
@@ -126,7 +127,7 @@ func isBelow(dir, path string) bool {
 
 // withoutLinks returns a path without links, or the path itself if it does not exist.
 func withoutLinks(path string) string {
-	if real, err := filepath.EvalSymlinks(path); err == nil {
+	if real, err := disk.Resolve(path); err == nil {
 		return real
 	}
 	return path

@@ -98,12 +98,12 @@ func TestVerifyFinds(t *testing.T) {
 			check(t, os.Remove(filepath.Join(entry, executable)))
 		}, want: []string{"incomplete package " + widget.Path()}, fetch: true},
 		{name: "link to nowhere", spoil: func(t *testing.T, _, entry string) {
-			check(t, errors.Join(os.RemoveAll(entry), os.Symlink("nowhere", entry)))
+			check(t, errors.Join(os.RemoveAll(entry), sourcetest.Symlink(t, "nowhere", entry)))
 		}, want: []string{"dangling link " + widget.Path()}, fetch: true},
 		{name: "foreign", spoil: func(t *testing.T, root, _ string) { files{"lost": "x"}.unpack(t, root) },
 			want: []string{"foreign file lost"}},
 		{name: "dangling", spoil: func(t *testing.T, root, _ string) {
-			check(t, os.Symlink("nowhere", filepath.Join(root, "dangling.test")))
+			check(t, sourcetest.Symlink(t, "nowhere", filepath.Join(root, "dangling.test")))
 		}, want: []string{"dangling link dangling.test"}},
 	} {
 		t.Run(test.name, func(t *testing.T) {

@@ -328,7 +328,7 @@ func (w *workdir) linked(s sources.Stored, entry []mark) sources.LinkMode {
 			return r.Link
 		}
 		return ""
-	case info.Mode()&fs.ModeSymlink != 0:
+	case disk.IsLink(info.Mode()):
 		return sources.LinkSymlink
 	}
 	return sources.LinkHard

@@ -57,7 +57,7 @@ func TestCheckoutFileIsNoLink(t *testing.T) {
 	}
 	dir := t.TempDir()
 	check(t, os.WriteFile(filepath.Join(dir, "secret"), []byte("sesame = 1"), 0o600))
-	check(t, os.Symlink("secret", filepath.Join(dir, ".larder.hcl")))
+	check(t, sourcetest.Symlink(t, "secret", filepath.Join(dir, ".larder.hcl")))
 	_, err := cliconfig.ReadCheckout(dir)
 	sourcetest.Expect(t, err != nil && strings.Contains(err.Error(), "is a symbolic link") && !strings.Contains(err.Error(), "sesame"), "got %v", err)
 	other := t.TempDir()

@@ -108,7 +108,7 @@ func TestPolicyOfTheSiteIsNotSkipped(t *testing.T) {
 		"":               func(string) error { return nil },
 		"is a directory": func(dir string) error { return os.MkdirAll(filepath.Join(dir, "config.hcl"), 0o755) },
 		"no such file or directory": func(dir string) error {
-			return errors.Join(os.Mkdir(dir, 0o755), os.Symlink("nowhere", filepath.Join(dir, "config.hcl")))
+			return errors.Join(os.Mkdir(dir, 0o755), sourcetest.Symlink(t, "nowhere", filepath.Join(dir, "config.hcl")))
 		},
 		"larger than 1048576 bytes": func(dir string) error {
 			return errors.Join(os.Mkdir(dir, 0o755), os.WriteFile(filepath.Join(dir, "config.hcl"), make([]byte, 1<<20+1), 0o644))

@@ -41,7 +41,7 @@ func create(t *testing.T, dir, line string) {
 	switch {
 	case err != nil:
 	case isLink:
-		err = os.Symlink(filepath.FromSlash(target), path)
+		err = sourcetest.Symlink(t, filepath.FromSlash(target), path)
 	case strings.HasSuffix(name, "/"):
 		err = os.MkdirAll(path, 0o777)
 	default:
@@ -163,7 +163,7 @@ func TestConfined(t *testing.T) {
 			}
 		}
 		sourcetest.Equal(t, filepath.ToSlash(leaves), tt.leaves, tt.layout)
-		check(t, os.Symlink("m", filepath.Join(top, "base")))
+		check(t, sourcetest.Symlink(t, "m", filepath.Join(top, "base")))
 		_, err = fsmirror.New(filepath.Join(top, "base"), fsmirror.Options{Confined: true}).Package(t.Context(), packageID(t, "a.com/b/x", "1.0.0", "linux_amd64"))
 		sourcetest.Equal(t, err == nil, tt.want != "", "through a link", tt.layout, err)
 	}

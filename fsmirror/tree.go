@@ -244,7 +244,7 @@ func isZip(name string) bool { return strings.EqualFold(filepath.Ext(name), ".zi
 // enters reports whether entry is a directory to search. Symlinks are not, because
 // they could form cycles.
 func (s *scanner) enters(at *place, entry fs.DirEntry) bool {
-	if entry.Type()&fs.ModeSymlink != 0 {
+	if disk.IsLink(entry.Type()) {
 		s.stray(at, "is a symlink; larder follows only symlinks to packages")
 	}
 	return entry.IsDir()
@@ -253,7 +253,7 @@ func (s *scanner) enters(at *place, entry fs.DirEntry) bool {
 // targetIs reports whether is returns true for the mode of entry, or of its target if
 // it is a symlink.
 func targetIs(path string, entry fs.DirEntry, is func(fs.FileMode) bool) bool {
-	if entry.Type()&fs.ModeSymlink == 0 {
+	if !disk.IsLink(entry.Type()) {
 		return is(entry.Type())
 	}
 	info, err := os.Stat(path)
@@ -268,7 +268,7 @@ func (s *scanner) leaves(at *place, entry fs.DirEntry) bool {
 	}
 	out := ""
 	find := func(path string, e fs.DirEntry, err error) error {
-		if err == nil && e.Type()&fs.ModeSymlink != 0 && s.leadsOut(path) {
+		if err == nil && disk.IsLink(e.Type()) && s.leadsOut(path) {
 			out, err = path, fs.SkipAll
 		}
 		return err
@@ -304,7 +304,7 @@ func real(path string) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	return filepath.EvalSymlinks(path)
+	return disk.Resolve(path)
 }
 
 // stray records an ignored file or directory.

@@ -111,7 +111,7 @@ type member struct {
 // find returns the files of an unpacked package, sorted. A symlink to a file counts
 // as that file.
 func find(dir string) ([]member, error) {
-	dir, err := filepath.EvalSymlinks(dir)
+	dir, err := disk.Resolve(dir)
 	if err != nil {
 		return nil, err
 	}

@@ -75,12 +75,12 @@ func TestMakeLeavesExactlyThePackages(t *testing.T) {
 		{"one more", []string{"a@2.0.0", "c@1.0.0"}, nil},
 		{"a link to elsewhere", []string{"a@2.0.0"}, func(v *view.View, id string) {
 			sourcetest.Check(t, os.Remove(filepath.Join(v.Providers, id)))
-			sourcetest.Check(t, os.Symlink(home, filepath.Join(v.Providers, id)))
+			sourcetest.Check(t, sourcetest.Symlink(t, home, filepath.Join(v.Providers, id)))
 		}},
 		{"a link between", []string{"a@2.0.0"}, func(v *view.View, id string) {
 			host := filepath.Join(v.Providers, "example.test")
 			sourcetest.Check(t, os.RemoveAll(host))
-			sourcetest.Check(t, os.Symlink(cache, host))
+			sourcetest.Check(t, sourcetest.Symlink(t, cache, host))
 		}},
 		{"directories and files", []string{"a@2.0.0"}, func(v *view.View, id string) {
 			sourcetest.Check(t, os.Remove(filepath.Join(v.Providers, id)))

@@ -46,7 +46,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io/fs"
 	"math"
 	"os"
 	"path/filepath"
@@ -224,7 +223,7 @@ func (b *Builder) hasLock() bool {
 		return false
 	}
 	info, err := b.dir.Lstat(own + "/mirror.lock")
-	return err == nil && info.Mode()&fs.ModeSymlink == 0
+	return err == nil && !disk.IsLink(info.Mode())
 }
 
 // share waits until no process writes to the mirror, and blocks writers until unlock

@@ -110,7 +110,7 @@ func TestCopiesAreNoMoreReadable(t *testing.T) {
 	from := filepath.Join(unpacked, filepath.FromSlash(id.Path()))
 	secret := filepath.Join(t.TempDir(), "secret")
 	write(t, secret, "secret")
-	must(t, errors.Join(os.Chmod(secret, 0o600), os.Symlink(secret, filepath.Join(from, "README"))))
+	must(t, errors.Join(os.Chmod(secret, 0o600), sourcetest.Symlink(t, secret, filepath.Join(from, "README"))))
 	for _, tt := range []struct {
 		unpacked bool
 		file     string

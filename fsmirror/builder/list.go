@@ -163,7 +163,7 @@ func (e *Entry) recorded(r record) {
 // treeSize returns the total size in bytes of the files in a directory. It follows
 // symlinks to files, as hashing does.
 func treeSize(dir string) (sum int64, err error) {
-	dir, err = filepath.EvalSymlinks(dir)
+	dir, err = disk.Resolve(dir)
 	if err != nil {
 		return 0, err
 	}

@@ -40,7 +40,7 @@ func everything(t *testing.T, dir string) (all []string) {
 var misplace = map[string]func(t *testing.T, at string) (behind string){
 	"link": func(t *testing.T, at string) string {
 		behind := filepath.Join(t.TempDir(), "behind")
-		must(t, errors.Join(os.Rename(at, behind), os.Symlink(behind, at)))
+		must(t, errors.Join(os.Rename(at, behind), sourcetest.Symlink(t, behind, at)))
 		return behind
 	},
 	"file": func(t *testing.T, at string) string {

@@ -51,7 +51,7 @@ func TestLinksInTheStagingDirectory(t *testing.T) {
 	for _, name := range []string{"example.test", gadget, ".larder", filepath.Join(gadget, "terraform-provider-gadget_0.1.0_linux_amd64.zip")} {
 		to, outside := t.TempDir(), t.TempDir()
 		link := filepath.Join(to, ".larder", "import", b.Manifest.ID(), name)
-		check(t, errors.Join(os.MkdirAll(filepath.Dir(link), 0o755), os.Symlink(outside, link)))
+		check(t, errors.Join(os.MkdirAll(filepath.Dir(link), 0o755), sourcetest.Symlink(t, outside, link)))
 		_, err = bundle.Import(ctx, []string{file}, to, importOptions())
 		var stray *disk.StrayError
 		sourcetest.Expect(t, errors.As(err, &stray) && stray.Path == link, "%s: got %v", name, err)

@@ -108,7 +108,7 @@ func (r Root) hasModules() bool {
 }
 
 func (g *gathering) run(ctx context.Context) (err error) {
-	if g.base, err = filepath.EvalSymlinks(g.modules()); err != nil {
+	if g.base, err = disk.Resolve(g.modules()); err != nil {
 		return err
 	}
 	if disk.Hidden(g.base) != 0 {
@@ -150,9 +150,9 @@ func (g *gathering) dir(ctx context.Context, name, at string) error {
 // entry collects a file, or the files in a directory.
 func (g *gathering) entry(ctx context.Context, name, at string) error {
 	info, err := os.Lstat(at)
-	if err == nil && info.Mode()&fs.ModeSymlink != 0 {
+	if err == nil && disk.IsLink(info.Mode()) {
 		link := at
-		if at, err = filepath.EvalSymlinks(link); errors.Is(err, fs.ErrNotExist) {
+		if at, err = disk.Resolve(link); errors.Is(err, fs.ErrNotExist) {
 			g.warn(fmt.Errorf("not in the bundle: %s is a broken link", link))
 			return nil
 		}

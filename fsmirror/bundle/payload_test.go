@@ -184,7 +184,7 @@ func TestPayloadThatDiffers(t *testing.T) {
 		"link": func(to string) {
 			name := filepath.Join(to, "engine/tofu")
 			check(t, os.Rename(name, name+"-1"))
-			check(t, os.Symlink("tofu-1", name))
+			check(t, sourcetest.Symlink(t, "tofu-1", name))
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -285,7 +285,7 @@ func TestPayloadFollowsNoLink(t *testing.T) {
 	file := created(t, mirrored(t, published(t)), payloadOptions(t))[0]
 	to, elsewhere := t.TempDir(), t.TempDir()
 	check(t, os.MkdirAll(filepath.Join(to, "modules", "live"), 0o755))
-	check(t, os.Symlink(elsewhere, filepath.Join(to, "modules", "live", "net")))
+	check(t, sourcetest.Symlink(t, elsewhere, filepath.Join(to, "modules", "live", "net")))
 	_, err := bundle.Import(ctx, []string{file}, t.TempDir(), placeOptions(to))
 	sourcetest.Expect(t, err != nil && strings.Contains(err.Error(), "is a symbolic link to"), "%v", err)
 	sourcetest.Expect(t, len(files(t, elsewhere)) == 0, "written through a link")
@@ -348,7 +348,7 @@ func TestGatherLinks(t *testing.T) {
 		t.Run(test.name, func(t *testing.T) {
 			dir := workspace(t)
 			modules := filepath.Join(dir, "live/net/.terraform/modules")
-			check(t, os.Symlink(test.to, filepath.Join(modules, test.link)))
+			check(t, sourcetest.Symlink(t, test.to, filepath.Join(modules, test.link)))
 			var warned []error
 			all, err := bundle.Gather(ctx, []bundle.Root{root(dir, "live/net")}, "", func(err error) { warned = append(warned, err) })
 			if test.want != "" {

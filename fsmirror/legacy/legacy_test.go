@@ -406,7 +406,7 @@ func state(t *testing.T, dir string) map[string]string {
 
 func TestSymlinksAreSkipped(t *testing.T) {
 	dir := write(t, map[string]string{"real/terraform-provider-foo_v1.0.0": linux})
-	if err := os.Symlink(filepath.Join(dir, "real"), filepath.Join(dir, "link")); err != nil {
+	if err := sourcetest.Symlink(t, filepath.Join(dir, "real"), filepath.Join(dir, "link")); err != nil {
 		t.Skip(err)
 	}
 	got := told(dir, find(t, legacy.Options{Prefix: "example.com/acme"}, dir))

@@ -80,7 +80,7 @@ func (s *search) dir(at spot) error {
 	var dirs []spot
 	for _, e := range entries {
 		switch entry := at.in(e.Name()); {
-		case e.Type()&fs.ModeSymlink != 0:
+		case disk.IsLink(e.Type()):
 			s.pass(entry.path, "is a symlink; import its target")
 		case e.IsDir() && e.Name() != ".larder":
 			dirs = append(dirs, entry)

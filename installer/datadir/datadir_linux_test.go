@@ -9,12 +9,13 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/larder-cli/larder/installer/datadir"
+	"github.com/larder-cli/larder/sources/sourcetest"
 )
 
 func init() {
 	kinds = append(kinds,
-		kind{"a named pipe", func(path, _ string) error { return unix.Mkfifo(path, 0o644) }, true},
-		kind{"a socket", func(path, _ string) error { return unix.Mknod(path, unix.S_IFSOCK|0o644, 0) }, true})
+		kind{"a named pipe", func(_ *testing.T, path, _ string) error { return unix.Mkfifo(path, 0o644) }, true},
+		kind{"a socket", func(_ *testing.T, path, _ string) error { return unix.Mknod(path, unix.S_IFSOCK|0o644, 0) }, true})
 }
 
 // Mounted files and directories are refused.
@@ -41,7 +42,7 @@ func TestCheckPipe(t *testing.T) {
 	check(t, unix.Mkfifo(path, 0o644))
 	refused(t, datadir.Check(path), path)
 	check(t, os.Remove(path))
-	check(t, os.Symlink(".terraform", path))
+	check(t, sourcetest.Symlink(t, ".terraform", path))
 	if err := datadir.Check(path); err == nil {
 		t.Error("a link to itself is accepted")
 	}

@@ -30,17 +30,21 @@ var (
 // A kind is what can be in a place. Make creates it at path; outside is an existing directory.
 type kind struct {
 	name   string
-	make   func(path, outside string) error
+	make   func(t *testing.T, path, outside string) error
 	forDir bool // it is also refused instead of a directory
 }
 
 var kinds = []kind{
-	{"a symbolic link to a missing file", func(path, outside string) error { return os.Symlink(filepath.Join(outside, "missing"), path) }, true},
-	{"a symbolic link to a file", func(path, outside string) error { return os.Symlink(filepath.Join(outside, "file"), path) }, true},
-	{"a symbolic link to a directory", func(path, outside string) error { return os.Symlink(outside, path) }, true},
-	{"a symbolic link into the root module", func(path, _ string) error { return os.Symlink("../main.tf", path) }, true},
-	{"a hardlink", func(path, outside string) error { return os.Link(filepath.Join(outside, "file"), path) }, false},
-	{"a directory", func(path, _ string) error { return os.Mkdir(path, 0o755) }, false},
+	{"a symbolic link to a missing file", func(t *testing.T, path, outside string) error {
+		return sourcetest.Symlink(t, filepath.Join(outside, "missing"), path)
+	}, true},
+	{"a symbolic link to a file", func(t *testing.T, path, outside string) error {
+		return sourcetest.Symlink(t, filepath.Join(outside, "file"), path)
+	}, true},
+	{"a symbolic link to a directory", func(t *testing.T, path, outside string) error { return sourcetest.Symlink(t, outside, path) }, true},
+	{"a symbolic link into the root module", func(t *testing.T, path, _ string) error { return sourcetest.Symlink(t, "../main.tf", path) }, true},
+	{"a hardlink", func(t *testing.T, path, outside string) error { return os.Link(filepath.Join(outside, "file"), path) }, false},
+	{"a directory", func(t *testing.T, path, _ string) error { return os.Mkdir(path, 0o755) }, false},
 }
 
 // Engines are started only where they write to nothing else.
@@ -55,13 +59,13 @@ func TestCheck(t *testing.T) {
 				path := filepath.Join(root, ".terraform", place)
 				check(t, os.RemoveAll(path))
 				check(t, os.MkdirAll(filepath.Dir(path), 0o755))
-				check(t, k.make(path, filepath.Join(root, "outside")))
+				check(t, k.make(t, path, filepath.Join(root, "outside")))
 				refused(t, datadir.Check(filepath.Join(root, ".terraform")), path)
 				refused(t, datadir.CheckBelow(t.Context(), filepath.Dir(root), ".terraform"), path)
 				sourcetest.Equal(t, datadir.CheckBelow(t.Context(), filepath.Dir(root), "other"), nil)
 
 				link := filepath.Join(root, "link")
-				check(t, os.Symlink(".terraform", link))
+				check(t, sourcetest.Symlink(t, ".terraform", link))
 				refused(t, datadir.Check(link), filepath.Join(link, place))
 				refused(t, datadir.CheckBelow(t.Context(), root, link), filepath.Join(link, place))
 			})
@@ -82,14 +86,14 @@ func TestCheckAccepts(t *testing.T) {
 	data := filepath.Join(root, ".terraform")
 	for _, name := range []string{"modules/m", "providers/README", "providers/.larder-replaced", "providers/example.test/acme/widget/1.0.0/linux_amd64", "other"} {
 		check(t, os.RemoveAll(filepath.Join(data, name)))
-		check(t, os.Symlink(filepath.Join(root, "outside"), filepath.Join(data, name)))
+		check(t, sourcetest.Symlink(t, filepath.Join(root, "outside"), filepath.Join(data, name)))
 		if name == "providers/README" {
 			check(t, os.Remove(filepath.Join(data, name)))
 			check(t, os.WriteFile(filepath.Join(data, name), nil, 0o644))
 		}
 	}
-	check(t, os.Symlink(root, filepath.Join(root, "linked root")))
-	check(t, os.Symlink(".terraform", filepath.Join(root, "linked data")))
+	check(t, sourcetest.Symlink(t, root, filepath.Join(root, "linked root")))
+	check(t, sourcetest.Symlink(t, ".terraform", filepath.Join(root, "linked data")))
 	for _, dir := range []string{data, filepath.Join(root, "missing"), filepath.Join(root, "linked data"), filepath.Join(root, "linked root", ".terraform")} {
 		sourcetest.Equal(t, datadir.Check(dir), nil, dir)
 	}
@@ -97,7 +101,7 @@ func TestCheckAccepts(t *testing.T) {
 
 	path := filepath.Join(data, "plugin_path")
 	check(t, os.Remove(path))
-	check(t, os.Symlink("elsewhere", path))
+	check(t, sourcetest.Symlink(t, "elsewhere", path))
 	refused(t, datadir.CheckBelow(t.Context(), filepath.Join(root, "linked root"), ".terraform"), filepath.Join(root, "linked root", ".terraform", "plugin_path"))
 }
 
@@ -133,10 +137,10 @@ func TestCheckOwn(t *testing.T) {
 	check(t, os.Mkdir(data, 0o755))
 	sourcetest.Equal(t, datadir.CheckOwn(root, data), nil, "a directory")
 	check(t, os.Mkdir(filepath.Join(outside, "sub"), 0o755))
-	check(t, os.Symlink(outside, filepath.Join(root, "link")))
+	check(t, sourcetest.Symlink(t, outside, filepath.Join(root, "link")))
 	refused(t, datadir.CheckOwn(root, filepath.Join(root, "link")), filepath.Join(root, "link"))
 	refused(t, datadir.CheckOwn(root, filepath.Join(root, "link", "sub")), filepath.Join(root, "link"))
 	sourcetest.Equal(t, datadir.CheckOwn(root, filepath.Join(outside, "sub")), nil, "named by the user")
-	check(t, os.Symlink(filepath.Join(outside, "nothing"), filepath.Join(data, "modules")))
+	check(t, sourcetest.Symlink(t, filepath.Join(outside, "nothing"), filepath.Join(data, "modules")))
 	refused(t, datadir.CheckOwn(root, data), filepath.Join(data, "modules"))
 }

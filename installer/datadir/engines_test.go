@@ -105,7 +105,9 @@ func (r *enginesRoot) plant(name string, make func(path string) error) {
 func TestEnginesWriteToFiles(t *testing.T) {
 	sourcetest.EachEngine(t, func(t *testing.T, e sources.Engine) {
 		for kind, plant := range map[string]func(target, path string) error{
-			"link": func(target, path string) error { return errors.Join(os.RemoveAll(path), os.Symlink(target, path)) },
+			"link": func(target, path string) error {
+				return errors.Join(os.RemoveAll(path), sourcetest.Symlink(t, target, path))
+			},
 			"hardlink": func(target, path string) error { // of the file that an engine has created, if any
 				if err := os.Rename(path, target); err != nil && filepath.Base(path) != ".terraform.tfstate.lock.info" {
 					return nil
@@ -152,7 +154,7 @@ func refuses(t *testing.T, name string) bool {
 	path := filepath.Join(data, name)
 	check(t, os.MkdirAll(filepath.Dir(path), 0o755))
 	check(t, os.MkdirAll(data, 0o755))
-	check(t, os.Symlink("elsewhere", path))
+	check(t, sourcetest.Symlink(t, "elsewhere", path))
 	return datadir.Check(data) != nil
 }
 
@@ -169,7 +171,7 @@ func TestEnginesWriteToDirectories(t *testing.T) {
 				r.each(func() {
 					see()
 					check(t, os.RemoveAll(r.data)) // so that everything is written
-					r.plant(name, func(path string) error { return os.Symlink(outside, path) })
+					r.plant(name, func(path string) error { return sourcetest.Symlink(t, outside, path) })
 					before = listing(t, outside)
 				})
 				see()

@@ -6,6 +6,7 @@ import (
 	"path/filepath"
 
 	"github.com/larder-cli/larder/sources"
+	"github.com/larder-cli/larder/sources/disk"
 )
 
 // CheckRepository returns an error if an engine's get must not run in the root
@@ -14,7 +15,7 @@ import (
 // repository, unless a checkout contains another one: git lets a checkout contain
 // bare repositories.
 func CheckRepository(dir string) error {
-	dir, err := filepath.EvalSymlinks(dir)
+	dir, err := disk.Resolve(dir)
 	if err != nil {
 		return err
 	}

@@ -34,7 +34,7 @@ func TestCheckRepository(t *testing.T) {
 				check(t, os.WriteFile(filepath.Join(top, name), nil, 0o644))
 			}
 			link := filepath.Join(t.TempDir(), "link")
-			check(t, os.Symlink(filepath.Join(top, "a/b"), link))
+			check(t, sourcetest.Symlink(t, filepath.Join(top, "a/b"), link))
 			for _, dir := range []string{filepath.Join(top, "a/b"), link} {
 				err := datadir.CheckRepository(dir)
 				ok := test.refused == "" && err == nil ||

@@ -8,6 +8,7 @@ import (
 
 	"github.com/larder-cli/larder/installer/hclfile"
 	"github.com/larder-cli/larder/sources"
+	"github.com/larder-cli/larder/sources/disk"
 )
 
 // maxFile limits the size in bytes of configuration files. Hand-written files have
@@ -113,7 +114,7 @@ func pathIn(dir, name string) string {
 
 // realPath returns path with its symlinks resolved as far as possible.
 func realPath(path string) string {
-	if real, err := filepath.EvalSymlinks(path); err == nil {
+	if real, err := disk.Resolve(path); err == nil {
 		return real
 	}
 	return filepath.Clean(path)

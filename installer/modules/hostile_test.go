@@ -93,7 +93,7 @@ resource "linked_b" "c" {}
 `)))
 	link := func(target, name string) {
 		t.Helper()
-		if err := os.Symlink(target, filepath.Join(dir, name)); err != nil {
+		if err := sourcetest.Symlink(t, target, filepath.Join(dir, name)); err != nil {
 			t.Skipf("no symlinks here: %v", err)
 		}
 	}

@@ -103,10 +103,10 @@ func TestRootsPastSymlinks(t *testing.T) {
 		"a/up": "..", "self": ".", "a/m": "../shared/m", "nowhere": "gone", "b/backend.tf": "../common/backend.tf",
 	} {
 		name := filepath.Join(dir, link)
-		check(t, errors.Join(os.MkdirAll(filepath.Dir(name), 0o755), os.Symlink(to, name)))
+		check(t, errors.Join(os.MkdirAll(filepath.Dir(name), 0o755), sourcetest.Symlink(t, to, name)))
 	}
 	entrance := filepath.Join(t.TempDir(), "entrance")
-	check(t, os.Symlink(dir, entrance))
+	check(t, sourcetest.Symlink(t, dir, entrance))
 	for _, dir := range []string{dir, entrance} {
 		got, err := modules.Roots(t.Context(), dir, modules.RootsOptions{})
 		want := []string{"a", "b", "common"}

@@ -18,6 +18,7 @@ import (
 	"golang.org/x/mod/sumdb/dirhash"
 
 	"github.com/larder-cli/larder/sources"
+	"github.com/larder-cli/larder/sources/disk"
 	"github.com/larder-cli/larder/sources/sourcetest"
 )
 
@@ -189,7 +190,7 @@ func (k *rack) published(name string) (zh, h1 string) {
 
 // hash returns the h1: hash of the package in a directory.
 func hash(dir string) (string, error) {
-	real, err := filepath.EvalSymlinks(dir) // HashDir follows no symlinks
+	real, err := disk.Resolve(dir) // HashDir follows no symlinks
 	if err != nil {
 		return "", err
 	}

@@ -90,7 +90,7 @@ func (c *copier) copy(ctx context.Context, name string) (sources.File, error) {
 // walk lists the files and directories below dir, with forward slashes, parents
 // first. Symlinks count as files.
 func walk(dir string) (files, dirs []string, err error) {
-	resolved, err := filepath.EvalSymlinks(dir)
+	resolved, err := disk.Resolve(dir)
 	if err != nil {
 		return nil, nil, err
 	}

@@ -33,7 +33,7 @@ func makeDir(t testing.TB, files map[string]string) string {
 
 func symlink(t testing.TB, target, link string) {
 	t.Helper()
-	if err := os.Symlink(target, link); err != nil {
+	if err := sourcetest.Symlink(t, target, link); err != nil {
 		t.Skip(err)
 	}
 }

@@ -62,7 +62,7 @@ func TestLetExecuteFollowsNoLinks(t *testing.T) {
 		file := filepath.Join(elsewhere, "target", rest)
 		sourcetest.Check(t, errors.Join(
 			os.MkdirAll(filepath.Dir(file), 0o755), os.WriteFile(file, nil, 0o644),
-			os.MkdirAll(filepath.Dir(filepath.Join(root, link)), 0o755), os.Symlink(filepath.Join(elsewhere, "target"), filepath.Join(root, link)),
+			os.MkdirAll(filepath.Dir(filepath.Join(root, link)), 0o755), sourcetest.Symlink(t, filepath.Join(elsewhere, "target"), filepath.Join(root, link)),
 		))
 		sourcetest.ErrorIs(t, archive.LetExecute(root, name, id), archive.ErrNotExecutable, link)
 		info, err := os.Stat(file)

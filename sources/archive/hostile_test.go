@@ -276,7 +276,7 @@ func TestUnpackStopsWhenCanceled(t *testing.T) {
 func TestUnpackIntoOccupiedDirectory(t *testing.T) {
 	dir := t.TempDir()
 	outside := filepath.Join(t.TempDir(), "outside")
-	if err := os.Symlink(outside, filepath.Join(dir, "terraform-provider-x")); err != nil {
+	if err := sourcetest.Symlink(t, outside, filepath.Join(dir, "terraform-provider-x")); err != nil {
 		t.Skip(err)
 	}
 	archived := makeZip(t, file("terraform-provider-x", "text"))

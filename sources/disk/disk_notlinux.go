@@ -20,7 +20,7 @@ func placeOf(f *os.File) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	return filepath.EvalSymlinks(path)
+	return Resolve(path)
 }
 
 // resolve returns nil: these systems have no such call.

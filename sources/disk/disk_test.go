@@ -54,7 +54,7 @@ func TestLinksAreNotFollowed(t *testing.T) {
 			canary := write(t, "canary", outside, "sub", "file")
 			inside := write(t, "canary", root, "inside", "sub", "file")
 			link := filepath.Join(root, "link")
-			check(t, os.Symlink(target(root, outside), link))
+			check(t, sourcetest.Symlink(t, target(root, outside), link))
 			d := open(t, root)
 			for what, act := range map[string]func() error{
 				"Sub":         func() error { _, err := d.Sub("link"); return err },
@@ -86,7 +86,7 @@ func TestRemoveTreeFollowsNoLinkWithin(t *testing.T) {
 	root, outside := t.TempDir(), t.TempDir()
 	canary := write(t, "canary", outside, "file")
 	write(t, "", root, "tree", "a", "b")
-	check(t, os.Symlink(outside, filepath.Join(root, "tree", "a", "link")))
+	check(t, sourcetest.Symlink(t, outside, filepath.Join(root, "tree", "a", "link")))
 	check(t, open(t, root).RemoveTree("tree"))
 	_, err := os.Lstat(filepath.Join(root, "tree"))
 	sourcetest.ErrorIs(t, err, fs.ErrNotExist, "the tree is still there")
@@ -136,7 +136,7 @@ func TestWriteFileIsAtomic(t *testing.T) {
 	// A link is replaced.
 	outside := write(t, "canary", t.TempDir(), "file")
 	link := filepath.Join(root, "link")
-	check(t, os.Symlink(outside, link))
+	check(t, sourcetest.Symlink(t, outside, link))
 	check(t, disk.WriteFile(link, []byte("new"), disk.Lazily))
 	got, _ := os.ReadFile(outside)
 	sourcetest.Equal(t, string(got), "canary", "written through the link")

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"io/fs"
 	"os"
+	"path/filepath"
 	"syscall"
 
 	"golang.org/x/sys/unix"
@@ -52,9 +53,20 @@ func renameAt(from *Dir, name string, to *Dir, newName string) error {
 	return handles(from, to, func(a, b int) error { return unix.Renameat(a, name, b, newName) })
 }
 
+// unlink removes a file, a link or an empty directory, which has one element.
+func (d *Dir) unlink(name string) error { return d.root.Remove(name) }
+
+// unlinkEmptied is unlink for a directory from which everything was removed.
+func (d *Dir) unlinkEmptied(name string) error { return d.root.Remove(name) }
+
 func linkAt(from *Dir, name string, to *Dir, newName string) error {
 	return handles(from, to, func(a, b int) error { return unix.Linkat(a, name, b, newName, 0) })
 }
+
+func (d *Dir) symlink(target, name string) error { return d.root.Symlink(target, name) }
+
+// Resolve returns path without links. It must exist.
+func Resolve(path string) (string, error) { return filepath.EvalSymlinks(path) }
 
 func syncDir(f *os.File) error {
 	err := f.Sync()

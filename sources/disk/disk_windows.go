@@ -7,12 +7,9 @@ import (
 	"os"
 	"sync"
 	"syscall"
-	"time"
 	"unsafe"
 
 	"golang.org/x/sys/windows"
-
-	"github.com/larder-cli/larder/sources"
 )
 
 const (
@@ -64,25 +61,6 @@ func Identify(path string, _ fs.FileInfo) Identity {
 // access control list. There is no device either, because a volume mounted in a directory is a
 // reparse point, which os.Root does not treat as a directory.
 func attributesOf(fs.FileInfo) attributes { return attributes{uid: os.Geteuid(), gid: -1} }
-
-// renameAt retries for up to two seconds, because virus scanners keep new files
-// open.
-func renameAt(from *Dir, name string, to *Dir, newName string) error {
-	for begun := time.Now(); ; time.Sleep(50 * time.Millisecond) {
-		err := Cause(os.Rename(from.Path(name), to.Path(newName)))
-		busy := errors.Is(err, windows.ERROR_SHARING_VIOLATION) || errors.Is(err, windows.ERROR_ACCESS_DENIED)
-		if !busy {
-			return err
-		}
-		if time.Since(begun) > 2*time.Second {
-			return sources.WithHint(err, "stop the programs that use these files, such as a running provider or a virus scanner")
-		}
-	}
-}
-
-func linkAt(from *Dir, name string, to *Dir, newName string) error {
-	return Cause(os.Link(from.Path(name), to.Path(newName)))
-}
 
 // syncDir does nothing: Windows cannot flush directories, and NTFS has a
 // journal.

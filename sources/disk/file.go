@@ -215,7 +215,7 @@ func (d *Dir) Create(name string, mode fs.FileMode) (f *os.File, err error) {
 		// The umask affects the mode given to OpenFile, but not Chmod.
 		if err := f.Chmod(mode); err != nil {
 			f.Close()
-			return errors.Join(err, in.root.Remove(base))
+			return errors.Join(err, in.unlink(base))
 		}
 		return nil
 	})
@@ -473,7 +473,7 @@ func PrintTree(path string) (string, error) {
 	if info.Mode().IsRegular() {
 		return Print(path, info), nil
 	}
-	if path, err = filepath.EvalSymlinks(path); err != nil {
+	if path, err = Resolve(path); err != nil {
 		return "", err
 	}
 	sum, left := sha256.New(), 10_000

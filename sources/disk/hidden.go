@@ -17,7 +17,7 @@ func Hidden(path string) fs.FileMode {
 	}
 	path, err := filepath.Abs(path)
 	if err == nil {
-		path, err = filepath.EvalSymlinks(path)
+		path, err = Resolve(path)
 	}
 	if err != nil {
 		return all
@@ -87,7 +87,7 @@ func HiddenBy(info fs.FileInfo) fs.FileMode {
 // HiddenIn returns the path of a file or directory in the directory at path, or of that
 // directory itself, that not all users can read. It returns "" if there is none.
 func HiddenIn(path string) (hidden string, err error) {
-	path, err = filepath.EvalSymlinks(path)
+	path, err = Resolve(path)
 	if err != nil {
 		return "", err
 	}
@@ -96,7 +96,7 @@ func HiddenIn(path string) (hidden string, err error) {
 			return err
 		}
 		info, err := e.Info()
-		if err == nil && (e.Type()&fs.ModeSymlink == 0 && HiddenBy(info) != 0 || e.Type()&fs.ModeSymlink != 0 && Hidden(name) != 0) {
+		if err == nil && (!IsLink(e.Type()) && HiddenBy(info) != 0 || IsLink(e.Type()) && Hidden(name) != 0) {
 			hidden, err = name, fs.SkipAll
 		}
 		return err

@@ -32,7 +32,7 @@ func TestHidden(t *testing.T) {
 		top := sourcetest.PublicDir(t)
 		file, link := filepath.Join(top, "dir", "file"), filepath.Join(sourcetest.PublicDir(t), "link")
 		write(t, "text", file)
-		check(t, os.Symlink(file, link))
+		check(t, sourcetest.Symlink(t, file, link))
 		check(t, os.Chmod(file, tt.file))
 		check(t, os.Chmod(filepath.Dir(file), tt.dir))
 		check(t, os.Chmod(top, tt.top))

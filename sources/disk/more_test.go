@@ -63,7 +63,7 @@ func TestOpen(t *testing.T) {
 	made, err := disk.Make(filepath.Join(root, "a", "b"))
 	check(t, err)
 	check(t, made.Close())
-	check(t, os.Symlink(filepath.Join(root, "a"), filepath.Join(root, "link")))
+	check(t, sourcetest.Symlink(t, filepath.Join(root, "a"), filepath.Join(root, "link")))
 	if d := open(t, filepath.Join(root, "link")); !d.Exists("b") || d.Exists("c") { // a link is allowed in the path that the user names
 		t.Error("the link leads elsewhere")
 	}
@@ -133,7 +133,7 @@ func third[T, U any](_ T, _ U, err error) error { return err }
 func TestStrayErrorsDescribeTheFile(t *testing.T) {
 	root := t.TempDir()
 	write(t, "", root, "file")
-	check(t, os.Symlink("elsewhere", filepath.Join(root, "link")))
+	check(t, sourcetest.Symlink(t, "elsewhere", filepath.Join(root, "link")))
 	d := open(t, root)
 	for name, want := range map[string]string{"file": "is a file", "link": "is a symbolic link to elsewhere"} {
 		_, err := d.Sub(name)
@@ -253,7 +253,7 @@ func TestCommitChanged(t *testing.T) {
 		{"private", func(path string) error { return os.Chmod(path, 0o600) }, runtime.GOOS != "windows"},
 		{"two names", func(path string) error { return os.Link(path, path+".2") }, true},
 		{"link", func(path string) error {
-			return errors.Join(os.Rename(path, path+".2"), os.Symlink(path+".2", path))
+			return errors.Join(os.Rename(path, path+".2"), sourcetest.Symlink(t, path+".2", path))
 		}, true},
 	}
 	for _, test := range tests {
@@ -324,7 +324,7 @@ func TestOpenAnyOpensDirectories(t *testing.T) {
 func TestLinks(t *testing.T) {
 	root, outside := t.TempDir(), t.TempDir()
 	write(t, "text", root, "dir", "file")
-	check(t, os.Symlink(outside, filepath.Join(root, "out")))
+	check(t, sourcetest.Symlink(t, outside, filepath.Join(root, "out")))
 	write(t, "text", outside, "file")
 	d := open(t, root)
 	check(t, disk.Link(d, "dir/file", d, "second"))
@@ -374,8 +374,8 @@ func TestRemoveTree(t *testing.T) {
 func TestSyncTree(t *testing.T) {
 	root := t.TempDir()
 	write(t, "", root, "a", "b", "file")
-	check(t, os.Symlink("missing", filepath.Join(root, "a", "link")))
-	check(t, os.Symlink("b", filepath.Join(root, "a", "dirlink")))
+	check(t, sourcetest.Symlink(t, "missing", filepath.Join(root, "a", "link")))
+	check(t, sourcetest.Symlink(t, "b", filepath.Join(root, "a", "dirlink")))
 	d := open(t, root)
 	check(t, d.SyncTree(t.Context()))
 	check(t, d.SyncDirs(t.Context()))
@@ -474,7 +474,7 @@ func TestReplaceOfOthers(t *testing.T) {
 		}
 		root, outside := t.TempDir(), t.TempDir()
 		canary := write(t, "canary", outside, "file")
-		check(t, os.Symlink(outside, filepath.Join(root, "link")))
+		check(t, sourcetest.Symlink(t, outside, filepath.Join(root, "link")))
 		write(t, "old", root, "file")
 		d := open(t, root)
 		s := scratch(t, d)
@@ -511,7 +511,7 @@ func TestScratchWhileOthersSweep(t *testing.T) {
 	other := d
 	if runtime.GOOS != "windows" {
 		link := filepath.Join(t.TempDir(), "link")
-		check(t, os.Symlink(d.Path("."), link))
+		check(t, sourcetest.Symlink(t, d.Path("."), link))
 		other = open(t, link)
 	}
 	done := make(chan struct{})
@@ -683,7 +683,7 @@ func TestReaderReads(t *testing.T) {
 func TestCheckDirs(t *testing.T) {
 	root := t.TempDir()
 	check(t, os.Mkdir(filepath.Join(root, "dir"), 0o755))
-	check(t, os.Symlink("dir", filepath.Join(root, "link")))
+	check(t, sourcetest.Symlink(t, "dir", filepath.Join(root, "link")))
 	write(t, "", root, "file")
 	d := open(t, root)
 	check(t, d.CheckDirs("dir", "missing"))
@@ -760,7 +760,7 @@ func TestSeal(t *testing.T) {
 	root := t.TempDir()
 	outside := write(t, "", t.TempDir(), "file")
 	check(t, os.Chmod(write(t, "", root, "dir", "run"), 0o755))
-	check(t, os.Symlink(outside, filepath.Join(root, "link")))
+	check(t, sourcetest.Symlink(t, outside, filepath.Join(root, "link")))
 	d := open(t, root)
 	for _, name := range []string{"dir/run", "dir", "link", "missing/file"} {
 		d.Seal(name)

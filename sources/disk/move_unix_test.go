@@ -24,7 +24,7 @@ func TestMove(t *testing.T) {
 	for name, replace := range map[string]func() error{
 		"file":      func() error { write(t, "evil", from.Path("."), "file"); return nil },
 		"directory": func() error { write(t, "evil", from.Path("file"), "file"); return nil },
-		"link":      func() error { return os.Symlink(to.Path("moved"), from.Path("file")) },
+		"link":      func() error { return sourcetest.Symlink(t, to.Path("moved"), from.Path("file")) },
 		"pipe":      func() error { return syscall.Mkfifo(from.Path("file"), 0o644) },
 	} {
 		check(t, replace())

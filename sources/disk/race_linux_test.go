@@ -3,7 +3,6 @@ package disk_test
 import (
 	"errors"
 	"io/fs"
-	"os"
 	"path/filepath"
 	"syscall"
 	"testing"
@@ -23,7 +22,7 @@ func TestExchangesForLinks(t *testing.T) {
 	write(t, "right", root, "file")
 	write(t, "wrong", root, "other", "file")
 	for link, target := range map[string]string{"dirlink": "other", "filelink": "other/file"} {
-		check(t, os.Symlink(target, filepath.Join(root, link)))
+		check(t, sourcetest.Symlink(t, target, filepath.Join(root, link)))
 	}
 	stop, stopped := make(chan struct{}), make(chan struct{})
 	go func() {

@@ -8,7 +8,7 @@ import (
 
 // Remove removes a file, a link or an empty directory. It ignores a missing file.
 func (d *Dir) Remove(name string) error {
-	return d.unlessMissing(d.at(name, func(in *Dir, base string) error { return in.root.Remove(base) }))
+	return d.unlessMissing(d.at(name, func(in *Dir, base string) error { return in.unlink(base) }))
 }
 
 // RemoveTree removes name, which has one element, and everything below it. It
@@ -29,7 +29,7 @@ func (d *Dir) RemoveTree(name string) error {
 			return d.unlessMissing(err)
 		}
 	}
-	return d.unlessMissing(d.root.Remove(name))
+	return d.unlessMissing(d.unlinkEmptied(name))
 }
 
 func (d *Dir) unlessMissing(err error) error {
@@ -67,7 +67,7 @@ func (d *Dir) RemoveEmpty(name string) error {
 		err := d.at(name, func(in *Dir, base string) error {
 			info, err := in.root.Lstat(base)
 			if err == nil && info.IsDir() {
-				err = in.root.Remove(base)
+				err = in.unlink(base)
 			}
 			return err
 		})

@@ -50,11 +50,6 @@ func Link(from *Dir, name string, to *Dir, newName string) error {
 	})
 }
 
-// Symlink creates name, which has one element, as a symbolic link to target.
-// The last element of an installed package's path is the only symbolic link
-// that Larder creates.
-func (d *Dir) Symlink(target, name string) error { return d.named(d.root.Symlink(target, name)) }
-
 // Replace moves made in s to name in to, and returns the name in s of the file
 // or directory that was replaced. That one is removed together with s, or
 // earlier. The result is empty if nothing was replaced. If Replace fails, the

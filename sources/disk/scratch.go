@@ -233,7 +233,7 @@ func (d *Dir) sweep(name string, mine fs.FileInfo, now time.Time) error {
 	switch {
 	case errors.Is(err, fs.ErrNotExist): // still being created, killed while being created, or no scratch directory
 		sub.Close()
-		_ = d.root.Remove(name) // succeeds only if it is empty
+		_ = d.unlink(name) // succeeds only if it is empty
 		return nil
 	case err != nil:
 		return err
@@ -248,5 +248,5 @@ func (d *Dir) sweep(name string, mine fs.FileInfo, now time.Time) error {
 		return err
 	}
 	sub.Close()
-	return d.root.Remove(name)
+	return d.unlinkEmptied(name)
 }

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/larder-cli/larder/sources/disk"
+	"github.com/larder-cli/larder/sources/sourcetest"
 )
 
 // namesIn returns the names in a directory.
@@ -49,14 +50,14 @@ func TestTemporaryIsSwept(t *testing.T) {
 		filepath.Join(os.TempDir(), "larder-x-DDDDDDDDDDDD"),
 	}
 	victim := left(t, "victim", 0o700)
-	check(t, os.Symlink(victim, stay[3]))
+	check(t, sourcetest.Symlink(t, victim, stay[3]))
 	check(t, os.MkdirAll(stay[4], 0o700)) // without a lock file it may be of another program
 	check(t, os.WriteFile(filepath.Join(stay[4], "file"), nil, 0o600))
 	link := left(t, "larder-x-EEEEEEEEEEEE", 0o700)
-	check(t, os.Symlink(victim, filepath.Join(link, "link")))
+	check(t, sourcetest.Symlink(t, victim, filepath.Join(link, "link")))
 	locked := left(t, "larder-x-FFFFFFFFFFFF", 0o700)
 	check(t, os.Remove(filepath.Join(locked, "~lock")))
-	check(t, os.Symlink(filepath.Join(victim, "~lock"), filepath.Join(locked, "~lock")))
+	check(t, sourcetest.Symlink(t, filepath.Join(victim, "~lock"), filepath.Join(locked, "~lock")))
 	stay = append(stay, victim, locked)
 	if os.Geteuid() == 0 {
 		others := left(t, "larder-x-GGGGGGGGGGGG", 0o700)

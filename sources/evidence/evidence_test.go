@@ -122,7 +122,7 @@ func TestInterruptedWriteLeavesNoEvidence(t *testing.T) {
 
 func TestLinksAreNotWrittenThrough(t *testing.T) {
 	root, outside := t.TempDir(), t.TempDir()
-	if err := os.Symlink(outside, filepath.Join(root, "a")); err != nil {
+	if err := sourcetest.Symlink(t, outside, filepath.Join(root, "a")); err != nil {
 		t.Skip(err)
 	}
 	in := open(t, root)
@@ -152,7 +152,7 @@ func TestLinksAreNotRead(t *testing.T) {
 		root, outside := t.TempDir(), filepath.Join(t.TempDir(), "outside")
 		check(t, evidence.WriteTo(filepath.Join(root, "a", "b"), sample()))
 		check(t, os.Rename(filepath.Join(root, place), outside))
-		if err := os.Symlink(outside, filepath.Join(root, place)); err != nil {
+		if err := sourcetest.Symlink(t, outside, filepath.Join(root, place)); err != nil {
 			t.Skip(err)
 		}
 		_, err := evidence.Read(open(t, root), "a/b")

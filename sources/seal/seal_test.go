@@ -115,7 +115,7 @@ func TestUnusableKeys(t *testing.T) {
 		"not a key":          func(path string) error { return os.WriteFile(path, []byte("0123\n"), 0o600) },
 		"empty":              func(path string) error { return os.Truncate(path, 0) },
 		"a link": func(path string) error {
-			return errors.Join(os.Rename(path, path+"2"), os.Symlink(path+"2", path))
+			return errors.Join(os.Rename(path, path+"2"), sourcetest.Symlink(t, path+"2", path))
 		},
 	} {
 		if runtime.GOOS == "windows" && name != "not a key" {

@@ -96,7 +96,7 @@ func TestArchivesAreHashed(t *testing.T) {
 		"link": func(p place, file string) {
 			check(p.T, os.Remove(file))
 			check(p.T, os.WriteFile(p.work.Path("target"), []byte("text"), 0o600))
-			check(p.T, os.Symlink(p.work.Path("target"), file))
+			check(p.T, sourcetest.Symlink(t, p.work.Path("target"), file))
 		},
 		"directory": func(p place, file string) {
 			check(p.T, os.Remove(file))

@@ -251,7 +251,7 @@ func TestLinksInTheDirectoryAreRejected(t *testing.T) {
 	p := newPlace(t)
 	canary := filepath.Join(t.TempDir(), "canary")
 	check(t, os.WriteFile(canary, []byte("canary"), 0o644))
-	check(t, os.Symlink(canary, p.kept.Path("key")))
+	check(t, sourcetest.Symlink(t, canary, p.kept.Path("key")))
 	s := p.stage()
 	var stray *disk.StrayError
 	if _, _, err := s.Resume(first); !errors.As(err, &stray) {

@@ -110,7 +110,7 @@ func TestUnreadableEvidence(t *testing.T) {
 	k := newKeeper(t, t.TempDir(), sourcetest.Verdicts{})
 	home := filepath.Join(k.dir, "own/evidence", id.Provider.String())
 	check(t, os.MkdirAll(filepath.Dir(home), 0o755))
-	check(t, os.Symlink(t.TempDir(), home))
+	check(t, sourcetest.Symlink(t, t.TempDir(), home))
 	_, err := k.keep(t, id, store.Facts{}, signed("first", "A"))
 	stray := (*disk.StrayError)(nil)
 	sourcetest.Expect(t, errors.As(err, &stray), "writing through a link: %v", err)
@@ -122,7 +122,7 @@ func TestUnreadableEvidence(t *testing.T) {
 	k.Before = func(sources.Release, *sources.Signed) error { // its directory is replaced after writing
 		k.Places = append(k.Places, store.Place{Dir: k.in, Prefix: "other/"})
 		return errors.Join(os.MkdirAll(filepath.Join(k.dir, "other/evidence/example.test/acme"), 0o755),
-			os.Symlink(t.TempDir(), filepath.Join(k.dir, "other/evidence", id.Provider.String())))
+			sourcetest.Symlink(t, t.TempDir(), filepath.Join(k.dir, "other/evidence", id.Provider.String())))
 	}
 	_, err = k.keep(t, id, store.Facts{}, signed("first", "A"))
 	sourcetest.Expect(t, err == nil && len(k.warnings) == 1, "%v, warnings: %q", err, k.warnings)

@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io/fs"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -16,6 +15,7 @@ import (
 	"github.com/larder-cli/larder/cliconfig"
 	"github.com/larder-cli/larder/cmd/larder/report"
 	"github.com/larder-cli/larder/sources"
+	"github.com/larder-cli/larder/sources/disk"
 )
 
 // changes are the files of a repository that differ between a revision and the working directory.
@@ -186,7 +186,7 @@ func (c *changes) has(is func(file string) bool) bool { return slices.ContainsFu
 func linkedFrom(dir string) (files []string) {
 	entries, _ := os.ReadDir(dir)
 	for _, e := range entries {
-		if e.Type()&fs.ModeSymlink != 0 {
+		if disk.IsLink(e.Type()) {
 			files = append(files, resolve(filepath.Join(dir, e.Name())))
 		}
 	}

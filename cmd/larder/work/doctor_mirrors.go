@@ -352,7 +352,7 @@ func (c *checkup) strayKind(ctx context.Context, d mirrorDir, s fsmirror.Stray) 
 		return "is in the layout of Terraform 0.12", c.importLine(ctx, d.dir)
 	case s.Leaves:
 		return "leads out of the mirror, which is part of the checkout", "replace the link with a copy of the package"
-	case info != nil && info.Mode()&fs.ModeSymlink != 0:
+	case info != nil && disk.IsLink(info.Mode()):
 		return "is a symlink, and engines follow only symlinks to packages", "replace the link with the directory that it leads to"
 	case len(parts) == 3 && isVersion(parts[2]) && !strings.Contains(parts[0], "."):
 		host := filepath.Join(d.dir, string(c.config.Engine.DefaultHost()))

@@ -209,7 +209,7 @@ func TestEnginesOnPath(t *testing.T) {
 	sourcetest.Check(t, os.Chmod(c.path("data/terraform"), 0o644))
 	sourcetest.Check(t, os.Mkdir(c.path("links"), 0o755))
 	for _, e := range BothEngines {
-		sourcetest.Check(t, os.Symlink(own, c.path("links/"+string(e))))
+		sourcetest.Check(t, sourcetest.Symlink(t, own, c.path("links/"+string(e))))
 	}
 	sourcetest.EqualSlices(t, c.enginesOnPath(), []sources.Engine{sources.OpenTofu})
 }

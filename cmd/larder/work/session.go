@@ -333,7 +333,7 @@ func within(path, dir string) bool {
 
 // resolve resolves the symlinks in the existing part of a path.
 func resolve(path string) string {
-	resolved, err := filepath.EvalSymlinks(path)
+	resolved, err := disk.Resolve(path)
 	if parent := filepath.Dir(path); err != nil && parent != path {
 		return filepath.Join(resolve(parent), filepath.Base(path))
 	}

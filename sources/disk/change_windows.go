@@ -1,0 +1,191 @@
+package disk
+
+import (
+	"errors"
+	"io/fs"
+	"math"
+	"os"
+	"path/filepath"
+	"syscall"
+	"time"
+	"unsafe"
+
+	"golang.org/x/sys/windows"
+
+	"github.com/larder-cli/larder/sources"
+)
+
+const shareAll = windows.FILE_SHARE_READ | windows.FILE_SHARE_WRITE | windows.FILE_SHARE_DELETE
+
+// unlink removes a file, a link or an empty directory, which has one element.
+func (d *Dir) unlink(name string) error {
+	return patiently(d.Path(name), isBusy, func() error { return d.remove(name) })
+}
+
+// unlinkEmptied is unlink for a directory from which everything was removed. On file systems
+// without POSIX semantics, an open file stays in its directory until it is closed.
+func (d *Dir) unlinkEmptied(name string) error {
+	busy := func(err error) bool { return isBusy(err) || isNotEmpty(err) }
+	return patiently(d.Path(name), busy, func() error { return d.remove(name) })
+}
+
+// remove is [os.Root.Remove], and also works where that function needs what Wine and some network file systems
+// don't implement.
+func (d *Dir) remove(name string) error {
+	err := d.root.Remove(name)
+	if !errors.Is(err, windows.ERROR_INVALID_FUNCTION) {
+		return err
+	}
+	h, err := d.openToChange(name, windows.DELETE)
+	if err != nil {
+		return err
+	}
+	defer windows.CloseHandle(h)
+	yes := byte(1)
+	status := windows.NtSetInformationFile(h, new(windows.IO_STATUS_BLOCK), &yes, 1, windows.FileDispositionInformation)
+	if status == windows.STATUS_CANNOT_DELETE && d.root.Chmod(name, 0o600) == nil { // it was read-only
+		status = windows.NtSetInformationFile(h, new(windows.IO_STATUS_BLOCK), &yes, 1, windows.FileDispositionInformation)
+	}
+	return d.failed("remove", name, status)
+}
+
+// renameAt replaces a file at newName, but no directory.
+func renameAt(from *Dir, name string, to *Dir, newName string) error {
+	const posix = windows.FILE_RENAME_POSIX_SEMANTICS | windows.FILE_RENAME_IGNORE_READONLY_ATTRIBUTE
+	err := patiently(from.Path(name), isBusy, func() error {
+		h, err := from.openToChange(name, windows.DELETE)
+		if err != nil {
+			return err
+		}
+		defer windows.CloseHandle(h)
+		err = from.putAt(h, name, to, newName, fileRenameInformationEx, windows.FILE_RENAME_REPLACE_IF_EXISTS|posix)
+		if isUnknown(err) {
+			err = from.putAt(h, name, to, newName, windows.FileRenameInformation, windows.FILE_RENAME_REPLACE_IF_EXISTS)
+		}
+		return err
+	})
+	return Cause(err)
+}
+
+func linkAt(from *Dir, name string, to *Dir, newName string) error {
+	h, err := from.openToChange(name, windows.FILE_WRITE_ATTRIBUTES)
+	if err != nil {
+		return Cause(err)
+	}
+	defer windows.CloseHandle(h)
+	return Cause(from.putAt(h, name, to, newName, fileLinkInformation, 0))
+}
+
+// Classes of NtSetInformationFile that the library doesn't have, as in Microsoft's ntifs.h.
+const (
+	fileLinkInformation     = 11
+	fileRenameInformationEx = 65
+)
+
+// putAt gives an open file another name, which has one element.
+func (d *Dir) putAt(h windows.Handle, name string, to *Dir, newName string, class, flags uint32) error {
+	in, err := to.handle()
+	if err != nil {
+		return err
+	}
+	text, err := windows.UTF16FromString(newName)
+	if err != nil {
+		return err
+	}
+	var info struct { // FILE_RENAME_INFORMATION and FILE_LINK_INFORMATION
+		flags  uint32
+		root   windows.Handle
+		length uint32 // in bytes
+		name   [math.MaxUint8 + 1]uint16
+	}
+	if len(text) > len(info.name) {
+		return &fs.PathError{Op: "rename", Path: to.Path(newName), Err: windows.ERROR_FILENAME_EXCED_RANGE}
+	}
+	n := copy(info.name[:], text) - 1 // without the zero at the end
+	info.flags, info.root, info.length = flags, windows.Handle(in.Fd()), uint32(2*n)
+	size := unsafe.Offsetof(info.name) + 2*uintptr(len(text))
+	return d.failed("rename", name, windows.NtSetInformationFile(h, new(windows.IO_STATUS_BLOCK), (*byte)(unsafe.Pointer(&info)), uint32(size), class))
+}
+
+// openToChange opens the file, link or directory called name, which has one element. It doesn't follow
+// a link.
+func (d *Dir) openToChange(name string, access uint32) (windows.Handle, error) {
+	in, err := d.handle()
+	if err != nil {
+		return 0, err
+	}
+	text, err := windows.NewNTUnicodeString(name)
+	if err != nil {
+		return 0, err
+	}
+	at := windows.OBJECT_ATTRIBUTES{RootDirectory: windows.Handle(in.Fd()), ObjectName: text, Attributes: windows.OBJ_CASE_INSENSITIVE}
+	at.Length = uint32(unsafe.Sizeof(at))
+	var h windows.Handle
+	const options = windows.FILE_OPEN_REPARSE_POINT | windows.FILE_OPEN_FOR_BACKUP_INTENT | windows.FILE_SYNCHRONOUS_IO_NONALERT
+	status := windows.NtCreateFile(&h, access|windows.SYNCHRONIZE, &at, new(windows.IO_STATUS_BLOCK), nil, 0, shareAll, windows.FILE_OPEN, options, 0, 0)
+	return h, d.failed("open", name, status)
+}
+
+// failed returns the error of a function of the NT API.
+func (d *Dir) failed(op, name string, status error) error {
+	if s, ok := errors.AsType[windows.NTStatus](status); ok {
+		status = s.Errno()
+	}
+	if status == nil {
+		return nil
+	}
+	return &fs.PathError{Op: op, Path: d.Path(name), Err: status}
+}
+
+// patience is how long a file is waited for that another program has open. Virus scanners and
+// indexers open each new file for a moment.
+var patience = 2 * time.Second
+
+// patiently calls do until its error isn't busy. If the file at path stays in use, or
+// one below it, the error names that file.
+func patiently(path string, busy func(error) bool, do func() error) error {
+	for begun := time.Now(); ; time.Sleep(50 * time.Millisecond) {
+		err := do()
+		if !busy(err) {
+			return err
+		}
+		if time.Since(begun) < patience {
+			continue
+		}
+		if used := inUse(path); used != "" {
+			err = &fs.PathError{Op: "open", Path: used, Err: windows.ERROR_SHARING_VIOLATION}
+		}
+		return sources.WithHint(err, "stop the programs that use this file, such as a running provider or a virus scanner")
+	}
+}
+
+// inUse returns the path of a file, at path or below it, that another program has open and doesn't
+// allow to remove. It returns an empty string if there is none.
+func inUse(path string) (used string) {
+	_ = filepath.WalkDir(path, func(path string, _ fs.DirEntry, err error) error {
+		name, _ := windows.UTF16PtrFromString(path)
+		if err != nil || name == nil {
+			return nil
+		}
+		h, err := windows.CreateFile(name, windows.DELETE, shareAll, nil, windows.OPEN_EXISTING, windows.FILE_FLAG_OPEN_REPARSE_POINT|windows.FILE_FLAG_BACKUP_SEMANTICS, 0)
+		if err == nil {
+			windows.CloseHandle(h)
+			return nil
+		}
+		if info, statErr := os.Lstat(path); statErr == nil && !info.IsDir() && isBusy(err) {
+			used = path
+			return filepath.SkipAll
+		}
+		return nil
+	})
+	return used
+}
+
+func isBusy(err error) bool {
+	return isAny(err, []syscall.Errno{windows.ERROR_SHARING_VIOLATION, windows.ERROR_ACCESS_DENIED, windows.ERROR_DELETE_PENDING})
+}
+
+// isUnknown reports whether err means that the system or file system has no such function.
+func isUnknown(err error) bool {
+	return isAny(err, []syscall.Errno{windows.ERROR_INVALID_FUNCTION, windows.ERROR_INVALID_PARAMETER, windows.ERROR_NOT_SUPPORTED})
+}
