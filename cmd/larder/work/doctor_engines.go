@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/larder-cli/larder/cliconfig"
 	"github.com/larder-cli/larder/cmd/larder/report"
 	"github.com/larder-cli/larder/sources"
 	"github.com/larder-cli/larder/sources/disk"
@@ -63,9 +64,12 @@ func programsOf(all []engineProgram, engine sources.Engine) (found []engineProgr
 	return found
 }
 
-// putFirst returns the command that puts a directory first on PATH.
-func putFirst(dir string) string {
-	return "export PATH=" + shellQuoted(dir) + string(os.PathListSeparator) + `"$PATH"`
+// putFirst returns the command, on Windows for PowerShell, that puts a directory first on PATH.
+func putFirst(m cliconfig.Machine, dir string) string {
+	if m.GOOS == "windows" {
+		return `$env:PATH = '` + strings.ReplaceAll(dir, "'", "''") + `;' + $env:PATH`
+	}
+	return "export PATH=" + shellQuoted(dir) + `:"$PATH"`
 }
 
 // checkEnginesRun reports programs that do not run, or that doctor must not run.
@@ -116,7 +120,7 @@ func checkEngineOrder(ctx context.Context, c *checkup) (found []report.Diagnosis
 		}
 		fix := "remove one of them from PATH"
 		if len(programs) == len(programsOf(c.enginePrograms(ctx), engine)) {
-			fix = "to run the other one: " + putFirst(filepath.Dir(second.path))
+			fix = "to run the other one: " + putFirst(c.machine, filepath.Dir(second.path))
 		}
 		found = append(found, report.Diagnosis{
 			Severity: report.Risky, Trap: "engine-hidden", Path: second.path,
@@ -142,7 +146,7 @@ func checkEngineShims(ctx context.Context, c *checkup) (found []report.Diagnosis
 		case i > 0:
 			d.Text = fmt.Sprintf("%s comes before larder's shim %s on PATH", c.programText(programs[0]), c.brief(shim.path))
 			d.Why = fmt.Sprintf("%s runs without larder", engine)
-			d.Fix = putFirst(filepath.Dir(shim.path))
+			d.Fix = putFirst(c.machine, filepath.Dir(shim.path))
 			if m := programs[0].manager; m != "" {
 				d.Fix += ", after the line that sets up " + m + " in your shell's configuration"
 			}

@@ -272,7 +272,7 @@ func (s *Session) enginesOnPath() []sources.Engine {
 		for _, e := range BothEngines {
 			if slices.ContainsFunc(s.machine.Programs(string(e)), func(path string) bool {
 				_, err := exec.LookPath(path) // fails if the file is not executable
-				return err == nil && !isSame(path, own)
+				return err == nil && !isLarder(path, own)
 			}) {
 				found = append(found, e)
 			}

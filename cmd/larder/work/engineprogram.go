@@ -63,7 +63,7 @@ func (c *checkup) findEngines() (all []engineProgram) {
 			paths = append(paths, path)
 			p := engineProgram{engine: engine, path: path, script: isScript(path)}
 			p.unsafe, p.exposed = c.unsafeProgram(path)
-			p.shim = p.script || isSame(path, c.machine.Program) || strings.HasPrefix(filepath.Base(resolve(path)), "larder") // perhaps another one
+			p.shim = p.script || isLarder(path, c.machine.Program) || strings.HasPrefix(filepath.Base(resolve(path)), "larder") // perhaps another one
 			if _, err := exec.LookPath(path); err != nil {
 				p.err = errors.New("it isn't executable")
 			} else if !p.shim {

@@ -42,7 +42,7 @@ func (s *Session) findNext(name, fixed string) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	return s.nextProgram(name, fixed, func(path string) bool { return !isSame(path, own) })
+	return s.nextProgram(name, fixed, func(path string) bool { return !isLarder(path, own) })
 }
 
 // nextProgram returns the next program of a name that this process hasn't run yet, and marks the
@@ -93,6 +93,12 @@ func ShimOutputs() (names []string) {
 		names = append(names, l.name)
 	}
 	return names
+}
+
+// isLarder reports whether the program at path is the one at own, or a copy of any version, as shims are where
+// there are no links.
+func isLarder(path, own string) bool {
+	return isSame(path, own) || isCopyOfLarder(path)
 }
 
 // isSame reports whether two paths lead to the same file.

@@ -121,7 +121,7 @@ func (s *Session) checkPath(dir string) {
 		return
 	}
 	s.output.Say("To use it, put the directory at the front of PATH:")
-	s.output.Copy("  export PATH=" + dir + string(os.PathListSeparator) + "$PATH")
+	s.output.Copy("  " + putFirst(s.machine, dir))
 	if manager != "" {
 		s.output.Say("Write this after the line that sets up %s in your shell's configuration.", manager)
 	}

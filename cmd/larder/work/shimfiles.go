@@ -1,11 +1,14 @@
 package work
 
 import (
+	"context"
 	"crypto/rand"
 	"crypto/sha256"
+	"debug/buildinfo"
 	"encoding/hex"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"os"
 	"os/exec"
@@ -34,7 +37,7 @@ func (s *Session) shimEngines(home string, in cliconfig.Invocation, next *Progra
 	if err != nil {
 		return err
 	}
-	isShim := func(path string) bool { return isSame(path, larder) || isScript(path) }
+	isShim := func(path string) bool { return isLarder(path, larder) || isScript(path) }
 	engine, err := s.engineToReplace(in.EnginePath)
 	if err != nil {
 		return err
@@ -115,7 +118,7 @@ func (s *Session) shimScript(path, larder string) (engine sources.Engine, script
 	if _, err := lookPath(path); err != nil {
 		return "", "", err
 	}
-	if isSame(path, larder) || isScript(path) {
+	if isLarder(path, larder) || isScript(path) {
 		return "", "", sources.WithHint(fmt.Errorf("%s is a shim itself", path), "name the program of an engine")
 	}
 	return engine, s.machine.ShimScript([]string{larder, "exec", "--as-shim", "--engine-path", path, "--", string(engine)}), nil
@@ -208,7 +211,9 @@ func (w wantedShim) put(dir *disk.Dir) error {
 			err = dir.LetExecute(temporary)
 		}
 	} else {
-		err = dir.Symlink(w.content, temporary)
+		if err = dir.Symlink(w.content, temporary); err != nil && strings.EqualFold(filepath.Ext(name), ".exe") {
+			err = putCopy(w.content, dir, temporary)
+		}
 	}
 	if err == nil {
 		err = disk.Rename(dir, temporary, dir, name)
@@ -219,7 +224,7 @@ func (w wantedShim) put(dir *disk.Dir) error {
 	return nil
 }
 
-// readShim returns the target of a link to this larder, or to one that has been removed, or the text of
+// readShim returns the target of a link to this larder, or to one that has been removed, the path of a copy, or the text of
 // a script that larder has written. It returns "" if nothing is at path, and an error for anything else.
 func readShim(path, larder string) (string, error) {
 	if _, err := os.Lstat(path); errors.Is(err, fs.ErrNotExist) {
@@ -229,6 +234,11 @@ func readShim(path, larder string) (string, error) {
 	switch {
 	case err == nil && (isSame(path, larder) || filepath.Base(target) == filepath.Base(larder)):
 		return target, nil
+	case err != nil && isCopyOfLarder(path):
+		if sameContents(path, larder) {
+			return larder, nil
+		}
+		return path, nil // of another version
 	case err != nil && isScript(path):
 		text, err := disk.ReadFile(path, maxScript)
 		return string(text), err
@@ -245,3 +255,40 @@ func isScript(path string) bool {
 	text, err := disk.ReadFile(path, maxScript)
 	return err == nil && cliconfig.IsShimScript(string(text))
 }
+
+// putCopy creates a copy of a program. Windows lets only some users create symbolic links, and doesn't let larder
+// remove a hardlink to itself while it runs.
+func putCopy(program string, dir *disk.Dir, name string) error {
+	f, _, err := disk.OpenFile(program)
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	to, err := dir.Create(name, 0o755)
+	if err != nil {
+		return err
+	}
+	_, err = io.Copy(to, f)
+	return errors.Join(err, to.Close())
+}
+
+// isCopyOfLarder reports whether the program at path was built from larder's source, in any version. On systems
+// where a shim can be a link, there are no copies.
+func isCopyOfLarder(path string) bool {
+	if !strings.EqualFold(filepath.Ext(path), ".exe") {
+		return false
+	}
+	info, err := buildinfo.ReadFile(path)
+	return err == nil && info.Path == ownPackage
+}
+
+const ownPackage = "github.com/larder-cli/larder/cmd/larder"
+
+func sameContents(a, b string) bool {
+	first, _, err := disk.HashFile(context.Background(), a, maxProgram)
+	second, _, otherErr := disk.HashFile(context.Background(), b, maxProgram)
+	return err == nil && otherErr == nil && first == second
+}
+
+// maxProgram limits the size of larder, in bytes.
+const maxProgram = 1 << 30
