@@ -199,8 +199,10 @@ func link(ctx context.Context, d *cachedir.Dir, s sources.Stored, target string)
 }
 
 // known returns the package installed in target.
-func known(ctx context.Context, d *cachedir.Dir, id sources.PackageID, target string) (sources.Stored, error) {
-	return d.Workdir("", providersOf(id, target)).Get(ctx, id)
+func known(ctx context.Context, d *cachedir.Dir, id sources.PackageID, target string) (s sources.Stored, err error) {
+	w := d.Workdir("", providersOf(id, target))
+	defer func() { err = errors.Join(err, w.Close()) }()
+	return w.Get(ctx, id)
 }
 
 func providersOf(id sources.PackageID, target string) string {

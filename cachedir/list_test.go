@@ -68,6 +68,7 @@ func locks(dir string) (cachedir.Selections, error) {
 }
 
 func TestList(t *testing.T) {
+	sourcetest.RequireSymlinks(t)
 	root := t.TempDir()
 	d := open(t, root, cachedir.Options{Link: sources.LinkSymlink})
 	s := put(t, d, widget, widgetFiles)

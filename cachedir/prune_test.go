@@ -168,6 +168,7 @@ func TestPrune(t *testing.T) {
 
 // A package that a root module has started to use since the plan was made stays.
 func TestPruneChecksAgain(t *testing.T) {
+	sourcetest.RequireSymlinks(t)
 	root := t.TempDir()
 	d := open(t, root, cachedir.Options{Link: sources.LinkSymlink})
 	s := put(t, d, widget, widgetFiles)

@@ -142,7 +142,10 @@ func TestImportedHashesAreReplaced(t *testing.T) {
 
 // The linked package is the one that was verified.
 func TestSwappedPackagesAreNotLinked(t *testing.T) {
-	for _, mode := range []sources.LinkMode{sources.LinkAuto, sources.LinkHard, sources.LinkSymlink, sources.LinkCopy} {
+	for _, mode := range []sources.LinkMode{sources.LinkAuto, sources.LinkHard, sources.LinkCopy, sources.LinkSymlink} {
+		if mode == sources.LinkSymlink {
+			sourcetest.RequireSymlinks(t)
+		}
 		d := open(t, t.TempDir(), cachedir.Options{Link: mode})
 		s := put(t, d, widget, widgetFiles)
 		check(t, os.RemoveAll(s.Dir))
@@ -157,6 +160,7 @@ func TestSwappedPackagesAreNotLinked(t *testing.T) {
 
 // Repair ignores the record of a package whose contents Verify found changed.
 func TestRepairOfChangeWithSameFingerprint(t *testing.T) {
+	sourcetest.SkipOnWindows(t, "every change changes the fingerprint")
 	d := open(t, t.TempDir(), cachedir.Options{})
 	s := put(t, d, widget, widgetFiles)
 	alter(t, filepath.Join(s.Dir, executable), "evil program")
@@ -198,10 +202,10 @@ func TestUserKey(t *testing.T) {
 	path := filepath.Join(dir, "record.key")
 	info, err := os.Stat(path)
 	check(t, err)
-	sourcetest.Equal(t, info.Mode().Perm(), 0o600, "mode", info.Mode())
+	sourcetest.Expect(t, info.Mode().Perm() == 0o600 || !sourcetest.HasModes, "mode %v", info.Mode())
 	check(t, seal.UserKey(dir).Check())
 	check(t, os.Chmod(path, 0o640))
-	if seal.UserKey(dir).Check() == nil || sameKey(t, seal.UserKey(dir), key("another user's secret")) {
+	if sourcetest.HasModes && seal.UserKey(dir).Check() == nil || sameKey(t, seal.UserKey(dir), key("another user's secret")) {
 		t.Error("a key that others can read is used")
 	}
 	_, err = seal.ParseKey("short")

@@ -61,6 +61,7 @@ func write(t *testing.T, path string) {
 }
 
 func TestMakeLeavesExactlyThePackages(t *testing.T) {
+	sourcetest.RequireSymlinks(t)
 	home, cache := filepath.Join(t.TempDir(), "exec"), t.TempDir()
 	var last *view.View
 	for _, step := range []struct {
@@ -108,6 +109,7 @@ func TestMakeLeavesExactlyThePackages(t *testing.T) {
 }
 
 func TestViewsAreApart(t *testing.T) {
+	sourcetest.RequireSymlinks(t)
 	home, here := t.TempDir(), t.TempDir()
 	packages := stored(t, t.TempDir(), "a@1.0.0", "b@1.0.0")
 	gone := filepath.Join(here, "gone")
@@ -146,6 +148,7 @@ func TestIsMirror(t *testing.T) {
 
 // A process may be killed at any moment, and others make the same view.
 func TestMakeConcurrently(t *testing.T) {
+	sourcetest.RequireSymlinks(t)
 	home, packages := t.TempDir(), stored(t, t.TempDir(), "a@1.0.0", "b@1.0.0", "c@1.0.0", "d@1.0.0")
 	var all sync.WaitGroup
 	for i := range 16 {

@@ -419,7 +419,7 @@ func TestInvalidFile(t *testing.T) {
 		"of the user":    func(w *world) { w.key = seal.UserKey(w.dir) },
 		"a link": func(w *world) {
 			sourcetest.Check(t, os.Rename(path(w), path(w)+"2"))
-			sourcetest.Check(t, sourcetest.Symlink(t, path(w)+"2", path(w)))
+			sourcetest.Check(t, sourcetest.Symlink(w.t, path(w)+"2", path(w)))
 		},
 		"a directory": func(w *world) {
 			sourcetest.Check(t, os.Remove(path(w)))
@@ -428,7 +428,7 @@ func TestInvalidFile(t *testing.T) {
 		"too large": func(w *world) { sourcetest.Check(t, os.Truncate(path(w), 64<<20+1)) },
 		"in a linked directory": func(w *world) {
 			sourcetest.Check(t, os.Rename(filepath.Join(w.dir, "ages"), filepath.Join(w.dir, "elsewhere")))
-			sourcetest.Check(t, sourcetest.Symlink(t, "elsewhere", filepath.Join(w.dir, "ages")))
+			sourcetest.Check(t, sourcetest.Symlink(w.t, "elsewhere", filepath.Join(w.dir, "ages")))
 		},
 		"removed": func(w *world) { sourcetest.Check(t, os.RemoveAll(filepath.Join(w.dir, "ages"))) },
 	} {

@@ -67,7 +67,11 @@ func TestRejectedNames(t *testing.T) {
 }
 
 func TestAcceptedNames(t *testing.T) {
-	for _, name := range []string{"...", "..x", "x..", "a/.x", "./x", "a//b", "a/./b", "ünïcode", "with space", "-"} {
+	names := []string{"..x", "a/.x", "./x", "a//b", "a/./b", "ünïcode", "with space", "-"}
+	if runtime.GOOS != "windows" {
+		names = append(names, "...", "x..")
+	}
+	for _, name := range names {
 		dir, c, err := unpack(t, makeZip(t, item{name: "./"}, file(name, "text")))
 		if err != nil {
 			t.Errorf("%q: %v", name, err)

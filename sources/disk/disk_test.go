@@ -226,6 +226,8 @@ func TestLock(t *testing.T) {
 	take(second, true, (*disk.Lock).TryShared)
 	take(first, true, (*disk.Lock).TryShared)
 	take(d.Lock("lock"), false, (*disk.Lock).Try)
+	first.Unlock()
+	second.Unlock()
 	missing := d.Lock("missing")
 	missing.Existing = true
 	_, err := missing.Try()

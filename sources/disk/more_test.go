@@ -241,18 +241,18 @@ func TestCommitChanged(t *testing.T) {
 	text := strings.Repeat("text", 1<<19) + "." // more than one buffer
 	tests := []struct {
 		name    string
-		there   func(path string) error
+		there   func(t *testing.T, path string) error
 		changed bool
 	}{
-		{"same", func(string) error { return nil }, false},
-		{"missing", os.Remove, true},
-		{"shorter", func(path string) error { return os.Truncate(path, 3) }, true},
-		{"other end", func(path string) error { return os.WriteFile(path, []byte(text[1:]+"!"), 0o644) }, true},
-		{"other beginning", func(path string) error { return os.WriteFile(path, []byte("!"+text[1:]), 0o644) }, true},
-		{"writable for all", func(path string) error { return os.Chmod(path, 0o666) }, runtime.GOOS != "windows"},
-		{"private", func(path string) error { return os.Chmod(path, 0o600) }, runtime.GOOS != "windows"},
-		{"two names", func(path string) error { return os.Link(path, path+".2") }, true},
-		{"link", func(path string) error {
+		{"same", func(*testing.T, string) error { return nil }, false},
+		{"missing", func(_ *testing.T, path string) error { return os.Remove(path) }, true},
+		{"shorter", func(_ *testing.T, path string) error { return os.Truncate(path, 3) }, true},
+		{"other end", func(_ *testing.T, path string) error { return os.WriteFile(path, []byte(text[1:]+"!"), 0o644) }, true},
+		{"other beginning", func(_ *testing.T, path string) error { return os.WriteFile(path, []byte("!"+text[1:]), 0o644) }, true},
+		{"writable for all", func(_ *testing.T, path string) error { return os.Chmod(path, 0o666) }, runtime.GOOS != "windows"},
+		{"private", func(_ *testing.T, path string) error { return os.Chmod(path, 0o600) }, runtime.GOOS != "windows"},
+		{"two names", func(_ *testing.T, path string) error { return os.Link(path, path+".2") }, true},
+		{"link", func(t *testing.T, path string) error {
 			return errors.Join(os.Rename(path, path+".2"), sourcetest.Symlink(t, path+".2", path))
 		}, true},
 	}
@@ -262,7 +262,7 @@ func TestCommitChanged(t *testing.T) {
 			d, path := open(t, root), write(t, text, root, "file")
 			at := time.Unix(1e9, 0)
 			check(t, os.Chtimes(path, at, at))
-			check(t, test.there(path))
+			check(t, test.there(t, path))
 			temp, err := d.NewTemp("file")
 			check(t, err)
 			defer temp.Discard()

@@ -8,6 +8,7 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
+	"runtime"
 	"strings"
 	"testing"
 	"time"
@@ -127,7 +128,7 @@ func TestUnpack(t *testing.T) {
 				t.Errorf("%s, form %d: %v", name, form, err)
 			case form == store.Packed:
 				sourcetest.Equal(t, sha256.Sum256(sourcetest.ReadFile(t, x.work.Path(x.Made))), sha256.Sum256(data), name, "the archive")
-				sourcetest.Equal(t, info.Mode().Perm()&0o044 != 0, name == "downloaded", name, "readable for others")
+				sourcetest.Equal(t, info.Mode().Perm()&0o044 != 0, name == "downloaded" || !sourcetest.HasModes, name, "readable for others")
 			}
 			x.Close()
 			sourcetest.Expect(t, !x.work.Exists(x.Made), "%s, form %d: it is left in the scratch directory", name, form)
@@ -150,7 +151,7 @@ func TestMalformedArchives(t *testing.T) {
 	for _, form := range []store.Form{store.Unpacked, store.Packed, store.Hashed} {
 		x := begin(t, form)
 		_, err := x.Unpack(t.Context(), sources.Payload{Archive: closed})
-		sourcetest.Expect(t, errors.Is(err, os.ErrClosed), "form %d: an unreadable archive: %v", form, err)
+		sourcetest.Expect(t, errors.Is(err, os.ErrClosed) || runtime.GOOS == "windows" && err != nil, "form %d: an unreadable archive: %v", form, err)
 		x.Close()
 	}
 	x := begin(t, store.Unpacked)
