@@ -11,7 +11,6 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/larder-cli/larder/sources"
 	"github.com/larder-cli/larder/sources/sourcetest"
 )
 
@@ -22,8 +21,8 @@ func TestExplainForetellsInstall(t *testing.T) {
 		t.Skip("elsewhere programs in Go take no authority from SSL_CERT_FILE")
 	}
 	larder := sourcetest.Larder(t)
-	withEachEngine(t, 100, 4, func(t *testing.T, e sources.Engine, seed uint64) []string {
-		c := &comparison{scene: newScene(t, withPolicy(generate(seed, e))), engine: sourcetest.Judge(t, e), larder: larder}
+	withEachProgram(t, 100, 4, func(t *testing.T, p sourcetest.Program, seed uint64) []string {
+		c := &comparison{scene: newScene(t, withPolicy(generate(seed, p.Engine))), engine: p.Path(t), larder: larder}
 		if len(c.PluginDirs) > 0 || c.ReadOnly { // explain has no such flags
 			return []string{"left out"}
 		}

@@ -3,6 +3,7 @@ package main
 import (
 	"fmt"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"regexp"
 	"slices"
@@ -33,6 +34,20 @@ func TestDocumentsAgreeWithTheCode(t *testing.T) {
 		slices.Sort(got)
 		if slices.Sort(want); !slices.Equal(got, want) {
 			t.Errorf("docs/json.md: %s is one of %q, want %q", field, got, want)
+		}
+	}
+}
+
+// Documents name the releases that Larder is compared with. Only CI must have exactly these.
+func TestDocumentsNameTheEngines(t *testing.T) {
+	for _, p := range sourcetest.Programs {
+		for _, name := range []string{"README.md", "docs/deviations.md"} {
+			sourcetest.Expect(t, strings.Contains(document(t, name), p.Version), "%s doesn't name %s %s", name, p.Name, p.Version)
+		}
+		if os.Getenv("CI") != "" {
+			out, err := exec.Command(p.Path(t), "version").Output()
+			first, _, _ := strings.Cut(string(out), "\n")
+			sourcetest.Expect(t, err == nil && strings.HasSuffix(first, " v"+p.Version), "%s is %q (%v), and documents name %s", p.Name, first, err, p.Version)
 		}
 	}
 }

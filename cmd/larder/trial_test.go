@@ -164,15 +164,15 @@ type court struct {
 	notes  []string
 }
 
-// holdTrials runs trials, each with both engines: a sample of so many.
+// holdTrials runs trials, each with every release of an engine: a sample of so many.
 func holdTrials(t *testing.T, number, sample int, hold func(g *generator, c *court)) {
 	if runtime.GOOS != "linux" {
 		t.Skip("elsewhere programs in Go take no authority from SSL_CERT_FILE")
 	}
 	larder := sync.OnceValue(func() string { return sourcetest.Larder(t) })
-	withEachEngine(t, number, sample, func(t *testing.T, e sources.Engine, seed uint64) (notes []string) {
+	withEachProgram(t, number, sample, func(t *testing.T, p sourcetest.Program, seed uint64) (notes []string) {
 		g := &generator{Rand: rand.New(rand.NewPCG(seed, 13)), situation: &situation{Seed: seed}}
-		c := &court{trial: drawTrial(g, e), T: t, world: sourcetest.New(t), base: t.TempDir(), engine: sourcetest.Judge(t, e), larder: larder()}
+		c := &court{trial: drawTrial(g, p.Engine), T: t, world: sourcetest.New(t), base: t.TempDir(), engine: p.Path(t), larder: larder()}
 		c.publish(false)
 		hold(g, c)
 		return c.notes

@@ -10,48 +10,89 @@ import (
 	"github.com/larder-cli/larder/sources"
 )
 
-// Judge returns the path of the engine e on this machine, to compare Larder
-// with. If there is none, the test is skipped, or fails if CI is set.
-func Judge(t testing.TB, e sources.Engine) string {
-	t.Helper()
-	path, err := exec.LookPath(string(e))
-	switch {
-	case err == nil:
-		return path
-	case os.Getenv("CI") != "":
-		t.Fatalf("no %s to compare with: %v", e, err)
-	default:
-		t.Skipf("no %s to compare with: %v", e, err)
-	}
-	return ""
+// A Program is a release of an engine to compare Larder with.
+type Program struct {
+	Engine  sources.Engine
+	Name    string // on PATH
+	Version string
+	Share   int // random comparisons make one of so many trials with it
+}
+
+// Programs are the releases that Larder is compared with: first one of each engine, then further ones.
+// Documents name their versions.
+var Programs = []Program{
+	{sources.Terraform, "terraform", "1.11.4", 1},
+	{sources.OpenTofu, "tofu", "1.12.6", 1},
+	{sources.Terraform, "terraform-1.15", "1.15.9", 3},
 }
 
 // Engines are all engines to compare with.
 var Engines = []sources.Engine{sources.Terraform, sources.OpenTofu}
 
-// EngineSample returns the engines to run a trial with: all, or one of them, which is
-// installed if any is. With -run, it is all: a person may have named the test of one engine.
-func EngineSample(t testing.TB, trial string) []sources.Engine {
+// Path returns the path of the program on this machine. If it is missing, the test is skipped, or
+// fails if CI is set.
+func (p Program) Path(t testing.TB) string {
 	t.Helper()
-	if Thorough() || flag.Lookup("test.run").Value.String() != "" {
-		return Engines
+	path, err := exec.LookPath(p.Name)
+	switch {
+	case err == nil:
+		return path
+	case os.Getenv("CI") != "":
+		t.Fatalf("no %s to compare with: %v", p.Name, err)
+	default:
+		t.Skipf("no %s to compare with: %v", p.Name, err)
 	}
-	Count(t, 1, len(Engines)-1)
-	drawn := int(hash(trial+fmt.Sprint(Seed())) % uint64(len(Engines)))
-	if _, err := exec.LookPath(string(Engines[drawn])); err != nil {
-		drawn = (drawn + 1) % len(Engines)
-	}
-	return Engines[drawn:][:1]
+	return ""
 }
 
-// EachEngine runs a test with each engine, or with [EngineSample]. If an engine is
-// missing, its test is skipped or fails, as in [Judge].
+// Judge returns the path of the engine e on this machine, as [Program.Path] does.
+func Judge(t testing.TB, e sources.Engine) string {
+	t.Helper()
+	return Program{Name: string(e)}.Path(t)
+}
+
+// ProgramSample returns the programs to run a trial with: all, or one of them, which is
+// installed if any is. With -run, it is all: a person may have named the test of one engine.
+func ProgramSample(t testing.TB, trial string) []Program {
+	t.Helper()
+	return sampleOf(t, Programs, trial)
+}
+
+func sampleOf(t testing.TB, all []Program, trial string) []Program {
+	t.Helper()
+	if Thorough() || flag.Lookup("test.run").Value.String() != "" {
+		return all
+	}
+	Count(t, 1, len(all)-1)
+	drawn := int(hash(trial+fmt.Sprint(Seed())) % uint64(len(all)))
+	for range all {
+		if _, err := exec.LookPath(all[drawn].Name); err == nil {
+			break
+		}
+		drawn = (drawn + 1) % len(all)
+	}
+	return all[drawn:][:1]
+}
+
+// EachProgram runs a test with each program, or with [ProgramSample]. If a program is
+// missing, its test is skipped or fails, as in [Program.Path].
+func EachProgram(t *testing.T, test func(t *testing.T, p Program)) {
+	t.Helper()
+	eachOf(t, Programs, test)
+}
+
+// EachEngine runs a test with the first program of each engine, or with one of them, as [EachProgram] does.
 func EachEngine(t *testing.T, test func(t *testing.T, e sources.Engine)) {
 	t.Helper()
-	for _, e := range EngineSample(t, t.Name()) {
-		t.Run(string(e), func(t *testing.T) {
-			Judge(t, e)
-			test(t, e)
+	eachOf(t, Programs[:len(Engines)], func(t *testing.T, p Program) { test(t, p.Engine) })
+}
+
+func eachOf(t *testing.T, all []Program, test func(t *testing.T, p Program)) {
+	t.Helper()
+	for _, p := range sampleOf(t, all, t.Name()) {
+		t.Run(p.Name, func(t *testing.T) {
+			p.Path(t)
+			test(t, p)
 		})
 	}
 }

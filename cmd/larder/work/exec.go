@@ -32,7 +32,8 @@ type execution struct {
 	command cliconfig.Invocation
 	program string // path
 
-	got atomic.Bool // modules were installed
+	got   atomic.Bool        // modules were installed
+	newer memo[string, bool] // see isNewTerraform, by directory
 
 	mu       sync.Mutex
 	deferred []string         // root modules that are left to shims
@@ -210,7 +211,8 @@ func (e *execution) readCommand() error {
 	if in.KeepModules || e.flags.DryRun {
 		e.getModules = nil
 	}
-	e.readsArguments, e.lockedToo, e.overriddenToo = true, true, true
+	e.readsArguments, e.lockedToo = true, true
+	e.overriddenToo = func(ctx context.Context, m *rootModule) bool { return !e.isNewTerraform(ctx, m) }
 	e.runsHere, e.mayBeEmpty = !in.Wrapper, in.Wrapper || e.flags.Recursive
 	e.quiet, e.installed, e.defers = !e.flags.DryRun, e.use, e.leave
 	e.readOnlyLock = e.request.ReadOnlyLock || in.ReadOnlyLock
@@ -290,13 +292,10 @@ func (e *execution) inState(ctx context.Context, home string, do func(home strin
 // than these: TF_CLI_ARGS may have some that only other commands take. In OpenTofu the source of
 // a module may depend on variables.
 func (e *execution) get(ctx context.Context, m *rootModule, update bool) error {
-	program := e.program
-	if e.command.Wrapper {
-		var err error
-		if program, err = exec.LookPath(string(m.config.Engine)); err != nil {
-			err = fmt.Errorf("cannot install the modules: PATH has no %s", m.config.Engine)
-			return sources.WithHint(err, "install it, choose the other engine with --engine, or run terraform get or tofu get first")
-		}
+	program, err := e.engineProgram(m)
+	if err != nil {
+		err = fmt.Errorf("cannot install the modules: PATH has no %s", m.config.Engine)
+		return sources.WithHint(err, "install it, choose the other engine with --engine, or run terraform get or tofu get first")
 	}
 	if err := errors.Join(datadir.CheckRepository(m.dir), datadir.CheckOwn(m.dir, m.config.DataDir)); err != nil {
 		return err
@@ -320,8 +319,8 @@ func (e *execution) get(ctx context.Context, m *rootModule, update bool) error {
 		args = append(args, "-test-directory="+e.command.TestDir)
 	}
 	var variables []string // not on the command line, which other users can read
-	if m.config.Engine == sources.OpenTofu {
-		for _, variable := range e.command.Variables {
+	for _, variable := range e.command.Variables {
+		if m.config.Engine == sources.OpenTofu || e.isNewTerraform(ctx, m) {
 			variables = append(variables, cliconfig.QuoteShell(variable))
 		}
 	}
@@ -333,6 +332,35 @@ func (e *execution) get(ctx context.Context, m *rootModule, update bool) error {
 		return fmt.Errorf("%s get: %w\n%s", m.config.Engine, err, strings.Join(lines[max(0, len(lines)-maxGetLines):], "\n"))
 	}
 	return nil
+}
+
+// engineProgram returns the path of the engine that runs in a root module.
+func (e *execution) engineProgram(m *rootModule) (string, error) {
+	if e.command.Wrapper {
+		return exec.LookPath(string(m.config.Engine))
+	}
+	return e.program, nil
+}
+
+// newTerraform is the first release of Terraform whose get takes variables, and whose init doesn't install providers
+// with development overrides.
+var newTerraform, _ = sources.ParseVersion("1.15.0-alpha")
+
+// isNewTerraform reports whether the engine that runs in a root module is newTerraform or a later one. It runs the
+// engine for its version. An engine whose version is unknown is not.
+func (e *execution) isNewTerraform(ctx context.Context, m *rootModule) bool {
+	if m.config.Engine != sources.Terraform {
+		return false
+	}
+	is, _ := e.newer.get(m.dir, func() (bool, error) {
+		program, err := e.engineProgram(m)
+		if err != nil {
+			return false, err
+		}
+		v, _, err := e.versionOf(ctx, e.workDir, nil, program, "-chdir="+m.dir)
+		return v.Compare(newTerraform) >= 0, err
+	})
+	return is
 }
 
 // maxGetLines is how many lines of the output of get an error has. A message of an engine has

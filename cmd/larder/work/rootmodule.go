@@ -68,7 +68,11 @@ func (m *rootModule) needs(ctx context.Context) (*installer.Root, error) {
 		}
 		unmanaged := slices.Contains(m.config.Unmanaged, r.Provider)
 		if !unmanaged && m.config.DevOverrides[r.Provider] != "" {
-			unmanaged = !m.overriddenToo && m.overridden(r.Provider) || m.overriddenToo && !m.hasSource(ctx, r)
+			if m.overriddenToo == nil {
+				unmanaged = m.overridden(r.Provider)
+			} else {
+				unmanaged = !m.overriddenToo(ctx, m) || !m.hasSource(ctx, r)
+			}
 		}
 		if unmanaged {
 			found.Unmanaged = append(found.Unmanaged, r.Provider)
@@ -226,7 +230,7 @@ func (m *rootModule) overridden(p sources.Provider) bool {
 }
 
 // hasSource reports whether a provider with a development override can be installed: its version is
-// locked, or a source has one. Terraform installs such providers before version 1.15, and OpenTofu does.
+// locked, or a source has one.
 func (m *rootModule) hasSource(ctx context.Context, r sources.Requirement) bool {
 	if _, locked := m.lock.Entry(r.Provider); locked && !m.flags.Upgrade {
 		return true

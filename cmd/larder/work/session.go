@@ -53,7 +53,7 @@ type Session struct {
 	// Results of reading the engine's command line, for exec.
 	readsArguments bool                                                        // that of TF_CLI_ARGS too
 	lockedToo      bool                                                        // if the state is unread, the lock file's entries are requirements too
-	overriddenToo  bool                                                        // providers with development overrides are required too, if a source has them
+	overriddenToo  func(ctx context.Context, m *rootModule) bool               // providers with development overrides are required too, if a source has them; may be nil
 	runsHere       bool                                                        // the engine runs in the working directory
 	mayBeEmpty     bool                                                        // a missing configuration is no reason for a message
 	mutesWarnings  bool                                                        // those about the configuration: the engine has its own
