@@ -10,6 +10,9 @@ import (
 	"strings"
 	"testing"
 
+	"golang.org/x/mod/modfile"
+	"golang.org/x/mod/zip"
+
 	"github.com/larder-cli/larder/sources"
 	"github.com/larder-cli/larder/sources/sourcetest"
 )
@@ -59,6 +62,16 @@ func TestVariablesOfFlagsAreDocumented(t *testing.T) {
 		table += "| `" + f.Written() + "` | `" + f.Variable + "` |\n"
 	}
 	sourcetest.Expect(t, strings.Contains(document(t, "docs/configuration.md"), table), "docs/configuration.md does not contain the table\n%s", table)
+}
+
+// A module with any of these can't be installed by go install PATH@VERSION.
+func TestGoInstallAcceptsTheModule(t *testing.T) {
+	const root = "../.."
+	mod, err := modfile.Parse("go.mod", sourcetest.ReadFile(t, root+"/go.mod"), nil)
+	sourcetest.Require(t, err == nil, "%v", err)
+	sourcetest.Expect(t, len(mod.Replace)+len(mod.Exclude) == 0, "go.mod replaces or excludes modules")
+	files, err := zip.CheckDir(root)
+	sourcetest.Expect(t, err == nil, "the module can't be a zip file: %v\n%v", err, files.Invalid)
 }
 
 // Links in documents have targets, including headings.
