@@ -44,7 +44,7 @@ func TestDocumentsAgreeWithTheCode(t *testing.T) {
 // Documents name the releases that Larder is compared with. Only CI must have exactly these.
 func TestDocumentsNameTheEngines(t *testing.T) {
 	for _, p := range sourcetest.Programs {
-		for _, name := range []string{"README.md", "docs/deviations.md"} {
+		for _, name := range []string{"README.md", "docs/deviations.md", "docs/support.md"} {
 			sourcetest.Expect(t, strings.Contains(document(t, name), p.Version), "%s doesn't name %s %s", name, p.Name, p.Version)
 		}
 		if os.Getenv("CI") != "" {
@@ -79,7 +79,7 @@ func TestDocumentLinksLead(t *testing.T) {
 	link := regexp.MustCompile(`\]\(([^()#:]*)(?:#([^)]*))?\)`)
 	paths, err := filepath.Glob("../../docs/*.md")
 	sourcetest.Check(t, err)
-	for _, path := range append(paths, "../../README.md", "../../SECURITY.md", "../../ARCHITECTURE.md", "../../CONTRIBUTING.md") {
+	for _, path := range append(paths, "../../README.md", "../../SECURITY.md", "../../ARCHITECTURE.md", "../../CONTRIBUTING.md", "../../CHANGELOG.md") {
 		for _, m := range link.FindAllStringSubmatch(string(sourcetest.ReadFile(t, path)), -1) {
 			target := path
 			if m[1] != "" {
@@ -99,6 +99,32 @@ func anchors(text string) (names []string) {
 		names = append(names, strings.ReplaceAll(kept, " ", "-"))
 	}
 	return names
+}
+
+// GitHub shows no issue form that lacks one of these, or whose fields it can't distinguish.
+func TestIssueForms(t *testing.T) {
+	paths, err := filepath.Glob("../../.github/ISSUE_TEMPLATE/*.yml")
+	sourcetest.Check(t, err)
+	forms := 0
+	for _, path := range paths {
+		form, _ := parseYAML(string(sourcetest.ReadFile(t, path))).(map[string]any)
+		if filepath.Base(path) == "config.yml" {
+			sourcetest.Expect(t, form["contact_links"] != nil, "%s: no link", path)
+			continue
+		}
+		forms++
+		body, _ := form["body"].([]any)
+		sourcetest.Expect(t, form["name"] != nil && form["description"] != nil && len(body) > 0, "%s: %v", path, form)
+		seen := map[any]bool{}
+		for _, field := range body {
+			field, _ := field.(map[string]any)
+			attributes, _ := field["attributes"].(map[string]any)
+			text := field["type"] == "markdown"
+			sourcetest.Expect(t, attributes["label"] != nil && field["id"] != nil && !seen[field["id"]] || text && attributes["value"] != nil, "%s: %v", path, field)
+			seen[field["id"]] = true
+		}
+	}
+	sourcetest.Equal(t, forms, 3, "issue forms")
 }
 
 // Each deviation is in the table of contents, and has the parts that all have.
