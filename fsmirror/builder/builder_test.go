@@ -115,6 +115,7 @@ func open(t testing.TB, dir string, opts builder.Options) *builder.Builder {
 	t.Helper()
 	b, err := builder.Open(context.Background(), dir, opts)
 	must(t, err)
+	t.Cleanup(func() { b.Close() })
 	return b
 }
 
@@ -631,6 +632,7 @@ func TestMirrorInAFile(t *testing.T) {
 // If the file system does not allow colons, no package is fetched from a host with a
 // port.
 func TestHostsWithAPort(t *testing.T) {
+	sourcetest.SkipOnWindows(t, "the test can't create such files")
 	const ported = "example.test:8443/acme/widget/1.0.0/linux_amd64"
 	d := newDepot(t, widget+"/1.0.0/linux_amd64", ported)
 	id := parseID(t, ported)
@@ -651,6 +653,7 @@ func TestHostsWithAPort(t *testing.T) {
 }
 
 func TestHostsWithAPortWherePossible(t *testing.T) {
+	sourcetest.SkipOnWindows(t, "names have no colons")
 	const ported = "example.test:8443/acme/widget/1.0.0/linux_amd64"
 	if err := os.Mkdir(filepath.Join(t.TempDir(), "a:b"), 0o755); err != nil {
 		t.Skip(err)

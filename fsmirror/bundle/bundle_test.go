@@ -352,6 +352,7 @@ func TestInterrupted(t *testing.T) {
 	widgetZip := filepath.Join(widget, "terraform-provider-widget_1.0.0_linux_amd64.zip")
 	waiting, err := os.Stat(filepath.Join(left(t, to)[0], gadgetZip))
 	check(t, err)
+	os.SameFile(waiting, waiting) // Windows identifies the file only now
 	// A staged archive that was damaged meanwhile is read again.
 	check(t, os.WriteFile(filepath.Join(left(t, to)[0], widgetZip), []byte("spoilt"), 0o644))
 	mustImport(t, to, file)

@@ -19,14 +19,14 @@ const shareAll = windows.FILE_SHARE_READ | windows.FILE_SHARE_WRITE | windows.FI
 
 // unlink removes a file, a link or an empty directory, which has one element.
 func (d *Dir) unlink(name string) error {
-	return patiently(d.Path(name), isBusy, func() error { return d.remove(name) })
+	return d.failed("remove", name, patiently(d.Path(name), isBusy, func() error { return Cause(d.remove(name)) }))
 }
 
 // unlinkEmptied is unlink for a directory from which everything was removed. On file systems
 // without POSIX semantics, an open file stays in its directory until it is closed.
 func (d *Dir) unlinkEmptied(name string) error {
 	busy := func(err error) bool { return isBusy(err) || isNotEmpty(err) }
-	return patiently(d.Path(name), busy, func() error { return d.remove(name) })
+	return d.failed("remove", name, patiently(d.Path(name), busy, func() error { return Cause(d.remove(name)) }))
 }
 
 // remove is [os.Root.Remove], and also works where that function needs what Wine and some network file systems
@@ -52,19 +52,18 @@ func (d *Dir) remove(name string) error {
 // renameAt replaces a file at newName, but no directory.
 func renameAt(from *Dir, name string, to *Dir, newName string) error {
 	const posix = windows.FILE_RENAME_POSIX_SEMANTICS | windows.FILE_RENAME_IGNORE_READONLY_ATTRIBUTE
-	err := patiently(from.Path(name), isBusy, func() error {
+	return patiently(from.Path(name), isBusy, func() error {
 		h, err := from.openToChange(name, windows.DELETE)
 		if err != nil {
-			return err
+			return Cause(err)
 		}
 		defer windows.CloseHandle(h)
 		err = from.putAt(h, name, to, newName, fileRenameInformationEx, windows.FILE_RENAME_REPLACE_IF_EXISTS|posix)
 		if isUnknown(err) {
 			err = from.putAt(h, name, to, newName, windows.FileRenameInformation, windows.FILE_RENAME_REPLACE_IF_EXISTS)
 		}
-		return err
+		return Cause(err)
 	})
-	return Cause(err)
 }
 
 func linkAt(from *Dir, name string, to *Dir, newName string) error {
@@ -126,7 +125,7 @@ func (d *Dir) openToChange(name string, access uint32) (windows.Handle, error) {
 	return h, d.failed("open", name, status)
 }
 
-// failed returns the error of a function of the NT API.
+// failed adds the path to the error of a function, which may be one of the NT API.
 func (d *Dir) failed(op, name string, status error) error {
 	if s, ok := errors.AsType[windows.NTStatus](status); ok {
 		status = s.Errno()
@@ -141,8 +140,8 @@ func (d *Dir) failed(op, name string, status error) error {
 // indexers open each new file for a moment.
 var patience = 2 * time.Second
 
-// patiently calls do until its error isn't busy. If the file at path stays in use, or
-// one below it, the error names that file.
+// patiently calls do, which returns an error without a path, until its error isn't busy. If a file below path stays in use, the error names that
+// file.
 func patiently(path string, busy func(error) bool, do func() error) error {
 	for begun := time.Now(); ; time.Sleep(50 * time.Millisecond) {
 		err := do()
@@ -152,7 +151,7 @@ func patiently(path string, busy func(error) bool, do func() error) error {
 		if time.Since(begun) < patience {
 			continue
 		}
-		if used := inUse(path); used != "" {
+		if used := inUse(path); used != "" && used != path {
 			err = &fs.PathError{Op: "open", Path: used, Err: windows.ERROR_SHARING_VIOLATION}
 		}
 		return sources.WithHint(err, "stop the programs that use this file, such as a running provider or a virus scanner")

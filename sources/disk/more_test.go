@@ -592,6 +592,7 @@ func TestHolder(t *testing.T) {
 		sourcetest.Expect(t, h.PID == 0, "%.20q: held by %+v", text, h)
 	}
 	sourcetest.Equal(t, l.Path(), filepath.Join(root, "lock"))
+	long.Unlock()
 }
 
 // Users other than the owner of a lock file can only read it.
