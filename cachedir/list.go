@@ -42,7 +42,7 @@ type Entry struct {
 	Changed  bool           // the contents differ from the verified ones
 
 	marks []mark // nil for a symlink
-	files []extent
+	files []disk.Usage
 }
 
 // A Listing describes the contents of a cache.
@@ -62,20 +62,10 @@ type ListOptions struct {
 	Locked LockReader // nil to ignore lock files
 }
 
-// A file identifies a file on this machine.
-type file struct{ inode, device uint64 }
-
-// An extent is the disk usage of a file.
-type extent struct {
-	file  file
-	bytes int64
-	links uint64 // number of hard links
-}
-
 // List describes the contents of the cache, including those of other programs. It
 // changes nothing but records.
 func (d *Dir) List(ctx context.Context, opts ListOptions) (*Listing, error) {
-	l := &lister{Dir: d, ctx: ctx, opts: opts, seen: map[file]uint64{}, places: d.places()}
+	l := &lister{Dir: d, ctx: ctx, opts: opts, seen: map[disk.FileID]uint64{}, places: d.places()}
 	if d.tree != nil {
 		if err := l.level("", 0); err != nil {
 			return nil, err
@@ -165,8 +155,8 @@ type lister struct {
 	packages [][]string // paths of possible packages, grouped by version
 	entries  []Entry
 	findings []Finding
-	seen     map[file]uint64 // number of links in the cache for each file
-	places   []string        // see [Dir.places]
+	seen     map[disk.FileID]uint64 // number of links in the cache for each file
+	places   []string               // see [Dir.places]
 }
 
 // The depths below the cache directory.
@@ -329,7 +319,7 @@ func (l *lister) lookAtAll() error {
 	}
 	for _, e := range l.entries {
 		for _, x := range e.files {
-			l.seen[x.file]++
+			l.seen[x.File]++
 		}
 	}
 	return nil
@@ -356,7 +346,7 @@ func (l *lister) entry(id sources.PackageID) {
 	whileReplaced(e.Dir, func() error {
 		e.files, links = nil, nil
 		marks, err = scanEach(e.Dir, func(full string, info fs.FileInfo) {
-			e.files = append(e.files, extentOf(full, info))
+			e.files = append(e.files, disk.UsageOf(full, info))
 			if disk.IsLink(info.Mode()) {
 				links = append(links, full)
 			}
@@ -430,7 +420,7 @@ func lastUse(e Entry, recorded time.Time) time.Time {
 		}
 	}
 	for _, m := range e.marks {
-		if read := lastRead(filepath.Join(e.Dir, filepath.FromSlash(m.Path))); read.After(last) {
+		if read := disk.LastRead(filepath.Join(e.Dir, filepath.FromSlash(m.Path))); read.After(last) {
 			last = read
 		}
 	}
@@ -456,26 +446,26 @@ func (l *lister) inner(e *Entry, full string) {
 
 // measureAll adds up the disk usage of the entries.
 func (l *lister) measureAll() {
-	counted := map[file]bool{}
+	counted := map[disk.FileID]bool{}
 	for i := range l.entries {
 		e := &l.entries[i]
-		own := map[file]uint64{}
+		own := map[disk.FileID]uint64{}
 		for _, x := range e.files {
-			own[x.file]++
+			own[x.File]++
 		}
 		for _, x := range e.files {
-			if x.file == (file{}) { // the file has no identity
-				e.Size, e.Freed = e.Size+x.bytes, e.Freed+x.bytes
+			if x.File == (disk.FileID{}) { // the file has no identity
+				e.Size, e.Freed = e.Size+x.Bytes, e.Freed+x.Bytes
 				continue
 			}
-			e.Linked = e.Linked || x.links > l.seen[x.file]
-			if counted[x.file] {
+			e.Linked = e.Linked || x.Links > l.seen[x.File]
+			if counted[x.File] {
 				continue
 			}
-			counted[x.file] = true
-			e.Size += x.bytes
-			if x.links == own[x.file] {
-				e.Freed += x.bytes
+			counted[x.File] = true
+			e.Size += x.Bytes
+			if x.Links == own[x.File] {
+				e.Freed += x.Bytes
 			}
 		}
 	}
@@ -483,16 +473,16 @@ func (l *lister) measureAll() {
 
 // A remainder holds the links to the files of the entries that remain while others are removed.
 type remainder struct {
-	anywhere map[file]uint64
-	inside   map[file]uint64 // the cache
+	anywhere map[disk.FileID]uint64
+	inside   map[disk.FileID]uint64 // the cache
 }
 
 func remainderOf(entries []Entry) remainder {
-	r := remainder{map[file]uint64{}, map[file]uint64{}}
+	r := remainder{map[disk.FileID]uint64{}, map[disk.FileID]uint64{}}
 	for _, e := range entries {
 		for _, x := range e.files {
-			r.anywhere[x.file] = x.links
-			r.inside[x.file]++
+			r.anywhere[x.File] = x.Links
+			r.inside[x.File]++
 		}
 	}
 	return r
@@ -502,17 +492,17 @@ func remainderOf(entries []Entry) remainder {
 // becomes smaller. Files that only removed entries share are freed with the last of them.
 func (r remainder) remove(e Entry) (freed, less int64) {
 	for _, x := range e.files {
-		if x.file == (file{}) { // the file has no identity
-			freed, less = freed+x.bytes, less+x.bytes
+		if x.File == (disk.FileID{}) { // the file has no identity
+			freed, less = freed+x.Bytes, less+x.Bytes
 			continue
 		}
-		r.anywhere[x.file]--
-		r.inside[x.file]--
-		if r.anywhere[x.file] == 0 {
-			freed += x.bytes
+		r.anywhere[x.File]--
+		r.inside[x.File]--
+		if r.anywhere[x.File] == 0 {
+			freed += x.Bytes
 		}
-		if r.inside[x.file] == 0 {
-			less += x.bytes
+		if r.inside[x.File] == 0 {
+			less += x.Bytes
 		}
 	}
 	return freed, less

@@ -62,8 +62,10 @@ func (d *Dir) lockTofu(ctx context.Context, home *disk.Dir, id sources.PackageID
 	if err != nil {
 		return nil, err
 	}
-	try := func() (bool, error) { return tryTofu(f) }
-	holder := func() Holder { return Holder{ID: id, Holder: disk.Holder{PID: tofuPID(f)}, Tofu: home.Path(name)} }
+	try := func() (bool, error) { return disk.TryWhole(f) }
+	holder := func() Holder {
+		return Holder{ID: id, Holder: disk.Holder{PID: disk.WholePID(f)}, Tofu: home.Path(name)}
+	}
 	if err := d.wait(ctx, try, holder); err != nil {
 		f.Close()
 		return nil, fmt.Errorf("waiting for OpenTofu's lock %s: %w", home.Path(name), err)
@@ -88,7 +90,7 @@ func (d *Dir) holdTofu(home *disk.Dir, id sources.PackageID) (unlock func(), err
 	if err != nil {
 		return nil, err
 	}
-	ok, err := tryTofu(f)
+	ok, err := disk.TryWhole(f)
 	if ok {
 		return func() { f.Close() }, nil
 	}
@@ -97,7 +99,7 @@ func (d *Dir) holdTofu(home *disk.Dir, id sources.PackageID) (unlock func(), err
 		return nil, err
 	}
 	err = fmt.Errorf("locked by OpenTofu: %s", home.Path(name))
-	if pid := tofuPID(f); pid != 0 {
+	if pid := disk.WholePID(f); pid != 0 {
 		err = fmt.Errorf("locked by OpenTofu (pid %d): %s", pid, home.Path(name))
 	}
 	return nil, sources.WithHint(err, "run the command again when OpenTofu has finished")

@@ -134,7 +134,7 @@ func (d *Dir) besides(u Usage, policy Policy) (Usage, error) {
 // choosePackages determines which packages of the listing to remove.
 func (d *Dir) choosePackages(p *Plan) {
 	listing, policy := p.Listing, p.policy
-	programs, note := findRunning()
+	programs, note := disk.FindRunning()
 	if note != "" {
 		p.Notes = append(p.Notes, note)
 	}
@@ -147,7 +147,7 @@ func (d *Dir) choosePackages(p *Plan) {
 	for _, e := range listing.Entries {
 		p.Size += e.Size
 		switch {
-		case programs.has(e):
+		case isRunning(programs, e):
 			p.Running++
 		case !policy.All && e.InUse():
 			p.Used++
@@ -364,4 +364,11 @@ func (d *Dir) forgetEntry(id sources.PackageID, home *disk.Dir) error {
 	}
 	defer d.evidence.Forget(id.Release())
 	return evidence.Remove(d.state, evidencePath(id.Release()))
+}
+
+// isRunning reports whether a program runs or has mapped a file of an entry.
+func isRunning(programs disk.Running, e Entry) bool {
+	return slices.ContainsFunc(e.marks, func(m mark) bool {
+		return programs.Has(path.Base(m.Path), disk.FileID{Inode: m.Inode, Volume: m.Volume})
+	})
 }

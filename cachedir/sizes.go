@@ -236,7 +236,7 @@ func bytesBelow(path string) (sum int64, err error) {
 			return err
 		}
 		if info, err := e.Info(); err == nil {
-			sum += extentOf(path, info).bytes
+			sum += disk.UsageOf(path, info).Bytes
 		}
 		return nil
 	})

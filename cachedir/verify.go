@@ -240,7 +240,7 @@ func readTimes(e Entry) accessTimes {
 	times := accessTimes{}
 	for _, m := range e.marks {
 		path := filepath.Join(e.Dir, filepath.FromSlash(m.Path))
-		times[path] = lastRead(path)
+		times[path] = disk.LastRead(path)
 	}
 	return times
 }
@@ -251,7 +251,7 @@ type accessTimes map[string]time.Time
 // user verifies a cache, its packages appear to have been used.
 func (t accessTimes) restore() {
 	for path, read := range t {
-		if !read.IsZero() && !lastRead(path).Equal(read) {
+		if !read.IsZero() && !disk.LastRead(path).Equal(read) {
 			_ = disk.RestoreAccess(path, read)
 		}
 	}

@@ -32,8 +32,11 @@ func isPlatformPart(s string) bool {
 	})
 }
 
+// Current is the platform that this program was built for. Only tests change it.
+var Current = Platform{runtime.GOOS, runtime.GOARCH}
+
 // CurrentPlatform returns the platform that this program was built for.
-func CurrentPlatform() Platform { return Platform{runtime.GOOS, runtime.GOARCH} }
+func CurrentPlatform() Platform { return Current }
 
 func (p Platform) String() string { return p.OS + "_" + p.Arch }
 

@@ -26,7 +26,11 @@ func (h *handover) run() (status int, err error) {
 			return exitFailed, err
 		}
 	}
-	return replaceProcess(h.Program.Path, h.Program.Line, h.Program.Environ)
+	status, err = cliconfig.Become(h.Program.Path, h.Program.Line, h.Program.Environ, os.Stdin, os.Stdout, os.Stderr)
+	if err != nil {
+		return exitFailed, err
+	}
+	return status, nil
 }
 
 // asShim is the flag with which larder runs itself under the name of an engine, and enginePath the

@@ -54,7 +54,7 @@ var mayImport = map[string][]string{
 	"installer/lockfile": {"sources", "sources/disk", "installer/hclfile"},
 	"installer/modules":  {"sources", "sources/disk", "installer/hclfile"},
 
-	"cmd/larder/ui":        {},
+	"cmd/larder/ui":        {"cliconfig"},
 	"cmd/larder/ui/uitest": {},
 	"cmd/larder/report": { // values: what the packages below know
 		"cmd/larder/ui", "sources", "sources/disk", "sources/fetch", "sources/policy",
@@ -195,13 +195,27 @@ func TestOnlyDiskChangesFiles(t *testing.T) {
 	}
 }
 
+// What differs by operating system is in two packages, so that all others are tested on each system.
+func TestSystemsDifferInTwoPackages(t *testing.T) {
+	for _, f := range goFiles(t) {
+		if f.test || f.pkg == "sources/disk" || f.pkg == "cliconfig" || forTests[f.pkg] {
+			continue
+		}
+		for _, system := range []string{"linux", "darwin", "windows", "freebsd", "unix", "other"} {
+			if strings.HasSuffix(f.path, "_"+system+".go") {
+				t.Errorf("%s is for one system, and such files are in sources/disk and cliconfig", f.path)
+			}
+		}
+	}
+}
+
 // opens are the functions of os that wait for a pipe at the path. Its ReadDir doesn't.
 const opens = "Open OpenFile OpenInRoot OpenRoot ReadFile"
 
 // Files are opened by sources/disk, which never waits, except those of the system.
 func TestOnlyDiskOpensFiles(t *testing.T) {
 	for _, f := range goFiles(t) {
-		if f.test || f.pkg == "sources/disk" || forTests[f.pkg] || f.path == "cachedir/running_linux.go" {
+		if f.test || f.pkg == "sources/disk" || forTests[f.pkg] {
 			continue
 		}
 		for _, selector := range f.selectors() {

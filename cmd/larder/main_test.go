@@ -1,8 +1,14 @@
+//go:debug x509usefallbackroots=1
 package main
 
 import (
+	"bytes"
+	"crypto/x509"
+	"errors"
 	commandline "flag"
 	"os"
+	"os/exec"
+	"regexp"
 	"runtime"
 	"slices"
 	"strconv"
@@ -15,6 +21,7 @@ import (
 	"github.com/larder-cli/larder/cmd/larder/report"
 	"github.com/larder-cli/larder/cmd/larder/ui"
 	"github.com/larder-cli/larder/cmd/larder/work"
+	"github.com/larder-cli/larder/sources"
 	"github.com/larder-cli/larder/sources/sourcetest"
 )
 
@@ -38,6 +45,7 @@ func beLarder() {
 	// What stories print must not depend on who runs the tests.
 	work.Unbound = func() bool { return os.Getenv("LARDER_TEST_ROOT") != "" }
 	cliconfig.SiteDir = os.Getenv("LARDER_TEST_SITE")
+	onWindows()
 	if every, err := time.ParseDuration(os.Getenv("LARDER_TEST_PROGRESS")); err == nil {
 		ui.ProgressEvery = every
 	}
@@ -49,4 +57,43 @@ func beLarder() {
 		os.Exit(startChecked(file))
 	}
 	main()
+}
+
+// onWindows lets stories be the same on Windows, in a second process: that one trusts the authorities in SSL_CERT_FILE
+// and is for another platform, and this one prints its paths with slashes.
+func onWindows() {
+	if runtime.GOOS != "windows" {
+		return
+	}
+	if os.Getenv("LARDER_TEST_INNER") == "" {
+		os.Exit(runInner())
+	}
+	pool := x509.NewCertPool()
+	if text, err := os.ReadFile(os.Getenv("SSL_CERT_FILE")); err == nil && pool.AppendCertsFromPEM(text) {
+		x509.SetFallbackRoots(pool)
+	}
+	sources.Current = sources.Platform{OS: "linux", Arch: "amd64"}
+}
+
+func runInner() (status int) {
+	cmd := exec.Command(os.Args[0], os.Args[1:]...)
+	cmd.Env = append(os.Environ(), "LARDER_TEST_INNER=1")
+	cmd.Stdin = os.Stdin
+	var out, errs bytes.Buffer
+	cmd.Stdout, cmd.Stderr = &out, &errs
+	err := cmd.Run()
+	slashes := regexp.MustCompile(`\\+()`)
+	if slices.Contains(os.Args, "--json") {
+		slashes = regexp.MustCompile(`\\\\|\\([^"nrtu\\])`) // others are escapes
+	}
+	os.Stdout.Write(slashes.ReplaceAll(out.Bytes(), []byte("/$1")))
+	os.Stderr.Write(slashes.ReplaceAll(errs.Bytes(), []byte("/$1")))
+	var exit *exec.ExitError
+	if errors.As(err, &exit) {
+		return exit.ExitCode()
+	}
+	if err != nil {
+		return exitFailed
+	}
+	return exitDone
 }

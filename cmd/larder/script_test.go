@@ -80,7 +80,7 @@ import (
 // NAME-terraform-1.15. PATH has no other engine, because larder's choice depends on it. $RELEASE is the name of the
 // release.
 func TestScripts(t *testing.T) {
-	if runtime.GOOS != "linux" || runtime.GOARCH != "amd64" {
+	if runtime.GOOS != "linux" && runtime.GOOS != "windows" || runtime.GOARCH != "amd64" {
 		t.Skip("what scripts expect names linux_amd64, and certificates come from SSL_CERT_FILE")
 	}
 	path := withoutEngines(t)
@@ -245,7 +245,13 @@ func setUp(env *testscript.Env, path string) error {
 	env.Setenv("HOME", home)
 	env.Setenv("PATH", path)
 	env.Setenv("XDG_DATA_DIRS", filepath.Join(env.WorkDir, "share"))
-	env.Setenv("PLATFORM", runtime.GOOS+"_"+runtime.GOARCH)
+	if runtime.GOOS == "windows" {
+		env.Setenv("XDG_STATE_HOME", filepath.Join(home, ".local", "state"))
+		env.Setenv("XDG_CACHE_HOME", filepath.Join(home, ".cache"))
+		env.Setenv("XDG_CONFIG_HOME", filepath.Join(home, ".config"))
+	}
+	env.Setenv("PLATFORM", "linux_amd64")
+	env.Setenv("WORK", filepath.ToSlash(env.WorkDir))
 	env.Setenv("NO_PROXY", "")
 	env.Setenv("LARDER_TEST_SCHEMA", filepath.Join(repo, "docs", "json.schema.json"))
 	return errors.Join(err, os.MkdirAll(home, 0o755))

@@ -1,6 +1,6 @@
 // Package disk is the only package that writes, renames, syncs and removes
-// files, each in one way. It also locks files, except for the lock that
-// OpenTofu shares with package cachedir. It reads a file where a size limit or
+// files, each in one way. It also locks files, and has what else differs between
+// operating systems about files. It reads a file where a size limit or
 // a check of the file's kind is required. It is independent of packages,
 // records and mirrors.
 //

@@ -6,6 +6,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/larder-cli/larder/cliconfig"
 	"golang.org/x/term"
 )
 
@@ -61,7 +62,7 @@ func (p *Progress) Begin(d Display, color ColorMode, tell func(line string)) {
 
 // OnTerminal reports whether the output is a terminal that can show bars.
 func (p *Progress) OnTerminal() bool {
-	return IsTerminal(p.screen.Err) && !p.Dumb && commandsTerminal(p.screen.Err.(*os.File))
+	return IsTerminal(p.screen.Err) && !p.Dumb && cliconfig.Interprets(p.screen.Err.(*os.File))
 }
 
 // showBars draws the bars until the progress ends. Only this goroutine draws, so that code that

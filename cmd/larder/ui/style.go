@@ -1,6 +1,10 @@
 package ui
 
-import "strings"
+import (
+	"strings"
+
+	"github.com/larder-cli/larder/cliconfig"
+)
 
 // A Paint is a style of text where colors are shown.
 type Paint string
@@ -74,5 +78,5 @@ func (m ColorMode) Shows(w any) bool {
 		return false
 	}
 	f, ok := file(w)
-	return ok && IsTerminal(f) && commandsTerminal(f)
+	return ok && IsTerminal(f) && cliconfig.Interprets(f)
 }

@@ -1,6 +1,6 @@
 //go:build unix && !linux && !darwin
 
-package cachedir
+package disk
 
 import "golang.org/x/sys/unix"
 

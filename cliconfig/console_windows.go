@@ -1,4 +1,4 @@
-package ui
+package cliconfig
 
 import (
 	"os"
@@ -6,8 +6,9 @@ import (
 	"golang.org/x/sys/windows"
 )
 
-// commandsTerminal makes a console interpret control sequences, and reports whether it does.
-func commandsTerminal(f *os.File) bool {
+// Interprets makes a console interpret control sequences, and reports whether it does. On other systems, every
+// terminal does.
+func Interprets(f *os.File) bool {
 	var mode uint32
 	console := windows.Handle(f.Fd())
 	return windows.GetConsoleMode(console, &mode) == nil &&

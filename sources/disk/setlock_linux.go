@@ -1,4 +1,4 @@
-package cachedir
+package disk
 
 import "golang.org/x/sys/unix"
 

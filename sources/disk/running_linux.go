@@ -1,4 +1,4 @@
-package cachedir
+package disk
 
 import (
 	"bufio"
@@ -6,8 +6,6 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
-
-	"github.com/larder-cli/larder/sources/disk"
 )
 
 // A mapping identifies a file that is mapped into memory. The kernel's table of
@@ -17,23 +15,23 @@ type mapping struct {
 	name  string
 }
 
-// running holds the files that programs run or have mapped.
-type running struct {
-	files  map[file]bool
+// Running holds the files that programs run or have mapped.
+type Running struct {
+	files  map[FileID]bool
 	mapped map[mapping]bool
 }
 
-// findRunning examines the processes that this process has permission to examine.
-func findRunning() (running, string) {
-	r := running{map[file]bool{}, map[mapping]bool{}}
+// FindRunning examines the processes that this process has permission to examine.
+func FindRunning() (Running, string) {
+	r := Running{map[FileID]bool{}, map[mapping]bool{}}
 	processes, err := filepath.Glob("/proc/[0-9]*")
 	if err != nil || len(processes) == 0 {
 		return r, "cannot determine which packages running programs use: there is no /proc"
 	}
 	for _, process := range processes {
 		if info, err := os.Stat(filepath.Join(process, "exe")); err == nil {
-			id := disk.Identify(filepath.Join(process, "exe"), info)
-			r.files[file{id.Inode, id.Volume}] = true
+			id := Identify(filepath.Join(process, "exe"), info)
+			r.files[FileID{id.Inode, id.Volume}] = true
 		}
 		r.readMaps(filepath.Join(process, "maps"))
 	}
@@ -42,7 +40,7 @@ func findRunning() (running, string) {
 
 // readMaps reads lines of six columns. The fifth is the inode and the last is the
 // path.
-func (r running) readMaps(path string) {
+func (r Running) readMaps(path string) {
 	f, err := os.Open(path)
 	if err != nil {
 		return
@@ -62,13 +60,7 @@ func (r running) readMaps(path string) {
 	}
 }
 
-// has reports whether a program runs or has mapped a file of an entry.
-func (r running) has(e Entry) bool {
-	for _, m := range e.marks {
-		name := m.Path[strings.LastIndex(m.Path, "/")+1:]
-		if r.files[file{m.Inode, m.Volume}] || r.mapped[mapping{m.Inode, name}] {
-			return true
-		}
-	}
-	return false
+// Has reports whether a program runs or has mapped a file of this name and identity.
+func (r Running) Has(name string, id FileID) bool {
+	return r.files[id] || r.mapped[mapping{id.Inode, name}]
 }

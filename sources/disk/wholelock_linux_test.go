@@ -1,12 +1,11 @@
-//go:build linux
-
-package cachedir
+package disk_test
 
 import (
 	"os"
 	"path/filepath"
 	"testing"
 
+	"github.com/larder-cli/larder/sources/disk"
 	"github.com/larder-cli/larder/sources/sourcetest"
 )
 
@@ -23,12 +22,12 @@ func TestOpenTofuLockWithoutWriteAccess(t *testing.T) {
 		by   *os.File
 		want bool
 	}{{mine, true}, {theirs, false}} {
-		ok, err := tryTofu(step.by)
+		ok, err := disk.TryWhole(step.by)
 		sourcetest.Check(t, err)
 		sourcetest.Equal(t, ok, step.want, "locked")
 	}
 	sourcetest.Check(t, mine.Close())
-	ok, err := tryTofu(theirs)
+	ok, err := disk.TryWhole(theirs)
 	sourcetest.Check(t, err)
 	sourcetest.Expect(t, ok, "the lock is not free after the file is closed")
 }

@@ -1,4 +1,4 @@
-package cachedir
+package disk
 
 import (
 	"errors"
@@ -11,9 +11,9 @@ import (
 	"golang.org/x/sys/windows"
 )
 
-// extentOf returns the disk usage of the file that info describes.
-func extentOf(path string, info fs.FileInfo) extent {
-	x := extent{bytes: info.Size(), links: 1}
+// UsageOf returns the disk usage of the file that info describes.
+func UsageOf(path string, info fs.FileInfo) Usage {
+	x := Usage{Bytes: info.Size(), Links: 1}
 	name, err := windows.UTF16PtrFromString(path)
 	if err != nil {
 		return x
@@ -28,14 +28,14 @@ func extentOf(path string, info fs.FileInfo) extent {
 	if err := windows.GetFileInformationByHandle(h, &by); err != nil {
 		return x
 	}
-	x.file = file{uint64(by.FileIndexHigh)<<32 | uint64(by.FileIndexLow), uint64(by.VolumeSerialNumber)}
-	x.links = uint64(by.NumberOfLinks)
+	x.File = FileID{uint64(by.FileIndexHigh)<<32 | uint64(by.FileIndexLow), uint64(by.VolumeSerialNumber)}
+	x.Links = uint64(by.NumberOfLinks)
 	return x
 }
 
-// lastRead returns the access time of the file at path, if the file system records
+// LastRead returns the access time of the file at path, if the file system records
 // it.
-func lastRead(path string) time.Time {
+func LastRead(path string) time.Time {
 	info, err := os.Stat(path)
 	if err != nil {
 		return time.Time{}
@@ -47,8 +47,8 @@ func lastRead(path string) time.Time {
 	return time.Unix(0, data.LastAccessTime.Nanoseconds())
 }
 
-// tryTofu takes OpenTofu's lock through f if it is free.
-func tryTofu(f *os.File) (bool, error) {
+// TryWhole takes OpenTofu's lock through f if it is free.
+func TryWhole(f *os.File) (bool, error) {
 	const flags = windows.LOCKFILE_EXCLUSIVE_LOCK | windows.LOCKFILE_FAIL_IMMEDIATELY
 	err := windows.LockFileEx(windows.Handle(f.Fd()), flags, 0, 0, math.MaxUint32, new(windows.Overlapped))
 	if errors.Is(err, windows.ERROR_LOCK_VIOLATION) || errors.Is(err, windows.ERROR_IO_PENDING) {
@@ -57,5 +57,5 @@ func tryTofu(f *os.File) (bool, error) {
 	return err == nil, err
 }
 
-// tofuPID returns 0, because Windows does not report which process holds a lock.
-func tofuPID(*os.File) int { return 0 }
+// WholePID returns 0, because Windows does not report which process holds a lock.
+func WholePID(*os.File) int { return 0 }

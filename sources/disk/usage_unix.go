@@ -1,6 +1,6 @@
 //go:build unix
 
-package cachedir
+package disk
 
 import (
 	"errors"
@@ -12,22 +12,22 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// extentOf returns the disk usage of the file that info describes.
-func extentOf(path string, info fs.FileInfo) extent {
-	x := extent{bytes: info.Size(), links: 1}
+// UsageOf returns the disk usage of the file that info describes.
+func UsageOf(path string, info fs.FileInfo) Usage {
+	x := Usage{Bytes: info.Size(), Links: 1}
 	st, ok := info.Sys().(*syscall.Stat_t)
 	if !ok {
 		return x
 	}
-	x.file = file{st.Ino, uint64(st.Dev)}
-	x.links = uint64(st.Nlink)
-	x.bytes = st.Blocks * 512
+	x.File = FileID{st.Ino, uint64(st.Dev)}
+	x.Links = uint64(st.Nlink)
+	x.Bytes = st.Blocks * 512
 	return x
 }
 
-// lastRead returns the access time of the file at path, if the file system records
+// LastRead returns the access time of the file at path, if the file system records
 // it.
-func lastRead(path string) time.Time {
+func LastRead(path string) time.Time {
 	var st unix.Stat_t
 	if err := unix.Stat(path, &st); err != nil {
 		return time.Time{}
@@ -35,7 +35,7 @@ func lastRead(path string) time.Time {
 	return time.Unix(st.Atim.Unix())
 }
 
-// tryTofu takes OpenTofu's lock through f if it is free, or if the file system has no
+// TryWhole takes OpenTofu's lock through f if it is free, or if the file system has no
 // locks. OpenTofu's lock is a record lock on the whole file, owned by the process.
 // Where the system supports it, Larder's lock is owned by f instead, so that it
 // survives when another part of this program closes the same file. The two kinds
@@ -44,7 +44,7 @@ func lastRead(path string) time.Time {
 //
 // A lock file that another user has made may be open for reading only. A read lock
 // excludes OpenTofu too, and the package's own lock separates processes of Larder.
-func tryTofu(f *os.File) (bool, error) {
+func TryWhole(f *os.File) (bool, error) {
 	lock := wholeFile()
 	err := unix.FcntlFlock(f.Fd(), setLock, lock)
 	if errors.Is(err, unix.EBADF) {
@@ -63,10 +63,10 @@ func tryTofu(f *os.File) (bool, error) {
 	return err == nil, err
 }
 
-// tofuPID returns the ID of the process that holds OpenTofu's lock, or 0 if the
+// WholePID returns the ID of the process that holds OpenTofu's lock, or 0 if the
 // system does not report one. That is the case if the process is on another machine
 // or in another container, or has released the lock.
-func tofuPID(f *os.File) int {
+func WholePID(f *os.File) int {
 	lock := wholeFile()
 	if err := unix.FcntlFlock(f.Fd(), unix.F_GETLK, lock); err != nil || lock.Type == unix.F_UNLCK {
 		return 0
