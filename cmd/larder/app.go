@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"runtime"
 	"slices"
 	"strings"
 	"time"
@@ -15,7 +14,6 @@ import (
 	"github.com/larder-cli/larder/cmd/larder/line"
 	"github.com/larder-cli/larder/cmd/larder/report"
 	"github.com/larder-cli/larder/cmd/larder/ui"
-	"github.com/larder-cli/larder/sources"
 )
 
 // After a signal, a command has this long to end by itself, and then to say that it was
@@ -173,9 +171,4 @@ func commandTree() *line.Command {
 		}
 	}
 	return root
-}
-
-func showVersion(_ context.Context, _ *line.Line, out *report.Output) error {
-	out.Show(report.Version{Version: version(), Platform: sources.CurrentPlatform().String(), Go: runtime.Version()})
-	return nil
 }

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"runtime/debug"
 	"slices"
 
 	"github.com/larder-cli/larder/cliconfig"
@@ -142,7 +141,7 @@ func newSession(l *line.Line, out *report.Output) (*work.Session, error) {
 // readOptions reads the flags, and sets the level of messages.
 func readOptions(l *line.Line, out *report.Output) (o work.Options, err error) {
 	o = work.Options{
-		Version: version(),
+		Version: thisVersion().Version,
 		Config:  l.Text("config"),
 		Cache:   l.Text("cache"),
 		NoCache: l.Bool("no-cache"),
@@ -262,14 +261,4 @@ func machineOf(ctx context.Context, l *line.Line) line.Machine {
 		return nil
 	}
 	return here
-}
-
-// version returns the module version of this program, or "devel" if it was built from a
-// working copy.
-func version() string {
-	info, ok := debug.ReadBuildInfo()
-	if !ok || info.Main.Version == "" || info.Main.Version == "(devel)" {
-		return "devel"
-	}
-	return info.Main.Version
 }

@@ -4,7 +4,8 @@ import "fmt"
 
 // A Version describes this program.
 type Version struct {
-	Version  string `json:"version"`
+	Version  string `json:"version"`          // without a leading v; devel if unknown
+	Commit   string `json:"commit,omitempty"` // hexadecimal; empty if unknown
 	Platform string `json:"platform"`
 	Go       string `json:"go"`
 }
@@ -13,7 +14,13 @@ type Version struct {
 func (Version) Kind() string { return "version" }
 
 // Text implements [Value].
-func (v Version) Text(*Output) string { return fmt.Sprintf("larder %s %s", v.Version, v.Platform) }
+func (v Version) Text(*Output) string {
+	commit := ""
+	if v.Commit != "" {
+		commit = ", commit " + v.Commit
+	}
+	return fmt.Sprintf("larder %s %s%s, %s", v.Version, v.Platform, commit, v.Go)
+}
 
 // A Completion is the completion script of a shell.
 type Completion struct {
