@@ -15,8 +15,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/ProtonMail/go-crypto/openpgp"
-	"github.com/ProtonMail/go-crypto/openpgp/armor"
+	"github.com/larder-cli/larder/sources/sourcetest"
 )
 
 // TestInstallScript runs install.sh with releases from a local server. What it installs is a script
@@ -27,8 +26,8 @@ func TestInstallScript(t *testing.T) {
 	default:
 		t.Skip("install.sh is tested on systems with a POSIX shell")
 	}
-	key, public := signingKey(t)
-	_, otherPublic := signingKey(t)
+	key, public := signingKey(t, "release")
+	_, otherPublic := signingKey(t, "other")
 	const version = "0.1.0"
 	archive := fmt.Sprintf("larder_%s_%s_%s.tar.gz", version, runtime.GOOS, runtime.GOARCH)
 
@@ -115,11 +114,7 @@ func TestInstallScript(t *testing.T) {
 				files["SHA256SUMS"] = fmt.Appendf(files["SHA256SUMS"], "%064x  larder_%s_linux_amd64.tar.gz\n", 0, version)
 			}
 			if test.sign {
-				var sig bytes.Buffer
-				if err := openpgp.DetachSign(&sig, key, bytes.NewReader(files["SHA256SUMS"]), nil); err != nil {
-					t.Fatal(err)
-				}
-				files["SHA256SUMS.sig"] = sig.Bytes()
+				files["SHA256SUMS.sig"] = key.Sign(files["SHA256SUMS"])
 			}
 			if test.release != nil {
 				test.release(files)
@@ -198,26 +193,11 @@ func scriptRelease(t *testing.T, version, script string) []byte {
 	return b.Bytes()
 }
 
-// signingKey returns a new key, and a file with its public key.
-func signingKey(t *testing.T) (key *openpgp.Entity, public string) {
+// signingKey returns a key, and a file with its public key.
+func signingKey(t *testing.T, name string) (key *sourcetest.Key, public string) {
 	t.Helper()
-	key, err := openpgp.NewEntity("release", "", "", nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	var b bytes.Buffer
-	w, err := armor.Encode(&b, openpgp.PublicKeyType, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := key.Serialize(w); err != nil {
-		t.Fatal(err)
-	}
-	if err := w.Close(); err != nil {
-		t.Fatal(err)
-	}
-	public = filepath.Join(t.TempDir(), "key.asc")
-	if err := os.WriteFile(public, b.Bytes(), 0o644); err != nil {
+	key, public = sourcetest.NewKey(name), filepath.Join(t.TempDir(), "key.asc")
+	if err := os.WriteFile(public, []byte(key.Armor()), 0o644); err != nil {
 		t.Fatal(err)
 	}
 	return key, public
