@@ -48,9 +48,8 @@ func TestDocumentsNameTheEngines(t *testing.T) {
 			sourcetest.Expect(t, strings.Contains(document(t, name), p.Version), "%s doesn't name %s %s", name, p.Name, p.Version)
 		}
 		if os.Getenv("CI") != "" {
-			out, err := exec.Command(p.Path(t), "version").Output()
-			first, _, _ := strings.Cut(string(out), "\n")
-			sourcetest.Expect(t, err == nil && strings.HasSuffix(first, " v"+p.Version), "%s is %q (%v), and documents name %s", p.Name, first, err, p.Version)
+			out, err := exec.Command(p.Path(t), "version").Output() // may begin with warnings, e.g. about a configuration file
+			sourcetest.Expect(t, err == nil && strings.Contains(string(out), " v"+p.Version+"\n"), "%s prints %q (%v), and documents name %s", p.Name, out, err, p.Version)
 		}
 	}
 }
