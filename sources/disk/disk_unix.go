@@ -8,8 +8,11 @@ import (
 	"os"
 	"path/filepath"
 	"syscall"
+	"time"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/larder-cli/larder/sources"
 )
 
 const (
@@ -56,8 +59,25 @@ func renameAt(from *Dir, name string, to *Dir, newName string) error {
 // unlink removes a file, a link or an empty directory, which has one element.
 func (d *Dir) unlink(name string) error { return d.root.Remove(name) }
 
-// unlinkEmptied is unlink for a directory from which everything was removed.
-func (d *Dir) unlinkEmptied(name string) error { return d.root.Remove(name) }
+// unlinkEmptied is unlink for a directory from which everything was removed. NFS, SMB and FUSE keep a
+// removed file in its directory, by another name, until the program that has it open closes it.
+func (d *Dir) unlinkEmptied(name string) error {
+	for begun := time.Now(); ; time.Sleep(poll) {
+		err := rmdir(d, name)
+		if !isNotEmpty(err) {
+			return err
+		}
+		if time.Since(begun) >= patience {
+			return sources.WithHint(err, "stop the programs that use files in this directory, such as a running provider")
+		}
+	}
+}
+
+// variables, so that tests can replace them
+var (
+	rmdir    = (*Dir).unlink
+	patience = 2 * time.Second
+)
 
 func linkAt(from *Dir, name string, to *Dir, newName string) error {
 	return handles(from, to, func(a, b int) error { return unix.Linkat(a, name, b, newName, 0) })

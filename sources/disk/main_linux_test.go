@@ -8,13 +8,15 @@ import (
 	"github.com/larder-cli/larder/sources/disk"
 )
 
-// TestMain runs all tests twice: with the system call that resolves a whole path, and
-// without it, as on other systems, in sandboxes and with older kernels.
+// TestMain runs all tests twice. The second time, there is no system call that resolves a whole path, as on
+// other systems, in sandboxes and with older kernels, and removed files stay in their directory until they
+// are closed.
 func TestMain(m *testing.M) {
 	status := m.Run()
-	restore := disk.WithoutOpenat2()
+	restore, restoreRemoval := disk.WithoutOpenat2(), disk.KeepingOpenFiles()
 	_ = flag.Set("test.short", "true") // what takes long resolves no paths
 	status = max(status, m.Run())
 	restore()
+	restoreRemoval()
 	os.Exit(status)
 }

@@ -155,19 +155,30 @@ func (s *Scratch) Name() string { return rand.Text()[:nameLength] }
 
 // Close removes the directory and everything in it.
 func (s *Scratch) Close() error {
-	s.Dir.Close()
+	defer s.lock.Unlock()
 	if s.owns {
 		defer s.in.Close()
 	}
-	if removesOpenFiles {
-		defer s.lock.Unlock()
-	} else {
-		s.lock.Unlock() // a concurrent sweep may remove the directory too, which does no harm
-	}
 	if s.keep.Load() {
-		return s.in.Remove(s.name + "/" + alive) // a sweep skips a scratch directory without its lock file
+		s.lock.Unlock()
+		return errors.Join(s.Dir.Remove(alive), s.Dir.Close()) // a sweep skips a scratch directory without its lock file
 	}
-	return s.in.RemoveTree(s.name)
+	return s.in.unlessMissing(s.in.dismantle(s.name, s.Dir, s.lock))
+}
+
+// dismantle empties and closes sub, the scratch directory called name whose lock is held, and removes it.
+func (d *Dir) dismantle(name string, sub *Dir, lock *Lock) error {
+	unlock := lock.Unlock // a concurrent sweep may remove the directory too, which does no harm
+	if removesOpenFiles {
+		unlock = func() {} // else a run that has just created the file would lock it before it is gone
+	}
+	err := sub.empty(unlock)
+	sub.Close()
+	lock.Unlock() // an open file may stay in its directory
+	if err != nil {
+		return err
+	}
+	return d.unlinkEmptied(name)
 }
 
 // Abandoned is the age at which an unlocked scratch directory counts as left by
@@ -240,13 +251,5 @@ func (d *Dir) sweep(name string, mine fs.FileInfo, now time.Time) error {
 	case !ok, lock.Lockless != nil && now.Sub(info.ModTime()) < Abandoned:
 		return nil
 	}
-	unlock := lock.Unlock
-	if removesOpenFiles {
-		unlock = func() {} // else a run that has just created the file would lock it before it is gone
-	}
-	if err := sub.empty(unlock); err != nil {
-		return err
-	}
-	sub.Close()
-	return d.unlinkEmptied(name)
+	return d.dismantle(name, sub, lock)
 }
