@@ -144,6 +144,9 @@ func (w *workdir) link(ctx context.Context, s sources.Stored) (sources.LinkMode,
 	if err := checkLinked(entry, mode, scratch.Path(made)); err != nil {
 		return "", err
 	}
+	if _, err := checkExecutable(scratch.Path(made), entry, s.ID); err != nil {
+		return "", sources.WithHint(err, "choose a working directory, and a plugin cache, on file systems with execute permissions")
+	}
 	changed, err := w.replacing(ctx, s, entry, dir, home.Exists(leaf))
 	if err != nil {
 		return "", err

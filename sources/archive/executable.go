@@ -53,11 +53,18 @@ func CheckExecutable(dir, name string, id sources.PackageID) error {
 	if id.Platform.OS == "windows" {
 		return nil
 	}
-	info, err := os.Stat(filepath.Join(dir, name))
-	if err == nil && !disk.Executable(info) {
-		err = fmt.Errorf("%s %w", name, ErrNotExecutable)
+	path := filepath.Join(dir, name)
+	info, err := os.Stat(path)
+	if err != nil {
+		return err
 	}
-	return err
+	if disk.NoExec(path) {
+		return fmt.Errorf("%s %w: its file system is mounted without execute permission", name, ErrNotExecutable)
+	}
+	if !disk.Executable(info) {
+		return fmt.Errorf("%s %w", name, ErrNotExecutable)
+	}
+	return nil
 }
 
 // LetExecute restores the execute permission of the file name, the executable of the

@@ -31,6 +31,13 @@ func FileSystemOf(path string) FileSystem {
 	return s
 }
 
+// NoExec reports whether the file system of an existing file is mounted so that no program on it can be started.
+func NoExec(path string) bool {
+	var s FileSystem
+	s.examine(path)
+	return s.NoExec
+}
+
 // Links reports whether a hardlink on one of the file systems may lead to a file on the
 // other one. Linux also refuses hardlinks between two mounts of a file system, and between
 // subvolumes, which have different devices.
