@@ -185,6 +185,7 @@ func TestLinkForRoot(t *testing.T) {
 // Only root can write to files in a cache, and so through hardlinks. An engine can
 // write to its own plugin cache.
 func TestStoredFilesAreReadOnly(t *testing.T) {
+	sourcetest.RequireModes(t)
 	sourcetest.SkipOnWindows(t, "read-only files can't be removed")
 	for shared, want := range map[bool][2]os.FileMode{false: {0o555, 0o444}, true: {0o755, 0o644}} {
 		d := open(t, t.TempDir(), cachedir.Options{Shared: shared})

@@ -23,12 +23,16 @@ var fullDiskErrors = map[error]bool{syscall.ENOSPC: true, syscall.EDQUOT: true, 
 func TestPipesAreRefused(t *testing.T) {
 	root := t.TempDir()
 	path := filepath.Join(root, "pipe")
-	check(t, unix.Mkfifo(path, 0o644))
+	err := unix.Mkfifo(path, 0o644)
+	if errors.Is(err, syscall.EPERM) || errors.Is(err, errors.ErrUnsupported) {
+		t.Skipf("this file system has no pipes: %v", err)
+	}
+	check(t, err)
 	d := open(t, root)
 	if _, _, err := disk.OpenFile(path); !errors.Is(err, disk.ErrNotRegular) {
 		t.Errorf("OpenFile: %v", err)
 	}
-	_, _, err := d.ReadFile("pipe", 1)
+	_, _, err = d.ReadFile("pipe", 1)
 	strayed(t, "ReadFile", err, path)
 	_, err = d.EditFile("pipe")
 	strayed(t, "EditFile", err, path)
@@ -77,7 +81,7 @@ func TestFilesWithOtherNames(t *testing.T) {
 			root := t.TempDir()
 			mine := write(t, "text", t.TempDir(), "file")
 			before := stat(t, mine)
-			check(t, os.Link(mine, filepath.Join(root, "file")))
+			check(t, sourcetest.Link(t, mine, filepath.Join(root, "file")))
 			check(t, act(open(t, root)))
 			contains(t, mine, "text")
 			after := stat(t, mine)

@@ -27,9 +27,7 @@ func TestFileSystemOf(t *testing.T) {
 
 // The sticky bit keeps users from exchanging files of others.
 func TestWritableByAll(t *testing.T) {
-	if runtime.GOOS == "windows" {
-		t.Skip("Windows has no modes")
-	}
+	sourcetest.RequireModes(t)
 	for mode, want := range map[fs.FileMode][2]bool{
 		0o755:                 {false, false},
 		0o775:                 {false, false},

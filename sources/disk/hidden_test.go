@@ -13,6 +13,7 @@ import (
 )
 
 func TestHidden(t *testing.T) {
+	sourcetest.RequireModes(t)
 	for _, tt := range []struct {
 		top, dir, file fs.FileMode
 		want           fs.FileMode

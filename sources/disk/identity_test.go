@@ -25,7 +25,7 @@ func TestIdentify(t *testing.T) {
 	sourcetest.Require(t, before.Bound() && before.Inode != 0, "%+v", before)
 	time.Sleep(20 * time.Millisecond) // more than a tick of the file system's clock
 	contains(t, path, "text")
-	check(t, os.Link(path, path+".link"))
+	check(t, sourcetest.Link(t, path, path+".link"))
 	check(t, os.Remove(path))
 	check(t, os.Rename(path+".link", path))
 	linked, _ := identify()

@@ -164,9 +164,7 @@ func TestMakeSubAtOnce(t *testing.T) {
 }
 
 func TestFilesHaveTheirModeWhateverTheUmask(t *testing.T) {
-	if runtime.GOOS == "windows" {
-		t.Skip("no such modes")
-	}
+	sourcetest.RequireModes(t)
 	d := open(t, t.TempDir())
 	for _, mode := range []fs.FileMode{0o444, 0o755, 0o666} {
 		f, err := d.Create(mode.String(), mode)
@@ -198,7 +196,7 @@ func TestWriteVia(t *testing.T) {
 	d, via := open(t, root), open(t, t.TempDir())
 	check(t, d.WriteVia(via, "file", []byte("text"), disk.Lazily))
 	contains(t, filepath.Join(root, "file"), "text")
-	if runtime.GOOS != "windows" {
+	if sourcetest.KeepsModes(t) {
 		info, err := d.Lstat("file")
 		sourcetest.Expect(t, err == nil && info.Mode() == 0o644, "got %v, %v", info.Mode(), err)
 	}
@@ -236,9 +234,21 @@ func TestTemp(t *testing.T) {
 	sourcetest.Equal(t, names(t, root), "file", "left are")
 }
 
+// requireOwn skips the test if all users can write to all files, as with ntfs-3g.
+func requireOwn(t *testing.T) {
+	t.Helper()
+	info, err := os.Stat(write(t, "", t.TempDir(), "file"))
+	check(t, err)
+	if !disk.Own(info) {
+		t.Skip("all users can write to files on this file system")
+	}
+}
+
 // CommitChanged keeps only a file that nothing distinguishes from the new one but its time.
 func TestCommitChanged(t *testing.T) {
+	requireOwn(t)
 	text := strings.Repeat("text", 1<<19) + "." // more than one buffer
+	modes := sourcetest.KeepsModes(t)
 	tests := []struct {
 		name    string
 		there   func(t *testing.T, path string) error
@@ -249,9 +259,9 @@ func TestCommitChanged(t *testing.T) {
 		{"shorter", func(_ *testing.T, path string) error { return os.Truncate(path, 3) }, true},
 		{"other end", func(_ *testing.T, path string) error { return os.WriteFile(path, []byte(text[1:]+"!"), 0o644) }, true},
 		{"other beginning", func(_ *testing.T, path string) error { return os.WriteFile(path, []byte("!"+text[1:]), 0o644) }, true},
-		{"writable for all", func(_ *testing.T, path string) error { return os.Chmod(path, 0o666) }, runtime.GOOS != "windows"},
-		{"private", func(_ *testing.T, path string) error { return os.Chmod(path, 0o600) }, runtime.GOOS != "windows"},
-		{"two names", func(_ *testing.T, path string) error { return os.Link(path, path+".2") }, true},
+		{"writable for all", func(_ *testing.T, path string) error { return os.Chmod(path, 0o666) }, modes},
+		{"private", func(_ *testing.T, path string) error { return os.Chmod(path, 0o600) }, modes},
+		{"two names", func(t *testing.T, path string) error { return sourcetest.Link(t, path, path+".2") }, true},
 		{"link", func(t *testing.T, path string) error {
 			return errors.Join(os.Rename(path, path+".2"), sourcetest.Symlink(t, path+".2", path))
 		}, true},
@@ -509,9 +519,8 @@ func TestScratch(t *testing.T) {
 func TestScratchWhileOthersSweep(t *testing.T) {
 	d := open(t, t.TempDir())
 	other := d
-	if runtime.GOOS != "windows" {
-		link := filepath.Join(t.TempDir(), "link")
-		check(t, sourcetest.Symlink(t, d.Path("."), link))
+	link := filepath.Join(t.TempDir(), "link")
+	if os.Symlink(d.Path("."), link) == nil {
 		other = open(t, link)
 	}
 	done := make(chan struct{})
@@ -729,7 +738,7 @@ func TestScratchElsewhere(t *testing.T) {
 	check(t, err)
 	info, err := os.Stat(temporary.Path("."))
 	check(t, err)
-	if filepath.Dir(temporary.Path(".")) != root || runtime.GOOS != "windows" && info.Mode().Perm() != 0o700 {
+	if filepath.Dir(temporary.Path(".")) != root || sourcetest.KeepsModes(t) && info.Mode().Perm() != 0o700 {
 		t.Errorf("%s has mode %v", temporary.Path("."), info.Mode())
 	}
 	check(t, temporary.Close())
@@ -755,9 +764,7 @@ func TestAlive(t *testing.T) {
 }
 
 func TestSeal(t *testing.T) {
-	if runtime.GOOS == "windows" {
-		t.Skip("it does nothing")
-	}
+	sourcetest.RequireModes(t)
 	root := t.TempDir()
 	outside := write(t, "", t.TempDir(), "file")
 	check(t, os.Chmod(write(t, "", root, "dir", "run"), 0o755))
@@ -776,7 +783,7 @@ func TestWritable(t *testing.T) {
 	d := open(t, t.TempDir())
 	check(t, d.Writable())
 	sourcetest.Equal(t, names(t, d.Path(".")), "", "left are")
-	if disk.IgnoresModes() || runtime.GOOS == "windows" {
+	if disk.IgnoresModes() || !sourcetest.KeepsModes(t) {
 		return
 	}
 	check(t, os.Chmod(d.Path("."), 0o555))

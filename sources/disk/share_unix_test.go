@@ -20,6 +20,7 @@ const group = 54400
 // What is created in a directory that several users may write to has the access of that
 // directory, whatever the umask is. In a directory of one user, nothing changes.
 func TestShare(t *testing.T) {
+	sourcetest.RequireModes(t)
 	const setgid, sticky = fs.ModeSetgid, fs.ModeSticky
 	for _, c := range []struct {
 		root                      fs.FileMode
@@ -111,6 +112,7 @@ func TestShare(t *testing.T) {
 // Directories and locks that this user owns get the access of the shared directory when they
 // are used again, and those of other users stay as they are.
 func TestShareOpensDirectories(t *testing.T) {
+	sourcetest.RequireModes(t)
 	root := t.TempDir()
 	check(t, os.Chmod(root, fs.ModeSticky|0o777))
 	for _, name := range []string{"mine", "others"} {
@@ -144,6 +146,7 @@ func TestShareOpensDirectories(t *testing.T) {
 // Only the owner of a file, of the directory, or root replaces a file in a directory with the
 // sticky bit.
 func TestReplaceable(t *testing.T) {
+	sourcetest.RequireModes(t)
 	d := open(t, t.TempDir())
 	check(t, os.Mkdir(d.Path("dir"), 0o755))
 	check(t, d.Replaceable("dir"))
@@ -166,6 +169,7 @@ func TestReplaceable(t *testing.T) {
 // A holder is not named any more once a shared lock is released: the next one may be another user, who
 // can't change the file.
 func TestHolderOfSharedLock(t *testing.T) {
+	sourcetest.RequireModes(t)
 	root := t.TempDir()
 	check(t, os.Chmod(root, fs.ModeSticky|0o777))
 	for _, share := range []bool{false, true} {
@@ -186,11 +190,12 @@ func TestHolderOfSharedLock(t *testing.T) {
 
 // A hardlink of this user's file may exist instead of a lock file. Only this user may read it.
 func TestLocksKeepModesOfFilesWithOtherNames(t *testing.T) {
+	sourcetest.RequireModes(t)
 	root := t.TempDir()
 	check(t, os.Chmod(root, fs.ModeSticky|0o777))
 	mine := write(t, "text", t.TempDir(), "file")
 	check(t, os.Chmod(mine, 0o600))
-	check(t, os.Link(mine, root+"/lock"))
+	check(t, sourcetest.Link(t, mine, root+"/lock"))
 	d := open(t, root)
 	_, err := d.Share()
 	check(t, err)

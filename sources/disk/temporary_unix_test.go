@@ -40,6 +40,7 @@ func left(t *testing.T, name string, mode os.FileMode) string {
 
 // A temporary directory of a run that has ended is removed by the next run. Others stay.
 func TestTemporaryIsSwept(t *testing.T) {
+	sourcetest.RequireModes(t)
 	t.Setenv("TMPDIR", t.TempDir())
 	left(t, "larder-x-AAAAAAAAAAAA", 0o700)
 	stay := []string{
@@ -92,6 +93,7 @@ func TestTemporaryForNext(t *testing.T) {
 		check(t, err)
 		check(t, syscall.Exec("/bin/sh", []string{"sh", "-c", "echo started; read line; exit 0", s.Path(".")}, os.Environ()))
 	}
+	requireOwn(t)
 	t.Setenv("TMPDIR", t.TempDir())
 	cmd := exec.Command(os.Args[0], "-test.run=^TestTemporaryForNext$")
 	cmd.Env = append(os.Environ(), "LARDER_TEST_NEXT=1")
@@ -125,6 +127,7 @@ func TestTemporaryForNext(t *testing.T) {
 
 // A program that inherits a directory while others sweep has it.
 func TestTemporaryForNextAmongSweeps(t *testing.T) {
+	requireOwn(t)
 	t.Setenv("TMPDIR", t.TempDir())
 	done := make(chan struct{})
 	go func() {
