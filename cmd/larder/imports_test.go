@@ -195,17 +195,42 @@ func TestOnlyDiskChangesFiles(t *testing.T) {
 	}
 }
 
+// asking are files outside sources/disk and cliconfig that may ask for the operating system, with the reason.
+var asking = map[string]string{
+	"cmd/larder/handover.go":        "cliconfig decides, for this system",
+	"cmd/larder/work/exec.go":       "a script that Windows can run",
+	"cmd/larder/work/rootmodule.go": "a command that Windows can run",
+	"fsmirror/bundle/place.go":      "Windows has no execute permission",
+	"sources/archive/names.go":      "names that Windows can't hold",
+	"sources/archive/unpack.go":     "Windows can't remove read-only files",
+	"sources/fetch/causes.go":       "hints name programs of the system",
+	"sources/platform.go":           "the platform of this machine",
+}
+
 // What differs by operating system is in two packages, so that all others are tested on each system.
 func TestSystemsDifferInTwoPackages(t *testing.T) {
+	asked := map[string]bool{}
 	for _, f := range goFiles(t) {
 		if f.test || f.pkg == "sources/disk" || f.pkg == "cliconfig" || forTests[f.pkg] {
 			continue
+		}
+		if slices.Contains(f.selectors(), "runtime.GOOS") {
+			asked[f.path] = true
+			sourcetest.Expect(t, asking[f.path] != "", "%s uses runtime.GOOS, which is for sources/disk and cliconfig", f.path)
+		}
+		for _, group := range f.syntax.Comments {
+			if strings.HasPrefix(group.List[0].Text, "//go:build ") {
+				t.Errorf("%s has a build constraint, and such files are in sources/disk and cliconfig", f.path)
+			}
 		}
 		for _, system := range []string{"linux", "darwin", "windows", "freebsd", "unix", "other"} {
 			if strings.HasSuffix(f.path, "_"+system+".go") {
 				t.Errorf("%s is for one system, and such files are in sources/disk and cliconfig", f.path)
 			}
 		}
+	}
+	for path := range asking {
+		sourcetest.Expect(t, asked[path], "%s no longer uses runtime.GOOS", path)
 	}
 }
 
@@ -295,7 +320,7 @@ func goFiles(t *testing.T) []goFile {
 		if entry.IsDir() || filepath.Ext(name) != ".go" {
 			return nil
 		}
-		syntax, err := parser.ParseFile(token.NewFileSet(), name, nil, parser.SkipObjectResolution)
+		syntax, err := parser.ParseFile(token.NewFileSet(), name, nil, parser.SkipObjectResolution|parser.ParseComments)
 		if err != nil {
 			return err
 		}

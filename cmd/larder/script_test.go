@@ -71,6 +71,8 @@ import (
 //	recipe action.yml [NAME=VALUE...]
 //	                             run the action with inputs
 //
+//	quarantine DIR…              give all files the attribute that macOS has for downloads, or require that none has it
+//
 //	engine [NAME]                put an engine on PATH, or those that are installed
 //
 // All host names lead to the registry, those that start with "mirror." to the
@@ -188,8 +190,8 @@ type storyState struct {
 type storyKey struct{}
 
 // condition adds [clones]: files here can be reflinked, [root]: this is root, [mounts]: file systems can
-// be mounted, [netns]: there can be networks that are empty, and [is:$ENGINE:tofu]:
-// that is the engine.
+// be mounted, [netns]: there can be networks that are empty, [attributes]: files have extended
+// attributes, and [is:$ENGINE:tofu]: that is the engine.
 func condition(name string) (bool, error) {
 	if words, ok := strings.CutPrefix(name, "is:"); ok {
 		a, b, _ := strings.Cut(words, ":")
@@ -204,9 +206,14 @@ func condition(name string) (bool, error) {
 		return clones()
 	case "root":
 		return os.Geteuid() == 0, nil
+	case "attributes":
+		return hasAttributes(), nil
 	}
 	return false, fmt.Errorf("no condition %s", name)
 }
+
+// hasAttributes reports whether files have extended attributes, which only Linux has here.
+var hasAttributes = func() bool { return false }
 
 func clones() (bool, error) {
 	dir, err := os.MkdirTemp("", "clones")

@@ -790,17 +790,67 @@ func TestWritable(t *testing.T) {
 	sourcetest.ErrorIs(t, d.Writable(), fs.ErrPermission)
 }
 
+// This is the contract of CloneFile on every system: FICLONE on Linux, clonefile on macOS. The time of the last change
+// and the extended attributes of the clone are not part of it.
 func TestCloneFile(t *testing.T) {
 	root := t.TempDir()
-	from, err := os.Open(write(t, "text", root, "file"))
+	path := write(t, "text", root, "file")
+	at := time.Unix(1e9, 0)
+	check(t, errors.Join(os.Chmod(path, 0o755), os.Chtimes(path, at, at)))
+	before, err := os.Stat(path)
+	check(t, err)
+	from, err := os.Open(path)
 	check(t, err)
 	defer from.Close()
-	err = open(t, root).CloneFile("clone", from, 0o444)
+	d := open(t, root)
+	err = d.CloneFile("clone", from, 0o644)
 	if errors.Is(err, errors.ErrUnsupported) {
 		t.Skip("this file system cannot share bytes")
 	}
 	check(t, err)
-	contains(t, filepath.Join(root, "clone"), "text")
+
+	// The source is unchanged, and the clone has the mode that was asked for.
+	contains(t, path, "text")
+	after, err := os.Stat(path)
+	check(t, err)
+	sourcetest.Equal(t, after.Mode(), before.Mode(), "mode of the source")
+	sourcetest.Expect(t, after.ModTime().Equal(at) && after.Size() == before.Size(), "the source is %v", after)
+	clone := filepath.Join(root, "clone")
+	contains(t, clone, "text")
+	info, err := os.Lstat(clone)
+	check(t, err)
+	sourcetest.Expect(t, info.Mode() == 0o644 && disk.Own(info) && !os.SameFile(info, after), "the clone is %v", info.Mode())
+
+	// Neither file changes with the other.
+	check(t, os.WriteFile(clone, []byte("TEXT of the clone"), 0))
+	contains(t, path, "text")
+	check(t, os.WriteFile(path, []byte("changed"), 0))
+	contains(t, clone, "TEXT of the clone")
+
+	// It replaces nothing, and follows no link.
+	check(t, sourcetest.Symlink(t, filepath.Join(root, "missing"), filepath.Join(root, "link")))
+	for _, name := range []string{"clone", "link"} {
+		sourcetest.ErrorIs(t, d.CloneFile(name, from, 0o644), fs.ErrExist, name)
+	}
+	contains(t, clone, "TEXT of the clone")
+	sourcetest.Expect(t, !d.Exists("missing"), "created through a link")
+}
+
+// A file system can't share data with another one.
+func TestCloneFileElsewhere(t *testing.T) {
+	if runtime.GOOS != "linux" {
+		t.Skip("no second file system is known")
+	}
+	from, err := os.Open("/proc/self/exe")
+	check(t, err)
+	defer from.Close()
+	other, err := os.MkdirTemp("/dev/shm", "")
+	if err != nil {
+		t.Skipf("no second file system: %v", err)
+	}
+	defer os.RemoveAll(other)
+	err = open(t, other).CloneFile("clone", from, 0o644)
+	sourcetest.Expect(t, errors.Is(err, syscall.EXDEV) || errors.Is(err, errors.ErrUnsupported), "got %v", err)
 }
 
 func TestRestoreAccess(t *testing.T) {
