@@ -269,7 +269,7 @@ func checkCacheLinks(_ context.Context, c *checkup) (found []report.Diagnosis) {
 		found = append(found, report.Diagnosis{
 			Severity: report.Broken, Trap: "no-exec", Path: to.Mount,
 			Text: fmt.Sprintf("the file system of the working directory, %s, is mounted without execute permission", to.Mount),
-			Why:  "engines can't start providers there, so Larder refuses to install them",
+			Why:  "engines can't start providers there, so Larder refuses to copy or hardlink them to it",
 			Fix:  asOwner("/", "mount -o remount,exec "+shellQuoted(to.Mount)),
 		})
 	}
