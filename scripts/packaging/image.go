@@ -152,7 +152,8 @@ func root(contents string, at time.Time) ([]byte, error) {
 			return add("usr/share/licenses/larder/third-party/"+name, int64(mode.Perm()), 0, contents)
 		}),
 	)
-	return b.Bytes(), errors.Join(err, t.Close())
+	err = errors.Join(err, t.Close()) // which writes the end of the tar file
+	return b.Bytes(), err
 }
 
 // certificates returns Mozilla's root certificates, as PEM. It leaves out those that Mozilla trusts
