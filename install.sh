@@ -6,7 +6,7 @@
 #   install.sh --version 0.1.0      install this release
 #   install.sh --dir DIR            to DIR, by default ~/.local/bin, or /usr/local/bin for root
 #   install.sh --require-signature  fail if the signature of the checksums cannot be verified
-#   install.sh --key FILE           verify with this OpenPGP public key, such as the key of a mirror
+#   install.sh --key FILE           require a signature by this OpenPGP public key, such as the key of a mirror
 #   install.sh --uninstall          remove larder from the directory
 #
 # LARDER_INSTALL_URL is the URL of a mirror with the files download/vVERSION/FILE and, to find
@@ -36,22 +36,23 @@ fetch() {
   fi
 }
 
-# sha256 FILE
-sha256() {
+# checksum FILE: prints its SHA-256.
+checksum() {
   if command -v sha256sum >/dev/null; then
-    sha256sum <"$1"
+    sum=$(sha256sum <"$1")
   elif command -v shasum >/dev/null; then
-    shasum -a 256 <"$1"
+    sum=$(shasum -a 256 <"$1")
   elif command -v sha256 >/dev/null; then
-    sha256 <"$1" # of FreeBSD
+    sum=$(sha256 -q <"$1") # of FreeBSD
   else
     fail "no sha256sum, shasum or sha256 is installed to verify the download with"
-  fi | cut -d ' ' -f 1
+  fi
+  echo "${sum%% *}"
 }
 
 # unsigned REASON: the signature cannot be verified.
 unsigned() {
-  [ -z "$require" ] || fail "signature not verified: $1" "omit --require-signature to install with checksums only"
+  [ -z "$require" ] || fail "signature not verified: $1" "omit $require to install with checksums only"
   echo "install.sh: verified with checksums only, not with a signature: $1" >&2
 }
 
@@ -105,8 +106,9 @@ main() {
       --dir) dir=$2 && shift ;;
       --key) release_key=$(cat -- "$2") || fail "--key: cannot read $2"
         [ -n "$release_key" ] || fail "--key: $2 is empty"
+        require=--key
         shift ;;
-      --require-signature) require=1 ;;
+      --require-signature) require=${require:---require-signature} ;;
       --uninstall) uninstall=1 ;;
       --help | -h)
         echo "usage: install.sh [--version VERSION] [--dir DIR] [--key FILE] [--require-signature] [--uninstall]"
@@ -118,6 +120,10 @@ main() {
   if [ -z "$dir" ]; then
     if [ "$(id -u)" = 0 ]; then dir=/usr/local/bin; else dir=$HOME/.local/bin; fi
   fi
+  case $dir in
+    /* | ?:*) ;;
+    *) dir=$PWD/$dir ;;
+  esac
   check_version
 
   program=larder format=tar.gz
@@ -164,7 +170,7 @@ main() {
     "with Go, build it: go install github.com/larder-cli/larder/cmd/larder@v$version"
   url=$base/download/v$version/$archive.$format
   fetch "$url" "$tmp/archive" || fail "$url: cannot download it"
-  actual=$(sha256 "$tmp/archive")
+  actual=$(checksum "$tmp/archive")
   [ "$actual" = "$sum" ] || fail "$url: wrong checksum: $actual instead of $sum" \
     "the download was cut off or changed; try again later, or report it"
 
@@ -173,9 +179,10 @@ main() {
   else
     tar -xzf "$tmp/archive" -C "$tmp" "$archive/$program"
   fi
-  mkdir -p -- "$dir"
+  [ ! -d "$dir/$program" ] || fail "$dir/$program is a directory" "name another directory with --dir"
+  mkdir -p -- "$dir" || fail "$dir: cannot create it" "name another directory with --dir"
   # In the same directory, so that the rename is atomic.
-  staged=$(mktemp "$dir/.larder.XXXXXX")
+  staged=$(mktemp "$dir/.larder.XXXXXX") || fail "$dir: cannot write to it" "name another directory with --dir"
   cat "$tmp/$archive/$program" >"$staged"
   chmod 755 "$staged"
   "$staged" version >/dev/null || fail "larder $version does not run on this machine"

@@ -32,11 +32,13 @@ func TestInstallScript(t *testing.T) {
 	archive := fmt.Sprintf("larder_%s_%s_%s.tar.gz", version, runtime.GOOS, runtime.GOARCH)
 
 	tests := map[string]struct {
-		release func(release map[string][]byte) // changes the files before the server has them
-		sign    bool
-		args    []string
-		stderr  string // "" if it succeeds
-		told    string // on stderr, if it succeeds
+		release  func(release map[string][]byte) // changes the files before the server has them
+		sign     bool
+		obstacle func(installed string) error
+		tools    map[string]string // the only programs to download, hash and verify with; an empty script stands for the real program
+		args     []string
+		stderr   string // "" if it succeeds
+		told     string // on stderr, if it succeeds
 	}{
 		"newest release": {told: "verified with checksums only"},
 		"release by its version, with v": {
@@ -95,11 +97,49 @@ func TestInstallScript(t *testing.T) {
 			args:   []string{"--key", public},
 			stderr: "SHA256SUMS.sig: cannot download the signature",
 		},
+		"no gpg, and a key": {
+			sign:   true,
+			tools:  map[string]string{"curl": "", "sha256sum": ""},
+			args:   []string{"--key", public},
+			stderr: "signature not verified: neither gpgv nor gpg is installed",
+		},
+		"gpg, but no gpgv": {
+			sign:  true,
+			tools: map[string]string{"curl": "", "sha256sum": "", "gpg": ""},
+			args:  []string{"--key", public},
+			told:  "verified the signature of SHA256SUMS",
+		},
+		"wget, but no curl": {
+			tools: map[string]string{"wget": "", "sha256sum": ""},
+		},
+		"nothing to download with": {
+			tools:  map[string]string{"sha256sum": ""},
+			stderr: "neither curl nor wget is installed",
+		},
+		"FreeBSD's sha256": {
+			tools: map[string]string{"curl": "", "sha256": `[ "$1" = -q ] && set -- $(exec "$SHA256SUM") && echo "$1"`},
+		},
+		"nothing to hash with": {
+			tools:  map[string]string{"curl": ""},
+			stderr: "no sha256sum, shasum or sha256 is installed",
+		},
+		"unknown system": {
+			tools:  map[string]string{"curl": "", "sha256sum": "", "uname": "echo Plan9"},
+			stderr: "has no archive for Plan9_Plan9",
+		},
 		"changed checksums": {
 			sign:    true,
 			release: func(r map[string][]byte) { r["SHA256SUMS"] = append(r["SHA256SUMS"], '\n') },
 			args:    []string{"--key", public},
 			stderr:  "SHA256SUMS: the signature is not valid",
+		},
+		"directory in place of the program": {
+			obstacle: func(installed string) error { return os.MkdirAll(installed, 0o755) },
+			stderr:   "larder is a directory",
+		},
+		"file in place of the directory": {
+			obstacle: func(installed string) error { return os.WriteFile(filepath.Dir(filepath.Dir(installed)), nil, 0o644) },
+			stderr:   "a directory/bin: cannot create it",
 		},
 		"unknown flag": {
 			args:   []string{"--prefix", "/usr"},
@@ -132,24 +172,34 @@ func TestInstallScript(t *testing.T) {
 
 			dir := filepath.Join(t.TempDir(), "a directory", "bin")
 			installed := filepath.Join(dir, "larder")
+			if test.obstacle != nil {
+				if err := test.obstacle(installed); err != nil {
+					t.Fatal(err)
+				}
+			}
 			run := func(args ...string) (stderr string, err error) {
 				cmd := exec.Command("sh", append([]string{"../../install.sh", "--dir", dir}, args...)...)
 				cmd.Env = append(os.Environ(), "LARDER_INSTALL_URL="+server.URL+"/", "TMPDIR="+t.TempDir())
+				if test.tools != nil {
+					sha256sum, _ := exec.LookPath("sha256sum")
+					cmd.Env = append(cmd.Env, "PATH="+onlyTools(t, test.tools), "SHA256SUM="+sha256sum)
+				}
 				var b strings.Builder
 				cmd.Stderr = &b
 				err = cmd.Run()
 				return b.String(), err
 			}
 			stderr, err := run(test.args...)
-			left, _ := filepath.Glob(filepath.Join(dir, ".*"))
-			if len(left) > 0 {
-				t.Errorf("install.sh leaves %q", left)
+			for _, pattern := range []string{".*", "larder/.*"} {
+				if left, _ := filepath.Glob(filepath.Join(dir, pattern)); len(left) > 0 {
+					t.Errorf("install.sh leaves %q", left)
+				}
 			}
 			if test.stderr != "" {
 				if err == nil || !strings.Contains(stderr, test.stderr) {
 					t.Errorf("%v, stderr:\n%s\nwant %q", err, stderr, test.stderr)
 				}
-				if _, err := os.Stat(installed); err == nil {
+				if info, err := os.Stat(installed); err == nil && info.Mode().IsRegular() {
 					t.Error("install.sh failed and installed larder")
 				}
 				return
@@ -168,6 +218,34 @@ func TestInstallScript(t *testing.T) {
 			}
 		})
 	}
+}
+
+// onlyTools returns a directory with these programs and the ones that every system has.
+func onlyTools(t *testing.T, tools map[string]string) string {
+	t.Helper()
+	dir := t.TempDir()
+	link := func(name string) {
+		program, err := exec.LookPath(name)
+		if err != nil {
+			t.Skipf("%s is not on PATH", name)
+		}
+		if err := os.Symlink(program, filepath.Join(dir, name)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for name, script := range tools {
+		if script == "" {
+			link(name)
+		} else if err := os.WriteFile(filepath.Join(dir, name), []byte("#!/bin/sh\n"+script+"\n"), 0o755); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, name := range strings.Fields("awk base64 cat chmod cut grep gzip id mkdir mktemp mv rm sed sh tar tr uname") {
+		if _, ok := tools[name]; !ok {
+			link(name)
+		}
+	}
+	return dir
 }
 
 // scriptRelease returns an archive with a script in place of larder.
