@@ -21,7 +21,8 @@ import (
 // the images. The commands' output is in $WORK/log. With atlantis-repos.yaml, the word downloaded
 // stands for an engine that Atlantis has downloaded. With action.yml it runs the action, with
 // inputs of the form NAME=VALUE, and puts the outputs into variables of the form OUTPUT_NAME. $ACTION is
-// the directory with the action's source, if it is not this repository.
+// the directory with the action's source, if it is not this repository, and $ACTION_REF the tag or the
+// branch that the workflow names.
 func recipe(ts *testscript.TestScript, _ bool, args []string) {
 	r := &recipeRun{TestScript: ts, work: ts.Getenv("WORK"), engine: cmp.Or(ts.Getenv("ENGINE"), "terraform"), path: ts.Getenv("PATH")}
 	ts.Check(os.WriteFile(filepath.Join(r.work, "log"), nil, 0o644))
@@ -318,7 +319,7 @@ func (r *recipeRun) githubScript(step map[string]any, script string, env map[str
 		files[name] = filepath.Join(r.work, name)
 		r.Check(os.WriteFile(files[name], nil, 0o644))
 	}
-	vars := []string{"RUNNER_TEMP=" + r.temp(), "GITHUB_ACTION_PATH=" + scope.action}
+	vars := []string{"RUNNER_TEMP=" + r.temp(), "GITHUB_ACTION_PATH=" + scope.action, "GITHUB_SERVER_URL=https://github.com"}
 	for _, all := range []map[string]string{files, env} {
 		for name, value := range all {
 			vars = append(vars, name+"="+value)
@@ -370,6 +371,10 @@ func (r *recipeRun) githubValue(expression string, scope *githubScope) string {
 		return strings.TrimPrefix(expression, "runner.")
 	case expression == "github.action_path":
 		return scope.action
+	case expression == "github.action_ref":
+		return r.Getenv("ACTION_REF")
+	case expression == "github.action_repository":
+		return "example/larder"
 	}
 	r.Fatalf("the expression %s is not supported", expression)
 	return ""
