@@ -116,11 +116,15 @@ const shared, alone lockMode = unix.LOCK_SH, unix.LOCK_EX
 // tryLock locks an open file, and returns false if another process has locked it.
 func tryLock(f *os.File, how lockMode) (bool, error) {
 	err := unix.Flock(int(f.Fd()), int(how)|unix.LOCK_NB)
-	if errors.Is(err, unix.EWOULDBLOCK) {
+	if isHeld(err) {
 		return false, nil
 	}
 	return err == nil, err
 }
+
+// isHeld reports whether err means that another process has the lock. On SMB, the error is EACCES, which POSIX
+// allows too.
+func isHeld(err error) bool { return errors.Is(err, unix.EAGAIN) || errors.Is(err, unix.EACCES) }
 
 // unlock unlocks and closes a file. Closing alone is too late for a program that is being
 // started: it still has the file.

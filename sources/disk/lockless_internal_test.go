@@ -8,6 +8,16 @@ import (
 	"testing"
 )
 
+func TestHeld(t *testing.T) {
+	for err, want := range map[error]bool{
+		syscall.EWOULDBLOCK: true, syscall.EACCES: true, syscall.ENOLCK: false, syscall.EBADF: false, nil: false,
+	} {
+		if got := isHeld(err); got != want {
+			t.Errorf("%v: %v", err, got)
+		}
+	}
+}
+
 func TestLockless(t *testing.T) {
 	for err, want := range map[error]bool{
 		syscall.ENOTSUP: true, syscall.ENOSYS: true, syscall.ENOLCK: true,

@@ -54,7 +54,7 @@ func TryWhole(f *os.File) (bool, error) {
 	if errors.Is(err, unix.EINVAL) && setLock != unix.F_SETLK {
 		err = unix.FcntlFlock(f.Fd(), unix.F_SETLK, lock)
 	}
-	if errors.Is(err, unix.EAGAIN) || errors.Is(err, unix.EACCES) || errors.Is(err, unix.EINTR) {
+	if isHeld(err) || errors.Is(err, unix.EINTR) {
 		return false, nil
 	}
 	if errors.Is(err, errors.ErrUnsupported) || errors.Is(err, unix.ENOLCK) {
