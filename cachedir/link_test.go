@@ -109,6 +109,9 @@ func TestLinkReplaces(t *testing.T) {
 	} {
 		for _, mode := range []sources.LinkMode{sources.LinkAuto, sources.LinkSymlink, sources.LinkCopy} {
 			t.Run(name+" "+string(mode), func(t *testing.T) {
+				if mode == sources.LinkSymlink {
+					sourcetest.RequireSymlinks(t)
+				}
 				kept := 0
 				d := open(t, t.TempDir(), cachedir.Options{Link: mode, Warn: func(err error) { kept++; t.Log(err) }})
 				s := put(t, d, widget, widgetFiles)

@@ -52,6 +52,7 @@ func TestVerifyFinds(t *testing.T) {
 		want  []string
 		fetch bool // whether the package can be fetched again after it was set aside
 		left  bool // whether the package stays because it cannot be replaced
+		modes bool // whether files need execute permission
 	}{
 		{name: "nothing", spoil: func(*testing.T, string, string) {}, judge: vouching},
 		{name: "one changed byte", spoil: func(t *testing.T, _, entry string) {
@@ -80,13 +81,13 @@ func TestVerifyFinds(t *testing.T) {
 			judge: sourcetest.Verdicts{OnProve: func(*sources.Signed, sources.Hash) (sources.Proof, error) {
 				return sources.Proof{Signers: []sources.Signer{{Fingerprint: "another"}}}, nil
 			}}, want: []string{"broken evidence " + widget.Path()}},
-		{name: "not executable", spoil: func(t *testing.T, _, entry string) {
+		{name: "not executable", modes: true, spoil: func(t *testing.T, _, entry string) {
 			check(t, os.Chmod(filepath.Join(entry, executable), 0o444))
 		}, want: []string{"changed package " + widget.Path()}},
-		{name: "not executable, never recorded", spoil: func(t *testing.T, root, entry string) {
+		{name: "not executable, never recorded", modes: true, spoil: func(t *testing.T, root, entry string) {
 			check(t, errors.Join(os.RemoveAll(filepath.Join(root, ".larder")), os.Chmod(filepath.Join(entry, executable), 0o444)))
 		}, want: []string{"changed package " + widget.Path()}},
-		{name: "not executable, record broken", spoil: func(t *testing.T, root, entry string) {
+		{name: "not executable, record broken", modes: true, spoil: func(t *testing.T, root, entry string) {
 			check(t, os.WriteFile(filepath.Join(root, record), []byte("{}"), 0o644))
 			check(t, os.Chmod(filepath.Join(entry, executable), 0o444))
 		}, want: []string{"broken record " + widget.Path(), "changed package " + widget.Path()}},
@@ -107,6 +108,9 @@ func TestVerifyFinds(t *testing.T) {
 		}, want: []string{"dangling link dangling.test"}},
 	} {
 		t.Run(test.name, func(t *testing.T) {
+			if test.modes {
+				sourcetest.SkipOnWindows(t, "files have no execute permission")
+			}
 			root := t.TempDir()
 			soon := func() time.Time { return time.Now().Add(time.Minute) } // when the file times have settled
 			s := put(t, open(t, root, cachedir.Options{}), widget, widgetFiles)

@@ -1,6 +1,9 @@
 package disk
 
 import (
+	"errors"
+	"io"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"strings"
@@ -55,6 +58,37 @@ func TestFilesInUse(t *testing.T) {
 			check(change())
 			check(os.RemoveAll(filepath.Join(root, "other")))
 		})
+	}
+}
+
+// Files that Larder reads can be moved and removed meanwhile. Windows also replaces them, but Wine 8 doesn't.
+func TestOpenFilesAreShared(t *testing.T) {
+	d, err := Open(t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer d.Close()
+	for _, name := range []string{"a", "b"} {
+		if err := d.WriteFile(name, []byte(name), Lazily); err != nil {
+			t.Fatal(err)
+		}
+	}
+	opened, _, err := OpenFile(d.Path("b"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer opened.Close()
+	if err := errors.Join(Rename(d, "b", d, "moved"), Rename(d, "a", d, "b"), d.Remove("moved")); err != nil {
+		t.Error(err)
+	}
+	if text, err := io.ReadAll(opened); string(text) != "b" {
+		t.Errorf("got %q, %v", text, err)
+	}
+	if text, err := os.ReadFile(d.Path("b")); string(text) != "a" {
+		t.Errorf("got %q, %v", text, err)
+	}
+	if _, err := OpenAny(d.Path("c")); !errors.Is(err, fs.ErrNotExist) || strings.Count(err.Error(), d.Path("c")) != 1 {
+		t.Errorf("got %v", err)
 	}
 }
 

@@ -31,6 +31,8 @@ var (
 	notEmptyErrors = []syscall.Errno{syscall.ENOTEMPTY, syscall.EEXIST}
 )
 
+func openShared(path string) (*os.File, error) { return os.OpenFile(path, os.O_RDONLY|openNow, 0) }
+
 // attributesOf returns what the system reports about a file.
 func attributesOf(info fs.FileInfo) attributes {
 	if st, ok := info.Sys().(*syscall.Stat_t); ok {

@@ -27,6 +27,19 @@ var (
 	notEmptyErrors = []syscall.Errno{windows.ERROR_DIR_NOT_EMPTY}
 )
 
+// openShared is [os.Open], which doesn't let other processes replace or remove the file while it is open.
+func openShared(path string) (*os.File, error) {
+	name, err := windows.UTF16PtrFromString(path)
+	var h windows.Handle
+	if err == nil {
+		h, err = windows.CreateFile(name, windows.GENERIC_READ, shareAll, nil, windows.OPEN_EXISTING, windows.FILE_FLAG_BACKUP_SEMANTICS, 0)
+	}
+	if err != nil {
+		return nil, &fs.PathError{Op: "open", Path: path, Err: err}
+	}
+	return os.NewFile(uintptr(h), path), nil
+}
+
 // Identify returns the identity of the file at path. It follows a link at path.
 // There is no birth time, because archives contain it. They do not contain the time
 // of the last change, which only programs that run as the owner can set. FAT has

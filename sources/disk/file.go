@@ -22,8 +22,8 @@ import (
 
 // OpenAny opens the file, directory or pipe at path for reading, and follows
 // links. Opening a pipe does not wait for a writer. Reading from it does, until
-// the file's read deadline.
-func OpenAny(path string) (*os.File, error) { return os.OpenFile(path, os.O_RDONLY|openNow, 0) }
+// the file's read deadline. Other processes may replace and remove the file meanwhile.
+func OpenAny(path string) (*os.File, error) { return openShared(path) }
 
 // OpenFile opens the regular file at path for reading, and follows links. It refuses
 // pipes and devices without waiting for them. Reading doesn't wait either: it fails for
