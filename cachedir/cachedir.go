@@ -392,7 +392,7 @@ func probe(in *disk.Dir, name string) error {
 // Close closes the directory.
 func (d *Dir) Close() error {
 	var errs []error
-	for _, dir := range append(d.stateAndCommon(), d.recent.dir, d.tree) {
+	for _, dir := range append(d.stateAndCommon(), d.recent.dir, d.aside.dir, d.tree) {
 		if dir != nil {
 			errs = append(errs, dir.Close())
 		}

@@ -248,7 +248,7 @@ func TestPruneKeepsRunningPackages(t *testing.T) {
 // removing it failed after its package was removed.
 func TestPruneRecordsWithoutPackages(t *testing.T) {
 	root := t.TempDir()
-	d := open(t, root, cachedir.Options{})
+	d := open(t, root, cachedir.Options{Now: soon})
 	stock(t, d, root, "1.0.0", "1.2.0")
 	left := packageID("example.test/acme/widget", "1.0.0")
 	check(t, os.RemoveAll(filepath.Join(root, filepath.FromSlash(left.Path()))))

@@ -57,7 +57,6 @@ func TestForeignRecordsAreNotUsed(t *testing.T) {
 func TestParanoidRunsKeepProofs(t *testing.T) {
 	root := t.TempDir()
 	put(t, open(t, root, cachedir.Options{}), widget, widgetFiles)
-	soon := func() time.Time { return time.Now().Add(time.Minute) } // when the file times have settled
 	for _, paranoid := range []bool{true, false} {
 		s, err := open(t, root, cachedir.Options{Paranoid: paranoid, Now: soon}).Get(context.Background(), widget)
 		check(t, err)

@@ -42,6 +42,9 @@ func alter(t testing.TB, path, text string) {
 	check(t, errors.Join(err, f.Close(), os.Chtimes(path, info.ModTime(), info.ModTime())))
 }
 
+// soon is when the file times have settled.
+func soon() time.Time { return time.Now().Add(time.Minute) }
+
 func TestVerifyFinds(t *testing.T) {
 	evidence := ".larder/evidence/example.test/acme/widget/1.2.0"
 	record := filepath.ToSlash(record(widget))
@@ -112,7 +115,6 @@ func TestVerifyFinds(t *testing.T) {
 				sourcetest.SkipOnWindows(t, "files have no execute permission")
 			}
 			root := t.TempDir()
-			soon := func() time.Time { return time.Now().Add(time.Minute) } // when the file times have settled
 			s := put(t, open(t, root, cachedir.Options{}), widget, widgetFiles)
 			test.spoil(t, root, s.Dir)
 			d := open(t, root, cachedir.Options{Now: soon, Judge: test.judge})
@@ -189,7 +191,7 @@ func aside(all files, name, text string) bool {
 // Verifying or repairing a package does not count as using it.
 func TestVerifyDoesNotCountAsUse(t *testing.T) {
 	root := t.TempDir()
-	d := open(t, root, cachedir.Options{})
+	d := open(t, root, cachedir.Options{Now: soon})
 	stock(t, d, root, "1.0.0")
 	foreign := packageID("example.test/acme/widget", "2.0.0")
 	dir := files{executable: "x"}.unpack(t, filepath.Join(root, filepath.FromSlash(foreign.Path())))

@@ -183,8 +183,11 @@ func client(dir string) (found []string, err error) {
 	return found, nil
 }
 
+// readShared is [os.ReadFile]. On Windows, that function fails for a file that is just being replaced.
+func readShared(path string) ([]byte, error) { return disk.ReadFile(path, 1<<20) }
+
 func readJSON(path string, doc any) error {
-	data, err := os.ReadFile(path)
+	data, err := readShared(path)
 	if err == nil {
 		err = json.Unmarshal(data, doc)
 	}
@@ -199,7 +202,7 @@ func clientVersion(index, version string) ([]string, error) {
 		known, err := os.Stat(path)
 		var before []byte
 		if err == nil {
-			before, err = os.ReadFile(path)
+			before, err = readShared(path)
 		}
 		if errors.Is(err, fs.ErrNotExist) {
 			var doc struct{ Versions map[string]struct{} }

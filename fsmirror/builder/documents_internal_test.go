@@ -62,6 +62,7 @@ func FuzzLedger(f *testing.F) {
 	if err != nil {
 		f.Fatal(err)
 	}
+	f.Cleanup(func() { sourcetest.Check(f, dir.Close()) })
 	b, p := &Builder{dir: dir}, sources.Provider{Host: "example.test", Namespace: "acme", Type: "widget"}
 	path := dir.Path(ledgerPath(p))
 	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
