@@ -246,7 +246,7 @@ func (s *storeTest) readers() {
 						whole = errors.Is(err, sources.ErrNotFound) || isMoving(err)
 					}
 					if runtime.GOOS == "windows" {
-						time.Sleep(20 * time.Millisecond) // nobody can replace a file that is always open
+						time.Sleep(20 * time.Millisecond) // a file that is always open can't be replaced
 					}
 					Expect(s, whole, "a reader got %+v, %v", got, err)
 				}
