@@ -385,7 +385,7 @@ func (d *Dir) Mkdir(name string) (*Dir, error) {
 // was opened has none.
 func (d *Dir) ReadDir() ([]fs.DirEntry, error) {
 	f, err := d.root.OpenFile(".", openNow, 0)
-	if isMissing(err) {
+	if isMissing(err) || d.wasRemoved(err) {
 		return nil, nil
 	}
 	if err != nil {
@@ -398,6 +398,15 @@ func (d *Dir) ReadDir() ([]fs.DirEntry, error) {
 	}
 	slices.SortFunc(entries, func(a, b fs.DirEntry) int { return strings.Compare(a.Name(), b.Name()) })
 	return entries, d.named(err)
+}
+
+// wasRemoved reports whether err is that of NFS for a directory that was removed.
+func (d *Dir) wasRemoved(err error) bool {
+	if !errors.Is(err, syscall.ESTALE) {
+		return false
+	}
+	_, err = os.Lstat(d.Path("."))
+	return isMissing(err) // otherwise another one has its place, or the server has changed
 }
 
 // CheckMounts returns a [StrayError] if a file system is mounted on the
