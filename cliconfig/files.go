@@ -142,16 +142,18 @@ func (l *loader) load(f *file) {
 	}
 }
 
-// absent reports whether there is no file at a usual path. The file of the site is only absent if its directory
-// doesn't list it: without the policy in it, more would be allowed.
+// absent reports whether there is no file at a usual path. The file of the site is only absent if it can't be opened
+// and its directory is missing or doesn't list it: without the policy in it, more would be allowed. Windows opens it by
+// a name in another case, and reports what is below a file as missing.
 func (l *loader) absent(f file) bool {
 	switch f.kind {
 	case moreFile:
 		return false
 	case siteFile:
+		_, missing := l.Files.Stat(l.SiteDir)
 		entries, err := l.Files.ReadDir(l.SiteDir)
 		listed := slices.ContainsFunc(entries, func(e fs.DirEntry) bool { return e.Name() == siteName })
-		return errors.Is(err, fs.ErrNotExist) || err == nil && !listed
+		return !l.exists(f.path) && (errors.Is(missing, fs.ErrNotExist) || err == nil && !listed)
 	}
 	return !l.exists(f.path)
 }
@@ -170,6 +172,8 @@ func (l *loader) cannotRead(f file, err error) {
 	isDir := l.isDir(f.path)
 	if isDir {
 		text, hint, name = "is a directory", "remove or rename it: only a file can be read", "name a file, not a directory"
+	} else if f.kind == siteFile && l.exists(l.SiteDir) && !l.isDir(l.SiteDir) { // Windows reports a missing file
+		text, hint = "not a directory", "remove or rename "+l.SiteDir+", which is a file"
 	} else if f.kind == mainFile || f.kind == moreFile {
 		hint += ": without it, larder would use other sources than you configured"
 	}

@@ -104,27 +104,39 @@ func TestPolicyOfTheSite(t *testing.T) {
 
 // Nothing works if the file of the site can't be read, whatever hides it.
 func TestPolicyOfTheSiteIsNotSkipped(t *testing.T) {
-	for name, prepare := range map[string]func(dir string) error{
-		"":               func(string) error { return nil },
-		"is a directory": func(dir string) error { return os.MkdirAll(filepath.Join(dir, "config.hcl"), 0o755) },
-		"no such file or directory": func(dir string) error {
+	for name, prepare := range map[string]func(t *testing.T, dir string) error{
+		"":               func(*testing.T, string) error { return nil },
+		"is a directory": func(_ *testing.T, dir string) error { return os.MkdirAll(filepath.Join(dir, "config.hcl"), 0o755) },
+		"no such file or directory": func(t *testing.T, dir string) error {
 			return errors.Join(os.Mkdir(dir, 0o755), sourcetest.Symlink(t, "nowhere", filepath.Join(dir, "config.hcl")))
 		},
-		"larger than 1048576 bytes": func(dir string) error {
+		"larger than 1048576 bytes": func(_ *testing.T, dir string) error {
 			return errors.Join(os.Mkdir(dir, 0o755), os.WriteFile(filepath.Join(dir, "config.hcl"), make([]byte, 1<<20+1), 0o644))
 		},
-		"not a directory": func(dir string) error { return os.WriteFile(dir, nil, 0o644) },
+		"not a directory": func(_ *testing.T, dir string) error { return os.WriteFile(dir, nil, 0o644) },
 	} {
-		m := cliconfig.This()
-		m.Environ, m.Home, m.ConfigDirs, m.SiteDir = nil, t.TempDir(), nil, filepath.Join(t.TempDir(), "larder")
-		check(t, prepare(m.SiteDir))
-		_, ds := cliconfig.Load(t.Context(), m, terraform, cliconfig.Options{})
-		got := ""
-		if err := ds.Err(); err != nil {
-			got = err.Error()
-		}
-		sourcetest.Expect(t, strings.Contains(got, name) && (got == "") == (name == ""), "%s: got %q", name, got)
+		t.Run(name, func(t *testing.T) {
+			m := cliconfig.This()
+			m.Environ, m.Home, m.ConfigDirs, m.SiteDir = nil, t.TempDir(), nil, filepath.Join(t.TempDir(), "larder")
+			check(t, prepare(t, m.SiteDir))
+			_, ds := cliconfig.Load(t.Context(), m, terraform, cliconfig.Options{})
+			got := ""
+			if err := ds.Err(); err != nil {
+				got = err.Error()
+			}
+			sourcetest.Expect(t, strings.Contains(got, name) && (got == "") == (name == ""), "got %q", got)
+		})
 	}
+}
+
+// A name of another case is the file's name, where the file system has it so.
+func TestPolicyOfTheSiteInAnotherCase(t *testing.T) {
+	m := cliconfig.This()
+	m.Environ, m.Home, m.ConfigDirs, m.SiteDir = nil, t.TempDir(), nil, t.TempDir()
+	check(t, os.WriteFile(filepath.Join(m.SiteDir, "Config.HCL"), []byte("policy {"), 0o644))
+	_, err := os.Stat(filepath.Join(m.SiteDir, "config.hcl"))
+	_, ds := cliconfig.Load(t.Context(), m, terraform, cliconfig.Options{})
+	sourcetest.Expect(t, (ds.Err() != nil) == (err == nil), "got %v", ds.Err())
 }
 
 func TestPolicyOfARepository(t *testing.T) {
