@@ -307,7 +307,7 @@ func (d *Dir) named(err error) error {
 		return &fs.PathError{Op: pathErr.Op, Path: d.Path(filepath.ToSlash(pathErr.Path)), Err: pathErr.Err}
 	}
 	var linkErr *os.LinkError
-	if errors.As(err, &linkErr) {
+	if errors.As(err, &linkErr) && !filepath.IsAbs(linkErr.New) {
 		return &os.LinkError{Op: linkErr.Op, Old: linkErr.Old, New: d.Path(filepath.ToSlash(linkErr.New)), Err: linkErr.Err}
 	}
 	return err

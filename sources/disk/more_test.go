@@ -836,7 +836,7 @@ func TestCloneFile(t *testing.T) {
 	sourcetest.Expect(t, !d.Exists("missing"), "created through a link")
 }
 
-// A file system can't share data with another one.
+// A file system can't share data with another one, and the error about a link names each file once.
 func TestCloneFileElsewhere(t *testing.T) {
 	if runtime.GOOS != "linux" {
 		t.Skip("no second file system is known")
@@ -851,6 +851,11 @@ func TestCloneFileElsewhere(t *testing.T) {
 	defer os.RemoveAll(other)
 	err = open(t, other).CloneFile("clone", from, 0o644)
 	sourcetest.Expect(t, errors.Is(err, syscall.EXDEV) || errors.Is(err, errors.ErrUnsupported), "got %v", err)
+
+	d := open(t, t.TempDir())
+	write(t, "", d.Path(""), "file")
+	err = disk.Link(d, "file", open(t, other), "link")
+	sourcetest.Expect(t, errors.Is(err, syscall.EXDEV) && strings.Contains(err.Error(), d.Path("file")+" "+filepath.Join(other, "link")), "got %v", err)
 }
 
 func TestRestoreAccess(t *testing.T) {
