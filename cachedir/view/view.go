@@ -9,7 +9,8 @@
 // for each data directory of a root module:
 //
 //	KEY/for          the root module
-//	KEY/providers/   the mirror: HOST/NAMESPACE/TYPE/VERSION/OS_ARCH, links to the packages
+//	KEY/providers/   the mirror: HOST/NAMESPACE/TYPE/VERSION/OS_ARCH, links to the packages, or directories
+//	                 with hardlinks or copies of their files where there can be no links
 //	KEY/cache/       the plugin cache of the engine; empty, unless the engine puts links into it
 //	KEY/lock         locked while a process changes the view
 //
@@ -24,6 +25,7 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"os"
 	"path"
@@ -72,7 +74,7 @@ func Make(ctx context.Context, home, workDir, dataDir string, packages []sources
 		links[p.ID.Path()] = p.Dir
 	}
 	if err := makeLinks(ctx, dir, links); err != nil {
-		return nil, linkError(err)
+		return nil, err
 	}
 	cache, err := dir.MakeSub(cacheDir)
 	if err != nil {
@@ -88,13 +90,11 @@ const (
 	maxPath     = 64 << 10 // bytes, more than systems allow for a path
 )
 
-// linkError adds a hint where users may not create symbolic links.
-func linkError(err error) error {
-	if errors.Is(err, fs.ErrPermission) && filepath.Separator == '\\' {
-		return sources.WithHint(err, "turn on the Developer Mode of Windows, which allows symbolic links")
-	}
-	return err
-}
+// variables, so that tests can replace them
+var (
+	symlink  = (*disk.Dir).Symlink
+	hardlink = disk.Link
+)
 
 // makeLinks changes the mirror so that it has exactly these links, by path.
 func makeLinks(ctx context.Context, dir *disk.Dir, links map[string]string) error {
@@ -115,7 +115,9 @@ func makeLinks(ctx context.Context, dir *disk.Dir, links map[string]string) erro
 		if err != nil {
 			return err
 		}
-		err = in.Symlink(target, path.Base(name))
+		if err = symlink(in, target, path.Base(name)); err != nil && !errors.Is(err, fs.ErrExist) {
+			err = fill(ctx, target, in, path.Base(name))
+		}
 		in.Close()
 		if err != nil {
 			return err
@@ -144,9 +146,12 @@ func removeOthers(ctx context.Context, root *disk.Dir, links map[string]string) 
 		}
 		if target, wanted := links[name]; wanted {
 			now, err := os.Readlink(at)
-			if present[name] = err == nil && now == target; present[name] {
-				return nil
-			}
+			present[name] = err == nil && now == target || e.IsDir() && isFilled(at, target)
+		}
+		if present[name] && e.IsDir() {
+			return fs.SkipDir
+		} else if present[name] {
+			return nil
 		}
 		if err = remove(root, name); err == nil && e.IsDir() {
 			err = fs.SkipDir
@@ -154,6 +159,71 @@ func removeOthers(ctx context.Context, root *disk.Dir, links map[string]string) 
 		return err
 	})
 	return present, err
+}
+
+// fill makes name, which has one element, a directory with the files of a package: hardlinks, or copies if the package is
+// on another file system. It is complete only if there is no error.
+func fill(ctx context.Context, target string, in *disk.Dir, name string) error {
+	from, err := disk.Open(target)
+	if err != nil {
+		return err
+	}
+	defer from.Close()
+	return eachFile(target, func(file string) error {
+		if err := ctx.Err(); err != nil {
+			return err
+		}
+		to, err := in.MakeSub(path.Join(name, path.Dir(file)))
+		if err != nil {
+			return err
+		}
+		defer to.Close()
+		if hardlink(from, file, to, path.Base(file)) == nil {
+			return nil
+		}
+		return copyFile(ctx, from.Path(file), to, path.Base(file))
+	})
+}
+
+func copyFile(ctx context.Context, from string, in *disk.Dir, name string) error {
+	f, info, err := disk.OpenFile(from)
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	to, err := in.Create(name, info.Mode().Perm()|0o200)
+	if err != nil {
+		return err
+	}
+	_, err = io.Copy(to, disk.Reader(ctx, f))
+	return errors.Join(err, to.Close())
+}
+
+// isFilled reports whether at has hardlinks to all files of a package, and no others. Copies are made again.
+func isFilled(at, target string) bool {
+	files, others := 0, 0
+	err := eachFile(target, func(file string) error {
+		files++
+		info, err := os.Stat(filepath.Join(target, file))
+		if err != nil {
+			return err
+		}
+		if now, err := os.Lstat(filepath.Join(at, file)); err != nil || !os.SameFile(info, now) {
+			return fs.ErrNotExist
+		}
+		return nil
+	})
+	return err == nil && eachFile(at, func(string) error { others++; return nil }) == nil && files == others
+}
+
+// eachFile calls do with the paths of the files in dir, with slashes.
+func eachFile(dir string, do func(file string) error) error {
+	return fs.WalkDir(os.DirFS(dir), ".", func(file string, e fs.DirEntry, err error) error {
+		if err != nil || e.IsDir() {
+			return err
+		}
+		return do(file)
+	})
 }
 
 // depth is the number of names in the path of a package.

@@ -60,6 +60,48 @@ func write(t *testing.T, path string) {
 	sourcetest.Check(t, os.WriteFile(path, []byte("text"), 0o644))
 }
 
+// Where there can be no links, a view has the files of the packages.
+func TestMakeWithoutLinks(t *testing.T) {
+	for _, hardlinks := range []bool{true, false} {
+		view.WithoutLinks(t, hardlinks)
+		home, cache := filepath.Join(t.TempDir(), "exec"), t.TempDir()
+		packages := stored(t, cache, "a@1.0.0", "b@1.0.0")
+		for _, p := range packages {
+			write(t, filepath.Join(p.Dir, "provider"))
+			write(t, filepath.Join(p.Dir, "docs", "text"))
+		}
+		workDir := t.TempDir()
+		var v *view.View
+		made := func() (files []string) {
+			t.Helper()
+			var err error
+			v, err = view.Make(t.Context(), home, workDir, "", packages)
+			sourcetest.Check(t, err)
+			return contents(t, v.Providers)
+		}
+		var want []string
+		for _, p := range packages {
+			want = append(want, filepath.Join(filepath.FromSlash(p.ID.Path()), "docs", "text"), filepath.Join(filepath.FromSlash(p.ID.Path()), "provider"))
+		}
+		sourcetest.Equal(t, strings.Join(made(), "\n"), strings.Join(want, "\n"))
+		at := func(file string) string {
+			return filepath.Join(v.Providers, filepath.FromSlash(packages[0].ID.Path()), file)
+		}
+		inCache, err := os.Stat(filepath.Join(packages[0].Dir, "provider"))
+		sourcetest.Check(t, err)
+		inView, err := os.Stat(at("provider"))
+		sourcetest.Check(t, err)
+		sourcetest.Expect(t, os.SameFile(inCache, inView) == hardlinks, "hardlinks are %v", !hardlinks)
+
+		sourcetest.Check(t, os.Remove(at("provider"))) // as if the first one was killed
+		write(t, at("other"))
+		sourcetest.Equal(t, strings.Join(made(), "\n"), strings.Join(want, "\n"))
+		sourcetest.Equal(t, strings.Join(made(), "\n"), strings.Join(want, "\n"))
+		packages = packages[:1]
+		sourcetest.Equal(t, strings.Join(made(), "\n"), strings.Join(want[:2], "\n"))
+	}
+}
+
 func TestMakeLeavesExactlyThePackages(t *testing.T) {
 	sourcetest.RequireSymlinks(t)
 	home, cache := filepath.Join(t.TempDir(), "exec"), t.TempDir()
