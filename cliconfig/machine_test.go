@@ -88,3 +88,13 @@ func TestThisMachine(t *testing.T) {
 	_, err := m.Files.Stat(m.WorkDir)
 	sourcetest.Equal(t, err, nil)
 }
+
+// A name may have the ending of programs, in any case.
+func TestProgramsOfWindows(t *testing.T) {
+	m := windows(map[string]string{`C:\bin\terraform.exe`: ""}, `Path=C:\bin`)
+	for _, name := range []string{"terraform", "terraform.exe"} {
+		sourcetest.Equal(t, strings.Join(m.Programs(name), " "), `C:\bin\terraform.exe`)
+	}
+	sourcetest.Equal(t, m.ProgramFile("Terraform.EXE"), "Terraform.EXE")
+	sourcetest.Equal(t, linux(nil).ProgramFile("terraform.exe"), "terraform.exe")
+}

@@ -22,8 +22,13 @@ func (m Machine) Programs(name string) []string {
 	return found
 }
 
-// ProgramFile returns the file name of a program.
-func (m Machine) ProgramFile(name string) string { return name + m.forOS(".exe", "") }
+// ProgramFile returns the file name of a program, which may already have its ending.
+func (m Machine) ProgramFile(name string) string {
+	if ending := m.forOS(".exe", ""); !strings.HasSuffix(strings.ToLower(name), ending) {
+		return name + ending
+	}
+	return name
+}
 
 // ForEngine returns the command line and the environment for an engine that larder exec runs: init installs
 // providers only from the mirror in the directory providers, uses engineCache as its plugin cache, and larder
