@@ -135,6 +135,9 @@ func TestNamesOnWindows(t *testing.T) {
 	if err := sub.WriteFile("file", []byte("text"), Lazily); err != nil {
 		t.Error(err)
 	}
+	if resolved, err := Resolve(sub.Path("file")); err != nil || !strings.EqualFold(resolved, sub.Path("file")) {
+		t.Errorf("resolved is %s, %v", resolved, err)
+	}
 	if err := Rename(sub, "file", d, "moved"); err != nil {
 		t.Error(err)
 	}
