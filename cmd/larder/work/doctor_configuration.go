@@ -148,7 +148,7 @@ func enginesDisagree(ctx context.Context, c *checkup) []report.Diagnosis {
 		Severity: report.Risky, Trap: "engines-disagree", Path: cmp.Or(second, first),
 		Text: fmt.Sprintf("%s, %s: they differ in %s", reads(0), reads(1), ui.List("and", differences)),
 		Why:  "the same root module behaves differently, depending on the engine",
-		Fix:  "make both files equal, or remove one: OpenTofu reads .terraformrc if there is no .tofurc",
+		Fix:  "make both files equal, or remove that of OpenTofu, which then reads that of Terraform",
 	}
 	if first == second {
 		var only []string
