@@ -75,9 +75,17 @@ func Open(path string) (*Dir, error) {
 // missing.
 func Make(path string) (*Dir, error) {
 	if err := os.MkdirAll(path, 0o755); err != nil {
+		if failed, ok := errors.AsType[*fs.PathError](err); ok && isFile(failed.Path) {
+			failed.Err = errNotDir
+		}
 		return nil, err
 	}
 	return Open(path)
+}
+
+func isFile(path string) bool {
+	info, err := os.Stat(path)
+	return err == nil && !info.IsDir()
 }
 
 // Close closes the directory. Files and directories opened through it stay

@@ -81,6 +81,8 @@ var (
 	patience = 2 * time.Second
 )
 
+const errNotDir = syscall.ENOTDIR
+
 func linkAt(from *Dir, name string, to *Dir, newName string) error {
 	return handles(from, to, func(a, b int) error { return unix.Linkat(a, name, b, newName, 0) })
 }

@@ -27,6 +27,14 @@ var (
 	notEmptyErrors = []syscall.Errno{windows.ERROR_DIR_NOT_EMPTY}
 )
 
+// errNotDir matches [syscall.ENOTDIR], whose text on Windows is that of a missing path.
+var errNotDir error = notDirError{}
+
+type notDirError struct{}
+
+func (notDirError) Error() string        { return "not a directory" }
+func (notDirError) Is(target error) bool { return target == syscall.ENOTDIR }
+
 // openShared is [os.Open], which doesn't let other processes replace or remove the file while it is open.
 func openShared(path string) (*os.File, error) {
 	name, err := windows.UTF16PtrFromString(path)

@@ -858,6 +858,15 @@ func TestCloneFileElsewhere(t *testing.T) {
 	sourcetest.Expect(t, errors.Is(err, syscall.EXDEV) && strings.Contains(err.Error(), d.Path("file")+" "+filepath.Join(other, "link")), "got %v", err)
 }
 
+// No directory is created below a file, and the error names the file.
+func TestMakeBelowAFile(t *testing.T) {
+	path := write(t, "", t.TempDir(), "file")
+	for _, below := range []string{"", "dir", "dir/dir"} {
+		_, err := disk.Make(filepath.Join(path, below))
+		sourcetest.Expect(t, errors.Is(err, syscall.ENOTDIR) && strings.HasSuffix(err.Error(), path+": not a directory"), "%s: got %v", below, err)
+	}
+}
+
 func TestRestoreAccess(t *testing.T) {
 	path := write(t, "", t.TempDir(), "file")
 	before, err := os.Stat(path)
