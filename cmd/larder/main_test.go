@@ -72,7 +72,9 @@ func onWindows() {
 	if text, err := os.ReadFile(os.Getenv("SSL_CERT_FILE")); err == nil && pool.AppendCertsFromPEM(text) {
 		x509.SetFallbackRoots(pool)
 	}
-	sources.Current = sources.Platform{OS: "linux", Arch: "amd64"}
+	if os.Getenv("LARDER_TEST_INNER") != "windows" {
+		sources.Current = sources.Platform{OS: "linux", Arch: "amd64"}
+	}
 }
 
 func runInner() (status int) {
