@@ -1,0 +1,20 @@
+package archive_test
+
+import (
+	"errors"
+	"strings"
+	"testing"
+
+	"github.com/larder-cli/larder/sources/archive"
+)
+
+// Windows can't store these names, or stores them under others, or means a device or a stream by them.
+func TestRejectedNamesOnWindows(t *testing.T) {
+	for _, name := range []string{"x.", "x ", "d./x", "...", "xy:z", "x?", "CON", "nul", "d/aux", "com1", "LPT9", "con.txt", "a/nul.tar.gz"} {
+		_, _, err := unpack(t, makeZip(t, file("terraform-provider-x", ""), item{name: name}))
+		var entry *archive.EntryError
+		if !errors.As(err, &entry) || !strings.Contains(err.Error(), "impossible on Windows") {
+			t.Errorf("%q: got %v", name, err)
+		}
+	}
+}
