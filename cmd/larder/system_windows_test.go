@@ -114,6 +114,16 @@ func TestExecOnWindows(t *testing.T) {
 	views, err := filepath.Glob(filepath.Join(u.home, "state", "larder", "exec", "*", "providers", "*", "*", "*", "*", "windows_amd64", "*.exe"))
 	sourcetest.Expect(t, len(views) == 3 && err == nil, "the view has %q, %v", views, err)
 	u.expect(u.run(0, "exec", "--", "terraform", "version"), "Terraform v1.11.4")
+
+	shims := t.TempDir()
+	did := "copied"
+	if err := os.Symlink(self, filepath.Join(shims, "link")); err == nil {
+		if _, err := os.Lstat(filepath.Join(shims, "link")); err == nil { // Wine reports success, and creates nothing
+			did = "linked"
+		}
+	}
+	u.expect(u.run(0, "shim", filepath.Join(shims, "dir")), `dir\terraform.exe  `+did, `dir\tofu.exe  `+did)
+	u.expect(u.run(0, "shim", "--engine-path", filepath.Join(engines, "terraform.exe"), filepath.Join(shims, "scripts")), `terraform.cmd  written`)
 }
 
 // otherDrive is a temporary directory on another drive than the user's files, such as that which Wine has for the root

@@ -195,7 +195,13 @@ func (w wantedShim) change(larder string, dryRun bool) (did string, err error) {
 		return "", err
 	}
 	defer dir.Close()
-	return did, w.put(dir)
+	if err := w.put(dir); err != nil {
+		return "", err
+	}
+	if _, err := os.Readlink(w.path); err != nil && did == "linked" {
+		did = "copied"
+	}
+	return did, nil
 }
 
 // put replaces the shim in dir. A program that runs it meanwhile gets the earlier one or the new one.
