@@ -267,19 +267,19 @@ func setUp(env *testscript.Env, path string) error {
 	env.Setenv("WORK", filepath.ToSlash(env.WorkDir))
 	env.Setenv("NO_PROXY", "")
 	env.Setenv("LARDER_TEST_SCHEMA", filepath.Join(repo, "docs", "json.schema.json"))
-	return errors.Join(err, os.MkdirAll(home, 0o755), setFileSystem(env))
+	setFileSystem(env)
+	return errors.Join(err, os.MkdirAll(home, 0o755))
 }
 
 // setFileSystem sets FS to a directory on the file system that scripts/test-filesystems has created, and KIND to its
 // kind. Without it, FS is a directory like any other, and KIND is empty.
-func setFileSystem(env *testscript.Env) error {
+func setFileSystem(env *testscript.Env) {
 	at := filepath.Join(env.WorkDir, "fs")
 	if dir := os.Getenv("LARDER_TEST_DIR"); dir != "" {
 		at = filepath.Join(dir, "story")
 	}
 	env.Setenv("FS", filepath.ToSlash(at))
 	env.Setenv("KIND", os.Getenv("LARDER_TEST_KIND"))
-	return nil
 }
 
 var commands = map[string]func(*testscript.TestScript, bool, []string){
