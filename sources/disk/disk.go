@@ -342,7 +342,7 @@ func (d *Dir) CheckDirs(names ...string) error { return d.checkAll(names, d.chec
 
 // CheckFiles returns a [StrayError] if one of the names, which have one element,
 // is not a regular file of this file system, or if the file has another name. It
-// ignores missing names. On Windows, it finds no other names.
+// ignores missing names.
 func (d *Dir) CheckFiles(names ...string) error { return d.checkAll(names, d.checkFile) }
 
 func (d *Dir) checkAll(names []string, check func(string, fs.FileInfo) error) error {
@@ -359,7 +359,7 @@ func (d *Dir) checkAll(names []string, check func(string, fs.FileInfo) error) er
 }
 
 func (d *Dir) checkFile(name string, info fs.FileInfo) error {
-	switch n := linksOf(nil, info); {
+	switch n := UsageOf(d.Path(name), info).Links; {
 	case !info.Mode().IsRegular():
 		return stray(d.Path(name), d.describe(name, info.Mode()))
 	case deviceOf(info) != d.device, isMountPoint(d.Path(name)):

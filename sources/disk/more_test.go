@@ -520,7 +520,8 @@ func TestScratchWhileOthersSweep(t *testing.T) {
 	d := open(t, t.TempDir())
 	other := d
 	link := filepath.Join(t.TempDir(), "link")
-	if os.Symlink(d.Path("."), link) == nil {
+	_ = os.Symlink(d.Path("."), link)
+	if _, err := os.Lstat(link); err == nil { // Wine reports success, and creates nothing
 		other = open(t, link)
 	}
 	done := make(chan struct{})

@@ -288,8 +288,9 @@ func TestSweep(t *testing.T) {
 	now := time.Now()
 	for name, age := range map[string]time.Duration{"old": 24*time.Hour + time.Second, "old.note": 25 * time.Hour, "new": 24 * time.Hour, "dir": 48 * time.Hour} {
 		if name == "dir" {
-			_, err := p.kept.Mkdir(name)
+			d, err := p.kept.Mkdir(name)
 			check(t, err)
+			d.Close()
 		} else {
 			check(t, p.kept.WriteFile(name, nil, disk.Lazily))
 		}
