@@ -90,7 +90,8 @@ func describe(tree *modules.Tree, ds sources.Diagnostics) string {
 		if d.Warning {
 			kind = "warning"
 		}
-		fmt.Fprintf(&b, "%s: %s\n", kind, filepath.ToSlash(d.String()))
+		d.File = filepath.ToSlash(d.File)
+		fmt.Fprintf(&b, "%s: %s\n", kind, d)
 		if d.Hint != "" {
 			fmt.Fprintf(&b, "  hint: %s\n", d.Hint)
 		}
