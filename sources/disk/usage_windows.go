@@ -5,7 +5,6 @@ import (
 	"io/fs"
 	"math"
 	"os"
-	"syscall"
 	"time"
 
 	"golang.org/x/sys/windows"
@@ -32,19 +31,9 @@ func UsageOf(path string, info fs.FileInfo) Usage {
 	return x
 }
 
-// LastRead returns the access time of the file at path, if the file system records
-// it.
-func LastRead(path string) time.Time {
-	info, err := os.Stat(path)
-	if err != nil {
-		return time.Time{}
-	}
-	data, ok := info.Sys().(*syscall.Win32FileAttributeData)
-	if !ok {
-		return time.Time{}
-	}
-	return time.Unix(0, data.LastAccessTime.Nanoseconds())
-}
+// LastRead returns no time. Windows updates access times only on some volumes, scanners update them too, and
+// restoring one after a read would change the time of the last change, a part of the fingerprint.
+func LastRead(string) time.Time { return time.Time{} }
 
 // TryWhole takes OpenTofu's lock through f if it is free.
 func TryWhole(f *os.File) (bool, error) {
