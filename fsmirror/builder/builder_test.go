@@ -183,7 +183,8 @@ func client(dir string) (found []string, err error) {
 	return found, nil
 }
 
-// readShared is [os.ReadFile]. On Windows, that function fails for a file that is just being replaced.
+// readShared is [os.ReadFile]. On Windows, that function fails for a moment while a file is being replaced: every
+// rename needs the right to delete the file, and os.ReadFile doesn't share that right.
 func readShared(path string) ([]byte, error) { return disk.ReadFile(path, 1<<20) }
 
 func readJSON(path string, doc any) error {
