@@ -21,6 +21,7 @@ package fetch
 import (
 	"context"
 	"net/http"
+	"net/netip"
 	"net/url"
 	"sync"
 	"sync/atomic"
@@ -33,6 +34,10 @@ import (
 type Options struct {
 	Transport http.RoundTripper                     // used for all requests; nil means new ones, as from NewTransport
 	Proxy     func(*http.Request) (*url.URL, error) // nil means no proxy; ignored if Transport is set
+
+	// Connect is called before each connection, with the name of the host or proxy, and its address. An error ends the
+	// request. It may be nil, and is ignored if Transport is set.
+	Connect func(host string, address netip.Addr) error
 
 	// Hosts are the options of single hosts. Their TLS options are ignored if
 	// Transport is set to anything other than an *http.Transport.

@@ -1,9 +1,12 @@
 package fetch
 
 import (
+	"context"
 	"crypto/tls"
 	"net"
 	"net/http"
+	"net/netip"
+	"syscall"
 	"time"
 )
 
@@ -44,6 +47,9 @@ func NewTransport(timeout time.Duration) *http.Transport {
 func newTransports(opts Options) (documents, archives *http.Transport) {
 	documents, archives = NewTransport(opts.Timeout), NewTransport(opts.Timeout)
 	documents.Proxy, archives.Proxy = opts.Proxy, opts.Proxy
+	if opts.Connect != nil {
+		documents.DialContext, archives.DialContext = connecting(opts), connecting(opts)
+	}
 	archives.ForceAttemptHTTP2, archives.HTTP2 = false, nil
 	archives.Protocols = new(http.Protocols)
 	archives.Protocols.SetHTTP1(true)
@@ -52,4 +58,23 @@ func newTransports(opts Options) (documents, archives *http.Transport) {
 	sessions := tls.NewLRUClientSessionCache(0) // archives use many connections to few hosts
 	documents.TLSClientConfig.ClientSessionCache, archives.TLSClientConfig.ClientSessionCache = sessions, sessions
 	return documents, archives
+}
+
+// connecting returns a function that connects if the options allow it. It checks the address that is connected to, so
+// that a name can't lead elsewhere afterward.
+func connecting(opts Options) func(ctx context.Context, network, address string) (net.Conn, error) {
+	return func(ctx context.Context, network, address string) (net.Conn, error) {
+		host, _, err := net.SplitHostPort(address)
+		if err != nil {
+			return nil, err
+		}
+		dialer := &net.Dialer{Timeout: opts.Timeout, KeepAlive: keepAlive, Control: func(_, resolved string, _ syscall.RawConn) error {
+			at, err := netip.ParseAddrPort(resolved)
+			if err != nil {
+				return err
+			}
+			return opts.Connect(host, at.Addr().Unmap().WithZone(""))
+		}}
+		return dialer.DialContext(ctx, network, address)
+	}
 }
