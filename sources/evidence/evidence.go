@@ -33,7 +33,13 @@ func Path(p sources.Provider, v sources.Version) string {
 }
 
 // Names are the names of the files, in the order of writing.
-var Names = [...]string{"SHA256SUMS.sig", "keys.json", "origin", "SHA256SUMS"}
+var Names = [...]string{Signature, "keys.json", "origin", Sums}
+
+// The names of the signed checksums and of their signature.
+const (
+	Sums      = "SHA256SUMS"
+	Signature = "SHA256SUMS.sig"
+)
 
 // Files are the contents of the files in [Names].
 type Files [len(Names)][]byte

@@ -68,6 +68,15 @@ func (k Key) Check() error {
 	return err
 }
 
+// Derive returns a code for a text, in hexadecimal digits, that only holders of the key can compute. Codes of records are
+// never among them.
+func (k Key) Derive(text string) string {
+	secret, _ := k.find(true) // or this run's
+	mac := hmac.New(sha256.New, secret)
+	mac.Write([]byte("derived\n" + text))
+	return hex.EncodeToString(mac.Sum(nil))
+}
+
 // find returns the secret. If there is none, it creates one or returns this
 // run's secret.
 func (k Key) find(create bool) ([]byte, error) {

@@ -86,3 +86,12 @@ func check(err error) {
 		panic(err)
 	}
 }
+
+// Certificate returns a certificate for a host name, its key, and the certificate of the authority that issued it, in
+// PEM, for programs that serve.
+func Certificate(host string) (cert, key, authority []byte) {
+	c := testCA().issue(host)
+	der := must(x509.MarshalPKCS8PrivateKey(c.PrivateKey))
+	cert = pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: c.Certificate[0]})
+	return cert, pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: der}), testCA().pem
+}

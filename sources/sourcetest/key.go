@@ -79,6 +79,13 @@ func (k *Key) serialized() []byte {
 // Armor returns the public key, ASCII-armoured.
 func (k *Key) Armor() string { return armored(openpgp.PublicKeyType, k.Binary()) }
 
+// PrivateArmor returns the private key, ASCII-armored.
+func (k *Key) PrivateArmor() string {
+	var b bytes.Buffer
+	check(k.entity.SerializePrivate(&b, k.config("")))
+	return armored(openpgp.PrivateKeyType, b.Bytes())
+}
+
 // Sign returns a detached binary signature of data.
 func (k *Key) Sign(data []byte) []byte {
 	var b bytes.Buffer

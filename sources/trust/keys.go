@@ -2,6 +2,7 @@ package trust
 
 import (
 	"bytes"
+	"cmp"
 	"errors"
 	"fmt"
 	"io"
@@ -125,4 +126,13 @@ func issuers(signatures [][]byte) []string {
 		}
 	}
 	return ids
+}
+
+// KeyID returns the ID of the first key in an ASCII-armored block, 16 hexadecimal digits.
+func KeyID(armored string) (string, error) {
+	keys, err := readKeys(armored)
+	if err != nil || len(keys) == 0 {
+		return "", cmp.Or(err, errors.New("there is no key"))
+	}
+	return keys[0].PrimaryKey.KeyIdString(), nil
 }

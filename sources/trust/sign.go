@@ -1,0 +1,71 @@
+package trust
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/ProtonMail/go-crypto/openpgp"
+	"github.com/ProtonMail/go-crypto/openpgp/armor"
+	"github.com/ProtonMail/go-crypto/openpgp/packet"
+
+	"github.com/larder-cli/larder/sources"
+)
+
+// Sign signs checksums with an ASCII-armored private key without a passphrase. It returns the evidence, whose only key is
+// the public one.
+func Sign(sums []byte, armored string) (*sources.Signed, error) {
+	if len(armored) > maxKeySize {
+		return nil, fmt.Errorf("more than %d bytes", maxKeySize)
+	}
+	keys, err := openpgp.ReadArmoredKeyRing(strings.NewReader(armored))
+	switch {
+	case err != nil:
+		return nil, err
+	case len(keys) != 1:
+		return nil, fmt.Errorf("%d keys instead of one", len(keys))
+	case keys[0].PrivateKey == nil:
+		return nil, sources.WithHint(errors.New("it is a public key, which can't sign"), "gpg --armor --export-secret-keys writes a private key")
+	case keys[0].PrivateKey.Encrypted:
+		return nil, sources.WithHint(errors.New("it has a passphrase"),
+			"sign the checksums with gpg --detach-sign instead, or use a copy of the key without a passphrase")
+	}
+	var signature, public, text bytes.Buffer
+	if err := openpgp.DetachSign(&signature, keys[0], bytes.NewReader(sums), &packet.Config{}); err != nil {
+		return nil, err
+	}
+	w, err := armor.Encode(&text, openpgp.PublicKeyType, nil)
+	if err == nil {
+		err = keys[0].Serialize(&public)
+	}
+	if err == nil {
+		_, err = w.Write(public.Bytes())
+	}
+	if err = errors.Join(err, w.Close()); err != nil {
+		return nil, err
+	}
+	return &sources.Signed{Sums: sums, Signature: signature.Bytes(), Keys: []sources.Key{{Armor: text.String()}}}, nil
+}
+
+// PublicKey checks that a text is an ASCII-armored public key.
+func PublicKey(armored string) (sources.Key, error) {
+	keys, err := readKeys(armored)
+	switch {
+	case err != nil:
+		return sources.Key{}, err
+	case len(keys) == 0:
+		return sources.Key{}, errors.New("there is no key in it")
+	case keys[0].PrivateKey != nil:
+		return sources.Key{}, sources.WithHint(errors.New("it is a private key"), "gpg --armor --export writes the public key; --sign-key signs with a private one")
+	}
+	return sources.Key{Armor: armored}, nil
+}
+
+// Binary returns a detached signature in binary, as registries serve it. It may be ASCII-armored.
+func Binary(signature []byte) ([]byte, error) {
+	if !bytes.HasPrefix(bytes.TrimSpace(signature), []byte("-----BEGIN PGP")) {
+		return signature, nil
+	}
+	return dearmor(string(signature))
+}
