@@ -25,6 +25,8 @@ func importCommand() *line.Command {
 			line.Flag{Name: "namespace", Value: "[HOST/]NAMESPACE", Does: "namespace of providers whose path has none"},
 			line.Flag{Name: "as", Value: "ADDRESS@VERSION", Does: "address and version of the provider"},
 			line.Flag{Name: "platform", Value: "OS_ARCH", Does: "platform of files whose path has none", Offers: commonPlatforms},
+			line.Flag{Name: "key", Value: "FILE", Kind: line.Path, Does: "public key for SHA256SUMS beside the zip files", Offers: []string{line.Files}},
+			line.Flag{Name: "sign-key", Value: "FILE", Kind: line.Path, Does: "private key, if there is no signature", Offers: []string{line.Files}},
 			line.Flag{Name: "unpacked", Does: "write directories, not archives"},
 			line.Flag{Name: "replace", Does: "replace different packages in the mirror"},
 			dryRunFlag("show what would be imported"),
@@ -45,7 +47,7 @@ func importAll(ctx context.Context, l *line.Line, s *work.Session) error {
 	if err := l.Exclusive("as", "namespace"); err != nil {
 		return err
 	}
-	request := work.LegacyRequest{Paths: l.Words, To: l.Text("to"), Unpacked: l.Bool("unpacked"), Replace: l.Bool("replace")}
+	request := work.LegacyRequest{Paths: l.Words, To: l.Text("to"), Key: l.Text("key"), SignKey: l.Text("sign-key"), Unpacked: l.Bool("unpacked"), Replace: l.Bool("replace")}
 	for name, to := range map[string]**string{"as": &request.As, "namespace": &request.Namespace} {
 		if l.IsSet(name) {
 			*to = new(l.Text(name))

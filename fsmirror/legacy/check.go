@@ -76,10 +76,13 @@ func (s Standing) Check(contents sources.Contents, replace bool) error {
 	return nil
 }
 
-// Prove verifies a candidate with the signed checksums for its version in the mirror, or in
-// the mirror that it comes from. Signed checksums are ignored if they do not list the
+// Prove verifies a candidate with the signed checksums that came with it, or else with those for its version
+// in the mirror, or in the mirror that it comes from. Signed checksums are ignored if they do not list the
 // package.
 func (to Target) Prove(ctx context.Context, c *Candidate, by sources.Judge) (proof sources.Proof, err error) {
+	if c.release != nil {
+		return c.prove(ctx, by, c.release, c.release.Origin)
+	}
 	mirror := to.Dir
 	signed, err := evidence.Of(mirror, c.ID.Provider, c.ID.Version)
 	if errors.Is(err, sources.ErrNotFound) && c.Mirror != "" {
@@ -95,6 +98,15 @@ func (to Target) Prove(ctx context.Context, c *Candidate, by sources.Judge) (pro
 	case c.Kind != Archive:
 		return proof, notSigned(fmt.Errorf("%s has signed checksums for this version, which cannot cover an archive that larder packs", at))
 	}
+	proof, err = c.prove(ctx, by, signed, at)
+	if err != nil {
+		err = notSigned(err)
+	}
+	return proof, err
+}
+
+// prove verifies a candidate with signed checksums, which are at a path or URL.
+func (c *Candidate) prove(ctx context.Context, by sources.Judge, signed *sources.Signed, at string) (proof sources.Proof, err error) {
 	h, err := archive.Open(ctx, c.Path, nil)
 	if err != nil {
 		return proof, err
@@ -102,7 +114,7 @@ func (to Target) Prove(ctx context.Context, c *Candidate, by sources.Judge) (pro
 	defer h.Close()
 	zh := sources.ZipHash(h.Sum)
 	if proof, err = by.Prove(c.ID.Provider, signed, zh); err != nil {
-		return proof, notSigned(fmt.Errorf("checking it against %s: %w", at, err))
+		return proof, fmt.Errorf("checking it against %s: %w", at, err)
 	}
 	c.signed, c.zh = signed, zh
 	return proof, nil

@@ -75,6 +75,8 @@ type Candidate struct {
 	Warnings []string
 	Mirror   string // the mirror that an archive is in, which may have evidence for it; empty if there is none
 
+	release *sources.Signed // evidence that came with it, see [Release]; nil if there is none
+
 	clues clues
 	files []file // files to pack; nil for an archive
 

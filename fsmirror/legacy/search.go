@@ -124,6 +124,7 @@ func (s *search) file(at spot) {
 	switch {
 	case strings.EqualFold(filepath.Ext(base), ".zip"):
 		s.zip(at)
+	case isProvider(base) && besideArchives(base): // read with the archives, see [Release]
 	case isProvider(base), at.given() && s.opts.As != nil:
 		s.executable(at)
 	case at.given():

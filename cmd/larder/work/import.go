@@ -39,6 +39,8 @@ type LegacyRequest struct {
 	As        *string  // ADDRESS@VERSION of all providers, as typed; may be nil
 	Namespace *string  // of providers without one, as typed; may be nil
 	Platform  sources.Platform
+	Key       string // file with the public key of signed checksums beside the archives, as typed; may be empty
+	SignKey   string // file with a private key that signs the archives without a signature, as typed; may be empty
 	Unpacked  bool
 	Replace   bool
 }
@@ -55,6 +57,9 @@ func ImportLegacy(ctx context.Context, s *Session, request LegacyRequest) error 
 		return err
 	}
 	if err := im.apart(found.Candidates); err != nil {
+		return err
+	}
+	if err := im.vouch(ctx, found.Candidates, request); err != nil {
 		return err
 	}
 	im.sum = report.LegacySum{Skipped: len(found.Skipped), Failed: len(found.Problems), DryRun: im.flags.DryRun}

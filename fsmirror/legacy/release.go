@@ -1,0 +1,105 @@
+package legacy
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io/fs"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/larder-cli/larder/sources"
+	"github.com/larder-cli/larder/sources/disk"
+	"github.com/larder-cli/larder/sources/evidence"
+)
+
+// A Release is the archives of one version in one directory, as a build of a provider leaves them, with the files
+//
+//	terraform-provider-TYPE_VERSION_SHA256SUMS
+//	terraform-provider-TYPE_VERSION_SHA256SUMS.sig
+//
+// which goreleaser writes, see https://developer.hashicorp.com/terraform/registry/providers/publishing
+type Release struct {
+	sources.Release
+	Sums      []byte // nil if there are no checksums
+	Signature []byte // nil if there is no signature
+	SumsPath  string // of the checksums, which may not exist
+
+	members []*Candidate
+}
+
+// Releases returns the releases of the archives among candidates that aren't in a mirror.
+func Releases(candidates []Candidate) ([]*Release, error) {
+	var all []*Release
+	for i := range candidates {
+		c := &candidates[i]
+		if c.Kind != Archive || c.Mirror != "" {
+			continue
+		}
+		path := filepath.Join(filepath.Dir(c.Path), fmt.Sprintf("%s%s_%s%s", sources.FilePrefix, c.ID.Provider.Type, c.ID.Version, sumsSuffix))
+		at := slices.IndexFunc(all, func(r *Release) bool { return r.SumsPath == path && r.Release == c.ID.Release() })
+		if at < 0 {
+			r := &Release{Release: c.ID.Release(), SumsPath: path}
+			if err := errors.Join(read(path, &r.Sums), read(path+".sig", &r.Signature)); err != nil {
+				return nil, err
+			}
+			at, all = len(all), append(all, r)
+		}
+		all[at].members = append(all[at].members, c)
+	}
+	return all, nil
+}
+
+// besideArchives reports whether a build of a provider has a file of this name beside its archives, besides those.
+func besideArchives(name string) bool {
+	for _, suffix := range []string{sumsSuffix, sumsSuffix + ".sig", "_manifest.json"} {
+		if strings.HasSuffix(name, suffix) {
+			return true
+		}
+	}
+	return false
+}
+
+const sumsSuffix = "_SHA256SUMS"
+
+// read reads a file if it exists.
+func read(path string, to *[]byte) (err error) {
+	if *to, err = disk.ReadFile(path, evidence.Max); errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	return err
+}
+
+// Archives returns the archives of the release.
+func (r *Release) Archives() (all []Candidate) {
+	for _, c := range r.members {
+		all = append(all, *c)
+	}
+	return all
+}
+
+// Vouch adds evidence for the archives of the release, with which [Target.Prove] verifies them.
+func (r *Release) Vouch(s *sources.Signed) {
+	for _, c := range r.members {
+		c.release = s
+	}
+}
+
+// NewSums returns checksums for the archives in a release and for others. The zh: hashes of all are known.
+func NewSums(hashes map[sources.PackageID]sources.Hash) ([]byte, error) {
+	var lines []string
+	for id, zh := range hashes {
+		sum, err := zh.Sum(sources.ZH)
+		if err != nil {
+			return nil, err
+		}
+		lines = append(lines, fmt.Sprintf("%x  %s\n", sum, id.Filename()))
+	}
+	slices.Sort(lines)
+	var text bytes.Buffer
+	for _, line := range lines {
+		text.WriteString(line)
+	}
+	return text.Bytes(), nil
+}
