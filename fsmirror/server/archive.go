@@ -1,0 +1,188 @@
+package server
+
+import (
+	"bytes"
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"io"
+	"io/fs"
+	"net/http"
+	"os"
+	"slices"
+	"strconv"
+	"time"
+
+	"github.com/larder-cli/larder/sources"
+	"github.com/larder-cli/larder/sources/disk"
+	"github.com/larder-cli/larder/sources/evidence"
+)
+
+// archive answers with the archive of a package. If it is not in the mirror, it is fetched first.
+func (x *exchange) archive() error {
+	f, info, err := x.openAllowed()
+	if errors.Is(err, sources.ErrNotFound) && x.opts.Upstream != nil {
+		if f, info, err = x.await(); f == nil {
+			return err
+		}
+	}
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	return x.serveFile(f, info)
+}
+
+// openAllowed opens the archive in the mirror, if the rules allow it.
+func (x *exchange) openAllowed() (*os.File, fs.FileInfo, error) {
+	f, info, err := x.mirror.open(x.id)
+	if err != nil || x.opts.Rules == nil {
+		return f, info, err
+	}
+	_, err = x.allowed(x.r.Context(), x.id.Provider, x.id.Version)
+	if err == nil {
+		err = x.opts.Rules.Check(x.r.Context(), x.id, f, info)
+	}
+	if err != nil {
+		f.Close()
+		return nil, nil, err
+	}
+	return f, info, nil
+}
+
+// serveFile answers with an archive in the mirror.
+func (x *exchange) serveFile(f *os.File, info fs.FileInfo) error {
+	sum := sha256.Sum256([]byte(disk.Print(f.Name(), info))) // an archive is replaced, and never changed
+	x.archiveHeaders()
+	x.w.Header().Set("ETag", `"`+hex.EncodeToString(sum[:16])+`"`)
+	http.ServeContent(x.w, x.r, "", info.ModTime(), f)
+	if x.w.status == http.StatusOK && x.w.bytes == info.Size() {
+		x.served.Package = &x.id
+	}
+	return nil
+}
+
+func (x *exchange) archiveHeaders() {
+	h := x.w.Header()
+	h.Set("Content-Type", "application/zip")
+	if x.opts.Tokens != nil {
+		h.Set("Cache-Control", "private, max-age=86400")
+	} else {
+		h.Set("Cache-Control", "public, max-age=86400")
+	}
+}
+
+// await fetches an archive that is not in the mirror, and answers with it while it arrives. If the client wants a part
+// of it, or if there was nothing to wait for, await returns the file in the mirror.
+func (x *exchange) await() (*os.File, fs.FileInfo, error) {
+	ctx := x.r.Context()
+	d, _, err := x.offers(ctx, x.id.Release())
+	if err != nil {
+		return nil, nil, err
+	}
+	if _, ok := d.archives[x.id.Platform]; !ok {
+		return nil, nil, sources.ErrNotFound
+	}
+	if x.r.Method == http.MethodHead {
+		x.archiveHeaders()
+		x.w.WriteHeader(http.StatusOK)
+		return nil, nil, nil
+	}
+	x.served.Waited = true
+	a := x.fetch(x.id)
+	defer a.leave()
+	parts := x.r.Header.Get("Range") != ""
+	if parts {
+		if err := a.wait(ctx); err != nil {
+			return nil, nil, ofUpstream(err)
+		}
+	}
+	from, size, err := a.reader(ctx)
+	if err != nil {
+		return nil, nil, ofUpstream(err)
+	}
+	if from == nil {
+		return x.openAllowed()
+	}
+	x.archiveHeaders()
+	if parts {
+		http.ServeContent(x.w, x.r, "", time.Time{}, io.NewSectionReader(from.file, 0, size))
+		return nil, nil, nil
+	}
+	if size > 0 {
+		x.w.Header().Set("Content-Length", strconv.FormatInt(size, 10))
+	}
+	x.w.WriteHeader(http.StatusOK)
+	if _, err := io.Copy(x.w, from); err != nil {
+		return nil, nil, ofUpstream(err)
+	}
+	x.served.Package = &x.id
+	return nil, nil, nil
+}
+
+// mostFetch is how long fetching an archive may take. Upstream has its own limits for servers that send nothing.
+const mostFetch = 2 * time.Hour
+
+// fetch returns the arrival of an archive, which the caller must leave. It begins one unless the archive arrives already. It doesn't depend on the
+// client that asked first.
+func (s *Server) fetch(id sources.PackageID) *Arrival {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if a := s.arriving[id]; a != nil {
+		a.enter()
+		return a
+	}
+	a := newArrival()
+	a.enter()
+	s.arriving[id] = a
+	s.fetches.Go(func() {
+		ctx, cancel := context.WithTimeout(s.ends, mostFetch)
+		defer cancel()
+		err := s.opts.Upstream.Fetch(ctx, id, a)
+		s.mu.Lock()
+		delete(s.arriving, id) // before clients learn of a failure, so that they can try again
+		s.mu.Unlock()
+		a.end(err)
+	})
+	return a
+}
+
+// proof answers with a file of the evidence for a version.
+func (x *exchange) proof() error {
+	if _, err := x.allowed(x.r.Context(), x.id.Provider, x.id.Version); err != nil {
+		return err
+	}
+	var changed time.Time
+	text, info, err := x.mirror.dir.ReadFile(evidence.Path(x.id.Provider, x.id.Version)+"/"+x.file, evidence.Max)
+	switch err = absent(err); {
+	case err == nil:
+		changed = info.ModTime()
+	case errors.Is(err, sources.ErrNotFound) && x.opts.Upstream != nil:
+		if text, err = x.upstreamProof(); err != nil {
+			return err
+		}
+	default:
+		return err
+	}
+	x.w.Header().Set("Content-Type", "application/octet-stream")
+	x.w.Header().Set("Cache-Control", "no-cache")
+	sum := sha256.Sum256(text)
+	x.w.Header().Set("ETag", `"`+hex.EncodeToString(sum[:16])+`"`)
+	http.ServeContent(x.w, x.r, "", changed, bytes.NewReader(text))
+	return nil
+}
+
+// upstreamProof returns a file of the evidence for a version that the mirror lacks, so that a client can verify its
+// signature before it requests an archive.
+func (x *exchange) upstreamProof() ([]byte, error) {
+	d, _, err := x.offers(x.r.Context(), x.id.Release())
+	if err != nil {
+		return nil, err
+	}
+	if d.evidence == nil {
+		return nil, sources.ErrNotFound
+	}
+	files, err := x.opts.Upstream.Evidence(x.r.Context(), x.id.Release())
+	return files[slices.Index(evidence.Names[:], x.file)], ofUpstream(err)
+}

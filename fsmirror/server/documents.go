@@ -1,0 +1,276 @@
+package server
+
+import (
+	"bytes"
+	"cmp"
+	"compress/gzip"
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"maps"
+	"net/http"
+	"path"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/larder-cli/larder/sources"
+	"github.com/larder-cli/larder/sources/evidence"
+)
+
+// available is what clients can have of a provider.
+type available struct {
+	versions []sources.Version
+	stale    time.Duration // see Served.Stale
+}
+
+// available returns the versions of a provider that clients can have: those here and those of upstream, as far as the
+// rules allow them.
+func (s *Server) available(ctx context.Context, p sources.Provider) (all available, err error) {
+	if _, err := s.allowed(ctx, p); err != nil { // then upstream is not asked about it
+		return all, err
+	}
+	here, err := s.mirror.versions(p)
+	if err != nil && !errors.Is(err, sources.ErrNotFound) {
+		return all, err
+	}
+	all.versions = here
+	if s.opts.Upstream != nil {
+		theirs, stale, err := s.listings.get(ctx, p, len(here) > 0)
+		switch {
+		case err == nil:
+			all.versions, all.stale = append(slices.Clone(here), theirs...), stale
+		case errors.Is(err, sources.ErrNotFound):
+		case len(here) > 0 && ctx.Err() == nil:
+			all.stale = staleUnknown
+		default:
+			return all, ofUpstream(err)
+		}
+	}
+	slices.SortFunc(all.versions, sources.Version.Compare)
+	all.versions = slices.Compact(all.versions)
+	if len(all.versions) == 0 {
+		return all, sources.ErrNotFound
+	}
+	all.versions, err = s.allowed(ctx, p, all.versions...)
+	return all, err
+}
+
+// allowed returns the versions that the rules allow. Its error is why none is.
+func (s *Server) allowed(ctx context.Context, p sources.Provider, versions ...sources.Version) ([]sources.Version, error) {
+	if s.opts.Rules == nil {
+		return versions, nil
+	}
+	return s.opts.Rules.Allowed(ctx, p, versions)
+}
+
+// offers returns the archives of a version that clients can have.
+func (s *Server) offers(ctx context.Context, r sources.Release) (d document, stale time.Duration, err error) {
+	all, err := s.available(ctx, r.Provider)
+	if err != nil {
+		return d, 0, err
+	}
+	if !slices.Contains(all.versions, r.Version) {
+		_, err := s.allowed(ctx, r.Provider, r.Version)
+		return d, 0, cmp.Or(err, sources.ErrNotFound)
+	}
+	d, err = s.mirror.release(r)
+	if err != nil && !errors.Is(err, sources.ErrNotFound) {
+		return d, 0, err
+	}
+	if s.opts.Upstream != nil {
+		theirs, stale, err := s.releases.get(ctx, r, len(d.archives) > 0)
+		switch {
+		case err == nil:
+			all.stale = max(all.stale, stale)
+		case errors.Is(err, sources.ErrNotFound):
+		case len(d.archives) > 0 && ctx.Err() == nil:
+			all.stale = staleUnknown
+		default:
+			return d, 0, ofUpstream(err)
+		}
+		archives := map[sources.Platform]offered{}
+		for platform, hashes := range theirs.Archives {
+			archives[platform] = offered{hashes: hashes}
+		}
+		maps.Copy(archives, d.archives)
+		d.archives = archives
+		if d.evidence == nil {
+			d.evidence = theirs.Evidence
+		}
+	}
+	if len(d.archives) == 0 {
+		return d, 0, sources.ErrNotFound
+	}
+	return d, all.stale, nil
+}
+
+// index answers with the index.json of a provider.
+func (x *exchange) index() error {
+	return x.document(x.r.URL.Path, func(ctx context.Context) (any, time.Duration, error) {
+		all, err := x.available(ctx, x.id.Provider)
+		file := documentFile{Versions: map[string]struct{}{}}
+		for _, v := range all.versions {
+			file.Versions[v.String()] = struct{}{}
+		}
+		return file, all.stale, err
+	})
+}
+
+// release answers with the VERSION.json of a version.
+func (x *exchange) release() error {
+	return x.document(x.r.URL.Path, func(ctx context.Context) (any, time.Duration, error) {
+		d, stale, err := x.offers(ctx, x.id.Release())
+		file := documentFile{Archives: map[string]archiveEntry{}}
+		for platform, a := range d.archives {
+			id := sources.PackageID{Provider: x.id.Provider, Version: x.id.Version, Platform: platform}
+			file.Archives[platform.String()] = archiveEntry{a.hashes, x.signed(id.Filename(), path.Join(path.Dir(x.r.URL.Path), id.Filename()))}
+		}
+		if d.evidence != nil {
+			file.Larder = &evidence.Extension{Evidence: d.evidence}
+		}
+		return file, stale, err
+	})
+}
+
+// bodies are the latest JSON documents, which many clients request at the same time.
+type bodies struct {
+	now func() time.Time
+
+	mu  sync.Mutex
+	all map[string]*slot
+}
+
+// A slot holds one body. Its lock is held while the body is made.
+type slot struct {
+	sync.Mutex
+	last *body
+}
+
+// A body is a document as clients get it. It doesn't change.
+type body struct {
+	text  []byte
+	zip   []byte // empty if compressing saves nothing
+	tag   string
+	stale time.Duration
+	until time.Time
+}
+
+const (
+	bodyFor    = time.Second // how long a document is given without looking at the mirror
+	mostBodies = 2_000
+	leastZip   = 1_000 // bytes of a document that is compressed
+)
+
+// A builder makes a document, and says how stale it is.
+type builder func(context.Context) (document any, stale time.Duration, err error)
+
+// get returns the body with a name, or builds it. Names without a document take no memory.
+func (b *bodies) get(ctx context.Context, name string, build builder) (*body, error) {
+	b.mu.Lock()
+	one := b.all[name]
+	if one == nil {
+		if b.all == nil || len(b.all) >= mostBodies {
+			b.all = map[string]*slot{}
+		}
+		one = &slot{}
+		b.all[name] = one
+	}
+	b.mu.Unlock()
+	one.Lock()
+	defer one.Unlock()
+	if one.last != nil && b.now().Before(one.last.until) {
+		return one.last, nil
+	}
+	value, stale, err := build(ctx)
+	if err == nil {
+		one.last, err = newBody(value, stale, b.now().Add(bodyFor))
+	}
+	if err != nil {
+		b.mu.Lock()
+		defer b.mu.Unlock()
+		if b.all[name] == one {
+			delete(b.all, name)
+		}
+		return nil, err
+	}
+	return one.last, nil
+}
+
+func newBody(value any, stale time.Duration, until time.Time) (*body, error) {
+	text, err := sources.JSON(value)
+	if err != nil {
+		return nil, err
+	}
+	sum := sha256.Sum256(text)
+	b := &body{text: text, stale: stale, until: until, tag: `W/"` + hex.EncodeToString(sum[:16]) + `"`}
+	if len(text) >= leastZip {
+		var zipped bytes.Buffer
+		w := gzip.NewWriter(&zipped)
+		_, err = w.Write(text)
+		if err = errors.Join(err, w.Close()); err != nil {
+			return nil, err
+		}
+		b.zip = zipped.Bytes()
+	}
+	return b, nil
+}
+
+// document answers with a JSON document. Its name distinguishes it from others.
+func (x *exchange) document(name string, build builder) error {
+	b, err := x.bodies.get(x.r.Context(), name, build)
+	if err != nil {
+		return err
+	}
+	h := x.w.Header()
+	h.Set("Content-Type", "application/json")
+	h.Set("Cache-Control", "no-cache")
+	h.Set("Vary", "Accept-Encoding")
+	h.Set("ETag", b.tag)
+	if x.served.Stale = b.stale; b.stale != 0 {
+		h.Set("Warning", `110 - "Response is stale"`)
+	}
+	if b.stale > 0 {
+		h.Set("Age", strconv.Itoa(int(b.stale.Seconds())))
+	}
+	if matches(x.r.Header.Get("If-None-Match"), b.tag) {
+		x.w.WriteHeader(http.StatusNotModified)
+		return nil
+	}
+	text := b.text
+	if len(b.zip) > 0 && acceptsGzip(x.r.Header.Get("Accept-Encoding")) {
+		h.Set("Content-Encoding", "gzip")
+		text = b.zip
+	}
+	h.Set("Content-Length", strconv.Itoa(len(text)))
+	x.w.WriteHeader(http.StatusOK)
+	if x.r.Method == http.MethodHead {
+		return nil
+	}
+	_, err = x.w.Write(text)
+	return ignoreGone(err)
+}
+
+// acceptsGzip reports whether a client reads gzip.
+func acceptsGzip(accept string) bool {
+	for part := range strings.SplitSeq(accept, ",") {
+		coding, quality, _ := strings.Cut(strings.ReplaceAll(part, " ", ""), ";")
+		if (coding == "gzip" || coding == "*") && strings.TrimRight(quality, "0.") != "q=" {
+			return true
+		}
+	}
+	return false
+}
+
+// matches reports whether a list of entity tags has a tag, by the weak comparison.
+func matches(list, tag string) bool {
+	for one := range strings.SplitSeq(list, ",") {
+		if one = strings.TrimSpace(one); one == "*" || strings.TrimPrefix(one, "W/") == strings.TrimPrefix(tag, "W/") {
+			return true
+		}
+	}
+	return false
+}

@@ -1,0 +1,110 @@
+// Package endpoint opens the ports and sockets of a server, and has its certificate: one from files, which are read
+// again when they change, or one of a certificate authority of this machine.
+//
+// It leaves on disk the socket of an address "unix:PATH" while the server runs, and the authority and its certificate
+// in the directory that it is given.
+package endpoint
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"io/fs"
+	"net"
+	"net/http"
+	"net/netip"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/larder-cli/larder/sources"
+	"github.com/larder-cli/larder/sources/disk"
+)
+
+const unixPrefix = "unix:"
+
+// Listen opens the address HOST:PORT, or unix:PATH for a socket. A socket that no server has open any more is replaced.
+func Listen(ctx context.Context, address string) (net.Listener, error) {
+	path, isUnix := strings.CutPrefix(address, unixPrefix)
+	if !isUnix {
+		l, err := new(net.ListenConfig).Listen(ctx, "tcp", address)
+		return l, listenHint(address, err)
+	}
+	l, err := new(net.ListenConfig).Listen(ctx, "unix", path)
+	if errors.Is(err, syscall.EADDRINUSE) && removeAbandoned(ctx, path) == nil {
+		l, err = new(net.ListenConfig).Listen(ctx, "unix", path)
+	}
+	return l, listenHint(address, err)
+}
+
+// removeAbandoned removes a socket that no program has open. It fails for any other file.
+func removeAbandoned(ctx context.Context, path string) error {
+	if conn, err := new(net.Dialer).DialContext(ctx, "unix", path); err == nil {
+		conn.Close()
+		return errors.New("a program has it open")
+	}
+	dir, err := disk.Open(filepath.Dir(path))
+	if err != nil {
+		return err
+	}
+	defer dir.Close()
+	info, err := dir.Lstat(filepath.Base(path))
+	if err == nil && info.Mode().Type() != fs.ModeSocket {
+		err = errors.New("not a socket")
+	}
+	if err != nil {
+		return err
+	}
+	return dir.Remove(filepath.Base(path))
+}
+
+// listenHint names the address, and says what to do.
+func listenHint(address string, err error) error {
+	switch {
+	case err == nil:
+		return nil
+	case errors.Is(err, syscall.EADDRINUSE):
+		return sources.WithHint(fmt.Errorf("another program listens on %s", address), "choose another port with --listen")
+	case errors.Is(err, fs.ErrPermission):
+		return sources.WithHint(fmt.Errorf("this user may not listen on %s", address), "choose a port from 1024 on with --listen, or let a proxy or systemd listen")
+	}
+	var op *net.OpError
+	if errors.As(err, &op) {
+		err = op.Err
+	}
+	return sources.WithHint(fmt.Errorf("listening on %s: %w", address, err), "an address is HOST:PORT, such as :8443, or unix:PATH")
+}
+
+// Local reports whether only programs of this machine reach a listener.
+func Local(l net.Listener) bool {
+	if l.Addr().Network() == "unix" {
+		return true
+	}
+	addr, err := netip.ParseAddrPort(l.Addr().String())
+	return err == nil && addr.Addr().IsLoopback()
+}
+
+// The limits of a connection. A client that sends a request, or reads an answer, too slowly loses its connection.
+const (
+	headerTime  = 10 * time.Second
+	writeTime   = 60 * time.Second // for some bytes of an answer
+	idleTime    = 2 * time.Minute
+	mostHeader  = 16 << 10 // in bytes
+	mostStreams = 250      // of a connection
+)
+
+// NewServer returns an HTTP server for a handler that reads no bodies. Certificate is nil for plain HTTP.
+func NewServer(h http.Handler, certificate func(*tls.ClientHelloInfo) (*tls.Certificate, error)) *http.Server {
+	s := &http.Server{
+		Handler: h, ReadHeaderTimeout: headerTime, IdleTimeout: idleTime, MaxHeaderBytes: mostHeader,
+		HTTP2: &http.HTTP2Config{
+			MaxConcurrentStreams: mostStreams, SendPingTimeout: idleTime / 4, PingTimeout: headerTime, WriteByteTimeout: writeTime,
+		},
+	}
+	if certificate != nil {
+		s.TLSConfig = &tls.Config{MinVersion: tls.VersionTLS12, GetCertificate: certificate}
+	}
+	return s
+}

@@ -1,0 +1,128 @@
+package server
+
+import (
+	"context"
+	"errors"
+	"io"
+	"net"
+	"net/http"
+	"strings"
+	"syscall"
+
+	"github.com/larder-cli/larder/sources"
+	"github.com/larder-cli/larder/sources/disk"
+)
+
+// ErrForbidden matches the errors of what rules exclude.
+var ErrForbidden = errors.New("not allowed")
+
+var (
+	errMethod       = errors.New("only GET and HEAD are served")
+	errUnauthorized = errors.New("a valid token is required")
+	errExpired      = errors.New("the URL has expired, or was changed: request the version's document again")
+)
+
+// An upstreamError is the failure of upstream.
+type upstreamError struct{ err error }
+
+func (e *upstreamError) Error() string { return "upstream: " + e.err.Error() }
+func (e *upstreamError) Unwrap() error { return e.err }
+
+// ofUpstream marks an error as one of upstream, unless it is an answer.
+func ofUpstream(err error) error {
+	if err == nil || errors.Is(err, sources.ErrNotFound) || errors.Is(err, ErrForbidden) {
+		return err
+	}
+	return &upstreamError{err}
+}
+
+// unready is the error of a server that can't do its work.
+type unready struct{ err error }
+
+func (e *unready) Error() string { return e.err.Error() }
+func (e *unready) Unwrap() error { return e.err }
+
+// statusOf returns the status of an answer with an error. Only what certainly doesn't exist is "not found", because
+// engines then search elsewhere.
+func statusOf(err error) int {
+	var timeout net.Error
+	var notReady *unready
+	var upstream *upstreamError
+	switch {
+	case errors.Is(err, errMethod):
+		return http.StatusMethodNotAllowed
+	case errors.Is(err, errUnauthorized):
+		return http.StatusUnauthorized
+	case errors.Is(err, ErrForbidden), errors.Is(err, errExpired):
+		return http.StatusForbidden
+	case errors.Is(err, sources.ErrNotFound):
+		return http.StatusNotFound
+	case disk.IsFull(err):
+		return http.StatusInsufficientStorage
+	case errors.Is(err, errBusy), errors.As(err, &notReady), errors.Is(err, context.Canceled):
+		return http.StatusServiceUnavailable
+	case errors.As(err, &upstream):
+		if errors.Is(err, context.DeadlineExceeded) || errors.As(err, &timeout) && timeout.Timeout() {
+			return http.StatusGatewayTimeout
+		}
+		return http.StatusBadGateway
+	}
+	return http.StatusInternalServerError
+}
+
+// fail answers with an error. If the answer has begun, it ends the connection, so that the client notices.
+func (x *exchange) fail(err error) {
+	x.served.Err = err
+	if x.w.status != 0 {
+		panic(http.ErrAbortHandler)
+	}
+	status := statusOf(err)
+	h := x.w.Header()
+	for _, name := range []string{"Content-Length", "Content-Encoding", "Etag", "Last-Modified", "Cache-Control", "Content-Disposition"} {
+		h.Del(name)
+	}
+	h.Set("Content-Type", "application/json")
+	h.Set("Cache-Control", "no-store")
+	switch status {
+	case http.StatusUnauthorized:
+		h.Set("WWW-Authenticate", `Bearer realm="larder"`)
+		if x.kind == page { // a browser asks for a password, which is the token
+			h.Set("WWW-Authenticate", `Basic realm="larder"`)
+		}
+	case http.StatusServiceUnavailable:
+		h.Set("Retry-After", "5")
+	}
+	text, jsonErr := sources.JSON(struct {
+		Errors []string `json:"errors"`
+	}{[]string{told(status, err)}})
+	if jsonErr != nil {
+		text = nil
+	}
+	x.w.WriteHeader(status)
+	if x.r.Method != http.MethodHead {
+		_, _ = x.w.Write(text) // the client may be gone
+	}
+}
+
+// told returns what a client learns about an error: not where files are on this machine.
+func told(status int, err error) string {
+	switch status {
+	case http.StatusInternalServerError:
+		return "the server can't read its mirror"
+	case http.StatusInsufficientStorage:
+		return "the disk of the server is full, so it fetches nothing; what it has is still served"
+	case http.StatusServiceUnavailable:
+		if errors.Is(err, context.Canceled) {
+			return "the server is ending"
+		}
+	}
+	return strings.Join(append([]string{err.Error()}, sources.Hints(err)...), "; ")
+}
+
+// ignoreGone returns nil for the error of a client that has closed its connection.
+func ignoreGone(err error) error {
+	if errors.Is(err, syscall.EPIPE) || errors.Is(err, syscall.ECONNRESET) || errors.Is(err, net.ErrClosed) || errors.Is(err, io.ErrClosedPipe) {
+		return nil
+	}
+	return err
+}

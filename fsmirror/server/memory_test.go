@@ -1,0 +1,125 @@
+package server
+
+import (
+	"context"
+	"errors"
+	"strconv"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/larder-cli/larder/sources"
+)
+
+// A clock is a time that a test moves.
+type clock struct{ at atomic.Int64 }
+
+func (c *clock) now() time.Time          { return time.Unix(1_000_000, c.at.Load()) }
+func (c *clock) advance(d time.Duration) { c.at.Add(int64(d)) }
+func newMemory(t *testing.T, ask func(context.Context, string) (string, error)) (*memory[string, string], *clock) {
+	t.Helper()
+	c := &clock{}
+	return &memory[string, string]{ask: ask, fresh: time.Minute, now: c.now, busy: make(chan struct{}, 4), ends: t.Context()}, c
+}
+
+func TestMemoryAsksOnce(t *testing.T) {
+	var asked atomic.Int64
+	m, c := newMemory(t, func(context.Context, string) (string, error) {
+		time.Sleep(10 * time.Millisecond)
+		return strconv.FormatInt(asked.Add(1), 10), nil
+	})
+	var group sync.WaitGroup
+	for range 200 {
+		group.Go(func() {
+			if v, age, err := m.get(t.Context(), "a", false); v != "1" || age != 0 || err != nil {
+				t.Error(v, age, err)
+			}
+		})
+	}
+	group.Wait()
+	c.advance(time.Minute)
+	if v, age, err := m.get(t.Context(), "a", false); v != "2" || age != 0 || err != nil {
+		t.Error(v, age, err)
+	}
+}
+
+func TestMemoryKeepsOldAnswers(t *testing.T) {
+	var failure atomic.Pointer[error]
+	m, c := newMemory(t, func(context.Context, string) (string, error) {
+		if err := failure.Load(); err != nil {
+			return "", *err
+		}
+		return "answer", nil
+	})
+	fail := func(err error) { failure.Store(&err) }
+	get := func() (string, time.Duration, error) { return m.get(t.Context(), "a", false) }
+	down := errors.New("down")
+
+	fail(down)
+	if _, _, err := get(); !errors.Is(err, down) {
+		t.Error(err)
+	}
+	failure.Store(nil)
+	if _, _, err := get(); !errors.Is(err, down) {
+		t.Error("a failure is not asked about at once:", err)
+	}
+	c.advance(failedFor)
+	if v, age, err := get(); v != "answer" || age != 0 || err != nil {
+		t.Error(v, age, err)
+	}
+	c.advance(time.Hour)
+	fail(down)
+	if v, age, err := get(); v != "answer" || age != time.Hour || err != nil {
+		t.Error(v, age, err)
+	}
+	fail(sources.ErrNotFound)
+	c.advance(failedFor)
+	if _, _, err := get(); !errors.Is(err, sources.ErrNotFound) {
+		t.Error("upstream says that there is none any more:", err)
+	}
+	failure.Store(nil)
+	c.advance(failedFor)
+	if v, age, err := get(); v != "answer" || age != 0 || err != nil {
+		t.Error(v, age, err)
+	}
+}
+
+// A client that gives up doesn't end the question of the others.
+func TestMemoryClientsGiveUp(t *testing.T) {
+	release := make(chan struct{})
+	m, _ := newMemory(t, func(ctx context.Context, _ string) (string, error) {
+		select {
+		case <-release:
+			return "answer", nil
+		case <-ctx.Done():
+			return "", ctx.Err()
+		}
+	})
+	ctx, cancel := context.WithCancel(t.Context())
+	gone := make(chan error)
+	go func() {
+		_, _, err := m.get(ctx, "a", false)
+		gone <- err
+	}()
+	time.Sleep(5 * time.Millisecond)
+	cancel()
+	if err := <-gone; !errors.Is(err, context.Canceled) {
+		t.Error(err)
+	}
+	close(release)
+	if v, _, err := m.get(t.Context(), "a", false); v != "answer" || err != nil {
+		t.Error(v, err)
+	}
+}
+
+// Names that upstream doesn't have take bounded memory.
+func TestMemoryIsBounded(t *testing.T) {
+	m, _ := newMemory(t, func(context.Context, string) (string, error) { return "", sources.ErrNotFound })
+	for i := range mostAnswers + 100 {
+		_, _, _ = m.get(t.Context(), strconv.Itoa(i), false)
+	}
+	if n := m.size(); n > mostAnswers {
+		t.Error(n)
+	}
+}

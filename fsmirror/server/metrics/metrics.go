@@ -1,0 +1,57 @@
+// Package metrics counts what a server does, in the text format of Prometheus. It stores nothing.
+//
+// It uses a library with few dependencies: the client library of Prometheus makes every command of Larder start a fifth
+// slower, because its packages do much when they are initialized.
+package metrics
+
+import (
+	"fmt"
+	"net/http"
+
+	"github.com/VictoriaMetrics/metrics"
+
+	"github.com/larder-cli/larder/fsmirror/server"
+)
+
+// Metrics are the counters of a server. They are an [http.Handler].
+type Metrics struct{ set *metrics.Set }
+
+// New returns the counters of a server of a version of Larder.
+func New(version string) *Metrics {
+	m := &Metrics{metrics.NewSet()}
+	m.set.GetOrCreateGauge(fmt.Sprintf("larder_build_info{version=%q}", version), func() float64 { return 1 })
+	return m
+}
+
+// Watch adds what the server knows itself.
+func (m *Metrics) Watch(s *server.Server) {
+	m.set.GetOrCreateGauge("larder_archives_arriving", func() float64 { return float64(s.Arriving()) })
+	m.set.GetOrCreateGauge("larder_upstream_answers", func() float64 { return float64(s.Remembered()) })
+}
+
+// Count counts a request.
+func (m *Metrics) Count(r server.Served) {
+	m.set.GetOrCreateCounter(fmt.Sprintf("larder_requests_total{kind=%q,status=\"%d\"}", r.Kind, r.Status)).Inc()
+	m.set.GetOrCreateCounter(fmt.Sprintf("larder_response_bytes_total{kind=%q}", r.Kind)).AddInt64(r.Bytes)
+	m.set.GetOrCreateHistogram(fmt.Sprintf("larder_request_duration_seconds{kind=%q}", r.Kind)).Update(r.Took.Seconds())
+	if r.Stale != 0 {
+		m.set.GetOrCreateCounter("larder_stale_responses_total").Inc()
+	}
+}
+
+// Fetched counts an archive that was fetched, or could not be.
+func (m *Metrics) Fetched(err error) {
+	result := "stored"
+	if err != nil {
+		result = "failed"
+	}
+	m.set.GetOrCreateCounter(fmt.Sprintf("larder_archives_fetched_total{result=%q}", result)).Inc()
+}
+
+// ServeHTTP implements [http.Handler].
+func (m *Metrics) ServeHTTP(w http.ResponseWriter, _ *http.Request) {
+	w.Header().Set("Content-Type", "text/plain; version=0.0.4; charset=utf-8")
+	w.Header().Set("Cache-Control", "no-store")
+	m.set.WritePrometheus(w)
+	metrics.WriteProcessMetrics(w)
+}

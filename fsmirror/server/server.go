@@ -1,0 +1,257 @@
+// Package server serves a mirror over HTTP: by the network mirror protocol, and by the provider registry protocol for
+// the providers whose host is that of the request. With an [Upstream], it also offers what the mirror lacks, and has
+// it fetched when a client asks for it.
+//
+// It opens no ports (see package endpoint), sends no requests, verifies and stores nothing: its Upstream does. It
+// follows no links in the mirror, and serves nothing but documents, archives and evidence of packages in it. It
+// writes no files.
+//
+// https://developer.hashicorp.com/terraform/internals/provider-network-mirror-protocol
+// https://developer.hashicorp.com/terraform/internals/provider-registry-protocol
+package server
+
+import (
+	"cmp"
+	"context"
+	"io/fs"
+	"net/http"
+	"net/url"
+	"os"
+	"sync"
+	"time"
+
+	"github.com/larder-cli/larder/sources"
+	"github.com/larder-cli/larder/sources/disk"
+	"github.com/larder-cli/larder/sources/evidence"
+	"github.com/larder-cli/larder/sources/seal"
+)
+
+// An Upstream has the packages that the mirror lacks. Its methods are safe for concurrent use. Their errors match
+// [sources.ErrNotFound] if upstream has no such provider, version or package.
+type Upstream interface {
+	// Versions lists all versions of a provider.
+	Versions(ctx context.Context, p sources.Provider) ([]sources.Version, error)
+
+	// Archives returns what is known about a version without its archives.
+	Archives(ctx context.Context, r sources.Release) (Offer, error)
+
+	// Evidence returns the evidence for a version whose offer has some.
+	Evidence(ctx context.Context, r sources.Release) (evidence.Files, error)
+
+	// Fetch verifies an archive and adds it to the mirror. It tells the arrival what has arrived as soon as everything
+	// was verified that can be before the whole archive is there.
+	Fetch(ctx context.Context, id sources.PackageID, to *Arrival) error
+}
+
+// An Offer is what upstream has of a version.
+type Offer struct {
+	Archives map[sources.Platform][]sources.Hash
+	Evidence *evidence.Location // where this server has it, though nothing was verified; nil if there is none
+}
+
+// Rules decide what clients may have. The error says why they may not; it matches [ErrForbidden].
+type Rules interface {
+	// Allowed returns the versions that are allowed. Its error is why none is.
+	Allowed(ctx context.Context, p sources.Provider, versions []sources.Version) ([]sources.Version, error)
+
+	// Check returns an error if the archive of a package, which is open, is not allowed.
+	Check(ctx context.Context, id sources.PackageID, f *os.File, info fs.FileInfo) error
+}
+
+// Options configure a Server.
+type Options struct {
+	Upstream Upstream      // nil if there is only the mirror
+	Rules    Rules         // nil if everything is allowed
+	Fresh    time.Duration // how old the answers of upstream may be; 0 means 5 minutes
+
+	Tokens      func() Tokens // who may ask; nil means everybody
+	Key         seal.Key      // signs the URLs of archives, where tokens are required
+	BehindProxy bool          // X-Forwarded-For and X-Forwarded-Host are true
+	Host        sources.Host  // whose registry this is; empty means the host of each request
+
+	Page    http.Handler // for people, at /; nil if there is none
+	Metrics http.Handler // at /metrics; nil if there are none
+
+	Warn   func(error)  // called with problems in the mirror; may be nil
+	Ready  func() error // why the server can't do its work; may be nil
+	Now    func() time.Time
+	Report func(Served) // called after each request, from any goroutine; may be nil
+}
+
+// Served describes a request that was answered.
+type Served struct {
+	Time     time.Time
+	Kind     string // what was requested, such as "archive"
+	Client   string // its address
+	Name     string // of its token; empty if there is none
+	Method   string
+	Path     string // without the query, which may have a signature
+	Protocol string // such as HTTP/2.0
+	Agent    string
+	Status   int
+	Bytes    int64
+	Took     time.Duration
+	First    time.Duration      // until the first byte of the body
+	Package  *sources.PackageID // of an archive that was sent completely; otherwise nil
+	Waited   bool               // the archive was fetched for this request or another one
+	Stale    time.Duration      // age of an answer that upstream could not renew; -1 if it lacks what upstream has
+	Err      error              // why the request failed; nil if it didn't
+}
+
+// A Server serves a mirror. It is an [http.Handler].
+type Server struct {
+	opts   Options
+	mirror mirror
+	ends   context.Context
+
+	listings memory[sources.Provider, []sources.Version]
+	releases memory[sources.Release, Offer]
+	bodies   bodies
+
+	mu       sync.Mutex
+	arriving map[sources.PackageID]*Arrival
+	fetches  sync.WaitGroup
+}
+
+// New returns a server for the mirror in an open directory. What it fetches ends with ctx; [Server.Wait] waits for that.
+func New(ctx context.Context, dir *disk.Dir, opts Options) *Server {
+	if opts.Now == nil {
+		opts.Now = time.Now
+	}
+	opts.Fresh = cmp.Or(opts.Fresh, 5*time.Minute)
+	s := &Server{opts: opts, mirror: mirror{dir: dir, warn: opts.Warn}, ends: ctx, arriving: map[sources.PackageID]*Arrival{}, bodies: bodies{now: opts.Now}}
+	if up := opts.Upstream; up != nil {
+		busy := make(chan struct{}, mostAtOnce)
+		s.listings = memory[sources.Provider, []sources.Version]{ask: up.Versions, weigh: func(v []sources.Version) int { return len(v) }, fresh: opts.Fresh, now: opts.Now, busy: busy, ends: ctx}
+		s.releases = memory[sources.Release, Offer]{ask: up.Archives, weigh: func(o Offer) int { return len(o.Archives) }, fresh: opts.Fresh, now: opts.Now, busy: busy, ends: ctx}
+	}
+	return s
+}
+
+// Wait returns when nothing is being fetched.
+func (s *Server) Wait() { s.fetches.Wait() }
+
+// Remembered returns how many answers of upstream are kept, and Arriving how many archives are being fetched.
+func (s *Server) Remembered() int { return s.listings.size() + s.releases.size() }
+
+// Arriving returns how many archives are being fetched.
+func (s *Server) Arriving() int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return len(s.arriving)
+}
+
+// ServeHTTP implements [http.Handler].
+func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	x := &exchange{Server: s, w: &writer{ResponseWriter: w, control: http.NewResponseController(w)}, r: r, target: parsePath(r.URL)}
+	x.served = Served{
+		Time: s.opts.Now(), Kind: string(x.kind), Client: s.client(r), Method: r.Method, Path: logged(r.URL),
+		Protocol: r.Proto, Agent: r.UserAgent(),
+	}
+	begun := time.Now()
+	defer func() {
+		fault := recover()
+		x.served.Took, x.served.Status, x.served.Bytes = time.Since(begun), x.w.status, x.w.bytes
+		if !x.w.first.IsZero() {
+			x.served.First = x.w.first.Sub(begun)
+		}
+		if s.opts.Report != nil {
+			s.opts.Report(x.served)
+		}
+		if fault != nil {
+			panic(fault)
+		}
+	}()
+	x.answer()
+}
+
+// logged returns a path for a log, in which each character is visible and on one line.
+func logged(u *url.URL) string {
+	text := u.EscapedPath()
+	if len(text) > mostPath {
+		text = text[:mostPath] + "…"
+	}
+	return text
+}
+
+// An exchange is a request with its answer.
+type exchange struct {
+	*Server
+	target
+	w      *writer
+	r      *http.Request
+	served Served
+}
+
+// bodyTime is how long the server waits for the body of a request, so that the client can read the answer.
+const bodyTime = 5 * time.Second
+
+// answer answers the request.
+func (x *exchange) answer() {
+	x.w.Header().Set("X-Content-Type-Options", "nosniff")
+	if x.r.ContentLength != 0 { // the body is not read
+		x.w.Header().Set("Connection", "close")
+		_ = x.w.control.SetReadDeadline(time.Now().Add(bodyTime))
+	}
+	if x.r.Method != http.MethodGet && x.r.Method != http.MethodHead {
+		x.w.Header().Set("Allow", "GET, HEAD")
+		x.fail(errMethod)
+		return
+	}
+	if err := x.admit(); err != nil {
+		x.fail(err)
+		return
+	}
+	var err error
+	switch x.kind {
+	case page:
+		err = x.handOver(x.opts.Page)
+	case metrics:
+		err = x.handOver(x.opts.Metrics)
+	case health:
+		err = x.health()
+	case index:
+		err = x.index()
+	case release:
+		err = x.release()
+	case archive:
+		err = x.archive()
+	case proof:
+		err = x.proof()
+	case discovery:
+		err = x.discovery()
+	case versions:
+		err = x.registryVersions()
+	case download:
+		err = x.registryDownload()
+	case sums:
+		err = x.registrySums()
+	default:
+		err = sources.ErrNotFound
+	}
+	if err != nil {
+		x.fail(err)
+	}
+}
+
+// handOver lets another handler answer.
+func (x *exchange) handOver(h http.Handler) error {
+	if h == nil {
+		return sources.ErrNotFound
+	}
+	h.ServeHTTP(x.w, x.r)
+	return nil
+}
+
+// health answers whether the server lives, or can do its work.
+func (x *exchange) health() error {
+	if x.file == "/readyz" && x.opts.Ready != nil {
+		if err := x.opts.Ready(); err != nil {
+			return &unready{err}
+		}
+	}
+	x.w.Header().Set("Content-Type", "text/plain; charset=utf-8")
+	x.w.Header().Set("Cache-Control", "no-store")
+	_, err := x.w.Write([]byte("ok\n"))
+	return ignoreGone(err)
+}

@@ -1,0 +1,303 @@
+package server_test
+
+import (
+	"bytes"
+	"context"
+	"crypto/rand"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/larder-cli/larder/fsmirror/server"
+	"github.com/larder-cli/larder/sources"
+	"github.com/larder-cli/larder/sources/disk"
+	"github.com/larder-cli/larder/sources/evidence"
+	"github.com/larder-cli/larder/sources/sourcetest"
+)
+
+const home = "example.test/acme/widget"
+
+var archivePath = "/" + home + "/terraform-provider-widget_1.0.0_linux_amd64.zip"
+
+// A fakeUpstream has one archive.
+type fakeUpstream struct {
+	dir     string // of the mirror
+	archive []byte
+	fetches atomic.Int64
+	fetch   func(u *fakeUpstream, to *server.Arrival, path string) error
+	err     error // of questions
+}
+
+func (u *fakeUpstream) Versions(context.Context, sources.Provider) ([]sources.Version, error) {
+	v, _ := sources.ParseVersion("1.0.0")
+	return []sources.Version{v}, u.err
+}
+
+func (u *fakeUpstream) Archives(context.Context, sources.Release) (server.Offer, error) {
+	return server.Offer{Archives: map[sources.Platform][]sources.Hash{{OS: "linux", Arch: "amd64"}: nil}}, u.err
+}
+
+func (u *fakeUpstream) Evidence(context.Context, sources.Release) (evidence.Files, error) {
+	return evidence.Files{}, sources.ErrNotFound
+}
+
+func (u *fakeUpstream) Fetch(_ context.Context, _ sources.PackageID, to *server.Arrival) error {
+	u.fetches.Add(1)
+	path := filepath.Join(u.dir, "partial")
+	if err := u.fetch(u, to, path); err != nil {
+		return err
+	}
+	at := filepath.Join(u.dir, home)
+	text := []byte(`{"archives": {"linux_amd64": {"url": "terraform-provider-widget_1.0.0_linux_amd64.zip"}}}`)
+	return errors.Join(os.MkdirAll(at, 0o755), os.Rename(path, filepath.Join(u.dir, archivePath)),
+		os.WriteFile(filepath.Join(at, "1.0.0.json"), text, 0o644), os.WriteFile(filepath.Join(at, "index.json"), []byte(`{"versions": {"1.0.0": {}}}`), 0o644))
+}
+
+// write appends to the file at path, and tells the arrival.
+func (u *fakeUpstream) write(to *server.Arrival, path string, from, until int) error {
+	f, err := os.OpenFile(path, os.O_CREATE|os.O_WRONLY|os.O_APPEND, 0o644)
+	if err != nil {
+		return err
+	}
+	_, err = f.Write(u.archive[from:until])
+	if from == 0 {
+		err = errors.Join(err, to.Begin(path, int64(until)))
+	} else {
+		to.Add(int64(until - from))
+	}
+	return errors.Join(err, f.Close())
+}
+
+// newServer starts a server for an empty mirror with an upstream.
+func newServer(t *testing.T, u *fakeUpstream, opts server.Options) (*httptest.Server, *server.Server) {
+	t.Helper()
+	u.dir = t.TempDir()
+	dir, err := disk.Open(u.dir)
+	sourcetest.Check(t, err)
+	opts.Upstream = u
+	s := server.New(t.Context(), dir, opts)
+	web := httptest.NewServer(s)
+	t.Cleanup(func() {
+		web.Close()
+		s.Wait()
+		sourcetest.Check(t, dir.Close())
+	})
+	return web, s
+}
+
+func randomArchive(n int) []byte {
+	data := make([]byte, n)
+	rand.Read(data)
+	return data
+}
+
+// However many clients ask for an archive, it is fetched once, and all get it while it arrives.
+func TestFetchedOnce(t *testing.T) {
+	const clients = 200
+	started, release := make(chan struct{}), make(chan struct{})
+	u := &fakeUpstream{archive: randomArchive(1 << 20), fetch: func(u *fakeUpstream, to *server.Arrival, path string) error {
+		<-started
+		to.Expect(int64(len(u.archive)))
+		if err := u.write(to, path, 0, 600_000); err != nil {
+			return err
+		}
+		<-release
+		return u.write(to, path, 600_000, len(u.archive))
+	}}
+	web, _ := newServer(t, u, server.Options{})
+	var begun, done sync.WaitGroup
+	begun.Add(clients)
+	for range clients {
+		done.Go(func() {
+			r, err := http.Get(web.URL + archivePath)
+			if err != nil {
+				begun.Done()
+				t.Error(err)
+				return
+			}
+			defer r.Body.Close()
+			first := make([]byte, 500_000) // before the rest has arrived
+			_, err = io.ReadFull(r.Body, first)
+			begun.Done()
+			rest, restErr := io.ReadAll(r.Body)
+			if err = errors.Join(err, restErr); err != nil || !bytes.Equal(append(first, rest...), u.archive) || r.ContentLength != int64(len(u.archive)) {
+				t.Error("another archive", err, r.ContentLength)
+			}
+		})
+	}
+	close(started)
+	begun.Wait()
+	close(release)
+	done.Wait()
+	sourcetest.Equal(t, u.fetches.Load(), 1, "fetches")
+	r, err := http.Get(web.URL + archivePath)
+	sourcetest.Check(t, err)
+	defer r.Body.Close()
+	body, err := io.ReadAll(r.Body)
+	sourcetest.Check(t, err)
+	sourcetest.Expect(t, bytes.Equal(body, u.archive), "the archive in the mirror")
+	sourcetest.Equal(t, u.fetches.Load(), 1, "fetches")
+}
+
+// No client gets all of an archive that failed, and the next one may succeed.
+func TestFailedArchiveIsIncomplete(t *testing.T) {
+	for _, c := range []struct {
+		name   string
+		size   int64
+		err    error
+		status int // if nothing was sent before; 0 if something was
+		body   string
+	}{
+		{"known size", 1 << 20, errors.New("wrong hash"), 0, ""},
+		{"unknown size", 0, errors.New("wrong hash"), 0, ""},
+		{"small", -1, errors.New("wrong hash"), http.StatusBadGateway, "wrong hash"},
+		{"full disk", -1, fmt.Errorf("writing: %w", syscall.ENOSPC), http.StatusInsufficientStorage, "full"},
+		{"slow", -1, context.DeadlineExceeded, http.StatusGatewayTimeout, "upstream"},
+		{"missing", -1, sources.ErrNotFound, http.StatusNotFound, "not found"},
+		{"forbidden", -1, fmt.Errorf("%w: by the policy", server.ErrForbidden), http.StatusForbidden, "policy"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			var failing atomic.Bool
+			failing.Store(true)
+			reading := make(chan struct{})
+			u := &fakeUpstream{archive: randomArchive(1 << 20)}
+			u.fetch = func(u *fakeUpstream, to *server.Arrival, path string) error {
+				_ = os.Remove(path)
+				if c.size >= 0 || !failing.Load() {
+					to.Expect(max(c.size, 0))
+					if err := u.write(to, path, 0, len(u.archive)); err != nil {
+						return err
+					}
+				}
+				if failing.Load() {
+					if c.status == 0 {
+						<-reading
+					}
+					return c.err
+				}
+				return nil
+			}
+			web, _ := newServer(t, u, server.Options{})
+			r, err := http.Get(web.URL + archivePath)
+			sourcetest.Check(t, err)
+			if c.status == 0 {
+				_, err := io.ReadFull(r.Body, make([]byte, 1000))
+				sourcetest.Check(t, err)
+				close(reading)
+			}
+			body, err := io.ReadAll(r.Body)
+			r.Body.Close()
+			if c.status != 0 {
+				sourcetest.Equal(t, r.StatusCode, c.status, "status")
+				sourcetest.Expect(t, strings.Contains(string(body), c.body), "%s", body)
+			} else if err == nil || len(body) >= len(u.archive)-1000-32<<10 {
+				t.Errorf("%d bytes without an error", len(body))
+			}
+			failing.Store(false)
+			r, err = http.Get(web.URL + archivePath)
+			sourcetest.Check(t, err)
+			defer r.Body.Close()
+			body, err = io.ReadAll(r.Body)
+			sourcetest.Check(t, err)
+			sourcetest.Expect(t, bytes.Equal(body, u.archive), "the second try: %d %d bytes", r.StatusCode, len(body))
+		})
+	}
+}
+
+// A client that has the beginning of a download that began again gets an error, and no mixture.
+func TestRestartedArchive(t *testing.T) {
+	release := make(chan struct{})
+	u := &fakeUpstream{archive: randomArchive(1 << 20), fetch: func(u *fakeUpstream, to *server.Arrival, path string) error {
+		good := u.archive
+		u.archive = randomArchive(500_000)
+		err := u.write(to, path, 0, len(u.archive))
+		<-release
+		u.archive = good
+		return errors.Join(err, os.Remove(path), u.write(to, path, 0, len(good)))
+	}}
+	web, _ := newServer(t, u, server.Options{})
+	r, err := http.Get(web.URL + archivePath)
+	sourcetest.Check(t, err)
+	defer r.Body.Close()
+	_, err = io.ReadFull(r.Body, make([]byte, 1000))
+	sourcetest.Check(t, err)
+	close(release)
+	_, err = io.ReadAll(r.Body)
+	sourcetest.Expect(t, err != nil, "no error")
+}
+
+// Part of an archive, and its headers alone, don't make clients wait for nothing.
+func TestPartsOfArrivingArchives(t *testing.T) {
+	u := &fakeUpstream{archive: randomArchive(1 << 20), fetch: func(u *fakeUpstream, to *server.Arrival, path string) error {
+		return u.write(to, path, 0, len(u.archive))
+	}}
+	web, _ := newServer(t, u, server.Options{})
+	r, err := http.Head(web.URL + archivePath)
+	sourcetest.Check(t, err)
+	r.Body.Close()
+	sourcetest.Equal(t, r.StatusCode, http.StatusOK, "HEAD")
+	sourcetest.Equal(t, u.fetches.Load(), 0, "fetches for HEAD")
+	request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, web.URL+archivePath, nil)
+	sourcetest.Check(t, err)
+	request.Header.Set("Range", "bytes=10-19")
+	r, err = http.DefaultClient.Do(request)
+	sourcetest.Check(t, err)
+	defer r.Body.Close()
+	body, err := io.ReadAll(r.Body)
+	sourcetest.Check(t, err)
+	sourcetest.Expect(t, r.StatusCode == http.StatusPartialContent && bytes.Equal(body, u.archive[10:20]), "%d, %d bytes", r.StatusCode, len(body))
+}
+
+// Each request is reported, whatever happens to it.
+func TestReports(t *testing.T) {
+	served := make(chan server.Served, 10)
+	u := &fakeUpstream{err: errors.New("down")}
+	web, _ := newServer(t, u, server.Options{Report: func(s server.Served) { served <- s }})
+	for path, status := range map[string]int{"/healthz": 200, "/" + home + "/index.json": 502, "/nothing": 404, "/metrics": 404} {
+		r, err := http.Get(web.URL + path)
+		sourcetest.Check(t, err)
+		r.Body.Close()
+		select {
+		case s := <-served:
+			sourcetest.Expect(t, s.Status == status && r.StatusCode == status && s.Path == path, "%s: %d, reported %+v", path, r.StatusCode, s)
+		case <-time.After(10 * time.Second):
+			t.Fatal(path, "was not reported")
+		}
+	}
+}
+
+// A request with a body is answered, and its connection closed: nothing reads the body.
+func TestBodiesAreNotRead(t *testing.T) {
+	web, _ := newServer(t, &fakeUpstream{}, server.Options{})
+	r, err := http.Post(web.URL+"/healthz", "text/plain", io.LimitReader(rand.Reader, 10<<20))
+	if err == nil {
+		defer r.Body.Close()
+		sourcetest.Equal(t, r.StatusCode, http.StatusMethodNotAllowed, "status")
+	}
+}
+
+// The documents of many providers that don't exist take no memory that grows.
+func TestUnknownNames(t *testing.T) {
+	u := &fakeUpstream{err: sources.ErrNotFound}
+	web, s := newServer(t, u, server.Options{})
+	for i := range 500 {
+		r, err := http.Get(fmt.Sprintf("%s/example.test/acme/w%d/index.json", web.URL, i))
+		sourcetest.Check(t, err)
+		var answer struct{ Errors []string }
+		sourcetest.Check(t, json.NewDecoder(r.Body).Decode(&answer))
+		r.Body.Close()
+		sourcetest.Expect(t, r.StatusCode == http.StatusNotFound && len(answer.Errors) == 1, "%d %v", r.StatusCode, answer)
+	}
+	sourcetest.Expect(t, s.Remembered() <= 500, "%d answers", s.Remembered())
+}

@@ -1,0 +1,155 @@
+package server
+
+import (
+	"bufio"
+	"bytes"
+	"crypto/hmac"
+	"crypto/sha256"
+	"crypto/subtle"
+	"encoding/hex"
+	"fmt"
+	"net"
+	"net/http"
+	"net/netip"
+	"net/url"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/larder-cli/larder/sources"
+)
+
+// Tokens are the SHA-256 of tokens, by name.
+type Tokens map[string][sha256.Size]byte
+
+// ParseTokens parses a file of tokens. Each line is a name and the SHA-256 of a token in hexadecimal digits. Empty
+// lines, and lines that begin with "#", mean nothing. The errors name the line, and never its contents.
+func ParseTokens(text []byte) (Tokens, error) {
+	all := Tokens{}
+	lines := bufio.NewScanner(bytes.NewReader(text))
+	for n := 1; lines.Scan(); n++ {
+		fields := strings.Fields(lines.Text())
+		if len(fields) == 0 || fields[0][0] == '#' {
+			continue
+		}
+		var sum []byte
+		err := error(nil)
+		if len(fields) == 2 {
+			sum, err = hex.DecodeString(fields[1])
+		}
+		if len(fields) != 2 || err != nil || len(sum) != sha256.Size {
+			err := fmt.Errorf("line %d is not a name and the SHA-256 of a token", n)
+			return nil, sources.WithHint(err, `printf %%s "$TOKEN" | sha256sum prints the SHA-256 of a token`)
+		}
+		if [sha256.Size]byte(sum) == sha256.Sum256(nil) {
+			err := fmt.Errorf("line %d has the SHA-256 of nothing", n)
+			return nil, sources.WithHint(err, "set TOKEN before you compute its SHA-256")
+		}
+		if _, twice := all[fields[0]]; twice {
+			return nil, fmt.Errorf("line %d has the name of an earlier line", n)
+		}
+		all[fields[0]] = [sha256.Size]byte(sum)
+	}
+	if err := lines.Err(); err != nil {
+		return nil, err
+	}
+	if len(all) == 0 {
+		return nil, fmt.Errorf("there is no token")
+	}
+	return all, nil
+}
+
+// name returns the name of a token. All tokens are compared, so the time doesn't depend on the token.
+func (t Tokens) name(token string) (name string, ok bool) {
+	sum := sha256.Sum256([]byte(token))
+	for n, want := range t {
+		if subtle.ConstantTimeCompare(sum[:], want[:]) == 1 {
+			name, ok = n, true
+		}
+	}
+	return name, ok
+}
+
+// goodFor is how long the URL of an archive is valid. Engines follow it at once, but may have to wait for slots.
+const goodFor = 10 * time.Minute
+
+// admit returns an error if the client must not make the request. Archives and evidence have signed URLs, because
+// engines send no tokens with them.
+func (x *exchange) admit() error {
+	if x.opts.Tokens == nil || x.kind == health || x.kind == discovery {
+		return nil
+	}
+	if x.byURL() && x.r.URL.Query().Has("signature") {
+		if !x.validURL() {
+			return errExpired
+		}
+		return nil
+	}
+	scheme, token, _ := strings.Cut(x.r.Header.Get("Authorization"), " ")
+	if !strings.EqualFold(scheme, "Bearer") {
+		_, token, _ = x.r.BasicAuth()
+	}
+	token = strings.TrimSpace(token)
+	name, known := x.opts.Tokens().name(token)
+	if token == "" || !known {
+		return sources.WithHint(errUnauthorized, `clients send the token that their CLI configuration has in credentials %q`, x.r.Host)
+	}
+	x.served.Name = name
+	return nil
+}
+
+// byURL reports whether a signed URL suffices.
+func (x *exchange) byURL() bool { return x.kind == archive || x.kind == proof || x.kind == sums }
+
+// signed returns a reference to a path that its signature admits, where that is required.
+func (s *Server) signed(ref, path string) string {
+	if s.opts.Tokens == nil {
+		return ref
+	}
+	until := strconv.FormatInt(s.opts.Now().Add(goodFor).Truncate(time.Minute).Unix(), 10)
+	return ref + "?" + url.Values{"expires": {until}, "signature": {s.signature(path, until)}}.Encode()
+}
+
+// validURL reports whether the URL has a valid signature that has not expired.
+func (x *exchange) validURL() bool {
+	query := x.r.URL.Query()
+	until := query.Get("expires")
+	seconds, err := strconv.ParseInt(until, 10, 64)
+	valid := hmac.Equal([]byte(query.Get("signature")), []byte(x.signature(x.r.URL.Path, until)))
+	return err == nil && valid && x.opts.Now().Before(time.Unix(seconds, 0))
+}
+
+func (s *Server) signature(path, until string) string {
+	return s.opts.Key.Derive("URL of larder serve: " + until + " " + path)
+}
+
+// client returns the address of the client.
+func (s *Server) client(r *http.Request) string {
+	host, _, err := net.SplitHostPort(r.RemoteAddr)
+	if err != nil {
+		host = r.RemoteAddr // of a socket
+	}
+	if s.opts.BehindProxy {
+		forwarded := strings.Split(r.Header.Get("X-Forwarded-For"), ",")
+		if addr, err := netip.ParseAddr(strings.TrimSpace(forwarded[len(forwarded)-1])); err == nil {
+			return addr.String()
+		}
+	}
+	return host
+}
+
+// host returns the host of the request, under which clients know the server.
+func (x *exchange) host() (sources.Host, error) {
+	if x.opts.Host != "" {
+		return x.opts.Host, nil
+	}
+	name := x.r.Host
+	if forwarded := x.r.Header.Get("X-Forwarded-Host"); x.opts.BehindProxy && forwarded != "" {
+		name = forwarded
+	}
+	h, err := sources.ParsePunycodeHost(strings.TrimSuffix(strings.ToLower(name), ":443"))
+	if err != nil {
+		return "", sources.ErrNotFound // providers have no such host
+	}
+	return h, nil
+}

@@ -1,0 +1,99 @@
+package server
+
+import (
+	"errors"
+	"io"
+	"net/http"
+	"sync"
+	"time"
+)
+
+// A writer writes an answer, and notes what was written. A client that takes none of it for a while loses its
+// connection.
+type writer struct {
+	http.ResponseWriter
+	control *http.ResponseController
+	status  int
+	bytes   int64
+	first   time.Time // when the body began
+}
+
+const (
+	chunk     = 256 << 10        // bytes that a client must take
+	chunkTime = 60 * time.Second // within this time
+)
+
+// WriteHeader implements [http.ResponseWriter].
+func (w *writer) WriteHeader(status int) {
+	if w.status == 0 || w.status < 200 {
+		w.status = status
+	}
+	w.ResponseWriter.WriteHeader(status)
+}
+
+// Write implements [io.Writer].
+func (w *writer) Write(p []byte) (n int, err error) {
+	for begin := true; begin || len(p) > 0; begin = false {
+		some := p[:min(len(p), chunk)]
+		w.extend()
+		m, err := w.ResponseWriter.Write(some)
+		w.bytes += int64(m)
+		if n += m; err != nil {
+			return n, err
+		}
+		p = p[m:]
+	}
+	return n, nil
+}
+
+// ReadFrom implements [io.ReaderFrom], so that files are not copied through this program where the system can avoid it.
+func (w *writer) ReadFrom(from io.Reader) (n int64, err error) {
+	to := io.Writer(w.ResponseWriter)
+	if _, ok := to.(io.ReaderFrom); !ok {
+		buffer := buffers.Get().(*[32 << 10]byte)
+		defer buffers.Put(buffer)
+		for {
+			m, err := from.Read(buffer[:])
+			if m > 0 {
+				if m, err := w.Write(buffer[:m]); err != nil {
+					return n + int64(m), err
+				}
+				n += int64(m)
+			}
+			if errors.Is(err, io.EOF) {
+				return n, nil
+			}
+			if err != nil {
+				return n, err
+			}
+		}
+	}
+	for {
+		w.extend()
+		m, err := io.CopyN(to, from, chunk)
+		w.bytes += m
+		n += m
+		if errors.Is(err, io.EOF) {
+			return n, nil
+		}
+		if err != nil {
+			return n, err
+		}
+	}
+}
+
+var buffers = sync.Pool{New: func() any { return new([32 << 10]byte) }}
+
+// extend gives the client time for the next chunk.
+func (w *writer) extend() {
+	if w.first.IsZero() {
+		w.first = time.Now()
+		if w.status == 0 {
+			w.status = http.StatusOK
+		}
+	}
+	_ = w.control.SetWriteDeadline(time.Now().Add(chunkTime)) // not all connections have deadlines
+}
+
+// Unwrap is for [http.ResponseController].
+func (w *writer) Unwrap() http.ResponseWriter { return w.ResponseWriter }
