@@ -7,9 +7,10 @@
 //
 //	go run ./scripts/bench [-rounds N] [-only REGEXP] [-scale F] [-document docs/performance.md]
 //	go run ./scripts/bench scale [-document docs/performance.md]
+//	go run ./scripts/bench serve [-short] [-document docs/performance.md]
 //	go run ./scripts/bench chart
 //
-// The second form measures only larder, with the number of packages and root
+// The third form measures larder serve next to nginx. The second form measures only larder, with the number of packages and root
 // modules growing tenfold each time.
 //
 // It requires no network: the registry is in this process, on loopback. It
@@ -39,6 +40,9 @@ func main() {
 		switch os.Args[1] {
 		case "scale":
 			scale(os.Args[2:])
+			return
+		case "serve":
+			serve(os.Args[2:])
 			return
 		case "chart":
 			if err := drawCompared("docs/performance.md"); err != nil {

@@ -145,6 +145,11 @@ func factor(f float64) string {
 // replacePart replaces the part of a document that the command generates: where it measured, the
 // load average before, a chart and the text.
 func replacePart(document, arguments string, load float64, alt, picture, text string) error {
+	return replaceText(document, arguments, load, fmt.Sprintf("![%s](%s)\n\n%s", alt, filepath.Base(picture), text))
+}
+
+// replaceText is replacePart without a chart.
+func replaceText(document, arguments string, load float64, text string) error {
 	old, err := os.ReadFile(document)
 	if err != nil {
 		return err
@@ -156,7 +161,7 @@ func replacePart(document, arguments string, load float64, alt, picture, text st
 	if !found || !closed {
 		return fmt.Errorf("%s has no lines %q and %q", document, begin, end)
 	}
-	head := fmt.Sprintf("\nMeasured on %s: %s, load average %.2f before.\n\n![%s](%s)\n\n", time.Now().UTC().Format(time.DateOnly), machine(), load, alt, filepath.Base(picture))
+	head := fmt.Sprintf("\nMeasured on %s: %s, load average %.2f before.\n\n", time.Now().UTC().Format(time.DateOnly), machine(), load)
 	return os.WriteFile(document, slices.Concat(before, []byte(begin+head+text+end), after), 0o644)
 }
 
