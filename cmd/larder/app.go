@@ -36,7 +36,7 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	select {
 	case finish := <-done:
 		return finish()
-	case <-time.After(patience):
+	case <-time.After(out.Patience(patience)):
 	}
 	abandoned := make(chan bool)
 	go func() { // the terminal may be what the command waits for
@@ -154,7 +154,7 @@ func commandTree() *line.Command {
 		Commands: []*line.Command{
 			installCommand(), execCommand(), shimCommand(), lockCommand(), checkCommand(), verifyCommand(),
 			explainCommand(), versionsCommand(), outdatedCommand(), doctorCommand(), prefetchCommand(),
-			mirrorCommand(), bundleCommand(), importCommand(),
+			mirrorCommand(), serveCommand(), bundleCommand(), importCommand(),
 			cacheCommand(), completionCommand(), versionCommand(), line.HelpCommand(forLarder, topics...),
 		},
 		Run: func(ctx context.Context, l *line.Line, out *report.Output) error {

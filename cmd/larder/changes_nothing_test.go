@@ -12,7 +12,7 @@ import (
 )
 
 // writers are the commands that always write, and have no --dry-run.
-var writers = []string{"cache export", "cache forget", "cache import"}
+var writers = []string{"cache export", "cache forget", "cache import", "serve"}
 
 // changesNothing has the commands that promise to change nothing, with arguments
 // for which there is something to do, or to find.

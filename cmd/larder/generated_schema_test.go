@@ -29,7 +29,7 @@ var objects = []report.Object{
 	report.Forgotten{}, report.Released{}, report.Removal{}, report.MirrorRemoval{}, report.Leftover{}, report.Mirrored{}, report.Document{},
 	report.Difference{}, report.Bundle{}, report.Bundled{}, report.Payload{}, Manifest{}, report.Version{}, line.Help{},
 	report.Topic{}, line.GlobalFlags{}, report.ExitStatus{}, report.ConfigFile{}, report.ConfigVariable{},
-	report.Completion{}, report.Diagnosis{}, report.Explanation{}, report.Release{}, report.EngineChoice{}, report.ConfigMethod{}, report.Setting{}, report.Outdated{}, report.Server{}, report.Step{}, report.Connection{}, report.CheckFinding{}, report.Summary{},
+	report.Completion{}, report.Diagnosis{}, report.Explanation{}, report.Release{}, report.EngineChoice{}, report.ConfigMethod{}, report.Setting{}, report.Outdated{}, report.Server{}, report.Step{}, report.Connection{}, report.CheckFinding{}, report.Serving{}, report.Served{}, report.Summary{},
 }
 
 // summaries are the types of what commands add to the summary.
@@ -37,7 +37,7 @@ var summaries = []any{
 	report.InstallSum{}, report.LockSum{}, report.FillSum{}, report.CacheChecked{}, report.MirrorChecked{}, report.Repaired{},
 	report.CacheTotal{}, report.Pruned{}, report.MirrorPruned{}, report.Listed{}, report.ExportSum{}, report.CacheImportSum{},
 	report.Forgot{}, report.BundleSum{}, report.BundleImportSum{}, report.LegacySum{}, report.Indexed{}, report.Compared{},
-	report.ShimSum{}, report.InstalledChecked{}, report.Diagnosed{}, report.Releases{}, report.OutdatedSum{}, report.CheckSum{},
+	report.ShimSum{}, report.InstalledChecked{}, report.Diagnosed{}, report.Releases{}, report.OutdatedSum{}, report.CheckSum{}, report.ServeTotal{},
 }
 
 // A Manifest has the members of a [report.Manifest], which encodes itself.

@@ -57,6 +57,7 @@ func start(stdout, stderr io.Writer) int {
 	log.SetOutput(io.Discard) // net/http logs unexpected data from servers
 	ctx, stop := signal.NotifyContext(context.Background(), interrupts()...)
 	defer stop()
+	context.AfterFunc(ctx, stop) // a second signal ends larder at once
 	return run(ctx, shimLine(os.Args), stdout, stderr)
 }
 

@@ -10,13 +10,13 @@ import (
 func mirrorSyncCommand() *line.Command {
 	return &line.Command{
 		Name:      "sync",
-		Does:      "add packages to a mirror, created if missing",
+		Does:      "add locked, or else the newest, packages to a mirror",
 		Arguments: "DIR [PATH | ADDRESS[@VERSION]]... [FLAG...]",
 		Example:   "larder mirror sync ./mirror hashicorp/random@3.7.2",
-		About:     "Chooses the locked version, or else the newest one allowed. Removes no packages.",
 		Flags: fillFlags(
 			line.Flag{Name: "unpacked", Does: "write directories; not for network mirrors"},
 			writeConfigFlag(),
+			line.Flag{Name: "html", Does: "also write index.html, for people"},
 			dryRunFlag("show what would be fetched"),
 		),
 		Leaves: continues,
@@ -30,5 +30,5 @@ func mirrorSync(ctx context.Context, l *line.Line, s *work.Session) error {
 	if err != nil {
 		return err
 	}
-	return work.SyncMirror(ctx, s, request, l.Bool("unpacked"), l.Text("write-config"))
+	return work.SyncMirror(ctx, s, work.SyncRequest{FillRequest: request, Unpacked: l.Bool("unpacked"), WriteConfig: l.Text("write-config"), HTML: l.Bool("html")})
 }

@@ -49,7 +49,7 @@ func recipe(ts *testscript.TestScript, _ bool, args []string) {
 		r.atlantis(parseYAML(text).(map[string]any), slices.Contains(args, "downloaded"))
 	case "Jenkinsfile", "check.Jenkinsfile":
 		r.jenkins(text)
-	case "shim.Dockerfile", "mirror.Dockerfile":
+	case "shim.Dockerfile", "mirror.Dockerfile", "serve.Dockerfile":
 		r.dockerfile(text)
 	default:
 		r.sh(nil, ".", text)
@@ -204,7 +204,7 @@ func (r *recipeRun) dockerfile(text string) {
 		case "COPY":
 			source, from, to := r.MkAbs("."), words[len(words)-2], words[len(words)-1]
 			if stage, ok := strings.CutPrefix(words[0], "--from="); ok {
-				source = roots[stage]
+				source = roots[stage] // it is always the first flag
 			}
 			if strings.HasPrefix(to, "/") {
 				to = root + to
@@ -214,10 +214,14 @@ func (r *recipeRun) dockerfile(text string) {
 			r.sh(nil, dir, inside(rest))
 		case "ENV":
 			name, value, _ := strings.Cut(inside(rest), "=")
-			if name != "PATH" {
+			switch name {
+			case "PATH":
+				r.path = strings.ReplaceAll(value, "$PATH", r.path)
+			case "HOME": // the story's
+			default:
 				r.Fatalf("ENV %s is not supported", name)
 			}
-			r.path = strings.ReplaceAll(value, "$PATH", r.path)
+		case "USER", "ENTRYPOINT": // for containers
 		case "#", "":
 		default:
 			r.Fatalf("the instruction %s is not supported", instruction)
@@ -419,25 +423,28 @@ func TestAction(t *testing.T) {
 
 var included = regexp.MustCompile("(?m)^<!-- (recipes/\\S+) -->\n\n```\\w*\n((?s).*?)```$")
 
-// The guide shows each recipe as it is.
+// The guides show each recipe as it is.
 func TestGuideShowsRecipes(t *testing.T) {
-	path := filepath.Join("..", "..", "docs", "ci.md")
-	text := string(sourcetest.ReadFile(t, path))
+	docs := filepath.Join("..", "..", "docs")
 	shown := map[string]bool{}
-	happened := included.ReplaceAllStringFunc(text, func(block string) string {
-		m := included.FindStringSubmatch(block)
-		shown[m[1]] = true
-		return strings.Replace(block, m[2], string(sourcetest.ReadFile(t, filepath.Join(filepath.Dir(path), m[1]))), 1)
-	})
-	recipes, err := filepath.Glob(filepath.Join(filepath.Dir(path), "recipes", "*"))
+	for _, name := range []string{"ci.md", "serve.md"} {
+		path := filepath.Join(docs, name)
+		text := string(sourcetest.ReadFile(t, path))
+		happened := included.ReplaceAllStringFunc(text, func(block string) string {
+			m := included.FindStringSubmatch(block)
+			shown[m[1]] = true
+			return strings.Replace(block, m[2], string(sourcetest.ReadFile(t, filepath.Join(docs, m[1]))), 1)
+		})
+		if *update {
+			sourcetest.Check(t, os.WriteFile(path, []byte(happened), 0o644))
+		} else {
+			sourcetest.Expect(t, happened == text, "docs/%s shows other recipes. To update it: go test ./cmd/larder -run TestGuideShowsRecipes -update", name)
+		}
+	}
+	recipes, err := filepath.Glob(filepath.Join(docs, "recipes", "*"))
 	sourcetest.Check(t, err)
 	for _, file := range recipes {
 		name := "recipes/" + filepath.Base(file)
-		sourcetest.Expect(t, shown[name], "docs/ci.md does not show %s", name)
-	}
-	if *update {
-		sourcetest.Check(t, os.WriteFile(path, []byte(happened), 0o644))
-	} else {
-		sourcetest.Expect(t, happened == text, "docs/ci.md shows other recipes. To update it: go test ./cmd/larder -run TestGuideShowsRecipes -update")
+		sourcetest.Expect(t, shown[name], "no guide shows %s", name)
 	}
 }

@@ -71,6 +71,9 @@ import (
 //	recipe action.yml [NAME=VALUE...]
 //	                             run the action with inputs
 //
+//	serve …                      run larder serve, see serveScript
+//	key NAME                     write the keys NAME.public and NAME.private
+//	sign NAME FILE               sign a file with a key, to FILE.sig
 //	quarantine DIR…              give all files the attribute that macOS has for downloads, or require that none has it
 //
 //	engine [NAME]                put an engine on PATH, or those that are installed
@@ -189,8 +192,11 @@ func linksFor(t *testing.T, p sourcetest.Program, scripts []string) (links []str
 type storyState struct {
 	t          testing.TB
 	world      *sourcetest.World
-	repo       string      // the repository's directory
-	background []*exec.Cmd // interrupted
+	repo       string       // the repository's directory
+	background []*exec.Cmd  // interrupted
+	served     *served      // the last server; nil if there was none
+	shown      *shownServer // the last server that a document has started; nil if there was none
+	variables  []string     // names of those that are set at the beginning
 }
 
 type storyKey struct{}
@@ -267,7 +273,12 @@ func setUp(env *testscript.Env, path string) error {
 	env.Setenv("WORK", filepath.ToSlash(env.WorkDir))
 	env.Setenv("NO_PROXY", "")
 	env.Setenv("LARDER_TEST_SCHEMA", filepath.Join(repo, "docs", "json.schema.json"))
+	state := env.Values[storyKey{}].(*storyState)
 	setFileSystem(env)
+	for _, assignment := range env.Vars {
+		name, _, _ := strings.Cut(assignment, "=")
+		state.variables = append(state.variables, name)
+	}
 	return errors.Join(err, os.MkdirAll(home, 0o755))
 }
 
@@ -300,6 +311,9 @@ var commands = map[string]func(*testscript.TestScript, bool, []string){
 	"transcript":   transcript,
 	"recipe":       recipe,
 	"engine":       putEngine,
+	"serve":        serveScript,
+	"key":          keyFiles,
+	"sign":         signFile,
 }
 
 func registryCommand(ts *testscript.TestScript, _ bool, args []string) {
@@ -609,6 +623,19 @@ func endedWith(ts *testscript.TestScript, _ bool, args []string) {
 }
 
 // zipCommand makes an archive.
+// keyFiles is a command of scripts.
+func keyFiles(ts *testscript.TestScript, _ bool, args []string) {
+	k := sourcetest.NewKey(args[0])
+	ts.Check(os.WriteFile(ts.MkAbs(args[0]+".public"), []byte(k.Armor()), 0o644))
+	ts.Check(os.WriteFile(ts.MkAbs(args[0]+".private"), []byte(k.PrivateArmor()), 0o600))
+}
+
+// signFile is a command of scripts.
+func signFile(ts *testscript.TestScript, _ bool, args []string) {
+	signature := sourcetest.NewKey(args[0]).Sign([]byte(ts.ReadFile(args[1])))
+	ts.Check(os.WriteFile(ts.MkAbs(args[1]+".sig"), signature, 0o644))
+}
+
 func zipCommand(ts *testscript.TestScript, _ bool, args []string) {
 	f, err := os.Create(ts.MkAbs(args[0]))
 	ts.Check(err)

@@ -2,11 +2,13 @@ package main
 
 import (
 	"os"
+	"os/exec"
 	"path/filepath"
 	"regexp"
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/rogpeppe/go-internal/testscript"
 
@@ -19,6 +21,8 @@ import (
 //
 // The story provides what the commands need. Paths below /srv, /mnt and ~ are in the
 // story's directory. A command in a comment, <!-- $ COMMAND -->, runs too. Dates, durations and rates are not compared.
+// The variables that a command exports are set for the next ones. larder serve goes on in the background, at a free
+// port instead of 8443, until it is started again.
 func transcript(ts *testscript.TestScript, _ bool, args []string) {
 	name := args[0]
 	path := filepath.Join(story(ts).repo, filepath.FromSlash(name))
@@ -63,7 +67,7 @@ func perform(ts *testscript.TestScript, text string) string {
 	for lines := strings.Split(text, "\n"); len(lines) > 0; {
 		n := 1
 		if m := unseen.FindStringSubmatch(lines[0]); m != nil {
-			runShown(ts, m[1])
+			runShown(ts, m[1], 0)
 		}
 		if !strings.HasPrefix(lines[0], prompt) {
 			happened, lines = append(happened, lines[0]), lines[1:]
@@ -76,7 +80,7 @@ func perform(ts *testscript.TestScript, text string) string {
 		happened = append(happened, command...)
 		for n = 0; n < len(rest) && strings.HasPrefix(rest[n], indent) && !strings.HasPrefix(rest[n], prompt); n++ {
 		}
-		output := runShown(ts, strings.TrimPrefix(strings.Join(command, "\n"), prompt))
+		output := runShown(ts, strings.TrimPrefix(strings.Join(command, "\n"), prompt), n)
 		if slices.EqualFunc(output, rest[:n], func(a, b string) bool { return timeless(a) == timeless(b) }) {
 			output = rest[:n] // or each update would change it
 		}
@@ -99,18 +103,34 @@ func timeless(line string) string {
 	return times.ReplaceAllString(rates.ReplaceAllString(line, ""), "TIME")
 }
 
-// runShown runs one command and returns the lines that it writes. Those of engines are
+// runShown runs one command and returns the lines that it writes; the document shows some of them. Those of engines are
 // not for us to show. A command that fails has to show an error.
-func runShown(ts *testscript.TestScript, command string) []string {
-	work := ts.Getenv("WORK")
+func runShown(ts *testscript.TestScript, command string, shown int) []string {
+	work, s := ts.Getenv("WORK"), story(ts)
 	command = outside.ReplaceAllString(command, "${1}"+work+"${2}")
 	command = strings.ReplaceAll(command, "go run ./cmd/larder", "larder")
 	if dir, ok := strings.CutPrefix(command, "cd "); ok {
 		ts.Check(ts.Chdir(strings.Replace(dir, "~", ts.Getenv("HOME"), 1)))
 		return nil
 	}
-	err := ts.Exec("sh", "-c", "exec 2>&1; "+command)
-	out := strings.TrimSuffix(ts.ReadFile("stdout"), "\n")
+	if s.shown != nil {
+		command = strings.ReplaceAll(command, shownAddress, s.shown.address)
+	}
+	if name, value, ok := strings.Cut(strings.TrimPrefix(command, "export "), "="); ok && strings.HasPrefix(command, "export ") {
+		ts.Setenv(name, strings.Replace(value, "~", ts.Getenv("HOME"), 1))
+		return nil
+	}
+	var out string
+	var err error
+	if strings.HasPrefix(command, "larder serve ") {
+		out = s.serveShown(ts, command, shown)
+	} else {
+		err = ts.Exec("sh", "-c", "exec 2>&1; "+command)
+		out = strings.TrimSuffix(ts.ReadFile("stdout"), "\n")
+	}
+	if s.shown != nil {
+		out = strings.ReplaceAll(out, s.shown.address, shownAddress)
+	}
 	if err != nil && !strings.Contains(out, "larder: error: ") && !strings.Contains(out, " problem") && !strings.Contains(out, " failure") { // which checks find
 		ts.Fatalf("%s: %v\n%s", command, err, out)
 	}
@@ -124,6 +144,49 @@ func runShown(ts *testscript.TestScript, command string) []string {
 	}
 	return lines
 }
+
+// A shownServer is larder serve in the background of a document.
+type shownServer struct {
+	cmd     *exec.Cmd
+	address string // instead of shownAddress
+}
+
+const shownAddress = "localhost:8443"
+
+// serveShown starts larder serve and returns what it writes, once that has the number of lines that the document shows.
+func (s *storyState) serveShown(ts *testscript.TestScript, command string, lines int) string {
+	address := "localhost:0"
+	if s.shown != nil {
+		ts.Check(s.shown.cmd.Process.Signal(os.Interrupt))
+		ts.Check(s.shown.cmd.Wait())
+		address = s.shown.address
+	}
+	log := filepath.Join(ts.Getenv("WORK"), "serve.out")
+	file, err := os.Create(log)
+	ts.Check(err)
+	defer file.Close()
+	cmd := exec.Command("sh", "-c", "exec "+strings.ReplaceAll(command, shownAddress, address))
+	cmd.Dir, cmd.Stdout, cmd.Stderr, cmd.Env = ts.MkAbs("."), file, file, s.environment(ts)
+	ts.Check(cmd.Start())
+	ts.Defer(func() { _ = cmd.Process.Kill() })
+	var out string
+	var m []string
+	for deadline := time.Now().Add(time.Minute); time.Now().Before(deadline) && (m == nil || strings.Count(out, "\n") < lines); time.Sleep(10 * time.Millisecond) {
+		out = ts.ReadFile(log)
+		m = servedAt.FindStringSubmatch(out)
+		if *update && m != nil {
+			time.Sleep(time.Second) // the number of lines may be another one
+			lines = 0
+		}
+	}
+	if m == nil {
+		ts.Fatalf("%s:\n%s", command, out)
+	}
+	s.shown = &shownServer{cmd, "localhost:" + m[1]}
+	return strings.TrimSuffix(ts.ReadFile(log), "\n")
+}
+
+var servedAt = regexp.MustCompile(`https?://localhost:(\d+)/`)
 
 // A story runs every document that shows commands, and every command in it.
 func TestShownCommandsAreRun(t *testing.T) {

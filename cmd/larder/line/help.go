@@ -65,7 +65,10 @@ func overview(root *Command) string {
 		rows = append(rows, []string{c.Name, c.Does})
 	}
 	b.WriteString(underHeadings(rows, func(i int) string { return commands[i].Job }))
-	fmt.Fprintf(&b, "\nlarder help COMMAND describes a command, also %s.\nTopics: larder help %s.\n",
+	if linesOf(b.String()) < helpLines-2 {
+		b.WriteString("\n")
+	}
+	fmt.Fprintf(&b, "larder help COMMAND describes a command, also %s.\nTopics: larder help %s.\n",
 		ui.List("and", also), strings.Join(topicNames(root), ", "))
 	return b.String()
 }

@@ -47,8 +47,9 @@ type Output struct {
 	sums      *[]func()
 	begun     time.Time
 	choice    *choice
-	leaves    *string   // what remains after an interruption; empty if the command writes nothing
-	waited    *sync.Map // holders of locks that messages named
+	lingers   *atomic.Int64 // see Lingers
+	leaves    *string       // what remains after an interruption; empty if the command writes nothing
+	waited    *sync.Map     // holders of locks that messages named
 	sum       *sum
 }
 
@@ -115,7 +116,7 @@ func New(stdout, stderr io.Writer) *Output {
 		Stdout: stdout, Stderr: stderr, screen: screen, progress: ui.NewProgress(screen), board: &board{now: time.Now}, secrets: new(sources.Secrets),
 		from: []viewpoint{viewpoint(here)}, ends: new([]func()), sums: new([]func()), begun: Clock(),
 		mentioned: map[string]bool{},
-		engines:   new(atomic.Pointer[sources.Engine]), choice: new(choice), sum: new(sum), leaves: new(string), waited: new(sync.Map),
+		engines:   new(atomic.Pointer[sources.Engine]), choice: new(choice), sum: new(sum), lingers: new(atomic.Int64), leaves: new(string), waited: new(sync.Map),
 	}
 	screen.Redact, o.board.named = o.secrets.Redact, o.Package
 	o.board.verbose = func() bool { return o.Level == Verbose }
@@ -414,6 +415,14 @@ func (o *Output) Abandon(ctx context.Context, exitStatus int) {
 
 // OnInterrupt sets what remains after an interruption: "nothing was written".
 func (o *Output) OnInterrupt(leaves string) { *o.leaves = leaves }
+
+// Lingers lets the command take some time to end after a signal. Its end is then no interruption.
+func (o *Output) Lingers(most time.Duration) { o.lingers.Store(int64(most)) }
+
+// Patience returns the time of Lingers, or else the other one.
+func (o *Output) Patience(otherwise time.Duration) time.Duration {
+	return max(otherwise, time.Duration(o.lingers.Load()))
+}
 
 // interrupted returns the error of an interrupted command.
 func (o *Output) interrupted() string {

@@ -285,12 +285,6 @@ func (k *checkedModule) allowed(ctx context.Context, p sources.Provider) bool {
 	return len(k.Findings) == found
 }
 
-// namedHosts returns the hosts of the default registries, and those that the CLI configuration or the policy names.
-func (k *checkedModule) namedHosts() []sources.Host {
-	all := []sources.Host{sources.Terraform.DefaultHost(), sources.OpenTofu.DefaultHost()}
-	return slices.Concat(all, k.config.NamedHosts(), k.policy.NamedHosts())
-}
-
 // expects reports whether providers of a host that the policy doesn't exclude are no surprise: someone has named it,
 // or has listed all providers that are allowed.
 func (k *checkedModule) expects(host sources.Host) bool {

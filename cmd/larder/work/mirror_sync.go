@@ -11,11 +11,19 @@ import (
 	"github.com/larder-cli/larder/fsmirror/builder"
 )
 
+// A SyncRequest says what to put into a mirror, and how.
+type SyncRequest struct {
+	FillRequest
+	Unpacked    bool
+	WriteConfig string // file to write, as typed; may be empty
+	HTML        bool   // write a page for people
+}
+
 // SyncMirror puts packages into a mirror, whose directory is one of the arguments. It
 // opens and locks the mirror before any request, so that two concurrent runs don't download the same
 // packages. It creates no mirror if no provider is required.
-func SyncMirror(ctx context.Context, s *Session, request FillRequest, unpacked bool, writeConfig string) error {
-	f := newFilling(s, request)
+func SyncMirror(ctx context.Context, s *Session, request SyncRequest) error {
+	f := newFilling(s, request.FillRequest)
 	typed, others, err := f.pick(target{"mirror sync", "the directory of the mirror", f.mayBeMirror}, request.Arguments)
 	if err != nil {
 		return err
@@ -31,13 +39,13 @@ func SyncMirror(ctx context.Context, s *Session, request FillRequest, unpacked b
 	if err := m.noCache(dir); err != nil {
 		return err
 	}
-	config, err := m.newMirrorConfig(writeConfig, dir)
+	config, err := m.newMirrorConfig(request.WriteConfig, dir)
 	if err != nil {
 		return err
 	}
 	isNew := false
 	err = f.runMirror(ctx, func() (*builder.Builder, error) {
-		return m.openMirror(ctx, dir, m.sharing(builder.Options{Unpacked: unpacked, ReadOnly: f.flags.DryRun}))
+		return m.openMirror(ctx, dir, m.sharing(builder.Options{Unpacked: request.Unpacked, ReadOnly: f.flags.DryRun}))
 	}, nil, func(b *builder.Builder, sum report.FillSum) error {
 		if b == nil || sum.Empty() {
 			return nil
@@ -46,9 +54,12 @@ func SyncMirror(ctx context.Context, s *Session, request FillRequest, unpacked b
 			f.output.Conclude("%s", sum.SyncedText(f.output))
 			return nil
 		}
-		entries, err := b.List(ctx, builder.ListOptions{})
+		entries, err := b.List(ctx, builder.ListOptions{Proofs: request.HTML})
 		if err == nil {
 			err = m.noteAges(ctx, dir, entries)
+		}
+		if err == nil && request.HTML {
+			err = writePage(dir, entries)
 		}
 		total := totalOf(entries)
 		if err == nil && total.Packages > 0 {

@@ -35,6 +35,12 @@ func (s *Session) policyFor(dir string, config *cliconfig.Config) (*policy.Polic
 	return p, nil
 }
 
+// namedHosts returns the hosts of the default registries, and those that the CLI configuration or the policy names.
+func (m *rootModule) namedHosts() []sources.Host {
+	all := []sources.Host{sources.Terraform.DefaultHost(), sources.OpenTofu.DefaultHost()}
+	return slices.Concat(all, m.config.NamedHosts(), m.policy.NamedHosts())
+}
+
 // checkOverride returns an error if the policy doesn't allow what replaces the packages of a provider: a directory of
 // dev_overrides, or a running program.
 func (m *rootModule) checkOverride(p sources.Provider) error {

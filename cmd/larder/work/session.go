@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"net/netip"
 	"net/url"
 	"path/filepath"
 	"sync"
@@ -47,6 +48,10 @@ type Session struct {
 	flags      Options
 	slots      acquire.Slots // one for each of jobs, shared by all installers
 	asks       bool          // the command answers a question: it changes nothing, and people wait for the answer
+	serves     bool          // the command is a server: clients wait for what sources answer
+
+	// expected reports whether a host may have a private address. If it is nil, every host may.
+	expected func(host string) bool
 
 	forDeclared bool // without --platform, the command is for the platforms that the policy of each root module declares
 
@@ -168,6 +173,13 @@ func Open(machine cliconfig.Machine, dir string, opts Options, out *report.Outpu
 // ask prepares the session for a question.
 func (s *Session) ask() { s.asks, s.flags.ReadOnly = true, true }
 
+// renew makes the root modules of the session query their sources again.
+func (s *Session) renew() {
+	s.remotes.clear()
+	s.registries.clear()
+	s.mirrors.clear()
+}
+
 // here returns the root module in the working directory, for jobs that use only one root
 // module or its configuration.
 func (s *Session) here(ctx context.Context) (*rootModule, error) {
@@ -283,13 +295,16 @@ func (s *Session) clientOptions(config *cliconfig.Config) fetch.Options {
 		HostsFile:      config.LarderFile(),
 		TimeoutSetting: "TF_REGISTRY_CLIENT_TIMEOUT",
 	}
+	if s.serves {
+		opts.Connect = func(host string, at netip.Addr) error { return s.connect(host, at) }
+	}
 	for host, o := range config.HostOptions {
 		opts.Hosts[host] = fetch.HostOptions(o)
 	}
 	if config.AppendUserAgent != "" {
 		opts.UserAgent += " " + config.AppendUserAgent
 	}
-	if s.asks { // one failure in passing must not hide the answer, and a lasting one is part of it
+	if s.asks || s.serves { // one failure in passing must not hide the answer, and a lasting one is part of it
 		opts.Tries = 2
 	}
 	if n := config.Registry.DiscoveryRetries; n != nil {
@@ -360,4 +375,11 @@ func (m *memo[K, V]) get(key K, produce func() (V, error)) (V, error) {
 	once := m.made[key]
 	m.mu.Unlock()
 	return once()
+}
+
+// clear forgets all values.
+func (m *memo[K, V]) clear() {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.made = nil
 }

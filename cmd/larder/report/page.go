@@ -1,0 +1,163 @@
+package report
+
+import (
+	"bytes"
+	"cmp"
+	"crypto/sha256"
+	_ "embed"
+	"encoding/base64"
+	"fmt"
+	"html/template"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/larder-cli/larder/cmd/larder/ui"
+	"github.com/larder-cli/larder/fsmirror/builder"
+	"github.com/larder-cli/larder/sources"
+)
+
+// A Page shows people in a browser what a mirror has.
+type Page struct {
+	Title    string
+	URL      string          // base URL of the mirror; empty if the page is a file in it
+	Search   string          // what was searched for; empty shows everything
+	Notes    []string        // what is wrong with the server
+	Entries  []builder.Entry // packages; those that network mirrors can't serve are left out
+	Upstream bool            // what the mirror lacks is fetched
+	Made     time.Time
+}
+
+// pageText is the template of a page, and pageScript filters it without the server.
+//
+//go:embed page.html
+var pageText string
+
+const pageScript = `
+const field = document.querySelector("input[name=q]"), found = document.getElementById("found");
+const all = [...document.querySelectorAll("details")];
+field.addEventListener("input", () => {
+  const words = field.value.toLowerCase().split(/\s+/).filter(Boolean);
+  let n = 0;
+  for (const d of all) {
+    d.hidden = !words.every(w => d.dataset.address.includes(w));
+    if (!d.hidden) n++;
+  }
+  found.textContent = n + (n === 1 ? " provider" : " providers");
+});
+const text = document.querySelector("pre");
+text.textContent = text.textContent.replace("https://HOST/", new URL(".", location).href);
+`
+
+var pageTemplate = template.Must(template.New("page").Parse(pageText))
+
+// PagePolicy is the content security policy of pages: nothing but what they contain.
+var PagePolicy = func() string {
+	sum := sha256.Sum256([]byte(pageScript))
+	return "default-src 'none'; style-src 'unsafe-inline'; script-src 'sha256-" + base64.StdEncoding.EncodeToString(sum[:]) +
+		"'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
+}()
+
+type pageProvider struct {
+	Address, Summary string
+	Versions         []pageVersion
+}
+
+type pageVersion struct {
+	Version, Platforms, Verified, Class, Size, Since string
+}
+
+// HTML returns the page.
+func (p Page) HTML() ([]byte, error) {
+	p.Entries = slices.DeleteFunc(slices.Clone(p.Entries), func(e builder.Entry) bool { return e.Unpacked })
+	all := p.providers()
+	size := int64(0)
+	for _, e := range p.Entries {
+		size += e.Size
+	}
+	summary := fmt.Sprintf("%s, %s", ui.Count(len(p.Entries), "package"), ui.Size(size))
+	if p.Upstream {
+		summary += ". Other versions are fetched when they are requested."
+	}
+	var b bytes.Buffer
+	err := pageTemplate.Execute(&b, map[string]any{
+		"Title": p.Title, "Summary": summary, "Notes": p.Notes, "Configuration": p.configuration(), "Search": p.Search,
+		"Found": ui.Count(len(all), "provider"), "Providers": all, "Open": len(all) <= 3,
+		"Made": "Made by Larder on " + p.Made.UTC().Format("2006-01-02 15:04 UTC"), "Script": template.JS(pageScript),
+	})
+	return b.Bytes(), err
+}
+
+// configuration returns the CLI configuration for clients.
+func (p Page) configuration() string {
+	return fmt.Sprintf("provider_installation {\n  network_mirror {\n    url = %q\n  }\n}", cmp.Or(p.URL, "https://HOST/"))
+}
+
+// providers returns the providers that the search finds, each with its versions, the newest first.
+func (p Page) providers() (all []pageProvider) {
+	words := strings.Fields(strings.ToLower(p.Search))
+	byProvider := map[sources.Provider]map[sources.Version][]builder.Entry{}
+	var order []sources.Provider
+	for _, e := range p.Entries {
+		q := e.ID.Provider
+		if slices.ContainsFunc(words, func(w string) bool { return !strings.Contains(q.String(), w) }) {
+			continue
+		}
+		if byProvider[q] == nil {
+			byProvider[q] = map[sources.Version][]builder.Entry{}
+			order = append(order, q)
+		}
+		byProvider[q][e.ID.Version] = append(byProvider[q][e.ID.Version], e)
+	}
+	slices.SortFunc(order, sources.Provider.Compare)
+	for _, q := range order {
+		one := pageProvider{Address: q.String()}
+		var versions []sources.Version
+		for v := range byProvider[q] {
+			versions = append(versions, v)
+		}
+		slices.SortFunc(versions, func(a, b sources.Version) int { return b.Compare(a) })
+		size := int64(0)
+		for _, v := range versions {
+			row := pageRow(v, byProvider[q][v])
+			one.Versions = append(one.Versions, row)
+			for _, e := range byProvider[q][v] {
+				size += e.Size
+			}
+		}
+		one.Summary = fmt.Sprintf("%s, newest %s, %s", ui.Count(len(versions), "version"), versions[0], ui.Size(size))
+		all = append(all, one)
+	}
+	return all
+}
+
+// pageRow returns the row of a version.
+func pageRow(v sources.Version, entries []builder.Entry) pageVersion {
+	row := pageVersion{Version: v.String(), Class: "good"}
+	var platforms, verified []string
+	size, since := int64(0), entries[0].Since
+	for _, e := range entries {
+		platforms = append(platforms, e.ID.Platform.String())
+		size += e.Size
+		if e.Since.Before(since) {
+			since = e.Since
+		}
+		text := "unverified"
+		if e.Stored.Report.Verdict > sources.Unverified {
+			text = VerifiedAs(e.Stored.Report)
+		}
+		if e.Err != nil {
+			text = "damaged"
+		}
+		if e.Err != nil || e.Stored.Report.Verdict <= sources.HashOnly {
+			row.Class = ""
+		}
+		if !slices.Contains(verified, text) {
+			verified = append(verified, text)
+		}
+	}
+	slices.Sort(platforms)
+	row.Platforms, row.Verified = strings.Join(platforms, ", "), strings.Join(verified, "; ")
+	row.Size, row.Since = ui.Size(size), since.UTC().Format(time.DateOnly)
+	return row
+}

@@ -1,0 +1,137 @@
+package report
+
+import (
+	"cmp"
+	"fmt"
+	"path/filepath"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/larder-cli/larder/cmd/larder/ui"
+	"github.com/larder-cli/larder/fsmirror/server"
+	"github.com/larder-cli/larder/sources"
+)
+
+// Serving says that a mirror is served.
+type Serving struct {
+	Mirror    string   `json:"mirror"`
+	URL       string   `json:"url"` // the base URL for clients; empty if there are only sockets
+	Addresses []string `json:"addresses"`
+	Authority string   `json:"authority,omitempty"` // path of the certificate that clients must trust
+	Upstream  bool     `json:"upstream"`            // whether archives that the mirror lacks are fetched
+}
+
+// Kind implements [Object].
+func (Serving) Kind() string { return "serving" }
+
+// Serving says that a mirror is served, and how clients use it.
+func (o *Output) Serving(s Serving) {
+	o.Tell(s)
+	o.Say("Serving %s at %s", s.Mirror, cmp.Or(s.URL, strings.Join(s.Addresses, ", ")))
+	if strings.HasPrefix(s.URL, "https:") {
+		o.Say("To use it:")
+		o.Copy("  provider_installation {", "    network_mirror {", fmt.Sprintf("      url = %q", s.URL), "    }", "  }")
+	}
+	if s.Authority != "" {
+		o.Say("Clients must trust the certificate authority of this machine. On this machine, for the engines and larder:")
+		o.Copy("  export SSL_CERT_DIR=" + filepath.Dir(s.Authority)) // SSL_CERT_FILE would replace the authorities of the system
+		o.Say("On other machines, add %s from this directory to the certificate authorities of the system. It can vouch for no other names than those of this server.", filepath.Base(s.Authority))
+	}
+}
+
+// Served is a request that was answered.
+type Served struct {
+	Time         time.Time `json:"time"`
+	Client       string    `json:"client"`
+	Token        string    `json:"token,omitempty"` // name of the client's token
+	Method       string    `json:"method"`
+	Path         string    `json:"path"`
+	Status       int       `json:"status"`
+	Bytes        int64     `json:"bytes"`
+	Milliseconds int64     `json:"milliseconds"`
+	Agent        string    `json:"agent,omitempty"`
+	Fetched      bool      `json:"fetched,omitempty"`       // the archive was fetched for this request or another one
+	Stale        bool      `json:"stale,omitempty"`         // upstream did not answer
+	StaleSeconds int64     `json:"stale_seconds,omitempty"` // age of the answer, if it is known
+	Error        string    `json:"error,omitempty"`
+}
+
+// Kind implements [Object].
+func (Served) Kind() string { return "request" }
+
+// ServedOf describes a request.
+func ServedOf(r server.Served) Served {
+	s := Served{
+		Time: r.Time.UTC().Truncate(time.Millisecond), Client: r.Client, Token: r.Name, Method: r.Method, Path: r.Path, Status: r.Status,
+		Bytes: r.Bytes, Milliseconds: r.Took.Milliseconds(), Agent: r.Agent, Fetched: r.Waited,
+		Stale: r.Stale != 0, StaleSeconds: int64(max(r.Stale, 0).Seconds()),
+	}
+	if r.Err != nil {
+		s.Error = sources.Text(r.Err)
+	}
+	return s
+}
+
+// Text implements [Value].
+func (s Served) Text(*Output) string {
+	parts := []string{s.Time.Format(time.RFC3339), s.Client}
+	if s.Token != "" {
+		parts = append(parts, s.Token)
+	}
+	parts = append(parts, s.Method, s.Path, fmt.Sprint(s.Status), ui.Size(s.Bytes), (time.Duration(s.Milliseconds) * time.Millisecond).String())
+	if s.Fetched {
+		parts = append(parts, "fetched")
+	}
+	switch {
+	case s.StaleSeconds > 0:
+		parts = append(parts, "stale for", (time.Duration(s.StaleSeconds) * time.Second).String())
+	case s.Stale:
+		parts = append(parts, "without upstream")
+	}
+	text := strings.Join(parts, " ")
+	if s.Error != "" {
+		text += ": " + s.Error
+	}
+	return text
+}
+
+// Served writes a line of the access log, without wrapping it.
+func (o *Output) Served(s Served) {
+	if o.JSON {
+		o.object(s)
+		return
+	}
+	o.Print(s.Text(o) + "\n")
+}
+
+// A ServeSum counts requests. It is safe for concurrent use.
+type ServeSum struct {
+	mu    sync.Mutex
+	total ServeTotal
+}
+
+// ServeTotal is the summary of a server.
+type ServeTotal struct {
+	Requests int   `json:"requests"`
+	Failed   int   `json:"failed"` // answered with a status of 500 or more
+	Bytes    int64 `json:"bytes"`
+}
+
+// Add counts a request.
+func (s *ServeSum) Add(r server.Served) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.total.Requests++
+	s.total.Bytes += r.Bytes
+	if r.Status >= 500 {
+		s.total.Failed++
+	}
+}
+
+// Total returns the counts.
+func (s *ServeSum) Total() ServeTotal {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.total
+}

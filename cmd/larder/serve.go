@@ -1,0 +1,64 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/larder-cli/larder/cmd/larder/line"
+	"github.com/larder-cli/larder/cmd/larder/report"
+	"github.com/larder-cli/larder/cmd/larder/work"
+)
+
+func serveCommand() *line.Command {
+	dirs, files := []string{line.Dirs}, []string{line.Files}
+	return &line.Command{
+		Name:      "serve",
+		Job:       forStores,
+		Does:      "serve a mirror to other machines",
+		Arguments: "DIR [FLAG...]",
+		Least:     1, Most: 1, Needs: needsMirror,
+		Example: "larder serve ./mirror --self-signed --upstream",
+		About: "Clients use it as a network_mirror, or as the registry of providers whose host is its\n" +
+			"name. Writes a line for each request. Without TLS, it listens on 127.0.0.1:8080.",
+		Flags: append([]line.Flag{
+			{Name: "listen", Value: "ADDR", Repeatable: true, Does: "HOST:PORT, or unix:PATH; :8443 by default"},
+			{Name: "cert", Value: "FILE", Kind: line.Path, Does: "certificate; read again when it changes", Offers: files},
+			{Name: "key", Value: "FILE", Kind: line.Path, Does: "key of the certificate", Offers: files},
+			{Name: "self-signed", Does: "use a certificate authority of this machine"},
+			{Name: "name", Value: "HOST", Does: "the host name that clients use"},
+			{Name: "behind-proxy", Does: "plain HTTP, for a proxy with a certificate"},
+			{Name: "tokens", Value: "FILE", Kind: line.Path, Does: "require a token: lines of NAME and SHA-256", Offers: files},
+			{Name: "upstream", Does: "fetch what the mirror lacks as install would"},
+			{Name: "fresh", Value: "TIME", Kind: line.Time, Does: "how old lists from upstream may be; 5m by default"},
+			maxSizeFlag("remove packages not served for the longest time"),
+			{Name: "keep-locked-by", Value: "PATH", Repeatable: true, Does: "except what lock files here or below select", Offers: dirs},
+		}, trustFlags()...),
+		Run: inSession(serve),
+	}
+}
+
+// serve reads the flags of serve, and serves a mirror.
+func serve(ctx context.Context, l *line.Line, s *work.Session) error {
+	r := work.ServeRequest{
+		Dir: l.Word(0), Listen: l.Texts("listen"), Cert: l.Text("cert"), Key: l.Text("key"), SelfSigned: l.Bool("self-signed"),
+		BehindProxy: l.Bool("behind-proxy"), Name: l.Text("name"), Tokens: l.Text("tokens"), Upstream: l.Bool("upstream"), Fresh: l.Duration("fresh"),
+		MaxSize: l.Size("max-size"), KeepLockedBy: l.Texts("keep-locked-by"),
+	}
+	if r.Fresh == 0 {
+		r.Fresh = 5 * time.Minute
+	}
+	switch {
+	case (r.Cert == "") != (r.Key == ""):
+		return report.Usage(errors.New("--cert and --key require each other"))
+	case r.Cert != "" && r.SelfSigned:
+		return report.Usage(errors.New("--cert and --self-signed exclude each other"))
+	case r.Fresh < time.Second:
+		return report.Usage(errors.New("--fresh must be at least 1s"))
+	case !r.Upstream && (l.IsSet("fresh") || l.IsSet("max-size") || l.IsSet("keep-locked-by")):
+		return report.Usage(errors.New("--fresh, --max-size and --keep-locked-by require --upstream"))
+	case l.IsSet("keep-locked-by") && r.MaxSize == 0:
+		return report.Usage(errors.New("--keep-locked-by requires --max-size"))
+	}
+	return work.Serve(ctx, s, r)
+}

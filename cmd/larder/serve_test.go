@@ -1,0 +1,312 @@
+package main
+
+import (
+	"bufio"
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"encoding/json"
+	"io"
+	"net"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/rogpeppe/go-internal/testscript"
+
+	"github.com/larder-cli/larder/cmd/larder/report"
+	"github.com/larder-cli/larder/sources/sourcetest"
+)
+
+// A served is larder serve in the background of a story.
+type served struct {
+	cmd    *exec.Cmd
+	client *http.Client
+	url    string
+	log    string        // path
+	logged chan struct{} // closed when the log is complete, which must be before cmd.Wait
+}
+
+// serveScript is a command of scripts:
+//
+//	serve ARGS              run larder serve --json in the background, at a free port, or at that of the last server;
+//	                        SERVER is then its base URL, and SSL_CERT_FILE a file that has its authority too
+//	serve -recipe FILE      run larder serve as a file of docs/recipes does, with $WORK/root as the root
+//	serve -proxy NAME ARGS  run larder serve behind nginx or caddy, with the configuration in docs/recipes
+//	serve -shown            let SERVER be the HOST:PORT of the server that a document has started last
+//	serve -stop             interrupt it, and require that it ends well
+//	serve -kill             kill it
+//	serve -get STATUS PATH [HEADER:VALUE | METHOD]...
+//	                        request a path; standard output is the answer, unless it is large
+//	! serve -get …          the same, and the answer is cut off
+//
+// What the server has written is in the file serve.log.
+func serveScript(ts *testscript.TestScript, neg bool, args []string) {
+	s := story(ts)
+	switch {
+	case len(args) > 0 && args[0] == "-stop":
+		ts.Check(s.served.cmd.Process.Signal(os.Interrupt))
+		<-s.served.logged
+		if err := s.served.cmd.Wait(); err != nil {
+			ts.Fatalf("larder serve: %v\n%s", err, ts.ReadFile(s.served.log))
+		}
+	case len(args) > 0 && args[0] == "-kill":
+		ts.Check(s.served.cmd.Process.Signal(syscall.SIGKILL))
+		<-s.served.logged
+		_ = s.served.cmd.Wait()
+	case len(args) == 1 && args[0] == "-shown":
+		ts.Setenv("SERVER", s.shown.address)
+	case len(args) == 2 && args[0] == "-recipe":
+		s.serve(ts, recipeArguments(ts, args[1]))
+	case len(args) > 2 && args[0] == "-proxy":
+		s.serveBehind(ts, args[1], args[2:])
+	case len(args) > 2 && args[0] == "-get":
+		s.served.get(ts, neg, args[1], args[2], args[3:])
+	default:
+		s.serve(ts, args)
+	}
+}
+
+var servedByRecipe = regexp.MustCompile(`(?:^|\n)ExecStart=\S+/larder serve ((?:.*\\\n)*.*)|\n *- serve\n((?: *- /?\S+(?: .*)?\n)+)`)
+
+// recipeArguments returns the arguments of larder serve in a file of docs/recipes. Paths are in $WORK/root, and so is a
+// certificate for this machine.
+func recipeArguments(ts *testscript.TestScript, name string) (args []string) {
+	m := servedByRecipe.FindStringSubmatch(ts.ReadFile(filepath.Join(story(ts).repo, "docs", "recipes", name)))
+	if m == nil {
+		ts.Fatalf("%s doesn't run larder serve", name)
+	}
+	cert, key, _ := sourcetest.Certificate("")
+	for _, word := range strings.Fields(strings.ReplaceAll(m[1]+m[2], "- ", "")) {
+		flag, value, _ := strings.Cut(word, "=")
+		switch flag {
+		case `\`, "--json":
+			continue
+		case "--cert":
+			writeIn(ts, "root"+value, cert)
+		case "--key":
+			writeIn(ts, "root"+value, key)
+		}
+		args = append(args, inImage.ReplaceAllString(word, "${1}"+filepath.Join(ts.Getenv("WORK"), "root")+"${2}"))
+	}
+	return args
+}
+
+// writeIn writes a file in $WORK, and returns its path.
+func writeIn(ts *testscript.TestScript, name string, text []byte) string {
+	path := filepath.Join(ts.Getenv("WORK"), filepath.FromSlash(name))
+	ts.Check(os.MkdirAll(filepath.Dir(path), 0o755))
+	ts.Check(os.WriteFile(path, text, 0o600))
+	return path
+}
+
+// serveBehind starts larder serve with a proxy in front.
+func (s *storyState) serveBehind(ts *testscript.TestScript, name string, args []string) {
+	socket := filepath.Join(ts.Getenv("WORK"), "serve.sock")
+	s.serve(ts, append([]string{"--behind-proxy", "--listen", "unix:" + socket}, args...))
+	free, err := net.Listen("tcp", "127.0.0.1:0")
+	ts.Check(err)
+	address := free.Addr().String()
+	ts.Check(free.Close())
+	_, port, err := net.SplitHostPort(address)
+	ts.Check(err)
+
+	certText, keyText, _ := sourcetest.Certificate("")
+	cert, key := writeIn(ts, "proxy/tls.crt", certText), writeIn(ts, "proxy/tls.key", keyText)
+	dir := filepath.Dir(cert)
+	recipe := func(file string, changes ...string) string {
+		text := ts.ReadFile(filepath.Join(s.repo, "docs", "recipes", file))
+		for i := 0; i < len(changes); i += 2 {
+			if !strings.Contains(text, changes[i]) {
+				ts.Fatalf("%s has no %q", file, changes[i])
+			}
+			text = strings.ReplaceAll(text, changes[i], changes[i+1])
+		}
+		return text
+	}
+	var cmd *exec.Cmd
+	switch name {
+	case "nginx":
+		text := "daemon off; master_process off; pid nginx.pid; error_log stderr; events {}\nhttp {\naccess_log off;\n"
+		for _, kind := range []string{"client_body", "proxy", "fastcgi", "uwsgi", "scgi"} {
+			text += kind + "_temp_path " + kind + ";\n"
+		}
+		text += recipe("serve.nginx.conf", "/run/larder/serve.sock", socket, "listen 443", "listen "+address, "  listen [::]:443 ssl http2;\n", "",
+			"/etc/nginx/tls.crt", cert, "/etc/nginx/tls.key", key) + "}\n"
+		cmd = exec.Command("nginx", "-p", dir, "-e", "stderr", "-c", writeIn(ts, "proxy/nginx.conf", []byte(text)))
+	case "caddy":
+		text := "{\n\tadmin off\n\tauto_https disable_redirects\n}\n" + recipe("serve.Caddyfile", "/run/larder/serve.sock", socket,
+			"mirror.example.com {\n", "localhost:"+port+" {\n\ttls "+cert+" "+key+"\n")
+		cmd = exec.Command("caddy", "run", "--adapter", "caddyfile", "--config", writeIn(ts, "proxy/Caddyfile", []byte(text)))
+		cmd.Env = []string{"HOME=" + dir}
+	}
+	log, err := os.Create(filepath.Join(dir, "log"))
+	ts.Check(err)
+	defer log.Close()
+	cmd.Stdout, cmd.Stderr = log, log
+	ts.Check(cmd.Start())
+	ts.Defer(func() {
+		_ = cmd.Process.Kill()
+		_ = cmd.Wait()
+	})
+	for deadline := time.Now().Add(time.Minute); ; time.Sleep(10 * time.Millisecond) {
+		conn, err := net.Dial("tcp", address)
+		if err == nil {
+			conn.Close()
+			break
+		}
+		if time.Now().After(deadline) {
+			ts.Fatalf("%s: %v\n%s", name, err, ts.ReadFile(log.Name()))
+		}
+	}
+	s.served.url = "https://localhost:" + port + "/"
+	ts.Setenv("SERVER", s.served.url)
+}
+
+// serve starts larder serve.
+func (s *storyState) serve(ts *testscript.TestScript, args []string) {
+	address := "127.0.0.1:0"
+	if s.served != nil {
+		address = strings.TrimSuffix(strings.Replace(strings.TrimPrefix(s.served.url, "https://"), "localhost", "127.0.0.1", 1), "/")
+	}
+	larder, err := lookIn(ts.Getenv("PATH"), "larder")
+	ts.Check(err)
+	words := append([]string{"serve", "--json"}, args...)
+	has := func(flag string) bool {
+		return slices.ContainsFunc(args, func(word string) bool { return word == flag || strings.HasPrefix(word, flag+"=") })
+	}
+	if !has("--listen") {
+		words = append(words, "--listen", address)
+	}
+	if !has("--cert") && !has("--behind-proxy") {
+		words = append(words, "--self-signed")
+	}
+	cmd := exec.Command(larder, words...)
+	cmd.Dir = ts.MkAbs(".")
+	cmd.Env = s.environment(ts)
+	log := ts.MkAbs("serve.log")
+	file, err := os.OpenFile(log, os.O_CREATE|os.O_WRONLY|os.O_APPEND, 0o644)
+	ts.Check(err)
+	out, err := cmd.StdoutPipe()
+	ts.Check(err)
+	cmd.Stderr = file
+	ts.Check(cmd.Start())
+	ts.Defer(func() { _ = cmd.Process.Kill() })
+	lines := bufio.NewReader(out)
+	var at report.Serving
+	for len(at.Addresses) == 0 {
+		line, err := lines.ReadString('\n')
+		_, _ = file.WriteString(line)
+		if err != nil {
+			_ = cmd.Wait()
+			ts.Fatalf("larder serve ended:\n%s", ts.ReadFile(log))
+		}
+		_ = json.Unmarshal([]byte(line), &at)
+	}
+	logged := make(chan struct{})
+	go func() {
+		_, _ = io.Copy(file, lines)
+		file.Close()
+		close(logged)
+	}()
+	s.served = &served{cmd: cmd, log: log, logged: logged}
+	if _, port, err := net.SplitHostPort(at.Addresses[0]); err == nil { // otherwise it is a socket
+		s.served.url = "https://localhost:" + port + "/"
+	}
+	ts.Setenv("SERVER", s.served.url)
+	s.served.trust(ts, at.Authority)
+}
+
+// environment returns the variables for a server.
+func (s *storyState) environment(ts *testscript.TestScript) (env []string) {
+	for _, name := range append(s.variables, "TF_CLI_CONFIG_FILE", "LARDER_RECORD_KEY", "LISTEN_FDS") {
+		if value := ts.Getenv(name); value != "" {
+			env = append(env, name+"="+value)
+		}
+	}
+	return env
+}
+
+// trust makes programs of the story trust an authority too.
+func (s *served) trust(ts *testscript.TestScript, authority string) {
+	pem, err := os.ReadFile(ts.Getenv("SSL_CERT_FILE"))
+	ts.Check(err)
+	if authority != "" {
+		more, err := os.ReadFile(authority)
+		ts.Check(err)
+		pem = append(pem, more...)
+		file := ts.MkAbs("authorities.pem")
+		ts.Check(os.WriteFile(file, pem, 0o644))
+		ts.Setenv("SSL_CERT_FILE", file)
+	}
+	pool := x509.NewCertPool()
+	pool.AppendCertsFromPEM(pem)
+	s.client = &http.Client{
+		Timeout: 30 * time.Second,
+		Transport: &http.Transport{TLSClientConfig: &tls.Config{RootCAs: pool}, ForceAttemptHTTP2: true, DisableCompression: true,
+			DialContext: func(ctx context.Context, network, address string) (net.Conn, error) { // whatever the name, the server is here
+				_, port, err := net.SplitHostPort(address)
+				if err != nil {
+					return nil, err
+				}
+				return new(net.Dialer).DialContext(ctx, network, net.JoinHostPort("127.0.0.1", port))
+			}},
+	}
+}
+
+// mostShown is the size of an answer that is not shown.
+const mostShown = 100_000 // bytes
+
+// get requests a path.
+func (s *served) get(ts *testscript.TestScript, cutOff bool, status, path string, words []string) {
+	method, header := http.MethodGet, http.Header{}
+	host := ""
+	for _, word := range words {
+		switch name, value, ok := strings.Cut(word, ":"); {
+		case !ok:
+			method = word
+		case name == "Host":
+			host = value
+		default:
+			header.Add(name, value)
+		}
+	}
+	r, err := http.NewRequest(method, strings.TrimSuffix(s.url, "/")+path, nil)
+	ts.Check(err)
+	r.Header = header
+	if host != "" {
+		r.Host = host
+	}
+	answer, err := s.client.Do(r)
+	ts.Check(err)
+	defer answer.Body.Close()
+	body, err := io.ReadAll(answer.Body)
+	text := strings.Builder{}
+	_ = answer.Header.Write(&text)
+	if len(body) <= mostShown {
+		_, _ = ts.Stdout().Write(body)
+	}
+	_, _ = ts.Stderr().Write([]byte(text.String()))
+	if cutOff != (err != nil) {
+		ts.Fatalf("%s %s: %d bytes, %v", method, path, len(body), err)
+	}
+	if got := answer.Status[:3]; got != status {
+		ts.Fatalf("%s %s: %s, not %s: %s", method, path, got, status, body)
+	}
+}
+
+// lookIn finds a program in the directories of a PATH.
+func lookIn(path, name string) (string, error) {
+	for _, dir := range filepath.SplitList(path) {
+		if info, err := os.Stat(filepath.Join(dir, name)); err == nil && info.Mode().IsRegular() {
+			return filepath.Join(dir, name), nil
+		}
+	}
+	return "", exec.ErrNotFound
+}

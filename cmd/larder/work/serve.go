@@ -1,0 +1,403 @@
+package work
+
+import (
+	"cmp"
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"path/filepath"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/larder-cli/larder/cmd/larder/report"
+	"github.com/larder-cli/larder/fsmirror"
+	"github.com/larder-cli/larder/fsmirror/server"
+	"github.com/larder-cli/larder/fsmirror/server/endpoint"
+	"github.com/larder-cli/larder/fsmirror/server/metrics"
+	"github.com/larder-cli/larder/sources"
+	"github.com/larder-cli/larder/sources/disk"
+)
+
+// A ServeRequest says what to serve, and how.
+type ServeRequest struct {
+	Dir         string   // of the mirror, as typed
+	Listen      []string // addresses; none means those of systemd, or else one that suits the certificate
+	Cert, Key   string   // files, as typed; empty for plain HTTP or with SelfSigned
+	SelfSigned  bool
+	BehindProxy bool
+	Name        string // the host, with its port unless that is 443; empty means that of each request
+	Tokens      string // file, as typed; may be empty
+
+	Upstream     bool // archives that the mirror lacks are fetched
+	Fresh        time.Duration
+	MaxSize      int64    // of the mirror, in bytes; 0 means no limit
+	KeepLockedBy []string // lock files whose packages always stay, as typed
+}
+
+// shutdownTime is how long clients may continue with what they are receiving when the server ends.
+const shutdownTime = 10 * time.Second
+
+// Serve serves a mirror until ctx is done, which is no error.
+func Serve(ctx context.Context, s *Session, request ServeRequest) error {
+	s.serves = true
+	m, err := s.here(ctx)
+	if err != nil {
+		return err
+	}
+	fetching, endFetches := context.WithCancel(context.WithoutCancel(ctx)) // clients may be receiving what is fetched
+	defer endFetches()
+	served, err := m.toServe(fetching, request)
+	if err != nil {
+		return err
+	}
+	defer served.close()
+	listeners, url, err := served.listen(ctx)
+	if err != nil {
+		return err
+	}
+	s.output.Lingers(shutdownTime + time.Second)
+	web := endpoint.NewServer(served.handler, served.certificate)
+	failed := make(chan error, len(listeners))
+	for _, l := range listeners {
+		if served.certificate != nil {
+			go func() { failed <- web.ServeTLS(l, "", "") }()
+		} else {
+			go func() { failed <- web.Serve(l) }()
+		}
+	}
+	s.output.Serving(report.Serving{Mirror: served.dir, URL: url, Addresses: addresses(listeners), Authority: served.authority, Upstream: request.Upstream})
+	select {
+	case err = <-failed:
+	case <-ctx.Done():
+	}
+	ending, cancel := context.WithTimeout(context.WithoutCancel(ctx), shutdownTime)
+	defer cancel()
+	if web.Shutdown(ending) != nil {
+		_ = web.Close() // the listeners are closed already
+	}
+	endFetches()
+	served.handler.Wait()
+	if served.upstream != nil {
+		served.upstream.store.end()
+	}
+	s.output.Summary(served.sums.Total())
+	return err
+}
+
+// A serving is a mirror that is being served.
+type serving struct {
+	*rootModule
+	request     ServeRequest
+	dir         string
+	open        *disk.Dir
+	handler     *server.Server
+	certificate func(*tls.ClientHelloInfo) (*tls.Certificate, error) // nil for plain HTTP
+	authority   string                                               // path of the certificate that clients must trust
+	counters    *metrics.Metrics
+	upstream    *upstream // nil if there is none
+	sums        *report.ServeSum
+}
+
+// toServe prepares to serve the mirror of a request.
+func (m *rootModule) toServe(ctx context.Context, request ServeRequest) (v *serving, err error) {
+	v = &serving{rootModule: m, request: request, counters: metrics.New(m.flags.Version), sums: new(report.ServeSum)}
+	if request.Upstream {
+		v.dir = Absolute(m.workDir, request.Dir)
+		err = m.noCache(v.dir)
+	} else {
+		v.dir, err = m.existing(request.Dir)
+	}
+	if err != nil {
+		return nil, err
+	}
+	key, err := m.recordKey()
+	if err != nil {
+		return nil, err
+	}
+	opts := server.Options{Key: key, BehindProxy: request.BehindProxy, Fresh: request.Fresh, Metrics: v.counters, Report: v.report, Warn: m.output.WarnOf}
+	if request.Name != "" {
+		if opts.Host, err = sources.ParsePunycodeHost(request.Name); err != nil {
+			return nil, report.Usage(fmt.Errorf("--name: %w", err))
+		}
+	}
+	if request.Tokens != "" {
+		tokens, err := m.newTokenFile(request.Tokens)
+		if err != nil {
+			return nil, err
+		}
+		opts.Tokens = tokens.get
+	}
+	if err := v.loadCertificate(); err != nil {
+		return nil, err
+	}
+	store := &openedMirror{rootModule: m, dir: v.dir}
+	if request.Upstream {
+		if v.upstream, err = m.newUpstream(ctx, v, store); err != nil {
+			return nil, err
+		}
+		opts.Upstream = v.upstream
+		v.open, err = disk.Make(v.dir)
+	} else {
+		v.open, err = disk.Open(v.dir)
+	}
+	if err != nil {
+		return nil, err
+	}
+	rules := m.servedRules(store)
+	if rules != nil {
+		opts.Rules = rules
+	}
+	opts.Ready, opts.Page = v.ready, newPage(v, rules)
+	v.handler = server.New(ctx, v.open, opts)
+	v.counters.Watch(v.handler)
+	v.warnUnindexed(ctx)
+	return v, nil
+}
+
+func (v *serving) close() { v.open.Close() }
+
+// ready returns why the server can't do its work.
+func (v *serving) ready() error {
+	dir, err := disk.Open(v.dir)
+	if err != nil {
+		return err
+	}
+	defer dir.Close()
+	if v.upstream != nil {
+		return dir.Writable()
+	}
+	return nil
+}
+
+// A tokenFile is the file of tokens, which is read again when it changes.
+type tokenFile struct {
+	*rootModule
+	path string
+
+	mu     sync.Mutex
+	tokens server.Tokens
+	state  string // of the file when it was read
+	looked time.Time
+}
+
+const (
+	lookEvery  = 5 * time.Second
+	mostTokens = 1 << 20 // bytes
+)
+
+func (m *rootModule) newTokenFile(typed string) (*tokenFile, error) {
+	path, err := Existing(m.workDir, typed, File, "name a file with lines NAME SHA256")
+	if err != nil {
+		return nil, fmt.Errorf("--tokens: %w", err)
+	}
+	f := &tokenFile{rootModule: m, path: path, looked: time.Now()}
+	f.state, _ = disk.PrintTree(path)
+	f.tokens, err = f.read()
+	return f, err
+}
+
+func (f *tokenFile) read() (server.Tokens, error) {
+	text, err := disk.ReadFile(f.path, mostTokens)
+	if err != nil {
+		return nil, err
+	}
+	tokens, err := server.ParseTokens(text)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", f.path, err)
+	}
+	return tokens, nil
+}
+
+// get returns the current tokens. While the file is damaged, these are those that it had before.
+func (f *tokenFile) get() server.Tokens {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if time.Since(f.looked) < lookEvery {
+		return f.tokens
+	}
+	f.looked = time.Now()
+	if state, err := disk.PrintTree(f.path); err != nil || state != f.state {
+		f.state = state
+		if tokens, err := f.read(); err != nil {
+			f.output.WarnOf(fmt.Errorf("the old tokens stay valid: %w", err))
+		} else {
+			f.tokens = tokens
+		}
+	}
+	return f.tokens
+}
+
+// loadCertificate loads the certificate of the request, if there is one.
+func (v *serving) loadCertificate() error {
+	switch {
+	case v.request.SelfSigned:
+		if v.config.StateDir == "" {
+			return sources.WithHint(errors.New("no directory is known in which to keep the certificate authority"), "set HOME or XDG_STATE_HOME, or use --cert and --key")
+		}
+		authority, err := endpoint.LocalAuthority(filepath.Join(v.config.StateDir, "serve"), v.hosts())
+		if err != nil {
+			return err
+		}
+		v.certificate, v.authority = authority.Get, authority.Path
+		if authority.Replaced {
+			v.output.Warn("the certificate authority %s is a new one, because the old one can't vouch for all names of this server; clients must trust the new one", authority.Path)
+		}
+	case v.request.Cert != "":
+		cert, err := Existing(v.workDir, v.request.Cert, File, "name a file with the certificate, in PEM")
+		if err != nil {
+			return fmt.Errorf("--cert: %w", err)
+		}
+		key, err := Existing(v.workDir, v.request.Key, File, "name a file with the key of the certificate, in PEM")
+		if err != nil {
+			return fmt.Errorf("--key: %w", err)
+		}
+		certificate, err := endpoint.Load(cert, key, v.output.WarnOf)
+		if err != nil {
+			return err
+		}
+		v.certificate = certificate.Get
+	}
+	return nil
+}
+
+// hosts returns the names under which clients may know the server: those that it listens on, or all of this machine.
+func (v *serving) hosts() []string {
+	all := []string{"localhost", "127.0.0.1", "::1"}
+	if name := v.request.Name; name != "" {
+		if host, _, err := net.SplitHostPort(name); err == nil {
+			name = host
+		}
+		all = append(all, name)
+	}
+	if name, err := os.Hostname(); err == nil {
+		all = append(all, name)
+	}
+	for _, address := range v.request.Listen {
+		if host, _, err := net.SplitHostPort(address); err == nil && host != "" && host != "0.0.0.0" && host != "::" && !slices.Contains(all, host) {
+			all = append(all, host)
+		}
+	}
+	if addrs, err := net.InterfaceAddrs(); err == nil {
+		for _, a := range addrs {
+			if n, ok := a.(*net.IPNet); ok && !n.IP.IsLoopback() && !n.IP.IsLinkLocalUnicast() {
+				all = append(all, n.IP.String())
+			}
+		}
+	}
+	return all
+}
+
+// The addresses without --listen.
+const (
+	secureAddress = ":8443"
+	plainAddress  = "127.0.0.1:8080"
+)
+
+// listen opens the addresses, and returns the base URL for clients.
+func (v *serving) listen(ctx context.Context) (all []net.Listener, url string, err error) {
+	defer func() {
+		if err != nil {
+			for _, l := range all {
+				l.Close()
+			}
+		}
+	}()
+	addresses := v.request.Listen
+	if len(addresses) == 0 {
+		if all, err = v.machine.Sockets(); err != nil {
+			return all, "", err
+		}
+		if len(all) == 0 {
+			addresses = []string{plainAddress}
+			if v.certificate != nil {
+				addresses = []string{secureAddress}
+			}
+		}
+	}
+	for _, address := range addresses {
+		l, err := endpoint.Listen(ctx, address)
+		if err != nil {
+			return all, "", err
+		}
+		all = append(all, l)
+	}
+	scheme := "https"
+	if v.certificate == nil {
+		scheme = "http"
+		for _, l := range all {
+			if !endpoint.Local(l) && !v.request.BehindProxy {
+				err := fmt.Errorf("%s can be reached from other machines, and engines use network mirrors only over HTTPS", l.Addr())
+				return all, "", report.Usage(sources.WithHint(err, "use --cert and --key, or --self-signed; or --behind-proxy if a proxy in front has a certificate"))
+			}
+		}
+	}
+	if host := v.reachedAt(all); host != "" {
+		url = scheme + "://" + host + "/"
+	}
+	return all, url, nil
+}
+
+// reachedAt returns the HOST:PORT at which clients reach the server, or nothing if it has only sockets.
+func (v *serving) reachedAt(all []net.Listener) string {
+	if v.request.Name != "" {
+		return v.request.Name
+	}
+	for _, l := range all {
+		tcp, ok := l.Addr().(*net.TCPAddr)
+		if !ok {
+			continue
+		}
+		host, port := tcp.IP.String(), fmt.Sprint(tcp.Port)
+		if tcp.IP.IsUnspecified() {
+			name, _ := os.Hostname()
+			host = cmp.Or(name, "localhost")
+		} else if tcp.IP.IsLoopback() {
+			host = "localhost"
+		}
+		if port == "443" && v.certificate != nil {
+			return host
+		}
+		return net.JoinHostPort(host, port)
+	}
+	return ""
+}
+
+func addresses(all []net.Listener) (texts []string) {
+	for _, l := range all {
+		texts = append(texts, l.Addr().String())
+	}
+	return texts
+}
+
+// warnUnindexed warns about providers that the index lacks, which are not served.
+func (v *serving) warnUnindexed(ctx context.Context) {
+	providers, err := fsmirror.New(v.dir, fsmirror.Options{}).Providers(ctx)
+	if err != nil {
+		v.output.WarnOf(err)
+		return
+	}
+	var without []error
+	for _, p := range providers {
+		if !v.open.Exists(p.String() + "/index.json") {
+			without = append(without, &sources.ProviderError{Provider: p, Err: errors.New("not served: the mirror has no index.json for it")})
+		}
+	}
+	for i, err := range without {
+		without[i] = sources.WithHint(err, "larder mirror index %s writes it, for packed packages", shellQuoted(v.request.Dir))
+	}
+	v.output.WarnAll(without)
+}
+
+// report shows a request, and counts it.
+func (v *serving) report(r server.Served) {
+	v.counters.Count(r)
+	v.sums.Add(r)
+	if v.upstream != nil && r.Package != nil {
+		v.upstream.served(*r.Package, r.Time)
+	}
+	v.output.Served(report.ServedOf(r))
+}

@@ -1,0 +1,151 @@
+package work
+
+import (
+	"context"
+	"net/http"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/larder-cli/larder/cmd/larder/report"
+	"github.com/larder-cli/larder/fsmirror/builder"
+	"github.com/larder-cli/larder/sources"
+	"github.com/larder-cli/larder/sources/disk"
+)
+
+// pageName is the name of the page in a mirror that is served as files.
+const pageName = "index.html"
+
+// writePage writes the page for people into a mirror.
+func writePage(dir string, entries []builder.Entry) error {
+	text, err := report.Page{Title: "Provider mirror", Entries: entries, Made: time.Now()}.HTML()
+	if err != nil {
+		return err
+	}
+	d, err := disk.Open(dir)
+	if err != nil {
+		return err
+	}
+	defer d.Close()
+	return d.WriteFile(pageName, text, disk.Lazily)
+}
+
+// A mirrorPage answers with the page for people. It reads the mirror, and makes a page for a search, at most every few
+// seconds. Few pages are made at the same time.
+type mirrorPage struct {
+	*serving
+	rules *servedRules // nil if everything is allowed
+	busy  chan struct{}
+	pages sources.Memo[pageKey, []byte]
+
+	mu      sync.Mutex
+	entries []builder.Entry
+	read    time.Time
+}
+
+// A pageKey is what a page depends on.
+type pageKey struct {
+	url, search string
+	read        time.Time
+	ready       bool
+}
+
+const (
+	pageFor    = 10 * time.Second
+	mostSearch = 200 // bytes
+	mostPages  = 16  // that are kept
+	pagesMade  = 2   // at the same time
+)
+
+func newPage(v *serving, rules *servedRules) *mirrorPage {
+	return &mirrorPage{serving: v, rules: rules, busy: make(chan struct{}, pagesMade), pages: sources.Memo[pageKey, []byte]{Max: mostPages}}
+}
+
+// ServeHTTP implements [http.Handler].
+func (p *mirrorPage) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	select {
+	case p.busy <- struct{}{}:
+	case <-r.Context().Done():
+		return
+	}
+	text, err := p.page(r)
+	<-p.busy
+	if err != nil {
+		if r.Context().Err() == nil {
+			p.output.WarnOf(err)
+			w.WriteHeader(http.StatusInternalServerError)
+		}
+		return
+	}
+	h := w.Header()
+	h.Set("Content-Type", "text/html; charset=utf-8")
+	h.Set("Content-Length", strconv.Itoa(len(text)))
+	h.Set("Content-Security-Policy", report.PagePolicy)
+	h.Set("Referrer-Policy", "no-referrer")
+	h.Set("Cache-Control", "no-cache")
+	w.WriteHeader(http.StatusOK)
+	if r.Method != http.MethodHead {
+		_, _ = w.Write(text) // the client may be gone
+	}
+}
+
+// page returns the page that a client requests.
+func (p *mirrorPage) page(r *http.Request) ([]byte, error) {
+	entries, at, err := p.list(r.Context())
+	if r.Context().Err() != nil {
+		return nil, r.Context().Err()
+	}
+	key := pageKey{url: p.base(r), search: r.URL.Query().Get("q"), read: at, ready: p.ready() == nil}
+	key.search = key.search[:min(len(key.search), mostSearch)]
+	page := report.Page{Title: "Provider mirror", URL: key.url, Search: key.search, Entries: entries, Upstream: p.upstream != nil, Made: at}
+	if err != nil {
+		page.Notes = append(page.Notes, "The mirror can't be read now. What it has may be incomplete here.")
+		p.output.WarnOf(err)
+		return page.HTML()
+	}
+	if strings.HasPrefix(key.url, "http:") {
+		page.Notes = append(page.Notes, "Engines use a network mirror only over HTTPS.")
+	}
+	if !key.ready {
+		page.Notes = append(page.Notes, "The server can't fetch new packages now.")
+	}
+	return p.pages.Get(r.Context(), key, page.HTML)
+}
+
+// list returns what the mirror has and clients may have, and when it was read.
+func (p *mirrorPage) list(ctx context.Context) ([]builder.Entry, time.Time, error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if time.Since(p.read) < pageFor {
+		return p.entries, p.read, nil
+	}
+	b, err := p.openMirror(ctx, p.dir, builder.Options{ReadOnly: true})
+	if err != nil {
+		return p.entries, p.read, err
+	}
+	entries, err := b.List(ctx, builder.ListOptions{Proofs: true})
+	if err == nil {
+		err = b.Close()
+	}
+	if err == nil && p.rules != nil {
+		entries, err = p.rules.shown(ctx, entries)
+	}
+	if err != nil {
+		return p.entries, p.read, err
+	}
+	p.entries, p.read = entries, time.Now()
+	return entries, p.read, nil
+}
+
+// base returns the base URL under which a client knows the server.
+func (p *mirrorPage) base(r *http.Request) string {
+	host, scheme := r.Host, "https"
+	if forwarded := r.Header.Get("X-Forwarded-Host"); p.request.BehindProxy && forwarded != "" {
+		host = forwarded
+	}
+	if r.TLS == nil && !p.request.BehindProxy {
+		scheme = "http"
+	}
+	return scheme + "://" + host + "/"
+}

@@ -1,0 +1,113 @@
+package work
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+
+	"github.com/larder-cli/larder/fsmirror/builder"
+	"github.com/larder-cli/larder/fsmirror/server"
+	"github.com/larder-cli/larder/sources"
+	"github.com/larder-cli/larder/sources/disk"
+	"github.com/larder-cli/larder/sources/trust"
+)
+
+// servedRules are the policy and the required signatures of a server. They are [server.Rules].
+type servedRules struct {
+	*rootModule
+	store   *openedMirror
+	checked sources.Memo[checkedArchive, struct{}]
+}
+
+// A checkedArchive is an archive in the mirror, as it was when it was checked.
+type checkedArchive struct {
+	id    sources.PackageID
+	state string
+}
+
+// mostChecked is how many checks are remembered.
+const mostChecked = 20_000
+
+// servedRules returns the rules of a server, or nil if there are none.
+func (m *rootModule) servedRules(store *openedMirror) *servedRules {
+	if m.policy == nil && m.flags.Require == trust.RequireNothing {
+		return nil
+	}
+	return &servedRules{rootModule: m, store: store, checked: sources.Memo[checkedArchive, struct{}]{Max: mostChecked}}
+}
+
+// forbidden makes an error of the policy one that clients get.
+func forbidden(err error) error { return fmt.Errorf("%w: %w", server.ErrForbidden, err) }
+
+// Allowed implements [server.Rules].
+func (r *servedRules) Allowed(ctx context.Context, p sources.Provider, versions []sources.Version) (allowed []sources.Version, err error) {
+	if err := r.policy.CheckProvider(p); err != nil {
+		return nil, forbidden(err)
+	}
+	if err := r.policy.Learn(ctx, p, versions...); err != nil {
+		return nil, err
+	}
+	var first error
+	for _, v := range versions {
+		if err := r.policy.Check(p, v); err == nil {
+			allowed = append(allowed, v)
+		} else if first == nil {
+			first = err
+		}
+	}
+	if len(allowed) == 0 && first != nil {
+		return nil, forbidden(first)
+	}
+	return allowed, nil
+}
+
+// shown returns the packages that clients may have.
+func (r *servedRules) shown(ctx context.Context, all []builder.Entry) (some []builder.Entry, err error) {
+	for _, e := range all {
+		if err := r.policy.Learn(ctx, e.ID.Provider, e.ID.Version); err != nil {
+			return nil, err
+		}
+		if r.policy.Check(e.ID.Provider, e.ID.Version) == nil && r.judge().Check(e.ID, e.Stored.Report) == nil {
+			some = append(some, e)
+		}
+	}
+	return some, nil
+}
+
+// Check implements [server.Rules]. It hashes an archive once that someone else may have put there.
+func (r *servedRules) Check(ctx context.Context, id sources.PackageID, f *os.File, info fs.FileInfo) error {
+	if _, signed := r.policy.SignedBy(id.Provider); !signed && len(r.policy.KeyRules(id.Provider)) == 0 && r.flags.Require == trust.RequireNothing {
+		return nil
+	}
+	_, err := r.checked.Get(ctx, checkedArchive{id, disk.Print(f.Name(), info)}, func() (struct{}, error) {
+		return struct{}{}, r.check(ctx, id, f, info)
+	})
+	return err
+}
+
+func (r *servedRules) check(ctx context.Context, id sources.PackageID, f *os.File, info fs.FileInfo) error {
+	b, err := r.openMirror(ctx, r.store.dir, builder.Options{ReadOnly: true})
+	if err != nil {
+		return err
+	}
+	held, err := b.Get(ctx, id)
+	if err = errors.Join(err, b.Close()); err != nil {
+		return err
+	}
+	if !disk.Own(info) { // it may not be the archive that was looked at
+		sum, _, err := disk.Hash(ctx, io.NewSectionReader(f, 0, info.Size()), info.Size())
+		if err != nil {
+			return err
+		}
+		if zh := sources.ZipHash(sum); zh != held.ZH {
+			return forbidden(&builder.ChangedError{Was: held.ZH, Is: zh})
+		}
+	}
+	if err := r.judge().Check(id, held.Report); err != nil {
+		return forbidden(err)
+	}
+	return nil
+}

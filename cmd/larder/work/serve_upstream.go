@@ -1,0 +1,316 @@
+package work
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"net"
+	"net/netip"
+	"net/url"
+	"slices"
+	"sync"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+
+	"github.com/larder-cli/larder/cliconfig"
+	"github.com/larder-cli/larder/fsmirror/server"
+	"github.com/larder-cli/larder/installer/acquire"
+	"github.com/larder-cli/larder/sources"
+	"github.com/larder-cli/larder/sources/evidence"
+	"github.com/larder-cli/larder/sources/fetch"
+	"github.com/larder-cli/larder/sources/trust"
+)
+
+// An upstream is the installation methods of the configuration, as what a served mirror lacks comes from. It is a
+// [server.Upstream].
+type upstream struct {
+	*rootModule
+	serving *serving
+	store   *openedMirror
+	budget  *budget // nil if the mirror has no limit
+	renewed time.Duration
+
+	mu     sync.Mutex
+	source sources.Source
+	made   time.Time
+	listed int // versions that the source remembers
+}
+
+// mostListed is how many versions the source may remember, which takes about 50 MB.
+const mostListed = 50_000
+
+// newUpstream returns the upstream of a mirror that is being served.
+func (m *rootModule) newUpstream(ctx context.Context, v *serving, store *openedMirror) (*upstream, error) {
+	u := &upstream{rootModule: m, serving: v, store: store, renewed: v.request.Fresh / 2}
+	if v.request.MaxSize > 0 {
+		m.flags.Recursive = true // for lock files, which are read again before each removal
+		locked := func(ctx context.Context) (map[sources.Release]bool, error) {
+			return m.lockedBy(ctx, v.request.KeepLockedBy)
+		}
+		if _, err := locked(ctx); err != nil {
+			return nil, err
+		}
+		u.budget = newBudget(v.request.MaxSize, locked, u.admit)
+	}
+	m.expected = u.expects
+	_, err := u.current(ctx) // errors of the configuration end the command
+	return u, err
+}
+
+// current returns the source, which knows nothing that is older than half of what clients may get.
+func (u *upstream) current(ctx context.Context) (sources.Source, error) {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	if u.source == nil || time.Since(u.made) > u.renewed || u.listed > mostListed {
+		u.renew()
+		methods, err := u.methods(ctx)
+		if err != nil {
+			return nil, err
+		}
+		u.source, u.made, u.listed = sources.NewMulti(methods), time.Now(), 0
+	}
+	return u.source, nil
+}
+
+// admit returns an error for a provider whose host nothing names: clients must not make the server send requests to any
+// host that they like.
+func (u *upstream) admit(p sources.Provider) error {
+	if slices.Contains(u.namedHosts(), p.Host) {
+		return nil
+	}
+	err := fmt.Errorf("%w: the server's configuration doesn't name the host %s", server.ErrForbidden, p.Host)
+	return sources.WithHint(err, `who runs the server adds "%s/*/*" to the include of a method, or to allow in a policy`, p.Host)
+}
+
+// connect returns an error for a private address of a host that nothing names. Otherwise a registry could have the server
+// fetch what only this machine or its network can reach, and clients would get it.
+func (s *Session) connect(host string, at netip.Addr) error {
+	private := at.IsPrivate() || at.IsLoopback() || at.IsLinkLocalUnicast() || at.IsUnspecified() || at.IsMulticast() || sharedAddresses.Contains(at)
+	if !private || s.expected == nil || s.expected(host) {
+		return nil
+	}
+	err := fmt.Errorf("%s has the private address %s, and nothing in the configuration names the host", host, at)
+	return sources.WithHint(err, "if the server may fetch from it, add host %q {} to Larder's config.hcl", host)
+}
+
+// sharedAddresses are those of carriers, which are not public (RFC 6598).
+var sharedAddresses = netip.MustParsePrefix("100.64.0.0/10")
+
+// expects reports whether the configuration or the policy names a host, or whether it is that of a proxy.
+func (u *upstream) expects(name string) bool {
+	named := func(h sources.Host) bool {
+		host := h.ASCII()
+		if only, _, err := net.SplitHostPort(host); err == nil {
+			host = only
+		}
+		return host == name
+	}
+	inURL := func(text string) bool {
+		at, err := url.Parse(text)
+		return err == nil && at.Hostname() == name
+	}
+	if slices.ContainsFunc(u.namedHosts(), named) {
+		return true
+	}
+	for h, services := range u.config.Hosts {
+		if named(h) || slices.ContainsFunc(slices.Collect(maps.Values(services)), inURL) {
+			return true
+		}
+	}
+	for h := range u.config.HostOptions {
+		if named(h) {
+			return true
+		}
+	}
+	if slices.ContainsFunc(u.config.Methods, func(m cliconfig.Method) bool { return m.URL != "" && inURL(m.URL) }) {
+		return true
+	}
+	for _, scheme := range []string{"http", "https"} {
+		proxy, err := u.config.Proxy(&url.URL{Scheme: scheme, Host: "registry.terraform.io"})
+		if err == nil && proxy != nil && proxy.Hostname() == name {
+			return true
+		}
+	}
+	return false
+}
+
+// Versions implements [server.Upstream].
+func (u *upstream) Versions(ctx context.Context, p sources.Provider) ([]sources.Version, error) {
+	if err := u.admit(p); err != nil {
+		return nil, err
+	}
+	from, err := u.current(ctx)
+	if err != nil {
+		return nil, err
+	}
+	listing, err := from.Versions(ctx, p)
+	u.mu.Lock()
+	u.listed += len(listing.Versions)
+	u.mu.Unlock()
+	return listing.Versions, late(err)
+}
+
+// tooSlow is the error of a source that didn't answer in time.
+type tooSlow struct{ error }
+
+func (e tooSlow) Unwrap() error { return e.error }
+func (tooSlow) Timeout() bool   { return true }
+func (tooSlow) Temporary() bool { return true }
+
+// late marks the error of a source that didn't answer in time, as the server distinguishes it.
+func late(err error) error {
+	if errors.Is(err, fetch.ErrStalled) {
+		return tooSlow{err}
+	}
+	return err
+}
+
+// atOnce is how many platforms of a version are queried at the same time.
+const atOnce = 8
+
+// platforms returns the platforms of a version, and the source that has it.
+func (u *upstream) platforms(ctx context.Context, r sources.Release) (sources.Source, []sources.Platform, error) {
+	if err := u.admit(r.Provider); err != nil {
+		return nil, nil, err
+	}
+	from, err := u.current(ctx)
+	if err != nil {
+		return nil, nil, err
+	}
+	listing, err := from.Versions(ctx, r.Provider)
+	if err != nil {
+		return nil, nil, err
+	}
+	platforms := listing.Details[r.Version].Platforms
+	if detailer, ok := from.(sources.Detailer); ok && platforms == nil {
+		detail, err := detailer.Detail(ctx, r)
+		if err != nil {
+			return nil, nil, err
+		}
+		platforms = detail.Platforms
+	}
+	if len(platforms) == 0 {
+		return nil, nil, sources.ErrNotFound
+	}
+	return from, platforms, nil
+}
+
+// Evidence implements [server.Upstream].
+func (u *upstream) Evidence(ctx context.Context, r sources.Release) (files evidence.Files, err error) {
+	from, platforms, err := u.platforms(ctx, r)
+	if err != nil {
+		return files, err
+	}
+	pkg, err := from.Package(ctx, packageFor(r, platforms[0]))
+	if err == nil && pkg.Signed == nil {
+		err = sources.ErrNotFound
+	}
+	if err != nil {
+		return files, err
+	}
+	return evidence.Pack(pkg.Signed)
+}
+
+// Archives implements [server.Upstream].
+func (u *upstream) Archives(ctx context.Context, r sources.Release) (offer server.Offer, err error) {
+	from, platforms, err := u.platforms(ctx, r)
+	if err != nil {
+		return offer, err
+	}
+	all := map[sources.Platform][]sources.Hash{}
+	offer.Archives = all
+	if pkg, err := from.Package(ctx, packageFor(r, platforms[0])); err == nil && pkg.Signed != nil {
+		if files, err := evidence.Pack(pkg.Signed); err == nil {
+			offer.Evidence = evidence.Locate(r.Provider, r.Version, files)
+		}
+		if sums, err := trust.ParseSums(pkg.Signed.Sums); err == nil && pkg.Kind == sources.FromRegistry {
+			for platform, zh := range sums.Archives(r.Provider, r.Version) {
+				if slices.Contains(platforms, platform) {
+					all[platform] = []sources.Hash{zh}
+				}
+			}
+			return offer, nil
+		}
+	}
+	var mu sync.Mutex
+	group, ctx := errgroup.WithContext(ctx)
+	group.SetLimit(atOnce)
+	for _, platform := range platforms {
+		group.Go(func() error {
+			pkg, err := from.Package(ctx, packageFor(r, platform))
+			if errors.Is(err, sources.ErrNotFound) || err == nil && pkg.Location.Dir != "" { // which has no archive
+				return nil
+			}
+			mu.Lock()
+			defer mu.Unlock()
+			all[platform] = pkg.Hashes
+			return err
+		})
+	}
+	if err := group.Wait(); err != nil {
+		return server.Offer{}, err
+	}
+	if len(all) == 0 {
+		return server.Offer{}, sources.ErrNotFound
+	}
+	return offer, nil
+}
+
+func packageFor(r sources.Release, platform sources.Platform) sources.PackageID {
+	return sources.PackageID{Provider: r.Provider, Version: r.Version, Platform: platform}
+}
+
+// mostFetched is the size of the largest archive that is fetched, in bytes. The largest known ones have a quarter of a GB.
+const mostFetched = 4 << 30
+
+// Fetch implements [server.Upstream].
+func (u *upstream) Fetch(ctx context.Context, id sources.PackageID, to *server.Arrival) (err error) {
+	defer func() {
+		u.serving.counters.Fetched(err)
+		if err != nil {
+			u.output.WarnOf(fmt.Errorf("not served: %w", sources.InPackage(id, err)))
+		}
+	}()
+	if err := u.admit(id.Provider); err != nil {
+		return err
+	}
+	from, err := u.current(ctx)
+	if err != nil {
+		return err
+	}
+	b, done, err := u.store.use(ctx)
+	if err != nil {
+		return err
+	}
+	defer done()
+	held, err := b.Get(ctx, id)
+	if err != nil && !errors.Is(err, sources.ErrNotFound) {
+		return err
+	}
+	opts := u.installerOptions(func(e acquire.Event) { u.output.Event(e) }).Options
+	limit := u.serving.request.MaxSize
+	if limit == 0 {
+		limit = mostFetched
+	}
+	res, err := acquire.New(from, teeStore{b, to, limit}, teeDownloader{u.client, to, limit}, opts).Acquire(ctx, acquire.Request{ID: id, Purpose: sources.ToStore}, held)
+	if err != nil {
+		return late(err)
+	}
+	u.output.Forget(id)
+	if err := u.store.finish(ctx); err != nil {
+		return err
+	}
+	if u.budget != nil && res.Fetched {
+		return u.budget.keep(ctx, b, id, u.output)
+	}
+	return nil
+}
+
+// served notes that a client got a package.
+func (u *upstream) served(id sources.PackageID, at time.Time) {
+	if u.budget != nil {
+		u.budget.served(id, at)
+	}
+}
