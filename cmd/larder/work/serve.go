@@ -140,7 +140,9 @@ func (m *rootModule) toServe(ctx context.Context, request ServeRequest) (v *serv
 			return nil, err
 		}
 		opts.Upstream = v.upstream
-		v.open, err = disk.Make(v.dir)
+		if v.open, err = disk.Make(v.dir); err != nil {
+			err = sources.WithHint(err, "choose another directory for the mirror")
+		}
 	} else {
 		v.open, err = disk.Open(v.dir)
 	}
