@@ -9,6 +9,7 @@
 //	HOST/NAMESPACE/TYPE/VERSION/OS_ARCH/                              unpacked
 //	HOST/NAMESPACE/TYPE/index.json, VERSION.json                      index of the packed packages
 //	PUNYCODE/NAMESPACE/TYPE/index.json, VERSION.json                  the same, for hosts that are not ASCII
+//	index.html                                                        page for people; larder mirror sync --html writes it
 //	.larder/evidence/HOST/NAMESPACE/TYPE/VERSION/                     evidence
 //	.larder/known/HOST/NAMESPACE/TYPE.json                            records of each user who writes
 //	.larder/ages/                                                     ages of versions, see package age; larder mirror sync writes them

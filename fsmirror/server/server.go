@@ -80,22 +80,20 @@ type Options struct {
 
 // Served describes a request that was answered.
 type Served struct {
-	Time     time.Time
-	Kind     string // what was requested, such as "archive"
-	Client   string // its address
-	Name     string // of its token; empty if there is none
-	Method   string
-	Path     string // without the query, which may have a signature
-	Protocol string // such as HTTP/2.0
-	Agent    string
-	Status   int
-	Bytes    int64
-	Took     time.Duration
-	First    time.Duration      // until the first byte of the body
-	Package  *sources.PackageID // of an archive that was sent completely; otherwise nil
-	Waited   bool               // the archive was fetched for this request or another one
-	Stale    time.Duration      // age of an answer that upstream could not renew; -1 if it lacks what upstream has
-	Err      error              // why the request failed; nil if it didn't
+	Time    time.Time
+	Kind    string // what was requested, such as "archive"
+	Client  string // its address
+	Name    string // of its token; empty if there is none
+	Method  string
+	Path    string // without the query, which may have a signature
+	Agent   string
+	Status  int
+	Bytes   int64
+	Took    time.Duration
+	Package *sources.PackageID // of an archive that was sent completely; otherwise nil
+	Waited  bool               // the archive was fetched for this request or another one
+	Stale   time.Duration      // age of an answer that upstream could not renew; -1 if it lacks what upstream has
+	Err     error              // why the request failed; nil if it didn't
 }
 
 // A Server serves a mirror. It is an [http.Handler].
@@ -146,15 +144,12 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	x := &exchange{Server: s, w: &writer{ResponseWriter: w, control: http.NewResponseController(w)}, r: r, target: parsePath(r.URL)}
 	x.served = Served{
 		Time: s.opts.Now(), Kind: string(x.kind), Client: s.client(r), Method: r.Method, Path: logged(r.URL),
-		Protocol: r.Proto, Agent: r.UserAgent(),
+		Agent: r.UserAgent(),
 	}
 	begun := time.Now()
 	defer func() {
 		fault := recover()
 		x.served.Took, x.served.Status, x.served.Bytes = time.Since(begun), x.w.status, x.w.bytes
-		if !x.w.first.IsZero() {
-			x.served.First = x.w.first.Sub(begun)
-		}
 		if s.opts.Report != nil {
 			s.opts.Report(x.served)
 		}

@@ -15,7 +15,6 @@ type writer struct {
 	control *http.ResponseController
 	status  int
 	bytes   int64
-	first   time.Time // when the body began
 }
 
 const (
@@ -86,11 +85,8 @@ var buffers = sync.Pool{New: func() any { return new([32 << 10]byte) }}
 
 // extend gives the client time for the next chunk.
 func (w *writer) extend() {
-	if w.first.IsZero() {
-		w.first = time.Now()
-		if w.status == 0 {
-			w.status = http.StatusOK
-		}
+	if w.status == 0 {
+		w.status = http.StatusOK
 	}
 	_ = w.control.SetWriteDeadline(time.Now().Add(chunkTime)) // not all connections have deadlines
 }
