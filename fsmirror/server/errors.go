@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"io"
+	"io/fs"
 	"net"
 	"net/http"
 	"strings"
@@ -62,7 +63,10 @@ func statusOf(err error) int {
 	case errors.Is(err, errBusy), errors.As(err, &notReady), errors.Is(err, context.Canceled):
 		return http.StatusServiceUnavailable
 	case errors.As(err, &upstream):
-		if errors.Is(err, context.DeadlineExceeded) || errors.As(err, &timeout) && timeout.Timeout() {
+		switch {
+		case errors.Is(err, fs.ErrPermission), errors.Is(err, syscall.EROFS): // the archive can't be stored
+			return http.StatusServiceUnavailable
+		case errors.Is(err, context.DeadlineExceeded), errors.As(err, &timeout) && timeout.Timeout():
 			return http.StatusGatewayTimeout
 		}
 		return http.StatusBadGateway
@@ -112,9 +116,16 @@ func told(status int, err error) string {
 	case http.StatusInsufficientStorage:
 		return "the disk of the server is full, so it fetches nothing; what it has is still served"
 	case http.StatusServiceUnavailable:
-		if errors.Is(err, context.Canceled) {
+		upstream := (*upstreamError)(nil)
+		switch {
+		case errors.Is(err, context.Canceled):
 			return "the server is ending"
+		case errors.Is(err, errBusy):
+			return err.Error()
+		case errors.As(err, &upstream):
+			return "the server can't write to its mirror, so it fetches nothing; what it has is still served"
 		}
+		return "the server can't use its mirror"
 	}
 	return strings.Join(append([]string{err.Error()}, sources.Hints(err)...), "; ")
 }

@@ -73,7 +73,7 @@ func (a *Acquirer) fetch(ctx context.Context, req Request, offer Offer, stage so
 		URL: offer.Location.URL, Size: offer.Size, Tries: offer.Tries, Alone: offer.alone,
 		Renew:  func(ctx context.Context) (string, error) { return relocate(ctx, offer) },
 		From:   func(url string) { got.from = url },
-		Expect: func(size int64) { to.size = size },
+		Expect: func(size int64) error { to.size = size; return nil },
 	}
 	if time.Since(offer.asked) > goodFor {
 		if url, err := relocate(ctx, offer); err == nil {

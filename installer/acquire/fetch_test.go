@@ -76,7 +76,7 @@ func TestProgress(t *testing.T) {
 		m := newMachine(t)
 		m.offer.Hashes = []sources.Hash{zh("abcd")}
 		m.download = func(from fetch.Archive, to fetch.Stage) error {
-			from.Expect(5) // and then another size
+			_ = from.Expect(5) // and then another size
 			for _, c := range []string{"a", "b"} {
 				_, _ = io.WriteString(to, c)
 			}

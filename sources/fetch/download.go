@@ -36,8 +36,8 @@ type Archive struct {
 	From func(url string)
 
 	// Expect is called with the size of the archive in bytes when the server
-	// states it, and again if that changes. It may be nil.
-	Expect func(size int64)
+	// states it, and again if that changes. Its error ends the download. It may be nil.
+	Expect func(size int64) error
 }
 
 // A Stage receives the bytes of an archive.
@@ -71,7 +71,7 @@ func (c *Client) Download(ctx context.Context, from Archive, stage Stage) error 
 		return err
 	}
 	if from.Expect == nil {
-		from.Expect = func(int64) {}
+		from.Expect = func(int64) error { return nil }
 	}
 	if from.From == nil {
 		from.From = func(string) {}
@@ -383,7 +383,9 @@ func (d *download) begin(a *stream, head []byte) error {
 		d.total = total
 	}
 	if d.total >= 0 {
-		d.from.Expect(d.total)
+		if err := d.from.Expect(d.total); err != nil {
+			return err
+		}
 	}
 	if a.spool == nil {
 		return nil

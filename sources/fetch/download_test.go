@@ -114,7 +114,7 @@ func times(cuts ...int) func(int) int {
 
 func (w *world) download(t *testing.T, s *stage, size int64) error {
 	t.Helper()
-	return w.client.Download(context.Background(), fetch.Archive{URL: w.URL + "/x.zip?secret", Size: size, Expect: func(size int64) { s.expected = size }}, s)
+	return w.client.Download(context.Background(), fetch.Archive{URL: w.URL + "/x.zip?secret", Size: size, Expect: func(size int64) error { s.expected = size; return nil }}, s)
 }
 
 func (w *world) mustDownload(t *testing.T, size int64, want []byte) *stage {
@@ -134,6 +134,16 @@ func TestDownload(t *testing.T) {
 		if s.expected != int64(len(archive)) || w.requests.Load() != 1 {
 			t.Errorf("told to expect %d after %d requests", s.expected, w.requests.Load())
 		}
+	}
+}
+
+// A download that is too large for its receiver stops before anything is stored.
+func TestDownloadThatIsNotExpected(t *testing.T) {
+	w := newWorld(t, fetch.Options{}, serve(archive, `"a"`, time.Time{}))
+	s, refused := &stage{}, errors.New("too large")
+	err := w.client.Download(t.Context(), fetch.Archive{URL: w.URL + "/x.zip", Expect: func(int64) error { return refused }}, s)
+	if !errors.Is(err, refused) || s.Len() != 0 || w.requests.Load() != 1 {
+		t.Errorf("%v after %d bytes and %d requests", err, s.Len(), w.requests.Load())
 	}
 }
 

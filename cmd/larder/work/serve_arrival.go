@@ -2,7 +2,6 @@ package work
 
 import (
 	"context"
-	"errors"
 	"io"
 	"os"
 
@@ -14,31 +13,29 @@ import (
 	"github.com/larder-cli/larder/sources/fetch"
 )
 
-// A teeDownloader tells an arrival how large its archive is. It downloads none that is larger than the limit.
+// A teeDownloader tells an arrival how large its archive is. It downloads none that
+// is larger than the limit or the disk.
 type teeDownloader struct {
 	acquire.Downloader
 	to    *server.Arrival
-	limit int64 // in bytes
+	limit int64  // in bytes
+	dir   string // of the mirror
 }
 
 // Download implements [acquire.Downloader].
 func (d teeDownloader) Download(ctx context.Context, from fetch.Archive, to fetch.Stage) error {
-	ctx, cancel := context.WithCancelCause(ctx)
-	defer cancel(nil)
 	expect := from.Expect
-	from.Expect = func(size int64) {
+	from.Expect = func(size int64) error {
 		if size > d.limit {
-			cancel(&disk.LimitError{Path: "the archive", Limit: d.limit})
-			return
+			return &disk.LimitError{Path: "the archive", Limit: d.limit}
+		}
+		if free, ok := disk.FreeSpace(d.dir); ok && size > free { // so no client gets the beginning of it
+			return disk.NoSpace(d.dir, d.dir, size)
 		}
 		d.to.Expect(size)
-		expect(size)
+		return expect(size)
 	}
-	err := d.Downloader.Download(ctx, from, to)
-	if tooLarge := (*disk.LimitError)(nil); errors.As(context.Cause(ctx), &tooLarge) {
-		return tooLarge
-	}
-	return err
+	return d.Downloader.Download(ctx, from, to)
 }
 
 // A teeStore is a mirror that tells an arrival what it receives.

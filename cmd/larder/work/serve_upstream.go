@@ -231,7 +231,9 @@ func (u *upstream) Archives(ctx context.Context, r sources.Release) (offer serve
 					all[platform] = []sources.Hash{zh}
 				}
 			}
-			return offer, nil
+			if len(all) > 0 { // otherwise fetching an archive says what is wrong
+				return offer, nil
+			}
 		}
 	}
 	var mu sync.Mutex
@@ -294,7 +296,7 @@ func (u *upstream) Fetch(ctx context.Context, id sources.PackageID, to *server.A
 	if limit == 0 {
 		limit = mostFetched
 	}
-	res, err := acquire.New(from, teeStore{b, to, limit}, teeDownloader{u.client, to, limit}, opts).Acquire(ctx, acquire.Request{ID: id, Purpose: sources.ToStore}, held)
+	res, err := acquire.New(from, teeStore{b, to, limit}, teeDownloader{u.client, to, limit, u.store.dir}, opts).Acquire(ctx, acquire.Request{ID: id, Purpose: sources.ToStore}, held)
 	if err != nil {
 		return late(err)
 	}
