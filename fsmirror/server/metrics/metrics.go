@@ -16,8 +16,12 @@ import (
 // Metrics are the counters of a server. They are an [http.Handler].
 type Metrics struct{ set *metrics.Set }
 
+// durations are the bounds of the histogram, in seconds: documents take milliseconds, and archives up to minutes.
+var durations = []float64{0.001, 0.01, 0.1, 1, 10, 60, 600}
+
 // New returns the counters of a server of a version of Larder.
 func New(version string) *Metrics {
+	metrics.ExposeMetadata(true)
 	m := &Metrics{metrics.NewSet()}
 	m.set.GetOrCreateGauge(fmt.Sprintf("larder_build_info{version=%q}", version), func() float64 { return 1 })
 	return m
@@ -33,7 +37,7 @@ func (m *Metrics) Watch(s *server.Server) {
 func (m *Metrics) Count(r server.Served) {
 	m.set.GetOrCreateCounter(fmt.Sprintf("larder_requests_total{kind=%q,status=\"%d\"}", r.Kind, r.Status)).Inc()
 	m.set.GetOrCreateCounter(fmt.Sprintf("larder_response_bytes_total{kind=%q}", r.Kind)).AddInt64(r.Bytes)
-	m.set.GetOrCreateHistogram(fmt.Sprintf("larder_request_duration_seconds{kind=%q}", r.Kind)).Update(r.Took.Seconds())
+	m.set.GetOrCreatePrometheusHistogramExt(fmt.Sprintf("larder_request_duration_seconds{kind=%q}", r.Kind), durations).Update(r.Took.Seconds())
 	if r.Stale != 0 {
 		m.set.GetOrCreateCounter("larder_stale_responses_total").Inc()
 	}
