@@ -12,6 +12,7 @@ import (
 	"os"
 	"slices"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/larder-cli/larder/sources"
@@ -55,6 +56,9 @@ func (x *exchange) openAllowed() (*os.File, fs.FileInfo, error) {
 func (x *exchange) serveFile(f *os.File, info fs.FileInfo) error {
 	sum := sha256.Sum256([]byte(disk.Print(f.Name(), info))) // an archive is replaced, and never changed
 	x.archiveHeaders()
+	if !x.partial() { // a unit that is not known means nothing (RFC 9110, 14.2)
+		x.r.Header.Del("Range")
+	}
 	x.w.Header().Set("ETag", `"`+hex.EncodeToString(sum[:16])+`"`)
 	http.ServeContent(x.w, x.r, "", info.ModTime(), f)
 	if x.w.status == http.StatusOK && x.w.bytes == info.Size() {
@@ -62,6 +66,9 @@ func (x *exchange) serveFile(f *os.File, info fs.FileInfo) error {
 	}
 	return nil
 }
+
+// partial reports whether the client wants a part of an archive.
+func (x *exchange) partial() bool { return strings.HasPrefix(x.r.Header.Get("Range"), "bytes=") }
 
 func (x *exchange) archiveHeaders() {
 	h := x.w.Header()
@@ -92,7 +99,7 @@ func (x *exchange) await() (*os.File, fs.FileInfo, error) {
 	x.served.Waited = true
 	a := x.fetch(x.id)
 	defer a.leave()
-	parts := x.r.Header.Get("Range") != ""
+	parts := x.partial()
 	if parts {
 		if err := a.wait(ctx); err != nil {
 			return nil, nil, ofUpstream(err)

@@ -2,13 +2,11 @@ package server
 
 import (
 	"bytes"
-	"cmp"
 	"compress/gzip"
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
 	"errors"
-	"maps"
 	"net/http"
 	"path"
 	"slices"
@@ -37,26 +35,49 @@ func (s *Server) available(ctx context.Context, p sources.Provider) (all availab
 	if err != nil && !errors.Is(err, sources.ErrNotFound) {
 		return all, err
 	}
-	all.versions = here
-	if s.opts.Upstream != nil {
-		theirs, stale, err := s.listings.get(ctx, p, len(here) > 0)
-		switch {
-		case err == nil:
-			all.versions, all.stale = append(slices.Clone(here), theirs...), stale
-		case errors.Is(err, sources.ErrNotFound):
-		case len(here) > 0 && ctx.Err() == nil:
-			all.stale = staleUnknown
-		default:
-			return all, ofUpstream(err)
-		}
+	theirs, stale, err := s.listed(ctx, p, len(here) > 0)
+	if err != nil {
+		return all, err
 	}
-	slices.SortFunc(all.versions, sources.Version.Compare)
-	all.versions = slices.Compact(all.versions)
+	all = available{union(here, theirs), stale}
 	if len(all.versions) == 0 {
 		return all, sources.ErrNotFound
 	}
 	all.versions, err = s.allowed(ctx, p, all.versions...)
 	return all, err
+}
+
+// listed returns the versions of a provider that upstream has, sorted. If upstream fails, and there is something here, that
+// is no error.
+func (s *Server) listed(ctx context.Context, p sources.Provider, here bool) (all []sources.Version, stale time.Duration, err error) {
+	if s.opts.Upstream == nil {
+		return nil, 0, nil
+	}
+	all, stale, err = s.listings.get(ctx, p, here)
+	stale, err = orHere(ctx, stale, err, here)
+	return all, stale, err
+}
+
+// orHere returns what a failure of upstream means where there is something here.
+func orHere(ctx context.Context, stale time.Duration, err error, here bool) (time.Duration, error) {
+	switch {
+	case err == nil, errors.Is(err, sources.ErrNotFound):
+		return stale, nil
+	case here && ctx.Err() == nil:
+		return staleUnknown, nil
+	}
+	return 0, ofUpstream(err)
+}
+
+// union returns the versions of two sorted lists, sorted.
+func union(here, theirs []sources.Version) []sources.Version {
+	all := slices.Clone(theirs)
+	for _, v := range here {
+		if at, found := slices.BinarySearchFunc(all, v, sources.Version.Compare); !found {
+			all = slices.Insert(all, at, v)
+		}
+	}
+	return all
 }
 
 // allowed returns the versions that the rules allow. Its error is why none is.
@@ -69,43 +90,33 @@ func (s *Server) allowed(ctx context.Context, p sources.Provider, versions ...so
 
 // offers returns the archives of a version that clients can have.
 func (s *Server) offers(ctx context.Context, r sources.Release) (d document, stale time.Duration, err error) {
-	all, err := s.available(ctx, r.Provider)
-	if err != nil {
+	if _, err := s.allowed(ctx, r.Provider, r.Version); err != nil {
 		return d, 0, err
-	}
-	if !slices.Contains(all.versions, r.Version) {
-		_, err := s.allowed(ctx, r.Provider, r.Version)
-		return d, 0, cmp.Or(err, sources.ErrNotFound)
 	}
 	d, err = s.mirror.release(r)
 	if err != nil && !errors.Is(err, sources.ErrNotFound) {
 		return d, 0, err
 	}
-	if s.opts.Upstream != nil {
-		theirs, stale, err := s.releases.get(ctx, r, len(d.archives) > 0)
-		switch {
-		case err == nil:
-			all.stale = max(all.stale, stale)
-		case errors.Is(err, sources.ErrNotFound):
-		case len(d.archives) > 0 && ctx.Err() == nil:
-			all.stale = staleUnknown
-		default:
-			return d, 0, ofUpstream(err)
+	here := len(d.archives) > 0
+	versions, stale, err := s.listed(ctx, r.Provider, here)
+	if err != nil {
+		return d, 0, err
+	}
+	if _, found := slices.BinarySearchFunc(versions, r.Version, sources.Version.Compare); found {
+		theirs, age, err := s.releases.get(ctx, r, here)
+		if age, err = orHere(ctx, age, err, here); err != nil {
+			return d, 0, err
 		}
-		archives := map[sources.Platform]offered{}
-		for platform, hashes := range theirs.Archives {
-			archives[platform] = offered{hashes: hashes}
+		stale = max(stale, age)
+		if age == staleUnknown {
+			stale = age
 		}
-		maps.Copy(archives, d.archives)
-		d.archives = archives
-		if d.evidence == nil {
-			d.evidence = theirs.Evidence
-		}
+		d.add(theirs)
 	}
 	if len(d.archives) == 0 {
 		return d, 0, sources.ErrNotFound
 	}
-	return d, all.stale, nil
+	return d, stale, nil
 }
 
 // index answers with the index.json of a provider.

@@ -81,6 +81,19 @@ func (m *mirror) versions(p sources.Provider) ([]sources.Version, error) {
 	return all, nil
 }
 
+// add adds what upstream has to the document of a version.
+func (d *document) add(theirs Offer) {
+	archives := map[sources.Platform]offered{}
+	for platform, hashes := range theirs.Archives {
+		archives[platform] = offered{hashes: hashes}
+	}
+	maps.Copy(archives, d.archives)
+	d.archives = archives
+	if d.evidence == nil {
+		d.evidence = theirs.Evidence
+	}
+}
+
 // release returns the document of a version with the archives that exist. The error matches [sources.ErrNotFound] if
 // there is none.
 func (m *mirror) release(r sources.Release) (document, error) {

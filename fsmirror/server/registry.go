@@ -157,12 +157,13 @@ func (x *exchange) registryDownload() error {
 			return nil, 0, sources.ErrNotFound
 		}
 		id := x.id
+		host := string(id.Provider.Host)
 		archive := "/" + id.Provider.Host.ASCII() + "/" + id.Provider.Namespace + "/" + id.Provider.Type + "/" + id.Filename()
 		release := registryAt + id.Provider.Namespace + "/" + id.Provider.Type + "/" + id.Version.String() + "/"
 		p := registryPackage{
 			OS: id.Platform.OS, Arch: id.Platform.Arch, Filename: id.Filename(), URL: x.signed(archive, archive),
-			Sums:      x.signed(release+evidence.Sums, release+evidence.Sums),
-			Signature: x.signed(release+evidence.Signature, release+evidence.Signature),
+			Sums:      x.signed(release+evidence.Sums, host+release+evidence.Sums),
+			Signature: x.signed(release+evidence.Signature, host+release+evidence.Signature),
 			SHA256:    strings.TrimPrefix(string(zh), sources.ZH+":"),
 		}
 		for _, key := range signed.keys {

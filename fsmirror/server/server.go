@@ -17,6 +17,7 @@ import (
 	"net/http"
 	"net/url"
 	"os"
+	"slices"
 	"sync"
 	"time"
 
@@ -120,10 +121,18 @@ func New(ctx context.Context, dir *disk.Dir, opts Options) *Server {
 	s := &Server{opts: opts, mirror: mirror{dir: dir, warn: opts.Warn}, ends: ctx, arriving: map[sources.PackageID]*Arrival{}, bodies: bodies{now: opts.Now}}
 	if up := opts.Upstream; up != nil {
 		busy := make(chan struct{}, mostAtOnce)
-		s.listings = memory[sources.Provider, []sources.Version]{ask: up.Versions, weigh: func(v []sources.Version) int { return len(v) }, fresh: opts.Fresh, now: opts.Now, busy: busy, ends: ctx}
+		s.listings = memory[sources.Provider, []sources.Version]{ask: sorted(up.Versions), weigh: func(v []sources.Version) int { return len(v) }, fresh: opts.Fresh, now: opts.Now, busy: busy, ends: ctx}
 		s.releases = memory[sources.Release, Offer]{ask: up.Archives, weigh: func(o Offer) int { return len(o.Archives) }, fresh: opts.Fresh, now: opts.Now, busy: busy, ends: ctx}
 	}
 	return s
+}
+
+// sorted returns a function that sorts the versions of ask.
+func sorted(ask func(context.Context, sources.Provider) ([]sources.Version, error)) func(context.Context, sources.Provider) ([]sources.Version, error) {
+	return func(ctx context.Context, p sources.Provider) ([]sources.Version, error) {
+		versions, err := ask(ctx, p)
+		return slices.Compact(slices.SortedFunc(slices.Values(versions), sources.Version.Compare)), err
+	}
 }
 
 // Wait returns when nothing is being fetched.

@@ -101,7 +101,8 @@ func (x *exchange) admit() error {
 // byURL reports whether a signed URL suffices.
 func (x *exchange) byURL() bool { return x.kind == archive || x.kind == proof || x.kind == sums }
 
-// signed returns a reference to a path that its signature admits, where that is required.
+// signed returns a reference to a path that its signature admits, where that is required. The path of a registry's file has
+// the host before it.
 func (s *Server) signed(ref, path string) string {
 	if s.opts.Tokens == nil {
 		return ref
@@ -113,9 +114,12 @@ func (s *Server) signed(ref, path string) string {
 // validURL reports whether the URL has a valid signature that has not expired.
 func (x *exchange) validURL() bool {
 	query := x.r.URL.Query()
-	until := query.Get("expires")
+	until, path := query.Get("expires"), x.r.URL.Path
+	if x.kind == sums && x.atHost() == nil {
+		path = x.name()
+	}
 	seconds, err := strconv.ParseInt(until, 10, 64)
-	valid := hmac.Equal([]byte(query.Get("signature")), []byte(x.signature(x.r.URL.Path, until)))
+	valid := hmac.Equal([]byte(query.Get("signature")), []byte(x.signature(path, until)))
 	return err == nil && valid && x.opts.Now().Before(time.Unix(seconds, 0))
 }
 
