@@ -55,7 +55,9 @@ func TestListenOnSocket(t *testing.T) {
 	sourcetest.Check(t, l.Close())
 	sourcetest.Check(t, os.WriteFile(path, []byte("mine"), 0o644))
 	_, err = endpoint.Listen(t.Context(), "unix:"+path)
-	sourcetest.Expect(t, err != nil && string(sourcetest.ReadFile(t, path)) == "mine", "%v", err)
+	sourcetest.Expect(t, err != nil && strings.Contains(err.Error(), path+" exists and is no socket") && string(sourcetest.ReadFile(t, path)) == "mine", "%v", err)
+	_, err = endpoint.Listen(t.Context(), "unix:")
+	sourcetest.Expect(t, err != nil && strings.Contains(err.Error(), "unix: names no socket"), "%v", err)
 }
 
 // A certificate is read again when its files change. A broken one doesn't replace a good one.

@@ -14,6 +14,7 @@ import (
 	"net"
 	"net/http"
 	"net/netip"
+	"os"
 	"path/filepath"
 	"strings"
 	"syscall"
@@ -23,7 +24,10 @@ import (
 	"github.com/larder-cli/larder/sources/disk"
 )
 
-const unixPrefix = "unix:"
+const (
+	unixPrefix  = "unix:"
+	addressForm = "an address is HOST:PORT, such as :8443, or unix:PATH"
+)
 
 // Listen opens the address HOST:PORT, or unix:PATH for a socket. A socket that no server has open any more is replaced.
 func Listen(ctx context.Context, address string) (net.Listener, error) {
@@ -32,6 +36,12 @@ func Listen(ctx context.Context, address string) (net.Listener, error) {
 		l, err := new(net.ListenConfig).Listen(ctx, "tcp", address)
 		return l, listenHint(address, err)
 	}
+	if path == "" {
+		return nil, sources.WithHint(fmt.Errorf("%s names no socket", address), addressForm)
+	}
+	if info, err := os.Lstat(path); err == nil && info.Mode().Type() != fs.ModeSocket {
+		return nil, sources.WithHint(fmt.Errorf("%s exists and is no socket", path), "choose another path with --listen")
+	}
 	l, err := new(net.ListenConfig).Listen(ctx, "unix", path)
 	if errors.Is(err, syscall.EADDRINUSE) && removeAbandoned(ctx, path) == nil {
 		l, err = new(net.ListenConfig).Listen(ctx, "unix", path)
@@ -39,7 +49,7 @@ func Listen(ctx context.Context, address string) (net.Listener, error) {
 	return l, listenHint(address, err)
 }
 
-// removeAbandoned removes a socket that no program has open. It fails for any other file.
+// removeAbandoned removes a socket that no program has open.
 func removeAbandoned(ctx context.Context, path string) error {
 	if conn, err := new(net.Dialer).DialContext(ctx, "unix", path); err == nil {
 		conn.Close()
@@ -50,13 +60,6 @@ func removeAbandoned(ctx context.Context, path string) error {
 		return err
 	}
 	defer dir.Close()
-	info, err := dir.Lstat(filepath.Base(path))
-	if err == nil && info.Mode().Type() != fs.ModeSocket {
-		err = errors.New("not a socket")
-	}
-	if err != nil {
-		return err
-	}
 	return dir.Remove(filepath.Base(path))
 }
 
@@ -74,7 +77,7 @@ func listenHint(address string, err error) error {
 	if errors.As(err, &op) {
 		err = op.Err
 	}
-	return sources.WithHint(fmt.Errorf("listening on %s: %w", address, err), "an address is HOST:PORT, such as :8443, or unix:PATH")
+	return sources.WithHint(fmt.Errorf("listening on %s: %w", address, err), addressForm)
 }
 
 // Local reports whether only programs of this machine reach a listener.
