@@ -173,6 +173,16 @@ func (m *memory[K, V]) of(value V) int {
 	return m.weigh(value)
 }
 
+// lastAnswer returns when upstream answered last, and whether it has failed since. The time is zero if it never answered.
+func (m *memory[K, V]) lastAnswer(key K) (at time.Time, failed bool) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if a := m.all[key]; a != nil {
+		return a.at, a.err != nil && !errors.Is(a.err, sources.ErrNotFound)
+	}
+	return at, false
+}
+
 // size returns how many answers are kept.
 func (m *memory[K, V]) size() int {
 	m.mu.Lock()

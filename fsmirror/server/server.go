@@ -138,8 +138,14 @@ func sorted(ask func(context.Context, sources.Provider) ([]sources.Version, erro
 // Wait returns when nothing is being fetched.
 func (s *Server) Wait() { s.fetches.Wait() }
 
-// Remembered returns how many answers of upstream are kept, and Arriving how many archives are being fetched.
+// Remembered returns how many answers of upstream are kept.
 func (s *Server) Remembered() int { return s.listings.size() + s.releases.size() }
+
+// Listed returns when upstream last listed the versions of a provider, and whether it has failed since. The time is zero
+// if it never listed them. Listed doesn't ask.
+func (s *Server) Listed(p sources.Provider) (at time.Time, failed bool) {
+	return s.listings.lastAnswer(p)
+}
 
 // Arriving returns how many archives are being fetched.
 func (s *Server) Arriving() int {

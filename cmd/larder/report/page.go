@@ -26,6 +26,10 @@ type Page struct {
 	Entries  []builder.Entry // packages; those that network mirrors can't serve are left out
 	Upstream bool            // what the mirror lacks is fetched
 	Made     time.Time
+
+	// Listed returns when upstream last listed the versions of a provider, and whether it has failed since. The time is
+	// zero if it never did. Listed is nil if there is no upstream.
+	Listed func(sources.Provider) (at time.Time, failed bool)
 }
 
 // pageText is the template of a page, and pageScript filters it without the server.
@@ -60,6 +64,7 @@ var PagePolicy = func() string {
 
 type pageProvider struct {
 	Address, Summary string
+	Stale            string // empty if nothing is
 	Versions         []pageVersion
 }
 
@@ -77,7 +82,7 @@ func (p Page) HTML() ([]byte, error) {
 	}
 	summary := fmt.Sprintf("%s, %s", ui.Count(len(p.Entries), "package"), ui.Size(size))
 	if p.Upstream {
-		summary += ". Other versions are fetched when they are requested."
+		summary += ". Other versions are fetched when they are requested. Lists of versions are fresh unless marked stale."
 	}
 	var b bytes.Buffer
 	err := pageTemplate.Execute(&b, map[string]any{
@@ -125,10 +130,24 @@ func (p Page) providers() (all []pageProvider) {
 				size += e.Size
 			}
 		}
+		if p.Listed != nil {
+			one.Stale = stale(p.Listed(q))
+		}
 		one.Summary = fmt.Sprintf("%s, newest %s, %s", ui.Count(len(versions), "version"), versions[0], ui.Size(size))
 		all = append(all, one)
 	}
 	return all
+}
+
+// stale says that a list of versions may lack new ones, if it may.
+func stale(at time.Time, failed bool) string {
+	switch {
+	case !failed:
+		return ""
+	case at.IsZero():
+		return "stale: upstream doesn't answer"
+	}
+	return "stale: upstream last answered at " + at.UTC().Format("2006-01-02 15:04 UTC")
 }
 
 // pageRow returns the row of a version.

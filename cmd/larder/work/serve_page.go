@@ -99,6 +99,9 @@ func (p *mirrorPage) page(r *http.Request) ([]byte, error) {
 	key := pageKey{url: p.base(r), search: r.URL.Query().Get("q"), read: at, ready: p.ready() == nil}
 	key.search = key.search[:min(len(key.search), mostSearch)]
 	page := report.Page{Title: "Provider mirror", URL: key.url, Search: key.search, Entries: entries, Upstream: p.upstream != nil, Made: at}
+	if p.upstream != nil {
+		page.Listed = p.handler.Listed
+	}
 	if err != nil {
 		page.Notes = append(page.Notes, "The mirror can't be read now. What it has may be incomplete here.")
 		p.output.WarnOf(err)
