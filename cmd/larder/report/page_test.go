@@ -1,0 +1,119 @@
+package report_test
+
+import (
+	"encoding/json"
+	"fmt"
+	"html"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"testing"
+	"time"
+
+	"github.com/larder-cli/larder/cmd/larder/report"
+	"github.com/larder-cli/larder/fsmirror/builder"
+	"github.com/larder-cli/larder/sources"
+	"github.com/larder-cli/larder/sources/sourcetest"
+)
+
+// pageWith returns a page with n packages, of which each provider has at most ten.
+func pageWith(t *testing.T, n int) []byte {
+	t.Helper()
+	p := report.Page{
+		Title: "Provider mirror", URL: "https://providers.infrastructure.example.com:8443/", Upstream: true, Made: time.Now(),
+		Notes:  []string{"The server can't fetch new packages now."},
+		Listed: func(sources.Provider) (time.Time, bool) { return time.Now(), true },
+	}
+	for i := range n {
+		id := fmt.Sprintf("registry.terraform.io/a-namespace-with-a-long-name/provider-%d", i/10)
+		provider, err := sources.ParseProvider(id, sources.Terraform)
+		sourcetest.Check(t, err)
+		version, err := sources.ParseVersion(fmt.Sprintf("1.%d.0-rc.1", i%10))
+		sourcetest.Check(t, err)
+		stored := sources.Stored{Report: sources.Report{Verdict: sources.HashOnly}}
+		if i%2 == 0 {
+			by := sources.SignedBy{Verdict: sources.SelfSigned, KeyID: "62CF2F485EDF9A4B", From: sources.KeyFromMirror}
+			stored.Report = sources.Report{Verdict: sources.SelfSigned, By: []sources.SignedBy{by}}
+		}
+		p.Entries = append(p.Entries, builder.Entry{
+			ID: sources.PackageID{Provider: provider, Version: version, Platform: sources.Platform{OS: "linux", Arch: "amd64"}}, Size: 90e6, Since: time.Now(), Stored: stored,
+		})
+	}
+	text, err := p.HTML()
+	sourcetest.Check(t, err)
+	return text
+}
+
+// probe shows the page in a frame of a width, and replaces itself with what it finds.
+const probe = `<!DOCTYPE html><meta charset="utf-8"><body style="margin:0"><iframe src="page.html" style="border:0;height:2000px;width:%dpx"></iframe><script>
+const frame = document.querySelector("iframe");
+function numbers(color) { return color.match(/[\d.]+/g).map(Number); }
+function light(color) {
+  const [r, g, b] = numbers(color).map(c => (c /= 255) <= 0.03928 ? c / 12.92 : ((c + 0.055) / 1.055) ** 2.4);
+  return 0.2126 * r + 0.7152 * g + 0.0722 * b;
+}
+addEventListener("load", () => {
+  const page = frame.contentDocument, view = frame.contentWindow, faint = [];
+  page.querySelectorAll("details").forEach(d => d.open = true);
+  const width = page.documentElement.scrollWidth;
+  for (const e of [...page.body.querySelectorAll("*")].slice(0, 300)) {
+    if (![...e.childNodes].some(n => n.nodeType === 3 && n.data.trim()) || !e.offsetParent) continue;
+    let back = e;
+    while (back && numbers(view.getComputedStyle(back).backgroundColor)[3] === 0) back = back.parentElement;
+    const a = light(view.getComputedStyle(e).color), b = light(view.getComputedStyle(back || page.body).backgroundColor);
+    const ratio = (Math.max(a, b) + 0.05) / (Math.min(a, b) + 0.05);
+    if (ratio < 4.5) faint.push(e.tagName + " " + ratio.toFixed(1));
+  }
+  const unnamed = [...page.querySelectorAll("input, button, a, summary")].filter(e => !(e.labels?.length || e.textContent.trim())).length;
+  const field = page.querySelector("input"), providers = page.querySelectorAll("details").length;
+  field.value = "provider-0"; // the first of them
+  field.dispatchEvent(new view.Event("input"));
+  const found = [...page.querySelectorAll("details")].filter(d => !d.hidden).length;
+  const small = [...page.querySelectorAll("summary, input, button")].filter(e => e.offsetParent && e.offsetHeight < 24).length;
+  document.body.textContent = JSON.stringify({width, faint, unnamed, providers, found, small, dark: matchMedia("(prefers-color-scheme: dark)").matches});
+});
+</script>`
+
+var shownBody = regexp.MustCompile(`(?s)<body[^>]*>(.*)</body>`)
+
+// The page fits on a phone, can be read in both color schemes, has names for what can be operated, and is searchable.
+func TestPageInBrowser(t *testing.T) {
+	browser, err := exec.LookPath("chromium")
+	if err != nil {
+		t.Skip("no chromium on PATH to show the page in")
+	}
+	for _, c := range []struct {
+		packages, width, scheme int
+	}{{3, 360, light}, {3, 1280, dark}, {3000, 360, dark}, {3000, 1280, light}} {
+		t.Run(fmt.Sprint(c), func(t *testing.T) {
+			dir := t.TempDir()
+			sourcetest.Check(t, os.WriteFile(filepath.Join(dir, "page.html"), pageWith(t, c.packages), 0o644))
+			sourcetest.Check(t, os.WriteFile(filepath.Join(dir, "probe.html"), fmt.Appendf(nil, probe, c.width), 0o644))
+			cmd := exec.CommandContext(t.Context(), browser, "--headless", "--no-sandbox", "--disable-gpu", "--user-data-dir="+filepath.Join(dir, "profile"),
+				"--allow-file-access-from-files", fmt.Sprintf("--blink-settings=preferredColorScheme=%d", c.scheme),
+				"--virtual-time-budget=60000", "--dump-dom", "file://"+filepath.Join(dir, "probe.html"))
+			out, err := cmd.Output()
+			sourcetest.Check(t, err)
+			body := shownBody.FindSubmatch(out)
+			if body == nil {
+				t.Fatalf("no page: %s", out)
+			}
+			var got struct {
+				Width, Unnamed, Providers, Found, Small int
+				Faint                                   []string
+				Dark                                    bool
+			}
+			sourcetest.Check(t, json.Unmarshal([]byte(html.UnescapeString(string(body[1]))), &got))
+			sourcetest.Expect(t, got.Width <= c.width && got.Dark == (c.scheme == dark), "%+v", got)
+			sourcetest.Expect(t, len(got.Faint) == 0 && got.Unnamed == 0 && got.Small == 0, "%+v", got)
+			sourcetest.Expect(t, got.Providers == (c.packages+9)/10 && got.Found == 1, "%+v", got)
+		})
+	}
+}
+
+// The color schemes, as Chromium numbers them.
+const (
+	dark  = 0
+	light = 1
+)
