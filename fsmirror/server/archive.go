@@ -8,6 +8,7 @@ import (
 	"errors"
 	"io"
 	"io/fs"
+	"math"
 	"net/http"
 	"os"
 	"slices"
@@ -56,9 +57,6 @@ func (x *exchange) openAllowed() (*os.File, fs.FileInfo, error) {
 func (x *exchange) serveFile(f *os.File, info fs.FileInfo) error {
 	sum := sha256.Sum256([]byte(disk.Print(f.Name(), info))) // an archive is replaced, and never changed
 	x.archiveHeaders()
-	if !x.partial() { // a unit that is not known means nothing (RFC 9110, 14.2)
-		x.r.Header.Del("Range")
-	}
 	x.w.Header().Set("ETag", `"`+hex.EncodeToString(sum[:16])+`"`)
 	http.ServeContent(x.w, x.r, "", info.ModTime(), f)
 	if x.w.status == http.StatusOK && x.w.bytes == info.Size() {
@@ -67,8 +65,26 @@ func (x *exchange) serveFile(f *os.File, info fs.FileInfo) error {
 	return nil
 }
 
+// useRange leaves only a Range header that means something to [http.ServeContent] as RFC 9110, 14.1 and 14.2, has it:
+// it is about GET, and its unit is bytes, in any case.
+func (x *exchange) useRange() {
+	unit, set, ok := strings.Cut(x.r.Header.Get("Range"), "=")
+	if x.r.Method != http.MethodGet || !ok || !strings.EqualFold(unit, "bytes") {
+		x.r.Header.Del("Range")
+		return
+	}
+	parts := strings.Split(set, ",")
+	for i, part := range parts {
+		// ServeContent would answer with a range that ends before it begins. No file has this many bytes.
+		if last, isLast := strings.CutPrefix(strings.TrimSpace(part), "-"); isLast && last != "" && strings.Trim(last, "0") == "" {
+			parts[i] = strconv.FormatInt(math.MaxInt64, 10) + "-"
+		}
+	}
+	x.r.Header.Set("Range", "bytes="+strings.Join(parts, ","))
+}
+
 // partial reports whether the client wants a part of an archive.
-func (x *exchange) partial() bool { return strings.HasPrefix(x.r.Header.Get("Range"), "bytes=") }
+func (x *exchange) partial() bool { return x.r.Header.Get("Range") != "" }
 
 func (x *exchange) archiveHeaders() {
 	h := x.w.Header()

@@ -212,6 +212,7 @@ func (x *exchange) answer() {
 		x.fail(err)
 		return
 	}
+	x.useRange()
 	var err error
 	switch x.kind {
 	case page:
