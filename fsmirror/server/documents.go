@@ -265,15 +265,24 @@ func (x *exchange) document(name string, build builder) error {
 	return ignoreGone(err)
 }
 
-// acceptsGzip reports whether a client reads gzip.
+// acceptsGzip reports whether a client reads gzip. What it says about gzip counts more than what it says about all
+// codings (RFC 9110, 12.5.3).
 func acceptsGzip(accept string) bool {
-	for part := range strings.SplitSeq(accept, ",") {
-		coding, quality, _ := strings.Cut(strings.ReplaceAll(part, " ", ""), ";")
-		if (coding == "gzip" || coding == "*") && strings.TrimRight(quality, "0.") != "q=" {
-			return true
+	named, others := false, false
+	for part := range strings.SplitSeq(strings.ToLower(accept), ",") {
+		coding, quality, _ := strings.Cut(strings.Join(strings.Fields(part), ""), ";")
+		accepted := strings.TrimRight(quality, "0.") != "q="
+		switch coding {
+		case "gzip", "x-gzip":
+			if !accepted {
+				return false
+			}
+			named = true
+		case "*":
+			others = accepted
 		}
 	}
-	return false
+	return named || others
 }
 
 // matches reports whether a list of entity tags has a tag, by the weak comparison.

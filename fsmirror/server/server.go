@@ -18,6 +18,7 @@ import (
 	"net/url"
 	"os"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -193,6 +194,9 @@ type exchange struct {
 	served Served
 }
 
+// lists are the headers that may have several lines, which mean the same as one with commas (RFC 9110, 5.3).
+var lists = []string{"Accept-Encoding", "If-Match", "If-None-Match"}
+
 // bodyTime is how long the server waits for the body of a request, so that the client can read the answer.
 const bodyTime = 5 * time.Second
 
@@ -213,6 +217,11 @@ func (x *exchange) answer() {
 		return
 	}
 	x.useRange()
+	for _, name := range lists { // so that what reads the first line reads all
+		if lines := x.r.Header.Values(name); len(lines) > 1 {
+			x.r.Header.Set(name, strings.Join(lines, ", "))
+		}
+	}
 	var err error
 	switch x.kind {
 	case page:
