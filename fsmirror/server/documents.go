@@ -236,8 +236,10 @@ func (x *exchange) document(name string, build builder) error {
 	if err != nil {
 		return err
 	}
+	if list := x.r.Header.Get("If-Match"); list != "" && list != "*" { // which no weak tag matches (RFC 9110, 13.1.1)
+		return errCondition
+	}
 	h := x.w.Header()
-	h.Set("Content-Type", "application/json")
 	h.Set("Cache-Control", "no-cache")
 	h.Set("Vary", "Accept-Encoding")
 	h.Set("ETag", b.tag)
@@ -251,6 +253,7 @@ func (x *exchange) document(name string, build builder) error {
 		x.w.WriteHeader(http.StatusNotModified)
 		return nil
 	}
+	h.Set("Content-Type", "application/json")
 	text := b.text
 	if len(b.zip) > 0 && acceptsGzip(x.r.Header.Get("Accept-Encoding")) {
 		h.Set("Content-Encoding", "gzip")

@@ -20,6 +20,7 @@ var ErrForbidden = errors.New("not allowed")
 var (
 	errMethod       = errors.New("only GET and HEAD are served")
 	errUnauthorized = errors.New("a valid token is required")
+	errCondition    = errors.New("documents have weak entity tags, so they match no If-Match but *")
 	errExpired      = errors.New("the URL has expired, or was changed: request the version's document again")
 )
 
@@ -52,6 +53,8 @@ func statusOf(err error) int {
 	switch {
 	case errors.Is(err, errMethod):
 		return http.StatusMethodNotAllowed
+	case errors.Is(err, errCondition):
+		return http.StatusPreconditionFailed
 	case errors.Is(err, errUnauthorized):
 		return http.StatusUnauthorized
 	case errors.Is(err, ErrForbidden), errors.Is(err, errExpired):

@@ -27,6 +27,9 @@ func (w *writer) WriteHeader(status int) {
 	if w.status == 0 || w.status < 200 {
 		w.status = status
 	}
+	if status == http.StatusPreconditionFailed { // http.ServeContent leaves the headers of the file, so caches would keep this for others
+		w.Header().Set("Cache-Control", "no-store")
+	}
 	w.ResponseWriter.WriteHeader(status)
 }
 
