@@ -93,7 +93,7 @@ func (x *exchange) fail(err error) {
 	switch status {
 	case http.StatusUnauthorized:
 		h.Set("WWW-Authenticate", `Bearer realm="larder"`)
-		if x.kind == page { // a browser asks for a password, which is the token
+		if x.kind == page || x.kind == metrics { // a browser asks for a password, which is the token
 			h.Set("WWW-Authenticate", `Basic realm="larder"`)
 		}
 	case http.StatusServiceUnavailable:

@@ -80,22 +80,37 @@ func (x *exchange) admit() error {
 		return nil
 	}
 	if x.byURL() && x.r.URL.Query().Has("signature") {
-		if !x.validURL() {
+		if x.validURL() {
+			return nil
+		}
+		if x.r.Header.Get("Authorization") == "" { // a token suffices
 			return errExpired
 		}
-		return nil
 	}
-	scheme, token, _ := strings.Cut(x.r.Header.Get("Authorization"), " ")
-	if !strings.EqualFold(scheme, "Bearer") {
-		_, token, _ = x.r.BasicAuth()
-	}
-	token = strings.TrimSpace(token)
+	token := x.token()
 	name, known := x.opts.Tokens().name(token)
 	if token == "" || !known {
-		return sources.WithHint(errUnauthorized, `clients send the token that their CLI configuration has in credentials %q`, x.r.Host)
+		host := x.r.Host
+		if h, err := x.host(); err == nil { // as clients know it
+			host = string(h)
+		}
+		return sources.WithHint(errUnauthorized, `clients send the token that their CLI configuration has in credentials %q`, host)
 	}
 	x.served.Name = name
 	return nil
+}
+
+// token returns the token of the request: that of a CLI configuration, or the password that a browser asks for.
+func (x *exchange) token() string {
+	given := x.r.Header.Values("Authorization")
+	if len(given) != 1 { // a proxy may have looked at another one of several
+		return ""
+	}
+	scheme, token, _ := strings.Cut(given[0], " ")
+	if !strings.EqualFold(scheme, "Bearer") {
+		_, token, _ = x.r.BasicAuth()
+	}
+	return strings.TrimSpace(token)
 }
 
 // byURL reports whether a signed URL suffices.
