@@ -3,6 +3,7 @@ package server
 import (
 	"bufio"
 	"bytes"
+	"cmp"
 	"crypto/hmac"
 	"crypto/sha256"
 	"crypto/subtle"
@@ -149,12 +150,26 @@ func (s *Server) client(r *http.Request) string {
 		host = r.RemoteAddr // of a socket
 	}
 	if s.opts.BehindProxy {
-		forwarded := strings.Split(r.Header.Get("X-Forwarded-For"), ",")
-		if addr, err := netip.ParseAddr(strings.TrimSpace(forwarded[len(forwarded)-1])); err == nil {
+		text := forwarded(r, "For")
+		if addr, err := netip.ParseAddr(text); err == nil {
 			return addr.String()
+		}
+		if addr, err := netip.ParseAddrPort(text); err == nil { // some proxies add the port
+			return addr.Addr().String()
 		}
 	}
 	return host
+}
+
+// forwarded returns the last element of a header X-Forwarded-…, which the proxy has added. Those before it, which may
+// be in lines of their own, are from the client or from other proxies.
+func forwarded(r *http.Request, what string) string {
+	lines := r.Header.Values("X-Forwarded-" + what)
+	if len(lines) == 0 {
+		return ""
+	}
+	last := lines[len(lines)-1]
+	return strings.TrimSpace(last[strings.LastIndexByte(last, ',')+1:])
 }
 
 // host returns the host of the request, under which clients know the server.
@@ -163,8 +178,8 @@ func (x *exchange) host() (sources.Host, error) {
 		return x.opts.Host, nil
 	}
 	name := x.r.Host
-	if forwarded := x.r.Header.Get("X-Forwarded-Host"); x.opts.BehindProxy && forwarded != "" {
-		name = forwarded
+	if x.opts.BehindProxy {
+		name = cmp.Or(forwarded(x.r, "Host"), name)
 	}
 	h, err := sources.ParsePunycodeHost(strings.TrimSuffix(strings.ToLower(name), ":443"))
 	if err != nil {
