@@ -47,7 +47,7 @@ const (
 func parsePath(u *url.URL) target {
 	text := u.Path
 	switch text {
-	case "/", "/index.html":
+	case "/", "/index.html", "": // a URL without a path means the same (RFC 9110, 4.2.3)
 		return target{kind: page}
 	case "/healthz", "/readyz":
 		return target{kind: health, file: text}

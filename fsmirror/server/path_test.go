@@ -14,6 +14,7 @@ func TestPaths(t *testing.T) {
 		id   string
 	}{
 		{"/", page, ""},
+		{"", page, ""},
 		{"/healthz", health, ""},
 		{"/metrics", metrics, ""},
 		{"/.well-known/terraform.json", discovery, ""},
@@ -30,7 +31,6 @@ func TestPaths(t *testing.T) {
 		{"/v1/providers/acme/widget/1.2.0/download/linux/amd64", download, "/acme/widget 1.2.0 linux_amd64"},
 		{"/v1/providers/acme/widget/1.2.0/SHA256SUMS.sig", sums, "/acme/widget 1.2.0"},
 
-		{"", unknown, ""},
 		{"/example.test/acme/widget", unknown, ""},
 		{"/example.test/acme/widget/", unknown, ""},
 		{"//example.test/acme/widget/index.json", unknown, ""},
