@@ -3,6 +3,7 @@ package server
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"io/fs"
 	"net"
@@ -14,12 +15,17 @@ import (
 	"github.com/larder-cli/larder/sources/disk"
 )
 
-// ErrForbidden matches the errors of what rules exclude.
-var ErrForbidden = errors.New("not allowed")
+// Errors of an [Upstream] and of [Rules].
+var (
+	ErrForbidden = errors.New("not allowed")                      // by the rules
+	ErrTooLarge  = errors.New("larger than the server may store") // an archive
+)
 
 var (
 	errMethod       = errors.New("only GET and HEAD are served")
-	errUnauthorized = errors.New("a valid token is required")
+	errLoop         = errors.New("this server is its own upstream")
+	errNoToken      = errors.New("a token is required")
+	errUnknownToken = errors.New("the token is not one of this server's")
 	errCondition    = errors.New("documents have weak entity tags, so they match no If-Match but *")
 	errExpired      = errors.New("the URL has expired, or was changed: request the version's document again")
 )
@@ -30,46 +36,61 @@ type upstreamError struct{ err error }
 func (e *upstreamError) Error() string { return "upstream: " + e.err.Error() }
 func (e *upstreamError) Unwrap() error { return e.err }
 
-// ofUpstream marks an error as one of upstream, unless it is an answer.
+// ofUpstream marks an error as one of upstream, unless it is an answer, or one of this machine.
 func ofUpstream(err error) error {
-	if err == nil || errors.Is(err, sources.ErrNotFound) || errors.Is(err, ErrForbidden) {
+	switch {
+	case err == nil, errors.Is(err, sources.ErrNotFound), errors.Is(err, ErrForbidden), errors.Is(err, ErrTooLarge), disk.IsFull(err):
 		return err
+	case errors.Is(err, fs.ErrPermission), errors.Is(err, syscall.EROFS):
+		return &unusableError{err, "the server can't write to its mirror, so it fetches nothing; what it has is still served"}
 	}
 	return &upstreamError{err}
 }
 
-// unready is the error of a server that can't do its work.
-type unready struct{ err error }
+// An otherHostError is a request for a registry that this server is not.
+type otherHostError struct{ asked, is sources.Host }
 
-func (e *unready) Error() string { return e.err.Error() }
-func (e *unready) Unwrap() error { return e.err }
+func (e *otherHostError) Error() string {
+	return fmt.Sprintf("this server is the registry of %s, and the request is for %s", e.is, e.asked)
+}
+func (e *otherHostError) Unwrap() error { return sources.ErrNotFound }
+
+// An unusableError is the error of a server that can't use its mirror.
+type unusableError struct {
+	err  error
+	told string // to clients
+}
+
+func (e *unusableError) Error() string { return e.err.Error() }
+func (e *unusableError) Unwrap() error { return e.err }
 
 // statusOf returns the status of an answer with an error. Only what certainly doesn't exist is "not found", because
 // engines then search elsewhere.
 func statusOf(err error) int {
 	var timeout net.Error
-	var notReady *unready
+	var unusable *unusableError
 	var upstream *upstreamError
 	switch {
 	case errors.Is(err, errMethod):
 		return http.StatusMethodNotAllowed
 	case errors.Is(err, errCondition):
 		return http.StatusPreconditionFailed
-	case errors.Is(err, errUnauthorized):
+	case errors.Is(err, errNoToken), errors.Is(err, errUnknownToken):
 		return http.StatusUnauthorized
-	case errors.Is(err, ErrForbidden), errors.Is(err, errExpired):
+	case errors.Is(err, errExpired):
 		return http.StatusForbidden
+	case errors.Is(err, ErrForbidden): // of 403, engines say that the token was refused
+		return http.StatusUnavailableForLegalReasons
+	case errors.Is(err, errLoop):
+		return http.StatusLoopDetected
 	case errors.Is(err, sources.ErrNotFound):
 		return http.StatusNotFound
-	case disk.IsFull(err):
+	case disk.IsFull(err), errors.Is(err, ErrTooLarge):
 		return http.StatusInsufficientStorage
-	case errors.Is(err, errBusy), errors.As(err, &notReady), errors.Is(err, context.Canceled):
+	case errors.Is(err, errBusy), errors.As(err, &unusable), errors.Is(err, context.Canceled):
 		return http.StatusServiceUnavailable
 	case errors.As(err, &upstream):
-		switch {
-		case errors.Is(err, fs.ErrPermission), errors.Is(err, syscall.EROFS): // the archive can't be stored
-			return http.StatusServiceUnavailable
-		case errors.Is(err, context.DeadlineExceeded), errors.As(err, &timeout) && timeout.Timeout():
+		if errors.Is(err, context.DeadlineExceeded) || errors.As(err, &timeout) && timeout.Timeout() {
 			return http.StatusGatewayTimeout
 		}
 		return http.StatusBadGateway
@@ -113,22 +134,16 @@ func (x *exchange) fail(err error) {
 
 // told returns what a client learns about an error: not where files are on this machine.
 func told(status int, err error) string {
-	switch status {
-	case http.StatusInternalServerError:
-		return "the server can't read its mirror"
-	case http.StatusInsufficientStorage:
+	var unusable *unusableError
+	switch {
+	case errors.As(err, &unusable):
+		return unusable.told
+	case disk.IsFull(err):
 		return "the disk of the server is full, so it fetches nothing; what it has is still served"
-	case http.StatusServiceUnavailable:
-		upstream := (*upstreamError)(nil)
-		switch {
-		case errors.Is(err, context.Canceled):
-			return "the server is ending"
-		case errors.Is(err, errBusy):
-			return err.Error()
-		case errors.As(err, &upstream):
-			return "the server can't write to its mirror, so it fetches nothing; what it has is still served"
-		}
-		return "the server can't use its mirror"
+	case errors.Is(err, context.Canceled):
+		return "the server is shutting down"
+	case status == http.StatusInternalServerError:
+		return "the server can't read its mirror"
 	}
 	return strings.Join(append([]string{err.Error()}, sources.Hints(err)...), "; ")
 }

@@ -68,6 +68,7 @@ type Options struct {
 
 	Tokens      func() Tokens // who may ask; nil means everybody
 	Key         seal.Key      // signs the URLs of archives, where tokens are required
+	Agent       string        // a part of the User-Agent of Upstream's requests, by which the server knows them; may be empty
 	BehindProxy bool          // X-Forwarded-For and X-Forwarded-Host are true
 	Host        sources.Host  // whose registry this is; empty means the host of each request
 
@@ -212,6 +213,10 @@ func (x *exchange) answer() {
 		x.fail(errMethod)
 		return
 	}
+	if x.opts.Agent != "" && strings.Contains(x.r.UserAgent(), x.opts.Agent) {
+		x.fail(errLoop)
+		return
+	}
 	if err := x.admit(); err != nil {
 		x.fail(err)
 		return
@@ -267,7 +272,7 @@ func (x *exchange) handOver(h http.Handler) error {
 func (x *exchange) health() error {
 	if x.file == "/readyz" && x.opts.Ready != nil {
 		if err := x.opts.Ready(); err != nil {
-			return &unready{err}
+			return &unusableError{err, "the server can't use its mirror"}
 		}
 	}
 	x.w.Header().Set("Content-Type", "text/plain; charset=utf-8")

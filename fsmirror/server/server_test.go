@@ -165,7 +165,7 @@ func TestFailedArchiveIsIncomplete(t *testing.T) {
 		{"full disk", -1, fmt.Errorf("writing: %w", syscall.ENOSPC), http.StatusInsufficientStorage, "full"},
 		{"slow", -1, context.DeadlineExceeded, http.StatusGatewayTimeout, "upstream"},
 		{"missing", -1, sources.ErrNotFound, http.StatusNotFound, "not found"},
-		{"forbidden", -1, fmt.Errorf("%w: by the policy", server.ErrForbidden), http.StatusForbidden, "policy"},
+		{"forbidden", -1, fmt.Errorf("%w: by the policy", server.ErrForbidden), http.StatusUnavailableForLegalReasons, "policy"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			var failing atomic.Bool

@@ -8,6 +8,7 @@ import (
 	"crypto/sha256"
 	"crypto/subtle"
 	"encoding/hex"
+	"errors"
 	"fmt"
 	"net"
 	"net/http"
@@ -23,13 +24,16 @@ import (
 // Tokens are the SHA-256 of tokens, by name.
 type Tokens map[string][sha256.Size]byte
 
+// ErrNoTokens is the error of a file without tokens.
+var ErrNoTokens = errors.New("there is no token")
+
 // ParseTokens parses a file of tokens. Each line is a name and the SHA-256 of a token in hexadecimal digits. Empty
 // lines, and lines that begin with "#", mean nothing. The errors name the line, and never its contents.
 func ParseTokens(text []byte) (Tokens, error) {
 	all := Tokens{}
 	lines := bufio.NewScanner(bytes.NewReader(text))
 	for n := 1; lines.Scan(); n++ {
-		fields := strings.Fields(lines.Text())
+		fields := strings.Fields(strings.TrimSuffix(lines.Text(), "  -")) // which sha256sum adds
 		if len(fields) == 0 || fields[0][0] == '#' {
 			continue
 		}
@@ -55,7 +59,7 @@ func ParseTokens(text []byte) (Tokens, error) {
 		return nil, err
 	}
 	if len(all) == 0 {
-		return nil, fmt.Errorf("there is no token")
+		return nil, ErrNoTokens
 	}
 	return all, nil
 }
@@ -91,11 +95,15 @@ func (x *exchange) admit() error {
 	token := x.token()
 	name, known := x.opts.Tokens().name(token)
 	if token == "" || !known {
+		refused := errUnknownToken
+		if token == "" {
+			refused = errNoToken
+		}
 		host := x.r.Host
 		if h, err := x.host(); err == nil { // as clients know it
 			host = string(h)
 		}
-		return sources.WithHint(errUnauthorized, `clients send the token that their CLI configuration has in credentials %q`, host)
+		return sources.WithHint(refused, `clients send the token that their CLI configuration has in credentials %q`, host)
 	}
 	x.served.Name = name
 	return nil
@@ -177,6 +185,11 @@ func (x *exchange) host() (sources.Host, error) {
 	if x.opts.Host != "" {
 		return x.opts.Host, nil
 	}
+	return x.asked()
+}
+
+// asked returns the host of the request, as the client or the proxy states it.
+func (x *exchange) asked() (sources.Host, error) {
 	name := x.r.Host
 	if x.opts.BehindProxy {
 		name = cmp.Or(forwarded(x.r, "Host"), name)

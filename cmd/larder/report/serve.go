@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/larder-cli/larder/cmd/larder/ui"
+	"github.com/larder-cli/larder/fsmirror/builder"
 	"github.com/larder-cli/larder/fsmirror/server"
 	"github.com/larder-cli/larder/sources"
 )
@@ -64,7 +65,7 @@ func (Served) Kind() string { return "request" }
 func ServedOf(r server.Served) Served {
 	s := Served{
 		Time: r.Time.UTC().Truncate(time.Millisecond), Client: r.Client, Token: r.Name, Method: r.Method, Path: r.Path, Status: r.Status,
-		Bytes: r.Bytes, Milliseconds: r.Took.Milliseconds(), Agent: r.Agent, Fetched: r.Waited,
+		Bytes: r.Bytes, Milliseconds: r.Took.Milliseconds(), Agent: r.Agent, Fetched: r.Waited && r.Err == nil,
 		Stale: r.Stale != 0, StaleSeconds: int64(max(r.Stale, 0).Seconds()),
 	}
 	if r.Err != nil {
@@ -103,6 +104,17 @@ func (o *Output) Served(s Served) {
 		return
 	}
 	o.Print(s.Text(o) + "\n")
+}
+
+// Evicted tells of packages that a server removed because its mirror was too large.
+func (o *Output) Evicted(gone []builder.Entry) {
+	if o.JSON {
+		o.MirrorRemovals(gone, false)
+		return
+	}
+	for _, e := range gone {
+		o.Print(fmt.Sprintf("%s removed %s (%s), because the mirror exceeded --max-size\n", time.Now().UTC().Format(time.RFC3339), e.ID, ui.Size(e.Size)))
+	}
 }
 
 // A ServeSum counts requests. It is safe for concurrent use.

@@ -110,7 +110,7 @@ func (m *rootModule) registry() sources.Source {
 // origins returns the client for the origin registries, which all root modules of an engine share.
 func (m *rootModule) origins() *registry.Registry {
 	r, _ := m.registries.get(m.config.Engine, func() (*registry.Registry, error) {
-		return registry.New(m.client, registry.Options{Engine: m.config.Engine, Services: m.config.Hosts, Details: m.asks || m.serves}), nil
+		return registry.New(m.client, registry.Options{Engine: m.config.Engine, Services: m.config.Hosts, Details: m.asks || m.server != ""}), nil
 	})
 	return r
 }

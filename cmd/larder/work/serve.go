@@ -3,6 +3,7 @@ package work
 import (
 	"cmp"
 	"context"
+	"crypto/rand"
 	"crypto/tls"
 	"errors"
 	"fmt"
@@ -43,7 +44,7 @@ const shutdownTime = 10 * time.Second
 
 // Serve serves a mirror until ctx is done, which is no error.
 func Serve(ctx context.Context, s *Session, request ServeRequest) error {
-	s.serves = true
+	s.server = "serve-" + rand.Text()
 	m, err := s.here(ctx)
 	if err != nil {
 		return err
@@ -58,6 +59,11 @@ func Serve(ctx context.Context, s *Session, request ServeRequest) error {
 	listeners, url, err := served.listen(ctx)
 	if err != nil {
 		return err
+	}
+	if served.upstream != nil {
+		if err := served.upstream.trim(ctx); err != nil {
+			s.output.WarnOf(err) // what the mirror has can be served
+		}
 	}
 	s.output.Lingers(shutdownTime + time.Second)
 	web := endpoint.NewServer(served.handler, served.certificate)
@@ -118,7 +124,7 @@ func (m *rootModule) toServe(ctx context.Context, request ServeRequest) (v *serv
 	if err != nil {
 		return nil, err
 	}
-	opts := server.Options{Key: key, BehindProxy: request.BehindProxy, Fresh: request.Fresh, Metrics: v.counters, Report: v.report, Warn: m.output.WarnOf}
+	opts := server.Options{Key: key, Agent: m.server, BehindProxy: request.BehindProxy, Fresh: request.Fresh, Metrics: v.counters, Report: v.report, Warn: m.output.WarnOf}
 	if request.Name != "" {
 		if opts.Host, err = sources.ParsePunycodeHost(request.Name); err != nil {
 			return nil, report.Usage(fmt.Errorf("--name: %w", err))
@@ -214,7 +220,7 @@ func (f *tokenFile) read() (server.Tokens, error) {
 	return tokens, nil
 }
 
-// get returns the current tokens. While the file is damaged, these are those that it had before.
+// get returns the current tokens. While the file is missing or damaged, these are those that it had before.
 func (f *tokenFile) get() server.Tokens {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -222,11 +228,19 @@ func (f *tokenFile) get() server.Tokens {
 		return f.tokens
 	}
 	f.looked = time.Now()
-	if state, err := disk.PrintTree(f.path); err != nil || state != f.state {
+	state, err := disk.PrintTree(f.path)
+	if err != nil {
+		state = err.Error()
+	}
+	if state != f.state {
 		f.state = state
-		if tokens, err := f.read(); err != nil {
+		switch tokens, err := f.read(); {
+		case errors.Is(err, server.ErrNoTokens):
+			f.tokens = server.Tokens{}
+			f.output.WarnOf(fmt.Errorf("no client can use the server: %w", err))
+		case err != nil:
 			f.output.WarnOf(fmt.Errorf("the old tokens stay valid: %w", err))
-		} else {
+		default:
 			f.tokens = tokens
 		}
 	}

@@ -2,6 +2,7 @@ package work
 
 import (
 	"context"
+	"fmt"
 	"io"
 	"os"
 
@@ -27,7 +28,7 @@ func (d teeDownloader) Download(ctx context.Context, from fetch.Archive, to fetc
 	expect := from.Expect
 	from.Expect = func(size int64) error {
 		if size > d.limit {
-			return &disk.LimitError{Path: "the archive", Limit: d.limit}
+			return tooLarge(d.limit)
 		}
 		if free, ok := disk.FreeSpace(d.dir); ok && size > free { // so no client gets the beginning of it
 			return disk.NoSpace(d.dir, d.dir, size)
@@ -36,6 +37,12 @@ func (d teeDownloader) Download(ctx context.Context, from fetch.Archive, to fetc
 		return expect(size)
 	}
 	return d.Downloader.Download(ctx, from, to)
+}
+
+// tooLarge is the error of an archive of more than limit bytes.
+func tooLarge(limit int64) error {
+	err := fmt.Errorf("%w: %w", server.ErrTooLarge, &disk.LimitError{Path: "the archive", Limit: limit})
+	return sources.WithHint(err, "a larger --max-size of the server would allow it")
 }
 
 // A teeStore is a mirror that tells an arrival what it receives.
@@ -103,7 +110,7 @@ func (s *teeStage) Resume(want sources.Hash) (io.Reader, string, error) {
 func (s *teeStage) Write(p []byte) (int, error) {
 	if s.have+int64(len(p)) > s.limit {
 		_ = s.filed.Begin("") // it is of no use
-		return 0, &disk.LimitError{Path: "the archive", Limit: s.limit}
+		return 0, tooLarge(s.limit)
 	}
 	n, err := s.filed.Write(p)
 	s.have += int64(n)

@@ -139,12 +139,15 @@ func (b *budget) replaceable(e builder.Entry) bool {
 	return !imported && b.admit(e.ID.Provider) == nil
 }
 
-// keep removes packages until the mirror is within the budget, but not the one that was just stored.
+// keep removes packages until the mirror is within the budget, but not the one that was just stored, if there is one.
 func (b *budget) keep(ctx context.Context, in *builder.Builder, stored sources.PackageID, out *report.Output) error {
 	b.removing.Lock()
 	defer b.removing.Unlock()
 	entries, err := in.List(ctx, builder.ListOptions{})
-	if err != nil {
+	if err != nil || sizeOf(entries) <= b.most {
+		return err
+	}
+	if entries, err = in.List(ctx, builder.ListOptions{Proofs: true}); err != nil {
 		return err
 	}
 	locked, err := b.locked(ctx)
@@ -152,10 +155,7 @@ func (b *budget) keep(ctx context.Context, in *builder.Builder, stored sources.P
 		out.WarnOf(fmt.Errorf("--max-size removes nothing: %w", err))
 		return nil
 	}
-	plan := &builder.Plan{}
-	for _, e := range entries {
-		plan.Size += e.Size
-	}
+	plan := &builder.Plan{Size: sizeOf(entries)}
 	slices.SortStableFunc(entries, func(x, y builder.Entry) int {
 		return cmp.Or(b.lastServed(x).Compare(b.lastServed(y)), x.ID.Compare(y.ID))
 	})
@@ -172,6 +172,14 @@ func (b *budget) keep(ctx context.Context, in *builder.Builder, stored sources.P
 		return nil
 	}
 	gone, err := in.Prune(ctx, plan)
-	out.MirrorRemovals(gone, false)
+	out.Evicted(gone)
 	return err
+}
+
+// sizeOf returns the size of packages in bytes.
+func sizeOf(entries []builder.Entry) (size int64) {
+	for _, e := range entries {
+		size += e.Size
+	}
+	return size
 }

@@ -310,6 +310,19 @@ func (u *upstream) Fetch(ctx context.Context, id sources.PackageID, to *server.A
 	return nil
 }
 
+// trim brings a mirror within its budget that another server, or another command, has filled.
+func (u *upstream) trim(ctx context.Context) error {
+	if u.budget == nil {
+		return nil
+	}
+	b, done, err := u.store.use(ctx)
+	if err != nil {
+		return err
+	}
+	defer done()
+	return u.budget.keep(ctx, b, sources.PackageID{}, u.output)
+}
+
 // served notes that a client got a package.
 func (u *upstream) served(id sources.PackageID, at time.Time) {
 	if u.budget != nil {

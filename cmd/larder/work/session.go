@@ -48,7 +48,7 @@ type Session struct {
 	flags      Options
 	slots      acquire.Slots // one for each of jobs, shared by all installers
 	asks       bool          // the command answers a question: it changes nothing, and people wait for the answer
-	serves     bool          // the command is a server: clients wait for what sources answer
+	server     string        // a random name, if the command is a server: clients wait for what sources answer
 
 	// expected reports whether a host may have a private address. If it is nil, every host may.
 	expected func(host string) bool
@@ -295,7 +295,8 @@ func (s *Session) clientOptions(config *cliconfig.Config) fetch.Options {
 		HostsFile:      config.LarderFile(),
 		TimeoutSetting: "TF_REGISTRY_CLIENT_TIMEOUT",
 	}
-	if s.serves {
+	if s.server != "" {
+		opts.UserAgent += " (" + s.server + ")"
 		opts.Connect = func(host string, at netip.Addr) error { return s.connect(host, at) }
 	}
 	for host, o := range config.HostOptions {
@@ -304,7 +305,7 @@ func (s *Session) clientOptions(config *cliconfig.Config) fetch.Options {
 	if config.AppendUserAgent != "" {
 		opts.UserAgent += " " + config.AppendUserAgent
 	}
-	if s.asks || s.serves { // one failure in passing must not hide the answer, and a lasting one is part of it
+	if s.asks || s.server != "" { // one failure in passing must not hide the answer, and a lasting one is part of it
 		opts.Tries = 2
 	}
 	if n := config.Registry.DiscoveryRetries; n != nil {
