@@ -24,6 +24,9 @@ func New(version string) *Metrics {
 	metrics.ExposeMetadata(true)
 	m := &Metrics{metrics.NewSet()}
 	m.set.GetOrCreateGauge(fmt.Sprintf("larder_build_info{version=%q}", version), func() float64 { return 1 })
+	for _, result := range []string{stored, failed} { // from the beginning, so that a rate counts the first one
+		m.fetched(result)
+	}
 	return m
 }
 
@@ -45,11 +48,17 @@ func (m *Metrics) Count(r server.Served) {
 
 // Fetched counts an archive that was fetched, or could not be.
 func (m *Metrics) Fetched(err error) {
-	result := "stored"
+	result := stored
 	if err != nil {
-		result = "failed"
+		result = failed
 	}
-	m.set.GetOrCreateCounter(fmt.Sprintf("larder_archives_fetched_total{result=%q}", result)).Inc()
+	m.fetched(result).Inc()
+}
+
+const stored, failed = "stored", "failed"
+
+func (m *Metrics) fetched(result string) *metrics.Counter {
+	return m.set.GetOrCreateCounter(fmt.Sprintf("larder_archives_fetched_total{result=%q}", result))
 }
 
 // ServeHTTP implements [http.Handler].
