@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"net/netip"
 	"os"
 	"path/filepath"
 	"slices"
@@ -101,6 +102,7 @@ type serving struct {
 	dir         string
 	open        *disk.Dir
 	handler     *server.Server
+	host        string                                               // that of the request's Name
 	certificate func(*tls.ClientHelloInfo) (*tls.Certificate, error) // nil for plain HTTP
 	authority   string                                               // path of the certificate that clients must trust
 	counters    *metrics.Metrics
@@ -128,6 +130,10 @@ func (m *rootModule) toServe(ctx context.Context, request ServeRequest) (v *serv
 	if request.Name != "" {
 		if opts.Host, err = sources.ParsePunycodeHost(request.Name); err != nil {
 			return nil, report.Usage(fmt.Errorf("--name: %w", err))
+		}
+		v.host = opts.Host.ASCII()
+		if host, _, err := net.SplitHostPort(v.host); err == nil {
+			v.host = host
 		}
 	}
 	if request.Tokens != "" {
@@ -249,58 +255,74 @@ func (f *tokenFile) get() server.Tokens {
 
 // loadCertificate loads the certificate of the request, if there is one.
 func (v *serving) loadCertificate() error {
-	switch {
-	case v.request.SelfSigned:
-		if v.config.StateDir == "" {
-			return sources.WithHint(errors.New("no directory is known in which to keep the certificate authority"), "set HOME or XDG_STATE_HOME, or use --cert and --key")
-		}
-		authority, err := endpoint.LocalAuthority(filepath.Join(v.config.StateDir, "serve"), v.hosts())
-		if err != nil {
-			return err
-		}
-		v.certificate, v.authority = authority.Get, authority.Path
-		if authority.Replaced {
-			v.output.Warn("the certificate authority %s is a new one, because the old one can't vouch for all names of this server; clients must trust the new one", authority.Path)
-		}
-	case v.request.Cert != "":
-		cert, err := Existing(v.workDir, v.request.Cert, File, "name a file with the certificate, in PEM")
-		if err != nil {
-			return fmt.Errorf("--cert: %w", err)
-		}
-		key, err := Existing(v.workDir, v.request.Key, File, "name a file with the key of the certificate, in PEM")
-		if err != nil {
-			return fmt.Errorf("--key: %w", err)
-		}
-		certificate, err := endpoint.Load(cert, key, v.output.WarnOf)
-		if err != nil {
-			return err
-		}
-		v.certificate = certificate.Get
+	if v.request.Cert == "" {
+		return nil
+	}
+	cert, err := Existing(v.workDir, v.request.Cert, File, "name a file with the certificate, in PEM")
+	if err != nil {
+		return fmt.Errorf("--cert: %w", err)
+	}
+	key, err := Existing(v.workDir, v.request.Key, File, "name a file with the key of the certificate, in PEM")
+	if err != nil {
+		return fmt.Errorf("--key: %w", err)
+	}
+	certificate, err := endpoint.Load(cert, key, v.output.WarnOf)
+	if err != nil {
+		return err
+	}
+	v.certificate = certificate.Get
+	return nil
+}
+
+// selfSign gets a certificate from an authority of this machine.
+func (v *serving) selfSign(ctx context.Context, all []net.Listener) error {
+	if v.config.StateDir == "" {
+		return sources.WithHint(errors.New("no directory is known in which to keep the certificate authority"), "set HOME or XDG_STATE_HOME, or use --cert and --key")
+	}
+	dir := filepath.Join(v.config.StateDir, "serve")
+	authority, err := endpoint.LocalAuthority(ctx, dir, v.hosts(all))
+	if err != nil {
+		return sources.WithLastHint(fmt.Errorf("the certificate authority of --self-signed: %w", err), "it is kept in %s; set XDG_STATE_HOME for another directory, or use --cert and --key", dir)
+	}
+	v.certificate, v.authority = authority.Get, authority.Path
+	if authority.Beside {
+		v.output.Warn("%s is a new certificate authority, because no earlier one can vouch for all names of this server; other machines must trust the new one, too", authority.Path)
 	}
 	return nil
 }
 
 // hosts returns the names under which clients may know the server: those that it listens on, or all of this machine.
-func (v *serving) hosts() []string {
+func (v *serving) hosts(listeners []net.Listener) []string {
 	all := []string{"localhost", "127.0.0.1", "::1"}
-	if name := v.request.Name; name != "" {
-		if host, _, err := net.SplitHostPort(name); err == nil {
-			name = host
-		}
-		all = append(all, name)
-	}
-	if name, err := os.Hostname(); err == nil {
-		all = append(all, name)
-	}
-	for _, address := range v.request.Listen {
-		if host, _, err := net.SplitHostPort(address); err == nil && host != "" && host != "0.0.0.0" && host != "::" && !slices.Contains(all, host) {
+	add := func(host string) {
+		if host != "" && !slices.Contains(all, host) {
 			all = append(all, host)
 		}
 	}
-	if addrs, err := net.InterfaceAddrs(); err == nil {
+	add(v.host)
+	if name, err := os.Hostname(); err == nil {
+		add(name)
+	}
+	for i, l := range listeners {
+		tcp, ok := l.Addr().(*net.TCPAddr)
+		if !ok {
+			continue
+		}
+		if i < len(v.request.Listen) { // otherwise systemd has opened it
+			host, _, _ := net.SplitHostPort(v.request.Listen[i])
+			if _, err := netip.ParseAddr(host); err != nil {
+				add(host)
+			}
+		}
+		if !tcp.IP.IsUnspecified() {
+			add(tcp.IP.String())
+			continue
+		}
+		// Many machines have IPv6 addresses that change every day, and each would need a new authority.
+		addrs, _ := net.InterfaceAddrs()
 		for _, a := range addrs {
-			if n, ok := a.(*net.IPNet); ok && !n.IP.IsLoopback() && !n.IP.IsLinkLocalUnicast() {
-				all = append(all, n.IP.String())
+			if n, ok := a.(*net.IPNet); ok && n.IP.To4() != nil && !n.IP.IsLoopback() && !n.IP.IsLinkLocalUnicast() {
+				add(n.IP.String())
 			}
 		}
 	}
@@ -313,7 +335,7 @@ const (
 	plainAddress  = "127.0.0.1:8080"
 )
 
-// listen opens the addresses, and returns the base URL for clients.
+// listen opens the addresses, and returns the base URL for clients. An authority is made only if that succeeds.
 func (v *serving) listen(ctx context.Context) (all []net.Listener, url string, err error) {
 	defer func() {
 		if err != nil {
@@ -322,14 +344,14 @@ func (v *serving) listen(ctx context.Context) (all []net.Listener, url string, e
 			}
 		}
 	}()
-	addresses := v.request.Listen
+	addresses, secure := v.request.Listen, v.request.SelfSigned || v.certificate != nil
 	if len(addresses) == 0 {
 		if all, err = v.machine.Sockets(); err != nil {
 			return all, "", err
 		}
 		if len(all) == 0 {
 			addresses = []string{plainAddress}
-			if v.certificate != nil {
+			if secure {
 				addresses = []string{secureAddress}
 			}
 		}
@@ -342,13 +364,18 @@ func (v *serving) listen(ctx context.Context) (all []net.Listener, url string, e
 		all = append(all, l)
 	}
 	scheme := "https"
-	if v.certificate == nil {
+	if !secure {
 		scheme = "http"
 		for _, l := range all {
 			if !endpoint.Local(l) && !v.request.BehindProxy {
 				err := fmt.Errorf("%s can be reached from other machines, and engines use network mirrors only over HTTPS", l.Addr())
 				return all, "", report.Usage(sources.WithHint(err, "use --cert and --key, or --self-signed; or --behind-proxy if a proxy in front has a certificate"))
 			}
+		}
+	}
+	if v.request.SelfSigned {
+		if err := v.selfSign(ctx, all); err != nil {
+			return all, "", err
 		}
 	}
 	if host := v.reachedAt(all); host != "" {

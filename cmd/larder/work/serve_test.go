@@ -1,7 +1,9 @@
 package work
 
 import (
+	"net"
 	"net/netip"
+	"slices"
 	"testing"
 
 	"github.com/larder-cli/larder/sources/sourcetest"
@@ -23,4 +25,28 @@ func TestPrivateAddresses(t *testing.T) {
 		sourcetest.Expect(t, s.connect("named.example", at) == nil, "%s of a named host", at)
 	}
 	sourcetest.Check(t, new(Session).connect("any.example", netip.MustParseAddr("127.0.0.1")))
+}
+
+// at is a listener at an address.
+type at struct {
+	net.Listener
+	addr net.Addr
+}
+
+func (l at) Addr() net.Addr { return l.addr }
+
+var (
+	here   = at{addr: &net.TCPAddr{IP: net.IPv4(127, 0, 0, 1), Port: 8443}}
+	oneIP  = at{addr: &net.TCPAddr{IP: net.IPv4(192, 0, 2, 1), Port: 8443}}
+	socket = at{addr: &net.UnixAddr{Name: "/run/s", Net: "unix"}}
+)
+
+// The names of a certificate are those that were typed, and the addresses at which a listener can be reached.
+func TestServedHosts(t *testing.T) {
+	v := &serving{request: ServeRequest{Listen: []string{"unix:s:1", "mirror.test:8443"}}, host: "name.test"}
+	hosts := v.hosts([]net.Listener{socket, oneIP})
+	for host, want := range map[string]bool{"localhost": true, "name.test": true, "mirror.test": true, "192.0.2.1": true, "unix": false, "s": false, "": false} {
+		sourcetest.Expect(t, slices.Contains(hosts, host) == want, "%q: %q", host, hosts)
+	}
+	sourcetest.EqualSlices(t, v.hosts([]net.Listener{socket}), (&serving{host: "name.test"}).hosts([]net.Listener{here}), "names of a server that only this machine can reach")
 }

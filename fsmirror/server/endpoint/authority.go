@@ -1,6 +1,7 @@
 package endpoint
 
 import (
+	"context"
 	"crypto/ecdsa"
 	"crypto/elliptic"
 	"crypto/rand"
@@ -18,14 +19,15 @@ import (
 	"sync"
 	"time"
 
+	"github.com/larder-cli/larder/sources"
 	"github.com/larder-cli/larder/sources/disk"
 )
 
 // An Authority is a certificate authority of this machine, and its certificate for the server. It can vouch only for the
 // names that it was made for, so clients who trust it trust it with nothing else.
 type Authority struct {
-	Path     string // of its certificate, which clients must trust
-	Replaced bool   // an earlier one was replaced, because it can't vouch for all names, or not for long enough
+	Path   string // of its certificate, which clients must trust
+	Beside bool   // it was made now, although there are others, which can't vouch for all names, or not for long enough
 
 	ca  *x509.Certificate
 	key *ecdsa.PrivateKey
@@ -39,8 +41,10 @@ type Authority struct {
 }
 
 const (
-	secretFile = "ca.pem" // key and certificate
-	publicFile = "ca.crt"
+	secretExt = ".pem" // of key and certificate
+	publicExt = ".crt"
+
+	mostAuthorities = 20 // in a directory
 
 	authorityFor   = 10 * 365 * 24 * time.Hour
 	certificateFor = 90 * 24 * time.Hour // some systems accept no more than 398 days
@@ -48,9 +52,9 @@ const (
 	backdated      = time.Hour // for clients whose clock is behind
 )
 
-// LocalAuthority returns the authority in a directory, which is created if it is missing. If the authority was made for
-// other names or has ended, it is replaced, and clients have to trust the new one.
-func LocalAuthority(dir string, hosts []string) (*Authority, error) {
+// LocalAuthority returns the first authority in a directory that can vouch for all hosts, or else makes one beside the
+// others. It replaces none that is valid, because another server may use it. The directory is created if it is missing.
+func LocalAuthority(ctx context.Context, dir string, hosts []string) (*Authority, error) {
 	a := &Authority{now: time.Now}
 	for _, host := range hosts {
 		if ip := net.ParseIP(host); ip != nil {
@@ -64,37 +68,84 @@ func LocalAuthority(dir string, hosts []string) (*Authority, error) {
 		return nil, err
 	}
 	defer d.Close()
-	a.Path = d.Path(publicFile)
-	text, err := d.ReadSecret(secretFile, mostPEM)
+	name, _, err := a.find(d) // without the lock, because the directory may be read-only
+	if name == "" && err == nil {
+		name, err = a.add(ctx, d)
+	}
+	if err != nil {
+		return nil, err
+	}
+	a.Path = d.Path(name + publicExt)
+	return a, a.publish(d, name)
+}
+
+// find reads the first authority that fits, and returns its name, or else the names that have no valid authority.
+func (a *Authority) find(d *disk.Dir) (name string, free []string, err error) {
+	for n := range mostAuthorities {
+		name := "ca"
+		if n > 0 {
+			name = fmt.Sprintf("ca-%d", n+1)
+		}
+		text, err := d.ReadSecret(name+secretExt, mostPEM)
+		if errors.Is(err, fs.ErrNotExist) {
+			free = append(free, name)
+			continue
+		}
+		if err == nil {
+			if err = a.parse(text); err != nil {
+				err = sources.WithHint(fmt.Errorf("%s: %w", d.Path(name+secretExt), err), "remove it: larder creates a new one")
+			}
+		}
+		switch {
+		case err != nil:
+			return "", nil, err
+		case a.fits():
+			return name, nil, nil
+		case a.now().After(a.ca.NotAfter):
+			free = append(free, name)
+		}
+	}
+	return "", free, nil
+}
+
+// add makes an authority, unless another server has just made one that fits, and removes those that have ended.
+func (a *Authority) add(ctx context.Context, d *disk.Dir) (string, error) {
+	lock := d.Lock("ca.lock")
+	if err := disk.Wait(ctx, lock.Try, nil); err != nil {
+		return "", err
+	}
+	defer lock.Unlock()
+	name, free, err := a.find(d)
+	if name != "" || err != nil {
+		return name, err
+	}
+	if len(free) == 0 {
+		return "", sources.WithHint(fmt.Errorf("%s has %d certificate authorities, and none can vouch for all names of this server", d.Path(""), mostAuthorities),
+			"remove those that no server uses")
+	}
+	for _, name := range free {
+		if err := errors.Join(d.Remove(name+secretExt), d.Remove(name+publicExt)); err != nil {
+			return "", err
+		}
+	}
+	text, err := a.make()
+	if err == nil {
+		text, err = d.KeepSecret(free[0]+secretExt, text)
+	}
 	if err == nil {
 		err = a.parse(text)
 	}
-	if err == nil && a.fits() {
-		return a, a.publish(d)
-	}
-	if err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return nil, fmt.Errorf("%s: %w", d.Path(secretFile), disk.Cause(err))
-	}
-	a.Replaced = err == nil
-	if err := d.Remove(secretFile); err != nil {
-		return nil, err
-	}
-	if text, err = a.make(); err != nil {
-		return nil, err
-	}
-	if text, err = d.KeepSecret(secretFile, text); err != nil { // perhaps that of another process
-		return nil, err
-	}
-	return a, errors.Join(a.parse(text), a.publish(d))
+	a.Beside = len(free) < mostAuthorities
+	return free[0], err
 }
 
 // publish writes the certificate for clients.
-func (a *Authority) publish(d *disk.Dir) error {
+func (a *Authority) publish(d *disk.Dir, name string) error {
 	text := pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: a.ca.Raw})
-	if old, _, err := d.ReadFile(publicFile, mostPEM); err == nil && string(old) == string(text) {
+	if old, _, err := d.ReadFile(name+publicExt, mostPEM); err == nil && string(old) == string(text) {
 		return nil
 	}
-	return d.WriteFile(publicFile, text, disk.Lazily)
+	return d.WriteFile(name+publicExt, text, disk.Lazily)
 }
 
 func (a *Authority) parse(text []byte) error {
@@ -133,8 +184,10 @@ func (a *Authority) make() ([]byte, error) {
 		return nil, err
 	}
 	machine, _ := os.Hostname()
+	number := serial()
 	template := &x509.Certificate{
-		SerialNumber: serial(), Subject: pkix.Name{CommonName: "Larder on " + machine},
+		// Clients look for an authority by its subject, so each has another one.
+		SerialNumber: number, Subject: pkix.Name{CommonName: fmt.Sprintf("Larder on %s, %x", machine, number.Bytes()[:4])},
 		NotBefore: a.now().Add(-backdated), NotAfter: a.now().Add(authorityFor),
 		IsCA: true, BasicConstraintsValid: true, MaxPathLenZero: true, KeyUsage: x509.KeyUsageCertSign,
 		PermittedDNSDomainsCritical: true, PermittedDNSDomains: a.names,

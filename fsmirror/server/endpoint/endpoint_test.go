@@ -4,12 +4,15 @@ import (
 	"crypto/tls"
 	"crypto/x509"
 	"errors"
+	"fmt"
+	"io/fs"
 	"net"
 	"net/http"
 	"os"
 	"path/filepath"
 	"runtime"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -97,26 +100,40 @@ func TestCertificateIsReadAgain(t *testing.T) {
 	sourcetest.Expect(t, err != nil && strings.Contains(err.Error(), "none.pem"), "%v", err)
 }
 
-// The authority vouches for the names that it was made for, and for no others. It stays the same until it no longer fits.
-func TestLocalAuthority(t *testing.T) {
-	dir := filepath.Join(t.TempDir(), "serve")
-	hosts := []string{"localhost", "127.0.0.1", "::1", "mirror.test"}
-	a, err := endpoint.LocalAuthority(dir, hosts)
-	sourcetest.Check(t, err)
-	first := sourcetest.ReadFile(t, a.Path)
-	again, err := endpoint.LocalAuthority(dir, hosts)
-	sourcetest.Check(t, err)
-	sourcetest.Equal(t, string(sourcetest.ReadFile(t, again.Path)), string(first), "authority of the second run")
-	if runtime.GOOS != "windows" {
-		info, err := os.Stat(filepath.Join(dir, "ca.pem"))
-		sourcetest.Expect(t, err == nil && info.Mode().Perm() == 0o600, "%v %v", info, err)
-	}
-	pool := x509.NewCertPool()
-	pool.AppendCertsFromPEM(first)
+// leafOf returns the current certificate of an authority.
+func leafOf(t *testing.T, a *endpoint.Authority) *x509.Certificate {
+	t.Helper()
 	got, err := a.Get(nil)
 	sourcetest.Check(t, err)
 	leaf, err := x509.ParseCertificate(got.Certificate[0])
 	sourcetest.Check(t, err)
+	return leaf
+}
+
+// trusted returns the authorities that clients with SSL_CERT_DIR trust.
+func trusted(t *testing.T, dir string) *x509.CertPool {
+	t.Helper()
+	pool := x509.NewCertPool()
+	files, err := filepath.Glob(filepath.Join(dir, "*.crt"))
+	sourcetest.Check(t, err)
+	for _, file := range files {
+		pool.AppendCertsFromPEM(sourcetest.ReadFile(t, file))
+	}
+	return pool
+}
+
+// The authority vouches for the names that it was made for, and for no others.
+func TestLocalAuthority(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "serve")
+	hosts := []string{"localhost", "127.0.0.1", "::1", "mirror.test"}
+	a, err := endpoint.LocalAuthority(t.Context(), dir, hosts)
+	sourcetest.Check(t, err)
+	sourcetest.Expect(t, a.Path == filepath.Join(dir, "ca.crt") && !a.Beside, "%+v", a)
+	if runtime.GOOS != "windows" {
+		info, err := os.Stat(filepath.Join(dir, "ca.pem"))
+		sourcetest.Expect(t, err == nil && info.Mode().Perm() == 0o600, "%v %v", info, err)
+	}
+	pool, leaf := trusted(t, dir), leafOf(t, a)
 	for _, host := range hosts {
 		_, err := leaf.Verify(x509.VerifyOptions{Roots: pool, DNSName: host})
 		sourcetest.Expect(t, err == nil, "%s: %v", host, err)
@@ -129,12 +146,76 @@ func TestLocalAuthority(t *testing.T) {
 		_, err = leaf.Verify(x509.VerifyOptions{Roots: pool, DNSName: host})
 		sourcetest.Expect(t, err != nil, "the authority vouches for %s", host)
 	}
-	more, err := endpoint.LocalAuthority(dir, append(hosts, "other.test"))
-	sourcetest.Check(t, err)
-	sourcetest.Expect(t, string(sourcetest.ReadFile(t, more.Path)) != string(first), "the authority can't vouch for the new name")
 	sourcetest.Check(t, os.WriteFile(filepath.Join(dir, "ca.pem"), []byte("damaged"), 0o600))
-	_, err = endpoint.LocalAuthority(dir, hosts)
-	sourcetest.Expect(t, err != nil && strings.Contains(err.Error(), "ca.pem"), "%v", err)
+	_, err = endpoint.LocalAuthority(t.Context(), dir, hosts)
+	sourcetest.Expect(t, err != nil && strings.Contains(err.Error(), "ca.pem") && len(sources.Hints(err)) == 1, "%v", err)
+}
+
+// An authority that doesn't fit stays, because a server may use it. Clients who trust all find the right one by its subject.
+func TestAuthoritiesStayBesideEachOther(t *testing.T) {
+	dir := t.TempDir()
+	get := func(file string, beside bool, hosts ...string) *endpoint.Authority {
+		t.Helper()
+		a, err := endpoint.LocalAuthority(t.Context(), dir, hosts)
+		sourcetest.Check(t, err)
+		sourcetest.Expect(t, a.Path == filepath.Join(dir, file) && a.Beside == beside, "%v: %+v", hosts, a)
+		return a
+	}
+	one := get("ca.crt", false, "localhost")
+	two := get("ca-2.crt", true, "localhost", "two.test")
+	three := get("ca-3.crt", true, "localhost", "three.test")
+	get("ca.crt", false, "localhost")
+	get("ca-2.crt", false, "two.test")
+	pool, subjects := trusted(t, dir), map[string]bool{}
+	for _, a := range []*endpoint.Authority{one, two, three} {
+		leaf := leafOf(t, a)
+		_, err := leaf.Verify(x509.VerifyOptions{Roots: pool, DNSName: "localhost"})
+		sourcetest.Check(t, err)
+		subjects[leaf.Issuer.String()] = true
+	}
+	sourcetest.Equal(t, len(subjects), 3, "subjects")
+
+	// One that will end soon stays. One that has ended is removed when another one is made.
+	const day = 24 * time.Hour
+	sourcetest.Check(t, endpoint.Age(one, 3600*day))
+	sourcetest.Check(t, endpoint.Age(two, 3700*day))
+	get("ca-3.crt", false, "localhost")
+	get("ca-2.crt", true, "four.test")
+	sourcetest.Check(t, endpoint.Age(two, 3700*day))
+	sourcetest.Check(t, endpoint.Age(three, 3700*day))
+	get("ca-2.crt", true, "five.test")
+	for _, name := range []string{"ca-3.pem", "ca-3.crt"} {
+		_, err := os.Stat(filepath.Join(dir, name))
+		sourcetest.Expect(t, errors.Is(err, fs.ErrNotExist), "%s: %v", name, err)
+	}
+
+	var err error
+	for n := 0; n < 20 && err == nil; n++ {
+		_, err = endpoint.LocalAuthority(t.Context(), dir, []string{fmt.Sprintf("%d.test", n)})
+	}
+	sourcetest.Expect(t, err != nil && strings.Contains(err.Error(), dir+" has 20 certificate authorities") && len(sources.Hints(err)) == 1, "%v", err)
+}
+
+// Servers that start at the same time have authorities that are in files, and no more than they need.
+func TestAuthoritiesOfServersThatStartTogether(t *testing.T) {
+	dir := t.TempDir()
+	all := make([]*endpoint.Authority, 8)
+	var wait sync.WaitGroup
+	for n := range all {
+		wait.Go(func() {
+			var err error
+			all[n], err = endpoint.LocalAuthority(t.Context(), dir, []string{"localhost", []string{"even.test", "odd.test"}[n%2]})
+			sourcetest.Expect(t, err == nil, "%v", err)
+		})
+	}
+	wait.Wait()
+	pool := trusted(t, dir)
+	for _, a := range all {
+		_, err := leafOf(t, a).Verify(x509.VerifyOptions{Roots: pool, DNSName: "localhost"})
+		sourcetest.Check(t, err)
+	}
+	files, err := filepath.Glob(filepath.Join(dir, "*.pem"))
+	sourcetest.Expect(t, err == nil && len(files) == 2, "%q %v", files, err)
 }
 
 // A client that doesn't finish its headers loses its connection.

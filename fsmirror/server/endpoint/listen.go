@@ -1,7 +1,7 @@
 // Package endpoint opens the ports and sockets of a server, and has its certificate: one from files, which are read
 // again when they change, or one of a certificate authority of this machine.
 //
-// It leaves on disk the socket of an address "unix:PATH" while the server runs, and the authority and its certificate
+// It leaves on disk the socket of an address "unix:PATH" while the server runs, and authorities with their certificates
 // in the directory that it is given.
 package endpoint
 
