@@ -40,6 +40,8 @@ type served struct {
 //	serve -recipe FILE      run larder serve as a file of docs/recipes does, with $WORK/root as the root
 //	serve -proxy NAME ARGS  run larder serve behind nginx or caddy, with the configuration in docs/recipes
 //	serve -shown            let SERVER be the HOST:PORT of the server that a document has started last
+//	serve -certificate HOST CERT KEY
+//	                        write a certificate for a host, and its key, to files
 //	serve -stop             interrupt it, and require that it ends well
 //	serve -kill             kill it
 //	serve -get STATUS PATH [HEADER:VALUE | METHOD]...
@@ -62,6 +64,10 @@ func serveScript(ts *testscript.TestScript, neg bool, args []string) {
 		_ = s.served.cmd.Wait()
 	case len(args) == 1 && args[0] == "-shown":
 		ts.Setenv("SERVER", s.shown.address)
+	case len(args) == 4 && args[0] == "-certificate":
+		cert, key, _ := sourcetest.Certificate(args[1])
+		writeIn(ts, args[2], cert)
+		writeIn(ts, args[3], key)
 	case len(args) == 2 && args[0] == "-recipe":
 		s.serve(ts, recipeArguments(ts, args[1]))
 	case len(args) > 2 && args[0] == "-proxy":

@@ -104,6 +104,7 @@ type serving struct {
 	handler     *server.Server
 	host        string                                               // that of the request's Name
 	certificate func(*tls.ClientHelloInfo) (*tls.Certificate, error) // nil for plain HTTP
+	certified   string                                               // a name in the certificate of the request; may be empty
 	authority   string                                               // path of the certificate that clients must trust
 	counters    *metrics.Metrics
 	upstream    *upstream // nil if there is none
@@ -266,11 +267,13 @@ func (v *serving) loadCertificate() error {
 	if err != nil {
 		return fmt.Errorf("--key: %w", err)
 	}
-	certificate, err := endpoint.Load(cert, key, v.output.WarnOf)
+	certificate, err := endpoint.Load(cert, key, endpoint.CertificateOptions{
+		Host: v.host, Warn: v.output.WarnOf, Replaced: func() { v.output.Say("%s has changed, and the new certificate is in use", cert) },
+	})
 	if err != nil {
 		return err
 	}
-	v.certificate = certificate.Get
+	v.certificate, v.certified = certificate.Get, certificate.Name()
 	return nil
 }
 
@@ -395,11 +398,14 @@ func (v *serving) reachedAt(all []net.Listener) string {
 			continue
 		}
 		host, port := tcp.IP.String(), fmt.Sprint(tcp.Port)
-		if tcp.IP.IsUnspecified() {
+		switch {
+		case tcp.IP.IsLoopback():
+			host = "localhost"
+		case v.certified != "":
+			host = v.certified
+		case tcp.IP.IsUnspecified():
 			name, _ := os.Hostname()
 			host = cmp.Or(name, "localhost")
-		} else if tcp.IP.IsLoopback() {
-			host = "localhost"
 		}
 		if port == "443" && v.certificate != nil {
 			return host

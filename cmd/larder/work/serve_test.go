@@ -1,6 +1,7 @@
 package work
 
 import (
+	"crypto/tls"
 	"net"
 	"net/netip"
 	"slices"
@@ -36,10 +37,30 @@ type at struct {
 func (l at) Addr() net.Addr { return l.addr }
 
 var (
-	here   = at{addr: &net.TCPAddr{IP: net.IPv4(127, 0, 0, 1), Port: 8443}}
-	oneIP  = at{addr: &net.TCPAddr{IP: net.IPv4(192, 0, 2, 1), Port: 8443}}
-	socket = at{addr: &net.UnixAddr{Name: "/run/s", Net: "unix"}}
+	here     = at{addr: &net.TCPAddr{IP: net.IPv4(127, 0, 0, 1), Port: 8443}}
+	anywhere = at{addr: &net.TCPAddr{IP: net.IPv6unspecified, Port: 443}}
+	oneIP    = at{addr: &net.TCPAddr{IP: net.IPv4(192, 0, 2, 1), Port: 8443}}
+	socket   = at{addr: &net.UnixAddr{Name: "/run/s", Net: "unix"}}
 )
+
+// The URL has a name that clients can use: that of the certificate, if other machines can connect.
+func TestReachedAt(t *testing.T) {
+	for _, c := range []struct {
+		name, certified string
+		listeners       []net.Listener
+		want            string
+	}{
+		{"", "mirror.test", []net.Listener{anywhere}, "mirror.test"},
+		{"", "mirror.test", []net.Listener{socket, oneIP}, "mirror.test:8443"},
+		{"", "mirror.test", []net.Listener{here}, "localhost:8443"},
+		{"", "mirror.test", []net.Listener{socket}, ""},
+		{"", "", []net.Listener{oneIP}, "192.0.2.1:8443"},
+		{"other.test:1", "mirror.test", []net.Listener{anywhere}, "other.test:1"},
+	} {
+		v := &serving{request: ServeRequest{Name: c.name, Cert: "cert"}, certified: c.certified, certificate: func(*tls.ClientHelloInfo) (*tls.Certificate, error) { return nil, nil }}
+		sourcetest.Equal(t, v.reachedAt(c.listeners), c.want, "%+v", c)
+	}
+}
 
 // The names of a certificate are those that were typed, and the addresses at which a listener can be reached.
 func TestServedHosts(t *testing.T) {

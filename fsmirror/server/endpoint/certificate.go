@@ -3,16 +3,18 @@ package endpoint
 import (
 	"crypto/tls"
 	"fmt"
+	"strings"
 	"sync"
 	"time"
 
+	"github.com/larder-cli/larder/sources"
 	"github.com/larder-cli/larder/sources/disk"
 )
 
 // A Certificate is one in two files.
 type Certificate struct {
 	cert, key string
-	warn      func(error)
+	opts      CertificateOptions
 	now       func() time.Time
 
 	mu      sync.Mutex
@@ -26,14 +28,54 @@ const (
 	mostPEM   = 1 << 20 // in bytes
 )
 
-// Load reads a certificate and its key. When a file changes, both are read again; if that fails, warn is called, and the
-// old certificate stays in use.
-func Load(cert, key string, warn func(error)) (*Certificate, error) {
-	c := &Certificate{cert: cert, key: key, warn: warn, now: time.Now}
+// CertificateOptions configures a [Certificate].
+type CertificateOptions struct {
+	Host     string      // the name that clients use; may be empty
+	Warn     func(error) // clients refuse the certificate, or a changed one can't be read
+	Replaced func()      // a changed certificate is now in use
+}
+
+// Load reads a certificate and its key. When a file changes, both are read again; if that fails, the old certificate stays
+// in use.
+func Load(cert, key string, opts CertificateOptions) (*Certificate, error) {
+	c := &Certificate{cert: cert, key: key, opts: opts, now: time.Now}
 	c.state, c.looked = c.files(), c.now()
 	var err error
-	c.current, err = c.read()
-	return c, err
+	if c.current, err = c.read(); err != nil {
+		return nil, err
+	}
+	c.check()
+	return c, nil
+}
+
+// Name returns the first name in the certificate that is no wildcard, or nothing.
+func (c *Certificate) Name() string {
+	for _, name := range c.current.Leaf.DNSNames {
+		if !strings.HasPrefix(name, "*") {
+			return name
+		}
+	}
+	return ""
+}
+
+// check warns if clients refuse the current certificate.
+func (c *Certificate) check() {
+	warn := func(format string, args ...any) {
+		c.opts.Warn(fmt.Errorf("clients refuse the certificate in %s: "+format, append([]any{c.cert}, args...)...))
+	}
+	const minute = "2006-01-02 15:04 UTC"
+	leaf := c.current.Leaf
+	if c.now().After(leaf.NotAfter) {
+		warn("it ended on %s", leaf.NotAfter.UTC().Format(minute))
+	}
+	if c.now().Before(leaf.NotBefore) {
+		warn("it begins on %s", leaf.NotBefore.UTC().Format(minute))
+	}
+	if c.opts.Host != "" {
+		if err := leaf.VerifyHostname(c.opts.Host); err != nil {
+			warn("%w", err)
+		}
+	}
 }
 
 // files returns the state of the files.
@@ -62,7 +104,8 @@ func (c *Certificate) read() (*tls.Certificate, error) {
 	}
 	pair, err := tls.X509KeyPair(cert, key)
 	if err != nil {
-		return nil, fmt.Errorf("%s and %s: %w", c.cert, c.key, err)
+		return nil, sources.WithHint(fmt.Errorf("%s and %s: %w", c.cert, c.key, err),
+			"put the certificate of the server first in %s, and its key, without a passphrase, in %s, both in PEM", c.cert, c.key)
 	}
 	return &pair, nil
 }
@@ -76,9 +119,11 @@ func (c *Certificate) Get(*tls.ClientHelloInfo) (*tls.Certificate, error) {
 		if state := c.files(); state != c.state {
 			c.state = state
 			if read, err := c.read(); err != nil {
-				c.warn(fmt.Errorf("the old certificate stays in use: %w", err))
+				c.opts.Warn(fmt.Errorf("the old certificate stays in use: %w", err))
 			} else {
 				c.current = read
+				c.opts.Replaced()
+				c.check()
 			}
 		}
 	}

@@ -3,6 +3,7 @@ package endpoint_test
 import (
 	"crypto/tls"
 	"crypto/x509"
+	"encoding/pem"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -74,7 +75,8 @@ func TestCertificateIsReadAgain(t *testing.T) {
 	}
 	put("one.test")
 	var warned []error
-	c, err := endpoint.Load(cert, key, func(err error) { warned = append(warned, err) })
+	replaced := 0
+	c, err := endpoint.Load(cert, key, endpoint.CertificateOptions{Warn: func(err error) { warned = append(warned, err) }, Replaced: func() { replaced++ }})
 	sourcetest.Check(t, err)
 	now := time.Now()
 	endpoint.SetClock(c, func() time.Time { return now })
@@ -96,8 +98,59 @@ func TestCertificateIsReadAgain(t *testing.T) {
 	sourcetest.Equal(t, len(warned), 1, "warnings about the same files")
 	put("three.test")
 	sourcetest.Equal(t, name(), "three.test", "name after it was repaired")
-	_, err = endpoint.Load(cert, filepath.Join(dir, "none.pem"), nil)
+	sourcetest.Equal(t, replaced, 2, "messages about a new certificate")
+	_, err = endpoint.Load(cert, filepath.Join(dir, "none.pem"), endpoint.CertificateOptions{})
 	sourcetest.Expect(t, err != nil && strings.Contains(err.Error(), "none.pem"), "%v", err)
+	_, k, _ := sourcetest.Certificate("one.test")
+	sourcetest.Check(t, os.WriteFile(key, k, 0o600))
+	_, err = endpoint.Load(cert, key, endpoint.CertificateOptions{})
+	sourcetest.Expect(t, len(sources.Hints(err)) == 1, "a key of another certificate: %v", err)
+}
+
+// A certificate that clients refuse is reported when the server starts, and when it replaces another one.
+func TestCertificateThatClientsRefuse(t *testing.T) {
+	dir := t.TempDir()
+	a, err := endpoint.LocalAuthority(t.Context(), dir, []string{"localhost"})
+	sourcetest.Check(t, err)
+	cert, key := filepath.Join(dir, "cert.pem"), filepath.Join(dir, "key.pem")
+	put := func(host string, after time.Duration) {
+		c, err := endpoint.IssueAt(a, host, time.Now().Add(after))
+		sourcetest.Check(t, err)
+		raw, err := x509.MarshalPKCS8PrivateKey(c.PrivateKey)
+		sourcetest.Check(t, err)
+		sourcetest.Check(t, os.WriteFile(cert, pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: c.Certificate[0]}), 0o644))
+		sourcetest.Check(t, os.WriteFile(key, pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: raw}), 0o600))
+	}
+	const year = 365 * 24 * time.Hour
+	for _, bad := range []struct {
+		host  string
+		after time.Duration
+		want  string
+	}{
+		{"mirror.test", -year, "it ended on 20"},
+		{"mirror.test", year, "it begins on 20"},
+		{"other.test", 0, "valid for other.test, not mirror.test"},
+		{"*.mirror.test", 0, "valid for *.mirror.test, not mirror.test"},
+	} {
+		var warned []string
+		opts := endpoint.CertificateOptions{Host: "mirror.test", Warn: func(err error) { warned = append(warned, err.Error()) }, Replaced: func() {}}
+		put(bad.host, bad.after)
+		_, err := endpoint.Load(cert, key, opts)
+		sourcetest.Check(t, err)
+		put("mirror.test", 0)
+		c, err := endpoint.Load(cert, key, opts)
+		sourcetest.Check(t, err)
+		sourcetest.Equal(t, c.Name(), "mirror.test", "name")
+		put(bad.host, bad.after)
+		endpoint.SetClock(c, func() time.Time { return time.Now().Add(time.Minute) })
+		_, err = c.Get(nil)
+		sourcetest.Check(t, err)
+		sourcetest.Expect(t, len(warned) == 2 && warned[0] == warned[1] && strings.Contains(warned[0], cert) && strings.Contains(warned[0], bad.want), "%+v: %q", bad, warned)
+	}
+	put("*.mirror.test", 0)
+	c, err := endpoint.Load(cert, key, endpoint.CertificateOptions{})
+	sourcetest.Check(t, err)
+	sourcetest.Equal(t, c.Name(), "", "name in a certificate with a wildcard")
 }
 
 // leafOf returns the current certificate of an authority.
