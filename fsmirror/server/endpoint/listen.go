@@ -77,6 +77,10 @@ func listenHint(address string, err error) error {
 	if errors.As(err, &op) {
 		err = op.Err
 	}
+	var malformed *net.AddrError
+	if errors.As(err, &malformed) {
+		err = errors.New(malformed.Err) // without the address, which the message names already
+	}
 	return sources.WithHint(fmt.Errorf("listening on %s: %w", address, err), addressForm)
 }
 
