@@ -26,7 +26,7 @@ func serveCommand() *line.Command {
 			{Name: "cert", Value: "FILE", Kind: line.Path, Does: "certificate; read again when it changes", Offers: files},
 			{Name: "key", Value: "FILE", Kind: line.Path, Does: "key of the certificate", Offers: files},
 			{Name: "self-signed", Does: "use a certificate authority of this machine"},
-			{Name: "name", Value: "HOST", Does: "the host name that clients use"},
+			{Name: "name", Value: "HOST[:PORT]", Does: "the host name that clients use"},
 			{Name: "behind-proxy", Does: "plain HTTP, for a proxy with a certificate"},
 			{Name: "tokens", Value: "FILE", Kind: line.Path, Does: "require a token: lines of NAME and SHA-256", Offers: files},
 			{Name: "upstream", Does: "fetch what the mirror lacks as install would"},
