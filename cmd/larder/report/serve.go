@@ -37,7 +37,7 @@ func (o *Output) Serving(s Serving) {
 	if s.Authority != "" {
 		o.Say("Clients must trust the certificate authority of this machine. On this machine, for the engines and larder:")
 		o.Copy("  export SSL_CERT_DIR=" + filepath.Dir(s.Authority)) // SSL_CERT_FILE would replace the authorities of the system
-		o.Say("On other machines, add %s from this directory to the certificate authorities of the system. It can vouch for no other names than those of this server.", filepath.Base(s.Authority))
+		o.Say("On other machines, add %s from this directory to the certificate authorities of the system. It is valid only for the names of this server.", filepath.Base(s.Authority))
 	}
 }
 
