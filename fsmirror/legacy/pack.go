@@ -83,6 +83,31 @@ func (c Candidate) fetch(ctx context.Context, stage sources.Stage) (from sources
 	return from, by, err
 }
 
+// Contents returns the contents of the package, as they would be stored.
+func (c Candidate) Contents(ctx context.Context) (contents sources.Contents, err error) {
+	if c.Kind == Archive {
+		contents, _, err = archive.Read(ctx, c.Path)
+	} else {
+		contents, err = archive.Receive(ctx, c.receive, archive.Dest{}, archive.Limits{})
+	}
+	return contents, sources.InPackage(c.ID, err)
+}
+
+// receive opens the files to pack, one after the other, see [sources.Files].
+func (c Candidate) receive(yield func(sources.Incoming, error) bool) {
+	for _, f := range c.files {
+		in, err := f.open()
+		if err != nil {
+			yield(sources.Incoming{}, err)
+			return
+		}
+		more := yield(sources.Incoming{Path: f.name, Executable: f.runs, Data: in}, nil)
+		if in.Close(); !more {
+			return
+		}
+	}
+}
+
 // A file is one to pack.
 type file struct {
 	name  string // in the package, with forward slashes

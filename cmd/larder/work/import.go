@@ -252,10 +252,8 @@ func (im *importing) importFound(ctx context.Context, candidates []legacy.Candid
 
 // Origins of packages in a mirror, in addition to alreadyThere.
 const (
-	imported     installer.How = "imported"
-	replaced     installer.How = "replaced"
-	wouldImport  installer.How = "would be imported"
-	wouldCompare installer.How = "would be compared with the existing package"
+	imported installer.How = "imported"
+	replaced installer.How = "replaced"
 )
 
 // importOne imports a candidate unless the mirror already has it. Without --replace, it refuses
@@ -268,17 +266,10 @@ func (im *importing) importOne(ctx context.Context, c legacy.Candidate, proof so
 	if refused != nil {
 		return &sources.PackageError{ID: c.ID, Source: c.Where(), Err: refused}
 	}
-	if im.flags.DryRun {
-		how := wouldImport
-		if there.Path != "" {
-			how = wouldCompare
-		}
-		im.told(c, how, im.proven(c.ID, proof))
-		return nil
-	}
-	stored, err := c.Put(ctx, im.store, func(contents sources.Contents) (sources.Proof, error) {
+	check := func(contents sources.Contents) (sources.Proof, error) {
 		return proof, there.Check(contents, im.replace)
-	})
+	}
+	stored, err := im.put(ctx, c, there, check)
 	how := imported
 	switch {
 	case errors.Is(err, legacy.ErrSame):
@@ -293,6 +284,21 @@ func (im *importing) importOne(ctx context.Context, c legacy.Candidate, proof so
 	return nil
 }
 
+// put stores a candidate, or only checks it with --dry-run.
+func (im *importing) put(ctx context.Context, c legacy.Candidate, there legacy.Standing, check func(sources.Contents) (sources.Proof, error)) (stored sources.Stored, err error) {
+	if !im.flags.DryRun {
+		return c.Put(ctx, im.store, check)
+	}
+	var contents sources.Contents
+	if there.Path != "" { // else there is nothing to compare with
+		if contents, err = c.Contents(ctx); err != nil {
+			return stored, err
+		}
+	}
+	proof, err := check(contents)
+	return im.proven(c.ID, proof), sources.InPackage(c.ID, err)
+}
+
 // proven returns a package with what was proved about it.
 func (im *importing) proven(id sources.PackageID, proof sources.Proof) sources.Stored {
 	return sources.Stored{ID: id, Proof: proof, Report: im.judge().Report(id.Provider, proof)}
@@ -305,11 +311,19 @@ func (im *importing) told(c legacy.Candidate, how installer.How, s sources.Store
 	case alreadyThere:
 		im.sum.There++
 		mark = ui.Plain.Of("  ")
-	case replaced, wouldCompare:
+	case replaced:
 		mark = ui.Changed.Of(" ~")
 		fallthrough
 	default:
 		im.sum.Packages++
 	}
-	im.rows = append(im.rows, report.LegacyOf(c, string(how), s, mark, how == alreadyThere))
+	im.rows = append(im.rows, report.LegacyOf(c, im.did(how), s, mark, how == alreadyThere))
+}
+
+// did says what was done with a package, or would be with --dry-run.
+func (im *importing) did(how installer.How) string {
+	if !im.flags.DryRun || how == alreadyThere {
+		return string(how)
+	}
+	return "would be " + string(how)
 }
