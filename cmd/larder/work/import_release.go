@@ -28,7 +28,11 @@ func (im *importing) vouch(ctx context.Context, candidates []legacy.Candidate, r
 		if *file.typed == "" {
 			continue
 		}
-		if *file.text, err = im.readKey(*file.typed); err != nil {
+		if *file.text, err = im.readKey(*file.typed); err == nil && len(releases) == 0 && len(candidates) > 0 {
+			err = sources.WithHint(errors.New("there is no build of a provider"),
+				"it is for zip files such as terraform-provider-thing_1.2.0_linux_amd64.zip, in a directory that isn't a mirror")
+		}
+		if err != nil {
 			return fmt.Errorf("%s: %w", *file.flag, err)
 		}
 	}
@@ -70,8 +74,11 @@ func (im *importing) evidenceFor(ctx context.Context, r *legacy.Release, public,
 		}
 		signature, err := trust.Binary(r.Signature)
 		return &sources.Signed{Sums: r.Sums, Signature: signature, Keys: []sources.Key{key}, Origin: r.SumsPath}, err
-	case private == "":
+	case private == "" && public == "":
 		return nil, nil
+	case private == "":
+		err := errors.New("there is no signature that --key could verify")
+		return nil, sources.WithHint(err, "to sign the checksums, name the file of a private key with --sign-key")
 	}
 	sums, err := im.newSums(ctx, r)
 	if err != nil {
