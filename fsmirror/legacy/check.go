@@ -58,14 +58,22 @@ func (to Target) Standing(ctx context.Context, id sources.PackageID, warn func(e
 	return s, err
 }
 
-// Check returns why these contents cannot be imported as the package. The error matches [ErrSame]
-// if the mirror has them.
-func (s Standing) Check(contents sources.Contents, replace bool) error {
-	switch {
+// Has reports whether the mirror has a package with these contents.
+func (s Standing) Has(contents sources.Contents) bool { return s.Path != "" && contents.H1 == s.H1 }
+
+// Check returns why the candidate with these contents cannot be imported as the package. The error matches
+// [ErrSame] if the mirror has them, and also the evidence that came with the candidate.
+func (s Standing) Check(c Candidate, contents sources.Contents, replace bool) error {
+	switch same := s.Has(contents); {
 	case s.Path == "":
 		return nil
-	case contents.H1 == s.H1:
+	case same && !c.news:
 		return ErrSame
+	case same && s.other:
+		err := fmt.Errorf("%s exists, in the other layout", s.Path)
+		return sources.WithHint(err, "remove it first, or keep its layout: use --unpacked only if it is a directory")
+	case same:
+		return nil
 	case !replace:
 		err := fmt.Errorf("%s exists, with different contents", s.Path)
 		return sources.WithHint(err, "find out which package is right; to replace the one in the mirror, add --replace")
@@ -81,7 +89,10 @@ func (s Standing) Check(contents sources.Contents, replace bool) error {
 // package.
 func (to Target) Prove(ctx context.Context, c *Candidate, by sources.Judge) (proof sources.Proof, err error) {
 	if c.release != nil {
-		return c.prove(ctx, by, c.release, c.release.Origin)
+		if proof, err = c.prove(ctx, by, c.release, c.release.Origin); err == nil {
+			c.news, err = to.lacks(c.ID, c.release, by)
+		}
+		return proof, err
 	}
 	mirror := to.Dir
 	signed, err := evidence.Of(mirror, c.ID.Provider, c.ID.Version)
@@ -103,6 +114,23 @@ func (to Target) Prove(ctx context.Context, c *Candidate, by sources.Judge) (pro
 		err = notSigned(err)
 	}
 	return proof, err
+}
+
+// lacks reports whether evidence would change what the mirror has for a version. It fails if the mirror has better
+// evidence.
+func (to Target) lacks(id sources.PackageID, s *sources.Signed, by sources.Judge) (bool, error) {
+	old, err := evidence.Of(to.Dir, id.Provider, id.Version)
+	if err != nil {
+		return true, nil //nolint:nilerr // there is none that can be read
+	}
+	merged, err := by.Merge(id.Provider, old, s)
+	switch {
+	case evidence.Digest(merged) != evidence.Digest(old):
+		return true, nil // the store warns of a new key
+	case err == nil:
+		return false, nil
+	}
+	return false, sources.WithHint(err, "find out which evidence is right; to accept the new evidence, remove this version from the mirror first")
 }
 
 // prove verifies a candidate with signed checksums, which are at a path or URL.

@@ -76,6 +76,7 @@ type Candidate struct {
 	Mirror   string // the mirror that an archive is in, which may have evidence for it; empty if there is none
 
 	release *sources.Signed // evidence that came with it, see [Release]; nil if there is none
+	news    bool            // release is evidence that the mirror doesn't have
 
 	clues clues
 	files []file // files to pack; nil for an archive

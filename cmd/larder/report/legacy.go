@@ -61,18 +61,22 @@ func (o *Output) LegacyImported(all []Legacy) {
 type LegacySum struct {
 	Packages int  `json:"packages"` // imported or replaced, or that would be
 	There    int  `json:"already_there"`
-	Skipped  int  `json:"skipped"` // files and directories that are not providers
+	Evidence int  `json:"evidence_added"` // of those, packages whose signed checksums were added, or would be
+	Skipped  int  `json:"skipped"`        // files and directories that are not providers
 	Failed   int  `json:"failed"`
 	DryRun   bool `json:"dry_run,omitempty"`
 }
 
 // Text returns the summary as text.
 func (s LegacySum) Text() string {
-	text := "Imported "
+	text, added := "Imported ", "added"
 	if s.DryRun {
-		text = "Would import "
+		text, added = "Would import ", "would add"
 	}
 	text += ui.Count(s.Packages, "package") + ThereText(s.There)
+	if s.Evidence > 0 {
+		text += fmt.Sprintf("; %s signed checksums for %d", added, s.Evidence)
+	}
 	if s.Skipped > 0 {
 		text += fmt.Sprintf("; %d skipped", s.Skipped)
 	}

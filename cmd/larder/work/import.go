@@ -254,10 +254,11 @@ func (im *importing) importFound(ctx context.Context, candidates []legacy.Candid
 const (
 	imported installer.How = "imported"
 	replaced installer.How = "replaced"
+	vouched  installer.How = alreadyThere + ", signed checksums added"
 )
 
-// importOne imports a candidate unless the mirror already has it. Without --replace, it refuses
-// a package with different contents.
+// importOne imports a candidate unless the mirror already has it, with the evidence that came with it. Without
+// --replace, it refuses a package with different contents.
 func (im *importing) importOne(ctx context.Context, c legacy.Candidate, proof sources.Proof, refused error) error {
 	there, err := im.to.Standing(ctx, c.ID, im.output.WarnOf)
 	if err != nil {
@@ -266,8 +267,10 @@ func (im *importing) importOne(ctx context.Context, c legacy.Candidate, proof so
 	if refused != nil {
 		return &sources.PackageError{ID: c.ID, Source: c.Where(), Err: refused}
 	}
+	has := false
 	check := func(contents sources.Contents) (sources.Proof, error) {
-		return proof, there.Check(contents, im.replace)
+		has = there.Has(contents)
+		return proof, there.Check(c, contents, im.replace)
 	}
 	stored, err := im.put(ctx, c, there, check)
 	how := imported
@@ -277,6 +280,8 @@ func (im *importing) importOne(ctx context.Context, c legacy.Candidate, proof so
 		stored.Dir, stored.H1 = there.Path, there.H1
 	case err != nil:
 		return err
+	case has: // stored again, since evidence is stored with a package
+		how = vouched
 	case there.Path != "":
 		how = replaced
 	}
@@ -311,6 +316,10 @@ func (im *importing) told(c legacy.Candidate, how installer.How, s sources.Store
 	case alreadyThere:
 		im.sum.There++
 		mark = ui.Plain.Of("  ")
+	case vouched:
+		im.sum.There++
+		im.sum.Evidence++
+		mark = ui.Changed.Of(" ~")
 	case replaced:
 		mark = ui.Changed.Of(" ~")
 		fallthrough
@@ -322,8 +331,11 @@ func (im *importing) told(c legacy.Candidate, how installer.How, s sources.Store
 
 // did says what was done with a package, or would be with --dry-run.
 func (im *importing) did(how installer.How) string {
-	if !im.flags.DryRun || how == alreadyThere {
+	switch {
+	case !im.flags.DryRun || how == alreadyThere:
 		return string(how)
+	case how == vouched:
+		return string(alreadyThere) + ", signed checksums would be added"
 	}
 	return "would be " + string(how)
 }

@@ -5,7 +5,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"os"
+	"slices"
 
 	"github.com/larder-cli/larder/fsmirror/builder"
 	"github.com/larder-cli/larder/fsmirror/legacy"
@@ -59,7 +61,8 @@ func (im *importing) readKey(typed string) (string, error) {
 	return string(text), err
 }
 
-// evidenceFor returns the evidence for a release, or nil if nothing vouches for it.
+// evidenceFor returns the evidence for a release, or nil if nothing vouches for it, or if the mirror has signed
+// checksums for what it has none.
 func (im *importing) evidenceFor(ctx context.Context, r *legacy.Release, public, private string) (*sources.Signed, error) {
 	switch {
 	case r.Signature != nil && r.Sums == nil:
@@ -67,20 +70,59 @@ func (im *importing) evidenceFor(ctx context.Context, r *legacy.Release, public,
 	case r.Signature != nil && public == "":
 		err := errors.New("it is signed, but the key is not known")
 		return nil, sources.WithHint(err, "name the file of the publisher's public key with --key; gpg --armor --export writes it")
-	case r.Signature != nil:
-		key, err := trust.PublicKey(public)
-		if err != nil {
-			return nil, fmt.Errorf("--key: %w", err)
-		}
-		signature, err := trust.Binary(r.Signature)
-		return &sources.Signed{Sums: r.Sums, Signature: signature, Keys: []sources.Key{key}, Origin: r.SumsPath}, err
-	case private == "" && public == "":
+	case r.Signature == nil && private == "" && public == "":
 		return nil, nil
-	case private == "":
+	case r.Signature == nil && private == "":
 		err := errors.New("there is no signature that --key could verify")
 		return nil, sources.WithHint(err, "to sign the checksums, name the file of a private key with --sign-key")
 	}
-	sums, err := im.newSums(ctx, r)
+	held, err := im.heldOf(ctx, r.Release)
+	if err != nil {
+		return nil, err
+	}
+	var signed *sources.Signed
+	if r.Signature != nil {
+		signed, err = signedBy(r, public)
+	} else {
+		signed, err = im.sign(ctx, r, held, private)
+	}
+	if err != nil || signed == nil {
+		return nil, err
+	}
+	signed.Origin = r.SumsPath
+	return signed, im.covers(r, signed.Sums, held)
+}
+
+// signedBy returns the evidence beside the archives of a release, which the owner of a public key has signed.
+func signedBy(r *legacy.Release, public string) (*sources.Signed, error) {
+	key, err := trust.PublicKey(public)
+	if err != nil {
+		return nil, fmt.Errorf("--key: %w", err)
+	}
+	signature, err := trust.Binary(r.Signature)
+	return &sources.Signed{Sums: r.Sums, Signature: signature, Keys: []sources.Key{key}}, err
+}
+
+// sign signs the checksums of a release with a private key. It returns nil if the mirror has signed checksums for
+// all archives: each new signature would be another one.
+func (im *importing) sign(ctx context.Context, r *legacy.Release, held heldRelease, private string) (*sources.Signed, error) {
+	hashes, err := hashesOf(ctx, r)
+	if err != nil {
+		return nil, err
+	}
+	for id, zh := range held.hashes { // there is only one file of checksums for all archives of the version
+		if hashes[id] == "" {
+			hashes[id] = zh
+		}
+	}
+	unproven := func(zh sources.Hash) bool {
+		_, err := im.judge().Prove(r.Provider, held.signed, zh)
+		return err != nil
+	}
+	if held.signed != nil && !slices.ContainsFunc(slices.Collect(maps.Values(hashes)), unproven) {
+		return nil, nil
+	}
+	sums, err := legacy.NewSums(hashes)
 	if err != nil {
 		return nil, err
 	}
@@ -88,17 +130,12 @@ func (im *importing) evidenceFor(ctx context.Context, r *legacy.Release, public,
 	if err != nil {
 		return nil, fmt.Errorf("--sign-key: %w", err)
 	}
-	signed.Origin = r.SumsPath
 	return signed, nil
 }
 
-// newSums returns the checksums of the archives in a release, and of those that the mirror already has of the version:
-// there is only one file of checksums for all of them. Checksums beside the archives must be right.
-func (im *importing) newSums(ctx context.Context, r *legacy.Release) ([]byte, error) {
-	hashes, err := im.archivesOf(ctx, r.Release)
-	if err != nil {
-		return nil, err
-	}
+// hashesOf returns the hashes of the archives in a release. Checksums beside the archives must be right.
+func hashesOf(ctx context.Context, r *legacy.Release) (map[sources.PackageID]sources.Hash, error) {
+	hashes := map[sources.PackageID]sources.Hash{}
 	listed, err := trust.ParseSums(r.Sums)
 	if err != nil {
 		return nil, err
@@ -117,28 +154,66 @@ func (im *importing) newSums(ctx context.Context, r *legacy.Release) ([]byte, er
 		}
 		hashes[c.ID] = zh
 	}
-	return legacy.NewSums(hashes)
+	return hashes, nil
 }
 
-// archivesOf returns the archives of a version that the mirror already has.
-func (im *importing) archivesOf(ctx context.Context, r sources.Release) (map[sources.PackageID]sources.Hash, error) {
-	hashes := map[sources.PackageID]sources.Hash{}
-	if _, err := os.Stat(im.to.Dir); err != nil { // the import creates it
-		return hashes, nil //nolint:nilerr // or fails
-	}
-	b, err := im.openMirror(ctx, im.to.Dir, builder.Options{ReadOnly: true})
+// covers fails if checksums for a release don't list an archive of this version that the mirror has, and keeps: clients
+// would refuse it.
+func (im *importing) covers(r *legacy.Release, sums []byte, held heldRelease) error {
+	listed, err := trust.ParseSums(sums)
 	if err != nil {
-		return nil, err
+		return err
 	}
+	imports := map[sources.PackageID]bool{}
+	for _, c := range r.Archives() {
+		imports[c.ID] = true
+	}
+	var errs []error
+	for _, id := range slices.SortedFunc(maps.Keys(held.hashes), sources.PackageID.Compare) {
+		zh := held.hashes[id]
+		if listed.Has(zh) || imports[id] && im.replace {
+			continue
+		}
+		hint := "to accept these checksums, remove it from the mirror first"
+		if imports[id] {
+			hint = "to replace the one in the mirror, add --replace"
+		}
+		err := fmt.Errorf("it doesn't have the checksum of the mirror's %s, which is %s", id.Filename(), zh)
+		errs = append(errs, sources.WithHint(err, "find out which package is right; %s", hint))
+	}
+	return errors.Join(errs...)
+}
+
+// A heldRelease is what the mirror already has of a version.
+type heldRelease struct {
+	hashes map[sources.PackageID]sources.Hash // of its archives
+	signed *sources.Signed                    // nil if there is no evidence that can be read
+}
+
+// heldOf returns what the mirror already has of a version.
+func (im *importing) heldOf(ctx context.Context, r sources.Release) (heldRelease, error) {
+	held := heldRelease{hashes: map[sources.PackageID]sources.Hash{}}
+	if _, err := os.Stat(im.to.Dir); err != nil { // the import creates it
+		return held, nil //nolint:nilerr // or fails
+	}
+	b, err := im.openMirror(ctx, im.to.Dir, builder.Options{ReadOnly: true, Unpacked: im.to.Unpacked})
+	if err != nil {
+		return held, err
+	}
+	held.signed, _ = b.Evidence(r.Provider, r.Version)
 	ids, err := b.PackagesOf(ctx, r.Provider)
 	for _, id := range ids {
 		if id.Version != r.Version || err != nil {
 			continue
 		}
-		var held sources.Stored
-		if held, err = b.Get(ctx, id); err == nil && held.ZH != "" {
-			hashes[id] = held.ZH
+		var s sources.Stored
+		s, err = b.Get(ctx, id)
+		switch {
+		case errors.Is(err, sources.ErrNotFound): // it is in the other layout
+			err = nil
+		case err == nil && s.ZH != "":
+			held.hashes[id] = s.ZH
 		}
 	}
-	return hashes, errors.Join(err, b.Close())
+	return held, errors.Join(err, b.Close())
 }
