@@ -75,6 +75,7 @@ type Candidate struct {
 	Warnings []string
 	Mirror   string // the mirror that an archive is in, which may have evidence for it; empty if there is none
 
+	Built   bool            // a build of the provider left it with checksums, see [Release]
 	release *sources.Signed // evidence that came with it, see [Release]; nil if there is none
 	news    bool            // release is evidence that the mirror doesn't have
 
@@ -86,6 +87,9 @@ type Candidate struct {
 	signed *sources.Signed
 	zh     sources.Hash
 }
+
+// Signed reports whether [Target.Prove] has found signed checksums for the candidate.
+func (c Candidate) Signed() bool { return c.signed != nil }
 
 // Where returns the path of a candidate, for messages.
 func (c Candidate) Where() string {

@@ -46,6 +46,7 @@ func Releases(candidates []Candidate) ([]*Release, error) {
 			}
 			at, all = len(all), append(all, r)
 		}
+		c.Built = all[at].Sums != nil
 		all[at].members = append(all[at].members, c)
 	}
 	return all, nil

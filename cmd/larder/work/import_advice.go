@@ -30,7 +30,7 @@ func (m *rootModule) adviseImport(to string, there []legacy.Candidate) {
 	}
 	lines := requiredProviders(there)
 	if !m.searches(to) {
-		lines = append(append(lines, ""), configuring(to, providers)...)
+		lines = append(append(lines, ""), configuring(to, providers, registryOf(there))...)
 	}
 	if moved := moving(there); len(moved) > 0 {
 		lines = append(append(lines, "", "# once for each state of Terraform 0.12 that has them"), moved...)
@@ -65,8 +65,8 @@ func requiredProviders(there []legacy.Candidate) []string {
 // configuring returns a CLI configuration with which engines install the providers from the
 // mirror. It lists each provider: a pattern for a whole host would also select all other
 // providers of that host. It does not exclude providers from direct if a registry may have
-// them too.
-func configuring(to string, providers []sources.Provider) []string {
+// them too. Registry is the host that serves all of them as a registry; it may be empty.
+func configuring(to string, providers []sources.Provider, registry sources.Host) []string {
 	var include, exclude []string
 	for _, p := range providers {
 		name := fmt.Sprintf("%q", p)
@@ -79,8 +79,12 @@ func configuring(to string, providers []sources.Provider) []string {
 	if err != nil {
 		return nil
 	}
+	title := "# in the CLI configuration"
+	if registry != "" {
+		title += fmt.Sprintf("; clients of larder serve at %s need none", registry)
+	}
 	lines := []string{
-		"# in the CLI configuration", "provider_installation {", "  filesystem_mirror {",
+		title, "provider_installation {", "  filesystem_mirror {",
 		"    path    = " + path, fmt.Sprintf("    include = [%s]", strings.Join(include, ", ")),
 		"  }",
 	}
@@ -90,13 +94,30 @@ func configuring(to string, providers []sources.Provider) []string {
 	return append(lines, "  direct {", fmt.Sprintf("    exclude = [%s]", strings.Join(exclude, ", ")), "  }", "}")
 }
 
+// registryOf returns the host of signed builds of the user's own providers, for which larder serve is a registry. It is
+// empty if there are others, or several hosts.
+func registryOf(there []legacy.Candidate) sources.Host {
+	host := there[0].ID.Provider.Host
+	for _, c := range there {
+		if !own(c) || !c.Signed() || c.ID.Provider.Host != host {
+			return ""
+		}
+	}
+	return host
+}
+
+// own reports whether a candidate is a build of the user's own provider, for a registry of theirs.
+func own(c legacy.Candidate) bool {
+	return c.Mirror == "" && (c.Built || c.Signed()) && !published(c.ID.Provider)
+}
+
 // moving returns the commands that replace provider addresses in states. Terraform itself
-// replaces those of HashiCorp's providers.
+// replaces those of HashiCorp's providers, and Terraform 0.12 had none for a registry of the user's.
 func moving(there []legacy.Candidate) []string {
 	var lines []string
 	for _, c := range there {
 		p := c.ID.Provider
-		if c.FormerType() == "" || published(p) && p.Namespace == "hashicorp" {
+		if c.FormerType() == "" || published(p) && p.Namespace == "hashicorp" || own(c) {
 			continue
 		}
 		line := fmt.Sprintf("terraform state replace-provider registry.terraform.io/-/%s %s", c.FormerType(), p)
