@@ -100,12 +100,12 @@ func (x *exchange) archiveHeaders() {
 // of it, or if there was nothing to wait for, await returns the file in the mirror.
 func (x *exchange) await() (*os.File, fs.FileInfo, error) {
 	ctx := x.r.Context()
-	d, _, err := x.offers(ctx, x.id.Release())
+	d, stale, err := x.offers(ctx, x.id.Release())
 	if err != nil {
 		return nil, nil, err
 	}
 	if _, ok := d.archives[x.id.Platform]; !ok {
-		return nil, nil, sources.ErrNotFound
+		return nil, nil, lacking(stale)
 	}
 	if x.r.Method == http.MethodHead {
 		x.archiveHeaders()
@@ -199,12 +199,12 @@ func (x *exchange) proof() error {
 // upstreamProof returns a file of the evidence for a version that the mirror lacks, so that a client can verify its
 // signature before it requests an archive.
 func (x *exchange) upstreamProof() ([]byte, error) {
-	d, _, err := x.offers(x.r.Context(), x.id.Release())
+	d, stale, err := x.offers(x.r.Context(), x.id.Release())
 	if err != nil {
 		return nil, err
 	}
 	if d.evidence == nil {
-		return nil, sources.ErrNotFound
+		return nil, lacking(stale)
 	}
 	files, err := x.opts.Upstream.Evidence(x.r.Context(), x.id.Release())
 	return files[slices.Index(evidence.Names[:], x.file)], ofUpstream(err)

@@ -114,9 +114,18 @@ func (s *Server) offers(ctx context.Context, r sources.Release) (d document, sta
 		d.add(theirs)
 	}
 	if len(d.archives) == 0 {
-		return d, 0, sources.ErrNotFound
+		return d, 0, lacking(stale)
 	}
 	return d, stale, nil
+}
+
+// lacking returns the error for what an answer of this age lacks. Only a new one is certain: upstream may have published
+// it since.
+func lacking(stale time.Duration) error {
+	if stale == 0 {
+		return sources.ErrNotFound
+	}
+	return ofUpstream(errOutdated)
 }
 
 // index answers with the index.json of a provider.

@@ -28,6 +28,7 @@ var (
 	errUnknownToken = errors.New("the token is not one of this server's")
 	errCondition    = errors.New("documents have weak entity tags, so they match no If-Match but *")
 	errExpired      = errors.New("the URL has expired, or was changed: request the version's document again")
+	errOutdated     = errors.New("it does not answer now, and what is known of it lacks this")
 )
 
 // An upstreamError is the failure of upstream.

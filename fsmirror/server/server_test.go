@@ -277,6 +277,27 @@ func TestReports(t *testing.T) {
 	}
 }
 
+// While upstream fails, what it had not published before is not certainly missing.
+func TestMissingIsCertain(t *testing.T) {
+	u := &fakeUpstream{}
+	now := time.Now()
+	web, _ := newServer(t, u, server.Options{Now: func() time.Time { return now }})
+	ask := func(want int) {
+		t.Helper()
+		for _, file := range []string{"2.0.0.json", "terraform-provider-widget_2.0.0_linux_amd64.zip", "terraform-provider-widget_1.0.0_darwin_arm64.zip"} {
+			r, err := http.Get(web.URL + "/" + home + "/" + file)
+			sourcetest.Check(t, err)
+			r.Body.Close()
+			sourcetest.Equal(t, r.StatusCode, want, file)
+		}
+	}
+	ask(http.StatusNotFound)
+	now, u.err = now.Add(time.Hour), errors.New("down")
+	ask(http.StatusBadGateway)
+	now, u.err = now.Add(time.Hour), nil
+	ask(http.StatusNotFound)
+}
+
 // A request with a body is answered, and its connection closed: nothing reads the body.
 func TestBodiesAreNotRead(t *testing.T) {
 	web, _ := newServer(t, &fakeUpstream{}, server.Options{})
