@@ -222,6 +222,11 @@ func (u *upstream) Archives(ctx context.Context, r sources.Release) (offer serve
 	all := map[sources.Platform][]sources.Hash{}
 	offer.Archives = all
 	if pkg, err := from.Package(ctx, packageFor(r, platforms[0])); err == nil && pkg.Signed != nil {
+		if pkg.Kind == sources.FromRegistry { // clients get the hashes of all platforms
+			if _, err := u.judge().VerifyFile(r.Provider, pkg.Signed, pkg.Filename, pkg.Hashes[0]); err != nil {
+				return offer, err
+			}
+		}
 		if files, err := evidence.Pack(pkg.Signed); err == nil {
 			offer.Evidence = evidence.Locate(r.Provider, r.Version, files)
 		}
