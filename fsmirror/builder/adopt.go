@@ -111,6 +111,11 @@ func (b *Builder) Adopt(ctx context.Context, s sources.Stored, from *disk.Dir, v
 		return err
 	}
 	defer leave()
+	done, err := b.alter(ctx)
+	if err != nil {
+		return err
+	}
+	defer done()
 	return sources.InPackage(s.ID, disk.Explain(b.adopt(s, from, verified), b.opts.Place))
 }
 

@@ -104,13 +104,13 @@ type Builder struct {
 	lock    *disk.Lock
 	work    *disk.Scratch // of this run
 
-	busy *semaphore.Weighted // acquired wholly for an operation on the whole mirror, by 1 for a package
+	busy *semaphore.Weighted // acquired wholly for an operation on the whole mirror, by 1 for a change of a package
 
 	mu      sync.Mutex
 	tree    *fsmirror.Mirror // nil until it is read, and after a package was added or removed
 	changed bool             // some changes may not be on the disk yet
 	known   map[sources.Provider]*ledger
-	working map[sources.PackageID]chan struct{} // full while the package is being stored
+	working map[sources.PackageID]chan struct{} // full while the package is being downloaded or stored
 }
 
 // Use does nothing: the packages of a mirror stay in place while it is being written.
@@ -255,12 +255,8 @@ func (b *Builder) share(ctx context.Context) (unlock func(), err error) {
 	return unlock, nil
 }
 
-// enter waits until no operation on the whole mirror is running, and until no other
-// goroutine stores the package.
+// enter waits until no other goroutine stores the package.
 func (b *Builder) enter(ctx context.Context, id sources.PackageID) (leave func(), err error) {
-	if err := b.busy.Acquire(ctx, 1); err != nil {
-		return nil, err
-	}
 	b.mu.Lock()
 	turn, ok := b.working[id]
 	if !ok {
@@ -270,14 +266,19 @@ func (b *Builder) enter(ctx context.Context, id sources.PackageID) (leave func()
 	b.mu.Unlock()
 	select {
 	case turn <- struct{}{}:
+		return func() { <-turn }, nil
 	case <-ctx.Done():
-		b.busy.Release(1)
 		return nil, ctx.Err()
 	}
-	return func() {
-		<-turn
-		b.busy.Release(1)
-	}, nil
+}
+
+// alter waits until no operation on the whole mirror is running, and lets none begin until done is called. The caller
+// has entered, in this order, and is not downloading: other packages would have to wait for that.
+func (b *Builder) alter(ctx context.Context) (done func(), err error) {
+	if err := b.busy.Acquire(ctx, 1); err != nil {
+		return nil, err
+	}
+	return func() { b.busy.Release(1) }, nil
 }
 
 // Abandon makes Close write no records. It is for runs that end without a change.

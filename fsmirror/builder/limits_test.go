@@ -37,16 +37,23 @@ func TestWaitsEndWithTheirContext(t *testing.T) {
 		done <- err
 	}()
 	<-fetching
-	for name, wait := range map[string]func(context.Context) error{
+	waits := func(all map[string]func(context.Context) error) {
+		for name, wait := range all {
+			ctx, cancel := context.WithTimeout(t.Context(), 20*time.Millisecond)
+			sourcetest.ErrorIs(t, wait(ctx), context.DeadlineExceeded, name)
+			cancel()
+		}
+	}
+	waits(map[string]func(context.Context) error{
 		"put":   func(ctx context.Context) error { _, err := sourcetest.Put(ctx, b, id, d.delivery(id)); return err },
 		"adopt": func(ctx context.Context) error { return b.Adopt(ctx, sources.Stored{ID: id}, nil, nil) },
-		"index": func(ctx context.Context) error { _, _, err := b.Index(ctx); return err },
-		"prune": func(ctx context.Context) error { _, err := b.Prune(ctx, &builder.Plan{}); return err },
-	} {
-		ctx, cancel := context.WithTimeout(t.Context(), 20*time.Millisecond)
-		sourcetest.ErrorIs(t, wait(ctx), context.DeadlineExceeded, name)
-		cancel()
-	}
+	})
+	index := func(ctx context.Context) error { _, _, err := b.Index(ctx); return err }
+	prune := func(ctx context.Context) error { _, err := b.Prune(ctx, &builder.Plan{}); return err }
+	must(t, errors.Join(index(t.Context()), prune(t.Context()))) // these don't wait for a download
+	altered := builder.Alter(t, b)
+	waits(map[string]func(context.Context) error{"index": index, "prune": prune})
+	altered()
 	close(finish)
 	must(t, errors.Join(<-done, b.Finish(t.Context()), b.Close()))
 }

@@ -224,6 +224,11 @@ func (t *tx) Stage() (sources.Stage, error) {
 
 // Commit implements [sources.Tx].
 func (t *tx) Commit(ctx context.Context, by sources.Provenance) (sources.Stored, error) {
+	done, err := t.b.alter(ctx)
+	if err != nil {
+		return sources.Stored{}, t.Explain(err)
+	}
+	defer done()
 	old, recallErr := t.b.recall(t.at)
 	other := recallErr != nil || old.ZH != by.ZH
 	if !t.Received && other {

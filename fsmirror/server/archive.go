@@ -21,12 +21,15 @@ import (
 	"github.com/larder-cli/larder/sources/evidence"
 )
 
+// tries is how often an archive is looked for that the mirror lacks: it may be removed again before it is opened.
+const tries = 2
+
 // archive answers with the archive of a package. If it is not in the mirror, it is fetched first.
 func (x *exchange) archive() error {
 	f, info, err := x.openAllowed()
-	if errors.Is(err, sources.ErrNotFound) && x.opts.Upstream != nil {
-		if f, info, err = x.await(); f == nil {
-			return err
+	for try := 0; errors.Is(err, sources.ErrNotFound) && x.opts.Upstream != nil && x.w.status == 0 && try < tries; try++ {
+		if f, info, err = x.await(); f == nil && err == nil {
+			return nil
 		}
 	}
 	if err != nil {
