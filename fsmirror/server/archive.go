@@ -27,7 +27,7 @@ const tries = 2
 // archive answers with the archive of a package. If it is not in the mirror, it is fetched first.
 func (x *exchange) archive() error {
 	f, info, err := x.openAllowed()
-	for try := 0; errors.Is(err, sources.ErrNotFound) && x.opts.Upstream != nil && x.w.status == 0 && try < tries; try++ {
+	for try := 0; x.opts.Upstream != nil && x.lacks(err) && x.w.status == 0 && try < tries; try++ {
 		if f, info, err = x.await(); f == nil && err == nil {
 			return nil
 		}
@@ -41,7 +41,7 @@ func (x *exchange) archive() error {
 
 // openAllowed opens the archive in the mirror, if the rules allow it.
 func (x *exchange) openAllowed() (*os.File, fs.FileInfo, error) {
-	f, info, err := x.mirror.open(x.id)
+	f, info, err := x.mirror.openArchive(x.id)
 	if err != nil || x.opts.Rules == nil {
 		return f, info, err
 	}
@@ -180,7 +180,7 @@ func (x *exchange) proof() error {
 		return err
 	}
 	var changed time.Time
-	text, info, err := x.mirror.dir.ReadFile(evidence.Path(x.id.Provider, x.id.Version)+"/"+x.file, evidence.Max)
+	text, info, err := x.mirror.dir().ReadFile(evidence.Path(x.id.Provider, x.id.Version)+"/"+x.file, evidence.Max)
 	switch err = absent(err); {
 	case err == nil:
 		changed = info.ModTime()

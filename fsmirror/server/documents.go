@@ -32,7 +32,7 @@ func (s *Server) available(ctx context.Context, p sources.Provider) (all availab
 		return all, err
 	}
 	here, err := s.mirror.versions(p)
-	if err != nil && !errors.Is(err, sources.ErrNotFound) {
+	if err != nil && !s.lacks(err) {
 		return all, err
 	}
 	theirs, stale, err := s.listed(ctx, p, len(here) > 0)
@@ -45,6 +45,12 @@ func (s *Server) available(ctx context.Context, p sources.Provider) (all availab
 	}
 	all.versions, err = s.allowed(ctx, p, all.versions...)
 	return all, err
+}
+
+// lacks reports whether an error means that the mirror lacks something, or that upstream can replace it.
+func (s *Server) lacks(err error) bool {
+	damaged := (*DamagedError)(nil)
+	return errors.Is(err, sources.ErrNotFound) || s.opts.Upstream != nil && errors.As(err, &damaged)
 }
 
 // listed returns the versions of a provider that upstream has, sorted. If upstream fails, and there is something here, that
@@ -94,7 +100,7 @@ func (s *Server) offers(ctx context.Context, r sources.Release) (d document, sta
 		return d, 0, err
 	}
 	d, err = s.mirror.release(r)
-	if err != nil && !errors.Is(err, sources.ErrNotFound) {
+	if err != nil && !s.lacks(err) {
 		return d, 0, err
 	}
 	here := len(d.archives) > 0

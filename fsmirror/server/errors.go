@@ -146,6 +146,10 @@ func told(status int, err error) string {
 	case status == http.StatusInternalServerError:
 		return "the server can't read its mirror"
 	}
+	upstream := (*upstreamError)(nil)
+	if errors.As(err, &upstream) { // its hints are for who runs the server
+		return err.Error()
+	}
 	return strings.Join(append([]string{err.Error()}, sources.Hints(err)...), "; ")
 }
 

@@ -19,10 +19,10 @@ import (
 // A mirror is the directory that is served: the packages in its index whose archives exist. It reads documents again
 // when their files have changed. Links in the directory are not followed.
 type mirror struct {
-	dir  *disk.Dir
 	warn func(error) // may be nil
 
 	mu   sync.Mutex
+	open *disk.Dir
 	read map[string]document // by path; those that are damaged, too
 }
 
@@ -57,6 +57,19 @@ type documentFile struct {
 type archiveEntry struct {
 	Hashes []sources.Hash `json:"hashes,omitempty"`
 	URL    string         `json:"url"`
+}
+
+// dir returns the directory: another one if it has taken the place of the first, such as a restored backup. The one before
+// that may be in use, and is closed when nothing refers to it.
+func (m *mirror) dir() *disk.Dir {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.open.Moved() {
+		if d, err := disk.Open(m.open.Path("")); err == nil {
+			m.open, m.read = d, nil
+		}
+	}
+	return m.open
 }
 
 // versions returns the versions of a provider that the index lists and that have an archive here, sorted.
@@ -103,14 +116,14 @@ func (m *mirror) release(r sources.Release) (document, error) {
 	}
 	d.archives = maps.Clone(d.archives)
 	maps.DeleteFunc(d.archives, func(_ sources.Platform, a offered) bool {
-		info, err := m.dir.Lstat(a.path)
+		info, err := m.dir().Lstat(a.path)
 		return err != nil || !info.Mode().IsRegular()
 	})
 	return d, nil
 }
 
-// open opens the archive of a package.
-func (m *mirror) open(id sources.PackageID) (*os.File, fs.FileInfo, error) {
+// openArchive opens the archive of a package.
+func (m *mirror) openArchive(id sources.PackageID) (*os.File, fs.FileInfo, error) {
 	d, err := m.document(id.Provider, id.Version.String()+".json")
 	if err != nil {
 		return nil, nil, err
@@ -125,7 +138,7 @@ func (m *mirror) open(id sources.PackageID) (*os.File, fs.FileInfo, error) {
 // openFile opens a regular file. The error matches [sources.ErrNotFound] if there is none, or if it is reached through
 // a link.
 func (m *mirror) openFile(name string) (*os.File, fs.FileInfo, error) {
-	f, info, err := m.dir.OpenFile(name)
+	f, info, err := m.dir().OpenFile(name)
 	return f, info, absent(err)
 }
 
@@ -140,29 +153,29 @@ func absent(err error) error {
 // document returns a document of a provider. The error matches [sources.ErrNotFound] if there is none.
 func (m *mirror) document(p sources.Provider, name string) (document, error) {
 	at := p.String() + "/" + name
-	info, err := m.dir.Lstat(at)
+	info, err := m.dir().Lstat(at)
 	if err != nil {
 		return document{}, absent(err)
 	}
-	state := disk.Print(m.dir.Path(at), info)
+	state := disk.Print(m.dir().Path(at), info)
 	m.mu.Lock()
 	d, ok := m.read[at]
 	m.mu.Unlock()
 	if ok && d.state == state {
 		return d, d.err()
 	}
-	text, info, err := m.dir.ReadFile(at, mostDocument)
+	text, info, err := m.dir().ReadFile(at, mostDocument)
 	if err != nil {
 		return document{}, absent(err)
 	}
 	d, err = parseDocument(p, text)
 	if err != nil {
-		d = document{damaged: &DamagedError{Path: m.dir.Path(at), Err: err}}
+		d = document{damaged: &DamagedError{Path: m.dir().Path(at), Err: err}}
 		if m.warn != nil {
 			m.warn(sources.WithHint(d.damaged, "larder mirror index writes the documents again"))
 		}
 	}
-	d.state = disk.Print(m.dir.Path(at), info)
+	d.state = disk.Print(m.dir().Path(at), info)
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if m.read == nil || len(m.read) >= mostRead {
@@ -180,7 +193,7 @@ func (d document) err() error {
 	return d.damaged
 }
 
-// A DamagedError is a document in the mirror that can't be read as one.
+// A DamagedError is a document in the mirror that can't be read as one, or an archive that is not what was stored.
 type DamagedError struct {
 	Path string
 	Err  error

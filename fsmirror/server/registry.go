@@ -102,7 +102,7 @@ func (x *exchange) signedArchives(r sources.Release) (signed signedArchives, err
 	if err != nil {
 		return signed, err
 	}
-	s, err := evidence.Read(x.mirror.dir, evidence.Path(r.Provider, r.Version))
+	s, err := evidence.Read(x.mirror.dir(), evidence.Path(r.Provider, r.Version))
 	if errors.Is(err, sources.ErrNotFound) {
 		return signed, nil
 	}

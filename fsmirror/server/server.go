@@ -57,6 +57,7 @@ type Rules interface {
 	Allowed(ctx context.Context, p sources.Provider, versions []sources.Version) ([]sources.Version, error)
 
 	// Check returns an error if the archive of a package, which is open, is not allowed.
+	// The error is a [DamagedError] if it is not what was stored.
 	Check(ctx context.Context, id sources.PackageID, f *os.File, info fs.FileInfo) error
 }
 
@@ -120,7 +121,7 @@ func New(ctx context.Context, dir *disk.Dir, opts Options) *Server {
 		opts.Now = time.Now
 	}
 	opts.Fresh = cmp.Or(opts.Fresh, 5*time.Minute)
-	s := &Server{opts: opts, mirror: mirror{dir: dir, warn: opts.Warn}, ends: ctx, arriving: map[sources.PackageID]*Arrival{}, bodies: bodies{now: opts.Now}}
+	s := &Server{opts: opts, mirror: mirror{open: dir, warn: opts.Warn}, ends: ctx, arriving: map[sources.PackageID]*Arrival{}, bodies: bodies{now: opts.Now}}
 	if up := opts.Upstream; up != nil {
 		busy := make(chan struct{}, mostAtOnce)
 		s.listings = memory[sources.Provider, []sources.Version]{ask: sorted(up.Versions), weigh: func(v []sources.Version) int { return len(v) }, fresh: opts.Fresh, now: opts.Now, busy: busy, ends: ctx}
@@ -160,7 +161,7 @@ func (s *Server) Arriving() int {
 func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	x := &exchange{Server: s, w: &writer{ResponseWriter: w, control: http.NewResponseController(w)}, r: r, target: parsePath(r.URL)}
 	x.served = Served{
-		Time: s.opts.Now(), Kind: string(x.kind), Client: s.client(r), Method: r.Method, Path: logged(r.URL),
+		Time: s.opts.Now(), Kind: string(x.kind), Client: s.client(r), Method: r.Method[:min(len(r.Method), mostMethod)], Path: logged(r.URL),
 		Agent: r.UserAgent(),
 	}
 	begun := time.Now()
@@ -176,6 +177,9 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}()
 	x.answer()
 }
+
+// mostMethod is how many bytes of a method the log has.
+const mostMethod = 16
 
 // logged returns a path for a log, in which each character is visible and on one line.
 func logged(u *url.URL) string {

@@ -31,7 +31,7 @@ var ErrNoTokens = errors.New("there is no token")
 // lines, and lines that begin with "#", mean nothing. The errors name the line, and never its contents.
 func ParseTokens(text []byte) (Tokens, error) {
 	all := Tokens{}
-	lines := bufio.NewScanner(bytes.NewReader(text))
+	lines := bufio.NewScanner(bytes.NewReader(bytes.TrimPrefix(text, []byte("\ufeff")))) // which some editors add
 	for n := 1; lines.Scan(); n++ {
 		fields := strings.Fields(strings.TrimSuffix(lines.Text(), "  -")) // which sha256sum adds
 		if len(fields) == 0 || fields[0][0] == '#' {

@@ -110,6 +110,16 @@ func (d *Dir) handle() (*os.File, error) {
 // Path returns the absolute path of name, for messages and for reading.
 func (d *Dir) Path(name string) string { return filepath.Join(d.path, filepath.FromSlash(name)) }
 
+// Moved reports whether another directory is at the path of d now.
+func (d *Dir) Moved() bool {
+	now, err := os.Stat(d.path)
+	if err != nil {
+		return false
+	}
+	opened, err := d.root.Stat(".")
+	return err == nil && now.IsDir() && !os.SameFile(now, opened)
+}
+
 // Through returns the path of the symbolic link through which an opened directory
 // was reached. It is the opened path or one of the given number of directories
 // above it; the path is empty if none of them is a link. The opened directories

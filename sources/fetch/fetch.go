@@ -64,6 +64,8 @@ type Options struct {
 	PerHost       int           // concurrent downloads of archives from one host; 0 means 16
 	Offline       bool          // every request fails with sources.ErrOffline
 
+	MaxPause time.Duration // requests fail if they had to wait longer for a host in trouble; 0 means that they wait
+
 	Patient bool // hosts that can't be reached are tried as often as others
 
 	CertificateFault string // why the file in SSL_CERT_FILE is ignored; empty if it isn't

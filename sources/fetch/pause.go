@@ -3,6 +3,7 @@ package fetch
 import (
 	"context"
 	"errors"
+	"fmt"
 	"math/rand/v2"
 	"net"
 	"net/http"
@@ -111,6 +112,16 @@ func (c *Client) well(h *host) {
 	}
 }
 
+// A PausedError is a request that was not sent, because its host was in trouble before.
+type PausedError struct {
+	Host  string
+	Until time.Time // when requests are sent again
+}
+
+func (e *PausedError) Error() string {
+	return fmt.Sprintf("%s was overloaded or could not be reached, so the next request is sent at %s", e.Host, e.Until.UTC().Format("15:04:05 UTC"))
+}
+
 // keepPause waits until a request may be sent to the host of u, but not much
 // longer than maxWait. If another process started the pause, an event reports it.
 func (c *Client) keepPause(ctx context.Context, u *url.URL, e *effort) error {
@@ -122,6 +133,9 @@ func (c *Client) keepPause(ctx context.Context, u *url.URL, e *effort) error {
 			pause += rand.N(spread)
 		}
 		e.first = false
+		if c.opts.MaxPause > 0 && pause > c.opts.MaxPause {
+			return &PausedError{Host: u.Host, Until: now.until}
+		}
 		if !h.tell() {
 			c.tell(Event{URL: bare(u), Host: u.Host, AtMost: pause})
 		}

@@ -151,6 +151,9 @@ func temporary(err error) bool {
 	if errors.As(err, &status) {
 		return status.temporary()
 	}
+	if _, refused := errors.AsType[*addressError](err); refused {
+		return false
+	}
 	var b broken
 	return errors.As(err, &b)
 }

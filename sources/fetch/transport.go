@@ -60,6 +60,11 @@ func newTransports(opts Options) (documents, archives *http.Transport) {
 	return documents, archives
 }
 
+// An addressError is an address that [Options].Connect refuses.
+type addressError struct{ error }
+
+func (e *addressError) Unwrap() error { return e.error }
+
 // connecting returns a function that connects if the options allow it. It checks the address that is connected to, so
 // that a name can't lead elsewhere afterward.
 func connecting(opts Options) func(ctx context.Context, network, address string) (net.Conn, error) {
@@ -73,7 +78,10 @@ func connecting(opts Options) func(ctx context.Context, network, address string)
 			if err != nil {
 				return err
 			}
-			return opts.Connect(host, at.Addr().Unmap().WithZone(""))
+			if err := opts.Connect(host, at.Addr().Unmap().WithZone("")); err != nil {
+				return &addressError{err}
+			}
+			return nil
 		}}
 		return dialer.DialContext(ctx, network, address)
 	}

@@ -5,6 +5,7 @@ import (
 	"context"
 	"crypto/rand"
 	"crypto/tls"
+	"crypto/x509"
 	"errors"
 	"fmt"
 	"net"
@@ -46,6 +47,7 @@ const shutdownTime = 10 * time.Second
 // Serve serves a mirror until ctx is done, which is no error.
 func Serve(ctx context.Context, s *Session, request ServeRequest) error {
 	s.server = "serve-" + rand.Text()
+	_, _ = x509.SystemCertPool() // it is read once, which must not fail later for lack of file descriptors
 	m, err := s.here(ctx)
 	if err != nil {
 		return err
@@ -163,9 +165,7 @@ func (m *rootModule) toServe(ctx context.Context, request ServeRequest) (v *serv
 		return nil, err
 	}
 	rules := m.servedRules(store)
-	if rules != nil {
-		opts.Rules = rules
-	}
+	opts.Rules = rules
 	opts.Ready, opts.Page = v.ready, newPage(v, rules)
 	v.handler = server.New(ctx, v.open, opts)
 	v.counters.Watch(v.handler)

@@ -35,7 +35,7 @@ func writePage(dir string, entries []builder.Entry) error {
 // seconds. Few pages are made at the same time.
 type mirrorPage struct {
 	*serving
-	rules *servedRules // nil if everything is allowed
+	rules *servedRules
 	busy  chan struct{}
 	pages sources.Memo[pageKey, []byte]
 
@@ -131,7 +131,7 @@ func (p *mirrorPage) list(ctx context.Context) ([]builder.Entry, time.Time, erro
 	if err == nil {
 		err = b.Close()
 	}
-	if err == nil && p.rules != nil {
+	if err == nil {
 		entries, err = p.rules.shown(ctx, entries)
 	}
 	if err != nil {

@@ -31,11 +31,8 @@ type checkedArchive struct {
 // mostChecked is how many checks are remembered.
 const mostChecked = 20_000
 
-// servedRules returns the rules of a server, or nil if there are none.
+// servedRules returns the rules of a server.
 func (m *rootModule) servedRules(store *openedMirror) *servedRules {
-	if m.policy == nil && m.flags.Require == trust.RequireNothing {
-		return nil
-	}
 	return &servedRules{rootModule: m, store: store, checked: sources.Memo[checkedArchive, struct{}]{Max: mostChecked}}
 }
 
@@ -77,11 +74,9 @@ func (r *servedRules) shown(ctx context.Context, all []builder.Entry) (some []bu
 	return some, nil
 }
 
-// Check implements [server.Rules]. It hashes an archive once that someone else may have put there.
+// Check implements [server.Rules]. It hashes an archive once that has changed since it was stored, and one that must be
+// signed if someone else may have put it there.
 func (r *servedRules) Check(ctx context.Context, id sources.PackageID, f *os.File, info fs.FileInfo) error {
-	if _, signed := r.policy.SignedBy(id.Provider); !signed && len(r.policy.KeyRules(id.Provider)) == 0 && r.flags.Require == trust.RequireNothing {
-		return nil
-	}
 	_, err := r.checked.Get(ctx, checkedArchive{id, disk.Print(f.Name(), info)}, func() (struct{}, error) {
 		return struct{}{}, r.check(ctx, id, f, info)
 	})
@@ -93,9 +88,22 @@ func (r *servedRules) check(ctx context.Context, id sources.PackageID, f *os.Fil
 	if err != nil {
 		return err
 	}
+	defer b.Close()
+	_, signed := r.policy.SignedBy(id.Provider)
+	signed = signed || len(r.policy.KeyRules(id.Provider)) > 0 || r.flags.Require != trust.RequireNothing
+	if _, err := b.Recall(id); !signed && errors.Is(err, sources.ErrNotFound) {
+		return nil // nothing is known about it
+	}
 	held, err := b.Get(ctx, id)
-	if err = errors.Join(err, b.Close()); err != nil {
-		return err
+	switch {
+	case ctx.Err() != nil:
+		return ctx.Err()
+	case err != nil:
+		return &server.DamagedError{Path: f.Name(), Err: err}
+	case held.Differs != "":
+		return &server.DamagedError{Path: f.Name(), Err: &builder.ChangedError{Was: held.Differs, Is: held.ZH}}
+	case !signed:
+		return nil
 	}
 	if !disk.Own(info) { // it may not be the archive that was looked at
 		sum, _, err := disk.Hash(ctx, io.NewSectionReader(f, 0, info.Size()), info.Size())

@@ -149,8 +149,14 @@ func (u *upstream) Versions(ctx context.Context, p sources.Provider) ([]sources.
 	u.mu.Lock()
 	u.listed += len(listing.Versions)
 	u.mu.Unlock()
+	if err == nil && len(listing.Versions) == 0 { // more likely a fault than a provider without versions
+		return nil, errNoVersions
+	}
 	return listing.Versions, late(err)
 }
+
+// errNoVersions is the error of an empty list, which doesn't replace an earlier one.
+var errNoVersions = errors.New("it lists no versions")
 
 // tooSlow is the error of a source that didn't answer in time.
 type tooSlow struct{ error }
@@ -166,6 +172,9 @@ func late(err error) error {
 	}
 	return err
 }
+
+// mostPlatforms is how many platforms a version may have. Real ones have up to 20.
+const mostPlatforms = 200
 
 // atOnce is how many platforms of a version are queried at the same time.
 const atOnce = 8
@@ -193,6 +202,9 @@ func (u *upstream) platforms(ctx context.Context, r sources.Release) (sources.So
 	}
 	if len(platforms) == 0 {
 		return nil, nil, sources.ErrNotFound
+	}
+	if len(platforms) > mostPlatforms {
+		return nil, nil, fmt.Errorf("%s has %d platforms", r, len(platforms))
 	}
 	return from, platforms, nil
 }
@@ -276,6 +288,7 @@ const mostFetched = 4 << 30
 func (u *upstream) Fetch(ctx context.Context, id sources.PackageID, to *server.Arrival) (err error) {
 	defer func() {
 		u.serving.counters.Fetched(err)
+		u.output.Forget(id)
 		if err != nil {
 			u.output.WarnOf(fmt.Errorf("not served: %w", sources.InPackage(id, err)))
 		}
@@ -293,8 +306,8 @@ func (u *upstream) Fetch(ctx context.Context, id sources.PackageID, to *server.A
 	}
 	defer done()
 	held, err := b.Get(ctx, id)
-	if err != nil && !errors.Is(err, sources.ErrNotFound) {
-		return err
+	if err != nil { // a damaged archive is replaced
+		held = sources.Stored{}
 	}
 	opts := u.installerOptions(func(e acquire.Event) { u.output.Event(e) }).Options
 	limit := u.serving.request.MaxSize
@@ -305,7 +318,6 @@ func (u *upstream) Fetch(ctx context.Context, id sources.PackageID, to *server.A
 	if err != nil {
 		return late(err)
 	}
-	u.output.Forget(id)
 	if err := u.store.finish(ctx); err != nil {
 		return err
 	}

@@ -277,6 +277,9 @@ func (s *Session) newClient(config *cliconfig.Config) *fetch.Client {
 	return fetch.New(s.clientOptions(config))
 }
 
+// mostPause is how long the clients of a server wait for a host that others have overloaded.
+const mostPause = 3 * time.Second
+
 // clientOptions returns the options of the HTTP client for an engine's configuration.
 func (s *Session) clientOptions(config *cliconfig.Config) fetch.Options {
 	opts := fetch.Options{
@@ -297,6 +300,7 @@ func (s *Session) clientOptions(config *cliconfig.Config) fetch.Options {
 	}
 	if s.server != "" {
 		opts.UserAgent += " (" + s.server + ")"
+		opts.MaxPause = mostPause
 		opts.Connect = func(host string, at netip.Addr) error { return s.connect(host, at) }
 	}
 	for host, o := range config.HostOptions {
