@@ -53,7 +53,7 @@ func (x *exchange) registryVersions() error {
 		if err == nil {
 			here, err = x.allowed(ctx, x.id.Provider, here...)
 		}
-		if asked, askedErr := x.asked(); errors.Is(err, sources.ErrNotFound) && askedErr == nil && asked != x.id.Provider.Host {
+		if asked, askedErr := x.asked(x.r); errors.Is(err, sources.ErrNotFound) && askedErr == nil && asked != x.id.Provider.Host {
 			err = &otherHostError{asked, x.id.Provider.Host}
 		}
 		if err != nil {

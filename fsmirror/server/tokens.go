@@ -180,23 +180,26 @@ func forwarded(r *http.Request, what string) string {
 	return strings.TrimSpace(last[strings.LastIndexByte(last, ',')+1:])
 }
 
-// host returns the host of the request, under which clients know the server.
-func (x *exchange) host() (sources.Host, error) {
-	if x.opts.Host != "" {
-		return x.opts.Host, nil
+// HostOf returns the host under which the client of a request knows the server. The error matches [sources.ErrNotFound] if
+// no provider can have such a host.
+func (s *Server) HostOf(r *http.Request) (sources.Host, error) {
+	if s.opts.Host != "" {
+		return s.opts.Host, nil
 	}
-	return x.asked()
+	return s.asked(r)
 }
 
-// asked returns the host of the request, as the client or the proxy states it.
-func (x *exchange) asked() (sources.Host, error) {
-	name := x.r.Host
-	if x.opts.BehindProxy {
-		name = cmp.Or(forwarded(x.r, "Host"), name)
+// asked returns the host of a request, as the client or the proxy states it.
+func (s *Server) asked(r *http.Request) (sources.Host, error) {
+	name := r.Host
+	if s.opts.BehindProxy {
+		name = cmp.Or(forwarded(r, "Host"), name)
 	}
 	h, err := sources.ParsePunycodeHost(strings.TrimSuffix(strings.ToLower(name), ":443"))
 	if err != nil {
-		return "", sources.ErrNotFound // providers have no such host
+		return "", sources.ErrNotFound
 	}
 	return h, nil
 }
+
+func (x *exchange) host() (sources.Host, error) { return x.HostOf(x.r) }

@@ -141,14 +141,15 @@ func (p *mirrorPage) list(ctx context.Context) ([]builder.Entry, time.Time, erro
 	return entries, p.read, nil
 }
 
-// base returns the base URL under which a client knows the server.
+// base returns the base URL under which a client knows the server, or nothing if engines can't use one with its host.
 func (p *mirrorPage) base(r *http.Request) string {
-	host, scheme := r.Host, "https"
-	if forwarded := r.Header.Get("X-Forwarded-Host"); p.request.BehindProxy && forwarded != "" {
-		host = forwarded
+	host, err := p.handler.HostOf(r)
+	if err != nil {
+		return ""
 	}
+	scheme := "https"
 	if r.TLS == nil && !p.request.BehindProxy {
 		scheme = "http"
 	}
-	return scheme + "://" + host + "/"
+	return scheme + "://" + host.ASCII() + "/"
 }
