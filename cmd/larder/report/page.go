@@ -19,20 +19,24 @@ import (
 
 // A Page shows people in a browser what a mirror has.
 type Page struct {
-	Title    string
-	URL      string          // base URL of the mirror; empty if the page is a file in it
-	Search   string          // what was searched for; empty shows everything
-	Notes    []string        // what is wrong with the server
-	Entries  []builder.Entry // packages; those that network mirrors can't serve are left out
-	Upstream bool            // what the mirror lacks is fetched
-	Made     time.Time
+	Title     string
+	URL       string          // base URL of the mirror, with https; empty if it isn't known, as in a page that is a file in it
+	Plain     bool            // the page is sent over plain HTTP
+	Tokens    bool            // clients must have a token
+	Authority bool            // the server has a certificate authority of its own
+	Search    string          // what was searched for; empty shows everything
+	Notes     []string        // what is wrong with the server
+	Entries   []builder.Entry // packages; those that network mirrors can't serve are left out
+	Upstream  bool            // what the mirror lacks is fetched
+	Made      time.Time
 
 	// Listed returns when upstream last listed the versions of a provider, and whether it has failed since. The time is
 	// zero if it never did. Listed is nil if there is no upstream.
 	Listed func(sources.Provider) (at time.Time, failed bool)
 }
 
-// pageText is the template of a page, and pageScript filters it without the server.
+// pageText is the template of a page. Its pageScript filters it without the server, and writes the address that the
+// browser has into the configuration, if engines can use it.
 //
 //go:embed page.html
 var pageText string
@@ -49,8 +53,11 @@ field.addEventListener("input", () => {
   }
   found.textContent = n + (n === 1 ? " provider" : " providers");
 });
-const text = document.querySelector("pre");
-text.textContent = text.textContent.replace("https://HOST/", new URL(".", location).href);
+if (location.protocol === "https:") {
+  const text = document.querySelector("pre"), base = new URL(".", location.origin + location.pathname).href;
+  text.textContent = text.textContent.replace('"https://HOST/"', () => JSON.stringify(base)).replace('"HOST"', () => JSON.stringify(location.host));
+  for (const id of ["plain", "host"]) document.getElementById(id)?.remove();
+}
 `
 
 var pageTemplate = template.Must(template.New("page").Parse(pageText))
@@ -87,6 +94,7 @@ func (p Page) HTML() ([]byte, error) {
 	var b bytes.Buffer
 	err := pageTemplate.Execute(&b, map[string]any{
 		"Title": p.Title, "Summary": summary, "Notes": p.Notes, "Configuration": p.configuration(), "Search": p.Search,
+		"Plain": p.Plain, "AnyHost": p.URL == "", "Tokens": p.Tokens, "Authority": p.Authority,
 		"Found": ui.Count(len(all), "provider"), "Providers": all, "Open": len(all) <= 3,
 		"Made": "Made by Larder on " + p.Made.UTC().Format("2006-01-02 15:04 UTC"), "Script": template.JS(pageScript),
 	})
@@ -95,7 +103,13 @@ func (p Page) HTML() ([]byte, error) {
 
 // configuration returns the CLI configuration for clients.
 func (p Page) configuration() string {
-	return fmt.Sprintf("provider_installation {\n  network_mirror {\n    url = %q\n  }\n}", cmp.Or(p.URL, "https://HOST/"))
+	base := cmp.Or(p.URL, "https://HOST/")
+	text := fmt.Sprintf("provider_installation {\n  network_mirror {\n    url = %q\n  }\n}", base)
+	if p.Tokens {
+		host := strings.TrimSuffix(strings.TrimPrefix(base, "https://"), "/")
+		text += fmt.Sprintf("\ncredentials %q {\n  token = \"TOKEN\"\n}", host)
+	}
+	return text
 }
 
 // providers returns the providers that the search finds, each with its versions, the newest first.

@@ -4,10 +4,13 @@ import (
 	"encoding/json"
 	"fmt"
 	"html"
+	"net/http"
+	"net/http/httptest"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"strings"
 	"testing"
 	"time"
 
@@ -22,6 +25,7 @@ func pageWith(t *testing.T, n int) []byte {
 	t.Helper()
 	p := report.Page{
 		Title: "Provider mirror", URL: "https://providers.infrastructure.example.com:8443/", Upstream: true, Made: time.Now(),
+		Tokens: true, Authority: true, Plain: true,
 		Notes:  []string{"The server can't fetch new packages now."},
 		Listed: func(sources.Provider) (time.Time, bool) { return time.Now(), true },
 	}
@@ -109,6 +113,45 @@ func TestPageInBrowser(t *testing.T) {
 			sourcetest.Expect(t, len(got.Faint) == 0 && got.Unnamed == 0 && got.Small == 0, "%+v", got)
 			sourcetest.Expect(t, got.Providers == (c.packages+9)/10 && got.Found == 1, "%+v", got)
 		})
+	}
+}
+
+var shownText = regexp.MustCompile(`(?s)<pre[^>]*>(.*)</pre>`)
+
+// A page that doesn't know its address shows the one that the browser has, if engines can use it.
+func TestPageNamesItsAddress(t *testing.T) {
+	browser, err := exec.LookPath("chromium")
+	if err != nil {
+		t.Skip("no chromium on PATH to show the page in")
+	}
+	dir := t.TempDir()
+	text, err := report.Page{Title: "Provider mirror", Tokens: true, Plain: true}.HTML()
+	sourcetest.Check(t, err)
+	sourcetest.Check(t, os.MkdirAll(filepath.Join(dir, "a $& b"), 0o755))
+	sourcetest.Check(t, os.WriteFile(filepath.Join(dir, "a $& b", "index.html"), text, 0o644))
+	secure, plain := httptest.NewTLSServer(http.FileServer(http.Dir(dir))), httptest.NewServer(http.FileServer(http.Dir(dir)))
+	defer secure.Close()
+	defer plain.Close()
+	at := secure.Listener.Addr().String()
+	for _, c := range []struct{ opened, url, host string }{
+		{secure.URL + "/a%20$&%20b/?q=x", "https://" + at + "/a%20$&%20b/", at},
+		{"https://name:password@" + at + "/a%20$&%20b/", "https://" + at + "/a%20$&%20b/", at},
+		{plain.URL + "/a%20$&%20b/", "https://HOST/", "HOST"},
+		{"file://" + dir + "/a%20$&%20b/index.html", "https://HOST/", "HOST"},
+	} {
+		cmd := exec.CommandContext(t.Context(), browser, "--headless", "--no-sandbox", "--disable-gpu", "--user-data-dir="+filepath.Join(t.TempDir(), "profile"),
+			"--ignore-certificate-errors", "--dump-dom", c.opened)
+		out, err := cmd.Output()
+		sourcetest.Check(t, err)
+		shown := shownText.FindSubmatch(out)
+		if shown == nil {
+			t.Fatalf("%s: no configuration: %s", c.opened, out)
+		}
+		got := html.UnescapeString(string(shown[1]))
+		want := fmt.Sprintf("provider_installation {\n  network_mirror {\n    url = %q\n  }\n}\ncredentials %q {\n  token = \"TOKEN\"\n}", c.url, c.host)
+		sourcetest.Expect(t, got == want, "%s: %s", c.opened, got)
+		unknown := strings.Contains(string(out), `id="host"`) && strings.Contains(string(out), `id="plain"`)
+		sourcetest.Expect(t, unknown == (c.host == "HOST"), "%s: %s", c.opened, out)
 	}
 }
 

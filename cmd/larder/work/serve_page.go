@@ -4,7 +4,6 @@ import (
 	"context"
 	"net/http"
 	"strconv"
-	"strings"
 	"sync"
 	"time"
 
@@ -47,6 +46,7 @@ type mirrorPage struct {
 // A pageKey is what a page depends on.
 type pageKey struct {
 	url, search string
+	plain       bool
 	read        time.Time
 	ready       bool
 }
@@ -96,9 +96,15 @@ func (p *mirrorPage) page(r *http.Request) ([]byte, error) {
 	if r.Context().Err() != nil {
 		return nil, r.Context().Err()
 	}
-	key := pageKey{url: p.base(r), search: r.URL.Query().Get("q"), read: at, ready: p.ready() == nil}
+	key := pageKey{search: r.URL.Query().Get("q"), plain: r.TLS == nil && !p.request.BehindProxy, read: at, ready: p.ready() == nil}
+	if host, err := p.handler.HostOf(r); err == nil && !key.plain {
+		key.url = "https://" + host.ASCII() + "/"
+	}
 	key.search = key.search[:min(len(key.search), mostSearch)]
-	page := report.Page{Title: "Provider mirror", URL: key.url, Search: key.search, Entries: entries, Upstream: p.upstream != nil, Made: at}
+	page := report.Page{
+		Title: "Provider mirror", URL: key.url, Plain: key.plain, Search: key.search, Entries: entries, Upstream: p.upstream != nil, Made: at,
+		Tokens: p.request.Tokens != "", Authority: p.authority != "" && !p.request.BehindProxy, // else clients see the proxy's certificate
+	}
 	if p.upstream != nil {
 		page.Listed = p.handler.Listed
 	}
@@ -106,9 +112,6 @@ func (p *mirrorPage) page(r *http.Request) ([]byte, error) {
 		page.Notes = append(page.Notes, "The mirror can't be read now. What it has may be incomplete here.")
 		p.output.WarnOf(err)
 		return page.HTML()
-	}
-	if strings.HasPrefix(key.url, "http:") {
-		page.Notes = append(page.Notes, "Engines use a network mirror only over HTTPS.")
 	}
 	if !key.ready {
 		page.Notes = append(page.Notes, "The server can't fetch new packages now.")
@@ -139,17 +142,4 @@ func (p *mirrorPage) list(ctx context.Context) ([]builder.Entry, time.Time, erro
 	}
 	p.entries, p.read = entries, time.Now()
 	return entries, p.read, nil
-}
-
-// base returns the base URL under which a client knows the server, or nothing if engines can't use one with its host.
-func (p *mirrorPage) base(r *http.Request) string {
-	host, err := p.handler.HostOf(r)
-	if err != nil {
-		return ""
-	}
-	scheme := "https"
-	if r.TLS == nil && !p.request.BehindProxy {
-		scheme = "http"
-	}
-	return scheme + "://" + host.ASCII() + "/"
 }
