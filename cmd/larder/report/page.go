@@ -51,7 +51,7 @@ field.addEventListener("input", () => {
     d.hidden = !words.every(w => d.dataset.address.includes(w));
     if (!d.hidden) n++;
   }
-  found.textContent = n + (n === 1 ? " provider" : " providers");
+  found.textContent = n + "\u00a0" + (n === 1 ? "provider" : "providers");
 });
 if (location.protocol === "https:") {
   const text = document.querySelector("pre"), base = new URL(".", location.origin + location.pathname).href;
@@ -87,7 +87,7 @@ func (p Page) HTML() ([]byte, error) {
 	for _, e := range p.Entries {
 		size += e.Size
 	}
-	summary := fmt.Sprintf("%s, %s", ui.Count(len(p.Entries), "package"), ui.Size(size))
+	summary := fmt.Sprintf("%s, %s", count(len(p.Entries), "package"), together(ui.Size(size)))
 	if p.Upstream {
 		summary += ". Other versions are fetched when they are requested. Lists of versions are fresh unless marked stale."
 	}
@@ -95,8 +95,8 @@ func (p Page) HTML() ([]byte, error) {
 	err := pageTemplate.Execute(&b, map[string]any{
 		"Title": p.Title, "Summary": summary, "Notes": p.Notes, "Configuration": p.configuration(), "Search": p.Search,
 		"Plain": p.Plain, "AnyHost": p.URL == "", "Tokens": p.Tokens, "Authority": p.Authority,
-		"Found": ui.Count(len(all), "provider"), "Providers": all, "Open": len(all) <= 3,
-		"Made": "Made by Larder on " + p.Made.UTC().Format("2006-01-02 15:04 UTC"), "Script": template.JS(pageScript),
+		"Found": count(len(all), "provider"), "Providers": all, "Open": len(all) <= 3,
+		"Made": "Last updated " + p.Made.UTC().Format("2006-01-02 15:04 UTC") + " by Larder", "Script": template.JS(pageScript),
 	})
 	return b.Bytes(), err
 }
@@ -111,6 +111,11 @@ func (p Page) configuration() string {
 	}
 	return text
 }
+
+// together returns a text whose words stay on one line, such as a number with its unit.
+func together(text string) string { return strings.ReplaceAll(text, " ", "\u00a0") }
+
+func count(n int, one string) string { return together(ui.Count(n, one)) }
 
 // providers returns the providers that the search finds, each with its versions, the newest first.
 func (p Page) providers() (all []pageProvider) {
@@ -147,7 +152,7 @@ func (p Page) providers() (all []pageProvider) {
 		if p.Listed != nil {
 			one.Stale = stale(p.Listed(q))
 		}
-		one.Summary = fmt.Sprintf("%s, newest %s, %s", ui.Count(len(versions), "version"), versions[0], ui.Size(size))
+		one.Summary = fmt.Sprintf("%s, newest %s, %s", count(len(versions), "version"), versions[0], together(ui.Size(size)))
 		all = append(all, one)
 	}
 	return all
@@ -191,6 +196,6 @@ func pageRow(v sources.Version, entries []builder.Entry) pageVersion {
 	}
 	slices.Sort(platforms)
 	row.Platforms, row.Verified = strings.Join(platforms, ", "), strings.Join(verified, "; ")
-	row.Size, row.Since = ui.Size(size), since.UTC().Format(time.DateOnly)
+	row.Size, row.Since = together(ui.Size(size)), since.UTC().Format(time.DateOnly)
 	return row
 }
