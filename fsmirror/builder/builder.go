@@ -9,7 +9,7 @@
 //	HOST/NAMESPACE/TYPE/VERSION/OS_ARCH/                              unpacked
 //	HOST/NAMESPACE/TYPE/index.json, VERSION.json                      index of the packed packages
 //	PUNYCODE/NAMESPACE/TYPE/index.json, VERSION.json                  the same, for hosts that are not ASCII
-//	index.html                                                        page for people; larder mirror sync --html writes it
+//	index.html                                                        page for people, if larder mirror sync --html has written it once
 //	.larder/evidence/HOST/NAMESPACE/TYPE/VERSION/                     evidence
 //	.larder/known/HOST/NAMESPACE/TYPE.json                            records of each user who writes
 //	.larder/ages/                                                     ages of versions, see package age; larder mirror sync writes them
@@ -81,6 +81,10 @@ type Options struct {
 	// Judge computes verdicts from evidence, and decides which evidence to keep. By default it is
 	// a [trust.Judge] without settings.
 	Judge sources.Judge
+
+	// Closing is called at the end, before other processes may write, unless the Builder is ReadOnly or could not be
+	// opened. It may be nil.
+	Closing func(*Builder) error
 
 	Warn    func(error)       // called with problems that do not stop the work; may be nil
 	Waiting func(disk.Holder) // called once if another process writes for a while; may be nil
@@ -290,13 +294,17 @@ func (b *Builder) Abandon() {
 
 // Close writes the records and releases the lock.
 func (b *Builder) Close() error {
+	var err error
+	if b.opts.Closing != nil && b.work != nil && b.lock != nil {
+		err = b.opts.Closing(b)
+	}
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if b.lock == nil {
 		b.release()
 		return nil
 	}
-	err := disk.Explain(b.keepLedgers(), b.opts.Place)
+	err = disk.Explain(errors.Join(err, b.keepLedgers()), b.opts.Place)
 	b.release()
 	return err
 }

@@ -33,13 +33,14 @@ type ImportOptions struct {
 	EngineSHA256 [sha256.Size]byte // what an engine that is requested must have
 	Replace      bool              // replace other modules and another engine there
 
-	Key         seal.Key             // authenticates records of the mirror
-	LockTimeout time.Duration        // how long to wait for other writers; 0 means until they have finished
-	Judge       sources.Judge        // decides what evidence is worth
-	DryRun      bool                 // verify everything, change nothing
-	Report      func(done, of int64) // called with the progress in bytes; may be nil
-	Warn        func(error)          // called with problems that do not stop the import; may be nil
-	Waiting     func(disk.Holder)    // called once if another process writes for a while; may be nil
+	Key         seal.Key                     // authenticates records of the mirror
+	LockTimeout time.Duration                // how long to wait for other writers; 0 means until they have finished
+	Judge       sources.Judge                // decides what evidence is worth
+	DryRun      bool                         // verify everything, change nothing
+	Report      func(done, of int64)         // called with the progress in bytes; may be nil
+	Closing     func(*builder.Builder) error // called at the end, see [builder.Options]; may be nil
+	Warn        func(error)                  // called with problems that do not stop the import; may be nil
+	Waiting     func(disk.Holder)            // called once if another process writes for a while; may be nil
 }
 
 // A How is what the import did with a package.
@@ -131,7 +132,7 @@ func Import(ctx context.Context, files []string, dir string, opts ImportOptions)
 	}
 	b, err := builder.Open(ctx, dir, builder.Options{
 		Key: opts.Key, ReadOnly: opts.DryRun, LockTimeout: opts.LockTimeout, Warn: opts.Warn, Waiting: opts.Waiting,
-		Judge: opts.Judge,
+		Judge: opts.Judge, Closing: opts.Closing,
 	})
 	if err != nil {
 		return Imported{}, err

@@ -69,6 +69,15 @@ var PagePolicy = func() string {
 		"'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
 }()
 
+// pageMark is near the beginning of pages, by which they are recognized.
+const pageMark = `<meta name="generator" content="Larder">`
+
+// PageMark is how many bytes of a file [IsPage] needs.
+const PageMark = 512
+
+// IsPage reports whether a file that begins with head is a page.
+func IsPage(head []byte) bool { return bytes.Contains(head, []byte(pageMark)) }
+
 type pageProvider struct {
 	Address, Summary string
 	Stale            string // empty if nothing is
@@ -107,7 +116,7 @@ func (p Page) configuration() string {
 	text := fmt.Sprintf("provider_installation {\n  network_mirror {\n    url = %q\n  }\n}", base)
 	if p.Tokens {
 		host := strings.TrimSuffix(strings.TrimPrefix(base, "https://"), "/")
-		text += fmt.Sprintf("\ncredentials %q {\n  token = \"TOKEN\"\n}", host)
+		text += fmt.Sprintf("\n\ncredentials %q {\n  token = \"TOKEN\"\n}", host)
 	}
 	return text
 }

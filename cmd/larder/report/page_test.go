@@ -148,7 +148,7 @@ func TestPageNamesItsAddress(t *testing.T) {
 			t.Fatalf("%s: no configuration: %s", c.opened, out)
 		}
 		got := html.UnescapeString(string(shown[1]))
-		want := fmt.Sprintf("provider_installation {\n  network_mirror {\n    url = %q\n  }\n}\ncredentials %q {\n  token = \"TOKEN\"\n}", c.url, c.host)
+		want := fmt.Sprintf("provider_installation {\n  network_mirror {\n    url = %q\n  }\n}\n\ncredentials %q {\n  token = \"TOKEN\"\n}", c.url, c.host)
 		sourcetest.Expect(t, got == want, "%s: %s", c.opened, got)
 		unknown := strings.Contains(string(out), `id="host"`) && strings.Contains(string(out), `id="plain"`)
 		sourcetest.Expect(t, unknown == (c.host == "HOST"), "%s: %s", c.opened, out)

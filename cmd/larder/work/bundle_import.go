@@ -54,7 +54,7 @@ func ImportBundle(ctx context.Context, s *Session, request BundleImportRequest) 
 	opts := bundle.ImportOptions{
 		Check: m.known(files[0]), Accept: func(all []bundle.Verified) error { return m.accept(ctx, bundledAs(all)) },
 		Judge: m.bundleJudge(), DryRun: s.flags.DryRun, Warn: s.output.WarnOf, Waiting: s.output.WaitingForMirror(dir), LockTimeout: m.flags.LockTimeout,
-		EngineSHA256: request.EngineSum, Replace: request.Replace,
+		EngineSHA256: request.EngineSum, Replace: request.Replace, Closing: renewPage(ctx, dir),
 	}
 	if request.ModulesTo != "" {
 		opts.ModulesTo = Absolute(m.dir, request.ModulesTo)

@@ -43,9 +43,16 @@ func SyncMirror(ctx context.Context, s *Session, request SyncRequest) error {
 	if err != nil {
 		return err
 	}
+	opts := builder.Options{Unpacked: request.Unpacked, ReadOnly: f.flags.DryRun}
+	if request.HTML {
+		if err := checkPage(dir); err != nil {
+			return err
+		}
+		opts.Closing = writePage(ctx, dir)
+	}
 	isNew := false
 	err = f.runMirror(ctx, func() (*builder.Builder, error) {
-		return m.openMirror(ctx, dir, m.sharing(builder.Options{Unpacked: request.Unpacked, ReadOnly: f.flags.DryRun}))
+		return m.openMirror(ctx, dir, m.sharing(opts))
 	}, nil, func(b *builder.Builder, sum report.FillSum) error {
 		if b == nil || sum.Empty() {
 			return nil
@@ -54,12 +61,9 @@ func SyncMirror(ctx context.Context, s *Session, request SyncRequest) error {
 			f.output.Conclude("%s", sum.SyncedText(f.output))
 			return nil
 		}
-		entries, err := b.List(ctx, builder.ListOptions{Proofs: request.HTML})
+		entries, err := b.List(ctx, builder.ListOptions{})
 		if err == nil {
 			err = m.noteAges(ctx, dir, entries)
-		}
-		if err == nil && request.HTML {
-			err = writePage(dir, entries)
 		}
 		total := totalOf(entries)
 		if err == nil && total.Packages > 0 {

@@ -21,6 +21,9 @@ func (m *rootModule) openMirror(ctx context.Context, dir string, opts builder.Op
 	opts.Warn = m.out.WarnOf
 	opts.Waiting, opts.LockTimeout = m.out.WaitingForMirror(dir), m.flags.LockTimeout
 	opts.Judge = m.judge()
+	if opts.Closing == nil {
+		opts.Closing = renewPage(ctx, dir)
+	}
 	var err error
 	if opts.Key, err = m.recordKey(); err != nil {
 		return nil, err

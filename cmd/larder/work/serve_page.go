@@ -10,25 +10,7 @@ import (
 	"github.com/larder-cli/larder/cmd/larder/report"
 	"github.com/larder-cli/larder/fsmirror/builder"
 	"github.com/larder-cli/larder/sources"
-	"github.com/larder-cli/larder/sources/disk"
 )
-
-// pageName is the name of the page in a mirror that is served as files.
-const pageName = "index.html"
-
-// writePage writes the page for people into a mirror.
-func writePage(dir string, entries []builder.Entry) error {
-	text, err := report.Page{Title: "Provider mirror", Entries: entries, Made: time.Now()}.HTML()
-	if err != nil {
-		return err
-	}
-	d, err := disk.Open(dir)
-	if err != nil {
-		return err
-	}
-	defer d.Close()
-	return d.WriteFile(pageName, text, disk.Lazily)
-}
 
 // A mirrorPage answers with the page for people. It reads the mirror, and makes a page for a search, at most every few
 // seconds. Few pages are made at the same time.
