@@ -73,8 +73,7 @@ type week struct {
 	log                *os.File
 	upstream, server   outages
 	cmd                *exec.Cmd
-	killed             bool // it is unknown what the mirror's last writer has finished
-	goroutines, opened int  // of a server without clients
+	goroutines, opened int // of a server without clients
 
 	mu      sync.Mutex
 	all     []published
@@ -153,7 +152,8 @@ func newWeek(t *testing.T, length time.Duration) *week {
 	w.start()
 	t.Cleanup(func() { _ = w.cmd.Process.Kill() }) // unless it has ended
 	c := w.client(clients)
-	w.judge(c.get(w.all[2], "index.json"), w.all[2], 200)
+	w.judge(c.get(w.all[2], "index.json"), w.all[2], http.StatusOK)
+	c.CloseIdleConnections()
 	w.goroutines, w.opened = w.level()
 	ctx, cancel := context.WithTimeout(t.Context(), length)
 	t.Cleanup(cancel)
@@ -227,7 +227,6 @@ func (w *week) stop(signal syscall.Signal) {
 	if err := w.cmd.Wait(); err != nil && signal == syscall.SIGTERM {
 		w.Errorf("the server ended with %v", err)
 	}
-	w.killed = w.killed || signal == syscall.SIGKILL
 }
 
 // until waits for a condition that nothing announces.
@@ -371,10 +370,17 @@ func (w *week) end() {
 		return goroutines <= w.goroutines+10 && opened <= w.opened+10
 	}
 	w.until("goroutines and files are as at the beginning", base)
-	c := w.client(clients)
-	for _, p := range w.all { // interrupted downloads continue
-		w.until(p.archive(), func() bool { return c.whole(p) })
+	var all sync.WaitGroup
+	for i := range clients {
+		c := w.client(i)
+		all.Go(func() {
+			defer c.CloseIdleConnections()
+			for n := i; n < len(w.all); n += clients { // interrupted downloads continue
+				w.until(w.all[n].archive(), func() bool { return c.whole(w.all[n]) })
+			}
+		})
 	}
+	all.Wait()
 	w.until("goroutines and files are as at the beginning", base)
 	w.stop(syscall.SIGTERM)
 	out, err := w.larder("mirror", "verify", "mirror")
