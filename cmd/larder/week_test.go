@@ -58,6 +58,7 @@ const (
 	// For how long the server remembers that something failed or didn't exist, with time for tries and slow machines.
 	failureAge = 15 * time.Second
 
+	idle       = 20        // connections to upstream, which stay open for 90 seconds after a download
 	mostMemory = 150 << 20 // bytes
 	mostWait   = time.Minute
 )
@@ -367,7 +368,7 @@ func (w *week) end() {
 	w.Logf("%d packages, answers %v, slowest command %s", len(w.all), w.answers, w.slowest)
 	base := func() bool {
 		goroutines, opened := w.level()
-		return goroutines <= w.goroutines+10 && opened <= w.opened+10
+		return goroutines <= w.goroutines+3*idle && opened <= w.opened+idle
 	}
 	w.until("goroutines and files are as at the beginning", base)
 	var all sync.WaitGroup
