@@ -129,7 +129,7 @@ func (m *rootModule) toServe(ctx context.Context, request ServeRequest) (v *serv
 	if err != nil {
 		return nil, err
 	}
-	opts := server.Options{Key: key, Agent: m.server, BehindProxy: request.BehindProxy, Fresh: request.Fresh, Metrics: v.counters, Report: v.report, Warn: m.output.WarnOf}
+	opts := server.Options{Key: key, Agent: m.server, BehindProxy: request.BehindProxy, Metrics: v.counters, Report: v.report, Warn: m.output.WarnOf}
 	if request.Name != "" {
 		if opts.Host, err = sources.ParsePunycodeHost(request.Name); err != nil {
 			return nil, report.Usage(fmt.Errorf("--name: %w", err))
@@ -154,7 +154,7 @@ func (m *rootModule) toServe(ctx context.Context, request ServeRequest) (v *serv
 		if v.upstream, err = m.newUpstream(ctx, v, store); err != nil {
 			return nil, err
 		}
-		opts.Upstream = v.upstream
+		opts.Upstream, opts.Fresh = v.upstream, request.Fresh-v.upstream.renewed
 		if v.open, err = disk.Make(v.dir); err != nil {
 			err = sources.WithHint(err, "choose another directory for the mirror")
 		}

@@ -322,7 +322,9 @@ func (u *upstream) Fetch(ctx context.Context, id sources.PackageID, to *server.A
 		return err
 	}
 	if u.budget != nil && res.Fetched {
-		return u.budget.keep(ctx, b, id, u.output)
+		if err := u.budget.keep(ctx, b, id, u.output); err != nil {
+			u.output.WarnOf(err) // the archive was stored
+		}
 	}
 	return nil
 }
