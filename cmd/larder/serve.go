@@ -32,7 +32,7 @@ func serveCommand() *line.Command {
 			{Name: "upstream", Does: "fetch what the mirror lacks as install would"},
 			{Name: "fresh", Value: "TIME", Kind: line.Time, Does: "how old lists from upstream may be; 5m by default"},
 			maxSizeFlag("remove packages not served for the longest time"),
-			{Name: "keep-locked-by", Value: "PATH", Repeatable: true, Does: "except what lock files here or below select", Offers: dirs},
+			{Name: "keep-locked-by", Value: "PATH", Repeatable: true, Does: "but keep what lock files in this tree select", Offers: dirs},
 		}, trustFlags()...),
 		Run: inSession(serve),
 	}

@@ -20,7 +20,7 @@ import (
 	"github.com/larder-cli/larder/sources/sourcetest"
 )
 
-// pageWith returns a page with n packages, of which each provider has at most ten.
+// pageWith returns a page with n packages, at most ten for each provider.
 func pageWith(t *testing.T, n int) []byte {
 	t.Helper()
 	p := report.Page{

@@ -81,7 +81,7 @@ func (u *upstream) admit(p sources.Provider) error {
 		return nil
 	}
 	err := fmt.Errorf("%w: the server's configuration doesn't name the host %s", server.ErrForbidden, p.Host)
-	return sources.WithHint(err, `who runs the server adds "%s/*/*" to the include of a method, or to allow in a policy`, p.Host)
+	return sources.WithHint(err, `to allow it, add "%s/*/*" to the include of a method in the server's configuration, or to allow in its policy`, p.Host)
 }
 
 // connect returns an error for a private address of a host that nothing names. Otherwise a registry could have the server
