@@ -10,31 +10,14 @@ import (
 	"reflect"
 	"strings"
 
+	"github.com/larder-cli/larder/fsmirror"
 	"github.com/larder-cli/larder/sources"
 	"github.com/larder-cli/larder/sources/disk"
 	"github.com/larder-cli/larder/sources/evidence"
 	"github.com/larder-cli/larder/sources/store"
 )
 
-// The documents of the network mirror protocol, with the engines' spacing.
-// https://developer.hashicorp.com/terraform/internals/provider-network-mirror-protocol
-
-// A document is an index.json, which has only Versions, or a VERSION.json.
-type document struct {
-	Versions map[string]struct{}     `json:"versions,omitzero"`
-	Archives map[string]archiveEntry `json:"archives,omitzero"`
-	Larder   *evidence.Extension     `json:"larder,omitempty"`
-}
-
-type archiveEntry struct {
-	Hashes []sources.Hash `json:"hashes,omitempty"`
-	URL    string         `json:"url"`
-}
-
-const (
-	indexName   = "index.json"
-	maxDocument = 16 << 20 // in bytes
-)
+const indexName = "index.json"
 
 // versionOf returns the version whose document has this name.
 func versionOf(name string) (string, bool) {
@@ -51,7 +34,7 @@ type shelf map[string]placed
 
 // A placed document is a document in the mirror.
 type placed struct {
-	document
+	fsmirror.Document
 	text []byte
 	err  error // why it is invalid; there is then no document
 }
@@ -75,9 +58,9 @@ func (b *Builder) readShelves() (map[string]shelf, error) {
 }
 
 func (b *Builder) readDocument(path string) (d placed) {
-	d.text, d.err = b.read(b.relative(path), maxDocument)
+	d.text, d.err = b.read(b.relative(path), fsmirror.MaxDocument)
 	if d.err == nil {
-		d.err = json.Unmarshal(d.text, &d.document)
+		d.err = json.Unmarshal(d.text, &d.Document)
 	}
 	switch isIndex := filepath.Base(path) == indexName; {
 	case d.err != nil:
@@ -87,7 +70,7 @@ func (b *Builder) readDocument(path string) (d placed) {
 		d.err = errors.New("has no archives")
 	}
 	if d.err != nil {
-		d.document = document{}
+		d.Document = fsmirror.Document{}
 	}
 	return d
 }
@@ -114,7 +97,7 @@ func (b *Builder) unindexIn(home, version, platform string) error {
 	}
 	delete(doc.Archives, platform)
 	if len(doc.Archives) > 0 {
-		return b.writeDocument(path, doc.document)
+		return b.writeDocument(path, doc.Document)
 	}
 	if err := errors.Join(b.change(), b.unindexVersion(home, version)); err != nil {
 		return err
@@ -140,7 +123,7 @@ func (b *Builder) unindexEvidence(of sources.Release, s *sources.Signed) error {
 			continue
 		}
 		doc.Larder = nil
-		if err := b.writeDocument(path, doc.document); err != nil {
+		if err := b.writeDocument(path, doc.Document); err != nil {
 			return err
 		}
 	}
@@ -173,17 +156,17 @@ func (b *Builder) unindexVersion(home, version string) error {
 		return b.dir.Remove(b.relative(path))
 	}
 	delete(index.Versions, version)
-	return b.writeDocument(path, index.document)
+	return b.writeDocument(path, index.Document)
 }
 
 // documentText returns JSON as engines write it: sorted keys, two spaces, no newline
 // after the last line.
-func documentText(doc document) ([]byte, error) {
+func documentText(doc fsmirror.Document) ([]byte, error) {
 	text, err := sources.JSON(doc)
 	return bytes.TrimSuffix(text, []byte("\n")), err
 }
 
-func (b *Builder) writeDocument(path string, doc document) error {
+func (b *Builder) writeDocument(path string, doc fsmirror.Document) error {
 	text, err := documentText(doc)
 	if err != nil {
 		return err

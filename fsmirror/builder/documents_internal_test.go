@@ -9,6 +9,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/larder-cli/larder/fsmirror"
 	"github.com/larder-cli/larder/sources"
 	"github.com/larder-cli/larder/sources/disk"
 	"github.com/larder-cli/larder/sources/seal"
@@ -32,7 +33,7 @@ func FuzzVersionDocument(f *testing.F) {
 	}
 	b := &Builder{path: filepath.FromSlash("/mirror")}
 	f.Fuzz(func(t *testing.T, text string) {
-		var doc, again document
+		var doc, again fsmirror.Document
 		if json.Unmarshal([]byte(text), &doc) != nil {
 			return
 		}

@@ -166,7 +166,7 @@ type step struct {
 }
 
 // documents are the documents of one directory, by version.
-type documents map[string]document
+type documents map[string]fsmirror.Document
 
 // planIndex plans the changes after which the index names the archives found. If keep
 // is false, it then names nothing else. The index is correct after each step.
@@ -217,14 +217,14 @@ func (b *Builder) planIndex(found survey, keep elsewhere) ([]step, error) {
 }
 
 // add adds an archive to its document, which also names the evidence.
-func (b *Builder) add(to documents, id sources.PackageID, entry archiveEntry) error {
+func (b *Builder) add(to documents, id sources.PackageID, entry fsmirror.Archive) error {
 	v := id.Version.String()
 	if to[v].Archives == nil {
 		larder, err := b.extension(id.Provider, id.Version)
 		if err != nil {
 			return sources.InPackage(id, err)
 		}
-		to[v] = document{Archives: map[string]archiveEntry{}, Larder: larder}
+		to[v] = fsmirror.Document{Archives: map[string]fsmirror.Archive{}, Larder: larder}
 	}
 	to[v].Archives[id.Platform.String()] = entry
 	return nil
@@ -248,7 +248,7 @@ func (b *Builder) addElsewhere(to map[string]documents, there map[string]shelf, 
 					to[home] = documents{}
 				}
 				if to[home][v].Archives == nil {
-					to[home][v] = document{Archives: map[string]archiveEntry{}}
+					to[home][v] = fsmirror.Document{Archives: map[string]fsmirror.Archive{}}
 				}
 				to[home][v].Archives[platform] = entry
 			}
@@ -270,29 +270,29 @@ func (b *Builder) leadsElsewhere(doc, text string, paths map[string]bool) bool {
 }
 
 // entry returns the entry for an archive in a document of the directory home.
-func (a indexed) entry(home string) (archiveEntry, error) {
+func (a indexed) entry(home string) (fsmirror.Archive, error) {
 	rel, err := filepath.Rel(home, a.path)
 	if err != nil {
-		return archiveEntry{}, err
+		return fsmirror.Archive{}, err
 	}
 	hashes := []sources.Hash{a.H1, a.ZH}
 	if a.ZipH1 != "" && a.ZipH1 != a.H1 {
 		hashes = append(hashes, a.ZipH1) // engines compute this h1: hash from the archive
 	}
 	slices.Sort(hashes)
-	return archiveEntry{hashes, (&url.URL{Path: filepath.ToSlash(rel)}).String()}, nil
+	return fsmirror.Archive{Hashes: hashes, URL: (&url.URL{Path: filepath.ToSlash(rel)}).String()}, nil
 }
 
 // planHome plans the documents of one directory.
 func planHome(home string, wanted documents, there shelf) (steps []step, err error) {
-	plan := func(name string, doc document) error {
+	plan := func(name string, doc fsmirror.Document) error {
 		text, err := documentText(doc)
 		if err == nil && !bytes.Equal(text, there[name].text) {
 			steps = append(steps, step{filepath.Join(home, name), text})
 		}
 		return err
 	}
-	index := document{Versions: map[string]struct{}{}}
+	index := fsmirror.Document{Versions: map[string]struct{}{}}
 	for _, v := range slices.Sorted(maps.Keys(wanted)) {
 		index.Versions[v] = struct{}{}
 		if err := plan(v+".json", wanted[v]); err != nil {

@@ -87,7 +87,7 @@ func (v *verifier) checkShelf(home string, p sources.Provider, docs shelf) {
 		if _, ok := listed[version]; len(doc.Archives) > 0 && !ok {
 			v.found(BadIndex, index, nil, "it does not list %s, but there is a %s.json", version, version)
 		}
-		v.checkExtension(path, p, version, doc.document)
+		v.checkExtension(path, p, version, doc.Document)
 		for _, platform := range slices.Sorted(maps.Keys(doc.Archives)) {
 			v.checkArchive(path, platform, doc.Archives[platform])
 		}
@@ -95,7 +95,7 @@ func (v *verifier) checkShelf(home string, p sources.Provider, docs shelf) {
 }
 
 // checkExtension checks a document's entry for the evidence.
-func (v *verifier) checkExtension(path string, p sources.Provider, version string, doc document) {
+func (v *verifier) checkExtension(path string, p sources.Provider, version string, doc fsmirror.Document) {
 	id, err := sources.ParseVersion(version)
 	if err != nil || p == (sources.Provider{}) || doc.Archives == nil || v.broken[sources.Release{Provider: p, Version: id}] {
 		return // there is another finding
@@ -116,7 +116,7 @@ func (v *verifier) checkExtension(path string, p sources.Provider, version strin
 }
 
 // checkArchive checks a document's entry for an archive.
-func (v *verifier) checkArchive(doc, platform string, entry archiveEntry) {
+func (v *verifier) checkArchive(doc, platform string, entry fsmirror.Archive) {
 	path, ok := v.resolve(doc, entry.URL)
 	if !ok {
 		v.found(BadIndex, doc, nil, "the archive that it names for %s is not in the mirror: %q", platform, entry.URL)

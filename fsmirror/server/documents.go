@@ -15,6 +15,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/larder-cli/larder/fsmirror"
 	"github.com/larder-cli/larder/sources"
 	"github.com/larder-cli/larder/sources/evidence"
 )
@@ -138,7 +139,7 @@ func lacking(stale time.Duration) error {
 func (x *exchange) index() error {
 	return x.document(x.r.URL.Path, func(ctx context.Context) (any, time.Duration, error) {
 		all, err := x.available(ctx, x.id.Provider)
-		file := documentFile{Versions: map[string]struct{}{}}
+		file := fsmirror.Document{Versions: map[string]struct{}{}}
 		for _, v := range all.versions {
 			file.Versions[v.String()] = struct{}{}
 		}
@@ -150,10 +151,10 @@ func (x *exchange) index() error {
 func (x *exchange) release() error {
 	return x.document(x.r.URL.Path, func(ctx context.Context) (any, time.Duration, error) {
 		d, stale, err := x.offers(ctx, x.id.Release())
-		file := documentFile{Archives: map[string]archiveEntry{}}
+		file := fsmirror.Document{Archives: map[string]fsmirror.Archive{}}
 		for platform, a := range d.archives {
 			id := sources.PackageID{Provider: x.id.Provider, Version: x.id.Version, Platform: platform}
-			file.Archives[platform.String()] = archiveEntry{a.hashes, x.signed(id.Filename(), path.Join(path.Dir(x.r.URL.Path), id.Filename()))}
+			file.Archives[platform.String()] = fsmirror.Archive{Hashes: a.hashes, URL: x.signed(id.Filename(), path.Join(path.Dir(x.r.URL.Path), id.Filename()))}
 		}
 		if d.evidence != nil {
 			file.Larder = &evidence.Extension{Evidence: d.evidence}

@@ -11,6 +11,7 @@ import (
 	"slices"
 	"sync"
 
+	"github.com/larder-cli/larder/fsmirror"
 	"github.com/larder-cli/larder/sources"
 	"github.com/larder-cli/larder/sources/disk"
 	"github.com/larder-cli/larder/sources/evidence"
@@ -41,23 +42,8 @@ type offered struct {
 	path   string // in the mirror, with forward slashes; empty if only upstream has it
 }
 
-const (
-	mostDocument = 16 << 20 // in bytes
-	mostRead     = 20_000   // documents in memory
-)
-
-// documentFile is the form of both documents in files and answers.
-// https://developer.hashicorp.com/terraform/internals/provider-network-mirror-protocol
-type documentFile struct {
-	Versions map[string]struct{}     `json:"versions,omitzero"`
-	Archives map[string]archiveEntry `json:"archives,omitzero"`
-	Larder   *evidence.Extension     `json:"larder,omitempty"`
-}
-
-type archiveEntry struct {
-	Hashes []sources.Hash `json:"hashes,omitempty"`
-	URL    string         `json:"url"`
-}
+// mostRead is how many documents are in memory.
+const mostRead = 20_000
 
 // dir returns the directory: another one if it has taken the place of the first, such as a restored backup. The one before
 // that may be in use, and is closed when nothing refers to it.
@@ -164,7 +150,7 @@ func (m *mirror) document(p sources.Provider, name string) (document, error) {
 	if ok && d.state == state {
 		return d, d.err()
 	}
-	text, info, err := m.dir().ReadFile(at, mostDocument)
+	text, info, err := m.dir().ReadFile(at, fsmirror.MaxDocument)
 	if err != nil {
 		return document{}, absent(err)
 	}
@@ -205,7 +191,7 @@ func (e *DamagedError) Unwrap() error { return e.Err }
 // parseDocument parses a document of a provider. It leaves out names that engines would not use, and archives outside
 // of the provider's directory.
 func parseDocument(p sources.Provider, text []byte) (document, error) {
-	var file documentFile
+	var file fsmirror.Document
 	if err := json.Unmarshal(text, &file); err != nil {
 		return document{}, err
 	}
