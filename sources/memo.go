@@ -47,6 +47,13 @@ func (m *Memo[K, V]) Get(ctx context.Context, key K, ask func() (V, error)) (V, 
 	}
 }
 
+// Forget removes the recorded answer for key.
+func (m *Memo[K, V]) Forget(key K) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	delete(m.calls, key)
+}
+
 // join returns the call for key. It returns true if the caller must make the
 // call.
 func (m *Memo[K, V]) join(key K) (*call[V], bool) {

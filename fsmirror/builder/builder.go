@@ -285,6 +285,9 @@ func (b *Builder) alter(ctx context.Context) (done func(), err error) {
 	return func() { b.busy.Release(1) }, nil
 }
 
+// Moved reports whether the directory of the mirror, or that of Larder in it, is no longer where it was opened.
+func (b *Builder) Moved() bool { return b.dir.Moved() || b.own.Moved() }
+
 // Abandon makes Close write no records. It is for runs that end without a change.
 func (b *Builder) Abandon() {
 	b.mu.Lock()

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"maps"
 	"net/url"
@@ -73,13 +74,19 @@ func (b *Builder) index(ctx context.Context, keep elsewhere) (changes []Change, 
 	}
 	leftOut = found.leftOut
 	steps, err := b.planIndex(found, keep)
-	if err != nil || b.opts.ReadOnly {
+	if b.opts.ReadOnly {
 		return b.changes(steps), leftOut, err
 	}
-	if err := b.apply(ctx, steps); err != nil {
-		return nil, leftOut, disk.Explain(err, b.opts.Place)
+	if err = errors.Join(err, b.apply(ctx, steps)); err != nil { // what could be done is kept, and the next run does the rest
+		return nil, leftOut, disk.Explain(errors.Join(err, b.dir.SyncDirs(ctx)), b.opts.Place)
 	}
 	return b.changes(steps), leftOut, disk.Explain(b.settle(ctx), b.opts.Place)
+}
+
+// Indexed reports whether the index names a package.
+func (b *Builder) Indexed(id sources.PackageID) bool {
+	_, ok := b.readDocument(filepath.Join(b.home(id.Provider), id.Version.String()+".json")).Archives[id.Platform.String()]
+	return ok
 }
 
 func (b *Builder) changes(steps []step) []Change {
@@ -101,6 +108,8 @@ type survey struct {
 	archives []indexed       // belong in the index
 	leftOut  []error         // why other archives do not belong in it
 	paths    map[string]bool // of all packages in the mirror's layout
+
+	unread map[string]error // why the documents of a directory have to stay as they are
 }
 
 // survey finds the archives that belong in the index: all except those in without and
@@ -110,7 +119,7 @@ func (b *Builder) survey(ctx context.Context, without map[spot]bool) (found surv
 	if err != nil {
 		return found, err
 	}
-	found.paths = map[string]bool{}
+	found.paths, found.unread = map[string]bool{}, map[string]error{}
 	for _, pkg := range packages {
 		found.paths[folded(spotOf(pkg).path)] = true
 	}
@@ -120,7 +129,9 @@ func (b *Builder) survey(ctx context.Context, without map[spot]bool) (found surv
 		case ctx.Err() != nil:
 			return found, ctx.Err()
 		case disk.IsUnread(err):
-			return found, sources.InPackage(at.id, err) // the index entry may be correct
+			for _, home := range b.homes(at.id.Provider) { // the index entry may be correct
+				found.unread[home] = sources.InPackage(at.id, err)
+			}
 		case err == nil && r.differs != "":
 			found.leftOut = append(found.leftOut, sources.InPackage(at.id, &ChangedError{Was: r.differs, Is: cmp.Or(r.ZH, r.H1)}))
 		case err != nil:
@@ -169,7 +180,8 @@ type step struct {
 type documents map[string]fsmirror.Document
 
 // planIndex plans the changes after which the index names the archives found. If keep
-// is false, it then names nothing else. The index is correct after each step.
+// is false, it then names nothing else. The index is correct after each step. The error
+// is about directories whose documents have to stay as they are.
 func (b *Builder) planIndex(found survey, keep elsewhere) ([]step, error) {
 	there, err := b.readShelves()
 	if err != nil {
@@ -178,21 +190,23 @@ func (b *Builder) planIndex(found survey, keep elsewhere) ([]step, error) {
 	wanted := map[string]documents{} // by directory
 	for _, a := range found.archives {
 		for _, home := range b.homes(a.id.Provider) {
-			entry, err := a.entry(home)
-			if err != nil {
-				return nil, err
-			}
 			if wanted[home] == nil {
 				wanted[home] = documents{}
 			}
-			if err := b.add(wanted[home], a.id, entry); err != nil {
-				return nil, err
+			entry, err := a.entry(home)
+			if err == nil {
+				err = b.add(wanted[home], a.id, entry)
+			}
+			if err != nil {
+				found.unread[home] = err
 			}
 		}
 	}
 	if keep {
-		if err := b.addElsewhere(wanted, there, found.paths); err != nil {
-			return nil, err
+		for home, docs := range there {
+			if err := b.addElsewhere(wanted, home, docs, found.paths); err != nil {
+				found.unread[home] = err
+			}
 		}
 	}
 	homes := slices.Sorted(maps.Keys(wanted))
@@ -206,14 +220,16 @@ func (b *Builder) planIndex(found survey, keep elsewhere) ([]step, error) {
 		}
 	}
 	var steps []step
+	var errs []error
 	for _, home := range homes {
 		more, err := planHome(home, wanted[home], there[home])
-		if err != nil {
-			return nil, err
+		if err = cmp.Or(found.unread[home], err); err != nil {
+			errs = append(errs, err)
+			continue
 		}
 		steps = append(steps, more...)
 	}
-	return steps, nil
+	return steps, errors.Join(errs...)
 }
 
 // add adds an archive to its document, which also names the evidence.
@@ -230,28 +246,26 @@ func (b *Builder) add(to documents, id sources.PackageID, entry fsmirror.Archive
 	return nil
 }
 
-// addElsewhere adds the current entries of the index for other platforms and
+// addElsewhere adds the current entries of a directory's documents for other platforms and
 // versions, and those that name no package in the mirror's layout: an archive on
 // another server, or in a directory outside the layout.
-func (b *Builder) addElsewhere(to map[string]documents, there map[string]shelf, paths map[string]bool) error {
-	for home, docs := range there {
-		for name, doc := range docs {
-			v, ok := versionOf(name)
-			if ok && disk.IsUnread(doc.err) {
-				return doc.err
+func (b *Builder) addElsewhere(to map[string]documents, home string, there shelf, paths map[string]bool) error {
+	for name, doc := range there {
+		v, ok := versionOf(name)
+		if ok && disk.IsUnread(doc.err) {
+			return doc.err
+		}
+		for platform, entry := range doc.Archives {
+			if _, ours := to[home][v].Archives[platform]; ours || !b.leadsElsewhere(filepath.Join(home, name), entry.URL, paths) {
+				continue
 			}
-			for platform, entry := range doc.Archives {
-				if _, ours := to[home][v].Archives[platform]; ours || !b.leadsElsewhere(filepath.Join(home, name), entry.URL, paths) {
-					continue
-				}
-				if to[home] == nil {
-					to[home] = documents{}
-				}
-				if to[home][v].Archives == nil {
-					to[home][v] = fsmirror.Document{Archives: map[string]fsmirror.Archive{}}
-				}
-				to[home][v].Archives[platform] = entry
+			if to[home] == nil {
+				to[home] = documents{}
 			}
+			if to[home][v].Archives == nil {
+				to[home][v] = fsmirror.Document{Archives: map[string]fsmirror.Archive{}}
+			}
+			to[home][v].Archives[platform] = entry
 		}
 	}
 	return nil
@@ -358,19 +372,22 @@ func isHost(name string) bool {
 	return err == nil
 }
 
-// apply writes the records, syncs the evidence, and then carries out the steps.
+// apply writes the records, syncs the evidence, and then carries out the steps. After an error, it carries out those for
+// other directories.
 func (b *Builder) apply(ctx context.Context, steps []step) error {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if err := b.keepLedgers(); err != nil {
-		return err
-	}
+	errs := []error{b.keepLedgers()}
 	if b.changed {
 		if err := b.syncEvidence(ctx); err != nil {
-			return err
+			return errors.Join(append(errs, err)...)
 		}
 	}
+	failed := ""
 	for _, s := range steps {
+		if filepath.Dir(s.path) == failed {
+			continue
+		}
 		err := b.change()
 		switch {
 		case err != nil:
@@ -380,8 +397,12 @@ func (b *Builder) apply(ctx context.Context, steps []step) error {
 			err = b.write(s.path, s.text)
 		}
 		if err != nil {
-			return fmt.Errorf("writing the index: %w", err)
+			errs = append(errs, fmt.Errorf("writing the index: %w", err))
+			failed = filepath.Dir(s.path)
+			if disk.IsFull(err) {
+				break
+			}
 		}
 	}
-	return nil
+	return errors.Join(errs...)
 }

@@ -222,24 +222,25 @@ func (b *Builder) forget(at spot) {
 
 // keepLedgers writes the changed ledgers. The caller holds b.mu.
 func (b *Builder) keepLedgers() error {
+	var errs []error
 	for _, p := range slices.SortedFunc(maps.Keys(b.known), sources.Provider.Compare) {
-		l := b.known[p]
-		if !l.changed {
-			continue
+		if l := b.known[p]; l.changed {
+			errs = append(errs, b.keepLedger(p, l))
 		}
-		if l.unread != nil {
-			return l.unread
-		}
-		data, err := l.seal(b.opts.Key, ledgerName(p))
-		if err != nil {
-			return err
-		}
-		if err := b.write(b.dir.Path(ledgerPath(p)), data); err != nil {
-			return err
-		}
-		l.changed = false
 	}
-	return nil
+	return errors.Join(errs...)
+}
+
+func (b *Builder) keepLedger(p sources.Provider, l *ledger) error {
+	if l.unread != nil {
+		return l.unread
+	}
+	data, err := l.seal(b.opts.Key, ledgerName(p))
+	if err == nil {
+		err = b.write(b.dir.Path(ledgerPath(p)), data)
+	}
+	l.changed = err != nil
+	return err
 }
 
 // mark returns the fingerprint of a package, which is that of its files, see

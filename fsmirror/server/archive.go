@@ -28,9 +28,11 @@ const tries = 2
 func (x *exchange) archive() error {
 	f, info, err := x.openAllowed()
 	for try := 0; x.opts.Upstream != nil && x.lacks(err) && x.w.status == 0 && try < tries; try++ {
+		was := err
 		if f, info, err = x.await(); f == nil && err == nil {
 			return nil
 		}
+		err = orDamaged(err, was)
 	}
 	if err != nil {
 		return err
@@ -41,13 +43,13 @@ func (x *exchange) archive() error {
 
 // openAllowed opens the archive in the mirror, if the rules allow it.
 func (x *exchange) openAllowed() (*os.File, fs.FileInfo, error) {
-	f, info, err := x.mirror.openArchive(x.id)
+	f, info, stated, err := x.mirror.openArchive(x.id)
 	if err != nil || x.opts.Rules == nil {
 		return f, info, err
 	}
 	_, err = x.allowed(x.r.Context(), x.id.Provider, x.id.Version)
 	if err == nil {
-		err = x.opts.Rules.Check(x.r.Context(), x.id, f, info)
+		err = x.opts.Rules.Check(x.r.Context(), x.id, f, info, stated)
 	}
 	if err != nil {
 		f.Close()

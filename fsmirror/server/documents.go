@@ -36,9 +36,9 @@ func (s *Server) available(ctx context.Context, p sources.Provider) (all availab
 	if err != nil && !s.lacks(err) {
 		return all, err
 	}
-	theirs, stale, err := s.listed(ctx, p, len(here) > 0)
-	if err != nil {
-		return all, err
+	theirs, stale, listErr := s.listed(ctx, p, len(here) > 0)
+	if listErr != nil {
+		return all, orDamaged(listErr, err)
 	}
 	all = available{union(here, theirs), stale}
 	if len(all.versions) == 0 {
@@ -52,6 +52,15 @@ func (s *Server) available(ctx context.Context, p sources.Provider) (all availab
 func (s *Server) lacks(err error) bool {
 	damaged := (*DamagedError)(nil)
 	return errors.Is(err, sources.ErrNotFound) || s.opts.Upstream != nil && errors.As(err, &damaged)
+}
+
+// orDamaged returns the error of upstream, or that of the mirror if that is damage which upstream may not repair.
+func orDamaged(ofUpstream, ofMirror error) error {
+	damaged := (*DamagedError)(nil)
+	if errors.Is(ofUpstream, ErrForbidden) && errors.As(ofMirror, &damaged) {
+		return ofMirror
+	}
+	return ofUpstream
 }
 
 // listed returns the versions of a provider that upstream has, sorted. If upstream fails, and there is something here, that

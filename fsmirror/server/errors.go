@@ -8,6 +8,7 @@ import (
 	"io/fs"
 	"net"
 	"net/http"
+	"os"
 	"strings"
 	"syscall"
 
@@ -39,11 +40,13 @@ func (e *upstreamError) Unwrap() error { return e.err }
 
 // ofUpstream marks an error as one of upstream, unless it is an answer, or one of this machine.
 func ofUpstream(err error) error {
+	var path *fs.PathError
+	var link *os.LinkError
 	switch {
 	case err == nil, errors.Is(err, sources.ErrNotFound), errors.Is(err, ErrForbidden), errors.Is(err, ErrTooLarge), disk.IsFull(err):
 		return err
-	case errors.Is(err, fs.ErrPermission), errors.Is(err, syscall.EROFS):
-		return &unusableError{err, "the server can't write to its mirror, so it fetches nothing; what it has is still served"}
+	case errors.As(err, &path), errors.As(err, &link):
+		return &unusableError{err, "the server can't use a file or directory that it needs to fetch this; what it has is still served"}
 	}
 	return &upstreamError{err}
 }

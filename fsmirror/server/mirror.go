@@ -65,9 +65,9 @@ func (m *mirror) versions(p sources.Provider) ([]sources.Version, error) {
 		return nil, err
 	}
 	var all []sources.Version
+	damaged := (*DamagedError)(nil)
 	for _, v := range d.versions {
 		here, err := m.release(sources.Release{Provider: p, Version: v})
-		damaged := (*DamagedError)(nil)
 		switch {
 		case err == nil && len(here.archives) > 0:
 			all = append(all, v)
@@ -77,6 +77,9 @@ func (m *mirror) versions(p sources.Provider) ([]sources.Version, error) {
 		}
 	}
 	slices.SortFunc(all, sources.Version.Compare)
+	if len(all) == 0 && damaged != nil {
+		return nil, damaged
+	}
 	return all, nil
 }
 
@@ -108,17 +111,18 @@ func (m *mirror) release(r sources.Release) (document, error) {
 	return d, nil
 }
 
-// openArchive opens the archive of a package.
-func (m *mirror) openArchive(id sources.PackageID) (*os.File, fs.FileInfo, error) {
+// openArchive opens the archive of a package, and returns the hashes that its document states.
+func (m *mirror) openArchive(id sources.PackageID) (f *os.File, info fs.FileInfo, stated []sources.Hash, err error) {
 	d, err := m.document(id.Provider, id.Version.String()+".json")
 	if err != nil {
-		return nil, nil, err
+		return nil, nil, nil, err
 	}
 	a, ok := d.archives[id.Platform]
 	if !ok {
-		return nil, nil, sources.ErrNotFound
+		return nil, nil, nil, sources.ErrNotFound
 	}
-	return m.openFile(a.path)
+	f, info, err = m.openFile(a.path)
+	return f, info, a.hashes, err
 }
 
 // openFile opens a regular file. The error matches [sources.ErrNotFound] if there is none, or if it is reached through

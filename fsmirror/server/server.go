@@ -56,9 +56,9 @@ type Rules interface {
 	// Allowed returns the versions that are allowed. Its error is why none is.
 	Allowed(ctx context.Context, p sources.Provider, versions []sources.Version) ([]sources.Version, error)
 
-	// Check returns an error if the archive of a package, which is open, is not allowed.
-	// The error is a [DamagedError] if it is not what was stored.
-	Check(ctx context.Context, id sources.PackageID, f *os.File, info fs.FileInfo) error
+	// Check returns an error if the archive of a package, which is open, is not allowed. The error is a [DamagedError] if
+	// it is not what was stored, or has none of the stated hashes.
+	Check(ctx context.Context, id sources.PackageID, f *os.File, info fs.FileInfo, stated []sources.Hash) error
 }
 
 // Options configure a Server.

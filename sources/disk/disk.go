@@ -110,14 +110,14 @@ func (d *Dir) handle() (*os.File, error) {
 // Path returns the absolute path of name, for messages and for reading.
 func (d *Dir) Path(name string) string { return filepath.Join(d.path, filepath.FromSlash(name)) }
 
-// Moved reports whether another directory is at the path of d now.
+// Moved reports whether something else, or nothing, is at the path of d now.
 func (d *Dir) Moved() bool {
 	now, err := os.Stat(d.path)
 	if err != nil {
-		return false
+		return errors.Is(err, fs.ErrNotExist)
 	}
 	opened, err := d.root.Stat(".")
-	return err == nil && now.IsDir() && !os.SameFile(now, opened)
+	return err == nil && !os.SameFile(now, opened)
 }
 
 // Through returns the path of the symbolic link through which an opened directory

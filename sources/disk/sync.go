@@ -52,8 +52,8 @@ func (d *Dir) syncFile(name string) error {
 	return errors.Join(f.Sync(), f.Close())
 }
 
-// eachDir visits d and every directory below it, parents first. It skips links
-// and other file systems.
+// eachDir visits d and every directory below it, parents first. It skips links,
+// other file systems and directories of the system.
 func (d *Dir) eachDir(ctx context.Context, visit func(*Dir, []fs.DirEntry) error) error {
 	if err := ctx.Err(); err != nil {
 		return err
@@ -66,7 +66,7 @@ func (d *Dir) eachDir(ctx context.Context, visit func(*Dir, []fs.DirEntry) error
 		return err
 	}
 	for _, e := range entries {
-		if !e.IsDir() {
+		if !e.IsDir() || MadeBySystem(e.Name()) { // which other users may not open
 			continue
 		}
 		sub, err := d.enter(e.Name())

@@ -21,8 +21,13 @@ type openedMirror struct {
 	*rootModule
 	dir string
 
-	mu    sync.Mutex
-	b     *builder.Builder // nil while nothing is stored
+	mu   sync.Mutex
+	last *writing // nil while nothing is stored
+}
+
+// A writing is a mirror that is open for writing.
+type writing struct {
+	*builder.Builder
 	users int
 	close *time.Timer
 
@@ -34,47 +39,59 @@ type openedMirror struct {
 const openFor = time.Second
 
 // use opens the mirror. The caller calls done when it needs it no longer.
-func (o *openedMirror) use(ctx context.Context) (b *builder.Builder, done func(), err error) {
+func (o *openedMirror) use(ctx context.Context) (w *writing, done func(), err error) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	if o.b == nil {
-		if o.b, err = o.openMirror(ctx, o.dir, builder.Options{}); err != nil {
+	if o.last != nil && o.last.Moved() { // those who use it may end
+		o.closeUnused(o.last)
+		o.last = nil
+	}
+	if o.last == nil {
+		b, err := o.openMirror(ctx, o.dir, builder.Options{})
+		if err != nil {
 			return nil, nil, err
 		}
+		o.last = &writing{Builder: b}
 	}
-	if o.close != nil {
-		o.close.Stop()
+	w = o.last
+	if w.close != nil {
+		w.close.Stop()
 	}
-	o.users++
-	return o.b, sync.OnceFunc(o.leave), nil
+	w.users++
+	return w, sync.OnceFunc(func() {
+		o.mu.Lock()
+		defer o.mu.Unlock()
+		if w.users--; w.users == 0 {
+			w.close = time.AfterFunc(openFor, func() {
+				o.mu.Lock()
+				defer o.mu.Unlock()
+				o.closeUnused(w)
+			})
+		}
+	}), nil
 }
 
-func (o *openedMirror) leave() {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	if o.users--; o.users == 0 {
-		o.close = time.AfterFunc(openFor, o.closeUnused)
-	}
-}
-
-func (o *openedMirror) closeUnused() {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	if o.users > 0 || o.b == nil {
+// closeUnused closes a mirror that is not in use. The caller holds the lock.
+func (o *openedMirror) closeUnused(w *writing) {
+	if w.users > 0 || w.Builder == nil {
 		return
 	}
-	if err := o.b.Close(); err != nil {
+	if err := w.Close(); err != nil {
 		o.output.WarnOf(err)
 	}
-	o.b = nil
+	w.Builder = nil
+	if o.last == w {
+		o.last = nil
+	}
 }
 
 // end closes the mirror at the end of the server, when nothing is stored any more.
 func (o *openedMirror) end() {
-	if o.close != nil {
-		o.close.Stop()
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if o.last != nil {
+		o.closeUnused(o.last)
 	}
-	o.closeUnused()
 }
 
 // A finish is one update of the index, for all who wait for it.
@@ -84,20 +101,20 @@ type finish struct {
 }
 
 // finish returns when the index has what was stored before. Packages that are stored at the same time share an update.
-func (o *openedMirror) finish(ctx context.Context) error {
+func (o *openedMirror) finish(ctx context.Context, w *writing) error {
 	o.mu.Lock()
-	if o.waiting == nil {
-		o.waiting = &finish{}
+	if w.waiting == nil {
+		w.waiting = &finish{}
 	}
-	f, b := o.waiting, o.b
+	f := w.waiting
 	o.mu.Unlock()
 	f.Do(func() {
-		o.finishing.Lock()
-		defer o.finishing.Unlock()
+		w.finishing.Lock()
+		defer w.finishing.Unlock()
 		o.mu.Lock()
-		o.waiting = nil // later ones wait for the next update
+		w.waiting = nil // later ones wait for the next update
 		o.mu.Unlock()
-		f.err = b.Finish(ctx)
+		f.err = w.Finish(ctx)
 	})
 	return f.err
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"net/http"
 	"strconv"
+	"strings"
 	"sync"
 	"time"
 
@@ -82,7 +83,7 @@ func (p *mirrorPage) page(r *http.Request) ([]byte, error) {
 	if host, err := p.handler.HostOf(r); err == nil && !key.plain {
 		key.url = "https://" + host.ASCII() + "/"
 	}
-	key.search = key.search[:min(len(key.search), mostSearch)]
+	key.search = strings.ToValidUTF8(key.search[:min(len(key.search), mostSearch)], "")
 	page := report.Page{
 		Title: "Provider mirror", URL: key.url, Plain: key.plain, Search: key.search, Entries: entries, Upstream: p.upstream != nil, Made: at,
 		Tokens: p.request.Tokens != "", Authority: p.authority != "" && !p.request.BehindProxy, // else clients see the proxy's certificate

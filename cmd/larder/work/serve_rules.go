@@ -8,6 +8,7 @@ import (
 	"io/fs"
 	"os"
 
+	"github.com/larder-cli/larder/fsmirror"
 	"github.com/larder-cli/larder/fsmirror/builder"
 	"github.com/larder-cli/larder/fsmirror/server"
 	"github.com/larder-cli/larder/sources"
@@ -24,8 +25,8 @@ type servedRules struct {
 
 // A checkedArchive is an archive in the mirror, as it was when it was checked.
 type checkedArchive struct {
-	id    sources.PackageID
-	state string
+	id            sources.PackageID
+	state, stated string // of the file, and in its document
 }
 
 // mostChecked is how many checks are remembered.
@@ -76,33 +77,38 @@ func (r *servedRules) shown(ctx context.Context, all []builder.Entry) (some []bu
 
 // Check implements [server.Rules]. It hashes an archive once that has changed since it was stored, and one that must be
 // signed if someone else may have put it there.
-func (r *servedRules) Check(ctx context.Context, id sources.PackageID, f *os.File, info fs.FileInfo) error {
-	_, err := r.checked.Get(ctx, checkedArchive{id, disk.Print(f.Name(), info)}, func() (struct{}, error) {
-		return struct{}{}, r.check(ctx, id, f, info)
+func (r *servedRules) Check(ctx context.Context, id sources.PackageID, f *os.File, info fs.FileInfo, stated []sources.Hash) error {
+	key := checkedArchive{id, disk.Print(f.Name(), info), fmt.Sprint(stated)}
+	_, err := r.checked.Get(ctx, key, func() (struct{}, error) {
+		return struct{}{}, r.check(ctx, id, f, info, stated)
 	})
+	damaged := (*server.DamagedError)(nil)
+	if err != nil && !errors.Is(err, server.ErrForbidden) && !errors.As(err, &damaged) {
+		r.checked.Forget(key) // it may not last
+	}
 	return err
 }
 
-func (r *servedRules) check(ctx context.Context, id sources.PackageID, f *os.File, info fs.FileInfo) error {
+func (r *servedRules) check(ctx context.Context, id sources.PackageID, f *os.File, info fs.FileInfo, stated []sources.Hash) error {
 	b, err := r.openMirror(ctx, r.store.dir, builder.Options{ReadOnly: true})
 	if err != nil {
 		return err
 	}
 	defer b.Close()
-	_, signed := r.policy.SignedBy(id.Provider)
-	signed = signed || len(r.policy.KeyRules(id.Provider)) > 0 || r.flags.Require != trust.RequireNothing
-	if _, err := b.Recall(id); !signed && errors.Is(err, sources.ErrNotFound) {
-		return nil // nothing is known about it
+	held, err := b.Find(ctx, fsmirror.Package{ID: id, Location: sources.Location{Archive: f.Name()}})
+	if err != nil {
+		if ctx.Err() == nil && !disk.IsUnread(err) && !errors.Is(err, sources.ErrNotFound) {
+			err = &server.DamagedError{Path: f.Name(), Err: err}
+		}
+		return err
 	}
-	held, err := b.Get(ctx, id)
-	switch {
-	case ctx.Err() != nil:
-		return ctx.Err()
-	case err != nil:
-		return &server.DamagedError{Path: f.Name(), Err: err}
-	case held.Differs != "":
+	if held.Differs != "" {
 		return &server.DamagedError{Path: f.Name(), Err: &builder.ChangedError{Was: held.Differs, Is: held.ZH}}
-	case !signed:
+	}
+	if sources.AnyUsable(stated) && !sources.MatchesAny(stated, held.Hashes()...) {
+		return &server.DamagedError{Path: f.Name(), Err: errors.New("VERSION.json has none of its hashes")}
+	}
+	if _, signed := r.policy.SignedBy(id.Provider); !signed && len(r.policy.KeyRules(id.Provider)) == 0 && r.flags.Require == trust.RequireNothing {
 		return nil
 	}
 	if !disk.Own(info) { // it may not be the archive that was looked at

@@ -18,6 +18,7 @@ import (
 	"github.com/larder-cli/larder/fsmirror/server"
 	"github.com/larder-cli/larder/installer/acquire"
 	"github.com/larder-cli/larder/sources"
+	"github.com/larder-cli/larder/sources/disk"
 	"github.com/larder-cli/larder/sources/evidence"
 	"github.com/larder-cli/larder/sources/fetch"
 	"github.com/larder-cli/larder/sources/trust"
@@ -305,6 +306,13 @@ func (u *upstream) Fetch(ctx context.Context, id sources.PackageID, to *server.A
 		return err
 	}
 	defer done()
+	defer func() {
+		if u.budget != nil && (err == nil || disk.IsFull(err)) { // the next try may have room
+			if err := u.budget.keep(ctx, b.Builder, id, u.output); err != nil {
+				u.output.WarnOf(err) // the archive was stored
+			}
+		}
+	}()
 	held, err := b.Get(ctx, id)
 	if err != nil { // a damaged archive is replaced
 		held = sources.Stored{}
@@ -314,19 +322,16 @@ func (u *upstream) Fetch(ctx context.Context, id sources.PackageID, to *server.A
 	if limit == 0 {
 		limit = mostFetched
 	}
-	res, err := acquire.New(from, teeStore{b, to, limit}, teeDownloader{u.client, to, limit, u.store.dir}, opts).Acquire(ctx, acquire.Request{ID: id, Purpose: sources.ToStore}, held)
+	_, err = acquire.New(from, teeStore{b.Builder, to, limit}, teeDownloader{u.client, to, limit, u.store.dir}, opts).Acquire(ctx, acquire.Request{ID: id, Purpose: sources.ToStore}, held)
 	if err != nil {
 		return late(err)
 	}
-	if err := u.store.finish(ctx); err != nil {
-		return err
+	err = u.store.finish(ctx, b)
+	if err != nil && b.Indexed(id) {
+		u.output.WarnOf(err) // it is about other packages
+		err = nil
 	}
-	if u.budget != nil && res.Fetched {
-		if err := u.budget.keep(ctx, b, id, u.output); err != nil {
-			u.output.WarnOf(err) // the archive was stored
-		}
-	}
-	return nil
+	return err
 }
 
 // trim brings a mirror within its budget that another server, or another command, has filled.
@@ -339,7 +344,7 @@ func (u *upstream) trim(ctx context.Context) error {
 		return err
 	}
 	defer done()
-	return u.budget.keep(ctx, b, sources.PackageID{}, u.output)
+	return u.budget.keep(ctx, b.Builder, sources.PackageID{}, u.output)
 }
 
 // served notes that a client got a package.

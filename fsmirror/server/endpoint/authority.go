@@ -158,7 +158,9 @@ func (a *Authority) parse(text []byte) error {
 	if a.key, err = x509.ParseECPrivateKey(keyBlock.Bytes); err != nil {
 		return err
 	}
-	a.ca, err = x509.ParseCertificate(certBlock.Bytes)
+	if a.ca, err = x509.ParseCertificate(certBlock.Bytes); err == nil && !a.key.PublicKey.Equal(a.ca.PublicKey) {
+		err = errors.New("the key is not that of the certificate")
+	}
 	return err
 }
 

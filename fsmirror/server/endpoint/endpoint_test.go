@@ -28,7 +28,7 @@ func TestListen(t *testing.T) {
 	defer l.Close()
 	sourcetest.Expect(t, endpoint.Local(l), "%s is not local", l.Addr())
 	for address, hint := range map[string]string{
-		l.Addr().String(): "another port", "nonsense": "HOST:PORT", "[::1": "HOST:PORT", "127.0.0.1:notaport": "HOST:PORT",
+		l.Addr().String(): "another address", "nonsense": "HOST:PORT", "[::1": "HOST:PORT", "127.0.0.1:notaport": "HOST:PORT",
 	} {
 		_, err := endpoint.Listen(t.Context(), address)
 		sourcetest.Expect(t, err != nil && strings.Contains(strings.Join(sources.Hints(err), ""), hint) && strings.Count(err.Error(), address) == 1, "%s: %v, %q", address, err, sources.Hints(err))

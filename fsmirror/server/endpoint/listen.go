@@ -69,7 +69,7 @@ func listenHint(address string, err error) error {
 	case err == nil:
 		return nil
 	case errors.Is(err, syscall.EADDRINUSE):
-		return sources.WithHint(fmt.Errorf("another program listens on %s", address), "choose another port with --listen")
+		return sources.WithHint(fmt.Errorf("another program listens on %s", address), "end it, or choose another address with --listen")
 	case errors.Is(err, fs.ErrPermission):
 		return sources.WithHint(fmt.Errorf("this user may not listen on %s", address), "choose a port from 1024 on with --listen, or let a proxy or systemd listen")
 	}
