@@ -99,8 +99,11 @@ func TestCertificateIsReadAgain(t *testing.T) {
 	put("three.test")
 	sourcetest.Equal(t, name(), "three.test", "name after it was repaired")
 	sourcetest.Equal(t, replaced, 2, "messages about a new certificate")
-	_, err = endpoint.Load(cert, filepath.Join(dir, "none.pem"), endpoint.CertificateOptions{})
-	sourcetest.Expect(t, err != nil && strings.Contains(err.Error(), "none.pem"), "%v", err)
+	none := filepath.Join(dir, "none.pem")
+	for _, files := range [][2]string{{cert, none}, {none, key}} {
+		_, err := endpoint.Load(files[0], files[1], endpoint.CertificateOptions{})
+		sourcetest.Expect(t, errors.Is(err, fs.ErrNotExist) && strings.Contains(err.Error(), none), "%v", err)
+	}
 	_, k, _ := sourcetest.Certificate("one.test")
 	sourcetest.Check(t, os.WriteFile(key, k, 0o600))
 	_, err = endpoint.Load(cert, key, endpoint.CertificateOptions{})
@@ -177,31 +180,59 @@ func trusted(t *testing.T, dir string) *x509.CertPool {
 
 // The authority vouches for the names that it was made for, and for no others.
 func TestLocalAuthority(t *testing.T) {
-	dir := filepath.Join(t.TempDir(), "serve")
-	hosts := []string{"localhost", "127.0.0.1", "::1", "mirror.test"}
+	for _, hosts := range [][]string{{"localhost", "127.0.0.1", "::1", "mirror.test"}, {"mirror.test"}, {"127.0.0.1"}} {
+		dir := filepath.Join(t.TempDir(), "serve")
+		a, err := endpoint.LocalAuthority(t.Context(), dir, hosts)
+		sourcetest.Check(t, err)
+		sourcetest.Expect(t, a.Path == filepath.Join(dir, "ca.crt") && !a.Beside, "%+v", a)
+		if runtime.GOOS != "windows" {
+			info, err := os.Stat(filepath.Join(dir, "ca.pem"))
+			sourcetest.Expect(t, err == nil && info.Mode().Perm() == 0o600, "%v %v", info, err)
+		}
+		pool, leaf := trusted(t, dir), leafOf(t, a)
+		for _, host := range hosts {
+			_, err := leaf.Verify(x509.VerifyOptions{Roots: pool, DNSName: host})
+			sourcetest.Expect(t, err == nil, "%s: %v", host, err)
+		}
+		for _, host := range []string{"registry.terraform.io", "192.0.2.1"} {
+			other, err := endpoint.Issue(a, host)
+			sourcetest.Check(t, err)
+			leaf, err := x509.ParseCertificate(other.Certificate[0])
+			sourcetest.Check(t, err)
+			_, err = leaf.Verify(x509.VerifyOptions{Roots: pool, DNSName: host})
+			sourcetest.Expect(t, err != nil, "the authority of %q vouches for %s", hosts, host)
+		}
+	}
+}
+
+// The certificate is replaced before it ends, and not earlier.
+func TestAuthorityRenewsItsCertificate(t *testing.T) {
+	a, err := endpoint.LocalAuthority(t.Context(), t.TempDir(), []string{"localhost"})
+	sourcetest.Check(t, err)
+	first := leafOf(t, a)
+	endpoint.SetAuthorityClock(a, func() time.Time { return time.Now().Add(24 * time.Hour) })
+	sourcetest.Expect(t, leafOf(t, a).Equal(first), "it was replaced after a day")
+	endpoint.SetAuthorityClock(a, func() time.Time { return first.NotAfter.Add(-24 * time.Hour) })
+	sourcetest.Expect(t, leafOf(t, a).NotAfter.After(first.NotAfter), "it was not replaced a day before its end")
+}
+
+// What clients trust is written again. A key that can't be read is not replaced, because a server may use it.
+func TestDamagedAuthority(t *testing.T) {
+	dir, hosts := t.TempDir(), []string{"localhost"}
 	a, err := endpoint.LocalAuthority(t.Context(), dir, hosts)
 	sourcetest.Check(t, err)
-	sourcetest.Expect(t, a.Path == filepath.Join(dir, "ca.crt") && !a.Beside, "%+v", a)
-	if runtime.GOOS != "windows" {
-		info, err := os.Stat(filepath.Join(dir, "ca.pem"))
-		sourcetest.Expect(t, err == nil && info.Mode().Perm() == 0o600, "%v %v", info, err)
-	}
-	pool, leaf := trusted(t, dir), leafOf(t, a)
-	for _, host := range hosts {
-		_, err := leaf.Verify(x509.VerifyOptions{Roots: pool, DNSName: host})
-		sourcetest.Expect(t, err == nil, "%s: %v", host, err)
-	}
-	for _, host := range []string{"registry.terraform.io", "192.0.2.1"} {
-		other, err := endpoint.Issue(a, host)
-		sourcetest.Check(t, err)
-		leaf, err := x509.ParseCertificate(other.Certificate[0])
-		sourcetest.Check(t, err)
-		_, err = leaf.Verify(x509.VerifyOptions{Roots: pool, DNSName: host})
-		sourcetest.Expect(t, err != nil, "the authority vouches for %s", host)
-	}
-	sourcetest.Check(t, os.WriteFile(filepath.Join(dir, "ca.pem"), []byte("damaged"), 0o600))
+	public := string(sourcetest.ReadFile(t, a.Path))
+	sourcetest.Check(t, os.WriteFile(a.Path, []byte("damaged"), 0o644))
 	_, err = endpoint.LocalAuthority(t.Context(), dir, hosts)
-	sourcetest.Expect(t, err != nil && strings.Contains(err.Error(), "ca.pem") && len(sources.Hints(err)) == 1, "%v", err)
+	sourcetest.Check(t, err)
+	sourcetest.Equal(t, string(sourcetest.ReadFile(t, a.Path)), public, "certificate")
+	for _, text := range []string{"damaged", public + public} {
+		sourcetest.Check(t, os.WriteFile(filepath.Join(dir, "ca.pem"), []byte(text), 0o600))
+		_, err = endpoint.LocalAuthority(t.Context(), dir, hosts)
+		sourcetest.Expect(t, err != nil && strings.Contains(err.Error(), "ca.pem") && len(sources.Hints(err)) == 1, "%q: %v", text, err)
+	}
+	_, err = endpoint.LocalAuthority(t.Context(), a.Path, hosts)
+	sourcetest.Expect(t, err != nil, "an authority in a file")
 }
 
 // An authority that doesn't fit stays, because a server may use it. Clients who trust all find the right one by its subject.
@@ -216,9 +247,10 @@ func TestAuthoritiesStayBesideEachOther(t *testing.T) {
 	}
 	one := get("ca.crt", false, "localhost")
 	two := get("ca-2.crt", true, "localhost", "two.test")
-	three := get("ca-3.crt", true, "localhost", "three.test")
+	three := get("ca-3.crt", true, "localhost", "::1")
 	get("ca.crt", false, "localhost")
 	get("ca-2.crt", false, "two.test")
+	get("ca-3.crt", false, "::1")
 	pool, subjects := trusted(t, dir), map[string]bool{}
 	for _, a := range []*endpoint.Authority{one, two, three} {
 		leaf := leafOf(t, a)

@@ -11,6 +11,9 @@ import (
 // SetClock replaces the clock of a certificate.
 func SetClock(c *Certificate, now func() time.Time) { c.now = now }
 
+// SetAuthorityClock replaces the clock of an authority.
+func SetAuthorityClock(a *Authority, now func() time.Time) { a.now = now }
+
 // Age makes an authority older, in the file from which it was read.
 func Age(a *Authority, by time.Duration) error {
 	a.now = func() time.Time { return time.Now().Add(-by) }
