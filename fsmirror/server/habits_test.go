@@ -104,6 +104,8 @@ var habits = []struct {
 		{"file of Git", "GET /.git/config", "404"},
 	}},
 	{"versions", "open", []habit{
+		{"that have archives", "GET {W}/index.json", "200 | ~ \"1.0.0\": {},\n    \"1.1.0-rc.1\": {},\n    \"1.2.0+build.5\": {},\n    \"2.0.0\": {}\n  }"},
+		{"that has no archive", "GET {W}/3.0.0.json", "404"},
 		{"with v", "GET {W}/v1.0.0.json", "404"},
 		{"of two numbers", "GET {W}/1.0.json", "404"},
 		{"that is missing", "GET {W}/9.0.0.json", "404"},
@@ -399,7 +401,7 @@ var habits = []struct {
 	}},
 	{"upstream that is down", "down", []habit{
 		{"index", "GET {W}/index.json", "502 | Etag | Retry-After | ~ upstream"},
-		{"version", "GET {W}/1.0.0.json\nAccept-Encoding: gzip", "502 | Content-Encoding"},
+		{"version", "GET {W}/1.0.0.json\nAccept-Encoding: gzip", "502 | Content-Encoding | ~ upstream: no answer"},
 		{"archive", "GET {zip}\nRange: bytes=0-3", "502 | Content-Range"},
 		{"HEAD", "HEAD {zip}", "502 | empty"},
 		{"registry, which asks no upstream", "GET /v1/providers/acme/widget/versions", "404"},
@@ -511,7 +513,8 @@ func writeHabitat(t *testing.T, root string) {
 		version(home, number, "linux_amd64")
 	}
 	version(home, "2.0.0", "darwin_amd64", "darwin_arm64", "freebsd_386", "freebsd_amd64", "freebsd_arm64", "linux_386", "linux_amd64", "linux_arm", "linux_arm64", "windows_amd64")
-	put(home+"/index.json", `{"versions": {"1.0.0": {}, "1.1.0-rc.1": {}, "1.2.0+build.5": {}, "2.0.0": {}}}`)
+	put(home+"/3.0.0.json", `{"archives": {"linux_amd64": {"url": "terraform-provider-widget_3.0.0_linux_amd64.zip"}}}`)
+	put(home+"/index.json", `{"versions": {"1.0.0": {}, "1.1.0-rc.1": {}, "1.2.0+build.5": {}, "2.0.0": {}, "3.0.0": {}, "4.0.0": {}}}`)
 	put(home+"/secret.txt", "secret")
 	put(".larder/mirror.lock", "")
 	for _, host := range []string{"bücher.test", "example.test:8443"} {

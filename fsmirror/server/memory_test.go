@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"strconv"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -121,5 +122,21 @@ func TestMemoryIsBounded(t *testing.T) {
 	}
 	if n := m.size(); n > mostAnswers {
 		t.Error(n)
+	}
+}
+
+// Large answers take bounded memory, too, and the latest one stays. A renewed answer counts once.
+func TestMemoryForgetsLargeAnswers(t *testing.T) {
+	m, c := newMemory(t, func(context.Context, string) (string, error) { return strings.Repeat("a", mostWeight/10), nil })
+	m.weigh = func(v string) int { return len(v) }
+	for i := range 20 {
+		_, _, _ = m.get(t.Context(), strconv.Itoa(i), false)
+		c.advance(time.Minute)
+	}
+	if v, _, err := m.get(t.Context(), "19", false); len(v) != mostWeight/10 || err != nil {
+		t.Error(len(v), err)
+	}
+	if _, kept := m.all["19"]; len(m.all) != 10 || m.weight != mostWeight || !kept {
+		t.Error(len(m.all), m.weight, kept)
 	}
 }

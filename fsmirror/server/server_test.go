@@ -32,11 +32,12 @@ var archivePath = "/" + home + "/terraform-provider-widget_1.0.0_linux_amd64.zip
 
 // A fakeUpstream has one archive.
 type fakeUpstream struct {
-	dir     string // of the mirror
-	archive []byte
-	fetches atomic.Int64
-	fetch   func(u *fakeUpstream, to *server.Arrival, path string) error
-	err     error // of questions
+	dir      string // of the mirror
+	archive  []byte
+	fetches  atomic.Int64
+	fetch    func(u *fakeUpstream, to *server.Arrival, path string) error
+	err      error // of questions
+	errOffer error // of those about archives alone
 }
 
 func (u *fakeUpstream) Versions(context.Context, sources.Provider) ([]sources.Version, error) {
@@ -45,7 +46,7 @@ func (u *fakeUpstream) Versions(context.Context, sources.Provider) ([]sources.Ve
 }
 
 func (u *fakeUpstream) Archives(context.Context, sources.Release) (server.Offer, error) {
-	return server.Offer{Archives: map[sources.Platform][]sources.Hash{{OS: "linux", Arch: "amd64"}: nil}}, u.err
+	return server.Offer{Archives: map[sources.Platform][]sources.Hash{{OS: "linux", Arch: "amd64"}: nil}}, errors.Join(u.err, u.errOffer)
 }
 
 func (u *fakeUpstream) Evidence(context.Context, sources.Release) (evidence.Files, error) {
@@ -296,6 +297,47 @@ func TestMissingIsCertain(t *testing.T) {
 	ask(http.StatusBadGateway)
 	now, u.err = now.Add(time.Hour), nil
 	ask(http.StatusNotFound)
+}
+
+// An answer that upstream could not renew says so, with its age unless it lacks what upstream would add.
+func TestStaleAnswers(t *testing.T) {
+	sourcetest.SkipOnWindows(t, "a host with a port is no name of a directory there")
+	down := errors.New("down")
+	for _, c := range []struct {
+		what          string
+		known         bool // upstream has answered an hour ago
+		err, errOffer error
+		list, version string // the ages; empty if the answer is not stale
+	}{
+		{"new", true, nil, nil, "", ""},
+		{"renewed by nobody", true, down, nil, "3600", "3600"},
+		{"old archives", true, nil, down, "", "3600"},
+		{"never known", false, down, nil, "unknown", "unknown"},
+		{"archives never known", false, nil, down, "", "unknown"},
+	} {
+		u, now := &fakeUpstream{}, time.Now()
+		web, _ := newServer(t, u, server.Options{Now: func() time.Time { return now }})
+		writeHabitat(t, u.dir)
+		ages := func() (all []string) {
+			for _, file := range []string{"index.json", "1.0.0.json"} {
+				r, err := http.Get(web.URL + "/" + home + "/" + file)
+				sourcetest.Check(t, err)
+				r.Body.Close()
+				sourcetest.Equal(t, r.StatusCode, http.StatusOK, c.what, file)
+				age := r.Header.Get("Age")
+				if age == "" && r.Header.Get("Warning") != "" {
+					age = "unknown"
+				}
+				all = append(all, age)
+			}
+			return all
+		}
+		if c.known {
+			sourcetest.EqualSlices(t, ages(), []string{"", ""})
+		}
+		now, u.err, u.errOffer = now.Add(time.Hour), c.err, c.errOffer
+		sourcetest.EqualSlices(t, ages(), []string{c.list, c.version}, c.what)
+	}
 }
 
 // A request with a body is answered, and its connection closed: nothing reads the body.
