@@ -33,6 +33,8 @@ const (
 		"\x01\x00\x00\x07aaaaaaaaaaaaaaaa" + "\x01\x00\x00\x0cbbbbbbbbbbbbbbbb"
 )
 
+var tar = strings.Repeat("\x00", 257) + "ustar\x0000"
+
 // write creates files below a new directory. A file with the suffix ".zip" is an
 // archive of the files in its contents, one NAME=CONTENTS on each line.
 func write(t *testing.T, files map[string]string) string {
@@ -155,22 +157,27 @@ warning: it is renamed to terraform-provider-foo_v1.2.0 in the package, because 
 example.com/acme/foo 1.2.0 linux_amd64: executable terraform-provider-foo_v1.2.0: --namespace, its name, its ELF header
 skipped a/terraform-provider-foo_v1.2.0_x5: it would be example.com/acme/foo 1.2.0 linux_amd64, like terraform-provider-foo_v1.2.0, which was found first
 `},
-		{"not a provider", map[string]string{"LICENSE": "", "a/terraform-provisioner-foo_v1.0.0": linux, "b.zip": "no zip", "c.zip": "a=b"}, ours, `
+		{"not a provider", map[string]string{"LICENSE": "", "a/terraform-provisioner-foo_v1.0.0": linux, "a/terraform-provider-foo_v1.0.0": tar, "b.zip": "no zip", "c.zip": "a=b"}, ours, `
 skipped LICENSE: it does not have the name of a provider
 skipped b.zip: it cannot be read as an archive: reading the archive's directory: zip: not a valid zip file
 skipped c.zip: it contains no provider
+skipped a/terraform-provider-foo_v1.0.0: it cannot be read: it is a tar file, not an executable
 skipped a/terraform-provisioner-foo_v1.0.0: it does not have the name of a provider
 `},
 		{"mirrors", map[string]string{
 			"m/example.com/acme/foo/1.2.0/linux_amd64/terraform-provider-foo":        "script",
 			"m/example.com/acme/bar/terraform-provider-bar_1.0.0_linux_amd64.zip":    "terraform-provider-bar=script",
 			"m/.larder/evidence/example.com/acme/bar/1.0.0/terraform-provider-x_v1":  "",
+			"m/example.com/acme/bar/terraform-provider-odd_1.0.0_linux_amd64.zip":    "terraform-provider-odd=script",
 			"m/registry.terraform.io/-/baz/1.2.0/linux_amd64/terraform-provider-baz": "script",
 			"m/example.com/acme/empty/1.2.0/linux_amd64/LICENSE":                     "",
+			"m/example.com/acme/tar/1.2.0/linux_amd64/terraform-provider-tar":        tar,
 		}, legacy.Options{}, `
 example.com/acme/bar 1.0.0 linux_amd64: archive m/example.com/acme/bar/terraform-provider-bar_1.0.0_linux_amd64.zip: its path, its name, its name
 example.com/acme/foo 1.2.0 linux_amd64: directory m/example.com/acme/foo/1.2.0/linux_amd64: its path, its path, its path
+error: m/example.com/acme/bar/terraform-provider-odd_1.0.0_linux_amd64.zip: the name has no namespace, and no root module here requires a provider of type "odd"
 error: m/example.com/acme/empty/1.2.0/linux_amd64: no provider executable: nothing at the top of the package is named terraform-provider-empty, terraform-provider-empty_… or terraform-provider-empty.…
+error: m/example.com/acme/tar/1.2.0/linux_amd64: it is a tar file, not an executable
 error: m/registry.terraform.io/-/baz/1.2.0/linux_amd64: registry.terraform.io/-/baz is not a provider that can be installed
 `},
 		{"archives", map[string]string{
@@ -272,9 +279,13 @@ type shelf struct {
 	payload sources.Payload
 	by      sources.Provenance
 	h1      sources.Hash
+	err     error // of the beginning
 }
 
 func (s *shelf) Begin(_ context.Context, id sources.PackageID, _ sources.Purpose) (sources.Held, sources.Tx, error) {
+	if s.err != nil {
+		return sources.Held{}, nil, s.err
+	}
 	s.id = id
 	return sources.Held{}, s, nil
 }
@@ -312,6 +323,9 @@ func put(t *testing.T, dir string) (*shelf, sources.Stored) {
 	s := &shelf{}
 	stored, err := found.Candidates[0].Put(t.Context(), s, unverified)
 	check(t, err)
+	contents, err := found.Candidates[0].Contents(t.Context())
+	check(t, err)
+	sourcetest.Equal(t, contents.H1, stored.H1, "contents of the candidate")
 	return s, stored
 }
 
@@ -350,25 +364,42 @@ func TestPublishedArchivesAreUnchanged(t *testing.T) {
 	sourcetest.Expect(t, err != nil, "the archive is still open")
 }
 
-func TestJudgeCanRefuse(t *testing.T) {
+// A store that can't be used and a judge can refuse a package.
+func TestRefusals(t *testing.T) {
 	dir := write(t, map[string]string{"terraform-provider-foo_v1.0.0": linux})
 	refusal := errors.New("no")
 	c := find(t, legacy.Options{Prefix: "example.com/acme"}, dir).Candidates[0]
 	_, err := c.Put(t.Context(), &shelf{}, func(sources.Contents) (sources.Proof, error) { return sources.Proof{}, refusal })
 	sourcetest.ErrorIs(t, err, refusal)
+	_, err = c.Put(t.Context(), &shelf{err: refusal}, unverified)
+	sourcetest.ErrorIs(t, err, refusal)
+}
+
+// An archive that has another provider than when it was found is refused.
+func TestChangedArchivesAreRefused(t *testing.T) {
+	for name, want := range map[string]string{
+		"terraform_0.12.0_linux_amd64.zip":             "terraform-provider-foo_v1.0.0 is no longer in ",
+		"terraform-provider-foo_1.0.0_linux_amd64.zip": archive.ErrNoExecutable.Error(),
+	} {
+		dir := write(t, map[string]string{name: "terraform-provider-foo_v1.0.0=" + linux + "\nterraform=x"})
+		c := find(t, legacy.Options{Prefix: "example.com/acme"}, dir).Candidates[0]
+		check(t, os.WriteFile(filepath.Join(dir, name), []byte(pack(t, "terraform-provider-bar_v1.0.0="+linux)), 0o644))
+		_, err := c.Put(t.Context(), &shelf{}, unverified)
+		sourcetest.Expect(t, err != nil && strings.Contains(err.Error(), want), "%s: %v", name, err)
+	}
 }
 
 // An import does not change its sources.
 func TestSourcesAreUnchanged(t *testing.T) {
 	dir := write(t, map[string]string{
 		"linux_amd64/terraform-provider-foo_v1.2.0": "script", "terraform-provider-bar_v1": linux, "LICENSE": "",
-		"terraform_0.12.0_linux_amd64.zip":                 "terraform=x\nterraform-provider-baz_v1.0.0_x4=script",
+		"terraform_0.12.0_linux_amd64.zip":                 "terraform-provider-baz_v1.0.0_x4=script\nterraform=x\nterraform-provider-qux_v1=script",
 		"terraform-provider-zip_1.0.0_linux_amd64.zip":     "terraform-provider-zip=script",
 		"x.org/a/b/1.0.0/linux_amd64/terraform-provider-b": "script",
 	})
 	before := state(t, dir)
 	found := find(t, legacy.Options{Prefix: "example.com/acme"}, dir)
-	if len(found.Candidates) != 5 {
+	if len(found.Candidates) != 6 {
 		t.Errorf("found %s", told(dir, found))
 	}
 	for _, c := range found.Candidates {

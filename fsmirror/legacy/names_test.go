@@ -34,6 +34,9 @@ func TestNamesOfExecutables(t *testing.T) {
 		if ok != tt.ok || ok && got != tt.want {
 			t.Errorf("%s: got %+v, %t", tt.file, got, ok)
 		}
+		if IsExecutable(tt.file, tt.want.typ) != (tt.want.version != "") || IsExecutable(tt.file, "other") {
+			t.Errorf("%s: is not what its name says", tt.file)
+		}
 	}
 }
 
