@@ -2,6 +2,7 @@ package report_test
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"html"
 	"net/http"
@@ -47,6 +48,50 @@ func pageWith(t *testing.T, n int) []byte {
 	text, err := p.HTML()
 	sourcetest.Check(t, err)
 	return text
+}
+
+var (
+	pageLine = regexp.MustCompile(`<p class="faint">.*|<summary>.*|<tr><td>.*`)
+	pageTags = regexp.MustCompile(`(<[^>]*> ?)+`)
+)
+
+// Each version has one row about all its packages, with the earliest date. It is good if all of them were verified by more
+// than a hash.
+func TestPageRows(t *testing.T) {
+	p := report.Page{Upstream: true, Made: time.Date(2026, 1, 9, 3, 4, 5, 0, time.UTC)}
+	p.Listed = func(q sources.Provider) (time.Time, bool) { return time.Time{}, q.Type == "two" }
+	add := func(address, version, os string, day int, verdict sources.Verdict, err error) {
+		id := sources.PackageID{Provider: sourcetest.Address(t, address), Version: sourcetest.Number(t, version), Platform: sources.Platform{OS: os, Arch: "amd64"}}
+		stored := sources.Stored{Report: sources.Report{Verdict: verdict}}
+		p.Entries = append(p.Entries, builder.Entry{ID: id, Size: 90e6, Since: time.Date(2026, 1, day, 0, 0, 0, 0, time.UTC), Stored: stored, Err: err})
+	}
+	add("example.com/acme/two", "1.0.0", "linux", 5, sources.SelfSigned, nil)
+	add("example.com/acme/one", "1.9.0", "windows", 4, sources.SelfSigned, nil)
+	add("example.com/acme/one", "1.9.0", "linux", 2, sources.SelfSigned, nil)
+	add("example.com/acme/one", "1.10.0", "linux", 3, sources.SelfSigned, nil)
+	add("example.com/acme/one", "1.10.0", "windows", 3, sources.HashOnly, nil)
+	add("example.com/acme/one", "1.11.0", "linux", 3, sources.Unverified, nil)
+	add("example.com/acme/one", "1.12.0", "linux", 3, sources.SelfSigned, errors.New("changed"))
+	add("example.com/acme/one", "1.13.0", "linux", 3, sources.SelfSigned, nil)
+	p.Entries[len(p.Entries)-1].Unpacked = true
+	text, err := p.HTML()
+	sourcetest.Check(t, err)
+	page := strings.NewReplacer(`class="good">`, ">good: ", "\u00a0", " ").Replace(html.UnescapeString(string(text)))
+	var got []string
+	for _, line := range pageLine.FindAllString(page, -1) {
+		got = append(got, strings.Trim(pageTags.ReplaceAllString(line, "|"), "|"))
+	}
+	sourcetest.EqualSlices(t, got, []string{
+		"7 packages, 630 MB. Other versions are fetched when they are requested. Lists of versions are fresh unless marked stale.",
+		"example.com/acme/one|4 versions, newest 1.12.0, 540 MB",
+		"1.12.0|linux_amd64|damaged|90 MB|2026-01-03",
+		"1.11.0|linux_amd64|unverified|90 MB|2026-01-03",
+		"1.10.0|linux_amd64, windows_amd64|self-signed; hash only|180 MB|2026-01-03",
+		"1.9.0|linux_amd64, windows_amd64|good: self-signed|180 MB|2026-01-02",
+		"example.com/acme/two|1 version, newest 1.0.0, 90 MB|stale: upstream doesn't answer",
+		"1.0.0|linux_amd64|good: self-signed|90 MB|2026-01-05",
+		"Last updated 2026-01-09 03:04 UTC by Larder",
+	})
 }
 
 // probe shows the page in a frame of a width, and replaces itself with what it finds.

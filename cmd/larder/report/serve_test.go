@@ -1,0 +1,61 @@
+package report_test
+
+import (
+	"bytes"
+	"errors"
+	"io"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/larder-cli/larder/cmd/larder/report"
+	"github.com/larder-cli/larder/fsmirror/builder"
+	"github.com/larder-cli/larder/fsmirror/server"
+	"github.com/larder-cli/larder/sources/sourcetest"
+)
+
+func TestAccessLog(t *testing.T) {
+	for _, c := range []struct {
+		name   string
+		waited bool
+		stale  time.Duration
+		err    error
+		want   string
+	}{
+		{"", false, 0, nil, "192.0.2.1 GET /a 200 700 B 1.5s"},
+		{"ci", true, 0, nil, "192.0.2.1 ci GET /a 200 700 B 1.5s fetched"},
+		{"", true, 0, errors.New("no answer"), "192.0.2.1 GET /a 200 700 B 1.5s: no answer"},
+		{"", false, 90 * time.Second, nil, "192.0.2.1 GET /a 200 700 B 1.5s stale for 1m30s"},
+		{"", false, -1, nil, "192.0.2.1 GET /a 200 700 B 1.5s without upstream"},
+	} {
+		s := report.ServedOf(server.Served{
+			Time: time.Date(2026, 1, 2, 3, 4, 5, 6, time.UTC), Client: "192.0.2.1", Name: c.name, Method: "GET", Path: "/a", Status: 200,
+			Bytes: 700, Took: 1500 * time.Millisecond, Waited: c.waited, Stale: c.stale, Err: c.err,
+		})
+		sourcetest.Equal(t, s.Text(nil), "2026-01-02T03:04:05Z "+c.want)
+	}
+}
+
+func TestServeSum(t *testing.T) {
+	var sum report.ServeSum
+	for _, status := range []int{200, 404, 500, 502} {
+		sum.Add(server.Served{Status: status, Bytes: 10})
+	}
+	sourcetest.Equal(t, sum.Total(), report.ServeTotal{Requests: 4, Failed: 2, Bytes: 40})
+}
+
+func TestEvicted(t *testing.T) {
+	for _, c := range []struct {
+		json bool
+		want string
+	}{
+		{false, "Z removed registry.terraform.io/acme/one 1.2.0 linux_amd64 (90 MB), because the mirror exceeded --max-size\n"},
+		{true, `{"type":"removal","provider":"registry.terraform.io/acme/one","version":"1.2.0",`},
+	} {
+		var text bytes.Buffer
+		o := report.New(&text, io.Discard)
+		o.JSON = c.json
+		o.Evicted([]builder.Entry{{ID: sourcetest.PackageID(t, "acme/one", "1.2.0", "linux_amd64"), Size: 90e6}})
+		sourcetest.Expect(t, strings.Contains(text.String(), c.want), "%s", text.String())
+	}
+}
