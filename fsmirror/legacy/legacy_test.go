@@ -386,7 +386,44 @@ func TestChangedArchivesAreRefused(t *testing.T) {
 		check(t, os.WriteFile(filepath.Join(dir, name), []byte(pack(t, "terraform-provider-bar_v1.0.0="+linux)), 0o644))
 		_, err := c.Put(t.Context(), &shelf{}, unverified)
 		sourcetest.Expect(t, err != nil && strings.Contains(err.Error(), want), "%s: %v", name, err)
+		if c.Kind == legacy.Bundled {
+			_, err := c.Contents(t.Context())
+			sourcetest.Expect(t, err != nil && strings.Contains(err.Error(), want), "contents of %s: %v", name, err)
+		}
 	}
+}
+
+// A release is the archives of one version in one directory, besides those in mirrors.
+func TestReleases(t *testing.T) {
+	const zip = "terraform-provider-foo=script"
+	dir := write(t, map[string]string{
+		"a/terraform-provider-foo_1.0.0_linux_amd64.zip":                      zip,
+		"a/terraform-provider-foo_1.0.0_darwin_arm64.zip":                     zip,
+		"a/terraform-provider-foo_1.0.0_SHA256SUMS":                           "sums",
+		"a/terraform-provider-foo_1.0.0_SHA256SUMS.sig":                       "signature",
+		"a/terraform-provider-foo_1.1.0_linux_amd64.zip":                      zip,
+		"b/terraform-provider-foo_1.0.0_windows_amd64.zip":                    zip,
+		"b/linux_amd64/terraform-provider-foo_v1.2.0":                         linux,
+		"m/example.com/acme/foo/terraform-provider-foo_1.3.0_linux_amd64.zip": zip,
+	})
+	found := find(t, legacy.Options{Prefix: "example.com/acme"}, dir)
+	all, err := legacy.Releases(found.Candidates)
+	check(t, err)
+	var got []string
+	for _, r := range all {
+		text := fmt.Sprintf("%s %q %q", r, r.Sums, r.Signature)
+		for _, c := range r.Archives() {
+			text += fmt.Sprint(" ", c.ID.Platform, " ", c.Built)
+		}
+		got = append(got, text)
+	}
+	sourcetest.EqualSlices(t, got, []string{
+		`example.com/acme/foo 1.0.0 "sums" "signature" darwin_arm64 true linux_amd64 true`,
+		`example.com/acme/foo 1.0.0 "" "" windows_amd64 false`,
+		`example.com/acme/foo 1.1.0 "" "" linux_amd64 false`,
+	})
+	_, err = legacy.NewSums(map[sources.PackageID]sources.Hash{found.Candidates[0].ID: "h1:none"})
+	sourcetest.Expect(t, err != nil, "checksums of a package whose zh: hash is unknown")
 }
 
 // An import does not change its sources.

@@ -32,7 +32,13 @@ func TestAccessLog(t *testing.T) {
 			Time: time.Date(2026, 1, 2, 3, 4, 5, 6, time.UTC), Client: "192.0.2.1", Name: c.name, Method: "GET", Path: "/a", Status: 200,
 			Bytes: 700, Took: 1500 * time.Millisecond, Waited: c.waited, Stale: c.stale, Err: c.err,
 		})
-		sourcetest.Equal(t, s.Text(nil), "2026-01-02T03:04:05Z "+c.want)
+		var text, object bytes.Buffer
+		report.New(&text, io.Discard).Served(s)
+		sourcetest.Equal(t, text.String(), "2026-01-02T03:04:05Z "+c.want+"\n")
+		o := report.New(&object, io.Discard)
+		o.JSON = true
+		o.Served(s)
+		sourcetest.Expect(t, strings.HasPrefix(object.String(), `{"type":"request","time":"2026-01-02T03:04:05Z",`), "%s", object.String())
 	}
 }
 
