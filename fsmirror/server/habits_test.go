@@ -106,6 +106,7 @@ var habits = []struct {
 	{"versions", "open", []habit{
 		{"that have archives", "GET {W}/index.json", "200 | ~ \"1.0.0\": {},\n    \"1.1.0-rc.1\": {},\n    \"1.2.0+build.5\": {},\n    \"2.0.0\": {}\n  }"},
 		{"that has no archive", "GET {W}/3.0.0.json", "404"},
+		{"whose document is damaged", "GET {W}/5.0.0.json", "500 | ~ can't read its mirror"},
 		{"with v", "GET {W}/v1.0.0.json", "404"},
 		{"of two numbers", "GET {W}/1.0.json", "404"},
 		{"that is missing", "GET {W}/9.0.0.json", "404"},
@@ -514,7 +515,8 @@ func writeHabitat(t *testing.T, root string) {
 	}
 	version(home, "2.0.0", "darwin_amd64", "darwin_arm64", "freebsd_386", "freebsd_amd64", "freebsd_arm64", "linux_386", "linux_amd64", "linux_arm", "linux_arm64", "windows_amd64")
 	put(home+"/3.0.0.json", `{"archives": {"linux_amd64": {"url": "terraform-provider-widget_3.0.0_linux_amd64.zip"}}}`)
-	put(home+"/index.json", `{"versions": {"1.0.0": {}, "1.1.0-rc.1": {}, "1.2.0+build.5": {}, "2.0.0": {}, "3.0.0": {}, "4.0.0": {}}}`)
+	put(home+"/5.0.0.json", "{")
+	put(home+"/index.json", `{"versions": {"1.0.0": {}, "1.1.0-rc.1": {}, "1.2.0+build.5": {}, "2.0.0": {}, "3.0.0": {}, "4.0.0": {}, "5.0.0": {}}}`)
 	put(home+"/secret.txt", "secret")
 	put(".larder/mirror.lock", "")
 	for _, host := range []string{"bücher.test", "example.test:8443"} {

@@ -123,7 +123,7 @@ func (m *memory[K, V]) question(key K, a *answer[V]) {
 	if err == nil {
 		m.weight += m.of(value) - m.of(a.value)
 		a.value, a.at, a.err = value, m.now(), nil
-		m.lighten(key)
+		m.lighten()
 	} else {
 		a.err, a.failedAt = err, m.now()
 	}
@@ -147,14 +147,15 @@ func (m *memory[K, V]) add(key K, a *answer[V]) {
 	m.all[key] = a
 }
 
-// lighten forgets answers until they aren't too heavy together, but not the one for key. The caller holds the lock.
-func (m *memory[K, V]) lighten(key K) {
-	for other, b := range m.all {
+// lighten forgets answers until they aren't too heavy together, but none that is being asked for, so not the one that
+// has just been given. The caller holds the lock.
+func (m *memory[K, V]) lighten() {
+	for key, a := range m.all {
 		if m.weight <= mostWeight {
 			return
 		}
-		if other != key && b.asking == nil {
-			m.forget(other)
+		if a.asking == nil {
+			m.forget(key)
 		}
 	}
 }

@@ -127,16 +127,22 @@ func TestMemoryIsBounded(t *testing.T) {
 
 // Large answers take bounded memory, too, and the latest one stays. A renewed answer counts once.
 func TestMemoryForgetsLargeAnswers(t *testing.T) {
-	m, c := newMemory(t, func(context.Context, string) (string, error) { return strings.Repeat("a", mostWeight/10), nil })
+	size := mostWeight / 10
+	m, c := newMemory(t, func(context.Context, string) (string, error) { return strings.Repeat("a", size), nil })
 	m.weigh = func(v string) int { return len(v) }
 	for i := range 20 {
 		_, _, _ = m.get(t.Context(), strconv.Itoa(i), false)
 		c.advance(time.Minute)
 	}
-	if v, _, err := m.get(t.Context(), "19", false); len(v) != mostWeight/10 || err != nil {
+	if v, _, err := m.get(t.Context(), "19", false); len(v) != size || err != nil {
 		t.Error(len(v), err)
 	}
-	if _, kept := m.all["19"]; len(m.all) != 10 || m.weight != mostWeight || !kept {
-		t.Error(len(m.all), m.weight, kept)
+	if len(m.all) != 10 || m.weight != mostWeight {
+		t.Error(len(m.all), m.weight)
+	}
+	size = mostWeight + 1
+	_, _, _ = m.get(t.Context(), "larger than all may be", false)
+	if len(m.all) != 1 || m.weight != size {
+		t.Error(len(m.all), m.weight)
 	}
 }
