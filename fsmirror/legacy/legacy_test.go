@@ -22,6 +22,7 @@ import (
 	"github.com/larder-cli/larder/fsmirror/legacy"
 	"github.com/larder-cli/larder/sources"
 	"github.com/larder-cli/larder/sources/archive"
+	"github.com/larder-cli/larder/sources/disk"
 	"github.com/larder-cli/larder/sources/sourcetest"
 )
 
@@ -391,6 +392,30 @@ func TestChangedArchivesAreRefused(t *testing.T) {
 			sourcetest.Expect(t, err != nil && strings.Contains(err.Error(), want), "contents of %s: %v", name, err)
 		}
 	}
+}
+
+// A trusting judge takes all evidence for true.
+type trusting struct{ sources.Judge }
+
+func (trusting) Prove(sources.Provider, *sources.Signed, sources.Hash) (sources.Proof, error) {
+	return sources.Proof{}, nil
+}
+
+// What was proved is about the archive as it was then.
+func TestProvedArchivesStayTheSame(t *testing.T) {
+	const name = "terraform-provider-foo_1.0.0_linux_amd64.zip"
+	dir := write(t, map[string]string{name: "terraform-provider-foo=" + linux})
+	all, err := legacy.Releases(find(t, legacy.Options{Prefix: "example.com/acme"}, dir).Candidates)
+	check(t, err)
+	all[0].Vouch(&sources.Signed{})
+	c := all[0].Archives()[0]
+	_, err = legacy.Target{Dir: t.TempDir()}.Prove(t.Context(), &c, trusting{})
+	sourcetest.Expect(t, err == nil && c.Signed(), "%v", err)
+	_, err = c.Put(t.Context(), &shelf{}, unverified)
+	check(t, err)
+	check(t, os.WriteFile(filepath.Join(dir, name), []byte(pack(t, "terraform-provider-foo="+linux+"more")), 0o644))
+	_, err = c.Put(t.Context(), &shelf{}, unverified)
+	sourcetest.ErrorIs(t, err, disk.ErrChanged)
 }
 
 // A release is the archives of one version in one directory, besides those in mirrors.

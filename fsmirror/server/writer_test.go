@@ -43,3 +43,15 @@ func TestCopyOverHTTP2(t *testing.T) {
 		}
 	}
 }
+
+// A document of any size is written completely, and an empty one is an answer, too.
+func TestWriteInChunks(t *testing.T) {
+	for _, size := range []int{0, 1, 2*chunk + 1} {
+		to := httptest.NewRecorder()
+		w := &writer{ResponseWriter: to, control: http.NewResponseController(to)}
+		n, err := w.Write(make([]byte, size))
+		if n != size || w.bytes != int64(size) || to.Body.Len() != size || err != nil || w.status != http.StatusOK {
+			t.Errorf("%d of %d bytes, %d counted, %d sent, status %d, %v", n, size, w.bytes, to.Body.Len(), w.status, err)
+		}
+	}
+}
