@@ -8,6 +8,7 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/larder-cli/larder/sources"
@@ -114,6 +115,26 @@ func TestMemoryClientsGiveUp(t *testing.T) {
 	}
 }
 
+// A client for which there is something else waits only a while. That nothing came is no answer.
+func TestMemoryIsLate(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		answers := make(chan string)
+		m, c := newMemory(t, func(context.Context, string) (string, error) { return <-answers, nil })
+		if v, age, err := m.get(t.Context(), "a", true); v != "" || age != 0 || !errors.Is(err, errLate) {
+			t.Error(v, age, err)
+		}
+		answers <- "first"
+		if v, age, err := m.get(t.Context(), "a", true); v != "first" || age != 0 || err != nil {
+			t.Error(v, age, err)
+		}
+		c.advance(time.Minute)
+		if v, age, err := m.get(t.Context(), "a", false); v != "first" || age != time.Minute || err != nil {
+			t.Error(v, age, err)
+		}
+		answers <- "second"
+	})
+}
+
 // Names that upstream doesn't have take bounded memory.
 func TestMemoryIsBounded(t *testing.T) {
 	m, _ := newMemory(t, func(context.Context, string) (string, error) { return "", sources.ErrNotFound })
@@ -144,5 +165,14 @@ func TestMemoryForgetsLargeAnswers(t *testing.T) {
 	_, _, _ = m.get(t.Context(), "larger than all may be", false)
 	if len(m.all) != 1 || m.weight != size {
 		t.Error(len(m.all), m.weight)
+	}
+}
+
+// Names without a document take no memory.
+func TestBodiesOfNothing(t *testing.T) {
+	b := bodies{now: time.Now}
+	_, err := b.get(t.Context(), "a", func(context.Context) (any, time.Duration, error) { return nil, 0, sources.ErrNotFound })
+	if !errors.Is(err, sources.ErrNotFound) || len(b.all) != 0 {
+		t.Error(err, len(b.all))
 	}
 }
