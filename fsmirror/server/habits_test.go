@@ -3,6 +3,7 @@ package server_test
 import (
 	"bufio"
 	"bytes"
+	"context"
 	"crypto/sha256"
 	"encoding/base64"
 	"encoding/hex"
@@ -10,12 +11,14 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"net"
 	"net/http"
 	"net/http/httptest"
 	"net/url"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"syscall"
@@ -23,6 +26,7 @@ import (
 	"time"
 
 	"github.com/larder-cli/larder/fsmirror/server"
+	"github.com/larder-cli/larder/sources"
 	"github.com/larder-cli/larder/sources/disk"
 	"github.com/larder-cli/larder/sources/evidence"
 	"github.com/larder-cli/larder/sources/seal"
@@ -295,6 +299,14 @@ var habits = []struct {
 		{"robots", "GET /robots.txt\nUser-Agent: Googlebot/2.1", "404 | Content-Type: application/json"},
 		{"icon", "GET /favicon.ico\nAccept: image/*", "404 | Content-Type: application/json"},
 	}},
+	{"version that is forbidden", "forbidding", []habit{
+		{"document", "GET {W}/1.0.0.json", "451 | Cache-Control: no-store"},
+		{"archive", "GET {zip}", "451"},
+		{"evidence", "GET /.larder/evidence{W}/1.0.0/SHA256SUMS", "451"},
+		{"download", "GET /v1/providers/acme/widget/1.0.0/download/linux/amd64", "451"},
+		{"another version", "GET {W}/2.0.0.json", "200"},
+		{"versions", "GET {W}/index.json", "200 | ~ \"versions\": {\n    \"1.1.0-rc.1\""},
+	}},
 	{"server in trouble", "sick", []habit{
 		{"lives", "GET /healthz", "200 | = ok\n"},
 		{"is not ready", "GET /readyz", "503 | Retry-After: 5 | Cache-Control: no-store"},
@@ -455,6 +467,8 @@ func newHabitat(t *testing.T) map[string]*habitat {
 		"later":  {Tokens: tokens, Key: key, Now: clock(noon.Add(time.Hour)), BehindProxy: true},
 		"proxy":  {BehindProxy: true},
 		"named":  {Host: "example.test"},
+
+		"forbidding": {Rules: forbidding{}},
 	} {
 		h := &habitat{reports: make(chan server.Served, 1000)}
 		opts.Report = func(s server.Served) { h.reports <- s }
@@ -486,6 +500,19 @@ func newHabitat(t *testing.T) map[string]*habitat {
 	}
 	return all
 }
+
+// Forbidding rules forbid version 1.0.0.
+type forbidding struct{}
+
+func (forbidding) Allowed(_ context.Context, _ sources.Provider, versions []sources.Version) ([]sources.Version, error) {
+	left := slices.DeleteFunc(slices.Clone(versions), func(v sources.Version) bool { return v.String() == "1.0.0" })
+	if len(left) == 0 && len(versions) > 0 {
+		return nil, server.ErrForbidden
+	}
+	return left, nil
+}
+
+func (forbidding) Check(context.Context, sources.PackageID, *os.File, fs.FileInfo) error { return nil }
 
 const habitZip = "/" + home + "/terraform-provider-widget_1.0.0_linux_amd64.zip"
 

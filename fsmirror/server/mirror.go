@@ -208,7 +208,7 @@ func parseDocument(p sources.Provider, text []byte) (document, error) {
 	for name, entry := range file.Archives {
 		platform, err := sources.ParsePlatform(name)
 		u, urlErr := url.Parse(entry.URL)
-		if err != nil || platform.String() != name || urlErr != nil || u.Scheme != "" || u.Host != "" || u.Path == "" || path.Base(u.Path) != u.Path {
+		if err != nil || urlErr != nil || u.Scheme != "" || u.Host != "" || u.Path == "" || path.Base(u.Path) != u.Path {
 			continue
 		}
 		var hashes []sources.Hash

@@ -109,7 +109,7 @@ func parseRegistry(parts []string) target {
 	case len(parts) == 6 && parts[3] == "download":
 		v, okVersion := parseVersion(parts[2])
 		platform, err := sources.ParsePlatform(parts[4] + "_" + parts[5])
-		if okVersion && err == nil && strings.Join(parts[4:], "_") == platform.String() {
+		if okVersion && err == nil {
 			t.kind, t.id.Version, t.id.Platform = download, v, platform
 		}
 	case len(parts) == 4 && isEvidence(parts[3]):

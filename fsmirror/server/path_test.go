@@ -58,7 +58,9 @@ func TestPaths(t *testing.T) {
 		{"/.larder/known/example.test/acme/widget.json", unknown, ""},
 		{"/.larder/mirror.lock", unknown, ""},
 		{"/v1/providers/acme/widget", unknown, ""},
+		{"/v1/providers/acme/widget/1.2.0", unknown, ""},
 		{"/v1/providers/acme/widget/1.2.0/download/linux", unknown, ""},
+		{"/v1/providers/acme/widget/1.2.0/upload/linux/amd64", unknown, ""},
 		{"/v1/modules/acme/widget/versions", unknown, ""},
 		{"/" + strings.Repeat("a", 2000), unknown, ""},
 	} {
