@@ -89,7 +89,11 @@ func (s Standing) Check(c Candidate, contents sources.Contents, replace bool) er
 // package.
 func (to Target) Prove(ctx context.Context, c *Candidate, by sources.Judge) (proof sources.Proof, err error) {
 	if c.release != nil {
-		if proof, err = c.prove(ctx, by, c.release, c.release.Origin); err == nil {
+		proof, err = c.prove(ctx, by, c.release, c.release.Origin)
+		if err == nil && proof.Name != "" && proof.Name != c.ID.Filename() { // a registry would state the checksum of another platform
+			err = fmt.Errorf("%s has its checksum for %s", c.release.Origin, proof.Name)
+		}
+		if err == nil {
 			c.news, err = to.lacks(c.ID, c.release, by)
 		}
 		return proof, err
