@@ -310,7 +310,7 @@ func TestStaleAnswers(t *testing.T) {
 		list, version string // the ages; empty if the answer is not stale
 	}{
 		{"new", true, nil, nil, "", ""},
-		{"renewed by nobody", true, down, nil, "3600", "3600"},
+		{"never renewed", true, down, nil, "3600", "3600"},
 		{"old archives", true, nil, down, "", "3600"},
 		{"never known", false, down, nil, "unknown", "unknown"},
 		{"archives never known", false, nil, down, "", "unknown"},
