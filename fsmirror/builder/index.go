@@ -221,13 +221,15 @@ func (b *Builder) planIndex(found survey, keep elsewhere) ([]step, error) {
 	}
 	var steps []step
 	var errs []error
+	for _, home := range slices.Sorted(maps.Keys(found.unread)) {
+		errs = append(errs, found.unread[home])
+	}
 	for _, home := range homes {
-		more, err := planHome(home, wanted[home], there[home])
-		if err = cmp.Or(found.unread[home], err); err != nil {
-			errs = append(errs, err)
+		if found.unread[home] != nil {
 			continue
 		}
-		steps = append(steps, more...)
+		more, err := planHome(home, wanted[home], there[home])
+		errs, steps = append(errs, err), append(steps, more...)
 	}
 	return steps, errors.Join(errs...)
 }

@@ -5,6 +5,7 @@ import (
 	"io"
 	"net/http"
 	"sync"
+	"sync/atomic"
 	"time"
 )
 
@@ -52,10 +53,10 @@ func (w *writer) Write(p []byte) (n int, err error) {
 func (w *writer) ReadFrom(from io.Reader) (n int64, err error) {
 	to := io.Writer(w.ResponseWriter)
 	if _, ok := to.(io.ReaderFrom); !ok {
-		buffer := buffers.Get().(*[32 << 10]byte)
-		defer buffers.Put(buffer)
+		buffer, done := getBuffer()
+		defer done()
 		for {
-			m, err := from.Read(buffer[:])
+			m, err := from.Read(buffer)
 			if m > 0 {
 				if m, err := w.Write(buffer[:m]); err != nil {
 					return n + int64(m), err
@@ -84,7 +85,26 @@ func (w *writer) ReadFrom(from io.Reader) (n int64, err error) {
 	}
 }
 
-var buffers = sync.Pool{New: func() any { return new([32 << 10]byte) }}
+// The buffers of answers over HTTP/2. It is faster with large ones, but with many clients, they would take too much memory.
+var (
+	large    = sync.Pool{New: func() any { return new([chunk]byte) }}
+	small    = sync.Pool{New: func() any { return new([32 << 10]byte) }}
+	largeNow atomic.Int64
+)
+
+// mostLarge is how many large buffers are in use at a time.
+const mostLarge = 64
+
+// getBuffer returns a buffer, which may be used until done is called.
+func getBuffer() (buffer []byte, done func()) {
+	if largeNow.Add(1) <= mostLarge {
+		b := large.Get().(*[chunk]byte)
+		return b[:], func() { large.Put(b); largeNow.Add(-1) }
+	}
+	largeNow.Add(-1)
+	b := small.Get().(*[32 << 10]byte)
+	return b[:], func() { small.Put(b) }
+}
 
 // extend gives the client time for the next chunk.
 func (w *writer) extend() {

@@ -33,10 +33,10 @@ func TestCopyOverHTTP2(t *testing.T) {
 	}{
 		{strings.NewReader(strings.Repeat("a", 80<<10)), 80 << 10, nil},
 		{io.MultiReader(strings.NewReader("begin"), iotest.ErrReader(broken)), 5, broken},
-		{strings.NewReader(strings.Repeat("a", 200<<10)), 96 << 10, io.ErrClosedPipe},
+		{strings.NewReader(strings.Repeat("a", 2*chunk)), chunk, io.ErrClosedPipe},
 	} {
 		to := httptest.NewRecorder()
-		w := &writer{ResponseWriter: &narrowWriter{to, 100 << 10}, control: http.NewResponseController(to)}
+		w := &writer{ResponseWriter: &narrowWriter{to, chunk + 100}, control: http.NewResponseController(to)}
 		n, err := w.ReadFrom(c.from)
 		if n != c.want || w.bytes != n || int64(to.Body.Len()) != n || !errors.Is(err, c.err) || w.status != http.StatusOK {
 			t.Errorf("%d bytes, %d counted, %d sent, status %d, %v, want %d and %v", n, w.bytes, to.Body.Len(), w.status, err, c.want, c.err)
