@@ -150,7 +150,7 @@ func told(status int, err error) string {
 		return "the server can't read its mirror"
 	}
 	upstream := (*upstreamError)(nil)
-	if errors.As(err, &upstream) { // its hints are for who runs the server
+	if errors.As(err, &upstream) { // its hints are for the administrator of the server
 		return err.Error()
 	}
 	return strings.Join(append([]string{err.Error()}, sources.Hints(err)...), "; ")

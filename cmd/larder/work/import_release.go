@@ -32,7 +32,7 @@ func (im *importing) vouch(ctx context.Context, candidates []legacy.Candidate, r
 		}
 		if *file.text, err = im.readKey(*file.typed); err == nil && len(releases) == 0 && len(candidates) > 0 {
 			err = sources.WithHint(errors.New("there is no build of a provider"),
-				"it is for zip files such as terraform-provider-thing_1.2.0_linux_amd64.zip, in a directory that isn't a mirror")
+				"it applies only to zip files such as terraform-provider-thing_1.2.0_linux_amd64.zip in a directory that isn't a mirror")
 		}
 		if err != nil {
 			return fmt.Errorf("%s: %w", *file.flag, err)

@@ -47,7 +47,9 @@ const shutdownTime = 10 * time.Second
 // Serve serves a mirror until ctx is done, which is no error.
 func Serve(ctx context.Context, s *Session, request ServeRequest) error {
 	s.server = "serve-" + rand.Text()
-	_, _ = x509.SystemCertPool() // it is read once, which must not fail later for lack of file descriptors
+	if request.Upstream {
+		_, _ = x509.SystemCertPool() // it is read once, which must not fail later for lack of file descriptors
+	}
 	m, err := s.here(ctx)
 	if err != nil {
 		return err

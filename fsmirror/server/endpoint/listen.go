@@ -1,8 +1,8 @@
 // Package endpoint opens the ports and sockets of a server, and has its certificate: one from files, which are read
 // again when they change, or one of a certificate authority of this machine.
 //
-// It leaves on disk the socket of an address "unix:PATH" while the server runs, and authorities with their certificates
-// in the directory that it is given.
+// It leaves on disk the socket of an address "unix:PATH" while the server runs, and in the directory that it is given,
+// authorities with their certificates and ca.lock.
 package endpoint
 
 import (
