@@ -30,6 +30,7 @@ var mayImport = map[string][]string{
 	"sources/evidence":        {"sources", "sources/disk"},
 	"sources/fetch":           {"sources"},
 	"sources/netmirror":       {"sources", "sources/evidence", "sources/fetch"},
+	"sources/oci":             {"sources", "sources/evidence", "sources/fetch"},
 	"sources/policy":          {"sources"},
 	"sources/probe":           {"sources", "sources/fetch", "sources/netmirror", "sources/registry"},
 	"sources/registry":        {"sources", "sources/fetch"},
@@ -49,7 +50,7 @@ var mayImport = map[string][]string{
 	"cachedir":                 {"sources", "sources/archive", "sources/disk", "sources/evidence", "sources/seal", "sources/staging", "sources/store", "sources/trust"},
 	"cachedir/export":          {"sources", "sources/archive", "sources/disk"},
 	"cachedir/view":            {"sources", "sources/disk"},
-	"cliconfig":                {"sources", "sources/disk", "sources/policy"},
+	"cliconfig":                {"sources", "sources/disk", "sources/oci", "sources/policy"},
 	"installer":                {"sources", "sources/archive", "sources/disk", "sources/fetch", "sources/policy", "sources/trust", "installer/acquire", "installer/lockfile"},
 	"installer/acquire":        {"sources", "sources/archive", "sources/disk", "sources/fetch", "sources/policy", "sources/trust"},
 	"installer/datadir":        {"sources", "sources/disk"},
@@ -90,13 +91,14 @@ var doors = map[string][]string{
 	"github.com/hashicorp/go-version":        {"sources"},
 	"github.com/hashicorp/hcl/hcl":           {"cliconfig"},
 	"github.com/hashicorp/hcl/json":          {"cliconfig"},
-	"github.com/hashicorp/hcl/v2":            {"installer/hclfile", "installer/lockfile", "installer/modules"},
+	"github.com/hashicorp/hcl/v2":            {"installer/hclfile", "installer/lockfile", "installer/modules", "sources/oci"}, // a template
 	"github.com/hashicorp/terraform-svchost": {"sources"},
 	"github.com/klauspost/compress":          {"sources/archive", "sources/archive/inflate"},
 	"github.com/rogpeppe/go-internal":        {"cmd/larder", "cmd/larder/work", "installer/modules"}, // tests as archives, and diffs
 	"github.com/urfave/cli":                  {"cmd/larder/line"},
 	"github.com/mattn/go-shellwords":         {"cliconfig"}, // what engines use, in their version
-	"github.com/zclconf/go-cty":              {"installer/lockfile", "installer/modules"},
+	"github.com/zclconf/go-cty":              {"installer/lockfile", "installer/modules", "sources/oci"},
+	"oras.land/oras-go":                      {"sources/oci"},
 }
 
 // reserved are packages of the standard library that few packages may use. The others emit
