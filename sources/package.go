@@ -158,6 +158,7 @@ const (
 	FromRegistry   Kind = "registry"
 	FromNetwork    Kind = "network mirror"
 	FromFilesystem Kind = "filesystem mirror"
+	FromOCI        Kind = "OCI mirror" // whose hashes are those of archives
 )
 
 // A Location is where a package is. Exactly one field is set.

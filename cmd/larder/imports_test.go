@@ -67,7 +67,7 @@ var mayImport = map[string][]string{
 	"cmd/larder/line": {"cmd/larder/ui", "cmd/larder/report", "sources"},
 	"cmd/larder/work": {
 		"cmd/larder/ui", "cmd/larder/report",
-		"sources", "sources/age", "sources/archive", "sources/disk", "sources/evidence", "sources/fetch", "sources/netmirror", "sources/policy", "sources/probe", "sources/registry", "sources/seal", "sources/staging", "sources/trust",
+		"sources", "sources/age", "sources/archive", "sources/disk", "sources/evidence", "sources/fetch", "sources/netmirror", "sources/oci", "sources/policy", "sources/probe", "sources/registry", "sources/seal", "sources/staging", "sources/trust",
 		"fsmirror", "fsmirror/builder", "fsmirror/bundle", "fsmirror/legacy", "fsmirror/server", "fsmirror/server/endpoint", "fsmirror/server/metrics", "cachedir", "cachedir/export", "cachedir/view", "cliconfig",
 		"installer", "installer/acquire", "installer/datadir", "installer/lockfile", "installer/modules",
 	},
@@ -98,6 +98,8 @@ var doors = map[string][]string{
 	"github.com/urfave/cli":                  {"cmd/larder/line"},
 	"github.com/mattn/go-shellwords":         {"cliconfig"}, // what engines use, in their version
 	"github.com/zclconf/go-cty":              {"installer/lockfile", "installer/modules", "sources/oci"},
+	"github.com/google/go-containerregistry": {"sources/sourcetest"},
+	"github.com/opencontainers":              {"sources/oci"},
 	"oras.land/oras-go":                      {"sources/oci"},
 }
 

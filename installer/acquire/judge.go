@@ -112,7 +112,8 @@ func (a *Acquirer) judgeOffer(req Request, offer Offer) error {
 	archives := func(hashes []sources.Hash) bool {
 		return sources.AnyUsable(hashes) && !sources.AnyOf(sources.H1, hashes)
 	}
-	if archives(offer.Hashes) && archives(req.Locked) && !sources.MatchesAny(req.Locked, offer.Hashes...) {
+	comparable := archives(req.Locked) || offer.Kind == sources.FromOCI && sources.AnyUsable(req.Locked) // as OpenTofu, which compares no contents here
+	if archives(offer.Hashes) && comparable && !sources.MatchesAny(req.Locked, offer.Hashes...) {
 		return req.By.Refuse(req.ID, req.Locked, offer.Hashes...)
 	}
 	return nil

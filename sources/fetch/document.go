@@ -45,6 +45,7 @@ type Document struct {
 	URL         *url.URL // the URL that answered, after redirects; may hold secrets
 	ContentType string
 	Date        time.Time // when the server sent the document, by its own clock; zero if it doesn't say so
+	Header      http.Header
 
 	answer *answer
 }
@@ -104,7 +105,7 @@ func (c *Client) document(ctx context.Context, u *url.URL, e *effort, r Request)
 		return nil, a.fail(err)
 	}
 	date, _ := http.ParseTime(a.resp.Header.Get("Date"))
-	return &Document{Body: body, URL: a.at, ContentType: a.resp.Header.Get("Content-Type"), Date: date, answer: a}, nil
+	return &Document{Body: body, URL: a.at, ContentType: a.resp.Header.Get("Content-Type"), Date: date, Header: a.resp.Header, answer: a}, nil
 }
 
 func (c *Client) documentHeader(ctx context.Context, u *url.URL, r Request) (http.Header, error) {
@@ -113,6 +114,9 @@ func (c *Client) documentHeader(ctx context.Context, u *url.URL, r Request) (htt
 		header.Set("Accept", r.Accept)
 	}
 	setUser(header, u)
+	if c.authorizer(u) != nil {
+		return header, nil
+	}
 	if r.Credentials || c.hostOptions(u).TokenForArchives {
 		return header, c.setToken(ctx, header, u, r.TokenOf)
 	}

@@ -96,10 +96,11 @@ func round(d time.Duration) time.Duration {
 // it depends on the request.
 type StatusError struct {
 	Code        int
-	URL         string // the URL that answered, without user information and query
-	Credentials bool   // whether credentials were sent
-	Said        string // the server's message; empty if there is none
-	ObjectStore bool   // whether an object store answered; those answer 403 for missing objects
+	URL         string   // the URL that answered, without user information and query
+	Credentials bool     // whether credentials were sent
+	Said        string   // the server's message; empty if there is none
+	ObjectStore bool     // whether an object store answered; those answer 403 for missing objects
+	Codes       []string // of the errors in the server's message, such as NAME_UNKNOWN; only registries with the API of OCI state them
 
 	signed bool // whether the URL was signed, and so valid for a limited time
 

@@ -123,6 +123,8 @@ type Client struct {
 	mu    sync.Mutex
 	hosts map[string]*host // by canonical host and port
 	own   map[ownTransport]*http.Transport
+
+	authorizers map[string]Authorizer // by the beginning of URLs
 }
 
 // New returns a client.
@@ -140,7 +142,7 @@ func New(opts Options) *Client {
 	if opts.Sleep == nil {
 		opts.Sleep = sleep
 	}
-	c := &Client{opts: opts, hosts: map[string]*host{}, own: map[ownTransport]*http.Transport{}}
+	c := &Client{opts: opts, hosts: map[string]*host{}, own: map[ownTransport]*http.Transport{}, authorizers: map[string]Authorizer{}}
 	c.documents, c.archives = opts.Transport, opts.Transport
 	if opts.Transport == nil {
 		c.documents, c.archives = newTransports(opts)

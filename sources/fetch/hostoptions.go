@@ -127,8 +127,12 @@ func withAuthorities(pool *x509.CertPool, more []*x509.Certificate) *x509.CertPo
 
 // archiveCredentials returns the Authorization header for an archive: from the
 // URL itself, otherwise the host's token if it is for archives too, otherwise
-// from the netrc file. All but the first are sent only over https.
+// from the netrc file. All but the first are sent only over https. It is empty if
+// an [Authorizer] adds it.
 func (c *Client) archiveCredentials(ctx context.Context, u *url.URL) (string, error) {
+	if c.authorizer(u) != nil {
+		return "", nil
+	}
 	header := http.Header{}
 	setUser(header, u)
 	if u.User == nil && c.hostOptions(u).TokenForArchives {

@@ -148,6 +148,18 @@ func valueText(value json.RawMessage) string {
 	return cmp.Or(parts.Message, parts.Detail, parts.Title)
 }
 
+// codes returns the codes of the errors in the body of an answer, as the OCI distribution specification defines them.
+func codes(body []byte) (codes []string) {
+	var answer struct{ Errors []struct{ Code string } }
+	if json.Unmarshal(body, &answer) != nil {
+		return nil
+	}
+	for _, e := range answer.Errors {
+		codes = append(codes, e.Code)
+	}
+	return codes
+}
+
 func inXML(body []byte) string {
 	var answer struct {
 		XMLName xml.Name `xml:"Error"`

@@ -20,8 +20,13 @@ func (c *Client) suggest(ctx context.Context, u *url.URL, r *Request, err error)
 	}
 	unauthorized := errors.Is(err, ErrUnauthorized)
 	_, other := errors.AsType[*redirected](err)
+	at, _ := url.Parse(status.URL)
 	hint := ""
-	switch {
+	switch by := c.authorizer(at); {
+	case by != nil:
+		if unauthorized {
+			hint = by.Hint(at)
+		}
 	case r != nil && r.Credentials:
 		if unauthorized {
 			hint = c.credentialsHint(u, r, status)

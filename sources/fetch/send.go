@@ -163,7 +163,13 @@ func (c *Client) roundTrip(ctx context.Context, w *watch, by *way, u *url.URL, h
 		return 0
 	})
 	answered(resp, known.stands.Load())
-	if err != nil {
+	switch failed := err.(type) {
+	case nil:
+	case *CredentialsError:
+		return nil, nil, failed.Err
+	case *TokenError:
+		return nil, nil, elsewhere(u, failed.URL, c.unanswered(ctx, failed.URL, known, failed.Err))
+	default:
 		return nil, nil, c.unanswered(ctx, u, known, err)
 	}
 	if ctx.Err() != nil { // an answer received after cancellation does not count
@@ -178,6 +184,9 @@ func (c *Client) roundTrip(ctx context.Context, w *watch, by *way, u *url.URL, h
 	w.renew()
 	if resp.StatusCode < 500 && resp.StatusCode != http.StatusTooManyRequests {
 		c.well(known.host)
+	}
+	if resp.Request != nil { // an authorizer may have sent another one
+		return resp, resp.Request.Header, nil
 	}
 	return resp, req.Header, nil
 }
@@ -197,12 +206,12 @@ func (c *Client) exchange(over http.RoundTripper, u *url.URL, req *http.Request)
 	if over == c.archives && h.modern.Load() {
 		over = c.documents
 	}
-	resp, err := c.transport(over, u).RoundTrip(req)
+	resp, err := c.transportFor(over, u).RoundTrip(req)
 	if err == nil && resp.ProtoMajor == 1 && resp.StatusCode < 400 {
 		h.speaks1.Store(true)
 	}
 	if over == c.archives && c.documents != over && u.Scheme == "https" && h.wantsHTTP2(resp, err) {
-		if again, err2 := c.transport(c.documents, u).RoundTrip(req); err2 == nil {
+		if again, err2 := c.transportFor(c.documents, u).RoundTrip(req); err2 == nil {
 			if resp != nil {
 				discard(resp)
 			}
@@ -244,9 +253,10 @@ func (a *answer) refusal() error {
 	err := &StatusError{
 		Code:        resp.StatusCode,
 		URL:         bare(at),
-		Credentials: a.header.Get("Authorization") != "",
+		Credentials: a.sent.Get("Authorization") != "",
 		Said:        said(body.Bytes(), resp, a.secrets()),
 		ObjectStore: isObjectStore(resp.Header),
+		Codes:       codes(body.Bytes()),
 		signed:      isSigned(at),
 		after:       retryAfter(resp.Header, time.Now()),
 	}

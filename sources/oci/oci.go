@@ -1,2 +1,292 @@
 // Package oci reads providers in OCI registries, in the form that OpenTofu installs with its method oci_mirror.
+//
+// A template maps each provider to a repository. A tag for each version refers to an index, which refers to a manifest for each
+// platform, which refers to the archive. Evidence is a referrer of the index, as Larder pushes it. The digest of an
+// archive is its checksum, so Larder has it before the download. The package downloads no archives and writes no files.
+//
+// The format is documented at https://opentofu.org/docs/cli/oci_registries/provider-mirror/.
 package oci
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/url"
+	"regexp"
+	"slices"
+	"strings"
+	"sync"
+
+	"golang.org/x/sync/errgroup"
+
+	"github.com/larder-cli/larder/sources"
+	"github.com/larder-cli/larder/sources/fetch"
+)
+
+// maxManifest is the maximum size of a manifest or an index, in bytes. OpenTofu rounds down to MiB, and accepts four.
+const maxManifest = 5<<20 - 1
+
+// maxPages is the maximum number of pages of a list. Registries list at least 100 tags on each.
+const maxPages = 1000
+
+// A Mirror reads the repositories to which a template maps providers. It is safe for concurrent use.
+type Mirror struct {
+	client   *fetch.Client
+	template Template
+	access   Access
+
+	indexes   sources.Memo[string, *index]          // by URL; the packages of a version share them
+	evidences sources.Memo[string, *sources.Signed] // by URL of the index that they refer to
+	known     sync.Map                              // of registries whose requests are authenticated
+}
+
+var _ sources.Source = (*Mirror)(nil)
+
+// New returns the mirror with a template. All mirrors with the same client must have the same access.
+func New(client *fetch.Client, template Template, access Access) *Mirror {
+	return &Mirror{client: client, template: template, access: access}
+}
+
+func (m *Mirror) String() string { return "OCI mirror " + m.template.String() }
+
+// Versions lists the versions of p, which are the tags of its repository. Errors have the type *sources.ProviderError.
+func (m *Mirror) Versions(ctx context.Context, p sources.Provider) (sources.Listing, error) {
+	r, err := m.repository(p)
+	if err != nil {
+		return sources.Listing{}, m.about(p, err)
+	}
+	versions, err := m.versions(ctx, r)
+	if err != nil {
+		return sources.Listing{}, m.about(p, err)
+	}
+	return sources.Listing{Versions: versions, From: []string{"OCI mirror " + r.String()}}, nil
+}
+
+// Package returns a package with its location and checksum. Errors have the type *sources.PackageError.
+func (m *Mirror) Package(ctx context.Context, id sources.PackageID) (sources.Package, error) {
+	p, err := m.locate(ctx, id)
+	if err != nil {
+		return sources.Package{}, &sources.PackageError{ID: id, Source: fetch.Answering(m.String(), err), Err: err}
+	}
+	return p, nil
+}
+
+// A Release is a version in a repository.
+type Release struct {
+	Archives map[sources.Platform]Archive
+	Signed   *sources.Signed // nil if there is none
+	Warnings []string
+}
+
+// An Archive is the archive of a package in a repository.
+type Archive struct {
+	URL  string
+	Hash sources.Hash
+	Size int64 // in bytes
+}
+
+// Release returns what the mirror has for a version. The error matches [sources.ErrNotFound] if it does not have the
+// version.
+func (m *Mirror) Release(ctx context.Context, p sources.Provider, v sources.Version) (Release, error) {
+	r, err := m.release(ctx, p, v)
+	if err != nil {
+		return r, m.about(p, fmt.Errorf("version %s: %w", v, err))
+	}
+	return r, nil
+}
+
+// Detail implements [sources.Detailer]. Registries don't state protocols.
+func (m *Mirror) Detail(ctx context.Context, release sources.Release) (detail sources.Detail, err error) {
+	r, err := m.repository(release.Provider)
+	if err != nil {
+		return detail, err
+	}
+	x, err := m.index(ctx, r, release.Version)
+	if err != nil {
+		return detail, fetch.Absent(err)
+	}
+	detail.Platforms = x.platforms()
+	return detail, nil
+}
+
+func (m *Mirror) about(p sources.Provider, err error) error {
+	return &sources.ProviderError{Provider: p, Source: fetch.Answering(m.String(), err), Err: err}
+}
+
+// repository returns the repository of a provider, and prepares the client for its registry.
+func (m *Mirror) repository(p sources.Provider) (Repository, error) {
+	r, err := m.template.Repository(p)
+	if err != nil {
+		return r, fmt.Errorf("repository_template %q: %w", m.template, err)
+	}
+	if _, known := m.known.LoadOrStore(r.Registry, true); !known {
+		authorize(m.client, r.Registry, m.access)
+	}
+	return r, nil
+}
+
+func (m *Mirror) locate(ctx context.Context, id sources.PackageID) (sources.Package, error) {
+	r, err := m.repository(id.Provider)
+	if err != nil {
+		return sources.Package{}, err
+	}
+	x, err := m.index(ctx, r, id.Version)
+	if err != nil {
+		return sources.Package{}, m.missing(ctx, r, id.Version, err)
+	}
+	entry, err := x.entry(id.Platform)
+	if err != nil {
+		return sources.Package{}, x.wrap(err)
+	}
+	group, inner := errgroup.WithContext(ctx)
+	var archive Archive
+	group.Go(func() (err error) {
+		archive, err = m.archive(inner, r, entry)
+		return err
+	})
+	signed, warnings, err := m.evidence(ctx, r, x, id.Version)
+	if err := errors.Join(group.Wait(), err); err != nil {
+		return sources.Package{}, err
+	}
+	return sources.Package{
+		ID:       id,
+		Location: sources.Location{URL: archive.URL},
+		Filename: id.Filename(),
+		Size:     archive.Size,
+		Hashes:   []sources.Hash{archive.Hash},
+		Signed:   signed,
+		Source:   m.String(),
+		Kind:     sources.FromOCI,
+		Warnings: warnings,
+	}, nil
+}
+
+func (m *Mirror) release(ctx context.Context, p sources.Provider, v sources.Version) (all Release, err error) {
+	r, err := m.repository(p)
+	if err != nil {
+		return all, err
+	}
+	x, err := m.index(ctx, r, v)
+	if err != nil {
+		return all, fetch.Absent(err)
+	}
+	all.Archives = map[sources.Platform]Archive{}
+	group, inner := errgroup.WithContext(ctx)
+	var mu sync.Mutex
+	for _, platform := range x.platforms() {
+		group.Go(func() error {
+			entry, err := x.entry(platform)
+			if err != nil {
+				return x.wrap(err)
+			}
+			archive, err := m.archive(inner, r, entry)
+			mu.Lock()
+			defer mu.Unlock()
+			all.Archives[platform] = archive
+			return err
+		})
+	}
+	all.Signed, all.Warnings, err = m.evidence(ctx, r, x, v)
+	return all, errors.Join(group.Wait(), err)
+}
+
+// missing returns the error for a version whose tag can't be read. If the tag is missing although it is listed, the error is
+// final. Otherwise another method has listed the version.
+func (m *Mirror) missing(ctx context.Context, r Repository, v sources.Version, err error) error {
+	absent := fetch.Absent(err)
+	if !errors.Is(absent, sources.ErrNotFound) {
+		return err
+	}
+	versions, listErr := m.versions(ctx, r)
+	switch {
+	case errors.Is(listErr, sources.ErrNotFound), listErr == nil && !slices.Contains(versions, v):
+		return sources.WithHint(absent, "%s does not have this version", m)
+	case listErr == nil:
+		return sources.WithHint(err, "the registry lists the tag %s, but has no manifest for it", tag(v))
+	}
+	return err
+}
+
+// versions returns the versions that the tags of a repository name, sorted. The error matches [sources.ErrNotFound] if the
+// registry doesn't have the repository.
+func (m *Mirror) versions(ctx context.Context, r Repository) (versions []sources.Version, err error) {
+	var list struct{ Tags []string }
+	for doc, err := range pages(ctx, m.client, r.at("tags/list")) {
+		if err != nil {
+			return nil, absentRepository(err)
+		}
+		list.Tags = nil
+		if err := doc.JSON(&list); err != nil {
+			return nil, err
+		}
+		for _, tag := range list.Tags {
+			if v, err := versionOf(tag); err == nil { // others have another purpose
+				versions = append(versions, v)
+			}
+		}
+	}
+	slices.SortFunc(versions, sources.Version.Compare)
+	return slices.Compact(versions), nil
+}
+
+// pages returns the pages of a list. After an error there are none.
+func pages(ctx context.Context, client *fetch.Client, at string) func(yield func(*fetch.Document, error) bool) {
+	return func(yield func(*fetch.Document, error) bool) {
+		for range maxPages {
+			doc, err := client.Document(ctx, fetch.Request{URL: at, Limit: maxManifest, SameHost: true})
+			if !yield(doc, err) || err != nil {
+				return
+			}
+			next, err := nextPage(doc)
+			if err != nil {
+				yield(nil, doc.Wrap(err))
+				return
+			}
+			if next == "" {
+				return
+			}
+			at = next
+		}
+		yield(nil, fmt.Errorf("%s: more than %d pages", fetch.Redact(at), maxPages))
+	}
+}
+
+var nextLink = regexp.MustCompile(`^\s*<([^>]*)>\s*;.*\brel="?next"?`)
+
+// nextPage returns the URL of the page after a page of a list, as in RFC 8288, and "" after the last one.
+func nextPage(doc *fetch.Document) (string, error) {
+	match := nextLink.FindStringSubmatch(doc.Header.Get("Link"))
+	if match == nil {
+		return "", nil
+	}
+	next, err := fetch.Resolve(doc.URL, match[1])
+	if err != nil {
+		return "", err
+	}
+	if next.Scheme != doc.URL.Scheme || next.Host != doc.URL.Host {
+		return "", errors.New("the next page is at another host")
+	}
+	return next.String(), nil
+}
+
+// absentRepository returns an error that matches [sources.ErrNotFound] if the answer means that there is no repository of that name.
+func absentRepository(err error) error {
+	status, ok := errors.AsType[*fetch.StatusError](err)
+	if !ok {
+		return err
+	}
+	unknown := slices.ContainsFunc(status.Codes, func(code string) bool { return code == "NAME_UNKNOWN" || code == "NAME_INVALID" })
+	if unknown || len(status.Codes) == 0 && status.Code == 404 {
+		return &fetch.AbsentError{Answer: status, Err: sources.ErrNotFound}
+	}
+	return err
+}
+
+// authorize makes the client authenticate its requests to a registry.
+func authorize(client *fetch.Client, registry string, access Access) {
+	base := Repository{Registry: registry}.at("")
+	client.Authorize(strings.TrimSuffix(base, "/"), &authorizer{registry: registry, access: access, actions: []string{"pull"}, known: map[string]*granted{}})
+}
+
+// place returns a URL as messages name it.
+func place(u *url.URL) string { return fetch.Redact(u.String()) }

@@ -148,6 +148,11 @@ const (
 	Archive   Kind = "archive"
 	Evidence  Kind = "evidence"  // in a mirror
 	Published Kind = "published" // publication times
+	Tags      Kind = "tags"      // of an OCI repository
+	Manifest  Kind = "manifest"  // of an OCI repository
+	Blob      Kind = "blob"      // of an OCI repository
+	Referrers Kind = "referrers" // of an OCI repository
+	Token     Kind = "token"     // for an OCI repository
 	Other     Kind = "other"
 )
 
@@ -157,6 +162,10 @@ func kindOf(path string) Kind {
 		return Evidence
 	case strings.HasPrefix(path, "/v2/providers/"), strings.HasPrefix(path, "/registry/docs/providers/"):
 		return Published
+	case strings.HasPrefix(path, "/v2/"):
+		return ociKind(path)
+	case path == "/token":
+		return Token
 	case strings.Contains(path, "/download/"):
 		return Download
 	}
@@ -169,6 +178,15 @@ func kindOf(path string) Kind {
 	} {
 		if strings.HasSuffix(path, k.end) {
 			return k.kind
+		}
+	}
+	return Other
+}
+
+func ociKind(path string) Kind {
+	for part, kind := range map[string]Kind{"/tags/list": Tags, "/manifests/": Manifest, "/blobs/": Blob, "/referrers/": Referrers} {
+		if strings.Contains(path, part) {
+			return kind
 		}
 	}
 	return Other

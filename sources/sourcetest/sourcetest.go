@@ -53,7 +53,8 @@ type World struct {
 	t   TB
 	dir string
 
-	proxy func() string // its URL; started by the first call
+	proxy func() string  // its URL; started by the first call
+	oci   func() *Server // started by the first call
 
 	mu       sync.Mutex
 	releases map[string]*release // by HOST/NAMESPACE/TYPE/VERSION
@@ -68,6 +69,7 @@ func New(t TB) *World {
 	w.Registry = w.serve(registryHandler)
 	w.Mirror = w.serve(mirrorHandler)
 	w.proxy = sync.OnceValue(w.startProxy)
+	w.oci = sync.OnceValue(func() *Server { return w.serve(ociHandler) })
 	return w
 }
 

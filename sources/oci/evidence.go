@@ -1,0 +1,125 @@
+package oci
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/opencontainers/go-digest"
+	v1 "github.com/opencontainers/image-spec/specs-go/v1"
+	"golang.org/x/sync/errgroup"
+
+	"github.com/larder-cli/larder/sources"
+	"github.com/larder-cli/larder/sources/evidence"
+	"github.com/larder-cli/larder/sources/fetch"
+)
+
+// maxEvidence is how many referrers of an index are looked at for evidence.
+const maxEvidence = 4
+
+// evidence returns the evidence that refers to an index. If it can't be read, it is ignored with a warning, because no
+// package requires it. The only possible error is that of ctx.
+func (m *Mirror) evidence(ctx context.Context, r Repository, x *index, v sources.Version) (*sources.Signed, []string, error) {
+	signed, err := m.evidences.Get(ctx, r.at(x.digest.String()), func() (*sources.Signed, error) { return m.findEvidence(ctx, r, x) })
+	switch {
+	case ctx.Err() != nil:
+		return nil, nil, ctx.Err()
+	case err != nil:
+		return nil, []string{fmt.Sprintf("the mirror's evidence for %s is ignored: %v", v, err)}, nil
+	}
+	return signed, nil, nil
+}
+
+// findEvidence returns the newest evidence that refers to an index, or nil if there is none.
+func (m *Mirror) findEvidence(ctx context.Context, r Repository, x *index) (*sources.Signed, error) {
+	referrers, err := m.referrers(ctx, r, x.digest)
+	if err != nil {
+		return nil, err
+	}
+	referrers = slices.DeleteFunc(referrers, func(d v1.Descriptor) bool { return d.ArtifactType != typeEvidence })
+	slices.SortStableFunc(referrers, func(a, b v1.Descriptor) int {
+		return strings.Compare(b.Annotations[v1.AnnotationCreated], a.Annotations[v1.AnnotationCreated])
+	})
+	var failed error
+	for _, d := range referrers[:min(len(referrers), maxEvidence)] {
+		signed, err := m.readEvidence(ctx, r, x, d)
+		if err == nil {
+			return signed, nil
+		}
+		failed = errors.Join(failed, err)
+	}
+	return nil, failed
+}
+
+// referrers returns what refers to a manifest, from the referrers API, or from the tag that stands for it in registries
+// without one.
+func (m *Mirror) referrers(ctx context.Context, r Repository, of digest.Digest) ([]v1.Descriptor, error) {
+	var x v1.Index
+	for _, at := range []string{"referrers/" + of.String(), "manifests/" + referrersTag(of)} {
+		doc, err := m.client.Document(ctx, fetch.Request{URL: r.at(at), Accept: v1.MediaTypeImageIndex, Limit: maxManifest, SameHost: true})
+		if status, ok := errors.AsType[*fetch.StatusError](err); ok && status.Code >= 400 && status.Code < 500 && status.Code != 429 {
+			continue // a registry without the API, or without referrers
+		}
+		if err != nil {
+			return nil, err
+		}
+		return x.Manifests, doc.Wrap(json.Unmarshal(doc.Body, &x))
+	}
+	return nil, nil
+}
+
+// referrersTag is the tag with the referrers of a manifest, in registries without an API for them.
+func referrersTag(of digest.Digest) string { return strings.Replace(of.String(), ":", "-", 1) }
+
+// readEvidence reads the evidence in a manifest that refers to an index.
+func (m *Mirror) readEvidence(ctx context.Context, r Repository, x *index, d v1.Descriptor) (*sources.Signed, error) {
+	manifest, err := m.manifest(ctx, r, d)
+	if err != nil {
+		return nil, err
+	}
+	if manifest.Subject == nil || manifest.Subject.Digest != x.digest {
+		return nil, fmt.Errorf("%s refers to another index", r.at("manifests/"+d.Digest.String()))
+	}
+	var files evidence.Files
+	group, ctx := errgroup.WithContext(ctx)
+	for i, name := range evidence.Names {
+		layer := slices.IndexFunc(manifest.Layers, func(d v1.Descriptor) bool { return d.Annotations[v1.AnnotationTitle] == name })
+		if layer < 0 {
+			return nil, fmt.Errorf("%s has no %s", r.at("manifests/"+d.Digest.String()), name)
+		}
+		group.Go(func() (err error) {
+			files[i], err = m.small(ctx, r, manifest.Layers[layer])
+			return err
+		})
+	}
+	if err := group.Wait(); err != nil {
+		return nil, err
+	}
+	signed, err := files.Signed()
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", evidence.Names[1], err)
+	}
+	return signed, nil
+}
+
+// small returns a file of evidence. The manifest may contain it.
+func (m *Mirror) small(ctx context.Context, r Repository, d v1.Descriptor) ([]byte, error) {
+	if err := d.Digest.Validate(); err != nil {
+		return nil, fmt.Errorf("the digest %q is not valid", fetch.Printable(d.Digest.String()))
+	}
+	if d.Digest.Algorithm().FromBytes(d.Data) == d.Digest {
+		return bytes.Clone(d.Data), nil
+	}
+	doc, err := m.client.Document(ctx, fetch.Request{URL: r.at("blobs/" + d.Digest.String()), Limit: evidence.Max})
+	if err != nil {
+		return nil, err
+	}
+	if got := d.Digest.Algorithm().FromBytes(doc.Body); got != d.Digest {
+		return nil, doc.Wrap(fmt.Errorf("the digest is %s", got))
+	}
+	return doc.Body, nil
+}

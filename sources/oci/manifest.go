@@ -1,0 +1,218 @@
+package oci
+
+import (
+	"context"
+	_ "crypto/sha512" // digests may use it
+	"encoding/json"
+	"errors"
+	"fmt"
+	"mime"
+	"slices"
+	"strings"
+
+	"github.com/opencontainers/go-digest"
+	v1 "github.com/opencontainers/image-spec/specs-go/v1"
+
+	"github.com/larder-cli/larder/sources"
+	"github.com/larder-cli/larder/sources/fetch"
+)
+
+// The types in a repository. The first three are those of OpenTofu.
+const (
+	typeProvider = "application/vnd.opentofu.provider"        // of an index
+	typeTarget   = "application/vnd.opentofu.provider-target" // of the manifest of a package
+	typeArchive  = "archive/zip"                              // of the archive
+	typeEvidence = "application/vnd.larder.evidence"          // of the manifest with the evidence for a version
+	typeModule   = "application/vnd.opentofu.modulepkg"
+)
+
+// acceptManifests are the types of manifests. Registries answer requests for others that there is no manifest.
+var acceptManifests = strings.Join([]string{
+	v1.MediaTypeImageIndex, v1.MediaTypeImageManifest,
+	"application/vnd.docker.distribution.manifest.list.v2+json", "application/vnd.docker.distribution.manifest.v2+json",
+}, ", ")
+
+// An index is the index of a version.
+type index struct {
+	v1.Index
+	digest digest.Digest
+	place  string // the URL, for messages
+}
+
+// wrap adds the URL to an error about the index.
+func (x *index) wrap(err error) error {
+	if err == nil {
+		return nil
+	}
+	return fmt.Errorf("%s: %w", x.place, err)
+}
+
+// index returns the index of a version.
+func (m *Mirror) index(ctx context.Context, r Repository, v sources.Version) (*index, error) {
+	at := r.at("manifests/" + tag(v))
+	return m.indexes.Get(ctx, at, func() (*index, error) {
+		doc, err := m.client.Document(ctx, fetch.Request{URL: at, Accept: acceptManifests, Limit: maxManifest, SameHost: true})
+		if err != nil {
+			return nil, err
+		}
+		x, err := parseIndex(doc)
+		return x, doc.Wrap(err)
+	})
+}
+
+// parseIndex reads the index that a tag refers to. Its errors say what the tag refers to instead.
+func parseIndex(doc *fetch.Document) (*index, error) {
+	x := &index{digest: digest.FromBytes(doc.Body), place: doc.Place()}
+	if stated, err := digest.Parse(doc.Header.Get("Docker-Content-Digest")); err == nil && stated.Algorithm().FromBytes(doc.Body) != stated {
+		return nil, fmt.Errorf("the index has the digest %s, and not %s, which the registry states", x.digest, stated)
+	}
+	kind, _, _ := mime.ParseMediaType(doc.ContentType)
+	err := json.Unmarshal(doc.Body, &x.Index)
+	switch {
+	case kind != v1.MediaTypeImageIndex:
+		return nil, notAnIndex(kind, doc.Body)
+	case err != nil:
+		return nil, fmt.Errorf("the index is not valid: %w", err)
+	case x.MediaType != v1.MediaTypeImageIndex:
+		return nil, fmt.Errorf("the index has the media type %q, and not %s", fetch.Printable(x.MediaType), v1.MediaTypeImageIndex)
+	case x.ArtifactType == typeModule:
+		return nil, errors.New("the tag refers to a module package for OpenTofu, not to a provider")
+	case x.ArtifactType != typeProvider:
+		return nil, sources.WithHint(fmt.Errorf("the index has the artifact type %q, and not %s", fetch.Printable(x.ArtifactType), typeProvider), "%s",
+			"is this a container image? larder mirror push writes providers in the form that OpenTofu installs")
+	}
+	return x, nil
+}
+
+// notAnIndex returns the error for a tag that refers to something other than an index.
+func notAnIndex(kind string, body []byte) error {
+	var m v1.Manifest
+	_ = json.Unmarshal(body, &m) // only for words
+	const hint = "the tag of a provider's version must refer to an index; larder mirror push creates one"
+	what := fmt.Sprintf("something of the media type %q", fetch.Printable(kind))
+	switch {
+	case m.ArtifactType == typeModule:
+		what = "a module package for OpenTofu"
+	case m.ArtifactType == typeTarget:
+		what = "the manifest of a single platform"
+	case m.Config.MediaType == "application/vnd.cncf.helm.config.v1+json":
+		what = "a Helm chart"
+	case strings.HasPrefix(kind, "application/vnd.docker."), m.Config.MediaType == v1.MediaTypeImageConfig:
+		what = "a container image"
+	case kind == v1.MediaTypeImageManifest:
+		what = "an image manifest"
+	}
+	return sources.WithHint(fmt.Errorf("the tag refers to %s, not to the index of a provider", what), hint)
+}
+
+// entry returns the descriptor of the manifest for a platform. The error matches [sources.ErrNoPlatform] if there is none.
+func (x *index) entry(platform sources.Platform) (found v1.Descriptor, err error) {
+	count, others, odd := 0, []string{}, ""
+	for _, d := range x.Manifests {
+		switch {
+		case d.ArtifactType != typeTarget:
+			if d.ArtifactType != "" {
+				odd = d.ArtifactType
+			}
+		case d.MediaType != v1.MediaTypeImageManifest:
+			return found, fmt.Errorf("a manifest has the media type %q, and not %s", fetch.Printable(d.MediaType), v1.MediaTypeImageManifest)
+		case d.Platform == nil:
+			return found, fmt.Errorf("the manifest %s has no platform", fetch.Printable(d.Digest.String()))
+		case d.Platform.OSVersion == "" && d.Platform.OS == platform.OS && d.Platform.Architecture == platform.Arch:
+			count, found = count+1, d
+		default:
+			others = append(others, fetch.Printable(d.Platform.OS+"_"+d.Platform.Architecture))
+		}
+	}
+	switch {
+	case count > 1:
+		return found, fmt.Errorf("%d manifests are for %s", count, platform)
+	case count == 1:
+		return found, nil
+	case len(others) > 0:
+		slices.Sort(others)
+		return found, sources.WithHint(sources.ErrNoPlatform, "the version is there for %s", strings.Join(slices.Compact(others), ", "))
+	case odd != "":
+		return found, fmt.Errorf("the manifests have the artifact type %q, and not %s", fetch.Printable(odd), typeTarget)
+	}
+	return found, sources.WithHint(fmt.Errorf("no manifest has the artifact type %s", typeTarget), "is this a container image?")
+}
+
+// platforms returns the platforms that engines can install, sorted.
+func (x *index) platforms() []sources.Platform {
+	all := []sources.Platform{}
+	for _, d := range x.Manifests {
+		if d.ArtifactType != typeTarget || d.Platform == nil || d.Platform.OSVersion != "" {
+			continue
+		}
+		if p, err := sources.ParsePlatform(d.Platform.OS + "_" + d.Platform.Architecture); err == nil {
+			all = append(all, p)
+		}
+	}
+	slices.SortFunc(all, sources.Platform.Compare)
+	return slices.Compact(all)
+}
+
+// archive returns the archive of a package, given the descriptor of its manifest.
+func (m *Mirror) archive(ctx context.Context, r Repository, d v1.Descriptor) (Archive, error) {
+	manifest, err := m.manifest(ctx, r, d)
+	if err != nil {
+		return Archive{}, err
+	}
+	layer, err := archiveLayer(manifest, d)
+	if err != nil {
+		return Archive{}, fmt.Errorf("%s: %w", r.at("manifests/"+d.Digest.String()), err)
+	}
+	return Archive{
+		URL:  r.at("blobs/" + layer.Digest.String()),
+		Hash: sources.Hash(sources.ZH + ":" + layer.Digest.Encoded()),
+		Size: layer.Size,
+	}, nil
+}
+
+// archiveLayer returns the only layer that is an archive.
+func archiveLayer(manifest v1.Manifest, d v1.Descriptor) (found v1.Descriptor, err error) {
+	var other []string
+	count := 0
+	for _, layer := range manifest.Layers {
+		if layer.MediaType == typeArchive {
+			count, found = count+1, layer
+		} else {
+			other = append(other, fmt.Sprintf("%q", fetch.Printable(layer.MediaType)))
+		}
+	}
+	at := found.Platform
+	switch {
+	case manifest.ArtifactType != typeTarget:
+		return found, fmt.Errorf("the manifest has the artifact type %q, and not %s", fetch.Printable(manifest.ArtifactType), typeTarget)
+	case count == 0 && len(other) > 0:
+		return found, fmt.Errorf("the manifest has no layer of the media type %s, but of %s", typeArchive, sources.JoinSome(other, 3, ", ", " and %d more"))
+	case count != 1:
+		return found, fmt.Errorf("the manifest has %d layers of the media type %s, and not one", count, typeArchive)
+	case found.Digest.Validate() != nil || found.Digest.Algorithm() != digest.SHA256:
+		return found, fmt.Errorf("the archive has the digest %q, which is not a SHA-256", fetch.Printable(found.Digest.String()))
+	case found.Size <= 0:
+		return found, fmt.Errorf("the archive has the size %d", found.Size)
+	case at != nil && (at.OS != d.Platform.OS || at.Architecture != d.Platform.Architecture):
+		return found, fmt.Errorf("the archive is for %s", fetch.Printable(at.OS+"_"+at.Architecture))
+	}
+	return found, nil
+}
+
+// manifest returns a manifest by its descriptor. It verifies the digest.
+func (m *Mirror) manifest(ctx context.Context, r Repository, d v1.Descriptor) (manifest v1.Manifest, err error) {
+	if err := d.Digest.Validate(); err != nil {
+		return manifest, fmt.Errorf("the digest %q of a manifest is not valid", fetch.Printable(d.Digest.String()))
+	}
+	doc, err := m.client.Document(ctx, fetch.Request{URL: r.at("manifests/" + d.Digest.String()), Accept: acceptManifests, Limit: maxManifest, SameHost: true})
+	if err != nil {
+		return manifest, err
+	}
+	if got := d.Digest.Algorithm().FromBytes(doc.Body); got != d.Digest || int64(len(doc.Body)) != d.Size {
+		return manifest, doc.Wrap(fmt.Errorf("the manifest has the digest %s and %d bytes, and not those in the index that refers to it", got, len(doc.Body)))
+	}
+	if err = json.Unmarshal(doc.Body, &manifest); err == nil && manifest.MediaType != v1.MediaTypeImageManifest {
+		err = fmt.Errorf("the manifest has the media type %q, and not %s", fetch.Printable(manifest.MediaType), v1.MediaTypeImageManifest)
+	}
+	return manifest, doc.Wrap(err)
+}

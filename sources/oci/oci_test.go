@@ -1,0 +1,207 @@
+package oci_test
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/larder-cli/larder/sources"
+	"github.com/larder-cli/larder/sources/fetch"
+	"github.com/larder-cli/larder/sources/oci"
+	"github.com/larder-cli/larder/sources/sourcetest"
+)
+
+var check = sourcetest.Check
+
+// open returns the mirror of a world's registry.
+func open(t *testing.T, w *sourcetest.World, access oci.Access) *oci.Mirror {
+	t.Helper()
+	template, err := oci.ParseTemplate(w.OCI().Template(), nil)
+	check(t, err)
+	return oci.New(fetch.New(fetch.Options{Transport: w.Client().Transport, Tries: 1}), template, access)
+}
+
+func TestContract(t *testing.T) {
+	sourcetest.Run(t, func(t *testing.T, w *sourcetest.World) (sources.Source, func()) {
+		w.PushOCI()
+		return open(t, w, oci.Access{}), w.OCI().Stop
+	})
+}
+
+const provider = "registry.opentofu.org/acme/widget"
+
+// published returns a world with a package in its OCI registry.
+func published(t *testing.T) *sourcetest.World {
+	t.Helper()
+	w := sourcetest.New(t)
+	w.Add(provider, "1.0.0", sourcetest.Release{Platforms: []string{"linux_amd64", "darwin_arm64"}})
+	w.PushOCI()
+	return w
+}
+
+func locate(t *testing.T, m *oci.Mirror) (sources.Package, error) {
+	t.Helper()
+	return m.Package(t.Context(), sourcetest.PackageID(t, provider, "1.0.0", "linux_amd64"))
+}
+
+func TestPackage(t *testing.T) {
+	w := published(t)
+	p, err := locate(t, open(t, w, oci.Access{}))
+	check(t, err)
+	zh, _ := w.Hashes(provider + "/1.0.0/linux_amd64")
+	sourcetest.EqualSlices(t, sources.Texts(p.Hashes), []string{zh}, "hashes")
+	sourcetest.Equal(t, p.Location.URL, w.OCI().URL+"/v2/mirror/"+provider+"/blobs/sha256:"+strings.TrimPrefix(zh, "zh:"))
+	sourcetest.Equal(t, p.Filename, "terraform-provider-widget_1.0.0_linux_amd64.zip")
+	sourcetest.Expect(t, p.Size > 0 && p.Kind == sources.FromOCI && p.Signed == nil && p.Warnings == nil, "got %+v", p)
+}
+
+func TestVersions(t *testing.T) {
+	w := published(t)
+	for _, tag := range []string{"latest", "1.1.0_linux.1", "v2.0.0", "2.0", "3.0.0-beta1"} {
+		w.OCI().PushManifest(provider, tag, map[string]any{"mediaType": "application/vnd.oci.image.index.v1+json", "manifests": []any{}})
+	}
+	l, err := open(t, w, oci.Access{}).Versions(t.Context(), sourcetest.Address(t, provider))
+	check(t, err)
+	sourcetest.EqualSlices(t, sources.Texts(l.Versions), []string{"1.0.0", "1.1.0+linux.1", "2.0.0", "3.0.0-beta1"}, "versions")
+}
+
+// Registries list tags in pages.
+func TestPages(t *testing.T) {
+	w := published(t)
+	respond := func(link string, body string) {
+		w.OCI().Wrap(func(next http.Handler) http.Handler {
+			return http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) {
+				if r.URL.Query().Get("last") == "" {
+					rw.Header().Set("Link", link)
+				}
+				rw.Header().Set("Content-Type", "application/json")
+				rw.Write([]byte(strings.ReplaceAll(body, "LAST", r.URL.Query().Get("last"))))
+			})
+		})
+	}
+	versions := func() ([]string, error) {
+		l, err := open(t, w, oci.Access{}).Versions(t.Context(), sourcetest.Address(t, provider))
+		return sources.Texts(l.Versions), err
+	}
+	respond(`</v2/mirror/x/tags/list?last=2.0.0&n=1>; rel="next"`, `{"tags": ["1.0.0", "LAST"]}`)
+	got, err := versions()
+	check(t, err)
+	sourcetest.EqualSlices(t, got, []string{"1.0.0", "2.0.0"}, "versions")
+
+	respond(`<https://other.example.com/v2/mirror/x/tags/list?last=2.0.0>; rel="next"`, `{"tags": ["1.0.0"]}`)
+	_, err = versions()
+	fails(t, err, "the next page is at another host")
+}
+
+// Each row is a repository that OpenTofu refuses too, as far as it isn't a different answer of the server.
+func TestUnusableManifests(t *testing.T) {
+	const index, image = "application/vnd.oci.image.index.v1+json", "application/vnd.oci.image.manifest.v1+json"
+	target := func(edit map[string]any) map[string]any {
+		d := map[string]any{
+			"mediaType": image, "artifactType": "application/vnd.opentofu.provider-target", "size": 2,
+			"digest": "sha256:44136fa355b3678a1146ad16f7e8649e94fb4fc21fe77e8310c060f61caaff8a", "platform": map[string]string{"os": "linux", "architecture": "amd64"},
+		}
+		for k, v := range edit {
+			d[k] = v
+		}
+		return d
+	}
+	with := func(manifests ...any) map[string]any {
+		return map[string]any{"mediaType": index, "artifactType": "application/vnd.opentofu.provider", "manifests": manifests}
+	}
+	for name, test := range map[string]struct {
+		manifest map[string]any
+		says     string
+		is       error
+	}{
+		"image manifest":     {map[string]any{"mediaType": image}, "the tag refers to an image manifest, not to the index of a provider", nil},
+		"one platform":       {map[string]any{"mediaType": image, "artifactType": "application/vnd.opentofu.provider-target"}, "the tag refers to the manifest of a single platform, not to the index of a provider", nil},
+		"module":             {map[string]any{"mediaType": image, "artifactType": "application/vnd.opentofu.modulepkg"}, "the tag refers to a module package for OpenTofu, not to the index of a provider", nil},
+		"container image":    {map[string]any{"mediaType": image, "config": map[string]any{"mediaType": "application/vnd.oci.image.config.v1+json"}}, "the tag refers to a container image, not to the index of a provider", nil},
+		"Helm chart":         {map[string]any{"mediaType": image, "config": map[string]any{"mediaType": "application/vnd.cncf.helm.config.v1+json"}}, "the tag refers to a Helm chart, not to the index of a provider", nil},
+		"container index":    {map[string]any{"mediaType": index, "manifests": []any{}}, `the index has the artifact type "", and not application/vnd.opentofu.provider`, nil},
+		"empty":              {with(), "no manifest has the artifact type application/vnd.opentofu.provider-target", nil},
+		"other artifacts":    {with(target(map[string]any{"artifactType": "x/y"})), `the manifests have the artifact type "x/y", and not application/vnd.opentofu.provider-target`, nil},
+		"index for platform": {with(target(map[string]any{"mediaType": index})), `a manifest has the media type "` + index + `", and not ` + image, nil},
+		"no platform":        {with(target(map[string]any{"platform": nil})), "the manifest sha256:44136fa355b3678a1146ad16f7e8649e94fb4fc21fe77e8310c060f61caaff8a has no platform", nil},
+		"other platform":     {with(target(map[string]any{"platform": map[string]string{"os": "plan9", "architecture": "arm"}})), "", sources.ErrNoPlatform},
+		"version of system":  {with(target(map[string]any{"platform": map[string]string{"os": "linux", "architecture": "amd64", "os.version": "6"}})), "", sources.ErrNoPlatform},
+		"ambiguous":          {with(target(nil), target(nil)), "2 manifests are for linux_amd64", nil},
+		"missing":            {with(target(map[string]any{"digest": "sha256:" + strings.Repeat("0", 64)})), "404 Not Found", nil},
+		"digest":             {with(target(map[string]any{"digest": "sha256:0"})), `the digest "sha256:0" of a manifest is not valid`, nil},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := published(t)
+			w.OCI().ReplaceManifest(provider, "1.0.0", test.manifest)
+			_, err := locate(t, open(t, w, oci.Access{}))
+			sourcetest.Expect(t, err != nil && strings.Contains(err.Error(), test.says), "error %v", err)
+			sourcetest.Expect(t, errors.Is(err, test.is) || test.is == nil && !errors.Is(err, sources.ErrNotFound), "error %v", err)
+		})
+	}
+}
+
+func TestAbsent(t *testing.T) {
+	m := open(t, published(t), oci.Access{})
+	_, err := m.Versions(t.Context(), sourcetest.Address(t, "registry.opentofu.org/acme/other"))
+	sourcetest.ErrorIs(t, err, sources.ErrNotFound)
+	_, err = m.Package(t.Context(), sourcetest.PackageID(t, provider, "2.0.0", "linux_amd64"))
+	sourcetest.ErrorIs(t, err, sources.ErrNotFound)
+}
+
+// Credentials are for one repository, and for its registry only.
+func TestCredentials(t *testing.T) {
+	for name, basic := range map[string]bool{"token": false, "basic": true} {
+		t.Run(name, func(t *testing.T) {
+			w := published(t)
+			w.OCI().Login("reader", "s3cret", basic)
+			asked := 0
+			access := oci.Access{Credentials: func(_ context.Context, r oci.Repository) (oci.Credentials, error) {
+				asked++
+				sourcetest.Equal(t, r.String(), w.OCI().Host+"/mirror/"+provider)
+				return oci.Credentials{Username: "reader", Password: "s3cret"}, nil
+			}}
+			m := open(t, w, access)
+			_, err := m.Versions(t.Context(), sourcetest.Address(t, provider))
+			check(t, err)
+			_, err = locate(t, m)
+			check(t, err)
+			tokens := len(w.OCI().Requests(sourcetest.Token))
+			sourcetest.Expect(t, asked == 1 && (basic || tokens == 1), "credentials requested %d times, %d tokens", asked, tokens)
+		})
+	}
+}
+
+func TestRefusedCredentials(t *testing.T) {
+	for _, basic := range []bool{false, true} {
+		for name, test := range map[string]struct {
+			credentials oci.Credentials
+			err         error
+			says        string
+			hint        string
+		}{
+			"none":  {oci.Credentials{}, nil, "401 Unauthorized", "sent false"},
+			"wrong": {oci.Credentials{Username: "reader", Password: "wrong-password"}, nil, "401 Unauthorized", "sent true"},
+			"error": {oci.Credentials{}, errors.New("docker-credential-x: no such program"), "docker-credential-x: no such program", ""},
+		} {
+			t.Run(name, func(t *testing.T) {
+				w := published(t)
+				w.OCI().Login("reader", "s3cret", basic)
+				m := open(t, w, oci.Access{
+					Credentials: func(context.Context, oci.Repository) (oci.Credentials, error) { return test.credentials, test.err },
+					Hint: func(_ oci.Repository, sent bool) string {
+						if sent {
+							return "sent true"
+						}
+						return "sent false"
+					},
+				})
+				_, err := m.Versions(t.Context(), sourcetest.Address(t, provider))
+				sourcetest.Require(t, err != nil && strings.Contains(err.Error(), test.says) && !strings.Contains(err.Error(), "wrong-password"), "error %v", err)
+				sourcetest.Expect(t, test.hint == "" || slices.Contains(sources.Hints(err), test.hint), "hints %q", sources.Hints(err))
+			})
+		}
+	}
+}
