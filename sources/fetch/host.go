@@ -83,6 +83,8 @@ type way struct {
 	stay   bool // whether redirects to other hosts are errors
 	plain  bool // whether redirects from https to http are followed, without credentials
 	effort *effort
+	method string // empty means GET
+	body   *body  // nil means none
 
 	turns bool      // whether the request takes a turn at each host on the way
 	host  *host     // the host at which the request has its turn; may be nil

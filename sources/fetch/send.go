@@ -149,9 +149,13 @@ func (c *Client) roundTrip(ctx context.Context, w *watch, by *way, u *url.URL, h
 		WroteRequest:         func(httptrace.WroteRequestInfo) { w.sent() },
 		GotFirstResponseByte: w.begun,
 	}
-	req, err := http.NewRequestWithContext(httptrace.WithClientTrace(context.WithValue(ctx, noted{}, known), trace), http.MethodGet, anonymous.String(), nil)
+	req, err := http.NewRequestWithContext(httptrace.WithClientTrace(context.WithValue(ctx, noted{}, known), trace), by.method, anonymous.String(), nil)
 	if err != nil {
 		return nil, nil, errors.New("invalid URL")
+	}
+	if by.body != nil && by.body.from != nil {
+		req.GetBody, req.ContentLength = by.body.open, by.body.size
+		req.Body, _ = req.GetBody()
 	}
 	req.Header = header.Clone()
 	c.addHeaders(req.Header, u)
@@ -210,7 +214,7 @@ func (c *Client) exchange(over http.RoundTripper, u *url.URL, req *http.Request)
 	if err == nil && resp.ProtoMajor == 1 && resp.StatusCode < 400 {
 		h.speaks1.Store(true)
 	}
-	if over == c.archives && c.documents != over && u.Scheme == "https" && h.wantsHTTP2(resp, err) {
+	if over == c.archives && c.documents != over && u.Scheme == "https" && req.Body == nil && h.wantsHTTP2(resp, err) {
 		if again, err2 := c.transportFor(c.documents, u).RoundTrip(req); err2 == nil {
 			if resp != nil {
 				discard(resp)

@@ -21,6 +21,8 @@ const maxRefusal = 64 << 10
 
 // Access is how requests to registries are authenticated. Both functions may be nil.
 type Access struct {
+	Push bool // also to write
+
 	// Credentials returns the credentials for a repository. An error ends the request.
 	Credentials func(context.Context, Repository) (Credentials, error)
 
@@ -32,7 +34,6 @@ type Access struct {
 type authorizer struct {
 	registry string // as in addresses of repositories
 	access   Access
-	actions  []string // that are requested for a repository
 
 	mu    sync.Mutex
 	known map[string]*granted // by the name of the repository
@@ -61,7 +62,7 @@ func (a *authorizer) Send(req *http.Request, next http.RoundTripper) (*http.Resp
 	conversation := &conversation{next: next, about: req.URL}
 	client := a.client(name)
 	client.Client = &http.Client{Transport: conversation, CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
-	resp, err := client.Do(req.WithContext(a.scoped(req.Context(), name)))
+	resp, err := client.Do(req.WithContext(a.scoped(req.Context(), name, req.URL.Query().Get("from"))))
 	if err == nil {
 		return resp, nil
 	}
@@ -91,12 +92,22 @@ func (a *authorizer) client(name string) *auth.Client {
 }
 
 // scoped returns a context for requests about a repository, so that a token is requested for what they need.
-func (a *authorizer) scoped(ctx context.Context, name string) context.Context {
+// From is the repository that a blob is mounted from, if any.
+func (a *authorizer) scoped(ctx context.Context, name, from string) context.Context {
 	ref := registry.Reference{Registry: a.registry, Repository: name}
 	if name == "" {
 		return auth.WithScopesForHost(ctx, ref.Host(), auth.ScopeRegistryCatalog)
 	}
-	return auth.AppendRepositoryScope(ctx, ref, a.actions...)
+	actions := []string{auth.ActionPull}
+	if a.access.Push {
+		actions = append(actions, auth.ActionPush)
+	}
+	ctx = auth.AppendRepositoryScope(ctx, ref, actions...)
+	if from != "" {
+		ref.Repository = from
+		ctx = auth.AppendRepositoryScope(ctx, ref, auth.ActionPull)
+	}
+	return ctx
 }
 
 // Hint implements [fetch.Authorizer].

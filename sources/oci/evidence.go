@@ -19,7 +19,7 @@ import (
 )
 
 // maxEvidence is how many referrers of an index are looked at for evidence.
-const maxEvidence = 4
+const maxEvidence = 8
 
 // evidence returns the evidence that refers to an index. If it can't be read, it is ignored with a warning, because no
 // package requires it. The only possible error is that of ctx.
@@ -36,23 +36,35 @@ func (m *Mirror) evidence(ctx context.Context, r Repository, x *index, v sources
 
 // findEvidence returns the newest evidence that refers to an index, or nil if there is none.
 func (m *Mirror) findEvidence(ctx context.Context, r Repository, x *index) (*sources.Signed, error) {
-	referrers, err := m.referrers(ctx, r, x.digest)
+	manifests, err := m.evidenceManifests(ctx, r, x.digest)
+	if len(manifests) == 0 {
+		return nil, err
+	}
+	newest := slices.MaxFunc(manifests, func(a, b v1.Manifest) int {
+		return strings.Compare(a.Annotations[v1.AnnotationCreated], b.Annotations[v1.AnnotationCreated])
+	})
+	return m.readEvidence(ctx, r, newest)
+}
+
+// evidenceManifests returns the manifests with evidence for an index, and an error if one of them can't be read.
+func (m *Mirror) evidenceManifests(ctx context.Context, r Repository, of digest.Digest) (all []v1.Manifest, failed error) {
+	referrers, err := m.referrers(ctx, r, of)
 	if err != nil {
 		return nil, err
 	}
-	referrers = slices.DeleteFunc(referrers, func(d v1.Descriptor) bool { return d.ArtifactType != typeEvidence })
-	slices.SortStableFunc(referrers, func(a, b v1.Descriptor) int {
-		return strings.Compare(b.Annotations[v1.AnnotationCreated], a.Annotations[v1.AnnotationCreated])
+	referrers = slices.DeleteFunc(referrers, func(d v1.Descriptor) bool {
+		return d.ArtifactType != typeEvidence && d.ArtifactType != v1.MediaTypeEmptyJSON // some registries state the type of the configuration
 	})
-	var failed error
 	for _, d := range referrers[:min(len(referrers), maxEvidence)] {
-		signed, err := m.readEvidence(ctx, r, x, d)
-		if err == nil {
-			return signed, nil
+		manifest, err := m.manifest(ctx, r, d)
+		switch {
+		case err != nil:
+			failed = errors.Join(failed, err)
+		case manifest.ArtifactType == typeEvidence && manifest.Subject != nil && manifest.Subject.Digest == of:
+			all = append(all, manifest)
 		}
-		failed = errors.Join(failed, err)
 	}
-	return nil, failed
+	return all, failed
 }
 
 // referrers returns what refers to a manifest, from the referrers API, or from the tag that stands for it in registries
@@ -75,21 +87,14 @@ func (m *Mirror) referrers(ctx context.Context, r Repository, of digest.Digest) 
 // referrersTag is the tag with the referrers of a manifest, in registries without an API for them.
 func referrersTag(of digest.Digest) string { return strings.Replace(of.String(), ":", "-", 1) }
 
-// readEvidence reads the evidence in a manifest that refers to an index.
-func (m *Mirror) readEvidence(ctx context.Context, r Repository, x *index, d v1.Descriptor) (*sources.Signed, error) {
-	manifest, err := m.manifest(ctx, r, d)
-	if err != nil {
-		return nil, err
-	}
-	if manifest.Subject == nil || manifest.Subject.Digest != x.digest {
-		return nil, fmt.Errorf("%s refers to another index", r.at("manifests/"+d.Digest.String()))
-	}
+// readEvidence reads the evidence in a manifest.
+func (m *Mirror) readEvidence(ctx context.Context, r Repository, manifest v1.Manifest) (*sources.Signed, error) {
 	var files evidence.Files
 	group, ctx := errgroup.WithContext(ctx)
 	for i, name := range evidence.Names {
 		layer := slices.IndexFunc(manifest.Layers, func(d v1.Descriptor) bool { return d.Annotations[v1.AnnotationTitle] == name })
 		if layer < 0 {
-			return nil, fmt.Errorf("%s has no %s", r.at("manifests/"+d.Digest.String()), name)
+			return nil, fmt.Errorf("%s: the manifest with the evidence has no %s", r, name)
 		}
 		group.Go(func() (err error) {
 			files[i], err = m.small(ctx, r, manifest.Layers[layer])

@@ -36,8 +36,14 @@ type Mirror struct {
 	access   Access
 
 	indexes   sources.Memo[string, *index]          // by URL; the packages of a version share them
+	empties   sources.Memo[Repository, struct{}]    // that have the empty blob
+	blobs     sync.Map                              // the name of a repository with a blob, by blobKey
 	evidences sources.Memo[string, *sources.Signed] // by URL of the index that they refer to
-	known     sync.Map                              // of registries whose requests are authenticated
+
+	mu      sync.Mutex
+	written []*written // for Settle
+
+	known sync.Map // of registries whose requests are authenticated
 }
 
 var _ sources.Source = (*Mirror)(nil)
@@ -285,7 +291,7 @@ func absentRepository(err error) error {
 // authorize makes the client authenticate its requests to a registry.
 func authorize(client *fetch.Client, registry string, access Access) {
 	base := Repository{Registry: registry}.at("")
-	client.Authorize(strings.TrimSuffix(base, "/"), &authorizer{registry: registry, access: access, actions: []string{"pull"}, known: map[string]*granted{}})
+	client.Authorize(strings.TrimSuffix(base, "/"), &authorizer{registry: registry, access: access, known: map[string]*granted{}})
 }
 
 // place returns a URL as messages name it.

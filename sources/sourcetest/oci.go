@@ -132,7 +132,7 @@ func (s *Server) Login(user, password string, basic bool) {
 			case r.URL.Path == "/token":
 				s.record(r)
 				http.Error(w, `{"errors": [{"code": "UNAUTHORIZED", "message": "wrong password"}]}`, http.StatusUnauthorized)
-			case basic && known, !basic && r.Header.Get("Authorization") == "Bearer "+token+scopeOf(r):
+			case basic && known, !basic && strings.HasPrefix(r.Header.Get("Authorization"), "Bearer "+token+scopeOf(r)):
 				r.Header.Del("Authorization")
 				next.ServeHTTP(w, r)
 			default:

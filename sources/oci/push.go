@@ -1,0 +1,351 @@
+package oci
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/opencontainers/go-digest"
+	v1 "github.com/opencontainers/image-spec/specs-go/v1"
+	"golang.org/x/sync/errgroup"
+
+	"github.com/larder-cli/larder/sources"
+	"github.com/larder-cli/larder/sources/evidence"
+	"github.com/larder-cli/larder/sources/fetch"
+)
+
+// maxRaces is how often a tag is written again, because another program has changed it meanwhile.
+const maxRaces = 8
+
+// ErrMoved matches the error for a tag that other programs have changed again and again.
+var ErrMoved = errors.New("the tag was changed by another program meanwhile")
+
+// A Change is what to change about a version in a repository. Whatever it doesn't mention stays.
+type Change struct {
+	Add    []Added            // replaces packages for the same platforms
+	Remove []sources.Platform // if nothing is left, the version is removed
+	Signed *evidence.Files    // nil keeps the evidence
+
+	Sent func(bytes int64) // called with the bytes of archives that are done; a negative number is sent again; may be nil
+}
+
+// An Added is an archive to store. The caller has verified its checksum; the registry does so again.
+type Added struct {
+	Platform sources.Platform
+	Archive  io.ReaderAt
+	Size     int64        // in bytes
+	Hash     sources.Hash // of the archive
+	Filename string
+}
+
+// Put changes a version in the repository of a provider. Readers see the old version or the new one, and its archives and its
+// evidence are there before. After all changes, [Mirror.Settle] must be called. Errors have the type *sources.ProviderError.
+func (m *Mirror) Put(ctx context.Context, p sources.Provider, v sources.Version, c Change) error {
+	r, err := m.repository(p)
+	if err == nil {
+		err = m.put(ctx, r, v, c)
+	}
+	if err != nil {
+		return m.about(p, fmt.Errorf("version %s: %w", v, err))
+	}
+	return nil
+}
+
+func (m *Mirror) put(ctx context.Context, r Repository, v sources.Version, c Change) error {
+	var added []v1.Descriptor
+	for _, a := range c.Add {
+		d, err := m.pushPackage(ctx, r, a, c.Sent)
+		if err != nil {
+			return fmt.Errorf("%s: %w", a.Platform, err)
+		}
+		added = append(added, d)
+	}
+	w := &written{repository: r, version: v, added: added, removed: c.Remove, signed: c.Signed}
+	if err := m.write(ctx, w); err != nil {
+		return err
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.written = append(m.written, w)
+	return nil
+}
+
+// A written is a change of an index.
+type written struct {
+	repository Repository
+	version    sources.Version
+	added      []v1.Descriptor
+	removed    []sources.Platform
+	signed     *evidence.Files
+
+	at   time.Time     // when the tag was written last; zero if it didn't have to be
+	took time.Duration // the time from reading the tag to having written it
+}
+
+// write changes the index of a version, unless it is as it should be.
+func (m *Mirror) write(ctx context.Context, w *written) error {
+	r, v := w.repository, w.version
+	for range maxRaces {
+		was, err := m.reread(ctx, r, v)
+		if err != nil {
+			return err
+		}
+		now := was.changed(w.added, w.removed)
+		if len(now.Manifests) == 0 {
+			return m.removeTag(ctx, r, v, was)
+		}
+		data, err := json.Marshal(now)
+		if err != nil {
+			return err
+		}
+		if w.signed != nil {
+			if err := m.pushEvidence(ctx, r, descriptorOf(data), *w.signed); err != nil {
+				return err
+			}
+		}
+		if digest.FromBytes(data) == was.digest {
+			return nil
+		}
+		began := time.Now()
+		if is, err := m.reread(ctx, r, v); err != nil || is.digest != was.digest {
+			continue // changed while the evidence was stored
+		}
+		_, _, err = m.pushManifest(ctx, r, v1.MediaTypeImageIndex, data, tag(v))
+		m.indexes.Forget(r.at("manifests/" + tag(v)))
+		if w.at = time.Now(); err != nil {
+			return err
+		}
+		w.took = w.at.Sub(began)
+		return nil
+	}
+	return fmt.Errorf("%s:%s: %w", r, tag(v), ErrMoved)
+}
+
+// Settle looks at all versions that Put has changed again, and repeats the changes that another program has
+// overwritten. Registries can't write a tag on the condition that it is unchanged. So it waits until a program
+// that has read a tag before Put changed it should have written it.
+func (m *Mirror) Settle(ctx context.Context) error {
+	m.mu.Lock()
+	all := m.written
+	m.written = nil
+	m.mu.Unlock()
+	var group errgroup.Group
+	group.SetLimit(settlers)
+	for _, w := range all {
+		group.Go(func() error { return m.settle(ctx, w) })
+	}
+	return group.Wait()
+}
+
+func (m *Mirror) settle(ctx context.Context, w *written) error {
+	for was := (time.Time{}); w.at != was; {
+		was = w.at
+		if err := sleep(ctx, min(max(leastSettling, settlingTimes*w.took), mostSettling)-time.Since(was)); err != nil {
+			return err
+		}
+		if err := m.write(ctx, w); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// How long to wait until a tag is looked at again: a multiple of the time that writing it took, within limits.
+const (
+	settlingTimes = 5
+	leastSettling = 100 * time.Millisecond
+	mostSettling  = 5 * time.Second
+	settlers      = 16 // how many tags are looked at concurrently
+)
+
+func sleep(ctx context.Context, d time.Duration) error {
+	select {
+	case <-time.After(d):
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+func descriptorOf(index []byte) v1.Descriptor {
+	return v1.Descriptor{MediaType: v1.MediaTypeImageIndex, ArtifactType: typeProvider, Digest: digest.FromBytes(index), Size: int64(len(index))}
+}
+
+// pushPackage stores a package, and returns the descriptor of its manifest for an index.
+func (m *Mirror) pushPackage(ctx context.Context, r Repository, a Added, sent func(int64)) (d v1.Descriptor, err error) {
+	sum, err := a.Hash.Sum(sources.ZH)
+	if err != nil {
+		return d, err
+	}
+	layer := v1.Descriptor{
+		MediaType: typeArchive, Digest: digest.NewDigestFromBytes(digest.SHA256, sum[:]), Size: a.Size,
+		Annotations: map[string]string{v1.AnnotationTitle: a.Filename},
+	}
+	if err := m.pushBlob(ctx, r, layer, a.Archive, sent); err != nil {
+		return d, err
+	}
+	if err := m.pushEmpty(ctx, r); err != nil {
+		return d, err
+	}
+	manifest := v1.Manifest{MediaType: v1.MediaTypeImageManifest, ArtifactType: typeTarget, Config: v1.DescriptorEmptyJSON, Layers: []v1.Descriptor{layer}}
+	manifest.SchemaVersion = 2
+	data, err := json.Marshal(manifest)
+	if err != nil {
+		return d, err
+	}
+	d, _, err = m.pushManifest(ctx, r, v1.MediaTypeImageManifest, data, "")
+	d.ArtifactType, d.Platform = typeTarget, &v1.Platform{OS: a.Platform.OS, Architecture: a.Platform.Arch}
+	return d, err
+}
+
+// pushEmpty stores the blob that stands for no configuration.
+func (m *Mirror) pushEmpty(ctx context.Context, r Repository) error {
+	_, err := m.empties.Get(ctx, r, func() (struct{}, error) {
+		return struct{}{}, m.pushBlob(ctx, r, v1.DescriptorEmptyJSON, bytes.NewReader(v1.DescriptorEmptyJSON.Data), nil)
+	})
+	if err != nil {
+		m.empties.Forget(r)
+	}
+	return err
+}
+
+// reread returns the index of a version as it is now, and an empty one if there is none.
+func (m *Mirror) reread(ctx context.Context, r Repository, v sources.Version) (*index, error) {
+	m.indexes.Forget(r.at("manifests/" + tag(v)))
+	x, err := m.index(ctx, r, v)
+	if errors.Is(fetch.Absent(err), sources.ErrNotFound) {
+		x = &index{Index: v1.Index{MediaType: v1.MediaTypeImageIndex, ArtifactType: typeProvider}}
+		x.SchemaVersion = 2
+		return x, nil
+	}
+	return x, err
+}
+
+// changed returns the index with other packages. Its manifests are sorted, so that the same packages have the same index.
+func (x *index) changed(added []v1.Descriptor, removed []sources.Platform) v1.Index {
+	now := x.Index
+	platform := func(d v1.Descriptor) sources.Platform {
+		return sources.Platform{OS: d.Platform.OS, Arch: d.Platform.Architecture}
+	}
+	now.Manifests = slices.DeleteFunc(slices.Clone(x.Manifests), func(d v1.Descriptor) bool {
+		if d.ArtifactType != typeTarget || d.Platform == nil || d.Platform.OSVersion != "" {
+			return false
+		}
+		return slices.Contains(removed, platform(d)) || slices.ContainsFunc(added, func(a v1.Descriptor) bool { return platform(a) == platform(d) })
+	})
+	now.Manifests = append(now.Manifests, added...)
+	slices.SortStableFunc(now.Manifests, func(a, b v1.Descriptor) int {
+		if a.Platform == nil || b.Platform == nil {
+			return cmp.Compare(b2i(a.Platform == nil), b2i(b.Platform == nil))
+		}
+		return platform(a).Compare(platform(b))
+	})
+	return now
+}
+
+func b2i(b bool) int {
+	if b {
+		return 1
+	}
+	return 0
+}
+
+// removeTag removes a version.
+func (m *Mirror) removeTag(ctx context.Context, r Repository, v sources.Version, was *index) error {
+	if was.digest == "" {
+		return nil
+	}
+	var failed error
+	for _, reference := range []string{tag(v), was.digest.String()} { // few registries can remove a tag without what it refers to
+		_, err := m.client.Do(ctx, fetch.Write{Method: http.MethodDelete, URL: r.at("manifests/" + reference)})
+		if err == nil || errors.Is(fetch.Absent(err), sources.ErrNotFound) {
+			m.indexes.Forget(r.at("manifests/" + tag(v)))
+			return nil
+		}
+		failed = err
+		if status, ok := errors.AsType[*fetch.StatusError](err); !ok || status.Code != http.StatusBadRequest && status.Code != http.StatusMethodNotAllowed {
+			break
+		}
+	}
+	return sources.WithHint(failed, "some registries permit removal only on their own pages, or by a setting of the registry")
+}
+
+// pushEvidence stores the evidence for the index of a version, unless it is there. It may be stored before the index.
+func (m *Mirror) pushEvidence(ctx context.Context, r Repository, of v1.Descriptor, files evidence.Files) error {
+	manifest := v1.Manifest{MediaType: v1.MediaTypeImageManifest, ArtifactType: typeEvidence, Config: v1.DescriptorEmptyJSON, Subject: &of}
+	manifest.SchemaVersion = 2
+	for i, name := range evidence.Names {
+		d := v1.Descriptor{
+			MediaType: "application/octet-stream", Digest: digest.FromBytes(files[i]), Size: int64(len(files[i])),
+			Annotations: map[string]string{v1.AnnotationTitle: name},
+		}
+		manifest.Layers = append(manifest.Layers, d)
+	}
+	others, _ := m.evidenceManifests(ctx, r, of.Digest) // what can't be read gets company
+	if slices.ContainsFunc(others, func(other v1.Manifest) bool {
+		return slices.EqualFunc(other.Layers, manifest.Layers, func(a, b v1.Descriptor) bool { return a.Digest == b.Digest })
+	}) {
+		return nil
+	}
+	if err := m.pushEmpty(ctx, r); err != nil {
+		return err
+	}
+	for i := range manifest.Layers {
+		if err := m.pushBlob(ctx, r, manifest.Layers[i], bytes.NewReader(files[i]), nil); err != nil {
+			return err
+		}
+		if len(files[i]) <= smallFile {
+			manifest.Layers[i].Data = files[i]
+		}
+	}
+	manifest.Annotations = map[string]string{v1.AnnotationCreated: time.Now().UTC().Format(time.RFC3339Nano)}
+	data, err := json.Marshal(manifest)
+	if err != nil {
+		return err
+	}
+	d, reply, err := m.pushManifest(ctx, r, v1.MediaTypeImageManifest, data, "")
+	if err != nil {
+		return err
+	}
+	m.evidences.Forget(r.at(of.Digest.String()))
+	if reply.Header.Get("OCI-Subject") != "" {
+		return nil
+	}
+	d.ArtifactType, d.Annotations = typeEvidence, manifest.Annotations
+	return m.listReferrer(ctx, r, of.Digest, d)
+}
+
+// smallFile is the size of a file, in bytes, up to which a manifest contains it.
+const smallFile = 64 << 10
+
+// listReferrer adds a referrer to the tag that stands for the referrers of a manifest, in registries without an API for
+// them.
+func (m *Mirror) listReferrer(ctx context.Context, r Repository, of digest.Digest, d v1.Descriptor) error {
+	for range maxRaces {
+		all, err := m.referrers(ctx, r, of)
+		if err != nil {
+			return err
+		}
+		if slices.ContainsFunc(all, func(other v1.Descriptor) bool { return other.Digest == d.Digest }) {
+			return nil
+		}
+		x := v1.Index{MediaType: v1.MediaTypeImageIndex, Manifests: append(all, d)}
+		x.SchemaVersion = 2
+		data, err := json.Marshal(x)
+		if err != nil {
+			return err
+		}
+		if _, _, err := m.pushManifest(ctx, r, v1.MediaTypeImageIndex, data, referrersTag(of)); err != nil {
+			return err
+		}
+	}
+	return fmt.Errorf("%s: %w", strings.TrimSuffix(r.at("manifests/"+referrersTag(of)), "/"), ErrMoved)
+}

@@ -1,0 +1,164 @@
+package oci_test
+
+import (
+	"bytes"
+	"context"
+	"crypto/rand"
+	"crypto/sha256"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/larder-cli/larder/sources"
+	"github.com/larder-cli/larder/sources/evidence"
+	"github.com/larder-cli/larder/sources/fetch"
+	"github.com/larder-cli/larder/sources/oci"
+	"github.com/larder-cli/larder/sources/sourcetest"
+)
+
+// A pusher pushes to the registry of a world.
+type pusher struct {
+	*testing.T
+	*oci.Mirror
+	world *sourcetest.World
+}
+
+func newPusher(t *testing.T, w *sourcetest.World, access oci.Access) *pusher {
+	t.Helper()
+	template, err := oci.ParseTemplate(w.OCI().Template(), nil)
+	check(t, err)
+	client := fetch.New(fetch.Options{Transport: w.Client().Transport, Sleep: func(context.Context, time.Duration) error { return nil }})
+	access.Push = true
+	return &pusher{t, oci.New(client, template, access), w}
+}
+
+// added returns a package with contents of its own for a platform.
+func added(platform string, size int) oci.Added {
+	data := make([]byte, size)
+	_, _ = rand.Read(data)
+	return withData(platform, data)
+}
+
+func withData(platform string, data []byte) oci.Added {
+	system, arch, _ := strings.Cut(platform, "_")
+	return oci.Added{
+		Platform: sources.Platform{OS: system, Arch: arch}, Archive: bytes.NewReader(data), Size: int64(len(data)),
+		Hash: sources.ZipHash(sha256.Sum256(data)), Filename: "terraform-provider-widget_1.0.0_" + platform + ".zip",
+	}
+}
+
+func (p *pusher) put(c oci.Change) error {
+	return p.Put(p.Context(), sourcetest.Address(p, provider), sourcetest.Number(p, "1.0.0"), c)
+}
+
+// archives returns what the repository has, as PLATFORM HASH, according to a new client.
+func (p *pusher) archives() (all []string) {
+	p.Helper()
+	r, err := open(p.T, p.world, oci.Access{}).Release(p.Context(), sourcetest.Address(p, provider), sourcetest.Number(p, "1.0.0"))
+	check(p, err)
+	for platform, a := range r.Archives {
+		all = append(all, platform.String()+" "+string(a.Hash))
+	}
+	slices.Sort(all)
+	return all
+}
+
+func texts(packages ...oci.Added) (all []string) {
+	for _, a := range packages {
+		all = append(all, a.Platform.String()+" "+string(a.Hash))
+	}
+	slices.Sort(all)
+	return all
+}
+
+func TestPush(t *testing.T) {
+	p := newPusher(t, sourcetest.New(t), oci.Access{})
+	linux, darwin := added("linux_amd64", 3<<20), added("darwin_arm64", 100)
+	var sent int64
+	check(t, p.put(oci.Change{Add: []oci.Added{linux}, Sent: func(n int64) { sent += n }}))
+	sourcetest.Equal(t, sent, linux.Size, "bytes")
+	sourcetest.EqualSlices(t, p.archives(), texts(linux), "archives")
+	check(t, p.put(oci.Change{Add: []oci.Added{darwin}}))
+	sourcetest.EqualSlices(t, p.archives(), texts(linux, darwin), "archives")
+
+	p.world.OCI().Forget()
+	check(t, p.put(oci.Change{Add: []oci.Added{linux, darwin}}))
+	for _, r := range p.world.OCI().Requests(sourcetest.Blob) {
+		sourcetest.Equal(t, r.Method, "HEAD", "uploaded again", r.Path)
+	}
+
+	other := added("linux_amd64", 10)
+	check(t, p.put(oci.Change{Add: []oci.Added{other}, Remove: []sources.Platform{darwin.Platform}}))
+	sourcetest.EqualSlices(t, p.archives(), texts(other), "archives")
+
+	check(t, p.put(oci.Change{Remove: []sources.Platform{other.Platform}}))
+	l, err := open(t, p.world, oci.Access{}).Versions(t.Context(), sourcetest.Address(t, provider))
+	sourcetest.Expect(t, err == nil && len(l.Versions) == 0, "got %v, %v", l, err)
+}
+
+// What Larder pushes in place of a wrong archive is refused by the registry.
+func TestPushChanged(t *testing.T) {
+	p := newPusher(t, sourcetest.New(t), oci.Access{})
+	a := added("linux_amd64", 100)
+	a.Hash = sources.ZipHash(sha256.Sum256(nil))
+	err := p.put(oci.Change{Add: []oci.Added{a}})
+	sourcetest.Expect(t, err != nil && strings.Contains(err.Error(), "400 Bad Request"), "error %v", err)
+}
+
+func TestPushEvidence(t *testing.T) {
+	p := newPusher(t, sourcetest.New(t), oci.Access{})
+	a := added("linux_amd64", 100)
+	read := func() *sources.Signed {
+		r, err := open(t, p.world, oci.Access{}).Release(t.Context(), sourcetest.Address(t, provider), sourcetest.Number(t, "1.0.0"))
+		check(t, err)
+		sourcetest.EqualSlices(t, r.Warnings, nil, "warnings")
+		return r.Signed
+	}
+	for _, origin := range []string{"https://example.com/1", "https://example.com/2"} {
+		signed := &sources.Signed{Sums: []byte("x"), Signature: []byte("y"), Keys: []sources.Key{{Armor: "z"}}, Origin: origin}
+		files, err := evidence.Pack(signed)
+		check(t, err)
+		for range 2 {
+			p.world.OCI().Forget()
+			check(t, p.put(oci.Change{Add: []oci.Added{a}, Signed: &files}))
+			sourcetest.Equal(t, fmt.Sprint(read()), fmt.Sprint(signed), "evidence")
+		}
+		for _, r := range p.world.OCI().Requests() {
+			sourcetest.Expect(t, r.Method == "GET" || r.Method == "HEAD" || r.Method == "PUT" && r.Kind == sourcetest.Manifest, "pushed again: %s", r)
+		}
+	}
+}
+
+// Registries have no locks, but no program loses what another one writes at the same time.
+func TestPushersAtOnce(t *testing.T) {
+	w := sourcetest.New(t)
+	var group sync.WaitGroup
+	var all []oci.Added
+	for _, platform := range []string{"linux_amd64", "linux_arm64", "darwin_arm64", "windows_amd64", "freebsd_amd64"} {
+		one := added(platform, 100)
+		all = append(all, one)
+		p := newPusher(t, w, oci.Access{})
+		group.Go(func() {
+			if err := errors.Join(p.put(oci.Change{Add: []oci.Added{one}}), p.Settle(t.Context())); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	group.Wait()
+	sourcetest.EqualSlices(t, newPusher(t, w, oci.Access{}).archives(), texts(all...), "archives")
+}
+
+func TestPushWithCredentials(t *testing.T) {
+	for _, basic := range []bool{false, true} {
+		w := sourcetest.New(t)
+		w.OCI().Login("writer", "s3cret", basic)
+		p := newPusher(t, w, oci.Access{Credentials: func(context.Context, oci.Repository) (oci.Credentials, error) {
+			return oci.Credentials{Username: "writer", Password: "s3cret"}, nil
+		}})
+		check(t, p.put(oci.Change{Add: []oci.Added{added("linux_amd64", 3<<20)}}))
+	}
+}
