@@ -37,17 +37,27 @@ func (l *loader) file(f *namedFile) field {
 	}
 }
 
-// open reads the file, if it is set, and reports whether that succeeds. In a path, ~ is the home
-// directory, and relative paths start from the directory of the configuration file.
+// ownPath returns the absolute path that a setting in a file of Larder's own names. In it, ~ is the home directory, and
+// relative paths start from the directory of the file.
+func (l *loader) ownPath(file, typed string) string {
+	if rest, ok := strings.CutPrefix(typed, "~"); ok && l.home() != "" && l.rooted(rest) {
+		return l.join(l.home(), rest[1:])
+	}
+	return l.beside(file, typed)
+}
+
+// beside returns an absolute path. Relative paths start from the directory of a file.
+func (m Machine) beside(file, path string) string {
+	return m.abs(file[:strings.LastIndexAny(file, m.forOS(`\/`, "/"))+1], path)
+}
+
+// open reads the file, if it is set, and reports whether that succeeds.
 func (l *loader) open(f *namedFile) bool {
 	if f.path == "" {
 		return false
 	}
 	typed := f.path
-	f.path = l.abs(f.file[:strings.LastIndexAny(f.file, l.forOS(`\/`, "/"))+1], typed)
-	if rest, ok := strings.CutPrefix(typed, "~"); ok && l.home() != "" && l.rooted(rest) {
-		f.path = l.join(l.home(), rest[1:])
-	}
+	f.path = l.ownPath(f.file, typed)
 	hint := "relative paths start from the directory of this file"
 	if l.rooted(typed) {
 		hint = ""

@@ -1,6 +1,7 @@
 package cliconfig
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"strings"
@@ -60,19 +61,15 @@ func (c *Config) TokenHint(host sources.Host, sent bool) string {
 // tokenAdvice is how to configure a token for a host. Few shells can set a variable whose
 // name has the colon of a port.
 func (c *Config) tokenAdvice(host sources.Host) string {
-	file := c.machine.mainFile(c.Engine)
-	for _, f := range c.files {
-		if f.wasRead() && (f.kind == mainFile || f.kind == moreFile) {
-			file = f.path
-			break
-		}
-	}
-	advice := fmt.Sprintf("add credentials %q { token = \"TOKEN\" } to %s", string(host), file)
+	advice := fmt.Sprintf("add credentials %q { token = \"TOKEN\" } to %s", string(host), c.fileToEdit())
 	if strings.Contains(string(host), ":") {
 		return advice
 	}
 	return "set " + tokenPrefix + tokenEncoder.Replace(host.ASCII()) + ", or " + advice
 }
+
+// fileToEdit returns the file of the CLI configuration that was read first, or else the main file to create.
+func (c *Config) fileToEdit() string { return cmp.Or(c.MainFile(), c.machine.mainFile(c.Engine)) }
 
 // tokenPrefix begins the names of variables with tokens. For systems that restrict such names, "__"
 // encodes "-" in the host that follows, and "_" encodes ".".

@@ -222,6 +222,19 @@ func TestTofuSettings(t *testing.T) {
 		{`provider_installation { network_mirror { url = "https://a/" trust_all_hashes = "true" } }`, "rc:1:80: trust_all_hashes must be a boolean, not a string"},
 		{`provider_installation { dev_overrides { "a/b" = "$NOPE/x" } }`, ""},
 		{`provider_installation { oci_mirror {} }`, "rc:1:25: oci_mirror has no repository_template"},
+		{`provider_installation { oci_mirror { repository_template = "r.example/${namespace}/${type}" include = ["*/*"] } }`, ""},
+		{`provider_installation { oci_mirror { Repository_Template = "r.example/${hostname}/${namespace}/${type}" } }`, ""},
+		{`provider_installation { oci_mirror { repository_template = "r.example/${type}" include = ["acme/*", "registry.opentofu.org/acme/b"] } }`, ""},
+		{`provider_installation { oci_mirror { repository_template = ["x"] } }`, "rc:1:60: repository_template must be a string, not a list"},
+		{`provider_installation { oci_mirror { repository_template = "r.example/${namespace}/${type}" } }`,
+			"rc:1:60: repository_template: it maps providers with a different hostname to the same repository"},
+		{`provider_installation { oci_mirror { repository_template = "r.example/${type}" include = ["a/*", "b/*"] } }`,
+			"rc:1:60: repository_template: it maps providers with a different namespace to the same repository"},
+		{`provider_installation { oci_mirror { repository_template = "r.example/${namespace}/${type}" include = ["*"] } }`,
+			`rc:1:104: provider pattern "*": not of the form [HOST/]NAMESPACE/TYPE`},
+		{`provider_installation { oci_mirror { repository_template = "R" } oci_mirror { repository_template = "r.example/${upper(type)}" include = ["a/b"] } }`,
+			"rc:1:60: repository_template: it maps providers with a different hostname to the same repository\n" +
+				"rc:1:101: repository_template: Function calls not allowed: Functions may not be called here"},
 	} {
 		_, diags := load(rc(tt.src), tofu)
 		sourcetest.Equal(t, brief(diags), tt.want, tt.src)
@@ -229,7 +242,7 @@ func TestTofuSettings(t *testing.T) {
 }
 
 func TestTerraformIgnoresTofuSettings(t *testing.T) {
-	c := mustLoad(t, rc("registry_protocols { retry_count = 5 }\noci_credentials = 1"), terraform)
+	c := mustLoad(t, rc("registry_protocols { retry_count = 5 }\noci_credentials = 1\noci_default_credentials = 2"), terraform)
 	sourcetest.Equal(t, c.Registry.DiscoveryRetries, nil, "registry_protocols took effect")
 }
 
@@ -239,7 +252,7 @@ func TestHints(t *testing.T) {
 		{`disable_checkpoint = "true"`, "write true or false, in lower case and without quotes"},
 		{`provider_installation { direct = {} }`, `leave out the "="`},
 		{`{"provider_installation": {"direct": {}}}`, `write every method as an array of objects, such as "direct": [{}]`},
-		{`provider_installation { oci_mirror {} }`, "only OpenTofu supports oci_mirror"},
+		{`provider_installation { oci_mirror {} }`, "only OpenTofu supports oci_mirror; to install from it for Terraform, put provider_installation into Larder's own file"},
 		{"\xef\xbb\xbf", "save the file as UTF-8 without a byte-order mark"},
 	} {
 		_, diags := load(rc(tt.src), terraform)
@@ -312,9 +325,26 @@ func TestTofuMethods(t *testing.T) {
 	sourcetest.Expect(t, r != nil && *r == 0, "direct: download_retry_count is lost")
 	m := c.Methods[1]
 	sourcetest.Expect(t, m.DownloadRetries != nil && *m.DownloadRetries == 3 && m.TrustAllHashes, "network_mirror: %+v", m)
-	if m := c.Methods[2]; m.Kind != cliconfig.OCIMirror || m.Template != "a.example/${namespace}/${type}" {
+	if m := c.Methods[2]; m.Kind != cliconfig.OCIMirror || m.Template.String() != "a.example/${namespace}/${type}" {
 		t.Errorf("oci_mirror: %+v", m)
 	}
+}
+
+// A template without a hostname would map providers of both default registries to the same repository.
+func TestPatternsOfOCIMirrors(t *testing.T) {
+	c := mustLoad(t, rc(`provider_installation {
+  oci_mirror {
+    repository_template = "r.example/${namespace}/${type}"
+    include = ["acme/*", "hashicorp/*"]
+    exclude = ["acme/b", "*/*/*"]
+  }
+  direct { include = ["acme/*"] }
+}`), tofu)
+	sourcetest.Equal(t, fmt.Sprint(c.Methods[0].Include, c.Methods[0].Exclude),
+		"[registry.opentofu.org/acme/* registry.opentofu.org/hashicorp/*] [registry.opentofu.org/acme/b */*/*]")
+	sourcetest.Equal(t, fmt.Sprint(c.Methods[1].Include), "[acme/*]", "the patterns of other methods")
+	r, err := c.Methods[0].Template.Repository(sources.Provider{Host: "registry.opentofu.org", Namespace: "acme", Type: "a"})
+	sourcetest.Expect(t, err == nil && r.String() == "r.example/acme/a", "repository %s, %v", r, err)
 }
 
 func TestNoMethodsIsNotImplied(t *testing.T) {

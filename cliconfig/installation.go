@@ -1,20 +1,22 @@
 package cliconfig
 
 import (
+	"cmp"
 	"fmt"
+	"maps"
 	"net/url"
 	"os"
 	"slices"
 	"strings"
 
 	"github.com/larder-cli/larder/sources"
+	"github.com/larder-cli/larder/sources/oci"
 )
 
 // A MethodKind is a kind of installation method, by its name in the files.
 type MethodKind string
 
-// The kinds of installation method. Only OpenTofu has OCI mirrors, which Larder does
-// not support yet.
+// The kinds of installation method. Terraform has no OCI mirrors, but Larder's own file may have them for it too.
 const (
 	Direct           MethodKind = "direct"
 	FilesystemMirror MethodKind = "filesystem_mirror"
@@ -27,7 +29,7 @@ type Method struct {
 	Kind     MethodKind
 	Path     string            // of a filesystem mirror; absolute
 	URL      string            // of a network mirror; https
-	Template string            // of an OCI mirror's repository
+	Template oci.Template      // of an OCI mirror's repositories
 	Include  []sources.Pattern // empty means all
 	Exclude  []sources.Pattern // takes precedence over Include
 
@@ -41,34 +43,56 @@ type Method struct {
 // An installation is a provider_installation block.
 type installation struct {
 	place
+	own       bool // in Larder's own file
 	methods   []Method
 	overrides map[sources.Provider]string
 }
+
+// installationBlock is the name of the blocks with installation methods.
+const installationBlock = "provider_installation"
 
 const devOverrides = "dev_overrides"
 
 const writeArrays = `write every method as an array of objects, such as "direct": [{}]`
 
-// installation is the field for a provider_installation block.
+// installation is the field for a provider_installation block in the CLI configuration.
 func (l *loader) installation(e entry) {
+	in := installation{place: e.place, overrides: map[sources.Provider]string{}}
+	if l.methods(e, &in) {
+		l.installations = append(l.installations, in)
+	}
+}
+
+// ownInstallation is the field for a provider_installation block in Larder's own file, which replaces the methods of
+// the CLI configuration.
+func (l *loader) ownInstallation(e entry) {
+	in := installation{place: e.place, own: true}
+	if l.methods(e, &in) {
+		l.replacement = &in
+	}
+}
+
+// methods reads the methods in a provider_installation block, and reports whether it is one.
+func (l *loader) methods(e entry, in *installation) bool {
 	if !l.isPlainBlock(e, "an object") {
-		return
+		return false
 	}
 	if e.merged { // Terraform refuses this, or reads it as a block without methods
 		l.errorf(e.place, writeArrays, "write installation methods as plain objects")
-		return
+		return false
 	}
-	in := installation{place: e.place, overrides: map[sources.Provider]string{}}
 	for _, m := range e.value.entries {
 		switch {
 		case !l.isPlainBlock(m, "an array of objects"):
+		case m.key == devOverrides && in.own:
+			l.errorf(m.place, "move it to provider_installation in "+l.config.fileToEdit(), "dev_overrides belongs in the CLI configuration, because engines need it too")
 		case m.key == devOverrides: // precedes the methods
-			l.devOverrides(m, &in)
+			l.devOverrides(m, in)
 		default:
-			l.method(m, &in)
+			l.method(m, in)
 		}
 	}
-	l.installations = append(l.installations, in)
+	return true
 }
 
 // isPlainBlock reports whether e is a block without a label. Otherwise it adds an error.
@@ -88,7 +112,7 @@ func (l *loader) isPlainBlock(e entry, inJSON string) bool {
 
 // method reads an installation method, and adds it if it has no errors.
 func (l *loader) method(e entry, in *installation) {
-	if !l.isMethod(e) {
+	if !l.isMethod(e, in.own) {
 		return
 	}
 	m := Method{Kind: MethodKind(e.key), File: e.file, Line: e.line}
@@ -97,61 +121,62 @@ func (l *loader) method(e entry, in *installation) {
 		"include": l.patterns(&m.Include),
 		"exclude": l.patterns(&m.Exclude),
 	}
-	setting, location := m.location()
+	var location string
+	var at place // of the location
+	setting := locations[m.Kind]
 	if setting != "" {
-		known[setting] = l.location(m.Kind, location)
+		known[setting] = l.location(m.Kind, &location, &at)
 	}
-	tofu := l.engine == sources.OpenTofu
-	if tofu && (m.Kind == Direct || m.Kind == NetworkMirror) {
+	more := in.own || l.engine == sources.OpenTofu
+	if more && (m.Kind == Direct || m.Kind == NetworkMirror) {
 		known["download_retry_count"] = l.number(func(n int) { m.DownloadRetries = &n })
 	}
-	if tofu && m.Kind == NetworkMirror {
+	if more && m.Kind == NetworkMirror {
 		known["trust_all_hashes"] = l.flag(&m.TrustAllHashes)
 	}
 	before := len(l.diags)
-	l.read(e.value, known)
+	if in.own {
+		maps.DeleteFunc(known, func(_ string, read field) bool { return read == nil })
+		l.readOwn(e.value, known, "the settings of "+e.key+" are "+strings.Join(slices.Sorted(maps.Keys(known)), ", "))
+	} else {
+		l.read(e.value, known)
+	}
 	switch {
 	case l.diags[before:].Err() != nil:
-	case setting != "" && *location == "":
+	case setting != "" && location == "":
 		l.errorf(e.place, "", "%s has no %s", e.key, setting)
-	default:
+	case l.locate(&m, location, at, in.own):
 		in.methods = append(in.methods, m)
 	}
 }
 
-// isMethod reports whether the engine has an installation method. Otherwise it adds an error.
-func (l *loader) isMethod(e entry) bool {
-	known := []string{string(Direct), string(FilesystemMirror), string(NetworkMirror), devOverrides}
-	if l.engine == sources.OpenTofu {
+// isMethod reports whether the engine, or Larder's own file, has an installation method. Otherwise it adds an error.
+func (l *loader) isMethod(e entry, own bool) bool {
+	known := []string{string(Direct), string(FilesystemMirror), string(NetworkMirror)}
+	if own || l.engine == sources.OpenTofu {
 		known = append(known, string(OCIMirror))
+	}
+	if !own {
+		known = append(known, devOverrides)
 	}
 	if slices.Contains(known, e.key) {
 		return true
 	}
 	err := fmt.Errorf("unknown installation method %s", e.key)
 	if e.key == string(OCIMirror) {
-		return l.ok(e.place, sources.WithHint(err, "only OpenTofu supports oci_mirror"))
+		return l.ok(e.place, sources.WithHint(err, "only OpenTofu supports oci_mirror; to install from it for Terraform, put provider_installation into %s",
+			cmp.Or(l.config.LarderFile(), "Larder's own file")))
 	}
 	return l.ok(e.place, sources.DidYouMean(err, e.key, known, "the methods are "+strings.Join(known, ", ")))
 }
 
-// location returns the setting with the location that a method installs from, and where it is
-// kept. The method direct has none.
-func (m *Method) location() (setting string, to *string) {
-	switch m.Kind {
-	case FilesystemMirror:
-		return "path", &m.Path
-	case NetworkMirror:
-		return "url", &m.URL
-	case OCIMirror:
-		return "repository_template", &m.Template
-	}
-	return "", nil
-}
+// locations are the settings with the location that a method installs from. The method direct has none.
+var locations = map[MethodKind]string{FilesystemMirror: "path", NetworkMirror: "url", OCIMirror: "repository_template"}
 
-// location is a field for the location of a method.
-func (l *loader) location(of MethodKind, to *string) field {
+// location is a field for the location of a method, and for the place of its value.
+func (l *loader) location(of MethodKind, to *string, at *place) field {
 	return func(e entry) {
+		*at = e.value.place
 		l.text(to)(e)
 		if of == FilesystemMirror || *to == "" {
 			return
@@ -161,6 +186,31 @@ func (l *loader) location(of MethodKind, to *string) field {
 			l.checkMirrorURL(e.value.place, *to)
 		}
 	}
+}
+
+// locate sets the location of a method without other errors, and reports whether it is valid.
+func (l *loader) locate(m *Method, location string, at place, own bool) bool {
+	var err error
+	switch m.Kind {
+	case FilesystemMirror:
+		m.Path = location
+		if own {
+			m.Path = l.ownPath(at.file, location)
+		}
+	case NetworkMirror:
+		m.URL = location
+	case OCIMirror:
+		// A template without a hostname would map both default registries to the same repositories.
+		for _, patterns := range [][]sources.Pattern{m.Include, m.Exclude} {
+			for i := range patterns {
+				patterns[i].Host = cmp.Or(patterns[i].Host, string(l.engine.DefaultHost()))
+			}
+		}
+		if m.Template, err = oci.ParseTemplate(location, m.Include); err != nil {
+			err = fmt.Errorf("repository_template: %w", err)
+		}
+	}
+	return l.ok(at, err)
 }
 
 func (l *loader) checkMirrorURL(at place, text string) {
@@ -217,7 +267,8 @@ func (l *loader) expandOverride(n *node) string {
 	})
 }
 
-// chooseInstallation applies the only provider_installation block.
+// chooseInstallation applies the only provider_installation block of the CLI configuration, and then the one in
+// Larder's own file.
 func (l *loader) chooseInstallation() {
 	for i, in := range l.installations {
 		if i > 0 {
@@ -225,6 +276,10 @@ func (l *loader) chooseInstallation() {
 			continue
 		}
 		l.config.Methods, l.config.DevOverrides, l.config.Implied = in.methods, in.overrides, false
-		l.note(Setting{Name: "provider_installation", From: in.from()})
+		l.note(Setting{Name: installationBlock, From: in.from()})
+	}
+	if in := l.replacement; in != nil {
+		l.config.Methods, l.config.Implied = in.methods, false
+		l.note(Setting{Name: installationBlock, From: in.from()})
 	}
 }

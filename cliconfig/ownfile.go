@@ -29,12 +29,22 @@ const defaultArchivesMB = 4000
 // ownConfig reads a file of Larder's own, which has the settings that engine configuration lacks, in the
 // same syntax.
 func (l *loader) ownConfig(root *node, layer policy.Layer) {
+	installation := l.ownInstallation
+	if layer == policy.Site {
+		installation = l.misplacedInstallation
+	}
 	l.readOwn(root, fields{
 		"host":             l.ownHosts(),
+		installationBlock:  installation,
 		"policy":           l.policy(layer, &l.config.Policy),
 		"keep_archives_mb": l.noting("", l.number(func(n int) { l.config.KeepArchivesMB = n })),
 		engineSetting:      l.noting("", l.engineName(new(sources.Engine))), // used by EngineSetting
-	}, `this file has host "…" { … } and policy { … } blocks, keep_archives_mb and engine; everything else belongs in the CLI configuration`)
+	}, `this file has host "…" { … }, policy { … } and provider_installation { … } blocks, keep_archives_mb and engine; everything else belongs in the CLI configuration`)
+}
+
+// misplacedInstallation is the field for a provider_installation block in the file of the site.
+func (l *loader) misplacedInstallation(e entry) {
+	l.errorf(e.place, "move it to Larder's own file, larder/config.hcl in a configuration directory", "%s has no place in the file of the machine's owner", e.key)
 }
 
 // LarderFile is the path of Larder's own file: of the one that was read, or else of the one
@@ -63,12 +73,7 @@ func (l *loader) ownHosts() field {
 			l.config.HostOptions[host] = l.hostOptions(string(host), b.value)
 		}
 	})
-	return func(e entry) {
-		if e.value.kind == isObject && len(e.value.entries) == 0 {
-			l.errorf(e.place, `write host "…" { … }`, "host has no label")
-		}
-		blocks(e)
-	}
+	return l.withLabel(blocks)
 }
 
 func (l *loader) hostOptions(host string, body *node) HostOptions {

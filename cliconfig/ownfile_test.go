@@ -134,7 +134,7 @@ func TestLarderFileHostBlocks(t *testing.T) {
 		{`host "https://a.example/" {}`, `1:6: host name "https://a.example/": a URL, not a host name (give just the host name, without scheme and path)`},
 		{`host = "a.example"`, "1:8: host must be a block with a label, not a string"},
 		{`hosts "a.example" {}`, `1:1: unknown setting "hosts" (did you mean "host"?)`},
-		{`credentials "a.example" { token = "sesame" }`, `1:1: unknown setting "credentials" (this file has host "…" { … } and policy { … } blocks, keep_archives_mb and engine; everything else belongs in the CLI configuration)`},
+		{`credentials "a.example" { token = "sesame" }`, `1:1: unknown setting "credentials" (this file has host "…" { … }, policy { … } and provider_installation { … } blocks, keep_archives_mb and engine; everything else belongs in the CLI configuration)`},
 		{`host "a.example" {`, `1:20: missing "}"`},
 		{`host "a.example" { headers = { X = sesame } }`, "1:36: unexpected word or character (write strings in double quotes, booleans as true or false)"},
 		{`[]`, `1:1: unexpected "["`},
@@ -145,6 +145,61 @@ func TestLarderFileHostBlocks(t *testing.T) {
 		got := said(diags)
 		sourcetest.Expect(t, got == tt.want, "%.80s\ngot  %s\nwant %s", tt.src, got, tt.want)
 	}
+}
+
+// The methods in Larder's own file apply to both engines, and its errors are those of a file that no other program reads.
+func TestInstallationInLarderFile(t *testing.T) {
+	const theirs = "provider_installation {\n dev_overrides { \"acme/dev\" = \"/dev\" }\n direct {}\n}"
+	const template = `repository_template = "r.example/${hostname}/${namespace}/${type}"`
+	for _, tt := range []struct{ body, want, said string }{
+		{``, "", ""},
+		{`direct {}`, "direct", ""},
+		{`oci_mirror { ` + template + ` exclude = ["acme/*"] }`, "oci_mirror r.example/${hostname}/${namespace}/${type} [HOST/acme/*]", ""},
+		{`filesystem_mirror { path = "mirror" }`, "filesystem_mirror /etc/mirror", ""},
+		{`filesystem_mirror { path = "~/mirror" }`, "filesystem_mirror /home/me/mirror", ""},
+		{`filesystem_mirror { path = "/mirror" include = ["acme/*"] }`, "filesystem_mirror /mirror", ""},
+		{`network_mirror { url = "https://m.example/" download_retry_count = 0 trust_all_hashes = true }`, "network_mirror https://m.example/ true 0", ""},
+		{`direct { exclude = ["acme/*"] } oci_mirror { repository_template = "r.example/acme/${type}" include = ["acme/*"] }`,
+			"direct [acme/*], oci_mirror r.example/acme/${type}", ""},
+
+		{`dev_overrides { "acme/a" = "/x" }`, "", "1:25: dev_overrides belongs in the CLI configuration, because engines need it too (move it to provider_installation in /home/me/.terraformrc)"},
+		{`oci_miror {}`, "", `1:25: unknown installation method oci_miror (did you mean "oci_mirror"?)`},
+		{`oci_mirror {}`, "", "1:25: oci_mirror has no repository_template"},
+		{`oci_mirror { repository_template = "r.example/${type}" }`, "", "1:60: repository_template: it maps providers with a different hostname to the same repository (add ${hostname} to it, or an include with patterns that have the same hostname)"},
+		{`direct { includes = ["acme/*"] }`, "", `1:34: unknown setting "includes" (did you mean "include"?)`},
+		{`direct { url = "https://m.example/" }`, "", `1:34: unknown setting "url" (the settings of direct are download_retry_count, exclude, include)`},
+		{`direct { include = ["a/b"] include = ["c/d"] }`, "", "1:52: include is set twice; first at line 1"},
+		{`filesystem_mirror { path = "" }`, "", "1:25: filesystem_mirror has no path"},
+		{`} provider_installation {`, "", "1:27: provider_installation is set twice; first at line 1"},
+	} {
+		for _, e := range []sources.Engine{terraform, tofu} {
+			m := own("provider_installation { "+tt.body+" }", map[string]string{"/home/me/.terraformrc": theirs})
+			c, diags := load(m, e)
+			var got []string
+			for _, m := range c.Methods {
+				text := strings.Join(strings.Fields(fmt.Sprint(m.Kind, " ", m.Path, " ", m.URL, " ", m.Template)), " ")
+				if m.Exclude != nil {
+					text += fmt.Sprint(" ", m.Exclude)
+				}
+				if m.TrustAllHashes {
+					text += fmt.Sprint(" true ", *m.DownloadRetries)
+				}
+				sourcetest.Expect(t, m.File == "/etc/larder.hcl" && m.Line == 1, "%s is at %s:%d", m.Kind, m.File, m.Line)
+				got = append(got, text)
+			}
+			sourcetest.Equal(t, said(diags), tt.said, tt.body)
+			sourcetest.Equal(t, strings.Join(got, ", "), strings.ReplaceAll(tt.want, "HOST", string(e.DefaultHost())), tt.body, e)
+			sourcetest.Expect(t, len(c.DevOverrides) == 1 && !c.Implied, "%s: overrides %v, implied %t", tt.body, c.DevOverrides, c.Implied)
+			s, _ := c.Setting("provider_installation")
+			sourcetest.Equal(t, fmt.Sprint(s.From, s.Overrides), "/etc/larder.hcl:1 [/home/me/.terraformrc:1]", tt.body)
+		}
+	}
+	m := own("keep_archives_mb = 1", nil)
+	m.Files = newDisk(map[string]string{"/etc/larder.hcl": "", "/site/config.hcl": "provider_installation { direct {} }"})
+	m.SiteDir = "/site"
+	c, diags := load(m, terraform)
+	sourcetest.Equal(t, said(diags), "/site/config.hcl:1:1: provider_installation has no place in the file of the machine's owner (move it to Larder's own file, larder/config.hcl in a configuration directory)")
+	sourcetest.Expect(t, c.Implied, "the methods of the machine's owner apply")
 }
 
 // said returns the diagnostics about /etc/larder.hcl, including hints.

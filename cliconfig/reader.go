@@ -23,7 +23,8 @@ type loader struct {
 	diags   sources.Diagnostics
 
 	config        *Config        // settings of files read so far; relative paths are as written
-	installations []installation // in all files; there may be one
+	installations []installation // in all files of the CLI configuration; there may be one
+	replacement   *installation  // in Larder's own file; nil if there is none
 	helpers       []helperBlock  // in all files, by unique names; there may be one
 }
 
@@ -62,7 +63,7 @@ type field func(e entry)
 type fields map[string]field
 
 // exactNames are the only settings of engines whose case matters.
-var exactNames = []string{"provider_installation", "registry_protocols", "token"}
+var exactNames = []string{"provider_installation", "registry_protocols", "oci_credentials", "oci_default_credentials", "token"}
 
 // read reads a body of the CLI configuration, in its order. Like engines, it skips other names:
 // they may be settings of other versions, or irrelevant to Larder. It only warns of those that are
@@ -194,6 +195,16 @@ func (l *loader) blocks(block func(b entry)) field {
 			}
 			block(b)
 		}
+	}
+}
+
+// withLabel is a field for blocks with one label that also refuses an empty block without a label.
+func (l *loader) withLabel(blocks field) field {
+	return func(e entry) {
+		if e.value.kind == isObject && len(e.value.entries) == 0 {
+			l.errorf(e.place, `write `+e.key+` "…" { … }`, "%s has no label", e.key)
+		}
+		blocks(e)
 	}
 }
 

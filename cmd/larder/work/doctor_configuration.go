@@ -426,7 +426,7 @@ func (c *checkup) leaveTo(m cliconfig.Method, both []sources.Provider) string {
 
 // describe names an installation method.
 func (c *checkup) describe(m cliconfig.Method) string {
-	return strings.TrimSpace(fmt.Sprintf("%s %s", m.Kind, c.config.Tilde(m.Path+fetch.Redact(m.URL)+m.Template)))
+	return strings.TrimSpace(fmt.Sprintf("%s %s", m.Kind, c.config.Tilde(m.Path+fetch.Redact(m.URL)+m.Template.String())))
 }
 
 // registryAsMirror finds registries that are configured as network mirrors. Their protocols differ.

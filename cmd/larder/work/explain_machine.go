@@ -157,7 +157,7 @@ func (m *rootModule) configMethods() (all []report.ConfigMethod) {
 	if !m.config.Implied {
 		for _, c := range m.config.Methods {
 			method := report.ConfigMethod{
-				Method: string(c.Kind), Location: c.Path + c.Template, File: c.File, Line: c.Line,
+				Method: string(c.Kind), Location: c.Path + c.Template.String(), File: c.File, Line: c.Line,
 				Include: patternTexts(c.Include), Exclude: patternTexts(c.Exclude),
 			}
 			switch c.Kind {
@@ -200,7 +200,8 @@ var shownElsewhere = []string{"CLI configuration", "Larder's own configuration",
 var areaOf = map[string]report.Area{
 	"credentials": report.AreaHosts, "credentials_helper": report.AreaHosts, "password": report.AreaHosts, "host": report.AreaHosts,
 	"ca_file": report.AreaHosts, "client_certificate": report.AreaHosts, "client_key": report.AreaHosts, "headers": report.AreaHosts,
-	"send_token_to_archives": report.AreaHosts,
+	"send_token_to_archives": report.AreaHosts, "oci_credentials": report.AreaHosts, "discover_ambient_credentials": report.AreaHosts,
+	"docker_style_config_files": report.AreaHosts, "docker_credentials_helper": report.AreaHosts,
 
 	"dev_overrides": report.AreaUninstalled, "record key": report.AreaTrust,
 	"plugin_cache_dir": report.AreaCache, "data directory": report.AreaDirectories,

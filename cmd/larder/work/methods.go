@@ -293,4 +293,4 @@ func (u unsupported) refuse(p sources.Provider) error {
 }
 
 // String names the method in messages.
-func (u unsupported) String() string { return string(u.method.Kind) + " " + u.method.Template }
+func (u unsupported) String() string { return string(u.method.Kind) + " " + u.method.Template.String() }
