@@ -43,6 +43,7 @@ var mayImport = map[string][]string{
 	"fsmirror":                 {"sources", "sources/disk", "sources/evidence"},
 	"fsmirror/builder":         {"sources", "sources/archive", "sources/disk", "sources/evidence", "sources/seal", "sources/staging", "sources/store", "sources/trust", "fsmirror"},
 	"fsmirror/bundle":          {"sources", "sources/archive", "sources/disk", "sources/evidence", "sources/seal", "sources/trust", "fsmirror", "fsmirror/builder"},
+	"fsmirror/publish":         {"sources", "sources/disk", "sources/evidence", "sources/oci", "sources/bucket", "fsmirror"},
 	"fsmirror/server":          {"sources", "sources/disk", "sources/evidence", "sources/seal", "sources/trust", "fsmirror"},
 	"fsmirror/legacy":          {"sources", "sources/archive", "sources/disk", "sources/evidence", "fsmirror"},
 	"fsmirror/server/endpoint": {"sources", "sources/disk"},
@@ -62,13 +63,13 @@ var mayImport = map[string][]string{
 	"cmd/larder/ui/uitest": {},
 	"cmd/larder/report": { // values: what the packages below know
 		"cmd/larder/ui", "sources", "sources/disk", "sources/fetch", "sources/policy",
-		"fsmirror/builder", "fsmirror/bundle", "fsmirror/legacy", "fsmirror/server", "cachedir", "installer", "installer/acquire", "installer/lockfile",
+		"fsmirror/builder", "fsmirror/bundle", "fsmirror/legacy", "fsmirror/publish", "fsmirror/server", "cachedir", "installer", "installer/acquire", "installer/lockfile",
 	},
 	"cmd/larder/line": {"cmd/larder/ui", "cmd/larder/report", "sources"},
 	"cmd/larder/work": {
 		"cmd/larder/ui", "cmd/larder/report",
 		"sources", "sources/age", "sources/archive", "sources/disk", "sources/evidence", "sources/fetch", "sources/netmirror", "sources/oci", "sources/policy", "sources/probe", "sources/registry", "sources/seal", "sources/staging", "sources/trust",
-		"fsmirror", "fsmirror/builder", "fsmirror/bundle", "fsmirror/legacy", "fsmirror/server", "fsmirror/server/endpoint", "fsmirror/server/metrics", "cachedir", "cachedir/export", "cachedir/view", "cliconfig",
+		"fsmirror", "fsmirror/builder", "fsmirror/bundle", "fsmirror/legacy", "fsmirror/publish", "fsmirror/server", "fsmirror/server/endpoint", "fsmirror/server/metrics", "cachedir", "cachedir/export", "cachedir/view", "cliconfig",
 		"installer", "installer/acquire", "installer/datadir", "installer/lockfile", "installer/modules",
 	},
 	"cmd/larder": { // flags and requests

@@ -181,13 +181,9 @@ func descriptorOf(index []byte) v1.Descriptor {
 
 // pushPackage stores a package, and returns the descriptor of its manifest for an index.
 func (m *Mirror) pushPackage(ctx context.Context, r Repository, a Added, sent func(int64)) (d v1.Descriptor, err error) {
-	sum, err := a.Hash.Sum(sources.ZH)
+	layer, manifest, d, err := a.manifest()
 	if err != nil {
 		return d, err
-	}
-	layer := v1.Descriptor{
-		MediaType: typeArchive, Digest: digest.NewDigestFromBytes(digest.SHA256, sum[:]), Size: a.Size,
-		Annotations: map[string]string{v1.AnnotationTitle: a.Filename},
 	}
 	if err := m.pushBlob(ctx, r, layer, a.Archive, sent); err != nil {
 		return d, err
@@ -195,15 +191,85 @@ func (m *Mirror) pushPackage(ctx context.Context, r Repository, a Added, sent fu
 	if err := m.pushEmpty(ctx, r); err != nil {
 		return d, err
 	}
-	manifest := v1.Manifest{MediaType: v1.MediaTypeImageManifest, ArtifactType: typeTarget, Config: v1.DescriptorEmptyJSON, Layers: []v1.Descriptor{layer}}
-	manifest.SchemaVersion = 2
-	data, err := json.Marshal(manifest)
-	if err != nil {
-		return d, err
-	}
-	d, _, err = m.pushManifest(ctx, r, v1.MediaTypeImageManifest, data, "")
-	d.ArtifactType, d.Platform = typeTarget, &v1.Platform{OS: a.Platform.OS, Architecture: a.Platform.Arch}
+	_, _, err = m.pushManifest(ctx, r, v1.MediaTypeImageManifest, manifest, "")
 	return d, err
+}
+
+// manifest returns the descriptor of the archive, its manifest, and the descriptor of that. They depend on nothing else than
+// a, so that Larder recognizes what it has pushed by digest.
+func (a Added) manifest() (layer v1.Descriptor, manifest []byte, d v1.Descriptor, err error) {
+	sum, err := a.Hash.Sum(sources.ZH)
+	if err != nil {
+		return layer, nil, d, err
+	}
+	layer = v1.Descriptor{
+		MediaType: typeArchive, Digest: digest.NewDigestFromBytes(digest.SHA256, sum[:]), Size: a.Size,
+		Annotations: map[string]string{v1.AnnotationTitle: a.Filename},
+	}
+	m := v1.Manifest{MediaType: v1.MediaTypeImageManifest, ArtifactType: typeTarget, Config: v1.DescriptorEmptyJSON, Layers: []v1.Descriptor{layer}}
+	m.SchemaVersion = 2
+	manifest, err = json.Marshal(m)
+	d = v1.Descriptor{
+		MediaType: v1.MediaTypeImageManifest, ArtifactType: typeTarget, Digest: digest.FromBytes(manifest), Size: int64(len(manifest)),
+		Platform: &v1.Platform{OS: a.Platform.OS, Architecture: a.Platform.Arch},
+	}
+	return layer, manifest, d, err
+}
+
+// A State is what a repository has of a version.
+type State struct {
+	Archives map[sources.Platform]sources.Hash
+	Evidence bool // whether it has the evidence that was asked about
+}
+
+// Look returns what the repository of a provider has of a version. It reads nothing but the index and the list of
+// referrers if Larder has pushed these packages. The error matches [sources.ErrNotFound] if there is no such version.
+func (m *Mirror) Look(ctx context.Context, p sources.Provider, v sources.Version, packages []Added, files *evidence.Files) (State, error) {
+	s, err := m.look(ctx, p, v, packages, files)
+	if err != nil {
+		return s, m.about(p, fmt.Errorf("version %s: %w", v, err))
+	}
+	return s, nil
+}
+
+func (m *Mirror) look(ctx context.Context, p sources.Provider, v sources.Version, packages []Added, files *evidence.Files) (State, error) {
+	s := State{Archives: map[sources.Platform]sources.Hash{}}
+	r, err := m.repository(p)
+	if err != nil {
+		return s, err
+	}
+	x, err := m.reread(ctx, r, v)
+	if err == nil && x.digest == "" {
+		err = sources.ErrNotFound
+	}
+	if err != nil {
+		return s, err
+	}
+	pushed := map[digest.Digest]sources.Hash{}
+	for _, a := range packages {
+		if _, _, d, err := a.manifest(); err == nil {
+			pushed[d.Digest] = a.Hash
+		}
+	}
+	for _, platform := range x.platforms() {
+		entry, err := x.entry(platform)
+		if err != nil {
+			return s, x.wrap(err)
+		}
+		hash, ok := pushed[entry.Digest]
+		if !ok {
+			archive, err := m.archive(ctx, r, entry)
+			if err != nil {
+				return s, err
+			}
+			hash = archive.Hash
+		}
+		s.Archives[platform] = hash
+	}
+	if files != nil {
+		s.Evidence, err = m.hasEvidence(ctx, r, x.digest, *files)
+	}
+	return s, err
 }
 
 // pushEmpty stores the blob that stands for no configuration.
@@ -280,20 +346,16 @@ func (m *Mirror) removeTag(ctx context.Context, r Repository, v sources.Version,
 
 // pushEvidence stores the evidence for the index of a version, unless it is there. It may be stored before the index.
 func (m *Mirror) pushEvidence(ctx context.Context, r Repository, of v1.Descriptor, files evidence.Files) error {
+	if there, err := m.hasEvidence(ctx, r, of.Digest, files); err != nil || there {
+		return err
+	}
 	manifest := v1.Manifest{MediaType: v1.MediaTypeImageManifest, ArtifactType: typeEvidence, Config: v1.DescriptorEmptyJSON, Subject: &of}
 	manifest.SchemaVersion = 2
 	for i, name := range evidence.Names {
-		d := v1.Descriptor{
+		manifest.Layers = append(manifest.Layers, v1.Descriptor{
 			MediaType: "application/octet-stream", Digest: digest.FromBytes(files[i]), Size: int64(len(files[i])),
 			Annotations: map[string]string{v1.AnnotationTitle: name},
-		}
-		manifest.Layers = append(manifest.Layers, d)
-	}
-	others, _ := m.evidenceManifests(ctx, r, of.Digest) // what can't be read gets company
-	if slices.ContainsFunc(others, func(other v1.Manifest) bool {
-		return slices.EqualFunc(other.Layers, manifest.Layers, func(a, b v1.Descriptor) bool { return a.Digest == b.Digest })
-	}) {
-		return nil
+		})
 	}
 	if err := m.pushEmpty(ctx, r); err != nil {
 		return err
@@ -306,7 +368,10 @@ func (m *Mirror) pushEvidence(ctx context.Context, r Repository, of v1.Descripto
 			manifest.Layers[i].Data = files[i]
 		}
 	}
-	manifest.Annotations = map[string]string{v1.AnnotationCreated: time.Now().UTC().Format(time.RFC3339Nano)}
+	manifest.Annotations = map[string]string{
+		v1.AnnotationCreated: time.Now().UTC().Format(time.RFC3339Nano),
+		annotationEvidence:   digestOf(files),
+	}
 	data, err := json.Marshal(manifest)
 	if err != nil {
 		return err
@@ -321,6 +386,40 @@ func (m *Mirror) pushEvidence(ctx context.Context, r Repository, of v1.Descripto
 	}
 	d.ArtifactType, d.Annotations = typeEvidence, manifest.Annotations
 	return m.listReferrer(ctx, r, of.Digest, d)
+}
+
+// annotationEvidence is the digest of the files of evidence, which lists of referrers repeat.
+const annotationEvidence = "vnd.larder.evidence.digest"
+
+func digestOf(files evidence.Files) string {
+	var sums []byte
+	for _, file := range files {
+		sums = append(sums, digest.FromBytes(file)...)
+	}
+	return digest.FromBytes(sums).String()
+}
+
+// hasEvidence reports whether the newest evidence for an index consists of these files.
+func (m *Mirror) hasEvidence(ctx context.Context, r Repository, of digest.Digest, files evidence.Files) (bool, error) {
+	referrers, err := m.referrers(ctx, r, of)
+	if err != nil {
+		return false, err
+	}
+	if newest := newestEvidence(referrers); newest != nil && newest.Annotations[annotationEvidence] != "" {
+		return newest.Annotations[annotationEvidence] == digestOf(files), nil
+	}
+	others, _ := m.evidenceManifests(ctx, r, of) // what can't be read gets company
+	return slices.ContainsFunc(others, func(other v1.Manifest) bool { return other.Annotations[annotationEvidence] == digestOf(files) }), nil
+}
+
+// newestEvidence returns the newest evidence in a list of referrers, as far as the list has its age, or nil.
+func newestEvidence(referrers []v1.Descriptor) (newest *v1.Descriptor) {
+	for _, d := range referrers {
+		if d.ArtifactType == typeEvidence && (newest == nil || d.Annotations[v1.AnnotationCreated] > newest.Annotations[v1.AnnotationCreated]) {
+			newest = &d
+		}
+	}
+	return newest
 }
 
 // smallFile is the size of a file, in bytes, up to which a manifest contains it.

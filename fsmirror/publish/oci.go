@@ -1,0 +1,76 @@
+package publish
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+
+	"github.com/larder-cli/larder/sources"
+	"github.com/larder-cli/larder/sources/oci"
+)
+
+// OCI is a [Target] in OCI registries.
+type OCI struct {
+	*oci.Mirror
+	URL string // as messages name it
+}
+
+func (o *OCI) String() string { return o.URL }
+
+// Look implements [Place].
+func (o *OCI) Look(ctx context.Context, r Release) (State, error) {
+	s, err := o.Mirror.Look(ctx, r.Provider, r.Version, added(r), r.Evidence)
+	return State(s), err
+}
+
+// added returns the packages of a release, without their contents.
+func added(r Release) (all []oci.Added) {
+	for _, p := range r.Packages {
+		all = append(all, oci.Added{Platform: p.ID.Platform, Size: p.Size, Hash: p.ZH, Filename: p.ID.Filename()})
+	}
+	return all
+}
+
+// Put implements [Target].
+func (o *OCI) Put(ctx context.Context, r Release, sent func(int64)) (err error) {
+	packages := added(r)
+	for i, p := range r.Packages {
+		archive, err := p.open()
+		if err != nil {
+			return sources.InPackage(p.ID, err)
+		}
+		defer archive.Close()
+		packages[i].Archive = unchanged{archive, p.Size}
+	}
+	return o.Mirror.Put(ctx, r.Provider, r.Version, oci.Change{Add: packages, Signed: r.Evidence, Sent: sent})
+}
+
+// unchanged is an archive, as long as it has its size.
+type unchanged struct {
+	*os.File
+	size int64
+}
+
+func (u unchanged) ReadAt(p []byte, at int64) (int, error) {
+	n, err := u.File.ReadAt(p, at)
+	if errors.Is(err, io.EOF) && at+int64(n) < u.size {
+		return n, fmt.Errorf("%s became shorter while it was read", u.Name())
+	}
+	return n, err
+}
+
+// Versions implements [Lister].
+func (o *OCI) Versions(ctx context.Context, p sources.Provider) ([]sources.Version, error) {
+	l, err := o.Mirror.Versions(ctx, p)
+	return l.Versions, err
+}
+
+// Remove implements [Lister].
+func (o *OCI) Remove(ctx context.Context, r sources.Release, platforms []sources.Platform) error {
+	return o.Mirror.Put(ctx, r.Provider, r.Version, oci.Change{Remove: platforms})
+}
+
+// Finish implements [Target].
+func (o *OCI) Finish(ctx context.Context) error { return o.Settle(ctx) }

@@ -1,0 +1,338 @@
+// Package publish publishes what a mirror has in a place that other machines reach: an OCI registry, or a bucket with a
+// static network mirror.
+//
+// It compares by checksums, and reads only archives that it uploads. It writes nothing on this machine.
+package publish
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"slices"
+	"sync"
+
+	"golang.org/x/sync/errgroup"
+
+	"github.com/larder-cli/larder/sources"
+	"github.com/larder-cli/larder/sources/disk"
+	"github.com/larder-cli/larder/sources/evidence"
+)
+
+// A Release is what a mirror has of a version.
+type Release struct {
+	sources.Release
+	Packages []Package       // sorted by platform; at least one
+	Evidence *evidence.Files // nil if there is none
+}
+
+// A Package is a packed package of a mirror.
+type Package struct {
+	ID     sources.PackageID
+	Path   string         // of the archive
+	Size   int64          // of the archive, in bytes
+	ZH     sources.Hash   // of the archive
+	Hashes []sources.Hash // all that are known, with ZH
+}
+
+// open opens the archive.
+func (p Package) open() (*os.File, error) {
+	f, _, err := disk.OpenFile(p.Path)
+	return f, err
+}
+
+// A Place has providers in archives.
+type Place interface {
+	String() string
+
+	// Look returns what the place has of a release, and compares it with the release in a mirror. The error matches
+	// [sources.ErrNotFound] if it has nothing.
+	Look(ctx context.Context, r Release) (State, error)
+}
+
+// A State is what a place has of a release.
+type State struct {
+	Archives map[sources.Platform]sources.Hash
+	Evidence bool // whether it has the evidence that the mirror has
+}
+
+// A Target is a place that can be changed.
+type Target interface {
+	Place
+
+	// Put stores packages, in place of others for the same platforms, and the evidence, unless that is nil. Readers see the
+	// old release or the new one. Sent is called with the bytes of archives that are done; a negative number is sent again.
+	Put(ctx context.Context, r Release, sent func(bytes int64)) error
+
+	// Finish returns when all changes last.
+	Finish(ctx context.Context) error
+}
+
+// A Lister is a Target that can list what it has, and remove it.
+type Lister interface {
+	Versions(ctx context.Context, p sources.Provider) ([]sources.Version, error)
+	Remove(ctx context.Context, r sources.Release, platforms []sources.Platform) error
+}
+
+// Options configure [Push]. The zero Options are ready to use.
+type Options struct {
+	Replace bool // replace archives that differ
+	Prune   bool // remove packages that the mirror doesn't have, of the providers that it has
+	DryRun  bool
+	Jobs    int                  // how many releases are compared and stored concurrently; 0 means 8
+	Report  func(done, of int64) // called with the bytes of archives, one call at a time; may be nil
+	Done    func(Change)         // called for each change when it was made, one call at a time; may be nil
+}
+
+// A Change is a package that was stored in a place, or removed from it, or would be.
+type Change struct {
+	ID   sources.PackageID
+	Size int64 // of the archive in bytes; 0 if it was removed
+	Did  Did
+}
+
+// Did is what happened to a package.
+type Did string
+
+// What can happen to a package in a place.
+const (
+	Added    Did = "added"
+	Replaced Did = "replaced"
+	Removed  Did = "removed"
+)
+
+// A Result is what Push has done, or would do.
+type Result struct {
+	Changes []Change // sorted by package
+	Same    int      // packages that were in the place already
+	Differ  int      // packages that the place has with other contents, and keeps
+	Bytes   int64    // of the archives that were stored
+}
+
+// A DifferError is a package that a place has with other contents.
+type DifferError struct {
+	Place  string
+	Theirs sources.Hash
+	Ours   sources.Hash
+}
+
+func (e *DifferError) Error() string {
+	return fmt.Sprintf("%s has another archive, with the hash %s, and the mirror has %s", e.Place, e.Theirs, e.Ours)
+}
+
+// A plan is what to change about one release.
+type plan struct {
+	put    Release // what to store
+	change []Change
+	drop   []sources.Platform
+}
+
+// Push stores in a target what it lacks of the releases of a mirror. If some packages fail, it stores the others and returns all
+// errors. An interrupted Push leaves a valid target, and the next one continues.
+func Push(ctx context.Context, to Target, releases []Release, opts Options) (Result, error) {
+	p := &pusher{to: to, opts: opts}
+	if p.opts.Jobs == 0 {
+		p.opts.Jobs = 8
+	}
+	plans := p.plan(ctx, releases)
+	if opts.Prune && ctx.Err() == nil {
+		plans = append(plans, p.stray(ctx, releases)...)
+	}
+	if opts.DryRun || ctx.Err() != nil {
+		for _, one := range plans {
+			p.result.Changes = append(p.result.Changes, one.change...)
+		}
+	} else {
+		p.run(ctx, plans)
+	}
+	slices.SortFunc(p.result.Changes, func(a, b Change) int { return a.ID.Compare(b.ID) })
+	for _, c := range p.result.Changes {
+		p.result.Bytes += c.Size
+	}
+	return p.result, errors.Join(append(p.errs, ctx.Err())...)
+}
+
+// A pusher is the state of a Push.
+type pusher struct {
+	to   Target
+	opts Options
+
+	mu         sync.Mutex
+	result     Result
+	errs       []error
+	done, size int64
+}
+
+func (p *pusher) failed(err error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.errs = append(p.errs, err)
+}
+
+// each calls f for each item, as many at the same time as the options permit.
+func each[T any](p *pusher, ctx context.Context, items []T, f func(T)) {
+	var group errgroup.Group
+	group.SetLimit(p.opts.Jobs)
+	for _, item := range items {
+		if ctx.Err() != nil {
+			break
+		}
+		group.Go(func() error {
+			f(item)
+			return nil
+		})
+	}
+	_ = group.Wait()
+}
+
+// plan compares releases with the target.
+func (p *pusher) plan(ctx context.Context, releases []Release) (plans []plan) {
+	each(p, ctx, releases, func(r Release) {
+		state, err := p.to.Look(ctx, r)
+		if err != nil && !errors.Is(err, sources.ErrNotFound) {
+			p.failed(err)
+			return
+		}
+		one := p.compare(r, state)
+		p.mu.Lock()
+		defer p.mu.Unlock()
+		if len(one.put.Packages) > 0 || one.put.Evidence != nil || len(one.drop) > 0 {
+			plans = append(plans, one)
+		}
+	})
+	slices.SortFunc(plans, func(a, b plan) int { return a.put.Compare(b.put.Release) })
+	return plans
+}
+
+// compare plans a release.
+func (p *pusher) compare(r Release, there State) plan {
+	one := plan{put: Release{Release: r.Release}}
+	same := 0
+	for _, pkg := range r.Packages {
+		hash, ok := there.Archives[pkg.ID.Platform]
+		switch {
+		case !ok:
+			one.change = append(one.change, Change{pkg.ID, pkg.Size, Added})
+		case hash == pkg.ZH:
+			same++
+			continue
+		case p.opts.Replace:
+			one.change = append(one.change, Change{pkg.ID, pkg.Size, Replaced})
+		default:
+			err := &sources.PackageError{ID: pkg.ID, Err: &DifferError{p.to.String(), hash, pkg.ZH}}
+			p.failed(sources.WithHint(err, "find out which one is right; --replace replaces the archive there, and breaks lock files with its hash"))
+			p.mu.Lock()
+			p.result.Differ++
+			p.mu.Unlock()
+			continue
+		}
+		one.put.Packages = append(one.put.Packages, pkg)
+	}
+	p.mu.Lock()
+	p.result.Same += same
+	p.mu.Unlock()
+	if len(one.put.Packages) > 0 || !there.Evidence && same > 0 {
+		one.put.Evidence = r.Evidence
+	}
+	if p.opts.Prune {
+		for platform := range there.Archives {
+			if !slices.ContainsFunc(r.Packages, func(pkg Package) bool { return pkg.ID.Platform == platform }) {
+				one.remove(r.Release, platform)
+			}
+		}
+	}
+	return one
+}
+
+func (one *plan) remove(r sources.Release, platform sources.Platform) {
+	one.drop = append(one.drop, platform)
+	one.change = append(one.change, Change{ID: sources.PackageID{Provider: r.Provider, Version: r.Version, Platform: platform}, Did: Removed})
+}
+
+// stray plans the removal of versions that the mirror doesn't have.
+func (p *pusher) stray(ctx context.Context, releases []Release) (plans []plan) {
+	lister, ok := p.to.(Lister)
+	if !ok {
+		return nil
+	}
+	has := map[sources.Release]bool{}
+	var providers []sources.Provider
+	for _, r := range releases {
+		has[r.Release] = true
+		providers = append(providers, r.Provider)
+	}
+	slices.SortFunc(providers, sources.Provider.Compare)
+	each(p, ctx, slices.Compact(providers), func(provider sources.Provider) {
+		versions, err := lister.Versions(ctx, provider)
+		if err != nil {
+			if !errors.Is(err, sources.ErrNotFound) {
+				p.failed(err)
+			}
+			return
+		}
+		for _, v := range versions {
+			r := sources.Release{Provider: provider, Version: v}
+			if has[r] {
+				continue
+			}
+			state, err := p.to.Look(ctx, Release{Release: r})
+			if err != nil {
+				p.failed(err)
+				continue
+			}
+			one := plan{put: Release{Release: r}}
+			for platform := range state.Archives {
+				one.remove(r, platform)
+			}
+			p.mu.Lock()
+			plans = append(plans, one)
+			p.mu.Unlock()
+		}
+	})
+	slices.SortFunc(plans, func(a, b plan) int { return a.put.Compare(b.put.Release) })
+	return plans
+}
+
+// run carries out the plans.
+func (p *pusher) run(ctx context.Context, plans []plan) {
+	for _, one := range plans {
+		for _, pkg := range one.put.Packages {
+			p.size += pkg.Size
+		}
+	}
+	p.sent(0)
+	each(p, ctx, plans, func(one plan) {
+		var err error
+		if len(one.put.Packages) > 0 || one.put.Evidence != nil {
+			err = p.to.Put(ctx, one.put, p.sent)
+		}
+		if err == nil && len(one.drop) > 0 {
+			err = p.to.(Lister).Remove(ctx, one.put.Release, one.drop)
+		}
+		if err != nil {
+			p.failed(err)
+			return
+		}
+		p.mu.Lock()
+		defer p.mu.Unlock()
+		p.result.Changes = append(p.result.Changes, one.change...)
+		if p.opts.Done != nil {
+			for _, c := range one.change {
+				p.opts.Done(c)
+			}
+		}
+	})
+	if err := p.to.Finish(ctx); err != nil {
+		p.failed(err)
+	}
+}
+
+// sent reports progress.
+func (p *pusher) sent(bytes int64) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.done += bytes
+	if p.opts.Report != nil {
+		p.opts.Report(p.done, p.size)
+	}
+}
