@@ -5,7 +5,8 @@
 // directories, except for the system's directory for temporary files.
 //
 // It does not connect to servers or install anything. It runs the configured
-// credentials helper when a token is requested. It leaves nothing on disk.
+// credentials helper when a token is requested, and reads the files of Docker and Podman or runs their helpers when
+// credentials for an OCI registry are requested. It leaves nothing on disk.
 //
 // It reads the same files as the engines, in both syntaxes. It differs from them on
 // purpose in one way: it reports errors in the configuration, while the engines
@@ -78,8 +79,9 @@ type Config struct {
 	written *Config // as written, including relative paths
 	tokens  map[sources.Host]hostToken
 
-	helper *helper // of credentials; nil if there is none
-	logins []login // in the netrc file
+	helper *helper    // of credentials; nil if there is none
+	logins []login    // in the netrc file
+	oci    *ociConfig // credentials for OCI registries
 }
 
 // Options configure Load. The zero Options are ready to use.
@@ -108,7 +110,7 @@ func Load(ctx context.Context, m Machine, e sources.Engine, opts Options) (*Conf
 		HostOptions:    map[sources.Host]HostOptions{},
 		KeepArchivesMB: defaultArchivesMB,
 
-		machine: m, files: m.inputFiles(e, opts), tokens: map[sources.Host]hostToken{},
+		machine: m, files: m.inputFiles(e, opts), tokens: map[sources.Host]hostToken{}, oci: newOCIConfig(m, opts.Secrets),
 	}
 	c.written = c
 	l := &loader{Machine: m, ctx: ctx, engine: e, secrets: opts.Secrets, config: c}
@@ -118,6 +120,7 @@ func Load(ctx context.Context, m Machine, e sources.Engine, opts Options) (*Conf
 	l.noteFiles()
 	l.chooseInstallation()
 	l.chooseHelper()
+	l.finishOCI()
 	l.environment() // takes precedence over files
 	if !opts.ReadsArguments && l.getenv(outerCache) == "" {
 		l.checkArguments()
@@ -126,8 +129,8 @@ func Load(ctx context.Context, m Machine, e sources.Engine, opts Options) (*Conf
 }
 
 // At returns the configuration for the root module in dir. A relative dir starts from
-// the working directory of the program. Both configurations share the answers of the
-// credentials helper.
+// the working directory of the program. Both configurations share the answers of
+// credentials helpers.
 func (c *Config) At(dir string) *Config {
 	dir = c.machine.abs(c.machine.WorkDir, dir)
 	at := *c.written

@@ -2,6 +2,7 @@ package cliconfig
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"io/fs"
 	"slices"
@@ -13,6 +14,7 @@ import (
 	"golang.org/x/net/http/httpguts"
 
 	"github.com/larder-cli/larder/sources"
+	"github.com/larder-cli/larder/sources/oci"
 	"github.com/larder-cli/larder/sources/sourcetest"
 )
 
@@ -161,6 +163,32 @@ func FuzzLarderFile(f *testing.F) {
 				}
 			}
 		}
+	})
+}
+
+// No Docker-style file makes the choice of credentials panic, and no error quotes it.
+func FuzzDockerConfig(f *testing.F) {
+	for _, s := range []string{
+		`{"auths": {"a.example": {"auth": "b25lOnA="}, "a.example/b": {"auth": "dHdv"}, "https://index.docker.io/v1/": {}, "x": null}, "credsStore": "s"}`,
+		`{"credHelpers": {"a.example": "x/y", "": "z"}, "auths": {"": {"auth": "Og=="}, "a.example/b/c": {"auth": ":"}}}`,
+	} {
+		f.Add([]byte(s))
+		for mutant := range sourcetest.Mutants([]byte(s)) {
+			f.Add(mutant)
+		}
+	}
+	f.Fuzz(func(t *testing.T, src []byte) {
+		m := Machine{GOOS: "linux", GOARCH: "amd64", WorkDir: "/w", Home: "/h", Files: one(src)}
+		o := newOCIConfig(m, &sources.Secrets{})
+		o.defaults.files, o.defaults.explicit = []string{"/f"}, true
+		chosen, err := o.choose(context.Background(), oci.Repository{Registry: "a.example", Name: "b/c"})
+		if err != nil {
+			text := err.Error()
+			sourcetest.Require(t, chosen.rank == 0 && strings.HasPrefix(text, ": docker_style_config_files: /f: "), "%+v, %s", chosen, text)
+			return
+		}
+		sourcetest.Require(t, (chosen.rank > 0) == (chosen.helper+chosen.credentials.From != ""), "%+v", chosen)
+		sourcetest.Require(t, chosen.rank <= ofRegistry+2 && strings.Contains(string(src), chosen.helper) || !json.Valid(src), "%+v", chosen)
 	})
 }
 

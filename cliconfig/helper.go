@@ -27,11 +27,9 @@ const (
 
 // A helper is a credentials helper: a program that returns tokens.
 type helper struct {
-	name, path string
-	args       []string
-	env        []string
-	dir        string
-	secrets    *sources.Secrets
+	name    string
+	program program
+	secrets *sources.Secrets
 
 	turn    *semaphore.Weighted // held during a call; guards answers
 	answers map[sources.Host]answer
@@ -62,21 +60,12 @@ func (h *helper) token(ctx context.Context, host sources.Host) answer {
 
 // ask runs the helper.
 func (h *helper) ask(ctx context.Context, host sources.Host) (a answer) {
-	limited, cancel := context.WithTimeout(ctx, helperTimeout)
-	defer cancel()
-	out, complaint := &head{limit: maxAnswer}, &head{limit: maxComplaint}
-	cmd := exec.CommandContext(limited, h.path, slices.Concat(h.args, []string{"get", host.ASCII()})...)
-	cmd.Env, cmd.Dir = h.env, h.dir
-	cmd.Stdout, cmd.Stderr = out, complaint
-	cmd.WaitDelay = time.Second // for child processes of the helper
-	err := cmd.Run()
+	out, complaint, err := h.program.run(ctx, "", "get", host.ASCII())
 	switch {
 	case ctx.Err() != nil:
 		return answer{err: ctx.Err()}
-	case limited.Err() != nil:
-		err = fmt.Errorf("no answer within %s", helperTimeout)
 	case err != nil:
-		if text := bytes.TrimSpace(bytes.ToValidUTF8(complaint.kept, []byte("�"))); len(text) > 0 {
+		if text := complaint.text(); text != "" {
 			err = fmt.Errorf("%w: %s", err, text)
 		}
 	default:
@@ -87,6 +76,30 @@ func (h *helper) ask(ctx context.Context, host sources.Host) (a answer) {
 		a.err = fmt.Errorf("credentials helper %s for %s: %w", h.name, host, err)
 	}
 	return a
+}
+
+// A program returns credentials.
+type program struct {
+	path string
+	args []string // before those of each run
+	env  []string
+	dir  string
+}
+
+// run runs the program, with a time limit, and returns the beginning of its output and of its error output.
+func (p program) run(ctx context.Context, input string, args ...string) (out, complaint *head, err error) {
+	limited, cancel := context.WithTimeout(ctx, helperTimeout)
+	defer cancel()
+	out, complaint = &head{limit: maxAnswer}, &head{limit: maxComplaint}
+	cmd := exec.CommandContext(limited, p.path, slices.Concat(p.args, args)...)
+	cmd.Env, cmd.Dir = p.env, p.dir
+	cmd.Stdin, cmd.Stdout, cmd.Stderr = strings.NewReader(input), out, complaint
+	cmd.WaitDelay = time.Second // for child processes of the program
+	err = cmd.Run()
+	if limited.Err() != nil && ctx.Err() == nil {
+		err = fmt.Errorf("no answer within %s", helperTimeout)
+	}
+	return out, complaint, err
 }
 
 // parseAnswer parses the helper's output. Its errors do not quote the output, because
@@ -117,6 +130,11 @@ func (h *head) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
+// text returns the data as text, without space around it.
+func (h *head) text() string {
+	return string(bytes.TrimSpace(bytes.ToValidUTF8(h.kept, []byte("�"))))
+}
+
 // chooseHelper sets the credentials helper, if a block names one and its program is installed.
 func (l *loader) chooseHelper() {
 	if len(l.helpers) == 0 {
@@ -139,7 +157,7 @@ func (l *loader) chooseHelper() {
 		return
 	}
 	l.config.helper = &helper{
-		name: b.name, path: path, args: b.args, env: l.Environ, dir: l.WorkDir, secrets: l.secrets,
+		name: b.name, program: program{path, b.args, l.Environ, l.WorkDir}, secrets: l.secrets,
 		turn: semaphore.NewWeighted(1), answers: map[sources.Host]answer{},
 	}
 }

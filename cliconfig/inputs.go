@@ -30,10 +30,10 @@ const (
 	FileLocked   = "cannot be read"   // likewise
 )
 
-// Incomplete reports whether a file of the CLI configuration has settings that are not known, because of an error.
+// Incomplete reports whether a file that may have installation methods has settings that are not known, because of an error.
 func (c *Config) Incomplete() bool {
 	return slices.ContainsFunc(c.files, func(f file) bool {
-		return (f.kind == mainFile || f.kind == moreFile) && (f.state == FileUnparsed || f.state == FileLocked)
+		return (f.kind == mainFile || f.kind == moreFile || f.kind == ownFile) && (f.state == FileUnparsed || f.state == FileLocked)
 	})
 }
 
@@ -76,6 +76,7 @@ var variables = []struct {
 	{"HOME", "home directory", false, false},
 	{"XDG_CONFIG_HOME", "directory for configuration files", false, false},
 	{"XDG_CONFIG_DIRS", "shared configuration directories", false, false},
+	{"XDG_RUNTIME_DIR", "Podman's credentials for OCI registries", false, false},
 	{"XDG_CACHE_HOME", "directory for caches", false, false},
 	{"XDG_STATE_HOME", "record key and other state", false, false},
 	{"XDG_DATA_HOME", "directory with plugins", false, false},
@@ -86,7 +87,7 @@ var variables = []struct {
 }
 
 // usual are the variables that most machines set.
-var usual = []string{"HOME", "TERM", "NO_COLOR", "CLICOLOR_FORCE", "XDG_CONFIG_DIRS", "XDG_DATA_DIRS"}
+var usual = []string{"HOME", "TERM", "NO_COLOR", "CLICOLOR_FORCE", "XDG_CONFIG_DIRS", "XDG_DATA_DIRS", "XDG_RUNTIME_DIR"}
 
 // InputFiles are the files that Load looks for, in order, and those that exist at the usual paths but are not
 // read because a flag or a variable names another one.

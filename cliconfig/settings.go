@@ -40,8 +40,8 @@ func (l *loader) cliConfig(root *node) {
 
 		// OpenTofu's
 		"registry_protocols":      nil,
-		"oci_credentials":         nil,
-		"oci_default_credentials": nil,
+		"oci_credentials":         l.ociCredentials(),
+		"oci_default_credentials": l.ociDefaults(),
 	}
 	if l.engine == sources.OpenTofu {
 		known["registry_protocols"] = l.registryProtocols()

@@ -1,0 +1,154 @@
+package cliconfig
+
+import (
+	"context"
+	"encoding/base64"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"slices"
+	"strings"
+
+	"github.com/larder-cli/larder/sources"
+	"github.com/larder-cli/larder/sources/disk"
+	"github.com/larder-cli/larder/sources/oci"
+)
+
+// maxDockerFile is the maximum size of a Docker-style file, in bytes.
+const maxDockerFile = 4 << 20
+
+// A dockerFile is a file of Docker, Podman or similar programs with credentials for OCI registries.
+type dockerFile struct {
+	path string
+
+	Auths map[string]*struct {
+		Auth []byte `json:"auth"` // USER:PASSWORD
+	} `json:"auths"`
+	CredHelpers map[string]string `json:"credHelpers"` // by registry
+	CredsStore  string            `json:"credsStore"`  // helper for all other registries
+}
+
+// dockerFiles are the Docker-style files in order.
+type dockerFiles struct {
+	files []dockerFile
+	fault error // why all files at the usual paths are ignored; nil if they aren't
+}
+
+// readDocker reads the Docker-style files. As in OpenTofu, a problem in one of those that the configuration names is an
+// error, and a problem in one of the others means that none of the others is used.
+func (o *ociConfig) readDocker(ctx context.Context) (found dockerFiles, err error) {
+	if !o.defaults.ambient {
+		return found, nil
+	}
+	paths := o.defaults.files
+	if !o.defaults.explicit {
+		paths = o.machine.dockerPaths()
+	}
+	for _, path := range paths {
+		f, err := o.readDockerFile(ctx, path)
+		switch {
+		case ctx.Err() != nil:
+			return found, ctx.Err()
+		case err != nil && o.defaults.explicit:
+			return found, sources.WithHint(fmt.Errorf("%s: docker_style_config_files: %w", o.defaults.place, err), "log in again, or leave the file out of the list")
+		case errors.Is(err, fs.ErrNotExist):
+		case err != nil && found.fault == nil:
+			found.fault = err
+		case err == nil:
+			found.files = append(found.files, f)
+		}
+	}
+	if found.fault != nil {
+		found.files = nil
+	}
+	return found, nil
+}
+
+// dockerPaths returns the usual paths of Docker-style files, which are those of OpenTofu.
+func (m Machine) dockerPaths() (paths []string) {
+	home := m.home()
+	if profile := m.getenv("USERPROFILE"); m.GOOS == "windows" && profile != "" {
+		home = profile
+	}
+	config := m.join(home, ".config")
+	switch m.GOOS {
+	case "linux":
+		paths = append(paths, m.join(m.getenv("XDG_RUNTIME_DIR"), "containers", "auth.json"))
+	case "windows", "darwin":
+		paths = append(paths, m.join(config, "containers", "auth.json"))
+	}
+	if xdg := m.getenv("XDG_CONFIG_HOME"); xdg != "" {
+		config = xdg
+	}
+	paths = append(paths, m.join(config, "containers", "auth.json"), m.join(home, ".docker", "config.json"), m.join(home, ".dockercfg"))
+	return slices.DeleteFunc(slices.Compact(paths), func(path string) bool { return path == "" })
+}
+
+// readDockerFile reads a Docker-style file. Its errors have the path, and none of the contents.
+func (o *ociConfig) readDockerFile(ctx context.Context, path string) (dockerFile, error) {
+	src, err := o.machine.Files.ReadFile(ctx, path, maxDockerFile+1)
+	switch {
+	case err != nil:
+		return dockerFile{}, fmt.Errorf("%s: %w", path, disk.Cause(err))
+	case len(src) > maxDockerFile:
+		return dockerFile{}, fmt.Errorf("%s: larger than %d bytes", path, maxDockerFile)
+	}
+	f, err := parseDockerFile(src)
+	if err != nil {
+		return f, fmt.Errorf("%s: %w", path, err)
+	}
+	f.path = path
+	for _, a := range f.Auths {
+		if a != nil {
+			_, password, _ := strings.Cut(string(a.Auth), ":")
+			o.secrets.Add(password, base64.StdEncoding.EncodeToString(a.Auth))
+		}
+	}
+	return f, nil
+}
+
+func parseDockerFile(src []byte) (f dockerFile, err error) {
+	err = json.Unmarshal(src, &f)
+	if wrong, ok := errors.AsType[*json.UnmarshalTypeError](err); ok {
+		return f, fmt.Errorf("%s has a value of the wrong type", wrong.Field)
+	}
+	if _, ok := errors.AsType[base64.CorruptInputError](err); ok {
+		return f, errors.New("the auth of an entry in auths is not in base64")
+	}
+	if err != nil {
+		return f, errors.New("not valid JSON")
+	}
+	return f, nil
+}
+
+// candidates yields the credentials in the file for a repository. As in OpenTofu, it skips entries without an auth,
+// which programs leave behind if a helper keeps the credentials, and names that are not repositories, such
+// as https://index.docker.io/v1/.
+func (f dockerFile) candidates(r oci.Repository, yield func(candidate)) {
+	for name, a := range f.Auths {
+		if a == nil || len(a.Auth) == 0 {
+			continue
+		}
+		of := oci.Repository{Registry: name}
+		if strings.Contains(name, "/") {
+			var err error
+			if of, err = oci.ParseRepository(name); err != nil {
+				continue
+			}
+		}
+		segments, ok := of.Covers(r)
+		if !ok || name == "" {
+			continue
+		}
+		c := candidate{rank: ofRegistry + segments, from: f.path}
+		user, password, ok := strings.Cut(string(a.Auth), ":")
+		if !ok {
+			c.err = fmt.Errorf("%s: the auth of %q is not USER:PASSWORD in base64", f.path, name)
+		}
+		c.credentials = oci.Credentials{Username: user, Password: password, From: f.path}
+		yield(c)
+	}
+	yield(candidate{rank: ofRegistry, from: f.path, helper: f.CredHelpers[r.Registry]})
+	yield(candidate{rank: ofAll, from: f.path, helper: f.CredsStore})
+}
