@@ -223,6 +223,9 @@ func (c *comparison) start(program string, args []string) outcome {
 		o.cache = c.look(filepath.Join(c.dir, c.CacheDir))
 	}
 	o.requests = append(c.world.Registry.Requests(), c.world.Mirror.Requests()...)
+	if c.usesOCI() {
+		o.requests = append(o.requests, c.world.OCI().Requests()...)
+	}
 	return o
 }
 

@@ -128,7 +128,7 @@ func (g *generator) release(provider, version string) published {
 	if g.Engine == sources.OpenTofu {
 		r.Stated = g.in(3)
 	}
-	for _, server := range []string{"registry", "mirror"} {
+	for _, server := range []string{"registry", "mirror", "oci"} {
 		if g.in(8) && (g.wild || g.in(2)) {
 			r.HiddenBy = append(r.HiddenBy, server)
 		}
@@ -551,6 +551,13 @@ func (g *generator) methods(b *strings.Builder) {
 			if except = g.hostsWithPorts(); g.Engine == sources.OpenTofu && g.in(2) {
 				argument += fmt.Sprintf("    trust_all_hashes = %v\n", !g.in(4))
 			}
+		case 5:
+			if g.Engine == sources.OpenTofu {
+				kind, argument = "oci_mirror", fmt.Sprintf("    repository_template = %q\n", "{oci}/"+one(g, templates...))
+				except = g.hostsWithPorts()
+				break
+			}
+			fallthrough
 		default:
 			path := g.tree(fmt.Sprintf("mirror%d", i))
 			kind, argument = "filesystem_mirror", fmt.Sprintf("    path = %q\n", one(g, "{dir}/", "{dir}/", "../")+path)
@@ -561,6 +568,13 @@ func (g *generator) methods(b *strings.Builder) {
 		b.WriteString("  direct {\n  }\n")
 	}
 	b.WriteString("}\n")
+}
+
+// templates are what follows the prefix in repository_template. Most situations have the first one, under which the packages
+// were pushed.
+var templates = []string{
+	"${hostname}/${namespace}/${type}", "${hostname}/${namespace}/${type}", "${hostname}/${namespace}/${type}", "${hostname}/${namespace}/${type}",
+	"registry.opentofu.org/${namespace}/${type}", "${hostname}/acme/${type}", "${hostname}/${namespace}/widget", "${hostname}", "${version}", "${hostname}/${namespace}/${type}:latest",
 }
 
 // hostsWithPorts are patterns for what Terraform cannot get from network mirrors.

@@ -10,7 +10,7 @@ func mirrorCommand() *line.Command {
 		Job:  forStores,
 		Does: "create, list, verify and prune mirrors",
 		Commands: []*line.Command{
-			mirrorSyncCommand(), mirrorListCommand(), mirrorVerifyCommand(),
+			mirrorSyncCommand(), mirrorPushCommand(), mirrorListCommand(), mirrorVerifyCommand(),
 			mirrorIndexCommand(), mirrorPruneCommand(), mirrorDiffCommand(),
 		},
 	}

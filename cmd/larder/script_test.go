@@ -79,7 +79,7 @@ import (
 //	engine [NAME]                put an engine on PATH, or those that are installed
 //
 // All host names lead to the registry, those that start with "mirror." to the
-// network mirror; nothing leads out of the test.
+// network mirror and those that start with "oci." to the OCI registry; nothing leads out of the test.
 //
 // A script that runs $ENGINE is run with each release of sourcetest.Programs, as NAME-terraform, NAME-tofu and
 // NAME-terraform-1.15. PATH has no other engine, because larder's choice depends on it. $RELEASE is the name of the
@@ -297,6 +297,7 @@ var commands = map[string]func(*testscript.TestScript, bool, []string){
 	"registry":     registryCommand,
 	"seen":         seen,
 	"netmirror":    func(ts *testscript.TestScript, _ bool, args []string) { serverCommand(ts, world(ts).Mirror, args) },
+	"oci":          ociCommand,
 	"mirror":       writeMirror,
 	"requests":     requests,
 	"await":        await,
@@ -324,6 +325,18 @@ func registryCommand(ts *testscript.TestScript, _ bool, args []string) {
 		world(ts).Add(args[1], args[2], release(ts, args[3:]))
 	default:
 		serverCommand(ts, world(ts).Registry, args)
+	}
+}
+
+// ociCommand publishes packages in the OCI registry, or changes how it behaves.
+func ociCommand(ts *testscript.TestScript, _ bool, args []string) {
+	switch s := world(ts).OCI(); {
+	case len(args) == 0 || args[0][0] != '-':
+		world(ts).PushOCI(args...)
+	case args[0] == "-login": // USER PASSWORD, and basic for Basic authentication
+		s.Login(args[1], args[2], len(args) == 4)
+	default:
+		serverCommand(ts, s, args)
 	}
 }
 
@@ -485,6 +498,7 @@ func requests(ts *testscript.TestScript, _ bool, args []string) {
 	case args[0] == "-forget":
 		world(ts).Registry.Forget()
 		world(ts).Mirror.Forget()
+		world(ts).OCI().Forget()
 	case args[0] == "-bytes" && len(args) == 4:
 		sum := total(made(ts, args[1]))
 		if sum < int64(number(ts, args[2])) || sum > int64(number(ts, args[3])) {
@@ -553,7 +567,7 @@ func made(ts *testscript.TestScript, names ...string) []sourcetest.Request {
 	for _, name := range names {
 		kinds = append(kinds, sourcetest.Kind(name))
 	}
-	return append(world(ts).Registry.Requests(kinds...), world(ts).Mirror.Requests(kinds...)...)
+	return slices.Concat(world(ts).Registry.Requests(kinds...), world(ts).Mirror.Requests(kinds...), world(ts).OCI().Requests(kinds...))
 }
 
 func number(ts *testscript.TestScript, word string) int {

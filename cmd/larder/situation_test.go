@@ -27,8 +27,8 @@ import (
 //
 // In its texts {dir} represents the directory that contains everything, {registry} the host and
 // port of a registry with service discovery, {mirror} the URL of a network mirror and
-// {mirrorhost} its host and port, {platform} this machine's platform, and {home} the engine's
-// own registry.
+// {mirrorhost} its host and port, {oci} an OCI registry with the prefix of the repositories, {platform}
+// this machine's platform, and {home} the engine's own registry.
 type situation struct {
 	Seed     uint64
 	Engine   sources.Engine // that it is meant for
@@ -67,7 +67,7 @@ type published struct {
 	Document          string   // fault of the registry's description
 	Warning           string
 	Stated            bool     // the registry lists the hashes of all platforms
-	HiddenBy          []string // servers that do not list it: registry, mirror
+	HiddenBy          []string // servers that do not list it: registry, mirror, oci
 	Later             bool     // it is published after the prior run
 }
 
@@ -199,9 +199,27 @@ func (sc *scene) fill(text string) string {
 		"{registry}", sc.world.Registry.Host,
 		"{mirror}", sc.world.Mirror.MirrorURL(),
 		"{mirrorhost}", sc.world.Mirror.Host,
+		"{oci}", sc.oci(),
 		"{home}", string(sc.Engine.DefaultHost()),
 		"{platform}", runtime.GOOS+"_"+runtime.GOARCH,
 	).Replace(text)
+}
+
+// oci returns the OCI registry with the prefix of its repositories, if the situation has one.
+func (sc *scene) oci() string {
+	if !sc.usesOCI() {
+		return "" // starting one takes time
+	}
+	return sc.world.OCI().Host + "/" + sourcetest.OCI
+}
+
+func (sc *scene) usesOCI() bool {
+	for _, text := range sc.Files {
+		if strings.Contains(text, "{oci}") {
+			return true
+		}
+	}
+	return false
 }
 
 func (sc *scene) must(err error) {
@@ -351,11 +369,15 @@ func (sc *scene) publish(r published) {
 		d.Platforms, d.Archive = []string{platform}, r.archive(platform)
 		sc.world.Add(provider, r.Version, d)
 	}
+	if sc.usesOCI() && !slices.Contains(r.HiddenBy, "oci") {
+		sc.world.PushOCI(provider + "/" + r.Version + "/*")
+	}
 	for _, server := range r.HiddenBy {
 		pattern := provider + "/" + r.Version + "/*"
-		if server == "registry" {
+		switch server {
+		case "registry":
 			sc.world.Registry.Hide(pattern)
-		} else {
+		case "mirror":
 			sc.world.Mirror.Hide(pattern)
 		}
 	}

@@ -14,10 +14,27 @@ import (
 // OCI is a [Target] in OCI registries.
 type OCI struct {
 	*oci.Mirror
-	URL string // as messages name it
+	Template oci.Template
+	URL      string // as messages name it
 }
 
 func (o *OCI) String() string { return o.URL }
+
+// Check implements [Target]: a template may map two providers to the same repository.
+func (o *OCI) Check(releases []Release) error {
+	first := map[oci.Repository]sources.Provider{}
+	for _, r := range releases {
+		at, err := o.Template.Repository(r.Provider)
+		if err != nil {
+			continue // Put returns the error
+		}
+		if other, ok := first[at]; ok && other != r.Provider {
+			return sources.WithHint(fmt.Errorf("%s and %s would both be in %s", other, r.Provider, at), "add ${hostname}, ${namespace} or ${type} to the template")
+		}
+		first[at] = r.Provider
+	}
+	return nil
+}
 
 // Look implements [Place].
 func (o *OCI) Look(ctx context.Context, r Release) (State, error) {

@@ -60,6 +60,9 @@ type State struct {
 type Target interface {
 	Place
 
+	// Check returns an error if the target can't distinguish some of the releases.
+	Check(releases []Release) error
+
 	// Put stores packages, in place of others for the same platforms, and the evidence, unless that is nil. Readers see the
 	// old release or the new one. Sent is called with the bytes of archives that are done; a negative number is sent again.
 	Put(ctx context.Context, r Release, sent func(bytes int64)) error
@@ -130,6 +133,9 @@ type plan struct {
 // Push stores in a target what it lacks of the releases of a mirror. If some packages fail, it stores the others and returns all
 // errors. An interrupted Push leaves a valid target, and the next one continues.
 func Push(ctx context.Context, to Target, releases []Release, opts Options) (Result, error) {
+	if err := to.Check(releases); err != nil {
+		return Result{}, err
+	}
 	p := &pusher{to: to, opts: opts}
 	if p.opts.Jobs == 0 {
 		p.opts.Jobs = 8

@@ -196,21 +196,16 @@ func (m *Mirror) release(ctx context.Context, p sources.Provider, v sources.Vers
 	return all, errors.Join(group.Wait(), err)
 }
 
-// missing returns the error for a version whose tag can't be read. If the tag is missing although it is listed, the error is
-// final. Otherwise another method has listed the version.
+// missing returns the error for a version whose tag can't be read. Like OpenTofu, Larder doesn't look further, even if another
+// method has listed the version.
 func (m *Mirror) missing(ctx context.Context, r Repository, v sources.Version, err error) error {
-	absent := fetch.Absent(err)
-	if !errors.Is(absent, sources.ErrNotFound) {
+	if !errors.Is(fetch.Absent(err), sources.ErrNotFound) {
 		return err
 	}
-	versions, listErr := m.versions(ctx, r)
-	switch {
-	case errors.Is(listErr, sources.ErrNotFound), listErr == nil && !slices.Contains(versions, v):
-		return sources.WithHint(absent, "%s does not have this version", m)
-	case listErr == nil:
+	if versions, listErr := m.versions(ctx, r); listErr == nil && slices.Contains(versions, v) {
 		return sources.WithHint(err, "the registry lists the tag %s, but has no manifest for it", tag(v))
 	}
-	return err
+	return sources.WithHint(err, "%s has no version %s: push it there, or exclude the provider from the mirror. As with tofu, no other installation method takes its place", r, v)
 }
 
 // versions returns the versions that the tags of a repository name, sorted. The error matches [sources.ErrNotFound] if the

@@ -12,9 +12,12 @@ import (
 	"net/http/httptest"
 	"net/url"
 	"os"
+	"path"
 	"strings"
 
 	"github.com/google/go-containerregistry/pkg/registry"
+
+	"github.com/larder-cli/larder/sources"
 )
 
 // OCI is the prefix of the repositories of a World in its OCI registry.
@@ -38,7 +41,8 @@ func (w *World) PushOCI(only ...string) {
 	w.t.Helper()
 	s := w.OCI()
 	for _, r := range w.matching(only) {
-		repository := "/v2/" + OCI + "/" + r.provider
+		provider := must(sources.ParseProvider(r.provider, sources.OpenTofu))
+		repository := "/v2/" + OCI + "/" + path.Join(provider.Host.ASCII(), provider.Namespace, provider.Type)
 		var manifests []any
 		for _, p := range r.packages {
 			data, err := os.ReadFile(p.file)

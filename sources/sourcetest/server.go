@@ -250,7 +250,7 @@ func (s *Server) set(do func()) {
 
 // Client returns an HTTP client that reaches only the world. It trusts the
 // servers. Every host except this machine is the mirror if its name begins with
-// "mirror.", otherwise the registry.
+// "mirror.", the OCI registry if it begins with "oci.", and otherwise the registry.
 func (w *World) Client() *http.Client {
 	t := &http.Transport{
 		TLSClientConfig:   &tls.Config{RootCAs: testCA().pool()},
@@ -270,8 +270,11 @@ func (w *World) route(address string) string {
 	if ip := net.ParseIP(host); ip.IsLoopback() || host == "localhost" {
 		return address
 	}
-	if strings.HasPrefix(host, "mirror.") {
+	switch {
+	case strings.HasPrefix(host, "mirror."):
 		return w.Mirror.Host
+	case strings.HasPrefix(host, "oci."):
+		return w.OCI().Host
 	}
 	return w.Registry.Host
 }

@@ -160,11 +160,8 @@ func (m *rootModule) configMethods() (all []report.ConfigMethod) {
 				Method: string(c.Kind), Location: c.Path + c.Template.String(), File: c.File, Line: c.Line,
 				Include: patternTexts(c.Include), Exclude: patternTexts(c.Exclude),
 			}
-			switch c.Kind {
-			case cliconfig.NetworkMirror:
+			if c.Kind == cliconfig.NetworkMirror {
 				method.Location = fetch.Redact(c.URL)
-			case cliconfig.OCIMirror:
-				method.NoEffect = errUnsupported.Error()
 			}
 			all = append(all, method)
 		}

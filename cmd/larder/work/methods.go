@@ -68,9 +68,10 @@ func (m *rootModule) method(method cliconfig.Method) (sources.Source, error) {
 		return m.remote(fmt.Sprint(method.URL, method.TrustAllHashes), func() (sources.Source, error) {
 			return netmirror.New(m.client, method.URL, netmirror.Options{TrustAllHashes: method.TrustAllHashes})
 		})
-	default:
-		return unsupported{method}, nil
+	case cliconfig.OCIMirror:
+		return m.remote("oci "+method.Template.String(), func() (sources.Source, error) { return m.ociMirror(method.Template, false), nil })
 	}
+	return nil, fmt.Errorf("unknown installation method %s", method.Kind)
 }
 
 // A patient source adds the number of download attempts to packages.
@@ -268,29 +269,3 @@ func (m *rootModule) writeHint() string {
 	}
 	return "run " + m.again("install") + " without --lockfile readonly, and keep the new lock file"
 }
-
-// errUnsupported matches the error for a configured installation method that larder does not
-// support.
-var errUnsupported = errors.New("not supported yet")
-
-// An unsupported source represents such a method. All its methods fail with an error that
-// ends the search: otherwise a package could come from a source that the user excluded.
-type unsupported struct{ method cliconfig.Method }
-
-func (u unsupported) Versions(_ context.Context, p sources.Provider) (sources.Listing, error) {
-	return sources.Listing{}, u.refuse(p)
-}
-
-func (u unsupported) Package(_ context.Context, id sources.PackageID) (sources.Package, error) {
-	return sources.Package{}, u.refuse(id.Provider)
-}
-
-// refuse returns the error, with the position in the configuration.
-func (u unsupported) refuse(p sources.Provider) error {
-	err := fmt.Errorf("%s:%d: installation method %s is %w", u.method.File, u.method.Line, u.method.Kind, errUnsupported)
-	return sources.WithHint(&sources.ProviderError{Provider: p, Err: err},
-		"give the method an exclude that matches %s, and add another method for it", p)
-}
-
-// String names the method in messages.
-func (u unsupported) String() string { return string(u.method.Kind) + " " + u.method.Template.String() }

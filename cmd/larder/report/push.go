@@ -1,0 +1,87 @@
+package report
+
+import (
+	"fmt"
+
+	"github.com/larder-cli/larder/cmd/larder/ui"
+	"github.com/larder-cli/larder/fsmirror/publish"
+)
+
+// A Pushed is a package that was stored in a place or removed from it, or that would be.
+type Pushed struct {
+	PackageID
+	Did    publish.Did `json:"did"`
+	Size   int64       `json:"size,omitempty"` // of the archive; not if it was removed
+	DryRun bool        `json:"dry_run"`
+
+	of publish.Change
+}
+
+// Kind implements [Object].
+func (Pushed) Kind() string { return "pushed" }
+
+// Cells implements [Row].
+func (p Pushed) Cells(o *Output) []ui.Span {
+	did := string(p.Did)
+	if p.DryRun {
+		did = "would be " + did
+	}
+	size := ""
+	if p.Did != publish.Removed {
+		size = ui.Size(p.Size)
+	}
+	return []ui.Span{ui.Bold.Of(o.Name(p.of.ID.Provider)), {Text: p.Version}, {Text: p.Platform}, {Text: size}, {Text: did}}
+}
+
+// Pushed shows the changes of a place, and counts them.
+func (o *Output) Pushed(r publish.Result, sum *PushSum) {
+	var rows []Pushed
+	for _, c := range r.Changes {
+		rows = append(rows, Pushed{InJSON(c.ID), c.Did, c.Size, sum.DryRun, c})
+		switch c.Did {
+		case publish.Added:
+			sum.Added++
+		case publish.Replaced:
+			sum.Replaced++
+		case publish.Removed:
+			sum.Removed++
+		}
+	}
+	sum.Same, sum.Differ, sum.Bytes = r.Same, r.Differ, r.Bytes
+	Grid(o, []ui.Column{{Head: "PROVIDER", Shorten: true}, {Head: "VERSION"}, {Head: "PLATFORM", Keep: true, Drop: 1}, {Head: "SIZE", Right: true, Drop: 2}, {Head: "PUSHED"}}, rows)
+}
+
+// A PushSum is the summary of pushing a mirror.
+type PushSum struct {
+	Added    int   `json:"added"`
+	Replaced int   `json:"replaced"`
+	Removed  int   `json:"removed"`
+	Same     int   `json:"same"`   // packages that were there already
+	Differ   int   `json:"differ"` // packages with other contents, which were not replaced
+	Bytes    int64 `json:"bytes"`  // of the archives that were added or replaced
+	DryRun   bool  `json:"dry_run,omitempty"`
+}
+
+// Text returns the summary for people.
+func (s *PushSum) Text(place string) string {
+	stored := s.Added + s.Replaced
+	did, remove := "Pushed", "removed"
+	if s.DryRun {
+		did, remove = "Would push", "remove"
+	}
+	text := fmt.Sprintf("%s is up to date", place)
+	switch {
+	case stored > 0:
+		text = fmt.Sprintf("%s %s (%s) to %s", did, ui.Count(stored, "package"), ui.Size(s.Bytes), place)
+	case s.Differ > 0 || s.Removed > 0:
+		text = fmt.Sprintf("%s nothing to %s", did, place)
+	}
+	if s.Removed > 0 {
+		text += fmt.Sprintf("; %s %s", remove, ui.Count(s.Removed, "package"))
+	}
+	text += ThereText(s.Same)
+	if s.Differ > 0 {
+		text += fmt.Sprintf("; %d not replaced", s.Differ)
+	}
+	return text
+}
