@@ -399,7 +399,7 @@ var failures = []failure{
 	{"other package", regexp.MustCompile(`doesn't match any of the checksums previously recorded`), regexp.MustCompile(`the dependency lock file has`)},
 	{"no executable", regexp.MustCompile(`could not find executable`), regexp.MustCompile(`no provider executable`)},
 	{"read-only", regexp.MustCompile(`lock file is read-only`), regexp.MustCompile(`lock file is out of date`)},
-	{"no directory", regexp.MustCompile(`cannot search`), regexp.MustCompile(`cannot search`)},
+	{"no directory", regexp.MustCompile(`cannot search`), regexp.MustCompile(`cannot search|there is no directory`)},
 	{"unknown key", regexp.MustCompile(`signature from unknown issuer`), regexp.MustCompile(`signed by the unknown key|no signing keys`)},
 }
 
