@@ -1,0 +1,212 @@
+// Package bucket reads and writes objects below a prefix in a bucket of an
+// S3-compatible store.
+//
+// A write may depend on the state of the object, so that two writers don't
+// overwrite each other's changes. Large objects are uploaded in parts, and an
+// interrupted upload is continued, also by another process. The store verifies
+// the SHA-256 of everything that it receives.
+//
+// Every request has a limit for each phase in which nothing happens, and a
+// limit for its answer. An upload that makes progress may take any time.
+// Temporary errors are retried. Redirects are not followed, so credentials are
+// sent only to the endpoint; if the bucket is in another region of AWS, requests
+// go to the endpoint of that region. Errors and events never contain
+// credentials, signatures or queries.
+//
+// The package reads no environment variables; the caller passes them as an
+// [Environment]. It writes no files. The request signatures are those of
+// minio-go, and the protocol is in this package: the client of minio-go has no
+// limits for answers, and retries without reporting it.
+package bucket
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/url"
+	"regexp"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/minio/minio-go/v7/pkg/s3utils"
+
+	"github.com/larder-cli/larder/sources"
+	"github.com/larder-cli/larder/sources/fetch"
+)
+
+// Options adjust a Bucket. The zero Options are those for public buckets of AWS.
+type Options struct {
+	Endpoint string      // URL of the store, with https or http; empty means AWS
+	Region   string      // empty means that of the environment or profile, the one in the endpoint, or else us-east-1
+	Env      Environment // where to find credentials; without any, requests are anonymous
+
+	Transport http.RoundTripper // used for all requests; nil means a new one, without a proxy
+	UserAgent string            // empty means "larder"
+	Secrets   *sources.Secrets  // gets all credentials that are read; may be nil
+
+	Tries   int                                        // for a request, in all; 0 means 6
+	Timeout time.Duration                              // for each phase of a request in which nothing happens; 0 means 30 s
+	Sleep   func(context.Context, time.Duration) error // nil means a real sleep
+	Report  func(fetch.Event)                          // called for each failed try before another one, one call at a time; may be nil
+}
+
+// A Bucket is a location in a store. It is safe for concurrent use.
+type Bucket struct {
+	at       Location
+	opts     Options
+	endpoint *url.URL // nil for AWS
+	chain    *chain
+	report   sync.Mutex // serializes calls of opts.Report
+
+	mu     sync.Mutex
+	region string
+}
+
+// Open returns the bucket of a location, after one request. It learns the
+// bucket's region, and fails if the store can't be reached or the bucket doesn't
+// exist. It doesn't check permissions, because they may be limited to objects.
+func Open(ctx context.Context, at Location, opts Options) (*Bucket, error) {
+	b, err := prepare(at, opts)
+	if err != nil {
+		return nil, err
+	}
+	// Unlike HEAD, the answer to GET contains the reason of a refusal.
+	query := url.Values{"list-type": {"2"}, "max-keys": {"1"}, "prefix": {b.at.under("")}}
+	_, err = b.send(ctx, call{method: http.MethodGet, query: query})
+	if e, ok := errors.AsType[*Error](err); ok && e.Code == "AccessDenied" {
+		return b, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	return b, nil
+}
+
+// prepare is Open without the request.
+func prepare(at Location, opts Options) (*Bucket, error) {
+	opts.setDefaults()
+	b := &Bucket{at: at, opts: opts, chain: newChain(opts)}
+	if opts.Endpoint != "" {
+		u, err := parseEndpoint(opts.Endpoint)
+		if err != nil {
+			return nil, err
+		}
+		b.endpoint = u
+		b.region = s3utils.GetRegionFromURL(*u)
+	}
+	configured := b.chain.region()
+	for _, region := range []string{opts.Region, configured} {
+		if region != "" && !validRegion(region) {
+			return nil, sources.WithHint(fmt.Errorf("%q is not the name of a region", region), "name one such as eu-central-1")
+		}
+	}
+	b.region = first(opts.Region, b.region, configured, defaultRegion)
+	return b, nil
+}
+
+func (o *Options) setDefaults() {
+	o.UserAgent = first(o.UserAgent, "larder")
+	o.Tries = first(o.Tries, defaultTries)
+	o.Timeout = first(o.Timeout, defaultTimeout)
+	if o.Transport == nil {
+		o.Transport = newTransport()
+	}
+	if o.Sleep == nil {
+		o.Sleep = sleep
+	}
+}
+
+// newTransport returns a transport for HTTP/1.1, so that each part of an upload
+// has its own connection.
+func newTransport() *http.Transport {
+	t := fetch.NewTransport(connectTimeout)
+	t.ForceAttemptHTTP2, t.HTTP2 = false, nil
+	t.Protocols = new(http.Protocols)
+	t.Protocols.SetHTTP1(true)
+	return t
+}
+
+// first returns the first value that isn't zero.
+func first[T comparable](values ...T) (v T) {
+	var zero T
+	for _, v = range values {
+		if v != zero {
+			break
+		}
+	}
+	return v
+}
+
+func sleep(ctx context.Context, d time.Duration) error {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+// Location returns the location that was opened.
+func (b *Bucket) Location() Location { return b.at }
+
+// parseEndpoint parses the URL of a store. Errors don't quote user information.
+func parseEndpoint(text string) (*url.URL, error) {
+	u, err := url.Parse(text)
+	switch {
+	case err != nil, u.Scheme != "https" && u.Scheme != "http", u.Host == "", u.Opaque != "":
+		err = errors.New("the endpoint is not an https:// or http:// URL")
+	case u.User != nil:
+		return nil, sources.WithHint(errors.New("the endpoint can't contain credentials"),
+			"set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, or AWS_PROFILE")
+	case u.RawQuery != "" || u.Fragment != "":
+		err = errors.New("the endpoint can't contain ? or #")
+	default:
+		return &url.URL{Scheme: u.Scheme, Host: u.Host, Path: strings.TrimRight(u.Path, "/")}, nil
+	}
+	return nil, sources.WithHint(err, "write it as https://HOST or https://HOST:PORT, without the bucket")
+}
+
+var region = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9-]{0,62}$`)
+
+// validRegion reports whether a text may be the name of a region. With others, a
+// server could choose the host that gets the next request.
+func validRegion(text string) bool { return region.MatchString(text) }
+
+// URL returns the URL of an object, without a signature. The name may be that
+// of a directory, with a slash at the end, or empty.
+func (b *Bucket) URL(name string) *url.URL {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.urlOf(b.at.under(name), b.region)
+}
+
+// urlOf returns the URL of the object with a key in a region, or that of the
+// bucket if the key is empty.
+func (b *Bucket) urlOf(key, region string) *url.URL {
+	u := url.URL{Scheme: "https", Host: awsHost(region), Path: "/" + b.at.Bucket + "/" + key}
+	switch {
+	case b.endpoint != nil:
+		u.Scheme, u.Host, u.Path = b.endpoint.Scheme, b.endpoint.Host, b.endpoint.Path+u.Path
+	case s3utils.CheckValidBucketNameStrict(b.at.Bucket) == nil && !strings.Contains(b.at.Bucket, "."):
+		// A wildcard in a certificate doesn't match dots.
+		u.Host, u.Path = b.at.Bucket+"."+u.Host, "/"+key
+	}
+	u.RawPath = s3utils.EncodePath(u.Path) // the signature is that of this form
+	return &u
+}
+
+// awsHost returns the host of S3 in a region of AWS.
+func awsHost(region string) string {
+	host := "s3." + region + ".amazonaws.com"
+	if strings.HasPrefix(region, "cn-") {
+		host += ".cn"
+	}
+	return host
+}
+
+// host returns the host that requests go to, for messages.
+func (b *Bucket) host() string { return b.URL("").Host }

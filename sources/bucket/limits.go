@@ -1,0 +1,56 @@
+package bucket
+
+import "time"
+
+const defaultRegion = "us-east-1"
+
+// Tries and times of a request.
+const (
+	defaultTries   = 6
+	defaultTimeout = 30 * time.Second
+	connectTimeout = 15 * time.Second // for a connection, and then for TLS
+
+	// patience is how long a store may take to answer an upload, because it may
+	// have to copy or hash the object first.
+	patience = 3 * time.Minute
+
+	answerWindows = 8 // timeouts that a whole answer may take
+	firstBackoff  = time.Second
+	maxBackoff    = 30 * time.Second
+	maxDoublings  = 10
+	maxWait       = 2 * time.Minute // the longest wait that a store may request
+)
+
+// Sizes of answers, in bytes.
+const (
+	maxRefusal = 64 << 10
+	maxXML     = 8 << 20 // a page of a listing has at most 1000 keys, of 1 KiB, which escapes may triple
+	maxSaid    = 200     // of a message, in characters
+)
+
+// Uploads.
+const (
+	minPart     = 5 << 20  // bytes; stores refuse smaller parts, except for the last one
+	usualPart   = 16 << 20 // bytes; smaller objects are sent in one request
+	maxParts    = 10_000
+	defaultJobs = 4
+
+	// abandoned is the age after which an unfinished upload without parts is
+	// removed. A younger one may be that of another process that has just begun.
+	abandoned = 24 * time.Hour
+
+	maxPages = 20 // of a list of unfinished uploads or their parts, of 1000 each
+
+	undoTimeout = 30 * time.Second // for removing what a failed upload left, even if the context is done
+)
+
+const deletesPerRequest = 1000
+
+// Credentials.
+const (
+	metadataTimeout = time.Second      // for each of three requests to the metadata service of EC2
+	roleTimeout     = 10 * time.Second // for a request for credentials to another service
+	processTimeout  = time.Minute      // for the program in credential_process
+	maxCredentials  = 256 << 10        // bytes, of a file or an answer
+	expiryMargin    = 5 * time.Minute  // credentials are renewed this long before they expire
+)

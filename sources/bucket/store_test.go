@@ -1,0 +1,395 @@
+package bucket_test
+
+import (
+	"bytes"
+	"context"
+	"crypto/sha256"
+	"errors"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"net/http"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+
+	"github.com/larder-cli/larder/sources"
+	"github.com/larder-cli/larder/sources/bucket"
+	"github.com/larder-cli/larder/sources/fetch"
+	"github.com/larder-cli/larder/sources/sourcetest"
+)
+
+// These tests are about a real store.
+
+// environment returns the credentials of a store.
+func environment(s *sourcetest.S3) bucket.Environment {
+	return bucket.Environment{AccessKeyID: s.AccessKeyID, SecretAccessKey: s.SecretAccessKey, NoMetadata: true}
+}
+
+// open returns a bucket in a new store, and counts the bytes of the bodies that are sent to it.
+func open(t *testing.T, url string) (*sourcetest.S3, *bucket.Bucket, *counter) {
+	t.Helper()
+	at, err := bucket.ParseURL(url)
+	sourcetest.Check(t, err)
+	s := sourcetest.NewS3(t, at.Bucket)
+	count := &counter{RoundTripper: s.Transport(t)}
+	b, err := bucket.Open(t.Context(), at, bucket.Options{Endpoint: s.Endpoint, Env: environment(s), Transport: count})
+	sourcetest.Check(t, err)
+	return s, b, count
+}
+
+// A counter counts the bytes of the bodies of parts and objects.
+type counter struct {
+	http.RoundTripper
+	sent  atomic.Int64
+	after func(sent int64) // called with the count; may be nil
+}
+
+func (c *counter) RoundTrip(req *http.Request) (*http.Response, error) {
+	if req.Method == http.MethodPut && req.Body != http.NoBody {
+		req = req.Clone(req.Context())
+		req.Body = &counted{req.Body, c}
+	}
+	return c.RoundTripper.RoundTrip(req)
+}
+
+type counted struct {
+	io.ReadCloser
+	*counter
+}
+
+func (c *counted) Read(p []byte) (int, error) {
+	n, err := c.ReadCloser.Read(p)
+	if sent := c.sent.Add(int64(n)); c.after != nil {
+		c.after(sent)
+	}
+	return n, err
+}
+
+func TestObjects(t *testing.T) {
+	_, b, _ := open(t, "s3://mirror/a/b")
+	ctx := t.Context()
+	_, _, err := b.Get(ctx, "absent.json", 100)
+	sourcetest.ErrorIs(t, err, sources.ErrNotFound)
+	sourcetest.Equal(t, err.Error(), "s3://mirror/a/b/absent.json: not found")
+
+	text := []byte(`{"versions": {}}`)
+	names := []string{"index.json", "registry.example.com/acme/widget/1.0.0 +beta.json", "ü/%20&=.json"}
+	for _, name := range names {
+		etag, err := b.Put(ctx, name, text, bucket.WriteOptions{ContentType: "application/json", CacheControl: "max-age=60"})
+		sourcetest.Check(t, err)
+		got, info, err := b.Get(ctx, name, 100)
+		sourcetest.Check(t, err)
+		sourcetest.Equal(t, string(got), string(text))
+		head, err := b.Head(ctx, name)
+		sourcetest.Check(t, err)
+		sourcetest.Equal(t, head, info)
+		sourcetest.Equal(t, info.ETag, etag)
+		sourcetest.Equal(t, info.ContentType, "application/json")
+		sourcetest.Equal(t, info.CacheControl, "max-age=60")
+		sourcetest.Equal(t, info.Size, int64(len(text)))
+		sourcetest.Equal(t, info.SHA256, sha256.Sum256(text))
+		sourcetest.Expect(t, time.Since(info.Modified) < time.Hour, "modified %s", info.Modified)
+	}
+	_, _, err = b.Get(ctx, "index.json", 10)
+	sourcetest.ErrorIs(t, err, fetch.ErrTooLarge)
+	sourcetest.EqualSlices(t, list(t, b, ""), names)
+	sourcetest.EqualSlices(t, list(t, b, "reg"), names[1:2])
+
+	sourcetest.Check(t, b.Delete(ctx, append(names, "absent.json")...))
+	sourcetest.Equal(t, len(list(t, b, "")), 0)
+	sourcetest.Check(t, b.Delete(ctx, "absent.json"))
+}
+
+// list returns the sorted names of objects.
+func list(t *testing.T, b *bucket.Bucket, prefix string) (names []string) {
+	t.Helper()
+	for info, err := range b.List(t.Context(), prefix) {
+		sourcetest.Check(t, err)
+		names = append(names, info.Name)
+	}
+	slices.Sort(names)
+	return names
+}
+
+// A listing has several pages, and a location only contains its own objects.
+func TestPages(t *testing.T) {
+	s, b, _ := open(t, "s3://mirror/a")
+	for i := range 1500 {
+		path := filepath.Join(s.Dir, "mirror", "a", fmt.Sprint(i%7), fmt.Sprint(i))
+		sourcetest.Check(t, os.MkdirAll(filepath.Dir(path), 0o755))
+		sourcetest.Check(t, os.WriteFile(path, nil, 0o644))
+	}
+	sourcetest.Check(t, os.MkdirAll(filepath.Join(s.Dir, "mirror", "ab"), 0o755))
+	sourcetest.Check(t, os.WriteFile(filepath.Join(s.Dir, "mirror", "ab", "other"), nil, 0o644))
+	names := list(t, b, "")
+	sourcetest.Equal(t, len(names), 1500)
+	sourcetest.Check(t, b.Delete(t.Context(), names...))
+	sourcetest.Equal(t, len(list(t, b, "")), 0)
+}
+
+func TestConditions(t *testing.T) {
+	_, b, _ := open(t, "s3://mirror")
+	ctx := t.Context()
+	write := func(text string, only bucket.Condition) (string, error) {
+		return b.Put(ctx, "index.json", []byte(text), bucket.WriteOptions{Only: only})
+	}
+	_, err := write("1", bucket.IfETag(`"none"`))
+	sourcetest.ErrorIs(t, err, bucket.ErrChanged, "no object yet")
+	first, err := write("1", bucket.NotExisting)
+	sourcetest.Check(t, err)
+	_, err = write("2", bucket.NotExisting)
+	sourcetest.ErrorIs(t, err, bucket.ErrChanged)
+	second, err := write("2", bucket.IfETag(first))
+	sourcetest.Check(t, err)
+	_, err = write("3", bucket.IfETag(first))
+	sourcetest.ErrorIs(t, err, bucket.ErrChanged)
+	sourcetest.Equal(t, err.Error(), "s3://mirror/index.json: changed by another writer")
+	_, err = write("3", bucket.IfETag(second))
+	sourcetest.Check(t, err)
+}
+
+// Writers that read an object, change it, and write it if it has not changed, lose no change.
+func TestWritersLoseNothing(t *testing.T) {
+	_, b, _ := open(t, "s3://mirror")
+	const writers, each = 8, 10
+	var group errgroup.Group
+	var conflicts atomic.Int64
+	for range writers {
+		group.Go(func() error {
+			for range each {
+				for {
+					err := increment(t.Context(), b)
+					if err == nil {
+						break
+					}
+					if !errors.Is(err, bucket.ErrChanged) {
+						return err
+					}
+					conflicts.Add(1)
+				}
+			}
+			return nil
+		})
+	}
+	sourcetest.Check(t, group.Wait())
+	got, _, err := b.Get(t.Context(), "count", 100)
+	sourcetest.Check(t, err)
+	sourcetest.Equal(t, string(got), strconv.Itoa(writers*each))
+	sourcetest.Expect(t, conflicts.Load() > 0, "no writer was in the way of another")
+	t.Logf("%d conflicts", conflicts.Load())
+}
+
+// increment adds 1 to the number in an object, if no other writer changes it meanwhile.
+func increment(ctx context.Context, b *bucket.Bucket) error {
+	only := bucket.NotExisting
+	text, info, err := b.Get(ctx, "count", 100)
+	switch {
+	case err == nil:
+		only = bucket.IfETag(info.ETag)
+	case !errors.Is(err, sources.ErrNotFound):
+		return err
+	}
+	n, _ := strconv.Atoi(string(text))
+	_, err = b.Put(ctx, "count", []byte(strconv.Itoa(n+1)), bucket.WriteOptions{Only: only})
+	return err
+}
+
+// random returns the same random bytes in each call.
+func random(size int) []byte {
+	data := make([]byte, size)
+	_, _ = rand.NewChaCha8([32]byte{1}).Read(data)
+	return data
+}
+
+func TestUpload(t *testing.T) {
+	s, b, _ := open(t, "s3://mirror/packages")
+	for _, size := range []int{0, 1, 1 << 20, 16 << 20, 16<<20 + 1, 50 << 20} {
+		data := random(size)
+		sum := sha256.Sum256(data)
+		name := fmt.Sprintf("%d.zip", size)
+		var last int64
+		opts := bucket.UploadOptions{WriteOptions: bucket.WriteOptions{ContentType: "application/zip", Only: bucket.NotExisting}}
+		opts.Progress = func(n int64) { last = n }
+		up, err := b.Upload(t.Context(), name, bytes.NewReader(data), int64(size), sum, opts)
+		sourcetest.Check(t, err)
+		sourcetest.Equal(t, last, int64(size), "progress of", name)
+		info, err := b.Head(t.Context(), name)
+		sourcetest.Check(t, err)
+		sourcetest.Equal(t, info.SHA256, sum)
+		sourcetest.Equal(t, info.Size, int64(size))
+		sourcetest.Equal(t, info.ETag, up.ETag)
+		sourcetest.Equal(t, info.ContentType, "application/zip")
+		stored := sourcetest.ReadFile(t, filepath.Join(s.Dir, "mirror", "packages", name))
+		sourcetest.Expect(t, bytes.Equal(stored, data), "%s has other contents", name)
+		_, err = b.Upload(t.Context(), name, bytes.NewReader(data), int64(size), sum, opts)
+		sourcetest.ErrorIs(t, err, bucket.ErrChanged, name)
+	}
+	sourcetest.EqualSlices(t, unfinished(t, s, "mirror"), nil)
+}
+
+// unfinished returns the files of unfinished uploads in a store.
+func unfinished(t *testing.T, s *sourcetest.S3, in string) (files []string) {
+	t.Helper()
+	_ = filepath.WalkDir(filepath.Join(s.Dir, in, ".sgwtmp"), func(path string, entry os.DirEntry, err error) error {
+		if err == nil && !entry.IsDir() {
+			files = append(files, path)
+		}
+		return nil
+	})
+	return files
+}
+
+// An upload that was interrupted is continued, and sends only what is missing.
+func TestUploadContinues(t *testing.T) {
+	s, b, count := open(t, "s3://mirror")
+	const size, half = 100 << 20, 60 << 20
+	data := random(size)
+	sum := sha256.Sum256(data)
+	upload := func(ctx context.Context, data []byte) (bucket.Uploaded, error) {
+		return b.Upload(ctx, "big.zip", bytes.NewReader(data), size, sha256.Sum256(data), bucket.UploadOptions{Jobs: 2})
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	count.after = func(sent int64) {
+		if sent > half {
+			cancel()
+		}
+	}
+	_, err := upload(ctx, data)
+	sourcetest.ErrorIs(t, err, context.Canceled)
+	_, err = b.Head(t.Context(), "big.zip")
+	sourcetest.ErrorIs(t, err, sources.ErrNotFound)
+	before := count.sent.Swap(0)
+	count.after = nil
+
+	up, err := upload(t.Context(), data)
+	sourcetest.Check(t, err)
+	t.Logf("sent %d MiB, kept %d MiB of them, sent %d MiB", before>>20, up.Kept>>20, count.sent.Load()>>20)
+	sourcetest.Expect(t, up.Kept >= 16<<20, "kept only %d bytes", up.Kept)
+	sourcetest.Equal(t, count.sent.Load(), size-up.Kept)
+	info, err := b.Head(t.Context(), "big.zip")
+	sourcetest.Check(t, err)
+	sourcetest.Equal(t, info.SHA256, sum)
+	stored := sourcetest.ReadFile(t, filepath.Join(s.Dir, "mirror", "big.zip"))
+	sourcetest.Expect(t, bytes.Equal(stored, data), "big.zip has other contents")
+	sourcetest.EqualSlices(t, unfinished(t, s, "mirror"), nil)
+}
+
+// An unfinished upload of other contents is not continued, also if it begins with the same parts.
+func TestUploadOfOtherContents(t *testing.T) {
+	for _, tt := range []struct {
+		name   string
+		change int // index of a byte that differs
+	}{{"first part", 0}, {"last part", 79 << 20}} {
+		t.Run(tt.name, func(t *testing.T) {
+			s, b, count := open(t, "s3://mirror")
+			const size = 80 << 20
+			data := random(size)
+			ctx, cancel := context.WithCancel(t.Context())
+			count.after = func(sent int64) {
+				if sent > 40<<20 {
+					cancel()
+				}
+			}
+			_, err := b.Upload(ctx, "big.zip", bytes.NewReader(data), size, sha256.Sum256(data), bucket.UploadOptions{Jobs: 1})
+			sourcetest.ErrorIs(t, err, context.Canceled)
+			count.after = nil
+			data[tt.change]++
+			sum := sha256.Sum256(data)
+			_, err = b.Upload(t.Context(), "big.zip", bytes.NewReader(data), size, sum, bucket.UploadOptions{})
+			sourcetest.Check(t, err)
+			info, err := b.Head(t.Context(), "big.zip")
+			sourcetest.Check(t, err)
+			sourcetest.Equal(t, info.SHA256, sum)
+			stored := sourcetest.ReadFile(t, filepath.Join(s.Dir, "mirror", "big.zip"))
+			sourcetest.Expect(t, sha256.Sum256(stored) == sum, "big.zip has other contents")
+			sourcetest.EqualSlices(t, unfinished(t, s, "mirror"), nil)
+		})
+	}
+}
+
+// Contents with another checksum than the given one are not sent.
+func TestUploadChecksContents(t *testing.T) {
+	_, b, count := open(t, "s3://mirror")
+	_, err := b.Upload(t.Context(), "a.zip", strings.NewReader("abc"), 3, sha256.Sum256([]byte("abd")), bucket.UploadOptions{})
+	sourcetest.Expect(t, err != nil && strings.Contains(err.Error(), "not uploaded"), "got %v", err)
+	_, err = b.Upload(t.Context(), "a.zip", strings.NewReader("ab"), 3, sha256.Sum256([]byte("ab")), bucket.UploadOptions{})
+	sourcetest.ErrorIs(t, err, io.ErrUnexpectedEOF)
+	sourcetest.Equal(t, count.sent.Load(), 0)
+}
+
+// Another client reads an object with a signed request, and without the signature it can't.
+func TestSign(t *testing.T) {
+	s, b, _ := open(t, "s3://mirror/ü p")
+	_, err := b.Put(t.Context(), "a b/+.json", []byte("text"), bucket.WriteOptions{})
+	sourcetest.Check(t, err)
+	client := &http.Client{Transport: s.Transport(t)}
+	get := func(sign bool) (int, string) {
+		req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, b.URL("a b/+.json").String(), nil)
+		sourcetest.Check(t, err)
+		req.Header.Set("Range", "bytes=1-")
+		if sign {
+			sourcetest.Check(t, b.Sign(req))
+			req.Header.Set("If-None-Match", `"other"`) // added later
+		}
+		resp, err := client.Do(req)
+		sourcetest.Check(t, err)
+		defer resp.Body.Close()
+		body, err := io.ReadAll(resp.Body)
+		sourcetest.Check(t, err)
+		return resp.StatusCode, string(body)
+	}
+	status, _ := get(false)
+	sourcetest.Equal(t, status, http.StatusForbidden)
+	status, body := get(true)
+	sourcetest.Equal(t, status, http.StatusPartialContent)
+	sourcetest.Equal(t, body, "ext")
+
+	for _, url := range []string{"https://other.example/mirror/a", s.Endpoint + "/other/a", strings.Replace(s.Endpoint, "https", "http", 1) + "/mirror/a"} {
+		req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, url, nil)
+		sourcetest.Check(t, err)
+		sourcetest.Expect(t, b.Sign(req) != nil && len(req.Header) == 0, "signs a request to %s", url)
+	}
+}
+
+// Errors of a real store have their meaning and hint.
+func TestRefusals(t *testing.T) {
+	s, _, _ := open(t, "s3://mirror")
+	ok := environment(s)
+	for _, tt := range []struct {
+		name   string
+		bucket string
+		env    func(*bucket.Environment)
+		want   error
+		hint   string
+	}{
+		{"no bucket", "absent", func(*bucket.Environment) {}, sources.ErrNotFound, "create the bucket on"},
+		{"unknown key", "mirror", func(e *bucket.Environment) { e.AccessKeyID = "AKIAOTHEROTHER" }, fetch.ErrUnauthorized, "doesn't accept the access key from AWS_ACCESS_KEY_ID"},
+		{"wrong secret", "mirror", func(e *bucket.Environment) { e.SecretAccessKey = "wrong-wrong-wrong" }, fetch.ErrUnauthorized, "correct the secret key"},
+		{"anonymous", "mirror", func(e *bucket.Environment) { e.AccessKeyID, e.SecretAccessKey = "", "" }, fetch.ErrUnauthorized, "no credentials were found"},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			env := ok
+			tt.env(&env)
+			b, err := bucket.Open(t.Context(), bucket.Location{Bucket: tt.bucket}, bucket.Options{Endpoint: s.Endpoint, Env: env, Transport: s.Transport(t)})
+			if err == nil {
+				_, _, err = b.Get(t.Context(), "a", 10)
+			}
+			sourcetest.ErrorIs(t, err, tt.want)
+			sourcetest.Require(t, err != nil, "no error")
+			hints := strings.Join(sources.Hints(err), "\n")
+			sourcetest.Expect(t, strings.Contains(hints, tt.hint), "hints are %q", hints)
+			for _, secret := range []string{env.AccessKeyID, env.SecretAccessKey, "Signature="} {
+				sourcetest.Expect(t, secret == "" || !strings.Contains(err.Error()+hints, secret), "%v contains a secret", err)
+			}
+			t.Log(err, "|", hints)
+		})
+	}
+}

@@ -1,0 +1,256 @@
+package bucket
+
+import (
+	"context"
+	"crypto/sha256"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"sync"
+
+	"golang.org/x/sync/errgroup"
+
+	"github.com/larder-cli/larder/sources"
+	"github.com/larder-cli/larder/sources/fetch"
+)
+
+// UploadOptions adjust [Bucket.Upload].
+type UploadOptions struct {
+	WriteOptions
+
+	Jobs int // parts that are sent at the same time; 0 means 4
+
+	// Progress is called with the number of bytes of the object that were sent or that the store already had. It
+	// falls if a part has to be sent again. Calls are made one at a time. It may be nil.
+	Progress func(bytes int64)
+}
+
+// Uploaded is the result of [Bucket.Upload].
+type Uploaded struct {
+	ETag string
+	Kept int64 // bytes in parts that an earlier upload had sent
+}
+
+// Upload writes an object of a known size and SHA-256. It first reads the contents and fails if they differ from sum.
+// A large object is sent in parts. If the upload is interrupted, they remain in the store, and the next upload of the
+// same contents under the same name sends only the rest. Parts of other contents are removed.
+//
+// The store verifies the checksum of each request. If it returns another checksum for the object, Upload removes the
+// object, and the error matches [ErrCorrupt]. If the condition isn't met, the error matches [ErrChanged].
+func (b *Bucket) Upload(ctx context.Context, name string, r io.ReaderAt, size int64, sum [32]byte, opts UploadOptions) (Uploaded, error) {
+	key, err := b.at.key(name)
+	if err != nil {
+		return Uploaded{}, err
+	}
+	u := &upload{Bucket: b, name: name, key: key, data: r, size: size, sum: sum, opts: opts}
+	if err := u.digest(ctx); err != nil {
+		return Uploaded{}, err
+	}
+	if err := u.early(ctx); err != nil {
+		return Uploaded{}, err
+	}
+	if len(u.parts) < 2 {
+		c := opts.call(http.MethodPut, key)
+		c.body, c.size, c.sum, c.sent = r, size, sum, u.count
+		etag, err := b.put(ctx, name, c, opts.WriteOptions)
+		return Uploaded{ETag: etag}, err
+	}
+	uploaded, err := u.attempt(ctx, true)
+	if errors.Is(err, errUseless) {
+		uploaded, err = u.attempt(ctx, false)
+	}
+	return uploaded, err
+}
+
+// early returns the error of a condition that isn't met before the upload begins. The store only checks conditions at
+// the end, or closes the connection while it still receives the contents.
+func (u *upload) early(ctx context.Context) error {
+	if (u.opts.Only == Condition{}) {
+		return nil
+	}
+	info, err := u.Head(ctx, u.name)
+	switch absent := errors.Is(err, sources.ErrNotFound); {
+	case errors.Is(err, fetch.ErrUnauthorized): // the credentials are for writing only
+		return nil
+	case err != nil && !absent:
+		return err
+	case u.opts.Only.absent == absent && (absent || info.ETag == u.opts.Only.etag):
+		return nil
+	}
+	return &Error{Subject: u.subject(u.key), Err: ErrChanged}
+}
+
+// errUseless matches the error of an unfinished upload that can't be continued.
+var errUseless = errors.New("the unfinished upload can't be continued")
+
+// An upload is an object that is written in parts.
+type upload struct {
+	*Bucket
+	name, key string
+	data      io.ReaderAt
+	size      int64
+	sum       [32]byte
+	opts      UploadOptions
+	parts     []*part
+
+	mu   sync.Mutex
+	done int64 // bytes sent or kept
+}
+
+// A part is a part of an object.
+type part struct {
+	number    int // counted from 1
+	at, size  int64
+	sum       [32]byte
+	etag      string // once the store has it
+	confirmed bool   // whether the store returned the checksum
+}
+
+// partSize returns the size of all parts but the last one.
+func partSize(size int64) int64 {
+	const unit = 1 << 20
+	return max(usualPart, (size/maxParts/unit+1)*unit)
+}
+
+// digest computes the checksums of the parts, and compares the one of the whole.
+func (u *upload) digest(ctx context.Context) error {
+	whole, buffer := sha256.New(), make([]byte, 1<<20)
+	for at, each := int64(0), partSize(u.size); at < u.size; at += each {
+		p := &part{number: len(u.parts) + 1, at: at, size: min(each, u.size-at)}
+		sum := sha256.New()
+		from := io.NewSectionReader(u.data, p.at, p.size)
+		for left := p.size; left > 0; {
+			n, err := from.Read(buffer)
+			if err == io.EOF && int64(n) < left {
+				err = io.ErrUnexpectedEOF
+			}
+			if err != nil && err != io.EOF {
+				return fmt.Errorf("%s: cannot read the contents: %w", u.subject(u.key), err)
+			}
+			left -= int64(n)
+			sum.Write(buffer[:n])
+			whole.Write(buffer[:n])
+			if ctx.Err() != nil {
+				return ctx.Err()
+			}
+		}
+		sum.Sum(p.sum[:0])
+		u.parts = append(u.parts, p)
+	}
+	if got := [32]byte(whole.Sum(nil)); got != u.sum {
+		return fmt.Errorf("%s: not uploaded: the contents have SHA-256 %x instead of %x", u.subject(u.key), got, u.sum)
+	}
+	return nil
+}
+
+// count adds to the bytes sent or kept.
+func (u *upload) count(n int) {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	u.done += int64(n)
+	if u.opts.Progress != nil {
+		u.opts.Progress(u.done)
+	}
+}
+
+// attempt uploads the object in parts. If resume is set, it first looks for an unfinished upload.
+func (u *upload) attempt(ctx context.Context, resume bool) (up Uploaded, err error) {
+	u.forget()
+	id := ""
+	if resume {
+		if id, err = u.find(ctx); err != nil {
+			return up, err
+		}
+	}
+	if id == "" {
+		if id, err = u.begin(ctx); err != nil {
+			return up, err
+		}
+	}
+	up.Kept = u.done
+	if err = u.sendParts(ctx, id); err == nil {
+		up.ETag, err = u.complete(ctx, id)
+	}
+	switch e, _ := errors.AsType[*Error](err); {
+	case err == nil:
+		return up, u.check(ctx, up.ETag, up.Kept > 0)
+	case e != nil && e.Code == "NoSuchUpload":
+		// Another process, or a try whose answer was lost, has completed or removed it.
+		if info, headErr := u.Head(ctx, u.name); headErr == nil && info.SHA256 == u.sum && info.Size == u.size {
+			up.ETag = info.ETag
+			return up, nil
+		}
+		if resume {
+			return up, errUseless
+		}
+	case e != nil && e.Status != 0 && !e.temporary() && !errors.Is(err, ErrFull) && !errors.Is(err, fetch.ErrUnauthorized):
+		u.abort(ctx, id) // a later upload could not use it
+	}
+	return up, err
+}
+
+// forget forgets what the store has.
+func (u *upload) forget() {
+	for _, p := range u.parts {
+		p.etag, p.confirmed = "", false
+	}
+	u.count(-int(u.done))
+}
+
+// sendParts sends the parts that the store doesn't have. If one fails, those that are being sent are completed
+// unless the context is done, so that the next upload doesn't have to send them.
+func (u *upload) sendParts(ctx context.Context, id string) error {
+	group := errgroup.Group{}
+	group.SetLimit(first(u.opts.Jobs, defaultJobs))
+	var failed sync.Map
+	for _, p := range u.parts {
+		if p.etag != "" {
+			continue
+		}
+		group.Go(func() error {
+			if _, stop := failed.Load(true); stop || ctx.Err() != nil {
+				return ctx.Err()
+			}
+			err := u.sendPart(ctx, id, p)
+			if err != nil {
+				failed.Store(true, true)
+			}
+			return err
+		})
+	}
+	return group.Wait()
+}
+
+// check verifies a completed object. The description of a continued upload may be that of other contents that begin
+// with the same parts.
+func (u *upload) check(ctx context.Context, etag string, continued bool) error {
+	info, err := u.Head(ctx, u.name)
+	switch {
+	case errors.Is(err, fetch.ErrUnauthorized):
+		return nil // the credentials are for writing only
+	case err != nil:
+		return err
+	case info.Size == u.size && info.SHA256 == u.sum:
+		return nil
+	}
+	err = u.discard(ctx, u.name, etag)
+	if continued && !errors.Is(err, ErrChanged) {
+		return errUseless
+	}
+	return err
+}
+
+// abort removes an unfinished upload.
+func (u *upload) abort(ctx context.Context, id string) {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), undoTimeout)
+	defer cancel()
+	_, err := u.send(ctx, u.call(http.MethodDelete, "uploadId", id))
+	_ = err // it only takes space; the next upload removes it
+}
+
+// refused reports whether a store refuses a request for good.
+func refused(err error) bool {
+	e, ok := errors.AsType[*Error](err)
+	return ok && e.Status >= 400 && !e.temporary()
+}
