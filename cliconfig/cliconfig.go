@@ -69,6 +69,8 @@ type Config struct {
 	EnforceKeyExpiry        bool // refuse signatures by expired keys
 	TranslateStateAddresses bool // OpenTofu: map addresses in states to its own registry
 
+	AWS AWS // variables for stores with the S3 protocol
+
 	AppendUserAgent string
 	Workspace       string // empty if the environment selects none
 

@@ -49,6 +49,7 @@ func (l *loader) environment() {
 	c.AppendUserAgent = l.getenv("TF_APPEND_USER_AGENT")
 	c.Workspace = l.getenv("TF_WORKSPACE")
 	c.Proxy = l.proxy()
+	c.AWS = l.aws()
 	l.checkAuthorities()
 	// These hold for either engine, because a root module chooses it.
 	c.EnforceSignatures = l.getenv("OPENTOFU_ENFORCE_GPG_VALIDATION") == "true"

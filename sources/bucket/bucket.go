@@ -42,7 +42,7 @@ type Options struct {
 	Region   string      // empty means that of the environment or profile, the one in the endpoint, or else us-east-1
 	Env      Environment // where to find credentials; without any, requests are anonymous
 
-	Transport http.RoundTripper // used for all requests; nil means a new one, without a proxy
+	Transport http.RoundTripper // used for all requests; nil means a new one without a proxy, as from NewTransport
 	UserAgent string            // empty means "larder"
 	Secrets   *sources.Secrets  // gets all credentials that are read; may be nil
 
@@ -86,7 +86,9 @@ func Open(ctx context.Context, at Location, opts Options) (*Bucket, error) {
 
 // prepare is Open without the request.
 func prepare(at Location, opts Options) (*Bucket, error) {
-	opts.setDefaults()
+	if err := opts.setDefaults(); err != nil {
+		return nil, err
+	}
 	b := &Bucket{at: at, opts: opts, chain: newChain(opts)}
 	if opts.Endpoint != "" {
 		u, err := parseEndpoint(opts.Endpoint)
@@ -106,26 +108,17 @@ func prepare(at Location, opts Options) (*Bucket, error) {
 	return b, nil
 }
 
-func (o *Options) setDefaults() {
+func (o *Options) setDefaults() (err error) {
 	o.UserAgent = first(o.UserAgent, "larder")
 	o.Tries = first(o.Tries, defaultTries)
 	o.Timeout = first(o.Timeout, defaultTimeout)
-	if o.Transport == nil {
-		o.Transport = newTransport()
-	}
 	if o.Sleep == nil {
 		o.Sleep = sleep
 	}
-}
-
-// newTransport returns a transport for HTTP/1.1, so that each part of an upload
-// has its own connection.
-func newTransport() *http.Transport {
-	t := fetch.NewTransport(connectTimeout)
-	t.ForceAttemptHTTP2, t.HTTP2 = false, nil
-	t.Protocols = new(http.Protocols)
-	t.Protocols.SetHTTP1(true)
-	return t
+	if o.Transport == nil {
+		o.Transport, err = NewTransport(nil, o.Env.CABundle)
+	}
+	return err
 }
 
 // first returns the first value that isn't zero.

@@ -41,7 +41,7 @@ type Environment struct {
 	ContainerTokenFile string // contains the token, and takes precedence over ContainerToken
 
 	NoMetadata bool   // don't query the metadata service of EC2
-	CABundle   string // path; not used by this package
+	CABundle   string // path of a file with certificate authorities; not used if Options.Transport is set
 }
 
 // A found is an answer of one of the places in which credentials may be.

@@ -150,7 +150,7 @@ func kind(e *Error, c call) error {
 		return ErrChanged
 	case slices.Contains([]string{"NoSuchBucket", "NoSuchKey", "NoSuchUpload"}, e.Code):
 		return sources.ErrNotFound
-	case e.Status == http.StatusUnauthorized, e.Status == http.StatusForbidden, e.Code == "InvalidAccessKeyId", e.Code == "RequestTimeTooSkewed":
+	case e.Status == http.StatusUnauthorized, e.Status == http.StatusForbidden, e.Code == "InvalidAccessKeyId", e.Code == "RequestTimeTooSkewed", e.expired():
 		return fetch.ErrUnauthorized
 	}
 	return nil

@@ -24,8 +24,9 @@ const (
 // Sizes of answers, in bytes.
 const (
 	maxRefusal = 64 << 10
-	maxXML     = 8 << 20 // a page of a listing has at most 1000 keys, of 1 KiB, which escapes may triple
-	maxSaid    = 200     // of a message, in characters
+	maxXML     = 8 << 20  // a page of a listing has at most 1000 keys, of 1 KiB, which escapes may triple
+	maxBundle  = 16 << 20 // of a file with certificate authorities
+	maxSaid    = 200      // of a message, in characters
 )
 
 // Uploads.

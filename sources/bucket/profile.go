@@ -20,19 +20,22 @@ import (
 // A profile is a section of the two files of AWS. The settings in the file of credentials take precedence.
 type profile map[string]string
 
-// readFile reads a small file.
-func readFile(path string) ([]byte, error) {
+// readFile reads a file with credentials.
+func readFile(path string) ([]byte, error) { return readLarge(path, maxCredentials) }
+
+// readLarge reads a file of at most limit bytes.
+func readLarge(path string, limit int) ([]byte, error) {
 	f, _, err := disk.OpenFile(path)
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", path, disk.Cause(err))
 	}
 	defer f.Close()
-	data, err := io.ReadAll(io.LimitReader(f, maxCredentials+1))
+	data, err := io.ReadAll(io.LimitReader(f, int64(limit)+1))
 	switch {
 	case err != nil:
 		return nil, fmt.Errorf("%s: %w", path, disk.Cause(err))
-	case len(data) > maxCredentials:
-		return nil, fmt.Errorf("%s: %w: more than %d bytes", path, fetch.ErrTooLarge, maxCredentials)
+	case len(data) > limit:
+		return nil, fmt.Errorf("%s: %w: more than %d bytes", path, fetch.ErrTooLarge, limit)
 	}
 	return data, nil
 }

@@ -1,0 +1,274 @@
+package bucket
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"net/url"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/larder-cli/larder/sources"
+	"github.com/larder-cli/larder/sources/fetch"
+	"github.com/larder-cli/larder/sources/sourcetest"
+)
+
+// credentials returns what a chain finds, with the service of EC2 at a URL.
+func credentials(t *testing.T, env Environment, over http.RoundTripper) (Keys, error) {
+	t.Helper()
+	return newChain(Options{Env: env, Transport: over}).get(t.Context())
+}
+
+// withMetadata makes a server the metadata service of EC2.
+func withMetadata(t *testing.T, handler http.HandlerFunc) {
+	server := httptest.NewServer(handler)
+	before := metadataService
+	metadataService = server.URL
+	t.Cleanup(func() {
+		metadataService = before
+		server.Close()
+	})
+}
+
+// roleAnswer is an answer of a service for the credentials of a role.
+func roleAnswer(id string, expires time.Time) string {
+	text, _ := json.Marshal(map[string]any{"Code": "Success", "AccessKeyId": id, "SecretAccessKey": "secret-" + id, "Token": "token-" + id, "Expiration": expires})
+	return string(text)
+}
+
+func file(t *testing.T, text string) string {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), "file")
+	sourcetest.Check(t, os.WriteFile(path, []byte(text), 0o600))
+	return path
+}
+
+const files = `
+# Comments and other profiles
+[default]
+aws_access_key_id = AKIADEFAULT
+aws_secret_access_key=default/secret+key=
+[ci]
+AWS_ACCESS_KEY_ID=AKIACI
+aws_secret_access_key = ci-secret   # of the robot
+aws_session_token = ci-token
+[half]
+aws_access_key_id = AKIAHALF
+[nothing]
+`
+
+func TestProfiles(t *testing.T) {
+	config := file(t, `
+[default]
+region = eu-west-1
+s3 =
+  addressing_style = path
+  region = not-this-one
+[profile ci]
+region = us-west-2
+aws_access_key_id = AKIAOTHER
+[ci]
+region = wrong
+[profile  assumed]
+role_arn = arn:aws:iam::1:role/a
+source_profile = default
+[profile sso]
+sso_session = me
+`)
+	env := Environment{CredentialsFile: file(t, files), ConfigFile: config, NoMetadata: true}
+	for _, tt := range []struct {
+		profile string
+		want    Keys
+		region  string
+		err     string
+		hint    string
+	}{
+		{"", Keys{"AKIADEFAULT", "default/secret+key=", ""}, "eu-west-1", "", ""},
+		{"ci", Keys{"AKIACI", "ci-secret", "ci-token"}, "us-west-2", "", ""},
+		{"half", Keys{}, "", `credentials of the profile "half": the access key or the secret key is missing`, ""},
+		{"nothing", Keys{}, "", "", ""},
+		{"absent", Keys{}, "", `the profile "absent" does not exist in`, "aws configure --profile absent"},
+		{"assumed", Keys{}, "", `the profile "assumed" requires the AWS CLI to sign in`, `eval "$(aws configure export-credentials --profile assumed --format env)"`},
+		{"sso", Keys{}, "", `the profile "sso" requires the AWS CLI`, "export-credentials"},
+	} {
+		env.Profile = tt.profile
+		got, err := credentials(t, env, nil)
+		sourcetest.Equal(t, got, tt.want, tt.profile)
+		sourcetest.Expect(t, (err == nil) == (tt.err == "") && strings.Contains(fmt.Sprint(err), tt.err), "%s: %v", tt.profile, err)
+		sourcetest.Expect(t, strings.Contains(fmt.Sprint(sources.Hints(err)), tt.hint), "%s: hints %q", tt.profile, sources.Hints(err))
+		sourcetest.Equal(t, newChain(Options{Env: env}).region(), tt.region, tt.profile)
+	}
+	// Without files, there are no credentials. A file that can't be read is an error.
+	got, err := credentials(t, Environment{CredentialsFile: filepath.Join(t.TempDir(), "a"), NoMetadata: true}, nil)
+	sourcetest.Expect(t, got == Keys{} && err == nil, "%v, %v", got, err)
+	_, err = credentials(t, Environment{CredentialsFile: t.TempDir(), NoMetadata: true}, nil)
+	sourcetest.Expect(t, err != nil, "reads a directory")
+}
+
+func TestKeysInVariables(t *testing.T) {
+	env := Environment{AccessKeyID: "AKIAENV", SecretAccessKey: "secret", SessionToken: "token", CredentialsFile: file(t, files)}
+	got, err := credentials(t, env, nil)
+	sourcetest.Check(t, err)
+	sourcetest.Equal(t, got, Keys{"AKIAENV", "secret", "token"})
+	env.SecretAccessKey = ""
+	_, err = credentials(t, env, nil)
+	sourcetest.Expect(t, err != nil && len(sources.Hints(err)) == 1, "got %v", err)
+	_, err = credentials(t, Environment{AccessKeyID: "AKIAENV\n", SecretAccessKey: "secret"}, nil)
+	sourcetest.Expect(t, err != nil && strings.Contains(err.Error(), "line break"), "got %v", err)
+}
+
+func TestCredentialProcess(t *testing.T) {
+	sourcetest.SkipOnWindows(t, "the program is cat")
+	answer := file(t, strings.Replace(roleAnswer("AKIAPROC", time.Now().Add(time.Hour)), `"Token"`, `"SessionToken"`, 1))
+	run := func(command string) (Keys, error) {
+		return credentials(t, Environment{ConfigFile: file(t, "[default]\ncredential_process = "+command), NoMetadata: true}, nil)
+	}
+	got, err := run(`cat "` + answer + `"`)
+	sourcetest.Check(t, err)
+	sourcetest.Equal(t, got, Keys{"AKIAPROC", "secret-AKIAPROC", "token-AKIAPROC"})
+	for _, command := range []string{"false", "echo secret-text", `cat "open`, "/no/such/program"} {
+		_, err := run(command)
+		sourcetest.Expect(t, err != nil && !strings.Contains(err.Error(), "secret-text"), "%s: %v", command, err)
+	}
+}
+
+type roundTripper func(*http.Request) (*http.Response, error)
+
+func (r roundTripper) RoundTrip(req *http.Request) (*http.Response, error) { return r(req) }
+
+func TestWebIdentity(t *testing.T) {
+	env := Environment{TokenFile: file(t, "eyJ.token.sig\n"), RoleARN: "arn:aws:iam::1:role/a", Region: "eu-west-1", CredentialsFile: file(t, files)}
+	var form url.Values
+	status, body := 200, `<AssumeRoleWithWebIdentityResponse xmlns="https://sts.amazonaws.com/doc/2011-06-15/"><AssumeRoleWithWebIdentityResult><Credentials>
+<AccessKeyId>ASIAWEB</AccessKeyId><SecretAccessKey>s</SecretAccessKey><SessionToken>t</SessionToken><Expiration>2099-01-01T00:00:00Z</Expiration>
+</Credentials></AssumeRoleWithWebIdentityResult></AssumeRoleWithWebIdentityResponse>`
+	sts := roundTripper(func(req *http.Request) (*http.Response, error) {
+		sourcetest.Equal(t, req.URL.String(), "https://sts.eu-west-1.amazonaws.com/")
+		text, _ := io.ReadAll(req.Body)
+		form, _ = url.ParseQuery(string(text))
+		return &http.Response{StatusCode: status, Header: http.Header{}, Body: io.NopCloser(strings.NewReader(body))}, nil
+	})
+	got, err := credentials(t, env, sts)
+	sourcetest.Check(t, err)
+	sourcetest.Equal(t, got, Keys{"ASIAWEB", "s", "t"})
+	sourcetest.Equal(t, form.Get("WebIdentityToken"), "eyJ.token.sig")
+	sourcetest.Equal(t, form.Get("RoleSessionName"), "larder")
+	status, body = 403, "<ErrorResponse><Error><Code>AccessDenied</Code><Message>eyJ.token.sig</Message></Error></ErrorResponse>"
+	_, err = credentials(t, env, sts)
+	sourcetest.Expect(t, err != nil && strings.Contains(err.Error(), "403 Forbidden (AccessDenied)") && !strings.Contains(err.Error(), "eyJ"), "got %v", err)
+}
+
+func TestContainer(t *testing.T) {
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.Header.Get("Authorization") != "container-token" {
+			w.WriteHeader(401)
+			return
+		}
+		fmt.Fprint(w, roleAnswer("ASIAECS", time.Now().Add(time.Hour)))
+	}))
+	defer server.Close()
+	env := Environment{ContainerURL: server.URL + "/v2", ContainerToken: "wrong", ContainerTokenFile: file(t, "container-token\n")}
+	got, err := credentials(t, env, nil)
+	sourcetest.Check(t, err)
+	sourcetest.Equal(t, got.ID, "ASIAECS")
+	env.ContainerTokenFile = ""
+	_, err = credentials(t, env, nil)
+	sourcetest.Expect(t, err != nil && strings.Contains(err.Error(), "401"), "got %v", err)
+	for _, address := range []string{"http://other.example/v2", "http://10.0.0.1/v2", "ftp://127.0.0.1", "http://127.0.0.1.other.example/"} {
+		_, err = credentials(t, Environment{ContainerURL: address}, nil)
+		sourcetest.Expect(t, err != nil && strings.Contains(err.Error(), "FULL_URI"), "%s: %v", address, err)
+	}
+}
+
+func TestMetadata(t *testing.T) {
+	requests, expires := 0, time.Now().Add(time.Hour)
+	withMetadata(t, func(w http.ResponseWriter, r *http.Request) {
+		requests++
+		switch {
+		case r.Method == http.MethodPut && r.URL.Path == "/latest/api/token":
+			fmt.Fprint(w, "session")
+		case r.Header.Get("X-Aws-Ec2-Metadata-Token") != "session":
+			w.WriteHeader(401)
+		case r.URL.Path == "/latest/meta-data/iam/security-credentials/":
+			fmt.Fprint(w, "role\n")
+		case r.URL.Path == "/latest/meta-data/iam/security-credentials/role":
+			fmt.Fprint(w, roleAnswer("ASIAEC2", expires))
+		}
+	})
+	c := newChain(Options{})
+	for range 3 {
+		got, err := c.get(t.Context())
+		sourcetest.Check(t, err)
+		sourcetest.Equal(t, got.ID, "ASIAEC2")
+	}
+	sourcetest.Equal(t, requests, 3)
+	sourcetest.Expect(t, c.renew(), "temporary credentials are not renewed")
+	expires = time.Now().Add(time.Minute) // less than the margin
+	for range 2 {
+		_, err := c.get(t.Context())
+		sourcetest.Check(t, err)
+	}
+	sourcetest.Equal(t, requests, 9)
+
+	got, err := credentials(t, Environment{NoMetadata: true}, nil)
+	sourcetest.Expect(t, got == Keys{} && err == nil && requests == 9, "%v, %v, %d requests", got, err, requests)
+}
+
+// Elsewhere than on EC2, the search ends soon, and requests are anonymous.
+func TestNoMetadata(t *testing.T) {
+	stop := make(chan struct{})
+	withMetadata(t, func(http.ResponseWriter, *http.Request) { <-stop })
+	defer close(stop)
+	begun := time.Now()
+	got, err := credentials(t, Environment{}, nil)
+	sourcetest.Expect(t, got == Keys{} && err == nil, "%v, %v", got, err)
+	sourcetest.Expect(t, time.Since(begun) < 3*time.Second, "took %s", time.Since(begun))
+}
+
+// Credentials that expire during a run are renewed. Those in variables can't be.
+func TestExpiredCredentials(t *testing.T) {
+	for _, renewable := range []bool{true, false} {
+		found := 0
+		withMetadata(t, func(w http.ResponseWriter, r *http.Request) {
+			switch {
+			case strings.HasSuffix(r.URL.Path, "/token"):
+				fmt.Fprint(w, "session")
+			case strings.HasSuffix(r.URL.Path, "/"):
+				fmt.Fprint(w, "role")
+			default:
+				found++
+				fmt.Fprint(w, roleAnswer(fmt.Sprint("ASIA", found), time.Now().Add(time.Hour)))
+			}
+		})
+		env := Environment{}
+		if !renewable {
+			env.AccessKeyID, env.SecretAccessKey = "ASIA1", "secret"
+		}
+		b, err := prepare(Location{Bucket: "mirror"}, Options{Env: env, Transport: roundTripper(func(req *http.Request) (*http.Response, error) {
+			if strings.Contains(req.Header.Get("Authorization"), "ASIA1/") {
+				return &http.Response{StatusCode: 400, Header: http.Header{}, Body: io.NopCloser(strings.NewReader("<Error><Code>ExpiredToken</Code></Error>"))}, nil
+			}
+			return &http.Response{StatusCode: 200, Header: http.Header{}, Body: http.NoBody}, nil
+		})})
+		sourcetest.Check(t, err)
+		_, err = b.Head(t.Context(), "a")
+		sourcetest.Equal(t, err == nil, renewable)
+		if !renewable {
+			sourcetest.ErrorIs(t, err, fetch.ErrUnauthorized)
+		}
+	}
+}
+
+// The secrets that are read are shown nowhere.
+func TestSecretsAreKnown(t *testing.T) {
+	var secrets sources.Secrets
+	c := newChain(Options{Env: Environment{CredentialsFile: file(t, files)}, Secrets: &secrets})
+	_, err := c.get(t.Context())
+	sourcetest.Check(t, err)
+	sourcetest.Equal(t, secrets.Redact("a default/secret+key= b"), "a … b")
+}

@@ -1,0 +1,462 @@
+package bucket_test
+
+import (
+	"bytes"
+	"context"
+	"crypto/sha256"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/larder-cli/larder/sources"
+	"github.com/larder-cli/larder/sources/bucket"
+	"github.com/larder-cli/larder/sources/fetch"
+	"github.com/larder-cli/larder/sources/sourcetest"
+)
+
+type fault = func(n int, w http.ResponseWriter, r *http.Request) bool
+
+// once makes a fault of an answer to the first request.
+func once(answer func(w http.ResponseWriter, r *http.Request)) fault {
+	return func(n int, w http.ResponseWriter, r *http.Request) bool {
+		if n == 1 {
+			answer(w, r)
+		}
+		return n == 1
+	}
+}
+
+func TestTemporaryErrorsAreRetried(t *testing.T) {
+	for name, answer := range map[string]func(w http.ResponseWriter, r *http.Request){
+		"429":       func(w http.ResponseWriter, _ *http.Request) { w.Header().Set("Retry-After", "7"); w.WriteHeader(429) },
+		"500":       func(w http.ResponseWriter, _ *http.Request) { refuse(w, 500, "InternalError", "again") },
+		"502":       func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(502) },
+		"503":       func(w http.ResponseWriter, _ *http.Request) { refuse(w, 503, "SlowDown", "") },
+		"400":       func(w http.ResponseWriter, _ *http.Request) { refuse(w, 400, "RequestTimeout", "") },
+		"no answer": func(w http.ResponseWriter, _ *http.Request) { cut(w) },
+		"half an answer": func(w http.ResponseWriter, _ *http.Request) {
+			w.Header().Set("Content-Length", "100")
+			_, _ = w.Write([]byte("half"))
+			w.(http.Flusher).Flush()
+			cut(w)
+		},
+		"damaged": func(w http.ResponseWriter, _ *http.Request) {
+			w.Header().Set("X-Amz-Checksum-Sha256", strings.Repeat("A", 43)+"=")
+			_, _ = w.Write([]byte("other"))
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			f := newFake(t)
+			f.put("p/a", "text")
+			b := f.open(f.options(), once(answer))
+			got, _, err := b.Get(t.Context(), "a", 100)
+			sourcetest.Check(t, err)
+			sourcetest.Equal(t, string(got), "text")
+			sourcetest.Require(t, len(f.events) == 1 && len(f.waits) == 1, "%d events, %d waits", len(f.events), len(f.waits))
+			sourcetest.Equal(t, f.events[0].URL, "s3://mirror/p/a")
+			sourcetest.Equal(t, f.events[0].Wait, f.waits[0])
+			sourcetest.Expect(t, name != "429" || f.waits[0] >= 7*time.Second, "waited %s", f.waits[0])
+		})
+	}
+}
+
+func TestTriesAreBounded(t *testing.T) {
+	f := newFake(t)
+	b := f.open(f.options(), func(_ int, w http.ResponseWriter, _ *http.Request) bool { w.WriteHeader(503); return true })
+	_, err := b.Head(t.Context(), "a")
+	sourcetest.Equal(t, err.Error(), "s3://mirror/p/a: 503 Service Unavailable (6 tries)")
+	sourcetest.Equal(t, len(f.requests), 6)
+
+	opts := f.options()
+	opts.Sleep = nil
+	f.fault = nil
+	b = f.open(opts, func(_ int, w http.ResponseWriter, _ *http.Request) bool {
+		w.Header().Set("Retry-After", "100")
+		w.WriteHeader(503)
+		return true
+	})
+	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
+	defer cancel()
+	begun := time.Now()
+	_, err = b.Head(ctx, "a")
+	sourcetest.ErrorIs(t, err, context.DeadlineExceeded)
+	sourcetest.Expect(t, time.Since(begun) < 5*time.Second, "took %s", time.Since(begun))
+}
+
+// Errors that a retry can't help, with what they match and their hints.
+func TestFinalErrors(t *testing.T) {
+	for _, tt := range []struct {
+		status        int
+		code, message string
+		want          error
+		text, hint    string
+	}{
+		{412, "PreconditionFailed", "", bucket.ErrChanged, "changed by another writer", ""},
+		{409, "ConditionalRequestConflict", "", bucket.ErrChanged, "changed by another writer", ""},
+		{404, "NoSuchKey", "", bucket.ErrChanged, "changed by another writer", ""},
+		{501, "NotImplemented", "A header is not implemented", bucket.ErrNoConditions, "does not support conditional writes", "use a store with conditional writes"},
+		{507, "XMinioStorageFull", "Storage backend has reached its minimum free drive threshold.", bucket.ErrFull, "the store is full: 507 Insufficient Storage", "remove objects"},
+		{403, "QuotaExceeded", "", bucket.ErrFull, "the store is full", "raise the quota"},
+		{403, "RequestTimeTooSkewed", "The difference is too large", fetch.ErrUnauthorized, "The difference is too large", "set the clock"},
+		{403, "AccessDenied", "Access Denied", fetch.ErrUnauthorized, "403 Forbidden (AccessDenied: Access Denied)", "allow s3:PutObject"},
+		{403, "SignatureDoesNotMatch", "key " + testSecret + " of " + testID, fetch.ErrUnauthorized, "key … of …", "correct the secret key"},
+		{403, "ExpiredToken", "", fetch.ErrUnauthorized, "ExpiredToken", "sign in again"},
+		{404, "NoSuchBucket", "", sources.ErrNotFound, "s3://mirror: the bucket does not exist", "create the bucket"},
+		{400, "EntityTooLarge", "\x1b[31mtoo\nlarge", nil, "400 Bad Request (EntityTooLarge: [31mtoo large)", ""},
+	} {
+		t.Run(tt.code, func(t *testing.T) {
+			f := newFake(t)
+			b := f.open(f.options(), func(_ int, w http.ResponseWriter, _ *http.Request) bool {
+				refuse(w, tt.status, tt.code, strings.ReplaceAll(tt.message, "\x1b", "&#xFFFD;")) // XML has no control characters
+				return true
+			})
+			_, err := b.Put(t.Context(), "a", []byte("text"), bucket.WriteOptions{Only: bucket.IfETag(`"1"`)})
+			sourcetest.Require(t, err != nil, "no error")
+			if tt.want != nil {
+				sourcetest.ErrorIs(t, err, tt.want)
+			}
+			text := strings.ReplaceAll(err.Error(), "�", "")
+			sourcetest.Expect(t, strings.Contains(text, tt.text), "the error is %q", text)
+			hints := strings.Join(sources.Hints(err), "\n")
+			sourcetest.Expect(t, strings.Contains(hints, tt.hint), "the hint is %q", hints)
+			sourcetest.Expect(t, !strings.Contains(text+hints, testSecret), "contains the secret: %q", text)
+			sourcetest.Equal(t, strings.Count(text, "s3://"), 1, text)
+			sourcetest.Equal(t, len(f.requests), 1)
+		})
+	}
+}
+
+// stall reads nothing and answers nothing until the client has given up.
+func stall(_ int, _ http.ResponseWriter, r *http.Request) bool {
+	select {
+	case <-r.Context().Done():
+	case <-time.After(3 * time.Second):
+	}
+	return true
+}
+
+func TestStalls(t *testing.T) {
+	for name, answer := range map[string]fault{
+		"no answer": stall,
+		"half an answer": func(n int, w http.ResponseWriter, r *http.Request) bool {
+			w.Header().Set("Content-Length", "100")
+			_, _ = w.Write([]byte("half"))
+			w.(http.Flusher).Flush()
+			return stall(n, w, r)
+		},
+		"drops": func(_ int, w http.ResponseWriter, r *http.Request) bool {
+			for range 1000 {
+				_, _ = w.Write([]byte("."))
+				w.(http.Flusher).Flush()
+				if r.Context().Err() != nil {
+					break
+				}
+				time.Sleep(20 * time.Millisecond)
+			}
+			return true
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			f := newFake(t)
+			opts := f.options()
+			b := f.open(opts, nil)
+			opts.Timeout, opts.Tries = 100*time.Millisecond, 2
+			b = f.open(opts, answer)
+			begun := time.Now()
+			_, _, err := b.Get(t.Context(), "a", 10000)
+			sourcetest.ErrorIs(t, err, fetch.ErrStalled)
+			sourcetest.Expect(t, time.Since(begun) < 5*time.Second, "took %s", time.Since(begun))
+			sourcetest.Equal(t, len(f.requests), 2)
+		})
+	}
+}
+
+// An upload may be slower than the timeout while it makes progress, but not stall.
+func TestSlowUpload(t *testing.T) {
+	data := random(12 << 20)
+	upload := func(f *fake, timeout time.Duration, answer fault) error {
+		opts := f.options()
+		opts.Timeout, opts.Tries = timeout, 1
+		b := f.open(opts, answer)
+		_, err := b.Upload(t.Context(), "a", bytes.NewReader(data), int64(len(data)), sha256.Sum256(data), bucket.UploadOptions{})
+		return err
+	}
+	slow := func(_ int, _ http.ResponseWriter, r *http.Request) bool {
+		for r.Method == http.MethodPut {
+			if _, err := io.CopyN(io.Discard, r.Body, 1<<20); err != nil {
+				break
+			}
+			time.Sleep(100 * time.Millisecond)
+		}
+		return true
+	}
+	sourcetest.Check(t, upload(newFake(t), 500*time.Millisecond, slow))
+	begun := time.Now()
+	sourcetest.ErrorIs(t, upload(newFake(t), 500*time.Millisecond, stall), fetch.ErrStalled)
+	sourcetest.Expect(t, time.Since(begun) < 3*time.Second, "took %s", time.Since(begun))
+}
+
+// The store takes a conditional write, but the answer is lost.
+func TestLostAnswer(t *testing.T) {
+	f := newFake(t)
+	lose := func(n int, w http.ResponseWriter, r *http.Request) bool {
+		if n == 1 {
+			f.ServeHTTP(httptest.NewRecorder(), r) // the second request
+			cut(w)
+		}
+		return n == 1
+	}
+	b := f.open(f.options(), lose)
+	etag, err := b.Put(t.Context(), "a", []byte("text"), bucket.WriteOptions{Only: bucket.NotExisting})
+	sourcetest.Check(t, err)
+	sourcetest.Equal(t, etag, f.objects["p/a"].etag())
+
+	f.put("p/a", "other")
+	_, err = b.Put(t.Context(), "a", []byte("text"), bucket.WriteOptions{Only: bucket.NotExisting})
+	sourcetest.ErrorIs(t, err, bucket.ErrChanged)
+}
+
+// The answer to the completion of an upload is lost, so the next try finds no upload.
+func TestLostCompletion(t *testing.T) {
+	f := newFake(t)
+	lost := false
+	b := f.open(f.options(), func(_ int, w http.ResponseWriter, r *http.Request) bool {
+		if r.Method != http.MethodPost || !r.URL.Query().Has("uploadId") || lost {
+			return false
+		}
+		lost = true
+		f.ServeHTTP(httptest.NewRecorder(), r)
+		cut(w)
+		return true
+	})
+	data := random(20 << 20)
+	_, err := b.Upload(t.Context(), "a", bytes.NewReader(data), int64(len(data)), sha256.Sum256(data), bucket.UploadOptions{})
+	sourcetest.Check(t, err)
+	sourcetest.Expect(t, lost && bytes.Equal(f.objects["p/a"].data, data), "lost %v", lost)
+}
+
+// An error in an answer of 200 is an error.
+func TestLateError(t *testing.T) {
+	f := newFake(t)
+	late := false
+	b := f.open(f.options(), func(_ int, w http.ResponseWriter, r *http.Request) bool {
+		if r.Method != http.MethodPost || !r.URL.Query().Has("uploadId") || late {
+			return false
+		}
+		late = true
+		refuse(w, 200, "InternalError", "")
+		return true
+	})
+	data := random(20 << 20)
+	_, err := b.Upload(t.Context(), "a", bytes.NewReader(data), int64(len(data)), sha256.Sum256(data), bucket.UploadOptions{})
+	sourcetest.Check(t, err)
+	sourcetest.Equal(t, len(f.events), 1)
+}
+
+// A store that stores other contents than it receives has no object in the end.
+func TestWrongChecksum(t *testing.T) {
+	for _, size := range []int{1 << 20, 20 << 20} {
+		f := newFake(t)
+		b := f.open(f.options(), func(_ int, w http.ResponseWriter, r *http.Request) bool {
+			completes := r.Method == http.MethodPost && r.URL.Query().Has("uploadId")
+			if !completes && (r.Method != http.MethodPut || r.URL.RawQuery != "") {
+				return false
+			}
+			f.put("p/a", "other")
+			etag := f.objects["p/a"].etag()
+			w.Header().Set("ETag", etag)
+			w.Header().Set("X-Amz-Checksum-Sha256", strings.Repeat("A", 43)+"=")
+			if completes {
+				fmt.Fprintf(w, "<CompleteMultipartUploadResult><ETag>%s</ETag><ChecksumSHA256>AAAA-2</ChecksumSHA256></CompleteMultipartUploadResult>", etag)
+			} else {
+				_, _ = io.Copy(io.Discard, r.Body)
+			}
+			return true
+		})
+		data := random(size)
+		_, err := b.Upload(t.Context(), "a", bytes.NewReader(data), int64(size), sha256.Sum256(data), bucket.UploadOptions{})
+		sourcetest.ErrorIs(t, err, bucket.ErrCorrupt)
+		sourcetest.Equal(t, len(f.objects), 0)
+	}
+}
+
+// A redirect gets no request, and so no credentials.
+func TestRedirects(t *testing.T) {
+	reached := false
+	other := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { reached = true }))
+	defer other.Close()
+	for _, status := range []int{301, 302, 307, 308} {
+		f := newFake(t)
+		b := f.open(f.options(), func(_ int, w http.ResponseWriter, r *http.Request) bool {
+			http.Redirect(w, r, other.URL+"?token=secret", status)
+			return true
+		})
+		_, _, err := b.Get(t.Context(), "a", 100)
+		sourcetest.Expect(t, err != nil && !strings.Contains(err.Error(), "secret"), "got %v", err)
+		sourcetest.Expect(t, !reached, "followed %d", status)
+		_, err = b.Put(t.Context(), "a", nil, bucket.WriteOptions{})
+		sourcetest.Expect(t, err != nil && !reached, "followed %d of PUT", status)
+	}
+}
+
+// A rounder answers requests without a network.
+type rounder func(*http.Request) *http.Response
+
+func (r rounder) RoundTrip(req *http.Request) (*http.Response, error) { return r(req), nil }
+
+func response(status int, body string, header ...string) *http.Response {
+	h := http.Header{}
+	for i := 0; i < len(header); i += 2 {
+		h.Set(header[i], header[i+1])
+	}
+	return &http.Response{StatusCode: status, Header: h, Body: io.NopCloser(strings.NewReader(body))}
+}
+
+// Requests to AWS go to the region of the bucket, and nowhere else.
+func TestRegions(t *testing.T) {
+	var hosts, scopes []string
+	aws := func(region string) rounder {
+		return func(req *http.Request) *http.Response {
+			hosts = append(hosts, req.URL.Host)
+			_, scope, _ := strings.Cut(req.Header.Get("Authorization"), testID+"/")
+			scopes = append(scopes, strings.Split(scope, "/")[1])
+			if !strings.Contains(req.URL.Host, "."+region+".") {
+				return response(301, "<Error><Code>PermanentRedirect</Code><Endpoint>evil.example</Endpoint></Error>", "X-Amz-Bucket-Region", region, "Location", "https://evil.example")
+			}
+			return response(200, "<ListBucketResult></ListBucketResult>")
+		}
+	}
+	opts := bucket.Options{Env: bucket.Environment{AccessKeyID: testID, SecretAccessKey: testSecret}, Transport: aws("eu-central-1")}
+	b, err := bucket.Open(t.Context(), bucket.Location{Bucket: "mirror", Prefix: "p"}, opts)
+	sourcetest.Check(t, err)
+	_, err = b.Head(t.Context(), "a")
+	sourcetest.Check(t, err)
+	sourcetest.EqualSlices(t, hosts, []string{"mirror.s3.us-east-1.amazonaws.com", "mirror.s3.eu-central-1.amazonaws.com", "mirror.s3.eu-central-1.amazonaws.com"})
+	sourcetest.EqualSlices(t, scopes, []string{"us-east-1", "eu-central-1", "eu-central-1"})
+	sourcetest.Equal(t, b.URL("a b").String(), "https://mirror.s3.eu-central-1.amazonaws.com/p/a%20b")
+
+	hosts = nil
+	opts.Transport = aws("evil.example/x?")
+	_, err = bucket.Open(t.Context(), bucket.Location{Bucket: "mirror"}, opts)
+	sourcetest.Expect(t, err != nil, "no error")
+	sourcetest.EqualSlices(t, hosts, []string{"mirror.s3.us-east-1.amazonaws.com"})
+
+	opts.Transport, opts.Region = aws("cn-north-1"), "cn-north-1"
+	b, err = bucket.Open(t.Context(), bucket.Location{Bucket: "with.dots"}, opts)
+	sourcetest.Check(t, err)
+	sourcetest.Equal(t, b.URL("a").String(), "https://s3.cn-north-1.amazonaws.com.cn/with.dots/a")
+}
+
+func TestHostileListings(t *testing.T) {
+	page := func(inner string) string { return "<ListBucketResult>" + inner + "</ListBucketResult>" }
+	for _, tt := range []struct{ name, body, want string }{
+		{"other prefix", page("<Contents><Key>other/a</Key></Contents>"), `listed "other/a"`},
+		{"parent", page("<Contents><Key>p/../a</Key><Size>1</Size></Contents>"), `the name contains the part ".."`},
+		{"endless", page("<IsTruncated>true</IsTruncated><NextContinuationToken>1</NextContinuationToken>"), "without an end"},
+		{"no token", page("<IsTruncated>true</IsTruncated>"), "without an end"},
+		{"page", "<html><title>Sign in</title></html>", "not that of an S3-compatible store"},
+		{"large", strings.Repeat("<ListBucketResult>", 1<<19), "too large"},
+	} {
+		f := newFake(t)
+		b := f.open(f.options(), func(_ int, w http.ResponseWriter, _ *http.Request) bool { fmt.Fprint(w, tt.body); return true })
+		var all []error
+		for _, err := range b.List(t.Context(), "") {
+			all = append(all, err)
+		}
+		err := errors.Join(all...)
+		sourcetest.Expect(t, err != nil && strings.Contains(err.Error(), tt.want), "%s: %v", tt.name, err)
+		sourcetest.Expect(t, len(f.requests) < 4, "%s: %d requests", tt.name, len(f.requests))
+	}
+}
+
+// A directory that a console has created is no object.
+func TestDirectoriesAreSkipped(t *testing.T) {
+	f := newFake(t)
+	b := f.open(f.options(), once(func(w http.ResponseWriter, _ *http.Request) {
+		fmt.Fprint(w, "<ListBucketResult><EncodingType>url</EncodingType><Contents><Key>p/</Key></Contents><Contents><Key>p/a%2Bb+c</Key></Contents></ListBucketResult>")
+	}))
+	sourcetest.EqualSlices(t, list(t, b, ""), []string{"a+b c"})
+}
+
+func TestUnreachable(t *testing.T) {
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	sourcetest.Check(t, err)
+	listener.Close()
+	f := newFake(t)
+	opts := f.options()
+	opts.Endpoint, opts.Tries = "https://"+listener.Addr().String(), 2
+	_, err = bucket.Open(t.Context(), bucket.Location{Bucket: "mirror"}, opts)
+	unreachable, ok := errors.AsType[*fetch.UnreachableError](err)
+	sourcetest.Require(t, ok && unreachable.Host == listener.Addr().String(), "got %v", err)
+	sourcetest.Expect(t, strings.HasPrefix(err.Error(), "s3://mirror: cannot reach 127.0.0.1:"), "got %v", err)
+	sourcetest.Equal(t, len(f.events), 1)
+
+	opts = f.options()
+	opts.Transport = nil
+	_, err = bucket.Open(t.Context(), bucket.Location{Bucket: "mirror"}, opts)
+	hints := sources.Hints(err)
+	sourcetest.Expect(t, len(hints) == 1 && strings.Contains(hints[0], "AWS_CA_BUNDLE"), "%v, hints %q", err, hints)
+}
+
+func TestParseURL(t *testing.T) {
+	for text, want := range map[string]bucket.Location{
+		"s3://mirror":         {Bucket: "mirror"},
+		"S3://mirror/":        {Bucket: "mirror"},
+		"s3://my.bucket/a/b/": {Bucket: "my.bucket", Prefix: "a/b"},
+		"s3://mirror/a%20b c": {Bucket: "mirror", Prefix: "a%20b c"},
+	} {
+		got, err := bucket.ParseURL(text)
+		sourcetest.Check(t, err)
+		sourcetest.Equal(t, got, want, text)
+	}
+	for _, text := range []string{
+		"", "mirror", "https://mirror", "s3:mirror", "s3://", "s3:///a", "s3://ab", "s3://a_/b", "s3://10.0.0.1/a", "s3://host:9000/mirror", "s3://..a/b",
+		"s3://mirror//a", "s3://mirror/a//b", "s3://mirror/../b", "s3://mirror/a/./b", "s3://mirror/a\\b", "s3://mirror/a\nb", "s3://mirror/a?b", "s3://mirror/a#b", "s3://mirror//",
+	} {
+		_, err := bucket.ParseURL(text)
+		sourcetest.Expect(t, err != nil && len(sources.Hints(err)) == 1, "%q: %v", text, err)
+	}
+	_, err := bucket.ParseURL("s3://AKIA:hunter2@mirror/a?b=hunter2")
+	sourcetest.Expect(t, err != nil && !strings.Contains(err.Error(), "hunter2"), "got %v", err)
+	for _, text := range []string{"host", "ftp://host", "https://", "https://u:hunter2@host", "https://host?x=hunter2", "https://u:hunter2@%"} {
+		_, err := bucket.Open(t.Context(), bucket.Location{Bucket: "mirror"}, bucket.Options{Endpoint: text})
+		sourcetest.Expect(t, err != nil && !strings.Contains(err.Error(), "hunter2") && len(sources.Hints(err)) == 1, "%q: %v", text, err)
+	}
+}
+
+// Names that the store or a client may change are refused before a request.
+func TestNames(t *testing.T) {
+	f := newFake(t)
+	b := f.open(f.options(), nil)
+	for _, name := range []string{"", "/a", "a/", "a//b", "../a", "a/../b", "a\x00", "a\\b", "\xff", strings.Repeat("a", 1025)} {
+		_, err := b.Put(t.Context(), name, nil, bucket.WriteOptions{})
+		sourcetest.Expect(t, err != nil, "%q is accepted", name)
+	}
+	sourcetest.Equal(t, len(f.requests), 0)
+}
+
+// Stores that can't remove several objects in one request get several requests.
+func TestDeleteOneByOne(t *testing.T) {
+	f := newFake(t)
+	for _, key := range []string{"p/a", "p/b", "p/c"} {
+		f.put(key, "text")
+	}
+	b := f.open(f.options(), func(_ int, w http.ResponseWriter, r *http.Request) bool {
+		if r.Method == http.MethodPost {
+			refuse(w, 501, "NotImplemented", "")
+		}
+		return r.Method == http.MethodPost
+	})
+	sourcetest.Check(t, b.Delete(t.Context(), "a", "b", "c"))
+	sourcetest.Equal(t, len(f.objects), 0)
+	slices.Sort(f.requests)
+	sourcetest.EqualSlices(t, f.requests, []string{"DELETE p/a", "DELETE p/b", "DELETE p/c", "POST ?delete="})
+}
