@@ -256,7 +256,7 @@ func TestExpiredCredentials(t *testing.T) {
 			return &http.Response{StatusCode: 200, Header: http.Header{}, Body: http.NoBody}, nil
 		})})
 		sourcetest.Check(t, err)
-		_, err = b.Head(t.Context(), "a")
+		_, _, err = b.Get(t.Context(), "a", 100)
 		sourcetest.Equal(t, err == nil, renewable)
 		if !renewable {
 			sourcetest.ErrorIs(t, err, fetch.ErrUnauthorized)

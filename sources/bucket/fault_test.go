@@ -167,9 +167,8 @@ func TestStalls(t *testing.T) {
 			t.Parallel()
 			f := newFake(t)
 			opts := f.options()
-			b := f.open(opts, nil)
 			opts.Timeout, opts.Tries = 100*time.Millisecond, 2
-			b = f.open(opts, answer)
+			b := f.open(opts, answer)
 			begun := time.Now()
 			_, _, err := b.Get(t.Context(), "a", 10000)
 			sourcetest.ErrorIs(t, err, fetch.ErrStalled)

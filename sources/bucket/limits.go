@@ -35,6 +35,7 @@ const (
 	usualPart   = 16 << 20 // bytes; smaller objects are sent in one request
 	maxParts    = 10_000
 	defaultJobs = 4
+	maxAttempts = 3 // uploads of one object that other processes may disturb
 
 	// abandoned is the age after which an unfinished upload without parts is
 	// removed. A younger one may be that of another process that has just begun.

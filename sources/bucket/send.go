@@ -71,7 +71,7 @@ func (b *Bucket) send(ctx context.Context, c call) (answer, error) {
 		case e.region != "" && e.region != region && !moved:
 			moved, region = true, e.region
 			continue
-		case (e.expired() || c.method == http.MethodHead && refused(e)) && !renewed && b.chain.renew(): // the answer to HEAD has no code
+		case e.expired() && !renewed && b.chain.renew():
 			renewed = true
 			continue
 		case !e.temporary() || n >= b.opts.Tries:

@@ -161,14 +161,14 @@ func (c *chain) metadata(ctx context.Context) (found, error) {
 	}
 	token, err := get(http.MethodPut, "api/token", http.Header{"X-Aws-Ec2-Metadata-Token-Ttl-Seconds": {"21600"}})
 	if err != nil || strings.ContainsFunc(token, func(r rune) bool { return r <= ' ' || r >= 0x7f }) {
-		return found{}, nil // not on EC2
+		return found{}, nil //nolint:nilerr // not on EC2
 	}
 	header := func() http.Header { return http.Header{"X-Aws-Ec2-Metadata-Token": {token}} }
 	const path = "meta-data/iam/security-credentials/"
 	roles, err := get(http.MethodGet, path, header())
 	role, _, _ := strings.Cut(roles, "\n")
 	if err != nil || role == "" {
-		return found{}, nil // no role
+		return found{}, nil //nolint:nilerr // the instance has no role
 	}
 	answer, err := get(http.MethodGet, path+url.PathEscape(strings.TrimSpace(role)), header())
 	if err != nil {

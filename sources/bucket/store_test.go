@@ -315,6 +315,43 @@ func TestUploadOfOtherContents(t *testing.T) {
 	}
 }
 
+// Processes that upload the same object at the same time all succeed. If they upload different contents, the object is
+// that of one of them.
+func TestUploadsAtTheSameTime(t *testing.T) {
+	s, b, _ := open(t, "s3://mirror")
+	const size = 40 << 20
+	for _, differ := range []bool{false, true} {
+		name := fmt.Sprintf("%v.zip", differ)
+		var sums [3][32]byte
+		var group errgroup.Group
+		var succeeded atomic.Int64
+		for i := range sums {
+			data := random(size)
+			if differ {
+				data[i]++
+			}
+			sums[i] = sha256.Sum256(data)
+			group.Go(func() error {
+				_, err := b.Upload(t.Context(), name, bytes.NewReader(data), size, sums[i], bucket.UploadOptions{Jobs: 2})
+				if err == nil {
+					succeeded.Add(1)
+				} else if !differ {
+					return err
+				}
+				return nil
+			})
+		}
+		sourcetest.Check(t, group.Wait())
+		t.Logf("%d of %d succeeded", succeeded.Load(), len(sums))
+		sourcetest.Expect(t, succeeded.Load() > 0, "none succeeded")
+		info, err := b.Head(t.Context(), name)
+		sourcetest.Check(t, err)
+		stored := sha256.Sum256(sourcetest.ReadFile(t, filepath.Join(s.Dir, "mirror", name)))
+		sourcetest.Expect(t, slices.Contains(sums[:], stored), "the object is that of none of the uploads")
+		sourcetest.Expect(t, info.SHA256 == stored, "the checksum is that of another upload")
+	}
+}
+
 // Contents with another checksum than the given one are not sent.
 func TestUploadChecksContents(t *testing.T) {
 	_, b, count := open(t, "s3://mirror")

@@ -56,11 +56,13 @@ func (b *Bucket) Upload(ctx context.Context, name string, r io.ReaderAt, size in
 		etag, err := b.put(ctx, name, c, opts.WriteOptions)
 		return Uploaded{ETag: etag}, err
 	}
-	uploaded, err := u.attempt(ctx, true)
-	if errors.Is(err, errUseless) {
-		uploaded, err = u.attempt(ctx, false)
+	for n := range maxAttempts {
+		uploaded, err := u.attempt(ctx, n == 0)
+		if !errors.Is(err, errUseless) {
+			return uploaded, err
+		}
 	}
-	return uploaded, err
+	return Uploaded{}, &Error{Subject: u.subject(key), Err: errUseless}
 }
 
 // early returns the error of a condition that isn't met before the upload begins. The store only checks conditions at
@@ -81,8 +83,8 @@ func (u *upload) early(ctx context.Context) error {
 	return &Error{Subject: u.subject(u.key), Err: ErrChanged}
 }
 
-// errUseless matches the error of an unfinished upload that can't be continued.
-var errUseless = errors.New("the unfinished upload can't be continued")
+// errUseless matches the error of an unfinished upload that can't be completed. Another one may succeed.
+var errUseless = errors.New("not uploaded, because other processes upload other contents")
 
 // An upload is an object that is written in parts.
 type upload struct {
@@ -169,21 +171,22 @@ func (u *upload) attempt(ctx context.Context, resume bool) (up Uploaded, err err
 		}
 	}
 	up.Kept = u.done
-	if err = u.sendParts(ctx, id); err == nil {
+	sent := u.sendParts(ctx, id)
+	if err = sent; err == nil {
 		up.ETag, err = u.complete(ctx, id)
 	}
 	switch e, _ := errors.AsType[*Error](err); {
 	case err == nil:
 		return up, u.check(ctx, up.ETag, up.Kept > 0)
-	case e != nil && e.Code == "NoSuchUpload":
-		// Another process, or a try whose answer was lost, has completed or removed it.
+	case e != nil && (e.Code == "NoSuchUpload" || sent == nil && (e.Code == "InvalidPart" || e.Status == http.StatusInternalServerError)):
+		// Another process, or a try whose answer was lost, has completed or removed it. Some stores can't complete an
+		// upload to which two processes have sent the same part.
+		u.abort(ctx, id)
 		if info, headErr := u.Head(ctx, u.name); headErr == nil && info.SHA256 == u.sum && info.Size == u.size {
 			up.ETag = info.ETag
 			return up, nil
 		}
-		if resume {
-			return up, errUseless
-		}
+		return up, errUseless
 	case e != nil && e.Status != 0 && !e.temporary() && !errors.Is(err, ErrFull) && !errors.Is(err, fetch.ErrUnauthorized):
 		u.abort(ctx, id) // a later upload could not use it
 	}
@@ -229,9 +232,11 @@ func (u *upload) check(ctx context.Context, etag string, continued bool) error {
 	switch {
 	case errors.Is(err, fetch.ErrUnauthorized):
 		return nil // the credentials are for writing only
+	case errors.Is(err, sources.ErrNotFound): // another process has removed it
+		return errUseless
 	case err != nil:
 		return err
-	case info.Size == u.size && info.SHA256 == u.sum:
+	case info.Size == u.size && (info.SHA256 == u.sum || info.SHA256 == [32]byte{}): // not all stores keep descriptions
 		return nil
 	}
 	err = u.discard(ctx, u.name, etag)
