@@ -69,7 +69,7 @@ var mayImport = map[string][]string{
 	"cmd/larder/line": {"cmd/larder/ui", "cmd/larder/report", "sources"},
 	"cmd/larder/work": {
 		"cmd/larder/ui", "cmd/larder/report",
-		"sources", "sources/age", "sources/archive", "sources/disk", "sources/evidence", "sources/fetch", "sources/netmirror", "sources/oci", "sources/policy", "sources/probe", "sources/registry", "sources/seal", "sources/staging", "sources/trust",
+		"sources", "sources/age", "sources/archive", "sources/bucket", "sources/disk", "sources/evidence", "sources/fetch", "sources/netmirror", "sources/oci", "sources/policy", "sources/probe", "sources/registry", "sources/seal", "sources/staging", "sources/trust",
 		"fsmirror", "fsmirror/builder", "fsmirror/bundle", "fsmirror/legacy", "fsmirror/publish", "fsmirror/server", "fsmirror/server/endpoint", "fsmirror/server/metrics", "cachedir", "cachedir/export", "cachedir/view", "cliconfig",
 		"installer", "installer/acquire", "installer/datadir", "installer/lockfile", "installer/modules",
 	},

@@ -20,6 +20,7 @@ func mirrorPushCommand() *line.Command {
 		Flags: []line.Flag{
 			{Name: "replace", Does: "replace archives that have other contents"},
 			{Name: "prune", Does: "also remove packages that DIR doesn't have"},
+			{Name: "endpoint", Value: "URL", Does: "of a store other than AWS's, for s3://"},
 			dryRunFlag("show what would be changed"),
 		},
 		Leaves: continues,
@@ -29,6 +30,6 @@ func mirrorPushCommand() *line.Command {
 
 func mirrorPush(ctx context.Context, l *line.Line, s *work.Session) error {
 	return work.PushMirror(ctx, s, work.PushRequest{
-		Dir: l.Word(0), To: l.Word(1), Patterns: l.Words[2:], Replace: l.Bool("replace"), Prune: l.Bool("prune"),
+		Dir: l.Word(0), To: l.Word(1), Patterns: l.Words[2:], Endpoint: l.Text("endpoint"), Replace: l.Bool("replace"), Prune: l.Bool("prune"),
 	})
 }

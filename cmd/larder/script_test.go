@@ -298,6 +298,7 @@ var commands = map[string]func(*testscript.TestScript, bool, []string){
 	"seen":         seen,
 	"netmirror":    func(ts *testscript.TestScript, _ bool, args []string) { serverCommand(ts, world(ts).Mirror, args) },
 	"oci":          ociCommand,
+	"store":        storeCommand,
 	"mirror":       writeMirror,
 	"requests":     requests,
 	"await":        await,
@@ -338,6 +339,17 @@ func ociCommand(ts *testscript.TestScript, _ bool, args []string) {
 	default:
 		serverCommand(ts, s, args)
 	}
+}
+
+// storeCommand starts a real S3-compatible store with buckets, and sets the variables with which Larder finds it. STORE is a directory with the
+// objects of each bucket as files.
+func storeCommand(ts *testscript.TestScript, _ bool, args []string) {
+	s := sourcetest.NewS3(story(ts).t, args...)
+	ts.Setenv("STORE", s.Dir)
+	ts.Setenv("AWS_ENDPOINT_URL_S3", s.Endpoint)
+	ts.Setenv("AWS_ACCESS_KEY_ID", s.AccessKeyID)
+	ts.Setenv("AWS_SECRET_ACCESS_KEY", s.SecretAccessKey)
+	ts.Setenv("AWS_CA_BUNDLE", s.CAFile)
 }
 
 // release is an odd release, NAME=VALUE by NAME=VALUE.

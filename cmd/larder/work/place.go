@@ -1,9 +1,12 @@
 package work
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
+	"net/http"
+	"net/url"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -13,6 +16,7 @@ import (
 	"github.com/larder-cli/larder/fsmirror/builder"
 	"github.com/larder-cli/larder/fsmirror/publish"
 	"github.com/larder-cli/larder/sources"
+	"github.com/larder-cli/larder/sources/bucket"
 	"github.com/larder-cli/larder/sources/evidence"
 	"github.com/larder-cli/larder/sources/oci"
 )
@@ -35,9 +39,36 @@ func (m *rootModule) ociMirror(template oci.Template, push bool) *oci.Mirror {
 	return oci.New(m.client, template, oci.Access{Push: push, Credentials: m.config.OCICredentials, Hint: m.config.OCIHint})
 }
 
+// openBucket opens a place in an S3-compatible store.
+func (m *rootModule) openBucket(ctx context.Context, typed, endpoint string) (*bucket.Bucket, error) {
+	at, err := bucket.ParseURL(typed)
+	if err != nil {
+		return nil, report.Usage(err)
+	}
+	env := bucket.Environment(m.config.AWS)
+	transport, err := bucket.NewTransport(func(r *http.Request) (*url.URL, error) { return m.config.Proxy(r.URL) }, env.CABundle)
+	if err != nil {
+		return nil, err
+	}
+	return bucket.Open(ctx, at, bucket.Options{
+		Endpoint: cmp.Or(endpoint, env.Endpoint), Env: env, Transport: transport, UserAgent: "larder/" + m.flags.Version,
+		Secrets: m.output.Secrets(), Report: m.output.Request,
+	})
+}
+
 // target returns the place to push to.
-func (m *rootModule) target(typed string) (publish.Target, error) {
+func (m *rootModule) target(ctx context.Context, typed, endpoint string) (publish.Target, error) {
 	switch {
+	case m.flags.Offline:
+		return nil, report.Usage(errors.New("a place can't be reached with --offline"))
+	case endpoint != "" && !strings.HasPrefix(typed, bucketScheme):
+		return nil, report.Usage(errors.New("--endpoint requires a place s3://BUCKET/PREFIX"))
+	case strings.HasPrefix(typed, bucketScheme):
+		b, err := m.openBucket(ctx, typed, endpoint)
+		if err != nil {
+			return nil, err
+		}
+		return publish.NewBucket(b), nil
 	case strings.HasPrefix(typed, ociScheme):
 		template, err := parseOCI(typed)
 		if err != nil {
@@ -67,6 +98,7 @@ func parseOCI(typed string) (oci.Template, error) {
 type PushRequest struct {
 	Dir, To        string   // as typed
 	Patterns       []string // of the providers; empty means all
+	Endpoint       string   // of the store; empty means AWS
 	Replace, Prune bool
 }
 
@@ -80,7 +112,7 @@ func PushMirror(ctx context.Context, s *Session, request PushRequest) error {
 	if err != nil {
 		return err
 	}
-	target, err := m.target(request.To)
+	target, err := m.target(ctx, request.To, request.Endpoint)
 	if err != nil {
 		return err
 	}
