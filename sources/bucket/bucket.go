@@ -39,7 +39,7 @@ import (
 // Options adjust a Bucket. The zero Options are those for public buckets of AWS.
 type Options struct {
 	Endpoint string      // URL of the store, with https or http; empty means AWS
-	Region   string      // empty means that of the environment or profile, the one in the endpoint, or else us-east-1
+	Region   string      // empty means the one in the endpoint, or else that of the environment or profile, or else us-east-1
 	Env      Environment // where to find credentials; without any, requests are anonymous
 
 	Transport http.RoundTripper // used for all requests; nil means a new one without a proxy, as from NewTransport

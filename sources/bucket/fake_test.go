@@ -78,6 +78,8 @@ func (f *fake) open(opts bucket.Options, fault func(n int, w http.ResponseWriter
 	f.t.Helper()
 	b, err := bucket.Open(f.t.Context(), bucket.Location{Bucket: "mirror", Prefix: "p"}, opts)
 	sourcetest.Check(f.t, err)
+	f.mu.Lock()
+	defer f.mu.Unlock()
 	f.fault, f.requests = fault, nil
 	return b
 }
@@ -163,6 +165,13 @@ func cut(w http.ResponseWriter) {
 	if err == nil {
 		conn.Close()
 	}
+}
+
+// count returns the number of requests.
+func (f *fake) count() int {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return len(f.requests)
 }
 
 // put stores an object without a request.

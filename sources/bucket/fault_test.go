@@ -72,7 +72,7 @@ func TestTriesAreBounded(t *testing.T) {
 	b := f.open(f.options(), func(_ int, w http.ResponseWriter, _ *http.Request) bool { w.WriteHeader(503); return true })
 	_, err := b.Head(t.Context(), "a")
 	sourcetest.Equal(t, err.Error(), "s3://mirror/p/a: 503 Service Unavailable (6 tries)")
-	sourcetest.Equal(t, len(f.requests), 6)
+	sourcetest.Equal(t, f.count(), 6)
 
 	opts := f.options()
 	opts.Sleep = nil
@@ -128,7 +128,7 @@ func TestFinalErrors(t *testing.T) {
 			sourcetest.Expect(t, strings.Contains(hints, tt.hint), "the hint is %q", hints)
 			sourcetest.Expect(t, !strings.Contains(text+hints, testSecret), "contains the secret: %q", text)
 			sourcetest.Equal(t, strings.Count(text, "s3://"), 1, text)
-			sourcetest.Equal(t, len(f.requests), 1)
+			sourcetest.Equal(t, f.count(), 1)
 		})
 	}
 }
@@ -173,7 +173,7 @@ func TestStalls(t *testing.T) {
 			_, _, err := b.Get(t.Context(), "a", 10000)
 			sourcetest.ErrorIs(t, err, fetch.ErrStalled)
 			sourcetest.Expect(t, time.Since(begun) < 5*time.Second, "took %s", time.Since(begun))
-			sourcetest.Equal(t, len(f.requests), 2)
+			sourcetest.Equal(t, f.count(), 2)
 		})
 	}
 }
@@ -372,7 +372,7 @@ func TestHostileListings(t *testing.T) {
 		}
 		err := errors.Join(all...)
 		sourcetest.Expect(t, err != nil && strings.Contains(err.Error(), tt.want), "%s: %v", tt.name, err)
-		sourcetest.Expect(t, len(f.requests) < 4, "%s: %d requests", tt.name, len(f.requests))
+		sourcetest.Expect(t, f.count() < 4, "%s: %d requests", tt.name, f.count())
 	}
 }
 
@@ -439,7 +439,7 @@ func TestNames(t *testing.T) {
 		_, err := b.Put(t.Context(), name, nil, bucket.WriteOptions{})
 		sourcetest.Expect(t, err != nil, "%q is accepted", name)
 	}
-	sourcetest.Equal(t, len(f.requests), 0)
+	sourcetest.Equal(t, f.count(), 0)
 }
 
 // Stores that can't remove several objects in one request get several requests.

@@ -52,7 +52,9 @@ type Condition struct {
 var NotExisting = Condition{absent: true}
 
 // IfETag is the condition that the object exists and has the ETag.
-func IfETag(etag string) Condition { return Condition{etag: etag} }
+func IfETag(etag string) Condition {
+	return Condition{etag: first(etag, `"none"`)} // some stores ignore a condition with an empty one
+}
 
 // WriteOptions adjust [Bucket.Put]. The zero options write in any case.
 type WriteOptions struct {

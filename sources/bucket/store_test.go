@@ -141,10 +141,14 @@ func TestConditions(t *testing.T) {
 	write := func(text string, only bucket.Condition) (string, error) {
 		return b.Put(ctx, "index.json", []byte(text), bucket.WriteOptions{Only: only})
 	}
-	_, err := write("1", bucket.IfETag(`"none"`))
-	sourcetest.ErrorIs(t, err, bucket.ErrChanged, "no object yet")
+	for _, etag := range []string{`"none"`, ""} {
+		_, err := write("1", bucket.IfETag(etag))
+		sourcetest.ErrorIs(t, err, bucket.ErrChanged, "no object yet")
+	}
 	first, err := write("1", bucket.NotExisting)
 	sourcetest.Check(t, err)
+	_, err = write("2", bucket.IfETag(""))
+	sourcetest.ErrorIs(t, err, bucket.ErrChanged)
 	_, err = write("2", bucket.NotExisting)
 	sourcetest.ErrorIs(t, err, bucket.ErrChanged)
 	second, err := write("2", bucket.IfETag(first))
