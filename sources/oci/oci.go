@@ -11,10 +11,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net/url"
 	"regexp"
 	"slices"
-	"strings"
 	"sync"
 
 	"golang.org/x/sync/errgroup"
@@ -125,10 +123,15 @@ func (m *Mirror) repository(p sources.Provider) (Repository, error) {
 	if err != nil {
 		return r, fmt.Errorf("repository_template %q: %w", m.template, err)
 	}
-	if _, known := m.known.LoadOrStore(r.Registry, true); !known {
-		authorize(m.client, r.Registry, m.access)
-	}
+	m.prepare(r.Registry)
 	return r, nil
+}
+
+// prepare makes the client authenticate its requests to a registry.
+func (m *Mirror) prepare(registry string) {
+	if _, known := m.known.LoadOrStore(registry, true); !known {
+		authorize(m.client, registry, m.access)
+	}
 }
 
 func (m *Mirror) locate(ctx context.Context, id sources.PackageID) (sources.Package, error) {
@@ -285,9 +288,5 @@ func absentRepository(err error) error {
 
 // authorize makes the client authenticate its requests to a registry.
 func authorize(client *fetch.Client, registry string, access Access) {
-	base := Repository{Registry: registry}.at("")
-	client.Authorize(strings.TrimSuffix(base, "/"), &authorizer{registry: registry, access: access, known: map[string]*granted{}})
+	client.Authorize(Repository{Registry: registry}.root(""), &authorizer{registry: registry, access: access, known: map[string]*granted{}})
 }
-
-// place returns a URL as messages name it.
-func place(u *url.URL) string { return fetch.Redact(u.String()) }

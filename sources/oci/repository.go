@@ -54,8 +54,11 @@ func (r Repository) Covers(other Repository) (segments int, ok bool) {
 }
 
 // at returns the URL of a path in the API of the repository.
-func (r Repository) at(path string) string {
-	return "https://" + registry.Reference{Registry: r.Registry}.Host() + "/v2/" + r.Name + "/" + path
+func (r Repository) at(path string) string { return r.root(r.Name + "/" + path) }
+
+// root returns the URL of a path in the API of the registry.
+func (r Repository) root(path string) string {
+	return "https://" + registry.Reference{Registry: r.Registry}.Host() + "/v2/" + path
 }
 
 // tag returns the tag of a version. Tags can't contain a plus sign.
