@@ -13,7 +13,7 @@ import (
 const ociLogin = `username = "reader" password = "s3cret-p"`
 
 // ociFiles are CLI configurations with blocks for OCI registries, and what Larder reports about them for OpenTofu. With
-// differs, OpenTofu accepts what Larder refuses, or the other way round.
+// differs, either OpenTofu or Larder accepts the file, but not both.
 var ociFiles = []struct {
 	src, want string
 	differs   bool

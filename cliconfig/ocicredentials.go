@@ -212,7 +212,7 @@ func (c *Config) OCIHint(r oci.Repository, sent bool) string {
 	case chosen.err != nil:
 		return fmt.Sprintf("%v: %s%s", chosen.err, c.ociAdvice(r.Registry), rights)
 	case docker.fault != nil:
-		return fmt.Sprintf("repair or remove the file with an error, because of which all files of Docker and Podman are ignored: %v", docker.fault)
+		return fmt.Sprintf("repair or remove a file with an error, which makes Larder and OpenTofu ignore all files of Docker and Podman: %v", docker.fault)
 	}
 	return c.ociAdvice(r.Registry) + rights
 }

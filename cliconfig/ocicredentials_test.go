@@ -332,7 +332,7 @@ func TestOCIHint(t *testing.T) {
 		{"Docker Hub", "", nil, "docker.io/b", false, "log in with podman login docker.io, or " + strings.ReplaceAll(add, "a.example", "docker.io")},
 		{"GitHub", "", nil, "ghcr.io/b", false, strings.ReplaceAll(login, "a.example", "ghcr.io") + "; a token of GitHub needs the scope read:packages, and write:packages to push"},
 		{"no files", "oci_default_credentials { discover_ambient_credentials = false }", nil, "a.example/b", false, add},
-		{"a bad file", "", file("{"), "a.example/b", false, "repair or remove the file with an error, because of which all files of Docker and Podman are ignored: " + docker + ": not valid JSON"},
+		{"a bad file", "", file("{"), "a.example/b", false, "repair or remove a file with an error, which makes Larder and OpenTofu ignore all files of Docker and Podman: " + docker + ": not valid JSON"},
 		{"a bad entry", "", file(auths("a.example one")), "a.example/b", false, docker + `: the auth of "a.example" is not USER:PASSWORD in base64: ` + login},
 		{"in a file", "", file(auths("a.example one:p")), "a.example/b", true, "check the credentials for a.example from " + docker + ": the registry refused them; they may have expired, or lack access to this repository"},
 		{"in a block for GitHub", `oci_credentials "ghcr.io" { ` + ociLogin + ` }`, nil, "ghcr.io/b", true,

@@ -355,6 +355,8 @@ func (s Setting) ofHost(value string) string {
 		return "credentials without a token"
 	case s.Name == "password":
 		return "password for archives"
+	case s.Name == "oci_credentials":
+		return strings.TrimSpace("OCI credentials " + value)
 	case s.Name == "host":
 		return strings.TrimSpace("services " + value)
 	}
