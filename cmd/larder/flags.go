@@ -46,7 +46,7 @@ func treeFlags(platforms string) []line.Flag {
 // wantedFlags select packages, for commands that put them into a store.
 func wantedFlags() []line.Flag {
 	return []line.Flag{
-		{Group: selectionFlags, Name: "from", Value: "PATH", Repeatable: true, Does: "root modules, lock files or .tf files", Offers: []string{line.Files}},
+		{Group: selectionFlags, Name: "from", Value: "FROM", Repeatable: true, Does: "root modules, lock files, .tf files, or a place", Offers: []string{line.Files}},
 		recursiveFlag("all root modules in and below PATH"),
 		excludeFlag(),
 		platformsFlag(notDeclared),
@@ -145,6 +145,11 @@ func readOnlyLockFile(l *line.Line) (bool, error) {
 	return l.IsSet("lockfile"), nil
 }
 
+// endpointFlag is for commands that work with places.
+func endpointFlag() line.Flag {
+	return line.Flag{Name: "endpoint", Value: "URL", Does: "of a store other than AWS's, for s3://"}
+}
+
 // maxSizeFlag limits a size.
 func maxSizeFlag(does string) line.Flag {
 	return line.Flag{Name: "max-size", Value: "SIZE", Kind: line.Size, Does: does}
@@ -208,7 +213,7 @@ func oneOf[T ~string](values []T) string { return ui.List("or", values) }
 
 // readFill reads wantedFlags and the arguments, for commands that put packages into a store.
 func readFill(l *line.Line) (work.FillRequest, error) {
-	r := work.FillRequest{Arguments: l.Words, From: l.Texts("from"), RequirePlatforms: l.Bool("require-platforms")}
+	r := work.FillRequest{Arguments: l.Words, From: l.Texts("from"), Endpoint: l.Text("endpoint"), RequirePlatforms: l.Bool("require-platforms")}
 	if err := l.Exclusive("newest", "all-versions"); err != nil {
 		return r, err
 	}

@@ -12,16 +12,17 @@ func mirrorDiffCommand() *line.Command {
 		Name:      "diff",
 		Does:      "compare two mirrors",
 		Arguments: "A B [FLAG...]",
-		Least:     2, Most: 2, Needs: "takes two arguments, which are directories, manifests or, one of them, an https URL",
+		Least:     2, Most: 2, Needs: "takes two arguments, which are directories, manifests or places",
 		Example: "larder mirror diff ./mirror https://mirror.example.com/providers/",
-		About: "A and B are directories, bundles or manifests (see larder bundle manifest). One can\n" +
-			"be the https URL of a network mirror. Network mirrors don't list their providers,\n" +
-			"so Larder looks for the providers of the other mirror. Hashes packages without a\n" +
-			"record, and compares the signed checksums of versions in both.",
-		Run: inSession(mirrorDiff),
+		About: "A and B are directories, bundles or manifests (see larder bundle manifest), or places:\n" +
+			"oci://HOST/TEMPLATE, s3://BUCKET/PREFIX or the https URL of a network mirror. If a place\n" +
+			"doesn't list its providers, Larder looks for those of the other mirror. Hashes packages\n" +
+			"without a record, compares the signed checksums, and reads no archive of a place.",
+		Flags: []line.Flag{endpointFlag()},
+		Run:   inSession(mirrorDiff),
 	}
 }
 
 func mirrorDiff(ctx context.Context, l *line.Line, s *work.Session) error {
-	return work.CompareMirrors(ctx, s, l.Word(0), l.Word(1))
+	return work.CompareMirrors(ctx, s, work.PlaceRequest{Place: l.Word(0), Endpoint: l.Text("endpoint")}, work.PlaceRequest{Place: l.Word(1), Endpoint: l.Text("endpoint")})
 }

@@ -11,13 +11,15 @@ func mirrorListCommand() *line.Command {
 	return &line.Command{
 		Name:      "list",
 		Does:      "list the packages in a mirror",
-		Arguments: "DIR [PATTERN...] [FLAG...]",
-		Least:     1, Needs: needsMirror,
+		Arguments: "DIR | PLACE [PATTERN...] [FLAG...]",
+		Least:     1, Needs: "needs the directory of a mirror, or a place",
 		Example: "larder mirror list ./mirror hashicorp/*",
 		About: "Shows the size, age and verification result of each package. In a PATTERN, such as\n" +
-			"aws or */aws, * matches any name.",
+			"aws or */aws, * matches any name. PLACE is oci://HOST/TEMPLATE, s3://BUCKET/PREFIX or\n" +
+			"the https URL of a network mirror, whose providers PATTERN must name.",
+		Flags: []line.Flag{endpointFlag()},
 		Run: inSession(func(ctx context.Context, l *line.Line, s *work.Session) error {
-			return work.ListMirror(ctx, s, l.Word(0), l.Words[1:])
+			return work.ListMirror(ctx, s, work.PlaceRequest{Place: l.Word(0), Endpoint: l.Text("endpoint")}, l.Words[1:])
 		}),
 	}
 }

@@ -20,7 +20,7 @@ func mirrorPushCommand() *line.Command {
 		Flags: []line.Flag{
 			{Name: "replace", Does: "replace archives that have other contents"},
 			{Name: "prune", Does: "also remove packages that DIR doesn't have"},
-			{Name: "endpoint", Value: "URL", Does: "of a store other than AWS's, for s3://"},
+			endpointFlag(),
 			dryRunFlag("show what would be changed"),
 		},
 		Leaves: continues,

@@ -17,6 +17,7 @@ func mirrorSyncCommand() *line.Command {
 			line.Flag{Name: "unpacked", Does: "write directories; not for network mirrors"},
 			writeConfigFlag(),
 			line.Flag{Name: "html", Does: "also write index.html, for people"},
+			endpointFlag(),
 			dryRunFlag("show what would be fetched"),
 		),
 		Leaves: continues,

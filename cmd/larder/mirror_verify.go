@@ -11,14 +11,15 @@ func mirrorVerifyCommand() *line.Command {
 	return &line.Command{
 		Name:      "verify",
 		Does:      "verify every file in a mirror",
-		Arguments: "DIR [FLAG...]",
-		Least:     1, Most: 1, Needs: needsMirror,
+		Arguments: "DIR | PLACE [PATTERN...] [FLAG...]",
+		Least:     1, Needs: "needs the directory of a mirror, or a place",
 		Example: "larder mirror verify ./mirror",
 		About: "Compares packages with their records and signed checksums, and index.json and\n" +
-			"VERSION.json with the archives. Changes nothing, and needs no network.",
-		Flags: trustFlags(),
+			"VERSION.json with the archives. Changes nothing, and needs no network. Of a PLACE\n" +
+			"(see larder mirror list), it verifies checksums and signatures, and reads no archive.",
+		Flags: append(trustFlags(), endpointFlag()),
 		Run: inSession(func(ctx context.Context, l *line.Line, s *work.Session) error {
-			return work.VerifyMirror(ctx, s, l.Word(0))
+			return work.VerifyMirror(ctx, s, work.PlaceRequest{Place: l.Word(0), Endpoint: l.Text("endpoint")}, l.Words[1:])
 		}),
 	}
 }

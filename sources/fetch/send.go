@@ -167,13 +167,13 @@ func (c *Client) roundTrip(ctx context.Context, w *watch, by *way, u *url.URL, h
 		return 0
 	})
 	answered(resp, known.stands.Load())
-	switch failed := err.(type) {
-	case nil:
-	case *CredentialsError:
-		return nil, nil, failed.Err
-	case *TokenError:
+	if denied, ok := errors.AsType[*CredentialsError](err); ok {
+		return nil, nil, denied.Err
+	}
+	if failed, ok := errors.AsType[*TokenError](err); ok {
 		return nil, nil, elsewhere(u, failed.URL, c.unanswered(ctx, failed.URL, known, failed.Err))
-	default:
+	}
+	if err != nil {
 		return nil, nil, c.unanswered(ctx, u, known, err)
 	}
 	if ctx.Err() != nil { // an answer received after cancellation does not count

@@ -211,9 +211,15 @@ func (m *Mirror) parsePackage(doc *fetch.Document, version version, id sources.P
 
 // A Release is a mirror's contents for a version.
 type Release struct {
-	Archives map[sources.Platform][]sources.Hash // the mirror's hashes by platform
-	Signed   *sources.Signed                     // nil if there is none
+	Archives map[sources.Platform]Archive
+	Signed   *sources.Signed // nil if there is none
 	Warnings []string
+}
+
+// An Archive is an archive that the mirror has for a version.
+type Archive struct {
+	URL    string
+	Hashes []sources.Hash // that the mirror states
 }
 
 // Release returns the mirror's contents for a version. The error matches
@@ -236,15 +242,21 @@ func (m *Mirror) release(ctx context.Context, p sources.Provider, v sources.Vers
 	if err != nil {
 		return r, err
 	}
-	r.Archives = map[sources.Platform][]sources.Hash{}
+	r.Archives = map[sources.Platform]Archive{}
 	for _, name := range slices.Sorted(maps.Keys(version.Archives)) {
 		platform, err := sources.ParsePlatform(name)
 		if err != nil || version.Archives[name] == nil {
 			continue // no client can request this platform
 		}
-		if r.Archives[platform], err = parseHashes(version.Archives[name].Hashes); err != nil {
+		at, err := fetch.Resolve(doc.URL, version.Archives[name].URL)
+		if err != nil {
+			return r, doc.Wrap(fmt.Errorf("url of %s: %w", platform, err))
+		}
+		hashes, err := parseHashes(version.Archives[name].Hashes)
+		if err != nil {
 			return r, fmt.Errorf("%s: %w", platform, err)
 		}
+		r.Archives[platform] = Archive{at.String(), hashes}
 	}
 	r.Signed, r.Warnings, err = m.evidence(ctx, doc, version, v)
 	return r, err

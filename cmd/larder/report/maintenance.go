@@ -23,6 +23,7 @@ type MirrorChecked struct {
 	Problems  int   `json:"problems"`
 	Unvouched int   `json:"without_evidence"`
 	Payloads  int   `json:"payloads,omitempty"` // of a bundle, read
+	Unread    bool  `json:"unread,omitempty"`   // the packages are in a place, and their archives were not read
 }
 
 // An InstalledChecked is the summary of verifying the installed packages of root modules.

@@ -17,7 +17,7 @@ type Mirrored struct {
 	Path     string `json:"path"`
 	Unpacked bool   `json:"unpacked"`
 	Size     int64  `json:"size"`
-	Since    string `json:"since"`
+	Since    string `json:"since,omitempty"` // not of a place
 	Verification
 	Changed  bool     `json:"changed,omitempty"`
 	Damaged  bool     `json:"damaged,omitempty"`
@@ -30,8 +30,12 @@ type Mirrored struct {
 
 // MirroredOf returns an entry of a mirror.
 func MirroredOf(e builder.Entry) Mirrored {
+	since := ""
+	if !e.Since.IsZero() {
+		since = e.Since.UTC().Format("2006-01-02T15:04:05Z")
+	}
 	return Mirrored{
-		PackageID: InJSON(e.ID), Path: e.Path, Unpacked: e.Unpacked, Size: e.Size, Since: e.Since.UTC().Format("2006-01-02T15:04:05Z"),
+		PackageID: InJSON(e.ID), Path: e.Path, Unpacked: e.Unpacked, Size: e.Size, Since: since,
 		Changed: e.Stored.Differs != "", Damaged: e.Err != nil, Evidence: e.Evidence, Origin: e.Origin, Hashes: sources.Texts(e.Hashes), Verification: VerificationOf(e.Stored.Report), of: e,
 	}
 }
@@ -62,9 +66,16 @@ func (m Mirrored) cells(o *Output) []ui.Span {
 	if m.Unpacked {
 		verdict += ", unpacked"
 	}
+	size, since := ui.Size(m.Size), ui.Since(m.of.Since, time.Now())
+	if m.of.Since.IsZero() { // in a place, which doesn't say when a package was added, and perhaps not how large it is
+		since = ""
+	}
+	if m.Size == 0 {
+		size = ""
+	}
 	return []ui.Span{
 		ui.Bold.Of(o.Name(m.of.ID.Provider)), {Text: m.Version}, {Text: m.Platform},
-		{Text: ui.Size(m.Size)}, ui.Faint.Of(ui.Since(m.of.Since, time.Now())), {Text: verdict},
+		{Text: size}, ui.Faint.Of(since), {Text: verdict},
 	}
 }
 

@@ -27,7 +27,8 @@ type filling struct {
 // A FillRequest says which packages to put into a store.
 type FillRequest struct {
 	Arguments        []string // addresses, root modules, lock files and lists of providers, as typed
-	From             []string // the latter three, as typed
+	From             []string // the latter three, as typed, or a place to fetch from
+	Endpoint         string   // of the store that is the place; empty means AWS
 	Versions         installer.SelectOptions
 	RequirePlatforms bool // fail if a version has no package for a platform
 	Keep             bool // prunes keep the packages
@@ -36,6 +37,12 @@ type FillRequest struct {
 // newFilling returns a filling with the packages of a request, except its arguments: see [wanted.take].
 func newFilling(s *Session, r FillRequest) *filling {
 	s.forDeclared = true
+	r.From = slices.DeleteFunc(slices.Clone(r.From), func(from string) bool {
+		if isPlace(from) {
+			s.place = PlaceRequest{from, r.Endpoint}
+		}
+		return isPlace(from)
+	})
 	return &filling{wanted: &wanted{Session: s, paths: r.From, versions: r.Versions}, requirePlatforms: r.RequirePlatforms}
 }
 
@@ -125,7 +132,10 @@ func (f *filling) fill(ctx context.Context, s *supply, to func(*supply) (destina
 		from = fsmirror.Nearby(from, d.nearby)
 	}
 	in := installer.NewFetcher(from, d.Store, s.client, opts)
-	selected, chooseErr := in.Select(ctx, s.wants, f.versions)
+	selected, chooseErr := s.selected, error(nil)
+	if selected == nil {
+		selected, chooseErr = in.Select(ctx, s.wants, f.versions)
+	}
 	if d.skips != nil {
 		selected = slices.DeleteFunc(selected, func(s installer.Selected) bool { return d.skips(ctx, from, s) })
 	}

@@ -34,6 +34,14 @@ func (m *rootModule) methods(ctx context.Context) (methods []sources.Method, err
 			}
 		}
 	}()
+	if m.place.Place != "" {
+		b, err := m.browser(ctx, m.place)
+		if err != nil {
+			return nil, err
+		}
+		source, err := m.remote(m.place.Place, func() (sources.Source, error) { return b, nil })
+		return []sources.Method{{Source: source}}, err
+	}
 	if m.config.Implied && len(m.pluginDirs) == 0 {
 		methods, m.hiding, err = m.implied(ctx)
 		return methods, err
@@ -158,7 +166,7 @@ func (m *rootModule) implied(ctx context.Context) (methods []sources.Method, hid
 
 // queriesOrigin reports whether the installation methods query the origin registry about a provider.
 func (m *rootModule) queriesOrigin(ctx context.Context, p sources.Provider) bool {
-	if len(m.pluginDirs) > 0 {
+	if len(m.pluginDirs) > 0 || m.place.Place != "" {
 		return false
 	}
 	if m.config.Implied {
@@ -216,7 +224,7 @@ func (m *rootModule) explain(err error) error {
 		} else {
 			errs[i] = m.suggest(errs[i])
 		}
-		if p, ok := explained(err); ok && !m.asks && len(m.pluginDirs) == 0 { // explain has no --plugin-dir
+		if p, ok := explained(err); ok && !m.asks && len(m.pluginDirs) == 0 && m.place.Place == "" { // explain has no --plugin-dir, and no place
 			errs[i] = sources.WithLastHint(errs[i], "%s shows every constraint and source", m.explainCommand(p))
 		}
 	}

@@ -69,11 +69,19 @@ func hasPackages(dir string) bool {
 	return err != nil || len(packages) > 0
 }
 
-// ListMirror lists a mirror from its records, without reading packages.
-func ListMirror(ctx context.Context, s *Session, dir string, typed []string) error {
+// ListMirror lists a mirror from its records, without reading packages, or a place.
+func ListMirror(ctx context.Context, s *Session, r PlaceRequest, typed []string) error {
 	patterns, err := s.readPatterns(typed)
 	if err != nil {
 		return err
+	}
+	dir := r.Place
+	if isPlace(dir) {
+		m, err := s.here(ctx)
+		if err != nil {
+			return err
+		}
+		return m.listPlace(ctx, r, patterns)
 	}
 	m, b, err := mirrorHere(ctx, s, dir, builder.Options{ReadOnly: true})
 	if err != nil {
@@ -116,9 +124,24 @@ func hintDamage(err error, dir string) error {
 	return sources.WithHint(err, "larder mirror verify %s lists every problem", shellQuoted(dir))
 }
 
-// VerifyMirror verifies a mirror. It returns a [report.FoundError] if it finds a problem, and another error
+// VerifyMirror verifies a mirror, or a place. It returns a [report.FoundError] if it finds a problem, and another error
 // if the verification itself fails.
-func VerifyMirror(ctx context.Context, s *Session, dir string) error {
+func VerifyMirror(ctx context.Context, s *Session, r PlaceRequest, typed []string) error {
+	dir := r.Place
+	if isPlace(dir) {
+		patterns, err := s.readPatterns(typed)
+		if err != nil {
+			return err
+		}
+		m, err := s.here(ctx)
+		if err != nil {
+			return err
+		}
+		return m.verifyPlace(ctx, r, patterns)
+	}
+	if len(typed) > 0 {
+		return report.Usage(errors.New("all of a directory is verified: patterns are for places"))
+	}
 	m, b, err := mirrorHere(ctx, s, dir, builder.Options{ReadOnly: true})
 	if err != nil {
 		return err

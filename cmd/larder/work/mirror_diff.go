@@ -1,14 +1,11 @@
 package work
 
 import (
-	"cmp"
 	"context"
-	"errors"
 	"fmt"
+	"maps"
+	"slices"
 	"strings"
-	"sync"
-
-	"golang.org/x/sync/errgroup"
 
 	"github.com/larder-cli/larder/cmd/larder/report"
 	"github.com/larder-cli/larder/cmd/larder/ui"
@@ -16,12 +13,11 @@ import (
 	"github.com/larder-cli/larder/fsmirror/bundle"
 	"github.com/larder-cli/larder/sources"
 	"github.com/larder-cli/larder/sources/evidence"
-	"github.com/larder-cli/larder/sources/netmirror"
 )
 
 // CompareMirrors compares two mirrors, as typed. It returns a [report.FoundError] if they differ, and another
 // error if one of them could not be read.
-func CompareMirrors(ctx context.Context, s *Session, first, second string) error {
+func CompareMirrors(ctx context.Context, s *Session, first, second PlaceRequest) error {
 	m, err := s.here(ctx)
 	if err != nil {
 		return err
@@ -38,37 +34,47 @@ func CompareMirrors(ctx context.Context, s *Session, first, second string) error
 	report.ShowAll(s.output, shown)
 	s.output.Summary(report.Compared{Differences: len(differences), First: len(a.Packages), Second: len(b.Packages)})
 	between := fmt.Sprintf("between %s (%s) and %s (%s)",
-		first, ui.Count(len(a.Packages), "package"), second, ui.Count(len(b.Packages), "package"))
+		first.Place, ui.Count(len(a.Packages), "package"), second.Place, ui.Count(len(b.Packages), "package"))
 	if len(differences) == 0 {
 		s.output.Say("No difference %s", between)
 	}
 	return report.Found(len(differences), "difference", between)
 }
 
-// bothContents reads both mirrors, the directory first if the other is remote.
-func (m *rootModule) bothContents(ctx context.Context, first, second string) (a, b bundle.Contents, err error) {
-	switch {
-	case isRemote(first) && isRemote(second):
-		return a, b, report.Usage(errors.New("two network mirrors cannot be compared, because neither lists its providers"))
-	case isRemote(first):
+// bothContents reads both mirrors, the directory first if the other is a place.
+func (m *rootModule) bothContents(ctx context.Context, first, second PlaceRequest) (a, b bundle.Contents, err error) {
+	if isPlace(first.Place) && !isPlace(second.Place) {
 		b, a, err = m.bothContents(ctx, second, first)
 		return a, b, err
 	}
-	if a, err = m.localContents(ctx, first); err != nil {
+	if a, err = m.contentsOf(ctx, first, nil); err != nil {
 		return a, b, err
 	}
-	if isRemote(second) {
-		b, err = m.remoteContents(ctx, second, a)
-	} else {
-		b, err = m.localContents(ctx, second)
+	known := map[sources.Provider]bool{}
+	for id := range a.Packages {
+		known[id.Provider] = true
 	}
+	b, err = m.contentsOf(ctx, second, slices.AppendSeq([]sources.Provider{}, maps.Keys(known)))
 	return a, b, err
 }
 
-// isRemote reports whether an argument is a URL. It includes http:// so that the error is
-// about the scheme, and not about a missing directory.
-func isRemote(mirror string) bool {
-	return strings.HasPrefix(mirror, "https://") || strings.HasPrefix(mirror, "http://")
+// contentsOf reads a mirror. If it can't list its providers, they are those that are known.
+func (m *rootModule) contentsOf(ctx context.Context, r PlaceRequest, known []sources.Provider) (bundle.Contents, error) {
+	if !isPlace(r.Place) {
+		return m.localContents(ctx, r.Place)
+	}
+	if !strings.HasPrefix(r.Place, bucketScheme) {
+		r.Endpoint = ""
+	}
+	b, err := m.browser(ctx, r)
+	if err != nil {
+		return bundle.NewContents(), err
+	}
+	all, err := m.browse(ctx, b, r.Place, nil, known)
+	if err != nil {
+		return bundle.NewContents(), err
+	}
+	return all.contents()
 }
 
 // localContents reads the mirror in a directory, or a manifest.
@@ -108,57 +114,4 @@ func (m *rootModule) localContents(ctx context.Context, dir string) (bundle.Cont
 		}
 	}
 	return all, nil
-}
-
-// remoteContents requests from a network mirror the providers of another mirror.
-func (m *rootModule) remoteContents(ctx context.Context, url string, other bundle.Contents) (bundle.Contents, error) {
-	all, mu := bundle.NewContents(), sync.Mutex{}
-	mirror, err := netmirror.New(m.client, url, netmirror.Options{})
-	if err != nil {
-		return all, err
-	}
-	providers := map[sources.Provider]bool{}
-	for id := range other.Packages {
-		providers[id.Provider] = true
-	}
-	group, ctx := errgroup.WithContext(ctx)
-	group.SetLimit(cmp.Or(m.flags.Jobs, 16))
-	for p := range providers {
-		group.Go(func() error {
-			found, err := m.remoteProvider(ctx, mirror, p)
-			mu.Lock()
-			defer mu.Unlock()
-			all.Add(found)
-			return err
-		})
-	}
-	return all, group.Wait()
-}
-
-// remoteProvider requests all packages of a provider from a network mirror.
-func (m *rootModule) remoteProvider(ctx context.Context, mirror *netmirror.Mirror, p sources.Provider) (bundle.Contents, error) {
-	found := bundle.NewContents()
-	listing, err := mirror.Versions(ctx, p)
-	if errors.Is(err, sources.ErrNotFound) {
-		return found, nil
-	}
-	if err != nil {
-		return found, err
-	}
-	for _, v := range listing.Versions {
-		release, err := mirror.Release(ctx, p, v)
-		if err == nil {
-			err = found.AddEvidence(sources.Release{Provider: p, Version: v}, release.Signed)
-		}
-		if err != nil {
-			return found, err
-		}
-		for _, w := range release.Warnings {
-			m.output.Warn("%s: %s", p, w)
-		}
-		for platform, hashes := range release.Archives {
-			found.Packages[sources.PackageID{Provider: p, Version: v, Platform: platform}] = hashes
-		}
-	}
-	return found, nil
 }

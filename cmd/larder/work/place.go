@@ -60,7 +60,7 @@ func (m *rootModule) openBucket(ctx context.Context, typed, endpoint string) (*b
 func (m *rootModule) target(ctx context.Context, typed, endpoint string) (publish.Target, error) {
 	switch {
 	case m.flags.Offline:
-		return nil, report.Usage(errors.New("a place can't be reached with --offline"))
+		return nil, fmt.Errorf("%s: %w", typed, sources.ErrOffline)
 	case endpoint != "" && !strings.HasPrefix(typed, bucketScheme):
 		return nil, report.Usage(errors.New("--endpoint requires a place s3://BUCKET/PREFIX"))
 	case strings.HasPrefix(typed, bucketScheme):

@@ -19,6 +19,7 @@ import (
 	"github.com/larder-cli/larder/cliconfig"
 	"github.com/larder-cli/larder/cmd/larder/report"
 	"github.com/larder-cli/larder/fsmirror"
+	"github.com/larder-cli/larder/fsmirror/publish"
 	"github.com/larder-cli/larder/installer/acquire"
 	"github.com/larder-cli/larder/installer/lockfile"
 	"github.com/larder-cli/larder/installer/modules"
@@ -38,13 +39,14 @@ import (
 type Session struct {
 	output     *report.Output // of the run; that of a root module names it
 	machine    cliconfig.Machine
-	workDir    string   // working directory, absolute
-	roots      []string // root modules that arguments name, as typed; empty means the one in dir
-	addresses  []string // arguments that were read as providers, as typed
-	searched   []string // directories in which root modules were searched for, absolute
-	requested  choice   // of an engine, by the user or by the command of exec; empty if there is none
-	both       bool     // the user requests both engines
-	pluginDirs []string // mirrors, absolute; if there are any, there are no other sources
+	workDir    string       // working directory, absolute
+	roots      []string     // root modules that arguments name, as typed; empty means the one in dir
+	addresses  []string     // arguments that were read as providers, as typed
+	searched   []string     // directories in which root modules were searched for, absolute
+	requested  choice       // of an engine, by the user or by the command of exec; empty if there is none
+	both       bool         // the user requests both engines
+	pluginDirs []string     // mirrors, absolute; if there are any, there are no other sources
+	place      PlaceRequest // to install from, instead of the configuration's methods
 	flags      Options
 	slots      acquire.Slots // one for each of jobs, shared by all installers
 	asks       bool          // the command answers a question: it changes nothing, and people wait for the answer
@@ -68,7 +70,8 @@ type Session struct {
 	modules  modules.Cache
 	settings memo[sources.Engine, settings]
 	remotes  memo[string, sources.Source] // by engine and name
-	ledgers  memo[string, *age.Ledger]    // by directory
+	places   memo[sources.Engine, publish.Browser]
+	ledgers  memo[string, *age.Ledger] // by directory
 
 	registries memo[sources.Engine, *registry.Registry]
 	mirrors    memo[string, *fsmirror.Mirror] // by options and directory

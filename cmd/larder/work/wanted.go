@@ -33,7 +33,7 @@ func (w *wanted) take(args []string) error {
 	}
 	w.paths = append(w.paths, paths...)
 	w.roots = w.paths
-	if len(w.addresses)+len(w.paths) == 0 {
+	if len(w.addresses)+len(w.paths) == 0 && w.place.Place == "" {
 		w.paths = []string{"."}
 	}
 	if w.flags.Recursive && len(w.paths) == 0 {
@@ -50,13 +50,14 @@ func (w *wanted) take(args []string) error {
 type supply struct {
 	*rootModule // one of the root modules that make the requests
 	wants       []installer.Want
+	selected    []installer.Selected // instead of what the wants select; nil if these decide
 }
 
 // An input contains requests: a root module, a file, or the command line.
 type input struct {
 	lockPath string // of the root module, whose rules apply
 	out      *report.Output
-	wants    func(context.Context, *rootModule) ([]installer.Want, error)
+	wants    func(context.Context, *rootModule) ([]installer.Want, error) // nil means everything that the place has
 }
 
 // read returns the requests of an input by the rules of an engine, or of the one that is chosen for
@@ -66,8 +67,16 @@ func (in input) read(ctx context.Context, s *Session, engine sources.Engine) (*s
 	if err != nil {
 		return &supply{}, err
 	}
+	if in.wants == nil {
+		selected, err := m.everything(ctx, s.place)
+		all := &supply{rootModule: m, selected: selected}
+		for _, one := range selected {
+			all.wants = append(all.wants, *one.Wants[0])
+		}
+		return all, err
+	}
 	wants, err := in.wants(ctx, m)
-	return &supply{m, wants}, err
+	return &supply{rootModule: m, wants: wants}, err
 }
 
 // read reads all inputs. An input that fails does not stop the others: the error joins all
@@ -146,6 +155,9 @@ func (w *wanted) inputs(ctx context.Context) ([]input, error) {
 		lockPath := filepath.Join(w.workDir, lockfile.Name)
 		w.noteEngines(ctx, lockPath)
 		inputs = append(inputs, input{lockPath, w.output, w.arguments})
+	}
+	if len(w.addresses)+len(w.paths) == 0 { // with a place only
+		inputs = append(inputs, input{filepath.Join(w.workDir, lockfile.Name), w.output, nil})
 	}
 	var errs []error
 	for _, path := range w.paths {

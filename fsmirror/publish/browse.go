@@ -1,0 +1,135 @@
+package publish
+
+import (
+	"context"
+	"net/http"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/larder-cli/larder/sources"
+	"github.com/larder-cli/larder/sources/bucket"
+	"github.com/larder-cli/larder/sources/fetch"
+	"github.com/larder-cli/larder/sources/netmirror"
+	"github.com/larder-cli/larder/sources/oci"
+)
+
+// ErrUnlisted matches the error of a place that can't list its providers.
+var ErrUnlisted = oci.ErrUnlisted
+
+// A Browser reads what a place has, without its archives.
+type Browser interface {
+	sources.Source
+
+	// Providers returns the providers, sorted. The error matches [ErrUnlisted] if the place can't list them.
+	Providers(ctx context.Context) ([]sources.Provider, error)
+
+	// Read returns what the place has of a release. The error matches [sources.ErrNotFound] if it has nothing.
+	Read(ctx context.Context, r sources.Release) (Contents, error)
+}
+
+// Contents are what a place has of a release.
+type Contents struct {
+	Archives map[sources.Platform]Archive
+	Signed   *sources.Signed // nil if there is none
+	Warnings []string
+}
+
+// An Archive is an archive in a place.
+type Archive struct {
+	URL    string
+	Hashes []sources.Hash // that the place states
+	Size   int64          // in bytes; 0 if unknown
+}
+
+// Exists returns an error if an archive isn't in its place, or has another size. It doesn't read it. The error matches
+// [sources.ErrNotFound] if there is none.
+func (a Archive) Exists(ctx context.Context, client *fetch.Client) error {
+	reply, err := client.Do(ctx, fetch.Write{Method: http.MethodHead, URL: a.URL})
+	if err != nil {
+		return fetch.Absent(err)
+	}
+	size, err := strconv.ParseInt(reply.Header.Get("Content-Length"), 10, 64)
+	if err == nil && reply.Status == http.StatusOK && a.Size > 0 && size != a.Size {
+		return reply.Wrap(&SizeError{Is: size, Stated: a.Size})
+	}
+	return nil
+}
+
+// A SizeError is an archive with another size than its place states, in bytes.
+type SizeError struct{ Is, Stated int64 }
+
+func (e *SizeError) Error() string {
+	return "the archive has " + strconv.FormatInt(e.Is, 10) + " bytes, and not " + strconv.FormatInt(e.Stated, 10)
+}
+
+// BrowseOCI returns the providers in OCI registries. Host is that of the providers, if the template doesn't contain it.
+func BrowseOCI(m *oci.Mirror, host sources.Host) Browser { return &ociBrowser{m, host} }
+
+type ociBrowser struct {
+	*oci.Mirror
+	host sources.Host
+}
+
+func (b *ociBrowser) Providers(ctx context.Context) ([]sources.Provider, error) {
+	return b.Mirror.Providers(ctx, b.host)
+}
+
+func (b *ociBrowser) Read(ctx context.Context, r sources.Release) (Contents, error) {
+	release, err := b.Release(ctx, r.Provider, r.Version)
+	c := Contents{Archives: map[sources.Platform]Archive{}, Signed: release.Signed, Warnings: release.Warnings}
+	for platform, a := range release.Archives {
+		c.Archives[platform] = Archive{URL: a.URL, Hashes: []sources.Hash{a.Hash}, Size: a.Size}
+	}
+	return c, err
+}
+
+// BrowseNetwork returns the providers of a network mirror, which can't list them.
+func BrowseNetwork(m *netmirror.Mirror) Browser { return &networkBrowser{m} }
+
+type networkBrowser struct{ *netmirror.Mirror }
+
+func (b *networkBrowser) Providers(context.Context) ([]sources.Provider, error) {
+	return nil, sources.WithHint(ErrUnlisted, "network mirrors don't list their providers: name them, such as hashicorp/aws")
+}
+
+func (b *networkBrowser) Read(ctx context.Context, r sources.Release) (Contents, error) {
+	release, err := b.Release(ctx, r.Provider, r.Version)
+	c := Contents{Archives: map[sources.Platform]Archive{}, Signed: release.Signed, Warnings: release.Warnings}
+	for platform, a := range release.Archives {
+		c.Archives[platform] = Archive{URL: a.URL, Hashes: a.Hashes}
+	}
+	return c, err
+}
+
+// BrowseBucket returns the providers in a bucket, whose documents m reads.
+func BrowseBucket(b *bucket.Bucket, m *netmirror.Mirror) Browser {
+	return &bucketBrowser{networkBrowser{m}, b}
+}
+
+type bucketBrowser struct {
+	networkBrowser
+	in *bucket.Bucket
+}
+
+// Providers returns the directories with an index.
+func (b *bucketBrowser) Providers(ctx context.Context) (all []sources.Provider, err error) {
+	for info, err := range b.in.List(ctx, "") {
+		if err != nil && info.Name == "" {
+			return nil, err
+		}
+		parts := strings.Split(info.Name, "/")
+		if len(parts) != 4 || parts[3] != indexName {
+			continue
+		}
+		host, err := sources.ParsePunycodeHost(parts[0])
+		if err != nil {
+			continue
+		}
+		if p, err := sources.ParseProvider(string(host)+"/"+parts[1]+"/"+parts[2], sources.Terraform); err == nil {
+			all = append(all, p)
+		}
+	}
+	slices.SortFunc(all, sources.Provider.Compare)
+	return slices.Compact(all), nil
+}
