@@ -61,6 +61,7 @@ var changesNothing = []struct{ command, args string }{
 	{"mirror index", "mirror index usbu --dry-run"},
 	{"mirror prune", "mirror prune usb --keep-last 1 --dry-run"},
 	{"mirror prune", "mirror prune usbu --keep-locked-by work --dry-run"},
+	{"mirror push", "mirror push usb oci://oci.example.test/acme/${namespace}/${type} --dry-run"},
 	{"mirror diff", "mirror diff usb usbu"},
 	{"mirror diff", "mirror diff usb changed"},
 	{"bundle create", "--chdir new bundle create out.tar --dry-run"},

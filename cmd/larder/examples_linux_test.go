@@ -65,10 +65,11 @@ func (m *diskMachine) close(names ...string) {
 	}
 }
 
-// exampleOf returns the arguments of a command's example, without larder and what a shell does.
+// exampleOf returns the arguments of a command's example, without larder and what a shell does. The OCI registry is the
+// world's.
 func exampleOf(cmd *line.Command) string {
 	example, _, _ := strings.Cut(cmd.Example, " > ")
-	return strings.ReplaceAll(strings.TrimPrefix(example, "larder "), "~/", "home/")
+	return strings.NewReplacer("~/", "home/", "'", "", "ghcr.io", "oci.example.test").Replace(strings.TrimPrefix(example, "larder "))
 }
 
 // Each example of help works as it is typed.

@@ -27,7 +27,7 @@ var objects = []report.Object{
 	report.CacheUsage{}, report.ProviderTotal{}, report.CacheTotal{}, report.Finding{}, report.Repair{}, report.Checked{},
 	report.Legacy{}, report.Imported{}, report.Skipped{}, report.Missing{}, report.CacheKey{}, report.Exported{},
 	report.Forgotten{}, report.Released{}, report.Removal{}, report.MirrorRemoval{}, report.Leftover{}, report.Mirrored{}, report.Document{},
-	report.Difference{}, report.Bundle{}, report.Bundled{}, report.Payload{}, Manifest{}, report.Version{}, line.Help{},
+	report.Difference{}, report.Pushed{}, report.Bundle{}, report.Bundled{}, report.Payload{}, Manifest{}, report.Version{}, line.Help{},
 	report.Topic{}, line.GlobalFlags{}, report.ExitStatus{}, report.ConfigFile{}, report.ConfigVariable{},
 	report.Completion{}, report.Diagnosis{}, report.Explanation{}, report.Release{}, report.EngineChoice{}, report.ConfigMethod{}, report.Setting{}, report.Outdated{}, report.Server{}, report.Step{}, report.Connection{}, report.CheckFinding{}, report.Serving{}, report.Served{}, report.Summary{},
 }
@@ -36,7 +36,7 @@ var objects = []report.Object{
 var summaries = []any{
 	report.InstallSum{}, report.LockSum{}, report.FillSum{}, report.CacheChecked{}, report.MirrorChecked{}, report.Repaired{},
 	report.CacheTotal{}, report.Pruned{}, report.MirrorPruned{}, report.Listed{}, report.ExportSum{}, report.CacheImportSum{},
-	report.Forgot{}, report.BundleSum{}, report.BundleImportSum{}, report.LegacySum{}, report.Indexed{}, report.Compared{},
+	report.Forgot{}, report.BundleSum{}, report.BundleImportSum{}, report.LegacySum{}, report.Indexed{}, report.Compared{}, report.PushSum{},
 	report.ShimSum{}, report.InstalledChecked{}, report.Diagnosed{}, report.Releases{}, report.OutdatedSum{}, report.CheckSum{}, report.ServeTotal{},
 }
 

@@ -16,7 +16,7 @@ func prefetchCommand() *line.Command {
 		Example:   "larder prefetch -R . --platform linux_amd64,darwin_arm64",
 		About: "PATH is a root module, a lock file or a .tf file. Chooses the locked version, or\n" +
 			"else the newest one allowed. Changes only the plugin cache.",
-		Flags: fillFlags(endpointFlag(), dryRunFlag("show what would be fetched"),
+		Flags: fillFlags(dryRunFlag("show what would be fetched"),
 			line.Flag{Name: "keep", Does: "let larder cache prune keep the packages"}),
 		Leaves: continues,
 		Run:    inSession(prefetch),
