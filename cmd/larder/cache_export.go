@@ -12,14 +12,16 @@ import (
 func cacheExportCommand() *line.Command {
 	return &line.Command{
 		Name:      "export",
-		Does:      "write locked packages to a file",
-		Arguments: "FILE [PATH...] [FLAG...]",
-		Least:     1, Needs: "needs one FILE, or - for standard output",
+		Does:      "write locked packages to a file or a place",
+		Arguments: "FILE | PLACE [PATH...] [FLAG...]",
+		Least:     1, Needs: "needs one FILE, - for standard output, or a place",
 		Example: "larder cache export cache.tar -R",
 		About: "FILE is a tar file for larder cache import; - is standard output. Its contents\n" +
 			"depend only on the packages. An identical FILE is not rewritten. To compress it:\n" +
-			"larder cache export - | zstd > FILE",
+			"larder cache export - | zstd > FILE. PLACE is s3://BUCKET/PREFIX or\n" +
+			"oci://HOST/REPOSITORY: each package is one object, and stored once.",
 		Flags: append(treeFlags(notHere),
+			endpointFlag(),
 			line.Flag{Name: "partial", Does: "export the other packages if some are missing"}),
 		Leaves: "nothing was written",
 		Run:    inSession(cacheExport),
@@ -28,6 +30,9 @@ func cacheExportCommand() *line.Command {
 
 func cacheExport(ctx context.Context, l *line.Line, s *work.Session) error {
 	file := l.Word(0)
+	if work.IsShared(file) {
+		return work.ShareCache(ctx, s, work.PlaceRequest{Place: file, Endpoint: l.Text("endpoint")}, l.Words[1:], l.Bool("partial"))
+	}
 	if file == "-" && l.Bool("json") {
 		return report.Usage(errors.New("--json and - as FILE both write to standard output"))
 	}

@@ -339,6 +339,7 @@ type ExportSum struct {
 	Missing   int    `json:"missing"`
 	Size      int64  `json:"size"`
 	Unchanged bool   `json:"unchanged"`
+	Same      int    `json:"same,omitempty"` // packages that the place had already
 }
 
 // A CacheImportSum is the summary of importing exports.

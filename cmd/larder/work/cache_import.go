@@ -7,6 +7,7 @@ import (
 	"io"
 	"io/fs"
 	"os"
+	"sync"
 
 	"github.com/larder-cli/larder/cachedir"
 	"github.com/larder-cli/larder/cachedir/export"
@@ -55,6 +56,8 @@ type importer struct {
 	*targetCache
 	into    *installer.Installer
 	exports []opened
+
+	mu      sync.Mutex
 	changes []report.Change
 }
 
@@ -179,7 +182,9 @@ func (im *importer) take(ctx context.Context, contents *export.Contents, in open
 			return errors.Join(err, notTaken(contents.Packages[i+1:]))
 		}
 		payload = sources.Payload{Dir: outcome.Package.Dir}
+		im.mu.Lock()
 		im.changes = append(im.changes, report.Change{Outcome: outcome, Unchanged: outcome.How != installer.Imported})
+		im.mu.Unlock()
 	}
 	return nil
 }
