@@ -249,7 +249,8 @@ func ImportShared(ctx context.Context, s *Session, r PlaceRequest, roots []strin
 	lacked, err := report.Work(k.out, func(progress report.Report) (int, error) { return im.fetchShared(ctx, in, t, progress) })
 	im.show(len(sources.Errors(err)))
 	if lacked > 0 {
-		k.out.Conclude("%s has no %s that the lock files require: larder install downloads them, and larder cache export adds them", r.Place, ui.Count(lacked, "package"))
+		k.out.Conclude("%s lacks %s that the lock files require: %s downloads what is missing, and larder cache export adds it to the place",
+			r.Place, ui.Count(lacked, "package"), k.again("install"))
 	}
 	return err
 }
