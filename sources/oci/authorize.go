@@ -141,12 +141,14 @@ type conversation struct {
 
 	refusal *http.Response // the last one, with its body in memory
 	err     error          // of the last request
+	asked   bool           // a token was requested
 }
 
 func (c *conversation) RoundTrip(req *http.Request) (*http.Response, error) {
 	resp, err := c.next.RoundTrip(req)
 	c.refusal, c.err = nil, nil
 	token := *req.URL != *c.about
+	c.asked = c.asked || token
 	switch {
 	case err != nil && token:
 		c.err = &fetch.TokenError{URL: req.URL, Err: err}
@@ -168,7 +170,8 @@ func (c *conversation) failed(err error) (*http.Response, error) {
 	if denied, ok := errors.AsType[*fetch.CredentialsError](err); ok {
 		return nil, denied
 	}
-	if c.refusal != nil {
+	// Without a request for a token, the library has refused the URL that the registry named for it.
+	if c.refusal != nil && (c.asked || errors.Is(err, auth.ErrBasicCredentialNotFound)) {
 		return c.refusal, nil
 	}
 	if c.err != nil {

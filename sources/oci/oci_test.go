@@ -207,3 +207,26 @@ func TestRefusedCredentials(t *testing.T) {
 		}
 	}
 }
+
+// Credentials are not sent to a server of tokens that the registry should not name.
+func TestRefusedRealm(t *testing.T) {
+	for realm, says := range map[string]string{
+		"http://oci.example.test/token": "uses http",
+		"https://169.254.169.254/token": "blocked",
+		"ftp://oci.example.test/token":  "unsupported scheme",
+	} {
+		w := published(t)
+		w.OCI().Wrap(func(http.Handler) http.Handler {
+			return http.HandlerFunc(func(rw http.ResponseWriter, _ *http.Request) {
+				rw.Header().Set("Www-Authenticate", `Bearer realm="`+realm+`",service="test"`)
+				rw.WriteHeader(http.StatusUnauthorized)
+			})
+		})
+		m := open(t, w, oci.Access{Credentials: func(context.Context, oci.Repository) (oci.Credentials, error) {
+			t.Error("credentials requested for " + realm)
+			return oci.Credentials{}, nil
+		}})
+		_, err := m.Versions(t.Context(), sourcetest.Address(t, provider))
+		sourcetest.Expect(t, err != nil && strings.Contains(err.Error(), says), "%s: error %v", realm, err)
+	}
+}

@@ -143,7 +143,7 @@ func (s *Server) Login(user, password string, basic bool) {
 				s.record(r)
 				w.Header().Set("Www-Authenticate", `Basic realm="test"`)
 				if !basic {
-					w.Header().Set("Www-Authenticate", fmt.Sprintf(`Bearer realm="%s/token",service="test",scope=%q`, s.URL, scopeOf(r)))
+					w.Header().Set("Www-Authenticate", fmt.Sprintf(`Bearer realm="https://%s/token",service="test",scope=%q`, r.Host, scopeOf(r)))
 				}
 				http.Error(w, `{"errors": [{"code": "UNAUTHORIZED", "message": "authentication required"}]}`, http.StatusUnauthorized)
 			}
