@@ -58,6 +58,7 @@ type PushSum struct {
 	Removed  int   `json:"removed"`
 	Same     int   `json:"same"`   // packages that were there already
 	Differ   int   `json:"differ"` // packages with other contents, which were not replaced
+	Failed   int   `json:"failed"` // other errors
 	Bytes    int64 `json:"bytes"`  // of the archives that were added or replaced
 	DryRun   bool  `json:"dry_run,omitempty"`
 }
@@ -73,7 +74,7 @@ func (s *PushSum) Text(place string) string {
 	switch {
 	case stored > 0:
 		text = fmt.Sprintf("%s %s (%s) to %s", did, ui.Count(stored, "package"), ui.Size(s.Bytes), place)
-	case s.Differ > 0 || s.Removed > 0:
+	case s.Differ+s.Failed+s.Removed > 0:
 		text = fmt.Sprintf("%s nothing to %s", did, place)
 	}
 	if s.Removed > 0 {
@@ -82,6 +83,9 @@ func (s *PushSum) Text(place string) string {
 	text += ThereText(s.Same)
 	if s.Differ > 0 {
 		text += fmt.Sprintf("; %d not replaced", s.Differ)
+	}
+	if s.Failed > 0 {
+		text += fmt.Sprintf("; %d failed", s.Failed)
 	}
 	return text
 }

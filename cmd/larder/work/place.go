@@ -127,9 +127,15 @@ func PushMirror(ctx context.Context, s *Session, request PushRequest) error {
 			Replace: request.Replace, Prune: request.Prune, DryRun: s.flags.DryRun, Jobs: s.flags.Jobs, Report: progress,
 		})
 	})
+	err = errors.Join(append(problems, err)...)
+	for _, e := range sources.Errors(err) {
+		if _, differs := errors.AsType[*publish.DifferError](e); !differs {
+			sum.Failed++
+		}
+	}
 	s.output.Pushed(result, sum)
 	s.output.Conclude("%s", sum.Text(request.To))
-	return errors.Join(append(problems, err)...)
+	return err
 }
 
 // releases returns what a mirror, as typed, has of the providers that the patterns select. Problems are the packages that
