@@ -2,6 +2,8 @@ package main
 
 import (
 	"cmp"
+	"encoding/base64"
+	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -37,17 +39,20 @@ func recipe(ts *testscript.TestScript, _ bool, args []string) {
 	}
 	text := r.read("docs/recipes/" + args[0])
 	switch args[0] {
-	case "github-actions.yml", "check-github.yml":
+	case "github-actions.yml", "check-github.yml", "publish-github.yml":
 		for _, job := range parseYAML(text).(map[string]any)["jobs"].(map[string]any) {
 			r.githubSteps(job.(map[string]any)["steps"].([]any), &githubScope{})
 		}
-	case "gitlab-ci.yml", "check-gitlab.yml":
+		for _, after := range r.after {
+			after()
+		}
+	case "gitlab-ci.yml", "check-gitlab.yml", "publish-gitlab.yml":
 		for _, job := range parseYAML(text).(map[string]any) {
 			r.gitlab(job.(map[string]any))
 		}
 	case "atlantis-repos.yaml":
 		r.atlantis(parseYAML(text).(map[string]any), slices.Contains(args, "downloaded"))
-	case "Jenkinsfile", "check.Jenkinsfile":
+	case "Jenkinsfile", "check.Jenkinsfile", "publish.Jenkinsfile":
 		r.jenkins(text)
 	case "shim.Dockerfile", "mirror.Dockerfile", "serve.Dockerfile":
 		r.dockerfile(text)
@@ -60,7 +65,8 @@ func recipe(ts *testscript.TestScript, _ bool, args []string) {
 type recipeRun struct {
 	*testscript.TestScript
 	work, engine string
-	path         string // PATH of the next command
+	path         string   // PATH of the next command
+	after        []func() // what actions do at the end of a job
 }
 
 var namedEngine = regexp.MustCompile(`(^|[^.\w-])terraform([\s"'$]|$)`)
@@ -68,7 +74,7 @@ var namedEngine = regexp.MustCompile(`(^|[^.\w-])terraform([\s"'$]|$)`)
 func (r *recipeRun) read(name string) string {
 	text, err := os.ReadFile(filepath.Join(story(r.TestScript).repo, filepath.FromSlash(name)))
 	r.Check(err)
-	return namedEngine.ReplaceAllString(string(text), "${1}"+r.engine+"${2}")
+	return strings.ReplaceAll(namedEngine.ReplaceAllString(string(text), "${1}"+r.engine+"${2}"), "ghcr.io", "oci.example.test")
 }
 
 // sh runs a script, as the shells of CI systems do: the first failure ends it.
@@ -159,11 +165,12 @@ var (
 	jenkinsScript   = regexp.MustCompile(`(?s)\bsh '''(.*?)'''`)
 )
 
-// jenkins runs the scripts of a pipeline with its environment. Credentials are made up.
+// jenkins runs the scripts of a pipeline with its environment. Credentials are those in the environment of the story, or
+// made up.
 func (r *recipeRun) jenkins(text string) {
 	var env []string
 	for _, m := range jenkinsVariable.FindAllStringSubmatch(text, -1) {
-		value := "the secret of this pipeline"
+		value := cmp.Or(r.Getenv(m[1]), "the secret of this pipeline")
 		if m[2] != "" {
 			value = r.work + m[2]
 		}
@@ -277,6 +284,16 @@ func (r *recipeRun) githubStep(step map[string]any, scope *githubScope) (outputs
 	case "actions/checkout", "hashicorp/setup-terraform":
 	case "actions/setup-go":
 		r.sh(nil, ".", "echo setting up Go")
+	case "docker/login-action":
+		login := base64.StdEncoding.EncodeToString([]byte(with["username"] + ":" + with["password"]))
+		file := filepath.Join(r.Getenv("HOME"), ".docker", "config.json")
+		r.Check(os.MkdirAll(filepath.Dir(file), 0o700))
+		r.Check(os.WriteFile(file, fmt.Appendf(nil, `{"auths":{%q:{"auth":%q}}}`, with["registry"], login), 0o600))
+	case "actions/cache":
+		path := r.MkAbs(with["path"])
+		if !r.copyIfThere(saved, path) {
+			r.after = append(r.after, func() { r.copyIfThere(path, saved) })
+		}
 	case "actions/cache/restore":
 		if r.copyIfThere(saved, with["path"]) {
 			return map[string]string{"cache-hit": "true"}
@@ -373,6 +390,8 @@ func (r *recipeRun) githubValue(expression string, scope *githubScope) string {
 		return r.temp()
 	case expression == "runner.os", expression == "runner.arch":
 		return strings.TrimPrefix(expression, "runner.")
+	case expression == "github.actor", expression == "secrets.GITHUB_TOKEN", expression == "github.run_id":
+		return name
 	case expression == "github.action_path":
 		return scope.action
 	case expression == "github.action_ref":
@@ -427,7 +446,7 @@ var included = regexp.MustCompile("(?m)^<!-- (recipes/\\S+) -->\n\n```\\w*\n((?s
 func TestGuideShowsRecipes(t *testing.T) {
 	docs := filepath.Join("..", "..", "docs")
 	shown := map[string]bool{}
-	for _, name := range []string{"ci.md", "serve.md"} {
+	for _, name := range []string{"ci.md", "publish.md", "serve.md"} {
 		path := filepath.Join(docs, name)
 		text := string(sourcetest.ReadFile(t, path))
 		happened := included.ReplaceAllStringFunc(text, func(block string) string {
