@@ -233,7 +233,7 @@ func TestTofuSettings(t *testing.T) {
 		{`provider_installation { oci_mirror { repository_template = "r.example/${namespace}/${type}" include = ["*"] } }`,
 			`rc:1:104: provider pattern "*": not of the form [HOST/]NAMESPACE/TYPE`},
 		{`provider_installation { oci_mirror { repository_template = "R" } oci_mirror { repository_template = "r.example/${upper(type)}" include = ["a/b"] } }`,
-			"rc:1:60: repository_template: it maps providers with a different hostname to the same repository\n" +
+			"rc:1:60: repository_template: it has no path after the host\n" +
 				"rc:1:101: repository_template: Function calls not allowed: Functions may not be called here"},
 	} {
 		_, diags := load(rc(tt.src), tofu)

@@ -206,7 +206,10 @@ func (l *loader) locate(m *Method, location string, at place, own bool) bool {
 				patterns[i].Host = cmp.Or(patterns[i].Host, string(l.engine.DefaultHost()))
 			}
 		}
-		if m.Template, err = oci.ParseTemplate(location, m.Include); err != nil {
+		if m.Template, err = oci.ParseTemplate(location); err == nil {
+			err = m.Template.Distinct(m.Include)
+		}
+		if err != nil {
 			err = fmt.Errorf("repository_template: %w", err)
 		}
 	}

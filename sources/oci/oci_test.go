@@ -19,7 +19,7 @@ var check = sourcetest.Check
 // open returns the mirror of a world's registry.
 func open(t *testing.T, w *sourcetest.World, access oci.Access) *oci.Mirror {
 	t.Helper()
-	template, err := oci.ParseTemplate(w.OCI().Template(), nil)
+	template, err := oci.ParseTemplate(w.OCI().Template())
 	check(t, err)
 	return oci.New(fetch.New(fetch.Options{Transport: w.Client().Transport, Tries: 1}), template, access)
 }

@@ -29,7 +29,7 @@ type pusher struct {
 
 func newPusher(t *testing.T, w *sourcetest.World, access oci.Access) *pusher {
 	t.Helper()
-	template, err := oci.ParseTemplate(w.OCI().Template(), nil)
+	template, err := oci.ParseTemplate(w.OCI().Template())
 	check(t, err)
 	client := fetch.New(fetch.Options{Transport: w.Client().Transport, Sleep: func(context.Context, time.Duration) error { return nil }})
 	access.Push = true

@@ -21,45 +21,68 @@ type Template struct {
 	expr hclsyntax.Expression
 }
 
-// ParseTemplate parses a template for the providers that the patterns select, or for all if there are no patterns. It returns an error
-// if it would map different providers to the same repository, or maps a sample to something other than a repository.
-func ParseTemplate(text string, include []sources.Pattern) (Template, error) {
+// ParseTemplate parses a template. It returns an error if the template maps a sample to something other than a repository.
+func ParseTemplate(text string) (Template, error) {
 	expr, ds := hclsyntax.ParseTemplate([]byte(text), "", hcl.InitialPos)
 	if ds.HasErrors() {
 		return Template{}, templateError(ds)
 	}
-	used := map[string]bool{}
-	for _, v := range expr.Variables() {
-		used[v.RootName()] = true
-	}
+	t := Template{text, expr}
 	variables := map[string]cty.Value{}
-	for _, v := range []struct {
-		name string
-		of   func(sources.Pattern) string
-	}{
-		{"hostname", func(p sources.Pattern) string { return p.Host }},
-		{"namespace", func(p sources.Pattern) string { return p.Namespace }},
-		{"type", func(p sources.Pattern) string { return p.Type }},
-	} {
-		if !used[v.name] && !fixed(include, v.of) {
-			return Template{}, sources.WithHint(fmt.Errorf("it maps providers with a different %s to the same repository", v.name),
-				"add ${%s} to it, or an include with patterns that have the same %s", v.name, v.name)
-		}
-		delete(used, v.name)
-		variables[v.name] = cty.UnknownVal(cty.String)
+	for _, part := range parts {
+		variables[part.variable] = cty.UnknownVal(cty.String)
 	}
-	for name := range used {
-		return Template{}, sources.WithHint(fmt.Errorf("there is no variable %s", name), "the variables are hostname, namespace and type")
+	for name := range t.used() {
+		if _, ok := variables[name]; !ok {
+			return Template{}, sources.WithHint(fmt.Errorf("there is no variable %s", name), "the variables are hostname, namespace and type")
+		}
 	}
 	if _, ds := expr.Value(&hcl.EvalContext{Variables: variables}); ds.HasErrors() {
 		return Template{}, templateError(ds)
 	}
-	t := Template{text, expr}
-	sample, err := t.Repository(sources.Provider{Host: "example.com", Namespace: "example-namespace", Type: "example-type"})
+	sample, err := t.Repository(samples[0])
 	if err == nil && sample.Name == "" {
 		err = errors.New("it has no path after the host")
 	}
 	return t, err
+}
+
+// samples are providers without a common part.
+var samples = [2]sources.Provider{
+	{Host: "example.com", Namespace: "example-namespace", Type: "example-type"},
+	{Host: "example.net", Namespace: "other-namespace", Type: "other-type"},
+}
+
+// parts are the variables of a template, and the parts of addresses that they stand for.
+var parts = []struct {
+	variable string
+	of       func(sources.Pattern) string
+}{
+	{"hostname", func(p sources.Pattern) string { return p.Host }},
+	{"namespace", func(p sources.Pattern) string { return p.Namespace }},
+	{"type", func(p sources.Pattern) string { return p.Type }},
+}
+
+// used returns the names of the variables in the template.
+func (t Template) used() map[string]bool {
+	used := map[string]bool{}
+	for _, v := range t.expr.Variables() {
+		used[v.RootName()] = true
+	}
+	return used
+}
+
+// Distinct returns an error if the template would map different providers that the patterns select to the same repository.
+// Without patterns, it is for all providers.
+func (t Template) Distinct(include []sources.Pattern) error {
+	used := t.used()
+	for _, part := range parts {
+		if !used[part.variable] && !fixed(include, part.of) {
+			return sources.WithHint(fmt.Errorf("it maps providers with a different %s to the same repository", part.variable),
+				"add ${%s} to it, or an include with patterns that have the same %s", part.variable, part.variable)
+		}
+	}
+	return nil
 }
 
 // fixed reports whether patterns require a single value of a part of addresses. As in OpenTofu, wildcards beside
@@ -72,6 +95,16 @@ func fixed(patterns []sources.Pattern, part func(sources.Pattern) string) bool {
 		}
 	}
 	return len(values) == 1
+}
+
+// Registry returns the registry, with a port if it has one, or "" if it depends on the provider.
+func (t Template) Registry() string {
+	first, err := t.Repository(samples[0])
+	second, otherErr := t.Repository(samples[1])
+	if err != nil || otherErr != nil || first.Registry != second.Registry {
+		return ""
+	}
+	return first.Registry
 }
 
 func (t Template) String() string { return t.text }

@@ -44,7 +44,10 @@ func TestTemplate(t *testing.T) {
 				sourcetest.Check(t, err)
 				include = append(include, p)
 			}
-			template, err := oci.ParseTemplate(test.template, include)
+			template, err := oci.ParseTemplate(test.template)
+			if err == nil {
+				err = template.Distinct(include)
+			}
 			if test.fails != "" || err != nil {
 				fails(t, err, test.fails)
 				return
@@ -55,6 +58,18 @@ func TestTemplate(t *testing.T) {
 			fails(t, err, test.failsLater)
 			sourcetest.Equal(t, r.String(), test.want, "repository")
 		})
+	}
+}
+
+func TestTemplateRegistry(t *testing.T) {
+	for text, want := range map[string]string{
+		"r.example.com:5000/${hostname}/${namespace}/${type}": "r.example.com:5000",
+		"${hostname}/${namespace}/${type}":                    "",
+		"${namespace}.example.com/${hostname}/${type}":        "",
+	} {
+		template, err := oci.ParseTemplate(text)
+		sourcetest.Check(t, err)
+		sourcetest.Equal(t, template.Registry(), want, "%s", text)
 	}
 }
 

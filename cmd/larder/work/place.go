@@ -81,10 +81,9 @@ func (m *rootModule) target(ctx context.Context, typed, endpoint string) (publis
 	return nil, report.Usage(sources.WithHint(fmt.Errorf("%s is not a place to push to", typed), "write 'oci://HOST/TEMPLATE' or s3://BUCKET/PREFIX"))
 }
 
-// parseOCI parses oci://HOST/TEMPLATE. Unlike in a configuration, the template may map different providers to the same
-// repository: Push refuses those that it does.
+// parseOCI parses oci://HOST/TEMPLATE.
 func parseOCI(typed string) (oci.Template, error) {
-	template, err := oci.ParseTemplate(strings.TrimPrefix(typed, ociScheme), []sources.Pattern{{Host: "-", Namespace: "-", Type: "-"}})
+	template, err := oci.ParseTemplate(strings.TrimPrefix(typed, ociScheme))
 	if err != nil && !strings.Contains(typed, "$") {
 		err = sources.WithHint(err, "write it in single quotes: in double quotes or without any, the shell replaces ${namespace} and ${type}")
 	}
