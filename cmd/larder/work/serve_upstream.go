@@ -125,7 +125,9 @@ func (u *upstream) expects(name string) bool {
 			return true
 		}
 	}
-	if slices.ContainsFunc(u.config.Methods, func(m cliconfig.Method) bool { return m.URL != "" && inURL(m.URL) }) {
+	if slices.ContainsFunc(u.config.Methods, func(m cliconfig.Method) bool {
+		return m.URL != "" && inURL(m.URL) || m.Kind == cliconfig.OCIMirror && named(sources.Host(m.Template.Registry()))
+	}) {
 		return true
 	}
 	for _, scheme := range []string{"http", "https"} {
