@@ -42,6 +42,9 @@ type Options struct {
 	Region   string      // empty means the one in the endpoint, or else that of the environment or profile, or else us-east-1
 	Env      Environment // where to find credentials; without any, requests are anonymous
 
+	// Client gets the authority to read the objects at their URLs, and the authorities of Env.CABundle. It may be nil.
+	Client *fetch.Client
+
 	Transport http.RoundTripper // used for all requests; nil means a new one without a proxy, as from NewTransport
 	UserAgent string            // empty means "larder"
 	Secrets   *sources.Secrets  // gets all credentials that are read; may be nil
@@ -76,12 +79,12 @@ func Open(ctx context.Context, at Location, opts Options) (*Bucket, error) {
 	query := url.Values{"list-type": {"2"}, "max-keys": {"1"}, "prefix": {b.at.under("")}}
 	_, err = b.send(ctx, call{method: http.MethodGet, query: query})
 	if e, ok := errors.AsType[*Error](err); ok && e.Code == "AccessDenied" {
-		return b, nil
+		err = nil
 	}
 	if err != nil {
 		return nil, err
 	}
-	return b, nil
+	return b, b.authorize()
 }
 
 // prepare is Open without the request.

@@ -91,7 +91,7 @@ func (o Condition) add(c *call) {
 }
 
 // Get returns the contents of an object of at most limit bytes. The error of a larger one matches fetch.ErrTooLarge.
-// For packages, use another client with [Bucket.Sign].
+// For packages, use the client in the Options, and [Bucket.URL].
 func (b *Bucket) Get(ctx context.Context, name string, limit int64) ([]byte, Info, error) {
 	key, err := b.at.key(name)
 	if err != nil {

@@ -194,28 +194,6 @@ func sign(req *http.Request, keys Keys, region string) {
 	signer.SignV4(*req, keys.ID, keys.Secret, keys.Token, region) // changes the headers, which are shared
 }
 
-// Sign signs a GET or HEAD request for an object of the bucket, whose URL is from
-// [Bucket.URL], for another HTTP client. It refuses other URLs. A signature is
-// valid for about 15 minutes, so each try requires a new one. The client must not
-// send the added headers to another host after a redirect.
-func (b *Bucket) Sign(req *http.Request) error {
-	region := b.currentRegion()
-	root := b.urlOf("", region)
-	if req.URL.Scheme != root.Scheme || req.URL.Host != root.Host || !strings.HasPrefix(req.URL.Path, root.Path) ||
-		req.Method != http.MethodGet && req.Method != http.MethodHead {
-		return fmt.Errorf("%s: not signed, because it is not a request for an object of %s", fetch.Printable(req.URL.Host), b.at)
-	}
-	keys, err := b.chain.get(req.Context())
-	if err != nil {
-		return &Error{Subject: b.at.String(), Err: err}
-	}
-	// Only these headers are signed, because the client or a proxy may add others.
-	bare := &http.Request{Method: req.Method, URL: req.URL, Host: req.URL.Host, Header: http.Header{"X-Amz-Content-Sha256": {emptySum}}}
-	sign(bare, keys, region)
-	maps.Copy(req.Header, bare.Header)
-	return nil
-}
-
 // subject returns the URL of an object for messages, or that of the bucket.
 func (b *Bucket) subject(key string) string { return Location{b.at.Bucket, key}.String() }
 

@@ -14,7 +14,7 @@ type Authorizer interface {
 	Send(req *http.Request, next http.RoundTripper) (*http.Response, error)
 
 	// Hint is what to do about a request that the server refused.
-	Hint(u *url.URL) string
+	Hint(refusal *StatusError) string
 }
 
 // Authorize makes the client send the requests for all URLs that begin with base, also after redirects, through a.

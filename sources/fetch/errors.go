@@ -100,7 +100,9 @@ type StatusError struct {
 	Credentials bool     // whether credentials were sent
 	Said        string   // the server's message; empty if there is none
 	ObjectStore bool     // whether an object store answered; those answer 403 for missing objects
-	Codes       []string // of the errors in the server's message, such as NAME_UNKNOWN; only registries with the API of OCI state them
+	Codes       []string // of the errors in the server's message, such as NAME_UNKNOWN; only OCI registries and object stores state them
+
+	Request *http.Request // that was refused; may hold secrets
 
 	signed bool // whether the URL was signed, and so valid for a limited time
 

@@ -20,6 +20,7 @@ package fetch
 
 import (
 	"context"
+	"crypto/x509"
 	"net/http"
 	"net/netip"
 	"net/url"
@@ -124,7 +125,8 @@ type Client struct {
 	hosts map[string]*host // by canonical host and port
 	own   map[ownTransport]*http.Transport
 
-	authorizers map[string]Authorizer // by the beginning of URLs
+	authorizers map[string]Authorizer          // by the beginning of URLs
+	trusted     map[string][]*x509.Certificate // authorities, by canonical host and port
 }
 
 // New returns a client.
@@ -142,7 +144,10 @@ func New(opts Options) *Client {
 	if opts.Sleep == nil {
 		opts.Sleep = sleep
 	}
-	c := &Client{opts: opts, hosts: map[string]*host{}, own: map[ownTransport]*http.Transport{}, authorizers: map[string]Authorizer{}}
+	c := &Client{
+		opts: opts, hosts: map[string]*host{}, own: map[ownTransport]*http.Transport{},
+		authorizers: map[string]Authorizer{}, trusted: map[string][]*x509.Certificate{},
+	}
 	c.documents, c.archives = opts.Transport, opts.Transport
 	if opts.Transport == nil {
 		c.documents, c.archives = newTransports(opts)

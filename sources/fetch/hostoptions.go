@@ -4,9 +4,11 @@ import (
 	"context"
 	"crypto/tls"
 	"crypto/x509"
+	"maps"
 	"net"
 	"net/http"
 	"net/url"
+	"slices"
 	"sync/atomic"
 )
 
@@ -34,6 +36,15 @@ func (c *Client) hostOptions(u *url.URL) HostOptions {
 	return c.opts.Hosts[host]
 }
 
+// Trust makes the client accept certificates of these authorities for the host of u, in addition to the others.
+func (c *Client) Trust(u *url.URL, authorities []*x509.Certificate) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	at := hostPort(u)
+	c.trusted[at] = authorities
+	maps.DeleteFunc(c.own, func(t ownTransport, _ *http.Transport) bool { return t.hostPort == at })
+}
+
 // addHeaders adds the configured headers for the host of u.
 func (c *Client) addHeaders(header http.Header, u *url.URL) {
 	for name, value := range c.hostOptions(u).Headers {
@@ -54,13 +65,14 @@ type ownTransport struct {
 // not used for other hosts.
 func (c *Client) transport(shared http.RoundTripper, u *url.URL) http.RoundTripper {
 	o := c.hostOptions(u)
+	key := ownTransport{shared, hostPort(u)}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	o.Authorities = slices.Concat(o.Authorities, c.trusted[key.hostPort])
 	like, ok := shared.(*http.Transport)
 	if !ok || len(o.Authorities)+len(o.Certificates) == 0 {
 		return shared
 	}
-	key := ownTransport{shared, hostPort(u)}
-	c.mu.Lock()
-	defer c.mu.Unlock()
 	if c.own[key] == nil {
 		c.own[key] = newOwnTransport(like, o, u)
 	}

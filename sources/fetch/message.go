@@ -148,11 +148,15 @@ func valueText(value json.RawMessage) string {
 	return cmp.Or(parts.Message, parts.Detail, parts.Title)
 }
 
-// codes returns the codes of the errors in the body of an answer, as the OCI distribution specification defines them.
+// codes returns the codes of the errors in the body of an answer, as the OCI distribution specification defines them, or
+// that of an object store.
 func codes(body []byte) (codes []string) {
 	var answer struct{ Errors []struct{ Code string } }
 	if json.Unmarshal(body, &answer) != nil {
-		return nil
+		if e := parseXML(body); code.MatchString(e.Code) {
+			codes = append(codes, e.Code)
+		}
+		return codes
 	}
 	for _, e := range answer.Errors {
 		codes = append(codes, e.Code)
@@ -160,16 +164,27 @@ func codes(body []byte) (codes []string) {
 	return codes
 }
 
+// code is what an object store may call an error.
+var code = regexp.MustCompile(`^[A-Za-z0-9.]{1,64}$`)
+
+// errorXML is the error of an object store.
+type errorXML struct {
+	XMLName xml.Name `xml:"Error"`
+	Code    string
+	Message string
+}
+
+// parseXML returns the error of an object store. It is empty if there is none.
+func parseXML(body []byte) (e errorXML) {
+	if xml.Unmarshal(body, &e) != nil {
+		return errorXML{}
+	}
+	return e
+}
+
 func inXML(body []byte) string {
-	var answer struct {
-		XMLName xml.Name `xml:"Error"`
-		Code    string
-		Message string
-	}
-	if xml.Unmarshal(body, &answer) != nil {
-		return ""
-	}
-	return strings.Trim(answer.Code+": "+answer.Message, ": ")
+	e := parseXML(body)
+	return strings.Trim(e.Code+": "+e.Message, ": ")
 }
 
 // insteadOfArchive returns an error if a body that begins with head is empty, an HTML page, or

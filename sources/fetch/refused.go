@@ -25,7 +25,7 @@ func (c *Client) suggest(ctx context.Context, u *url.URL, r *Request, err error)
 	switch by := c.authorizer(at); {
 	case by != nil:
 		if unauthorized {
-			hint = by.Hint(at)
+			hint = by.Hint(status)
 		}
 	case r != nil && r.Credentials:
 		if unauthorized {

@@ -25,7 +25,7 @@ type answer struct {
 	asked  *url.URL    // the requested URL
 	at     *url.URL    // the URL that answered
 	header http.Header // of the last request, as it may be sent again
-	sent   http.Header // the same with the headers configured for the host
+	sent   http.Header // the same with the headers configured for the host, and those of an authorizer
 }
 
 // fail adds the URL that answered, and a proxy that may have answered in its place,
@@ -189,10 +189,10 @@ func (c *Client) roundTrip(ctx context.Context, w *watch, by *way, u *url.URL, h
 	if resp.StatusCode < 500 && resp.StatusCode != http.StatusTooManyRequests {
 		c.well(known.host)
 	}
-	if resp.Request != nil { // an authorizer may have sent another one
-		return resp, resp.Request.Header, nil
+	if resp.Request == nil { // an authorizer may have sent another one
+		resp.Request = req
 	}
-	return resp, req.Header, nil
+	return resp, resp.Request.Header, nil
 }
 
 // exchange sends a request over the transport for its host. If the host
@@ -261,6 +261,7 @@ func (a *answer) refusal() error {
 		Said:        said(body.Bytes(), resp, a.secrets()),
 		ObjectStore: isObjectStore(resp.Header),
 		Codes:       codes(body.Bytes()),
+		Request:     resp.Request,
 		signed:      isSigned(at),
 		after:       retryAfter(resp.Header, time.Now()),
 	}

@@ -38,6 +38,9 @@ type Options struct {
 	// file. A package for which the mirror has no hash must match one of
 	// another platform's hashes.
 	TrustAllHashes bool
+
+	// Plain permits an http URL. Engines refuse such mirrors.
+	Plain bool
 }
 
 // A Mirror is a network mirror. It is safe for concurrent use.
@@ -50,7 +53,7 @@ type Mirror struct {
 
 var _ sources.Source = (*Mirror)(nil)
 
-// New returns the mirror with a base URL, which must be an https URL. If the
+// New returns the mirror with a base URL, which must be an https URL unless [Options].Plain is set. If the
 // base URL does not end in a slash, one is added. Engines instead drop the last
 // segment of such a URL, which is never the intention.
 func New(client *fetch.Client, baseURL string, opts Options) (*Mirror, error) {
@@ -58,7 +61,7 @@ func New(client *fetch.Client, baseURL string, opts Options) (*Mirror, error) {
 	if err != nil {
 		return nil, fmt.Errorf("network mirror %s: %w", fetch.Redact(baseURL), err)
 	}
-	if base.Scheme != "https" {
+	if base.Scheme != "https" && !opts.Plain {
 		return nil, fmt.Errorf("network mirror %s: not an https URL", fetch.Redact(baseURL))
 	}
 	if !strings.HasSuffix(base.Path, "/") {

@@ -111,11 +111,12 @@ func (a *authorizer) scoped(ctx context.Context, name, from string) context.Cont
 }
 
 // Hint implements [fetch.Authorizer].
-func (a *authorizer) Hint(u *url.URL) string {
-	if a.access.Hint == nil {
+func (a *authorizer) Hint(refusal *fetch.StatusError) string {
+	at, err := url.Parse(refusal.URL) // the request may have been one for a token
+	if a.access.Hint == nil || err != nil {
 		return ""
 	}
-	name := nameIn(u.Path)
+	name := nameIn(at.Path)
 	g := a.of(name)
 	a.mu.Lock()
 	defer a.mu.Unlock()

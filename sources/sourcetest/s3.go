@@ -15,8 +15,8 @@ import (
 
 // An S3 is a running store with the S3 protocol: versitygw, a real one.
 type S3 struct {
-	Endpoint string // https URL, on this machine
-	CAFile   string // the authority of its certificate, in PEM form
+	Endpoint string // URL, on this machine
+	CAFile   string // the authority of its certificate, in PEM form; empty without TLS
 	Dir      string // contains a directory for each bucket, with a file for each object
 
 	AccessKeyID, SecretAccessKey string
@@ -26,22 +26,38 @@ type S3 struct {
 // PATH, the test is skipped, or fails if CI is set. scripts/stores builds it.
 func NewS3(t testing.TB, buckets ...string) *S3 {
 	t.Helper()
+	return newS3(t, true, buckets)
+}
+
+// NewPlainS3 is NewS3 without TLS.
+func NewPlainS3(t testing.TB, buckets ...string) *S3 {
+	t.Helper()
+	return newS3(t, false, buckets)
+}
+
+func newS3(t testing.TB, secure bool, buckets []string) *S3 {
+	t.Helper()
 	program := Program{Name: "versitygw"}.Path(t)
 	base := t.TempDir()
-	s := &S3{CAFile: filepath.Join(base, "ca.pem"), Dir: filepath.Join(base, "buckets"), AccessKeyID: "AKIALARDERTEST", SecretAccessKey: "larder-test-secret-key"}
+	s := &S3{Dir: filepath.Join(base, "buckets"), AccessKeyID: "AKIALARDERTEST", SecretAccessKey: "larder-test-secret-key"}
 	for _, bucket := range buckets {
 		Check(t, os.MkdirAll(filepath.Join(s.Dir, bucket), 0o755))
 	}
-	cert, key, authority := Certificate("")
-	for name, data := range map[string][]byte{"cert.pem": cert, "key.pem": key, "ca.pem": authority} {
-		Check(t, os.WriteFile(filepath.Join(base, name), data, 0o600))
+	line := []string{"--quiet", "--health", "/health"}
+	if secure {
+		cert, key, authority := Certificate("")
+		for name, data := range map[string][]byte{"cert.pem": cert, "key.pem": key, "ca.pem": authority} {
+			Check(t, os.WriteFile(filepath.Join(base, name), data, 0o600))
+		}
+		s.CAFile = filepath.Join(base, "ca.pem")
+		line = append(line, "--cert", filepath.Join(base, "cert.pem"), "--key", filepath.Join(base, "key.pem"))
 	}
 	// Without users, an unknown access key is another error. Not all file systems have extended attributes.
 	users, sidecar := filepath.Join(base, "users"), filepath.Join(base, "attributes")
 	for _, dir := range []string{users, sidecar} {
 		Check(t, os.Mkdir(dir, 0o755))
 	}
-	line := []string{"--quiet", "--cert", filepath.Join(base, "cert.pem"), "--key", filepath.Join(base, "key.pem"), "--iam-dir", users, "--health", "/health"}
+	line = append(line, "--iam-dir", users)
 	if !s.start(t, program, append(line, "posix", s.Dir)) && !s.start(t, program, append(line, "posix", "--sidecar", sidecar, s.Dir)) {
 		t.Fatalf("versitygw does not start")
 	}
@@ -55,7 +71,10 @@ func (s *S3) start(t testing.TB, program string, line []string) bool {
 	Check(t, err)
 	address := listener.Addr().String()
 	listener.Close()
-	s.Endpoint = "https://" + address
+	s.Endpoint = "http://" + address
+	if s.CAFile != "" {
+		s.Endpoint = "https://" + address
+	}
 
 	var log bytes.Buffer
 	cmd := exec.Command(program, append([]string{"--port", address}, line...)...)
@@ -95,6 +114,8 @@ func (s *S3) start(t testing.TB, program string, line []string) bool {
 func (s *S3) Transport(t testing.TB) *http.Transport {
 	t.Helper()
 	pool := x509.NewCertPool()
-	pool.AppendCertsFromPEM(ReadFile(t, s.CAFile))
+	if s.CAFile != "" {
+		pool.AppendCertsFromPEM(ReadFile(t, s.CAFile))
+	}
 	return &http.Transport{TLSClientConfig: &tls.Config{RootCAs: pool}, MaxIdleConnsPerHost: 16}
 }

@@ -45,7 +45,7 @@ func (m *rootModule) browser(ctx context.Context, r PlaceRequest) (publish.Brows
 		if err != nil {
 			return nil, err
 		}
-		mirror, err := netmirror.New(m.client, b.URL("").String(), netmirror.Options{})
+		mirror, err := netmirror.New(m.client, b.URL("").String(), netmirror.Options{Plain: true})
 		return publish.BrowseBucket(b, mirror), err
 	}
 	mirror, err := netmirror.New(m.client, r.Place, netmirror.Options{})

@@ -51,7 +51,7 @@ func (m *rootModule) openBucket(ctx context.Context, typed, endpoint string) (*b
 		return nil, err
 	}
 	return bucket.Open(ctx, at, bucket.Options{
-		Endpoint: cmp.Or(endpoint, env.Endpoint), Env: env, Transport: transport, UserAgent: "larder/" + m.flags.Version,
+		Endpoint: cmp.Or(endpoint, env.Endpoint), Env: env, Client: m.client, Transport: transport, UserAgent: "larder/" + m.flags.Version,
 		Secrets: m.output.Secrets(), Report: m.output.Request,
 	})
 }
