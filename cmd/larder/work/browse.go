@@ -25,6 +25,8 @@ import (
 type PlaceRequest struct {
 	Place    string // as typed; empty if there is none
 	Endpoint string // of the store; empty means AWS
+
+	host sources.Host // of the providers, if the place doesn't state it; empty means that of the engine
 }
 
 // browser opens a place to read from. All root modules of an engine share it.
@@ -39,7 +41,7 @@ func (m *rootModule) browser(ctx context.Context, r PlaceRequest) (publish.Brows
 		if err != nil {
 			return nil, err
 		}
-		return publish.BrowseOCI(m.ociMirror(template, false), m.config.Engine.DefaultHost()), nil
+		return publish.BrowseOCI(m.ociMirror(template, false), cmp.Or(r.host, m.config.Engine.DefaultHost())), nil
 	case strings.HasPrefix(r.Place, bucketScheme):
 		b, err := m.openBucket(ctx, r.Place, r.Endpoint)
 		if err != nil {

@@ -39,7 +39,7 @@ func newFilling(s *Session, r FillRequest) *filling {
 	s.forDeclared = true
 	r.From = slices.DeleteFunc(slices.Clone(r.From), func(from string) bool {
 		if isPlace(from) {
-			s.place = PlaceRequest{from, r.Endpoint}
+			s.place = PlaceRequest{Place: from, Endpoint: r.Endpoint}
 		}
 		return isPlace(from)
 	})

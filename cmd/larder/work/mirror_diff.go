@@ -66,6 +66,9 @@ func (m *rootModule) contentsOf(ctx context.Context, r PlaceRequest, known []sou
 	if !strings.HasPrefix(r.Place, bucketScheme) {
 		r.Endpoint = ""
 	}
+	if len(known) > 0 && !slices.ContainsFunc(known, func(p sources.Provider) bool { return p.Host != known[0].Host }) {
+		r.host = known[0].Host
+	}
 	b, err := m.browser(ctx, r)
 	if err != nil {
 		return bundle.NewContents(), err
