@@ -2,8 +2,10 @@ package fetch
 
 import (
 	"context"
+	"errors"
 	"io"
 	"net/http"
+	"sync"
 )
 
 // largeBody is the size of a body, in bytes, for which a request has its own connection.
@@ -81,6 +83,7 @@ func (c *Client) Do(ctx context.Context, w Write) (*Reply, error) {
 			return progress, a.refusal()
 		}
 		defer resp.Body.Close()
+		body.end(w.Size)
 		if w.Method == http.MethodHead {
 			resp.Body = http.NoBody
 			resp.ContentLength = 0 // it is that of the contents
@@ -99,41 +102,64 @@ func (c *Client) Do(ctx context.Context, w Write) (*Reply, error) {
 	return reply, nil
 }
 
-// A body is what a request sends. An authorizer may send it twice.
+// A body is what a request sends. An authorizer may send it twice. The transport may still read it when the request has
+// ended, which then has no effect.
 type body struct {
 	from  io.ReaderAt
 	size  int64
 	tell  func(int64)
 	moved func() // called for each piece that is sent
-	told  int64
+
+	mu      sync.Mutex
+	current *sending // the reader that counts; nil if the request has ended
+	told    int64
 }
 
 // open returns a reader for the beginning of the body.
 func (b *body) open() (io.ReadCloser, error) {
 	b.undo()
-	return io.NopCloser(&sending{io.NewSectionReader(b.from, 0, b.size), b}), nil
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.current = &sending{io.NewSectionReader(b.from, 0, b.size), b}
+	return b.current, nil
 }
 
 // undo takes back what was told about bytes that were sent.
-func (b *body) undo() {
-	if b.tell != nil && b.told > 0 {
-		b.tell(-b.told)
+func (b *body) undo() { b.end(0) }
+
+// end ends the body, when so many bytes have arrived.
+func (b *body) end(arrived int64) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.current = nil
+	b.count(arrived - b.told)
+}
+
+func (b *body) count(n int64) {
+	b.told += n
+	if b.tell != nil && n != 0 {
+		b.tell(n)
 	}
-	b.told = 0
 }
 
 // sending is a reader of a body.
 type sending struct {
-	io.Reader
+	from io.Reader
 	body *body
 }
 
 func (s *sending) Read(p []byte) (int, error) {
-	n, err := s.Reader.Read(p)
-	s.body.moved()
-	s.body.told += int64(n)
-	if s.body.tell != nil && n > 0 {
-		s.body.tell(int64(n))
+	n, err := s.from.Read(p)
+	s.body.mu.Lock()
+	defer s.body.mu.Unlock()
+	if s.body.current != s {
+		return 0, errEnded
 	}
+	s.body.moved()
+	s.body.count(int64(n))
 	return n, err
 }
+
+func (s *sending) Close() error { return nil }
+
+var errEnded = errors.New("the request has ended")

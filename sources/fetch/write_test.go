@@ -9,6 +9,7 @@ import (
 	"net/http/httptest"
 	"strconv"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -74,9 +75,12 @@ func TestWriteRedirected(t *testing.T) {
 // After a break, what the server lacks is sent.
 func TestWriteResumed(t *testing.T) {
 	data := bytes.Repeat([]byte("0123456789abcdef"), 1<<18)
+	var mu sync.Mutex
 	var got []byte
 	breaks := 3
 	client, url := writeTo(t, func(w http.ResponseWriter, r *http.Request) {
+		mu.Lock()
+		defer mu.Unlock()
 		from, _ := strconv.Atoi(r.Header.Get("Content-Range"))
 		if from != len(got) {
 			t.Errorf("from %d, want %d", from, len(got))
@@ -94,6 +98,8 @@ func TestWriteResumed(t *testing.T) {
 	_, err := client.Do(t.Context(), fetch.Write{
 		Method: "PATCH", URL: url, Body: bytes.NewReader(data), Size: int64(len(data)), Header: http.Header{"Content-Range": {"0"}}, Tries: 2,
 		Again: func(_ context.Context, w *fetch.Write) error {
+			mu.Lock()
+			defer mu.Unlock()
 			w.Body, w.Size = bytes.NewReader(data[len(got):]), int64(len(data)-len(got))
 			w.Header = http.Header{"Content-Range": {strconv.Itoa(len(got))}}
 			return nil
@@ -122,4 +128,50 @@ func TestWriteStalled(t *testing.T) {
 	write.URL = url + "/dead"
 	_, err = client.Do(t.Context(), write)
 	sourcetest.ErrorIs(t, err, fetch.ErrStalled)
+}
+
+// A transport may read the body of a request that has ended. Such bytes don't count.
+func TestWriteReadLate(t *testing.T) {
+	data := make([]byte, 1<<20)
+	var sent, late atomic.Int64
+	var readers sync.WaitGroup
+	try := 0
+	client := fetch.New(fetch.Options{
+		Sleep: func(context.Context, time.Duration) error { return nil },
+		Transport: &roundTripper{func(req *http.Request) (*http.Response, error) {
+			try++
+			status := http.StatusServiceUnavailable
+			if try == 3 {
+				status = http.StatusCreated
+			}
+			_, _ = io.CopyN(io.Discard, req.Body, 300<<10)
+			body := req.Body
+			readers.Go(func() {
+				n, _ := io.Copy(io.Discard, body)
+				late.Add(n)
+			})
+			return &http.Response{StatusCode: status, Body: http.NoBody, Header: http.Header{}, Request: req}, nil
+		}},
+	})
+	_, err := client.Do(t.Context(), fetch.Write{
+		Method: "PUT", URL: "https://example.com/x", Body: slow{bytes.NewReader(data)}, Size: int64(len(data)), Sent: func(n int64) { sent.Add(n) },
+	})
+	check(t, err)
+	readers.Wait()
+	sourcetest.Equal(t, sent.Load(), int64(len(data)), "bytes")
+	sourcetest.Expect(t, late.Load() < int64(len(data)), "read %d bytes late", late.Load())
+}
+
+type roundTripper struct {
+	do func(*http.Request) (*http.Response, error)
+}
+
+func (r *roundTripper) RoundTrip(req *http.Request) (*http.Response, error) { return r.do(req) }
+
+// slow is a body that takes a while to read.
+type slow struct{ io.ReaderAt }
+
+func (s slow) ReadAt(p []byte, at int64) (int, error) {
+	time.Sleep(100 * time.Microsecond)
+	return s.ReaderAt.ReadAt(p, at)
 }
