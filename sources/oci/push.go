@@ -60,15 +60,14 @@ func (m *Mirror) Put(ctx context.Context, p sources.Provider, v sources.Version,
 }
 
 func (m *Mirror) put(ctx context.Context, r Repository, v sources.Version, c Change) error {
-	var added []v1.Descriptor
+	w := &written{repository: r, version: v, removed: c.Remove, signed: c.Signed}
 	for _, a := range c.Add {
-		d, err := m.pushPackage(ctx, r, a, c.Sent)
+		d, manifest, err := m.pushPackage(ctx, r, a, c.Sent)
 		if err != nil {
 			return fmt.Errorf("%s: %w", a.Platform, err)
 		}
-		added = append(added, d)
+		w.added, w.manifests = append(w.added, d), append(w.manifests, manifest)
 	}
-	w := &written{repository: r, version: v, added: added, removed: c.Remove, signed: c.Signed}
 	if err := m.write(ctx, w); err != nil {
 		return err
 	}
@@ -83,11 +82,13 @@ type written struct {
 	repository Repository
 	version    sources.Version
 	added      []v1.Descriptor
+	manifests  [][]byte // of added
 	removed    []sources.Platform
 	signed     *evidence.Files
 
-	at   time.Time     // when the tag was written last; zero if it didn't have to be
-	took time.Duration // the time from reading the tag to having written it
+	wrote digest.Digest // of the index that was written last; empty if it didn't have to be
+	at    time.Time     // when the tag was written last; zero if it didn't have to be
+	took  time.Duration // the time from reading the tag to having written it
 }
 
 // write changes the index of a version, unless it is as it should be.
@@ -98,6 +99,15 @@ func (m *Mirror) write(ctx context.Context, w *written) error {
 		if err != nil {
 			return err
 		}
+		if was.digest == w.wrote && w.wrote != "" {
+			return nil
+		}
+		// Another program may have overwritten the index. Zot then removes the manifests that only the old one referred to.
+		for _, manifest := range w.manifests {
+			if _, _, err := m.pushManifest(ctx, r, v1.MediaTypeImageManifest, manifest, ""); err != nil {
+				return err
+			}
+		}
 		now := was.changed(w.added, w.removed)
 		if len(now.Manifests) == 0 {
 			return m.removeTag(ctx, r, v, was)
@@ -106,8 +116,12 @@ func (m *Mirror) write(ctx context.Context, w *written) error {
 		if err != nil {
 			return err
 		}
-		if w.signed != nil {
-			if err := m.pushEvidence(ctx, r, descriptorOf(data), *w.signed); err != nil {
+		signed := w.signed
+		if signed == nil && was.digest != "" && !was.replaces(w.added) {
+			signed = m.kept(ctx, r, was)
+		}
+		if signed != nil {
+			if err := m.pushEvidence(ctx, r, descriptorOf(data), *signed); err != nil {
 				return err
 			}
 		}
@@ -123,10 +137,23 @@ func (m *Mirror) write(ctx context.Context, w *written) error {
 		if w.at = time.Now(); err != nil {
 			return err
 		}
-		w.took = w.at.Sub(began)
+		w.took, w.wrote = w.at.Sub(began), digest.FromBytes(data)
 		return nil
 	}
 	return fmt.Errorf("%s:%s: %w", r, tag(v), ErrMoved)
+}
+
+// kept returns the evidence of an index, for the index that takes its place, or nil if there is none that can be read.
+func (m *Mirror) kept(ctx context.Context, r Repository, was *index) *evidence.Files {
+	signed, err := m.findEvidence(ctx, r, was)
+	if err != nil || signed == nil {
+		return nil
+	}
+	files, err := evidence.Pack(signed)
+	if err != nil {
+		return nil
+	}
+	return &files
 }
 
 // Settle looks at all versions that Put has changed again, and repeats the changes that another program has
@@ -179,20 +206,17 @@ func descriptorOf(index []byte) v1.Descriptor {
 	return v1.Descriptor{MediaType: v1.MediaTypeImageIndex, ArtifactType: typeProvider, Digest: digest.FromBytes(index), Size: int64(len(index))}
 }
 
-// pushPackage stores a package, and returns the descriptor of its manifest for an index.
-func (m *Mirror) pushPackage(ctx context.Context, r Repository, a Added, sent func(int64)) (d v1.Descriptor, err error) {
+// pushPackage stores the archive of a package, and returns its manifest, which still has to be stored, with the descriptor
+// for an index.
+func (m *Mirror) pushPackage(ctx context.Context, r Repository, a Added, sent func(int64)) (d v1.Descriptor, manifest []byte, err error) {
 	layer, manifest, d, err := a.manifest()
-	if err != nil {
-		return d, err
+	if err == nil {
+		err = m.pushBlob(ctx, r, layer, a.Archive, sent)
 	}
-	if err := m.pushBlob(ctx, r, layer, a.Archive, sent); err != nil {
-		return d, err
+	if err == nil {
+		err = m.pushEmpty(ctx, r)
 	}
-	if err := m.pushEmpty(ctx, r); err != nil {
-		return d, err
-	}
-	_, _, err = m.pushManifest(ctx, r, v1.MediaTypeImageManifest, manifest, "")
-	return d, err
+	return d, manifest, err
 }
 
 // manifest returns the descriptor of the archive, its manifest, and the descriptor of that. They depend on nothing else than
@@ -293,6 +317,15 @@ func (m *Mirror) reread(ctx context.Context, r Repository, v sources.Version) (*
 		return x, nil
 	}
 	return x, err
+}
+
+// replaces reports whether the index has other manifests for the platforms of these.
+func (x *index) replaces(added []v1.Descriptor) bool {
+	return slices.ContainsFunc(added, func(a v1.Descriptor) bool {
+		return slices.ContainsFunc(x.Manifests, func(d v1.Descriptor) bool {
+			return d.ArtifactType == typeTarget && d.Platform != nil && d.Platform.OS == a.Platform.OS && d.Platform.Architecture == a.Platform.Architecture && d.Digest != a.Digest
+		})
+	})
 }
 
 // changed returns the index with other packages. Its manifests are sorted, so that the same packages have the same index.
