@@ -1,0 +1,428 @@
+package publish_test
+
+import (
+	"context"
+	"crypto/rand"
+	"crypto/sha256"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/larder-cli/larder/fsmirror/publish"
+	"github.com/larder-cli/larder/sources"
+	"github.com/larder-cli/larder/sources/evidence"
+	"github.com/larder-cli/larder/sources/fetch"
+	"github.com/larder-cli/larder/sources/oci"
+	"github.com/larder-cli/larder/sources/sourcetest"
+)
+
+var check = sourcetest.Check
+
+// A registry is one that tests push to.
+type registry struct {
+	*testing.T
+	host      string
+	transport func() *http.Transport
+	running   *sourcetest.RunningRegistry // nil if it is in memory
+}
+
+// inRegistries runs a test with each kind of registry.
+func inRegistries(t *testing.T, login bool, test func(r *registry)) {
+	t.Run("memory", func(t *testing.T) {
+		w := sourcetest.New(t)
+		if login {
+			w.OCI().Login(sourcetest.RegistryUser, sourcetest.RegistryPassword, true)
+		}
+		test(&registry{t, w.OCI().Host, func() *http.Transport { return w.Client().Transport.(*http.Transport) }, nil})
+	})
+	inPrograms(t, login, test)
+}
+
+// inPrograms runs a test with each program.
+func inPrograms(t *testing.T, login bool, test func(r *registry)) {
+	for _, program := range []sourcetest.RegistryProgram{sourcetest.Distribution, sourcetest.Zot} {
+		t.Run(string(program), func(t *testing.T) {
+			s := sourcetest.NewRegistry(t, program, login)
+			test(&registry{t, s.Host, s.Transport, s})
+		})
+	}
+}
+
+// A client is a process with a client of its own.
+type client struct {
+	*publish.OCI
+	network *network
+}
+
+// client returns a client. Its template has a path of its own for each provider.
+func (r *registry) client(access oci.Access) *client {
+	return r.clientAt("mirror/${namespace}/${type}", access)
+}
+
+func (r *registry) clientAt(template string, access oci.Access) *client {
+	r.Helper()
+	parsed, err := oci.ParseTemplate(r.host+"/"+template, []sources.Pattern{{Host: "-", Namespace: "-", Type: "-"}})
+	check(r, err)
+	n := newNetwork(r.transport())
+	r.Cleanup(n.transport.CloseIdleConnections)
+	c := fetch.New(fetch.Options{Transport: n, Timeout: 10 * time.Second, Patient: true, Sleep: func(ctx context.Context, d time.Duration) error {
+		time.Sleep(d / 8)
+		return ctx.Err()
+	}})
+	return &client{&publish.OCI{Mirror: oci.New(c, parsed, access), Template: parsed, URL: "oci://" + r.host + "/" + template}, n}
+}
+
+// pusher returns a client that can push.
+func (r *registry) pusher() *client { return r.client(oci.Access{Push: true}) }
+
+// A network records requests, and breaks connections.
+type network struct {
+	transport *http.Transport
+	left      atomic.Int64 // bytes until the connection that sends them breaks; 0 means never
+
+	mu       sync.Mutex
+	requests []string
+}
+
+func newNetwork(t *http.Transport) *network {
+	n := &network{transport: t}
+	dial := t.DialContext
+	if dial == nil {
+		dial = new(net.Dialer).DialContext
+	}
+	t.DialContext = func(ctx context.Context, network, address string) (net.Conn, error) {
+		c, err := dial(ctx, network, address)
+		return &breaking{c, n}, err
+	}
+	return n
+}
+
+// RoundTrip implements [http.RoundTripper].
+func (n *network) RoundTrip(req *http.Request) (*http.Response, error) {
+	resp, err := n.transport.RoundTrip(req)
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	line := req.Method + " " + req.URL.Path
+	if err == nil {
+		line += " " + fmt.Sprint(resp.StatusCode)
+	}
+	n.requests = append(n.requests, line)
+	return resp, err
+}
+
+// uploads returns the requests since the last call that could have changed something.
+func (n *network) uploads() (all []string) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	for _, line := range n.requests {
+		if !strings.HasPrefix(line, "GET ") && !strings.HasPrefix(line, "HEAD ") {
+			all = append(all, line)
+		}
+	}
+	n.requests = nil
+	return all
+}
+
+// breaking is a connection that breaks when enough has been sent.
+type breaking struct {
+	net.Conn
+	network *network
+}
+
+func (b *breaking) Write(p []byte) (int, error) {
+	if left := b.network.left.Load(); left > 0 && b.network.left.Add(-int64(len(p))) <= 0 {
+		b.network.left.Store(0)
+		b.Close()
+		return 0, errors.New("cut")
+	}
+	return b.Conn.Write(p)
+}
+
+// released returns a release with random archives for platforms.
+func released(t *testing.T, provider, version string, size int, platforms ...string) publish.Release {
+	t.Helper()
+	r := publish.Release{Release: sources.Release{Provider: sourcetest.Address(t, provider), Version: sourcetest.Number(t, version)}}
+	for _, platform := range platforms {
+		data := make([]byte, size)
+		_, _ = rand.Read(data)
+		path := filepath.Join(t.TempDir(), "archive.zip")
+		check(t, os.WriteFile(path, data, 0o644))
+		hash := sources.ZipHash(sha256.Sum256(data))
+		r.Packages = append(r.Packages, publish.Package{
+			ID: sourcetest.PackageID(t, provider, version, platform), Path: path, Size: int64(size), ZH: hash, Hashes: []sources.Hash{hash},
+		})
+	}
+	return r
+}
+
+func signed(t *testing.T, origin string) *evidence.Files {
+	t.Helper()
+	files, err := evidence.Pack(&sources.Signed{Sums: []byte("sums"), Signature: []byte("signature"), Keys: []sources.Key{{Armor: "key"}}, Origin: origin})
+	check(t, err)
+	return &files
+}
+
+// push pushes releases, and returns PROVIDER VERSION PLATFORM DID of each change.
+func (r *registry) push(c *client, opts publish.Options, releases ...publish.Release) []string {
+	r.Helper()
+	result, err := publish.Push(r.Context(), c, releases, opts)
+	check(r, err)
+	return changes(result)
+}
+
+func changes(result publish.Result) (all []string) {
+	for _, c := range result.Changes {
+		all = append(all, fmt.Sprint(c.ID.Version, " ", c.ID.Platform, " ", c.Did))
+	}
+	return all
+}
+
+// contents returns VERSION PLATFORM HASH of all packages of a provider, as a new client reads them, and the origin of the evidence
+// of each version.
+func (r *registry) contents(provider string, access oci.Access) (all []string) {
+	r.Helper()
+	c, p := r.client(access), sourcetest.Address(r, provider)
+	list, err := c.Mirror.Versions(r.Context(), p)
+	if errors.Is(err, sources.ErrNotFound) {
+		return nil
+	}
+	check(r, err)
+	for _, v := range list.Versions {
+		release, err := c.Release(r.Context(), p, v)
+		check(r, err)
+		sourcetest.EqualSlices(r, release.Warnings, nil, "warnings")
+		for platform, a := range release.Archives {
+			all = append(all, fmt.Sprint(v, " ", platform, " ", a.Hash))
+		}
+		if release.Signed != nil {
+			all = append(all, fmt.Sprint(v, " ", release.Signed.Origin))
+		}
+	}
+	slices.Sort(all)
+	return all
+}
+
+func hashes(releases ...publish.Release) (all []string) {
+	for _, r := range releases {
+		for _, p := range r.Packages {
+			all = append(all, fmt.Sprint(r.Version, " ", p.ID.Platform, " ", p.ZH))
+		}
+		if r.Evidence != nil {
+			signed, _ := r.Evidence.Signed()
+			all = append(all, fmt.Sprint(r.Version, " ", signed.Origin))
+		}
+	}
+	slices.Sort(all)
+	return all
+}
+
+const provider = "example.com/acme/widget"
+
+func TestPush(t *testing.T) {
+	inRegistries(t, false, func(r *registry) {
+		one := released(r.T, provider, "1.0.0", 3<<20, "linux_amd64", "darwin_arm64")
+		two := released(r.T, provider, "1.1.0+build.1", 100, "linux_amd64")
+		one.Evidence = signed(r.T, "https://example.com/1")
+		c := r.pusher()
+
+		sourcetest.Equal(r, len(r.push(c, publish.Options{DryRun: true}, one, two)), 3, "changes of a dry run")
+		sourcetest.EqualSlices(r, c.network.uploads(), nil, "requests of a dry run")
+		sourcetest.EqualSlices(r, r.push(c, publish.Options{}, one, two),
+			[]string{"1.0.0 darwin_arm64 added", "1.0.0 linux_amd64 added", "1.1.0+build.1 linux_amd64 added"}, "changes")
+		sourcetest.EqualSlices(r, r.contents(provider, oci.Access{}), hashes(one, two), "contents")
+
+		// The same process, and another one, upload nothing again.
+		for _, again := range []*client{c, r.pusher()} {
+			again.network.uploads()
+			sourcetest.EqualSlices(r, r.push(again, publish.Options{}, one, two), nil, "changes again")
+			sourcetest.EqualSlices(r, again.network.uploads(), nil, "requests again")
+		}
+
+		// Other evidence replaces the evidence, and uploads no archive.
+		one.Evidence = signed(r.T, "https://example.com/2")
+		sourcetest.EqualSlices(r, r.push(c, publish.Options{}, one, two), nil, "changes with other evidence")
+		sourcetest.EqualSlices(r, r.contents(provider, oci.Access{}), hashes(one, two), "contents with other evidence")
+
+		// Other contents are refused.
+		other := released(r.T, provider, "1.0.0", 200, "linux_amd64")
+		other.Evidence = signed(r.T, "https://example.com/3")
+		c.network.uploads()
+		result, err := publish.Push(r.Context(), c, []publish.Release{other}, publish.Options{Prune: true, DryRun: true})
+		differ, ok := errors.AsType[*publish.DifferError](err)
+		sourcetest.Require(r, ok && differ.Theirs == one.Packages[0].ZH && differ.Ours == other.Packages[0].ZH && result.Differ == 1, "got %+v, %v", result, err)
+		sourcetest.EqualSlices(r, c.network.uploads(), nil, "requests after a refusal")
+		sourcetest.EqualSlices(r, r.push(c, publish.Options{Replace: true}, other), []string{"1.0.0 linux_amd64 replaced"}, "changes")
+		both := one
+		both.Packages, both.Evidence = []publish.Package{other.Packages[0], one.Packages[1]}, other.Evidence
+		sourcetest.EqualSlices(r, r.contents(provider, oci.Access{}), hashes(both, two), "contents after a replacement")
+
+		// What the mirror doesn't have is removed.
+		sourcetest.EqualSlices(r, r.push(c, publish.Options{Prune: true}, other), []string{"1.0.0 darwin_arm64 removed", "1.1.0+build.1 linux_amd64 removed"}, "changes")
+		sourcetest.EqualSlices(r, r.contents(provider, oci.Access{}), hashes(other), "contents after pruning")
+	})
+}
+
+// The registry takes archives from another repository, if it can.
+func TestMount(t *testing.T) {
+	inRegistries(t, false, func(r *registry) {
+		one := released(r.T, provider, "1.0.0", 3<<20, "linux_amd64")
+		two := released(r.T, "example.com/acme/gadget", "1.0.0", 1, "linux_amd64")
+		two.Packages[0].Path, two.Packages[0].Size, two.Packages[0].ZH = one.Packages[0].Path, one.Packages[0].Size, one.Packages[0].ZH
+		c := r.pusher()
+		r.push(c, publish.Options{}, one)
+		c.network.uploads()
+		r.push(c, publish.Options{}, two)
+		sourcetest.EqualSlices(r, r.contents("example.com/acme/gadget", oci.Access{}), hashes(two), "contents")
+		if r.running != nil {
+			for _, line := range c.network.uploads() {
+				sourcetest.Expect(r, strings.HasPrefix(line, "POST ") && strings.HasSuffix(line, " 201") || strings.HasPrefix(line, "PUT ") && strings.Contains(line, "/manifests/"), "uploaded: %s", line)
+			}
+		}
+	})
+}
+
+// An upload continues after connections broke.
+func TestBrokenConnections(t *testing.T) {
+	inRegistries(t, false, func(r *registry) {
+		for _, size := range []int{600 << 10, 24 << 20} {
+			for _, after := range []int64{300 << 10, 10 << 20, 20 << 20} {
+				if int64(size) < after {
+					continue
+				}
+				one := released(r.T, provider, "1.0.0", size, "linux_amd64")
+				c := r.pusher()
+				c.network.left.Store(after)
+				var done, of atomic.Int64
+				r.push(c, publish.Options{Replace: true, Report: func(is, all int64) { done.Store(is); of.Store(all) }}, one)
+				sourcetest.EqualSlices(r, r.contents(provider, oci.Access{}), hashes(one), "contents")
+				sourcetest.Expect(r, c.network.left.Load() == 0 && done.Load() == int64(size) && of.Load() == int64(size), "reported %d of %d bytes; %d left", done.Load(), of.Load(), c.network.left.Load())
+			}
+		}
+	})
+}
+
+func TestCredentials(t *testing.T) {
+	with := func(password string) oci.Access {
+		return oci.Access{Push: true, Credentials: func(context.Context, oci.Repository) (oci.Credentials, error) {
+			if password == "" {
+				return oci.Credentials{}, nil
+			}
+			return oci.Credentials{Username: sourcetest.RegistryUser, Password: password}, nil
+		}, Hint: func(_ oci.Repository, sent bool) string { return fmt.Sprint("sent: ", sent) }}
+	}
+	inRegistries(t, true, func(r *registry) {
+		one := released(r.T, provider, "1.0.0", 3<<20, "linux_amd64")
+		for _, password := range []string{"", "a-wrong-password"} {
+			_, err := publish.Push(r.Context(), r.client(with(password)), []publish.Release{one}, publish.Options{})
+			sourcetest.Require(r, errors.Is(err, fetch.ErrUnauthorized), "error %v", err)
+			sourcetest.EqualSlices(r, sources.Hints(err), []string{fmt.Sprint("sent: ", password != "")}, "hints")
+			sourcetest.Expect(r, !strings.Contains(err.Error(), "a-wrong-password"), "error %v", err)
+		}
+		good := with(sourcetest.RegistryPassword)
+		r.push(r.client(good), publish.Options{}, one)
+		sourcetest.EqualSlices(r, r.contents(provider, good), hashes(one), "contents")
+	})
+}
+
+func TestCatalog(t *testing.T) {
+	inRegistries(t, false, func(r *registry) {
+		var want []string
+		var all []publish.Release
+		for i := range 120 {
+			name := fmt.Sprintf("example.com/acme/widget-%03d", i)
+			want = append(want, name)
+			all = append(all, released(r.T, name, "1.0.0", 10, "linux_amd64"))
+		}
+		r.push(r.pusher(), publish.Options{}, all...)
+		got, err := r.pusher().Providers(r.Context(), "example.com")
+		check(r, err)
+		sourcetest.EqualSlices(r, sources.Texts(got), want, "providers")
+	})
+}
+
+// Many pushers change the same repository while many readers read it. Readers never see less than before, and nothing is lost.
+func TestPushersAndReaders(t *testing.T) {
+	inRegistries(t, false, func(r *registry) {
+		platforms := []string{"linux_amd64", "linux_arm64", "darwin_arm64", "windows_amd64", "freebsd_amd64"}
+		var all []publish.Release
+		var pushers sync.WaitGroup
+		for i, platform := range platforms {
+			mine := []publish.Release{
+				released(r.T, provider, "1.0.0", 64<<10, platform),
+				released(r.T, provider, fmt.Sprintf("1.%d.0", i+1), 2<<20, "linux_amd64"),
+			}
+			all = append(all, mine...)
+			c := r.pusher()
+			pushers.Go(func() {
+				if _, err := publish.Push(r.Context(), c, mine, publish.Options{}); err != nil {
+					r.Error(err)
+				}
+			})
+		}
+		ctx, stop := context.WithCancel(r.Context())
+		var readers sync.WaitGroup
+		for range 50 {
+			readers.Go(func() {
+				for ctx.Err() == nil {
+					c := r.client(oci.Access{})
+					list, err := c.Mirror.Versions(ctx, sourcetest.Address(r, provider))
+					for _, v := range list.Versions {
+						var release oci.Release
+						if release, err = c.Release(ctx, sourcetest.Address(r, provider), v); err != nil {
+							break
+						}
+						sourcetest.Expect(r, len(release.Archives) > 0, "version %s has no archives", v)
+					}
+					c.network.transport.CloseIdleConnections()
+					time.Sleep(50 * time.Millisecond)
+					if err != nil && !errors.Is(err, sources.ErrNotFound) && ctx.Err() == nil {
+						r.Error(err)
+						return
+					}
+				}
+			})
+		}
+		pushers.Wait()
+		stop()
+		readers.Wait()
+		want := hashes(all...)
+		slices.Sort(want)
+		sourcetest.EqualSlices(r, r.contents(provider, oci.Access{}), want, "contents")
+	})
+}
+
+// A registry that crashes and starts again meanwhile has what was pushed.
+func TestCrash(t *testing.T) {
+	inPrograms(t, false, func(r *registry) {
+		var all []publish.Release
+		for i := range 8 {
+			all = append(all, released(r.T, provider, fmt.Sprintf("1.%d.0", i), 16<<20, "linux_amd64"))
+		}
+		var begun sync.Once
+		crash := make(chan struct{})
+		done := make(chan error, 1)
+		c := r.pusher()
+		go func() {
+			_, err := publish.Push(r.Context(), c, all, publish.Options{Report: func(is, of int64) {
+				if is > of/4 {
+					begun.Do(func() { close(crash) })
+				}
+			}})
+			done <- err
+		}()
+		<-crash
+		r.running.Stop()
+		r.running.Start()
+		check(r, <-done)
+		sourcetest.EqualSlices(r, r.contents(provider, oci.Access{}), hashes(all...), "contents")
+	})
+}
