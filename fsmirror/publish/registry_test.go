@@ -70,7 +70,7 @@ func (r *registry) client(access oci.Access) *client {
 
 func (r *registry) clientAt(template string, access oci.Access) *client {
 	r.Helper()
-	parsed, err := oci.ParseTemplate(r.host+"/"+template, []sources.Pattern{{Host: "-", Namespace: "-", Type: "-"}})
+	parsed, err := oci.ParseTemplate(r.host + "/" + template)
 	check(r, err)
 	n := newNetwork(r.transport())
 	r.Cleanup(n.transport.CloseIdleConnections)
