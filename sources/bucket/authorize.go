@@ -1,51 +1,185 @@
 package bucket
 
 import (
+	"bytes"
+	"crypto/x509"
+	"encoding/pem"
+	"encoding/xml"
+	"fmt"
+	"io"
 	"net/http"
+	"net/url"
+	"slices"
+	"strings"
 
 	"github.com/minio/minio-go/v7/pkg/s3utils"
+	"github.com/minio/minio-go/v7/pkg/signer"
 
+	"github.com/larder-cli/larder/sources"
 	"github.com/larder-cli/larder/sources/fetch"
 )
 
-// authorize makes the client sign the requests for the URLs of objects.
-func (b *Bucket) authorize() error {
-	if b.opts.Client == nil {
-		return nil
-	}
-	root := b.urlOf("", b.currentRegion())
-	if bundle := b.opts.Env.CABundle; bundle != "" {
-		authorities, err := Authorities(bundle)
-		if err != nil {
-			return err
-		}
-		b.opts.Client.Trust(root, authorities)
-	}
-	b.opts.Client.Authorize(root.String(), authorizer{b})
-	return nil
-}
+// payloadHeader is the header with the SHA-256 of the body, which is part of a signature.
+const payloadHeader = "X-Amz-Content-Sha256"
 
-// An authorizer signs requests for the objects of a bucket.
+// An authorizer signs the requests to a bucket.
 type authorizer struct{ *Bucket }
 
-// Send implements [fetch.Authorizer]. A signature is valid for about 15 minutes, so each try has its own.
-func (a authorizer) Send(req *http.Request, next http.RoundTripper) (*http.Response, error) {
-	keys, err := a.chain.get(req.Context())
-	if err != nil {
-		return nil, &fetch.CredentialsError{Err: err}
+// authorize makes the client sign the requests to the bucket in its region.
+func (b *Bucket) authorize() {
+	root := b.urlOf("", b.currentRegion())
+	if len(b.authorities) > 0 {
+		b.opts.Client.Trust(root, b.authorities)
 	}
+	b.opts.Client.Authorize(root.String(), authorizer{b})
+}
+
+// Send implements [fetch.Authorizer]. A signature is valid for about 15 minutes, so each try has its own. If the credentials have
+// expired, or the bucket is in another region, the request is sent again.
+func (a authorizer) Send(req *http.Request, next http.RoundTripper) (*http.Response, error) {
+	for renewed, moved := false, false; ; {
+		keys, err := a.chain.get(req.Context())
+		if err != nil {
+			return nil, &fetch.CredentialsError{Err: err}
+		}
+		region := a.currentRegion()
+		resp, err := next.RoundTrip(a.signed(req, keys, region))
+		if err != nil || resp.StatusCode < 300 {
+			return resp, err
+		}
+		code, other := readRefusal(resp, keys)
+		switch {
+		case !moved && validRegion(other) && other != region:
+			moved = true
+			a.setRegion(other)
+		case !renewed && slices.Contains(expiredCodes, code) && a.chain.renew():
+			renewed = true
+		default:
+			return resp, nil
+		}
+		if req.GetBody != nil {
+			if req.Body, err = req.GetBody(); err != nil {
+				return nil, err
+			}
+		}
+	}
+}
+
+// signed returns a request with a signature, unless there are no credentials. It goes to the host of the region.
+func (a authorizer) signed(req *http.Request, keys Keys, region string) *http.Request {
 	req = req.Clone(req.Context())
+	req.URL.Host = a.urlOf("", region).Host
 	req.URL.RawPath = s3utils.EncodePath(req.URL.Path) // the signature is that of this form
-	req.Header.Set("X-Amz-Content-Sha256", emptySum)
-	sign(req, keys, a.currentRegion())
-	return next.RoundTrip(req)
+	req.Host = req.URL.Host
+	if keys.ID == "" {
+		req.Header.Del(payloadHeader)
+		return req
+	}
+	if req.Header.Get(payloadHeader) == "" {
+		req.Header.Set(payloadHeader, emptySum)
+	}
+	return signer.SignV4(*req, keys.ID, keys.Secret, keys.Token, region)
+}
+
+// readRefusal returns the code in an answer, and the region of the bucket, if the store returned them. It removes the credentials from
+// the answer, because some stores repeat them.
+func readRefusal(resp *http.Response, keys Keys) (code, region string) {
+	var said struct {
+		XMLName xml.Name `xml:"Error"`
+		Code    string
+		Region  string
+	}
+	body, _ := io.ReadAll(io.LimitReader(resp.Body, maxRefusal))
+	resp.Body.Close()
+	for _, secret := range []string{keys.ID, keys.Secret, keys.Token} {
+		if secret != "" {
+			body = bytes.ReplaceAll(body, []byte(secret), []byte("…"))
+		}
+	}
+	resp.Body = io.NopCloser(bytes.NewReader(body))
+	_ = xml.Unmarshal(bytes.TrimSpace(body), &said) // other answers have no code
+	return said.Code, strings.TrimSpace(first(resp.Header.Get("X-Amz-Bucket-Region"), said.Region))
 }
 
 // Hint implements [fetch.Authorizer].
 func (a authorizer) Hint(refusal *fetch.StatusError) string {
-	e := &Error{signed: refusal.Credentials}
-	if len(refusal.Codes) > 0 {
-		e.Code = refusal.Codes[0]
+	code := a.codeOf(refusal)
+	switch a.kind(refusal) {
+	case ErrNoConditions:
+		return "use a store with conditional writes, or update it"
+	case ErrFull:
+		return "remove objects, or raise the quota of the bucket"
+	case fetch.ErrUnauthorized:
+		return a.unauthorized(refusal, code)
 	}
-	return a.unauthorized(e, call{method: http.MethodGet, key: "object"})
+	switch {
+	case code == "NoSuchBucket" && a.endpoint == nil:
+		return "create the bucket, or name the store that has it in --endpoint"
+	case code == "NoSuchBucket":
+		return fmt.Sprintf("create the bucket on %s, or correct its name", a.endpoint.Host)
+	case refusal.Code < 400 && a.endpoint != nil:
+		return "name the address that the store redirects to in --endpoint"
+	}
+	return ""
+}
+
+// unauthorized returns the hint for a request that the store refused.
+func (a authorizer) unauthorized(refusal *fetch.StatusError, code string) string {
+	origin := a.chain.origin()
+	switch {
+	case !refusal.Credentials:
+		return "no credentials were found: set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, or AWS_PROFILE"
+	case code == "RequestTimeTooSkewed", code == "RequestExpired":
+		return "set the clock of this machine: the store refuses signatures of another time"
+	case slices.Contains(expiredCodes, code):
+		return "the credentials have expired: sign in again"
+	case code == "InvalidAccessKeyId", code == "InvalidToken":
+		return "the store doesn't accept the access key from " + origin + ": correct it, or choose another with AWS_PROFILE"
+	case code == "SignatureDoesNotMatch":
+		return "correct the secret key from " + origin + ", or set AWS_REGION to the region of the store"
+	}
+	req := refusal.Request
+	return fmt.Sprintf("allow %s for this object to the user of the credentials from %s",
+		action(req.Method, req.URL.Query(), a.aboutBucket(req)), origin)
+}
+
+// action returns the permission that a request requires, as policies name it.
+func action(method string, query url.Values, inBucket bool) string {
+	switch {
+	case query.Has("uploads") && method == http.MethodGet:
+		return "s3:ListBucketMultipartUploads"
+	case inBucket && method != http.MethodPost:
+		return "s3:ListBucket"
+	case query.Has("uploadId") && method == http.MethodGet:
+		return "s3:ListMultipartUploadParts"
+	case query.Has("uploadId") && method == http.MethodDelete:
+		return "s3:AbortMultipartUpload"
+	case method == http.MethodDelete, query.Has("delete"):
+		return "s3:DeleteObject"
+	case method == http.MethodPut, method == http.MethodPost:
+		return "s3:PutObject"
+	}
+	return "s3:GetObject"
+}
+
+// readAuthorities returns the certificates in the PEM file that AWS_CA_BUNDLE names.
+func readAuthorities(path string) (all []*x509.Certificate, err error) {
+	data, err := readLarge(path, maxBundle)
+	if err != nil {
+		return nil, sources.WithHint(fmt.Errorf("AWS_CA_BUNDLE: %w", err), "correct AWS_CA_BUNDLE, or unset it")
+	}
+	for block, rest := pem.Decode(data); block != nil; block, rest = pem.Decode(rest) {
+		if block.Type != "CERTIFICATE" {
+			continue
+		}
+		authority, err := x509.ParseCertificate(block.Bytes)
+		if err != nil {
+			return nil, fmt.Errorf("AWS_CA_BUNDLE: %s: certificate %d can't be read", path, len(all)+1)
+		}
+		all = append(all, authority)
+	}
+	if len(all) == 0 {
+		return nil, sources.WithHint(fmt.Errorf("AWS_CA_BUNDLE: %s contains no certificate", path), "name a file in PEM form")
+	}
+	return all, nil
 }

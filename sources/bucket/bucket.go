@@ -6,12 +6,11 @@
 // interrupted upload is continued, also by another process. The store verifies
 // the SHA-256 of everything that it receives.
 //
-// Every request has a limit for each phase in which nothing happens, and a
-// limit for its answer. An upload that makes progress may take any time.
-// Temporary errors are retried. Redirects are not followed, so credentials are
-// sent only to the endpoint; if the bucket is in another region of AWS, requests
-// go to the endpoint of that region. Errors and events never contain
-// credentials, signatures or queries.
+// A fetch.Client sends the requests, with its limits, retries and events. The
+// package makes it sign all requests to the bucket, so it can also read the
+// objects by their URLs. Credentials are sent only to the endpoint; if the bucket
+// is in another region of AWS, requests go to the endpoint of that region.
+// Errors and events never contain credentials, signatures or queries.
 //
 // The package reads no environment variables; the caller passes them as an
 // [Environment]. It writes no files. The request signatures are those of
@@ -21,6 +20,7 @@ package bucket
 
 import (
 	"context"
+	"crypto/x509"
 	"errors"
 	"fmt"
 	"net/http"
@@ -28,7 +28,6 @@ import (
 	"regexp"
 	"strings"
 	"sync"
-	"time"
 
 	"github.com/minio/minio-go/v7/pkg/s3utils"
 
@@ -42,17 +41,8 @@ type Options struct {
 	Region   string      // empty means the one in the endpoint, or else that of the environment or profile, or else us-east-1
 	Env      Environment // where to find credentials; without any, requests are anonymous
 
-	// Client gets the authority to read the objects at their URLs, and the authorities of Env.CABundle. It may be nil.
-	Client *fetch.Client
-
-	Transport http.RoundTripper // used for all requests; nil means a new one without a proxy, as from NewTransport
-	UserAgent string            // empty means "larder"
-	Secrets   *sources.Secrets  // gets all credentials that are read; may be nil
-
-	Tries   int                                        // for a request, in all; 0 means 6
-	Timeout time.Duration                              // for each phase of a request in which nothing happens; 0 means 30 s
-	Sleep   func(context.Context, time.Duration) error // nil means a real sleep
-	Report  func(fetch.Event)                          // called for each failed try before another one, one call at a time; may be nil
+	Client  *fetch.Client    // sends all requests to the store, and reads objects at their URLs; it signs both
+	Secrets *sources.Secrets // gets all credentials that are read; may be nil
 }
 
 // A Bucket is a location in a store. It is safe for concurrent use.
@@ -61,7 +51,8 @@ type Bucket struct {
 	opts     Options
 	endpoint *url.URL // nil for AWS
 	chain    *chain
-	report   sync.Mutex // serializes calls of opts.Report
+
+	authorities []*x509.Certificate // of the file in AWS_CA_BUNDLE
 
 	mu     sync.Mutex
 	region string
@@ -79,19 +70,16 @@ func Open(ctx context.Context, at Location, opts Options) (*Bucket, error) {
 	query := url.Values{"list-type": {"2"}, "max-keys": {"1"}, "prefix": {b.at.under("")}}
 	_, err = b.send(ctx, call{method: http.MethodGet, query: query})
 	if e, ok := errors.AsType[*Error](err); ok && e.Code == "AccessDenied" {
-		err = nil
+		return b, nil
 	}
 	if err != nil {
 		return nil, err
 	}
-	return b, b.authorize()
+	return b, nil
 }
 
 // prepare is Open without the request.
 func prepare(at Location, opts Options) (*Bucket, error) {
-	if err := opts.setDefaults(); err != nil {
-		return nil, err
-	}
 	b := &Bucket{at: at, opts: opts, chain: newChain(opts)}
 	if opts.Endpoint != "" {
 		u, err := parseEndpoint(opts.Endpoint)
@@ -108,20 +96,14 @@ func prepare(at Location, opts Options) (*Bucket, error) {
 		}
 	}
 	b.region = first(opts.Region, b.region, configured, defaultRegion)
+	if bundle := opts.Env.CABundle; bundle != "" {
+		var err error
+		if b.authorities, err = readAuthorities(bundle); err != nil {
+			return nil, err
+		}
+	}
+	b.authorize()
 	return b, nil
-}
-
-func (o *Options) setDefaults() (err error) {
-	o.UserAgent = first(o.UserAgent, "larder")
-	o.Tries = first(o.Tries, defaultTries)
-	o.Timeout = first(o.Timeout, defaultTimeout)
-	if o.Sleep == nil {
-		o.Sleep = sleep
-	}
-	if o.Transport == nil {
-		o.Transport, err = NewTransport(nil, o.Env.CABundle)
-	}
-	return err
 }
 
 // first returns the first value that isn't zero.
@@ -133,17 +115,6 @@ func first[T comparable](values ...T) (v T) {
 		}
 	}
 	return v
-}
-
-func sleep(ctx context.Context, d time.Duration) error {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-		return nil
-	case <-ctx.Done():
-		return ctx.Err()
-	}
 }
 
 // Location returns the location that was opened.
@@ -172,13 +143,23 @@ var region = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9-]{0,62}$`)
 // server could choose the host that gets the next request.
 func validRegion(text string) bool { return region.MatchString(text) }
 
-// URL returns the URL of an object, without a signature. The name may be that
-// of a directory, with a slash at the end, or empty.
-func (b *Bucket) URL(name string) *url.URL {
+func (b *Bucket) currentRegion() string {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	return b.urlOf(b.at.under(name), b.region)
+	return b.region
 }
+
+// setRegion changes the region of the bucket, as the store returned it.
+func (b *Bucket) setRegion(region string) {
+	b.mu.Lock()
+	b.region = region
+	b.mu.Unlock()
+	b.authorize()
+}
+
+// URL returns the URL of an object, without a signature. The name may be that
+// of a directory, with a slash at the end, or empty.
+func (b *Bucket) URL(name string) *url.URL { return b.urlOf(b.at.under(name), b.currentRegion()) }
 
 // urlOf returns the URL of the object with a key in a region, or that of the
 // bucket if the key is empty.
@@ -203,6 +184,3 @@ func awsHost(region string) string {
 	}
 	return host
 }
-
-// host returns the host that requests go to, for messages.
-func (b *Bucket) host() string { return b.URL("").Host }

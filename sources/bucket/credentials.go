@@ -4,12 +4,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net/http"
 	"strings"
 	"sync"
 	"time"
 
 	"github.com/larder-cli/larder/sources"
+	"github.com/larder-cli/larder/sources/fetch"
 )
 
 // Keys are the credentials that sign a request. The zero Keys are those of anonymous requests.
@@ -41,7 +41,7 @@ type Environment struct {
 	ContainerTokenFile string // contains the token, and takes precedence over ContainerToken
 
 	NoMetadata bool   // don't query the metadata service of EC2
-	CABundle   string // path of a file with certificate authorities; not used if Options.Transport is set
+	CABundle   string // path of a file with certificate authorities
 }
 
 // A found is an answer of one of the places in which credentials may be.
@@ -56,8 +56,8 @@ type found struct {
 // other credentials would be a surprise.
 type chain struct {
 	env     Environment
-	opts    Options
-	direct  http.RoundTripper // for addresses of this machine, without a proxy
+	client  *fetch.Client
+	direct  *fetch.Client // for addresses of this machine, without a proxy
 	secrets *sources.Secrets
 
 	mu   sync.Mutex // held during a search
@@ -65,9 +65,7 @@ type chain struct {
 }
 
 func newChain(opts Options) *chain {
-	direct := newTransport()
-	direct.Proxy = nil
-	return &chain{env: opts.Env, opts: opts, direct: direct, secrets: opts.Secrets}
+	return &chain{env: opts.Env, client: opts.Client, direct: fetch.New(fetch.Options{}), secrets: opts.Secrets}
 }
 
 // get returns the credentials, which may have to be requested from a service.

@@ -21,7 +21,7 @@ import (
 // credentials returns what a chain finds, with the service of EC2 at a URL.
 func credentials(t *testing.T, env Environment, over http.RoundTripper) (Keys, error) {
 	t.Helper()
-	return newChain(Options{Env: env, Transport: over}).get(t.Context())
+	return newChain(Options{Env: env, Client: fetch.New(fetch.Options{Transport: over})}).get(t.Context())
 }
 
 // withMetadata makes a server the metadata service of EC2.
@@ -137,9 +137,12 @@ func TestCredentialProcess(t *testing.T) {
 	}
 }
 
-type roundTripper func(*http.Request) (*http.Response, error)
+// A roundTripper answers requests without a network.
+type roundTripper struct {
+	answer func(*http.Request) (*http.Response, error)
+}
 
-func (r roundTripper) RoundTrip(req *http.Request) (*http.Response, error) { return r(req) }
+func (r *roundTripper) RoundTrip(req *http.Request) (*http.Response, error) { return r.answer(req) }
 
 func TestWebIdentity(t *testing.T) {
 	env := Environment{TokenFile: file(t, "eyJ.token.sig\n"), RoleARN: "arn:aws:iam::1:role/a", Region: "eu-west-1", CredentialsFile: file(t, files)}
@@ -147,12 +150,12 @@ func TestWebIdentity(t *testing.T) {
 	status, body := 200, `<AssumeRoleWithWebIdentityResponse xmlns="https://sts.amazonaws.com/doc/2011-06-15/"><AssumeRoleWithWebIdentityResult><Credentials>
 <AccessKeyId>ASIAWEB</AccessKeyId><SecretAccessKey>s</SecretAccessKey><SessionToken>t</SessionToken><Expiration>2099-01-01T00:00:00Z</Expiration>
 </Credentials></AssumeRoleWithWebIdentityResult></AssumeRoleWithWebIdentityResponse>`
-	sts := roundTripper(func(req *http.Request) (*http.Response, error) {
+	sts := &roundTripper{func(req *http.Request) (*http.Response, error) {
 		sourcetest.Equal(t, req.URL.String(), "https://sts.eu-west-1.amazonaws.com/")
 		text, _ := io.ReadAll(req.Body)
 		form, _ = url.ParseQuery(string(text))
 		return &http.Response{StatusCode: status, Header: http.Header{}, Body: io.NopCloser(strings.NewReader(body))}, nil
-	})
+	}}
 	got, err := credentials(t, env, sts)
 	sourcetest.Check(t, err)
 	sourcetest.Equal(t, got, Keys{"ASIAWEB", "s", "t"})
@@ -249,12 +252,12 @@ func TestExpiredCredentials(t *testing.T) {
 		if !renewable {
 			env.AccessKeyID, env.SecretAccessKey = "ASIA1", "secret"
 		}
-		b, err := prepare(Location{Bucket: "mirror"}, Options{Env: env, Transport: roundTripper(func(req *http.Request) (*http.Response, error) {
+		b, err := prepare(Location{Bucket: "mirror"}, Options{Env: env, Client: fetch.New(fetch.Options{Transport: &roundTripper{func(req *http.Request) (*http.Response, error) {
 			if strings.Contains(req.Header.Get("Authorization"), "ASIA1/") {
 				return &http.Response{StatusCode: 400, Header: http.Header{}, Body: io.NopCloser(strings.NewReader("<Error><Code>ExpiredToken</Code></Error>"))}, nil
 			}
 			return &http.Response{StatusCode: 200, Header: http.Header{}, Body: http.NoBody}, nil
-		})})
+		}}})})
 		sourcetest.Check(t, err)
 		_, _, err = b.Get(t.Context(), "a", 100)
 		sourcetest.Equal(t, err == nil, renewable)

@@ -1,16 +1,12 @@
 package bucket
 
 import (
-	"bytes"
-	"crypto/x509"
-	"encoding/xml"
+	"context"
 	"errors"
 	"fmt"
 	"net/http"
-	"regexp"
 	"slices"
 	"strings"
-	"time"
 
 	"github.com/larder-cli/larder/sources"
 	"github.com/larder-cli/larder/sources/fetch"
@@ -40,214 +36,124 @@ var errDamaged = errors.New("the contents differ from the checksum of the store"
 // store refused the credentials, or requires some.
 type Error struct {
 	Subject string // s3://BUCKET/KEY, or s3://BUCKET
-	Status  int    // of the answer; 0 if there was none
 	Code    string // the store's name for the error, such as NoSuchKey; empty if there is none
-	Said    string // the store's message, without secrets; empty if there is none
-	Tries   int    // 0 if no request was sent
-	Err     error  // the kind of error, such as [ErrChanged], or why there was no answer; nil for other answers
+	Err     error  // of the answer, or why there was none
 
-	region string        // where the bucket is, if the store returned it
-	after  time.Duration // the wait that the store requested
-	signed bool          // whether credentials were sent
+	kind   error        // such as ErrChanged; nil for others
+	failed *fetch.Error // nil if no request failed
 }
 
 func (e *Error) Error() string {
-	text := e.Subject + ": " + e.reason().Error()
-	if e.Tries < 2 {
+	text := e.Subject + ": " + e.reason()
+	if e.tries() < 2 || e.kind != nil {
 		return text
 	}
-	return fmt.Sprintf("%s (%d tries)", text, e.Tries)
+	return fmt.Sprintf("%s (%d tries)", text, e.tries())
 }
+
+// reason returns the text of the error without its subject.
+func (e *Error) reason() string {
+	switch {
+	case e.Code == "NoSuchBucket":
+		return "the bucket does not exist"
+	case e.kind == ErrFull:
+		return e.kind.Error() + ": " + e.Err.Error()
+	case e.kind != nil && e.kind != fetch.ErrUnauthorized:
+		return e.kind.Error()
+	}
+	return e.Err.Error()
+}
+
+// Is reports whether e is of the kind of target.
+func (e *Error) Is(target error) bool { return e.kind != nil && target == e.kind }
 
 func (e *Error) Unwrap() error { return e.Err }
 
 // Cause returns what is wrong with the store, which other requests to it share. It is empty if only this request may
 // have failed.
 func (e *Error) Cause() string {
+	shared := e.failed != nil && e.failed.Cause() != ""
+	if !shared && e.Code != "NoSuchBucket" && e.kind != fetch.ErrUnauthorized && e.kind != ErrFull {
+		return ""
+	}
 	bucket, _, _ := strings.Cut(e.Subject[len(scheme):], "/")
-	switch {
-	case e.Code == "NoSuchBucket", errors.Is(e.Err, fetch.ErrUnauthorized), errors.Is(e.Err, ErrFull), e.temporary():
-		return scheme + bucket + ": " + e.reason().Error()
-	}
-	return ""
+	return scheme + bucket + ": " + e.reason()
 }
 
-// reason returns the error without its subject.
-func (e *Error) reason() error {
-	switch {
-	case e.Code == "NoSuchBucket":
-		return errors.New("the bucket does not exist")
-	case e.Err != nil && !errors.Is(e.Err, fetch.ErrUnauthorized) && !errors.Is(e.Err, ErrFull):
-		return e.Err
+func (e *Error) tries() int {
+	if e.failed == nil {
+		return 0
 	}
-	text := strings.TrimSpace(fmt.Sprintf("%d %s", e.Status, http.StatusText(e.Status)))
-	said := strings.Trim(e.Code+": "+e.Said, ": ")
-	if said != "" {
-		text += " (" + said + ")"
-	}
-	if errors.Is(e.Err, ErrFull) {
-		return fmt.Errorf("%w: %s", ErrFull, text)
-	}
-	return errors.New(text)
+	return e.failed.Tries
 }
 
-// refusalXML is the body of an answer with an error.
-type refusalXML struct {
-	XMLName xml.Name `xml:"Error"`
-	Code    string
-	Message string
-	Region  string
-}
-
-// isError reports whether a body is an error, and not a result. Stores send white space before a late result.
-func isError(body []byte) bool {
-	return xml.Unmarshal(bytes.TrimSpace(body), &refusalXML{}) == nil
-}
-
-var code = regexp.MustCompile(`^[A-Za-z0-9.]{1,64}$`)
-
-// refusal returns the error for an answer.
-func (b *Bucket) refusal(c call, resp *http.Response, body []byte, keys Keys) error {
-	var said refusalXML
-	_ = xml.Unmarshal(bytes.TrimSpace(body), &said) // other answers have no message
-	if !code.MatchString(said.Code) {
-		said.Code = ""
+// failure returns the error for one of the client.
+func (b *Bucket) failure(ctx context.Context, c call, err error) error {
+	e := &Error{Subject: b.subject(c.key), Err: err}
+	if ctx.Err() != nil {
+		return ctx.Err()
 	}
-	e := &Error{
-		Subject: b.subject(c.key), Status: resp.StatusCode, Code: said.Code, Said: oneLine(said.Message, keys),
-		after: retryAfter(resp.Header), signed: keys.ID != "",
-		region: strings.TrimSpace(first(resp.Header.Get("X-Amz-Bucket-Region"), said.Region)),
+	if failed, ok := errors.AsType[*fetch.Error](err); ok {
+		e.failed, e.Err = failed, failed.Err
 	}
-	if !validRegion(e.region) {
-		e.region = ""
-	}
-	if e.Status == http.StatusNotFound && e.Code == "" {
-		e.Code = "NoSuchKey"
-		if c.key == "" {
-			e.Code = "NoSuchBucket"
-		}
+	if refusal := refusalIn(err); refusal != nil {
+		e.Code, e.kind = b.codeOf(refusal), b.kind(refusal)
 	}
 	if e.Code == "NoSuchBucket" {
 		e.Subject = b.subject("")
 	}
-	e.Err = kind(e, c)
 	return e
 }
 
-// fullCodes are those of stores without space, and of quotas.
-var fullCodes = []string{"QuotaExceeded", "XMinioStorageFull", "XMinioAdminBucketQuotaExceeded", "XMinioStorageQuotaExceeded", "InsufficientCapacity", "ServiceQuotaExceeded"}
+// refusalIn returns the answer of the store in an error, or nil.
+func refusalIn(err error) *fetch.StatusError {
+	refusal, _ := errors.AsType[*fetch.StatusError](err)
+	return refusal
+}
+
+// codeOf returns the store's name for an error.
+func (b *Bucket) codeOf(refusal *fetch.StatusError) string {
+	switch {
+	case len(refusal.Codes) > 0:
+		return refusal.Codes[0]
+	case refusal.Code != http.StatusNotFound:
+		return ""
+	case b.aboutBucket(refusal.Request):
+		return "NoSuchBucket"
+	}
+	return "NoSuchKey"
+}
+
+// aboutBucket reports whether a request is about the bucket, and not about an object.
+func (b *Bucket) aboutBucket(req *http.Request) bool { return req.URL.Path == b.urlOf("", "").Path }
+
+var (
+	// fullCodes are those of stores without space, and of quotas.
+	fullCodes = []string{
+		"QuotaExceeded", "XMinioStorageFull", "XMinioAdminBucketQuotaExceeded", "XMinioStorageQuotaExceeded", "InsufficientCapacity",
+		"ServiceQuotaExceeded",
+	}
+
+	expiredCodes = []string{"ExpiredToken", "ExpiredTokenException", "TokenRefreshRequired"}
+)
 
 // kind returns the error that an answer matches, or nil.
-func kind(e *Error, c call) error {
+func (b *Bucket) kind(refusal *fetch.StatusError) error {
+	status, code := refusal.Code, b.codeOf(refusal)
+	conditional := refusal.Request.Header.Get("If-Match")+refusal.Request.Header.Get("If-None-Match") != ""
 	switch {
-	case e.Status == http.StatusInsufficientStorage, slices.Contains(fullCodes, e.Code):
+	case status == http.StatusInsufficientStorage, slices.Contains(fullCodes, code):
 		return ErrFull
-	case e.Status == http.StatusPreconditionFailed, e.Code == "ConditionalRequestConflict":
+	case status == http.StatusPreconditionFailed, code == "ConditionalRequestConflict":
 		return ErrChanged
-	case c.conditional && e.Status == http.StatusNotImplemented:
+	case conditional && status == http.StatusNotImplemented:
 		return ErrNoConditions
-	case c.conditional && e.Code == "NoSuchKey": // If-Match
+	case conditional && code == "NoSuchKey": // If-Match
 		return ErrChanged
-	case slices.Contains([]string{"NoSuchBucket", "NoSuchKey", "NoSuchUpload"}, e.Code):
+	case slices.Contains([]string{"NoSuchBucket", "NoSuchKey", "NoSuchUpload"}, code):
 		return sources.ErrNotFound
-	case e.Status == http.StatusUnauthorized, e.Status == http.StatusForbidden, e.Code == "InvalidAccessKeyId", e.Code == "RequestTimeTooSkewed", e.expired():
+	case errors.Is(refusal, fetch.ErrUnauthorized), code == "InvalidAccessKeyId", code == "RequestTimeTooSkewed", slices.Contains(expiredCodes, code):
 		return fetch.ErrUnauthorized
 	}
 	return nil
-}
-
-// oneLine returns a message from a store on one line, shortened, and without the credentials.
-func oneLine(text string, keys Keys) string {
-	for _, secret := range []string{keys.ID, keys.Secret, keys.Token} {
-		if secret != "" {
-			text = strings.ReplaceAll(text, secret, "…")
-		}
-	}
-	text = strings.TrimSuffix(strings.Join(strings.Fields(fetch.Printable(text)), " "), ".")
-	if runes := []rune(text); len(runes) > maxSaid {
-		text = string(runes[:maxSaid]) + "…"
-	}
-	return text
-}
-
-// temporaryCodes are those that other statuses than 5xx may have.
-var temporaryCodes = []string{"SlowDown", "RequestTimeout", "OperationAborted", "InternalError", "BadDigest", "XAmzContentSHA256Mismatch", "IncompleteBody"}
-
-// temporary reports whether the same request may succeed later. An answer about a wrong checksum may be due to a
-// bad connection.
-func (e *Error) temporary() bool {
-	switch {
-	case e.Status == 0:
-		return fetch.Temporary(e.Err) || errors.Is(e.Err, errDamaged)
-	case errors.Is(e.Err, ErrFull), e.Status == http.StatusNotImplemented:
-		return false
-	case e.Status == http.StatusRequestTimeout, e.Status == http.StatusTooEarly, e.Status == http.StatusTooManyRequests, e.Status >= 500:
-		return true
-	}
-	return slices.Contains(temporaryCodes, e.Code)
-}
-
-// expired reports whether the credentials have expired.
-func (e *Error) expired() bool {
-	return slices.Contains([]string{"ExpiredToken", "ExpiredTokenException", "TokenRefreshRequired"}, e.Code)
-}
-
-// withHint adds to err what the user can do about e.
-func (b *Bucket) withHint(err error, e *Error, c call) error {
-	_, authority := errors.AsType[x509.UnknownAuthorityError](e.Err)
-	switch {
-	case authority:
-		return sources.WithHint(err, "name the file with the authority that issued the certificate of %s in AWS_CA_BUNDLE", b.host())
-	case e.Code == "NoSuchBucket" && b.endpoint == nil:
-		return sources.WithHint(err, "create the bucket, or name the store that has it in --endpoint")
-	case e.Code == "NoSuchBucket":
-		return sources.WithHint(err, "create the bucket on %s, or correct its name", b.endpoint.Host)
-	case e.region != "" && e.region != b.currentRegion():
-		return sources.WithHint(err, "set AWS_REGION=%s, which the store returns as the region of the bucket", e.region)
-	case errors.Is(e.Err, ErrNoConditions):
-		return sources.WithHint(err, "use a store with conditional writes, or update it")
-	case errors.Is(e.Err, ErrFull):
-		return sources.WithHint(err, "remove objects, or raise the quota of the bucket")
-	case errors.Is(e.Err, fetch.ErrUnauthorized):
-		return sources.WithHint(err, "%s", b.unauthorized(e, c))
-	case e.Status >= 300 && e.Status < 400 && b.endpoint != nil:
-		return sources.WithHint(err, "name the address that the store redirects to in --endpoint")
-	}
-	return err
-}
-
-// unauthorized returns the hint for a request that the store refused.
-func (b *Bucket) unauthorized(e *Error, c call) string {
-	switch {
-	case !e.signed:
-		return "no credentials were found: set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, or AWS_PROFILE"
-	case e.Code == "RequestTimeTooSkewed", e.Code == "RequestExpired":
-		return "set the clock of this machine: the store refuses signatures of another time"
-	case e.expired():
-		return "the credentials have expired: sign in again"
-	case e.Code == "InvalidAccessKeyId", e.Code == "InvalidToken":
-		return "the store doesn't accept the access key from " + b.chain.origin() + ": correct it, or choose another with AWS_PROFILE"
-	case e.Code == "SignatureDoesNotMatch":
-		return "correct the secret key from " + b.chain.origin() + ", or set AWS_REGION to the region of the store"
-	}
-	return fmt.Sprintf("allow %s for this object to the user of the credentials from %s", action(c), b.chain.origin())
-}
-
-// action returns the permission that a call requires, as policies name it.
-func action(c call) string {
-	switch {
-	case c.query.Has("uploads") && c.method == http.MethodGet:
-		return "s3:ListBucketMultipartUploads"
-	case c.key == "" && c.method != http.MethodPost:
-		return "s3:ListBucket"
-	case c.query.Has("uploadId") && c.method == http.MethodGet:
-		return "s3:ListMultipartUploadParts"
-	case c.query.Has("uploadId") && c.method == http.MethodDelete:
-		return "s3:AbortMultipartUpload"
-	case c.method == http.MethodDelete, c.query.Has("delete"):
-		return "s3:DeleteObject"
-	case c.method == http.MethodPut, c.method == http.MethodPost:
-		return "s3:PutObject"
-	}
-	return "s3:GetObject"
 }

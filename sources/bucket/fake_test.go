@@ -59,9 +59,8 @@ const (
 )
 
 // options are those for the fake. Waits take no time.
-func (f *fake) options() bucket.Options {
-	return bucket.Options{
-		Endpoint: f.URL, Env: bucket.Environment{AccessKeyID: testID, SecretAccessKey: testSecret, NoMetadata: true},
+func (f *fake) options() fetch.Options {
+	return fetch.Options{
 		Transport: f.Client().Transport, Timeout: 5 * time.Second,
 		Sleep: func(ctx context.Context, d time.Duration) error {
 			f.mu.Lock()
@@ -73,10 +72,16 @@ func (f *fake) options() bucket.Options {
 	}
 }
 
+// at returns the options of a bucket in the fake.
+func (f *fake) at(opts fetch.Options) bucket.Options {
+	env := bucket.Environment{AccessKeyID: testID, SecretAccessKey: testSecret, NoMetadata: true}
+	return bucket.Options{Endpoint: f.URL, Env: env, Client: fetch.New(opts)}
+}
+
 // open returns the bucket, and begins with the fault after that.
-func (f *fake) open(opts bucket.Options, fault func(n int, w http.ResponseWriter, r *http.Request) bool) *bucket.Bucket {
+func (f *fake) open(opts fetch.Options, fault func(n int, w http.ResponseWriter, r *http.Request) bool) *bucket.Bucket {
 	f.t.Helper()
-	b, err := bucket.Open(f.t.Context(), bucket.Location{Bucket: "mirror", Prefix: "p"}, opts)
+	b, err := bucket.Open(f.t.Context(), bucket.Location{Bucket: "mirror", Prefix: "p"}, f.at(opts))
 	sourcetest.Check(f.t, err)
 	f.mu.Lock()
 	defer f.mu.Unlock()

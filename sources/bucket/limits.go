@@ -4,34 +4,15 @@ import "time"
 
 const defaultRegion = "us-east-1"
 
-// Tries and times of a request.
-const (
-	defaultTries   = 6
-	defaultTimeout = 30 * time.Second
-	connectTimeout = 15 * time.Second // for a connection, and then for TLS
-
-	// patience is how long a store may take to answer an upload, because it may
-	// have to copy or hash the object first.
-	patience = 3 * time.Minute
-
-	answerWindows = 8 // timeouts that a whole answer may take
-	firstBackoff  = time.Second
-	maxBackoff    = 30 * time.Second
-	maxDoublings  = 10
-	maxWait       = 2 * time.Minute // the longest wait that a store may request
-)
-
-// Sizes of answers, in bytes.
+// Sizes, in bytes.
 const (
 	maxRefusal = 64 << 10
 	maxXML     = 8 << 20  // a page of a listing has at most 1000 keys, of 1 KiB, which escapes may triple
 	maxBundle  = 16 << 20 // of a file with certificate authorities
-	maxSaid    = 200      // of a message, in characters
 )
 
 // Uploads.
 const (
-	minPart     = 5 << 20  // bytes; stores refuse smaller parts, except for the last one
 	usualPart   = 16 << 20 // bytes; smaller objects are sent in one request
 	maxParts    = 10_000
 	defaultJobs = 4

@@ -54,11 +54,11 @@ func (u *upload) sendPart(ctx context.Context, id string, p *part) error {
 	if err != nil {
 		return err
 	}
-	sum, ok := storeSum(a.header)
+	sum, ok := storeSum(a.Header)
 	if ok && sum != p.sum {
-		return &Error{Subject: u.subject(u.key), Status: http.StatusOK, Err: fmt.Errorf("part %d: %w", p.number, ErrCorrupt)}
+		return &Error{Subject: u.subject(u.key), Err: fmt.Errorf("part %d: %w", p.number, ErrCorrupt)}
 	}
-	p.etag, p.confirmed = a.header.Get("ETag"), ok
+	p.etag, p.confirmed = a.Header.Get("ETag"), ok
 	return nil
 }
 
@@ -91,7 +91,6 @@ func (u *upload) complete(ctx context.Context, id string) (etag string, err erro
 		return "", err
 	}
 	c := u.call(http.MethodPost, "uploadId", id).with(text)
-	c.lateError = true
 	u.opts.Only.add(&c)
 	a, err := u.send(ctx, c)
 	if err != nil {
@@ -179,7 +178,7 @@ func (u *upload) find(ctx context.Context) (id string, err error) {
 	for _, has := range best {
 		p := u.parts[has.PartNumber-1]
 		p.etag, p.confirmed = has.ETag, has.ChecksumSHA256 != ""
-		u.count(int(p.size))
+		u.count(p.size)
 	}
 	return id, nil
 }
@@ -226,6 +225,9 @@ func (u *upload) same(parts []partXML) bool {
 			return false
 		}
 		if has.ChecksumSHA256 != "" {
+			if p.sum == [32]byte{} && u.digest(p, io.Discard) != nil {
+				return false
+			}
 			if has.ChecksumSHA256 != inBase64(p.sum) {
 				return false
 			}

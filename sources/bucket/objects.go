@@ -18,6 +18,7 @@ import (
 	"time"
 
 	"github.com/larder-cli/larder/sources"
+	"github.com/larder-cli/larder/sources/fetch"
 )
 
 // sumHeader is the header with the SHA-256 of an object when this package wrote it. The checksum of the store is a
@@ -87,7 +88,6 @@ func (o Condition) add(c *call) {
 	case o.etag != "":
 		c.header.Set("If-Match", o.etag)
 	}
-	c.conditional = o != Condition{}
 }
 
 // Get returns the contents of an object of at most limit bytes. The error of a larger one matches fetch.ErrTooLarge.
@@ -101,9 +101,9 @@ func (b *Bucket) Get(ctx context.Context, name string, limit int64) ([]byte, Inf
 	if err != nil {
 		return nil, Info{}, err
 	}
-	info := infoOf(name, a.header)
-	info.Size = int64(len(a.body))
-	return a.body, info, nil
+	info := infoOf(name, a.Header)
+	info.Size = int64(len(a.Body))
+	return a.Body, info, nil
 }
 
 // Head returns what the store has recorded about an object.
@@ -113,7 +113,10 @@ func (b *Bucket) Head(ctx context.Context, name string) (Info, error) {
 		return Info{}, err
 	}
 	a, err := b.send(ctx, call{method: http.MethodHead, key: key, header: withChecksum()})
-	return infoOf(name, a.header), err
+	if err != nil {
+		return Info{}, err
+	}
+	return infoOf(name, a.Header), nil
 }
 
 // withChecksum requests the checksum of an object.
@@ -217,10 +220,10 @@ func (b *Bucket) listPage(ctx context.Context, query url.Values) (page listXML, 
 }
 
 // decode reads the XML of an answer.
-func (b *Bucket) decode(a answer, key string, v any) error {
-	if err := xml.Unmarshal(a.body, v); err != nil {
+func (b *Bucket) decode(a *fetch.Reply, key string, v any) error {
+	if err := xml.Unmarshal(a.Body, v); err != nil {
 		return sources.WithHint(&Error{Subject: b.subject(key), Err: errors.New("the answer is not that of an S3-compatible store")},
-			"check the endpoint: %s", b.host())
+			"check the endpoint: %s", a.URL.Host)
 	}
 	return nil
 }
@@ -239,7 +242,7 @@ func (b *Bucket) put(ctx context.Context, name string, c call, opts WriteOptions
 	opts.describe(&c, c.sum)
 	c.header.Set("X-Amz-Checksum-Sha256", inBase64(c.sum))
 	a, err := b.send(ctx, c)
-	if errors.Is(err, ErrChanged) && a.tries > 1 {
+	if e, ok := errors.AsType[*Error](err); ok && e.kind == ErrChanged && e.tries() > 1 {
 		// The answer to an earlier try may have been lost.
 		if info, headErr := b.Head(ctx, name); headErr == nil && info.SHA256 == c.sum {
 			return info.ETag, nil
@@ -248,10 +251,10 @@ func (b *Bucket) put(ctx context.Context, name string, c call, opts WriteOptions
 	if err != nil {
 		return "", err
 	}
-	if sum, ok := storeSum(a.header); ok && sum != c.sum {
-		return "", b.discard(ctx, name, a.header.Get("ETag"))
+	if sum, ok := storeSum(a.Header); ok && sum != c.sum {
+		return "", b.discard(ctx, name, a.Header.Get("ETag"))
 	}
-	return a.header.Get("ETag"), nil
+	return a.Header.Get("ETag"), nil
 }
 
 // discard removes an object that the store has with other contents than this package has sent, unless it was replaced
@@ -289,7 +292,7 @@ func (b *Bucket) Delete(ctx context.Context, names ...string) error {
 	var failed []error
 	for chunk := range slices.Chunk(keys, deletesPerRequest) {
 		err := b.deleteAll(ctx, chunk)
-		if e, ok := errors.AsType[*Error](err); ok && (e.Status == http.StatusNotImplemented || e.Status == http.StatusMethodNotAllowed) {
+		if refusal := refusalIn(err); refusal != nil && (refusal.Code == http.StatusNotImplemented || refusal.Code == http.StatusMethodNotAllowed) {
 			err = nil // not all stores remove several objects in one request
 			for _, key := range chunk {
 				err = errors.Join(err, b.deleteOne(ctx, key))
@@ -330,7 +333,7 @@ func (b *Bucket) deleteAll(ctx context.Context, keys []string) error {
 		return err
 	}
 	sum := md5.Sum(text) // the protocol requires it
-	c := call{method: http.MethodPost, query: url.Values{"delete": {""}}, lateError: true}.with(text)
+	c := call{method: http.MethodPost, query: url.Values{"delete": {""}}}.with(text)
 	c.header = http.Header{"Content-Md5": {base64.StdEncoding.EncodeToString(sum[:])}, "X-Amz-Checksum-Sha256": {inBase64(c.sum)}}
 	a, err := b.send(ctx, c)
 	if err != nil {
@@ -346,7 +349,7 @@ func (b *Bucket) deleteAll(ctx context.Context, keys []string) error {
 	var failed []error
 	for _, e := range result.Error {
 		if e.Code != "NoSuchKey" {
-			failed = append(failed, &Error{Subject: b.subject(e.Key), Err: fmt.Errorf("not removed (%s)", oneLine(e.Code+": "+e.Message, Keys{}))})
+			failed = append(failed, &Error{Subject: b.subject(e.Key), Err: fmt.Errorf("not removed (%s)", fetch.Printable(e.Code+": "+e.Message))})
 		}
 	}
 	return errors.Join(failed...)

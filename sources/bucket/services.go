@@ -6,7 +6,6 @@ import (
 	"encoding/xml"
 	"errors"
 	"fmt"
-	"io"
 	"net/http"
 	"net/netip"
 	"net/url"
@@ -20,39 +19,32 @@ import (
 // metadataService is the address of the metadata service of EC2. It is variable for tests.
 var metadataService = "http://169.254.169.254"
 
-// request sends a request for credentials, and returns the body of the answer.
-func (c *chain) request(ctx context.Context, over http.RoundTripper, limit time.Duration, method, target string, header http.Header, body string) ([]byte, error) {
+// request sends a request for credentials, and returns the body of the answer. Errors don't contain the message in it, which may
+// repeat secrets.
+func (c *chain) request(ctx context.Context, over *fetch.Client, limit time.Duration, method, target string, header http.Header, body string) ([]byte, error) {
 	ctx, cancel := context.WithTimeoutCause(ctx, limit, fmt.Errorf("%w: no answer within %s", fetch.ErrStalled, limit))
 	defer cancel()
-	req, err := http.NewRequestWithContext(ctx, method, target, strings.NewReader(body))
-	if err != nil {
-		return nil, errors.New("invalid URL")
+	w := fetch.Write{Method: method, URL: target, Header: header, Limit: maxCredentials, Tries: 1}
+	if body != "" {
+		w.Body, w.Size = strings.NewReader(body), int64(len(body))
 	}
-	req.Header = header
-	req.Header.Set("User-Agent", c.opts.UserAgent)
-	resp, err := over.RoundTrip(req)
-	if err != nil {
-		return nil, explainedBy(ctx, err, req.URL.Host)
+	w.Check = func(reply *fetch.Reply) error {
+		if reply.Status != http.StatusOK {
+			return reply.Refused()
+		}
+		return nil
 	}
-	defer resp.Body.Close()
-	answer, err := io.ReadAll(io.LimitReader(resp.Body, maxCredentials+1))
+	reply, err := over.Do(ctx, w)
+	refusal := refusalIn(err)
 	switch {
+	case refusal != nil && len(refusal.Codes) > 0:
+		return nil, fmt.Errorf("%w (%s)", &fetch.StatusError{Code: refusal.Code}, refusal.Codes[0])
+	case refusal != nil:
+		return nil, &fetch.StatusError{Code: refusal.Code}
 	case err != nil:
-		return nil, explainedBy(ctx, err, req.URL.Host)
-	case len(answer) > maxCredentials:
-		return nil, fmt.Errorf("%s: %w: more than %d bytes", req.URL.Host, fetch.ErrTooLarge, maxCredentials)
-	case resp.StatusCode != http.StatusOK:
-		return answer, &fetch.StatusError{Code: resp.StatusCode}
+		return nil, err
 	}
-	return answer, nil
-}
-
-// explainedBy returns the reason why a request with this context failed with err.
-func explainedBy(ctx context.Context, err error, host string) error {
-	if cause := context.Cause(ctx); cause != nil {
-		return fmt.Errorf("%s: %w", host, cause)
-	}
-	return fetch.Explain(err, host)
+	return reply.Body, nil
 }
 
 // assumeRole exchanges the token of an identity provider for the credentials of a role.
@@ -71,12 +63,8 @@ func (c *chain) assumeRole(ctx context.Context, tokenFile, role, session, origin
 		host = strings.Replace(awsHost(region), "s3.", "sts.", 1)
 	}
 	header := http.Header{"Content-Type": {"application/x-www-form-urlencoded"}}
-	answer, err := c.request(ctx, c.opts.Transport, roleTimeout, http.MethodPost, "https://"+host+"/", header, form.Encode())
+	answer, err := c.request(ctx, c.client, roleTimeout, http.MethodPost, "https://"+host+"/", header, form.Encode())
 	if err != nil {
-		var said struct{ Error struct{ Code string } }
-		if xml.Unmarshal(answer, &said) == nil && code.MatchString(said.Error.Code) {
-			err = fmt.Errorf("%w (%s)", err, said.Error.Code)
-		}
 		return found{}, sources.WithHint(failed(origin, err), "check that the role %s trusts the token in %s", role, tokenFile)
 	}
 	var result struct {

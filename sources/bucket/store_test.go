@@ -40,7 +40,7 @@ func open(t *testing.T, url string) (*sourcetest.S3, *bucket.Bucket, *counter) {
 	sourcetest.Check(t, err)
 	s := sourcetest.NewS3(t, at.Bucket)
 	count := &counter{RoundTripper: s.Transport(t)}
-	b, err := bucket.Open(t.Context(), at, bucket.Options{Endpoint: s.Endpoint, Env: environment(s), Transport: count})
+	b, err := bucket.Open(t.Context(), at, bucket.Options{Endpoint: s.Endpoint, Env: environment(s), Client: fetch.New(fetch.Options{Transport: count})})
 	sourcetest.Check(t, err)
 	return s, b, count
 }
@@ -53,7 +53,7 @@ type counter struct {
 }
 
 func (c *counter) RoundTrip(req *http.Request) (*http.Response, error) {
-	if req.Method == http.MethodPut && req.Body != http.NoBody {
+	if req.Method == http.MethodPut && req.Body != nil {
 		req = req.Clone(req.Context())
 		req.Body = &counted{req.Body, c}
 	}
@@ -356,14 +356,20 @@ func TestUploadsAtTheSameTime(t *testing.T) {
 	}
 }
 
-// Contents with another checksum than the given one are not sent.
+// Contents with another checksum than the given one become no object.
 func TestUploadChecksContents(t *testing.T) {
-	_, b, count := open(t, "s3://mirror")
-	_, err := b.Upload(t.Context(), "a.zip", strings.NewReader("abc"), 3, sha256.Sum256([]byte("abd")), bucket.UploadOptions{})
-	sourcetest.Expect(t, err != nil && strings.Contains(err.Error(), "not uploaded"), "got %v", err)
-	_, err = b.Upload(t.Context(), "a.zip", strings.NewReader("ab"), 3, sha256.Sum256([]byte("ab")), bucket.UploadOptions{})
-	sourcetest.ErrorIs(t, err, io.ErrUnexpectedEOF)
-	sourcetest.Equal(t, count.sent.Load(), 0)
+	s, b, _ := open(t, "s3://mirror")
+	for _, size := range []int{0, 3, 20 << 20} {
+		data := random(size)
+		_, err := b.Upload(t.Context(), "a.zip", bytes.NewReader(data), int64(size), sha256.Sum256([]byte("other")), bucket.UploadOptions{})
+		sourcetest.Expect(t, err != nil && strings.HasPrefix(err.Error(), "s3://mirror/a.zip: not uploaded: the contents have SHA-256 "), "got %v", err)
+	}
+	sourcetest.EqualSlices(t, unfinished(t, s, "mirror"), nil)
+	for _, size := range []int64{3, 20 << 20} { // less than that
+		_, err := b.Upload(t.Context(), "a.zip", strings.NewReader("ab"), size, sha256.Sum256([]byte("ab")), bucket.UploadOptions{})
+		sourcetest.ErrorIs(t, err, io.ErrUnexpectedEOF)
+	}
+	sourcetest.Equal(t, len(list(t, b, "")), 0)
 }
 
 // A client reads the objects of a private bucket, and can't read others.
@@ -408,7 +414,7 @@ func TestRefusals(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			env := ok
 			tt.env(&env)
-			b, err := bucket.Open(t.Context(), bucket.Location{Bucket: tt.bucket}, bucket.Options{Endpoint: s.Endpoint, Env: env, Transport: s.Transport(t)})
+			b, err := bucket.Open(t.Context(), bucket.Location{Bucket: tt.bucket}, bucket.Options{Endpoint: s.Endpoint, Env: env, Client: fetch.New(fetch.Options{Transport: s.Transport(t)})})
 			if err == nil {
 				_, _, err = b.Get(t.Context(), "a", 10)
 			}

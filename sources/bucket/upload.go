@@ -1,13 +1,16 @@
 package bucket
 
 import (
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"errors"
 	"fmt"
+	"hash"
 	"io"
 	"net/http"
 	"sync"
+	"sync/atomic"
 
 	"golang.org/x/sync/errgroup"
 
@@ -32,7 +35,7 @@ type Uploaded struct {
 	Kept int64 // bytes in parts that an earlier upload had sent
 }
 
-// Upload writes an object of a known size and SHA-256. It first reads the contents and fails if they differ from sum.
+// Upload writes an object of a known size and SHA-256. If the contents differ from sum, it fails, and writes no object.
 // A large object is sent in parts. If the upload is interrupted, they remain in the store, and the next upload of the
 // same contents under the same name sends only the rest. Parts of other contents are removed.
 //
@@ -44,17 +47,20 @@ func (b *Bucket) Upload(ctx context.Context, name string, r io.ReaderAt, size in
 		return Uploaded{}, err
 	}
 	u := &upload{Bucket: b, name: name, key: key, data: r, size: size, sum: sum, opts: opts}
-	if err := u.digest(ctx); err != nil {
-		return Uploaded{}, err
-	}
 	if err := u.early(ctx); err != nil {
 		return Uploaded{}, err
 	}
-	if len(u.parts) < 2 {
+	if size <= usualPart {
 		c := opts.call(http.MethodPut, key)
-		c.body, c.size, c.sum, c.sent = r, size, sum, u.count
+		c.body, c.size, c.sum, c.sent = &checked{ReaderAt: r, upload: u, hash: sha256.New()}, size, sum, u.count
+		if empty := sha256.Sum256(nil); size == 0 && sum != empty {
+			return Uploaded{}, u.differs(empty)
+		}
 		etag, err := b.put(ctx, name, c, opts.WriteOptions)
 		return Uploaded{ETag: etag}, err
+	}
+	for at, each := int64(0), partSize(size); at < size; at += each {
+		u.parts = append(u.parts, &part{number: len(u.parts) + 1, at: at, size: min(each, size-at)})
 	}
 	for n := range maxAttempts {
 		uploaded, err := u.attempt(ctx, n == 0)
@@ -86,6 +92,9 @@ func (u *upload) early(ctx context.Context) error {
 // errUseless matches the error of an unfinished upload that can't be completed. Another one may succeed.
 var errUseless = errors.New("not uploaded, because other processes upload other contents")
 
+// errDiffers matches the error of contents with another checksum than the given one.
+var errDiffers = errors.New("not uploaded")
+
 // An upload is an object that is written in parts.
 type upload struct {
 	*Bucket
@@ -115,42 +124,52 @@ func partSize(size int64) int64 {
 	return max(usualPart, (size/maxParts/unit+1)*unit)
 }
 
-// digest computes the checksums of the parts, and compares the one of the whole.
-func (u *upload) digest(ctx context.Context) error {
-	whole, buffer := sha256.New(), make([]byte, 1<<20)
-	for at, each := int64(0), partSize(u.size); at < u.size; at += each {
-		p := &part{number: len(u.parts) + 1, at: at, size: min(each, u.size-at)}
-		sum := sha256.New()
-		from := io.NewSectionReader(u.data, p.at, p.size)
-		for left := p.size; left > 0; {
-			n, err := from.Read(buffer)
-			if err == io.EOF && int64(n) < left {
-				err = io.ErrUnexpectedEOF
-			}
-			if err != nil && err != io.EOF {
-				return fmt.Errorf("%s: cannot read the contents: %w", u.subject(u.key), err)
-			}
-			left -= int64(n)
-			sum.Write(buffer[:n])
-			whole.Write(buffer[:n])
-			if ctx.Err() != nil {
-				return ctx.Err()
-			}
-		}
-		sum.Sum(p.sum[:0])
-		u.parts = append(u.parts, p)
+// digest computes the checksum of a part, and adds the part to that of the whole.
+func (u *upload) digest(p *part, whole io.Writer) error {
+	sum := sha256.New()
+	n, err := io.Copy(io.MultiWriter(sum, whole), io.NewSectionReader(u.data, p.at, p.size))
+	if err == nil && n < p.size {
+		err = io.ErrUnexpectedEOF
 	}
-	if got := [32]byte(whole.Sum(nil)); got != u.sum {
-		return fmt.Errorf("%s: not uploaded: the contents have SHA-256 %x instead of %x", u.subject(u.key), got, u.sum)
+	if err != nil {
+		return &Error{Subject: u.subject(u.key), Err: fmt.Errorf("cannot read the contents: %w", err)}
 	}
+	sum.Sum(p.sum[:0])
 	return nil
 }
 
+// differs returns the error about contents with another checksum.
+func (u *upload) differs(got [32]byte) *Error {
+	return &Error{Subject: u.subject(u.key), Err: fmt.Errorf("%w: the contents have SHA-256 %x instead of %x", errDiffers, got, u.sum)}
+}
+
+// checked are the contents of an upload, which are read from the beginning to the end. Contents with another checksum have no end, so
+// that the store doesn't get all of them.
+type checked struct {
+	io.ReaderAt
+	*upload
+	hash hash.Hash
+}
+
+func (c *checked) ReadAt(p []byte, off int64) (int, error) {
+	if off == 0 {
+		c.hash.Reset()
+	}
+	n, err := c.ReaderAt.ReadAt(p, off)
+	c.hash.Write(p[:n])
+	if off+int64(n) == c.size {
+		if got := [32]byte(c.hash.Sum(nil)); got != c.sum {
+			return 0, c.differs(got).Err
+		}
+	}
+	return n, err
+}
+
 // count adds to the bytes sent or kept.
-func (u *upload) count(n int) {
+func (u *upload) count(n int64) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
-	u.done += int64(n)
+	u.done += n
 	if u.opts.Progress != nil {
 		u.opts.Progress(u.done)
 	}
@@ -175,10 +194,11 @@ func (u *upload) attempt(ctx context.Context, resume bool) (up Uploaded, err err
 	if err = sent; err == nil {
 		up.ETag, err = u.complete(ctx, id)
 	}
-	switch e, _ := errors.AsType[*Error](err); {
+	e, _ := errors.AsType[*Error](err)
+	switch refusal := refusalIn(err); {
 	case err == nil:
 		return up, u.check(ctx, up.ETag, up.Kept > 0)
-	case e != nil && (e.Code == "NoSuchUpload" || sent == nil && (e.Code == "InvalidPart" || e.Status == http.StatusInternalServerError)):
+	case refusal != nil && (e.Code == "NoSuchUpload" || sent == nil && (e.Code == "InvalidPart" || refusal.Code == http.StatusInternalServerError)):
 		// Another process, or a try whose answer was lost, has completed or removed it. Some stores can't complete an
 		// upload to which two processes have sent the same part.
 		u.abort(ctx, id)
@@ -187,7 +207,8 @@ func (u *upload) attempt(ctx context.Context, resume bool) (up Uploaded, err err
 			return up, nil
 		}
 		return up, errUseless
-	case e != nil && e.Status != 0 && !e.temporary() && !errors.Is(err, ErrFull) && !errors.Is(err, fetch.ErrUnauthorized):
+	case errors.Is(err, ErrFull), errors.Is(err, fetch.ErrUnauthorized), refusal != nil && refusal.Temporary():
+	case refusal != nil, errors.Is(err, ErrCorrupt), errors.Is(err, errDiffers):
 		u.abort(ctx, id) // a later upload could not use it
 	}
 	return up, err
@@ -198,31 +219,40 @@ func (u *upload) forget() {
 	for _, p := range u.parts {
 		p.etag, p.confirmed = "", false
 	}
-	u.count(-int(u.done))
+	u.count(-u.done)
 }
 
 // sendParts sends the parts that the store doesn't have. If one fails, those that are being sent are completed
 // unless the context is done, so that the next upload doesn't have to send them.
 func (u *upload) sendParts(ctx context.Context, id string) error {
-	group := errgroup.Group{}
+	var group errgroup.Group
 	group.SetLimit(first(u.opts.Jobs, defaultJobs))
-	var failed sync.Map
+	var failed atomic.Bool
+	whole := sha256.New()
 	for _, p := range u.parts {
+		if failed.Load() || ctx.Err() != nil {
+			break
+		}
+		if err := u.digest(p, whole); err != nil {
+			group.Go(func() error { return err })
+			break
+		}
+		if p.number == len(u.parts) && [32]byte(whole.Sum(nil)) != u.sum {
+			group.Go(func() error { return u.differs([32]byte(whole.Sum(nil))) })
+			break
+		}
 		if p.etag != "" {
 			continue
 		}
 		group.Go(func() error {
-			if _, stop := failed.Load(true); stop || ctx.Err() != nil {
-				return ctx.Err()
-			}
 			err := u.sendPart(ctx, id, p)
 			if err != nil {
-				failed.Store(true, true)
+				failed.Store(true)
 			}
 			return err
 		})
 	}
-	return group.Wait()
+	return cmp.Or(group.Wait(), ctx.Err())
 }
 
 // check verifies a completed object. The description of a continued upload may be that of other contents that begin
@@ -256,6 +286,6 @@ func (u *upload) abort(ctx context.Context, id string) {
 
 // refused reports whether a store refuses a request for good.
 func refused(err error) bool {
-	e, ok := errors.AsType[*Error](err)
-	return ok && e.Status >= 400 && !e.temporary()
+	refusal := refusalIn(err)
+	return refusal != nil && refusal.Code >= 400 && !refusal.Temporary()
 }

@@ -13,7 +13,7 @@ type Authorizer interface {
 	// to other hosts than those that they are for, and follows no redirects of the request itself.
 	Send(req *http.Request, next http.RoundTripper) (*http.Response, error)
 
-	// Hint is what to do about a request that the server refused.
+	// Hint is what to do about a request that the server refused. It may be empty.
 	Hint(refusal *StatusError) string
 }
 

@@ -281,7 +281,7 @@ func (d *download) ask(ctx context.Context, w *watch, by *way) (*answer, error) 
 func (a *answer) refusesHeader() bool {
 	status := StatusError{Code: a.resp.StatusCode}
 	if a.header.Get("Range") != "" {
-		return !a.brings() && !status.temporary()
+		return !a.brings() && !status.Temporary()
 	}
 	switch status.Code {
 	case http.StatusNotAcceptable, http.StatusUnsupportedMediaType:

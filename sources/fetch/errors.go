@@ -77,7 +77,7 @@ func (e *Error) Cause() string {
 // ofHost reports whether other requests to the host probably fail with the same error.
 func ofHost(err error) bool {
 	if status, ok := errors.AsType[*StatusError](err); ok && status.ObjectStore {
-		return status.temporary()
+		return status.Temporary()
 	}
 	_, certificate := errors.AsType[*tls.CertificateVerificationError](err)
 	return certificate || temporary(err) || errors.Is(err, ErrUnauthorized) || namesProxy(err)

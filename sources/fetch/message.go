@@ -176,10 +176,15 @@ type errorXML struct {
 
 // parseXML returns the error of an object store. It is empty if there is none.
 func parseXML(body []byte) (e errorXML) {
-	if xml.Unmarshal(body, &e) != nil {
-		return errorXML{}
+	var outer struct {
+		XMLName xml.Name `xml:"ErrorResponse"` // of other services of AWS
+		Error   errorXML
 	}
-	return e
+	if xml.Unmarshal(body, &e) == nil {
+		return e
+	}
+	_ = xml.Unmarshal(body, &outer) // any other body has none
+	return outer.Error
 }
 
 func inXML(body []byte) string {

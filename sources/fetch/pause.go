@@ -31,7 +31,7 @@ func (t *troubled) Unwrap() error { return t.error }
 
 // troubles reports whether the answer means that the host is in trouble.
 func (e *StatusError) troubles() bool {
-	return e.temporary() && (e.Code == http.StatusTooManyRequests || e.Code == http.StatusServiceUnavailable || e.after > 0)
+	return e.Temporary() && (e.Code == http.StatusTooManyRequests || e.Code == http.StatusServiceUnavailable || e.after > 0)
 }
 
 // unreached marks err as troubled if there was no connection to the host.

@@ -24,9 +24,7 @@ func (c *Client) suggest(ctx context.Context, u *url.URL, r *Request, err error)
 	hint := ""
 	switch by := c.authorizer(at); {
 	case by != nil:
-		if unauthorized {
-			hint = by.Hint(status)
-		}
+		hint = by.Hint(status)
 	case r != nil && r.Credentials:
 		if unauthorized {
 			hint = c.credentialsHint(u, r, status)

@@ -6,6 +6,7 @@ import (
 	"math/rand/v2"
 	"net/http"
 	"net/url"
+	"slices"
 	"time"
 
 	"github.com/larder-cli/larder/sources"
@@ -131,25 +132,32 @@ func (c *Client) giveUp(err error) {
 	}
 }
 
-// temporary reports whether the same request may succeed later.
-func (e *StatusError) temporary() bool {
+// temporaryCodes are errors of object stores, which may have other statuses than 5xx. A wrong checksum may be due to a bad
+// connection.
+var temporaryCodes = []string{
+	"SlowDown", "RequestTimeout", "OperationAborted", "InternalError", "BadDigest", "XAmzContentSHA256Mismatch", "IncompleteBody",
+}
+
+// Temporary reports whether the same request may succeed later.
+func (e *StatusError) Temporary() bool {
 	switch e.Code {
 	case http.StatusRequestTimeout, http.StatusTooEarly, http.StatusTooManyRequests:
 		return e.after <= maxWait
-	case http.StatusNotImplemented:
+	case http.StatusNotImplemented, http.StatusInsufficientStorage:
 		return false
 	}
-	return e.Code >= 500 && e.after <= maxWait
+	known := slices.ContainsFunc(e.Codes, func(code string) bool { return slices.Contains(temporaryCodes, code) })
+	return (known || e.Code >= 500) && e.after <= maxWait
 }
 
 // temporary reports whether trying again may help.
 func temporary(err error) bool {
 	if proxy, ok := errors.AsType[*ProxyError](err); ok && proxy.Err == nil {
-		return (&StatusError{Code: proxy.Code}).temporary()
+		return (&StatusError{Code: proxy.Code}).Temporary()
 	}
 	var status *StatusError
 	if errors.As(err, &status) {
-		return status.temporary()
+		return status.Temporary()
 	}
 	if _, refused := errors.AsType[*addressError](err); refused {
 		return false

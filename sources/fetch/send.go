@@ -252,15 +252,20 @@ func (h *host) wantsHTTP2(resp *http.Response, err error) bool {
 // and closes the body.
 func (a *answer) refusal() error {
 	var body bytes.Buffer
+	drain(a.resp, &body)
+	return a.refusalOf(body.Bytes())
+}
+
+// refusalOf returns the error for a response with a body that is a message.
+func (a *answer) refusalOf(body []byte) error {
 	resp, at, c := a.resp, a.at, a.client
-	drain(resp, &body)
 	err := &StatusError{
 		Code:        resp.StatusCode,
 		URL:         bare(at),
 		Credentials: a.sent.Get("Authorization") != "",
-		Said:        said(body.Bytes(), resp, a.secrets()),
+		Said:        said(body, resp, a.secrets()),
 		ObjectStore: isObjectStore(resp.Header),
-		Codes:       codes(body.Bytes()),
+		Codes:       codes(body),
 		Request:     resp.Request,
 		signed:      isSigned(at),
 		after:       retryAfter(resp.Header, time.Now()),

@@ -1,8 +1,10 @@
 package fetch
 
 import (
+	"cmp"
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"net/http"
 	"sync"
@@ -27,6 +29,10 @@ type Write struct {
 	// the tries. It may be nil.
 	Again func(ctx context.Context, w *Write) error
 
+	// Check judges an answer with a status below 400. Its error is that of the try. [Reply.Refused] and [Broken] return
+	// errors that may be retried. It may be nil.
+	Check func(*Reply) error
+
 	// Sent is called with the number of bytes of the body that were sent since the last call, or with a negative number if
 	// they have to be sent again. It may be nil.
 	Sent func(n int64)
@@ -37,6 +43,12 @@ type Reply struct {
 	Status int
 	Document
 }
+
+// Refused returns the error for an answer that is one in spite of its status. The message is in the body.
+func (r *Reply) Refused() error { return r.answer.refusalOf(r.Body) }
+
+// Broken returns err as that of a connection that may work on the next try.
+func Broken(err error) error { return broken{err} }
 
 // Do sends a Write. Its errors have the type *Error, and wrap a *StatusError if the server answered.
 func (c *Client) Do(ctx context.Context, w Write) (*Reply, error) {
@@ -60,13 +72,20 @@ func (c *Client) Do(ctx context.Context, w Write) (*Reply, error) {
 		}
 		again = true
 		body := &body{from: w.Body, size: w.Size, tell: w.Sent}
+		defer func() {
+			if err != nil {
+				body.end(0)
+			}
+		}()
 		by := &way{over: c.documents, effort: e, method: w.Method, body: body}
 		if w.Size >= largeBody {
 			by.over = c.archives
 		}
 		inner, watch := newWatch(ctx, c.opts.Timeout)
 		defer watch.stop()
-		watch.patience = c.opts.FirstByte // a server may verify what it has received
+		if w.Method != http.MethodGet && w.Method != http.MethodHead {
+			watch.patience = c.opts.FirstByte // a server may verify what it has received
+		}
 		body.moved = func() { watch.await(watch.window) }
 		header := c.header()
 		for name, values := range w.Header {
@@ -74,12 +93,10 @@ func (c *Client) Do(ctx context.Context, w Write) (*Reply, error) {
 		}
 		resp, sent, err := c.roundTrip(inner, watch, by, u, header)
 		if err != nil {
-			body.undo()
-			return progress, err
+			return progress, cmp.Or(body.end(0), err)
 		}
 		a := &answer{client: c, resp: resp, asked: u, at: u, header: header, sent: sent}
 		if resp.StatusCode >= 400 {
-			body.undo()
 			return progress, a.refusal()
 		}
 		defer resp.Body.Close()
@@ -88,13 +105,19 @@ func (c *Client) Do(ctx context.Context, w Write) (*Reply, error) {
 			resp.Body = http.NoBody
 			resp.ContentLength = 0 // it is that of the contents
 		}
-		watch.limit(documentWindows * c.opts.Timeout)
+		if watch.patience > 0 { // some servers send a few bytes while they verify
+			watch.slowly(bufferSize, watch.patience)
+		}
+		watch.limit(documentWindows*c.opts.Timeout + watch.patience)
 		data, err := readDocument(watch.reader(resp.Body), resp, orDefault(w.Limit, defaultLimit))
 		if err != nil {
 			return progress, err
 		}
 		reply = &Reply{resp.StatusCode, Document{Body: data, URL: u, ContentType: resp.Header.Get("Content-Type"), Header: resp.Header, answer: a}}
-		return false, nil
+		if w.Check != nil {
+			err = w.Check(reply)
+		}
+		return progress, err
 	})
 	if err != nil {
 		return nil, c.suggest(ctx, u, &Request{URL: w.URL}, err)
@@ -113,26 +136,25 @@ type body struct {
 	mu      sync.Mutex
 	current *sending // the reader that counts; nil if the request has ended
 	told    int64
+	err     error // of from
 }
 
 // open returns a reader for the beginning of the body.
 func (b *body) open() (io.ReadCloser, error) {
-	b.undo()
+	b.end(0)
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.current = &sending{io.NewSectionReader(b.from, 0, b.size), b}
 	return b.current, nil
 }
 
-// undo takes back what was told about bytes that were sent.
-func (b *body) undo() { b.end(0) }
-
-// end ends the body, when so many bytes have arrived.
-func (b *body) end(arrived int64) {
+// end ends the body, when so many bytes have arrived. It returns the error of the contents, if there was one.
+func (b *body) end(arrived int64) error {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.current = nil
 	b.count(arrived - b.told)
+	return b.err
 }
 
 func (b *body) count(n int64) {
@@ -148,18 +170,27 @@ type sending struct {
 	body *body
 }
 
+// Read implements [io.Reader].
 func (s *sending) Read(p []byte) (int, error) {
 	n, err := s.from.Read(p)
-	s.body.mu.Lock()
-	defer s.body.mu.Unlock()
-	if s.body.current != s {
+	b := s.body
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.current != s {
 		return 0, errEnded
 	}
-	s.body.moved()
-	s.body.count(int64(n))
+	b.moved()
+	b.count(int64(n))
+	if err == io.EOF && b.told < b.size {
+		err = fmt.Errorf("the contents end after %d of %d bytes: %w", b.told, b.size, io.ErrUnexpectedEOF)
+	}
+	if err != nil && err != io.EOF {
+		b.err = err
+	}
 	return n, err
 }
 
+// Close implements [io.Closer].
 func (s *sending) Close() error { return nil }
 
 var errEnded = errors.New("the request has ended")

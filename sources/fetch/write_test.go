@@ -175,3 +175,46 @@ func (s slow) ReadAt(p []byte, at int64) (int, error) {
 	time.Sleep(100 * time.Microsecond)
 	return s.ReaderAt.ReadAt(p, at)
 }
+
+// An answer below 400 may be an error, and that may be temporary.
+func TestWriteChecked(t *testing.T) {
+	answers := []string{"<Error><Code>InternalError</Code></Error>", "damaged", "good", "<Error><Code>Refused</Code></Error>"}
+	var tries, sent atomic.Int64
+	client, url := writeTo(t, func(w http.ResponseWriter, r *http.Request) {
+		_, _ = io.Copy(io.Discard, r.Body)
+		_, _ = io.WriteString(w, answers[tries.Add(1)-1])
+	})
+	write := fetch.Write{
+		Method: "POST", URL: url, Body: strings.NewReader("text"), Size: 4, Sent: func(n int64) { sent.Add(n) },
+		Check: func(r *fetch.Reply) error {
+			switch text := string(r.Body); {
+			case text == "damaged":
+				return fetch.Broken(errors.New("damaged"))
+			case strings.HasPrefix(text, "<Error>"):
+				return r.Refused()
+			}
+			return nil
+		},
+	}
+	reply, err := client.Do(t.Context(), write)
+	sourcetest.Expect(t, err == nil && string(reply.Body) == "good", "got %v, %v", reply, err)
+	sourcetest.Equal(t, sent.Load(), 4)
+	_, err = client.Do(t.Context(), write)
+	refused, ok := errors.AsType[*fetch.StatusError](err)
+	sourcetest.Require(t, ok && tries.Load() == 4, "%v after %d tries", err, tries.Load())
+	sourcetest.EqualSlices(t, refused.Codes, []string{"Refused"})
+	sourcetest.Equal(t, sent.Load(), 4)
+}
+
+// Contents that can't be read are not sent again.
+func TestWriteOfUnreadable(t *testing.T) {
+	var tries atomic.Int64
+	client, url := writeTo(t, func(w http.ResponseWriter, r *http.Request) {
+		tries.Add(1)
+		_, _ = io.Copy(io.Discard, r.Body)
+	})
+	_, err := client.Do(t.Context(), fetch.Write{Method: "PUT", URL: url, Body: strings.NewReader("short"), Size: 9})
+	sourcetest.ErrorIs(t, err, io.ErrUnexpectedEOF)
+	sourcetest.Expect(t, strings.HasSuffix(err.Error(), "the contents end after 5 of 9 bytes: unexpected EOF"), "got %v", err)
+	sourcetest.Expect(t, tries.Load() <= 1, "%d tries", tries.Load())
+}

@@ -113,7 +113,7 @@ func (a *authorizer) scoped(ctx context.Context, name, from string) context.Cont
 // Hint implements [fetch.Authorizer].
 func (a *authorizer) Hint(refusal *fetch.StatusError) string {
 	at, err := url.Parse(refusal.URL) // the request may have been one for a token
-	if a.access.Hint == nil || err != nil {
+	if a.access.Hint == nil || err != nil || !errors.Is(refusal, fetch.ErrUnauthorized) {
 		return ""
 	}
 	name := nameIn(at.Path)

@@ -5,8 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net/http"
-	"net/url"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -46,14 +44,7 @@ func (m *rootModule) openBucket(ctx context.Context, typed, endpoint string) (*b
 		return nil, report.Usage(err)
 	}
 	env := bucket.Environment(m.config.AWS)
-	transport, err := bucket.NewTransport(func(r *http.Request) (*url.URL, error) { return m.config.Proxy(r.URL) }, env.CABundle)
-	if err != nil {
-		return nil, err
-	}
-	return bucket.Open(ctx, at, bucket.Options{
-		Endpoint: cmp.Or(endpoint, env.Endpoint), Env: env, Client: m.client, Transport: transport, UserAgent: "larder/" + m.flags.Version,
-		Secrets: m.output.Secrets(), Report: m.output.Request,
-	})
+	return bucket.Open(ctx, at, bucket.Options{Endpoint: cmp.Or(endpoint, env.Endpoint), Env: env, Client: m.client, Secrets: m.output.Secrets()})
 }
 
 // target returns the place to push to.
