@@ -237,19 +237,27 @@ func (b *Bucket) upload(ctx context.Context, p Package, sent func(int64)) error 
 	if err != nil {
 		return err
 	}
+	listed, err := b.list(ctx, p.ID.Provider)
+	if err != nil {
+		return err
+	}
+	_, exists := listed[p.ID.Filename()]
 	name := home(p.ID.Provider) + p.ID.Filename()
 	for range maxRaces {
 		only := bucket.NotExisting
-		info, err := b.in.Head(ctx, name)
-		switch {
-		case err == nil && info.SHA256 == sum && info.Size == p.Size:
-			sent(p.Size)
-			return nil
-		case err == nil:
-			only = bucket.IfETag(info.ETag)
-		case !errors.Is(err, sources.ErrNotFound):
-			return err
+		if exists {
+			info, err := b.in.Head(ctx, name)
+			switch {
+			case err == nil && info.SHA256 == sum && info.Size == p.Size:
+				sent(p.Size)
+				return nil
+			case err == nil:
+				only = bucket.IfETag(info.ETag)
+			case !errors.Is(err, sources.ErrNotFound):
+				return err
+			}
 		}
+		exists = true // if the condition is not met, because another program has stored it
 		if err = b.send(ctx, name, p, sum, only, sent); !errors.Is(err, bucket.ErrChanged) {
 			return err
 		}
