@@ -7,7 +7,7 @@ import (
 	"io"
 	"net/http"
 	"net/url"
-	"strings"
+	"regexp"
 	"sync"
 
 	"oras.land/oras-go/v2/registry"
@@ -123,13 +123,13 @@ func (a *authorizer) Hint(refusal *fetch.StatusError) string {
 	return a.access.Hint(Repository{a.registry, name}, g.used)
 }
 
+// inRepository matches the paths of the API in a repository, whose name may contain the same words.
+var inRepository = regexp.MustCompile(`^/v2/(.+)/(?:manifests/[^/]+|blobs/[^/]+|blobs/uploads?/.*|tags/list|referrers/[^/]+)$`)
+
 // nameIn returns the name of the repository in a path of the API, and "" if there is none.
 func nameIn(path string) string {
-	path = strings.TrimPrefix(path, "/v2/")
-	for _, end := range []string{"/manifests/", "/blobs/", "/tags/list", "/referrers/"} {
-		if i := strings.LastIndex(path, end); i > 0 {
-			return path[:i]
-		}
+	if match := inRepository.FindStringSubmatch(path); match != nil {
+		return match[1]
 	}
 	return ""
 }
