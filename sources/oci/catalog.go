@@ -30,7 +30,7 @@ func (m *Mirror) Providers(ctx context.Context, host sources.Host) ([]sources.Pr
 	m.prepare(registry)
 	var list struct{ Repositories []string }
 	var all []sources.Provider
-	for doc, err := range pages(ctx, m.client, Repository{Registry: registry}.root("_catalog")) {
+	for doc, err := range pages(ctx, m.client, Repository{Registry: registry}.root("_catalog"), "") {
 		if status, ok := errors.AsType[*fetch.StatusError](err); ok && status.Code < 500 && status.Code != http.StatusTooManyRequests {
 			return nil, fmt.Errorf("%w: %w", ErrUnlisted, err)
 		}

@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"net/http"
 	"slices"
 	"strings"
 
@@ -69,19 +70,42 @@ func (m *Mirror) evidenceManifests(ctx context.Context, r Repository, of digest.
 
 // referrers returns what refers to a manifest, from the referrers API, or from the tag that stands for it in registries
 // without one.
-func (m *Mirror) referrers(ctx context.Context, r Repository, of digest.Digest) ([]v1.Descriptor, error) {
-	var x v1.Index
-	for _, at := range []string{"referrers/" + of.String(), "manifests/" + referrersTag(of)} {
-		doc, err := m.client.Document(ctx, fetch.Request{URL: r.at(at), Accept: v1.MediaTypeImageIndex, Limit: maxManifest, SameHost: true})
-		if status, ok := errors.AsType[*fetch.StatusError](err); ok && status.Code >= 400 && status.Code < 500 && status.Code != 429 {
-			continue // a registry without the API, or without referrers
+func (m *Mirror) referrers(ctx context.Context, r Repository, of digest.Digest) (all []v1.Descriptor, err error) {
+	if _, known := m.unrelated.Load(r.Registry); !known {
+		all, err = m.listed(ctx, r.at("referrers/"+of.String()))
+		if !refused(err) {
+			return all, err
+		}
+		if status, _ := errors.AsType[*fetch.StatusError](err); len(status.Codes) == 0 && status.Code == http.StatusNotFound {
+			m.unrelated.Store(r.Registry, true) // a path that the registry doesn't have, whatever the manifest
+		}
+	}
+	all, err = m.listed(ctx, r.at("manifests/"+referrersTag(of)))
+	if refused(err) {
+		return nil, nil
+	}
+	return all, err
+}
+
+// refused reports whether err is the answer of a registry without the API for referrers, or without referrers.
+func refused(err error) bool {
+	status, ok := errors.AsType[*fetch.StatusError](err)
+	return ok && status.Code >= 400 && status.Code < 500 && status.Code != http.StatusTooManyRequests
+}
+
+// listed returns the manifests in an index, which may have pages.
+func (m *Mirror) listed(ctx context.Context, at string) (all []v1.Descriptor, err error) {
+	for doc, err := range pages(ctx, m.client, at, v1.MediaTypeImageIndex) {
+		var x v1.Index
+		if err == nil {
+			err = doc.Wrap(json.Unmarshal(doc.Body, &x))
 		}
 		if err != nil {
 			return nil, err
 		}
-		return x.Manifests, doc.Wrap(json.Unmarshal(doc.Body, &x))
+		all = append(all, x.Manifests...)
 	}
-	return nil, nil
+	return all, nil
 }
 
 // referrersTag is the tag with the referrers of a manifest, in registries without an API for them.

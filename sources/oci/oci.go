@@ -13,6 +13,7 @@ import (
 	"fmt"
 	"regexp"
 	"slices"
+	"strings"
 	"sync"
 
 	"golang.org/x/sync/errgroup"
@@ -41,14 +42,20 @@ type Mirror struct {
 	mu      sync.Mutex
 	written []*written // for Settle
 
-	known sync.Map // of registries whose requests are authenticated
+	known     sync.Map // of registries whose requests are authenticated
+	unrelated sync.Map // registries without the API for referrers
+
+	uploads chan struct{} // a place for each large upload
 }
+
+// concurrentUploads is how many large blobs are uploaded at the same time.
+const concurrentUploads = 8
 
 var _ sources.Source = (*Mirror)(nil)
 
 // New returns the mirror with a template. All mirrors with the same client must have the same access.
 func New(client *fetch.Client, template Template, access Access) *Mirror {
-	return &Mirror{client: client, template: template, access: access}
+	return &Mirror{client: client, template: template, access: access, uploads: make(chan struct{}, concurrentUploads)}
 }
 
 func (m *Mirror) String() string { return "OCI mirror " + m.template.String() }
@@ -143,6 +150,33 @@ func (m *Mirror) locate(ctx context.Context, id sources.PackageID) (sources.Pack
 	if err != nil {
 		return sources.Package{}, m.missing(ctx, r, id.Version, err)
 	}
+	var p sources.Package
+	err = m.current(ctx, r, id.Version, x, func(x *index) (err error) {
+		p, err = m.locateIn(ctx, r, x, id)
+		return err
+	})
+	return p, err
+}
+
+// current calls read with the index of a version. If something is missing that the index refers to, and the tag refers to another
+// index by now, it calls read again: some registries remove what no tag leads to.
+func (m *Mirror) current(ctx context.Context, r Repository, v sources.Version, x *index, read func(x *index) error) error {
+	for range maxRaces {
+		err := read(x)
+		if !errors.Is(fetch.Absent(err), sources.ErrNotFound) {
+			return err
+		}
+		now, failed := m.reread(ctx, r, v)
+		if failed != nil || now.digest == x.digest || now.digest == "" {
+			return err
+		}
+		x = now
+	}
+	return fmt.Errorf("%s:%s: %w", r, tag(v), ErrMoved)
+}
+
+// locateIn returns a package, given the index of its version.
+func (m *Mirror) locateIn(ctx context.Context, r Repository, x *index, id sources.PackageID) (sources.Package, error) {
 	entry, err := x.entry(id.Platform)
 	if err != nil {
 		return sources.Package{}, x.wrap(err)
@@ -179,6 +213,15 @@ func (m *Mirror) release(ctx context.Context, p sources.Provider, v sources.Vers
 	if err != nil {
 		return all, fetch.Absent(err)
 	}
+	err = m.current(ctx, r, v, x, func(x *index) (err error) {
+		all, err = m.releaseIn(ctx, r, x, v)
+		return err
+	})
+	return all, err
+}
+
+// releaseIn returns what the mirror has for a version, given its index.
+func (m *Mirror) releaseIn(ctx context.Context, r Repository, x *index, v sources.Version) (all Release, err error) {
 	all.Archives = map[sources.Platform]Archive{}
 	group, inner := errgroup.WithContext(ctx)
 	var mu sync.Mutex
@@ -215,7 +258,7 @@ func (m *Mirror) missing(ctx context.Context, r Repository, v sources.Version, e
 // registry doesn't have the repository.
 func (m *Mirror) versions(ctx context.Context, r Repository) (versions []sources.Version, err error) {
 	var list struct{ Tags []string }
-	for doc, err := range pages(ctx, m.client, r.at("tags/list")) {
+	for doc, err := range pages(ctx, m.client, r.at("tags/list"), "") {
 		if err != nil {
 			return nil, absentRepository(err)
 		}
@@ -234,10 +277,10 @@ func (m *Mirror) versions(ctx context.Context, r Repository) (versions []sources
 }
 
 // pages returns the pages of a list. After an error there are none.
-func pages(ctx context.Context, client *fetch.Client, at string) func(yield func(*fetch.Document, error) bool) {
+func pages(ctx context.Context, client *fetch.Client, at, accept string) func(yield func(*fetch.Document, error) bool) {
 	return func(yield func(*fetch.Document, error) bool) {
 		for range maxPages {
-			doc, err := client.Document(ctx, fetch.Request{URL: at, Limit: maxManifest, SameHost: true})
+			doc, err := client.Document(ctx, fetch.Request{URL: at, Accept: accept, Limit: maxManifest, SameHost: true})
 			if !yield(doc, err) || err != nil {
 				return
 			}
@@ -255,11 +298,12 @@ func pages(ctx context.Context, client *fetch.Client, at string) func(yield func
 	}
 }
 
-var nextLink = regexp.MustCompile(`^\s*<([^>]*)>\s*;.*\brel="?next"?`)
+// nextLink matches the link to the next page, which may not be the first one.
+var nextLink = regexp.MustCompile(`(?:^|,)\s*<([^>]*)>\s*;(?:[^,<]*;)?\s*rel="?next"?\s*(?:[;,]|$)`)
 
 // nextPage returns the URL of the page after a page of a list, as in RFC 8288, and "" after the last one.
 func nextPage(doc *fetch.Document) (string, error) {
-	match := nextLink.FindStringSubmatch(doc.Header.Get("Link"))
+	match := nextLink.FindStringSubmatch(strings.Join(doc.Header.Values("Link"), ", "))
 	if match == nil {
 		return "", nil
 	}

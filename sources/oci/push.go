@@ -34,7 +34,7 @@ type Change struct {
 	Remove []sources.Platform // if nothing is left, the version is removed
 	Signed *evidence.Files    // nil keeps the evidence
 
-	Sent func(bytes int64) // called with the bytes of archives that are done; a negative number is sent again; may be nil
+	Sent func(bytes int64) // called with the bytes of archives that are done, concurrently; a negative number is sent again; may be nil
 }
 
 // An Added is an archive to store. The caller has verified its checksum; the registry does so again.
@@ -60,13 +60,19 @@ func (m *Mirror) Put(ctx context.Context, p sources.Provider, v sources.Version,
 }
 
 func (m *Mirror) put(ctx context.Context, r Repository, v sources.Version, c Change) error {
-	w := &written{repository: r, version: v, removed: c.Remove, signed: c.Signed}
-	for _, a := range c.Add {
-		d, manifest, err := m.pushPackage(ctx, r, a, c.Sent)
-		if err != nil {
-			return fmt.Errorf("%s: %w", a.Platform, err)
-		}
-		w.added, w.manifests = append(w.added, d), append(w.manifests, manifest)
+	w := &written{repository: r, version: v, added: make([]v1.Descriptor, len(c.Add)), manifests: make([][]byte, len(c.Add)), removed: c.Remove, signed: c.Signed}
+	var group errgroup.Group // after an error, the others continue, as the next run needs them too
+	for i, a := range c.Add {
+		group.Go(func() (err error) {
+			w.added[i], w.manifests[i], err = m.pushPackage(ctx, r, a, c.Sent)
+			if err != nil {
+				return fmt.Errorf("%s: %w", a.Platform, err)
+			}
+			return nil
+		})
+	}
+	if err := group.Wait(); err != nil {
+		return err
 	}
 	if err := m.write(ctx, w); err != nil {
 		return err

@@ -62,6 +62,14 @@ func (m *Mirror) hasBlob(ctx context.Context, r Repository, d v1.Descriptor) (bo
 
 // upload uploads a blob that the repository doesn't have.
 func (m *Mirror) upload(ctx context.Context, r Repository, d v1.Descriptor, data io.ReaderAt, sent func(int64)) error {
+	if d.Size > smallBlob {
+		select {
+		case m.uploads <- struct{}{}:
+			defer func() { <-m.uploads }()
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
 	at, err := m.mount(ctx, r, d)
 	if err != nil {
 		return err
@@ -116,13 +124,36 @@ func (m *Mirror) begin(ctx context.Context, r Repository, query string) (at stri
 func (m *Mirror) send(ctx context.Context, w fetch.Write) (*fetch.Reply, error) {
 	reply, err := m.client.Do(ctx, w)
 	if err != nil || reply.Status < 300 {
-		return reply, err
+		return reply, advise(err)
 	}
 	err = fmt.Errorf("the registry redirects the request, with the status %d", reply.Status)
 	if to, invalid := fetch.Resolve(reply.URL, reply.Header.Get("Location")); invalid == nil && to.Host != reply.URL.Host {
 		err = sources.WithHint(err, "if the registry has moved, write %s in place of %s", to.Host, reply.URL.Host)
 	}
 	return nil, reply.Wrap(err)
+}
+
+// advise adds a hint to the error of a request that changes something.
+func advise(err error) error {
+	status, ok := errors.AsType[*fetch.StatusError](err)
+	if !ok {
+		return err
+	}
+	said, hint := strings.ToLower(status.Said), ""
+	switch {
+	case slices.Contains(status.Codes, "NAME_UNKNOWN"):
+		hint = "create the repository first: some registries don't create it when something is pushed"
+	case status.Code == http.StatusRequestEntityTooLarge:
+		hint = "the registry or a proxy in front of it limits the size of uploads: raise the limit, which is client_max_body_size in nginx"
+	case status.Code == http.StatusInsufficientStorage, strings.Contains(said, "quota"), strings.Contains(said, "exceed"):
+		hint = "the registry has no space left for this: remove something there, or raise the quota; the next run continues"
+	case strings.Contains(said, "immutable"):
+		hint = "let the registry change tags: the tag of a version changes when a platform or other evidence is added"
+	}
+	if hint == "" {
+		return err
+	}
+	return sources.WithHint(err, "%s", hint)
 }
 
 // An upload is that of a blob.
