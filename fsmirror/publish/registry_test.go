@@ -57,6 +57,10 @@ func inPrograms(t *testing.T, login bool, test func(r *registry)) {
 	}
 }
 
+// prunes reports whether the registry removes the manifests of an index that is overwritten. If two programs write the same tag
+// at the same time, the index that the second one has merged lacks manifests until the first one has looked at it again.
+func (r *registry) prunes() bool { return strings.HasSuffix(r.Name(), "/"+string(sourcetest.Zot)) }
+
 // A client is a process with a client of its own.
 type client struct {
 	*publish.OCI
@@ -384,7 +388,10 @@ func TestPushersAndReaders(t *testing.T) {
 					}
 					c.network.transport.CloseIdleConnections()
 					time.Sleep(50 * time.Millisecond)
-					if err != nil && !errors.Is(err, sources.ErrNotFound) && ctx.Err() == nil {
+					if errors.Is(fetch.Absent(err), sources.ErrNotFound) && (len(list.Versions) == 0 || r.prunes()) || ctx.Err() != nil {
+						continue
+					}
+					if err != nil {
 						r.Error(err)
 						return
 					}

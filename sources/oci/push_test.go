@@ -24,7 +24,8 @@ import (
 type pusher struct {
 	*testing.T
 	*oci.Mirror
-	world *sourcetest.World
+	world  *sourcetest.World
+	access oci.Access
 }
 
 func newPusher(t *testing.T, w *sourcetest.World, access oci.Access) *pusher {
@@ -33,7 +34,7 @@ func newPusher(t *testing.T, w *sourcetest.World, access oci.Access) *pusher {
 	check(t, err)
 	client := fetch.New(fetch.Options{Transport: w.Client().Transport, Sleep: func(context.Context, time.Duration) error { return nil }})
 	access.Push = true
-	return &pusher{t, oci.New(client, template, access), w}
+	return &pusher{t, oci.New(client, template, access), w, access}
 }
 
 // added returns a package with contents of its own for a platform.
@@ -58,7 +59,7 @@ func (p *pusher) put(c oci.Change) error {
 // archives returns what the repository has, as PLATFORM HASH, according to a new client.
 func (p *pusher) archives() (all []string) {
 	p.Helper()
-	r, err := open(p.T, p.world, oci.Access{}).Release(p.Context(), sourcetest.Address(p, provider), sourcetest.Number(p, "1.0.0"))
+	r, err := open(p.T, p.world, p.access).Release(p.Context(), sourcetest.Address(p, provider), sourcetest.Number(p, "1.0.0"))
 	check(p, err)
 	for platform, a := range r.Archives {
 		all = append(all, platform.String()+" "+string(a.Hash))

@@ -105,6 +105,11 @@ func (s *Server) Wrap(wrap func(next http.Handler) http.Handler) {
 	s.set(func() { s.wrapped = wrap(http.HandlerFunc(s.answer)) })
 }
 
+// Around passes all requests through a handler that wraps the present one, also if that is a login or another wrapper.
+func (s *Server) Around(wrap func(next http.Handler) http.Handler) {
+	s.set(func() { s.wrapped = wrap(s.wrapped) })
+}
+
 // answer answers a request, according to the faults.
 func (s *Server) answer(w http.ResponseWriter, r *http.Request) {
 	f := s.take(r.URL.Path)

@@ -1,0 +1,347 @@
+package oci_test
+
+import (
+	"context"
+	"crypto/tls"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/larder-cli/larder/sources"
+	"github.com/larder-cli/larder/sources/fetch"
+	"github.com/larder-cli/larder/sources/oci"
+	"github.com/larder-cli/larder/sources/sourcetest"
+)
+
+// writer are credentials that must not appear anywhere.
+var writer = oci.Access{
+	Credentials: func(context.Context, oci.Repository) (oci.Credentials, error) {
+		return oci.Credentials{Username: "writer", Password: "a-secret-password"}, nil
+	},
+	Hint: func(oci.Repository, bool) string { return "check the credentials" },
+}
+
+// refuse answers with an error in the form of registries.
+func refuse(status int, code, message string) http.HandlerFunc {
+	return func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Content-Type", "application/json")
+		w.WriteHeader(status)
+		fmt.Fprintf(w, `{"errors": [{"code": %q, "message": %q}]}`, code, message)
+	}
+}
+
+// Each row is an answer in place of the registry's own. Whatever it is, the version that was pushed before remains, and the
+// next run completes the push.
+func TestHostileAnswersToPush(t *testing.T) {
+	const wrong = "sha256:0000000000000000000000000000000000000000000000000000000000000000"
+	page := func(status int) http.HandlerFunc {
+		return func(w http.ResponseWriter, _ *http.Request) {
+			w.Header().Set("Content-Type", "text/html")
+			w.WriteHeader(status)
+			fmt.Fprintf(w, "<html><head><title>%d %s</title></head></html>", status, http.StatusText(status))
+		}
+	}
+	located := func(status int, at string) http.HandlerFunc {
+		return func(w http.ResponseWriter, _ *http.Request) {
+			w.Header().Set("Location", at)
+			w.WriteHeader(status)
+		}
+	}
+	states := func(digest string) http.HandlerFunc {
+		return func(w http.ResponseWriter, r *http.Request) {
+			_, _ = io.Copy(io.Discard, r.Body)
+			w.Header().Set("Docker-Content-Digest", digest)
+			w.WriteHeader(http.StatusCreated)
+		}
+	}
+	const blob, manifest, tag = "/blobs/", "/manifests/sha256:", "/manifests/1.0.0"
+	for name, test := range map[string]struct {
+		method, path string
+		answer       http.HandlerFunc
+		says, hint   string
+	}{
+		"denied":             {"PUT", tag, refuse(403, "DENIED", "requested access to the resource is denied"), `403 Forbidden ("requested access to the resource is denied")`, "check the credentials"},
+		"unauthorized":       {"POST", blob, refuse(401, "UNAUTHORIZED", "authentication required"), `401 Unauthorized ("authentication required")`, "check the credentials"},
+		"quota":              {"POST", blob, refuse(403, "DENIED", "adding 1 MiB of storage resource will exceed the configured upper limit"), "will exceed the configured upper limit", "raise the quota"},
+		"no space":           {"PATCH", blob, page(507), "507 Insufficient Storage", "the registry has no space left"},
+		"no space at end":    {"PUT", blob, page(507), "507 Insufficient Storage", "the registry has no space left"},
+		"too large":          {"PATCH", blob, page(413), "413 Request Entity Too Large", "client_max_body_size"},
+		"no repository":      {"POST", blob, refuse(404, "NAME_UNKNOWN", "the repository does not exist"), "404 Not Found", "create the repository first"},
+		"immutable tag":      {"PUT", tag, refuse(400, "TAG_INVALID", "The image tag '1.0.0' already exists and is immutable."), "400 Bad Request", "let the registry change tags"},
+		"other blob":         {"PUT", blob, states(wrong), "the registry has stored " + wrong + " in place of sha256:", ""},
+		"other manifest":     {"PUT", manifest, states(wrong), "the registry has stored " + wrong + " in place of sha256:", ""},
+		"other index":        {"PUT", tag, states(wrong), "the registry has stored " + wrong + " in place of sha256:", ""},
+		"moved":              {"PUT", tag, located(307, "https://new.example.com/v2/"), "the registry redirects the request, with the status 307", "write new.example.com in place of 127.0.0.1:"},
+		"moved uploads":      {"POST", blob, located(301, "/v2/elsewhere"), "the registry redirects the request, with the status 301", ""},
+		"nowhere":            {"POST", blob, located(202, ""), "the registry did not return where to upload: empty URL", ""},
+		"not encrypted":      {"POST", blob, located(202, "http://127.0.0.1/upload"), "uploads continue at an http URL", "X-Forwarded-Proto: https"},
+		"never available":    {"PUT", tag, page(503), "503 Service Unavailable (6 tries in ", ""},
+		"never known upload": {"PATCH", blob, refuse(404, "BLOB_UPLOAD_UNKNOWN", "blob upload unknown to registry"), `404 Not Found ("blob upload unknown to registry")`, ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := sourcetest.New(t)
+			w.OCI().Login("writer", "a-secret-password", true)
+			p := newPusher(t, w, writer)
+			before := added("darwin_arm64", 100)
+			check(t, p.put(oci.Change{Add: []oci.Added{before}}))
+
+			var armed atomic.Bool
+			armed.Store(true)
+			w.OCI().Around(func(next http.Handler) http.Handler {
+				return http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) {
+					if armed.Load() && r.Method == test.method && strings.Contains(r.URL.Path, test.path) {
+						test.answer(rw, r)
+						return
+					}
+					next.ServeHTTP(rw, r)
+				})
+			})
+			after := added("linux_amd64", 2<<20)
+			err := newPusher(t, w, writer).put(oci.Change{Add: []oci.Added{after}})
+			sourcetest.Require(t, err != nil && strings.Contains(err.Error(), test.says), "error %v", err)
+			text := err.Error() + strings.Join(sources.Hints(err), "\n")
+			sourcetest.Expect(t, test.hint == "" && len(sources.Hints(err)) == 0 || test.hint != "" && slices.ContainsFunc(sources.Hints(err), func(hint string) bool { return strings.Contains(hint, test.hint) }), "hints %q", sources.Hints(err))
+			sourcetest.Expect(t, strings.Count(err.Error(), "https://"+w.OCI().Host) == 1 && strings.Count(err.Error(), provider) == 2 && !strings.Contains(text, "secret"), "error %v", err)
+			sourcetest.EqualSlices(t, p.archives(), texts(before), "archives")
+
+			armed.Store(false)
+			check(t, newPusher(t, w, writer).put(oci.Change{Add: []oci.Added{after}}))
+			sourcetest.EqualSlices(t, p.archives(), texts(before, after), "archives")
+		})
+	}
+}
+
+// Answers after which the same push succeeds.
+func TestPatienceWithPush(t *testing.T) {
+	for name, test := range map[string]struct {
+		method, path string
+		status       int
+		header       map[string]string
+	}{
+		"busy":          {"PUT", "/manifests/", 429, map[string]string{"Retry-After": "1"}},
+		"starting":      {"POST", "/blobs/", 503, nil},
+		"failed":        {"PATCH", "/blobs/", 500, nil},
+		"gateway":       {"PUT", "/blobs/", 502, nil},
+		"range":         {"PATCH", "/blobs/", 416, nil},
+		"lost upload":   {"PATCH", "/blobs/", 404, nil},
+		"lost at end":   {"PUT", "/blobs/", 404, nil},
+		"no API":        {"GET", "/referrers/", 404, nil},
+		"index is busy": {"GET", "/manifests/", 429, nil},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := sourcetest.New(t)
+			var once sync.Once
+			w.OCI().Around(func(next http.Handler) http.Handler {
+				return http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) {
+					answered := false
+					if r.Method == test.method && strings.Contains(r.URL.Path, test.path) {
+						once.Do(func() {
+							answered = true
+							for name, value := range test.header {
+								rw.Header().Set(name, value)
+							}
+							rw.WriteHeader(test.status)
+						})
+					}
+					if !answered {
+						next.ServeHTTP(rw, r)
+					}
+				})
+			})
+			p := newPusher(t, w, oci.Access{})
+			a := added("linux_amd64", 3<<20)
+			var done atomic.Int64
+			check(t, p.put(oci.Change{Add: []oci.Added{a}, Sent: func(n int64) { done.Add(n) }}))
+			sourcetest.EqualSlices(t, p.archives(), texts(a), "archives")
+			sourcetest.Equal(t, done.Load(), a.Size, "bytes")
+		})
+	}
+}
+
+// Uploads may continue on another host, and archives may be there. It gets no credentials.
+func TestOtherHost(t *testing.T) {
+	w := sourcetest.New(t)
+	w.OCI().Login("writer", "a-secret-password", true)
+	var requests atomic.Int64
+	var registry http.Handler
+	other := httptest.NewUnstartedServer(http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) {
+		requests.Add(1)
+		sourcetest.Expect(t, r.Header.Get("Authorization") == "" && r.Header.Get("Cookie") == "", "credentials sent to the other host: %v", r.Header)
+		r.Header.Set("Authorization", "Basic d3JpdGVyOmEtc2VjcmV0LXBhc3N3b3Jk")
+		r.Host = w.OCI().Host
+		registry.ServeHTTP(rw, r)
+	}))
+	cert, key, _ := sourcetest.Certificate("")
+	pair, err := tls.X509KeyPair(cert, key)
+	check(t, err)
+	other.TLS = &tls.Config{Certificates: []tls.Certificate{pair}}
+	other.StartTLS()
+	defer other.Close()
+	w.OCI().Around(func(next http.Handler) http.Handler {
+		registry = next
+		return http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) {
+			record := httptest.NewRecorder()
+			next.ServeHTTP(record, r)
+			for name, values := range record.Header() {
+				rw.Header()[name] = values
+			}
+			switch at := record.Header().Get("Location"); {
+			case r.Method == "POST" && record.Code == 202:
+				rw.Header().Set("Location", other.URL+at)
+			case r.Method == "GET" && strings.Contains(r.URL.Path, "/blobs/sha256:") && record.Code == 200:
+				http.Redirect(rw, r, other.URL+r.URL.Path, http.StatusTemporaryRedirect)
+				return
+			}
+			rw.WriteHeader(record.Code)
+			_, _ = rw.Write(record.Body.Bytes())
+		})
+	})
+	p := newPusher(t, w, writer)
+	for _, size := range []int{100, 2 << 20} {
+		check(t, p.put(oci.Change{Add: []oci.Added{added("linux_amd64", size)}}))
+	}
+	sourcetest.Expect(t, requests.Load() == 4, "%d requests to the other host", requests.Load())
+	objects := oci.NewObjects(fetch.New(fetch.Options{Transport: w.Client().Transport}), oci.Repository{Registry: w.OCI().Host, Name: "acme/cache"}, oci.Access{Push: true, Credentials: writer.Credentials})
+	check(t, objects.Put(t.Context(), "a", []byte("contents")))
+	was := requests.Load()
+	got, err := objects.Get(t.Context(), "a")
+	sourcetest.Expect(t, err == nil && string(got) == "contents" && requests.Load() == was+1, "got %q, %v", got, err)
+}
+
+// A registry that has tokens issued without TLS gets no credentials.
+func TestPlainToken(t *testing.T) {
+	w := sourcetest.New(t)
+	w.OCI().Wrap(func(http.Handler) http.Handler {
+		return http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) {
+			sourcetest.Expect(t, r.Header.Get("Authorization") == "" && r.URL.Path != "/token", "%s %v", r.URL, r.Header)
+			rw.Header().Set("Www-Authenticate", `Bearer realm="http://127.0.0.1:1/token",service="test"`)
+			rw.WriteHeader(http.StatusUnauthorized)
+		})
+	})
+	err := newPusher(t, w, writer).put(oci.Change{Add: []oci.Added{added("linux_amd64", 100)}})
+	sourcetest.Expect(t, err != nil && strings.Contains(err.Error(), "401 Unauthorized"), "error %v", err)
+}
+
+func TestUnreachable(t *testing.T) {
+	w := sourcetest.New(t)
+	p := newPusher(t, w, writer)
+	w.OCI().Stop()
+	err := p.put(oci.Change{Add: []oci.Added{added("linux_amd64", 100)}})
+	sourcetest.Expect(t, err != nil && strings.Contains(err.Error(), "connection refused") && strings.Count(err.Error(), w.OCI().Host) <= 3, "error %v", err)
+}
+
+// A tag that other programs change whenever Larder wants to write it is an error, and remains as they have written it.
+func TestMovingTag(t *testing.T) {
+	w := sourcetest.New(t)
+	p, other := newPusher(t, w, oci.Access{}), newPusher(t, w, oci.Access{})
+	check(t, other.put(oci.Change{Add: []oci.Added{added("darwin_arm64", 10)}}))
+	var moving, last atomic.Int64
+	w.OCI().Around(func(next http.Handler) http.Handler {
+		return http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) {
+			next.ServeHTTP(rw, r)
+			if r.Method == "GET" && strings.HasSuffix(r.URL.Path, "/manifests/1.0.0") && moving.Load() > 0 && r.Header.Get("User-Agent") == "larder" && moving.Add(-1) >= 0 {
+				rest := moving.Swap(0)
+				last.Add(1)
+				if err := other.put(oci.Change{Add: []oci.Added{added("darwin_arm64", 10+int(last.Load()))}}); err != nil {
+					t.Error(err)
+				}
+				moving.Store(rest)
+			}
+		})
+	})
+	one := added("linux_amd64", 100)
+	moving.Store(1 << 20)
+	err := p.put(oci.Change{Add: []oci.Added{one}})
+	sourcetest.ErrorIs(t, err, oci.ErrMoved)
+	sourcetest.Expect(t, strings.Count(err.Error(), "1.0.0") <= 2, "error %v", err)
+
+	moving.Store(5)
+	check(t, p.put(oci.Change{Add: []oci.Added{one}}))
+	moving.Store(0)
+	sourcetest.Equal(t, len(p.archives()), 2, "archives")
+}
+
+// A reader that has read a tag when it moved, and its old manifests were removed, reads it again.
+func TestReplacedMeanwhile(t *testing.T) {
+	w := sourcetest.New(t)
+	p := newPusher(t, w, oci.Access{})
+	check(t, p.put(oci.Change{Add: []oci.Added{added("linux_amd64", 10)}}))
+	reader := open(t, w, oci.Access{})
+	_, err := locate(t, reader)
+	check(t, err)
+	old := ""
+	for _, r := range w.OCI().Requests(sourcetest.Manifest) {
+		if r.Method == "GET" && strings.Contains(r.Path, "sha256:") {
+			old = r.Path
+		}
+	}
+	now := added("linux_amd64", 20)
+	check(t, p.put(oci.Change{Add: []oci.Added{now}}))
+	w.OCI().Around(func(next http.Handler) http.Handler {
+		return http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) {
+			if r.URL.Path == old {
+				refuse(404, "MANIFEST_UNKNOWN", "manifest unknown")(rw, r)
+				return
+			}
+			next.ServeHTTP(rw, r)
+		})
+	})
+	got, err := locate(t, reader)
+	check(t, err)
+	sourcetest.EqualSlices(t, got.Hashes, []sources.Hash{now.Hash}, "hashes")
+	release, err := reader.Release(t.Context(), sourcetest.Address(t, provider), sourcetest.Number(t, "1.0.0"))
+	sourcetest.Expect(t, err == nil && len(release.Archives) == 1, "got %+v, %v", release, err)
+}
+
+// Each row is a lie about what was requested.
+func TestHostileAnswersToReaders(t *testing.T) {
+	for name, test := range map[string]struct {
+		path   string
+		change func(header http.Header, body []byte) []byte
+		says   string
+	}{
+		"other index": {"/manifests/1.0.0", func(_ http.Header, body []byte) []byte { return append(body, ' ') }, "the index has the digest sha256:"},
+		"other digest": {"/manifests/1.0.0", func(h http.Header, body []byte) []byte {
+			h.Set("Docker-Content-Digest", "sha256:"+strings.Repeat("0", 64))
+			return body
+		}, "the index has the digest sha256:"},
+		"other manifest": {"/manifests/sha256:", func(_ http.Header, body []byte) []byte { return append(body, ' ') }, "the manifest has the digest sha256:"},
+		"page": {"/manifests/1.0.0", func(h http.Header, _ []byte) []byte {
+			h.Set("Content-Type", "text/html")
+			h.Del("Docker-Content-Digest")
+			return []byte("<html><title>Sign in</title></html>")
+		}, `the tag refers to something of the media type "text/html"`},
+		"too large": {"/manifests/1.0.0", func(_ http.Header, _ []byte) []byte { return make([]byte, 5<<20) }, "too large"},
+		"not JSON":  {"/manifests/1.0.0", func(h http.Header, _ []byte) []byte { h.Del("Docker-Content-Digest"); return []byte("{") }, "the index is not valid"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := published(t)
+			w.OCI().Around(func(next http.Handler) http.Handler {
+				return http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) {
+					if r.Method != "GET" || !strings.Contains(r.URL.Path, test.path) {
+						next.ServeHTTP(rw, r)
+						return
+					}
+					record := httptest.NewRecorder()
+					next.ServeHTTP(record, r)
+					body := test.change(record.Header(), record.Body.Bytes())
+					for name, values := range record.Header() {
+						rw.Header()[name] = values
+					}
+					rw.Header().Del("Content-Length")
+					_, _ = rw.Write(body)
+				})
+			})
+			begun := time.Now()
+			_, err := locate(t, open(t, w, oci.Access{}))
+			sourcetest.Expect(t, err != nil && strings.Contains(err.Error(), test.says) && time.Since(begun) < 5*time.Second, "error %v", err)
+		})
+	}
+}

@@ -1,0 +1,124 @@
+package oci
+
+import (
+	"encoding/json"
+	"net/http"
+	"net/url"
+	"strings"
+	"testing"
+
+	v1 "github.com/opencontainers/image-spec/specs-go/v1"
+
+	"github.com/larder-cli/larder/sources/fetch"
+	"github.com/larder-cli/larder/sources/sourcetest"
+)
+
+func document(header map[string]string, body string) *fetch.Document {
+	at, _ := url.Parse("https://example.com/v2/acme/widget/blobs/uploads/")
+	doc := &fetch.Document{URL: at, Header: http.Header{}, Body: []byte(body), ContentType: header["Content-Type"]}
+	for name, value := range header {
+		doc.Header.Set(name, value)
+	}
+	return doc
+}
+
+func TestNameIn(t *testing.T) {
+	for path, want := range map[string]string{
+		"/v2/":                                  "",
+		"/v2/_catalog":                          "",
+		"/v2/acme/widget/tags/list":             "acme/widget",
+		"/v2/acme/widget/manifests/1.0.0":       "acme/widget",
+		"/v2/acme/widget/referrers/sha256:abc":  "acme/widget",
+		"/v2/acme/widget/blobs/sha256:abc":      "acme/widget",
+		"/v2/acme/widget/blobs/uploads/":        "acme/widget",
+		"/v2/acme/widget/blobs/uploads/1/2":     "acme/widget",
+		"/v2/acme/widget/blobs/upload/1":        "acme/widget",
+		"/v2/acme/manifests/x/blobs/sha256:a":   "acme/manifests/x",
+		"/v2/acme/blobs/x/manifests/1.0.0":      "acme/blobs/x",
+		"/v2/acme/blobs/uploads/blobs/uploads/": "acme/blobs/uploads",
+		"/v2/manifests/tags/list":               "manifests",
+		"/uploads/acme":                         "",
+	} {
+		sourcetest.Equal(t, nameIn(path), want, path)
+	}
+}
+
+func TestReceived(t *testing.T) {
+	for header, want := range map[string]int64{
+		"": 0, "0-0": 0, "0--1": 0, "0-1": 2, "0-1023": 1024, "bytes=0-1023": 1024, "bytes 0-9": 10, " 0-9 ": 10,
+		"5-10": 0, "0-": 0, "-5": 0, "0-x": 0, "0-9999999999999999999": 0, "0-9/20": 0,
+	} {
+		sourcetest.Equal(t, received(header), want, header)
+	}
+}
+
+func TestNextPage(t *testing.T) {
+	for link, want := range map[string]string{
+		"": "", "</v2/_catalog?n=2>; rel=\"next\"": "https://example.com/v2/_catalog?n=2", "<?last=x>; rel=next": "https://example.com/v2/acme/widget/blobs/uploads/?last=x",
+		`</a>; rel="prev", </b>; rel="next"`:     "https://example.com/b",
+		`</a>; rel="next", </b>; rel="prev"`:     "https://example.com/a",
+		`</a?x=1,2>; rel="next"`:                 "https://example.com/a?x=1,2",
+		`</a>; title="next"; rel="next"; type=x`: "https://example.com/a",
+		`</a>; rel="prev"`:                       "", `</a>; rel="nextish"`: "",
+	} {
+		got, err := nextPage(document(map[string]string{"Link": link}, ""))
+		sourcetest.Expect(t, err == nil && got == want, "%s: got %q, %v, want %q", link, got, err, want)
+	}
+}
+
+func TestLocation(t *testing.T) {
+	for location, want := range map[string]string{
+		"/v2/x?_state=a%3D":             "https://example.com/v2/x?_state=a%3D",
+		"5":                             "https://example.com/v2/acme/widget/blobs/uploads/5",
+		"https://other.example.com/x?a": "https://other.example.com/x?a",
+		"//other.example.com/x":         "https://other.example.com/x",
+		"http://example.com/x":          "", "": "", "ftp://example.com/x": "", "https://": "",
+	} {
+		got, err := locationOf(&fetch.Reply{Document: *document(map[string]string{"Location": location}, "")})
+		sourcetest.Expect(t, got == want && (err == nil) == (want != ""), "%q: got %q, %v", location, got, err)
+	}
+	sourcetest.Equal(t, withQuery("https://example.com/x?a=b", "digest", "sha256:c"), "https://example.com/x?a=b&digest=sha256%3Ac")
+}
+
+func FuzzHeaders(f *testing.F) {
+	for _, seed := range []string{"0-1023", "</v2/_catalog?n=2>; rel=\"next\"", "/v2/x?_state=a", "https://other.example.com/x"} {
+		f.Add(seed)
+	}
+	f.Fuzz(func(t *testing.T, header string) {
+		sourcetest.Expect(t, received(header) >= 0, "received %d", received(header))
+		doc := document(map[string]string{"Link": header, "Location": header}, "")
+		if next, err := nextPage(doc); err == nil && next != "" {
+			sourcetest.Expect(t, strings.HasPrefix(next, "https://example.com/"), "next page %s", next)
+		}
+		if at, err := locationOf(&fetch.Reply{Document: *doc}); err == nil {
+			sourcetest.Expect(t, strings.HasPrefix(at, "https://"), "location %s", at)
+		}
+		nameIn(header)
+	})
+}
+
+// Whatever a registry answers, what Larder reads from an index can be written again, and packages have checksums.
+func FuzzManifests(f *testing.F) {
+	f.Add(`{"schemaVersion":2,"mediaType":"application/vnd.oci.image.index.v1+json","artifactType":"application/vnd.opentofu.provider","manifests":[{"mediaType":"application/vnd.oci.image.manifest.v1+json","artifactType":"application/vnd.opentofu.provider-target","digest":"sha256:44136fa355b3678a1146ad16f7e8649e94fb4fc21fe77e8310c060f61caaff8a","size":2,"platform":{"os":"linux","architecture":"amd64"}},{"mediaType":"x","digest":"y"},{}]}`)
+	f.Add(`{"mediaType":"application/vnd.oci.image.manifest.v1+json","artifactType":"application/vnd.opentofu.provider-target","layers":[{"mediaType":"archive/zip","digest":"sha256:44136fa355b3678a1146ad16f7e8649e94fb4fc21fe77e8310c060f61caaff8a","size":2}]}`)
+	f.Fuzz(func(t *testing.T, body string) {
+		added := []v1.Descriptor{{ArtifactType: typeTarget, Digest: "sha256:x", Platform: &v1.Platform{OS: "linux", Architecture: "amd64"}}}
+		if x, err := parseIndex(document(map[string]string{"Content-Type": v1.MediaTypeImageIndex}, body)); err == nil {
+			for _, p := range x.platforms() {
+				_, _ = x.entry(p)
+			}
+			x.replaces(added)
+			now := x.changed(added, nil)
+			sourcetest.Expect(t, len(now.Manifests) > 0, "nothing left")
+			_, err := json.Marshal(now)
+			sourcetest.Check(t, err)
+			newestEvidence(x.Manifests)
+		}
+		var m v1.Manifest
+		if json.Unmarshal([]byte(body), &m) == nil {
+			if layer, err := archiveLayer(m, added[0]); err == nil {
+				sourcetest.Expect(t, layer.Size > 0 && len(layer.Digest.Encoded()) == 64, "layer %+v", layer)
+			}
+		}
+	})
+}
