@@ -8,8 +8,10 @@
 //	go run ./scripts/bench [-rounds N] [-only REGEXP] [-scale F] [-document docs/performance.md]
 //	go run ./scripts/bench scale [-document docs/performance.md]
 //	go run ./scripts/bench serve [-short] [-document docs/performance.md]
+//	go run ./scripts/bench places [-short] [-document docs/scale.md]
 //	go run ./scripts/bench chart
 //
+// The fourth form measures what Larder does with an OCI registry and a bucket, whose programs scripts/stores builds.
 // The third form measures larder serve next to nginx. The second form measures only larder, with the number of packages and root
 // modules growing tenfold each time.
 //
@@ -43,6 +45,9 @@ func main() {
 			return
 		case "serve":
 			serve(os.Args[2:])
+			return
+		case "places":
+			places(os.Args[2:])
 			return
 		case "chart":
 			if err := drawCompared("docs/performance.md"); err != nil {
@@ -158,7 +163,7 @@ type sample struct {
 // prepare creates the working directory, or uses the directory keep. It builds
 // larder, unless a program is given.
 func (b *bench) prepare(keep, program string) {
-	b.Name, b.kept, b.larder = "bench", keep != "", program
+	b.Program, b.kept, b.larder = "bench", keep != "", program
 	if b.dir = keep; !b.kept {
 		b.dir = b.TempDir()
 	}

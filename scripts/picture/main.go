@@ -25,7 +25,7 @@ const picture = "docs/first-screen.svg"
 var shown = []string{"larder install", "larder install"}
 
 func main() {
-	s := &sourcetest.Script{Name: "picture"}
+	s := &sourcetest.Script{Program: "picture"}
 	defer s.End()
 	sourcetest.Check(s, os.WriteFile(picture, []byte(draw(perform(s, "."))), 0o644))
 }

@@ -34,7 +34,7 @@ var platforms = []string{
 }
 
 func main() {
-	s := &sourcetest.Script{Name: "quickstart"}
+	s := &sourcetest.Script{Program: "quickstart"}
 	defer s.End()
 	sourcetest.Check(s, os.RemoveAll(mirror))
 	write(s, mirror)

@@ -38,7 +38,7 @@ func main() {
 		opts.rounds = math.MaxInt
 	}
 	fmt.Printf("seed %d\n", opts.seed)
-	s := &sourcetest.Script{Name: "torture"}
+	s := &sourcetest.Script{Program: "torture"}
 	defer s.End()
 	torture(s, opts, func(r report) { fmt.Println(r) })
 }
