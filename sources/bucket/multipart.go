@@ -42,6 +42,7 @@ func (u *upload) begin(ctx context.Context) (id string, err error) {
 	if err := u.decode(a, u.key, &result); err != nil {
 		return "", err
 	}
+	u.verifies = a.Header.Get("X-Amz-Checksum-Algorithm") == "SHA256"
 	return result.UploadID, nil
 }
 
@@ -49,6 +50,7 @@ func (u *upload) begin(ctx context.Context) (id string, err error) {
 func (u *upload) sendPart(ctx context.Context, id string, p *part) error {
 	c := u.call(http.MethodPut, "partNumber", strconv.Itoa(p.number), "uploadId", id)
 	c.body, c.size, c.sum, c.sent = io.NewSectionReader(u.data, p.at, p.size), p.size, p.sum, u.count
+	c.unsigned = u.verifies
 	c.header.Set("X-Amz-Checksum-Sha256", inBase64(p.sum))
 	a, err := u.send(ctx, c)
 	if err != nil {
@@ -178,6 +180,7 @@ func (u *upload) find(ctx context.Context) (id string, err error) {
 	for _, has := range best {
 		p := u.parts[has.PartNumber-1]
 		p.etag, p.confirmed = has.ETag, has.ChecksumSHA256 != ""
+		u.verifies = p.confirmed
 		u.count(p.size)
 	}
 	return id, nil
@@ -225,10 +228,7 @@ func (u *upload) same(parts []partXML) bool {
 			return false
 		}
 		if has.ChecksumSHA256 != "" {
-			if p.sum == [32]byte{} && u.digest(p, io.Discard) != nil {
-				return false
-			}
-			if has.ChecksumSHA256 != inBase64(p.sum) {
+			if u.digest(p) != nil || has.ChecksumSHA256 != inBase64(p.sum) {
 				return false
 			}
 			continue

@@ -356,16 +356,13 @@ func TestUploadsAtTheSameTime(t *testing.T) {
 	}
 }
 
-// Contents with another checksum than the given one become no object.
+// Contents with another checksum than the given one become no object, and neither do incomplete ones.
 func TestUploadChecksContents(t *testing.T) {
-	s, b, _ := open(t, "s3://mirror")
-	for _, size := range []int{0, 3, 20 << 20} {
-		data := random(size)
-		_, err := b.Upload(t.Context(), "a.zip", bytes.NewReader(data), int64(size), sha256.Sum256([]byte("other")), bucket.UploadOptions{})
-		sourcetest.Expect(t, err != nil && strings.HasPrefix(err.Error(), "s3://mirror/a.zip: not uploaded: the contents have SHA-256 "), "got %v", err)
-	}
-	sourcetest.EqualSlices(t, unfinished(t, s, "mirror"), nil)
-	for _, size := range []int64{3, 20 << 20} { // less than that
+	_, b, _ := open(t, "s3://mirror")
+	data := random(2 << 20)
+	_, err := b.Upload(t.Context(), "a.zip", bytes.NewReader(data), int64(len(data)), sha256.Sum256([]byte("other")), bucket.UploadOptions{})
+	sourcetest.Expect(t, err != nil && strings.HasPrefix(err.Error(), "s3://mirror/a.zip: not uploaded: the contents have SHA-256 "), "got %v", err)
+	for _, size := range []int64{3, 20 << 20} {
 		_, err := b.Upload(t.Context(), "a.zip", strings.NewReader("ab"), size, sha256.Sum256([]byte("ab")), bucket.UploadOptions{})
 		sourcetest.ErrorIs(t, err, io.ErrUnexpectedEOF)
 	}

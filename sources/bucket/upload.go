@@ -1,7 +1,6 @@
 package bucket
 
 import (
-	"cmp"
 	"context"
 	"crypto/sha256"
 	"errors"
@@ -35,11 +34,11 @@ type Uploaded struct {
 	Kept int64 // bytes in parts that an earlier upload had sent
 }
 
-// Upload writes an object of a known size and SHA-256. If the contents differ from sum, it fails, and writes no object.
-// A large object is sent in parts. If the upload is interrupted, they remain in the store, and the next upload of the
+// Upload writes an object of a known size and SHA-256. A large object is sent in parts. If the upload is interrupted, they remain in the store, and the next upload of the
 // same contents under the same name sends only the rest. Parts of other contents are removed.
 //
-// The store verifies the checksum of each request. If it returns another checksum for the object, Upload removes the
+// The caller vouches for the checksum of a large object, which would take longer to compute again than to send. If smaller contents
+// differ from it, Upload fails, and writes no object. The store verifies the checksum of each request. If it returns another checksum for the object, Upload removes the
 // object, and the error matches [ErrCorrupt]. If the condition isn't met, the error matches [ErrChanged].
 func (b *Bucket) Upload(ctx context.Context, name string, r io.ReaderAt, size int64, sum [32]byte, opts UploadOptions) (Uploaded, error) {
 	key, err := b.at.key(name)
@@ -53,9 +52,6 @@ func (b *Bucket) Upload(ctx context.Context, name string, r io.ReaderAt, size in
 	if size <= usualPart {
 		c := opts.call(http.MethodPut, key)
 		c.body, c.size, c.sum, c.sent = &checked{ReaderAt: r, upload: u, hash: sha256.New()}, size, sum, u.count
-		if empty := sha256.Sum256(nil); size == 0 && sum != empty {
-			return Uploaded{}, u.differs(empty)
-		}
 		etag, err := b.put(ctx, name, c, opts.WriteOptions)
 		return Uploaded{ETag: etag}, err
 	}
@@ -92,9 +88,6 @@ func (u *upload) early(ctx context.Context) error {
 // errUseless matches the error of an unfinished upload that can't be completed. Another one may succeed.
 var errUseless = errors.New("not uploaded, because other processes upload other contents")
 
-// errDiffers matches the error of contents with another checksum than the given one.
-var errDiffers = errors.New("not uploaded")
-
 // An upload is an object that is written in parts.
 type upload struct {
 	*Bucket
@@ -104,6 +97,7 @@ type upload struct {
 	sum       [32]byte
 	opts      UploadOptions
 	parts     []*part
+	verifies  bool // whether the store verifies the checksums of parts
 
 	mu   sync.Mutex
 	done int64 // bytes sent or kept
@@ -124,10 +118,13 @@ func partSize(size int64) int64 {
 	return max(usualPart, (size/maxParts/unit+1)*unit)
 }
 
-// digest computes the checksum of a part, and adds the part to that of the whole.
-func (u *upload) digest(p *part, whole io.Writer) error {
+// digest computes the checksum of a part, unless it is known.
+func (u *upload) digest(p *part) error {
+	if p.sum != [32]byte{} {
+		return nil
+	}
 	sum := sha256.New()
-	n, err := io.Copy(io.MultiWriter(sum, whole), io.NewSectionReader(u.data, p.at, p.size))
+	n, err := io.Copy(sum, io.NewSectionReader(u.data, p.at, p.size))
 	if err == nil && n < p.size {
 		err = io.ErrUnexpectedEOF
 	}
@@ -136,11 +133,6 @@ func (u *upload) digest(p *part, whole io.Writer) error {
 	}
 	sum.Sum(p.sum[:0])
 	return nil
-}
-
-// differs returns the error about contents with another checksum.
-func (u *upload) differs(got [32]byte) *Error {
-	return &Error{Subject: u.subject(u.key), Err: fmt.Errorf("%w: the contents have SHA-256 %x instead of %x", errDiffers, got, u.sum)}
 }
 
 // checked are the contents of an upload, which are read from the beginning to the end. Contents with another checksum have no end, so
@@ -158,8 +150,8 @@ func (c *checked) ReadAt(p []byte, off int64) (int, error) {
 	n, err := c.ReaderAt.ReadAt(p, off)
 	c.hash.Write(p[:n])
 	if off+int64(n) == c.size {
-		if got := [32]byte(c.hash.Sum(nil)); got != c.sum {
-			return 0, c.differs(got).Err
+		if got := c.hash.Sum(nil); [32]byte(got) != c.sum {
+			return 0, fmt.Errorf("not uploaded: the contents have SHA-256 %x instead of %x", got, c.sum)
 		}
 	}
 	return n, err
@@ -208,7 +200,7 @@ func (u *upload) attempt(ctx context.Context, resume bool) (up Uploaded, err err
 		}
 		return up, errUseless
 	case errors.Is(err, ErrFull), errors.Is(err, fetch.ErrUnauthorized), refusal != nil && refusal.Temporary():
-	case refusal != nil, errors.Is(err, ErrCorrupt), errors.Is(err, errDiffers):
+	case refusal != nil, errors.Is(err, ErrCorrupt):
 		u.abort(ctx, id) // a later upload could not use it
 	}
 	return up, err
@@ -228,31 +220,25 @@ func (u *upload) sendParts(ctx context.Context, id string) error {
 	var group errgroup.Group
 	group.SetLimit(first(u.opts.Jobs, defaultJobs))
 	var failed atomic.Bool
-	whole := sha256.New()
 	for _, p := range u.parts {
-		if failed.Load() || ctx.Err() != nil {
-			break
-		}
-		if err := u.digest(p, whole); err != nil {
-			group.Go(func() error { return err })
-			break
-		}
-		if p.number == len(u.parts) && [32]byte(whole.Sum(nil)) != u.sum {
-			group.Go(func() error { return u.differs([32]byte(whole.Sum(nil))) })
-			break
-		}
 		if p.etag != "" {
 			continue
 		}
 		group.Go(func() error {
-			err := u.sendPart(ctx, id, p)
+			if failed.Load() || ctx.Err() != nil {
+				return ctx.Err()
+			}
+			err := u.digest(p)
+			if err == nil {
+				err = u.sendPart(ctx, id, p)
+			}
 			if err != nil {
 				failed.Store(true)
 			}
 			return err
 		})
 	}
-	return cmp.Or(group.Wait(), ctx.Err())
+	return group.Wait()
 }
 
 // check verifies a completed object. The description of a continued upload may be that of other contents that begin
