@@ -73,6 +73,25 @@ var variables = []struct {
 	{"SSL_CERT_FILE", "certificate authorities to trust", false, false},
 	{"SSL_CERT_DIR", "directories of authorities to trust", false, false},
 	{"NETRC", "netrc file instead of ~/.netrc", false, false},
+	{"AWS_ACCESS_KEY_ID", "access key for s3://", true, false},
+	{"AWS_SECRET_ACCESS_KEY", "secret key for s3://", true, false},
+	{"AWS_SESSION_TOKEN", "session of these keys", true, false},
+	{"AWS_PROFILE", "profile with credentials for s3://", false, false},
+	{"AWS_SHARED_CREDENTIALS_FILE", "file with profiles", false, false},
+	{"AWS_CONFIG_FILE", "file with settings of profiles", false, false},
+	{"AWS_REGION", "region of s3://", false, false},
+	{"AWS_DEFAULT_REGION", "region, without AWS_REGION", false, false},
+	{"AWS_ENDPOINT_URL_S3", "store for s3://", true, false},
+	{"AWS_ENDPOINT_URL", "store, without AWS_ENDPOINT_URL_S3", true, false},
+	{"AWS_CA_BUNDLE", "authorities to trust for this store", false, false},
+	{"AWS_ROLE_ARN", "role for s3://", false, false},
+	{"AWS_ROLE_SESSION_NAME", "name of its session", false, false},
+	{"AWS_WEB_IDENTITY_TOKEN_FILE", "file with a token for this role", false, false},
+	{"AWS_CONTAINER_CREDENTIALS_RELATIVE_URI", "credentials of an ECS container", true, false},
+	{"AWS_CONTAINER_CREDENTIALS_FULL_URI", "URL of credentials of a container", true, false},
+	{"AWS_CONTAINER_AUTHORIZATION_TOKEN", "token for this URL", true, false},
+	{"AWS_CONTAINER_AUTHORIZATION_TOKEN_FILE", "file with this token", false, false},
+	{"AWS_EC2_METADATA_DISABLED", "don't use credentials of EC2", false, false},
 	{"HOME", "home directory", false, false},
 	{"XDG_CONFIG_HOME", "directory for configuration files", false, false},
 	{"XDG_CONFIG_DIRS", "shared configuration directories", false, false},
@@ -86,7 +105,7 @@ var variables = []struct {
 	{"CLICOLOR_FORCE", "use colors even without a terminal", false, false},
 }
 
-// usual are the variables that most machines set.
+// usual are the variables that most machines set, apart from those of AWS.
 var usual = []string{"HOME", "TERM", "NO_COLOR", "CLICOLOR_FORCE", "XDG_CONFIG_DIRS", "XDG_DATA_DIRS", "XDG_RUNTIME_DIR"}
 
 // InputFiles are the files that Load looks for, in order, and those that exist at the usual paths but are not
@@ -150,7 +169,7 @@ func (c *Config) InputVariables() []Input {
 		if v.tofu && c.Engine != sources.OpenTofu {
 			continue
 		}
-		in := Input{Name: v.name, What: v.what, State: c.machine.getenv(v.name), Usual: slices.Contains(usual, v.name)}
+		in := Input{Name: v.name, What: v.what, State: c.machine.getenv(v.name), Usual: slices.Contains(usual, v.name) || strings.HasPrefix(v.name, "AWS_")}
 		if lower := strings.ToLower(v.name); in.State == "" && strings.HasSuffix(v.name, "_PROXY") && c.machine.getenv(lower) != "" {
 			in.Name, in.State = lower, c.machine.getenv(lower)
 		}
