@@ -106,7 +106,7 @@ func (a authorizer) Hint(refusal *fetch.StatusError) string {
 	code := a.codeOf(refusal)
 	switch a.kind(refusal) {
 	case ErrNoConditions:
-		return "use a store with conditional writes, or update it"
+		return "use a store with conditional writes, or update it; without them, copy the mirror with another tool, one copy at a time"
 	case ErrFull:
 		return "remove objects, or raise the quota of the bucket"
 	case fetch.ErrUnauthorized:

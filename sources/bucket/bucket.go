@@ -28,6 +28,7 @@ import (
 	"regexp"
 	"strings"
 	"sync"
+	"sync/atomic"
 
 	"github.com/minio/minio-go/v7/pkg/s3utils"
 
@@ -52,7 +53,8 @@ type Bucket struct {
 	endpoint *url.URL // nil for AWS
 	chain    *chain
 
-	authorities []*x509.Certificate // of the file in AWS_CA_BUNDLE
+	authorities   []*x509.Certificate   // of the file in AWS_CA_BUNDLE
+	unconditional atomic.Pointer[Error] // of a conditional write, if the store has none
 
 	mu     sync.Mutex
 	region string

@@ -73,7 +73,7 @@ func (e *Error) Unwrap() error { return e.Err }
 // have failed.
 func (e *Error) Cause() string {
 	shared := e.failed != nil && e.failed.Cause() != ""
-	if !shared && e.Code != "NoSuchBucket" && e.kind != fetch.ErrUnauthorized && e.kind != ErrFull {
+	if !shared && e.Code != "NoSuchBucket" && !slices.Contains([]error{fetch.ErrUnauthorized, ErrFull, ErrNoConditions}, e.kind) {
 		return ""
 	}
 	bucket, _, _ := strings.Cut(e.Subject[len(scheme):], "/")
@@ -101,6 +101,9 @@ func (b *Bucket) failure(ctx context.Context, c call, err error) error {
 	}
 	if e.Code == "NoSuchBucket" {
 		e.Subject = b.subject("")
+	}
+	if e.kind == ErrNoConditions {
+		b.unconditional.Store(e)
 	}
 	return e
 }

@@ -73,6 +73,11 @@ func (u *upload) early(ctx context.Context) error {
 	if (u.opts.Only == Condition{}) {
 		return nil
 	}
+	if known := u.unconditional.Load(); known != nil {
+		e := *known
+		e.Subject = u.subject(u.key)
+		return &e
+	}
 	info, err := u.Head(ctx, u.name)
 	switch absent := errors.Is(err, sources.ErrNotFound); {
 	case errors.Is(err, fetch.ErrUnauthorized): // the credentials are for writing only

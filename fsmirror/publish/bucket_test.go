@@ -1,0 +1,73 @@
+package publish_test
+
+import (
+	"crypto/sha256"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync/atomic"
+	"testing"
+
+	"github.com/larder-cli/larder/fsmirror/publish"
+	"github.com/larder-cli/larder/sources"
+	"github.com/larder-cli/larder/sources/bucket"
+	"github.com/larder-cli/larder/sources/fetch"
+	"github.com/larder-cli/larder/sources/sourcetest"
+)
+
+// releases returns releases of a provider, each with one package.
+func releases(t *testing.T, versions ...string) (all []publish.Release) {
+	t.Helper()
+	p, err := sources.ParseProvider("example.test/acme/widget", sources.Terraform)
+	sourcetest.Check(t, err)
+	for _, text := range versions {
+		v, err := sources.ParseVersion(text)
+		sourcetest.Check(t, err)
+		id := sources.PackageID{Provider: p, Version: v, Platform: sources.Platform{OS: "linux", Arch: "amd64"}}
+		path := filepath.Join(t.TempDir(), id.Filename())
+		sourcetest.Check(t, os.WriteFile(path, []byte(text), 0o600))
+		zh, err := sources.ParseHash(fmt.Sprintf("zh:%x", sha256.Sum256([]byte(text))))
+		sourcetest.Check(t, err)
+		all = append(all, publish.Release{
+			Release:  id.Release(),
+			Packages: []publish.Package{{ID: id, Path: path, Size: int64(len(text)), ZH: zh, Hashes: []sources.Hash{zh}}},
+		})
+	}
+	return all
+}
+
+// A store that has no conditional writes gets no object: two writers could lose each other's changes. After its first refusal, no
+// further archive is sent.
+func TestStoreWithoutConditions(t *testing.T) {
+	var sent, stored atomic.Int64
+	store := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		_, _ = io.Copy(io.Discard, r.Body)
+		switch {
+		case r.URL.Query().Has("list-type"):
+			fmt.Fprint(w, "<ListBucketResult></ListBucketResult>")
+		case r.Header.Get("If-None-Match")+r.Header.Get("If-Match") != "":
+			sent.Add(1)
+			w.WriteHeader(http.StatusNotImplemented)
+			fmt.Fprint(w, "<Error><Code>NotImplemented</Code><Message>A header is not implemented</Message></Error>")
+		case r.Method == http.MethodPut:
+			stored.Add(1)
+		default:
+			w.WriteHeader(http.StatusNotFound)
+		}
+	}))
+	defer store.Close()
+	b, err := bucket.Open(t.Context(), bucket.Location{Bucket: "mirror"}, bucket.Options{
+		Endpoint: store.URL, Env: bucket.Environment{NoMetadata: true}, Client: fetch.New(fetch.Options{}),
+	})
+	sourcetest.Check(t, err)
+	_, err = publish.Push(t.Context(), publish.NewBucket(b), releases(t, "1.0.0", "1.1.0", "1.2.0"), publish.Options{Jobs: 1})
+	sourcetest.ErrorIs(t, err, bucket.ErrNoConditions)
+	hints := sources.Hints(err)
+	sourcetest.Expect(t, len(hints) == 1 && strings.HasPrefix(hints[0], "use a store with conditional writes"), "hints %q", hints)
+	sourcetest.Equal(t, sent.Load(), 1)
+	sourcetest.Equal(t, stored.Load(), 0)
+}
