@@ -149,6 +149,32 @@ func TestInvalidDocuments(t *testing.T) {
 	sourcetest.Expect(t, err == nil && len(others) == 0, "another package: %v, %v", others, err)
 }
 
+// down is a place that doesn't answer.
+type down struct{ memory }
+
+var errDown = errors.New("down")
+
+func (down) Get(context.Context, string) ([]byte, error) { return nil, errDown }
+
+func TestErrorsOfPlace(t *testing.T) {
+	p := share.Package{ID: sourcetest.PackageID(t, "example.test/acme/widget", "1.0.0", "linux_amd64"), H1: "zh:no"}
+	_, err := share.Find(t.Context(), down{}, p.ID)
+	sourcetest.ErrorIs(t, err, errDown)
+	sourcetest.ErrorIs(t, share.List(t.Context(), down{}, p), errDown)
+	_, err = share.Key(t.Context(), down{}, "key")
+	sourcetest.ErrorIs(t, err, errDown)
+
+	// Only h1: hashes name contents.
+	_, err = share.Has(t.Context(), memory{}, p.H1)
+	sourcetest.Expect(t, err != nil, "Has: no error")
+	_, err = share.Locate(t.Context(), memory{}, p)
+	sourcetest.Expect(t, err != nil && !errors.Is(err, sources.ErrNotFound), "Locate: %v", err)
+	err = share.Store(t.Context(), memory{}, p, strings.NewReader(""), 0, [32]byte{}, nil)
+	sourcetest.Expect(t, err != nil, "Store: no error")
+	_, _, err = share.Unpack(strings.NewReader("not compressed"))
+	sourcetest.Expect(t, err != nil, "Unpack: no error")
+}
+
 func FuzzUnpack(f *testing.F) {
 	f.Add([]byte("\x28\xb5\x2f\xfd\x04\x00"))
 	f.Fuzz(func(t *testing.T, data []byte) {
