@@ -54,17 +54,17 @@ func (m memory) Locate(_ context.Context, name string) (string, error) {
 }
 
 // stored returns a package with a file.
-func stored(t *testing.T, version, text string) sources.Stored {
+func stored(t *testing.T, text string) sources.Stored {
 	t.Helper()
 	dir := t.TempDir()
 	sourcetest.Check(t, os.WriteFile(filepath.Join(dir, "terraform-provider-widget"), []byte(text), 0o755))
 	h1, err := dirhash.HashDir(dir, "", dirhash.Hash1)
 	sourcetest.Check(t, err)
-	return sources.Stored{ID: sourcetest.PackageID(t, "example.test/acme/widget", version, "linux_amd64"), Dir: dir, H1: sources.Hash(h1)}
+	return sources.Stored{ID: sourcetest.PackageID(t, "example.test/acme/widget", "1.0.0", "linux_amd64"), Dir: dir, H1: sources.Hash(h1)}
 }
 
 func TestPackedContents(t *testing.T) {
-	s := stored(t, "1.0.0", strings.Repeat("the provider ", 1000))
+	s := stored(t, strings.Repeat("the provider ", 1000))
 	var object bytes.Buffer
 	sourcetest.Check(t, share.Pack(t.Context(), &object, s))
 	sourcetest.Expect(t, object.Len() < 2000, "%d bytes", object.Len())
@@ -83,14 +83,14 @@ func TestPackedContents(t *testing.T) {
 
 // A damaged package isn't stored.
 func TestPackedDamage(t *testing.T) {
-	s := stored(t, "1.0.0", "the provider")
+	s := stored(t, "the provider")
 	sourcetest.Check(t, os.WriteFile(filepath.Join(s.Dir, "terraform-provider-widget"), []byte("another"), 0o755))
 	sourcetest.Expect(t, share.Pack(t.Context(), io.Discard, s) != nil, "no error")
 }
 
 func TestLists(t *testing.T) {
 	in := memory{}
-	one, two := stored(t, "1.0.0", "one"), stored(t, "1.0.0", "two")
+	one, two := stored(t, "one"), stored(t, "two")
 	first, second := share.Package{ID: one.ID, H1: one.H1}, share.Package{ID: two.ID, H1: two.H1}
 	_, err := share.Find(t.Context(), in, one.ID)
 	sourcetest.ErrorIs(t, err, sources.ErrNotFound)
@@ -122,7 +122,7 @@ func TestManyContents(t *testing.T) {
 	in := memory{}
 	var all []share.Package
 	for _, text := range []string{"1", "2", "3", "4", "5", "6"} {
-		s := stored(t, "1.0.0", text)
+		s := stored(t, text)
 		all = append([]share.Package{{ID: s.ID, H1: s.H1}}, all...)
 		sourcetest.Check(t, share.List(t.Context(), in, all[0]))
 	}

@@ -74,7 +74,7 @@ func (c *Client) Do(ctx context.Context, w Write) (*Reply, error) {
 		body := &body{from: w.Body, size: w.Size, tell: w.Sent}
 		defer func() {
 			if err != nil {
-				body.end(0)
+				_ = body.end(0)
 			}
 		}()
 		by := &way{over: c.documents, effort: e, method: w.Method, body: body}
@@ -100,7 +100,7 @@ func (c *Client) Do(ctx context.Context, w Write) (*Reply, error) {
 			return progress, a.refusal()
 		}
 		defer resp.Body.Close()
-		body.end(w.Size)
+		_ = body.end(w.Size)
 		if w.Method == http.MethodHead {
 			resp.Body = http.NoBody
 			resp.ContentLength = 0 // it is that of the contents
@@ -141,7 +141,7 @@ type body struct {
 
 // open returns a reader for the beginning of the body.
 func (b *body) open() (io.ReadCloser, error) {
-	b.end(0)
+	_ = b.end(0)
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.current = &sending{io.NewSectionReader(b.from, 0, b.size), b}
@@ -181,10 +181,10 @@ func (s *sending) Read(p []byte) (int, error) {
 	}
 	b.moved()
 	b.count(int64(n))
-	if err == io.EOF && b.told < b.size {
+	if errors.Is(err, io.EOF) && b.told < b.size {
 		err = fmt.Errorf("the contents end after %d of %d bytes: %w", b.told, b.size, io.ErrUnexpectedEOF)
 	}
-	if err != nil && err != io.EOF {
+	if err != nil && !errors.Is(err, io.EOF) {
 		b.err = err
 	}
 	return n, err

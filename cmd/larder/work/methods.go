@@ -35,11 +35,7 @@ func (m *rootModule) methods(ctx context.Context) (methods []sources.Method, err
 		}
 	}()
 	if m.place.Place != "" {
-		b, err := m.browser(ctx, m.place)
-		if err != nil {
-			return nil, err
-		}
-		source, err := m.remote(m.place.Place, func() (sources.Source, error) { return b, nil })
+		source, err := m.remote(m.place.Place, func() (sources.Source, error) { return m.browser(ctx, m.place) })
 		return []sources.Method{{Source: source}}, err
 	}
 	if m.config.Implied && len(m.pluginDirs) == 0 {

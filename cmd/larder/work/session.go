@@ -19,7 +19,6 @@ import (
 	"github.com/larder-cli/larder/cliconfig"
 	"github.com/larder-cli/larder/cmd/larder/report"
 	"github.com/larder-cli/larder/fsmirror"
-	"github.com/larder-cli/larder/fsmirror/publish"
 	"github.com/larder-cli/larder/installer/acquire"
 	"github.com/larder-cli/larder/installer/lockfile"
 	"github.com/larder-cli/larder/installer/modules"
@@ -70,8 +69,7 @@ type Session struct {
 	modules  modules.Cache
 	settings memo[sources.Engine, settings]
 	remotes  memo[string, sources.Source] // by engine and name
-	places   memo[sources.Engine, publish.Browser]
-	ledgers  memo[string, *age.Ledger] // by directory
+	ledgers  memo[string, *age.Ledger]    // by directory
 
 	registries memo[sources.Engine, *registry.Registry]
 	mirrors    memo[string, *fsmirror.Mirror] // by options and directory
