@@ -181,5 +181,8 @@ func (c *conversation) failed(err error) (*http.Response, error) {
 	if inner, ok := errors.AsType[*url.Error](err); ok {
 		err = inner.Err
 	}
+	if inner := errors.Unwrap(err); inner != nil {
+		err = inner // without the method and the URL
+	}
 	return nil, &fetch.CredentialsError{Err: err}
 }
