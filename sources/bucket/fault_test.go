@@ -459,3 +459,32 @@ func TestDeleteOneByOne(t *testing.T) {
 	slices.Sort(f.requests)
 	sourcetest.EqualSlices(t, f.requests, []string{"DELETE p/a", "DELETE p/b", "DELETE p/c", "POST ?delete="})
 }
+
+// Other requests of the client for objects are signed, also after a temporary error, and a refusal has the hint.
+func TestOtherRequests(t *testing.T) {
+	f := newFake(t)
+	f.put("p/a", "text")
+	opts := f.at(f.options())
+	_, err := bucket.Open(t.Context(), bucket.Location{Bucket: "mirror", Prefix: "p"}, opts)
+	sourcetest.Check(t, err)
+	f.mu.Lock()
+	f.fault = func(n int, w http.ResponseWriter, r *http.Request) bool { // the first request was that of Open
+		sourcetest.Expect(t, strings.Contains(r.Header.Get("Authorization"), testID), "request %d is not signed", n)
+		switch n {
+		case 2:
+			refuse(w, 400, "RequestTimeout", "")
+		case 4:
+			refuse(w, 403, "AccessDenied", "key "+testSecret)
+		}
+		return n != 3
+	}
+	f.mu.Unlock()
+	doc, err := opts.Client.Document(t.Context(), fetch.Request{URL: f.URL + "/mirror/p/a"})
+	sourcetest.Check(t, err)
+	sourcetest.Equal(t, string(doc.Body), "text")
+	_, err = opts.Client.Document(t.Context(), fetch.Request{URL: f.URL + "/mirror/p/a"})
+	sourcetest.ErrorIs(t, err, fetch.ErrUnauthorized)
+	sourcetest.EqualSlices(t, sources.Hints(err), []string{"allow s3:GetObject for this object to the user of the credentials from AWS_ACCESS_KEY_ID"})
+	sourcetest.Expect(t, !strings.Contains(err.Error(), testSecret), "shows the secret: %v", err)
+	sourcetest.Equal(t, f.count(), 4)
+}

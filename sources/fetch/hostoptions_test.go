@@ -5,6 +5,8 @@ import (
 	"crypto/tls"
 	"crypto/x509"
 	"encoding/pem"
+	"io"
+	"log"
 	"net/http"
 	"net/http/httptest"
 	"net/url"
@@ -260,4 +262,25 @@ func TestTriesOfAnArchive(t *testing.T) {
 			t.Errorf("%d: %d tries, %v", tries, n, err)
 		}
 	}
+}
+
+// An authority that is trusted for one host later on isn't trusted for others.
+func TestTrust(t *testing.T) {
+	serve := func() (*httptest.Server, *url.URL) {
+		s := httptest.NewTLSServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}))
+		t.Cleanup(s.Close)
+		s.Config.ErrorLog = log.New(io.Discard, "", 0) // about refused certificates
+		u, err := url.Parse(s.URL)
+		check(t, err)
+		return s, u
+	}
+	one, at := serve()
+	other, _ := serve() // has the same certificate
+	_, _, unrelated := sourcetest.Certificate("")
+	options := fetch.HostOptions{Authorities: authority(t, unrelated)}
+	client := fetch.New(fetch.Options{Tries: 1, Hosts: map[sources.Host]fetch.HostOptions{sources.Host(at.Host): options}})
+	sourcetest.Expect(t, get(t, client, one.URL) != nil, "trusts an unknown authority")
+	client.Trust(at, []*x509.Certificate{one.Certificate()})
+	check(t, get(t, client, one.URL))
+	sourcetest.Expect(t, get(t, client, other.URL) != nil, "trusts the authority for another host")
 }
