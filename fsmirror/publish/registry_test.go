@@ -77,7 +77,7 @@ func (r *registry) clientAt(template string, access oci.Access) *client {
 	parsed, err := oci.ParseTemplate(r.host + "/" + template)
 	check(r, err)
 	n := newNetwork(r.transport())
-	r.Cleanup(n.transport.CloseIdleConnections)
+	r.Cleanup(n.close)
 	c := fetch.New(fetch.Options{Transport: n, Timeout: 10 * time.Second, Patient: true, Sleep: func(ctx context.Context, d time.Duration) error {
 		time.Sleep(d / 8)
 		return ctx.Err()
@@ -91,6 +91,7 @@ func (r *registry) pusher() *client { return r.client(oci.Access{Push: true}) }
 // A network records requests, and breaks connections.
 type network struct {
 	transport *http.Transport
+	large     *http.Transport // for large bodies, which Larder sends over HTTP/1.1
 	left      atomic.Int64 // bytes until the connection that sends them breaks; 0 means never
 
 	mu       sync.Mutex
@@ -107,12 +108,24 @@ func newNetwork(t *http.Transport) *network {
 		c, err := dial(ctx, network, address)
 		return &breaking{c, n}, err
 	}
+	n.large = t.Clone()
+	n.large.ForceAttemptHTTP2, n.large.TLSClientConfig.NextProtos = false, []string{"http/1.1"}
 	return n
+}
+
+// close closes idle connections.
+func (n *network) close() {
+	n.transport.CloseIdleConnections()
+	n.large.CloseIdleConnections()
 }
 
 // RoundTrip implements [http.RoundTripper].
 func (n *network) RoundTrip(req *http.Request) (*http.Response, error) {
-	resp, err := n.transport.RoundTrip(req)
+	over := n.transport
+	if req.ContentLength >= 1<<20 {
+		over = n.large
+	}
+	resp, err := over.RoundTrip(req)
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	line := req.Method + " " + req.URL.Path
@@ -386,7 +399,7 @@ func TestPushersAndReaders(t *testing.T) {
 						}
 						sourcetest.Expect(r, len(release.Archives) > 0, "version %s has no archives", v)
 					}
-					c.network.transport.CloseIdleConnections()
+					c.network.close()
 					time.Sleep(50 * time.Millisecond)
 					if errors.Is(fetch.Absent(err), sources.ErrNotFound) && (len(list.Versions) == 0 || r.prunes()) || ctx.Err() != nil {
 						continue

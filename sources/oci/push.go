@@ -289,6 +289,9 @@ func (m *Mirror) look(ctx context.Context, p sources.Provider, v sources.Version
 		hash, ok := pushed[entry.Digest]
 		if !ok {
 			archive, err := m.archive(ctx, r, entry)
+			if errors.Is(fetch.Absent(err), sources.ErrNotFound) {
+				continue // the registry has lost it, so it can be stored again
+			}
 			if err != nil {
 				return s, err
 			}
