@@ -300,6 +300,24 @@ func TestReplacedMeanwhile(t *testing.T) {
 	sourcetest.Expect(t, err == nil && len(release.Archives) == 1, "got %+v, %v", release, err)
 }
 
+// Registries list a tag a moment before they have it.
+func TestListedEarly(t *testing.T) {
+	w := published(t)
+	var early atomic.Bool
+	w.OCI().Around(func(next http.Handler) http.Handler {
+		return http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) {
+			if strings.HasSuffix(r.URL.Path, "/manifests/1.0.0") && early.CompareAndSwap(true, false) {
+				refuse(404, "MANIFEST_UNKNOWN", "manifest unknown")(rw, r)
+				return
+			}
+			next.ServeHTTP(rw, r)
+		})
+	})
+	early.Store(true)
+	_, err := locate(t, open(t, w, oci.Access{}))
+	check(t, err)
+}
+
 // Each row is a lie about what was requested.
 func TestHostileAnswersToReaders(t *testing.T) {
 	for name, test := range map[string]struct {

@@ -148,7 +148,10 @@ func (m *Mirror) locate(ctx context.Context, id sources.PackageID) (sources.Pack
 	}
 	x, err := m.index(ctx, r, id.Version)
 	if err != nil {
-		return sources.Package{}, m.missing(ctx, r, id.Version, err)
+		x, err = m.missing(ctx, r, id.Version, err)
+	}
+	if err != nil {
+		return sources.Package{}, err
 	}
 	var p sources.Package
 	err = m.current(ctx, r, id.Version, x, func(x *index) (err error) {
@@ -243,15 +246,18 @@ func (m *Mirror) releaseIn(ctx context.Context, r Repository, x *index, v source
 }
 
 // missing returns the error for a version whose tag can't be read. Like OpenTofu, Larder doesn't look further, even if another
-// method has listed the version.
-func (m *Mirror) missing(ctx context.Context, r Repository, v sources.Version, err error) error {
+// method has listed the version. Registries list a tag a moment before they have it, so it may be there by now.
+func (m *Mirror) missing(ctx context.Context, r Repository, v sources.Version, err error) (*index, error) {
 	if !errors.Is(fetch.Absent(err), sources.ErrNotFound) {
-		return err
+		return nil, err
 	}
 	if versions, listErr := m.versions(ctx, r); listErr == nil && slices.Contains(versions, v) {
-		return sources.WithHint(err, "the registry lists the tag %s, but has no manifest for it", tag(v))
+		if x, again := m.reread(ctx, r, v); again == nil && x.digest != "" {
+			return x, nil
+		}
+		return nil, sources.WithHint(err, "the registry lists the tag %s, but has no manifest for it", tag(v))
 	}
-	return sources.WithHint(err, "%s has no version %s: push it there, or exclude the provider from the mirror. As with tofu, no other installation method takes its place", r, v)
+	return nil, sources.WithHint(err, "%s has no version %s: push it there, or exclude the provider from the mirror. As with tofu, no other installation method takes its place", r, v)
 }
 
 // versions returns the versions that the tags of a repository name, sorted. The error matches [sources.ErrNotFound] if the
