@@ -5,6 +5,7 @@ import (
 	"crypto/x509"
 	"encoding/pem"
 	"encoding/xml"
+	"errors"
 	"fmt"
 	"io"
 	"net/http"
@@ -104,15 +105,13 @@ func readRefusal(resp *http.Response, keys Keys) (code, region string) {
 // Hint implements [fetch.Authorizer].
 func (a authorizer) Hint(refusal *fetch.StatusError) string {
 	code := a.codeOf(refusal)
-	switch a.kind(refusal) {
-	case ErrNoConditions:
+	switch kind := a.kind(refusal); {
+	case errors.Is(kind, ErrNoConditions):
 		return "use a store with conditional writes, or update it; without them, copy the mirror with another tool, one copy at a time"
-	case ErrFull:
+	case errors.Is(kind, ErrFull):
 		return "remove objects, or raise the quota of the bucket"
-	case fetch.ErrUnauthorized:
+	case errors.Is(kind, fetch.ErrUnauthorized):
 		return a.unauthorized(refusal, code)
-	}
-	switch {
 	case code == "NoSuchBucket" && a.endpoint == nil:
 		return "create the bucket, or name the store that has it in --endpoint"
 	case code == "NoSuchBucket":

@@ -4,7 +4,7 @@
 // A write may depend on the state of the object, so that two writers don't
 // overwrite each other's changes. Large objects are uploaded in parts, and an
 // interrupted upload is continued, also by another process. The store verifies
-// the SHA-256 of everything that it receives.
+// a checksum of everything that it receives.
 //
 // A fetch.Client sends the requests, with its limits, retries and events. The
 // package makes it sign all requests to the bucket, so it can also read the

@@ -56,9 +56,9 @@ func (e *Error) reason() string {
 	switch {
 	case e.Code == "NoSuchBucket":
 		return "the bucket does not exist"
-	case e.kind == ErrFull:
+	case errors.Is(e.kind, ErrFull):
 		return e.kind.Error() + ": " + e.Err.Error()
-	case e.kind != nil && e.kind != fetch.ErrUnauthorized:
+	case e.kind != nil && !errors.Is(e.kind, fetch.ErrUnauthorized):
 		return e.kind.Error()
 	}
 	return e.Err.Error()
@@ -102,7 +102,7 @@ func (b *Bucket) failure(ctx context.Context, c call, err error) error {
 	if e.Code == "NoSuchBucket" {
 		e.Subject = b.subject("")
 	}
-	if e.kind == ErrNoConditions {
+	if errors.Is(e, ErrNoConditions) {
 		b.unconditional.Store(e)
 	}
 	return e

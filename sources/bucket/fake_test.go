@@ -107,6 +107,10 @@ func (f *fake) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		refuse(w, 400, "BadDigest", "")
 		return
 	}
+	if got := r.Header.Get("X-Amz-Content-Sha256"); got != fmt.Sprintf("%x", sum) { // this store verifies no other checksum of parts
+		refuse(w, 400, "XAmzContentSHA256Mismatch", "")
+		return
+	}
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	o := &object{body, r.Header}

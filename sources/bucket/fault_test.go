@@ -273,7 +273,7 @@ func TestWrongChecksum(t *testing.T) {
 			w.Header().Set("ETag", etag)
 			w.Header().Set("X-Amz-Checksum-Sha256", strings.Repeat("A", 43)+"=")
 			if completes {
-				fmt.Fprintf(w, "<CompleteMultipartUploadResult><ETag>%s</ETag><ChecksumSHA256>AAAA-2</ChecksumSHA256></CompleteMultipartUploadResult>", etag)
+				fmt.Fprintf(w, "<CompleteMultipartUploadResult><ETag>%s</ETag><ChecksumCRC32C>AAAA-2</ChecksumCRC32C></CompleteMultipartUploadResult>", etag)
 			} else {
 				_, _ = io.Copy(io.Discard, r.Body)
 			}

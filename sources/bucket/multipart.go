@@ -9,6 +9,7 @@ import (
 	"encoding/xml"
 	"errors"
 	"fmt"
+	"hash/crc32"
 	"io"
 	"net/http"
 	"net/url"
@@ -30,7 +31,7 @@ func (u *upload) call(method string, pairs ...string) call {
 func (u *upload) begin(ctx context.Context) (id string, err error) {
 	c := u.call(http.MethodPost, "uploads", "")
 	u.opts.describe(&c, u.sum)
-	c.header.Set("X-Amz-Checksum-Algorithm", "SHA256")
+	c.header.Set("X-Amz-Checksum-Algorithm", "CRC32C")
 	a, err := u.send(ctx, c)
 	if err != nil {
 		return "", err
@@ -42,25 +43,39 @@ func (u *upload) begin(ctx context.Context) (id string, err error) {
 	if err := u.decode(a, u.key, &result); err != nil {
 		return "", err
 	}
-	u.verifies = a.Header.Get("X-Amz-Checksum-Algorithm") == "SHA256"
+	u.verifies = a.Header.Get("X-Amz-Checksum-Algorithm") == "CRC32C"
 	return result.UploadID, nil
 }
 
-// sendPart sends a part.
-func (u *upload) sendPart(ctx context.Context, id string, p *part) error {
+// castagnoli is the polynomial of CRC32C, which all stores with checksums verify, and which takes a tenth of the time of SHA-256.
+var castagnoli = crc32.MakeTable(crc32.Castagnoli)
+
+// sendPart sends a part. The store verifies its CRC32C, or else the SHA-256 in the signature.
+func (u *upload) sendPart(ctx context.Context, id string, p *part) (err error) {
 	c := u.call(http.MethodPut, "partNumber", strconv.Itoa(p.number), "uploadId", id)
-	c.body, c.size, c.sum, c.sent = io.NewSectionReader(u.data, p.at, p.size), p.size, p.sum, u.count
-	c.unsigned = u.verifies
-	c.header.Set("X-Amz-Checksum-Sha256", inBase64(p.sum))
+	c.body, c.size, c.sent = io.NewSectionReader(u.data, p.at, p.size), p.size, u.count
+	if u.verifies {
+		if p.sum, err = u.hash(p, crc32.New(castagnoli)); err != nil {
+			return err
+		}
+		c.header.Set("X-Amz-Checksum-Crc32c", base64.StdEncoding.EncodeToString(p.sum))
+	}
+	if c.unsigned = u.verifies && u.URL("").Scheme == "https"; !c.unsigned {
+		sum, err := u.hash(p, sha256.New())
+		if err != nil {
+			return err
+		}
+		c.sum = [32]byte(sum)
+	}
 	a, err := u.send(ctx, c)
 	if err != nil {
 		return err
 	}
-	sum, ok := storeSum(a.Header)
-	if ok && sum != p.sum {
+	got := a.Header.Get("X-Amz-Checksum-Crc32c")
+	if got != "" && got != c.header.Get("X-Amz-Checksum-Crc32c") {
 		return &Error{Subject: u.subject(u.key), Err: fmt.Errorf("part %d: %w", p.number, ErrCorrupt)}
 	}
-	p.etag, p.confirmed = a.Header.Get("ETag"), ok
+	p.etag = a.Header.Get("ETag")
 	return nil
 }
 
@@ -73,20 +88,16 @@ type completeXML struct {
 type completedXML struct {
 	PartNumber     int
 	ETag           string
-	ChecksumSHA256 string `xml:",omitempty"`
+	ChecksumCRC32C string `xml:",omitempty"`
 }
 
 // complete makes the parts an object, and returns its ETag.
 func (u *upload) complete(ctx context.Context, id string) (etag string, err error) {
 	var request completeXML
-	all := sha256.New()
+	all := crc32.New(castagnoli)
 	for _, p := range u.parts {
-		done := completedXML{PartNumber: p.number, ETag: p.etag}
-		if p.confirmed {
-			done.ChecksumSHA256 = inBase64(p.sum)
-		}
-		request.Part = append(request.Part, done)
-		all.Write(p.sum[:])
+		request.Part = append(request.Part, completedXML{p.number, p.etag, base64.StdEncoding.EncodeToString(p.sum)})
+		all.Write(p.sum)
 	}
 	text, err := xml.Marshal(request)
 	if err != nil {
@@ -101,13 +112,13 @@ func (u *upload) complete(ctx context.Context, id string) (etag string, err erro
 	var result struct {
 		XMLName        xml.Name `xml:"CompleteMultipartUploadResult"`
 		ETag           string
-		ChecksumSHA256 string
+		ChecksumCRC32C string
 	}
 	if err := u.decode(a, u.key, &result); err != nil {
 		return "", err
 	}
 	want := fmt.Sprintf("%s-%d", base64.StdEncoding.EncodeToString(all.Sum(nil)), len(u.parts))
-	if got := result.ChecksumSHA256; strings.Contains(got, "-") && got != want || result.ETag == "" {
+	if got := result.ChecksumCRC32C; strings.Contains(got, "-") && got != want || result.ETag == "" {
 		return "", u.discard(ctx, u.name, result.ETag)
 	}
 	return result.ETag, nil
@@ -138,7 +149,7 @@ type partXML struct {
 	PartNumber     int
 	ETag           string
 	Size           int64
-	ChecksumSHA256 string
+	ChecksumCRC32C string
 }
 
 // find returns the ID of the unfinished upload of the object that has the most of its parts, and marks these, or returns
@@ -179,8 +190,7 @@ func (u *upload) find(ctx context.Context) (id string, err error) {
 	}
 	for _, has := range best {
 		p := u.parts[has.PartNumber-1]
-		p.etag, p.confirmed = has.ETag, has.ChecksumSHA256 != ""
-		u.verifies = p.confirmed
+		p.etag, u.verifies = has.ETag, has.ChecksumCRC32C != ""
 		u.count(p.size)
 	}
 	return id, nil
@@ -227,15 +237,16 @@ func (u *upload) same(parts []partXML) bool {
 		if has.Size != p.size || has.ETag == "" {
 			return false
 		}
-		if has.ChecksumSHA256 != "" {
-			if u.digest(p) != nil || has.ChecksumSHA256 != inBase64(p.sum) {
+		if has.ChecksumCRC32C != "" {
+			sum, err := u.hash(p, crc32.New(castagnoli))
+			if err != nil || has.ChecksumCRC32C != base64.StdEncoding.EncodeToString(sum) {
 				return false
 			}
+			p.sum = sum
 			continue
 		}
-		sum := md5.New() // the ETag of a part, in stores without checksums
-		_, err := io.Copy(sum, io.NewSectionReader(u.data, p.at, p.size))
-		if err != nil || strings.Trim(has.ETag, `"`) != hex.EncodeToString(sum.Sum(nil)) {
+		sum, err := u.hash(p, md5.New()) // the ETag of a part, in stores without checksums
+		if err != nil || strings.Trim(has.ETag, `"`) != hex.EncodeToString(sum) {
 			return false
 		}
 	}

@@ -29,8 +29,7 @@ type call struct {
 	sent   func(n int64) // see [fetch.Write]; may be nil
 	verify bool          // compare the answer's body with the checksum of the store
 
-	// The store verifies the checksum in the header, so with TLS the signature doesn't have to include the body. The store then hashes it
-	// once, and not twice.
+	// The store verifies another checksum, and TLS protects it, so the signature doesn't include the body.
 	unsigned bool
 }
 
@@ -50,7 +49,7 @@ func (b *Bucket) send(ctx context.Context, c call) (*fetch.Reply, error) {
 	if c.size > 0 { // otherwise the transport would send it in chunks
 		w.Body, w.Size = c.body, c.size
 		w.Header.Set(payloadHeader, hex.EncodeToString(c.sum[:]))
-		if c.unsigned && u.Scheme == "https" {
+		if c.unsigned {
 			w.Header.Set(payloadHeader, "UNSIGNED-PAYLOAD")
 		}
 	}

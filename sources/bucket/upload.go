@@ -34,12 +34,12 @@ type Uploaded struct {
 	Kept int64 // bytes in parts that an earlier upload had sent
 }
 
-// Upload writes an object of a known size and SHA-256. A large object is sent in parts. If the upload is interrupted, they remain in the store, and the next upload of the
-// same contents under the same name sends only the rest. Parts of other contents are removed.
+// Upload writes an object of a known size and SHA-256. A large object is sent in parts. If the upload is interrupted, they remain in
+// the store, and the next upload of the same contents under the same name sends only the rest. Parts of other contents are removed.
 //
-// The caller vouches for the checksum of a large object, which would take longer to compute again than to send. If smaller contents
-// differ from it, Upload fails, and writes no object. The store verifies the checksum of each request. If it returns another checksum for the object, Upload removes the
-// object, and the error matches [ErrCorrupt]. If the condition isn't met, the error matches [ErrChanged].
+// If small contents differ from sum, Upload fails and writes no object. The sum of large contents must be right: to compute it again
+// would take longer than to send them. The store verifies a checksum of each request. If it returns another one for the object,
+// Upload removes the object, and the error matches [ErrCorrupt]. If the condition isn't met, the error matches [ErrChanged].
 func (b *Bucket) Upload(ctx context.Context, name string, r io.ReaderAt, size int64, sum [32]byte, opts UploadOptions) (Uploaded, error) {
 	key, err := b.at.key(name)
 	if err != nil {
@@ -102,7 +102,7 @@ type upload struct {
 	sum       [32]byte
 	opts      UploadOptions
 	parts     []*part
-	verifies  bool // whether the store verifies the checksums of parts
+	verifies  bool // whether the store verifies the CRC32C of parts
 
 	mu   sync.Mutex
 	done int64 // bytes sent or kept
@@ -110,11 +110,10 @@ type upload struct {
 
 // A part is a part of an object.
 type part struct {
-	number    int // counted from 1
-	at, size  int64
-	sum       [32]byte
-	etag      string // once the store has it
-	confirmed bool   // whether the store returned the checksum
+	number   int // counted from 1
+	at, size int64
+	etag     string // once the store has it
+	sum      []byte // CRC32C, once the store has verified it; nil if it verifies none
 }
 
 // partSize returns the size of all parts but the last one.
@@ -123,21 +122,16 @@ func partSize(size int64) int64 {
 	return max(usualPart, (size/maxParts/unit+1)*unit)
 }
 
-// digest computes the checksum of a part, unless it is known.
-func (u *upload) digest(p *part) error {
-	if p.sum != [32]byte{} {
-		return nil
-	}
-	sum := sha256.New()
-	n, err := io.Copy(sum, io.NewSectionReader(u.data, p.at, p.size))
+// hash returns the checksum of a part.
+func (u *upload) hash(p *part, with hash.Hash) ([]byte, error) {
+	n, err := io.Copy(with, io.NewSectionReader(u.data, p.at, p.size))
 	if err == nil && n < p.size {
 		err = io.ErrUnexpectedEOF
 	}
 	if err != nil {
-		return &Error{Subject: u.subject(u.key), Err: fmt.Errorf("cannot read the contents: %w", err)}
+		return nil, &Error{Subject: u.subject(u.key), Err: fmt.Errorf("cannot read the contents: %w", err)}
 	}
-	sum.Sum(p.sum[:0])
-	return nil
+	return with.Sum(nil), nil
 }
 
 // checked are the contents of an upload, which are read from the beginning to the end. Contents with another checksum have no end, so
@@ -214,7 +208,7 @@ func (u *upload) attempt(ctx context.Context, resume bool) (up Uploaded, err err
 // forget forgets what the store has.
 func (u *upload) forget() {
 	for _, p := range u.parts {
-		p.etag, p.confirmed = "", false
+		p.etag, p.sum = "", nil
 	}
 	u.count(-u.done)
 }
@@ -233,10 +227,7 @@ func (u *upload) sendParts(ctx context.Context, id string) error {
 			if failed.Load() || ctx.Err() != nil {
 				return ctx.Err()
 			}
-			err := u.digest(p)
-			if err == nil {
-				err = u.sendPart(ctx, id, p)
-			}
+			err := u.sendPart(ctx, id, p)
 			if err != nil {
 				failed.Store(true)
 			}
