@@ -147,13 +147,13 @@ func action(method string, query url.Values, inBucket bool) string {
 	switch {
 	case query.Has("uploads") && method == http.MethodGet:
 		return "s3:ListBucketMultipartUploads"
-	case inBucket && method != http.MethodPost:
+	case inBucket:
 		return "s3:ListBucket"
 	case query.Has("uploadId") && method == http.MethodGet:
 		return "s3:ListMultipartUploadParts"
 	case query.Has("uploadId") && method == http.MethodDelete:
 		return "s3:AbortMultipartUpload"
-	case method == http.MethodDelete, query.Has("delete"):
+	case method == http.MethodDelete:
 		return "s3:DeleteObject"
 	case method == http.MethodPut, method == http.MethodPost:
 		return "s3:PutObject"

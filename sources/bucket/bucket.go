@@ -39,7 +39,6 @@ import (
 // Options adjust a Bucket. The zero Options are those for public buckets of AWS.
 type Options struct {
 	Endpoint string      // URL of the store, with https or http; empty means AWS
-	Region   string      // empty means the one in the endpoint, or else that of the environment or profile, or else us-east-1
 	Env      Environment // where to find credentials; without any, requests are anonymous
 
 	Client  *fetch.Client    // sends all requests to the store, and reads objects at their URLs; it signs both
@@ -83,21 +82,18 @@ func Open(ctx context.Context, at Location, opts Options) (*Bucket, error) {
 // prepare is Open without the request.
 func prepare(at Location, opts Options) (*Bucket, error) {
 	b := &Bucket{at: at, opts: opts, chain: newChain(opts)}
+	if b.region = b.chain.region(); b.region != "" && !validRegion(b.region) {
+		return nil, sources.WithHint(fmt.Errorf("%q is not the name of a region", b.region), "name one such as eu-central-1")
+	}
 	if opts.Endpoint != "" {
 		u, err := parseEndpoint(opts.Endpoint)
 		if err != nil {
 			return nil, err
 		}
 		b.endpoint = u
-		b.region = s3utils.GetRegionFromURL(*u)
+		b.region = first(s3utils.GetRegionFromURL(*u), b.region)
 	}
-	configured := b.chain.region()
-	for _, region := range []string{opts.Region, configured} {
-		if region != "" && !validRegion(region) {
-			return nil, sources.WithHint(fmt.Errorf("%q is not the name of a region", region), "name one such as eu-central-1")
-		}
-	}
-	b.region = first(opts.Region, b.region, configured, defaultRegion)
+	b.region = first(b.region, defaultRegion)
 	if bundle := opts.Env.CABundle; bundle != "" {
 		var err error
 		if b.authorities, err = readAuthorities(bundle); err != nil {

@@ -27,7 +27,7 @@ const (
 	undoTimeout = 30 * time.Second // for removing what a failed upload left, even if the context is done
 )
 
-const deletesPerRequest = 1000
+const maxDeletes = 16 // objects that are removed at the same time
 
 // Credentials.
 const (

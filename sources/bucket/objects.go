@@ -2,7 +2,6 @@ package bucket
 
 import (
 	"context"
-	"crypto/md5"
 	"crypto/sha256"
 	"encoding/base64"
 	"encoding/hex"
@@ -12,10 +11,11 @@ import (
 	"iter"
 	"net/http"
 	"net/url"
-	"slices"
 	"strconv"
 	"strings"
 	"time"
+
+	"golang.org/x/sync/errgroup"
 
 	"github.com/larder-cli/larder/sources"
 	"github.com/larder-cli/larder/sources/fetch"
@@ -278,79 +278,26 @@ func (b *Bucket) discard(ctx context.Context, name, etag string) error {
 
 // Delete removes objects. Objects that don't exist are no error. The error joins those of all objects that remain.
 func (b *Bucket) Delete(ctx context.Context, names ...string) error {
-	keys := make([]string, len(names))
+	failed := make([]error, len(names))
+	var group errgroup.Group
+	group.SetLimit(maxDeletes)
 	for i, name := range names {
-		key, err := b.at.key(name)
-		if err != nil {
-			return err
-		}
-		keys[i] = key
+		group.Go(func() error {
+			failed[i] = b.deleteOne(ctx, name)
+			return nil
+		})
 	}
-	if len(keys) == 1 {
-		return b.deleteOne(ctx, keys[0])
-	}
-	var failed []error
-	for chunk := range slices.Chunk(keys, deletesPerRequest) {
-		err := b.deleteAll(ctx, chunk)
-		if refusal := refusalIn(err); refusal != nil && (refusal.Code == http.StatusNotImplemented || refusal.Code == http.StatusMethodNotAllowed) {
-			err = nil // not all stores remove several objects in one request
-			for _, key := range chunk {
-				err = errors.Join(err, b.deleteOne(ctx, key))
-			}
-		}
-		if failed = append(failed, err); ctx.Err() != nil {
-			break
-		}
-	}
+	_ = group.Wait()
 	return errors.Join(failed...)
 }
 
-func (b *Bucket) deleteOne(ctx context.Context, key string) error {
-	_, err := b.send(ctx, call{method: http.MethodDelete, key: key})
+func (b *Bucket) deleteOne(ctx context.Context, name string) error {
+	key, err := b.at.key(name)
+	if err == nil {
+		_, err = b.send(ctx, call{method: http.MethodDelete, key: key})
+	}
 	if e, ok := errors.AsType[*Error](err); ok && e.Code == "NoSuchKey" {
 		return nil
 	}
 	return err
-}
-
-// deleteXML is a request to remove objects.
-type deleteXML struct {
-	XMLName xml.Name `xml:"Delete"`
-	Quiet   bool
-	Object  []keyXML
-}
-
-type keyXML struct{ Key string }
-
-// deleteAll removes up to deletesPerRequest objects.
-func (b *Bucket) deleteAll(ctx context.Context, keys []string) error {
-	request := deleteXML{Quiet: true}
-	for _, key := range keys {
-		request.Object = append(request.Object, keyXML{key})
-	}
-	text, err := xml.Marshal(request)
-	if err != nil {
-		return err
-	}
-	sum := md5.Sum(text) // the protocol requires it
-	c := call{method: http.MethodPost, query: url.Values{"delete": {""}}}.with(text)
-	c.header = http.Header{"Content-Md5": {base64.StdEncoding.EncodeToString(sum[:])}, "X-Amz-Checksum-Sha256": {inBase64(c.sum)}}
-	a, err := b.send(ctx, c)
-	if err != nil {
-		return err
-	}
-	var result struct {
-		XMLName xml.Name `xml:"DeleteResult"`
-		Error   []struct{ Key, Code, Message string }
-	}
-	if err := b.decode(a, "", &result); err != nil {
-		return err
-	}
-	var failed []error
-	for _, e := range result.Error {
-		if e.Code != "NoSuchKey" {
-			failed = append(failed, &Error{Subject: b.subject(e.Key), Err: fmt.Errorf("not removed (%s)", fetch.Printable(e.Code+": "+e.Message))})
-		}
-	}
-	return errors.Join(failed...)
 }
