@@ -182,6 +182,9 @@ func TestContainer(t *testing.T) {
 	env.ContainerTokenFile = ""
 	_, err = credentials(t, env, nil)
 	sourcetest.Expect(t, err != nil && strings.Contains(err.Error(), "401"), "got %v", err)
+	for _, host := range []string{"localhost", "127.0.0.1", "::1", "169.254.170.2", "169.254.170.23", "fd00:ec2::23"} {
+		sourcetest.Expect(t, local(host), "%s is refused", host)
+	}
 	for _, address := range []string{"http://other.example/v2", "http://10.0.0.1/v2", "ftp://127.0.0.1", "http://127.0.0.1.other.example/"} {
 		_, err = credentials(t, Environment{ContainerURL: address}, nil)
 		sourcetest.Expect(t, err != nil && strings.Contains(err.Error(), "FULL_URI"), "%s: %v", address, err)

@@ -448,10 +448,15 @@ func TestDelete(t *testing.T) {
 		f.put(key, "text")
 	}
 	b := f.open(f.options(), func(_ int, w http.ResponseWriter, r *http.Request) bool {
-		if strings.HasSuffix(r.URL.Path, "/b") {
+		switch r.URL.Path {
+		case "/mirror/p/b":
 			refuse(w, 403, "AccessDenied", "")
+		case "/mirror/p/absent": // most stores don't return this
+			refuse(w, 404, "NoSuchKey", "")
+		default:
+			return false
 		}
-		return strings.HasSuffix(r.URL.Path, "/b")
+		return true
 	})
 	err := b.Delete(t.Context(), "a", "b", "absent", "c")
 	sourcetest.Expect(t, err != nil && err.Error() == `s3://mirror/p/b: 403 Forbidden ("AccessDenied")`, "got %v", err)
@@ -486,4 +491,36 @@ func TestOtherRequests(t *testing.T) {
 	sourcetest.EqualSlices(t, sources.Hints(err), []string{"allow s3:GetObject for this object to the user of the credentials from AWS_ACCESS_KEY_ID"})
 	sourcetest.Expect(t, !strings.Contains(err.Error(), testSecret), "shows the secret: %v", err)
 	sourcetest.Equal(t, f.count(), 4)
+}
+
+// An upload ends with the first step that fails for good, and leaves no object.
+func TestUploadFails(t *testing.T) {
+	data := random(20 << 20)
+	for _, tt := range []struct {
+		method, query string
+		status        int
+		code          string
+		want          error
+		left          int // unfinished uploads
+	}{
+		{"GET", "uploads", 503, "SlowDown", nil, 0},
+		{"POST", "uploads", 403, "AccessDenied", fetch.ErrUnauthorized, 0},
+		{"PUT", "partNumber", 507, "XMinioStorageFull", bucket.ErrFull, 1},
+		{"PUT", "partNumber", 400, "EntityTooSmall", nil, 0},
+		{"POST", "uploadId", 412, "PreconditionFailed", bucket.ErrChanged, 0},
+		{"POST", "uploadId", 503, "SlowDown", nil, 1},
+	} {
+		f := newFake(t)
+		b := f.open(f.options(), func(_ int, w http.ResponseWriter, r *http.Request) bool {
+			fails := r.Method == tt.method && r.URL.Query().Has(tt.query)
+			if fails {
+				_, _ = io.Copy(io.Discard, r.Body)
+				refuse(w, tt.status, tt.code, "")
+			}
+			return fails
+		})
+		_, err := b.Upload(t.Context(), "a", bytes.NewReader(data), int64(len(data)), sha256.Sum256(data), bucket.UploadOptions{})
+		sourcetest.Expect(t, err != nil && (tt.want == nil || errors.Is(err, tt.want)), "%+v: %v", tt, err)
+		sourcetest.Expect(t, len(f.objects) == 0 && len(f.uploads) == tt.left, "%+v: %d objects, %d uploads", tt, len(f.objects), len(f.uploads))
+	}
 }
