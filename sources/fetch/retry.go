@@ -143,8 +143,10 @@ func (e *StatusError) Temporary() bool {
 	switch e.Code {
 	case http.StatusRequestTimeout, http.StatusTooEarly, http.StatusTooManyRequests:
 		return e.after <= maxWait
-	case http.StatusNotImplemented, http.StatusInsufficientStorage:
+	case http.StatusNotImplemented:
 		return false
+	case http.StatusInsufficientStorage:
+		return len(e.Codes) == 0 && e.after <= maxWait // with a code, an object store is full
 	}
 	known := slices.ContainsFunc(e.Codes, func(code string) bool { return slices.Contains(temporaryCodes, code) })
 	return (known || e.Code >= 500) && e.after <= maxWait

@@ -50,7 +50,7 @@ func TestWrite(t *testing.T) {
 
 // A refused request isn't repeated, and neither is one that must not be.
 func TestWriteRefused(t *testing.T) {
-	for _, test := range []struct{ status, tries, want int }{{404, 0, 1}, {400, 0, 1}, {503, 1, 1}, {503, 3, 3}} {
+	for _, test := range []struct{ status, tries, want int }{{404, 0, 1}, {400, 0, 1}, {503, 1, 1}, {503, 3, 3}, {507, 2, 2}} {
 		var tries atomic.Int64
 		client, url := writeTo(t, func(w http.ResponseWriter, r *http.Request) {
 			tries.Add(1)
