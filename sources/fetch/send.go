@@ -180,7 +180,7 @@ func (c *Client) roundTrip(ctx context.Context, w *watch, by *way, u *url.URL, h
 		_ = resp.Body.Close()
 		return nil, nil, ended(ctx, ctx.Err())
 	}
-	w.answered.Store(true)
+	w.answer()
 	c.answered.Store(true)
 	if u.Scheme == "https" {
 		c.clock.set(resp.Header)

@@ -72,10 +72,17 @@ func (w *watch) sent() { w.await(w.patience) }
 // begun records that the answer has begun, which ends the patience.
 func (w *watch) begun() { w.await(w.window) }
 
+// answer records that there is an answer. The transport may still send the request, but has no effect on the watch from now on.
+func (w *watch) answer() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.answered.Store(true)
+}
+
 func (w *watch) await(d time.Duration) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if w.waiting > 0 && w.patience > w.window && !w.answered.Load() {
+	if !w.answered.Load() && w.waiting > 0 && w.patience > w.window {
 		w.waiting = d
 		w.timer.Reset(d)
 	}

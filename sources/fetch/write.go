@@ -86,7 +86,7 @@ func (c *Client) Do(ctx context.Context, w Write) (*Reply, error) {
 		if w.Method != http.MethodGet && w.Method != http.MethodHead {
 			watch.patience = c.opts.FirstByte // a server may verify what it has received
 		}
-		body.moved = func() { watch.await(watch.window) }
+		body.moved = func() { watch.await(c.opts.Timeout) }
 		header := c.header()
 		for name, values := range w.Header {
 			header[name] = values
