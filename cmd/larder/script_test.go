@@ -45,6 +45,9 @@ import (
 //	registry -stop               refuse connections
 //	netmirror -fault …           the same for the network mirror
 //	netmirror -serve DIR         have it serve the files in DIR, and nothing else
+//	ociprogram NAME [-login] [FILE…]
+//	                             start a real OCI registry, at $REGISTRY, and write that in place of
+//	                             oci.example.test in files
 //	mirror -packed DIR [PATTERN] make DIR a filesystem mirror of what is published
 //	mirror -unpacked DIR [PATTERN]
 //	mirror -evidence DIR         add what vouches for the packages
@@ -299,6 +302,7 @@ var commands = map[string]func(*testscript.TestScript, bool, []string){
 	"netmirror":    func(ts *testscript.TestScript, _ bool, args []string) { serverCommand(ts, world(ts).Mirror, args) },
 	"oci":          ociCommand,
 	"store":        storeCommand,
+	"ociprogram":   ociProgram,
 	"mirror":       writeMirror,
 	"requests":     requests,
 	"await":        await,
@@ -338,6 +342,24 @@ func ociCommand(ts *testscript.TestScript, _ bool, args []string) {
 		s.Login(args[1], args[2], len(args) == 4)
 	default:
 		serverCommand(ts, s, args)
+	}
+}
+
+// ociProgram starts a real OCI registry, NAME, with a login if the next argument is -login. REGISTRY is its host and port, which
+// replace oci.example.test in the given files.
+func ociProgram(ts *testscript.TestScript, _ bool, args []string) {
+	name, files := args[0], args[1:]
+	login := len(files) > 0 && files[0] == "-login"
+	if login {
+		files = files[1:]
+		ts.Setenv("REGISTRY_USER", sourcetest.RegistryUser)
+		ts.Setenv("REGISTRY_PASSWORD", sourcetest.RegistryPassword)
+	}
+	r := sourcetest.NewRegistry(story(ts).t, sourcetest.RegistryProgram(name), login)
+	ts.Setenv("REGISTRY", r.Host)
+	for _, file := range files {
+		text := strings.NewReplacer("oci.example.test", r.Host, "PASSWORD", sourcetest.RegistryPassword).Replace(ts.ReadFile(file))
+		ts.Check(os.WriteFile(ts.MkAbs(file), []byte(text), 0o644))
 	}
 }
 
