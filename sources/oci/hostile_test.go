@@ -363,3 +363,32 @@ func TestHostileAnswersToReaders(t *testing.T) {
 		})
 	}
 }
+
+// A registry that refuses to take an archive from another repository, or can't, gets it.
+func TestMountRefused(t *testing.T) {
+	for _, status := range []int{401, 403, 404, 202} {
+		w := sourcetest.New(t)
+		p := newPusher(t, w, oci.Access{})
+		a := added("linux_amd64", 3<<20)
+		check(t, p.put(oci.Change{Add: []oci.Added{a}}))
+		mounts := 0
+		w.OCI().Around(func(next http.Handler) http.Handler {
+			return http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) {
+				if r.Method == "HEAD" && strings.Contains(r.URL.Path, "gadget/blobs/") { // all repositories have all blobs there
+					refuse(404, "BLOB_UNKNOWN", "blob unknown")(rw, r)
+					return
+				}
+				if r.Method == "POST" && r.URL.Query().Get("from") == "mirror/"+provider && status != 202 {
+					mounts++
+					refuse(status, "DENIED", "not from there")(rw, r)
+					return
+				}
+				next.ServeHTTP(rw, r)
+			})
+		})
+		other := sourcetest.Address(t, "registry.opentofu.org/acme/gadget")
+		check(t, p.Put(t.Context(), other, sourcetest.Number(t, "1.0.0"), oci.Change{Add: []oci.Added{a}}))
+		release, err := open(t, w, oci.Access{}).Release(t.Context(), other, sourcetest.Number(t, "1.0.0"))
+		sourcetest.Expect(t, err == nil && len(release.Archives) == 1 && (mounts > 0 || status == 202), "%d: got %+v, %v after %d mounts", status, release, err, mounts)
+	}
+}

@@ -80,6 +80,38 @@ func TestLocation(t *testing.T) {
 	sourcetest.Equal(t, withQuery("https://example.com/x?a=b", "digest", "sha256:c"), "https://example.com/x?a=b&digest=sha256%3Ac")
 }
 
+func TestArchiveLayer(t *testing.T) {
+	const sum = "sha256:44136fa355b3678a1146ad16f7e8649e94fb4fc21fe77e8310c060f61caaff8a"
+	zip := v1.Descriptor{MediaType: typeArchive, Digest: sum, Size: 2}
+	at := v1.Descriptor{Platform: &v1.Platform{OS: "linux", Architecture: "amd64"}}
+	with := func(edit func(*v1.Descriptor)) v1.Descriptor {
+		d := zip
+		edit(&d)
+		return d
+	}
+	for name, test := range map[string]struct {
+		kind   string
+		layers []v1.Descriptor
+		says   string
+	}{
+		"one":              {typeTarget, []v1.Descriptor{zip}, ""},
+		"beside another":   {typeTarget, []v1.Descriptor{{MediaType: "text/plain"}, zip}, ""},
+		"for the platform": {typeTarget, []v1.Descriptor{with(func(d *v1.Descriptor) { d.Platform = at.Platform })}, ""},
+		"other type":       {"x", []v1.Descriptor{zip}, `the manifest has the artifact type "x", and not ` + typeTarget},
+		"none":             {typeTarget, nil, "the manifest has 0 layers of the media type archive/zip, and not one"},
+		"two":              {typeTarget, []v1.Descriptor{zip, zip}, "the manifest has 2 layers of the media type archive/zip, and not one"},
+		"others":           {typeTarget, []v1.Descriptor{{MediaType: "a"}, {MediaType: "b"}}, `the manifest has no layer of the media type archive/zip, but of "a", "b"`},
+		"digest":           {typeTarget, []v1.Descriptor{with(func(d *v1.Descriptor) { d.Digest = "sha256:0" })}, `the archive has the digest "sha256:0", which is not a SHA-256`},
+		"size":             {typeTarget, []v1.Descriptor{with(func(d *v1.Descriptor) { d.Size = 0 })}, "the archive has the size 0"},
+		"platform":         {typeTarget, []v1.Descriptor{with(func(d *v1.Descriptor) { d.Platform = &v1.Platform{OS: "linux", Architecture: "arm64"} })}, "the archive is for linux_arm64"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			_, err := archiveLayer(v1.Manifest{ArtifactType: test.kind, Layers: test.layers}, at)
+			sourcetest.Expect(t, test.says == "" && err == nil || err != nil && test.says != "" && err.Error() == test.says, "error %v", err)
+		})
+	}
+}
+
 func FuzzHeaders(f *testing.F) {
 	for _, seed := range []string{"0-1023", "</v2/_catalog?n=2>; rel=\"next\"", "/v2/x?_state=a", "https://other.example.com/x"} {
 		f.Add(seed)

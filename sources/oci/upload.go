@@ -301,10 +301,10 @@ func received(header string) int64 {
 // stored returns an error if the registry states that it has stored something other than what was sent.
 func stored(reply *fetch.Reply, d v1.Descriptor) error {
 	stated := digest.Digest(reply.Header.Get("Docker-Content-Digest"))
-	if stated.Validate() != nil || stated.Algorithm() != d.Digest.Algorithm() || stated == d.Digest {
-		return nil // it may name none, or use another algorithm
+	if stated.Validate() == nil && stated.Algorithm() == d.Digest.Algorithm() && stated != d.Digest {
+		return reply.Wrap(fmt.Errorf("the registry has stored %s in place of %s", stated, d.Digest))
 	}
-	return reply.Wrap(fmt.Errorf("the registry has stored %s in place of %s", stated, d.Digest))
+	return nil
 }
 
 // locationOf returns where an upload continues.
