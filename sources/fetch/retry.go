@@ -143,7 +143,7 @@ func (e *StatusError) Temporary() bool {
 	switch e.Code {
 	case http.StatusRequestTimeout, http.StatusTooEarly, http.StatusTooManyRequests:
 		return e.after <= maxWait
-	case http.StatusNotImplemented, http.StatusInsufficientStorage:
+	case http.StatusNotImplemented:
 		return false
 	case http.StatusInsufficientStorage:
 		return len(e.Codes) == 0 && e.after <= maxWait // with a code, an object store is full
