@@ -7,6 +7,7 @@ import (
 	"crypto/sha256"
 	"errors"
 	"fmt"
+	"net/http"
 	"slices"
 	"strings"
 	"sync"
@@ -132,6 +133,56 @@ func TestPushEvidence(t *testing.T) {
 			sourcetest.Expect(t, r.Method == "GET" || r.Method == "HEAD" || r.Method == "PUT" && r.Kind == sourcetest.Manifest, "pushed again: %s", r)
 		}
 	}
+}
+
+// Evidence stays when the platforms of a version change, but not if an archive is replaced, which it may not cover.
+func TestEvidenceStays(t *testing.T) {
+	linux, darwin := added("linux_amd64", 100), added("darwin_arm64", 100)
+	for name, test := range map[string]struct {
+		change oci.Change
+		stays  bool
+	}{
+		"platform added":    {oci.Change{Add: []oci.Added{added("linux_arm64", 100)}}, true},
+		"same platform":     {oci.Change{Add: []oci.Added{linux}}, true},
+		"platform removed":  {oci.Change{Remove: []sources.Platform{linux.Platform}}, true},
+		"archive replaced":  {oci.Change{Add: []oci.Added{added("linux_amd64", 100)}}, false},
+		"replaced and more": {oci.Change{Add: []oci.Added{darwin, added("linux_amd64", 100)}}, false},
+	} {
+		for _, api := range []bool{true, false} {
+			t.Run(fmt.Sprintf("%s, referrers %v", name, api), func(t *testing.T) {
+				w := sourcetest.New(t)
+				if !api {
+					w.OCI().Around(func(next http.Handler) http.Handler {
+						return http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) {
+							if strings.Contains(r.URL.Path, "/referrers/") {
+								http.NotFound(rw, r)
+								return
+							}
+							next.ServeHTTP(withoutSubject{rw}, r)
+						})
+					})
+				}
+				p := newPusher(t, w, oci.Access{})
+				for _, origin := range []string{"https://example.com/1", "https://example.com/2"} {
+					files, err := evidence.Pack(&sources.Signed{Sums: []byte("x"), Signature: bytes.Repeat([]byte("y"), 70<<10), Keys: []sources.Key{{Armor: "z"}}, Origin: origin})
+					check(t, err)
+					check(t, p.put(oci.Change{Add: []oci.Added{linux, darwin}, Signed: &files}))
+				}
+				check(t, newPusher(t, w, oci.Access{}).put(test.change))
+				r, err := open(t, w, oci.Access{}).Release(t.Context(), sourcetest.Address(t, provider), sourcetest.Number(t, "1.0.0"))
+				check(t, err)
+				sourcetest.Expect(t, (r.Signed != nil) == test.stays && (r.Signed == nil || r.Signed.Origin == "https://example.com/2") && r.Warnings == nil, "got %+v", r)
+			})
+		}
+	}
+}
+
+// withoutSubject is the answer of a registry that doesn't know subjects.
+type withoutSubject struct{ http.ResponseWriter }
+
+func (w withoutSubject) WriteHeader(status int) {
+	w.Header().Del("OCI-Subject")
+	w.ResponseWriter.WriteHeader(status)
 }
 
 // Registries have no locks, but no program loses what another one writes at the same time.
