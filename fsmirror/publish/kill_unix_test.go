@@ -17,7 +17,6 @@ import (
 	"time"
 
 	"github.com/larder-cli/larder/fsmirror/publish"
-	"github.com/larder-cli/larder/sources"
 	"github.com/larder-cli/larder/sources/fetch"
 	"github.com/larder-cli/larder/sources/oci"
 	"github.com/larder-cli/larder/sources/sourcetest"
@@ -52,7 +51,7 @@ func pushAsProcess(text string) error {
 	}
 	pool := x509.NewCertPool()
 	pool.AppendCertsFromPEM(authority)
-	template, err := oci.ParseTemplate(job.Template, []sources.Pattern{{Host: "-", Namespace: "-", Type: "-"}})
+	template, err := oci.ParseTemplate(job.Template)
 	if err != nil {
 		return err
 	}

@@ -24,7 +24,7 @@ func catalog(t *testing.T, template string, status int, body string) ([]sources.
 			_, _ = rw.Write([]byte(body))
 		})
 	})
-	parsed, err := oci.ParseTemplate(strings.ReplaceAll(template, "HOST", w.OCI().Host), []sources.Pattern{{Host: "-", Namespace: "-", Type: "-"}})
+	parsed, err := oci.ParseTemplate(strings.ReplaceAll(template, "HOST", w.OCI().Host))
 	check(t, err)
 	m := oci.New(fetch.New(fetch.Options{Transport: w.Client().Transport, Tries: 1}), parsed, oci.Access{})
 	return m.Providers(t.Context(), "registry.opentofu.org")
