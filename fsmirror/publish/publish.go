@@ -80,11 +80,15 @@ type Lister interface {
 // Options configure [Push]. The zero Options are ready to use.
 type Options struct {
 	Replace bool // replace archives that differ
-	Prune   bool // remove packages that the mirror doesn't have, of the providers that it has
 	DryRun  bool
-	Jobs    int                  // how many releases are compared and stored concurrently; 0 means 8
-	Report  func(done, of int64) // called with the bytes of archives, one call at a time; may be nil
-	Done    func(Change)         // called for each change when it was made, one call at a time; may be nil
+
+	// Prune reports whether a package of one of the providers may be removed, because the mirror doesn't have it. It is only
+	// called for packages that are not to be stored. Nil removes none. After an error, nothing is removed.
+	Prune func(sources.PackageID) bool
+
+	Jobs   int                  // how many releases are compared and stored concurrently; 0 means 8
+	Report func(done, of int64) // called with the bytes of archives, one call at a time; may be nil
+	Done   func(Change)         // called for each change when it was made, one call at a time; may be nil
 }
 
 // A Change is a package that was stored in a place, or removed from it, or would be.
@@ -127,7 +131,15 @@ func (e *DifferError) Error() string {
 type plan struct {
 	put    Release // what to store
 	change []Change
-	drop   []sources.Platform
+	drop   []sources.Platform // what to remove after that
+}
+
+// removed returns the removals.
+func (one plan) removed() (all []Change) {
+	for _, platform := range one.drop {
+		all = append(all, Change{ID: sources.PackageID{Provider: one.put.Provider, Version: one.put.Version, Platform: platform}, Did: Removed})
+	}
+	return all
 }
 
 // Push stores in a target what it lacks of the releases of a mirror. If some packages fail, it stores the others and returns all
@@ -141,12 +153,13 @@ func Push(ctx context.Context, to Target, releases []Release, opts Options) (Res
 		p.opts.Jobs = 8
 	}
 	plans := p.plan(ctx, releases)
-	if opts.Prune && ctx.Err() == nil {
+	if opts.Prune != nil && ctx.Err() == nil {
 		plans = append(plans, p.stray(ctx, releases)...)
 	}
 	if opts.DryRun || ctx.Err() != nil {
 		for _, one := range plans {
 			p.result.Changes = append(p.result.Changes, one.change...)
+			p.result.Changes = append(p.result.Changes, one.removed()...)
 		}
 	} else {
 		p.run(ctx, plans)
@@ -226,7 +239,7 @@ func (p *pusher) compare(r Release, there State) plan {
 			one.change = append(one.change, Change{pkg.ID, pkg.Size, Replaced})
 		default:
 			err := &sources.PackageError{ID: pkg.ID, Err: &DifferError{p.to.String(), hash, pkg.ZH}}
-			p.failed(sources.WithHint(err, "find out which one is right; --replace replaces the archive there, and breaks lock files with its hash"))
+			p.failed(sources.WithHint(err, "find out which one is right; --replace replaces the archive there, which breaks lock files that have the hash of that one"))
 			p.mu.Lock()
 			p.result.Differ++
 			p.mu.Unlock()
@@ -240,19 +253,19 @@ func (p *pusher) compare(r Release, there State) plan {
 	if len(one.put.Packages) > 0 || !there.Evidence && same > 0 {
 		one.put.Evidence = r.Evidence
 	}
-	if p.opts.Prune {
-		for platform := range there.Archives {
-			if !slices.ContainsFunc(r.Packages, func(pkg Package) bool { return pkg.ID.Platform == platform }) {
-				one.remove(r.Release, platform)
-			}
-		}
-	}
+	p.prune(&one, r, there)
 	return one
 }
 
-func (one *plan) remove(r sources.Release, platform sources.Platform) {
-	one.drop = append(one.drop, platform)
-	one.change = append(one.change, Change{ID: sources.PackageID{Provider: r.Provider, Version: r.Version, Platform: platform}, Did: Removed})
+// prune plans the removal of the packages that a place has of a release, and the mirror doesn't have.
+func (p *pusher) prune(one *plan, r Release, there State) {
+	for platform := range there.Archives {
+		id := sources.PackageID{Provider: r.Provider, Version: r.Version, Platform: platform}
+		stays := slices.ContainsFunc(r.Packages, func(pkg Package) bool { return pkg.ID.Platform == platform })
+		if !stays && p.opts.Prune != nil && p.opts.Prune(id) {
+			one.drop = append(one.drop, platform)
+		}
+	}
 }
 
 // stray plans the removal of versions that the mirror doesn't have.
@@ -287,9 +300,7 @@ func (p *pusher) stray(ctx context.Context, releases []Release) (plans []plan) {
 				continue
 			}
 			one := plan{put: Release{Release: r}}
-			for platform := range state.Archives {
-				one.remove(r, platform)
-			}
+			p.prune(&one, one.put, state)
 			p.mu.Lock()
 			plans = append(plans, one)
 			p.mu.Unlock()
@@ -308,29 +319,40 @@ func (p *pusher) run(ctx context.Context, plans []plan) {
 	}
 	p.sent(0)
 	each(p, ctx, plans, func(one plan) {
-		var err error
 		if len(one.put.Packages) > 0 || one.put.Evidence != nil {
-			err = p.to.Put(ctx, one.put, p.sent)
+			p.did(one.change, p.to.Put(ctx, one.put, p.sent))
 		}
-		if err == nil && len(one.drop) > 0 {
-			err = p.to.(Lister).Remove(ctx, one.put.Release, one.drop)
-		}
-		if err != nil {
-			p.failed(err)
-			return
-		}
-		p.mu.Lock()
-		defer p.mu.Unlock()
-		p.result.Changes = append(p.result.Changes, one.change...)
-		if p.opts.Done != nil {
-			for _, c := range one.change {
-				p.opts.Done(c)
-			}
+	})
+	each(p, ctx, plans, func(one plan) {
+		if len(one.drop) > 0 && !p.hasFailed() {
+			p.did(one.removed(), p.to.(Lister).Remove(ctx, one.put.Release, one.drop))
 		}
 	})
 	if err := p.to.Finish(ctx); err != nil {
 		p.failed(err)
 	}
+}
+
+// did records changes, unless there was an error.
+func (p *pusher) did(changes []Change, err error) {
+	if err != nil {
+		p.failed(err)
+		return
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.result.Changes = append(p.result.Changes, changes...)
+	if p.opts.Done != nil {
+		for _, c := range changes {
+			p.opts.Done(c)
+		}
+	}
+}
+
+func (p *pusher) hasFailed() bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return len(p.errs) > 0
 }
 
 // sent reports progress.

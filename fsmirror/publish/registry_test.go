@@ -273,7 +273,7 @@ func TestPush(t *testing.T) {
 		other := released(r.T, provider, "1.0.0", 200, "linux_amd64")
 		other.Evidence = signed(r.T, "https://example.com/3")
 		c.network.uploads()
-		result, err := publish.Push(r.Context(), c, []publish.Release{other}, publish.Options{Prune: true, DryRun: true})
+		result, err := publish.Push(r.Context(), c, []publish.Release{other}, publish.Options{Prune: func(sources.PackageID) bool { return true }, DryRun: true})
 		differ, ok := errors.AsType[*publish.DifferError](err)
 		sourcetest.Require(r, ok && differ.Theirs == one.Packages[0].ZH && differ.Ours == other.Packages[0].ZH && result.Differ == 1, "got %+v, %v", result, err)
 		sourcetest.EqualSlices(r, c.network.uploads(), nil, "requests after a refusal")
@@ -283,7 +283,7 @@ func TestPush(t *testing.T) {
 		sourcetest.EqualSlices(r, r.contents(provider, oci.Access{}), hashes(both, two), "contents after a replacement")
 
 		// What the mirror doesn't have is removed.
-		sourcetest.EqualSlices(r, r.push(c, publish.Options{Prune: true}, other), []string{"1.0.0 darwin_arm64 removed", "1.1.0+build.1 linux_amd64 removed"}, "changes")
+		sourcetest.EqualSlices(r, r.push(c, publish.Options{Prune: func(sources.PackageID) bool { return true }}, other), []string{"1.0.0 darwin_arm64 removed", "1.1.0+build.1 linux_amd64 removed"}, "changes")
 		sourcetest.EqualSlices(r, r.contents(provider, oci.Access{}), hashes(other), "contents after pruning")
 	})
 }

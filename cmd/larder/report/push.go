@@ -58,7 +58,7 @@ type PushSum struct {
 	Removed  int   `json:"removed"`
 	Same     int   `json:"same"`   // packages that were there already
 	Differ   int   `json:"differ"` // packages with other contents, which were not replaced
-	Failed   int   `json:"failed"` // other errors
+	Failed   int   `json:"failed"` // packages that were not pushed for other reasons
 	Bytes    int64 `json:"bytes"`  // of the archives that were added or replaced
 	DryRun   bool  `json:"dry_run,omitempty"`
 }
@@ -85,7 +85,7 @@ func (s *PushSum) Text(place string) string {
 		text += fmt.Sprintf("; %d not replaced", s.Differ)
 	}
 	if s.Failed > 0 {
-		text += fmt.Sprintf("; %d failed", s.Failed)
+		text += fmt.Sprintf("; %d not pushed", s.Failed)
 	}
 	return text
 }

@@ -215,7 +215,7 @@ func (m *rootModule) listPlace(ctx context.Context, r PlaceRequest, patterns []p
 	m.output.Summary(sum)
 	if sum.Packages > 0 {
 		m.output.Say("%s%s, as the place states; no archive was read", ui.Count(sum.Packages, "package"), sizeIfKnown(sum.Size))
-	} else if len(ids) == 0 {
+	} else if len(patterns) == 0 {
 		m.output.Say("%s has no packages", r.Place)
 	}
 	return nil
@@ -248,13 +248,17 @@ func (m *rootModule) verifyPlace(ctx context.Context, r PlaceRequest, patterns [
 	if err != nil {
 		return err
 	}
+	if len(found)+len(sound) == 0 {
+		unmatched(m.output, patterns, all.ids())
+		return fmt.Errorf("%s has no packages%s", r.Place, thatMatch(patterns))
+	}
 	var findings []report.Finding
 	for _, f := range found {
 		line := fmt.Sprintf("%s: %s: %s (%s)", f.Package, f.Kind, f.Text, f.Path)
 		findings = append(findings, report.FindingOf(f.Kind, f.Path, f.Package, f.Text, line))
 	}
 	report.ShowAll(m.output, findings)
-	distrusted, hints := m.trustFindings(m.accept(ctx, sound), sound, func(s sources.Stored) string { return s.Origin }, r.Place)
+	distrusted, hints := m.trustFindings(m.accept(ctx, sound), sound, func(s sources.Stored) string { return s.ID.String() }, r.Place)
 	checked := report.CheckedOf(sound)
 	m.output.CheckedInDetail(checked)
 	n := len(found) + len(sound)
@@ -267,10 +271,7 @@ func (m *rootModule) verifyPlace(ctx context.Context, r PlaceRequest, patterns [
 	if unvouched > 0 {
 		m.output.Say("%s without signed checksums", ui.Count(unvouched, "package"))
 	}
-	m.output.Say("Archives were looked for, and not read. To verify their contents, run larder mirror sync DIR --from %s", shellQuoted(r.Place))
-	if len(all.archives) == 0 {
-		m.output.Say("%s has no packages", r.Place)
-	}
+	m.output.Say("Archives were looked for, and not read. To verify their contents, run larder mirror sync DIR --from %s --cache CACHE, with two empty directories", shellQuoted(r.Place))
 	return report.Found(len(found)+distrusted, "problem", "in "+text, hints...)
 }
 
@@ -322,6 +323,9 @@ func (m *rootModule) everything(ctx context.Context, r PlaceRequest) ([]installe
 		return nil, err
 	}
 	all, err := m.browse(ctx, b, r.Place, nil, nil)
+	if err == nil && len(all.archives) == 0 {
+		err = fmt.Errorf("%s has no packages", r.Place)
+	}
 	var selected []installer.Selected
 	wants := map[sources.Provider]*installer.Want{}
 	for _, id := range all.ids() {

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -106,55 +107,64 @@ func PushMirror(ctx context.Context, s *Session, request PushRequest) error {
 	if err != nil {
 		return err
 	}
-	releases, problems, err := m.releases(ctx, request.Dir, patterns)
+	mirror, err := m.publishable(ctx, request.Dir, patterns)
 	if err != nil {
 		return err
 	}
 	sum := &report.PushSum{DryRun: s.flags.DryRun}
 	s.output.Summary(sum)
-	result, err := report.Work(s.output, func(progress report.Report) (publish.Result, error) {
-		return publish.Push(ctx, target, releases, publish.Options{
-			Replace: request.Replace, Prune: request.Prune, DryRun: s.flags.DryRun, Jobs: s.flags.Jobs, Report: progress,
-		})
-	})
-	err = errors.Join(append(problems, err)...)
-	for _, e := range sources.Errors(err) {
-		if _, differs := errors.AsType[*publish.DifferError](e); !differs {
-			sum.Failed++
-		}
+	opts := publish.Options{Replace: request.Replace, DryRun: s.flags.DryRun, Jobs: s.flags.Jobs}
+	if request.Prune {
+		opts.Prune = func(id sources.PackageID) bool { return !mirror.has[id] && selected(patterns, id) }
 	}
+	result, err := report.Work(s.output, func(progress report.Report) (publish.Result, error) {
+		opts.Report = progress
+		return publish.Push(ctx, target, mirror.releases, opts)
+	})
+	err = errors.Join(append(mirror.problems, err)...)
 	s.output.Pushed(result, sum)
+	if err != nil {
+		sum.Failed = mirror.selected - sum.Same - sum.Differ - sum.Added - sum.Replaced
+	}
 	s.output.Conclude("%s", sum.Text(request.To))
 	return err
 }
 
-// releases returns what a mirror, as typed, has of the providers that the patterns select. Problems are the packages that
-// can't be published.
-func (m *rootModule) releases(ctx context.Context, typed string, patterns []pattern) (releases []publish.Release, problems []error, err error) {
+// A publishable is what a mirror has to publish.
+type publishable struct {
+	releases []publish.Release          // that the patterns select
+	selected int                        // packages, with those that can't be published
+	problems []error                    // why packages can't be published
+	has      map[sources.PackageID]bool // all packages of the mirror
+}
+
+// publishable reads a mirror, as typed.
+func (m *rootModule) publishable(ctx context.Context, typed string, patterns []pattern) (*publishable, error) {
 	dir, err := m.existing(typed)
 	if err != nil {
-		return nil, nil, err
+		return nil, err
 	}
 	b, err := m.openMirror(ctx, dir, builder.Options{ReadOnly: true})
 	if err != nil {
-		return nil, nil, err
+		return nil, err
 	}
 	defer b.Close()
 	entries, err := report.Work(m.output, func(progress report.Report) ([]builder.Entry, error) {
 		return b.List(ctx, builder.ListOptions{Hash: true, Again: true, Proofs: true, Report: progress})
 	})
 	if err != nil {
-		return nil, nil, fmt.Errorf("reading %s: %w", dir, err)
+		return nil, fmt.Errorf("reading %s: %w", dir, err)
 	}
-	var ids []sources.PackageID
-	for _, e := range entries {
-		ids = append(ids, e.ID)
-	}
-	unmatched(m.output, patterns, ids)
+	all := &publishable{has: map[sources.PackageID]bool{}}
 	unpacked := 0
 	for _, e := range entries {
 		if !selected(patterns, e.ID) {
+			all.has[e.ID] = true
 			continue
+		}
+		if !all.has[e.ID] {
+			all.has[e.ID] = true
+			all.selected++
 		}
 		zh := hashOf(sources.ZH, e.Hashes)
 		switch {
@@ -162,33 +172,44 @@ func (m *rootModule) releases(ctx context.Context, typed string, patterns []patt
 			unpacked++
 			continue
 		case e.Err != nil:
-			problems = append(problems, hintDamage(e.Err, typed))
+			all.problems = append(all.problems, hintDamage(e.Err, typed))
 			continue
 		case e.Stored.Differs != "" || zh == "":
 			err := &sources.PackageError{ID: e.ID, Err: errors.New("the archive has changed since it was stored, and is not pushed")}
-			problems = append(problems, hintDamage(err, typed))
+			all.problems = append(all.problems, hintDamage(err, typed))
 			continue
 		}
-		if n := len(releases); n == 0 || releases[n-1].Release != e.ID.Release() {
-			releases = append(releases, publish.Release{Release: e.ID.Release()})
+		if n := len(all.releases); n == 0 || all.releases[n-1].Release != e.ID.Release() {
+			all.releases = append(all.releases, publish.Release{Release: e.ID.Release()})
 		}
-		r := &releases[len(releases)-1]
+		r := &all.releases[len(all.releases)-1]
 		if n := len(r.Packages); n > 0 && r.Packages[n-1].ID == e.ID {
 			continue // under another name
 		}
 		r.Packages = append(r.Packages, publish.Package{ID: e.ID, Path: filepath.Join(dir, filepath.FromSlash(e.Path)), Size: e.Size, ZH: zh, Hashes: e.Hashes})
 	}
+	if unmatched(m.output, patterns, slices.Collect(maps.Keys(all.has))); all.selected == 0 {
+		return nil, fmt.Errorf("%s has no packages%s", typed, thatMatch(patterns))
+	}
 	if unpacked > 0 {
-		problems = append(problems, sources.WithHint(fmt.Errorf("%s unpacked, and places have archives", ui.Count(unpacked, "package")+" of the mirror are"),
+		all.problems = append(all.problems, sources.WithHint(fmt.Errorf("not pushed, because places have only archives: %s in directories", ui.Count(unpacked, "package")),
 			"create a mirror of archives with larder mirror sync, without --unpacked"))
 	}
-	for i := range releases {
-		releases[i].Evidence, err = m.evidenceFiles(dir, releases[i].Release)
-		if err != nil {
-			m.output.Warn("the evidence for %s is not pushed: %v", releases[i].Release, err)
+	for i := range all.releases {
+		r := &all.releases[i]
+		if r.Evidence, err = m.evidenceFiles(dir, r.Release); err != nil {
+			m.output.Warn("the evidence for %s is not pushed: %v", r.Release, err)
 		}
 	}
-	return releases, problems, nil
+	return all, nil
+}
+
+// thatMatch ends a sentence about a mirror or a place without packages.
+func thatMatch(patterns []pattern) string {
+	if len(patterns) == 0 {
+		return ""
+	}
+	return " that match"
 }
 
 // evidenceFiles returns the evidence that a mirror has for a release, or nil if it has none.
