@@ -392,3 +392,34 @@ func TestMountRefused(t *testing.T) {
 		sourcetest.Expect(t, err == nil && len(release.Archives) == 1 && (mounts > 0 || status == 202), "%d: got %+v, %v after %d mounts", status, release, err, mounts)
 	}
 }
+
+// What an index refers to may be gone. Then the platform counts as missing, so that a push stores it again.
+func TestLostManifest(t *testing.T) {
+	w := sourcetest.New(t)
+	p := newPusher(t, w, oci.Access{})
+	linux, darwin := added("linux_amd64", 10), added("darwin_arm64", 10)
+	check(t, p.put(oci.Change{Add: []oci.Added{linux, darwin}}))
+	answer := atomic.Pointer[http.HandlerFunc]{}
+	w.OCI().Around(func(next http.Handler) http.Handler {
+		return http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) {
+			if lost := answer.Load(); lost != nil && r.Method == "GET" && strings.Contains(r.URL.Path, "/manifests/sha256:") {
+				(*lost)(rw, r)
+				return
+			}
+			next.ServeHTTP(rw, r)
+		})
+	})
+	look := func() (oci.State, error) { // the mirror has other archives
+		return newPusher(t, w, oci.Access{}).Look(t.Context(), sourcetest.Address(t, provider), sourcetest.Number(t, "1.0.0"), []oci.Added{linux}, nil)
+	}
+	state, err := look()
+	sourcetest.Expect(t, err == nil && len(state.Archives) == 2, "got %v, %v", state, err)
+	lost := refuse(404, "MANIFEST_UNKNOWN", "manifest unknown")
+	answer.Store(&lost)
+	state, err = look()
+	sourcetest.Expect(t, err == nil && len(state.Archives) == 1 && state.Archives[linux.Platform] == linux.Hash, "got %v, %v", state, err)
+	denied := refuse(403, "DENIED", "denied")
+	answer.Store(&denied)
+	_, err = look()
+	sourcetest.ErrorIs(t, err, fetch.ErrUnauthorized)
+}
