@@ -248,7 +248,8 @@ func TestRefused(t *testing.T) {
 		{"contents of another package", set("h1", "h1:AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA="), "where the contents"},
 		{"no contents", func(all []entry) []entry { return all[:1] }, "truncated"},
 		{"missing file", func(all []entry) []entry { return slices.Delete(all, 2, 3) }, "other contents"},
-		{"additional file", func(all []entry) []entry { return append(all, renamed(all[len(all)-1], "zzz")) }, "other contents"},
+		{"additional file", func(all []entry) []entry { return append(all, renamed(all[len(all)-1], "zzz")) }, "larger than the manifest states"},
+		{"larger package than stated", set("size", 1), "larger than the manifest states"},
 		{"file outside the contents", func(all []entry) []entry {
 			return append(all, entry{Header: tar.Header{Name: "contents/x", Typeflag: tar.TypeReg}})
 		}, "not in the manifest"},

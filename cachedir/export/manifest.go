@@ -60,15 +60,15 @@ type evidence struct {
 	sources.Signed
 }
 
-// parse returns the packages that a manifest describes, without directories.
-func parse(data []byte) ([]sources.Stored, error) {
+// parse returns the packages that a manifest describes, without directories, and the sizes of contents in bytes.
+func parse(data []byte) ([]sources.Stored, map[sources.Hash]int64, error) {
 	m := manifest{}
 	if err := json.Unmarshal(data, &m); err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	if m.Format != format {
 		err := fmt.Errorf("unknown format %d", m.Format)
-		return nil, sources.WithHint(err, "a newer version of larder may have written it: upgrade larder")
+		return nil, nil, sources.WithHint(err, "a newer version of larder may have written it: upgrade larder")
 	}
 	signed := map[sources.Release]*sources.Signed{}
 	for _, e := range m.Evidence {
@@ -77,22 +77,24 @@ func parse(data []byte) ([]sources.Stored, error) {
 			err = errors.New("listed twice")
 		}
 		if err != nil {
-			return nil, fmt.Errorf("evidence for %.99q %.99q: %w", e.Provider, e.Version, err)
+			return nil, nil, fmt.Errorf("evidence for %.99q %.99q: %w", e.Provider, e.Version, err)
 		}
 		signed[id.Release()] = &e.Signed
 	}
 	var all []sources.Stored
+	sizes := map[sources.Hash]int64{}
 	for _, l := range m.Packages {
 		s, err := l.stored(signed)
 		if n := len(all); err == nil && n > 0 && all[n-1].ID.Compare(s.ID) >= 0 {
 			err = errors.New("listed twice, or out of order")
 		}
 		if err != nil {
-			return nil, fmt.Errorf("%.99q %.99q %.99q: %w", l.Provider, l.Version, l.Platform, err)
+			return nil, nil, fmt.Errorf("%.99q %.99q %.99q: %w", l.Provider, l.Version, l.Platform, err)
 		}
 		all = append(all, s)
+		sizes[s.H1] = l.Size
 	}
-	return all, nil
+	return all, sizes, nil
 }
 
 // stored returns the package, with its evidence if it is signed.

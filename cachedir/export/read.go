@@ -36,6 +36,7 @@ type Contents struct {
 	dir   string
 	last  string // path of the previous file
 	count int
+	left  int64 // of the size that the manifest states, in bytes
 }
 
 // NewReader returns a Reader for an export that begins at the current position of r.
@@ -57,11 +58,11 @@ func NewReader(r io.Reader) (*Reader, error) {
 	if err != nil {
 		return nil, cut(err)
 	}
-	packages, err := parse(data)
+	packages, sizes, err := parse(data)
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", manifestName, err)
 	}
-	b.expect(packages)
+	b.expect(packages, sizes)
 	return b, nil
 }
 
@@ -106,12 +107,12 @@ func (b *Reader) Packages() []sources.Stored {
 }
 
 // expect sets the contents that the export must have.
-func (b *Reader) expect(packages []sources.Stored) {
+func (b *Reader) expect(packages []sources.Stored, sizes map[sources.Hash]int64) {
 	byHash := map[sources.Hash]*Contents{}
 	for _, s := range packages {
 		c := byHash[s.H1]
 		if c == nil {
-			c = &Contents{H1: s.H1}
+			c = &Contents{H1: s.H1, left: min(sizes[s.H1], archive.MaxSize)}
 			c.dir, _ = dirOf(s.H1) // it has been parsed before
 			c.Files = func(yield func(sources.Incoming, error) bool) { b.files(c, yield) }
 			byHash[s.H1] = c
@@ -156,6 +157,7 @@ func (b *Reader) files(c *Contents, yield func(sources.Incoming, error) bool) {
 	}
 	for h := b.file(c); h != nil; h = b.file(c) {
 		b.ahead = nil
+		c.left -= h.Size
 		if !yield(sources.Incoming{Path: c.last, Executable: h.Mode&0o111 != 0, Data: cutReader{b.tar}}, nil) {
 			return
 		}
@@ -180,6 +182,8 @@ func (b *Reader) file(c *Contents) *tar.Header {
 		b.err = fmt.Errorf("%.255q occurs twice, or is out of order", b.ahead.Name)
 	case c.count > maxFiles:
 		b.err = fmt.Errorf("a package has more than %d files", maxFiles)
+	case b.ahead.Size > c.left:
+		b.err = fmt.Errorf("%.255q makes the package larger than the manifest states, or larger than %d bytes", b.ahead.Name, int64(archive.MaxSize))
 	}
 	for record := range b.ahead.PAXRecords {
 		if record != "path" { // such as sparse files: a few bytes can describe a file of any size
@@ -206,7 +210,7 @@ func (b *Reader) peek() {
 // cut returns the error for a premature end.
 func cut(err error) error {
 	if errors.Is(err, io.ErrUnexpectedEOF) {
-		return sources.WithHint(fmt.Errorf("truncated: %w", err), "restore the file again, or write it again with larder cache export")
+		return sources.WithHint(fmt.Errorf("truncated: %w", err), "restore it, or write it again with larder cache export")
 	}
 	return err
 }

@@ -74,6 +74,12 @@ type Package struct {
 	H1 sources.Hash // of its contents, as the place states it
 }
 
+// Object returns the name of the object with the contents of the package.
+func (p Package) Object() string {
+	name, _ := contentsOf(p.H1) // packages that are read have a valid hash
+	return name
+}
+
 // contentsOf returns the name of the object with contents.
 func contentsOf(h1 sources.Hash) (string, error) {
 	sum, err := h1.Sum(sources.H1)

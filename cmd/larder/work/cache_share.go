@@ -354,7 +354,15 @@ func (im *importer) fetchContents(ctx context.Context, url string, work *disk.Sc
 	if _, err := f.Seek(0, io.SeekStart); err != nil {
 		return err
 	}
-	e, done, err := share.Unpack(bufio.NewReaderSize(f, 1<<20))
+	if err := im.importObject(ctx, f.File, p, from); err != nil {
+		return sources.WithHint(err, "if the object is damaged, remove %s from %s: larder cache export stores it again", p.Object(), from)
+	}
+	return nil
+}
+
+// importObject imports the package in an object.
+func (im *importer) importObject(ctx context.Context, object io.Reader, p share.Package, from string) error {
+	e, done, err := share.Unpack(bufio.NewReaderSize(object, 1<<20))
 	if err != nil {
 		return fmt.Errorf("%s: %w", from, err)
 	}
@@ -362,7 +370,6 @@ func (im *importer) fetchContents(ctx context.Context, url string, work *disk.Sc
 	if all := e.Packages(); len(all) != 1 || all[0].ID != p.ID || all[0].H1 != p.H1 {
 		return fmt.Errorf("%s has another package in the object for %s", from, p.H1)
 	}
-	opened := opened{Reader: e, name: from}
 	contents, err := e.Next()
 	if err != nil {
 		return fmt.Errorf("%s: %w", from, err)
@@ -370,7 +377,7 @@ func (im *importer) fetchContents(ctx context.Context, url string, work *disk.Sc
 	if err := im.accept(ctx, []sources.Stored{im.into.Foresee(p.ID, p.H1, claimsOf(contents.Packages[0], from))}); err != nil {
 		return err
 	}
-	return im.take(ctx, contents, opened)
+	return im.take(ctx, contents, opened{Reader: e, name: from})
 }
 
 // received is the file to which an object is downloaded.
