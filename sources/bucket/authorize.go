@@ -93,7 +93,7 @@ func readRefusal(resp *http.Response, keys Keys) (code, region string) {
 	body, _ := io.ReadAll(io.LimitReader(resp.Body, maxRefusal))
 	resp.Body.Close()
 	for _, secret := range []string{keys.ID, keys.Secret, keys.Token} {
-		if secret != "" {
+		if len(secret) >= shortSecret { // a shorter one is no secret, and part of other words
 			body = bytes.ReplaceAll(body, []byte(secret), []byte("…"))
 		}
 	}
@@ -112,6 +112,8 @@ func (a authorizer) Hint(refusal *fetch.StatusError) string {
 		return "remove objects, or raise the quota of the bucket"
 	case errors.Is(kind, fetch.ErrUnauthorized):
 		return a.unauthorized(refusal, code)
+	case code == "" && refusal.Code == http.StatusNotFound && a.endpoint != nil:
+		return fmt.Sprintf("name the URL of an S3-compatible store in --endpoint or AWS_ENDPOINT_URL_S3: %s doesn't answer like one", a.endpoint.Host)
 	case code == "NoSuchBucket" && a.endpoint == nil:
 		return "create the bucket, or name the store that has it in --endpoint"
 	case code == "NoSuchBucket":
@@ -135,7 +137,7 @@ func (a authorizer) unauthorized(refusal *fetch.StatusError, code string) string
 	case code == "InvalidAccessKeyId", code == "InvalidToken":
 		return "the store doesn't accept the access key from " + origin + ": correct it, or choose another with AWS_PROFILE"
 	case code == "SignatureDoesNotMatch":
-		return "correct the secret key from " + origin + ", or set AWS_REGION to the region of the store"
+		return "correct the secret of the access key from " + origin + ", or set AWS_REGION to the region of the store"
 	}
 	req := refusal.Request
 	return fmt.Sprintf("allow %s for this object to the user of the credentials from %s",

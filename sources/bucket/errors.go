@@ -105,6 +105,13 @@ func (b *Bucket) failure(ctx context.Context, c call, err error) error {
 	if errors.Is(e, ErrNoConditions) {
 		b.unconditional.Store(e)
 	}
+	_, unreachable := errors.AsType[*fetch.UnreachableError](err)
+	switch {
+	case unreachable && b.endpoint == nil:
+		return sources.WithHint(e, "for a store other than that of AWS, name its URL with --endpoint, or in AWS_ENDPOINT_URL_S3")
+	case e.failed != nil && refusalIn(err) == nil && !unreachable && b.endpoint != nil && b.endpoint.Scheme == "http":
+		return sources.WithHint(e, "if the store has a certificate, write its URL with https")
+	}
 	return e
 }
 
@@ -119,10 +126,8 @@ func (b *Bucket) codeOf(refusal *fetch.StatusError) string {
 	switch {
 	case len(refusal.Codes) > 0:
 		return refusal.Codes[0]
-	case refusal.Code != http.StatusNotFound:
+	case refusal.Code != http.StatusNotFound, b.aboutBucket(refusal.Request): // stores name a missing bucket
 		return ""
-	case b.aboutBucket(refusal.Request):
-		return "NoSuchBucket"
 	}
 	return "NoSuchKey"
 }

@@ -104,7 +104,7 @@ func TestFinalErrors(t *testing.T) {
 		{403, "QuotaExceeded", "", bucket.ErrFull, "the store is full", "raise the quota"},
 		{403, "RequestTimeTooSkewed", "The difference is too large", fetch.ErrUnauthorized, "The difference is too large", "set the clock"},
 		{403, "AccessDenied", "Access Denied", fetch.ErrUnauthorized, `403 Forbidden ("AccessDenied: Access Denied")`, "allow s3:PutObject"},
-		{403, "SignatureDoesNotMatch", "key " + testSecret + " of " + testID, fetch.ErrUnauthorized, "key … of …", "correct the secret key"},
+		{403, "SignatureDoesNotMatch", "key " + testSecret + " of " + testID, fetch.ErrUnauthorized, "key … of …", "correct the secret of the access key"},
 		{403, "ExpiredToken", "", fetch.ErrUnauthorized, "ExpiredToken", "sign in again"},
 		{404, "NoSuchBucket", "", sources.ErrNotFound, "s3://mirror: the bucket does not exist", "create the bucket"},
 		{400, "EntityTooLarge", "\x1b[31mtoo\nlarge", nil, `400 Bad Request ("EntityTooLarge: [31mtoo large")`, ""},
@@ -403,6 +403,28 @@ func TestUnreachable(t *testing.T) {
 	hints := sources.Hints(err)
 	sourcetest.Expect(t, len(hints) == 1 && strings.Contains(hints[0], "ca_file"), "%v, hints %q", err, hints)
 }
+
+// The most probable mistake is a missing or a wrong endpoint.
+func TestEndpointHints(t *testing.T) {
+	for name, test := range map[string]struct {
+		endpoint string
+		answer   func() (*http.Response, error)
+		hint     string
+	}{
+		"without TLS":    {"http://store.example", func() (*http.Response, error) { return nil, io.ErrUnexpectedEOF }, "write its URL with https"},
+		"other programs": {"https://store.example", func() (*http.Response, error) { return response(http.StatusNotFound, "not here"), nil }, "store.example doesn't answer like one"},
+	} {
+		client := fetch.New(fetch.Options{Tries: 1, Transport: &answering{test.answer}})
+		_, err := bucket.Open(t.Context(), bucket.Location{Bucket: "mirror"}, bucket.Options{Endpoint: test.endpoint, Client: client})
+		sourcetest.Expect(t, strings.Contains(strings.Join(sources.Hints(err), "\n"), test.hint), "%s: %v, hints %q", name, err, sources.Hints(err))
+	}
+}
+
+type answering struct {
+	answer func() (*http.Response, error)
+}
+
+func (a *answering) RoundTrip(*http.Request) (*http.Response, error) { return a.answer() }
 
 func TestParseURL(t *testing.T) {
 	for text, want := range map[string]bucket.Location{

@@ -37,3 +37,6 @@ const (
 	maxCredentials  = 256 << 10        // bytes, of a file or an answer
 	expiryMargin    = 5 * time.Minute  // credentials are renewed this long before they expire
 )
+
+// shortSecret is the length below which a secret isn't looked for in answers, in characters.
+const shortSecret = 8

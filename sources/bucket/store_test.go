@@ -405,7 +405,7 @@ func TestRefusals(t *testing.T) {
 	}{
 		{"no bucket", "absent", func(*bucket.Environment) {}, sources.ErrNotFound, "create the bucket on"},
 		{"unknown key", "mirror", func(e *bucket.Environment) { e.AccessKeyID = "AKIAOTHEROTHER" }, fetch.ErrUnauthorized, "doesn't accept the access key from AWS_ACCESS_KEY_ID"},
-		{"wrong secret", "mirror", func(e *bucket.Environment) { e.SecretAccessKey = "wrong-wrong-wrong" }, fetch.ErrUnauthorized, "correct the secret key"},
+		{"wrong secret", "mirror", func(e *bucket.Environment) { e.SecretAccessKey = "wrong-wrong-wrong" }, fetch.ErrUnauthorized, "correct the secret of the access key"},
 		{"anonymous", "mirror", func(e *bucket.Environment) { e.AccessKeyID, e.SecretAccessKey = "", "" }, fetch.ErrUnauthorized, "no credentials were found"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {

@@ -23,6 +23,9 @@ const needMirror = "name the directory of a mirror; larder mirror sync creates o
 
 // existing returns the directory of an existing mirror, which may have no packages any more.
 func (s *Session) existing(typed string) (string, error) {
+	if err := directoryOnly(typed); err != nil {
+		return "", err
+	}
 	dir, err := Existing(s.workDir, typed, Directory, needMirror)
 	return dir, cmp.Or(err, checkMirror(dir, needMirror))
 }

@@ -1,6 +1,7 @@
 package work
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"os"
@@ -28,7 +29,7 @@ func SyncMirror(ctx context.Context, s *Session, request SyncRequest) error {
 	if err != nil {
 		return err
 	}
-	if err := f.take(others); err != nil {
+	if err := cmp.Or(directoryOnly(typed), f.take(others)); err != nil {
 		return err
 	}
 	dir := Absolute(f.workDir, typed)

@@ -30,7 +30,16 @@ const (
 // scheme, and not about a missing directory.
 func isPlace(typed string) bool {
 	scheme, _, ok := strings.Cut(typed, "://")
-	return ok && (scheme == "oci" || scheme == "s3" || scheme == "https" || scheme == "http")
+	return ok && slices.Contains([]string{"oci", "s3", "https", "http"}, strings.ToLower(scheme))
+}
+
+// directoryOnly returns an error for a place where a command needs the directory of a mirror.
+func directoryOnly(typed string) error {
+	if !isPlace(typed) {
+		return nil
+	}
+	err := fmt.Errorf("%s is not a directory", typed)
+	return report.Usage(sources.WithHint(err, "larder mirror push, also with --prune, updates a place from the directory of a mirror; larder mirror sync DIR --from fetches from a place"))
 }
 
 // ociMirror returns the mirror for a template in OCI registries.
@@ -76,7 +85,8 @@ func (m *rootModule) target(ctx context.Context, typed, endpoint string) (publis
 // parseOCI parses oci://HOST/TEMPLATE.
 func parseOCI(typed string) (oci.Template, error) {
 	template, err := oci.ParseTemplate(strings.TrimPrefix(typed, ociScheme))
-	if err != nil && !strings.Contains(typed, "$") {
+	_, path, _ := strings.Cut(strings.TrimPrefix(typed, ociScheme), "/")
+	if replaced := path == "" || strings.HasSuffix(path, "/") || strings.Contains(path, "//"); err != nil && replaced && !strings.Contains(typed, "$") {
 		err = sources.WithHint(err, "write it in single quotes: in double quotes or without any, the shell replaces ${namespace} and ${type}")
 	}
 	if err != nil {
