@@ -166,7 +166,7 @@ type NotFoundError struct {
 
 func (e *NotFoundError) Error() string {
 	if len(e.Searched) == 0 {
-		return fmt.Sprintf("%s: no installation method in the CLI configuration includes it", e.Provider)
+		return fmt.Sprintf("%s: no installation method in the configuration includes it", e.Provider)
 	}
 	return fmt.Sprintf("%s: not found in %s", e.Provider, strings.Join(e.Searched, ", "))
 }

@@ -187,7 +187,7 @@ func TestNoMethodApplies(t *testing.T) {
 	m := sources.NewMulti([]sources.Method{{Source: hidden, Exclude: []sources.Pattern{{Host: "*", Namespace: "*", Type: "*"}}}})
 	got, err := m.Versions(t.Context(), provider(t, "a/b"))
 	var missing *sources.NotFoundError
-	if !errors.As(err, &missing) || !strings.Contains(err.Error(), "no installation method in the CLI configuration includes it") || hidden.asked.Load() > 0 {
+	if !errors.As(err, &missing) || !strings.Contains(err.Error(), "no installation method in the configuration includes it") || hidden.asked.Load() > 0 {
 		t.Errorf("got %v, %v after asking %d times", got, err, hidden.asked.Load())
 	}
 }

@@ -8,7 +8,7 @@ func mirrorCommand() *line.Command {
 	return &line.Command{
 		Name: "mirror",
 		Job:  forStores,
-		Does: "create, list, verify and prune mirrors",
+		Does: "create, publish, verify and prune mirrors",
 		Commands: []*line.Command{
 			mirrorSyncCommand(), mirrorPushCommand(), mirrorListCommand(), mirrorVerifyCommand(),
 			mirrorIndexCommand(), mirrorPruneCommand(), mirrorDiffCommand(),

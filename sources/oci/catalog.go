@@ -25,14 +25,14 @@ var ErrUnlisted = errors.New("the providers can't be listed")
 func (m *Mirror) Providers(ctx context.Context, host sources.Host) ([]sources.Provider, error) {
 	pattern, registry, err := m.template.reversed()
 	if err != nil {
-		return nil, fmt.Errorf("%w: %w", ErrUnlisted, err)
+		return nil, sources.WithHint(fmt.Errorf("%w: %w", ErrUnlisted, err), "name the providers, such as hashicorp/aws")
 	}
 	m.prepare(registry)
 	var list struct{ Repositories []string }
 	var all []sources.Provider
 	for doc, err := range pages(ctx, m.client, Repository{Registry: registry}.root("_catalog"), "") {
 		if status, ok := errors.AsType[*fetch.StatusError](err); ok && status.Code < 500 && status.Code != http.StatusTooManyRequests {
-			return nil, fmt.Errorf("%w: %w", ErrUnlisted, err)
+			return nil, sources.WithHint(fmt.Errorf("%w: %w", ErrUnlisted, err), "name the providers, such as hashicorp/aws")
 		}
 		if err != nil {
 			return nil, err

@@ -215,8 +215,8 @@ func (s *Session) again(command string, platforms ...sources.Platform) string {
 func (s *Session) configured(dir, command string) (words []string) {
 	if s.flags.Config != "" {
 		path := s.flags.Config
-		if dir == s.machine.WorkDir {
-			path = s.shown(path)
+		if relative, err := filepath.Rel(dir, path); err == nil && (dir != s.machine.WorkDir || filepath.IsLocal(relative)) {
+			path = relative // an absolute path would be shown relative to the working directory
 		}
 		words = append(words, "--config", shellQuoted(path))
 	}
