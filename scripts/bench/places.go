@@ -3,11 +3,14 @@
 package main
 
 import (
+	"archive/zip"
+	"bytes"
 	"context"
 	"crypto/sha256"
 	"crypto/tls"
 	"crypto/x509"
 	"encoding/hex"
+	"errors"
 	"flag"
 	"fmt"
 	"io"
@@ -79,6 +82,7 @@ func places(args []string) {
 		p.rounds, most = 1, placedPackages
 	}
 	p.large()
+	p.install()
 	p.small(placedPackages, true)
 	p.small(most, false)
 	text := p.table()
@@ -88,7 +92,7 @@ func places(args []string) {
 	}
 }
 
-// large pushes large packages, next to clients that only upload them, and installs some, next to tofu.
+// large pushes large packages, next to clients that only upload them.
 func (p *placed) large() {
 	world := sourcetest.New(p)
 	for i := range placedArchives {
@@ -119,28 +123,47 @@ func (p *placed) large() {
 	}
 	p.add("push "+size+" to a bucket", median(larder), "only PUT requests of the archives", median(plain).time, 1.2)
 
+	p.must(os.RemoveAll(mirror))
+}
+
+// install installs providers of the size of an engine, next to tofu.
+func (p *placed) install() {
 	tofu, err := exec.LookPath("tofu")
 	if err != nil {
 		fmt.Println("tofu is not on PATH, so installing is not measured")
 		return
 	}
+	program := sourcetest.ReadFile(p, tofu)
+	size := len(program) / megabyte
+	types := []string{"one", "two", "three"}
+	world := sourcetest.New(p)
+	for _, typ := range types {
+		var archive bytes.Buffer
+		z := zip.NewWriter(&archive)
+		w, err := z.Create("terraform-provider-" + typ)
+		p.must(err)
+		_, err = w.Write(append(program, typ...))
+		p.must(errors.Join(err, z.Close()))
+		world.Add("registry.terraform.io/acme/"+typ, "1.0.0", sourcetest.Release{Archive: archive.Bytes()})
+	}
+	program = nil // the peak of other processes begins with that of this one
+	mirror := p.mirror("programs", world)
+	p.larderRun("mirror", "push", mirror, "oci://"+p.registry.Host+"/programs"+repositories)
 	config := filepath.Join(p.dir, "oci.tfrc")
 	p.must(os.WriteFile(config, fmt.Appendf(nil, "provider_installation {\n  oci_mirror {\n    repository_template = %q\n    include = [\"registry.terraform.io/*/*\"]\n  }\n}\n",
-		p.registry.Host+"/larder0"+repositories), 0o644))
-	var byTofu []sample
-	larder = nil
+		p.registry.Host+"/programs"+repositories), 0o644))
 	install := func(program string, args ...string) sample {
 		dir := p.TempDir()
 		defer os.RemoveAll(dir)
-		p.must(os.WriteFile(filepath.Join(dir, "main.tf"), []byte(sourcetest.Configuration("large0", "large1", "large2")), 0o644))
+		p.must(os.WriteFile(filepath.Join(dir, "main.tf"), []byte(sourcetest.Configuration(types...)), 0o644))
 		return p.exec(dir, append(slices.Clone(p.env), "HOME="+dir, "TF_CLI_CONFIG_FILE="+config), program, args...)
 	}
+	var larder, byTofu []sample
 	for range p.rounds {
 		byTofu = append(byTofu, install(tofu, "init", "-input=false"))
 		larder = append(larder, install(p.larder, "install", "--engine", "tofu", "--quiet"))
 	}
-	p.add(fmt.Sprintf("install 3 × %d MB with oci_mirror", placedArchive/megabyte), median(larder), "tofu init", median(byTofu).time, 0.5)
-	p.must(os.RemoveAll(mirror))
+	p.add(fmt.Sprintf("install %d providers of %d MB with oci_mirror", len(types), size), median(larder), "tofu init", median(byTofu).time, 0.5)
 }
 
 // mirror writes a mirror with all packages of a world and their evidence.
