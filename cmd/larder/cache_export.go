@@ -19,7 +19,7 @@ func cacheExportCommand() *line.Command {
 		About: "FILE is a tar file for larder cache import; - is standard output. Its contents\n" +
 			"depend only on the packages. An identical FILE is not rewritten. To compress it:\n" +
 			"larder cache export - | zstd > FILE. PLACE is s3://BUCKET/PREFIX or\n" +
-			"oci://HOST/REPOSITORY: each package is one object, and stored once.",
+			"oci://HOST/REPOSITORY, which has the contents of each package once.",
 		Flags: append(treeFlags(notHere),
 			endpointFlag(),
 			line.Flag{Name: "partial", Does: "export the other packages if some are missing"}),

@@ -131,12 +131,17 @@ func ShareCache(ctx context.Context, s *Session, r PlaceRequest, roots []string,
 		return k.share(ctx, in, t.key(), packages, progress)
 	})
 	sum.File, sum.Missing = r.Place, len(missing)
-	k.out.Summary(sum)
-	text := fmt.Sprintf("Stored %s (%s) in %s", ui.Count(sum.Packages-sum.Same, "package"), ui.Size(sum.Size), r.Place)
-	if sum.Packages == sum.Same {
+	sum.Unchanged = sum.Same == sum.Packages && err == nil
+	text := fmt.Sprintf("Stored %s (%s) in %s", ui.Count(sum.Stored, "package"), ui.Size(sum.Size), r.Place)
+	if sum.Unchanged {
 		text = r.Place + " is up to date"
 	}
-	k.out.Conclude("%s%s", text, report.ThereText(sum.Same))
+	text += report.ThereText(sum.Same)
+	if failed := sum.Packages - sum.Same - sum.Stored; failed > 0 {
+		text += fmt.Sprintf("; %d not stored", failed)
+	}
+	k.out.Summary(sum)
+	k.out.Conclude("%s", text)
 	return err
 }
 
@@ -189,6 +194,8 @@ func (k *targetCache) share(ctx context.Context, in share.Objects, key string, p
 				errs = append(errs, sources.InPackage(s.ID, err))
 			case there:
 				sum.Same++
+			default:
+				sum.Stored++
 			}
 			return nil
 		})
