@@ -24,6 +24,8 @@ type host struct {
 	speaks1  atomic.Bool         // has answered a request for an archive over HTTP/1.1
 	modern   atomic.Bool         // supports only HTTP/2
 
+	lost atomic.Bool // could not be reached by all tries of a request, and has not answered since
+
 	opening    atomic.Bool   // whether a request has begun to open the first connection
 	opened     chan struct{} // closed when that is open or has failed
 	endOpening func()        // closes it

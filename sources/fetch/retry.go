@@ -47,7 +47,7 @@ func (c *Client) retry(ctx context.Context, u *url.URL, e *effort, try func() (p
 				continue
 			}
 		}
-		c.giveUp(err)
+		c.giveUp(err, e.tries > 1 && failed >= e.tries)
 		return &Error{URL: bare(u), Tries: n, Took: time.Since(start), Err: c.suggestTimeout(err)}
 	}
 }
@@ -115,7 +115,13 @@ func failedHost(u *url.URL, err error) string {
 
 // triesFor returns the maximum number of tries after one that ended in err.
 func (c *Client) triesFor(err error, tries int) int {
-	if unreachable(err) == nil || c.answered.Load() || c.opts.Patient {
+	if unreachable(err) == nil {
+		return tries
+	}
+	if t, ok := errors.AsType[*troubled](err); ok && t.host.lost.Load() {
+		return 1
+	}
+	if c.answered.Load() || c.opts.Patient {
 		return tries
 	}
 	if c.hopeless.Load() {
@@ -124,10 +130,16 @@ func (c *Client) triesFor(err error, tries int) int {
 	return min(tries, reachTries)
 }
 
-// giveUp records the final error of a request. If the host is unreachable and no host has
-// answered yet, other unreachable hosts are not retried.
-func (c *Client) giveUp(err error) {
-	if unreachable(err) != nil && !c.answered.Load() {
+// giveUp records the final error of a request. If all its tries could not reach the host, other requests to the host are not
+// retried until the host answers. If no host has answered yet, other unreachable hosts are not retried either.
+func (c *Client) giveUp(err error, all bool) {
+	if unreachable(err) == nil {
+		return
+	}
+	if t, ok := errors.AsType[*troubled](err); ok && all {
+		t.host.lost.Store(true)
+	}
+	if !c.answered.Load() {
 		c.hopeless.Store(true)
 	}
 }

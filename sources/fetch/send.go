@@ -182,6 +182,7 @@ func (c *Client) roundTrip(ctx context.Context, w *watch, by *way, u *url.URL, h
 	}
 	w.answer()
 	c.answered.Store(true)
+	known.host.lost.Store(false)
 	if u.Scheme == "https" {
 		c.clock.set(resp.Header)
 	}

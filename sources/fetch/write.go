@@ -25,8 +25,9 @@ type Write struct {
 	Limit int64       // maximum size of the answer's body in bytes; 0 means 1 MiB
 	Tries int         // in all; 0 means those of the Client, and 1 is for requests that must not be repeated
 
-	// Again is called before each further try. It changes the request, for example to what the server still lacks. An error ends
-	// the tries. It may be nil.
+	// Again is called before each further try. It changes the request, for example to what the server still lacks. The requests
+	// that it sends with its context belong to the try: they are sent once, and if one of them fails, the try has failed. A
+	// permanent error ends the tries. Again may be nil.
 	Again func(ctx context.Context, w *Write) error
 
 	// Check judges an answer with a status below 400. Its error is that of the try. [Reply.Refused] and [Broken] return
@@ -57,12 +58,15 @@ func (c *Client) Do(ctx context.Context, w Write) (*Reply, error) {
 		return nil, err
 	}
 	var reply *Reply
-	e := &effort{tries: orDefault(w.Tries, c.opts.Tries)}
+	e, within := ctx.Value(effortKey{}).(*effort)
+	if !within {
+		e = &effort{tries: orDefault(w.Tries, c.opts.Tries)}
+	}
 	again := false
-	err = c.retry(ctx, u, e, func() (progress bool, err error) {
+	try := func() (progress bool, err error) {
 		if again && w.Again != nil {
 			left := w.Size
-			if err := w.Again(ctx, &w); err != nil {
+			if err := w.Again(context.WithValue(ctx, effortKey{}, e), &w); err != nil {
 				return false, err
 			}
 			if u, err = c.begin(w.URL); err != nil {
@@ -118,12 +122,19 @@ func (c *Client) Do(ctx context.Context, w Write) (*Reply, error) {
 			err = w.Check(reply)
 		}
 		return progress, err
-	})
-	if err != nil {
+	}
+	if within {
+		_, err = try()
+		return reply, err // the request that it belongs to adds its URL
+	}
+	if err = c.retry(ctx, u, e, try); err != nil {
 		return nil, c.suggest(ctx, u, &Request{URL: w.URL}, err)
 	}
 	return reply, nil
 }
+
+// effortKey is the key of the effort to which requests with a context belong.
+type effortKey struct{}
 
 // A body is what a request sends. An authorizer may send it twice. The transport may still read it when the request has
 // ended, which then has no effect.

@@ -5,12 +5,15 @@ import (
 	"crypto/tls"
 	"fmt"
 	"io"
+	"net"
 	"net/http"
 	"net/http/httptest"
+	"os"
 	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
+	"syscall"
 	"testing"
 	"time"
 
@@ -235,6 +238,70 @@ func TestUnreachable(t *testing.T) {
 	w.OCI().Stop()
 	err := p.put(oci.Change{Add: []oci.Added{added("linux_amd64", 100)}})
 	sourcetest.Expect(t, err != nil && strings.Contains(err.Error(), "connection refused") && strings.Count(err.Error(), w.OCI().Host) <= 3, "error %v", err)
+}
+
+// vanishing is a transport to a server that goes away during the first large upload.
+type vanishing struct {
+	http.RoundTripper
+	gone  atomic.Bool
+	tries atomic.Int64 // to reach it since
+}
+
+// RoundTrip implements [http.RoundTripper].
+func (v *vanishing) RoundTrip(req *http.Request) (*http.Response, error) {
+	if v.gone.Load() {
+		v.tries.Add(1)
+		return nil, &net.OpError{Op: "dial", Net: "tcp", Err: os.NewSyscallError("connect", syscall.ECONNREFUSED)}
+	}
+	if req.Method == http.MethodPatch {
+		_, _ = io.CopyN(io.Discard, req.Body, 1<<20)
+		v.gone.Store(true)
+		return nil, &net.OpError{Op: "write", Net: "tcp", Err: os.NewSyscallError("write", syscall.ECONNRESET)}
+	}
+	return v.RoundTripper.RoundTrip(req)
+}
+
+// If a registry goes away during an upload, the upload is given up after as many tries as any request, and what follows after one.
+func TestVanishingRegistry(t *testing.T) {
+	w := sourcetest.New(t)
+	v := &vanishing{RoundTripper: w.Client().Transport}
+	template, err := oci.ParseTemplate(w.OCI().Template())
+	check(t, err)
+	client := fetch.New(fetch.Options{Transport: v, Sleep: func(context.Context, time.Duration) error { return nil }})
+	p := &pusher{t, oci.New(client, template, writer), w, writer}
+	for i := range 6 {
+		err := p.put(oci.Change{Add: []oci.Added{added("linux_amd64", 3<<20)}})
+		sourcetest.Expect(t, err != nil && strings.HasSuffix(strings.Split(err.Error(), " (")[0], "connection refused"), "error %v", err)
+		sourcetest.Equal(t, v.tries.Load(), int64(6+i), "tries after push", i)
+	}
+}
+
+// A registry that never returns how much of an upload it has gets all of it again.
+func TestStatusRefused(t *testing.T) {
+	w := sourcetest.New(t)
+	patches, refusals := 0, 0
+	w.OCI().Around(func(next http.Handler) http.Handler {
+		return http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) {
+			switch {
+			case strings.Contains(r.URL.Path, "/blobs/uploads/") && r.Method == http.MethodGet:
+				refusals++
+				refuse(500, "UNKNOWN", "unknown error")(rw, r)
+			case r.Method == http.MethodPatch:
+				if patches++; patches == 1 {
+					refuse(500, "UNKNOWN", "unknown error")(rw, r)
+					return
+				}
+				fallthrough
+			default:
+				next.ServeHTTP(rw, r)
+			}
+		})
+	})
+	p := newPusher(t, w, writer)
+	a := added("linux_amd64", 3<<20)
+	check(t, p.put(oci.Change{Add: []oci.Added{a}}))
+	sourcetest.EqualSlices(t, p.archives(), texts(a), "archives")
+	sourcetest.Expect(t, patches == 2 && refusals == 3, "%d uploads, %d refusals", patches, refusals)
 }
 
 // A tag that other programs change whenever Larder wants to write it is an error, and remains as they have written it.

@@ -26,6 +26,9 @@ const smallBlob = 1 << 20
 // How often an upload begins again, because the registry doesn't have it anymore, or what it has is wrong.
 const maxUploads = 3
 
+// maxRefusals is how often a registry may fail to return what it has of an upload, before the upload begins again.
+const maxRefusals = 2
+
 // pushBlob stores a blob in a repository, unless it is there. It isn't uploaded if the registry can take it from another
 // repository in which the Mirror stored or found it. Sent is called with the number of bytes that are done.
 func (m *Mirror) pushBlob(ctx context.Context, r Repository, d v1.Descriptor, data io.ReaderAt, sent func(int64)) error {
@@ -84,9 +87,11 @@ func (m *Mirror) upload(ctx context.Context, r Repository, d v1.Descriptor, data
 		if err == nil {
 			return nil
 		}
-		if there, _ := m.hasBlob(ctx, r, d); there { // an answer was lost
-			sent(d.Size - u.done)
-			return nil
+		if _, down := errors.AsType[*fetch.UnreachableError](err); !down {
+			if there, _ := m.hasBlob(ctx, r, d); there { // an answer was lost
+				sent(d.Size - u.done)
+				return nil
+			}
 		}
 		sent(-u.done)
 		if n == maxUploads || !u.lost(err) {
@@ -168,6 +173,7 @@ type upload struct {
 	offset  int64  // how many bytes the registry had when the current request began
 	done    int64  // how many bytes were reported
 	resumed bool   // whether it continued after a break
+	refused int    // how often the registry has not returned what it has
 }
 
 // report reports bytes. The calls come one at a time.
@@ -256,8 +262,11 @@ func (u *upload) part(w *fetch.Write) {
 func (u *upload) resume(ctx context.Context, w *fetch.Write) error {
 	had := u.offset
 	reply, err := u.m.client.Do(ctx, fetch.Write{Method: http.MethodGet, URL: u.at})
-	switch _, answered := errors.AsType[*fetch.StatusError](err); {
+	switch status, answered := errors.AsType[*fetch.StatusError](err); {
 	case err != nil && !answered:
+		return err
+	case err != nil && status.Temporary() && u.refused < maxRefusals:
+		u.refused++
 		return err
 	case err == nil && reply.Status < 300:
 		u.offset = received(reply.Header.Get("Range"))
