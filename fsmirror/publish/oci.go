@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"sync"
 
 	"github.com/larder-cli/larder/sources"
 	"github.com/larder-cli/larder/sources/oci"
@@ -16,6 +17,8 @@ type OCI struct {
 	*oci.Mirror
 	Template oci.Template
 	URL      string // as messages name it
+
+	seen sync.Map // the oci.Seen of each sources.Release that Look has read
 }
 
 func (o *OCI) String() string { return o.URL }
@@ -39,7 +42,8 @@ func (o *OCI) Check(releases []Release) error {
 // Look implements [Place].
 func (o *OCI) Look(ctx context.Context, r Release) (State, error) {
 	s, err := o.Mirror.Look(ctx, r.Provider, r.Version, added(r), r.Evidence)
-	return State(s), err
+	o.seen.Store(r.Release, s.Seen)
+	return State{s.Archives, s.Evidence}, err
 }
 
 // added returns the packages of a release, without their contents.
@@ -61,7 +65,20 @@ func (o *OCI) Put(ctx context.Context, r Release, sent func(int64)) (err error) 
 		defer archive.Close()
 		packages[i].Archive = unchanged{archive, p.Size}
 	}
-	return o.Mirror.Put(ctx, r.Provider, r.Version, oci.Change{Add: packages, Signed: r.Evidence, Sent: sent})
+	seen, _ := o.seen.Load(r.Release)
+	was, _ := seen.(oci.Seen)
+	return o.differs(o.Mirror.Put(ctx, r.Provider, r.Version, oci.Change{Add: packages, Seen: was, Signed: r.Evidence, Sent: sent}))
+}
+
+// differs returns err with a [DifferError] in place of each [oci.ReplacedError].
+func (o *OCI) differs(err error) error {
+	all := sources.Errors(err)
+	for i, e := range all {
+		if replaced, ok := errors.AsType[*oci.ReplacedError](e); ok {
+			all[i] = &sources.PackageError{ID: replaced.ID, Err: &DifferError{o.URL, replaced.Theirs, replaced.Ours}}
+		}
+	}
+	return errors.Join(all...)
 }
 
 // unchanged is an archive, as long as it has its size.
@@ -90,4 +107,4 @@ func (o *OCI) Remove(ctx context.Context, r sources.Release, platforms []sources
 }
 
 // Finish implements [Target].
-func (o *OCI) Finish(ctx context.Context) error { return o.Settle(ctx) }
+func (o *OCI) Finish(ctx context.Context) error { return o.differs(o.Settle(ctx)) }

@@ -239,7 +239,7 @@ func (p *pusher) compare(r Release, there State) plan {
 			one.change = append(one.change, Change{pkg.ID, pkg.Size, Replaced})
 		default:
 			err := &sources.PackageError{ID: pkg.ID, Err: &DifferError{p.to.String(), hash, pkg.ZH}}
-			p.failed(sources.WithHint(err, "find out which one is right; --replace replaces the archive there, which breaks lock files that have the hash of that one"))
+			p.failed(sources.WithHint(err, hintDiffers))
 			p.mu.Lock()
 			p.result.Differ++
 			p.mu.Unlock()
@@ -328,15 +328,29 @@ func (p *pusher) run(ctx context.Context, plans []plan) {
 			p.did(one.removed(), p.to.(Lister).Remove(ctx, one.put.Release, one.drop))
 		}
 	})
-	if err := p.to.Finish(ctx); err != nil {
-		p.failed(err)
+	p.lost(p.to.Finish(ctx))
+}
+
+// lost records the errors of packages that were to be stored. Other programs have stored some of them with other contents meanwhile.
+func (p *pusher) lost(err error) {
+	for _, e := range sources.Errors(err) {
+		about, ok := errors.AsType[*sources.PackageError](e)
+		if _, differs := errors.AsType[*DifferError](e); !ok || !differs {
+			p.failed(e)
+			continue
+		}
+		p.failed(sources.WithHint(e, hintDiffers))
+		p.mu.Lock()
+		p.result.Differ++
+		p.result.Changes = slices.DeleteFunc(p.result.Changes, func(c Change) bool { return c.ID == about.ID })
+		p.mu.Unlock()
 	}
 }
 
 // did records changes, unless there was an error.
 func (p *pusher) did(changes []Change, err error) {
 	if err != nil {
-		p.failed(err)
+		p.lost(err)
 		return
 	}
 	p.mu.Lock()
@@ -354,6 +368,8 @@ func (p *pusher) hasFailed() bool {
 	defer p.mu.Unlock()
 	return len(p.errs) > 0
 }
+
+const hintDiffers = "find out which one is right; --replace replaces the archive there, which breaks lock files that have the hash of that one"
 
 // sent reports progress.
 func (p *pusher) sent(bytes int64) {

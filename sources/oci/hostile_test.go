@@ -335,6 +335,29 @@ func TestMovingTag(t *testing.T) {
 	sourcetest.Equal(t, len(p.archives()), 2, "archives")
 }
 
+// A registry that accepts a tag and doesn't have it then is an error.
+func TestTagNotServed(t *testing.T) {
+	w := sourcetest.New(t)
+	var written atomic.Int64
+	w.OCI().Around(func(next http.Handler) http.Handler {
+		return http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) {
+			switch tag := strings.HasSuffix(r.URL.Path, "/manifests/1.0.0"); {
+			case tag && r.Method == http.MethodGet:
+				refuse(404, "MANIFEST_UNKNOWN", "manifest unknown")(rw, r)
+				return
+			case tag:
+				written.Add(1)
+			}
+			next.ServeHTTP(rw, r)
+		})
+	})
+	p := newPusher(t, w, writer)
+	check(t, p.put(oci.Change{Add: []oci.Added{added("linux_amd64", 100)}}))
+	err := p.Settle(t.Context())
+	sourcetest.ErrorIs(t, err, oci.ErrNotServed)
+	sourcetest.Expect(t, written.Load() < 10 && len(sources.Hints(err)) == 1, "%d times: %v", written.Load(), err)
+}
+
 // A reader that has read a tag when it moved, and its old manifests were removed, reads it again.
 func TestReplacedMeanwhile(t *testing.T) {
 	w := sourcetest.New(t)

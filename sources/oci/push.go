@@ -28,9 +28,23 @@ const maxRaces = 8
 // ErrMoved matches the error for a tag that other programs have changed again and again.
 var ErrMoved = errors.New("the tag was changed by another program meanwhile")
 
+// Seen are the manifests that an index had when [Mirror.Look] read it.
+type Seen map[sources.Platform]digest.Digest
+
+// A ReplacedError is a package that another program has stored with other contents since [Mirror.Look] read its index.
+type ReplacedError struct {
+	ID           sources.PackageID
+	Theirs, Ours sources.Hash // of the archives
+}
+
+func (e *ReplacedError) Error() string {
+	return fmt.Sprintf("%s: another program has stored another archive meanwhile, with the hash %s", e.ID, e.Theirs)
+}
+
 // A Change is what to change about a version in a repository. Whatever it doesn't mention stays.
 type Change struct {
 	Add    []Added            // replaces packages for the same platforms
+	Seen   Seen               // only these manifests are replaced, and others are a [ReplacedError]; nil replaces any
 	Remove []sources.Platform // if nothing is left, the version is removed
 	Signed *evidence.Files    // nil keeps the evidence
 
@@ -47,20 +61,35 @@ type Added struct {
 }
 
 // Put changes a version in the repository of a provider. Readers see the old version or the new one, and its archives and its
-// evidence are there before. After all changes, [Mirror.Settle] must be called. Errors have the type *sources.ProviderError.
+// evidence are there before. After all changes, [Mirror.Settle] must be called. Errors have the type *sources.ProviderError, except
+// for each *[ReplacedError].
 func (m *Mirror) Put(ctx context.Context, p sources.Provider, v sources.Version, c Change) error {
 	r, err := m.repository(p)
 	if err == nil {
-		err = m.put(ctx, r, v, c)
+		err = m.put(ctx, p, r, v, c)
 	}
-	if err != nil {
-		return m.about(p, fmt.Errorf("version %s: %w", v, err))
-	}
-	return nil
+	return m.aboutVersion(p, v, err)
 }
 
-func (m *Mirror) put(ctx context.Context, r Repository, v sources.Version, c Change) error {
-	w := &written{repository: r, version: v, added: make([]v1.Descriptor, len(c.Add)), manifests: make([][]byte, len(c.Add)), removed: c.Remove, signed: c.Signed}
+// aboutVersion adds the provider and the version to each error that lacks them.
+func (m *Mirror) aboutVersion(p sources.Provider, v sources.Version, err error) error {
+	all := sources.Errors(err)
+	for i, e := range all {
+		if _, ok := errors.AsType[*ReplacedError](e); !ok {
+			all[i] = m.about(p, fmt.Errorf("version %s: %w", v, e))
+		}
+	}
+	if len(all) == 1 {
+		return all[0]
+	}
+	return errors.Join(all...)
+}
+
+func (m *Mirror) put(ctx context.Context, p sources.Provider, r Repository, v sources.Version, c Change) error {
+	w := &written{
+		provider: p, repository: r, version: v,
+		packages: c.Add, seen: c.Seen, added: make([]v1.Descriptor, len(c.Add)), manifests: make([][]byte, len(c.Add)), removed: c.Remove, signed: c.Signed,
+	}
 	var group errgroup.Group // after an error, the others continue, as the next run needs them too
 	for i, a := range c.Add {
 		group.Go(func() (err error) {
@@ -85,8 +114,11 @@ func (m *Mirror) put(ctx context.Context, r Repository, v sources.Version, c Cha
 
 // A written is a change of an index.
 type written struct {
+	provider   sources.Provider
 	repository Repository
 	version    sources.Version
+	packages   []Added
+	seen       Seen
 	added      []v1.Descriptor
 	manifests  [][]byte // of added
 	removed    []sources.Platform
@@ -107,6 +139,9 @@ func (m *Mirror) write(ctx context.Context, w *written) error {
 		}
 		if was.digest == w.wrote && w.wrote != "" {
 			return nil
+		}
+		if err := m.checkSeen(ctx, w, was); err != nil {
+			return err
 		}
 		// Another program may have overwritten the index. Zot then removes the manifests that only the old one referred to.
 		for _, manifest := range w.manifests {
@@ -149,6 +184,37 @@ func (m *Mirror) write(ctx context.Context, w *written) error {
 	return fmt.Errorf("%s:%s: %w", r, tag(v), ErrMoved)
 }
 
+// checkSeen returns a [ReplacedError] for each package that is to be added, if the index has a manifest for its platform that is
+// neither that package nor what Look has seen.
+func (m *Mirror) checkSeen(ctx context.Context, w *written, was *index) error {
+	if w.seen == nil {
+		return nil
+	}
+	var all []error
+	for i, a := range w.packages {
+		for _, d := range was.Manifests {
+			if d.Digest == w.added[i].Digest || d.Digest == w.seen[a.Platform] || !isFor(d, a.Platform) {
+				continue
+			}
+			archive, err := m.archive(ctx, w.repository, d)
+			if errors.Is(fetch.Absent(err), sources.ErrNotFound) {
+				continue // the registry has lost it
+			}
+			if err != nil {
+				return fmt.Errorf("%s: %w", a.Platform, err)
+			}
+			id := sources.PackageID{Provider: w.provider, Version: w.version, Platform: a.Platform}
+			all = append(all, &ReplacedError{id, archive.Hash, a.Hash})
+		}
+	}
+	return errors.Join(all...)
+}
+
+// isFor reports whether the manifest of a descriptor is that of a package for a platform.
+func isFor(d v1.Descriptor, p sources.Platform) bool {
+	return d.ArtifactType == typeTarget && d.Platform != nil && d.Platform.OSVersion == "" && d.Platform.OS == p.OS && d.Platform.Architecture == p.Arch
+}
+
 // kept returns the evidence of an index, for the index that takes its place, or nil if there is none that can be read.
 func (m *Mirror) kept(ctx context.Context, r Repository, was *index) *evidence.Files {
 	signed, err := m.findEvidence(ctx, r, was)
@@ -164,22 +230,35 @@ func (m *Mirror) kept(ctx context.Context, r Repository, was *index) *evidence.F
 
 // Settle looks at all versions that Put has changed again, and repeats the changes that another program has
 // overwritten. Registries can't write a tag on the condition that it is unchanged. So it waits until a program
-// that has read a tag before Put changed it should have written it.
+// that has read a tag before Put changed it should have written it. It doesn't replace other contents of the same
+// packages: they are a [ReplacedError]. It returns all errors, as Put does.
 func (m *Mirror) Settle(ctx context.Context) error {
 	m.mu.Lock()
 	all := m.written
 	m.written = nil
 	m.mu.Unlock()
+	errs := make([]error, len(all))
 	var group errgroup.Group
 	group.SetLimit(settlers)
-	for _, w := range all {
-		group.Go(func() error { return m.settle(ctx, w) })
+	for i, w := range all {
+		group.Go(func() error {
+			errs[i] = m.aboutVersion(w.provider, w.version, m.settle(ctx, w))
+			return nil
+		})
 	}
-	return group.Wait()
+	_ = group.Wait()
+	return errors.Join(errs...)
 }
 
+// ErrNotServed matches the error for a tag that a registry accepts again and again, and then doesn't have.
+var ErrNotServed = errors.New("the registry accepts the tag, but answers that it doesn't exist")
+
 func (m *Mirror) settle(ctx context.Context, w *written) error {
-	for was := (time.Time{}); w.at != was; {
+	n := 0
+	for was := (time.Time{}); w.at != was; n++ {
+		if n == maxRaces {
+			return m.unsettled(ctx, w)
+		}
 		was = w.at
 		if err := sleep(ctx, min(max(leastSettling, settlingTimes*w.took), mostSettling)-time.Since(was)); err != nil {
 			return err
@@ -189,6 +268,15 @@ func (m *Mirror) settle(ctx context.Context, w *written) error {
 		}
 	}
 	return nil
+}
+
+// unsettled returns the error for a tag that is never as it was written.
+func (m *Mirror) unsettled(ctx context.Context, w *written) error {
+	at := w.repository.String() + ":" + tag(w.version)
+	if is, err := m.reread(ctx, w.repository, w.version); err == nil && is.digest == "" {
+		return sources.WithHint(fmt.Errorf("%s: %w", at, ErrNotServed), "check the storage of the registry, and the proxies and caches in front of it")
+	}
+	return fmt.Errorf("%s: %w", at, ErrMoved)
 }
 
 // How long to wait until a tag is looked at again: a multiple of the time that writing it took, within limits.
@@ -249,6 +337,7 @@ func (a Added) manifest() (layer v1.Descriptor, manifest []byte, d v1.Descriptor
 // A State is what a repository has of a version.
 type State struct {
 	Archives map[sources.Platform]sources.Hash
+	Seen     Seen // never nil
 	Evidence bool // whether it has the evidence that was asked about
 }
 
@@ -263,7 +352,7 @@ func (m *Mirror) Look(ctx context.Context, p sources.Provider, v sources.Version
 }
 
 func (m *Mirror) look(ctx context.Context, p sources.Provider, v sources.Version, packages []Added, files *evidence.Files) (State, error) {
-	s := State{Archives: map[sources.Platform]sources.Hash{}}
+	s := State{Archives: map[sources.Platform]sources.Hash{}, Seen: Seen{}}
 	r, err := m.repository(p)
 	if err != nil {
 		return s, err
@@ -286,6 +375,7 @@ func (m *Mirror) look(ctx context.Context, p sources.Provider, v sources.Version
 		if err != nil {
 			return s, x.wrap(err)
 		}
+		s.Seen[platform] = entry.Digest
 		hash, ok := pushed[entry.Digest]
 		if !ok {
 			archive, err := m.archive(ctx, r, entry)
@@ -332,7 +422,7 @@ func (m *Mirror) reread(ctx context.Context, r Repository, v sources.Version) (*
 func (x *index) replaces(added []v1.Descriptor) bool {
 	return slices.ContainsFunc(added, func(a v1.Descriptor) bool {
 		return slices.ContainsFunc(x.Manifests, func(d v1.Descriptor) bool {
-			return d.ArtifactType == typeTarget && d.Platform != nil && d.Platform.OS == a.Platform.OS && d.Platform.Architecture == a.Platform.Architecture && d.Digest != a.Digest
+			return isFor(d, sources.Platform{OS: a.Platform.OS, Arch: a.Platform.Architecture}) && d.Digest != a.Digest
 		})
 	})
 }
