@@ -340,6 +340,11 @@ func ociCommand(ts *testscript.TestScript, _ bool, args []string) {
 		world(ts).PushOCI(args...)
 	case args[0] == "-login": // USER PASSWORD, and basic for Basic authentication
 		s.Login(args[1], args[2], len(args) == 4)
+	case args[0] == "-image": // NAME TAG, below the repository mirror: a container image
+		s.PushManifest(args[1], args[2], map[string]any{
+			"schemaVersion": 2, "mediaType": "application/vnd.oci.image.manifest.v1+json",
+			"config": map[string]any{"mediaType": "application/vnd.oci.image.config.v1+json"}, "layers": []any{},
+		})
 	default:
 		serverCommand(ts, s, args)
 	}

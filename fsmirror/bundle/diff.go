@@ -21,6 +21,15 @@ func NewContents() Contents {
 	return Contents{map[sources.PackageID][]sources.Hash{}, map[sources.Release][len(evidence.Names)]File{}}
 }
 
+// Forget removes a release, or all releases of its provider if it has no version.
+func (c Contents) Forget(r sources.Release) {
+	is := func(other sources.Release) bool {
+		return other == r || r.Version == sources.Version{} && other.Provider == r.Provider
+	}
+	maps.DeleteFunc(c.Packages, func(id sources.PackageID, _ []sources.Hash) bool { return is(id.Release()) })
+	maps.DeleteFunc(c.evidence, func(other sources.Release, _ [len(evidence.Names)]File) bool { return is(other) })
+}
+
 // Contents returns the contents of a mirror or a bundle with this manifest.
 func (m Manifest) Contents() Contents {
 	c := NewContents()

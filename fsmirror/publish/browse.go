@@ -24,12 +24,16 @@ type Browser interface {
 	// Providers returns the providers, sorted. The error matches [ErrUnlisted] if the place can't list them.
 	Providers(ctx context.Context) ([]sources.Provider, error)
 
+	// Hostless reports whether the place doesn't distinguish the hosts of providers. Then [Contents] may state another host.
+	Hostless() bool
+
 	// Read returns what the place has of a release. The error matches [sources.ErrNotFound] if it has nothing.
 	Read(ctx context.Context, r sources.Release) (Contents, error)
 }
 
 // Contents are what a place has of a release.
 type Contents struct {
+	Provider sources.Provider // as the place states it, or else as it was asked about
 	Archives map[sources.Platform]Archive
 	Signed   *sources.Signed // nil if there is none
 	Warnings []string
@@ -71,13 +75,15 @@ type ociBrowser struct {
 	host sources.Host
 }
 
+func (b *ociBrowser) Hostless() bool { return !b.Template().HasHost() }
+
 func (b *ociBrowser) Providers(ctx context.Context) ([]sources.Provider, error) {
 	return b.Mirror.Providers(ctx, b.host)
 }
 
 func (b *ociBrowser) Read(ctx context.Context, r sources.Release) (Contents, error) {
 	release, err := b.Release(ctx, r.Provider, r.Version)
-	c := Contents{Archives: map[sources.Platform]Archive{}, Signed: release.Signed, Warnings: release.Warnings}
+	c := Contents{Provider: release.Provider, Archives: map[sources.Platform]Archive{}, Signed: release.Signed, Warnings: release.Warnings}
 	for platform, a := range release.Archives {
 		c.Archives[platform] = Archive{URL: a.URL, Hashes: []sources.Hash{a.Hash}, Size: a.Size}
 	}
@@ -89,13 +95,15 @@ func BrowseNetwork(m *netmirror.Mirror) Browser { return &networkBrowser{m} }
 
 type networkBrowser struct{ *netmirror.Mirror }
 
+func (b *networkBrowser) Hostless() bool { return false }
+
 func (b *networkBrowser) Providers(context.Context) ([]sources.Provider, error) {
 	return nil, sources.WithHint(ErrUnlisted, "network mirrors don't list their providers: name them, such as hashicorp/aws")
 }
 
 func (b *networkBrowser) Read(ctx context.Context, r sources.Release) (Contents, error) {
 	release, err := b.Release(ctx, r.Provider, r.Version)
-	c := Contents{Archives: map[sources.Platform]Archive{}, Signed: release.Signed, Warnings: release.Warnings}
+	c := Contents{Provider: r.Provider, Archives: map[sources.Platform]Archive{}, Signed: release.Signed, Warnings: release.Warnings}
 	for platform, a := range release.Archives {
 		c.Archives[platform] = Archive{URL: a.URL, Hashes: a.Hashes}
 	}

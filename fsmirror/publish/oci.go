@@ -12,6 +12,12 @@ import (
 	"github.com/larder-cli/larder/sources/oci"
 )
 
+// ErrForeign matches the error of a place for something that isn't a release of a provider, although it has the name of one.
+var ErrForeign = oci.ErrForeign
+
+// An OccupiedError is a place in which a release would be that of another provider.
+type OccupiedError = oci.OccupiedError
+
 // OCI is a [Target] in OCI registries.
 type OCI struct {
 	*oci.Mirror
@@ -97,8 +103,7 @@ func (u unchanged) ReadAt(p []byte, at int64) (int, error) {
 
 // Versions implements [Lister].
 func (o *OCI) Versions(ctx context.Context, p sources.Provider) ([]sources.Version, error) {
-	l, err := o.Mirror.Versions(ctx, p)
-	return l.Versions, err
+	return o.Tagged(ctx, p)
 }
 
 // Remove implements [Lister].

@@ -295,6 +295,9 @@ func (p *pusher) stray(ctx context.Context, releases []Release) (plans []plan) {
 				continue
 			}
 			state, err := p.to.Look(ctx, Release{Release: r})
+			if errors.Is(err, ErrForeign) {
+				continue // not a package, so it stays
+			}
 			if err != nil {
 				p.failed(err)
 				continue

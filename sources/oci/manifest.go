@@ -39,6 +39,39 @@ type index struct {
 	place  string // the URL, for messages
 }
 
+// annotationProvider is the address of the provider of an index, as Larder pushes it. A template may map several providers to a
+// repository.
+const annotationProvider = "vnd.larder.provider"
+
+// provider returns the provider that the index states.
+func (x *index) provider() (sources.Provider, bool) {
+	p, err := sources.ParseProvider(x.Annotations[annotationProvider], sources.Terraform)
+	return p, err == nil && p.String() == x.Annotations[annotationProvider]
+}
+
+// An OccupiedError is a repository with versions of another provider.
+type OccupiedError struct {
+	In           Repository
+	Theirs, Ours sources.Provider
+}
+
+func (e *OccupiedError) Error() string {
+	return fmt.Sprintf("%s has versions of %s, and not of %s", e.In, e.Theirs, e.Ours)
+}
+
+// isOf returns an [OccupiedError] if the index states another provider.
+func (x *index) isOf(r Repository, p sources.Provider) error {
+	theirs, ok := x.provider()
+	if !ok || theirs == p {
+		return nil
+	}
+	missing := "${namespace} or ${type}"
+	if theirs.Host != p.Host {
+		missing = "${hostname}"
+	}
+	return sources.WithHint(&OccupiedError{r, theirs, p}, "add %s to the template, or choose another one for this provider", missing)
+}
+
 // wrap adds the URL to an error about the index.
 func (x *index) wrap(err error) error {
 	if err == nil {
@@ -76,13 +109,22 @@ func parseIndex(doc *fetch.Document) (*index, error) {
 	case x.MediaType != v1.MediaTypeImageIndex:
 		return nil, fmt.Errorf("the index has the media type %q, and not %s", fetch.Printable(x.MediaType), v1.MediaTypeImageIndex)
 	case x.ArtifactType == typeModule:
-		return nil, errors.New("the tag refers to a module package for OpenTofu, not to a provider")
+		return nil, foreign{errors.New("the tag refers to a module package for OpenTofu, not to a provider")}
 	case x.ArtifactType != typeProvider:
-		return nil, sources.WithHint(fmt.Errorf("the index has the artifact type %q, and not %s", fetch.Printable(x.ArtifactType), typeProvider), "%s",
+		return nil, sources.WithHint(foreign{fmt.Errorf("the index has the artifact type %q, and not %s", fetch.Printable(x.ArtifactType), typeProvider)}, "%s",
 			"is this a container image? larder mirror push writes providers in the form that OpenTofu installs")
 	}
 	return x, nil
 }
+
+// ErrForeign matches the error for a tag of something other than a version of a provider.
+var ErrForeign = errors.New("not a version of a provider")
+
+// foreign is an error that matches [ErrForeign].
+type foreign struct{ error }
+
+// Is implements the interface of [errors.Is].
+func (foreign) Is(target error) bool { return target == ErrForeign }
 
 // notAnIndex returns the error for a tag that refers to something other than an index.
 func notAnIndex(kind string, body []byte) error {
@@ -102,7 +144,7 @@ func notAnIndex(kind string, body []byte) error {
 	case kind == v1.MediaTypeImageManifest:
 		what = "an image manifest"
 	}
-	return sources.WithHint(fmt.Errorf("the tag refers to %s, not to the index of a provider", what), hint)
+	return sources.WithHint(foreign{fmt.Errorf("the tag refers to %s, not to the index of a provider", what)}, hint)
 }
 
 // entry returns the descriptor of the manifest for a platform. The error matches [sources.ErrNoPlatform] if there is none.

@@ -11,6 +11,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"regexp"
 	"slices"
 	"strings"
@@ -37,6 +38,7 @@ type Mirror struct {
 	indexes   sources.Memo[string, *index]          // by URL; the packages of a version share them
 	empties   sources.Memo[Repository, struct{}]    // that have the empty blob
 	blobs     sync.Map                              // the name of a repository with a blob, by blobKey
+	newest    sources.Memo[Repository, *index]      // the index of the newest version; without contents if there is none
 	evidences sources.Memo[string, *sources.Signed] // by URL of the index that they refer to
 
 	mu      sync.Mutex
@@ -58,6 +60,9 @@ func New(client *fetch.Client, template Template, access Access) *Mirror {
 	return &Mirror{client: client, template: template, access: access, uploads: make(chan struct{}, concurrentUploads)}
 }
 
+// Template returns the template.
+func (m *Mirror) Template() Template { return m.template }
+
 func (m *Mirror) String() string { return "OCI mirror " + m.template.String() }
 
 // Versions lists the versions of p, which are the tags of its repository. Errors have the type *sources.ProviderError.
@@ -66,11 +71,33 @@ func (m *Mirror) Versions(ctx context.Context, p sources.Provider) (sources.List
 	if err != nil {
 		return sources.Listing{}, m.about(p, err)
 	}
-	versions, err := m.versions(ctx, r)
+	tags, err := m.versions(ctx, r)
 	if err != nil {
 		return sources.Listing{}, m.about(p, err)
 	}
+	versions := slices.AppendSeq([]sources.Version(nil), maps.Keys(tags))
+	slices.SortFunc(versions, sources.Version.Compare)
 	return sources.Listing{Versions: versions, From: []string{"OCI mirror " + r.String()}}, nil
+}
+
+// Tagged lists the versions of p that a tag refers to. Versions lists more: like OpenTofu, it takes each tag that can be read as a
+// version for one, although the version 1.4.0 is read from no other tag than 1.4.0.
+func (m *Mirror) Tagged(ctx context.Context, p sources.Provider) (versions []sources.Version, err error) {
+	r, err := m.repository(p)
+	if err != nil {
+		return nil, m.about(p, err)
+	}
+	tags, err := m.versions(ctx, r)
+	if err != nil {
+		return nil, m.about(p, err)
+	}
+	for v, all := range tags {
+		if slices.Contains(all, tag(v)) {
+			versions = append(versions, v)
+		}
+	}
+	slices.SortFunc(versions, sources.Version.Compare)
+	return versions, nil
 }
 
 // Package returns a package with its location and checksum. Errors have the type *sources.PackageError.
@@ -84,6 +111,9 @@ func (m *Mirror) Package(ctx context.Context, id sources.PackageID) (sources.Pac
 
 // A Release is a version in a repository.
 type Release struct {
+	// Provider is the one that the index states, if the template maps it to the same repository. Otherwise it is the one asked about.
+	Provider sources.Provider
+
 	Archives map[sources.Platform]Archive
 	Signed   *sources.Signed // nil if there is none
 	Warnings []string
@@ -213,11 +243,22 @@ func (m *Mirror) release(ctx context.Context, p sources.Provider, v sources.Vers
 		return all, err
 	}
 	x, err := m.index(ctx, r, v)
+	if err = fetch.Absent(err); errors.Is(err, sources.ErrNotFound) {
+		if versions, listErr := m.versions(ctx, r); listErr == nil && len(versions[v]) > 0 && !slices.Contains(versions[v], tag(v)) {
+			err = hintAlias(err, versions[v], v)
+		}
+	}
 	if err != nil {
-		return all, fetch.Absent(err)
+		return all, err
 	}
 	err = m.current(ctx, r, v, x, func(x *index) (err error) {
 		all, err = m.releaseIn(ctx, r, x, v)
+		all.Provider = p
+		if stated, ok := x.provider(); ok {
+			if at, err := m.template.Repository(stated); err == nil && at == r {
+				all.Provider = stated
+			}
+		}
 		return err
 	})
 	return all, err
@@ -251,18 +292,30 @@ func (m *Mirror) missing(ctx context.Context, r Repository, v sources.Version, e
 	if !errors.Is(fetch.Absent(err), sources.ErrNotFound) {
 		return nil, err
 	}
-	if versions, listErr := m.versions(ctx, r); listErr == nil && slices.Contains(versions, v) {
-		if x, again := m.reread(ctx, r, v); again == nil && x.digest != "" {
-			return x, nil
-		}
-		return nil, sources.WithHint(err, "the registry lists the tag %s, but has no manifest for it", tag(v))
+	versions, listErr := m.versions(ctx, r)
+	tags, listed := versions[v]
+	switch {
+	case listErr != nil || !listed:
+		return nil, sources.WithHint(err, "%s has no version %s: push it there, or exclude the provider from the mirror. As with tofu, no other installation method takes its place", r, v)
+	case !slices.Contains(tags, tag(v)):
+		return nil, hintAlias(err, tags, v)
 	}
-	return nil, sources.WithHint(err, "%s has no version %s: push it there, or exclude the provider from the mirror. As with tofu, no other installation method takes its place", r, v)
+	if x, again := m.reread(ctx, r, v); again == nil && x.digest != "" {
+		return x, nil
+	}
+	return nil, sources.WithHint(err, "the registry lists the tag %s, but has no manifest for it", tag(v))
 }
 
-// versions returns the versions that the tags of a repository name, sorted. The error matches [sources.ErrNotFound] if the
+// hintAlias adds the hint to the error for a version that is listed under other tags than its own.
+func hintAlias(err error, tags []string, v sources.Version) error {
+	return sources.WithHint(err, "the registry lists the tag %s, which stands for the version %s, but that is read from the tag %s: push it with that tag, or remove the other one",
+		sources.JoinSome(tags, 3, ", ", " and %d more"), v, tag(v))
+}
+
+// versions returns the tags of each version that the tags of a repository name. The error matches [sources.ErrNotFound] if the
 // registry doesn't have the repository.
-func (m *Mirror) versions(ctx context.Context, r Repository) (versions []sources.Version, err error) {
+func (m *Mirror) versions(ctx context.Context, r Repository) (map[sources.Version][]string, error) {
+	versions := map[sources.Version][]string{}
 	var list struct{ Tags []string }
 	for doc, err := range pages(ctx, m.client, r.at("tags/list"), "") {
 		if err != nil {
@@ -274,12 +327,11 @@ func (m *Mirror) versions(ctx context.Context, r Repository) (versions []sources
 		}
 		for _, tag := range list.Tags {
 			if v, err := versionOf(tag); err == nil { // others have another purpose
-				versions = append(versions, v)
+				versions[v] = append(versions[v], tag)
 			}
 		}
 	}
-	slices.SortFunc(versions, sources.Version.Compare)
-	return slices.Compact(versions), nil
+	return versions, nil
 }
 
 // pages returns the pages of a list. After an error there are none.

@@ -9,6 +9,7 @@ import (
 
 	v1 "github.com/opencontainers/image-spec/specs-go/v1"
 
+	"github.com/larder-cli/larder/sources"
 	"github.com/larder-cli/larder/sources/fetch"
 	"github.com/larder-cli/larder/sources/sourcetest"
 )
@@ -140,7 +141,7 @@ func FuzzManifests(f *testing.F) {
 				_, _ = x.entry(p)
 			}
 			x.replaces(added)
-			now := x.changed(added, nil)
+			now := x.changed(sources.Provider{Host: "example.com", Namespace: "acme", Type: "widget"}, added, nil)
 			sourcetest.Expect(t, len(now.Manifests) > 0, "nothing left")
 			_, err := json.Marshal(now)
 			sourcetest.Check(t, err)

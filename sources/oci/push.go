@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"net/http"
 	"slices"
 	"strings"
@@ -140,6 +141,9 @@ func (m *Mirror) write(ctx context.Context, w *written) error {
 		if was.digest == w.wrote && w.wrote != "" {
 			return nil
 		}
+		if err := was.isOf(r, w.provider); err != nil {
+			return err
+		}
 		if err := m.checkSeen(ctx, w, was); err != nil {
 			return err
 		}
@@ -149,7 +153,7 @@ func (m *Mirror) write(ctx context.Context, w *written) error {
 				return err
 			}
 		}
-		now := was.changed(w.added, w.removed)
+		now := was.changed(w.provider, w.added, w.removed)
 		if len(now.Manifests) == 0 {
 			return m.removeTag(ctx, r, v, was)
 		}
@@ -358,8 +362,11 @@ func (m *Mirror) look(ctx context.Context, p sources.Provider, v sources.Version
 		return s, err
 	}
 	x, err := m.reread(ctx, r, v)
+	if err == nil {
+		err = x.isOf(r, p)
+	}
 	if err == nil && x.digest == "" {
-		err = sources.ErrNotFound
+		err = cmp.Or(m.occupied(ctx, r, p), sources.ErrNotFound)
 	}
 	if err != nil {
 		return s, err
@@ -395,6 +402,25 @@ func (m *Mirror) look(ctx context.Context, p sources.Provider, v sources.Version
 	return s, err
 }
 
+// occupied returns an [OccupiedError] if the newest version in a repository is that of another provider.
+func (m *Mirror) occupied(ctx context.Context, r Repository, p sources.Provider) error {
+	x, err := m.newest.Get(ctx, r, func() (*index, error) {
+		versions, err := m.versions(ctx, r)
+		if err != nil || len(versions) == 0 {
+			return &index{}, nil // if the repository can't be read, writing fails too
+		}
+		x, err := m.index(ctx, r, slices.MaxFunc(slices.Collect(maps.Keys(versions)), sources.Version.Compare))
+		if err != nil {
+			return &index{}, nil
+		}
+		return x, nil
+	})
+	if err != nil {
+		return err
+	}
+	return x.isOf(r, p)
+}
+
 // pushEmpty stores the blob that stands for no configuration.
 func (m *Mirror) pushEmpty(ctx context.Context, r Repository) error {
 	_, err := m.empties.Get(ctx, r, func() (struct{}, error) {
@@ -427,8 +453,9 @@ func (x *index) replaces(added []v1.Descriptor) bool {
 	})
 }
 
-// changed returns the index with other packages. Its manifests are sorted, so that the same packages have the same index.
-func (x *index) changed(added []v1.Descriptor, removed []sources.Platform) v1.Index {
+// changed returns the index of a provider with other packages. Its manifests are sorted, so that the same packages have the same
+// index.
+func (x *index) changed(p sources.Provider, added []v1.Descriptor, removed []sources.Platform) v1.Index {
 	now := x.Index
 	platform := func(d v1.Descriptor) sources.Platform {
 		return sources.Platform{OS: d.Platform.OS, Arch: d.Platform.Architecture}
@@ -440,6 +467,13 @@ func (x *index) changed(added []v1.Descriptor, removed []sources.Platform) v1.In
 		return slices.Contains(removed, platform(d)) || slices.ContainsFunc(added, func(a v1.Descriptor) bool { return platform(a) == platform(d) })
 	})
 	now.Manifests = append(now.Manifests, added...)
+	if _, ok := x.provider(); !ok {
+		now.Annotations = maps.Clone(x.Annotations)
+		if now.Annotations == nil {
+			now.Annotations = map[string]string{}
+		}
+		now.Annotations[annotationProvider] = p.String()
+	}
 	slices.SortStableFunc(now.Manifests, func(a, b v1.Descriptor) int {
 		if a.Platform == nil || b.Platform == nil {
 			return cmp.Compare(b2i(a.Platform == nil), b2i(b.Platform == nil))

@@ -214,3 +214,56 @@ func TestPushWithCredentials(t *testing.T) {
 		check(t, p.put(oci.Change{Add: []oci.Added{added("linux_amd64", 3<<20)}}))
 	}
 }
+
+// A version of another provider is not changed, even if the template maps both to the same repository. An index that doesn't state
+// its provider may be that of any.
+func TestOccupied(t *testing.T) {
+	w := published(t)
+	template, err := oci.ParseTemplate(w.OCI().Host + "/mirror/registry.opentofu.org/${namespace}/${type}")
+	check(t, err)
+	m := oci.New(fetch.New(fetch.Options{Transport: w.Client().Transport, Tries: 1}), template, writer)
+	ours, theirs := sourcetest.Address(t, provider), sourcetest.Address(t, "registry.terraform.io/acme/widget")
+	one, two := sourcetest.Number(t, "1.0.0"), sourcetest.Number(t, "2.0.0")
+	_, err = m.Look(t.Context(), theirs, one, nil, nil)
+	check(t, err)
+	check(t, m.Put(t.Context(), ours, one, oci.Change{Add: []oci.Added{added("linux_arm64", 100)}}))
+
+	m = oci.New(fetch.New(fetch.Options{Transport: w.Client().Transport, Tries: 1}), template, writer)
+	occupied := func(err error) {
+		t.Helper()
+		e, ok := errors.AsType[*oci.OccupiedError](err)
+		sourcetest.Expect(t, ok && e.Theirs == ours && e.Ours == theirs && len(sources.Hints(err)) == 1, "error %v", err)
+	}
+	for _, v := range []sources.Version{one, two} {
+		_, err = m.Look(t.Context(), theirs, v, nil, nil)
+		occupied(err)
+	}
+	occupied(m.Put(t.Context(), theirs, one, oci.Change{Add: []oci.Added{added("darwin_amd64", 100)}}))
+	occupied(m.Put(t.Context(), theirs, one, oci.Change{Remove: []sources.Platform{{OS: "linux", Arch: "amd64"}}}))
+	r, err := m.Release(t.Context(), theirs, one)
+	sourcetest.Expect(t, err == nil && len(r.Archives) == 3 && r.Provider == ours, "got %+v, %v", r, err)
+	_, err = m.Look(t.Context(), ours, two, nil, nil)
+	sourcetest.ErrorIs(t, err, sources.ErrNotFound)
+}
+
+// Versions are listed as OpenTofu lists them, and those that tags refer to are known.
+func TestTagged(t *testing.T) {
+	w := published(t)
+	for _, tag := range []string{"latest", "01.4.0", "1.3", "2.0.0_x.1"} {
+		w.OCI().PushManifest(provider, tag, map[string]any{"mediaType": "application/vnd.oci.image.index.v1+json", "manifests": []any{}})
+	}
+	m := open(t, w, oci.Access{})
+	got, err := m.Tagged(t.Context(), sourcetest.Address(t, provider))
+	check(t, err)
+	sourcetest.EqualSlices(t, sources.Texts(got), []string{"1.0.0", "2.0.0+x.1"}, "versions")
+	for _, v := range []string{"1.4.0", "1.3.0"} {
+		_, packageErr := m.Package(t.Context(), sourcetest.PackageID(t, provider, v, "linux_amd64"))
+		_, releaseErr := m.Release(t.Context(), sourcetest.Address(t, provider), sourcetest.Number(t, v))
+		for _, err := range []error{packageErr, releaseErr} {
+			hints := sources.Hints(err)
+			sourcetest.Expect(t, len(hints) == 1 && strings.Contains(hints[0], "the registry lists the tag "+map[string]string{"1.4.0": "01.4.0", "1.3.0": "1.3"}[v]+","), "%v: %q", err, hints)
+		}
+	}
+	_, err = m.Release(t.Context(), sourcetest.Address(t, provider), sourcetest.Number(t, "2.0.0+x.1"))
+	sourcetest.ErrorIs(t, err, oci.ErrForeign)
+}

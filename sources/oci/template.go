@@ -72,6 +72,9 @@ func (t Template) used() map[string]bool {
 	return used
 }
 
+// HasHost reports whether the template contains the host of providers.
+func (t Template) HasHost() bool { return t.used()["hostname"] }
+
 // Distinct returns an error if the template would map different providers that the patterns select to the same repository.
 // Without patterns, it is for all providers.
 func (t Template) Distinct(include []sources.Pattern) error {

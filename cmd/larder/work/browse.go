@@ -62,10 +62,34 @@ type inPlace struct {
 	mu       sync.Mutex
 	archives map[sources.PackageID]publish.Archive
 	signed   map[sources.Release]*sources.Signed
+	unread   []unread
+}
+
+// An unread release is one of a place that can't be read. Without a version, it stands for all releases of its provider.
+type unread struct {
+	sources.Release
+	err error
+}
+
+// failed records a release that can't be read.
+func (all *inPlace) failed(r sources.Release, err error) {
+	all.mu.Lock()
+	defer all.mu.Unlock()
+	all.unread = append(all.unread, unread{r, err})
+}
+
+// err returns the errors of the releases that can't be read, in their order.
+func (all *inPlace) err() error {
+	slices.SortStableFunc(all.unread, func(a, b unread) int { return a.Compare(b.Release) })
+	var errs []error
+	for _, u := range all.unread {
+		errs = append(errs, u.err)
+	}
+	return errors.Join(errs...)
 }
 
 // browse reads what a place has of the providers that the patterns select. If the place can't list its providers, they are
-// those that the patterns name in full, or else those given.
+// those that the patterns name in full, or else those given. A release that can't be read is no error, but one of the result.
 func (m *rootModule) browse(ctx context.Context, b publish.Browser, typed string, patterns []pattern, known []sources.Provider) (*inPlace, error) {
 	all := &inPlace{archives: map[sources.PackageID]publish.Archive{}, signed: map[sources.Release]*sources.Signed{}}
 	providers, err := m.named(patterns)
@@ -84,10 +108,13 @@ func (m *rootModule) browse(ctx context.Context, b publish.Browser, typed string
 	group, ctx := errgroup.WithContext(ctx)
 	group.SetLimit(cmp.Or(m.flags.Jobs, 16))
 	for _, p := range providers {
-		if !selectsProvider(patterns, p) {
+		if !selectsProvider(patterns, p, b.Hostless()) {
 			continue
 		}
-		group.Go(func() error { return m.browseProvider(ctx, b, p, all) })
+		group.Go(func() error {
+			m.browseProvider(ctx, b, p, patterns, all)
+			return ctx.Err()
+		})
 	}
 	return all, group.Wait()
 }
@@ -111,44 +138,59 @@ func (m *rootModule) named(patterns []pattern) (providers []sources.Provider, er
 	return providers, nil
 }
 
-// selectsProvider reports whether patterns may select packages of a provider.
-func selectsProvider(patterns []pattern, p sources.Provider) bool {
+// selectsProvider reports whether patterns may select packages of a provider, whose host may be another one.
+func selectsProvider(patterns []pattern, p sources.Provider, anyHost bool) bool {
+	all := slices.Clone(patterns)
+	for i := range all {
+		all[i].versions = ""
+	}
+	return selectsRelease(all, sources.Release{Provider: p}, anyHost)
+}
+
+// selectsRelease is like selectsProvider for a release.
+func selectsRelease(patterns []pattern, r sources.Release, anyHost bool) bool {
 	return len(patterns) == 0 || slices.ContainsFunc(patterns, func(one pattern) bool {
-		one.versions = ""
-		return one.matches(sources.PackageID{Provider: p})
+		if anyHost {
+			one.host = "*"
+		}
+		return one.matches(sources.PackageID{Provider: r.Provider, Version: r.Version})
 	})
 }
 
-func (m *rootModule) browseProvider(ctx context.Context, b publish.Browser, p sources.Provider, all *inPlace) error {
+func (m *rootModule) browseProvider(ctx context.Context, b publish.Browser, p sources.Provider, patterns []pattern, all *inPlace) {
 	listing, err := b.Versions(ctx, p)
-	if errors.Is(err, sources.ErrNotFound) {
-		return nil
-	}
 	if err != nil {
-		return err
+		if !errors.Is(err, sources.ErrNotFound) {
+			all.failed(sources.Release{Provider: p}, err)
+		}
+		return
 	}
-	group, ctx := errgroup.WithContext(ctx)
+	var group errgroup.Group
 	group.SetLimit(8)
 	for _, v := range listing.Versions {
 		group.Go(func() error {
 			r := sources.Release{Provider: p, Version: v}
 			c, err := b.Read(ctx, r)
 			if err != nil {
-				return err
+				if selectsRelease(patterns, r, b.Hostless()) {
+					all.failed(r, err)
+				}
+				return nil
 			}
+			r.Provider = c.Provider
 			for _, w := range c.Warnings {
-				m.output.Warn("%s: %s", p, w)
+				m.output.Warn("%s: %s", r.Provider, w)
 			}
 			all.mu.Lock()
 			defer all.mu.Unlock()
 			all.signed[r] = c.Signed
 			for platform, a := range c.Archives {
-				all.archives[sources.PackageID{Provider: p, Version: v, Platform: platform}] = a
+				all.archives[sources.PackageID{Provider: r.Provider, Version: v, Platform: platform}] = a
 			}
 			return nil
 		})
 	}
-	return group.Wait()
+	_ = group.Wait()
 }
 
 // ids returns the packages, sorted.
@@ -215,10 +257,10 @@ func (m *rootModule) listPlace(ctx context.Context, r PlaceRequest, patterns []p
 	m.output.Summary(sum)
 	if sum.Packages > 0 {
 		m.output.Say("%s%s, as the place states; no archive was read", ui.Count(sum.Packages, "package"), sizeIfKnown(sum.Size))
-	} else if len(patterns) == 0 {
+	} else if len(patterns) == 0 && all.err() == nil {
 		m.output.Say("%s has no packages", r.Place)
 	}
-	return nil
+	return all.err()
 }
 
 func sizeIfKnown(bytes int64) string {
@@ -248,7 +290,7 @@ func (m *rootModule) verifyPlace(ctx context.Context, r PlaceRequest, patterns [
 	if err != nil {
 		return err
 	}
-	if len(found)+len(sound) == 0 {
+	if len(found)+len(sound) == 0 && all.err() == nil {
 		unmatched(m.output, patterns, all.ids())
 		return fmt.Errorf("%s has no packages%s", r.Place, thatMatch(patterns))
 	}
@@ -264,7 +306,7 @@ func (m *rootModule) verifyPlace(ctx context.Context, r PlaceRequest, patterns [
 	n := len(found) + len(sound)
 	m.output.Summary(report.MirrorChecked{Packages: n, Problems: len(found) + distrusted, Unvouched: unvouched, Unread: true})
 	text := ui.Count(n, "package")
-	if len(found)+distrusted == 0 {
+	if len(found)+distrusted == 0 && all.err() == nil {
 		m.output.Say("No problem in %s%s", text, m.output.Keys(checked, "mirror"))
 	}
 	m.output.KeyList(checked, m.suggestsKeys())
@@ -272,6 +314,9 @@ func (m *rootModule) verifyPlace(ctx context.Context, r PlaceRequest, patterns [
 		m.output.Say("%s without signed checksums", ui.Count(unvouched, "package"))
 	}
 	m.output.Say("Archives were looked for, and not read. To verify their contents, run larder mirror sync DIR --from %s --cache CACHE, with two empty directories", shellQuoted(r.Place))
+	if all.err() != nil {
+		return all.err()
+	}
 	return report.Found(len(found)+distrusted, "problem", "in "+text, hints...)
 }
 
@@ -323,7 +368,7 @@ func (m *rootModule) everything(ctx context.Context, r PlaceRequest) ([]installe
 		return nil, err
 	}
 	all, err := m.browse(ctx, b, r.Place, nil, nil)
-	if err == nil && len(all.archives) == 0 {
+	if err == nil && len(all.archives) == 0 && all.err() == nil {
 		err = fmt.Errorf("%s has no packages", r.Place)
 	}
 	var selected []installer.Selected
@@ -337,5 +382,5 @@ func (m *rootModule) everything(ctx context.Context, r PlaceRequest) ([]installe
 		}
 		selected = append(selected, installer.Selected{ID: id, Wants: []*installer.Want{wants[id.Provider]}})
 	}
-	return selected, err
+	return selected, errors.Join(err, all.err())
 }

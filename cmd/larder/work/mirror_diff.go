@@ -22,9 +22,14 @@ func CompareMirrors(ctx context.Context, s *Session, first, second PlaceRequest)
 	if err != nil {
 		return err
 	}
-	a, b, err := m.bothContents(ctx, first, second)
+	unreadable := &inPlace{}
+	a, b, err := m.bothContents(ctx, first, second, unreadable)
 	if err != nil {
 		return err
+	}
+	for _, r := range unreadable.unread {
+		a.Forget(r.Release)
+		b.Forget(r.Release)
 	}
 	differences := bundle.Compare(a, b)
 	var shown []report.Difference
@@ -35,31 +40,35 @@ func CompareMirrors(ctx context.Context, s *Session, first, second PlaceRequest)
 	s.output.Summary(report.Compared{Differences: len(differences), First: len(a.Packages), Second: len(b.Packages)})
 	between := fmt.Sprintf("between %s (%s) and %s (%s)",
 		first.Place, ui.Count(len(a.Packages), "package"), second.Place, ui.Count(len(b.Packages), "package"))
+	if err := unreadable.err(); err != nil {
+		s.output.Say("%s %s", ui.Count(len(differences), "difference"), between)
+		return err
+	}
 	if len(differences) == 0 {
 		s.output.Say("No difference %s", between)
 	}
 	return report.Found(len(differences), "difference", between)
 }
 
-// bothContents reads both mirrors, the directory first if the other is a place.
-func (m *rootModule) bothContents(ctx context.Context, first, second PlaceRequest) (a, b bundle.Contents, err error) {
+// bothContents reads both mirrors, the directory first if the other is a place. It adds what can't be read.
+func (m *rootModule) bothContents(ctx context.Context, first, second PlaceRequest, unreadable *inPlace) (a, b bundle.Contents, err error) {
 	if isPlace(first.Place) && !isPlace(second.Place) {
-		b, a, err = m.bothContents(ctx, second, first)
+		b, a, err = m.bothContents(ctx, second, first, unreadable)
 		return a, b, err
 	}
-	if a, err = m.contentsOf(ctx, first, nil); err != nil {
+	if a, err = m.contentsOf(ctx, first, nil, unreadable); err != nil {
 		return a, b, err
 	}
 	known := map[sources.Provider]bool{}
 	for id := range a.Packages {
 		known[id.Provider] = true
 	}
-	b, err = m.contentsOf(ctx, second, slices.AppendSeq([]sources.Provider{}, maps.Keys(known)))
+	b, err = m.contentsOf(ctx, second, slices.AppendSeq([]sources.Provider{}, maps.Keys(known)), unreadable)
 	return a, b, err
 }
 
-// contentsOf reads a mirror. If it can't list its providers, they are those that are known.
-func (m *rootModule) contentsOf(ctx context.Context, r PlaceRequest, known []sources.Provider) (bundle.Contents, error) {
+// contentsOf reads a mirror. If it can't list its providers, they are those that are known. It adds what can't be read.
+func (m *rootModule) contentsOf(ctx context.Context, r PlaceRequest, known []sources.Provider, unreadable *inPlace) (bundle.Contents, error) {
 	if !isPlace(r.Place) {
 		return m.localContents(ctx, r.Place)
 	}
@@ -77,6 +86,7 @@ func (m *rootModule) contentsOf(ctx context.Context, r PlaceRequest, known []sou
 	if err != nil {
 		return bundle.NewContents(), err
 	}
+	unreadable.unread = append(unreadable.unread, all.unread...)
 	return all.contents()
 }
 
