@@ -38,6 +38,9 @@ func (b *Bucket) authorize() {
 // Send implements [fetch.Authorizer]. A signature is valid for about 15 minutes, so each try has its own. If the credentials have
 // expired, or the bucket is in another region, the request is sent again.
 func (a authorizer) Send(req *http.Request, next http.RoundTripper) (*http.Response, error) {
+	if hasDots(req.URL.Path) {
+		return nil, &fetch.CredentialsError{Err: errDots}
+	}
 	for renewed, moved := false, false; ; {
 		keys, err := a.chain.get(req.Context())
 		if err != nil {
@@ -64,6 +67,19 @@ func (a authorizer) Send(req *http.Request, next http.RoundTripper) (*http.Respo
 			}
 		}
 	}
+}
+
+// errDots is the error of a URL that some servers and proxies would resolve to that of another object.
+var errDots = errors.New(`not requested: the path has a part "." or ".."`)
+
+// hasDots reports whether a path has parts that refer to directories. Documents in the bucket may contain such URLs.
+func hasDots(path string) bool {
+	for part := range strings.SplitSeq(path, "/") {
+		if part == "." || part == ".." {
+			return true
+		}
+	}
+	return false
 }
 
 // signed returns a request with a signature, unless there are no credentials. It goes to the host of the region.

@@ -376,6 +376,43 @@ func TestHostileListings(t *testing.T) {
 	}
 }
 
+// A listing ends, also if the store returns a new token for each page.
+func TestEndlessListings(t *testing.T) {
+	for _, tt := range []struct {
+		inner string
+		pages int
+	}{{"", 100}, {"<Contents><Key>p/a</Key></Contents>", 10_000}} {
+		pages := 0
+		opts := fetch.Options{Transport: &rounder{func(*http.Request) *http.Response {
+			pages++
+			return response(200, fmt.Sprintf("<ListBucketResult><IsTruncated>true</IsTruncated><NextContinuationToken>%d</NextContinuationToken>%s</ListBucketResult>", pages, tt.inner))
+		}}}
+		b, err := bucket.Open(t.Context(), bucket.Location{Bucket: "mirror", Prefix: "p"}, bucket.Options{
+			Endpoint: "https://store.test", Env: bucket.Environment{NoMetadata: true}, Client: fetch.New(opts),
+		})
+		sourcetest.Check(t, err)
+		pages = 0
+		for _, err = range b.List(t.Context(), "") {
+		}
+		sourcetest.Expect(t, err != nil && strings.Contains(err.Error(), "without an end"), "got %v", err)
+		sourcetest.Equal(t, pages, tt.pages)
+	}
+}
+
+// A URL that leaves the bucket, or a directory in it, isn't requested, however it is escaped.
+func TestURLsWithDots(t *testing.T) {
+	f := newFake(t)
+	f.put("other/a", "text")
+	opts := f.at(f.options())
+	_, err := bucket.Open(t.Context(), bucket.Location{Bucket: "mirror", Prefix: "p"}, opts)
+	sourcetest.Check(t, err)
+	for _, path := range []string{"/mirror/p/%2e%2e/other/a", "/mirror/p/.%2E/other/a", "/mirror/%2e/a", "/mirror/%2e%2e/b/a"} {
+		_, err = opts.Client.Document(t.Context(), fetch.Request{URL: f.URL + path})
+		sourcetest.Expect(t, err != nil && strings.Contains(err.Error(), `a part "." or ".."`), "%s: %v", path, err)
+	}
+	sourcetest.Equal(t, f.count(), 1, "requests, with that of Open")
+}
+
 // A directory that a console has created is no object.
 func TestDirectoriesAreSkipped(t *testing.T) {
 	f := newFake(t)

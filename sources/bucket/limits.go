@@ -24,7 +24,15 @@ const (
 
 	maxPages = 20 // of a list of unfinished uploads or their parts, of 1000 each
 
+	readAtOnce = 1 << 20 // bytes, while the contents are hashed
+
 	undoTimeout = 30 * time.Second // for removing what a failed upload left, even if the context is done
+)
+
+// Listings.
+const (
+	maxListPages  = 10_000 // of 1000 objects each
+	maxEmptyPages = 100    // in a row; some stores return a few
 )
 
 const maxDeletes = 16 // objects that are removed at the same time

@@ -54,18 +54,20 @@ var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 func (u *upload) sendPart(ctx context.Context, id string, p *part) (err error) {
 	c := u.call(http.MethodPut, "partNumber", strconv.Itoa(p.number), "uploadId", id)
 	c.body, c.size, c.sent = io.NewSectionReader(u.data, p.at, p.size), p.size, u.count
+	var others []io.Writer
+	sum := sha256.New()
+	if c.unsigned = u.verifies && u.URL("").Scheme == "https"; !c.unsigned {
+		others = []io.Writer{sum}
+	}
+	if p.sent, err = u.hash(ctx, p, others...); err != nil {
+		return err
+	}
 	if u.verifies {
-		if p.sum, err = u.hash(p, crc32.New(castagnoli)); err != nil {
-			return err
-		}
+		p.sum = p.sent
 		c.header.Set("X-Amz-Checksum-Crc32c", base64.StdEncoding.EncodeToString(p.sum))
 	}
-	if c.unsigned = u.verifies && u.URL("").Scheme == "https"; !c.unsigned {
-		sum, err := u.hash(p, sha256.New())
-		if err != nil {
-			return err
-		}
-		c.sum = [32]byte(sum)
+	if !c.unsigned {
+		c.sum = [32]byte(sum.Sum(nil))
 	}
 	a, err := u.send(ctx, c)
 	if err != nil {
@@ -171,7 +173,7 @@ func (u *upload) find(ctx context.Context) (id string, err error) {
 				continue
 			}
 			parts, err := u.partsOf(ctx, unfinished.UploadID)
-			same := err == nil && u.same(parts)
+			same := err == nil && u.same(ctx, parts)
 			switch {
 			case ctx.Err() != nil:
 				return "", ctx.Err()
@@ -228,7 +230,7 @@ func (u *upload) partsOf(ctx context.Context, id string) (parts []partXML, err e
 }
 
 // same reports whether all parts of an unfinished upload are parts of the object.
-func (u *upload) same(parts []partXML) bool {
+func (u *upload) same(ctx context.Context, parts []partXML) bool {
 	for _, has := range parts {
 		if has.PartNumber < 1 || has.PartNumber > len(u.parts) {
 			return false
@@ -237,16 +239,22 @@ func (u *upload) same(parts []partXML) bool {
 		if has.Size != p.size || has.ETag == "" {
 			return false
 		}
-		if has.ChecksumCRC32C != "" {
-			sum, err := u.hash(p, crc32.New(castagnoli))
-			if err != nil || has.ChecksumCRC32C != base64.StdEncoding.EncodeToString(sum) {
+		sum := md5.New() // the ETag of a part, in stores without checksums
+		var others []io.Writer
+		if has.ChecksumCRC32C == "" {
+			others = []io.Writer{sum}
+		}
+		var err error
+		if p.sent, err = u.hash(ctx, p, others...); err != nil {
+			return false
+		}
+		if has.ChecksumCRC32C == "" {
+			if strings.Trim(has.ETag, `"`) != hex.EncodeToString(sum.Sum(nil)) {
 				return false
 			}
-			p.sum = sum
 			continue
 		}
-		sum, err := u.hash(p, md5.New()) // the ETag of a part, in stores without checksums
-		if err != nil || strings.Trim(has.ETag, `"`) != hex.EncodeToString(sum) {
+		if p.sum = p.sent; has.ChecksumCRC32C != base64.StdEncoding.EncodeToString(p.sum) {
 			return false
 		}
 	}

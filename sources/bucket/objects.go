@@ -167,8 +167,14 @@ func (b *Bucket) List(ctx context.Context, prefix string) iter.Seq2[Info, error]
 	return func(yield func(Info, error) bool) {
 		root := b.at.under("")
 		query := url.Values{"list-type": {"2"}, "encoding-type": {"url"}, "prefix": {root + prefix}}
-		for {
+		for pages, empty := 1, 0; ; pages++ {
 			page, err := b.listPage(ctx, query)
+			if empty++; len(page.Contents) > 0 {
+				empty = 0
+			}
+			if err == nil && page.IsTruncated && (pages == maxListPages || empty == maxEmptyPages) {
+				err = b.endless()
+			}
 			if err != nil {
 				yield(Info{}, err)
 				return
@@ -197,6 +203,10 @@ func (b *Bucket) List(ctx context.Context, prefix string) iter.Seq2[Info, error]
 	}
 }
 
+func (b *Bucket) endless() error {
+	return &Error{Subject: b.at.String(), Err: errors.New("the store returned a listing without an end")}
+}
+
 // listPage returns one page of a listing, with decoded keys.
 func (b *Bucket) listPage(ctx context.Context, query url.Values) (page listXML, err error) {
 	a, err := b.send(ctx, call{method: http.MethodGet, query: query})
@@ -207,7 +217,7 @@ func (b *Bucket) listPage(ctx context.Context, query url.Values) (page listXML, 
 		return page, err
 	}
 	if page.IsTruncated && (page.Next == "" || page.Next == query.Get("continuation-token")) {
-		return page, &Error{Subject: b.at.String(), Err: errors.New("the store returned a listing without an end")}
+		return page, b.endless()
 	}
 	for i := range page.Contents {
 		if o := &page.Contents[i]; page.Encoding == "url" {

@@ -358,15 +358,39 @@ func TestUploadsAtTheSameTime(t *testing.T) {
 
 // Contents with another checksum than the given one become no object, and neither do incomplete ones.
 func TestUploadChecksContents(t *testing.T) {
-	_, b, _ := open(t, "s3://mirror")
-	data := random(2 << 20)
-	_, err := b.Upload(t.Context(), "a.zip", bytes.NewReader(data), int64(len(data)), sha256.Sum256([]byte("other")), bucket.UploadOptions{})
-	sourcetest.Expect(t, err != nil && strings.HasPrefix(err.Error(), "s3://mirror/a.zip: not uploaded: the contents have SHA-256 "), "got %v", err)
+	s, b, _ := open(t, "s3://mirror")
+	for _, size := range []int{2 << 20, 40 << 20} {
+		data := random(size)
+		_, err := b.Upload(t.Context(), "a.zip", bytes.NewReader(data), int64(len(data)), sha256.Sum256([]byte("other")), bucket.UploadOptions{})
+		sourcetest.Expect(t, err != nil && strings.HasPrefix(err.Error(), "s3://mirror/a.zip: not uploaded: the contents have SHA-256 "), "got %v", err)
+	}
+	for _, from := range []int64{1, 2} { // two reads are for checksums: that of the part, and that of the whole
+		data := &changing{data: random(40 << 20), at: 39 << 20}
+		data.left.Store(from)
+		_, err := b.Upload(t.Context(), "a.zip", data, 40<<20, sha256.Sum256(data.data), bucket.UploadOptions{Jobs: 1})
+		sourcetest.Expect(t, err != nil && strings.HasPrefix(err.Error(), "s3://mirror/a.zip: not uploaded: the contents "), "read %d: %v", from, err)
+	}
+	sourcetest.EqualSlices(t, unfinished(t, s, "mirror"), nil)
 	for _, size := range []int64{3, 20 << 20} {
 		_, err := b.Upload(t.Context(), "a.zip", strings.NewReader("ab"), size, sha256.Sum256([]byte("ab")), bucket.UploadOptions{})
 		sourcetest.ErrorIs(t, err, io.ErrUnexpectedEOF)
 	}
 	sourcetest.Equal(t, len(list(t, b, "")), 0)
+}
+
+// changing are contents that change when a piece is read for the nth time.
+type changing struct {
+	data []byte
+	at   int64        // of the byte that changes
+	left atomic.Int64 // how often it is read until then
+}
+
+func (c *changing) ReadAt(p []byte, off int64) (int, error) {
+	n, err := bytes.NewReader(c.data).ReadAt(p, off)
+	if off <= c.at && c.at < off+int64(n) && c.left.Add(-1) <= 0 {
+		p[c.at-off]++
+	}
+	return n, err
 }
 
 // A client reads the objects of a private bucket, and can't read others.

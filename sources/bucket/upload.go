@@ -1,11 +1,13 @@
 package bucket
 
 import (
+	"bytes"
 	"context"
 	"crypto/sha256"
 	"errors"
 	"fmt"
 	"hash"
+	"hash/crc32"
 	"io"
 	"net/http"
 	"sync"
@@ -37,8 +39,8 @@ type Uploaded struct {
 // Upload writes an object of a known size and SHA-256. A large object is sent in parts. If the upload is interrupted, they remain in
 // the store, and the next upload of the same contents under the same name sends only the rest. Parts of other contents are removed.
 //
-// If small contents differ from sum, Upload fails and writes no object. The sum of large contents must be right: to compute it again
-// would take longer than to send them. The store verifies a checksum of each request. If it returns another one for the object,
+// If the contents differ from sum, or change meanwhile, Upload fails and writes no object. For large contents, it reads them a second
+// time for that, while it sends them. The store verifies a checksum of each request. If it returns another one for the object,
 // Upload removes the object, and the error matches [ErrCorrupt]. If the condition isn't met, the error matches [ErrChanged].
 func (b *Bucket) Upload(ctx context.Context, name string, r io.ReaderAt, size int64, sum [32]byte, opts UploadOptions) (Uploaded, error) {
 	key, err := b.at.key(name)
@@ -58,6 +60,8 @@ func (b *Bucket) Upload(ctx context.Context, name string, r io.ReaderAt, size in
 	for at, each := int64(0), partSize(size); at < size; at += each {
 		u.parts = append(u.parts, &part{number: len(u.parts) + 1, at: at, size: min(each, size-at)})
 	}
+	end := u.startHashing(ctx)
+	defer end()
 	for n := range maxAttempts {
 		uploaded, err := u.attempt(ctx, n == 0)
 		if !errors.Is(err, errUseless) {
@@ -104,6 +108,9 @@ type upload struct {
 	parts     []*part
 	verifies  bool // whether the store verifies the CRC32C of parts
 
+	hashed  chan struct{} // closed once hashErr and the wanted sums of the parts are set
+	hashErr error
+
 	mu   sync.Mutex
 	done int64 // bytes sent or kept
 }
@@ -114,6 +121,8 @@ type part struct {
 	at, size int64
 	etag     string // once the store has it
 	sum      []byte // CRC32C, once the store has verified it; nil if it verifies none
+	sent     []byte // CRC32C of what was sent
+	want     []byte // CRC32C of what was hashed with the whole object
 }
 
 // partSize returns the size of all parts but the last one.
@@ -122,16 +131,74 @@ func partSize(size int64) int64 {
 	return max(usualPart, (size/maxParts/unit+1)*unit)
 }
 
-// hash returns the checksum of a part.
-func (u *upload) hash(p *part, with hash.Hash) ([]byte, error) {
-	n, err := io.Copy(with, io.NewSectionReader(u.data, p.at, p.size))
-	if err == nil && n < p.size {
-		err = io.ErrUnexpectedEOF
+// hash hashes a part, and returns its CRC32C. It also writes the part to the others.
+func (u *upload) hash(ctx context.Context, p *part, others ...io.Writer) ([]byte, error) {
+	crc := crc32.New(castagnoli)
+	to := io.MultiWriter(append(others, crc)...)
+	buffer := make([]byte, min(readAtOnce, p.size))
+	for at := int64(0); at < p.size; {
+		if ctx.Err() != nil {
+			return nil, context.Cause(ctx)
+		}
+		n, err := u.data.ReadAt(buffer[:min(int64(len(buffer)), p.size-at)], p.at+at)
+		_, _ = to.Write(buffer[:n]) // hashes don't fail
+		switch at += int64(n); {
+		case at == p.size:
+		case errors.Is(err, io.EOF):
+			err = io.ErrUnexpectedEOF
+			fallthrough
+		case err != nil:
+			return nil, &Error{Subject: u.subject(u.key), Err: fmt.Errorf("cannot read the contents: %w", err)}
+		}
 	}
-	if err != nil {
-		return nil, &Error{Subject: u.subject(u.key), Err: fmt.Errorf("cannot read the contents: %w", err)}
+	return crc.Sum(nil), nil
+}
+
+// A contentsError is the error of contents that have another checksum than they should have.
+type contentsError struct{ got, want [32]byte }
+
+func (e *contentsError) Error() string {
+	if e.got == e.want {
+		return "not uploaded: the contents changed while they were sent"
 	}
-	return with.Sum(nil), nil
+	return fmt.Sprintf("not uploaded: the contents have SHA-256 %x instead of %x", e.got, e.want)
+}
+
+// startHashing starts to hash the contents from the beginning to the end, while parts are sent in any order. The parts that are sent
+// are compared with those that were hashed by their CRC32C. The function that it returns waits for the end.
+func (u *upload) startHashing(ctx context.Context) (end func()) {
+	ctx, cancel := context.WithCancel(ctx)
+	u.hashed = make(chan struct{})
+	go func() {
+		defer close(u.hashed)
+		whole := sha256.New()
+		for _, p := range u.parts {
+			if p.want, u.hashErr = u.hash(ctx, p, whole); u.hashErr != nil {
+				return
+			}
+		}
+		if got := [32]byte(whole.Sum(nil)); got != u.sum {
+			u.hashErr = &Error{Subject: u.subject(u.key), Err: &contentsError{got, u.sum}}
+		}
+	}()
+	return func() {
+		cancel()
+		<-u.hashed
+	}
+}
+
+// compare waits until the contents are hashed, and returns an error if the parts that the store has are not those with the checksum.
+func (u *upload) compare() error {
+	<-u.hashed // which ends with the context of the upload
+	if u.hashErr != nil {
+		return u.hashErr
+	}
+	for _, p := range u.parts {
+		if !bytes.Equal(p.sent, p.want) {
+			return &Error{Subject: u.subject(u.key), Err: &contentsError{u.sum, u.sum}}
+		}
+	}
+	return nil
 }
 
 // checked are the contents of an upload, which are read from the beginning to the end. Contents with another checksum have no end, so
@@ -150,7 +217,7 @@ func (c *checked) ReadAt(p []byte, off int64) (int, error) {
 	c.hash.Write(p[:n])
 	if off+int64(n) == c.size {
 		if got := c.hash.Sum(nil); [32]byte(got) != c.sum {
-			return 0, fmt.Errorf("not uploaded: the contents have SHA-256 %x instead of %x", got, c.sum)
+			return 0, &contentsError{[32]byte(got), c.sum}
 		}
 	}
 	return n, err
@@ -183,9 +250,13 @@ func (u *upload) attempt(ctx context.Context, resume bool) (up Uploaded, err err
 	up.Kept = u.done
 	sent := u.sendParts(ctx, id)
 	if err = sent; err == nil {
+		err = u.compare()
+	}
+	if err == nil {
 		up.ETag, err = u.complete(ctx, id)
 	}
 	e, _ := errors.AsType[*Error](err)
+	_, other := errors.AsType[*contentsError](err)
 	switch refusal := refusalIn(err); {
 	case err == nil:
 		return up, u.check(ctx, up.ETag, up.Kept > 0)
@@ -199,7 +270,7 @@ func (u *upload) attempt(ctx context.Context, resume bool) (up Uploaded, err err
 		}
 		return up, errUseless
 	case errors.Is(err, ErrFull), errors.Is(err, fetch.ErrUnauthorized), refusal != nil && refusal.Temporary():
-	case refusal != nil, errors.Is(err, ErrCorrupt):
+	case refusal != nil, errors.Is(err, ErrCorrupt), other:
 		u.abort(ctx, id) // a later upload could not use it
 	}
 	return up, err
@@ -208,7 +279,7 @@ func (u *upload) attempt(ctx context.Context, resume bool) (up Uploaded, err err
 // forget forgets what the store has.
 func (u *upload) forget() {
 	for _, p := range u.parts {
-		p.etag, p.sum = "", nil
+		p.etag, p.sum, p.sent = "", nil, nil
 	}
 	u.count(-u.done)
 }
@@ -226,6 +297,13 @@ func (u *upload) sendParts(ctx context.Context, id string) error {
 		group.Go(func() error {
 			if failed.Load() || ctx.Err() != nil {
 				return ctx.Err()
+			}
+			select {
+			case <-u.hashed:
+				if u.hashErr != nil { // the rest need not be sent
+					return u.hashErr
+				}
+			default:
 			}
 			err := u.sendPart(ctx, id, p)
 			if err != nil {
