@@ -41,6 +41,9 @@ type Options struct {
 
 	// Plain permits an http URL. Engines refuse such mirrors.
 	Plain bool
+
+	// SecureArchives refuses archives at http URLs. Engines accept them.
+	SecureArchives bool
 }
 
 // A Mirror is a network mirror. It is safe for concurrent use.
@@ -123,6 +126,12 @@ func (m *Mirror) locate(ctx context.Context, id sources.PackageID) (sources.Pack
 	if err != nil {
 		return sources.Package{}, err
 	}
+	if version.Archives != nil && len(version.Archives) == 0 { // larder mirror push --prune has removed it
+		listing, err := m.list(ctx, id.Provider)
+		if err == nil && !slices.Contains(listing.Versions, id.Version) {
+			return sources.Package{}, doc.Wrap(sources.WithHint(sources.ErrNotFound, "%s does not have this version", m))
+		}
+	}
 	p, err := m.parsePackage(doc, version, id)
 	if err != nil {
 		return sources.Package{}, doc.Wrap(err)
@@ -172,12 +181,21 @@ type archive struct {
 	Hashes []string
 }
 
+// resolve returns the URL of an archive.
+func (m *Mirror) resolve(doc *fetch.Document, a *archive) (*url.URL, error) {
+	at, err := fetch.Resolve(doc.URL, a.URL)
+	if err == nil && m.opts.SecureArchives && at.Scheme != "https" {
+		err = fmt.Errorf("%s is not an https URL", fetch.Redact(at.String()))
+	}
+	return at, err
+}
+
 func (m *Mirror) parsePackage(doc *fetch.Document, version version, id sources.PackageID) (sources.Package, error) {
 	a := version.Archives[id.Platform.String()]
 	if a == nil {
 		return sources.Package{}, noPlatform(id, version.Archives)
 	}
-	at, err := fetch.Resolve(doc.URL, a.URL)
+	at, err := m.resolve(doc, a)
 	if err != nil {
 		return sources.Package{}, fmt.Errorf("url of %s: %w", id.Platform, err)
 	}
@@ -251,7 +269,7 @@ func (m *Mirror) release(ctx context.Context, p sources.Provider, v sources.Vers
 		if err != nil || version.Archives[name] == nil {
 			continue // no client can request this platform
 		}
-		at, err := fetch.Resolve(doc.URL, version.Archives[name].URL)
+		at, err := m.resolve(doc, version.Archives[name])
 		if err != nil {
 			return r, doc.Wrap(fmt.Errorf("url of %s: %w", platform, err))
 		}

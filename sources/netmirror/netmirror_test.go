@@ -262,6 +262,21 @@ func TestRejectedPackages(t *testing.T) {
 	}
 }
 
+// With SecureArchives, archives are downloaded over https only.
+func TestSecureArchives(t *testing.T) {
+	id := packageID(t, "example.com/acme/widget", "1.0.0")
+	for url, secure := range map[string]bool{"http://archives.test/x.zip": false, "https://archives.test/x.zip": true, "x.zip": true} {
+		n := &network{answers: map[string]answer{versionURL: document(`{"archives": {"linux_amd64": {"url": "` + url + `"}}}`)}}
+		_, err := n.mirror(t, base, netmirror.Options{}).Package(t.Context(), id)
+		check(t, err)
+		m := n.mirror(t, base, netmirror.Options{SecureArchives: true})
+		_, err = m.Package(t.Context(), id)
+		sourcetest.Expect(t, (err == nil) == secure, "%s: %v", url, err)
+		_, err = m.Release(t.Context(), id.Provider, id.Version)
+		sourcetest.Expect(t, (err == nil) == secure, "%s: %v", url, err)
+	}
+}
+
 func TestMissingPackage(t *testing.T) {
 	for _, test := range []struct {
 		name           string
@@ -272,6 +287,8 @@ func TestMissingPackage(t *testing.T) {
 		{"platform", answer{}, document(`{"archives": {"darwin_arm64": {"url": "x"}, "a_b": null}}`), sources.ErrNoPlatform, "has example.com/acme/widget 1.0.0 for darwin_arm64"},
 		{"null", answer{}, document(`{"archives": {"linux_amd64": null}}`), sources.ErrNoPlatform, "1.0.0.json lists no archives"},
 		{"no archives", answer{}, document(`null`), sources.ErrNoPlatform, "1.0.0.json lists no archives"},
+		{"removed", document(`{"versions": {"2.0.0": {}}}`), document(`{"archives": {}}`), sources.ErrNotFound, "does not have this version"},
+		{"removed, but listed", document(`{"versions": {"1.0.0": {}}}`), document(`{"archives": {}}`), sources.ErrNoPlatform, "1.0.0.json lists no archives"},
 		{"version", document(`{"versions": {"2.0.0": {}}}`), answer{status: 404}, sources.ErrNotFound, "does not have this version"},
 		{"provider", answer{status: 404}, answer{status: 404}, sources.ErrNotFound, "does not have this version"},
 		{"version listed in the index", document(`{"versions": {"1.0": {}}}`), answer{status: 404}, nil, "names this version"},

@@ -47,7 +47,8 @@ func (m *rootModule) browser(ctx context.Context, r PlaceRequest) (publish.Brows
 		if err != nil {
 			return nil, err
 		}
-		mirror, err := netmirror.New(m.client, b.URL("").String(), netmirror.Options{Plain: true})
+		secure := b.URL("").Scheme == "https"
+		mirror, err := netmirror.New(m.client, b.URL("").String(), netmirror.Options{Plain: !secure, SecureArchives: secure})
 		return publish.BrowseBucket(b, mirror), err
 	}
 	mirror, err := netmirror.New(m.client, r.Place, netmirror.Options{})
