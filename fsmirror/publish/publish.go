@@ -299,7 +299,9 @@ func (p *pusher) stray(ctx context.Context, releases []Release) (plans []plan) {
 				continue // not a package, so it stays
 			}
 			if err != nil {
-				p.failed(err)
+				if !errors.Is(err, sources.ErrNotFound) { // otherwise another program has removed it
+					p.failed(err)
+				}
 				continue
 			}
 			one := plan{put: Release{Release: r}}

@@ -1,0 +1,450 @@
+package publish_test
+
+import (
+	"context"
+	"crypto/rand"
+	"crypto/sha256"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"net/http"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/larder-cli/larder/fsmirror"
+	"github.com/larder-cli/larder/fsmirror/publish"
+	"github.com/larder-cli/larder/sources"
+	"github.com/larder-cli/larder/sources/bucket"
+	"github.com/larder-cli/larder/sources/fetch"
+	"github.com/larder-cli/larder/sources/sourcetest"
+)
+
+// These tests are about a real store to which several programs push.
+
+// prune removes everything that the mirror doesn't have.
+func prune(sources.PackageID) bool { return true }
+
+// A place is a prefix in the store.
+type place struct {
+	*testing.T
+	store  *sourcetest.S3
+	prefix string
+}
+
+// interrupted calls do before the nth request, from 1.
+type interrupted struct {
+	http.RoundTripper
+	n    int64
+	do   func()
+	sent atomic.Int64
+}
+
+func (i *interrupted) RoundTrip(req *http.Request) (*http.Response, error) {
+	if i.sent.Add(1) == i.n {
+		i.do()
+	}
+	return i.RoundTripper.RoundTrip(req)
+}
+
+// target returns the place for a program whose nth request is interrupted, and the requests that it has sent. 0 means never.
+func (p place) target(n int64, do func()) (*publish.Bucket, *interrupted) {
+	p.Helper()
+	over := p.store.Transport(p)
+	p.Cleanup(over.CloseIdleConnections)
+	i := &interrupted{RoundTripper: over, do: do}
+	b := p.bucket(i)
+	i.sent.Store(0)
+	i.n = n
+	return publish.NewBucket(b), i
+}
+
+func (p place) bucket(over http.RoundTripper) *bucket.Bucket {
+	p.Helper()
+	b, err := bucket.Open(p.Context(), bucket.Location{Bucket: "plugins", Prefix: p.prefix}, bucket.Options{
+		Endpoint: p.store.Endpoint, Client: fetch.New(fetch.Options{Transport: over}),
+		Env: bucket.Environment{AccessKeyID: p.store.AccessKeyID, SecretAccessKey: p.store.SecretAccessKey, NoMetadata: true},
+	})
+	check(p, err)
+	return b
+}
+
+// write writes an object in the directory of the provider.
+func (p place) write(name string, data []byte) {
+	p.Helper()
+	_, err := p.bucket(p.store.Transport(p)).Put(p.Context(), filepath.Join(provider, name), data, bucket.WriteOptions{})
+	check(p, err)
+}
+
+func (p place) writeDocument(name string, doc fsmirror.Document) {
+	p.Helper()
+	text, err := json.Marshal(doc)
+	check(p, err)
+	p.write(name, text)
+}
+
+// push pushes releases.
+func (p place) push(opts publish.Options, releases ...publish.Release) publish.Result {
+	p.Helper()
+	b, _ := p.target(0, nil)
+	result, err := publish.Push(p.Context(), b, releases, opts)
+	check(p, err)
+	return result
+}
+
+// everyMoment calls test with each n, until a program finishes before its nth request. Each test has an empty place.
+func everyMoment(t *testing.T, test func(p place, n int64) (sent int64)) {
+	t.Helper()
+	s := sourcetest.NewS3(t, "plugins")
+	for n := int64(1); ; n++ {
+		last := false
+		t.Run(fmt.Sprint(n), func(t *testing.T) { last = test(place{t, s, fmt.Sprint(n)}, n) < n })
+		if last || t.Failed() {
+			return
+		}
+	}
+}
+
+func inOnePlace(t *testing.T) place { return place{t, sourcetest.NewS3(t, "plugins"), "p"} }
+
+// widget is the directory of the provider in the place.
+func (p place) widget() string { return filepath.Join(p.store.Dir, "plugins", p.prefix, provider) }
+
+// document returns a document about the provider.
+func (p place) document(name string) (doc fsmirror.Document) {
+	p.Helper()
+	data, err := os.ReadFile(filepath.Join(p.widget(), name))
+	if !errors.Is(err, os.ErrNotExist) {
+		check(p, err)
+		check(p, json.Unmarshal(data, &doc))
+	}
+	return doc
+}
+
+// problems returns the archives that documents name and that aren't there with their hashes, and the differences between the index and
+// the documents.
+func (p place) problems() (all []string) {
+	p.Helper()
+	index := p.document("index.json")
+	entries, err := os.ReadDir(p.widget())
+	check(p, err)
+	listed := maps.Clone(index.Versions)
+	for _, entry := range entries {
+		v, ok := strings.CutSuffix(entry.Name(), ".json")
+		if !ok || v == "index" {
+			continue
+		}
+		doc := p.document(entry.Name())
+		if _, ok := listed[v]; ok != (len(doc.Archives) > 0) {
+			all = append(all, fmt.Sprintf("version %s has %d archives, and in the index it is %t", v, len(doc.Archives), ok))
+		}
+		delete(listed, v)
+		for platform, a := range doc.Archives {
+			data, err := os.ReadFile(filepath.Join(p.widget(), a.URL))
+			if err != nil {
+				all = append(all, err.Error())
+			} else if is := sources.ZipHash(sha256.Sum256(data)); !slices.Contains(a.Hashes, is) {
+				all = append(all, fmt.Sprintf("%s %s has %s instead of %s", v, platform, is, a.Hashes))
+			}
+		}
+	}
+	for v := range listed {
+		all = append(all, "the index has "+v+", which has no document")
+	}
+	return all
+}
+
+// sound checks that there are no problems.
+func (p place) sound() {
+	p.Helper()
+	sourcetest.EqualSlices(p, p.problems(), nil, "problems")
+}
+
+// platforms returns VERSION PLATFORM of each package in the place.
+func (p place) platforms() (all []string) {
+	for v := range p.document("index.json").Versions {
+		for platform := range p.document(v + ".json").Archives {
+			all = append(all, v+" "+platform)
+		}
+	}
+	slices.Sort(all)
+	return all
+}
+
+func (p place) archives() []string {
+	names, err := filepath.Glob(filepath.Join(p.widget(), "archives", "*", "*"))
+	check(p, err)
+	return names
+}
+
+// age makes all objects older.
+func (p place) age(by time.Duration) {
+	check(p, filepath.WalkDir(p.widget(), func(path string, _ os.DirEntry, err error) error {
+		then := time.Now().Add(-by)
+		return errors.Join(err, os.Chtimes(path, then, then))
+	}))
+}
+
+// Two programs push other contents of the same package. One of them fails, and doesn't touch the archive of the other one.
+func TestPushersOfOtherContents(t *testing.T) {
+	a, b := released(t, provider, "1.0.0", 1000, "linux_amd64"), released(t, provider, "1.0.0", 1000, "linux_amd64")
+	everyMoment(t, func(p place, n int64) int64 {
+		var second error
+		first, requests := p.target(n, func() {
+			to, _ := p.target(0, nil)
+			_, second = publish.Push(context.Background(), to, []publish.Release{b}, publish.Options{})
+		})
+		_, err := publish.Push(p.Context(), first, []publish.Release{a}, publish.Options{})
+		p.sound()
+		if requests.sent.Load() < n {
+			check(p, err)
+			return requests.sent.Load()
+		}
+		sourcetest.Expect(p, (err == nil) != (second == nil), "the errors are %v and %v", err, second)
+		var differ *publish.DifferError
+		sourcetest.Expect(p, errors.As(errors.Join(err, second), &differ) && differ.Theirs != differ.Ours, "the errors are %v and %v", err, second)
+
+		p.push(publish.Options{Replace: true}, b)
+		p.push(publish.Options{Replace: true}, a)
+		p.sound()
+		sourcetest.Equal(p, p.document("1.0.0.json").Archives["linux_amd64"].Hashes[0], a.Packages[0].ZH)
+		sourcetest.Equal(p, len(p.archives()), 2)
+		return requests.sent.Load()
+	})
+}
+
+// A --replace that was interrupted leaves the old package or the new one, and both pushers can continue.
+func TestInterruptedReplace(t *testing.T) {
+	old, changed := released(t, provider, "1.0.0", 1000, "linux_amd64"), released(t, provider, "1.0.0", 1100, "linux_amd64")
+	everyMoment(t, func(p place, n int64) int64 {
+		p.push(publish.Options{}, old)
+		ctx, cancel := context.WithCancel(p.Context())
+		to, requests := p.target(n, cancel)
+		_, _ = publish.Push(ctx, to, []publish.Release{changed}, publish.Options{Replace: true})
+		cancel()
+		p.sound()
+		p.push(publish.Options{Replace: true}, old)
+		p.sound()
+		sourcetest.Equal(p, p.document("1.0.0.json").Archives["linux_amd64"].Hashes[0], old.Packages[0].ZH)
+		p.push(publish.Options{Replace: true}, changed)
+		p.sound()
+		sourcetest.Equal(p, p.document("1.0.0.json").Archives["linux_amd64"].Hashes[0], changed.Packages[0].ZH)
+		return requests.sent.Load()
+	})
+}
+
+// While one program removes a version, another one adds a platform to it.
+func TestPruneWhileAdding(t *testing.T) {
+	old, kept := released(t, provider, "1.0.0", 1000, "linux_amd64"), released(t, provider, "2.0.0", 1000, "linux_amd64")
+	other := released(t, provider, "1.0.0", 1000, "darwin_arm64")
+	other.Evidence = signed(t, "https://example.com/1")
+	everyMoment(t, func(p place, n int64) int64 {
+		p.push(publish.Options{}, old, kept)
+		pruner, requests := p.target(n, func() { p.push(publish.Options{}, other) })
+		_, err := publish.Push(p.Context(), pruner, []publish.Release{kept}, publish.Options{Prune: prune})
+		check(p, err)
+		p.sound()
+		if requests.sent.Load() < n {
+			sourcetest.EqualSlices(p, p.platforms(), []string{"2.0.0 linux_amd64"})
+		} else if slices.Contains(p.platforms(), "1.0.0 darwin_arm64") {
+			at := filepath.Join(p.widget(), p.document("1.0.0.json").Larder.Evidence.URL, "origin")
+			sourcetest.Equal(p, string(sourcetest.ReadFile(p, at)), "https://example.com/1\n")
+		} else { // it was there when the pruner looked
+			sourcetest.Expect(p, n < 9, "the platform that was added is missing")
+		}
+		return requests.sent.Load()
+	})
+}
+
+// While one program removes a package, another one pushes the same package. It skips the archive, which is still there.
+func TestPruneOfAnArchiveThatAnotherPusherNames(t *testing.T) {
+	both := released(t, provider, "1.0.0", 1000, "darwin_arm64", "linux_amd64")
+	both.Evidence = signed(t, "https://example.com/1")
+	one := both
+	one.Packages = both.Packages[:1]
+	t.Run("pusher interrupts pruner", func(t *testing.T) {
+		noticed := 0
+		defer func() { sourcetest.Expect(t, noticed > 0, "the archive was never removed after the check") }()
+		everyMoment(t, func(p place, n int64) int64 {
+			p.push(publish.Options{}, both)
+			pruner, requests := p.target(n, func() { p.push(publish.Options{}, both) })
+			_, err := publish.Push(p.Context(), pruner, []publish.Release{one}, publish.Options{Prune: prune})
+			problems := p.problems()
+			sourcetest.Expect(p, (err == nil) == (problems == nil), "%v, but the pruner returned %v", problems, err)
+			if err != nil {
+				noticed++
+				sourcetest.Expect(p, strings.Contains(err.Error(), "was removed while another program added it"), "got %v", err)
+			}
+			p.push(publish.Options{}, both)
+			p.sound()
+			sourcetest.Equal(p, len(p.platforms()), 2)
+			return requests.sent.Load()
+		})
+	})
+	t.Run("pruner interrupts pusher", func(t *testing.T) {
+		everyMoment(t, func(p place, n int64) int64 {
+			p.push(publish.Options{}, both)
+			doc := p.document("1.0.0.json")
+			delete(doc.Archives, "linux_amd64") // as if its pusher were going to add it
+			p.writeDocument("1.0.0.json", doc)
+			p.age(48 * time.Hour)
+			pusher, requests := p.target(n, func() { p.push(publish.Options{Prune: prune}, one) })
+			_, err := publish.Push(p.Context(), pusher, []publish.Release{both}, publish.Options{})
+			check(p, err)
+			p.sound()
+			return requests.sent.Load()
+		})
+	})
+}
+
+// The next push continues an interrupted one, and the next --prune an interrupted one.
+func TestInterruptions(t *testing.T) {
+	old, kept := released(t, provider, "1.0.0", 1000, "darwin_arm64", "linux_amd64"), released(t, provider, "2.0.0", 1000, "linux_amd64")
+	everyMoment(t, func(p place, n int64) int64 {
+		ctx, cancel := context.WithCancel(p.Context())
+		to, requests := p.target(n, cancel)
+		_, _ = publish.Push(ctx, to, []publish.Release{old, kept}, publish.Options{})
+		cancel()
+		p.push(publish.Options{}, old, kept)
+		p.sound()
+		sourcetest.Equal(p, len(p.platforms()), 3)
+		return requests.sent.Load()
+	})
+	everyMoment(t, func(p place, n int64) int64 {
+		p.push(publish.Options{}, old, kept)
+		p.age(48 * time.Hour)
+		ctx, cancel := context.WithCancel(p.Context())
+		to, requests := p.target(n, cancel)
+		_, _ = publish.Push(ctx, to, []publish.Release{kept}, publish.Options{Prune: prune})
+		cancel()
+		p.push(publish.Options{Prune: prune}, kept)
+		p.sound()
+		sourcetest.EqualSlices(p, p.platforms(), []string{"2.0.0 linux_amd64"})
+		sourcetest.Equal(p, len(p.archives()), 1)
+		before := p.archives()
+		p.push(publish.Options{Prune: prune}, kept)
+		sourcetest.EqualSlices(p, p.archives(), before)
+		return requests.sent.Load()
+	})
+}
+
+// An archive that has changed since it was hashed isn't uploaded, whatever its size.
+func TestArchiveChangesBeforeItIsUploaded(t *testing.T) {
+	for _, size := range []int{1 << 20, 40 << 20} {
+		t.Run(fmt.Sprint(size), func(t *testing.T) {
+			p := inOnePlace(t)
+			r := released(t, provider, "1.0.0", size, "linux_amd64")
+			original := sourcetest.ReadFile(t, r.Packages[0].Path)
+			other := make([]byte, len(original))
+			_, _ = rand.Read(other)
+			for _, changed := range [][]byte{other, other[1:], append(other, 1)} {
+				check(t, os.WriteFile(r.Packages[0].Path, changed, 0o644))
+				to, _ := p.target(0, nil)
+				_, err := publish.Push(t.Context(), to, []publish.Release{r}, publish.Options{})
+				sourcetest.Expect(t, err != nil && strings.Contains(err.Error(), "not uploaded: the "), "got %v", err)
+			}
+			sourcetest.EqualSlices(t, p.archives(), nil)
+			check(t, os.WriteFile(r.Packages[0].Path, original, 0o644))
+			p.push(publish.Options{}, r)
+			p.sound()
+		})
+	}
+}
+
+// An archive with other contents than its name states is damaged, and is uploaded again.
+func TestDamagedArchive(t *testing.T) {
+	p := inOnePlace(t)
+	r := released(t, provider, "1.0.0", 1000, "linux_amd64")
+	p.push(publish.Options{}, r)
+	name, err := filepath.Rel(p.widget(), p.archives()[0])
+	check(t, err)
+	p.write(name, []byte("damaged"))
+	sourcetest.EqualSlices(t, changes(p.push(publish.Options{}, r)), []string{"1.0.0 linux_amd64 added"})
+	p.sound()
+	sourcetest.EqualSlices(t, changes(p.push(publish.Options{}, r)), nil)
+}
+
+// Documents that other programs or older versions of Larder have written.
+func TestOtherDocuments(t *testing.T) {
+	r := released(t, provider, "1.0.0", 1000, "linux_amd64")
+	pkg := &r.Packages[0]
+	h1 := sources.Hash("h1:AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA=")
+	pkg.Hashes = append(pkg.Hashes, h1)
+	own := pkg.ID.Filename()
+	other := sources.ZipHash(sha256.Sum256([]byte("other")))
+	for _, tt := range []struct {
+		name, url string
+		hashes    []sources.Hash
+		store     string // a file
+		added     bool
+		theirs    sources.Hash
+	}{
+		{"archive beside the document", own, []sources.Hash{pkg.ZH}, own, false, ""},
+		{"missing archive beside the document", own, []sources.Hash{pkg.ZH}, "", true, ""},
+		{"archive on another server", "https://example.com/x.zip", []sources.Hash{pkg.ZH}, "", false, ""},
+		{"archive in another directory", "../../other.zip", []sources.Hash{pkg.ZH}, "../../other.zip", false, ""},
+		{"missing archive in another directory", "../../other.zip", []sources.Hash{pkg.ZH}, "", true, ""},
+		{"h1", own, []sources.Hash{h1}, own, false, ""},
+		{"other h1", own, []sources.Hash{h1[:10] + "B" + h1[11:]}, own, false, h1[:10] + "B" + h1[11:]},
+		{"other zh and the same h1", own, []sources.Hash{h1, other}, own, false, other},
+		{"other zh of a missing archive", own, []sources.Hash{other}, "", false, other},
+		{"no hash", own, nil, own, true, ""},
+		{"archive of other contents", "archives/" + strings.Repeat("0", 64) + "/" + own, []sources.Hash{pkg.ZH}, "archives/" + strings.Repeat("0", 64) + "/" + own, true, ""},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			p := inOnePlace(t)
+			p.writeDocument("1.0.0.json", fsmirror.Document{Archives: map[string]fsmirror.Archive{"linux_amd64": {Hashes: tt.hashes, URL: tt.url}}})
+			if tt.store != "" {
+				p.write(tt.store, sourcetest.ReadFile(t, pkg.Path))
+			}
+			to, _ := p.target(0, nil)
+			result, err := publish.Push(t.Context(), to, []publish.Release{r}, publish.Options{})
+			if tt.theirs != "" {
+				differ, ok := errors.AsType[*publish.DifferError](err)
+				sourcetest.Require(t, ok, "got %v", err)
+				sourcetest.Equal(t, differ.Theirs, tt.theirs)
+				return
+			}
+			check(t, err)
+			sourcetest.Equal(t, len(result.Changes) > 0, tt.added, "pushed")
+			sourcetest.Equal(t, p.platforms()[0], "1.0.0 linux_amd64")
+		})
+	}
+}
+
+// Prune removes only archives, and none that another platform or another version names.
+func TestPruneKeepsWhatIsNamed(t *testing.T) {
+	p := inOnePlace(t)
+	r, other := released(t, provider, "1.0.0", 1000, "linux_amd64"), released(t, provider, "2.0.0", 1000, "linux_amd64")
+	p.push(publish.Options{}, r, other)
+	doc, shared := p.document("1.0.0.json"), p.document("2.0.0.json")
+	doc.Archives["darwin_arm64"] = doc.Archives["linux_amd64"]
+	doc.Archives["freebsd_amd64"] = shared.Archives["linux_amd64"]
+	doc.Archives["windows_amd64"] = fsmirror.Archive{URL: "2.0.0.json"}
+	doc.Archives["windows_arm64"] = fsmirror.Archive{URL: "../../../%2e%2e/x/terraform-provider-widget_1.0.0_windows_arm64.zip"}
+	p.writeDocument("1.0.0.json", doc)
+	sourcetest.Equal(t, len(p.push(publish.Options{Prune: prune}, r, other).Changes), 4)
+	p.sound()
+	sourcetest.EqualSlices(t, p.platforms(), []string{"1.0.0 linux_amd64", "2.0.0 linux_amd64"})
+}
+
+// An archive that no document names is removed when it is a day old: a pusher may be going to name a younger one.
+func TestPruneRemovesOldRests(t *testing.T) {
+	p := inOnePlace(t)
+	old, changed := released(t, provider, "1.0.0", 1000, "linux_amd64"), released(t, provider, "1.0.0", 1000, "linux_amd64")
+	p.push(publish.Options{}, old)
+	p.push(publish.Options{Replace: true}, changed)
+	p.push(publish.Options{Prune: prune}, changed)
+	sourcetest.Equal(t, len(p.archives()), 2)
+	p.age(25 * time.Hour)
+	p.push(publish.Options{}, changed)
+	sourcetest.Equal(t, len(p.archives()), 2)
+	p.push(publish.Options{Prune: prune}, changed)
+	sourcetest.Equal(t, len(p.archives()), 1)
+	p.sound()
+}
