@@ -106,6 +106,7 @@ func (r *RunningRegistry) zot(base string) string {
 func (r *RunningRegistry) Start() {
 	r.t.Helper()
 	r.cmd, r.ended = exec.Command(r.program, r.line...), make(chan struct{})
+	r.cmd.Env = append(os.Environ(), "OTEL_TRACES_EXPORTER=none")
 	r.cmd.Stdout, r.cmd.Stderr = &r.log, &r.log
 	Check(r.t, r.cmd.Start())
 	go func(cmd *exec.Cmd, ended chan struct{}) {

@@ -133,8 +133,11 @@ func ShareCache(ctx context.Context, s *Session, r PlaceRequest, roots []string,
 	sum.File, sum.Missing = r.Place, len(missing)
 	sum.Unchanged = sum.Same == sum.Packages && err == nil
 	text := fmt.Sprintf("Stored %s (%s) in %s", ui.Count(sum.Stored, "package"), ui.Size(sum.Size), r.Place)
-	if sum.Unchanged {
+	switch {
+	case sum.Unchanged:
 		text = r.Place + " is up to date"
+	case sum.Stored == 0:
+		text = "Stored nothing in " + r.Place
 	}
 	text += report.ThereText(sum.Same)
 	if failed := sum.Packages - sum.Same - sum.Stored; failed > 0 {
