@@ -24,7 +24,7 @@ const (
 
 	maxPages = 20 // of a list of unfinished uploads or their parts, of 1000 each
 
-	readAtOnce = 1 << 20 // bytes, while the contents are hashed
+	readAtOnce = 64 << 10 // bytes, while the contents are hashed; more than that leaves the caches of the processor
 
 	undoTimeout = 30 * time.Second // for removing what a failed upload left, even if the context is done
 )
