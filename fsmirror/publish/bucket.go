@@ -39,7 +39,8 @@ const (
 	maxTombstone = 256         // bytes; a document without archives is smaller, and most others are larger
 )
 
-// abandonedAfter is the age of an archive after which a pusher that is going to name it in a document has probably failed.
+// abandonedAfter is the age of an archive that no document names, and of the document of its version, after which no pusher is still
+// going to name the archive, and no reader of an older document still downloads it.
 const abandonedAfter = 24 * time.Hour
 
 // A Bucket is a [Target] in an S3-compatible store: a static network mirror. Hosts are in punycode, as clients request them.
@@ -375,7 +376,7 @@ func (b *Bucket) Put(ctx context.Context, r Release, sent func(int64)) error {
 			}
 			doc.Archives[platform] = fsmirror.Archive{Hashes: p.Hashes, URL: url}
 		}
-		if r.Evidence != nil {
+		if r.Evidence != nil && len(doc.Archives) > 0 { // otherwise another program has removed the version
 			doc.Larder = &evidence.Extension{Evidence: locate(r)}
 		}
 		return nil
@@ -734,7 +735,8 @@ func (b *Bucket) clean(ctx context.Context, p sources.Provider, f *toFinish) err
 		dir, file := path.Split(name)
 		_, v, platform, ok := fsmirror.ParseArchiveName(file)
 		id := sources.PackageID{Provider: p, Version: v, Platform: platform}
-		if f.prune && ok && file == id.Filename() && strings.HasPrefix(dir, archives) && time.Since(info.Modified) > abandonedAfter {
+		old := time.Since(info.Modified) > abandonedAfter && time.Since(listed[v.String()+".json"].Modified) > abandonedAfter
+		if f.prune && ok && file == id.Filename() && strings.HasPrefix(dir, archives) && old {
 			remove[home(p)+name] = v
 		}
 	}
