@@ -236,13 +236,13 @@ func TestUpload(t *testing.T) {
 		_, err = b.Upload(t.Context(), name, bytes.NewReader(data), int64(size), sum, opts)
 		sourcetest.ErrorIs(t, err, bucket.ErrChanged, name)
 	}
-	sourcetest.EqualSlices(t, unfinished(t, s, "mirror"), nil)
+	sourcetest.EqualSlices(t, unfinished(t, s), nil)
 }
 
 // unfinished returns the files of unfinished uploads in a store.
-func unfinished(t *testing.T, s *sourcetest.S3, in string) (files []string) {
+func unfinished(t *testing.T, s *sourcetest.S3) (files []string) {
 	t.Helper()
-	_ = filepath.WalkDir(filepath.Join(s.Dir, in, ".sgwtmp"), func(path string, entry os.DirEntry, err error) error {
+	_ = filepath.WalkDir(filepath.Join(s.Dir, "mirror", ".sgwtmp"), func(path string, entry os.DirEntry, err error) error {
 		if err == nil && !entry.IsDir() {
 			files = append(files, path)
 		}
@@ -283,7 +283,7 @@ func TestUploadContinues(t *testing.T) {
 	sourcetest.Equal(t, info.SHA256, sum)
 	stored := sourcetest.ReadFile(t, filepath.Join(s.Dir, "mirror", "big.zip"))
 	sourcetest.Expect(t, bytes.Equal(stored, data), "big.zip has other contents")
-	sourcetest.EqualSlices(t, unfinished(t, s, "mirror"), nil)
+	sourcetest.EqualSlices(t, unfinished(t, s), nil)
 }
 
 // An unfinished upload of other contents is not continued, also if it begins with the same parts.
@@ -314,7 +314,7 @@ func TestUploadOfOtherContents(t *testing.T) {
 			sourcetest.Equal(t, info.SHA256, sum)
 			stored := sourcetest.ReadFile(t, filepath.Join(s.Dir, "mirror", "big.zip"))
 			sourcetest.Expect(t, sha256.Sum256(stored) == sum, "big.zip has other contents")
-			sourcetest.EqualSlices(t, unfinished(t, s, "mirror"), nil)
+			sourcetest.EqualSlices(t, unfinished(t, s), nil)
 		})
 	}
 }
@@ -370,7 +370,7 @@ func TestUploadChecksContents(t *testing.T) {
 		_, err := b.Upload(t.Context(), "a.zip", data, 40<<20, sha256.Sum256(data.data), bucket.UploadOptions{Jobs: 1})
 		sourcetest.Expect(t, err != nil && strings.HasPrefix(err.Error(), "s3://mirror/a.zip: not uploaded: the contents "), "read %d: %v", from, err)
 	}
-	sourcetest.EqualSlices(t, unfinished(t, s, "mirror"), nil)
+	sourcetest.EqualSlices(t, unfinished(t, s), nil)
 	for _, size := range []int64{3, 20 << 20} {
 		_, err := b.Upload(t.Context(), "a.zip", strings.NewReader("ab"), size, sha256.Sum256([]byte("ab")), bucket.UploadOptions{})
 		sourcetest.ErrorIs(t, err, io.ErrUnexpectedEOF)
