@@ -176,7 +176,9 @@ func (b *Bucket) Look(ctx context.Context, r Release) (State, error) {
 			s.Archives[platform] = r.Packages[i].ZH
 		}
 	}
-	s.Evidence = r.Evidence == nil || doc.Larder != nil && doc.Larder.Evidence != nil && sameEvidence(*doc.Larder.Evidence, *locate(r))
+	if s.Signed, err = b.signed(ctx, r, doc); err != nil {
+		return s, err
+	}
 	return s, nil
 }
 

@@ -49,7 +49,7 @@ func (o *OCI) Check(releases []Release) error {
 func (o *OCI) Look(ctx context.Context, r Release) (State, error) {
 	s, err := o.Mirror.Look(ctx, r.Provider, r.Version, added(r), r.Evidence)
 	o.seen.Store(r.Release, s.Seen)
-	return State{s.Archives, s.Evidence}, err
+	return State{s.Archives, s.Signed}, err
 }
 
 // added returns the packages of a release, without their contents.

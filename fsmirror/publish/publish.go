@@ -17,6 +17,7 @@ import (
 	"github.com/larder-cli/larder/sources"
 	"github.com/larder-cli/larder/sources/disk"
 	"github.com/larder-cli/larder/sources/evidence"
+	"github.com/larder-cli/larder/sources/trust"
 )
 
 // A Release is what a mirror has of a version.
@@ -53,7 +54,7 @@ type Place interface {
 // A State is what a place has of a release.
 type State struct {
 	Archives map[sources.Platform]sources.Hash
-	Evidence bool // whether it has the evidence that the mirror has
+	Signed   *sources.Signed // its evidence; nil if it has none that can be read, or the mirror has none
 }
 
 // A Target is a place that can be changed.
@@ -86,6 +87,7 @@ type Options struct {
 	// called for packages that are not to be stored. Nil removes none. After an error, nothing is removed.
 	Prune func(sources.PackageID) bool
 
+	Judge  trust.Judge          // decides which evidence is better
 	Jobs   int                  // how many releases are compared and stored concurrently; 0 means 8
 	Report func(done, of int64) // called with the bytes of archives, one call at a time; may be nil
 	Done   func(Change)         // called for each change when it was made, one call at a time; may be nil
@@ -113,6 +115,7 @@ type Result struct {
 	Changes []Change // sorted by package
 	Same    int      // packages that were in the place already
 	Differ  int      // packages that the place has with other contents, and keeps
+	Signed  int      // releases that the place had, and whose evidence was stored or replaced
 	Bytes   int64    // of the archives that were stored
 }
 
@@ -131,6 +134,7 @@ func (e *DifferError) Error() string {
 type plan struct {
 	put    Release // what to store
 	change []Change
+	signed bool               // whether the place has the release with other evidence or none, and gets the evidence in put
 	drop   []sources.Platform // what to remove after that
 }
 
@@ -160,6 +164,7 @@ func Push(ctx context.Context, to Target, releases []Release, opts Options) (Res
 		for _, one := range plans {
 			p.result.Changes = append(p.result.Changes, one.change...)
 			p.result.Changes = append(p.result.Changes, one.removed()...)
+			p.result.Signed += b2i(one.signed)
 		}
 	} else {
 		p.run(ctx, plans)
@@ -250,8 +255,9 @@ func (p *pusher) compare(r Release, there State) plan {
 	p.mu.Lock()
 	p.result.Same += same
 	p.mu.Unlock()
-	if len(one.put.Packages) > 0 || !there.Evidence && same > 0 {
-		one.put.Evidence = r.Evidence
+	if len(one.put.Packages) > 0 || same > 0 {
+		one.put.Evidence = p.evidence(r, there, one)
+		one.signed = one.put.Evidence != nil && len(there.Archives) > 0 && !sameFiles(one.put.Evidence, there.Signed)
 	}
 	p.prune(&one, r, there)
 	return one
@@ -325,7 +331,11 @@ func (p *pusher) run(ctx context.Context, plans []plan) {
 	p.sent(0)
 	each(p, ctx, plans, func(one plan) {
 		if len(one.put.Packages) > 0 || one.put.Evidence != nil {
-			p.did(one.change, p.to.Put(ctx, one.put, p.sent))
+			err := p.to.Put(ctx, one.put, p.sent)
+			p.did(one.change, err)
+			p.mu.Lock()
+			defer p.mu.Unlock()
+			p.result.Signed += b2i(err == nil && one.signed)
 		}
 	})
 	each(p, ctx, plans, func(one plan) {
@@ -334,6 +344,13 @@ func (p *pusher) run(ctx context.Context, plans []plan) {
 		}
 	})
 	p.lost(p.to.Finish(ctx))
+}
+
+func b2i(b bool) int {
+	if b {
+		return 1
+	}
+	return 0
 }
 
 // lost records the errors of packages that were to be stored. Other programs have stored some of them with other contents meanwhile.

@@ -42,9 +42,14 @@ func inRegistries(t *testing.T, login bool, test func(r *registry)) {
 		if login {
 			w.OCI().Login(sourcetest.RegistryUser, sourcetest.RegistryPassword, true)
 		}
-		test(&registry{t, w.OCI().Host, func() *http.Transport { return w.Client().Transport.(*http.Transport) }, nil})
+		test(&registry{t, w.OCI().Host, transportOf(w), nil})
 	})
 	inPrograms(t, login, test)
+}
+
+// transportOf returns a function that returns transports to the servers of a world.
+func transportOf(w *sourcetest.World) func() *http.Transport {
+	return func() *http.Transport { return w.Client().Transport.(*http.Transport) }
 }
 
 // inPrograms runs a test with each program.
@@ -264,9 +269,11 @@ func TestPush(t *testing.T) {
 			sourcetest.EqualSlices(r, again.network.uploads(), nil, "requests again")
 		}
 
-		// Other evidence replaces the evidence, and uploads no archive.
-		one.Evidence = signed(r.T, "https://example.com/2")
-		sourcetest.EqualSlices(r, r.push(c, publish.Options{}, one, two), nil, "changes with other evidence")
+		// Other evidence that is no better doesn't replace the evidence.
+		otherEvidence := one
+		otherEvidence.Evidence = signed(r.T, "https://example.com/2")
+		sourcetest.EqualSlices(r, r.push(c, publish.Options{}, otherEvidence, two), nil, "changes with other evidence")
+		sourcetest.EqualSlices(r, c.network.uploads(), nil, "requests with other evidence")
 		sourcetest.EqualSlices(r, r.contents(provider, oci.Access{}), hashes(one, two), "contents with other evidence")
 
 		// Other contents are refused.

@@ -341,12 +341,12 @@ func (a Added) manifest() (layer v1.Descriptor, manifest []byte, d v1.Descriptor
 // A State is what a repository has of a version.
 type State struct {
 	Archives map[sources.Platform]sources.Hash
-	Seen     Seen // never nil
-	Evidence bool // whether it has the evidence that was asked about
+	Seen     Seen            // never nil
+	Signed   *sources.Signed // its evidence, if that was asked about; nil if there is none that can be read
 }
 
 // Look returns what the repository of a provider has of a version. It reads nothing but the index and the list of
-// referrers if Larder has pushed these packages. The error matches [sources.ErrNotFound] if there is no such version.
+// referrers if Larder has pushed these packages and these files of evidence. The error matches [sources.ErrNotFound] if there is no such version.
 func (m *Mirror) Look(ctx context.Context, p sources.Provider, v sources.Version, packages []Added, files *evidence.Files) (State, error) {
 	s, err := m.look(ctx, p, v, packages, files)
 	if err != nil {
@@ -397,7 +397,7 @@ func (m *Mirror) look(ctx context.Context, p sources.Provider, v sources.Version
 		s.Archives[platform] = hash
 	}
 	if files != nil {
-		s.Evidence, err = m.hasEvidence(ctx, r, x.digest, *files)
+		s.Signed, err = m.compareEvidence(ctx, r, x, *files)
 	}
 	return s, err
 }
@@ -576,6 +576,25 @@ func (m *Mirror) hasEvidence(ctx context.Context, r Repository, of digest.Digest
 	}
 	others, _ := m.evidenceManifests(ctx, r, of) // what can't be read gets company
 	return slices.ContainsFunc(others, func(other v1.Manifest) bool { return other.Annotations[annotationEvidence] == digestOf(files) }), nil
+}
+
+// compareEvidence returns the evidence for an index, or nil if there is none that can be read. It doesn't read these files.
+func (m *Mirror) compareEvidence(ctx context.Context, r Repository, x *index, files evidence.Files) (*sources.Signed, error) {
+	same, err := m.hasEvidence(ctx, r, x.digest, files)
+	if err != nil {
+		return nil, err
+	}
+	if same {
+		return files.Signed()
+	}
+	signed, err := m.findEvidence(ctx, r, x)
+	if failed, ok := errors.AsType[*fetch.Error](err); ok && failed.Cause() != "" || ctx.Err() != nil {
+		return nil, err // another time, it may be readable
+	}
+	if err != nil {
+		return nil, nil
+	}
+	return signed, nil
 }
 
 // newestEvidence returns the newest evidence in a list of referrers, as far as the list has its age, or nil.

@@ -47,7 +47,7 @@ func (o *Output) Pushed(r publish.Result, sum *PushSum) {
 			sum.Removed++
 		}
 	}
-	sum.Same, sum.Differ, sum.Bytes = r.Same, r.Differ, r.Bytes
+	sum.Same, sum.Differ, sum.Signed, sum.Bytes = r.Same, r.Differ, r.Signed, r.Bytes
 	Grid(o, []ui.Column{{Head: "PROVIDER", Shorten: true}, {Head: "VERSION"}, {Head: "PLATFORM", Keep: true, Drop: 1}, {Head: "SIZE", Right: true, Drop: 2}, {Head: "PUSHED"}}, rows)
 }
 
@@ -56,29 +56,33 @@ type PushSum struct {
 	Added    int   `json:"added"`
 	Replaced int   `json:"replaced"`
 	Removed  int   `json:"removed"`
-	Same     int   `json:"same"`   // packages that were there already
-	Differ   int   `json:"differ"` // packages with other contents, which were not replaced
-	Failed   int   `json:"failed"` // packages that were not pushed for other reasons
-	Bytes    int64 `json:"bytes"`  // of the archives that were added or replaced
+	Same     int   `json:"same"`             // packages that were there already
+	Differ   int   `json:"differ"`           // packages with other contents, which were not replaced
+	Signed   int   `json:"signed_checksums"` // versions that were there, and whose signed checksums were updated
+	Failed   int   `json:"failed"`           // packages that were not pushed for other reasons
+	Bytes    int64 `json:"bytes"`            // of the archives that were added or replaced
 	DryRun   bool  `json:"dry_run,omitempty"`
 }
 
 // Text returns the summary for people.
 func (s *PushSum) Text(place string) string {
 	stored := s.Added + s.Replaced
-	did, remove := "Pushed", "removed"
+	did, remove, update := "Pushed", "removed", "updated"
 	if s.DryRun {
-		did, remove = "Would push", "remove"
+		did, remove, update = "Would push", "remove", "update"
 	}
 	text := fmt.Sprintf("%s is up to date", place)
 	switch {
 	case stored > 0:
 		text = fmt.Sprintf("%s %s (%s) to %s", did, ui.Count(stored, "package"), ui.Size(s.Bytes), place)
-	case s.Differ+s.Failed+s.Removed > 0:
+	case s.Differ+s.Failed+s.Removed+s.Signed > 0:
 		text = fmt.Sprintf("%s nothing to %s", did, place)
 	}
 	if s.Removed > 0 {
 		text += fmt.Sprintf("; %s %s", remove, ui.Count(s.Removed, "package"))
+	}
+	if s.Signed > 0 {
+		text += fmt.Sprintf("; %s the signed checksums of %s", update, ui.Count(s.Signed, "version"))
 	}
 	text += ThereText(s.Same)
 	if s.Differ > 0 {

@@ -123,7 +123,7 @@ func PushMirror(ctx context.Context, s *Session, request PushRequest) error {
 	}
 	sum := &report.PushSum{DryRun: s.flags.DryRun}
 	s.output.Summary(sum)
-	opts := publish.Options{Replace: request.Replace, DryRun: s.flags.DryRun, Jobs: s.flags.Jobs}
+	opts := publish.Options{Replace: request.Replace, DryRun: s.flags.DryRun, Judge: m.judge(), Jobs: s.flags.Jobs}
 	if request.Prune {
 		opts.Prune = func(id sources.PackageID) bool { return !mirror.has[id] && selected(patterns, id) }
 	}

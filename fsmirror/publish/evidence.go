@@ -1,0 +1,127 @@
+package publish
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/larder-cli/larder/fsmirror"
+	"github.com/larder-cli/larder/sources"
+	"github.com/larder-cli/larder/sources/evidence"
+	"github.com/larder-cli/larder/sources/fetch"
+)
+
+// evidence returns the evidence to store with a planned change of a release, or nil if the place keeps its own. Evidence replaces
+// other evidence only if it is better for an archive of the release, and worse for none.
+func (p *pusher) evidence(r Release, there State, one plan) *evidence.Files {
+	theirs, replaces := there.Signed, false
+	if r.Evidence == nil || theirs == nil {
+		return r.Evidence
+	}
+	ours, err := r.Evidence.Signed()
+	if err != nil {
+		return nil
+	}
+	archives := maps.Clone(there.Archives)
+	for _, pkg := range one.put.Packages {
+		_, exists := archives[pkg.ID.Platform]
+		replaces = replaces || exists
+		archives[pkg.ID.Platform] = pkg.ZH
+	}
+	was := p.worth(r.Release, theirs, archives)
+	merged, _ := p.opts.Judge.Merge(r.Provider, theirs, ours) // its error is a warning
+	for _, s := range []*sources.Signed{merged, ours} {
+		if better(p.worth(r.Release, s, archives), was) {
+			return packed(s)
+		}
+	}
+	switch {
+	case !replaces:
+		return nil
+	case len(was) > 0:
+		return packed(theirs) // places don't keep it on their own if an archive is replaced
+	}
+	return r.Evidence
+}
+
+func packed(s *sources.Signed) *evidence.Files {
+	files, err := evidence.Pack(s)
+	if err != nil {
+		return nil
+	}
+	return &files
+}
+
+// sameFiles reports whether evidence consists of these files.
+func sameFiles(files *evidence.Files, s *sources.Signed) bool {
+	if s == nil {
+		return false
+	}
+	other := packed(s)
+	return other != nil && slices.EqualFunc(files[:], other[:], bytes.Equal)
+}
+
+// worth returns the verdicts on the archives that evidence covers, by platform.
+func (p *pusher) worth(r sources.Release, s *sources.Signed, archives map[sources.Platform]sources.Hash) map[sources.Platform]sources.Verdict {
+	all := map[sources.Platform]sources.Verdict{}
+	for platform, hash := range archives {
+		id := sources.PackageID{Provider: r.Provider, Version: r.Version, Platform: platform}
+		verified, err := p.opts.Judge.VerifyFile(r.Provider, s, id.Filename(), hash)
+		if err == nil && verified.Verdict > sources.Unverified {
+			all[platform] = verified.Verdict
+		}
+	}
+	return all
+}
+
+// better reports whether a verdict is better than before, and none is worse.
+func better(now, was map[sources.Platform]sources.Verdict) bool {
+	some := false
+	for platform, verdict := range was {
+		if now[platform] < verdict {
+			return false
+		}
+	}
+	for platform, verdict := range now {
+		some = some || verdict > was[platform]
+	}
+	return some
+}
+
+// signed returns the evidence for a release to which a document in a bucket refers, or nil if there is none that can be read. It is only
+// read if the mirror has other evidence.
+func (b *Bucket) signed(ctx context.Context, r Release, doc fsmirror.Document) (*sources.Signed, error) {
+	if r.Evidence == nil || doc.Larder == nil || doc.Larder.Evidence == nil {
+		return nil, nil
+	}
+	at := doc.Larder.Evidence
+	if sameEvidence(*at, *locate(r)) {
+		return r.Evidence.Signed()
+	}
+	urls, err := at.Resolve(b.in.URL(documentOf(r.Release)))
+	if err != nil {
+		return nil, nil
+	}
+	var files evidence.Files
+	for i, name := range evidence.Names {
+		object, ok := strings.CutPrefix(urls[i].Path, b.in.URL("").Path)
+		if !ok {
+			return nil, nil
+		}
+		files[i], _, err = b.in.Get(ctx, object, evidence.Max)
+		if errors.Is(err, sources.ErrNotFound) || errors.Is(err, fetch.ErrTooLarge) || err == nil && at.Check(name, files[i]) != nil {
+			return nil, nil
+		}
+		if err != nil {
+			return nil, err
+		}
+	}
+	s, err := files.Signed()
+	if err != nil {
+		return nil, nil
+	}
+	return s, nil
+}

@@ -1,0 +1,86 @@
+package publish_test
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/larder-cli/larder/fsmirror/publish"
+	"github.com/larder-cli/larder/sources"
+	"github.com/larder-cli/larder/sources/evidence"
+	"github.com/larder-cli/larder/sources/oci"
+	"github.com/larder-cli/larder/sources/sourcetest"
+)
+
+// signedBy returns evidence for packages by a key. Without a key, the signature is empty. The origin is for comparisons.
+func signedBy(t *testing.T, key *sourcetest.Key, origin string, packages ...publish.Package) *evidence.Files {
+	t.Helper()
+	s := &sources.Signed{Keys: []sources.Key{{Armor: sourcetest.Publisher().Armor()}}, Origin: "https://example.com/" + origin}
+	for _, p := range packages {
+		s.Sums = fmt.Appendf(s.Sums, "%s  %s\n", strings.TrimPrefix(string(p.ZH), "zh:"), p.ID.Filename())
+	}
+	if key != nil {
+		s.Signature, s.Keys = key.Sign(s.Sums), []sources.Key{{Armor: key.Armor()}}
+	}
+	files, err := evidence.Pack(s)
+	check(t, err)
+	return &files
+}
+
+// Evidence in a place is replaced only by evidence that is better for an archive, and worse for none.
+func TestEvidence(t *testing.T) {
+	all := released(t, provider, "1.0.0", 10, "linux_amd64", "darwin_arm64").Packages
+	other := released(t, provider, "1.0.0", 11, "linux_amd64").Packages[0]
+	one, two := all[0], all[1]
+	publisher, stranger := sourcetest.Publisher(), sourcetest.Stranger()
+	for name, test := range map[string]struct {
+		theirs, ours *evidence.Files
+		packages     []publish.Package // of the second push; nil means the same
+		replaces     bool
+		want         string // the origin of the evidence then
+		updated      int
+	}{
+		"none there":        {nil, signedBy(t, nil, "ours", all...), nil, false, "ours", 1},
+		"none here":         {signedBy(t, publisher, "theirs", all...), nil, nil, false, "theirs", 0},
+		"equal":             {signedBy(t, publisher, "theirs", all...), signedBy(t, publisher, "theirs", all...), nil, false, "theirs", 0},
+		"no signature":      {signedBy(t, publisher, "theirs", all...), signedBy(t, nil, "ours", all...), nil, false, "theirs", 0},
+		"fewer lines":       {signedBy(t, publisher, "theirs", all...), signedBy(t, publisher, "ours", one), nil, false, "theirs", 0},
+		"other lines":       {signedBy(t, publisher, "theirs", one), signedBy(t, publisher, "ours", two), nil, false, "theirs", 0},
+		"another key":       {signedBy(t, publisher, "theirs", all...), signedBy(t, stranger, "ours", all...), nil, false, "theirs", 0},
+		"a signature":       {signedBy(t, nil, "theirs", all...), signedBy(t, publisher, "ours", all...), nil, false, "ours", 1},
+		"more lines":        {signedBy(t, publisher, "theirs", one), signedBy(t, publisher, "ours", all...), nil, false, "ours", 1},
+		"worthless both":    {signedBy(t, nil, "theirs", all...), signedBy(t, nil, "ours", all...), nil, false, "theirs", 0},
+		"replaced":          {signedBy(t, publisher, "theirs", all...), signedBy(t, publisher, "ours", other, two), []publish.Package{other}, true, "ours", 1},
+		"replaced, but not": {signedBy(t, publisher, "theirs", all...), signedBy(t, nil, "ours", other), []publish.Package{other}, true, "theirs", 0},
+		"replaced, and covered": {
+			signedBy(t, publisher, "theirs", one, two, other), signedBy(t, nil, "ours", other), []publish.Package{other}, true, "theirs", 0,
+		},
+		"package added": {signedBy(t, publisher, "theirs", one), signedBy(t, nil, "ours", all...), []publish.Package{one, two}, false, "theirs", 0},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := sourcetest.New(t)
+			r := &registry{t, w.OCI().Host, transportOf(w), nil}
+			theirs := publish.Release{Release: one.ID.Release(), Packages: all, Evidence: test.theirs}
+			if name == "package added" {
+				theirs.Packages = all[:1]
+			}
+			r.push(r.pusher(), publish.Options{}, theirs)
+			ours := theirs
+			ours.Evidence = test.ours
+			if test.packages != nil {
+				ours.Packages = test.packages
+			}
+			for _, want := range []int{test.updated, 0} {
+				for _, dry := range []bool{true, false} {
+					result, err := publish.Push(t.Context(), r.pusher(), []publish.Release{ours}, publish.Options{Replace: test.replaces, DryRun: dry})
+					check(t, err)
+					sourcetest.Equal(t, result.Signed, want, "versions with other evidence")
+				}
+			}
+			release, err := r.client(oci.Access{}).Release(t.Context(), one.ID.Provider, one.ID.Version)
+			check(t, err)
+			sourcetest.Equal(t, release.Signed.Origin, "https://example.com/"+test.want)
+			sourcetest.Equal(t, len(release.Warnings), 0)
+		})
+	}
+}
