@@ -52,7 +52,7 @@ type hostileSituation struct {
 // and must name the culprit if it fails.
 func (s hostileSituation) meets(t *testing.T, machine *diskMachine, c hostileCommand) {
 	t.Run(s.name+"/"+c.name, func(t *testing.T) {
-		sourcetest.OneIn(t, 16)
+		sourcetest.OneIn(t, 24)
 		t.Parallel()
 		m := machine.copied(t)
 		m.watch = limited
@@ -718,7 +718,7 @@ func TestLinkedDataDirectory(t *testing.T) {
 				{"state of an earlier version there", with(bare, put("work/.terraform/larder/tmp/temp-1", "a file"), linkOut(place)), true, []int{exitDone}},
 			} {
 				t.Run(place+"/"+s.name+"/"+c.name, func(t *testing.T) {
-					sourcetest.OneIn(t, 16)
+					sourcetest.OneIn(t, 24)
 					t.Parallel()
 					m := machine.copied(t)
 					m.watch = limited
@@ -763,7 +763,7 @@ func TestExchangedDataDirectory(t *testing.T) {
 		for _, c := range commands {
 			for try := range 8 {
 				t.Run(fmt.Sprintf("%s/%s/%d", place, c.name, try), func(t *testing.T) {
-					sourcetest.OneIn(t, 16)
+					sourcetest.OneIn(t, 24)
 					t.Parallel()
 					m := machine.copied(t)
 					m.watch = limited
@@ -1273,7 +1273,7 @@ func TestCopiesAreNoMoreReadable(t *testing.T) {
 		}
 		for _, c := range commands {
 			t.Run(place.name+"/"+c.name, func(t *testing.T) {
-				sourcetest.OneIn(t, 16)
+				sourcetest.OneIn(t, 24)
 				t.Parallel()
 				m := machine.copied(t)
 				m.watch = limited
@@ -1607,7 +1607,7 @@ func TestMounts(t *testing.T) {
 
 // mounted runs a command with a mount at a name.
 func mounted(t *testing.T, machine *diskMachine, name, kind string, c hostileCommand) {
-	sourcetest.OneIn(t, 16)
+	sourcetest.OneIn(t, 24)
 	m := machine.copied(t)
 	m.watch = limited
 	if c.prepare != nil {

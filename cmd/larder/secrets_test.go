@@ -52,7 +52,7 @@ func TestOutputHoldsNoSecrets(t *testing.T) {
 				continue // a header isn't JSON
 			}
 			t.Run(place+" "+form, func(t *testing.T) {
-				sourcetest.OneIn(t, 20)
+				sourcetest.OneIn(t, 40)
 				t.Parallel()
 				f := f
 				for _, at := range []*string{&f.Body, &f.ContentType, &f.Redirect} {

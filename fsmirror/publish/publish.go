@@ -108,12 +108,13 @@ const (
 	Added    Did = "added"
 	Replaced Did = "replaced"
 	Removed  Did = "removed"
+	Kept     Did = "kept" // it was in the place already
 )
 
 // A Result is what Push has done, or would do.
 type Result struct {
 	Changes []Change // sorted by package
-	Same    int      // packages that were in the place already
+	Same    []Change // packages that were in the place already, sorted
 	Differ  int      // packages that the place has with other contents, and keeps
 	Signed  int      // releases that the place had, and whose evidence was stored or replaced
 	Bytes   int64    // of the archives that were stored
@@ -164,12 +165,16 @@ func Push(ctx context.Context, to Target, releases []Release, opts Options) (Res
 		for _, one := range plans {
 			p.result.Changes = append(p.result.Changes, one.change...)
 			p.result.Changes = append(p.result.Changes, one.removed()...)
-			p.result.Signed += b2i(one.signed)
+			if one.signed {
+				p.result.Signed++
+			}
 		}
 	} else {
 		p.run(ctx, plans)
 	}
-	slices.SortFunc(p.result.Changes, func(a, b Change) int { return a.ID.Compare(b.ID) })
+	for _, changes := range [][]Change{p.result.Changes, p.result.Same} {
+		slices.SortFunc(changes, func(a, b Change) int { return a.ID.Compare(b.ID) })
+	}
 	for _, c := range p.result.Changes {
 		p.result.Bytes += c.Size
 	}
@@ -231,14 +236,14 @@ func (p *pusher) plan(ctx context.Context, releases []Release) (plans []plan) {
 // compare plans a release.
 func (p *pusher) compare(r Release, there State) plan {
 	one := plan{put: Release{Release: r.Release}}
-	same := 0
+	var same []Change
 	for _, pkg := range r.Packages {
 		hash, ok := there.Archives[pkg.ID.Platform]
 		switch {
 		case !ok:
 			one.change = append(one.change, Change{pkg.ID, pkg.Size, Added})
 		case hash == pkg.ZH:
-			same++
+			same = append(same, Change{pkg.ID, pkg.Size, Kept})
 			continue
 		case p.opts.Replace:
 			one.change = append(one.change, Change{pkg.ID, pkg.Size, Replaced})
@@ -253,9 +258,9 @@ func (p *pusher) compare(r Release, there State) plan {
 		one.put.Packages = append(one.put.Packages, pkg)
 	}
 	p.mu.Lock()
-	p.result.Same += same
+	p.result.Same = append(p.result.Same, same...)
 	p.mu.Unlock()
-	if len(one.put.Packages) > 0 || same > 0 {
+	if len(one.put.Packages) > 0 || len(same) > 0 {
 		one.put.Evidence = p.evidence(r, there, one)
 		one.signed = one.put.Evidence != nil && len(there.Archives) > 0 && !sameFiles(one.put.Evidence, there.Signed)
 	}
@@ -331,26 +336,15 @@ func (p *pusher) run(ctx context.Context, plans []plan) {
 	p.sent(0)
 	each(p, ctx, plans, func(one plan) {
 		if len(one.put.Packages) > 0 || one.put.Evidence != nil {
-			err := p.to.Put(ctx, one.put, p.sent)
-			p.did(one.change, err)
-			p.mu.Lock()
-			defer p.mu.Unlock()
-			p.result.Signed += b2i(err == nil && one.signed)
+			p.did(one, one.change, p.to.Put(ctx, one.put, p.sent))
 		}
 	})
 	each(p, ctx, plans, func(one plan) {
 		if len(one.drop) > 0 && !p.hasFailed() {
-			p.did(one.removed(), p.to.(Lister).Remove(ctx, one.put.Release, one.drop))
+			p.did(plan{}, one.removed(), p.to.(Lister).Remove(ctx, one.put.Release, one.drop))
 		}
 	})
 	p.lost(p.to.Finish(ctx))
-}
-
-func b2i(b bool) int {
-	if b {
-		return 1
-	}
-	return 0
 }
 
 // lost records the errors of packages that were to be stored. Other programs have stored some of them with other contents meanwhile.
@@ -369,8 +363,8 @@ func (p *pusher) lost(err error) {
 	}
 }
 
-// did records changes, unless there was an error.
-func (p *pusher) did(changes []Change, err error) {
+// did records changes of a plan, unless there was an error.
+func (p *pusher) did(one plan, changes []Change, err error) {
 	if err != nil {
 		p.lost(err)
 		return
@@ -378,6 +372,9 @@ func (p *pusher) did(changes []Change, err error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.result.Changes = append(p.result.Changes, changes...)
+	if one.signed {
+		p.result.Signed++
+	}
 	if p.opts.Done != nil {
 		for _, c := range changes {
 			p.opts.Done(c)

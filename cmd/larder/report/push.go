@@ -2,12 +2,14 @@ package report
 
 import (
 	"fmt"
+	"slices"
 
 	"github.com/larder-cli/larder/cmd/larder/ui"
 	"github.com/larder-cli/larder/fsmirror/publish"
 )
 
-// A Pushed is a package that was stored in a place or removed from it, or that would be.
+// A Pushed is a package that was stored in a place or removed from it, or that would be. With --verbose, there is one for each package that was
+// there already.
 type Pushed struct {
 	PackageID
 	Did    publish.Did `json:"did"`
@@ -23,7 +25,10 @@ func (Pushed) Kind() string { return "pushed" }
 // Cells implements [Row].
 func (p Pushed) Cells(o *Output) []ui.Span {
 	did := string(p.Did)
-	if p.DryRun {
+	switch {
+	case p.Did == publish.Kept:
+		did = "already there"
+	case p.DryRun:
 		did = "would be " + did
 	}
 	size := ""
@@ -36,7 +41,12 @@ func (p Pushed) Cells(o *Output) []ui.Span {
 // Pushed shows the changes of a place, and counts them.
 func (o *Output) Pushed(r publish.Result, sum *PushSum) {
 	var rows []Pushed
-	for _, c := range r.Changes {
+	all := r.Changes
+	if o.Level == Verbose {
+		all = slices.Concat(all, r.Same)
+		slices.SortStableFunc(all, func(a, b publish.Change) int { return a.ID.Compare(b.ID) })
+	}
+	for _, c := range all {
 		rows = append(rows, Pushed{InJSON(c.ID), c.Did, c.Size, sum.DryRun, c})
 		switch c.Did {
 		case publish.Added:
@@ -47,7 +57,7 @@ func (o *Output) Pushed(r publish.Result, sum *PushSum) {
 			sum.Removed++
 		}
 	}
-	sum.Same, sum.Differ, sum.Signed, sum.Bytes = r.Same, r.Differ, r.Signed, r.Bytes
+	sum.Same, sum.Differ, sum.Signed, sum.Bytes = len(r.Same), r.Differ, r.Signed, r.Bytes
 	Grid(o, []ui.Column{{Head: "PROVIDER", Shorten: true}, {Head: "VERSION"}, {Head: "PLATFORM", Keep: true, Drop: 1}, {Head: "SIZE", Right: true, Drop: 2}, {Head: "PUSHED"}}, rows)
 }
 
