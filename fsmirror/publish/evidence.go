@@ -32,7 +32,7 @@ func (p *pusher) evidence(r Release, there State, one plan) *evidence.Files {
 		archives[pkg.ID.Platform] = pkg.ZH
 	}
 	was := p.worth(r.Release, theirs, archives)
-	merged, _ := p.opts.Judge.Merge(r.Provider, theirs, ours) // its error is a warning
+	merged, _ := p.opts.Judge.Merge(r.Provider, theirs, ours) // an error means that they stay apart
 	for _, s := range []*sources.Signed{merged, ours} {
 		if better(p.worth(r.Release, s, archives), was) {
 			return packed(s)
@@ -103,7 +103,7 @@ func (b *Bucket) signed(ctx context.Context, r Release, doc fsmirror.Document) (
 	}
 	urls, err := at.Resolve(b.in.URL(documentOf(r.Release)))
 	if err != nil {
-		return nil, nil
+		return nil, nil //nolint:nilerr // it can't be read
 	}
 	var files evidence.Files
 	for i, name := range evidence.Names {
@@ -113,7 +113,7 @@ func (b *Bucket) signed(ctx context.Context, r Release, doc fsmirror.Document) (
 		}
 		files[i], _, err = b.in.Get(ctx, object, evidence.Max)
 		if errors.Is(err, sources.ErrNotFound) || errors.Is(err, fetch.ErrTooLarge) || err == nil && at.Check(name, files[i]) != nil {
-			return nil, nil
+			return nil, nil //nolint:nilerr // it can't be read
 		}
 		if err != nil {
 			return nil, err
@@ -121,7 +121,7 @@ func (b *Bucket) signed(ctx context.Context, r Release, doc fsmirror.Document) (
 	}
 	s, err := files.Signed()
 	if err != nil {
-		return nil, nil
+		return nil, nil //nolint:nilerr // it can't be read
 	}
 	return s, nil
 }

@@ -133,11 +133,12 @@ func (p *placed) install() {
 		fmt.Println("tofu is not on PATH, so installing is not measured")
 		return
 	}
-	program := sourcetest.ReadFile(p, tofu)
-	size := len(program) / megabyte
 	types := []string{"one", "two", "three"}
 	world := sourcetest.New(p)
+	size := 0
 	for _, typ := range types {
+		program := sourcetest.ReadFile(p, tofu)
+		size = len(program) / megabyte
 		var archive bytes.Buffer
 		z := zip.NewWriter(&archive)
 		w, err := z.Create("terraform-provider-" + typ)
@@ -146,7 +147,6 @@ func (p *placed) install() {
 		p.must(errors.Join(err, z.Close()))
 		world.Add("registry.terraform.io/acme/"+typ, "1.0.0", sourcetest.Release{Archive: archive.Bytes()})
 	}
-	program = nil // the peak of other processes begins with that of this one
 	mirror := p.mirror("programs", world)
 	p.larderRun("mirror", "push", mirror, "oci://"+p.registry.Host+"/programs"+repositories)
 	config := filepath.Join(p.dir, "oci.tfrc")

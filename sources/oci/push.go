@@ -407,11 +407,11 @@ func (m *Mirror) occupied(ctx context.Context, r Repository, p sources.Provider)
 	x, err := m.newest.Get(ctx, r, func() (*index, error) {
 		versions, err := m.versions(ctx, r)
 		if err != nil || len(versions) == 0 {
-			return &index{}, nil // if the repository can't be read, writing fails too
+			return &index{}, nil //nolint:nilerr // if the repository can't be read, writing fails too
 		}
 		x, err := m.index(ctx, r, slices.MaxFunc(slices.Collect(maps.Keys(versions)), sources.Version.Compare))
 		if err != nil {
-			return &index{}, nil
+			return &index{}, nil //nolint:nilerr // it states no provider
 		}
 		return x, nil
 	})
@@ -592,7 +592,7 @@ func (m *Mirror) compareEvidence(ctx context.Context, r Repository, x *index, fi
 		return nil, err // another time, it may be readable
 	}
 	if err != nil {
-		return nil, nil
+		return nil, nil //nolint:nilerr // it can't be read
 	}
 	return signed, nil
 }
