@@ -21,6 +21,9 @@ func (p *pusher) evidence(r Release, there State, one plan) *evidence.Files {
 	if r.Evidence == nil || theirs == nil {
 		return r.Evidence
 	}
+	if len(one.put.Packages) == 0 && sameFiles(r.Evidence, theirs) {
+		return nil // the usual case, for which no signature has to be verified
+	}
 	ours, err := r.Evidence.Signed()
 	if err != nil {
 		return nil

@@ -25,6 +25,7 @@ import (
 	"github.com/opencontainers/go-digest"
 	v1 "github.com/opencontainers/image-spec/specs-go/v1"
 	"golang.org/x/sync/errgroup"
+	"oras.land/oras-go/v2"
 	"oras.land/oras-go/v2/registry/remote"
 
 	"github.com/larder-cli/larder/sources/sourcetest"
@@ -92,7 +93,7 @@ func places(args []string) {
 	}
 }
 
-// large pushes large packages, next to clients that only upload them.
+// large pushes large packages without signatures, next to clients that only upload them.
 func (p *placed) large() {
 	world := sourcetest.New(p)
 	for i := range placedArchives {
@@ -113,7 +114,7 @@ func (p *placed) large() {
 		plain = append(plain, p.timed(func() { p.must(p.plainRegistry(fmt.Sprintf("plain%d", round), sums)) }))
 		larder = append(larder, p.larderRun("mirror", "push", mirror, "oci://"+p.registry.Host+fmt.Sprintf("/larder%d", round)+repositories))
 	}
-	p.add("push "+size+" to a registry", median(larder), "oras-go, only the archives", median(plain).time, 1.2)
+	p.add("push "+size+" to a registry", median(larder), "oras-go, with a manifest for each archive", median(plain).time, 1.2)
 	larder, plain = nil, nil
 	for range p.rounds {
 		plain = append(plain, p.timed(func() { p.must(p.plainStore(sums)) }))
@@ -166,11 +167,10 @@ func (p *placed) install() {
 	p.add(fmt.Sprintf("install %d providers of %d MB with oci_mirror", len(types), size), median(larder), "tofu init", median(byTofu).time, 0.5)
 }
 
-// mirror writes a mirror with all packages of a world and their evidence.
+// mirror writes a mirror with all packages of a world.
 func (p *placed) mirror(name string, world *sourcetest.World) string {
 	dir := filepath.Join(p.dir, name)
 	world.WritePacked(dir)
-	world.WriteEvidence(dir)
 	p.exec(p.dir, p.env, p.larder, "mirror", "index", dir, "--quiet")
 	return dir
 }
@@ -185,6 +185,7 @@ func (p *placed) small(packages int, again bool) {
 	}
 	name := thousands(packages) + " packages"
 	mirror := p.mirror(fmt.Sprint("small", packages), world)
+	world.WriteEvidence(mirror)
 	for of, place := range map[string]string{"registry": fmt.Sprintf("oci://%s/small%d%s", p.registry.Host, packages, repositories), "bucket": fmt.Sprintf("s3://%s/small%d", placedBucketName, packages)} {
 		pushed := p.larderRun("mirror", "push", mirror, place)
 		var nothing []sample
@@ -253,7 +254,7 @@ func (p *placed) client(authority string) *http.Client {
 	return &http.Client{Transport: &http.Transport{TLSClientConfig: &tls.Config{RootCAs: pool}, MaxIdleConnsPerHost: placedUploads}}
 }
 
-// plainRegistry uploads files as blobs of a repository, with the library of oras.
+// plainRegistry uploads files to a repository, each with a manifest and a tag, with the library of oras.
 func (p *placed) plainRegistry(name string, sums map[string][32]byte) error {
 	repository, err := remote.NewRepository(p.registry.Host + "/" + name)
 	if err != nil {
@@ -261,7 +262,16 @@ func (p *placed) plainRegistry(name string, sums map[string][32]byte) error {
 	}
 	repository.Client = p.client(p.registry.CAFile)
 	return eachFile(sums, func(f *os.File, size int64, sum [32]byte) error {
-		return repository.Blobs().Push(context.Background(), v1.Descriptor{MediaType: "archive/zip", Digest: digest.NewDigestFromBytes(digest.SHA256, sum[:]), Size: size}, f)
+		ctx := context.Background()
+		layer := v1.Descriptor{MediaType: "archive/zip", Digest: digest.NewDigestFromBytes(digest.SHA256, sum[:]), Size: size}
+		if err := repository.Blobs().Push(ctx, layer, f); err != nil {
+			return err
+		}
+		manifest, err := oras.PackManifest(ctx, repository, oras.PackManifestVersion1_1, "application/vnd.opentofu.provider-target", oras.PackManifestOptions{Layers: []v1.Descriptor{layer}})
+		if err != nil {
+			return err
+		}
+		return repository.Tag(ctx, manifest, layer.Digest.Encoded())
 	})
 }
 

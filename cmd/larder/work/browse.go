@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"runtime"
 	"slices"
 	"strings"
 	"sync"
@@ -233,6 +234,21 @@ func (m *rootModule) entry(all *inPlace, id sources.PackageID) (builder.Entry, e
 	return e, err
 }
 
+// entries returns packages of a place, and why the evidence for them proves nothing. Verifying signatures takes most of the time.
+func (m *rootModule) entries(all *inPlace, ids []sources.PackageID) ([]builder.Entry, []error) {
+	entries, errs := make([]builder.Entry, len(ids)), make([]error, len(ids))
+	var group errgroup.Group
+	group.SetLimit(runtime.GOMAXPROCS(0))
+	for i, id := range ids {
+		group.Go(func() error {
+			entries[i], errs[i] = m.entry(all, id)
+			return nil
+		})
+	}
+	_ = group.Wait()
+	return entries, errs
+}
+
 // listPlace lists what a place has, by its documents.
 func (m *rootModule) listPlace(ctx context.Context, r PlaceRequest, patterns []pattern) error {
 	b, err := m.browser(ctx, r)
@@ -243,16 +259,13 @@ func (m *rootModule) listPlace(ctx context.Context, r PlaceRequest, patterns []p
 	if err != nil {
 		return err
 	}
-	var entries []builder.Entry
-	sum := report.Listed{}
 	ids := all.ids()
 	unmatched(m.output, patterns, ids)
-	for _, id := range ids {
-		if selected(patterns, id) {
-			e, _ := m.entry(all, id) // verify shows the error
-			entries = append(entries, e)
-			sum.Packages, sum.Size = sum.Packages+1, sum.Size+e.Size
-		}
+	ids = slices.DeleteFunc(ids, func(id sources.PackageID) bool { return !selected(patterns, id) })
+	entries, _ := m.entries(all, ids) // verify shows the errors
+	sum := report.Listed{Packages: len(ids)}
+	for _, e := range entries {
+		sum.Size += e.Size
 	}
 	m.output.Mirrored(entries)
 	m.output.Summary(sum)
@@ -339,8 +352,9 @@ func (m *rootModule) examine(ctx context.Context, all *inPlace, patterns []patte
 	if err := group.Wait(); err != nil {
 		return nil, nil, 0, err
 	}
+	entries, worthless := m.entries(all, ids)
 	for i, id := range ids {
-		e, bad := m.entry(all, id)
+		e, bad := entries[i], worthless[i]
 		e.Stored.Origin = e.Path
 		f := builder.Finding{Path: e.Path, Package: &id}
 		switch {
