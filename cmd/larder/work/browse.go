@@ -306,7 +306,7 @@ func (m *rootModule) verifyPlace(ctx context.Context, r PlaceRequest, patterns [
 	}
 	if len(found)+len(sound) == 0 && all.err() == nil {
 		unmatched(m.output, patterns, all.ids())
-		return fmt.Errorf("%s has no packages%s", r.Place, thatMatch(patterns))
+		return hasNothing(r.Place, patterns)
 	}
 	var findings []report.Finding
 	for _, f := range found {
@@ -384,7 +384,7 @@ func (m *rootModule) everything(ctx context.Context, r PlaceRequest) ([]installe
 	}
 	all, err := m.browse(ctx, b, r.Place, nil, nil)
 	if err == nil && len(all.archives) == 0 && all.err() == nil {
-		err = fmt.Errorf("%s has no packages", r.Place)
+		err = hasNothing(r.Place, nil)
 	}
 	var selected []installer.Selected
 	wants := map[sources.Provider]*installer.Want{}

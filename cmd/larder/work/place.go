@@ -199,7 +199,7 @@ func (m *rootModule) publishable(ctx context.Context, typed string, patterns []p
 		r.Packages = append(r.Packages, publish.Package{ID: e.ID, Path: filepath.Join(dir, filepath.FromSlash(e.Path)), Size: e.Size, ZH: zh, Hashes: e.Hashes})
 	}
 	if unmatched(m.output, patterns, slices.Collect(maps.Keys(all.has))); all.selected == 0 {
-		return nil, fmt.Errorf("%s has no packages%s", typed, thatMatch(patterns))
+		return nil, hasNothing(typed, patterns)
 	}
 	if unpacked > 0 {
 		all.problems = append(all.problems, sources.WithHint(fmt.Errorf("not pushed, because places have only archives: %s in directories", ui.Count(unpacked, "package")),
@@ -214,12 +214,12 @@ func (m *rootModule) publishable(ctx context.Context, typed string, patterns []p
 	return all, nil
 }
 
-// thatMatch ends a sentence about a mirror or a place without packages.
-func thatMatch(patterns []pattern) string {
-	if len(patterns) == 0 {
-		return ""
+// hasNothing returns the error for a mirror or a place without packages, or without those that the patterns select.
+func hasNothing(typed string, patterns []pattern) error {
+	if len(patterns) > 0 {
+		return sources.WithHint(fmt.Errorf("%s has no packages that match", typed), "larder mirror list %s shows what it has", shellQuoted(typed))
 	}
-	return " that match"
+	return sources.WithHint(fmt.Errorf("%s has no packages", typed), "name the place exactly as larder mirror push did")
 }
 
 // evidenceFiles returns the evidence that a mirror has for a release, or nil if it has none.
