@@ -500,7 +500,7 @@ func TestNames(t *testing.T) {
 	sourcetest.Equal(t, f.count(), 0)
 }
 
-// What can't be removed is an error, and doesn't keep others from being removed.
+// If an object can't be removed, Delete returns an error, and removes the others.
 func TestDelete(t *testing.T) {
 	f := newFake(t)
 	for _, key := range []string{"p/a", "p/b", "p/c"} {

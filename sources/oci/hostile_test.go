@@ -304,7 +304,7 @@ func TestStatusRefused(t *testing.T) {
 	sourcetest.Expect(t, patches == 2 && refusals == 3, "%d uploads, %d refusals", patches, refusals)
 }
 
-// A tag that other programs change whenever Larder wants to write it is an error, and remains as they have written it.
+// If other programs change a tag whenever Larder wants to write it, Larder returns an error, and leaves the tag as they have written it.
 func TestMovingTag(t *testing.T) {
 	w := sourcetest.New(t)
 	p, other := newPusher(t, w, oci.Access{}), newPusher(t, w, oci.Access{})
@@ -335,7 +335,7 @@ func TestMovingTag(t *testing.T) {
 	sourcetest.Equal(t, len(p.archives()), 2, "archives")
 }
 
-// A registry that accepts a tag and doesn't have it then is an error.
+// Larder returns an error if a registry accepts a tag and doesn't have it then.
 func TestTagNotServed(t *testing.T) {
 	w := sourcetest.New(t)
 	var written atomic.Int64
