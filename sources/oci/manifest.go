@@ -120,7 +120,7 @@ func parseIndex(doc *fetch.Document) (*index, error) {
 // ErrForeign matches the error for a tag of something other than a version of a provider.
 var ErrForeign = errors.New("not a version of a provider")
 
-// foreign returns an error that matches [ErrForeign].
+// foreign is the error of a tag that is no provider. It matches [ErrForeign].
 type foreign struct{ error }
 
 // Is implements the interface of [errors.Is].
