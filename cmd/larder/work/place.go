@@ -184,6 +184,10 @@ func (m *rootModule) publishable(ctx context.Context, typed string, patterns []p
 		case e.Err != nil:
 			all.problems = append(all.problems, hintDamage(e.Err, typed))
 			continue
+		case !within(filepath.Join(dir, filepath.FromSlash(e.Path)), dir): // a checkout must not choose what is published
+			err := errors.New("it is a link to a file outside of the mirror, and is not pushed")
+			all.problems = append(all.problems, sources.WithHint(&sources.PackageError{ID: e.ID, Err: err}, "copy the file into the mirror"))
+			continue
 		case e.Stored.Differs != "" || zh == "":
 			err := &sources.PackageError{ID: e.ID, Err: errors.New("the archive has changed since it was stored, and is not pushed")}
 			all.problems = append(all.problems, hintDamage(err, typed))
