@@ -115,6 +115,14 @@ func (b *Bucket) failure(ctx context.Context, c call, err error) error {
 	return e
 }
 
+// unanswered reports whether a store has ended the connections of all tries without an answer. It may have refused them: a store that
+// refuses a request before it has received all of it may end the connection before the answer can be read.
+func unanswered(err error) bool {
+	e, _ := errors.AsType[*Error](err)
+	_, unreachable := errors.AsType[*fetch.UnreachableError](err)
+	return e != nil && e.failed != nil && refusalIn(err) == nil && !unreachable && !errors.Is(err, fetch.ErrStalled)
+}
+
 // refusalIn returns the answer of the store in an error, or nil.
 func refusalIn(err error) *fetch.StatusError {
 	refusal, _ := errors.AsType[*fetch.StatusError](err)

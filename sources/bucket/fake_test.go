@@ -130,6 +130,8 @@ func (f *fake) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("ETag", o.etag())
 	case id != "" && r.Method == "DELETE":
 		delete(f.uploads, id)
+	case id != "" && r.Method == "GET":
+		fmt.Fprint(w, "<ListPartsResult></ListPartsResult>")
 	case id != "":
 		var request struct {
 			Part []struct{ PartNumber string }

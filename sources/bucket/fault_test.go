@@ -240,6 +240,49 @@ func TestLostCompletion(t *testing.T) {
 	sourcetest.Expect(t, lost && bytes.Equal(f.objects["p/a"].data, data), "lost %v", lost)
 }
 
+// A store refuses a large request before it has read it, and ends the connection, so that its answer can't be read.
+func TestUnreadableAnswers(t *testing.T) {
+	data := random(20 << 20)
+	sum := sha256.Sum256(data)
+	upload := func(f *fake, method, query string, before func()) error {
+		happened := false
+		b := f.open(f.options(), func(_ int, w http.ResponseWriter, r *http.Request) bool {
+			cuts := r.Method == method && r.URL.Query().Has(query) == (query != "")
+			if cuts && !happened {
+				happened = true
+				f.mu.Lock()
+				before()
+				f.mu.Unlock()
+			}
+			if cuts && f.uploads[r.URL.Query().Get("uploadId")] == nil {
+				cut(w)
+				return true
+			}
+			return false
+		})
+		_, err := b.Upload(t.Context(), "a", bytes.NewReader(data), int64(len(data)), sum, bucket.UploadOptions{Jobs: 1, WriteOptions: bucket.WriteOptions{Only: bucket.NotExisting}})
+		return err
+	}
+	written := &object{data, http.Header{"X-Amz-Meta-Sha256": {fmt.Sprintf("%x", sum)}}}
+
+	f := newFake(t) // another process completes the upload
+	sourcetest.Check(t, upload(f, "PUT", "partNumber", func() {
+		clear(f.uploads)
+		f.objects["p/a"] = written
+	}))
+	f = newFake(t) // another process removes the upload
+	sourcetest.Check(t, upload(f, "PUT", "partNumber", func() { clear(f.uploads) }))
+	sourcetest.Expect(t, bytes.Equal(f.objects["p/a"].data, data), "other contents")
+
+	data = data[:1<<20]
+	sum = sha256.Sum256(data)
+	f = newFake(t) // another process writes the object
+	sourcetest.ErrorIs(t, upload(f, "PUT", "", func() { f.objects["p/a"] = written }), bucket.ErrChanged)
+	f = newFake(t) // it writes the same
+	written = &object{data, http.Header{"X-Amz-Meta-Sha256": {fmt.Sprintf("%x", sum)}}}
+	sourcetest.Check(t, upload(f, "PUT", "", func() { f.objects["p/a"] = written }))
+}
+
 // An error in an answer of 200 is an error.
 func TestLateError(t *testing.T) {
 	f := newFake(t)

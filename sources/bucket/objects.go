@@ -252,10 +252,13 @@ func (b *Bucket) put(ctx context.Context, name string, c call, opts WriteOptions
 	opts.describe(&c, c.sum)
 	c.header.Set("X-Amz-Checksum-Sha256", inBase64(c.sum))
 	a, err := b.send(ctx, c)
-	if e, ok := errors.AsType[*Error](err); ok && errors.Is(e, ErrChanged) && e.tries() > 1 {
+	if e, ok := errors.AsType[*Error](err); ok && errors.Is(e, ErrChanged) && e.tries() > 1 || unanswered(err) {
 		// The answer to an earlier try may have been lost.
 		if info, headErr := b.Head(ctx, name); headErr == nil && info.SHA256 == c.sum {
 			return info.ETag, nil
+		}
+		if changed := b.unmet(ctx, name, opts.Only); errors.Is(changed, ErrChanged) {
+			return "", changed
 		}
 	}
 	if err != nil {

@@ -48,7 +48,7 @@ func (b *Bucket) Upload(ctx context.Context, name string, r io.ReaderAt, size in
 		return Uploaded{}, err
 	}
 	u := &upload{Bucket: b, name: name, key: key, data: r, size: size, sum: sum, opts: opts}
-	if err := u.early(ctx); err != nil {
+	if err := u.unmet(ctx, name, opts.Only); err != nil {
 		return Uploaded{}, err
 	}
 	if size <= usualPart {
@@ -71,27 +71,28 @@ func (b *Bucket) Upload(ctx context.Context, name string, r io.ReaderAt, size in
 	return Uploaded{}, &Error{Subject: u.subject(key), Err: errUseless}
 }
 
-// early returns the error of a condition that isn't met before the upload begins. The store only checks conditions at
+// unmet returns the error of a condition that isn't met before contents are sent. The store only checks conditions at
 // the end, or closes the connection while it still receives the contents.
-func (u *upload) early(ctx context.Context) error {
-	if (u.opts.Only == Condition{}) {
+func (b *Bucket) unmet(ctx context.Context, name string, only Condition) error {
+	if (only == Condition{}) {
 		return nil
 	}
-	if known := u.unconditional.Load(); known != nil {
+	subject := b.subject(b.at.under(name))
+	if known := b.unconditional.Load(); known != nil {
 		e := *known
-		e.Subject = u.subject(u.key)
+		e.Subject = subject
 		return &e
 	}
-	info, err := u.Head(ctx, u.name)
+	info, err := b.Head(ctx, name)
 	switch absent := errors.Is(err, sources.ErrNotFound); {
 	case errors.Is(err, fetch.ErrUnauthorized): // the credentials are for writing only
 		return nil
 	case err != nil && !absent:
 		return err
-	case u.opts.Only.absent == absent && (absent || info.ETag == u.opts.Only.etag):
+	case only.absent == absent && (absent || info.ETag == only.etag):
 		return nil
 	}
-	return &Error{Subject: u.subject(u.key), Err: ErrChanged}
+	return &Error{Subject: subject, Err: ErrChanged}
 }
 
 // errUseless matches the error of an unfinished upload that can't be completed. Another one may succeed.
@@ -249,7 +250,12 @@ func (u *upload) attempt(ctx context.Context, resume bool) (up Uploaded, err err
 	}
 	up.Kept = u.done
 	sent := u.sendParts(ctx, id)
-	if err = sent; err == nil {
+	if err = sent; unanswered(err) {
+		if _, gone := u.partsOf(ctx, id); errors.Is(gone, sources.ErrNotFound) {
+			err = gone
+		}
+	}
+	if err == nil {
 		err = u.compare()
 	}
 	if err == nil {
