@@ -86,7 +86,7 @@ func prepare(at Location, opts Options) (*Bucket, error) {
 		return nil, sources.WithHint(fmt.Errorf("%q is not the name of a region", b.region), "name one such as eu-central-1")
 	}
 	if opts.Endpoint != "" {
-		u, err := parseEndpoint(opts.Endpoint)
+		u, err := ParseEndpoint(opts.Endpoint)
 		if err != nil {
 			return nil, err
 		}
@@ -118,8 +118,8 @@ func first[T comparable](values ...T) (v T) {
 // Location returns the location that was opened.
 func (b *Bucket) Location() Location { return b.at }
 
-// parseEndpoint parses the URL of a store. Errors don't quote user information.
-func parseEndpoint(text string) (*url.URL, error) {
+// ParseEndpoint parses the URL of a store, as in [Options]. Errors don't quote user information.
+func ParseEndpoint(text string) (*url.URL, error) {
 	u, err := url.Parse(text)
 	switch {
 	case err != nil, u.Scheme != "https" && u.Scheme != "http", u.Host == "", u.Opaque != "":

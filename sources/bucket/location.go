@@ -28,17 +28,12 @@ type Location struct {
 // String returns the location as a URL, s3://BUCKET/PREFIX.
 func (l Location) String() string { return scheme + strings.TrimSuffix(l.Bucket+"/"+l.Prefix, "/") }
 
-// IsURL reports whether text is meant as the URL of a location.
-func IsURL(text string) bool {
-	return len(text) >= len(scheme) && strings.EqualFold(text[:len(scheme)], scheme)
-}
-
 var bucketName = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._-]{1,61}[A-Za-z0-9]$`)
 
 // ParseURL parses s3://BUCKET/PREFIX. As in other tools, the prefix is plain
 // text: %20 in it is not a space. Errors don't quote user information.
 func ParseURL(text string) (Location, error) {
-	if !IsURL(text) {
+	if len(text) < len(scheme) || !strings.EqualFold(text[:len(scheme)], scheme) {
 		return Location{}, malformed("not an s3:// URL: %s", text)
 	}
 	bucket, prefix, _ := strings.Cut(text[len(scheme):], "/")

@@ -32,18 +32,18 @@ type PlaceRequest struct {
 
 // browser opens a place to read from. All root modules of an engine share it.
 func (m *rootModule) browser(ctx context.Context, r PlaceRequest) (publish.Browser, error) {
-	switch {
+	switch scheme := schemeOf(r.Place); {
 	case m.flags.Offline:
 		return nil, fmt.Errorf("%s: %w", r.Place, sources.ErrOffline)
-	case r.Endpoint != "" && !strings.HasPrefix(r.Place, bucketScheme):
+	case r.Endpoint != "" && scheme != inBucket:
 		return nil, report.Usage(errors.New("--endpoint requires a place s3://BUCKET/PREFIX"))
-	case strings.HasPrefix(r.Place, ociScheme):
+	case scheme == inOCI:
 		template, err := parseOCI(r.Place)
 		if err != nil {
 			return nil, err
 		}
 		return publish.BrowseOCI(m.ociMirror(template, false), cmp.Or(r.host, m.config.Engine.DefaultHost())), nil
-	case strings.HasPrefix(r.Place, bucketScheme):
+	case scheme == inBucket:
 		b, err := m.openBucket(ctx, r.Place, r.Endpoint)
 		if err != nil {
 			return nil, err

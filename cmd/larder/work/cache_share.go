@@ -29,7 +29,8 @@ import (
 
 // IsShared reports whether an argument of cache export or cache import is a place.
 func IsShared(typed string) bool {
-	return strings.HasPrefix(typed, ociScheme) || strings.HasPrefix(typed, bucketScheme)
+	scheme := schemeOf(typed)
+	return scheme == inOCI || scheme == inBucket
 }
 
 // maxShared is the size of the largest document in a place with packages, in bytes.
@@ -76,13 +77,13 @@ func (m *rootModule) objects(ctx context.Context, r PlaceRequest, push bool) (sh
 	switch {
 	case m.flags.Offline:
 		return nil, fmt.Errorf("%s: %w", r.Place, sources.ErrOffline)
-	case strings.HasPrefix(r.Place, bucketScheme):
+	case schemeOf(r.Place) == inBucket:
 		b, err := m.openBucket(ctx, r.Place, r.Endpoint)
 		return bucketObjects{b}, err
 	case r.Endpoint != "":
 		return nil, report.Usage(errors.New("--endpoint requires a place s3://BUCKET/PREFIX"))
 	}
-	in, err := oci.ParseRepository(strings.TrimPrefix(r.Place, ociScheme))
+	in, err := oci.ParseRepository(withoutScheme(r.Place))
 	if err == nil && in.Name == "" {
 		err = errors.New("it has no repository after the host")
 	}

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"maps"
 	"slices"
-	"strings"
 
 	"github.com/larder-cli/larder/cmd/larder/report"
 	"github.com/larder-cli/larder/cmd/larder/ui"
@@ -72,7 +71,7 @@ func (m *rootModule) contentsOf(ctx context.Context, r PlaceRequest, known []sou
 	if !isPlace(r.Place) {
 		return m.localContents(ctx, r.Place)
 	}
-	if !strings.HasPrefix(r.Place, bucketScheme) {
+	if schemeOf(r.Place) != inBucket {
 		r.Endpoint = ""
 	}
 	if len(known) > 0 && !slices.ContainsFunc(known, func(p sources.Provider) bool { return p.Host != known[0].Host }) {

@@ -22,15 +22,28 @@ import (
 
 // The schemes of the places that aren't directories.
 const (
-	ociScheme    = "oci://"
-	bucketScheme = "s3://"
+	inOCI    = "oci"
+	inBucket = "s3"
 )
 
-// isPlace reports whether an argument is a URL, and not a path. It includes http:// so that the error is about the
-// scheme, and not about a missing directory.
-func isPlace(typed string) bool {
-	scheme, _, ok := strings.Cut(typed, "://")
-	return ok && slices.Contains([]string{"oci", "s3", "https", "http"}, strings.ToLower(scheme))
+// schemeOf returns the scheme of an argument that is a URL, and not a path, or "". It may be http, so that the error is about
+// the scheme, and not about a missing directory.
+func schemeOf(typed string) string {
+	scheme, _, isURL := strings.Cut(typed, "://")
+	scheme = strings.ToLower(scheme)
+	if !isURL || !slices.Contains([]string{inOCI, inBucket, "https", "http"}, scheme) {
+		return ""
+	}
+	return scheme
+}
+
+// isPlace reports whether an argument is a URL, and not a path.
+func isPlace(typed string) bool { return schemeOf(typed) != "" }
+
+// withoutScheme returns what follows the scheme of a place.
+func withoutScheme(typed string) string {
+	_, rest, _ := strings.Cut(typed, "://")
+	return rest
 }
 
 // directoryOnly returns an error for a place where a command needs the directory of a mirror.
@@ -53,30 +66,33 @@ func (m *rootModule) openBucket(ctx context.Context, typed, endpoint string) (*b
 	if err != nil {
 		return nil, report.Usage(err)
 	}
+	if _, err := bucket.ParseEndpoint(endpoint); err != nil && endpoint != "" {
+		return nil, report.Usage(fmt.Errorf("--endpoint: %w", err))
+	}
 	env := bucket.Environment(m.config.AWS)
 	return bucket.Open(ctx, at, bucket.Options{Endpoint: cmp.Or(endpoint, env.Endpoint), Env: env, Client: m.client, Secrets: m.output.Secrets()})
 }
 
 // target returns the place to push to.
 func (m *rootModule) target(ctx context.Context, typed, endpoint string) (publish.Target, error) {
-	switch {
+	switch scheme := schemeOf(typed); {
 	case m.flags.Offline:
 		return nil, fmt.Errorf("%s: %w", typed, sources.ErrOffline)
-	case endpoint != "" && !strings.HasPrefix(typed, bucketScheme):
+	case endpoint != "" && scheme != inBucket:
 		return nil, report.Usage(errors.New("--endpoint requires a place s3://BUCKET/PREFIX"))
-	case strings.HasPrefix(typed, bucketScheme):
+	case scheme == inBucket:
 		b, err := m.openBucket(ctx, typed, endpoint)
 		if err != nil {
 			return nil, err
 		}
 		return publish.NewBucket(b), nil
-	case strings.HasPrefix(typed, ociScheme):
+	case scheme == inOCI:
 		template, err := parseOCI(typed)
 		if err != nil {
 			return nil, err
 		}
 		return &publish.OCI{Mirror: m.ociMirror(template, true), Template: template, URL: typed}, nil
-	case strings.HasPrefix(typed, "https://"), strings.HasPrefix(typed, "http://"):
+	case scheme != "":
 		return nil, report.Usage(sources.WithHint(fmt.Errorf("%s: Larder can't write to web servers", typed), "copy the directory to the server, or name an oci:// or s3:// place"))
 	}
 	return nil, report.Usage(sources.WithHint(fmt.Errorf("%s is not a place to push to", typed), "write 'oci://HOST/TEMPLATE' or s3://BUCKET/PREFIX"))
@@ -84,8 +100,8 @@ func (m *rootModule) target(ctx context.Context, typed, endpoint string) (publis
 
 // parseOCI parses oci://HOST/TEMPLATE.
 func parseOCI(typed string) (oci.Template, error) {
-	template, err := oci.ParseTemplate(strings.TrimPrefix(typed, ociScheme))
-	_, path, _ := strings.Cut(strings.TrimPrefix(typed, ociScheme), "/")
+	template, err := oci.ParseTemplate(withoutScheme(typed))
+	_, path, _ := strings.Cut(withoutScheme(typed), "/")
 	if replaced := path == "" || strings.HasSuffix(path, "/") || strings.Contains(path, "//"); err != nil && replaced && !strings.Contains(typed, "$") {
 		err = sources.WithHint(err, "write it in single quotes: in double quotes or without any, the shell replaces ${namespace} and ${type}")
 	}
