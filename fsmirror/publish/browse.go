@@ -3,9 +3,11 @@ package publish
 import (
 	"context"
 	"net/http"
+	"net/url"
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 
 	"github.com/larder-cli/larder/sources"
 	"github.com/larder-cli/larder/sources/bucket"
@@ -112,22 +114,34 @@ func (b *networkBrowser) Read(ctx context.Context, r sources.Release) (Contents,
 
 // BrowseBucket returns the providers in a bucket, whose documents m reads.
 func BrowseBucket(b *bucket.Bucket, m *netmirror.Mirror) Browser {
-	return &bucketBrowser{networkBrowser{m}, b}
+	return &bucketBrowser{networkBrowser: networkBrowser{m}, in: b, sizes: map[string]func() map[string]int64{}}
 }
 
 type bucketBrowser struct {
 	networkBrowser
 	in *bucket.Bucket
+
+	mu    sync.Mutex
+	sizes map[string]func() map[string]int64 // of objects, by their directory HOST/NAMESPACE/TYPE/ and then by their name
 }
 
 // Providers returns the directories with an index.
 func (b *bucketBrowser) Providers(ctx context.Context) (all []sources.Provider, err error) {
+	sizes := map[string]map[string]int64{}
 	for info, err := range b.in.List(ctx, "") {
 		if err != nil && info.Name == "" {
 			return nil, err
 		}
 		parts := strings.Split(info.Name, "/")
-		if len(parts) != 4 || parts[3] != indexName {
+		if len(parts) < 4 {
+			continue
+		}
+		dir := strings.Join(parts[:3], "/") + "/"
+		if sizes[dir] == nil {
+			sizes[dir] = map[string]int64{}
+		}
+		sizes[dir][info.Name] = info.Size
+		if len(parts) > 4 || parts[3] != indexName {
 			continue
 		}
 		host, err := sources.ParsePunycodeHost(parts[0])
@@ -138,6 +152,45 @@ func (b *bucketBrowser) Providers(ctx context.Context) (all []sources.Provider, 
 			all = append(all, p)
 		}
 	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	for dir, known := range sizes {
+		b.sizes[dir] = func() map[string]int64 { return known }
+	}
 	slices.SortFunc(all, sources.Provider.Compare)
 	return slices.Compact(all), nil
+}
+
+// Read takes the sizes of archives from the list of objects.
+func (b *bucketBrowser) Read(ctx context.Context, r sources.Release) (Contents, error) {
+	c, err := b.networkBrowser.Read(ctx, r)
+	if len(c.Archives) == 0 {
+		return c, err
+	}
+	sizes, root := b.sizesIn(ctx, home(r.Provider)), b.in.URL("")
+	for platform, a := range c.Archives {
+		if u, err := url.Parse(a.URL); err == nil && u.Host == root.Host {
+			a.Size = sizes[strings.TrimPrefix(u.Path, root.Path)]
+			c.Archives[platform] = a
+		}
+	}
+	return c, err
+}
+
+// sizesIn returns the sizes of the objects in a directory. They are unknown if the store refuses to list it.
+func (b *bucketBrowser) sizesIn(ctx context.Context, dir string) map[string]int64 {
+	b.mu.Lock()
+	list := b.sizes[dir]
+	if list == nil {
+		list = sync.OnceValue(func() map[string]int64 {
+			sizes := map[string]int64{}
+			for info := range b.in.List(ctx, dir) {
+				sizes[info.Name] = info.Size
+			}
+			return sizes
+		})
+		b.sizes[dir] = list
+	}
+	b.mu.Unlock()
+	return list()
 }
