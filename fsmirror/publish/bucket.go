@@ -79,7 +79,7 @@ type toFinish struct {
 	prune   bool                       // whether objects are removed that no document names
 }
 
-// NewBucket returns the target in a bucket.
+// NewBucket returns the target in a bucket, for one push.
 func NewBucket(b *bucket.Bucket) *Bucket {
 	return &Bucket{in: b, known: map[sources.Release]fsmirror.Document{}, work: map[sources.Provider]*toFinish{}}
 }

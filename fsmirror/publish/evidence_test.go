@@ -8,6 +8,8 @@ import (
 	"github.com/larder-cli/larder/fsmirror/publish"
 	"github.com/larder-cli/larder/sources"
 	"github.com/larder-cli/larder/sources/evidence"
+	"github.com/larder-cli/larder/sources/fetch"
+	"github.com/larder-cli/larder/sources/netmirror"
 	"github.com/larder-cli/larder/sources/oci"
 	"github.com/larder-cli/larder/sources/sourcetest"
 )
@@ -57,14 +59,13 @@ func TestEvidence(t *testing.T) {
 		},
 		"package added": {signedBy(t, publisher, "theirs", one), signedBy(t, nil, "ours", all...), []publish.Package{one, two}, false, "theirs", 0},
 	} {
-		t.Run(name, func(t *testing.T) {
-			w := sourcetest.New(t)
-			r := &registry{t, w.OCI().Host, transportOf(w), nil}
+		inBoth(t, name, func(t *testing.T, target func() publish.Target, browser publish.Browser) {
 			theirs := publish.Release{Release: one.ID.Release(), Packages: all, Evidence: test.theirs}
 			if name == "package added" {
 				theirs.Packages = all[:1]
 			}
-			r.push(r.pusher(), publish.Options{}, theirs)
+			_, err := publish.Push(t.Context(), target(), []publish.Release{theirs}, publish.Options{})
+			check(t, err)
 			ours := theirs
 			ours.Evidence = test.ours
 			if test.packages != nil {
@@ -72,15 +73,35 @@ func TestEvidence(t *testing.T) {
 			}
 			for _, want := range []int{test.updated, 0} {
 				for _, dry := range []bool{true, false} {
-					result, err := publish.Push(t.Context(), r.pusher(), []publish.Release{ours}, publish.Options{Replace: test.replaces, DryRun: dry})
+					result, err := publish.Push(t.Context(), target(), []publish.Release{ours}, publish.Options{Replace: test.replaces, DryRun: dry})
 					check(t, err)
 					sourcetest.Equal(t, result.Signed, want, "versions with other evidence")
 				}
 			}
-			release, err := r.client(oci.Access{}).Release(t.Context(), one.ID.Provider, one.ID.Version)
+			c, err := browser.Read(t.Context(), theirs.Release)
 			check(t, err)
-			sourcetest.Equal(t, release.Signed.Origin, "https://example.com/"+test.want)
-			sourcetest.Equal(t, len(release.Warnings), 0)
+			sourcetest.Equal(t, c.Signed.Origin, "https://example.com/"+test.want)
+			sourcetest.Equal(t, len(c.Warnings), 0)
+			if _, inBucket := target().(*publish.Bucket); inBucket {
+				sourcetest.Equal(t, c.Archives[ours.Packages[0].ID.Platform].Size, ours.Packages[0].Size)
+			}
 		})
 	}
+}
+
+// inBoth runs a test in a registry, and in a bucket. Each target is for one push.
+func inBoth(t *testing.T, name string, test func(t *testing.T, target func() publish.Target, browser publish.Browser)) {
+	t.Run("OCI/"+name, func(t *testing.T) {
+		w := sourcetest.New(t)
+		r := &registry{t, w.OCI().Host, transportOf(w), nil}
+		test(t, func() publish.Target { return r.pusher() }, publish.BrowseOCI(r.client(oci.Access{}).Mirror, "example.com"))
+	})
+	t.Run("bucket/"+name, func(t *testing.T) {
+		p := inOnePlace(t)
+		client := fetch.New(fetch.Options{Transport: p.store.Transport(t)})
+		b := p.bucketOf(client)
+		m, err := netmirror.New(client, b.URL("").String(), netmirror.Options{Plain: b.URL("").Scheme == "http"})
+		check(t, err)
+		test(t, func() publish.Target { return publish.NewBucket(b) }, publish.BrowseBucket(b, m))
+	})
 }

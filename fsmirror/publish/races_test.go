@@ -66,8 +66,13 @@ func (p place) target(n int64, do func()) (*publish.Bucket, *interrupted) {
 
 func (p place) bucket(over http.RoundTripper) *bucket.Bucket {
 	p.Helper()
+	return p.bucketOf(fetch.New(fetch.Options{Transport: over}))
+}
+
+func (p place) bucketOf(client *fetch.Client) *bucket.Bucket {
+	p.Helper()
 	b, err := bucket.Open(p.Context(), bucket.Location{Bucket: "plugins", Prefix: p.prefix}, bucket.Options{
-		Endpoint: p.store.Endpoint, Client: fetch.New(fetch.Options{Transport: over}),
+		Endpoint: p.store.Endpoint, Client: client,
 		Env: bucket.Environment{AccessKeyID: p.store.AccessKeyID, SecretAccessKey: p.store.SecretAccessKey, NoMetadata: true},
 	})
 	check(p, err)
