@@ -432,10 +432,46 @@ func TestPruneKeepsWhatIsNamed(t *testing.T) {
 	doc.Archives["freebsd_amd64"] = shared.Archives["linux_amd64"]
 	doc.Archives["windows_amd64"] = fsmirror.Archive{URL: "2.0.0.json"}
 	doc.Archives["windows_arm64"] = fsmirror.Archive{URL: "../../../%2e%2e/x/terraform-provider-widget_1.0.0_windows_arm64.zip"}
+	foreign := map[string]string{
+		"openbsd_amd64": "../gadget/terraform-provider-gadget_1.0.0_openbsd_amd64.zip",
+		"netbsd_amd64":  "notes/terraform-provider-widget_1.0.0_netbsd_amd64.zip",
+		"solaris_amd64": "notes.zip",
+		"plan9_386":     "archives/notes.zip",
+		"plan9_amd64":   "terraform-provider-widget_1.0.0.txt",
+	}
+	for platform, name := range foreign {
+		p.write(name, []byte("not an archive of the provider"))
+		doc.Archives[platform] = fsmirror.Archive{URL: name}
+	}
 	p.writeDocument("1.0.0.json", doc)
-	sourcetest.Equal(t, len(p.push(publish.Options{Prune: prune}, r, other).Changes), 4)
+	p.age(48 * time.Hour)
+	sourcetest.Equal(t, len(p.push(publish.Options{Prune: prune}, r, other).Changes), 4+len(foreign))
 	p.sound()
+	for _, name := range foreign {
+		sourcetest.ReadFile(t, filepath.Join(p.widget(), name))
+	}
 	sourcetest.EqualSlices(t, p.platforms(), []string{"1.0.0 linux_amd64", "2.0.0 linux_amd64"})
+}
+
+// After an error, nothing is removed.
+func TestPruneAfterAnError(t *testing.T) {
+	old, r := released(t, provider, "1.0.0", 1000, "linux_amd64"), released(t, provider, "2.0.0", 1000, "linux_amd64")
+	for _, missing := range []bool{false, true} {
+		p := inOnePlace(t)
+		p.push(publish.Options{}, old)
+		bad := r
+		if missing {
+			bad.Packages = slices.Clone(r.Packages)
+			bad.Packages[0].Path += ".missing"
+		} else { // its document can't be read
+			p.write("2.0.0.json", []byte("{"))
+		}
+		to, _ := p.target(0, nil)
+		result, err := publish.Push(t.Context(), to, []publish.Release{bad}, publish.Options{Prune: prune})
+		sourcetest.Expect(t, err != nil, "no error")
+		sourcetest.EqualSlices(t, changes(result), nil)
+		sourcetest.Equal(t, len(p.document("1.0.0.json").Archives), 1)
+	}
 }
 
 // An archive that no document names is removed a day after it was uploaded and after the document was written: a pusher may be going to
