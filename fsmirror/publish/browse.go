@@ -184,8 +184,10 @@ func (b *bucketBrowser) sizesIn(ctx context.Context, dir string) map[string]int6
 	if list == nil {
 		list = sync.OnceValue(func() map[string]int64 {
 			sizes := map[string]int64{}
-			for info := range b.in.List(ctx, dir) {
-				sizes[info.Name] = info.Size
+			for info, err := range b.in.List(ctx, dir) {
+				if err == nil {
+					sizes[info.Name] = info.Size
+				}
 			}
 			return sizes
 		})
