@@ -82,7 +82,7 @@ func (c *Client) send(ctx context.Context, w *watch, by *way, u *url.URL, header
 // elsewhere adds the URL at which err occurred, if that is not the requested
 // one.
 func elsewhere(u, at *url.URL, err error) error {
-	if at == u {
+	if at == u || err == nil {
 		return err
 	}
 	return &redirected{bare(at), at.Host, err}

@@ -32,6 +32,11 @@ func TestTrialReadsAPart(t *testing.T) {
 	sourcetest.Equal(t, other.Status, 200)
 	sourcetest.Equal(t, other.Bytes, 100)
 
+	w.Registry.Fault(sourcetest.Fault{Path: "*/moved", Redirect: at})
+	moved, err := client.Try(t.Context(), fetch.Trial{URL: "https://example.test/moved", Last: 99, Limit: 100})
+	sourcetest.Check(t, err)
+	sourcetest.Equal(t, moved.Total, first.Total)
+
 	w.Registry.Fault(sourcetest.Fault{Path: "*.zip", Status: 403})
 	_, err = client.Try(t.Context(), fetch.Trial{URL: at, Last: 99, Limit: 100})
 	sourcetest.Require(t, errors.Is(err, fetch.ErrUnauthorized), "%v", err)
