@@ -122,7 +122,7 @@ func (b *Bucket) Location() Location { return b.at }
 func ParseEndpoint(text string) (*url.URL, error) {
 	u, err := url.Parse(text)
 	switch {
-	case err != nil, u.Scheme != "https" && u.Scheme != "http", u.Host == "", u.Opaque != "":
+	case err != nil, u.Scheme != "https" && u.Scheme != "http", u.Hostname() == "", u.Opaque != "":
 		err = errors.New("the endpoint is not an https:// or http:// URL")
 	case u.User != nil:
 		return nil, sources.WithHint(errors.New("the endpoint can't contain credentials"),

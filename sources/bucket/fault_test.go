@@ -281,6 +281,10 @@ func TestUnreadableAnswers(t *testing.T) {
 	f = newFake(t) // it writes the same
 	written = &object{data, http.Header{"X-Amz-Meta-Sha256": {fmt.Sprintf("%x", sum)}}}
 	sourcetest.Check(t, upload(f, "PUT", "", func() { f.objects["p/a"] = written }))
+	f = newFake(t) // a part of the same
+	written = &object{data[:100], written.header}
+	sourcetest.ErrorIs(t, upload(f, "PUT", "", func() { f.objects["p/a"] = written }), bucket.ErrChanged)
+	sourcetest.Expect(t, f.count() < 10, "%d requests", f.count())
 }
 
 // An error in an answer of 200 is an error.
@@ -404,6 +408,9 @@ func TestHostileListings(t *testing.T) {
 		{"parent", page("<Contents><Key>p/../a</Key><Size>1</Size></Contents>"), `the name contains the part ".."`},
 		{"endless", page("<IsTruncated>true</IsTruncated><NextContinuationToken>1</NextContinuationToken>"), "without an end"},
 		{"no token", page("<IsTruncated>true</IsTruncated>"), "without an end"},
+		{"negative size", page("<Contents><Key>p/a</Key><Size>-1</Size></Contents>"), "with a size of -1 bytes"},
+		{"impossible size", page("<Contents><Key>p/a</Key><Size>9223372036854775807</Size></Contents>"), "with a size of 9223372036854775807 bytes"},
+		{"many objects", page(strings.Repeat("<Contents><Key>p/a</Key></Contents>", 10_001)), "a page with too many objects"},
 		{"page", "<html><title>Sign in</title></html>", "not that of an S3-compatible store"},
 		{"large", strings.Repeat("<ListBucketResult>", 1<<19), "too large"},
 	} {

@@ -8,6 +8,7 @@ const defaultRegion = "us-east-1"
 const (
 	maxRefusal = 64 << 10
 	maxXML     = 8 << 20  // a page of a listing has at most 1000 keys, of 1 KiB, which escapes may triple
+	maxObject  = 1 << 46  // in a listing; no store has larger ones
 	maxBundle  = 16 << 20 // of a file with certificate authorities
 )
 
@@ -22,6 +23,8 @@ const (
 	// removed. A younger one may be that of another process that has just begun.
 	abandoned = 24 * time.Hour
 
+	maxUnfinished = 16 // unfinished uploads of an object that are compared with it
+
 	maxPages = 20 // of a list of unfinished uploads or their parts, of 1000 each
 
 	readAtOnce = 64 << 10 // bytes, while the contents are hashed; more than that leaves the caches of the processor
@@ -31,8 +34,9 @@ const (
 
 // Listings.
 const (
-	maxListPages  = 10_000 // of 1000 objects each
-	maxEmptyPages = 100    // in a row; some stores return a few
+	maxListed     = 10_000 // objects on a page; stores list 1000
+	maxListPages  = 10_000
+	maxEmptyPages = 100 // in a row; some stores return a few
 )
 
 const maxDeletes = 16 // objects that are removed at the same time

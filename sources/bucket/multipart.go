@@ -159,7 +159,7 @@ type partXML struct {
 // has none.
 func (u *upload) find(ctx context.Context) (id string, err error) {
 	var best []partXML
-	query := u.list()
+	query, compared := u.list(), 0
 	for range maxPages {
 		var page uploadsXML
 		if err := u.get(ctx, query, &page); err != nil {
@@ -171,6 +171,9 @@ func (u *upload) find(ctx context.Context) (id string, err error) {
 		for _, unfinished := range page.Upload {
 			if unfinished.Key != u.key {
 				continue
+			}
+			if compared++; compared > maxUnfinished { // the next upload finds them
+				break
 			}
 			parts, err := u.partsOf(ctx, unfinished.UploadID)
 			same := err == nil && u.same(ctx, parts)
@@ -231,6 +234,9 @@ func (u *upload) partsOf(ctx context.Context, id string) (parts []partXML, err e
 
 // same reports whether all parts of an unfinished upload are parts of the object.
 func (u *upload) same(ctx context.Context, parts []partXML) bool {
+	if len(parts) > len(u.parts) {
+		return false
+	}
 	for _, has := range parts {
 		if has.PartNumber < 1 || has.PartNumber > len(u.parts) {
 			return false

@@ -180,6 +180,10 @@ func (b *Bucket) List(ctx context.Context, prefix string) iter.Seq2[Info, error]
 				return
 			}
 			for _, o := range page.Contents {
+				if o.Size < 0 || o.Size > maxObject {
+					yield(Info{}, &Error{Subject: b.at.String(), Err: fmt.Errorf("the store listed %q with a size of %d bytes", o.Key, o.Size)})
+					return
+				}
 				name, ok := strings.CutPrefix(o.Key, root)
 				if !ok || !strings.HasPrefix(name, prefix) {
 					yield(Info{}, &Error{Subject: b.at.String(), Err: fmt.Errorf("the store listed %q, which is not below the prefix", o.Key)})
@@ -204,7 +208,7 @@ func (b *Bucket) List(ctx context.Context, prefix string) iter.Seq2[Info, error]
 }
 
 func (b *Bucket) endless() error {
-	return &Error{Subject: b.at.String(), Err: errors.New("the store returned a listing without an end")}
+	return &Error{Subject: b.at.String(), Err: errors.New("the store returned a listing without an end, or a page with too many objects")}
 }
 
 // listPage returns one page of a listing, with decoded keys.
@@ -216,7 +220,7 @@ func (b *Bucket) listPage(ctx context.Context, query url.Values) (page listXML, 
 	if err := b.decode(a, "", &page); err != nil {
 		return page, err
 	}
-	if page.IsTruncated && (page.Next == "" || page.Next == query.Get("continuation-token")) {
+	if len(page.Contents) > maxListed || page.IsTruncated && (page.Next == "" || page.Next == query.Get("continuation-token")) {
 		return page, b.endless()
 	}
 	for i := range page.Contents {
@@ -254,11 +258,12 @@ func (b *Bucket) put(ctx context.Context, name string, c call, opts WriteOptions
 	a, err := b.send(ctx, c)
 	if e, ok := errors.AsType[*Error](err); ok && errors.Is(e, ErrChanged) && e.tries() > 1 || unanswered(err) {
 		// The answer to an earlier try may have been lost.
-		if info, headErr := b.Head(ctx, name); headErr == nil && info.SHA256 == c.sum {
+		info, headErr := b.Head(ctx, name)
+		switch {
+		case headErr == nil && info.SHA256 == c.sum && info.Size == c.size:
 			return info.ETag, nil
-		}
-		if changed := b.unmet(ctx, name, opts.Only); errors.Is(changed, ErrChanged) {
-			return "", changed
+		case !opts.Only.met(info, headErr):
+			return "", &Error{Subject: b.subject(c.key), Err: ErrChanged}
 		}
 	}
 	if err != nil {

@@ -89,10 +89,16 @@ func (b *Bucket) unmet(ctx context.Context, name string, only Condition) error {
 		return nil
 	case err != nil && !absent:
 		return err
-	case only.absent == absent && (absent || info.ETag == only.etag):
+	case only.met(info, err):
 		return nil
 	}
 	return &Error{Subject: subject, Err: ErrChanged}
+}
+
+// met reports whether the condition is met as far as an answer to HEAD tells.
+func (c Condition) met(info Info, err error) bool {
+	absent := errors.Is(err, sources.ErrNotFound)
+	return c == Condition{} || err != nil && !absent || c.absent == absent && (absent || info.ETag == c.etag)
 }
 
 // errUseless matches the error of an unfinished upload that can't be completed. Another one may succeed.
