@@ -497,6 +497,11 @@ func (m *Mirror) removeTag(ctx context.Context, r Repository, v sources.Version,
 	}
 	var failed error
 	for _, reference := range []string{tag(v), was.digest.String()} { // few registries can remove a tag without what it refers to
+		if reference != tag(v) {
+			if err := m.otherTags(ctx, r, v, was.digest); err != nil {
+				return err
+			}
+		}
 		_, err := m.client.Do(ctx, fetch.Write{Method: http.MethodDelete, URL: r.at("manifests/" + reference)})
 		if err == nil || errors.Is(fetch.Absent(err), sources.ErrNotFound) {
 			m.indexes.Forget(r.at("manifests/" + tag(v)))
@@ -508,6 +513,36 @@ func (m *Mirror) removeTag(ctx context.Context, r Repository, v sources.Version,
 		}
 	}
 	return sources.WithHint(failed, "some registries permit removal only on their own pages, or by a setting of the registry")
+}
+
+// otherTags returns an error if tags that don't stand for versions refer to the index of a version: they would be removed with it.
+func (m *Mirror) otherTags(ctx context.Context, r Repository, v sources.Version, of digest.Digest) error {
+	var list struct{ Tags []string }
+	for doc, err := range pages(ctx, m.client, r.at("tags/list"), "") {
+		if err != nil {
+			return err
+		}
+		list.Tags = nil
+		if err := doc.JSON(&list); err != nil {
+			return err
+		}
+		for _, other := range list.Tags {
+			if w, err := versionOf(other); err == nil && other == tag(w) || !validTag.MatchString(other) {
+				continue
+			}
+			at := r.at("manifests/" + other)
+			doc, err := m.client.Document(ctx, fetch.Request{URL: at, Accept: acceptManifests, Limit: maxManifest, SameHost: true})
+			switch {
+			case errors.Is(fetch.Absent(err), sources.ErrNotFound):
+			case err != nil:
+				return err
+			case digest.FromBytes(doc.Body) == of:
+				err := fmt.Errorf("%s: not removed, because the tag %s refers to the same index, and the registry can only remove both", r.String()+":"+tag(v), other)
+				return sources.WithHint(err, "remove the tag %s first", other)
+			}
+		}
+	}
+	return nil
 }
 
 // pushEvidence stores the evidence for the index of a version, unless it is there. It may be stored before the index.

@@ -7,12 +7,15 @@ import (
 	"crypto/sha256"
 	"errors"
 	"fmt"
+	"io"
 	"net/http"
 	"slices"
 	"strings"
 	"sync"
 	"testing"
 	"time"
+
+	"github.com/opencontainers/go-digest"
 
 	"github.com/larder-cli/larder/sources"
 	"github.com/larder-cli/larder/sources/evidence"
@@ -39,6 +42,55 @@ func newPusher(t *testing.T, w *sourcetest.World, access oci.Access) *pusher {
 }
 
 // added returns a package with contents of its own for a platform.
+// withoutTags refuses to remove tags, as many registries do.
+type withoutTags struct{ http.RoundTripper }
+
+func (w withoutTags) RoundTrip(r *http.Request) (*http.Response, error) {
+	if r.Method == http.MethodDelete && !strings.Contains(r.URL.Path, "sha256:") {
+		return &http.Response{StatusCode: http.StatusMethodNotAllowed, Header: http.Header{}, Body: http.NoBody, Request: r}, nil
+	}
+	return w.RoundTripper.RoundTrip(r)
+}
+
+// A registry that can't remove a tag alone keeps the index of a version to which another tag refers.
+func TestRemoveSharedIndex(t *testing.T) {
+	w := sourcetest.New(t)
+	template, err := oci.ParseTemplate(w.OCI().Template())
+	check(t, err)
+	over := w.Client().Transport
+	m := oci.New(fetch.New(fetch.Options{Transport: withoutTags{over}, Tries: 1}), template, oci.Access{Push: true})
+	p, v := sourcetest.Address(t, provider), sourcetest.Number(t, "1.0.0")
+	a := added("linux_amd64", 100)
+	check(t, m.Put(t.Context(), p, v, oci.Change{Add: []oci.Added{a}}))
+	r, err := template.Repository(p)
+	check(t, err)
+	manifest := func(method, tag string, body []byte) (int, []byte) {
+		req, err := http.NewRequestWithContext(t.Context(), method, "https://"+r.Registry+"/v2/"+r.Name+"/manifests/"+tag, bytes.NewReader(body))
+		check(t, err)
+		req.Header.Set("Accept", "application/vnd.oci.image.index.v1+json")
+		req.Header.Set("Content-Type", "application/vnd.oci.image.index.v1+json")
+		resp, err := over.RoundTrip(req)
+		check(t, err)
+		defer resp.Body.Close()
+		data, err := io.ReadAll(resp.Body)
+		check(t, err)
+		return resp.StatusCode, data
+	}
+	_, index := manifest(http.MethodGet, "1.0.0", nil)
+	status, _ := manifest(http.MethodPut, "stable", index)
+	sourcetest.Equal(t, status, http.StatusCreated)
+	err = m.Put(t.Context(), p, v, oci.Change{Remove: []sources.Platform{a.Platform}})
+	sourcetest.Expect(t, err != nil && strings.Contains(err.Error(), ":1.0.0: not removed, because the tag stable refers to the same index"), "got %v", err)
+	sourcetest.EqualSlices(t, sources.Hints(err), []string{"remove the tag stable first"})
+	status, _ = manifest(http.MethodGet, "stable", nil)
+	sourcetest.Equal(t, status, http.StatusOK)
+	status, _ = manifest(http.MethodPut, "stable", []byte(strings.Replace(string(index), "linux", "other", 1)))
+	sourcetest.Equal(t, status, http.StatusCreated)
+	check(t, m.Put(t.Context(), p, v, oci.Change{Remove: []sources.Platform{a.Platform}}))
+	status, _ = manifest(http.MethodGet, digest.FromBytes(index).String(), nil)
+	sourcetest.Equal(t, status, http.StatusNotFound)
+}
+
 func added(platform string, size int) oci.Added {
 	data := make([]byte, size)
 	_, _ = rand.Read(data)
