@@ -2,12 +2,12 @@ package publish
 
 import (
 	"context"
+	"errors"
 	"net/http"
 	"net/url"
 	"slices"
 	"strconv"
 	"strings"
-	"sync"
 
 	"github.com/larder-cli/larder/sources"
 	"github.com/larder-cli/larder/sources/bucket"
@@ -56,11 +56,22 @@ func (a Archive) Exists(ctx context.Context, client *fetch.Client) error {
 		return fetch.Absent(err)
 	}
 	size, err := strconv.ParseInt(reply.Header.Get("Content-Length"), 10, 64)
-	if err == nil && reply.Status == http.StatusOK && a.Size > 0 && size != a.Size {
+	if reply.Status != http.StatusOK || err != nil {
+		// A server may send HEAD elsewhere, or not understand it. What a download would get is then decisive.
+		sample, err := client.Try(ctx, fetch.Trial{URL: a.URL, Last: peek - 1, Limit: peek})
+		if err != nil {
+			return fetch.Absent(err)
+		}
+		size = sample.Total
+	}
+	if a.Size > 0 && size >= 0 && size != a.Size {
 		return reply.Wrap(&SizeError{Is: size, Stated: a.Size})
 	}
 	return nil
 }
+
+// peek is how much of an archive is read to see that it is one, in bytes.
+const peek = 512
 
 // A SizeError is an archive with another size than its place states, in bytes.
 type SizeError struct{ Is, Stated int64 }
@@ -112,36 +123,26 @@ func (b *networkBrowser) Read(ctx context.Context, r sources.Release) (Contents,
 	return c, err
 }
 
-// BrowseBucket returns the providers in a bucket, whose documents m reads.
-func BrowseBucket(b *bucket.Bucket, m *netmirror.Mirror) Browser {
-	return &bucketBrowser{networkBrowser: networkBrowser{m}, in: b, sizes: map[string]func() map[string]int64{}}
+// BrowseBucket returns the providers in a bucket, whose documents m reads. With sizes, it lists the bucket for those of archives.
+func BrowseBucket(b *bucket.Bucket, m *netmirror.Mirror, sizes bool) Browser {
+	return &bucketBrowser{networkBrowser: networkBrowser{m}, in: b, sized: sizes}
 }
 
 type bucketBrowser struct {
 	networkBrowser
-	in *bucket.Bucket
-
-	mu    sync.Mutex
-	sizes map[string]func() map[string]int64 // of objects, by their directory HOST/NAMESPACE/TYPE/ and then by their name
+	in    *bucket.Bucket
+	sized bool
+	sizes sources.Memo[sources.Provider, map[string]int64] // of archives, by their names
 }
 
 // Providers returns the directories with an index.
 func (b *bucketBrowser) Providers(ctx context.Context) (all []sources.Provider, err error) {
-	sizes := map[string]map[string]int64{}
 	for info, err := range b.in.List(ctx, "") {
 		if err != nil && info.Name == "" {
 			return nil, err
 		}
 		parts := strings.Split(info.Name, "/")
-		if len(parts) < 4 {
-			continue
-		}
-		dir := strings.Join(parts[:3], "/") + "/"
-		if sizes[dir] == nil {
-			sizes[dir] = map[string]int64{}
-		}
-		sizes[dir][info.Name] = info.Size
-		if len(parts) > 4 || parts[3] != indexName {
+		if len(parts) != 4 || parts[3] != indexName {
 			continue
 		}
 		host, err := sources.ParsePunycodeHost(parts[0])
@@ -152,11 +153,6 @@ func (b *bucketBrowser) Providers(ctx context.Context) (all []sources.Provider, 
 			all = append(all, p)
 		}
 	}
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	for dir, known := range sizes {
-		b.sizes[dir] = func() map[string]int64 { return known }
-	}
 	slices.SortFunc(all, sources.Provider.Compare)
 	return slices.Compact(all), nil
 }
@@ -164,10 +160,11 @@ func (b *bucketBrowser) Providers(ctx context.Context) (all []sources.Provider, 
 // Read takes the sizes of archives from the list of objects.
 func (b *bucketBrowser) Read(ctx context.Context, r sources.Release) (Contents, error) {
 	c, err := b.networkBrowser.Read(ctx, r)
-	if len(c.Archives) == 0 {
+	if err != nil || !b.sized {
 		return c, err
 	}
-	sizes, root := b.sizesIn(ctx, home(r.Provider)), b.in.URL("")
+	sizes, err := b.sizes.Get(ctx, r.Provider, func() (map[string]int64, error) { return b.sizesOf(ctx, r.Provider) })
+	root := b.in.URL("")
 	for platform, a := range c.Archives {
 		if u, err := url.Parse(a.URL); err == nil && u.Host == root.Host {
 			a.Size = sizes[strings.TrimPrefix(u.Path, root.Path)]
@@ -177,22 +174,18 @@ func (b *bucketBrowser) Read(ctx context.Context, r sources.Release) (Contents, 
 	return c, err
 }
 
-// sizesIn returns the sizes of the objects in a directory. They are unknown if the store refuses to list it.
-func (b *bucketBrowser) sizesIn(ctx context.Context, dir string) map[string]int64 {
-	b.mu.Lock()
-	list := b.sizes[dir]
-	if list == nil {
-		list = sync.OnceValue(func() map[string]int64 {
-			sizes := map[string]int64{}
-			for info, err := range b.in.List(ctx, dir) {
-				if err == nil {
-					sizes[info.Name] = info.Size
-				}
-			}
-			return sizes
-		})
-		b.sizes[dir] = list
+// sizesOf returns the sizes of the archives of a provider. They are unknown if the credentials don't permit to list them.
+func (b *bucketBrowser) sizesOf(ctx context.Context, p sources.Provider) (map[string]int64, error) {
+	sizes := map[string]int64{}
+	for info, err := range b.in.List(ctx, home(p)) {
+		switch {
+		case errors.Is(err, fetch.ErrUnauthorized):
+			return nil, nil
+		case err != nil && info.Name == "":
+			return nil, err
+		case isArchive(p, info.Name):
+			sizes[info.Name] = info.Size
+		}
 	}
-	b.mu.Unlock()
-	return list()
+	return sizes, nil
 }

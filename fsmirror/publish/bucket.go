@@ -65,6 +65,7 @@ type Bucket struct {
 	in *bucket.Bucket
 
 	listings sources.Memo[sources.Provider, map[string]bucket.Info] // the objects, by name in the directory of the provider
+	proofs   sources.Memo[sources.Provider, map[string]bucket.Info] // those with evidence, by name
 
 	mu    sync.Mutex
 	known map[sources.Release]fsmirror.Document // as they were read or written last
@@ -262,6 +263,19 @@ func sameEvidence(a, b evidence.Location) bool {
 // list returns the objects in the directory of a provider, as they were when it was called first.
 func (b *Bucket) list(ctx context.Context, p sources.Provider) (map[string]bucket.Info, error) {
 	return b.listings.Get(ctx, p, func() (map[string]bucket.Info, error) { return b.listBelow(ctx, home(p)) })
+}
+
+// listEvidence returns the objects with evidence for a provider by their full names, as they were when it was called first.
+func (b *Bucket) listEvidence(ctx context.Context, p sources.Provider) (map[string]bucket.Info, error) {
+	return b.proofs.Get(ctx, p, func() (map[string]bucket.Info, error) {
+		dir := evidenceHome(p)
+		listed, err := b.listBelow(ctx, dir)
+		all := map[string]bucket.Info{}
+		for name, info := range listed {
+			all[dir+name] = info
+		}
+		return all, err
+	})
 }
 
 // listBelow returns the objects in a directory, by their names in it.

@@ -101,20 +101,29 @@ func (b *Bucket) signed(ctx context.Context, r Release, doc fsmirror.Document) (
 		return nil, nil
 	}
 	at := doc.Larder.Evidence
-	if sameEvidence(*at, *locate(r)) {
-		return r.Evidence.Signed()
-	}
 	urls, err := at.Resolve(b.in.URL(documentOf(r.Release)))
 	if err != nil {
 		return nil, nil //nolint:nilerr // it can't be read
 	}
-	var files evidence.Files
-	for i, name := range evidence.Names {
-		object, ok := strings.CutPrefix(urls[i].Path, b.in.URL("").Path)
-		if !ok {
+	var objects [len(evidence.Names)]string
+	for i, u := range urls {
+		ok := false
+		if objects[i], ok = strings.CutPrefix(u.Path, b.in.URL("").Path); !ok {
 			return nil, nil
 		}
-		files[i], _, err = b.in.Get(ctx, object, evidence.Max)
+	}
+	if sameEvidence(*at, *locate(r)) {
+		there, err := b.listEvidence(ctx, r.Provider)
+		if err != nil {
+			return nil, err
+		}
+		if !slices.ContainsFunc(objects[:], func(name string) bool { _, listed := there[name]; return !listed }) {
+			return r.Evidence.Signed() // without a download
+		}
+	}
+	var files evidence.Files
+	for i, name := range evidence.Names {
+		files[i], _, err = b.in.Get(ctx, objects[i], evidence.Max)
 		if errors.Is(err, sources.ErrNotFound) || errors.Is(err, fetch.ErrTooLarge) || err == nil && at.Check(name, files[i]) != nil {
 			return nil, nil //nolint:nilerr // it can't be read
 		}

@@ -1,9 +1,16 @@
 package publish_test
 
 import (
+	"bytes"
+	"errors"
 	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/larder-cli/larder/fsmirror/publish"
 	"github.com/larder-cli/larder/sources"
@@ -89,6 +96,62 @@ func TestEvidence(t *testing.T) {
 	}
 }
 
+// Evidence that a bucket has lost is stored again.
+func TestLostEvidence(t *testing.T) {
+	p := inOnePlace(t)
+	r := released(t, provider, "1.0.0", 10, "linux_amd64")
+	r.Evidence = signedBy(t, sourcetest.Publisher(), "ours", r.Packages...)
+	p.push(publish.Options{}, r)
+	sourcetest.Equal(t, p.push(publish.Options{}, r).Signed, 0)
+	check(t, os.RemoveAll(filepath.Join(p.store.Dir, "plugins", p.prefix, ".larder", "evidence")))
+	sourcetest.Equal(t, p.push(publish.Options{}, r).Signed, 1)
+	p.sound()
+	sourcetest.Equal(t, p.push(publish.Options{}, r).Signed, 0)
+}
+
+// An archive exists if a download would get one.
+func TestExists(t *testing.T) {
+	archive := append([]byte("PK\x03\x04"), make([]byte, 96)...)
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		head := r.Method == http.MethodHead
+		switch r.URL.Path {
+		case "/archive", "/get":
+			if head && r.URL.Path == "/get" {
+				w.WriteHeader(http.StatusNoContent)
+				return
+			}
+			http.ServeContent(w, r, "", time.Time{}, bytes.NewReader(archive))
+		case "/moved":
+			http.Redirect(w, r, "/archive", http.StatusTemporaryRedirect)
+		case "/lost":
+			http.Redirect(w, r, "/nowhere", http.StatusFound)
+		case "/sign-in":
+			http.Redirect(w, r, "/page", http.StatusFound)
+		case "/page":
+			w.Header().Set("Content-Type", "text/html")
+			fmt.Fprint(w, "<!DOCTYPE html><title>Sign in</title>")
+		default:
+			w.WriteHeader(http.StatusNotFound)
+		}
+	}))
+	defer server.Close()
+	client := fetch.New(fetch.Options{Tries: 1})
+	defer client.CloseIdleConnections()
+	exists := func(path string, size int64) error {
+		return publish.Archive{URL: server.URL + path, Size: size}.Exists(t.Context(), client)
+	}
+	for _, path := range []string{"/archive", "/get", "/moved"} {
+		check(t, exists(path, 0))
+		check(t, exists(path, 100))
+		_, differs := errors.AsType[*publish.SizeError](exists(path, 99))
+		sourcetest.Expect(t, differs, "%s: no error", path)
+	}
+	sourcetest.ErrorIs(t, exists("/nowhere", 0), sources.ErrNotFound)
+	sourcetest.ErrorIs(t, exists("/lost", 0), sources.ErrNotFound)
+	err := exists("/sign-in", 0)
+	sourcetest.Expect(t, err != nil && !errors.Is(err, sources.ErrNotFound), "got %v", err)
+}
+
 // inBoth runs a test in a registry, and in a bucket. Each target is for one push.
 func inBoth(t *testing.T, name string, test func(t *testing.T, target func() publish.Target, browser publish.Browser)) {
 	t.Run("OCI/"+name, func(t *testing.T) {
@@ -102,6 +165,6 @@ func inBoth(t *testing.T, name string, test func(t *testing.T, target func() pub
 		b := p.bucketOf(client)
 		m, err := netmirror.New(client, b.URL("").String(), netmirror.Options{Plain: b.URL("").Scheme == "http"})
 		check(t, err)
-		test(t, func() publish.Target { return publish.NewBucket(b) }, publish.BrowseBucket(b, m))
+		test(t, func() publish.Target { return publish.NewBucket(b) }, publish.BrowseBucket(b, m, true))
 	})
 }

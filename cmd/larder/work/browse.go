@@ -27,6 +27,8 @@ type PlaceRequest struct {
 	Place    string // as typed; empty if there is none
 	Endpoint string // of the store; empty means AWS
 
+	sizes bool // whether sizes are shown
+
 	host sources.Host // of the providers, if the place doesn't state it; empty means that of the engine
 }
 
@@ -35,8 +37,6 @@ func (m *rootModule) browser(ctx context.Context, r PlaceRequest) (publish.Brows
 	switch scheme := schemeOf(r.Place); {
 	case m.flags.Offline:
 		return nil, fmt.Errorf("%s: %w", r.Place, sources.ErrOffline)
-	case r.Endpoint != "" && scheme != inBucket:
-		return nil, report.Usage(errors.New("--endpoint requires a place s3://BUCKET/PREFIX"))
 	case scheme == inOCI:
 		template, err := parseOCI(r.Place)
 		if err != nil {
@@ -44,13 +44,13 @@ func (m *rootModule) browser(ctx context.Context, r PlaceRequest) (publish.Brows
 		}
 		return publish.BrowseOCI(m.ociMirror(template, false), cmp.Or(r.host, m.config.Engine.DefaultHost())), nil
 	case scheme == inBucket:
-		b, err := m.openBucket(ctx, r.Place, r.Endpoint)
+		b, err := m.openBucket(ctx, r)
 		if err != nil {
 			return nil, err
 		}
 		secure := b.URL("").Scheme == "https"
 		mirror, err := netmirror.New(m.client, b.URL("").String(), netmirror.Options{Plain: !secure, SecureArchives: secure})
-		return publish.BrowseBucket(b, mirror), err
+		return publish.BrowseBucket(b, mirror, r.sizes), err
 	}
 	mirror, err := netmirror.New(m.client, r.Place, netmirror.Options{})
 	if err != nil {
@@ -251,6 +251,7 @@ func (m *rootModule) entries(all *inPlace, ids []sources.PackageID) ([]builder.E
 
 // listPlace lists what a place has, by its documents.
 func (m *rootModule) listPlace(ctx context.Context, r PlaceRequest, patterns []pattern) error {
+	r.sizes = true
 	b, err := m.browser(ctx, r)
 	if err != nil {
 		return err
@@ -396,6 +397,10 @@ func (m *rootModule) everything(ctx context.Context, r PlaceRequest) ([]installe
 			wants[id.Provider] = &installer.Want{Requirement: sources.Requirement{Provider: id.Provider}}
 		}
 		selected = append(selected, installer.Selected{ID: id, Wants: []*installer.Want{wants[id.Provider]}})
+	}
+	if err == nil && len(selected) == 0 && all.err() == nil {
+		platforms := ui.List("or", sources.Texts(m.flags.Platforms))
+		err = sources.WithHint(fmt.Errorf("%s has no packages for %s", r.Place, platforms), "larder mirror list %s shows what it has", shellQuoted(r.Place))
 	}
 	return selected, errors.Join(err, all.err())
 }
