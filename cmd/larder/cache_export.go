@@ -29,9 +29,13 @@ func cacheExportCommand() *line.Command {
 }
 
 func cacheExport(ctx context.Context, l *line.Line, s *work.Session) error {
-	file := l.Word(0)
-	if work.IsShared(file) {
-		return work.ShareCache(ctx, s, work.PlaceRequest{Place: file, Endpoint: l.Text("endpoint")}, l.Words[1:], l.Bool("partial"))
+	p, err := place(l, 0)
+	if err != nil {
+		return err
+	}
+	file := p.Place
+	if work.IsPlace(file) {
+		return work.ShareCache(ctx, s, p, l.Words[1:], l.Bool("partial"))
 	}
 	if file == "-" && l.Bool("json") {
 		return report.Usage(errors.New("--json and - as FILE both write to standard output"))

@@ -28,10 +28,14 @@ func cacheImportCommand() *line.Command {
 }
 
 func cacheImport(ctx context.Context, l *line.Line, s *work.Session) error {
-	if work.IsShared(l.Word(0)) {
-		return work.ImportShared(ctx, s, work.PlaceRequest{Place: l.Word(0), Endpoint: l.Text("endpoint")}, l.Words[1:])
+	p, err := place(l, 0)
+	if err != nil {
+		return err
 	}
-	for _, flag := range []string{"recursive", "exclude", "platform", "endpoint"} {
+	if work.IsPlace(p.Place) {
+		return work.ImportShared(ctx, s, p, l.Words[1:])
+	}
+	for _, flag := range []string{"recursive", "exclude", "platform"} {
 		if l.IsSet(flag) {
 			return report.Usage(fmt.Errorf("--%s requires a place: all packages of a file are imported", flag))
 		}

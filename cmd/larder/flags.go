@@ -1,6 +1,7 @@
 package main
 
 import (
+	"errors"
 	"fmt"
 	"slices"
 
@@ -10,6 +11,7 @@ import (
 	"github.com/larder-cli/larder/cmd/larder/work"
 	"github.com/larder-cli/larder/installer"
 	"github.com/larder-cli/larder/sources"
+	"github.com/larder-cli/larder/sources/bucket"
 	"github.com/larder-cli/larder/sources/trust"
 )
 
@@ -211,10 +213,46 @@ func trustKeys(l *line.Line) (keys []sources.Fingerprint, err error) {
 // oneOf returns the values of a flag as its description.
 func oneOf[T ~string](values []T) string { return ui.List("or", values) }
 
+// endpoint reads endpointFlag for a command with these places, or paths.
+func endpoint(l *line.Line, places ...string) (string, error) {
+	text := l.Text("endpoint")
+	if text == "" {
+		return "", nil
+	}
+	if !slices.ContainsFunc(places, work.InBucket) {
+		return "", report.Usage(errors.New("--endpoint requires a place s3://BUCKET/PREFIX"))
+	}
+	_, err := bucket.ParseEndpoint(text)
+	if err != nil {
+		err = report.Usage(fmt.Errorf("--endpoint: %w", err))
+	}
+	return text, err
+}
+
+// place returns the place that an argument names, or a path.
+func place(l *line.Line, word int) (work.PlaceRequest, error) {
+	url, err := endpoint(l, l.Word(word))
+	return work.PlaceRequest{Place: l.Word(word), Endpoint: url}, err
+}
+
 // readFill reads wantedFlags and the arguments, for commands that put packages into a store.
 func readFill(l *line.Line) (work.FillRequest, error) {
-	r := work.FillRequest{Arguments: l.Words, From: l.Texts("from"), Endpoint: l.Text("endpoint"), RequirePlatforms: l.Bool("require-platforms")}
+	r := work.FillRequest{Arguments: l.Words, RequirePlatforms: l.Bool("require-platforms")}
 	if err := l.Exclusive("newest", "all-versions"); err != nil {
+		return r, err
+	}
+	for _, from := range l.Texts("from") {
+		switch {
+		case !work.IsPlace(from):
+			r.From = append(r.From, from)
+		case r.Place.Place != "":
+			return r, report.Usage(sources.WithHint(fmt.Errorf("--from names two places: %s and %s", r.Place.Place, from), "run the command once for each of them"))
+		default:
+			r.Place.Place = from
+		}
+	}
+	var err error
+	if r.Place.Endpoint, err = endpoint(l, r.Place.Place); err != nil {
 		return r, err
 	}
 	r.Versions = installer.SelectOptions{All: l.Bool("all-versions"), Newest: l.Number("newest")}

@@ -24,5 +24,9 @@ func mirrorDiffCommand() *line.Command {
 }
 
 func mirrorDiff(ctx context.Context, l *line.Line, s *work.Session) error {
-	return work.CompareMirrors(ctx, s, work.PlaceRequest{Place: l.Word(0), Endpoint: l.Text("endpoint")}, work.PlaceRequest{Place: l.Word(1), Endpoint: l.Text("endpoint")})
+	url, err := endpoint(l, l.Words...)
+	if err != nil {
+		return err
+	}
+	return work.CompareMirrors(ctx, s, work.PlaceRequest{Place: l.Word(0), Endpoint: url}, work.PlaceRequest{Place: l.Word(1), Endpoint: url})
 }

@@ -19,7 +19,11 @@ func mirrorListCommand() *line.Command {
 			"the https URL of a network mirror, whose providers PATTERN must name.",
 		Flags: []line.Flag{endpointFlag()},
 		Run: inSession(func(ctx context.Context, l *line.Line, s *work.Session) error {
-			return work.ListMirror(ctx, s, work.PlaceRequest{Place: l.Word(0), Endpoint: l.Text("endpoint")}, l.Words[1:])
+			p, err := place(l, 0)
+			if err != nil {
+				return err
+			}
+			return work.ListMirror(ctx, s, p, l.Words[1:])
 		}),
 	}
 }

@@ -29,7 +29,9 @@ func mirrorPushCommand() *line.Command {
 }
 
 func mirrorPush(ctx context.Context, l *line.Line, s *work.Session) error {
-	return work.PushMirror(ctx, s, work.PushRequest{
-		Dir: l.Word(0), To: l.Word(1), Patterns: l.Words[2:], Endpoint: l.Text("endpoint"), Replace: l.Bool("replace"), Prune: l.Bool("prune"),
-	})
+	to, err := place(l, 1)
+	if err != nil {
+		return err
+	}
+	return work.PushMirror(ctx, s, work.PushRequest{Dir: l.Word(0), To: to, Patterns: l.Words[2:], Replace: l.Bool("replace"), Prune: l.Bool("prune")})
 }

@@ -19,7 +19,11 @@ func mirrorVerifyCommand() *line.Command {
 			"(see larder mirror list), it verifies checksums and signatures, and reads no archive.",
 		Flags: append(trustFlags(), endpointFlag()),
 		Run: inSession(func(ctx context.Context, l *line.Line, s *work.Session) error {
-			return work.VerifyMirror(ctx, s, work.PlaceRequest{Place: l.Word(0), Endpoint: l.Text("endpoint")}, l.Words[1:])
+			p, err := place(l, 0)
+			if err != nil {
+				return err
+			}
+			return work.VerifyMirror(ctx, s, p, l.Words[1:])
 		}),
 	}
 }

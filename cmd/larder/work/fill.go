@@ -26,9 +26,9 @@ type filling struct {
 
 // A FillRequest says which packages to put into a store.
 type FillRequest struct {
-	Arguments        []string // addresses, root modules, lock files and lists of providers, as typed
-	From             []string // the latter three, as typed, or a place to fetch from
-	Endpoint         string   // of the store that is the place; empty means AWS
+	Arguments        []string     // addresses, root modules, lock files and lists of providers, as typed
+	From             []string     // the latter three, as typed
+	Place            PlaceRequest // to fetch from, if there is one
 	Versions         installer.SelectOptions
 	RequirePlatforms bool // fail if a version has no package for a platform
 	Keep             bool // prunes keep the packages
@@ -37,12 +37,7 @@ type FillRequest struct {
 // newFilling returns a filling with the packages of a request, except its arguments: see [wanted.take].
 func newFilling(s *Session, r FillRequest) *filling {
 	s.forDeclared = true
-	r.From = slices.DeleteFunc(slices.Clone(r.From), func(from string) bool {
-		if isPlace(from) {
-			s.place = PlaceRequest{Place: from, Endpoint: r.Endpoint}
-		}
-		return isPlace(from)
-	})
+	s.place = r.Place
 	return &filling{wanted: &wanted{Session: s, paths: r.From, versions: r.Versions}, requirePlatforms: r.RequirePlatforms}
 }
 

@@ -79,7 +79,7 @@ func ListMirror(ctx context.Context, s *Session, r PlaceRequest, typed []string)
 		return err
 	}
 	dir := r.Place
-	if isPlace(dir) {
+	if IsPlace(dir) {
 		m, err := s.here(ctx)
 		if err != nil {
 			return err
@@ -131,7 +131,7 @@ func hintDamage(err error, dir string) error {
 // if the verification itself fails.
 func VerifyMirror(ctx context.Context, s *Session, r PlaceRequest, typed []string) error {
 	dir := r.Place
-	if isPlace(dir) {
+	if IsPlace(dir) {
 		patterns, err := s.readPatterns(typed)
 		if err != nil {
 			return err

@@ -51,7 +51,7 @@ func CompareMirrors(ctx context.Context, s *Session, first, second PlaceRequest)
 
 // bothContents reads both mirrors, the directory first if the other is a place. It adds what can't be read.
 func (m *rootModule) bothContents(ctx context.Context, first, second PlaceRequest, unreadable *inPlace) (a, b bundle.Contents, err error) {
-	if isPlace(first.Place) && !isPlace(second.Place) {
+	if IsPlace(first.Place) && !IsPlace(second.Place) {
 		b, a, err = m.bothContents(ctx, second, first, unreadable)
 		return a, b, err
 	}
@@ -68,11 +68,8 @@ func (m *rootModule) bothContents(ctx context.Context, first, second PlaceReques
 
 // contentsOf reads a mirror. If it can't list its providers, they are those that are known. It adds what can't be read.
 func (m *rootModule) contentsOf(ctx context.Context, r PlaceRequest, known []sources.Provider, unreadable *inPlace) (bundle.Contents, error) {
-	if !isPlace(r.Place) {
+	if !IsPlace(r.Place) {
 		return m.localContents(ctx, r.Place)
-	}
-	if schemeOf(r.Place) != inBucket {
-		r.Endpoint = ""
 	}
 	if len(known) > 0 && !slices.ContainsFunc(known, func(p sources.Provider) bool { return p.Host != known[0].Host }) {
 		r.host = known[0].Host

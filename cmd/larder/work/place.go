@@ -37,8 +37,11 @@ func schemeOf(typed string) string {
 	return scheme
 }
 
-// isPlace reports whether an argument is a URL, and not a path.
-func isPlace(typed string) bool { return schemeOf(typed) != "" }
+// IsPlace reports whether an argument is a URL, and not a path.
+func IsPlace(typed string) bool { return schemeOf(typed) != "" }
+
+// InBucket reports whether an argument is a place in a bucket.
+func InBucket(typed string) bool { return schemeOf(typed) == inBucket }
 
 // withoutScheme returns what follows the scheme of a place.
 func withoutScheme(typed string) string {
@@ -48,7 +51,7 @@ func withoutScheme(typed string) string {
 
 // directoryOnly returns an error for a place where a command needs the directory of a mirror.
 func directoryOnly(typed string) error {
-	if !isPlace(typed) {
+	if !IsPlace(typed) {
 		return nil
 	}
 	err := fmt.Errorf("%s is not a directory", typed)
@@ -61,27 +64,23 @@ func (m *rootModule) ociMirror(template oci.Template, push bool) *oci.Mirror {
 }
 
 // openBucket opens a place in an S3-compatible store.
-func (m *rootModule) openBucket(ctx context.Context, typed, endpoint string) (*bucket.Bucket, error) {
-	at, err := bucket.ParseURL(typed)
+func (m *rootModule) openBucket(ctx context.Context, r PlaceRequest) (*bucket.Bucket, error) {
+	at, err := bucket.ParseURL(r.Place)
 	if err != nil {
 		return nil, report.Usage(err)
 	}
-	if _, err := bucket.ParseEndpoint(endpoint); err != nil && endpoint != "" {
-		return nil, report.Usage(fmt.Errorf("--endpoint: %w", err))
-	}
 	env := bucket.Environment(m.config.AWS)
-	return bucket.Open(ctx, at, bucket.Options{Endpoint: cmp.Or(endpoint, env.Endpoint), Env: env, Client: m.client, Secrets: m.output.Secrets()})
+	return bucket.Open(ctx, at, bucket.Options{Endpoint: cmp.Or(r.Endpoint, env.Endpoint), Env: env, Client: m.client, Secrets: m.output.Secrets()})
 }
 
 // target returns the place to push to.
-func (m *rootModule) target(ctx context.Context, typed, endpoint string) (publish.Target, error) {
+func (m *rootModule) target(ctx context.Context, r PlaceRequest) (publish.Target, error) {
+	typed := r.Place
 	switch scheme := schemeOf(typed); {
 	case m.flags.Offline:
 		return nil, fmt.Errorf("%s: %w", typed, sources.ErrOffline)
-	case endpoint != "" && scheme != inBucket:
-		return nil, report.Usage(errors.New("--endpoint requires a place s3://BUCKET/PREFIX"))
 	case scheme == inBucket:
-		b, err := m.openBucket(ctx, typed, endpoint)
+		b, err := m.openBucket(ctx, r)
 		if err != nil {
 			return nil, err
 		}
@@ -113,9 +112,9 @@ func parseOCI(typed string) (oci.Template, error) {
 
 // A PushRequest says what to push where.
 type PushRequest struct {
-	Dir, To        string   // as typed
+	Dir            string // as typed
+	To             PlaceRequest
 	Patterns       []string // of the providers; empty means all
-	Endpoint       string   // of the store; empty means AWS
 	Replace, Prune bool
 }
 
@@ -129,7 +128,7 @@ func PushMirror(ctx context.Context, s *Session, request PushRequest) error {
 	if err != nil {
 		return err
 	}
-	target, err := m.target(ctx, request.To, request.Endpoint)
+	target, err := m.target(ctx, request.To)
 	if err != nil {
 		return err
 	}
@@ -152,7 +151,7 @@ func PushMirror(ctx context.Context, s *Session, request PushRequest) error {
 	if err != nil {
 		sum.Failed = mirror.selected - sum.Same - sum.Differ - sum.Added - sum.Replaced
 	}
-	s.output.Conclude("%s", sum.Text(request.To))
+	s.output.Conclude("%s", sum.Text(request.To.Place))
 	return err
 }
 
