@@ -27,12 +27,6 @@ import (
 	"github.com/larder-cli/larder/sources/oci"
 )
 
-// IsShared reports whether an argument of cache export or cache import is a place.
-func IsShared(typed string) bool {
-	scheme := schemeOf(typed)
-	return scheme == inOCI || scheme == inBucket
-}
-
 // maxShared is the size of the largest document in a place with packages, in bytes.
 const maxShared = 4 << 20
 
@@ -72,16 +66,23 @@ func (b bucketObjects) Locate(_ context.Context, name string) (string, error) {
 	return b.URL(name).String(), nil
 }
 
+// sharable returns an error for a place that can't keep packages of plugin caches.
+func sharable(r PlaceRequest) error {
+	if scheme := schemeOf(r.Place); scheme == inBucket || scheme == inOCI {
+		return nil
+	}
+	err := fmt.Errorf("%s: web servers can't keep packages of plugin caches", r.Place)
+	return report.Usage(sources.WithHint(err, "write s3://BUCKET/PREFIX or oci://HOST/REPOSITORY"))
+}
+
 // objects opens a place with packages of plugin caches.
 func (m *rootModule) objects(ctx context.Context, r PlaceRequest, push bool) (share.Objects, error) {
 	switch {
 	case m.flags.Offline:
 		return nil, fmt.Errorf("%s: %w", r.Place, sources.ErrOffline)
-	case schemeOf(r.Place) == inBucket:
-		b, err := m.openBucket(ctx, r.Place, r.Endpoint)
+	case InBucket(r.Place):
+		b, err := m.openBucket(ctx, r)
 		return bucketObjects{b}, err
-	case r.Endpoint != "":
-		return nil, report.Usage(errors.New("--endpoint requires a place s3://BUCKET/PREFIX"))
 	}
 	in, err := oci.ParseRepository(withoutScheme(r.Place))
 	if err == nil && in.Name == "" {
@@ -96,7 +97,7 @@ func (m *rootModule) objects(ctx context.Context, r PlaceRequest, push bool) (sh
 // ShareCache stores the packages that root modules select in a place, each as one object. It uploads only those that the place
 // lacks.
 func ShareCache(ctx context.Context, s *Session, r PlaceRequest, roots []string, partial bool) error {
-	if err := s.takeRoots(roots); err != nil {
+	if err := cmp.Or(sharable(r), s.takeRoots(roots)); err != nil {
 		return err
 	}
 	t, err := s.tree(ctx)
@@ -156,10 +157,8 @@ func (k *targetCache) share(ctx context.Context, in share.Objects, key string, p
 	for i, s := range packages {
 		all[i] = share.Package{ID: s.ID, H1: s.H1}
 	}
-	if known, err := share.Key(ctx, in, key); err == nil && slices.Equal(known, all) {
-		sum.Same = len(packages)
-		return sum, nil
-	}
+	known, err := share.Key(ctx, in, key)
+	listed := err == nil && slices.Equal(known, all)
 	work, err := disk.Temporary("larder-share-")
 	if err != nil {
 		return sum, err
@@ -187,7 +186,7 @@ func (k *targetCache) share(ctx context.Context, in share.Objects, key string, p
 					mu.Unlock()
 				}, sent)
 			}
-			if err == nil {
+			if err == nil && !(there && listed) {
 				err = share.List(inner, in, all[i])
 			}
 			mu.Lock()
@@ -205,7 +204,7 @@ func (k *targetCache) share(ctx context.Context, in share.Objects, key string, p
 		})
 	}
 	_ = group.Wait()
-	if err := errors.Join(append(errs, ctx.Err())...); err != nil {
+	if err := errors.Join(append(errs, ctx.Err())...); err != nil || listed {
 		return sum, err
 	}
 	return sum, share.ListKey(ctx, in, key, all)
@@ -233,7 +232,7 @@ func sharePackage(ctx context.Context, in share.Objects, work *disk.Scratch, s s
 
 // ImportShared adds to the plugin cache the packages that root modules select, that it lacks, and that a place has.
 func ImportShared(ctx context.Context, s *Session, r PlaceRequest, roots []string) error {
-	if err := s.takeRoots(roots); err != nil {
+	if err := cmp.Or(sharable(r), s.takeRoots(roots)); err != nil {
 		return err
 	}
 	t, err := s.tree(ctx)
@@ -324,27 +323,46 @@ func (im *importer) fetchShared(ctx context.Context, in share.Objects, t *tree, 
 
 // fetchOne imports a package, and reports whether the place has one that a lock file accepts, as far as this can be told
 // before the download.
-func (im *importer) fetchOne(ctx context.Context, in share.Objects, work *disk.Scratch, id sources.PackageID, candidates []share.Package, locks []lockedProvider, arrived func(int64)) (bool, error) {
-	if candidates == nil {
-		var err error
-		if candidates, err = share.Find(ctx, in, id); err != nil && !errors.Is(err, sources.ErrNotFound) {
-			return false, err
-		}
+func (im *importer) fetchOne(ctx context.Context, in share.Objects, work *disk.Scratch, id sources.PackageID, byKey []share.Package, locks []lockedProvider, arrived func(int64)) (bool, error) {
+	tried := map[sources.Hash]bool{}
+	took, failed := im.fetchFirst(ctx, in, work, byKey, locks, tried, arrived)
+	if took || ctx.Err() != nil {
+		return took, ctx.Err()
 	}
+	others, err := share.Find(ctx, in, id) // another key may have had better ones
+	if err != nil && !errors.Is(err, sources.ErrNotFound) {
+		return false, errors.Join(failed, err)
+	}
+	took, err = im.fetchFirst(ctx, in, work, others, locks, tried, arrived)
+	if took {
+		return true, nil
+	}
+	return false, errors.Join(failed, err)
+}
+
+// fetchFirst imports the first candidate that can be imported and wasn't tried. It returns the errors of those before only if there
+// is none.
+func (im *importer) fetchFirst(ctx context.Context, in share.Objects, work *disk.Scratch, candidates []share.Package, locks []lockedProvider, tried map[sources.Hash]bool, arrived func(int64)) (bool, error) {
+	var failed []error
 	for _, p := range candidates {
-		if !slices.ContainsFunc(locks, func(l lockedProvider) bool { return l.mayAllow(p.H1) }) {
+		if tried[p.H1] || !slices.ContainsFunc(locks, func(l lockedProvider) bool { return l.mayAllow(p.H1) }) {
 			continue
 		}
+		tried[p.H1] = true
 		url, err := share.Locate(ctx, in, p)
 		if err == nil {
 			err = im.fetchContents(ctx, url, work, p, in.String(), arrived)
 		}
-		if errors.Is(fetch.Absent(err), sources.ErrNotFound) {
-			continue // the place has removed it
+		switch {
+		case err == nil:
+			return true, nil
+		case ctx.Err() != nil:
+			return false, ctx.Err()
+		case !errors.Is(fetch.Absent(err), sources.ErrNotFound): // otherwise the place has removed it
+			failed = append(failed, err)
 		}
-		return err == nil, err
 	}
-	return false, nil
+	return false, errors.Join(failed...)
 }
 
 // mayAllow reports whether the lock file may accept contents with this hash: it has the hash, or none of its scheme.
