@@ -1,7 +1,6 @@
 package main
 
 import (
-	"errors"
 	"fmt"
 	"slices"
 
@@ -11,7 +10,6 @@ import (
 	"github.com/larder-cli/larder/cmd/larder/work"
 	"github.com/larder-cli/larder/installer"
 	"github.com/larder-cli/larder/sources"
-	"github.com/larder-cli/larder/sources/bucket"
 	"github.com/larder-cli/larder/sources/trust"
 )
 
@@ -215,18 +213,8 @@ func oneOf[T ~string](values []T) string { return ui.List("or", values) }
 
 // endpoint reads endpointFlag for a command with these places, or paths.
 func endpoint(l *line.Line, places ...string) (string, error) {
-	text := l.Text("endpoint")
-	if text == "" {
-		return "", nil
-	}
-	if !slices.ContainsFunc(places, work.InBucket) {
-		return "", report.Usage(errors.New("--endpoint requires a place s3://BUCKET/PREFIX"))
-	}
-	_, err := bucket.ParseEndpoint(text)
-	if err != nil {
-		err = report.Usage(fmt.Errorf("--endpoint: %w", err))
-	}
-	return text, err
+	url := l.Text("endpoint")
+	return url, work.CheckEndpoint(url, places...)
 }
 
 // place returns the place that an argument names, or a path.

@@ -96,9 +96,9 @@ func (b *Bucket) unmet(ctx context.Context, name string, only Condition) error {
 }
 
 // met reports whether the condition is met as far as an answer to HEAD tells.
-func (c Condition) met(info Info, err error) bool {
+func (o Condition) met(info Info, err error) bool {
 	absent := errors.Is(err, sources.ErrNotFound)
-	return c == Condition{} || err != nil && !absent || c.absent == absent && (absent || info.ETag == c.etag)
+	return o == Condition{} || err != nil && !absent || o.absent == absent && (absent || info.ETag == o.etag)
 }
 
 // errUseless matches the error of an unfinished upload that can't be completed. Another one may succeed.

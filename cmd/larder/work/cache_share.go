@@ -80,7 +80,7 @@ func (m *rootModule) objects(ctx context.Context, r PlaceRequest, push bool) (sh
 	switch {
 	case m.flags.Offline:
 		return nil, fmt.Errorf("%s: %w", r.Place, sources.ErrOffline)
-	case InBucket(r.Place):
+	case schemeOf(r.Place) == inBucket:
 		b, err := m.openBucket(ctx, r)
 		return bucketObjects{b}, err
 	}

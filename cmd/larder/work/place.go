@@ -40,8 +40,19 @@ func schemeOf(typed string) string {
 // IsPlace reports whether an argument is a URL, and not a path.
 func IsPlace(typed string) bool { return schemeOf(typed) != "" }
 
-// InBucket reports whether an argument is a place in a bucket.
-func InBucket(typed string) bool { return schemeOf(typed) == inBucket }
+// CheckEndpoint returns an error for a wrong value of --endpoint, which may be empty, and for one that none of the places needs.
+func CheckEndpoint(url string, places ...string) error {
+	if url == "" {
+		return nil
+	}
+	if !slices.ContainsFunc(places, func(typed string) bool { return schemeOf(typed) == inBucket }) {
+		return report.Usage(errors.New("--endpoint requires a place s3://BUCKET/PREFIX"))
+	}
+	if _, err := bucket.ParseEndpoint(url); err != nil {
+		return report.Usage(fmt.Errorf("--endpoint: %w", err))
+	}
+	return nil
+}
 
 // withoutScheme returns what follows the scheme of a place.
 func withoutScheme(typed string) string {
