@@ -73,6 +73,20 @@ func TestRegistryIsTried(t *testing.T) {
 	}
 }
 
+// A registry whose archives are somewhere else, behind a redirect, as those on GitHub are.
+func TestArchiveBehindARedirect(t *testing.T) {
+	w := sourcetest.New(t)
+	w.Add(widget, "1.0.0", sourcetest.Release{Size: 3_000_000})
+	const at = "/archives/example.test/acme/widget/1.0.0/terraform-provider-widget_1.0.0_linux_amd64.zip"
+	w.Registry.Fault(sourcetest.Fault{Path: "*/download/*", Edit: sourcetest.Replace(at, "/moved")})
+	w.Registry.Fault(sourcetest.Fault{Path: "/moved", Redirect: "https://example.test" + at})
+	r := probe.Registry(t.Context(), options(t, w), "example.test")
+	sourcetest.Equal(t, outcome(r), "discovery versions package checksums archive")
+	sourcetest.EqualSlices(t, r.Served, []string{probe.Signatures, probe.Ranges, probe.Resumption})
+	archive := r.Steps[len(r.Steps)-1]
+	sourcetest.Require(t, archive.Status == 206 && archive.Bytes > 0, "%+v", archive)
+}
+
 func TestLockedVersionIsTried(t *testing.T) {
 	w := sourcetest.New(t)
 	w.Add(widget, "1.0.0")
