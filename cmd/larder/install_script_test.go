@@ -236,8 +236,8 @@ func onlyTools(t *testing.T, tools map[string]string) string {
 	for name, script := range tools {
 		if script == "" {
 			link(name)
-		} else if err := os.WriteFile(filepath.Join(dir, name), []byte("#!/bin/sh\n"+script+"\n"), 0o755); err != nil {
-			t.Fatal(err)
+		} else {
+			sourcetest.WriteExecutable(t, filepath.Join(dir, name), []byte("#!/bin/sh\n"+script+"\n"))
 		}
 	}
 	for _, name := range strings.Fields("awk base64 cat chmod cut grep gzip id mkdir mktemp mv rm sed sh tar tr uname") {

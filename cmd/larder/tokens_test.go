@@ -109,7 +109,7 @@ func (c tokenCase) sent(t *testing.T, program string, args ...string) (sent []st
 		plugins := filepath.Join(dir, ".terraform.d", "plugins")
 		sourcetest.Check(t, os.MkdirAll(plugins, 0o755))
 		script := "#!/bin/sh\ncase ' " + c.tokens + " ' in\n*\" $2 \"*) echo '{\"token\": \"for-'$2'\"}' ;;\n*) echo '{}' ;;\nesac\n"
-		sourcetest.Check(t, os.WriteFile(filepath.Join(plugins, "terraform-credentials-x"), []byte(script), 0o755))
+		sourcetest.WriteExecutable(t, filepath.Join(plugins, "terraform-credentials-x"), []byte(script))
 	}
 	sourcetest.Check(t, os.WriteFile(filepath.Join(dir, ".terraformrc"), []byte(config), 0o600))
 	sourcetest.Check(t, os.WriteFile(filepath.Join(dir, "main.tf"), []byte(requiring("widget")), 0o644))

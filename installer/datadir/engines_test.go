@@ -59,7 +59,7 @@ func (r *enginesRoot) write(name, text string) {
 	r.t.Helper()
 	path := filepath.Join(r.base, name)
 	check(r.t, os.MkdirAll(filepath.Dir(path), 0o755))
-	check(r.t, os.WriteFile(path, []byte(text), 0o755))
+	sourcetest.WriteExecutable(r.t, path, []byte(text))
 }
 
 // each runs the commands that write to data directories, each after prepare. A backend is

@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 	"strings"
 	"sync"
+	"syscall"
 )
 
 // Provider returns the path of an executable that engines can run as a
@@ -36,8 +37,18 @@ func Larder(t TB) string {
 	larder := filepath.Join(t.TempDir(), "larder")
 	executable, err := os.ReadFile(built)
 	Check(t, err)
-	Check(t, os.WriteFile(larder, executable, 0o755))
+	WriteExecutable(t, larder, executable)
 	return larder
+}
+
+// WriteExecutable writes a file that the test will run. Meanwhile no process is started: it would have the file open for writing
+// until it runs its own program, and the system doesn't run such files ("text file busy").
+func WriteExecutable(t TB, path string, contents []byte) {
+	t.Helper()
+	syscall.ForkLock.RLock()
+	err := os.WriteFile(path, contents, 0o755)
+	syscall.ForkLock.RUnlock()
+	Check(t, err)
 }
 
 var buildLarder = sync.OnceValues(func() (string, error) { return goTool("", "larder") })

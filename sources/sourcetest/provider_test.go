@@ -5,8 +5,11 @@ import (
 	"os/exec"
 	"path/filepath"
 	"runtime"
+	"strconv"
 	"strings"
 	"testing"
+
+	"golang.org/x/sync/errgroup"
 
 	"github.com/larder-cli/larder/sources"
 	"github.com/larder-cli/larder/sources/sourcetest"
@@ -25,7 +28,8 @@ func providerWorks(t *testing.T, engine sources.Engine) {
 	dir := t.TempDir()
 	for _, name := range []string{"widget", "gadget"} {
 		pkg := filepath.Join(dir, "mirror/example.test/acme", name, "1.0.0", runtime.GOOS+"_"+runtime.GOARCH)
-		writeFile(t, filepath.Join(pkg, "terraform-provider-"+name+"_v1.0.0"+filepath.Ext(source)), executable, 0o700)
+		check(t, os.MkdirAll(pkg, 0o700))
+		sourcetest.WriteExecutable(t, filepath.Join(pkg, "terraform-provider-"+name+"_v1.0.0"+filepath.Ext(source)), executable)
 	}
 	config := filepath.Join(dir, "terraform.rc")
 	writeFile(t, config, []byte("disable_checkpoint = true\n"), 0o600)
@@ -70,4 +74,22 @@ func writeFile(t *testing.T, path string, data []byte, mode os.FileMode) {
 	t.Helper()
 	check(t, os.MkdirAll(filepath.Dir(path), 0o700))
 	check(t, os.WriteFile(path, data, mode))
+}
+
+// A program can be run as soon as it is written, whatever other programs are being started.
+func TestWriteExecutable(t *testing.T) {
+	if runtime.GOOS == "windows" {
+		t.Skip("needs a shell")
+	}
+	contents := []byte("#!/bin/sh\nexit 0\n" + strings.Repeat("#\n", 1<<19))
+	var group errgroup.Group
+	group.SetLimit(8)
+	for i := range 200 {
+		group.Go(func() error {
+			path := filepath.Join(t.TempDir(), strconv.Itoa(i))
+			sourcetest.WriteExecutable(t, path, contents)
+			return exec.CommandContext(t.Context(), path).Run()
+		})
+	}
+	check(t, group.Wait())
 }
