@@ -11,6 +11,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"iter"
 	"maps"
 	"regexp"
 	"slices"
@@ -316,22 +317,39 @@ func hintAlias(err error, tags []string, v sources.Version) error {
 // registry doesn't have the repository.
 func (m *Mirror) versions(ctx context.Context, r Repository) (map[sources.Version][]string, error) {
 	versions := map[sources.Version][]string{}
-	var list struct{ Tags []string }
-	for doc, err := range pages(ctx, m.client, r.at("tags/list"), "") {
+	for tag, err := range m.tags(ctx, r) {
 		if err != nil {
-			return nil, absentRepository(err)
-		}
-		list.Tags = nil
-		if err := doc.JSON(&list); err != nil {
 			return nil, err
 		}
-		for _, tag := range list.Tags {
-			if v, err := versionOf(tag); err == nil { // others have another purpose
-				versions[v] = append(versions[v], tag)
-			}
+		if v, err := versionOf(tag); err == nil { // others have another purpose
+			versions[v] = append(versions[v], tag)
 		}
 	}
 	return versions, nil
+}
+
+// tags returns the tags of a repository. After an error there are none. The error matches [sources.ErrNotFound] if the registry
+// doesn't have the repository.
+func (m *Mirror) tags(ctx context.Context, r Repository) iter.Seq2[string, error] {
+	return func(yield func(string, error) bool) {
+		for doc, err := range pages(ctx, m.client, r.at("tags/list"), "") {
+			var list struct{ Tags []string }
+			if err != nil {
+				err = absentRepository(err)
+			} else {
+				err = doc.JSON(&list)
+			}
+			if err != nil {
+				yield("", err)
+				return
+			}
+			for _, tag := range list.Tags {
+				if !yield(tag, nil) {
+					return
+				}
+			}
+		}
+	}
 }
 
 // pages returns the pages of a list. After an error there are none.

@@ -517,29 +517,21 @@ func (m *Mirror) removeTag(ctx context.Context, r Repository, v sources.Version,
 
 // otherTags returns an error if tags that don't stand for versions refer to the index of a version: they would be removed with it.
 func (m *Mirror) otherTags(ctx context.Context, r Repository, v sources.Version, of digest.Digest) error {
-	var list struct{ Tags []string }
-	for doc, err := range pages(ctx, m.client, r.at("tags/list"), "") {
+	for other, err := range m.tags(ctx, r) {
 		if err != nil {
 			return err
 		}
-		list.Tags = nil
-		if err := doc.JSON(&list); err != nil {
-			return err
+		if w, err := versionOf(other); err == nil && other == tag(w) || !validTag.MatchString(other) {
+			continue
 		}
-		for _, other := range list.Tags {
-			if w, err := versionOf(other); err == nil && other == tag(w) || !validTag.MatchString(other) {
-				continue
-			}
-			at := r.at("manifests/" + other)
-			doc, err := m.client.Document(ctx, fetch.Request{URL: at, Accept: acceptManifests, Limit: maxManifest, SameHost: true})
-			switch {
-			case errors.Is(fetch.Absent(err), sources.ErrNotFound):
-			case err != nil:
-				return err
-			case digest.FromBytes(doc.Body) == of:
-				err := fmt.Errorf("%s: not removed, because the tag %s refers to the same index, and the registry can only remove both", r.String()+":"+tag(v), other)
-				return sources.WithHint(err, "remove the tag %s first", other)
-			}
+		doc, err := m.client.Document(ctx, fetch.Request{URL: r.at("manifests/" + other), Accept: acceptManifests, Limit: maxManifest, SameHost: true})
+		switch {
+		case errors.Is(fetch.Absent(err), sources.ErrNotFound):
+		case err != nil:
+			return err
+		case digest.FromBytes(doc.Body) == of:
+			err := fmt.Errorf("%s:%s: not removed, because the tag %s refers to the same index, and the registry can only remove both", r, tag(v), other)
+			return sources.WithHint(err, "remove the tag %s first", other)
 		}
 	}
 	return nil
