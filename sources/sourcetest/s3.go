@@ -23,7 +23,7 @@ type S3 struct {
 }
 
 // NewS3 starts a store with empty buckets, which ends with the test. If versitygw is not on
-// PATH, the test is skipped, or fails if CI is set. scripts/stores builds it.
+// PATH, the test is skipped. scripts/stores builds it.
 func NewS3(t testing.TB, buckets ...string) *S3 {
 	t.Helper()
 	return newS3(t, true, buckets)

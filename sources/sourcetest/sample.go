@@ -17,15 +17,37 @@ import (
 )
 
 // Some tests make a trial of every system call, situation or file. All trials take
-// more than ten minutes, so they are left to CI, and to runs with
-// LARDER_FAULTS=all. Every other run makes a small sample of the trials, which
-// [Seed] determines. The package's TestMain runs its tests with [Sampling], which
-// prints what was left.
+// more than ten minutes. Every run makes a small sample of the trials, which [Seed]
+// determines, unless LARDER_FAULTS is set: with "all" it makes all trials, and with
+// "2/5" the second of five parts, which together are all. The package's TestMain runs
+// its tests with [Sampling], which prints what was left.
 
-// Thorough reports whether all trials are made. With -short they are not, even
-// under CI.
+// A part is the part of the trials that LARDER_FAULTS selects.
+type part struct{ number, of uint64 }
+
+// chosen returns the part that is chosen, and false if a run makes only samples.
+var chosen = sync.OnceValues(func() (p part, ok bool) {
+	switch text := os.Getenv("LARDER_FAULTS"); text {
+	case "":
+		return part{}, false
+	case "all":
+		return part{1, 1}, true
+	default:
+		_, err := fmt.Sscanf(text, "%d/%d", &p.number, &p.of)
+		if err != nil || p.number < 1 || p.number > p.of {
+			panic("LARDER_FAULTS is neither all nor a part such as 2/5: " + text)
+		}
+		return p, true
+	}
+})
+
+// has reports whether a trial with this number is in the part.
+func (p part) has(trial uint64) bool { return trial%p.of == p.number-1 }
+
+// Thorough reports whether a run makes all trials, or a part of them, and not only samples. With -short it makes samples.
 func Thorough() bool {
-	return !testing.Short() && (os.Getenv("CI") != "" || os.Getenv("LARDER_FAULTS") == "all")
+	_, ok := chosen()
+	return ok && !testing.Short()
 }
 
 // Seed determines the samples, and everything else that is random in tests. Each
@@ -38,18 +60,25 @@ var Seed = sync.OnceValue(func() uint64 {
 	return must(strconv.ParseUint(text, 10, 64))
 })
 
-// Sample returns the trials to make of those numbered 1 to total: all, or size of
-// them, in ascending order.
+// Sample returns the trials to make of those numbered 1 to total, in ascending order: size of
+// them, or the part that LARDER_FAULTS selects, if that is more.
 func Sample(t testing.TB, total, size int) []int {
 	t.Helper()
-	trials := make([]int, total)
-	for i := range trials {
-		trials[i] = i + 1
+	size = min(size, total)
+	var trials []int
+	if p, _ := chosen(); Thorough() {
+		for i := range total {
+			if p.has(uint64(i) + hash(t.Name())%p.of) {
+				trials = append(trials, i+1)
+			}
+		}
 	}
-	if !Thorough() && size < total {
+	if len(trials) < size {
 		random := rand.New(rand.NewPCG(Seed(), hash(t.Name())))
-		random.Shuffle(total, func(i, j int) { trials[i], trials[j] = trials[j], trials[i] })
-		trials = trials[:size]
+		trials = random.Perm(total)[:size]
+		for i := range trials {
+			trials[i]++
+		}
 		slices.Sort(trials)
 	}
 	Count(t, len(trials), total-len(trials))
@@ -68,7 +97,11 @@ func OneIn(t testing.TB, n uint64) {
 // Drawn reports whether a test is to make a trial: about one test in n.
 func Drawn(t testing.TB, n uint64) bool {
 	t.Helper()
-	if !Thorough() && hash(t.Name()+strconv.FormatUint(Seed(), 10))%n != 0 {
+	drawn := hash(t.Name()+strconv.FormatUint(Seed(), 10))%n == 0
+	if p, _ := chosen(); Thorough() {
+		drawn = p.has(hash(t.Name()))
+	}
+	if !drawn {
 		Count(t, 0, 1)
 		return false
 	}
@@ -110,7 +143,7 @@ func Count(t testing.TB, made, left int) {
 // It does not let go test cache the result, because the next sample is another.
 type Sampling struct {
 	M        interface{ Run() int }
-	InMemory bool // temporary directories are in memory if there is room; CI's runs, which have time, are on a disk
+	InMemory bool // temporary directories are in memory if there is room; runs that make all trials are on a disk
 }
 
 // Run runs the tests.
@@ -119,7 +152,7 @@ func (s Sampling) Run() (status int) {
 	if os.Getenv("LARDER_SEED") == "" && !Thorough() {
 		check(flag.Set("test.testlogfile", "")) // go test caches no result without it
 	}
-	if s.InMemory && hasMemory() && os.Getenv("CI") == "" && os.Getenv("TMPDIR") == "" {
+	if s.InMemory && hasMemory() && !Thorough() && os.Getenv("TMPDIR") == "" {
 		check(os.Setenv("TMPDIR", memoryDir))
 	}
 	trials.sampling = true
@@ -142,6 +175,6 @@ func left() string {
 		return ""
 	}
 	info, _ := debug.ReadBuildInfo()
-	return fmt.Sprintf("%s left to CI: %s (LARDER_FAULTS=all leaves nothing; LARDER_SEED=%d repeats this sample)\n",
+	return fmt.Sprintf("%s left out: %s (LARDER_FAULTS=all leaves nothing; LARDER_SEED=%d repeats this sample)\n",
 		strings.TrimSuffix(info.Path, ".test"), strings.Join(tests, ", "), Seed())
 }
