@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"runtime"
 	"strings"
@@ -15,13 +14,17 @@ import (
 	"github.com/larder-cli/larder/sources/sourcetest"
 )
 
-// An engine runs in a directory, configured with a mirror and the cache.
-type engine struct{ exe, work, config string }
+// An engine is what a release did on record in a directory, configured with a mirror and the cache.
+type engine struct {
+	judge              *sourcetest.Judge
+	base, work, config string
+}
 
-func newEngine(t *testing.T, e sources.Engine, cache string, id sources.PackageID, f files) engine {
+func newEngine(t *testing.T, p sourcetest.Program, base, cache string, id sources.PackageID, f files) engine {
 	t.Helper()
-	tf := engine{sourcetest.Judge(t, e), t.TempDir(), filepath.Join(t.TempDir(), "terraformrc")}
-	mirror := t.TempDir()
+	tf := engine{sourcetest.NewJudge(t, p, "cache", "shared", nil), base, filepath.Join(base, "work"), filepath.Join(base, "terraformrc")}
+	check(t, os.MkdirAll(tf.work, 0o755))
+	mirror := filepath.Join(base, "mirror")
 	archive := filepath.Join(mirror, filepath.FromSlash(id.Provider.String()),
 		fmt.Sprintf("terraform-provider-%s_%s_%s.zip", id.Provider.Type, id.Version, id.Platform))
 	check(t, os.MkdirAll(filepath.Dir(archive), 0o755))
@@ -35,12 +38,10 @@ func newEngine(t *testing.T, e sources.Engine, cache string, id sources.PackageI
 
 func (tf engine) init(t *testing.T) string {
 	t.Helper()
-	cmd := exec.Command(tf.exe, "init", "-no-color", "-input=false")
-	cmd.Dir = tf.work
-	cmd.Env = append(os.Environ(), "TF_CLI_CONFIG_FILE="+tf.config, "CHECKPOINT_DISABLE=1", "TF_DATA_DIR=", "TF_PLUGIN_CACHE_DIR=")
-	out, err := cmd.CombinedOutput()
-	sourcetest.Require(t, err == nil, "%v\n%s", err, out)
-	return string(out)
+	env := []string{"PATH=" + os.Getenv("PATH"), "HOME=" + tf.base, "TF_CLI_CONFIG_FILE=" + tf.config, "CHECKPOINT_DISABLE=1"}
+	out, status := tf.judge.Run(sourcetest.EngineRun{Base: tf.base, Dir: tf.work, Env: env, Args: []string{"init", "-no-color", "-input=false"}})
+	sourcetest.Require(t, status == 0, "exit status %d\n%s", status, out)
+	return out
 }
 
 func (tf engine) target(id sources.PackageID) string {
@@ -50,14 +51,16 @@ func (tf engine) target(id sources.PackageID) string {
 // Engines use packages that Larder stored, and Larder uses packages that engines
 // stored.
 func TestSharedWithEngines(t *testing.T) {
-	sourcetest.EachEngine(t, sharedWith)
+	sourcetest.EachProgram(t, sharedWith)
 }
 
-func sharedWith(t *testing.T, e sources.Engine) {
+func sharedWith(t *testing.T, p sourcetest.Program) {
 	id := widget
 	id.Platform = sources.CurrentPlatform()
-	root := t.TempDir()
-	tf := newEngine(t, e, root, id, widgetFiles)
+	base := t.TempDir()
+	root := filepath.Join(base, "cache")
+	check(t, os.Mkdir(root, 0o755))
+	tf := newEngine(t, p, base, root, id, widgetFiles)
 
 	// The engine unpacks the package into the cache and links its directory to it.
 	tf.init(t)

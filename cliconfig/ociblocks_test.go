@@ -2,8 +2,8 @@ package cliconfig_test
 
 import (
 	"os"
-	"os/exec"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -97,19 +97,28 @@ func TestOCIBlocks(t *testing.T) {
 
 // OpenTofu refuses the same blocks.
 func TestOCIBlocksInOpenTofu(t *testing.T) {
-	judge := sourcetest.Judge(t, tofu)
-	file := filepath.Join(t.TempDir(), "rc")
-	for _, i := range sourcetest.Sample(t, len(ociFiles), 20) {
-		tt := ociFiles[i-1]
-		check(t, os.WriteFile(file, []byte(tt.src), 0o600))
-		cmd := exec.CommandContext(t.Context(), judge, "version")
-		cmd.Env = []string{"HOME=" + filepath.Dir(file), "TF_CLI_CONFIG_FILE=" + file, "CHECKPOINT_DISABLE=1"}
-		out, err := cmd.CombinedOutput()
-		sourcetest.Require(t, err == nil && strings.Contains(string(out), "OpenTofu v"), "%s: %v: %s", tt.src, err, out)
-		refuses := strings.Contains(string(out), "problems with the CLI configuration")
-		_, diags := load(rc(tt.src), tofu)
-		sourcetest.Expect(t, (refuses == (diags.Err() != nil)) == !tt.differs, "%s\nLarder: %v\nOpenTofu: %s", tt.src, diags, out)
-	}
+	sourcetest.EachProgram(t, func(t *testing.T, p sourcetest.Program) {
+		if p.Engine != tofu {
+			t.Skip("Terraform ignores these blocks")
+		}
+		for i := range ociFiles {
+			ociAgrees(t, p, i)
+		}
+	})
+}
+
+func ociAgrees(t *testing.T, p sourcetest.Program, i int) {
+	tt := ociFiles[i]
+	dir := t.TempDir()
+	file := filepath.Join(dir, "rc")
+	check(t, os.WriteFile(file, []byte(tt.src), 0o600))
+	env := []string{"HOME=" + dir, "TF_CLI_CONFIG_FILE=" + file, "CHECKPOINT_DISABLE=1"}
+	judge := sourcetest.NewJudge(t, p, "oci-blocks", strconv.Itoa(i), nil)
+	out, status := judge.Run(sourcetest.EngineRun{Base: dir, Dir: dir, Env: env, Args: []string{"version"}})
+	sourcetest.Require(t, status == 0 && strings.Contains(out, "OpenTofu v"), "%s: %d: %s", tt.src, status, out)
+	refuses := strings.Contains(out, "problems with the CLI configuration")
+	_, diags := load(rc(tt.src), tofu)
+	sourcetest.Expect(t, (refuses == (diags.Err() != nil)) == !tt.differs, "%s\nLarder: %v\nOpenTofu: %s", tt.src, diags, out)
 }
 
 // Terraform ignores the blocks, so errors in them count only if they are used.

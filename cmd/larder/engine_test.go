@@ -20,8 +20,8 @@ import (
 	"github.com/larder-cli/larder/sources/sourcetest"
 )
 
-// What Larder has installed, both engines accept as it is: they download nothing,
-// change nothing, and run the provider.
+// What Larder has installed, engines accept as it is: they download nothing and change nothing. That is
+// on record. The engine on PATH also runs the provider.
 
 const (
 	testProvider = "example.test/acme/widget"
@@ -33,27 +33,36 @@ type workplace struct {
 	t         *testing.T
 	world     *sourcetest.World
 	engine    sources.Engine
-	terraform string // the path of the engine
-	base      string // everything is in it
-	dir       string // the root module's
+	terraform string            // the path of the engine, if it runs
+	judge     *sourcetest.Judge // what it does on record, if it doesn't
+	base      string            // everything is in it
+	dir       string            // the root module's
 	env       []string
 }
 
-// newWorkplace makes a workplace for an engine, whose provider can be run. The methods
+// newWorkplace makes a workplace for the engine on PATH, whose provider can be run. The methods
 // are lines of a provider_installation block.
 func newWorkplace(t *testing.T, engine sources.Engine, methods ...string) *workplace {
 	t.Helper()
-	if runtime.GOOS != "linux" {
-		t.Skip("elsewhere programs in Go take no authority from SSL_CERT_FILE")
-	}
-	w := &workplace{t: t, engine: engine, terraform: sourcetest.Judge(t, engine), world: sourcetest.New(t), base: t.TempDir()}
+	sourcetest.Judged(t)
+	executable := sourcetest.ReadFile(t, sourcetest.Provider(t))
+	return furnished(&workplace{t: t, engine: engine, terraform: sourcetest.OnPath(t, string(engine))}, string(executable), methods)
+}
+
+// newJudged makes a workplace for an engine of which it is on record what it does, under the name of the situation.
+func newJudged(t *testing.T, p sourcetest.Program, name string, methods ...string) *workplace {
+	t.Helper()
+	return furnished(&workplace{t: t, engine: p.Engine, judge: sourcetest.NewJudge(t, p, "accept", name, nil)}, "runs\n", methods)
+}
+
+func furnished(w *workplace, executable string, methods []string) *workplace {
+	w.t.Helper()
+	w.world, w.base = sourcetest.New(w.t), w.t.TempDir()
 	w.dir = filepath.Join(w.base, "root")
-	executable, err := os.ReadFile(sourcetest.Provider(t))
-	w.must(err)
 	w.world.Add(testProvider, "1.2.0", sourcetest.Release{
 		Platforms: []string{runtime.GOOS + "_" + runtime.GOARCH},
 		Protocols: []string{"6.0"},
-		Files:     map[string]string{"terraform-provider-widget_v1.2.0": string(executable), "LICENSE": "yes\n"},
+		Files:     map[string]string{"terraform-provider-widget_v1.2.0": executable, "LICENSE": "yes\n"},
 	})
 	w.world.Add(testProvider, "2.0.0-beta1")
 	w.write("root/main.tf", `
@@ -102,11 +111,23 @@ func (w *workplace) run(env []string, program string, args ...string) (string, e
 	return string(out), err
 }
 
+// tf runs the engine in the root module and returns its output. It must succeed.
 func (w *workplace) tf(env []string, args ...string) string {
 	w.t.Helper()
-	out, err := w.run(env, w.terraform, args...)
-	w.must(err)
+	if w.judge == nil {
+		out, err := w.run(env, w.terraform, args...)
+		w.must(err)
+		return out
+	}
+	out, status := w.theirs(env, args...)
+	sourcetest.Require(w.t, status == 0, "%s %s: exit status %d\n%s", w.engine, args, status, out)
 	return out
+}
+
+// theirs returns what is on record of the engine.
+func (w *workplace) theirs(env []string, args ...string) (output string, status int) {
+	w.t.Helper()
+	return w.judge.Run(sourcetest.EngineRun{Base: w.base, Dir: w.dir, Env: append(slices.Clone(w.env), env...), Args: args, World: w.world})
 }
 
 func (w *workplace) install(env []string, args ...string) string {
@@ -243,35 +264,48 @@ var methods = []method{
 	{name: "plugin-dir", larder: []string{"--plugin-dir", "../packed"}, engine: []string{"-plugin-dir=../packed"}, applied: 1},
 }
 
+var links = [][]string{{"--link", "hardlink"}, {"--link", "symlink"}, {"--link", "copy"}, {"--no-cache"}}
+
 // Every way to come by a package, put into place in every way, with the plugin
 // cache configured for both programs, for one of them and for none. The engines share
-// all this. Each method goes as far as destroy once, which takes a while.
+// all this.
 func TestEnginesAcceptWhatIsInstalled(t *testing.T) {
-	links := [][]string{{"--link", "hardlink"}, {"--link", "symlink"}, {"--link", "copy"}, {"--no-cache"}}
+	sourcetest.EachProgram(t, func(t *testing.T, p sourcetest.Program) {
+		for i, method := range methods {
+			for j, link := range links {
+				cached := (i + j) % 4 // so that each method meets each link and each cache
+				name := fmt.Sprintf("%s, %s, cache %02b", method.name, strings.Join(link, " "), cached)
+				if _, ok := sourcetest.SameAs(t, p, "accept", name); ok {
+					continue
+				}
+				t.Run(name, func(t *testing.T) {
+					t.Parallel()
+					w := newJudged(t, p, name, method.block...)
+					w.acceptsInstalled(method, link, caches{larder: cached&1 > 0, engine: cached&2 > 0}, false)
+				})
+			}
+		}
+	})
+}
+
+// Each method goes as far as destroy once, with the engine and the provider running, which takes a while.
+func TestEnginesRunWhatIsInstalled(t *testing.T) {
 	for i, method := range methods {
-		for j, link := range links {
-			cached := (i + j) % 4                   // so that each method meets each link and each cache,
-			engine := sourcetest.Engines[(i+j/2)%2] // and each of these meets each engine
-			name := fmt.Sprintf("%s, %s %s, cache %02b", engine, method.name, strings.Join(link, " "), cached)
-			t.Run(name, func(t *testing.T) {
+		for _, link := range append(links[method.applied:][:1:1], []string{"--link", "reflink"}) {
+			t.Run(fmt.Sprintf("%s, %s", method.name, strings.Join(link, " ")), func(t *testing.T) {
 				sourcetest.OneIn(t, 3)
 				t.Parallel()
-				w := newWorkplace(t, engine, method.block...)
-				w.acceptsInstalled(method, link, caches{larder: cached&1 > 0, engine: cached&2 > 0}, j == method.applied)
+				w := newWorkplace(t, sourcetest.EngineSample(t, t.Name())[0], method.block...)
+				if slices.Contains(link, "reflink") {
+					if _, err := w.run(nil, "larder", "install", "--link", "reflink"); err != nil || method.name != "direct" {
+						t.Skipf("this file system has none, or it is another method: %v", err)
+					}
+					w.must(os.RemoveAll(filepath.Join(w.dir, ".terraform")))
+				}
+				w.acceptsInstalled(method, link, caches{larder: i&1 > 0, engine: i&2 > 0}, true)
 			})
 		}
 	}
-	t.Run("direct --link reflink", func(t *testing.T) {
-		sourcetest.EachEngine(t, func(t *testing.T, engine sources.Engine) {
-			t.Parallel()
-			w := newWorkplace(t, engine)
-			if _, err := w.run(nil, "larder", "install", "--link", "reflink"); err != nil {
-				t.Skipf("this file system has none: %v", err)
-			}
-			w.must(os.RemoveAll(filepath.Join(w.dir, ".terraform")))
-			w.acceptsInstalled(methods[0], []string{"--link", "reflink"}, caches{}, true)
-		})
-	})
 }
 
 // Caches are the programs for which a plugin cache is configured.
@@ -313,11 +347,12 @@ func (w *workplace) acceptsInstalled(method method, link []string, cached caches
 
 // A plugin cache that one program has filled is complete for the other program.
 func TestSharesTheCacheWithEngines(t *testing.T) {
-	sourcetest.EachEngine(t, func(t *testing.T, engine sources.Engine) {
+	sourcetest.EachProgram(t, func(t *testing.T, p sourcetest.Program) {
 		for _, larderFirst := range []bool{false, true} {
-			t.Run(fmt.Sprintf("larder first %t", larderFirst), func(t *testing.T) {
+			name := fmt.Sprintf("shared cache, larder first %t", larderFirst)
+			t.Run(name, func(t *testing.T) {
 				t.Parallel()
-				w := newWorkplace(t, engine, "direct {}")
+				w := newJudged(t, p, name, "direct {}")
 				w.must(os.Mkdir(w.path("cache"), 0o755))
 				env := []string{"TF_PLUGIN_CACHE_DIR=" + w.path("cache")}
 				second := func() string { return w.install(env) }
@@ -338,7 +373,6 @@ func TestSharesTheCacheWithEngines(t *testing.T) {
 					t.Errorf("the second finds something to do:\n%s", out)
 				}
 				w.accepts(env)
-				w.applies(env)
 				now := w.locked()
 				sourcetest.Expect(t, now == lock, "the lock file was\n%s\nand is now\n%s", lock, now)
 			})
@@ -348,9 +382,9 @@ func TestSharesTheCacheWithEngines(t *testing.T) {
 
 // Larder does not change packages that an engine has installed.
 func TestAcceptsWhatEnginesInstalled(t *testing.T) {
-	sourcetest.EachEngine(t, func(t *testing.T, engine sources.Engine) {
+	sourcetest.EachProgram(t, func(t *testing.T, p sourcetest.Program) {
 		t.Parallel()
-		w := newWorkplace(t, engine, "direct {}")
+		w := newJudged(t, p, "installed by the engine", "direct {}")
 		w.init(nil)
 		before := w.snapshot()
 		w.downloaded()
@@ -361,15 +395,14 @@ func TestAcceptsWhatEnginesInstalled(t *testing.T) {
 			return strings.Contains(name, ".cache") // it notes what it has hashed
 		})
 		sourcetest.Expect(t, len(changes) == 0, "larder changes files: %q", changes)
-		w.applies(nil)
 	})
 }
 
 // A working directory can be moved, or mounted elsewhere without the cache.
 func TestEnginesAcceptMovedDirectory(t *testing.T) {
-	sourcetest.EachEngine(t, func(t *testing.T, engine sources.Engine) {
+	sourcetest.EachProgram(t, func(t *testing.T, p sourcetest.Program) {
 		t.Parallel()
-		w := newWorkplace(t, engine, "direct {}")
+		w := newJudged(t, p, "moved", "direct {}")
 		w.install(nil, "--link", "hardlink")
 		w.must(os.RemoveAll(w.path("home")))
 		moved := w.path("elsewhere/deeper")
@@ -377,19 +410,17 @@ func TestEnginesAcceptMovedDirectory(t *testing.T) {
 		w.must(os.Rename(w.dir, moved))
 		w.dir = moved
 		w.accepts(nil)
-		w.applies(nil)
 	})
 }
 
 // Engines select the locked versions, and do not change the lock file.
 func TestEnginesAgreeWithTheLockFile(t *testing.T) {
-	sourcetest.EachEngine(t, func(t *testing.T, engine sources.Engine) {
+	sourcetest.EachProgram(t, func(t *testing.T, p sourcetest.Program) {
 		t.Parallel()
-		w := newWorkplace(t, engine, "direct {}")
+		w := newJudged(t, p, "lock file", "direct {}")
 		w.install(nil)
 		lock := w.locked()
-		out, err := w.run(nil, w.terraform, "version", "-json")
-		w.must(err)
+		out := w.tf(nil, "version", "-json")
 		var version struct {
 			Selections map[string]string `json:"provider_selections"`
 		}

@@ -204,9 +204,34 @@ func (g *generator) requirements() {
 			g.Files[dir+"/"+name] = text.String()
 		}
 	}
+	if g.in(10) {
+		g.aliases()
+	}
+	if g.in(20) {
+		g.dynamicSource()
+	}
 	if g.in(12) {
 		g.state()
 	}
+}
+
+// aliases writes a module that takes two configurations of a provider, and a call that passes them.
+func (g *generator) aliases() {
+	provider := one(g, g.providers...)
+	required := func(more string) string {
+		return fmt.Sprintf("terraform {\n  required_providers {\n    z = {\n      source = %q\n%s%s    }\n  }\n}\n", g.spelled(provider), g.version(provider, "      "), more)
+	}
+	g.Files["work/aliased/main.tf"] = required("      configuration_aliases = [z.a, z.b]\n") + "resource \"z_thing\" \"x\" {\n  provider = z.a\n}\n"
+	g.Files["work/aliases.tf"] = required("") + "provider \"z\" {\n  alias = \"a\"\n}\nprovider \"z\" {\n  alias = \"b\"\n}\n" +
+		"module \"aliased\" {\n  source = \"./aliased\"\n  providers = {\n    z.a = z.a\n    z.b = z.b\n  }\n}\n"
+}
+
+// dynamicSource writes a call of a module whose source depends on a variable.
+func (g *generator) dynamicSource() {
+	provider := one(g, g.providers...)
+	g.Files["work/chosen/main.tf"] = fmt.Sprintf("terraform {\n  required_providers {\n    y = {\n      source = %q\n%s    }\n  }\n}\n", g.spelled(provider), g.version(provider, "      "))
+	g.Files["work/chosen.tf"] = "variable \"which\" {\n  default = \"chosen\"\n" + one(g, "", "  const = true\n", "  const = true\n") + "}\n" +
+		one(g, "", "", "locals {\n  dir = \"./${var.which}\"\n}\n") + "module \"chosen\" {\n  source = \"./${var.which}\"\n}\n"
 }
 
 // module writes a module that requires providers.
@@ -290,6 +315,8 @@ func typeOf(provider string) string { return provider[strings.LastIndexByte(prov
 // noise writes files that require nothing, or nothing new, or are ignored.
 func (g *generator) noise(m moduleText, typ string) {
 	switch g.IntN(60) {
+	case 11:
+		fmt.Fprintf(m.file("actions.tf"), "action \"%s_act\" \"a\" {\n  config {\n  }\n}\n", typ)
 	case 0:
 		m.file("more.tf").WriteString("variable \"x\" {\n  default = 1\n}\noutput \"y\" {\n  value = var.x\n}\nlocals {\n  z = [for i in [1, 2] : i]\n}\n")
 	case 1:

@@ -27,8 +27,8 @@ type lockTrial struct {
 // return the same exit status and write the same lock file, except for docs/deviations.md.
 // Then init of the engine, and Larder, must not change the lock file.
 func TestLocksAsEnginesDo(t *testing.T) {
-	holdTrials(t, 60, 3, func(g *generator, c *court) {
-		l := &lockTrial{trial: c.trial, Source: one(g, "registry", "registry", "network", "network", "packed", "unpacked")}
+	holdTrials(t, "lock", 200, 60, func(g *generator, c *trial) *lockTrial {
+		l := &lockTrial{trial: *c, Source: one(g, "registry", "registry", "network", "network", "packed", "unpacked")}
 		l.States = one(g, []string{"h1", "zh"}, []string{"h1"}, []string{"zh"}, nil)
 		if g.in(4) {
 			address, _, _ := strings.Cut(one(g, c.Required...), " ")
@@ -42,7 +42,7 @@ func TestLocksAsEnginesDo(t *testing.T) {
 			r := one(g, c.Releases...)
 			l.HiddenAt = r.Provider + "/" + r.Version + "/" + one(g, r.Platforms...)
 		}
-		l.hold(c)
+		return l
 	})
 }
 
@@ -52,7 +52,7 @@ func (l *lockTrial) hold(c *court) {
 	from := c.place(l.Source)
 	if l.Warm {
 		c.lay("direct {}")
-		c.run(c.larder, c.ourArgs("prefetch", "--no-lock-file", "--cache", c.path("cache"))...)
+		c.run(c.ourArgs("prefetch", "--no-lock-file", "--cache", c.path("cache"))...)
 	}
 	if l.HiddenAt != "" {
 		c.world.Registry.Hide(l.HiddenAt)
@@ -64,11 +64,12 @@ func (l *lockTrial) hold(c *court) {
 	if from.flag != "" {
 		args = append(args, from.flag)
 	}
-	want.output, want.status = c.run(c.engine, append(args, l.Arguments...)...)
+	want.output, want.status = c.engine(append(args, l.Arguments...)...)
 	theirs := c.read(c.lockFile())
 	c.lay(from.method)
-	got.output, got.status = c.run(c.larder, append(c.ourArgs("lock", "--cache", c.path("cache")), l.Arguments...)...)
+	got.output, got.status = c.run(append(c.ourArgs("lock", "--cache", c.path("cache")), l.Arguments...)...)
 	ours := c.read(c.lockFile())
+	want.lock, got.lock = theirs, ours
 
 	var differences []string
 	if (want.status == 0) != (got.status == 0) {
@@ -84,7 +85,7 @@ func (l *lockTrial) hold(c *court) {
 	if want.status == 0 && len(differences) == 0 && len(after) == 0 {
 		after = append(after, l.check(c, from, theirs)...)
 	}
-	if len(after) > 0 && !l.twofold() {
+	if len(after) > 0 && !l.twofold() && c.judge.Complete() {
 		c.Errorf("%s\n%s", strings.Join(after, "\n"), inFull(l)) // not explained by a deviation
 	}
 	differences = append(differences, after...)
@@ -152,14 +153,14 @@ func (l *lockTrial) editHashes(b []byte) []byte {
 func (l *lockTrial) followUp(c *court, locked string) []string {
 	var all []string
 	args := append(c.ourArgs("lock", "--cache", c.path("cache")), l.Arguments...)
-	if out, status := c.run(c.larder, args...); status != 0 || c.read(c.lockFile()) != locked {
+	if out, status := c.run(args...); status != 0 || c.read(c.lockFile()) != locked {
 		all = append(all, fmt.Sprintf("larder lock again, %d:\n%s\nlock file:\n%s", status, out, c.read(c.lockFile())))
 	}
 	if l.Arguments != nil || l.HiddenAt != "" || len(c.Platforms) > 0 && !slices.Contains(c.Platforms, here) {
 		return all // init needs more, or something else
 	}
 	c.must(os.RemoveAll(c.path("work", ".terraform")))
-	out, status := c.run(c.engine, "init", "-input=false", "-no-color", "-lockfile=readonly")
+	out, status := c.engine("init", "-input=false", "-no-color", "-lockfile=readonly")
 	if status != 0 || strings.Contains(unwrapped(out), "not updated") && !l.hasHash("unknown") {
 		all = append(all, fmt.Sprintf("%s init, %d:\n%s", c.Engine, status, out))
 	}
@@ -173,7 +174,7 @@ func (l *lockTrial) check(c *court, from place, theirs string) []string {
 	}
 	c.lay(from.method)
 	c.write(c.lockFile(), theirs)
-	out, status := c.run(c.larder, append(c.ourArgs("lock", "--check", "--cache", c.path("cold")), l.Arguments...)...)
+	out, status := c.run(append(c.ourArgs("lock", "--check", "--cache", c.path("cold")), l.Arguments...)...)
 	if status != 0 {
 		return []string{fmt.Sprintf("larder lock --check of what %s has locked, %d:\n%s", c.Engine, status, out)}
 	}

@@ -4,7 +4,6 @@ import (
 	"maps"
 	"os"
 	"path/filepath"
-	"runtime"
 	"slices"
 	"strings"
 	"testing"
@@ -91,27 +90,31 @@ var lockCases = []lockCase{
 // larder lock writes the same lock file as providers lock of each engine, byte for byte, and
 // init changes nothing for any of the platforms.
 func TestLocksAsEitherEngine(t *testing.T) {
-	if runtime.GOOS != "linux" {
-		t.Skip("elsewhere programs in Go take no authority from SSL_CERT_FILE")
-	}
-	sourcetest.EachEngine(t, func(t *testing.T, engine sources.Engine) {
+	sourcetest.EachProgram(t, func(t *testing.T, p sourcetest.Program) {
 		for _, c := range lockCases {
+			if _, ok := sourcetest.SameAs(t, p, "lock-cases", c.name); ok {
+				continue
+			}
 			t.Run(c.name, func(t *testing.T) {
-				sourcetest.OneIn(t, 2)
 				t.Parallel()
-				c.locks(t, engine)
+				c.locks(t, p)
 			})
 		}
 	})
 }
 
-func (c lockCase) locks(t *testing.T, engine sources.Engine) {
-	w := newLockWorkplace(t, engine, c)
-	theirs, theirErr := w.lockWith(c, engine, w.terraform, append([]string{"providers", "lock"}, theirFlags(c, w)...)...)
-	ours, ourErr := w.lockWith(c, engine, "larder", append([]string{"lock", "--engine", string(engine)}, platformFlags(c, "--platform=")...)...)
+func (c lockCase) locks(t *testing.T, p sourcetest.Program) {
+	engine := p.Engine
+	w := newLockWorkplace(t, p, c)
+	c.prepare(w)
+	_, theirStatus := w.theirs(nil, slices.Concat([]string{"providers", "lock"}, theirFlags(c, w), c.args)...)
+	theirs := w.lockText()
+	c.prepare(w)
+	_, ourErr := w.run(nil, "larder", slices.Concat([]string{"lock", "--engine", string(engine)}, platformFlags(c, "--platform="), c.args)...)
+	ours := w.lockText()
 	switch {
-	case (theirErr != nil) != c.fails:
-		t.Fatalf("%s: %v", engine, theirErr)
+	case (theirStatus != 0) != c.fails:
+		t.Fatalf("%s: exit status %d", engine, theirStatus)
 	case (ourErr != nil) != (c.fails || c.refused):
 		t.Fatalf("larder: %v", ourErr)
 	case c.refused && ours != c.start(engine):
@@ -131,8 +134,8 @@ func (c lockCase) locks(t *testing.T, engine sources.Engine) {
 }
 
 // newLockWorkplace publishes the packages of the cases, and configures the method.
-func newLockWorkplace(t *testing.T, engine sources.Engine, c lockCase) *workplace {
-	w := &workplace{t: t, terraform: sourcetest.Judge(t, engine), world: sourcetest.New(t), base: t.TempDir()}
+func newLockWorkplace(t *testing.T, p sourcetest.Program, c lockCase) *workplace {
+	w := &workplace{t: t, judge: sourcetest.NewJudge(t, p, "lock-cases", c.name, nil), engine: p.Engine, world: sourcetest.New(t), base: t.TempDir()}
 	w.dir = filepath.Join(w.base, "root")
 	for _, version := range []string{"1.0.0", "1.1.0", "1.2.0", "2.0.0-beta1"} {
 		w.world.Add("example.test/acme/widget", version, onFour)
@@ -184,8 +187,8 @@ func (c lockCase) start(engine sources.Engine) string {
 	return "# This file is maintained automatically by \"" + string(engine) + " init\".\n# Manual edits may be lost in future updates.\n\n" + c.lock
 }
 
-// lockWith creates the root module again and returns the lock file that a program writes.
-func (w *workplace) lockWith(c lockCase, engine sources.Engine, program string, args ...string) (string, error) {
+// prepare creates the root module again.
+func (c lockCase) prepare(w *workplace) {
 	w.must(os.RemoveAll(w.dir))
 	needs := c.needs
 	if needs == nil {
@@ -198,14 +201,17 @@ func (w *workplace) lockWith(c lockCase, engine sources.Engine, program string, 
 		w.write("root/"+name, c.files[name])
 	}
 	if c.lock != "" {
-		w.write("root/.terraform.lock.hcl", c.start(engine))
+		w.write("root/.terraform.lock.hcl", c.start(w.engine))
 	}
-	_, err := w.run(nil, program, append(args, c.args...)...)
-	text, readErr := os.ReadFile(w.lockFile())
-	if readErr != nil && !os.IsNotExist(readErr) {
-		w.t.Fatal(readErr)
+}
+
+// lockText returns the lock file, or an empty string if there is none.
+func (w *workplace) lockText() string {
+	text, err := os.ReadFile(w.lockFile())
+	if !os.IsNotExist(err) {
+		w.must(err)
 	}
-	return string(text), err
+	return string(text)
 }
 
 // requiring is the configuration of a module that requires providers, each

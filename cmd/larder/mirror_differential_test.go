@@ -41,8 +41,8 @@ type mirrorTrial struct {
 // from a server. A second sync must change nothing, and the engine must be able to update the
 // mirror.
 func TestMirrorsAsEnginesDo(t *testing.T) {
-	holdTrials(t, 60, 3, func(g *generator, c *court) {
-		m := &mirrorTrial{trial: c.trial, Prior: one(g, "", "", "engine", "larder"), Strict: g.in(2), Warm: g.in(4)}
+	holdTrials(t, "mirror", 200, 60, func(g *generator, c *trial) *mirrorTrial {
+		m := &mirrorTrial{trial: *c, Prior: one(g, "", "", "engine", "larder"), Strict: g.in(2), Warm: g.in(4)}
 		if m.Prior != "" {
 			m.PriorPlatforms = some(g, stockedPlatforms, 2)
 			m.JustArchives = g.in(4)
@@ -63,7 +63,7 @@ func TestMirrorsAsEnginesDo(t *testing.T) {
 			r := one(g, c.Releases...)
 			m.HiddenAt = r.Provider + "/" + r.Version + "/" + one(g, r.Platforms...)
 		}
-		m.hold(c)
+		return m
 	})
 }
 
@@ -73,17 +73,17 @@ func (m *mirrorTrial) hold(c *court) {
 	c.arrangeLock()
 	c.lay("direct {}")
 	if m.Warm {
-		c.run(c.larder, c.ourArgs("prefetch", "--no-lock-file", "--cache", c.path("cache"))...)
+		c.run(c.ourArgs("prefetch", "--no-lock-file", "--cache", c.path("cache"))...)
 	}
 	if m.HiddenAt != "" {
 		c.world.Registry.Hide(m.HiddenAt)
 	}
 	var want, got verdictOfRun
 	m.restore(c)
-	want.output, want.status = c.run(c.engine, m.theirs(c)...)
+	want.output, want.status = c.engine(m.theirs(c)...)
 	theirs := m.look(c)
 	m.restore(c)
-	got.output, got.status = c.run(c.larder, m.ours(c)...)
+	got.output, got.status = c.run(m.ours(c)...)
 	ours := m.look(c)
 
 	var differences []string
@@ -97,7 +97,9 @@ func (m *mirrorTrial) hold(c *court) {
 	if got.status == 0 && !m.Republished && m.HiddenAt == "" { // else what is in the mirror need not be what is signed now
 		after = append(after, m.followUp(c, ours)...)
 	}
-	if len(after) > 0 {
+	if len(after) > 0 && !c.judge.Complete() {
+		differences = append(differences, after...) // perhaps an older release can't read a key
+	} else if len(after) > 0 {
 		c.Errorf("%s\n%s", strings.Join(after, "\n"), inFull(m)) // not explained by a deviation
 	}
 	c.settle(differences, []excuse{
@@ -132,13 +134,13 @@ func (m *mirrorTrial) makePrior(c *court) {
 	c.must(os.MkdirAll(c.path("before"), 0o755))
 	switch m.Prior {
 	case "engine":
-		c.run(c.engine, append(theirArgs(m.PriorPlatforms, "providers", "mirror"), c.path("before"))...)
+		c.engine(append(theirArgs(m.PriorPlatforms, "providers", "mirror"), c.path("before"))...)
 	case "larder":
 		args := []string{"mirror", "sync", c.path("before"), "--engine", string(c.Engine), "--cache", c.path("cold")}
 		for _, p := range m.PriorPlatforms {
 			args = append(args, "--platform", p)
 		}
-		c.run(c.larder, args...)
+		c.run(args...)
 	}
 	if m.Damaged {
 		archives, err := filepath.Glob(c.path("before", "*", "*", "*", "*.zip"))
@@ -309,11 +311,11 @@ func (m *mirrorTrial) sameHashes(c *court, doc string, want, got documentedArchi
 // followUp returns the problems of a mirror that Larder has made.
 func (m *mirrorTrial) followUp(c *court, made shelfful) []string {
 	var all []string
-	if out, status := c.run(c.larder, "mirror", "verify", m.dir(c), "--engine", string(c.Engine), "--cache", c.path("cache")); status != 0 && !m.Damaged {
+	if out, status := c.run("mirror", "verify", m.dir(c), "--engine", string(c.Engine), "--cache", c.path("cache")); status != 0 && !m.Damaged {
 		all = append(all, fmt.Sprintf("larder mirror verify, %d:\n%s", status, out))
 	}
 	c.world.Registry.Forget()
-	if out, status := c.run(c.larder, m.ours(c)...); status != 0 || !m.look(c).equal(made) || len(c.world.Registry.Requests(sourcetest.Archive)) > 0 {
+	if out, status := c.run(m.ours(c)...); status != 0 || !m.look(c).equal(made) || len(c.world.Registry.Requests(sourcetest.Archive)) > 0 {
 		all = append(all, fmt.Sprintf("larder mirror sync again, %d:\n%s", status, out))
 	}
 	all = append(all, m.install(c, `filesystem_mirror { path = "`+m.dir(c)+`" }`)...)
@@ -321,8 +323,8 @@ func (m *mirrorTrial) followUp(c *court, made shelfful) []string {
 	all = append(all, m.install(c, `network_mirror { url = "`+c.world.Mirror.MirrorURL()+`" }`)...)
 
 	c.configure("direct {}")
-	_, _ = c.run(c.engine, m.theirs(c)...)
-	if out, status := c.run(c.larder, m.ours(c)...); status != 0 || !m.look(c).equal(made) {
+	_, _ = c.engine(m.theirs(c)...)
+	if out, status := c.run(m.ours(c)...); status != 0 || !m.look(c).equal(made) {
 		all = append(all, fmt.Sprintf("larder mirror sync after %s, %d:\n%s\n%v\nwas: %v", c.Engine, status, out, m.look(c), made))
 	}
 	return all
@@ -348,7 +350,7 @@ func (m *mirrorTrial) install(c *court, method string) []string {
 	case c.LockedBy != "" || m.twofold() || m.hasHash("wrong h1", "wrong zh", "other h1", "other zh"):
 		c.write(c.lockFile(), regexp.MustCompile(`(?s)  hashes = \[.*?\]\n`).ReplaceAllString(c.lock, ""))
 	}
-	if out, status := c.run(c.engine, "init", "-input=false", "-no-color"); status != 0 {
+	if out, status := c.engine("init", "-input=false", "-no-color"); status != 0 {
 		return []string{fmt.Sprintf("%s init from %s, %d:\n%s", c.Engine, method, status, out)}
 	}
 	c.lay("direct {}")

@@ -84,9 +84,8 @@ import (
 // All host names lead to the registry, those that start with "mirror." to the
 // network mirror and those that start with "oci." to the OCI registry; nothing leads out of the test.
 //
-// A script that runs $ENGINE is run with each release of sourcetest.Programs, as NAME-terraform, NAME-tofu and
-// NAME-terraform-1.15. PATH has no other engine, because larder's choice depends on it. $RELEASE is the name of the
-// release.
+// A script that runs $ENGINE is run with each engine on PATH, as NAME-terraform and NAME-tofu. PATH has no other engine,
+// because larder's choice depends on it. $RELEASE is the engine with its version, such as terraform-1.11.
 func TestScripts(t *testing.T) {
 	if runtime.GOOS != "linux" && runtime.GOOS != "windows" || runtime.GOARCH != "amd64" {
 		t.Skip("what scripts expect names linux_amd64, and certificates come from SSL_CERT_FILE")
@@ -110,23 +109,23 @@ func TestScripts(t *testing.T) {
 			return !slices.Contains(listed, strings.TrimSuffix(filepath.Base(script), ".txtar"))
 		})
 	}
-	byProgram := map[sourcetest.Program][]string{}
+	byEngine := map[sources.Engine][]string{}
 	for _, script := range all {
 		if !bytes.Contains(sourcetest.ReadFile(t, script), []byte("$ENGINE ")) {
 			params.Files = append(params.Files, script)
 			continue
 		}
-		for _, p := range sourcetest.ProgramSample(t, script) {
-			byProgram[p] = append(byProgram[p], script)
+		for _, e := range sourcetest.EngineSample(t, script) {
+			byEngine[e] = append(byEngine[e], script)
 		}
 	}
 	testscript.Run(t, params)
-	for p, scripts := range byProgram {
-		params.Files = linksFor(t, p, scripts)
+	for _, p := range sourcetest.ProgramsOnPath() {
+		params.Files = linksFor(t, p.Engine, byEngine[p.Engine])
 		params.Setup = func(env *testscript.Env) error {
 			env.Setenv("ENGINE", string(p.Engine))
-			env.Setenv("RELEASE", p.Name)
-			return setUp(env, engineDir(env.T().(testing.TB), p)+string(os.PathListSeparator)+path)
+			env.Setenv("RELEASE", p.String()[:strings.LastIndexByte(p.String(), '.')])
+			return setUp(env, engineDir(env.T().(testing.TB), p.Engine)+string(os.PathListSeparator)+path)
 		}
 		testscript.Run(t, params)
 	}
@@ -152,18 +151,18 @@ func withoutEngines(t *testing.T) string {
 }
 
 // engineDir is a directory that has an engine, by its usual name, and nothing else.
-func engineDir(t testing.TB, p sourcetest.Program) string {
+func engineDir(t testing.TB, e sources.Engine) string {
 	t.Helper()
 	dir := publicDir(t)
-	sourcetest.Check(t, os.Symlink(p.Path(t), filepath.Join(dir, string(p.Engine))))
+	sourcetest.Check(t, os.Symlink(sourcetest.OnPath(t, string(e)), filepath.Join(dir, string(e))))
 	return dir
 }
 
 // putEngine is a command of scripts.
 func putEngine(ts *testscript.TestScript, _ bool, args []string) {
-	for _, p := range sourcetest.Programs[:len(sourcetest.Engines)] {
-		if _, err := exec.LookPath(p.Name); slices.Contains(args, p.Name) || len(args) == 0 && err == nil {
-			ts.Setenv("PATH", engineDir(story(ts).t, p)+string(os.PathListSeparator)+ts.Getenv("PATH"))
+	for _, e := range sourcetest.Engines {
+		if _, err := exec.LookPath(string(e)); slices.Contains(args, string(e)) || len(args) == 0 && err == nil {
+			ts.Setenv("PATH", engineDir(story(ts).t, e)+string(os.PathListSeparator)+ts.Getenv("PATH"))
 		}
 	}
 }
@@ -176,15 +175,15 @@ func publicDir(t testing.TB) string {
 	return dir
 }
 
-// linksFor are links to scripts, with names that have the program's in them.
-func linksFor(t *testing.T, p sourcetest.Program, scripts []string) (links []string) {
+// linksFor are links to scripts, with names that have the engine's in them.
+func linksFor(t *testing.T, e sources.Engine, scripts []string) (links []string) {
 	t.Helper()
 	dir := t.TempDir()
 	for _, script := range scripts {
 		target, err := filepath.Abs(script)
 		sourcetest.Check(t, err)
 		name, _ := strings.CutSuffix(filepath.Base(script), ".txtar")
-		link := filepath.Join(dir, fmt.Sprintf("%s-%s.txtar", name, p.Name))
+		link := filepath.Join(dir, fmt.Sprintf("%s-%s.txtar", name, e))
 		sourcetest.Check(t, os.Symlink(target, link))
 		links = append(links, link)
 	}

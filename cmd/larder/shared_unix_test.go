@@ -606,7 +606,7 @@ func (c *commons) engine(exe string, user int, dir string, args ...string) {
 func TestUsersRunEngines(t *testing.T) {
 	t.Parallel()
 	sourcetest.EachEngine(t, func(t *testing.T, e sources.Engine) {
-		judge, err := exec.LookPath(sourcetest.Judge(t, e))
+		judge, err := exec.LookPath(sourcetest.OnPath(t, string(e)))
 		sourcetest.Check(t, err)
 		exe := filepath.Join(publicDir(t), string(e))             // the directory of the judge may be closed to other users
 		sourcetest.Check(t, exec.Command("cp", judge, exe).Run()) // a file that this process writes could be busy

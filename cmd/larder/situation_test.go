@@ -3,10 +3,11 @@ package main_test
 import (
 	"archive/zip"
 	"bytes"
-	"crypto/sha256"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -125,7 +126,7 @@ type scene struct {
 
 func newScene(t *testing.T, s *situation) *scene {
 	sc := &scene{situation: s, t: t, world: sourcetest.New(t)}
-	sc.base = t.TempDir()
+	sc.base = sourcetest.MemoryDir(t)
 	sc.dir = filepath.Join(sc.base, "run")
 	sc.publishAll(false)
 	sc.must(os.MkdirAll(filepath.Join(sc.dir, "work"), 0o755))
@@ -165,7 +166,33 @@ func (sc *scene) keep(name string) {
 func (sc *scene) restore(name string) {
 	sc.t.Helper()
 	sc.must(os.RemoveAll(sc.dir))
-	sc.run("cp", "-a", filepath.Join(sc.base, name), sc.dir)
+	sc.must(copyTree(filepath.Join(sc.base, name), sc.dir))
+}
+
+// copyTree copies directories, files and symbolic links. The names may be ones that os.CopyFS refuses.
+func copyTree(from, to string) error {
+	return filepath.WalkDir(from, func(path string, e fs.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		target := filepath.Join(to, strings.TrimPrefix(path, from))
+		switch {
+		case e.IsDir():
+			return os.MkdirAll(target, 0o755)
+		case e.Type()&fs.ModeSymlink != 0:
+			link, err := os.Readlink(path)
+			return errors.Join(err, os.Symlink(link, target))
+		}
+		data, err := os.ReadFile(path)
+		if err != nil {
+			return err
+		}
+		info, err := e.Info()
+		if err != nil {
+			return err
+		}
+		return os.WriteFile(target, data, info.Mode().Perm())
+	})
 }
 
 // spoil makes the servers return wrong answers from now on, and clears their records.
@@ -584,7 +611,7 @@ func (sc *scene) place(dir string, p placed) {
 	case "incomplete":
 		sc.eachFile(target, func(name string) { sc.must(os.Remove(name)) })
 	case "linked":
-		elsewhere := filepath.Join(sc.dir, "elsewhere", fmt.Sprintf("%x", sha256.Sum256([]byte(target))))
+		elsewhere := filepath.Join(sc.dir, "elsewhere", filepath.Base(filepath.Dir(dir)), strings.ReplaceAll(id, "/", " "))
 		sc.must(os.MkdirAll(filepath.Dir(elsewhere), 0o755))
 		sc.must(os.Rename(target, elsewhere))
 		sc.must(os.Symlink(elsewhere, target))

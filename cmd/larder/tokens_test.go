@@ -1,7 +1,6 @@
 package main
 
 import (
-	"context"
 	"fmt"
 	"os"
 	"os/exec"
@@ -10,9 +9,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"time"
 
-	"github.com/larder-cli/larder/sources"
 	"github.com/larder-cli/larder/sources/sourcetest"
 )
 
@@ -35,9 +32,6 @@ const (
 // configures them. It differs where a discovery document leads to another host
 // (docs/deviations.md): that host gets its own token, or none.
 func TestTokensOfTheEngines(t *testing.T) {
-	if runtime.GOOS != "linux" {
-		t.Skip("elsewhere programs in Go take no authority from SSL_CERT_FILE")
-	}
 	var cases []tokenCase
 	for _, services := range []string{"here", "moved", "led"} {
 		for _, tokens := range []string{"", addressHost, serviceHost, addressHost + " " + serviceHost} {
@@ -46,11 +40,21 @@ func TestTokensOfTheEngines(t *testing.T) {
 	}
 	both := addressHost + " " + serviceHost
 	cases = append(cases, tokenCase{"moved", both, "variables"}, tokenCase{"moved", both, "helper"}, tokenCase{"moved", serviceHost, "helper"})
-	sourcetest.EachEngine(t, func(t *testing.T, e sources.Engine) {
+	sourcetest.EachProgram(t, func(t *testing.T, p sourcetest.Program) {
 		for _, c := range cases {
 			t.Run(c.String(), func(t *testing.T) {
-				want := c.sent(t, string(e), "init", "-input=false")
-				got := c.sent(t, "larder", "install", "--engine", string(e))
+				t.Parallel()
+				want := c.sent(t, func(r sourcetest.EngineRun) (output string, status int) {
+					r.Args = []string{"init", "-input=false"}
+					return sourcetest.NewJudge(t, p, "tokens", c.String(), nil).Run(r)
+				})
+				got := c.sent(t, func(r sourcetest.EngineRun) (output string, status int) {
+					cmd := exec.CommandContext(t.Context(), "larder", "install", "--engine", string(p.Engine))
+					cmd.Dir, cmd.Env = r.Dir, r.Env
+					out, err := cmd.CombinedOutput()
+					sourcetest.Check(t, err)
+					return string(out), 0
+				})
 				if c.services == "led" {
 					want = c.deviate(want)
 				}
@@ -80,9 +84,9 @@ func (c tokenCase) deviate(sent []string) []string {
 
 func bearer(host string) string { return "Bearer for-" + host }
 
-// sent runs a program, and returns the kinds of requests that it sent, each
+// sent runs a program with an environment, and returns the kinds of requests that it sent, each
 // with the host and the header.
-func (c tokenCase) sent(t *testing.T, program string, args ...string) (sent []string) {
+func (c tokenCase) sent(t *testing.T, run func(sourcetest.EngineRun) (output string, status int)) (sent []string) {
 	t.Helper()
 	w := sourcetest.New(t)
 	w.Add(addressHost+"/acme/widget", "1.0.0", sourcetest.Release{Platforms: []string{runtime.GOOS + "_" + runtime.GOARCH}})
@@ -113,18 +117,14 @@ func (c tokenCase) sent(t *testing.T, program string, args ...string) (sent []st
 	}
 	sourcetest.Check(t, os.WriteFile(filepath.Join(dir, ".terraformrc"), []byte(config), 0o600))
 	sourcetest.Check(t, os.WriteFile(filepath.Join(dir, "main.tf"), []byte(requiring("widget")), 0o644))
-	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
-	defer cancel()
-	cmd := exec.CommandContext(ctx, program, args...)
-	cmd.Dir = dir
-	cmd.Env = append([]string{"PATH=" + os.Getenv("PATH"), "HOME=" + dir}, env...)
+	env = append(env, "PATH="+os.Getenv("PATH"), "HOME="+dir)
 	for _, variable := range w.Env() {
 		if !strings.HasPrefix(variable, "TF_CLI_CONFIG_FILE=") && !strings.HasPrefix(variable, "HOME=") {
-			cmd.Env = append(cmd.Env, variable)
+			env = append(env, variable)
 		}
 	}
-	out, err := cmd.CombinedOutput()
-	sourcetest.Require(t, err == nil, "%s: %v\n%s", program, err, out)
+	out, status := run(sourcetest.EngineRun{Base: dir, Dir: dir, Env: env, World: w})
+	sourcetest.Require(t, status == 0, "exit status %d\n%s", status, out)
 	for _, r := range w.Registry.Requests() {
 		sent = append(sent, strings.TrimSpace(fmt.Sprintf("%s %s %s", r.Kind, r.Host, r.Header.Get("Authorization"))))
 	}

@@ -2,22 +2,18 @@ package main_test
 
 import (
 	"bytes"
-	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io/fs"
 	"math/rand/v2"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"regexp"
 	"runtime"
 	"slices"
 	"strings"
-	"sync"
 	"testing"
-	"time"
 
 	"github.com/larder-cli/larder/sources"
 	"github.com/larder-cli/larder/sources/sourcetest"
@@ -158,23 +154,24 @@ type court struct {
 	*testing.T
 	world  *sourcetest.World
 	base   string
-	engine string // the programs
-	larder string
+	judge  *sourcetest.Judge
+	larder workers
 	lock   string // the lock file that programs find; empty if there is none
 	notes  []string
 }
 
-// holdTrials runs trials, each with every release of an engine: a sample of so many.
-func holdTrials(t *testing.T, number, sample int, hold func(g *generator, c *court)) {
-	if runtime.GOOS != "linux" {
-		t.Skip("elsewhere programs in Go take no authority from SSL_CERT_FILE")
-	}
-	larder := sync.OnceValue(func() string { return sourcetest.Larder(t) })
-	withEachProgram(t, number, sample, func(t *testing.T, p sourcetest.Program, seed uint64) (notes []string) {
+// holdTrials runs trials in which it is on record what the releases of engines did: so many of a release whose
+// records are complete, and so many of the others. Draw draws the rest of a trial.
+func holdTrials[T interface{ hold(c *court) }](t *testing.T, kind string, complete, some int, draw func(g *generator, t *trial) T) {
+	sourcetest.Judged(t)
+	larder := hire(t)
+	withEachProgram(t, kind, complete, some, func(t *testing.T, p sourcetest.Program, name string, seed uint64) (notes []string) {
 		g := &generator{Rand: rand.New(rand.NewPCG(seed, 13)), situation: &situation{Seed: seed}}
-		c := &court{trial: drawTrial(g, p.Engine), T: t, world: sourcetest.New(t), base: t.TempDir(), engine: p.Path(t), larder: larder()}
+		c := &court{trial: drawTrial(g, p.Engine), T: t, world: sourcetest.New(t), base: sourcetest.MemoryDir(t), larder: larder}
+		drawn := draw(g, &c.trial)
+		c.judge = sourcetest.NewJudge(t, p, kind, name, drawn)
 		c.publish(false)
-		hold(g, c)
+		drawn.hold(c)
 		return c.notes
 	})
 }
@@ -243,24 +240,25 @@ func (c *court) configure(method string) {
 
 func (c *court) lockFile() string { return c.path("work", ".terraform.lock.hcl") }
 
-// run runs a program in the root module.
-func (c *court) run(program string, args ...string) (output string, status int) {
-	ctx, cancel := context.WithTimeout(c.Context(), 2*time.Minute)
-	defer cancel()
-	cmd := exec.CommandContext(ctx, program, args...)
-	cmd.Dir = c.path("work")
-	cmd.Env = []string{"PATH=" + os.Getenv("PATH"), "HOME=" + c.path("home"), "TF_REGISTRY_DISCOVERY_RETRY=1", "TF_CLI_CONFIG_FILE=" + c.path("config.tfrc")}
+// env returns the variables of programs.
+func (c *court) env() []string {
+	env := []string{"PATH=" + os.Getenv("PATH"), "HOME=" + c.path("home"), "TF_REGISTRY_DISCOVERY_RETRY=1", "TF_CLI_CONFIG_FILE=" + c.path("config.tfrc")}
 	for _, variable := range c.world.Env() {
 		if !strings.HasPrefix(variable, "TF_CLI_CONFIG_FILE=") {
-			cmd.Env = append(cmd.Env, variable)
+			env = append(env, variable)
 		}
 	}
-	out, err := cmd.CombinedOutput()
-	var exit *exec.ExitError
-	if err != nil && !errors.As(err, &exit) || ctx.Err() != nil {
-		c.Fatalf("trial %d: %s: %v\n%s", c.Seed, program, errors.Join(err, ctx.Err()), out)
-	}
-	return string(out), cmd.ProcessState.ExitCode()
+	return env
+}
+
+// engine runs the engine in the root module.
+func (c *court) engine(args ...string) (output string, status int) {
+	return c.judge.Run(sourcetest.EngineRun{Base: c.base, Beside: []string{"cache", "cold"}, Dir: c.path("work"), Env: c.env(), Args: args, World: c.world})
+}
+
+// run runs Larder in the root module.
+func (c *court) run(args ...string) (output string, status int) {
+	return c.larder.run(c.T, c.path("work"), c.env(), args...)
 }
 
 // ourArgs are the arguments of Larder for the engine, with platforms.
@@ -315,7 +313,7 @@ func (c *court) arrangeLock() {
 		if p.flag != "" {
 			args = append(args, p.flag)
 		}
-		c.run(c.engine, args...)
+		c.engine(args...)
 		c.lock = c.read(c.lockFile())
 	} else if c.Lock != nil {
 		c.lock = c.lockText()
@@ -397,6 +395,7 @@ func (c *court) settle(differences []string, excuses []excuse, want, got verdict
 	for _, e := range excuses {
 		sourcetest.Require(c, slices.Contains(headings(c), e.heading), "docs/deviations.md does not explain: %s", e.heading)
 	}
+	excuses = append(excuses, excuse{"Older releases", func() bool { return older(c.judge.Program, want.output+strings.Join(differences, "\n"), want.lock, got.lock) }})
 	i := slices.IndexFunc(excuses, func(e excuse) bool { return e.applies() })
 	switch {
 	case len(differences) == 0 && got.status == 0:
@@ -417,6 +416,7 @@ func (c *court) settle(differences []string, excuses []excuse, want, got verdict
 type verdictOfRun struct {
 	output string
 	status int
+	lock   string // the lock file that it left; empty if that doesn't matter
 }
 
 // headings are those of docs/deviations.md.

@@ -7,12 +7,14 @@ import (
 	"io"
 	"log"
 	"os"
+	"strings"
 	"sync"
+
+	"github.com/adrg/xdg"
 )
 
-// workerVariable makes the test binary run the command lines on its standard input, as
-// scripts/torture does: starting a process takes most of the time of a short run. All of them have
-// this process's environment.
+// workerVariable makes the test binary run the command lines on its standard input: starting a process takes
+// most of the time of a short run. A command line without variables has this process's environment.
 const workerVariable = "LARDER_TEST_WORKER"
 
 func beWorker() {
@@ -22,9 +24,18 @@ func beWorker() {
 		var line struct {
 			Dir  string
 			Args []string
+			Env  []string
 		}
 		if in.Decode(&line) != nil || os.Chdir(line.Dir) != nil {
 			os.Exit(0)
+		}
+		if line.Env != nil {
+			os.Clearenv()
+			for _, variable := range line.Env {
+				name, value, _ := strings.Cut(variable, "=")
+				_ = os.Setenv(name, value) // the names are those of tests
+			}
+			xdg.Reload()
 		}
 		var said output
 		status := run(context.Background(), line.Args, &said, &said)

@@ -37,7 +37,7 @@ type enginesRoot struct {
 func newEnginesRoot(t *testing.T, e sources.Engine) *enginesRoot {
 	t.Helper()
 	base := t.TempDir()
-	r := &enginesRoot{t, sourcetest.Judge(t, e), base, filepath.Join(base, "root", ".terraform")}
+	r := &enginesRoot{t, sourcetest.OnPath(t, string(e)), base, filepath.Join(base, "root", ".terraform")}
 	r.write("mirror/"+strings.TrimPrefix(installed, "providers/")+"/terraform-provider-widget", "")
 	r.write("m/main.tf", "")
 	r.write("outside/file", "mine")

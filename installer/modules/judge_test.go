@@ -1,10 +1,8 @@
 package modules_test
 
 import (
-	"bytes"
 	"fmt"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"regexp"
 	"slices"
@@ -27,16 +25,13 @@ var beyond = map[string]string{
 }
 
 // TestEnginesAgree compares the requirements of each configuration in testdata with
-// the providers that init searches for in a place without packages.
+// the providers for which init, on record, searches a place without packages.
 func TestEnginesAgree(t *testing.T) {
 	sourcetest.EachProgram(t, agrees)
 }
 
 func agrees(t *testing.T, p sourcetest.Program) {
 	engine := p.Engine
-	config := filepath.Join(t.TempDir(), "config")
-	nowhere := "provider_installation {\n  filesystem_mirror {\n    path = \"" + filepath.ToSlash(t.TempDir()) + "/none\"\n  }\n}\n"
-	check(t, os.WriteFile(config, []byte(nowhere), 0o644))
 	for name, archive := range testdata(t) {
 		t.Run(name, func(t *testing.T) {
 			if why := beyond[name]; why != "" {
@@ -45,7 +40,7 @@ func agrees(t *testing.T, p sourcetest.Program) {
 			if section(archive, "want") == nil && (engine == sources.Terraform || section(archive, "want-tofu") == nil) {
 				t.Skip("it is not for this engine")
 			}
-			if strings.HasPrefix(name, "terraform-") && name != p.Name {
+			if strings.HasPrefix(name, "terraform-") && !strings.HasPrefix(p.String(), name+".") {
 				t.Skip("earlier releases refuse it")
 			}
 			t.Parallel()
@@ -56,10 +51,11 @@ func agrees(t *testing.T, p sourcetest.Program) {
 			if section(archive, ".terraform/modules/modules.json") != nil {
 				args = append(args, "-get=false")
 			}
-			cmd := exec.Command(p.Path(t), args...)
-			cmd.Dir = dir
-			cmd.Env = append(os.Environ(), "TF_CLI_CONFIG_FILE="+config, "HOME="+t.TempDir(), "CHECKPOINT_DISABLE=1", "TF_WORKSPACE=", "TF_DATA_DIR=")
-			out, _ := cmd.CombinedOutput() // it fails, because there are no packages
+			config := filepath.Join(dir, ".config")
+			check(t, os.WriteFile(config, []byte("provider_installation {\n  filesystem_mirror {\n    path = \"/none\"\n  }\n}\n"), 0o644))
+			env := []string{"PATH=" + os.Getenv("PATH"), "TF_CLI_CONFIG_FILE=" + config, "HOME=" + dir + "/.home", "CHECKPOINT_DISABLE=1"}
+			judge := sourcetest.NewJudge(t, p, "requirements", name, nil)
+			out, _ := judge.Run(sourcetest.EngineRun{Base: dir, Dir: dir, Env: env, Args: args}) // it fails, because there are no packages
 			if got := finds(out); !slices.Equal(got, want) {
 				t.Errorf("it looks for\n%q\nwe for\n%q\nits output:\n%s\n%v", got, want, out, ds)
 			}
@@ -88,10 +84,10 @@ func lookedFor(tree *modules.Tree, ds sources.Diagnostics, engine sources.Engine
 var finding = regexp.MustCompile(`(?m)^- Finding (.*)\.\.\.$`)
 
 // finds returns the providers that the output of init names.
-func finds(out []byte) []string {
+func finds(out string) []string {
 	var all []string
-	for _, m := range finding.FindAllSubmatch(out, -1) {
-		all = append(all, string(bytes.TrimSpace(m[1])))
+	for _, m := range finding.FindAllStringSubmatch(out, -1) {
+		all = append(all, strings.TrimSpace(m[1]))
 	}
 	slices.Sort(all)
 	return all

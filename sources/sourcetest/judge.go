@@ -1,10 +1,19 @@
 package sourcetest
 
 import (
+	"context"
+	"encoding/json"
+	"errors"
 	"flag"
 	"fmt"
+	"os"
 	"os/exec"
+	"regexp"
+	"runtime"
+	"strings"
+	"sync"
 	"testing"
+	"time"
 
 	"github.com/larder-cli/larder/sources"
 )
@@ -12,89 +21,275 @@ import (
 // A Program is a release of an engine to compare Larder with.
 type Program struct {
 	Engine  sources.Engine
-	Name    string // on PATH
 	Version string
-	Share   int // random comparisons make one of so many trials with it
 }
 
-// Programs are the releases that Larder is compared with: first one of each engine, then further ones.
-// Documents name their versions.
+// Programs are the releases that Larder is compared with, by what they did on record: first those of each engine whose
+// records are complete, then those of which a sample is recorded. Documents name their versions.
 var Programs = []Program{
-	{sources.Terraform, "terraform", "1.11.4", 1},
-	{sources.OpenTofu, "tofu", "1.12.6", 1},
-	{sources.Terraform, "terraform-1.15", "1.15.9", 3},
+	{sources.Terraform, "1.11.4"},
+	{sources.OpenTofu, "1.12.6"},
+	{sources.Terraform, "1.15.9"},
+	{sources.Terraform, "1.5.7"},
+	{sources.Terraform, "1.8.5"},
+	{sources.Terraform, "1.13.5"},
+	{sources.Terraform, "1.16.0-rc2"},
+	{sources.OpenTofu, "1.8.11"},
+	{sources.OpenTofu, "1.10.10"},
 }
 
 // Engines are all engines to compare with.
 var Engines = []sources.Engine{sources.Terraform, sources.OpenTofu}
 
-// Path returns the path of the program on this machine. If it is missing, the test is skipped.
-func (p Program) Path(t testing.TB) string {
-	t.Helper()
-	path, err := exec.LookPath(p.Name)
+// String returns ENGINE-VERSION.
+func (p Program) String() string { return string(p.Engine) + "-" + p.Version }
+
+// Complete reports whether all situations are on record, and not only a sample.
+func (p Program) Complete() bool { return p == Programs[0] || p == Programs[1] || p == Programs[2] }
+
+func programNamed(name string) (Program, bool) {
+	for _, p := range Programs {
+		if p.String() == name {
+			return p, true
+		}
+	}
+	return Program{}, false
+}
+
+// onPath returns the release of an engine on PATH, which may be one that isn't in [Programs], and its path.
+var onPath = map[sources.Engine]func() (p Program, path string){
+	sources.Terraform: sync.OnceValues(func() (Program, string) { return find(sources.Terraform) }),
+	sources.OpenTofu:  sync.OnceValues(func() (Program, string) { return find(sources.OpenTofu) }),
+}
+
+var versionLine = regexp.MustCompile(`(?m)^(?:Terraform|OpenTofu) v(\S+)$`)
+
+func find(e sources.Engine) (Program, string) {
+	path, err := exec.LookPath(string(e))
 	if err != nil {
-		t.Skipf("no %s to compare with: %v", p.Name, err)
+		return Program{}, ""
+	}
+	cmd := exec.Command(path, "version")
+	cmd.Env = []string{"CHECKPOINT_DISABLE=1", "HOME=" + os.TempDir(), "TF_CLI_CONFIG_FILE=" + os.DevNull}
+	out, err := cmd.Output()
+	m := versionLine.FindSubmatch(out)
+	if err != nil || m == nil {
+		return Program{}, ""
+	}
+	return Program{e, string(m[1])}, path
+}
+
+// OnPath returns the path of a program. If it isn't on PATH, the test is skipped.
+func OnPath(t testing.TB, program string) string {
+	t.Helper()
+	path, err := exec.LookPath(program)
+	if err != nil {
+		t.Skipf("no %s on PATH", program)
 	}
 	return path
 }
 
-// Judge returns the path of the engine e on this machine, as [Program.Path] does.
-func Judge(t testing.TB, e sources.Engine) string {
-	t.Helper()
-	return Program{Name: string(e)}.Path(t)
-}
-
-// ProgramSample returns the programs to run a trial with: all, or one of them, which is
-// installed if any is. With -run, it is all: a person may have named the test of one engine.
-func ProgramSample(t testing.TB, trial string) []Program {
-	t.Helper()
-	return sampleOf(t, Programs, trial)
-}
-
-func sampleOf(t testing.TB, all []Program, trial string) []Program {
-	t.Helper()
-	if flag.Lookup("test.run").Value.String() != "" {
-		return all
-	}
-	if p, _ := chosen(); Thorough() {
-		var some []Program
-		for _, program := range all {
-			if p.has(hash(trial + program.Name)) {
-				some = append(some, program)
-			}
-		}
-		return some
-	}
-	Count(t, 1, len(all)-1)
-	drawn := int(hash(trial+fmt.Sprint(Seed())) % uint64(len(all)))
-	for range all {
-		if _, err := exec.LookPath(all[drawn].Name); err == nil {
-			break
-		}
-		drawn = (drawn + 1) % len(all)
-	}
-	return all[drawn:][:1]
-}
-
-// EachProgram runs a test with each program, or with [ProgramSample]. If a program is
-// missing, its test is skipped.
-func EachProgram(t *testing.T, test func(t *testing.T, p Program)) {
-	t.Helper()
-	eachOf(t, Programs, test)
-}
-
-// EachEngine runs a test with the first program of each engine, or with one of them, as [EachProgram] does.
+// EachEngine runs a test with each engine on PATH, or with one of them, if it is a trial among many. With -run, it is both: a
+// person may have named the test of one engine.
 func EachEngine(t *testing.T, test func(t *testing.T, e sources.Engine)) {
 	t.Helper()
-	eachOf(t, Programs[:len(Engines)], func(t *testing.T, p Program) { test(t, p.Engine) })
+	for _, e := range EngineSample(t, t.Name()) {
+		t.Run(string(e), func(t *testing.T) {
+			OnPath(t, string(e))
+			test(t, e)
+		})
+	}
 }
 
-func eachOf(t *testing.T, all []Program, test func(t *testing.T, p Program)) {
+// EngineSample returns the engines to run a trial with, as [EachEngine] does.
+func EngineSample(t testing.TB, trial string) []sources.Engine {
 	t.Helper()
-	for _, p := range sampleOf(t, all, t.Name()) {
-		t.Run(p.Name, func(t *testing.T) {
-			p.Path(t)
-			test(t, p)
-		})
+	if flag.Lookup("test.run").Value.String() != "" {
+		return Engines
+	}
+	drawn := hash(trial+fmt.Sprint(Seed())) % 2
+	if p, _ := chosen(); Thorough() {
+		if p.of == 1 {
+			return Engines
+		}
+		drawn = (hash(trial) + p.number) % 2 // two parts in a row make both trials
+	}
+	if _, path := onPath[Engines[drawn]](); path == "" {
+		drawn = 1 - drawn
+	}
+	Count(t, 1, 1)
+	return Engines[drawn:][:1]
+}
+
+// A Judge is a release of an engine in one situation. What it does is on record, or the engine does it, and then it is compared with the record.
+type Judge struct {
+	Program
+	t        testing.TB
+	kind     string
+	now      *judgment // what it has done so far
+	recorded *judgment // nil if there is no record
+	path     string    // of the engine, if it runs
+	broken   bool      // a run did not end
+}
+
+// NewJudge returns a judge of the situation with this name, which must be the only one of its kind with it. The test
+// made it from data, of which the record has a digest. If there is neither a record nor an engine, the test fails.
+func NewJudge(t testing.TB, p Program, kind, name string, data any) *Judge {
+	t.Helper()
+	text, err := json.Marshal(data)
+	Check(t, err)
+	j := &Judge{Program: p, t: t, kind: kind, now: &judgment{Name: name, Situation: digest(string(text))}, recorded: p.record(t, kind, name)}
+	here, path := onPath[p.Engine]()
+	runs := here == p && (records.on || j.recorded == nil || drawsLive(kind+name))
+	switch again := fmt.Sprintf("; run it with %s on PATH and -record", p); {
+	case runs:
+		j.path = path
+		if records.on {
+			j.recorded = nil
+			t.Cleanup(j.keep)
+		}
+	case j.recorded == nil:
+		t.Fatalf("no record of what %s did%s", p, again)
+	case j.recorded.Situation != j.now.Situation:
+		t.Fatalf("the record of what %s did is stale: the test makes a different situation now%s", p, again)
+	}
+	return j
+}
+
+// SameAs reports whether a release did the same as another one in this situation, which is a judge of its own. Then there is no need to
+// compare Larder with both.
+func SameAs(t testing.TB, p Program, kind, name string) (other Program, ok bool) {
+	t.Helper()
+	here, _ := onPath[p.Engine]()
+	if here == p && (records.on || drawsLive(kind+name)) {
+		return Program{}, false
+	}
+	if other, ok = p.same(t, kind, name); ok {
+		p.record(t, kind, name)
+	}
+	return other, ok
+}
+
+// Recording reports whether this release is recorded.
+func (p Program) Recording() bool {
+	here, _ := onPath[p.Engine]()
+	return records.on && here == p
+}
+
+// Records reports whether this run of the tests records judgments.
+func Records() bool { return records.on }
+
+// Live reports whether the engine runs.
+func (j *Judge) Live() bool { return j.path != "" }
+
+// drawsLive reports whether the engine on PATH runs in a situation that is on record: in one of a hundred.
+func drawsLive(name string) bool {
+	if p, _ := chosen(); Thorough() {
+		return p.has(hash(name)) && (p.of == 1 || hash(name)/p.of%4 == 0)
+	}
+	return hash(name+fmt.Sprint(Seed()))%100 == 0
+}
+
+func (j *Judge) keep() {
+	if !j.broken {
+		j.Program.keep(j.t, j.kind, j.now) // what the engine did is a fact, whether Larder does the same or not
+	}
+}
+
+// An EngineRun is a run of an engine that is recorded.
+type EngineRun struct {
+	Base   string   // directory of everything that the engine reads and writes
+	Beside []string // names in Base that it doesn't
+	Dir    string   // current directory
+	Env    []string // which also has what the World requires
+	Args   []string
+	World  *World // that it may ask; nil if none
+}
+
+// Run returns what the engine prints, as [paragraphs] in lines, and its exit status. Afterwards the files are as the engine leaves them, and the
+// servers of the world have had its requests, also if both come from a record.
+func (j *Judge) Run(r EngineRun) (output string, status int) {
+	j.t.Helper()
+	before := r.snapshot(j.t)
+	now := ran{Args: r.template().Replace(strings.Join(r.Args, " ")), In: r.digest(j.t, before)}
+	var recorded ran
+	if n := len(j.now.Runs); j.recorded != nil && n < len(j.recorded.Runs) {
+		recorded = j.recorded.Runs[n]
+	}
+	switch {
+	case j.path != "":
+		j.broken = true
+		r.live(j.t, j.path, before, &now)
+		j.broken = false
+		if d := now.difference(recorded); j.recorded != nil && d != "" {
+			j.t.Errorf("%s does something else than the record says: %s", j.Program, d)
+		}
+	case recorded.In != now.In || recorded.Args != now.Args:
+		j.t.Fatalf("there is no record of %s %s with the files that are here; run it with %s on PATH and -record\n%s",
+			j.Engine, now.Args, j.Program, strings.Join(describe(before), "\n"))
+	default:
+		now = recorded
+		r.replay(j.t, now)
+	}
+	j.now.Runs = append(j.now.Runs, now)
+	return r.words().Replace(strings.Join(now.Says, "\n")), now.Status
+}
+
+// live runs the engine.
+func (r EngineRun) live(t testing.TB, path string, before map[string]string, now *ran) {
+	t.Helper()
+	seen := r.World.requests()
+	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
+	defer cancel()
+	cmd := exec.CommandContext(ctx, path, r.Args...)
+	cmd.Dir, cmd.Env = r.Dir, r.Env
+	out, err := cmd.CombinedOutput()
+	var exit *exec.ExitError
+	if err != nil && !errors.As(err, &exit) || ctx.Err() != nil {
+		t.Fatalf("%s: %v\n%s", path, errors.Join(err, ctx.Err()), out)
+	}
+	now.Status = cmd.ProcessState.ExitCode()
+	now.Says = paragraphs(string(out), r.template())
+	for s, requests := range r.World.requests() {
+		for _, request := range requests[len(seen[s]):] {
+			now.Asks = append(now.Asks, r.template().Replace(request.line()))
+		}
+	}
+	after := r.snapshot(t)
+	now.Wrote = changes(before, after)
+	made := r.World.requests()
+	now.Served, _ = r.ask(t, now.Asks)
+	for s, requests := range made {
+		s.set(func() { s.requests = s.requests[:len(requests)] })
+	}
+}
+
+// Judged skips a test on systems where engines can't be compared with: elsewhere programs in Go take no authority from
+// SSL_CERT_FILE, and the records are those of one platform.
+func Judged(t testing.TB) {
+	t.Helper()
+	if runtime.GOOS != "linux" || runtime.GOARCH != "amd64" {
+		t.Skip("the records are of linux_amd64")
+	}
+}
+
+// ProgramsOnPath returns those of [Programs] that are on PATH.
+func ProgramsOnPath() (all []Program) {
+	for _, e := range Engines {
+		if p, path := onPath[e](); path != "" {
+			all = append(all, p)
+		}
+	}
+	return all
+}
+
+// EachProgram runs a test with each release whose records are complete, or while recording with those on PATH.
+func EachProgram(t *testing.T, test func(t *testing.T, p Program)) {
+	t.Helper()
+	Judged(t)
+	for _, p := range Programs {
+		if p.Complete() && (!records.on || p.Recording()) {
+			t.Run(p.String(), func(t *testing.T) { test(t, p) })
+		}
 	}
 }

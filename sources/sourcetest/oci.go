@@ -26,6 +26,13 @@ const OCI = "mirror"
 // OCI returns the world's OCI registry. The first call starts it, without repositories.
 func (w *World) OCI() *Server { return w.oci() }
 
+// startedOCI returns the OCI registry if it was started, or nil.
+func (w *World) startedOCI() *Server {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.started
+}
+
 // Template returns the template of the repositories that [World.PushOCI] creates, with the registry.
 func (s *Server) Template() string { return s.Host + "/" + OCI + "/${hostname}/${namespace}/${type}" }
 

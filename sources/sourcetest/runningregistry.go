@@ -51,7 +51,7 @@ func NewRegistry(t testing.TB, program RegistryProgram, login bool) *RunningRegi
 	base := t.TempDir()
 	listener, err := net.Listen("tcp", "127.0.0.1:0") // finds a free port
 	Check(t, err)
-	r := &RunningRegistry{Host: listener.Addr().String(), CAFile: filepath.Join(base, "ca.pem"), t: t, program: Program{Name: string(program)}.Path(t), login: login}
+	r := &RunningRegistry{Host: listener.Addr().String(), CAFile: filepath.Join(base, "ca.pem"), t: t, program: OnPath(t, string(program)), login: login}
 	Check(t, listener.Close())
 	cert, key, authority := Certificate("")
 	for name, data := range map[string][]byte{

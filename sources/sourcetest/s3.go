@@ -37,7 +37,7 @@ func NewPlainS3(t testing.TB, buckets ...string) *S3 {
 
 func newS3(t testing.TB, secure bool, buckets []string) *S3 {
 	t.Helper()
-	program := Program{Name: "versitygw"}.Path(t)
+	program := OnPath(t, "versitygw")
 	base := t.TempDir()
 	s := &S3{Dir: filepath.Join(base, "buckets"), AccessKeyID: "AKIALARDERTEST", SecretAccessKey: "larder-test-secret-key"}
 	for _, bucket := range buckets {

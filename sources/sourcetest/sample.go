@@ -148,6 +148,7 @@ type Sampling struct {
 
 // Run runs the tests.
 func (s Sampling) Run() (status int) {
+	flag.BoolVar(&records.on, "record", false, "run the engines on PATH, and record what they do in testdata/engines")
 	flag.Parse()
 	if os.Getenv("LARDER_SEED") == "" && !Thorough() {
 		check(flag.Set("test.testlogfile", "")) // go test caches no result without it
@@ -159,6 +160,13 @@ func (s Sampling) Run() (status int) {
 	status = s.M.Run()
 	if text := left(); text != "" {
 		tell(text)
+	}
+	if records.on {
+		check(writeRecords())
+	}
+	if text := unasked(); text != "" && status == 0 && flag.Lookup("test.run").Value.String() == "" && !testing.Short() {
+		tell(text)
+		return 1
 	}
 	return status
 }

@@ -203,6 +203,7 @@ type Request struct {
 	Method string
 	Host   string // host name in the request
 	Path   string
+	URI    string // the path as it was sent, with the query
 	Header http.Header
 	Client string // common name of the client's certificate; empty if there is none
 	Status int    // 0 until the answer begins
@@ -215,7 +216,7 @@ func (r Request) String() string {
 }
 
 func (s *Server) record(r *http.Request) *Request {
-	req := &Request{Kind: kindOf(r.URL.Path), Method: r.Method, Host: r.Host, Path: r.URL.Path, Header: r.Header.Clone(), Client: shown(r)}
+	req := &Request{Kind: kindOf(r.URL.Path), Method: r.Method, Host: r.Host, Path: r.URL.Path, URI: r.RequestURI, Header: r.Header.Clone(), Client: shown(r)}
 	s.set(func() { s.requests = append(s.requests, req) })
 	return req
 }

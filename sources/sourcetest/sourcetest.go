@@ -57,6 +57,7 @@ type World struct {
 	oci   func() *Server // started by the first call
 
 	mu       sync.Mutex
+	started  *Server             // the OCI registry, if it was
 	releases map[string]*release // by HOST/NAMESPACE/TYPE/VERSION
 }
 
@@ -69,7 +70,13 @@ func New(t TB) *World {
 	w.Registry = w.serve(registryHandler)
 	w.Mirror = w.serve(mirrorHandler)
 	w.proxy = sync.OnceValue(w.startProxy)
-	w.oci = sync.OnceValue(func() *Server { return w.serve(ociHandler) })
+	w.oci = sync.OnceValue(func() *Server {
+		s := w.serve(ociHandler)
+		w.mu.Lock()
+		defer w.mu.Unlock()
+		w.started = s
+		return s
+	})
 	return w
 }
 

@@ -1,0 +1,409 @@
+package sourcetest
+
+import (
+	"archive/zip"
+	"bytes"
+	"crypto/sha256"
+	"fmt"
+	"io"
+	"io/fs"
+	"maps"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"regexp"
+	"runtime"
+	"slices"
+	"strings"
+	"testing"
+	"unicode/utf8"
+)
+
+// words are what the words in braces stand for in the records of a run, in the order in which they are replaced.
+func (r EngineRun) pairs() []string {
+	pairs := []string{r.Base, "@{dir}"}
+	if w := r.World; w != nil {
+		pairs = append(pairs, w.dir, "@{world}", w.Registry.Host, "@{registry}", w.Mirror.Host, "@{mirror}")
+		if s := w.startedOCI(); s != nil {
+			pairs = append(pairs, s.Host, "@{oci}")
+		}
+		n := 0
+		for _, release := range w.matching(nil) {
+			for _, p := range release.packages {
+				n++
+				pairs = append(pairs, p.zh(), fmt.Sprintf("@{zh %d}", n))
+				if p.h1 != "" {
+					pairs = append(pairs, p.h1, fmt.Sprintf("@{h1 %d}", n))
+				}
+			}
+		}
+	}
+	return append(pairs, runtime.GOOS+"_"+runtime.GOARCH, "@{platform}")
+}
+
+// template replaces what differs between two runs of a test with words in braces: directories, ports, and the hashes of packages, which are numbered
+// as the world lists them.
+func (r EngineRun) template() *strings.Replacer { return strings.NewReplacer(r.pairs()...) }
+
+// words replaces the words in braces with what they stand for.
+func (r EngineRun) words() *strings.Replacer {
+	pairs := r.pairs()
+	slices.Reverse(pairs)
+	return strings.NewReplacer(pairs...)
+}
+
+func digest(texts ...string) string {
+	h := sha256.New()
+	for _, text := range texts {
+		fmt.Fprintf(h, "%d %s\n", len(text), text)
+	}
+	return fmt.Sprintf("%x", h.Sum(nil)[:8])
+}
+
+// snapshot returns the files by path, each in one of these forms:
+//
+//	d         a directory
+//	l TARGET  a symbolic link
+//	f TEXT    a file; x if it is executable
+//	F SHA256  a file that isn't text, or is long; X if it is executable
+//
+// It leaves out Larder's own directories. A link to one of these is "l", followed by what it leads to.
+func (r EngineRun) snapshot(t testing.TB) map[string]string {
+	t.Helper()
+	s := snapshotter{EngineRun: r, replacer: r.template(), files: map[string]string{}}
+	Check(t, s.walk(r.Base, ""))
+	return s.files
+}
+
+type snapshotter struct {
+	EngineRun
+	replacer *strings.Replacer
+	files    map[string]string
+}
+
+// own reports whether a path below the base is Larder's own, or isn't the engine's business.
+func (r EngineRun) own(path string) bool {
+	for name := range strings.SplitSeq(path, string(filepath.Separator)) {
+		if name == ".larder" || name == "larder" {
+			return true
+		}
+	}
+	first, _, _ := strings.Cut(path, string(filepath.Separator))
+	return slices.Contains(r.Beside, first)
+}
+
+// walk adds the files below dir, under names that begin with prefix.
+func (s snapshotter) walk(dir, prefix string) error {
+	return filepath.WalkDir(dir, func(path string, e fs.DirEntry, err error) error {
+		rel, _ := filepath.Rel(dir, path)
+		switch {
+		case err != nil:
+			return err
+		case rel == "." && prefix == "":
+			return nil
+		case prefix == "" && s.own(rel) && e.IsDir():
+			return fs.SkipDir
+		case prefix == "" && s.own(rel):
+			return nil
+		}
+		name := s.replacer.Replace(filepath.ToSlash(filepath.Join(prefix, rel)))
+		switch {
+		case e.IsDir():
+			s.files[name] = "d"
+		case e.Type()&fs.ModeSymlink != 0:
+			return s.link(path, name)
+		case e.Type().IsRegular():
+			s.files[name], err = s.contents(path)
+		}
+		return err
+	})
+}
+
+func (s snapshotter) link(path, name string) error {
+	target, err := os.Readlink(path)
+	if err != nil {
+		return err
+	}
+	s.files[name] = "l " + s.replacer.Replace(target)
+	real, err := filepath.EvalSymlinks(path)
+	if err != nil {
+		return nil // it leads nowhere
+	}
+	if rel, err := filepath.Rel(s.Base, real); err == nil && s.own(rel) {
+		s.files[name] = "l"
+		return s.walk(real, name)
+	}
+	return nil
+}
+
+func (s snapshotter) contents(path string) (string, error) {
+	data, err := os.ReadFile(path)
+	if err != nil {
+		return "", err
+	}
+	info, err := os.Stat(path)
+	if err != nil {
+		return "", err
+	}
+	text, binary := "f ", "F "
+	if info.Mode()&0o100 != 0 {
+		text, binary = "x ", "X "
+	}
+	if len(data) > 16<<10 || !utf8.Valid(data) || bytes.IndexByte(data, 0) >= 0 {
+		return binary + fmt.Sprintf("%x", sha256.Sum256(data)), nil
+	}
+	return text + s.replacer.Replace(string(data)), nil
+}
+
+// digest returns a digest of what the engine finds.
+func (r EngineRun) digest(t testing.TB, files map[string]string) string {
+	t.Helper()
+	rel, err := filepath.Rel(r.Base, r.Dir)
+	Check(t, err)
+	found := append(describe(files), rel)
+	for _, variable := range slices.Sorted(slices.Values(r.Env)) {
+		name, value, _ := strings.Cut(variable, "=")
+		switch {
+		case name == "TF_CLI_CONFIG_FILE" && !strings.HasPrefix(value, r.Base): // in the world, under a random name
+			text, err := os.ReadFile(value)
+			Check(t, err)
+			found = append(found, r.template().Replace(string(text)))
+		case strings.HasPrefix(name, "TF_") || strings.HasPrefix(name, "XDG_") || name == "HOME":
+			found = append(found, r.template().Replace(variable))
+		}
+	}
+	return digest(found...)
+}
+
+func describe(files map[string]string) (lines []string) {
+	for _, name := range slices.Sorted(maps.Keys(files)) {
+		lines = append(lines, name+": "+files[name])
+	}
+	return lines
+}
+
+// changes returns the differences between two snapshots, "-" for what is gone.
+func changes(before, after map[string]string) map[string]string {
+	wrote := map[string]string{}
+	for name := range before {
+		if _, ok := after[name]; !ok {
+			wrote[name] = "-"
+		}
+	}
+	parents := map[string]bool{}
+	for name, file := range after {
+		if before[name] != file {
+			wrote[name] = file
+			for dir := filepath.Dir(name); dir != "."; dir = filepath.Dir(dir) {
+				parents[dir] = true
+			}
+		}
+	}
+	maps.DeleteFunc(wrote, func(name, file string) bool { return file == "d" && parents[name] })
+	return wrote
+}
+
+// requests returns the requests so far of each server that runs.
+func (w *World) requests() map[*Server][]Request {
+	all := map[*Server][]Request{}
+	if w != nil {
+		for _, s := range []*Server{w.Registry, w.Mirror, w.startedOCI()} {
+			if s != nil {
+				all[s] = s.Requests()
+			}
+		}
+	}
+	return all
+}
+
+// releaseFileName matches the usual names of files in a release, which lines of requests leave out: "~" stands for
+// what they begin with.
+var releaseFileName = regexp.MustCompile(`/([^/]+)/([^/]+)/terraform-provider-([^/_]+)_([^/_]+)_([^/]+)$`)
+
+// line returns the request in one line, from which [EngineRun.ask] makes it again.
+func (r Request) line() string {
+	line := r.Host + r.URI
+	if m := releaseFileName.FindStringSubmatch(r.URI); m != nil && m[1] == m[3] && m[2] == m[4] {
+		line = strings.TrimSuffix(line, m[0]) + "/" + m[1] + "/" + m[2] + "/~" + m[5]
+	}
+	if r.Method != http.MethodGet {
+		line = r.Method + " " + line
+	}
+	if authorization := r.Header.Get("Authorization"); authorization != "" {
+		line += " " + authorization
+	}
+	return line
+}
+
+var abbreviated = regexp.MustCompile(`/([^/]+)/([^/]+)/~`)
+
+var requestLine = regexp.MustCompile(`^(?:([A-Z]+) )?([^/ ]+)(\S+)(?: (.*))?$`)
+
+// ask makes the requests of a run, without a connection, and returns a digest of the answers, and their bodies.
+func (r EngineRun) ask(t testing.TB, lines []string) (served string, bodies [][]byte) {
+	t.Helper()
+	if len(lines) == 0 {
+		return "", nil
+	}
+	words, template := r.words(), r.template()
+	var answers []string
+	for _, line := range lines {
+		m := requestLine.FindStringSubmatch(words.Replace(line))
+		if m == nil {
+			t.Fatalf("not a request: %s", line)
+		}
+		method, host := m[1], m[2]
+		if method == "" {
+			method = http.MethodGet
+		}
+		uri := abbreviated.ReplaceAllString(m[3], "/$1/$2/terraform-provider-${1}_${2}_")
+		request := httptest.NewRequest(method, "https://"+host+uri, nil)
+		request.RequestURI = uri
+		if m[4] != "" {
+			request.Header.Set("Authorization", m[4])
+		}
+		answer := httptest.NewRecorder()
+		r.World.serverAt(host).server.Handler.ServeHTTP(answer, request)
+		body := answer.Body.Bytes()
+		bodies = append(bodies, body)
+		text := string(body)
+		if utf8.Valid(body) {
+			text = template.Replace(text)
+		}
+		answers = append(answers, fmt.Sprint(answer.Code, " ", answer.Header().Get("Content-Type")), text)
+	}
+	return digest(answers...), bodies
+}
+
+// serverAt returns the server that answers requests for a host.
+func (w *World) serverAt(host string) *Server {
+	at := w.route(host)
+	if !strings.Contains(host, ":") {
+		at = w.route(host + ":443")
+	}
+	for s := range w.requests() {
+		if s.Host == at {
+			return s
+		}
+	}
+	return w.Registry
+}
+
+// replay does what the engine did.
+func (r EngineRun) replay(t testing.TB, on ran) {
+	t.Helper()
+	served, bodies := r.ask(t, on.Asks)
+	if served != on.Served {
+		t.Fatalf("the record of %s is stale: the servers answer these requests differently now; run it with the engine on PATH and -record\n%s", on.Args, strings.Join(on.Asks, "\n"))
+	}
+	pool := r.pool(t, on, bodies)
+	words := r.words()
+	at := func(name string) string { return filepath.Join(r.Base, filepath.FromSlash(words.Replace(name))) }
+	for name, file := range on.Wrote { // before links take the place of directories
+		if file != "d" {
+			Check(t, os.RemoveAll(at(name)))
+		}
+	}
+	for _, name := range slices.Sorted(maps.Keys(on.Wrote)) {
+		path := at(name)
+		kind, text, _ := strings.Cut(on.Wrote[name], " ")
+		if kind == "-" {
+			continue
+		}
+		Check(t, os.MkdirAll(filepath.Dir(path), 0o755))
+		switch kind {
+		case "d":
+			Check(t, os.MkdirAll(path, 0o755))
+		case "l":
+			Check(t, os.Symlink(words.Replace(text), path))
+		case "f":
+			Check(t, os.WriteFile(path, []byte(words.Replace(text)), 0o644))
+		case "x":
+			WriteExecutable(t, path, []byte(words.Replace(text)))
+		case "F", "X":
+			data, ok := pool[text]
+			Require(t, ok, "%s: nothing here has the contents of %s, which it wrote", on.Args, name)
+			WriteExecutable(t, path, data)
+			Check(t, os.Chmod(path, map[string]fs.FileMode{"F": 0o644, "X": 0o755}[kind]))
+		}
+	}
+}
+
+// pool returns what the engine could write that isn't in the record, by SHA-256: what it downloaded, and what there
+// was before, each as it is and unpacked. It is empty if nothing of this is needed.
+func (r EngineRun) pool(t testing.TB, on ran, bodies [][]byte) map[string][]byte {
+	t.Helper()
+	pool := map[string][]byte{}
+	binary := func(file string) bool { return strings.HasPrefix(file, "F ") || strings.HasPrefix(file, "X ") }
+	if !slices.ContainsFunc(slices.Collect(maps.Values(on.Wrote)), binary) {
+		return pool
+	}
+	add := func(data []byte) { pool[fmt.Sprintf("%x", sha256.Sum256(data))] = data }
+	Check(t, filepath.WalkDir(r.Base, func(path string, e fs.DirEntry, err error) error {
+		if err != nil || !e.Type().IsRegular() {
+			return err
+		}
+		data, err := os.ReadFile(path)
+		bodies = append(bodies, data)
+		return err
+	}))
+	for _, body := range bodies {
+		add(body)
+		z, err := zip.NewReader(bytes.NewReader(body), int64(len(body)))
+		if err != nil {
+			continue // it is no archive
+		}
+		for _, f := range z.File {
+			if content, err := f.Open(); err == nil {
+				data, _ := io.ReadAll(content)
+				add(data)
+			}
+		}
+	}
+	return pool
+}
+
+// boilerplate matches paragraphs of output that explain the others, or are the same in all situations.
+var boilerplate = regexp.MustCompile(`^(Initializing |You may now begin|If you ever set or change|Partner and community|(Terraform|OpenTofu) has (been successfully|created a lock|made some)|` +
+	`https://(developer\.hashicorp\.com|www\.terraform\.io|opentofu\.org)|Signed by a trusted|If you'd like to know more|- (Installing|Fetching|Downloading|Mirroring) |Review the changes|Success! |- terraform\.io/builtin/|` +
+	`Upgrading modules|To (calculate additional|see which modules)|The current \.terraform\.lock|Due to your customized|All modules should specify|` +
+	`(Terraform|OpenTofu) 0\.13 and earlier|Provider releases are separate|\(and .* elsewhere\)|As a result of the above|Warning: Version constraints inside|- \w+ in \S+$)`)
+
+var (
+	frames    = strings.NewReplacer("│", " ", "╷", "", "╵", "")
+	beginning = regexp.MustCompile(`^(- |Error: |Warning: |Initializing |(Terraform|OpenTofu) has )`)
+	crash     = regexp.MustCompile(`(?m)^(panic|runtime error): .*$`)
+	temporary = regexp.MustCompile(`(terraform-provider)\d+`)
+)
+
+// paragraphs returns the paragraphs of an engine's output, each in one line, sorted, without those that say the same in all
+// situations: programs break lines at a width, and search for providers in a random order.
+func paragraphs(output string, template *strings.Replacer) []string {
+	var all []string
+	if panicked := crash.FindString(output); panicked != "" {
+		return []string{panicked} // the rest has addresses of memory
+	}
+	for block := range strings.SplitSeq(frames.Replace(output), "\n\n") {
+		var paragraph []string
+		flush := func() {
+			text := temporary.ReplaceAllString(template.Replace(strings.Join(paragraph, " ")), "${1}N")
+			if text != "" && !boilerplate.MatchString(text) {
+				all = append(all, text)
+			}
+			paragraph = nil
+		}
+		for line := range strings.Lines(block) {
+			line = strings.TrimSpace(line)
+			if beginning.MatchString(line) {
+				flush()
+			}
+			if line != "" {
+				paragraph = append(paragraph, line)
+			}
+		}
+		flush()
+	}
+	slices.Sort(all)
+	return slices.Compact(all)
+}
