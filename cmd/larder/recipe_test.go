@@ -11,6 +11,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"syscall"
 	"testing"
 
 	"github.com/rogpeppe/go-internal/testscript"
@@ -119,7 +120,10 @@ func (r *recipeRun) copyIfThere(from, to string) bool {
 		return false
 	}
 	if info.IsDir() {
-		r.Check(os.CopyFS(to, os.DirFS(from)))
+		syscall.ForkLock.RLock() // as sourcetest.WriteExecutable: the directory may contain larder
+		err := os.CopyFS(to, os.DirFS(from))
+		syscall.ForkLock.RUnlock()
+		r.Check(err)
 		return true
 	}
 	content, err := os.ReadFile(from)
