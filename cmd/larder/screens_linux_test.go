@@ -217,7 +217,7 @@ func TestScreens(t *testing.T) {
 // toPaste is a line with a full path, which is another in each run, and may wrap: it is to
 // be pasted as it stands.
 var toPaste = sync.OnceValue(func() *regexp.Regexp {
-	return regexp.MustCompile(`(?s)filesystem_mirror \{ path = ".*?" \}`)
+	return regexp.MustCompile(`(?s)filesystem_mirror \{ path = ".*?"\s*\}`)
 })
 
 // yearsOf matches the age of a signature, which grows.
