@@ -37,7 +37,7 @@ func TestMain(m *testing.M) {
 	}
 	// Most tests wait for programs that wait for servers. The command line takes precedence.
 	_ = commandline.Set("test.parallel", strconv.Itoa(4*runtime.GOMAXPROCS(0)))
-	testscript.Main(sourcetest.Sampling{M: m}, map[string]func(){"larder": beLarder})
+	testscript.Main(sourcetest.Sampling{M: m, InMemory: true}, map[string]func(){"larder": beLarder})
 }
 
 func beLarder() {

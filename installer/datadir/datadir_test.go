@@ -13,7 +13,7 @@ import (
 	"github.com/larder-cli/larder/sources/sourcetest"
 )
 
-func TestMain(m *testing.M) { os.Exit(sourcetest.Sampling{M: m}.Run()) }
+func TestMain(m *testing.M) { os.Exit(sourcetest.Sampling{M: m, InMemory: true}.Run()) }
 
 // The places in a data directory that are checked, each with the kind that engines create.
 var (

@@ -15,7 +15,7 @@ import (
 	"github.com/larder-cli/larder/sources/sourcetest"
 )
 
-func TestMain(m *testing.M) { os.Exit(sourcetest.Sampling{M: m}.Run()) }
+func TestMain(m *testing.M) { os.Exit(sourcetest.Sampling{M: m, InMemory: true}.Run()) }
 
 const aws = `"provider":"provider[\"registry.terraform.io/hashicorp/aws\"]"`
 
