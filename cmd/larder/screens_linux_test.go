@@ -37,11 +37,21 @@ func then(do func(s *stage)) step { return step{do: do} }
 type stage struct {
 	t     *testing.T
 	world *sourcetest.World
+	dir   string
+	env   []string
+}
+
+// command returns a command that runs in the working directory.
+func (s *stage) command(line string) *exec.Cmd {
+	cmd := exec.CommandContext(s.t.Context(), "larder", strings.Fields(line)...)
+	cmd.Dir, cmd.Env = s.dir, s.env
+	return cmd
 }
 
 // write writes a file of the working directory.
 func (s *stage) write(path, content string) {
 	s.t.Helper()
+	path = filepath.Join(s.dir, path)
 	sourcetest.Check(s.t, os.MkdirAll(filepath.Dir(path), 0o755))
 	sourcetest.Check(s.t, os.WriteFile(path, []byte(content), 0o644))
 }
@@ -143,7 +153,7 @@ var scenes = []scene{
 		lists("cache stats --verbose"),
 		then(func(s *stage) {
 			s.write("live/net/terraform", "#!/bin/sh\n")
-			sourcetest.Check(s.t, os.Chmod("live/net/terraform", 0o755))
+			sourcetest.Check(s.t, os.Chmod(filepath.Join(s.dir, "live/net/terraform"), 0o755))
 		}),
 		lists("exec --dry-run --chdir live/net -- ./terraform init"),
 		lists("exec --dry-run --chdir live/net -- ./terraform plan"),
@@ -207,9 +217,10 @@ func TestScreens(t *testing.T) {
 	if runtime.GOARCH != "amd64" {
 		t.Skip("the platform is in what is shown")
 	}
+	path := withoutEngines(t)
 	for _, scene := range scenes {
 		for _, width := range []int{40, 60, 80, 120} {
-			t.Run(fmt.Sprintf("%s/%d", scene.name, width), func(t *testing.T) { play(t, scene, width) })
+			t.Run(fmt.Sprintf("%s/%d", scene.name, width), func(t *testing.T) { play(t, scene, width, path) })
 		}
 	}
 }
@@ -223,22 +234,15 @@ var toPaste = sync.OnceValue(func() *regexp.Regexp {
 // yearsOf matches the age of a signature, which grows.
 var yearsOf = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`\b[0-9] years\b`) })
 
-// play runs the commands of a scene on a terminal and compares what it shows.
-func play(t *testing.T, scene scene, width int) {
-	s := &stage{t, sourcetest.New(t)}
-	for _, assignment := range s.world.Env() {
-		name, value, _ := strings.Cut(assignment, "=")
-		t.Setenv(name, value)
-	}
-	t.Chdir(t.TempDir())
-	t.Setenv("PATH", withoutEngines(t))
-	for name, value := range map[string]string{"HOME": "home", "TERM": "xterm", "NO_COLOR": "", "CLICOLOR_FORCE": "", "TF_CLI_CONFIG_FILE": ""} {
-		t.Setenv(name, value)
-	}
-	home, err := filepath.Abs("home")
-	sourcetest.Check(t, err)
+// play runs the commands of a scene on a terminal, with a PATH, and compares what it shows.
+func play(t *testing.T, scene scene, width int, path string) {
+	t.Parallel()
+	s := &stage{t: t, world: sourcetest.New(t), dir: t.TempDir()}
+	home := filepath.Join(s.dir, "home")
 	sourcetest.Check(t, os.Mkdir(home, 0o755))
-	t.Setenv("HOME", home)
+	s.env = slices.Concat(os.Environ(), s.world.Env(), []string{
+		"PATH=" + path, "HOME=" + home, "TERM=xterm", "NO_COLOR=", "CLICOLOR_FORCE=", "TF_CLI_CONFIG_FILE=",
+	})
 	both := []string{"linux_amd64", "darwin_arm64"}
 	s.world.Add("registry.terraform.io/hashicorp/aws", "5.100.0", sourcetest.Release{Size: 2_000_000, Platforms: both})
 	s.world.Add("registry.terraform.io/hashicorp/random", "3.7.2", sourcetest.Release{Size: 50_000, Platforms: both})
@@ -255,7 +259,7 @@ func play(t *testing.T, scene scene, width int) {
 		}
 		w := uitest.New(t, width, 500)
 		w.Read()
-		cmd := exec.Command("larder", strings.Fields(step.line)...)
+		cmd := s.command(step.line)
 		cmd.Stdout, cmd.Stderr = w.TTY, w.TTY
 		ended := make(chan struct{})
 		go func() {
@@ -271,7 +275,7 @@ func play(t *testing.T, scene scene, width int) {
 		}
 		fmt.Fprintf(&got, "$ larder %s\n%s", step.line, toPaste().ReplaceAllString(w.Painted(), `filesystem_mirror { path = "DIR" }`))
 		if step.list {
-			piped, _ := exec.Command("larder", strings.Fields(step.line)...).Output() // the golden has its status
+			piped, _ := s.command(step.line).Output() // the golden has its status
 			checkShows(t, "larder "+step.line, w.Text(), string(piped))
 		}
 		if status := cmd.ProcessState.ExitCode(); status != 0 {
@@ -314,8 +318,8 @@ var (
 // toCopy matches lines that are not wrapped, so that users can paste them.
 var toCopy = regexp.MustCompile(`filesystem_mirror \{|^ *(larder|--?[a-z-]+) `)
 
-// goldens is where screens are kept, as an absolute path: scenes change the directory.
-var goldens = func() string { path, _ := filepath.Abs(filepath.Join("testdata", "screens")); return path }()
+// goldens is where screens are kept.
+var goldens = filepath.Join("testdata", "screens")
 
 // No page of help breaks inside a word, unless the word is wider than the terminal.
 func TestHelpFitsEveryTerminal(t *testing.T) {

@@ -89,7 +89,7 @@ func prepareShells(t *testing.T) {
 	t.Chdir(home)
 	real, err := exec.LookPath("larder")
 	sourcetest.Check(t, err)
-	s := &stage{t, world}
+	s := &stage{t: t, world: world}
 	for _, p := range []string{"acme/widget@1.1.0", "acme/gadget@1.1.0", "acme/gadget@1.2.0", "example.test:8443/acme/gizmo@1.0.0"} {
 		address, version, _ := strings.Cut(p, "@")
 		if strings.Count(address, "/") == 1 {
