@@ -50,8 +50,9 @@ type Files interface {
 	Stat(path string) (fs.FileInfo, error)
 }
 
-// This returns the machine that the program runs on.
+// This returns the machine that the program runs on, as its environment describes it now.
 func This() Machine {
+	xdg.Reload()
 	m := Machine{
 		GOOS:      runtime.GOOS,
 		GOARCH:    runtime.GOARCH,

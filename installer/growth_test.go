@@ -62,7 +62,10 @@ func TestTimeGrowsWithTheLockFile(t *testing.T) {
 			return func() { sourcetest.Equal(t, len(f.root.Lock.Rest(entries[:n/2])), n+1-n/2) }
 		},
 	} {
-		t.Run(name, func(t *testing.T) { growsLinearly(t, test) })
+		t.Run(name, func(t *testing.T) {
+			sourcetest.OneIn(t, 4)
+			growsLinearly(t, test)
+		})
 	}
 }
 

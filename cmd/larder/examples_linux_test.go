@@ -135,7 +135,7 @@ func TestWrongPaths(t *testing.T) {
 		for _, wrong := range wrongPaths {
 			for _, args := range wrongly(cmd, wrong) {
 				t.Run(args, func(t *testing.T) {
-					sourcetest.OneIn(t, 5)
+					sourcetest.OneIn(t, 12)
 					t.Parallel()
 					m := machine.copied(t)
 					m.close("secret", "locked")

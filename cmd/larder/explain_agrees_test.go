@@ -40,9 +40,9 @@ func (c *comparison) foretellAll() {
 		c.Prior = "itself"
 	}
 	c.prepare()
-	c.restore("larder")
+	c.restore(c.larderStart)
 	got := c.result(c.ours(c.larderArgs()...))
-	c.restore("larder")
+	c.restore(c.larderStart)
 	if got.status != 0 {
 		for _, failed := range foreseeable.FindAllStringSubmatch(got.output, -1) {
 			out, _ := c.ours(c.explainArgs(failed[1])...)

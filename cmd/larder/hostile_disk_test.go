@@ -1170,7 +1170,7 @@ func TestLargeConfigurations(t *testing.T) {
 		{"CLI configuration", "config.tfrc", repeat("a=[", "0,", "0]\n", 1<<20-100)},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			sourcetest.OneIn(t, 6)
+			sourcetest.OneIn(t, 12)
 			m := machine.copied(t)
 			m.watch = limitedTo(500 << 20)
 			args, env := "--chdir work install --offline", []string(nil)

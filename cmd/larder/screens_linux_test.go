@@ -220,7 +220,12 @@ func TestScreens(t *testing.T) {
 	path := withoutEngines(t)
 	for _, scene := range scenes {
 		for _, width := range []int{40, 60, 80, 120} {
-			t.Run(fmt.Sprintf("%s/%d", scene.name, width), func(t *testing.T) { play(t, scene, width, path) })
+			t.Run(fmt.Sprintf("%s/%d", scene.name, width), func(t *testing.T) {
+				if !*update {
+					sourcetest.OneIn(t, 3)
+				}
+				play(t, scene, width, path)
+			})
 		}
 	}
 }

@@ -395,7 +395,9 @@ func (c *court) settle(differences []string, excuses []excuse, want, got verdict
 	for _, e := range excuses {
 		sourcetest.Require(c, slices.Contains(headings(c), e.heading), "docs/deviations.md does not explain: %s", e.heading)
 	}
-	excuses = append(excuses, excuse{"Older releases", func() bool { return older(c.judge.Program, want.output+strings.Join(differences, "\n"), want.lock, got.lock) }})
+	excuses = append(excuses, excuse{"Older releases", func() bool {
+		return older(c.judge.Program, want.output+strings.Join(differences, "\n"), want.lock, got.lock)
+	}})
 	i := slices.IndexFunc(excuses, func(e excuse) bool { return e.applies() })
 	switch {
 	case len(differences) == 0 && got.status == 0:

@@ -58,7 +58,9 @@ func TestRecordsAreOfOneSituation(t *testing.T) {
 		return sourcetest.EngineRun{Base: dir, Dir: dir, Env: env, Args: []string{"init", "-no-color"}, World: w}
 	}
 	same := func(string, *sourcetest.World) {}
-	judge := func(t testing.TB, data string) *sourcetest.Judge { return sourcetest.NewJudge(t, p, "itself", "widget", data) }
+	judge := func(t testing.TB, data string) *sourcetest.Judge {
+		return sourcetest.NewJudge(t, p, "itself", "widget", data)
+	}
 
 	r := situation(t, same)
 	out, status := judge(t, "data").Run(r)
@@ -76,7 +78,9 @@ func TestRecordsAreOfOneSituation(t *testing.T) {
 	}
 
 	for what, change := range map[string]func(dir string, w *sourcetest.World){
-		"no record":        func(dir string, _ *sourcetest.World) { check(t, os.WriteFile(filepath.Join(dir, "more.tf"), nil, 0o644)) },
+		"no record": func(dir string, _ *sourcetest.World) {
+			check(t, os.WriteFile(filepath.Join(dir, "more.tf"), nil, 0o644))
+		},
 		"answer":           func(_ string, w *sourcetest.World) { w.Add(widget, "1.1.0") },
 		"these requests":   func(_ string, w *sourcetest.World) { w.Registry.Hide("*/1.0.0/darwin_arm64") },
 		"answer these req": func(_ string, w *sourcetest.World) { w.Registry.Fault(sourcetest.Fault{Path: "*.sig", Status: 404}) },

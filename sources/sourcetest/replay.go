@@ -372,7 +372,7 @@ var boilerplate = regexp.MustCompile(`^(Initializing |You may now begin|If you e
 
 var (
 	frames    = strings.NewReplacer("│", " ", "╷", "", "╵", "")
-	beginning = regexp.MustCompile(`^(- |Error: |Warning: |Initializing |(Terraform|OpenTofu) has )`)
+	beginning = regexp.MustCompile(`^(- |Error: |Warning: |Initializing |Partner and community |(Terraform|OpenTofu) has )`)
 	crash     = regexp.MustCompile(`(?m)^(panic|runtime error): .*$`)
 	temporary = regexp.MustCompile(`(terraform-provider)\d+`)
 )

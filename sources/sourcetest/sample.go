@@ -157,6 +157,7 @@ func (s Sampling) Run() (status int) {
 		check(os.Setenv("TMPDIR", memoryDir))
 	}
 	trials.sampling = true
+	debug.SetGCPercent(400) // tests make many small objects, and there is memory
 	status = s.M.Run()
 	if text := left(); text != "" {
 		tell(text)

@@ -269,8 +269,22 @@ func glob(pattern, s string) bool {
 	if pattern == "" {
 		return true
 	}
-	expr := strings.ReplaceAll(regexp.QuoteMeta(pattern), `\*`, `.*`)
-	return regexp.MustCompile(`(?s)^` + expr + `$`).MatchString(s)
+	first, rest, more := strings.Cut(pattern, "*")
+	if !more {
+		return pattern == s
+	}
+	if !strings.HasPrefix(s, first) {
+		return false
+	}
+	if rest == "" {
+		return true
+	}
+	for i := len(first); i <= len(s); i++ {
+		if glob(rest, s[i:]) {
+			return true
+		}
+	}
+	return false
 }
 
 func globAny(patterns []string, s string) bool {
