@@ -49,7 +49,7 @@ func newWorkplace(t *testing.T, engine sources.Engine, methods ...string) *workp
 	return furnished(&workplace{t: t, engine: engine, terraform: sourcetest.OnPath(t, string(engine))}, string(executable), methods)
 }
 
-// newJudged makes a workplace for an engine of which it is on record what it does, under the name of the situation.
+// newJudged makes a workplace for an engine whose runs are on record, under the name of the situation.
 func newJudged(t *testing.T, p sourcetest.Program, name string, methods ...string) *workplace {
 	t.Helper()
 	return furnished(&workplace{t: t, engine: p.Engine, judge: sourcetest.NewJudge(t, p, "accept", name, nil)}, "runs\n", methods)

@@ -24,8 +24,8 @@ type Program struct {
 	Version string
 }
 
-// Programs are the releases that Larder is compared with, by what they did on record: first those of each engine whose
-// records are complete, then those of which a sample is recorded. Documents name their versions.
+// Programs are the releases on record that Larder is compared with: the first ones have complete records, the others
+// samples. Documents contain their versions.
 var Programs = []Program{
 	{sources.Terraform, "1.11.4"},
 	{sources.OpenTofu, "1.12.6"},
@@ -132,8 +132,8 @@ type Judge struct {
 	broken   bool      // a run did not end
 }
 
-// NewJudge returns a judge of the situation with this name, which must be the only one of its kind with it. The test
-// made it from data, of which the record has a digest. If there is neither a record nor an engine, the test fails.
+// NewJudge returns a judge of the situation with this name, which is unique among those of its kind. The record
+// contains a digest of data, from which the test made the situation. Without a record and an engine, the test fails.
 func NewJudge(t testing.TB, p Program, kind, name string, data any) *Judge {
 	t.Helper()
 	text, err := json.Marshal(data)

@@ -126,11 +126,8 @@ func (s snapshotter) link(path, name string) error {
 		return err
 	}
 	s.files[name] = "l " + s.replacer.Replace(target)
-	real, err := filepath.EvalSymlinks(path)
-	if err != nil {
-		return nil // it leads nowhere
-	}
-	if rel, err := filepath.Rel(s.Base, real); err == nil && s.own(rel) {
+	real, _ := filepath.EvalSymlinks(path) // empty if it leads nowhere
+	if rel, err := filepath.Rel(s.Base, real); err == nil && real != "" && s.own(rel) {
 		s.files[name] = "l"
 		return s.walk(real, name)
 	}
