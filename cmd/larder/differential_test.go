@@ -27,9 +27,9 @@ import (
 func TestAgreesWithTheEngines(t *testing.T) {
 	sourcetest.Judged(t)
 	larder := hire(t)
-	withEachProgram(t, "install", 500, 200, func(t *testing.T, p sourcetest.Program, name string, seed uint64) (notes []string) {
+	withEachProgram(t, "install", 500, 200, func(t *testing.T, p sourcetest.Program, kind string, seed uint64) (notes []string) {
 		s := generate(seed, p.Engine)
-		c := &comparison{judge: sourcetest.NewJudge(t, p, "install", name, s), scene: newScene(t, s), larder: larder}
+		c := &comparison{judge: sourcetest.NewJudge(t, p, kind, fmt.Sprint(seed), s), scene: newScene(t, s), larder: larder}
 		c.compare()
 		return c.notes
 	})
@@ -37,8 +37,11 @@ func TestAgreesWithTheEngines(t *testing.T) {
 
 // withEachProgram runs a test with each release of an engine in its situations, and logs the totals: so many of a
 // release whose records are complete, and so many of the others. With the flag -situations, it runs the engines on PATH in those.
-func withEachProgram(t *testing.T, kind string, complete, some int, test func(t *testing.T, p sourcetest.Program, name string, seed uint64) (notes []string)) {
+func withEachProgram(t *testing.T, kind string, complete, some int, test func(t *testing.T, p sourcetest.Program, kind string, seed uint64) (notes []string)) {
 	programs, seeds := sourcetest.Programs, requested(t)
+	if len(seeds) > 0 {
+		kind = "" // these are not on record
+	}
 	if len(seeds) > 0 || sourcetest.Records() {
 		programs = sourcetest.ProgramsOnPath()
 	}
@@ -59,13 +62,13 @@ func withEachProgram(t *testing.T, kind string, complete, some int, test func(t 
 					if testing.Short() && (seed+sourcetest.Seed())%20 != 0 {
 						continue // the race detector takes most of the time
 					}
-					if other, ok := sourcetest.SameAs(t, p, kind, name); ok {
+					if other, ok := sourcetest.SameAs(t, p, kind, name); ok && kind != "" {
 						all.add([]string{"as " + other.String()})
 						continue
 					}
 					t.Run(name, func(t *testing.T) {
 						t.Parallel()
-						all.add(test(t, p, name, seed))
+						all.add(test(t, p, kind, seed))
 					})
 				}
 			})

@@ -165,11 +165,11 @@ type court struct {
 func holdTrials[T interface{ hold(c *court) }](t *testing.T, kind string, complete, some int, draw func(g *generator, t *trial) T) {
 	sourcetest.Judged(t)
 	larder := hire(t)
-	withEachProgram(t, kind, complete, some, func(t *testing.T, p sourcetest.Program, name string, seed uint64) (notes []string) {
+	withEachProgram(t, kind, complete, some, func(t *testing.T, p sourcetest.Program, kind string, seed uint64) (notes []string) {
 		g := &generator{Rand: rand.New(rand.NewPCG(seed, 13)), situation: &situation{Seed: seed}}
 		c := &court{trial: drawTrial(g, p.Engine), T: t, world: sourcetest.New(t), base: sourcetest.MemoryDir(t), larder: larder}
 		drawn := draw(g, &c.trial)
-		c.judge = sourcetest.NewJudge(t, p, kind, name, drawn)
+		c.judge = sourcetest.NewJudge(t, p, kind, fmt.Sprint(seed), drawn)
 		c.publish(false)
 		drawn.hold(c)
 		return c.notes

@@ -89,8 +89,8 @@ func OnPath(t testing.TB, program string) string {
 	return path
 }
 
-// EachEngine runs a test with each engine on PATH, or with one of them, if it is a trial among many. With -run, it is both: a
-// person may have named the test of one engine.
+// EachEngine runs a test with each engine on PATH, or with one of them, if it is a trial among many. With -run, it is
+// both, because that may select the test of one engine.
 func EachEngine(t *testing.T, test func(t *testing.T, e sources.Engine)) {
 	t.Helper()
 	for _, e := range EngineSample(t, t.Name()) {
@@ -121,33 +121,38 @@ func EngineSample(t testing.TB, trial string) []sources.Engine {
 	return Engines[drawn:][:1]
 }
 
-// A Judge is a release of an engine in one situation. What it does is on record, or the engine does it, and then it is compared with the record.
+// A Judge is a release of an engine in one situation. Its runs come from a record, or from the engine on PATH, and
+// then they are compared with the record.
 type Judge struct {
 	Program
 	t        testing.TB
 	kind     string
-	now      *judgment // what it has done so far
+	now      *judgment // its runs so far
 	recorded *judgment // nil if there is no record
 	path     string    // of the engine, if it runs
 	broken   bool      // a run did not end
 }
 
 // NewJudge returns a judge of the situation with this name, which is unique among those of its kind. The record
-// contains a digest of data, from which the test made the situation. Without a record and an engine, the test fails.
+// contains a digest of data, from which the test made the situation. Without a record, the test fails. An empty kind has
+// no records: the engine runs.
 func NewJudge(t testing.TB, p Program, kind, name string, data any) *Judge {
 	t.Helper()
 	text, err := json.Marshal(data)
 	Check(t, err)
-	j := &Judge{Program: p, t: t, kind: kind, now: &judgment{Name: name, Situation: digest(string(text))}, recorded: p.record(t, kind, name)}
+	j := &Judge{Program: p, t: t, kind: kind, now: &judgment{Name: name, Situation: digest(string(text))}}
 	here, path := onPath[p.Engine]()
-	runs := here == p && (records.on || j.recorded == nil || drawsLive(kind+name))
-	switch again := fmt.Sprintf("; run it with %s on PATH and -record", p); {
-	case runs:
+	if here == p && (records.on || kind == "" || drawsLive(kind+name)) {
 		j.path = path
-		if records.on {
-			j.recorded = nil
-			t.Cleanup(j.keep)
-		}
+	}
+	if kind != "" && !records.on {
+		j.recorded = p.record(t, kind, name)
+	}
+	switch again := fmt.Sprintf("; run it with %s on PATH and -record", p); {
+	case kind == "" && j.path != "":
+	case records.on && j.path != "":
+		p.record(t, kind, name) // a test asks for it
+		t.Cleanup(j.keep)
 	case j.recorded == nil:
 		t.Fatalf("no record of what %s did%s", p, again)
 	case j.recorded.Situation != j.now.Situation:
@@ -156,8 +161,8 @@ func NewJudge(t testing.TB, p Program, kind, name string, data any) *Judge {
 	return j
 }
 
-// SameAs reports whether a release did the same as another one in this situation, which is a judge of its own. Then there is no need to
-// compare Larder with both.
+// SameAs returns the first release of the engine, if p did the same on record in this situation. Then comparing Larder
+// with one of them is enough.
 func SameAs(t testing.TB, p Program, kind, name string) (other Program, ok bool) {
 	t.Helper()
 	here, _ := onPath[p.Engine]()
@@ -206,8 +211,8 @@ type EngineRun struct {
 	World  *World // that it may ask; nil if none
 }
 
-// Run returns what the engine prints, as [paragraphs] in lines, and its exit status. Afterwards the files are as the engine leaves them, and the
-// servers of the world have had its requests, also if both come from a record.
+// Run returns the output of the engine, with each of its [paragraphs] in one line, and the exit status. Afterwards the
+// files are as the engine leaves them, and the servers of the world have had its requests, also if the run is replayed.
 func (j *Judge) Run(r EngineRun) (output string, status int) {
 	j.t.Helper()
 	before := r.snapshot(j.t)
@@ -264,8 +269,8 @@ func (r EngineRun) live(t testing.TB, path string, before map[string]string, now
 	}
 }
 
-// Judged skips a test on systems where engines can't be compared with: elsewhere programs in Go take no authority from
-// SSL_CERT_FILE, and the records are those of one platform.
+// Judged skips a test on systems without records: these are of one platform, and elsewhere Go programs don't read
+// SSL_CERT_FILE.
 func Judged(t testing.TB) {
 	t.Helper()
 	if runtime.GOOS != "linux" || runtime.GOARCH != "amd64" {

@@ -45,7 +45,8 @@ type ran struct {
 // equal reports whether two judgments of the same situation are the same. Engines search for several providers in a
 // random order.
 func (j *judgment) equal(other *judgment) bool {
-	return j.Situation == other.Situation && slices.EqualFunc(j.Runs, other.Runs, func(a, b ran) bool { return a.difference(b) == "" })
+	same := func(a, b ran) bool { return a.difference(b) == "" }
+	return j.Situation == other.Situation && slices.EqualFunc(j.Runs, other.Runs, same)
 }
 
 // difference describes the first difference between two runs, or is empty.
@@ -97,7 +98,8 @@ func (p Program) record(t TB, kind, name string) *judgment {
 	return nil
 }
 
-// same returns the first release of the engine, if both did the same in this situation on record, perhaps with other requests.
+// same returns the first release of the engine, if both did the same on record in this situation, perhaps with
+// different requests.
 func (p Program) same(t TB, kind, name string) (first Program, ok bool) {
 	records.Lock()
 	defer records.Unlock()
@@ -106,10 +108,11 @@ func (p Program) same(t TB, kind, name string) (first Program, ok bool) {
 	if first == p || j == nil || theirs == nil {
 		return first, false
 	}
-	return first, j.As != "" || j.Situation == theirs.Situation && slices.EqualFunc(j.Runs, theirs.Runs, func(a, b ran) bool {
+	same := func(a, b ran) bool {
 		a.Asks, b.Asks = nil, nil
 		return a.difference(b) == ""
-	})
+	}
+	return first, j.As != "" || j.Situation == theirs.Situation && slices.EqualFunc(j.Runs, theirs.Runs, same)
 }
 
 // first returns the first of the [Programs] that are releases of the same engine.

@@ -20,7 +20,7 @@ import (
 	"unicode/utf8"
 )
 
-// words are what the words in braces stand for in the records of a run, in the order in which they are replaced.
+// pairs returns the texts that differ between two runs of a test, each followed by the word for it in records.
 func (r EngineRun) pairs() []string {
 	pairs := []string{r.Base, "@{dir}"}
 	if w := r.World; w != nil {
@@ -42,8 +42,8 @@ func (r EngineRun) pairs() []string {
 	return append(pairs, runtime.GOOS+"_"+runtime.GOARCH, "@{platform}")
 }
 
-// template replaces what differs between two runs of a test with words in braces: directories, ports, and the hashes of packages, which are numbered
-// as the world lists them.
+// template replaces what differs between two runs of a test with words in braces: directories, ports, and the hashes
+// of packages, which are numbered as the world lists them.
 func (r EngineRun) template() *strings.Replacer { return strings.NewReplacer(r.pairs()...) }
 
 // words replaces the words in braces with what they stand for.
@@ -292,7 +292,8 @@ func (r EngineRun) replay(t testing.TB, on ran) {
 	t.Helper()
 	served, bodies := r.ask(t, on.Asks)
 	if served != on.Served {
-		t.Fatalf("the record of %s is stale: the servers answer these requests differently now; run it with the engine on PATH and -record\n%s", on.Args, strings.Join(on.Asks, "\n"))
+		t.Fatalf("the record of %s is stale: the servers answer these requests differently now; "+
+			"run it with the engine on PATH and -record\n%s", on.Args, strings.Join(on.Asks, "\n"))
 	}
 	pool := r.pool(t, on, bodies)
 	words := r.words()
@@ -362,20 +363,24 @@ func (r EngineRun) pool(t testing.TB, on ran, bodies [][]byte) map[string][]byte
 }
 
 // boilerplate matches paragraphs of output that explain the others, or are the same in all situations.
-var boilerplate = regexp.MustCompile(`^(Initializing |You may now begin|If you ever set or change|Partner and community|(Terraform|OpenTofu) has (been successfully|created a lock|made some)|` +
-	`https://(developer\.hashicorp\.com|www\.terraform\.io|opentofu\.org)|Signed by a trusted|If you'd like to know more|- (Installing|Fetching|Downloading|Mirroring) |Review the changes|Success! |- terraform\.io/builtin/|` +
-	`Upgrading modules|To (calculate additional|see which modules)|The current \.terraform\.lock|Due to your customized|All modules should specify|` +
-	`(Terraform|OpenTofu) 0\.13 and earlier|Provider releases are separate|\(and .* elsewhere\)|As a result of the above|Warning: Version constraints inside|- \w+ in \S+$)`)
+var boilerplate = regexp.MustCompile(`^(Initializing |You may now begin|If you ever set or change|` +
+	`Partner and community|(Terraform|OpenTofu) has (been successfully|created a lock|made some)|` +
+	`https://(developer\.hashicorp\.com|www\.terraform\.io|opentofu\.org)|Signed by a trusted|` +
+	`If you'd like to know more|- (Installing|Fetching|Downloading|Mirroring) |Review the changes|Success! |` +
+	`- terraform\.io/builtin/|Upgrading modules|To (calculate additional|see which modules)|` +
+	`The current \.terraform\.lock|Due to your customized|All modules should specify|` +
+	`(Terraform|OpenTofu) 0\.13 and earlier|Provider releases are separate|\(and .* elsewhere\)|` +
+	`As a result of the above|Warning: Version constraints inside|- \w+ in \S+$)`)
 
 var (
 	frames    = strings.NewReplacer("│", " ", "╷", "", "╵", "")
 	beginning = regexp.MustCompile(`^(- |Error: |Warning: |Initializing |Partner and community |(Terraform|OpenTofu) has )`)
 	crash     = regexp.MustCompile(`(?m)^(panic|runtime error): .*$`)
-	temporary = regexp.MustCompile(`(terraform-provider)\d+`)
+	temporary = regexp.MustCompile(`[^\s"]*/terraform-provider\d+`)
 )
 
-// paragraphs returns the paragraphs of an engine's output, each in one line, sorted, without those that say the same in all
-// situations: programs break lines at a width, and search for providers in a random order.
+// paragraphs returns the paragraphs of an engine's output, each in one line, sorted, without [boilerplate]. Engines
+// break lines at a width, and search for providers in a random order.
 func paragraphs(output string, template *strings.Replacer) []string {
 	var all []string
 	if panicked := crash.FindString(output); panicked != "" {
@@ -384,7 +389,7 @@ func paragraphs(output string, template *strings.Replacer) []string {
 	for block := range strings.SplitSeq(frames.Replace(output), "\n\n") {
 		var paragraph []string
 		flush := func() {
-			text := temporary.ReplaceAllString(template.Replace(strings.Join(paragraph, " ")), "${1}N")
+			text := temporary.ReplaceAllString(template.Replace(strings.Join(paragraph, " ")), "@{temporary}")
 			if text != "" && !boilerplate.MatchString(text) {
 				all = append(all, text)
 			}
