@@ -50,9 +50,8 @@ type Files interface {
 	Stat(path string) (fs.FileInfo, error)
 }
 
-// This returns the machine that the program runs on, as its environment describes it now.
+// This returns the machine that the program runs on.
 func This() Machine {
-	xdg.Reload()
 	m := Machine{
 		GOOS:      runtime.GOOS,
 		GOARCH:    runtime.GOARCH,

@@ -88,9 +88,9 @@ var forTests = map[string]bool{"sources/sourcetest": true, "cmd/larder/ui/uitest
 var doors = map[string][]string{
 	"github.com/ProtonMail/go-crypto":        {"sources/trust", "sources/sourcetest"},
 	"github.com/VictoriaMetrics/metrics":     {"fsmirror/server/metrics"},
-	"github.com/adrg/xdg":                    {"cliconfig"},
-	"github.com/apparentlymart/go-versions":  {"sources"},  // tests hold ours against it
-	"github.com/gofrs/flock":                 {"cachedir"}, // tests lock as other programs do
+	"github.com/adrg/xdg":                    {"cliconfig", "cmd/larder"}, // the latter in a test, whose environment changes
+	"github.com/apparentlymart/go-versions":  {"sources"},                 // tests hold ours against it
+	"github.com/gofrs/flock":                 {"cachedir"},                // tests lock as other programs do
 	"github.com/hashicorp/go-version":        {"sources"},
 	"github.com/hashicorp/hcl/hcl":           {"cliconfig"},
 	"github.com/hashicorp/hcl/json":          {"cliconfig"},

@@ -10,6 +10,8 @@ import (
 	"runtime/debug"
 	"strings"
 	"sync"
+
+	"github.com/adrg/xdg"
 )
 
 // workerVariable makes the test binary run the command lines on its standard input: starting a process takes
@@ -35,6 +37,7 @@ func beWorker() {
 				name, value, _ := strings.Cut(variable, "=")
 				_ = os.Setenv(name, value) // the names are those of tests
 			}
+			xdg.Reload()
 		}
 		var said output
 		status := run(context.Background(), line.Args, &said, &said)
