@@ -1,4 +1,4 @@
-package main_test
+package main
 
 import (
 	"crypto/sha256"
@@ -139,7 +139,7 @@ type packages map[string]map[string]string
 type comparison struct {
 	*scene
 	judge  *sourcetest.Judge
-	larder workers
+	larder *workers
 	notes  []string
 	before string // Larder's output of an earlier run
 
@@ -519,7 +519,7 @@ var deviations = []deviation{
 		return older(want.program, want.output, want.lock, got.lock)
 	}},
 	{"Configuration of newer releases", func(s *situation, want, _ outcome) bool {
-		return newer.MatchString(want.output) && want.status != 0
+		return unknownBlock.MatchString(want.output) && want.status != 0
 	}},
 	{"Binary markers in SHA256SUMS", func(s *situation, _, _ outcome) bool {
 		return hasRelease(s, func(r published) bool { return r.Sums == "starred" })
@@ -624,8 +624,8 @@ var (
 	olderDefect = regexp.MustCompile(`(?m)^(panic|runtime error): |public key type: 22|provided but not defined: -lock-file|installation method "oci_mirror"|versions matching "\d\S*-\S+, \d\S*-\S+"`)
 )
 
-// newer is what a release says of what only later ones know.
-var newer = regexp.MustCompile(`Blocks of type "(action|ephemeral|removed|check|lifecycle)" are not expected here`)
+// unknownBlock is what a release says of what only later ones know.
+var unknownBlock = regexp.MustCompile(`Blocks of type "(action|ephemeral|removed|check|lifecycle)" are not expected here`)
 
 var hostile = regexp.MustCompile(`occurs twice|neither a file nor a directory`)
 

@@ -1,4 +1,4 @@
-package main_test
+package main
 
 import (
 	"encoding/json"
@@ -103,7 +103,7 @@ func (l *lockTrial) hold(c *court) {
 		{"Signed hashes from the cache", func() bool { return l.Warm && want.status == 0 && got.status == 0 && more(theirs, ours) }},
 		{"No queries if the packages are on disk", func() bool { return l.Warm && l.HiddenAt != "" && want.status != 0 && got.status == 0 }},
 		{"Unusual names in archives", func() bool {
-			return l.twofold() && (ours == theirs || c.Engine == sources.OpenTofu && l.Source == "registry" && without("h1:", ours) == without("h1:", theirs))
+			return l.twofold() && (ours == theirs || c.Engine == sources.OpenTofu && l.Source == "registry" && withoutScheme("h1:", ours) == withoutScheme("h1:", theirs))
 		}},
 	}, want, got, l)
 }
@@ -114,8 +114,8 @@ func (l *lockTrial) otherArchives(c *court) bool {
 	return l.hasHash("wrong zh") || l.hasHash("zh", "other zh") && l.Source != "registry" || c.LockedBy != "" && l.Source != "registry"
 }
 
-// without returns a lock file without the hashes of a scheme.
-func without(scheme, lock string) string {
+// withoutScheme returns a lock file without the hashes of a scheme.
+func withoutScheme(scheme, lock string) string {
 	return regexp.MustCompile(`(?m)^    "`+scheme+`.*\n`).ReplaceAllString(lock, "")
 }
 
@@ -168,7 +168,7 @@ func (l *lockTrial) followUp(c *court, locked string) []string {
 }
 
 // check runs Larder's check on the engine's lock file, with an empty cache.
-func (l *lockTrial) check(c *court, from place, theirs string) []string {
+func (l *lockTrial) check(c *court, from origin, theirs string) []string {
 	if l.hasHash("wrong h1", "wrong zh", "unknown") || c.LockForm == "unsorted" || l.HiddenAt != "" {
 		return nil // nothing covers a hash of a removed package
 	}

@@ -6,16 +6,17 @@ import (
 	"crypto/x509"
 	"errors"
 	commandline "flag"
+	"log"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"regexp"
 	"runtime"
 	"slices"
 	"strconv"
+	"strings"
 	"testing"
 	"time"
-
-	"github.com/rogpeppe/go-internal/testscript"
 
 	"github.com/larder-cli/larder/cliconfig"
 	"github.com/larder-cli/larder/cmd/larder/report"
@@ -27,9 +28,9 @@ import (
 
 var update = commandline.Bool("update", false, "rewrite expected output")
 
-// TestMain lets the test binary be larder, if it is started by that name or through a shim.
+// TestMain lets the test binary be larder, if it is started by that name or through a shim. PATH has it.
 func TestMain(m *testing.M) {
-	if cliconfig.This().EngineOf(os.Args[0]) != "" {
+	if strings.TrimSuffix(filepath.Base(os.Args[0]), ".exe") == "larder" || cliconfig.This().EngineOf(os.Args[0]) != "" {
 		beLarder()
 	}
 	if os.Getenv(workerVariable) != "" {
@@ -37,27 +38,62 @@ func TestMain(m *testing.M) {
 	}
 	// Most tests wait for programs that wait for servers. The command line takes precedence.
 	_ = commandline.Set("test.parallel", strconv.Itoa(4*runtime.GOMAXPROCS(0)))
-	testscript.Main(sourcetest.Sampling{M: m, InMemory: true}, map[string]func(){"larder": beLarder})
+	bin, err := installTestBinary()
+	if err != nil {
+		log.Fatal(err)
+	}
+	status := sourcetest.Sampling{M: m, InMemory: true}.Run()
+	_ = os.RemoveAll(bin)
+	os.Exit(status)
+}
+
+// installTestBinary makes a directory on PATH that has this program as larder.
+func installTestBinary() (dir string, err error) {
+	program, err := os.Executable()
+	if err != nil {
+		return "", err
+	}
+	dir, err = os.MkdirTemp("", "larder-test")
+	if err != nil {
+		return "", err
+	}
+	name := "larder"
+	if runtime.GOOS == "windows" {
+		name += ".exe"
+	}
+	larder := filepath.Join(dir, name)
+	if os.Link(program, larder) != nil { // it is on another file system
+		text, err := os.ReadFile(program)
+		if err := errors.Join(err, os.WriteFile(larder, text, 0o755)); err != nil {
+			return "", err
+		}
+	}
+	return dir, errors.Join(os.Chmod(dir, 0o755), os.Setenv("PATH", dir+string(os.PathListSeparator)+os.Getenv("PATH")))
 }
 
 func beLarder() {
 	beSomebodyElse()
-	// What stories print must not depend on who runs the tests.
+	prepare()
+	onWindows()
+	os.Exit(runChecked(os.Args, os.Stdout, os.Stderr, start))
+}
+
+// prepare makes what stories print independent of who runs the tests, as their variables say.
+func prepare() {
 	work.Unbound = func() bool { return os.Getenv("LARDER_TEST_ROOT") != "" }
 	cliconfig.SiteDir = os.Getenv("LARDER_TEST_SITE")
-	onWindows()
+	ui.ProgressEvery = usualProgress
 	if every, err := time.ParseDuration(os.Getenv("LARDER_TEST_PROGRESS")); err == nil {
 		ui.ProgressEvery = every
 	}
+	report.Clock = time.Now
 	if os.Getenv("LARDER_TEST_CLOCK") == "" {
 		start := time.Now()
 		report.Clock = func() time.Time { return start } // or no output would be the same twice
 	}
-	if file := os.Getenv("LARDER_TEST_SCHEMA"); file != "" && slices.Contains(os.Args, "--json") {
-		os.Exit(startChecked(file))
-	}
-	main()
 }
+
+var usualProgress = ui.ProgressEvery
 
 // onWindows lets stories be the same on Windows, in a second process: that one trusts the authorities in SSL_CERT_FILE
 // and is for another platform, and this one prints its paths with slashes.

@@ -41,9 +41,8 @@ func (o shownBy) sum(of string, number func(shown) int64) (sum int64) {
 
 // show runs larder COMMAND --json. Its exit status doesn't matter, but it ends with a summary.
 func show(ts *testscript.TestScript, command ...string) shownBy {
-	_ = ts.Exec("larder", append(command, "--json")...)
 	all := shownBy{}
-	for row := range strings.Lines(ts.ReadFile("stdout")) {
+	for row := range strings.Lines(string(runLarder(ts, append(command, "--json")...).Stdout)) {
 		var s shown
 		ts.Check(json.Unmarshal([]byte(row), &s))
 		all[s.Type] = append(all[s.Type], s)
@@ -118,8 +117,8 @@ func cacheNumbers(ts *testscript.TestScript, flags []string) {
 
 // removedText returns what a command says about what a prune removes.
 func removedText(ts *testscript.TestScript, pattern, job string, flags []string) string {
-	_ = ts.Exec("larder", append([]string{"cache", job}, flags...)...)
-	found := regexp.MustCompile(pattern).FindStringSubmatch(ts.ReadFile("stdout") + ts.ReadFile("stderr"))
+	a := runLarder(ts, append([]string{"cache", job}, flags...)...)
+	found := regexp.MustCompile(pattern).FindStringSubmatch(string(a.Stdout) + string(a.Stderr))
 	return strings.Join(found[min(len(found), 1):], "")
 }
 
@@ -133,9 +132,9 @@ var onDisk func(fs.FileInfo) (file uint64, bytes int64)
 
 // bytesIn returns the bytes on disk of all files in the plugin cache.
 func bytesIn(ts *testscript.TestScript, flags []string) (sum int64) {
-	ts.Check(ts.Exec("larder", append([]string{"cache", "path"}, withoutRoots(flags)...)...))
+	dir := runLarder(ts, append([]string{"cache", "path"}, withoutRoots(flags)...)...).Stdout
 	seen := map[uint64]bool{}
-	ts.Check(filepath.WalkDir(ts.MkAbs(strings.TrimSpace(ts.ReadFile("stdout"))), func(_ string, e fs.DirEntry, err error) error {
+	ts.Check(filepath.WalkDir(ts.MkAbs(strings.TrimSpace(string(dir))), func(_ string, e fs.DirEntry, err error) error {
 		if err != nil || e.IsDir() {
 			return err
 		}

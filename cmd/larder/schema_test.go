@@ -187,17 +187,17 @@ func (s *schema) output(text []byte) (faults []string) {
 
 // A recorder keeps what is written through it.
 type recorder struct {
-	*os.File
+	io.Writer
 	text   bytes.Buffer
 	failed bool
 }
 
-// Unwrap is the file, which may be a terminal.
-func (r *recorder) Unwrap() io.Writer { return r.File }
+// Unwrap is what it writes to, which may be a terminal.
+func (r *recorder) Unwrap() io.Writer { return r.Writer }
 
 // Write implements [io.Writer].
 func (r *recorder) Write(p []byte) (int, error) {
-	n, err := r.File.Write(p)
+	n, err := r.Writer.Write(p)
 	r.text.Write(p[:n])
 	r.failed = r.failed || err != nil
 	return n, err
@@ -207,13 +207,18 @@ func (r *recorder) Write(p []byte) (int, error) {
 // schema says.
 const exitUndocumented = 99
 
-// startChecked is start, but holds the output of --json to the schema in a file.
-func startChecked(file string) int {
-	stdout, stderr := &recorder{File: os.Stdout}, &recorder{File: os.Stderr}
+// runChecked runs a command line and returns its exit status, and holds the output of --json to the schema in the file that
+// LARDER_TEST_SCHEMA names.
+func runChecked(args []string, to, errorsTo io.Writer, start func(stdout, stderr io.Writer) int) int {
+	file := os.Getenv("LARDER_TEST_SCHEMA")
+	if file == "" || !slices.Contains(args, "--json") {
+		return start(to, errorsTo)
+	}
+	stdout, stderr := &recorder{Writer: to}, &recorder{Writer: errorsTo}
 	exit := start(stdout, stderr)
 	s, err := readSchema(file)
 	if err != nil {
-		fmt.Fprintln(os.Stderr, err)
+		fmt.Fprintln(errorsTo, err)
 		return exitUndocumented
 	}
 	var faults []string
@@ -221,7 +226,7 @@ func startChecked(file string) int {
 		return exit
 	}
 	objects, other := &stdout.text, &stderr.text
-	if slices.Contains(os.Args[1:], "exec") && !slices.Contains(os.Args, "--help") {
+	if slices.Contains(args[1:], "exec") && !slices.Contains(args, "--help") {
 		objects, other = other, objects
 	}
 	text := objects.Bytes()
@@ -235,7 +240,7 @@ func startChecked(file string) int {
 		faults = append(faults, "there is something on the other stream")
 	}
 	for _, fault := range faults {
-		fmt.Fprintln(os.Stderr, "docs/json.schema.json:", fault)
+		fmt.Fprintln(errorsTo, "docs/json.schema.json:", fault)
 		exit = exitUndocumented
 	}
 	return exit

@@ -17,7 +17,7 @@ import (
 )
 
 // A scene is a list of commands. One golden file for each width contains their screens.
-type scene struct {
+type screenScene struct {
 	name  string
 	steps []step
 }
@@ -80,7 +80,7 @@ var longNames = []string{
 	"hashicorp/aws@~> 5.0", "example.test/acme/widget-of-a-long-name@>= 1.0", "example.test/acme/widget-of-a-lean-name@>= 1.0",
 }
 
-var scenes = []scene{
+var scenes = []screenScene{
 	{"install", []step{
 		larder("install"),
 		larder("install"),
@@ -240,7 +240,7 @@ var toPaste = sync.OnceValue(func() *regexp.Regexp {
 var yearsOf = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`\b[0-9] years\b`) })
 
 // play runs the commands of a scene on a terminal, with a PATH, and compares what it shows.
-func play(t *testing.T, scene scene, width int, path string) {
+func play(t *testing.T, scene screenScene, width int, path string) {
 	t.Parallel()
 	s := &stage{t: t, world: sourcetest.New(t), dir: t.TempDir()}
 	home := filepath.Join(s.dir, "home")

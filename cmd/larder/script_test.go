@@ -60,6 +60,7 @@ import (
 //	requests -client KIND NAME   all requests were by who showed this certificate
 //	await KIND N                 wait until so many requests were made
 //	await -bytes KIND N          wait until the answers had so many bytes
+//	larder …                     run larder, if possible in a process that has run others: exec larder takes five times longer
 //	fails STATUS COMMAND…        run a command that ends with this exit status
 //	numbers [FLAG...]            require that all commands show the same numbers about the plugin cache
 //	numbers -mirror DIR          or about a mirror
@@ -90,16 +91,15 @@ func TestScripts(t *testing.T) {
 	if runtime.GOOS != "linux" && runtime.GOOS != "windows" || runtime.GOARCH != "amd64" {
 		t.Skip("what scripts expect names linux_amd64, and certificates come from SSL_CERT_FILE")
 	}
-	path := withoutEngines(t)
+	path, larder := withoutEngines(t), hire(t)
 	params := testscript.Params{
 		Setup: func(env *testscript.Env) error {
-			return setUp(env, path)
+			return setUp(env, larder, path)
 		},
-		Cmds:                commands,
-		Condition:           condition,
-		UpdateScripts:       *update,
-		RequireExplicitExec: true,
-		RequireUniqueNames:  true,
+		Cmds:               commands,
+		Condition:          condition,
+		UpdateScripts:      *update,
+		RequireUniqueNames: true,
 	}
 	all, err := filepath.Glob(filepath.Join("testdata", "script", "*.txtar"))
 	sourcetest.Check(t, err)
@@ -125,7 +125,7 @@ func TestScripts(t *testing.T) {
 		params.Setup = func(env *testscript.Env) error {
 			env.Setenv("ENGINE", string(p.Engine))
 			env.Setenv("RELEASE", p.String()[:strings.LastIndexByte(p.String(), '.')])
-			return setUp(env, engineDir(env.T().(testing.TB), p.Engine)+string(os.PathListSeparator)+path)
+			return setUp(env, larder, engineDir(env.T().(testing.TB), p.Engine)+string(os.PathListSeparator)+path)
 		}
 		testscript.Run(t, params)
 	}
@@ -194,6 +194,7 @@ func linksFor(t *testing.T, e sources.Engine, scripts []string) (links []string)
 type storyState struct {
 	t          testing.TB
 	world      *sourcetest.World
+	larder     *workers
 	repo       string       // the repository's directory
 	background []*exec.Cmd  // interrupted
 	served     *served      // the last server; nil if there was none
@@ -247,7 +248,7 @@ func story(ts *testscript.TestScript) *storyState { return ts.Value(storyKey{}).
 func world(ts *testscript.TestScript) *sourcetest.World { return story(ts).world }
 
 // setUp makes a world for a script, and a machine without any configuration.
-func setUp(env *testscript.Env, path string) error {
+func setUp(env *testscript.Env, larder *workers, path string) error {
 	// Otherwise every file in it would be private.
 	for _, dir := range []string{env.WorkDir, filepath.Dir(env.WorkDir)} {
 		if err := os.Chmod(dir, 0o755); err != nil {
@@ -256,7 +257,7 @@ func setUp(env *testscript.Env, path string) error {
 	}
 	w := sourcetest.New(env.T().(testing.TB))
 	repo, err := filepath.Abs(filepath.Join("..", ".."))
-	env.Values[storyKey{}] = &storyState{t: env.T().(testing.TB), world: w, repo: repo}
+	env.Values[storyKey{}] = &storyState{t: env.T().(testing.TB), world: w, larder: larder, repo: repo}
 	for _, assignment := range w.Env() {
 		if !strings.HasPrefix(assignment, "TF_CLI_CONFIG_FILE=") {
 			env.Vars = append(env.Vars, assignment)
@@ -317,6 +318,7 @@ var commands = map[string]func(*testscript.TestScript, bool, []string){
 	"recipe":       recipe,
 	"engine":       putEngine,
 	"serve":        serveScript,
+	"larder":       larderCommand,
 	"key":          keyFiles,
 	"sign":         signFile,
 }
@@ -621,6 +623,14 @@ func number(ts *testscript.TestScript, word string) int {
 func fails(ts *testscript.TestScript, _ bool, args []string) {
 	want, err := strconv.Atoi(args[0])
 	ts.Check(err)
+	if args[1] == "larder" && want > 0 {
+		a := runLarder(ts, args[2:]...)
+		a.show(ts)
+		if a.Status != want {
+			ts.Fatalf("want exit status %d, got %d", want, a.Status)
+		}
+		return
+	}
 	exit, ok := errors.AsType[*exec.ExitError](ts.Exec(args[1], args[2:]...))
 	if !ok || exit.ExitCode() != want {
 		ts.Fatalf("want exit status %d, got %v", want, exit)
@@ -628,15 +638,13 @@ func fails(ts *testscript.TestScript, _ bool, args []string) {
 }
 
 // problems checks lock files, and requires a number of problems that are the same in text and in JSON.
-func problems(ts *testscript.TestScript, neg bool, args []string) {
-	check := append([]string{"3", "larder", "lock", "--check"}, args[1:]...)
-	fails(ts, neg, check)
+func problems(ts *testscript.TestScript, _ bool, args []string) {
+	check := append([]string{"lock", "--check"}, args[1:]...)
 	var text, objects []string
-	for row := range strings.Lines(ts.ReadFile("stdout")) {
+	for row := range strings.Lines(found(ts, check...)) {
 		text = append(text, strings.Join(regexp.MustCompile(`\s{2,}`).Split(strings.TrimSpace(row), -1), "|"))
 	}
-	fails(ts, neg, append(check, "--json"))
-	for row := range strings.Lines(ts.ReadFile("stdout")) {
+	for row := range strings.Lines(found(ts, append(check, "--json")...)) {
 		if !strings.HasPrefix(row, `{"type":"problem",`) {
 			continue
 		}
@@ -652,6 +660,15 @@ func problems(ts *testscript.TestScript, neg bool, args []string) {
 	if strconv.Itoa(len(text)) != args[0] || !slices.Equal(text, objects) {
 		ts.Fatalf("text has %q, and JSON has %q", text, objects)
 	}
+}
+
+// found is the output of larder, whose exit status says that it has found something.
+func found(ts *testscript.TestScript, args ...string) string {
+	a := runLarder(ts, args...)
+	if a.Status != 3 {
+		ts.Fatalf("want exit status 3, got %d:\n%s", a.Status, a.Stderr)
+	}
+	return string(a.Stdout)
 }
 
 // interrupt does what control-C does, once a request of some kind is made.

@@ -162,13 +162,13 @@ func TestServedMirrorIsAsGoodAsTheDirectory(t *testing.T) {
 				if name == "directory" {
 					wanted = nil
 				}
-				sourcetest.EqualSlices(t, kinds(m.world.Mirror.Requests()), wanted, name, "requested")
+				sourcetest.EqualSlices(t, kindsOf(m.world.Mirror.Requests()), wanted, name, "requested")
 			}
 		})
 	}
 }
 
-func kinds(requests []sourcetest.Request) (all []sourcetest.Kind) {
+func kindsOf(requests []sourcetest.Request) (all []sourcetest.Kind) {
 	for _, r := range requests {
 		all = append(all, r.Kind)
 	}

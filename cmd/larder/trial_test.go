@@ -1,4 +1,4 @@
-package main_test
+package main
 
 import (
 	"bytes"
@@ -155,7 +155,7 @@ type court struct {
 	world  *sourcetest.World
 	base   string
 	judge  *sourcetest.Judge
-	larder workers
+	larder *workers
 	lock   string // the lock file that programs find; empty if there is none
 	notes  []string
 }
@@ -279,22 +279,22 @@ func theirArgs(platforms []string, args ...string) []string {
 	return args
 }
 
-// A place is a source that can be locked from: as an installation method for Larder, and as
+// An origin is a source that can be locked from: as an installation method for Larder, and as
 // a flag of providers lock.
-type place struct{ method, flag string }
+type origin struct{ method, flag string }
 
 // place makes a source ready.
-func (c *court) place(kind string) place {
+func (c *court) place(kind string) origin {
 	dir := c.path("mirrors", kind)
-	filesystem := place{`filesystem_mirror { path = "` + dir + `" }`, "-fs-mirror=" + dir}
+	filesystem := origin{`filesystem_mirror { path = "` + dir + `" }`, "-fs-mirror=" + dir}
 	if _, err := os.Stat(dir); err == nil {
 		return filesystem // it is ready
 	}
 	switch kind {
 	case "registry":
-		return place{"direct {}", ""}
+		return origin{"direct {}", ""}
 	case "network":
-		return place{`network_mirror { url = "` + c.world.Mirror.MirrorURL() + `" }`, "-net-mirror=" + c.world.Mirror.MirrorURL()}
+		return origin{`network_mirror { url = "` + c.world.Mirror.MirrorURL() + `" }`, "-net-mirror=" + c.world.Mirror.MirrorURL()}
 	case "packed":
 		c.world.WritePacked(dir)
 		return filesystem

@@ -38,9 +38,9 @@ func (w *week) client(n int) *weekClient {
 // live makes requests until the week ends.
 func (c *weekClient) live() {
 	defer c.CloseIdleConnections()
-	habits := []func(published){
+	habits := []func(weekVersion){
 		c.list, c.document, c.headers, c.conditional, c.resume, c.leave, c.unknown, c.operations,
-		func(p published) { c.whole(p) }, func(p published) { c.whole(p) },
+		func(p weekVersion) { c.whole(p) }, func(p weekVersion) { c.whole(p) },
 	}
 	for c.rest(c.random, 50*time.Millisecond) {
 		habits[c.random.IntN(len(habits))](c.choose(c.random))
@@ -60,7 +60,7 @@ type answer struct {
 func (a answer) stale() bool { return a.header.Get("Warning") != "" }
 
 // get requests a file of a package's provider. The headers are NAME: VALUE.
-func (c *weekClient) get(p published, file string, headers ...string) answer {
+func (c *weekClient) get(p weekVersion, file string, headers ...string) answer {
 	return c.ask(context.Background(), http.MethodGet, p.provider+"/"+file, -1, headers...)
 }
 
@@ -94,9 +94,9 @@ func (c *weekClient) ask(ctx context.Context, method, path string, most int64, h
 
 // judge reports an error if an answer about a package may not be what it is. It reports whether the answer is complete,
 // and has one of the wanted statuses.
-func (w *week) judge(a answer, p published, want ...int) bool {
+func (w *week) judge(a answer, p weekVersion, want ...int) bool {
 	w.Helper()
-	for _, kept := range w.published()[:2] {
+	for _, kept := range w.weekVersion()[:2] {
 		_, err := os.Stat(filepath.Join(w.mirror, filepath.FromSlash(kept.archive())))
 		sourcetest.Expect(w, err == nil, "a lock file keeps it: %v", err)
 	}
@@ -123,14 +123,14 @@ func (w *week) judge(a answer, p published, want ...int) bool {
 }
 
 // list requests the list of a provider's versions.
-func (c *weekClient) list(p published) {
+func (c *weekClient) list(p weekVersion) {
 	a := c.get(p, "index.json")
 	var list struct{ Versions map[string]struct{} }
 	if !c.judge(a, p, http.StatusOK) {
 		return
 	}
 	sourcetest.Expect(c, json.Unmarshal(a.body, &list) == nil, "%s: %s", a.name, a.body)
-	all := c.published()
+	all := c.weekVersion()
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	for _, q := range all {
@@ -151,7 +151,7 @@ func (c *weekClient) list(p published) {
 }
 
 // document requests the document of a version.
-func (c *weekClient) document(p published) {
+func (c *weekClient) document(p weekVersion) {
 	a := c.get(p, p.version+".json")
 	if !c.judge(a, p, http.StatusOK) {
 		return
@@ -160,7 +160,7 @@ func (c *weekClient) document(p published) {
 		Archives map[string]struct{ Hashes []string }
 	}
 	sourcetest.Expect(c, json.Unmarshal(a.body, &document) == nil, "%s: %s", a.name, a.body)
-	for _, q := range c.published() {
+	for _, q := range c.weekVersion() {
 		if q.provider != p.provider || q.version != p.version {
 			continue
 		}
@@ -173,20 +173,20 @@ func (c *weekClient) document(p published) {
 }
 
 // whole requests an archive, and reports whether it is complete.
-func (c *weekClient) whole(p published) bool {
+func (c *weekClient) whole(p weekVersion) bool {
 	a := c.ask(context.Background(), http.MethodGet, p.archive(), -1)
 	return c.judge(a, p, http.StatusOK) && c.genuine(a, p, a.body)
 }
 
 // genuine checks the bytes of an archive.
-func (c *weekClient) genuine(a answer, p published, body []byte) bool {
+func (c *weekClient) genuine(a answer, p weekVersion, body []byte) bool {
 	got := fmt.Sprintf("zh:%x", sha256.Sum256(body))
 	sourcetest.Expect(c, got == p.zh, "%s: %d bytes are %s, not %s", a.name, len(body), got, p.zh)
 	return got == p.zh
 }
 
 // resume requests an archive, leaves, and requests the rest.
-func (c *weekClient) resume(p published) {
+func (c *weekClient) resume(p weekVersion) {
 	a := c.ask(context.Background(), http.MethodGet, p.archive(), c.random.Int64N(200_000))
 	if !c.judge(a, p, http.StatusOK) || len(a.body) == 0 {
 		return
@@ -203,12 +203,12 @@ func (c *weekClient) resume(p published) {
 }
 
 // headers requests the headers of an archive.
-func (c *weekClient) headers(p published) {
+func (c *weekClient) headers(p weekVersion) {
 	c.judge(c.ask(context.Background(), http.MethodHead, p.archive(), -1), p, http.StatusOK)
 }
 
 // conditional requests an archive again, with the tag of the first answer.
-func (c *weekClient) conditional(p published) {
+func (c *weekClient) conditional(p weekVersion) {
 	a := c.ask(context.Background(), http.MethodGet, p.archive(), -1)
 	if !c.judge(a, p, http.StatusOK) || a.header.Get("ETag") == "" {
 		return
@@ -220,7 +220,7 @@ func (c *weekClient) conditional(p published) {
 }
 
 // leave leaves before the answer, or in the middle of it.
-func (c *weekClient) leave(p published) {
+func (c *weekClient) leave(p weekVersion) {
 	ctx, cancel := context.WithTimeout(context.Background(), time.Duration(c.random.Int64N(int64(300*time.Millisecond))))
 	defer cancel()
 	a := c.ask(ctx, http.MethodGet, p.archive(), c.random.Int64N(400_000))
@@ -230,7 +230,7 @@ func (c *weekClient) leave(p published) {
 }
 
 // unknown requests what doesn't exist.
-func (c *weekClient) unknown(p published) {
+func (c *weekClient) unknown(p weekVersion) {
 	p.at, p.kept = time.Time{}, false
 	for _, file := range []string{"9.9.9.json", "../nothing/index.json", "terraform-provider-other_9.9.9_linux_amd64.zip", "nothing"} {
 		c.judge(c.get(p, file), p, http.StatusNotFound)
@@ -238,7 +238,7 @@ func (c *weekClient) unknown(p published) {
 }
 
 // operations requests what has no token.
-func (c *weekClient) operations(p published) {
+func (c *weekClient) operations(p weekVersion) {
 	for _, path := range []string{"healthz", "readyz", "metrics"} {
 		c.judge(c.ask(context.Background(), http.MethodGet, path, -1), p, http.StatusOK)
 	}

@@ -77,20 +77,20 @@ type week struct {
 	goroutines, opened int // of a server without clients
 
 	mu      sync.Mutex
-	all     []published
+	all     []weekVersion
 	listed  map[string]time.Time // when a client first got a list with HOST/NAMESPACE/TYPE/VERSION
 	answers map[string]int
 	slowest time.Duration // of all commands
 }
 
-// A published package is one that the registry has.
-type published struct {
+// A weekVersion package is one that the registry has.
+type weekVersion struct {
 	provider, version, platform, zh string
 	at                              time.Time
 	kept                            bool // by a lock file
 }
 
-func (p published) archive() string {
+func (p weekVersion) archive() string {
 	name := p.provider[strings.LastIndexByte(p.provider, '/')+1:]
 	return fmt.Sprintf("%s/terraform-provider-%s_%s_%s.zip", p.provider, name, p.version, p.platform)
 }
@@ -244,7 +244,7 @@ func (w *week) publish(provider, version, platform string, random *rand.Rand) {
 	zh, _ := w.world.Hashes(provider + "/" + version + "/" + platform)
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	w.all = append(w.all, published{provider: provider, version: version, platform: platform, zh: zh, at: time.Now()})
+	w.all = append(w.all, weekVersion{provider: provider, version: version, platform: platform, zh: zh, at: time.Now()})
 }
 
 // publishing publishes new versions, new packages of existing versions, and new providers.
@@ -256,7 +256,7 @@ func (w *week) publishing(random *rand.Rand) {
 			w.publish(fmt.Sprint("registry.terraform.io/acme/new", n), "1.0.0", "linux_amd64", random)
 		case 1, 2:
 			platform := []string{"darwin_arm64", "windows_amd64", "freebsd_amd64"}[random.IntN(3)]
-			if !slices.ContainsFunc(w.published(), func(p published) bool {
+			if !slices.ContainsFunc(w.weekVersion(), func(p weekVersion) bool {
 				return p.provider == of.provider && p.version == of.version && p.platform == platform
 			}) {
 				w.publish(of.provider, of.version, platform, random)
@@ -267,15 +267,15 @@ func (w *week) publishing(random *rand.Rand) {
 	}
 }
 
-func (w *week) published() []published {
+func (w *week) weekVersion() []weekVersion {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return slices.Clone(w.all)
 }
 
 // choose returns a package, often one of the newest.
-func (w *week) choose(random *rand.Rand) published {
-	all := w.published()
+func (w *week) choose(random *rand.Rand) weekVersion {
+	all := w.weekVersion()
 	if random.IntN(2) == 0 {
 		all = all[max(0, len(all)-10):]
 	}

@@ -1,57 +1,188 @@
-package main_test
+package main
 
 import (
+	"bytes"
+	"context"
 	"encoding/json"
+	"errors"
+	"io"
+	"log"
 	"os"
 	"os/exec"
+	"reflect"
 	"runtime"
+	"runtime/debug"
+	"slices"
+	"strings"
+	"sync"
 	"testing"
+
+	"github.com/adrg/xdg"
+	"github.com/rogpeppe/go-internal/testscript"
 
 	"github.com/larder-cli/larder/sources/sourcetest"
 )
 
-// Workers are processes that run command lines of larder, each one after the other. They end with the test.
-type workers chan worker
+// workerVariable makes the test binary run the command lines on its standard input, one after the other: starting a process
+// takes most of the time of a short run.
+const workerVariable = "LARDER_TEST_WORKER"
+
+// A commandLine is what a worker runs. Without variables, it has the worker's environment.
+type commandLine struct {
+	Dir       string
+	Args, Env []string
+}
+
+// An reply to a command line is what it wrote to standard output, standard error, and both in their order.
+type reply struct {
+	Stdout, Stderr, Output []byte
+	Status                 int
+}
+
+// workers are processes that run command lines of larder. They end with the test.
+type workers struct {
+	t    *testing.T
+	mu   sync.Mutex
+	idle []worker
+}
 
 type worker struct {
 	in  *json.Encoder
 	out *json.Decoder
 }
 
-// hire starts as many workers as there are processors.
-func hire(t *testing.T) workers {
-	t.Helper()
-	pool := make(workers, runtime.GOMAXPROCS(0))
-	for range cap(pool) {
-		program, err := os.Executable()
-		sourcetest.Check(t, err)
-		cmd := exec.Command(program)
-		cmd.Env = append(os.Environ(), "LARDER_TEST_WORKER=1")
-		cmd.Stderr = os.Stderr
-		to, err := cmd.StdinPipe()
-		sourcetest.Check(t, err)
-		from, err := cmd.StdoutPipe()
-		sourcetest.Check(t, err)
-		sourcetest.Check(t, cmd.Start())
-		t.Cleanup(func() {
-			to.Close()
-			cmd.Wait()
-		})
-		pool <- worker{json.NewEncoder(to), json.NewDecoder(from)}
+func hire(t *testing.T) *workers { return &workers{t: t} }
+
+// take returns a worker that is idle, or another one.
+func (w *workers) take() worker {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if n := len(w.idle); n > 0 {
+		one := w.idle[n-1]
+		w.idle = w.idle[:n-1]
+		return one
 	}
-	return pool
+	program, err := os.Executable()
+	sourcetest.Check(w.t, err)
+	cmd := exec.Command(program)
+	cmd.Env = append(os.Environ(), workerVariable+"=1")
+	cmd.Stderr = os.Stderr
+	to, err := cmd.StdinPipe()
+	sourcetest.Check(w.t, err)
+	from, err := cmd.StdoutPipe()
+	sourcetest.Check(w.t, err)
+	sourcetest.Check(w.t, cmd.Start())
+	w.t.Cleanup(func() {
+		to.Close()
+		if err := cmd.Wait(); err != nil { // as after a data race
+			w.t.Errorf("a worker: %v", err)
+		}
+	})
+	return worker{json.NewEncoder(to), json.NewDecoder(from)}
 }
 
-// run runs larder in a directory, with variables, and returns what it prints and the exit status.
-func (w workers) run(t *testing.T, dir string, env []string, args ...string) (output string, status int) {
+// do runs larder in a directory, with variables.
+func (w *workers) do(t testing.TB, dir string, env []string, args ...string) (a reply) {
 	t.Helper()
-	one := <-w
-	defer func() { w <- one }()
-	var done struct {
-		Status int
-		Output string
+	one := w.take()
+	sourcetest.Check(t, one.in.Encode(commandLine{dir, append([]string{"larder"}, args...), env}))
+	sourcetest.Check(t, one.out.Decode(&a))
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.idle = append(w.idle, one)
+	return a
+}
+
+// run is do for those who read both streams as one.
+func (w *workers) run(t testing.TB, dir string, env []string, args ...string) (output string, status int) {
+	t.Helper()
+	a := w.do(t, dir, env, args...)
+	return string(a.Output), a.Status
+}
+
+func beWorker() {
+	log.SetOutput(io.Discard)
+	debug.SetGCPercent(800) // the heap is small, and collecting it would take a quarter of the time
+	in, out := json.NewDecoder(os.Stdin), json.NewEncoder(os.Stdout)
+	os.Stdin, _ = os.Open(os.DevNull) // that of larder
+	for {
+		var line commandLine
+		if in.Decode(&line) != nil || os.Chdir(line.Dir) != nil {
+			os.Exit(0)
+		}
+		if line.Env != nil {
+			os.Clearenv()
+			for _, variable := range line.Env {
+				name, value, _ := strings.Cut(variable, "=")
+				_ = os.Setenv(name, value) // the names are those of tests
+			}
+			xdg.Reload()
+			prepare()
+		}
+		var both output
+		stdout, stderr := &stream{both: &both}, &stream{both: &both}
+		status := runChecked(line.Args, stdout, stderr, func(stdout, stderr io.Writer) int {
+			return run(context.Background(), line.Args, stdout, stderr)
+		})
+		_ = out.Encode(reply{stdout.text.Bytes(), stderr.text.Bytes(), both.Bytes(), status})
 	}
-	sourcetest.Check(t, one.in.Encode(map[string]any{"Dir": dir, "Env": env, "Args": append([]string{"larder"}, args...)}))
-	sourcetest.Check(t, one.out.Decode(&done))
-	return done.Output, done.Status
+}
+
+// An output is what a run writes to standard output and standard error.
+type output struct {
+	mu sync.Mutex
+	bytes.Buffer
+}
+
+// A stream is one of them.
+type stream struct {
+	both *output
+	text bytes.Buffer
+}
+
+func (s *stream) Write(p []byte) (int, error) {
+	s.both.mu.Lock()
+	defer s.both.mu.Unlock()
+	s.both.Write(p)
+	return s.text.Write(p)
+}
+
+// runLarder runs larder for a script.
+func runLarder(ts *testscript.TestScript, args ...string) reply {
+	env := reflect.ValueOf(ts).Elem().FieldByName("env") // which has no method
+	s, dir, variables := story(ts), ts.MkAbs("."), make([]string, env.Len(), env.Len()+1)
+	for i := range variables {
+		variables[i] = env.Index(i).String()
+	}
+	if !s.aloneWith(ts, args) {
+		return s.larder.do(s.t, dir, append(variables, "PWD="+dir), args...)
+	}
+	exit, failed := errors.AsType[*exec.ExitError](ts.Exec("larder", args...))
+	a := reply{Stdout: []byte(ts.ReadFile("stdout")), Stderr: []byte(ts.ReadFile("stderr"))}
+	if failed {
+		a.Status = exit.ExitCode()
+	}
+	return a
+}
+
+// aloneWith reports whether larder runs in a process of its own: on Windows, as another user, with other certificates than
+// workers have read, if another program takes its place, if its path matters or if it reads standard input.
+func (s *storyState) aloneWith(ts *testscript.TestScript, args []string) bool {
+	return runtime.GOOS == "windows" || ts.Getenv("LARDER_TEST_USER")+ts.Getenv("LARDER_TEST_UMASK") != "" ||
+		ts.Getenv("SSL_CERT_FILE") != s.world.CAFile || slices.ContainsFunc(args, func(arg string) bool { return slices.Contains([]string{"exec", "shim", "-"}, arg) })
+}
+
+// show makes a reply the output that a script sees.
+func (a reply) show(ts *testscript.TestScript) {
+	ts.Stdout().Write(a.Stdout)
+	ts.Stderr().Write(a.Stderr)
+}
+
+// larderCommand is a command of scripts.
+func larderCommand(ts *testscript.TestScript, neg bool, args []string) {
+	a := runLarder(ts, args...)
+	a.show(ts)
+	if neg == (a.Status == 0) {
+		ts.Fatalf("exit status %d", a.Status)
+	}
 }
