@@ -49,7 +49,7 @@ func (j *job) ofProvider(err error) error {
 // could be locked instead.
 func (j *job) checkLockedVersion(ctx context.Context) error {
 	v := j.locked.Version
-	if err := j.policy().Ask(ctx, j.req.Provider, v); err != nil {
+	if err := j.policy().Learn(ctx, j.req.Provider, v); err != nil {
 		return err
 	}
 	err := j.policy().Check(j.req.Provider, v)
@@ -57,7 +57,11 @@ func (j *job) checkLockedVersion(ctx context.Context) error {
 		return nil
 	}
 	if listing, listErr := j.versions(ctx); listErr == nil {
-		if other, _, listErr := j.admitted(ctx, listing); listErr == nil && len(other) > 0 { // which notes that the version exists
+		other, _, listErr := j.admitted(ctx, listing) // which notes that the version exists
+		if err = j.policy().Check(j.req.Provider, v); err == nil {
+			return nil
+		}
+		if listErr == nil && len(other) > 0 {
 			err = sources.WithHint(err, "the newest version that is allowed is %s: --upgrade chooses it", other[0])
 		}
 	}
@@ -86,6 +90,7 @@ func (j *job) admitted(ctx context.Context, listing sources.Listing) (all []sour
 	if err := j.policy().Learn(ctx, j.req.Provider, matching...); err != nil {
 		return nil, nil, err
 	}
+	j.policy().See(ctx, j.req.Provider, listing)
 	for _, v := range matching {
 		if why := j.policy().Check(j.req.Provider, v); why != nil {
 			excluded = append(excluded, passed{v, why})

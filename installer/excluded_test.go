@@ -22,9 +22,7 @@ type fixedAges struct {
 	known map[string]bool
 }
 
-func (a *fixedAges) Ask(ctx context.Context, p sources.Provider, v sources.Version) error {
-	return a.Learn(ctx, p, v)
-}
+func (*fixedAges) See(context.Context, sources.Provider, sources.Listing) {}
 
 func (a *fixedAges) Learn(ctx context.Context, _ sources.Provider, versions ...sources.Version) error {
 	a.mu.Lock()

@@ -130,7 +130,9 @@ func (j *job) listHere(ctx context.Context, listing sources.Listing) ([]sources.
 		all = append(all, id.Version)
 	}
 	all = slices.Compact(newestFirst(all))
-	return all, errors.Join(err, j.policy().Learn(ctx, j.req.Provider, all...))
+	err = errors.Join(err, j.policy().Learn(ctx, j.req.Provider, all...))
+	j.policy().See(ctx, j.req.Provider, listing)
+	return all, err
 }
 
 // lookHere looks for verified packages of a version for all platforms. Those in mirrors

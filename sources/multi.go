@@ -15,6 +15,19 @@ type Method struct {
 	Source  Source
 	Include []Pattern // empty means all
 	Exclude []Pattern // takes precedence over Include
+
+	// Checkout means that the source is part of a checkout. Who can change that can have it list versions that don't
+	// exist.
+	Checkout bool
+}
+
+// list lists the versions of p, and vouches for them.
+func (m Method) list(ctx context.Context, p Provider) (Listing, error) {
+	listing, err := m.Source.Versions(ctx, p)
+	if listing.Vouched = nil; !m.Checkout {
+		listing.Vouched = listing.Versions
+	}
+	return listing, err
 }
 
 // Applies reports whether the method is used for p.
@@ -56,7 +69,7 @@ func Ask(ctx context.Context, p Provider, methods []Method) []Answer {
 		a := &answers[i]
 		a.Method = method
 		if a.Applies, a.By = method.Ruling(p); a.Applies {
-			wg.Go(func() { a.Listing, a.Err = method.Source.Versions(ctx, p) })
+			wg.Go(func() { a.Listing, a.Err = method.list(ctx, p) })
 		}
 	}
 	wg.Wait()
@@ -106,7 +119,7 @@ func (m *multi) Versions(ctx context.Context, p Provider) (Listing, error) {
 		return union(ctx, p, m.applying(p))
 	})
 	// Callers share the recorded slices, and may sort or append to them.
-	listing.Versions = slices.Clone(listing.Versions)
+	listing.Versions, listing.Vouched = slices.Clone(listing.Versions), slices.Clip(listing.Vouched)
 	listing.Warnings, listing.From, listing.Unasked = slices.Clip(listing.Warnings), slices.Clip(listing.From), slices.Clip(listing.Unasked)
 	return listing, err
 }
@@ -158,6 +171,7 @@ func union(ctx context.Context, p Provider, methods []Method) (Listing, error) {
 				all.Versions = append(all.Versions, v)
 			}
 		}
+		all.Vouched = append(all.Vouched, listings[i].Vouched...)
 		for v, detail := range listings[i].Details {
 			all.detail(v, detail)
 		}
@@ -235,7 +249,7 @@ func askAll(ctx context.Context, p Provider, methods []Method) ([]Listing, []err
 		ctx, cancelLater = context.WithCancel(mine)
 		defer cancelLater()
 		wg.Go(func() {
-			listings[i], errs[i] = method.Source.Versions(mine, p)
+			listings[i], errs[i] = method.list(mine, p)
 			if errs[i] != nil && !errors.Is(errs[i], ErrNotFound) && !errors.Is(errs[i], ErrOffline) {
 				cancelLater()
 			}

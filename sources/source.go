@@ -35,6 +35,10 @@ type Listing struct {
 	From     []string // the sources that have the provider, as messages name them; empty means the source that was queried
 	Unasked  []string // the sources that were not queried, if the error matches [ErrOffline]
 
+	// Vouched are the versions that exist: those of installation methods that the user trusts, see [Method]. A source
+	// leaves it empty.
+	Vouched []Version
+
 	// Details describe versions, as far as the source knows without another request. Sources may need an option
 	// for them.
 	Details map[Version]Detail

@@ -476,8 +476,6 @@ func serverCommand(ts *testscript.TestScript, s *sourcetest.Server, args []strin
 		ts.Check(os.WriteFile(ts.MkAbs(args[1]), s.OwnAuthority(), 0o644))
 	case "-published": // HOST/NAMESPACE/TYPE/VERSION, and when or how long ago; empty means that it isn't stated
 		s.Publish(args[1], moment(ts, args[2]))
-	case "-clock": // by how much it is wrong, or none
-		s.SetClock(time.Since(moment(ts, strings.TrimPrefix(args[1], "none"))), args[1] != "none")
 	case "-serve":
 		s.ServeDir(ts.MkAbs(args[1]))
 	case "-stop":
@@ -487,13 +485,7 @@ func serverCommand(ts *testscript.TestScript, s *sourcetest.Server, args []strin
 	}
 }
 
-// A steadyClock is that of a machine that has been running for a time.
-type steadyClock time.Duration
-
-func (c steadyClock) Wall() time.Time                 { return time.Now() }
-func (c steadyClock) Uptime() (string, time.Duration) { return "a boot", time.Duration(c) }
-
-// seen makes the ledger in a directory have first seen a version of a provider so long ago, with the record key of the
+// seen makes the ledger below a directory have first seen a version of a provider so long ago, with the record key of the
 // environment.
 func seen(ts *testscript.TestScript, _ bool, args []string) {
 	key, err := seal.ParseKey(ts.Getenv("LARDER_RECORD_KEY"))
@@ -502,10 +494,9 @@ func seen(ts *testscript.TestScript, _ bool, args []string) {
 	ts.Check(err)
 	v, err := sources.ParseVersion(args[2])
 	ts.Check(err)
-	for _, clock := range []steadyClock{1, steadyClock(time.Since(moment(ts, args[3])))} {
-		ledger := age.New(age.Options{Dir: ts.MkAbs(filepath.Dir(args[0])), Name: filepath.Base(args[0]), Key: key, Clock: clock})
-		ts.Check(ledger.With(age.Network{}).Learn(story(ts).t.Context(), p, v))
-	}
+	ledger := age.New(age.Options{Dir: ts.MkAbs(args[0]), Key: key, Now: func() time.Time { return moment(ts, args[3]) }})
+	ledger.With(age.Registry{}).See(story(ts).t.Context(), p, sources.Listing{Vouched: []sources.Version{v}})
+	ledger.Close()
 }
 
 // moment parses a time, or how long ago it was in days or as Go writes durations.

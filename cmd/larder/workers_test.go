@@ -23,8 +23,8 @@ import (
 	"github.com/larder-cli/larder/sources/sourcetest"
 )
 
-// workerVariable makes the test binary run the command lines on its standard input, one after the other: starting a process
-// takes most of the time of a short run.
+// workerVariable makes the test binary run the command lines on its standard input, one after the other: starting a
+// process takes most of the time of a short run.
 const workerVariable = "LARDER_TEST_WORKER"
 
 // A commandLine is what a worker runs. Without variables, it has the worker's environment.
@@ -165,11 +165,12 @@ func runLarder(ts *testscript.TestScript, args ...string) reply {
 	return a
 }
 
-// aloneWith reports whether larder runs in a process of its own: on Windows, as another user, with other certificates than
-// workers have read, if another program takes its place, if its path matters or if it reads standard input.
+// aloneWith reports whether larder runs in a process of its own: on Windows, as another user, with other certificates
+// than workers have read, if another program takes its place, if its path matters or if it reads standard input.
 func (s *storyState) aloneWith(ts *testscript.TestScript, args []string) bool {
 	return runtime.GOOS == "windows" || ts.Getenv("LARDER_TEST_USER")+ts.Getenv("LARDER_TEST_UMASK") != "" ||
-		ts.Getenv("SSL_CERT_FILE") != s.world.CAFile || slices.ContainsFunc(args, func(arg string) bool { return slices.Contains([]string{"exec", "shim", "-"}, arg) })
+		ts.Getenv("SSL_CERT_FILE") != s.world.CAFile ||
+		slices.Contains(args, "exec") || slices.Contains(args, "shim") || slices.Contains(args, "-")
 }
 
 // show makes a reply the output that a script sees.

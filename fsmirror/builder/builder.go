@@ -12,7 +12,6 @@
 //	index.html                                                        page for people, if larder mirror sync --html has written it once
 //	.larder/evidence/HOST/NAMESPACE/TYPE/VERSION/                     evidence
 //	.larder/known/HOST/NAMESPACE/TYPE.json                            records of each user who writes
-//	.larder/ages/                                                     ages of versions, see package age; larder mirror sync writes them
 //	.larder/mirror.lock                                               locked by the process that writes
 //	.larder/unsettled                                                 exists until everything is on the disk
 //	.larder/tmp/run-*/                                                scratch directories of the process that writes

@@ -178,13 +178,16 @@ func (s *Server) fetch(id sources.PackageID) *Arrival {
 
 // proof answers with a file of the evidence for a version.
 func (x *exchange) proof() error {
-	if _, err := x.allowed(x.r.Context(), x.id.Provider, x.id.Version); err != nil {
+	if _, err := x.allowed(x.r.Context(), x.id.Provider); err != nil {
 		return err
 	}
 	var changed time.Time
 	text, info, err := x.mirror.dir().ReadFile(evidence.Path(x.id.Provider, x.id.Version)+"/"+x.file, evidence.Max)
 	switch err = absent(err); {
 	case err == nil:
+		if _, err := x.allowed(x.r.Context(), x.id.Provider, x.id.Version); err != nil {
+			return err
+		}
 		changed = info.ModTime()
 	case errors.Is(err, sources.ErrNotFound) && x.opts.Upstream != nil:
 		if text, err = x.upstreamProof(); err != nil {

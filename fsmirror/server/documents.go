@@ -106,7 +106,7 @@ func (s *Server) allowed(ctx context.Context, p sources.Provider, versions ...so
 
 // offers returns the archives of a version that clients can have.
 func (s *Server) offers(ctx context.Context, r sources.Release) (d document, stale time.Duration, err error) {
-	if _, err := s.allowed(ctx, r.Provider, r.Version); err != nil {
+	if _, err := s.allowed(ctx, r.Provider); err != nil {
 		return d, 0, err
 	}
 	d, err = s.mirror.release(r)
@@ -132,7 +132,8 @@ func (s *Server) offers(ctx context.Context, r sources.Release) (d document, sta
 	if len(d.archives) == 0 {
 		return d, 0, lacking(stale)
 	}
-	return d, stale, nil
+	_, err = s.allowed(ctx, r.Provider, r.Version) // rules are asked only about what exists
+	return d, stale, err
 }
 
 // lacking returns the error for what an answer of this age lacks. Only a new one is certain: upstream may have published

@@ -148,9 +148,6 @@ func (x *exchange) registryDownload() error {
 		return err
 	}
 	return x.document(x.name(), func(ctx context.Context) (any, time.Duration, error) {
-		if _, err := x.allowed(ctx, x.id.Provider, x.id.Version); err != nil {
-			return nil, 0, err
-		}
 		signed, err := x.signedArchives(x.id.Release())
 		if err != nil {
 			return nil, 0, err
@@ -158,6 +155,9 @@ func (x *exchange) registryDownload() error {
 		zh, ok := signed.hashes[x.id.Platform]
 		if !ok {
 			return nil, 0, sources.ErrNotFound
+		}
+		if _, err := x.allowed(ctx, x.id.Provider, x.id.Version); err != nil {
+			return nil, 0, err
 		}
 		id := x.id
 		host := string(id.Provider.Host)

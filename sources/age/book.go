@@ -4,91 +4,82 @@ import (
 	"context"
 	"encoding/json"
 	"maps"
+	"slices"
+	"strings"
 	"time"
 
-	"github.com/larder-cli/larder/sources"
 	"github.com/larder-cli/larder/sources/disk"
 )
 
-// A book is the contents of the file.
-type book struct {
-	Format    int                         `json:"format"`
-	Clock     clock                       `json:"clock"`
-	Providers map[string]map[string]birth `json:"providers"` // by address and version
+// A book has the dates of providers' versions, by the provider's address and the version.
+type book map[string]map[string]date
+
+// A date is since when a version is known to exist, in seconds since 1970. One of its fields is 0.
+type date struct {
+	Published int64 `json:"published,omitempty"` // as the origin registry states it
+	Seen      int64 `json:"seen,omitempty"`      // first in a listing
 }
 
-// A birth is since when a version exists.
-type birth struct {
-	Born      time.Duration `json:"born"`                // point on the line of time; negative if it is before the beginning
-	Published int64         `json:"published,omitempty"` // as the registry states it, in seconds since 1970; 0 if it doesn't
-}
-
-const (
-	format  = 1
-	subject = "ages of versions" // of the record, for its authentication code
-	maxFile = 64 << 20           // in bytes, enough for a million versions
-	oldest  = 100 * 365 * 24 * time.Hour
-	slack   = time.Hour // by which an age may be too low
-)
-
-var lockWait = 5 * time.Second // another process holds the lock for milliseconds
-
-func newBook() *book { return &book{Format: format, Providers: map[string]map[string]birth{}} }
-
-func (b *book) clone() *book {
-	c := *b
-	c.Providers = maps.Clone(b.Providers)
-	for p, versions := range c.Providers {
-		c.Providers[p] = maps.Clone(versions)
+// and returns what two dates of a version say together. What a registry states replaces what was seen, and can make a
+// version only younger.
+func (d date) and(other date) date {
+	switch {
+	case d.Published != 0 || other.Published != 0:
+		return date{Published: max(d.Published, other.Published)}
+	case d.Seen == 0 || other.Seen != 0 && other.Seen < d.Seen:
+		return other
 	}
-	return &c
+	return d
 }
 
-// apply changes the book at the current time. It returns whether the book differs afterwards.
-func (b *book) apply(r reading, change func(b *book, now time.Duration) bool) bool {
-	born := change(b, b.Clock.now(r))
-	return b.Clock.move(r, born)
-}
-
-// see records since when versions have been seen: since now, or as long as seen returns. Seen may be nil.
-func (b *book) see(p sources.Provider, versions []sources.Version, now time.Duration, seen func(sources.Provider, sources.Version) time.Duration) (changed bool) {
-	for _, v := range versions {
-		old, ok := b.Providers[p.String()][v.String()]
-		if old.Published > 0 {
-			continue
-		}
-		born := now
-		if seen != nil {
-			born -= min(max(0, seen(p, v)), oldest)
-		}
-		if !ok || born < old.Born-slack {
-			b.set(p, v, birth{Born: born})
-			changed = true
+// add adds dates of a provider. If there is no room for some of them, those are left out, so that nothing is lost.
+func (b book) add(provider string, dates map[string]date) (changed, full bool) {
+	known, room := b[provider], b.room(provider)
+	for _, v := range slices.Sorted(maps.Keys(dates)) {
+		was, isKnown := known[v]
+		switch is := was.and(dates[v]); {
+		case is == was && isKnown:
+		case !isKnown && (room <= 0 || len(v) > longest):
+			full = true
+		default:
+			if known == nil {
+				known = map[string]date{}
+				b[provider] = known
+			}
+			if !isKnown {
+				room--
+			}
+			known[v], changed = is, true
 		}
 	}
-	return changed
+	return changed, full
 }
 
-// state records when versions were published, as a registry states it. The latest of several statements about a version
-// applies. AsOf is the time of the registry's clock.
-func (b *book) state(p sources.Provider, times map[sources.Version]time.Time, asOf time.Time, now time.Duration) (changed bool) {
-	for v, published := range times {
-		old := b.Providers[p.String()][v.String()]
-		latest := max(published.Unix(), old.Published)
-		born := now - min(max(0, asOf.Sub(time.Unix(latest, 0))), oldest)
-		if latest > old.Published || latest > 0 && born < old.Born-slack { // the line of time may have stood still
-			b.set(p, v, birth{born, latest})
-			changed = true
+// room returns how many more versions of a provider there is room for.
+func (b book) room(provider string) int {
+	host, _, _ := strings.Cut(provider, "/")
+	all, ofHost := 0, 0
+	for p, versions := range b {
+		all += len(versions)
+		if strings.HasPrefix(p, host+"/") {
+			ofHost += len(versions)
 		}
 	}
-	return changed
+	return min(mostOfProvider-len(b[provider]), mostOfHost-ofHost, most-all)
 }
 
-func (b *book) set(p sources.Provider, v sources.Version, born birth) {
-	if b.Providers[p.String()] == nil {
-		b.Providers[p.String()] = map[string]birth{}
+// A file is what the file contains.
+type file struct {
+	Format    int  `json:"format"`
+	Providers book `json:"providers"`
+}
+
+// known returns the book. The first call reads it. The caller holds l.mu.
+func (l *Ledger) known() book {
+	if l.book == nil {
+		l.book = l.read()
 	}
-	b.Providers[p.String()][v.String()] = born
+	return l.book
 }
 
 // name returns the name of the file. Runs with and without a shared key don't replace each other's.
@@ -99,36 +90,38 @@ func (l *Ledger) name() string {
 	return "own.json"
 }
 
-// read reads the file. It returns nil if there is no valid one.
-func (l *Ledger) read() *book {
+// read reads the file. The book is empty if there is no valid one.
+func (l *Ledger) read() book {
 	if l.opts.Dir == "" {
-		return nil
+		return book{}
 	}
 	dir, err := l.dir(disk.Open, (*disk.Dir).Sub)
 	if err != nil {
-		return nil
+		return book{}
 	}
 	defer dir.Close()
 	sealed, _, err := dir.ReadFile(l.name(), maxFile)
 	if err != nil {
-		return nil
+		return book{}
 	}
 	text, err := l.opts.Key.Open(subject, sealed)
-	var b book
-	if err != nil || json.Unmarshal(text, &b) != nil || b.Format != format || b.Providers == nil {
-		return nil
+	var f file
+	if err != nil || json.Unmarshal(text, &f) != nil || f.Format != format || f.Providers == nil {
+		return book{}
 	}
-	return &b
+	return f.Providers
 }
 
-// dir opens the directory of the files. Other users may be able to write to the one that contains it.
-func (l *Ledger) dir(open func(string) (*disk.Dir, error), sub func(*disk.Dir, string) (*disk.Dir, error)) (*disk.Dir, error) {
+// dir opens the directory of the files.
+func (l *Ledger) dir(
+	open func(string) (*disk.Dir, error), sub func(*disk.Dir, string) (*disk.Dir, error),
+) (*disk.Dir, error) {
 	outer, err := open(l.opts.Dir)
 	if err != nil {
 		return nil, err
 	}
 	defer outer.Close()
-	return sub(outer, l.opts.Name)
+	return sub(outer, "ages")
 }
 
 // lock locks the files. It returns nil if they can't be locked or written.
@@ -153,9 +146,21 @@ func (l *Ledger) lock(ctx context.Context) (dir *disk.Dir, unlock func()) {
 	}
 }
 
-// write replaces the file. If that fails, the book is valid for this run.
-func (l *Ledger) write(dir *disk.Dir) {
-	if text, err := l.opts.Key.Seal(subject, l.book); err == nil {
+// write adds what is in the file, which another process may have written since, and replaces it. If that fails, the
+// book is valid for this run.
+func (l *Ledger) write(ctx context.Context) {
+	l.changed, l.written = false, time.Now() // also if it can't be written: the next try would wait again
+	dir, unlock := l.lock(ctx)
+	if dir == nil {
+		return
+	}
+	defer unlock()
+	all := l.read()
+	for p, dates := range l.book {
+		all.add(p, dates)
+	}
+	l.book = all
+	if text, err := l.opts.Key.Seal(subject, file{format, all}); err == nil {
 		_ = dir.WriteFile(l.name(), text, disk.Synced)
 	}
 }

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"io/fs"
 	"os"
-	"time"
 )
 
 func exchange(*Dir, string, *Dir, string) error { return errors.ErrUnsupported }
@@ -16,6 +15,3 @@ func (d *Dir) CloneFile(string, *os.File, fs.FileMode) error { return errors.Err
 
 // Boot returns an empty string: this system has no ID for each boot.
 func Boot() string { return "" }
-
-// Uptime returns 0: without the ID of the boot, the time since it is of no use.
-func Uptime() time.Duration { return 0 }

@@ -13,7 +13,6 @@ import (
 	"net/url"
 	"slices"
 	"strings"
-	"time"
 
 	"github.com/larder-cli/larder/sources"
 )
@@ -44,7 +43,6 @@ type Document struct {
 	Body        []byte
 	URL         *url.URL // the URL that answered, after redirects; may hold secrets
 	ContentType string
-	Date        time.Time // when the server sent the document, by its own clock; zero if it doesn't say so
 	Header      http.Header
 
 	answer *answer
@@ -104,8 +102,7 @@ func (c *Client) document(ctx context.Context, u *url.URL, e *effort, r Request)
 	if err != nil {
 		return nil, a.fail(err)
 	}
-	date, _ := http.ParseTime(a.resp.Header.Get("Date"))
-	return &Document{Body: body, URL: a.at, ContentType: a.resp.Header.Get("Content-Type"), Date: date, Header: a.resp.Header, answer: a}, nil
+	return &Document{Body: body, URL: a.at, ContentType: a.resp.Header.Get("Content-Type"), Header: a.resp.Header, answer: a}, nil
 }
 
 func (c *Client) documentHeader(ctx context.Context, u *url.URL, r Request) (http.Header, error) {

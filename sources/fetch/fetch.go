@@ -118,7 +118,6 @@ type Client struct {
 	ledger    atomic.Pointer[Ledger]
 
 	answered atomic.Bool // whether any host has
-	clock    serverClock
 	hopeless atomic.Bool // whether a host was given up that can't be reached, before any answered
 
 	mu    sync.Mutex

@@ -183,9 +183,6 @@ func (c *Client) roundTrip(ctx context.Context, w *watch, by *way, u *url.URL, h
 	w.answer()
 	c.answered.Store(true)
 	known.host.lost.Store(false)
-	if u.Scheme == "https" {
-		c.clock.set(resp.Header)
-	}
 	w.renew()
 	if resp.StatusCode < 500 && resp.StatusCode != http.StatusTooManyRequests {
 		c.well(known.host)

@@ -113,16 +113,14 @@ func (r Rule) appliesTo(p sources.Provider) bool {
 
 // Ages knows how old versions are. Its methods are safe for concurrent use.
 type Ages interface {
-	// Learn finds out how old the versions of a provider are, as far as that is not known yet, and notes the
-	// versions that are seen for the first time. Versions are those that may be chosen. It fails only if the
-	// context is done.
+	// Learn finds out how old versions of a provider are, as far as its registry states it. They need not exist. It
+	// fails only if the context is done.
 	Learn(ctx context.Context, p sources.Provider, versions ...sources.Version) error
 
-	// Ask is Learn for a version that may not exist yet, such as one in a lock file. It notes nothing about a
-	// version that nothing else has seen: otherwise a file could make future versions older.
-	Ask(ctx context.Context, p sources.Provider, claimed sources.Version) error
+	// See notes the versions that a listing vouches for: each is known to exist from now on.
+	See(ctx context.Context, p sources.Provider, listing sources.Listing)
 
-	// Of returns how old a version is, as far as Learn has found that out.
+	// Of returns how old a version is, as far as Learn and See have found that out.
 	Of(p sources.Provider, v sources.Version) Age
 }
 
@@ -158,8 +156,8 @@ func (p *Policy) of(s Setting, provider sources.Provider) (rules []Rule) {
 	return rules
 }
 
-// Learn finds out how old versions of a provider are, if a rule requires an age that they may not have yet. Versions only
-// become older, so it asks nothing about those that are known to be old enough.
+// Learn finds out how old versions of a provider are, if a rule requires an age that they may not have. It asks nothing
+// about those that are old enough as the registry has stated: they only become older.
 func (p *Policy) Learn(ctx context.Context, provider sources.Provider, versions ...sources.Version) error {
 	if young := p.young(provider, versions); len(young) > 0 {
 		return p.Ages.Learn(ctx, provider, young...)
@@ -167,22 +165,24 @@ func (p *Policy) Learn(ctx context.Context, provider sources.Provider, versions 
 	return nil
 }
 
-// Ask is Learn for a version that a file claims to exist.
-func (p *Policy) Ask(ctx context.Context, provider sources.Provider, claimed sources.Version) error {
-	if young := p.young(provider, []sources.Version{claimed}); len(young) > 0 {
-		return p.Ages.Ask(ctx, provider, claimed)
+// See notes what a listing of a provider vouches for, if a rule requires an age.
+func (p *Policy) See(ctx context.Context, provider sources.Provider, listing sources.Listing) {
+	if len(p.young(provider, listing.Vouched)) > 0 {
+		p.Ages.See(ctx, provider, listing)
 	}
-	return nil
 }
 
-// young returns the versions that may not have an age yet that a rule requires.
+// young returns the versions that don't have the age that rules require, or not as a registry states it.
 func (p *Policy) young(provider sources.Provider, versions []sources.Version) []sources.Version {
 	rules := p.of(MinAge, provider)
 	if len(rules) == 0 || p.Ages == nil {
 		return nil
 	}
 	most := slices.MaxFunc(rules, func(a, b Rule) int { return cmp.Compare(a.Age, b.Age) }).Age
-	return slices.DeleteFunc(slices.Clone(versions), func(v sources.Version) bool { return p.Ages.Of(provider, v).AtLeast >= most })
+	return slices.DeleteFunc(slices.Clone(versions), func(v sources.Version) bool {
+		age := p.Ages.Of(provider, v)
+		return age.Stated && age.AtLeast >= most
+	})
 }
 
 // with returns the violation as an error with its hints.
@@ -212,8 +212,8 @@ func (p *Policy) CheckProvider(provider sources.Provider) error {
 	return nil
 }
 
-// Check returns a [Violation] if a version of a provider is not allowed. Rules about ages use what Learn has
-// found out.
+// Check returns a [Violation] if a version of a provider is not allowed. Rules about ages use what Learn and See
+// have found out.
 func (p *Policy) Check(provider sources.Provider, v sources.Version) error {
 	if err := p.CheckProvider(provider); err != nil {
 		return err

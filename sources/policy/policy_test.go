@@ -98,9 +98,10 @@ func TestLegacyAddressesAreNotRequired(t *testing.T) {
 // ages has fixed ages of versions.
 type ages map[string]time.Duration
 
-// Learn makes the versions a hundred days old.
-func (ages) Ask(context.Context, sources.Provider, sources.Version) error { return nil }
+// See notes nothing.
+func (ages) See(context.Context, sources.Provider, sources.Listing) {}
 
+// Learn makes the versions a hundred days old.
 func (a ages) Learn(_ context.Context, _ sources.Provider, versions ...sources.Version) error {
 	for _, v := range versions {
 		a[v.String()] = 100 * 24 * time.Hour

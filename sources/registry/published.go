@@ -25,26 +25,22 @@ const (
 // tofuDocuments has the documents of registry.opentofu.org.
 var tofuDocuments = &url.URL{Scheme: "https", Host: "api.opentofu.org"}
 
-// Published returns when p's versions were published, as p's registry states it, and the time of the registry's
-// clock at which it did. Versions whose time isn't stated are left out. If the registry states no times, the error
-// matches [sources.ErrNotFound].
-func (r *Registry) Published(ctx context.Context, p sources.Provider) (times map[sources.Version]time.Time, asOf time.Time, err error) {
+// Published returns when p's versions were published, as p's registry states it over TLS. Versions whose time isn't
+// stated are left out. If the registry states no times, the error matches [sources.ErrNotFound].
+func (r *Registry) Published(ctx context.Context, p sources.Provider) (map[sources.Version]time.Time, error) {
 	request, read, err := r.publishedAt(ctx, p)
 	if err != nil {
-		return nil, asOf, err
+		return nil, err
 	}
 	doc, err := r.client.Document(ctx, request)
 	if err != nil {
-		return nil, asOf, unstated(err)
+		return nil, unstated(err)
 	}
-	if doc.URL.Scheme != "https" || doc.Date.IsZero() {
-		return nil, asOf, fmt.Errorf("%w: publication times without the time of the server", sources.ErrNotFound)
+	times := read(doc)
+	if doc.URL.Scheme != "https" || len(times) == 0 {
+		return nil, fmt.Errorf("%w: publication times", sources.ErrNotFound)
 	}
-	times = read(doc)
-	if len(times) == 0 {
-		return nil, asOf, fmt.Errorf("%w: publication times", sources.ErrNotFound)
-	}
-	return times, doc.Date, nil
+	return times, nil
 }
 
 // unstated makes a refusal of the server match [sources.ErrNotFound]: it doesn't have the document.

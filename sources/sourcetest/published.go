@@ -21,24 +21,6 @@ func (s *Server) Publish(version string, at time.Time) {
 	})
 }
 
-// SetClock sets by how much the server's clock is wrong, for its Date headers. It has no clock if known is false.
-func (s *Server) SetClock(wrong time.Duration, known bool) {
-	s.set(func() { s.clock = func() (time.Time, bool) { return time.Now().Add(wrong), known } })
-}
-
-// setDate sets the Date header by the server's clock.
-func (s *Server) setDate(header http.Header) {
-	s.set(func() {
-		if s.clock == nil {
-			return
-		}
-		header["Date"] = nil
-		if now, ok := s.clock(); ok {
-			header.Set("Date", now.UTC().Format(http.TimeFormat))
-		}
-	})
-}
-
 // publications returns the publication times of the requested provider by version.
 func (s *Server) publications(r *http.Request) map[string]time.Time {
 	times := map[string]time.Time{}

@@ -113,7 +113,6 @@ func (s *Server) Around(wrap func(next http.Handler) http.Handler) {
 // answer answers a request, according to the faults.
 func (s *Server) answer(w http.ResponseWriter, r *http.Request) {
 	f := s.take(r.URL.Path)
-	s.setDate(w.Header())
 	out := &response{
 		ResponseWriter: w, server: s, request: s.record(r), fault: f, conn: s.connOf(r.RemoteAddr), done: r.Context().Done(),
 	}

@@ -274,7 +274,7 @@ func (k *checkedModule) allowed(ctx context.Context, p sources.Provider) bool {
 		}
 		k.add(f.About(p, sources.Version{}), k.declared(p))
 	case !isLocked:
-	case k.policy.Ask(ctx, p, e.Version) != nil: // the run was interrupted
+	case k.policy.Learn(ctx, p, e.Version) != nil: // the run was interrupted
 	default:
 		if err := k.policy.Check(p, e.Version); err != nil {
 			f := errorFinding(p, e.Version, err)

@@ -28,8 +28,9 @@ func (m *rootModule) source(ctx context.Context) (sources.Source, error) {
 // methods returns the installation methods of [rootModule.source].
 func (m *rootModule) methods(ctx context.Context) (methods []sources.Method, err error) {
 	defer func() {
-		for _, method := range methods {
+		for i, method := range methods {
 			if mirror := localMirror(method); mirror != nil && mirror.Confined() {
+				methods[i].Checkout = true
 				m.warnLeaving(ctx, mirror)
 			}
 		}

@@ -63,9 +63,6 @@ func SyncMirror(ctx context.Context, s *Session, request SyncRequest) error {
 			return nil
 		}
 		entries, err := b.List(ctx, builder.ListOptions{})
-		if err == nil {
-			err = m.noteAges(ctx, dir, entries)
-		}
 		total := totalOf(entries)
 		if err == nil && total.Packages > 0 {
 			f.output.Conclude("%s. %s", sum.SyncedText(f.output), total.Text(dir))

@@ -127,6 +127,7 @@ func (o *outdating) compare(ctx context.Context, m *rootModule, source sources.S
 	if err := m.policy.Learn(ctx, r.Provider, listing.Versions...); err != nil {
 		return standing{}, err
 	}
+	m.policy.See(ctx, r.Provider, listing)
 	s := standingOf(r, e.Version, listing.Versions, m.policy)
 	s.notQueried = listing.Unasked
 	if s.rank == report.UpToDate && len(s.notQueried) > 0 {

@@ -129,7 +129,7 @@ func (m *rootModule) checkSelected(ctx context.Context) error {
 	}
 	var errs []error
 	for _, e := range m.lock.Entries() {
-		err := m.policy.Ask(ctx, e.Provider, e.Version)
+		err := m.policy.Learn(ctx, e.Provider, e.Version)
 		if err == nil {
 			err = m.policy.Check(e.Provider, e.Version)
 		}

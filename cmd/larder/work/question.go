@@ -81,6 +81,9 @@ func (s *Session) question(ctx context.Context, dir, typed string) (q *question,
 		done()
 		return nil, nil, err
 	}
+	for _, a := range q.answers {
+		q.policy.See(ctx, q.req.Provider, a.Listing)
+	}
 	return q, done, ctx.Err()
 }
 

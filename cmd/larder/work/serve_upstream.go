@@ -149,6 +149,7 @@ func (u *upstream) Versions(ctx context.Context, p sources.Provider) ([]sources.
 		return nil, err
 	}
 	listing, err := from.Versions(ctx, p)
+	u.policy.See(ctx, p, listing)
 	u.mu.Lock()
 	u.listed += len(listing.Versions)
 	u.mu.Unlock()

@@ -69,7 +69,7 @@ type Session struct {
 	modules  modules.Cache
 	settings memo[sources.Engine, settings]
 	remotes  memo[string, sources.Source] // by engine and name
-	ledgers  memo[string, *age.Ledger]    // by directory
+	ages     memo[string, *age.Ledger]    // by the directory of the user's state
 
 	registries memo[sources.Engine, *registry.Registry]
 	mirrors    memo[string, *fsmirror.Mirror] // by options and directory
@@ -95,8 +95,9 @@ type Session struct {
 
 	arrivals *staging.Arrivals // downloads of this user's processes into any store; nil if the run changes nothing
 
-	mu     sync.Mutex
-	opened []*cachedir.Dir // closed at the end
+	mu      sync.Mutex
+	opened  []*cachedir.Dir // closed at the end
+	ledgers []*age.Ledger   // the same
 }
 
 // errNoPlace is returned by commands that use the plugin cache if no directory for it is
@@ -215,6 +216,9 @@ func (s *Session) close() {
 	for _, cache := range s.opened {
 		cache.Close()
 	}
+	for _, ledger := range s.ledgers {
+		ledger.Close()
+	}
 	s.arrivals.Close()
 }
 
@@ -249,7 +253,7 @@ func (s *Session) rootFor(ctx context.Context, engine sources.Engine, path strin
 	}
 	m.config, m.client = all.config.At(dir), all.client
 	if m.policy, err = s.policyFor(dir, m.config); err == nil && m.policy.Has(policy.MinAge) {
-		m.policy.Ages, err = m.ages()
+		m.policy.Ages, err = m.ledger()
 	}
 	return m, err
 }
