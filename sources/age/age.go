@@ -25,13 +25,14 @@ import (
 	"github.com/larder-cli/larder/sources/seal"
 )
 
-// Limits of the file, in versions. A busy site has ten thousand, and the largest provider a thousand.
+// Limits of the file, in versions. A busy site has ten thousand, and the largest provider a thousand. They apply to
+// versions that are seen in a run too. What a registry states in a run is limited only for each provider.
 const (
-	mostOfProvider = 10_000
-	mostOfHost     = 100_000
-	most           = 300_000
+	mostOfProvider = 5_000
+	mostOfHost     = 50_000
+	most           = 150_000
 	longest        = 64       // of a version, in bytes; real ones have up to 30
-	maxFile        = 64 << 20 // in bytes; the other limits keep it below 40 MB
+	maxFile        = 32 << 20 // in bytes; the other limits keep it below 20 MB
 )
 
 const (
@@ -58,8 +59,9 @@ type Options struct {
 	ReadOnly bool             // read the files, and write nothing
 	Now      func() time.Time // nil means time.Now
 
-	// Full is called once, with the first provider that has a version for which no room is left. It may be nil.
-	Full func(sources.Provider)
+	// Full is called once, with the address of the first provider that has a version for which no room is
+	// left. It may be nil.
+	Full func(provider string)
 }
 
 // A Ledger has the ages of versions. It is safe for concurrent use, also by several processes.
@@ -125,7 +127,7 @@ func (a Ages) Learn(ctx context.Context, p sources.Provider, versions ...sources
 		for v, at := range times {
 			dates[v.String()] = date{Published: at.Unix()}
 		}
-		l.note(ctx, p, dates)
+		l.note(ctx, p, dates, false)
 		return true, nil
 	})
 	return err
@@ -137,7 +139,7 @@ func (a Ages) See(ctx context.Context, p sources.Provider, listing sources.Listi
 	for _, v := range listing.Vouched {
 		dates[v.String()] = date{Seen: a.ledger.opts.Now().Unix()}
 	}
-	a.ledger.note(ctx, p, dates)
+	a.ledger.note(ctx, p, dates, true)
 }
 
 // Of implements [policy.Ages].
@@ -165,13 +167,10 @@ func (l *Ledger) stated(p sources.Provider, versions []sources.Version) bool {
 }
 
 // note records dates of a provider's versions.
-func (l *Ledger) note(ctx context.Context, p sources.Provider, dates map[string]date) {
+func (l *Ledger) note(ctx context.Context, p sources.Provider, dates map[string]date, limited bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	changed, full := l.known().add(p.String(), dates)
-	if full && l.opts.Full != nil {
-		l.told.Do(func() { l.opts.Full(p) })
-	}
+	changed := l.add(l.known(), p.String(), dates, limited)
 	l.changed = l.changed || changed
 	if l.changed && time.Since(l.written) > writeEvery {
 		l.write(ctx)

@@ -32,9 +32,14 @@ func (d date) and(other date) date {
 	return d
 }
 
-// add adds dates of a provider. If there is no room for some of them, those are left out, so that nothing is lost.
-func (b book) add(provider string, dates map[string]date) (changed, full bool) {
-	known, room := b[provider], b.room(provider)
+// add adds dates of a provider to a book, and reports whether that changes it. If there is no room for some of them,
+// those are left out, so that nothing is lost.
+func (l *Ledger) add(b book, provider string, dates map[string]date, limited bool) (changed bool) {
+	known, room := b[provider], mostOfProvider-len(b[provider])
+	if limited {
+		room = b.room(provider)
+	}
+	full := false
 	for _, v := range slices.Sorted(maps.Keys(dates)) {
 		was, isKnown := known[v]
 		switch is := was.and(dates[v]); {
@@ -52,7 +57,10 @@ func (b book) add(provider string, dates map[string]date) (changed, full bool) {
 			known[v], changed = is, true
 		}
 	}
-	return changed, full
+	if full && l.opts.Full != nil {
+		l.told.Do(func() { l.opts.Full(provider) })
+	}
+	return changed
 }
 
 // room returns how many more versions of a provider there is room for.
@@ -156,10 +164,12 @@ func (l *Ledger) write(ctx context.Context) {
 	}
 	defer unlock()
 	all := l.read()
-	for p, dates := range l.book {
-		all.add(p, dates)
+	for p, dates := range all {
+		l.add(l.book, p, dates, false)
 	}
-	l.book = all
+	for p, dates := range l.book {
+		l.add(all, p, dates, true)
+	}
 	if text, err := l.opts.Key.Seal(subject, file{format, all}); err == nil {
 		_ = dir.WriteFile(l.name(), text, disk.Synced)
 	}

@@ -17,9 +17,9 @@ func (m *rootModule) ledger() (policy.Ages, error) {
 		key, err := m.recordKey()
 		ledger := age.New(age.Options{
 			Dir: m.config.StateDir, Key: key, ReadOnly: m.flags.ReadOnly || m.flags.DryRun,
-			Full: func(p sources.Provider) {
+			Full: func(provider string) {
 				hint := "to record the ages of all versions from now on, remove " + m.shown(filepath.Join(m.config.StateDir, "ages"))
-				m.output.WarnHint(hint, "%s: there is no room for the ages of more versions, so they stay unknown", p)
+				m.output.WarnHint(hint, "%s: there is no room for the ages of more versions, so they stay unknown", provider)
 			},
 		})
 		m.mu.Lock()
