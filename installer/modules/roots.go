@@ -25,16 +25,24 @@ type RootsOptions struct {
 	// number of names. A glob without / matches names at any depth.
 	Exclude []string
 
+	// EngineOf returns the engine for which a root module is read, if Engine is empty. It returns
+	// "" for both engines, as a nil EngineOf does.
+	EngineOf func(dir string) sources.Engine
+
 	Cache *Cache // to share with a later Load of the root modules; may be nil
 }
+
+var bothEngines = []sources.Engine{sources.Terraform, sources.OpenTofu}
 
 // Roots returns the root modules in dir and below, as sorted paths relative to dir.
 //
 // A directory with a lock file is a root module, also without configuration files:
 // Terragrunt keeps lock files beside its own files, and runs engines elsewhere. A
-// directory with configuration files is one unless another directory that was found
-// calls it as a module. A called directory is a root module too if it configures a
-// backend, but not if a unit of Terragrunt is what calls it, which sets the backend.
+// directory with configuration files is one unless another root module reaches it: by
+// its calls, the calls of its tests, or as the source of a unit of Terragrunt. If
+// directories call each other and nothing else reaches them, the first one is a root
+// module. A directory that configures a backend is one too, unless it is the source of
+// a unit, which sets the backend. So every configuration is read with a root module.
 // Hidden directories, data directories and symlinks to directories are skipped, except
 // .terragrunt-stack, where Terragrunt keeps the units of a stack.
 //
@@ -47,7 +55,7 @@ func Roots(ctx context.Context, dir string, opts RootsOptions) ([]string, error)
 		return nil, err
 	}
 	opts.Cache = cmp.Or(opts.Cache, new(Cache))
-	s := &search{dir: dir, opts: opts, called: map[string]bool{}, run: map[string]bool{}}
+	s := &search{dir: dir, opts: opts, at: map[string]*candidate{}}
 	s.terragrunt = terragrunt{realPath(dir), &opts.Cache.terragrunt}
 	for _, glob := range opts.Exclude {
 		pattern, err := parseGlob(glob)
@@ -70,9 +78,7 @@ type search struct {
 	opts    RootsOptions
 	exclude [][]string // patterns by name
 	found   []*candidate
-	mu      sync.Mutex
-	called  map[string]bool // directories of called modules, absolute and without symlinks
-	run     map[string]bool // those that are sources of Terragrunt's units, likewise
+	at      map[string]*candidate // by their path
 	errs    []error
 
 	terragrunt terragrunt
@@ -84,22 +90,124 @@ type candidate struct {
 	dir        string           // relative
 	path       string           // absolute, without symlinks
 	engines    []sources.Engine // that have configuration files here
+	chosen     []sources.Engine // for which it is read if it is a root module
 	configured bool             // has configuration files
 	locked     bool             // has a lock file, and configuration files for the engine or none at all
 	backend    bool
 	units      []string // names of Terragrunt's files
+
+	// The directories that its modules, tests and units name, absolute and without symlinks. Engines
+	// read only the tests and units of a root module.
+	calls, tests map[sources.Engine][]string
+	sources      []string // of its units
+
+	root    bool
+	run     bool                    // is the source of a unit that is a root module
+	reached map[sources.Engine]bool // by a root module that is read for this engine
+}
+
+// view returns the engine for which c was read with the result for e, or "" if e has no configuration
+// files here.
+func (c *candidate) view(e sources.Engine) sources.Engine {
+	switch {
+	case slices.Contains(c.engines, e):
+		return e
+	case slices.Contains(c.engines, sources.Terraform): // otherwise it would have been read for both
+		return sources.Terraform
+	}
+	return ""
 }
 
 // roots returns the candidates that are root modules.
 func (s *search) roots() []string {
+	callersFirst := s.callersFirst()
+	for _, is := range []func(c *candidate) bool{
+		func(c *candidate) bool { return c.locked },
+		func(c *candidate) bool { return c.backend && !c.run },
+		func(c *candidate) bool { return c.configured && !c.covered() },
+	} {
+		for _, c := range callersFirst {
+			if !c.root && is(c) {
+				s.choose(c)
+			}
+		}
+	}
 	var dirs []string
 	for _, c := range s.found {
-		if c.locked || c.configured && !s.run[c.path] && (c.backend || !s.called[c.path]) {
+		if c.root {
 			dirs = append(dirs, c.dir)
 		}
 	}
 	slices.Sort(dirs)
 	return dirs
+}
+
+// callersFirst returns the candidates in an order in which callers precede what they call. Of those that
+// call each other, the first one found is the first.
+func (s *search) callersFirst() (all []*candidate) {
+	seen := map[*candidate]bool{}
+	var visit func(dirs []string)
+	visit = func(dirs []string) {
+		for _, dir := range dirs {
+			c := s.at[dir]
+			if c == nil || seen[c] {
+				continue
+			}
+			seen[c] = true
+			visit(c.sources)
+			for _, e := range c.engines {
+				visit(c.calls[e])
+				visit(c.tests[e])
+			}
+			all = append(all, c)
+		}
+	}
+	for _, c := range s.found {
+		visit([]string{c.path})
+	}
+	slices.Reverse(all)
+	return all
+}
+
+// covered reports whether root modules reach c for its own engine, or for the other one if only that has
+// files here.
+func (c *candidate) covered() bool {
+	var views []sources.Engine
+	for _, e := range c.chosen {
+		if view := c.view(e); view != "" {
+			views = append(views, view)
+		}
+	}
+	if views == nil {
+		views = c.engines
+	}
+	return !slices.ContainsFunc(views, func(view sources.Engine) bool {
+		return !slices.ContainsFunc(bothEngines, func(e sources.Engine) bool { return c.reached[e] && c.view(e) == view })
+	})
+}
+
+// choose makes c a root module.
+func (s *search) choose(c *candidate) {
+	c.root = true
+	for _, dir := range c.sources {
+		if source := s.at[dir]; source != nil {
+			source.run = true
+		}
+	}
+	for _, e := range c.chosen {
+		view := c.view(e)
+		s.reach(slices.Concat(c.calls[view], c.tests[view], c.sources), e)
+	}
+}
+
+// reach notes that a root module calls the modules in dirs for an engine.
+func (s *search) reach(dirs []string, e sources.Engine) {
+	for _, dir := range dirs {
+		if c := s.at[dir]; c != nil && !c.reached[e] {
+			c.reached[e] = true
+			s.reach(c.calls[c.view(e)], e)
+		}
+	}
 }
 
 // look searches the relative path dir and the directories below it.
@@ -182,7 +290,8 @@ func (s *search) consider(dir string, entries []os.DirEntry) {
 	}
 	if c.configured || c.locked || c.units != nil {
 		c.path = realPath(filepath.Join(s.dir, dir))
-		s.found = append(s.found, c)
+		c.calls, c.tests, c.reached = map[sources.Engine][]string{}, map[sources.Engine][]string{}, map[sources.Engine]bool{}
+		s.found, s.at[c.path] = append(s.found, c), c
 	}
 }
 
@@ -198,11 +307,11 @@ func (s *search) testsBelow(dir string, entries []os.DirEntry) []string {
 // enginesFor returns the engines of the search that have configuration among names. Where both
 // read the same configuration and tests, it returns one of them.
 func (s *search) enginesFor(names, tests []string) []sources.Engine {
-	engines := []sources.Engine{s.opts.Engine}
-	if s.opts.Engine == "" {
-		engines = []sources.Engine{sources.Terraform, sources.OpenTofu}
+	engines := bothEngines
+	if s.opts.Engine != "" {
+		engines = []sources.Engine{s.opts.Engine}
 	}
-	engines = slices.DeleteFunc(engines, func(e sources.Engine) bool {
+	engines = slices.DeleteFunc(slices.Clone(engines), func(e sources.Engine) bool {
 		return len(engineNames(names, configExtensions, e)) == 0
 	})
 	if len(engines) > 1 && !slices.ContainsFunc(slices.Concat(names, tests), onlyTofu) {
@@ -231,31 +340,39 @@ func (s *search) readAll(ctx context.Context) {
 	wg.Wait()
 }
 
-// read records which modules a candidate calls, and whether it has a backend.
+// read records for which engines a candidate is read, what it calls, and whether it has a backend.
 func (s *search) read(c *candidate) {
+	c.chosen = s.enginesOf(c)
 	for _, name := range c.units {
-		for _, source := range s.terragrunt.sources(c.path, name) {
-			s.call(s.run, c, source)
-		}
+		c.sources = append(c.sources, s.terragrunt.unit(filepath.Join(c.path, name), c.path)...)
 	}
 	for _, e := range c.engines {
 		root := part{path: c.path, engine: e}
 		module := s.opts.Cache.read(root)
 		root.tests = defaultTests
 		c.backend = c.backend || module.backend != nil
-		for _, call := range slices.Concat(module.calls, s.opts.Cache.read(root).calls) {
-			if isLocal(call.source) {
-				s.call(s.called, c, realPath(filepath.Join(c.path, filepath.FromSlash(call.source))))
-			}
-		}
+		c.calls[e], c.tests[e] = localSources(c.path, module.calls), localSources(c.path, s.opts.Cache.read(root).calls)
 	}
 }
 
-// call records a directory that a candidate calls. A call of itself doesn't count.
-func (s *search) call(called map[string]bool, c *candidate, dir string) {
-	if dir != c.path {
-		s.mu.Lock()
-		defer s.mu.Unlock()
-		called[dir] = true
+// localSources returns the directories that calls in the directory at path name, without symlinks.
+func localSources(path string, calls []moduleCall) (dirs []string) {
+	for _, call := range calls {
+		if isLocal(call.source) {
+			dirs = append(dirs, realPath(filepath.Join(path, filepath.FromSlash(call.source))))
+		}
 	}
+	return dirs
+}
+
+// enginesOf returns the engines for which c is read if it is a root module.
+func (s *search) enginesOf(c *candidate) []sources.Engine {
+	e := s.opts.Engine
+	if e == "" && s.opts.EngineOf != nil {
+		e = s.opts.EngineOf(filepath.Join(s.dir, c.dir))
+	}
+	if e == "" {
+		return bothEngines
+	}
+	return []sources.Engine{e}
 }

@@ -48,7 +48,7 @@ func TestRoots(t *testing.T) {
 		{"a called module in the cloud", calling + "terraform {\n  cloud {}\n}\n", modules.RootsOptions{}, "live modules/a"},
 		{"a caller with an error", "-- live/a.tf --\n" + calls("../b") + "-- live/b.tf --\n}{\n-- b/main.tf --\n", modules.RootsOptions{}, "live"},
 		{"a module that calls itself", "-- a/main.tf --\n" + calls("./"), modules.RootsOptions{}, "a"},
-		{"modules that call each other", "-- a/main.tf --\n" + calls("../b") + "-- b/main.tf --\n" + calls("../a"), modules.RootsOptions{}, ""},
+		{"modules that call each other", "-- a/main.tf --\n" + calls("../b") + "-- b/main.tf --\n" + calls("../a"), modules.RootsOptions{}, "a"},
 		{"a module that is downloaded", "-- a/main.tf --\n" + calls("example.test/ns/b/acme") + "-- b/main.tf --\n", modules.RootsOptions{}, "a b"},
 		{"a module that an example calls", "-- main.tf --\n-- examples/a/main.tf --\n" + calls("../.."), modules.RootsOptions{}, "examples/a"},
 		{"a module that a test calls", "-- main.tf --\n-- tests/a.tftest.hcl --\nrun \"a\" {\n  module {\n    source = \"./tests/setup\"\n  }\n}\n-- tests/setup/main.tf --\n", modules.RootsOptions{}, "."},
@@ -80,6 +80,68 @@ func TestRoots(t *testing.T) {
 			if got := filepath.ToSlash(strings.Join(got, " ")); got != c.want {
 				t.Errorf("got %q, want %q", got, c.want)
 			}
+		})
+	}
+}
+
+// Every configuration is read with a root module: nothing that is called only by directories which are
+// not read themselves is left out.
+func TestRootsHideNothing(t *testing.T) {
+	calls := func(source string) string { return "module \"m\" {\n  source = \"" + source + "\"\n}\n" }
+	test := func(source string) string {
+		return "run \"a\" {\n  module {\n    source = \"" + source + "\"\n  }\n}\n"
+	}
+	const none, terraform, tofu = "", sources.Terraform, sources.OpenTofu
+	cases := []struct {
+		name, files string
+		engineOf    map[string]sources.Engine // by directory; both if there is none
+		want        string
+	}{
+		{"tests that call each other", "-- a/main.tf --\n-- a/x.tftest.hcl --\n" + test("../b") + "-- b/main.tf --\n-- b/x.tftest.hcl --\n" + test("../a"), nil, "a"},
+		{"tests in directories that call each other", "-- a/main.tf --\n-- a/tests/x.tftest.hcl --\n" + test("../b") + "-- b/main.tf --\n-- b/tests/x.tftest.hcl --\n" + test("../a"), nil, "a"},
+		{"a test that calls the caller", "-- a/main.tf --\n-- a/x.tftest.hcl --\n" + test("../b") + "-- b/main.tf --\n" + calls("../a"), nil, "a"},
+		{"a test of a called module", "-- a/main.tf --\n" + calls("../b") + "-- b/main.tf --\n-- b/x.tftest.hcl --\n" + test("../c") + "-- c/main.tf --\n", nil, "a c"},
+		{"a test of a module that a test calls", "-- a/main.tf --\n-- a/x.tftest.hcl --\n" + test("../b") + "-- b/main.tf --\n-- b/x.tftest.hcl --\n" + test("../c") + "-- c/main.tf --\n", nil, "a c"},
+		{"three tests in a circle", "-- a/main.tf --\n-- a/x.tftest.hcl --\n" + test("../b") + "-- b/main.tf --\n-- b/x.tftest.hcl --\n" + test("../c") + "-- c/main.tf --\n-- c/x.tftest.hcl --\n" + test("../a"), nil, "a c"},
+
+		{"two callers of each other", "-- a/main.tf --\n" + calls("../b") + "-- b/main.tf --\n" + calls("../a"), nil, "a"},
+		{"three in a circle", "-- a/main.tf --\n" + calls("../b") + "-- b/main.tf --\n" + calls("../c") + "-- c/main.tf --\n" + calls("../a"), nil, "a"},
+		{"what a circle calls", "-- a/main.tf --\n-- b/main.tf --\n" + calls("../c") + "-- c/main.tf --\n" + calls("../b") + "-- c/more.tf --\nmodule \"a\" {\n  source = \"../a\"\n}\n", nil, "b"},
+		{"a circle that another calls", "-- a/main.tf --\n" + calls("../b") + "-- b/main.tf --\n" + calls("../a") + "-- c/main.tf --\n" + calls("../a"), nil, "c"},
+		{"two circles", "-- a/main.tf --\n" + calls("../b") + "-- b/main.tf --\n" + calls("../a") + "-- c/main.tf --\n" + calls("../d") + "-- d/main.tf --\n" + calls("../c"), nil, "a c"},
+		{"a circle with a lock file", "-- a/main.tf --\n" + calls("../b") + "-- b/main.tf --\n" + calls("../a") + "-- b/.terraform.lock.hcl --\n", nil, "b"},
+		{"a circle with a backend", "-- a/main.tf --\n" + calls("../b") + "-- b/main.tf --\nterraform {\n  backend \"s3\" {}\n}\n" + calls("../a"), nil, "b"},
+		{"a called directory and a subdirectory", "-- main.tf --\n" + calls("./x") + "-- x/main.tf --\n" + calls("../"), nil, "."},
+
+		{"a circle that tofu closes", "-- a/main.tf --\n" + calls("../b") + "-- b/main.tf --\n-- b/x.tofu --\n" + calls("../a"), nil, "a"},
+		{"a circle that tofu closes, for terraform", "-- a/main.tf --\n" + calls("../b") + "-- b/main.tf --\n-- b/x.tofu --\n" + calls("../a"),
+			map[string]sources.Engine{"a": terraform, "b": terraform}, "a"},
+		{"a circle that tofu closes, first", "-- b/main.tf --\n" + calls("../a") + "-- a/main.tf --\n-- a/x.tofu --\n" + calls("../b"),
+			map[string]sources.Engine{"a": terraform, "b": terraform}, "a b"},
+		{"a caller for tofu, read for terraform", "-- a/main.tf --\n-- a/x.tofu --\n" + calls("../b") + "-- b/main.tf --\n", map[string]sources.Engine{"a": terraform, "b": terraform}, "a b"},
+		{"a caller for tofu, read for tofu", "-- a/main.tf --\n-- a/x.tofu --\n" + calls("../b") + "-- b/main.tf --\n", map[string]sources.Engine{"a": tofu, "b": terraform}, "a"},
+		{"a caller for tofu alone, read for terraform", "-- a/main.tofu --\n" + calls("../b") + "-- b/main.tf --\n", map[string]sources.Engine{"a": terraform, "b": terraform}, "a b"},
+		{"a twin that calls nothing, read for tofu", "-- a/main.tf --\n" + calls("../b") + "-- a/main.tofu --\n-- b/main.tf --\n", map[string]sources.Engine{"a": tofu, "b": tofu}, "a b"},
+		{"a twin that terraform reaches", "-- a/main.tf --\n" + calls("../b") + "-- b/main.tf --\n-- b/main.tofu --\n", map[string]sources.Engine{"a": terraform, "b": tofu}, "a b"},
+		{"a twin that both engines reach", "-- a/main.tf --\n" + calls("../b") + "-- b/main.tf --\n-- b/main.tofu --\n-- c/main.tf --\n" + calls("../b"), map[string]sources.Engine{"a": terraform, "b": tofu, "c": tofu}, "a c"},
+		{"a module for tofu that terraform calls", "-- a/main.tf --\n" + calls("../b") + "-- b/main.tofu --\n", map[string]sources.Engine{"a": terraform, "b": tofu}, "a b"},
+		{"a module for tofu that tofu calls", "-- a/main.tf --\n" + calls("../b") + "-- b/main.tofu --\n", map[string]sources.Engine{"a": tofu, "b": terraform}, "a"},
+		{"a twin on the way", "-- a/main.tf --\n" + calls("../b") + "-- b/main.tf --\n-- b/main.tofu --\n" + calls("../c") + "-- c/main.tf --\n", map[string]sources.Engine{"a": terraform, "b": terraform, "c": terraform}, "a c"},
+		{"a twin on the way of tofu", "-- a/main.tf --\n" + calls("../b") + "-- b/main.tf --\n-- b/main.tofu --\n" + calls("../c") + "-- c/main.tf --\n", map[string]sources.Engine{"a": tofu, "b": tofu, "c": tofu}, "a"},
+		{"a test for tofu, read for terraform", "-- a/main.tf --\n-- a/x.tofutest.hcl --\n" + test("../b") + "-- b/main.tf --\n", map[string]sources.Engine{"a": terraform, "b": terraform}, "a b"},
+		{"an engine that the caller's error hides", "-- a/main.tf --\n-- a/x.tofu --\n" + calls("../b") + "-- b/main.tf --\n", map[string]sources.Engine{"a": none}, "a"},
+	}
+	for _, c := range cases {
+		t.Run(c.name, func(t *testing.T) {
+			dir := unpack(t, txtar.Parse([]byte(c.files)))
+			opts := modules.RootsOptions{EngineOf: func(root string) sources.Engine {
+				name, err := filepath.Rel(dir, root)
+				check(t, err)
+				return c.engineOf[filepath.ToSlash(name)]
+			}}
+			got, err := modules.Roots(t.Context(), dir, opts)
+			check(t, err)
+			sourcetest.Equal(t, filepath.ToSlash(strings.Join(got, " ")), c.want)
 		})
 	}
 }

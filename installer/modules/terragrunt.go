@@ -22,9 +22,8 @@ import (
 // problem in the files: Terragrunt reports those.
 
 const (
-	unitFile  = "terragrunt.hcl"
-	stackFile = "terragrunt.stack.hcl" // generates units
-	stackDir  = ".terragrunt-stack"    // contains them
+	unitFile = "terragrunt.hcl"
+	stackDir = ".terragrunt-stack" // contains the generated units of a stack
 
 	// The limits of an evaluation: expressions, bytes of a string, and directories above a
 	// unit (as in Terragrunt).
@@ -38,9 +37,9 @@ const (
 	maxUnitMemory = 3 * hclfile.MaxMemory
 )
 
-// terragruntFile reports whether name is that of a file with units.
+// terragruntFile reports whether name is that of the file of a unit.
 func terragruntFile(name string) bool {
-	return name == unitFile || name == stackFile || strings.HasSuffix(name, "."+unitFile)
+	return name == unitFile || strings.HasSuffix(name, "."+unitFile)
 }
 
 // A terragrunt evaluates Terragrunt's files. It is safe for concurrent use.
@@ -60,7 +59,6 @@ type terragruntConfig struct {
 	source   hclsyntax.Expression // of the terraform block; nil if there is none
 	locals   hclsyntax.Attributes
 	includes map[string]hclsyntax.Expression // paths by label; "" without one
-	units    []hclsyntax.Attributes          // of a stack
 }
 
 // read returns the contents of the file at path. They are empty for an invalid file.
@@ -87,8 +85,6 @@ func (t *terragruntFiles) read(path string) *terragruntConfig {
 				c.locals = b.Body.Attributes
 			case "include":
 				c.includes[strings.Join(b.Labels, " ")] = argument(b.Body.Attributes, "path")
-			case "unit":
-				c.units = append(c.units, b.Body.Attributes)
 			}
 		}
 	})
@@ -101,25 +97,6 @@ func argument(attributes hclsyntax.Attributes, name string) hclsyntax.Expression
 		return attr.Expr
 	}
 	return nil
-}
-
-// sources returns the directories that are sources of the units in a file in dir, which has no
-// symlinks.
-func (t *terragrunt) sources(dir, name string) []string {
-	path := filepath.Join(dir, name)
-	if name != stackFile {
-		return t.unit(path, dir)
-	}
-	var all []string
-	for _, u := range t.read(path).units {
-		stack := t.config(path, dir) // so that the limits are those of one unit
-		at, ok := stack.text(argument(u, "path"))
-		from, known := stack.directory(argument(u, "source"))
-		if ok && known {
-			all = append(all, t.unit(filepath.Join(from, unitFile), filepath.Join(dir, stackDir, at))...)
-		}
-	}
-	return all
 }
 
 // unit returns the directories that may be the source of the unit in dir with the configuration

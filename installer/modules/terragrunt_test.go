@@ -1,7 +1,9 @@
 package modules_test
 
 import (
+	"path"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -12,7 +14,7 @@ import (
 	"github.com/larder-cli/larder/sources/sourcetest"
 )
 
-// The module mods/m is no root module if a unit uses it.
+// The module mods/m is no root module if a unit with a lock file uses it.
 func TestRootsOfTerragrunt(t *testing.T) {
 	source := func(s string) string { return "terraform {\n  source = " + s + "\n}\n" }
 	const unit, include = "-- live/a/terragrunt.hcl --\n", "include \"root\" {\n  path = find_in_parent_folders(\"root.hcl\")\n}\n"
@@ -69,22 +71,48 @@ func TestRootsOfTerragrunt(t *testing.T) {
 
 		{"a lock file", unit + source(`"../../mods/m"`) + "-- mods/m/.terraform.lock.hcl --\n", "mods/m"},
 		{"a backend, which units set", unit + source(`"../../mods/m"`) + "-- mods/m/backend.tf --\nterraform {\n  backend \"s3\" {}\n}\n", used},
-		{"a unit with a lock file", unit + source(`"../../mods/m"`) + "-- live/a/.terraform.lock.hcl --\n", "live/a"},
-		{"a unit with configuration", unit + source(`"../../mods/m"`) + "-- live/a/extra.tf --\n", "live/a"},
 
-		{"a stack", "-- live/terragrunt.stack.hcl --\nunit \"a\" {\n  source = \"../units/a\"\n  path = \"x/a\"\n}\n-- units/a/terragrunt.hcl --\n" + source(`"../../../../mods/m"`), used},
-		{"a large stack", "-- live/terragrunt.stack.hcl --\n" + strings.Repeat("unit \"a\" {\n  source = \"../units/${\"b\"}\"\n  path = \"b\"\n}\n", 500) +
-			"unit \"a\" {\n  source = \"../units/a\"\n  path = \"a\"\n}\n-- units/a/terragrunt.hcl --\n" + source(`"../../../mods/m"`), used},
-		{"a stack of remote units", "-- live/terragrunt.stack.hcl --\nunit \"a\" {\n  source = \"git::https://example.test/x.git\"\n  path = \"a\"\n}\nunit \"b\" {\n}\n", unused},
+		{"a unit of a stack", "-- live/.terragrunt-stack/a/terragrunt.hcl --\n" + source(`"../../../mods/m"`), used},
+		{"a stack without generated units", "-- live/terragrunt.stack.hcl --\nunit \"a\" {\n  source = \"../units/a\"\n  path = \"a\"\n}\n", unused},
 	}
 	for _, c := range cases {
 		t.Run(c.name, func(t *testing.T) {
-			dir := unpack(t, txtar.Parse([]byte(c.files+"-- mods/m/main.tf --\n")))
-			got, err := modules.Roots(t.Context(), dir, modules.RootsOptions{Exclude: []string{"old"}})
-			check(t, err)
-			sourcetest.Equal(t, filepath.ToSlash(strings.Join(got, " ")), c.want)
+			archive := txtar.Parse([]byte(c.files + "-- mods/m/main.tf --\n"))
+			for _, f := range archive.Files {
+				if dir, name := path.Split(f.Name); strings.HasSuffix(name, "terragrunt.hcl") && dir != "mods/m/" {
+					archive.Files = append(archive.Files, txtar.File{Name: dir + sources.LockFile})
+				}
+			}
+			sourcetest.Equal(t, strings.Join(slices.DeleteFunc(rootsOf(t, archive), func(dir string) bool { return dir != "mods/m" }), " "), c.want)
 		})
 	}
+}
+
+// Larder skips a unit without a lock file and configuration, so that it hides no module.
+func TestRootsOfUnlockedUnits(t *testing.T) {
+	const unit, module = "-- live/terragrunt.hcl --\nterraform {\n  source = \"../m\"\n}\n", "-- m/main.tf --\nterraform {\n  backend \"s3\" {}\n}\n"
+	for files, want := range map[string]string{
+		unit + module: "m",
+		unit + module + "-- live/.terraform.lock.hcl --\n":                             "live",
+		unit + module + "-- other/main.tf --\n":                                        "m other",
+		unit + "-- live/extra.tf --\n-- m/main.tf --\n":                                "live",
+		unit + "-- m/main.tofu --\n-- live/.terraform.lock.hcl --\n":                   "live",
+		unit + "-- m/main.tf --\n-- m/.terraform.lock.hcl --\n":                        "m",
+		unit + "-- a/main.tf --\nmodule \"m\" {\n  source = \"../live\"\n}\n" + module: "a m",
+	} {
+		sourcetest.Equal(t, strings.Join(rootsOf(t, txtar.Parse([]byte(files))), " "), want, files)
+	}
+}
+
+// rootsOf returns the slashed paths of root modules, except those in the directory old.
+func rootsOf(t *testing.T, archive *txtar.Archive) []string {
+	t.Helper()
+	got, err := modules.Roots(t.Context(), unpack(t, archive), modules.RootsOptions{Exclude: []string{"old"}})
+	check(t, err)
+	for i := range got {
+		got[i] = filepath.ToSlash(got[i])
+	}
+	return got
 }
 
 // If the configuration is elsewhere, the lock file may contain more than the tree.

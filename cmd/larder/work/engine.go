@@ -305,10 +305,20 @@ func (s *Session) noteEngines(ctx context.Context, lockPaths ...string) {
 		return
 	}
 	for _, path := range lockPaths {
-		if c, err := s.chooseEngine(ctx, filepath.Dir(path), path, lockfile.ReadEngine(path)); err == nil { // otherwise reported later
-			s.output.For(c.engine)
+		if e := s.engineAt(ctx, path); e != "" {
+			s.output.For(e)
 		}
 	}
+}
+
+// engineAt returns the engine of the root module whose lock file has this path, or "" if an error stops the command
+// there.
+func (s *Session) engineAt(ctx context.Context, lockPath string) sources.Engine {
+	c, err := s.chooseEngine(ctx, filepath.Dir(lockPath), lockPath, lockfile.ReadEngine(lockPath))
+	if err != nil { // reported later
+		return ""
+	}
+	return c.engine
 }
 
 // noteAssumed notes, for hintEngine, if nothing has decided between the engines although the machine or

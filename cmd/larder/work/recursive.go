@@ -150,6 +150,9 @@ func (s *Session) find(ctx context.Context, dir string) ([]string, error) {
 		}
 	}
 	opts := modules.RootsOptions{Engine: s.requested.engine, DataDir: dataDir, Exclude: s.flags.Exclude, Cache: &s.modules}
+	if !s.both {
+		opts.EngineOf = func(dir string) sources.Engine { return s.engineAt(ctx, filepath.Join(dir, lockfile.Name)) }
+	}
 	dirs, err := modules.Roots(ctx, dir, opts)
 	for i := range dirs {
 		dirs[i] = filepath.Join(dir, dirs[i])
