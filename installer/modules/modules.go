@@ -13,6 +13,7 @@ package modules
 import (
 	"cmp"
 	"context"
+	"maps"
 	"slices"
 
 	"github.com/larder-cli/larder/sources"
@@ -61,8 +62,9 @@ type Tree struct {
 	// EngineVersions lists the required_version arguments of all modules, as written.
 	EngineVersions []sources.Origin
 
-	// Dirs are the directories of the root module and of the modules that it calls, absolute and without symlinks.
-	Dirs []string
+	// Paths lists what was read or looked for: directories with configuration or tests, and files elsewhere. They are
+	// absolute, sorted, and may lead through symlinks.
+	Paths []string
 
 	RemoteModules bool // the configuration calls modules that the engine's get installs
 
@@ -77,11 +79,15 @@ func Load(ctx context.Context, dir string, opts Options) (*Tree, sources.Diagnos
 	w := newWalk(dir, opts.withDefaults())
 	top := call{dir: "."}
 	root := w.module(top)
-	elsewhere := !opts.Here && (&terragrunt{w.root, &w.opts.Cache.terragrunt}).elsewhere(w.root)
+	unit := &terragrunt{top: w.root, files: &w.opts.Cache.terragrunt, reads: func(path string) { w.path(path) }}
+	elsewhere := !opts.Here && unit.elsewhere(w.root)
+	defer func() { w.tree.Paths = slices.Sorted(maps.Keys(w.paths)) }()
 	if len(root.files) == 0 && w.diags.Err() == nil { // tests alone are not a configuration
 		names, _ := configNames(w.root) // those of the other engine
-		return &Tree{Empty: true, Dirs: []string{w.root}, Elsewhere: elsewhere, Partial: !slices.ContainsFunc(names, IsConfiguration)}, w.diags.sorted()
+		*w.tree = Tree{Empty: true, Elsewhere: elsewhere, Partial: !slices.ContainsFunc(names, IsConfiguration)}
+		return w.tree, w.diags.sorted()
 	}
+	w.path(w.opts.TestDir)
 	tests := w.opts.Cache.read(part{w.root, w.opts.Engine, w.opts.TestDir})
 	w.diags.add(".", tests.diags)
 	w.require(top, root.imports)
@@ -96,9 +102,6 @@ func Load(ctx context.Context, dir string, opts Options) (*Tree, sources.Diagnos
 	w.missing.files = w.diags.files
 	w.tree.Requirements, w.tree.Missing = w.requirements(), w.missing.sorted()
 	w.tree.Partial, w.tree.Elsewhere = elsewhere, elsewhere
-	for dir := range w.read {
-		w.tree.Dirs = append(w.tree.Dirs, w.path(dir))
-	}
 	return w.tree, w.diags.sorted()
 }
 

@@ -56,7 +56,7 @@ func Roots(ctx context.Context, dir string, opts RootsOptions) ([]string, error)
 	}
 	opts.Cache = cmp.Or(opts.Cache, new(Cache))
 	s := &search{dir: dir, opts: opts, at: map[string]*candidate{}}
-	s.terragrunt = terragrunt{realPath(dir), &opts.Cache.terragrunt}
+	s.terragrunt = terragrunt{top: realPath(dir), files: &opts.Cache.terragrunt}
 	for _, glob := range opts.Exclude {
 		pattern, err := parseGlob(glob)
 		if err != nil {

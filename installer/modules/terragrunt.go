@@ -46,6 +46,7 @@ func terragruntFile(name string) bool {
 type terragrunt struct {
 	top   string // stands for the root of the repository outside of any repository
 	files *terragruntFiles
+	reads func(path string) // is called with the path of each file; may be nil
 }
 
 // terragruntFiles are Terragrunt's files by path, each of them read once.
@@ -63,6 +64,9 @@ type terragruntConfig struct {
 
 // read returns the contents of the file at path. They are empty for an invalid file.
 func (t *terragrunt) read(path string) *terragruntConfig {
+	if t.reads != nil {
+		t.reads(path)
+	}
 	return t.files.get(path, func() *terragruntConfig { return t.files.read(path) })
 }
 

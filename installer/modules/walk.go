@@ -24,6 +24,7 @@ type walk struct {
 	root     string // directory of the root module, absolute, without symlinks
 	opts     Options
 	read     map[string]*module // by directory
+	paths    map[string]bool    // of [Tree.Paths]
 	manifest manifest
 
 	noDataDir bool // a file is in its place, which is an error
@@ -58,6 +59,7 @@ func newWalk(dir string, opts Options) *walk {
 	w := &walk{
 		root: realPath(root), opts: opts,
 		read:    map[string]*module{},
+		paths:   map[string]bool{},
 		needs:   map[sources.Provider]*sources.Requirement{},
 		origins: map[origin]bool{},
 		tree:    &Tree{},
@@ -66,8 +68,12 @@ func newWalk(dir string, opts Options) *walk {
 	return w
 }
 
-// path returns the absolute path of a file or directory relative to the root module.
-func (w *walk) path(name string) string { return pathIn(w.root, name) }
+// path returns the absolute path of a file or directory relative to the root module, and notes that it is read.
+func (w *walk) path(name string) string {
+	path := pathIn(w.root, name)
+	w.paths[path] = true
+	return path
+}
 
 // module returns the called module, and requires its needs when it is read first.
 func (w *walk) module(at call) *module {

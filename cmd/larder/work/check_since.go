@@ -2,6 +2,7 @@ package work
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -20,8 +21,9 @@ import (
 
 // changes are the files of a repository that differ between a revision and the working directory.
 type changes struct {
-	top   string   // of the repository, absolute and without symlinks
-	files []string // likewise; a changed submodule is its directory
+	top   string          // of the repository, absolute and without symlinks
+	files map[string]bool // likewise; a changed submodule is its directory, and a changed link is itself
+	dirs  map[string]bool // their directories
 }
 
 // changedSince returns the files that have changed since the working directory and a revision have parted: in
@@ -51,13 +53,13 @@ func (s *Session) changedSince(ctx context.Context, revision string) (*changes, 
 	if err != nil {
 		return nil, err
 	}
-	c := &changes{top: g.dir}
+	c := &changes{top: g.dir, files: map[string]bool{}, dirs: map[string]bool{}}
 	for name := range bytes.SplitSeq(append(tracked, untracked...), []byte{0}) {
 		if len(name) > 0 {
-			c.files = append(c.files, filepath.Join(g.dir, filepath.FromSlash(string(name))))
+			file := filepath.Join(g.dir, filepath.FromSlash(string(name)))
+			c.files[file], c.dirs[filepath.Dir(file)] = true, true
 		}
 	}
-	slices.Sort(c.files)
 	return c, nil
 }
 
@@ -146,9 +148,9 @@ func (g *gitRepository) line(ctx context.Context, args ...string) (string, error
 	return strings.TrimRight(string(out), "\r\n"), err
 }
 
-// affects reports whether a change can matter for a root module: a file in its directory or in one of a module that it
-// calls, or a file in a directory above that has rules for it. A root module with errors is always affected, and one
-// outside of the repository too.
+// affects reports whether a change can matter for a root module: of anything that is read for it, also in a directory
+// above that has rules for it, or of a link on the way. A root module with errors is always affected, and one outside
+// of the repository too.
 func (c *changes) affects(ctx context.Context, m *rootModule) bool {
 	if !isBelow(resolve(m.dir), c.top) {
 		return true
@@ -157,38 +159,67 @@ func (c *changes) affects(ctx context.Context, m *rootModule) bool {
 	if err != nil || ds.Err() != nil || len(tree.Missing) > 0 {
 		return true
 	}
-	var files []string
-	for _, dir := range append(tree.Dirs, resolve(m.dir)) {
-		if c.has(func(file string) bool { return filepath.Dir(file) == dir || isBelow(dir, file) }) {
-			return true
-		}
-		files = append(files, linkedFrom(dir)...)
-	}
+	paths := append(tree.Paths, m.dir)
 	for dir := resolve(m.dir); isBelow(dir, c.top); dir = filepath.Dir(dir) {
 		for _, name := range append(versionFiles, cliconfig.CheckoutFile) {
-			files = append(files, filepath.Join(dir, name))
+			paths = append(paths, filepath.Join(dir, name))
 		}
 		if tree.Elsewhere { // units of Terragrunt include files from above, with any name
 			hcl, _ := filepath.Glob(filepath.Join(dir, "*.hcl"))
-			files = append(files, hcl...)
+			paths = append(paths, hcl...)
 		}
 		if dir == filepath.Dir(dir) {
 			break
 		}
 	}
-	tests := filepath.Join(resolve(m.dir), "tests")
-	return c.has(func(file string) bool { return slices.Contains(files, file) || isBelow(file, tests) })
+	return slices.ContainsFunc(paths, c.matter)
 }
 
-func (c *changes) has(is func(file string) bool) bool { return slices.ContainsFunc(c.files, is) }
-
-// linkedFrom returns the files to which links in a directory lead.
-func linkedFrom(dir string) (files []string) {
-	entries, _ := os.ReadDir(dir)
+// matter reports whether a change matters for reading path: of an entry on the way to it or, if it is a directory, in
+// it or on the way from a link in it.
+func (c *changes) matter(path string) bool {
+	way := c.wayTo(path)
+	end := way[len(way)-1]
+	entries, _ := os.ReadDir(end) // fails for files, and for what does not exist
 	for _, e := range entries {
 		if disk.IsLink(e.Type()) {
-			files = append(files, resolve(filepath.Join(dir, e.Name())))
+			way = append(way, c.wayTo(filepath.Join(end, e.Name()))...)
 		}
 	}
-	return files
+	return c.dirs[end] || slices.ContainsFunc(way, func(entry string) bool { return c.files[entry] })
+}
+
+// maxLinks is how many links are followed on the way to a file. Systems follow fewer.
+const maxLinks = 255
+
+// wayTo returns the directory entries on the way to path, each without links in the path of its directory: those above
+// path, each link, and those on the way to its target. The last one is the file or directory itself.
+func (c *changes) wayTo(path string) (way []string) {
+	const separator = string(filepath.Separator)
+	volume := filepath.VolumeName(path)
+	at, rest := volume+separator, path[len(volume):]
+	if below, err := filepath.Rel(c.top, path); err == nil && filepath.IsLocal(below) {
+		at, rest = c.top, below
+	}
+	for name, links := "", 0; rest != "" && links <= maxLinks; {
+		switch name, rest, _ = strings.Cut(rest, separator); name {
+		case "", ".":
+			continue
+		case "..":
+			at = filepath.Dir(at)
+			continue
+		}
+		at = filepath.Join(at, name)
+		way = append(way, at)
+		target, err := os.Readlink(at)
+		if err != nil {
+			continue
+		}
+		links++
+		at, rest = filepath.Dir(at), filepath.FromSlash(target)+separator+rest
+		if volume := filepath.VolumeName(target); volume != "" || strings.HasPrefix(rest, separator) {
+			at, rest = cmp.Or(volume, filepath.VolumeName(at))+separator, rest[len(volume):]
+		}
+	}
+	return append(way, resolve(path))
 }
