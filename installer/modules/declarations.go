@@ -19,7 +19,9 @@ import (
 type declarations struct {
 	diagnostics
 	engine sources.Engine
-	amends bool // what is read now is an override file
+	amends bool            // what is read now is an override file
+	names  map[string]bool // local names of providers; nil for a list, which may have any number
+	full   bool            // there are more than maxProviders, and the rest is not read
 
 	requiredAt  *place // the required_providers block in the primary files
 	required    table[use]
@@ -130,6 +132,9 @@ func (d *declarations) arguments(body hcl.Body, names ...string) hcl.Attributes 
 }
 
 func (d *declarations) block(b *hcl.Block) {
+	if d.full {
+		return
+	}
 	switch b.Type {
 	case "terraform":
 		d.terraform(b)
@@ -212,9 +217,13 @@ func (d *declarations) requiredProviders(b *hcl.Block) {
 	d.hcl(diags)
 	inOrder := func(a, b *hcl.Attribute) int { return cmp.Compare(a.Range.Start.Byte, b.Range.Start.Byte) }
 	for _, attr := range slices.SortedFunc(maps.Values(attributes), inOrder) {
+		if d.full {
+			return
+		}
 		if u, ok := d.entry(attr); ok {
 			row, _ := d.required.row(u.name, d.amends)
 			*row = u
+			d.named(u.name, u.at)
 		}
 	}
 }
@@ -327,6 +336,18 @@ func (d *declarations) provider(b *hcl.Block) {
 	if row, isNew := d.providers.row(name+"."+textOf(args["alias"]), d.amends); isNew || attr != nil {
 		*row = u
 	}
+	d.named(name, u.at)
+}
+
+// named notes a local name. A module with too many requires too many providers: each has a name.
+func (d *declarations) named(name string, at place) {
+	if d.names == nil {
+		return
+	}
+	if d.names[name] = true; len(d.names) > maxProviders && !d.full {
+		d.full = true
+		d.tooMany(at)
+	}
 }
 
 // resource reads a block whose labels are a type and a name.
@@ -338,6 +359,8 @@ func (d *declarations) resource(b *hcl.Block, amends bool) {
 	if row, isNew := d.resources.row(resourceKey(b.Type, u.typ, b.Labels[1]), amends); isNew || u.name != "" {
 		*row = u
 	}
+	prefix, _, _ := strings.Cut(u.typ, "_")
+	d.named(cmp.Or(u.name, strings.ToLower(prefix)), u.at)
 }
 
 // resourceKey returns the key of a resource among the others of a module.

@@ -3,6 +3,7 @@ package modules_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
@@ -142,6 +143,49 @@ func TestManyCalls(t *testing.T) {
 	_, ds := modules.Load(t.Context(), unpack(t, archive), modules.Options{})
 	err := ds.Err()
 	sourcetest.Expect(t, err != nil && strings.Contains(err.Error(), "more than 50000 module calls"), "got %v", err)
+}
+
+// A file can require more providers than anything that follows can look up.
+func TestManyProviders(t *testing.T) {
+	const most, over = 1000, 2000
+	list := func(format string, from, to int) string {
+		var all strings.Builder
+		for i := from; i < to; i++ {
+			fmt.Fprintf(&all, format, i)
+		}
+		return all.String()
+	}
+	const resource, entry = "resource \"p%d_x\" \"a\" {}\n", "    p%[1]d = { source = \"acme/p%[1]d\" }\n"
+	const call, lastFile = "module \"m\" {\n  source = \"./m\"\n}\n", "-- z.tf --\n}{ is not read\n"
+	entries := func(n int) string {
+		return "terraform {\n  required_providers {\n" + list(entry, 0, n) + "  }\n}\n"
+	}
+	for _, c := range []struct{ name, files, want string }{
+		{"the most", "-- a.tf --\n" + list(resource, 0, most), ""},
+		{"the most entries", "-- a.tf --\n" + entries(most), ""},
+		{"the most, many times", "-- a.tf --\n" + strings.Repeat(list(resource, 0, most), 3) + list("resource \"p1_x%d\" \"a\" {}\n", 0, 3*most), ""},
+		{"the most in modules", "-- a.tf --\n" + call + list(resource, 0, most/2) + "-- m/a.tf --\n" + list(resource, most/3, most), ""},
+		{"resources", "-- a.tf --\n" + list(resource, 0, over) + lastFile, "a.tf:1001:1"},
+		{"resources in files", "-- a.tf --\n" + list(resource, 0, most) + "-- b.tf --\n" + list(resource, most, over) + lastFile, "b.tf:1:1"},
+		{"data sources", "-- a.tf --\n" + list("data \"p%d_x\" \"a\" {}\n", 0, over) + lastFile, "a.tf:1001:1"},
+		{"provider blocks", "-- a.tf --\n" + list("provider \"p%d\" {}\n", 0, over) + lastFile, "a.tf:1001:1"},
+		{"entries", "-- a.tf --\n" + entries(over) + lastFile, "a.tf:1003:5"},
+		{"modules", "-- a.tf --\n" + call + list(resource, 0, most) + "-- m/a.tf --\n" + list(resource, most, over) + "module \"n\" {\n  source = \"./none\"\n}\n", "m/a.tf:1:1"},
+		{"a state", "-- a.tf --\n-- terraform.tfstate --\n{\"version\":4,\"resources\":[" + list("{\"provider\":\"provider[\\\"registry.terraform.io/acme/p%d\\\"]\"},", 0, over) + "{\"provider\":\"provider[\\\"registry.terraform.io/acme/p0\\\"]\"}]}\n", "terraform.tfstate"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			got := ""
+			tree, ds := modules.Load(t.Context(), unpack(t, txtar.Parse([]byte(c.files))), modules.Options{})
+			for _, d := range ds {
+				sourcetest.Equal(t, d.Text, "the root module requires more than 1000 providers")
+			}
+			if err := ds.Err(); err != nil {
+				got, _, _ = strings.Cut(err.Error(), ": ")
+			}
+			sourcetest.Equal(t, got, c.want)
+			sourcetest.Equal(t, len(tree.Requirements), most)
+		})
+	}
 }
 
 func TestOptions(t *testing.T) {

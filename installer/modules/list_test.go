@@ -52,6 +52,19 @@ func TestReadList(t *testing.T) {
 	}
 }
 
+// A mirror may have any number of providers.
+func TestReadLongList(t *testing.T) {
+	var text strings.Builder
+	for i := range 3000 {
+		fmt.Fprintf(&text, "p%[1]d = { source = \"acme/p%[1]d\" }\n", i)
+	}
+	path := filepath.Join(t.TempDir(), "a.tf")
+	check(t, os.WriteFile(path, []byte("terraform {\nrequired_providers {\n"+text.String()+"}\n}\n"), 0o644))
+	all, ds := modules.ReadList(path, sources.Terraform)
+	check(t, ds.Err())
+	sourcetest.Equal(t, len(all), 3000)
+}
+
 // listed returns "LINE ADDRESS CONSTRAINTS" of each entry.
 func listed(t *testing.T, path string, all []sources.Requirement) []string {
 	t.Helper()

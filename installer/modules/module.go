@@ -38,7 +38,7 @@ type need struct {
 
 // readModule reads the files of a module.
 func readModule(p part) *module {
-	d := &declarations{engine: p.engine}
+	d := &declarations{engine: p.engine, names: map[string]bool{}}
 	names, err := configNames(p.path)
 	if err != nil {
 		d.fail(place{Filename: "."}, "", "module directory: %v", disk.Cause(err))
@@ -47,7 +47,7 @@ func readModule(p part) *module {
 	files := engineNames(names, configExtensions, p.engine)
 	for _, d.amends = range []bool{false, true} {
 		for _, name := range files {
-			if override(name) == d.amends {
+			if override(name) == d.amends && !d.full {
 				d.read(p.path, name)
 			}
 		}

@@ -60,7 +60,7 @@ func newStatePath(attr *hcl.Attribute) statePath {
 // state adds the providers that the state of the current workspace records. If the
 // state cannot be read, it notes that there may be others.
 func (w *walk) state(ctx context.Context, declared *backend) {
-	if w.noDataDir { // it names the state
+	if w.noDataDir || w.full { // it names the state
 		return
 	}
 	b, ok := w.backend(declared)

@@ -17,6 +17,10 @@ const (
 
 	// maxPath limits the nesting depth of calls.
 	maxPath = 200
+
+	// maxProviders limits the providers that a root module requires. Real ones require fewer than a hundred, while a
+	// hostile file of some megabytes can require a hundred thousand, and a command would look up each one.
+	maxProviders = 1000
 )
 
 // A walk reads a root module with its called modules, tests and state.
@@ -32,6 +36,7 @@ type walk struct {
 	followed int // number of module calls
 	diags    diagnostics
 	needs    map[sources.Provider]*sources.Requirement
+	full     bool // there are more than maxProviders, and the rest is not read
 	origins  map[origin]bool
 	missing  diagnostics // about calls of modules that are not installed as required
 
@@ -106,6 +111,9 @@ func (c call) address() string {
 // require adds needs of the module to the requirements, once for each place.
 func (w *walk) require(by call, needs []need) {
 	for _, n := range needs {
+		if w.full {
+			return
+		}
 		n.at = placeIn(by.dir, n.at)
 		from := origin{n.provider, n.origin()}
 		from.Module = by.address()
@@ -114,10 +122,19 @@ func (w *walk) require(by call, needs []need) {
 		}
 		w.origins[from] = true
 		if w.needs[n.provider] == nil {
+			if w.full = len(w.needs) == maxProviders; w.full {
+				w.diags.tooMany(n.at)
+				return
+			}
 			w.needs[n.provider] = &sources.Requirement{Provider: n.provider}
 		}
 		n.addTo(w.needs[n.provider], from.Origin)
 	}
+}
+
+// tooMany adds the error for more than maxProviders.
+func (ds *diagnostics) tooMany(at place) {
+	ds.fail(at, "split the root module into several, each with its own state", "the root module requires more than %d providers", maxProviders)
 }
 
 // placeIn returns a place in a file of the module in dir.
@@ -150,7 +167,7 @@ func (ds *diagnostics) installable(n need, e sources.Engine) bool {
 // calls follows the module calls in parent.
 func (w *walk) calls(ctx context.Context, calls []moduleCall, parent call) {
 	for _, c := range calls {
-		if ctx.Err() != nil || w.followed > maxCalls {
+		if ctx.Err() != nil || w.followed > maxCalls || w.full {
 			return
 		}
 		c.at = placeIn(parent.dir, c.at)
