@@ -24,6 +24,8 @@ type changes struct {
 	top   string          // of the repository, absolute and without symlinks
 	files map[string]bool // likewise; a changed submodule is its directory, and a changed link is itself
 	dirs  map[string]bool // their directories
+
+	known memo[string, bool] // whether a change matters for reading a path, which root modules may share
 }
 
 // changedSince returns the files that have changed since the working directory and a revision have parted: in
@@ -172,7 +174,10 @@ func (c *changes) affects(ctx context.Context, m *rootModule) bool {
 			break
 		}
 	}
-	return slices.ContainsFunc(paths, c.matter)
+	return slices.ContainsFunc(paths, func(path string) bool {
+		matters, _ := c.known.get(path, func() (bool, error) { return c.matter(path), nil })
+		return matters
+	})
 }
 
 // matter reports whether a change matters for reading path: of an entry on the way to it or, if it is a directory, in
