@@ -42,7 +42,7 @@ func (t *tx) keepEvidence(ctx context.Context, r *record, s *sources.Signed) err
 		return err
 	}
 	defer unlock()
-	return t.d.evidence.Keep(t.ID, &r.Facts, s, t.notes)
+	return t.d.evidence.Keep(ctx, t.ID, &r.Facts, s, t.notes)
 }
 
 // references returns the references to the evidence for a version from all records.

@@ -138,7 +138,10 @@ func (v *verifier) check(ctx context.Context, e *Entry) error {
 	case err != nil:
 		findings = append(findings, e.finding(Incomplete, "%v", err))
 	default:
-		c.old, findings = v.judge(*e, fresh)
+		c.old, findings = v.judge(ctx, *e, fresh)
+		if ctx.Err() != nil {
+			return ctx.Err()
+		}
 		sound := c.old.H1 == "" || c.old.H1 == fresh.H1
 		if _, err := checkExecutable(e.Dir, fresh.Files, e.ID); err != nil && sound {
 			f := e.finding(Changed, "%v", err)
@@ -184,7 +187,7 @@ func (v *verifier) describe(e *Entry, fresh record, findings []Finding) sources.
 // judge compares the contents of an entry with its record, with the hashes verified
 // before, and with the evidence. It returns the best record, which is zero if there
 // is none.
-func (v *verifier) judge(e Entry, fresh record) (record, []Finding) {
+func (v *verifier) judge(ctx context.Context, e Entry, fresh record) (record, []Finding) {
 	r, err := v.tryRecord(recordPath(e.ID))
 	switch {
 	case err == nil, errors.Is(err, fs.ErrNotExist), errors.Is(err, seal.ErrForeign):
@@ -211,7 +214,7 @@ func (v *verifier) judge(e Entry, fresh record) (record, []Finding) {
 	if r.H1 == "" {
 		return r, nil
 	}
-	_, err = v.evidence.Check(e.ID, r.Facts)
+	_, err = v.evidence.Check(ctx, e.ID, r.Facts)
 	switch {
 	case disk.IsUnread(err):
 		return r, []Finding{e.finding(Unreadable, "%v", err)}

@@ -356,7 +356,7 @@ func (s *fakeStore) get(from map[sources.PackageID]sources.Stored, id sources.Pa
 // real stores do. Evidence that proves nothing about the package is not the package's.
 func (s *fakeStore) judged(stored sources.Stored) sources.Stored {
 	if stored.Signed != nil {
-		proof, err := s.judge.Prove(stored.ID.Provider, stored.Signed, stored.ZH)
+		proof, err := s.judge.Prove(context.Background(), stored.ID.Provider, stored.Signed, stored.ZH)
 		if err == nil {
 			stored.Proof = proof
 		} else {

@@ -36,14 +36,14 @@ func (in *Installer) Import(ctx context.Context, id sources.PackageID, h1 source
 }
 
 // Foresee describes a package as [Installer.Import] would store it.
-func (in *Installer) Foresee(id sources.PackageID, h1 sources.Hash, claims sources.Provenance) sources.Stored {
+func (in *Installer) Foresee(ctx context.Context, id sources.PackageID, h1 sources.Hash, claims sources.Provenance) sources.Stored {
 	offer, known := in.claimed(id, h1, claims)
 	s := sources.Stored{ID: id, H1: h1, ZH: offer.Provenance.ZH, Proof: sources.Proof{Matched: true}}
 	if known.H1 == h1 {
 		s.Proof.Name, s.Proof.Signers = known.Proof.Name, known.Proof.Signers
 	}
 	if offer.Signed != nil {
-		if proof, err := in.opts.Judge.Prove(id.Provider, offer.Signed, s.ZH); err == nil { // otherwise the import fails
+		if proof, err := in.opts.Judge.Prove(ctx, id.Provider, offer.Signed, s.ZH); err == nil { // otherwise the import fails
 			s.Proof = proof
 		}
 	}

@@ -93,7 +93,7 @@ func (l *Locker) keptSums(ctx context.Context, j *job) trust.Sums {
 		}
 		sums, err := trust.ParseSums(evidence.Sums)
 		if listed := sums.Listed(); len(listed) > 0 {
-			_, err = l.opts.Judge.Prove(j.req.Provider, evidence, listed[0])
+			_, err = l.opts.Judge.Prove(ctx, j.req.Provider, evidence, listed[0])
 		}
 		if err != nil {
 			return trust.Sums{}, err

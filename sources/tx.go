@@ -51,7 +51,7 @@ type Tx interface {
 type Judge interface {
 	// Prove returns what evidence for a version of p proves about an archive, whatever
 	// the settings. Its error is the reason why it proves nothing.
-	Prove(p Provider, s *Signed, zh Hash) (Proof, error)
+	Prove(ctx context.Context, p Provider, s *Signed, zh Hash) (Proof, error)
 
 	// Report returns what a proof about a package of p is worth.
 	Report(p Provider, proof Proof) Report
@@ -59,10 +59,10 @@ type Judge interface {
 	// Merge returns the evidence to keep for a version of p, given the evidence kept
 	// so far and new evidence. It returns evidence even with an error, and the
 	// caller only warns.
-	Merge(p Provider, kept, new *Signed) (*Signed, error)
+	Merge(ctx context.Context, p Provider, kept, new *Signed) (*Signed, error)
 
 	// CompareKeys returns a warning if another version of p is signed with other keys.
-	CompareKeys(p Provider, other Version, was, now *Signed) error
+	CompareKeys(ctx context.Context, p Provider, other Version, was, now *Signed) error
 }
 
 // A Payload is where the contents of a package are. The zero Payload means the

@@ -116,10 +116,10 @@ func (b *Builder) Adopt(ctx context.Context, s sources.Stored, from *disk.Dir, v
 		return err
 	}
 	defer done()
-	return sources.InPackage(s.ID, disk.Explain(b.adopt(s, from, verified), b.opts.Place))
+	return sources.InPackage(s.ID, disk.Explain(b.adopt(ctx, s, from, verified), b.opts.Place))
 }
 
-func (b *Builder) adopt(s sources.Stored, from *disk.Dir, verified fs.FileInfo) (err error) {
+func (b *Builder) adopt(ctx context.Context, s sources.Stored, from *disk.Dir, verified fs.FileInfo) (err error) {
 	at := b.place(s.ID, false)
 	if err := b.checkPlace(at); err != nil {
 		return err
@@ -129,7 +129,7 @@ func (b *Builder) adopt(s sources.Stored, from *disk.Dir, verified fs.FileInfo) 
 	}
 	r := record{Facts: store.Of(s)}
 	r.Since = b.opts.Now().UTC()
-	if err := b.evidence.Keep(s.ID, &r.Facts, s.Signed, b.work); err != nil {
+	if err := b.evidence.Keep(ctx, s.ID, &r.Facts, s.Signed, b.work); err != nil {
 		return err
 	}
 	if from != nil {

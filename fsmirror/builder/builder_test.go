@@ -93,7 +93,7 @@ func provenBy(signed *sources.Signed, zh sources.Hash) sources.Proof {
 	if signed == nil {
 		return sources.Proof{Matched: true}
 	}
-	proof, err := trust.Judge{}.Prove(sources.Provider{}, signed, zh)
+	proof, err := trust.Judge{}.Prove(context.Background(), sources.Provider{}, signed, zh)
 	if err != nil {
 		return sourcetest.ByRegistryKey // not real evidence
 	}

@@ -245,14 +245,14 @@ func (t *tx) Commit(ctx context.Context, by sources.Provenance) (sources.Stored,
 func (t *tx) commit(ctx context.Context, old record, by sources.Provenance) (record, error) {
 	if !t.Received {
 		old.Facts = old.Improved(by)
-		err := t.b.evidence.Keep(t.ID, &old.Facts, by.Signed, t.b.work)
+		err := t.b.evidence.Keep(ctx, t.ID, &old.Facts, by.Signed, t.b.work)
 		return old, err
 	}
 	if _, err := archive.ExecutableIn(t.Contents, t.ID.Provider.Type); err != nil {
 		return record{}, err
 	}
 	r := record{Facts: store.New(t.Contents, by, t.b.opts.Now())}
-	err := t.b.evidence.Keep(t.ID, &r.Facts, by.Signed, t.b.work)
+	err := t.b.evidence.Keep(ctx, t.ID, &r.Facts, by.Signed, t.b.work)
 	if err == nil && t.at.unpacked {
 		err = t.b.syncTree(ctx, t.Made)
 	}

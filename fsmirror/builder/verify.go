@@ -155,10 +155,13 @@ func (v *verifier) check(ctx context.Context, e Entry) error {
 	if err != nil {
 		v.found(Broken, e.at.path, &e.ID, "%v", err)
 	} else {
-		v.judge(e, fresh)
+		v.judge(ctx, e, fresh)
 		if err := archive.CheckExecutable(e.at.path, executable, e.ID); e.Unpacked && err != nil {
 			v.found(Broken, e.at.path, &e.ID, "%v", err)
 		}
+	}
+	if ctx.Err() != nil {
+		return ctx.Err()
 	}
 	v.mu.Lock()
 	defer v.mu.Unlock()
@@ -174,7 +177,7 @@ func (v *verifier) check(ctx context.Context, e Entry) error {
 }
 
 // judge compares a package with its record and its evidence.
-func (v *verifier) judge(e Entry, fresh record) {
+func (v *verifier) judge(ctx context.Context, e Entry, fresh record) {
 	old, foreign, err := v.claimed(e.at)
 	if disk.IsUnread(err) {
 		v.found(Broken, e.at.path, &e.ID, "%v", err)
@@ -192,7 +195,10 @@ func (v *verifier) judge(e Entry, fresh record) {
 		old = record{}
 	}
 	fresh.Proof, fresh.Evidence = old.Proof, old.Evidence
-	proof, err := v.evidence.Check(e.ID, fresh.Facts)
+	proof, err := v.evidence.Check(ctx, e.ID, fresh.Facts)
+	if ctx.Err() != nil {
+		return
+	}
 	if err == nil && evidenced && !v.hasEvidence(e.ID) {
 		err = store.ErrMissing
 	}

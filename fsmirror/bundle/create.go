@@ -76,7 +76,7 @@ func Create(ctx context.Context, dir, file string, opts CreateOptions) (Created,
 	if _, err := ParseManifest(m.Text()); err != nil { // too large, with many files
 		return Created{}, err
 	}
-	if err := opts.prove(dir, m); err != nil {
+	if err := opts.prove(ctx, dir, m); err != nil {
 		return Created{}, err
 	}
 	parts, err := m.Split(opts.MaxSize)
@@ -312,7 +312,7 @@ func newEvidence(r sources.Release, signed *sources.Signed) (e Evidence, err err
 
 // prove returns an error unless the evidence in a mirror verifies its packages, and the
 // caller accepts them.
-func (opts CreateOptions) prove(dir string, m Manifest) error {
+func (opts CreateOptions) prove(ctx context.Context, dir string, m Manifest) error {
 	signed := map[sources.Release]*sources.Signed{}
 	for _, e := range m.Evidence {
 		signed[e.Release] = e.signed
@@ -320,7 +320,10 @@ func (opts CreateOptions) prove(dir string, m Manifest) error {
 	var all []Verified
 	var errs []error
 	for _, p := range m.Packages {
-		v, err := p.verified(opts.Judge, signed[p.ID.Release()])
+		v, err := p.verified(ctx, opts.Judge, signed[p.ID.Release()])
+		if ctx.Err() != nil {
+			return ctx.Err()
+		}
 		if err != nil {
 			err = &sources.PackageError{ID: p.ID, Err: fmt.Errorf("checking the mirror's signed checksums: %w", err)}
 			err = sources.WithHint(err, "larder mirror verify %s lists every problem", dir)

@@ -73,7 +73,7 @@ func (d *decision) decide(ctx context.Context) error {
 // fate determines what happens to a package.
 func (d *decision) fate(ctx context.Context, p Package) (Arrival, error) {
 	a := Arrival{Verified: Verified{Package: p}, How: Added}
-	if v, err := p.verified(d.opts.Judge, d.signed[d.release]); err == nil {
+	if v, err := p.verified(ctx, d.opts.Judge, d.signed[d.release]); err == nil {
 		a.Verified = v
 	}
 	if err := d.checkUnpacked(ctx, p); err != nil {
@@ -99,7 +99,7 @@ func (d *decision) fate(ctx context.Context, p Package) (Arrival, error) {
 		return a, nil
 	}
 	a.How = Replaced
-	if d.covers(d.old, p.ID, s.ZH) || !d.covers(d.old, p.ID, p.ZH) {
+	if d.covers(ctx, d.old, p.ID, s.ZH) || !d.covers(ctx, d.old, p.ID, p.ZH) {
 		return a, d.conflict(p, "has "+string(s.ZH))
 	}
 	return a, nil

@@ -12,8 +12,8 @@ import (
 )
 
 // covers reports whether evidence, which may be nil, verifies an archive.
-func (d *decision) covers(s *sources.Signed, id sources.PackageID, zh sources.Hash) bool {
-	_, err := Package{ID: id, ZH: zh}.verified(d.opts.Judge, s)
+func (d *decision) covers(ctx context.Context, s *sources.Signed, id sources.PackageID, zh sources.Hash) bool {
+	_, err := Package{ID: id, ZH: zh}.verified(ctx, d.opts.Judge, s)
 	return s != nil && err == nil
 }
 
@@ -26,7 +26,7 @@ func (d *decision) chooseEvidence(ctx context.Context) error {
 		return nil
 	}
 	if d.given != nil {
-		merged, err := d.opts.Judge.Merge(d.release.Provider, d.old, d.given)
+		merged, err := d.opts.Judge.Merge(ctx, d.release.Provider, d.old, d.given)
 		if err != nil {
 			return d.downgrade(err)
 		}
@@ -38,8 +38,8 @@ func (d *decision) chooseEvidence(ctx context.Context) error {
 	}
 	vouched, better := true, false
 	for _, p := range d.packages {
-		now, err := p.verified(d.opts.Judge, d.old)
-		given, _ := p.verified(d.opts.Judge, d.given)
+		now, err := p.verified(ctx, d.opts.Judge, d.old)
+		given, _ := p.verified(ctx, d.opts.Judge, d.given)
 		vouched = vouched && err == nil
 		better = better || given.Report.Verdict > now.Report.Verdict
 	}
@@ -77,12 +77,12 @@ func (d *decision) replaceEvidence(ctx context.Context) error {
 		if err != nil {
 			continue // engines could not install it
 		}
-		now, err := Package{ID: p.ID, ZH: s.ZH}.verified(d.opts.Judge, d.given)
+		now, err := Package{ID: p.ID, ZH: s.ZH}.verified(ctx, d.opts.Judge, d.given)
 		switch {
 		case err == nil:
 			s.Signed, s.Proof = d.given, now.Proof
 			d.others = append(d.others, s)
-		case d.covers(d.old, p.ID, s.ZH):
+		case d.covers(ctx, d.old, p.ID, s.ZH):
 			return d.conflict(d.packages[0], fmt.Sprintf("has a package for %s that the bundle's evidence does not cover", p.ID.Platform))
 		}
 	}
@@ -99,7 +99,7 @@ func (in *importer) readEvidence(ctx context.Context) error {
 		}
 		var refused []error
 		for _, p := range b.local.Packages {
-			v, err := b.verified(p, in.opts.Judge, signed)
+			v, err := b.verified(ctx, p, in.opts.Judge, signed)
 			if err != nil {
 				return err
 			}

@@ -76,7 +76,7 @@ func (v *Verification) verify(ctx context.Context, b *Bundle, by sources.Judge, 
 	}
 	for _, pkg := range b.local.Packages {
 		e := b.archive(pkg)
-		known, err := b.verified(pkg, by, signed)
+		known, err := b.verified(ctx, pkg, by, signed)
 		if err == nil {
 			err = b.verifyArchive(ctx, p, e, b.contents(e))
 		} else {
@@ -104,19 +104,19 @@ func (v *Verification) verify(ctx context.Context, b *Bundle, by sources.Judge, 
 
 // verified returns what signed checksums prove about a package. Without any, which signed is nil
 // for, only the manifest's checksum matched.
-func (p Package) verified(by sources.Judge, signed *sources.Signed) (v Verified, err error) {
+func (p Package) verified(ctx context.Context, by sources.Judge, signed *sources.Signed) (v Verified, err error) {
 	v = Verified{Package: p, Proof: sources.Proof{Matched: true}}
 	if signed != nil {
-		v.Proof, err = by.Prove(p.ID.Provider, signed, p.ZH)
+		v.Proof, err = by.Prove(ctx, p.ID.Provider, signed, p.ZH)
 	}
 	v.Report = by.Report(p.ID.Provider, v.Proof)
 	return v, err
 }
 
 // verified verifies a package by the evidence in the bundle. The error is a [Finding].
-func (b *Bundle) verified(p Package, by sources.Judge, signed map[sources.Release]*sources.Signed) (Verified, error) {
+func (b *Bundle) verified(ctx context.Context, p Package, by sources.Judge, signed map[sources.Release]*sources.Signed) (Verified, error) {
 	s := signed[p.ID.Release()]
-	v, err := p.verified(by, s)
+	v, err := p.verified(ctx, by, s)
 	if s == nil && b.Manifest.Evidenced(p.ID.Release()) {
 		err = errors.New("its evidence is broken")
 	}

@@ -94,7 +94,7 @@ func (to Target) Prove(ctx context.Context, c *Candidate, by sources.Judge) (pro
 			err = fmt.Errorf("%s has its checksum for %s", c.release.Origin, proof.Name)
 		}
 		if err == nil {
-			c.news, err = to.lacks(c.ID, c.release, by)
+			c.news, err = to.lacks(ctx, c.ID, c.release, by)
 		}
 		return proof, err
 	}
@@ -122,12 +122,12 @@ func (to Target) Prove(ctx context.Context, c *Candidate, by sources.Judge) (pro
 
 // lacks reports whether evidence would change what the mirror has for a version. It fails if the mirror has better
 // evidence.
-func (to Target) lacks(id sources.PackageID, s *sources.Signed, by sources.Judge) (bool, error) {
+func (to Target) lacks(ctx context.Context, id sources.PackageID, s *sources.Signed, by sources.Judge) (bool, error) {
 	old, err := evidence.Of(to.Dir, id.Provider, id.Version)
 	if err != nil {
 		return true, nil //nolint:nilerr // there is none that can be read
 	}
-	merged, err := by.Merge(id.Provider, old, s)
+	merged, err := by.Merge(ctx, id.Provider, old, s)
 	switch {
 	case evidence.Digest(merged) != evidence.Digest(old):
 		return true, nil // the store warns of a new key
@@ -145,7 +145,7 @@ func (c *Candidate) prove(ctx context.Context, by sources.Judge, signed *sources
 	}
 	defer h.Close()
 	zh := sources.ZipHash(h.Sum)
-	if proof, err = by.Prove(c.ID.Provider, signed, zh); err != nil {
+	if proof, err = by.Prove(ctx, c.ID.Provider, signed, zh); err != nil {
 		return proof, fmt.Errorf("checking it against %s: %w", at, err)
 	}
 	c.signed, c.zh = signed, zh

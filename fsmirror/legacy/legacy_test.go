@@ -397,7 +397,7 @@ func TestChangedArchivesAreRefused(t *testing.T) {
 // A trusting judge takes all evidence for true.
 type trusting struct{ sources.Judge }
 
-func (trusting) Prove(sources.Provider, *sources.Signed, sources.Hash) (sources.Proof, error) {
+func (trusting) Prove(context.Context, sources.Provider, *sources.Signed, sources.Hash) (sources.Proof, error) {
 	return sources.Proof{}, nil
 }
 

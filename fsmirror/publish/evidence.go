@@ -16,7 +16,7 @@ import (
 
 // evidence returns the evidence to store with a planned change of a release, or nil if the place keeps its own. Evidence replaces
 // other evidence only if it is better for an archive of the release, and worse for none.
-func (p *pusher) evidence(r Release, there State, one plan) *evidence.Files {
+func (p *pusher) evidence(ctx context.Context, r Release, there State, one plan) *evidence.Files {
 	theirs, replaces := there.Signed, false
 	if r.Evidence == nil || theirs == nil {
 		return r.Evidence
@@ -34,10 +34,10 @@ func (p *pusher) evidence(r Release, there State, one plan) *evidence.Files {
 		replaces = replaces || exists
 		archives[pkg.ID.Platform] = pkg.ZH
 	}
-	was := p.worth(r.Release, theirs, archives)
-	merged, _ := p.opts.Judge.Merge(r.Provider, theirs, ours) // an error means that they stay apart
+	was := p.worth(ctx, r.Release, theirs, archives)
+	merged, _ := p.opts.Judge.Merge(ctx, r.Provider, theirs, ours) // an error means that they stay apart
 	for _, s := range []*sources.Signed{merged, ours} {
-		if better(p.worth(r.Release, s, archives), was) {
+		if better(p.worth(ctx, r.Release, s, archives), was) {
 			return packed(s)
 		}
 	}
@@ -68,11 +68,11 @@ func sameFiles(files *evidence.Files, s *sources.Signed) bool {
 }
 
 // worth returns the verdicts on the archives that evidence covers, by platform.
-func (p *pusher) worth(r sources.Release, s *sources.Signed, archives map[sources.Platform]sources.Hash) map[sources.Platform]sources.Verdict {
+func (p *pusher) worth(ctx context.Context, r sources.Release, s *sources.Signed, archives map[sources.Platform]sources.Hash) map[sources.Platform]sources.Verdict {
 	all := map[sources.Platform]sources.Verdict{}
 	for platform, hash := range archives {
 		id := sources.PackageID{Provider: r.Provider, Version: r.Version, Platform: platform}
-		verified, err := p.opts.Judge.VerifyFile(r.Provider, s, id.Filename(), hash)
+		verified, err := p.opts.Judge.VerifyFile(ctx, r.Provider, s, id.Filename(), hash)
 		if err == nil && verified.Verdict > sources.Unverified {
 			all[platform] = verified.Verdict
 		}

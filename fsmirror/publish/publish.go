@@ -222,7 +222,7 @@ func (p *pusher) plan(ctx context.Context, releases []Release) (plans []plan) {
 			p.failed(err)
 			return
 		}
-		one := p.compare(r, state)
+		one := p.compare(ctx, r, state)
 		p.mu.Lock()
 		defer p.mu.Unlock()
 		if len(one.put.Packages) > 0 || one.put.Evidence != nil || len(one.drop) > 0 {
@@ -234,7 +234,7 @@ func (p *pusher) plan(ctx context.Context, releases []Release) (plans []plan) {
 }
 
 // compare plans a release.
-func (p *pusher) compare(r Release, there State) plan {
+func (p *pusher) compare(ctx context.Context, r Release, there State) plan {
 	one := plan{put: Release{Release: r.Release}}
 	var same []Change
 	for _, pkg := range r.Packages {
@@ -261,7 +261,7 @@ func (p *pusher) compare(r Release, there State) plan {
 	p.result.Same = append(p.result.Same, same...)
 	p.mu.Unlock()
 	if len(one.put.Packages) > 0 || len(same) > 0 {
-		one.put.Evidence = p.evidence(r, there, one)
+		one.put.Evidence = p.evidence(ctx, r, there, one)
 		one.signed = one.put.Evidence != nil && len(there.Archives) > 0 && !sameFiles(one.put.Evidence, there.Signed)
 	}
 	p.prune(&one, r, there)

@@ -169,14 +169,12 @@ func (x *exchange) registryDownload() error {
 			Signature: x.signed(release+evidence.Signature, host+release+evidence.Signature),
 			SHA256:    strings.TrimPrefix(string(zh), sources.ZH+":"),
 		}
-		for _, key := range signed.keys {
-			id, err := trust.KeyID(key.Armor)
-			if err != nil {
-				continue // engines couldn't read it either
+		for i, id := range trust.KeyIDs(ctx, signed.keys) {
+			if id != "" { // otherwise engines couldn't read it either
+				p.Keys.Keys = append(p.Keys.Keys, registryKey{id, signed.keys[i]})
 			}
-			p.Keys.Keys = append(p.Keys.Keys, registryKey{id, key})
 		}
-		return p, 0, nil
+		return p, 0, ctx.Err()
 	})
 }
 

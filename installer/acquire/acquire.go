@@ -169,8 +169,8 @@ func (a *Acquirer) ask(ctx context.Context, req Request) (Offer, error) {
 	if err != nil {
 		return offer, fail(req.ID, "", err)
 	}
-	a.useKept(&offer)
-	if offer.Verified, err = a.verify(offer); err != nil {
+	a.useKept(ctx, &offer)
+	if offer.Verified, err = a.verify(ctx, offer); err != nil {
 		return offer, fail(req.ID, pkg.Source, err)
 	}
 	return offer, nil
@@ -227,7 +227,7 @@ func (a *Acquirer) take(ctx context.Context, req Request, offer Offer) (res Resu
 		return res, false, err
 	}
 	if req.DryRun && offer.Location.URL != "" {
-		res.Package = a.foreseen(req, offer)
+		res.Package = a.foreseen(ctx, req, offer)
 		return res, false, nil
 	}
 	stage, err := tx.Stage()
@@ -242,7 +242,7 @@ func (a *Acquirer) take(ctx context.Context, req Request, offer Offer) (res Resu
 	defer got.close()
 	doubtful = got.downloaded && !sources.MatchesAny(req.Locked, got.ZH) && !sources.MatchesAny(offer.Hashes, got.ZH)
 
-	signed, err := a.judgeArchive(req, offer, got)
+	signed, err := a.judgeArchive(ctx, req, offer, got)
 	res.Offered = signed.Proof
 	if err != nil {
 		if got.downloaded {
@@ -310,7 +310,7 @@ func (a *Acquirer) KeysOptional(p sources.Provider) bool { return a.opts.Judge.K
 // improve records the evidence of an offer for a package in the store, if it is
 // better than the store's. It warns about a failure.
 func (a *Acquirer) improve(ctx context.Context, tx sources.Tx, offer Offer, held sources.Stored) sources.Stored {
-	better, ok := a.better(offer, held)
+	better, ok := a.better(ctx, offer, held)
 	if !ok {
 		return held
 	}
@@ -326,14 +326,14 @@ func (a *Acquirer) improve(ctx context.Context, tx sources.Tx, offer Offer, held
 
 // better returns what the evidence of an offer proves about a stored package, and whether
 // that is worth more than what the store's does. It compares archives.
-func (a *Acquirer) better(offer Offer, s sources.Stored) (trust.Verified, bool) {
+func (a *Acquirer) better(ctx context.Context, offer Offer, s sources.Stored) (trust.Verified, bool) {
 	if offer.Signed == nil || s.ZH == "" || s.Dir == "" {
 		return trust.Verified{}, false
 	}
 	verified, listed := offer.Verified, sources.MatchesAny(offer.Hashes, s.ZH)
 	if offer.Kind != sources.FromRegistry {
 		var err error
-		verified, err = a.opts.Judge.Verify(offer.ID.Provider, offer.Signed, s.ZH)
+		verified, err = a.opts.Judge.Verify(ctx, offer.ID.Provider, offer.Signed, s.ZH)
 		listed = err == nil
 	}
 	worse := verified.Verdict < s.Report.Verdict || verified.Verdict == s.Report.Verdict && s.Signed != nil

@@ -1,6 +1,7 @@
 package acquire
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"slices"
@@ -67,18 +68,18 @@ func (by Authority) Refuse(id sources.PackageID, want []sources.Hash, got ...sou
 // source states the archive's checksum: registries do, and most network mirrors.
 // Evidence of a mirror can only cause a refusal here. It counts as verification once
 // the archive has been fetched, see judgeArchive.
-func (a *Acquirer) verify(offer Offer) (trust.Verified, error) {
+func (a *Acquirer) verify(ctx context.Context, offer Offer) (trust.Verified, error) {
 	switch {
 	case offer.Signed == nil:
 		return trust.Verified{}, nil
 	case offer.Kind == sources.FromRegistry:
-		verified, err := a.opts.Judge.VerifyFile(offer.ID.Provider, offer.Signed, offer.Filename, offer.Hashes[0])
+		verified, err := a.opts.Judge.VerifyFile(ctx, offer.ID.Provider, offer.Signed, offer.Filename, offer.Hashes[0])
 		if err != nil && offer.Signed.Origin != "" {
 			err = fmt.Errorf("%s: %w", offer.Signed.Origin, err)
 		}
 		return verified, err
 	default:
-		_, err := a.verifyCarried(offer, offer.Hashes...)
+		_, err := a.verifyCarried(ctx, offer, offer.Hashes...)
 		return trust.Verified{}, err
 	}
 }
@@ -86,7 +87,7 @@ func (a *Acquirer) verify(offer Offer) (trust.Verified, error) {
 // verifyCarried verifies the signed checksums from a mirror for an archive that has one of
 // the hashes, under any file name. If several are zh: hashes, one that is signed must
 // verify. If none is, nothing is verified.
-func (a *Acquirer) verifyCarried(offer Offer, hashes ...sources.Hash) (trust.Verified, error) {
+func (a *Acquirer) verifyCarried(ctx context.Context, offer Offer, hashes ...sources.Hash) (trust.Verified, error) {
 	stated := slices.DeleteFunc(slices.Clone(hashes), func(h sources.Hash) bool { return h.Scheme() != sources.ZH })
 	if len(stated) == 0 {
 		return trust.Verified{}, nil
@@ -94,7 +95,7 @@ func (a *Acquirer) verifyCarried(offer Offer, hashes ...sources.Hash) (trust.Ver
 	sums, _ := trust.ParseSums(offer.Signed.Sums) // Verify returns the error
 	unlisted := sources.Without(slices.Clone(stated), sums.Listed()...)
 	listed := sources.Without(slices.Clone(stated), unlisted...)
-	verified, err := a.opts.Judge.Verify(offer.ID.Provider, offer.Signed, append(listed, stated...)[0])
+	verified, err := a.opts.Judge.Verify(ctx, offer.ID.Provider, offer.Signed, append(listed, stated...)[0])
 	if err != nil {
 		err = fmt.Errorf("checking the mirror's signed checksums: %w", err)
 	}
@@ -121,7 +122,7 @@ func (a *Acquirer) judgeOffer(req Request, offer Offer) error {
 
 // judgeArchive compares the archive's hash with all stated archive hashes, and
 // verifies its signed checksums.
-func (a *Acquirer) judgeArchive(req Request, offer Offer, got fetched) (trust.Verified, error) {
+func (a *Acquirer) judgeArchive(ctx context.Context, req Request, offer Offer, got fetched) (trust.Verified, error) {
 	if got.ZH == "" {
 		return offer.Verified, nil
 	}
@@ -131,7 +132,7 @@ func (a *Acquirer) judgeArchive(req Request, offer Offer, got fetched) (trust.Ve
 	if offer.Kind == sources.FromRegistry || got.Signed == nil {
 		return offer.Verified, nil
 	}
-	return a.verifyCarried(offer, got.ZH)
+	return a.verifyCarried(ctx, offer, got.ZH)
 }
 
 // judgeContents is the last check before the package becomes visible, when all hashes

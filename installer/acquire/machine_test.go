@@ -287,7 +287,7 @@ func evidence(key *sourcetest.Key, listed bool, archives string) *sources.Signed
 
 // proofBy returns the proof that evidence of a key is worth v.
 func proofBy(key *sourcetest.Key, listed bool) sources.Proof {
-	proof, err := trust.Judge{}.Prove(widget.Provider, evidence(key, listed, "linux_amd64=a"), zh("a"))
+	proof, err := trust.Judge{}.Prove(context.Background(), widget.Provider, evidence(key, listed, "linux_amd64=a"), zh("a"))
 	if err != nil {
 		panic(err)
 	}

@@ -98,7 +98,7 @@ func (a *Acquirer) HashesOf(ctx context.Context, offer Offer) []sources.Hash {
 // useKept adds the evidence that is recorded for the version to the offer of a network
 // mirror that delivers none, for example in an outage. The evidence must contain the
 // archive that the mirror states.
-func (a *Acquirer) useKept(offer *Offer) {
+func (a *Acquirer) useKept(ctx context.Context, offer *Offer) {
 	if offer.Kind != sources.FromNetwork && offer.Kind != sources.FromOCI || offer.Signed != nil {
 		return
 	}
@@ -108,7 +108,7 @@ func (a *Acquirer) useKept(offer *Offer) {
 			continue
 		}
 		for _, zh := range offer.Hashes {
-			verified, err := a.opts.Judge.Verify(offer.ID.Provider, was.Signed, zh)
+			verified, err := a.opts.Judge.Verify(ctx, offer.ID.Provider, was.Signed, zh)
 			if err == nil && verified.Signed == offer.ID.Filename() && verified.Verdict > best {
 				offer.Signed, offer.kept, best = was.Signed, true, verified.Verdict
 			}

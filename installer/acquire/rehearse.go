@@ -74,10 +74,10 @@ func (r *rehearsal) Commit(_ context.Context, by sources.Provenance) (sources.St
 func (r *rehearsal) Close() {}
 
 // foreseen describes a package that would be downloaded.
-func (a *Acquirer) foreseen(req Request, offer Offer) sources.Stored {
+func (a *Acquirer) foreseen(ctx context.Context, req Request, offer Offer) sources.Stored {
 	signed := offer.Verified
 	if offer.Kind != sources.FromRegistry && offer.Signed != nil {
-		signed, _ = a.verifyCarried(offer, offer.Hashes...) // Ask has returned the error
+		signed, _ = a.verifyCarried(ctx, offer, offer.Hashes...) // Ask has returned the error
 	}
 	proof := proofOf(req, offer, signed)
 	return sources.Stored{ID: req.ID, Proof: proof, Report: a.report(req.ID, proof)}

@@ -106,7 +106,7 @@ type Verdicts struct {
 }
 
 // Prove implements [sources.Judge].
-func (j Verdicts) Prove(_ sources.Provider, s *sources.Signed, zh sources.Hash) (sources.Proof, error) {
+func (j Verdicts) Prove(_ context.Context, _ sources.Provider, s *sources.Signed, zh sources.Hash) (sources.Proof, error) {
 	if j.OnProve == nil {
 		return ByRegistryKey, nil
 	}
@@ -130,7 +130,7 @@ func (j Verdicts) Report(_ sources.Provider, p sources.Proof) sources.Report {
 }
 
 // Merge implements [sources.Judge].
-func (j Verdicts) Merge(_ sources.Provider, kept, new *sources.Signed) (*sources.Signed, error) {
+func (j Verdicts) Merge(_ context.Context, _ sources.Provider, kept, new *sources.Signed) (*sources.Signed, error) {
 	if j.OnMerge == nil {
 		return new, nil
 	}
@@ -138,7 +138,7 @@ func (j Verdicts) Merge(_ sources.Provider, kept, new *sources.Signed) (*sources
 }
 
 // CompareKeys implements [sources.Judge].
-func (j Verdicts) CompareKeys(_ sources.Provider, other sources.Version, was, now *sources.Signed) error {
+func (j Verdicts) CompareKeys(_ context.Context, _ sources.Provider, other sources.Version, was, now *sources.Signed) error {
 	if j.OnKeys == nil {
 		return nil
 	}

@@ -1,6 +1,7 @@
 package store
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -186,7 +187,7 @@ func (e *Evidence) Proof(id sources.PackageID, f Facts) (sources.Proof, *sources
 	if kept, err := e.resolve(id.Release(), f.Evidence); err == nil && kept.same && f.Proof.Signed() {
 		return f.Proof, kept.Signed
 	}
-	proof, signed, err := e.check(id, f)
+	proof, signed, err := e.check(context.Background(), id, f) // it takes less than a second
 	switch {
 	case errors.Is(err, sources.ErrRevoked):
 		return sources.Proof{Matched: f.Proof.Matched}, nil
@@ -199,13 +200,13 @@ func (e *Evidence) Proof(id sources.PackageID, f Facts) (sources.Proof, *sources
 // Check returns what is proved about a package, or the reason why the evidence does not
 // prove what the record says that it proved. That does not depend on the settings of the
 // run.
-func (e *Evidence) Check(id sources.PackageID, f Facts) (sources.Proof, error) {
-	proof, _, err := e.check(id, f)
+func (e *Evidence) Check(ctx context.Context, id sources.PackageID, f Facts) (sources.Proof, error) {
+	proof, _, err := e.check(ctx, id, f)
 	return proof, err
 }
 
 // check is Check that also returns the evidence, nil if it proves nothing.
-func (e *Evidence) check(id sources.PackageID, f Facts) (sources.Proof, *sources.Signed, error) {
+func (e *Evidence) check(ctx context.Context, id sources.PackageID, f Facts) (sources.Proof, *sources.Signed, error) {
 	if f.Evidence == "" && !e.Loose {
 		return f.Proof, nil, nil
 	}
@@ -218,7 +219,7 @@ func (e *Evidence) check(id sources.PackageID, f Facts) (sources.Proof, *sources
 	case err != nil, f.ZH == "":
 		return f.Proof, nil, err
 	}
-	proof, err := e.Judge.Prove(id.Provider, kept.Signed, f.ZH)
+	proof, err := e.Judge.Prove(ctx, id.Provider, kept.Signed, f.ZH)
 	if err == nil {
 		err = f.Proof.Lost(proof)
 	}
@@ -247,7 +248,7 @@ func (e *ReplacedError) Unwrap() []error { return []error{e.Err, e.Downgrade} }
 // and makes f refer to the result if that proves anything about the package. It is called
 // before the package appears. The caller holds the lock that other processes take for the
 // version. Temporary files are in the directory via.
-func (e *Evidence) Keep(id sources.PackageID, f *Facts, s *sources.Signed, via *disk.Scratch) error {
+func (e *Evidence) Keep(ctx context.Context, id sources.PackageID, f *Facts, s *sources.Signed, via *disk.Scratch) error {
 	if s == nil {
 		return nil
 	}
@@ -263,8 +264,12 @@ func (e *Evidence) Keep(id sources.PackageID, f *Facts, s *sources.Signed, via *
 	}
 	if differs && evidence.Reference(old) != f.Evidence {
 		var downgrade error
-		s, downgrade = e.Judge.Merge(id.Provider, old, s)
-		if err := e.refer(id, f, s); err != nil && e.Strict {
+		s, downgrade = e.Judge.Merge(ctx, id.Provider, old, s)
+		err := e.refer(ctx, id, f, s)
+		switch {
+		case ctx.Err() != nil:
+			return ctx.Err()
+		case err != nil && e.Strict:
 			return sources.WithHint(&ReplacedError{err, downgrade},
 				"find out which evidence is right; to accept the new evidence, remove this version from the mirror first")
 		}
@@ -274,7 +279,7 @@ func (e *Evidence) Keep(id sources.PackageID, f *Facts, s *sources.Signed, via *
 		return err
 	}
 	if isNew {
-		e.compareKeys(id, s)
+		e.compareKeys(ctx, id, s)
 	}
 	return nil
 }
@@ -286,9 +291,9 @@ func replaces(s, old *sources.Signed) bool {
 }
 
 // refer makes f refer to evidence, unless that proves nothing about the package.
-func (e *Evidence) refer(id sources.PackageID, f *Facts, s *sources.Signed) error {
+func (e *Evidence) refer(ctx context.Context, id sources.PackageID, f *Facts, s *sources.Signed) error {
 	if f.ZH != "" {
-		proof, err := e.Judge.Prove(id.Provider, s, f.ZH)
+		proof, err := e.Judge.Prove(ctx, id.Provider, s, f.ZH)
 		if err != nil {
 			return err
 		}
@@ -317,7 +322,7 @@ func (e *Evidence) write(r sources.Release, s *sources.Signed, via *disk.Scratch
 // compareKeys warns if the version of id is signed with other keys than the nearest
 // version with evidence. It is called after writing, so that if two processes store a
 // version each, at least one of them compares both.
-func (e *Evidence) compareKeys(id sources.PackageID, now *sources.Signed) {
+func (e *Evidence) compareKeys(ctx context.Context, id sources.PackageID, now *sources.Signed) {
 	var names []string
 	for _, p := range e.Places {
 		if p.Dir == nil {
@@ -332,7 +337,7 @@ func (e *Evidence) compareKeys(id sources.PackageID, now *sources.Signed) {
 		return
 	}
 	if was, err := e.Marked(sources.Release{Provider: id.Provider, Version: near}); err == nil {
-		e.warnOf(id, e.Judge.CompareKeys(id.Provider, near, was, now))
+		e.warnOf(id, e.Judge.CompareKeys(ctx, id.Provider, near, was, now))
 	}
 }
 

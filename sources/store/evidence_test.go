@@ -70,7 +70,7 @@ func (k *keeper) keep(t testing.TB, id sources.PackageID, f store.Facts, s *sour
 	work, err := k.in.Scratch("run-")
 	check(t, err)
 	defer work.Close()
-	err = k.Keep(id, &f, s, work)
+	err = k.Keep(t.Context(), id, &f, s, work)
 	return f, err
 }
 
@@ -194,7 +194,7 @@ func TestProof(t *testing.T) {
 			got, found := k.Proof(id, test.facts)
 			deep(t, got, test.want, "proved")
 			sourcetest.Equal(t, found != nil, test.found, "evidence")
-			_, err := k.Check(id, test.facts)
+			_, err := k.Check(t.Context(), id, test.facts)
 			sourcetest.Expect(t, (err == nil) == (test.check == nil), "Check: %v", err)
 			if test.check != nil && test.check.Error() != "" {
 				sourcetest.Expect(t, errors.Is(err, test.check), "Check: %v, want %v", err, test.check)

@@ -1,6 +1,7 @@
 package trust_test
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
 	"strings"
@@ -78,7 +79,7 @@ func TestVerdictsOnRecordedProofs(t *testing.T) {
 				}{{signed(t, key, key), asking.carried}, {listed(signed(t, key, key)), asking.listed}, {listed(expired), asking.mortal}} {
 					storing := judge(then.options)
 					storing.Options.Now = atNow
-					proof, err := storing.Prove(widget.Provider, c.s, zh)
+					proof, err := storing.Prove(context.Background(), widget.Provider, c.s, zh)
 					check(t, err)
 					r := judge(asking.options).Report(widget.Provider, recorded(t, proof))
 					sourcetest.Expect(t, r.Verdict == c.want, "got %q, want %q", r.Verdict, c.want)
@@ -137,13 +138,13 @@ func TestRequirements(t *testing.T) {
 // OpenTofu's registry lists no keys for some providers. Their checksums prove only the hash.
 func TestEvidenceWithoutKeys(t *testing.T) {
 	s := signed(t, newKey(t, 0))
-	proof, err := trust.Judge{}.Prove(sources.Provider{Host: "registry.opentofu.org"}, s, zh)
+	proof, err := trust.Judge{}.Prove(context.Background(), sources.Provider{Host: "registry.opentofu.org"}, s, zh)
 	sourcetest.Expect(t, err == nil && proof.Matched && !proof.Signed() && proof.Name == filename, "got %+v, %v", proof, err)
-	_, err = trust.Judge{}.Prove(widget.Provider, s, zh)
+	_, err = trust.Judge{}.Prove(context.Background(), widget.Provider, s, zh)
 	sourcetest.Expect(t, err != nil, "evidence without keys is accepted")
-	_, err = trust.Judge{}.Prove(widget.Provider, s, "zh:00")
+	_, err = trust.Judge{}.Prove(context.Background(), widget.Provider, s, "zh:00")
 	sourcetest.Expect(t, errors.Is(err, trust.WrongChecksum), "got %v", err)
-	_, err = trust.Judge{}.Prove(widget.Provider, nil, zh)
+	_, err = trust.Judge{}.Prove(context.Background(), widget.Provider, nil, zh)
 	sourcetest.Expect(t, err != nil, "no evidence is accepted")
 }
 
@@ -152,7 +153,7 @@ func TestInvalidTrustSignatures(t *testing.T) {
 	key := newKey(t, 0)
 	s := listed(signed(t, key, key))
 	s.Keys[0].TrustSignature = "garbage"
-	proof, err := trust.Judge{}.Prove(widget.Provider, s, zh)
+	proof, err := trust.Judge{}.Prove(context.Background(), widget.Provider, s, zh)
 	check(t, err)
 	proof = recorded(t, proof)
 	r := trust.Judge{Options: trust.Options{Engine: sources.Terraform}}.Report(widget.Provider, proof)

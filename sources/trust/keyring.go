@@ -1,6 +1,8 @@
 package trust
 
 import (
+	"context"
+
 	"github.com/ProtonMail/go-crypto/openpgp"
 	"github.com/ProtonMail/go-crypto/openpgp/packet"
 
@@ -12,6 +14,7 @@ import (
 type keyBlock struct {
 	key      sources.Key
 	entities openpgp.EntityList
+	each     int   // the cost of verifying a signature with these keys
 	err      error // why it cannot be read
 }
 
@@ -20,6 +23,7 @@ type keyBlock struct {
 // renewed.
 type keyring struct {
 	blocks  []keyBlock // the keys in the evidence, followed by other keys
+	left    budget     // for verifying signatures with the keys in the evidence
 	known   map[sources.Fingerprint]bool
 	listed  map[sources.Fingerprint]bool
 	revoked map[keyName][]*packet.Signature // revocations, which the library has verified
@@ -30,23 +34,34 @@ type keyring struct {
 // below that primary key.
 type keyName struct{ primary, key sources.Fingerprint }
 
-func readKeyring(keys, others []sources.Key) *keyring {
+// readKeyring reads keys, and others, which can't use up the work that is left for the keys. It skips those that are
+// left when the context ends.
+func readKeyring(ctx context.Context, keys, others []sources.Key) *keyring {
 	r := &keyring{
 		known: map[sources.Fingerprint]bool{}, listed: map[sources.Fingerprint]bool{},
-		revoked: map[keyName][]*packet.Signature{},
+		revoked: map[keyName][]*packet.Signature{}, left: maxWork,
 	}
-	for i, key := range append(keys[:len(keys):len(keys)], others...) {
-		if i >= len(keys)+maxKeys {
-			break
-		}
-		block := keyBlock{key: key}
-		block.entities, block.err = readKeys(key.Armor)
-		r.blocks = append(r.blocks, block)
-		for _, entity := range block.entities {
-			r.add(entity, key.Listed())
-		}
+	left := maxWork
+	for _, key := range keys {
+		r.read(ctx, key, &r.left)
+	}
+	for _, key := range others[:min(len(others), maxKeys)] {
+		r.read(ctx, key, &left)
 	}
 	return r
+}
+
+func (r *keyring) read(ctx context.Context, key sources.Key, left *budget) {
+	block := keyBlock{key: key, err: ctx.Err()}
+	if block.err == nil {
+		var checked checkedKeys
+		block.entities, checked, block.err = readKeys(key.Armor, false, left)
+		block.each = checked.each
+	}
+	r.blocks = append(r.blocks, block)
+	for _, entity := range block.entities {
+		r.add(entity, key.Listed())
+	}
 }
 
 func (r *keyring) add(entity *openpgp.Entity, listed bool) {

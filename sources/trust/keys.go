@@ -2,10 +2,11 @@ package trust
 
 import (
 	"bytes"
-	"cmp"
+	"context"
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 
 	"github.com/ProtonMail/go-crypto/openpgp"
@@ -49,23 +50,46 @@ func checkShape(s *sources.Signed) error {
 	return nil
 }
 
-// readKeys reads a key block. It refuses a key without a self-signature.
-func readKeys(armored string) (openpgp.EntityList, error) {
+// readKeys reads a key block within the limits, and what is left of the budget. It refuses a key without a
+// self-signature, and a private key unless that is allowed.
+func readKeys(armored string, private bool, left *budget) (openpgp.EntityList, checkedKeys, error) {
 	if len(armored) > maxKeySize {
-		return nil, fmt.Errorf("more than %d bytes", maxKeySize)
+		return nil, checkedKeys{}, fmt.Errorf("more than %d bytes", maxKeySize)
 	}
-	keyring, err := openpgp.ReadArmoredKeyRing(strings.NewReader(armored))
+	body, err := openArmor(armored, openpgp.PublicKeyType, openpgp.PrivateKeyType)
 	if err != nil {
-		return nil, err
+		return nil, checkedKeys{}, err
 	}
+	checked, err := checkKeys(body, private)
+	if err == nil {
+		err = left.spend(checked.own)
+	}
+	if err != nil {
+		return nil, checked, err
+	}
+	keyring, err := openpgp.ReadKeyRing(bytes.NewReader(checked.packets))
 	for _, entity := range keyring {
 		// Without a self-signature, the library panics when it verifies with a
 		// subkey.
 		if self, _ := entity.PrimarySelfSignature(); self == nil {
-			return nil, fmt.Errorf("no self-signature on the key %s", entity.PrimaryKey.KeyIdString())
+			return nil, checked, fmt.Errorf("no self-signature on the key %s", entity.PrimaryKey.KeyIdString())
 		}
 	}
-	return keyring, nil
+	return keyring, checked, err
+}
+
+// openArmor returns the contents of an ASCII-armored block of one of the types.
+func openArmor(armored string, types ...string) (io.Reader, error) {
+	block, err := armor.Decode(strings.NewReader(armored))
+	switch {
+	case errors.Is(err, io.EOF):
+		return nil, errors.New("not ASCII-armored OpenPGP")
+	case err != nil:
+		return nil, err
+	case !slices.Contains(types, block.Type):
+		return nil, fmt.Errorf("%s instead of %s", block.Type, types[0])
+	}
+	return block.Body, nil
 }
 
 // dearmor returns the contents of an ASCII-armoured signature.
@@ -73,16 +97,11 @@ func dearmor(armored string) ([]byte, error) {
 	if len(armored) > maxSignatureSize {
 		return nil, fmt.Errorf("more than %d bytes", maxSignatureSize)
 	}
-	block, err := armor.Decode(strings.NewReader(armored))
-	switch {
-	case errors.Is(err, io.EOF):
-		return nil, errors.New("not ASCII-armored OpenPGP")
-	case err != nil:
+	body, err := openArmor(armored, openpgp.SignatureType)
+	if err != nil {
 		return nil, err
-	case block.Type != openpgp.SignatureType:
-		return nil, fmt.Errorf("%s instead of %s", block.Type, openpgp.SignatureType)
 	}
-	return io.ReadAll(block.Body)
+	return io.ReadAll(body)
 }
 
 // fingerprint returns the fingerprint of a key. Only that of the primary key identifies
@@ -93,9 +112,8 @@ func fingerprint(key *packet.PublicKey) sources.Fingerprint {
 }
 
 // splitSignature returns the signatures in a binary file, each as a separate
-// packet. It skips other packets, and everything after a truncated packet.
+// packet. It skips packets that keys contain, and everything after a truncated packet.
 func splitSignature(file []byte) ([][]byte, error) {
-	const signatureTag = 2
 	var all [][]byte
 	r := packet.NewOpaqueReader(bytes.NewReader(file))
 	for {
@@ -105,10 +123,14 @@ func splitSignature(file []byte) ([][]byte, error) {
 			return all, nil
 		case err != nil:
 			return nil, badSignature(err)
-		case p.Tag != signatureTag:
-			continue
-		case len(all) == maxSignatures:
+		case len(all) == maxSignatures && p.Tag == tagSignature:
 			return nil, badSignature(fmt.Errorf("more than %d signatures", maxSignatures))
+		}
+		if _, err := checkPacket(p); err != nil {
+			return nil, badSignature(err)
+		}
+		if p.Tag != tagSignature {
+			continue
 		}
 		var one bytes.Buffer
 		_ = p.Serialize(&one) // a buffer never fails
@@ -128,11 +150,16 @@ func issuers(signatures [][]byte) []string {
 	return ids
 }
 
-// KeyID returns the ID of the first key in an ASCII-armored block, 16 hexadecimal digits.
-func KeyID(armored string) (string, error) {
-	keys, err := readKeys(armored)
-	if err != nil || len(keys) == 0 {
-		return "", cmp.Or(err, errors.New("there is no key"))
+// KeyIDs returns the ID of the first key in each ASCII-armored block, 16 hexadecimal digits. The ID of a block that
+// can't be read is empty. The blocks share the limits of one evidence.
+func KeyIDs(ctx context.Context, keys []sources.Key) []string {
+	var ids []string
+	for _, block := range readKeyring(ctx, keys, nil).blocks {
+		id := ""
+		if len(block.entities) > 0 {
+			id = block.entities[0].PrimaryKey.KeyIdString()
+		}
+		ids = append(ids, id)
 	}
-	return keys[0].PrimaryKey.KeyIdString(), nil
+	return ids
 }

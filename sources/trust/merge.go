@@ -2,6 +2,7 @@ package trust
 
 import (
 	"bytes"
+	"context"
 	"slices"
 
 	"github.com/ProtonMail/go-crypto/openpgp"
@@ -19,34 +20,41 @@ import (
 //
 // The error matches [Downgraded] if new is rejected because it is worse. It matches
 // [KeyChanged] if new is accepted although none of its keys signed old.
-// In both cases the result is valid.
-func (j Judge) Merge(p sources.Provider, old, new *sources.Signed) (*sources.Signed, error) {
+// In both cases the result is valid. If the context ends, the result is old.
+func (j Judge) Merge(ctx context.Context, p sources.Provider, old, new *sources.Signed) (*sources.Signed, error) {
 	switch {
 	case old == nil:
 		return new, nil
 	case new == nil:
 		return old, nil
 	}
-	r := j.stored(p)
-	a, b := r.appraise(old, new.Keys), r.appraise(new, old.Keys)
+	merged, err := j.stored(p).merge(ctx, old, new)
+	if ctx.Err() != nil { // what was verified is incomplete
+		return old, ctx.Err()
+	}
+	return merged, err
+}
+
+func (r rules) merge(ctx context.Context, old, new *sources.Signed) (*sources.Signed, error) {
+	a, b := r.appraise(ctx, old, new.Keys), r.appraise(ctx, new, old.Keys)
 	same, better := bytes.Equal(old.Sums, new.Sums), b.verdict() > a.verdict()
 	downgrade := fault(Downgraded, "the new evidence has other checksums and is signed by %s; the evidence kept here is signed by %s",
 		keysOf(b.report.By), keysOf(a.report.By))
 	switch {
 	case same && !better && a.verdict() > sources.Unverified:
-		return r.join(a, b), nil
+		return r.join(ctx, a, b), nil
 	case same && better:
-		return r.join(b, a), nil
-	case better && r.outlasts(a, b):
+		return r.join(ctx, b, a), nil
+	case better && r.outlasts(ctx, a, b):
 		return old, downgrade
 	case better, a.verdict() <= sources.HashOnly && b.verdict() == a.verdict():
-		return r.join(b, a), nil
+		return r.join(ctx, b, a), nil
 	case b.verdict() < a.verdict(), !a.sharesKey(b) && b.verdict() == sources.MirrorEvidence:
 		return old, downgrade
 	case covers(old.Sums, new.Sums):
-		return r.join(a, b), a.changed(b, "the earlier evidence")
+		return r.join(ctx, a, b), a.changed(b, "the earlier evidence")
 	}
-	return r.join(b, a), a.changed(b, "the earlier evidence")
+	return r.join(ctx, b, a), a.changed(b, "the earlier evidence")
 }
 
 // An appraisal is evidence and the keys that signed it.
@@ -57,8 +65,8 @@ type appraisal struct {
 }
 
 // appraise examines evidence, with additional states of its keys.
-func (r rules) appraise(s *sources.Signed, others []sources.Key) appraisal {
-	x, _ := examine(s, r, others...)
+func (r rules) appraise(ctx context.Context, s *sources.Signed, others []sources.Key) appraisal {
+	x, _ := examine(ctx, s, r, others...)
 	a := appraisal{Signed: s}
 	var proof sources.Proof
 	for _, f := range x.good {
@@ -82,9 +90,9 @@ func (a appraisal) verdict() sources.Verdict {
 
 // outlasts reports whether b is better than a only because a flag of this run accepts its
 // key. Without the flag, a has a key that counts and is better.
-func (r rules) outlasts(a, b appraisal) bool {
+func (r rules) outlasts(ctx context.Context, a, b appraisal) bool {
 	r.trusted = r.vouched
-	was, now := r.appraise(a.Signed, nil).verdict(), r.appraise(b.Signed, nil).verdict()
+	was, now := r.appraise(ctx, a.Signed, nil).verdict(), r.appraise(ctx, b.Signed, nil).verdict()
 	return was >= sources.SelfSigned && was > now
 }
 
@@ -113,7 +121,7 @@ const maxMergedKeys = 16
 // checksums, with their keys, and other states of a's keys, such as revoked
 // ones. It drops other keys of b, and anything that would make the evidence too
 // large or its verdict worse.
-func (r rules) join(a, b appraisal) *sources.Signed {
+func (r rules) join(ctx context.Context, a, b appraisal) *sources.Signed {
 	joined := *a.Signed
 	joined.Keys = slices.Clone(a.Keys)
 	for i, k := range joined.Keys {
@@ -125,14 +133,14 @@ func (r rules) join(a, b appraisal) *sources.Signed {
 			addSignature(&joined, s.packet)
 		}
 	}
-	ring := readKeyring(nil, joined.Keys)
+	ring := readKeyring(ctx, nil, joined.Keys)
 	known := func(e *openpgp.Entity) bool { return ring.known[fingerprint(e.PrimaryKey)] }
-	for _, block := range readKeyring(nil, b.Keys).blocks {
+	for _, block := range readKeyring(ctx, nil, b.Keys).blocks {
 		if slices.ContainsFunc(block.entities, known) {
 			addKey(&joined, block.key)
 		}
 	}
-	again := r.appraise(&joined, b.Keys)
+	again := r.appraise(ctx, &joined, b.Keys)
 	lost := func(s *signer) bool { return !again.has(s.Fingerprint) }
 	if again.verdict() < a.verdict() || slices.ContainsFunc(a.by, lost) {
 		return a.Signed
@@ -170,7 +178,9 @@ func covers(all, some []byte) bool {
 // CompareKeys returns an error that matches [KeyChanged] if different keys signed the evidence
 // for a version of p, now, and that for another version. It ignores
 // evidence without a valid signature.
-func (j Judge) CompareKeys(p sources.Provider, other sources.Version, was, now *sources.Signed) error {
+func (j Judge) CompareKeys(
+	ctx context.Context, p sources.Provider, other sources.Version, was, now *sources.Signed,
+) error {
 	r := j.stored(p)
-	return r.appraise(was, now.Keys).changed(r.appraise(now, was.Keys), other.String())
+	return r.appraise(ctx, was, now.Keys).changed(r.appraise(ctx, now, was.Keys), other.String())
 }

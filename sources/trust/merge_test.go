@@ -2,6 +2,7 @@ package trust_test
 
 import (
 	"bytes"
+	"context"
 	"crypto"
 	"encoding/hex"
 	"errors"
@@ -33,7 +34,7 @@ func evidenceBy(t testing.TB, key *openpgp.Entity, others ...string) *sources.Si
 }
 
 func merge(a, b *sources.Signed, opts trust.Options) (*sources.Signed, error) {
-	return trust.Judge{Options: opts}.Merge(widget.Provider, a, b)
+	return trust.Judge{Options: opts}.Merge(context.Background(), widget.Provider, a, b)
 }
 
 func listed(s *sources.Signed) *sources.Signed {
@@ -54,7 +55,7 @@ func stored(s *sources.Signed, opts trust.Options) sources.Verdict {
 
 func storedFor(p sources.Provider, s *sources.Signed, opts trust.Options) sources.Verdict {
 	opts.Now = func() time.Time { return now }
-	r, err := trust.Judge{Options: opts}.Verify(p, s, zh)
+	r, err := trust.Judge{Options: opts}.Verify(context.Background(), p, s, zh)
 	if err != nil {
 		return sources.Unverified
 	}
@@ -445,7 +446,7 @@ func TestPinnedKeys(t *testing.T) {
 		{"a mirror's", evidenceBy(t, other), sources.MirrorEvidence, sources.MirrorEvidence},
 	} {
 		opts := base
-		r, err := trust.Judge{Options: opts}.Verify(widget, tt.s, zh)
+		r, err := trust.Judge{Options: opts}.Verify(context.Background(), widget, tt.s, zh)
 		sourcetest.Expect(t, err == nil && r.Verdict == tt.at, "%s: got %q, %v", tt.name, r.Verdict, err)
 		if errors.Is(r.Refused, trust.UntrustedKey) != (tt.at != sources.SignedByTrusted) {
 			t.Errorf("%s: got %v", tt.name, r.Refused)
@@ -457,7 +458,7 @@ func TestPinnedKeys(t *testing.T) {
 		opts.Accepted = []sources.Fingerprint{r.Best().Fingerprint}
 		sourcetest.Equal(t, storedFor(widget, tt.s, opts), tt.at, tt.name, "whatever the flag says")
 	}
-	r, err := trust.Judge{Options: base}.VerifyFile(widget, listed(evidenceBy(t, other)), filename, zh)
+	r, err := trust.Judge{Options: base}.VerifyFile(context.Background(), widget, listed(evidenceBy(t, other)), filename, zh)
 	if err != nil || r.Verdict != sources.MirrorEvidence || r.Best().From != sources.KeyFromRegistry {
 		t.Errorf("straight from the registry: %v, %v", r, err)
 	}
@@ -492,7 +493,7 @@ func TestCompareKeys(t *testing.T) {
 		{"one of two", both, evidenceBy(t, b, "x.zip"), false},
 		{"not signed", &sources.Signed{Sums: sums}, evidenceBy(t, b), false},
 	} {
-		err := trust.Judge{Options: opts}.CompareKeys(widget.Provider, sources.Version{}, tt.was, tt.now)
+		err := trust.Judge{Options: opts}.CompareKeys(context.Background(), widget.Provider, sources.Version{}, tt.was, tt.now)
 		sourcetest.Expect(t, errors.Is(err, trust.KeyChanged) == tt.changed, "%s: got %v", tt.name, err)
 	}
 }

@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
-	"strings"
 
 	"github.com/ProtonMail/go-crypto/openpgp"
 	"github.com/ProtonMail/go-crypto/openpgp/armor"
@@ -16,10 +15,8 @@ import (
 // Sign signs checksums with an ASCII-armored private key without a passphrase. It returns the evidence, whose only key is
 // the public one.
 func Sign(sums []byte, armored string) (*sources.Signed, error) {
-	if len(armored) > maxKeySize {
-		return nil, fmt.Errorf("more than %d bytes", maxKeySize)
-	}
-	keys, err := openpgp.ReadArmoredKeyRing(strings.NewReader(armored))
+	left := maxWork
+	keys, _, err := readKeys(armored, true, &left)
 	switch {
 	case err != nil:
 		return nil, err
@@ -50,14 +47,13 @@ func Sign(sums []byte, armored string) (*sources.Signed, error) {
 
 // PublicKey checks that a text is an ASCII-armored public key.
 func PublicKey(armored string) (sources.Key, error) {
-	keys, err := readKeys(armored)
+	left := maxWork
+	keys, _, err := readKeys(armored, false, &left)
 	switch {
 	case err != nil:
 		return sources.Key{}, err
 	case len(keys) == 0:
 		return sources.Key{}, errors.New("there is no key in it")
-	case keys[0].PrivateKey != nil:
-		return sources.Key{}, sources.WithHint(errors.New("it is a private key"), "gpg --armor --export writes the public key; --sign-key signs with a private one")
 	}
 	return sources.Key{Armor: armored}, nil
 }

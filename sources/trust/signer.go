@@ -3,6 +3,7 @@ package trust
 import (
 	"bytes"
 	"cmp"
+	"context"
 	"crypto"
 	"errors"
 	"fmt"
@@ -40,8 +41,8 @@ type examination struct {
 // key is trusted, is not examined here: see [rules.accept]. The keys in also provide
 // additional states of keys: that a registry listed them, or that they were revoked. It
 // fails for an invalid signature only if none is valid, so that adding one does not
-// invalidate evidence.
-func examine(s *sources.Signed, by rules, also ...sources.Key) (*examination, error) {
+// invalidate evidence. It ends with the context, between two keys.
+func examine(ctx context.Context, s *sources.Signed, by rules, also ...sources.Key) (*examination, error) {
 	x := &examination{rules: by}
 	if err := checkShape(s); err != nil {
 		return x, err
@@ -50,9 +51,14 @@ func examine(s *sources.Signed, by rules, also ...sources.Key) (*examination, er
 	if err != nil {
 		return x, err
 	}
-	x.keyring = readKeyring(s.Keys, also)
+	x.keyring = readKeyring(ctx, s.Keys, also)
 	for i, block := range x.blocks[:len(s.Keys)] {
+		if block.err == nil {
+			block.err = x.left.spend(len(packets) * (block.each + len(s.Sums)))
+		}
 		switch {
+		case ctx.Err() != nil:
+			return &examination{rules: by}, ctx.Err()
 		case block.err == nil:
 			x.try(s.Sums, packets, block)
 		case len(x.good) == 0:

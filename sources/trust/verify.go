@@ -1,6 +1,7 @@
 package trust
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"strings"
@@ -18,7 +19,7 @@ type Verified struct {
 // zh. It doesn't depend on the settings. Keys marked as listed count as listed by a
 // registry. OpenTofu's registry lists no keys for some providers: their evidence proves
 // only that the hash is the stated one.
-func (j Judge) Prove(p sources.Provider, s *sources.Signed, zh sources.Hash) (sources.Proof, error) {
+func (j Judge) Prove(ctx context.Context, p sources.Provider, s *sources.Signed, zh sources.Hash) (sources.Proof, error) {
 	name, err := signedName(s, zh)
 	if err != nil {
 		return sources.Proof{}, err
@@ -26,11 +27,11 @@ func (j Judge) Prove(p sources.Provider, s *sources.Signed, zh sources.Hash) (so
 	if len(s.Keys) == 0 && p.Host == sources.OpenTofu.DefaultHost() {
 		return sources.Proof{Matched: true, Name: name}, nil
 	}
-	return prove(s, name, j.rules(j.Options.Engine, p))
+	return prove(ctx, s, name, j.rules(j.Options.Engine, p))
 }
 
-func prove(s *sources.Signed, name string, by rules) (sources.Proof, error) {
-	x, err := examine(s, by)
+func prove(ctx context.Context, s *sources.Signed, name string, by rules) (sources.Proof, error) {
+	x, err := examine(ctx, s, by)
 	if err != nil {
 		return sources.Proof{}, fmt.Errorf("checksums: %w", err)
 	}
@@ -47,17 +48,17 @@ func prove(s *sources.Signed, name string, by rules) (sources.Proof, error) {
 // with the archive, as in a mirror, and prove only that the evidence matches itself.
 // HashiCorp's keys and trusted keys are recognized by their fingerprints, wherever they
 // come from.
-func (j Judge) Verify(p sources.Provider, s *sources.Signed, zh sources.Hash) (Verified, error) {
+func (j Judge) Verify(ctx context.Context, p sources.Provider, s *sources.Signed, zh sources.Hash) (Verified, error) {
 	name, err := signedName(s, zh)
 	if err != nil {
 		return Verified{}, err
 	}
-	return j.verify(p, s, name)
+	return j.verify(ctx, p, s, name)
 }
 
 // VerifyFile is Verify for an archive whose name is known: the checksums must list filename
 // with the hash want.
-func (j Judge) VerifyFile(p sources.Provider, s *sources.Signed, filename string, want sources.Hash) (Verified, error) {
+func (j Judge) VerifyFile(ctx context.Context, p sources.Provider, s *sources.Signed, filename string, want sources.Hash) (Verified, error) {
 	sums, err := sumsOf(s)
 	if err == nil {
 		err = sums.check(filename, want)
@@ -65,17 +66,17 @@ func (j Judge) VerifyFile(p sources.Provider, s *sources.Signed, filename string
 	if err != nil {
 		return Verified{}, err
 	}
-	return j.verify(p, s, filename)
+	return j.verify(ctx, p, s, filename)
 }
 
-func (j Judge) verify(p sources.Provider, s *sources.Signed, name string) (v Verified, err error) {
+func (j Judge) verify(ctx context.Context, p sources.Provider, s *sources.Signed, name string) (v Verified, err error) {
 	if len(s.Keys) == 0 && j.KeysOptional(p) {
 		v.Proof = sources.Proof{Matched: true, Name: name}
 		v.Verdict, v.Notes = sources.HashOnly, []string{"signature not verified: the registry lists no keys"}
 		return v, nil
 	}
 	by := j.rules(j.Options.Engine, p)
-	if v.Proof, err = prove(s, name, by); err != nil {
+	if v.Proof, err = prove(ctx, s, name, by); err != nil {
 		return Verified{}, err
 	}
 	if v.Report, err = by.accepted(v.Proof); err != nil {

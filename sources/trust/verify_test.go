@@ -2,6 +2,7 @@ package trust_test
 
 import (
 	"bytes"
+	"context"
 	"crypto"
 	"crypto/sha256"
 	"encoding/hex"
@@ -95,7 +96,7 @@ func verifyFor(p sources.Provider, s *sources.Signed, opts trust.Options) (trust
 	if opts.Now == nil {
 		opts.Now = func() time.Time { return now }
 	}
-	return trust.Judge{Options: opts}.VerifyFile(p, listed(s), filename, zh)
+	return trust.Judge{Options: opts}.VerifyFile(context.Background(), p, listed(s), filename, zh)
 }
 
 // signed returns sums signed by key one year after its creation, with the
@@ -256,18 +257,18 @@ func TestVerifyArchive(t *testing.T) {
 	s := signed(t, key, key)
 	for listed, want := range map[bool]sources.Verdict{true: sources.SelfSigned, false: sources.MirrorEvidence} {
 		s.Keys[0] = s.Keys[0].AsListed(listed)
-		r, err := judge.Verify(widget.Provider, s, zh)
+		r, err := judge.Verify(context.Background(), widget.Provider, s, zh)
 		sourcetest.Expect(t, err == nil && r.Verdict == want, "listed %v: got %v, %v", listed, r, err)
 	}
-	_, err := judge.Verify(widget.Provider, signed(t, key, key), "zh:00")
+	_, err := judge.Verify(context.Background(), widget.Provider, signed(t, key, key), "zh:00")
 	sourcetest.Expect(t, errors.Is(err, trust.WrongChecksum) && strings.Contains(err.Error(), "archive is zh:00"), "got error %v", err)
-	_, err = judge.Verify(widget.Provider, signed(t, key), zh)
+	_, err = judge.Verify(context.Background(), widget.Provider, signed(t, key), zh)
 	sourcetest.Expect(t, errors.Is(err, trust.UnknownIssuer), "got error %v", err)
 }
 
 func TestChecksumError(t *testing.T) {
 	key := newKey(t, 0)
-	_, err := trust.Judge{}.VerifyFile(widget.Provider, signed(t, key, key), filename, "zh:00")
+	_, err := trust.Judge{}.VerifyFile(context.Background(), widget.Provider, signed(t, key, key), filename, "zh:00")
 	want := "checksum of " + filename + " is signed as " + string(zh) + ", but should be zh:00"
 	sourcetest.Expect(t, errors.Is(err, trust.WrongChecksum) && err.Error() == want, "got %v", err)
 }
@@ -287,7 +288,7 @@ func TestFormsOfSums(t *testing.T) {
 	} {
 		judge := trust.Judge{Options: trust.Options{Engine: sources.OpenTofu}}
 		tofu := sources.Provider{Host: "registry.opentofu.org"} // requires no signature
-		_, err := judge.VerifyFile(tofu, &sources.Signed{Sums: []byte(tt.doc)}, filename, zh)
+		_, err := judge.VerifyFile(context.Background(), tofu, &sources.Signed{Sums: []byte(tt.doc)}, filename, zh)
 		hints := strings.Join(sources.Hints(err), "\n")
 		sourcetest.Expect(t, (err == nil) == (tt.hint == "") && strings.Contains(hints, tt.hint), "%q: %v, hints %q", tt.doc, err, hints)
 	}

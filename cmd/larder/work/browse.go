@@ -220,7 +220,7 @@ func (all *inPlace) contents() (bundle.Contents, error) {
 
 // entry returns a package of a place, with what its evidence is worth. The error is why the evidence proves nothing about
 // it.
-func (m *rootModule) entry(all *inPlace, id sources.PackageID) (builder.Entry, error) {
+func (m *rootModule) entry(ctx context.Context, all *inPlace, id sources.PackageID) (builder.Entry, error) {
 	a, signed := all.archives[id], all.signed[id.Release()]
 	e := builder.Entry{ID: id, Path: a.URL, Size: a.Size, Hashes: a.Hashes, Evidence: signed != nil, Origin: a.URL}
 	e.Stored = sources.Stored{ID: id, ZH: hashOf(sources.ZH, a.Hashes), Signed: signed, Filename: id.Filename()}
@@ -229,19 +229,19 @@ func (m *rootModule) entry(all *inPlace, id sources.PackageID) (builder.Entry, e
 		e.Stored.Report = m.judge().Report(id.Provider, e.Stored.Proof)
 		return e, nil
 	}
-	verified, err := m.judge().VerifyFile(id.Provider, signed, id.Filename(), e.Stored.ZH)
+	verified, err := m.judge().VerifyFile(ctx, id.Provider, signed, id.Filename(), e.Stored.ZH)
 	e.Stored.Proof, e.Stored.Report = verified.Proof, verified.Report
 	return e, err
 }
 
 // entries returns packages of a place, and why the evidence for them proves nothing. Verifying signatures takes most of the time.
-func (m *rootModule) entries(all *inPlace, ids []sources.PackageID) ([]builder.Entry, []error) {
+func (m *rootModule) entries(ctx context.Context, all *inPlace, ids []sources.PackageID) ([]builder.Entry, []error) {
 	entries, errs := make([]builder.Entry, len(ids)), make([]error, len(ids))
 	var group errgroup.Group
 	group.SetLimit(runtime.GOMAXPROCS(0))
 	for i, id := range ids {
 		group.Go(func() error {
-			entries[i], errs[i] = m.entry(all, id)
+			entries[i], errs[i] = m.entry(ctx, all, id)
 			return nil
 		})
 	}
@@ -263,7 +263,10 @@ func (m *rootModule) listPlace(ctx context.Context, r PlaceRequest, patterns []p
 	ids := all.ids()
 	unmatched(m.output, patterns, ids)
 	ids = slices.DeleteFunc(ids, func(id sources.PackageID) bool { return !selected(patterns, id) })
-	entries, _ := m.entries(all, ids) // verify shows the errors
+	entries, _ := m.entries(ctx, all, ids) // verify shows the errors
+	if ctx.Err() != nil {
+		return ctx.Err()
+	}
 	sum := report.Listed{Packages: len(ids)}
 	for _, e := range entries {
 		sum.Size += e.Size
@@ -353,7 +356,10 @@ func (m *rootModule) examine(ctx context.Context, all *inPlace, patterns []patte
 	if err := group.Wait(); err != nil {
 		return nil, nil, 0, err
 	}
-	entries, worthless := m.entries(all, ids)
+	entries, worthless := m.entries(ctx, all, ids)
+	if ctx.Err() != nil {
+		return nil, nil, 0, ctx.Err()
+	}
 	for i, id := range ids {
 		e, bad := entries[i], worthless[i]
 		e.Stored.Origin = e.Path

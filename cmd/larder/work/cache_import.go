@@ -132,7 +132,7 @@ func (im *importer) acceptAll(ctx context.Context) error {
 	var all []sources.Stored
 	for _, e := range im.exports {
 		for _, s := range e.Packages() {
-			all = append(all, im.into.Foresee(s.ID, s.H1, claimsOf(s, e.name)))
+			all = append(all, im.into.Foresee(ctx, s.ID, s.H1, claimsOf(s, e.name)))
 		}
 	}
 	return im.accept(ctx, all)

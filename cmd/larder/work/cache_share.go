@@ -403,7 +403,7 @@ func (im *importer) importObject(ctx context.Context, object io.Reader, p share.
 	if err != nil {
 		return fmt.Errorf("%s: %w", from, err)
 	}
-	if err := im.accept(ctx, []sources.Stored{im.into.Foresee(p.ID, p.H1, claimsOf(contents.Packages[0], from))}); err != nil {
+	if err := im.accept(ctx, []sources.Stored{im.into.Foresee(ctx, p.ID, p.H1, claimsOf(contents.Packages[0], from))}); err != nil {
 		return err
 	}
 	return im.take(ctx, contents, opened{Reader: e, name: from})

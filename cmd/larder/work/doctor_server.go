@@ -284,7 +284,7 @@ func (m *rootModule) serverTried(ctx context.Context, r probe.Report, candidates
 		s.Steps = append(s.Steps, stepTried(step))
 		exchanges = append(exchanges, step.Exchanges...)
 	}
-	m.examineSigned(&s, r.Package)
+	m.examineSigned(ctx, &s, r.Package)
 	s.Connections = m.connections(ctx, sources.Host(r.Server), exchanges)
 	return s
 }

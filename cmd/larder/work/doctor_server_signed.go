@@ -1,6 +1,7 @@
 package work
 
 import (
+	"context"
 	"slices"
 	"strings"
 
@@ -12,12 +13,12 @@ import (
 
 // examineSigned verifies the signed checksums that a server sent, by the settings of the run, and adds the result
 // to the step that fetched them.
-func (m *rootModule) examineSigned(s *report.Server, pkg sources.Package) {
+func (m *rootModule) examineSigned(ctx context.Context, s *report.Server, pkg sources.Package) {
 	i := slices.IndexFunc(s.Steps, func(s report.Step) bool { return s.Step == probe.Checksums || s.Step == probe.Evidence })
 	if pkg.Signed == nil || i < 0 || s.Steps[i].Severity == report.Untried {
 		return
 	}
-	verified, err := m.verifySigned(pkg)
+	verified, err := m.verifySigned(ctx, pkg)
 	step := &s.Steps[i]
 	if err == nil {
 		if verified.Verdict > sources.Unverified {
@@ -36,13 +37,13 @@ func (m *rootModule) examineSigned(s *report.Server, pkg sources.Package) {
 }
 
 // verifySigned verifies the signed checksums of a package that was not downloaded, as an installation does.
-func (m *rootModule) verifySigned(pkg sources.Package) (trust.Verified, error) {
+func (m *rootModule) verifySigned(ctx context.Context, pkg sources.Package) (trust.Verified, error) {
 	if pkg.Kind == sources.FromRegistry {
-		return m.judge().VerifyFile(pkg.ID.Provider, pkg.Signed, pkg.Filename, pkg.Hashes[0])
+		return m.judge().VerifyFile(ctx, pkg.ID.Provider, pkg.Signed, pkg.Filename, pkg.Hashes[0])
 	}
 	for _, hash := range pkg.Hashes {
 		if hash.Scheme() == sources.ZH {
-			return m.judge().Verify(pkg.ID.Provider, pkg.Signed, hash)
+			return m.judge().Verify(ctx, pkg.ID.Provider, pkg.Signed, hash)
 		}
 	}
 	return trust.Verified{}, nil // only the archive's hash could tell

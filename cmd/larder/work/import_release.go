@@ -116,7 +116,7 @@ func (im *importing) sign(ctx context.Context, r *legacy.Release, held heldRelea
 		}
 	}
 	unproven := func(zh sources.Hash) bool {
-		_, err := im.judge().Prove(r.Provider, held.signed, zh)
+		_, err := im.judge().Prove(ctx, r.Provider, held.signed, zh)
 		return err != nil
 	}
 	if held.signed != nil && !slices.ContainsFunc(slices.Collect(maps.Values(hashes)), unproven) {

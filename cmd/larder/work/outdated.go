@@ -135,7 +135,7 @@ func (o *outdating) compare(ctx context.Context, m *rootModule, source sources.S
 	}
 	if s.Locked != "" && (s.rank > report.Unknown || m.output.Level == report.Verbose) {
 		s.signed, _ = o.signed.get(sources.Release{Provider: r.Provider, Version: e.Version}, func() (time.Time, error) {
-			return m.signedAt(r.Provider, e.Version), nil
+			return m.signedAt(ctx, r.Provider, e.Version), nil
 		})
 	}
 	return s, nil
@@ -200,7 +200,7 @@ func (s *standing) weigh(r sources.Requirement, locked, v sources.Version, rules
 
 // signedAt returns when the publisher signed the checksums of a version, from the evidence in the plugin cache or a
 // mirror on this machine, or zero if it has none.
-func (m *rootModule) signedAt(p sources.Provider, v sources.Version) time.Time {
+func (m *rootModule) signedAt(ctx context.Context, p sources.Provider, v sources.Version) time.Time {
 	for _, store := range m.stores() {
 		signed, err := evidence.Of(store.Dir(), p, v)
 		if err != nil {
@@ -210,7 +210,7 @@ func (m *rootModule) signedAt(p sources.Provider, v sources.Version) time.Time {
 		if err != nil || len(sums.Hashes()) == 0 {
 			continue
 		}
-		proof, err := m.judge().Prove(p, signed, sums.Hashes()[0])
+		proof, err := m.judge().Prove(ctx, p, signed, sums.Hashes()[0])
 		if err == nil && proof.Signed() {
 			first := func(a, b sources.Signer) int { return a.Signed.Compare(b.Signed) }
 			return slices.MinFunc(proof.Signers, first).Signed

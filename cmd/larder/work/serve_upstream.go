@@ -239,7 +239,7 @@ func (u *upstream) Archives(ctx context.Context, r sources.Release) (offer serve
 	offer.Archives = all
 	if pkg, err := from.Package(ctx, packageFor(r, platforms[0])); err == nil && pkg.Signed != nil {
 		if pkg.Kind == sources.FromRegistry { // clients get the hashes of all platforms
-			if _, err := u.judge().VerifyFile(r.Provider, pkg.Signed, pkg.Filename, pkg.Hashes[0]); err != nil {
+			if _, err := u.judge().VerifyFile(ctx, r.Provider, pkg.Signed, pkg.Filename, pkg.Hashes[0]); err != nil {
 				return offer, err
 			}
 		}
