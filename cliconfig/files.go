@@ -85,11 +85,11 @@ func (m Machine) ownFile() file {
 	}
 	toCreate := ""
 	for _, dir := range m.ConfigDirs {
-		path := m.join(dir, "larder", "config.hcl")
-		if m.exists(path) {
-			return file{path: path, kind: ownFile}
+		f := file{path: m.join(dir, "larder", "config.hcl"), kind: ownFile}
+		if !m.absent(f) {
+			return f
 		}
-		toCreate = cmp.Or(toCreate, path)
+		toCreate = cmp.Or(toCreate, f.path)
 	}
 	return file{path: toCreate, kind: ownFile}
 }
@@ -108,7 +108,7 @@ func (l *loader) load(f *file) {
 	if f.by == "" && l.absent(*f) {
 		return
 	}
-	src, err := l.readFile(f.path)
+	src, err := l.contents(*f)
 	if f.err = err; err != nil {
 		if !errors.Is(err, fs.ErrNotExist) {
 			f.state = FileLocked
@@ -142,24 +142,34 @@ func (l *loader) load(f *file) {
 	}
 }
 
-// absent reports whether there is no file at a usual path. The file of the site is only absent if it can't be opened
-// and its directory is missing or doesn't list it: without the policy in it, more would be allowed. Windows opens it by
-// a name in another case, and reports what is below a file as missing.
-func (l *loader) absent(f file) bool {
+// absent reports whether there is no file at a usual path. There may be one that can't be read: of Larder's own files, a
+// link to nowhere, and of the site's, anything at its path or in place of its directory, because the policy in it may
+// forbid what would then be allowed. Windows reports what is below a file as missing.
+func (m Machine) absent(f file) bool {
+	_, err := m.Files.Lstat(f.path)
 	switch f.kind {
 	case moreFile:
 		return false
 	case siteFile:
-		_, missing := l.Files.Stat(l.SiteDir)
-		entries, err := l.Files.ReadDir(l.SiteDir)
-		listed := slices.ContainsFunc(entries, func(e fs.DirEntry) bool { return e.Name() == siteName })
-		return !l.exists(f.path) && (errors.Is(missing, fs.ErrNotExist) || err == nil && !listed)
+		_, dirErr := m.Files.Lstat(m.SiteDir)
+		return errors.Is(dirErr, fs.ErrNotExist) || m.isDir(m.SiteDir) && errors.Is(err, fs.ErrNotExist)
+	case ownFile:
+		return err != nil
 	}
-	return !l.exists(f.path)
+	return !m.exists(f.path)
 }
 
-// readFile reads a file. If the file exceeds the limit, it returns one byte more than the
-// limit, and the parser reports the error.
+// contents reads a file. If the file exceeds the limit, it returns one byte more than the limit, and the parser reports the
+// error. A pipe at the usual path of one of Larder's own files is refused: its contents are gone when it has been read.
+func (l *loader) contents(f file) ([]byte, error) {
+	info, err := l.Files.Stat(f.path)
+	if err == nil && f.by == "" && (f.kind == siteFile || f.kind == ownFile) && !info.Mode().IsRegular() {
+		return nil, &fs.PathError{Op: "open", Path: f.path, Err: disk.ErrNotRegular}
+	}
+	return l.readFile(f.path)
+}
+
+// readFile reads a file, with the limit of contents.
 func (l *loader) readFile(path string) ([]byte, error) {
 	return l.Files.ReadFile(l.ctx, path, maxFileSize+1)
 }
@@ -174,6 +184,10 @@ func (l *loader) cannotRead(f file, err error) {
 		text, hint, name = "is a directory", "remove or rename it: only a file can be read", "name a file, not a directory"
 	} else if f.kind == siteFile && l.exists(l.SiteDir) && !l.isDir(l.SiteDir) { // Windows reports a missing file
 		text, hint = "not a directory", "remove or rename "+l.SiteDir+", which is a file"
+	} else if f.by == "" && errors.Is(err, fs.ErrNotExist) {
+		hint = "its path leads through a link to nowhere: remove the link, or put the file where it leads"
+	} else if errors.Is(err, disk.ErrNotRegular) {
+		hint = "remove or rename it: only a regular file can be read"
 	} else if f.kind == mainFile || f.kind == moreFile {
 		hint += ": without it, larder would use other sources than you configured"
 	}

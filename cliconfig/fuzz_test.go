@@ -109,6 +109,7 @@ type one []byte
 func (o one) ReadFile(context.Context, string, int64) ([]byte, error) { return o, nil }
 func (o one) ReadDir(string) ([]fs.DirEntry, error)                   { return nil, fs.ErrNotExist }
 func (o one) Stat(string) (fs.FileInfo, error)                        { return nil, fs.ErrNotExist }
+func (o one) Lstat(string) (fs.FileInfo, error)                       { return nil, fs.ErrNotExist }
 
 // No file makes Load panic, and every diagnostic has a position.
 func FuzzLoad(f *testing.F) {

@@ -48,6 +48,7 @@ type Files interface {
 	ReadFile(ctx context.Context, path string, limit int64) ([]byte, error)
 	ReadDir(path string) ([]fs.DirEntry, error) // sorted by name
 	Stat(path string) (fs.FileInfo, error)
+	Lstat(path string) (fs.FileInfo, error)
 }
 
 // This returns the machine that the program runs on.
@@ -129,6 +130,8 @@ func readFile(ctx context.Context, path string, limit int64) ([]byte, error) {
 func (*osFiles) ReadDir(path string) ([]fs.DirEntry, error) { return os.ReadDir(path) }
 
 func (*osFiles) Stat(path string) (fs.FileInfo, error) { return os.Stat(path) }
+
+func (*osFiles) Lstat(path string) (fs.FileInfo, error) { return os.Lstat(path) }
 
 // getenv returns the value of a variable, or "" if it is not set.
 func (m Machine) getenv(name string) string {

@@ -39,6 +39,7 @@ func (d disk) ReadFile(_ context.Context, p string, _ int64) ([]byte, error) {
 }
 func (d disk) ReadDir(p string) ([]fs.DirEntry, error) { return d.files.ReadDir(key(p)) }
 func (d disk) Stat(p string) (fs.FileInfo, error)      { return d.files.Stat(key(p)) }
+func (d disk) Lstat(p string) (fs.FileInfo, error)     { return d.files.Lstat(key(p)) }
 
 func linux(files map[string]string, environ ...string) cliconfig.Machine {
 	return cliconfig.Machine{

@@ -150,7 +150,7 @@ func (m Machine) HasPolicy(ctx context.Context) bool {
 		if f.path == "" || f.by == "" && l.absent(f) {
 			return false
 		}
-		src, err := l.readFile(f.path)
+		src, err := l.contents(f)
 		if err != nil {
 			return true
 		}
@@ -163,11 +163,11 @@ func (m Machine) HasPolicy(ctx context.Context) bool {
 // the file. The engine is empty if none names one, or has errors, which [Load] reports.
 func (m Machine) EngineSetting(ctx context.Context) (e sources.Engine, path string) {
 	for _, f := range []file{m.ownFile(), m.siteFile()} {
-		if f.path == "" || f.by == "" && !m.exists(f.path) {
+		if f.path == "" || f.by == "" && m.absent(f) {
 			continue
 		}
 		l := &loader{Machine: m, ctx: ctx}
-		if src, err := l.readFile(f.path); err == nil {
+		if src, err := l.contents(f); err == nil {
 			if root, bad := parse(f.path, src); bad == nil {
 				l.readOwn(root, fields{engineSetting: l.engineName(&e)}, "")
 			}

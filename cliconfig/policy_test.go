@@ -2,6 +2,7 @@ package cliconfig_test
 
 import (
 	"errors"
+	"net"
 	"os"
 	"path/filepath"
 	"slices"
@@ -104,27 +105,56 @@ func TestPolicyOfTheSite(t *testing.T) {
 
 // Nothing works if the file of the site can't be read, whatever hides it.
 func TestPolicyOfTheSiteIsNotSkipped(t *testing.T) {
-	for name, prepare := range map[string]func(t *testing.T, dir string) error{
-		"":               func(*testing.T, string) error { return nil },
-		"is a directory": func(_ *testing.T, dir string) error { return os.MkdirAll(filepath.Join(dir, "config.hcl"), 0o755) },
-		"no such file or directory": func(t *testing.T, dir string) error {
-			return errors.Join(os.Mkdir(dir, 0o755), sourcetest.Symlink(t, "nowhere", filepath.Join(dir, "config.hcl")))
-		},
-		"larger than 1048576 bytes": func(_ *testing.T, dir string) error {
-			return errors.Join(os.Mkdir(dir, 0o755), os.WriteFile(filepath.Join(dir, "config.hcl"), make([]byte, 1<<20+1), 0o644))
-		},
-		"not a directory": func(_ *testing.T, dir string) error { return os.WriteFile(dir, nil, 0o644) },
+	in := func(prepare func(t *testing.T, path string) error) func(*testing.T, string) error {
+		return func(t *testing.T, dir string) error {
+			return errors.Join(os.Mkdir(dir, 0o755), prepare(t, filepath.Join(dir, "config.hcl")))
+		}
+	}
+	for _, test := range []struct {
+		name, want string
+		prepare    func(t *testing.T, dir string) error
+	}{
+		{"no directory", "", func(*testing.T, string) error { return nil }},
+		{"no file", "", in(func(*testing.T, string) error { return nil })},
+		{"a directory", "is a directory", in(func(_ *testing.T, path string) error { return os.Mkdir(path, 0o755) })},
+		{"a link to nowhere", "no such file or directory", in(func(t *testing.T, path string) error {
+			return sourcetest.Symlink(t, "nowhere", path)
+		})},
+		{"a link to itself", "too many levels", in(func(t *testing.T, path string) error { return sourcetest.Symlink(t, path, path) })},
+		{"a large file", "larger than 1048576 bytes", in(func(_ *testing.T, path string) error {
+			return os.WriteFile(path, make([]byte, 1<<20+1), 0o644)
+		})},
+		{"a device", "not a regular file", in(func(t *testing.T, path string) error { return sourcetest.Symlink(t, os.DevNull, path) })},
+		{"a socket", "not a regular file", in(func(t *testing.T, path string) error {
+			sourcetest.SkipOnWindows(t, "sockets are not tested")
+			l, err := net.Listen("unix", path)
+			if err == nil {
+				t.Cleanup(func() { l.Close() })
+			}
+			return err
+		})},
+		{"a file for the directory", "not a directory", func(_ *testing.T, dir string) error { return os.WriteFile(dir, nil, 0o644) }},
+		{"a link to nowhere for the directory", "no such file or directory", func(t *testing.T, dir string) error {
+			return sourcetest.Symlink(t, "nowhere", dir)
+		}},
+		{"a link to itself for the directory", "too many levels", func(t *testing.T, dir string) error {
+			return sourcetest.Symlink(t, dir, dir)
+		}},
 	} {
-		t.Run(name, func(t *testing.T) {
+		t.Run(test.name, func(t *testing.T) {
+			short, err := os.MkdirTemp("", "s") // the path of a socket is short
+			check(t, err)
+			t.Cleanup(func() { os.RemoveAll(short) })
 			m := cliconfig.This()
-			m.Environ, m.Home, m.ConfigDirs, m.SiteDir = nil, t.TempDir(), nil, filepath.Join(t.TempDir(), "larder")
-			check(t, prepare(t, m.SiteDir))
+			m.Environ, m.Home, m.ConfigDirs, m.SiteDir = nil, t.TempDir(), nil, filepath.Join(short, "larder")
+			check(t, test.prepare(t, m.SiteDir))
+			sourcetest.Expect(t, m.HasPolicy(t.Context()) == (test.want != ""), "HasPolicy doesn't agree")
 			_, ds := cliconfig.Load(t.Context(), m, terraform, cliconfig.Options{})
 			got := ""
 			if err := ds.Err(); err != nil {
 				got = err.Error()
 			}
-			sourcetest.Expect(t, strings.Contains(got, name) && (got == "") == (name == ""), "got %q", got)
+			sourcetest.Expect(t, strings.Contains(got, test.want) && (got == "") == (test.want == ""), "got %q", got)
 		})
 	}
 }
