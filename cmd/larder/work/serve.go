@@ -291,7 +291,7 @@ func (v *serving) selfSign(ctx context.Context, all []net.Listener) error {
 	}
 	v.certificate, v.authority = authority.Get, authority.Path
 	if authority.Beside {
-		v.output.Warn("%s is a new certificate authority, because no earlier one can vouch for all names of this server; other machines must trust the new one, too", authority.Path)
+		v.output.Warn("%s is a new certificate authority, because no earlier one can vouch for this server and nothing else; other machines must trust the new one, too", authority.Path)
 	}
 	return nil
 }

@@ -23,11 +23,11 @@ import (
 	"github.com/larder-cli/larder/sources/disk"
 )
 
-// An Authority is a certificate authority of this machine, and its certificate for the server. It can vouch only for the
-// names that it was made for, so clients who trust it trust it with nothing else.
+// An Authority is a certificate authority of this machine, and its certificate for the server. It can vouch only for
+// servers with the names that it was made for, so clients who trust it trust it with nothing else.
 type Authority struct {
 	Path   string // of its certificate, which clients must trust
-	Beside bool   // it was made now, although there are others, which can't vouch for all names, or not for long enough
+	Beside bool   // it was made now, although there are or were others, which can't vouch for this server for long enough
 
 	ca  *x509.Certificate
 	key *ecdsa.PrivateKey
@@ -53,7 +53,8 @@ const (
 )
 
 // LocalAuthority returns the first authority in a directory that can vouch for all hosts, or else makes one beside the
-// others. It replaces none that is valid, because another server may use it. The directory is created if it is missing.
+// others. It replaces none that is valid and limited, because another server may use it. The directory is created if it
+// is missing.
 func LocalAuthority(ctx context.Context, dir string, hosts []string) (*Authority, error) {
 	a := &Authority{now: time.Now}
 	for _, host := range hosts {
@@ -101,7 +102,7 @@ func (a *Authority) find(d *disk.Dir) (name string, free []string, err error) {
 			return "", nil, err
 		case a.fits():
 			return name, nil, nil
-		case a.now().After(a.ca.NotAfter):
+		case a.now().After(a.ca.NotAfter), !a.limited():
 			free = append(free, name)
 		}
 	}
@@ -123,7 +124,9 @@ func (a *Authority) add(ctx context.Context, d *disk.Dir) (string, error) {
 		return "", sources.WithHint(fmt.Errorf("%s has %d certificate authorities, and none can vouch for all names of this server", d.Path(""), mostAuthorities),
 			"remove those that no server uses")
 	}
+	a.Beside = len(free) < mostAuthorities
 	for _, name := range free {
+		a.Beside = a.Beside || d.Exists(name+secretExt)
 		if err := errors.Join(d.Remove(name+secretExt), d.Remove(name+publicExt)); err != nil {
 			return "", err
 		}
@@ -135,7 +138,6 @@ func (a *Authority) add(ctx context.Context, d *disk.Dir) (string, error) {
 	if err == nil {
 		err = a.parse(text)
 	}
-	a.Beside = len(free) < mostAuthorities
 	return free[0], err
 }
 
@@ -164,8 +166,20 @@ func (a *Authority) parse(text []byte) error {
 	return err
 }
 
-// fits reports whether the authority can vouch for all names, for as long as a certificate lasts.
+// noHost is a domain that exists nowhere. To permit nothing else is how a certificate excludes all names of a kind.
+const noHost = "invalid"
+
+// limited reports whether the authority can vouch for servers only, and for no e-mail addresses and URIs.
+func (a *Authority) limited() bool {
+	return slices.Equal(a.ca.ExtKeyUsage, []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth}) &&
+		slices.Equal(a.ca.PermittedEmailAddresses, []string{noHost}) && slices.Equal(a.ca.PermittedURIDomains, []string{noHost})
+}
+
+// fits reports whether the authority is limited, and can vouch for all names, for as long as a certificate lasts.
 func (a *Authority) fits() bool {
+	if !a.limited() {
+		return false
+	}
 	for _, name := range a.names {
 		if !slices.Contains(a.ca.PermittedDNSDomains, name) {
 			return false
@@ -192,7 +206,9 @@ func (a *Authority) make() ([]byte, error) {
 		SerialNumber: number, Subject: pkix.Name{CommonName: fmt.Sprintf("Larder on %s, %x", machine, number.Bytes()[:4])},
 		NotBefore: a.now().Add(-backdated), NotAfter: a.now().Add(authorityFor),
 		IsCA: true, BasicConstraintsValid: true, MaxPathLenZero: true, KeyUsage: x509.KeyUsageCertSign,
+		ExtKeyUsage:                 []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth},
 		PermittedDNSDomainsCritical: true, PermittedDNSDomains: a.names,
+		PermittedEmailAddresses: []string{noHost}, PermittedURIDomains: []string{noHost},
 	}
 	for _, ip := range a.ips {
 		if short := ip.To4(); short != nil {
@@ -201,7 +217,7 @@ func (a *Authority) make() ([]byte, error) {
 		template.PermittedIPRanges = append(template.PermittedIPRanges, &net.IPNet{IP: ip, Mask: net.CIDRMask(len(ip)*8, len(ip)*8)})
 	}
 	if len(a.names) == 0 { // otherwise every name would be permitted
-		template.PermittedDNSDomains = []string{"invalid"}
+		template.PermittedDNSDomains = []string{noHost}
 	}
 	if len(a.ips) == 0 {
 		_, all4, _ := net.ParseCIDR("0.0.0.0/0")

@@ -9,6 +9,7 @@ import (
 	"io/fs"
 	"net"
 	"net/http"
+	"net/url"
 	"os"
 	"path/filepath"
 	"runtime"
@@ -203,6 +204,98 @@ func TestLocalAuthority(t *testing.T) {
 			_, err = leaf.Verify(x509.VerifyOptions{Roots: pool, DNSName: host})
 			sourcetest.Expect(t, err != nil, "the authority of %q vouches for %s", hosts, host)
 		}
+	}
+}
+
+// The authority vouches for servers only, whatever else a certificate that its key signed states.
+func TestAuthorityVouchesForServersOnly(t *testing.T) {
+	const host = "mirror.test"
+	for _, hosts := range [][]string{{host, "127.0.0.1"}, {host}} {
+		dir := t.TempDir()
+		a, err := endpoint.LocalAuthority(t.Context(), dir, hosts)
+		sourcetest.Check(t, err)
+		pool := trusted(t, dir)
+		server, client := []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth}, []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth}
+		page, err := url.Parse("https://mirror.test/page")
+		sourcetest.Check(t, err)
+		for name, test := range map[string]struct {
+			leaf x509.Certificate
+			use  []x509.ExtKeyUsage
+			ok   bool
+		}{
+			"a server":       {x509.Certificate{DNSNames: []string{host}, ExtKeyUsage: server}, server, true},
+			"any use":        {x509.Certificate{DNSNames: []string{host}, ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageAny}}, client, false},
+			"a client":       {x509.Certificate{DNSNames: []string{host}, ExtKeyUsage: client}, client, false},
+			"without a use":  {x509.Certificate{DNSNames: []string{host}}, client, false},
+			"code":           {x509.Certificate{ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageCodeSigning}}, []x509.ExtKeyUsage{x509.ExtKeyUsageCodeSigning}, false},
+			"e-mail":         {x509.Certificate{ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageEmailProtection}}, []x509.ExtKeyUsage{x509.ExtKeyUsageEmailProtection}, false},
+			"another host":   {x509.Certificate{DNSNames: []string{host, "other.test"}}, server, false},
+			"another IP":     {x509.Certificate{IPAddresses: []net.IP{net.IPv4(192, 0, 2, 1)}}, server, false},
+			"an IPv6":        {x509.Certificate{IPAddresses: []net.IP{net.IPv6loopback}}, server, false},
+			"an address":     {x509.Certificate{DNSNames: []string{host}, EmailAddresses: []string{"me@mirror.test"}}, server, false},
+			"a URI":          {x509.Certificate{DNSNames: []string{host}, URIs: []*url.URL{page}}, server, false},
+			"an authority":   {x509.Certificate{DNSNames: []string{host}, IsCA: true, BasicConstraintsValid: true, KeyUsage: x509.KeyUsageCertSign}, server, true},
+			"a name and IPs": {x509.Certificate{DNSNames: []string{host}, IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)}}, server, len(hosts) == 2},
+		} {
+			leaf, err := endpoint.IssueFor(a, &test.leaf)
+			sourcetest.Check(t, err)
+			_, err = leaf.Verify(x509.VerifyOptions{Roots: pool, KeyUsages: test.use})
+			sourcetest.Expect(t, (err == nil) == test.ok, "%s, of %q: %v", name, hosts, err)
+		}
+	}
+	a, err := endpoint.LocalAuthority(t.Context(), t.TempDir(), []string{host})
+	sourcetest.Check(t, err)
+	issuer := issuerOf(t, a)
+	sourcetest.Expect(t, issuer.MaxPathLen == 0 && issuer.MaxPathLenZero && issuer.PermittedDNSDomainsCritical, "%+v", issuer)
+}
+
+// issuerOf returns the certificate of an authority itself.
+func issuerOf(t *testing.T, a *endpoint.Authority) *x509.Certificate {
+	t.Helper()
+	got, err := a.Get(nil)
+	sourcetest.Check(t, err)
+	issuer, err := x509.ParseCertificate(got.Certificate[1])
+	sourcetest.Check(t, err)
+	return issuer
+}
+
+// Clients that trust the authority connect to each of its names and addresses.
+func TestClientsAcceptTheAuthority(t *testing.T) {
+	dir := t.TempDir()
+	a, err := endpoint.LocalAuthority(t.Context(), dir, []string{"localhost", "127.0.0.1"})
+	sourcetest.Check(t, err)
+	l, err := endpoint.Listen(t.Context(), "127.0.0.1:0")
+	sourcetest.Check(t, err)
+	s := endpoint.NewServer(http.NotFoundHandler(), a.Get)
+	go s.ServeTLS(l, "", "")
+	defer s.Close()
+	for _, name := range []string{"localhost", "127.0.0.1", "other.test"} {
+		dialer := tls.Dialer{Config: &tls.Config{RootCAs: trusted(t, dir), ServerName: name}}
+		c, err := dialer.DialContext(t.Context(), "tcp", l.Addr().String())
+		sourcetest.Expect(t, (err == nil) == (name != "other.test"), "%s: %v", name, err)
+		if err == nil {
+			c.Close()
+		}
+	}
+}
+
+// An authority without the limits is replaced.
+func TestWideAuthorityIsReplaced(t *testing.T) {
+	for name, widen := range map[string]func(*x509.Certificate){
+		"uses":   func(c *x509.Certificate) { c.ExtKeyUsage = nil },
+		"e-mail": func(c *x509.Certificate) { c.PermittedEmailAddresses = nil },
+		"URIs":   func(c *x509.Certificate) { c.PermittedURIDomains = nil },
+	} {
+		dir, hosts := t.TempDir(), []string{"localhost"}
+		a, err := endpoint.LocalAuthority(t.Context(), dir, hosts)
+		sourcetest.Check(t, err)
+		sourcetest.Check(t, endpoint.Widen(a, widen))
+		again, err := endpoint.LocalAuthority(t.Context(), dir, hosts)
+		sourcetest.Check(t, err)
+		sourcetest.Expect(t, again.Path == a.Path && again.Beside && leafOf(t, again).CheckSignatureFrom(issuerOf(t, a)) != nil, "%s", name)
+		third, err := endpoint.LocalAuthority(t.Context(), dir, hosts)
+		sourcetest.Check(t, err)
+		sourcetest.Expect(t, third.Path == a.Path && !third.Beside, "%s: replaced again", name)
 	}
 }
 
