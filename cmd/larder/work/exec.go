@@ -146,6 +146,9 @@ func (e *execution) install(ctx context.Context, next *Program, outer []string) 
 		if err := m.checkEngine(ctx, e.program, next.Dir, e.command.Dir); err != nil {
 			return err
 		}
+		if err := m.checkOverrides(ctx); err != nil {
+			return err
+		}
 	}
 	if err := e.run(ctx); err != nil {
 		return err

@@ -58,7 +58,7 @@ type planned struct {
 func (q *question) plans(ctx context.Context) (plan, upgrade planned, err error) {
 	plan.Plan, plan.err = q.planner(false).Plan(ctx, *q.root, q.req)
 	upgrade.Plan, upgrade.err = q.planner(true).Plan(ctx, *q.root, q.req)
-	if err := q.checkOverride(q.req.Provider); err != nil && q.required {
+	if err := q.checkOverride(q.config, q.req.Provider); err != nil && q.required {
 		plan.err, upgrade.err = err, err
 	}
 	for _, p := range []planned{plan, upgrade} {

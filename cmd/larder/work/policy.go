@@ -41,15 +41,37 @@ func (m *rootModule) namedHosts() []sources.Host {
 	return slices.Concat(all, m.config.NamedHosts(), m.policy.NamedHosts())
 }
 
+// checkOverrides returns an error if the policy doesn't allow what replaces the packages of a provider for the engine. The
+// root module may not require the provider: a state that larder doesn't read may.
+func (m *rootModule) checkOverrides(ctx context.Context) error {
+	config := m.config
+	if m.flags.Config != "" { // the engine reads another one
+		options := m.configOptions()
+		options.ConfigFile = ""
+		loaded, ds := cliconfig.Load(ctx, m.machine, config.Engine, options)
+		if err := ds.Err(); err != nil {
+			return err
+		}
+		config = loaded.At(m.dir)
+	}
+	all := slices.AppendSeq(slices.Clone(config.Unmanaged), maps.Keys(config.DevOverrides))
+	slices.SortFunc(all, sources.Provider.Compare)
+	var errs []error
+	for _, p := range slices.Compact(all) {
+		errs = append(errs, m.checkOverride(config, p))
+	}
+	return errors.Join(errs...)
+}
+
 // checkOverride returns an error if the policy doesn't allow what replaces the packages of a provider: a directory of
 // dev_overrides, or a running program.
-func (m *rootModule) checkOverride(p sources.Provider) error {
+func (m *rootModule) checkOverride(config *cliconfig.Config, p sources.Provider) error {
 	by, hint := "", ""
-	switch dir := m.config.DevOverrides[p]; {
-	case slices.Contains(m.config.Unmanaged, p):
+	switch dir := config.DevOverrides[p]; {
+	case slices.Contains(config.Unmanaged, p):
 		by, hint = "the running program in TF_REATTACH_PROVIDERS", "unset TF_REATTACH_PROVIDERS"
 	case dir != "":
-		set, _ := m.config.SettingOf("dev_overrides", p.String())
+		set, _ := config.SettingOf("dev_overrides", p.String())
 		by, hint = dir, fmt.Sprintf("remove it from dev_overrides (%s)", m.output.Shorten(set.From.String()))
 	default:
 		return nil
@@ -121,9 +143,12 @@ func (e *execution) checkUnprepared(ctx context.Context, dir string) error {
 	return m.checkSelected(ctx)
 }
 
-// checkSelected returns an error if the policy doesn't allow what the lock file selects, or what replaces required
-// providers. Where a rule is about signatures, it checks the installed packages.
+// checkSelected returns an error if the policy doesn't allow what replaces providers, or what the lock file selects.
+// Where a rule is about signatures, it checks the installed packages.
 func (m *rootModule) checkSelected(ctx context.Context) error {
+	if err := m.checkOverrides(ctx); err != nil {
+		return err
+	}
 	if m.lock == nil {
 		return m.lockProblems.Err()
 	}
@@ -140,11 +165,6 @@ func (m *rootModule) checkSelected(ctx context.Context) error {
 	}
 	if m.policy.AboutSignatures() {
 		errs = append(errs, m.checkSignatures(ctx))
-	}
-	overridden := func(p sources.Provider) bool { return m.checkOverride(p) != nil }
-	if slices.ContainsFunc(m.config.Unmanaged, overridden) || slices.ContainsFunc(slices.Collect(maps.Keys(m.config.DevOverrides)), overridden) {
-		_, err := m.needs(ctx) // perhaps they aren't required here
-		errs = append(errs, err)
 	}
 	return errors.Join(errs...)
 }

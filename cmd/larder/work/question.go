@@ -291,7 +291,7 @@ func newestFirst(all []sources.Version) []sources.Version {
 
 // unmanaged returns why engines install no package of the provider, or "".
 func (q *question) unmanaged() string {
-	if q.checkOverride(q.req.Provider) != nil { // install fails
+	if q.checkOverride(q.config, q.req.Provider) != nil { // install fails
 		return ""
 	}
 	if dir := q.config.DevOverrides[q.req.Provider]; dir != "" {

@@ -58,7 +58,7 @@ func (m *rootModule) needs(ctx context.Context) (*installer.Root, error) {
 	}
 	var errs []error
 	for _, r := range tree.Requirements {
-		if err := m.checkOverride(r.Provider); err != nil {
+		if err := m.checkOverride(m.config, r.Provider); err != nil {
 			errs = append(errs, err)
 			continue
 		}

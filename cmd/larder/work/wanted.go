@@ -264,7 +264,7 @@ func (w *wanted) allLocked(_ context.Context, m *rootModule) ([]installer.Want, 
 	required := m.recorded(m.lockPath, nil)
 	var errs []error
 	required = slices.DeleteFunc(required, func(r sources.Requirement) bool {
-		err := m.checkOverride(r.Provider)
+		err := m.checkOverride(m.config, r.Provider)
 		errs = append(errs, err)
 		return err != nil || m.overridden(r.Provider)
 	})
