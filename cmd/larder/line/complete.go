@@ -5,8 +5,8 @@ import (
 	"io"
 	"slices"
 	"strings"
-	"unicode"
 
+	"github.com/larder-cli/larder/cmd/larder/ui"
 	"github.com/larder-cli/larder/sources"
 )
 
@@ -76,7 +76,7 @@ func (l *Line) runs() bool { return l.Command.Passes && len(l.Words) > 0 }
 
 // offer prints a word if it is a completion of the last word.
 func (c *completer) offer(word, about string) {
-	if !strings.HasPrefix(word, c.word) || strings.ContainsFunc(word, unicode.IsControl) {
+	if !strings.HasPrefix(word, c.word) || ui.Visible(word) != word {
 		return
 	}
 	if about != "" {

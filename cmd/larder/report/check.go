@@ -234,7 +234,7 @@ func (f CheckFormat) IsDocument() bool { return f == CheckSARIF || f == CheckJUn
 // CheckDocument writes the results in a format that is one document. Path returns the slashed path of a file relative to
 // the repository, or the absolute one if the file is not in it.
 func (o *Output) CheckDocument(format CheckFormat, modules []CheckedModule, path func(file string) string, version string) {
-	d := document{modules, path, o.ShortenHere}
+	d := document{modules, path, func(text string) string { return ui.Visible(o.ShortenHere(text)) }}
 	text := d.junit()
 	if format == CheckSARIF {
 		text = d.sarif(version)
@@ -246,5 +246,5 @@ func (o *Output) CheckDocument(format CheckFormat, modules []CheckedModule, path
 type document struct {
 	modules []CheckedModule
 	path    func(file string) string
-	shorten func(text string) string // makes paths in texts relative
+	shorten func(text string) string // makes paths in texts relative, and hidden characters visible
 }

@@ -6,6 +6,8 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+
+	"github.com/larder-cli/larder/cmd/larder/ui"
 )
 
 // The parts of JUnit's XML that check writes: what GitLab documents and what Jenkins' junit step reads. Besides file and line of
@@ -60,13 +62,13 @@ func (d document) junit() string {
 
 // suite returns the test suite of a root module.
 func (d document) suite(m CheckedModule) junitSuite {
-	s := junitSuite{Name: m.Name}
+	s := junitSuite{Name: ui.Visible(m.Name)}
 	names := append([]string{""}, m.Providers...) // the first one is the lock file
 	for _, f := range m.Findings {
 		names = append(names, f.Provider)
 	}
 	for _, provider := range unique(names) {
-		c := junitCase{Name: provider, Class: m.Name}
+		c := junitCase{Name: provider, Class: s.Name}
 		if provider == "" {
 			c.Name = filepath.Base(m.LockFile)
 			d.fail(&c, m.Errors)
@@ -96,7 +98,7 @@ func (d document) fail(c *junitCase, faults []Fault) {
 	for _, f := range faults {
 		text := d.shorten(f.Text)
 		if f.File != "" {
-			text = Place{d.path(f.File), f.Line}.String() + ": " + text
+			text = d.place(f.Place) + ": " + text
 		}
 		texts = append(texts, text)
 	}
@@ -111,20 +113,22 @@ func (d document) find(c *junitCase, findings []CheckFinding) {
 	}
 	var texts, rules []string
 	for _, f := range findings {
-		at := f.Places[0].Place
-		texts = append(texts, Place{d.path(at.File), at.Line}.String()+": "+d.full(f))
+		texts = append(texts, d.place(f.Places[0].Place)+": "+d.full(f))
 		rules = append(rules, f.Rule)
 	}
 	d.at(c, findings[0].Places[0].Place)
 	c.Failure = &junitProblem{d.shorten(findings[0].Message()), strings.Join(unique(rules), ","), strings.Join(texts, "\n")}
 }
 
+// place returns a place as text.
+func (d document) place(p Place) string { return ui.Visible(Place{d.path(p.File), p.Line}.String()) }
+
 // at sets the place of a test case.
 func (d document) at(c *junitCase, p Place) {
 	if p.File == "" {
 		return
 	}
-	if c.File = d.path(p.File); p.Line > 0 {
+	if c.File = ui.Visible(d.path(p.File)); p.Line > 0 {
 		c.Line = strconv.Itoa(p.Line)
 	}
 }

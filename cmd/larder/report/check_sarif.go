@@ -9,6 +9,8 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+
+	"github.com/larder-cli/larder/cmd/larder/ui"
 )
 
 // The parts of SARIF 2.1.0 that check writes: https://docs.oasis-open.org/sarif/sarif/v2.1.0/sarif-v2.1.0.html.
@@ -129,16 +131,7 @@ func (d document) sarif(version string) string {
 	encoder.SetEscapeHTML(false)
 	encoder.SetIndent("", "  ")
 	_ = encoder.Encode(sarifLog{"https://docs.oasis-open.org/sarif/sarif/v2.1.0/errata01/os/schemas/sarif-schema-2.1.0.json", "2.1.0", []sarifRun{run}}) // always has JSON
-	return visibleDocument(b.String())
-}
-
-// visibleDocument is visibleJSON for several lines.
-func visibleDocument(text string) string {
-	lines := strings.Split(text, "\n")
-	for i, line := range lines {
-		lines[i] = visibleJSON(line)
-	}
-	return strings.Join(lines, "\n")
+	return b.String()
 }
 
 // ruleIndex returns the index of a rule, or -1 if it is unknown.
@@ -151,7 +144,7 @@ func (d document) within(m CheckedModule, text string) string {
 	if m.Name == "." {
 		return d.shorten(text)
 	}
-	return m.Name + ": " + d.shorten(text)
+	return ui.Visible(m.Name) + ": " + d.shorten(text)
 }
 
 // full returns the text of a finding with its hints.

@@ -216,7 +216,11 @@ func (o *Output) LockDiff(d LockDiff) {
 		return
 	}
 	for line := range strings.Lines(d.Patch) {
-		o.Print(line)
+		own := ""
+		if strings.HasPrefix(line, "--- ") || strings.HasPrefix(line, "+++ ") { // logs of Buildkite have such headings too
+			own = line[:4]
+		}
+		o.printAfter(own, line[len(own):])
 	}
 }
 

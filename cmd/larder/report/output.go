@@ -171,9 +171,12 @@ func (o *Output) result(line ui.Line) {
 
 // Print writes an unchanged line to standard output, with its own line ending and without the
 // name of a root module, for text that other programs parse.
-func (o *Output) Print(line string) {
+func (o *Output) Print(line string) { o.printAfter("", line) }
+
+// printAfter is Print for a line that begins with a text of Larder's own.
+func (o *Output) printAfter(own, line string) {
 	shown := strings.TrimRight(line, "\r\n") // lines may end with CR LF
-	o.screen.Write(o.Stdout, ui.Visible(shown)+line[len(shown):])
+	o.screen.WriteAfter(o.Stdout, own, ui.Visible(shown)+line[len(shown):])
 }
 
 // Copy writes lines to standard error that users can copy, without wrapping or shortening
@@ -201,7 +204,7 @@ func (o *Output) object(v Object) {
 	if string(body) != "{}" {
 		head += ","
 	}
-	o.screen.Write(o.Stdout, visibleJSON(head+string(body[1:]))+"\n")
+	o.screen.Write(o.Stdout, head+string(body[1:])+"\n")
 }
 
 // Say writes a progress message, unless --quiet or --json is set.

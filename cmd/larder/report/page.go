@@ -107,7 +107,7 @@ func (p Page) HTML() ([]byte, error) {
 		"Found": count(len(all), "provider"), "Providers": all, "Open": len(all) <= 3,
 		"Made": "Last updated " + p.Made.UTC().Format("2006-01-02 15:04 UTC") + " by Larder", "Script": template.JS(pageScript),
 	})
-	return b.Bytes(), err
+	return []byte(ui.Escaped(b.String(), "\u00a0")), err
 }
 
 // configuration returns the CLI configuration for clients.

@@ -14,6 +14,7 @@ import (
 	"strings"
 	"testing"
 	"time"
+	"unicode"
 
 	"github.com/larder-cli/larder/cmd/larder/report"
 	"github.com/larder-cli/larder/fsmirror/builder"
@@ -92,6 +93,18 @@ func TestPageRows(t *testing.T) {
 		"1.0.0|linux_amd64|good: self-signed|90 MB|2026-01-05",
 		"Last updated 2026-01-09 03:04 UTC by Larder",
 	})
+}
+
+// Names in a page contain no characters that show nothing.
+func TestPageShowsAllCharacters(t *testing.T) {
+	const name = "a\u202e\u009b\u200b\u2028\x7f\x1b\ufeff\U000e0001"
+	page := report.Page{Title: name, URL: "https://" + name + "/", Search: name, Notes: []string{name}, Tokens: true}
+	text, err := page.HTML()
+	sourcetest.Check(t, err)
+	hidden := func(r rune) bool { return r != '\n' && unicode.In(r, unicode.Cc, unicode.Cf, unicode.Zl, unicode.Zp) }
+	sourcetest.Expect(t, !strings.ContainsFunc(string(text), hidden), "%q", text)
+	const shown = `<h1>a\u202e\u009b\u200b\u2028\u007f\u001b\ufeff\udb40\udc01</h1>`
+	sourcetest.Expect(t, strings.Contains(string(text), shown), "%q", text)
 }
 
 // probe shows the page in a frame of a width, and replaces itself with what it finds.

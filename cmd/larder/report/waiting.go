@@ -83,7 +83,7 @@ func (o *Output) CanAsk() bool { return !o.JSON && ui.IsTerminal(os.Stdin) }
 // the wait for the answer, but the read of standard input continues, because it cannot be
 // interrupted.
 func (o *Output) Ask(ctx context.Context, question string) (bool, error) {
-	fmt.Fprintf(o.Stderr, "%s [y/N] ", question)
+	o.screen.Write(o.Stderr, ui.Visible(question)+" [y/N] ")
 	answer := make(chan string, 1)
 	go func() {
 		line, _ := bufio.NewReader(os.Stdin).ReadString('\n')

@@ -7,10 +7,8 @@ import (
 	"bytes"
 	"fmt"
 	"io"
-	"strconv"
 	"strings"
 	"sync"
-	"unicode"
 )
 
 // A Screen writes messages and results. While it is live it also shows changing lines below
@@ -43,10 +41,13 @@ func NewScreen(err io.Writer) *Screen {
 	return &Screen{Err: err, wake: make(chan struct{}, 1)}
 }
 
-// Write writes text that ends with a line break. While the screen is live, it never blocks: a
-// terminal may be slow, or stopped.
-func (s *Screen) Write(to io.Writer, text string) {
-	text = s.redacted(text)
+// Write writes text that begins a line, and ends with a line break unless it is a question. While the screen is live,
+// it never blocks: a terminal may be slow, or stopped.
+func (s *Screen) Write(to io.Writer, text string) { s.WriteAfter(to, "", text) }
+
+// WriteAfter is Write for a line that begins with a text of Larder's own, even if logs take this text as a command.
+func (s *Screen) WriteAfter(to io.Writer, own, text string) {
+	text = own + s.outward(text)
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if !s.live {
@@ -60,11 +61,12 @@ func (s *Screen) Write(to io.Writer, text string) {
 	}
 }
 
-func (s *Screen) redacted(text string) string {
-	if s.Redact == nil {
-		return text
+// outward returns text as it may leave the process.
+func (s *Screen) outward(text string) string {
+	if s.Redact != nil {
+		text = s.Redact(text)
 	}
-	return s.Redact(text)
+	return outward(text)
 }
 
 // begin makes the screen live.
@@ -120,7 +122,7 @@ func (s *Screen) frame(messages []message, lines []string) {
 	}
 	s.drawn = len(lines) > 0
 	if s.drawn {
-		b.WriteString(noWrap + s.redacted(strings.Join(lines, "\n")) + wrap)
+		b.WriteString(noWrap + s.outward(strings.Join(lines, "\n")) + wrap)
 	}
 	if n := len(lines); n > 1 {
 		fmt.Fprintf(&b, up, n-1)
@@ -131,32 +133,4 @@ func (s *Screen) frame(messages []message, lines []string) {
 	if b.Len() > 0 {
 		fmt.Fprint(s.Err, b.String())
 	}
-}
-
-// Visible returns text without terminal control characters: names of files and text from
-// servers may contain them. It indents lines after the first, so that they cannot imitate
-// messages of larder.
-func Visible(text string) string {
-	var b strings.Builder
-	for _, r := range text {
-		switch {
-		case r == '\n':
-			b.WriteString("\n  ")
-		case r == '\t' || unicode.IsPrint(r):
-			b.WriteRune(r)
-		default:
-			b.WriteString(strings.Trim(strconv.QuoteRune(r), "'"))
-		}
-	}
-	return b.String()
-}
-
-// Hanging returns text like [Visible], and indents lines after the first by n blanks, so that they cannot imitate lines
-// that begin further left.
-func Hanging(text string, n int) string {
-	lines := strings.Split(Visible(text), "\n")
-	for i, line := range lines[1:] {
-		lines[i+1] = strings.Repeat(" ", n) + strings.TrimLeft(line, " \t")
-	}
-	return strings.Join(lines, "\n")
 }

@@ -41,8 +41,8 @@ func (m *rootModule) namedHosts() []sources.Host {
 	return slices.Concat(all, m.config.NamedHosts(), m.policy.NamedHosts())
 }
 
-// checkOverrides returns an error if the policy doesn't allow what replaces the packages of a provider for the engine. The
-// root module may not require the provider: a state that larder doesn't read may.
+// checkOverrides returns an error if the policy doesn't allow what replaces the packages of a provider for the engine.
+// The root module may not require the provider: a state that larder doesn't read may.
 func (m *rootModule) checkOverrides(ctx context.Context) error {
 	config := m.config
 	if m.flags.Config != "" { // the engine reads another one

@@ -1,0 +1,101 @@
+package ui
+
+import (
+	"fmt"
+	"regexp"
+	"strconv"
+	"strings"
+	"unicode"
+	"unicode/utf16"
+)
+
+// Visible returns text without terminal control characters and other characters that show nothing: names of files and
+// text from servers may contain them. It indents lines after the first, so that they cannot imitate messages of larder.
+func Visible(text string) string {
+	var b strings.Builder
+	for _, r := range text {
+		switch {
+		case r == '\n':
+			b.WriteString("\n  ")
+		case r == '\t' || !hidden(r):
+			b.WriteRune(r)
+		default:
+			b.WriteString(strings.Trim(strconv.QuoteRune(r), "'"))
+		}
+	}
+	return b.String()
+}
+
+// Hanging returns text like [Visible], and indents lines after the first by n blanks, so that they cannot imitate lines
+// that begin further left.
+func Hanging(text string, n int) string {
+	lines := strings.Split(Visible(text), "\n")
+	for i, line := range lines[1:] {
+		lines[i+1] = strings.Repeat(" ", n) + strings.TrimLeft(line, " \t")
+	}
+	return strings.Join(lines, "\n")
+}
+
+// hidden reports whether a character shows nothing, changes the text around it, or is a blank that isn't a space.
+func hidden(r rune) bool {
+	return !unicode.IsPrint(r) ||
+		r > unicode.MaxLatin1 && unicode.In(r, unicode.Other_Default_Ignorable_Code_Point, unicode.Variation_Selector)
+}
+
+// Escaped returns a document, whose form has escapes of its own, with hidden characters as \u202e. Tabs, line breaks
+// and the characters in keep stay.
+func Escaped(document, keep string) string {
+	odd := func(r rune) bool { return r != '\n' && r != '\t' && hidden(r) && !strings.ContainsRune(keep, r) }
+	if !strings.ContainsFunc(document, odd) {
+		return document
+	}
+	var b strings.Builder
+	for _, r := range document {
+		if !odd(r) {
+			b.WriteRune(r)
+			continue
+		}
+		for _, unit := range utf16.AppendRune(nil, r) {
+			fmt.Fprintf(&b, `\u%04x`, unit)
+		}
+	}
+	return b.String()
+}
+
+// ownControls are the control characters that larder writes on purpose: colors, and the line breaks of a patch.
+var ownControls = regexp.MustCompile(`\x1b\[[0-9;]*m|\r\n`)
+
+// logCommands are what the log of a CI system takes as a command or as the beginning of a section: those of GitHub and
+// Azure Pipelines ("::", "##["), Azure Pipelines and TeamCity ("##vso[", "##teamcity["), Buildkite, GitLab and Travis
+// CI. Each begins with characters by which it is found fast.
+var logCommands = []*regexp.Regexp{
+	regexp.MustCompile(`\n(?:(?:[ \t]|\x1b\[[0-9;]*m)*::|(?:\x1b\[[0-9;]*m)*(?:---|\+\+\+|~~~|\^\^\^))`),
+	regexp.MustCompile(`##\w*\[`),
+	regexp.MustCompile(`section_(?:start|end):`),
+	regexp.MustCompile(`travis_(?:fold|time):`),
+}
+
+// outward returns text, which begins a line, as it may leave the process: its last defense, in each form of the output.
+// Only colors and line breaks remain of hidden characters, and the last character of each command for a log is escaped,
+// as JSON does it.
+func outward(text string) string {
+	text = "\n" + text
+	if !strings.ContainsAny(text, "\x1b\r") { // searching for what larder writes on purpose is slow
+		text = Escaped(text, "")
+	} else {
+		var b strings.Builder
+		at := 0
+		for _, own := range ownControls.FindAllStringIndex(text, -1) {
+			b.WriteString(Escaped(text[at:own[0]], "") + text[own[0]:own[1]])
+			at = own[1]
+		}
+		text = b.String() + Escaped(text[at:], "")
+	}
+	for _, command := range logCommands {
+		text = command.ReplaceAllStringFunc(text, func(found string) string {
+			last := len(found) - 1
+			return fmt.Sprintf(`%s\u%04x`, found[:last], found[last])
+		})
+	}
+	return text[1:]
+}
