@@ -304,6 +304,9 @@ func FuzzReader(f *testing.F) {
 	for mutant := range sourcetest.Mutants(good) {
 		f.Add(mutant)
 	}
+	for hostile := range sourcetest.HostileTars(good) {
+		f.Add(hostile)
+	}
 	f.Add(write(f))
 	for _, name := range slices.Sorted(maps.Keys(widgetFiles)) {
 		all := sourcetest.UnpackTar(good)

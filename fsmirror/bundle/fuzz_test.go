@@ -68,6 +68,9 @@ func FuzzBundle(f *testing.F) {
 	for mutant := range sourcetest.Mutants(good) {
 		f.Add(mutant)
 	}
+	for hostile := range sourcetest.HostileTars(good) {
+		f.Add(hostile)
+	}
 	f.Add(good[:len(good)-512])
 	all := sourcetest.UnpackTar(good)
 	all[1], all[2] = all[2], all[1]

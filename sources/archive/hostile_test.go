@@ -86,7 +86,7 @@ func TestAcceptedNames(t *testing.T) {
 
 // header returns an archive with one entry, after change has changed its
 // header.
-func header(t *testing.T, change func(*zip.FileHeader)) []byte {
+func header(t testing.TB, change func(*zip.FileHeader)) []byte {
 	t.Helper()
 	h := &zip.FileHeader{
 		Name: "terraform-provider-x", Method: zip.Store, CRC32: 0x3610a686, // CRC-32 of "hello"
@@ -311,6 +311,63 @@ func TestUnpackSideBySide(t *testing.T) {
 	wg.Wait()
 }
 
+// lyingZips are archives whose entries overlap, whose records for large files contradict others, and whose data
+// descriptors are wrong.
+func lyingZips(t testing.TB) (all [][]byte) {
+	change := func(good []byte, signature string, n, at int, with ...byte) []byte {
+		changed, from := bytes.Clone(good), 0
+		for range n {
+			from += bytes.Index(good[from+1:], []byte(signature)) + 1
+		}
+		copy(changed[from+at:], with)
+		return changed
+	}
+	const local, central, descriptor, end = "PK\x03\x04", "PK\x01\x02", "PK\x07\x08", "PK\x05\x06"
+	good := makeZip(t, file("terraform-provider-x", strings.Repeat("hello", 100)), item{name: "y", text: "hello"})
+	for n := 1; n <= 2; n++ {
+		all = append(all,
+			change(good, central, n, 42, 0, 0, 0, 0), change(good, central, n, 42, 1), // both at the first, or inside of it
+			change(good, descriptor, n, 4, 1, 2, 3, 4),             // the CRC-32
+			change(good, descriptor, n, 8, 0xff, 0xff, 0xff, 0x7f), // the size
+			change(good, descriptor, n, 0, 0), change(good, central, n, 8, 0),
+			change(good, central, n, 20, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff))
+	}
+	all = append(all, change(good, local, 1, 6, 0), change(good, end, 1, 8, 0xff, 0xff, 0xff, 0xff),
+		change(good, end, 1, 10, 1), change(good, end, 1, 16, 0xff, 0xff, 0xff, 0xff))
+	large := header(t, func(h *zip.FileHeader) { h.CompressedSize64, h.UncompressedSize64 = 1<<32, 1<<32 })
+	const record = "\x01\x00\x18\x00" // for large files
+	for _, size := range []uint64{0, 5, 1 << 32, 1<<63 - 1, 1 << 63, 1<<64 - 1} {
+		sizes := binary.LittleEndian.AppendUint64(nil, size)
+		all = append(all, change(large, record, 1, 2, byte(size)), change(large, record, 1, 4, sizes...),
+			change(large, record, 1, 12, sizes...), change(large, record, 1, 20, sizes...))
+	}
+	return all
+}
+
+// Lying archives are refused, or have what their list of entries says.
+func TestLyingZips(t *testing.T) {
+	accepted := 0
+	for i, lying := range lyingZips(t) {
+		dir, c, err := unpack(t, lying)
+		if err != nil {
+			continue
+		}
+		accepted++
+		want, err := dirhash.HashZip(written(t, lying), dirhash.Hash1)
+		sourcetest.Expect(t, err == nil && string(c.H1) == want, "%d: %s, package zip reads %s, %v", i, c.H1, want, err)
+		want, err = dirhash.HashDir(dir, "", dirhash.Hash1)
+		sourcetest.Expect(t, err == nil && string(c.H1) == want, "%d: %s, the directory is %s, %v", i, c.H1, want, err)
+	}
+	sourcetest.Expect(t, accepted > 0, "all are refused")
+}
+
+// written returns the path of a file with some contents.
+func written(t *testing.T, data []byte) string {
+	path := filepath.Join(t.TempDir(), "x.zip")
+	check(t, os.WriteFile(path, data, 0o600))
+	return path
+}
+
 func FuzzUnpack(f *testing.F) {
 	good := makeZip(f, file("terraform-provider-foo", "hello\n"), item{name: "sub/"}, file("sub/LICENSE", "x"))
 	f.Add(good)
@@ -320,6 +377,14 @@ func FuzzUnpack(f *testing.F) {
 	f.Add(makeZip(f, file("../x", "x"), file("a/../../x", "x")))
 	f.Add(makeZip(f, item{name: "terraform-provider-foo", text: "hello", method: zip.Store, mode: fs.ModeSymlink}))
 	f.Add(makeZip(f, file("a", strings.Repeat("abcdefgh", 1<<12)), file("A", "")))
+	for _, names := range [][2]string{
+		{"é", "e\u0301"}, {"ﬁ", "fi"}, {"K", "\u212a"}, {"x", "X"}, {"/x", "x"}, {"C:/x", `C:\x`}, {"a/b", `a\b`},
+	} {
+		f.Add(makeZip(f, file(names[0], "x"), file(names[1], "y")))
+	}
+	for _, lying := range lyingZips(f) {
+		f.Add(lying)
+	}
 	archive.SetMaxFiles(f, 100)
 	f.Fuzz(func(t *testing.T, data []byte) {
 		base := t.TempDir()
