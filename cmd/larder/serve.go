@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"errors"
+	"runtime/debug"
 	"time"
 
 	"github.com/larder-cli/larder/cmd/larder/line"
@@ -38,8 +39,14 @@ func serveCommand() *line.Command {
 	}
 }
 
+// servedLimit is softLimit for a server, whose connections and requests may use more than that, however many are hostile.
+const servedLimit = 128 << 20
+
 // serve reads the flags of serve, and serves a mirror.
 func serve(ctx context.Context, l *line.Line, s *work.Session) error {
+	if debug.SetMemoryLimit(-1) == softLimit {
+		debug.SetMemoryLimit(servedLimit)
+	}
 	r := work.ServeRequest{
 		Dir: l.Word(0), Listen: l.Texts("listen"), Cert: l.Text("cert"), Key: l.Text("key"), SelfSigned: l.Bool("self-signed"),
 		BehindProxy: l.Bool("behind-proxy"), Name: l.Text("name"), Tokens: l.Text("tokens"), Upstream: l.Bool("upstream"), Fresh: l.Duration("fresh"),

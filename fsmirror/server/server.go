@@ -161,7 +161,7 @@ func (s *Server) Arriving() int {
 func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	x := &exchange{Server: s, w: &writer{ResponseWriter: w, control: http.NewResponseController(w)}, r: r, target: parsePath(r.URL)}
 	x.served = Served{
-		Time: s.opts.Now(), Kind: string(x.kind), Client: s.client(r), Method: r.Method[:min(len(r.Method), mostMethod)], Path: logged(r.URL),
+		Time: s.opts.Now(), Kind: string(x.kind), Client: s.Client(r), Method: r.Method[:min(len(r.Method), mostMethod)], Path: logged(r.URL),
 		Agent: r.UserAgent(),
 	}
 	begun := time.Now()

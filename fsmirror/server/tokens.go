@@ -151,8 +151,8 @@ func (s *Server) signature(path, until string) string {
 	return s.opts.Key.Derive("URL of larder serve: " + until + " " + path)
 }
 
-// client returns the address of the client.
-func (s *Server) client(r *http.Request) string {
+// Client returns the address of the client that made a request.
+func (s *Server) Client(r *http.Request) string {
 	host, _, err := net.SplitHostPort(r.RemoteAddr)
 	if err != nil {
 		host = r.RemoteAddr // of a socket

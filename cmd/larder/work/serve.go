@@ -71,7 +71,7 @@ func Serve(ctx context.Context, s *Session, request ServeRequest) error {
 		}
 	}
 	s.output.Lingers(shutdownTime + time.Second)
-	web := endpoint.NewServer(served.handler, served.certificate)
+	web := endpoint.NewServer(served.handler, served.handler.Client, served.certificate)
 	failed := make(chan error, len(listeners))
 	for _, l := range listeners {
 		if served.certificate != nil {

@@ -399,6 +399,6 @@ func TestAuthoritiesOfServersThatStartTogether(t *testing.T) {
 
 // A client that doesn't finish its headers loses its connection.
 func TestServerHasLimits(t *testing.T) {
-	s := endpoint.NewServer(http.NotFoundHandler(), func(*tls.ClientHelloInfo) (*tls.Certificate, error) { return nil, errors.New("none") })
+	s := endpoint.NewServer(http.NotFoundHandler(), nil, func(*tls.ClientHelloInfo) (*tls.Certificate, error) { return nil, errors.New("none") })
 	sourcetest.Expect(t, s.ReadHeaderTimeout > 0 && s.IdleTimeout > 0 && s.MaxHeaderBytes > 0 && s.TLSConfig.MinVersion == tls.VersionTLS12, "%+v", s)
 }

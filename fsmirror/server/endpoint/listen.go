@@ -18,7 +18,6 @@ import (
 	"path/filepath"
 	"strings"
 	"syscall"
-	"time"
 
 	"github.com/larder-cli/larder/sources"
 	"github.com/larder-cli/larder/sources/disk"
@@ -93,21 +92,15 @@ func Local(l net.Listener) bool {
 	return err == nil && addr.Addr().IsLoopback()
 }
 
-// The limits of a connection. A client that sends a request, or reads an answer, too slowly loses its connection.
-const (
-	headerTime  = 10 * time.Second
-	writeTime   = 60 * time.Second // for some bytes of an answer
-	idleTime    = 2 * time.Minute
-	mostHeader  = 16 << 10 // in bytes
-	mostStreams = 250      // of a connection
-)
-
-// NewServer returns an HTTP server for a handler that reads no bodies. Certificate is nil for plain HTTP.
-func NewServer(h http.Handler, certificate func(*tls.ClientHelloInfo) (*tls.Certificate, error)) *http.Server {
+// NewServer returns an HTTP server for a handler that reads no bodies. Client returns the address of the client that made
+// a request. Certificate is nil for plain HTTP.
+func NewServer(h http.Handler, client func(*http.Request) string, certificate func(*tls.ClientHelloInfo) (*tls.Certificate, error)) *http.Server {
+	l := &limits{handler: h, client: client, connections: newBudget(mostConnections), requests: newBudget(mostRequests)}
 	s := &http.Server{
-		Handler: h, ReadHeaderTimeout: headerTime, IdleTimeout: idleTime, MaxHeaderBytes: mostHeader,
+		Handler: l, ConnContext: l.connect, ConnState: l.changed, ReadHeaderTimeout: headerTime, IdleTimeout: idleTime, MaxHeaderBytes: mostHeader,
 		HTTP2: &http.HTTP2Config{
-			MaxConcurrentStreams: mostStreams, SendPingTimeout: idleTime / 4, PingTimeout: headerTime, WriteByteTimeout: writeTime,
+			MaxConcurrentStreams: mostStreams, MaxReadFrameSize: leastFrame, MaxReceiveBufferPerConnection: leastWindow, MaxReceiveBufferPerStream: mostBody,
+			SendPingTimeout: idleTime / 4, PingTimeout: headerTime, WriteByteTimeout: stallTime,
 		},
 	}
 	if certificate != nil {
@@ -115,3 +108,9 @@ func NewServer(h http.Handler, certificate func(*tls.ClientHelloInfo) (*tls.Cert
 	}
 	return s
 }
+
+// The smallest values that HTTP/2 allows, in bytes.
+const (
+	leastFrame  = 16 << 10
+	leastWindow = 64 << 10
+)

@@ -1,0 +1,109 @@
+package endpoint
+
+import (
+	"errors"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"slices"
+	"strings"
+	"testing"
+	"testing/iotest"
+	"testing/synctest"
+	"time"
+
+	"github.com/larder-cli/larder/sources/sourcetest"
+)
+
+// A narrowWriter is one of HTTP/2, which copies nothing itself, whose client is gone after some bytes.
+type narrowWriter struct {
+	http.ResponseWriter
+	room int
+}
+
+func (w *narrowWriter) Write(p []byte) (int, error) {
+	if w.room -= len(p); w.room < 0 {
+		return 0, io.ErrClosedPipe
+	}
+	return w.ResponseWriter.Write(p)
+}
+
+// newAnswer returns an answer whose connection and request have places.
+func newAnswer(t *testing.T, w http.ResponseWriter) *answer {
+	b := newBudget(2)
+	a := &answer{ResponseWriter: w, connection: b.enter("", time.Minute, func() {}), request: b.enter("", time.Minute, func() {})}
+	t.Cleanup(a.connection.leave)
+	t.Cleanup(a.request.leave)
+	a.work()
+	return a
+}
+
+// Copying ends with the first error of either side, and counts what was sent.
+func TestCopyOverHTTP2(t *testing.T) {
+	broken := errors.New("broken")
+	for _, c := range []struct {
+		from io.Reader
+		want int64
+		err  error
+	}{
+		{strings.NewReader(strings.Repeat("a", 2*chunk)), 2 * chunk, nil},
+		{io.MultiReader(strings.NewReader("begin"), iotest.ErrReader(broken)), 5, broken},
+		{strings.NewReader(strings.Repeat("a", 5*chunk)), 4 * chunk, io.ErrClosedPipe},
+	} {
+		to := httptest.NewRecorder()
+		n, err := newAnswer(t, &narrowWriter{to, 4*chunk + 100}).ReadFrom(c.from)
+		if n != c.want || int64(to.Body.Len()) != n || !errors.Is(err, c.err) {
+			t.Errorf("%d bytes, %d sent, %v, want %d and %v", n, to.Body.Len(), err, c.want, c.err)
+		}
+	}
+}
+
+// A document of any size is written completely, and an empty one is an answer, too.
+func TestWriteInChunks(t *testing.T) {
+	for _, size := range []int{0, 1, 2*chunk + 1} {
+		to := httptest.NewRecorder()
+		n, err := newAnswer(t, to).Write(make([]byte, size))
+		if n != size || to.Body.Len() != size || err != nil {
+			t.Errorf("%d of %d bytes, %d sent, %v", n, size, to.Body.Len(), err)
+		}
+	}
+}
+
+// A full budget ends what has rested for the longest time, of the client that has the most places. If nothing rests, the
+// newest place is refused.
+func TestBudget(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := newBudget(4)
+		var lost []string
+		enter := func(client, name string) *place {
+			time.Sleep(time.Millisecond)
+			return b.enter(client, time.Minute, func() { lost = append(lost, name) })
+		}
+		small, first := enter("small", "small"), enter("large", "first")
+		enter("large", "second")
+		third := enter("large", "third")
+		sourcetest.Expect(t, enter("new", "") == nil, "a place of something new was given away")
+		time.Sleep(2 * restTime)
+		first.work() // so it is not the one
+		sourcetest.Expect(t, enter("large", "fourth") != nil && slices.Equal(lost, []string{"second"}), "%q", lost)
+		first.rest()
+		first.work()
+		small.leave()
+		small.leave()
+		sourcetest.Expect(t, enter("new", "new") != nil && len(b.places) == 4, "%d places", len(b.places))
+		third.work()
+		time.Sleep(time.Hour)
+		sourcetest.Expect(t, slices.Contains(lost, "new") && slices.Contains(lost, "fourth") && len(lost) == 3, "%q: what works stays, and what rests ends", lost)
+		first.leave()
+		third.leave()
+	})
+}
+
+// An IPv6 client has all addresses of its network.
+func TestNetwork(t *testing.T) {
+	for from, want := range map[string]string{
+		"192.0.2.1": "192.0.2.1", "2001:db8::1": "2001:db8::/64", "2001:db8::1:2:3:4": "2001:db8::/64", "fe80::1%eth0": "fe80::/64", "::ffff:192.0.2.1": "::ffff:192.0.2.1", "": "",
+	} {
+		sourcetest.Equal(t, network(from), want, from)
+	}
+}
