@@ -266,7 +266,7 @@ func TestClientsAcceptTheAuthority(t *testing.T) {
 	sourcetest.Check(t, err)
 	l, err := endpoint.Listen(t.Context(), "127.0.0.1:0")
 	sourcetest.Check(t, err)
-	s := endpoint.NewServer(http.NotFoundHandler(), a.Get)
+	s := endpoint.NewServer(http.NotFoundHandler(), func(r *http.Request) string { return r.RemoteAddr }, a.Get)
 	go s.ServeTLS(l, "", "")
 	defer s.Close()
 	for _, name := range []string{"localhost", "127.0.0.1", "other.test"} {
