@@ -40,7 +40,7 @@ func serveCommand() *line.Command {
 }
 
 // servedLimit is softLimit for a server, whose connections and requests may use more than that, however many are hostile.
-const servedLimit = 128 << 20
+const servedLimit = 112 << 20
 
 // serve reads the flags of serve, and serves a mirror.
 func serve(ctx context.Context, l *line.Line, s *work.Session) error {
