@@ -9,11 +9,13 @@ import (
 	"net"
 	"net/http"
 	"os"
+	"strconv"
 	"strings"
 	"syscall"
 
 	"github.com/larder-cli/larder/sources"
 	"github.com/larder-cli/larder/sources/disk"
+	"github.com/larder-cli/larder/sources/fetch"
 )
 
 // Errors of an [Upstream] and of [Rules].
@@ -102,7 +104,7 @@ func statusOf(err error) int {
 	return http.StatusInternalServerError
 }
 
-// fail answers with an error. If the answer has begun, it ends the connection, so that the client notices.
+// fail answers with an error, and nothing else does except [http.ServeContent]. If the answer has begun, it ends the connection, so that the client notices.
 func (x *exchange) fail(err error) {
 	x.served.Err = err
 	if x.w.status != 0 {
@@ -126,34 +128,84 @@ func (x *exchange) fail(err error) {
 	}
 	text, jsonErr := sources.JSON(struct {
 		Errors []string `json:"errors"`
-	}{[]string{told(status, err)}})
+	}{[]string{x.told(status, err)}})
 	if jsonErr != nil {
 		text = nil
 	}
+	h.Set("Content-Length", strconv.Itoa(len(text)))
 	x.w.WriteHeader(status)
 	if x.r.Method != http.MethodHead {
 		_, _ = x.w.Write(text) // the client may be gone
 	}
 }
 
-// told returns what a client learns about an error: not where files are on this machine.
-func told(status int, err error) string {
+// told returns what a client learns about an error: constants, and the names in its own request. The log has the rest, such
+// as paths, the policy, and addresses of upstream.
+func (x *exchange) told(status int, err error) string {
 	var unusable *unusableError
+	var asked *otherHostError
+	for _, known := range []error{errMethod, errCondition, errExpired, errLoop, errBusy, errOutdated, errLate} {
+		if errors.Is(err, known) {
+			return known.Error()
+		}
+	}
 	switch {
 	case errors.As(err, &unusable):
 		return unusable.told
-	case disk.IsFull(err):
-		return "the disk of the server is full, so it fetches nothing; what it has is still served"
+	case errors.As(err, &asked):
+		return fmt.Sprintf("this server is not the registry of %s", asked.asked)
+	case errors.Is(err, errUnsigned):
+		return strings.Join(append([]string{errUnsigned.Error()}, sources.Hints(errUnsigned)...), "; ")
+	case errors.Is(err, ErrTooLarge):
+		return "the archive is larger than the server may store; a larger --max-size of the server would allow it"
 	case errors.Is(err, context.Canceled):
 		return "the server is shutting down"
-	case status == http.StatusInternalServerError:
-		return "the server can't read its mirror"
 	}
-	upstream := (*upstreamError)(nil)
-	if errors.As(err, &upstream) { // its hints are for the administrator of the server
-		return err.Error()
+	switch status {
+	case http.StatusUnauthorized:
+		reason := errUnknownToken
+		if errors.Is(err, errNoToken) {
+			reason = errNoToken
+		}
+		host, err := x.host()
+		if err != nil {
+			return reason.Error()
+		}
+		return fmt.Sprintf("%v; clients send the token that their CLI configuration has in credentials %q", reason, host)
+	case http.StatusUnavailableForLegalReasons:
+		return fmt.Sprintf("the policy or the configuration of the server does not allow %s; its log has the reason", x.about())
+	case http.StatusNotFound:
+		return sources.ErrNotFound.Error()
+	case http.StatusInsufficientStorage:
+		return "the disk of the server is full, so it fetches nothing; what it has is still served"
+	case http.StatusGatewayTimeout:
+		return "upstream was too slow; the log of the server has the details"
+	case http.StatusBadGateway:
+		return toldOfUpstream(err)
 	}
-	return strings.Join(append([]string{err.Error()}, sources.Hints(err)...), "; ")
+	return "the server can't read its mirror"
+}
+
+// toldOfUpstream returns what a client learns about a failure of upstream: the status, if that was one.
+func toldOfUpstream(err error) string {
+	text := "upstream failed, or sent something that isn't what was signed"
+	if _, paused := errors.AsType[*fetch.PausedError](err); paused {
+		text = "upstream is overloaded or can't be reached"
+	} else if status, ok := errors.AsType[*fetch.StatusError](err); ok {
+		text = fmt.Sprintf("upstream answered with status %d", status.Code)
+		if status.Code == http.StatusLoopDetected {
+			text += ": " + errLoop.Error()
+		}
+	}
+	return text + "; the log of the server has the details"
+}
+
+// about returns the provider and the version in the URL.
+func (x *exchange) about() string {
+	if x.id.Version == (sources.Version{}) {
+		return x.id.Provider.String()
+	}
+	return x.id.Release().String()
 }
 
 // ignoreGone returns nil for the error of a client that has closed its connection.

@@ -414,7 +414,7 @@ var habits = []struct {
 	}},
 	{"upstream that is down", "down", []habit{
 		{"index", "GET {W}/index.json", "502 | Etag | Retry-After | ~ upstream"},
-		{"version", "GET {W}/1.0.0.json\nAccept-Encoding: gzip", "502 | Content-Encoding | ~ upstream: no answer"},
+		{"version", "GET {W}/1.0.0.json\nAccept-Encoding: gzip", "502 | Content-Encoding | ~ upstream failed"},
 		{"archive", "GET {zip}\nRange: bytes=0-3", "502 | Content-Range"},
 		{"HEAD", "HEAD {zip}", "502 | empty"},
 		{"registry, which asks no upstream", "GET /v1/providers/acme/widget/versions", "404"},
@@ -457,13 +457,19 @@ func newHabitat(t *testing.T) map[string]*habitat {
 	says := func(text string) http.Handler {
 		return http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, text) })
 	}
+	pageOf := func(text string) func(http.ResponseWriter, *http.Request) error {
+		return func(w http.ResponseWriter, _ *http.Request) error {
+			_, err := io.WriteString(w, text)
+			return err
+		}
+	}
 	tokens := func() server.Tokens { return server.Tokens{"ci": sha256.Sum256([]byte("secret"))} }
 	clock := func(at time.Time) func() time.Time { return func() time.Time { return at } }
 	all := map[string]*habitat{}
 	for name, opts := range map[string]server.Options{
-		"open":   {Page: says("page\n"), Metrics: says("metrics\n")},
+		"open":   {Page: pageOf("page\n"), Metrics: says("metrics\n")},
 		"sick":   {Ready: func() error { return errors.New("the disk is gone") }},
-		"tokens": {Page: says("page\n"), Metrics: says("metrics\n"), Tokens: tokens, Key: key, Now: clock(noon)},
+		"tokens": {Page: pageOf("page\n"), Metrics: says("metrics\n"), Tokens: tokens, Key: key, Now: clock(noon)},
 		"later":  {Tokens: tokens, Key: key, Now: clock(noon.Add(time.Hour)), BehindProxy: true},
 		"proxy":  {BehindProxy: true},
 		"named":  {Host: "example.test"},

@@ -73,8 +73,8 @@ type Options struct {
 	BehindProxy bool          // X-Forwarded-For and X-Forwarded-Host are true
 	Host        sources.Host  // whose registry this is; empty means the host of each request
 
-	Page    http.Handler // for people, at /; nil if there is none
-	Metrics http.Handler // at /metrics; nil if there are none
+	Page    func(http.ResponseWriter, *http.Request) error // for people, at /; nil if there is none
+	Metrics http.Handler                                   // at /metrics; nil if there are none
 
 	Warn   func(error)  // called with problems in the mirror; may be nil
 	Ready  func() error // why the server can't do its work; may be nil
@@ -234,9 +234,14 @@ func (x *exchange) answer() {
 	var err error
 	switch x.kind {
 	case page:
-		err = x.handOver(x.opts.Page)
+		if err = sources.ErrNotFound; x.opts.Page != nil {
+			err = x.opts.Page(x.w, x.r)
+		}
 	case metrics:
-		err = x.handOver(x.opts.Metrics)
+		if err = sources.ErrNotFound; x.opts.Metrics != nil {
+			err = nil
+			x.opts.Metrics.ServeHTTP(x.w, x.r)
+		}
 	case health:
 		err = x.health()
 	case index:
@@ -261,15 +266,6 @@ func (x *exchange) answer() {
 	if err != nil {
 		x.fail(err)
 	}
-}
-
-// handOver lets another handler answer.
-func (x *exchange) handOver(h http.Handler) error {
-	if h == nil {
-		return sources.ErrNotFound
-	}
-	h.ServeHTTP(x.w, x.r)
-	return nil
 }
 
 // health answers whether the server lives, or can do its work.

@@ -162,7 +162,7 @@ func TestFailedArchiveIsIncomplete(t *testing.T) {
 	}{
 		{"known size", 1 << 20, errors.New("wrong hash"), 0, ""},
 		{"unknown size", 0, errors.New("wrong hash"), 0, ""},
-		{"small", -1, errors.New("wrong hash"), http.StatusBadGateway, "wrong hash"},
+		{"small", -1, errors.New("wrong hash"), http.StatusBadGateway, "upstream failed"},
 		{"full disk", -1, fmt.Errorf("writing: %w", syscall.ENOSPC), http.StatusInsufficientStorage, "full"},
 		{"slow", -1, context.DeadlineExceeded, http.StatusGatewayTimeout, "upstream"},
 		{"missing", -1, sources.ErrNotFound, http.StatusNotFound, "not found"},

@@ -95,15 +95,10 @@ func (x *exchange) admit() error {
 	token := x.token()
 	name, known := x.opts.Tokens().name(token)
 	if token == "" || !known {
-		refused := errUnknownToken
 		if token == "" {
-			refused = errNoToken
+			return errNoToken
 		}
-		host := x.r.Host
-		if h, err := x.host(); err == nil { // as clients know it
-			host = string(h)
-		}
-		return sources.WithHint(refused, `clients send the token that their CLI configuration has in credentials %q`, host)
+		return errUnknownToken
 	}
 	x.served.Name = name
 	return nil

@@ -168,7 +168,7 @@ func (m *rootModule) toServe(ctx context.Context, request ServeRequest) (v *serv
 	}
 	rules := m.servedRules(store)
 	opts.Rules = rules
-	opts.Ready, opts.Page = v.ready, newPage(v, rules)
+	opts.Ready, opts.Page = v.ready, newPage(v, rules).serve
 	v.handler = server.New(ctx, v.open, opts)
 	v.counters.Watch(v.handler)
 	v.warnUnindexed(ctx)

@@ -45,21 +45,17 @@ func newPage(v *serving, rules *servedRules) *mirrorPage {
 	return &mirrorPage{serving: v, rules: rules, busy: make(chan struct{}, pagesMade), pages: sources.Memo[pageKey, []byte]{Max: mostPages}}
 }
 
-// ServeHTTP implements [http.Handler].
-func (p *mirrorPage) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+// serve answers a request.
+func (p *mirrorPage) serve(w http.ResponseWriter, r *http.Request) error {
 	select {
 	case p.busy <- struct{}{}:
 	case <-r.Context().Done():
-		return
+		return r.Context().Err()
 	}
 	text, err := p.page(r)
 	<-p.busy
 	if err != nil {
-		if r.Context().Err() == nil {
-			p.output.WarnOf(err)
-			w.WriteHeader(http.StatusInternalServerError)
-		}
-		return
+		return err
 	}
 	h := w.Header()
 	h.Set("Content-Type", "text/html; charset=utf-8")
@@ -71,6 +67,7 @@ func (p *mirrorPage) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if r.Method != http.MethodHead {
 		_, _ = w.Write(text) // the client may be gone
 	}
+	return nil
 }
 
 // page returns the page that a client requests.
