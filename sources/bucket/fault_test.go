@@ -410,7 +410,7 @@ func TestHostileListings(t *testing.T) {
 		{"no token", page("<IsTruncated>true</IsTruncated>"), "without an end"},
 		{"negative size", page("<Contents><Key>p/a</Key><Size>-1</Size></Contents>"), "with a size of -1 bytes"},
 		{"impossible size", page("<Contents><Key>p/a</Key><Size>9223372036854775807</Size></Contents>"), "with a size of 9223372036854775807 bytes"},
-		{"many objects", page(strings.Repeat("<Contents><Key>p/a</Key></Contents>", 10_001)), "a page with too many objects"},
+		{"many objects", page(strings.Repeat("<Contents><Key>p/a</Key></Contents>", 10_001)), "too many objects"},
 		{"page", "<html><title>Sign in</title></html>", "not that of an S3-compatible store"},
 		{"large", strings.Repeat("<ListBucketResult>", 1<<19), "too large"},
 	} {
@@ -431,7 +431,10 @@ func TestEndlessListings(t *testing.T) {
 	for _, tt := range []struct {
 		inner string
 		pages int
-	}{{"", 100}, {"<Contents><Key>p/a</Key></Contents>", 10_000}} {
+	}{
+		{"", 100}, {"<Contents><Key>p/a</Key></Contents>", 10_000},
+		{strings.Repeat("<Contents><Key>p/a</Key></Contents>", 10_000), 101}, // too many objects in all
+	} {
 		pages := 0
 		opts := fetch.Options{Transport: &rounder{func(*http.Request) *http.Response {
 			pages++

@@ -36,7 +36,9 @@ const (
 const (
 	maxListed     = 10_000 // objects on a page; stores list 1000
 	maxListPages  = 10_000
-	maxEmptyPages = 100 // in a row; some stores return a few
+	maxObjects    = 1_000_000 // in a listing
+	maxListing    = 512 << 20 // bytes of all pages
+	maxEmptyPages = 100       // in a row; some stores return a few
 )
 
 const maxDeletes = 16 // objects that are removed at the same time

@@ -158,6 +158,8 @@ type listXML struct {
 		ETag         string
 		Size         int64
 	}
+
+	size int // in bytes
 }
 
 // List yields the objects whose names begin with a prefix, which may be empty or end in the middle of a name, ordered by
@@ -167,12 +169,13 @@ func (b *Bucket) List(ctx context.Context, prefix string) iter.Seq2[Info, error]
 	return func(yield func(Info, error) bool) {
 		root := b.at.under("")
 		query := url.Values{"list-type": {"2"}, "encoding-type": {"url"}, "prefix": {root + prefix}}
-		for pages, empty := 1, 0; ; pages++ {
+		for pages, empty, objects, size := 1, 0, 0, 0; ; pages++ {
 			page, err := b.listPage(ctx, query)
+			objects, size = objects+len(page.Contents), size+page.size
 			if empty++; len(page.Contents) > 0 {
 				empty = 0
 			}
-			if err == nil && page.IsTruncated && (pages == maxListPages || empty == maxEmptyPages) {
+			if err == nil && page.IsTruncated && (pages == maxListPages || empty == maxEmptyPages || objects > maxObjects || size > maxListing) {
 				err = b.endless()
 			}
 			if err != nil {
@@ -208,7 +211,7 @@ func (b *Bucket) List(ctx context.Context, prefix string) iter.Seq2[Info, error]
 }
 
 func (b *Bucket) endless() error {
-	return &Error{Subject: b.at.String(), Err: errors.New("the store returned a listing without an end, or a page with too many objects")}
+	return &Error{Subject: b.at.String(), Err: errors.New("the store returned a listing without an end, or with too many objects")}
 }
 
 // listPage returns one page of a listing, with decoded keys.
@@ -220,6 +223,7 @@ func (b *Bucket) listPage(ctx context.Context, query url.Values) (page listXML, 
 	if err := b.decode(a, "", &page); err != nil {
 		return page, err
 	}
+	page.size = len(a.Body)
 	if len(page.Contents) > maxListed || page.IsTruncated && (page.Next == "" || page.Next == query.Get("continuation-token")) {
 		return page, b.endless()
 	}

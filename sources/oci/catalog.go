@@ -45,6 +45,9 @@ func (m *Mirror) Providers(ctx context.Context, host sources.Host) ([]sources.Pr
 			if p, ok := m.providerOf(pattern, Repository{registry, name}, host); ok {
 				all = append(all, p)
 			}
+			if len(all) > maxListed {
+				return nil, fmt.Errorf("%s: %w", registry, tooLong("providers", maxListed))
+			}
 		}
 	}
 	slices.SortFunc(all, sources.Provider.Compare)

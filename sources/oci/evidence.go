@@ -3,7 +3,6 @@ package oci
 import (
 	"bytes"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"net/http"
@@ -98,12 +97,14 @@ func (m *Mirror) listed(ctx context.Context, at string) (all []v1.Descriptor, er
 	for doc, err := range pages(ctx, m.client, at, v1.MediaTypeImageIndex) {
 		var x v1.Index
 		if err == nil {
-			err = doc.Wrap(json.Unmarshal(doc.Body, &x))
+			err = doc.Wrap(decode(doc, &x))
 		}
 		if err != nil {
 			return nil, err
 		}
-		all = append(all, x.Manifests...)
+		if all = append(all, x.Manifests...); len(all) > maxListed {
+			return nil, doc.Wrap(tooLong("referrers", maxListed))
+		}
 	}
 	return all, nil
 }

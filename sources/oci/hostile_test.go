@@ -3,6 +3,7 @@ package oci_test
 import (
 	"context"
 	"crypto/tls"
+	"errors"
 	"fmt"
 	"io"
 	"net"
@@ -512,4 +513,108 @@ func TestLostManifest(t *testing.T) {
 	answer.Store(&denied)
 	_, err = look()
 	sourcetest.ErrorIs(t, err, fetch.ErrUnauthorized)
+}
+
+// What a registry lists is limited in all, and not only on each page.
+func TestListsWithoutEnd(t *testing.T) {
+	const index = `{"mediaType":"application/vnd.oci.image.index.v1+json","artifactType":"application/vnd.opentofu.provider","manifests":[%s]}`
+	one := func(n int) string {
+		return fmt.Sprintf(`{"artifactType":"application/vnd.opentofu.provider-target","digest":"sha256:%064d","platform":{"os":"linux","architecture":"a%d"}}`, n, n)
+	}
+	many := func(n int, item func(int) string) string {
+		all := make([]string, n)
+		for i := range all {
+			all[i] = item(i)
+		}
+		return strings.Join(all, ",")
+	}
+	versions := func(ctx context.Context, m *oci.Mirror) error {
+		_, err := m.Versions(ctx, sourcetest.Address(t, provider))
+		return err
+	}
+	release := func(ctx context.Context, m *oci.Mirror) error {
+		_, err := m.Release(ctx, sourcetest.Address(t, provider), sourcetest.Number(t, "1.0.0"))
+		return err
+	}
+	providers := func(ctx context.Context, m *oci.Mirror) error {
+		_, err := m.Providers(ctx, "registry.opentofu.org")
+		return err
+	}
+	for name, test := range map[string]struct {
+		path string
+		page func(n int) string // nothing after the last one
+		read func(context.Context, *oci.Mirror) error
+		says string
+		most int // requests
+	}{
+		"large pages of tags": {"/tags/list", func(int) string {
+			return `{"tags":["` + strings.Repeat("x", 5<<20-100) + `"]}`
+		}, versions, "more than 1000 pages or 33554432 bytes", 8},
+		"many versions": {"/tags/list", func(page int) string {
+			return `{"tags":[` + many(9999, func(n int) string { return fmt.Sprintf(`"%d.%d.0"`, page, n) }) + `]}`
+		}, versions, "more than 50000 versions", 7},
+		"one version many times": {"/tags/list", func(int) string {
+			return `{"tags":[` + many(60000, func(int) string { return `"1.0.0"` }) + `]}`
+		}, versions, "more than 50000 versions", 1},
+		"many providers": {"/_catalog", func(page int) string {
+			return `{"repositories":[` + many(30000, func(n int) string {
+				return fmt.Sprintf(`"mirror/registry.opentofu.org/acme/w%d-%d"`, page, n)
+			}) + `]}`
+		}, providers, "more than 50000 providers", 2},
+		"many manifests": {"/manifests/1.0.0", func(int) string { return fmt.Sprintf(index, many(100_000, func(int) string { return "0" })) }, release, "more than 100000 values", 1},
+		"many platforms": {"/manifests/1.0.0", func(int) string { return fmt.Sprintf(index, many(201, one)) }, release, "more than 200 platforms", 1},
+		"endless referrers": {"/referrers/", func(int) string {
+			return `{"manifests":[` + many(30_000, func(int) string { return `{}` }) + `]}`
+		}, release, "", 2},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := published(t)
+			requests := 0
+			w.OCI().Around(func(next http.Handler) http.Handler {
+				return http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) {
+					if !strings.Contains(r.URL.Path, test.path) {
+						next.ServeHTTP(rw, r)
+						return
+					}
+					requests++
+					rw.Header().Set("Content-Type", "application/vnd.oci.image.index.v1+json")
+					rw.Header().Set("Link", fmt.Sprintf(`<%s?n=%d>; rel="next"`, r.URL.Path, requests))
+					_, _ = io.WriteString(rw, test.page(requests))
+				})
+			})
+			err := test.read(t.Context(), open(t, w, oci.Access{}))
+			if test.says == "" { // packages don't require evidence
+				check(t, err)
+			} else {
+				sourcetest.Expect(t, errors.Is(err, fetch.ErrTooLarge) && strings.Contains(err.Error(), test.says), "error %v", err)
+			}
+			sourcetest.Expect(t, requests > 0 && requests <= test.most, "%d requests", requests)
+		})
+	}
+}
+
+// The manifests of an index are read a few at a time.
+func TestManifestsAreReadAFewAtATime(t *testing.T) {
+	w := sourcetest.New(t)
+	p := newPusher(t, w, oci.Access{})
+	var add []oci.Added
+	for n := range 30 {
+		add = append(add, added(fmt.Sprintf("linux_a%d", n), 10))
+	}
+	check(t, p.put(oci.Change{Add: add}))
+	var now, most atomic.Int64
+	w.OCI().Around(func(next http.Handler) http.Handler {
+		return http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) {
+			if strings.Contains(r.URL.Path, "/manifests/sha256:") {
+				for n := now.Add(1); n > most.Load(); {
+					most.Store(n)
+				}
+				defer now.Add(-1)
+				time.Sleep(5 * time.Millisecond)
+			}
+			next.ServeHTTP(rw, r)
+		})
+	})
+	release, err := open(t, w, oci.Access{}).Release(t.Context(), sourcetest.Address(t, provider), sourcetest.Number(t, "1.0.0"))
+	sourcetest.Expect(t, err == nil && len(release.Archives) == 30 && most.Load() <= 8, "%d at a time: %v", most.Load(), err)
 }

@@ -1,6 +1,7 @@
 package oci
 
 import (
+	"bytes"
 	"context"
 	_ "crypto/sha512" // digests may use it
 	"encoding/json"
@@ -100,10 +101,10 @@ func parseIndex(doc *fetch.Document) (*index, error) {
 		return nil, fmt.Errorf("the index has the digest %s, and not %s, which the registry states", x.digest, stated)
 	}
 	kind, _, _ := mime.ParseMediaType(doc.ContentType)
-	err := json.Unmarshal(doc.Body, &x.Index)
+	err := decode(doc, &x.Index)
 	switch {
 	case kind != v1.MediaTypeImageIndex:
-		return nil, notAnIndex(kind, doc.Body)
+		return nil, notAnIndex(kind, doc)
 	case err != nil:
 		return nil, fmt.Errorf("the index is not valid: %w", err)
 	case x.MediaType != v1.MediaTypeImageIndex:
@@ -117,6 +118,14 @@ func parseIndex(doc *fetch.Document) (*index, error) {
 	return x, nil
 }
 
+// decode decodes a manifest or an index. Its error is not about the document as a whole.
+func decode(doc *fetch.Document, to any) error {
+	if bytes.Count(doc.Body, []byte(",")) > maxCommas {
+		return tooLong("values", maxCommas)
+	}
+	return json.Unmarshal(doc.Body, to)
+}
+
 // ErrForeign matches the error for a tag of something other than a version of a provider.
 var ErrForeign = errors.New("not a version of a provider")
 
@@ -127,9 +136,9 @@ type foreign struct{ error }
 func (foreign) Is(target error) bool { return target == ErrForeign }
 
 // notAnIndex returns the error for a tag that refers to something other than an index.
-func notAnIndex(kind string, body []byte) error {
+func notAnIndex(kind string, doc *fetch.Document) error {
 	var m v1.Manifest
-	_ = json.Unmarshal(body, &m) // only for words
+	_ = decode(doc, &m) // only for words
 	const hint = "the tag of a provider's version must refer to an index; larder mirror push creates one"
 	what := fmt.Sprintf("something of the media type %q", fetch.Printable(kind))
 	switch {
@@ -253,7 +262,7 @@ func (m *Mirror) manifest(ctx context.Context, r Repository, d v1.Descriptor) (m
 	if got := d.Digest.Algorithm().FromBytes(doc.Body); got != d.Digest || int64(len(doc.Body)) != d.Size {
 		return manifest, doc.Wrap(fmt.Errorf("the manifest has the digest %s and %d bytes, and not those in the index that refers to it", got, len(doc.Body)))
 	}
-	if err = json.Unmarshal(doc.Body, &manifest); err == nil && manifest.MediaType != v1.MediaTypeImageManifest {
+	if err = decode(doc, &manifest); err == nil && manifest.MediaType != v1.MediaTypeImageManifest {
 		err = fmt.Errorf("the manifest has the media type %q, and not %s", fetch.Printable(manifest.MediaType), v1.MediaTypeImageManifest)
 	}
 	return manifest, doc.Wrap(err)

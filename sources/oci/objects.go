@@ -57,7 +57,7 @@ func (o *Objects) layer(ctx context.Context, name string) (d v1.Descriptor, err 
 		return d, absentRepository(fetch.Absent(err))
 	}
 	var manifest v1.Manifest
-	if err := json.Unmarshal(doc.Body, &manifest); err != nil {
+	if err := decode(doc, &manifest); err != nil {
 		return d, doc.Wrap(err)
 	}
 	if manifest.ArtifactType != typeObject || len(manifest.Layers) != 1 || manifest.Layers[0].Digest.Validate() != nil {

@@ -27,8 +27,20 @@ import (
 // maxManifest is the maximum size of a manifest or an index, in bytes. OpenTofu rounds down to MiB, and accepts four.
 const maxManifest = 5<<20 - 1
 
-// maxPages is the maximum number of pages of a list. Registries list at least 100 tags on each.
-const maxPages = 1000
+// Limits of a list in all. Registries list at least 100 tags on each page.
+const (
+	maxPages  = 1000
+	maxList   = 32 << 20 // bytes
+	maxListed = 50_000   // versions, providers or referrers
+)
+
+// Limits of an index. A few bytes of JSON can stand for a large structure.
+const (
+	maxCommas    = 100_000
+	maxPlatforms = 200
+
+	concurrentManifests = 8 // manifests of an index that are read at the same time
+)
 
 // A Mirror reads the repositories to which a template maps providers. It is safe for concurrent use.
 type Mirror struct {
@@ -268,9 +280,14 @@ func (m *Mirror) release(ctx context.Context, p sources.Provider, v sources.Vers
 // releaseIn returns what the mirror has for a version, given its index.
 func (m *Mirror) releaseIn(ctx context.Context, r Repository, x *index, v sources.Version) (all Release, err error) {
 	all.Archives = map[sources.Platform]Archive{}
+	platforms := x.platforms()
+	if len(platforms) > maxPlatforms {
+		return all, x.wrap(tooLong("platforms", maxPlatforms))
+	}
 	group, inner := errgroup.WithContext(ctx)
+	group.SetLimit(concurrentManifests)
 	var mu sync.Mutex
-	for _, platform := range x.platforms() {
+	for _, platform := range platforms {
 		group.Go(func() error {
 			entry, err := x.entry(platform)
 			if err != nil {
@@ -316,14 +333,19 @@ func hintAlias(err error, tags []string, v sources.Version) error {
 // versions returns the tags of each version that the tags of a repository name. The error matches [sources.ErrNotFound] if the
 // registry doesn't have the repository.
 func (m *Mirror) versions(ctx context.Context, r Repository) (map[sources.Version][]string, error) {
-	versions := map[sources.Version][]string{}
+	versions, n := map[sources.Version][]string{}, 0
 	for tag, err := range m.tags(ctx, r) {
 		if err != nil {
 			return nil, err
 		}
-		if v, err := versionOf(tag); err == nil { // others have another purpose
-			versions[v] = append(versions[v], tag)
+		v, err := versionOf(tag)
+		if err != nil {
+			continue // others have another purpose
 		}
+		if n++; n > maxListed {
+			return nil, fmt.Errorf("%s: %w", r, tooLong("versions", maxListed))
+		}
+		versions[v] = append(versions[v], strings.Clone(tag)) // without the rest of the page
 	}
 	return versions, nil
 }
@@ -355,11 +377,12 @@ func (m *Mirror) tags(ctx context.Context, r Repository) iter.Seq2[string, error
 // pages returns the pages of a list. After an error there are none.
 func pages(ctx context.Context, client *fetch.Client, at, accept string) func(yield func(*fetch.Document, error) bool) {
 	return func(yield func(*fetch.Document, error) bool) {
-		for range maxPages {
+		for pages, size := 1, 0; pages <= maxPages && size <= maxList; pages++ {
 			doc, err := client.Document(ctx, fetch.Request{URL: at, Accept: accept, Limit: maxManifest, SameHost: true})
 			if !yield(doc, err) || err != nil {
 				return
 			}
+			size += len(doc.Body)
 			next, err := nextPage(doc)
 			if err != nil {
 				yield(nil, doc.Wrap(err))
@@ -370,8 +393,14 @@ func pages(ctx context.Context, client *fetch.Client, at, accept string) func(yi
 			}
 			at = next
 		}
-		yield(nil, fmt.Errorf("%s: more than %d pages", fetch.Redact(at), maxPages))
+		yield(nil, fmt.Errorf("%s: the list is %w: more than %d pages or %d bytes",
+			fetch.Redact(at), fetch.ErrTooLarge, maxPages, maxList))
 	}
+}
+
+// tooLong is the error for more of something than Larder keeps.
+func tooLong(what string, most int) error {
+	return fmt.Errorf("%w: more than %d %s", fetch.ErrTooLarge, most, what)
 }
 
 // nextLink matches the link to the next page, which may not be the first one.
