@@ -45,7 +45,7 @@ var mayImport = map[string][]string{
 	"fsmirror/builder":         {"sources", "sources/archive", "sources/disk", "sources/evidence", "sources/seal", "sources/staging", "sources/store", "sources/trust", "fsmirror"},
 	"fsmirror/bundle":          {"sources", "sources/archive", "sources/disk", "sources/evidence", "sources/seal", "sources/trust", "fsmirror", "fsmirror/builder"},
 	"fsmirror/publish":         {"sources", "sources/bucket", "sources/disk", "sources/evidence", "sources/fetch", "sources/netmirror", "sources/oci", "sources/trust", "fsmirror"},
-	"fsmirror/server":          {"sources", "sources/disk", "sources/evidence", "sources/seal", "sources/trust", "fsmirror"},
+	"fsmirror/server":          {"sources", "sources/disk", "sources/evidence", "sources/fetch", "sources/seal", "sources/trust", "fsmirror"},
 	"fsmirror/legacy":          {"sources", "sources/archive", "sources/disk", "sources/evidence", "fsmirror"},
 	"fsmirror/server/endpoint": {"sources", "sources/disk"},
 	"fsmirror/server/metrics":  {"fsmirror/server"},

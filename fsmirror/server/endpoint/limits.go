@@ -31,6 +31,10 @@ const (
 	restTime   = time.Second      // after which a full budget ends what rests
 )
 
+// mostUnsent is about how many bytes of a connection wait in the system for the network, so that the server notices
+// what a client takes, and the system needs little memory for clients that take nothing.
+const mostUnsent = 1 << 20
+
 // A budget limits how many connections or requests there are. If it is full, a new one takes the place of one that rests,
 // which means that the client doesn't take what the server sends, or requests nothing. That is one of the client with the
 // most places, and never one of a client with fewer places than the new one's. So a hostile client takes places from itself.
@@ -184,7 +188,9 @@ func (l *limits) connect(ctx context.Context, c net.Conn) context.Context {
 	if secure, ok := c.(*tls.Conn); ok {
 		bare = secure.NetConn() // which closes without a message
 	}
-	limitUnsent(bare)
+	if tcp, ok := bare.(*net.TCPConn); ok {
+		_ = tcp.SetWriteBuffer(mostUnsent) // otherwise the system's default applies
+	}
 	host, _, _ := net.SplitHostPort(c.RemoteAddr().String())
 	p := l.connections.enter(network(host), idleTime+stallTime, func() { bare.Close() })
 	if p == nil {
