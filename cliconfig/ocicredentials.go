@@ -19,7 +19,10 @@ import (
 type ociConfig struct {
 	blocks   []ociBlock
 	defaults ociDefaults
-	settings []Setting           // to note if the blocks are used
+	settings []Setting // to note if the blocks are used
+
+	tokenServers map[sources.Host]sources.Host // by registry, of Larder's own files
+
 	problems sources.Diagnostics // in the blocks; Terraform ignores them
 
 	machine Machine
@@ -30,7 +33,10 @@ type ociConfig struct {
 }
 
 func newOCIConfig(m Machine, secrets *sources.Secrets) *ociConfig {
-	return &ociConfig{machine: m, secrets: secrets, turn: semaphore.NewWeighted(1), defaults: ociDefaults{ambient: true}}
+	return &ociConfig{
+		machine: m, secrets: secrets, turn: semaphore.NewWeighted(1), defaults: ociDefaults{ambient: true},
+		tokenServers: map[sources.Host]sources.Host{},
+	}
 }
 
 // OCICredentials returns the credentials for a repository, or zero Credentials if there are none. It chooses among the
@@ -185,6 +191,16 @@ func (m Machine) dockerHelper(name string) (string, error) {
 }
 
 var errNoHelper = errors.New("PATH has no program of this name")
+
+// OCITokenServer returns the server, as HOST or HOST:PORT, that may get the credentials for a registry although it is
+// not in its domain, or nothing.
+func (c *Config) OCITokenServer(registry string) string {
+	host, err := sources.ParseHost(registry)
+	if err != nil {
+		return ""
+	}
+	return c.oci.tokenServers[host].ASCII()
+}
 
 // OCIHint is what to do about the refusal of a request about a repository, with or without credentials sent.
 func (c *Config) OCIHint(r oci.Repository, sent bool) string {

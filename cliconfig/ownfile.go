@@ -70,13 +70,14 @@ func (l *loader) ownHosts() field {
 			l.errorf(b.value.entries[0].place, "leave it out", "host takes one label")
 		default:
 			first[host] = b.place
-			l.config.HostOptions[host] = l.hostOptions(string(host), b.value)
+			l.config.HostOptions[host] = l.hostOptions(host, b.value)
 		}
 	})
 	return l.withLabel(blocks)
 }
 
-func (l *loader) hostOptions(host string, body *node) HostOptions {
+func (l *loader) hostOptions(of sources.Host, body *node) HostOptions {
+	host := string(of)
 	var authorities, certificate, key namedFile
 	o := HostOptions{Headers: map[string]string{}}
 	known := fields{
@@ -85,6 +86,7 @@ func (l *loader) hostOptions(host string, body *node) HostOptions {
 		"client_key":             l.noting(host, l.file(&key)),
 		"send_token_to_archives": l.noting(host, l.flag(&o.TokenForArchives)),
 		"headers":                l.headers(host, o.Headers),
+		"token_server":           l.noting(host, l.tokenServer(of)),
 	}
 	l.readOwn(body, known, "the settings of a host are "+strings.Join(slices.Sorted(maps.Keys(known)), ", "))
 	if l.open(&authorities) {
@@ -92,6 +94,18 @@ func (l *loader) hostOptions(host string, body *node) HostOptions {
 	}
 	o.Certificates = l.clientCertificate(certificate, key)
 	return o
+}
+
+// tokenServer is a field for the server of tokens for an OCI registry.
+func (l *loader) tokenServer(of sources.Host) field {
+	return func(e entry) {
+		if !l.isText(e.value, e.key+" must be a string") {
+			return
+		}
+		if server, err := sources.ParseHost(e.value.text); l.ok(e.value.place, err) {
+			l.config.oci.tokenServers[of] = server
+		}
+	}
 }
 
 // headers is a field for the headers of a host.

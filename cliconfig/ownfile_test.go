@@ -70,6 +70,7 @@ func TestLarderFileContents(t *testing.T) {
 		{`headers = { "X-Team" = "platform" Cookie = "sesame" x = 5 }`, ""},
 		{`headers { X-Team = "sesame" }`, ""},
 		{`send_token_to_archives = true`, ""},
+		{`token_server = "auth.example.com:8443"`, ""},
 
 		// Names.
 		{`cafile = ""`, `1:19: unknown setting "cafile" (did you mean "ca_file"?)`},
@@ -77,13 +78,14 @@ func TestLarderFileContents(t *testing.T) {
 		{`client_cert = "x"`, `1:19: unknown setting "client_cert" (did you mean "client_certificate"?)`},
 		{`header = {}`, `1:19: unknown setting "header" (did you mean "headers"?)`},
 		{`send_tokens_to_archive = true`, `1:19: unknown setting "send_tokens_to_archive" (did you mean "send_token_to_archives"?)`},
-		{`services = {}`, `1:19: unknown setting "services" (the settings of a host are ca_file, client_certificate, client_key, headers, send_token_to_archives)`},
+		{`services = {}`, `1:19: unknown setting "services" (the settings of a host are ca_file, client_certificate, client_key, headers, send_token_to_archives, token_server)`},
 		{"ca_file = \"ca.pem\"\nca_file = \"ca.pem\"", "2:1: ca_file is set twice; first at line 1"},
 
 		// Types.
 		{`ca_file = ["ca.pem"]`, "1:29: ca_file must be a string, not a list (write it in double quotes)"},
 		{`ca_file = ""`, "1:29: ca_file is empty"},
 		{`client_key = {}`, "1:32: client_key must be a string, not an object (write it in double quotes)"},
+		{`token_server = ["auth.example.com"]`, "1:34: token_server must be a string, not a list (write it in double quotes)"},
 		{`send_token_to_archives = "true"`, "1:44: send_token_to_archives must be a boolean, not a string (write true or false, in lower case and without quotes)"},
 		{`headers = ["X-Team"]`, `1:29: headers must be a map of strings, not a list (write headers = { "NAME" = "VALUE" })`},
 		{`headers "X-Team" {}`, `1:27: headers must be a map of strings, not an object (write headers = { "NAME" = "VALUE" })`},

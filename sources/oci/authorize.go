@@ -19,12 +19,16 @@ import (
 // maxRefusal is how much of the body of a refusal is kept, in bytes.
 const maxRefusal = 64 << 10
 
-// Access is how requests to registries are authenticated. Both functions may be nil.
+// Access is how requests to registries are authenticated. All functions may be nil.
 type Access struct {
 	Push bool // also to write
 
 	// Credentials returns the credentials for a repository. An error ends the request.
 	Credentials func(context.Context, Repository) (Credentials, error)
+
+	// TokenServer returns a server, as HOST or HOST:PORT, that may get the credentials for a registry although it is
+	// not in its domain, or nothing.
+	TokenServer func(registry string) string
 
 	// Hint is what to do about the refusal of a request, with or without credentials sent.
 	Hint func(r Repository, sent bool) string
@@ -59,7 +63,7 @@ func (a *authorizer) of(name string) *granted {
 // Send implements [fetch.Authorizer].
 func (a *authorizer) Send(req *http.Request, next http.RoundTripper) (*http.Response, error) {
 	name := nameIn(req.URL.Path)
-	conversation := &conversation{next: next, about: req.URL}
+	conversation := &conversation{next: next, about: req.URL, check: a.checkRealm}
 	client := a.client(name)
 	client.Client = &http.Client{Transport: conversation, CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
 	resp, err := client.Do(req.WithContext(a.scoped(req.Context(), name, req.URL.Query().Get("from"))))
@@ -139,6 +143,7 @@ func nameIn(path string) string {
 type conversation struct {
 	next  http.RoundTripper
 	about *url.URL
+	check func(*http.Request) error // of a request for a token
 
 	refusal *http.Response // the last one, with its body in memory
 	err     error          // of the last request
@@ -146,9 +151,14 @@ type conversation struct {
 }
 
 func (c *conversation) RoundTrip(req *http.Request) (*http.Response, error) {
+	token := *req.URL != *c.about
+	if token {
+		if err := c.check(req); err != nil {
+			return nil, &fetch.CredentialsError{Err: err}
+		}
+	}
 	resp, err := c.next.RoundTrip(req)
 	c.refusal, c.err = nil, nil
-	token := *req.URL != *c.about
 	c.asked = c.asked || token
 	switch {
 	case err != nil && token:

@@ -3,6 +3,7 @@ package oci_test
 import (
 	"context"
 	"errors"
+	"io"
 	"net/http"
 	"slices"
 	"strings"
@@ -207,6 +208,72 @@ func TestRefusedCredentials(t *testing.T) {
 		}
 	}
 }
+
+// A registry can't have its credentials sent to a server of tokens in another domain, unless the user has configured
+// that server. Requests without credentials go anywhere.
+func TestForeignRealm(t *testing.T) {
+	password := oci.Credentials{Username: "reader", Password: "a-secret-password"}
+	for name, test := range map[string]struct {
+		credentials oci.Credentials
+		allowed     string
+		ok          bool
+	}{
+		"password":           {password, "", false},
+		"refresh token":      {oci.Credentials{RefreshToken: "a-secret-password"}, "", false},
+		"none":               {oci.Credentials{}, "", true},
+		"configured":         {password, "tokens.other.test", true},
+		"configured port":    {password, "tokens.other.test:8443", false},
+		"another configured": {password, "other.test", false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := published(t)
+			w.OCI().Wrap(func(next http.Handler) http.Handler {
+				return http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) {
+					if r.Header.Get("Authorization") == "Bearer granted" {
+						next.ServeHTTP(rw, r)
+						return
+					}
+					rw.Header().Set("Www-Authenticate", `Bearer realm="https://tokens.other.test/token",service="test"`)
+					rw.WriteHeader(http.StatusUnauthorized)
+				})
+			})
+			requests := 0
+			tokens := &transport{func(r *http.Request) (*http.Response, error) {
+				if r.URL.Host != "tokens.other.test" {
+					return w.Client().Transport.RoundTrip(r)
+				}
+				requests++
+				body := io.NopCloser(strings.NewReader(`{"token": "granted"}`))
+				return &http.Response{StatusCode: http.StatusOK, Header: http.Header{}, Body: body, Request: r}, nil
+			}}
+			template, err := oci.ParseTemplate(w.OCI().Template())
+			check(t, err)
+			m := oci.New(fetch.New(fetch.Options{Transport: tokens, Tries: 1}), template, oci.Access{
+				Credentials: func(context.Context, oci.Repository) (oci.Credentials, error) { return test.credentials, nil },
+				TokenServer: func(registry string) string {
+					sourcetest.Equal(t, registry, w.OCI().Host)
+					return test.allowed
+				},
+			})
+			_, err = m.Versions(t.Context(), sourcetest.Address(t, provider))
+			sourcetest.Equal(t, requests > 0, test.ok, "requests to the token server")
+			if test.ok {
+				check(t, err)
+				return
+			}
+			says := w.OCI().Host + " names the token server tokens.other.test, which is not in its domain"
+			hint := `host "` + w.OCI().Host + `" { token_server = "tokens.other.test" }`
+			sourcetest.Expect(t, err != nil && strings.Contains(err.Error(), says), "error %v", err)
+			sourcetest.Expect(t, strings.Contains(strings.Join(sources.Hints(err), ""), hint), "hints %q", sources.Hints(err))
+		})
+	}
+}
+
+type transport struct {
+	send func(*http.Request) (*http.Response, error)
+}
+
+func (t *transport) RoundTrip(r *http.Request) (*http.Response, error) { return t.send(r) }
 
 // Credentials are not sent to a server of tokens that the registry should not name.
 func TestRefusedRealm(t *testing.T) {

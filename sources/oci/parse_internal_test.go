@@ -155,3 +155,27 @@ func FuzzManifests(f *testing.F) {
 		}
 	})
 }
+
+// The domain of a registry is the one above it, unless anyone can have names there.
+func TestInDomain(t *testing.T) {
+	for _, tt := range []struct {
+		registry, in, outside string // hosts
+	}{
+		{"registry-1.docker.io", "auth.docker.io docker.io registry-1.docker.io", "io other.io evildocker.io docker.io.other.test"},
+		{"registry.gitlab.example", "gitlab.example auth.gitlab.example", "example other.example"},
+		{"ghcr.io", "ghcr.io", "io other.io auth.ghcr.io"},
+		{"acme.github.io", "acme.github.io", "github.io other.github.io"},
+		{"acme.co.uk", "acme.co.uk", "co.uk other.co.uk"},
+		{"registry.corp", "registry.corp", "corp auth.corp"},
+		{"localhost", "localhost", "other"},
+		{"192.0.2.1", "192.0.2.1", "192.0.2.2 0.2.1 9.0.2.1"},
+		{"::1", "::1", "::2"},
+	} {
+		for _, host := range strings.Fields(tt.in) {
+			sourcetest.Expect(t, inDomain(tt.registry, host), "%s is outside of %s", host, tt.registry)
+		}
+		for _, host := range strings.Fields(tt.outside) {
+			sourcetest.Expect(t, !inDomain(tt.registry, host), "%s is in the domain of %s", host, tt.registry)
+		}
+	}
+}

@@ -91,7 +91,7 @@ func (m *rootModule) objects(ctx context.Context, r PlaceRequest, push bool) (sh
 	if err != nil {
 		return nil, report.Usage(fmt.Errorf("%s: %w", r.Place, err))
 	}
-	return oci.NewObjects(m.client, in, oci.Access{Push: push, Credentials: m.config.OCICredentials, Hint: m.config.OCIHint}), nil
+	return oci.NewObjects(m.client, in, m.ociAccess(push)), nil
 }
 
 // ShareCache stores the packages that root modules select in a place, each as one object. It uploads only those that the place

@@ -69,9 +69,16 @@ func directoryOnly(typed string) error {
 	return report.Usage(sources.WithHint(err, "larder mirror push, also with --prune, updates a place from the directory of a mirror; larder mirror sync DIR --from fetches from a place"))
 }
 
+// ociAccess returns how requests to OCI registries are authenticated.
+func (m *rootModule) ociAccess(push bool) oci.Access {
+	return oci.Access{
+		Push: push, Credentials: m.config.OCICredentials, TokenServer: m.config.OCITokenServer, Hint: m.config.OCIHint,
+	}
+}
+
 // ociMirror returns the mirror for a template in OCI registries.
 func (m *rootModule) ociMirror(template oci.Template, push bool) *oci.Mirror {
-	return oci.New(m.client, template, oci.Access{Push: push, Credentials: m.config.OCICredentials, Hint: m.config.OCIHint})
+	return oci.New(m.client, template, m.ociAccess(push))
 }
 
 // openBucket opens a place in an S3-compatible store.
