@@ -94,9 +94,7 @@ func (x *exchange) partial() bool { return x.r.Header.Get("Range") != "" }
 func (x *exchange) archiveHeaders() {
 	h := x.w.Header()
 	h.Set("Content-Type", "application/zip")
-	if x.opts.Tokens != nil {
-		h.Set("Cache-Control", "private, max-age=86400")
-	} else {
+	if h.Set("Cache-Control", "max-age=86400"); x.opts.Tokens == nil {
 		h.Set("Cache-Control", "public, max-age=86400")
 	}
 }

@@ -322,7 +322,7 @@ var habits = []struct {
 		{"none, behind a proxy that isn't one", "GET {W}/index.json\nX-Forwarded-Host: other.test", `401 | ~ credentials \"example.test\"`},
 		{"none for another method", "DELETE {zip}", "405"},
 		{"none with a condition", "GET {W}/index.json\nIf-None-Match: *", "401 | Etag"},
-		{"Bearer", "GET {W}/index.json\nAuthorization: Bearer secret", "200 | Cache-Control: no-cache"},
+		{"Bearer", "GET {W}/index.json\nAuthorization: Bearer secret", "200 | Cache-Control: private, no-cache"},
 		{"bearer", "GET {W}/index.json\nauthorization: bearer secret", "200"},
 		{"blanks", "GET {W}/index.json\nAuthorization:   Bearer   secret  ", "200"},
 		{"wrong", "GET {W}/index.json\nAuthorization: Bearer wrong", "401"},

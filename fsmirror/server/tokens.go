@@ -84,6 +84,7 @@ func (x *exchange) admit() error {
 	if x.opts.Tokens == nil || x.kind == health || x.kind == discovery {
 		return nil
 	}
+	x.w.private = true
 	if x.byURL() && x.r.URL.Query().Has("signature") {
 		if x.validURL() {
 			return nil

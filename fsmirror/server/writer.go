@@ -3,6 +3,7 @@ package server
 import (
 	"io"
 	"net/http"
+	"strings"
 )
 
 // A writer writes an answer, and notes what was written.
@@ -11,6 +12,7 @@ type writer struct {
 	control *http.ResponseController
 	status  int
 	bytes   int64
+	private bool // no cache may give the answer to other clients
 }
 
 // WriteHeader implements [http.ResponseWriter].
@@ -20,6 +22,9 @@ func (w *writer) WriteHeader(status int) {
 	}
 	if status == http.StatusPreconditionFailed { // http.ServeContent leaves the headers of the file, so caches would keep this for others
 		w.Header().Set("Cache-Control", "no-store")
+	}
+	if stored := w.Header().Get("Cache-Control"); w.private && stored != "no-store" {
+		w.Header().Set("Cache-Control", strings.TrimSuffix("private, "+stored, ", "))
 	}
 	w.ResponseWriter.WriteHeader(status)
 }
