@@ -80,14 +80,13 @@ func (w *world) ledger() *age.Ledger {
 }
 
 // run is a run in which a listing has some versions, and which wants to know the ages of named ones.
-func (w *world) run(listed []string, named ...string) age.Ages {
+func (w *world) run(listed []string, named ...string) {
 	w.t.Helper()
 	l := w.ledger()
 	defer l.Close()
 	run := l.With(age.Registry{Published: w.Published})
 	sourcetest.Check(w.t, run.Learn(w.t.Context(), widget(w.t), parse(w.t, append(named, listed...)...)...))
 	run.See(w.t.Context(), widget(w.t), sources.Listing{Vouched: parse(w.t, listed...)})
-	return run
 }
 
 // expect is about the age of a version in another run.

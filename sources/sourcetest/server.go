@@ -33,12 +33,11 @@ type Server struct {
 	faults    []*Fault
 	breaks    func() int64 // after how many bytes the next connection breaks; -1 means never; nil means that none does
 	requests  []*Request
-	clock     func() (now time.Time, known bool) // for Date headers; nil means the real one
-	published map[string]time.Time               // by HOST/NAMESPACE/TYPE/VERSION
-	conns     map[string]*conn                   // open connections, by the client's address
-	made      int                                // number of connections made
-	reset     int                                // number of connections reset
-	wire      int64                              // bytes sent
+	published map[string]time.Time // by HOST/NAMESPACE/TYPE/VERSION
+	conns     map[string]*conn     // open connections, by the client's address
+	made      int                  // number of connections made
+	reset     int                  // number of connections reset
+	wire      int64                // bytes sent
 }
 
 func (w *World) serve(handler func(*Server) http.Handler) *Server {

@@ -2,7 +2,7 @@ package trust
 
 import (
 	"bytes"
-	"crypto/dsa"
+	"crypto/dsa" //nolint:staticcheck // it is for reading old keys, which publishers still have
 	"crypto/rsa"
 	"errors"
 	"fmt"

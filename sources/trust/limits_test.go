@@ -4,7 +4,7 @@ import (
 	"bytes"
 	"context"
 	"crypto"
-	"crypto/dsa"
+	"crypto/dsa" //nolint:staticcheck // it is for reading old keys, which publishers still have
 	"crypto/rand"
 	"crypto/rsa"
 	"errors"
