@@ -28,7 +28,7 @@ import (
 	"github.com/larder-cli/larder/sources/sourcetest"
 )
 
-var attackTime = flag.Duration("attack", 3*time.Second, "how long each attack on larder serve lasts")
+var attackTime = flag.Duration("attack", time.Second, "how long each attack on larder serve lasts")
 
 // mostResident is how much memory a server under attack may use, in MB.
 const mostResident = 300

@@ -104,7 +104,8 @@ func statusOf(err error) int {
 	return http.StatusInternalServerError
 }
 
-// fail answers with an error, and nothing else does except [http.ServeContent]. If the answer has begun, it ends the connection, so that the client notices.
+// fail answers with an error, and nothing else does except [http.ServeContent]. If the answer has begun, it ends the
+// connection, so that the client notices.
 func (x *exchange) fail(err error) {
 	x.served.Err = err
 	if x.w.status != 0 {
@@ -139,8 +140,8 @@ func (x *exchange) fail(err error) {
 	}
 }
 
-// told returns what a client learns about an error: constants, and the names in its own request. The log has the rest, such
-// as paths, the policy, and addresses of upstream.
+// told returns what a client learns about an error: constants, and the names in its own request. The log has the rest,
+// such as paths, the policy, and addresses of upstream.
 func (x *exchange) told(status int, err error) string {
 	var unusable *unusableError
 	var asked *otherHostError

@@ -12,8 +12,8 @@ import (
 	"time"
 )
 
-// The limits of a server. Its memory follows from them: a connection takes up to 40 KB, and a request as much. The collector
-// may leave more than that for a while (servedLimit of cmd/larder). docs/serve.md lists the limits.
+// The limits of a server, which docs/serve.md lists. Its memory follows from them: a connection takes up to 40 KB, and
+// a request as much. The collector may leave more than that for a while (servedLimit of cmd/larder).
 const (
 	mostConnections = 2048
 	mostRequests    = 1200      // at a time
@@ -35,9 +35,10 @@ const (
 // what a client takes, and the system needs little memory for clients that take nothing.
 const mostUnsent = 1 << 20
 
-// A budget limits how many connections or requests there are. If it is full, a new one takes the place of one that rests,
-// which means that the client doesn't take what the server sends, or requests nothing. That is one of the client with the
-// most places, and never one of a client with fewer places than the new one's. So a hostile client takes places from itself.
+// A budget limits how many connections or requests there are. If it is full, a new one takes the place of one that
+// rests, which means that the client doesn't take what the server sends, or requests nothing. That is one of the client
+// with the most places, and never one of a client with fewer places than the new one's. So a hostile client takes
+// places from itself.
 type budget struct {
 	most int
 
@@ -95,8 +96,8 @@ func (b *budget) enter(client string, patience time.Duration, end func()) *place
 // has just begun to rest.
 const few = 16
 
-// loser returns the place that a new one takes: one that has rested for a while, or one of a client with many more places.
-// The caller holds the lock.
+// loser returns the place that a new one takes: one that has rested for a while, or one of a client with many more
+// places. The caller holds the lock.
 func (b *budget) loser(to *place) (loser *place) {
 	now := time.Now().UnixNano()
 	if now < b.until && *to.places > b.most/2 {
