@@ -7,6 +7,7 @@ import (
 	"net/http/httptest"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"testing/iotest"
 	"testing/synctest"
@@ -74,10 +75,20 @@ func TestWriteInChunks(t *testing.T) {
 func TestBudget(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := newBudget(4)
+		var mu sync.Mutex // timers run at the same time
 		var lost []string
 		enter := func(client, name string) *place {
 			time.Sleep(time.Millisecond)
-			return b.enter(client, time.Minute, func() { lost = append(lost, name) })
+			return b.enter(client, time.Minute, func() {
+				mu.Lock()
+				defer mu.Unlock()
+				lost = append(lost, name)
+			})
+		}
+		gone := func() []string {
+			mu.Lock()
+			defer mu.Unlock()
+			return slices.Clone(lost)
 		}
 		small, first := enter("small", "small"), enter("large", "first")
 		enter("large", "second")
@@ -85,7 +96,7 @@ func TestBudget(t *testing.T) {
 		sourcetest.Expect(t, enter("new", "") == nil, "a place of something new was given away")
 		time.Sleep(2 * restTime)
 		first.work() // so it is not the one
-		sourcetest.Expect(t, enter("large", "fourth") != nil && slices.Equal(lost, []string{"second"}), "%q", lost)
+		sourcetest.Expect(t, enter("large", "fourth") != nil && slices.Equal(gone(), []string{"second"}), "%q", gone())
 		first.rest()
 		first.work()
 		small.leave()
@@ -93,6 +104,7 @@ func TestBudget(t *testing.T) {
 		sourcetest.Expect(t, enter("new", "new") != nil && len(b.places) == 4, "%d places", len(b.places))
 		third.work()
 		time.Sleep(time.Hour)
+		lost = gone()
 		sourcetest.Expect(t, slices.Contains(lost, "new") && slices.Contains(lost, "fourth") && len(lost) == 3, "%q: what works stays, and what rests ends", lost)
 		first.leave()
 		third.leave()
