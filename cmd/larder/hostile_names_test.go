@@ -50,11 +50,9 @@ func TestHostileNames(t *testing.T) {
 		"mirror verify NAME, mirror index NAME, bundle show NAME, bundle create NAME, import NAME, "+
 		"cache export -R NAME, cache import NAME, cache list, versions NAME, NAME, install --config NAME, help NAME, "+
 		"help config, help config --json, shim NAME, completion NAME, install --engine NAME", ", ")
-	for i, name := range hostileNames {
+	for _, name := range hostileNames {
 		t.Run(fmt.Sprintf("%q", name), func(t *testing.T) {
-			if i%2 == 1 {
-				sourcetest.OneIn(t, 4)
-			}
+			sourcetest.OneIn(t, 8)
 			t.Parallel()
 			w := sourcetest.New(t)
 			w.Add(addressHost+"/acme/widget", "1.0.0", sourcetest.Release{})
