@@ -65,7 +65,15 @@ type moduleCall struct {
 	source  string
 	dynamic bool   // the source depends on variables
 	version string // constraint on a registry module; empty if there is none
+	passes  []passed
 	at      place
+}
+
+// A passed provider configuration is one of the caller that the called module uses.
+type passed struct {
+	ours, theirs string // local names in the caller and in the called module
+	aliased      bool   // theirs has an alias
+	at           place
 }
 
 // A table keeps rows in the order of the files, and finds them by key for override
@@ -95,18 +103,64 @@ func (t *table[T]) row(key string, amends bool) (row *T, isNew bool) {
 // read adds the contents of a file of the module in the directory at path.
 func (d *declarations) read(path, name string) {
 	d.parseFile(filepath.Join(path, name), name, func(body hcl.Body) {
-		for _, b := range d.blocks(body, "terraform", "provider name", "resource type name", "data type name",
-			"ephemeral type name", "action type name", "import", "check name", "module name") {
+		for _, b := range d.all(body, fileSchema).Blocks {
 			d.block(b)
 		}
 	})
 }
 
+// What a file and its blocks may contain in any release of an engine. Engines refuse everything else, and so does this
+// package: what is misspelled or in the wrong place may be about providers, and would have no effect. It skips the rest of
+// other blocks, which engines read when they know the schema of a provider, or only check.
+var (
+	fileSchema = schema("terraform", "provider name", "resource type name", "data type name", "ephemeral type name",
+		"action type name", "import", "check name", "module name", "variable name", "locals", "output name", "moved",
+		"removed", "language", "required_providers", "provider_installation")
+	terraformSchema = schema("required_providers", "backend type", "cloud", "provider_meta name", "state_store type",
+		"encryption", "=required_version", "=experiments", "=language")
+	importSchema = schema("=to", "=id", "=identity", "=for_each", "=provider")
+	checkSchema  = schema("data type name", "assert")
+	testSchema   = schema("run name", "provider name", "mock_provider name", "variable name", "variables", "test",
+		"override_resource", "override_data", "override_module", "override_ephemeral")
+	runSchema = schema("=command", "=providers", "=expect_failures", "=state_key", "=parallel", "=skip_cleanup", "module",
+		"plan_options", "assert", "variables", "backend type", "override_resource", "override_data", "override_module",
+		"override_ephemeral")
+)
+
+// schema returns a schema of blocks, each with its type and a word for each label, and of arguments such as =version.
+func schema(headers ...string) *hcl.BodySchema {
+	var s hcl.BodySchema
+	for _, header := range headers {
+		if name, ok := strings.CutPrefix(header, "="); ok {
+			s.Attributes = append(s.Attributes, hcl.AttributeSchema{Name: name})
+			continue
+		}
+		words := strings.Fields(header)
+		s.Blocks = append(s.Blocks, hcl.BlockHeaderSchema{Type: words[0], LabelNames: words[1:]})
+	}
+	return &s
+}
+
+// all returns the contents of body. What the schema doesn't describe is an error.
+func (d *declarations) all(body hcl.Body, schema *hcl.BodySchema) *hcl.BodyContent {
+	content, diags := body.Content(schema)
+	for _, diag := range diags {
+		if strings.HasPrefix(diag.Summary, "Unsupported ") || strings.HasPrefix(diag.Summary, "Extraneous ") {
+			what, hint, _ := strings.Cut(strings.TrimSuffix(diag.Detail, "."), ". ")
+			diag.Summary, diag.Detail = what, cmp.Or(hint, "correct its name, or move it to its place")
+		}
+	}
+	return d.valid(content, diags)
+}
+
 // content returns the part of body that schema describes.
 func (d *declarations) content(body hcl.Body, schema *hcl.BodySchema) *hcl.BodyContent {
 	content, _, diags := body.PartialContent(schema)
-	d.hcl(diags)
-	if content == nil {
+	return d.valid(content, diags)
+}
+
+func (d *declarations) valid(content *hcl.BodyContent, diags hcl.Diagnostics) *hcl.BodyContent {
+	if d.hcl(diags); content == nil {
 		return &hcl.BodyContent{}
 	}
 	return content
@@ -114,12 +168,7 @@ func (d *declarations) content(body hcl.Body, schema *hcl.BodySchema) *hcl.BodyC
 
 // blocks returns the blocks of body with the given headers: a type, and a word for each label.
 func (d *declarations) blocks(body hcl.Body, headers ...string) hcl.Blocks {
-	var schema hcl.BodySchema
-	for _, header := range headers {
-		words := strings.Fields(header)
-		schema.Blocks = append(schema.Blocks, hcl.BlockHeaderSchema{Type: words[0], LabelNames: words[1:]})
-	}
-	return d.content(body, &schema).Blocks
+	return d.content(body, schema(headers...)).Blocks
 }
 
 // arguments returns the arguments of body with the given names.
@@ -149,18 +198,42 @@ func (d *declarations) block(b *hcl.Block) {
 	case "import":
 		d.importBlock(b)
 	case "check":
-		for _, data := range d.blocks(b.Body, "data type name") {
-			d.resource(data, false)
+		for _, inner := range d.all(b.Body, checkSchema).Blocks {
+			if inner.Type == "data" {
+				d.resource(inner, false)
+			}
 		}
 	case "module":
+		d.misplaced(b)
 		d.module(b)
+	case "variable", "locals", "output", "moved", "removed":
+		d.misplaced(b)
+	case "required_providers":
+		d.fail(b.DefRange, "move it into a terraform block", "required_providers is not in a terraform block")
+	case "provider_installation":
+		d.fail(b.DefRange, "move it there, such as to ~/."+string(d.engine)+"rc", "provider_installation belongs in the CLI configuration")
+	}
+}
+
+// misplaced refuses blocks about providers in a block about something else. Engines refuse them too, but older ones in
+// module blocks only after init.
+func (d *declarations) misplaced(b *hcl.Block) {
+	native, ok := b.Body.(*hclsyntax.Body)
+	if !ok { // in JSON they may be arguments
+		return
+	}
+	for _, inner := range native.Blocks {
+		switch inner.Type {
+		case "terraform", "required_providers", "providers", "provider":
+			d.fail(inner.DefRange(), "requirements belong in a terraform block, and providers for a module in its argument providers",
+				"blocks of type %q are not expected in a block of type %q", inner.Type, b.Type)
+		}
 	}
 }
 
 func (d *declarations) terraform(b *hcl.Block) {
-	d.misspelled(b.Body)
 	d.requiredVersion(b.Body)
-	for _, inner := range d.blocks(b.Body, "required_providers", "backend type", "cloud") {
+	for _, inner := range d.all(b.Body, terraformSchema).Blocks {
 		switch inner.Type {
 		case "required_providers":
 			d.requiredProviders(inner)
@@ -186,21 +259,6 @@ func (d *declarations) requiredVersion(body hcl.Body) {
 	}
 	if attr := content.Attributes[name]; textOf(attr) != "" {
 		d.engines = append(d.engines, sources.Origin{File: attr.Range.Filename, Line: attr.Range.Start.Line, Constraint: textOf(attr)})
-	}
-}
-
-// misspelled refuses blocks in a terraform block that are almost called required_providers,
-// as engines do: what they require would go unnoticed, and leave the lock file.
-func (d *declarations) misspelled(body hcl.Body) {
-	native, ok := body.(*hclsyntax.Body)
-	if !ok {
-		return
-	}
-	const name = "required_providers"
-	for _, b := range native.Blocks {
-		if b.Type != name && sources.Nearest(b.Type, []string{name}) != "" {
-			d.fail(b.DefRange(), fmt.Sprintf("did you mean %q?", name), "terraform has no block called %q", b.Type)
-		}
 	}
 }
 
@@ -322,12 +380,11 @@ func implied(name string, e sources.Engine) sources.Provider {
 
 // provider reads a provider block.
 func (d *declarations) provider(b *hcl.Block) {
-	name, ok := d.strictName(b.Labels[0], b.LabelRanges[0])
+	name, args, ok := d.providerBlock(b)
 	if !ok {
 		return
 	}
 	u := use{name: name, at: b.DefRange}
-	args := d.arguments(b.Body, "alias", "version")
 	attr := args["version"]
 	if attr != nil {
 		d.warn(attr.NameRange, "move the version constraint to required_providers", "a version argument in a provider block is deprecated")
@@ -337,6 +394,16 @@ func (d *declarations) provider(b *hcl.Block) {
 		*row = u
 	}
 	d.named(name, u.at)
+}
+
+// providerBlock returns the local name in a provider block, and the arguments there that affect requirements.
+func (d *declarations) providerBlock(b *hcl.Block) (name string, args hcl.Attributes, ok bool) {
+	args = d.arguments(b.Body, "alias", "version", "source")
+	if attr := args["source"]; attr != nil {
+		d.fail(attr.NameRange, "move it to the entry of the provider in required_providers", "a provider block takes no source")
+	}
+	name, ok = d.strictName(b.Labels[0], b.LabelRanges[0])
+	return name, args, ok
 }
 
 // named notes a local name. A module with too many requires too many providers: each has a name.
@@ -371,13 +438,19 @@ func (d *declarations) providerArgument(u *use, attr *hcl.Attribute) (ok bool) {
 	if attr == nil {
 		return true
 	}
-	names := address(unquoted(attr.Expr))
-	if len(names) == 0 {
-		d.fail(attr.Expr.Range(), "write NAME or NAME.ALIAS, without quotes", "the provider argument refers to no provider configuration")
-		return false
-	}
-	u.name, ok = d.strictName(names[0], attr.Expr.Range())
+	u.name, _, ok = d.configuration(attr.Expr, "the provider argument")
 	return ok
+}
+
+// configuration returns the local name in an expression for a provider configuration, and whether there is an alias.
+func (d *declarations) configuration(expr hcl.Expression, what string) (name string, aliased, ok bool) {
+	names := address(unquoted(expr))
+	if len(names) == 0 {
+		d.fail(expr.Range(), "write NAME or NAME.ALIAS, without quotes", "%s refers to no provider configuration", what)
+		return "", false, false
+	}
+	name, ok = d.strictName(names[0], expr.Range())
+	return name, len(names) > 1, ok
 }
 
 // importBlock reads an import block. Its target counts if there is no resource block
@@ -385,7 +458,7 @@ func (d *declarations) providerArgument(u *use, attr *hcl.Attribute) (ok bool) {
 // there must be one. In OpenTofu the provider that the target's type implies always
 // counts, by the local names of the root module, and the target may be a data source.
 func (d *declarations) importBlock(b *hcl.Block) {
-	args := d.arguments(b.Body, "to", "provider")
+	args := d.all(b.Body, importSchema).Attributes
 	if args["to"] == nil {
 		return
 	}
@@ -413,12 +486,30 @@ func (d *declarations) module(b *hcl.Block) {
 	if isNew {
 		*c = moduleCall{name: b.Labels[0], key: b.Labels[0], at: b.DefRange}
 	}
-	d.readSource(c, b)
+	args := d.arguments(b.Body, "source", "version", "providers")
+	d.readSource(c, b, args)
+	if attr := args["providers"]; attr != nil {
+		c.passes = d.passes(attr)
+	}
+}
+
+// passes reads a providers argument.
+func (d *declarations) passes(attr *hcl.Attribute) (all []passed) {
+	pairs, diags := hcl.ExprMap(attr.Expr)
+	d.hcl(diags)
+	for _, pair := range pairs {
+		p := passed{at: pair.Key.Range()}
+		var known, ok bool
+		p.theirs, p.aliased, known = d.configuration(pair.Key, "a name in the providers argument")
+		if p.ours, _, ok = d.configuration(pair.Value, "the providers argument"); known && ok {
+			all = append(all, p)
+		}
+	}
+	return all
 }
 
 // readSource reads the arguments in the block of a call.
-func (d *declarations) readSource(c *moduleCall, b *hcl.Block) {
-	args := d.arguments(b.Body, "source", "version")
+func (d *declarations) readSource(c *moduleCall, b *hcl.Block, args hcl.Attributes) {
 	if attr := args["source"]; attr != nil {
 		s, ok := text(attr.Expr)
 		c.source, c.dynamic, c.at = s, !ok, b.DefRange

@@ -22,6 +22,8 @@ var beyond = map[string]string{
 	"state-initialized-remote": "there is no such backend",
 	"state-remote":             "the backend needs an account",
 	"modules-endless":          "init goes on until a path is too long",
+	"place-module":             "Terraform before 1.15 and OpenTofu refuse it after init",
+	"place-module-providers":   "Terraform before 1.15 and OpenTofu refuse it after init",
 }
 
 // TestEnginesAgree compares the requirements of each configuration in testdata with

@@ -119,6 +119,14 @@ func (r *resolver) duplicate(u use) {
 	}
 }
 
+// provider returns the provider of a local name.
+func (m *module) provider(name string, e sources.Engine) sources.Provider {
+	if p, ok := m.names[name]; ok {
+		return p
+	}
+	return implied(name, e)
+}
+
 // readTests reads the tests of a root module, which are beside its files and in another directory.
 func readTests(p part, root *module) *module {
 	d := &declarations{engine: p.engine}
@@ -134,7 +142,7 @@ func readTests(p part, root *module) *module {
 	}
 	for _, name := range m.tests {
 		d.parseFile(pathIn(p.path, name), name, func(body hcl.Body) {
-			for _, b := range d.blocks(body, "run name", "provider name") {
+			for _, b := range d.all(body, testSchema).Blocks {
 				switch b.Type {
 				case "run":
 					m.calls = append(m.calls, d.run(b, name)...)
@@ -154,10 +162,12 @@ func (d *declarations) run(b *hcl.Block, name string) (calls []moduleCall) {
 	run := b.Labels[0]
 	file := "test." + strings.ReplaceAll(filepath.ToSlash(name), "/", ".")
 	short := strings.TrimSuffix(file, extension(name, testExtensions))
-	for _, inner := range d.blocks(b.Body, "module") {
-		c := moduleCall{name: run, key: short + "." + run, longKey: file + "." + run, at: inner.DefRange}
-		d.readSource(&c, inner)
-		calls = append(calls, c)
+	for _, inner := range d.all(b.Body, runSchema).Blocks {
+		if inner.Type == "module" {
+			c := moduleCall{name: run, key: short + "." + run, longKey: file + "." + run, at: inner.DefRange}
+			d.readSource(&c, inner, d.all(inner.Body, schema("=source", "=version")).Attributes)
+			calls = append(calls, c)
+		}
 	}
 	return calls
 }
@@ -166,18 +176,15 @@ func (d *declarations) run(b *hcl.Block, name string) (calls []moduleCall) {
 // provider, with its version if there is one. In Terraform it configures a provider
 // that is required elsewhere.
 func (d *declarations) testProvider(b *hcl.Block, root *module) []need {
-	name, ok := d.strictName(b.Labels[0], b.LabelRanges[0])
-	attr := d.arguments(b.Body, "version")["version"]
+	name, args, ok := d.providerBlock(b)
+	attr := args["version"]
 	if attr != nil && d.engine == sources.Terraform {
 		d.fail(attr.NameRange, "move the version constraint to required_providers", "a provider block in a test file takes no version")
 	}
 	if !ok || d.engine != sources.OpenTofu {
 		return nil
 	}
-	p, declared := root.names[name]
-	if !declared {
-		p = d.implied(name)
-	}
+	p := root.provider(name, d.engine)
 	if attr == nil {
 		return []need{{provider: p, at: b.DefRange}}
 	}

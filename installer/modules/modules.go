@@ -3,9 +3,9 @@
 // tofu init do.
 //
 // It is not a validator: it reads the parts of the language that can require a
-// provider, and accepts any other syntactically correct text. It installs no modules,
-// evaluates no expressions that depend on variables, and sends no requests. If a
-// state is not on this machine, it only reports that.
+// provider, and refuses what isn't in its place there. It accepts any other syntactically
+// correct text. It installs no modules, evaluates no expressions that depend on variables,
+// and sends no requests. If a state is not on this machine, it only reports that.
 //
 // It leaves nothing on disk.
 package modules

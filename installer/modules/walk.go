@@ -183,7 +183,28 @@ func (w *walk) calls(ctx context.Context, calls []moduleCall, parent call) {
 		if child.dir, ok = w.locate(c, child); !ok || w.endless(c, child) {
 			continue
 		}
-		w.calls(ctx, w.module(child).calls, child)
+		m := w.module(child)
+		w.passes(c, parent, m)
+		w.calls(ctx, m.calls, child)
+	}
+}
+
+// passes checks that a call passes only providers with the addresses that the called module requires. Like the engines,
+// it takes the local name in the called module first, if the caller requires a provider with that name.
+func (w *walk) passes(c moduleCall, parent call, to *module) {
+	from := w.read[parent.dir]
+	if from == nil || from.diags.Err() != nil || to.diags.Err() != nil { // tests pass any; otherwise names may be missing
+		return
+	}
+	for _, p := range c.passes {
+		ours, ok := from.names[p.theirs]
+		if !ok || p.aliased {
+			ours = from.provider(p.ours, w.opts.Engine)
+		}
+		if theirs := to.provider(p.theirs, w.opts.Engine); ours != theirs {
+			w.diags.fail(placeIn(parent.dir, p.at), "write the same source in required_providers of both modules",
+				"module %q: the provider passed as %s is %s, but the module requires %s", c.name, p.theirs, ours, theirs)
+		}
 	}
 }
 
