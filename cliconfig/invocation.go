@@ -33,6 +33,7 @@ type Invocation struct {
 	FromModule   bool     // init copies a configuration that isn't here yet; then Init is false
 	PluginDirs   []string // as typed, empty ones included
 	TestDir      string   // empty means the default
+	NoBackend    bool     // -backend=false: init ignores the configured backend
 	Variables    []string // -var=NAME=VALUE and -var-file=PATH
 
 	EnginePath string // the engine that Terragrunt is told to run, as typed; empty if there is none
@@ -193,6 +194,8 @@ func (in *Invocation) readInit(args []string) {
 			in.Upgrade = f.on
 		case "get":
 			in.KeepModules = !f.on
+		case "backend", "cloud": // two names of one flag
+			in.NoBackend = !f.on
 		case "lockfile":
 			in.ReadOnlyLock = f.value == "readonly"
 		case "plugin-dir":

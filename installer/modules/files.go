@@ -18,6 +18,9 @@ const maxFile = 16 << 20
 var (
 	configExtensions = []string{".tf", ".tf.json", ".tofu", ".tofu.json"}
 	testExtensions   = []string{".tftest.hcl", ".tftest.json", ".tofutest.hcl", ".tofutest.json"}
+
+	// stackExtensions are those of Terraform's stacks, which init ignores.
+	stackExtensions = []string{".tfcomponent.hcl", ".tfcomponent.json", ".tfdeploy.hcl", ".tfdeploy.json", ".tfstack.hcl", ".tfstack.json"}
 )
 
 // twins maps the extensions that only OpenTofu reads to the extensions that they
@@ -37,11 +40,20 @@ func extension(name string, extensions []string) string {
 	return ""
 }
 
+// isTest reports whether a file of this name can be a test.
+func isTest(name string) bool { return extension(name, testExtensions) != "" }
+
 // IsConfiguration reports whether a file of this name can be configuration.
 func IsConfiguration(name string) bool { return extension(name, configExtensions) != "" }
 
-// configNames returns the files in dir that any engine reads as configuration or
-// tests, sorted bytewise.
+// excludesUnits reports whether a lock file beside a file of this name isn't one of a unit of Terragrunt, whose
+// configuration is elsewhere: the file is configuration, or part of a stack.
+func excludesUnits(name string) bool {
+	return IsConfiguration(name) || extension(name, stackExtensions) != ""
+}
+
+// configNames returns the files in dir that any engine reads as configuration, tests or
+// stacks, sorted bytewise.
 func configNames(dir string) ([]string, error) {
 	entries, err := os.ReadDir(dir)
 	return namesOf(entries), err
@@ -51,7 +63,7 @@ func namesOf(entries []os.DirEntry) []string {
 	var names []string
 	for _, entry := range entries {
 		name := entry.Name()
-		known := extension(name, configExtensions) != "" || extension(name, testExtensions) != ""
+		known := excludesUnits(name) || isTest(name)
 		if known && !entry.IsDir() && !ignored(name) {
 			names = append(names, name)
 		}

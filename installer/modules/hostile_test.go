@@ -219,6 +219,37 @@ registry.terraform.io/acme/prod ""
 	sourcetest.Equal(t, describe(modules.Load(t.Context(), dir, opts)), want, "with an absolute data directory")
 }
 
+// With -backend=false, init reads the state of the backend that it used last, or of the default one.
+func TestNoBackend(t *testing.T) {
+	const main = "-- main.tf --\nterraform {\n  backend \"local\" {\n    path = \"declared.tfstate\"\n  }\n}\n"
+	state := func(name, provider string) string {
+		return "-- " + name + " --\n{\"version\":4,\"resources\":[{\"provider\":\"provider[\\\"registry.terraform.io/acme/" + provider + "\\\"]\"}]}\n"
+	}
+	initialized := func(kind string) string {
+		return "-- .terraform/terraform.tfstate --\n{\"version\":3,\"backend\":{\"type\":\"" + kind + "\",\"config\":{\"path\":\"used.tfstate\"}}}\n"
+	}
+	states := state("declared.tfstate", "declared") + state("used.tfstate", "used") + state("terraform.tfstate", "implied")
+	for _, c := range []struct{ name, files, with, without string }{
+		{"declared", main, "declared", "implied"},
+		{"used before", main + initialized("local"), "used", "used"},
+		{"remote before", main + initialized("http"), "declared", ""},
+		{"remote", strings.Replace(main, "local", "http", 1), "", "implied"},
+		{"dynamic", strings.Replace(main, "\"declared", "\"${x}", 1), "error", "implied"},
+	} {
+		for noBackend, want := range map[bool]string{false: c.with, true: c.without} {
+			got := ""
+			tree, ds := modules.Load(t.Context(), unpack(t, txtar.Parse([]byte(c.files+states))), modules.Options{NoBackend: noBackend})
+			for _, r := range tree.Requirements {
+				got += r.Provider.Type
+			}
+			if ds.Err() != nil {
+				got = "error"
+			}
+			sourcetest.Equal(t, got, want, c.name, noBackend, ds)
+		}
+	}
+}
+
 // Engines check the workspace name in TF_WORKSPACE, but not the selected one.
 func TestWorkspaceNames(t *testing.T) {
 	for name, valid := range map[string]bool{

@@ -14,6 +14,7 @@ import (
 	"cmp"
 	"context"
 	"maps"
+	"path/filepath"
 	"slices"
 
 	"github.com/larder-cli/larder/sources"
@@ -31,6 +32,12 @@ type Options struct {
 	// them.
 	KeepStateAddresses bool
 
+	// TestsAlone reports whether Terraform reads a root module that has only tests, as it does since 1.12. OpenTofu
+	// doesn't. A nil TestsAlone reports true.
+	TestsAlone func() bool
+
+	NoBackend bool // init ignores the configured backend, and uses the one that the data directory records
+
 	// Here states that an engine runs in the root module itself. Otherwise Terragrunt may
 	// run it in a copy, where this directory has a configuration file of Terragrunt too.
 	Here bool
@@ -46,8 +53,13 @@ func (o Options) withDefaults() Options {
 	o.DataDir = cmp.Or(o.DataDir, sources.DataDir)
 	o.TestDir = cmp.Or(o.TestDir, defaultTests)
 	o.Cache = cmp.Or(o.Cache, new(Cache))
+	if o.TestsAlone == nil {
+		o.TestsAlone = always
+	}
 	return o
 }
+
+func always() bool { return true }
 
 // A Tree holds the requirements of a root module with its called modules, tests and
 // state.
@@ -82,20 +94,25 @@ func Load(ctx context.Context, dir string, opts Options) (*Tree, sources.Diagnos
 	unit := &terragrunt{top: w.root, files: &w.opts.Cache.terragrunt, reads: func(path string) { w.path(path) }}
 	elsewhere := !opts.Here && unit.elsewhere(w.root)
 	defer func() { w.tree.Paths = slices.Sorted(maps.Keys(w.paths)) }()
-	if len(root.files) == 0 && w.diags.Err() == nil { // tests alone are not a configuration
-		names, _ := configNames(w.root) // those of the other engine
-		*w.tree = Tree{Empty: true, Elsewhere: elsewhere, Partial: !slices.ContainsFunc(names, IsConfiguration)}
-		return w.tree, w.diags.sorted()
-	}
 	w.path(w.opts.TestDir)
 	tests := w.opts.Cache.read(part{w.root, w.opts.Engine, w.opts.TestDir})
+	alone := len(tests.tests) > 0 && w.opts.Engine == sources.Terraform
+	if len(root.files) == 0 && w.diags.Err() == nil && !(alone && w.opts.TestsAlone()) {
+		names, _ := configNames(w.root) // those of the other engine
+		*w.tree = Tree{Empty: true, Elsewhere: elsewhere, Partial: !slices.ContainsFunc(names, excludesUnits)}
+		return w.tree, w.diags.sorted()
+	}
 	w.diags.add(".", tests.diags)
 	w.require(top, root.imports)
 	w.require(top, tests.needs)
 	w.calls(ctx, root.calls, top)
 	// Modules that tests call are separate trees, and may include the root module.
 	w.calls(ctx, tests.calls, call{})
-	w.state(ctx, root.backend)
+	if w.opts.NoBackend {
+		w.state(ctx, nil)
+	} else {
+		w.state(ctx, root.backend)
+	}
 	if err := ctx.Err(); err != nil {
 		w.diags.fail(place{}, "", "reading the configuration: %v", err)
 	}
@@ -119,10 +136,11 @@ func TofuFiles(dir string) (twins, others bool) {
 	return twins, others
 }
 
-// HasConfiguration reports whether a directory has files with configuration.
+// HasConfiguration reports whether a directory has files with configuration, or tests.
 func HasConfiguration(dir string) bool {
-	names, err := configNames(dir)
-	return err == nil && len(names) > 0
+	names, _ := configNames(dir)
+	tests, _ := configNames(filepath.Join(dir, defaultTests))
+	return slices.ContainsFunc(names, IsConfiguration) || slices.ContainsFunc(slices.Concat(names, tests), isTest)
 }
 
 // requirements returns the needs collected so far, sorted by provider.

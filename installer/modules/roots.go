@@ -29,6 +29,9 @@ type RootsOptions struct {
 	// "" for both engines, as a nil EngineOf does.
 	EngineOf func(dir string) sources.Engine
 
+	// TestsAlone is as in [Options].
+	TestsAlone func() bool
+
 	Cache *Cache // to share with a later Load of the root modules; may be nil
 }
 
@@ -43,6 +46,8 @@ var bothEngines = []sources.Engine{sources.Terraform, sources.OpenTofu}
 // directories call each other and nothing else reaches them, the first one is a root
 // module. A directory that configures a backend is one too, unless it is the source of
 // a unit, which sets the backend. So every configuration is read with a root module.
+// A directory with tests alone is one if Terraform reads it as such, and if no directory
+// above it has configuration, which these tests may be for. Stacks are none.
 // Hidden directories, data directories and symlinks to directories are skipped, except
 // .terragrunt-stack, where Terragrunt keeps the units of a stack.
 //
@@ -55,6 +60,9 @@ func Roots(ctx context.Context, dir string, opts RootsOptions) ([]string, error)
 		return nil, err
 	}
 	opts.Cache = cmp.Or(opts.Cache, new(Cache))
+	if opts.TestsAlone == nil {
+		opts.TestsAlone = always
+	}
 	s := &search{dir: dir, opts: opts, at: map[string]*candidate{}}
 	s.terragrunt = terragrunt{top: realPath(dir), files: &opts.Cache.terragrunt}
 	for _, glob := range opts.Exclude {
@@ -64,7 +72,7 @@ func Roots(ctx context.Context, dir string, opts RootsOptions) ([]string, error)
 		}
 		s.exclude = append(s.exclude, pattern)
 	}
-	s.look(ctx, ".")
+	s.look(ctx, ".", false)
 	s.readAll(ctx)
 	if err := ctx.Err(); err != nil {
 		return nil, err
@@ -91,8 +99,9 @@ type candidate struct {
 	path       string           // absolute, without symlinks
 	engines    []sources.Engine // that have configuration files here
 	chosen     []sources.Engine // for which it is read if it is a root module
-	configured bool             // has configuration files
-	locked     bool             // has a lock file, and configuration files for the engine or none at all
+	configured bool             // has configuration files, or tests alone
+	testsAlone bool
+	locked     bool // has a lock file, and configuration files for the engine or none at all
 	backend    bool
 	units      []string // names of Terragrunt's files
 
@@ -134,12 +143,17 @@ func (s *search) roots() []string {
 	}
 	var dirs []string
 	for _, c := range s.found {
-		if c.root {
+		if c.root && (!c.testsAlone || c.locked || c.serves(sources.Terraform) && s.opts.TestsAlone()) {
 			dirs = append(dirs, c.dir)
 		}
 	}
 	slices.Sort(dirs)
 	return dirs
+}
+
+// serves reports whether c is read for an engine that has files here.
+func (c *candidate) serves(e sources.Engine) bool {
+	return slices.Contains(c.engines, e) && slices.Contains(c.chosen, e)
 }
 
 // callersFirst returns the candidates in an order in which callers precede what they call. Of those that
@@ -210,8 +224,9 @@ func (s *search) reach(dirs []string, e sources.Engine) {
 	}
 }
 
-// look searches the relative path dir and the directories below it.
-func (s *search) look(ctx context.Context, dir string) {
+// look searches the relative path dir and the directories below it. Configured reports whether a directory above has
+// configuration.
+func (s *search) look(ctx context.Context, dir string, configured bool) {
 	if ctx.Err() != nil {
 		return
 	}
@@ -221,12 +236,12 @@ func (s *search) look(ctx context.Context, dir string) {
 		s.errs = append(s.errs, sources.WithHint(err, "make the directory readable, or skip it with --exclude"))
 		return
 	}
-	s.consider(dir, entries)
+	configured = s.consider(dir, entries, configured)
 	for _, entry := range entries {
 		below := filepath.Join(dir, entry.Name())
 		hidden := strings.HasPrefix(entry.Name(), ".") && entry.Name() != stackDir
 		if entry.IsDir() && !hidden && !s.isDataDir(below) && !s.excluded(below) {
-			s.look(ctx, below)
+			s.look(ctx, below, configured)
 		}
 	}
 }
@@ -275,15 +290,20 @@ func globMatch(pattern, names []string) bool {
 	return ok && err == nil && globMatch(pattern[1:], names[1:])
 }
 
-// consider makes dir a candidate if it has files that a search reads.
-func (s *search) consider(dir string, entries []os.DirEntry) {
-	names := namesOf(entries)
-	c := &candidate{dir: dir, engines: s.enginesFor(names, s.testsBelow(dir, entries))}
+// consider makes dir a candidate if it has files that a search reads. It reports whether it, or a directory above, is
+// configured.
+func (s *search) consider(dir string, entries []os.DirEntry, configured bool) bool {
+	names, tests := namesOf(entries), s.testsBelow(dir, entries)
+	c := &candidate{dir: dir, engines: s.enginesFor(names, tests, configExtensions)}
+	if len(c.engines) == 0 && !configured {
+		c.engines = s.enginesFor(slices.Concat(names, tests), nil, testExtensions)
+		c.testsAlone = len(c.engines) > 0
+	}
 	c.configured = len(c.engines) > 0
 	for _, e := range entries {
 		switch {
 		case e.Name() == sources.LockFile:
-			c.locked = c.configured || !slices.ContainsFunc(names, IsConfiguration)
+			c.locked = c.configured || !slices.ContainsFunc(names, excludesUnits)
 		case terragruntFile(e.Name()):
 			c.units = append(c.units, e.Name())
 		}
@@ -293,6 +313,7 @@ func (s *search) consider(dir string, entries []os.DirEntry) {
 		c.calls, c.tests, c.reached = map[sources.Engine][]string{}, map[sources.Engine][]string{}, map[sources.Engine]bool{}
 		s.found, s.at[c.path] = append(s.found, c), c
 	}
+	return configured || c.configured
 }
 
 // testsBelow returns the test files in the directory for tests, if entries have it.
@@ -304,15 +325,15 @@ func (s *search) testsBelow(dir string, entries []os.DirEntry) []string {
 	return names
 }
 
-// enginesFor returns the engines of the search that have configuration among names. Where both
-// read the same configuration and tests, it returns one of them.
-func (s *search) enginesFor(names, tests []string) []sources.Engine {
+// enginesFor returns the engines of the search that read one of names with the extensions. Where both
+// read the same of these and of tests, it returns one of them.
+func (s *search) enginesFor(names, tests, extensions []string) []sources.Engine {
 	engines := bothEngines
 	if s.opts.Engine != "" {
 		engines = []sources.Engine{s.opts.Engine}
 	}
 	engines = slices.DeleteFunc(slices.Clone(engines), func(e sources.Engine) bool {
-		return len(engineNames(names, configExtensions, e)) == 0
+		return len(engineNames(names, extensions, e)) == 0
 	})
 	if len(engines) > 1 && !slices.ContainsFunc(slices.Concat(names, tests), onlyTofu) {
 		engines = engines[:1]

@@ -21,6 +21,9 @@ import (
 func TestRoots(t *testing.T) {
 	const resource = "resource \"acme_widget\" \"a\" {}\n"
 	calls := func(source string) string { return "module \"m\" {\n  source = \"" + source + "\"\n}\n" }
+	test := func(source string) string {
+		return "run \"a\" {\n  module {\n    source = \"" + source + "\"\n  }\n}\n"
+	}
 	calling := "-- live/main.tf --\n" + calls("../modules/a") + "-- modules/a/main.tf --\n"
 	cases := []struct {
 		name  string
@@ -31,8 +34,16 @@ func TestRoots(t *testing.T) {
 		{"nothing", "-- README --\n", modules.RootsOptions{}, ""},
 		{"here", "-- main.tf --\n" + resource, modules.RootsOptions{}, "."},
 		{"here and below", "-- main.tf --\n-- a/b/main.tf --\n-- a/c.tf.json --\n{}\n", modules.RootsOptions{}, ". a a/b"},
-		{"no configuration", "-- a/terraform.tfvars --\n-- c/a.tftest.hcl --\n-- d/.#main.tf --\n", modules.RootsOptions{}, ""},
+		{"no configuration", "-- a/terraform.tfvars --\n-- d/.#main.tf --\n", modules.RootsOptions{}, ""},
 		{"a file that cannot be read as configuration", "-- a/main.tf --\n}{\n", modules.RootsOptions{}, "a"},
+
+		{"tests alone", "-- a/tests/a.tftest.hcl --\n" + test("./tests/setup") + "-- a/tests/setup/main.tf --\n-- b/x.tftest.hcl --\n", modules.RootsOptions{}, "a b"},
+		{"tests alone, for tofu", "-- a/tests/a.tftest.hcl --\n" + test("./tests/setup") + "-- a/tests/setup/main.tf --\n", modules.RootsOptions{Engine: sources.OpenTofu}, ""},
+		{"tests alone, for an older release", "-- a/tests/a.tftest.hcl --\n" + test("./tests/setup") + "-- a/tests/setup/main.tf --\n", modules.RootsOptions{TestsAlone: func() bool { return false }}, ""},
+		{"tests that only tofu reads", "-- a/x.tofutest.hcl --\n", modules.RootsOptions{}, ""},
+		{"tests of a module above", "-- a/main.tf --\n-- a/tests/unit/x.tftest.hcl --\n", modules.RootsOptions{}, "a"},
+		{"a stack", "-- a/main.tfcomponent.hcl --\n-- a/.terraform.lock.hcl --\n-- b/x.tfdeploy.json --\n-- b/.terraform.lock.hcl --\n-- c/x.tfstack.hcl --\n", modules.RootsOptions{}, ""},
+		{"a stack with configuration", "-- a/main.tfcomponent.hcl --\n-- a/main.tf --\n", modules.RootsOptions{}, "a"},
 
 		{"lock files", "-- a/.terraform.lock.hcl --\n-- b/.terraform.lock.hcl --\n-- b/a.tftest.hcl --\n", modules.RootsOptions{}, "a b"},
 		{"hidden lock files", "-- .terragrunt-cache/a/.terraform.lock.hcl --\n-- a/.terraform/modules/m/.terraform.lock.hcl --\n", modules.RootsOptions{}, ""},

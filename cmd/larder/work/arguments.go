@@ -93,10 +93,7 @@ func fullAddress(arg string) string {
 
 // isRootModule reports whether dir contains configuration or a lock file.
 func isRootModule(dir string) bool {
-	entries, err := os.ReadDir(dir)
-	return err == nil && slices.ContainsFunc(entries, func(e os.DirEntry) bool {
-		return modules.IsConfiguration(e.Name()) || e.Name() == lockfile.Name
-	})
+	return modules.HasConfiguration(dir) || exists(filepath.Join(dir, lockfile.Name))
 }
 
 // hasBelow reports whether a directory below dir that may be that of a host contains something

@@ -177,11 +177,11 @@ func (c *checkup) word(path string) string {
 }
 
 // brief returns a path as people write it: relative to the working directory, or with ~.
-func (c *checkup) brief(path string) string {
-	if shown := c.shown(path); shown != path {
+func (m *rootModule) brief(path string) string {
+	if shown := m.shown(path); shown != path {
 		return shown
 	}
-	return c.config.Tilde(path)
+	return m.config.Tilde(path)
 }
 
 // names returns the first of many names, and the number of the others.

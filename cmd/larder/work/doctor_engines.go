@@ -171,8 +171,8 @@ func (c *checkup) othersOnPath(ctx context.Context, engine sources.Engine) bool 
 }
 
 // firstProgram returns the program of an engine that runs, behind Larder's shim if that comes first.
-func (c *checkup) firstProgram(ctx context.Context, engine sources.Engine) (p engineProgram, ok bool) {
-	for _, p := range programsOf(c.enginePrograms(ctx), engine) {
+func (m *rootModule) firstProgram(ctx context.Context, engine sources.Engine) (p engineProgram, ok bool) {
+	for _, p := range programsOf(m.enginePrograms(ctx), engine) {
 		if !p.shim {
 			return p, true
 		}

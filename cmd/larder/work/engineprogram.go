@@ -43,27 +43,27 @@ func (p engineProgram) runs() bool { return p.err == nil && p.version != (source
 
 // enginePrograms returns the programs on PATH with the names of engines, in order. It runs those that
 // are neither shims nor programs of version managers, which may download an engine.
-func (c *checkup) enginePrograms(ctx context.Context) []engineProgram {
-	all, _ := c.programs.get("", func() ([]engineProgram, error) {
-		all := c.findEngines()
-		c.askVersions(ctx, all)
+func (m *rootModule) enginePrograms(ctx context.Context) []engineProgram {
+	all, _ := m.programs.get("", func() ([]engineProgram, error) {
+		all := m.findEngines()
+		m.askVersions(ctx, all)
 		return all, nil
 	})
 	return all
 }
 
 // findEngines returns the programs without their versions.
-func (c *checkup) findEngines() (all []engineProgram) {
+func (m *rootModule) findEngines() (all []engineProgram) {
 	for _, engine := range BothEngines {
 		var paths []string
-		for _, path := range c.machine.Programs(string(engine)) {
+		for _, path := range m.machine.Programs(string(engine)) {
 			if slices.ContainsFunc(paths, func(other string) bool { return isSame(path, other) }) {
 				continue
 			}
 			paths = append(paths, path)
 			p := engineProgram{engine: engine, path: path, script: isScript(path)}
-			p.unsafe, p.exposed = c.unsafeProgram(path)
-			p.shim = p.script || isLarder(path, c.machine.Program) || strings.HasPrefix(filepath.Base(resolve(path)), "larder") // perhaps another one
+			p.unsafe, p.exposed = m.unsafeProgram(path)
+			p.shim = p.script || isLarder(path, m.machine.Program) || strings.HasPrefix(filepath.Base(resolve(path)), "larder") // perhaps another one
 			if _, err := exec.LookPath(path); err != nil {
 				p.err = errors.New("it isn't executable")
 			} else if !p.shim {
@@ -77,10 +77,10 @@ func (c *checkup) findEngines() (all []engineProgram) {
 
 // unsafeProgram returns why a program must not be run, or "". It also returns the program, or a directory above it,
 // if all users can write to it.
-func (c *checkup) unsafeProgram(path string) (why, exposed string) {
+func (m *rootModule) unsafeProgram(path string) (why, exposed string) {
 	for _, p := range []string{path, resolve(path)} {
-		if checkout := c.checkout(); checkout != "" && within(p, checkout) {
-			return "it is part of the checkout " + c.brief(checkout), ""
+		if checkout := m.checkout(); checkout != "" && within(p, checkout) {
+			return "it is part of the checkout " + m.brief(checkout), ""
 		}
 		for at, below := p, ""; at != below; at, below = filepath.Dir(at), at {
 			info, err := os.Stat(at)
@@ -90,9 +90,9 @@ func (c *checkup) unsafeProgram(path string) (why, exposed string) {
 			create, exchange := disk.WritableByAll(info)
 			switch {
 			case exchange || create && !info.IsDir():
-				return "all users can write to " + c.brief(at), at
+				return "all users can write to " + m.brief(at), at
 			case disk.OfOther(info) && !disk.Unmapped(info):
-				return disk.Owner(resolve(at)) + " owns " + c.brief(at), ""
+				return disk.Owner(resolve(at)) + " owns " + m.brief(at), ""
 			}
 		}
 	}
@@ -105,8 +105,25 @@ const (
 	maxAsked       = 8        // programs to run
 )
 
+// testsAlone is the first release of Terraform that reads tests without configuration.
+var testsAlone, _ = sources.ParseVersion("1.12.0-alpha")
+
+// readsTestsAlone reports whether Terraform reads a root module that has only tests: the release that runs there, or else
+// the first one on PATH, or the one in a version file. An unknown release is a newer one.
+func (m *rootModule) readsTestsAlone(ctx context.Context) bool {
+	var v sources.Version
+	if m.release != nil {
+		v = m.release(ctx, m.dir)
+	} else if p, _ := m.firstProgram(ctx, sources.Terraform); p.runs() {
+		v = p.version
+	} else {
+		v, _ = sources.ParseVersion(m.requestedVersion(sources.Terraform).version)
+	}
+	return v == (sources.Version{}) || v.Compare(testsAlone) >= 0
+}
+
 // askVersions runs the programs at the same time, each in the same empty directory.
-func (c *checkup) askVersions(ctx context.Context, all []engineProgram) {
+func (m *rootModule) askVersions(ctx context.Context, all []engineProgram) {
 	dir, err := disk.Temporary("larder-doctor-")
 	if err == nil {
 		defer dir.Close()
@@ -122,7 +139,7 @@ func (c *checkup) askVersions(ctx context.Context, all []engineProgram) {
 			continue
 		}
 		group.Go(func() error {
-			p.version, p.platform, p.err = c.askVersion(ctx, dir.Path("."), p.path)
+			p.version, p.platform, p.err = m.askVersion(ctx, dir.Path("."), p.path)
 			return nil
 		})
 	}
@@ -131,8 +148,8 @@ func (c *checkup) askVersions(ctx context.Context, all []engineProgram) {
 
 // askVersion runs an engine in an empty directory. No configuration and no variable of the user changes what it does,
 // and the files that OpenTofu creates in the home directory are in the empty one.
-func (c *checkup) askVersion(ctx context.Context, dir, path string) (v sources.Version, platform string, err error) {
-	return c.versionOf(ctx, dir, map[string]string{
+func (m *rootModule) askVersion(ctx context.Context, dir, path string) (v sources.Version, platform string, err error) {
+	return m.versionOf(ctx, dir, map[string]string{
 		"TF_CLI_CONFIG_FILE": os.DevNull, "TF_PLUGIN_CACHE_DIR": "", "TF_DATA_DIR": "", "TF_WORKSPACE": "",
 		"HOME": dir, "APPDATA": dir, "XDG_CONFIG_HOME": dir, "XDG_DATA_HOME": dir, "XDG_CACHE_HOME": dir, "XDG_STATE_HOME": dir,
 	}, path)
@@ -201,8 +218,8 @@ type versionRequest struct {
 
 // requestedVersion returns the version of an engine in the nearest version file, in the directory of the
 // root module or above it in the same repository. The version may be a rule, such as "latest".
-func (c *checkup) requestedVersion(engine sources.Engine) versionRequest {
-	for _, at := range c.dirsOf(c.dir) {
+func (m *rootModule) requestedVersion(engine sources.Engine) versionRequest {
+	for _, at := range m.dirsOf(m.dir) {
 		own := filepath.Join(at, map[sources.Engine]string{sources.Terraform: ".terraform-version", sources.OpenTofu: ".opentofu-version"}[engine])
 		tools := filepath.Join(at, ".tool-versions")
 		if r := readRequest(own, func(words []string) string { return words[0] }); r.version != "" {

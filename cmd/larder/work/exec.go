@@ -32,8 +32,8 @@ type execution struct {
 	command cliconfig.Invocation
 	program string // path
 
-	got   atomic.Bool        // modules were installed
-	newer memo[string, bool] // see isNewTerraform, by directory
+	got      atomic.Bool                   // modules were installed
+	releases memo[string, sources.Version] // of Terraform, by directory
 
 	mu       sync.Mutex
 	deferred []string         // root modules that are left to shims
@@ -209,7 +209,7 @@ func (e *execution) readCommand() error {
 	}
 	e.workDir = Absolute(e.workDir, in.Dir)
 	e.flags.Upgrade = e.flags.Upgrade || in.Upgrade
-	e.testDir = in.TestDir
+	e.testDir, e.noBackend, e.release = in.TestDir, in.NoBackend, e.terraformRelease
 	e.getModules = e.get
 	if in.KeepModules || e.flags.DryRun {
 		e.getModules = nil
@@ -295,7 +295,7 @@ func (e *execution) inState(ctx context.Context, home string, do func(home strin
 // than these: TF_CLI_ARGS may have some that only other commands take. In OpenTofu the source of
 // a module may depend on variables.
 func (e *execution) get(ctx context.Context, m *rootModule, update bool) error {
-	program, err := e.engineProgram(m)
+	program, err := e.engineProgram(m.config.Engine)
 	if err != nil {
 		err = fmt.Errorf("cannot install the modules: PATH has no %s", m.config.Engine)
 		return sources.WithHint(err, "install it, choose the other engine with --engine, or run terraform get or tofu get first")
@@ -337,10 +337,10 @@ func (e *execution) get(ctx context.Context, m *rootModule, update bool) error {
 	return nil
 }
 
-// engineProgram returns the path of the engine that runs in a root module.
-func (e *execution) engineProgram(m *rootModule) (string, error) {
+// engineProgram returns the path of the engine that runs in root modules for it.
+func (e *execution) engineProgram(engine sources.Engine) (string, error) {
 	if e.command.Wrapper {
-		return exec.LookPath(string(m.config.Engine))
+		return exec.LookPath(string(engine))
 	}
 	return e.program, nil
 }
@@ -349,21 +349,23 @@ func (e *execution) engineProgram(m *rootModule) (string, error) {
 // with development overrides.
 var newTerraform, _ = sources.ParseVersion("1.15.0-alpha")
 
-// isNewTerraform reports whether the engine that runs in a root module is newTerraform or a later one. It runs the
-// engine for its version. An engine whose version is unknown is not.
+// isNewTerraform reports whether the engine that runs in a root module is newTerraform or a later one. An engine whose
+// version is unknown is not.
 func (e *execution) isNewTerraform(ctx context.Context, m *rootModule) bool {
-	if m.config.Engine != sources.Terraform {
-		return false
-	}
-	is, _ := e.newer.get(m.dir, func() (bool, error) {
-		program, err := e.engineProgram(m)
+	return m.config.Engine == sources.Terraform && e.terraformRelease(ctx, m.dir).Compare(newTerraform) >= 0
+}
+
+// terraformRelease runs the Terraform that runs in a directory for its version. An unknown one is zero.
+func (e *execution) terraformRelease(ctx context.Context, dir string) sources.Version {
+	v, _ := e.releases.get(dir, func() (sources.Version, error) {
+		program, err := e.engineProgram(sources.Terraform)
 		if err != nil {
-			return false, err
+			return sources.Version{}, err
 		}
-		v, _, err := e.versionOf(ctx, e.workDir, nil, program, "-chdir="+m.dir)
-		return v.Compare(newTerraform) >= 0, err
+		v, _, err := e.versionOf(ctx, e.workDir, nil, program, "-chdir="+dir)
+		return v, err
 	})
-	return is
+	return v
 }
 
 // maxGetLines is how many lines of the output of get an error has. A message of an engine has

@@ -150,6 +150,7 @@ func (s *Session) find(ctx context.Context, dir string) ([]string, error) {
 		}
 	}
 	opts := modules.RootsOptions{Engine: s.requested.engine, DataDir: dataDir, Exclude: s.flags.Exclude, Cache: &s.modules}
+	opts.TestsAlone = func() bool { return here.readsTestsAlone(ctx) }
 	if !s.both {
 		opts.EngineOf = func(dir string) sources.Engine { return s.engineAt(ctx, filepath.Join(dir, lockfile.Name)) }
 	}

@@ -136,6 +136,8 @@ func (m *rootModule) load(ctx context.Context) (*modules.Tree, sources.Diagnosti
 		Engine:             m.config.Engine,
 		DataDir:            m.config.DataDir,
 		TestDir:            m.testDir,
+		TestsAlone:         func() bool { return m.readsTestsAlone(ctx) },
+		NoBackend:          m.noBackend,
 		Here:               m.runsHere && m.dir == m.workDir,
 		Workspace:          m.config.Workspace,
 		KeepStateAddresses: !m.config.TranslateStateAddresses,

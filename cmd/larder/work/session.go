@@ -64,6 +64,8 @@ type Session struct {
 	mayBeEmpty     bool                                                        // a missing configuration is no reason for a message
 	mutesWarnings  bool                                                        // those about the configuration: the engine has its own
 	testDir        string                                                      // empty means the default
+	noBackend      bool                                                        // the engine ignores the configured backend
+	release        func(ctx context.Context, dir string) sources.Version       // of Terraform, if it runs there; may be nil
 	getModules     func(ctx context.Context, m *rootModule, update bool) error // installs missing modules; may be nil
 
 	modules  modules.Cache
