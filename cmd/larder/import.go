@@ -17,9 +17,8 @@ func importCommand() *line.Command {
 		Does:      "add provider executables and zip files to a mirror",
 		Arguments: "PATH... --to DIR [FLAG...]",
 		Example:   "larder import ~/.terraform.d/plugins --to ./mirror",
-		About: "PATH is an executable, a zip file, output of terraform-bundle, or a directory of\n" +
-			"these, such as a plugin directory of Terraform 0.12. Doesn't change these files,\n" +
-			"and needs no network.",
+		About: "PATH is an executable, a zip file, or a directory of these, such as a plugin\n" +
+			"directory of Terraform 0.12. Doesn't change these files, and needs no network.",
 		Flags: slices.Concat([]line.Flag{
 			line.Flag{Name: "to", Value: "DIR", Does: "mirror directory, created if missing", Offers: []string{line.Dirs}},
 			line.Flag{Name: "namespace", Value: "[HOST/]NAMESPACE", Does: "namespace of providers whose path has none"},

@@ -6,46 +6,35 @@
 //
 // # What is found
 //
-//	terraform-provider-NAME_vVERSION[_xN][.exe]          an executable, as Terraform 0.12 has them
-//	OS_ARCH/                                             the platform of the executables in it
-//	terraform-provider-NAME_VERSION_OS_ARCH.zip          a package as it was published
-//	terraform_VERSION_OS_ARCH.zip                        output of terraform-bundle: Terraform and many executables
-//	HOST/NAMESPACE/TYPE/…                                packages in the layout of mirrors and of 0.13
+//	terraform-provider-NAME_vVERSION[_xN][.exe]     an executable, as Terraform 0.12 has them
+//	OS_ARCH/                                        the platform of the executables in it
+//	terraform-provider-NAME_VERSION_OS_ARCH.zip     a package as it was published
+//	HOST/NAMESPACE/TYPE/…                           packages in the layout of mirrors and of 0.13
 //
-// # What is inferred
-//
-// The provider's host and namespace are inferred from the path of a package in a
-// mirror; otherwise the options must state them, because file names do not contain
-// them. The version is inferred from the name. The platform is inferred from the
-// directory or the archive name, otherwise from the header of the executable. The
-// header must not contradict the other clues. If several packages have the same
-// identity, the first is used: paths in the given order, and in each directory the
-// files before the subdirectories. Terraform 0.12 searched in the same order.
+// Names and paths tell what a package is, and options tell what they don't: file names contain neither a host nor
+// a namespace. Nothing is guessed. If several packages have the same identity, the first is used: paths in the given
+// order, and in each directory the files before the subdirectories. Terraform 0.12 searched in the same order.
 //
 // # What is stored
 //
 // A published archive is stored byte for byte, so that its hash is the publisher's.
-// All other files are packed, and the same files always produce the same archive. An
-// executable keeps its name if engines accept it.
+// All other files are packed, and the same files always produce the same archive.
 package legacy
 
 import (
 	"context"
 	"fmt"
 	"slices"
-	"strings"
 
 	"github.com/larder-cli/larder/sources"
 )
 
 // Options provide information that names and paths do not contain.
 type Options struct {
-	Engine   sources.Engine     // whose rules for names apply
-	Prefix   string             // HOST/NAMESPACE of packages without one; may be empty
-	Required []sources.Provider // of a root module; they tell the namespaces of packages without one
-	Unread   error              // why not all of them are known; nil if they are
-	As       *As                // identity of all packages, instead of the names; may be nil
-	Platform sources.Platform   // of packages without one; may be zero
+	Engine   sources.Engine   // whose rules for names apply
+	Prefix   string           // HOST/NAMESPACE of packages without one; may be empty
+	As       *As              // identity of all packages, instead of the names; may be nil
+	Platform sources.Platform // of packages without one; may be zero
 }
 
 // As is a provider and version that override the names.
@@ -61,19 +50,15 @@ type Kind string
 const (
 	Executable Kind = "executable"
 	Archive    Kind = "archive"
-	Bundled    Kind = "in a bundle"
 	Directory  Kind = "directory"
 )
 
 // A Candidate is a file or directory that can be stored as a package.
 type Candidate struct {
-	ID       sources.PackageID
-	Kind     Kind
-	Path     string // of the file or directory
-	Within   string // name in the archive at Path; empty unless Bundled
-	Inferred Inferred
-	Warnings []string
-	Mirror   string // the mirror that an archive is in, which may have evidence for it; empty if there is none
+	ID     sources.PackageID
+	Kind   Kind
+	Path   string // of the file or directory
+	Mirror string // the mirror that an archive is in, which may have evidence for it; empty if there is none
 
 	Built   bool            // a build of the provider left it with checksums, see [Release]
 	release *sources.Signed // evidence that came with it, see [Release]; nil if there is none
@@ -91,14 +76,6 @@ type Candidate struct {
 // Signed reports whether [Target.Prove] has found signed checksums for the candidate.
 func (c Candidate) Signed() bool { return c.signed != nil }
 
-// Where returns the path of a candidate, for messages.
-func (c Candidate) Where() string {
-	if c.Within == "" {
-		return c.Path
-	}
-	return c.Within + " in " + c.Path
-}
-
 // FormerType returns the provider type in Terraform 0.12, if the name contains it. It
 // is empty for packages in the layout of a mirror, which is more recent.
 func (c Candidate) FormerType() string {
@@ -108,18 +85,10 @@ func (c Candidate) FormerType() string {
 	return c.clues.typ
 }
 
-// LocalName returns the local name under which a module must require the provider so
-// that the prefix of its resource types refers to it.
-func (c Candidate) LocalName() string {
-	if local, _, odd := strings.Cut(c.FormerType(), "_"); odd {
-		return local
-	}
-	return c.ID.Provider.Type
+// Former reports whether a candidate may be from the time of Terraform 0.12. The layout of mirrors is more recent.
+func (c Candidate) Former() bool {
+	return c.clues.provider == sources.Provider{} && c.clues.version != ""
 }
-
-// Inferred holds what each part of a candidate's identity is inferred from, such as
-// "its name".
-type Inferred struct{ Provider, Version, Platform string }
 
 // A Skipped is a file or directory that was skipped.
 type Skipped struct {
@@ -163,7 +132,7 @@ func (s *search) checkAs() error {
 			if c.ID != other.ID && c.clues.typ == other.clues.typ && c.clues.version == other.clues.version {
 				continue
 			}
-			err := fmt.Errorf("%s and %s cannot both be %s %s", other.Where(), c.Where(), s.opts.As.Provider, s.opts.As.Version)
+			err := fmt.Errorf("%s and %s cannot both be %s %s", other.Path, c.Path, s.opts.As.Provider, s.opts.As.Version)
 			return sources.WithHint(err, "import them one by one")
 		}
 	}
@@ -176,9 +145,9 @@ func (s *search) dropRepeated() {
 	s.found.Candidates = slices.DeleteFunc(s.found.Candidates, func(c Candidate) bool {
 		before, repeated := first[c.ID]
 		if repeated {
-			s.pass(c.Where(), "would be %s, like %s, which was found first", c.ID, before)
+			s.pass(c.Path, "would be %s, like %s, which was found first", c.ID, before)
 		} else {
-			first[c.ID] = c.Where()
+			first[c.ID] = c.Path
 		}
 		return repeated
 	})

@@ -14,9 +14,8 @@ func isProvider(name string) bool {
 
 // A name is the information in the name of an executable.
 type name struct {
-	typ      string
-	version  string // empty if there is none
-	protocol string // plugin protocol version, as in the name; empty if there is none
+	typ     string
+	version string // empty if there is none
 }
 
 // parseExecutableName parses terraform-provider-NAME_vVERSION[_xN][.exe], in any
@@ -28,7 +27,7 @@ func parseExecutableName(file string) (n name, ok bool) {
 	}
 	n.typ, n.version, _ = strings.Cut(strings.TrimSuffix(rest, ".exe"), "_v")
 	if i := strings.LastIndex(n.version, "_x"); i >= 0 && isNumber(n.version[i+2:]) {
-		n.version, n.protocol = n.version[:i], n.version[i+2:]
+		n.version = n.version[:i] // the version of the plugin protocol
 	}
 	return n, n.typ != ""
 }
@@ -41,33 +40,10 @@ func IsExecutable(file, typ string) bool {
 
 func isNumber(s string) bool { return s != "" && strings.Trim(s, "0123456789") == "" }
 
-// platformAtEnd returns the platform at the end of an archive's name. Unknown
-// platforms do not count, because they may be other words with an underscore.
-func platformAtEnd(file string) (sources.Platform, bool) {
-	parts := strings.Split(strings.TrimSuffix(strings.ToLower(file), ".zip"), "_")
-	if len(parts) < 2 {
-		return sources.Platform{}, false
-	}
-	return knownPlatform(strings.Join(parts[len(parts)-2:], "_"))
-}
-
 // knownPlatform parses the name of a directory as a known platform.
 func knownPlatform(s string) (sources.Platform, bool) {
 	p, err := sources.ParsePlatform(s)
 	return p, err == nil && sources.KnownPlatform(p)
-}
-
-// executableName returns the name of an executable in its package. It is the original
-// name if engines accept that.
-func executableName(file string, id sources.PackageID) string {
-	if sources.NamesExecutable(file, id.Provider.Type) {
-		return file
-	}
-	name := sources.FilePrefix + id.Provider.Type + "_v" + id.Version.String()
-	if id.Platform.OS == "windows" {
-		name += ".exe"
-	}
-	return name
 }
 
 // A layout is the end of a path in the layout of mirrors.

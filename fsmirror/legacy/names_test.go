@@ -13,18 +13,18 @@ func TestNamesOfExecutables(t *testing.T) {
 		want name
 		ok   bool
 	}{
-		{"terraform-provider-foo_v1.2.3", name{"foo", "1.2.3", ""}, true},
-		{"terraform-provider-foo_v1.2.3_x4", name{"foo", "1.2.3", "4"}, true},
-		{"terraform-provider-foo_v1.2.3_x5.exe", name{"foo", "1.2.3", "5"}, true},
-		{"terraform-provider-foo_v1.2.3.exe", name{"foo", "1.2.3", ""}, true},
-		{"Terraform-Provider-Foo_V1.2.3.EXE", name{"foo", "1.2.3", ""}, true},
-		{"terraform-provider-foo_v1.2.3-beta.1_x5", name{"foo", "1.2.3-beta.1", "5"}, true},
-		{"terraform-provider-foo_v1.2.3_x", name{"foo", "1.2.3_x", ""}, true},
-		{"terraform-provider-foo", name{"foo", "", ""}, true},
-		{"terraform-provider-foo.exe", name{"foo", "", ""}, true},
-		{"terraform-provider-foo-bar_v2.0", name{"foo-bar", "2.0", ""}, true},
-		{"terraform-provider-my_thing_v1.0.0", name{"my_thing", "1.0.0", ""}, true},
-		{"terraform-provider-my_vault_v1.0.0", name{"my", "ault_v1.0.0", ""}, true},
+		{"terraform-provider-foo_v1.2.3", name{"foo", "1.2.3"}, true},
+		{"terraform-provider-foo_v1.2.3_x4", name{"foo", "1.2.3"}, true},
+		{"terraform-provider-foo_v1.2.3_x5.exe", name{"foo", "1.2.3"}, true},
+		{"terraform-provider-foo_v1.2.3.exe", name{"foo", "1.2.3"}, true},
+		{"Terraform-Provider-Foo_V1.2.3.EXE", name{"foo", "1.2.3"}, true},
+		{"terraform-provider-foo_v1.2.3-beta.1_x5", name{"foo", "1.2.3-beta.1"}, true},
+		{"terraform-provider-foo_v1.2.3_x", name{"foo", "1.2.3_x"}, true},
+		{"terraform-provider-foo", name{"foo", ""}, true},
+		{"terraform-provider-foo.exe", name{"foo", ""}, true},
+		{"terraform-provider-foo-bar_v2.0", name{"foo-bar", "2.0"}, true},
+		{"terraform-provider-my_thing_v1.0.0", name{"my_thing", "1.0.0"}, true},
+		{"terraform-provider-my_vault_v1.0.0", name{"my", "ault_v1.0.0"}, true},
 		{"terraform-provider-", name{}, false},
 		{"terraform-provisioner-foo_v1.2.3", name{}, false},
 		{"terraform", name{}, false},
@@ -59,24 +59,4 @@ func TestMirrorPaths(t *testing.T) {
 			t.Errorf("%s: got %s, %t", tt.path, got, ok)
 		}
 	}
-}
-
-// Parsing the name that an executable gets in a package yields the same identity.
-func FuzzNames(f *testing.F) {
-	for _, seed := range []string{
-		"terraform-provider-foo_v1.2.3_x4.exe", "terraform-provider-my_vault_v1", "TERRAFORM-PROVIDER-ß_v0", "terraform-provider-foo_v1.2.3-beta_x5",
-	} {
-		f.Add(seed)
-	}
-	f.Fuzz(func(t *testing.T, file string) {
-		n, ok := parseExecutableName(file)
-		v, versionErr := sources.ParseVersion(n.version)
-		p, typeErr := sources.ParseProvider("example.com/acme/"+n.typ, sources.Terraform)
-		if ok && versionErr == nil && typeErr == nil {
-			id := sources.PackageID{Provider: p, Version: v, Platform: sources.Platform{OS: "windows", Arch: "arm"}}
-			if given := executableName(file, id); !sources.NamesExecutable(given, p.Type) {
-				t.Errorf("%q gets the name %q, which is not the name of a provider executable", file, given)
-			}
-		}
-	})
 }

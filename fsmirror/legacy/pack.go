@@ -5,7 +5,6 @@ import (
 	"cmp"
 	"context"
 	"crypto/sha256"
-	"errors"
 	"fmt"
 	"io"
 	"slices"
@@ -96,7 +95,7 @@ func (c Candidate) Contents(ctx context.Context) (contents sources.Contents, err
 // receive opens the files to pack, one after the other, see [sources.Files].
 func (c Candidate) receive(yield func(sources.Incoming, error) bool) {
 	for _, f := range c.files {
-		in, err := f.open()
+		in, _, err := disk.OpenFile(f.from)
 		if err != nil {
 			yield(sources.Incoming{}, err)
 			return
@@ -110,10 +109,9 @@ func (c Candidate) receive(yield func(sources.Incoming, error) bool) {
 
 // A file is one to pack.
 type file struct {
-	name  string // in the package, with forward slashes
-	from  string // path of the file, or of the archive that it is in
-	entry string // name in the archive
-	runs  bool   // whether it is executable
+	name string // in the package, with forward slashes
+	from string // path of the file
+	runs bool   // whether it is executable
 }
 
 // packedAt is the modification time of all packed files: the earliest that zip
@@ -142,7 +140,7 @@ func (c Candidate) pack(ctx context.Context, to io.Writer) (sources.Hash, error)
 
 // pack packs a file of at most the given number of bytes, and returns its size.
 func (f file) pack(ctx context.Context, w *zip.Writer, most int64) (int64, error) {
-	in, err := f.open()
+	in, _, err := disk.OpenFile(f.from)
 	if err != nil {
 		return 0, err
 	}
@@ -161,33 +159,4 @@ func (f file) pack(ctx context.Context, w *zip.Writer, most int64) (int64, error
 		err = fmt.Errorf("%w of the size of a package", archive.ErrLimit)
 	}
 	return n, err
-}
-
-// An entry is an open file in an open archive.
-type entry struct {
-	io.ReadCloser
-	archive io.Closer
-}
-
-func (e entry) Close() error { return errors.Join(e.ReadCloser.Close(), e.archive.Close()) }
-
-func (f file) open() (io.ReadCloser, error) {
-	in, info, err := disk.OpenFile(f.from)
-	if err != nil || f.entry == "" {
-		return in, err
-	}
-	entries, err := archive.Files(in, info.Size(), archive.Limits{})
-	i := slices.IndexFunc(entries, func(e *zip.File) bool { return e.Name == f.entry })
-	if err == nil && i < 0 {
-		err = fmt.Errorf("%s is no longer in %s", f.entry, f.from)
-	}
-	var e entry
-	if err == nil {
-		e.archive = in
-		e.ReadCloser, err = entries[i].Open()
-	}
-	if err != nil {
-		return nil, errors.Join(err, in.Close())
-	}
-	return e, nil
 }

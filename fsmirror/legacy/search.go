@@ -137,25 +137,19 @@ func (s *search) file(at spot) {
 
 // executable examines a file that has the name of a provider.
 func (s *search) executable(at spot) {
-	h, err := headerOf(at.path)
+	f, _, err := disk.OpenFile(at.path)
 	if err != nil {
 		s.unreadable(at, err)
 		return
 	}
-	c := cluesOf(at.name(), h)
+	f.Close()
+	n, _ := parseExecutableName(at.name())
+	c := clues{typ: n.typ, version: n.version}
 	if p, ok := knownPlatform(at.parent()); ok {
-		c.platform, c.platformFrom = p, "the directory "+p.String()
+		c.platform = p
 	}
-	s.problem(at, s.decide(c, Candidate{Kind: Executable, Path: at.path, files: []file{{from: at.path, runs: true}}}))
-}
-
-func headerOf(path string) (header, error) {
-	f, _, err := disk.OpenFile(path)
-	if err != nil {
-		return header{}, err
-	}
-	defer f.Close()
-	return readHeader(f)
+	packed := file{name: at.name(), from: at.path, runs: true}
+	s.problem(at, s.decide(c, Candidate{Kind: Executable, Path: at.path, files: []file{packed}}))
 }
 
 // directory examines a package in the layout of a mirror.
@@ -164,15 +158,11 @@ func (s *search) directory(at spot, l layout) error {
 	if err != nil {
 		return err
 	}
-	base, err := archive.Executable(at.path, l.provider.Type)
-	if err != nil {
+	if _, err := archive.Executable(at.path, l.provider.Type); err != nil {
 		return err
 	}
-	h, err := headerOf(filepath.Join(at.path, base))
-	if err != nil {
-		return err
-	}
-	return s.decide(l.clues(h), Candidate{Kind: Directory, Path: at.path, files: files})
+	c := clues{typ: l.provider.Type, version: l.version.String(), provider: l.provider, platform: l.platform}
+	return s.decide(c, Candidate{Kind: Directory, Path: at.path, files: files})
 }
 
 // filesIn returns the files of an unpacked package.

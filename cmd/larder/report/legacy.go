@@ -13,12 +13,10 @@ type Legacy struct {
 	PackageID
 	How string `json:"how"`
 	Verification
-	What     string    `json:"kind"`
-	Path     string    `json:"path"`
-	Within   string    `json:"within,omitempty"`
-	Inferred PackageID `json:"inferred"`
-	Place    string    `json:"place,omitempty"`
-	H1       string    `json:"h1,omitempty"`
+	What  string `json:"kind"`
+	Path  string `json:"path"`
+	Place string `json:"place,omitempty"`
+	H1    string `json:"h1,omitempty"`
 
 	of     legacy.Candidate
 	report sources.Report
@@ -29,8 +27,8 @@ type Legacy struct {
 // LegacyOf returns what became of a candidate.
 func LegacyOf(c legacy.Candidate, how string, s sources.Stored, mark ui.Span, kept bool) Legacy {
 	return Legacy{
-		PackageID: InJSON(c.ID), How: how, Verification: VerificationOf(s.Report), What: string(c.Kind), Path: c.Path, Within: c.Within,
-		Inferred: PackageID(c.Inferred), Place: s.Dir, H1: string(s.H1), of: c, report: s.Report, mark: mark, kept: kept,
+		PackageID: InJSON(c.ID), How: how, Verification: VerificationOf(s.Report), What: string(c.Kind), Path: c.Path,
+		Place: s.Dir, H1: string(s.H1), of: c, report: s.Report, mark: mark, kept: kept,
 	}
 }
 
@@ -44,8 +42,7 @@ func (l Legacy) Cells(o *Output) []ui.Span {
 	}
 	return []ui.Span{
 		l.mark, ui.Bold.Of(o.Name(l.of.ID.Provider)), {Text: l.Version}, {Text: l.Platform},
-		{Text: VerifiedAs(l.report)}, ui.Faint.Of("from " + o.Shorten(l.of.Where())),
-		ui.Faint.Of(fmt.Sprintf("address from %s, version from %s, platform from %s", l.Inferred.Provider, l.Inferred.Version, l.Inferred.Platform)),
+		{Text: VerifiedAs(l.report)}, ui.Faint.Of("from " + o.Shorten(l.Path)),
 	}
 }
 
@@ -53,7 +50,7 @@ func (l Legacy) Cells(o *Output) []ui.Span {
 func (o *Output) LegacyImported(all []Legacy) {
 	Grid(o, []ui.Column{
 		{}, {Shorten: true}, {}, {Name: "platform", Keep: true, Drop: 1}, {Name: "verification", Brief: WithoutKey, Drop: 2},
-		{Name: "file", Shorten: true, Drop: 3}, {Name: "reasons", Drop: 4},
+		{Name: "file", Shorten: true, Drop: 3},
 	}, all)
 }
 

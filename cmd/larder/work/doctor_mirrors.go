@@ -16,7 +16,6 @@ import (
 	"github.com/larder-cli/larder/cmd/larder/report"
 	"github.com/larder-cli/larder/cmd/larder/ui"
 	"github.com/larder-cli/larder/fsmirror"
-	"github.com/larder-cli/larder/fsmirror/legacy"
 	"github.com/larder-cli/larder/sources"
 	"github.com/larder-cli/larder/sources/archive"
 	"github.com/larder-cli/larder/sources/disk"
@@ -349,7 +348,7 @@ func (c *checkup) strayKind(ctx context.Context, d mirrorDir, s fsmirror.Stray) 
 	typ := filepath.Base(filepath.Clean(dir))
 	switch info, _ := os.Lstat(s.Path); {
 	case top && (strings.HasPrefix(name, sources.FilePrefix) || platformErr == nil):
-		return "is in the layout of Terraform 0.12", c.importLine(ctx, d.dir)
+		return "is in the layout of Terraform 0.12", c.importLine(d.dir)
 	case s.Leaves:
 		return "leads out of the mirror, which is part of the checkout", "replace the link with a copy of the package"
 	case info != nil && disk.IsLink(info.Mode()):
@@ -385,12 +384,8 @@ func isVersion(text string) bool {
 const anyNamespace = "terraform.local/local"
 
 // importLine returns the command that imports providers in the layout of Terraform 0.12 to a mirror.
-func (c *checkup) importLine(ctx context.Context, dir string) string {
+func (c *checkup) importLine(dir string) string {
 	line := fmt.Sprintf("larder import %s --to %s", c.word(dir), c.word(dir+"-imported"))
-	opts := legacy.Options{Engine: c.config.Engine, Required: c.providers()}
-	if found, err := legacy.Find(ctx, []string{dir}, opts); err == nil && len(found.Problems) == 0 {
-		return line
-	}
 	return line + " --namespace " + anyNamespace
 }
 

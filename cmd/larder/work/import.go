@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-	"slices"
 	"strings"
 
 	"github.com/larder-cli/larder/cmd/larder/report"
@@ -106,9 +105,6 @@ func newImporting(ctx context.Context, s *Session, request LegacyRequest) (*impo
 		im.paths = append(im.paths, path)
 	}
 	im.find = legacy.Options{Engine: m.config.Engine, Platform: request.Platform}
-	if request.As == nil && request.Namespace == nil {
-		im.find.Required, im.find.Unread = m.requiredHere(ctx)
-	}
 	if request.As != nil {
 		if im.find.As, err = parseAs(*request.As, m.config.Engine); err != nil {
 			return nil, report.Usage(fmt.Errorf("--as %w", err))
@@ -136,35 +132,6 @@ func (im *importing) otherFile(path string, request LegacyRequest) error {
 	}
 	err = fmt.Errorf("%s is a bundle", path)
 	return errors.Join(sources.WithHint(err, "to add its packages to the mirror, run larder bundle import %s %s", file, shellQuoted(request.To)), b.Close())
-}
-
-// requiredHere returns the providers that the root module here locks or requires, and the first reason why
-// there may be others, or nil.
-func (m *rootModule) requiredHere(ctx context.Context) (all []sources.Provider, unread error) {
-	if m.lock != nil {
-		for _, e := range m.lock.Entries() {
-			all = append(all, e.Provider)
-		}
-	}
-	tree, ds, err := m.load(ctx)
-	if err != nil {
-		return all, err
-	}
-	for _, r := range tree.Requirements {
-		if !slices.Contains(all, r.Provider) {
-			all = append(all, r.Provider)
-		}
-	}
-	problems := append(ds, tree.Missing...)
-	for i, d := range problems {
-		problems[i].File = m.full(d.File)
-	}
-	for _, d := range append(problems, m.lockProblems...) {
-		if !d.Warning {
-			return all, errors.New(d.String())
-		}
-	}
-	return all, nil
 }
 
 // parseAs parses ADDRESS@VERSION. The namespace is required, because most old providers
@@ -235,9 +202,6 @@ func (im *importing) importFound(ctx context.Context, candidates []legacy.Candid
 	}
 	var errs []error
 	for i, c := range candidates {
-		for _, warning := range c.Warnings {
-			im.out.Warn("%s: %s", c.Where(), warning)
-		}
 		if err := im.importOne(ctx, c, proofs[i], refused[i]); err != nil {
 			errs = append(errs, err)
 			continue
@@ -265,7 +229,7 @@ func (im *importing) importOne(ctx context.Context, c legacy.Candidate, proof so
 		return err
 	}
 	if refused != nil {
-		return &sources.PackageError{ID: c.ID, Source: c.Where(), Err: refused}
+		return &sources.PackageError{ID: c.ID, Source: c.Path, Err: refused}
 	}
 	has := false
 	check := func(contents sources.Contents) (sources.Proof, error) {

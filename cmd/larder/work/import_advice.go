@@ -54,7 +54,7 @@ func (m *rootModule) implies(to string) bool {
 func requiredProviders(there []legacy.Candidate) []string {
 	lines := []string{"# in each module that uses them", "terraform {", "  required_providers {"}
 	for _, c := range there {
-		line := fmt.Sprintf("    %s = { source = %q }", c.LocalName(), c.ID.Provider)
+		line := fmt.Sprintf("    %s = { source = %q }", c.ID.Provider.Type, c.ID.Provider)
 		if !slices.Contains(lines, line) {
 			lines = append(lines, line)
 		}
@@ -117,10 +117,10 @@ func moving(there []legacy.Candidate) []string {
 	var lines []string
 	for _, c := range there {
 		p := c.ID.Provider
-		if c.FormerType() == "" || published(p) && p.Namespace == "hashicorp" || own(c) {
+		if !c.Former() || published(p) && p.Namespace == "hashicorp" || own(c) {
 			continue
 		}
-		line := fmt.Sprintf("terraform state replace-provider registry.terraform.io/-/%s %s", c.FormerType(), p)
+		line := fmt.Sprintf("terraform state replace-provider registry.terraform.io/-/%s %s", p.Type, p)
 		if !slices.Contains(lines, line) {
 			lines = append(lines, line)
 		}
