@@ -73,6 +73,16 @@ func (m Machine) Invocation(line []string) Invocation {
 	return in
 }
 
+// InputVariables returns the values of the root module's variables in the environment, as NAME=VALUE.
+func (m Machine) InputVariables() (all []string) {
+	for _, assignment := range m.Environ {
+		if input, ok := strings.CutPrefix(assignment, "TF_VAR_"); ok {
+			all = append(all, input)
+		}
+	}
+	return all
+}
+
 // providerCache returns what makes Terragrunt run a provider cache: the variable, or the flag if
 // Terragrunt runs this process with its provider cache. Engines then get a token for the cache as that
 // of each registry.

@@ -63,10 +63,11 @@ type moduleCall struct {
 	key     string // key of the name in the manifest; differs from the name only for run blocks
 	longKey string // that some versions of the engine use for a run block instead
 	source  string
-	dynamic bool   // the source depends on variables
 	version string // constraint on a registry module; empty if there is none
 	passes  []passed
 	at      place
+
+	computed bool // the source or version is not constant
 }
 
 // A passed provider configuration is one of the caller that the called module uses.
@@ -511,12 +512,21 @@ func (d *declarations) passes(attr *hcl.Attribute) (all []passed) {
 // readSource reads the arguments in the block of a call.
 func (d *declarations) readSource(c *moduleCall, b *hcl.Block, args hcl.Attributes) {
 	if attr := args["source"]; attr != nil {
-		s, ok := text(attr.Expr)
-		c.source, c.dynamic, c.at = s, !ok, b.DefRange
+		c.source, c.at = c.argument(attr), b.DefRange
 	}
 	if attr := args["version"]; attr != nil {
-		c.version = textOf(attr)
+		c.version = c.argument(attr)
 	}
+}
+
+// argument returns the value of an argument of a call, or "" if it is computed: in JSON, a string may be a template.
+func (c *moduleCall) argument(attr *hcl.Attribute) string {
+	s, ok := text(attr.Expr)
+	if !ok || strings.Contains(s, "${") || strings.Contains(s, "%{") {
+		c.computed = true
+		return ""
+	}
+	return s
 }
 
 // strictName checks a local name that must already be normalized.

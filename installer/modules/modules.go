@@ -4,7 +4,7 @@
 //
 // It is not a validator: it reads the parts of the language that can require a
 // provider, and refuses what isn't in its place there. It accepts any other syntactically
-// correct text. It installs no modules, evaluates no expressions that depend on variables,
+// correct text. It installs no modules, evaluates only the sources and versions of modules,
 // and sends no requests. If a state is not on this machine, it only reports that.
 //
 // It leaves nothing on disk.
@@ -41,6 +41,8 @@ type Options struct {
 	// Here states that an engine runs in the root module itself. Otherwise Terragrunt may
 	// run it in a copy, where this directory has a configuration file of Terragrunt too.
 	Here bool
+
+	Inputs Inputs // for the sources and versions of modules that depend on variables
 
 	Cache *Cache // for modules that several root modules call; may be nil
 }
@@ -82,6 +84,10 @@ type Tree struct {
 
 	// Missing lists the calls of modules that get must install, or install in another version.
 	Missing sources.Diagnostics
+
+	// Unsure lists the calls of modules whose source or version depends on what is not known. If such a module is
+	// installed, it is read.
+	Unsure sources.Diagnostics
 }
 
 // Load reads the root module in dir. Diagnostics and origins contain file names
@@ -116,8 +122,8 @@ func Load(ctx context.Context, dir string, opts Options) (*Tree, sources.Diagnos
 	if err := ctx.Err(); err != nil {
 		w.diags.fail(place{}, "", "reading the configuration: %v", err)
 	}
-	w.missing.files = w.diags.files
-	w.tree.Requirements, w.tree.Missing = w.requirements(), w.missing.sorted()
+	w.missing.files, w.unsure.files = w.diags.files, w.diags.files
+	w.tree.Requirements, w.tree.Missing, w.tree.Unsure = w.requirements(), w.missing.sorted(), w.unsure.sorted()
 	w.tree.Partial, w.tree.Elsewhere = elsewhere, elsewhere
 	return w.tree, w.diags.sorted()
 }

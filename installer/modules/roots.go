@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"os"
 	"path"
 	"path/filepath"
@@ -12,6 +13,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 
 	"github.com/larder-cli/larder/sources"
 )
@@ -29,8 +31,9 @@ type RootsOptions struct {
 	// "" for both engines, as a nil EngineOf does.
 	EngineOf func(dir string) sources.Engine
 
-	// TestsAlone is as in [Options].
+	// TestsAlone and Inputs are as in [Options].
 	TestsAlone func() bool
+	Inputs     Inputs
 
 	Cache *Cache // to share with a later Load of the root modules; may be nil
 }
@@ -42,7 +45,8 @@ var bothEngines = []sources.Engine{sources.Terraform, sources.OpenTofu}
 // A directory with a lock file is a root module, also without configuration files:
 // Terragrunt keeps lock files beside its own files, and runs engines elsewhere. A
 // directory with configuration files is one unless another root module reaches it: by
-// its calls, the calls of its tests, or as the source of a unit of Terragrunt. If
+// its calls, the calls of its tests, or as the source of a unit of Terragrunt. A call whose source
+// has variables reaches each directory to which other values of them could lead. If
 // directories call each other and nothing else reaches them, the first one is a root
 // module. A directory that configures a backend is one too, unless it is the source of
 // a unit, which sets the backend. So every configuration is read with a root module.
@@ -74,6 +78,9 @@ func Roots(ctx context.Context, dir string, opts RootsOptions) ([]string, error)
 	}
 	s.look(ctx, ".", false)
 	s.readAll(ctx)
+	if s.computed.Load() {
+		s.follow(ctx)
+	}
 	if err := ctx.Err(); err != nil {
 		return nil, err
 	}
@@ -90,6 +97,8 @@ type search struct {
 	errs    []error
 
 	terragrunt terragrunt
+
+	computed atomic.Bool // the source of a module is not constant
 }
 
 // A candidate is a directory with configuration files, a lock file, or files of
@@ -372,7 +381,34 @@ func (s *search) read(c *candidate) {
 		module := s.opts.Cache.read(root)
 		root.tests = defaultTests
 		c.backend = c.backend || module.backend != nil
+		if slices.ContainsFunc(module.calls, func(call moduleCall) bool { return call.computed }) {
+			s.computed.Store(true)
+		}
 		c.calls[e], c.tests[e] = localSources(c.path, module.calls), localSources(c.path, s.opts.Cache.read(root).calls)
+	}
+}
+
+// follow adds the modules to which computed sources lead: where the values are known, and wherever other values of
+// variables could lead.
+func (s *search) follow(ctx context.Context) {
+	for _, c := range s.found {
+		for _, e := range c.engines {
+			w := newWalk(c.path, Options{Engine: e, DataDir: s.opts.DataDir, Inputs: s.opts.Inputs, Cache: s.opts.Cache}.withDefaults())
+			w.matches = func(pattern string) {
+				patterns := strings.Split(filepath.ToSlash(pattern), "/")
+				for _, other := range s.found {
+					if globMatch(patterns, strings.Split(filepath.ToSlash(other.path), "/")) {
+						c.calls[e] = append(c.calls[e], other.path)
+					}
+				}
+			}
+			top := call{dir: "."}
+			w.calls(ctx, w.module(top).calls, top)
+			for _, dir := range slices.Sorted(maps.Keys(w.read)) {
+				c.calls[e] = append(c.calls[e], pathIn(w.root, dir))
+			}
+			c.calls[e] = slices.DeleteFunc(c.calls[e], func(dir string) bool { return dir == c.path })
+		}
 	}
 }
 

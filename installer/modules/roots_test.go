@@ -68,6 +68,12 @@ func TestRoots(t *testing.T) {
 		{"calls of twins", "-- a/main.tf --\n" + calls("../b") + "-- a/main.tofu --\n" + calls("../c") + "-- b/main.tf --\n-- c/main.tf --\n", modules.RootsOptions{}, "a"},
 		{"calls of terraform's twin", "-- a/main.tf --\n" + calls("../b") + "-- a/main.tofu --\n" + calls("../c") + "-- b/main.tf --\n-- c/main.tf --\n", modules.RootsOptions{Engine: sources.Terraform}, "a c"},
 		{"calls of twins among tests", "-- a/main.tf --\n-- a/tests/a.tftest.hcl --\nrun \"a\" {\n  module {\n    source = \"./b\"\n  }\n}\n-- a/tests/a.tofutest.hcl --\nrun \"a\" {\n  module {\n    source = \"./c\"\n  }\n}\n-- a/b/main.tf --\n-- a/c/main.tf --\n", modules.RootsOptions{}, "a"},
+		{"a module with a computed source", "-- a/main.tf --\nlocals {\n  m = \"../mods\"\n}\n" + calls("${local.m}/net") + "-- mods/net/main.tf --\n", modules.RootsOptions{}, "a"},
+		{"modules that a variable selects", "-- a/main.tf --\nvariable \"v\" {\n  const = true\n}\n" + calls("../mods/${var.v}") + "-- a/terraform.tfvars --\nv = \"x\"\n-- mods/x/main.tf --\n-- mods/y/main.tf --\n", modules.RootsOptions{}, "a"},
+		{"any directory", "-- a/main.tf --\nvariable \"v\" {\n  const = true\n}\n" + calls("../${var.v}") + "-- b/main.tf --\n", modules.RootsOptions{}, "a b"},
+		{"a directory that is passed on", "-- a/main.tf --\nmodule \"m\" {\n  source = \"../b\"\n  d = \"../mods\"\n}\n-- b/main.tf --\nvariable \"d\" {\n  const = true\n}\n" + calls("${var.d}/net") + "-- mods/net/main.tf --\n", modules.RootsOptions{}, "a"},
+		{"a module that the environment selects", "-- a/main.tf --\nvariable \"v\" {\n  const = true\n}\n" + calls("../${var.v}") + "-- b/main.tf --\n", modules.RootsOptions{Inputs: modules.Inputs{Environ: []string{"v=b"}}}, "a"},
+
 		{"a backend for one engine", calling + "-- modules/a/main.tofu --\nterraform {\n  backend \"s3\" {}\n}\n", modules.RootsOptions{}, "live modules/a"},
 		{"files for tofu alone", "-- a/main.tofu --\n-- b/main.tf --\n", modules.RootsOptions{Engine: sources.Terraform}, "b"},
 		{"files for either", "-- a/main.tofu --\n-- b/main.tf --\n", modules.RootsOptions{}, "a b"},

@@ -25,13 +25,14 @@ func constant(expr hcl.Expression) cty.Value {
 	return v
 }
 
-// repeats reports whether evaluating expr repeats a part of it, so that a short one may take
-// all memory.
+// repeats reports whether evaluating expr repeats a part of it or makes large numbers, so that a short one may
+// take all memory.
 func repeats(expr hcl.Expression) (found bool) {
 	if node, ok := expr.(hclsyntax.Node); ok {
 		_ = hclsyntax.VisitAll(node, func(n hclsyntax.Node) hcl.Diagnostics {
 			_, is := n.(*hclsyntax.ForExpr)
-			found = found || is
+			operation, _ := n.(*hclsyntax.BinaryOpExpr)
+			found = found || is || operation != nil && (operation.Op == hclsyntax.OpMultiply || operation.Op == hclsyntax.OpDivide)
 			return nil
 		})
 	}

@@ -39,6 +39,13 @@ type walk struct {
 	full     bool // there are more than maxProviders, and the rest is not read
 	origins  map[origin]bool
 	missing  diagnostics // about calls of modules that are not installed as required
+	unsure   diagnostics // about calls whose source or version is not known
+
+	values    *values
+	scopes    map[string]*scope // by directory
+	scopeSize int64
+	given     map[string]*input    // see inputs; nil if not read
+	matches   func(pattern string) // see patterns; may be nil
 
 	tree *Tree // the result
 }
@@ -51,6 +58,7 @@ type origin struct {
 
 // A call is a module at its position in the tree.
 type call struct {
+	name   string // of the module block
 	key    string // dotted path of calls, as in the manifest; empty for the root module
 	dir    string // relative to the root module; empty for the parent of all modules
 	parent *call
@@ -68,7 +76,9 @@ func newWalk(dir string, opts Options) *walk {
 		needs:   map[sources.Provider]*sources.Requirement{},
 		origins: map[origin]bool{},
 		tree:    &Tree{},
+		scopes:  map[string]*scope{},
 	}
+	w.values = &values{walk: w, known: map[string]value{}}
 	w.readManifest()
 	return w
 }
@@ -178,7 +188,7 @@ func (w *walk) calls(ctx context.Context, calls []moduleCall, parent call) {
 		if _, ok := w.manifest[c.longKey]; ok && c.longKey != "" {
 			c.key = c.longKey
 		}
-		child := call{key: strings.TrimPrefix(parent.key+"."+c.key, "."), parent: &parent}
+		child := call{name: c.name, key: strings.TrimPrefix(parent.key+"."+c.key, "."), parent: &parent}
 		var ok bool
 		if child.dir, ok = w.locate(c, child); !ok || w.endless(c, child) {
 			continue
@@ -223,8 +233,18 @@ func (w *walk) endless(c moduleCall, child call) bool {
 
 // locate returns the directory of a called module.
 func (w *walk) locate(c moduleCall, child call) (dir string, ok bool) {
-	switch entry, installed := w.manifest[child.key]; {
-	case c.source == "" && !c.dynamic:
+	entry, installed := w.manifest[child.key]
+	if c.computed {
+		w.patterns(c, *child.parent)
+		var unknown string
+		if c, unknown = w.compute(c, *child.parent); unknown != "" {
+			w.unsure.fail(c.at, "set it for this command, in TF_VAR_NAME, TF_CLI_ARGS_init or terraform.tfvars",
+				"module %q: its source or version depends on %s, which is not known here", c.name, unknown)
+			c.source, c.version = entry.Source, ""
+		}
+	}
+	switch {
+	case c.source == "" && !c.computed:
 		w.diags.fail(c.at, "", "module %q: has no source", c.name)
 		return "", false
 	case isLocal(c.source):
@@ -232,7 +252,7 @@ func (w *walk) locate(c moduleCall, child call) (dir string, ok bool) {
 	case !installed:
 		w.absent(c.at, "module %q: not installed", c.name)
 		return "", false
-	case !c.dynamic && !sameSource(entry.Source, c.source, w.opts.Engine):
+	case !sameSource(entry.Source, c.source, w.opts.Engine):
 		w.absent(c.at, "module %q: installed from %q, while its source is now %q", c.name, entry.Source, c.source)
 		return "", false
 	case !allows(c.version, entry.Version):

@@ -37,7 +37,7 @@ type checking struct {
 // Check holds root modules to the policy and to their lock files, and changes nothing. It returns a
 // [report.FoundError] if there are findings.
 func Check(ctx context.Context, s *Session, request CheckRequest) (err error) {
-	s.flags.ReadOnly = true
+	s.flags.ReadOnly, s.certain = true, true
 	c := &checking{request: request, locking: &locking{
 		Session: s, LockRequest: LockRequest{Check: true, Strict: request.Strict},
 		said: map[string]bool{}, modules: map[sources.Provider]string{}, platforms: (*rootModule).platformsToCheck,

@@ -209,7 +209,7 @@ func (e *execution) readCommand() error {
 	}
 	e.workDir = Absolute(e.workDir, in.Dir)
 	e.flags.Upgrade = e.flags.Upgrade || in.Upgrade
-	e.testDir, e.noBackend, e.release = in.TestDir, in.NoBackend, e.terraformRelease
+	e.testDir, e.variables, e.noBackend, e.release = in.TestDir, in.Variables, in.NoBackend, e.terraformRelease
 	e.getModules = e.get
 	if in.KeepModules || e.flags.DryRun {
 		e.getModules = nil
@@ -294,7 +294,7 @@ func (e *execution) inState(ctx context.Context, home string, do func(home strin
 // its output is part of the error: several may run at the same time. It has no other arguments
 // than these: TF_CLI_ARGS may have some that only other commands take. In OpenTofu the source of
 // a module may depend on variables.
-func (e *execution) get(ctx context.Context, m *rootModule, update bool) error {
+func (e *execution) get(ctx context.Context, m *rootModule, tree *modules.Tree, update bool) error {
 	program, err := e.engineProgram(m.config.Engine)
 	if err != nil {
 		err = fmt.Errorf("cannot install the modules: PATH has no %s", m.config.Engine)

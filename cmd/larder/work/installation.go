@@ -42,6 +42,7 @@ type InstallRequest struct {
 // Install installs the providers that root modules require.
 func Install(ctx context.Context, s *Session, request InstallRequest) error {
 	in := &installation{Session: s, pluginPath: request.PluginDirs, readOnlyLock: request.ReadOnlyLock}
+	s.certain = request.ReadOnlyLock
 	if err := in.usePluginDirs(request.PluginDirs); err != nil {
 		return err
 	}

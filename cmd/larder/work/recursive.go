@@ -135,6 +135,15 @@ func (s *Session) outFor(dir string, several bool) *report.Output {
 	return s.output.ForModule(s.shown(dir), s.machine.WorkDir)
 }
 
+// inputs returns the values of variables: those on the engine's command line, or else those in the environment.
+func (s *Session) inputs() modules.Inputs {
+	flags := s.variables
+	if flags == nil {
+		flags = s.machine.Invocation([]string{string(sources.Terraform), "init"}).Variables
+	}
+	return modules.Inputs{Environ: s.machine.InputVariables(), Flags: flags}
+}
+
 // find returns the root modules in dir and below, except those that --exclude excludes. Dir is
 // absolute, and so are their paths.
 func (s *Session) find(ctx context.Context, dir string) ([]string, error) {
@@ -149,8 +158,10 @@ func (s *Session) find(ctx context.Context, dir string) ([]string, error) {
 			return nil, err
 		}
 	}
-	opts := modules.RootsOptions{Engine: s.requested.engine, DataDir: dataDir, Exclude: s.flags.Exclude, Cache: &s.modules}
-	opts.TestsAlone = func() bool { return here.readsTestsAlone(ctx) }
+	opts := modules.RootsOptions{
+		Engine: s.requested.engine, DataDir: dataDir, Exclude: s.flags.Exclude, Inputs: s.inputs(), Cache: &s.modules,
+		TestsAlone: func() bool { return here.readsTestsAlone(ctx) },
+	}
 	if !s.both {
 		opts.EngineOf = func(dir string) sources.Engine { return s.engineAt(ctx, filepath.Join(dir, lockfile.Name)) }
 	}

@@ -127,7 +127,7 @@ func (m *rootModule) needsIfAny(ctx context.Context) (*installer.Root, error) {
 }
 
 // load reads the configuration. If the session installs modules, it installs those that are
-// missing, or newer ones if it upgrades.
+// missing or may be others now, or newer ones if it upgrades.
 func (m *rootModule) load(ctx context.Context) (*modules.Tree, sources.Diagnostics, error) {
 	if err := m.machine.CheckDataDir(m.dir); err != nil {
 		return nil, nil, err
@@ -141,14 +141,21 @@ func (m *rootModule) load(ctx context.Context) (*modules.Tree, sources.Diagnosti
 		Here:               m.runsHere && m.dir == m.workDir,
 		Workspace:          m.config.Workspace,
 		KeepStateAddresses: !m.config.TranslateStateAddresses,
+		Inputs:             m.inputs(),
 		Cache:              &m.modules,
 	}
 	tree, ds := modules.Load(ctx, m.dir, opts)
-	if update := m.flags.Upgrade && tree.RemoteModules; m.getModules != nil && (len(tree.Missing) > 0 || update) {
-		if err := m.getModules(ctx, m, update); err != nil {
+	if update := m.flags.Upgrade && tree.RemoteModules; m.getModules != nil && (len(tree.Missing)+len(tree.Unsure) > 0 || update) {
+		if err := m.getModules(ctx, m, tree, update); err != nil {
 			return nil, nil, err
 		}
+		opts.Cache = nil // get may have replaced modules that were read
 		tree, ds = modules.Load(ctx, m.dir, opts)
+		tree.Unsure = nil // get has computed them
+	}
+	for _, d := range tree.Unsure {
+		d.Warning = !m.certain
+		ds = append(ds, d)
 	}
 	return tree, ds, nil
 }

@@ -54,19 +54,24 @@ type Session struct {
 	// expected reports whether a host may have a private address. If it is nil, every host may.
 	expected func(host string) bool
 
+	certain bool // a requirement that depends on an unknown value is an error
+
 	forDeclared bool // without --platform, the command is for the platforms that the policy of each root module declares
 
 	// Results of reading the engine's command line, for exec.
-	readsArguments bool                                                        // that of TF_CLI_ARGS too
-	lockedToo      bool                                                        // if the state is unread, the lock file's entries are requirements too
-	overriddenToo  func(ctx context.Context, m *rootModule) bool               // providers with development overrides are required too, if a source has them; may be nil
-	runsHere       bool                                                        // the engine runs in the working directory
-	mayBeEmpty     bool                                                        // a missing configuration is no reason for a message
-	mutesWarnings  bool                                                        // those about the configuration: the engine has its own
-	testDir        string                                                      // empty means the default
-	noBackend      bool                                                        // the engine ignores the configured backend
-	release        func(ctx context.Context, dir string) sources.Version       // of Terraform, if it runs there; may be nil
-	getModules     func(ctx context.Context, m *rootModule, update bool) error // installs missing modules; may be nil
+	readsArguments bool                                                  // that of TF_CLI_ARGS too
+	lockedToo      bool                                                  // if the state is unread, the lock file's entries are requirements too
+	overriddenToo  func(ctx context.Context, m *rootModule) bool         // providers with development overrides are required too, if a source has them; may be nil
+	runsHere       bool                                                  // the engine runs in the working directory
+	mayBeEmpty     bool                                                  // a missing configuration is no reason for a message
+	mutesWarnings  bool                                                  // those about the configuration: the engine has its own
+	testDir        string                                                // empty means the default
+	noBackend      bool                                                  // the engine ignores the configured backend
+	release        func(ctx context.Context, dir string) sources.Version // of Terraform, if it runs there; may be nil
+	variables      []string                                              // -var and -var-file; nil means those in the environment
+
+	// getModules installs missing modules. It may be nil.
+	getModules func(ctx context.Context, m *rootModule, tree *modules.Tree, update bool) error
 
 	modules  modules.Cache
 	settings memo[sources.Engine, settings]
