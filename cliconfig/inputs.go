@@ -50,6 +50,7 @@ var variables = []struct {
 	{"TF_PLUGIN_CACHE_DIR", "plugin cache", false, false},
 	{"LARDER_PLUGIN_CACHE_DIR", "plugin cache, set by larder exec", false, false},
 	{"LARDER_SHIM", "shims already run in this process", false, false},
+	{"LARDER_REPEATED", "second run of larder exec", false, false},
 	{"LARDER_SHIM_FLAGS", "flags of larder exec for shims", false, false},
 	{"LARDER_SHIM_OUTPUT", "how much shims print", false, false},
 	{"TF_PLUGIN_CACHE_MAY_BREAK_DEPENDENCY_LOCK_FILE", "allow unverified cached packages", false, false},

@@ -35,6 +35,7 @@ type Invocation struct {
 	TestDir      string   // empty means the default
 	NoBackend    bool     // -backend=false: init ignores the configured backend
 	Variables    []string // -var=NAME=VALUE and -var-file=PATH
+	JSON         bool     // init writes its messages to standard output
 
 	EnginePath string // the engine that Terragrunt is told to run, as typed; empty if there is none
 
@@ -202,6 +203,8 @@ func (in *Invocation) readInit(args []string) {
 			in.Init = in.Init && !in.FromModule
 		case "upgrade":
 			in.Upgrade = f.on
+		case "json":
+			in.JSON = f.on
 		case "get":
 			in.KeepModules = !f.on
 		case "backend", "cloud": // two names of one flag

@@ -1,25 +1,19 @@
 package cliconfig
 
 import (
-	"errors"
-	"fmt"
 	"os"
-	"os/exec"
 	"os/signal"
 )
 
-// Become runs a program and returns its exit status. Windows sends an interrupt to both processes, so this one
-// ignores it.
+// Become runs a program with these three files, and returns its exit status: a process can't be replaced.
 func Become(program string, line, environ []string, in, out, errs *os.File) (status int, err error) {
-	signal.Ignore(os.Interrupt)
-	cmd := &exec.Cmd{Path: program, Args: line, Env: environ, Stdin: in, Stdout: out, Stderr: errs}
-	err = cmd.Run()
-	var exit *exec.ExitError
-	if errors.As(err, &exit) {
-		return exit.ExitCode(), nil
-	}
-	if err != nil {
-		return 0, fmt.Errorf("cannot run %s: %w", program, err)
-	}
-	return 0, nil
+	return Run(program, line, environ, in, out, errs)
 }
+
+// passSignals ignores interrupts: Windows sends them to the program too.
+func passSignals(*os.Process, *os.File) (done func()) {
+	signal.Ignore(os.Interrupt)
+	return func() {}
+}
+
+func exitStatus(state *os.ProcessState) int { return state.ExitCode() }

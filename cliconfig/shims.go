@@ -2,6 +2,7 @@ package cliconfig
 
 import (
 	"fmt"
+	"os"
 	"slices"
 	"strconv"
 	"strings"
@@ -42,15 +43,16 @@ const maxShims = 20
 // NextProgram returns the program that the shim of a name runs: the one at the path fixed, or if that
 // is empty, the next one of that name on PATH that runs, and that isn't the shim itself. It fails if
 // there is none, or if shims run each other in a loop. The environment is that of the program. Its
-// LARDER_SHIM lists the shims that have run before:
+// LARDER_SHIM lists the shims that have run before, for the process that a shim has become, or, with a minus sign, for
+// the one that it runs:
 //
-//	PROCESS DEPTH PATH...
+//	[-]PROCESS DEPTH PATH...
 func (m Machine) NextProgram(name, fixed string, process int, runs func(path string) bool) (path string, environ []string, err error) {
 	var depth int
 	var seen []string
-	if words := strings.Split(m.getenv("LARDER_SHIM"), "\n"); len(words) > 1 {
+	if words := strings.Split(m.getenv(shimsRun), "\n"); len(words) > 1 {
 		depth, _ = strconv.Atoi(words[1])
-		if words[0] == strconv.Itoa(process) { // otherwise they were seen on behalf of a process that has run this one
+		if words[0] == strconv.Itoa(process) || words[0] == strconv.Itoa(-os.Getppid()) { // otherwise they were seen on behalf of a process that has run this one
 			seen = words[2:]
 		}
 	}
@@ -71,11 +73,14 @@ func (m Machine) NextProgram(name, fixed string, process int, runs func(path str
 		seen = append(seen, path)
 		if next {
 			value := append([]string{strconv.Itoa(process), strconv.Itoa(depth + 1)}, seen...)
-			return path, m.With(map[string]string{"LARDER_SHIM": strings.Join(value, "\n")}), nil
+			return path, m.With(map[string]string{shimsRun: strings.Join(value, "\n")}), nil
 		}
 	}
 	return "", nil, notFound
 }
+
+// shimsRun is the variable with the shims that have run before.
+const shimsRun = "LARDER_SHIM"
 
 // shimFlags is the variable with flags of larder exec for shims.
 const shimFlags = "LARDER_SHIM_FLAGS"

@@ -87,13 +87,19 @@ func runIn(ctx context.Context, out *report.Output, results *results, args []str
 		out.Fail(ctx, err)
 	}
 	exit := status(ctx, err)
-	out.Summarize(exit)
+	if next == nil || exit != exitDone {
+		out.Summarize(exit)
+		return func() int { return exit }
+	}
+	if next.Failed == nil { // the program replaces this process
+		out.Summarize(exit)
+	}
 	return func() int {
-		if next != nil && exit == exitDone {
-			if exit, err = next.run(); err != nil {
-				out.Fail(ctx, err)
-				out.Summarize(exit)
-			}
+		if exit, err = next.run(); err != nil {
+			out.Fail(ctx, err)
+		}
+		if err != nil || next.Failed != nil {
+			out.Summarize(exit)
 		}
 		return exit
 	}

@@ -25,6 +25,7 @@ func execCommand() *line.Command {
 			"Larder then installs the providers before each init that the program runs.",
 		Flags: slices.Concat([]line.Flag{
 			recursiveFlag("all root modules in and below the working directory"), excludeFlag(), upgradeFlag(),
+			{Name: "unconfined", Does: "let init install providers that larder has not foreseen"},
 		}, trustFlags(), installFlags("show what would be installed, and run nothing"), []line.Flag{
 			{Name: asShim, Hidden: true},
 			{Name: enginePath, Value: "FILE", Kind: line.Path, Hidden: true},
@@ -49,7 +50,7 @@ func execute(ctx context.Context, l *line.Line, out *report.Output) error {
 		return err
 	}
 	request.Restricts = l.IsSet("lockfile") || l.IsSet("plugin-dir")
-	request.Flags = shimFlags(l, s)
+	request.Flags, request.Unconfined = shimFlags(l, s), l.Bool("unconfined")
 	next, err := work.Exec(ctx, s, request)
 	if err != nil || next == nil {
 		return err

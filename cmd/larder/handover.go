@@ -1,6 +1,7 @@
 package main
 
 import (
+	"io"
 	"os"
 	"path/filepath"
 	"runtime"
@@ -21,16 +22,47 @@ func (h *handover) Error() string { return "continue with " + h.Path }
 // run replaces this process by the program. It returns only if that fails. Where a process can't
 // be replaced, it runs the program and returns its exit status.
 func (h *handover) run() (status int, err error) {
-	if now, err := os.Getwd(); err != nil || now != h.Dir {
+	now, err := os.Getwd()
+	if err != nil || now != h.Dir {
 		if err := os.Chdir(h.Dir); err != nil {
 			return exitFailed, err
 		}
 	}
-	status, err = cliconfig.Become(h.Program.Path, h.Program.Line, h.Program.Environ, os.Stdin, os.Stdout, os.Stderr)
+	if h.Failed == nil {
+		status, err = cliconfig.Become(h.Path, h.Line, h.Environ, os.Stdin, os.Stdout, os.Stderr)
+	} else {
+		stdout, stderr, last := io.Writer(os.Stdout), io.Writer(os.Stderr), &lastOutput{}
+		if h.JSON {
+			stdout = io.MultiWriter(stdout, last)
+		} else {
+			stderr = io.MultiWriter(stderr, last)
+		}
+		if status, err = cliconfig.Run(h.Path, h.Line, h.Environ, os.Stdin, stdout, stderr); err == nil && status != exitDone {
+			var again bool
+			if again, err = h.Failed(string(last.text)); again {
+				return cliconfig.Repeat(now, os.Stdin, os.Stdout, os.Stderr)
+			} else if err != nil {
+				return status, err
+			}
+		}
+	}
 	if err != nil {
 		return exitFailed, err
 	}
 	return status, nil
+}
+
+// A lastOutput keeps the last bytes that are written to it.
+type lastOutput struct{ text []byte }
+
+// maxLastOutput is more than an engine writes about a missing provider.
+const maxLastOutput = 64 << 10
+
+// Write implements [io.Writer].
+func (o *lastOutput) Write(p []byte) (int, error) {
+	o.text = append(o.text, p...)
+	o.text = append(o.text[:0], o.text[max(0, len(o.text)-maxLastOutput):]...)
+	return len(p), nil
 }
 
 // asShim is the flag with which larder runs itself under the name of an engine, and enginePath the

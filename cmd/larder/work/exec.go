@@ -50,6 +50,7 @@ type ExecRequest struct {
 	PluginDirs   []string // mirrors as typed, in place of all other sources
 	ReadOnlyLock bool
 	Restricts    bool                          // the request has more limits than init itself
+	Unconfined   bool                          // init may install what Larder hasn't
 	Flags        func(outer []string) []string // for the shims that the program runs; outer are those of an outer exec
 }
 
@@ -150,8 +151,14 @@ func (e *execution) install(ctx context.Context, next *Program, outer []string) 
 			return err
 		}
 	}
+	if e.request.Unconfined && limited {
+		return report.Usage(e.restrictedError())
+	}
 	if err := e.run(ctx); err != nil {
-		return err
+		if !e.request.Unconfined || ctx.Err() != nil {
+			return err
+		}
+		e.output.WarnAll(sources.Errors(err))
 	}
 	if e.got.Load() { // the modules may have brought more
 		if err := e.checkDataDirs(ctx); err != nil {
@@ -170,7 +177,10 @@ func (e *execution) install(ctx context.Context, next *Program, outer []string) 
 		return e.inState(ctx, shimHome(e.machine), func(home string) error {
 			return e.shimEngines(home, e.command, next, e.request.Flags(outer))
 		})
+	case e.request.Unconfined:
 	case e.packages != nil || limited: // without a view, init would install what only a state in a backend requires
+		next.Failed = func(output string) (bool, error) { return e.unforeseen(ctx, output, limited) }
+		next.JSON = e.command.JSON
 		return e.useView(ctx, next)
 	}
 	return nil
@@ -295,6 +305,9 @@ func (e *execution) inState(ctx context.Context, home string, do func(home strin
 // than these: TF_CLI_ARGS may have some that only other commands take. In OpenTofu the source of
 // a module may depend on variables.
 func (e *execution) get(ctx context.Context, m *rootModule, tree *modules.Tree, update bool) error {
+	if err := e.postpone(tree); err != nil {
+		return err
+	}
 	program, err := e.engineProgram(m.config.Engine)
 	if err != nil {
 		err = fmt.Errorf("cannot install the modules: PATH has no %s", m.config.Engine)
@@ -332,7 +345,8 @@ func (e *execution) get(ctx context.Context, m *rootModule, tree *modules.Tree, 
 	get.Env = e.machine.With(map[string]string{"TF_CLI_ARGS": "", "TF_CLI_ARGS_get": strings.Join(variables, " "), "PATH": path})
 	if output, err := get.CombinedOutput(); err != nil {
 		lines := strings.Split(strings.TrimSpace(string(output)), "\n")
-		return fmt.Errorf("%s get: %w\n%s", m.config.Engine, err, strings.Join(lines[max(0, len(lines)-maxGetLines):], "\n"))
+		err = fmt.Errorf("%s get: %w\n%s", m.config.Engine, err, strings.Join(lines[max(0, len(lines)-maxGetLines):], "\n"))
+		return sources.WithHint(err, "if init alone succeeds, let it install the modules and providers: larder exec --unconfined")
 	}
 	return nil
 }

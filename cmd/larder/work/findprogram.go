@@ -21,6 +21,12 @@ type Program struct {
 	Line    []string // words, the first one is the name of the program
 	Dir     string   // working directory, absolute
 	Environ []string
+
+	// Failed explains why the program has failed, from the end of what it wrote to standard error or, if it writes JSON,
+	// to standard output. Or it reports that Larder can succeed if it runs its own command line again. If Failed is nil,
+	// the program can replace this process.
+	Failed func(output string) (again bool, err error)
+	JSON   bool
 }
 
 // lookPath is [exec.LookPath], with an error that names the program once.

@@ -2,6 +2,7 @@ package work
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -82,6 +83,9 @@ func (in *installation) at(ctx context.Context, dir string, out *report.Output) 
 		return func() {}, nil
 	}
 	root, err := m.needsIfAny(ctx)
+	if postponed, ok := errors.AsType[postponedError](err); ok {
+		return func() { out.Say("%v", postponed) }, nil
+	}
 	if err != nil {
 		return in.tally.fail, err
 	}
