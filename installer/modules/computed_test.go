@@ -1,6 +1,7 @@
 package modules_test
 
 import (
+	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -72,7 +73,17 @@ var computedSources = map[string]struct {
 	"passed on":        {files: "-- main.tf --" + constant + "module \"mid\" {\n  source = \"./mid\"\n  v = var.v\n}\n-- mid/main.tf --" + constant + calls(`"../mods/${var.v}"`), environ: []string{"v=b"}, terraform: "b", openTofu: "b"},
 	"not passed on":    {files: "-- main.tf --" + constant + "module \"mid\" {\n  source = \"./mid\"\n}\n-- mid/main.tf --\nvariable \"v\" {\n  const = true\n  default = \"a\"\n}\n" + calls(`"../mods/${var.v}"`), environ: []string{"v=b"}, terraform: "a", openTofu: "a"},
 	"JSON":             {files: "-- main.tf.json --\n{\"variable\":{\"v\":{\"const\":true,\"default\":\"a\"}},\"module\":{\"m\":{\"source\":\"./mods/${var.v}\"}}}\n", terraform: "a", openTofu: "a"},
+	"doubled":          {files: "-- main.tf --\nlocals {\n  n0 = \"./mods/a\"\n" + doubled(40) + "}\n" + calls(`local.n40`)},
 	"of another shape": {files: "-- main.tf --\nlocals {\n  m = [\"a\"]\n}\n" + calls(`local.m`)},
+}
+
+// doubled returns so many locals, each twice as large as the one before.
+func doubled(n int) string {
+	var b strings.Builder
+	for i := range n {
+		fmt.Fprintf(&b, "  n%d = \"${local.n%d}${local.n%d}\"\n", i+1, i, i)
+	}
+	return b.String()
 }
 
 func calls(source string) string { return "module \"m\" {\n  source = " + source + "\n}\n" }
