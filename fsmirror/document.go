@@ -21,5 +21,8 @@ type Archive struct {
 	URL    string         `json:"url"` // relative to that of the document
 }
 
+// Index is the name of a provider's document with its versions.
+const Index = "index.json"
+
 // MaxDocument is the size of the largest document that is read, in bytes.
 const MaxDocument = 16 << 20

@@ -3,7 +3,6 @@ package sources
 import (
 	"context"
 	"slices"
-	"strings"
 )
 
 // A Source lists versions and packages of providers. It downloads no packages
@@ -56,12 +55,6 @@ func (d Detail) For(p Platform) bool { return d.Platforms == nil || slices.Conta
 // Usable reports whether engines may support one of the protocols.
 func (d Detail) Usable() bool {
 	return d.Protocols == nil || slices.ContainsFunc(d.Protocols, SupportedProtocol)
-}
-
-// SupportedProtocol reports whether engines support a version of the plugin protocol, such as 5.1.
-func SupportedProtocol(text string) bool {
-	major, _, _ := strings.Cut(text, ".")
-	return major == "5" || major == "6"
 }
 
 // A Detailer is a source that knows more about a version after another request.

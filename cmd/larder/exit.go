@@ -28,11 +28,11 @@ var exitStatuses = []struct {
 	{exitInterrupted, "interrupted", "finished work is kept"},
 }
 
-// What remains after an interruption of commands that put packages somewhere.
-// notRemoved remains after an interruption of a prune.
-const notRemoved = "packages not removed yet are complete"
-
-const continues = "packages finished before are complete; run the command again to continue"
+// What an interruption leaves, of a prune and of commands that put packages somewhere.
+const (
+	notRemoved = "packages not removed yet are complete"
+	continues  = "packages finished before are complete; run the command again to continue"
+)
 
 // status returns the exit status for err.
 func status(ctx context.Context, err error) int {

@@ -2,15 +2,13 @@
 // in the CLI configuration, verifies them, keeps one copy of each on the machine, and
 // installs them where terraform init and tofu init expect them.
 //
-// This package connects the others and parses the command line. Package ui formats results
-// and messages.
+// This package describes the commands. Package line reads a command line, package work does what it asks for, package
+// report prints results and messages, and package ui formats them.
 //
 // # Files
 //
 // Each command has a file of its name: cache_prune.go describes larder cache prune, and turns its
-// flags into a request. The file of a command doesn't use the file of another. Package work does the
-// work, package report prints results, and package line reads the command line. Other
-// files are:
+// flags into a request. The file of a command doesn't use the file of another. Other files are:
 //
 //	app.go      the commands, and what all of them share
 //	exit.go     exit statuses

@@ -17,8 +17,6 @@ import (
 	"github.com/larder-cli/larder/sources/store"
 )
 
-const indexName = "index.json"
-
 // versionOf returns the version whose document has this name.
 func versionOf(name string) (string, bool) {
 	text, ok := strings.CutSuffix(name, ".json")
@@ -45,7 +43,7 @@ func (b *Builder) readShelves() (map[string]shelf, error) {
 	shelves := map[string]shelf{}
 	err := b.eachHome(func(home string, names []string) {
 		for _, name := range names {
-			if _, ok := versionOf(name); !ok && name != indexName {
+			if _, ok := versionOf(name); !ok && name != fsmirror.Index {
 				continue
 			}
 			if shelves[home] == nil {
@@ -62,7 +60,7 @@ func (b *Builder) readDocument(path string) (d placed) {
 	if d.err == nil {
 		d.err = json.Unmarshal(d.text, &d.Document)
 	}
-	switch isIndex := filepath.Base(path) == indexName; {
+	switch isIndex := filepath.Base(path) == fsmirror.Index; {
 	case d.err != nil:
 	case isIndex && d.Versions == nil:
 		d.err = errors.New("has no versions")
@@ -145,7 +143,7 @@ func (b *Builder) extension(p sources.Provider, v sources.Version) (*evidence.Ex
 
 // unindexVersion removes a version from index.json. It deletes an invalid index.json.
 func (b *Builder) unindexVersion(home, version string) error {
-	path := filepath.Join(home, indexName)
+	path := filepath.Join(home, fsmirror.Index)
 	index := b.readDocument(path)
 	switch {
 	case errors.Is(index.err, fs.ErrNotExist):

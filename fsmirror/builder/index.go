@@ -315,10 +315,10 @@ func planHome(home string, wanted documents, there shelf) (steps []step, err err
 			return nil, err
 		}
 	}
-	unwanted := []string{indexName}
+	unwanted := []string{fsmirror.Index}
 	if len(wanted) > 0 {
 		unwanted = nil
-		if err := plan(indexName, index); err != nil {
+		if err := plan(fsmirror.Index, index); err != nil {
 			return nil, err
 		}
 	}

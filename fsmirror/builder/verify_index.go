@@ -72,7 +72,7 @@ func (v *verifier) valid(home string, docs shelf, packages bool) (found bool) {
 // checkShelf compares the documents of a directory with each other and with the files
 // that they name. The provider is zero if there are no archives.
 func (v *verifier) checkShelf(home string, p sources.Provider, docs shelf) {
-	index, listed := filepath.Join(home, indexName), docs[indexName].Versions
+	index, listed := filepath.Join(home, fsmirror.Index), docs[fsmirror.Index].Versions
 	for _, version := range slices.Sorted(maps.Keys(listed)) {
 		if _, ok := docs[version+".json"]; !ok {
 			v.found(BadIndex, index, nil, "it lists %s, but there is no %s.json", version, version)

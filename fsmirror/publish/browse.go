@@ -9,6 +9,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/larder-cli/larder/fsmirror"
 	"github.com/larder-cli/larder/sources"
 	"github.com/larder-cli/larder/sources/bucket"
 	"github.com/larder-cli/larder/sources/fetch"
@@ -142,7 +143,7 @@ func (b *bucketBrowser) Providers(ctx context.Context) (all []sources.Provider, 
 			return nil, err
 		}
 		parts := strings.Split(info.Name, "/")
-		if len(parts) != 4 || parts[3] != indexName {
+		if len(parts) != 4 || parts[3] != fsmirror.Index {
 			continue
 		}
 		host, err := sources.ParsePunycodeHost(parts[0])

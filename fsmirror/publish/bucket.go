@@ -34,7 +34,6 @@ const (
 )
 
 const (
-	indexName    = "index.json"
 	archives     = "archives/" // contains a directory for each archive, with its SHA-256 as the name
 	maxTombstone = 256         // bytes; a document without archives is smaller, and most others are larger
 )
@@ -522,7 +521,7 @@ func (b *Bucket) Versions(ctx context.Context, p sources.Provider) (versions []s
 // versionOf returns the version whose document has a name.
 func versionOf(name string) (sources.Version, bool) {
 	text, ok := strings.CutSuffix(name, ".json")
-	if !ok || name == indexName {
+	if !ok || name == fsmirror.Index {
 		return sources.Version{}, false
 	}
 	v, err := sources.ParseVersion(text)
@@ -690,7 +689,7 @@ func (b *Bucket) reindex(ctx context.Context, p sources.Provider, touched map[so
 	}
 	for range maxRaces {
 		var changed []sources.Version
-		index, err := b.update(ctx, home(p)+indexName, func(index *fsmirror.Document) error {
+		index, err := b.update(ctx, home(p)+fsmirror.Index, func(index *fsmirror.Document) error {
 			differs := func(v sources.Version) bool {
 				_, has := index.Versions[v.String()]
 				return has != listed(v)
@@ -725,7 +724,7 @@ func (b *Bucket) reindex(ctx context.Context, p sources.Provider, touched map[so
 			return nil
 		}
 	}
-	return fmt.Errorf("%s/%s: %w", b, home(p)+indexName, bucket.ErrChanged)
+	return fmt.Errorf("%s/%s: %w", b, home(p)+fsmirror.Index, bucket.ErrChanged)
 }
 
 // clean removes what documents no longer name.

@@ -60,7 +60,7 @@ func (m *mirror) dir() *disk.Dir {
 
 // versions returns the versions of a provider that the index lists and that have an archive here, sorted.
 func (m *mirror) versions(p sources.Provider) ([]sources.Version, error) {
-	d, err := m.document(p, "index.json")
+	d, err := m.document(p, fsmirror.Index)
 	if err != nil {
 		return nil, err
 	}

@@ -6,6 +6,7 @@ import (
 	"path"
 	"strings"
 
+	"github.com/larder-cli/larder/fsmirror"
 	"github.com/larder-cli/larder/sources"
 	"github.com/larder-cli/larder/sources/evidence"
 )
@@ -80,7 +81,7 @@ func parsePath(u *url.URL) target {
 			t.kind, t.id.Version, t.file = proof, v, parts[4]
 		}
 	case isProof || len(parts) != 4:
-	case name == "index.json":
+	case name == fsmirror.Index:
 		t.kind = index
 	case strings.HasSuffix(name, ".json"):
 		if v, ok := parseVersion(strings.TrimSuffix(name, ".json")); ok {

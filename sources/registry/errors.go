@@ -40,7 +40,7 @@ type ProtocolError struct {
 }
 
 func (e *ProtocolError) Error() string {
-	return "plugin protocol " + fetch.Printable(strings.Join(e.Protocols, ", ")) + " is not supported (supported: 5 and 6)"
+	return "plugin protocol " + fetch.Printable(strings.Join(e.Protocols, ", ")) + " " + sources.ProtocolNotSupported
 }
 
 // moved returns the provider that replaces p, or zero if the registry names

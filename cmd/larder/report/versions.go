@@ -39,24 +39,7 @@ func (r *Release) Describe(d sources.Detail) {
 	slices.Sort(r.Platforms)
 	slices.Sort(r.Protocols)
 	r.Platforms, r.Protocols = slices.Compact(r.Platforms), slices.Compact(r.Protocols)
-	r.Engines = enginesFor(r.Protocols)
-}
-
-// enginesFor returns the oldest versions of engines that support one of the protocols.
-// Source: developer.hashicorp.com/terraform/plugin/terraform-plugin-protocol.
-func enginesFor(protocols []string) (engines []string) {
-	has := func(major string) bool {
-		return slices.ContainsFunc(protocols, func(p string) bool { return p == major || strings.HasPrefix(p, major+".") })
-	}
-	switch {
-	case has("5"):
-		return []string{"terraform 0.12", "tofu"}
-	case has("6"):
-		return []string{"terraform 1.0", "tofu"}
-	case has("4"):
-		return []string{"terraform 0.10 to 0.12"}
-	}
-	return nil
+	r.Engines = sources.EnginesFor(r.Protocols)
 }
 
 // foreign reports whether the version has no package for this platform.

@@ -212,7 +212,7 @@ func (q *question) obstacle(p planned) string {
 	}
 	for i, a := range q.answers {
 		if detail := a.Listing.Details[p.Version]; q.nameOf(i) == from && !detail.Usable() {
-			return fmt.Sprintf("plugin protocol %s of %s is not supported (supported: 5 and 6)", strings.Join(detail.Protocols, ", "), p.Version)
+			return fmt.Sprintf("plugin protocol %s of %s %s", strings.Join(detail.Protocols, ", "), p.Version, sources.ProtocolNotSupported)
 		}
 	}
 	return ""
@@ -313,7 +313,7 @@ func (q *question) whyNot(w installer.Weighed, plan planned) string {
 	case installer.WithoutPlatform:
 		return "no package for " + sources.CurrentPlatform().String()
 	case installer.WrongProtocol:
-		return "its plugin protocol is not supported (supported: 5 and 6)"
+		return "its plugin protocol " + sources.ProtocolNotSupported
 	case installer.LockedOut:
 		return fmt.Sprintf("the lock file keeps %s", q.locked)
 	}

@@ -39,7 +39,7 @@ type Session struct {
 	output     *report.Output // of the run; that of a root module names it
 	machine    cliconfig.Machine
 	workDir    string       // working directory, absolute
-	roots      []string     // root modules that arguments name, as typed; empty means the one in dir
+	roots      []string     // root modules that arguments name, as typed; empty means the one in workDir
 	addresses  []string     // arguments that were read as providers, as typed
 	searched   []string     // directories in which root modules were searched for, absolute
 	requested  choice       // of an engine, by the user or by the command of exec; empty if there is none
