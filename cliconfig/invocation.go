@@ -2,9 +2,14 @@ package cliconfig
 
 import (
 	"cmp"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/mattn/go-shellwords"
 
@@ -23,14 +28,18 @@ type Invocation struct {
 	// NoCommand reports that the engine's command is missing or has a space. Engines then take it from TF_CLI_ARGS.
 	NoCommand bool
 
-	NoProviders bool   // it is certain that the engine's command runs no providers
+	NoProviders bool   // it is certain that the engine's command runs no providers, or that no command runs
 	Downloads   string // the engine's command, such as "providers lock", if it downloads providers otherwise than init does
+
+	// Unforeseen is why Larder can't determine what init installs, if it can't: init copies a configuration that isn't
+	// here yet, or it is not certain that the engine accepts the command line. Then Init is false.
+	Unforeseen string
+	Release    sources.Version // first one of the engine that has all the flags of init, if some haven't
 
 	// The flags of init.
 	Upgrade      bool
 	ReadOnlyLock bool
 	KeepModules  bool     // -get=false: init installs no modules
-	FromModule   bool     // init copies a configuration that isn't here yet; then Init is false
 	PluginDirs   []string // as typed, empty ones included
 	TestDir      string   // empty means the default
 	NoBackend    bool     // -backend=false: init ignores the configured backend
@@ -66,7 +75,10 @@ func (m Machine) Invocation(line []string) Invocation {
 		return in
 	}
 	in.Wrapper = true
-	in.readVariables(m)
+	words, err := m.words(initVariables...)
+	if err := cmp.Or(err, in.readInit(words)); err != nil {
+		in.Unforeseen = "init (" + err.Error() + ")"
+	}
 	in.EnginePath = m.terragrunt(enginePath, nil) // which any program may hand on to Terragrunt
 	if m.programName(line[0]) == "terragrunt" {
 		in.readTerragrunt(m, line[1:])
@@ -110,24 +122,46 @@ var downloading = []string{"rpcapi", "stacks"}
 
 // readEngine reads the arguments of an engine.
 func (in *Invocation) readEngine(m Machine, args []string) {
-	for len(args) > 0 && (args[0] == "" || strings.HasPrefix(args[0], "-")) { // engines skip empty words
-		if dir, ok := strings.CutPrefix(args[0], "-chdir="); ok {
+	at, unknown := 0, ""
+	for ; at < len(args) && args[at] != "--" && (args[at] == "" || args[at][0] == '-'); at++ { // engines skip empty words
+		dir, is := strings.CutPrefix(args[at], "-chdir=")
+		if is {
 			in.Dir = dir
 		}
-		args = args[1:]
+		if args[at] != "" && (at > 0 || dir == "" || !is) {
+			unknown = "a flag before init"
+		}
 	}
-	if len(args) == 0 {
+	if at == len(args) || args[at] == "--" {
 		in.NoProviders, in.NoCommand = true, true
 		return
 	}
-	command, rest := args[0], args[1:]
+	command, rest := args[at], args[at+1:]
+	words, err := m.words("TF_CLI_ARGS")
+	if command == "init" {
+		words, err = m.words(initVariables...)
+	}
+	words = append(words, rest...)
+	if in.NoProviders = m.answers(slices.Concat(args[:at], words)); in.NoProviders {
+		return
+	}
 	switch {
 	case command == "init":
-		in.Init = true
-		in.readVariables(m)
-		in.readInit(rest)
+		if err := cmp.Or(err, in.readInit(words)); err != nil && unknown == "" {
+			unknown = err.Error()
+		}
+		for _, variable := range in.Variables {
+			if file, is := strings.CutPrefix(variable, "-var-file="); is && (file == "" || !m.exists(m.abs(m.abs(m.WorkDir, in.Dir), file))) {
+				unknown = cmp.Or(unknown, "-var-file: no file")
+			}
+		}
+		if unknown != "" {
+			in.Unforeseen = cmp.Or(in.Unforeseen, "init ("+unknown+")")
+		}
+		in.Init = in.Unforeseen == ""
 	case command == "providers":
-		for _, word := range slices.Concat(m.words("TF_CLI_ARGS_providers"), m.words("TF_CLI_ARGS"), rest) {
+		inserted, _ := m.words("TF_CLI_ARGS_providers")
+		for _, word := range append(inserted, words...) {
 			if word == "lock" || word == "mirror" {
 				in.Downloads = command + " " + word
 			}
@@ -139,22 +173,38 @@ func (in *Invocation) readEngine(m Machine, args []string) {
 	in.NoCommand = strings.Contains(command, " ")
 }
 
-// words returns the words in a variable.
-func (m Machine) words(name string) []string {
-	words, _ := shellwords.Parse(m.getenv(name)) // the engine reports the error
-	return words
-}
-
-// readVariables reads the arguments of init that are in variables. Engines insert those of TF_CLI_ARGS
-// after the command first, and then those of TF_CLI_ARGS_init, so these are overridden by the former.
-func (in *Invocation) readVariables(m Machine) {
-	for _, name := range []string{"TF_CLI_ARGS_init", "TF_CLI_ARGS"} {
-		in.readInit(m.words(name))
+// answers reports whether an engine shows its version, help or completions, whatever its command is.
+func (m Machine) answers(words []string) bool {
+	is := func(word string) bool { return slices.Contains([]string{"-v", "-version", "--version"}, word) }
+	if m.getenv("COMP_LINE") != "" || slices.ContainsFunc(words, is) {
+		return true
 	}
+	if end := slices.Index(words, "--"); end >= 0 {
+		words = words[:end]
+	}
+	return slices.ContainsFunc(words, func(word string) bool { return slices.Contains(answered, word) })
 }
 
-// A flag is an argument that begins with a dash, or with two.
-type flag struct {
+// answered are the arguments with which engines run no command, even as the value of a flag.
+var answered = []string{
+	"-h", "-help", "--help", "-install-autocomplete", "--install-autocomplete", "-uninstall-autocomplete", "--uninstall-autocomplete",
+}
+
+// words returns the words in variables, which engines insert after their command.
+func (m Machine) words(names ...string) (words []string, err error) {
+	for _, name := range names {
+		more, moreErr := shellwords.Parse(m.getenv(name))
+		words, err = append(words, more...), cmp.Or(err, moreErr)
+	}
+	return words, err
+}
+
+// initVariables are the variables with arguments of init. Engines insert those of TF_CLI_ARGS first, and then those of
+// TF_CLI_ARGS_init, so these are overridden by the former.
+var initVariables = []string{"TF_CLI_ARGS_init", "TF_CLI_ARGS"}
+
+// A typedFlag is an argument that begins with a dash, or with two.
+type typedFlag struct {
 	arg         string // as typed, without a value in the next argument
 	name, value string // without dashes
 	on          bool   // as a boolean: set, and not set to false
@@ -163,14 +213,14 @@ type flag struct {
 
 // flagsOf returns the flags on a command line. Those named in valued may have their value in the
 // next argument.
-func flagsOf(line, valued []string) (all []flag) {
+func flagsOf(line, valued []string) (all []typedFlag) {
 	for i := 0; i < len(line); i++ {
 		arg, ok := strings.CutPrefix(line[i], "-")
 		if !ok {
 			continue
 		}
 		name, value, assigned := strings.Cut(strings.TrimPrefix(arg, "-"), "=")
-		f := flag{arg: line[i], name: name, value: value, on: !assigned}
+		f := typedFlag{arg: line[i], name: name, value: value, on: !assigned}
 		switch {
 		case assigned:
 			f.on, _ = strconv.ParseBool(value)
@@ -184,41 +234,133 @@ func flagsOf(line, valued []string) (all []flag) {
 	return all
 }
 
-// initFlags are the flags of init whose value may be the next argument.
-var initFlags = []string{"backend-config", "from-module", "json-into", "lockfile", "lock-timeout", "plugin-dir", "test-directory", "var", "var-file"}
+// The forms of the flags of init.
+const (
+	wordFlag   = iota // exactly this argument, wherever it is
+	switchFlag        // with a boolean, or without
+	valueFlag         // may have its value in the next argument
+)
 
-// helpFlags are the arguments with which engines show help instead of running a command. In any other form, they may be
-// the value of another flag.
-var helpFlags = []string{"-h", "-help", "--help"}
+// all stands for all releases that have lock files.
+const all = "all"
 
-// readInit reads the arguments of init. Later flags override earlier ones.
-func (in *Invocation) readInit(args []string) {
-	for _, f := range flagsOf(args, initFlags) {
-		if slices.Contains(helpFlags, f.arg) {
-			in.Init = false
-		}
-		switch f.name {
-		case "from-module":
-			in.FromModule = f.value != ""
-			in.Init = in.Init && !in.FromModule
-		case "upgrade":
-			in.Upgrade = f.on
-		case "json":
-			in.JSON = f.on
-		case "get":
-			in.KeepModules = !f.on
-		case "backend", "cloud": // two names of one flag
-			in.NoBackend = !f.on
-		case "lockfile":
-			in.ReadOnlyLock = f.value == "readonly"
-		case "plugin-dir":
-			in.PluginDirs = append(in.PluginDirs, f.value)
-		case "test-directory":
-			in.TestDir = f.value
-		case "var", "var-file":
-			in.Variables = append(in.Variables, "-"+f.name+"="+f.value)
+// initFlags are the flags of init, and the first release of each engine that has them: "" stands for none. An engine with
+// another flag runs without preparation.
+var initFlags = map[string]struct {
+	form            int
+	terraform, tofu string
+}{
+	"backend": {switchFlag, all, all}, "cloud": {switchFlag, "1.1.0", all}, "force-copy": {switchFlag, all, all},
+	"get": {switchFlag, all, all}, "ignore-remote-version": {switchFlag, all, all}, "input": {switchFlag, all, all},
+	"json": {switchFlag, "1.9.0", "1.7.0"}, "lock": {switchFlag, all, all}, "migrate-state": {switchFlag, all, all},
+	"reconfigure": {switchFlag, all, all}, "upgrade": {switchFlag, all, all},
+
+	"backend-config": {valueFlag, all, all}, "from-module": {valueFlag, all, all}, "json-into": {valueFlag, "", "1.12.0"},
+	"lock-timeout": {valueFlag, all, all}, "lockfile": {valueFlag, all, all}, "plugin-dir": {valueFlag, all, all},
+	"policies": {valueFlag, "1.16.0", ""}, "target": {valueFlag, all, ""}, "test-directory": {valueFlag, "1.6.0", all},
+	"var": {valueFlag, all, all}, "var-file": {valueFlag, all, all},
+
+	"no-color": {wordFlag, all, all}, "compact-warnings": {wordFlag, all, all}, "concise": {wordFlag, "", "1.12.0"},
+	"consolidate-errors": {wordFlag, "", "1.10.0"}, "consolidate-warnings": {wordFlag, "", "1.10.0"},
+}
+
+// valuedFlags returns the names of the flags of init whose value may be the next argument.
+func valuedFlags() (names []string) {
+	for name, f := range initFlags {
+		if f.form == valueFlag {
+			names = append(names, name)
 		}
 	}
+	return names
+}
+
+// readInit reads the arguments of init as engines do. Later flags override earlier ones. It fails if the engine may
+// refuse them.
+func (in *Invocation) readInit(words []string) error {
+	known := flag.NewFlagSet("", flag.ContinueOnError)
+	known.SetOutput(io.Discard)
+	given := map[string]string{}
+	var refused error
+	for name, f := range initFlags {
+		first := map[sources.Engine]string{sources.Terraform: f.terraform, sources.OpenTofu: f.tofu, "": all}[in.Engine]
+		use := func(value string) error {
+			if v, err := sources.ParseVersion(first); err == nil && v.Compare(in.Release) > 0 {
+				in.Release = v
+			}
+			given[name] = value
+			if err := in.use(name, value); err != nil {
+				refused = fmt.Errorf("-%s: %w", name, err) // without the value, which may be a secret
+			}
+			return refused
+		}
+		switch {
+		case first == "":
+		case f.form == valueFlag:
+			known.Func(name, "", use)
+		case f.form == switchFlag:
+			known.BoolFunc(name, "", func(value string) error {
+				on, err := strconv.ParseBool(value)
+				return cmp.Or(err, use(strconv.FormatBool(on)))
+			})
+		case slices.Contains(words, "-"+name):
+			words = slices.DeleteFunc(slices.Clone(words), func(word string) bool { return word == "-"+name })
+			_ = use("")
+		}
+	}
+	if err := known.Parse(words); err != nil {
+		return cmp.Or(refused, err)
+	}
+	for _, pair := range [][2]string{{"migrate-state", "reconfigure"}, {"migrate-state", "json"}, {"json", "json-into"}, {"backend", "cloud"}} {
+		one, other := given[pair[0]], given[pair[1]]
+		if one != "" && other != "" && (pair[0] == "backend" || one == "true" && other != "false") {
+			return fmt.Errorf("-%s and -%s", pair[0], pair[1])
+		}
+	}
+	if known.NArg() > 0 {
+		return errors.New("unexpected argument")
+	}
+	return nil
+}
+
+// use takes over a flag of init. It fails if the engine may refuse the value.
+func (in *Invocation) use(name, value string) (err error) {
+	switch name {
+	case "from-module":
+		in.Unforeseen = ""
+		if value != "" {
+			in.Unforeseen = "init -from-module"
+		}
+	case "lock-timeout":
+		if _, invalid := time.ParseDuration(value); invalid != nil {
+			err = errors.New("no duration")
+		}
+	case "upgrade":
+		in.Upgrade = value == "true"
+	case "json":
+		in.JSON = value == "true"
+	case "get":
+		in.KeepModules = value == "false"
+	case "backend", "cloud": // two names of one flag
+		in.NoBackend = value == "false"
+	case "lockfile":
+		in.ReadOnlyLock = value == "readonly"
+	case "plugin-dir":
+		in.PluginDirs = append(in.PluginDirs, value)
+		if value == "" {
+			err = errors.New("no directory")
+		}
+	case "test-directory":
+		in.TestDir = value
+	case "var", "var-file":
+		if name == "var" && !strings.Contains(value, "=") {
+			err = errors.New("no variable")
+		}
+		in.Variables = append(in.Variables, "-"+name+"="+value)
+	}
+	if strings.HasPrefix(value, "-") { // probably without its value
+		err = errors.New("the value is a flag")
+	}
+	return err
 }
 
 // A terragruntSetting has had several names. Later ones override earlier ones, and flags override
@@ -233,7 +375,7 @@ var (
 )
 
 // terragrunt returns the value of a setting of Terragrunt, which is empty if it isn't set.
-func (m Machine) terragrunt(s terragruntSetting, flags []flag) (value string) {
+func (m Machine) terragrunt(s terragruntSetting, flags []typedFlag) (value string) {
 	for _, name := range s.variables {
 		value = cmp.Or(m.getenv(name), value)
 	}

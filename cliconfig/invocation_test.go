@@ -19,29 +19,29 @@ func TestInvocation(t *testing.T) {
 	}{
 		{"terraform init", nil, cliconfig.Invocation{Engine: terraform, Init: true}},
 		{"/opt/tofu_1.12.6 -chdir=live init", nil, cliconfig.Invocation{Engine: tofu, Init: true, Dir: "live"}},
-		{"terraform1.5.7 -no-color -chdir=a -chdir=b init", nil, cliconfig.Invocation{Engine: terraform, Init: true, Dir: "b"}},
+		{"terraform1.5.7 -chdir=a -chdir=b init", nil, cliconfig.Invocation{Engine: terraform, Dir: "b", Unforeseen: "init (a flag before init)"}},
 		{"terraform plan -upgrade", nil, cliconfig.Invocation{Engine: terraform}},
 		{"terraform", nil, cliconfig.Invocation{Engine: terraform, NoCommand: true, NoProviders: true}},
 		{"tofu -chdir=live fmt -recursive", nil, cliconfig.Invocation{Engine: tofu, Dir: "live", NoProviders: true}},
-		{"terraform -version init", nil, cliconfig.Invocation{Engine: terraform, Init: true}},
+		{"terraform -version init", nil, cliconfig.Invocation{Engine: terraform, NoProviders: true}},
 		{"terraform init -upgrade", nil, cliconfig.Invocation{Engine: terraform, Init: true, Upgrade: true}},
 		{"terraform init --upgrade=true -upgrade=false", nil, cliconfig.Invocation{Engine: terraform, Init: true}},
 		{"terraform init -backend=false", nil, cliconfig.Invocation{Engine: terraform, Init: true, NoBackend: true}},
 		{"terraform init -backend=true", []string{"TF_CLI_ARGS_init=-backend=0"}, cliconfig.Invocation{Engine: terraform, Init: true}},
 		{"tofu init --cloud=false", nil, cliconfig.Invocation{Engine: tofu, Init: true, NoBackend: true}},
 		{"terraform init -upgrade=0 -get=false", nil, cliconfig.Invocation{Engine: terraform, Init: true, KeepModules: true}},
-		{"terraform init -lockfile=readonly -plugin-dir x -plugin-dir=", nil, cliconfig.Invocation{Engine: terraform, Init: true, ReadOnlyLock: true, PluginDirs: []string{"x", ""}}},
-		{"terraform init -backend-config -upgrade -test-directory checks", nil, cliconfig.Invocation{Engine: terraform, Init: true, TestDir: "checks"}},
+		{"terraform init -lockfile=readonly -plugin-dir x -plugin-dir=", nil, cliconfig.Invocation{Engine: terraform, ReadOnlyLock: true, PluginDirs: []string{"x", ""}, Unforeseen: "init (-plugin-dir: no directory)"}},
+		{"terraform init -backend-config upgrade -test-directory checks", nil, cliconfig.Invocation{Engine: terraform, Init: true, TestDir: "checks", Release: release("1.6.0")}},
 		{"tofu init -var a=1 -var-file=x.tfvars", []string{"TF_CLI_ARGS_init=-var=b=2"}, cliconfig.Invocation{Engine: tofu, Init: true, Variables: []string{"-var=b=2", "-var=a=1", "-var-file=x.tfvars"}}},
-		{"terraform init -plugin-dir", nil, cliconfig.Invocation{Engine: terraform, Init: true, PluginDirs: []string{""}}},
-		{"terraform init -from-module x", nil, cliconfig.Invocation{Engine: terraform, FromModule: true}},
+		{"terraform init -plugin-dir", nil, cliconfig.Invocation{Engine: terraform, Unforeseen: "init (flag needs an argument: -plugin-dir)"}},
+		{"terraform init -from-module x", nil, cliconfig.Invocation{Engine: terraform, Unforeseen: "init -from-module"}},
 		{"terraform init -from-module=", nil, cliconfig.Invocation{Engine: terraform, Init: true}},
-		{"terraform init -help", nil, cliconfig.Invocation{Engine: terraform}},
+		{"terraform init -help", nil, cliconfig.Invocation{Engine: terraform, NoProviders: true}},
 		{"terraform init", []string{"TF_CLI_ARGS_init=-upgrade -plugin-dir='a b'", "TF_CLI_ARGS=-lockfile=readonly"}, cliconfig.Invocation{
 			Engine: terraform, Init: true, Upgrade: true, ReadOnlyLock: true, PluginDirs: []string{"a b"},
 		}},
 		{"terraform init", []string{"TF_CLI_ARGS_init=-get=false; -upgrade"}, cliconfig.Invocation{Engine: terraform, Init: true, KeepModules: true}},
-		{"terraform init", []string{"TF_CLI_ARGS_init=-test-directory 'a;b' & -upgrade"}, cliconfig.Invocation{Engine: terraform, Init: true, TestDir: "a;b"}},
+		{"terraform init", []string{"TF_CLI_ARGS_init=-test-directory 'a;b' & -upgrade"}, cliconfig.Invocation{Engine: terraform, Init: true, TestDir: "a;b", Release: release("1.6.0")}},
 		{"make plan", []string{"TF_CLI_ARGS_init=-upgrade", "TF_CLI_ARGS=-plugin-dir=x"}, cliconfig.Invocation{Wrapper: true, Upgrade: true, PluginDirs: []string{"x"}}},
 		{"terragrunt plan", []string{"TF_CLI_ARGS_init=-upgrade"}, cliconfig.Invocation{Wrapper: true, Upgrade: true}},
 		{"terraform init -upgrade=false", []string{"TF_CLI_ARGS_init=-upgrade"}, cliconfig.Invocation{Engine: terraform, Init: true}},
@@ -63,18 +63,71 @@ func TestInvocation(t *testing.T) {
 		{"terragrunt plan --provider-cache", nil, cliconfig.Invocation{Wrapper: true, ProviderCache: "--provider-cache"}},
 		{"terragrunt plan --tf-path /opt/my-engine", nil, cliconfig.Invocation{Wrapper: true, EnginePath: "/opt/my-engine"}},
 		{"terragrunt plan --tf-path bin/tofu", []string{"TG_TF_PATH=/bin/terraform"}, cliconfig.Invocation{Wrapper: true, Engine: tofu, EnginePath: "bin/tofu"}},
-		{"terraform init -unknown -h=1", nil, cliconfig.Invocation{Engine: terraform, Init: true}},
-		{"tofu init -json-into -from-module=x --help", nil, cliconfig.Invocation{Engine: tofu}},
+		{"terraform init -unknown -h=1", nil, cliconfig.Invocation{Engine: terraform, Unforeseen: "init (flag provided but not defined: -unknown)"}},
+		{"tofu init -json-into -from-module=x --help", nil, cliconfig.Invocation{Engine: tofu, NoProviders: true}},
 		{"terraform  init", nil, cliconfig.Invocation{Engine: terraform, Init: true}},
 		{"terraform providers lock", nil, cliconfig.Invocation{Engine: terraform, Downloads: "providers lock"}},
 		{"terraform providers -json", []string{"TF_CLI_ARGS=mirror"}, cliconfig.Invocation{Engine: terraform, Downloads: "providers mirror"}},
 		{"terraform stacks init", nil, cliconfig.Invocation{Engine: terraform, Downloads: "stacks"}},
 		{"make plan", []string{"TG_TF_PATH=/bin/tofu"}, cliconfig.Invocation{Wrapper: true, EnginePath: "/bin/tofu"}},
 	} {
-		got := linux(nil, tt.env...).Invocation(strings.Split(tt.line, " "))
+		got := linux(map[string]string{"/start/x.tfvars": ""}, tt.env...).Invocation(strings.Split(tt.line, " "))
 		sourcetest.Equal(t, fmt.Sprintf("%+v", got), fmt.Sprintf("%+v", tt.want), "%s %v", tt.line, tt.env)
 	}
 	sourcetest.Equal(t, windows(nil).EngineOf(`C:\bin\Terraform.EXE`), sources.Engine(terraform), "on Windows")
+}
+
+func release(text string) sources.Version {
+	v, _ := sources.ParseVersion(text)
+	return v
+}
+
+// Larder is sure of a command line of init only if engines accept it. These arguments were tried with Terraform 1.5, 1.8,
+// 1.11, 1.15 and 1.16, and with OpenTofu 1.8, 1.10 and 1.12.
+func TestInvocationOfInit(t *testing.T) {
+	// Separated by commas: what both engines accept, what one accepts, what both refuse, and what they answer themselves.
+	accepted := "-upgrade,--upgrade=T,-upgrade=0,-lockfile readonly,-lock-timeout 5s,-plugin-dir=x,--plugin-dir x,-var a=b,--var=a=," +
+		"-var-file x.tfvars,-backend-config upgrade,-no-color,-compact-warnings,-get=f,-input=false,-lockfile=,-force-copy"
+	only := map[sources.Engine]string{terraform: "-target x,-policies=x", tofu: "-json-into x,-concise,-consolidate-errors"}
+	refused := "net,.,-,,-input false,---,-=x,-nosuch,--nosuch=1,-upgrade=,-upgrade=maybe,-lock-timeout=5,-plugin-dir=,-var a,-var -plugin-dir=x," +
+		"-var-file=nowhere.tfvars,-var-file=,-var -x=1,--no-color,-no-color=true,-concise=true,-h=1,-out=x,-chdir=x,-create-default-workspace," +
+		"-backend -cloud,-reconfigure -migrate-state,-json -migrate-state,-json -json-into x"
+	answered := "-version,-v,--version,-help,--help,-h,-var -help,-install-autocomplete"
+	cases := 0
+	for _, engine := range []sources.Engine{terraform, tofu} {
+		others := only[map[sources.Engine]sources.Engine{terraform: tofu, tofu: terraform}[engine]]
+		expect := func(verdict string, words []string, env ...string) {
+			t.Helper()
+			cases++
+			in := linux(map[string]string{"/start/x.tfvars": ""}, env...).Invocation(append([]string{string(engine)}, words...))
+			got := fmt.Sprintf("%t %t %t", in.Init, in.Unforeseen != "", in.NoProviders)
+			sourcetest.Equal(t, got, verdict, fmt.Sprintf("%s %q %q: runs init, is unforeseen, is answered", engine, words, env))
+		}
+		const runs, isUnforeseen, isAnswered = "true false false", "false true false", "false false true"
+		for _, good := range strings.Split(accepted+","+only[engine], ",") {
+			words := strings.Split("init "+good, " ")
+			expect(runs, words)
+			expect(runs, append(words, "--"))
+			expect(isUnforeseen, append(words, "--", "-help"))
+			expect(isAnswered, append(words, "--", "-v"))
+			expect(isUnforeseen, append(words, "-lockfile"))
+			expect(isUnforeseen, append([]string{"-no-color"}, words...))
+			expect(runs, append([]string{"-chdir=.", ""}, words...))
+			for _, bad := range strings.Split(refused+","+others, ",") {
+				expect(isUnforeseen, append(strings.Split("init "+bad, " "), words[1:]...))
+				expect(isUnforeseen, words, "TF_CLI_ARGS="+bad+" ''")
+				expect(isUnforeseen, words, "TF_CLI_ARGS_init="+bad+" ''")
+			}
+			for _, answer := range strings.Split(answered, ",") {
+				expect(isAnswered, append(words, strings.Split(answer, " ")...))
+				expect(isAnswered, words, "TF_CLI_ARGS_init="+answer)
+				expect(isAnswered, append(words, "-nosuch"), "TF_CLI_ARGS="+answer)
+			}
+			expect(isAnswered, append([]string{"-nosuch", "-help"}, words...))
+			expect(isUnforeseen, words, "TF_CLI_ARGS='")
+		}
+	}
+	sourcetest.Expect(t, cases > 600, "only %d cases", cases)
 }
 
 func TestEnvironmentForEngine(t *testing.T) {

@@ -35,8 +35,8 @@ func (m Machine) ProgramFile(name string) string {
 // itself continues to use cache.
 func (m Machine) ForEngine(line []string, providers, engineCache, cache string) (changed, environ []string) {
 	values := map[string]string{"TF_PLUGIN_CACHE_DIR": engineCache, outerCache: cache}
-	for _, name := range []string{"TF_CLI_ARGS", "TF_CLI_ARGS_init"} {
-		if words := m.words(name); len(withoutPluginDirs(words)) < len(words) {
+	for _, name := range initVariables {
+		if words, _ := m.words(name); len(withoutPluginDirs(words)) < len(words) {
 			values[name] = quoteAll(withoutPluginDirs(words))
 		} else if name == "TF_CLI_ARGS_init" {
 			values[name] = m.getenv(name)
@@ -47,7 +47,7 @@ func (m Machine) ForEngine(line []string, providers, engineCache, cache string) 
 	return withoutPluginDirs(line), m.With(values)
 }
 
-// withoutPluginDirs returns the arguments of init without -plugin-dir, even if that may be the value of another flag.
+// withoutPluginDirs returns the arguments of init without -plugin-dir, which isn't the value of another flag.
 // Larder has installed from these directories; init would also choose other packages in them.
 func withoutPluginDirs(line []string) (kept []string) {
 	for i := 0; i < len(line); i++ {

@@ -91,6 +91,33 @@ func TestExecWithoutANetwork(t *testing.T) {
 	})
 }
 
+// Larder changes nothing before a command line that the engine refuses, or answers itself.
+func TestExecOfRefusedCommandLines(t *testing.T) {
+	sourcetest.EachEngine(t, func(t *testing.T, engine sources.Engine) {
+		w := newWorkplace(t, engine, "direct {}")
+		lines := []string{
+			"init -version", "init -help", "-version init", "-help init", "-no-color init", "-chdir init", "-chdir=. -chdir=. init",
+			"init net", "init -upgrade -- x", "init -upgrade -nosuch", "init -lock-timeout=x", "init -plugin-dir=", "init -upgrade -lockfile", "init -h=1",
+			"init -backend -cloud", "init -migrate-state -reconfigure", "init -json -json-into=x",
+		}
+		for _, line := range append(lines, "") {
+			w.env = append(w.env, "TF_CLI_ARGS_init=-upgrade")
+			if line == "" {
+				line, w.env = "init", append(w.env, "TF_CLI_ARGS_init=-upgrade net")
+			}
+			out, err := w.run(nil, "larder", append([]string{"exec", "--", w.terraform}, strings.Fields(line)...)...)
+			answered := strings.Contains(line, "-version") || strings.Contains(line, "-help")
+			sourcetest.Expect(t, (err == nil) == answered, "%s: %v", line, err)
+			sourcetest.Expect(t, !strings.Contains(out, "larder: "), "%s: larder prints\n%s", line, out)
+			for _, name := range []string{"root/.terraform", "root/.terraform.lock.hcl", "home/.cache/larder"} {
+				_, err := os.Lstat(w.path(name))
+				sourcetest.Expect(t, os.IsNotExist(err), "%s: there is %s", line, name)
+			}
+		}
+		sourcetest.Equal(t, len(w.world.Registry.Requests()), 0, "requests")
+	})
+}
+
 // Processes that change the same view at the same time leave one that is complete.
 func TestExecConcurrently(t *testing.T) {
 	sourcetest.EachEngine(t, func(t *testing.T, engine sources.Engine) {

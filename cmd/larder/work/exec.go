@@ -33,7 +33,7 @@ type execution struct {
 	program string // path
 
 	got      atomic.Bool                   // modules were installed
-	releases memo[string, sources.Version] // of Terraform, by directory
+	versions memo[string, sources.Version] // of the engines, by program and directory
 
 	mu       sync.Mutex
 	deferred []string         // root modules that are left to shims
@@ -74,6 +74,9 @@ func Exec(ctx context.Context, s *Session, request ExecRequest) (*Program, error
 	}
 	next := &Program{Path: e.program, Line: request.Line, Dir: e.workDir, Environ: e.machine.Environ}
 	e.command = e.machine.Invocation(request.Line)
+	if c := &e.command; c.Init && c.Release != (sources.Version{}) && e.releaseOf(ctx, e.program, Absolute(e.workDir, c.Dir)).Compare(c.Release) < 0 {
+		c.Init, c.Unforeseen = false, fmt.Sprintf("init (flags of releases since %s)", c.Release)
+	}
 	if e.command.NoCommand {
 		next.Environ = e.machine.WithoutCommand()
 	}
@@ -113,9 +116,9 @@ func (e *execution) findProgram(name string) (path string, err error) {
 
 // checkOther checks that an engine may run a command for which nothing is installed.
 func (e *execution) checkOther(ctx context.Context) error {
-	if e.command.FromModule && e.restricts() {
-		err := errors.New("init -from-module installs providers that larder can't check beforehand, so flags such as --require-signed have no effect on them")
-		return report.Usage(sources.WithHint(err, "run this init without larder, or copy the configuration into the directory first"))
+	if e.command.Unforeseen != "" && e.restricts() {
+		err := fmt.Errorf("%s installs providers that larder can't check beforehand, so flags such as --require-signed have no effect on them", e.command.Unforeseen)
+		return report.Usage(sources.WithHint(err, "%s, or run this init without larder", wayToForesee))
 	}
 	dir := Absolute(e.workDir, e.command.Dir)
 	if err := e.machine.CheckDataDir(dir); err != nil {
@@ -126,6 +129,9 @@ func (e *execution) checkOther(ctx context.Context) error {
 	}
 	return e.checkUnprepared(ctx, dir)
 }
+
+// wayToForesee is a hint for an init that is [cliconfig.Invocation.Unforeseen].
+const wayToForesee = "correct the flags of init, or instead of -from-module, copy the configuration into the directory first"
 
 // install installs the providers that the command requires, and makes the command use them.
 func (e *execution) install(ctx context.Context, next *Program, outer []string) error {
@@ -154,11 +160,13 @@ func (e *execution) install(ctx context.Context, next *Program, outer []string) 
 	if e.request.Unconfined && limited {
 		return report.Usage(e.restrictedError())
 	}
-	if err := e.run(ctx); err != nil {
-		if !e.request.Unconfined || ctx.Err() != nil {
-			return err
+	if e.command.Unforeseen == "" { // otherwise, shims run the engine without preparation too
+		if err := e.run(ctx); err != nil {
+			if !e.request.Unconfined || ctx.Err() != nil {
+				return err
+			}
+			e.output.WarnAll(sources.Errors(err))
 		}
-		e.output.WarnAll(sources.Errors(err))
 	}
 	if e.got.Load() { // the modules may have brought more
 		if err := e.checkDataDirs(ctx); err != nil {
@@ -363,20 +371,23 @@ func (e *execution) engineProgram(engine sources.Engine) (string, error) {
 // with development overrides.
 var newTerraform, _ = sources.ParseVersion("1.15.0-alpha")
 
-// isNewTerraform reports whether the engine that runs in a root module is newTerraform or a later one. An engine whose
-// version is unknown is not.
+// isNewTerraform reports whether the engine that runs in a root module is newTerraform or a later one.
 func (e *execution) isNewTerraform(ctx context.Context, m *rootModule) bool {
 	return m.config.Engine == sources.Terraform && e.terraformRelease(ctx, m.dir).Compare(newTerraform) >= 0
 }
 
-// terraformRelease runs the Terraform that runs in a directory for its version. An unknown one is zero.
-func (e *execution) terraformRelease(ctx context.Context, dir string) sources.Version {
-	v, _ := e.releases.get(dir, func() (sources.Version, error) {
-		program, err := e.engineProgram(sources.Terraform)
-		if err != nil {
-			return sources.Version{}, err
-		}
-		v, _, err := e.versionOf(ctx, e.workDir, nil, program, "-chdir="+dir)
+// terraformRelease returns the version of the Terraform that runs in a directory.
+func (e *execution) terraformRelease(ctx context.Context, dir string) (v sources.Version) {
+	if program, err := e.engineProgram(sources.Terraform); err == nil {
+		v = e.releaseOf(ctx, program, dir)
+	}
+	return v
+}
+
+// releaseOf runs the engine that runs in a directory for its version. An unknown one is zero, and before all others.
+func (e *execution) releaseOf(ctx context.Context, program, dir string) sources.Version {
+	v, _ := e.versions.get(program+" "+dir, func() (v sources.Version, err error) {
+		v, _, err = e.versionOf(ctx, e.workDir, nil, program, "-chdir="+dir)
 		return v, err
 	})
 	return v

@@ -131,9 +131,9 @@ func (e *execution) checkUnprepared(ctx context.Context, dir string) error {
 	switch {
 	case !about:
 		return nil
-	case e.command.FromModule:
-		err := fmt.Errorf("init -from-module installs providers that larder can't check beforehand, which the policy (%s) forbids", rule.Place())
-		return sources.WithHint(err, "copy the configuration into the directory first, and run init without -from-module")
+	case e.command.Unforeseen != "":
+		err := fmt.Errorf("%s installs providers that larder can't check beforehand, which the policy (%s) forbids", e.command.Unforeseen, rule.Place())
+		return sources.WithHint(err, wayToForesee)
 	case e.command.Downloads != "":
 		err := fmt.Errorf("%s downloads providers that larder can't check beforehand, which the policy (%s) forbids", e.command.Downloads, rule.Place())
 		return sources.WithHint(err, "%s and larder mirror sync download only what the policy allows", e.again("lock"))
