@@ -43,6 +43,10 @@ type Options struct {
 	// store if no source delivers it.
 	UnverifiedCache bool
 
+	// Confined states that nothing else than the source may deliver packages: one in the store is used only if the source
+	// has it too, and an installed one only if the source lists its version.
+	Confined bool
+
 	// PreferStore makes outcomes refer to packages in the store, instead of equal ones
 	// that are already installed.
 	PreferStore bool

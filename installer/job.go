@@ -142,7 +142,7 @@ func (j *job) newest(ctx context.Context, listing sources.Listing, n int) ([]sou
 }
 
 // checkOffered checks that the sources have the locked version, as engines require. It
-// queries them only if one of the packages is missing.
+// queries them only if one of the packages is missing, or if nothing else may deliver it.
 func (j *job) checkOffered(ctx context.Context) error {
 	atHand := true
 	for _, platform := range j.opts.Platforms {
@@ -152,7 +152,7 @@ func (j *job) checkOffered(ctx context.Context) error {
 		}
 		atHand = atHand && l.suffices()
 	}
-	if atHand {
+	if atHand && !j.opts.Confined {
 		return nil
 	}
 	listing, err := j.versions(ctx)
@@ -206,7 +206,7 @@ func (j *job) look(ctx context.Context, platform sources.Platform) (look, error)
 			l = look{installed: true, held: j.acquirer.AcceptLocked(req, j.preferred(ctx, held))}
 		}
 	}
-	if !l.installed {
+	if !l.installed && !j.opts.Confined {
 		held := j.stored(ctx, id)
 		l = look{stored: j.acquirer.Satisfies(req, held), held: held}
 		l.installed = j.root.Elsewhere && l.stored && sources.MatchesAny(locked, held.H1)
@@ -323,7 +323,7 @@ func (j *job) acquire(ctx context.Context, req acquire.Request, held sources.Sto
 		return acquire.Result{Package: held}, nil
 	}
 	res, err := j.acquirer.Acquire(ctx, req, held)
-	if err == nil || len(req.Locked) > 0 || ctx.Err() != nil || !acquire.Undelivered(err) {
+	if err == nil || len(req.Locked) > 0 || j.opts.Confined || ctx.Err() != nil || !acquire.Undelivered(err) {
 		return res, err
 	}
 	held = j.stored(ctx, req.ID)

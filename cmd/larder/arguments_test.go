@@ -35,6 +35,31 @@ func TestFlagsMayStandAnywhere(t *testing.T) {
 	}
 }
 
+// No flag has an empty value, which is probably that of an unset variable: a limit must not become none.
+func TestEmptyValuesAreRefused(t *testing.T) {
+	refused := func(want string, args ...string) {
+		t.Helper()
+		var stdout, stderr bytes.Buffer
+		status := run(t.Context(), append([]string{"larder"}, args...), &stdout, &stderr)
+		sourcetest.Equal(t, status, exitUsage, strings.Join(args, " "))
+		sourcetest.Expect(t, strings.HasPrefix(stderr.String(), "larder: error: "+want), "%q: larder prints\n%s", args, stderr.String())
+	}
+	for _, c := range commandTree().All() {
+		words := append(strings.Fields(c.Path), slices.Repeat([]string{"x"}, max(c.Least, map[bool]int{c.Passes: 1}[true]))...)
+		if len(c.Commands) > 0 || slices.Contains([]string{"help", "completion", "version"}, c.Path) {
+			continue
+		}
+		for _, f := range c.Flags {
+			if f.Value != "" {
+				refused("--"+f.Name, slices.Insert(slices.Clone(words), len(strings.Fields(c.Path)), "--"+f.Name+"=")...)
+			}
+		}
+		if words[len(words)-1] = ""; c.Least > 0 && !c.Passes {
+			refused("an argument is empty", words...)
+		}
+	}
+}
+
 // Reading a command line loses no arguments, and what it read is read the same again.
 func FuzzCommandLine(f *testing.F) {
 	for _, seed := range []string{"prefetch aws --from x", "cache prune -- --all", "- -- -", "--chdir"} {

@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"errors"
 	"slices"
 
 	"github.com/larder-cli/larder/cmd/larder/line"
@@ -37,9 +36,6 @@ func checkCommand() *line.Command {
 func check(ctx context.Context, l *line.Line, s *work.Session) error {
 	if err := line.OneOf("--format", report.CheckFormat(l.Text("format")), report.CheckFormats); err != nil {
 		return err
-	}
-	if l.IsSet("since") && l.Text("since") == "" { // probably an unset variable
-		return report.Usage(errors.New("--since is empty"))
 	}
 	return work.Check(ctx, s, work.CheckRequest{
 		Roots: l.Words, Strict: l.Bool("strict"), Since: l.Text("since"), Format: report.CheckFormat(l.Text("format")),

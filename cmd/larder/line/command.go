@@ -18,7 +18,7 @@ type Command struct {
 	Job       string   // heading in help; for commands that are in no group
 	Does      string   // in a few words
 	Arguments string   // as in "[PATH...] [FLAG...]"; empty if it takes none
-	Least     int      // number of arguments required; the first one is not empty
+	Least     int      // number of arguments required
 	Most      int      // number of arguments it takes; 0 means any
 	Needs     string   // for other numbers of arguments, as in "takes one FILE"
 	Example   string
@@ -38,14 +38,14 @@ type Command struct {
 // A Kind is what values a flag takes. [Line.Check] checks those that depend on variables too.
 type Kind string
 
-// The kinds. A flag without a placeholder for its value is a switch.
+// The kinds. A flag without a placeholder for its value is a switch. No value is empty, as an unset variable would be.
 const (
 	Text   Kind = ""
 	Number Kind = "a whole number" // greater than 0
 	Time   Kind = "a time, such as 30s or 5m"
 	Size   Kind = "a size, such as 20G"
 	Age    Kind = "an age, such as 30d"
-	Path   Kind = "a path" // not empty, as an unset variable would be
+	Path   Kind = "a path"
 )
 
 // A Flag is a flag of a command, in JSON too.

@@ -2,6 +2,7 @@ package line
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"strconv"
@@ -221,6 +222,8 @@ func (l *Line) Run(ctx context.Context, out *report.Output) error {
 		return report.Usage(fmt.Errorf("%s needs a command: %s", l.Command.Path, ui.List("or", names)))
 	case l.Command.Arguments == onlyFlags && len(l.Words) > 0:
 		return report.Usage(fmt.Errorf("%s takes no arguments: %s", l.Command.Path, strings.Join(l.Words, " ")))
+	case slices.Contains(l.Words, "") && !l.Command.Passes: // probably an unset variable
+		return report.Usage(errors.New("an argument is empty"))
 	case l.Command.refusesWords(l.Words):
 		return report.Usage(fmt.Errorf("%s %s", l.Command.Path, l.Command.Needs))
 	}
@@ -232,5 +235,5 @@ func (l *Line) Run(ctx context.Context, out *report.Output) error {
 
 // refusesWords reports whether the command takes another number of arguments.
 func (c *Command) refusesWords(words []string) bool {
-	return c.Least > 0 && (len(words) < c.Least || words[0] == "") || c.Most > 0 && len(words) > c.Most
+	return len(words) < c.Least || c.Most > 0 && len(words) > c.Most
 }

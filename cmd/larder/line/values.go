@@ -66,7 +66,8 @@ func parsed[T any](l *Line, name string, parse func(string) (T, error)) (value T
 }
 
 // Check fails for a flag, or its variable, with a value that its kind excludes. The methods that
-// return values report no errors, so it is called before them.
+// return values report no errors, so it is called before them. An empty value is probably that of an unset variable: a
+// restriction must not become none.
 func (l *Line) Check() error {
 	for _, f := range l.Command.Flags {
 		if !l.IsSet(f.Name) {
@@ -85,9 +86,9 @@ func (l *Line) check(f Flag) (err error) {
 		if n := l.Number(f.Name); n <= 0 {
 			return fmt.Errorf("%s must be greater than 0, not %d", l.Spelled(f.Name), n)
 		}
-	case Path:
-		if l.Text(f.Name) == "" && !f.Repeatable || slices.Contains(l.Texts(f.Name), "") {
-			return fmt.Errorf("--%s is empty", f.Name)
+	case Text, Path:
+		if f.Value != "" && (l.Text(f.Name) == "" && !f.Repeatable || slices.Contains(l.Texts(f.Name), "")) {
+			return fmt.Errorf("%s is empty", l.Spelled(f.Name))
 		}
 	case Size:
 		_, err = ParseSize(l.Text(f.Name))

@@ -1,7 +1,6 @@
 package work
 
 import (
-	"errors"
 	"fmt"
 	"io/fs"
 	"os"
@@ -56,9 +55,6 @@ func (s *Session) separate(args []string) (paths, addresses []string, err error)
 }
 
 func (s *Session) isPath(arg string) (bool, error) {
-	if arg == "" {
-		return false, errors.New("an argument is empty") // probably an unset variable
-	}
 	address, versioned := isAddressForm(arg)
 	path := Absolute(s.workDir, arg)
 	info, statErr := os.Stat(path)
@@ -112,9 +108,6 @@ func hasBelow(dir, pattern string) bool {
 // takeRoots reads arguments that name the root modules of the command.
 func (s *Session) takeRoots(args []string) error {
 	for _, arg := range args {
-		if arg == "" {
-			return report.Usage(errors.New("an argument is empty"))
-		}
 		if _, err := Existing(s.workDir, arg, Directory, "%s", s.meantRoot(arg)); err != nil {
 			if isFile(Absolute(s.workDir, arg)) {
 				err = report.Usage(err)

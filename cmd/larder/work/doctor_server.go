@@ -81,9 +81,6 @@ func (s *Session) readServer(typed string) (examinedServer, error) {
 	if scheme, rest, ok := strings.Cut(typed, "://"); ok {
 		return readServerURL(scheme, rest, typed)
 	}
-	if typed == "" {
-		return examinedServer{}, errors.New("an argument is empty") // probably an unset variable
-	}
 	first, _, _ := strings.Cut(typed, "/")
 	hostLike := strings.Trim(first, ".~") != "" && !strings.HasPrefix(first, ".") && strings.ContainsAny(first, ".:") && !filepath.IsAbs(typed)
 	_, statErr := os.Stat(Absolute(s.workDir, typed))
