@@ -7,6 +7,8 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"maps"
+	"net"
 	"net/url"
 	"os"
 	"slices"
@@ -118,25 +120,43 @@ func (l *loader) positive(name, setting string, set func(n int)) {
 	l.noteVariable(name, setting, false)
 }
 
-// unmanaged returns the providers in TF_REATTACH_PROVIDERS, which are already
-// running.
+// unmanaged returns the providers in TF_REATTACH_PROVIDERS, which are already running. Like engines, it checks their
+// addresses, but it looks up no host.
 func (l *loader) unmanaged() []sources.Provider {
 	const name = "TF_REATTACH_PROVIDERS"
+	const hint = "unset it unless you are debugging a provider"
 	text := cmp.Or(l.getenv(name), "{}")
-	var object map[string]json.RawMessage
+	var object map[string]struct {
+		Protocol             string
+		ProtocolVersion, Pid int
+		Test                 bool
+		Addr                 struct{ Network, String string }
+	}
 	if err := json.Unmarshal([]byte(text), &object); err != nil {
-		l.errorf(place{}, "unset it unless you are debugging a provider",
-			"%s is not a JSON object: %v", name, err)
+		l.errorf(place{}, hint, "%s is not a JSON object of running providers: %v", name, err)
 		return nil
 	}
 	var all []sources.Provider
-	for source := range object {
+	for _, source := range slices.Sorted(maps.Keys(object)) {
 		p, err := sources.ParseProvider(source, l.engine)
 		if err != nil {
 			l.ok(place{}, fmt.Errorf("%s: %w", name, err))
 			continue
 		}
 		all = append(all, p)
+		switch addr := object[source].Addr; addr.Network {
+		case "unix":
+		case "tcp":
+			_, port, err := net.SplitHostPort(cmp.Or(addr.String, ":0"))
+			if err == nil {
+				_, err = net.LookupPort("tcp", port)
+			}
+			if err != nil {
+				l.errorf(place{}, hint, "%s: the address of %s is not HOST:PORT: %q", name, source, addr.String)
+			}
+		default:
+			l.errorf(place{}, hint, "%s: the network of %s is unix or tcp, not %q", name, source, addr.Network)
+		}
 	}
 	slices.SortFunc(all, sources.Provider.Compare)
 	return slices.Compact(all)

@@ -225,12 +225,12 @@ func (r *reader) address(b *hclsyntax.Block) (sources.Provider, bool) {
 	switch {
 	case err != nil:
 		r.tell(at, hint(err), "%v", err)
+	case p.BuiltIn() || label == "builtin/terraform":
+		r.tell(at, "remove the block", "provider %q is built in and cannot be locked", label)
 	case p.String() != label:
 		r.tell(at, fmt.Sprintf("write %q", p), "provider address %q is not in its full and normalized form", label)
 	case p.Legacy():
 		r.tell(at, "finish the upgrade to Terraform 0.13, which gives every provider a namespace", "provider address %q has the form of Terraform 0.12", label)
-	case p.BuiltIn():
-		r.tell(at, "remove the block", "provider %q is built in and cannot be locked", label)
 	case duplicate:
 		r.tell(at, "keep one of the blocks", "provider %q is locked on line %d already", label, r.file.Block(p))
 	default:

@@ -68,6 +68,8 @@ func TestRefusedFiles(t *testing.T) {
 		{"upper case", label("registry.terraform.io/Acme/aws"), `lock.hcl:1:10: provider address "registry.terraform.io/Acme/aws" is not in its full and normalized form`},
 		{"legacy", label("registry.terraform.io/-/aws"), `lock.hcl:1:10: provider address "registry.terraform.io/-/aws" has the form of Terraform 0.12`},
 		{"built-in", label("terraform.io/builtin/terraform"), `lock.hcl:1:10: provider "terraform.io/builtin/terraform" is built in and cannot be locked`},
+		{"built-in, short", label("builtin/terraform"), `lock.hcl:1:10: provider "builtin/terraform" is built in and cannot be locked`},
+		{"built-in, upper case", label("terraform.io/builtin/Terraform"), `lock.hcl:1:10: provider "terraform.io/builtin/Terraform" is built in and cannot be locked`},
 		{"duplicate", label("a.test/b/c") + label("a.test/b/c"), `lock.hcl:4:10: provider "a.test/b/c" is locked on line 1 already`},
 
 		{"no version", block(""), `lock.hcl:1:1: provider block without a version`},

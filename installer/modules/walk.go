@@ -1,6 +1,7 @@
 package modules
 
 import (
+	"cmp"
 	"context"
 	"os"
 	"path/filepath"
@@ -256,7 +257,8 @@ func (w *walk) locate(c moduleCall, child call) (dir string, ok bool) {
 		w.absent(c.at, "module %q: installed from %q, while its source is now %q", c.name, entry.Source, c.source)
 		return "", false
 	case !allows(c.version, entry.Version):
-		w.absent(c.at, "module %q: installed version is %s, while %q is required", c.name, entry.Version, c.version)
+		version := cmp.Or(entry.Version, "unknown")
+		w.absent(c.at, "module %q: installed version is %s, while %q is required", c.name, version, c.version)
 		return "", false
 	default:
 		dir = entry.Dir
