@@ -151,7 +151,8 @@ func (in *Invocation) readEngine(m Machine, args []string) {
 			unknown = err.Error()
 		}
 		for _, variable := range in.Variables {
-			if file, is := strings.CutPrefix(variable, "-var-file="); is && (file == "" || !m.exists(m.abs(m.abs(m.WorkDir, in.Dir), file))) {
+			file, is := strings.CutPrefix(variable, "-var-file=")
+			if is && (file == "" || !m.exists(m.abs(m.abs(m.WorkDir, in.Dir), file))) {
 				unknown = cmp.Or(unknown, "-var-file: no file")
 			}
 		}
@@ -187,7 +188,8 @@ func (m Machine) answers(words []string) bool {
 
 // answered are the arguments with which engines run no command, even as the value of a flag.
 var answered = []string{
-	"-h", "-help", "--help", "-install-autocomplete", "--install-autocomplete", "-uninstall-autocomplete", "--uninstall-autocomplete",
+	"-h", "-help", "--help",
+	"-install-autocomplete", "--install-autocomplete", "-uninstall-autocomplete", "--uninstall-autocomplete",
 }
 
 // words returns the words in variables, which engines insert after their command.
@@ -244,8 +246,8 @@ const (
 // all stands for all releases that have lock files.
 const all = "all"
 
-// initFlags are the flags of init, and the first release of each engine that has them: "" stands for none. An engine with
-// another flag runs without preparation.
+// initFlags are the flags of init, and the first release of each engine that has them: "" stands for none. An engine
+// with another flag runs without preparation.
 var initFlags = map[string]struct {
 	form            int
 	terraform, tofu string
@@ -263,6 +265,9 @@ var initFlags = map[string]struct {
 	"no-color": {wordFlag, all, all}, "compact-warnings": {wordFlag, all, all}, "concise": {wordFlag, "", "1.12.0"},
 	"consolidate-errors": {wordFlag, "", "1.10.0"}, "consolidate-warnings": {wordFlag, "", "1.10.0"},
 }
+
+// exclusive are flags of init that exclude each other. Those for a backend do even if they are false.
+var exclusive = map[string]string{"cloud": "backend", "reconfigure": "migrate-state", "json": "migrate-state", "json-into": "json"}
 
 // valuedFlags returns the names of the flags of init whose value may be the next argument.
 func valuedFlags() (names []string) {
@@ -310,10 +315,10 @@ func (in *Invocation) readInit(words []string) error {
 	if err := known.Parse(words); err != nil {
 		return cmp.Or(refused, err)
 	}
-	for _, pair := range [][2]string{{"migrate-state", "reconfigure"}, {"migrate-state", "json"}, {"json", "json-into"}, {"backend", "cloud"}} {
-		one, other := given[pair[0]], given[pair[1]]
-		if one != "" && other != "" && (pair[0] == "backend" || one == "true" && other != "false") {
-			return fmt.Errorf("-%s and -%s", pair[0], pair[1])
+	for one, other := range exclusive {
+		first, second := given[one], given[other]
+		if first != "" && second != "" && (one == "cloud" || first != "false" && second != "false") {
+			return fmt.Errorf("-%s and -%s", one, other)
 		}
 	}
 	if known.NArg() > 0 {
