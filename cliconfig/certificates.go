@@ -58,6 +58,9 @@ func (l *loader) open(f *namedFile) bool {
 	}
 	typed := f.path
 	f.path = l.ownPath(f.file, typed)
+	if !l.isPath(f.place, f.setting, f.path) {
+		return false
+	}
 	hint := "relative paths start from the directory of this file"
 	if l.rooted(typed) {
 		hint = ""

@@ -38,6 +38,7 @@ const outerCache = "LARDER_PLUGIN_CACHE_DIR"
 // environment applies the environment variables, which override files.
 func (l *loader) environment() {
 	c := l.config
+	l.pathVariables()
 	l.tokenVariables()
 	l.cacheVariables()
 	l.registryVariables()
@@ -59,10 +60,25 @@ func (l *loader) environment() {
 	c.TranslateStateAddresses = l.engine == sources.OpenTofu && l.getenv("OPENTOFU_STATEFILE_PROVIDER_ADDRESS_TRANSLATION") != "0"
 }
 
+// pathVariables refuses paths that only a shell would expand. Larder expands those of AWS.
+func (l *loader) pathVariables() {
+	names := "TF_CLI_CONFIG_FILE TERRAFORM_CONFIG LARDER_CONFIG NETRC TF_PLUGIN_CACHE_DIR TF_DATA_DIR SSL_CERT_FILE SSL_CERT_DIR"
+	if l.engine == sources.OpenTofu && l.GOOS != "windows" {
+		names += " XDG_CONFIG_HOME XDG_DATA_HOME"
+	}
+	for name := range strings.FieldsSeq(names) {
+		for path := range strings.SplitSeq(l.getenv(name), l.forOS(";", ":")) {
+			l.isPath(place{}, name, path)
+		}
+	}
+}
+
 func (l *loader) cacheVariables() {
 	c := l.config
-	c.PluginCacheDir = cmp.Or(l.getenv("TF_PLUGIN_CACHE_DIR"), c.PluginCacheDir)
-	l.noteVariable("TF_PLUGIN_CACHE_DIR", "plugin_cache_dir", false)
+	if dir := l.getenv("TF_PLUGIN_CACHE_DIR"); l.CheckPath(dir) == nil {
+		c.PluginCacheDir = cmp.Or(dir, c.PluginCacheDir)
+		l.noteVariable("TF_PLUGIN_CACHE_DIR", "plugin_cache_dir", false)
+	}
 	l.noteVariable(outerCache, "plugin_cache_dir", false)
 	c.DefaultCacheDir = l.join(l.CacheHome, "larder", "plugins")
 	if outer := l.getenv(outerCache); outer != "" {

@@ -105,7 +105,7 @@ func (m Machine) netrcFile() file {
 // load reads a file into the configuration. Files at their usual paths may be missing. One in the
 // configuration directory was seen there, so it is missing only if it is a link to nowhere.
 func (l *loader) load(f *file) {
-	if f.by == "" && l.absent(*f) {
+	if f.by == "" && l.absent(*f) || l.CheckPath(l.getenv(f.by)) != nil { // an error of the variable
 		return
 	}
 	src, err := l.contents(*f)

@@ -220,7 +220,6 @@ func TestTofuSettings(t *testing.T) {
 		{"registry_protocols {}\nregistry_protocols {}", "rc:2:1: second registry_protocols block; the first is at line 1"},
 		{`provider_installation { direct { download_retry_count = -1 } }`, "rc:1:57: download_retry_count must be a whole number from 0 to 2147483647"},
 		{`provider_installation { network_mirror { url = "https://a/" trust_all_hashes = "true" } }`, "rc:1:80: trust_all_hashes must be a boolean, not a string"},
-		{`provider_installation { dev_overrides { "a/b" = "$NOPE/x" } }`, ""},
 		{`provider_installation { oci_mirror {} }`, "rc:1:25: oci_mirror has no repository_template"},
 		{`provider_installation { oci_mirror { repository_template = "r.example/${namespace}/${type}" include = ["*/*"] } }`, ""},
 		{`provider_installation { oci_mirror { Repository_Template = "r.example/${hostname}/${namespace}/${type}" } }`, ""},

@@ -197,6 +197,7 @@ func (l *loader) locate(m *Method, location string, at place, own bool) bool {
 		if own {
 			m.Path = l.ownPath(at.file, location)
 		}
+		return l.isPath(at, "path", m.Path)
 	case NetworkMirror:
 		m.URL = location
 	case OCIMirror:
@@ -250,6 +251,7 @@ func (l *loader) devOverrides(e entry, in *installation) {
 		p, err := sources.ParseProvider(o.key, l.engine)
 		if l.ok(o.place, err) {
 			in.overrides[p] = l.clean(l.expandOverride(o.value))
+			l.isPath(o.value.place, "directory of "+o.key, in.overrides[p])
 			l.note(Setting{Name: devOverrides, Of: p.String(), Value: in.overrides[p], From: o.from()})
 		}
 	}

@@ -188,8 +188,11 @@ func (l *loader) ociDefaults() field {
 		var files []string
 		l.read(e.value, fields{
 			"discover_ambient_credentials": l.ociNoting(l.flag(&d.ambient)),
-			"docker_style_config_files":    l.ociNoting(l.explicitly(&d.explicit, l.at(&filesAt, l.list(func(n *node) { files = append(files, l.beside(n.file, n.text)) })))),
-			"docker_credentials_helper":    l.ociNoting(l.dockerHelper(&d.helper)),
+			"docker_style_config_files": l.ociNoting(l.explicitly(&d.explicit, l.at(&filesAt, l.list(func(n *node) {
+				files = append(files, l.beside(n.file, n.text))
+				l.isPath(n.place, "docker_style_config_files", n.text)
+			})))),
+			"docker_credentials_helper": l.ociNoting(l.dockerHelper(&d.helper)),
 		})
 		if d.explicit && !d.ambient {
 			l.errorf(filesAt, "leave one of them out", "docker_style_config_files has no effect, because discover_ambient_credentials is false")

@@ -48,7 +48,7 @@ func (l *loader) cliConfig(root *node) {
 		known["disable_checkpoint_signature"] = nil
 	}
 	l.read(root, known)
-	if cacheDir = os.Expand(cacheDir, l.getenv); cacheDir != "" {
+	if cacheDir = os.Expand(cacheDir, l.getenv); cacheDir != "" && l.isPath(cacheAt, "plugin_cache_dir", cacheDir) {
 		l.config.PluginCacheDir = cmp.Or(l.config.PluginCacheDir, cacheDir)
 		l.noteFirst(Setting{Name: "plugin_cache_dir", Value: cacheDir, From: cacheAt.from()})
 	}

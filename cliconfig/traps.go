@@ -215,8 +215,7 @@ func (c *Config) UnsearchedDirs() (dirs [][2]string) {
 	return dirs
 }
 
-// ConfiguredRelatively reports whether the path of a filesystem mirror starts from the directory of the root module,
-// and whether it begins with ~ or contains a variable, which engines don't expand.
+// ConfiguredRelatively reports whether the path of a filesystem mirror starts from the directory of the root module.
 func (c *Config) ConfiguredRelatively(i int) (written string, relative bool) {
 	written = c.written.Methods[i].Path
 	return written, !c.machine.rooted(written)

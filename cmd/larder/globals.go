@@ -124,7 +124,7 @@ func newSession(l *line.Line, out *report.Output) (*work.Session, error) {
 	if err := readVariables(l, machine); err != nil {
 		return nil, err
 	}
-	if err := l.Check(); err != nil {
+	if err := l.Check(machine.CheckPath); err != nil {
 		return nil, err
 	}
 	opts, err := readOptions(l, out)

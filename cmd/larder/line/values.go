@@ -65,15 +65,35 @@ func parsed[T any](l *Line, name string, parse func(string) (T, error)) (value T
 	return value
 }
 
-// Check fails for a flag, or its variable, with a value that its kind excludes. The methods that
-// return values report no errors, so it is called before them. An empty value is probably that of an unset variable: a
-// restriction must not become none.
-func (l *Line) Check() error {
+// Check fails for a flag, or its variable, with a value that its kind excludes, and for what path returns an error for: flags
+// that are paths, and arguments. The methods that return values report no errors, so it is called before them. An empty
+// value is probably that of an unset variable: a restriction must not become none.
+func (l *Line) Check(path func(string) error) error {
 	for _, f := range l.Command.Flags {
 		if !l.IsSet(f.Name) {
 			continue
 		}
 		if err := l.check(f); err != nil {
+			return report.Usage(err)
+		}
+		if f.Kind != Path && !slices.Contains(f.Offers, Dirs) && !slices.Contains(f.Offers, Files) {
+			continue
+		}
+		values := l.Texts(f.Name)
+		if !f.Repeatable {
+			values = []string{l.Text(f.Name)}
+		}
+		for _, value := range values {
+			if err := path(value); err != nil {
+				return report.Usage(fmt.Errorf("%s: %w", l.Spelled(f.Name), err))
+			}
+		}
+	}
+	if l.Command.Passes {
+		return nil
+	}
+	for _, word := range l.Words {
+		if err := path(word); err != nil {
 			return report.Usage(err)
 		}
 	}

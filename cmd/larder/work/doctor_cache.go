@@ -106,9 +106,6 @@ func (c *checkup) relativeCache(dir string) *report.Diagnosis {
 		Why:  "terraform and tofu fail in directories that don't have this path, and the others don't share their packages",
 	}
 	to := filepath.Join(c.config.Home(), ".terraform.d", "plugin-cache")
-	if meant := c.meantPath(s.Value); meant != "" {
-		d.Severity, d.Text, to = report.Broken, d.Text+fmt.Sprintf(": engines don't expand %q", s.Value), meant
-	}
 	d.Fix = fmt.Sprintf("write plugin_cache_dir = %q, and run: mkdir -p %s", to, shellQuoted(to))
 	if s.From.By != "" {
 		d.Fix = fmt.Sprintf("mkdir -p %[1]s && export %s=%[1]s", shellQuoted(to), s.From.By)

@@ -91,36 +91,13 @@ func missingMirrors(ctx context.Context, c *checkup) (found []report.Diagnosis) 
 		if _, err := os.Lstat(d.dir); os.IsNotExist(err) {
 			f.Text = fmt.Sprintf("the mirror %s does not exist", c.brief(d.dir))
 			f.Fix = "mkdir -p " + c.word(d.dir)
-			if written, meant := c.expanded(d.dir); meant != "" {
-				f.Text = fmt.Sprintf("the mirror %s does not exist: engines don't expand %q", c.brief(d.dir), written)
-				f.Fix = "write path = " + quotedPath(meant)
-			} else if near := c.nearestDir(d.dir); near != "" {
+			if near := c.nearestDir(d.dir); near != "" {
 				f.Fix = "write path = " + quotedPath(near)
 			}
 		}
 		found = append(found, f)
 	}
 	return found
-}
-
-// expanded returns the path of a mirror as written, and what it probably means, if it has a ~ or a variable in it.
-func (c *checkup) expanded(dir string) (written, meant string) {
-	for i, m := range c.config.Methods {
-		if written, relative := c.config.ConfiguredRelatively(i); m.Path == dir && relative && c.meantPath(written) != "" {
-			return written, c.meantPath(written)
-		}
-	}
-	return "", ""
-}
-
-// meantPath returns what a path means that begins with the home directory in a form that only shells expand, or "".
-func (c *checkup) meantPath(written string) string {
-	for _, prefix := range []string{"~/", "$HOME/", "${HOME}/"} {
-		if rest, ok := strings.CutPrefix(written, prefix); ok {
-			return filepath.Join(c.config.Home(), rest)
-		}
-	}
-	return ""
 }
 
 // relativeMirrors finds mirrors whose place depends on the root module.

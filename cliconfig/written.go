@@ -1,0 +1,55 @@
+package cliconfig
+
+import (
+	"cmp"
+	"fmt"
+	"regexp"
+	"strings"
+	"sync"
+
+	"github.com/larder-cli/larder/sources"
+)
+
+// replaceable matches what a shell replaces in a path: the home directory of a user, and variables.
+var replaceable = sync.OnceValue(func() *regexp.Regexp {
+	return regexp.MustCompile(`^~(?:[\w.-]+)?(?:$|[/\\])|\$(?:\{\w+\}|env:\w+|[A-Za-z_]\w*)|%[A-Za-z_][\w()]*%`)
+})
+
+// CheckPath fails for a path that begins with ~ or contains a variable, if its reader expands neither. Engines
+// take such a path literally, and create a directory named ~. It accepts the name of an existing file, unless that name is ~,
+// and URLs.
+func (m Machine) CheckPath(path string) error {
+	meant, rest, first, unknown := "", 0, "", false
+	for _, at := range replaceable().FindAllStringIndex(path, -1) {
+		found, value := strings.TrimRight(path[at[0]:at[1]], `/\`), ""
+		end := at[0] + len(found)
+		tail, _, _ := strings.Cut(strings.ReplaceAll(path[end:], m.forOS(`\`, "/"), "/"), "/")
+		switch {
+		case found == "~":
+			value = m.home()
+		case m.exists(m.abs(m.WorkDir, path[:end+len(tail)])):
+			continue
+		case found[0] != '~':
+			value = m.getenv(strings.TrimPrefix(strings.Trim(found, "${}%"), "env:"))
+		}
+		first, unknown = cmp.Or(first, found), unknown || value == ""
+		meant, rest = meant+path[rest:at[0]]+value, end
+	}
+	if first == "" || strings.Contains(path, "://") {
+		return nil
+	}
+	err := fmt.Errorf("only a shell expands %s in %q", first, path)
+	if unknown {
+		return sources.WithHint(err, "write the path in full")
+	}
+	return sources.WithHint(err, "write %q", meant+path[rest:])
+}
+
+// isPath reports whether a path that a file or a variable contains can be used as it is. Otherwise it adds an error.
+func (l *loader) isPath(at place, setting, path string) bool {
+	err := l.CheckPath(path)
+	if err != nil {
+		err = fmt.Errorf("%s: %w", setting, err)
+	}
+	return l.ok(at, err)
+}
