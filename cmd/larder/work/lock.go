@@ -57,7 +57,7 @@ func Lock(ctx context.Context, s *Session, request LockRequest) error {
 		Session: s, LockRequest: request,
 		said: map[string]bool{}, required: map[string]bool{}, modules: map[sources.Provider]string{},
 	}
-	s.certain = request.Check
+	l.certain, l.locks = request.Check, true
 	if err := l.take(request.Arguments); err != nil {
 		return err
 	}

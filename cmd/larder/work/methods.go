@@ -258,6 +258,9 @@ func (m *rootModule) explainCommand(p sources.Provider) string {
 // upgradeHint returns a hint with the command that locks another version.
 func (m *rootModule) upgradeHint(readOnlyLock bool) string {
 	command := m.again("install --upgrade")
+	if m.locks {
+		command = m.again("lock --upgrade", m.flags.Platforms...)
+	}
 	if !m.flags.Recursive && len(m.roots) == 0 && m.dir != m.workDir {
 		command += " " + shellQuoted(m.shown(m.dir))
 	}

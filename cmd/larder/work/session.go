@@ -48,6 +48,7 @@ type Session struct {
 	place      PlaceRequest // to install from, instead of the configuration's methods
 	flags      Options
 	slots      acquire.Slots // one for each of jobs, shared by all installers
+	locks      bool          // the command is lock, which installs nothing
 	asks       bool          // the command answers a question: it changes nothing, and people wait for the answer
 	server     string        // a random name, if the command is a server: clients wait for what sources answer
 
