@@ -68,7 +68,13 @@ func splitAddress(s string) ([]string, error) {
 		return parts, nil
 	}
 	err := errors.New("not of the form [HOST/][NAMESPACE/]TYPE")
-	if strings.Contains(s, "://") {
+	_, rest, isURL := strings.Cut(s, "://")
+	if !isURL {
+		rest = s
+	}
+	if page := strings.Split(rest, "/"); len(page) > 3 && page[1] == "providers" { // of the registry's site
+		err = WithHint(err, "write \"%s/%s/%s\"", page[0], page[2], page[3])
+	} else if isURL {
 		err = WithHint(err, "a provider source is an address and not a URL: leave out the scheme")
 	}
 	return nil, err

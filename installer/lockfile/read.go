@@ -28,7 +28,10 @@ const (
 // Read reads the lock file at path. If there is none, the File is empty and its
 // Exists is false. The diagnostics list all problems in the file. The File is nil if
 // there is an error among them.
-func Read(path string) (*File, sources.Diagnostics) {
+func Read(path string) (*File, sources.Diagnostics) { return ReadFor("", path) }
+
+// ReadFor is [Read], with the engine for the hints in diagnostics, if the header of the file names none.
+func ReadFor(e sources.Engine, path string) (*File, sources.Diagnostics) {
 	src, err := hclfile.Read(path, MaxSize)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
@@ -36,7 +39,7 @@ func Read(path string) (*File, sources.Diagnostics) {
 	case err != nil:
 		return nil, sources.Diagnostics{{File: path, Text: err.Error()}}
 	}
-	return parse(path, src)
+	return parse(e, path, src)
 }
 
 // ReadEngine is like [Read], for callers that only need the engine. If the header names it, the rest
@@ -55,15 +58,16 @@ var byteOrderMark = []byte("\ufeff")
 
 // A reader collects the contents of a lock file and the problems in it.
 type reader struct {
-	name  string
-	file  *File
-	diags sources.Diagnostics
+	name    string
+	assumed sources.Engine // without a header
+	file    *File
+	diags   sources.Diagnostics
 }
 
 // parse parses src, the lock file called name.
-func parse(name string, src []byte) (*File, sources.Diagnostics) {
+func parse(e sources.Engine, name string, src []byte) (*File, sources.Diagnostics) {
 	src = bytes.TrimPrefix(src, byteOrderMark)
-	r := &reader{name: name, file: &File{
+	r := &reader{name: name, assumed: e, file: &File{
 		Exists: true, engine: headerEngine(src), entries: map[sources.Provider]Entry{},
 		text: src, places: map[place]span{},
 	}}
@@ -220,7 +224,7 @@ func (r *reader) address(b *hclsyntax.Block) (sources.Provider, bool) {
 		return sources.Provider{}, false
 	}
 	label, at := b.Labels[0], b.LabelRanges[0].Start
-	p, err := sources.ParseProvider(label, r.file.engine)
+	p, err := sources.ParseProvider(label, cmp.Or(r.file.engine, r.assumed))
 	_, duplicate := r.file.entries[p]
 	switch {
 	case err != nil:

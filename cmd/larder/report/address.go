@@ -72,10 +72,10 @@ func (o *Output) Package(id sources.PackageID) string {
 	return name
 }
 
-// hosted are addresses on a default registry in a text, and what is in front of them: a
-// URL or a path is none.
+// hosted are addresses on a default registry in a text, and what is in front of them: a URL or a path is none.
+// With a slash at the end, they are part of a longer text. Text in double quotes is that of a file, or goes into one.
 var hosted = sync.OnceValue(func() *regexp.Regexp {
-	return regexp.MustCompile(`(^|[\s("'=])(registry\.terraform\.io|registry\.opentofu\.org)/([0-9a-z_-]+/[0-9a-z_-]+)`)
+	return regexp.MustCompile(`(^|[\s('=])(registry\.terraform\.io|registry\.opentofu\.org)/([0-9a-z_-]+/[0-9a-z_-]+)/?`)
 })
 
 // address leaves the default registry out of the addresses in a text.
@@ -85,6 +85,9 @@ func (o *Output) address(text string) string {
 		return text
 	}
 	return hosted().ReplaceAllStringFunc(text, func(found string) string {
+		if strings.HasSuffix(found, "/") {
+			return found
+		}
 		return strings.Replace(found, host+"/", "", 1)
 	})
 }

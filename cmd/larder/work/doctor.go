@@ -90,8 +90,7 @@ func gravity(d report.Diagnosis) int {
 func (s *Session) checkup(ctx context.Context) *checkup {
 	m := &rootModule{Session: s, out: s.output, dir: s.workDir, lockPath: filepath.Join(s.workDir, lockfile.Name)}
 	c := &checkup{rootModule: m, unavailable: map[sources.Provider]bool{}}
-	m.lock, m.lockProblems = lockfile.Read(m.lockPath)
-	if m.chosen, c.noEngine = s.chooseEngine(ctx, m.dir, m.lockPath, m.lock); c.noEngine != nil {
+	if c.noEngine = m.readLock(ctx); c.noEngine != nil {
 		m.chosen = choice{engine: sources.Terraform, reason: "nothing valid names an engine"}
 	}
 	if m.lock == nil {

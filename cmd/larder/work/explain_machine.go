@@ -36,8 +36,7 @@ func (s *Session) explainMachine(ctx context.Context, dir string, request Explai
 // the error is not nil, the engine is unknown, and assumed.
 func (s *Session) look(ctx context.Context, dir string) (m *rootModule, ds sources.Diagnostics, err error) {
 	m = &rootModule{Session: s, out: s.output, dir: dir, lockPath: filepath.Join(dir, lockfile.Name)}
-	m.lock, m.lockProblems = lockfile.Read(m.lockPath)
-	if m.chosen, err = s.chooseEngine(ctx, dir, m.lockPath, m.lock); err != nil {
+	if err = m.readLock(ctx); err != nil {
 		m.chosen = choice{engine: cmp.Or(s.requested.engine, sources.Terraform), reason: "assumed, because of the error"}
 	}
 	s.output.For(m.chosen.engine)

@@ -239,14 +239,9 @@ func (s *Session) root(ctx context.Context, dir string, out *report.Output) (*ro
 // not empty, it is that of the root module.
 func (s *Session) rootFor(ctx context.Context, engine sources.Engine, path string, out *report.Output) (*rootModule, error) {
 	dir := filepath.Dir(path)
-	m := &rootModule{Session: s, out: out, dir: dir, lockPath: path}
-	m.lock, m.lockProblems = lockfile.Read(path)
-	m.chosen = choice{engine: engine}
-	if engine == "" {
-		var err error
-		if m.chosen, err = s.chooseEngine(ctx, dir, path, m.lock); err != nil { // even with --no-lock-file
-			return nil, err
-		}
+	m := &rootModule{Session: s, out: out, dir: dir, lockPath: path, chosen: choice{engine: engine}}
+	if err := m.readLock(ctx); err != nil { // even with --no-lock-file
+		return nil, err
 	}
 	engine = m.chosen.engine
 	if !s.flags.Recursive { // otherwise noteEngines has the engines of all root modules
@@ -264,6 +259,18 @@ func (s *Session) rootFor(ctx context.Context, engine sources.Engine, path strin
 		m.policy.Ages, err = m.ledger()
 	}
 	return m, err
+}
+
+// readLock reads the lock file, and chooses the engine unless it is known. Only then, hints can contain its registry.
+func (m *rootModule) readLock(ctx context.Context) (err error) {
+	m.lock, m.lockProblems = lockfile.Read(m.lockPath)
+	if m.chosen.engine == "" {
+		m.chosen, err = m.chooseEngine(ctx, m.dir, m.lockPath, m.lock)
+	}
+	if m.lock == nil {
+		_, m.lockProblems = lockfile.ReadFor(m.chosen.engine, m.lockPath)
+	}
+	return err
 }
 
 // load reads the configuration for an engine.
