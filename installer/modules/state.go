@@ -9,8 +9,10 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"maps"
 	"net/url"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"github.com/hashicorp/hcl/v2"
@@ -200,11 +202,18 @@ func (w *walk) workspace() (string, bool) {
 // invalid address.
 func (w *walk) recorded(at place, r recorded) {
 	p, err := r.provider(w.opts.Engine)
-	if err != nil && w.opts.Engine == sources.Terraform {
+	legacy := p
+	if err != nil {
+		legacy, _ = r.provider(sources.Terraform)
+	}
+	switch {
+	case err != nil && w.opts.Engine == sources.Terraform:
 		w.diags.warn(at, "", "ignored resources in the state: %v", err)
 		return
-	}
-	if err != nil {
+	case legacy.Legacy():
+		w.diags.fail(at, w.renaming(legacy), "provider %s has no namespace, as in Terraform 0.12", legacy)
+		return
+	case err != nil:
 		w.diags.failWith(at, fmt.Errorf("unusable state: %w", err))
 		return
 	}
@@ -213,6 +222,21 @@ func (w *walk) recorded(at place, r recorded) {
 		p.Host = sources.OpenTofu.DefaultHost()
 	}
 	w.require(call{dir: "."}, []need{{provider: p, at: at}})
+}
+
+// renaming returns the hint for a provider without a namespace in the state. OpenTofu can't read the addresses that
+// Terraform has written.
+func (w *walk) renaming(old sources.Provider) string {
+	e, reason := w.opts.Engine, ""
+	if old.Host != e.DefaultHost() {
+		e, reason = sources.Terraform, `"tofu state replace-provider" can't read this state: `
+	}
+	meant := sources.Provider{Host: old.Host, Namespace: "hashicorp", Type: old.Type}
+	required := slices.SortedFunc(maps.Keys(w.needs), sources.Provider.Compare)
+	if i := slices.IndexFunc(required, func(p sources.Provider) bool { return p.Type == old.Type }); i >= 0 {
+		meant = required[i]
+	}
+	return fmt.Sprintf("%srun %s state replace-provider %q %q", reason, e, old, meant)
 }
 
 // A recorded is the address of a provider configuration in a state, such as
