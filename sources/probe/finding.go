@@ -9,6 +9,7 @@ import (
 	"net"
 	"net/url"
 	"path"
+	"slices"
 	"strings"
 	"time"
 
@@ -232,7 +233,7 @@ func (w *walk) notMirror(ctx context.Context, s *Result, base *url.URL) {
 	at, err := registry.New(w.Client, registry.Options{Engine: w.Engine, Services: w.Services}).Discover(ctx, host)
 	discovered := err == nil
 	switch {
-	case discovered && strings.TrimSuffix(at.String(), "/") == strings.TrimSuffix(base.String(), "/"), w.isRegistryAt(ctx, host, base):
+	case discovered && strings.TrimSuffix(at.String(), "/") == strings.TrimSuffix(base.String(), "/"), w.isRegistryAt(ctx, base):
 		f.Text = url + " is the base URL of a registry, not a network mirror"
 	case discovered:
 		f.Text = fmt.Sprintf("%s is a registry, and has no network mirror at %s", host, url)
@@ -245,22 +246,26 @@ func (w *walk) notMirror(ctx context.Context, s *Result, base *url.URL) {
 	s.Findings[0] = f
 }
 
-// isRegistryAt reports whether a base URL is that of a registry. The candidates are requested as providers of
-// the URL's host, so that the URL never gets the token of another host.
-func (w *walk) isRegistryAt(ctx context.Context, host sources.Host, base *url.URL) bool {
+// isRegistryAt reports whether a base URL is that of a registry.
+func (w *walk) isRegistryAt(ctx context.Context, base *url.URL) bool {
 	at := *base
 	at.User, at.RawQuery = nil, ""
-	if !strings.HasSuffix(at.Path, "/") {
-		at.Path += "/"
+	return slices.ContainsFunc(w.Candidates[:min(len(w.Candidates), maxCandidates)], func(c Candidate) bool {
+		return IsRegistryAt(ctx, w.Client, at.String(), c.Provider)
+	})
+}
+
+// IsRegistryAt reports whether a registry with a base URL has a provider. It is requested as a provider of the URL's
+// host, so that the URL never gets the token of another host.
+func IsRegistryAt(ctx context.Context, client *fetch.Client, base string, p sources.Provider) bool {
+	u, err := url.Parse(strings.TrimSuffix(base, "/") + "/")
+	if err != nil {
+		return false
 	}
-	services := map[sources.Host]map[string]string{host: {"providers.v1": at.String()}}
-	r := registry.New(w.Client, registry.Options{Engine: w.Engine, Services: services})
-	for _, c := range w.Candidates[:min(len(w.Candidates), maxCandidates)] {
-		p := c.Provider
-		p.Host = host
-		if listing, err := r.Versions(ctx, p); err == nil && len(listing.Versions) > 0 {
-			return true
-		}
+	if p.Host, err = sources.ParsePunycodeHost(u.Host); err != nil {
+		return false
 	}
-	return false
+	services := map[sources.Host]map[string]string{p.Host: {"providers.v1": u.String()}}
+	listing, err := registry.New(client, registry.Options{Services: services}).Versions(ctx, p)
+	return err == nil && len(listing.Versions) > 0
 }

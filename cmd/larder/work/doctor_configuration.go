@@ -23,7 +23,7 @@ import (
 // configurationChecks are the checks of doctor for the CLI configuration and the environment.
 var configurationChecks = []check{
 	unreadableFiles, configurationProblems, unreadFiles, enginesDisagree, ignoredVariables, wrongProxy,
-	exposedPolicy, noMethod, wrongPatternHost, fallbackWins, registryAsMirror, mirrorAsRegistry, overrides, unusedTokens,
+	exposedPolicy, noMethod, wrongPatternHost, fallbackWins, overrides, unusedTokens,
 }
 
 // configurationSummary names the file that was read.
@@ -427,59 +427,6 @@ func (c *checkup) leaveTo(m cliconfig.Method, both []sources.Provider) string {
 // describe names an installation method.
 func (c *checkup) describe(m cliconfig.Method) string {
 	return strings.TrimSpace(fmt.Sprintf("%s %s", m.Kind, c.config.Tilde(m.Path+fetch.Redact(m.URL)+m.Template.String())))
-}
-
-// registryAsMirror finds registries that are configured as network mirrors. Their protocols differ.
-func registryAsMirror(_ context.Context, c *checkup) (found []report.Diagnosis) {
-	for _, m := range c.config.Methods {
-		u, err := url.Parse(m.URL)
-		if m.Kind != cliconfig.NetworkMirror || err != nil || !sources.Host(u.Host).Default() && !isRegistryPath(u.Path) {
-			continue
-		}
-		d := report.Diagnosis{
-			Severity: report.Broken, Trap: "registry-as-mirror", Path: m.File, Line: m.Line,
-			Text: fmt.Sprintf("network_mirror names %s, which is the URL of a registry", fetch.Redact(m.URL)),
-			Why:  "a registry doesn't answer the requests for a mirror, so no provider is found",
-			Fix:  "replace the block with direct {}",
-		}
-		if !sources.Host(u.Host).Default() {
-			d.Fix = fmt.Sprintf("replace the block with direct {}, and require providers as %s/NAMESPACE/TYPE", u.Host)
-		}
-		found = append(found, d)
-	}
-	return found
-}
-
-// isRegistryPath reports whether the path of a URL belongs to the registry protocol.
-func isRegistryPath(path string) bool {
-	return strings.Contains(path, "/v1/providers") || strings.Contains(path, "/.well-known/") || strings.Contains(path, "/api/registry")
-}
-
-// mirrorAsRegistry finds mirrors that a host block configures as a registry.
-func mirrorAsRegistry(_ context.Context, c *checkup) (found []report.Diagnosis) {
-	for host, services := range c.config.Hosts {
-		service := services["providers.v1"]
-		u, err := url.Parse(service)
-		if service == "" || err != nil {
-			continue
-		}
-		configured := slices.ContainsFunc(c.config.Methods, func(m cliconfig.Method) bool {
-			return m.URL != "" && strings.TrimRight(m.URL, "/") == strings.TrimRight(service, "/")
-		})
-		looks := strings.Contains(u.Path, "mirror") || strings.Contains(u.Host, "mirror") || strings.Contains(u.Path, string(host)+"/")
-		if !configured && (!looks || isRegistryPath(u.Path)) {
-			continue
-		}
-		file, line := c.placeOf("host", string(host))
-		found = append(found, report.Diagnosis{
-			Severity: report.Broken, Trap: "mirror-as-registry", Path: file, Line: line,
-			Text: fmt.Sprintf("providers.v1 of host %s is %s, which looks like the URL of a mirror", host, fetch.Redact(service)),
-			Why:  "a mirror doesn't answer the requests for a registry, so no provider of this host is found",
-			Fix:  fmt.Sprintf("remove the block, and write network_mirror { url = %q } in provider_installation", fetch.Redact(service)),
-		})
-	}
-	slices.SortFunc(found, func(a, b report.Diagnosis) int { return cmp.Compare(a.Text, b.Text) })
-	return found
 }
 
 // overrides finds development overrides, which replace providers without any check.

@@ -80,6 +80,7 @@ type Session struct {
 	ages     memo[string, *age.Ledger]    // by the directory of the user's state
 
 	registries memo[sources.Engine, *registry.Registry]
+	protocols  memo[string, string]           // hints about the protocol of a server, by provider
 	mirrors    memo[string, *fsmirror.Mirror] // by options and directory
 	warned     memo[string, bool]             // texts of warnings
 	caches     memo[string, *cachedir.Dir]    // by directory; nil where no cache can be opened

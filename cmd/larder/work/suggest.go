@@ -4,15 +4,21 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net/url"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
+	"time"
 
+	"github.com/larder-cli/larder/cliconfig"
 	"github.com/larder-cli/larder/cmd/larder/report"
 	"github.com/larder-cli/larder/fsmirror/legacy"
 	"github.com/larder-cli/larder/installer"
 	"github.com/larder-cli/larder/sources"
+	"github.com/larder-cli/larder/sources/fetch"
+	"github.com/larder-cli/larder/sources/netmirror"
+	"github.com/larder-cli/larder/sources/probe"
 )
 
 // What a mistyped argument, provider or version was most likely meant to be.
@@ -21,6 +27,9 @@ import (
 // does not exist.
 func (m *rootModule) suggest(err error) error {
 	if missing, ok := errors.AsType[*sources.NotFoundError](err); ok {
+		if hint := m.meantProtocol(missing.Provider); hint != "" {
+			return sources.WithHint(err, "%s", hint)
+		}
 		err = m.suggestImport(err, missing.Provider)
 	}
 	if slices.ContainsFunc(sources.Hints(err), func(hint string) bool { return strings.HasPrefix(hint, "did you mean") }) {
@@ -49,6 +58,65 @@ func (m *rootModule) suggest(err error) error {
 		}
 	}
 	return err
+}
+
+// maxGuess limits the time of all requests for a hint.
+const maxGuess = 10 * time.Second
+
+// meantProtocol returns a hint for a provider that a server has by another protocol: a network mirror that is a
+// registry, or the reverse. Without one, it is empty. Each only returns that it doesn't have the provider.
+func (m *rootModule) meantProtocol(p sources.Provider) string {
+	if m.flags.Offline || len(m.pluginDirs) > 0 || m.place.Place != "" {
+		return ""
+	}
+	hint, _ := m.protocols.get(p.String(), func() (string, error) {
+		ctx, cancel := context.WithTimeout(context.Background(), maxGuess)
+		defer cancel()
+		for _, method := range m.config.Methods {
+			if method.Kind != cliconfig.NetworkMirror || !applies(method, p) {
+				continue
+			}
+			if at := m.registryNear(ctx, method.URL, p); at != "" {
+				return fmt.Sprintf("network_mirror at %s:%d names a registry: write direct {} instead, and outside of provider_installation: %s",
+					m.shown(method.File), method.Line, hostBlock(p.Host, at)), nil
+			}
+		}
+		service := m.config.Hosts[p.Host]["providers.v1"]
+		for _, at := range []string{service, strings.TrimSuffix(service, p.Host.ASCII()+"/")} {
+			if mirror, err := netmirror.New(m.client, at, netmirror.Options{}); err == nil && at != "" {
+				if _, err := mirror.Versions(ctx, p); err == nil {
+					return fmt.Sprintf("providers.v1 of host %q is a mirror: remove the block, and write provider_installation { network_mirror { url = %q } }",
+						p.Host, fetch.Redact(at)), nil
+				}
+			}
+		}
+		return "", nil
+	})
+	return hint
+}
+
+// registryNear returns the base URL of a registry that has a provider, from a URL that was meant for it, or "".
+func (m *rootModule) registryNear(ctx context.Context, typed string, p sources.Provider) string {
+	base := strings.TrimSuffix(typed, "/") + "/"
+	tried := []string{base, base + p.Host.ASCII() + "/"}
+	if u, err := url.Parse(base); err == nil { // it is, as the configuration was read
+		if host, err := sources.ParsePunycodeHost(u.Host); err == nil {
+			if at, err := m.origins().Discover(ctx, host); err == nil {
+				tried = append(tried, at.String())
+			}
+		}
+	}
+	for _, at := range tried {
+		if probe.IsRegistryAt(ctx, m.client, at, p) {
+			return at
+		}
+	}
+	return ""
+}
+
+// hostBlock returns the block of the CLI configuration that names the registry of a host.
+func hostBlock(host sources.Host, at string) string {
+	return fmt.Sprintf("host %q { services = { \"providers.v1\" = %q } }", host, fetch.Redact(at))
 }
 
 // suggestImport adds how to import a provider that does not exist, if the directories that engines search have
