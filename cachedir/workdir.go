@@ -251,8 +251,12 @@ func unwritable(dir string, err error) error {
 			break
 		}
 	}
-	return sources.WithHint(fmt.Errorf("cannot create %s: %w", dir, disk.Cause(err)),
-		"make the working directory writable, or set TF_DATA_DIR to a directory that is")
+	hints := sources.Hints(err)
+	err = fmt.Errorf("cannot create %s: %w", dir, disk.Cause(err))
+	if len(hints) > 0 {
+		return err
+	}
+	return sources.WithHint(err, "make the working directory writable, or set TF_DATA_DIR to a directory that is")
 }
 
 // scratchIn creates the scratch directory for linking, once, and removes the files

@@ -24,6 +24,7 @@
 package disk
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -35,6 +36,8 @@ import (
 	"sync"
 	"syscall"
 	"time"
+
+	"github.com/larder-cli/larder/sources"
 )
 
 // A Dir is an open directory. Names are relative to it, use forward slashes,
@@ -78,9 +81,24 @@ func Make(path string) (*Dir, error) {
 		if failed, ok := errors.AsType[*fs.PathError](err); ok && isFile(failed.Path) {
 			failed.Err = errNotDir
 		}
-		return nil, err
+		return nil, cmp.Or(Dangling(path), err)
 	}
 	return Open(path)
+}
+
+// Dangling returns the error of a path that can't be created because of a link in it that leads nowhere, or nil.
+func Dangling(path string) error {
+	for ; ; path = filepath.Dir(path) {
+		if _, err := os.Lstat(path); err != nil && path != filepath.Dir(path) {
+			continue
+		}
+		to, err := os.Readlink(path)
+		if _, statErr := os.Stat(path); err != nil || statErr == nil {
+			return nil
+		}
+		err = fmt.Errorf("%s is a link to %s, which doesn't exist", path, to)
+		return sources.WithHint(err, "create the directory to which it leads, or remove the link")
+	}
 }
 
 func isFile(path string) bool {

@@ -132,9 +132,9 @@ func (c *checkup) unwritableCache(dir string) *report.Diagnosis {
 		d.Fix = fmt.Sprintf("mv %s %s", shellQuoted(at), shellQuoted(at+".old"))
 		return because(c.brief(at) + " is a file")
 	}
-	if to, err := os.Readlink(dir); err == nil && !canStat(dir) {
-		d.Fix = "mkdir -p " + shellQuoted(Absolute(filepath.Dir(dir), to))
-		return because("it is a link to " + c.brief(to) + ", which doesn't exist")
+	if err := disk.Dangling(dir); err != nil {
+		d.Fix = sources.Hints(err)[0]
+		return because(err.Error())
 	}
 	if disk.FileSystemOf(dir).ReadOnly {
 		d.Fix = c.otherCache(dir, "a directory on another file system")
@@ -154,9 +154,11 @@ func (c *checkup) unwritableCache(dir string) *report.Diagnosis {
 // dir writable, or nothing.
 func (c *checkup) refusal(dir, path string) (reason, fix string) {
 	err := c.unwritable(path)
-	switch owner := disk.Owner(path); {
+	switch owner, hints := disk.Owner(path), sources.Hints(err); {
 	case err == nil:
 		return "", ""
+	case len(hints) > 0:
+		return err.Error(), hints[0]
 	case owner != "" && exists(dir):
 		return fmt.Sprintf("%s belongs to %s", c.brief(path), owner), `sudo chown -R "$(id -un)" ` + shellQuoted(dir)
 	case owner != "":
@@ -173,7 +175,7 @@ func (c *checkup) unwritable(path string) error {
 	}
 	in, err := disk.Open(path)
 	if errors.Is(err, fs.ErrNotExist) {
-		return nil
+		return disk.Dangling(path)
 	}
 	if err == nil {
 		defer in.Close()
