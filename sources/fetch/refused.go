@@ -1,9 +1,11 @@
 package fetch
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
+	"net/http"
 	"net/url"
 	"strings"
 
@@ -56,8 +58,8 @@ func (c *Client) credentialsHint(asked *url.URL, r *Request, status *StatusError
 	switch {
 	case err != nil:
 		return ""
-	case r.MayBeMissing != "" && status.ObjectStore && !status.Credentials:
-		return objectStoreHint + ": " + r.MayBeMissing
+	case status.ObjectStore && status.Code == http.StatusForbidden:
+		return objectStoreHint + ": " + cmp.Or(r.MayBeMissing, "grant readers the right to list the bucket")
 	case !sameOrigin(asked, at):
 		hint = fmt.Sprintf("no token was sent: %s redirected the request to %s, and tokens don't follow redirects to other hosts", asked.Host, at.Host)
 	case at.Scheme != "https":

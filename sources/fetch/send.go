@@ -262,7 +262,7 @@ func (a *answer) refusalOf(body []byte) error {
 		URL:         bare(at),
 		Credentials: a.sent.Get("Authorization") != "",
 		Said:        said(body, resp, a.secrets()),
-		ObjectStore: isObjectStore(resp.Header),
+		ObjectStore: isObjectStore(resp.Header) || parseXML(body).Code != "", // also behind a server that drops its headers
 		Codes:       codes(body),
 		Request:     resp.Request,
 		signed:      isSigned(at),
