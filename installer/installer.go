@@ -43,8 +43,9 @@ type Options struct {
 	// store if no source delivers it.
 	UnverifiedCache bool
 
-	// Confined states that nothing else than the source may deliver packages: one in the store is used only if the source
-	// has it too, and an installed one only if the source lists its version.
+	// Confined states that nothing but the source may deliver packages: an installed or stored one is used only if
+	// the source lists its version, and a stored one only if the source has it, too. An engine's own cache delivers
+	// what the source lists.
 	Confined bool
 
 	// PreferStore makes outcomes refer to packages in the store, instead of equal ones

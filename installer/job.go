@@ -206,7 +206,7 @@ func (j *job) look(ctx context.Context, platform sources.Platform) (look, error)
 			l = look{installed: true, held: j.acquirer.AcceptLocked(req, j.preferred(ctx, held))}
 		}
 	}
-	if !l.installed && !j.opts.Confined {
+	if !l.installed {
 		held := j.stored(ctx, id)
 		l = look{stored: j.acquirer.Satisfies(req, held), held: held}
 		l.installed = j.root.Elsewhere && l.stored && sources.MatchesAny(locked, held.H1)
@@ -279,6 +279,11 @@ func (j *job) install(ctx context.Context, id sources.PackageID) (outcome Outcom
 	var slot acquire.Slot
 	defer slot.Leave()
 	req := j.request(id, &slot)
+	if l.stored && j.opts.Confined && !j.opts.EngineCache {
+		if _, err := j.acquirer.Ask(ctx, req); err != nil {
+			return Outcome{}, err
+		}
+	}
 	for try := 0; ; try++ {
 		res, err := j.acquire(ctx, req, l.held)
 		if err != nil {
@@ -323,7 +328,7 @@ func (j *job) acquire(ctx context.Context, req acquire.Request, held sources.Sto
 		return acquire.Result{Package: held}, nil
 	}
 	res, err := j.acquirer.Acquire(ctx, req, held)
-	if err == nil || len(req.Locked) > 0 || j.opts.Confined || ctx.Err() != nil || !acquire.Undelivered(err) {
+	if err == nil || len(req.Locked) > 0 || j.opts.Confined && !j.opts.EngineCache || ctx.Err() != nil || !acquire.Undelivered(err) {
 		return res, err
 	}
 	held = j.stored(ctx, req.ID)

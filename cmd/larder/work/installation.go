@@ -124,7 +124,8 @@ func (in *installation) install(ctx context.Context, m *rootModule, root *instal
 	opts := m.installerOptions(m.out.Event)
 	opts.Upgrade, opts.EngineCache, opts.Readings = m.flags.Upgrade, m.engineCache(), &in.readings
 	opts.PreferStore = in.installed != nil
-	opts.Confined = len(m.pluginDirs) > 0
+	opensCache := opts.EngineCache && m.config.Engine == sources.OpenTofu // which also has what no source lists
+	opts.Confined = len(m.pluginDirs) > 0 && !opensCache
 	opts.UnverifiedCache = m.config.UnverifiedCache && !m.flags.NoCache
 	result, err := installer.New(from, to, m.client, opts).Install(ctx, *root)
 	in.incomplete.add(result, m.policy)
