@@ -16,7 +16,7 @@ func importCommand() *line.Command {
 		Job:       forStores,
 		Does:      "add provider executables and zip files to a mirror",
 		Arguments: "PATH... --to DIR [FLAG...]",
-		Example:   "larder import ~/.terraform.d/plugins --to ./mirror",
+		Example:   "larder import ~/.terraform.d/plugins --to ./mirror --namespace acme",
 		About: "PATH is an executable, a zip file, or a directory of these, such as a plugin\n" +
 			"directory of Terraform 0.12. Doesn't change these files, and needs no network.",
 		Flags: slices.Concat([]line.Flag{

@@ -307,7 +307,7 @@ func checkShows(t *testing.T, command, screen, piped string) {
 		cell = strings.TrimSuffix(keyInCell().ReplaceAllString(cell, " key"), ", key")
 		shortened := slices.ContainsFunc(words, func(word string) bool {
 			before, after, ok := strings.Cut(word, "…")
-			return ok && strings.HasPrefix(cell, before) && strings.HasSuffix(cell, after)
+			return ok && strings.HasPrefix(strings.TrimPrefix(cell, "from "), before) && strings.HasSuffix(cell, after)
 		})
 		if !strings.Contains(screen, cell) && !shortened && !strings.Contains(screen, "Not shown at this width: ") {
 			t.Errorf("%s: %q is missing from the screen", command, cell)
