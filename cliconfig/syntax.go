@@ -93,15 +93,13 @@ func parse(file string, src []byte) (root *node, bad *sources.Diagnostic) {
 
 // unreadable returns the reason why src cannot be parsed, or nil.
 func unreadable(at place, src []byte) *sources.Diagnostic {
-	const saveAs = "save the file as UTF-8 without a byte-order mark"
 	at.line, at.column = 1, 1
+	err := sources.CheckText(src, false)
 	switch {
 	case len(src) > maxFileSize:
 		return fault(place{file: at.file}, "", "larger than %d bytes", maxFileSize)
-	case bytes.HasPrefix(src, []byte("\xef\xbb\xbf")):
-		return fault(at, saveAs, "starts with a byte-order mark")
-	case bytes.HasPrefix(src, []byte("\xff\xfe")), bytes.HasPrefix(src, []byte("\xfe\xff")):
-		return fault(at, saveAs, "is UTF-16, not UTF-8")
+	case err != nil:
+		return fault(at, sources.Hints(err)[0], "%v", err)
 	case bytes.Count(src, []byte("{"))+bytes.Count(src, []byte("[")) > maxBrackets:
 		return fault(place{file: at.file}, "", "more than %d brackets", maxBrackets)
 	}

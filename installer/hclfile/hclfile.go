@@ -73,8 +73,13 @@ func Parse(name string, src []byte, use func(hcl.Body)) (ds sources.Diagnostics)
 		ds = sources.Diagnostics{{File: name, Line: 1, Column: 1, Text: fmt.Sprintf(format, args...), Hint: hint}}
 	}
 	takes, fault, parse := NativeMemory, NativeFault, parseNative
-	if strings.HasSuffix(name, ".json") {
+	inJSON := strings.HasSuffix(name, ".json")
+	if inJSON {
 		takes, fault, parse = jsonMemory, jsonFault, json.Parse
+	}
+	if err := sources.CheckText(src, !inJSON); err != nil {
+		fail(sources.Hints(err)[0], "%v", err)
+		return ds
 	}
 	size := takes(src)
 	if size > MaxMemory {

@@ -88,6 +88,10 @@ func (r *reader) read(src []byte) {
 		r.tell(hcl.Pos{Line: line, Column: 1}, "resolve the conflict; if in doubt, keep either side and run larder lock", "unresolved merge conflict")
 		return
 	}
+	if err := sources.CheckText(src, false); err != nil { // one mark was removed
+		r.tell(hcl.InitialPos, hint(err), "%v", err)
+		return
+	}
 	wrong := hclfile.Parse(r.name, src, func(body hcl.Body) { r.body(body.(*hclsyntax.Body)) })
 	r.diags = append(r.diags, wrong...)
 	if found := r.diags; found != nil || bytes.Contains(src, []byte("<<")) {

@@ -45,6 +45,10 @@ func (w *walk) readManifest() {
 		return
 	}
 	var document struct{ Modules []installed }
+	hint := `run "` + string(w.opts.Engine) + ` get" to install the modules of this configuration`
+	if wrong := sources.CheckText(src, false); err == nil && wrong != nil {
+		err, hint = wrong, sources.Hints(wrong)[0]
+	}
 	if err == nil {
 		hclfile.Within(int64(len(src))*perByte, func() { err = json.Unmarshal(src, &document) })
 	}
@@ -54,7 +58,7 @@ func (w *walk) readManifest() {
 		return
 	}
 	if err != nil {
-		w.diags.fail(place{Filename: name}, `run "`+string(w.opts.Engine)+` get" to install the modules of this configuration`, "module manifest: %v", disk.Cause(err))
+		w.diags.fail(place{Filename: name}, hint, "module manifest: %v", disk.Cause(err))
 	}
 	w.manifest = manifest{}
 	for _, m := range document.Modules {

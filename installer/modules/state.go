@@ -159,6 +159,9 @@ func (w *walk) initializedBackend() (b *backend, ok bool) {
 		}
 	}
 	if err == nil {
+		err = sources.CheckText(src, false)
+	}
+	if err == nil {
 		// The configuration of another backend may have other types.
 		err = json.Unmarshal(src, &document)
 	}
@@ -167,7 +170,7 @@ func (w *walk) initializedBackend() (b *backend, ok bool) {
 	}
 	empty := len(src) == 0 && w.opts.Engine == sources.OpenTofu
 	if err != nil && !empty && !errors.Is(err, fs.ErrNotExist) {
-		w.diags.fail(place{Filename: name}, "", "backend settings: %v", err)
+		w.diags.failWith(place{Filename: name}, fmt.Errorf("backend settings: %w", err))
 		return nil, false
 	}
 	return nil, true
@@ -184,8 +187,11 @@ func (w *walk) workspace() (string, bool) {
 		hint = `select a workspace with "` + string(w.opts.Engine) + ` workspace select"`
 		at.Filename = filepath.Join(w.opts.DataDir, "environment")
 		src, err := readFile(w.path(at.Filename))
+		if err == nil {
+			err = sources.CheckText(src, true)
+		}
 		if err != nil && !errors.Is(err, fs.ErrNotExist) {
-			w.diags.fail(at, "", "selected workspace: %v", err)
+			w.diags.failWith(at, fmt.Errorf("selected workspace: %w", err))
 			return "", false
 		}
 		name = cmp.Or(strings.TrimSpace(string(src)), "default")
@@ -306,10 +312,14 @@ func readState(r io.Reader, e sources.Engine) (state, error) {
 		state:      state{engine: e},
 		seen:       map[recorded]bool{},
 	}
-	if _, err := s.Peek(1); errors.Is(err, io.EOF) {
+	begin, err := s.Peek(3)
+	if len(begin) == 0 && errors.Is(err, io.EOF) {
 		return state{engine: e, version: 4}, nil
 	}
-	err := s.object(
+	if err := sources.CheckText(begin, false); err != nil {
+		return s.state, err
+	}
+	err = s.object(
 		member{"version", s.readVersion},
 		member{"resources", func() error { return s.list(s.resource) }},
 		member{"modules", func() error { return s.list(s.module) }}, // of version 3 and older
