@@ -30,6 +30,7 @@ type checking struct {
 	*locking
 	request CheckRequest
 	changed *changes // nil without --since
+	unread  []string // root modules that have not changed, and can't be read
 	sum     report.CheckSum
 	modules []report.CheckedModule
 }
@@ -76,6 +77,9 @@ func (m *rootModule) namedPlatforms() []sources.Platform {
 // conclude shows the findings and the totals. Failed is the error of the root modules that could not be checked.
 func (c *checking) conclude(failed error) error {
 	c.warnUnknown()
+	if len(c.unread) > 0 {
+		c.output.Warn("not checked, because they can't be read and have not changed: %s", sources.JoinSome(c.unread, 5, ", ", " and %d others"))
+	}
 	if failed != nil && c.sum.Failed == 0 { // the root modules could not be found
 		c.modules = append(c.modules, report.CheckedModule{Name: ".", Errors: report.Faults(failed)})
 	}
@@ -148,8 +152,17 @@ func (c *checking) at(ctx context.Context, dir string, out *report.Output) (show
 		Name: c.inRepository(dir), LockFile: filepath.Join(dir, lockfile.Name),
 	}}
 	k.rootModule, err = c.root(ctx, dir, out)
-	skipped := err == nil && c.changed != nil && !c.changed.affects(ctx, k.rootModule)
-	if err == nil && !skipped {
+	if c.changed != nil {
+		affected, fault := c.changed.affects(ctx, dir, k.rootModule, err)
+		if !affected && ctx.Err() == nil {
+			return func() {
+				if c.sum.Unchanged++; fault != nil {
+					c.unread = append(c.unread, c.shown(dir))
+				}
+			}, nil
+		}
+	}
+	if err == nil {
 		err = k.check(ctx)
 	}
 	err = k.take(ctx, err)
@@ -159,10 +172,6 @@ func (c *checking) at(ctx context.Context, dir string, out *report.Output) (show
 		return cmp.Or(strings.Compare(a.File, b.File), a.Line-b.Line)
 	})
 	return func() {
-		if skipped {
-			c.sum.Unchanged++
-			return
-		}
 		out.WarnAll(k.offline)
 		c.sum.Unchecked += len(k.offline)
 		if c.modules = append(c.modules, k.CheckedModule); err != nil {

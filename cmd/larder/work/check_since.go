@@ -15,6 +15,7 @@ import (
 
 	"github.com/larder-cli/larder/cliconfig"
 	"github.com/larder-cli/larder/cmd/larder/report"
+	"github.com/larder-cli/larder/installer/modules"
 	"github.com/larder-cli/larder/sources"
 	"github.com/larder-cli/larder/sources/disk"
 )
@@ -151,18 +152,22 @@ func (g *gitRepository) line(ctx context.Context, args ...string) (string, error
 }
 
 // affects reports whether a change can matter for a root module: of anything that is read for it, also in a directory
-// above that has rules for it, or of a link on the way. A root module with errors is always affected, and one outside
-// of the repository too.
-func (c *changes) affects(ctx context.Context, m *rootModule) bool {
-	if !isBelow(resolve(m.dir), c.top) {
-		return true
+// above that has rules for it, or of a link on the way. A root module outside of the repository is always affected. The
+// other result is why the root module in dir can't be read, if it can't be. Then m may be nil.
+func (c *changes) affects(ctx context.Context, root string, m *rootModule, fault error) (bool, error) {
+	if !isBelow(resolve(root), c.top) {
+		return true, fault
 	}
-	tree, ds, err := m.load(ctx)
-	if err != nil || ds.Err() != nil || len(tree.Missing) > 0 {
-		return true
+	tree := &modules.Tree{}
+	if m != nil {
+		var ds sources.Diagnostics
+		if tree, ds, fault = m.load(ctx); fault != nil {
+			return true, fault
+		}
+		fault = ds.Err()
 	}
-	paths := append(tree.Paths, m.dir)
-	for dir := resolve(m.dir); isBelow(dir, c.top); dir = filepath.Dir(dir) {
+	paths := append(tree.Paths, root)
+	for dir := resolve(root); isBelow(dir, c.top); dir = filepath.Dir(dir) {
 		for _, name := range append(versionFiles, cliconfig.CheckoutFile) {
 			paths = append(paths, filepath.Join(dir, name))
 		}
@@ -177,7 +182,7 @@ func (c *changes) affects(ctx context.Context, m *rootModule) bool {
 	return slices.ContainsFunc(paths, func(path string) bool {
 		matters, _ := c.known.get(path, func() (bool, error) { return c.matter(path), nil })
 		return matters
-	})
+	}), fault
 }
 
 // matter reports whether a change matters for reading path: of an entry on the way to it or, if it is a directory, in
