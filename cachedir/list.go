@@ -60,11 +60,17 @@ type Listing struct {
 type ListOptions struct {
 	Roots  []Root     // additional root modules, besides the registered ones
 	Locked LockReader // nil to ignore lock files
+	Listed *Listing   // of the same root modules, if the cache was listed a moment ago; it is not changed
 }
 
 // List describes the contents of the cache, including those of other programs. It
 // changes nothing but records.
 func (d *Dir) List(ctx context.Context, opts ListOptions) (*Listing, error) {
+	if opts.Listed != nil {
+		listing := *opts.Listed
+		listing.Entries, listing.Findings = slices.Clone(listing.Entries), slices.Clone(listing.Findings)
+		return &listing, nil
+	}
 	l := &lister{Dir: d, ctx: ctx, opts: opts, seen: map[disk.FileID]uint64{}, places: d.places()}
 	if d.tree != nil {
 		if err := l.level("", 0); err != nil {

@@ -318,7 +318,7 @@ func (s *search) consider(dir string, entries []os.DirEntry, configured bool) bo
 		}
 	}
 	if c.configured || c.locked || c.units != nil {
-		c.path = realPath(filepath.Join(s.dir, dir))
+		c.path = filepath.Join(s.terragrunt.top, dir) // the search follows no links
 		c.calls, c.tests, c.reached = map[sources.Engine][]string{}, map[sources.Engine][]string{}, map[sources.Engine]bool{}
 		s.found, s.at[c.path] = append(s.found, c), c
 	}

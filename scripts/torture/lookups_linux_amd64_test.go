@@ -92,6 +92,35 @@ func TestRecordsAreReadOnce(t *testing.T) {
 	}
 }
 
+// The cache commands open the files of each root module once, and a run resolves the links above root modules about twice for
+// each of them.
+func TestRootModulesAreReadOnce(t *testing.T) {
+	const above = "newfstatat all/deep"
+	k := newRack(t, options{providers: []string{"alpha"}, size: 1 << 10}).in(t)
+	k.must(os.MkdirAll(k.dir, 0o755))
+	roots := []string{"all", "all/deep/one", "all/deep/two", "all/deep/three", "all/deep/four", "all/deep/five"}
+	for _, root := range roots {
+		k.do(root, "install")
+	}
+	count := func(args ...string) map[string]int {
+		p := k.prepare("all", k.larder, args...)
+		calls, err := sourcetest.Calls(p.cmd, k.dir)
+		if errors.Is(err, syscall.EPERM) {
+			t.Skip("processes may not be traced here")
+		}
+		sourcetest.Require(t, err == nil, "%v\n%s", err, &p.out)
+		return calls
+	}
+	stats := count("cache", "stats", "--roots", ".")
+	for _, root := range roots[1:] { // the first one is the working directory, whose engine is chosen too
+		open := "openat " + root + "/.terraform.lock.hcl"
+		sourcetest.Equal(t, stats[open], 1, open)
+	}
+	if check := count("check", "-R"); check[above] == 0 || check[above] > 3*len(roots) {
+		t.Errorf("%s: %d calls for %d root modules", above, check[above], len(roots))
+	}
+}
+
 // If a second root module without a lock file installs from the same unchanged
 // filesystem mirror, Larder compares the state of the mirror's files with the
 // cache, and does not read them.

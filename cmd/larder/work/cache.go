@@ -140,6 +140,7 @@ func ShowCacheStats(ctx context.Context, s *Session, roots []string) error {
 	if err != nil {
 		return err
 	}
+	use.Listed = plan.Listing
 	v, err := k.examined(ctx, use)
 	if err != nil {
 		return err

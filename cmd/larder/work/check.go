@@ -138,8 +138,8 @@ func addHints(all, hints []string) []string {
 // inRepository returns the slashed path of a file for documents of CI systems: relative to the top of the repository or,
 // if there is none, to the working directory. Other files have their absolute path.
 func (c *checking) inRepository(file string) string {
-	dir := resolve(c.workDir)
-	path := filepath.Join(resolve(filepath.Dir(file)), filepath.Base(file))
+	dir := c.real(c.workDir)
+	path := filepath.Join(c.real(filepath.Dir(file)), filepath.Base(file))
 	if relative, err := filepath.Rel(cmp.Or(c.repository(dir), dir), path); err == nil && filepath.IsLocal(relative) {
 		path = relative
 	}

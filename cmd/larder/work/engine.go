@@ -157,7 +157,7 @@ func (s *Session) filesFor(dir string) (all []checkoutFiles, err error) {
 // belongs to the repository of the unit.
 func (s *Session) dirsOf(dir string) (all []string) {
 	const copies = string(filepath.Separator) + ".terragrunt-cache" + string(filepath.Separator)
-	dir = resolve(dir) // as git finds the repository
+	dir = s.real(dir) // as git finds the repository
 	unit, _, _ := strings.Cut(dir, copies)
 	top := cmp.Or(s.repository(unit), unit)
 	for at := dir; ; at = filepath.Dir(at) {

@@ -91,6 +91,7 @@ type Session struct {
 	// What the choice of engines depends on.
 	filesIn memo[string, checkoutFiles]    // by directory
 	tops    memo[string, string]           // of repositories, by directory
+	reals   memo[string, string]           // paths of directories without symlinks
 	own     memo[string, choice]           // of Larder's own file
 	onPath  memo[string, []sources.Engine] // that PATH has
 
@@ -379,6 +380,12 @@ func resolve(path string) string {
 		return filepath.Join(resolve(parent), filepath.Base(path))
 	}
 	return resolved
+}
+
+// real is [resolve] for a directory that the run asks for again and again.
+func (s *Session) real(dir string) string {
+	path, _ := s.reals.get(dir, func() (string, error) { return resolve(dir), nil })
+	return path
 }
 
 // A memo creates each value once, even with concurrent callers, and keeps the value or its
