@@ -19,7 +19,6 @@ func bundleCreateCommand() *line.Command {
 			{Group: selectionFlags, Name: "since", Value: "PATH", Kind: line.Path, Does: "skip packages in PATH: manifest, bundle or mirror", Offers: []string{line.Files}},
 			{Name: "modules", Does: "add the modules that terraform get has downloaded"},
 			{Name: "engine-binary", Value: "FILE", Kind: line.Path, Does: "add the executable of terraform or tofu"},
-			maxSizeFlag("split into files of at most a SIZE, such as 4G"),
 			dryRunFlag("show what would be written"),
 		}, trustFlags()),
 		Leaves: "no bundle was written",
@@ -33,7 +32,6 @@ func bundleCreate(ctx context.Context, l *line.Line, s *work.Session) (err error
 	if err := sameSource(l, request); err != nil {
 		return err
 	}
-	request.MaxSize = l.Size("max-size")
 	if request.FillRequest, err = readFill(l); err != nil {
 		return err
 	}

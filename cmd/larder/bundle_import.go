@@ -18,11 +18,11 @@ func bundleImportCommand() *line.Command {
 	return &line.Command{
 		Name:      "import",
 		Does:      "add the packages in a bundle to a mirror",
-		Arguments: "FILE... DIR [FLAG...]",
-		Example:   "larder bundle import usb.tar ./mirror",
+		Arguments: "FILE DIR [FLAG...]",
+		Least:     2, Most: 2, Needs: "takes the FILE of a bundle and the DIR of a mirror",
+		Example: "larder bundle import usb.tar ./mirror",
 		About: "Verifies the whole bundle before it changes DIR, and creates DIR if it is missing.\n" +
-			"The parts of a bundle can be imported together or one after another. Fails if DIR\n" +
-			"doesn't contain the packages that bundle create --since left out.",
+			"Fails if DIR doesn't contain the packages that bundle create --since left out.",
 		Flags: slices.Concat([]line.Flag{
 			{Name: "modules-to", Value: "DIR", Kind: line.Path, Does: "directory that contains the root modules"},
 			{Name: "engine-to", Value: "DIR", Kind: line.Path, Does: "directory for terraform or tofu"},
@@ -38,12 +38,8 @@ func bundleImportCommand() *line.Command {
 
 // bundleImport reads the flags of bundle import, and imports a bundle.
 func bundleImport(ctx context.Context, l *line.Line, s *work.Session) error {
-	last := len(l.Words) - 1
-	if last < 1 || slices.Contains(l.Words, "") {
-		return report.Usage(errors.New("bundle import needs the FILE of a bundle (or all files of its parts) and the DIR of a mirror"))
-	}
 	request := work.BundleImportRequest{
-		Files: l.Words[:last], Dir: l.Words[last], ModulesTo: l.Text("modules-to"), EngineTo: l.Text("engine-to"),
+		File: l.Word(0), Dir: l.Word(1), ModulesTo: l.Text("modules-to"), EngineTo: l.Text("engine-to"),
 		Replace: l.Bool("replace"), WriteConfig: l.Text("write-config"),
 	}
 	var err error

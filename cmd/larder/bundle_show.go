@@ -14,9 +14,8 @@ func bundleShowCommand() *line.Command {
 		Arguments: "FILE [FLAG...]",
 		Least:     1, Most: 1, Needs: "takes one FILE",
 		Example: "larder bundle show usb.tar",
-		About: "Reads only the manifest, and doesn't verify it. Also lists the packages in other\n" +
-			"parts of the bundle.",
-		Run: inSession(bundleShow),
+		About:   "Reads only the manifest, and doesn't verify it.",
+		Run:     inSession(bundleShow),
 	}
 }
 

@@ -11,16 +11,16 @@ func bundleVerifyCommand() *line.Command {
 	return &line.Command{
 		Name:      "verify",
 		Does:      "verify every package in a bundle",
-		Arguments: "FILE... [FLAG...]",
-		Least:     1, Needs: "needs the FILE of a bundle, or of each of its parts",
+		Arguments: "FILE [FLAG...]",
+		Least:     1, Most: 1, Needs: "takes one FILE",
 		Example: "larder bundle verify usb.tar",
-		About: "Hashes packages and their contents, and verifies their signed checksums. Pass all\n" +
-			"parts of a bundle. Changes nothing, and needs no network.",
+		About: "Hashes packages and their contents, and verifies their signed checksums.\n" +
+			"Changes nothing, and needs no network.",
 		Flags: trustFlags(),
 		Run:   inSession(bundleVerify),
 	}
 }
 
 func bundleVerify(ctx context.Context, l *line.Line, s *work.Session) error {
-	return work.VerifyBundle(ctx, s, l.Words)
+	return work.VerifyBundle(ctx, s, l.Word(0))
 }

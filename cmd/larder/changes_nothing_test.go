@@ -65,7 +65,7 @@ var changesNothing = []struct{ command, args string }{
 	{"mirror diff", "mirror diff usb usbu"},
 	{"mirror diff", "mirror diff usb changed"},
 	{"bundle create", "--chdir new bundle create out.tar --dry-run"},
-	{"bundle create", "bundle create out.tar --mirror usb --dry-run --max-size 1M"},
+	{"bundle create", "bundle create out.tar --mirror usb --dry-run"},
 	{"bundle import", "bundle import add.tar usb --dry-run"},
 	{"bundle import", "bundle import add.tar none --dry-run --write-config config.tfrc"},
 	{"bundle show", "bundle show add.tar"},

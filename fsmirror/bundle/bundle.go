@@ -19,11 +19,6 @@
 // determines every byte except the contents of the packages, and any deviation is refused: other
 // members, links, attributes, or bytes after the end.
 //
-// A bundle may be split into parts. Each part is a bundle itself, with the evidence
-// for its own packages. Its manifest describes the whole bundle; the manifests differ
-// only in the number of the part. Archives are not split, nor are the modules of a root
-// module.
-//
 // # Payloads
 //
 // The last two kinds of members are optional. They are the executable of an engine, and
@@ -62,7 +57,6 @@ const (
 	BrokenEvidence Kind = "broken evidence"
 	ChangedArchive Kind = "changed archive"
 	ChangedFile    Kind = "changed file"
-	MissingPart    Kind = "missing part"
 )
 
 // A Finding is a problem in a bundle. It is an error that names the file.
@@ -70,7 +64,6 @@ type Finding struct {
 	File    string
 	Package *sources.PackageID // nil if the finding is not about a single package
 	Kind    Kind
-	Part    int   // for MissingPart
 	Err     error // never nil
 }
 

@@ -24,9 +24,9 @@ var ctx = context.Background()
 // An imported mirror equals the exported one, including its index and evidence.
 func TestRoundTrip(t *testing.T) {
 	from := mirrored(t, published(t))
-	files := created(t, from, createOptions())
+	file := created(t, from, createOptions())
 	to := filepath.Join(t.TempDir(), "new", "mirror")
-	arrivals := mustImport(t, to, files...)
+	arrivals := mustImport(t, to, file)
 	sourcetest.Equal(t, len(arrivals), 4, "packages")
 	for _, a := range arrivals {
 		if a.How != bundle.Added || a.Report.Verdict != sources.MirrorEvidence || a.Report.Best().KeyID != sourcetest.Publisher().ID() {
@@ -40,7 +40,7 @@ func TestRoundTrip(t *testing.T) {
 	sourcetest.Expect(t, len(l) == 0, "left over: %q", l)
 
 	// A second import changes nothing.
-	for _, a := range mustImport(t, to, files...) {
+	for _, a := range mustImport(t, to, file) {
 		sourcetest.Equal(t, a.How, bundle.Known, a.ID)
 	}
 }
@@ -49,10 +49,10 @@ func TestRoundTrip(t *testing.T) {
 func TestDeterminism(t *testing.T) {
 	w := published(t)
 	one := mirrored(t, w)
-	first := readFile(t, created(t, one, createOptions())[0])
+	first := readFile(t, created(t, one, createOptions()))
 
 	other := t.TempDir()
-	mustImport(t, other, created(t, mirrored(t, w, "*/1.1.0/*"), createOptions())...)
+	mustImport(t, other, created(t, mirrored(t, w, "*/1.1.0/*"), createOptions()))
 	w.WritePacked(other, "*/0.1.0/*", "*/1.0.0/*")
 	w.WriteEvidence(other)
 	then := time.Now().Add(-time.Hour)
@@ -60,7 +60,7 @@ func TestDeterminism(t *testing.T) {
 	check(t, os.Chtimes(path, then, then))
 	check(t, os.Chmod(path, 0o600))
 	check(t, os.Rename(path, filepath.Join(filepath.Dir(path), "terraform-provider-GADGET_0.1.0_linux_amd64_x.zip")))
-	sourcetest.Expect(t, bytes.Equal(first, readFile(t, created(t, indexed(t, other), createOptions())[0])), "they differ")
+	sourcetest.Expect(t, bytes.Equal(first, readFile(t, created(t, indexed(t, other), createOptions()))), "they differ")
 }
 
 // A bundle that tar unpacks is a mirror.
@@ -70,7 +70,7 @@ func TestTarReadsIt(t *testing.T) {
 		"1.2.3-and-a-prerelease-that-is-longer-than-other-prereleases.4711+and.the.number.of.the.build.for.good.measure",
 		sourcetest.Release{Platforms: []string{"linux_amd64"}})
 	from := mirrored(t, w)
-	file := created(t, from, createOptions())[0]
+	file := created(t, from, createOptions())
 	out, err := exec.Command("tar", "tf", file).Output()
 	if errors.Is(err, exec.ErrNotFound) {
 		t.Skip("there is no tar")
@@ -97,12 +97,12 @@ func TestDeltas(t *testing.T) {
 	w := published(t)
 	sender := mirrored(t, w)
 	receiver := t.TempDir()
-	mustImport(t, receiver, created(t, mirrored(t, w, "*/1.0.0/*"), createOptions())...)
+	mustImport(t, receiver, created(t, mirrored(t, w, "*/1.0.0/*"), createOptions()))
 
 	have := described(t, receiver)
 	opts := createOptions()
 	opts.Since = &bundle.Receiver{Manifest: have}
-	first := created(t, sender, opts)[0]
+	first := created(t, sender, opts)
 	b, err := bundle.Open(first)
 	check(t, err)
 	check(t, b.Close())
@@ -113,13 +113,13 @@ func TestDeltas(t *testing.T) {
 	// The second delta requires the first.
 	opts.Since = &bundle.Receiver{Manifest: b.Manifest}
 	w.Add(widget, "2.0.0", sourcetest.Release{Platforms: []string{"linux_amd64"}})
-	second := created(t, mirrored(t, w), opts)[0]
+	second := created(t, mirrored(t, w), opts)
 
 	for _, dry := range []bool{true, false} {
 		o := importOptions()
 		o.DryRun = dry
 		before := tree(t, receiver)
-		_, err = bundle.Import(ctx, []string{second}, receiver, o)
+		_, err = bundle.Import(ctx, second, receiver, o)
 		for _, want := range []string{second + " requires this package", gadget + " 0.1.0 linux_amd64: ", widget + " 1.1.0 linux_amd64: "} {
 			sourcetest.Expect(t, err != nil && strings.Contains(err.Error(), want), "no %q in %v", want, err)
 		}
@@ -134,7 +134,7 @@ func TestDeltas(t *testing.T) {
 	// If there are no new packages, the bundle is empty.
 	have = described(t, receiver)
 	opts.Since = &bundle.Receiver{Manifest: have}
-	got := mustImport(t, receiver, created(t, mirrored(t, w), opts)...)
+	got := mustImport(t, receiver, created(t, mirrored(t, w), opts))
 	sourcetest.Equal(t, len(got), 0, got)
 	_, err = bundle.Import(ctx, created(t, mirrored(t, w), opts), t.TempDir(), importOptions())
 	sourcetest.Expect(t, err != nil, "imported without its base")
@@ -162,92 +162,18 @@ func TestPackageWithNewEvidenceIsSent(t *testing.T) {
 	have := described(t, receiver)
 	opts := createOptions()
 	opts.Since = &bundle.Receiver{Manifest: have}
-	arrivals := mustImport(t, receiver, created(t, mirrored(t, w), opts)...)
+	arrivals := mustImport(t, receiver, created(t, mirrored(t, w), opts))
 	for _, a := range arrivals {
 		sourcetest.Expect(t, a.How == bundle.Known && a.Report.Verdict == sources.MirrorEvidence, "%s: %s, %s", a.ID, a.How, a.Report.Verdict)
 	}
 	sourcetest.Expect(t, maps.Equal(tree(t, receiver), tree(t, indexed(t, mirrored(t, w)))), "not the same")
 }
 
-// No part exceeds the limit, and parts may be given in any order, or one by one.
-func TestSplit(t *testing.T) {
-	from := mirrored(t, published(t))
-	opts := createOptions()
-	opts.MaxSize = 90_000
-	files := created(t, from, opts)
-	var names []string
-	for _, f := range files {
-		names = append(names, filepath.Base(f))
-		info, err := os.Stat(f)
-		sourcetest.Expect(t, err == nil && info.Size() <= opts.MaxSize, "%s: %v, %v", f, info, err)
-	}
-	sourcetest.Require(t, slices.Equal(names, []string{"b-1of2.tar", "b-2of2.tar"}), "got %q", names)
-	want := tree(t, indexed(t, from))
-
-	t.Run("any order", func(t *testing.T) {
-		to := t.TempDir()
-		mustImport(t, to, files[1], files[0])
-		sourcetest.Expect(t, maps.Equal(want, tree(t, to)), "not the same")
-	})
-	t.Run("one by one", func(t *testing.T) {
-		to := t.TempDir()
-		for i, missing := range []string{"part 1 of 2 is missing", ""} {
-			_, err := bundle.Import(ctx, []string{files[1-i]}, to, importOptions())
-			if missing == "" && err != nil || missing != "" && (err == nil || !strings.Contains(err.Error(), missing)) {
-				t.Fatal(err)
-			}
-			if missing != "" && len(tree(t, to)) > 0 {
-				t.Error("something is visible")
-			}
-		}
-		sourcetest.Expect(t, maps.Equal(want, tree(t, to)) && len(left(t, to)) == 0, "not the same")
-	})
-	t.Run("same part", func(t *testing.T) {
-		_, err := bundle.Import(ctx, []string{files[1], files[1]}, t.TempDir(), importOptions())
-		sourcetest.Expect(t, err != nil && strings.Contains(err.Error(), "are the same part"), "%v", err)
-	})
-	t.Run("of another", func(t *testing.T) {
-		whole := created(t, from, createOptions())[0]
-		_, err := bundle.Import(ctx, []string{files[0], whole}, t.TempDir(), importOptions())
-		sourcetest.Expect(t, err != nil && strings.Contains(err.Error(), "are not parts of one bundle"), "%v", err)
-	})
-	t.Run("verified", func(t *testing.T) {
-		v, err := bundle.Verify(ctx, files[:1], judge, nil)
-		check(t, err)
-		if len(v.Findings) != 1 || v.Findings[0].Kind != bundle.MissingPart || v.Findings[0].Part != 2 {
-			t.Errorf("%v", v.Findings)
-		}
-	})
-	t.Run("too small", func(t *testing.T) {
-		opts.MaxSize = 50_000
-		_, err := bundle.Create(ctx, from, filepath.Join(t.TempDir(), "b"), opts)
-		sourcetest.Expect(t, err != nil && strings.Contains(err.Error(), "1.1.0 linux_amd64: it takes"), "%v", err)
-	})
-}
-
-// Every limit is observed.
-func TestSplitAnywhere(t *testing.T) {
-	m := described(t, mirrored(t, published(t)))
-	for max := int64(85_000); max < 110_000; max += 700 {
-		parts, err := m.Split(max)
-		check(t, err)
-		n := 0
-		for _, part := range parts {
-			again, err := bundle.ParseManifest(part.Text())
-			sourcetest.Expect(t, err == nil && again.ID() == parts[0].ID(), "%d: %v", max, err)
-			n = part.Parts
-		}
-		if n != len(parts) && n != 0 {
-			t.Errorf("%d: %d parts of %d", max, len(parts), n)
-		}
-	}
-}
-
 // A bundle that contradicts a mirror does not replace packages or evidence in it.
 func TestConflicts(t *testing.T) {
 	w := published(t)
 	from := mirrored(t, w, "*/1.0.0/linux_amd64")
-	file := created(t, from, createOptions())[0]
+	file := created(t, from, createOptions())
 	zip := filepath.Join(widget, "terraform-provider-widget_1.0.0_linux_amd64.zip")
 	other := sourcetest.New(t)
 	other.Add(widget, "1.0.0", sourcetest.Release{Platforms: []string{"linux_amd64", "linux_arm64"}, Files: map[string]string{"other": "one"}, Signer: sourcetest.Stranger()})
@@ -290,7 +216,7 @@ func TestConflicts(t *testing.T) {
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {
 			before := tree(t, test.dir)
-			arrivals, err := bundle.Import(ctx, []string{file}, test.dir, importOptions())
+			arrivals, err := bundle.Import(ctx, file, test.dir, importOptions())
 			if test.want != "" {
 				sourcetest.Expect(t, err != nil && strings.Contains(err.Error(), test.want), "got %v", err)
 				sourcetest.Expect(t, maps.Equal(before, tree(t, test.dir)) && len(left(t, test.dir)) == 0, "something changed")
@@ -314,17 +240,17 @@ func TestNewerEvidence(t *testing.T) {
 	have := described(t, first)
 	opts := createOptions()
 	opts.Since = &bundle.Receiver{Manifest: have}
-	delta := created(t, later, opts)[0]
+	delta := created(t, later, opts)
 	arrivals := mustImport(t, first, delta)
 	sourcetest.Equal(t, len(arrivals), 1, arrivals)
 	sourcetest.Expect(t, maps.Equal(tree(t, first), tree(t, indexed(t, later))), "not the same")
 	s, err := there(t, first).Recall(sourcetest.PackageID(t, widget, "1.1.0", "linux_amd64"))
 	sourcetest.Expect(t, err == nil && s.Signed != nil, "%+v, %v", s, err)
 
-	alone := created(t, mirrored(t, w, "*/1.1.0/linux_arm64"), createOptions())[0]
+	alone := created(t, mirrored(t, w, "*/1.1.0/linux_arm64"), createOptions())
 	other := mirrored(t, w, "*/1.1.0/linux_amd64")
 	before := tree(t, other)
-	_, err = bundle.Import(ctx, []string{alone}, other, importOptions())
+	_, err = bundle.Import(ctx, alone, other, importOptions())
 	if err == nil || !strings.Contains(err.Error(), "has a package for linux_amd64 that the bundle's evidence does not cover") {
 		t.Error(err)
 	}
@@ -335,7 +261,7 @@ func TestNewerEvidence(t *testing.T) {
 // again.
 func TestInterrupted(t *testing.T) {
 	from := mirrored(t, published(t))
-	file := created(t, from, createOptions())[0]
+	file := created(t, from, createOptions())
 	to := t.TempDir()
 	stopped, stop := context.WithCancel(ctx)
 	opts := importOptions()
@@ -344,7 +270,7 @@ func TestInterrupted(t *testing.T) {
 			stop()
 		}
 	}
-	if _, err := bundle.Import(stopped, []string{file}, to, opts); !errors.Is(err, context.Canceled) {
+	if _, err := bundle.Import(stopped, file, to, opts); !errors.Is(err, context.Canceled) {
 		t.Fatal(err)
 	}
 	sourcetest.Expect(t, len(tree(t, to)) == 0, "something is visible")
@@ -365,9 +291,9 @@ func TestInterrupted(t *testing.T) {
 	other := t.TempDir()
 	stopped, stop = context.WithCancel(ctx)
 	defer stop()
-	_, err = bundle.Import(stopped, []string{file}, other, opts)
+	_, err = bundle.Import(stopped, file, other, opts)
 	sourcetest.Require(t, err != nil && len(left(t, other)) == 1, "%v", err)
-	mustImport(t, other, created(t, mirrored(t, published(t), "*/1.1.0/*"), createOptions())...)
+	mustImport(t, other, created(t, mirrored(t, published(t), "*/1.1.0/*"), createOptions()))
 	l := left(t, other)
 	sourcetest.Expect(t, len(l) == 0, "left over: %q", l)
 }

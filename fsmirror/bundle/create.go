@@ -8,9 +8,7 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"path/filepath"
 	"slices"
-	"strings"
 
 	"github.com/larder-cli/larder/fsmirror"
 	"github.com/larder-cli/larder/fsmirror/builder"
@@ -32,28 +30,25 @@ type CreateOptions struct {
 	Key     seal.Key             // authenticates records of the mirror
 	Judge   sources.Judge        // decides what evidence is worth
 	Since   *Receiver            // its packages are left out; may be nil
-	MaxSize int64                // of each file, in bytes; 0 means no limit
 	Payload []Payload            // from [Gather]
 	DryRun  bool                 // write nothing
 	Report  func(done, of int64) // called with the progress in bytes; may be nil
 	Warn    func(error)          // called for each package that is left out; may be nil
 }
 
-// Created describes the files that [Create] has written.
+// Created describes the file that [Create] has written.
 type Created struct {
-	Files    []string
-	Sizes    []int64 // of the files, in bytes
+	Size     int64 // of the file, in bytes
 	Manifest Manifest
 
 	// Private is the path of something in the bundle that not all users can read, or
-	// empty. Only this user may then read the files.
+	// empty. Only this user may then read the file.
 	Private string
 }
 
 // Create writes the packages of the mirror in dir, and the evidence for them, to
-// file. If they exceed the maximum size, it writes several files with names derived
-// from file. It replaces existing files with these names, once all new files have
-// been written. The same packages and evidence produce the same bytes. Create fails if
+// file. It replaces an existing file once the new one has been written.
+// The same packages and evidence produce the same bytes. Create fails if
 // evidence does not verify its packages, because mirrors would refuse to import
 // them. It returns an [ArchivesError] if the receiver lacks unpacked packages: an archive made from
 // the contents would not have the published checksum, which signatures and lock
@@ -79,22 +74,12 @@ func Create(ctx context.Context, dir, file string, opts CreateOptions) (Created,
 	if err := opts.prove(ctx, dir, m); err != nil {
 		return Created{}, err
 	}
-	parts, err := m.Split(opts.MaxSize)
-	if err != nil {
-		return Created{}, err
+	members, size, err := m.layout()
+	c := Created{Size: size, Manifest: m, Private: m.private()}
+	if err != nil || opts.DryRun {
+		return c, err
 	}
-	c := Created{Files: names(file, len(parts)), Manifest: parts[0], Private: m.private()}
-	for _, part := range parts {
-		_, size, err := part.layout()
-		if err != nil {
-			return Created{}, err
-		}
-		c.Sizes = append(c.Sizes, size)
-	}
-	if opts.DryRun {
-		return c, nil
-	}
-	return c, c.write(ctx, parts, opts.Report)
+	return c, c.write(ctx, file, members, opts.Report)
 }
 
 // An ArchivesError reports packages of a mirror that cannot be in a bundle, because
@@ -134,21 +119,6 @@ func (opts CreateOptions) checkArchives(dir string, unpacked []sources.PackageID
 		return nil
 	}
 	return &ArchivesError{dir, unpacked}
-}
-
-// names returns the file names of a bundle with this many parts, such as usb-1of3.tar
-// for usb.tar.
-func names(file string, parts int) []string {
-	if parts == 1 {
-		return []string{file}
-	}
-	ext := filepath.Ext(file)
-	width := len(fmt.Sprint(parts))
-	var all []string
-	for i := range parts {
-		all = append(all, fmt.Sprintf("%s-%0*dof%d%s", strings.TrimSuffix(file, ext), width, i+1, parts, ext))
-	}
-	return all
 }
 
 // Describe returns the manifest of the mirror in dir. It reads packages without a

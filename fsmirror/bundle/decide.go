@@ -22,19 +22,13 @@ func (in *importer) decide(ctx context.Context) error {
 		r := p.ID.Release()
 		there[r] = append(there[r], p)
 	}
-	for rest := in.whole.Packages; len(rest) > 0; {
+	for rest := in.bundle.Manifest.Packages; len(rest) > 0; {
 		r, n := rest[0].ID.Release(), 1
 		for n < len(rest) && rest[n].ID.Release() == r {
 			n++
 		}
 		d := decision{importer: in, release: r, packages: rest[:n], there: there[r], given: in.signed[r]}
 		rest = rest[n:]
-		if in.whole.Evidenced(r) && d.given == nil {
-			for _, p := range d.packages {
-				in.missing[p.Part] = true
-			}
-			continue
-		}
 		if err := d.decide(ctx); err != nil {
 			return err
 		}

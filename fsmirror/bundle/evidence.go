@@ -5,10 +5,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"maps"
 
 	"github.com/larder-cli/larder/sources"
-	"github.com/larder-cli/larder/sources/evidence"
 )
 
 // covers reports whether evidence, which may be nil, verifies an archive.
@@ -89,50 +87,21 @@ func (d *decision) replaceEvidence(ctx context.Context) error {
 	return nil
 }
 
-// readEvidence reads the evidence in the given parts, and checks that it verifies
-// their packages, and that the caller has no reason to refuse them.
-func (in *importer) readEvidence(ctx context.Context) error {
-	for _, b := range in.given {
-		signed, err := b.evidence(ctx)
+// readEvidence reads the bundle's evidence, and checks that it verifies the packages, and
+// that the caller has no reason to refuse them.
+func (in *importer) readEvidence(ctx context.Context) (err error) {
+	if in.signed, err = in.bundle.evidence(ctx); err != nil {
+		return err
+	}
+	var refused []error
+	for _, p := range in.bundle.Manifest.Packages {
+		v, err := in.bundle.verified(ctx, p, in.opts.Judge, in.signed)
 		if err != nil {
 			return err
 		}
-		var refused []error
-		for _, p := range b.local.Packages {
-			v, err := b.verified(ctx, p, in.opts.Judge, signed)
-			if err != nil {
-				return err
-			}
-			if in.opts.Check != nil {
-				refused = append(refused, in.opts.Check(v))
-			}
-		}
-		if err := errors.Join(refused...); err != nil {
-			return err
-		}
-		maps.Copy(in.signed, signed)
-	}
-	return nil
-}
-
-// shareEvidence writes the evidence to the staging directory, for imports of other
-// parts, and reads the evidence of missing parts from there.
-func (in *importer) shareEvidence() error {
-	for _, e := range in.whole.Evidence {
-		dir := evidence.Path(e.Provider, e.Version)
-		if s := in.signed[e.Release]; s != nil {
-			if err := evidence.Write(in.stage, dir, in.stage, s); err != nil {
-				return err
-			}
-			continue
-		}
-		s, err := evidence.Read(in.stage, dir)
-		if err != nil {
-			continue // it is in another part
-		}
-		if staged, err := newEvidence(e.Release, s); err == nil && staged.Files == e.Files {
-			in.signed[e.Release] = s
+		if in.opts.Check != nil {
+			refused = append(refused, in.opts.Check(v))
 		}
 	}
-	return nil
+	return errors.Join(refused...)
 }

@@ -52,11 +52,12 @@ func createOptions() bundle.CreateOptions { return bundle.CreateOptions{Judge: j
 func importOptions() bundle.ImportOptions { return bundle.ImportOptions{Judge: judge} }
 
 // created returns the bundle of a mirror.
-func created(t testing.TB, dir string, opts bundle.CreateOptions) []string {
+func created(t testing.TB, dir string, opts bundle.CreateOptions) string {
 	t.Helper()
-	c, err := bundle.Create(context.Background(), dir, filepath.Join(t.TempDir(), "b.tar"), opts)
+	file := filepath.Join(t.TempDir(), "b.tar")
+	_, err := bundle.Create(context.Background(), dir, file, opts)
 	check(t, err)
-	return c.Files
+	return file
 }
 
 var readFile = sourcetest.ReadFile
@@ -100,9 +101,9 @@ func indexed(t testing.TB, dir string) string {
 	return dir
 }
 
-func mustImport(t testing.TB, dir string, files ...string) []bundle.Arrival {
+func mustImport(t testing.TB, dir, file string) []bundle.Arrival {
 	t.Helper()
-	imported, err := bundle.Import(context.Background(), files, dir, importOptions())
+	imported, err := bundle.Import(context.Background(), file, dir, importOptions())
 	check(t, err)
 	return imported.Packages
 }

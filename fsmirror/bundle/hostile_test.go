@@ -21,12 +21,12 @@ func refused(t *testing.T, data []byte, want string) {
 	file := filepath.Join(t.TempDir(), "b.tar")
 	check(t, os.WriteFile(file, data, 0o644))
 	to := t.TempDir()
-	_, err := bundle.Import(ctx, []string{file}, to, importOptions())
+	_, err := bundle.Import(ctx, file, to, importOptions())
 	sourcetest.Expect(t, err != nil && strings.Contains(err.Error(), want), "imported: got %v, want %q", err, want)
 	if got := tree(t, to); len(got) > 0 || len(left(t, to)) > 0 {
 		t.Errorf("imported %q", slices.Sorted(maps.Keys(got)))
 	}
-	v, err := bundle.Verify(ctx, []string{file}, judge, nil)
+	v, err := bundle.Verify(ctx, file, judge, nil)
 	if err != nil || len(v.Findings) == 0 || !strings.Contains(v.Findings[0].Error(), want) {
 		t.Errorf("verified: got %v and %v, want %q", v.Findings, err, want)
 	}
@@ -35,7 +35,7 @@ func refused(t *testing.T, data []byte, want string) {
 func small(t testing.TB) []byte {
 	t.Helper()
 	w := published(t)
-	return readFile(t, created(t, mirrored(t, w, "*/widget/1.0.0/*"), createOptions())[0])
+	return readFile(t, created(t, mirrored(t, w, "*/widget/1.0.0/*"), createOptions()))
 }
 
 func TestCutAnywhere(t *testing.T) {
@@ -96,10 +96,6 @@ func TestRefused(t *testing.T) {
 		{"other letters", replace(`"format"`, `"Format"`), "not in the form that larder writes"},
 		{"unknown name", replace(`"format": 1`, `"format": 1, "x": 1`), "not in the form that larder writes"},
 		{"newer format", replace(`"format": 1`, `"format": 2`), "unknown format 2"},
-		{"part without parts", replace(`"format": 1`, `"format": 1, "part": 1`), "part number: 1 of 0"},
-		{"part of one", replace(`"format": 1`, `"format": 1, "part": 1, "parts": 1`), "part number: 1 of 1"},
-		{"too many parts", replace(`"format": 1`, `"format": 1, "part": 1, "parts": 100000`), "part number: 1 of 100000"},
-		{"parts with nothing", replace(`"format": 1`, `"format": 1, "part": 1, "parts": 3`), "part 1 is empty"},
 		{"upwards", replace(`"path": "example.test/`, `"path": "../example.test/`), "path is"},
 		{"absolute", replace(`"path": "`, `"path": "/`), "path is"},
 		{"address with dots", replace(`"example.test/acme/widget"`, `"example.test/../widget"`), "namespace"},
@@ -213,7 +209,7 @@ func TestInvalidArchiveWithoutEvidence(t *testing.T) {
 	w := published(t)
 	dir := t.TempDir()
 	w.WritePacked(dir, "*/widget/1.0.0/*")
-	file := created(t, dir, createOptions())[0]
+	file := created(t, dir, createOptions())
 	for _, a := range mustImport(t, t.TempDir(), file) {
 		sourcetest.Expect(t, a.Report.Verdict == sources.HashOnly && a.Report.Best().KeyID == "", "%s: %s", a.ID, a.Report.Verdict)
 	}
@@ -225,7 +221,7 @@ func TestInvalidArchiveWithoutEvidence(t *testing.T) {
 func TestBadSignature(t *testing.T) {
 	w := sourcetest.New(t)
 	w.Add(widget, "1.0.0", sourcetest.Release{Platforms: []string{"linux_amd64"}})
-	good := sourcetest.UnpackTar(readFile(t, created(t, mirrored(t, w), createOptions())[0]))
+	good := sourcetest.UnpackTar(readFile(t, created(t, mirrored(t, w), createOptions())))
 	bad := sourcetest.New(t)
 	bad.Add(widget, "1.0.0", sourcetest.Release{Platforms: []string{"linux_amd64"}, Signer: sourcetest.Revoked()})
 	dir := mirrored(t, bad)
@@ -233,7 +229,7 @@ func TestBadSignature(t *testing.T) {
 	_, err := bundle.Create(ctx, dir, filepath.Join(t.TempDir(), "b"), opts)
 	sourcetest.Expect(t, err != nil && strings.Contains(err.Error(), "revoked"), "%v", err)
 	opts.Judge = sourcetest.Verdicts{}
-	refused(t, readFile(t, created(t, dir, opts)[0]), "revoked")
+	refused(t, readFile(t, created(t, dir, opts)), "revoked")
 
 	// A signature of other contents, with a matching manifest.
 	forged := strings.Repeat("\x80", len(good[1].Text))
@@ -244,7 +240,7 @@ func TestBadSignature(t *testing.T) {
 
 	// Evidence must be formatted as larder writes it, so that no program can parse it
 	// differently.
-	good = sourcetest.UnpackTar(readFile(t, created(t, mirrored(t, w), createOptions())[0]))
+	good = sourcetest.UnpackTar(readFile(t, created(t, mirrored(t, w), createOptions())))
 	spaced := strings.Replace(good[2].Text, "[", "[ ", 1)
 	good[0].Text = strings.Replace(good[0].Text, hexOf(sum(good[2].Text)), hexOf(sum(spaced)), 1)
 	good[0].Text = strings.Replace(good[0].Text, sizeOf(good[2].Text), sizeOf(spaced), 1)

@@ -89,8 +89,7 @@ func (e *ConflictError) Error() string {
 type importer struct {
 	opts   ImportOptions
 	dir    string
-	whole  Manifest // of all parts
-	given  []*Bundle
+	bundle *Bundle
 	stage  *disk.Dir // for verified archives; nil in a dry run
 	signed map[sources.Release]*sources.Signed
 	mirror *builder.Builder
@@ -98,30 +97,27 @@ type importer struct {
 	arrivals []Arrival
 	verified map[sources.PackageID]fs.FileInfo // archives in stage
 	others   []sources.Stored                  // packages in the mirror for which there is new evidence
-	missing  map[int]bool                      // missing parts that the import requires
 	refused  bool                              // by ImportOptions.Accept
 	progress progress
 }
 
-// Import imports the bundle in files, which are all its parts, into the mirror in
-// dir. It creates the mirror if there is none. No package becomes visible before the
-// whole bundle has been verified. If the import is interrupted, or parts are missing,
-// the verified archives are kept for the next import of the same bundle. An invalid
-// bundle leaves nothing behind. Payloads are put in their places last.
-func Import(ctx context.Context, files []string, dir string, opts ImportOptions) (Imported, error) {
-	given, err := openParts(files)
-	for _, b := range given {
-		defer b.Close()
-	}
+// Import imports the bundle in file into the mirror in dir. It creates the mirror if
+// there is none. No package becomes visible before the whole bundle has been verified.
+// If the import is interrupted, the verified archives are kept for the next import of
+// the same bundle. An invalid bundle leaves nothing behind. Payloads are put in their
+// places last.
+func Import(ctx context.Context, file, dir string, opts ImportOptions) (Imported, error) {
+	from, err := Open(file)
 	if err != nil {
 		return Imported{}, err
 	}
-	if err := checkReceiver(given[0], dir); err != nil {
+	defer from.Close()
+	if err := checkReceiver(from, dir); err != nil {
 		return Imported{}, err
 	}
 	in := &importer{
-		opts: opts, dir: dir, whole: given[0].Manifest, given: given, signed: map[sources.Release]*sources.Signed{},
-		missing: map[int]bool{}, verified: map[sources.PackageID]fs.FileInfo{}, progress: progress{report: opts.Report},
+		opts: opts, dir: dir, bundle: from,
+		verified: map[sources.PackageID]fs.FileInfo{}, progress: progress{report: opts.Report},
 	}
 	if err := errors.Join(in.checkNames(), in.readEvidence(ctx)); err != nil {
 		return Imported{}, err
@@ -152,29 +148,9 @@ func Import(ctx context.Context, files []string, dir string, opts ImportOptions)
 	return Imported{in.arrivals, payload.placed, payload.unwanted}, errors.Join(err, closeErr)
 }
 
-// openParts opens parts of one bundle.
-func openParts(files []string) ([]*Bundle, error) {
-	var open []*Bundle
-	for _, file := range files {
-		b, err := Open(file)
-		if err != nil {
-			return open, err
-		}
-		open = append(open, b)
-		first := open[0]
-		if b.Manifest.ID() != first.Manifest.ID() {
-			return open, sources.WithHint(fmt.Errorf("%s and %s are not parts of one bundle", first.name, file), "import one bundle after another")
-		}
-		if i := slices.IndexFunc(open, func(o *Bundle) bool { return o.Manifest.Part == b.Manifest.Part }); i < len(open)-1 {
-			return open, fmt.Errorf("%s and %s are the same part", open[i].name, file)
-		}
-	}
-	return open, nil
-}
-
 // checkNames refuses names that Windows file systems do not allow.
 func (in *importer) checkNames() error {
-	for _, p := range in.whole.Packages {
+	for _, p := range in.bundle.Manifest.Packages {
 		if !filepath.IsLocal(filepath.FromSlash(p.Path())) {
 			return &sources.PackageError{ID: p.ID, Err: errors.New("this system does not allow a file with this name")}
 		}
@@ -187,7 +163,7 @@ func (in *importer) run(ctx context.Context) (err error) {
 	if err := in.checkBase(ctx); err != nil {
 		return err
 	}
-	if in.stage, err = in.mirror.ImportDir(in.whole.ID()); err != nil {
+	if in.stage, err = in.mirror.ImportDir(in.bundle.Manifest.ID()); err != nil {
 		return err
 	}
 	defer in.stage.Close()
@@ -223,15 +199,15 @@ func (in *importer) run(ctx context.Context) (err error) {
 // discard removes the staging directory.
 func (in *importer) discard() error {
 	in.stage.Close()
-	return in.mirror.RemoveImportDir(in.whole.ID())
+	return in.mirror.RemoveImportDir(in.bundle.Manifest.ID())
 }
 
 // wrong reports whether an error means that the bundle is invalid.
 func wrong(err error) bool {
 	var conflict *ConflictError
 	return errors.As(err, &conflict) || slices.ContainsFunc(sources.Errors(err), func(err error) bool {
-		f, ok := errors.AsType[*Finding](err)
-		return ok && f.Kind != MissingPart
+		_, ok := errors.AsType[*Finding](err)
+		return ok
 	})
 }
 
@@ -239,7 +215,7 @@ func wrong(err error) bool {
 func (in *importer) arrived(a Arrival) sources.Stored {
 	s := sources.Stored{
 		ID: a.ID, H1: a.H1, ZipH1: a.ZipH1, ZH: a.ZH,
-		Proof: a.Proof, Origin: in.given[0].name, Signed: in.signed[a.ID.Release()],
+		Proof: a.Proof, Origin: in.bundle.name, Signed: in.signed[a.ID.Release()],
 	}
 	if s.ZipH1 == "" {
 		s.ZipH1 = s.H1
@@ -270,15 +246,15 @@ func lacks(b *Bundle, n int, dir string) error {
 // checkBase checks that the mirror has the base of the bundle.
 func (in *importer) checkBase(ctx context.Context) error {
 	var missing []error
-	for _, p := range in.whole.Base {
+	for _, p := range in.bundle.Manifest.Base {
 		s, err := in.mirror.Get(ctx, p.ID)
 		switch {
 		case ctx.Err() != nil:
 			return ctx.Err()
 		case errors.Is(err, sources.ErrNotFound):
-			err = &sources.PackageError{ID: p.ID, Err: fmt.Errorf("%s requires this package, but %s does not have it", in.given[0].name, in.dir)}
+			err = &sources.PackageError{ID: p.ID, Err: fmt.Errorf("%s requires this package, but %s does not have it", in.bundle.name, in.dir)}
 		case err == nil && s.ZH != p.ZH:
-			err = &sources.PackageError{ID: p.ID, Err: fmt.Errorf("%s requires %s, but %s has %s", in.given[0].name, p.ZH, in.dir, s.ZH)}
+			err = &sources.PackageError{ID: p.ID, Err: fmt.Errorf("%s requires %s, but %s has %s", in.bundle.name, p.ZH, in.dir, s.ZH)}
 		}
 		if err != nil {
 			hint := "import the earlier bundles first, or request one created with --since and the output of larder bundle manifest %s"
@@ -295,13 +271,11 @@ func (in *importer) prepare(ctx context.Context) error {
 		if err := in.checkBase(ctx); err != nil {
 			return err
 		}
-	} else if err := in.shareEvidence(); err != nil {
-		return err
 	}
 	if err := in.decide(ctx); err != nil {
 		return err
 	}
-	if in.opts.Accept != nil && len(in.missing) == 0 {
+	if in.opts.Accept != nil {
 		all := make([]Verified, len(in.arrivals))
 		for i, a := range in.arrivals {
 			all[i] = a.Verified
@@ -321,30 +295,7 @@ func (in *importer) prepare(ctx context.Context) error {
 			return err
 		}
 	}
-	return in.checkParts()
-}
-
-// checkParts returns an error if a part is missing.
-func (in *importer) checkParts() error {
-	var all []error
-	for _, f := range missingParts(in.given) {
-		if in.missing[f.Part] {
-			all = append(all, f)
-		}
-	}
-	if len(all) > 0 && in.stage != nil {
-		all[0] = sources.WithHint(all[0], "import the missing part now or later: the parts imported so far are kept in %s", in.stage.Path("."))
-	}
-	return errors.Join(all...)
-}
-
-// part returns the part of this number, or nil if it was not given.
-func (in *importer) part(n int) *Bundle {
-	i := slices.IndexFunc(in.given, func(b *Bundle) bool { return b.Manifest.Part == n })
-	if i < 0 {
-		return nil
-	}
-	return in.given[i]
+	return nil
 }
 
 // receive verifies an archive and, unless this is a dry run, copies it to the staging
@@ -356,16 +307,11 @@ func (in *importer) receive(ctx context.Context, p Package) error {
 			return err
 		}
 	}
-	b := in.part(p.Part)
-	if b == nil {
-		in.missing[p.Part] = true
-		return nil
-	}
 	if in.stage == nil {
-		e := b.archive(p)
-		return b.verifyArchive(ctx, &in.progress, e, b.contents(e))
+		e := in.bundle.archive(p)
+		return in.bundle.verifyArchive(ctx, &in.progress, e, in.bundle.contents(e))
 	}
-	return in.copy(ctx, b, p)
+	return in.copy(ctx, p)
 }
 
 // staged reports whether an earlier import left an archive in the staging directory.
@@ -390,7 +336,7 @@ func (in *importer) staged(ctx context.Context, p Package) (bool, error) {
 
 // copy copies an archive to the staging directory and verifies the copy. The copy
 // gets its final name once it is on the disk.
-func (in *importer) copy(ctx context.Context, b *Bundle, p Package) error {
+func (in *importer) copy(ctx context.Context, p Package) error {
 	dir, err := in.stage.MakeSub(path.Dir(p.Path()))
 	if err != nil {
 		return err
@@ -401,11 +347,11 @@ func (in *importer) copy(ctx context.Context, b *Bundle, p Package) error {
 	if err := dir.Remove(unverified); err != nil { // from an interrupted import
 		return err
 	}
-	f, err := dir.Create(unverified, 0o644&^b.hidden)
+	f, err := dir.Create(unverified, 0o644&^in.bundle.hidden)
 	if err != nil {
 		return err
 	}
-	err = errors.Join(b.verifyArchive(ctx, io.MultiWriter(f, &in.progress), b.archive(p), f), f.Sync())
+	err = errors.Join(in.bundle.verifyArchive(ctx, io.MultiWriter(f, &in.progress), in.bundle.archive(p), f), f.Sync())
 	if err == nil {
 		in.verified[p.ID], err = f.Stat()
 	}

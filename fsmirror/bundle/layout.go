@@ -20,9 +20,8 @@ type member struct {
 	offset     int64 // of its contents, in the bundle
 
 	// All but one are zero, and for the manifest all are.
-	evidence *Evidence
-	pkg      *Package
-	payload  *Payload
+	pkg     *Package
+	payload *Payload
 
 	relative string                        // name in a payload
 	open     func() (io.ReadCloser, error) // opens the origin when a bundle is created; nil in one that was read
@@ -39,18 +38,6 @@ func (m member) padding() int64 { return -m.Size & (block - 1) }
 // end returns the offset of the next member.
 func (m member) end() int64 { return m.offset + m.Size + m.padding() }
 
-// dir returns the name that the member has in common with the others of its unit, or of the
-// evidence for a release.
-func (m member) dir() string {
-	switch {
-	case m.evidence != nil:
-		return evidence.Path(m.evidence.Provider, m.evidence.Version)
-	case m.payload != nil:
-		return m.payload.dir()
-	}
-	return m.Name
-}
-
 // problem adds what the member is part of to an error.
 func (m member) problem(err error) error {
 	switch {
@@ -62,13 +49,13 @@ func (m member) problem(err error) error {
 	return fmt.Errorf("%s: %w", m.Name, err)
 }
 
-// members returns the files of all parts in order, without the manifest.
+// members returns the files in order, without the manifest.
 func (m Manifest) members() []member {
 	var all []member
 	for _, e := range m.Evidence {
 		for i, f := range e.Files {
 			f.Name = evidence.Path(e.Provider, e.Version) + "/" + f.Name
-			all = append(all, member{File: f, evidence: &e, open: opener(e.data[i])})
+			all = append(all, member{File: f, open: opener(e.data[i])})
 		}
 	}
 	for _, p := range m.Packages {
@@ -95,7 +82,7 @@ func opener(data []byte) func() (io.ReadCloser, error) {
 func (m Manifest) layout() (members []member, size int64, err error) {
 	text := m.Text()
 	members = append(members, member{File: File{manifestPath, int64(len(text)), sha256.Sum256(text)}, open: opener(text)})
-	members = append(members, m.local().members()...)
+	members = append(members, m.members()...)
 	for i := range members {
 		e := &members[i]
 		if e.header, err = e.tarHeader(); err != nil {

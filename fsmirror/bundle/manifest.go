@@ -22,13 +22,10 @@ const (
 	MaxManifest = 32 << 20
 
 	maxArchive = archive.MaxPacked // in bytes
-	maxParts   = 9999
 )
 
 // A Manifest describes the contents of a bundle or of a mirror.
 type Manifest struct {
-	Part     int        `json:"part,omitempty"` // both 0 unless the bundle is split
-	Parts    int        `json:"parts,omitempty"`
 	Packages []Package  `json:"packages"`          // sorted
 	Evidence []Evidence `json:"evidence"`          // sorted
 	Base     []Package  `json:"base,omitempty"`    // packages that the receiver must have, sorted; only ID and ZH are set
@@ -42,7 +39,6 @@ type Package struct {
 	ZH    sources.Hash
 	H1    sources.Hash
 	ZipH1 sources.Hash // empty if it equals H1; see [sources.Contents]
-	Part  int          // the part that contains it; 0 unless the bundle is split
 
 	from origin // zero in a bundle that was read
 }
@@ -106,7 +102,6 @@ type (
 		ZH       sources.Hash `json:"zh"`
 		H1       sources.Hash `json:"h1,omitempty"`
 		ZipH1    sources.Hash `json:"zip_h1,omitempty"`
-		Part     int          `json:"part,omitempty"`
 	}
 	evidenceDocument struct {
 		Provider string `json:"provider"`
@@ -122,7 +117,7 @@ func (p Package) MarshalJSON() ([]byte, error) {
 		path = p.Path()
 	}
 	return json.Marshal(packageDocument{
-		p.ID.Provider.String(), p.ID.Version.String(), p.ID.Platform.String(), path, p.Size, p.ZH, p.H1, p.ZipH1, p.Part,
+		p.ID.Provider.String(), p.ID.Version.String(), p.ID.Platform.String(), path, p.Size, p.ZH, p.H1, p.ZipH1,
 	})
 }
 
@@ -136,7 +131,7 @@ func (p *Package) UnmarshalJSON(data []byte) error {
 	if err == nil {
 		_, err = d.ZH.Sum(sources.ZH)
 	}
-	*p = Package{ID: id, Size: d.Size, ZH: d.ZH, H1: d.H1, ZipH1: d.ZipH1, Part: d.Part}
+	*p = Package{ID: id, Size: d.Size, ZH: d.ZH, H1: d.H1, ZipH1: d.ZipH1}
 	if err == nil && d.Path != p.Path() && (d.Path != "" || d.Size != 0) {
 		err = fmt.Errorf("path is %.255q, but should be %q", d.Path, p.Path())
 	}
@@ -187,9 +182,8 @@ func (m Manifest) Text() []byte {
 	return text
 }
 
-// ID returns the ID of the whole bundle. All its parts have the same ID.
+// ID returns the ID of the bundle.
 func (m Manifest) ID() string {
-	m.Part = 0
 	sum := sha256.Sum256(m.Text())
 	return hex.EncodeToString(sum[:])
 }
@@ -210,14 +204,6 @@ func (m Manifest) PayloadSize() int64 {
 		sum += p.Size()
 	}
 	return sum
-}
-
-// local returns m without what is in other parts.
-func (m Manifest) local() Manifest {
-	m.Packages = slices.DeleteFunc(slices.Clone(m.Packages), func(p Package) bool { return p.Part != m.Part })
-	m.Payload = slices.DeleteFunc(slices.Clone(m.Payload), func(p Payload) bool { return p.Part != m.Part })
-	m.Evidence = m.evidenceFor(m.Packages)
-	return m
 }
 
 // evidenceFor returns the evidence for the packages' releases.
@@ -281,7 +267,6 @@ func (m Manifest) check() error {
 	err := cmp.Or(
 		inOrder(m.Packages, byID), inOrder(m.Base, byID),
 		inOrder(m.Evidence, func(a, b Evidence) int { return a.Compare(b.Release) }),
-		m.checkParts(),
 	)
 	if err != nil {
 		return err
@@ -333,46 +318,4 @@ func (p Package) check() error {
 	}
 	_, err := p.ZipH1.Sum(sources.H1)
 	return err
-}
-
-// A unit is a package or a payload. Units are not split.
-type unit struct {
-	part     *int   // the part that contains it
-	dir      string // see [member.dir]
-	evidence string // path of the evidence for a package
-	kind     string
-	problem  func(error) error // adds the unit to an error
-}
-
-// units returns the packages and payloads in the order in which they are in the bundle.
-func (m Manifest) units() []unit {
-	var all []unit
-	for i := range m.Packages {
-		p := &m.Packages[i]
-		path := evidence.Path(p.ID.Provider, p.ID.Version)
-		all = append(all, unit{&p.Part, p.Path(), path, "archives", member{pkg: p}.problem})
-	}
-	for i := range m.Payload {
-		p := &m.Payload[i]
-		all = append(all, unit{&p.Part, p.dir(), "", "engines and the modules of a root module", member{payload: p}.problem})
-	}
-	return all
-}
-
-// checkParts returns an error unless each part contains something, in order.
-func (m Manifest) checkParts() error {
-	if m.Parts != 0 && (m.Parts < 2 || m.Parts > maxParts || m.Part < 1 || m.Part > m.Parts) || m.Parts == 0 && m.Part != 0 {
-		return fmt.Errorf("invalid part number: %d of %d", m.Part, m.Parts)
-	}
-	last := 0
-	for _, u := range m.units() {
-		if m.Parts == 0 && *u.part != 0 || m.Parts > 0 && *u.part != last && *u.part != last+1 {
-			return u.problem(fmt.Errorf("invalid part number %d", *u.part))
-		}
-		last = *u.part
-	}
-	if last != m.Parts {
-		return fmt.Errorf("part %d is empty", last+1)
-	}
-	return nil
 }

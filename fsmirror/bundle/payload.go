@@ -28,7 +28,6 @@ type Payload struct {
 	Kind  PayloadKind   `json:"kind"`
 	Root  string        `json:"root,omitempty"` // path of the root module, with forward slashes; empty for an engine
 	Files []PayloadFile `json:"files"`          // sorted by name; an engine has one
-	Part  int           `json:"part,omitempty"` // the part that contains it; 0 unless the bundle is split
 }
 
 // A PayloadFile is a file of a payload.

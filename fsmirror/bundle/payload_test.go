@@ -133,36 +133,36 @@ func hows(i bundle.Imported) string {
 func TestPayload(t *testing.T) {
 	posix(t)
 	from := mirrored(t, published(t))
-	file := created(t, from, payloadOptions(t))[0]
+	file := created(t, from, payloadOptions(t))
 	to := t.TempDir()
 
 	// A dry run changes nothing.
 	opts := placeOptions(to)
 	opts.DryRun = true
-	i, err := bundle.Import(ctx, []string{file}, filepath.Join(to, "mirror"), opts)
+	i, err := bundle.Import(ctx, file, filepath.Join(to, "mirror"), opts)
 	check(t, err)
 	sourcetest.Equal(t, hows(i), "engine tofu: imported, modules of .: imported, modules of live/net: imported")
 	sourcetest.Equal(t, len(files(t, to)), 0, "files")
 
 	// Without a request, payloads are not imported.
-	i, err = bundle.Import(ctx, []string{file}, t.TempDir(), importOptions())
+	i, err = bundle.Import(ctx, file, t.TempDir(), importOptions())
 	check(t, err)
 	sourcetest.Expect(t, len(i.Placed) == 0 && len(i.Left) == 3, "%v", i)
 
 	opts.DryRun = false
 	mirror := t.TempDir()
-	_, err = bundle.Import(ctx, []string{file}, mirror, opts)
+	_, err = bundle.Import(ctx, file, mirror, opts)
 	check(t, err)
 	sourcetest.Expect(t, maps.Equal(files(t, to), placed), "got %q", files(t, to))
 	sourcetest.Expect(t, maps.Equal(tree(t, mirror), tree(t, indexed(t, from))), "another mirror")
 
 	// The second import changes nothing. Repositories of git don't matter.
 	write(t, to, map[string]string{"modules/.terraform/modules/vpc/.git/HEAD": "x"})
-	i, err = bundle.Import(ctx, []string{file}, mirror, opts)
+	i, err = bundle.Import(ctx, file, mirror, opts)
 	check(t, err)
 	sourcetest.Equal(t, hows(i), "engine tofu: already there, modules of .: already there, modules of live/net: already there")
 
-	v, err := bundle.Verify(ctx, []string{file}, judge, nil)
+	v, err := bundle.Verify(ctx, file, judge, nil)
 	check(t, err)
 	sourcetest.Expect(t, len(v.Payload) == 3 && len(v.Findings) == 0, "%v", v)
 }
@@ -170,7 +170,7 @@ func TestPayload(t *testing.T) {
 // Modules and engines that differ are replaced on request only, and none of the bundle is
 // imported otherwise.
 func TestPayloadThatDiffers(t *testing.T) {
-	file := created(t, mirrored(t, published(t)), payloadOptions(t))[0]
+	file := created(t, mirrored(t, published(t)), payloadOptions(t))
 	for name, change := range map[string]func(to string){
 		"contents": func(to string) { write(t, to, map[string]string{"modules/.terraform/modules/vpc/main.tf": "# x"}) },
 		"more":     func(to string) { write(t, to, map[string]string{"modules/.terraform/modules/x": ""}) },
@@ -195,13 +195,13 @@ func TestPayloadThatDiffers(t *testing.T) {
 			before := files(t, to)
 			mirror := filepath.Join(t.TempDir(), "mirror")
 			opts := placeOptions(to)
-			_, err := bundle.Import(ctx, []string{file}, mirror, opts)
+			_, err := bundle.Import(ctx, file, mirror, opts)
 			sourcetest.Expect(t, err != nil && strings.Contains(err.Error(), "differs from the bundle's "), "%v", err)
 			sourcetest.Expect(t, maps.Equal(before, files(t, to)), "something changed")
 			_, err = os.Stat(mirror)
 			sourcetest.Expect(t, os.IsNotExist(err), "the mirror was created")
 			opts.Replace = true
-			_, err = bundle.Import(ctx, []string{file}, mirror, opts)
+			_, err = bundle.Import(ctx, file, mirror, opts)
 			check(t, err)
 			now := files(t, to)
 			delete(now, "engine/tofu-1*")
@@ -213,7 +213,7 @@ func TestPayloadThatDiffers(t *testing.T) {
 // An engine is imported only with the expected checksum, and nothing else without.
 func TestEngineWithAnotherChecksum(t *testing.T) {
 	posix(t)
-	file := created(t, mirrored(t, published(t)), payloadOptions(t))[0]
+	file := created(t, mirrored(t, published(t)), payloadOptions(t))
 	for name, change := range map[string]func(*bundle.ImportOptions){
 		"other": func(o *bundle.ImportOptions) { o.EngineSHA256[0]++ },
 		"none":  func(o *bundle.ImportOptions) { o.EngineSHA256 = [sha256.Size]byte{} },
@@ -222,7 +222,7 @@ func TestEngineWithAnotherChecksum(t *testing.T) {
 			to := t.TempDir()
 			opts := placeOptions(to)
 			change(&opts)
-			_, err := bundle.Import(ctx, []string{file}, filepath.Join(to, "mirror"), opts)
+			_, err := bundle.Import(ctx, file, filepath.Join(to, "mirror"), opts)
 			sourcetest.Expect(t, err != nil && strings.Contains(err.Error(), "the engine tofu has the SHA-256 "), "%v", err)
 			sourcetest.Equal(t, len(files(t, to)), 0, "files")
 		})
@@ -231,12 +231,12 @@ func TestEngineWithAnotherChecksum(t *testing.T) {
 
 // A directory instead of an engine stays: an import cannot know what it contains.
 func TestEngineReplacesNoDirectory(t *testing.T) {
-	file := created(t, mirrored(t, published(t)), payloadOptions(t))[0]
+	file := created(t, mirrored(t, published(t)), payloadOptions(t))
 	to, mirror := t.TempDir(), filepath.Join(t.TempDir(), "mirror")
 	write(t, to, map[string]string{"engine/tofu/main.tf": "# configuration"})
 	opts := placeOptions(to)
 	for _, opts.Replace = range []bool{false, true} {
-		_, err := bundle.Import(ctx, []string{file}, mirror, opts)
+		_, err := bundle.Import(ctx, file, mirror, opts)
 		sourcetest.Expect(t, err != nil && strings.HasSuffix(err.Error(), "tofu is a directory"), "%v", err)
 		sourcetest.Equal(t, files(t, to)["engine/tofu/main.tf"], "# configuration")
 		_, err = os.Stat(mirror)
@@ -247,7 +247,7 @@ func TestEngineReplacesNoDirectory(t *testing.T) {
 // If another import has put the same payloads in place in the meantime, they are there.
 func TestPayloadThatArrivesMeanwhile(t *testing.T) {
 	posix(t)
-	file := created(t, mirrored(t, published(t)), payloadOptions(t))[0]
+	file := created(t, mirrored(t, published(t)), payloadOptions(t))
 	for name, arrives := range map[string]map[string]string{
 		"same":  placed,
 		"other": {"engine/tofu*": "another engine"},
@@ -261,7 +261,7 @@ func TestPayloadThatArrivesMeanwhile(t *testing.T) {
 				write(t, to, arrives)
 				check(t, other.Close())
 			}
-			i, err := bundle.Import(ctx, []string{file}, mirror, opts)
+			i, err := bundle.Import(ctx, file, mirror, opts)
 			if name == "other" {
 				sourcetest.Expect(t, err != nil && strings.Contains(err.Error(), "tofu was created by another program"), "%v", err)
 				return
@@ -282,38 +282,13 @@ func replaceWith(t testing.TB, dir string) {
 // An import follows no link below the directories that the user named.
 func TestPayloadFollowsNoLink(t *testing.T) {
 	posix(t)
-	file := created(t, mirrored(t, published(t)), payloadOptions(t))[0]
+	file := created(t, mirrored(t, published(t)), payloadOptions(t))
 	to, elsewhere := t.TempDir(), t.TempDir()
 	check(t, os.MkdirAll(filepath.Join(to, "modules", "live"), 0o755))
 	check(t, sourcetest.Symlink(t, elsewhere, filepath.Join(to, "modules", "live", "net")))
-	_, err := bundle.Import(ctx, []string{file}, t.TempDir(), placeOptions(to))
+	_, err := bundle.Import(ctx, file, t.TempDir(), placeOptions(to))
 	sourcetest.Expect(t, err != nil && strings.Contains(err.Error(), "is a symbolic link to"), "%v", err)
 	sourcetest.Expect(t, len(files(t, elsewhere)) == 0, "written through a link")
-}
-
-// Payloads are not split, and their parts must be given together.
-func TestSplitPayload(t *testing.T) {
-	posix(t)
-	from := mirrored(t, published(t))
-	opts := payloadOptions(t)
-	opts.MaxSize = 94_000
-	split := created(t, from, opts)
-	sourcetest.Require(t, len(split) == 2, "%q", split)
-	for _, f := range split {
-		info, err := os.Stat(f)
-		sourcetest.Expect(t, err == nil && info.Size() <= opts.MaxSize, "%s: %v, %v", f, info, err)
-	}
-	to := t.TempDir()
-	_, err := bundle.Import(ctx, split[:1], filepath.Join(to, "mirror"), placeOptions(to))
-	sourcetest.Expect(t, err != nil && strings.Contains(err.Error(), "part 2 of 2, which contains the "), "%v", err)
-	sourcetest.Equal(t, len(files(t, to)), 0, "files")
-	slices.Reverse(split)
-	_, err = bundle.Import(ctx, split, t.TempDir(), placeOptions(to))
-	check(t, err)
-	sourcetest.Expect(t, maps.Equal(files(t, to), placed), "got %q", files(t, to))
-	opts.MaxSize = 3000
-	_, err = bundle.Create(ctx, from, filepath.Join(t.TempDir(), "b"), opts)
-	sourcetest.Expect(t, err != nil && strings.Contains(err.Error(), "more than the limit of 3 kB"), "%v", err)
 }
 
 // A delta contains all payloads, also without a package.
@@ -321,7 +296,7 @@ func TestPayloadInDelta(t *testing.T) {
 	posix(t)
 	from := mirrored(t, published(t))
 	mirror := t.TempDir()
-	mustImport(t, mirror, created(t, from, createOptions())...)
+	mustImport(t, mirror, created(t, from, createOptions()))
 	opts, have := payloadOptions(t), described(t, mirror)
 	opts.Since = &bundle.Receiver{Manifest: have}
 	to := t.TempDir()
@@ -476,7 +451,7 @@ func setFile(payload, file int, name string, value any) func([]entry) []entry {
 func TestRefusedPayload(t *testing.T) {
 	posix(t)
 	opts := payloadOptions(t)
-	good := readFile(t, created(t, mirrored(t, published(t), "*/widget/1.0.0/*"), opts)[0])
+	good := readFile(t, created(t, mirrored(t, published(t), "*/widget/1.0.0/*"), opts))
 	last := func(change func(*entry)) func([]entry) []entry {
 		return func(all []entry) []entry {
 			change(&all[len(all)-1])
@@ -525,7 +500,6 @@ func TestRefusedPayload(t *testing.T) {
 		{"no checksum", setFile(1, 1, "sha256", ""), "is malformed"},
 		{"other checksum", setFile(1, 1, "sha256", strings.Repeat("0", 64)), "vpc/main.tf: differs from the manifest"},
 		{"other mode", setFile(1, 1, "executable", true), "should be"},
-		{"in a part", set(1, "part", 1), "invalid part number 1"},
 		{"too many files", set(1, "files", slices.Repeat([]any{map[string]any{"name": "x", "size": 0, "sha256": strings.Repeat("0", 64)}}, 100_000)), "more than 100000 files"},
 		{"payload left out", editPayload(func(all []any) []any { return all[:2] }), "too long"},
 		{"other contents", last(func(e *entry) { e.Text = strings.ToUpper(e.Text) }), "differs from the manifest"},
@@ -550,7 +524,7 @@ func TestRefusedPayload(t *testing.T) {
 			refused(t, data, test.want)
 			file, to := filepath.Join(t.TempDir(), "b.tar"), t.TempDir()
 			check(t, os.WriteFile(file, data, 0o644))
-			_, err := bundle.Import(ctx, []string{file}, filepath.Join(to, "mirror"), placeOptions(to))
+			_, err := bundle.Import(ctx, file, filepath.Join(to, "mirror"), placeOptions(to))
 			sourcetest.Expect(t, err != nil && strings.Contains(err.Error(), test.want), "got %v", err)
 			entries, err := os.ReadDir(to)
 			sourcetest.Expect(t, err == nil && len(entries) == 0, "it left %v", entries)

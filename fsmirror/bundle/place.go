@@ -51,17 +51,13 @@ func (o ImportOptions) wanted(p Payload) (dir, below string) {
 // prepare verifies the payloads, also those that were not requested, and decides what to
 // do with the others. It changes nothing.
 func (pl *placing) prepare(ctx context.Context) error {
-	for _, b := range pl.given {
-		pl.progress.of += b.local.PayloadSize()
-	}
-	for _, b := range pl.given {
-		for _, p := range b.local.Payload {
-			if err := b.verifyPayload(ctx, p, &pl.progress); err != nil {
-				return err
-			}
+	pl.progress.of += pl.bundle.Manifest.PayloadSize()
+	for _, p := range pl.bundle.Manifest.Payload {
+		if err := pl.bundle.verifyPayload(ctx, p, &pl.progress); err != nil {
+			return err
 		}
 	}
-	for _, p := range pl.whole.Payload {
+	for _, p := range pl.bundle.Manifest.Payload {
 		dir, below := pl.opts.wanted(p)
 		if dir == "" {
 			pl.unwanted = append(pl.unwanted, p)
@@ -87,10 +83,6 @@ func (pl *placing) decide(ctx context.Context, p Payload, dir, below string) (Ho
 		if !filepath.IsLocal(filepath.FromSlash(path.Join(below, f.Name))) {
 			return "", fmt.Errorf("%s: %s: this system does not allow a file with this name", p, f.Name)
 		}
-	}
-	if pl.part(p.Part) == nil {
-		err := &Finding{File: pl.given[0].name, Kind: MissingPart, Part: p.Part, Err: fmt.Errorf("part %d of %d, which contains the %s, is missing", p.Part, pl.whole.Parts, p)}
-		return "", sources.WithHint(err, "name all parts in one run")
 	}
 	base, err := disk.Open(dir)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -221,13 +213,12 @@ func (pl *placing) make(ctx context.Context, p Payload) (string, error) {
 		return "", err
 	}
 	made := s.Name()
-	b := pl.part(p.Part)
-	for _, e := range b.membersOf(p) {
+	for _, e := range pl.bundle.membersOf(p) {
 		name := made
 		if p.Kind == RootModules {
 			name = path.Join(made, e.relative)
 		}
-		if err := b.extract(ctx, s.Dir, name, e); err != nil {
+		if err := pl.bundle.extract(ctx, s.Dir, name, e); err != nil {
 			return "", err
 		}
 	}

@@ -22,7 +22,6 @@ import (
 type Bundle struct {
 	Manifest Manifest
 
-	local   Manifest // what this part contains
 	name    string
 	r       io.ReaderAt
 	close   func() error
@@ -146,7 +145,6 @@ func cut(err error) error {
 // checkFrame checks all bytes that are not contents.
 func (b *Bundle) checkFrame(size int64) (err error) {
 	want := int64(0)
-	b.local = b.Manifest.local()
 	if b.members, want, err = b.Manifest.layout(); err != nil {
 		return err
 	}
@@ -199,10 +197,10 @@ func (b *Bundle) contents(e member) *io.SectionReader {
 	return io.NewSectionReader(b.r, e.offset, e.Size)
 }
 
-// archive returns the member for a package of this part.
+// archive returns the member for a package.
 func (b *Bundle) archive(p Package) member { return b.members[b.index[p.Path()]] }
 
-// membersOf returns the members of a payload of this part, in the order of its files. They
+// membersOf returns the members of a payload, in the order of its files. They
 // are beside each other.
 func (b *Bundle) membersOf(p Payload) []member {
 	return b.members[b.index[p.dir()+"/"+p.Files[0].Name]:][:len(p.Files)]
@@ -224,12 +222,12 @@ func (b *Bundle) copy(ctx context.Context, w io.Writer, e member) error {
 	return b.finding(BrokenEvidence, nil, fmt.Errorf("%s: differs from the manifest", e.Name))
 }
 
-// evidence reads the evidence for the packages of this part, by release. The caller
+// evidence reads the evidence for the packages, by release. The caller
 // verifies it. Each error is a [Finding], unless the bundle cannot be read.
 func (b *Bundle) evidence(ctx context.Context) (map[sources.Release]*sources.Signed, error) {
 	all := map[sources.Release]*sources.Signed{}
 	var problems []error
-	for _, e := range b.local.Evidence {
+	for _, e := range b.Manifest.Evidence {
 		signed, err := b.readEvidence(ctx, e)
 		if err == nil {
 			all[e.Release] = signed

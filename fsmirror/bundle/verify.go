@@ -1,12 +1,10 @@
 package bundle
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"io"
-	"slices"
 
 	"github.com/larder-cli/larder/sources"
 	"github.com/larder-cli/larder/sources/archive"
@@ -27,33 +25,19 @@ type Verified struct {
 	Report sources.Report // what the proof is worth
 }
 
-// Verify reads the bundles, or parts of bundles, in files. The error is the reason
-// why it could not read them. Problems in a bundle are findings, not errors. Report, which may be
-// nil, is called with the progress in bytes.
-func Verify(ctx context.Context, files []string, by sources.Judge, report func(done, of int64)) (Verification, error) {
-	var v Verification
-	var open []*Bundle
-	for _, file := range files {
-		b, err := Open(file)
-		if err := v.note(err); err != nil {
-			return v, err
-		}
-		if b != nil {
-			defer b.Close()
-			open = append(open, b)
-		}
+// Verify reads the bundle in a file. The error is the reason why it could not read it.
+// Problems in the bundle are findings, not errors. Report, which may be nil, is called with
+// the progress in bytes.
+func Verify(ctx context.Context, file string, by sources.Judge, report func(done, of int64)) (v Verification, err error) {
+	b, err := Open(file)
+	if err != nil {
+		err = v.note(err)
+		return v, err
 	}
-	p := &progress{report: report}
-	for _, b := range open {
-		p.of += b.local.Size() + b.local.PayloadSize()
-	}
-	for _, b := range open {
-		if err := v.verify(ctx, b, by, p); err != nil {
-			return v, err
-		}
-	}
-	v.Findings = append(v.Findings, missingParts(open)...)
-	return v, nil
+	defer b.Close()
+	p := &progress{of: b.Manifest.Size() + b.Manifest.PayloadSize(), report: report}
+	err = v.verify(ctx, b, by, p)
+	return v, err
 }
 
 // note adds the findings in an error to v and returns the other errors.
@@ -74,7 +58,7 @@ func (v *Verification) verify(ctx context.Context, b *Bundle, by sources.Judge, 
 	if err := v.note(err); err != nil {
 		return err
 	}
-	for _, pkg := range b.local.Packages {
+	for _, pkg := range b.Manifest.Packages {
 		e := b.archive(pkg)
 		known, err := b.verified(ctx, pkg, by, signed)
 		if err == nil {
@@ -90,7 +74,7 @@ func (v *Verification) verify(ctx context.Context, b *Bundle, by sources.Judge, 
 			v.Bytes += e.Size
 		}
 	}
-	for _, payload := range b.local.Payload {
+	for _, payload := range b.Manifest.Payload {
 		err := b.verifyPayload(ctx, payload, p)
 		if err := v.note(err); err != nil {
 			return err
@@ -155,23 +139,4 @@ func (b *Bundle) verifyArchive(ctx context.Context, w io.Writer, e member, copie
 		err = b.finding(ChangedArchive, &e.pkg.ID, err)
 	}
 	return err
-}
-
-// missingParts returns findings for the parts that were not given.
-func missingParts(open []*Bundle) []*Finding {
-	given := map[string][]*Bundle{}
-	for _, b := range open {
-		id := b.Manifest.ID()
-		given[id] = append(given[id], b)
-	}
-	var all []*Finding
-	for _, parts := range given {
-		for part := 1; part <= parts[0].Manifest.Parts; part++ {
-			if !slices.ContainsFunc(parts, func(b *Bundle) bool { return b.Manifest.Part == part }) {
-				all = append(all, &Finding{File: parts[0].name, Kind: MissingPart, Part: part, Err: fmt.Errorf("part %d of %d is missing", part, parts[0].Manifest.Parts)})
-			}
-		}
-	}
-	slices.SortStableFunc(all, func(a, b *Finding) int { return cmp.Compare(a.File, b.File) })
-	return all
 }

@@ -6,121 +6,43 @@ import (
 	"fmt"
 	"io"
 	"path/filepath"
-	"slices"
 
 	"github.com/larder-cli/larder/sources"
 	"github.com/larder-cli/larder/sources/disk"
 )
 
-// Split returns the manifests of the parts of m, so that no part makes a file of more
-// than max bytes. A max of 0 means no limit.
-func (m Manifest) Split(max int64) ([]Manifest, error) {
-	_, size, err := m.layout()
-	if err != nil || max == 0 || size <= max {
-		return []Manifest{m}, err
-	}
-	whole, err := m.assign(max)
-	if err != nil {
-		return nil, err
-	}
-	parts := slices.Repeat([]Manifest{whole}, whole.Parts)
-	for i := range parts {
-		parts[i].Part = i + 1
-	}
-	return parts, nil
-}
-
-// assign assigns each unit to a part. A part is full when the next unit does not fit.
-func (m Manifest) assign(max int64) (Manifest, error) {
-	m.Packages, m.Payload = slices.Clone(m.Packages), slices.Clone(m.Payload)
-	units := m.units()
-	m.Part, m.Parts = maxParts, maxParts // no part has a longer manifest
-	for _, u := range units {
-		*u.part = maxParts
-	}
-	members, _, err := m.layout()
-	if err != nil {
-		return m, err
-	}
-	sizes := map[string]int64{}
-	for _, e := range members {
-		sizes[e.dir()] += int64(len(e.header)) + e.Size + e.padding()
-	}
-	m.Part, m.Parts = 0, 0
-	fixed := sizes[manifestPath] + trailer
-	left, last := int64(-1), ""
-	for _, u := range units {
-		need := sizes[u.dir]
-		if u.evidence != last {
-			need += sizes[u.evidence]
-		}
-		if need > left {
-			m.Parts++
-			need, left = sizes[u.dir]+sizes[u.evidence], max-fixed
-		}
-		if need > left {
-			err := fmt.Errorf("it takes %s, more than the limit of %s", disk.Size(need+fixed), disk.Size(max))
-			return m, sources.WithHint(u.problem(err), "%s cannot be split: allow larger files with --max-size", u.kind)
-		}
-		left, last, *u.part = left-need, u.evidence, m.Parts
-	}
-	switch {
-	case m.Parts > maxParts:
-		return m, fmt.Errorf("more than %d parts", maxParts)
-	case m.Parts == 0:
-		return m, fmt.Errorf("the manifest takes %s, more than the limit of %s", disk.Size(fixed), disk.Size(max))
-	}
-	return m, nil
-}
-
-// write writes the parts of a bundle. It syncs all of them before it renames the first.
-func (c Created) write(ctx context.Context, parts []Manifest, report func(done, of int64)) error {
-	p := &progress{report: report}
-	for _, size := range c.Sizes {
-		p.of += size
-	}
-	in, err := disk.Open(filepath.Dir(c.Files[0]))
+// write writes the members to the file.
+func (c Created) write(ctx context.Context, file string, members []member, report func(done, of int64)) error {
+	in, err := disk.Open(filepath.Dir(file))
 	if err != nil {
 		return err
 	}
 	defer in.Close()
-	var made []*disk.Temp
-	for i, part := range parts {
-		t, err := in.NewTemp(filepath.Base(c.Files[i]))
-		if err != nil {
-			return explain(err)
-		}
-		if c.Private != "" {
-			t.Hidden = 0o077
-		}
-		defer t.Discard()
-		made = append(made, t)
-		if err := errors.Join(part.write(ctx, io.MultiWriter(t, p)), t.Sync()); err != nil {
-			return explain(err)
-		}
+	t, err := in.NewTemp(filepath.Base(file))
+	if err != nil {
+		return explain(err)
 	}
-	for i, t := range made {
-		if err := t.Commit(filepath.Base(c.Files[i])); err != nil {
-			return explain(err)
-		}
+	defer t.Discard()
+	if c.Private != "" {
+		t.Hidden = 0o077
 	}
-	return nil
+	w := io.MultiWriter(t, &progress{of: c.Size, report: report})
+	if err := errors.Join(write(ctx, w, members), t.Sync()); err != nil {
+		return explain(err)
+	}
+	return explain(t.Commit(filepath.Base(file)))
 }
 
 // explain adds a hint to an error of writing a bundle.
 func explain(err error) error {
 	if disk.IsTooLarge(err) {
-		return sources.WithHint(err, "the file system cannot hold files of this size (FAT stops at 4 GiB): split the bundle with --max-size 4G")
+		return sources.WithHint(err, "the file system cannot hold files of this size (FAT stops at 4 GiB): write the bundle elsewhere, and cut it with split -b 4000M FILE; cat joins the pieces")
 	}
 	return disk.Explain(err, "the bundle")
 }
 
-// write writes the file for one part.
-func (m Manifest) write(ctx context.Context, w io.Writer) error {
-	members, _, err := m.layout()
-	if err != nil {
-		return err
-	}
+// write writes a bundle with these members.
+func write(ctx context.Context, w io.Writer, members []member) error {
 	for _, e := range members {
 		if _, err := w.Write(e.header); err != nil {
 			return err
@@ -132,7 +54,7 @@ func (m Manifest) write(ctx context.Context, w io.Writer) error {
 			return err
 		}
 	}
-	_, err = w.Write(make([]byte, trailer))
+	_, err := w.Write(make([]byte, trailer))
 	return err
 }
 

@@ -18,10 +18,8 @@ type Bundled struct {
 	Size int64        `json:"size"`
 	ZH   sources.Hash `json:"zh"`
 	H1   sources.Hash `json:"h1"`
-	Part int          `json:"part,omitempty"`
 
 	of    bundle.Package
-	parts bool // the bundle has several
 	vouch bool // the bundle has signed checksums for it
 }
 
@@ -30,21 +28,18 @@ func (Bundled) Kind() string { return "bundled" }
 
 // Cells implements [Row].
 func (b Bundled) Cells(o *Output) []ui.Span {
-	part, vouched := "", "no signed checksums"
-	if b.parts {
-		part = fmt.Sprintf("part %d", b.Part)
-	}
+	vouched := "no signed checksums"
 	if b.vouch {
 		vouched = "signed checksums"
 	}
 	return []ui.Span{
 		ui.Bold.Of(o.Name(b.of.ID.Provider)), {Text: b.Version}, {Text: b.Platform},
-		{Text: ui.Size(b.Size)}, {Text: vouched}, {Text: part},
+		{Text: ui.Size(b.Size)}, {Text: vouched},
 	}
 }
 
 func bundledOf(p bundle.Package) Bundled {
-	return Bundled{PackageID: InJSON(p.ID), Path: p.Path(), Size: p.Size, ZH: p.ZH, H1: p.H1, Part: p.Part, of: p}
+	return Bundled{PackageID: InJSON(p.ID), Path: p.Path(), Size: p.Size, ZH: p.ZH, H1: p.H1, of: p}
 }
 
 // Bundled shows the packages and the payload of a manifest.
@@ -52,22 +47,20 @@ func (o *Output) Bundled(m bundle.Manifest) {
 	var rows []Bundled
 	for _, p := range m.Packages {
 		row := bundledOf(p)
-		row.parts, row.vouch = m.Parts > 0, m.Evidenced(p.ID.Release())
+		row.vouch = m.Evidenced(p.ID.Release())
 		rows = append(rows, row)
 	}
 	Grid(o, []ui.Column{
 		{Head: "PROVIDER", Shorten: true}, {Head: "VERSION"}, {Head: "PLATFORM", Keep: true, Drop: 1},
-		{Head: "SIZE", Right: true, Drop: 4}, {Head: "EVIDENCE", Drop: 2}, {Head: "PART", Drop: 3},
+		{Head: "SIZE", Right: true, Drop: 4}, {Head: "EVIDENCE", Drop: 2},
 	}, rows)
 	o.Payload(m.Payload, "")
 }
 
-// A Bundle describes a bundle, or the file of one in parts, whose manifest covers all parts.
+// A Bundle describes a bundle.
 type Bundle struct {
 	File     string `json:"file"`
 	ID       string `json:"id"`
-	Part     int    `json:"part,omitempty"`
-	Parts    int    `json:"parts,omitempty"`
 	Packages int    `json:"packages"`
 	Size     int64  `json:"size"`
 	Base     int    `json:"base"`
@@ -81,14 +74,13 @@ func (Bundle) Kind() string { return "bundle" }
 // Text implements [Value].
 func (b Bundle) Text(o *Output) string { return o.Shorten(b.File) + "  " + ui.Size(b.bytes) }
 
-// BundleOf describes the file of a part of a bundle, of a size in bytes.
-func BundleOf(file string, m bundle.Manifest, part int, bytes int64) Bundle {
-	return Bundle{file, m.ID(), part, m.Parts, len(m.Packages), m.Size(), len(m.Base), bytes}
+// BundleOf describes the file of a bundle, of a size in bytes.
+func BundleOf(file string, m bundle.Manifest, bytes int64) Bundle {
+	return Bundle{file, m.ID(), len(m.Packages), m.Size(), len(m.Base), bytes}
 }
 
 // A BundleSum is the summary of a job that makes or shows a bundle.
 type BundleSum struct {
-	Files    int   `json:"files"`
 	Packages int   `json:"packages"`
 	Size     int64 `json:"size"`
 	Base     int   `json:"base"`
@@ -96,9 +88,9 @@ type BundleSum struct {
 	DryRun   bool  `json:"dry_run,omitempty"`
 }
 
-// BundleSumOf returns the summary of a bundle in some files.
-func BundleSumOf(files int, m bundle.Manifest, dryRun bool) BundleSum {
-	return BundleSum{files, len(m.Packages), m.Size(), len(m.Base), len(m.Payload), dryRun}
+// BundleSumOf returns the summary of a bundle.
+func BundleSumOf(m bundle.Manifest, dryRun bool) BundleSum {
+	return BundleSum{len(m.Packages), m.Size(), len(m.Base), len(m.Payload), dryRun}
 }
 
 // ContentsText describes the contents of a bundle, and the bundle that a delta requires: "3 packages,
@@ -140,7 +132,6 @@ type Imported struct {
 	Size int64        `json:"size"`
 	ZH   sources.Hash `json:"zh"`
 	H1   sources.Hash `json:"h1"`
-	Part int          `json:"part,omitempty"`
 	How  string       `json:"how"`
 	Verification
 
@@ -187,7 +178,7 @@ func (o *Output) BundleImported(imported bundle.Imported, planned bool) (added i
 			sum.Size += a.Size
 		}
 		b := bundledOf(a.Package)
-		rows = append(rows, Imported{b.PackageID, b.Path, b.Size, b.ZH, b.H1, b.Part, howText(a.How, planned), VerificationOf(a.Report), a})
+		rows = append(rows, Imported{b.PackageID, b.Path, b.Size, b.ZH, b.H1, howText(a.How, planned), VerificationOf(a.Report), a})
 	}
 	Grid(o, []ui.Column{{}, {Shorten: true}, {}, {Name: "platform", Keep: true, Drop: 1}, {Name: "size", Right: true, Drop: 3}, {Name: "verification", Brief: WithoutKey, Keep: true, Drop: 2}}, rows)
 	placed := o.placed(imported.Placed, planned)
@@ -216,7 +207,6 @@ type Payload struct {
 	Files  int                `json:"files"`
 	Size   int64              `json:"size"`
 	SHA256 string             `json:"sha256,omitempty"`
-	Part   int                `json:"part,omitempty"`
 	How    string             `json:"how,omitempty"`
 	To     string             `json:"to,omitempty"`
 
@@ -230,18 +220,14 @@ func (Payload) Kind() string { return "payload" }
 
 // Cells implements [Row].
 func (p Payload) Cells(o *Output) []ui.Span {
-	last := o.Shorten(p.To)
-	switch {
-	case p.kept && o.Level != Verbose:
+	if p.kept && o.Level != Verbose {
 		return nil
-	case p.To == "" && p.Part > 0:
-		last = fmt.Sprintf("part %d", p.Part)
 	}
-	return []ui.Span{p.mark, ui.Bold.Of(p.of.String()), {Text: ui.Count(p.Files, "file")}, {Text: ui.Size(p.Size)}, {Text: last}}
+	return []ui.Span{p.mark, ui.Bold.Of(p.of.String()), {Text: ui.Count(p.Files, "file")}, {Text: ui.Size(p.Size)}, {Text: o.Shorten(p.To)}}
 }
 
 func payloadOf(p bundle.Payload) Payload {
-	v := Payload{What: p.Kind, Root: p.Root, Files: len(p.Files), Size: p.Size(), Part: p.Part, of: p}
+	v := Payload{What: p.Kind, Root: p.Root, Files: len(p.Files), Size: p.Size(), of: p}
 	if p.Kind == bundle.EngineBinary {
 		v.Name, v.SHA256 = p.Files[0].Name, hex.EncodeToString(p.Files[0].SHA256[:])
 	}

@@ -3,7 +3,6 @@ package work
 import (
 	"cmp"
 	"context"
-	"fmt"
 	"os"
 	"slices"
 
@@ -16,39 +15,36 @@ import (
 
 // ShowBundle shows the manifest of a bundle. That is what the bundle claims: nothing is verified.
 func ShowBundle(s *Session, file string) error {
-	files, err := s.bundles(file)
+	path, err := s.bundleAt(file)
 	if err != nil {
 		return err
 	}
-	b, err := bundle.Open(files[0])
+	b, err := bundle.Open(path)
 	if err != nil {
 		return err
 	}
 	defer b.Close()
 	m := b.Manifest
 	s.output.Bundled(m)
-	s.output.Summary(report.BundleSumOf(max(m.Parts, 1), m, false))
-	s.output.Tell(report.BundleOf(b.Name(), m, m.Part, 0))
-	if m.Parts > 0 {
-		s.output.Say("This is part %d of %d", m.Part, m.Parts)
-	}
+	s.output.Summary(report.BundleSumOf(m, false))
+	s.output.Tell(report.BundleOf(b.Name(), m, 0))
 	s.output.Say("%s", report.ContentsText(m))
 	return nil
 }
 
 // VerifyBundle verifies a bundle. It returns a [report.FoundError] if it finds a problem, and another error
 // if the verification itself fails.
-func VerifyBundle(ctx context.Context, s *Session, files []string) error {
+func VerifyBundle(ctx context.Context, s *Session, file string) error {
 	m, err := s.here(ctx)
 	if err != nil {
 		return err
 	}
-	paths, err := m.bundles(files...)
+	path, err := m.bundleAt(file)
 	if err != nil {
 		return err
 	}
 	v, err := report.Work(s.output, func(progress report.Report) (bundle.Verification, error) {
-		return bundle.Verify(ctx, paths, m.bundleJudge(), progress)
+		return bundle.Verify(ctx, path, m.bundleJudge(), progress)
 	})
 	if err != nil {
 		return err
@@ -59,13 +55,10 @@ func VerifyBundle(ctx context.Context, s *Session, files []string) error {
 	}
 	report.ShowAll(s.output, findings)
 	packages := bundledAs(v.Packages)
-	distrusted, hints := m.trustFindings(m.accept(ctx, packages), packages, func(sources.Stored) string { return files[0] }, files[0])
+	distrusted, hints := m.trustFindings(m.accept(ctx, packages), packages, func(sources.Stored) string { return file }, file)
 	problems := len(v.Findings) + distrusted
-	switch {
-	case slices.ContainsFunc(v.Findings, func(f *bundle.Finding) bool { return f.Kind != bundle.MissingPart }):
+	if len(v.Findings) > 0 {
 		hints = slices.Insert(hints, 0, "copy the bundle again, or ask the sender for a new one; larder bundle import refuses damaged files")
-	case len(v.Findings) > 0:
-		hints = slices.Insert(hints, 0, "name all parts; larder bundle import adds the packages when it has all parts, also one after another")
 	}
 	all := report.CheckedOf(packages)
 	s.output.Checked(all)
@@ -73,7 +66,7 @@ func VerifyBundle(ctx context.Context, s *Session, files []string) error {
 	s.output.Summary(report.MirrorChecked{Packages: len(v.Packages), Bytes: v.Bytes, Problems: problems, Payloads: len(v.Payload)})
 	s.output.Say("Verified %s, %s%s%s", ui.Count(len(v.Packages), "package"), ui.Size(v.Bytes), report.PayloadText(v.Payload), s.output.Keys(all, "bundle"))
 	s.output.KeyList(all, m.suggestsKeys())
-	return report.Found(problems, "problem", fmt.Sprintf("in %s", ui.Count(len(files), "file")), hints...)
+	return report.Found(problems, "problem", "in the bundle", hints...)
 }
 
 // ShowManifest writes the unchanged manifest of a mirror to standard output, for redirection into a

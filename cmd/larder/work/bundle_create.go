@@ -24,7 +24,6 @@ type BundleRequest struct {
 	Since   string // manifest, bundle or mirror of the receiver, as typed; may be empty
 	Modules bool   // the modules of root modules
 	Engine  string // path of an engine, as typed; may be empty
-	MaxSize int64  // of files, in bytes; 0 means no limit
 }
 
 // CreateBundle writes a bundle to the file that is one of the arguments. Without a mirror it first makes a
@@ -42,7 +41,7 @@ func CreateBundle(ctx context.Context, s *Session, request BundleRequest) error 
 	if request.Mirror != "" && len(f.addresses) > 0 {
 		return ErrAddresses
 	}
-	opts := bundle.CreateOptions{MaxSize: request.MaxSize, DryRun: f.flags.DryRun}
+	opts := bundle.CreateOptions{DryRun: f.flags.DryRun}
 	if opts.Payload, err = f.gatherPayload(ctx, request); err != nil {
 		return err
 	}
@@ -197,13 +196,7 @@ func (m *rootModule) bundle(ctx context.Context, dir, file string, opts bundle.C
 	}
 	manifest := created.Manifest
 	m.out.Payload(manifest.Payload, bundle.Added)
-	for i, file := range created.Files {
-		part := 0
-		if manifest.Parts > 0 {
-			part = i + 1
-		}
-		m.out.Show(report.BundleOf(file, manifest, part, created.Sizes[i]))
-	}
+	m.out.Show(report.BundleOf(file, manifest, created.Size))
 	did := "Wrote"
 	if opts.DryRun {
 		did = "Would write"
@@ -211,7 +204,7 @@ func (m *rootModule) bundle(ctx context.Context, dir, file string, opts bundle.C
 	if len(manifest.Packages) == 0 && len(manifest.Payload) == 0 {
 		m.out.Say("The receiver has everything already")
 	}
-	m.out.Summary(report.BundleSumOf(len(created.Files), manifest, opts.DryRun))
+	m.out.Summary(report.BundleSumOf(manifest, opts.DryRun))
 	m.out.Say("%s %s", did, report.ContentsText(manifest))
 	return nil
 }

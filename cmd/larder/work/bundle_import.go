@@ -18,22 +18,22 @@ import (
 
 // A BundleImportRequest says what to import, and where to put it.
 type BundleImportRequest struct {
-	Files       []string // as typed
-	Dir         string   // of the mirror, as typed
-	ModulesTo   string   // as typed; may be empty
-	EngineTo    string   // as typed; may be empty
+	File        string // as typed
+	Dir         string // of the mirror, as typed
+	ModulesTo   string // as typed; may be empty
+	EngineTo    string // as typed; may be empty
 	EngineSum   [sha256.Size]byte
 	Replace     bool
 	WriteConfig string // as typed; may be empty
 }
 
-// ImportBundle verifies all files before it changes anything.
+// ImportBundle verifies the whole bundle before it changes anything.
 func ImportBundle(ctx context.Context, s *Session, request BundleImportRequest) error {
 	m, err := s.here(ctx)
 	if err != nil {
 		return err
 	}
-	files, err := m.bundles(request.Files...)
+	file, err := m.bundleAt(request.File)
 	if err != nil {
 		return err
 	}
@@ -52,7 +52,7 @@ func ImportBundle(ctx context.Context, s *Session, request BundleImportRequest) 
 		s.output.Warn("modules are put into %s, where engines with this TF_DATA_DIR do not find them", bundle.DataPath)
 	}
 	opts := bundle.ImportOptions{
-		Check: m.known(files[0]), Accept: func(all []bundle.Verified) error { return m.accept(ctx, bundledAs(all)) },
+		Check: m.known(file), Accept: func(all []bundle.Verified) error { return m.accept(ctx, bundledAs(all)) },
 		Judge: m.bundleJudge(), DryRun: s.flags.DryRun, Warn: s.output.WarnOf, Waiting: s.output.WaitingForMirror(dir), LockTimeout: m.flags.LockTimeout,
 		EngineSHA256: request.EngineSum, Replace: request.Replace, Closing: renewPage(ctx, dir),
 	}
@@ -67,7 +67,7 @@ func ImportBundle(ctx context.Context, s *Session, request BundleImportRequest) 
 	}
 	imported, err := report.Work(s.output, func(progress report.Report) (bundle.Imported, error) {
 		opts.Report = progress
-		return bundle.Import(ctx, files, dir, opts)
+		return bundle.Import(ctx, file, dir, opts)
 	})
 	if err != nil {
 		return err

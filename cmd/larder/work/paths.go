@@ -55,18 +55,13 @@ func (s *Session) parentOf(typed string) (string, error) {
 	return Absolute(s.workDir, typed), err
 }
 
-// bundles returns the paths of the files of a bundle, as typed.
-func (s *Session) bundles(typed ...string) ([]string, error) {
-	var all []string
-	var errs []error
-	for _, file := range typed {
-		path, err := Existing(s.workDir, file, File, "name a file that larder bundle create has written")
-		if err == nil && isExport(path) {
-			err = sources.WithHint(fmt.Errorf("%s: a file of larder cache export, not a bundle", path), "to add its packages to the plugin cache, run larder cache import %s", file)
-		}
-		all, errs = append(all, path), append(errs, err)
+// bundleAt returns the path of a bundle, as typed.
+func (s *Session) bundleAt(typed string) (string, error) {
+	path, err := Existing(s.workDir, typed, File, "name a file that larder bundle create has written")
+	if err == nil && isExport(path) {
+		err = sources.WithHint(fmt.Errorf("%s: a file of larder cache export, not a bundle", path), "to add its packages to the plugin cache, run larder cache import %s", typed)
 	}
-	return all, errors.Join(errs...)
+	return path, err
 }
 
 // isExport reports whether larder cache export has written the file at path.
