@@ -12,16 +12,14 @@ import (
 func cacheExportCommand() *line.Command {
 	return &line.Command{
 		Name:      "export",
-		Does:      "write locked packages to a file or a place",
-		Arguments: "FILE | PLACE [PATH...] [FLAG...]",
-		Least:     1, Needs: "needs one FILE, - for standard output, or a place",
+		Does:      "write locked packages to a file",
+		Arguments: "FILE [PATH...] [FLAG...]",
+		Least:     1, Needs: "needs one FILE, or - for standard output",
 		Example: "larder cache export cache.tar -R",
 		About: "FILE is a tar file for larder cache import; - is standard output. Its contents\n" +
 			"depend only on the packages. An identical FILE is not rewritten. To compress it:\n" +
-			"larder cache export - | zstd > FILE. PLACE is s3://BUCKET/PREFIX or\n" +
-			"oci://HOST/REPOSITORY, which has the contents of each package once.",
+			"larder cache export - | zstd > FILE.",
 		Flags: append(treeFlags(notHere),
-			endpointFlag(),
 			line.Flag{Name: "partial", Does: "export the other packages if some are missing"}),
 		Leaves: "nothing was written",
 		Run:    inSession(cacheExport),
@@ -29,14 +27,7 @@ func cacheExportCommand() *line.Command {
 }
 
 func cacheExport(ctx context.Context, l *line.Line, s *work.Session) error {
-	p, err := place(l, 0)
-	if err != nil {
-		return err
-	}
-	file := p.Place
-	if work.IsPlace(file) {
-		return work.ShareCache(ctx, s, p, l.Words[1:], l.Bool("partial"))
-	}
+	file := l.Word(0)
 	if file == "-" && l.Bool("json") {
 		return report.Usage(errors.New("--json and - as FILE both write to standard output"))
 	}

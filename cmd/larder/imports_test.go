@@ -51,7 +51,6 @@ var mayImport = map[string][]string{
 	"fsmirror/server/metrics":  {"fsmirror/server"},
 	"cachedir":                 {"sources", "sources/archive", "sources/disk", "sources/evidence", "sources/seal", "sources/staging", "sources/store", "sources/trust"},
 	"cachedir/export":          {"sources", "sources/archive", "sources/disk"},
-	"cachedir/share":           {"sources", "cachedir/export"},
 	"cachedir/view":            {"sources", "sources/disk"},
 	"cliconfig":                {"sources", "sources/disk", "sources/oci", "sources/policy"},
 	"installer":                {"sources", "sources/archive", "sources/disk", "sources/fetch", "sources/policy", "sources/trust", "installer/acquire", "installer/lockfile"},
@@ -96,7 +95,7 @@ var doors = map[string][]string{
 	"github.com/hashicorp/hcl/json":          {"cliconfig"},
 	"github.com/hashicorp/hcl/v2":            {"installer/hclfile", "installer/lockfile", "installer/modules", "sources/oci"}, // a template
 	"github.com/hashicorp/terraform-svchost": {"sources"},
-	"github.com/klauspost/compress":          {"sources/archive", "sources/archive/inflate", "cachedir/share"},
+	"github.com/klauspost/compress":          {"sources/archive", "sources/archive/inflate"},
 	"github.com/minio/minio-go":              {"sources/bucket"},                                     // signatures
 	"github.com/rogpeppe/go-internal":        {"cmd/larder", "cmd/larder/work", "installer/modules"}, // tests as archives, and diffs
 	"github.com/urfave/cli":                  {"cmd/larder/line"},

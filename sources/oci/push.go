@@ -10,6 +10,7 @@ import (
 	"io"
 	"maps"
 	"net/http"
+	"regexp"
 	"slices"
 	"strings"
 	"time"
@@ -514,6 +515,8 @@ func (m *Mirror) removeTag(ctx context.Context, r Repository, v sources.Version,
 	}
 	return sources.WithHint(failed, "some registries permit removal only on their own pages, or by a setting of the registry")
 }
+
+var validTag = regexp.MustCompile(`^[a-zA-Z0-9_][a-zA-Z0-9._-]{0,127}$`)
 
 // otherTags returns an error if tags that don't stand for versions refer to the index of a version: they would be removed with it.
 func (m *Mirror) otherTags(ctx context.Context, r Repository, v sources.Version, of digest.Digest) error {

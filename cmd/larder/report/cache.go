@@ -339,8 +339,6 @@ type ExportSum struct {
 	Missing   int    `json:"missing"`
 	Size      int64  `json:"size"`
 	Unchanged bool   `json:"unchanged"`
-	Same      int    `json:"same,omitempty"`   // packages that the place had already
-	Stored    int    `json:"stored,omitempty"` // packages that were stored in the place
 }
 
 // A CacheImportSum is the summary of importing exports.

@@ -7,7 +7,6 @@ import (
 	"io"
 	"io/fs"
 	"os"
-	"sync"
 
 	"github.com/larder-cli/larder/cachedir"
 	"github.com/larder-cli/larder/cachedir/export"
@@ -57,7 +56,6 @@ type importer struct {
 	into    *installer.Installer
 	exports []opened
 
-	mu      sync.Mutex
 	changes []report.Change
 }
 
@@ -182,9 +180,7 @@ func (im *importer) take(ctx context.Context, contents *export.Contents, in open
 			return errors.Join(err, notTaken(contents.Packages[i+1:]))
 		}
 		payload = sources.Payload{Dir: outcome.Package.Dir}
-		im.mu.Lock()
 		im.changes = append(im.changes, report.Change{Outcome: outcome, Unchanged: outcome.How != installer.Imported})
-		im.mu.Unlock()
 	}
 	return nil
 }
