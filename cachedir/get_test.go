@@ -79,7 +79,7 @@ func TestGetNothing(t *testing.T) {
 // A record is valid while the files are unchanged. Changed files are hashed again,
 // and the recorded verdict applies only to the same bytes.
 func TestGetAfterChange(t *testing.T) {
-	forged := []byte(`{"format":1,"h1":"h1:forged","zh":"zh:forged","verdict":"signed by HashiCorp"}`)
+	forged := []byte(`{"format":3,"h1":"h1:forged","zh":"zh:forged","proof":{"matched":true}}`)
 	for name, tc := range map[string]struct {
 		change func(t *testing.T, entry, record string)
 		same   bool // whether the bytes are unchanged, so that the verdict still applies

@@ -16,8 +16,6 @@ import (
 )
 
 // A mark is a file fingerprint. It identifies an unchanged file without reading it.
-// Records of earlier versions have neither of the times that no user can set, so they
-// match no file.
 type mark struct {
 	Path    string `json:"path"` // relative, with forward slashes
 	Size    int64  `json:"size"`

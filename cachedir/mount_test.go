@@ -5,6 +5,7 @@ package cachedir_test
 import (
 	"context"
 	"crypto/rand"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -213,4 +214,18 @@ func TestRecordsWithoutBirthTime(t *testing.T) {
 	sourcetest.Expect(t, slices.ContainsFunc(recorded, func(f map[string]any) bool {
 		return f["path"] == executable && math.Abs(f["changed"].(float64)-float64(after.Changed)) < 1000 // a float is not exact
 	}), "recorded %v, now %+v", recorded, after)
+}
+
+// rewrite changes a record and seals it again.
+func rewrite(t *testing.T, root, path string, change func(map[string]any)) {
+	t.Helper()
+	about := strings.TrimPrefix(filepath.ToSlash(path), ".larder/")
+	text, err := testKey.Open(about, sourcetest.ReadFile(t, filepath.Join(root, path)))
+	check(t, err)
+	var r map[string]any
+	check(t, json.Unmarshal(text, &r))
+	change(r)
+	data, err := testKey.Seal(about, r)
+	check(t, err)
+	check(t, os.WriteFile(filepath.Join(root, path), data, 0o644))
 }

@@ -51,15 +51,10 @@ func parseRecord(data []byte) (record, error) {
 	if err := json.Unmarshal(data, &r); err != nil {
 		return record{}, err
 	}
-	switch r.Format {
-	case store.Format:
-	case store.VerdictFormat:
-		r.Format = store.Format
-		r.Modernise()
-	default:
+	switch {
+	case r.Format != store.Format:
 		return record{}, fmt.Errorf("unknown format %d", r.Format)
-	}
-	if r.H1 == "" {
+	case r.H1 == "":
 		return record{}, errors.New("no h1 hash")
 	}
 	return r, nil

@@ -13,10 +13,10 @@ import (
 func FuzzRecord(f *testing.F) {
 	for _, seed := range []string{
 		`{"format":3,"h1":"h1:x","proof":{"matched":true,"name":"n","signers":[{"fingerprint":"F","user_id":"U","from":"registry","signed":"2026-01-02T03:04:05Z","key_ends":"2027-01-02T03:04:05Z","partner":"claimed"}]}}`,
-		`{"format":2,"h1":"h1:x","verdict":"unverified","files":[{"path":"a","size":1,"mtime":2,"inode":18446744073709551615,"device":3}]}`,
-		`{"format":2,"h1":"h1:x","zip_h1":"h1:y","zh":"zh:z","filename":"f","origin":"o","verdict":"self-signed","evidence":"ff","link":"copy","dir":"/d"}`,
-		`{"format":4,"h1":"h1:x"}`, `{"format":2}`, `{"format":2,"h1":"h1:x","verdict":"splendid"}`,
-		`{"format":2,"h1":"h1:x","files":[{"size":-1}]}`, `[]`, `null`, ``, "\x00\x00",
+		`{"format":3,"h1":"h1:x","files":[{"path":"a","size":1,"mtime":2,"inode":18446744073709551615,"volume":3}]}`,
+		`{"format":3,"h1":"h1:x","zip_h1":"h1:y","zh":"zh:z","filename":"f","origin":"o","evidence":"ff","link":"copy","dir":"/d"}`,
+		`{"format":4,"h1":"h1:x"}`, `{"format":3}`, `{"format":3,"h1":"h1:x","proof":1}`,
+		`{"format":3,"h1":"h1:x","files":[{"size":-1}]}`, `[]`, `null`, ``, "\x00\x00",
 	} {
 		f.Add([]byte(seed))
 		for mutant := range sourcetest.Mutants([]byte(seed)) {
@@ -37,15 +37,13 @@ func FuzzRecord(f *testing.F) {
 
 func TestParseRecord(t *testing.T) {
 	for data, ok := range map[string]bool{
-		`{"format":2,"h1":"h1:x","verdict":"hash only","files":[]}`: true,
-		`{"format":2,"h1":"h1:x"}`:                                  true,
-		`{"format":2,"h1":""}`:                                      false,
-		`{"format":0,"h1":"h1:x"}`:                                  false,
-		`{"format":3,"h1":"h1:x"}`:                                  true,
-		`{"format":4,"h1":"h1:x"}`:                                  false,
-		`{"format":2,"h1":"h1:x","verdict":"fine"}`:                 false,
-		`{"format":2,"h1":"h1:x"`:                                   false,
-		`{"format":2,"h1":"h1:x","files":[{"size":1e99}]}`:          false,
+		`{"format":3,"h1":"h1:x","files":[]}`:              true,
+		`{"format":3,"h1":"h1:x"}`:                         true,
+		`{"format":3,"h1":""}`:                             false,
+		`{"format":2,"h1":"h1:x"}`:                         false,
+		`{"format":4,"h1":"h1:x"}`:                         false,
+		`{"format":3,"h1":"h1:x"`:                          false,
+		`{"format":3,"h1":"h1:x","files":[{"size":1e99}]}`: false,
 		``: false,
 	} {
 		_, err := parseRecord([]byte(data))

@@ -126,8 +126,7 @@ func (d *Dir) sweepOthers() {
 }
 
 // openToUsers gives the directories of a shared cache that this user owns their mode.
-// Engines and earlier versions of Larder create directories that only their owner may
-// write to.
+// Engines create directories that only their owner may write to.
 func (d *Dir) openToUsers() error {
 	if !d.shared {
 		return nil

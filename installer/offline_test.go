@@ -3,6 +3,7 @@ package installer_test
 import (
 	"fmt"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -135,9 +136,9 @@ func (f *fixture) put(what string) {
 	verdict, damaged := strings.CutSuffix(verdict, " !")
 	id := id("widget " + version + " " + platform)
 	s := sources.Stored{ID: id, Dir: "somewhere", H1: h1(fmt.Sprint(id))}
-	var worth sources.Verdict
-	f.must(worth.UnmarshalText([]byte(verdict)))
-	s.Proof = proven(id, worth)
+	worst := slices.Index(sources.Texts(sources.Verdicts()), verdict)
+	sourcetest.Require(f.t, worst >= 0, "unknown verdict %q", verdict)
+	s.Proof = proven(id, sources.Verdicts()[worst])
 	if damaged {
 		s.Differs = h1("before")
 	}

@@ -1,10 +1,5 @@
 package sources
 
-import (
-	"fmt"
-	"slices"
-)
-
 // A Verdict is the verification result of a package. Greater is better.
 type Verdict int
 
@@ -21,9 +16,6 @@ const (
 var verdictTexts = [...]string{"unverified", "hash only", "signed, key from the mirror",
 	"self-signed", "signed by a trusted key", "signed by HashiCorp"}
 
-// mirrorEvidence is how records made before 2026-11-22 name MirrorEvidence.
-const mirrorEvidence = "evidence from mirror"
-
 // Verdicts are all verdicts, from best to worst.
 func Verdicts() []Verdict {
 	var all []Verdict
@@ -33,21 +25,8 @@ func Verdicts() []Verdict {
 	return all
 }
 
-// String returns the text for people, JSON and records.
+// String returns the text for people and JSON.
 func (v Verdict) String() string { return verdictTexts[v] }
 
 // MarshalText returns the text of String.
 func (v Verdict) MarshalText() ([]byte, error) { return []byte(v.String()), nil }
-
-// UnmarshalText accepts the texts that MarshalText returns.
-func (v *Verdict) UnmarshalText(text []byte) error {
-	i := slices.Index(verdictTexts[:], string(text))
-	if string(text) == mirrorEvidence {
-		i = int(MirrorEvidence)
-	}
-	if i < 0 {
-		return fmt.Errorf("unknown verdict %q", text)
-	}
-	*v = Verdict(i)
-	return nil
-}

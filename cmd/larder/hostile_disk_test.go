@@ -558,35 +558,6 @@ func fileFor(name string) func(*diskMachine) {
 	}
 }
 
-// Git stores links, so a checkout may have them in .terraform/larder, where earlier versions kept
-// state. Larder ignores everything there.
-func TestStateInWorkingDirectory(t *testing.T) {
-	machine := hostileGround(t)
-	for _, root := range []string{"work", "new"} {
-		for _, place := range []string{"", "/tmp", "/partial", "/package", "/evidence", "/known", "/roots", "/lock", "/aside"} {
-			name := root + "/.terraform/larder" + place
-			s := hostileSituation{name: name, arrange: linkOut(name), status: []int{exitDone}}
-			for _, c := range workCommands {
-				if strings.Contains(c.args, "--chdir "+root+" ") {
-					if c.name == "lock --check" {
-						s.status = []int{exitDone, exitFound}
-					}
-					s.meets(t, machine, c)
-				}
-			}
-		}
-		for _, kind := range []string{"directory", "pipe", "dangling link"} {
-			name := root + "/.terraform/larder"
-			s := hostileSituation{name: name + " is a " + kind, arrange: instead(name, kind), status: []int{exitDone, exitFound}}
-			for _, c := range workCommands {
-				if strings.Contains(c.args, "--chdir "+root+" ") {
-					s.meets(t, machine, c)
-				}
-			}
-		}
-	}
-}
-
 // installing are the ways to put a package into .terraform/providers.
 var installing = []hostileCommand{
 	{name: "install", args: "--chdir work install", writes: workWrites},
@@ -715,7 +686,6 @@ func TestLinkedDataDirectory(t *testing.T) {
 				{"changed there", with(put(installedWidget+"/more", "a file"), linkOut(place)), false, []int{exitFailed}},
 				{"a file there", with(without(installedWidget), put(installedWidget, "a file"), linkOut(place)), false, []int{exitFailed}},
 				{"a link there", with(bare, linkTo(installedWidget, "outside/target2"), linkOut(place)), false, []int{exitFailed}},
-				{"state of an earlier version there", with(bare, put("work/.terraform/larder/tmp/temp-1", "a file"), linkOut(place)), true, []int{exitDone}},
 			} {
 				t.Run(place+"/"+s.name+"/"+c.name, func(t *testing.T) {
 					sourcetest.OneIn(t, 24)

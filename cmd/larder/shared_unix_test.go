@@ -254,8 +254,7 @@ func (c *commons) entry(typ string) string {
 	return filepath.Join(c.cache, "registry.terraform.io/acme", typ, "1.0.0", runtime.GOOS+"_"+runtime.GOARCH)
 }
 
-// A cache that an earlier version of Larder, or an engine, has created with directories that
-// only their owner may write to still serves the other users. A hint says how to open it.
+// A cache that an engine has created with directories that only their owner may write to still serves the other users. A hint says how to open it.
 // What another user has put instead of a directory doesn't stop anyone.
 func TestUsersMeetStrayFiles(t *testing.T) {
 	t.Parallel()

@@ -52,12 +52,12 @@ func FuzzVersionDocument(f *testing.F) {
 }
 
 func FuzzLedger(f *testing.F) {
-	good := `{"format":1,"packed":{"1.0.0/linux_amd64":{"mark":"1@2","h1":"h1:x","verdict":"self-signed"}},"unpacked":{}}`
+	good := `{"format":3,"packed":{"1.0.0/linux_amd64":{"mark":"1@2","h1":"h1:x"}},"unpacked":{}}`
 	f.Add(good)
 	for mutant := range sourcetest.Mutants([]byte(good)) {
 		f.Add(string(mutant))
 	}
-	f.Add(`{"format":1,"packed":{"x":{"verdict":"splendid"}},"unpacked":{}}`)
+	f.Add(`{"format":3,"packed":{"x":{"proof":1}},"unpacked":{}}`)
 	f.Add(`{"format":2}`)
 	dir, err := disk.Open(f.TempDir())
 	if err != nil {

@@ -91,9 +91,6 @@ func (b *Builder) readLedger(p sources.Provider) *ledger {
 	if err == nil {
 		err = l.parse(data, b.opts.Key, ledgerName(p))
 	}
-	if l.Format == store.VerdictFormat {
-		l.modernise()
-	}
 	if err != nil || l.Format != store.Format || l.Packed == nil || l.Unpacked == nil {
 		l = &ledger{Format: store.Format, Packed: map[string]record{}, Unpacked: map[string]record{}}
 	}
@@ -150,17 +147,6 @@ func (l *ledger) seal(key seal.Key, name string) ([]byte, error) {
 	}
 	file.Others = l.others[:min(len(l.others), maxOthers)]
 	return json.Marshal(file)
-}
-
-// modernise turns a ledger of format 2 into one of the current format.
-func (l *ledger) modernise() {
-	l.Format = store.Format
-	for _, records := range []map[string]record{l.Packed, l.Unpacked} {
-		for key, r := range records {
-			r.Modernise()
-			records[key] = r
-		}
-	}
 }
 
 // ledgerName returns the name of a ledger for its authentication code.

@@ -374,7 +374,7 @@ func TestDamagedArchive(t *testing.T) {
 	sourcetest.EqualSlices(t, changes(p.push(publish.Options{}, r)), nil)
 }
 
-// Documents that other programs or older versions of Larder have written.
+// Documents that other programs have written.
 func TestOtherDocuments(t *testing.T) {
 	r := released(t, provider, "1.0.0", 1000, "linux_amd64")
 	pkg := &r.Packages[0]

@@ -26,23 +26,10 @@ type Facts struct {
 	Evidence string        `json:"evidence,omitempty"` // the evidence for the proof, see [evidence.Reference]
 	Since    time.Time     `json:"since,omitzero"`     // when the hashes were first recorded
 	Imported bool          `json:"imported,omitempty"` // known only from an import
-
-	// Verdict is set in records of format 2, see [Facts.Modernise].
-	Verdict *sources.Verdict `json:"verdict,omitempty"`
 }
 
-// The formats of records.
-const (
-	Format        = 3
-	VerdictFormat = 2 // a verdict instead of a proof
-)
-
-// Modernise turns facts of format 2 into those of the current format. The verdict reports
-// that something matched; what the evidence proves is determined again.
-func (f *Facts) Modernise() {
-	f.Proof.Matched = f.Verdict != nil && *f.Verdict > sources.Unverified
-	f.Verdict = nil
-}
+// Format is the number of the format of records.
+const Format = 3
 
 // New returns the facts about an unpacked package.
 func New(c sources.Contents, by sources.Provenance, now time.Time) Facts {

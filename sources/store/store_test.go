@@ -40,15 +40,6 @@ func TestFacts(t *testing.T) {
 		sourcetest.Equal(t, got.Proof.Signers[0].Fingerprint, sources.Fingerprint("B"), "the better signer")
 		sourcetest.Equal(t, got.Proof.Matched, matched[2], "matched")
 	}
-	none, some := sources.Unverified, sources.HashOnly
-	for _, test := range []struct {
-		verdict *sources.Verdict
-		want    bool
-	}{{nil, false}, {&none, false}, {&some, true}} {
-		f := store.Facts{Verdict: test.verdict}
-		f.Modernise()
-		deep(t, f, store.Facts{Proof: sources.Proof{Matched: test.want}}, "modern facts")
-	}
 }
 
 // A txTest has a transaction of some form, with a scratch directory.
