@@ -108,7 +108,6 @@ import (
 	"github.com/larder-cli/larder/sources"
 	"github.com/larder-cli/larder/sources/disk"
 	"github.com/larder-cli/larder/sources/seal"
-	"github.com/larder-cli/larder/sources/staging"
 	"github.com/larder-cli/larder/sources/store"
 	"github.com/larder-cli/larder/sources/trust"
 )
@@ -148,8 +147,6 @@ type Options struct {
 
 	Archives     int64 // total size of the recent downloads to keep, in bytes; 0 means none
 	KeepArchives bool  // keep the archives that this Dir downloads
-
-	Arrivals *staging.Arrivals // downloads of other processes; may be nil
 
 	ReadOnly    bool             // create, change and remove nothing
 	Unbound     bool             // this user may write to read-only files, as root may

@@ -347,7 +347,7 @@ func (t *tx) prepare() (err error) {
 		}
 		t.Finally(func() { kept.Close() })
 	}
-	t.Prepare(work, kept, store.Downloads{Archives: d.Archives(), Arrivals: d.opts.Arrivals}, d.warn)
+	t.Prepare(work, kept, d.Archives(), d.warn)
 	return nil
 }
 

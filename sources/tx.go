@@ -117,13 +117,8 @@ type Stage interface {
 	Resume(want Hash) (held io.Reader, note string, err error)
 
 	// Recent opens the archive with this hash if this or another store downloaded
-	// it recently. If another process downloads it now, it waits as long as bytes
-	// arrive there. The error matches [fs.ErrNotExist] if there is none.
+	// it recently. The error matches [fs.ErrNotExist] if there is none.
 	Recent(ctx context.Context, zh Hash) (Archive, error)
-
-	// Arrived is called when the stage has all bytes of an archive with the hash that
-	// was given to Recent. Processes that wait for it can have it then.
-	Arrived()
 
 	// Spool creates a temporary file beside the stage, for bytes that arrive
 	// out of order. The error matches [errors.ErrUnsupported] if the stage has

@@ -73,7 +73,6 @@ type Options struct {
 	LockTimeout time.Duration // how long to wait for other writers; 0 means until they have finished
 
 	Archives  *staging.Archives // of recent downloads, and for those into this mirror; may be nil
-	Arrivals  *staging.Arrivals // downloads of other processes; may be nil
 	Temporary bool              // the mirror is removed soon, so it may share files with Archives
 	Now       func() time.Time  // time.Now by default
 

@@ -219,7 +219,7 @@ func (t *tx) Stage() (sources.Stage, error) {
 	if err := b.canHave(t.ID.Provider.Host); err != nil {
 		return nil, t.Explain(err)
 	}
-	return t.Prepare(b.work, b.partial, store.Downloads{Archives: b.opts.Archives, Arrivals: b.opts.Arrivals}, b.warn), nil
+	return t.Prepare(b.work, b.partial, b.opts.Archives, b.warn), nil
 }
 
 // Commit implements [sources.Tx].

@@ -29,16 +29,7 @@ func TestRecentDownloads(t *testing.T) {
 		sourcetest.Equal(t, m.steps(), want)
 		sourcetest.Expect(t, res.Fetched && (res.Size == 0) == (recent == "a"), "got %+v", res)
 		sourcetest.Equal(t, m.events[0].URL == "", recent == "a")
-		sourcetest.Equal(t, m.arrived == 0, recent == "a")
 	}
-}
-
-// Other processes have an archive if it is the offered one.
-func TestArrivedArchives(t *testing.T) {
-	m := newMachine(t)
-	m.offer.Hashes = []sources.Hash{h1("a")}
-	_, err := m.acquire(m.request())
-	sourcetest.Expect(t, err == nil && m.arrived == 0, "arrived %d, %v", m.arrived, err)
 }
 
 // An interrupted download of the offered archive is hashed and continued.

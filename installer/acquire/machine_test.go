@@ -39,7 +39,6 @@ type machine struct {
 	committed []sources.Provenance
 	stageErr  error
 	commitErr error
-	arrived   int
 	events    []acquire.Event
 	asked     int
 }
@@ -235,8 +234,6 @@ type machineStage struct {
 	m *machine
 	sourcetest.Buffer
 }
-
-func (s *machineStage) Arrived() { s.m.arrived++ }
 
 func (s *machineStage) Recent(_ context.Context, want sources.Hash) (sources.Archive, error) {
 	if s.m.recent == "" || want != zh(s.m.recent) {

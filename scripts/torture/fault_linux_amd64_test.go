@@ -443,10 +443,9 @@ func (k *rack) mirrorFits() error {
 }
 
 // unjudged matches files that may exist after one run and not after another:
-// files that "cache repair" has set aside, the name of the process that holds a
-// lock, which the next process replaces, and an empty lock file that could not be
-// removed after a download, which a download on another day removes.
-var unjudged = regexp.MustCompile(`/aside/|\.holder$|/arriving/[0-9a-f]+\.lock$`)
+// files that "cache repair" has set aside, and the name of the process that holds a
+// lock, which the next process replaces.
+var unjudged = regexp.MustCompile(`/aside/|\.holder$`)
 
 // withoutCache matches the files of runs without a cache. The packages are then
 // in the working directory, with the locks that OpenTofu would create there,

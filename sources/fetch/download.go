@@ -90,12 +90,11 @@ func (c *Client) Download(ctx context.Context, from Archive, stage Stage) error 
 		if d.expired(err) && d.renew(ctx) {
 			err = d.try(ctx, e)
 		}
-		err = d.unanswered(err)
-		further := d.have >= d.reached+bufferSize
-		if further {
+		if d.have >= d.reached+bufferSize {
 			d.reached, d.renewed, d.renewal, d.silent, d.fruitless = d.have, false, nil, 0, 0
+			return true, err
 		}
-		return further, err
+		return false, d.unanswered(err)
 	})
 	if d.stageErr != nil {
 		return d.stageErr
@@ -124,9 +123,8 @@ type download struct {
 	stageErr  error  // an error of stage, not of the network
 	renewed   bool   // whether the URL was renewed since the last progress
 	renewal   error  // why there is no other URL
-	silent    int    // number of tries without an answer or without the first bytes of the archive
-	early     bool   // whether the last try stalled within its first bytes
-	rivals    int    // number of rivals so far
+	silent    int    // number of consecutive tries without an answer, or with too little data
+	quiet     int    // number of connections that were given up because they sent nothing
 	fruitless int    // number of consecutive requests for the rest that reached the server and brought nothing
 
 	answered time.Duration // time from the request to the answer
@@ -144,10 +142,9 @@ func (d *download) resume() error {
 }
 
 // unanswered makes err final if it is the second time that the server sends no
-// answer, without progress in between.
+// answer or too little, without progress in between.
 func (d *download) unanswered(err error) error {
-	early := d.early && errors.Is(err, errTooLittle)
-	if silent := (broken{}); (early || errors.Is(err, errSilent)) && errors.As(err, &silent) {
+	if silent := (broken{}); (errors.Is(err, errTooLittle) || errors.Is(err, errSilent)) && errors.As(err, &silent) {
 		if d.silent++; d.silent == silences {
 			return silent.error
 		}
@@ -185,17 +182,25 @@ func (d *download) renew(ctx context.Context) bool {
 func (d *download) try(ctx context.Context, e *effort) error {
 	way := &way{over: d.client.archives, plain: true, effort: e, turns: true}
 	defer way.end()
-	a, err := d.connect(ctx, way, d.client.opts.FirstByte)
+	opts := d.client.opts
+	watched, w := newWatch(ctx, opts.Timeout)
+	defer w.stop()
+	w.patience = opts.FirstByte
+	a, err := d.ask(watched, w, way)
 	if err != nil {
 		return err
 	}
-	defer func() { a.close() }()
-	d.answered = min(time.Since(way.since), d.client.opts.Timeout)
-	if err := d.receive(ctx, a); err != nil {
-		d.early = errors.Is(err, errTooLittle) && a.w.early
-		return a.fail(err)
+	defer a.resp.Body.Close()
+	d.answered = min(time.Since(way.since), opts.Timeout)
+	w.slowly(opts.FirstByte)
+	// Each connection may send nothing for twice as long as the last one that was given up, because servers that scan
+	// an archive may send nothing until the scan is finished.
+	w.quiet = min(opts.Timeout<<min(d.quiet, maxDoublings), w.window)
+	err = d.receive(ctx, &stream{answer: a, w: w, body: decoded(w.reader(a.resp.Body), a.resp)})
+	if errors.Is(err, errQuiet) {
+		d.quiet++
 	}
-	return nil
+	return a.fail(err)
 }
 
 // A stream is an answer that brings an archive, or the rest of it.
@@ -203,42 +208,6 @@ type stream struct {
 	*answer
 	w    *watch
 	body io.Reader // watched and decoded
-
-	placed bool          // whether the stage is prepared for its bytes
-	spool  sources.Spool // of a rival: the bytes before those of body; nil if there are none
-	stop   func()        // of a rival: ends it; may be nil
-}
-
-func (a *stream) close() {
-	a.w.stop()
-	a.resp.Body.Close()
-	if a.spool != nil {
-		a.spool.Close()
-	}
-	if a.stop != nil {
-		a.stop()
-	}
-}
-
-// window returns how long a connection may bring too little before a rival
-// starts. It doubles with each of them, so there are only a few.
-func (d *download) window() time.Duration {
-	opts := d.client.opts
-	return min(opts.Timeout<<min(d.rivals, maxDoublings), max(opts.Timeout, opts.FirstByte))
-}
-
-// connect sends one request for the missing bytes. The patience is for the
-// answer to begin, and then for the first bytes of the archive.
-func (d *download) connect(ctx context.Context, by *way, patience time.Duration) (*stream, error) {
-	watched, w := newWatch(ctx, d.window())
-	w.patience = patience
-	a, err := d.ask(watched, w, by)
-	if err != nil {
-		w.stop()
-		return nil, err
-	}
-	w.slowly(bufferSize, patience)
-	return &stream{answer: a, w: w, body: decoded(w.reader(a.resp.Body), a.resp)}, nil
 }
 
 // tryRest is try. It counts requests for the rest of the archive that bring nothing.
@@ -307,23 +276,19 @@ func (d *download) header(resume bool) http.Header {
 	return header
 }
 
-// receive keeps the bytes of an answer, or of the rival that takes its place.
+// receive keeps the bytes of an answer.
 func (d *download) receive(ctx context.Context, a *stream) error {
 	if !a.brings() {
 		return a.refusal()
 	}
-	var p *pace
-	for {
-		n, err := d.next(ctx, a)
-		if !a.placed {
-			if n == 0 && err != nil && !isEnd(err) {
-				return cmp.Or(d.agree(a.size()), err)
-			}
-			if err := d.begin(a, d.buf[:n]); err != nil {
-				return err
-			}
-			p = d.newPace(a)
-		}
+	n, err := fill(a.body, d.buf)
+	if n == 0 && err != nil && !isEnd(err) {
+		return cmp.Or(d.agree(a.size()), err)
+	}
+	if err := d.begin(a, d.buf[:n]); err != nil {
+		return err
+	}
+	for p := d.newPace(a); ; n, err = fill(a.body, d.buf) {
 		if err := d.keepSome(n, err); err != nil {
 			return unlessEnd(err)
 		}
@@ -359,9 +324,8 @@ func (a *answer) brings() bool {
 
 // begin prepares the stage for an answer, whose first bytes are head.
 func (d *download) begin(a *stream, head []byte) error {
-	a.placed = true
 	d.from.From(bare(a.at))
-	whole, before := a.isWhole(), d.have
+	whole := a.isWhole()
 	total, err := d.check(a, head)
 	switch {
 	case err != nil && !whole: // the received bytes may be those of another archive
@@ -383,15 +347,9 @@ func (d *download) begin(a *stream, head []byte) error {
 		d.total = total
 	}
 	if d.total >= 0 {
-		if err := d.from.Expect(d.total); err != nil {
-			return err
-		}
+		return d.from.Expect(d.total)
 	}
-	if a.spool == nil {
-		return nil
-	}
-	_, err = io.Copy(d, io.NewSectionReader(a.spool, 0, before))
-	return err
+	return nil
 }
 
 // check returns the size of the archive in bytes, -1 if unknown. It returns an error

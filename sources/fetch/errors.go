@@ -30,9 +30,10 @@ var (
 	ErrContentType = errors.New("content type")
 )
 
-// The two ways to stall.
+// The ways to stall.
 var (
 	errSilent    = fmt.Errorf("%w: no answer", ErrStalled)
+	errQuiet     = fmt.Errorf("%w: no data", ErrStalled)
 	errTooLittle = fmt.Errorf("%w: too little data", ErrStalled)
 )
 

@@ -93,7 +93,7 @@ func TestPatience(t *testing.T) {
 	}{
 		{"silence", silent, 15 * time.Second, 3 * time.Minute, "stalled: no answer within 15s"},
 		{"a byte a second", every(time.Second, 1), 15 * time.Second, 3 * time.Minute, "stalled: too little data within 15s"},
-		{"one large piece", every(time.Hour, 20_000), 15 * time.Second, 3 * time.Minute, "stalled: too little data within 15s"},
+		{"one large piece", every(time.Hour, 20_000), 15 * time.Second, 15 * time.Second, "stalled: too little data within 15s"},
 		{"slow but steady", every(time.Second, 2000), 2 * time.Minute, time.Hour, "stalled: too little data within 15s"},
 	} {
 		t.Run(test.name, func(t *testing.T) {

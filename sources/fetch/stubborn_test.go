@@ -2,6 +2,7 @@ package fetch_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net/http"
 	"strings"
@@ -67,8 +68,8 @@ func TestOutageLeavesWhatThereIs(t *testing.T) {
 	sourcetest.Expect(t, s.String() == string(archive) && s.resets == 0, "%d bytes, %d resets", s.Len(), s.resets)
 }
 
-// Scanners hold an archive back, at its beginning or its end, and send it over the same connection
-// in the end. A second connection, which is scanned too, changes nothing.
+// Scanners hold an archive back, at its beginning or its end. Those that send a byte now and then get
+// minutes over one connection. The others get twice as long over each connection.
 func TestPatienceWithScanners(t *testing.T) {
 	send := func(rw http.ResponseWriter, b []byte) {
 		_, _ = rw.Write(b)
@@ -85,9 +86,9 @@ func TestPatienceWithScanners(t *testing.T) {
 		asked   int
 		handler http.HandlerFunc
 	}{
-		"headers first": {2 * time.Minute, 2, func(rw http.ResponseWriter, r *http.Request) {
+		"headers first": {(15 + 30 + 60 + 110) * time.Second, 4, func(rw http.ResponseWriter, r *http.Request) {
 			send(rw, nil)
-			wait(r, 2*time.Minute)
+			wait(r, 110*time.Second)
 			send(rw, archive)
 		}},
 		"a byte now and then": {100 * time.Second, 1, func(rw http.ResponseWriter, r *http.Request) {
@@ -97,16 +98,16 @@ func TestPatienceWithScanners(t *testing.T) {
 			}
 			send(rw, archive[10:])
 		}},
-		"a byte even less often": {160 * time.Second, 2, func(rw http.ResponseWriter, r *http.Request) {
+		"a byte even less often": {(15 + 160) * time.Second, 2, func(rw http.ResponseWriter, r *http.Request) {
 			for i := range 8 {
 				send(rw, archive[i:i+1])
 				wait(r, 20*time.Second)
 			}
 			send(rw, archive[8:])
 		}},
-		"the end late": {2 * time.Minute, 2, func(rw http.ResponseWriter, r *http.Request) {
+		"the end late": {(15 + 30 + 60 + 110) * time.Second, 4, func(rw http.ResponseWriter, r *http.Request) {
 			send(rw, archive[:len(archive)-1000])
-			wait(r, 2*time.Minute)
+			wait(r, 110*time.Second)
 			send(rw, archive[len(archive)-1000:])
 		}},
 		"slowly": {40 * time.Second, 1, func(rw http.ResponseWriter, r *http.Request) {
@@ -118,7 +119,13 @@ func TestPatienceWithScanners(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			var asked, most load
-			inBubble(t, fetch.Options{}, func(rw http.ResponseWriter, r *http.Request) {
+			var backoff time.Duration
+			sleep := func(_ context.Context, d time.Duration) error {
+				backoff += d
+				time.Sleep(d)
+				return nil
+			}
+			inBubble(t, fetch.Options{Sleep: sleep}, func(rw http.ResponseWriter, r *http.Request) {
 				asked.add(1)
 				most.add(1)
 				defer most.add(-1)
@@ -126,10 +133,10 @@ func TestPatienceWithScanners(t *testing.T) {
 			}, func(t *testing.T, client *fetch.Client) {
 				s, start := &stage{}, time.Now()
 				sourcetest.Check(t, client.Download(t.Context(), fetch.Archive{URL: "http://example.com/x.zip"}, s))
-				sourcetest.Equal(t, time.Since(start), test.took, "took")
+				sourcetest.Equal(t, time.Since(start)-backoff, test.took, "took")
 				sourcetest.Expect(t, strings.HasPrefix(string(archive), s.String()) && s.Len() >= 20_000, "%d bytes", s.Len())
 				sourcetest.Equal(t, asked.highest(), test.asked, "requests")
-				sourcetest.Expect(t, most.highest() <= 2, "%d at a time", most.highest())
+				sourcetest.Expect(t, most.highest() == 1, "%d at a time", most.highest())
 			})
 		})
 	}
@@ -154,20 +161,25 @@ func (l *load) highest() int {
 	return l.most
 }
 
-// One that sends headers and nothing else gets two tries of three minutes, each with a second
-// connection.
+// One that sends headers and nothing else gets tries of up to three minutes, and only two if the timeout is longer.
 func TestPatienceWithScannersEnds(t *testing.T) {
-	asked := &load{}
-	inBubble(t, fetch.Options{}, func(rw http.ResponseWriter, r *http.Request) {
-		asked.add(1)
-		rw.(http.Flusher).Flush()
-		<-r.Context().Done()
-	}, func(t *testing.T, client *fetch.Client) {
-		start := time.Now()
-		err := client.Download(t.Context(), fetch.Archive{URL: "http://example.com/x.zip"}, &stage{})
-		took := time.Since(start).Truncate(time.Minute)
-		sourcetest.Expect(t, err != nil && took == 6*time.Minute && asked.highest() == 4, "%v after %s and %d requests", err, took, asked.highest())
-	})
+	for timeout, want := range map[time.Duration]struct {
+		tries int
+		took  time.Duration
+	}{15 * time.Second: {6, 9 * time.Minute}, 5 * time.Minute: {2, 10 * time.Minute}} {
+		asked := &load{}
+		inBubble(t, fetch.Options{Timeout: timeout}, func(rw http.ResponseWriter, r *http.Request) {
+			asked.add(1)
+			rw.(http.Flusher).Flush()
+			<-r.Context().Done()
+		}, func(t *testing.T, client *fetch.Client) {
+			start := time.Now()
+			err := client.Download(t.Context(), fetch.Archive{URL: "http://example.com/x.zip"}, &stage{})
+			took := time.Since(start)
+			sourcetest.Expect(t, errors.Is(err, fetch.ErrStalled) && took >= want.took && took < want.took+time.Minute, "%v after %s", err, took)
+			sourcetest.Equal(t, asked.highest(), want.tries, "requests")
+		})
+	}
 }
 
 // Secrets that were sent aren't in messages of servers that repeat them.

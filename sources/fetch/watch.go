@@ -24,14 +24,12 @@ type watch struct {
 	waited time.Duration // total time waited
 	budget time.Duration // time left for all waits
 
-	usual    time.Duration // the window after the first bytes
-	early    bool          // whether the window is that for the first bytes
+	quiet    time.Duration // the longest wait without a byte; 0 means the window
 	answered atomic.Bool   // whether the answer has begun
 
 	patience time.Duration // time for the answer to begin after the request was sent; 0 means the window
 	mu       sync.Mutex
-	waiting  time.Duration       // the duration that the timer is set to; 0 if it is stopped
-	late     func(time.Duration) // see onLate
+	waiting  time.Duration // the duration that the timer is set to; 0 if it is stopped
 }
 
 // newWatch returns a watch and the context that it cancels. The caller must
@@ -41,26 +39,14 @@ func newWatch(ctx context.Context, window time.Duration) (context.Context, *watc
 	w := &watch{ctx: ctx, cancel: cancel, budget: math.MaxInt64}
 	w.timer = time.AfterFunc(time.Hour, w.expire)
 	w.timer.Stop()
-	w.widen(window)
+	w.window, w.floor = window, max(1, int(minRate*window.Seconds()))
 	return ctx, w
 }
 
-// widen sets the window, except the one for the first bytes.
-func (w *watch) widen(window time.Duration) {
-	w.usual = window
-	if !w.early {
-		w.window, w.floor = window, max(1, int(minRate*window.Seconds()))
-		w.renew()
-	}
-}
-
-// slowly sets how long the first bytes of a body may take, if that is longer than the window.
-// Servers that scan an archive for malware send little or nothing until the scan is finished.
-func (w *watch) slowly(bytes int, within time.Duration) {
-	if within <= w.window {
-		return
-	}
-	w.window, w.floor, w.early = within, bytes, true
+// slowly makes the window at least as long as within, and the floor bufferSize. Servers that
+// scan what they send or have received send very little until the scan is finished.
+func (w *watch) slowly(within time.Duration) {
+	w.window, w.floor = max(w.window, within), bufferSize
 	w.renew()
 }
 
@@ -98,36 +84,19 @@ func (w *watch) stop() {
 
 func (w *watch) renew() { w.left, w.got = w.window, 0 }
 
-// onLate sets a function that is called once, when nothing is received for the
-// usual window, or too little within a window. The watch then becomes as
-// patient as with the first bytes, and f gets the time that is left. It must not
-// block. Nil sets none.
-func (w *watch) onLate(f func(patience time.Duration)) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	w.late = f
-}
-
 func (w *watch) expire() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if w.late != nil && w.waiting > 0 {
-		if !w.early {
-			w.slowly(bufferSize, w.patience)
-		}
-		if rest := w.left - w.waiting; rest > 0 {
-			w.late(rest)
-			w.late = nil
-			w.waiting = rest
-			w.timer.Reset(rest)
-			return
-		}
-	}
-	why := errSilent
-	if w.answered.Load() {
+	why, within := errSilent, max(w.window, w.waiting)
+	switch {
+	case w.waiting == 0: // the wait has just ended
+		return
+	case w.answered.Load() && w.waiting == w.quiet && w.quiet < w.window:
+		why, within = errQuiet, w.quiet
+	case w.answered.Load():
 		why = errTooLittle
 	}
-	w.cancel(fmt.Errorf("%w within %s", why, round(max(w.window, w.waiting))))
+	w.cancel(fmt.Errorf("%w within %s", why, round(within)))
 }
 
 // while calls f, which waits for the server and returns the number of bytes
@@ -142,11 +111,9 @@ func (w *watch) while(f func() int) {
 	w.left -= waited
 	w.budget -= waited
 	w.got += n
-	if w.got < w.floor {
-		return
+	if w.got >= w.floor {
+		w.renew()
 	}
-	w.early = false
-	w.widen(w.usual)
 }
 
 // set sets the timer, or stops it if allowance is nil.
@@ -164,8 +131,8 @@ func (w *watch) set(allowance func() time.Duration) {
 
 func (w *watch) allowance() time.Duration {
 	left := min(w.left, w.budget)
-	if w.late != nil {
-		left = min(left, w.usual)
+	if w.quiet > 0 {
+		left = min(left, w.quiet)
 	}
 	return max(1, left)
 }

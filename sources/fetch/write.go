@@ -110,7 +110,7 @@ func (c *Client) Do(ctx context.Context, w Write) (*Reply, error) {
 			resp.ContentLength = 0 // it is that of the contents
 		}
 		if watch.patience > 0 { // some servers send a few bytes while they verify
-			watch.slowly(bufferSize, watch.patience)
+			watch.slowly(watch.patience)
 		}
 		watch.limit(documentWindows*c.opts.Timeout + watch.patience)
 		data, err := readDocument(watch.reader(resp.Body), resp, orDefault(w.Limit, defaultLimit))

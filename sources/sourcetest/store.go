@@ -162,8 +162,5 @@ func (b *Buffer) Recent(context.Context, sources.Hash) (sources.Archive, error) 
 	return nil, fs.ErrNotExist
 }
 
-// Arrived implements [sources.Stage].
-func (b *Buffer) Arrived() {}
-
 // Spool implements [sources.Stage].
 func (b *Buffer) Spool() (sources.Spool, error) { return nil, errors.ErrUnsupported }

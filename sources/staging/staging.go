@@ -41,9 +41,7 @@ type Stage struct {
 	bad  bool      // writing to the file has failed
 	of   string    // what the file system contains, for hints
 
-	recent   *Archives // of recent downloads; may be nil
-	arrivals *Arrivals // of all processes; may be nil
-	turn     *turn     // in the arrival of this archive
+	recent *Archives // of recent downloads; may be nil
 }
 
 var _ sources.Stage = (*Stage)(nil)
@@ -51,31 +49,20 @@ var _ sources.Stage = (*Stage)(nil)
 // New returns a stage. Its file is created in the directory work when it is
 // required; that directory is for this download only. An interrupted download
 // is kept as the file key in the directory kept, which may be nil. Recent
-// downloads and the arrivals may be nil too. Hints about a full disk contain of, for
-// example "the plugin cache".
-func New(work, kept *disk.Dir, key, of string, recent *Archives, arrivals *Arrivals) *Stage {
-	return &Stage{work: work, kept: kept, key: key, of: of, recent: recent, arrivals: arrivals}
+// downloads may be nil too. Hints about a full disk contain of, for example "the
+// plugin cache".
+func New(work, kept *disk.Dir, key, of string, recent *Archives) *Stage {
+	return &Stage{work: work, kept: kept, key: key, of: of, recent: recent}
 }
 
 // Recent implements [sources.Stage].
 func (s *Stage) Recent(ctx context.Context, zh sources.Hash) (sources.Archive, error) {
 	h, err := s.recent.Find(ctx, zh)
-	if err != nil && s.turn == nil && ctx.Err() == nil {
-		id, _ := PackageOf(s.key)
-		if s.turn, h, err = s.arrivals.await(ctx, id, zh); err != nil && s.turn != nil {
-			if h, err = s.recent.Find(ctx, zh); err == nil { // added in the meantime
-				s.turn.leave()
-			}
-		}
-	}
 	if err != nil {
 		return nil, err
 	}
 	return h, nil
 }
-
-// Arrived implements [sources.Stage].
-func (s *Stage) Arrived() { s.turn.share(s.in, s.name) }
 
 // Keep adds the file, which is a complete archive with the hash zh, to the recent
 // downloads. It must not be written to after that.
@@ -106,7 +93,6 @@ func (s *Stage) Write(p []byte) (int, error) {
 		return 0, disk.Explain(err, s.of)
 	}
 	n, err := s.file.Write(p)
-	s.turn.arrived()
 	if s.size += int64(n); s.note != "" && s.size >= worth {
 		s.writeNote()
 	}
@@ -270,7 +256,6 @@ func (s *Stage) Move(to *disk.Dir, name string, mode fs.FileMode) error {
 // End closes the file. It removes the file, unless the download was interrupted
 // and can be resumed.
 func (s *Stage) End(interrupted bool) {
-	s.turn.leave()
 	if interrupted && s.worthKeeping() {
 		s.file.Close()
 		return
@@ -299,10 +284,6 @@ func (s *Stage) discard() {
 // Drop removes the file, and an interrupted download of the same package, because the
 // archive is no longer required. After that, the stage cannot be written to.
 func (s *Stage) Drop() {
-	if s.file != nil {
-		s.turn.share(s.in, s.name)
-	}
-	s.turn.leave()
 	s.discard()
 	if s.kept != nil {
 		Drop(s.kept, s.key)

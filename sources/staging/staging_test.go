@@ -38,7 +38,7 @@ func newPlace(t *testing.T) place {
 }
 
 func (p place) stage() *staging.Stage {
-	return staging.New(p.work, p.kept, "key", "the test", nil, nil)
+	return staging.New(p.work, p.kept, "key", "the test", nil)
 }
 
 // download writes text to a stage and ends the stage.
@@ -238,7 +238,7 @@ func TestResumeReplacesWhatTheStageHolds(t *testing.T) {
 
 func TestWithoutADirectoryNothingIsKept(t *testing.T) {
 	p := newPlace(t)
-	s := staging.New(p.work, nil, "key", "the test", nil, nil)
+	s := staging.New(p.work, nil, "key", "the test", nil)
 	p.resumes(s, first, "", "")
 	check(t, s.Begin("note"))
 	_, err := io.WriteString(s, "abc")

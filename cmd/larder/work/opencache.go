@@ -57,9 +57,8 @@ func (m *rootModule) memory() acquire.Memory {
 }
 
 // sharing returns the options of a mirror with the recent downloads in the plugin cache added.
-// There are none without a cache that can be written. Downloads of other processes are there anyway.
+// There are none without a cache that can be written.
 func (m *rootModule) sharing(mirror builder.Options) builder.Options {
-	mirror.Arrivals = m.arrivals
 	root := m.cacheRoot()
 	if m.flags.NoCache || m.flags.ReadOnly || root == "" {
 		return mirror
@@ -173,7 +172,6 @@ func (m *rootModule) cacheOptions() (cachedir.Options, error) {
 		Key:         key,
 		Link:        s.flags.Link,
 		Archives:    int64(m.config.KeepArchivesMB) * 1e6,
-		Arrivals:    m.arrivals,
 		ReadOnly:    s.flags.ReadOnly,
 		Unbound:     Unbound(),
 		Paranoid:    s.flags.Paranoid,

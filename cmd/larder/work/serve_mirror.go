@@ -15,8 +15,7 @@ import (
 )
 
 // An openedMirror is the mirror of a server, opened for writing only while something is stored, so that other commands can
-// also write to it. It shares no downloads with other processes of the user: one of them may be a client, which waits for
-// the server.
+// also write to it.
 type openedMirror struct {
 	*rootModule
 	dir string

@@ -29,7 +29,6 @@ import (
 	"github.com/larder-cli/larder/sources/policy"
 	"github.com/larder-cli/larder/sources/registry"
 	"github.com/larder-cli/larder/sources/seal"
-	"github.com/larder-cli/larder/sources/staging"
 	"github.com/larder-cli/larder/sources/trust"
 )
 
@@ -103,8 +102,6 @@ type Session struct {
 
 	signers signerLog // of the packages of the command
 
-	arrivals *staging.Arrivals // downloads of this user's processes into any store; nil if the run changes nothing
-
 	mu      sync.Mutex
 	opened  []*cachedir.Dir // closed at the end
 	ledgers []*age.Ledger   // the same
@@ -171,9 +168,6 @@ func Open(machine cliconfig.Machine, dir string, opts Options, out *report.Outpu
 	out.AtEnd(s.close)
 	out.AtLast(s.hintEngine)
 	s.requests(opts.Engines, opts.EnginesBy)
-	if state := machine.StateDir(); state != "" && !opts.ReadOnly {
-		s.arrivals = staging.ArrivalsIn(filepath.Join(state, "arriving"), func(id sources.PackageID, h disk.Holder) { out.WaitingForCache(id, h, "") })
-	}
 	for _, path := range []*string{&s.flags.Config, &s.flags.Cache} { // exec changes the directory later
 		if *path != "" {
 			*path = Absolute(dir, *path)
@@ -229,7 +223,6 @@ func (s *Session) close() {
 	for _, ledger := range s.ledgers {
 		ledger.Close()
 	}
-	s.arrivals.Close()
 }
 
 // root returns the root module in dir. Its messages are written to out.
