@@ -20,7 +20,6 @@
 //	.larder/tmp/run-…                          staging directory of one run, see [disk.Scratch]
 //	.larder/partial/PACKAGE, PACKAGE.note      interrupted downloads, kept for a day or until the package is in place
 //	.larder/archives/CHECKSUM                  archives of recent downloads, kept for a day
-//	.larder/hosts/HOST_PORT                    hosts that requests pause for, see [Dir.Until]
 //	.larder/aside/TIME/                        files that a repair moved, at the same path as in the cache
 //	.larder/aside/replaced/                    replaced packages whose files had been changed, in the same way
 //	.larder/users/UID/                         the same directories, for each user who doesn't own .larder
@@ -339,7 +338,7 @@ func (d *Dir) stateAndCommon() (dirs []*disk.Dir) {
 
 // stateDirs are the directories in the state. Open checks all of them for links and
 // mounts, which is simpler than checking wherever one is used.
-var stateDirs = []string{"tmp", "partial", archivesDir, "package", knownHashes, keptMarks, "roots", "evidence", "lock", "aside", hosts, usersDir}
+var stateDirs = []string{"tmp", "partial", archivesDir, "package", knownHashes, keptMarks, "roots", "evidence", "lock", "aside", usersDir}
 
 // ErrMirror matches the error for a directory that is a mirror, not a plugin cache.
 var ErrMirror = errors.New("this is a mirror, not a plugin cache")

@@ -131,9 +131,7 @@ func (d *Dir) openToUsers() error {
 	if !d.shared {
 		return nil
 	}
-	for _, name := range []string{"lock", hosts} {
-		remake(d.common, name)
-	}
+	remake(d.common, "lock")
 	packages, err := disk.Open(d.root)
 	if err != nil {
 		return err

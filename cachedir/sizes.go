@@ -25,7 +25,7 @@ type Usage struct {
 	Leftover    Amount // files of killed processes, and unknown files in .larder
 	Working     Amount // staging directories of other processes
 	Aside       Amount // moved by repairs, and replaced packages whose files had been changed
-	Records     Amount // records, registrations, locks and the pauses of hosts
+	Records     Amount // records, registrations and locks
 	Foreign     Amount // files that do not belong in a cache
 	Others      Amount // files of other users that this user can't remove
 }
@@ -78,7 +78,7 @@ func (d *Dir) measureForeign(u *Usage, findings []Finding) {
 
 // isRecords reports whether Usage counts the file as a record.
 func isRecords(name string) bool {
-	return slices.Contains([]string{packageRecords, knownHashes, keptMarks, "roots", "lock", hosts, "cache.lock", "gate.lock"}, name)
+	return slices.Contains([]string{packageRecords, knownHashes, keptMarks, "roots", "lock", "cache.lock", "gate.lock"}, name)
 }
 
 // Usage measures the contents of the cache directory besides packages and foreign files. It

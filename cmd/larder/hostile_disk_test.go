@@ -974,7 +974,6 @@ func TestPipesForDirectories(t *testing.T) {
 		{pluginCache, cacheCommands},
 		{pluginCache + "/.larder", cacheCommands},
 		{pluginCache + "/.larder/package", cacheCommands},
-		{pluginCache + "/.larder/hosts", cacheCommands},
 		{pluginCache + "/example.test", cacheCommands},
 		{pluginCache + "/" + widgetDir + "/1.2.0/" + ownPlatform, cacheCommands},
 		{"usb", mirrorCommands},

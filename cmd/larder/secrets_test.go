@@ -35,7 +35,7 @@ func TestOutputHoldsNoSecrets(t *testing.T) {
 		"content type":       {Path: "*/versions", Body: `<p>`, ContentType: "text/%s"},
 		"refusal":            {Path: "*/versions", Status: 403, Body: `{"errors":["%s"]}`, ContentType: "application/json"},
 		"failure":            {Path: "*/versions", Status: 500, Body: `%s`, ContentType: "text/plain"},
-		"title":              {Path: "*/versions", Status: 403, Body: `<html><title>%s</title></html>`, ContentType: "text/html"},
+		"page":               {Path: "*/versions", Status: 403, Body: `<html><title>%s</title></html>`, ContentType: "text/html"},
 		"redirect":           {Path: "*/versions", Redirect: "https://other.test/%s/x?a=%s"},
 		"redirected user":    {Path: "*/versions", Redirect: "ftp://me:%s@other.test/"},
 		"service":            {Path: "*/terraform.json", Body: `{"providers.v1":"https://%s.test/%s/"}`},

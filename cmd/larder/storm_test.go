@@ -17,8 +17,8 @@ import (
 	"github.com/larder-cli/larder/sources/sourcetest"
 )
 
-// Thirty processes share a cache and the rate limit of a registry. The registry refuses few
-// requests, each process reports once for each of two hosts that it waits, and all succeed.
+// Thirty processes use a registry with a rate limit at once. It refuses few requests, each process
+// reports once for each of two hosts that it waits, and all succeed.
 func TestProcessesShareALimitedRegistry(t *testing.T) {
 	t.Parallel()
 	for _, i := range sourcetest.Sample(t, 2, 1) {
@@ -53,7 +53,7 @@ func TestProcessesGiveUpARegistry(t *testing.T) {
 	}
 }
 
-// Processes that are killed while they wait, or while others wait for them, block no other process.
+// Processes that are killed while they wait block no other process.
 func TestKilledProcessesDoNotBlockOthers(t *testing.T) {
 	t.Parallel()
 	s := newStorm(t, 30)
@@ -150,5 +150,5 @@ func (s *storm) refused() (n int) {
 
 // lines is how many lines are about waiting.
 func (s *storm) lines() int {
-	return strings.Count(s.output, "trying again in") + strings.Count(s.output, "waiting up to")
+	return strings.Count(s.output, "trying again for up to") + strings.Count(s.output, "waiting up to")
 }

@@ -40,6 +40,9 @@ func describe(err error) error {
 		if strings.Contains(text, "handshake failure") {
 			hint = "the server may support only outdated TLS, such as SHA-1 signatures or RSA key exchange: update it"
 		}
+		if strings.Contains(text, "no application protocol") {
+			hint = "allow HTTP/1.1 on the server: Larder requests archives over it"
+		}
 	case errors.Is(err, io.ErrUnexpectedEOF):
 		final = false
 	case errors.Is(err, io.EOF):

@@ -3,9 +3,8 @@
 //
 // Waiting for a server has a limit, and so has everything that is read. Waiting
 // for other downloads from the same host has none, but ends with the context.
-// All requests to an overloaded or unreachable host wait together, including
-// those of other processes. Temporary errors are retried, others are final. An
-// interrupted archive is resumed.
+// All requests to an overloaded or unreachable host wait together. Temporary
+// errors are retried, others are final. An interrupted archive is resumed.
 //
 // Configured credentials, headers and client certificates are sent only over
 // https, and only to the host and port that they are configured for. That holds
@@ -94,19 +93,6 @@ type Event struct {
 	Known  bool // whether an earlier event already reported this trouble with the host
 }
 
-// A Ledger shares the state of hosts, identified by HOST:PORT, between the
-// processes on a machine. All its methods may fail silently. Each process then
-// uses only its own observations.
-type Ledger interface {
-	// Until returns the time before which a host must not be contacted, and the
-	// number of pauses since its last good answer. The time is zero if the host
-	// was never in trouble.
-	Until(host string) (until time.Time, pauses int)
-
-	// Leave records the values that Until returns.
-	Leave(host string, until time.Time, pauses int)
-}
-
 // A Client fetches documents and archives. It is safe for concurrent use. A
 // program should use only one, because each Client applies the limits per host
 // on its own.
@@ -115,7 +101,6 @@ type Client struct {
 	documents http.RoundTripper
 	archives  http.RoundTripper
 	report    sync.Mutex // serializes calls of opts.Report
-	ledger    atomic.Pointer[Ledger]
 
 	answered atomic.Bool // whether any host has
 	hopeless atomic.Bool // whether a host was given up that can't be reached, before any answered
@@ -153,9 +138,6 @@ func New(opts Options) *Client {
 	}
 	return c
 }
-
-// Share makes the client share the state of hosts with other processes.
-func (c *Client) Share(l Ledger) { c.ledger.Store(&l) }
 
 // orDefault returns v, or otherwise if v is zero.
 func orDefault[T comparable](v, otherwise T) T {

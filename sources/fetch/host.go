@@ -21,19 +21,17 @@ type host struct {
 	key      string              // HOST:PORT
 	archives *semaphore.Weighted // limits the archives being downloaded
 	asks     atomic.Bool         // requests a client certificate, but none is configured
-	speaks1  atomic.Bool         // has answered a request for an archive over HTTP/1.1
-	modern   atomic.Bool         // supports only HTTP/2
-
-	lost atomic.Bool // could not be reached by all tries of a request, and has not answered since
+	lost     atomic.Bool         // could not be reached by all tries of a request, and has not answered since
 
 	opening    atomic.Bool   // whether a request has begun to open the first connection
 	opened     chan struct{} // closed when that is open or has failed
 	endOpening func()        // closes it
 
-	mu       sync.Mutex
-	standing standing  // as observed by this process
-	waited   time.Time // the end of the last pause that this process waited for
-	told     time.Time // time of the last event about trouble with the host
+	mu     sync.Mutex
+	until  time.Time // the end of the last pause; zero if there was none
+	waited bool      // whether a request has waited for that
+	pauses int       // number of pauses since the last good answer
+	told   time.Time // time of the last event about trouble with the host
 }
 
 func (c *Client) host(u *url.URL) *host {

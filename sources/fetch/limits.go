@@ -70,10 +70,6 @@ const (
 	// connect are retried like other errors.
 	reachTries = 2
 
-	// processesPerProbe is how many processes that wait for a host send one request
-	// after each pause, whatever the others have found, in the mean.
-	processesPerProbe = 4
-
 	// calm is how long after a pause a host gets no additional connections for
 	// one archive, and no further event about trouble.
 	calm = time.Minute

@@ -6,7 +6,6 @@ import (
 	"encoding/json"
 	"encoding/xml"
 	"errors"
-	"html"
 	"mime"
 	"net/http"
 	"net/url"
@@ -73,38 +72,18 @@ func oneLine(text string, secrets []string) string {
 }
 
 // said returns the message in the body of an error answer. In addition to
-// message, it reads the title of an HTML page, and plain text. It is empty if
-// the message only repeats the status.
+// message, it reads plain text. It is empty if the message only repeats the
+// status.
 func said(body []byte, resp *http.Response, secrets []string) string {
 	text := message(body, secrets)
 	kind, _, _ := mime.ParseMediaType(resp.Header.Get("Content-Type"))
-	switch {
-	case text != "":
-	case isHTML(body):
-		text = oneLine(html.UnescapeString(title(body)), secrets)
-	case kind == "text/plain" && resp.StatusCode >= 400:
+	if text == "" && kind == "text/plain" && resp.StatusCode >= 400 && !isHTML(body) {
 		text = oneLine(string(body), secrets)
 	}
 	if repeatsStatus(text, resp.StatusCode) {
 		return ""
 	}
 	return text
-}
-
-// title returns the title of an HTML page.
-func title(page []byte) string {
-	text := string(page)
-	lower := strings.ToLower(text)
-	if len(lower) != len(text) {
-		return "" // offsets in lower differ from those in text
-	}
-	_, rest, _ := strings.Cut(lower, "<title>")
-	inner, _, found := strings.Cut(rest, "</title>")
-	if !found {
-		return ""
-	}
-	begin := len(text) - len(rest)
-	return text[begin : begin+len(inner)]
 }
 
 // repeatsStatus reports whether text is only the meaning of the status code, as

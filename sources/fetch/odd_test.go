@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"compress/gzip"
 	"context"
-	"crypto/x509"
 	"errors"
 	"fmt"
 	"io"
@@ -13,7 +12,6 @@ import (
 	"strconv"
 	"strings"
 	"sync"
-	"sync/atomic"
 	"testing"
 	"time"
 
@@ -297,47 +295,6 @@ func TestRedirectsOfMetadataToPlainHTTP(t *testing.T) {
 	sourcetest.Expect(t, strings.Contains(fmt.Sprint(sources.Hints(err)), hint), "hints: %q", sources.Hints(err))
 }
 
-// A server that supports only HTTP/2 may close the connection after the
-// handshake, or send something other than HTTP/1.1.
-func TestServersWithHTTP2Only(t *testing.T) {
-	for name, says := range map[string]string{
-		"hangs up": "", "settings": "\x00\x00\x06\x04\x00\x00\x00\x00\x00\x00\x05\x00\x00\x40\x00",
-		"426": "HTTP/1.1 426 Upgrade Required\r\nContent-Length: 0\r\n\r\n", "505": "HTTP/1.1 505 X\r\nContent-Length: 0\r\n\r\n",
-		"464": "HTTP/1.1 464 X\r\nContent-Length: 0\r\n\r\n", "404": "HTTP/1.1 404 X\r\nContent-Length: 0\r\n\r\n",
-	} {
-		t.Run(name, func(t *testing.T) { holdHTTP2Alone(t, says) })
-	}
-}
-
-func holdHTTP2Alone(t *testing.T, says string) {
-	var hungUp atomic.Int32
-	server := httptest.NewUnstartedServer(http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) {
-		if r.ProtoMajor == 2 {
-			serve(archive, `"a"`, time.Time{})(rw, r)
-			return
-		}
-		hungUp.Add(1)
-		conn, _, err := http.NewResponseController(rw).Hijack()
-		check(t, err)
-		_, _ = io.WriteString(conn, says)
-		conn.Close()
-	}))
-	server.EnableHTTP2 = true
-	server.Config.ErrorLog = quiet
-	server.StartTLS()
-	defer server.Close()
-	client := fetch.New(fetch.Options{DownloadTries: 1, Hosts: map[sources.Host]fetch.HostOptions{
-		sources.Host(server.Listener.Addr().String()): {Authorities: []*x509.Certificate{server.Certificate()}},
-	}})
-	defer client.CloseIdleConnections()
-	for range 3 {
-		s := &stage{}
-		check(t, client.Download(t.Context(), fetch.Archive{URL: server.URL + "/x.zip"}, s))
-		sourcetest.Equal(t, s.Len(), len(archive), "bytes")
-	}
-	sourcetest.Equal(t, hungUp.Load(), 1, "tried over HTTP/1.1")
-}
-
 // If the answer is an HTML page, the error contains that and the page's URL.
 func TestPagesInsteadOfDocuments(t *testing.T) {
 	w := newWorld(t, fetch.Options{}, func(rw http.ResponseWriter, r *http.Request) {
@@ -387,54 +344,27 @@ func TestOneWaitEmitsOneEvent(t *testing.T) {
 	sourcetest.Equal(t, told, 1, "told")
 }
 
-// A ledger is shared by clients as it is by processes.
-type ledger struct {
-	sync.Mutex
-	until  time.Time // of all hosts
-	pauses int
-}
-
-func (l *ledger) Until(string) (time.Time, int) {
-	l.Lock()
-	defer l.Unlock()
-	return l.until, l.pauses
-}
-
-func (l *ledger) Leave(_ string, until time.Time, pauses int) {
-	l.Lock()
-	defer l.Unlock()
-	l.until, l.pauses = until, pauses
-}
-
-// A wait that a server requests of one process also applies to the first
-// request of another process, limited by the other process's own maximum.
-func TestPausesAreShared(t *testing.T) {
-	var shared ledger
-	inBubble(t, fetch.Options{Tries: 1}, func(rw http.ResponseWriter, r *http.Request) {
+// A request that starts during a pause waits for its end, and reports that, unless another event did.
+func TestRequestsDuringAPause(t *testing.T) {
+	var told []string
+	report := func(e fetch.Event) { told = append(told, fmt.Sprint(e.Try, " ", e.AtMost.Round(10*time.Second))) }
+	inBubble(t, fetch.Options{Tries: 1, Report: report}, func(rw http.ResponseWriter, r *http.Request) {
 		if r.URL.Path == "/busy" {
 			rw.Header().Set("Retry-After", "20")
 			rw.WriteHeader(http.StatusTooManyRequests)
 		}
-	}, func(t *testing.T, one *fetch.Client) {
-		one.Share(&shared)
-		_, err := one.Document(t.Context(), fetch.Request{URL: "http://example.com/busy"})
+	}, func(t *testing.T, client *fetch.Client) {
+		_, err := client.Document(t.Context(), fetch.Request{URL: "http://example.com/busy"})
 		sourcetest.Expect(t, err != nil, "no error")
-	})
-	for name, tt := range map[string]struct{ ahead, least, most time.Duration }{
-		"as asked":     {20 * time.Second, 20 * time.Second, 21 * time.Second},
-		"over":         {-time.Second, 0, 0},
-		"far too long": {24 * time.Hour, 2 * time.Minute, 2*time.Minute + time.Second},
-	} {
-		inBubble(t, fetch.Options{}, func(http.ResponseWriter, *http.Request) {}, func(t *testing.T, other *fetch.Client) {
-			shared.Leave("example.com:80", time.Now().Add(tt.ahead), 1)
-			other.Share(&shared)
+		for _, least := range []time.Duration{20 * time.Second, 0} {
 			begun := time.Now()
-			_, err := other.Document(t.Context(), fetch.Request{URL: "http://example.com/"})
+			_, err = client.Document(t.Context(), fetch.Request{URL: "http://example.com/"})
 			sourcetest.Check(t, err)
 			took := time.Since(begun)
-			sourcetest.Expect(t, took >= tt.least && took <= tt.most, "%s: waited %s", name, took)
-		})
-	}
+			sourcetest.Expect(t, took >= least && took <= least+time.Second, "waited %s", took)
+		}
+	})
+	sourcetest.Equal(t, fmt.Sprint(told), "[0 20s]", "events")
 }
 
 // A body that never arrives delays neither a redirect nor the request after a

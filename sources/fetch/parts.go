@@ -176,7 +176,7 @@ func (p *parts) arriving(part int, w *watch) {
 // trouble.
 func (p *parts) help(ctx context.Context) {
 	h := p.client.host(p.at)
-	for more := true; more && !p.client.standing(h).recent(); {
+	for more := true; more && !h.recent(); {
 		if !h.archives.TryAcquire(1) {
 			return
 		}

@@ -36,9 +36,14 @@ func (c *Client) retry(ctx context.Context, u *url.URL, e *effort, try func() (p
 		if troubled && (again || trouble.after > 0) {
 			c.startPause(&event, e, trouble, failed)
 		} else if again {
-			event.AtMost, event.Known = allBackoffs(failed, c.triesFor(err, e.tries)), c.host(u).tell()
+			event.AtMost = allBackoffs(failed, c.triesFor(err, e.tries))
 		}
 		if again {
+			at := c.host(u)
+			if troubled {
+				at = trouble.host
+			}
+			event.Known = at.tell()
 			c.tell(event)
 			if troubled { // keepPause waits
 				continue
@@ -52,16 +57,14 @@ func (c *Client) retry(ctx context.Context, u *url.URL, e *effort, try func() (p
 	}
 }
 
-// startPause starts a pause for all requests to a host, and completes the event about it.
+// startPause starts a pause for all requests to a host, and completes the event about it. A
+// host that requests the same short wait of many processes has room for few of them, so the
+// pause gets longer with each try in any case.
 func (c *Client) startPause(event *Event, e *effort, t *troubled, failed int) {
-	if t.after > 0 {
-		c.leave(t.host, e, t.after, true)
-		event.Wait, event.AtMost = t.after, t.after+spread
-	} else {
-		event.Wait = c.leave(t.host, e, sharedBackoff(failed), false)
+	event.Wait = t.host.pause(e, max(t.after, sharedBackoff(failed)), t.after > 0)
+	if event.AtMost = event.Wait + spread; t.after == 0 {
 		event.AtMost = allBackoffs(failed, c.triesFor(t, e.tries))
 	}
-	event.Known = t.host.tell()
 }
 
 // suggestTimeout adds the hint how to wait longer, if err is a timeout.

@@ -8,8 +8,8 @@ import (
 	"github.com/larder-cli/larder/sources/sourcetest"
 )
 
-// The message of an error answer may be plain text or the title of a page. It
-// is left out if it only repeats the status.
+// The message of an error answer may be plain text, but not a page. It is left out
+// if it only repeats the status.
 func TestMessagesOfRefusals(t *testing.T) {
 	for _, tt := range []struct {
 		status      int
@@ -21,10 +21,8 @@ func TestMessagesOfRefusals(t *testing.T) {
 		{403, "application/octet-stream", "license expired", ""},
 		{404, "text/plain", "404 page not found\n", ""},
 		{404, "application/json", `{"errors":["Not Found"]}`, ""},
-		{502, "text/html", "<html><head><title>502 Bad Gateway</title></head></html>", ""},
-		{403, "text/html", "<!doctype html><TITLE>Blocked &amp; logged</TITLE>", "Blocked & logged"},
-		{403, "text/html", "<html><title>never closed", ""},
-		{403, "text/html", "<html>\u0130<title>of another length in lower case</title>", ""},
+		{403, "text/html", "<!doctype html><title>Blocked</title>", ""},
+		{403, "text/plain", "<!doctype html><title>Blocked</title>", ""},
 		{403, "", "", ""},
 	} {
 		resp := &http.Response{StatusCode: tt.status, Header: http.Header{"Content-Type": {tt.contentType}}}

@@ -3,7 +3,6 @@ package fetch
 import (
 	"bytes"
 	"context"
-	"crypto/tls"
 	"errors"
 	"fmt"
 	"io"
@@ -185,7 +184,7 @@ func (c *Client) roundTrip(ctx context.Context, w *watch, by *way, u *url.URL, h
 	known.host.lost.Store(false)
 	w.renew()
 	if resp.StatusCode < 500 && resp.StatusCode != http.StatusTooManyRequests {
-		c.well(known.host)
+		known.host.well()
 	}
 	if resp.Request == nil { // an authorizer may have sent another one
 		resp.Request = req
@@ -193,8 +192,7 @@ func (c *Client) roundTrip(ctx context.Context, w *watch, by *way, u *url.URL, h
 	return resp, resp.Request.Header, nil
 }
 
-// exchange sends a request over the transport for its host. If the host
-// supports only HTTP/2, requests for archives use the transport for documents.
+// exchange sends a request over the transport for its host.
 func (c *Client) exchange(over http.RoundTripper, u *url.URL, req *http.Request) (*http.Response, error) {
 	if over == c.documents {
 		first, done, err := c.host(u).open(req)
@@ -204,46 +202,7 @@ func (c *Client) exchange(over http.RoundTripper, u *url.URL, req *http.Request)
 		defer done()
 		req = first
 	}
-	h := c.host(u)
-	if over == c.archives && h.modern.Load() {
-		over = c.documents
-	}
-	resp, err := c.transportFor(over, u).RoundTrip(req)
-	if err == nil && resp.ProtoMajor == 1 && resp.StatusCode < 400 {
-		h.speaks1.Store(true)
-	}
-	if over == c.archives && c.documents != over && u.Scheme == "https" && req.Body == nil && h.wantsHTTP2(resp, err) {
-		if again, err2 := c.transportFor(c.documents, u).RoundTrip(req); err2 == nil {
-			if resp != nil {
-				discard(resp)
-			}
-			h.modern.Store(again.ProtoMajor == 2)
-			return again, nil
-		}
-	}
-	return resp, err
-}
-
-// wantsHTTP2 reports whether the result of a request over HTTP/1.1 may mean
-// that the host supports only HTTP/2. Such hosts fail the handshake, close the
-// connection after it, send something other than HTTP/1.1, or answer with an
-// error status.
-func (h *host) wantsHTTP2(resp *http.Response, err error) bool {
-	if h.speaks1.Load() {
-		return false
-	}
-	if err != nil {
-		var proxy *ProxyError
-		var certificate *tls.CertificateVerificationError
-		return !errors.As(err, &proxy) && !errors.As(err, &certificate) && !errors.Is(err, context.Canceled)
-	}
-	switch resp.StatusCode {
-	case http.StatusUnauthorized, http.StatusProxyAuthRequired, http.StatusGone, http.StatusTooManyRequests:
-		return false // which have other causes
-	case http.StatusHTTPVersionNotSupported:
-		return true
-	}
-	return resp.StatusCode >= 400 && resp.StatusCode < 500
+	return c.transportFor(over, u).RoundTrip(req)
 }
 
 // refusal returns the error for a response with an unexpected status. It reads

@@ -85,7 +85,7 @@ func (m *rootModule) cacheRoot() string {
 // cache returns the plugin cache in the directory root, or nil if it cannot be opened. An engine
 // may use the cache too. The error is that of a cache with a link or a mount in it.
 func (m *rootModule) cache(root string, shared bool) (*cachedir.Dir, error) {
-	cache, err := m.caches.get(root, func() (*cachedir.Dir, error) {
+	return m.caches.get(root, func() (*cachedir.Dir, error) {
 		if root == "" {
 			m.output.Warn("no directory for a plugin cache is known; continuing without a cache")
 			return nil, nil
@@ -106,10 +106,6 @@ func (m *rootModule) cache(root string, shared bool) (*cachedir.Dir, error) {
 		}
 		return cache, nil
 	})
-	if cache != nil {
-		m.client.Share(cache) // processes share the pauses that servers request
-	}
-	return cache, err
 }
 
 // tellReadOnly warns that packages are not added to a plugin cache, and how to change that if
