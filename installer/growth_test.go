@@ -16,13 +16,13 @@ func TestTimeGrowsWithTheLockFile(t *testing.T) {
 	if testing.Short() {
 		t.Skip("the race detector takes most of the time")
 	}
-	lock := func(prepare func(f *fixture, n int), drop bool) func(*testing.T, int) func() {
+	lock := func(prepare func(f *fixture, n int), strict bool) func(*testing.T, int) func() {
 		return func(t *testing.T, n int) func() {
 			f := newUnknownFixture(t)
 			f.opts.Platforms = []sources.Platform{platform("linux_amd64")}
 			prepare(f, n)
 			l := f.locker()
-			l.DropUnknown = drop
+			l.Strict = strict
 			return func() {
 				_, err := l.Lock(t.Context(), f.root)
 				f.must(err)
@@ -53,7 +53,7 @@ func TestTimeGrowsWithTheLockFile(t *testing.T) {
 		f.lock("widget 1.0.0", h1(onLinux))
 	}
 	for name, test := range map[string]func(*testing.T, int) func(){
-		"hashes": lock(hashes, false), "dropped hashes": lock(hashes, true),
+		"hashes": lock(hashes, false), "strict": lock(hashes, true),
 		"signed checksums": lock(signed, false), "providers": lock(providers, false),
 		"unread state": func(t *testing.T, n int) func() {
 			f := newUnknownFixture(t)

@@ -36,8 +36,7 @@ type job struct {
 	unfit   []unfit  // versions on this machine that were not chosen, the newest first
 	passed  []passed // versions that only the policy excludes, the newest first
 
-	unknown  []UnknownHash // see Locker.examine
-	examined []Outcome
+	unknown []UnknownHash // see Locker.examine
 }
 
 func (in *Installer) newJob(root Root, req sources.Requirement, workdir sources.Workdir) job {

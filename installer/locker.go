@@ -21,10 +21,9 @@ type Locker struct {
 	*Installer
 	Keep []sources.Platform // platforms for which the store keeps fetched packages
 
-	// Strict fetches packages for other platforms, if their signed checksums contain
-	// them, to identify every h1: hash in a lock file.
-	Strict      bool
-	DropUnknown bool // leave unknown hashes out of lock files, unless they are Maybe
+	// Strict also reports an h1: hash as unknown if only a package for a platform that was
+	// not requested could have it, and the store has recorded none.
+	Strict bool
 
 	facts    sources.Memo[factKey, fact]
 	kept     sources.Memo[sources.Release, trust.Sums]
@@ -58,43 +57,31 @@ const (
 )
 
 // Lock completes the lock file of root with the hashes of every package for every
-// platform. It keeps all hashes of a version that stays locked, unless DropUnknown is
-// set. Providers fail separately, as in [Installer.Install]. The Result has their
-// unknown hashes in any case.
+// platform. It keeps all hashes of a version that stays locked. Providers fail separately,
+// as in [Installer.Install]. The Result has their unknown hashes in any case.
 func (l *Locker) Lock(ctx context.Context, root Root) (*Result, error) {
 	workdir := l.cache.Workdir(root.Dir, filepath.Join(root.DataDir, "providers"))
 	defer func() { _ = workdir.Close() }() // nothing is linked
 	jobs, result, err := l.runAll(ctx, root, workdir, l.run)
 	for i := range jobs {
 		result.Unknown = append(result.Unknown, jobs[i].unknown...)
-		result.Examined = append(result.Examined, jobs[i].examined...)
 	}
 	if err == nil {
 		result.Lock.Entries = l.entries(root, jobs)
 		result.Lock.Text, result.Lock.Change = root.Lock.Complete(result.Lock.Entries, l.engine)
 		err = writeLock(root, result)
 	}
-	for i := range result.Unknown {
-		result.Unknown[i].Dropped = result.Unknown[i].Dropped && err == nil
-	}
 	return result, err
 }
 
-// entries keeps unidentified hashes, unless they are dropped, and the entries of providers
-// that are no longer required: only an installation removes those.
+// entries keeps unknown hashes, and the entries of providers that are no longer required:
+// only an installation removes those.
 func (l *Locker) entries(root Root, jobs []job) []lockfile.Entry {
 	all := entries(root, jobs) // those of the jobs are first
 	for i, j := range jobs {
 		if j.locked.Version == j.version {
 			all[i].Hashes = append(all[i].Hashes, j.locked.Hashes...)
 		}
-		var dropped []sources.Hash
-		for _, u := range j.unknown {
-			if u.Dropped {
-				dropped = append(dropped, u.Hash)
-			}
-		}
-		all[i].Hashes = sources.Without(all[i].Hashes, dropped...)
 	}
 	required := map[sources.Provider]bool{}
 	for _, e := range all {
@@ -146,7 +133,24 @@ func (l *Locker) run(j *job, ctx context.Context) error {
 	if err == nil {
 		j.warnUnsigned()
 	}
-	return errors.Join(err, l.examine(ctx, j, facts, err))
+	l.examine(ctx, j, facts, err != nil)
+	return err
+}
+
+// about determines the fact for one platform.
+func (l *Locker) about(ctx context.Context, j *job, platform sources.Platform) (fact, error) {
+	id := j.id(platform)
+	if held := j.looked[platform]; j.offline && held.suffices() {
+		here := l.jobFor(id, nil)
+		here.learnKnown(held.held)
+		return here.fact(Outcome{Package: held.held, How: Remembered, Offline: true}), nil
+	}
+	f, err := l.fact(ctx, id, nil, nil)
+	if errors.Is(err, sources.ErrOffline) {
+		_, unknown := l.into.Recall(id)
+		err = j.requiredBy(&MissingError{Requirement: j.req, Version: j.version, Platform: platform, Err: err, Hashed: unknown == nil})
+	}
+	return f, err
 }
 
 // checkLocked refuses an unlocked package if other archives of its version are

@@ -1,6 +1,7 @@
 package installer
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -103,4 +104,22 @@ func (j *job) warnUnsigned() {
 	}
 	j.acquirer.Warn(j.id(sources.Platform{}), fmt.Sprintf(
 		"the lock file has %s: hashes of %s, which cover other platforms, but there are no signed checksums of %s; name each platform in use with --platform", sources.ZH, j.locked.Version, j.version))
+}
+
+// likely are the most common platforms in lock files, the most common first.
+var likely = []sources.Platform{
+	{OS: "linux", Arch: "amd64"}, {OS: "darwin", Arch: "arm64"}, {OS: "windows", Arch: "amd64"},
+	{OS: "linux", Arch: "arm64"}, {OS: "darwin", Arch: "amd64"}, {OS: "windows", Arch: "arm64"},
+	{OS: "linux", Arch: "arm"}, {OS: "linux", Arch: "386"}, {OS: "windows", Arch: "386"}, {OS: "freebsd", Arch: "amd64"},
+}
+
+// likelyFirst sorts platforms by how common they are.
+func likelyFirst(platforms []sources.Platform) []sources.Platform {
+	rank := func(p sources.Platform) int {
+		if i := slices.Index(likely, p); i >= 0 {
+			return i
+		}
+		return len(likely)
+	}
+	return slices.SortedStableFunc(slices.Values(platforms), func(a, b sources.Platform) int { return cmp.Compare(rank(a), rank(b)) })
 }

@@ -49,8 +49,7 @@ type Result struct {
 	// query, it is unknown.
 	Behind []sources.Provider
 
-	Unknown  []UnknownHash // unidentified hashes in the lock file; from a Locker
-	Examined []Outcome     // packages for other platforms that a strict Locker fetched to identify hashes
+	Unknown []UnknownHash // unknown hashes in the lock file; from a Locker
 }
 
 // A LockChange describes the change of a lock file.

@@ -1,7 +1,6 @@
 package installer_test
 
 import (
-	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -63,12 +62,6 @@ func unknown(r *installer.Result) string {
 	var all []string
 	for _, u := range r.Unknown {
 		text := fmt.Sprintf("%d %s", u.Line, names[u.Hash])
-		if u.Maybe {
-			text += " maybe"
-		}
-		if u.Dropped {
-			text += " dropped"
-		}
 		if u.Refused {
 			text += " refused"
 		}
@@ -93,44 +86,31 @@ func TestUnknownHashes(t *testing.T) {
 	onLinuxKnown := remembered(onLinux, sources.SelfSigned, true)
 	fromRegistry := "download linux_amd64, package linux_amd64"
 	for _, c := range []struct {
-		name         string
-		locked       []sources.Hash // on lines from 5 on
-		prior        func(*fixture)
-		strict, drop bool
-		want         string
-		asked        string
-		gone         []sources.Hash // from the lock file
+		name   string
+		locked []sources.Hash // on lines from 5 on
+		prior  func(*fixture)
+		strict bool
+		want   string
+		asked  string
 	}{
 		{name: "complete and genuine", locked: genuine, asked: fromRegistry},
 		{name: "only from the cache", locked: genuine, prior: onLinuxKnown},
-		{name: "invented", locked: with(foreignContents, foreignArchive), want: "10 contents maybe, 11 archive", asked: fromRegistry},
-		{name: "invented, only from the cache", locked: with(foreignContents, foreignArchive), prior: onLinuxKnown, want: "10 contents maybe, 11 archive"},
+		{name: "invented", locked: with(foreignContents, foreignArchive), want: "11 archive", asked: fromRegistry},
+		{name: "invented, only from the cache", locked: with(foreignContents, foreignArchive), prior: onLinuxKnown, want: "11 archive"},
 		{name: "altered", locked: h(h1(onLinux), zh(onLinux), foreignArchive), prior: onLinuxKnown, want: "7 archive"},
 		{name: "twice in the file", locked: with(foreignArchive, foreignArchive), prior: onLinuxKnown, want: "10 archive"},
-		{name: "genuine, of another platform", locked: with(h1(onDarwin)), prior: onLinuxKnown, want: "10 darwin maybe"},
-		{name: "of another recorded platform", locked: with(h1(onDarwin)), prior: func(f *fixture) {
+		{name: "genuine, of another platform", locked: with(h1(onDarwin)), prior: onLinuxKnown},
+		{name: "unknown schemes", locked: with("h9:x", "zz:"), prior: onLinuxKnown},
+		{name: "strict, invented", locked: with(foreignContents, foreignArchive), strict: true, want: "10 contents, 11 archive", asked: fromRegistry},
+		{name: "strict, of another platform", locked: with(h1(onDarwin)), prior: onLinuxKnown, strict: true, want: "10 darwin"},
+		{name: "strict, of another recorded platform", locked: with(h1(onDarwin), foreignContents), strict: true, want: "11 contents", prior: func(f *fixture) {
 			onLinuxKnown(f)
 			remembered(onDarwin, sources.SelfSigned, true)(f)
 		}},
-		{name: "of another platform that was only imported", locked: with(h1(onDarwin)), prior: func(f *fixture) {
+		{name: "strict, of another platform that was only imported", locked: with(h1(onDarwin)), strict: true, want: "10 darwin", prior: func(f *fixture) {
 			onLinuxKnown(f)
 			remembered(onDarwin, sources.HashOnly, false)(f)
-		}, want: "10 darwin maybe"},
-		{name: "unknown schemes", locked: with("h9:x", "zz:"), prior: onLinuxKnown},
-		{name: "dropped", locked: with(foreignContents, foreignArchive, "h9:x"), prior: onLinuxKnown, drop: true,
-			want: "10 contents maybe, 11 archive dropped", gone: h(foreignArchive)},
-
-		{name: "strict", locked: with(h1(onDarwin), h1(onWindows)), prior: onLinuxKnown, strict: true,
-			asked: "download darwin_arm64, download windows_amd64, package darwin_arm64, package windows_amd64"},
-		{name: "strict, and nothing to identify", locked: with(foreignArchive), prior: onLinuxKnown, strict: true, want: "10 archive"},
-		{name: "strict stops when all are identified", locked: with(h1(onDarwin)), prior: onLinuxKnown, strict: true,
-			asked: "download darwin_arm64, package darwin_arm64"},
-		{name: "strict, invented", locked: with(h1(onDarwin), foreignContents), prior: onLinuxKnown, strict: true, want: "11 contents",
-			asked: "download darwin_arm64, download windows_amd64, package darwin_arm64, package plan9_386, package windows_amd64"},
-		{name: "strict and dropped", locked: with(h1(onDarwin), foreignContents, foreignArchive), prior: onLinuxKnown, strict: true, drop: true,
-			want:  "11 contents dropped, 12 archive dropped",
-			asked: "download darwin_arm64, download windows_amd64, package darwin_arm64, package plan9_386, package windows_amd64",
-			gone:  h(foreignContents, foreignArchive)},
+		}},
 
 		{name: "no signed checksums are known", locked: with(foreignContents), asked: fromRegistry, prior: func(f *fixture) {
 			for pid, p := range f.source.packages {
@@ -162,18 +142,12 @@ func TestUnknownHashes(t *testing.T) {
 			if f.kept != nil {
 				f.store.evidence = map[sources.Version]*sources.Signed{id(onLinux).Version: f.kept}
 			}
-			locker := &installer.Locker{Installer: installer.New(f.source, f.store, f.source, f.opts), Strict: c.strict, DropUnknown: c.drop}
+			locker := &installer.Locker{Installer: installer.New(f.source, f.store, f.source, f.opts), Strict: c.strict}
 			result, err := locker.Lock(t.Context(), f.root)
 			f.must(err)
 			sourcetest.Equal(t, unknown(result), c.want, "unknown")
 			sourcetest.Equal(t, asked(f), c.asked, "asked for")
-			var want []sources.Hash
-			for _, h := range append(c.locked, result.Lock.Entries[0].Hashes...) {
-				if !slices.Contains(c.gone, h) {
-					want = append(want, h)
-				}
-			}
-			slices.Sort(want)
+			want := slices.Sorted(slices.Values(append(c.locked, result.Lock.Entries[0].Hashes...)))
 			lock, ds := lockfile.Read(f.lockPath())
 			f.must(ds.Err())
 			now, _ := lock.Entry(provider("widget"))
@@ -218,57 +192,4 @@ func TestUnknownHashesOfARefusedProvider(t *testing.T) {
 	if got, want := unknown(result), "6 archive refused"; got != want {
 		t.Errorf("unknown: %s, want %s", got, want)
 	}
-}
-
-// No hash is dropped from a lock file that isn't written because another provider
-// fails.
-func TestNoHashIsDroppedIfAProviderFails(t *testing.T) {
-	f := newUnknownFixture(t)
-	f.require("gadget", "")
-	f.lock("widget 1.0.0", zh(onLinux), foreignArchive)
-	locker := f.locker()
-	locker.DropUnknown = true
-	result, err := locker.Lock(t.Context(), f.root)
-	if err == nil {
-		t.Error("gadget was found")
-	}
-	if got, want := unknown(result), "6 archive"; got != want {
-		t.Errorf("unknown: %s, want %s", got, want)
-	}
-}
-
-// The check fails if a package cannot be fetched, because a hash may belong to it.
-func TestStrictOffline(t *testing.T) {
-	f := newUnknownFixture(t)
-	f.store.known[id(onLinux)] = sources.Stored{ID: id(onLinux), H1: h1(onLinux), ZH: zh(onLinux), Signed: f.evidence()}
-	f.source.offline = true
-	f.lock("widget 1.0.0", h1(onLinux), zh(onLinux), h1(onDarwin), foreignArchive)
-	locker := f.locker()
-	locker.Strict = true
-	result, err := locker.Lock(t.Context(), f.root)
-	if !errors.Is(err, sources.ErrOffline) || strings.Count(err.Error(), "--offline is set") != 3 {
-		t.Errorf("got %v", err)
-	}
-	sourcetest.Equal(t, unknown(result), "7 darwin maybe refused, 8 archive refused", "unknown")
-}
-
-// Each package is fetched once, however many root modules have an unknown hash.
-func TestStrictFetchesOnce(t *testing.T) {
-	f := newUnknownFixture(t)
-	f.lock("widget 1.0.0", zh(onLinux), foreignContents)
-	locker := f.locker()
-	locker.Strict = true
-	root := f.root
-	root.DryRun = true
-	for range 3 {
-		result, err := locker.Lock(t.Context(), root)
-		f.must(err)
-		sourcetest.Equal(t, unknown(result), "6 contents", "unknown")
-		if len(result.Packages) != 1 || slices.Contains(result.Lock.Entries[0].Hashes, h1(onDarwin)) {
-			t.Errorf("other platforms are locked: %v", result.Lock.Entries)
-		}
-		sourcetest.Equal(t, len(result.Examined), 2, "examined", result.Examined)
-	}
-	want := "download darwin_arm64, download linux_amd64, download windows_amd64, package darwin_arm64, package linux_amd64, package plan9_386, package windows_amd64"
-	sourcetest.Equal(t, asked(f), want, "asked for")
 }

@@ -36,7 +36,7 @@ var changesNothing = []struct{ command, args string }{
 	{"lock", "--chdir new lock --check --no-cache"},
 	{"lock", "lock --check --recursive"},
 	{"lock", "lock --check --strict --recursive"},
-	{"lock", "--chdir work lock --dry-run --strict --drop-unknown"},
+	{"lock", "--chdir work lock --dry-run"},
 	{"check", "--chdir work check"},
 	{"check", "--chdir work check --offline --platform darwin_arm64"},
 	{"check", "--chdir new check --no-cache"},

@@ -108,7 +108,7 @@ func excludeFlag() line.Flag {
 
 // strictFlag is for commands that check hashes in lock files, and means the same in each of them.
 func strictFlag() line.Flag {
-	return line.Flag{Name: "strict", Does: "download other platforms to identify hashes"}
+	return line.Flag{Name: "strict", Does: "report every hash that no known package has"}
 }
 
 // platformsFlag is for commands that work for several platforms at once.

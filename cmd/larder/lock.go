@@ -2,9 +2,11 @@ package main
 
 import (
 	"context"
+	"errors"
 	"slices"
 
 	"github.com/larder-cli/larder/cmd/larder/line"
+	"github.com/larder-cli/larder/cmd/larder/report"
 	"github.com/larder-cli/larder/cmd/larder/work"
 )
 
@@ -22,7 +24,6 @@ func lockCommand() *line.Command {
 			line.Flag{Name: "keep", Does: "keep packages for other platforms in the plugin cache"},
 			line.Flag{Name: "check", Does: "report missing and unknown hashes, change nothing"},
 			strictFlag(),
-			line.Flag{Name: "drop-unknown", Does: "remove hashes that match no known package"},
 			dryRunFlag("show how lock files would change"),
 		}),
 		Leaves: "each lock file is unchanged or complete",
@@ -32,13 +33,16 @@ func lockCommand() *line.Command {
 
 // lock reads the flags of lock, and completes or checks lock files.
 func lock(ctx context.Context, l *line.Line, s *work.Session) error {
-	if err := l.Exclusive("check", "dry-run", "drop-unknown"); err != nil {
+	if err := l.Exclusive("check", "dry-run"); err != nil {
 		return err
+	}
+	if l.Bool("strict") && !l.Bool("check") {
+		return report.Usage(errors.New("--strict requires --check"))
 	}
 	if err := l.Exclusive("keep", "no-cache"); err != nil {
 		return err
 	}
 	return work.Lock(ctx, s, work.LockRequest{
-		Arguments: l.Words, Keep: l.Bool("keep"), Check: l.Bool("check"), Strict: l.Bool("strict"), DropUnknown: l.Bool("drop-unknown"),
+		Arguments: l.Words, Keep: l.Bool("keep"), Check: l.Bool("check"), Strict: l.Bool("strict"),
 	})
 }

@@ -231,9 +231,7 @@ type UnknownHash struct {
 	Provider string       `json:"provider"`
 	Version  string       `json:"version"`
 	Hash     sources.Hash `json:"hash"`
-	Severity string       `json:"severity"`
 	Why      string       `json:"text"`
-	Removed  bool         `json:"removed,omitempty"`
 }
 
 // Kind implements [Object].
@@ -259,7 +257,6 @@ type LockSum struct {
 	Failed     int      `json:"failed"`       // root modules
 	Problems   int      `json:"problems,omitempty"`
 	Unknown    int      `json:"unknown_hashes,omitempty"`     // not covered by any package or signed checksums
-	Unchecked  int      `json:"unchecked_hashes,omitempty"`   // may belong to a platform that was not examined
 	CheckedOut int      `json:"checkout_providers,omitempty"` // served by the checkout; only of a strict check
 	Platforms  []string `json:"platforms"`
 	Packages   int      `json:"packages"` // packages whose hashes were required
@@ -313,12 +310,6 @@ func (t LockSum) Text(o *Output) string {
 	}
 	if t.Failed > 0 {
 		parts = append(parts, fmt.Sprintf("%d failed", t.Failed))
-	}
-	if t.Unchecked > 0 {
-		parts = append(parts, hashes(t.Unchecked, "unchecked"))
-	}
-	if t.Unknown > 0 && !t.Check {
-		parts = append(parts, hashes(t.Unknown, "unknown"))
 	}
 	switch {
 	case t.Bytes > 0:

@@ -133,6 +133,9 @@ func (k *targetCache) stored(ctx context.Context, id sources.PackageID) (sources
 	return s, err
 }
 
+// maxPlaces is the largest number of root modules shown for one provider.
+const maxPlaces = 10
+
 // notLocked is the reason why a provider is not exported: these root modules lock no version of it.
 type notLocked struct{ modules []string }
 

@@ -20,7 +20,7 @@ import (
 // A CheckRequest says which root modules to check, and how.
 type CheckRequest struct {
 	Roots  []string // directories as typed; none means the one in which larder works
-	Strict bool     // as for lock: download other platforms to identify hashes
+	Strict bool     // as for lock: report every hash that no known package has
 	Since  string   // only root modules that have changed since this revision of the repository; empty means all
 	Format report.CheckFormat
 }
@@ -76,7 +76,6 @@ func (m *rootModule) namedPlatforms() []sources.Platform {
 
 // conclude shows the findings and the totals. Failed is the error of the root modules that could not be checked.
 func (c *checking) conclude(failed error) error {
-	c.warnUnknown()
 	if len(c.unread) > 0 {
 		c.output.Warn("not checked, because they can't be read and have not changed: %s", sources.JoinSome(c.unread, 5, ", ", " and %d others"))
 	}
@@ -239,9 +238,6 @@ func (k *checkedModule) checkRoot(ctx context.Context, root *installer.Root) err
 	root.Requirements = slices.DeleteFunc(root.Requirements, func(r sources.Requirement) bool { return !k.signed(locker, r.Provider) })
 	locked := &lockedModule{out: k.out, file: k.LockFile, check: true}
 	err = k.complete(ctx, k.rootModule, root, locked, locker, methods)
-	k.locking.mu.Lock()
-	k.unknown = append(k.unknown, slices.DeleteFunc(locked.unknown(), unknownHash.problem)...)
-	k.locking.mu.Unlock()
 	k.takeLocked(locked)
 	return err
 }
@@ -352,8 +348,8 @@ func (k *checkedModule) takeLocked(locked *lockedModule) {
 		k.add(f.About(of.Provider, of.Version), k.lockedAt(of.Provider))
 	}
 	for _, u := range locked.unknown() {
-		if u.problem() && !u.Refused { // otherwise an error is about it
-			f := report.CheckFinding{Rule: report.RuleUnknownHash, Text: u.text(), Hints: []string{k.removeHint()}}
+		if !u.Refused { // otherwise an error is about it
+			f := report.CheckFinding{Rule: report.RuleUnknownHash, Text: unknownText(u), Hints: []string{k.unknownHint()}}
 			k.add(f.About(u.Provider, u.Version), report.Place{File: k.LockFile, Line: u.Line})
 		}
 	}

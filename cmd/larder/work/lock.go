@@ -1,7 +1,6 @@
 package work
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -39,16 +38,14 @@ type locking struct {
 	tally    tally
 	changes  []report.LockChange
 	problems []report.LockProblem
-	unknown  []unknownHash // in all lock files
 }
 
 // A LockRequest says which lock files to complete or to check, and how.
 type LockRequest struct {
-	Arguments   []string // root modules and providers, as typed
-	Keep        bool     // packages of other platforms are kept in the plugin cache
-	Check       bool
-	Strict      bool
-	DropUnknown bool
+	Arguments []string // root modules and providers, as typed
+	Keep      bool     // packages of other platforms are kept in the plugin cache
+	Check     bool
+	Strict    bool // for a check
 }
 
 // Lock completes lock files, or checks them. It checks the request before it reads anything.
@@ -118,7 +115,6 @@ func (l *locking) at(ctx context.Context, dir string, out *report.Output) (show 
 	} else {
 		l.tally.Failed++
 	}
-	l.unknown = append(l.unknown, m.unknown()...)
 	return func() {
 		m.show(ctx)
 		l.tally.addPlatforms(m)
@@ -189,7 +185,7 @@ func (l *locking) complete(ctx context.Context, m *rootModule, root *installer.R
 	locked.before, locked.engine = root.Lock, m.config.Engine
 	locked.platforms, locked.declared = m.platforms(), m.declared()
 	locked.result, err = locker.Lock(ctx, *root)
-	if l.Check && l.Strict {
+	if l.Strict {
 		locked.checkedOut = m.servedHere(ctx, methods, root, locked.result)
 	}
 	return m.explain(err)
@@ -274,7 +270,7 @@ func (l *locking) locker(m *rootModule, methods []sources.Method) (*installer.Lo
 		}
 		return &installer.Locker{
 			Installer: installer.New(sources.NewMulti(methods), store, m.client, opts),
-			Keep:      keeps, Strict: l.Strict, DropUnknown: l.DropUnknown,
+			Keep:      keeps, Strict: l.Strict,
 		}, nil
 	})
 }
@@ -361,7 +357,6 @@ func (l *locking) sum(conclude bool) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.warnUnusedKeys()
-	l.warnUnknown()
 	if len(l.tally.Platforms) == 0 { // all root modules failed
 		l.tally.Platforms = sources.Texts(thisIfNone(l.flags.Platforms))
 	}
@@ -395,46 +390,6 @@ func (l *locking) sum(conclude bool) error {
 	return nil
 }
 
-// warnUnknown prints one warning for each unknown hash that is not a problem, with all lock
-// files that contain it.
-func (l *locking) warnUnknown() {
-	groups := map[string][]unknownHash{}
-	for _, u := range l.unknown {
-		if !u.problem() {
-			text := u.version() + ": " + u.outcome(l.flags.DryRun)
-			groups[text] = append(groups[text], u)
-		}
-	}
-	texts := make([]string, 0, len(groups))
-	for text, us := range groups {
-		slices.SortFunc(us, func(a, b unknownHash) int {
-			return cmp.Or(cmp.Compare(a.file, b.file), cmp.Compare(a.Line, b.Line))
-		})
-		texts = append(texts, text)
-	}
-	slices.SortFunc(texts, func(a, b string) int {
-		first, second := groups[a][0], groups[b][0]
-		return cmp.Or(cmp.Compare(first.file, second.file), cmp.Compare(first.Line, second.Line), cmp.Compare(a, b))
-	})
-	var hints unknownHints
-	for _, text := range texts {
-		us := groups[text]
-		hints.add(us[0])
-		warning := us[0].place() + ": " + text
-		for i, u := range us[1:] {
-			if i+1 == maxPlaces && l.output.Level != report.Verbose {
-				warning += fmt.Sprintf("\n  and %d more", len(us)-maxPlaces)
-				break
-			}
-			warning += "\n  " + u.place()
-		}
-		l.output.WarnAside(warning)
-	}
-	for _, hint := range hints.list(l.removeHint()) {
-		l.output.Hint("%s", hint)
-	}
-}
-
 // problemsFound returns the error of a check that found problems.
 func (l *locking) problemsFound() error {
 	t := &l.tally
@@ -450,7 +405,7 @@ func (l *locking) problemsFound() error {
 		err = sources.WithHint(err, "run the same command without --check to add the missing hashes")
 	}
 	if t.Unknown > 0 {
-		err = sources.WithHint(err, "%s", l.removeHint())
+		err = sources.WithHint(err, "%s", l.unknownHint())
 	}
 	if t.CheckedOut > 0 {
 		err = sources.WithHint(err, "%s", checkoutHint)

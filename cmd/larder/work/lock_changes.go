@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"cmp"
 	"context"
+	"fmt"
 	"slices"
 
 	"github.com/rogpeppe/go-internal/diff"
@@ -42,7 +43,9 @@ func (m *lockedModule) incomplete() bool {
 func (m *lockedModule) show(ctx context.Context) {
 	m.out.Fail(ctx, m.wrong)
 	for _, u := range m.unknown() {
-		m.out.Tell(u.value())
+		m.out.Tell(report.UnknownHash{
+			File: m.file, Line: u.Line, Provider: u.Provider.String(), Version: u.Version.String(), Hash: u.Hash, Why: unknownFault,
+		})
 	}
 	for _, s := range m.checkedOut {
 		m.out.Tell(report.CheckoutProvider{File: m.file, Line: s.line, Provider: s.Provider.String(), Version: s.Version.String(), Mirror: s.mirror, Why: s.text})
@@ -92,9 +95,7 @@ func (m *lockedModule) problems() []report.LockProblem {
 		all = append(all, report.LockProblemOf(m.file, m.before.Block(of.Provider), of, c.Lacks()))
 	}
 	for _, u := range m.unknown() {
-		if u.problem() {
-			all = append(all, report.LockProblemOf(m.file, u.Line, sources.Release{Provider: u.Provider, Version: u.Version}, u.text()))
-		}
+		all = append(all, report.LockProblemOf(m.file, u.Line, u.Release, unknownText(u)))
 	}
 	for _, s := range m.checkedOut {
 		all = append(all, report.LockProblemOf(m.file, s.line, s.Release, s.text))
@@ -148,15 +149,11 @@ func (t *tally) add(m *lockedModule) {
 		return d.Was.Version != d.Now.Version || d.Constrained()
 	})
 	for _, u := range m.unknown() {
-		switch {
-		case u.Refused: // counted as a wrong hash
-		case u.Maybe:
-			t.Unchecked++
-		default:
+		if !u.Refused { // otherwise counted as a wrong hash
 			t.Unknown++
 		}
 	}
-	for _, p := range slices.Concat(m.result.Packages, m.result.Examined) {
+	for _, p := range m.result.Packages {
 		if t.packages == nil {
 			t.packages = map[sources.PackageID]bool{}
 		}
@@ -187,15 +184,24 @@ func (t *tally) addPlatforms(m *lockedModule) {
 	}
 }
 
-// unknown returns the unknown hashes of the lock file, in its order.
-func (m *lockedModule) unknown() []unknownHash {
-	if m.result == nil {
+// unknown returns the unknown hashes that a check has found, in the order of the lock file.
+func (m *lockedModule) unknown() []installer.UnknownHash {
+	if m.result == nil || !m.check {
 		return nil
 	}
-	var all []unknownHash
-	for _, u := range m.result.Unknown {
-		all = append(all, unknownHash{u, m.file, m.engine, m.check})
+	return slices.SortedStableFunc(slices.Values(m.result.Unknown), func(a, b installer.UnknownHash) int { return cmp.Compare(a.Line, b.Line) })
+}
+
+const unknownFault = "matches no signed checksum and no package known on this machine"
+
+// unknownText names an unknown hash and describes what is wrong with it.
+func unknownText(u installer.UnknownHash) string { return fmt.Sprintf("%q %s", u.Hash, unknownFault) }
+
+// unknownHint says what to do about unknown hashes. Only a strict check finds those of platforms that were not checked.
+func (r LockRequest) unknownHint() string {
+	const remove = "find out who added the unknown hashes, and remove them from the lock file"
+	if r.Strict {
+		return "name other platforms with --platform, which makes their hashes known; " + remove
 	}
-	slices.SortStableFunc(all, func(a, b unknownHash) int { return cmp.Compare(a.Line, b.Line) })
-	return all
+	return remove
 }
