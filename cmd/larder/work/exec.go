@@ -241,6 +241,9 @@ func (e *execution) readCommand() error {
 		return report.Usage(errors.New("upgrading and a readonly lock file exclude each other"))
 	}
 	for _, dir := range in.PluginDirs {
+		if err := e.machine.CheckPath(dir); err != nil {
+			return report.Usage(fmt.Errorf("-plugin-dir: %w", err))
+		}
 		if dir != "" && !view.IsMirror(Absolute(e.workDir, dir)) { // of an outer larder exec
 			e.pluginDirs = append(e.pluginDirs, Absolute(e.workDir, dir))
 		}
