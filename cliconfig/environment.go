@@ -62,7 +62,8 @@ func (l *loader) environment() {
 
 // pathVariables refuses paths that only a shell would expand. Larder expands those of AWS.
 func (l *loader) pathVariables() {
-	names := "TF_CLI_CONFIG_FILE TERRAFORM_CONFIG LARDER_CONFIG NETRC TF_PLUGIN_CACHE_DIR TF_DATA_DIR SSL_CERT_FILE SSL_CERT_DIR"
+	names := "TF_CLI_CONFIG_FILE TERRAFORM_CONFIG TF_PLUGIN_CACHE_DIR TF_DATA_DIR LARDER_CONFIG NETRC " +
+		"SSL_CERT_FILE SSL_CERT_DIR"
 	if l.engine == sources.OpenTofu && l.GOOS != "windows" {
 		names += " XDG_CONFIG_HOME XDG_DATA_HOME"
 	}

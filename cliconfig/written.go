@@ -15,9 +15,9 @@ var replaceable = sync.OnceValue(func() *regexp.Regexp {
 	return regexp.MustCompile(`^~(?:[\w.-]+)?(?:$|[/\\])|\$(?:\{\w+\}|env:\w+|[A-Za-z_]\w*)|%[A-Za-z_][\w()]*%`)
 })
 
-// CheckPath fails for a path that begins with ~ or contains a variable, if its reader expands neither. Engines
-// take such a path literally, and create a directory named ~. It accepts the name of an existing file, unless that name is ~,
-// and URLs.
+// CheckPath fails for a path that begins with ~ or contains a variable, if its reader expands neither. Engines take
+// such a path literally, and create a directory named ~. CheckPath accepts URLs, and the name of an existing file
+// unless that name is ~.
 func (m Machine) CheckPath(path string) error {
 	meant, rest, first, unknown := "", 0, "", false
 	for _, at := range replaceable().FindAllStringIndex(path, -1) {

@@ -160,7 +160,8 @@ func (ds *diagnostics) installable(n need, e sources.Engine) bool {
 	p := n.provider
 	switch {
 	case p.Legacy():
-		ds.fail(n.at, `name its namespace, such as "hashicorp/`+p.Type+`"`, "provider %s has no namespace, as in Terraform 0.12", p)
+		hint := `name its namespace, such as "hashicorp/` + p.Type + `"`
+		ds.fail(n.at, hint, "provider %s has no namespace, as in Terraform 0.12", p)
 	case p.BuiltIn() && p.Type != "terraform":
 		ds.fail(n.at, "the only built-in provider is "+implied("terraform", e).String(), "provider %s is not built in", p)
 	case p.BuiltIn() && n.version.text != "":

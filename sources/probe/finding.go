@@ -233,7 +233,8 @@ func (w *walk) notMirror(ctx context.Context, s *Result, base *url.URL) {
 	at, err := registry.New(w.Client, registry.Options{Engine: w.Engine, Services: w.Services}).Discover(ctx, host)
 	discovered := err == nil
 	switch {
-	case discovered && strings.TrimSuffix(at.String(), "/") == strings.TrimSuffix(base.String(), "/"), w.isRegistryAt(ctx, base):
+	case discovered && strings.TrimSuffix(at.String(), "/") == strings.TrimSuffix(base.String(), "/"),
+		w.isRegistryAt(ctx, base):
 		f.Text = url + " is the base URL of a registry, not a network mirror"
 	case discovered:
 		f.Text = fmt.Sprintf("%s is a registry, and has no network mirror at %s", host, url)

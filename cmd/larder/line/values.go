@@ -65,9 +65,9 @@ func parsed[T any](l *Line, name string, parse func(string) (T, error)) (value T
 	return value
 }
 
-// Check fails for a flag, or its variable, with a value that its kind excludes, and for what path returns an error for: flags
-// that are paths, and arguments. The methods that return values report no errors, so it is called before them. An empty
-// value is probably that of an unset variable: a restriction must not become none.
+// Check fails for a flag, or its variable, with a value that its kind excludes. The methods that return values report
+// no errors, so it is called before them. The function path checks flags that are paths, and arguments. An empty value
+// is probably that of an unset variable: a restriction must not become none.
 func (l *Line) Check(path func(string) error) error {
 	for _, f := range l.Command.Flags {
 		if !l.IsSet(f.Name) {

@@ -77,7 +77,8 @@ func (m *rootModule) namedPlatforms() []sources.Platform {
 // conclude shows the findings and the totals. Failed is the error of the root modules that could not be checked.
 func (c *checking) conclude(failed error) error {
 	if len(c.unread) > 0 {
-		c.output.Warn("not checked, because they can't be read and have not changed: %s", sources.JoinSome(c.unread, 5, ", ", " and %d others"))
+		c.output.Warn("not checked, because they can't be read and have not changed: %s",
+			sources.JoinSome(c.unread, 5, ", ", " and %d others"))
 	}
 	if failed != nil && c.sum.Failed == 0 { // the root modules could not be found
 		c.modules = append(c.modules, report.CheckedModule{Name: ".", Errors: report.Faults(failed)})

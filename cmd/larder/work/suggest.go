@@ -77,16 +77,18 @@ func (m *rootModule) meantProtocol(p sources.Provider) string {
 				continue
 			}
 			if at := m.registryNear(ctx, method.URL, p); at != "" {
-				return fmt.Sprintf("network_mirror at %s:%d names a registry: write direct {} instead, and outside of provider_installation: %s",
-					m.shown(method.File), method.Line, hostBlock(p.Host, at)), nil
+				const text = "network_mirror at %s:%d names a registry: write direct {} instead, " +
+					"and outside of provider_installation: %s"
+				return fmt.Sprintf(text, m.shown(method.File), method.Line, hostBlock(p.Host, at)), nil
 			}
 		}
 		service := m.config.Hosts[p.Host]["providers.v1"]
 		for _, at := range []string{service, strings.TrimSuffix(service, p.Host.ASCII()+"/")} {
 			if mirror, err := netmirror.New(m.client, at, netmirror.Options{}); err == nil && at != "" {
 				if _, err := mirror.Versions(ctx, p); err == nil {
-					return fmt.Sprintf("providers.v1 of host %q is a mirror: remove the block, and write provider_installation { network_mirror { url = %q } }",
-						p.Host, fetch.Redact(at)), nil
+					const text = "providers.v1 of host %q is a mirror: remove the block, " +
+						"and write provider_installation { network_mirror { url = %q } }"
+					return fmt.Sprintf(text, p.Host, fetch.Redact(at)), nil
 				}
 			}
 		}
