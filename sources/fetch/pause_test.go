@@ -66,6 +66,19 @@ func TestLimitedHost(t *testing.T) {
 	}
 }
 
+// If a host requests the same short wait again and again, the waits get longer in any case.
+func TestShortWaitsGetLonger(t *testing.T) {
+	inBubble(t, fetch.Options{}, func(rw http.ResponseWriter, _ *http.Request) {
+		rw.Header().Set("Retry-After", "1")
+		rw.WriteHeader(http.StatusTooManyRequests)
+	}, func(t *testing.T, client *fetch.Client) {
+		begun := time.Now()
+		failed, _ := many(t, client, 1)
+		took := time.Since(begun)
+		sourcetest.Expect(t, failed == 1 && took >= 8*time.Second && took <= 20*time.Second, "took %s", took)
+	})
+}
+
 // If a host rejects everything, all requests fail soon, and few are sent.
 func TestHostThatOnlyRefuses(t *testing.T) {
 	var mu sync.Mutex
