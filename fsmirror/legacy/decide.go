@@ -17,7 +17,7 @@ type clues struct {
 	platform sources.Platform // the zero Platform if unknown
 }
 
-// decide adds found as a candidate, or says which flags tell what the name and the path don't.
+// decide adds found as a candidate, or names the flags for what the name and the path leave open.
 func (s *search) decide(c clues, found Candidate) (err error) {
 	var id sources.PackageID
 	var unsaid, flags []string

@@ -11,7 +11,7 @@
 //	terraform-provider-NAME_VERSION_OS_ARCH.zip     a package as it was published
 //	HOST/NAMESPACE/TYPE/…                           packages in the layout of mirrors and of 0.13
 //
-// Names and paths tell what a package is, and options tell what they don't: file names contain neither a host nor
+// Names and paths describe a package, and options what they leave open: file names contain neither a host nor
 // a namespace. Nothing is guessed. If several packages have the same identity, the first is used: paths in the given
 // order, and in each directory the files before the subdirectories. Terraform 0.12 searched in the same order.
 //

@@ -14,7 +14,7 @@ import (
 )
 
 // zip examines an archive. It is a package if it has the name of a published one, or if it was given and the options
-// tell what it is.
+// describe it.
 func (s *search) zip(at spot) {
 	typ, v, platform, published := fsmirror.ParseArchiveName(at.name())
 	if !published && (!at.given() || s.opts.As == nil) {
