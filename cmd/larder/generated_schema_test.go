@@ -29,7 +29,7 @@ var objects = []report.Object{
 	report.Forgotten{}, report.Released{}, report.Removal{}, report.MirrorRemoval{}, report.Leftover{}, report.Mirrored{}, report.Document{},
 	report.Difference{}, report.Pushed{}, report.Bundle{}, report.Bundled{}, report.Payload{}, Manifest{}, report.Version{}, line.Help{},
 	report.Topic{}, line.GlobalFlags{}, report.ExitStatus{}, report.ConfigFile{}, report.ConfigVariable{},
-	report.Completion{}, report.Diagnosis{}, report.Explanation{}, report.Release{}, report.EngineChoice{}, report.ConfigMethod{}, report.Setting{}, report.Outdated{}, report.Server{}, report.Step{}, report.Connection{}, report.CheckFinding{}, report.Serving{}, report.Served{}, report.Summary{},
+	report.Completion{}, report.Diagnosis{}, report.Explanation{}, report.Release{}, report.EngineChoice{}, report.ConfigMethod{}, report.Setting{}, report.Outdated{}, report.Exchange{}, report.CheckFinding{}, report.Serving{}, report.Served{}, report.Summary{},
 }
 
 // summaries are the types of what commands add to the summary.

@@ -33,7 +33,6 @@ var mayImport = map[string][]string{
 	"sources/netmirror":       {"sources", "sources/evidence", "sources/fetch"},
 	"sources/oci":             {"sources", "sources/evidence", "sources/fetch"},
 	"sources/policy":          {"sources"},
-	"sources/probe":           {"sources", "sources/fetch", "sources/netmirror", "sources/registry"},
 	"sources/registry":        {"sources", "sources/fetch"},
 	"sources/seal":            {"sources", "sources/disk"},
 	"sources/sourcetest":      {"sources", "sources/disk", "sources/evidence"},
@@ -69,7 +68,7 @@ var mayImport = map[string][]string{
 	"cmd/larder/line": {"cmd/larder/ui", "cmd/larder/report", "sources"},
 	"cmd/larder/work": {
 		"cmd/larder/ui", "cmd/larder/report",
-		"sources", "sources/age", "sources/archive", "sources/bucket", "sources/disk", "sources/evidence", "sources/fetch", "sources/netmirror", "sources/oci", "sources/policy", "sources/probe", "sources/registry", "sources/seal", "sources/staging", "sources/trust",
+		"sources", "sources/age", "sources/archive", "sources/bucket", "sources/disk", "sources/evidence", "sources/fetch", "sources/netmirror", "sources/oci", "sources/policy", "sources/registry", "sources/seal", "sources/staging", "sources/trust",
 		"fsmirror", "fsmirror/builder", "fsmirror/bundle", "fsmirror/legacy", "fsmirror/publish", "fsmirror/server", "fsmirror/server/endpoint", "fsmirror/server/metrics", "cachedir", "cachedir/export", "cachedir/share", "cachedir/view", "cliconfig",
 		"installer", "installer/acquire", "installer/datadir", "installer/lockfile", "installer/modules",
 	},

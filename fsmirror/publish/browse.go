@@ -59,20 +59,15 @@ func (a Archive) Exists(ctx context.Context, client *fetch.Client) error {
 	size, err := strconv.ParseInt(reply.Header.Get("Content-Length"), 10, 64)
 	if reply.Status != http.StatusOK || err != nil {
 		// A server may send HEAD elsewhere, or not understand it. What a download would get is then decisive.
-		sample, err := client.Try(ctx, fetch.Trial{URL: a.URL, Last: peek - 1, Limit: peek})
-		if err != nil {
+		if size, err = client.Peek(ctx, a.URL); err != nil {
 			return fetch.Absent(err)
 		}
-		size = sample.Total
 	}
 	if a.Size > 0 && size >= 0 && size != a.Size {
 		return reply.Wrap(&SizeError{Is: size, Stated: a.Size})
 	}
 	return nil
 }
-
-// peek is how much of an archive is read to see that it is one, in bytes.
-const peek = 512
 
 // A SizeError is an archive with another size than its place states, in bytes.
 type SizeError struct{ Is, Stated int64 }

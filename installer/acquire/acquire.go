@@ -81,7 +81,7 @@ type Acquirer struct {
 }
 
 // New returns an Acquirer. From and down may be nil if no method that queries the
-// source is called.
+// source is called. Into may be nil if only Ask is called.
 func New(from sources.Source, into Store, down Downloader, opts Options) *Acquirer {
 	if opts.Readings == nil {
 		opts.Readings = new(Readings)

@@ -99,7 +99,7 @@ func (a *Acquirer) HashesOf(ctx context.Context, offer Offer) []sources.Hash {
 // mirror that delivers none, for example in an outage. The evidence must contain the
 // archive that the mirror states.
 func (a *Acquirer) useKept(ctx context.Context, offer *Offer) {
-	if offer.Kind != sources.FromNetwork && offer.Kind != sources.FromOCI || offer.Signed != nil {
+	if a.into == nil || offer.Kind != sources.FromNetwork && offer.Kind != sources.FromOCI || offer.Signed != nil {
 		return
 	}
 	best := sources.Unverified

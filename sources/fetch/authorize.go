@@ -51,9 +51,9 @@ func (a authorizing) RoundTrip(req *http.Request) (*http.Response, error) {
 	return a.by.Send(req, a.RoundTripper)
 }
 
-// transportFor returns the transport for requests to u, with the authorizer, if there is one.
+// transportFor returns the transport for requests to u, with the trace, and with the authorizer, if there is one.
 func (c *Client) transportFor(shared http.RoundTripper, u *url.URL) http.RoundTripper {
-	t := c.transport(shared, u)
+	var t http.RoundTripper = tracing{c.transport(shared, u)}
 	if a := c.authorizer(u); a != nil {
 		return authorizing{t, a}
 	}

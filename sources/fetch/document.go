@@ -153,7 +153,7 @@ func (a *answer) page(head []byte, wanted string) error {
 	if !isHTML(head) {
 		return nil
 	}
-	err := fmt.Errorf("%w (%.80q) instead of %s", ErrPage, a.resp.Header.Get("Content-Type"), wanted)
+	err := fmt.Errorf("an HTML page (%.80q) instead of %s", a.resp.Header.Get("Content-Type"), wanted)
 	return sources.WithHint(err, "open the URL in a browser: it may be a login page, or the server's answer to every request")
 }
 
@@ -270,6 +270,6 @@ func (d *Document) CheckJSON() error {
 	if err := d.page("JSON"); err != nil {
 		return err
 	}
-	err = d.Wrap(fmt.Errorf("%w %.80q, expected application/json", ErrContentType, d.ContentType))
+	err = d.Wrap(fmt.Errorf("content type %.80q, expected application/json", d.ContentType))
 	return sources.WithHint(err, "upload the document with the content type application/json, or configure the server to send it")
 }

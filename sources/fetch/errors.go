@@ -22,12 +22,6 @@ var (
 
 	// ErrTooLarge matches the error for an answer that exceeds its size limit.
 	ErrTooLarge = errors.New("too large")
-
-	// ErrPage matches the error for an HTML page in place of a document or an archive.
-	ErrPage = errors.New("an HTML page")
-
-	// ErrContentType matches the error for a document with another content type than JSON.
-	ErrContentType = errors.New("content type")
 )
 
 // The ways to stall.

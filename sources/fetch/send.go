@@ -160,12 +160,10 @@ func (c *Client) roundTrip(ctx context.Context, w *watch, by *way, u *url.URL, h
 	c.addHeaders(req.Header, u)
 	w.answered.Store(false)
 	w.renew()
-	answered := record(ctx, u, req.Header, proxy)
 	w.while(func() int {
 		resp, err = c.exchange(by.over, u, req) //nolint:bodyclose // closed by who reads it
 		return 0
 	})
-	answered(resp, known.stands.Load())
 	if denied, ok := errors.AsType[*CredentialsError](err); ok {
 		return nil, nil, denied.Err
 	}

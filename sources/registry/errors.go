@@ -23,15 +23,6 @@ func (e *DiscoveryError) Unwrap() error { return e.Err }
 // AboutHost marks an error that is the same for all providers of a host.
 func (e *DiscoveryError) AboutHost() {}
 
-// A SignedError means that the signed checksums of a package can't be fetched.
-type SignedError struct {
-	What string // checksums or signature
-	Err  error
-}
-
-func (e *SignedError) Error() string { return "fetching " + e.What + ": " + e.Err.Error() }
-func (e *SignedError) Unwrap() error { return e.Err }
-
 // A ProtocolError means that no engine supports the plugin protocol of a
 // package.
 type ProtocolError struct {

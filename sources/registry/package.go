@@ -255,7 +255,7 @@ func (r *Registry) fetchSigned(ctx context.Context, s *sources.Signed, urls evid
 		group.Go(func() (err error) {
 			*body, err = r.signed.Get(ctx, u.String(), func() ([]byte, error) { return r.evidence(ctx, u, limit) })
 			if err != nil {
-				return &SignedError{what, err}
+				return fmt.Errorf("fetching %s: %w", what, err)
 			}
 			return nil
 		})

@@ -18,7 +18,7 @@ import (
 	"github.com/larder-cli/larder/sources"
 	"github.com/larder-cli/larder/sources/fetch"
 	"github.com/larder-cli/larder/sources/netmirror"
-	"github.com/larder-cli/larder/sources/probe"
+	"github.com/larder-cli/larder/sources/registry"
 )
 
 // What a mistyped argument, provider or version was most likely meant to be.
@@ -109,11 +109,26 @@ func (m *rootModule) registryNear(ctx context.Context, typed string, p sources.P
 		}
 	}
 	for _, at := range tried {
-		if probe.IsRegistryAt(ctx, m.client, at, p) {
+		if m.isRegistryAt(ctx, at, p) {
 			return at
 		}
 	}
 	return ""
+}
+
+// isRegistryAt reports whether a registry with a base URL has a provider. It is requested as a provider of the URL's
+// host, so that the URL never gets the token of another host.
+func (m *rootModule) isRegistryAt(ctx context.Context, base string, p sources.Provider) bool {
+	u, err := url.Parse(base)
+	if err != nil {
+		return false
+	}
+	if p.Host, err = sources.ParsePunycodeHost(u.Host); err != nil {
+		return false
+	}
+	services := map[sources.Host]map[string]string{p.Host: {"providers.v1": base}}
+	listing, err := registry.New(m.client, registry.Options{Services: services}).Versions(ctx, p)
+	return err == nil && len(listing.Versions) > 0
 }
 
 // hostBlock returns the block of the CLI configuration that names the registry of a host.
