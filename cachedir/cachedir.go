@@ -99,6 +99,7 @@ import (
 	"os"
 	"path"
 	"path/filepath"
+	"runtime"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -213,6 +214,37 @@ func (d *Dir) cannotMake(err error) error {
 		return err
 	}
 	return sources.WithHint(err, "choose a directory for the plugin cache that you may write to")
+}
+
+// Unwritable returns why Open would not be able to create the directory root, or to write to it, as far as that can be
+// found out without creating anything: on Windows, only whether a link leads nowhere. Workdir is that of Options.
+func Unwritable(root string, workdir bool) error {
+	d := &Dir{root: root, inside: !workdir}
+	at, names := disk.Existing(root), []string{"."}
+	if d.inside {
+		names = append(names, ".larder", ".larder/tmp", ".larder/lock")
+	}
+	err := disk.Dangling(root)
+	for _, name := range names {
+		if err != nil || runtime.GOOS == "windows" {
+			break
+		}
+		var dir *disk.Dir
+		if dir, err = disk.Open(filepath.Join(at, name)); errors.Is(err, fs.ErrNotExist) {
+			err = nil
+		} else if err == nil {
+			err = dir.Writable()
+			dir.Close()
+			if err != nil && d.inside && at == root {
+				err = fmt.Errorf("the plugin cache %s is read-only: new packages are not added to it: %w", root, disk.Cause(err))
+				return sources.WithHint(err, "make %s writable, or name another plugin cache with --cache", dir.Path("."))
+			}
+		}
+	}
+	if err != nil {
+		return d.cannotMake(err)
+	}
+	return nil
 }
 
 // cannotRead is the error of a plugin cache that this user may not read.

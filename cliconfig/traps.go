@@ -6,48 +6,9 @@ import (
 	"strings"
 
 	"github.com/larder-cli/larder/sources"
-	"github.com/larder-cli/larder/sources/disk"
 )
 
 // What doctor examines: places of settings, and inputs that have no effect.
-
-// TokenVariable returns the name of the variable with the token for a host. It is empty if few shells can set it,
-// because the host has a port.
-func TokenVariable(host sources.Host) string {
-	if strings.Contains(string(host), ":") {
-		return ""
-	}
-	return tokenPrefix + tokenEncoder.Replace(host.ASCII())
-}
-
-// A NamedPath is a file or directory that a variable names and that can't be read.
-type NamedPath struct{ Variable, Path, Fault string }
-
-// Unreadable returns the paths in variables that can't be read.
-func (c *Config) Unreadable() []NamedPath {
-	var all []NamedPath
-	for _, f := range c.files {
-		if f.err != nil && f.by != "" && f.by != "--config" {
-			fault := disk.Cause(f.err).Error()
-			if c.machine.isDir(f.path) {
-				fault = "is a directory"
-			}
-			all = append(all, NamedPath{f.by, f.path, fault})
-		}
-	}
-	if c.CertificateFault != "" {
-		all = append(all, NamedPath{"SSL_CERT_FILE", c.machine.getenv("SSL_CERT_FILE"), c.CertificateFault})
-	}
-	// With a file, a directory that doesn't exist is a usual way to trust nothing else.
-	if c.machine.GOOS != "windows" && c.machine.GOOS != "darwin" && c.machine.getenv("SSL_CERT_FILE") == "" {
-		for dir := range strings.SplitSeq(c.machine.getenv("SSL_CERT_DIR"), ":") {
-			if _, err := c.machine.Files.ReadDir(dir); dir != "" && err != nil {
-				all = append(all, NamedPath{"SSL_CERT_DIR", dir, disk.Cause(err).Error()})
-			}
-		}
-	}
-	return all
-}
 
 // MainFile returns the file of the CLI configuration that was read first, or "" if none was.
 func (c *Config) MainFile() string {
@@ -174,22 +135,6 @@ func (c *Config) IgnoredVariables() []IgnoredVariable {
 	return all
 }
 
-// MeansTrue returns the variable that is set to a word for false, and that engines read as true, or "".
-func (c *Config) MeansTrue() string {
-	const name = "TF_PLUGIN_CACHE_MAY_BREAK_DEPENDENCY_LOCK_FILE"
-	if slices.Contains([]string{"false", "no", "off"}, strings.ToLower(c.machine.getenv(name))) {
-		return name
-	}
-	return ""
-}
-
-// DataDirVariable returns the value of the variable that replaces .terraform, and whether it is the same directory for
-// every root module.
-func (m Machine) DataDirVariable() (value string, shared bool) {
-	value = m.getenv("TF_DATA_DIR")
-	return value, m.rooted(value)
-}
-
 // UnsearchedDirs returns existing directories that are almost those of [Config.ImpliedDirs], each with the one that
 // was probably meant.
 func (c *Config) UnsearchedDirs() (dirs [][2]string) {
@@ -214,12 +159,3 @@ func (c *Config) UnsearchedDirs() (dirs [][2]string) {
 	slices.SortFunc(dirs, func(a, b [2]string) int { return cmp.Compare(a[0], b[0]) })
 	return dirs
 }
-
-// ConfiguredRelatively reports whether the path of a filesystem mirror starts from the directory of the root module.
-func (c *Config) ConfiguredRelatively(i int) (written string, relative bool) {
-	written = c.written.Methods[i].Path
-	return written, !c.machine.rooted(written)
-}
-
-// Home returns the user's home directory, or "" if there is none.
-func (c *Config) Home() string { return c.machine.home() }

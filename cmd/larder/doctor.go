@@ -16,9 +16,9 @@ func doctorCommand() *line.Command {
 		Most:      2,
 		Needs:     "takes one mirror or registry, and one provider to try",
 		Example:   "larder doctor https://mirror.example.com/providers/",
-		About: "Says what is wrong, why it matters, and how to fix it. With the URL of a mirror or\n" +
-			"the host of a registry, sends the requests of an installation of ADDRESS, or of a\n" +
-			"provider that is required here, and shows each. Changes nothing.",
+		About: "Tries an installation, and finds traps that would silently change it. With the URL\n" +
+			"of a mirror or the host of a registry, sends the requests of an installation of\n" +
+			"ADDRESS, or of a provider that is required here, and shows each. Changes nothing.",
 		Run: inSession(func(ctx context.Context, l *line.Line, s *work.Session) error {
 			if len(l.Words) > 0 {
 				return work.ExamineServer(ctx, s, l.Word(0), l.Word(1))

@@ -30,8 +30,7 @@ type declarations struct {
 	targets     []target // of import blocks
 	moduleCalls table[moduleCall]
 	backend     *backend
-	defaultHost bool             // an address has no host
-	engines     []sources.Origin // required_version arguments
+	defaultHost bool // an address has no host
 }
 
 // A use requires a provider: an entry of required_providers, a provider block, a resource, or
@@ -233,7 +232,6 @@ func (d *declarations) misplaced(b *hcl.Block) {
 }
 
 func (d *declarations) terraform(b *hcl.Block) {
-	d.requiredVersion(b.Body)
 	for _, inner := range d.all(b.Body, terraformSchema).Blocks {
 		switch inner.Type {
 		case "required_providers":
@@ -248,18 +246,6 @@ func (d *declarations) terraform(b *hcl.Block) {
 		case "cloud":
 			d.backend = &backend{kind: "cloud"}
 		}
-	}
-}
-
-// requiredVersion notes which versions of the engine a terraform block allows. Only the engine reports errors in it.
-func (d *declarations) requiredVersion(body hcl.Body) {
-	const name = "required_version"
-	content, _, _ := body.PartialContent(&hcl.BodySchema{Attributes: []hcl.AttributeSchema{{Name: name}}})
-	if content == nil {
-		return
-	}
-	if attr := content.Attributes[name]; textOf(attr) != "" {
-		d.engines = append(d.engines, sources.Origin{File: attr.Range.Filename, Line: attr.Range.Start.Line, Constraint: textOf(attr)})
 	}
 }
 

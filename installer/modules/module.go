@@ -21,8 +21,7 @@ type module struct {
 	calls   []moduleCall
 	backend *backend // nil if the files configure none
 
-	defaultHost bool             // an address has no host
-	engines     []sources.Origin // required_version arguments
+	defaultHost bool // an address has no host
 
 	files []string // configuration files
 	tests []string // test files beside them
@@ -76,7 +75,7 @@ func (d *declarations) resolve() *module {
 			m.imports = append(m.imports, r.needs(t.use)...)
 		}
 	}
-	m.defaultHost, m.engines, m.diags = d.defaultHost, d.engines, d.diagnostics
+	m.defaultHost, m.diags = d.defaultHost, d.diagnostics
 	return m
 }
 

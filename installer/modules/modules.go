@@ -73,9 +73,6 @@ type Tree struct {
 	DefaultHost  bool                  // an address has no host, so that it depends on the engine
 	StateUnread  bool                  // the state cannot be read and may require more
 
-	// EngineVersions lists the required_version arguments of all modules, as written.
-	EngineVersions []sources.Origin
-
 	// Paths lists what was read or looked for: directories with configuration or tests, and files elsewhere. They are
 	// absolute, sorted, and may lead through symlinks.
 	Paths []string

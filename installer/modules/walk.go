@@ -101,10 +101,6 @@ func (w *walk) module(at call) *module {
 	w.diags.add(at.dir, m.diags)
 	w.require(at, m.needs)
 	w.tree.DefaultHost = w.tree.DefaultHost || m.defaultHost
-	for _, from := range m.engines {
-		from.File = filepath.Join(at.dir, from.File)
-		w.tree.EngineVersions = append(w.tree.EngineVersions, from)
-	}
 	return m
 }
 

@@ -67,6 +67,15 @@ func CheckExecutable(dir, name string, id sources.PackageID) error {
 	return nil
 }
 
+// Startable returns an error if engines could not start the provider of the package id in dir.
+func Startable(dir string, id sources.PackageID) error {
+	name, err := Executable(dir, id.Provider.Type)
+	if err != nil {
+		return err
+	}
+	return CheckExecutable(dir, name, id)
+}
+
 // LetExecute restores the execute permission of the file name, the executable of the
 // package id below root. It follows no links. The error matches [ErrNotExecutable] if
 // the permission is still missing.

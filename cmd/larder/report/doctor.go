@@ -2,8 +2,8 @@ package report
 
 import (
 	"fmt"
+	"io"
 	"path/filepath"
-	"slices"
 	"strings"
 
 	"github.com/larder-cli/larder/cmd/larder/ui"
@@ -23,13 +23,19 @@ const (
 type Diagnosis struct {
 	Severity Severity `json:"severity"`
 	Area     string   `json:"area"`           // what was examined, such as "plugin cache"
-	Trap     string   `json:"trap,omitempty"` // permanent name of the check that found it, such as "cache-in-mirror"
+	Trap     string   `json:"trap,omitempty"` // permanent name of the trap, such as "cache-in-mirror", or one of the names below
 	Text     string   `json:"text"`           // what is wrong, in one sentence without a full stop
 	Why      string   `json:"why,omitempty"`  // why it matters, likewise
 	Fix      string   `json:"fix,omitempty"`  // what fixes it, a command if there is one
 	Path     string   `json:"path,omitempty"` // of the file or directory in question
 	Line     int      `json:"line,omitempty"`
 }
+
+// The names of findings that other commands report too.
+const (
+	ErrorFinding   = "error"
+	WarningFinding = "warning"
+)
 
 // Kind implements [Object].
 func (Diagnosis) Kind() string { return "diagnosis" }
@@ -59,11 +65,12 @@ var severityPaints = map[Severity]ui.Paint{Healthy: ui.Added, Risky: ui.Changed,
 const mostOfOneTrap = 3
 
 // Diagnosed shows what doctor found. An area without a finding is one line, and is left out if no area has one,
-// unless --verbose is set. Many findings of one trap are counted. If a terminal is too small for everything, the reasons
-// and then the last warnings are left out.
+// unless --verbose is set. Many findings of one trap are counted.
 func (o *Output) Diagnosed(all []Diagnosis) Diagnosed {
 	var sum Diagnosed
+	traps, shown := map[string]int{}, map[string]int{}
 	for _, d := range all {
+		traps[d.Area+d.Trap]++
 		switch d.Severity {
 		case Broken:
 			sum.Failures++
@@ -75,62 +82,38 @@ func (o *Output) Diagnosed(all []Diagnosis) Diagnosed {
 		}
 	}
 	o.Summary(sum)
-	if o.JSON {
-		return sum
-	}
-	_, height := ui.TerminalSize(o.Stdout)
-	const others = 3 // lines: what is left out, the summary, and the prompt
-	blocks := o.diagnoses(all, sum, false)
-	tooLong := func() bool {
-		return height > 0 && o.Level < Verbose && len(slices.Concat(blocks...))+others > height
-	}
-	if tooLong() {
-		blocks = o.diagnoses(all, sum, true)
-	}
-	left := len(blocks)
-	for len(blocks) > 1 && tooLong() {
-		blocks = blocks[:len(blocks)-1]
-	}
-	for _, line := range slices.Concat(blocks...) {
-		o.result(line)
-	}
-	if left -= len(blocks); left > 0 {
-		o.Sentence("%s not shown: --verbose shows everything", ui.Count(left, "more finding"))
+	for _, d := range all {
+		kind := d.Area + d.Trap
+		shown[kind]++
+		more := traps[kind] - mostOfOneTrap
+		switch {
+		case o.JSON, d.Severity == Healthy && sum == (Diagnosed{}) && o.Level < Verbose:
+		case more <= 1 || shown[kind] <= mostOfOneTrap || o.Level == Verbose || d.Trap == ErrorFinding: // a line for one finding saves nothing
+			o.diagnosis(d)
+		case shown[kind] == mostOfOneTrap+1:
+			o.indented(d.head(), fmt.Sprintf("and %d more of this kind, which --verbose lists", more))
+		}
 	}
 	return sum
 }
 
-// diagnoses returns the lines of each finding. Brief means failures first, without reasons and without areas that have
-// no finding.
-func (o *Output) diagnoses(all []Diagnosis, sum Diagnosed, brief bool) (blocks [][]ui.Line) {
-	if brief {
-		order := []Severity{Broken, Risky, Healthy}
-		all = slices.Clone(all)
-		slices.SortStableFunc(all, func(a, b Diagnosis) int { return slices.Index(order, a.Severity) - slices.Index(order, b.Severity) })
+// Overheard returns an output that passes errors and warnings to hear, and shows nothing else.
+func (o *Output) Overheard(hear func(Diagnosis)) *Output {
+	some := *o
+	some.Stdout, some.Stderr, some.JSON, some.hear = io.Discard, io.Discard, false, hear
+	return &some
+}
+
+// diagnosis returns an error or a warning of a command as a finding.
+func (s spoken) diagnosis(most int) Diagnosis {
+	d := Diagnosis{Severity: Broken, Trap: ErrorFinding, Text: s.text(most), Fix: strings.Join(s.Hints, "; ")}
+	if s.Severity == "warning" {
+		d.Severity, d.Trap = Risky, WarningFinding
 	}
-	traps, shown := map[string]int{}, map[string]int{}
-	for _, d := range all {
-		traps[d.Area+d.Trap]++
+	if len(s.members) == 1 && s.Line > 0 {
+		d.Text, d.Path, d.Line = s.Diagnostic.Text, s.File, s.Line
 	}
-	for _, d := range all {
-		kind := d.Area + d.Trap
-		shown[kind]++
-		most, more := mostOfOneTrap, traps[kind]-mostOfOneTrap
-		if more == 1 || o.Level == Verbose || d.Trap == "" { // a line for one finding saves nothing
-			most = traps[kind]
-		}
-		if brief {
-			d.Why = ""
-		}
-		switch {
-		case shown[kind] == most+1:
-			blocks = append(blocks, o.indented(d.head(), fmt.Sprintf("and %d more of this kind, which --verbose lists", more)))
-		case shown[kind] > most, brief && d.Severity == Healthy:
-		case d.Severity != Healthy || sum != (Diagnosed{}) || o.Level == Verbose:
-			blocks = append(blocks, o.diagnosis(d))
-		}
-	}
-	return blocks
+	return d
 }
 
 // diagnosisIndent is where the text of a finding begins, after its severity.
@@ -141,32 +124,31 @@ func (d Diagnosis) head() ui.Line {
 	return ui.Line{severityPaints[d.Severity].Of(fmt.Sprintf("%-*s", diagnosisIndent, d.Severity))}
 }
 
-// diagnosis returns the lines of a finding, with the reason and the fix below it. A place that has a line is shown before the text,
+// diagnosis writes a finding, with the reason and the fix below it. A place that has a line is shown before the text,
 // as compilers do, unless the text names it.
-func (o *Output) diagnosis(d Diagnosis) []ui.Line {
+func (o *Output) diagnosis(d Diagnosis) {
 	text := d.Text
 	place := fmt.Sprintf("%s:%d", d.Path, d.Line)
 	if d.Line > 0 && !strings.HasPrefix(text, d.Path) && !strings.Contains(text, filepath.Base(place)) {
 		text = place + ": " + text
 	}
 	indent := strings.Repeat(" ", diagnosisIndent)
-	lines := o.indented(d.head(), o.ShortenHere(text))
+	o.indented(d.head(), o.ShortenHere(text))
 	if d.Why != "" {
-		lines = append(lines, o.indented(ui.Line{ui.Plain.Of(indent)}, o.ShortenHere(d.Why))...)
+		o.indented(ui.Line{ui.Plain.Of(indent)}, o.ShortenHere(d.Why))
 	}
 	fix := d.Fix
 	if !strings.Contains(fix, "=") { // a setting is used in other directories too
 		fix = o.ShortenHere(fix)
 	}
 	if fix != "" {
-		lines = append(lines, o.indented(ui.Line{ui.Plain.Of(indent), ui.Bold.Of("hint: ")}, fix)...)
+		o.indented(ui.Line{ui.Plain.Of(indent), ui.Bold.Of("hint: ")}, fix)
 	}
-	return lines
 }
 
-// indented returns the lines of a text after a head. Its further lines are indented further than the text, so that
+// indented writes a text after a head. Its further lines are indented further than the text, so that
 // the reason and the fix are easy to find.
-func (o *Output) indented(head ui.Line, text string) (lines []ui.Line) {
+func (o *Output) indented(head ui.Line, text string) {
 	text = ui.Hanging(o.address(text), diagnosisIndent+2)
 	if width := o.Width(); width > 0 {
 		text = ui.WrappedBelow(text, width, len([]rune(head.Plain())), diagnosisIndent+2)
@@ -175,8 +157,7 @@ func (o *Output) indented(head ui.Line, text string) (lines []ui.Line) {
 		if last := len(head) - 1; line == "" && last >= 0 { // a command that is too wide begins on the next line
 			head[last].Text = strings.TrimRight(head[last].Text, " ")
 		}
-		lines = append(lines, append(head, ui.Plain.Of(line)))
+		o.result(append(head, ui.Plain.Of(line)))
 		head = nil
 	}
-	return lines
 }

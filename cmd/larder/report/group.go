@@ -223,6 +223,12 @@ func (o *Output) speak(all []spoken) {
 	} else {
 		all = togetherMissing(all)
 	}
+	if o.hear != nil {
+		for _, s := range all {
+			o.hear(s.diagnosis(most))
+		}
+		return
+	}
 	last := map[string]int{} // a hint of several diagnostics is printed after the last of them
 	for i, s := range all {
 		for _, hint := range s.Hints {

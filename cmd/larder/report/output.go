@@ -39,10 +39,11 @@ type Output struct {
 	progress  *ui.Progress
 	board     *board
 	secrets   *sources.Secrets
-	from      []viewpoint // the innermost first
-	module    string      // path of the root module; empty if there is only one
-	group     *group      // collects diagnostics about several root modules; nil outside of Together
-	failures  *[]spoken   // collects the errors of Fail; nil outside of it
+	from      []viewpoint     // the innermost first
+	module    string          // path of the root module; empty if there is only one
+	group     *group          // collects diagnostics about several root modules; nil outside of Together
+	failures  *[]spoken       // collects the errors of Fail; nil outside of it
+	hear      func(Diagnosis) // gets errors and warnings, see Overheard; may be nil
 	ends      *[]func()
 	sums      *[]func()
 	begun     time.Time

@@ -21,22 +21,21 @@ import (
 // configuration may have errors: they are findings, and the rest is examined.
 type checkup struct {
 	*rootModule
-	problems sources.Diagnostics // of the CLI configuration
-	noEngine error               // why no engine could be chosen; then Terraform is assumed
+	tree     *modules.Tree
+	required []sources.Requirement // by the root module, without those that dev_overrides replaces
 
-	tree         *modules.Tree // of the root module
-	treeProblems sources.Diagnostics
-	required     []sources.Requirement // by the root module, without those that dev_overrides replaces
-
-	unusable    []string                  // mirrors that can't be read, as they were reported
-	unavailable map[sources.Provider]bool // required, and found to be offered by no source
+	all   []report.Diagnosis // what was found
+	area  string             // the current one
+	fails bool               // a finding ends other commands
+	left  []string           // what was not examined
 }
 
-// A check finds traps of one kind. It changes nothing, and queries no server unless it says so.
-type check func(ctx context.Context, c *checkup) []report.Diagnosis
+// A check runs the code of other commands, whose errors and warnings are findings, or adds traps that no command
+// reports. It changes nothing, and queries no server unless it says so.
+type check func(ctx context.Context, c *checkup)
 
 // areas are what doctor examines, in the order of the output, each with its checks. The summary of an area is
-// shown if it has no trap.
+// shown if nothing is found in it.
 var areas = []struct {
 	name    string
 	summary func(ctx context.Context, c *checkup) string
@@ -49,32 +48,34 @@ var areas = []struct {
 	{"engines", enginesSummary, engineChecks},
 }
 
-// ExamineMachine reports known traps in the configuration, the mirrors, the cache and the engines of this machine.
+// ExamineMachine reports what would make an installation here fail, and traps that would silently change it.
 func ExamineMachine(ctx context.Context, s *Session) error {
 	s.ask()
-	s.readsArguments = true // a check reports flags in variables
-	c := s.checkup(ctx)
-	var all []report.Diagnosis
+	s.mayBeEmpty, s.flags.DryRun = true, true
+	c, out := &checkup{}, s.output
+	s.output = out.Overheard(c.add)
+	c.rootModule = &rootModule{Session: s, out: s.output, dir: s.workDir, lockPath: filepath.Join(s.workDir, lockfile.Name)}
 	for _, area := range areas {
-		var found []report.Diagnosis
-		for _, find := range area.checks {
-			found = append(found, find(ctx, c)...)
+		c.area = area.name
+		begin := len(c.all)
+		for _, check := range area.checks {
+			check(ctx, c)
 		}
 		if ctx.Err() != nil {
 			return ctx.Err()
 		}
-		if len(found) == 0 {
-			found = []report.Diagnosis{{Severity: report.Healthy, Text: strings.TrimSuffix(area.name+": "+area.summary(ctx, c), ": ")}}
+		if len(c.all) == begin {
+			text := strings.TrimSuffix(area.name+": "+area.summary(ctx, c), ": ")
+			c.add(report.Diagnosis{Severity: report.Healthy, Text: text})
 		}
-		slices.SortStableFunc(found, func(a, b report.Diagnosis) int { return cmp.Compare(gravity(a), gravity(b)) })
-		for _, d := range found {
-			d.Area = area.name
-			all = append(all, d)
-		}
+		slices.SortStableFunc(c.all[begin:], func(a, b report.Diagnosis) int { return cmp.Compare(gravity(a), gravity(b)) })
 	}
-	sum := s.output.Diagnosed(all)
+	s.output = out
+	sum := out.Diagnosed(c.all)
+	c.left = append(c.left, "Contents not hashed: "+strings.Join([]string{c.again("verify"), c.cacheCommand("verify"), "larder mirror verify"}, ", "))
+	out.Conclude("%s", strings.Join(c.left, ". "))
 	if sum == (report.Diagnosed{}) {
-		s.output.Say("No problem found in configuration, mirrors, root module, plugin cache and engines")
+		out.Say("No problem found in configuration, mirrors, root module, plugin cache and engines")
 		return nil
 	}
 	return report.FoundError{Err: errors.New(sum.Text())}
@@ -85,23 +86,38 @@ func gravity(d report.Diagnosis) int {
 	return slices.Index([]report.Severity{report.Broken, report.Risky, report.Healthy}, d.Severity)
 }
 
-// checkup reads the configuration of this machine and the root module in the working directory, also where they
+// add adds a finding, by default a warning. It skips a finding that is equal to an earlier one, or that contains the text
+// of an earlier error.
+func (c *checkup) add(d report.Diagnosis) {
+	d.Area, d.Severity = c.area, cmp.Or(d.Severity, report.Risky)
+	known := slices.ContainsFunc(c.all, func(e report.Diagnosis) bool {
+		return e.Text == d.Text && e.Path == d.Path && e.Line == d.Line ||
+			e.Trap == report.ErrorFinding && d.Line == 0 && strings.Contains(d.Text, e.Text)
+	})
+	if !known {
+		c.all = append(c.all, d)
+		c.fails = c.fails || d.Trap == report.ErrorFinding
+	}
+}
+
+// read reads the configuration of this machine and the root module in the working directory, also where they
 // have errors.
-func (s *Session) checkup(ctx context.Context) *checkup {
-	m := &rootModule{Session: s, out: s.output, dir: s.workDir, lockPath: filepath.Join(s.workDir, lockfile.Name)}
-	c := &checkup{rootModule: m, unavailable: map[sources.Provider]bool{}}
-	if c.noEngine = m.readLock(ctx); c.noEngine != nil {
+func read(ctx context.Context, c *checkup) {
+	m := c.rootModule
+	err := m.readLock(ctx)
+	if err != nil {
 		m.chosen = choice{engine: sources.Terraform, reason: "nothing valid names an engine"}
 	}
 	if m.lock == nil {
 		m.lock = &lockfile.File{}
 	}
-	s.output.For(m.chosen.engine)
+	m.output.For(m.chosen.engine)
 	config, problems := c.configOf(ctx, m.chosen.engine)
-	m.config, c.problems = config.At(m.dir), problems
-	all, _ := s.settings.get(m.chosen.engine, nil) // which configOf has put there
+	m.config = config.At(m.dir)
+	m.output.Fail(ctx, errors.Join(err, m.output.Warnings(problems)))
+	all, _ := m.settings.get(m.chosen.engine, nil) // which configOf has put there
 	m.client = all.client
-	if c.tree, c.treeProblems = m.readTree(ctx); c.tree == nil {
+	if c.tree, _ = m.readTree(ctx); c.tree == nil { // the installation reports its errors
 		c.tree = &modules.Tree{Empty: true}
 	}
 	for _, r := range c.tree.Requirements {
@@ -109,7 +125,6 @@ func (s *Session) checkup(ctx context.Context) *checkup {
 			c.required = append(c.required, r)
 		}
 	}
-	return c
 }
 
 // configOf returns the configuration for an engine, and all problems in it. Jobs that doctor shares with other
@@ -120,51 +135,6 @@ func (c *checkup) configOf(ctx context.Context, engine sources.Engine) (*cliconf
 		return settings{config, c.newClient(config)}, nil
 	})
 	return all.config, problems
-}
-
-// readTree reads the root module. The problems name files by their full paths.
-func (m *rootModule) readTree(ctx context.Context) (*modules.Tree, sources.Diagnostics) {
-	tree, problems, err := m.load(ctx)
-	if err != nil {
-		return nil, sources.Diagnostics{{Text: sources.Text(err), Hint: strings.Join(sources.Hints(err), "; ")}}
-	}
-	for i, r := range tree.Requirements {
-		tree.Requirements[i].From = slices.Clone(r.From)
-		for j, from := range r.From {
-			tree.Requirements[i].From[j].File = m.full(from.File)
-		}
-	}
-	for i, d := range problems {
-		problems[i].File = m.full(d.File)
-	}
-	if tree.Partial && m.lock.Exists {
-		tree.Requirements = append(tree.Requirements, m.recorded(m.lockPath, tree.Requirements)...)
-	}
-	return tree, problems
-}
-
-// isRoot reports whether the working directory is a root module.
-func (c *checkup) isRoot() bool { return !c.tree.Empty || c.lock.Exists || c.lockProblems.Err() != nil }
-
-// findingsOf returns problems of an input as findings of one trap: those that end other commands as failures.
-func findingsOf(trap string, problems sources.Diagnostics, why string) (found []report.Diagnosis) {
-	for _, p := range problems {
-		d := report.Diagnosis{Severity: report.Broken, Trap: trap, Text: p.Text, Why: why, Fix: p.Hint, Path: p.File, Line: p.Line}
-		if p.Warning {
-			d.Severity, d.Why = report.Risky, ""
-		}
-		if p.File != "" && p.Line == 0 {
-			d.Text = p.File + ": " + p.Text
-		}
-		if d.Fix == "" {
-			d.Fix = "correct it there"
-			if p.File == "" {
-				d.Fix = "correct or unset it"
-			}
-		}
-		found = append(found, d)
-	}
-	return found
 }
 
 // word returns a path as a word of a command line: short if nothing in it must be quoted.
@@ -186,11 +156,8 @@ func (m *rootModule) brief(path string) string {
 // names returns the first of many names, and the number of the others.
 func names[T fmt.Stringer](all []T) string { return someOf(sources.Texts(all)) }
 
-// mostNames is how many of several things a finding names.
-const mostNames = 3
-
 // someOf returns the first of many texts, and the number of the others.
-func someOf(texts []string) string { return ui.Some(texts, mostNames) }
+func someOf(texts []string) string { return ui.Some(texts, 3) }
 
 // providers returns the required providers.
 func (c *checkup) providers() (all []sources.Provider) {

@@ -30,7 +30,7 @@ type engineProgram struct {
 	script  bool   // it is a shim that runs an engine at a fixed path
 	manager string // version manager that it belongs to; empty if there is none
 	unsafe  string // why doctor doesn't run it; empty if it may
-	exposed string // the program or a directory above it, if all users can write to it
+	safer   string // the command that changes that; empty if there is none
 
 	// What the program prints.
 	version  sources.Version
@@ -62,7 +62,7 @@ func (m *rootModule) findEngines() (all []engineProgram) {
 			}
 			paths = append(paths, path)
 			p := engineProgram{engine: engine, path: path, script: isScript(path)}
-			p.unsafe, p.exposed = m.unsafeProgram(path)
+			p.unsafe, p.safer = m.unsafeProgram(path)
 			p.shim = p.script || isLarder(path, m.machine.Program) || strings.HasPrefix(filepath.Base(resolve(path)), "larder") // perhaps another one
 			if _, err := exec.LookPath(path); err != nil {
 				p.err = errors.New("it isn't executable")
@@ -75,25 +75,14 @@ func (m *rootModule) findEngines() (all []engineProgram) {
 	return all
 }
 
-// unsafeProgram returns why a program must not be run, or "". It also returns the program, or a directory above it,
-// if all users can write to it.
-func (m *rootModule) unsafeProgram(path string) (why, exposed string) {
+// unsafeProgram returns why a program must not be run, or "", and the command that changes that, if there is one.
+func (m *rootModule) unsafeProgram(path string) (why, fix string) {
 	for _, p := range []string{path, resolve(path)} {
 		if checkout := m.checkout(); checkout != "" && within(p, checkout) {
 			return "it is part of the checkout " + m.brief(checkout), ""
 		}
-		for at, below := p, ""; at != below; at, below = filepath.Dir(at), at {
-			info, err := os.Stat(at)
-			if err != nil {
-				continue
-			}
-			create, exchange := disk.WritableByAll(info)
-			switch {
-			case exchange || create && !info.IsDir():
-				return "all users can write to " + m.brief(at), at
-			case disk.OfOther(info) && !disk.Unmapped(info):
-				return disk.Owner(resolve(at)) + " owns " + m.brief(at), ""
-			}
+		if e := exposureOf(p, ofOther); e.at != "" {
+			return e.who + m.brief(e.at), e.fix
 		}
 	}
 	return "", ""
@@ -117,7 +106,7 @@ func (m *rootModule) readsTestsAlone(ctx context.Context) bool {
 	} else if p, _ := m.firstProgram(ctx, sources.Terraform); p.runs() {
 		v = p.version
 	} else {
-		v, _ = sources.ParseVersion(m.requestedVersion(sources.Terraform).version)
+		v, _ = sources.ParseVersion(m.requestedVersion(sources.Terraform))
 	}
 	return v == (sources.Version{}) || v.Compare(testsAlone) >= 0
 }
@@ -210,45 +199,37 @@ func parseVersion(out []byte) (v sources.Version, platform string, ok bool) {
 	return v, answer.Platform, err == nil
 }
 
-// A versionRequest is the version of an engine that a version file asks for.
-type versionRequest struct {
-	file, version string
-	line          int
-}
-
 // requestedVersion returns the version of an engine in the nearest version file, in the directory of the
 // root module or above it in the same repository. The version may be a rule, such as "latest".
-func (m *rootModule) requestedVersion(engine sources.Engine) versionRequest {
+func (m *rootModule) requestedVersion(engine sources.Engine) string {
 	for _, at := range m.dirsOf(m.dir) {
 		own := filepath.Join(at, map[sources.Engine]string{sources.Terraform: ".terraform-version", sources.OpenTofu: ".opentofu-version"}[engine])
 		tools := filepath.Join(at, ".tool-versions")
-		if r := readRequest(own, func(words []string) string { return words[0] }); r.version != "" {
-			return r
+		if v := readRequest(own, func(words []string) string { return words[0] }); v != "" {
+			return v
 		}
-		if r := readRequest(tools, func(words []string) string {
+		if v := readRequest(tools, func(words []string) string {
 			if len(words) > 1 && toolEngines[words[0]] == engine {
 				return words[1]
 			}
 			return ""
-		}); r.version != "" {
-			return r
+		}); v != "" {
+			return v
 		}
 	}
-	return versionRequest{}
+	return ""
 }
 
 // readRequest returns the first version that find returns for the words of a line.
-func readRequest(path string, find func(words []string) string) versionRequest {
+func readRequest(path string, find func(words []string) string) string {
 	text, _ := disk.ReadFile(path, maxToolVersions)
-	line := 0
 	for words := range strings.Lines(string(text)) {
-		line++
 		words, _, _ = strings.Cut(words, "#")
 		if fields := strings.Fields(words); len(fields) > 0 {
 			if v := find(fields); v != "" {
-				return versionRequest{path, v, line}
+				return v
 			}
 		}
 	}
-	return versionRequest{}
+	return ""
 }

@@ -51,16 +51,16 @@ func TestReadRequest(t *testing.T) {
 		}
 		return ""
 	}
-	for text, want := range map[string]versionRequest{
-		"terraform 1.5.7": {path, "1.5.7", 1},
-		"# terraform 1.0.0\nnodejs 20\nterraform 1.5.7 1.4.0 # two\n": {path, "1.5.7", 3},
-		"terraform":        {},
-		"opentofu 1.9.0":   {},
-		"":                 {},
-		"\n\n#terraform 1": {},
+	for text, want := range map[string]string{
+		"terraform 1.5.7": "1.5.7",
+		"# terraform 1.0.0\nnodejs 20\nterraform 1.5.7 1.4.0 # two\n": "1.5.7",
+		"terraform":        "",
+		"opentofu 1.9.0":   "",
+		"":                 "",
+		"\n\n#terraform 1": "",
 	} {
 		sourcetest.Check(t, os.WriteFile(path, []byte(text), 0o600))
 		sourcetest.Equal(t, readRequest(path, find), want)
 	}
-	sourcetest.Equal(t, readRequest(path+strings.Repeat("x", 3), find), versionRequest{})
+	sourcetest.Equal(t, readRequest(path+strings.Repeat("x", 3), find), "")
 }

@@ -14,6 +14,7 @@ import (
 	"github.com/larder-cli/larder/cmd/larder/report"
 	"github.com/larder-cli/larder/installer"
 	"github.com/larder-cli/larder/installer/lockfile"
+	"github.com/larder-cli/larder/installer/modules"
 	"github.com/larder-cli/larder/sources"
 	"github.com/larder-cli/larder/sources/policy"
 )
@@ -378,4 +379,25 @@ func (q *question) candidates() []installer.Candidate {
 		all[i].Excluded, _ = errors.AsType[*policy.Violation](q.policy.Check(q.req.Provider, all[i].Version))
 	}
 	return all
+}
+
+// readTree reads the root module. The problems name files by their full paths.
+func (m *rootModule) readTree(ctx context.Context) (*modules.Tree, sources.Diagnostics) {
+	tree, problems, err := m.load(ctx)
+	if err != nil {
+		return nil, sources.Diagnostics{{Text: sources.Text(err), Hint: strings.Join(sources.Hints(err), "; ")}}
+	}
+	for i, r := range tree.Requirements {
+		tree.Requirements[i].From = slices.Clone(r.From)
+		for j, from := range r.From {
+			tree.Requirements[i].From[j].File = m.full(from.File)
+		}
+	}
+	for i, d := range problems {
+		problems[i].File = m.full(d.File)
+	}
+	if tree.Partial && m.lock.Exists {
+		tree.Requirements = append(tree.Requirements, m.recorded(m.lockPath, tree.Requirements)...)
+	}
+	return tree, problems
 }

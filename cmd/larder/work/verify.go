@@ -206,11 +206,7 @@ func compareInstalled(s sources.Stored, locked lockfile.Entry, path string, err 
 	case !sources.MatchesAny(locked.Hashes, s.H1, s.ZipH1, s.ZH):
 		return isChanged, fmt.Sprintf("its contents are %s, which the lock file does not have", s.H1)
 	}
-	name, err := archive.Executable(s.Dir, s.ID.Provider.Type)
-	if err == nil {
-		err = archive.CheckExecutable(s.Dir, name, s.ID)
-	}
-	if err != nil {
+	if err := archive.Startable(s.Dir, s.ID); err != nil {
 		return isChanged, err.Error()
 	}
 	return "", ""
