@@ -99,7 +99,6 @@ import (
 	"os"
 	"path"
 	"path/filepath"
-	"runtime"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -226,14 +225,14 @@ func Unwritable(root string, workdir bool) error {
 	}
 	err := disk.Dangling(root)
 	for _, name := range names {
-		if err != nil || runtime.GOOS == "windows" {
+		if err != nil {
 			break
 		}
 		var dir *disk.Dir
 		if dir, err = disk.Open(filepath.Join(at, name)); errors.Is(err, fs.ErrNotExist) {
 			err = nil
 		} else if err == nil {
-			err = dir.Writable()
+			err = dir.Replaceable(stagePrefix)
 			dir.Close()
 			if err != nil && d.inside && at == root {
 				err = fmt.Errorf("the plugin cache %s is read-only: new packages are not added to it: %w", root, disk.Cause(err))

@@ -154,10 +154,7 @@ func (m *rootModule) brief(path string) string {
 }
 
 // names returns the first of many names, and the number of the others.
-func names[T fmt.Stringer](all []T) string { return someOf(sources.Texts(all)) }
-
-// someOf returns the first of many texts, and the number of the others.
-func someOf(texts []string) string { return ui.Some(texts, 3) }
+func names[T fmt.Stringer](all []T) string { return ui.Some(sources.Texts(all), 3) }
 
 // providers returns the required providers.
 func (c *checkup) providers() (all []sources.Provider) {

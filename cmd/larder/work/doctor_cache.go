@@ -141,16 +141,11 @@ func (c *checkup) linking(dir string) string {
 
 // noExec finds file systems from which engines can't start providers.
 func noExec(_ context.Context, c *checkup) {
-	places := map[string]string{"working directory": c.config.DataDir}
-	if root := c.cacheRoot(); root != "" && !c.flags.NoCache {
-		places["plugin cache"] = root
-	}
-	for _, what := range []string{"working directory", "plugin cache"} {
-		at := disk.FileSystemOf(places[what])
-		if places[what] != "" && at.NoExec {
+	for _, dir := range append(c.cacheDirs(), c.config.DataDir) {
+		if at := disk.FileSystemOf(dir); at.NoExec {
 			c.add(report.Diagnosis{
 				Severity: report.Broken, Trap: "no-exec", Path: at.Mount,
-				Text: fmt.Sprintf("the file system of the %s, %s, is mounted without execute permission", what, at.Mount),
+				Text: fmt.Sprintf("the file system of %s, %s, is mounted without execute permission", c.brief(dir), at.Mount),
 				Why:  "engines can't start providers there", Fix: asOwner("/", "mount -o remount,exec "+shellQuoted(at.Mount)),
 			})
 		}
@@ -178,17 +173,13 @@ func unverifiedCache(_ context.Context, c *checkup) {
 // tryCacheVerify verifies the packages in the plugin cache, by their records where these are valid.
 func tryCacheVerify(ctx context.Context, c *checkup) {
 	root := c.cacheRoot()
-	if c.flags.NoCache || !exists(root) {
+	if c.flags.NoCache || root == "" {
 		return
 	}
-	err := checkCache(root)
-	var cache *cachedir.Dir
-	if err == nil {
-		cache, err = c.openCache(root, func(o *cachedir.Options) { o.Shared = c.engineCache() })
-	}
-	var v *cachedir.Verification
-	if err == nil {
-		v, err = cache.Verify(ctx, cachedir.VerifyOptions{Recorded: true})
+	k, err := openCache(ctx, c.Session, false)
+	v := &cachedir.Verification{Listing: &cachedir.Listing{}}
+	if err == nil && k.cache != nil {
+		v, err = k.cache.Verify(ctx, cachedir.VerifyOptions{Recorded: true})
 	}
 	if err != nil {
 		c.output.Fail(ctx, err)
@@ -207,33 +198,22 @@ const leastSpace = 1 << 30
 
 // lowSpace examines the free space of the file systems that installing uses.
 func lowSpace(_ context.Context, c *checkup) {
-	type place struct{ what, dir, fix string }
+	type place struct{ dir, fix string }
 	places := []place{
-		{"plugin cache", c.cacheRoot(), c.cacheCommand("prune")},
-		{"working directory", c.config.DataDir, "remove files there"},
-		{"temporary directory", os.TempDir(), "remove files there, or set TMPDIR to a directory on another file system"},
+		{c.cacheRoot(), c.cacheCommand("prune")},
+		{c.config.DataDir, "remove files there"},
+		{os.TempDir(), "remove files there, or set TMPDIR to a directory on another file system"},
 	}
 	if c.flags.NoCache || c.cacheRoot() == "" {
 		places = places[1:]
 	}
-	var seen []disk.FileSystem
-	for i, p := range places {
-		at := disk.FileSystemOf(p.dir)
-		free, known := disk.FreeSpace(disk.Existing(p.dir))
-		if !known || free >= leastSpace || slices.ContainsFunc(seen, at.Same) {
-			continue
+	for _, p := range places {
+		at := disk.FileSystemOf(p.dir).Mount
+		if free, known := disk.FreeSpace(disk.Existing(p.dir)); known && free < leastSpace {
+			c.add(report.Diagnosis{
+				Trap: "low-space", Path: at, Text: fmt.Sprintf("only %s free on the file system %s", ui.Size(free), at), Fix: p.fix,
+				Why: fmt.Sprintf("downloading and unpacking a large provider needs up to %s", ui.Size(leastSpace)),
+			})
 		}
-		seen = append(seen, at)
-		what := []string{p.what}
-		for _, other := range places[i+1:] {
-			if disk.FileSystemOf(other.dir).Same(at) {
-				what = append(what, other.what)
-			}
-		}
-		c.add(report.Diagnosis{
-			Trap: "low-space", Path: at.Mount, Fix: p.fix,
-			Text: fmt.Sprintf("only %s free on the file system %s, for the %s", ui.Size(free), at.Mount, ui.List("and", what)),
-			Why:  fmt.Sprintf("downloading and unpacking a large provider needs up to %s", ui.Size(leastSpace)),
-		})
 	}
 }

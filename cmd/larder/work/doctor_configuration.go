@@ -61,7 +61,7 @@ func unreadFiles(_ context.Context, c *checkup) {
 	for variable, files := range by {
 		c.add(report.Diagnosis{
 			Trap: "unread-configuration",
-			Text: fmt.Sprintf("%s names the only configuration file that is read, and not %s", variable, someOf(files)),
+			Text: fmt.Sprintf("%s names the only configuration file that is read, and not %s", variable, ui.Some(files, 3)),
 			Fix:  fmt.Sprintf("unset %s, or copy the settings that you need", variable),
 		})
 	}
@@ -185,17 +185,12 @@ func fallbackWins(ctx context.Context, c *checkup) {
 			}
 			c.add(report.Diagnosis{
 				Trap: "fallback-wins", Path: direct.File, Line: direct.Line,
-				Text: fmt.Sprintf("both direct and %s are used for %s", c.describe(m), names(both)),
+				Text: fmt.Sprintf("both direct and %s %s are used for %s", m.Kind, c.config.Tilde(m.Path+fetch.Redact(m.URL)+m.Template.String()), names(both)),
 				Why:  "the newest version of all methods is installed, whatever their order: the registry bypasses the mirror as soon as it has a newer one",
 				Fix:  fmt.Sprintf("in direct, write exclude = [%s]", strings.Join(patterns, ", ")),
 			})
 		}
 	}
-}
-
-// describe names an installation method.
-func (c *checkup) describe(m cliconfig.Method) string {
-	return strings.TrimSpace(fmt.Sprintf("%s %s", m.Kind, c.config.Tilde(m.Path+fetch.Redact(m.URL)+m.Template.String())))
 }
 
 // overrides finds development overrides, which replace providers without any check.

@@ -1,6 +1,7 @@
 package work
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"io/fs"
@@ -20,16 +21,13 @@ import (
 // mirrorChecks are the checks of doctor for directories with providers on this machine.
 var mirrorChecks = []check{readMirrors, unsearchedDirs, hiddenVersions, cacheAndMirror}
 
-// mirrorsSummary counts the directories.
+// mirrorsSummary names the directories.
 func mirrorsSummary(_ context.Context, c *checkup) string {
-	switch all := c.mirrorDirs(); len(all) {
-	case 0:
-		return "no directory here has providers"
-	case 1:
-		return c.brief(all[0])
-	default:
-		return fmt.Sprintf("%d directories", len(all))
+	var short []string
+	for _, dir := range c.mirrorDirs() {
+		short = append(short, c.brief(dir))
 	}
+	return cmp.Or(ui.Some(short, 3), "no directory here has providers")
 }
 
 // mirrorDirs returns the directories that engines search, those that a configuration names first.
@@ -135,6 +133,9 @@ const maxQueried = 10
 // hiddenVersions finds newer versions in the registry that implied directories hide. It queries the origin registries,
 // unless --offline is set.
 func hiddenVersions(ctx context.Context, c *checkup) {
+	if c.flags.Offline {
+		return // the output ends with what was not queried
+	}
 	for _, dir := range c.impliedDirs() {
 		packages, _ := c.mirror(dir).Packages(ctx)
 		here := map[sources.Provider][]sources.Version{}
@@ -144,16 +145,6 @@ func hiddenVersions(ctx context.Context, c *checkup) {
 				providers = append(providers, p.ID.Provider)
 			}
 			here[p.ID.Provider] = append(here[p.ID.Provider], p.ID.Version)
-		}
-		if c.flags.Offline {
-			providers = slices.DeleteFunc(providers, func(p sources.Provider) bool { return !published(p) })
-			if len(providers) > 0 {
-				c.add(report.Diagnosis{
-					Trap: "hidden-versions", Path: dir, Why: hides, Fix: c.moveAway(dir, providers[0]),
-					Text: fmt.Sprintf("%s may hide newer versions of %s in the registry, which --offline does not query", c.brief(dir), names(providers)),
-				})
-			}
-			continue
 		}
 		slices.SortStableFunc(providers, func(a, b sources.Provider) int { // the required ones first
 			required := c.providers()
@@ -165,37 +156,28 @@ func hiddenVersions(ctx context.Context, c *checkup) {
 		for i, p := range providers {
 			wait.Go(func() {
 				if listing, err := c.registry().Versions(ctx, p); err == nil {
-					newest[i], _ = c.constraintsOf(p).Newest(listing.Versions)
+					var allowed sources.Constraints
+					for _, r := range c.required {
+						if r.Provider == p {
+							allowed = allowed.And(r.Constraints)
+						}
+					}
+					newest[i], _ = allowed.Newest(listing.Versions)
 				}
 			})
 		}
 		wait.Wait()
 		for i, p := range providers {
 			if newest[i] != (sources.Version{}) && newest[i].Compare(newestOf(here[p])) > 0 {
+				at := filepath.Join(dir, string(p.Host), p.Namespace, p.Type)
 				c.add(report.Diagnosis{
-					Trap: "hidden-versions", Path: dir, Why: hides, Fix: c.moveAway(dir, p),
+					Trap: "hidden-versions", Path: dir, Why: "engines query no registry for the providers in this directory",
 					Text: fmt.Sprintf("%s hides %s %s in the registry: it has only %s", c.brief(dir), p, newest[i], newestOf(here[p])),
+					Fix:  fmt.Sprintf("mv %s %s", c.word(at), c.word(filepath.Join(filepath.Dir(dir), p.Type))),
 				})
 			}
 		}
 	}
-}
-
-const hides = "engines query no registry for the providers in this directory"
-
-// moveAway returns the command that makes engines query the registry for a provider again.
-func (c *checkup) moveAway(dir string, p sources.Provider) string {
-	return fmt.Sprintf("mv %s %s", c.word(filepath.Join(dir, string(p.Host), p.Namespace, p.Type)), c.word(filepath.Join(filepath.Dir(dir), p.Type)))
-}
-
-// constraintsOf returns the constraints of the root module for a provider.
-func (c *checkup) constraintsOf(p sources.Provider) (all sources.Constraints) {
-	for _, r := range c.required {
-		if r.Provider == p {
-			all = all.And(r.Constraints)
-		}
-	}
-	return all
 }
 
 // cacheAndMirror finds plugin caches in mirrors, and mirrors in plugin caches.

@@ -15,7 +15,6 @@ import (
 	"github.com/larder-cli/larder/cmd/larder/ui"
 	"github.com/larder-cli/larder/installer/lockfile"
 	"github.com/larder-cli/larder/sources"
-	"github.com/larder-cli/larder/sources/archive"
 	"github.com/larder-cli/larder/sources/disk"
 )
 
@@ -83,74 +82,30 @@ func lockOfOtherRegistry(_ context.Context, c *checkup) {
 	}
 }
 
-// lockedHashes finds lock entries without a hash for this platform, and with hashes for one platform only. It queries the
-// sources of packages whose hashes are not recorded, unless --offline is set.
+// lockedHashes finds lock entries that have no hash of the recorded package for this platform, or hashes for one platform only.
 func lockedHashes(ctx context.Context, c *checkup) {
-	here := sources.CurrentPlatform()
+	here, memory := sources.CurrentPlatform(), c.memory()
 	for _, r := range c.required {
 		e, locked := c.lock.Entry(r.Provider)
-		known := c.knownHashes(ctx, e)
-		comparable := sources.AnyOf(sources.ZH, e.Hashes) && sources.AnyOf(sources.ZH, known) || sources.AnyOf(sources.H1, known)
+		var known sources.Stored
+		if memory != nil {
+			known, _ = memory.Recall(packageOf(e))
+		}
 		d := report.Diagnosis{Path: c.lockPath, Line: c.lock.Block(r.Provider)}
 		switch {
 		case !locked || len(e.Hashes) == 0:
 			continue
-		case comparable && !sources.MatchesAny(e.Hashes, known...):
+		case !c.fails && known.H1 != "" && !sources.MatchesAny(e.Hashes, known.Hashes()...):
 			d.Severity, d.Trap, d.Fix = report.Broken, "no-hash-for-platform", c.again("lock", here)
 			d.Text, d.Why = fmt.Sprintf("no hash of %s is for %s", r.Provider, here), "engines refuse the packages for this platform"
 		case !sources.AnyOf(sources.ZH, e.Hashes) && len(e.Hashes) == 1 && c.fromRegistry(ctx, r.Provider):
-			d.Trap, d.Fix = "one-platform", c.again("lock", commonPlatforms(here)...)
+			d.Trap, d.Fix = "one-platform", c.again("lock")+" --platform OS_ARCH, for each platform that you use"
 			d.Text, d.Why = fmt.Sprintf("only hashes for one platform are locked for %s", r.Provider), "engines on other platforms refuse the packages"
 		default:
 			continue
 		}
 		c.add(d)
 	}
-}
-
-// commonPlatforms returns this platform and those that most teams use.
-func commonPlatforms(here sources.Platform) []sources.Platform {
-	all := []sources.Platform{here}
-	for _, p := range []sources.Platform{{OS: "linux", Arch: "amd64"}, {OS: "darwin", Arch: "arm64"}} {
-		if p != here {
-			all = append(all, p)
-		}
-	}
-	return all
-}
-
-// knownHashes returns the recorded hashes of the locked package for this platform, or those that a source has.
-func (c *checkup) knownHashes(ctx context.Context, e lockfile.Entry) []sources.Hash {
-	id := packageOf(e)
-	if memory := c.memory(); memory != nil {
-		if stored, err := memory.Recall(id); err == nil {
-			return stored.Hashes()
-		}
-	}
-	from, err := c.source(ctx)
-	if err != nil || c.flags.Offline {
-		return nil
-	}
-	pkg, err := from.Package(ctx, id)
-	if err != nil || len(pkg.Hashes) > 0 {
-		return pkg.Hashes
-	}
-	return hashesAt(ctx, pkg.Location)
-}
-
-// hashesAt returns the hashes of a package on this machine, or nothing if it is elsewhere or can't be read.
-func hashesAt(ctx context.Context, at sources.Location) []sources.Hash {
-	switch {
-	case at.Dir != "":
-		if contents, err := archive.Hash(ctx, at.Dir); err == nil {
-			return []sources.Hash{contents.H1}
-		}
-	case at.Archive != "":
-		if contents, zh, err := archive.Read(ctx, at.Archive); err == nil {
-			return []sources.Hash{contents.ZipH1, zh}
-		}
-	}
-	return nil
 }
 
 // fromRegistry reports whether packages of a provider come from its registry, which has the hashes of all platforms.
