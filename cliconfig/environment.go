@@ -3,6 +3,7 @@ package cliconfig
 import (
 	"bytes"
 	"cmp"
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -166,7 +167,7 @@ func (l *loader) unmanaged() []sources.Provider {
 		case "tcp":
 			_, port, err := net.SplitHostPort(cmp.Or(addr.String, ":0"))
 			if err == nil {
-				_, err = net.LookupPort("tcp", port)
+				_, err = net.DefaultResolver.LookupPort(context.Background(), "tcp", port) // in a file of this machine
 			}
 			if err != nil {
 				l.errorf(place{}, hint, "%s: the address of %s is not HOST:PORT: %q", name, source, addr.String)

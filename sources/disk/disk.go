@@ -92,11 +92,11 @@ func Dangling(path string) error {
 		if _, err := os.Lstat(path); err != nil && path != filepath.Dir(path) {
 			continue
 		}
-		to, err := os.Readlink(path)
-		if _, statErr := os.Stat(path); err != nil || statErr == nil {
+		to, _ := os.Readlink(path) // empty if it is no link
+		if _, err := os.Stat(path); to == "" || err == nil {
 			return nil
 		}
-		err = fmt.Errorf("%s is a link to %s, which doesn't exist", path, to)
+		err := fmt.Errorf("%s is a link to %s, which doesn't exist", path, to)
 		return sources.WithHint(err, "create the directory to which it leads, or remove the link")
 	}
 }

@@ -73,13 +73,13 @@ func putFirst(m cliconfig.Machine, dir string) string {
 }
 
 // firstProgram returns the program of an engine that runs, behind Larder's shim if that comes first.
-func (m *rootModule) firstProgram(ctx context.Context, engine sources.Engine) (p engineProgram, ok bool) {
+func (m *rootModule) firstProgram(ctx context.Context, engine sources.Engine) engineProgram {
 	for _, p := range programsOf(m.enginePrograms(ctx), engine) {
 		if !p.shim {
-			return p, true
+			return p
 		}
 	}
-	return p, false
+	return engineProgram{}
 }
 
 // bypassedShims finds engines that run without Larder, because they come before its shims on PATH.
@@ -105,7 +105,7 @@ func bypassedShims(ctx context.Context, c *checkup) {
 // otherPlatform finds engines that can't use the providers that Larder installs.
 func otherPlatform(ctx context.Context, c *checkup) {
 	for _, engine := range BothEngines {
-		p, _ := c.firstProgram(ctx, engine)
+		p := c.firstProgram(ctx, engine)
 		if current := sources.CurrentPlatform().String(); p.platform != "" && p.platform != current && len(c.flags.Platforms) == 0 {
 			c.add(report.Diagnosis{
 				Severity: report.Broken, Trap: "engine-platform", Path: p.path,

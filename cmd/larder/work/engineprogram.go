@@ -103,7 +103,7 @@ func (m *rootModule) readsTestsAlone(ctx context.Context) bool {
 	var v sources.Version
 	if m.release != nil {
 		v = m.release(ctx, m.dir)
-	} else if p, _ := m.firstProgram(ctx, sources.Terraform); p.runs() {
+	} else if p := m.firstProgram(ctx, sources.Terraform); p.runs() {
 		v = p.version
 	} else {
 		v, _ = sources.ParseVersion(m.requestedVersion(sources.Terraform))
