@@ -263,7 +263,9 @@ func (m *rootModule) readLock(ctx context.Context) (err error) {
 		m.chosen, err = m.chooseEngine(ctx, m.dir, m.lockPath, m.lock)
 	}
 	if m.lock == nil {
-		_, m.lockProblems = lockfile.ReadFor(m.chosen.engine, m.lockPath)
+		if again, problems := lockfile.ReadFor(m.chosen.engine, m.lockPath); again == nil { // else what was wrong before counts
+			m.lockProblems = problems
+		}
 	}
 	return err
 }
