@@ -116,29 +116,10 @@ func (w *walk) compute(c moduleCall, in call) (_ moduleCall, unknown string) {
 	return c, unknown
 }
 
-// patterns calls use with the source of a call, with * for each variable of the root module. Which of the modules that
-// it matches is called depends on the command line.
-func (w *walk) patterns(c moduleCall, in call) {
-	if w.matches == nil {
-		return
-	}
-	expr := w.scope(in.dir).calls[c.name]["source"]
-	if expr == nil {
-		return
-	}
-	v, _ := (&values{walk: w, known: map[string]value{}, every: true}).of(expr.Expr, in)
-	source, _ := primitive(v)
-	literal := strings.TrimLeft(filepath.ToSlash(source), "./")
-	if isLocal(source) && literal != "" && literal[0] != '*' { // otherwise it could be any module
-		w.matches(pathIn(w.root, filepath.Join(in.dir, filepath.FromSlash(source))))
-	}
-}
-
 // values are the values of variables and locals, by the call of their module.
 type values struct {
 	*walk
 	known map[string]value
-	every bool // each variable of the root module is *
 	depth int
 }
 
@@ -237,8 +218,6 @@ func (vs *values) variable(name string, in call) (v cty.Value, why string) {
 				return v, why
 			}
 		}
-	} else if vs.every {
-		v = cty.StringVal("*")
 	} else if given := vs.inputs()[name]; given != nil {
 		v = given.as(typ)
 	}

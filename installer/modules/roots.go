@@ -388,20 +388,12 @@ func (s *search) read(c *candidate) {
 	}
 }
 
-// follow adds the modules to which computed sources lead: where the values are known, and wherever other values of
-// variables could lead.
+// follow adds the modules to which computed sources lead with the values that are known here. A module that other values
+// select is not called, so it may hide nothing.
 func (s *search) follow(ctx context.Context) {
 	for _, c := range s.found {
 		for _, e := range c.engines {
 			w := newWalk(c.path, Options{Engine: e, DataDir: s.opts.DataDir, Inputs: s.opts.Inputs, Cache: s.opts.Cache}.withDefaults())
-			w.matches = func(pattern string) {
-				patterns := strings.Split(filepath.ToSlash(pattern), "/")
-				for _, other := range s.found {
-					if globMatch(patterns, strings.Split(filepath.ToSlash(other.path), "/")) {
-						c.calls[e] = append(c.calls[e], other.path)
-					}
-				}
-			}
 			top := call{dir: "."}
 			w.calls(ctx, w.module(top).calls, top)
 			for _, dir := range slices.Sorted(maps.Keys(w.read)) {

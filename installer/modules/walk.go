@@ -45,8 +45,7 @@ type walk struct {
 	values    *values
 	scopes    map[string]*scope // by directory
 	scopeSize int64
-	given     map[string]*input    // see inputs; nil if not read
-	matches   func(pattern string) // see patterns; may be nil
+	given     map[string]*input // see inputs; nil if not read
 
 	tree *Tree // the result
 }
@@ -229,7 +228,6 @@ func (w *walk) endless(c moduleCall, child call) bool {
 func (w *walk) locate(c moduleCall, child call) (dir string, ok bool) {
 	entry, installed := w.manifest[child.key]
 	if c.computed {
-		w.patterns(c, *child.parent)
 		var unknown string
 		if c, unknown = w.compute(c, *child.parent); unknown != "" {
 			w.unsure.fail(c.at, "set it for this command, in TF_VAR_NAME, TF_CLI_ARGS_init or terraform.tfvars",

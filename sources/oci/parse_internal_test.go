@@ -166,6 +166,7 @@ func TestInDomain(t *testing.T) {
 		{"ghcr.io", "ghcr.io", "io other.io auth.ghcr.io"},
 		{"acme.github.io", "acme.github.io", "github.io other.github.io"},
 		{"acme.co.uk", "acme.co.uk", "co.uk other.co.uk"},
+		{"ec2-1.compute-1.amazonaws.com", "ec2-1.compute-1.amazonaws.com", "ec2-2.compute-1.amazonaws.com compute-1.amazonaws.com"},
 		{"registry.corp", "registry.corp", "corp auth.corp"},
 		{"localhost", "localhost", "other"},
 		{"192.0.2.1", "192.0.2.1", "192.0.2.2 0.2.1 9.0.2.1"},

@@ -45,7 +45,8 @@ func plainHost(host string) string {
 func inDomain(registry, host string) bool {
 	_, domain, _ := strings.Cut(registry, ".")
 	public, _ := publicsuffix.PublicSuffix(domain)
-	if net.ParseIP(registry) != nil || domain == "" || domain == public {
+	own, _ := publicsuffix.PublicSuffix(registry) // as of a rented machine
+	if net.ParseIP(registry) != nil || domain == "" || domain == public || own == registry {
 		return host == registry
 	}
 	return host == registry || host == domain || strings.HasSuffix(host, "."+domain)

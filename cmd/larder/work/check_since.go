@@ -40,6 +40,12 @@ func (s *Session) changedSince(ctx context.Context, revision string) (*changes, 
 		return nil, err
 	}
 	deep := "a CI system may have fetched only one commit: fetch the history too, in GitHub Actions with fetch-depth: 0"
+	if names, err := g.run(ctx, "for-each-ref", "--format=%(refname)", "refs/tags/"+revision, "refs/heads/"+revision, "refs/remotes/"+revision); err != nil {
+		return nil, err
+	} else if same := strings.Fields(string(names)); len(same) > 1 {
+		err := fmt.Errorf("--since: %s may be %s", revision, strings.Join(same, " or "))
+		return nil, sources.WithHint(err, "name one of them in full")
+	}
 	commit, err := g.line(ctx, "rev-parse", "--verify", "--quiet", revision+"^{commit}")
 	if err != nil {
 		return nil, sources.WithHint(fmt.Errorf("--since: the repository %s has no revision %s", s.shown(g.dir), revision), "%s", deep)

@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 	"slices"
 
+	"github.com/larder-cli/larder/cliconfig"
 	"github.com/larder-cli/larder/cmd/larder/ui"
 	"github.com/larder-cli/larder/fsmirror"
 	"github.com/larder-cli/larder/installer/modules"
@@ -39,6 +40,14 @@ func (m *rootModule) checkedOut(dir string) bool {
 	}
 	relative, err := filepath.Rel(checkout, dir)
 	return err == nil && filepath.IsLocal(relative) || within(dir, checkout)
+}
+
+// configuresItself reports whether the checkout has a CLI configuration that is used for it. It then chooses the servers,
+// so these can't say what has existed for how long.
+func (m *rootModule) configuresItself() bool {
+	return slices.ContainsFunc(m.config.InputFiles(), func(f cliconfig.Input) bool {
+		return f.By != "" && f.State != cliconfig.FileMissing && m.checkedOut(f.Name) // those at usual paths are the user's
+	})
 }
 
 // isLinked reports whether a directory of the root module is reached through a symbolic link. The

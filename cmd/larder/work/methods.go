@@ -49,6 +49,7 @@ func (m *rootModule) methods(ctx context.Context) (methods []sources.Method, err
 	if methods != nil {
 		return methods, nil
 	}
+	configured := m.configuresItself()
 	for _, method := range m.config.Methods {
 		source, err := m.method(method)
 		if err != nil {
@@ -57,7 +58,7 @@ func (m *rootModule) methods(ctx context.Context) (methods []sources.Method, err
 		if n := method.DownloadRetries; n != nil {
 			source = patient{source, *n + 1}
 		}
-		methods = append(methods, sources.Method{Source: source, Include: method.Include, Exclude: method.Exclude})
+		methods = append(methods, sources.Method{Source: source, Include: method.Include, Exclude: method.Exclude, Checkout: configured})
 	}
 	return methods, nil
 }
