@@ -26,8 +26,9 @@ const (
 	maxSums      = 4 << 20
 	maxSignature = 1 << 20
 	maxFilename  = 255
-	maxReleases  = 50_000
-	maxWarnings  = 10 // maximum number of warnings from a registry that are passed on
+	maxReleases  = 10_000 // the provider with the most has about a thousand
+	maxListed    = 100    // maximum number of platforms, and of protocols, of a version
+	maxWarnings  = 10     // maximum number of warnings from a registry that are passed on
 )
 
 // Options adjust a Registry. The zero Options are ready to use.

@@ -251,7 +251,7 @@ func TestVersions(t *testing.T) {
 		{"none", `{"versions": null}`, "[]", "[]", ""},
 		{"a byte order mark", "\ufeff" + `{"versions": [{"version": "1.0.0"}]}`, "[1.0.0]", "[]", ""},
 		{"many entries that are not versions", `{"versions": [` + strings.Repeat(`{"version": "x"},`, 99) + `{"version": "1.0.0"}]}`, "[1.0.0]", `[ignored invalid versions: "x", "x", "x", "x", "x", and 94 more]`, ""},
-		{"too many versions", `{"versions": [{}` + strings.Repeat(",{}", 50_000) + `]}`, "[]", "[]", "too large: 50001, of at most 50000"},
+		{"too many versions", `{"versions": [{}` + strings.Repeat(",{}", 10_000) + `]}`, "[]", "[]", "too large: 10001, of at most 10000"},
 		{"too many warnings", `{"warnings": ["1","2","3","4","5","6","7","8","9","10","11"]}`, "[]", "[1 2 3 4 5 6 7 8 9 10]", ""},
 		{"warnings", `{"versions": [], "warnings": ["moved\u001b[0m\u202e", "b"]}`, "[]", "[moved [0m  b]", ""},
 		{"a number", `{"versions": [{"version": 1}]}`, "[]", "[]", "unexpected JSON number"},

@@ -37,6 +37,11 @@ func (r *Registry) versions(ctx context.Context, p sources.Provider) (*versionsD
 	if len(v.Versions) > maxReleases {
 		return nil, fmt.Errorf("list of versions is %w: %d, of at most %d", fetch.ErrTooLarge, len(v.Versions), maxReleases)
 	}
+	v.Warnings = slices.Clone(v.Warnings[:min(len(v.Warnings), maxWarnings)]) // the rest is not kept
+	for i := range v.Versions {
+		release := &v.Versions[i]
+		release.Protocols = slices.Clone(release.Protocols[:min(len(release.Protocols), maxListed)])
+	}
 	return &v, nil
 }
 
@@ -46,7 +51,7 @@ func (d *versionsDocument) listing() sources.Listing {
 	for _, release := range d.Versions {
 		versions = append(versions, release.Version)
 	}
-	for _, warning := range d.Warnings[:min(len(d.Warnings), maxWarnings)] {
+	for _, warning := range d.Warnings {
 		warnings = append(warnings, fetch.Printable(warning))
 	}
 	l := d.doc.Listing("registry", versions)
@@ -71,7 +76,7 @@ func (r release) platforms() []string {
 		return nil // only a hint depends on it
 	}
 	var names []string
-	for _, p := range listed {
+	for _, p := range listed[:min(len(listed), maxListed)] {
 		names = append(names, sources.Platform(p).String())
 	}
 	slices.Sort(names)

@@ -42,10 +42,14 @@ func (f CheckFinding) About(p sources.Provider, v sources.Version) CheckFinding 
 	return f
 }
 
-// Same reports whether two findings differ only in their root modules.
-func (f CheckFinding) Same(g CheckFinding) bool {
-	return f.Rule == g.Rule && f.Of == g.Of && f.Text == g.Text
+// A CheckSubject is what findings have in common that differ only in their root modules.
+type CheckSubject struct {
+	Rule, Text string
+	Of         sources.Release
 }
+
+// Subject returns what the finding is about.
+func (f CheckFinding) Subject() CheckSubject { return CheckSubject{f.Rule, f.Text, f.Of} }
 
 // Message returns the text with the provider.
 func (f CheckFinding) Message() string {

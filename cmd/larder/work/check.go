@@ -190,6 +190,7 @@ type checkedModule struct {
 	out      *report.Output
 	required []sources.Requirement
 	offline  []error // what could not be checked without the network
+	found    map[report.CheckSubject]bool
 }
 
 // check holds the root module to the policy, and then to its lock file.
@@ -448,7 +449,11 @@ func (k *checkedModule) add(f report.CheckFinding, at report.Place) {
 		at.File = k.LockFile
 	}
 	f.Severity, f.Places = "error", []report.CheckPlace{{Module: strings.Join(k.out.Modules(), ""), Place: at}}
-	if !slices.ContainsFunc(k.Findings, f.Same) {
+	if k.found == nil {
+		k.found = map[report.CheckSubject]bool{}
+	}
+	if s := f.Subject(); !k.found[s] {
+		k.found[s] = true
 		k.Findings = append(k.Findings, f)
 	}
 }
