@@ -173,6 +173,16 @@ func (c *changes) affects(ctx context.Context, root string, m *rootModule, fault
 		fault = ds.Err()
 	}
 	paths := append(tree.Paths, root)
+	if m != nil {
+		if c.inMirrorOf(m) {
+			return true, fault
+		}
+		for _, f := range m.config.InputFiles() {
+			if f.By != "" { // those at usual paths are the user's
+				paths = append(paths, f.Name)
+			}
+		}
+	}
 	for dir := resolve(root); isBelow(dir, c.top); dir = filepath.Dir(dir) {
 		for _, name := range append(versionFiles, cliconfig.CheckoutFile) {
 			paths = append(paths, filepath.Join(dir, name))
@@ -189,6 +199,25 @@ func (c *changes) affects(ctx context.Context, root string, m *rootModule, fault
 		matters, _ := c.known.get(path, func() (bool, error) { return c.matter(path), nil })
 		return matters
 	}), fault
+}
+
+// inMirrorOf reports whether a mirror that a root module installs from has changed.
+func (c *changes) inMirrorOf(m *rootModule) bool {
+	dirs := m.config.ImpliedDirs()
+	for _, method := range m.config.Methods {
+		if method.Path != "" {
+			dirs = append(dirs, method.Path)
+		}
+	}
+	return slices.ContainsFunc(dirs, func(dir string) bool {
+		dir = resolve(Absolute(m.dir, dir))
+		for file := range c.files {
+			if isBelow(file, dir) {
+				return true
+			}
+		}
+		return false
+	})
 }
 
 // matter reports whether a change matters for reading path: of an entry on the way to it or, if it is a directory, in
