@@ -12,6 +12,7 @@ import (
 	"github.com/larder-cli/larder/installer"
 	"github.com/larder-cli/larder/sources"
 	"github.com/larder-cli/larder/sources/netmirror"
+	"github.com/larder-cli/larder/sources/policy"
 	"github.com/larder-cli/larder/sources/registry"
 )
 
@@ -49,7 +50,7 @@ func (m *rootModule) methods(ctx context.Context) (methods []sources.Method, err
 	if methods != nil {
 		return methods, nil
 	}
-	configured := m.configuresItself()
+	configured := m.policy.Has(policy.MinAge) && m.configuresItself()
 	for _, method := range m.config.Methods {
 		source, err := m.method(method)
 		if err != nil {
