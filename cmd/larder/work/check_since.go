@@ -40,9 +40,13 @@ func (s *Session) changedSince(ctx context.Context, revision string) (*changes, 
 		return nil, err
 	}
 	deep := "a CI system may have fetched only one commit: fetch the history too, in GitHub Actions with fetch-depth: 0"
-	if names, err := g.run(ctx, "for-each-ref", "--format=%(refname)", "refs/tags/"+revision, "refs/heads/"+revision, "refs/remotes/"+revision); err != nil {
-		return nil, err
-	} else if same := strings.Fields(string(names)); len(same) > 1 {
+	var same []string
+	for _, kind := range []string{"refs/tags/", "refs/heads/", "refs/remotes/"} {
+		if _, err := g.line(ctx, "show-ref", "--verify", "--quiet", kind+revision); err == nil {
+			same = append(same, kind+revision)
+		}
+	}
+	if len(same) > 1 {
 		err := fmt.Errorf("--since: %s may be %s", revision, strings.Join(same, " or "))
 		return nil, sources.WithHint(err, "name one of them in full")
 	}
