@@ -99,7 +99,7 @@ func TestAnswersHideTheServer(t *testing.T) {
 				sourcetest.Check(t, errors.Join(os.WriteFile(filepath.Join(at, "1.0.0.json"), []byte(text), 0o644), os.WriteFile(filepath.Join(u.dir, archivePath), []byte("zip"), 0o644)))
 			}
 			s := server.New(t.Context(), dir, c.opts)
-			defer s.Wait()
+			defer s.End()
 			for _, path := range []string{
 				"/", "/metrics", "/readyz", "/unknown", "/" + home + "/index.json", "/" + home + "/1.0.0.json", archivePath, archivePath + "?expires=1&signature=00",
 				"/.larder/evidence/" + home + "/1.0.0/SHA256SUMS", "/v1/providers/acme/widget/versions", "/v1/providers/acme/widget/1.0.0/download/linux/amd64",

@@ -113,9 +113,10 @@ type Server struct {
 	mu       sync.Mutex
 	arriving map[sources.PackageID]*Arrival
 	fetches  sync.WaitGroup
+	requests sync.RWMutex // each request locks it for reading; locked for good when the server has ended
 }
 
-// New returns a server for the mirror in an open directory. What it fetches ends with ctx; [Server.Wait] waits for that.
+// New returns a server for the mirror in an open directory. What it fetches ends with ctx; [Server.End] waits for that.
 func New(ctx context.Context, dir *disk.Dir, opts Options) *Server {
 	if opts.Now == nil {
 		opts.Now = time.Now
@@ -138,8 +139,12 @@ func sorted(ask func(context.Context, sources.Provider) ([]sources.Version, erro
 	}
 }
 
-// Wait returns when nothing is being fetched.
-func (s *Server) Wait() { s.fetches.Wait() }
+// End ends the server: it returns when all requests are answered and reported, and nothing is being fetched. Requests
+// that come later are cut off.
+func (s *Server) End() {
+	s.requests.Lock() // a client may have its answer, and be gone, before the request is reported
+	s.fetches.Wait()
+}
 
 // Remembered returns how many answers of upstream are kept.
 func (s *Server) Remembered() int { return s.listings.size() + s.releases.size() }
@@ -159,6 +164,10 @@ func (s *Server) Arriving() int {
 
 // ServeHTTP implements [http.Handler].
 func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	if !s.requests.TryRLock() {
+		panic(http.ErrAbortHandler)
+	}
+	defer s.requests.RUnlock()
 	x := &exchange{Server: s, w: &writer{ResponseWriter: w, control: http.NewResponseController(w)}, r: r, target: parsePath(r.URL)}
 	x.served = Served{
 		Time: s.opts.Now(), Kind: string(x.kind), Client: s.Client(r), Method: r.Method[:min(len(r.Method), mostMethod)], Path: logged(r.URL),

@@ -91,7 +91,7 @@ func newServer(t *testing.T, u *fakeUpstream, opts server.Options) (*httptest.Se
 	web := httptest.NewServer(s)
 	t.Cleanup(func() {
 		web.Close()
-		s.Wait()
+		s.End()
 		sourcetest.Check(t, dir.Close())
 	})
 	return web, s
@@ -101,6 +101,27 @@ func randomArchive(n int) []byte {
 	data := make([]byte, n)
 	rand.Read(data)
 	return data
+}
+
+// The last request is reported before the server has ended, although its client may have its answer long before.
+func TestEndAfterTheLastReport(t *testing.T) {
+	reporting := make(chan struct{})
+	var reported atomic.Bool
+	dir, err := disk.Open(t.TempDir())
+	sourcetest.Check(t, err)
+	defer dir.Close()
+	s := server.New(t.Context(), dir, server.Options{Report: func(server.Served) {
+		close(reporting)
+		time.Sleep(50 * time.Millisecond)
+		reported.Store(true)
+	}})
+	request := httptest.NewRequest(http.MethodGet, "https://example.test/", nil)
+	go s.ServeHTTP(httptest.NewRecorder(), request)
+	<-reporting
+	s.End()
+	sourcetest.Equal(t, reported.Load(), true, "the request is reported")
+	defer func() { sourcetest.Equal(t, recover(), any(http.ErrAbortHandler), "a later request") }()
+	s.ServeHTTP(httptest.NewRecorder(), request)
 }
 
 // However many clients ask for an archive, it is fetched once, and all get it while it arrives.

@@ -91,7 +91,7 @@ func Serve(ctx context.Context, s *Session, request ServeRequest) error {
 		_ = web.Close() // the listeners are closed already
 	}
 	endFetches()
-	served.handler.Wait()
+	served.handler.End()
 	if served.upstream != nil {
 		served.upstream.store.end()
 	}
