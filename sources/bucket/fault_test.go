@@ -260,7 +260,7 @@ func TestUnreadableAnswers(t *testing.T) {
 			}
 			return false
 		})
-		_, err := b.Upload(t.Context(), "a", bytes.NewReader(data), int64(len(data)), sum, bucket.UploadOptions{Jobs: 1, WriteOptions: bucket.WriteOptions{Only: bucket.NotExisting}})
+		_, err := b.Upload(t.Context(), "a", bytes.NewReader(data), int64(len(data)), sum, bucket.UploadOptions{WriteOptions: bucket.WriteOptions{Only: bucket.NotExisting}})
 		return err
 	}
 	written := &object{data, http.Header{"X-Amz-Meta-Sha256": {fmt.Sprintf("%x", sum)}}}

@@ -16,7 +16,7 @@ const (
 const (
 	usualPart   = 16 << 20 // bytes; smaller objects are sent in one request
 	maxParts    = 10_000
-	defaultJobs = 4
+	maxSending  = 4 // parts that are sent at the same time
 	maxAttempts = 3 // uploads of one object that other processes may disturb
 
 	// abandoned is the age after which an unfinished upload without parts is

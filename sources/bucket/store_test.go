@@ -258,7 +258,7 @@ func TestUploadContinues(t *testing.T) {
 	data := random(size)
 	sum := sha256.Sum256(data)
 	upload := func(ctx context.Context, data []byte) (bucket.Uploaded, error) {
-		return b.Upload(ctx, "big.zip", bytes.NewReader(data), size, sha256.Sum256(data), bucket.UploadOptions{Jobs: 2})
+		return b.Upload(ctx, "big.zip", bytes.NewReader(data), size, sha256.Sum256(data), bucket.UploadOptions{})
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	count.after = func(sent int64) {
@@ -302,7 +302,7 @@ func TestUploadOfOtherContents(t *testing.T) {
 					cancel()
 				}
 			}
-			_, err := b.Upload(ctx, "big.zip", bytes.NewReader(data), size, sha256.Sum256(data), bucket.UploadOptions{Jobs: 1})
+			_, err := b.Upload(ctx, "big.zip", bytes.NewReader(data), size, sha256.Sum256(data), bucket.UploadOptions{})
 			sourcetest.ErrorIs(t, err, context.Canceled)
 			count.after = nil
 			data[tt.change]++
@@ -336,7 +336,7 @@ func TestUploadsAtTheSameTime(t *testing.T) {
 			}
 			sums[i] = sha256.Sum256(data)
 			group.Go(func() error {
-				_, err := b.Upload(t.Context(), name, bytes.NewReader(data), size, sums[i], bucket.UploadOptions{Jobs: 2})
+				_, err := b.Upload(t.Context(), name, bytes.NewReader(data), size, sums[i], bucket.UploadOptions{})
 				if err == nil {
 					succeeded.Add(1)
 				} else if !differ {
@@ -367,7 +367,7 @@ func TestUploadChecksContents(t *testing.T) {
 	for _, from := range []int64{1, 2} { // two reads are for checksums: that of the part, and that of the whole
 		data := &changing{data: random(40 << 20), at: 39 << 20}
 		data.left.Store(from)
-		_, err := b.Upload(t.Context(), "a.zip", data, 40<<20, sha256.Sum256(data.data), bucket.UploadOptions{Jobs: 1})
+		_, err := b.Upload(t.Context(), "a.zip", data, 40<<20, sha256.Sum256(data.data), bucket.UploadOptions{})
 		sourcetest.Expect(t, err != nil && strings.HasPrefix(err.Error(), "s3://mirror/a.zip: not uploaded: the contents "), "read %d: %v", from, err)
 	}
 	sourcetest.EqualSlices(t, unfinished(t, s), nil)

@@ -23,8 +23,6 @@ import (
 type UploadOptions struct {
 	WriteOptions
 
-	Jobs int // parts that are sent at the same time; 0 means 4
-
 	// Progress is called with the number of bytes of the object that were sent or that the store already had. It
 	// falls if a part has to be sent again. Calls are made one at a time. It may be nil.
 	Progress func(bytes int64)
@@ -300,7 +298,7 @@ func (u *upload) forget() {
 // unless the context is done, so that the next upload doesn't have to send them.
 func (u *upload) sendParts(ctx context.Context, id string) error {
 	var group errgroup.Group
-	group.SetLimit(first(u.opts.Jobs, defaultJobs))
+	group.SetLimit(maxSending)
 	var failed atomic.Bool
 	for _, p := range u.parts {
 		if p.etag != "" {
