@@ -4,6 +4,7 @@ import (
 	"errors"
 	"io/fs"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"github.com/hashicorp/hcl/v2"
@@ -22,6 +23,7 @@ type module struct {
 	backend *backend // nil if the files configure none
 
 	defaultHost bool // an address has no host
+	differs     bool // some files are for one engine alone
 
 	files []string // configuration files
 	tests []string // test files beside them
@@ -53,6 +55,7 @@ func readModule(p part) *module {
 	}
 	m := d.resolve()
 	m.files, m.tests = files, engineNames(names, testExtensions, p.engine)
+	m.differs = slices.ContainsFunc(names, onlyTofu)
 	return m
 }
 
@@ -135,6 +138,7 @@ func readTests(p part, root *module) *module {
 		if err != nil && !errors.Is(err, fs.ErrNotExist) {
 			d.fail(place{Filename: dir}, "", "test directory: %v", disk.Cause(err))
 		}
+		m.differs = slices.ContainsFunc(names, onlyTofu)
 		for _, name := range engineNames(names, testExtensions, p.engine) {
 			m.tests = append(m.tests, filepath.Join(dir, name))
 		}

@@ -72,6 +72,11 @@ type Tree struct {
 	Elsewhere    bool                  // Terragrunt runs engines in another directory, with the lock file of this one
 	DefaultHost  bool                  // an address has no host, so that it depends on the engine
 	StateUnread  bool                  // the state cannot be read and may require more
+	Differs      bool                  // some of the files are for one engine alone
+
+	// Sources are the requirements of the local modules that Terragrunt runs as units here. The configuration that it
+	// generates may change them.
+	Sources []sources.Requirement
 
 	// Paths lists what was read or looked for: directories with configuration or tests, and files elsewhere. They are
 	// absolute, sorted, and may lead through symlinks.
@@ -92,17 +97,21 @@ type Tree struct {
 // an error and no module is missing. If ctx is done early, the diagnostics include an error.
 func Load(ctx context.Context, dir string, opts Options) (*Tree, sources.Diagnostics) {
 	w := newWalk(dir, opts.withDefaults())
+	unit := &terragrunt{files: &w.opts.Cache.terragrunt, reads: func(path string) { w.path(path) }}
+	elsewhere := !opts.Here && unit.elsewhere(w.root)
+	if !opts.Here {
+		w.units(ctx, unit.sources(w.root))
+	}
 	top := call{dir: "."}
 	root := w.module(top)
-	unit := &terragrunt{top: w.root, files: &w.opts.Cache.terragrunt, reads: func(path string) { w.path(path) }}
-	elsewhere := !opts.Here && unit.elsewhere(w.root)
 	defer func() { w.tree.Paths = slices.Sorted(maps.Keys(w.paths)) }()
 	w.path(w.opts.TestDir)
 	tests := w.opts.Cache.read(part{w.root, w.opts.Engine, w.opts.TestDir})
+	w.tree.Differs = w.tree.Differs || tests.differs
 	alone := len(tests.tests) > 0 && w.opts.Engine == sources.Terraform
 	if len(root.files) == 0 && w.diags.Err() == nil && !(alone && w.opts.TestsAlone()) {
 		names, _ := configNames(w.root) // those of the other engine
-		*w.tree = Tree{Empty: true, Elsewhere: elsewhere, Partial: !slices.ContainsFunc(names, excludesUnits)}
+		w.tree.Empty, w.tree.Elsewhere, w.tree.Partial = true, elsewhere, !slices.ContainsFunc(names, excludesUnits)
 		return w.tree, w.diags.sorted()
 	}
 	w.diags.add(".", tests.diags)
@@ -121,7 +130,7 @@ func Load(ctx context.Context, dir string, opts Options) (*Tree, sources.Diagnos
 	}
 	w.missing.files, w.unsure.files = w.diags.files, w.diags.files
 	w.tree.Requirements, w.tree.Missing, w.tree.Unsure = w.requirements(), w.missing.sorted(), w.unsure.sorted()
-	w.tree.Partial, w.tree.Elsewhere = elsewhere, elsewhere
+	w.tree.Partial, w.tree.Elsewhere = elsewhere || len(w.tree.Sources) > 0, elsewhere
 	return w.tree, w.diags.sorted()
 }
 

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"maps"
 	"os"
 	"path"
@@ -16,6 +17,7 @@ import (
 	"sync/atomic"
 
 	"github.com/larder-cli/larder/sources"
+	"github.com/larder-cli/larder/sources/disk"
 )
 
 // RootsOptions configure [Roots]. The zero RootsOptions are ready to use.
@@ -27,9 +29,9 @@ type RootsOptions struct {
 	// number of names. A glob without / matches names at any depth.
 	Exclude []string
 
-	// EngineOf returns the engine for which a root module is read, if Engine is empty. It returns
-	// "" for both engines, as a nil EngineOf does.
-	EngineOf func(dir string) sources.Engine
+	// EngineOf returns the engine for which a root module is read, if Engine is empty, and whether that is only the
+	// default. It returns "" for both engines, as a nil EngineOf does.
+	EngineOf func(dir string) (e sources.Engine, assumed bool)
 
 	// TestsAlone and Inputs are as in [Options].
 	TestsAlone func() bool
@@ -44,19 +46,20 @@ var bothEngines = []sources.Engine{sources.Terraform, sources.OpenTofu}
 //
 // A directory with a lock file is a root module, also without configuration files:
 // Terragrunt keeps lock files beside its own files, and runs engines elsewhere. A
-// directory with configuration files is one unless another root module reaches it: by
-// its calls, the calls of its tests, or as the source of a unit of Terragrunt. A call whose source
-// has variables reaches each directory to which other values of them could lead. If
+// directory with configuration files is one unless [Load] of another root module reads it for the
+// same engine: because of its calls, the calls of its tests, or as the source of a unit of Terragrunt.
+// If nothing decides between the engines, Load for any engine that reads the same files suffices. If
 // directories call each other and nothing else reaches them, the first one is a root
-// module. A directory that configures a backend is one too, unless it is the source of
-// a unit, which sets the backend. So every configuration is read with a root module.
+// module. A directory with a state is one too, and one with a backend or import blocks, unless it
+// is the source of a unit, which sets the backend. So every configuration is read with a root module.
 // A directory with tests alone is one if Terraform reads it as such, and if no directory
 // above it has configuration, which these tests may be for. Stacks are none.
-// Hidden directories, data directories and symlinks to directories are skipped, except
-// .terragrunt-stack, where Terragrunt keeps the units of a stack.
 //
-// The error joins the errors of invalid globs, which match [path.ErrBadPattern], or
-// of directories that could not be read; the other directories are searched. An
+// Hidden directories and data directories are skipped, except .terragrunt-stack, where Terragrunt
+// keeps the units of a stack. A link leads to a directory that is skipped otherwise.
+//
+// The error joins the errors of invalid globs, which match [path.ErrBadPattern], of directories
+// that could not be read, and of links to root modules outside of the repository; the others are returned. An
 // invalid configuration is not an error here: Load reports it.
 func Roots(ctx context.Context, dir string, opts RootsOptions) ([]string, error) {
 	dir, err := filepath.Abs(dir)
@@ -67,8 +70,8 @@ func Roots(ctx context.Context, dir string, opts RootsOptions) ([]string, error)
 	if opts.TestsAlone == nil {
 		opts.TestsAlone = always
 	}
-	s := &search{dir: dir, opts: opts, at: map[string]*candidate{}}
-	s.terragrunt = terragrunt{top: realPath(dir), files: &opts.Cache.terragrunt}
+	s := &search{dir: dir, top: realPath(dir), opts: opts, at: map[string]*candidate{}, seen: map[string]bool{}}
+	s.terragrunt = terragrunt{files: &opts.Cache.terragrunt}
 	for _, glob := range opts.Exclude {
 		pattern, err := parseGlob(glob)
 		if err != nil {
@@ -76,7 +79,10 @@ func Roots(ctx context.Context, dir string, opts RootsOptions) ([]string, error)
 		}
 		s.exclude = append(s.exclude, pattern)
 	}
-	s.look(ctx, ".", false)
+	s.look(ctx, spotted{dir: ".", path: s.top})
+	for ; len(s.links) > 0; s.links = s.links[1:] {
+		s.enter(ctx, s.links[0])
+	}
 	s.readAll(ctx)
 	if s.computed.Load() {
 		s.follow(ctx)
@@ -84,21 +90,33 @@ func Roots(ctx context.Context, dir string, opts RootsOptions) ([]string, error)
 	if err := ctx.Err(); err != nil {
 		return nil, err
 	}
-	return s.roots(), errors.Join(s.errs...)
+	dirs := s.roots()
+	return dirs, errors.Join(s.errs...)
 }
 
 // A search is a search for root modules.
 type search struct {
 	dir     string
+	top     string // dir without symlinks
 	opts    RootsOptions
 	exclude [][]string // patterns by name
 	found   []*candidate
 	at      map[string]*candidate // by their path
+	seen    map[string]bool       // directories that were searched, by their path
+	links   []spotted             // that were not followed yet
 	errs    []error
 
 	terragrunt terragrunt
 
 	computed atomic.Bool // the source of a module is not constant
+}
+
+// A spotted directory is one that the search comes to.
+type spotted struct {
+	dir        string // relative
+	path       string // absolute, without symlinks; not known for a link
+	configured bool   // a directory above has configuration
+	outside    bool   // of the repository
 }
 
 // A candidate is a directory with configuration files, a lock file, or files of
@@ -108,16 +126,18 @@ type candidate struct {
 	path       string           // absolute, without symlinks
 	engines    []sources.Engine // that have configuration files here
 	chosen     []sources.Engine // for which it is read if it is a root module
+	assumed    bool             // nothing has decided between the engines
 	configured bool             // has configuration files, or tests alone
 	testsAlone bool
-	locked     bool // has a lock file, and configuration files for the engine or none at all
-	backend    bool
-	units      []string // names of Terragrunt's files
+	locked     bool // has a lock file or a state, and configuration files for the engine; or a lock file alone
+	rootOnly   bool // has a backend or imports, which only root modules have
+	unit       bool // has files of Terragrunt
+	outside    bool // of the repository
 
-	// The directories that its modules, tests and units name, absolute and without symlinks. Engines
-	// read only the tests and units of a root module.
-	calls, tests map[sources.Engine][]string
-	sources      []string // of its units
+	// The directories that its modules, tests and units name, absolute and without symlinks. Only of a root module,
+	// engines read the tests and units, and know the variables that lead to computed sources.
+	calls, tests, computed map[sources.Engine][]string
+	sources                []string // of its units
 
 	root    bool
 	run     bool                    // is the source of a unit that is a root module
@@ -141,8 +161,10 @@ func (s *search) roots() []string {
 	callersFirst := s.callersFirst()
 	for _, is := range []func(c *candidate) bool{
 		func(c *candidate) bool { return c.locked },
-		func(c *candidate) bool { return c.backend && !c.run },
-		func(c *candidate) bool { return c.configured && !c.covered() },
+		func(c *candidate) bool { return c.rootOnly && !c.run },
+		func(c *candidate) bool {
+			return c.configured && !c.covered() && slices.ContainsFunc(c.chosen, s.reads(c))
+		},
 	} {
 		for _, c := range callersFirst {
 			if !c.root && is(c) {
@@ -152,7 +174,12 @@ func (s *search) roots() []string {
 	}
 	var dirs []string
 	for _, c := range s.found {
-		if c.root && (!c.testsAlone || c.locked || c.serves(sources.Terraform) && s.opts.TestsAlone()) {
+		switch {
+		case c.root && c.outside:
+			err := fmt.Errorf("looking for root modules: %s is a link to a root module outside of the repository: %s",
+				filepath.Join(s.dir, c.dir), c.path)
+			s.errs = append(s.errs, sources.WithHint(err, "name that directory instead, and skip the link with --exclude"))
+		case c.root:
 			dirs = append(dirs, c.dir)
 		}
 	}
@@ -160,9 +187,11 @@ func (s *search) roots() []string {
 	return dirs
 }
 
-// serves reports whether c is read for an engine that has files here.
-func (c *candidate) serves(e sources.Engine) bool {
-	return slices.Contains(c.engines, e) && slices.Contains(c.chosen, e)
+// reads returns a function that reports whether an engine reads c as a root module.
+func (s *search) reads(c *candidate) func(e sources.Engine) bool {
+	return func(e sources.Engine) bool {
+		return !c.testsAlone || e == sources.Terraform && slices.Contains(c.engines, e) && s.opts.TestsAlone()
+	}
 }
 
 // callersFirst returns the candidates in an order in which callers precede what they call. Of those that
@@ -181,6 +210,7 @@ func (s *search) callersFirst() (all []*candidate) {
 			for _, e := range c.engines {
 				visit(c.calls[e])
 				visit(c.tests[e])
+				visit(c.computed[e])
 			}
 			all = append(all, c)
 		}
@@ -192,20 +222,17 @@ func (s *search) callersFirst() (all []*candidate) {
 	return all
 }
 
-// covered reports whether root modules reach c for its own engine, or for the other one if only that has
-// files here.
+// covered reports whether root modules reach c for each engine for which it would be read, or for the other one if only
+// that has files here.
 func (c *candidate) covered() bool {
-	var views []sources.Engine
-	for _, e := range c.chosen {
-		if view := c.view(e); view != "" {
-			views = append(views, view)
-		}
+	engines := slices.DeleteFunc(slices.Clone(c.chosen), func(e sources.Engine) bool { return c.view(e) == "" })
+	if len(engines) == 0 {
+		engines = c.engines
 	}
-	if views == nil {
-		views = c.engines
-	}
-	return !slices.ContainsFunc(views, func(view sources.Engine) bool {
-		return !slices.ContainsFunc(bothEngines, func(e sources.Engine) bool { return c.reached[e] && c.view(e) == view })
+	return !c.testsAlone && !slices.ContainsFunc(engines, func(e sources.Engine) bool {
+		return !slices.ContainsFunc(bothEngines, func(by sources.Engine) bool {
+			return c.reached[by] && (by == e || c.assumed && c.view(by) == c.view(e))
+		})
 	})
 }
 
@@ -218,8 +245,10 @@ func (s *search) choose(c *candidate) {
 		}
 	}
 	for _, e := range c.chosen {
-		view := c.view(e)
-		s.reach(slices.Concat(c.calls[view], c.tests[view], c.sources), e)
+		s.reach(c.sources, e)
+		if view := c.view(e); s.reads(c)(e) {
+			s.reach(slices.Concat(c.calls[view], c.tests[view], c.computed[view]), e)
+		}
 	}
 }
 
@@ -233,26 +262,59 @@ func (s *search) reach(dirs []string, e sources.Engine) {
 	}
 }
 
-// look searches the relative path dir and the directories below it. Configured reports whether a directory above has
-// configuration.
-func (s *search) look(ctx context.Context, dir string, configured bool) {
-	if ctx.Err() != nil {
+// look searches a directory and those below it.
+func (s *search) look(ctx context.Context, at spotted) {
+	if ctx.Err() != nil || s.seen[at.path] {
 		return
 	}
-	entries, err := os.ReadDir(filepath.Join(s.dir, dir))
+	s.seen[at.path] = true
+	entries, err := os.ReadDir(at.path)
 	if err != nil {
-		err = fmt.Errorf("looking for root modules: %w", err)
-		s.errs = append(s.errs, sources.WithHint(err, "make the directory readable, or skip it with --exclude"))
+		s.unread(err)
 		return
 	}
-	configured = s.consider(dir, entries, configured)
+	configured := s.consider(at, entries)
 	for _, entry := range entries {
-		below := filepath.Join(dir, entry.Name())
-		hidden := strings.HasPrefix(entry.Name(), ".") && entry.Name() != stackDir
-		if entry.IsDir() && !hidden && !s.isDataDir(below) && !s.excluded(below) {
-			s.look(ctx, below, configured)
+		name := entry.Name()
+		below := spotted{dir: filepath.Join(at.dir, name), path: filepath.Join(at.path, name), configured: configured}
+		hidden := strings.HasPrefix(name, ".") && name != stackDir
+		switch {
+		case at.outside || hidden || s.isDataDir(below.dir) || s.excluded(below.dir):
+		case entry.IsDir():
+			s.look(ctx, below)
+		case disk.IsLink(entry.Type()):
+			s.links = append(s.links, below)
 		}
 	}
+}
+
+// enter searches the directory to which a link leads, unless the search comes there otherwise. Outside of the
+// repository, it searches only the directory itself.
+func (s *search) enter(ctx context.Context, link spotted) {
+	info, err := os.Stat(link.path)
+	if errors.Is(err, fs.ErrPermission) {
+		s.unread(err)
+	}
+	if err != nil || !info.IsDir() {
+		return
+	}
+	link.path = realPath(link.path)
+	link.outside = !contains(cmp.Or(above(s.top, ".git"), s.top), link.path)
+	if !contains(link.path, s.top) { // which would lead to everything else
+		s.look(ctx, link)
+	}
+}
+
+// contains reports whether path is that of a directory or of something below it.
+func contains(dir, path string) bool {
+	below, err := filepath.Rel(dir, path)
+	return err == nil && filepath.IsLocal(below)
+}
+
+// unread notes the error of a directory that can't be read.
+func (s *search) unread(err error) {
+	err = fmt.Errorf("looking for root modules: %w", err)
+	s.errs = append(s.errs, sources.WithHint(err, "make the directory readable, or skip it with --exclude"))
 }
 
 // isDataDir reports whether a directory is an engine's data directory, which also
@@ -299,12 +361,12 @@ func globMatch(pattern, names []string) bool {
 	return ok && err == nil && globMatch(pattern[1:], names[1:])
 }
 
-// consider makes dir a candidate if it has files that a search reads. It reports whether it, or a directory above, is
-// configured.
-func (s *search) consider(dir string, entries []os.DirEntry, configured bool) bool {
-	names, tests := namesOf(entries), s.testsBelow(dir, entries)
-	c := &candidate{dir: dir, engines: s.enginesFor(names, tests, configExtensions)}
-	if len(c.engines) == 0 && !configured {
+// consider makes a directory a candidate if it has files that a search reads. It reports whether it, or a directory
+// above, is configured.
+func (s *search) consider(at spotted, entries []os.DirEntry) (configured bool) {
+	names, tests := namesOf(entries), testsBelow(at.path, entries)
+	c := &candidate{dir: at.dir, path: at.path, outside: at.outside, engines: s.enginesFor(names, tests, configExtensions)}
+	if len(c.engines) == 0 && !at.configured {
 		c.engines = s.enginesFor(slices.Concat(names, tests), nil, testExtensions)
 		c.testsAlone = len(c.engines) > 0
 	}
@@ -312,25 +374,27 @@ func (s *search) consider(dir string, entries []os.DirEntry, configured bool) bo
 	for _, e := range entries {
 		switch {
 		case e.Name() == sources.LockFile:
-			c.locked = c.configured || !slices.ContainsFunc(names, excludesUnits)
+			c.locked = c.locked || c.configured || !slices.ContainsFunc(names, excludesUnits)
+		case e.Name() == stateFile || e.Name() == stateFile+".d":
+			c.locked = c.locked || c.configured
 		case terragruntFile(e.Name()):
-			c.units = append(c.units, e.Name())
+			c.unit = true
 		}
 	}
-	if c.configured || c.locked || c.units != nil {
-		c.path = filepath.Join(s.terragrunt.top, dir) // the search follows no links
-		c.calls, c.tests, c.reached = map[sources.Engine][]string{}, map[sources.Engine][]string{}, map[sources.Engine]bool{}
+	if c.configured || c.locked || c.unit {
+		c.calls, c.tests = map[sources.Engine][]string{}, map[sources.Engine][]string{}
+		c.computed, c.reached = map[sources.Engine][]string{}, map[sources.Engine]bool{}
 		s.found, s.at[c.path] = append(s.found, c), c
 	}
-	return configured || c.configured
+	return at.configured || c.configured
 }
 
 // testsBelow returns the test files in the directory for tests, if entries have it.
-func (s *search) testsBelow(dir string, entries []os.DirEntry) []string {
+func testsBelow(path string, entries []os.DirEntry) []string {
 	if !slices.ContainsFunc(entries, func(e os.DirEntry) bool { return e.Name() == defaultTests }) {
 		return nil
 	}
-	names, _ := configNames(filepath.Join(s.dir, dir, defaultTests))
+	names, _ := configNames(filepath.Join(path, defaultTests))
 	return names
 }
 
@@ -370,17 +434,17 @@ func (s *search) readAll(ctx context.Context) {
 	wg.Wait()
 }
 
-// read records for which engines a candidate is read, what it calls, and whether it has a backend.
+// read records for which engines a candidate is read, what it calls, and whether it has what only root modules have.
 func (s *search) read(c *candidate) {
-	c.chosen = s.enginesOf(c)
-	for _, name := range c.units {
-		c.sources = append(c.sources, s.terragrunt.unit(filepath.Join(c.path, name), c.path)...)
+	c.chosen, c.assumed = s.enginesOf(c)
+	if c.unit {
+		c.sources = s.terragrunt.sources(c.path)
 	}
 	for _, e := range c.engines {
 		root := part{path: c.path, engine: e}
 		module := s.opts.Cache.read(root)
 		root.tests = defaultTests
-		c.backend = c.backend || module.backend != nil
+		c.rootOnly = c.rootOnly || module.backend != nil || len(module.imports) > 0
 		if slices.ContainsFunc(module.calls, func(call moduleCall) bool { return call.computed }) {
 			s.computed.Store(true)
 		}
@@ -388,8 +452,8 @@ func (s *search) read(c *candidate) {
 	}
 }
 
-// follow adds the modules to which computed sources lead with the values that are known here. A module that other values
-// select is not called, so it may hide nothing.
+// follow adds the modules to which computed sources lead if a candidate is a root module, with the values that are
+// known here. A module that other values select is not called, so it may hide nothing.
 func (s *search) follow(ctx context.Context) {
 	for _, c := range s.found {
 		for _, e := range c.engines {
@@ -397,31 +461,34 @@ func (s *search) follow(ctx context.Context) {
 			top := call{dir: "."}
 			w.calls(ctx, w.module(top).calls, top)
 			for _, dir := range slices.Sorted(maps.Keys(w.read)) {
-				c.calls[e] = append(c.calls[e], pathIn(w.root, dir))
+				if path := pathIn(w.root, dir); path != c.path {
+					c.computed[e] = append(c.computed[e], path)
+				}
 			}
-			c.calls[e] = slices.DeleteFunc(c.calls[e], func(dir string) bool { return dir == c.path })
 		}
 	}
 }
 
-// localSources returns the directories that calls in the directory at path name, without symlinks.
+// localSources returns the directories that calls in the directory at path name, without symlinks. Where computed calls
+// lead depends on the root module.
 func localSources(path string, calls []moduleCall) (dirs []string) {
 	for _, call := range calls {
-		if isLocal(call.source) {
+		if isLocal(call.source) && !call.computed {
 			dirs = append(dirs, realPath(filepath.Join(path, filepath.FromSlash(call.source))))
 		}
 	}
 	return dirs
 }
 
-// enginesOf returns the engines for which c is read if it is a root module.
-func (s *search) enginesOf(c *candidate) []sources.Engine {
+// enginesOf returns the engines for which c is read if it is a root module, and whether nothing has decided between
+// them.
+func (s *search) enginesOf(c *candidate) (engines []sources.Engine, assumed bool) {
 	e := s.opts.Engine
 	if e == "" && s.opts.EngineOf != nil {
-		e = s.opts.EngineOf(filepath.Join(s.dir, c.dir))
+		e, assumed = s.opts.EngineOf(filepath.Join(s.dir, c.dir))
 	}
 	if e == "" {
-		return bothEngines
+		return bothEngines, true
 	}
-	return []sources.Engine{e}
+	return []sources.Engine{e}, assumed
 }

@@ -38,8 +38,8 @@ func TestRoots(t *testing.T) {
 		{"a file that cannot be read as configuration", "-- a/main.tf --\n}{\n", modules.RootsOptions{}, "a"},
 
 		{"tests alone", "-- a/tests/a.tftest.hcl --\n" + test("./tests/setup") + "-- a/tests/setup/main.tf --\n-- b/x.tftest.hcl --\n", modules.RootsOptions{}, "a b"},
-		{"tests alone, for tofu", "-- a/tests/a.tftest.hcl --\n" + test("./tests/setup") + "-- a/tests/setup/main.tf --\n", modules.RootsOptions{Engine: sources.OpenTofu}, ""},
-		{"tests alone, for an older release", "-- a/tests/a.tftest.hcl --\n" + test("./tests/setup") + "-- a/tests/setup/main.tf --\n", modules.RootsOptions{TestsAlone: func() bool { return false }}, ""},
+		{"tests alone, for tofu", "-- a/tests/a.tftest.hcl --\n" + test("./tests/setup") + "-- a/tests/setup/main.tf --\n", modules.RootsOptions{Engine: sources.OpenTofu}, "a/tests/setup"},
+		{"tests alone, for an older release", "-- a/tests/a.tftest.hcl --\n" + test("./tests/setup") + "-- a/tests/setup/main.tf --\n", modules.RootsOptions{TestsAlone: func() bool { return false }}, "a/tests/setup"},
 		{"tests that only tofu reads", "-- a/x.tofutest.hcl --\n", modules.RootsOptions{}, ""},
 		{"tests of a module above", "-- a/main.tf --\n-- a/tests/unit/x.tftest.hcl --\n", modules.RootsOptions{}, "a"},
 		{"a stack", "-- a/main.tfcomponent.hcl --\n-- a/.terraform.lock.hcl --\n-- b/x.tfdeploy.json --\n-- b/.terraform.lock.hcl --\n-- c/x.tfstack.hcl --\n", modules.RootsOptions{}, ""},
@@ -136,7 +136,7 @@ func TestRootsHideNothing(t *testing.T) {
 		{"a circle that tofu closes, first", "-- b/main.tf --\n" + calls("../a") + "-- a/main.tf --\n-- a/x.tofu --\n" + calls("../b"),
 			map[string]sources.Engine{"a": terraform, "b": terraform}, "a b"},
 		{"a caller for tofu, read for terraform", "-- a/main.tf --\n-- a/x.tofu --\n" + calls("../b") + "-- b/main.tf --\n", map[string]sources.Engine{"a": terraform, "b": terraform}, "a b"},
-		{"a caller for tofu, read for tofu", "-- a/main.tf --\n-- a/x.tofu --\n" + calls("../b") + "-- b/main.tf --\n", map[string]sources.Engine{"a": tofu, "b": terraform}, "a"},
+		{"a caller for tofu, read for tofu", "-- a/main.tf --\n-- a/x.tofu --\n" + calls("../b") + "-- b/main.tf --\n", map[string]sources.Engine{"a": tofu, "b": terraform}, "a b"},
 		{"a caller for tofu alone, read for terraform", "-- a/main.tofu --\n" + calls("../b") + "-- b/main.tf --\n", map[string]sources.Engine{"a": terraform, "b": terraform}, "a b"},
 		{"a twin that calls nothing, read for tofu", "-- a/main.tf --\n" + calls("../b") + "-- a/main.tofu --\n-- b/main.tf --\n", map[string]sources.Engine{"a": tofu, "b": tofu}, "a b"},
 		{"a twin that terraform reaches", "-- a/main.tf --\n" + calls("../b") + "-- b/main.tf --\n-- b/main.tofu --\n", map[string]sources.Engine{"a": terraform, "b": tofu}, "a b"},
@@ -151,10 +151,10 @@ func TestRootsHideNothing(t *testing.T) {
 	for _, c := range cases {
 		t.Run(c.name, func(t *testing.T) {
 			dir := unpack(t, txtar.Parse([]byte(c.files)))
-			opts := modules.RootsOptions{EngineOf: func(root string) sources.Engine {
+			opts := modules.RootsOptions{EngineOf: func(root string) (sources.Engine, bool) {
 				name, err := filepath.Rel(dir, root)
 				check(t, err)
-				return c.engineOf[filepath.ToSlash(name)]
+				return c.engineOf[filepath.ToSlash(name)], false
 			}}
 			got, err := modules.Roots(t.Context(), dir, opts)
 			check(t, err)

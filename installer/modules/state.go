@@ -23,6 +23,9 @@ import (
 	"github.com/larder-cli/larder/sources/disk"
 )
 
+// stateFile is the name of a state in the root module. With .d, it is that of the directory of other workspaces.
+const stateFile = "terraform.tfstate"
+
 // Limits for a state. Parsing an address takes some hundred times its size in memory.
 const (
 	maxState     = 1 << 30 // in bytes
@@ -74,9 +77,9 @@ func (w *walk) state(ctx context.Context, declared *backend) {
 		w.tree.StateUnread = true
 		return
 	}
-	path, name := b.path, cmp.Or(b.path.text, "terraform.tfstate")
+	path, name := b.path, cmp.Or(b.path.text, stateFile)
 	if workspace != "default" {
-		path, name = b.workspaceDir, filepath.Join(cmp.Or(b.workspaceDir.text, "terraform.tfstate.d"), workspace, "terraform.tfstate")
+		path, name = b.workspaceDir, filepath.Join(cmp.Or(b.workspaceDir.text, stateFile+".d"), workspace, stateFile)
 	}
 	if path.dynamic {
 		w.unread(path.at, `run "`+string(w.opts.Engine)+` init" once, which records the path`, "the path of the state is not constant")
@@ -147,7 +150,7 @@ func (w *walk) backend(declared *backend) (b *backend, ok bool) {
 // initializedBackend returns the backend that the engine last used here, or nil if
 // there is none.
 func (w *walk) initializedBackend() (b *backend, ok bool) {
-	name := filepath.Join(w.opts.DataDir, "terraform.tfstate")
+	name := filepath.Join(w.opts.DataDir, stateFile)
 	src, err := readFile(w.path(name))
 	var document struct {
 		Backend *struct {

@@ -1,6 +1,7 @@
 package modules
 
 import (
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
@@ -44,7 +45,6 @@ func terragruntFile(name string) bool {
 
 // A terragrunt evaluates Terragrunt's files. It is safe for concurrent use.
 type terragrunt struct {
-	top   string // stands for the root of the repository outside of any repository
 	files *terragruntFiles
 	reads func(path string) // is called with the path of each file; may be nil
 }
@@ -103,13 +103,17 @@ func argument(attributes hclsyntax.Attributes, name string) hclsyntax.Expression
 	return nil
 }
 
-// unit returns the directories that may be the source of the unit in dir with the configuration
-// in file.
-func (t *terragrunt) unit(file, dir string) []string {
-	var all []string
-	for _, c := range t.open(file, dir) {
-		if source, ok := c.directory(c.source); ok {
-			all = append(all, source)
+// sources returns the directories that may be the sources of the units in dir.
+func (t *terragrunt) sources(dir string) (all []string) {
+	entries, _ := os.ReadDir(dir)
+	for _, e := range entries {
+		if !terragruntFile(e.Name()) {
+			continue
+		}
+		for _, c := range t.open(filepath.Join(dir, e.Name()), dir) {
+			if source, ok := c.directory(c.source); ok && source != dir {
+				all = append(all, source)
+			}
 		}
 	}
 	return all
@@ -133,8 +137,8 @@ func (t *terragrunt) elsewhere(dir string) bool {
 func (t *terragrunt) open(file, dir string) []*unitConfig {
 	own := t.config(file, dir)
 	all := []*unitConfig{own}
-	for label, expr := range own.includes {
-		path, ok := own.text(expr)
+	for _, label := range slices.Sorted(maps.Keys(own.includes)) { // the same ones each time, as steps are limited
+		path, ok := own.text(own.includes[label])
 		if !ok {
 			continue
 		}
@@ -261,12 +265,15 @@ func (c *unitConfig) call(name string, args []string) (string, bool) {
 		return relative(parent, c.dir), ok
 	case "path_relative_from_include":
 		return relative(c.dir, parent), ok
+	}
+	top := above(c.dir, ".git")
+	switch name {
 	case "get_repo_root":
-		return c.repository(), true
+		return top, top != ""
 	case "get_path_from_repo_root":
-		return relative(c.repository(), c.dir), true
+		return relative(top, c.dir), top != ""
 	case "get_path_to_repo_root":
-		return relative(c.dir, c.repository()), true
+		return relative(c.dir, top), top != ""
 	}
 	return "", false
 }
@@ -291,23 +298,15 @@ func (c *unitConfig) parent(args []string) (string, bool) {
 // find returns the path of the nearest file or directory of this name above the unit. If there
 // is none, it is args[1].
 func (c *unitConfig) find(name string, args []string) (string, bool) {
-	if found := c.above(filepath.Dir(c.dir), name); found != "" {
+	if found := above(filepath.Dir(c.dir), name); found != "" {
 		return filepath.Join(found, name), true
 	}
 	return append(args, "", "")[1], len(args) > 1
 }
 
-// repository returns the root of the unit's repository.
-func (c *unitConfig) repository() string {
-	if found := c.above(c.dir, ".git"); found != "" {
-		return found
-	}
-	return c.top
-}
-
 // above returns the nearest directory that contains name: dir or one above it. It returns "" if
 // there is none.
-func (c *unitConfig) above(dir, name string) string {
+func above(dir, name string) string {
 	for range maxParents {
 		if _, err := os.Stat(filepath.Join(dir, name)); err == nil {
 			return dir

@@ -3,6 +3,8 @@ package modules
 import (
 	"cmp"
 	"context"
+	"errors"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"slices"
@@ -100,7 +102,35 @@ func (w *walk) module(at call) *module {
 	w.diags.add(at.dir, m.diags)
 	w.require(at, m.needs)
 	w.tree.DefaultHost = w.tree.DefaultHost || m.defaultHost
+	w.tree.Differs = w.tree.Differs || m.differs
 	return m
+}
+
+// units reads the sources of units in the directories dirs, without what Terragrunt generates there or installs
+// elsewhere. Those that don't exist are skipped.
+func (w *walk) units(ctx context.Context, dirs []string) {
+	if len(dirs) == 0 {
+		return
+	}
+	from := newWalk(w.root, w.opts)
+	from.paths = w.paths
+	for _, dir := range dirs {
+		if _, err := os.Stat(w.path(dir)); errors.Is(err, fs.ErrNotExist) {
+			continue
+		}
+		top := call{dir: relative(w.root, dir)}
+		m := from.module(top)
+		tests := w.opts.Cache.read(part{dir, w.opts.Engine, w.opts.TestDir})
+		from.require(top, m.imports)
+		from.require(top, tests.needs)
+		from.calls(ctx, m.calls, top)
+	}
+	for _, d := range from.diags.Diagnostics {
+		if !d.Warning {
+			w.diags.Diagnostics = append(w.diags.Diagnostics, d)
+		}
+	}
+	w.tree.Sources, w.tree.Differs, w.tree.DefaultHost = from.requirements(), from.tree.Differs, from.tree.DefaultHost
 }
 
 // address returns the address of the module, as in module.net.module.dns. It is empty for the root module, and for

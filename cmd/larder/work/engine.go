@@ -305,20 +305,17 @@ func (s *Session) noteEngines(ctx context.Context, lockPaths ...string) {
 		return
 	}
 	for _, path := range lockPaths {
-		if e := s.engineAt(ctx, path); e != "" {
+		if e := s.engineAt(ctx, path).engine; e != "" {
 			s.output.For(e)
 		}
 	}
 }
 
-// engineAt returns the engine of the root module whose lock file has this path, or "" if an error stops the command
-// there.
-func (s *Session) engineAt(ctx context.Context, lockPath string) sources.Engine {
-	c, err := s.chooseEngine(ctx, filepath.Dir(lockPath), lockPath, lockfile.ReadEngine(lockPath))
-	if err != nil { // reported later
-		return ""
-	}
-	return c.engine
+// engineAt returns the choice for the root module whose lock file has this path. It is empty if an error stops the
+// command there, which is reported later.
+func (s *Session) engineAt(ctx context.Context, lockPath string) choice {
+	c, _ := s.chooseEngine(ctx, filepath.Dir(lockPath), lockPath, lockfile.ReadEngine(lockPath))
+	return c
 }
 
 // noteAssumed notes, for hintEngine, if nothing has decided between the engines although the machine or

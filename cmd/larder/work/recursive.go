@@ -163,7 +163,10 @@ func (s *Session) find(ctx context.Context, dir string) ([]string, error) {
 		TestsAlone: func() bool { return here.readsTestsAlone(ctx) },
 	}
 	if !s.both {
-		opts.EngineOf = func(dir string) sources.Engine { return s.engineAt(ctx, filepath.Join(dir, lockfile.Name)) }
+		opts.EngineOf = func(dir string) (sources.Engine, bool) {
+			c := s.engineAt(ctx, filepath.Join(dir, lockfile.Name))
+			return c.engine, c.assumed
+		}
 	}
 	dirs, err := modules.Roots(ctx, dir, opts)
 	for i := range dirs {

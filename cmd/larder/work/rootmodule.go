@@ -40,7 +40,7 @@ func (m *rootModule) needs(ctx context.Context) (*installer.Root, error) {
 		return nil, err
 	}
 	partial := tree.Partial && m.lock.Exists
-	if tree.Empty && !partial {
+	if tree.Empty && !partial && len(tree.Sources) == 0 {
 		if m.mayBeEmpty || m.both && modules.HasConfiguration(m.dir) { // for the other engine
 			return nil, nil
 		}
@@ -55,6 +55,12 @@ func (m *rootModule) needs(ctx context.Context) (*installer.Root, error) {
 	found := &installer.Root{Dir: m.dir, DataDir: m.config.DataDir, Lock: m.lock, StateUnread: tree.StateUnread, Elsewhere: tree.Elsewhere}
 	if partial || m.lockedToo && tree.StateUnread {
 		tree.Requirements = append(tree.Requirements, m.recorded(lockfile.Name, tree.Requirements)...)
+	}
+	for _, r := range tree.Sources { // which are recorded in most cases
+		isSame := func(known sources.Requirement) bool { return known.Provider == r.Provider }
+		if !slices.ContainsFunc(tree.Requirements, isSame) {
+			tree.Requirements = append(tree.Requirements, r)
+		}
 	}
 	var errs []error
 	for _, r := range tree.Requirements {
@@ -132,18 +138,7 @@ func (m *rootModule) load(ctx context.Context) (*modules.Tree, sources.Diagnosti
 	if err := m.machine.CheckDataDir(m.dir); err != nil {
 		return nil, nil, err
 	}
-	opts := modules.Options{
-		Engine:             m.config.Engine,
-		DataDir:            m.config.DataDir,
-		TestDir:            m.testDir,
-		TestsAlone:         func() bool { return m.readsTestsAlone(ctx) },
-		NoBackend:          m.noBackend,
-		Here:               m.runsHere && m.dir == m.workDir,
-		Workspace:          m.config.Workspace,
-		KeepStateAddresses: !m.config.TranslateStateAddresses,
-		Inputs:             m.inputs(),
-		Cache:              &m.modules,
-	}
+	opts := m.loadOptions(ctx)
 	tree, ds := modules.Load(ctx, m.dir, opts)
 	if update := m.flags.Upgrade && tree.RemoteModules; m.getModules != nil && (len(tree.Missing)+len(tree.Unsure) > 0 || update) {
 		if err := m.getModules(ctx, m, tree, update); err != nil {
@@ -158,6 +153,22 @@ func (m *rootModule) load(ctx context.Context) (*modules.Tree, sources.Diagnosti
 		ds = append(ds, d)
 	}
 	return tree, ds, nil
+}
+
+// loadOptions returns the options with which the configuration is read.
+func (m *rootModule) loadOptions(ctx context.Context) modules.Options {
+	return modules.Options{
+		Engine:             m.config.Engine,
+		DataDir:            m.config.DataDir,
+		TestDir:            m.testDir,
+		TestsAlone:         func() bool { return m.readsTestsAlone(ctx) },
+		NoBackend:          m.noBackend,
+		Here:               m.runsHere && m.dir == m.workDir,
+		Workspace:          m.config.Workspace,
+		KeepStateAddresses: !m.config.TranslateStateAddresses,
+		Inputs:             m.inputs(),
+		Cache:              &m.modules,
+	}
 }
 
 // missing returns the error for calls of modules that are not installed, or nil if there are none.
