@@ -13,6 +13,7 @@ import (
 	"github.com/larder-cli/larder/installer"
 	"github.com/larder-cli/larder/installer/acquire"
 	"github.com/larder-cli/larder/installer/lockfile"
+	"github.com/larder-cli/larder/installer/modules"
 	"github.com/larder-cli/larder/sources"
 	"github.com/larder-cli/larder/sources/policy"
 )
@@ -199,12 +200,46 @@ func (k *checkedModule) check(ctx context.Context) error {
 	if !k.flags.Recursive { // a check of nothing is not a success
 		needs = k.needs
 	}
-	root, overridden := needs(ctx)
-	if root == nil {
-		return overridden
+	root, err := needs(ctx)
+	if root != nil {
+		k.required = slices.Clone(root.Requirements)
+		err = errors.Join(err, k.checkRoot(ctx, root))
 	}
-	k.required = slices.Clone(root.Requirements)
-	return errors.Join(overridden, k.checkRoot(ctx, root))
+	return errors.Join(err, k.checkOther(ctx))
+}
+
+// checkOther holds what only the other engine requires to the rules about providers, unless the user has chosen the
+// engine. The lock file is not for that engine.
+func (k *checkedModule) checkOther(ctx context.Context) error {
+	tree, _, err := k.load(ctx)
+	if err != nil || !tree.Differs || k.requested.engine != "" {
+		return nil // check has returned the error
+	}
+	at := func(from sources.Origin) report.Place { return report.Place{File: from.File, Line: from.Line} }
+	here := map[report.Place]bool{}
+	for _, r := range slices.Concat(tree.Requirements, tree.Sources) {
+		for _, from := range r.From {
+			here[at(from)] = true
+		}
+	}
+	opts := k.loadOptions(ctx)
+	opts.Engine = BothEngines[1-slices.Index(BothEngines, opts.Engine)]
+	tree, ds := modules.Load(ctx, k.dir, opts)
+	for _, r := range slices.Concat(tree.Requirements, tree.Sources) {
+		r.From = slices.DeleteFunc(slices.Clone(r.From), func(from sources.Origin) bool { return here[at(from)] })
+		if len(r.From) == 0 {
+			continue
+		}
+		for i := range r.From {
+			r.From[i].File = k.full(r.From[i].File)
+		}
+		k.required = append(k.required, r)
+		k.allowed(ctx, r.Provider)
+	}
+	for i := range ds {
+		ds[i].File = k.full(ds[i].File)
+	}
+	return ds.Err()
 }
 
 // checkRoot is check for the requirements of the root module.
