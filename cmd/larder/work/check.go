@@ -211,9 +211,12 @@ func (k *checkedModule) check(ctx context.Context) error {
 // checkOther holds what only the other engine requires to the rules about providers, unless the user has chosen the
 // engine. The lock file is not for that engine.
 func (k *checkedModule) checkOther(ctx context.Context) error {
+	if !k.differs || k.requested.engine != "" {
+		return nil
+	}
 	tree, _, err := k.load(ctx)
-	if err != nil || !tree.Differs || k.requested.engine != "" {
-		return nil // check has returned the error
+	if err != nil {
+		return err
 	}
 	at := func(from sources.Origin) report.Place { return report.Place{File: from.File, Line: from.Line} }
 	here := map[report.Place]bool{}

@@ -148,6 +148,7 @@ func (m *rootModule) load(ctx context.Context) (*modules.Tree, sources.Diagnosti
 		tree, ds = modules.Load(ctx, m.dir, opts)
 		tree.Unsure = nil // get has computed them
 	}
+	m.differs = tree.Differs
 	for _, d := range tree.Unsure {
 		d.Warning = !m.certain
 		ds = append(ds, d)

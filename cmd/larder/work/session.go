@@ -130,6 +130,7 @@ type rootModule struct {
 	lockPath     string
 	lock         *lockfile.File // nil if the problems are errors
 	lockProblems sources.Diagnostics
+	differs      bool // some files that were read are for one engine alone
 
 	hiding map[sources.Provider]string // implied directories by provider; no registry is queried for these providers
 }
