@@ -32,6 +32,11 @@ type Request struct {
 	// its services are at the URL. Empty means the URL's host.
 	TokenOf sources.Host
 
+	// Read decodes the document, which has no body after that. It may be nil. Few large documents are read and
+	// decoded at the same time, so Read must keep little of the body and send no requests. Document returns its
+	// error unchanged.
+	Read func(*Document) error
+
 	// For hints: the host whose registry is at the URL, and what to do if the
 	// document may be missing in an object store. Both may be empty.
 	For          sources.Host
@@ -58,16 +63,62 @@ func (c *Client) Document(ctx context.Context, r Request) (*Document, error) {
 		return nil, err
 	}
 	var doc *Document
+	place := &largePlace{of: c.large}
+	defer place.leave()
 	e := &effort{tries: orDefault(r.Tries, c.opts.Tries)}
 	err = c.retry(ctx, u, e, func() (bool, error) {
-		doc, err = c.document(ctx, u, e, r)
+		if doc, err = c.document(ctx, u, e, r, place); err != nil {
+			place.leave() // the next try may be a while later
+		}
 		return false, err
 	})
 	if err != nil {
 		return nil, c.suggest(ctx, u, &r, err)
 	}
+	if r.Read != nil {
+		if err := r.Read(doc); err != nil {
+			return nil, err
+		}
+		doc.Body = nil
+	}
 	return doc, nil
 }
+
+// A largePlace is a place among the large documents that are read and decoded at the same time.
+type largePlace struct {
+	of    chan struct{}
+	taken bool
+	free  int // bytes that may be read without the place
+}
+
+func (p *largePlace) leave() {
+	if p.taken {
+		<-p.of
+	}
+	p.taken = false
+}
+
+// reader returns a reader of the body of a document, which waits for the place when the document turns out to be large.
+func (p *largePlace) reader(ctx context.Context, from io.Reader) io.Reader {
+	p.free = smallDocument
+	return readerFunc(func(b []byte) (int, error) {
+		if p.free <= 0 && !p.taken {
+			select {
+			case p.of <- struct{}{}:
+				p.taken = true
+			case <-ctx.Done():
+				return 0, ended(ctx, ctx.Err())
+			}
+		}
+		n, err := from.Read(b)
+		p.free -= n
+		return n, err
+	})
+}
+
+type readerFunc func([]byte) (int, error)
+
+func (f readerFunc) Read(b []byte) (int, error) { return f(b) }
 
 // begin parses a URL and returns an error if it must not be fetched.
 func (c *Client) begin(rawURL string) (*url.URL, error) {
@@ -82,7 +133,7 @@ func (c *Client) begin(rawURL string) (*url.URL, error) {
 }
 
 // document fetches the document in a single try.
-func (c *Client) document(ctx context.Context, u *url.URL, e *effort, r Request) (*Document, error) {
+func (c *Client) document(ctx context.Context, u *url.URL, e *effort, r Request, place *largePlace) (*Document, error) {
 	header, err := c.documentHeader(ctx, u, r)
 	if err != nil {
 		return nil, err
@@ -98,7 +149,7 @@ func (c *Client) document(ctx context.Context, u *url.URL, e *effort, r Request)
 	}
 	defer a.resp.Body.Close()
 	w.limit(documentWindows * c.opts.Timeout)
-	body, err := readDocument(w.reader(a.resp.Body), a.resp, r.Limit)
+	body, err := readDocument(place.reader(ctx, decoded(w.reader(a.resp.Body), a.resp)), a.resp, r.Limit)
 	if err != nil {
 		return nil, a.fail(err)
 	}
@@ -120,10 +171,9 @@ func (c *Client) documentHeader(ctx context.Context, u *url.URL, r Request) (htt
 	return header, nil
 }
 
-// readDocument reads a whole body. The limit applies after decompression, so
-// that a small answer cannot become a large one.
+// readDocument reads a whole body, which is decompressed already, so that a small
+// answer cannot become a large one.
 func readDocument(body io.Reader, resp *http.Response, limit int64) ([]byte, error) {
-	body = decoded(body, resp)
 	if resp.ContentLength > limit {
 		return nil, fmt.Errorf("%w: %d bytes, of at most %d", ErrTooLarge, resp.ContentLength, limit)
 	}

@@ -102,6 +102,8 @@ type Client struct {
 	archives  http.RoundTripper
 	report    sync.Mutex // serializes calls of opts.Report
 
+	large chan struct{} // a place for each large document that is being read or decoded
+
 	answered atomic.Bool // whether any host has
 	hopeless atomic.Bool // whether a host was given up that can't be reached, before any answered
 
@@ -130,6 +132,7 @@ func New(opts Options) *Client {
 	}
 	c := &Client{
 		opts: opts, hosts: map[string]*host{}, own: map[ownTransport]*http.Transport{},
+		large:       make(chan struct{}, largeAtOnce),
 		authorizers: map[string]Authorizer{}, trusted: map[string][]*x509.Certificate{},
 	}
 	c.documents, c.archives = opts.Transport, opts.Transport

@@ -10,8 +10,11 @@ import (
 	"net"
 	"net/http"
 	"net/http/httptest"
+	"path"
+	"strconv"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -172,4 +175,43 @@ func TestURLsThatCannotBeFetched(t *testing.T) {
 		_, err := client.Document(t.Context(), fetch.Request{URL: url})
 		sourcetest.Expect(t, err != nil && strings.Contains(err.Error(), says), "%q: got %v, want %s", url, err, says)
 	}
+}
+
+// However many large documents are requested, two are in memory at the same time. Small documents don't wait for
+// them. A document that can't be read leaves its place to others.
+func TestLargeDocumentsAreReadAFewAtATime(t *testing.T) {
+	w := newWorld(t, fetch.Options{Tries: 1}, func(rw http.ResponseWriter, r *http.Request) {
+		size, _ := strconv.Atoi(path.Base(r.URL.Path))
+		_, _ = rw.Write(make([]byte, size))
+	})
+	read := func(size int, use func(*fetch.Document) error) error {
+		_, err := w.document(fetch.Request{URL: fmt.Sprintf("%s/%d", w.URL, size), Limit: 300_000, Read: use})
+		return err
+	}
+	for range 5 {
+		err := read(300_001, nil)
+		sourcetest.Expect(t, errors.Is(err, fetch.ErrTooLarge), "%v", err)
+		err = read(200_000, func(*fetch.Document) error { return errors.New("odd") })
+		sourcetest.Expect(t, err != nil && err.Error() == "odd", "%v", err)
+	}
+	var now, most atomic.Int64
+	var small, large sync.WaitGroup
+	small.Add(20)
+	for range 20 {
+		large.Go(func() {
+			sourcetest.Check(t, read(200_000, func(*fetch.Document) error {
+				for n := now.Add(1); n > most.Load(); {
+					most.Store(n)
+				}
+				defer now.Add(-1)
+				small.Wait()
+				return nil
+			}))
+		})
+		go func() {
+			sourcetest.Check(t, read(10_000, func(*fetch.Document) error { small.Done(); return nil }))
+		}()
+	}
+	large.Wait()
+	sourcetest.Expect(t, most.Load() <= 2, "%d at the same time", most.Load())
 }

@@ -10,6 +10,11 @@ const (
 	defaultPerHost   = 16              // concurrent downloads of archives from one host
 	defaultRedirects = 10
 	defaultLimit     = 1 << 20 // bytes of a document
+
+	// largeAtOnce is how many documents of more than smallDocument bytes are read and decoded at the same
+	// time. Decoding takes up to ten times the size of a document.
+	largeAtOnce   = 2
+	smallDocument = 64 << 10
 )
 
 // Sizes, in bytes.

@@ -113,7 +113,7 @@ func (c *Client) Do(ctx context.Context, w Write) (*Reply, error) {
 			watch.slowly(watch.patience)
 		}
 		watch.limit(documentWindows*c.opts.Timeout + watch.patience)
-		data, err := readDocument(watch.reader(resp.Body), resp, orDefault(w.Limit, defaultLimit))
+		data, err := readDocument(decoded(watch.reader(resp.Body), resp), resp, orDefault(w.Limit, defaultLimit))
 		if err != nil {
 			return progress, err
 		}

@@ -99,11 +99,12 @@ func (m *Mirror) Package(ctx context.Context, id sources.PackageID) (sources.Pac
 }
 
 func (m *Mirror) list(ctx context.Context, p sources.Provider) (sources.Listing, error) {
-	doc, err := m.get(ctx, p, "index.json")
-	if err != nil {
-		return sources.Listing{}, fetch.Absent(err)
-	}
-	return parseIndex(doc)
+	var listing sources.Listing
+	_, err := m.get(ctx, p, "index.json", func(doc *fetch.Document) (err error) {
+		listing, err = parseIndex(doc)
+		return err
+	})
+	return listing, fetch.Absent(err)
 }
 
 // parseIndex reads the keys of index.json. The values have no meaning.
@@ -118,13 +119,9 @@ func parseIndex(doc *fetch.Document) (sources.Listing, error) {
 }
 
 func (m *Mirror) locate(ctx context.Context, id sources.PackageID) (sources.Package, error) {
-	doc, err := m.get(ctx, id.Provider, id.Version.String()+".json")
+	doc, version, err := m.version(ctx, id.Release())
 	if err != nil {
 		return sources.Package{}, m.missing(ctx, id, err)
-	}
-	version, err := parseVersion(doc)
-	if err != nil {
-		return sources.Package{}, err
 	}
 	if version.Archives != nil && len(version.Archives) == 0 { // larder mirror push --prune has removed it
 		listing, err := m.list(ctx, id.Provider)
@@ -166,13 +163,16 @@ type version struct {
 	Larder   json.RawMessage // an [evidence.Extension], decoded only when required
 }
 
-func parseVersion(doc *fetch.Document) (version, error) {
-	var v version
-	err := doc.JSON(&v)
-	if err == nil && len(v.Archives) == 0 {
-		err = doc.Refusal("a list of archives")
-	}
-	return v, err
+// version fetches the document of a version.
+func (m *Mirror) version(ctx context.Context, r sources.Release) (doc *fetch.Document, v version, err error) {
+	doc, err = m.get(ctx, r.Provider, r.Version.String()+".json", func(doc *fetch.Document) error {
+		err := doc.JSON(&v)
+		if err == nil && len(v.Archives) == 0 {
+			err = doc.Refusal("a list of archives")
+		}
+		return err
+	})
+	return doc, v, err
 }
 
 // An archive is the entry for one platform in VERSION.json.
@@ -255,13 +255,9 @@ func (m *Mirror) Release(ctx context.Context, p sources.Provider, v sources.Vers
 }
 
 func (m *Mirror) release(ctx context.Context, p sources.Provider, v sources.Version) (r Release, err error) {
-	doc, err := m.get(ctx, p, v.String()+".json")
+	doc, version, err := m.version(ctx, sources.Release{Provider: p, Version: v})
 	if err != nil {
 		return r, fetch.Absent(err)
-	}
-	version, err := parseVersion(doc)
-	if err != nil {
-		return r, err
 	}
 	r.Archives = map[sources.Platform]Archive{}
 	for _, name := range slices.Sorted(maps.Keys(version.Archives)) {
@@ -285,13 +281,9 @@ func (m *Mirror) release(ctx context.Context, p sources.Provider, v sources.Vers
 
 // Detail implements [sources.Detailer]. Mirrors don't state protocols.
 func (m *Mirror) Detail(ctx context.Context, r sources.Release) (detail sources.Detail, err error) {
-	doc, err := m.get(ctx, r.Provider, r.Version.String()+".json")
+	_, version, err := m.version(ctx, r)
 	if err != nil {
 		return detail, fetch.Absent(err)
-	}
-	version, err := parseVersion(doc)
-	if err != nil {
-		return detail, err
 	}
 	detail.Platforms = []sources.Platform{}
 	for name, archive := range version.Archives {
@@ -345,20 +337,23 @@ func hashesOf(archives map[string]*archive, some func(platform string) bool) (al
 	return sources.SortHashes(all), err
 }
 
-// get fetches a document about p. The path is assembled from segments, so that
+// get fetches a document about p, and has read decode it. The path is assembled from segments, so that
 // a host with a port in it is not parsed as a URL scheme.
-func (m *Mirror) get(ctx context.Context, p sources.Provider, file string) (*fetch.Document, error) {
+func (m *Mirror) get(ctx context.Context, p sources.Provider, file string, read func(*fetch.Document) error) (*fetch.Document, error) {
 	below := &url.URL{Path: path.Join(p.Host.ASCII(), p.Namespace, p.Type, file)}
-	doc, err := m.client.Document(ctx, fetch.Request{
+	return m.client.Document(ctx, fetch.Request{
 		URL:         m.base.ResolveReference(below).String(),
 		Limit:       maxDocument,
 		Redirects:   redirects,
 		Credentials: true,
 
 		MayBeMissing: "grant readers the right to list the bucket, or exclude the provider from the mirror",
+
+		Read: func(doc *fetch.Document) error {
+			if err := doc.CheckJSON(); err != nil {
+				return err
+			}
+			return read(doc)
+		},
 	})
-	if err != nil {
-		return nil, err
-	}
-	return doc, doc.CheckJSON()
 }

@@ -30,15 +30,15 @@ func (m *Mirror) Providers(ctx context.Context, host sources.Host) ([]sources.Pr
 	m.prepare(registry)
 	var list struct{ Repositories []string }
 	var all []sources.Provider
-	for doc, err := range pages(ctx, m.client, Repository{Registry: registry}.root("_catalog"), "") {
+	read := func(doc *fetch.Document) error {
+		list.Repositories = nil
+		return decodeList(doc, &list)
+	}
+	for _, err := range pages(ctx, m.client, Repository{Registry: registry}.root("_catalog"), "", read) {
 		if status, ok := errors.AsType[*fetch.StatusError](err); ok && status.Code < 500 && status.Code != http.StatusTooManyRequests {
 			return nil, sources.WithHint(fmt.Errorf("%w: %w", ErrUnlisted, err), "name the providers, such as hashicorp/aws")
 		}
 		if err != nil {
-			return nil, err
-		}
-		list.Repositories = nil
-		if err := doc.JSON(&list); err != nil {
 			return nil, err
 		}
 		for _, name := range list.Repositories {

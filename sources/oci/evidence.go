@@ -94,11 +94,12 @@ func refused(err error) bool {
 
 // listed returns the manifests in an index, which may have pages.
 func (m *Mirror) listed(ctx context.Context, at string) (all []v1.Descriptor, err error) {
-	for doc, err := range pages(ctx, m.client, at, v1.MediaTypeImageIndex) {
-		var x v1.Index
-		if err == nil {
-			err = doc.Wrap(decode(doc, &x))
-		}
+	var x v1.Index
+	read := func(doc *fetch.Document) error {
+		x = v1.Index{}
+		return doc.Wrap(decode(doc, &x))
+	}
+	for doc, err := range pages(ctx, m.client, at, v1.MediaTypeImageIndex, read) {
 		if err != nil {
 			return nil, err
 		}

@@ -84,13 +84,13 @@ func (x *index) wrap(err error) error {
 // index returns the index of a version.
 func (m *Mirror) index(ctx context.Context, r Repository, v sources.Version) (*index, error) {
 	at := r.at("manifests/" + tag(v))
-	return m.indexes.Get(ctx, at, func() (*index, error) {
-		doc, err := m.client.Document(ctx, fetch.Request{URL: at, Accept: acceptManifests, Limit: maxManifest, SameHost: true})
-		if err != nil {
-			return nil, err
-		}
-		x, err := parseIndex(doc)
-		return x, doc.Wrap(err)
+	return m.indexes.Get(ctx, at, func() (x *index, err error) {
+		_, err = m.client.Document(ctx, fetch.Request{URL: at, Accept: acceptManifests, Limit: maxManifest, SameHost: true, Read: func(doc *fetch.Document) error {
+			var err error
+			x, err = parseIndex(doc)
+			return doc.Wrap(err)
+		}})
+		return x, err
 	})
 }
 
@@ -124,6 +124,14 @@ func decode(doc *fetch.Document, to any) error {
 		return tooLong("values", maxCommas)
 	}
 	return json.Unmarshal(doc.Body, to)
+}
+
+// decodeList decodes a page of a list.
+func decodeList(doc *fetch.Document, to any) error {
+	if bytes.Count(doc.Body, []byte(",")) > maxCommas {
+		return doc.Wrap(tooLong("values", maxCommas))
+	}
+	return doc.JSON(to)
 }
 
 // ErrForeign matches the error for a tag of something other than a version of a provider.
@@ -255,15 +263,21 @@ func (m *Mirror) manifest(ctx context.Context, r Repository, d v1.Descriptor) (m
 	if err := d.Digest.Validate(); err != nil {
 		return manifest, fmt.Errorf("the digest %q of a manifest is not valid", fetch.Printable(d.Digest.String()))
 	}
-	doc, err := m.client.Document(ctx, fetch.Request{URL: r.at("manifests/" + d.Digest.String()), Accept: acceptManifests, Limit: maxManifest, SameHost: true})
-	if err != nil {
-		return manifest, err
+	read := func(doc *fetch.Document) (err error) {
+		manifest, err = parseManifest(doc, d)
+		return doc.Wrap(err)
 	}
+	_, err = m.client.Document(ctx, fetch.Request{URL: r.at("manifests/" + d.Digest.String()), Accept: acceptManifests, Limit: maxManifest, SameHost: true, Read: read})
+	return manifest, err
+}
+
+// parseManifest reads the manifest that a descriptor refers to.
+func parseManifest(doc *fetch.Document, d v1.Descriptor) (manifest v1.Manifest, err error) {
 	if got := d.Digest.Algorithm().FromBytes(doc.Body); got != d.Digest || int64(len(doc.Body)) != d.Size {
-		return manifest, doc.Wrap(fmt.Errorf("the manifest has the digest %s and %d bytes, and not those in the index that refers to it", got, len(doc.Body)))
+		return manifest, fmt.Errorf("the manifest has the digest %s and %d bytes, and not those in the index that refers to it", got, len(doc.Body))
 	}
 	if err = decode(doc, &manifest); err == nil && manifest.MediaType != v1.MediaTypeImageManifest {
 		err = fmt.Errorf("the manifest has the media type %q, and not %s", fetch.Printable(manifest.MediaType), v1.MediaTypeImageManifest)
 	}
-	return manifest, doc.Wrap(err)
+	return manifest, err
 }

@@ -354,15 +354,14 @@ func (m *Mirror) versions(ctx context.Context, r Repository) (map[sources.Versio
 // doesn't have the repository.
 func (m *Mirror) tags(ctx context.Context, r Repository) iter.Seq2[string, error] {
 	return func(yield func(string, error) bool) {
-		for doc, err := range pages(ctx, m.client, r.at("tags/list"), "") {
-			var list struct{ Tags []string }
+		var list struct{ Tags []string }
+		read := func(doc *fetch.Document) error {
+			list.Tags = nil
+			return decodeList(doc, &list)
+		}
+		for _, err := range pages(ctx, m.client, r.at("tags/list"), "", read) {
 			if err != nil {
-				err = absentRepository(err)
-			} else {
-				err = doc.JSON(&list)
-			}
-			if err != nil {
-				yield("", err)
+				yield("", absentRepository(err))
 				return
 			}
 			for _, tag := range list.Tags {
@@ -374,15 +373,17 @@ func (m *Mirror) tags(ctx context.Context, r Repository) iter.Seq2[string, error
 	}
 }
 
-// pages returns the pages of a list. After an error there are none.
-func pages(ctx context.Context, client *fetch.Client, at, accept string) func(yield func(*fetch.Document, error) bool) {
+// pages returns the pages of a list, after read has decoded each of them. After an error there are none.
+func pages(ctx context.Context, client *fetch.Client, at, accept string, read func(*fetch.Document) error) func(yield func(*fetch.Document, error) bool) {
 	return func(yield func(*fetch.Document, error) bool) {
 		for pages, size := 1, 0; pages <= maxPages && size <= maxList; pages++ {
-			doc, err := client.Document(ctx, fetch.Request{URL: at, Accept: accept, Limit: maxManifest, SameHost: true})
+			doc, err := client.Document(ctx, fetch.Request{URL: at, Accept: accept, Limit: maxManifest, SameHost: true, Read: func(doc *fetch.Document) error {
+				size += len(doc.Body)
+				return read(doc)
+			}})
 			if !yield(doc, err) || err != nil {
 				return
 			}
-			size += len(doc.Body)
 			next, err := nextPage(doc)
 			if err != nil {
 				yield(nil, doc.Wrap(err))

@@ -42,15 +42,12 @@ func (r *Registry) moved(ctx context.Context, p sources.Provider) (none sources.
 	if !p.Implied(r.opts.Engine) {
 		return none
 	}
-	doc, err := r.get(ctx, p.Host, "-/"+p.Type+"/versions", maxVersions)
-	if err != nil {
-		return none
-	}
 	var legacy struct {
 		ID      string
 		MovedTo string `json:"moved_to"`
 	}
-	if doc.JSON(&legacy) != nil {
+	_, err := r.get(ctx, p.Host, "-/"+p.Type+"/versions", maxVersions, func(doc *fetch.Document) error { return doc.JSON(&legacy) })
+	if err != nil {
 		return none
 	}
 	address := legacy.ID

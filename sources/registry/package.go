@@ -41,14 +41,15 @@ type packageDocument struct {
 func (r *Registry) locate(ctx context.Context, id sources.PackageID) (sources.Package, error) {
 	path := fmt.Sprintf("%s/%s/%s/download/%s/%s",
 		id.Provider.Namespace, id.Provider.Type, id.Version, id.Platform.OS, id.Platform.Arch)
-	doc, err := r.get(ctx, id.Provider.Host, path, maxPackage)
+	var p sources.Package
+	var urls evidenceURLs
+	_, err := r.get(ctx, id.Provider.Host, path, maxPackage, func(doc *fetch.Document) (err error) {
+		p, urls, err = parsePackage(doc, id, r.opts.Engine)
+		return err
+	})
 	if errors.Is(err, sources.ErrNotFound) {
 		return sources.Package{}, r.missing(ctx, id, err)
 	}
-	if err != nil {
-		return sources.Package{}, err
-	}
-	p, urls, err := parsePackage(doc, id, r.opts.Engine)
 	var protocol *ProtocolError
 	if errors.As(err, &protocol) {
 		return sources.Package{}, r.suggestVersion(ctx, id, protocol, err)
@@ -283,19 +284,19 @@ func (r *Registry) missing(ctx context.Context, id sources.PackageID, answer err
 		return answer // an error of service discovery
 	}
 	noPlatform := &fetch.AbsentError{Answer: absent.Answer, Err: sources.ErrNoPlatform}
-	doc, err := r.versions(ctx, id.Provider)
-	if errors.Is(err, sources.ErrNotFound) {
-		return err
-	}
-	if err != nil {
-		return noPlatform
-	}
-	release, ok := doc.release(id.Version)
-	if !ok {
-		return answer
-	}
-	platforms := release.platforms()
+	var listed bool
+	var platforms []string
+	_, err := r.versions(ctx, id.Provider, func(d *versionsDocument) {
+		release, ok := d.release(id.Version)
+		listed, platforms = ok, release.platforms()
+	})
 	switch {
+	case errors.Is(err, sources.ErrNotFound):
+		return err
+	case err != nil:
+		return noPlatform
+	case !listed:
+		return answer
 	case slices.Contains(platforms, id.Platform.String()):
 		return sources.WithHint(noPlatform, "the registry lists %s for %s, but returns 404 for it: report this to the registry's operator", id.Release(), id.Platform)
 	case len(platforms) > 0:

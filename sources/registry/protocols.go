@@ -35,10 +35,7 @@ func (r release) speaks() bool {
 
 // suggestVersion adds the version that can be used instead to err, which wraps unsupported.
 func (r *Registry) suggestVersion(ctx context.Context, id sources.PackageID, unsupported *ProtocolError, err error) error {
-	doc, unlisted := r.versions(ctx, id.Provider)
-	if unlisted == nil {
-		unsupported.Closest = doc.closest(id.Version)
-	}
+	_, unlisted := r.versions(ctx, id.Provider, func(d *versionsDocument) { unsupported.Closest = d.closest(id.Version) })
 	switch {
 	case unlisted != nil: // the package's protocols are still known
 		return err

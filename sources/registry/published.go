@@ -32,11 +32,15 @@ func (r *Registry) Published(ctx context.Context, p sources.Provider) (map[sourc
 	if err != nil {
 		return nil, err
 	}
+	var times map[sources.Version]time.Time
+	request.Read = func(doc *fetch.Document) error {
+		times = read(doc)
+		return nil
+	}
 	doc, err := r.client.Document(ctx, request)
 	if err != nil {
 		return nil, unstated(err)
 	}
-	times := read(doc)
 	if doc.URL.Scheme != "https" || len(times) == 0 {
 		return nil, fmt.Errorf("%w: publication times", sources.ErrNotFound)
 	}

@@ -75,7 +75,12 @@ func name(host sources.Host) string { return "registry " + string(host) }
 // error is a *sources.NotFoundError with Registry set. Other errors have the
 // type *sources.ProviderError.
 func (r *Registry) Versions(ctx context.Context, p sources.Provider) (sources.Listing, error) {
-	doc, err := r.versions(ctx, p)
+	var listing sources.Listing
+	doc, err := r.versions(ctx, p, func(d *versionsDocument) {
+		if listing = d.listing(); r.opts.Details {
+			listing.Details = d.details()
+		}
+	})
 	if errors.Is(err, sources.ErrNotFound) {
 		return sources.Listing{}, &sources.NotFoundError{
 			Provider: p, Searched: []string{fetch.Answering(name(p.Host), err)}, Registry: true, Moved: r.moved(ctx, p),
@@ -84,11 +89,7 @@ func (r *Registry) Versions(ctx context.Context, p sources.Provider) (sources.Li
 	if err != nil {
 		return sources.Listing{}, &sources.ProviderError{Provider: p, Source: name(p.Host), Err: err}
 	}
-	listing := doc.listing()
-	if r.opts.Details {
-		listing.Details = doc.details()
-	}
-	listing.From = []string{fetch.At(name(p.Host), doc.doc.Place(), "")}
+	listing.From = []string{fetch.At(name(p.Host), doc.Place(), "")}
 	return listing, nil
 }
 
@@ -103,9 +104,9 @@ func (r *Registry) Package(ctx context.Context, id sources.PackageID) (sources.P
 	return p, nil
 }
 
-// get fetches a document from a registry. The error for a 404 answer matches
-// sources.ErrNotFound.
-func (r *Registry) get(ctx context.Context, host sources.Host, path string, limit int64) (*fetch.Document, error) {
+// get fetches a document from a registry, and has read decode it. The error for a 404
+// answer matches sources.ErrNotFound.
+func (r *Registry) get(ctx context.Context, host sources.Host, path string, limit int64, read func(*fetch.Document) error) (*fetch.Document, error) {
 	base, err := r.Discover(ctx, host)
 	if err != nil {
 		return nil, err
@@ -117,6 +118,7 @@ func (r *Registry) get(ctx context.Context, host sources.Host, path string, limi
 		Limit:       limit,
 		Credentials: true,
 		For:         host,
+		Read:        read,
 	})
 	return doc, fetch.Absent(err)
 }

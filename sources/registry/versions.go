@@ -25,11 +25,18 @@ type release struct {
 	Platforms json.RawMessage
 }
 
-func (r *Registry) versions(ctx context.Context, p sources.Provider) (*versionsDocument, error) {
-	doc, err := r.get(ctx, p.Host, p.Namespace+"/"+p.Type+"/versions", maxVersions)
-	if err != nil {
-		return nil, err
-	}
+// versions fetches the list of p's versions. Use must keep little of it, because a document may be large.
+func (r *Registry) versions(ctx context.Context, p sources.Provider, use func(*versionsDocument)) (*fetch.Document, error) {
+	return r.get(ctx, p.Host, p.Namespace+"/"+p.Type+"/versions", maxVersions, func(doc *fetch.Document) error {
+		v, err := parseVersions(doc)
+		if err == nil {
+			use(v)
+		}
+		return err
+	})
+}
+
+func parseVersions(doc *fetch.Document) (*versionsDocument, error) {
 	v := versionsDocument{doc: doc}
 	if err := doc.JSON(&v); err != nil {
 		return nil, err
