@@ -9,11 +9,19 @@ import (
 // with the same key share one call. The zero Memo is ready to use, and safe for
 // concurrent use.
 type Memo[K comparable, V any] struct {
-	Max int // how many answers are recorded, the latest ones; 0 means all
+	Max   int         // how much the recorded answers weigh together; the oldest are forgotten; 0 means all
+	Weigh func(V) int // the weight of an answer, such as its size in bytes; nil means 1
 
 	mu       sync.Mutex
 	calls    map[K]*call[V]
-	answered []K // in order, if Max is set
+	answered []keyedCall[K, V] // in order, if Max is set
+	weight   int               // of all answers, if Max is set
+}
+
+// A keyedCall is a call with its key.
+type keyedCall[K comparable, V any] struct {
+	key K
+	*call[V]
 }
 
 type call[V any] struct {
@@ -21,6 +29,7 @@ type call[V any] struct {
 	value     V
 	err       error
 	abandoned bool // the caller's context was done, so this is not an answer
+	weight    int  // positive as long as the answer counts
 }
 
 // Get returns the recorded answer for key, or calls ask for it. If ask fails
@@ -51,7 +60,17 @@ func (m *Memo[K, V]) Get(ctx context.Context, key K, ask func() (V, error)) (V, 
 func (m *Memo[K, V]) Forget(key K) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	delete(m.calls, key)
+	if c, ok := m.calls[key]; ok {
+		m.forget(key, c)
+	}
+}
+
+// forget removes a call, if it is still that for key. The caller holds the lock.
+func (m *Memo[K, V]) forget(key K, c *call[V]) {
+	m.weight -= c.weight
+	if c.weight = 0; m.calls[key] == c {
+		delete(m.calls, key)
+	}
 }
 
 // join returns the call for key. It returns true if the caller must make the
@@ -76,10 +95,16 @@ func (m *Memo[K, V]) finish(key K, c *call[V]) {
 	defer m.mu.Unlock()
 	switch {
 	case c.abandoned:
-		delete(m.calls, key)
-	case m.Max > 0:
-		if m.answered = append(m.answered, key); len(m.answered) > m.Max {
-			delete(m.calls, m.answered[0])
+		m.forget(key, c)
+	case m.Max > 0 && m.calls[key] == c:
+		if c.weight = 1; m.Weigh != nil {
+			c.weight = max(1, m.Weigh(c.value))
+		}
+		m.weight += c.weight
+		m.answered = append(m.answered, keyedCall[K, V]{key, c})
+		for len(m.answered) > 0 && (m.weight > m.Max || m.answered[0].weight == 0) {
+			m.forget(m.answered[0].key, m.answered[0].call)
+			m.answered[0] = keyedCall[K, V]{} // the array still has it
 			m.answered = m.answered[1:]
 		}
 	}

@@ -77,8 +77,7 @@ func Ask(ctx context.Context, p Provider, methods []Method) []Answer {
 }
 
 // NewMulti returns the union of methods as one source. For each provider it
-// records the answers, errors included: all answers about versions, and the
-// latest answers about packages.
+// records the latest answers, errors included.
 //
 // A provider's versions are those of all methods that apply. If none applies,
 // or none has the provider, the error is a [NotFoundError]. A package comes
@@ -89,12 +88,19 @@ func Ask(ctx context.Context, p Provider, methods []Method) []Answer {
 // have more. The error about a package matches it only if no method on this machine
 // has the package.
 func NewMulti(methods []Method) Source {
-	return &multi{methods: slices.Clone(methods), packages: Memo[PackageID, Package]{Max: latest}}
+	return &multi{
+		methods:  slices.Clone(methods),
+		listings: Memo[Provider, Listing]{Max: maxListings, Weigh: Listing.size},
+		packages: Memo[PackageID, Package]{Max: maxPackages, Weigh: Package.size},
+	}
 }
 
-// latest is the number of packages that are recorded, each with its signed
-// checksums. The root modules of most sites share fewer packages.
-const latest = 1000
+// How many bytes of answers are recorded: the lists of versions of about 300 large providers, and about 1,000
+// packages, each with its signed checksums. The root modules of most sites share fewer.
+const (
+	maxListings = 32 << 20
+	maxPackages = 16 << 20
+)
 
 type multi struct {
 	methods  []Method

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"runtime"
 	"slices"
 	"strings"
 	"sync"
@@ -334,4 +335,28 @@ func TestCanceledCallerDoesNotAffectOthers(t *testing.T) {
 		got := s.asked.Load()
 		sourcetest.Expect(t, got == 2, "asked %d times, want 2", got)
 	})
+}
+
+// A hostile source lists as many versions as it may, for each of many providers. The union keeps only some of the lists.
+func TestListingsTakeBoundedMemory(t *testing.T) {
+	var list strings.Builder
+	for i := range 10_000 {
+		fmt.Fprintf(&list, "1.0.%d-%0200d ", i, 1)
+	}
+	hostile := &source{versions: list.String()}
+	m := multi(hostile)
+	inUse := func() int64 {
+		var s runtime.MemStats
+		runtime.GC()
+		runtime.ReadMemStats(&s)
+		return int64(s.HeapAlloc)
+	}
+	before := inUse()
+	for i := range 30 {
+		listing, err := m.Versions(t.Context(), sourcetest.Address(t, fmt.Sprintf("example.test/acme/p%d", i)))
+		sourcetest.Expect(t, err == nil && len(listing.Versions) == 10_000, "%d versions: %v", len(listing.Versions), err)
+	}
+	kept := inUse() - before
+	sourcetest.Expect(t, kept < 40<<20, "%d bytes are kept", kept)
+	runtime.KeepAlive(m)
 }

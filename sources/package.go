@@ -141,6 +141,11 @@ type Package struct {
 	from Source // the source for Again; nil if no wrapper set it
 }
 
+// size returns about how many bytes of memory the description takes.
+func (p Package) size() int {
+	return 1<<10 + p.Signed.Size() + 100*(len(p.Hashes)+len(p.Offered)+len(p.Others))
+}
+
 // Again queries the package's source once more, because the package's URL may have
 // changed.
 func (p Package) Again(ctx context.Context) (Package, error) {
@@ -175,6 +180,18 @@ type Signed struct {
 	Signature []byte `json:"signature"` // OpenPGP, detached, binary; one or more signature packets
 	Keys      []Key  `json:"keys"`
 	Origin    string `json:"origin"` // the URL of SHA256SUMS
+}
+
+// Size returns about how many bytes of memory the evidence takes.
+func (s *Signed) Size() int {
+	if s == nil {
+		return 0
+	}
+	n := 200 + len(s.Sums) + len(s.Signature)
+	for _, k := range s.Keys {
+		n += len(k.Armor) + len(k.TrustSignature)
+	}
+	return n
 }
 
 // A Key is a publisher's public key. In JSON, it has the member names of registries.

@@ -43,6 +43,18 @@ type Listing struct {
 	Details map[Version]Detail
 }
 
+// size returns about how many bytes of memory the listing takes.
+func (l Listing) size() int {
+	n := 1 << 10 // of a failure, too
+	for _, v := range l.Versions {
+		n += 2 * v.Size() // also in Vouched
+	}
+	for _, d := range l.Details {
+		n += 200 + 50*len(d.Platforms) + 30*len(d.Protocols)
+	}
+	return n
+}
+
 // A Detail describes a version of a provider.
 type Detail struct {
 	Platforms []Platform // those with a package, sorted; nil if unknown

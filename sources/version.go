@@ -55,7 +55,9 @@ func parseVersion(s string) (v Version, numbers int, err error) {
 		return v, 0, errors.New("has a pre-release or build that is not letters, digits and dashes with single dots between them")
 	}
 	v.prerelease, v.build = prerelease, build
-	v.text = v.format(3)
+	if v.text = v.format(3); v.text == s {
+		v.text = s // which the other members refer to
+	}
 	return v, len(parts), nil
 }
 
@@ -119,6 +121,9 @@ func (v Version) format(n int) string {
 
 // String returns the canonical form: three numbers without leading zeros.
 func (v Version) String() string { return v.text }
+
+// Size returns about how many bytes of memory the version takes.
+func (v Version) Size() int { return 100 + len(v.text) }
 
 // Compare orders versions by precedence. Versions that differ only in build
 // metadata are ordered by its text, so that the order is total. Precedence

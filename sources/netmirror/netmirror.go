@@ -27,6 +27,9 @@ import (
 // known index has a thousand versions, and a fiftieth of this size.
 const maxDocument = 1 << 20
 
+// maxSigned is how many bytes of evidence are recorded.
+const maxSigned = 8 << 20
+
 // redirects is the number of redirects that engines follow for a mirror's
 // documents.
 const redirects = 5
@@ -73,7 +76,9 @@ func New(client *fetch.Client, baseURL string, opts Options) (*Mirror, error) {
 			base.RawPath += "/"
 		}
 	}
-	return &Mirror{client: client, base: base, opts: opts}, nil
+	return &Mirror{client: client, base: base, opts: opts, signed: sources.Memo[string, *sources.Signed]{
+		Max: maxSigned, Weigh: (*sources.Signed).Size,
+	}}, nil
 }
 
 func (m *Mirror) String() string { return "network mirror " + fetch.Redact(m.base.String()) }

@@ -38,6 +38,15 @@ type index struct {
 	v1.Index
 	digest digest.Digest
 	place  string // the URL, for messages
+	size   int    // of the document, in bytes
+}
+
+// weight returns about how many bytes of memory the index takes.
+func (x *index) weight() int {
+	if x == nil {
+		return 0
+	}
+	return 1<<10 + 4*x.size
 }
 
 // annotationProvider is the address of the provider of an index, as Larder pushes it. A template may map several providers to a
@@ -96,7 +105,7 @@ func (m *Mirror) index(ctx context.Context, r Repository, v sources.Version) (*i
 
 // parseIndex reads the index that a tag refers to. Its errors say what the tag refers to instead.
 func parseIndex(doc *fetch.Document) (*index, error) {
-	x := &index{digest: digest.FromBytes(doc.Body), place: doc.Place()}
+	x := &index{digest: digest.FromBytes(doc.Body), place: doc.Place(), size: len(doc.Body)}
 	if stated, err := digest.Parse(doc.Header.Get("Docker-Content-Digest")); err == nil && stated.Algorithm().FromBytes(doc.Body) != stated {
 		return nil, fmt.Errorf("the index has the digest %s, and not %s, which the registry states", x.digest, stated)
 	}

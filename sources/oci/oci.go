@@ -39,6 +39,8 @@ const (
 	maxCommas    = 100_000
 	maxPlatforms = 200
 
+	maxRecorded = 8 << 20 // bytes of indexes, and of evidence, that are recorded
+
 	concurrentManifests = 8 // manifests of an index that are read at the same time
 )
 
@@ -70,7 +72,11 @@ var _ sources.Source = (*Mirror)(nil)
 
 // New returns the mirror with a template. All mirrors with the same client must have the same access.
 func New(client *fetch.Client, template Template, access Access) *Mirror {
-	return &Mirror{client: client, template: template, access: access, uploads: make(chan struct{}, concurrentUploads)}
+	return &Mirror{
+		client: client, template: template, access: access, uploads: make(chan struct{}, concurrentUploads),
+		indexes:   sources.Memo[string, *index]{Max: maxRecorded, Weigh: (*index).weight},
+		evidences: sources.Memo[string, *sources.Signed]{Max: maxRecorded, Weigh: (*sources.Signed).Size},
+	}
 }
 
 // Template returns the template.

@@ -23,8 +23,9 @@ const (
 	maxDiscovery = 1 << 20
 	maxVersions  = 4 << 20
 	maxPackage   = 4 << 20
-	maxSums      = 4 << 20
+	maxSums      = 256 << 10
 	maxSignature = 1 << 20
+	maxSigned    = 8 << 20 // of all checksums and signatures that are recorded
 	maxFilename  = 255
 	maxReleases  = 10_000 // the provider with the most has about a thousand
 	maxListed    = 100    // maximum number of platforms, and of protocols, of a version
@@ -62,7 +63,8 @@ var _ sources.Source = (*Registry)(nil)
 
 // New returns a source for all origin registries.
 func New(client *fetch.Client, opts Options) *Registry {
-	return &Registry{client: client, opts: opts}
+	size := func(b []byte) int { return 1<<10 + len(b) }
+	return &Registry{client: client, opts: opts, signed: sources.Memo[string, []byte]{Max: maxSigned, Weigh: size}}
 }
 
 func (r *Registry) String() string { return "the origin registry" }

@@ -148,12 +148,12 @@ func TestWorkOfAllKeys(t *testing.T) {
 	ids = trust.KeyIDs(t.Context(), []sources.Key{{Armor: "garbage"}, public(t, key)})
 	sourcetest.Expect(t, slices.Equal(ids, []string{"", key.PrimaryKey.KeyIdString()}), "%q", ids)
 
-	// The same key many times, with as many signatures of large checksums.
+	// The same key many times, with as many signatures of large checksums, costs little.
 	s = signed(t, key, slices.Repeat([]*openpgp.Entity{key}, 60)...)
-	s.Sums = append(slices.Clone(sums), bytes.Repeat([]byte("\n"), 4<<20-len(sums))...)
+	s.Sums = append(slices.Clone(sums), bytes.Repeat([]byte("\n"), 256<<10-len(sums))...)
 	s.Signature = bytes.Repeat(sign(t, key, s.Sums, born.Add(year)), 64)
 	_, err = verify(s, trust.Options{})
-	sourcetest.Expect(t, err != nil && strings.Contains(err.Error(), "too long"), "%v", err)
+	sourcetest.Check(t, err)
 	sourcetest.Expect(t, time.Since(start) < 20*time.Second, "took %s", time.Since(start))
 }
 

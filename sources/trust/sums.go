@@ -22,9 +22,9 @@ type sumsLine struct {
 
 // Real files have a few kilobytes, and one line for each platform.
 const (
-	maxSumsSize  = 4 << 20
-	maxSumsLines = 10_000
-	maxRecalled  = 64 << 10
+	maxSumsSize  = 256 << 10
+	maxSumsLines = 2000
+	maxRecalled  = 8 << 10
 )
 
 // recent contains the documents that were parsed last, by their contents. An install uses the

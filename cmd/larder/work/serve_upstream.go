@@ -36,11 +36,7 @@ type upstream struct {
 	mu     sync.Mutex
 	source sources.Source
 	made   time.Time
-	listed int // versions that the source remembers
 }
-
-// mostListed is how many versions the source may remember, which takes about 50 MB.
-const mostListed = 50_000
 
 // newUpstream returns the upstream of a mirror that is being served.
 func (m *rootModule) newUpstream(ctx context.Context, v *serving, store *openedMirror) (*upstream, error) {
@@ -64,13 +60,13 @@ func (m *rootModule) newUpstream(ctx context.Context, v *serving, store *openedM
 func (u *upstream) current(ctx context.Context) (sources.Source, error) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
-	if u.source == nil || time.Since(u.made) > u.renewed || u.listed > mostListed {
+	if u.source == nil || time.Since(u.made) > u.renewed {
 		u.renew()
 		methods, err := u.methods(ctx)
 		if err != nil {
 			return nil, err
 		}
-		u.source, u.made, u.listed = sources.NewMulti(methods), time.Now(), 0
+		u.source, u.made = sources.NewMulti(methods), time.Now()
 	}
 	return u.source, nil
 }
@@ -150,9 +146,6 @@ func (u *upstream) Versions(ctx context.Context, p sources.Provider) ([]sources.
 	}
 	listing, err := from.Versions(ctx, p)
 	u.policy.See(ctx, p, listing)
-	u.mu.Lock()
-	u.listed += len(listing.Versions)
-	u.mu.Unlock()
 	if err == nil && len(listing.Versions) == 0 { // more likely a fault than a provider without versions
 		return nil, errNoVersions
 	}
