@@ -177,14 +177,18 @@ func (x *exchange) release() error {
 type bodies struct {
 	now func() time.Time
 
-	mu  sync.Mutex
-	all map[string]*slot
+	mu   sync.Mutex
+	all  map[string]*slot
+	size int // bytes of all
+
+	making sync.Mutex // one document is encoded and compressed at a time
 }
 
 // A slot holds one body. Its lock is held while the body is made.
 type slot struct {
 	sync.Mutex
 	last *body
+	size int // bytes of last, among those of all
 }
 
 // A body is a document as clients get it. It doesn't change.
@@ -199,7 +203,8 @@ type body struct {
 const (
 	bodyFor    = time.Second // how long a document is given without looking at the mirror
 	mostBodies = 2_000
-	leastZip   = 1_000 // bytes of a document that is compressed
+	mostOfAll  = 16 << 20 // bytes of all documents
+	leastZip   = 1_000    // bytes of a document that is compressed
 )
 
 // A builder makes a document, and says how stale it is.
@@ -211,7 +216,7 @@ func (b *bodies) get(ctx context.Context, name string, build builder) (*body, er
 	one := b.all[name]
 	if one == nil {
 		if b.all == nil || len(b.all) >= mostBodies {
-			b.all = map[string]*slot{}
+			b.all, b.size = map[string]*slot{}, 0
 		}
 		one = &slot{}
 		b.all[name] = one
@@ -224,17 +229,33 @@ func (b *bodies) get(ctx context.Context, name string, build builder) (*body, er
 	}
 	value, stale, err := build(ctx)
 	if err == nil {
+		b.making.Lock()
 		one.last, err = newBody(value, stale, b.now().Add(bodyFor))
+		b.making.Unlock()
 	}
+	b.keep(name, one, err == nil)
 	if err != nil {
-		b.mu.Lock()
-		defer b.mu.Unlock()
-		if b.all[name] == one {
-			delete(b.all, name)
-		}
 		return nil, err
 	}
 	return one.last, nil
+}
+
+// keep counts the size of a document, or forgets it. If all documents are too large together, it forgets all.
+func (b *bodies) keep(name string, one *slot, made bool) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.all[name] != one {
+		return
+	}
+	b.size -= one.size
+	if !made {
+		delete(b.all, name)
+		return
+	}
+	one.size = len(one.last.text) + len(one.last.zip)
+	if b.size += one.size; b.size > mostOfAll {
+		b.all, b.size = nil, 0
+	}
 }
 
 func newBody(value any, stale time.Duration, until time.Time) (*body, error) {

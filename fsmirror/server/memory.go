@@ -18,11 +18,11 @@ type memory[K comparable, V any] struct {
 	busy  chan struct{} // limits the questions at a time
 	ends  context.Context
 
-	weigh func(V) int // of the parts of an answer; nil means 1
+	weigh func(V) int // bytes of an answer; nil means none
 
 	mu     sync.Mutex
 	all    map[K]*answer[V]
-	weight int // of all answers
+	weight int // bytes of all answers
 }
 
 // An answer is what upstream said.
@@ -36,7 +36,7 @@ type answer[V any] struct {
 
 const (
 	mostAnswers  = 20_000           // that are kept
-	mostWeight   = 200_000          // of all of them: versions, or archives
+	mostWeight   = 16 << 20         // bytes of all of them
 	failedFor    = 5 * time.Second  // how long a failure is an answer, which includes that upstream has no such provider
 	staleAfter   = 3 * time.Second  // how long clients wait for a new answer where there is an old one
 	mostTime     = 60 * time.Second // for one answer

@@ -2,6 +2,7 @@ package server
 
 import (
 	"context"
+	"crypto/sha256"
 	"errors"
 	"strconv"
 	"strings"
@@ -148,7 +149,7 @@ func TestMemoryIsBounded(t *testing.T) {
 
 // Large answers take bounded memory, too, and the latest one stays. A renewed answer counts once.
 func TestMemoryForgetsLargeAnswers(t *testing.T) {
-	size := mostWeight / 10
+	size := mostWeight / 16
 	m, c := newMemory(t, func(context.Context, string) (string, error) { return strings.Repeat("a", size), nil })
 	m.weigh = func(v string) int { return len(v) }
 	for i := range 20 {
@@ -158,7 +159,7 @@ func TestMemoryForgetsLargeAnswers(t *testing.T) {
 	if v, _, err := m.get(t.Context(), "19", false); len(v) != size || err != nil {
 		t.Error(len(v), err)
 	}
-	if len(m.all) != 10 || m.weight != mostWeight {
+	if len(m.all) != 16 || m.weight != mostWeight {
 		t.Error(len(m.all), m.weight)
 	}
 	size = mostWeight + 1
@@ -174,5 +175,39 @@ func TestBodiesOfNothing(t *testing.T) {
 	_, err := b.get(t.Context(), "a", func(context.Context) (any, time.Duration, error) { return nil, 0, sources.ErrNotFound })
 	if !errors.Is(err, sources.ErrNotFound) || len(b.all) != 0 {
 		t.Error(err, len(b.all))
+	}
+}
+
+// Large documents take bounded memory, and so do documents that are made again.
+func TestBodiesAreBounded(t *testing.T) {
+	now := time.Now()
+	b := bodies{now: func() time.Time { return now }}
+	text := strings.Repeat("a", mostOfAll/4)
+	for i := range 40 {
+		now = now.Add(bodyFor)
+		one, err := b.get(t.Context(), strconv.Itoa(i/2), func(context.Context) (any, time.Duration, error) { return text, 0, nil })
+		if err != nil || len(one.text) < len(text) {
+			t.Fatal(err)
+		}
+		kept := 0
+		for _, s := range b.all {
+			kept += len(s.last.text) + len(s.last.zip)
+		}
+		if kept != b.size || kept > mostOfAll || i < 6 && len(b.all) != i/2+1 {
+			t.Fatal(i, kept, b.size, len(b.all))
+		}
+	}
+}
+
+// Lists of long versions take bounded memory.
+func TestMemoryOfVersions(t *testing.T) {
+	v, err := sources.ParseVersion("1.0.0-" + strings.Repeat("a", 240))
+	if err != nil || sizeOf([]sources.Version{v, v}) < 2*250 {
+		t.Error(err, sizeOf([]sources.Version{v, v}))
+	}
+	var many Offer
+	many.Archives = map[sources.Platform][]sources.Hash{{}: make([]sources.Hash, 100)}
+	if many.size() < 100*sha256.Size*2 {
+		t.Error(many.size())
 	}
 }

@@ -51,6 +51,15 @@ type Offer struct {
 	Evidence *evidence.Location // where this server has it, though nothing was verified; nil if there is none
 }
 
+// size returns about how many bytes of memory the offer takes.
+func (o Offer) size() int {
+	n := 1 << 10
+	for _, hashes := range o.Archives {
+		n += 100 * (1 + len(hashes))
+	}
+	return n
+}
+
 // Rules decide what clients may have. The error says why they may not; it matches [ErrForbidden].
 type Rules interface {
 	// Allowed returns the versions that are allowed. Its error is why none is.
@@ -125,10 +134,22 @@ func New(ctx context.Context, dir *disk.Dir, opts Options) *Server {
 	s := &Server{opts: opts, mirror: mirror{open: dir, warn: opts.Warn}, ends: ctx, arriving: map[sources.PackageID]*Arrival{}, bodies: bodies{now: opts.Now}}
 	if up := opts.Upstream; up != nil {
 		busy := make(chan struct{}, mostAtOnce)
-		s.listings = memory[sources.Provider, []sources.Version]{ask: sorted(up.Versions), weigh: func(v []sources.Version) int { return len(v) }, fresh: opts.Fresh, now: opts.Now, busy: busy, ends: ctx}
-		s.releases = memory[sources.Release, Offer]{ask: up.Archives, weigh: func(o Offer) int { return len(o.Archives) }, fresh: opts.Fresh, now: opts.Now, busy: busy, ends: ctx}
+		s.listings = memory[sources.Provider, []sources.Version]{
+			ask: sorted(up.Versions), weigh: sizeOf, fresh: opts.Fresh, now: opts.Now, busy: busy, ends: ctx,
+		}
+		s.releases = memory[sources.Release, Offer]{
+			ask: up.Archives, weigh: Offer.size, fresh: opts.Fresh, now: opts.Now, busy: busy, ends: ctx,
+		}
 	}
 	return s
+}
+
+// sizeOf returns about how many bytes of memory versions take.
+func sizeOf(versions []sources.Version) (n int) {
+	for _, v := range versions {
+		n += v.Size()
+	}
+	return n
 }
 
 // sorted returns a function that sorts the versions of ask.
