@@ -5,8 +5,11 @@
 package metrics
 
 import (
+	"bytes"
 	"fmt"
 	"net/http"
+	"sync"
+	"time"
 
 	"github.com/VictoriaMetrics/metrics"
 
@@ -14,7 +17,16 @@ import (
 )
 
 // Metrics are the counters of a server. They are an [http.Handler].
-type Metrics struct{ set *metrics.Set }
+type Metrics struct {
+	set *metrics.Set
+
+	mu   sync.Mutex
+	text []byte // which many clients may be receiving
+	made time.Time
+}
+
+// textFor is how long the text stays the same for all clients.
+const textFor = time.Second
 
 // durations are the bounds of the histogram, in seconds: documents take milliseconds, and archives up to minutes.
 var durations = []float64{0.001, 0.01, 0.1, 1, 10, 60, 600}
@@ -22,7 +34,7 @@ var durations = []float64{0.001, 0.01, 0.1, 1, 10, 60, 600}
 // New returns the counters of a server of a version of Larder.
 func New(version string) *Metrics {
 	metrics.ExposeMetadata(true)
-	m := &Metrics{metrics.NewSet()}
+	m := &Metrics{set: metrics.NewSet()}
 	m.set.GetOrCreateGauge(fmt.Sprintf("larder_build_info{version=%q}", version), func() float64 { return 1 })
 	for _, result := range []string{stored, failed} { // from the beginning, so that a rate counts the first one
 		m.fetched(result)
@@ -65,6 +77,18 @@ func (m *Metrics) fetched(result string) *metrics.Counter {
 func (m *Metrics) ServeHTTP(w http.ResponseWriter, _ *http.Request) {
 	w.Header().Set("Content-Type", "text/plain; version=0.0.4; charset=utf-8")
 	w.Header().Set("Cache-Control", "no-store")
-	m.set.WritePrometheus(w)
-	metrics.WriteProcessMetrics(w)
+	_, _ = w.Write(m.current()) // the client may be gone
+}
+
+// current returns the text, which is not changed after that.
+func (m *Metrics) current() []byte {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if time.Since(m.made) >= textFor {
+		var b bytes.Buffer
+		m.set.WritePrometheus(&b)
+		metrics.WriteProcessMetrics(&b)
+		m.text, m.made = b.Bytes(), time.Now()
+	}
+	return m.text
 }
