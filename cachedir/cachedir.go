@@ -50,8 +50,9 @@
 // evidence, downloads and temporary files of their own: the owner of .larder in .larder,
 // the others below .larder/users. They share the locks, and the directories above
 // packages, which get the mode and the group of the cache's directory. No user relies on
-// files of another one: see [Dir.Get]. A package that a user may not put into the cache
-// only lasts until the end of the run.
+// files of another one: see [Dir.Get]. A package that a user can't put into the cache,
+// because of permissions or a link on the way, only lasts until the end of the run. If
+// such a thing is in place of a lock, the cache is used without that lock, but only to install.
 //
 // # Records
 //

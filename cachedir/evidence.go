@@ -2,6 +2,7 @@ package cachedir
 
 import (
 	"context"
+	"fmt"
 	"path"
 	"strings"
 
@@ -42,7 +43,13 @@ func (t *tx) keepEvidence(ctx context.Context, r *record, s *sources.Signed) err
 		return err
 	}
 	defer unlock()
-	return t.d.evidence.Keep(ctx, t.ID, &r.Facts, s, t.notes)
+	err = t.d.evidence.Keep(ctx, t.ID, &r.Facts, s, t.notes)
+	if t.d.denies(err) {
+		r.Evidence = ""
+		t.d.warn(fmt.Errorf("%s: %w", t.ID, t.d.explainOwner(err)))
+		return nil
+	}
+	return err
 }
 
 // references returns the references to the evidence for a version from all records.

@@ -35,6 +35,7 @@ func (d *Dir) lockAt(ctx context.Context, id sources.PackageID, name string) (un
 	}
 	defer locks.Close()
 	l := locks.Lock(flat(name) + ".lock")
+	l.Optional = d.shared
 	if err := d.wait(ctx, l.Try, func() Holder { return Holder{ID: id, Holder: l.Holder()} }); err != nil {
 		return nil, err
 	}
@@ -48,7 +49,7 @@ func (d *Dir) warnLockless(l *disk.Lock) {
 		return
 	}
 	d.lockless.Do(func() {
-		d.warn(fmt.Errorf("%s cannot be locked, so other processes may interfere: %w", d.root, l.Lockless))
+		d.warn(fmt.Errorf("%s cannot be locked, so other processes may interfere: %w", d.root, d.explainOwner(l.Lockless)))
 	})
 }
 

@@ -34,7 +34,7 @@ func (d *Dir) whole() *disk.Lock { return d.wholeLock("cache.lock") }
 
 func (d *Dir) wholeLock(name string) *disk.Lock {
 	l := d.common.Lock(name)
-	l.Existing = d.readOnly != nil
+	l.Existing, l.Optional = d.readOnly != nil, d.shared
 	return l
 }
 
@@ -128,6 +128,10 @@ func (p *presence) take(d *Dir) (bool, error) {
 	lock := d.whole()
 	if ok, err := d.tolerate(lock, (*disk.Lock).Try); !ok {
 		return false, err
+	}
+	if d.denies(lock.Lockless) { // other users may hold it
+		lock.Unlock()
+		return false, lock.Lockless
 	}
 	p.lock, p.cleaning = lock, true
 	return true, nil

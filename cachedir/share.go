@@ -92,9 +92,9 @@ func (d *Dir) stateNames(name string) (names []string, err error) {
 	return names, err
 }
 
-// denies reports whether err means that this user may not read or write something in a
-// cache of several users, where other users own files.
-func (d *Dir) denies(err error) bool { return d.shared && errors.Is(err, fs.ErrPermission) }
+// denies reports whether err means that something in a cache of several users can't be read or written. Any of them
+// can cause that, so it never makes an installation fail.
+func (d *Dir) denies(err error) bool { return d.shared && disk.IsObstructed(err) }
 
 // replaceable returns nil if this user may move the file or package at a path in the
 // cache to another directory, otherwise the reason why not.

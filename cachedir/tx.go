@@ -89,7 +89,9 @@ func (t *tx) lookUp(ctx context.Context) (sources.Stored, error) {
 	if d.recording() {
 		d.memory.Delete(recordPath(t.ID)) // another process may have improved it
 	}
-	t.old, _ = d.find(ctx, t.ID, d.entry(t.ID), recordPath(t.ID)) // an error of any kind leads to the replacement of the entry
+	if d.checkHome(t.ID) == nil {
+		t.old, _ = d.find(ctx, t.ID, d.entry(t.ID), recordPath(t.ID)) // an error of any kind leads to the replacement of the entry
+	}
 	if ctx.Err() != nil {
 		return sources.Stored{}, ctx.Err()
 	}

@@ -4,6 +4,8 @@ package main
 
 import (
 	"bytes"
+	"crypto/sha256"
+	"encoding/hex"
 	"fmt"
 	"io/fs"
 	"os"
@@ -254,7 +256,6 @@ func (c *commons) entry(typ string) string {
 	return filepath.Join(c.cache, "registry.terraform.io/acme", typ, "1.0.0", runtime.GOOS+"_"+runtime.GOARCH)
 }
 
-// A cache that an engine has created with directories that only their owner may write to still serves the other users. A hint says how to open it.
 // What another user has put instead of a directory doesn't stop anyone.
 func TestUsersMeetStrayFiles(t *testing.T) {
 	t.Parallel()
@@ -271,11 +272,73 @@ func TestUsersMeetStrayFiles(t *testing.T) {
 			sourcetest.Check(t, os.WriteFile(stray, nil, 0o644))
 			sourcetest.Check(t, os.Chown(stray, alice, alice))
 			out := c.run(0, bob, two, "install")
-			contain(t, out, stray+" is a file; continuing without a plugin cache", "hint: let user 54321 remove it", "Installed 1 provider")
+			contain(t, out, stray+" is a file; continuing without a plugin cache", "hint: let user 54321 remove or rename it", "Installed 1 provider")
 		})
 	}
 }
 
+// What another user has put on the way to a package or to its locks keeps it out of the cache, but not out of a
+// working directory. Larder neither follows nor removes it.
+func TestUsersMeetStrayPackages(t *testing.T) {
+	t.Parallel()
+	places := []string{
+		"registry.terraform.io", "registry.terraform.io/acme", "registry.terraform.io/acme/a/1.0.0",
+		"registry.terraform.io/acme/a/1.0.0/PLATFORM", "registry.terraform.io/acme/a/1.0.0/PLATFORM.lock",
+		".larder/lock/registry.terraform.io~acme~a~1.0.0~PLATFORM.lock", ".larder/lock/evidence-KEY.lock",
+		".larder/cache.lock", ".larder/gate.lock", ".larder/users/54322/evidence/registry.terraform.io",
+	}
+	kinds, modes := []string{"link", "file", "directory", "pipe", "closed file"}, []fs.FileMode{sticky, grouped}
+	for _, i := range sourcetest.Sample(t, len(places)*len(kinds)*len(modes), 25) {
+		mode, place, kind := modes[i%2], places[i/2%len(places)], kinds[i/2/len(places)%len(kinds)]
+		t.Run(fmt.Sprint(mode, " ", place, " ", kind), func(t *testing.T) {
+			t.Parallel()
+			c := newCommons(t, mode, "022")
+			c.add("a", "b")
+			one, two := c.module(alice, "net", "b"), c.module(bob, "net", "a")
+			c.run(0, alice, one, "install")
+			sum := sha256.Sum256([]byte("registry.terraform.io/acme/a/1.0.0"))
+			place := strings.ReplaceAll(place, "PLATFORM", filepath.Base(c.entry("a")))
+			stray := filepath.Join(c.cache, strings.ReplaceAll(place, "KEY", hex.EncodeToString(sum[:])[:1]))
+			sourcetest.Check(t, os.RemoveAll(stray))
+			sourcetest.Check(t, os.MkdirAll(filepath.Dir(stray), 0o755))
+			for dir := filepath.Dir(stray); dir != c.cache; dir = filepath.Dir(dir) {
+				sourcetest.Check(t, os.Chown(dir, alice, commonGroup))
+				sourcetest.Check(t, os.Chmod(dir, mode))
+			}
+			elsewhere := c.make("elsewhere", alice, 0o777)
+			switch kind {
+			case "link":
+				sourcetest.Check(t, os.Symlink(elsewhere, stray))
+			case "file":
+				sourcetest.Check(t, os.WriteFile(stray, nil, 0o644))
+			case "closed file":
+				sourcetest.Check(t, os.WriteFile(stray, nil, 0o600))
+			case "directory":
+				sourcetest.Check(t, os.Mkdir(stray, 0o700))
+			case "pipe":
+				sourcetest.Check(t, syscall.Mkfifo(stray, 0o666))
+			}
+			sourcetest.Check(t, os.Lchown(stray, alice, alice))
+			before, err := os.Lstat(stray)
+			sourcetest.Check(t, err)
+
+			harmless := strings.HasSuffix(stray, ".lock") && kind == "file" || mode == grouped && strings.HasSuffix(stray, c.entry("a"))
+			out := c.run(0, bob, two, "install")
+			sourcetest.Expect(t, harmless || strings.Contains(out, stray) && strings.Contains(out, "hint: let user 54321 "), "%s", out)
+			sourcetest.Check(t, os.RemoveAll(two+"/.terraform"))
+			c.run(0, bob, two, "install")
+			if filepath.Base(stray) == "cache.lock" && !harmless {
+				contain(t, c.run(1, bob, two, "cache", "prune", "--all", "--yes"), stray)
+			}
+			after, err := os.Lstat(stray)
+			sourcetest.Expect(t, harmless || err == nil && os.SameFile(before, after), "it was replaced")
+			contents, err := os.ReadDir(elsewhere)
+			sourcetest.Expect(t, err == nil && len(contents) == 0, "it was followed: %v, %v", contents, err)
+		})
+	}
+}
+
+// A cache that an engine has created with directories that only their owner may write to still serves the other users. A hint says how to open it.
 func TestUsersMeetClosedDirectories(t *testing.T) {
 	t.Parallel()
 	for _, mode := range []fs.FileMode{sticky, grouped} {

@@ -59,5 +59,16 @@ type StrayError struct {
 func (e *StrayError) Error() string { return e.Path + " is " + e.Is }
 
 func stray(path, is string) error {
-	return sources.WithHint(&StrayError{path, is}, "remove or rename it: Larder does not follow links or mounts in the directories it manages")
+	why := "remove or rename it: Larder does not follow links or mounts in the directories it manages"
+	if owner := Owner(path); owner != "" {
+		why = "let " + owner + " " + why
+	}
+	return sources.WithHint(&StrayError{path, is}, "%s", why)
+}
+
+// IsObstructed reports whether err means that a file can't be reached because of its permissions, or of
+// something else at its path. In a directory of several users, any of them can cause that.
+func IsObstructed(err error) bool {
+	_, stray := errors.AsType[*StrayError](err)
+	return stray || errors.Is(err, fs.ErrPermission) || errors.Is(err, ErrNotRegular)
 }

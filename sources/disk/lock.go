@@ -16,7 +16,8 @@ import (
 // and other Locks in this process. Locking creates the file, which then stays.
 type Lock struct {
 	Existing bool  // do not create the file; if it is missing, the error matches [fs.ErrNotExist]
-	Lockless error // the error of a file system without locks; the lock then excludes only this process
+	Optional bool  // do without the lock if its file is obstructed, see [IsObstructed]
+	Lockless error // why the lock excludes only this process: the file system has no locks, or one that is optional is obstructed
 
 	dir   *Dir
 	name  string
@@ -66,12 +67,12 @@ func (l *Lock) TryShared() (bool, error) { return l.try(shared) }
 func (l *Lock) try(how lockMode) (ok bool, err error) {
 	if !l.Existing && !l.dir.Exists(l.name) {
 		if err := l.dir.touchLock(l.name); err != nil {
-			return false, err
+			return l.without(err)
 		}
 	}
 	f, err := l.dir.openLock(l.name, os.O_RDWR)
 	if err != nil {
-		return false, err
+		return l.without(err)
 	}
 	ok, err = tryLock(f, how)
 	if lockless(err) {
@@ -86,6 +87,14 @@ func (l *Lock) try(how lockMode) (ok bool, err error) {
 		err = fmt.Errorf("locking %s: %w", l.Path(), err)
 	}
 	return ok, err
+}
+
+// without is the result of try if the file can't be opened because of err.
+func (l *Lock) without(err error) (ok bool, _ error) {
+	if l.Optional && IsObstructed(err) {
+		l.Lockless, err = err, nil
+	}
+	return err == nil, err
 }
 
 func (d *Dir) touchLock(name string) error {

@@ -92,10 +92,8 @@ func (m *rootModule) cache(root string, shared bool) (*cachedir.Dir, error) {
 		}
 		cache, err := m.openCache(root, func(o *cachedir.Options) { o.Shared = shared })
 		var stray *disk.StrayError
-		if errors.As(err, &stray) && disk.Owner(stray.Path) != "" { // others could stop this user forever
-			err = sources.WithHint(stray, "let %s remove it", disk.Owner(stray.Path))
-		} else if stray != nil || errors.Is(err, cachedir.ErrMirror) {
-			return nil, err
+		if errors.As(err, &stray) && disk.Owner(stray.Path) == "" || errors.Is(err, cachedir.ErrMirror) {
+			return nil, err // if another user owns it, it could stop this one forever
 		}
 		if err != nil {
 			m.output.WarnOf(fmt.Errorf("%w; continuing without a plugin cache", err))
