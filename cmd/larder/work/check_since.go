@@ -24,7 +24,7 @@ import (
 type changes struct {
 	top   string          // of the repository, absolute and without symlinks
 	files map[string]bool // likewise; a changed submodule is its directory, and a changed link is itself
-	dirs  map[string]bool // their directories
+	dirs  map[string]bool // the directories above them; true for those that contain one themselves
 
 	known memo[string, bool] // whether a change matters for reading a path, which root modules may share
 }
@@ -70,7 +70,14 @@ func (s *Session) changedSince(ctx context.Context, revision string) (*changes, 
 	for name := range bytes.SplitSeq(append(tracked, untracked...), []byte{0}) {
 		if len(name) > 0 {
 			file := filepath.Join(g.dir, filepath.FromSlash(string(name)))
-			c.files[file], c.dirs[filepath.Dir(file)] = true, true
+			c.files[file] = true
+			for dir := filepath.Dir(file); ; dir = filepath.Dir(dir) {
+				if _, known := c.dirs[dir]; known {
+					break
+				}
+				c.dirs[dir] = false
+			}
+			c.dirs[filepath.Dir(file)] = true
 		}
 	}
 	return c, nil
@@ -176,17 +183,10 @@ func (c *changes) affects(ctx context.Context, root string, m *rootModule, fault
 		}
 		fault = ds.Err()
 	}
-	paths := append(tree.Paths, root)
-	if m != nil {
-		if c.inMirrorOf(m) {
-			return true, fault
-		}
-		for _, f := range m.config.InputFiles() {
-			if f.By != "" { // those at usual paths are the user's
-				paths = append(paths, f.Name)
-			}
-		}
+	if m != nil && c.inSourcesOf(m) {
+		return true, fault
 	}
+	paths := append(tree.Paths, root)
 	for dir := resolve(root); isBelow(dir, c.top); dir = filepath.Dir(dir) {
 		for _, name := range append(versionFiles, cliconfig.CheckoutFile) {
 			paths = append(paths, filepath.Join(dir, name))
@@ -205,50 +205,62 @@ func (c *changes) affects(ctx context.Context, root string, m *rootModule, fault
 	}), fault
 }
 
-// inMirrorOf reports whether a mirror that a root module installs from has changed.
-func (c *changes) inMirrorOf(m *rootModule) bool {
-	dirs := m.config.ImpliedDirs()
+// inSourcesOf reports whether a mirror or a CLI configuration of a root module may have changed. If it is in the
+// checkout but not in the repository, which is then a submodule, that is unknown.
+func (c *changes) inSourcesOf(m *rootModule) bool {
+	paths := append(m.config.ImpliedPlaces(), m.pluginDirs...)
 	for _, method := range m.config.Methods {
 		if method.Path != "" {
-			dirs = append(dirs, method.Path)
+			paths = append(paths, Absolute(m.dir, method.Path))
 		}
 	}
-	return slices.ContainsFunc(dirs, func(dir string) bool {
-		dir = resolve(Absolute(m.dir, dir))
-		for file := range c.files {
-			if isBelow(file, dir) {
-				return true
-			}
+	for _, f := range m.config.InputFiles() {
+		if f.By != "" { // those at usual paths are the user's
+			paths = append(paths, f.Name)
 		}
-		return false
+	}
+	return slices.ContainsFunc(paths, func(path string) bool {
+		matters, _ := c.known.get("all of "+path, func() (bool, error) {
+			way := wayTo(path, c.top)
+			end := way[len(way)-1]
+			_, changed := c.dirs[end]
+			return changed || c.changed(way) || !isBelow(end, c.top) && isBelow(end, m.checkout()), nil
+		})
+		return matters
 	})
+}
+
+// changed reports whether one of the directory entries has changed.
+func (c *changes) changed(entries []string) bool {
+	return slices.ContainsFunc(entries, func(entry string) bool { return c.files[entry] })
 }
 
 // matter reports whether a change matters for reading path: of an entry on the way to it or, if it is a directory, in
 // it or on the way from a link in it.
 func (c *changes) matter(path string) bool {
-	way := c.wayTo(path)
+	way := wayTo(path, c.top)
 	end := way[len(way)-1]
 	entries, _ := os.ReadDir(end) // fails for files, and for what does not exist
 	for _, e := range entries {
 		if disk.IsLink(e.Type()) {
-			way = append(way, c.wayTo(filepath.Join(end, e.Name()))...)
+			way = append(way, wayTo(filepath.Join(end, e.Name()), c.top)...)
 		}
 	}
-	return c.dirs[end] || slices.ContainsFunc(way, func(entry string) bool { return c.files[entry] })
+	return c.dirs[end] || c.changed(way)
 }
 
 // maxLinks is how many links are followed on the way to a file. Systems follow fewer.
 const maxLinks = 255
 
 // wayTo returns the directory entries on the way to path, each without links in the path of its directory: those above
-// path, each link, and those on the way to its target. The last one is the file or directory itself.
-func (c *changes) wayTo(path string) (way []string) {
+// path, each link, and those on the way to its target. The last one is the file or directory itself. Those above top,
+// which has no links in its path, may be left out; top may be empty.
+func wayTo(path, top string) (way []string) {
 	const separator = string(filepath.Separator)
 	volume := filepath.VolumeName(path)
 	at, rest := volume+separator, path[len(volume):]
-	if below, err := filepath.Rel(c.top, path); err == nil && filepath.IsLocal(below) {
-		at, rest = c.top, below
+	if below, err := filepath.Rel(top, path); err == nil && filepath.IsLocal(below) {
+		at, rest = top, below
 	}
 	for name, links := "", 0; rest != "" && links <= maxLinks; {
 		switch name, rest, _ = strings.Cut(rest, separator); name {

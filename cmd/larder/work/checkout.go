@@ -16,30 +16,33 @@ import (
 
 // Mirrors in a checkout: anyone who can change the checkout chooses the packages in them.
 
-// checkout returns the directory that the root module was checked out to: the nearest one with a
-// repository, or its own. It returns "" if the working directory is not a root module. The home
-// directory is not a checkout, even if it has a repository.
-func (m *rootModule) checkout() string {
-	for dir, last := m.dir, ""; dir != last; dir, last = filepath.Dir(dir), dir {
-		if _, err := os.Lstat(filepath.Join(dir, ".git")); err == nil && !within(m.machine.Home, dir) {
-			return dir
+// checkout returns the directory that the root module was checked out to, without links: the
+// outermost one with a repository, because that one chooses its submodules, or its own. It returns
+// "" if the working directory is not a root module. The home directory is not a checkout, even if it
+// has a repository.
+func (m *rootModule) checkout() (checkout string) {
+	start, home := m.real(m.dir), m.real(m.machine.Home)
+	if modules.HasConfiguration(m.dir) && !isBelow(home, start) {
+		checkout = start
+	}
+	for dir, last := start, ""; dir != last; dir, last = filepath.Dir(dir), dir {
+		if _, err := os.Lstat(filepath.Join(dir, ".git")); err == nil && !isBelow(home, dir) {
+			checkout = dir
 		}
 	}
-	if modules.HasConfiguration(m.dir) && !within(m.machine.Home, m.dir) {
-		return m.dir
-	}
-	return ""
+	return checkout
 }
 
-// checkedOut reports whether a directory is part of the checkout, by its path or where the path
-// leads.
-func (m *rootModule) checkedOut(dir string) bool {
-	dir, checkout := Absolute(m.dir, dir), m.checkout()
+// checkedOut reports whether a directory or file is part of the checkout, or is reached through it.
+func (m *rootModule) checkedOut(path string) bool {
+	path, checkout := Absolute(m.dir, path), m.checkout()
 	if checkout == "" {
-		return dir == filepath.Join(m.dir, "terraform.d", "plugins")
+		return path == filepath.Join(m.dir, "terraform.d", "plugins")
 	}
-	relative, err := filepath.Rel(checkout, dir)
-	return err == nil && filepath.IsLocal(relative) || within(dir, checkout)
+	way := wayTo(path, "")
+	return way[len(way)-1] == checkout || slices.ContainsFunc(way, func(entry string) bool {
+		return entry != checkout && isBelow(entry, checkout)
+	})
 }
 
 // configuresItself reports whether the checkout has a CLI configuration that is used for it. It then chooses the servers,
