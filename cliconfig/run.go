@@ -1,6 +1,7 @@
 package cliconfig
 
 import (
+	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -33,20 +34,25 @@ func Run(program string, line, environ []string, in *os.File, out, errs io.Write
 	return exitStatus(cmd.ProcessState), nil
 }
 
-// repeated is set in a second run of a command line.
+// repeated is set in a second run of a command line, to the process that repeats it. Programs that this run starts
+// inherit the variable, so it has no meaning in other processes.
 const repeated = "LARDER_REPEATED"
 
-// Repeated reports whether this is a second run of the same command line.
-func (m Machine) Repeated() bool { return m.getenv(repeated) != "" }
+// Repeated reports whether this is a second run of the same command line: in the same process, or in a child of it where
+// a process can't be replaced.
+func (m Machine) Repeated() bool {
+	by := m.getenv(repeated)
+	return by == strconv.Itoa(os.Getpid()) || m.GOOS == "windows" && by == strconv.Itoa(os.Getppid())
+}
 
 // Repeat runs the command line of this process again, in the directory in which it started, as [Become] does.
 func Repeat(dir string, in, out, errs *os.File) (status int, err error) {
 	program, err := os.Executable()
 	if err == nil {
-		err = os.Chdir(dir)
+		err = errors.Join(os.Chdir(dir), os.Setenv(repeated, strconv.Itoa(os.Getpid())))
 	}
 	if err != nil {
 		return 1, err
 	}
-	return Become(program, os.Args, append(os.Environ(), repeated+"=1"), in, out, errs)
+	return Become(program, os.Args, os.Environ(), in, out, errs)
 }
