@@ -136,9 +136,9 @@ func (f *fixture) put(what string) {
 	verdict, damaged := strings.CutSuffix(verdict, " !")
 	id := id("widget " + version + " " + platform)
 	s := sources.Stored{ID: id, Dir: "somewhere", H1: h1(fmt.Sprint(id))}
-	worst := slices.Index(sources.Texts(sources.Verdicts()), verdict)
-	sourcetest.Require(f.t, worst >= 0, "unknown verdict %q", verdict)
-	s.Proof = proven(id, sources.Verdicts()[worst])
+	index := slices.Index(sources.Texts(sourcetest.AllVerdicts), verdict)
+	sourcetest.Require(f.t, index >= 0, "unknown verdict %q", verdict)
+	s.Proof = proven(id, sourcetest.AllVerdicts[index])
 	if damaged {
 		s.Differs = h1("before")
 	}

@@ -170,7 +170,11 @@ func union(ctx context.Context, p Provider, methods []Method) (Listing, error) {
 		case !errors.Is(err, ErrNotFound):
 			return Listing{}, err
 		}
-		all.Warnings = append(all.Warnings, listings[i].Warnings...)
+		for _, warning := range listings[i].Warnings { // two methods may query the same registry
+			if !slices.Contains(all.Warnings, warning) {
+				all.Warnings = append(all.Warnings, warning)
+			}
+		}
 		for _, v := range listings[i].Versions {
 			if !seen[v] {
 				seen[v] = true

@@ -141,7 +141,7 @@ func TestVersionsAreTheUnion(t *testing.T) {
 	m := multi(
 		&source{name: "a", versions: "1.0.0 1.0.0+x", warnings: []string{"old", "slow"}},
 		&source{name: "b", err: notHere},
-		&source{name: "c", versions: "2.0.0 1.0.0", warnings: []string{"new"}},
+		&source{name: "c", versions: "2.0.0 1.0.0", warnings: []string{"new", "old"}},
 	)
 	got, err := m.Versions(t.Context(), provider(t, "a/b"))
 	check(t, err)

@@ -16,15 +16,6 @@ const (
 var verdictTexts = [...]string{"unverified", "hash only", "signed, key from the mirror",
 	"self-signed", "signed by a trusted key", "signed by HashiCorp"}
 
-// Verdicts are all verdicts, from best to worst.
-func Verdicts() []Verdict {
-	var all []Verdict
-	for v := len(verdictTexts) - 1; v >= 0; v-- {
-		all = append(all, Verdict(v))
-	}
-	return all
-}
-
 // String returns the text for people and JSON.
 func (v Verdict) String() string { return verdictTexts[v] }
 

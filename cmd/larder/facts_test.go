@@ -27,7 +27,7 @@ func TestDocumentsAgreeWithTheCode(t *testing.T) {
 	}
 	links := slices.DeleteFunc(slices.Clone(sources.LinkModes), func(m sources.LinkMode) bool { return m == sources.LinkAuto })
 	json := document(t, "docs/json.md")
-	for field, want := range map[string][]string{"verdict": sources.Texts(sources.Verdicts()), "link": sources.Texts(links)} {
+	for field, want := range map[string][]string{"verdict": sources.Texts(sourcetest.AllVerdicts), "link": sources.Texts(links)} {
 		row := regexp.MustCompile("(?m)^\\| `" + field + "` \\|.*$").FindString(json)
 		var got []string
 		for _, word := range regexp.MustCompile("`(.*?)`").FindAllStringSubmatch(row, -1)[1:] {

@@ -15,7 +15,7 @@ import (
 // service is the name of the supported protocol in service discovery.
 const service = "providers.v1"
 
-// Discover returns the base URL of a host's registry, which it finds once. The error matches [ErrNoRegistry], or
+// Discover returns the base URL of a host's registry, which it finds once. The error says that the host has no registry, or
 // has the type *[DiscoveryError].
 func (r *Registry) Discover(ctx context.Context, host sources.Host) (*url.URL, error) {
 	return r.found.Get(ctx, host, func() (*url.URL, error) { return r.discover(ctx, host) })
@@ -104,7 +104,7 @@ func choose(from *url.URL, host sources.Host, services map[string]string, place 
 func otherVersion(host sources.Host, services map[string]string, place string) error {
 	for key := range services {
 		if strings.HasPrefix(key, "providers.") {
-			return sources.WithHint(fmt.Errorf("%w of protocol version 1, only of another version", ErrNoRegistry),
+			return sources.WithHint(fmt.Errorf("%w of protocol version 1, only of another version", errNoRegistry),
 				"a newer larder may support the registry of %s", host)
 		}
 	}
@@ -112,7 +112,7 @@ func otherVersion(host sources.Host, services map[string]string, place string) e
 }
 
 func noRegistry(host sources.Host, why error) error {
-	err := fmt.Errorf("%w: %w", ErrNoRegistry, why)
+	err := fmt.Errorf("%w: %w", errNoRegistry, why)
 	if host == "github.com" {
 		return sources.WithHint(err,
 			"github.com holds the sources of providers but serves none; leave the host out to use the default registry")

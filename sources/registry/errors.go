@@ -9,9 +9,9 @@ import (
 	"github.com/larder-cli/larder/sources/fetch"
 )
 
-// ErrNoRegistry matches the error for a host that answers, but has no supported
+// errNoRegistry matches the error for a host that answers, but has no supported
 // provider registry. It doesn't mean that the host has no such provider.
-var ErrNoRegistry = errors.New("host has no provider registry")
+var errNoRegistry = errors.New("host has no provider registry")
 
 // A DiscoveryError means that service discovery failed, so it is unknown
 // whether the host has a registry.

@@ -97,6 +97,11 @@ var ByRegistryKey = sources.Proof{Matched: true, Name: "widget.zip", Signers: []
 	Fingerprint: "0123456789ABCDEF0123456789ABCDEF01234567", From: sources.KeyFromRegistry,
 }}}
 
+// AllVerdicts are all verdicts, from best to worst.
+var AllVerdicts = []sources.Verdict{
+	sources.SignedByHashiCorp, sources.SignedByTrusted, sources.SelfSigned, sources.MirrorEvidence, sources.HashOnly, sources.Unverified,
+}
+
 // Verdicts is a [sources.Judge] with the given answers. Without them, all evidence proves [ByRegistryKey], and
 // replaces what is kept.
 type Verdicts struct {

@@ -72,7 +72,7 @@ func ExamineMachine(ctx context.Context, s *Session) error {
 	}
 	s.output = out
 	sum := out.Diagnosed(c.all)
-	c.left = append(c.left, "Contents not hashed: "+strings.Join([]string{c.again("verify"), c.cacheCommand("verify"), "larder mirror verify"}, ", "))
+	c.left = append(c.left, "Contents of unchanged files not hashed: "+strings.Join([]string{c.again("verify"), c.cacheCommand("verify"), "larder mirror verify"}, ", "))
 	out.Conclude("%s", strings.Join(c.left, ". "))
 	if sum == (report.Diagnosed{}) {
 		out.Say("No problem found in configuration, mirrors, root module, plugin cache and engines")

@@ -247,11 +247,11 @@ func (w *wanted) lockedWants(m *rootModule, required []sources.Requirement) []in
 func (m *rootModule) lockedEntry(p sources.Provider) lockfile.Entry {
 	e, ok := m.lock.Entry(p)
 	if !ok && len(m.lock.Entries()) > 0 {
-		command := m.again("lock")
+		command := "lock"
 		if m.both || m.requested.engine != "" { // otherwise the rule chooses the same one
 			command += " --engine " + string(m.config.Engine)
 		}
-		m.out.Warn("%s: the dependency lock file does not lock %s; taking the newest version that matches (%s adds it)", m.full(lockfile.Name), p, command)
+		m.out.Warn("%s: the dependency lock file does not lock %s; taking the newest version that matches (%s adds it)", m.full(lockfile.Name), p, m.again(command))
 	}
 	return e
 }
