@@ -38,6 +38,8 @@ type Options struct {
 
 	NoBackend bool // init ignores the configured backend, and uses the one that the data directory records
 
+	KeepModules bool // init installs no modules, and takes only those that it has recorded, also if their source is local
+
 	// Here states that an engine runs in the root module itself. Otherwise Terragrunt may
 	// run it in a copy, where this directory has a configuration file of Terragrunt too.
 	Here bool

@@ -269,7 +269,7 @@ func (w *walk) locate(c moduleCall, child call) (dir string, ok bool) {
 	case c.source == "" && !c.computed:
 		w.diags.fail(c.at, "", "module %q: has no source", c.name)
 		return "", false
-	case isLocal(c.source):
+	case isLocal(c.source) && !w.opts.KeepModules:
 		dir = filepath.Join(child.parent.dir, filepath.FromSlash(c.source))
 	case !installed:
 		w.absent(c.at, "module %q: not installed", c.name)

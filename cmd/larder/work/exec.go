@@ -228,7 +228,7 @@ func (e *execution) readCommand() error {
 	e.workDir = Absolute(e.workDir, in.Dir)
 	e.flags.Upgrade = e.flags.Upgrade || in.Upgrade
 	e.testDir, e.variables, e.noBackend, e.release = in.TestDir, in.Variables, in.NoBackend, e.terraformRelease
-	e.getModules = e.get
+	e.getModules, e.keepModules = e.get, in.KeepModules
 	if in.KeepModules || e.flags.DryRun {
 		e.getModules = nil
 	}

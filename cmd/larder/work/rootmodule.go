@@ -164,6 +164,7 @@ func (m *rootModule) loadOptions(ctx context.Context) modules.Options {
 		TestDir:            m.testDir,
 		TestsAlone:         func() bool { return m.readsTestsAlone(ctx) },
 		NoBackend:          m.noBackend,
+		KeepModules:        m.keepModules,
 		Here:               m.runsHere && m.dir == m.workDir,
 		Workspace:          m.config.Workspace,
 		KeepStateAddresses: !m.config.TranslateStateAddresses,

@@ -66,6 +66,7 @@ type Session struct {
 	mayBeEmpty     bool                                                  // a missing configuration is no reason for a message
 	mutesWarnings  bool                                                  // those about the configuration: the engine has its own
 	testDir        string                                                // empty means the default
+	keepModules    bool                                                  // the engine installs no modules
 	noBackend      bool                                                  // the engine ignores the configured backend
 	release        func(ctx context.Context, dir string) sources.Version // of Terraform, if it runs there; may be nil
 	variables      []string                                              // -var and -var-file; nil means those in the environment
