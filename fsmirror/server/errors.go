@@ -18,6 +18,9 @@ import (
 	"github.com/larder-cli/larder/sources/fetch"
 )
 
+// ErrBusy is the error of a request that would take too much beside others.
+var ErrBusy = errors.New("too many requests are waiting")
+
 // Errors of an [Upstream] and of [Rules].
 var (
 	ErrForbidden = errors.New("not allowed")                      // by the rules
@@ -93,7 +96,7 @@ func statusOf(err error) int {
 		return http.StatusNotFound
 	case disk.IsFull(err), errors.Is(err, ErrTooLarge):
 		return http.StatusInsufficientStorage
-	case errors.Is(err, errBusy), errors.As(err, &unusable), errors.Is(err, context.Canceled):
+	case errors.Is(err, ErrBusy), errors.As(err, &unusable), errors.Is(err, context.Canceled):
 		return http.StatusServiceUnavailable
 	case errors.As(err, &upstream):
 		if errors.Is(err, context.DeadlineExceeded) || errors.As(err, &timeout) && timeout.Timeout() {
@@ -145,7 +148,7 @@ func (x *exchange) fail(err error) {
 func (x *exchange) told(status int, err error) string {
 	var unusable *unusableError
 	var asked *otherHostError
-	for _, known := range []error{errMethod, errCondition, errExpired, errLoop, errBusy, errOutdated, errLate} {
+	for _, known := range []error{errMethod, errCondition, errExpired, errLoop, ErrBusy, errOutdated, errLate} {
 		if errors.Is(err, known) {
 			return known.Error()
 		}

@@ -3,6 +3,7 @@ package server
 import (
 	"context"
 	"errors"
+	"fmt"
 	"sync"
 	"time"
 
@@ -46,9 +47,6 @@ const (
 
 // errLate is the error of an answer that the caller doesn't wait for any more.
 var errLate = errors.New("upstream has not answered yet")
-
-// errBusy is the error of a question that had to wait too long for others.
-var errBusy = errors.New("too many questions are waiting for upstream")
 
 // get returns the answer, and its age if it is older than it should be, otherwise 0. If the caller has something else to
 // give, it waits for staleAfter at most, and the error is then errLate.
@@ -116,7 +114,7 @@ func (m *memory[K, V]) question(key K, a *answer[V]) {
 		value, err = m.ask(ctx, key)
 		<-m.busy
 	case <-ctx.Done():
-		err = errBusy
+		err = fmt.Errorf("upstream: %w", ErrBusy)
 	}
 	m.mu.Lock()
 	defer m.mu.Unlock()

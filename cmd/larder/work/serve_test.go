@@ -2,11 +2,14 @@ package work
 
 import (
 	"crypto/tls"
+	"errors"
+	"fmt"
 	"net"
 	"net/netip"
 	"slices"
 	"testing"
 
+	"github.com/larder-cli/larder/fsmirror/server"
 	"github.com/larder-cli/larder/sources/sourcetest"
 )
 
@@ -70,4 +73,40 @@ func TestServedHosts(t *testing.T) {
 		sourcetest.Expect(t, slices.Contains(hosts, host) == want, "%q: %q", host, hosts)
 	}
 	sourcetest.EqualSlices(t, v.hosts([]net.Listener{socket}), (&serving{host: "name.test"}).hosts([]net.Listener{here}), "names of a server that only this machine can reach")
+}
+
+// Pages take bounded memory: different ones are refused while clients are receiving many, and old ones are forgotten.
+func TestPagesAreBounded(t *testing.T) {
+	var s sharedPages
+	made := 0
+	get := func(search string) (func(), error) {
+		_, done, err := s.get(t.Context(), pageKey{search: search}, func() ([]byte, error) {
+			made++
+			return make([]byte, mostPages/4), nil
+		})
+		return done, err
+	}
+	for i := range 100 { // of clients that take their pages at once
+		done, err := get(fmt.Sprint(i))
+		sourcetest.Check(t, err)
+		done()
+		sourcetest.Expect(t, s.size <= mostPages, "%d bytes of %d pages", s.size, len(s.all))
+	}
+	var all []func()
+	for range 100 { // of slow clients
+		for _, search := range []string{"a", "b", "c", "d", "e"} {
+			if done, err := get(search); err == nil {
+				all = append(all, done)
+			} else {
+				sourcetest.Expect(t, errors.Is(err, server.ErrBusy) && search == "e", "%s: %v", search, err)
+			}
+		}
+	}
+	sourcetest.Expect(t, made == 104 && len(all) == 400 && s.size == mostPages, "%d made, %d sent, %d bytes", made, len(all), s.size)
+	for _, done := range all {
+		done()
+	}
+	_, err := get("e")
+	sourcetest.Check(t, err)
+	sourcetest.Expect(t, s.size <= mostPages, "%d bytes", s.size)
 }
