@@ -38,7 +38,7 @@ func TestTimeGrowsWithTheLockFile(t *testing.T) {
 	}
 	signed := func(f *fixture, n int) {
 		var packages []string
-		for i := range n / 4 { // more lines are refused
+		for i := range n / 16 { // more lines are refused
 			packages = append(packages, fmt.Sprintf("widget 1.0.0 a%d_b", i))
 		}
 		f.source.add(onLinux, signedAll(append(packages, onLinux)...))
@@ -46,7 +46,7 @@ func TestTimeGrowsWithTheLockFile(t *testing.T) {
 	}
 	providers := func(f *fixture, n int) {
 		var text []byte
-		for i := range n {
+		for i := range n / 25 { // more providers are refused
 			text = fmt.Appendf(text, "\nprovider \"example.test/acme/p%d\" {\n  version = \"1.0.0\"\n}\n", i)
 		}
 		f.must(os.WriteFile(f.lockPath(), text, 0o644))
@@ -59,7 +59,7 @@ func TestTimeGrowsWithTheLockFile(t *testing.T) {
 			f := newUnknownFixture(t)
 			providers(f, n)
 			entries := f.root.Lock.Entries()
-			return func() { sourcetest.Equal(t, len(f.root.Lock.Rest(entries[:n/2])), n+1-n/2) }
+			return func() { sourcetest.Equal(t, len(f.root.Lock.Rest(entries[:n/50])), n/25+1-n/50) }
 		},
 	} {
 		t.Run(name, func(t *testing.T) {

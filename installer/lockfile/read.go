@@ -23,6 +23,9 @@ const (
 
 	// maxDepth limits the number of open brackets. A valid file has two.
 	maxDepth = 32
+
+	// maxProviders is the maximum number of provider blocks, as of providers that a root module may require.
+	maxProviders = 1000
 )
 
 // Read reads the lock file at path. If there is none, the File is empty and its
@@ -155,10 +158,14 @@ func (r *reader) body(body *hclsyntax.Body) {
 	for _, a := range body.Attributes {
 		r.tell(a.SrcRange.Start, "a lock file contains provider blocks only", "unexpected argument %q", a.Name)
 	}
-	warned := false
+	warned, providers := false, 0
 	for _, b := range body.Blocks {
 		switch b.Type {
 		case "provider":
+			if providers++; providers > maxProviders {
+				r.tell(b.TypeRange.Start, "remove the lock file, and run larder lock", "more than %d providers", maxProviders)
+				return
+			}
 			r.provider(b)
 		case "module":
 			r.module(b, !warned)

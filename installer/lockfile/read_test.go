@@ -2,6 +2,7 @@ package lockfile_test
 
 import (
 	"bytes"
+	"fmt"
 	"os"
 	"path/filepath"
 	"slices"
@@ -149,6 +150,18 @@ func TestReadFile(t *testing.T) {
 	check(t, os.WriteFile(path, bytes.Repeat([]byte("#"), 4<<20+1), 0o600))
 	_, ds = lockfile.Read(path)
 	sourcetest.Expect(t, ds.Err() != nil && ds.Err().Error() == path+": larger than 4 MiB", "large file: %v", ds)
+
+	var many []byte
+	for i := range 1001 {
+		many = fmt.Appendf(many, "provider \"example.test/acme/p%d\" {\n  version = \"1.0.0\"\n}\n", i)
+	}
+	check(t, os.WriteFile(path, many, 0o600))
+	_, ds = lockfile.Read(path)
+	sourcetest.Expect(t, ds.Err() != nil && ds.Err().Error() == path+":3001:1: more than 1000 providers", "many: %v", ds)
+	many = many[:bytes.LastIndex(many, []byte("provider "))]
+	check(t, os.WriteFile(path, many, 0o600))
+	f, ds = lockfile.Read(path)
+	sourcetest.Expect(t, len(ds) == 0 && len(f.Entries()) == 1000, "as many as allowed: %v", ds)
 
 	check(t, os.WriteFile(path, []byte(block(`version = "1.0.0"`)), 0o600))
 	f, ds = lockfile.Read(path)
