@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"slices"
 	"strings"
 	"time"
 
@@ -118,7 +117,7 @@ func style(l *line.Line, out *report.Output) {
 	}
 	format, formatted := l.Typed("format")
 	out.JSON = format == string(report.CheckJSON)
-	if on, typed := asked("json"); on && (typed || !formatted && !slices.Contains(l.TypedFlags(), "--"+asShim+"=true")) {
+	if on, typed := asked("json"); on && (typed || !formatted && !l.Bool(asShim)) {
 		out.JSON = true
 	}
 	mode, typed := l.Typed("color")

@@ -68,11 +68,7 @@ func shimFlags(l *line.Line, s *work.Session) func(outer []string) []string {
 			continue
 		}
 		names = append(names, f.Name)
-		values := []string{l.Value(f.Name)}
-		if f.Repeatable {
-			values = l.Texts(f.Name)
-		}
-		for _, value := range values {
+		for _, value := range l.Texts(f.Name) {
 			words = append(words, "--"+f.Name+"="+s.AbsoluteFlag(f.Name, value))
 		}
 	}

@@ -1,6 +1,6 @@
 // Package line handles the command line: commands and flags as data, parsing, help, completion, and
 // suggestions for mistyped words. It contains no commands: package main describes them, each with a
-// function to run. Only this package imports the command-line library.
+// function to run. Only this package imports the command-line library, which parses.
 package line
 
 import (
@@ -35,7 +35,7 @@ type Command struct {
 	Path string // as typed, without the program; set by [New]
 }
 
-// A Kind is what values a flag takes. [Line.Check] checks those that depend on variables too.
+// A Kind is what values a flag takes.
 type Kind string
 
 // The kinds. A flag without a placeholder for its value is a switch. No value is empty, as an unset variable would be.

@@ -24,11 +24,10 @@ type Machine interface {
 // A completer lists completions of the last word of a command line. It uses no network,
 // writes nothing, and reports no errors.
 type completer struct {
-	to    io.Writer
-	line  *Line    // without the last word
-	typed []string // without larder and the last word
-	word  string   // the last word
-	here  func(*Line) Machine
+	to   io.Writer
+	line *Line  // without the last word
+	word string // the last word
+	here func(*Line) Machine
 
 	offered bool // something was offered
 }
@@ -41,25 +40,21 @@ func Complete(root *Command, words []string, to io.Writer, here func(*Line) Mach
 		words = []string{""}
 	}
 	last := len(words) - 1
-	c := &completer{to: to, typed: words[:last], word: words[last], here: here}
+	line, err := Read(root, slices.Concat([]string{root.Name}, words[:last]))
+	c := &completer{to: to, line: line, word: words[last], here: here}
 	if c.word == `""` { // from PowerShell, which omits empty arguments
 		c.word = ""
 	}
 	var pending *Flag // whose value is the last word
-	if last > 0 && isFlag(words[last-1]) && !strings.Contains(words[last-1], "=") {
-		before, _ := Read(root, append([]string{root.Name}, words[:last-1]...))
-		if f := before.Command.flag(strings.TrimLeft(words[last-1], "-")); f != nil && f.Value != "" && !before.runs() {
-			pending, c.typed = f, words[:last-1]
-		}
+	if last > 0 && isFlag(words[last-1]) {
+		pending = line.Command.flag(strings.TrimLeft(words[last-1], "-"))
 	}
-	var err error
-	c.line, err = Read(root, append([]string{root.Name}, c.typed...))
 	name, value, assigned := strings.Cut(c.word, "=")
 	switch {
-	case pending != nil:
-		c.values(*pending, "", c.word)
-	case c.line.runs():
+	case line.runs():
 		fmt.Fprintln(c.to, Files)
+	case pending != nil && pending.Value != "":
+		c.values(*pending, "", c.word)
 	case strings.HasPrefix(c.word, "-") && assigned:
 		if f := c.line.Command.flag(strings.TrimLeft(name, "-")); f != nil {
 			c.values(*f, name+"=", value)

@@ -3,11 +3,10 @@ package line
 import (
 	"context"
 	"errors"
+	"flag"
 	"fmt"
 	"slices"
-	"strconv"
 	"strings"
-	"time"
 	"unicode"
 
 	"github.com/urfave/cli/v2"
@@ -24,66 +23,129 @@ type Line struct {
 	Words   []string // arguments
 	Help    bool     // help of the command is requested
 
-	root  *Command
-	flags []string // as typed, each value behind its flag
-	err   error
-	of    *cli.Context
+	root *Command
+	at   *cli.Context // of the command: the library continues there
+	err  error
 
-	variables map[string]string // those that have set flags, by flag
+	values    map[string][]string // of flags by name, in the order of the line
+	variables map[string]string   // those that have set flags, by flag
 }
 
 // Read reads the words of a command line, which begin with the name of the program. Flags may come
 // before or after arguments, and be combined, as in -uR. All words after -- are arguments. The line is
-// never nil: even a line with errors contains the flags before them.
+// never nil: even a line with errors contains its other flags.
+//
+// The library parses the line. What it can't do is done here:
+//   - It stops at the first argument, and takes another flag as a value. So it parses one part of the line after the
+//     other. Only the first word of a part can be a flag, and a negative number after it.
+//   - It doesn't pass arguments on to another program, and doesn't report that it has skipped a --.
+//   - It stops at errors, returns them as text, and knows other suggestions: see parse, unknownFlag and unknownCommand.
 func Read(root *Command, words []string) (*Line, error) {
-	l := &Line{root: root, Command: root, variables: map[string]string{}}
-	if len(words) > 0 {
-		l.scan(words[1:])
-	}
-	app := &cli.App{
-		Flags: libraryFlags(l.Command.Flags), HideHelp: true, HideVersion: true, DisableSliceFlagSeparator: true,
-		Action:         func(c *cli.Context) error { l.of = c; return nil },
-		OnUsageError:   func(c *cli.Context, err error, _ bool) error { l.of = c; return err },
-		ExitErrHandler: func(*cli.Context, error) {},
-	}
-	if err := app.Run(slices.Concat([]string{root.Name}, l.flags, []string{"--"}, l.Words)); err != nil && l.err == nil {
-		l.err = report.Usage(err)
+	l := &Line{root: root, Command: root, values: map[string][]string{}, variables: map[string]string{}}
+	l.at = cli.NewContext(&cli.App{}, nil, nil)
+	l.at.Command = l.library(root)
+	for words = words[min(1, len(words)):]; len(words) > 0; {
+		n := 1
+		if dashed(words[0]) && len(words) > 1 && !isFlag(words[1]) { // which may be its value
+			n = 2
+		}
+		for n < len(words) && !dashed(words[n]) {
+			n++
+		}
+		switch {
+		case l.runs():
+			n = len(words)
+			l.Words = append(l.Words, words...)
+		case words[0] == "--" && len(l.Command.Commands) == 0:
+			n = len(words)
+			l.Words = append(l.Words, words[1:]...)
+		default:
+			l.parse(words[:n], words[n:])
+		}
+		words = words[n:]
 	}
 	return l, l.err
 }
 
-// scan reads the words after the name of the program.
-func (l *Line) scan(words []string) {
-	for ; len(words) > 0; words = words[1:] {
-		word := words[0]
-		sub := l.Command.Find(word)
-		switch {
-		case word == "--" && len(l.Command.Commands) > 0: // a command follows
-		case word == "--":
-			l.Words = append(l.Words, words[1:]...)
-			return
-		case l.Command.Passes && !strings.HasPrefix(word, "-"):
-			l.Words = append(l.Words, words...)
-			return
-		case word == "-h" || word == "-help" || word == "--help":
-			l.Help = true
-		case strings.HasPrefix(word, "-") && word != "-":
-			if words = l.scanFlag(words); words == nil {
-				return
-			}
-		case sub != nil && l.Words == nil:
-			l.Command = sub
-		default:
-			if l.Words == nil && len(l.Command.Commands) > 0 {
-				typed := append(strings.Fields(l.Command.Path), word)
-				if len(words) > 1 && elsewhere[strings.Join(typed, " ")+" "+words[1]] != "" {
+// library returns a command as the library describes it. What the library parses is recorded in the line.
+func (l *Line) library(c *Command) *cli.Command {
+	parser := &cli.Command{
+		Name: c.Name, Aliases: c.Aliases, HideHelp: true, UseShortOptionHandling: true,
+		OnUsageError: func(_ *cli.Context, err error, _ bool) error { return err },
+		Action: func(at *cli.Context) error {
+			l.at, l.Command = at, c
+			words := at.Args().Slice()
+			if l.Words == nil && len(words) > 0 && len(c.Commands) > 0 {
+				typed := append(strings.Fields(c.Path), words[0])
+				if len(words) > 1 && elsewhere[strings.Join(append(typed, words[1]), " ")] != "" {
 					typed = append(typed, words[1])
 				}
 				l.fail(unknownCommand(l.root, typed))
 			}
-			l.Words = append(l.Words, word)
+			l.Words = append(l.Words, words...)
+			return nil
+		},
+	}
+	for _, f := range c.Flags {
+		for _, name := range []string{f.Name, f.Short, f.Alias} {
+			if name != "" {
+				parser.Flags = append(parser.Flags, &cli.GenericFlag{Name: name, Value: recorder{l, f, Dashed(name)}})
+			}
 		}
 	}
+	for _, sub := range c.Commands {
+		parser.Subcommands = append(parser.Subcommands, l.library(sub))
+	}
+	return parser
+}
+
+// A recorder records the values of a flag. It implements [cli.Generic].
+type recorder struct {
+	l    *Line
+	f    Flag
+	name string // as typed
+}
+
+// Set records a value, or the error of a value that the flag refuses. The library then continues.
+func (r recorder) Set(value string) error {
+	topic := r.l.Command.Path
+	if topic == "" || r.f.Group == Global {
+		topic = "flags"
+	}
+	if err := r.f.refuse(r.name, value, topic); err != nil {
+		r.l.fail(err)
+	} else {
+		r.l.values[r.f.Name] = append(r.l.values[r.f.Name], value)
+	}
+	return nil
+}
+
+// String returns no default.
+func (r recorder) String() string { return "" }
+
+// IsBoolFlag reports whether the flag is a switch, which the library sets without a value.
+func (r recorder) IsBoolFlag() bool { return r.f.Value == "" }
+
+// parse lets the library parse a part of the line, which the next words follow. After an error, it continues with the
+// next word.
+func (l *Line) parse(part, next []string) {
+	err := l.at.Command.Run(l.at, slices.Concat([]string{l.root.Name}, part)...)
+	if err == nil {
+		return
+	}
+	_, typed, _ := strings.Cut(err.Error(), ": ") // the flag with one -
+	if strings.HasPrefix(part[0], "-"+typed) {
+		typed = "-" + typed
+	}
+	switch {
+	case errors.Is(err, flag.ErrHelp):
+		l.Help = true
+	case strings.Contains(err.Error(), "needs an argument"):
+		l.fail(withoutValue(l.Command, *l.Command.flag(strings.TrimLeft(typed, "-")), typed, next))
+	default:
+		l.fail(unknownFlag(l.root, l.Command, typed))
+	}
+	l.parse(part[1:], next)
 }
 
 // fail keeps the first error. An unknown command is more than wrong flags before it.
@@ -91,38 +153,6 @@ func (l *Line) fail(err error) {
 	if l.err == nil || isUnknownCommand(err) {
 		l.err = report.Usage(err)
 	}
-}
-
-// scanFlag reads the flag that words begin with, and returns the words from its last one.
-func (l *Line) scanFlag(words []string) []string {
-	for _, typed := range l.apart(words[0]) {
-		name, value, assigned := strings.Cut(strings.TrimPrefix(strings.TrimPrefix(typed, "-"), "-"), "=")
-		f := l.Command.flag(name)
-		switch {
-		case f == nil:
-			l.fail(unknownFlag(l.root, l.Command, name, typed))
-			return words
-		case f.Value == "" && !assigned:
-			value = "true"
-		case assigned:
-		case len(words) == 1 || isFlag(words[1]):
-			l.fail(withoutValue(l.Command, *f, typed, words[1:]))
-			return words
-		default:
-			words = words[1:]
-			value = words[0]
-		}
-		if what := f.refuses(value); what != "" {
-			topic := l.Command.Path
-			if topic == "" || f.Group == Global {
-				topic = "flags"
-			}
-			l.fail(sources.WithHint(fmt.Errorf("%s: %q is not %s", Dashed(name), value, what), "larder help %s describes it", topic))
-			return words
-		}
-		l.flags = append(l.flags, Dashed(f.Name)+"="+value)
-	}
-	return words
 }
 
 // withoutValue returns the error for a flag, as typed, before the other words of the line.
@@ -144,69 +174,11 @@ func withoutValue(cmd *Command, f Flag, typed string, next []string) error {
 // isFlag reports whether a word is a flag rather than a value, such as a negative number, or - for a
 // file. Other values that begin with - are written after a =.
 func isFlag(word string) bool {
-	return len(word) > 1 && word[0] == '-' && (word[1] == '-' || unicode.IsLetter(rune(word[1])))
+	return dashed(word) && (word[1] == '-' || unicode.IsLetter(rune(word[1])))
 }
 
-// apart splits combined switches: -uR becomes -u and -R. One unknown letter among them is a switch too,
-// so that the error names it. Other flags are unchanged.
-func (l *Line) apart(typed string) []string {
-	letters := strings.TrimPrefix(typed, "-")
-	if len(letters) < 2 || letters[0] == '-' || strings.Contains(letters, "=") || l.Command.flag(letters) != nil {
-		return []string{typed}
-	}
-	var each []string
-	unknown := 0
-	for _, letter := range letters {
-		if f := l.Command.flag(string(letter)); f == nil || f.Value != "" {
-			unknown++
-		}
-		each = append(each, "-"+string(letter))
-	}
-	if unknown > 1 || unknown == 1 && nearestFlag(l.Command, letters) != "" {
-		return []string{typed}
-	}
-	return each
-}
-
-// refuses returns what a value is not, or "" if the flag takes it.
-func (f Flag) refuses(value string) string {
-	var err error
-	switch {
-	case f.Value == "":
-		if _, err = strconv.ParseBool(value); err != nil {
-			return "true or false"
-		}
-	case f.Kind == Number:
-		_, err = strconv.ParseInt(value, 0, strconv.IntSize)
-	case f.Kind == Time:
-		_, err = time.ParseDuration(value)
-	}
-	if err != nil {
-		return string(f.Kind)
-	}
-	return ""
-}
-
-// libraryFlags returns flags as the library wants them.
-func libraryFlags(flags []Flag) []cli.Flag {
-	var all []cli.Flag
-	for _, f := range flags {
-		switch {
-		case f.Value == "":
-			all = append(all, &cli.BoolFlag{Name: f.Name})
-		case f.Repeatable:
-			all = append(all, &cli.StringSliceFlag{Name: f.Name})
-		case f.Kind == Number:
-			number, _ := strconv.Atoi(f.Default)
-			all = append(all, &cli.IntFlag{Name: f.Name, Value: number})
-		case f.Kind == Time:
-			all = append(all, &cli.DurationFlag{Name: f.Name})
-		default:
-			all = append(all, &cli.StringFlag{Name: f.Name, Value: f.Default})
-		}
-	}
-	return all
-}
+// dashed reports whether a word can't be an argument.
+func dashed(word string) bool { return len(word) > 1 && word[0] == '-' }
 
 // Run runs the command of the line, or shows its help.
 func (l *Line) Run(ctx context.Context, out *report.Output) error {

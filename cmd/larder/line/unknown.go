@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"unicode/utf8"
 
 	"github.com/larder-cli/larder/cmd/larder/ui"
 	"github.com/larder-cli/larder/sources"
@@ -83,9 +84,19 @@ func meantCommands(root *Command, words []string) []string {
 	return same
 }
 
-// unknownFlag returns the error for a flag that a command does not have, as typed.
-func unknownFlag(root, cmd *Command, name, typed string) error {
-	typed, _, _ = strings.Cut(typed, "=")
+// unknownFlag returns the error for a flag that a command does not have, as typed. Of combined switches, it is the
+// only unknown one.
+func unknownFlag(root, cmd *Command, typed string) error {
+	name := strings.TrimLeft(typed, "-")
+	unknown := strings.Map(func(letter rune) rune {
+		if f := cmd.flag(string(letter)); f != nil && f.Value == "" {
+			return -1
+		}
+		return letter
+	}, name)
+	if !strings.HasPrefix(typed, "--") && utf8.RuneCountInString(unknown) == 1 && nearestFlag(cmd, name) == "" {
+		name, typed = unknown, "-"+unknown
+	}
 	err := fmt.Errorf("unknown flag %q", typed)
 	if cmd.Path != "" {
 		err = fmt.Errorf("unknown flag %q for larder %s", typed, cmd.Path)

@@ -14,22 +14,29 @@ import (
 )
 
 // IsSet reports whether a flag is set, by the user or its variable.
-func (l *Line) IsSet(name string) bool { return l.of.IsSet(name) }
+func (l *Line) IsSet(name string) bool { return len(l.values[name]) > 0 }
 
 // IsOn reports whether a flag is set, and isn't a switch that is off.
 func (l *Line) IsOn(name string) bool {
-	f := l.Command.flag(name)
-	return f != nil && l.of.IsSet(name) && (f.Value != "" || l.of.Bool(name))
+	return l.IsSet(name) && (l.Command.flag(name).Value != "" || l.Bool(name))
 }
 
 // Bool returns a switch. It is false for a command that doesn't have it.
-func (l *Line) Bool(name string) bool { return l.of.Bool(name) }
+func (l *Line) Bool(name string) bool { return parsed(l, name, strconv.ParseBool) }
 
-// Text returns a value, or the default of the flag.
-func (l *Line) Text(name string) string { return l.of.String(name) }
+// Text returns a value as typed, or the default of the flag.
+func (l *Line) Text(name string) string {
+	if values := l.values[name]; len(values) > 0 {
+		return values[len(values)-1]
+	}
+	if f := l.Command.flag(name); f != nil {
+		return f.Default
+	}
+	return ""
+}
 
 // Texts returns the values of a repeatable flag.
-func (l *Line) Texts(name string) []string { return l.of.StringSlice(name) }
+func (l *Line) Texts(name string) []string { return l.values[name] }
 
 // List returns the values of a repeatable flag, without duplicates. Each may be several values with
 // commas between them, so values cannot contain commas.
@@ -46,10 +53,10 @@ func (l *Line) List(name string) []string {
 }
 
 // Duration returns a time.
-func (l *Line) Duration(name string) time.Duration { return l.of.Duration(name) }
+func (l *Line) Duration(name string) time.Duration { return parsed(l, name, time.ParseDuration) }
 
 // Number returns a number, or the default of the flag. It is 0 without both.
-func (l *Line) Number(name string) int { return l.of.Int(name) }
+func (l *Line) Number(name string) int { return parsed(l, name, strconv.Atoi) }
 
 // Size returns a size in bytes, and 0 without the flag.
 func (l *Line) Size(name string) int64 { return parsed(l, name, ParseSize) }
@@ -57,33 +64,19 @@ func (l *Line) Size(name string) int64 { return parsed(l, name, ParseSize) }
 // Age returns an age, and 0 without the flag.
 func (l *Line) Age(name string) time.Duration { return parsed(l, name, ParseAge) }
 
-// parsed returns the value of a flag that was checked by [Line.Check].
-func parsed[T any](l *Line, name string, parse func(string) (T, error)) (value T) {
-	if l.IsSet(name) {
-		value, _ = parse(l.Text(name))
-	}
+// parsed returns the value of a flag, which has accepted it.
+func parsed[T any](l *Line, name string, parse func(string) (T, error)) T {
+	value, _ := parse(l.Text(name))
 	return value
 }
 
-// Check fails for a flag, or its variable, with a value that its kind excludes. The methods that return values report
-// no errors, so it is called before them. The function path checks flags that are paths, and arguments. An empty value
-// is probably that of an unset variable: a restriction must not become none.
+// Check fails for arguments, and flags or variables that are paths, for which the function path fails.
 func (l *Line) Check(path func(string) error) error {
 	for _, f := range l.Command.Flags {
-		if !l.IsSet(f.Name) {
-			continue
-		}
-		if err := l.check(f); err != nil {
-			return report.Usage(err)
-		}
 		if f.Kind != Path && !slices.Contains(f.Offers, Dirs) && !slices.Contains(f.Offers, Files) {
 			continue
 		}
-		values := l.Texts(f.Name)
-		if !f.Repeatable {
-			values = []string{l.Text(f.Name)}
-		}
-		for _, value := range values {
+		for _, value := range l.Texts(f.Name) {
 			if err := path(value); err != nil {
 				return report.Usage(fmt.Errorf("%s: %w", l.Spelled(f.Name), err))
 			}
@@ -100,25 +93,37 @@ func (l *Line) Check(path func(string) error) error {
 	return nil
 }
 
-func (l *Line) check(f Flag) (err error) {
-	switch f.Kind {
-	case Number:
-		if n := l.Number(f.Name); n <= 0 {
-			return fmt.Errorf("%s must be greater than 0, not %d", l.Spelled(f.Name), n)
+// refuse fails for a value that the flag, or its variable, does not take. The topic of help describes it. An empty value
+// is probably that of an unset variable: a restriction must not become none. Variables of switches take fewer words, so
+// that every program that reads them understands them.
+func (f Flag) refuse(spelled, value, topic string) (err error) {
+	form, n := f.Kind, 1
+	switch {
+	case f.Value == "":
+		form = "true or false"
+		if _, err = strconv.ParseBool(value); spelled == f.Variable {
+			_, err = ParseSwitch(value)
 		}
-	case Text, Path:
-		if f.Value != "" && (l.Text(f.Name) == "" && !f.Repeatable || slices.Contains(l.Texts(f.Name), "")) {
-			return fmt.Errorf("%s is empty", l.Spelled(f.Name))
-		}
-	case Size:
-		_, err = ParseSize(l.Text(f.Name))
-	case Age:
-		_, err = ParseAge(l.Text(f.Name))
+	case f.Kind == Number:
+		n, err = strconv.Atoi(value)
+	case f.Kind == Time:
+		_, err = time.ParseDuration(value)
+	case f.Kind == Size:
+		_, err = ParseSize(value)
+	case f.Kind == Age:
+		_, err = ParseAge(value)
+	case value == "":
+		return fmt.Errorf("%s is empty", spelled)
 	}
-	if err != nil {
-		return fmt.Errorf("--%s: %q is %w", f.Name, l.Text(f.Name), err)
+	switch {
+	case err == nil && n <= 0:
+		return fmt.Errorf("%s must be greater than 0, not %d", spelled, n)
+	case err == nil:
+		return nil
+	case f.Kind != Size && f.Kind != Age:
+		err = sources.WithHint(fmt.Errorf("not %s", form), "larder help %s describes it", topic)
 	}
-	return nil
+	return fmt.Errorf("%s: %q is %w", spelled, value, err)
 }
 
 // Word returns the i-th argument, or "".
@@ -148,21 +153,13 @@ func OneOf[T ~string](typed string, value T, values []T) error {
 	return report.Usage(sources.DidYouMean(err, string(value), sources.Texts(values), ""))
 }
 
-// Default sets a flag that is not on the line to the value of its variable. Switches take less there than
-// as flags, so that every program that reads the variable understands it.
+// Default sets a flag that is not on the line to the value of its variable.
 func (l *Line) Default(f Flag, value string) error {
-	what := f.refuses(value)
-	if f.Value == "" {
-		if _, err := ParseSwitch(value); err != nil {
-			what = "true or false"
-		}
+	if err := f.refuse(f.Variable, value, "environment"); err != nil {
+		return report.Usage(err)
 	}
-	if what == "" {
-		l.variables[f.Name] = f.Variable
-		return l.of.Set(f.Name, value)
-	}
-	err := fmt.Errorf("%s: %q is not %s", f.Variable, value, what)
-	return report.Usage(sources.WithHint(err, "larder help environment describes it"))
+	l.values[f.Name], l.variables[f.Name] = []string{value}, f.Variable
+	return nil
 }
 
 // FromVariable reports whether a flag was set by [Line.Default].
@@ -170,9 +167,6 @@ func (l *Line) FromVariable(name string) bool { return l.variables[name] != "" }
 
 // Spelled returns a flag as the user has set it: the flag, or its variable.
 func (l *Line) Spelled(name string) string { return cmp.Or(l.variables[name], Dashed(name)) }
-
-// Value returns the value of a flag that isn't repeatable, as text.
-func (l *Line) Value(name string) string { return fmt.Sprint(l.of.Value(name)) }
 
 // ParseSwitch parses the value of a variable of a switch.
 func ParseSwitch(value string) (bool, error) {
@@ -185,15 +179,7 @@ func ParseSwitch(value string) (bool, error) {
 	return false, strconv.ErrSyntax
 }
 
-// Typed returns the last value of a global flag as typed, also of a line with errors.
+// Typed returns the value of a flag on the line, also of a line with errors.
 func (l *Line) Typed(name string) (value string, ok bool) {
-	for _, word := range slices.Backward(l.flags) {
-		if value, ok = strings.CutPrefix(word, Dashed(name)+"="); ok {
-			return value, true
-		}
-	}
-	return "", false
+	return l.Text(name), l.IsSet(name) && !l.FromVariable(name)
 }
-
-// TypedFlags returns the flags of the line as single words, each with its value.
-func (l *Line) TypedFlags() []string { return l.flags }
