@@ -30,7 +30,8 @@ func TestFlagsMayStandAnywhere(t *testing.T) {
 	} {
 		l, err := line.Read(commandTree(), strings.Fields(tt.typed))
 		sourcetest.Check(t, err)
-		sourcetest.EqualSlices(t, slices.Sorted(slices.Values(typedFlags(l))), slices.Sorted(slices.Values(strings.Fields(tt.flags))), tt.typed)
+		want := slices.Sorted(slices.Values(strings.Fields(tt.flags)))
+		sourcetest.EqualSlices(t, slices.Sorted(slices.Values(typedFlags(l))), want, tt.typed)
 		sourcetest.Equal(t, strings.Join(l.Words, " "), tt.words, tt.typed)
 	}
 }
@@ -87,7 +88,8 @@ func FuzzCommandLine(f *testing.F) {
 		}
 		again := slices.Concat([]string{"larder"}, strings.Fields(l.Command.Path), typedFlags(l), []string{"--"}, l.Words)
 		m, err := line.Read(root, again)
-		if err != nil || m.Command != l.Command || !slices.Equal(typedFlags(m), typedFlags(l)) || !slices.Equal(m.Words, l.Words) {
+		if err != nil || m.Command != l.Command || !slices.Equal(typedFlags(m), typedFlags(l)) ||
+			!slices.Equal(m.Words, l.Words) {
 			t.Errorf("%q became %q: %v", args, again, err)
 		}
 	})

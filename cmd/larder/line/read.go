@@ -86,10 +86,11 @@ func (l *Line) library(c *Command) *cli.Command {
 			return nil
 		},
 	}
-	for _, f := range c.Flags {
+	for i, f := range c.Flags {
 		for _, name := range []string{f.Name, f.Short, f.Alias} {
 			if name != "" {
-				parser.Flags = append(parser.Flags, &cli.GenericFlag{Name: name, Value: recorder{l, f, Dashed(name)}})
+				value := recorder{l, &c.Flags[i], Dashed(name)}
+				parser.Flags = append(parser.Flags, &cli.GenericFlag{Name: name, Value: value})
 			}
 		}
 	}
@@ -102,7 +103,7 @@ func (l *Line) library(c *Command) *cli.Command {
 // A recorder records the values of a flag. It implements [cli.Generic].
 type recorder struct {
 	l    *Line
-	f    Flag
+	f    *Flag
 	name string // as typed
 }
 

@@ -93,9 +93,9 @@ func (l *Line) Check(path func(string) error) error {
 	return nil
 }
 
-// refuse fails for a value that the flag, or its variable, does not take. The topic of help describes it. An empty value
-// is probably that of an unset variable: a restriction must not become none. Variables of switches take fewer words, so
-// that every program that reads them understands them.
+// refuse fails for a value that the flag, or its variable, does not take. The topic of help describes the flag. An
+// empty value is probably that of an unset variable: a restriction must not become none. Switches take less as
+// variables than as flags, so that every program that reads the variable understands it.
 func (f Flag) refuse(spelled, value, topic string) (err error) {
 	form, n := f.Kind, 1
 	switch {
