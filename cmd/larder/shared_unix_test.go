@@ -17,6 +17,7 @@ import (
 	"sync"
 	"syscall"
 	"testing"
+	"time"
 
 	"github.com/larder-cli/larder/sources"
 	"github.com/larder-cli/larder/sources/sourcetest"
@@ -334,6 +335,45 @@ func TestUsersMeetStrayPackages(t *testing.T) {
 			sourcetest.Expect(t, harmless || err == nil && os.SameFile(before, after), "it was replaced")
 			contents, err := os.ReadDir(elsewhere)
 			sourcetest.Expect(t, err == nil && len(contents) == 0, "it was followed: %v, %v", contents, err)
+		})
+	}
+}
+
+// Another user who keeps a closed directory or lock new doesn't stop anyone: it could be one that is just being created.
+func TestUsersMeetNewFiles(t *testing.T) {
+	t.Parallel()
+	for _, place := range []string{"registry.terraform.io", ".larder/lock/registry.terraform.io~acme~a~1.0.0~" + runtime.GOOS + "_" + runtime.GOARCH + ".lock"} {
+		t.Run(filepath.Base(place), func(t *testing.T) {
+			t.Parallel()
+			c := newCommons(t, sticky, "022")
+			c.add("a", "b")
+			one, two := c.module(alice, "net", "b"), c.module(bob, "net", "a")
+			c.run(0, alice, one, "install")
+			path := filepath.Join(c.cache, place)
+			if strings.HasSuffix(path, ".lock") {
+				sourcetest.Check(t, os.WriteFile(path, nil, 0o600))
+				sourcetest.Check(t, os.Chown(path, alice, alice))
+			} else {
+				sourcetest.Check(t, os.Chmod(path, 0o700))
+			}
+			end := make(chan struct{})
+			defer close(end)
+			go func() {
+				for {
+					_ = os.Chtimes(path, time.Now(), time.Now())
+					select {
+					case <-end:
+						return
+					case <-time.After(100 * time.Millisecond):
+					}
+				}
+			}()
+			for _, words := range []string{"install", "cache repair"} {
+				cmd := c.command(bob, two, strings.Fields(words)...)
+				stop := time.AfterFunc(2*time.Minute, func() { _ = cmd.Process.Kill() })
+				out, _ := cmd.CombinedOutput()
+				sourcetest.Expect(t, stop.Stop(), "larder %s waits: %s", words, out)
+			}
 		})
 	}
 }

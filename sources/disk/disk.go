@@ -261,7 +261,7 @@ func (d *Dir) enter(name string) (*Dir, error) {
 // sub opens a directory below d, and returns nil if it isn't the one that info describes.
 func (d *Dir) sub(name string, info fs.FileInfo) (*Dir, error) {
 	root, err := d.root.OpenRoot(name)
-	for d.isGrowing(name, err) {
+	for begun := time.Now(); d.isGrowing(name, err, begun); {
 		time.Sleep(regrown)
 		root, err = d.root.OpenRoot(name)
 	}

@@ -115,12 +115,13 @@ func (d *Dir) OpenLock(name string) (*os.File, error) {
 }
 
 func (d *Dir) openLock(name string, flag int) (*os.File, error) {
+	begun := time.Now()
 	f, info, err := d.open(name, flag)
 	for denied := err; errors.Is(err, fs.ErrPermission) || errors.Is(err, syscall.EROFS); time.Sleep(regrown) {
 		if f, info, err = d.open(name, os.O_RDONLY); isMissing(err) && flag&os.O_CREATE != 0 {
 			err = denied // it could not be created
 		}
-		if !d.isGrowing(name, err) {
+		if !d.isGrowing(name, err, begun) {
 			break
 		}
 	}
