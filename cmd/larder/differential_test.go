@@ -25,6 +25,7 @@ import (
 //
 // The test prints the complete situation of each difference.
 func TestAgreesWithTheEngines(t *testing.T) {
+	t.Parallel()
 	sourcetest.Judged(t)
 	larder := hire(t)
 	withEachProgram(t, "install", 500, 200, func(t *testing.T, p sourcetest.Program, kind string, seed uint64) (notes []string) {

@@ -270,6 +270,7 @@ var links = [][]string{{"--link", "hardlink"}, {"--link", "symlink"}, {"--link",
 // cache configured for both programs, for one of them and for none. The engines share
 // all this.
 func TestEnginesAcceptWhatIsInstalled(t *testing.T) {
+	t.Parallel()
 	sourcetest.EachProgram(t, func(t *testing.T, p sourcetest.Program) {
 		for i, method := range methods {
 			for j, link := range links {

@@ -27,6 +27,7 @@ type lockTrial struct {
 // return the same exit status and write the same lock file, except for docs/deviations.md.
 // Then init of the engine, and Larder, must not change the lock file.
 func TestLocksAsEnginesDo(t *testing.T) {
+	t.Parallel()
 	holdTrials(t, "lock", 200, 60, func(g *generator, c *trial) *lockTrial {
 		l := &lockTrial{trial: *c, Source: one(g, "registry", "registry", "network", "network", "packed", "unpacked")}
 		l.States = one(g, []string{"h1", "zh"}, []string{"h1"}, []string{"zh"}, nil)

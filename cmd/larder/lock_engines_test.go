@@ -90,6 +90,7 @@ var lockCases = []lockCase{
 // larder lock writes the same lock file as providers lock of each engine, byte for byte, and
 // init changes nothing for any of the platforms.
 func TestLocksAsEitherEngine(t *testing.T) {
+	t.Parallel()
 	sourcetest.EachProgram(t, func(t *testing.T, p sourcetest.Program) {
 		for _, c := range lockCases {
 			if _, ok := sourcetest.SameAs(t, p, "lock-cases", c.name); ok {

@@ -41,6 +41,7 @@ type mirrorTrial struct {
 // from a server. A second sync must change nothing, and the engine must be able to update the
 // mirror.
 func TestMirrorsAsEnginesDo(t *testing.T) {
+	t.Parallel()
 	holdTrials(t, "mirror", 200, 60, func(g *generator, c *trial) *mirrorTrial {
 		m := &mirrorTrial{trial: *c, Prior: one(g, "", "", "engine", "larder"), Strict: g.in(2), Warm: g.in(4)}
 		if m.Prior != "" {

@@ -88,6 +88,7 @@ import (
 // A script that runs $ENGINE is run with each engine on PATH, as NAME-terraform and NAME-tofu. PATH has no other engine,
 // because larder's choice depends on it. $RELEASE is the engine with its version, such as terraform-1.11.
 func TestScripts(t *testing.T) {
+	t.Parallel()
 	if runtime.GOOS != "linux" && runtime.GOOS != "windows" || runtime.GOARCH != "amd64" {
 		t.Skip("what scripts expect names linux_amd64, and certificates come from SSL_CERT_FILE")
 	}

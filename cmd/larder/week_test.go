@@ -29,6 +29,7 @@ import (
 // Whatever happens to upstream, the server and its directory, clients get what was published. LARDER_SOAK is how long
 // this goes on.
 func TestWeekOfServing(t *testing.T) {
+	t.Parallel()
 	if testing.Short() {
 		t.Skip("takes several seconds")
 	}
