@@ -215,18 +215,25 @@ func (d *declarations) block(b *hcl.Block) {
 	}
 }
 
-// misplaced refuses blocks about providers in a block about something else. Engines refuse them too, but older ones in
-// module blocks only after init.
+// misplaced refuses blocks and arguments about providers in a block about something else. Engines refuse them too, but
+// older ones in module blocks only after init.
 func (d *declarations) misplaced(b *hcl.Block) {
-	native, ok := b.Body.(*hclsyntax.Body)
-	if !ok { // in JSON they may be arguments
-		return
+	inside := map[string]hcl.Range{}
+	if native, ok := b.Body.(*hclsyntax.Body); ok {
+		for _, inner := range native.Blocks {
+			inside[inner.Type] = inner.DefRange()
+		}
 	}
-	for _, inner := range native.Blocks {
-		switch inner.Type {
-		case "terraform", "required_providers", "providers", "provider":
-			d.fail(inner.DefRange(), "requirements belong in a terraform block, and providers for a module in its argument providers",
-				"blocks of type %q are not expected in a block of type %q", inner.Type, b.Type)
+	if b.Type != "module" && b.Type != "locals" { // which have arguments of any name
+		arguments, _ := b.Body.JustAttributes() // those that are blocks are above
+		for name, a := range arguments {
+			inside[name] = a.NameRange
+		}
+	}
+	for _, name := range []string{"terraform", "required_providers", "providers", "provider"} {
+		if at, ok := inside[name]; ok {
+			d.fail(at, "requirements belong in a terraform block, and providers for a module in its argument providers",
+				"%q is not expected in a block of type %q", name, b.Type)
 		}
 	}
 }
