@@ -254,7 +254,7 @@ func unfinished(t *testing.T, s *sourcetest.S3) (files []string) {
 // An upload that was interrupted is continued, and sends only what is missing.
 func TestUploadContinues(t *testing.T) {
 	s, b, count := open(t, "s3://mirror")
-	const size, half = 100 << 20, 60 << 20
+	const size, most = 128 << 20, 90 << 20 // four parts of 16 MiB are sent at the same time
 	data := random(size)
 	sum := sha256.Sum256(data)
 	upload := func(ctx context.Context, data []byte) (bucket.Uploaded, error) {
@@ -262,7 +262,7 @@ func TestUploadContinues(t *testing.T) {
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	count.after = func(sent int64) {
-		if sent > half {
+		if sent > most {
 			cancel()
 		}
 	}

@@ -2,6 +2,7 @@ package bucket
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"errors"
@@ -259,8 +260,8 @@ func (u *upload) attempt(ctx context.Context, resume bool) (up Uploaded, err err
 			err = gone
 		}
 	}
-	if err == nil {
-		err = u.compare()
+	if e, ok := errors.AsType[*Error](err); err == nil || ok && e.Code == "BadDigest" { // the contents may have changed
+		err = cmp.Or(u.compare(), err)
 	}
 	if err == nil {
 		up.ETag, err = u.complete(ctx, id)
