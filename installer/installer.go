@@ -103,8 +103,9 @@ func (in *Installer) stored(ctx context.Context, id sources.PackageID) sources.S
 	return s
 }
 
-// noLimit lets [concurrently] begin with all items.
-const noLimit = -1
+// manyAtOnce is how many providers or platforms are worked on at the same time. Most of them wait for servers, and each
+// may hold a large list of versions.
+const manyAtOnce = 64
 
 // concurrently calls do for all items, for at most limit of them at the same time. It
 // returns the errors in the order of the items.

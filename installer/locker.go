@@ -100,7 +100,7 @@ func (l *Locker) run(j *job, ctx context.Context) error {
 	kept := l.keptPlatforms(ctx, j)
 	platforms := slices.Concat(j.opts.Platforms, kept)
 	facts := make([]fact, len(platforms))
-	errs := concurrently(noLimit, platforms, func(i int, platform sources.Platform) (err error) {
+	errs := concurrently(manyAtOnce, platforms, func(i int, platform sources.Platform) (err error) {
 		facts[i], err = l.about(ctx, j, platform)
 		return err
 	})

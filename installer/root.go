@@ -136,7 +136,7 @@ func (in *Installer) Install(ctx context.Context, root Root) (*Result, error) {
 // runAll runs one job for each provider that root requires.
 func (in *Installer) runAll(ctx context.Context, root Root, workdir sources.Workdir, run func(*job, context.Context) error) ([]job, *Result, error) {
 	jobs := make([]job, len(root.Requirements))
-	errs := concurrently(noLimit, root.Requirements, func(i int, req sources.Requirement) error {
+	errs := concurrently(manyAtOnce, root.Requirements, func(i int, req sources.Requirement) error {
 		jobs[i] = in.newJob(root, req, workdir)
 		return in.failed(sources.PackageID{Provider: req.Provider}, run(&jobs[i], ctx), root.Dir)
 	})

@@ -48,7 +48,7 @@ type SelectOptions struct {
 func (in *Installer) Select(ctx context.Context, wants []Want, opts SelectOptions) ([]Selected, error) {
 	groups := byProvider(wants)
 	chosen := make([][]Selected, len(groups))
-	errs := concurrently(noLimit, groups, func(i int, group []*Want) (err error) {
+	errs := concurrently(manyAtOnce, groups, func(i int, group []*Want) (err error) {
 		chosen[i], err = in.selectFor(ctx, group, opts)
 		return err
 	})

@@ -1,10 +1,13 @@
 package installer_test
 
 import (
+	"context"
 	"fmt"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/larder-cli/larder/installer"
 	"github.com/larder-cli/larder/installer/lockfile"
@@ -35,6 +38,35 @@ func selection(all []installer.Selected) string {
 		lines = append(lines, fmt.Sprintf("%s %s %s", s.ID.Provider.Type, s.ID.Version, s.ID.Platform))
 	}
 	return strings.Join(lines, ", ")
+}
+
+// A crowdedSource counts how many providers it is asked for at the same time.
+type crowdedSource struct {
+	*fakeSource
+	now, most atomic.Int64
+}
+
+func (s *crowdedSource) Versions(ctx context.Context, p sources.Provider) (sources.Listing, error) {
+	n := s.now.Add(1)
+	defer s.now.Add(-1)
+	for most := s.most.Load(); n > most && !s.most.CompareAndSwap(most, n); most = s.most.Load() {
+	}
+	time.Sleep(time.Millisecond) // others come meanwhile
+	return s.fakeSource.Versions(ctx, p)
+}
+
+// However many providers there are, the lists of their versions take bounded memory.
+func TestFewProvidersAreAskedForAtOnce(t *testing.T) {
+	f := newFixture(t)
+	source := &crowdedSource{fakeSource: f.source}
+	in := installer.New(source, f.store, f.source, f.opts)
+	var wants []installer.Want
+	for i := range 500 {
+		wants = append(wants, want("main.tf", fmt.Sprint("p", i)))
+	}
+	_, err := in.Select(t.Context(), wants, installer.SelectOptions{})
+	sourcetest.ErrorIs(t, err, sources.ErrNotFound)
+	sourcetest.Expect(t, source.most.Load() > 1 && source.most.Load() <= 64, "%d at the same time", source.most.Load())
 }
 
 func TestSelect(t *testing.T) {
