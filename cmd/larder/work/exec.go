@@ -234,6 +234,9 @@ func (e *execution) readCommand() error {
 	}
 	e.readsArguments, e.lockedToo = true, true
 	e.overriddenToo = func(ctx context.Context, m *rootModule) bool { return !e.isNewTerraform(ctx, m) }
+	if len(in.Variables) > 0 {
+		e.declaredOnly = e.isNewTerraform
+	}
 	e.runsHere, e.mayBeEmpty = !in.Wrapper, in.Wrapper || e.flags.Recursive
 	e.quiet, e.installed, e.defers = !e.flags.DryRun, e.use, e.leave
 	e.readOnlyLock = e.request.ReadOnlyLock || in.ReadOnlyLock

@@ -165,6 +165,7 @@ func (m *rootModule) loadOptions(ctx context.Context) modules.Options {
 		TestsAlone:         func() bool { return m.readsTestsAlone(ctx) },
 		NoBackend:          m.noBackend,
 		KeepModules:        m.keepModules,
+		DeclaredOnly:       m.declaredOnly != nil && m.declaredOnly(ctx, m),
 		Here:               m.runsHere && m.dir == m.workDir,
 		Workspace:          m.config.Workspace,
 		KeepStateAddresses: !m.config.TranslateStateAddresses,

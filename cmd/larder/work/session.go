@@ -67,6 +67,7 @@ type Session struct {
 	mutesWarnings  bool                                                  // those about the configuration: the engine has its own
 	testDir        string                                                // empty means the default
 	keepModules    bool                                                  // the engine installs no modules
+	declaredOnly   func(context.Context, *rootModule) bool               // the engine refuses values of other variables; nil means no
 	noBackend      bool                                                  // the engine ignores the configured backend
 	release        func(ctx context.Context, dir string) sources.Version // of Terraform, if it runs there; may be nil
 	variables      []string                                              // -var and -var-file; nil means those in the environment
