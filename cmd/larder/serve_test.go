@@ -6,6 +6,7 @@ import (
 	"crypto/tls"
 	"crypto/x509"
 	"encoding/json"
+	"fmt"
 	"io"
 	"net"
 	"net/http"
@@ -15,6 +16,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"syscall"
 	"time"
 
@@ -112,14 +114,26 @@ func writeIn(ts *testscript.TestScript, name string, text []byte) string {
 	return path
 }
 
+// freePorts counts the addresses of freeAddress.
+var freePorts atomic.Int64
+
+// freeAddress returns an address on which nothing listens. The system gives ports above 32,000 to programs that let it
+// choose, so that this port stays free while a server starts again.
+func freeAddress() string {
+	for {
+		address := fmt.Sprint("127.0.0.1:", 20_000+(int64(os.Getpid())*100+freePorts.Add(1))%12_000)
+		if l, err := net.Listen("tcp", address); err == nil {
+			_ = l.Close()
+			return address
+		}
+	}
+}
+
 // serveBehind starts larder serve with a proxy in front.
 func (s *storyState) serveBehind(ts *testscript.TestScript, name string, args []string) {
 	socket := filepath.Join(ts.Getenv("WORK"), "serve.sock")
 	s.serve(ts, append([]string{"--behind-proxy", "--listen", "unix:" + socket}, args...))
-	free, err := net.Listen("tcp", "127.0.0.1:0")
-	ts.Check(err)
-	address := free.Addr().String()
-	ts.Check(free.Close())
+	address := freeAddress()
 	_, port, err := net.SplitHostPort(address)
 	ts.Check(err)
 
@@ -177,8 +191,8 @@ func (s *storyState) serveBehind(ts *testscript.TestScript, name string, args []
 
 // serve starts larder serve.
 func (s *storyState) serve(ts *testscript.TestScript, args []string) {
-	address := "127.0.0.1:0"
-	if s.served != nil {
+	address := freeAddress()
+	if s.served != nil { // clients know that one
 		address = strings.TrimSuffix(strings.Replace(strings.TrimPrefix(s.served.url, "https://"), "localhost", "127.0.0.1", 1), "/")
 	}
 	larder, err := lookIn(ts.Getenv("PATH"), "larder")

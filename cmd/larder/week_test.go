@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"io"
 	"math/rand/v2"
-	"net"
 	"net/http"
 	"os"
 	"os/exec"
@@ -143,10 +142,8 @@ func newWeek(t *testing.T, length time.Duration) *week {
 		out, err := w.larder(args...)
 		sourcetest.Require(t, err == nil, "larder %s: %v\n%s", args, err, out)
 	}
-	free, err := net.Listen("tcp", "127.0.0.1:0")
-	sourcetest.Check(t, err)
-	w.url = "https://" + free.Addr().String() + "/"
-	sourcetest.Check(t, free.Close())
+	w.url = "https://" + freeAddress() + "/"
+	var err error
 	w.log, err = os.Create(filepath.Join(w.dir, "log"))
 	sourcetest.Check(t, err)
 	t.Cleanup(w.showLog)
