@@ -83,8 +83,9 @@ type way struct {
 	stay   bool // whether redirects to other hosts are errors
 	plain  bool // whether redirects from https to http are followed, without credentials
 	effort *effort
-	method string // empty means GET
-	body   *body  // nil means none
+	method string        // empty means GET
+	body   *body         // nil means none
+	like   *http.Request // whose body is sent; nil means body
 
 	turns bool      // whether the request takes a turn at each host on the way
 	host  *host     // the host at which the request has its turn; may be nil

@@ -156,6 +156,9 @@ func (c *Client) roundTrip(ctx context.Context, w *watch, by *way, u *url.URL, h
 		req.GetBody, req.ContentLength = by.body.open, by.body.size
 		req.Body, _ = req.GetBody()
 	}
+	if by.like != nil {
+		req.Body, req.GetBody, req.ContentLength = by.like.Body, by.like.GetBody, by.like.ContentLength
+	}
 	req.Header = header.Clone()
 	c.addHeaders(req.Header, u)
 	w.answered.Store(false)

@@ -1,0 +1,240 @@
+package fetch
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"net/http"
+	"sync"
+)
+
+// A Call is a call of a library that sends its requests through the client, which is an [http.RoundTripper]: the
+// library knows the protocol, and the limits, pauses, credentials, tries and reports are those of the client. The
+// library's own tries are turned off.
+type Call struct {
+	URL   string // that messages name
+	Tries int    // in all; 0 means those of the Client, and 1 is for calls that must not be repeated
+	Limit int64  // maximum size of an answer's body in bytes; 0 means 1 MiB
+
+	// Sent is called with the number of bytes of bodies that were sent since the last call, or with a negative number if
+	// they have to be sent again. It may be nil.
+	Sent func(n int64)
+}
+
+// Call calls f until it succeeds, returns a permanent error, or has failed too often. The requests with the context
+// that f gets belong to the call. If one of them failed, the error is that of the request, and not what a library made of it:
+// it has the type *Error, and wraps a *StatusError if the server answered. Other errors of f are returned unchanged, and
+// [Broken] returns one after which f is called again.
+func (c *Client) Call(ctx context.Context, call Call, f func(context.Context) error) error {
+	u, err := c.begin(call.URL)
+	if err != nil {
+		return err
+	}
+	e := &effort{tries: orDefault(call.Tries, c.opts.Tries)}
+	own := false // the error is f's own, and final
+	err = c.retry(ctx, u, e, func() (bool, error) {
+		t := &try{call: call, effort: e}
+		err := f(context.WithValue(ctx, tryKey{}, t))
+		t.mu.Lock()
+		defer t.mu.Unlock()
+		if err == nil {
+			return false, nil
+		}
+		t.count(-t.told)
+		own = t.err == nil && !errors.As(err, new(broken))
+		return false, cmp.Or(t.err, err)
+	})
+	if failed, ok := errors.AsType[*Error](err); ok && own {
+		return failed.Err
+	}
+	return c.suggest(ctx, u, &Request{URL: call.URL}, err)
+}
+
+// tryKey is the key of the *try that the requests with a context belong to.
+type tryKey struct{}
+
+// A try is one of those of a Call.
+type try struct {
+	call   Call
+	effort *effort
+
+	mu   sync.Mutex
+	told int64
+	err  error // of the last request; nil if it succeeded
+}
+
+// end records how a request has ended.
+func (t *try) end(err error) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.err = err
+}
+
+// count reports bytes that were sent. The caller holds t.mu.
+func (t *try) count(n int64) {
+	t.told += n
+	if t.call.Sent != nil && n != 0 {
+		t.call.Sent(n)
+	}
+}
+
+// RoundTrip implements [http.RoundTripper], for libraries. It sends the request once, without following redirects, and
+// limits the time and the size of the answer. An answer after which the same request may succeed later is an error, so
+// that [Client.Call] repeats it.
+func (c *Client) RoundTrip(req *http.Request) (*http.Response, error) {
+	t, ok := req.Context().Value(tryKey{}).(*try)
+	if !ok {
+		t = &try{effort: &effort{tries: 1}}
+	}
+	resp, err := c.roundTripIn(t, req)
+	if err == nil && resp.StatusCode >= 400 {
+		var body bytes.Buffer
+		drain(resp, &body)
+		a := &answer{client: c, resp: resp, asked: req.URL, at: req.URL, sent: resp.Request.Header}
+		err = a.refusalOf(body.Bytes())
+		if status, ok := errors.AsType[*StatusError](err); ok && !status.Temporary() {
+			resp.Body, resp.ContentLength = io.NopCloser(&body), int64(body.Len())
+			t.end(err)
+			return resp, nil
+		}
+	}
+	t.end(err)
+	if err != nil {
+		return nil, err
+	}
+	return resp, nil
+}
+
+// roundTripIn sends a request of a try. The answer is under a watch until its body is closed.
+func (c *Client) roundTripIn(t *try, req *http.Request) (*http.Response, error) {
+	if req.Body != nil {
+		defer req.Body.Close()
+	}
+	u, err := c.begin(req.URL.String())
+	if err != nil {
+		return nil, errors.Unwrap(err)
+	}
+	over := c.documents
+	if req.ContentLength >= largeBody {
+		over = c.archives
+	}
+	ctx, w := newWatch(req.Context(), c.opts.Timeout)
+	if req.Method != http.MethodGet && req.Method != http.MethodHead {
+		w.patience = c.opts.FirstByte // a server may verify what it has received
+	}
+	like := req.WithContext(ctx)
+	body := &sentBody{of: t, moved: func() { w.await(c.opts.Timeout) }}
+	if req.Body != nil && req.Body != http.NoBody {
+		like.Body = body.reads(req.Body)
+	}
+	if req.GetBody != nil { // an authorizer may send the request twice
+		like.GetBody = func() (io.ReadCloser, error) {
+			from, err := req.GetBody()
+			if err != nil {
+				return nil, err
+			}
+			return body.reads(from), nil
+		}
+	}
+	header := c.header()
+	maps.Copy(header, req.Header)
+	resp, _, err := c.roundTrip(ctx, w, &way{over: over, effort: t.effort, method: req.Method, like: like}, u, header)
+	if err != nil {
+		body.end(0)
+		w.stop()
+		return nil, err
+	}
+	body.end(max(0, req.ContentLength))
+	if w.patience > 0 { // some servers send a few bytes while they verify
+		w.slowly(w.patience)
+	}
+	w.limit(documentWindows*c.opts.Timeout + w.patience)
+	limit := orDefault(t.call.Limit, defaultLimit)
+	if resp.ContentLength > limit && req.Method != http.MethodHead {
+		resp.Body.Close()
+		w.stop()
+		return nil, fmt.Errorf("%w: %d bytes, of at most %d", ErrTooLarge, resp.ContentLength, limit)
+	}
+	resp.Body = &limitedBody{from: decoded(w.reader(resp.Body), resp), left: limit, limit: limit, closes: resp.Body, watch: w, of: t}
+	return resp, nil
+}
+
+// A sentBody counts what is sent of the body of a request.
+type sentBody struct {
+	of    *try
+	moved func() // called for each piece that is sent
+
+	current *sentReader // nil if the request has ended
+	sent    int64
+}
+
+// reads returns a reader that counts, instead of an earlier one.
+func (b *sentBody) reads(from io.ReadCloser) io.ReadCloser {
+	b.end(0)
+	b.of.mu.Lock()
+	defer b.of.mu.Unlock()
+	b.current = &sentReader{from, b}
+	return b.current
+}
+
+// end ends the body, when so many bytes have arrived.
+func (b *sentBody) end(arrived int64) {
+	b.of.mu.Lock()
+	defer b.of.mu.Unlock()
+	b.current = nil
+	b.of.count(arrived - b.sent)
+	b.sent = arrived
+}
+
+// A sentReader reads a body. The transport may still read it when the request has ended, which then has no effect.
+type sentReader struct {
+	io.ReadCloser
+	body *sentBody
+}
+
+// Read implements [io.Reader].
+func (r *sentReader) Read(p []byte) (int, error) {
+	n, err := r.ReadCloser.Read(p)
+	b := r.body
+	b.of.mu.Lock()
+	defer b.of.mu.Unlock()
+	if b.current != r {
+		return 0, errEnded
+	}
+	b.moved()
+	b.sent += int64(n)
+	b.of.count(int64(n))
+	return n, err
+}
+
+// A limitedBody is the body of an answer.
+type limitedBody struct {
+	from   io.Reader
+	left   int64 // bytes that may follow
+	limit  int64
+	closes io.Closer
+	watch  *watch
+	of     *try
+}
+
+// Read implements [io.Reader].
+func (b *limitedBody) Read(p []byte) (int, error) {
+	n, err := b.from.Read(p[:min(int64(len(p)), b.left+1)])
+	if b.left -= int64(n); b.left < 0 {
+		err = fmt.Errorf("%w: more than %d bytes", ErrTooLarge, b.limit)
+	}
+	if err != nil && !isEnd(err) {
+		b.of.end(err)
+	}
+	return n, err
+}
+
+// Close implements [io.Closer].
+func (b *limitedBody) Close() error {
+	b.watch.stop()
+	return b.closes.Close()
+}
