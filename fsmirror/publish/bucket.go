@@ -24,9 +24,6 @@ import (
 	"github.com/larder-cli/larder/sources/evidence"
 )
 
-// maxRaces is how often a document is written again, because another program has changed it meanwhile.
-const maxRaces = 20
-
 // How web servers and other caches may keep what a bucket has. Documents change, and archives and evidence have names by their contents.
 const (
 	keepDocument = "no-cache"
@@ -34,12 +31,13 @@ const (
 )
 
 const (
-	archives     = "archives/" // contains a directory for each archive, with its SHA-256 as the name
-	maxTombstone = 256         // bytes; a document without archives is smaller, and most others are larger
+	archives = "archives/" // contains a directory for each archive, with its SHA-256 as the name
+	leases   = ".larder/leases/"
+	maxLease = 4 << 10 // bytes
 )
 
-// abandonedAfter is the age of an archive that no document names, and of the document of its version, after which no pusher is still
-// going to name the archive, and no reader of an older document still downloads it.
+// abandonedAfter is the age of an archive that no document names, and of the document of its version, after which no reader of an
+// older document still downloads it.
 const abandonedAfter = 24 * time.Hour
 
 // A Bucket is a [Target] in an S3-compatible store: a static network mirror. Hosts are in punycode, as clients request them.
@@ -48,63 +46,95 @@ const abandonedAfter = 24 * time.Hour
 //	HOST/NAMESPACE/TYPE/VERSION.json
 //	HOST/NAMESPACE/TYPE/archives/SHA256/terraform-provider-TYPE_VERSION_OS_ARCH.zip
 //
-// Archives and evidence have names by their contents, so they never change. Only documents do, each in one conditional write. So
-// readers get whole versions, and pushers lose nothing of each other:
-//
-//   - A document that names an archive with other contents stays, unless it is to be replaced, and the archive stays in any case.
-//   - The document of a removed version stays, without archives. Only so can the write depend on what another pusher has added.
-//   - An archive is removed after all documents that named it, and only if none names it immediately before that. If another pusher
-//     names it between that check and the removal, one of the two programs notices it: the pusher looks for the archives that it has
-//     named, and uploads missing ones again; the program that has removed it reads the document again, and returns an error.
-//   - index.json is written from the documents, which are read before and after that.
-//
-// One case remains: if both programs are killed in this moment, or the one that has removed the archive is killed after the other one
-// has finished, the document names an archive that isn't there. The next push of this package uploads it again.
+// Archives and evidence have names by their contents, so they never change. A document is written after what it names, and index.json
+// after the documents. What is removed leaves index.json first, then its document goes, and then what no other document names. So readers
+// get whole versions. Writes of documents have conditions, which only fail if another program ignores the lease.
 type Bucket struct {
 	in *bucket.Bucket
 
 	listings sources.Memo[sources.Provider, map[string]bucket.Info] // the objects, by name in the directory of the provider
 	proofs   sources.Memo[sources.Provider, map[string]bucket.Info] // those with evidence, by name
+	indexes  sources.Memo[sources.Provider, document]
 
 	mu    sync.Mutex
-	known map[sources.Release]fsmirror.Document // as they were read or written last
-	work  map[sources.Provider]*toFinish
+	known map[sources.Release]document // as they were read or written last
 }
 
-// toFinish is what Finish has to do about a provider.
-type toFinish struct {
-	touched map[sources.Version]bool   // what index.json may lack, or list although it was removed
-	stored  []Release                  // what Put has stored
-	dropped map[string]sources.Version // the names of the objects that a document no longer names, with its version
-	prune   bool                       // whether objects are removed that no document names
+// A document is one of those of a provider.
+type document struct {
+	fsmirror.Document
+	etag string // empty if there is no such object
 }
 
 // NewBucket returns the target in a bucket, for one push.
 func NewBucket(b *bucket.Bucket) *Bucket {
-	return &Bucket{in: b, known: map[sources.Release]fsmirror.Document{}, work: map[sources.Provider]*toFinish{}}
+	return &Bucket{in: b, known: map[sources.Release]document{}}
 }
 
 func (b *Bucket) String() string { return b.in.Location().String() }
 
-// finishing calls f with what Finish has to do about a provider, one call at a time.
-func (b *Bucket) finishing(p sources.Provider, f func(*toFinish)) {
+// Forget implements [Target].
+func (b *Bucket) Forget(p sources.Provider) {
+	b.listings.Forget(p)
+	b.proofs.Forget(p)
+	b.indexes.Forget(p)
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if b.work[p] == nil {
-		b.work[p] = &toFinish{touched: map[sources.Version]bool{}, dropped: map[string]sources.Version{}}
+	maps.DeleteFunc(b.known, func(r sources.Release, _ document) bool { return r.Provider == p })
+}
+
+// Slot implements [Target].
+func (b *Bucket) Slot(p sources.Provider) Slot {
+	return &objectSlot{in: b.in, name: leases + strings.TrimSuffix(home(p), "/")}
+}
+
+// An objectSlot is an object. Without a lease, it has the text {}.
+type objectSlot struct {
+	in   *bucket.Bucket
+	name string
+	etag string
+}
+
+// Read implements [Slot].
+func (s *objectSlot) Read(ctx context.Context) (string, error) {
+	data, info, err := s.in.Get(ctx, s.name, maxLease)
+	s.etag = info.ETag
+	if errors.Is(err, sources.ErrNotFound) {
+		return "", nil
 	}
-	f(b.work[p])
+	return string(data), err
+}
+
+// Write implements [Slot].
+func (s *objectSlot) Write(ctx context.Context, text string) error {
+	opts := bucket.WriteOptions{ContentType: "application/json", CacheControl: keepDocument, Only: onlyIf(s.etag)}
+	etag, err := s.in.Put(ctx, s.name, []byte(cmp.Or(text, "{}")), opts)
+	switch {
+	case errors.Is(err, bucket.ErrChanged):
+		return fmt.Errorf("%s/%s: %w", s.in.Location(), s.name, ErrTaken)
+	case err == nil:
+		s.etag = etag
+	}
+	return err
+}
+
+// onlyIf returns the condition that an object is as it was read.
+func onlyIf(etag string) bucket.Condition {
+	if etag == "" {
+		return bucket.NotExisting
+	}
+	return bucket.IfETag(etag)
 }
 
 // note records a document that was read or written.
-func (b *Bucket) note(r sources.Release, doc fsmirror.Document) {
+func (b *Bucket) note(r sources.Release, doc document) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.known[r] = doc
 }
 
 // noted returns the document of a release as it was read or written last.
-func (b *Bucket) noted(r sources.Release) fsmirror.Document {
+func (b *Bucket) noted(r sources.Release) document {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	return b.known[r]
@@ -149,10 +179,15 @@ func (b *Bucket) Look(ctx context.Context, r Release) (State, error) {
 	if err != nil {
 		return s, err
 	}
-	b.finishing(r.Provider, func(f *toFinish) { f.touched[r.Version] = true })
-	if len(doc.Archives) == 0 {
+	if len(doc.Archives) == 0 { // as earlier versions of Larder left it
 		return s, sources.ErrNotFound
 	}
+	index, err := b.index(ctx, r.Provider)
+	if err != nil {
+		return s, err
+	}
+	_, isListed := index.Versions[r.Version.String()]
+	s.Unlisted = !isListed
 	for text, a := range doc.Archives {
 		platform, err := sources.ParsePlatform(text)
 		if err != nil {
@@ -176,7 +211,7 @@ func (b *Bucket) Look(ctx context.Context, r Release) (State, error) {
 			s.Archives[platform] = r.Packages[i].ZH
 		}
 	}
-	if s.Signed, err = b.signed(ctx, r, doc); err != nil {
+	if s.Signed, err = b.signed(ctx, r, doc.Document); err != nil {
 		return s, err
 	}
 	return s, nil
@@ -290,121 +325,75 @@ func (b *Bucket) listBelow(ctx context.Context, dir string) (map[string]bucket.I
 }
 
 // readVersion reads the document of a release, which is empty if there is none.
-func (b *Bucket) readVersion(ctx context.Context, r sources.Release) (fsmirror.Document, error) {
-	doc, _, err := b.read(ctx, documentOf(r))
+func (b *Bucket) readVersion(ctx context.Context, r sources.Release) (document, error) {
+	doc, err := b.read(ctx, documentOf(r))
 	if err == nil {
 		b.note(r, doc)
 	}
 	return doc, err
 }
 
-// readVersions reads the documents of versions.
-func (b *Bucket) readVersions(ctx context.Context, p sources.Provider, versions []sources.Version) error {
-	group, ctx := errgroup.WithContext(ctx)
-	group.SetLimit(concurrent)
-	for _, v := range versions {
-		group.Go(func() error {
-			_, err := b.readVersion(ctx, sources.Release{Provider: p, Version: v})
-			return err
-		})
-	}
-	return group.Wait()
+// index returns the index of a provider, as it was when it was called first.
+func (b *Bucket) index(ctx context.Context, p sources.Provider) (document, error) {
+	return b.indexes.Get(ctx, p, func() (document, error) { return b.read(ctx, home(p)+fsmirror.Index) })
 }
 
-// read returns a document and its ETag. If there is none, both are empty.
-func (b *Bucket) read(ctx context.Context, name string) (doc fsmirror.Document, etag string, err error) {
+// read returns a document, which is empty if there is none.
+func (b *Bucket) read(ctx context.Context, name string) (doc document, err error) {
 	data, info, err := b.in.Get(ctx, name, fsmirror.MaxDocument)
 	if errors.Is(err, sources.ErrNotFound) {
-		return doc, "", nil
+		return doc, nil
 	}
+	doc.etag = info.ETag
 	if err == nil {
-		if err = json.Unmarshal(data, &doc); err != nil {
+		if err = json.Unmarshal(data, &doc.Document); err != nil {
 			err = sources.WithHint(fmt.Errorf("%s/%s is not a document of a network mirror: %w", b, name, err), "remove it, and push again")
 		}
 	}
-	return doc, info.ETag, err
+	return doc, err
 }
 
-// update changes a document, and returns what it has written. If another program writes it at the same time, change is called again
-// with what that has written.
-func (b *Bucket) update(ctx context.Context, name string, change func(*fsmirror.Document) error) (fsmirror.Document, error) {
-	for range maxRaces {
-		doc, etag, err := b.read(ctx, name)
-		if err != nil {
-			return doc, err
-		}
-		was, err := documentText(doc)
-		if err == nil {
-			err = change(&doc)
-		}
-		if err != nil {
-			return doc, err
-		}
-		text, err := documentText(doc)
-		if err != nil || bytes.Equal(was, text) {
-			return doc, err
-		}
-		only := bucket.NotExisting
-		if etag != "" {
-			only = bucket.IfETag(etag)
-		}
-		_, err = b.in.Put(ctx, name, text, bucket.WriteOptions{ContentType: "application/json", CacheControl: keepDocument, Only: only})
-		if !errors.Is(err, bucket.ErrChanged) {
-			return doc, err
-		}
+// write writes a document in place of the one that was read, and returns it with its new ETag.
+func (b *Bucket) write(ctx context.Context, name string, doc document) (document, error) {
+	text, err := sources.JSON(doc.Document)
+	if err != nil {
+		return doc, err
 	}
-	return fsmirror.Document{}, fmt.Errorf("%s/%s: %w", b, name, bucket.ErrChanged)
-}
-
-// documentText returns a document as engines write it.
-func documentText(doc fsmirror.Document) ([]byte, error) {
-	text, err := sources.JSON(doc)
-	return bytes.TrimSuffix(text, []byte("\n")), err
+	doc.etag, err = b.in.Put(ctx, name, bytes.TrimSuffix(text, []byte("\n")), bucket.WriteOptions{
+		ContentType: "application/json", CacheControl: keepDocument, Only: onlyIf(doc.etag),
+	})
+	if errors.Is(err, bucket.ErrChanged) {
+		err = sources.WithHint(fmt.Errorf("%s/%s was written by another program, which doesn't take Larder's lease: %w", b, name, err),
+			"push again when that program has finished")
+	}
+	return doc, err
 }
 
 // Put implements [Target]. The document is written after everything that it names.
 func (b *Bucket) Put(ctx context.Context, r Release, sent func(int64)) error {
+	doc := b.noted(r.Release)
+	doc.Archives = maps.Clone(doc.Archives)
+	if doc.Archives == nil {
+		doc.Archives = map[string]fsmirror.Archive{}
+	}
 	for _, p := range r.Packages {
-		if err := b.upload(ctx, p, sent); err != nil {
+		url, err := b.upload(ctx, p, sent)
+		if err != nil {
 			return sources.InPackage(p.ID, err)
 		}
+		doc.Archives[p.ID.Platform.String()] = fsmirror.Archive{Hashes: p.Hashes, URL: url}
 	}
 	if r.Evidence != nil {
 		if err := b.putEvidence(ctx, r); err != nil {
 			return err
 		}
+		doc.Larder = &evidence.Extension{Evidence: locate(r)}
 	}
-	found := b.noted(r.Release)
-	doc, err := b.update(ctx, documentOf(r.Release), func(doc *fsmirror.Document) error {
-		if doc.Archives == nil {
-			doc.Archives = map[string]fsmirror.Archive{}
-		}
-		for _, p := range r.Packages {
-			platform := p.ID.Platform.String()
-			is, was := doc.Archives[platform], found.Archives[platform]
-			if _, theirs := compare(is, p); theirs != "" && !slices.Equal(is.Hashes, was.Hashes) {
-				return &sources.PackageError{ID: p.ID, Err: &DifferError{b.String(), theirs, p.ZH}}
-			}
-			url, err := urlOf(p)
-			if err != nil {
-				return err
-			}
-			doc.Archives[platform] = fsmirror.Archive{Hashes: p.Hashes, URL: url}
-		}
-		if r.Evidence != nil && len(doc.Archives) > 0 { // otherwise another program has removed the version
-			doc.Larder = &evidence.Extension{Evidence: locate(r)}
-		}
-		return nil
-	})
-	if err != nil {
-		return err
+	doc, err := b.write(ctx, documentOf(r.Release), doc)
+	if err == nil {
+		b.note(r.Release, doc)
 	}
-	b.note(r.Release, doc)
-	b.finishing(r.Provider, func(f *toFinish) {
-		f.touched[r.Version] = true
-		f.stored = append(f.stored, r)
-	})
-	return nil
+	return err
 }
 
 // evidenceHome returns the name of the directory with the evidence of a provider.
@@ -423,42 +412,31 @@ func (b *Bucket) putEvidence(ctx context.Context, r Release) error {
 	return nil
 }
 
-// upload stores an archive, unless it is there. One with other contents under its name is damaged, and is replaced.
-func (b *Bucket) upload(ctx context.Context, p Package, sent func(int64)) error {
+// upload stores an archive, unless it is there, and returns its URL in documents. One with other contents under its name is damaged, and
+// is replaced.
+func (b *Bucket) upload(ctx context.Context, p Package, sent func(int64)) (url string, err error) {
 	sum, err := p.ZH.Sum(sources.ZH)
 	if err != nil {
-		return err
+		return "", err
 	}
-	url, err := urlOf(p)
-	if err != nil {
-		return err
+	if url, err = urlOf(p); err != nil {
+		return "", err
 	}
 	listed, err := b.list(ctx, p.ID.Provider)
 	if err != nil {
-		return err
+		return "", err
 	}
-	_, exists := listed[url]
-	name := home(p.ID.Provider) + url
-	for range maxRaces {
-		only := bucket.NotExisting
-		if exists {
-			info, err := b.in.Head(ctx, name)
-			switch {
-			case err == nil && info.SHA256 == sum && info.Size == p.Size:
-				sent(p.Size)
-				return nil
-			case err == nil:
-				only = bucket.IfETag(info.ETag)
-			case !errors.Is(err, sources.ErrNotFound):
-				return err
-			}
+	name, is := home(p.ID.Provider)+url, bucket.Info{}
+	if _, exists := listed[url]; exists {
+		if is, err = b.in.Head(ctx, name); err == nil && is.SHA256 == sum && is.Size == p.Size {
+			sent(p.Size)
+			return url, nil
 		}
-		exists = true // if the condition is not met, because another program has stored it
-		if err = b.send(ctx, name, p, sum, only, sent); !errors.Is(err, bucket.ErrChanged) {
-			return err
+		if err != nil && !errors.Is(err, sources.ErrNotFound) {
+			return "", err
 		}
 	}
-	return fmt.Errorf("%s/%s: %w", b, name, bucket.ErrChanged)
+	return url, b.send(ctx, name, p, sum, onlyIf(is.ETag), sent)
 }
 
 // send uploads an archive. Upload refuses it if it has other contents than when it was hashed.
@@ -485,37 +463,16 @@ func (b *Bucket) send(ctx context.Context, name string, p Package, sum [32]byte,
 	return err
 }
 
-// Versions implements [Lister]. Finish then also removes old archives that no document names.
+// Versions implements [Lister].
 func (b *Bucket) Versions(ctx context.Context, p sources.Provider) (versions []sources.Version, err error) {
 	listed, err := b.list(ctx, p)
-	if err != nil {
-		return nil, err
-	}
-	var small []sources.Version
-	for name, info := range listed {
-		v, ok := versionOf(name)
-		switch {
-		case !ok:
-		case info.Size <= maxTombstone:
-			small = append(small, v)
-		default:
+	for name := range listed {
+		if v, ok := versionOf(name); ok {
 			versions = append(versions, v)
 		}
 	}
-	if err := b.readVersions(ctx, p, small); err != nil {
-		return nil, err
-	}
-	b.finishing(p, func(f *toFinish) {
-		f.prune = true
-		for _, v := range small {
-			f.touched[v] = true
-			if len(b.known[sources.Release{Provider: p, Version: v}].Archives) > 0 {
-				versions = append(versions, v)
-			}
-		}
-	})
 	slices.SortFunc(versions, sources.Version.Compare)
-	return versions, nil
+	return versions, err
 }
 
 // versionOf returns the version whose document has a name.
@@ -528,49 +485,6 @@ func versionOf(name string) (sources.Version, bool) {
 	return v, err == nil && v.String() == text
 }
 
-// Remove implements [Lister]. Finish removes the archives.
-func (b *Bucket) Remove(ctx context.Context, r sources.Release, platforms []sources.Platform) error {
-	var dropped []string
-	doc, err := b.update(ctx, documentOf(r), func(doc *fsmirror.Document) error {
-		dropped = nil
-		for _, p := range platforms {
-			a, ok := doc.Archives[p.String()]
-			if !ok {
-				continue
-			}
-			delete(doc.Archives, p.String())
-			if name, ok := b.object(r.Provider, a.URL); ok && isArchive(r.Provider, name) {
-				dropped = append(dropped, name)
-			}
-		}
-		if len(doc.Archives) == 0 {
-			doc.Larder = nil
-		}
-		return nil
-	})
-	if err != nil {
-		return err
-	}
-	if len(doc.Archives) == 0 {
-		dir := evidence.Path(r.Provider, r.Version) + "/"
-		files, err := b.listBelow(ctx, dir)
-		if err != nil {
-			return err
-		}
-		for name := range files {
-			dropped = append(dropped, dir+name)
-		}
-	}
-	b.note(r, doc)
-	b.finishing(r.Provider, func(f *toFinish) {
-		f.touched[r.Version] = true
-		for _, name := range dropped {
-			f.dropped[name] = r.Version
-		}
-	})
-	return nil
-}
-
 // isArchive reports whether a name is that of an archive of a provider. Documents may name any other object as well.
 func isArchive(p sources.Provider, name string) bool {
 	inHome, ok := strings.CutPrefix(name, home(p))
@@ -578,217 +492,156 @@ func isArchive(p sources.Provider, name string) bool {
 	return ok && (dir == "" || strings.HasPrefix(dir, archives)) && strings.HasPrefix(file, sources.FilePrefix) && strings.HasSuffix(file, ".zip")
 }
 
-// concurrent is how many documents of a provider, or providers, are read and written at the same time.
+// concurrent is how many documents of a provider are read at the same time.
 const concurrent = 16
 
-// Finish implements [Target]. It adds the versions to the index of each provider, and removes what Remove has left.
-func (b *Bucket) Finish(ctx context.Context) error {
+// Finish implements [Target].
+func (b *Bucket) Finish(ctx context.Context, p sources.Provider) error {
+	index, err := b.index(ctx, p)
+	if err != nil {
+		return err
+	}
+	versions := maps.Clone(index.Versions)
+	if versions == nil {
+		versions = map[string]struct{}{}
+	}
+	for r, doc := range b.of(p) {
+		if len(doc.Archives) > 0 {
+			versions[r.Version.String()] = struct{}{}
+		} else {
+			delete(versions, r.Version.String())
+		}
+	}
+	if maps.Equal(versions, index.Versions) || len(versions) == 0 && index.etag == "" {
+		return nil
+	}
+	index.Versions = versions
+	_, err = b.write(ctx, home(p)+fsmirror.Index, index)
+	return err
+}
+
+// of returns the documents of a provider that were read or written.
+func (b *Bucket) of(p sources.Provider) map[sources.Release]document {
 	b.mu.Lock()
-	all := b.work
-	b.work = map[sources.Provider]*toFinish{}
-	b.mu.Unlock()
-	var group errgroup.Group
+	defer b.mu.Unlock()
+	all := maps.Clone(b.known)
+	maps.DeleteFunc(all, func(r sources.Release, _ document) bool { return r.Provider != p })
+	return all
+}
+
+// readAll reads the documents of a provider that weren't read yet.
+func (b *Bucket) readAll(ctx context.Context, p sources.Provider) error {
+	versions, err := b.Versions(ctx, p)
+	if err != nil {
+		return err
+	}
+	known := b.of(p)
+	group, ctx := errgroup.WithContext(ctx)
 	group.SetLimit(concurrent)
-	for p, f := range all {
+	for _, v := range versions {
+		r := sources.Release{Provider: p, Version: v}
+		if _, ok := known[r]; ok {
+			continue
+		}
 		group.Go(func() error {
-			err := errors.Join(b.complete(ctx, p, f.stored), b.reindex(ctx, p, f.touched))
-			if err == nil && (f.prune || len(f.dropped) > 0) {
-				err = b.clean(ctx, p, f)
-			}
+			_, err := b.readVersion(ctx, r)
 			return err
 		})
 	}
 	return group.Wait()
 }
 
-// complete looks for what Put has named in documents. Another program may have removed it before the document named it.
-func (b *Bucket) complete(ctx context.Context, p sources.Provider, stored []Release) error {
-	for range maxRaces {
-		if len(stored) == 0 {
-			return nil
-		}
-		lost, err := b.lost(ctx, p, stored)
-		if err != nil {
-			return err
-		}
-		for _, r := range lost {
-			for _, pkg := range r.Packages {
-				if err := b.upload(ctx, pkg, func(int64) {}); err != nil {
-					return sources.InPackage(pkg.ID, err)
-				}
-			}
-			if r.Evidence != nil {
-				if err := b.putEvidence(ctx, r); err != nil {
-					return err
-				}
-			}
-		}
-		stored = lost
-	}
-	return fmt.Errorf("%s/%s: %w", b, home(p), bucket.ErrChanged)
+// Rests implements [Lister].
+func (b *Bucket) Rests(ctx context.Context, p sources.Provider) (bool, error) {
+	rests, err := b.rests(ctx, p)
+	return len(rests) > 0, err
 }
 
-// lost returns what is missing of releases although their documents name it.
-func (b *Bucket) lost(ctx context.Context, p sources.Provider, stored []Release) (all []Release, err error) {
-	listed, err := b.listBelow(ctx, home(p))
+// rests returns the names of old archives that no document names, and of documents without archives.
+func (b *Bucket) rests(ctx context.Context, p sources.Provider) (names []string, err error) {
+	listed, err := b.list(ctx, p)
 	if err != nil {
 		return nil, err
 	}
-	var files map[string]bucket.Info
-	if slices.ContainsFunc(stored, func(r Release) bool { return r.Evidence != nil }) {
-		if files, err = b.listBelow(ctx, evidenceHome(p)); err != nil {
-			return nil, err
-		}
+	if err := b.readAll(ctx, p); err != nil {
+		return nil, err
 	}
-	for _, r := range stored {
-		missing := Release{Release: r.Release}
-		for _, pkg := range r.Packages {
-			url, err := urlOf(pkg)
-			if err != nil {
-				return nil, err
-			}
-			if info, ok := listed[url]; !ok || info.Size != pkg.Size {
-				missing.Packages = append(missing.Packages, pkg)
-			}
-		}
-		for _, name := range evidence.Names {
-			if r.Evidence == nil {
-				break
-			}
-			if _, ok := files[r.Version.String()+"/"+evidenceName(r)+"/"+name]; !ok {
-				missing.Evidence = r.Evidence
-			}
-		}
-		if missing.Packages == nil && missing.Evidence == nil {
-			continue
-		}
-		doc, err := b.readVersion(ctx, r.Release)
-		if err != nil {
-			return nil, err
-		}
-		missing.Packages = slices.DeleteFunc(missing.Packages, func(pkg Package) bool {
-			url, err := urlOf(pkg)
-			return err != nil || doc.Archives[pkg.ID.Platform.String()].URL != url
-		})
-		if doc.Larder == nil || doc.Larder.Evidence == nil || missing.Evidence == nil || doc.Larder.Evidence.URL != locate(r).URL {
-			missing.Evidence = nil
-		}
-		if len(missing.Packages) > 0 || missing.Evidence != nil {
-			all = append(all, missing)
-		}
-	}
-	return all, nil
-}
-
-// reindex corrects the index of a provider, which lists the versions whose documents name archives. Documents that were read before
-// are read again only if the index would change. After that, they are read once more: another program may have changed a document,
-// and found the index as it should be, before this one has written it.
-func (b *Bucket) reindex(ctx context.Context, p sources.Provider, touched map[sources.Version]bool) error {
-	listed := func(v sources.Version) bool {
-		return len(b.noted(sources.Release{Provider: p, Version: v}).Archives) > 0
-	}
-	for range maxRaces {
-		var changed []sources.Version
-		index, err := b.update(ctx, home(p)+fsmirror.Index, func(index *fsmirror.Document) error {
-			differs := func(v sources.Version) bool {
-				_, has := index.Versions[v.String()]
-				return has != listed(v)
-			}
-			changed = slices.DeleteFunc(slices.Collect(maps.Keys(touched)), func(v sources.Version) bool { return !differs(v) })
-			if err := b.readVersions(ctx, p, changed); err != nil {
-				return err
-			}
-			changed = slices.DeleteFunc(changed, func(v sources.Version) bool { return !differs(v) })
-			for _, v := range changed {
-				if !listed(v) {
-					delete(index.Versions, v.String())
-					continue
-				}
-				if index.Versions == nil {
-					index.Versions = map[string]struct{}{}
-				}
-				index.Versions[v.String()] = struct{}{}
-			}
-			return nil
-		})
-		if err != nil {
-			return err
-		}
-		if err := b.readVersions(ctx, p, changed); err != nil {
-			return err
-		}
-		if !slices.ContainsFunc(changed, func(v sources.Version) bool {
-			_, has := index.Versions[v.String()]
-			return has != listed(v)
-		}) {
-			return nil
-		}
-	}
-	return fmt.Errorf("%s/%s: %w", b, home(p)+fsmirror.Index, bucket.ErrChanged)
-}
-
-// clean removes what documents no longer name.
-func (b *Bucket) clean(ctx context.Context, p sources.Provider, f *toFinish) error {
-	listed, err := b.listBelow(ctx, home(p))
-	if err != nil {
-		return err
-	}
-	var unread []sources.Version
-	b.mu.Lock()
-	for name := range listed {
-		v, ok := versionOf(name)
-		if _, known := b.known[sources.Release{Provider: p, Version: v}]; ok && !known {
-			unread = append(unread, v)
-		}
-	}
-	b.mu.Unlock()
-	if err := b.readVersions(ctx, p, unread); err != nil {
-		return err
-	}
-	remove := maps.Clone(f.dropped)
+	named := b.named(p)
 	for name, info := range listed {
 		dir, file := path.Split(name)
 		_, v, platform, ok := fsmirror.ParseArchiveName(file)
 		id := sources.PackageID{Provider: p, Version: v, Platform: platform}
 		old := time.Since(info.Modified) > abandonedAfter && time.Since(listed[v.String()+".json"].Modified) > abandonedAfter
-		if f.prune && ok && file == id.Filename() && strings.HasPrefix(dir, archives) && old {
-			remove[home(p)+name] = v
+		if ok && file == id.Filename() && strings.HasPrefix(dir, archives) && old && !named(home(p)+name) {
+			names = append(names, home(p)+name)
 		}
 	}
-	return b.remove(ctx, p, remove)
+	for r, doc := range b.of(p) {
+		if doc.etag != "" && len(doc.Archives) == 0 {
+			names = append(names, documentOf(r))
+		}
+	}
+	return names, nil
 }
 
-// remove removes objects, except for those that a document names. The documents of their versions are read again before and after
-// that. Other documents name them only if they were written by hand, and were read in this run.
-func (b *Bucket) remove(ctx context.Context, p sources.Provider, names map[string]sources.Version) error {
-	named := b.named(p)
-	maps.DeleteFunc(names, func(name string, _ sources.Version) bool { return named(name) })
-	read := func() error {
-		versions := slices.SortedFunc(maps.Values(names), sources.Version.Compare)
-		err := b.readVersions(ctx, p, slices.Compact(versions))
-		named = b.named(p)
+// Remove implements [Lister].
+func (b *Bucket) Remove(ctx context.Context, p sources.Provider, packages []sources.PackageID) error {
+	if err := b.readAll(ctx, p); err != nil {
 		return err
 	}
-	if err := read(); err != nil {
-		return err
-	}
-	maps.DeleteFunc(names, func(name string, _ sources.Version) bool { return named(name) })
-	if err := b.in.Delete(ctx, slices.Sorted(maps.Keys(names))...); err != nil {
-		return err
-	}
-	if err := read(); err != nil {
-		return err
-	}
-	var errs []error
-	for _, name := range slices.Sorted(maps.Keys(names)) {
-		if !named(name) {
+	dropped, changed := map[string]bool{}, map[sources.Release]bool{}
+	for _, id := range packages {
+		doc := b.noted(id.Release())
+		a, ok := doc.Archives[id.Platform.String()]
+		if !ok {
 			continue
 		}
-		if _, err := b.in.Head(ctx, name); errors.Is(err, sources.ErrNotFound) {
-			errs = append(errs, sources.WithHint(fmt.Errorf("%s/%s was removed while another program added it", b, name), "push it again"))
+		if name, ok := b.object(p, a.URL); ok && isArchive(p, name) {
+			dropped[name] = true
+		}
+		doc.Archives = maps.Clone(doc.Archives)
+		delete(doc.Archives, id.Platform.String())
+		changed[id.Release()] = true
+		b.note(id.Release(), doc)
+	}
+	if err := b.Finish(ctx, p); err != nil {
+		return err
+	}
+	for r := range changed {
+		doc := b.noted(r)
+		if len(doc.Archives) > 0 {
+			if _, err := b.write(ctx, documentOf(r), doc); err != nil {
+				return err
+			}
+			continue
+		}
+		dir := evidence.Path(r.Provider, r.Version) + "/"
+		files, err := b.listBelow(ctx, dir)
+		if err != nil {
+			return err
+		}
+		for name := range files {
+			dropped[dir+name] = true
 		}
 	}
-	return errors.Join(errs...)
+	rests, err := b.rests(ctx, p) // with the documents that have no archives now
+	if err != nil {
+		return err
+	}
+	var documents []string
+	for _, name := range rests {
+		if path.Ext(name) == ".json" {
+			documents = append(documents, name)
+		} else {
+			dropped[name] = true
+		}
+	}
+	if err := b.in.Delete(ctx, documents...); err != nil {
+		return err
+	}
+	named := b.named(p)
+	maps.DeleteFunc(dropped, func(name string, _ bool) bool { return named(name) })
+	return b.in.Delete(ctx, slices.Sorted(maps.Keys(dropped))...)
 }
 
 // named returns a function that reports whether a document of a provider names an object, or a directory that contains it.

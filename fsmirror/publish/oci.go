@@ -49,7 +49,7 @@ func (o *OCI) Check(releases []Release) error {
 func (o *OCI) Look(ctx context.Context, r Release) (State, error) {
 	s, err := o.Mirror.Look(ctx, r.Provider, r.Version, added(r), r.Evidence)
 	o.seen.Store(r.Release, s.Seen)
-	return State{s.Archives, s.Signed}, err
+	return State{Archives: s.Archives, Signed: s.Signed}, err
 }
 
 // added returns the packages of a release, without their contents.
@@ -106,10 +106,33 @@ func (o *OCI) Versions(ctx context.Context, p sources.Provider) ([]sources.Versi
 	return o.Tagged(ctx, p)
 }
 
+// Rests implements [Lister].
+func (o *OCI) Rests(context.Context, sources.Provider) (bool, error) { return false, nil }
+
 // Remove implements [Lister].
-func (o *OCI) Remove(ctx context.Context, r sources.Release, platforms []sources.Platform) error {
-	return o.Mirror.Put(ctx, r.Provider, r.Version, oci.Change{Remove: platforms})
+func (o *OCI) Remove(ctx context.Context, p sources.Provider, packages []sources.PackageID) error {
+	drop := map[sources.Version][]sources.Platform{}
+	for _, id := range packages {
+		drop[id.Version] = append(drop[id.Version], id.Platform)
+	}
+	for v, platforms := range drop {
+		if err := o.Mirror.Put(ctx, p, v, oci.Change{Remove: platforms}); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
+// Forget implements [Target].
+func (o *OCI) Forget(sources.Provider) {}
+
+// Slot implements [Target].
+func (o *OCI) Slot(p sources.Provider) Slot { return new(noSlot) }
+
+type noSlot struct{}
+
+func (noSlot) Read(context.Context) (string, error) { return "", nil }
+func (noSlot) Write(context.Context, string) error  { return nil }
+
 // Finish implements [Target].
-func (o *OCI) Finish(ctx context.Context) error { return o.differs(o.Settle(ctx)) }
+func (o *OCI) Finish(ctx context.Context, _ sources.Provider) error { return o.differs(o.Settle(ctx)) }

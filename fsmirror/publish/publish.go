@@ -8,9 +8,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"os"
 	"slices"
 	"sync"
+	"time"
 
 	"golang.org/x/sync/errgroup"
 
@@ -55,27 +57,39 @@ type Place interface {
 type State struct {
 	Archives map[sources.Platform]sources.Hash
 	Signed   *sources.Signed // its evidence; nil if it has none that can be read, or the mirror has none
+	Unlisted bool            // the place has the release, but doesn't list it yet: a push was interrupted
 }
 
-// A Target is a place that can be changed.
+// A Target is a place that can be changed. What changes about a provider is changed while the lease in its slot is held.
+// After [Target.Forget], Look reads what the place has now, and the other methods rely on what Look has read.
 type Target interface {
 	Place
 
 	// Check returns an error if the target can't distinguish some of the releases.
 	Check(releases []Release) error
 
+	Slot(p sources.Provider) Slot
+
+	// Forget forgets what was read about a provider.
+	Forget(p sources.Provider)
+
 	// Put stores packages, in place of others for the same platforms, and the evidence, unless that is nil. Readers see the
 	// old release or the new one. Sent is called with the bytes of archives that are done; a negative number is sent again.
 	Put(ctx context.Context, r Release, sent func(bytes int64)) error
 
-	// Finish returns when all changes last.
-	Finish(ctx context.Context) error
+	// Finish lists what Put has stored of a provider.
+	Finish(ctx context.Context, p sources.Provider) error
 }
 
 // A Lister is a Target that can list what it has, and remove it.
 type Lister interface {
 	Versions(ctx context.Context, p sources.Provider) ([]sources.Version, error)
-	Remove(ctx context.Context, r sources.Release, platforms []sources.Platform) error
+
+	// Rests reports whether interrupted or replaced pushes have left something of a provider.
+	Rests(ctx context.Context, p sources.Provider) (bool, error)
+
+	// Remove removes packages, and the rests of their provider.
+	Remove(ctx context.Context, p sources.Provider, packages []sources.PackageID) error
 }
 
 // Options configure [Push]. The zero Options are ready to use.
@@ -91,6 +105,10 @@ type Options struct {
 	Jobs   int                  // how many releases are compared and stored concurrently; 0 means 8
 	Report func(done, of int64) // called with the bytes of archives, one call at a time; may be nil
 	Done   func(Change)         // called for each change when it was made, one call at a time; may be nil
+
+	Holder  string                                  // of leases, for other pushers; see [Lease]
+	Wait    func(p sources.Provider, holder string) // called when a push waits for the holder of a lease; may be nil
+	Abandon time.Duration                           // the age at which a lease that isn't renewed is taken; 0 means a minute
 }
 
 // A Change is a package that was stored in a place, or removed from it, or would be.
@@ -133,18 +151,20 @@ func (e *DifferError) Error() string {
 
 // A plan is what to change about one release.
 type plan struct {
-	put    Release // what to store
-	change []Change
-	signed bool               // whether the place has the release with other evidence or none, and gets the evidence in put
-	drop   []sources.Platform // what to remove after that
+	put    Release  // what to store
+	whole  Release  // what the mirror has
+	change []Change // what storing it changes
+	same   []Change
+	signed bool                // whether the place has the release with other evidence or none, and gets the evidence in put
+	list   bool                // whether the place has to list it
+	drop   []sources.PackageID // what to remove after that
+	errs   []error             // why packages can't be stored
+	differ int                 // packages that the place has with other contents
 }
 
-// removed returns the removals.
-func (one plan) removed() (all []Change) {
-	for _, platform := range one.drop {
-		all = append(all, Change{ID: sources.PackageID{Provider: one.put.Provider, Version: one.put.Version, Platform: platform}, Did: Removed})
-	}
-	return all
+// stores reports whether the plan adds something.
+func (one *plan) stores() bool {
+	return len(one.put.Packages) > 0 || one.put.Evidence != nil || one.list
 }
 
 // Push stores in a target what it lacks of the releases of a mirror. If some packages fail, it stores the others and returns all
@@ -157,20 +177,23 @@ func Push(ctx context.Context, to Target, releases []Release, opts Options) (Res
 	if p.opts.Jobs == 0 {
 		p.opts.Jobs = 8
 	}
+	p.storing = make(chan struct{}, p.opts.Jobs)
 	plans := p.plan(ctx, releases)
-	if opts.Prune != nil && ctx.Err() == nil {
-		plans = append(plans, p.stray(ctx, releases)...)
+	rests := map[sources.Provider]bool{}
+	if opts.Prune != nil {
+		plans = append(plans, p.stray(ctx, releases, rests)...)
 	}
-	if opts.DryRun || ctx.Err() != nil {
-		for _, one := range plans {
-			p.result.Changes = append(p.result.Changes, one.change...)
-			p.result.Changes = append(p.result.Changes, one.removed()...)
-			if one.signed {
-				p.result.Signed++
-			}
+	if !opts.DryRun && ctx.Err() == nil {
+		p.run(ctx, plans, rests)
+	}
+	for _, one := range plans {
+		if opts.DryRun {
+			p.stored(one)
+			p.removed(one.drop)
 		}
-	} else {
-		p.run(ctx, plans)
+		p.errs = append(p.errs, one.errs...)
+		p.result.Same = append(p.result.Same, one.same...)
+		p.result.Differ += one.differ
 	}
 	for _, changes := range [][]Change{p.result.Changes, p.result.Same} {
 		slices.SortFunc(changes, func(a, b Change) int { return a.ID.Compare(b.ID) })
@@ -183,8 +206,9 @@ func Push(ctx context.Context, to Target, releases []Release, opts Options) (Res
 
 // A pusher is the state of a Push.
 type pusher struct {
-	to   Target
-	opts Options
+	to      Target
+	opts    Options
+	storing chan struct{} // a place for each release that is being stored
 
 	mu         sync.Mutex
 	result     Result
@@ -215,177 +239,225 @@ func each[T any](p *pusher, ctx context.Context, items []T, f func(T)) {
 }
 
 // plan compares releases with the target.
-func (p *pusher) plan(ctx context.Context, releases []Release) (plans []plan) {
-	each(p, ctx, releases, func(r Release) {
-		state, err := p.to.Look(ctx, r)
-		if err != nil && !errors.Is(err, sources.ErrNotFound) {
-			p.failed(err)
-			return
-		}
-		one := p.compare(ctx, r, state)
-		p.mu.Lock()
-		defer p.mu.Unlock()
-		if len(one.put.Packages) > 0 || one.put.Evidence != nil || len(one.drop) > 0 {
-			plans = append(plans, one)
-		}
-	})
-	slices.SortFunc(plans, func(a, b plan) int { return a.put.Compare(b.put.Release) })
+func (p *pusher) plan(ctx context.Context, releases []Release) []*plan {
+	plans := make([]*plan, len(releases))
+	for i, r := range releases {
+		plans[i] = &plan{whole: r, put: Release{Release: r.Release}}
+	}
+	each(p, ctx, plans, func(one *plan) { p.compare(ctx, one) })
 	return plans
 }
 
-// compare plans a release.
-func (p *pusher) compare(ctx context.Context, r Release, there State) plan {
-	one := plan{put: Release{Release: r.Release}}
-	var same []Change
+// compare looks at a release in the target, and plans what to change.
+func (p *pusher) compare(ctx context.Context, one *plan) {
+	r := one.whole
+	*one = plan{whole: r, put: Release{Release: r.Release}}
+	there, err := p.to.Look(ctx, r)
+	if err != nil && !errors.Is(err, sources.ErrNotFound) {
+		one.errs = []error{err}
+		return
+	}
+	one.list = there.Unlisted && len(r.Packages) > 0
 	for _, pkg := range r.Packages {
 		hash, ok := there.Archives[pkg.ID.Platform]
 		switch {
 		case !ok:
 			one.change = append(one.change, Change{pkg.ID, pkg.Size, Added})
 		case hash == pkg.ZH:
-			same = append(same, Change{pkg.ID, pkg.Size, Kept})
+			one.same = append(one.same, Change{pkg.ID, pkg.Size, Kept})
 			continue
 		case p.opts.Replace:
 			one.change = append(one.change, Change{pkg.ID, pkg.Size, Replaced})
 		default:
 			err := &sources.PackageError{ID: pkg.ID, Err: &DifferError{p.to.String(), hash, pkg.ZH}}
-			p.failed(sources.WithHint(err, hintDiffers))
-			p.mu.Lock()
-			p.result.Differ++
-			p.mu.Unlock()
+			one.errs = append(one.errs, sources.WithHint(err, hintDiffers))
+			one.differ++
 			continue
 		}
 		one.put.Packages = append(one.put.Packages, pkg)
 	}
-	p.mu.Lock()
-	p.result.Same = append(p.result.Same, same...)
-	p.mu.Unlock()
-	if len(one.put.Packages) > 0 || len(same) > 0 {
-		one.put.Evidence = p.evidence(ctx, r, there, one)
+	if len(one.put.Packages)+len(one.same) > 0 {
+		one.put.Evidence = p.evidence(ctx, r, there, *one)
 		one.signed = one.put.Evidence != nil && len(there.Archives) > 0 && !sameFiles(one.put.Evidence, there.Signed)
 	}
-	p.prune(&one, r, there)
-	return one
-}
-
-// prune plans the removal of the packages that a place has of a release, and the mirror doesn't have.
-func (p *pusher) prune(one *plan, r Release, there State) {
 	for platform := range there.Archives {
 		id := sources.PackageID{Provider: r.Provider, Version: r.Version, Platform: platform}
 		stays := slices.ContainsFunc(r.Packages, func(pkg Package) bool { return pkg.ID.Platform == platform })
 		if !stays && p.opts.Prune != nil && p.opts.Prune(id) {
-			one.drop = append(one.drop, platform)
+			one.drop = append(one.drop, id)
 		}
 	}
 }
 
-// stray plans the removal of versions that the mirror doesn't have.
-func (p *pusher) stray(ctx context.Context, releases []Release) (plans []plan) {
+// stray plans the removal of versions that the mirror doesn't have, and notes which providers have rests.
+func (p *pusher) stray(ctx context.Context, releases []Release, rests map[sources.Provider]bool) (plans []*plan) {
 	lister, ok := p.to.(Lister)
 	if !ok {
 		return nil
 	}
 	has := map[sources.Release]bool{}
-	var providers []sources.Provider
 	for _, r := range releases {
 		has[r.Release] = true
-		providers = append(providers, r.Provider)
 	}
-	slices.SortFunc(providers, sources.Provider.Compare)
-	each(p, ctx, slices.Compact(providers), func(provider sources.Provider) {
+	each(p, ctx, providersOf(releases), func(provider sources.Provider) {
 		versions, err := lister.Versions(ctx, provider)
-		if err != nil {
-			if !errors.Is(err, sources.ErrNotFound) {
-				p.failed(err)
-			}
-			return
-		}
 		for _, v := range versions {
-			r := sources.Release{Provider: provider, Version: v}
-			if has[r] {
+			one := &plan{whole: Release{Release: sources.Release{Provider: provider, Version: v}}}
+			if has[one.whole.Release] {
 				continue
 			}
-			state, err := p.to.Look(ctx, Release{Release: r})
-			if errors.Is(err, ErrForeign) {
-				continue // not a package, so it stays
-			}
-			if err != nil {
-				if !errors.Is(err, sources.ErrNotFound) { // otherwise another program has removed it
-					p.failed(err)
-				}
-				continue
-			}
-			one := plan{put: Release{Release: r}}
-			p.prune(&one, one.put, state)
+			p.compare(ctx, one)
+			one.errs = slices.DeleteFunc(one.errs, func(err error) bool { return errors.Is(err, ErrForeign) }) // not a package, so it stays
 			p.mu.Lock()
 			plans = append(plans, one)
 			p.mu.Unlock()
 		}
+		left := false
+		if err == nil {
+			left, err = lister.Rests(ctx, provider)
+		}
+		if err != nil && !errors.Is(err, sources.ErrNotFound) {
+			p.failed(err)
+		}
+		p.mu.Lock()
+		defer p.mu.Unlock()
+		rests[provider] = left
 	})
-	slices.SortFunc(plans, func(a, b plan) int { return a.put.Compare(b.put.Release) })
 	return plans
 }
 
-// run carries out the plans.
-func (p *pusher) run(ctx context.Context, plans []plan) {
+// providersOf returns the providers of releases, sorted.
+func providersOf(releases []Release) (all []sources.Provider) {
+	for _, r := range releases {
+		all = append(all, r.Provider)
+	}
+	slices.SortFunc(all, sources.Provider.Compare)
+	return slices.Compact(all)
+}
+
+// run carries out the plans, provider by provider. It looks at each release again while it holds the lease, because another pusher may
+// have had it.
+func (p *pusher) run(ctx context.Context, plans []*plan, rests map[sources.Provider]bool) {
+	puts, drops := map[sources.Provider][]*plan{}, map[sources.Provider][]*plan{}
 	for _, one := range plans {
+		if one.stores() {
+			puts[one.whole.Provider] = append(puts[one.whole.Provider], one)
+		}
+		if len(one.drop) > 0 {
+			drops[one.whole.Provider] = append(drops[one.whole.Provider], one)
+		} else if rests[one.whole.Provider] && drops[one.whole.Provider] == nil {
+			drops[one.whole.Provider] = []*plan{}
+		}
 		for _, pkg := range one.put.Packages {
 			p.size += pkg.Size
 		}
 	}
 	p.sent(0)
-	each(p, ctx, plans, func(one plan) {
-		if len(one.put.Packages) > 0 || one.put.Evidence != nil {
-			p.did(one, one.change, p.to.Put(ctx, one.put, p.sent))
+	each(p, ctx, slices.SortedFunc(maps.Keys(puts), sources.Provider.Compare), func(provider sources.Provider) {
+		p.holding(ctx, provider, puts[provider], p.putAll)
+	})
+	each(p, ctx, slices.SortedFunc(maps.Keys(drops), sources.Provider.Compare), func(provider sources.Provider) {
+		if !p.hasFailed(plans) {
+			p.holding(ctx, provider, drops[provider], p.dropAll)
 		}
 	})
-	each(p, ctx, plans, func(one plan) {
-		if len(one.drop) > 0 && !p.hasFailed() {
-			p.did(plan{}, one.removed(), p.to.(Lister).Remove(ctx, one.put.Release, one.drop))
-		}
-	})
-	p.lost(p.to.Finish(ctx))
 }
 
-// lost records the errors of packages that were to be stored. Other programs have stored some of them with other contents meanwhile.
-func (p *pusher) lost(err error) {
-	for _, e := range sources.Errors(err) {
-		about, ok := errors.AsType[*sources.PackageError](e)
-		if _, differs := errors.AsType[*DifferError](e); !ok || !differs {
-			p.failed(e)
-			continue
+// holding calls f while it holds the lease of a provider, after it has looked at the releases again.
+func (p *pusher) holding(ctx context.Context, provider sources.Provider, plans []*plan, f func(context.Context, sources.Provider, []*plan) error) {
+	wait := func(holder string) {
+		if p.opts.Wait != nil {
+			p.opts.Wait(provider, holder)
 		}
-		p.failed(sources.WithHint(e, hintDiffers))
-		p.mu.Lock()
-		p.result.Differ++
-		p.result.Changes = slices.DeleteFunc(p.result.Changes, func(c Change) bool { return c.ID == about.ID })
-		p.mu.Unlock()
 	}
-}
-
-// did records changes of a plan, unless there was an error.
-func (p *pusher) did(one plan, changes []Change, err error) {
+	err := Hold(ctx, p.to.Slot(provider), Lease{Holder: p.opts.Holder, Abandon: p.opts.Abandon, Wait: wait}, func(ctx context.Context) error {
+		p.to.Forget(provider)
+		each(p, ctx, plans, func(one *plan) {
+			before := one.bytes()
+			p.compare(ctx, one)
+			p.mu.Lock()
+			p.size += one.bytes() - before
+			p.mu.Unlock()
+		})
+		return f(ctx, provider, plans)
+	})
 	if err != nil {
-		p.lost(err)
-		return
+		p.failed(err)
 	}
+}
+
+// bytes returns the size of the archives to store.
+func (one *plan) bytes() (sum int64) {
+	for _, pkg := range one.put.Packages {
+		sum += pkg.Size
+	}
+	return sum
+}
+
+// putAll stores what the plans add.
+func (p *pusher) putAll(ctx context.Context, provider sources.Provider, plans []*plan) error {
+	each(p, ctx, plans, func(one *plan) {
+		if len(one.put.Packages) == 0 && one.put.Evidence == nil {
+			return
+		}
+		p.storing <- struct{}{}
+		err := p.to.Put(ctx, one.put, p.sent)
+		if <-p.storing; err != nil {
+			p.failed(err)
+			return
+		}
+		p.stored(one)
+	})
+	return p.to.Finish(ctx, provider)
+}
+
+// dropAll removes what the plans drop.
+func (p *pusher) dropAll(ctx context.Context, provider sources.Provider, plans []*plan) error {
+	var all []sources.PackageID
+	for _, one := range plans {
+		all = append(all, one.drop...)
+	}
+	if err := p.to.(Lister).Remove(ctx, provider, all); err != nil {
+		return err
+	}
+	p.removed(all)
+	return nil
+}
+
+// stored records that a plan's packages and evidence are stored, or would be.
+func (p *pusher) stored(one *plan) {
+	p.changed(one.change)
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.result.Changes = append(p.result.Changes, changes...)
 	if one.signed {
 		p.result.Signed++
 	}
-	if p.opts.Done != nil {
+}
+
+// removed records removals.
+func (p *pusher) removed(ids []sources.PackageID) {
+	var all []Change
+	for _, id := range ids {
+		all = append(all, Change{ID: id, Did: Removed})
+	}
+	p.changed(all)
+}
+
+func (p *pusher) changed(changes []Change) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.result.Changes = append(p.result.Changes, changes...)
+	if p.opts.Done != nil && !p.opts.DryRun {
 		for _, c := range changes {
 			p.opts.Done(c)
 		}
 	}
 }
 
-func (p *pusher) hasFailed() bool {
+func (p *pusher) hasFailed(plans []*plan) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	return len(p.errs) > 0
+	return len(p.errs) > 0 || slices.ContainsFunc(plans, func(one *plan) bool { return len(one.errs) > 0 })
 }
 
 const hintDiffers = "find out which one is right; --replace replaces the archive there, which breaks lock files that have the hash of that one"

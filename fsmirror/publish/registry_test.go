@@ -322,47 +322,6 @@ func (r *registry) hookedPusher(when func(*http.Request) bool, do func()) *publi
 	return &publish.OCI{Mirror: oci.New(c, template, oci.Access{Push: true}), Template: template, URL: "oci://x"}
 }
 
-// If two programs push different archives of a package at the same time, one of them fails and replaces nothing, whether it notices
-// that before it writes the tag or after.
-func TestTwoContents(t *testing.T) {
-	for name, when := range map[string]func(*http.Request) bool{
-		"before the upload": func(req *http.Request) bool { return req.Method == "POST" },
-		"before the tag": func(req *http.Request) bool {
-			return req.Method == "PUT" && strings.HasSuffix(req.URL.Path, "/manifests/1.0.0")
-		},
-	} {
-		t.Run(name, func(t *testing.T) {
-			inRegistries(t, false, func(r *registry) {
-				one, other := released(r.T, provider, "1.0.0", 1000, "linux_amd64"), released(r.T, provider, "1.0.0", 1100, "linux_amd64")
-				third := released(r.T, provider, "1.0.0", 1200, "linux_amd64")
-				second := r.pusher()
-				var finish error
-				first := r.hookedPusher(when, func() {
-					_, err := second.Look(r.Context(), other)
-					sourcetest.ErrorIs(r, err, sources.ErrNotFound)
-					check(r, second.Put(r.Context(), other, func(int64) {}))
-				})
-				result, err := publish.Push(r.Context(), first, []publish.Release{one}, publish.Options{})
-				finish = second.Finish(r.Context())
-				won := r.contents(provider, oci.Access{})
-				loser, winner := err, finish
-				if slices.Equal(won, hashes(one)) {
-					loser, winner = finish, err
-				} else {
-					sourcetest.EqualSlices(r, won, hashes(other), "contents")
-					sourcetest.Expect(r, len(result.Changes) == 0 && result.Differ == 1, "got %+v", result)
-				}
-				differ, ok := errors.AsType[*publish.DifferError](loser)
-				sourcetest.Expect(r, winner == nil && ok && differ.Theirs != differ.Ours, "got %v and %v", err, finish)
-
-				// With Replace, what was seen is replaced.
-				r.push(r.pusher(), publish.Options{Replace: true}, third)
-				sourcetest.EqualSlices(r, r.contents(provider, oci.Access{}), hashes(third), "contents after a replacement")
-			})
-		})
-	}
-}
-
 // The registry takes archives from another repository, if it can.
 func TestMount(t *testing.T) {
 	inRegistries(t, false, func(r *registry) {

@@ -76,6 +76,22 @@ func (o *Output) WaitingForMirror(dir string) func(disk.Holder) {
 	}
 }
 
+// Holder names this process for those on other machines that wait for it.
+func Holder() string {
+	host, err := os.Hostname()
+	if err != nil {
+		host = "an unknown machine"
+	}
+	return fmt.Sprintf("another larder process (pid %d on %s)", os.Getpid(), host)
+}
+
+// WaitingForPlace returns a function that shows which process changes what a place has of a provider.
+func (o *Output) WaitingForPlace(place string) func(sources.Provider, string) {
+	return func(p sources.Provider, holder string) {
+		o.Say("waiting for %s to finish pushing %s to %s", holder, p, place)
+	}
+}
+
 // CanAsk reports whether a user can answer questions.
 func (o *Output) CanAsk() bool { return !o.JSON && ui.IsTerminal(os.Stdin) }
 

@@ -156,7 +156,10 @@ func PushMirror(ctx context.Context, s *Session, request PushRequest) error {
 	}
 	sum := &report.PushSum{DryRun: s.flags.DryRun}
 	s.output.Summary(sum)
-	opts := publish.Options{Replace: request.Replace, DryRun: s.flags.DryRun, Judge: m.judge(), Jobs: s.flags.Jobs}
+	opts := publish.Options{
+		Replace: request.Replace, DryRun: s.flags.DryRun, Judge: m.judge(), Jobs: s.flags.Jobs,
+		Holder: report.Holder(), Wait: s.output.WaitingForPlace(request.To.Place),
+	}
 	if request.Prune {
 		opts.Prune = func(id sources.PackageID) bool { return !mirror.has[id] && selected(patterns, id) }
 	}

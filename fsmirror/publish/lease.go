@@ -1,0 +1,157 @@
+package publish
+
+import (
+	"cmp"
+	"context"
+	"crypto/rand"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/larder-cli/larder/sources"
+	"github.com/larder-cli/larder/sources/fetch"
+)
+
+// A Slot is where a place keeps the lease of a provider.
+type Slot interface {
+	// Read returns the text of the lease, and "" if there is none.
+	Read(ctx context.Context) (text string, err error)
+
+	// Write writes the lease in place of the one that was read or written last. The error matches [ErrTaken] if another
+	// program has written it meanwhile.
+	Write(ctx context.Context, text string) error
+}
+
+// ErrTaken matches the error of a lease that another program has taken.
+var ErrTaken = errors.New("another program has taken the lease")
+
+// A Lease is the right to change what a place has of a provider. Its holder renews it. A lease that isn't renewed is that of a
+// program that was killed. A program that waits measures its age, so the clocks of two machines need not agree.
+type Lease struct {
+	Holder  string              // for other programs, for example "process 17 on build-3"
+	Abandon time.Duration       // how long it may stay as it is; 0 means a minute
+	Wait    func(holder string) // called once for each holder that is waited for; may be nil
+}
+
+// leaseJSON is the text of a lease. Each renewal has another number, so that the text changes.
+type leaseJSON struct {
+	Holder string `json:"holder"`
+	ID     string `json:"id"`
+	Number int    `json:"number"`
+}
+
+const (
+	defaultAbandon = time.Minute
+	renewals       = 4 // in the time after which a lease is abandoned
+	firstLook      = 100 * time.Millisecond
+	maxLook        = 2 * time.Second // between two looks of a waiting program
+	maxHolder      = 200             // bytes, of the holder that is shown
+	givingBack     = 2 * time.Second // otherwise the lease is left to be abandoned
+)
+
+// Hold takes the lease in a slot, calls f, and gives the lease back. The context of f ends with [ErrTaken] if the lease is lost.
+func Hold(ctx context.Context, in Slot, l Lease, f func(context.Context) error) error {
+	l.Abandon = cmp.Or(l.Abandon, defaultAbandon)
+	own := leaseJSON{Holder: cmp.Or(l.Holder, "another program"), ID: rand.Text()}
+	if err := l.take(ctx, in, own); err != nil {
+		return err
+	}
+	inner, lose := context.WithCancelCause(ctx)
+	defer lose(nil)
+	done, renewed := make(chan struct{}), make(chan struct{})
+	go func() {
+		defer close(renewed)
+		if err := l.renew(inner, done, in, own); err != nil {
+			lose(err)
+		}
+	}()
+	err := f(inner)
+	close(done)
+	<-renewed // without canceling it, because the request may already have changed the lease
+	if lost := context.Cause(inner); errors.Is(lost, ErrTaken) {
+		return errors.Join(lost, unless(err, inner.Err()))
+	}
+	back, cancel := context.WithTimeout(context.WithoutCancel(ctx), givingBack)
+	defer cancel()
+	_ = in.Write(back, "")
+	return err
+}
+
+// unless returns err, unless it only says that the context has ended.
+func unless(err, ended error) error {
+	if errors.Is(err, ended) {
+		return nil
+	}
+	return err
+}
+
+// take waits until the slot has no lease or an abandoned one, and writes its own.
+func (l Lease) take(ctx context.Context, in Slot, own leaseJSON) error {
+	last, id, since := "", "", time.Now()
+	for look := firstLook; ; look = min(2*look, maxLook) {
+		text, err := in.Read(ctx)
+		if err != nil {
+			return err
+		}
+		is := parseLease(text)
+		if text != last {
+			last, since = text, time.Now()
+		}
+		if is.Holder != "" && is.ID != id && l.Wait != nil {
+			l.Wait(is.Holder)
+		}
+		if id = is.ID; is.Holder == "" || time.Since(since) >= l.Abandon {
+			if err = in.Write(ctx, own.text()); !errors.Is(err, ErrTaken) {
+				return err
+			}
+		}
+		if err := sleep(ctx, look); err != nil {
+			return err
+		}
+	}
+}
+
+// renew renews the lease until the work is done. It returns an error if the lease is lost.
+func (l Lease) renew(ctx context.Context, done <-chan struct{}, in Slot, own leaseJSON) error {
+	for renewed := time.Now(); ; {
+		select {
+		case <-time.After(l.Abandon / renewals):
+		case <-done:
+			return nil
+		case <-ctx.Done():
+			return nil
+		}
+		own.Number++
+		err := in.Write(ctx, own.text())
+		switch {
+		case err == nil:
+			renewed = time.Now()
+		case errors.Is(err, ErrTaken):
+			return sources.WithHint(err, "push again: this push was interrupted for longer than %s", l.Abandon)
+		case ctx.Err() == nil && time.Since(renewed) > l.Abandon*3/4: // before another program takes it
+			return fmt.Errorf("%w, or will: renewing it failed: %w", ErrTaken, err)
+		}
+	}
+}
+
+func (l leaseJSON) text() string {
+	text, _ := json.Marshal(l) //nolint:errchkjson // it consists of texts
+	return string(text)
+}
+
+// parseLease returns a lease without a holder if the text is none, so that nothing else in its place can stop all pushes.
+func parseLease(text string) (l leaseJSON) {
+	_ = json.Unmarshal([]byte(text), &l)
+	l.Holder = fetch.Printable(l.Holder[:min(len(l.Holder), maxHolder)])
+	return l
+}
+
+func sleep(ctx context.Context, d time.Duration) error {
+	select {
+	case <-time.After(d):
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}

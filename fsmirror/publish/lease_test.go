@@ -1,0 +1,142 @@
+package publish_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/larder-cli/larder/fsmirror/publish"
+	"github.com/larder-cli/larder/sources/sourcetest"
+)
+
+// A memory is a place that keeps a lease.
+type memory struct {
+	mu      sync.Mutex
+	text    string
+	version int
+	down    error // of each write
+}
+
+func (m *memory) slot() *memorySlot { return &memorySlot{of: m} }
+
+// A memorySlot is the slot of one program.
+type memorySlot struct {
+	of   *memory
+	seen int
+}
+
+func (s *memorySlot) Read(context.Context) (string, error) {
+	s.of.mu.Lock()
+	defer s.of.mu.Unlock()
+	s.seen = s.of.version
+	return s.of.text, nil
+}
+
+func (s *memorySlot) Write(_ context.Context, text string) error {
+	time.Sleep(20 * time.Millisecond)
+	s.of.mu.Lock()
+	defer s.of.mu.Unlock()
+	if s.of.down != nil {
+		return s.of.down
+	}
+	if s.seen != s.of.version {
+		return publish.ErrTaken
+	}
+	s.of.version++
+	s.of.text, s.seen = text, s.of.version
+	return nil
+}
+
+// Several programs hold the lease one after the other. Those that wait say for whom, once.
+func TestOneHolds(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var m memory
+		var all sync.WaitGroup
+		var mu sync.Mutex
+		holding, done := 0, 0
+		for i := range 5 {
+			all.Go(func() {
+				waited := map[string]int{}
+				l := publish.Lease{Holder: fmt.Sprint("program ", i), Wait: func(holder string) { waited[holder]++ }}
+				check(t, publish.Hold(t.Context(), m.slot(), l, func(context.Context) error {
+					mu.Lock()
+					holding++
+					sourcetest.Equal(t, holding, 1, "holders")
+					mu.Unlock()
+					time.Sleep(3 * time.Minute) // it is renewed
+					mu.Lock()
+					defer mu.Unlock()
+					holding--
+					done++
+					return nil
+				}))
+				for holder, times := range waited {
+					sourcetest.Expect(t, times == 1 && strings.HasPrefix(holder, "program ") && holder != l.Holder, "waited %d times for %s", times, holder)
+				}
+			})
+		}
+		all.Wait()
+		sourcetest.Equal(t, done, 5)
+	})
+}
+
+// The lease of a program that was killed is taken after a minute, also if its text can't be read by this program.
+func TestAbandonedLease(t *testing.T) {
+	for text, most := range map[string]time.Duration{
+		`{"holder": "a killed program", "id": "x", "number": 3}`: 70 * time.Second, "": time.Second, "not a lease": time.Second, "{}": time.Second,
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			m := &memory{text: text}
+			start := time.Now()
+			check(t, publish.Hold(t.Context(), m.slot(), publish.Lease{}, func(context.Context) error { return nil }))
+			took := time.Since(start)
+			sourcetest.Expect(t, took < most && (most < time.Minute || took > time.Minute), "%q was taken after %s", text, took)
+		})
+	}
+}
+
+// A program whose lease was taken stops, and so does one that can't renew it, before another one takes it.
+func TestLostLease(t *testing.T) {
+	for name, lose := range map[string]func(*memory){
+		"taken": func(m *memory) { m.version, m.text = 99, `{"holder": "another", "id": "y"}` },
+		"down":  func(m *memory) { m.down = errors.New("503") },
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				var m memory
+				start := time.Now()
+				err := publish.Hold(t.Context(), m.slot(), publish.Lease{}, func(ctx context.Context) error {
+					m.mu.Lock()
+					lose(&m)
+					m.mu.Unlock()
+					<-ctx.Done()
+					return ctx.Err()
+				})
+				sourcetest.ErrorIs(t, err, publish.ErrTaken)
+				sourcetest.Expect(t, !errors.Is(err, context.Canceled), "got %v", err)
+				sourcetest.Expect(t, time.Since(start) <= time.Minute, "it stopped after %s", time.Since(start))
+				sourcetest.Expect(t, m.down != nil || strings.Contains(m.text, "another"), "the lease of another program became %q", m.text)
+			})
+		})
+	}
+}
+
+// Waiting ends with the context, and the error of the work is returned.
+func TestHoldEnds(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		m := &memory{text: `{"holder": "another", "id": "y"}`}
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		err := publish.Hold(ctx, m.slot(), publish.Lease{}, func(context.Context) error { panic("held") })
+		sourcetest.ErrorIs(t, err, context.DeadlineExceeded)
+
+		own := errors.New("own")
+		err = publish.Hold(t.Context(), new(memory).slot(), publish.Lease{}, func(context.Context) error { return own })
+		sourcetest.Expect(t, err == own, "got %v", err)
+	})
+}
