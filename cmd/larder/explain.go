@@ -20,7 +20,7 @@ func explainCommand() *line.Command {
 		About: "Shows the constraints on a provider, what each installation method offers, which\n" +
 			"version is chosen, what excludes each newer one, and how to get another. Without\n" +
 			"ADDRESS, shows the engine, files, variables and settings in effect. Changes nothing.",
-		Flags: []line.Flag{{Name: "all", Does: "show everything, even if it doesn't fit on a screen"}},
+		Flags: []line.Flag{{Name: "all", Does: "show all rows, also of what has no effect"}},
 		Run:   inSession(explain),
 	}
 }

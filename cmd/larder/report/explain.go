@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"fmt"
 	"slices"
-	"strings"
 
 	"github.com/larder-cli/larder/cmd/larder/ui"
 	"github.com/larder-cli/larder/sources"
@@ -115,51 +114,39 @@ const Unlocked = "what is locked"
 // Kind implements [Object].
 func (Explanation) Kind() string { return "explanation" }
 
-// Explained shows an explanation. All means that nothing is left out. Otherwise, sections are shortened until the text
-// fits on a screen, if possible.
+// Explained shows an explanation. All means that nothing is left out.
 func (o *Output) Explained(e Explanation, all bool) {
-	width, height := ui.TerminalSize(o.Stdout)
-	all = all || o.Level == Verbose
-	text := o.explanation(e, all, mostSectionRows)
-	for rows := mostSectionRows - 1; !all && rows > 1 && strings.Count(ui.Laid(text, width), "\n") >= max(height, 24); rows-- {
-		text = o.explanation(e, all, rows)
-	}
-	o.ShowPage(text, e)
-}
-
-// explanation returns the text of an explanation, with a limited number of rows in each section.
-func (o *Output) explanation(e Explanation, all bool, rows int) string {
-	p := &page{o: o, all: all, rows: rows}
-	p.line(o.fullName(e.Provider))
-	p.section("Engine", [][]string{{e.Engine + ": " + o.Shorten(e.Because)}})
-	p.section("Required", o.requiredText(e, p.all))
-	p.section("Here", [][]string{{o.hereText(e)}})
-	var methods, newer, advice, unknown [][]string
+	p := &page{o: o, all: all || o.Level == Verbose, indent: 11, most: 6}
+	p.line(inOneLine(o.fullName(e.Provider)))
+	p.section("Engine", row(e.Engine+": "+o.Shorten(e.Because)))
+	p.section("Required", o.requiredText(e, p.all)...)
+	p.section("Here", row(o.hereText(e)))
+	var methods, newer, advice, unknown []sectionRow
 	for i, m := range e.Methods {
 		at := o.Shorten(m.Place.String())
 		if m.Implied {
 			at = "implied"
 		}
-		methods = append(methods, []string{fmt.Sprintf("%d", i+1), o.Shorten(m.Method), at, o.Shorten(m.says())})
+		methods = append(methods, row(fmt.Sprintf("%d", i+1), o.Shorten(m.Method), at, o.Shorten(m.says())))
 	}
 	for _, x := range e.Newer {
-		newer = append(newer, []string{sources.JoinSome(x.Versions, 4, ", ", " and %d older"), o.Shorten(x.Why)})
+		newer = append(newer, row(sources.JoinSome(x.Versions, 4, ", ", " and %d older"), o.Shorten(x.Why)))
 	}
 	for _, a := range e.Advice {
-		advice = append(advice, []string{a.Version, a.Paste, o.Shorten(a.What)})
+		advice = append(advice, row(a.Version, a.Paste, o.Shorten(a.What)))
 	}
 	for _, u := range e.Unknown {
-		unknown = append(unknown, []string{o.Shorten(u)})
+		unknown = append(unknown, row(o.Shorten(u)))
 	}
-	p.section("Sources", methods)
-	p.section("Choice", [][]string{{o.Shorten(ui.Together(e.Chosen, e.Why))}})
-	p.section("Not chosen", newer)
-	p.section("To change", advice)
+	p.section("Sources", methods...)
+	p.section("Choice", row(o.Shorten(ui.Together(e.Chosen, e.Why))))
+	p.section("Not chosen", newer...)
+	p.section("To change", advice...)
 	if e.Install != "" {
-		p.section("Then", [][]string{{"larder install", o.Shorten(e.Install)}, {"larder install --upgrade", o.Shorten(e.InstallUpgrade)}})
+		p.section("Then", row("larder install", o.Shorten(e.Install)), row("larder install --upgrade", o.Shorten(e.InstallUpgrade)))
 	}
-	p.section("Unknown", unknown)
-	return p.text.String()
+	p.section("Unknown", unknown...)
+	o.ShowPage(p.text.String(), e)
 }
 
 // fullName is an address as the engine reads it, with the short form that this output uses elsewhere.
@@ -170,43 +157,9 @@ func (o *Output) fullName(address string) string {
 	return address
 }
 
-// A page is a text in sections, each with a label at the left.
-type page struct {
-	o    *Output
-	all  bool // nothing is left out
-	rows int  // the most of a section
-	text strings.Builder
-}
-
-// mostSectionRows is the number of rows of a section, if they fit on a screen.
-const mostSectionRows = 6
-
-// labelIndent is where the rows of a section begin, after its label.
-const labelIndent = 11
-
-// line adds a line. If a name has line breaks, what follows them is indented further than rows are.
-func (p *page) line(text string) { p.text.WriteString(ui.Hanging(text, labelIndent+2) + "\n") }
-
-// section adds rows with a label. It leaves out the last ones if there are too many.
-func (p *page) section(label string, rows [][]string) {
-	left := len(rows) - p.rows
-	if left > 0 && !p.all {
-		rows = rows[:p.rows]
-	}
-	for i, row := range ui.Columns(rows) {
-		p.line(fmt.Sprintf("%-*s", labelIndent, label) + p.o.address(row))
-		if i == 0 {
-			label = ""
-		}
-	}
-	if left > 0 && !p.all {
-		p.line(fmt.Sprintf("%-*sand %d more: --all shows them", labelIndent, "", left))
-	}
-}
-
 // requiredText lists the constraints, each with the places that have it, those that allow any version last. All means
 // that each place has a row.
-func (o *Output) requiredText(e Explanation, all bool) (rows [][]string) {
+func (o *Output) requiredText(e Explanation, all bool) (rows []sectionRow) {
 	var order []string
 	places := map[string][]Constraint{}
 	for _, c := range e.Required {
@@ -222,17 +175,17 @@ func (o *Output) requiredText(e Explanation, all bool) (rows [][]string) {
 			shown = at
 		}
 		for _, c := range shown {
-			row := []string{cmp.Or(constraint, "any version"), o.Shorten(c.Place.String()), c.Module}
+			module := c.Module
 			if others := len(at) - len(shown); others > 0 {
-				row[2] = ui.Together(c.Module, "and "+ui.Count(others, "other place"))
+				module = ui.Together(module, "and "+ui.Count(others, "other place"))
 			}
-			rows = append(rows, row)
+			rows = append(rows, row(cmp.Or(constraint, "any version"), o.Shorten(c.Place.String()), module))
 		}
 	}
 	if len(rows) == 0 {
-		rows = [][]string{{"nothing here requires it"}}
+		rows = []sectionRow{row("nothing here requires it")}
 		if e.Unread != "" {
-			rows = [][]string{{"nothing that can be read here"}}
+			rows = []sectionRow{row("nothing that can be read here")}
 		}
 	}
 	return rows
