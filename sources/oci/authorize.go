@@ -4,11 +4,13 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"net/http"
 	"net/url"
 	"regexp"
 	"sync"
+	"sync/atomic"
 
 	"oras.land/oras-go/v2/registry"
 	"oras.land/oras-go/v2/registry/remote/auth"
@@ -34,7 +36,7 @@ type Access struct {
 	Hint func(r Repository, sent bool) string
 }
 
-// An authorizer authenticates the requests to a registry, with a token for each repository.
+// An authorizer authenticates the requests to a registry, with a client of its own for each repository.
 type authorizer struct {
 	registry string // as in addresses of repositories
 	access   Access
@@ -43,56 +45,129 @@ type authorizer struct {
 	known map[string]*granted // by the name of the repository
 }
 
-// granted is what is known about the access to a repository.
+// granted is the access to a repository.
 type granted struct {
-	cache auth.Cache
-	used  bool // whether there are credentials, and they were requested
+	*auth.Client
+	used atomic.Bool // whether there are credentials, and they were requested
 }
 
+// of returns the access to a repository.
 func (a *authorizer) of(name string) *granted {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	g := a.known[name]
 	if g == nil {
-		g = &granted{cache: auth.NewCache()}
+		g = &granted{}
+		g.Client = &auth.Client{
+			ClientID: "larder", Cache: auth.NewCache(),
+			Client: &http.Client{Transport: a, CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }},
+			Credential: func(ctx context.Context, host string) (auth.Credential, error) {
+				if host != (registry.Reference{Registry: a.registry}).Host() || a.access.Credentials == nil {
+					return auth.EmptyCredential, nil
+				}
+				c, err := a.access.Credentials(ctx, Repository{a.registry, name})
+				if err != nil {
+					return auth.EmptyCredential, &fetch.CredentialsError{Err: err}
+				}
+				g.used.Store(c != Credentials{})
+				return auth.Credential{Username: c.Username, Password: c.Password, AccessToken: c.AccessToken, RefreshToken: c.RefreshToken}, nil
+			},
+		}
 		a.known[name] = g
 	}
 	return g
 }
 
+// An exchange is a request that is authenticated. It is in the context of the requests that it requires: itself, the one
+// for a token, and itself again.
+type exchange struct {
+	next    http.RoundTripper
+	url     *url.URL
+	refusal *refusal // of the request itself
+	err     error    // of the request itself
+}
+
+// exchangeKey is the key of the *exchange.
+type exchangeKey struct{}
+
+// A refusal is an answer with its body in memory.
+type refusal struct {
+	answer http.Response
+	body   []byte
+}
+
+func newRefusal(resp *http.Response) *refusal {
+	body, _ := io.ReadAll(io.LimitReader(resp.Body, maxRefusal))
+	resp.Body.Close()
+	r := &refusal{*resp, body}
+	*resp = *r.response()
+	return r
+}
+
+// Error implements error, because the library loses the answer of a token server.
+func (r *refusal) Error() string { return r.answer.Status }
+
+func (r *refusal) response() *http.Response {
+	resp := r.answer
+	resp.Body, resp.ContentLength = io.NopCloser(bytes.NewReader(r.body)), int64(len(r.body))
+	return &resp
+}
+
 // Send implements [fetch.Authorizer].
 func (a *authorizer) Send(req *http.Request, next http.RoundTripper) (*http.Response, error) {
-	name := nameIn(req.URL.Path)
-	conversation := &conversation{next: next, about: req.URL, check: a.checkRealm}
-	client := a.client(name)
-	client.Client = &http.Client{Transport: conversation, CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
-	resp, err := client.Do(req.WithContext(a.scoped(req.Context(), name, req.URL.Query().Get("from"))))
+	name, x := nameIn(req.URL.Path), &exchange{next: next, url: req.URL}
+	ctx := a.scoped(context.WithValue(req.Context(), exchangeKey{}, x), name, req.URL.Query().Get("from"))
+	resp, err := a.of(name).Do(req.WithContext(ctx))
 	if err == nil {
 		return resp, nil
 	}
-	return conversation.failed(err)
+	// The errors of the library contain URLs, and lose the status.
+	if refused, ok := errors.AsType[*refusal](err); ok {
+		return refused.response(), nil
+	}
+	if errors.Is(err, auth.ErrBasicCredentialNotFound) && x.refusal != nil {
+		return x.refusal.response(), nil
+	}
+	if failed, ok := errors.AsType[*fetch.TokenError](err); ok {
+		return nil, failed
+	}
+	if denied, ok := errors.AsType[*fetch.CredentialsError](err); ok {
+		return nil, denied
+	}
+	if x.err != nil {
+		return nil, x.err
+	}
+	if inner := errors.Unwrap(err); inner != nil {
+		err = inner // without the method and the URL
+	}
+	return nil, &fetch.CredentialsError{Err: err}
 }
 
-// client returns a client for a repository, which still has no transport.
-func (a *authorizer) client(name string) *auth.Client {
-	g := a.of(name)
-	return &auth.Client{
-		ClientID: "larder",
-		Cache:    g.cache,
-		Credential: func(ctx context.Context, host string) (auth.Credential, error) {
-			if host != (registry.Reference{Registry: a.registry}).Host() || a.access.Credentials == nil {
-				return auth.EmptyCredential, nil
-			}
-			c, err := a.access.Credentials(ctx, Repository{a.registry, name})
-			if err != nil {
-				return auth.EmptyCredential, &fetch.CredentialsError{Err: err}
-			}
-			a.mu.Lock()
-			g.used = c != Credentials{}
-			a.mu.Unlock()
-			return auth.Credential{Username: c.Username, Password: c.Password, AccessToken: c.AccessToken, RefreshToken: c.RefreshToken}, nil
-		},
+// RoundTrip implements [http.RoundTripper], for the library. It sends a request of an exchange.
+func (a *authorizer) RoundTrip(req *http.Request) (*http.Response, error) {
+	x := req.Context().Value(exchangeKey{}).(*exchange)
+	if *req.URL == *x.url {
+		var resp *http.Response
+		resp, x.err = x.next.RoundTrip(req)
+		if x.err == nil && resp.StatusCode == http.StatusUnauthorized {
+			x.refusal = newRefusal(resp)
+		}
+		return resp, x.err
 	}
+	if err := a.checkRealm(req); err != nil {
+		return nil, &fetch.CredentialsError{Err: err}
+	}
+	resp, err := x.next.RoundTrip(req)
+	switch {
+	case err != nil:
+		return nil, &fetch.TokenError{URL: req.URL, Err: err}
+	case resp.StatusCode >= 400:
+		return nil, newRefusal(resp)
+	case resp.StatusCode != http.StatusOK:
+		resp.Body.Close()
+		return nil, &fetch.CredentialsError{Err: fmt.Errorf("the token server %s answered with the status %d", fetch.Printable(req.URL.Host), resp.StatusCode)}
+	}
+	return resp, nil
 }
 
 // scoped returns a context for requests about a repository, so that a token is requested for what they need.
@@ -121,10 +196,7 @@ func (a *authorizer) Hint(refusal *fetch.StatusError) string {
 		return ""
 	}
 	name := nameIn(at.Path)
-	g := a.of(name)
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	return a.access.Hint(Repository{a.registry, name}, g.used)
+	return a.access.Hint(Repository{a.registry, name}, a.of(name).used.Load())
 }
 
 // inRepository matches the paths of the API in a repository, whose name may contain the same words.
@@ -136,63 +208,4 @@ func nameIn(path string) string {
 		return match[1]
 	}
 	return ""
-}
-
-// A conversation is the requests that one request requires: itself, the one for a token, and itself again. Its
-// errors come from here, because those of the library contain URLs, and lose the status.
-type conversation struct {
-	next  http.RoundTripper
-	about *url.URL
-	check func(*http.Request) error // of a request for a token
-
-	refusal *http.Response // the last one, with its body in memory
-	err     error          // of the last request
-	asked   bool           // a token was requested
-}
-
-func (c *conversation) RoundTrip(req *http.Request) (*http.Response, error) {
-	token := *req.URL != *c.about
-	if token {
-		if err := c.check(req); err != nil {
-			return nil, &fetch.CredentialsError{Err: err}
-		}
-	}
-	resp, err := c.next.RoundTrip(req)
-	c.refusal, c.err = nil, nil
-	c.asked = c.asked || token
-	switch {
-	case err != nil && token:
-		c.err = &fetch.TokenError{URL: req.URL, Err: err}
-	case err != nil:
-		c.err = err
-	case token && resp.StatusCode != http.StatusOK || resp.StatusCode == http.StatusUnauthorized:
-		body, _ := io.ReadAll(io.LimitReader(resp.Body, maxRefusal))
-		resp.Body.Close()
-		kept := *resp
-		kept.ContentLength = int64(len(body))
-		kept.Body, resp.Body = io.NopCloser(bytes.NewReader(body)), io.NopCloser(bytes.NewReader(body))
-		c.refusal = &kept
-	}
-	return resp, err
-}
-
-// failed returns the answer or the error to a request, given the error of the library.
-func (c *conversation) failed(err error) (*http.Response, error) {
-	if denied, ok := errors.AsType[*fetch.CredentialsError](err); ok {
-		return nil, denied
-	}
-	// Without a request for a token, the library has refused the URL that the registry named for it.
-	if c.refusal != nil && (c.asked || errors.Is(err, auth.ErrBasicCredentialNotFound)) {
-		return c.refusal, nil
-	}
-	if c.err != nil {
-		return nil, c.err
-	}
-	if inner, ok := errors.AsType[*url.Error](err); ok {
-		err = inner.Err
-	}
-	if inner := errors.Unwrap(err); inner != nil {
-		err = inner // without the method and the URL
-	}
-	return nil, &fetch.CredentialsError{Err: err}
 }
