@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"sync"
 
 	"github.com/larder-cli/larder/sources"
 	"github.com/larder-cli/larder/sources/oci"
@@ -23,8 +22,6 @@ type OCI struct {
 	*oci.Mirror
 	Template oci.Template
 	URL      string // as messages name it
-
-	seen sync.Map // the oci.Seen of each sources.Release that Look has read
 }
 
 func (o *OCI) String() string { return o.URL }
@@ -48,7 +45,6 @@ func (o *OCI) Check(releases []Release) error {
 // Look implements [Place].
 func (o *OCI) Look(ctx context.Context, r Release) (State, error) {
 	s, err := o.Mirror.Look(ctx, r.Provider, r.Version, added(r), r.Evidence)
-	o.seen.Store(r.Release, s.Seen)
 	return State{Archives: s.Archives, Signed: s.Signed}, err
 }
 
@@ -71,20 +67,7 @@ func (o *OCI) Put(ctx context.Context, r Release, sent func(int64)) (err error) 
 		defer archive.Close()
 		packages[i].Archive = unchanged{archive, p.Size}
 	}
-	seen, _ := o.seen.Load(r.Release)
-	was, _ := seen.(oci.Seen)
-	return o.differs(o.Mirror.Put(ctx, r.Provider, r.Version, oci.Change{Add: packages, Seen: was, Signed: r.Evidence, Sent: sent}))
-}
-
-// differs returns err with a [DifferError] in place of each [oci.ReplacedError].
-func (o *OCI) differs(err error) error {
-	all := sources.Errors(err)
-	for i, e := range all {
-		if replaced, ok := errors.AsType[*oci.ReplacedError](e); ok {
-			all[i] = &sources.PackageError{ID: replaced.ID, Err: &DifferError{o.URL, replaced.Theirs, replaced.Ours}}
-		}
-	}
-	return errors.Join(all...)
+	return o.Mirror.Put(ctx, r.Provider, r.Version, oci.Change{Add: packages, Signed: r.Evidence, Sent: sent})
 }
 
 // unchanged is an archive, as long as it has its size.
@@ -135,4 +118,4 @@ func (noSlot) Read(context.Context) (string, error) { return "", nil }
 func (noSlot) Write(context.Context, string) error  { return nil }
 
 // Finish implements [Target].
-func (o *OCI) Finish(ctx context.Context, _ sources.Provider) error { return o.differs(o.Settle(ctx)) }
+func (o *OCI) Finish(context.Context, sources.Provider) error { return nil }

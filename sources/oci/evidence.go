@@ -21,10 +21,21 @@ import (
 // maxEvidence is how many referrers of an index are looked at for evidence.
 const maxEvidence = 8
 
+// annotationEvidence is the digest of the files of evidence, which lists of referrers repeat.
+const annotationEvidence = "vnd.larder.evidence.digest"
+
+func digestOf(files evidence.Files) string {
+	var sums []byte
+	for _, file := range files {
+		sums = append(sums, digest.FromBytes(file)...)
+	}
+	return digest.FromBytes(sums).String()
+}
+
 // evidence returns the evidence that refers to an index. If it can't be read, it is ignored with a warning, because no
 // package requires it. The only possible error is that of ctx.
 func (m *Mirror) evidence(ctx context.Context, r Repository, x *index, v sources.Version) (*sources.Signed, []string, error) {
-	signed, err := m.evidences.Get(ctx, r.at(x.digest.String()), func() (*sources.Signed, error) { return m.findEvidence(ctx, r, x) })
+	signed, err := m.signed(ctx, r, x, nil)
 	switch {
 	case ctx.Err() != nil:
 		return nil, nil, ctx.Err()
@@ -34,37 +45,39 @@ func (m *Mirror) evidence(ctx context.Context, r Repository, x *index, v sources
 	return signed, nil, nil
 }
 
-// findEvidence returns the newest evidence that refers to an index, or nil if there is none.
-func (m *Mirror) findEvidence(ctx context.Context, r Repository, x *index) (*sources.Signed, error) {
-	manifests, err := m.evidenceManifests(ctx, r, x.digest)
-	if len(manifests) == 0 {
-		return nil, err
-	}
-	newest := slices.MaxFunc(manifests, func(a, b v1.Manifest) int {
-		return strings.Compare(a.Annotations[v1.AnnotationCreated], b.Annotations[v1.AnnotationCreated])
-	})
-	return m.readEvidence(ctx, r, newest)
-}
-
-// evidenceManifests returns the manifests with evidence for an index, and an error if one of them can't be read.
-func (m *Mirror) evidenceManifests(ctx context.Context, r Repository, of digest.Digest) (all []v1.Manifest, failed error) {
-	referrers, err := m.referrers(ctx, r, of)
-	if err != nil {
-		return nil, err
-	}
-	referrers = slices.DeleteFunc(referrers, func(d v1.Descriptor) bool {
-		return d.ArtifactType != typeEvidence && d.ArtifactType != v1.MediaTypeEmptyJSON // some registries state the type of the configuration
-	})
-	for _, d := range referrers[:min(len(referrers), maxEvidence)] {
-		manifest, err := m.manifest(ctx, r, d)
-		switch {
-		case err != nil:
-			failed = errors.Join(failed, err)
-		case manifest.ArtifactType == typeEvidence && manifest.Subject != nil && manifest.Subject.Digest == of:
-			all = append(all, manifest)
+// signed returns the newest evidence that refers to an index, or nil if there is none. If it is what the caller has, it
+// isn't read.
+func (m *Mirror) signed(ctx context.Context, r Repository, x *index, have *evidence.Files) (*sources.Signed, error) {
+	return m.evidences.Get(ctx, r.at(x.digest.String()), func() (*sources.Signed, error) {
+		referrers, err := m.referrers(ctx, r, x.digest)
+		if err != nil {
+			return nil, err
 		}
-	}
-	return all, failed
+		created := func(annotations map[string]string) string { return annotations[v1.AnnotationCreated] }
+		referrers = slices.DeleteFunc(referrers, func(d v1.Descriptor) bool {
+			return d.ArtifactType != typeEvidence && d.ArtifactType != v1.MediaTypeEmptyJSON // some registries state the type of the configuration
+		})
+		slices.SortStableFunc(referrers, func(a, b v1.Descriptor) int { return strings.Compare(created(b.Annotations), created(a.Annotations)) })
+		if have != nil && len(referrers) > 0 && referrers[0].Annotations[annotationEvidence] == digestOf(*have) {
+			return have.Signed()
+		}
+		var newest *v1.Manifest
+		var failed error
+		for _, d := range referrers[:min(len(referrers), maxEvidence)] {
+			manifest, err := m.manifest(ctx, r, d)
+			switch {
+			case err != nil:
+				failed = errors.Join(failed, err)
+			case manifest.ArtifactType != typeEvidence || manifest.Subject == nil || manifest.Subject.Digest != x.digest:
+			case newest == nil || created(manifest.Annotations) > created(newest.Annotations):
+				newest = &manifest
+			}
+		}
+		if newest == nil {
+			return nil, failed
+		}
+		return m.readEvidence(ctx, r, *newest)
+	})
 }
 
 // referrers returns what refers to a manifest, from the referrers API, or from the tag that stands for it in registries

@@ -41,8 +41,13 @@ const (
 
 	maxRecorded = 8 << 20 // bytes of indexes, and of evidence, that are recorded
 
+	maxMoves = 8 // how often a tag is read again because it has moved
+
 	concurrentManifests = 8 // manifests of an index that are read at the same time
 )
+
+// ErrMoved matches the error for a tag that another program has changed.
+var ErrMoved = errors.New("the tag was changed by another program meanwhile")
 
 // A Mirror reads the repositories to which a template maps providers. It is safe for concurrent use.
 type Mirror struct {
@@ -51,16 +56,14 @@ type Mirror struct {
 	access   Access
 
 	indexes   sources.Memo[string, *index]          // by URL; the packages of a version share them
-	empties   sources.Memo[Repository, struct{}]    // that have the empty blob
-	blobs     sync.Map                              // the name of a repository with a blob, by blobKey
+	seen      sources.Memo[string, *index]          // by URL, as Look has read them; without contents if there is none
+	blobs     sources.Memo[blobKey, string]         // the name of a repository with a blob
 	newest    sources.Memo[Repository, *index]      // the index of the newest version; without contents if there is none
 	evidences sources.Memo[string, *sources.Signed] // by URL of the index that they refer to
 
-	mu      sync.Mutex
-	written []*written // for Settle
-
 	known     sync.Map // of registries whose requests are authenticated
 	unrelated sync.Map // registries without the API for referrers
+	unused    sync.Map // repositories that the registry didn't have at first
 
 	uploads chan struct{} // a place for each large upload
 }
@@ -75,6 +78,7 @@ func New(client *fetch.Client, template Template, access Access) *Mirror {
 	return &Mirror{
 		client: client, template: template, access: access, uploads: make(chan struct{}, concurrentUploads),
 		indexes:   sources.Memo[string, *index]{Max: maxRecorded, Weigh: (*index).weight},
+		seen:      sources.Memo[string, *index]{Max: maxRecorded, Weigh: (*index).weight},
 		evidences: sources.Memo[string, *sources.Signed]{Max: maxRecorded, Weigh: (*sources.Signed).Size},
 	}
 }
@@ -213,7 +217,7 @@ func (m *Mirror) locate(ctx context.Context, id sources.PackageID) (sources.Pack
 // current calls read with the index of a version. If something is missing that the index refers to, and the tag refers to another
 // index by now, it calls read again: some registries remove what no tag leads to.
 func (m *Mirror) current(ctx context.Context, r Repository, v sources.Version, x *index, read func(x *index) error) error {
-	for range maxRaces {
+	for range maxMoves {
 		err := read(x)
 		if !errors.Is(fetch.Absent(err), sources.ErrNotFound) {
 			return err

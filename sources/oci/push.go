@@ -12,7 +12,6 @@ import (
 	"net/http"
 	"regexp"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/opencontainers/go-digest"
@@ -24,29 +23,9 @@ import (
 	"github.com/larder-cli/larder/sources/fetch"
 )
 
-// maxRaces is how often a tag is written again, because another program has changed it meanwhile.
-const maxRaces = 8
-
-// ErrMoved matches the error for a tag that other programs have changed again and again.
-var ErrMoved = errors.New("the tag was changed by another program meanwhile")
-
-// Seen are the manifests that an index had when [Mirror.Look] read it.
-type Seen map[sources.Platform]digest.Digest
-
-// A ReplacedError is a package that another program has stored with other contents since [Mirror.Look] read its index.
-type ReplacedError struct {
-	ID           sources.PackageID
-	Theirs, Ours sources.Hash // of the archives
-}
-
-func (e *ReplacedError) Error() string {
-	return fmt.Sprintf("%s: another program has stored another archive meanwhile, with the hash %s", e.ID, e.Theirs)
-}
-
 // A Change is what to change about a version in a repository. Whatever it doesn't mention stays.
 type Change struct {
 	Add    []Added            // replaces packages for the same platforms
-	Seen   Seen               // only these manifests are replaced, and others are a [ReplacedError]; nil replaces any
 	Remove []sources.Platform // if nothing is left, the version is removed
 	Signed *evidence.Files    // nil keeps the evidence
 
@@ -62,41 +41,35 @@ type Added struct {
 	Filename string
 }
 
-// Put changes a version in the repository of a provider. Readers see the old version or the new one, and its archives and its
-// evidence are there before. After all changes, [Mirror.Settle] must be called. Errors have the type *sources.ProviderError, except
-// for each *[ReplacedError].
+// Put changes a version in the repository of a provider, as [Mirror.Look] has read it, if it has. Readers see the old version or the
+// new one, and its archives and its evidence are there before. Only one program must change a repository at the same time. Errors
+// have the type *sources.ProviderError.
 func (m *Mirror) Put(ctx context.Context, p sources.Provider, v sources.Version, c Change) error {
 	r, err := m.repository(p)
 	if err == nil {
 		err = m.put(ctx, p, r, v, c)
 	}
-	return m.aboutVersion(p, v, err)
-}
-
-// aboutVersion adds the provider and the version to each error that lacks them.
-func (m *Mirror) aboutVersion(p sources.Provider, v sources.Version, err error) error {
-	all := sources.Errors(err)
-	for i, e := range all {
-		if _, ok := errors.AsType[*ReplacedError](e); !ok {
-			all[i] = m.about(p, fmt.Errorf("version %s: %w", v, e))
-		}
+	if err != nil {
+		return m.about(p, fmt.Errorf("version %s: %w", v, err))
 	}
-	if len(all) == 1 {
-		return all[0]
-	}
-	return errors.Join(all...)
+	return nil
 }
 
 func (m *Mirror) put(ctx context.Context, p sources.Provider, r Repository, v sources.Version, c Change) error {
-	w := &written{
-		provider: p, repository: r, version: v,
-		packages: c.Add, seen: c.Seen, added: make([]v1.Descriptor, len(c.Add)), manifests: make([][]byte, len(c.Add)), removed: c.Remove, signed: c.Signed,
+	at := r.at("manifests/" + tag(v))
+	was, err := m.seen.Get(ctx, at, func() (*index, error) { return m.reread(ctx, r, v) })
+	m.seen.Forget(at)
+	if err == nil {
+		err = was.isOf(r, p)
 	}
+	if err != nil {
+		return err
+	}
+	added := make([]v1.Descriptor, len(c.Add))
 	var group errgroup.Group // after an error, the others continue, as the next run needs them too
 	for i, a := range c.Add {
 		group.Go(func() (err error) {
-			w.added[i], w.manifests[i], err = m.pushPackage(ctx, r, a, c.Sent)
-			if err != nil {
+			if added[i], err = m.pushPackage(ctx, r, a, c.Sent); err != nil {
 				return fmt.Errorf("%s: %w", a.Platform, err)
 			}
 			return nil
@@ -105,114 +78,33 @@ func (m *Mirror) put(ctx context.Context, p sources.Provider, r Repository, v so
 	if err := group.Wait(); err != nil {
 		return err
 	}
-	if err := m.write(ctx, w); err != nil {
+	now := was.changed(p, added, c.Remove)
+	if len(now.Manifests) == 0 {
+		return m.removeTag(ctx, r, v, was)
+	}
+	data, err := json.Marshal(now)
+	if err != nil {
 		return err
 	}
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	m.written = append(m.written, w)
-	return nil
-}
-
-// A written is a change of an index.
-type written struct {
-	provider   sources.Provider
-	repository Repository
-	version    sources.Version
-	packages   []Added
-	seen       Seen
-	added      []v1.Descriptor
-	manifests  [][]byte // of added
-	removed    []sources.Platform
-	signed     *evidence.Files
-
-	wrote digest.Digest // of the index that was written last; empty if it didn't have to be
-	at    time.Time     // when the tag was written last; zero if it didn't have to be
-	took  time.Duration // the time from reading the tag to having written it
-}
-
-// write changes the index of a version, unless it is as it should be.
-func (m *Mirror) write(ctx context.Context, w *written) error {
-	r, v := w.repository, w.version
-	for range maxRaces {
-		was, err := m.reread(ctx, r, v)
-		if err != nil {
-			return err
-		}
-		if was.digest == w.wrote && w.wrote != "" {
-			return nil
-		}
-		if err := was.isOf(r, w.provider); err != nil {
-			return err
-		}
-		if err := m.checkSeen(ctx, w, was); err != nil {
-			return err
-		}
-		// Another program may have overwritten the index. Zot then removes the manifests that only the old one referred to.
-		for _, manifest := range w.manifests {
-			if _, _, err := m.pushManifest(ctx, r, v1.MediaTypeImageManifest, manifest, ""); err != nil {
-				return err
+	signed, same := c.Signed, digest.FromBytes(data) == was.digest
+	if signed == nil && was.digest != "" && !same && !was.replaces(added) { // the evidence stays, as far as it can be read
+		if kept, err := m.signed(ctx, r, was, nil); err == nil && kept != nil {
+			if files, err := evidence.Pack(kept); err == nil {
+				signed = &files
 			}
 		}
-		now := was.changed(w.provider, w.added, w.removed)
-		if len(now.Manifests) == 0 {
-			return m.removeTag(ctx, r, v, was)
-		}
-		data, err := json.Marshal(now)
-		if err != nil {
+	}
+	if signed != nil {
+		if err := m.pushEvidence(ctx, r, descriptorOf(data), *signed); err != nil {
 			return err
 		}
-		signed := w.signed
-		if signed == nil && was.digest != "" && !was.replaces(w.added) {
-			signed = m.kept(ctx, r, was)
-		}
-		if signed != nil {
-			if err := m.pushEvidence(ctx, r, descriptorOf(data), *signed); err != nil {
-				return err
-			}
-		}
-		if digest.FromBytes(data) == was.digest {
-			return nil
-		}
-		began := time.Now()
-		if is, err := m.reread(ctx, r, v); err != nil || is.digest != was.digest {
-			continue // changed while the evidence was stored
-		}
-		_, _, err = m.pushManifest(ctx, r, v1.MediaTypeImageIndex, data, tag(v))
-		m.indexes.Forget(r.at("manifests/" + tag(v)))
-		if w.at = time.Now(); err != nil {
-			return err
-		}
-		w.took, w.wrote = w.at.Sub(began), digest.FromBytes(data)
+	}
+	if same {
 		return nil
 	}
-	return fmt.Errorf("%s:%s: %w", r, tag(v), ErrMoved)
-}
-
-// checkSeen returns a [ReplacedError] for each package that is to be added, if the index has a manifest for its platform that is
-// neither that package nor what Look has seen.
-func (m *Mirror) checkSeen(ctx context.Context, w *written, was *index) error {
-	if w.seen == nil {
-		return nil
-	}
-	var all []error
-	for i, a := range w.packages {
-		for _, d := range was.Manifests {
-			if d.Digest == w.added[i].Digest || d.Digest == w.seen[a.Platform] || !isFor(d, a.Platform) {
-				continue
-			}
-			archive, err := m.archive(ctx, w.repository, d)
-			if errors.Is(fetch.Absent(err), sources.ErrNotFound) {
-				continue // the registry has lost it
-			}
-			if err != nil {
-				return fmt.Errorf("%s: %w", a.Platform, err)
-			}
-			id := sources.PackageID{Provider: w.provider, Version: w.version, Platform: a.Platform}
-			all = append(all, &ReplacedError{id, archive.Hash, a.Hash})
-		}
-	}
-	return errors.Join(all...)
+	err = m.pushManifest(ctx, r, v1.MediaTypeImageIndex, data, tag(v))
+	m.indexes.Forget(at)
+	return err
 }
 
 // isFor reports whether the manifest of a descriptor is that of a package for a platform.
@@ -220,94 +112,12 @@ func isFor(d v1.Descriptor, p sources.Platform) bool {
 	return d.ArtifactType == typeTarget && d.Platform != nil && d.Platform.OSVersion == "" && d.Platform.OS == p.OS && d.Platform.Architecture == p.Arch
 }
 
-// kept returns the evidence of an index, for the index that takes its place, or nil if there is none that can be read.
-func (m *Mirror) kept(ctx context.Context, r Repository, was *index) *evidence.Files {
-	signed, err := m.findEvidence(ctx, r, was)
-	if err != nil || signed == nil {
-		return nil
-	}
-	files, err := evidence.Pack(signed)
-	if err != nil {
-		return nil
-	}
-	return &files
-}
-
-// Settle looks at all versions that Put has changed again, and repeats the changes that another program has
-// overwritten. Registries can't write a tag on the condition that it is unchanged. So it waits until a program
-// that has read a tag before Put changed it should have written it. It doesn't replace other contents of the same
-// packages: they are a [ReplacedError]. It returns all errors, as Put does.
-func (m *Mirror) Settle(ctx context.Context) error {
-	m.mu.Lock()
-	all := m.written
-	m.written = nil
-	m.mu.Unlock()
-	errs := make([]error, len(all))
-	var group errgroup.Group
-	group.SetLimit(settlers)
-	for i, w := range all {
-		group.Go(func() error {
-			errs[i] = m.aboutVersion(w.provider, w.version, m.settle(ctx, w))
-			return nil
-		})
-	}
-	_ = group.Wait()
-	return errors.Join(errs...)
-}
-
-// ErrNotServed matches the error for a tag that a registry accepts again and again, and then doesn't have.
-var ErrNotServed = errors.New("the registry accepts the tag, but answers that it doesn't exist")
-
-func (m *Mirror) settle(ctx context.Context, w *written) error {
-	n := 0
-	for was := (time.Time{}); w.at != was; n++ {
-		if n == maxRaces {
-			return m.unsettled(ctx, w)
-		}
-		was = w.at
-		if err := sleep(ctx, min(max(leastSettling, settlingTimes*w.took), mostSettling)-time.Since(was)); err != nil {
-			return err
-		}
-		if err := m.write(ctx, w); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-// unsettled returns the error for a tag that is never as it was written.
-func (m *Mirror) unsettled(ctx context.Context, w *written) error {
-	at := w.repository.String() + ":" + tag(w.version)
-	if is, err := m.reread(ctx, w.repository, w.version); err == nil && is.digest == "" {
-		return sources.WithHint(fmt.Errorf("%s: %w", at, ErrNotServed), "check the storage of the registry, and the proxies and caches in front of it")
-	}
-	return fmt.Errorf("%s: %w", at, ErrMoved)
-}
-
-// How long to wait until a tag is looked at again: a multiple of the time that writing it took, within limits.
-const (
-	settlingTimes = 5
-	leastSettling = 100 * time.Millisecond
-	mostSettling  = 5 * time.Second
-	settlers      = 16 // how many tags are looked at concurrently
-)
-
-func sleep(ctx context.Context, d time.Duration) error {
-	select {
-	case <-time.After(d):
-		return nil
-	case <-ctx.Done():
-		return ctx.Err()
-	}
-}
-
 func descriptorOf(index []byte) v1.Descriptor {
 	return v1.Descriptor{MediaType: v1.MediaTypeImageIndex, ArtifactType: typeProvider, Digest: digest.FromBytes(index), Size: int64(len(index))}
 }
 
-// pushPackage stores the archive of a package, and returns its manifest, which still has to be stored, with the descriptor
-// for an index.
-func (m *Mirror) pushPackage(ctx context.Context, r Repository, a Added, sent func(int64)) (d v1.Descriptor, manifest []byte, err error) {
+// pushPackage stores a package, and returns the descriptor of its manifest for an index.
+func (m *Mirror) pushPackage(ctx context.Context, r Repository, a Added, sent func(int64)) (d v1.Descriptor, err error) {
 	layer, manifest, d, err := a.manifest()
 	if err == nil {
 		err = m.pushBlob(ctx, r, layer, a.Archive, sent)
@@ -315,7 +125,10 @@ func (m *Mirror) pushPackage(ctx context.Context, r Repository, a Added, sent fu
 	if err == nil {
 		err = m.pushEmpty(ctx, r)
 	}
-	return d, manifest, err
+	if err == nil {
+		err = m.pushManifest(ctx, r, v1.MediaTypeImageManifest, manifest, "")
+	}
+	return d, err
 }
 
 // manifest returns the descriptor of the archive, its manifest, and the descriptor of that. They depend on nothing else than
@@ -342,7 +155,6 @@ func (a Added) manifest() (layer v1.Descriptor, manifest []byte, d v1.Descriptor
 // A State is what a repository has of a version.
 type State struct {
 	Archives map[sources.Platform]sources.Hash
-	Seen     Seen            // never nil
 	Signed   *sources.Signed // its evidence, if that was asked about; nil if there is none that can be read
 }
 
@@ -357,12 +169,14 @@ func (m *Mirror) Look(ctx context.Context, p sources.Provider, v sources.Version
 }
 
 func (m *Mirror) look(ctx context.Context, p sources.Provider, v sources.Version, packages []Added, files *evidence.Files) (State, error) {
-	s := State{Archives: map[sources.Platform]sources.Hash{}, Seen: Seen{}}
+	s := State{Archives: map[sources.Platform]sources.Hash{}}
 	r, err := m.repository(p)
 	if err != nil {
 		return s, err
 	}
-	x, err := m.reread(ctx, r, v)
+	at := r.at("manifests/" + tag(v))
+	m.seen.Forget(at)
+	x, err := m.seen.Get(ctx, at, func() (*index, error) { return m.reread(ctx, r, v) })
 	if err == nil {
 		err = x.isOf(r, p)
 	}
@@ -383,7 +197,6 @@ func (m *Mirror) look(ctx context.Context, p sources.Provider, v sources.Version
 		if err != nil {
 			return s, x.wrap(err)
 		}
-		s.Seen[platform] = entry.Digest
 		hash, ok := pushed[entry.Digest]
 		if !ok {
 			archive, err := m.archive(ctx, r, entry)
@@ -397,8 +210,12 @@ func (m *Mirror) look(ctx context.Context, p sources.Provider, v sources.Version
 		}
 		s.Archives[platform] = hash
 	}
+	m.evidences.Forget(r.at(x.digest.String()))
 	if files != nil {
-		s.Signed, err = m.compareEvidence(ctx, r, x, *files)
+		s.Signed, err = m.signed(ctx, r, x, files)
+		if failed, ok := errors.AsType[*fetch.Error](err); ctx.Err() == nil && (!ok || failed.Cause() == "") {
+			err = nil // it can't be read, also another time
+		}
 	}
 	return s, err
 }
@@ -407,6 +224,9 @@ func (m *Mirror) look(ctx context.Context, p sources.Provider, v sources.Version
 func (m *Mirror) occupied(ctx context.Context, r Repository, p sources.Provider) error {
 	x, err := m.newest.Get(ctx, r, func() (*index, error) {
 		versions, err := m.versions(ctx, r)
+		if errors.Is(err, sources.ErrNotFound) {
+			m.unused.Store(r, true)
+		}
 		if err != nil || len(versions) == 0 {
 			return &index{}, nil //nolint:nilerr // if the repository can't be read, writing fails too
 		}
@@ -420,17 +240,6 @@ func (m *Mirror) occupied(ctx context.Context, r Repository, p sources.Provider)
 		return err
 	}
 	return x.isOf(r, p)
-}
-
-// pushEmpty stores the blob that stands for no configuration.
-func (m *Mirror) pushEmpty(ctx context.Context, r Repository) error {
-	_, err := m.empties.Get(ctx, r, func() (struct{}, error) {
-		return struct{}{}, m.pushBlob(ctx, r, v1.DescriptorEmptyJSON, bytes.NewReader(v1.DescriptorEmptyJSON.Data), nil)
-	})
-	if err != nil {
-		m.empties.Forget(r)
-	}
-	return err
 }
 
 // reread returns the index of a version as it is now, and an empty one if there is none.
@@ -503,7 +312,11 @@ func (m *Mirror) removeTag(ctx context.Context, r Repository, v sources.Version,
 				return err
 			}
 		}
-		_, err := m.client.Do(ctx, fetch.Write{Method: http.MethodDelete, URL: r.at("manifests/" + reference)})
+		at := r.at("manifests/" + reference)
+		err := m.client.Call(ctx, fetch.Call{URL: at}, func(ctx context.Context) error {
+			_, err := sender{Client: m.client}.send(ctx, http.MethodDelete, at)
+			return err
+		})
 		if err == nil || errors.Is(fetch.Absent(err), sources.ErrNotFound) {
 			m.indexes.Forget(r.at("manifests/" + tag(v)))
 			return nil
@@ -540,126 +353,36 @@ func (m *Mirror) otherTags(ctx context.Context, r Repository, v sources.Version,
 	return nil
 }
 
-// pushEvidence stores the evidence for the index of a version, unless it is there. It may be stored before the index.
+// pushEvidence stores the evidence for the index of a version, before that.
 func (m *Mirror) pushEvidence(ctx context.Context, r Repository, of v1.Descriptor, files evidence.Files) error {
-	if there, err := m.hasEvidence(ctx, r, of.Digest, files); err != nil || there {
-		return err
+	manifest := v1.Manifest{
+		MediaType: v1.MediaTypeImageManifest, ArtifactType: typeEvidence, Config: v1.DescriptorEmptyJSON, Subject: &of,
+		Layers:      make([]v1.Descriptor, len(files)),
+		Annotations: map[string]string{v1.AnnotationCreated: time.Now().UTC().Format(time.RFC3339Nano), annotationEvidence: digestOf(files)},
 	}
-	manifest := v1.Manifest{MediaType: v1.MediaTypeImageManifest, ArtifactType: typeEvidence, Config: v1.DescriptorEmptyJSON, Subject: &of}
 	manifest.SchemaVersion = 2
+	var group errgroup.Group
+	group.Go(func() error { return m.pushEmpty(ctx, r) })
 	for i, name := range evidence.Names {
-		manifest.Layers = append(manifest.Layers, v1.Descriptor{
+		d := v1.Descriptor{
 			MediaType: "application/octet-stream", Digest: digest.FromBytes(files[i]), Size: int64(len(files[i])),
 			Annotations: map[string]string{v1.AnnotationTitle: name},
-		})
-	}
-	if err := m.pushEmpty(ctx, r); err != nil {
-		return err
-	}
-	for i := range manifest.Layers {
-		if err := m.pushBlob(ctx, r, manifest.Layers[i], bytes.NewReader(files[i]), nil); err != nil {
-			return err
 		}
-		if len(files[i]) <= smallFile {
+		group.Go(func() error { return m.pushBlob(ctx, r, d, bytes.NewReader(files[i]), nil) })
+		if manifest.Layers[i] = d; len(files[i]) <= smallFile {
 			manifest.Layers[i].Data = files[i]
 		}
 	}
-	manifest.Annotations = map[string]string{
-		v1.AnnotationCreated: time.Now().UTC().Format(time.RFC3339Nano),
-		annotationEvidence:   digestOf(files),
+	if err := group.Wait(); err != nil {
+		return err
 	}
 	data, err := json.Marshal(manifest)
-	if err != nil {
-		return err
-	}
-	d, reply, err := m.pushManifest(ctx, r, v1.MediaTypeImageManifest, data, "")
-	if err != nil {
-		return err
+	if err == nil {
+		err = m.pushManifest(ctx, r, v1.MediaTypeImageManifest, data, "")
 	}
 	m.evidences.Forget(r.at(of.Digest.String()))
-	if reply.Header.Get("OCI-Subject") != "" {
-		return nil
-	}
-	d.ArtifactType, d.Annotations = typeEvidence, manifest.Annotations
-	return m.listReferrer(ctx, r, of.Digest, d)
-}
-
-// annotationEvidence is the digest of the files of evidence, which lists of referrers repeat.
-const annotationEvidence = "vnd.larder.evidence.digest"
-
-func digestOf(files evidence.Files) string {
-	var sums []byte
-	for _, file := range files {
-		sums = append(sums, digest.FromBytes(file)...)
-	}
-	return digest.FromBytes(sums).String()
-}
-
-// hasEvidence reports whether the newest evidence for an index consists of these files.
-func (m *Mirror) hasEvidence(ctx context.Context, r Repository, of digest.Digest, files evidence.Files) (bool, error) {
-	referrers, err := m.referrers(ctx, r, of)
-	if err != nil {
-		return false, err
-	}
-	if newest := newestEvidence(referrers); newest != nil && newest.Annotations[annotationEvidence] != "" {
-		return newest.Annotations[annotationEvidence] == digestOf(files), nil
-	}
-	others, _ := m.evidenceManifests(ctx, r, of) // what can't be read gets company
-	return slices.ContainsFunc(others, func(other v1.Manifest) bool { return other.Annotations[annotationEvidence] == digestOf(files) }), nil
-}
-
-// compareEvidence returns the evidence for an index, or nil if there is none that can be read. It doesn't read these files.
-func (m *Mirror) compareEvidence(ctx context.Context, r Repository, x *index, files evidence.Files) (*sources.Signed, error) {
-	same, err := m.hasEvidence(ctx, r, x.digest, files)
-	if err != nil {
-		return nil, err
-	}
-	if same {
-		return files.Signed()
-	}
-	signed, err := m.findEvidence(ctx, r, x)
-	if failed, ok := errors.AsType[*fetch.Error](err); ok && failed.Cause() != "" || ctx.Err() != nil {
-		return nil, err // another time, it may be readable
-	}
-	if err != nil {
-		return nil, nil //nolint:nilerr // it can't be read
-	}
-	return signed, nil
-}
-
-// newestEvidence returns the newest evidence in a list of referrers, as far as the list has its age, or nil.
-func newestEvidence(referrers []v1.Descriptor) (newest *v1.Descriptor) {
-	for _, d := range referrers {
-		if d.ArtifactType == typeEvidence && (newest == nil || d.Annotations[v1.AnnotationCreated] > newest.Annotations[v1.AnnotationCreated]) {
-			newest = &d
-		}
-	}
-	return newest
+	return err
 }
 
 // smallFile is the size of a file, in bytes, up to which a manifest contains it.
 const smallFile = 64 << 10
-
-// listReferrer adds a referrer to the tag that stands for the referrers of a manifest, in registries without an API for
-// them.
-func (m *Mirror) listReferrer(ctx context.Context, r Repository, of digest.Digest, d v1.Descriptor) error {
-	for range maxRaces {
-		all, err := m.referrers(ctx, r, of)
-		if err != nil {
-			return err
-		}
-		if slices.ContainsFunc(all, func(other v1.Descriptor) bool { return other.Digest == d.Digest }) {
-			return nil
-		}
-		x := v1.Index{MediaType: v1.MediaTypeImageIndex, Manifests: append(all, d)}
-		x.SchemaVersion = 2
-		data, err := json.Marshal(x)
-		if err != nil {
-			return err
-		}
-		if _, _, err := m.pushManifest(ctx, r, v1.MediaTypeImageIndex, data, referrersTag(of)); err != nil {
-			return err
-		}
-	}
-	return fmt.Errorf("%s: %w", strings.TrimSuffix(r.at("manifests/"+referrersTag(of)), "/"), ErrMoved)
-}

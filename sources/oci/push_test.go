@@ -11,7 +11,6 @@ import (
 	"net/http"
 	"slices"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
@@ -235,25 +234,6 @@ type withoutSubject struct{ http.ResponseWriter }
 func (w withoutSubject) WriteHeader(status int) {
 	w.Header().Del("OCI-Subject")
 	w.ResponseWriter.WriteHeader(status)
-}
-
-// Registries have no locks, but no program loses what another one writes at the same time.
-func TestPushersAtOnce(t *testing.T) {
-	w := sourcetest.New(t)
-	var group sync.WaitGroup
-	var all []oci.Added
-	for _, platform := range []string{"linux_amd64", "linux_arm64", "darwin_arm64", "windows_amd64", "freebsd_amd64"} {
-		one := added(platform, 100)
-		all = append(all, one)
-		p := newPusher(t, w, oci.Access{})
-		group.Go(func() {
-			if err := errors.Join(p.put(oci.Change{Add: []oci.Added{one}}), p.Settle(t.Context())); err != nil {
-				t.Error(err)
-			}
-		})
-	}
-	group.Wait()
-	sourcetest.EqualSlices(t, newPusher(t, w, oci.Access{}).archives(), texts(all...), "archives")
 }
 
 func TestPushWithCredentials(t *testing.T) {

@@ -1,0 +1,68 @@
+package oci_test
+
+import (
+	"fmt"
+	"maps"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/larder-cli/larder/sources"
+	"github.com/larder-cli/larder/sources/evidence"
+	"github.com/larder-cli/larder/sources/oci"
+	"github.com/larder-cli/larder/sources/sourcetest"
+)
+
+var endOfPath = regexp.MustCompile(`sha256[:-].*|uploads/.*`)
+
+// requests returns METHOD PATH COUNT of the requests that the registry has got since the last call, without digests.
+func (p *pusher) requests() string {
+	counts := map[string]int{}
+	for _, r := range p.world.OCI().Requests() {
+		_, path, _ := strings.Cut(r.Path, provider+"/")
+		counts[r.Method+" "+endOfPath.ReplaceAllString(path, "")]++
+	}
+	p.world.OCI().Forget()
+	var all []string
+	for _, request := range slices.Sorted(maps.Keys(counts)) {
+		all = append(all, fmt.Sprint(request, " ", counts[request]))
+	}
+	return strings.Join(all, ", ")
+}
+
+// A push sends few requests. Only what may be there is looked for, and a blob is pushed once for each repository.
+func TestRequestsOfPush(t *testing.T) {
+	w := sourcetest.New(t)
+	id := sourcetest.Address(t, provider)
+	linux, darwin, other := added("linux_amd64", 3<<20), added("darwin_arm64", 3<<20), added("linux_amd64", 100)
+	files, err := evidence.Pack(&sources.Signed{Sums: []byte("x"), Signature: []byte("y"), Keys: []sources.Key{{Armor: "z"}}, Origin: "https://example.com/"})
+	check(t, err)
+	push := func(p *pusher, version string, files *evidence.Files, all ...oci.Added) string { // the last one
+		t.Helper()
+		v := sourcetest.Number(t, version)
+		_, _ = p.Look(t.Context(), id, v, all, files)
+		check(t, p.Put(t.Context(), id, v, oci.Change{Add: all[len(all)-1:], Signed: files}))
+		return strings.ReplaceAll(p.requests(), version, "TAG")
+	}
+	first := newPusher(t, w, oci.Access{})
+	sourcetest.Equal(t, push(first, "1.0.0", nil, linux),
+		"GET manifests/TAG 1, GET tags/list 1, POST blobs/ 2, PUT blobs/ 2, PUT manifests/ 1, PUT manifests/TAG 1", "new repository")
+	sourcetest.Equal(t, push(first, "1.0.0", nil, linux, darwin),
+		"GET manifests/TAG 1, GET referrers/ 1, POST blobs/ 1, PUT blobs/ 1, PUT manifests/ 1, PUT manifests/TAG 1", "second package")
+	sourcetest.Equal(t, push(first, "2.0.0", nil, darwin), "GET manifests/TAG 1, PUT manifests/ 1, PUT manifests/TAG 1", "known archive")
+
+	second := newPusher(t, w, oci.Access{})
+	sourcetest.Equal(t, push(second, "2.0.0", nil, darwin, other),
+		"GET manifests/TAG 1, GET referrers/ 1, HEAD blobs/ 2, POST blobs/ 1, PUT blobs/ 1, PUT manifests/ 1, PUT manifests/TAG 1", "another process")
+	// The registry in memory doesn't say that it knows referrers, so they are also stored under a tag.
+	sourcetest.Equal(t, push(second, "3.0.0", &files, other),
+		"GET manifests/ 1, GET manifests/2.0.0 1, GET manifests/TAG 1, GET tags/list 1, HEAD blobs/ 4, POST blobs/ 4, PUT blobs/ 4, PUT manifests/ 3, PUT manifests/TAG 1",
+		"evidence")
+	sourcetest.Equal(t, push(second, "3.0.0", nil, other, darwin),
+		"GET manifests/ 2, GET manifests/TAG 1, GET referrers/ 1, HEAD blobs/ 1, PUT manifests/ 3, PUT manifests/TAG 1", "kept evidence")
+
+	w = sourcetest.New(t)
+	sourcetest.Equal(t, push(newPusher(t, w, oci.Access{}), "1.0.0", &files, linux),
+		"GET manifests/ 1, GET manifests/TAG 1, GET tags/list 1, POST blobs/ 6, PUT blobs/ 6, PUT manifests/ 3, PUT manifests/TAG 1", "new repository, evidence")
+}
