@@ -46,9 +46,6 @@ const (
 	concurrentManifests = 8 // manifests of an index that are read at the same time
 )
 
-// ErrMoved matches the error for a tag that another program has changed.
-var ErrMoved = errors.New("the tag was changed by another program meanwhile")
-
 // A Mirror reads the repositories to which a template maps providers. It is safe for concurrent use.
 type Mirror struct {
 	client   *fetch.Client

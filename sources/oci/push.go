@@ -337,7 +337,7 @@ func (m *Mirror) otherTags(ctx context.Context, r Repository, v sources.Version,
 		if err != nil {
 			return err
 		}
-		if w, err := versionOf(other); err == nil && other == tag(w) || !validTag.MatchString(other) {
+		if w, err := versionOf(other); err == nil && other == tag(w) || other == leaseTag || !validTag.MatchString(other) {
 			continue
 		}
 		doc, err := m.client.Document(ctx, fetch.Request{URL: r.at("manifests/" + other), Accept: acceptManifests, Limit: maxManifest, SameHost: true})

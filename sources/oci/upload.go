@@ -132,7 +132,8 @@ func advise(err error) error {
 	case status.Code == http.StatusInsufficientStorage, strings.Contains(said, "quota"), strings.Contains(said, "exceed"):
 		hint = "the registry has no space left for this: remove something there, or raise the quota; the next run continues"
 	case strings.Contains(said, "immutable"):
-		hint = "let the registry change tags: the tag of a version changes when a platform or other evidence is added"
+		hint = "let the registry change tags: the tag of a version changes when a platform or other evidence is added, and " +
+			leaseTag + " with each push"
 	}
 	if hint == "" {
 		return err

@@ -1,0 +1,112 @@
+package oci
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"time"
+
+	v1 "github.com/opencontainers/image-spec/specs-go/v1"
+
+	"github.com/larder-cli/larder/sources"
+	"github.com/larder-cli/larder/sources/fetch"
+)
+
+// The lease of a repository is the text in an annotation of a manifest with this tag.
+const (
+	leaseTag        = "larder-lease"
+	typeLease       = "application/vnd.larder.lease"
+	annotationLease = "vnd.larder.lease"
+)
+
+// How long to wait until a tag is read again: a multiple of the time that writing it took, within limits.
+const (
+	settlingTimes = 5
+	leastSettling = 100 * time.Millisecond
+	mostSettling  = 5 * time.Second
+)
+
+// ErrMoved matches the error for a tag that another program has changed.
+var ErrMoved = errors.New("the tag was changed by another program meanwhile")
+
+// ErrNotServed matches the error for a tag that a registry accepts, and then doesn't have.
+var ErrNotServed = errors.New("the registry accepts the tag, but answers that it doesn't exist")
+
+// Lease returns the text of the lease in the repository of a provider, and "" if there is none.
+func (m *Mirror) Lease(ctx context.Context, p sources.Provider) (text string, err error) {
+	r, err := m.repository(p)
+	if err == nil {
+		text, _, err = m.lease(ctx, r)
+	}
+	if err != nil {
+		return "", m.about(p, err)
+	}
+	return text, nil
+}
+
+// lease returns the text of the lease, and whether it has a manifest.
+func (m *Mirror) lease(ctx context.Context, r Repository) (text string, there bool, err error) {
+	read := func(doc *fetch.Document) error {
+		var manifest v1.Manifest
+		err := decode(doc, &manifest)
+		text = manifest.Annotations[annotationLease]
+		return doc.Wrap(err)
+	}
+	_, err = m.client.Document(ctx, fetch.Request{URL: r.at("manifests/" + leaseTag), Accept: acceptManifests, SameHost: true, Read: read})
+	if errors.Is(fetch.Absent(err), sources.ErrNotFound) {
+		return "", false, nil
+	}
+	return text, true, err
+}
+
+// SetLease writes the lease, or removes it if the text is empty: then the tag remains, because few users may remove one.
+// Registries can't write on a condition, so it waits and reads again: the error matches [ErrMoved] if another program has
+// written its own meanwhile.
+func (m *Mirror) SetLease(ctx context.Context, p sources.Provider, text string) error {
+	r, err := m.repository(p)
+	if err == nil {
+		err = m.setLease(ctx, r, text)
+	}
+	if err != nil {
+		return m.about(p, err)
+	}
+	return nil
+}
+
+func (m *Mirror) setLease(ctx context.Context, r Repository, text string) error {
+	began := time.Now()
+	manifest := v1.Manifest{
+		MediaType: v1.MediaTypeImageManifest, ArtifactType: typeLease, Config: v1.DescriptorEmptyJSON,
+		Layers: []v1.Descriptor{v1.DescriptorEmptyJSON}, Annotations: map[string]string{annotationLease: text},
+	}
+	manifest.SchemaVersion = 2
+	data, err := json.Marshal(manifest)
+	if err == nil {
+		err = m.pushEmpty(ctx, r)
+	}
+	if err == nil {
+		err = m.pushManifest(ctx, r, v1.MediaTypeImageManifest, data, leaseTag)
+	}
+	if err != nil || text == "" {
+		return err
+	}
+	// Another program that has read the tag before should have written it by then.
+	select {
+	case <-time.After(min(max(leastSettling, settlingTimes*time.Since(began)), mostSettling)):
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+	now, there, err := m.lease(ctx, r)
+	switch {
+	case err != nil:
+		return err
+	case !there:
+		err = sources.WithHint(ErrNotServed, "check the storage of the registry, and the proxies and caches in front of it")
+	case now != text:
+		err = ErrMoved
+	default:
+		return nil
+	}
+	return fmt.Errorf("%s:%s: %w", r, leaseTag, err)
+}

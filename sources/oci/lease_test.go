@@ -1,0 +1,122 @@
+package oci_test
+
+import (
+	"errors"
+	"net/http"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/larder-cli/larder/sources"
+	"github.com/larder-cli/larder/sources/fetch"
+	"github.com/larder-cli/larder/sources/oci"
+	"github.com/larder-cli/larder/sources/sourcetest"
+)
+
+// lease checks the text of the lease.
+func (p *pusher) lease(want string) {
+	p.Helper()
+	got, err := p.Lease(p.Context(), sourcetest.Address(p, provider))
+	sourcetest.Expect(p, err == nil && got == want, "the lease is %q, %v; want %q", got, err, want)
+}
+
+func (p *pusher) setLease(text string) error {
+	return p.SetLease(p.Context(), sourcetest.Address(p, provider), text)
+}
+
+// A lease is no version, and takes few requests.
+func TestLease(t *testing.T) {
+	p := newPusher(t, sourcetest.New(t), oci.Access{})
+	_, err := p.Look(t.Context(), sourcetest.Address(t, provider), sourcetest.Number(t, "1.0.0"), nil, nil)
+	sourcetest.ErrorIs(t, err, sources.ErrNotFound)
+	p.requests()
+	p.lease("")
+	check(t, p.setLease("pid 1"))
+	sourcetest.Equal(t, p.requests(), "GET manifests/larder-lease 2, POST blobs/ 1, PUT blobs/ 1, PUT manifests/larder-lease 1", "first lease")
+	p.lease("pid 1")
+	check(t, p.setLease("pid 1, again"))
+	sourcetest.Equal(t, p.requests(), "GET manifests/larder-lease 2, PUT manifests/larder-lease 1", "renewed lease")
+
+	l, err := p.Versions(t.Context(), sourcetest.Address(t, provider))
+	sourcetest.Expect(t, err == nil && len(l.Versions) == 0, "versions %v, %v", l.Versions, err)
+	check(t, p.put(oci.Change{Add: []oci.Added{added("linux_amd64", 10)}}))
+	p.requests()
+	newPusher(t, p.world, oci.Access{}).lease("pid 1, again")
+	p.requests()
+	check(t, p.setLease(""))
+	sourcetest.Equal(t, p.requests(), "PUT manifests/larder-lease 1", "removal")
+	p.lease("")
+	tagged, err := p.Tagged(t.Context(), sourcetest.Address(t, provider))
+	sourcetest.Expect(t, err == nil && len(tagged) == 1, "tagged %v, %v", tagged, err)
+}
+
+// Real registries keep a lease, too.
+func TestLeaseInProgram(t *testing.T) {
+	s := sourcetest.NewRegistry(t, sourcetest.Distribution, false)
+	template, err := oci.ParseTemplate(s.Host + "/mirror/${namespace}/${type}")
+	check(t, err)
+	p := &pusher{T: t, Mirror: oci.New(fetch.New(fetch.Options{Transport: s.Transport()}), template, oci.Access{Push: true})}
+	for _, text := range []string{"pid 1", "pid 2", "", "pid 3"} {
+		check(t, p.setLease(text))
+		p.lease(text)
+	}
+	l, err := p.Versions(t.Context(), sourcetest.Address(t, provider))
+	sourcetest.Expect(t, err == nil && len(l.Versions) == 0, "versions %v, %v", l.Versions, err)
+}
+
+// Of programs that write the lease at the same time, one has it.
+func TestLeaseAtOnce(t *testing.T) {
+	w := sourcetest.New(t)
+	for range 3 {
+		var pushers [4]*pusher
+		for i := range pushers {
+			pushers[i] = newPusher(t, w, oci.Access{})
+			pushers[i].lease("")
+		}
+		var group sync.WaitGroup
+		var errs [4]error
+		for i, p := range pushers {
+			group.Go(func() { errs[i] = p.setLease(strings.Repeat("x", i+1)) })
+		}
+		group.Wait()
+		got := 0
+		for _, err := range errs {
+			sourcetest.Expect(t, err == nil || errors.Is(err, oci.ErrMoved), "error %v", err)
+			if err == nil {
+				got++
+			}
+		}
+		sourcetest.Equal(t, got, 1, "programs with the lease")
+		check(t, newPusher(t, w, oci.Access{}).setLease(""))
+	}
+}
+
+// A lease can't be taken if the registry doesn't keep tags, or doesn't change them.
+func TestLeaseRefused(t *testing.T) {
+	for name, test := range map[string]struct {
+		method string
+		answer http.HandlerFunc
+		is     error
+		hint   string
+	}{
+		"not served": {"GET", refuse(404, "MANIFEST_UNKNOWN", "manifest unknown"), oci.ErrNotServed, "check the storage of the registry"},
+		"immutable":  {"PUT", refuse(400, "TAG_INVALID", "the tag larder-lease is immutable"), nil, "larder-lease with each push"},
+		"denied":     {"PUT", refuse(403, "DENIED", "denied"), fetch.ErrUnauthorized, "check the credentials"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := sourcetest.New(t)
+			w.OCI().Around(func(next http.Handler) http.Handler {
+				return http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) {
+					if r.Method == test.method && strings.HasSuffix(r.URL.Path, "/manifests/larder-lease") {
+						test.answer(rw, r)
+						return
+					}
+					next.ServeHTTP(rw, r)
+				})
+			})
+			err := newPusher(t, w, writer).setLease("pid 1")
+			sourcetest.Require(t, err != nil && (test.is == nil || errors.Is(err, test.is)), "error %v", err)
+			sourcetest.Expect(t, len(sources.Hints(err)) == 1 && strings.Contains(sources.Hints(err)[0], test.hint), "hints %q", sources.Hints(err))
+		})
+	}
+}
