@@ -144,11 +144,10 @@ func (c *Client) roundTripIn(t *try, req *http.Request) (*http.Response, error) 
 	maps.Copy(header, req.Header)
 	resp, _, err := c.roundTrip(ctx, w, &way{over: over, effort: t.effort, method: req.Method, like: like}, u, header)
 	if err != nil {
-		body.end(0)
 		w.stop()
-		return nil, err
+		return nil, cmp.Or(body.end(0), err)
 	}
-	body.end(max(0, req.ContentLength))
+	_ = body.end(max(0, req.ContentLength))
 	if w.patience > 0 { // some servers send a few bytes while they verify
 		w.slowly(w.patience)
 	}
@@ -170,24 +169,26 @@ type sentBody struct {
 
 	current *sentReader // nil if the request has ended
 	sent    int64
+	err     error // of the contents, which a try doesn't change
 }
 
 // reads returns a reader that counts, instead of an earlier one.
 func (b *sentBody) reads(from io.ReadCloser) io.ReadCloser {
-	b.end(0)
+	_ = b.end(0)
 	b.of.mu.Lock()
 	defer b.of.mu.Unlock()
 	b.current = &sentReader{from, b}
 	return b.current
 }
 
-// end ends the body, when so many bytes have arrived.
-func (b *sentBody) end(arrived int64) {
+// end ends the body, when so many bytes have arrived. It returns the error of the contents, if there was one.
+func (b *sentBody) end(arrived int64) error {
 	b.of.mu.Lock()
 	defer b.of.mu.Unlock()
 	b.current = nil
 	b.of.count(arrived - b.sent)
 	b.sent = arrived
+	return b.err
 }
 
 // A sentReader reads a body. The transport may still read it when the request has ended, which then has no effect.
@@ -208,6 +209,9 @@ func (r *sentReader) Read(p []byte) (int, error) {
 	b.moved()
 	b.sent += int64(n)
 	b.of.count(int64(n))
+	if err != nil && !errors.Is(err, io.EOF) {
+		b.err = err
+	}
 	return n, err
 }
 

@@ -10,6 +10,7 @@ import (
 	"strings"
 	"sync/atomic"
 	"testing"
+	"testing/iotest"
 	"time"
 
 	"github.com/larder-cli/larder/sources/fetch"
@@ -97,6 +98,21 @@ func TestCallsOwnError(t *testing.T) {
 	sourcetest.Expect(t, err == own && calls == 1, "got %v after %d calls", err, calls)
 	err = client.Call(t.Context(), fetch.Call{URL: url, Tries: 3}, f(fetch.Broken(own)))
 	sourcetest.Expect(t, errors.Is(err, own) && calls == 4, "got %v after %d calls", err, calls)
+}
+
+// If the contents can't be read, the call isn't repeated.
+func TestCallWithoutContents(t *testing.T) {
+	client, url := writeTo(t, func(_ http.ResponseWriter, r *http.Request) { _, _ = io.Copy(io.Discard, r.Body) })
+	lost, calls := errors.New("the disk is gone"), 0
+	err := client.Call(t.Context(), fetch.Call{URL: url, Tries: 3}, func(ctx context.Context) error {
+		calls++
+		req, err := http.NewRequestWithContext(ctx, "PUT", url, io.MultiReader(strings.NewReader("data"), iotest.ErrReader(lost)))
+		check(t, err)
+		req.ContentLength = 8
+		_, err = client.RoundTrip(req) //nolint:bodyclose // there is none
+		return err
+	})
+	sourcetest.Expect(t, errors.Is(err, lost) && calls == 1, "got %v after %d calls", err, calls)
 }
 
 // Answers have limits, with and without their size, also outside a Call.
