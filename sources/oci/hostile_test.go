@@ -135,6 +135,7 @@ func TestPatienceWithPush(t *testing.T) {
 		"gateway":       {"PUT", "/blobs/", 502, nil},
 		"range":         {"PUT", "/blobs/", 416, nil},
 		"lost upload":   {"PUT", "/blobs/", 404, nil},
+		"expired token": {"PUT", "/blobs/", 401, map[string]string{"Www-Authenticate": `Basic realm="test"`}},
 		"no API":        {"GET", "/referrers/", 404, nil},
 		"index is busy": {"GET", "/manifests/", 429, nil},
 	} {
@@ -158,7 +159,7 @@ func TestPatienceWithPush(t *testing.T) {
 					}
 				})
 			})
-			p := newPusher(t, w, oci.Access{})
+			p := newPusher(t, w, writer)
 			a := added("linux_amd64", 3<<20)
 			var done atomic.Int64
 			check(t, p.put(oci.Change{Add: []oci.Added{a}, Sent: func(n int64) { done.Add(n) }}))

@@ -162,6 +162,20 @@ func TestPushChanged(t *testing.T) {
 	sourcetest.Expect(t, err != nil && strings.Contains(err.Error(), "400 Bad Request"), "error %v", err)
 }
 
+// unreadable is an archive that can't be read.
+type unreadable struct{}
+
+func (unreadable) ReadAt([]byte, int64) (int, error) { return 0, io.ErrNoProgress }
+
+// An archive that can't be read is uploaded once.
+func TestPushUnreadable(t *testing.T) {
+	p := newPusher(t, sourcetest.New(t), oci.Access{})
+	a := added("linux_amd64", 2<<20)
+	a.Archive = unreadable{}
+	sourcetest.ErrorIs(t, p.put(oci.Change{Add: []oci.Added{a}}), io.ErrNoProgress)
+	sourcetest.Equal(t, p.requests(), "GET manifests/1.0.0 1, HEAD blobs/ 1, POST blobs/ 1, PUT blobs/ 1")
+}
+
 func TestPushEvidence(t *testing.T) {
 	p := newPusher(t, sourcetest.New(t), oci.Access{})
 	a := added("linux_amd64", 100)
