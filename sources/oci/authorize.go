@@ -84,7 +84,6 @@ type exchange struct {
 	next    http.RoundTripper
 	url     *url.URL
 	refusal *refusal // of the request itself
-	err     error    // of the request itself
 }
 
 // exchangeKey is the key of the *exchange.
@@ -122,20 +121,18 @@ func (a *authorizer) Send(req *http.Request, next http.RoundTripper) (*http.Resp
 		return resp, nil
 	}
 	// The errors of the library contain URLs, and lose the status.
-	if refused, ok := errors.AsType[*refusal](err); ok {
+	refused, answered := errors.AsType[*refusal](err)
+	denied, without := errors.AsType[*fetch.CredentialsError](err)
+	sent, failed := errors.AsType[*url.Error](err)
+	switch {
+	case answered:
 		return refused.response(), nil
-	}
-	if errors.Is(err, auth.ErrBasicCredentialNotFound) && x.refusal != nil {
+	case errors.Is(err, auth.ErrBasicCredentialNotFound):
 		return x.refusal.response(), nil
-	}
-	if failed, ok := errors.AsType[*fetch.TokenError](err); ok {
-		return nil, failed
-	}
-	if denied, ok := errors.AsType[*fetch.CredentialsError](err); ok {
+	case without:
 		return nil, denied
-	}
-	if x.err != nil {
-		return nil, x.err
+	case failed && sent.Op != "parse":
+		return nil, sent.Err // of RoundTrip
 	}
 	if inner := errors.Unwrap(err); inner != nil {
 		err = inner // without the method and the URL
@@ -147,12 +144,11 @@ func (a *authorizer) Send(req *http.Request, next http.RoundTripper) (*http.Resp
 func (a *authorizer) RoundTrip(req *http.Request) (*http.Response, error) {
 	x := req.Context().Value(exchangeKey{}).(*exchange)
 	if *req.URL == *x.url {
-		var resp *http.Response
-		resp, x.err = x.next.RoundTrip(req)
-		if x.err == nil && resp.StatusCode == http.StatusUnauthorized {
+		resp, err := x.next.RoundTrip(req)
+		if err == nil && resp.StatusCode == http.StatusUnauthorized {
 			x.refusal = newRefusal(resp)
 		}
-		return resp, x.err
+		return resp, err
 	}
 	if err := a.checkRealm(req); err != nil {
 		return nil, &fetch.CredentialsError{Err: err}

@@ -9,7 +9,6 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/hashicorp/hcl/v2"
 	"github.com/hashicorp/hcl/v2/hclsyntax"
 
 	"github.com/larder-cli/larder/sources"
@@ -105,19 +104,10 @@ func (t Template) reversed() (*regexp.Regexp, string, error) {
 	if !slices.Contains(used, "namespace") || !slices.Contains(used, "type") {
 		return nil, "", errors.New("the template doesn't contain ${namespace} and ${type}")
 	}
-	first, ok := template.Parts[0].(*hclsyntax.LiteralValueExpr)
-	registry, _, complete := strings.Cut(literal(first), "/")
-	if !ok || !complete {
+	registry := t.Registry()
+	if registry == "" {
 		return nil, "", errors.New("the template doesn't begin with the host of a registry")
 	}
 	pattern, err := regexp.Compile("^" + expression.String() + "$")
 	return pattern, registry, err
-}
-
-func literal(e *hclsyntax.LiteralValueExpr) string {
-	if e == nil {
-		return ""
-	}
-	v, _ := e.Value(&hcl.EvalContext{})
-	return v.AsString()
 }

@@ -2,7 +2,6 @@ package oci
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"time"
@@ -39,10 +38,7 @@ func (m *Mirror) Lease(ctx context.Context, p sources.Provider) (text string, er
 	if err == nil {
 		text, _, err = m.lease(ctx, r)
 	}
-	if err != nil {
-		return "", m.about(p, err)
-	}
-	return text, nil
+	return text, m.about(p, err)
 }
 
 // lease returns the text of the lease, and whether it has a manifest.
@@ -68,25 +64,17 @@ func (m *Mirror) SetLease(ctx context.Context, p sources.Provider, text string) 
 	if err == nil {
 		err = m.setLease(ctx, r, text)
 	}
-	if err != nil {
-		return m.about(p, err)
-	}
-	return nil
+	return m.about(p, err)
 }
 
 func (m *Mirror) setLease(ctx context.Context, r Repository, text string) error {
 	began := time.Now()
-	manifest := v1.Manifest{
-		MediaType: v1.MediaTypeImageManifest, ArtifactType: typeLease, Config: v1.DescriptorEmptyJSON,
-		Layers: []v1.Descriptor{v1.DescriptorEmptyJSON}, Annotations: map[string]string{annotationLease: text},
-	}
-	manifest.SchemaVersion = 2
-	data, err := json.Marshal(manifest)
+	manifest := newManifest(typeLease, v1.DescriptorEmptyJSON)
+	manifest.Annotations = map[string]string{annotationLease: text}
+	d, data := encode(v1.MediaTypeImageManifest, typeLease, manifest)
+	err := m.pushEmpty(ctx, r)
 	if err == nil {
-		err = m.pushEmpty(ctx, r)
-	}
-	if err == nil {
-		err = m.pushManifest(ctx, r, v1.MediaTypeImageManifest, data, leaseTag)
+		err = m.pushManifest(ctx, r, d, data, leaseTag)
 	}
 	if err != nil || text == "" {
 		return err

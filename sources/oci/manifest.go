@@ -206,14 +206,20 @@ func (x *index) entry(platform sources.Platform) (found v1.Descriptor, err error
 	return found, sources.WithHint(fmt.Errorf("no manifest has the artifact type %s", typeTarget), "is this a container image?")
 }
 
+// platformOf returns the platform of a manifest of an index. Manifests that engines don't install have none.
+func platformOf(d v1.Descriptor) (p sources.Platform, ok bool) {
+	if d.ArtifactType != typeTarget || d.Platform == nil || d.Platform.OSVersion != "" {
+		return p, false
+	}
+	return sources.Platform{OS: d.Platform.OS, Arch: d.Platform.Architecture}, true
+}
+
 // platforms returns the platforms that engines can install, sorted.
 func (x *index) platforms() []sources.Platform {
 	all := []sources.Platform{}
 	for _, d := range x.Manifests {
-		if d.ArtifactType != typeTarget || d.Platform == nil || d.Platform.OSVersion != "" {
-			continue
-		}
-		if p, err := sources.ParsePlatform(d.Platform.OS + "_" + d.Platform.Architecture); err == nil {
+		p, ok := platformOf(d)
+		if _, err := sources.ParsePlatform(p.String()); ok && err == nil {
 			all = append(all, p)
 		}
 	}

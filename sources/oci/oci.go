@@ -53,7 +53,6 @@ type Mirror struct {
 	access   Access
 
 	indexes   sources.Memo[string, *index]          // by URL; the packages of a version share them
-	seen      sources.Memo[string, *index]          // by URL, as Look has read them; without contents if there is none
 	blobs     sources.Memo[blobKey, string]         // the name of a repository with a blob
 	newest    sources.Memo[Repository, *index]      // the index of the newest version; without contents if there is none
 	evidences sources.Memo[string, *sources.Signed] // by URL of the index that they refer to
@@ -75,7 +74,6 @@ func New(client *fetch.Client, template Template, access Access) *Mirror {
 	return &Mirror{
 		client: client, template: template, access: access, uploads: make(chan struct{}, concurrentUploads),
 		indexes:   sources.Memo[string, *index]{Max: maxRecorded, Weigh: (*index).weight},
-		seen:      sources.Memo[string, *index]{Max: maxRecorded, Weigh: (*index).weight},
 		evidences: sources.Memo[string, *sources.Signed]{Max: maxRecorded, Weigh: (*sources.Signed).Size},
 	}
 }
@@ -87,37 +85,27 @@ func (m *Mirror) String() string { return "OCI mirror " + m.template.String() }
 
 // Versions lists the versions of p, which are the tags of its repository. Errors have the type *sources.ProviderError.
 func (m *Mirror) Versions(ctx context.Context, p sources.Provider) (sources.Listing, error) {
-	r, err := m.repository(p)
+	r, tags, err := m.listVersions(ctx, p)
 	if err != nil {
-		return sources.Listing{}, m.about(p, err)
+		return sources.Listing{}, err
 	}
-	tags, err := m.versions(ctx, r)
-	if err != nil {
-		return sources.Listing{}, m.about(p, err)
-	}
-	versions := slices.AppendSeq([]sources.Version(nil), maps.Keys(tags))
-	slices.SortFunc(versions, sources.Version.Compare)
-	return sources.Listing{Versions: versions, From: []string{"OCI mirror " + r.String()}}, nil
+	return sources.Listing{Versions: slices.SortedFunc(maps.Keys(tags), sources.Version.Compare), From: []string{"OCI mirror " + r.String()}}, nil
 }
 
 // Tagged lists the versions of p that a tag refers to. Versions lists more: like OpenTofu, it takes each tag that can be read as a
 // version for one, although the version 1.4.0 is read from no other tag than 1.4.0.
-func (m *Mirror) Tagged(ctx context.Context, p sources.Provider) (versions []sources.Version, err error) {
-	r, err := m.repository(p)
-	if err != nil {
-		return nil, m.about(p, err)
+func (m *Mirror) Tagged(ctx context.Context, p sources.Provider) ([]sources.Version, error) {
+	_, tags, err := m.listVersions(ctx, p)
+	maps.DeleteFunc(tags, func(v sources.Version, all []string) bool { return !slices.Contains(all, tag(v)) })
+	return slices.SortedFunc(maps.Keys(tags), sources.Version.Compare), err
+}
+
+func (m *Mirror) listVersions(ctx context.Context, p sources.Provider) (r Repository, tags map[sources.Version][]string, err error) {
+	r, err = m.repository(p)
+	if err == nil {
+		tags, err = m.versions(ctx, r)
 	}
-	tags, err := m.versions(ctx, r)
-	if err != nil {
-		return nil, m.about(p, err)
-	}
-	for v, all := range tags {
-		if slices.Contains(all, tag(v)) {
-			versions = append(versions, v)
-		}
-	}
-	slices.SortFunc(versions, sources.Version.Compare)
-	return versions, nil
+	return r, tags, m.about(p, err)
 }
 
 // Package returns a package with its location and checksum. Errors have the type *sources.PackageError.
@@ -150,10 +138,7 @@ type Archive struct {
 // version.
 func (m *Mirror) Release(ctx context.Context, p sources.Provider, v sources.Version) (Release, error) {
 	r, err := m.release(ctx, p, v)
-	if err != nil {
-		return r, m.about(p, fmt.Errorf("version %s: %w", v, err))
-	}
-	return r, nil
+	return r, m.aboutVersion(p, v, err)
 }
 
 // Detail implements [sources.Detailer]. Registries don't state protocols.
@@ -170,8 +155,20 @@ func (m *Mirror) Detail(ctx context.Context, release sources.Release) (detail so
 	return detail, nil
 }
 
+// about adds the provider to an error, unless that is nil.
 func (m *Mirror) about(p sources.Provider, err error) error {
+	if err == nil {
+		return nil
+	}
 	return &sources.ProviderError{Provider: p, Source: fetch.Answering(m.String(), err), Err: err}
+}
+
+// aboutVersion adds the provider and the version to an error, unless that is nil.
+func (m *Mirror) aboutVersion(p sources.Provider, v sources.Version, err error) error {
+	if err == nil {
+		return nil
+	}
+	return m.about(p, fmt.Errorf("version %s: %w", v, err))
 }
 
 // repository returns the repository of a provider, and prepares the client for its registry.

@@ -12,6 +12,7 @@ import (
 	"net/http"
 	"regexp"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/opencontainers/go-digest"
@@ -41,24 +42,20 @@ type Added struct {
 	Filename string
 }
 
-// Put changes a version in the repository of a provider, as [Mirror.Look] has read it, if it has. Readers see the old version or the
-// new one, and its archives and its evidence are there before. Only one program must change a repository at the same time. Errors
-// have the type *sources.ProviderError.
+// Put changes a version in the repository of a provider, as the Mirror has read it last. Readers see the old version or the new one,
+// and its archives and its evidence are there before. Only one program may change a repository at the same time. Errors have the
+// type *sources.ProviderError.
 func (m *Mirror) Put(ctx context.Context, p sources.Provider, v sources.Version, c Change) error {
 	r, err := m.repository(p)
 	if err == nil {
 		err = m.put(ctx, p, r, v, c)
 	}
-	if err != nil {
-		return m.about(p, fmt.Errorf("version %s: %w", v, err))
-	}
-	return nil
+	return m.aboutVersion(p, v, err)
 }
 
 func (m *Mirror) put(ctx context.Context, p sources.Provider, r Repository, v sources.Version, c Change) error {
-	at := r.at("manifests/" + tag(v))
-	was, err := m.seen.Get(ctx, at, func() (*index, error) { return m.reread(ctx, r, v) })
-	m.seen.Forget(at)
+	defer m.indexes.Forget(r.at("manifests/" + tag(v)))
+	was, err := m.indexOrEmpty(ctx, r, v)
 	if err == nil {
 		err = was.isOf(r, p)
 	}
@@ -82,12 +79,9 @@ func (m *Mirror) put(ctx context.Context, p sources.Provider, r Repository, v so
 	if len(now.Manifests) == 0 {
 		return m.removeTag(ctx, r, v, was)
 	}
-	data, err := json.Marshal(now)
-	if err != nil {
-		return err
-	}
-	signed, same := c.Signed, digest.FromBytes(data) == was.digest
-	if signed == nil && was.digest != "" && !same && !was.replaces(added) { // the evidence stays, as far as it can be read
+	d, data := encode(v1.MediaTypeImageIndex, typeProvider, now)
+	signed := c.Signed
+	if signed == nil && was.digest != "" && d.Digest != was.digest && !was.replaces(added) { // the evidence stays, as far as it can be read
 		if kept, err := m.signed(ctx, r, was, nil); err == nil && kept != nil {
 			if files, err := evidence.Pack(kept); err == nil {
 				signed = &files
@@ -95,25 +89,27 @@ func (m *Mirror) put(ctx context.Context, p sources.Provider, r Repository, v so
 		}
 	}
 	if signed != nil {
-		if err := m.pushEvidence(ctx, r, descriptorOf(data), *signed); err != nil {
+		if err := m.pushEvidence(ctx, r, d, *signed); err != nil {
 			return err
 		}
 	}
-	if same {
+	if d.Digest == was.digest {
 		return nil
 	}
-	err = m.pushManifest(ctx, r, v1.MediaTypeImageIndex, data, tag(v))
-	m.indexes.Forget(at)
-	return err
+	return m.pushManifest(ctx, r, d, data, tag(v))
 }
 
-// isFor reports whether the manifest of a descriptor is that of a package for a platform.
-func isFor(d v1.Descriptor, p sources.Platform) bool {
-	return d.ArtifactType == typeTarget && d.Platform != nil && d.Platform.OSVersion == "" && d.Platform.OS == p.OS && d.Platform.Architecture == p.Arch
+// encode returns the descriptor and the text of a manifest or an index.
+func encode(kind, artifactType string, manifest any) (v1.Descriptor, []byte) {
+	data, _ := json.Marshal(manifest) // which can't fail for these types
+	return v1.Descriptor{MediaType: kind, ArtifactType: artifactType, Digest: digest.FromBytes(data), Size: int64(len(data))}, data
 }
 
-func descriptorOf(index []byte) v1.Descriptor {
-	return v1.Descriptor{MediaType: v1.MediaTypeImageIndex, ArtifactType: typeProvider, Digest: digest.FromBytes(index), Size: int64(len(index))}
+// newManifest returns a manifest without a configuration.
+func newManifest(artifactType string, layers ...v1.Descriptor) v1.Manifest {
+	m := v1.Manifest{MediaType: v1.MediaTypeImageManifest, ArtifactType: artifactType, Config: v1.DescriptorEmptyJSON, Layers: layers}
+	m.SchemaVersion = 2
+	return m
 }
 
 // pushPackage stores a package, and returns the descriptor of its manifest for an index.
@@ -126,7 +122,7 @@ func (m *Mirror) pushPackage(ctx context.Context, r Repository, a Added, sent fu
 		err = m.pushEmpty(ctx, r)
 	}
 	if err == nil {
-		err = m.pushManifest(ctx, r, v1.MediaTypeImageManifest, manifest, "")
+		err = m.pushManifest(ctx, r, d, manifest, "")
 	}
 	return d, err
 }
@@ -142,14 +138,9 @@ func (a Added) manifest() (layer v1.Descriptor, manifest []byte, d v1.Descriptor
 		MediaType: typeArchive, Digest: digest.NewDigestFromBytes(digest.SHA256, sum[:]), Size: a.Size,
 		Annotations: map[string]string{v1.AnnotationTitle: a.Filename},
 	}
-	m := v1.Manifest{MediaType: v1.MediaTypeImageManifest, ArtifactType: typeTarget, Config: v1.DescriptorEmptyJSON, Layers: []v1.Descriptor{layer}}
-	m.SchemaVersion = 2
-	manifest, err = json.Marshal(m)
-	d = v1.Descriptor{
-		MediaType: v1.MediaTypeImageManifest, ArtifactType: typeTarget, Digest: digest.FromBytes(manifest), Size: int64(len(manifest)),
-		Platform: &v1.Platform{OS: a.Platform.OS, Architecture: a.Platform.Arch},
-	}
-	return layer, manifest, d, err
+	d, manifest = encode(v1.MediaTypeImageManifest, typeTarget, newManifest(typeTarget, layer))
+	d.Platform = &v1.Platform{OS: a.Platform.OS, Architecture: a.Platform.Arch}
+	return layer, manifest, d, nil
 }
 
 // A State is what a repository has of a version.
@@ -162,10 +153,7 @@ type State struct {
 // referrers if Larder has pushed these packages and these files of evidence. The error matches [sources.ErrNotFound] if there is no such version.
 func (m *Mirror) Look(ctx context.Context, p sources.Provider, v sources.Version, packages []Added, files *evidence.Files) (State, error) {
 	s, err := m.look(ctx, p, v, packages, files)
-	if err != nil {
-		return s, m.about(p, fmt.Errorf("version %s: %w", v, err))
-	}
-	return s, nil
+	return s, m.aboutVersion(p, v, err)
 }
 
 func (m *Mirror) look(ctx context.Context, p sources.Provider, v sources.Version, packages []Added, files *evidence.Files) (State, error) {
@@ -174,9 +162,7 @@ func (m *Mirror) look(ctx context.Context, p sources.Provider, v sources.Version
 	if err != nil {
 		return s, err
 	}
-	at := r.at("manifests/" + tag(v))
-	m.seen.Forget(at)
-	x, err := m.seen.Get(ctx, at, func() (*index, error) { return m.reread(ctx, r, v) })
+	x, err := m.reread(ctx, r, v)
 	if err == nil {
 		err = x.isOf(r, p)
 	}
@@ -245,6 +231,11 @@ func (m *Mirror) occupied(ctx context.Context, r Repository, p sources.Provider)
 // reread returns the index of a version as it is now, and an empty one if there is none.
 func (m *Mirror) reread(ctx context.Context, r Repository, v sources.Version) (*index, error) {
 	m.indexes.Forget(r.at("manifests/" + tag(v)))
+	return m.indexOrEmpty(ctx, r, v)
+}
+
+// indexOrEmpty returns the index of a version, and an empty one if there is none.
+func (m *Mirror) indexOrEmpty(ctx context.Context, r Repository, v sources.Version) (*index, error) {
 	x, err := m.index(ctx, r, v)
 	if errors.Is(fetch.Absent(err), sources.ErrNotFound) {
 		x = &index{Index: v1.Index{MediaType: v1.MediaTypeImageIndex, ArtifactType: typeProvider}}
@@ -256,48 +247,40 @@ func (m *Mirror) reread(ctx context.Context, r Repository, v sources.Version) (*
 
 // replaces reports whether the index has other manifests for the platforms of these.
 func (x *index) replaces(added []v1.Descriptor) bool {
-	return slices.ContainsFunc(added, func(a v1.Descriptor) bool {
-		return slices.ContainsFunc(x.Manifests, func(d v1.Descriptor) bool {
-			return isFor(d, sources.Platform{OS: a.Platform.OS, Arch: a.Platform.Architecture}) && d.Digest != a.Digest
-		})
+	return slices.ContainsFunc(x.Manifests, func(d v1.Descriptor) bool {
+		return slices.ContainsFunc(added, func(a v1.Descriptor) bool { return samePlatform(a, d) && d.Digest != a.Digest })
 	})
+}
+
+func samePlatform(a, b v1.Descriptor) bool {
+	p, ok := platformOf(a)
+	q, too := platformOf(b)
+	return ok && too && p == q
 }
 
 // changed returns the index of a provider with other packages. Its manifests are sorted, so that the same packages have the same
 // index.
 func (x *index) changed(p sources.Provider, added []v1.Descriptor, removed []sources.Platform) v1.Index {
 	now := x.Index
-	platform := func(d v1.Descriptor) sources.Platform {
-		return sources.Platform{OS: d.Platform.OS, Arch: d.Platform.Architecture}
-	}
 	now.Manifests = slices.DeleteFunc(slices.Clone(x.Manifests), func(d v1.Descriptor) bool {
-		if d.ArtifactType != typeTarget || d.Platform == nil || d.Platform.OSVersion != "" {
-			return false
-		}
-		return slices.Contains(removed, platform(d)) || slices.ContainsFunc(added, func(a v1.Descriptor) bool { return platform(a) == platform(d) })
+		platform, ok := platformOf(d)
+		return ok && slices.Contains(removed, platform) ||
+			slices.ContainsFunc(added, func(a v1.Descriptor) bool { return samePlatform(a, d) })
 	})
 	now.Manifests = append(now.Manifests, added...)
 	if _, ok := x.provider(); !ok {
-		now.Annotations = maps.Clone(x.Annotations)
-		if now.Annotations == nil {
-			now.Annotations = map[string]string{}
-		}
+		now.Annotations = map[string]string{}
+		maps.Copy(now.Annotations, x.Annotations)
 		now.Annotations[annotationProvider] = p.String()
 	}
-	slices.SortStableFunc(now.Manifests, func(a, b v1.Descriptor) int {
-		if a.Platform == nil || b.Platform == nil {
-			return cmp.Compare(b2i(a.Platform == nil), b2i(b.Platform == nil))
+	place := func(d v1.Descriptor) string {
+		if d.Platform == nil {
+			return "~" // last
 		}
-		return platform(a).Compare(platform(b))
-	})
-	return now
-}
-
-func b2i(b bool) int {
-	if b {
-		return 1
+		return d.Platform.OS + "_" + d.Platform.Architecture
 	}
-	return 0
+	slices.SortStableFunc(now.Manifests, func(a, b v1.Descriptor) int { return strings.Compare(place(a), place(b)) })
+	return now
 }
 
 // removeTag removes a version.
@@ -305,28 +288,32 @@ func (m *Mirror) removeTag(ctx context.Context, r Repository, v sources.Version,
 	if was.digest == "" {
 		return nil
 	}
-	var failed error
-	for _, reference := range []string{tag(v), was.digest.String()} { // few registries can remove a tag without what it refers to
-		if reference != tag(v) {
-			if err := m.otherTags(ctx, r, v, was.digest); err != nil {
-				return err
-			}
-		}
-		at := r.at("manifests/" + reference)
-		err := m.client.Call(ctx, fetch.Call{URL: at}, func(ctx context.Context) error {
-			_, err := sender{Client: m.client}.send(ctx, http.MethodDelete, at)
+	err := m.remove(ctx, r, tag(v))
+	status, ok := errors.AsType[*fetch.StatusError](err)
+	if ok && (status.Code == http.StatusBadRequest || status.Code == http.StatusMethodNotAllowed) {
+		// Few registries can remove a tag without what it refers to.
+		if err := m.otherTags(ctx, r, v, was.digest); err != nil {
 			return err
-		})
-		if err == nil || errors.Is(fetch.Absent(err), sources.ErrNotFound) {
-			m.indexes.Forget(r.at("manifests/" + tag(v)))
-			return nil
 		}
-		failed = err
-		if status, ok := errors.AsType[*fetch.StatusError](err); !ok || status.Code != http.StatusBadRequest && status.Code != http.StatusMethodNotAllowed {
-			break
-		}
+		err = m.remove(ctx, r, was.digest.String())
 	}
-	return sources.WithHint(failed, "some registries permit removal only on their own pages, or by a setting of the registry")
+	if err != nil {
+		return sources.WithHint(err, "some registries permit removal only on their own pages, or by a setting of the registry")
+	}
+	return nil
+}
+
+// remove removes a tag or a manifest, unless there is none.
+func (m *Mirror) remove(ctx context.Context, r Repository, reference string) error {
+	at := r.at("manifests/" + reference)
+	err := m.client.Call(ctx, fetch.Call{URL: at}, func(ctx context.Context) error {
+		_, err := sender{Client: m.client}.send(ctx, http.MethodDelete, at)
+		return err
+	})
+	if errors.Is(fetch.Absent(err), sources.ErrNotFound) {
+		return nil
+	}
+	return err
 }
 
 var validTag = regexp.MustCompile(`^[a-zA-Z0-9_][a-zA-Z0-9._-]{0,127}$`)
@@ -353,14 +340,17 @@ func (m *Mirror) otherTags(ctx context.Context, r Repository, v sources.Version,
 	return nil
 }
 
+// smallFile is the size of a file, in bytes, up to which a manifest contains it.
+const smallFile = 64 << 10
+
 // pushEvidence stores the evidence for the index of a version, before that.
 func (m *Mirror) pushEvidence(ctx context.Context, r Repository, of v1.Descriptor, files evidence.Files) error {
-	manifest := v1.Manifest{
-		MediaType: v1.MediaTypeImageManifest, ArtifactType: typeEvidence, Config: v1.DescriptorEmptyJSON, Subject: &of,
-		Layers:      make([]v1.Descriptor, len(files)),
-		Annotations: map[string]string{v1.AnnotationCreated: time.Now().UTC().Format(time.RFC3339Nano), annotationEvidence: digestOf(files)},
+	manifest := newManifest(typeEvidence, make([]v1.Descriptor, len(files))...)
+	manifest.Subject = &of
+	manifest.Annotations = map[string]string{
+		v1.AnnotationCreated: time.Now().UTC().Format(time.RFC3339Nano),
+		annotationEvidence:   digestOf(files),
 	}
-	manifest.SchemaVersion = 2
 	var group errgroup.Group
 	group.Go(func() error { return m.pushEmpty(ctx, r) })
 	for i, name := range evidence.Names {
@@ -373,16 +363,11 @@ func (m *Mirror) pushEvidence(ctx context.Context, r Repository, of v1.Descripto
 			manifest.Layers[i].Data = files[i]
 		}
 	}
-	if err := group.Wait(); err != nil {
-		return err
-	}
-	data, err := json.Marshal(manifest)
+	err := group.Wait()
 	if err == nil {
-		err = m.pushManifest(ctx, r, v1.MediaTypeImageManifest, data, "")
+		d, data := encode(v1.MediaTypeImageManifest, typeEvidence, manifest)
+		err = m.pushManifest(ctx, r, d, data, "")
 	}
 	m.evidences.Forget(r.at(of.Digest.String()))
 	return err
 }
-
-// smallFile is the size of a file, in bytes, up to which a manifest contains it.
-const smallFile = 64 << 10

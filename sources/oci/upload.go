@@ -251,8 +251,7 @@ func (m *Mirror) pushEmpty(ctx context.Context, r Repository) error {
 
 // pushManifest stores a manifest or an index, under a tag unless that is empty. In a registry without an API for
 // referrers, the library also adds a manifest with a subject to the tag that stands for the referrers of the subject.
-func (m *Mirror) pushManifest(ctx context.Context, r Repository, kind string, data []byte, tag string) error {
-	d := v1.Descriptor{MediaType: kind, Digest: digest.FromBytes(data), Size: int64(len(data))}
+func (m *Mirror) pushManifest(ctx context.Context, r Repository, d v1.Descriptor, data []byte, tag string) error {
 	if tag == "" {
 		tag = d.Digest.String()
 	}
