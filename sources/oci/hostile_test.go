@@ -1,7 +1,9 @@
 package oci_test
 
 import (
+	"bytes"
 	"context"
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"io"
@@ -18,6 +20,7 @@ import (
 	"time"
 
 	"github.com/larder-cli/larder/sources"
+	"github.com/larder-cli/larder/sources/evidence"
 	"github.com/larder-cli/larder/sources/fetch"
 	"github.com/larder-cli/larder/sources/oci"
 	"github.com/larder-cli/larder/sources/sourcetest"
@@ -167,6 +170,52 @@ func TestPatienceWithPush(t *testing.T) {
 			sourcetest.Equal(t, done.Load(), a.Size, "bytes")
 		})
 	}
+}
+
+// Another host to which a registry leads gets no credentials, and none of what is pushed.
+func TestOtherHost(t *testing.T) {
+	w := sourcetest.New(t)
+	w.OCI().Login("writer", "a-secret-password", true)
+	p := newPusher(t, w, writer)
+	files, err := evidence.Pack(&sources.Signed{Sums: []byte("x"), Signature: bytes.Repeat([]byte("y"), 70<<10), Keys: []sources.Key{{Armor: "z"}}})
+	check(t, err)
+	check(t, p.put(oci.Change{Add: []oci.Added{added("linux_amd64", 100)}, Signed: &files}))
+	var reads atomic.Int64
+	other := httptest.NewUnstartedServer(http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) {
+		reads.Add(1)
+		sent := r.Header.Get("Authorization") + r.Header.Get("Cookie")
+		sourcetest.Expect(t, sent == "" && r.Method == http.MethodGet, "%s %s with %q", r.Method, r.URL, sent)
+		rw.Header().Set("Www-Authenticate", `Basic realm="other"`)
+		rw.WriteHeader(http.StatusUnauthorized)
+	}))
+	cert, key, _ := sourcetest.Certificate("")
+	pair, err := tls.X509KeyPair(cert, key)
+	check(t, err)
+	other.TLS = &tls.Config{Certificates: []tls.Certificate{pair}}
+	other.StartTLS()
+	defer other.Close()
+	w.OCI().Around(func(next http.Handler) http.Handler {
+		return http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) {
+			rw.Header().Set("Location", other.URL+r.URL.Path)
+			switch blob := strings.Contains(r.URL.Path, "/blobs/"); {
+			case r.Method == http.MethodPost:
+				rw.WriteHeader(http.StatusAccepted)
+			case r.Method == http.MethodPut, r.Method == http.MethodDelete, r.Method == http.MethodGet && blob:
+				rw.WriteHeader(http.StatusTemporaryRedirect)
+			default:
+				rw.Header().Del("Location")
+				next.ServeHTTP(rw, r)
+			}
+		})
+	})
+	for _, c := range []oci.Change{
+		{Add: []oci.Added{added("linux_amd64", 2<<20)}}, {Add: []oci.Added{added("linux_amd64", 100)}},
+		{Remove: []sources.Platform{{OS: "linux", Arch: "amd64"}}},
+	} {
+		sourcetest.Expect(t, newPusher(t, w, writer).put(c) != nil, "no error")
+	}
+	r, err := open(t, w, writer).Release(t.Context(), sourcetest.Address(t, provider), sourcetest.Number(t, "1.0.0"))
+	sourcetest.Expect(t, err == nil && len(r.Warnings) == 1 && reads.Load() > 0, "got %+v, %v", r, err)
 }
 
 // A registry that has tokens issued without TLS gets no credentials.

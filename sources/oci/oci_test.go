@@ -7,7 +7,9 @@ import (
 	"net/http"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
+	"time"
 
 	"github.com/larder-cli/larder/sources"
 	"github.com/larder-cli/larder/sources/fetch"
@@ -206,6 +208,37 @@ func TestRefusedCredentials(t *testing.T) {
 				sourcetest.Expect(t, test.hint == "" || slices.Contains(sources.Hints(err), test.hint), "hints %q", sources.Hints(err))
 			})
 		}
+	}
+}
+
+// What a token server answers to one request is the answer to all that wait for the same token.
+func TestRefusedToken(t *testing.T) {
+	for status, says := range map[int]string{
+		401: `401 Unauthorized ("wrong")`, 403: `403 Forbidden ("wrong")`,
+		204: "the token server 127.0.0.1:", 302: "answered with the status 302",
+	} {
+		w := published(t)
+		w.OCI().Wrap(func(http.Handler) http.Handler {
+			return http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) {
+				if r.URL.Path == "/token" {
+					time.Sleep(20 * time.Millisecond)
+					rw.Header().Set("Location", "https://other.example.com/")
+					refuse(status, "DENIED", "wrong")(rw, r)
+					return
+				}
+				rw.Header().Set("Www-Authenticate", `Bearer realm="https://`+r.Host+`/token",service="test"`)
+				rw.WriteHeader(http.StatusUnauthorized)
+			})
+		})
+		m := open(t, w, writer)
+		var group sync.WaitGroup
+		for range 8 {
+			group.Go(func() {
+				_, err := m.Versions(t.Context(), sourcetest.Address(t, provider))
+				sourcetest.Expect(t, err != nil && strings.Contains(err.Error(), says), "%d: error %v", status, err)
+			})
+		}
+		group.Wait()
 	}
 }
 
