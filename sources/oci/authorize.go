@@ -60,7 +60,9 @@ func (a *authorizer) of(name string) *granted {
 		g = &granted{}
 		g.Client = &auth.Client{
 			ClientID: "larder", Cache: auth.NewCache(),
-			Client: &http.Client{Transport: a, CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }},
+			Client: &http.Client{Transport: a, CheckRedirect: func(*http.Request, []*http.Request) error {
+				return http.ErrUseLastResponse
+			}},
 			Credential: func(ctx context.Context, host string) (auth.Credential, error) {
 				if host != (registry.Reference{Registry: a.registry}).Host() || a.access.Credentials == nil {
 					return auth.EmptyCredential, nil
@@ -70,7 +72,10 @@ func (a *authorizer) of(name string) *granted {
 					return auth.EmptyCredential, &fetch.CredentialsError{Err: err}
 				}
 				g.used.Store(c != Credentials{})
-				return auth.Credential{Username: c.Username, Password: c.Password, AccessToken: c.AccessToken, RefreshToken: c.RefreshToken}, nil
+				return auth.Credential{
+					Username: c.Username, Password: c.Password,
+					AccessToken: c.AccessToken, RefreshToken: c.RefreshToken,
+				}, nil
 			},
 		}
 		a.known[name] = g
@@ -78,8 +83,8 @@ func (a *authorizer) of(name string) *granted {
 	return g
 }
 
-// An exchange is a request that is authenticated. It is in the context of the requests that it requires: itself, the one
-// for a token, and itself again.
+// An exchange is a request that is authenticated. It is in the context of the requests that it requires: itself, the
+// one for a token, and itself again.
 type exchange struct {
 	next    http.RoundTripper
 	url     *url.URL
@@ -161,7 +166,9 @@ func (a *authorizer) RoundTrip(req *http.Request) (*http.Response, error) {
 		return nil, newRefusal(resp)
 	case resp.StatusCode != http.StatusOK:
 		resp.Body.Close()
-		return nil, &fetch.CredentialsError{Err: fmt.Errorf("the token server %s answered with the status %d", fetch.Printable(req.URL.Host), resp.StatusCode)}
+		server := fetch.Printable(req.URL.Host)
+		err := fmt.Errorf("the token server %s answered with the status %d", server, resp.StatusCode)
+		return nil, &fetch.CredentialsError{Err: err}
 	}
 	return resp, nil
 }

@@ -53,11 +53,14 @@ func (m *Mirror) signed(ctx context.Context, r Repository, x *index, have *evide
 		if err != nil {
 			return nil, err
 		}
-		created := func(annotations map[string]string) string { return annotations[v1.AnnotationCreated] }
 		referrers = slices.DeleteFunc(referrers, func(d v1.Descriptor) bool {
-			return d.ArtifactType != typeEvidence && d.ArtifactType != v1.MediaTypeEmptyJSON // some registries state the type of the configuration
+			// Some registries state the type of the configuration.
+			return d.ArtifactType != typeEvidence && d.ArtifactType != v1.MediaTypeEmptyJSON
 		})
-		slices.SortStableFunc(referrers, func(a, b v1.Descriptor) int { return strings.Compare(created(b.Annotations), created(a.Annotations)) })
+		const created = v1.AnnotationCreated
+		slices.SortStableFunc(referrers, func(a, b v1.Descriptor) int {
+			return strings.Compare(b.Annotations[created], a.Annotations[created])
+		})
 		if have != nil && len(referrers) > 0 && referrers[0].Annotations[annotationEvidence] == digestOf(*have) {
 			return have.Signed()
 		}
@@ -68,8 +71,8 @@ func (m *Mirror) signed(ctx context.Context, r Repository, x *index, have *evide
 			switch {
 			case err != nil:
 				failed = errors.Join(failed, err)
-			case manifest.ArtifactType != typeEvidence || manifest.Subject == nil || manifest.Subject.Digest != x.digest:
-			case newest == nil || created(manifest.Annotations) > created(newest.Annotations):
+			case manifest.ArtifactType != typeEvidence, manifest.Subject == nil, manifest.Subject.Digest != x.digest:
+			case newest == nil || manifest.Annotations[created] > newest.Annotations[created]:
 				newest = &manifest
 			}
 		}

@@ -49,16 +49,17 @@ func (m *Mirror) lease(ctx context.Context, r Repository) (text string, there bo
 		text = manifest.Annotations[annotationLease]
 		return doc.Wrap(err)
 	}
-	_, err = m.client.Document(ctx, fetch.Request{URL: r.at("manifests/" + leaseTag), Accept: acceptManifests, SameHost: true, Read: read})
+	at := r.at("manifests/" + leaseTag)
+	_, err = m.client.Document(ctx, fetch.Request{URL: at, Accept: acceptManifests, SameHost: true, Read: read})
 	if errors.Is(fetch.Absent(err), sources.ErrNotFound) {
 		return "", false, nil
 	}
 	return text, true, err
 }
 
-// SetLease writes the lease, or removes it if the text is empty: then the tag remains, because few users may remove one.
-// Registries can't write on a condition, so it waits and reads again: the error matches [ErrMoved] if another program has
-// written its own meanwhile.
+// SetLease writes the lease, or removes it if the text is empty: then the tag remains, because few users may remove
+// one. Registries can't write on a condition, so it waits and reads again: the error matches [ErrMoved] if another
+// program has written its own meanwhile.
 func (m *Mirror) SetLease(ctx context.Context, p sources.Provider, text string) error {
 	r, err := m.repository(p)
 	if err == nil {
@@ -90,7 +91,8 @@ func (m *Mirror) setLease(ctx context.Context, r Repository, text string) error 
 	case err != nil:
 		return err
 	case !there:
-		err = sources.WithHint(ErrNotServed, "check the storage of the registry, and the proxies and caches in front of it")
+		err = sources.WithHint(ErrNotServed,
+			"check the storage of the registry, and the proxies and caches in front of it")
 	case now != text:
 		err = ErrMoved
 	default:

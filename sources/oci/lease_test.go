@@ -32,7 +32,8 @@ func TestLease(t *testing.T) {
 	p.requests()
 	p.lease("")
 	check(t, p.setLease("pid 1"))
-	sourcetest.Equal(t, p.requests(), "GET manifests/larder-lease 2, POST blobs/ 1, PUT blobs/ 1, PUT manifests/larder-lease 1", "first lease")
+	sourcetest.Equal(t, p.requests(),
+		"GET manifests/larder-lease 2, POST blobs/ 1, PUT blobs/ 1, PUT manifests/larder-lease 1", "first lease")
 	p.lease("pid 1")
 	check(t, p.setLease("pid 1, again"))
 	sourcetest.Equal(t, p.requests(), "GET manifests/larder-lease 2, PUT manifests/larder-lease 1", "renewed lease")
@@ -55,7 +56,8 @@ func TestLeaseInProgram(t *testing.T) {
 	s := sourcetest.NewRegistry(t, sourcetest.Distribution, false)
 	template, err := oci.ParseTemplate(s.Host + "/mirror/${namespace}/${type}")
 	check(t, err)
-	p := &pusher{T: t, Mirror: oci.New(fetch.New(fetch.Options{Transport: s.Transport()}), template, oci.Access{Push: true})}
+	client := fetch.New(fetch.Options{Transport: s.Transport()})
+	p := &pusher{T: t, Mirror: oci.New(client, template, oci.Access{Push: true})}
 	for _, text := range []string{"pid 1", "pid 2", "", "pid 3"} {
 		check(t, p.setLease(text))
 		p.lease(text)
@@ -99,8 +101,8 @@ func TestLeaseRefused(t *testing.T) {
 		is     error
 		hint   string
 	}{
-		"not served": {"GET", refuse(404, "MANIFEST_UNKNOWN", "manifest unknown"), oci.ErrNotServed, "check the storage of the registry"},
-		"immutable":  {"PUT", refuse(400, "TAG_INVALID", "the tag larder-lease is immutable"), nil, "larder-lease with each push"},
+		"not served": {"GET", refuse(404, "MANIFEST_UNKNOWN", "unknown"), oci.ErrNotServed, "check the storage"},
+		"immutable":  {"PUT", refuse(400, "TAG_INVALID", "the tag is immutable"), nil, "larder-lease with each push"},
 		"denied":     {"PUT", refuse(403, "DENIED", "denied"), fetch.ErrUnauthorized, "check the credentials"},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -116,7 +118,8 @@ func TestLeaseRefused(t *testing.T) {
 			})
 			err := newPusher(t, w, writer).setLease("pid 1")
 			sourcetest.Require(t, err != nil && (test.is == nil || errors.Is(err, test.is)), "error %v", err)
-			sourcetest.Expect(t, len(sources.Hints(err)) == 1 && strings.Contains(sources.Hints(err)[0], test.hint), "hints %q", sources.Hints(err))
+			hints := sources.Hints(err)
+			sourcetest.Expect(t, len(hints) == 1 && strings.Contains(hints[0], test.hint), "hints %q", hints)
 		})
 	}
 }

@@ -89,7 +89,8 @@ func (m *Mirror) Versions(ctx context.Context, p sources.Provider) (sources.List
 	if err != nil {
 		return sources.Listing{}, err
 	}
-	return sources.Listing{Versions: slices.SortedFunc(maps.Keys(tags), sources.Version.Compare), From: []string{"OCI mirror " + r.String()}}, nil
+	versions := slices.SortedFunc(maps.Keys(tags), sources.Version.Compare)
+	return sources.Listing{Versions: versions, From: []string{"OCI mirror " + r.String()}}, nil
 }
 
 // Tagged lists the versions of p that a tag refers to. Versions lists more: like OpenTofu, it takes each tag that can be read as a
@@ -100,13 +101,17 @@ func (m *Mirror) Tagged(ctx context.Context, p sources.Provider) ([]sources.Vers
 	return slices.SortedFunc(maps.Keys(tags), sources.Version.Compare), err
 }
 
-func (m *Mirror) listVersions(ctx context.Context, p sources.Provider) (r Repository, tags map[sources.Version][]string, err error) {
+// listVersions returns the repository of a provider, and its tags by version.
+func (m *Mirror) listVersions(ctx context.Context, p sources.Provider) (r Repository, tags tagsOf, err error) {
 	r, err = m.repository(p)
 	if err == nil {
 		tags, err = m.versions(ctx, r)
 	}
 	return r, tags, m.about(p, err)
 }
+
+// tagsOf are the tags of each version.
+type tagsOf map[sources.Version][]string
 
 // Package returns a package with its location and checksum. Errors have the type *sources.PackageError.
 func (m *Mirror) Package(ctx context.Context, id sources.PackageID) (sources.Package, error) {
@@ -336,8 +341,8 @@ func hintAlias(err error, tags []string, v sources.Version) error {
 
 // versions returns the tags of each version that the tags of a repository name. The error matches [sources.ErrNotFound] if the
 // registry doesn't have the repository.
-func (m *Mirror) versions(ctx context.Context, r Repository) (map[sources.Version][]string, error) {
-	versions, n := map[sources.Version][]string{}, 0
+func (m *Mirror) versions(ctx context.Context, r Repository) (tagsOf, error) {
+	versions, n := tagsOf{}, 0
 	for tag, err := range m.tags(ctx, r) {
 		if err != nil {
 			return nil, err

@@ -42,9 +42,9 @@ type Added struct {
 	Filename string
 }
 
-// Put changes a version in the repository of a provider, as the Mirror has read it last. Readers see the old version or the new one,
-// and its archives and its evidence are there before. Only one program may change a repository at the same time. Errors have the
-// type *sources.ProviderError.
+// Put changes a version in the repository of a provider, as the Mirror has read it last. Readers see the old version or
+// the new one, and its archives and its evidence are there before. Only one program may change a repository at the same
+// time. Errors have the type *sources.ProviderError.
 func (m *Mirror) Put(ctx context.Context, p sources.Provider, v sources.Version, c Change) error {
 	r, err := m.repository(p)
 	if err == nil {
@@ -80,8 +80,8 @@ func (m *Mirror) put(ctx context.Context, p sources.Provider, r Repository, v so
 		return m.removeTag(ctx, r, v, was)
 	}
 	d, data := encode(v1.MediaTypeImageIndex, typeProvider, now)
-	signed := c.Signed
-	if signed == nil && was.digest != "" && d.Digest != was.digest && !was.replaces(added) { // the evidence stays, as far as it can be read
+	signed, changed := c.Signed, d.Digest != was.digest
+	if signed == nil && was.digest != "" && changed && !was.replaces(added) { // it stays, as far as it can be read
 		if kept, err := m.signed(ctx, r, was, nil); err == nil && kept != nil {
 			if files, err := evidence.Pack(kept); err == nil {
 				signed = &files
@@ -93,7 +93,7 @@ func (m *Mirror) put(ctx context.Context, p sources.Provider, r Repository, v so
 			return err
 		}
 	}
-	if d.Digest == was.digest {
+	if !changed {
 		return nil
 	}
 	return m.pushManifest(ctx, r, d, data, tag(v))
@@ -102,21 +102,23 @@ func (m *Mirror) put(ctx context.Context, p sources.Provider, r Repository, v so
 // encode returns the descriptor and the text of a manifest or an index.
 func encode(kind, artifactType string, manifest any) (v1.Descriptor, []byte) {
 	data, _ := json.Marshal(manifest) // which can't fail for these types
-	return v1.Descriptor{MediaType: kind, ArtifactType: artifactType, Digest: digest.FromBytes(data), Size: int64(len(data))}, data
+	d := v1.Descriptor{MediaType: kind, ArtifactType: artifactType, Size: int64(len(data))}
+	d.Digest = digest.FromBytes(data)
+	return d, data
 }
 
 // newManifest returns a manifest without a configuration.
 func newManifest(artifactType string, layers ...v1.Descriptor) v1.Manifest {
-	m := v1.Manifest{MediaType: v1.MediaTypeImageManifest, ArtifactType: artifactType, Config: v1.DescriptorEmptyJSON, Layers: layers}
-	m.SchemaVersion = 2
+	m := v1.Manifest{MediaType: v1.MediaTypeImageManifest, ArtifactType: artifactType, Layers: layers}
+	m.SchemaVersion, m.Config = 2, v1.DescriptorEmptyJSON
 	return m
 }
 
 // pushPackage stores a package, and returns the descriptor of its manifest for an index.
-func (m *Mirror) pushPackage(ctx context.Context, r Repository, a Added, sent func(int64)) (d v1.Descriptor, err error) {
+func (m *Mirror) pushPackage(ctx context.Context, r Repository, a Added, sent func(int64)) (v1.Descriptor, error) {
 	layer, manifest, d, err := a.manifest()
 	if err == nil {
-		err = m.pushBlob(ctx, r, layer, a.Archive, sent)
+		err = m.pushBlob(ctx, r, blob{layer, a.Archive}, sent)
 	}
 	if err == nil {
 		err = m.pushEmpty(ctx, r)
@@ -248,7 +250,9 @@ func (m *Mirror) indexOrEmpty(ctx context.Context, r Repository, v sources.Versi
 // replaces reports whether the index has other manifests for the platforms of these.
 func (x *index) replaces(added []v1.Descriptor) bool {
 	return slices.ContainsFunc(x.Manifests, func(d v1.Descriptor) bool {
-		return slices.ContainsFunc(added, func(a v1.Descriptor) bool { return samePlatform(a, d) && d.Digest != a.Digest })
+		return slices.ContainsFunc(added, func(a v1.Descriptor) bool {
+			return samePlatform(a, d) && d.Digest != a.Digest
+		})
 	})
 }
 
@@ -298,7 +302,8 @@ func (m *Mirror) removeTag(ctx context.Context, r Repository, v sources.Version,
 		err = m.remove(ctx, r, was.digest.String())
 	}
 	if err != nil {
-		return sources.WithHint(err, "some registries permit removal only on their own pages, or by a setting of the registry")
+		return sources.WithHint(err,
+			"some registries permit removal only on their own pages, or by a setting of the registry")
 	}
 	return nil
 }
@@ -324,7 +329,8 @@ func (m *Mirror) otherTags(ctx context.Context, r Repository, v sources.Version,
 		if err != nil {
 			return err
 		}
-		if w, err := versionOf(other); err == nil && other == tag(w) || other == leaseTag || !validTag.MatchString(other) {
+		w, none := versionOf(other)
+		if none == nil && other == tag(w) || other == leaseTag || !validTag.MatchString(other) {
 			continue
 		}
 		doc, err := m.client.Document(ctx, fetch.Request{URL: r.at("manifests/" + other), Accept: acceptManifests, Limit: maxManifest, SameHost: true})
@@ -358,7 +364,7 @@ func (m *Mirror) pushEvidence(ctx context.Context, r Repository, of v1.Descripto
 			MediaType: "application/octet-stream", Digest: digest.FromBytes(files[i]), Size: int64(len(files[i])),
 			Annotations: map[string]string{v1.AnnotationTitle: name},
 		}
-		group.Go(func() error { return m.pushBlob(ctx, r, d, bytes.NewReader(files[i]), nil) })
+		group.Go(func() error { return m.pushBlob(ctx, r, blob{d, bytes.NewReader(files[i])}, nil) })
 		if manifest.Layers[i] = d; len(files[i]) <= smallFile {
 			manifest.Layers[i].Data = files[i]
 		}

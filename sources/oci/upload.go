@@ -26,17 +26,25 @@ const largeBlob = 1 << 20
 // maxUploads is how often an upload begins again, because the registry doesn't have it anymore.
 const maxUploads = 3
 
+// A blob is what is pushed. A manifest has no data here.
+type blob struct {
+	v1.Descriptor
+	data io.ReaderAt
+}
+
+// open returns the contents of the blob.
+func (b blob) open() io.ReadCloser { return io.NopCloser(io.NewSectionReader(b.data, 0, b.Size)) }
+
 // A sender sends the requests of the library about one blob or manifest.
 type sender struct {
 	*fetch.Client
-	d    v1.Descriptor
-	data io.ReaderAt // of a blob
+	blob
 }
 
 // Do implements [remote.Client]. It follows no redirects.
 func (s sender) Do(req *http.Request) (*http.Response, error) {
 	if req.Body != nil && req.GetBody == nil { // an authorizer may send it twice
-		req.GetBody = func() (io.ReadCloser, error) { return io.NopCloser(s.body()), nil }
+		req.GetBody = func() (io.ReadCloser, error) { return s.open(), nil }
 	}
 	resp, err := s.RoundTrip(req)
 	if err != nil {
@@ -50,9 +58,6 @@ func (s sender) Do(req *http.Request) (*http.Response, error) {
 	return resp, nil
 }
 
-// body returns the contents of the blob.
-func (s sender) body() io.Reader { return io.NewSectionReader(s.data, 0, s.d.Size) }
-
 // check returns an error for an answer that the library doesn't check, or has no message for.
 func (s sender) check(req *http.Request, resp *http.Response) error {
 	to, err := fetch.Resolve(req.URL, resp.Header.Get("Location"))
@@ -64,11 +69,12 @@ func (s sender) check(req *http.Request, resp *http.Response) error {
 	case resp.StatusCode >= 300:
 		refused := fmt.Errorf("the registry redirects the request, with the status %d", resp.StatusCode)
 		if err == nil && to.Host != req.URL.Host {
-			refused = sources.WithHint(refused, "if the registry has moved, write %s in place of %s", to.Host, req.URL.Host)
+			refused = sources.WithHint(refused,
+				"if the registry has moved, write %s in place of %s", to.Host, req.URL.Host)
 		}
 		return refused
-	case req.Method == http.MethodPut && !referrers && stated.Validate() == nil && stated != s.d.Digest:
-		return fmt.Errorf("the registry has stored %s in place of %s", stated, s.d.Digest)
+	case req.Method == http.MethodPut && !referrers && stated.Validate() == nil && stated != s.Digest:
+		return fmt.Errorf("the registry has stored %s in place of %s", stated, s.Digest)
 	case req.Method != http.MethodPost || resp.StatusCode != http.StatusAccepted:
 		return nil
 	case err != nil:
@@ -132,8 +138,8 @@ func advise(err error) error {
 	case status.Code == http.StatusInsufficientStorage, strings.Contains(said, "quota"), strings.Contains(said, "exceed"):
 		hint = "the registry has no space left for this: remove something there, or raise the quota; the next run continues"
 	case strings.Contains(said, "immutable"):
-		hint = "let the registry change tags: the tag of a version changes when a platform or other evidence is added, and " +
-			leaseTag + " with each push"
+		hint = "let the registry change tags: the tag of a version changes when a platform or other evidence is " +
+			"added, and " + leaseTag + " with each push"
 	}
 	if hint == "" {
 		return err
@@ -147,18 +153,19 @@ type blobKey struct {
 	digest digest.Digest
 }
 
-// pushBlob stores a blob in a repository, unless it is there. It isn't uploaded if the registry can take it from another
-// repository in which the Mirror stored or found it. Sent is called with the number of bytes that are done; it may be nil.
-func (m *Mirror) pushBlob(ctx context.Context, r Repository, d v1.Descriptor, data io.ReaderAt, sent func(int64)) error {
+// pushBlob stores a blob in a repository, unless it is there. It isn't uploaded if the registry can take it from
+// another repository in which the Mirror stored or found it. Sent is called with the number of bytes that are done; it
+// may be nil.
+func (m *Mirror) pushBlob(ctx context.Context, r Repository, b blob, sent func(int64)) error {
 	if sent == nil {
 		sent = func(int64) {}
 	}
 	mine, from := false, ""
 	for _, in := range []Repository{{Registry: r.Registry}, r} {
-		key := blobKey{in, d.Digest}
+		key := blobKey{in, b.Digest}
 		name, err := m.blobs.Get(ctx, key, func() (string, error) {
 			mine = true
-			return r.Name, m.store(ctx, r, d, data, from, sent)
+			return r.Name, m.store(ctx, r, b, from, sent)
 		})
 		if from = name; err != nil {
 			from = "" // the other repository has no blob
@@ -168,7 +175,7 @@ func (m *Mirror) pushBlob(ctx context.Context, r Repository, d v1.Descriptor, da
 			m.blobs.Forget(key)
 			return err
 		case from == r.Name && !mine:
-			sent(d.Size)
+			sent(b.Size)
 		}
 		if from == r.Name {
 			break
@@ -178,8 +185,8 @@ func (m *Mirror) pushBlob(ctx context.Context, r Repository, d v1.Descriptor, da
 }
 
 // store stores a blob in a repository, from another one if its name isn't empty.
-func (m *Mirror) store(ctx context.Context, r Repository, d v1.Descriptor, data io.ReaderAt, from string, sent func(int64)) error {
-	if d.Size >= largeBlob {
+func (m *Mirror) store(ctx context.Context, r Repository, b blob, from string, sent func(int64)) error {
+	if b.Size >= largeBlob {
 		select {
 		case m.uploads <- struct{}{}:
 			defer func() { <-m.uploads }()
@@ -192,9 +199,9 @@ func (m *Mirror) store(ctx context.Context, r Repository, d v1.Descriptor, data 
 	for n := 1; ; n++ {
 		there := false
 		err := m.call(ctx, r.at("blobs/uploads/"), sent, func(ctx context.Context) (err error) {
-			s := sender{m.client, d, data}
+			s := sender{m.client, b}
 			if look {
-				status, err := s.send(ctx, http.MethodHead, r.at("blobs/"+d.Digest.String()))
+				status, err := s.send(ctx, http.MethodHead, r.at("blobs/"+b.Digest.String()))
 				if there = err == nil; there || status != http.StatusNotFound {
 					return err
 				}
@@ -204,7 +211,7 @@ func (m *Mirror) store(ctx context.Context, r Repository, d v1.Descriptor, data 
 			return err
 		})
 		if err == nil && there {
-			sent(d.Size)
+			sent(b.Size)
 		}
 		if err == nil || n == maxUploads || !lost(err) {
 			return err
@@ -216,16 +223,16 @@ func (m *Mirror) store(ctx context.Context, r Repository, d v1.Descriptor, data 
 func (s sender) upload(ctx context.Context, r Repository, from string) (mounted bool, err error) {
 	if from != "" {
 		mounted = true
-		err = s.remote(r).Mount(ctx, s.d, from, func() (io.ReadCloser, error) {
+		err = s.remote(r).Mount(ctx, s.Descriptor, from, func() (io.ReadCloser, error) {
 			mounted = false
-			return io.NopCloser(s.body()), nil
+			return s.open(), nil
 		})
 		// The user may have no access to the other repository.
 		if _, refused := errors.AsType[*errcode.ErrorResponse](err); !refused || !mounted {
 			return mounted, err
 		}
 	}
-	return false, s.remote(r).Blobs().Push(ctx, s.d, s.body())
+	return false, s.remote(r).Blobs().Push(ctx, s.Descriptor, s.open())
 }
 
 // lost reports whether an upload that failed may succeed if it begins again.
@@ -246,7 +253,7 @@ func lost(err error) bool {
 
 // pushEmpty stores the blob that stands for no configuration.
 func (m *Mirror) pushEmpty(ctx context.Context, r Repository) error {
-	return m.pushBlob(ctx, r, v1.DescriptorEmptyJSON, bytes.NewReader(v1.DescriptorEmptyJSON.Data), nil)
+	return m.pushBlob(ctx, r, blob{v1.DescriptorEmptyJSON, bytes.NewReader(v1.DescriptorEmptyJSON.Data)}, nil)
 }
 
 // pushManifest stores a manifest or an index, under a tag unless that is empty. In a registry without an API for
@@ -259,6 +266,6 @@ func (m *Mirror) pushManifest(ctx context.Context, r Repository, d v1.Descriptor
 		return fmt.Errorf("the manifest would have %d bytes, of at most %d", d.Size, maxManifest)
 	}
 	return m.call(ctx, r.at("manifests/"+tag), nil, func(ctx context.Context) error {
-		return sender{Client: m.client, d: d}.remote(r).PushReference(ctx, d, bytes.NewReader(data), tag)
+		return sender{m.client, blob{d, nil}}.remote(r).PushReference(ctx, d, bytes.NewReader(data), tag)
 	})
 }
