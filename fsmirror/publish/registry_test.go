@@ -295,33 +295,6 @@ func TestPush(t *testing.T) {
 	})
 }
 
-// hooked calls a function once, before the first request that it selects.
-type hooked struct {
-	http.RoundTripper
-	when func(*http.Request) bool
-	do   func()
-	once sync.Once
-}
-
-// RoundTrip implements [http.RoundTripper].
-func (h *hooked) RoundTrip(req *http.Request) (*http.Response, error) {
-	if h.when(req) {
-		h.once.Do(h.do)
-	}
-	return h.RoundTripper.RoundTrip(req)
-}
-
-// hookedPusher returns a pusher that calls a function before its first request that it selects.
-func (r *registry) hookedPusher(when func(*http.Request) bool, do func()) *publish.OCI {
-	r.Helper()
-	template, err := oci.ParseTemplate(r.host + "/mirror/${namespace}/${type}")
-	check(r, err)
-	tr := r.transport()
-	r.Cleanup(tr.CloseIdleConnections)
-	c := fetch.New(fetch.Options{Transport: &hooked{RoundTripper: tr, when: when, do: do}})
-	return &publish.OCI{Mirror: oci.New(c, template, oci.Access{Push: true}), Template: template, URL: "oci://x"}
-}
-
 // The registry takes archives from another repository, if it can.
 func TestMount(t *testing.T) {
 	inRegistries(t, false, func(r *registry) {

@@ -109,7 +109,7 @@ func TestCallWithoutContents(t *testing.T) {
 		req, err := http.NewRequestWithContext(ctx, "PUT", url, io.MultiReader(strings.NewReader("data"), iotest.ErrReader(lost)))
 		check(t, err)
 		req.ContentLength = 8
-		_, err = client.RoundTrip(req) //nolint:bodyclose // there is none
+		_, err = client.RoundTrip(req)
 		return err
 	})
 	sourcetest.Expect(t, errors.Is(err, lost) && calls == 1, "got %v after %d calls", err, calls)

@@ -94,7 +94,7 @@ type exchange struct {
 // exchangeKey is the key of the *exchange.
 type exchangeKey struct{}
 
-// A refusal is an answer with its body in memory.
+// A refusal is an answer with its body in memory, which may be the answer to several requests.
 type refusal struct {
 	answer http.Response
 	body   []byte
@@ -103,9 +103,8 @@ type refusal struct {
 func newRefusal(resp *http.Response) *refusal {
 	body, _ := io.ReadAll(io.LimitReader(resp.Body, maxRefusal))
 	resp.Body.Close()
-	r := &refusal{*resp, body}
-	*resp = *r.response()
-	return r
+	resp.Body, resp.ContentLength = io.NopCloser(bytes.NewReader(body)), int64(len(body))
+	return &refusal{*resp, body}
 }
 
 // Error implements error, because the library loses the answer of a token server.
@@ -113,7 +112,7 @@ func (r *refusal) Error() string { return r.answer.Status }
 
 func (r *refusal) response() *http.Response {
 	resp := r.answer
-	resp.Body, resp.ContentLength = io.NopCloser(bytes.NewReader(r.body)), int64(len(r.body))
+	resp.Body = io.NopCloser(bytes.NewReader(r.body))
 	return &resp
 }
 
