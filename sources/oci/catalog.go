@@ -27,20 +27,16 @@ func (m *Mirror) Providers(ctx context.Context, host sources.Host) ([]sources.Pr
 		return nil, sources.WithHint(fmt.Errorf("%w: %w", ErrUnlisted, err), "name the providers, such as hashicorp/aws")
 	}
 	m.prepare(registry)
-	var list struct{ Repositories []string }
 	var all []sources.Provider
-	read := func(doc *fetch.Document) error {
-		list.Repositories = nil
-		return decodeList(doc, &list)
-	}
-	for _, err := range pages(ctx, m.client, Repository{Registry: registry}.root("_catalog"), "", read) {
+	at := Repository{Registry: registry}.root("_catalog")
+	for page, err := range pages[struct{ Repositories []string }](ctx, m.client, at, "") {
 		if status, ok := errors.AsType[*fetch.StatusError](err); ok && status.Code < 500 && status.Code != http.StatusTooManyRequests {
 			return nil, sources.WithHint(fmt.Errorf("%w: %w", ErrUnlisted, err), "name the providers, such as hashicorp/aws")
 		}
 		if err != nil {
 			return nil, err
 		}
-		for _, name := range list.Repositories {
+		for _, name := range page.Repositories {
 			if p, ok := m.providerOf(pattern, Repository{registry, name}, host); ok {
 				all = append(all, p)
 			}

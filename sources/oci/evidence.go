@@ -110,17 +110,12 @@ func refused(err error) bool {
 
 // listed returns the manifests in an index, which may have pages.
 func (m *Mirror) listed(ctx context.Context, at string) (all []v1.Descriptor, err error) {
-	var x v1.Index
-	read := func(doc *fetch.Document) error {
-		x = v1.Index{}
-		return doc.Wrap(decode(doc, &x))
-	}
-	for doc, err := range pages(ctx, m.client, at, v1.MediaTypeImageIndex, read) {
+	for x, err := range pages[v1.Index](ctx, m.client, at, v1.MediaTypeImageIndex) {
 		if err != nil {
 			return nil, err
 		}
 		if all = append(all, x.Manifests...); len(all) > maxListed {
-			return nil, doc.Wrap(tooLong("referrers", maxListed))
+			return nil, fmt.Errorf("%s: %w", at, tooLong("referrers", maxListed))
 		}
 	}
 	return all, nil

@@ -135,14 +135,6 @@ func decode(doc *fetch.Document, to any) error {
 	return json.Unmarshal(doc.Body, to)
 }
 
-// decodeList decodes a page of a list.
-func decodeList(doc *fetch.Document, to any) error {
-	if bytes.Count(doc.Body, []byte(",")) > maxCommas {
-		return doc.Wrap(tooLong("values", maxCommas))
-	}
-	return doc.JSON(to)
-}
-
 // ErrForeign matches the error for a tag of something other than a version of a provider.
 var ErrForeign = errors.New("not a version of a provider")
 

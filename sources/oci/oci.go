@@ -8,6 +8,7 @@
 package oci
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -363,17 +364,12 @@ func (m *Mirror) versions(ctx context.Context, r Repository) (tagsOf, error) {
 // doesn't have the repository.
 func (m *Mirror) tags(ctx context.Context, r Repository) iter.Seq2[string, error] {
 	return func(yield func(string, error) bool) {
-		var list struct{ Tags []string }
-		read := func(doc *fetch.Document) error {
-			list.Tags = nil
-			return decodeList(doc, &list)
-		}
-		for _, err := range pages(ctx, m.client, r.at("tags/list"), "", read) {
+		for page, err := range pages[struct{ Tags []string }](ctx, m.client, r.at("tags/list"), "") {
 			if err != nil {
 				yield("", absentRepository(err))
 				return
 			}
-			for _, tag := range list.Tags {
+			for _, tag := range page.Tags {
 				if !yield(tag, nil) {
 					return
 				}
@@ -382,20 +378,25 @@ func (m *Mirror) tags(ctx context.Context, r Repository) iter.Seq2[string, error
 	}
 }
 
-// pages returns the pages of a list, after read has decoded each of them. After an error there are none.
-func pages(ctx context.Context, client *fetch.Client, at, accept string, read func(*fetch.Document) error) func(yield func(*fetch.Document, error) bool) {
-	return func(yield func(*fetch.Document, error) bool) {
+// pages returns the pages of a list. After an error there are none.
+func pages[T any](ctx context.Context, client *fetch.Client, at, accept string) iter.Seq2[T, error] {
+	return func(yield func(T, error) bool) {
 		for pages, size := 1, 0; pages <= maxPages && size <= maxList; pages++ {
-			doc, err := client.Document(ctx, fetch.Request{URL: at, Accept: accept, Limit: maxManifest, SameHost: true, Read: func(doc *fetch.Document) error {
-				size += len(doc.Body)
-				return read(doc)
-			}})
-			if !yield(doc, err) || err != nil {
+			var page T
+			read := func(doc *fetch.Document) error {
+				if size += len(doc.Body); bytes.Count(doc.Body, []byte(",")) > maxCommas {
+					return doc.Wrap(tooLong("values", maxCommas))
+				}
+				return doc.JSON(&page)
+			}
+			request := fetch.Request{URL: at, Accept: accept, Limit: maxManifest, SameHost: true, Read: read}
+			doc, err := client.Document(ctx, request)
+			if !yield(page, err) || err != nil {
 				return
 			}
 			next, err := nextPage(doc)
 			if err != nil {
-				yield(nil, doc.Wrap(err))
+				yield(page, doc.Wrap(err))
 				return
 			}
 			if next == "" {
@@ -403,7 +404,8 @@ func pages(ctx context.Context, client *fetch.Client, at, accept string, read fu
 			}
 			at = next
 		}
-		yield(nil, fmt.Errorf("%s: the list is %w: more than %d pages or %d bytes",
+		var none T
+		yield(none, fmt.Errorf("%s: the list is %w: more than %d pages or %d bytes",
 			fetch.Redact(at), fetch.ErrTooLarge, maxPages, maxList))
 	}
 }
