@@ -92,6 +92,7 @@ func TestKilledPusher(t *testing.T) {
 			for _, line := range r.contents(name, oci.Access{}) {
 				sourcetest.Expect(r, strings.Contains(strings.Join(whole, "\n"), line), "%s is not what was pushed", line)
 			}
+			check(r, r.pusher().SetLease(r.Context(), sourcetest.Address(r, name), "")) // as if it had expired
 			r.push(r.pusher(), publish.Options{}, all...)
 			sourcetest.EqualSlices(r, r.contents(name, oci.Access{}), whole, "contents")
 		}

@@ -1,6 +1,7 @@
 package publish
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -110,12 +111,39 @@ func (o *OCI) Remove(ctx context.Context, p sources.Provider, packages []sources
 func (o *OCI) Forget(sources.Provider) {}
 
 // Slot implements [Target].
-func (o *OCI) Slot(p sources.Provider) Slot { return new(noSlot) }
+func (o *OCI) Slot(p sources.Provider) Slot { return &tagSlot{in: o.Mirror, of: p} }
 
-type noSlot struct{}
+// A tagSlot is a tag.
+type tagSlot struct {
+	in   *oci.Mirror
+	of   sources.Provider
+	last string // as it was read or written
+	read bool   // and not written since
+}
 
-func (noSlot) Read(context.Context) (string, error) { return "", nil }
-func (noSlot) Write(context.Context, string) error  { return nil }
+// Read implements [Slot].
+func (s *tagSlot) Read(ctx context.Context) (text string, err error) {
+	s.last, err = s.in.Lease(ctx, s.of)
+	s.read = true
+	return s.last, err
+}
+
+// Write implements [Slot]. Registries can't write on a condition, so it reads the tag before and after that.
+func (s *tagSlot) Write(ctx context.Context, text string) error {
+	if last := s.last; !s.read {
+		if now, err := s.Read(ctx); err != nil || now != last {
+			return cmp.Or(err, fmt.Errorf("%s: %w", s.of, ErrTaken))
+		}
+	}
+	err := s.in.SetLease(ctx, s.of, text)
+	switch {
+	case errors.Is(err, oci.ErrMoved):
+		return fmt.Errorf("%w: %w", ErrTaken, err)
+	case err == nil:
+		s.last, s.read = text, false
+	}
+	return err
+}
 
 // Finish implements [Target].
 func (o *OCI) Finish(context.Context, sources.Provider) error { return nil }
