@@ -9,16 +9,14 @@ import (
 	"github.com/larder-cli/larder/sources"
 )
 
-// An AbsentError is a 404 answer that means that the requested item does not
-// exist. Callers of this package create it, because the meaning of a 404
-// depends on the request.
+// An AbsentError is a 404 answer that means that the requested item does not exist. Callers of this package create it,
+// because the meaning of a 404 depends on the request.
 type AbsentError struct {
 	Answer *StatusError
 	Err    error // the item that does not exist; matches [sources.ErrNotFound]
 }
 
-// Error leaves out the URL that answered, because [Answering] adds it to the
-// name of the source.
+// Error leaves out the URL that answered, because [Answering] adds it to the name of the source.
 func (e *AbsentError) Error() string { return e.Err.Error() }
 func (e *AbsentError) Unwrap() error { return e.Err }
 
@@ -31,8 +29,7 @@ func Absent(err error) error {
 	return err
 }
 
-// Answering adds the URL that answered and the server's message to the name of
-// a source, if err is an AbsentError.
+// Answering adds the URL that answered and the server's message to the name of a source, if err is an AbsentError.
 func Answering(source string, err error) string {
 	var absent *AbsentError
 	if !errors.As(err, &absent) {
@@ -45,8 +42,8 @@ func Answering(source string, err error) string {
 	return At(source, absent.Answer.URL, said)
 }
 
-// At adds a URL to the name of a source. If the name ends with the beginning of the URL,
-// the URL replaces that beginning. The remark follows the URL.
+// At adds a URL to the name of a source. If the name ends with the beginning of the URL, the URL replaces that
+// beginning. The remark follows the URL.
 func At(source, url, remark string) string {
 	if i := strings.LastIndexByte(source, ' '); strings.HasPrefix(url, source[i+1:]) {
 		return source[:i+1] + url + remark

@@ -12,8 +12,8 @@ import (
 	"github.com/larder-cli/larder/sources"
 )
 
-// Redact returns the URL without user information, query and fragment, which
-// may hold secrets. The result may be shown and recorded.
+// Redact returns the URL without user information, query and fragment, which may hold secrets. The result may be shown
+// and recorded.
 func Redact(rawURL string) string {
 	u, err := url.Parse(rawURL)
 	if err != nil {
@@ -26,12 +26,11 @@ func bare(u *url.URL) string {
 	return (&url.URL{Scheme: u.Scheme, Host: u.Host, Path: u.Path, RawPath: u.RawPath}).String()
 }
 
-// hostOf returns the host and port of u, in the form used to configure
-// credentials.
+// hostOf returns the host and port of u, in the form used to configure credentials.
 func hostOf(u *url.URL) (sources.Host, error) { return sources.ParsePunycodeHost(u.Host) }
 
-// Resolve resolves ref relative to base and returns an http or https URL. It refuses an
-// empty ref, because it would resolve to base itself.
+// Resolve resolves ref relative to base and returns an http or https URL. It refuses an empty ref, because it would
+// resolve to base itself.
 func Resolve(base *url.URL, ref string) (*url.URL, error) {
 	if strings.TrimSpace(ref) == "" {
 		return nil, errors.New("empty URL")
@@ -56,8 +55,7 @@ func Resolve(base *url.URL, ref string) (*url.URL, error) {
 	return u, err
 }
 
-// hostPort returns the canonical host and port of u. It is equal for two URLs
-// if the same server answers both.
+// hostPort returns the canonical host and port of u. It is equal for two URLs if the same server answers both.
 func hostPort(u *url.URL) string {
 	name, err := idna.Lookup.ToASCII(u.Hostname())
 	if err != nil {
@@ -74,8 +72,7 @@ func hostPort(u *url.URL) string {
 	return net.JoinHostPort(strings.ToLower(name), port)
 }
 
-// sendable returns the query with every character escaped that cannot be part
-// of a request line.
+// sendable returns the query with every character escaped that cannot be part of a request line.
 func sendable(query string) string {
 	var b strings.Builder
 	for i := range len(query) {

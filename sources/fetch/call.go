@@ -20,24 +20,24 @@ type Call struct {
 	Tries int    // in all; 0 means those of the Client, and 1 is for calls that must not be repeated
 	Limit int64  // maximum size of an answer's body in bytes; 0 means 1 MiB
 
-	// Sent is called with the number of bytes of bodies that were sent since the last call, or with a negative number if
-	// they have to be sent again. It may be nil.
+	// Sent is called with the number of bytes of bodies that were sent since the last call, or with a negative number
+	// if they have to be sent again. It may be nil.
 	Sent func(n int64)
 }
 
 // Call calls f until it succeeds, returns a permanent error, or has failed too often. The requests with the context
-// that f gets belong to the call. If one of them failed, the error is that of the request, and not what a library made of it:
-// it has the type *Error, and wraps a *StatusError if the server answered. Other errors of f are returned unchanged, and
-// [Broken] returns one after which f is called again.
+// that f gets belong to the call. If one of them failed, the error is that of the request, and not what a library made
+// of it: it has the type *Error, and wraps a *StatusError if the server answered. Other errors of f are returned
+// unchanged, and [Broken] returns one after which f is called again.
 func (c *Client) Call(ctx context.Context, call Call, f func(context.Context) error) error {
 	u, err := c.begin(call.URL)
 	if err != nil {
 		return err
 	}
-	e := &effort{tries: orDefault(call.Tries, c.opts.Tries)}
+	tries := &tries{most: orDefault(call.Tries, c.opts.Tries)}
 	own := false // the error is f's own, and final
-	err = c.retry(ctx, u, e, func() (bool, error) {
-		t := &try{call: call, effort: e}
+	err = c.retry(ctx, u, tries, func() (bool, error) {
+		t := &try{call: call, tries: tries}
 		err := f(context.WithValue(ctx, tryKey{}, t))
 		t.mu.Lock()
 		defer t.mu.Unlock()
@@ -59,8 +59,8 @@ type tryKey struct{}
 
 // A try is one of those of a Call.
 type try struct {
-	call   Call
-	effort *effort
+	call  Call
+	tries *tries
 
 	mu   sync.Mutex
 	told int64
@@ -88,13 +88,13 @@ func (t *try) count(n int64) {
 func (c *Client) RoundTrip(req *http.Request) (*http.Response, error) {
 	t, ok := req.Context().Value(tryKey{}).(*try)
 	if !ok {
-		t = &try{effort: &effort{tries: 1}}
+		t = &try{tries: &tries{most: 1}}
 	}
 	resp, err := c.roundTripIn(t, req)
 	if err == nil && resp.StatusCode >= 400 {
 		var body bytes.Buffer
 		drain(resp, &body)
-		a := &answer{client: c, resp: resp, asked: req.URL, at: req.URL, sent: resp.Request.Header}
+		a := &answer{client: c, resp: resp, asked: req.URL, at: req.URL}
 		err = a.refusalOf(body.Bytes())
 		if status, ok := errors.AsType[*StatusError](err); ok && !status.Temporary() {
 			resp.Body, resp.ContentLength = io.NopCloser(&body), int64(body.Len())
@@ -122,17 +122,19 @@ func (c *Client) roundTripIn(t *try, req *http.Request) (*http.Response, error) 
 	if req.ContentLength >= largeBody {
 		over = c.archives
 	}
-	ctx, w := newWatch(req.Context(), c.opts.Timeout)
+	ctx, w := c.attempt(req.Context(), t.tries)
 	if req.Method != http.MethodGet && req.Method != http.MethodHead {
-		w.patience = c.opts.FirstByte // a server may verify what it has received
+		w.firstByte = c.opts.FirstByte // a server may verify what it has received
 	}
-	like := req.WithContext(ctx)
+	out := req.WithContext(ctx)
+	out.URL, out.Header = u, c.header()
+	maps.Copy(out.Header, req.Header)
 	body := &sentBody{of: t, moved: func() { w.await(c.opts.Timeout) }}
 	if req.Body != nil && req.Body != http.NoBody {
-		like.Body = body.reads(req.Body)
+		out.Body = body.reads(req.Body)
 	}
 	if req.GetBody != nil { // an authorizer may send the request twice
-		like.GetBody = func() (io.ReadCloser, error) {
+		out.GetBody = func() (io.ReadCloser, error) {
 			from, err := req.GetBody()
 			if err != nil {
 				return nil, err
@@ -140,25 +142,23 @@ func (c *Client) roundTripIn(t *try, req *http.Request) (*http.Response, error) 
 			return body.reads(from), nil
 		}
 	}
-	header := c.header()
-	maps.Copy(header, req.Header)
-	resp, _, err := c.roundTrip(ctx, w, &way{over: over, effort: t.effort, method: req.Method, like: like}, u, header)
+	resp, err := over.RoundTrip(out)
 	if err != nil {
 		w.stop()
 		return nil, cmp.Or(body.end(0), err)
 	}
 	_ = body.end(max(0, req.ContentLength))
-	if w.patience > 0 { // some servers send a few bytes while they verify
-		w.slowly(w.patience)
+	if w.firstByte > 0 { // some servers send a few bytes while they verify
+		w.slowly(w.firstByte)
 	}
-	w.limit(documentWindows*c.opts.Timeout + w.patience)
+	w.budget = documentWindows*c.opts.Timeout + w.firstByte
 	limit := orDefault(t.call.Limit, defaultLimit)
 	if resp.ContentLength > limit && req.Method != http.MethodHead {
 		resp.Body.Close()
 		w.stop()
 		return nil, fmt.Errorf("%w: %d bytes, of at most %d", ErrTooLarge, resp.ContentLength, limit)
 	}
-	resp.Body = &limitedBody{from: decoded(w.reader(resp.Body), resp), left: limit, limit: limit, closes: resp.Body, watch: w, of: t}
+	resp.Body = &limitedBody{from: resp.Body, left: limit, limit: limit, watch: w.watch, of: t}
 	return resp, nil
 }
 
@@ -217,12 +217,11 @@ func (r *sentReader) Read(p []byte) (int, error) {
 
 // A limitedBody is the body of an answer.
 type limitedBody struct {
-	from   io.Reader
-	left   int64 // bytes that may follow
-	limit  int64
-	closes io.Closer
-	watch  *watch
-	of     *try
+	from  io.ReadCloser
+	left  int64 // bytes that may follow
+	limit int64
+	watch *watch
+	of    *try
 }
 
 // Read implements [io.Reader].
@@ -240,5 +239,5 @@ func (b *limitedBody) Read(p []byte) (int, error) {
 // Close implements [io.Closer].
 func (b *limitedBody) Close() error {
 	b.watch.stop()
-	return b.closes.Close()
+	return b.from.Close()
 }

@@ -9,17 +9,18 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"net/http/httptrace"
 	"net/url"
 	"runtime"
 	"strings"
+	"sync/atomic"
 	"syscall"
 
 	"github.com/larder-cli/larder/sources"
 )
 
-// describe returns an error of Go's network packages, whose texts contain system calls
-// and ports, in plain words. It marks the error as temporary, unless the same request
-// would fail again.
+// describe returns an error of Go's network packages, whose texts contain system calls and ports, in plain words. It
+// marks the error as temporary, unless the same request would fail again.
 func describe(err error) error {
 	var proxy *ProxyError
 	var certificate *tls.CertificateVerificationError
@@ -95,8 +96,7 @@ func plainDNS(e *net.DNSError) string {
 	return text + " (DNS server " + server + ")"
 }
 
-// plainOp describes a failed network operation, with the address. It is empty for
-// unknown errors.
+// plainOp describes a failed network operation, with the address. It is empty for unknown errors.
 func plainOp(e *net.OpError) string {
 	if e == nil {
 		return ""
@@ -128,8 +128,7 @@ func innermost(err error) *net.OpError {
 	return last
 }
 
-// An UnreachableError reports a failure to connect to a host. It wraps the cause, such as a
-// [net.DNSError].
+// An UnreachableError reports a failure to connect to a host. It wraps the cause, such as a [net.DNSError].
 type UnreachableError struct {
 	Host  string // as the URL has it; a proxy's host and port
 	Proxy bool   // whether Host is a proxy
@@ -152,9 +151,8 @@ func unreachable(err error) *UnreachableError {
 	return e
 }
 
-// A ProxyError is the failure of a proxy to connect to a host, or an error for which
-// the proxy may be the reason. Its status comes from the proxy, so it means nothing
-// about the contents of the host.
+// A ProxyError is the failure of a proxy to connect to a host, or an error for which the proxy may be the reason. Its
+// status comes from the proxy, so it means nothing about the contents of the host.
 type ProxyError struct {
 	Proxy     string // host and port of the proxy
 	Host      string // the host to connect to
@@ -175,28 +173,65 @@ func (e *ProxyError) Error() string {
 
 func (e *ProxyError) Unwrap() error { return e.Err }
 
-// unanswered returns the error of a request to u without an answer. The note n is
-// the state of its connection.
-func (c *Client) unanswered(ctx context.Context, u *url.URL, n *note, err error) error {
-	err = ended(ctx, describe(err))
-	stands, tunnelled := n.stands.Load(), n.tunnelled.Load()
-	proxy, variable, _ := c.proxyOf(u) // an error would have come before the request
-	if !stands {
-		err = c.disconnected(u, proxy, err)
-	}
-	switch {
-	case proxy == nil || namesProxy(err) || errors.Is(err, context.Canceled):
-	case stands && u.Scheme == "http", !stands && tunnelled && temporary(err): // not an error of TLS with the host
-		err = c.mayBeProxy(u, err)
-	case !stands && !tunnelled:
-		err = sources.WithHint(&ProxyError{Proxy: proxy.Host, Host: u.Host, Err: err},
-			"check the proxy that %s names, or add the host to NO_PROXY if it can be reached without a proxy", variable)
-	}
-	return c.suggestHostOptions(u, n.host, unreached(n.host, err))
+// A connection is the state of that of a request, in whose context it is.
+type connection struct {
+	host      *host
+	tunnelled atomic.Bool // the proxy has reported that the tunnel to the host is open
+	stands    atomic.Bool // connected to the host, including TLS; without TLS, connected to the proxy
 }
 
-// disconnected returns an [UnreachableError] if err is the failure to connect to the
-// host of u or to its proxy (nil if it has none).
+// connectionKey is the key of the *connection in a context.
+type connectionKey struct{}
+
+// noCertificate returns no certificate, and records that the host requests one. Servers that require one close the
+// connection, and rarely give the reason.
+func noCertificate(requested *tls.CertificateRequestInfo) (*tls.Certificate, error) {
+	if c, ok := requested.Context().Value(connectionKey{}).(*connection); ok {
+		c.host.asks.Store(true)
+	}
+	return &tls.Certificate{}, nil
+}
+
+// explaining is the link that describes why there was no answer.
+func (c *Client) explaining(next http.RoundTripper) http.RoundTripper {
+	return link(func(req *http.Request) (*http.Response, error) {
+		proxy, variable, err := c.proxyOf(req.URL)
+		if err != nil { // no request can be sent
+			return nil, err
+		}
+		conn := &connection{host: c.host(req.URL)}
+		trace := &httptrace.ClientTrace{
+			TLSHandshakeStart: func() {
+				if proxy != nil && proxy.Scheme != "https" { // otherwise it may be the handshake with the proxy
+					conn.tunnelled.Store(true)
+				}
+			},
+			GotConn: func(httptrace.GotConnInfo) { conn.stands.Store(true) },
+		}
+		ctx := context.WithValue(req.Context(), connectionKey{}, conn)
+		resp, err := next.RoundTrip(req.WithContext(httptrace.WithClientTrace(ctx, trace)))
+		if err == nil {
+			return resp, nil
+		}
+		u, stands, tunnelled := req.URL, conn.stands.Load(), conn.tunnelled.Load()
+		err = ended(ctx, describe(err))
+		if !stands {
+			err = c.disconnected(u, proxy, err)
+		}
+		switch {
+		case proxy == nil || namesProxy(err) || errors.Is(err, context.Canceled):
+		case stands && u.Scheme == "http", !stands && tunnelled && temporary(err): // not an error of TLS with the host
+			err = c.mayBeProxy(u, err)
+		case !stands && !tunnelled:
+			err = sources.WithHint(&ProxyError{Proxy: proxy.Host, Host: u.Host, Err: err},
+				"check the proxy that %s names, or add the host to NO_PROXY if it can be reached without a proxy", variable)
+		}
+		return nil, c.suggestHostOptions(u, conn.host, err)
+	})
+}
+
+// disconnected returns an [UnreachableError] if err is the failure to connect to the host of u or to its proxy (nil if
+// it has none).
 func (c *Client) disconnected(u, proxy *url.URL, err error) error {
 	op := innermost(err)
 	_, isDNS := errors.AsType[*net.DNSError](err)
@@ -214,15 +249,15 @@ func (c *Client) disconnected(u, proxy *url.URL, err error) error {
 	return meantHost(unreachable, u.Host, "check the network connection and the proxy settings (HTTPS_PROXY, NO_PROXY); --offline uses the packages on this machine only")
 }
 
-// meantHost adds a hint to the error about a host that can't be reached: the engine's registry that the
-// host may be a misspelling of, or else advice.
+// meantHost adds a hint to the error about a host that can't be reached: the engine's registry that the host may be a
+// misspelling of, or else advice.
 func meantHost(err error, host, advice string) error {
 	registries := sources.Texts([]sources.Host{sources.Terraform.DefaultHost(), sources.OpenTofu.DefaultHost()})
 	return sources.DidYouMean(err, host, registries, advice)
 }
 
-// suggestHostOptions adds a hint to a connection error that an option for the host
-// can prevent: an unknown authority, or a client certificate that the host requests.
+// suggestHostOptions adds a hint to a connection error that an option for the host can prevent: an unknown authority,
+// or a client certificate that the host requests.
 func (c *Client) suggestHostOptions(u *url.URL, h *host, err error) error {
 	_, unknown := errors.AsType[x509.UnknownAuthorityError](err)
 	_, none := errors.AsType[x509.SystemRootsError](err)
@@ -249,16 +284,15 @@ func (c *Client) suggestHostOptions(u *url.URL, h *host, err error) error {
 // checkProxy returns a ProxyError if the proxy rejects the connection.
 func checkProxy(ctx context.Context, proxy *url.URL, asked *http.Request, resp *http.Response) error {
 	if resp.StatusCode == http.StatusOK {
-		if n, ok := ctx.Value(noted{}).(*note); ok {
-			n.tunnelled.Store(true)
+		if conn, ok := ctx.Value(connectionKey{}).(*connection); ok {
+			conn.tunnelled.Store(true)
 		}
 		return nil
 	}
 	return explainProxy(&ProxyError{Proxy: proxy.Host, Host: asked.Host, Code: resp.StatusCode}, proxy, resp.Header, "HTTPS_PROXY")
 }
 
-// proxyOf returns the proxy for requests to u and the environment variable that
-// sets it, or nil.
+// proxyOf returns the proxy for requests to u and the environment variable that sets it, or nil.
 func (c *Client) proxyOf(u *url.URL) (proxy *url.URL, variable string, err error) {
 	if c.opts.Proxy == nil || c.opts.Transport != nil {
 		return nil, "", nil
@@ -267,8 +301,8 @@ func (c *Client) proxyOf(u *url.URL) (proxy *url.URL, variable string, err error
 	return proxy, strings.ToUpper(u.Scheme) + "_PROXY", err
 }
 
-// through returns err with the proxy that may have caused it. Without TLS, a
-// proxy can answer in place of the host, and the two cannot be distinguished.
+// through returns err with the proxy that may have caused it. Without TLS, a proxy can answer in place of the host, and
+// the two cannot be distinguished.
 func (c *Client) through(u *url.URL, err error) error {
 	if err == nil || u.Scheme != "http" {
 		return err
@@ -285,15 +319,13 @@ func (c *Client) mayBeProxy(u *url.URL, err error) error {
 	return sources.WithHint(err, "this may come from the proxy that %s names: if %s can be reached without it, add the host to NO_PROXY", variable, u.Host)
 }
 
-// namesProxy reports whether err already names the proxy, or the host that can't be
-// reached without one.
+// namesProxy reports whether err already names the proxy, or the host that can't be reached without one.
 func namesProxy(err error) bool {
 	_, named := errors.AsType[*ProxyError](err)
 	return named || unreachable(err) != nil
 }
 
-// explainProxy adds a hint to a proxy's rejection. The variable is the one that
-// sets the proxy.
+// explainProxy adds a hint to a proxy's rejection. The variable is the one that sets the proxy.
 func explainProxy(err *ProxyError, proxy *url.URL, header http.Header, variable string) error {
 	if err.Code != http.StatusProxyAuthRequired {
 		host, _, _ := strings.Cut(err.Host, ":")

@@ -28,17 +28,17 @@ type Request struct {
 	Plain       bool   // whether to follow redirects from https to http, because the caller verifies the document
 	Credentials bool   // whether to send the token configured for the URL's host, regardless of the host's options
 
-	// TokenOf is the host whose token is sent, if the user has configured that
-	// its services are at the URL. Empty means the URL's host.
+	// TokenOf is the host whose token is sent, if the user has configured that its services are at the URL. Empty means
+	// the URL's host.
 	TokenOf sources.Host
 
-	// Read decodes the document, which has no body after that. It may be nil. Few large documents are read and
-	// decoded at the same time, so Read must keep little of the body and send no requests. Document returns its
-	// error unchanged.
+	// Read decodes the document, which has no body after that. It may be nil. Few large documents are read and decoded
+	// at the same time, so Read must keep little of the body and send no requests. Document returns its error
+	// unchanged.
 	Read func(*Document) error
 
-	// For hints: the host whose registry is at the URL, and what to do if the
-	// document may be missing in an object store. Both may be empty.
+	// For hints: the host whose registry is at the URL, and what to do if the document may be missing in an object
+	// store. Both may be empty.
 	For          sources.Host
 	MayBeMissing string
 }
@@ -53,8 +53,7 @@ type Document struct {
 	answer *answer
 }
 
-// Document fetches a document. Its errors have the type *Error, and wrap a
-// *StatusError if the server answered.
+// Document fetches a document. Its errors have the type *Error, and wrap a *StatusError if the server answered.
 func (c *Client) Document(ctx context.Context, r Request) (*Document, error) {
 	r.Limit = orDefault(r.Limit, defaultLimit)
 	r.Redirects = orDefault(r.Redirects, defaultRedirects)
@@ -65,7 +64,7 @@ func (c *Client) Document(ctx context.Context, r Request) (*Document, error) {
 	var doc *Document
 	place := &largePlace{of: c.large}
 	defer place.leave()
-	e := &effort{tries: orDefault(r.Tries, c.opts.Tries)}
+	e := &tries{most: orDefault(r.Tries, c.opts.Tries)}
 	err = c.retry(ctx, u, e, func() (bool, error) {
 		if doc, err = c.document(ctx, u, e, r, place); err != nil {
 			place.leave() // the next try may be a while later
@@ -133,14 +132,14 @@ func (c *Client) begin(rawURL string) (*url.URL, error) {
 }
 
 // document fetches the document in a single try.
-func (c *Client) document(ctx context.Context, u *url.URL, e *effort, r Request, place *largePlace) (*Document, error) {
+func (c *Client) document(ctx context.Context, u *url.URL, e *tries, r Request, place *largePlace) (*Document, error) {
 	header, err := c.documentHeader(ctx, u, r)
 	if err != nil {
 		return nil, err
 	}
-	ctx, w := newWatch(ctx, c.opts.Timeout)
+	ctx, w := c.attempt(ctx, e)
 	defer w.stop()
-	a, err := c.send(ctx, w, &way{over: c.documents, stay: r.SameHost, plain: r.Plain, effort: e}, u, header, r.Redirects)
+	a, err := c.follow(ctx, c.documents, u, header, redirects{r.Redirects, r.SameHost, r.Plain})
 	if err != nil {
 		return nil, err
 	}
@@ -148,8 +147,8 @@ func (c *Client) document(ctx context.Context, u *url.URL, e *effort, r Request,
 		return nil, a.fail(a.refusal())
 	}
 	defer a.resp.Body.Close()
-	w.limit(documentWindows * c.opts.Timeout)
-	body, err := readDocument(place.reader(ctx, decoded(w.reader(a.resp.Body), a.resp)), a.resp, r.Limit)
+	w.budget = documentWindows * c.opts.Timeout
+	body, err := readDocument(place.reader(ctx, a.resp.Body), a.resp, r.Limit)
 	if err != nil {
 		return nil, a.fail(err)
 	}
@@ -161,7 +160,6 @@ func (c *Client) documentHeader(ctx context.Context, u *url.URL, r Request) (htt
 	if r.Accept != "" {
 		header.Set("Accept", r.Accept)
 	}
-	setUser(header, u)
 	if c.authorizer(u) != nil {
 		return header, nil
 	}
@@ -171,8 +169,7 @@ func (c *Client) documentHeader(ctx context.Context, u *url.URL, r Request) (htt
 	return header, nil
 }
 
-// readDocument reads a whole body, which is decompressed already, so that a small
-// answer cannot become a large one.
+// readDocument reads a whole body, which is decompressed already, so that a small answer cannot become a large one.
 func readDocument(body io.Reader, resp *http.Response, limit int64) ([]byte, error) {
 	if resp.ContentLength > limit {
 		return nil, fmt.Errorf("%w: %d bytes, of at most %d", ErrTooLarge, resp.ContentLength, limit)
@@ -190,15 +187,14 @@ func readDocument(body io.Reader, resp *http.Response, limit int64) ([]byte, err
 // byteOrderMark is what some editors write before UTF-8 text.
 var byteOrderMark = []byte("\xef\xbb\xbf")
 
-// isHTML reports whether a body begins like an HTML page. Some servers answer
-// requests with one if the user must log in, or answer all requests with one.
+// isHTML reports whether a body begins like an HTML page. Some servers answer requests with one if the user must log
+// in, or answer all requests with one.
 func isHTML(body []byte) bool {
 	start := bytes.ToLower(bytes.TrimSpace(bytes.TrimPrefix(body[:min(len(body), maxPreamble)], byteOrderMark)))
 	return bytes.HasPrefix(start, []byte("<!doctype html")) || bytes.HasPrefix(start, []byte("<html"))
 }
 
-// page returns an error if a body that begins with head is an HTML page, in place of
-// what was wanted.
+// page returns an error if a body that begins with head is an HTML page, in place of what was wanted.
 func (a *answer) page(head []byte, wanted string) error {
 	if !isHTML(head) {
 		return nil
@@ -207,8 +203,8 @@ func (a *answer) page(head []byte, wanted string) error {
 	return sources.WithHint(err, "open the URL in a browser: it may be a login page, or the server's answer to every request")
 }
 
-// refusalInstead returns an error if a body that begins with head is a message in JSON or
-// XML, in place of what was wanted.
+// refusalInstead returns an error if a body that begins with head is a message in JSON or XML, in place of what was
+// wanted.
 func (a *answer) refusalInstead(head []byte, wanted string) error {
 	said := message(head, a.secrets())
 	if said == "" {
@@ -220,8 +216,7 @@ func (a *answer) refusalInstead(head []byte, wanted string) error {
 // Place returns the URL that answered, without user information and query.
 func (d *Document) Place() string { return bare(d.URL) }
 
-// Wrap adds the URL that answered to an error about the document. It returns nil if
-// err is nil.
+// Wrap adds the URL that answered to an error about the document. It returns nil if err is nil.
 func (d *Document) Wrap(err error) error {
 	if err == nil {
 		return nil
@@ -233,15 +228,14 @@ func (d *Document) page(wanted string) error {
 	return d.Wrap(d.answer.client.through(d.URL, d.answer.page(d.Body, wanted)))
 }
 
-// Refusal returns an error if the document is a message in JSON or XML. Some
-// servers send error messages with status 200.
+// Refusal returns an error if the document is a message in JSON or XML. Some servers send error messages with status
+// 200.
 func (d *Document) Refusal(wanted string) error {
 	return d.Wrap(d.answer.refusalInstead(d.Body, wanted))
 }
 
-// Listing returns the versions among the texts that the document lists, sorted and
-// without duplicates. It warns about other texts, and about a message in place of
-// versions. The messages name the server what, for example "registry".
+// Listing returns the versions among the texts that the document lists, sorted and without duplicates. It warns about
+// other texts, and about a message in place of versions. The messages name the server what, for example "registry".
 func (d *Document) Listing(what string, texts []string) sources.Listing {
 	var l sources.Listing
 	var ignored []string
@@ -280,8 +274,7 @@ func ignoring(texts []string) string {
 	return warning
 }
 
-// CheckText returns an error if the document is an HTML page, or a message in
-// JSON or XML.
+// CheckText returns an error if the document is an HTML page, or a message in JSON or XML.
 func (d *Document) CheckText(wanted string) error {
 	return cmp.Or(d.page(wanted), d.Refusal(wanted))
 }
@@ -289,8 +282,7 @@ func (d *Document) CheckText(wanted string) error {
 // Text returns the document without the byte order mark that some editors write.
 func (d *Document) Text() []byte { return bytes.TrimPrefix(d.Body, byteOrderMark) }
 
-// JSON decodes the first JSON value of the document into v. Like the engines,
-// it ignores everything after that value.
+// JSON decodes the first JSON value of the document into v. Like the engines, it ignores everything after that value.
 func (d *Document) JSON(v any) error {
 	err := json.NewDecoder(bytes.NewReader(d.Text())).Decode(v)
 	var wrongType *json.UnmarshalTypeError

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"net"
 	"net/http"
 	"net/url"
@@ -25,18 +26,17 @@ type Archive struct {
 	Alone bool  // use a single connection
 	Tries int   // number of consecutive tries without progress before the download fails; 0 means the number in the options
 
-	// Renew returns the archive's current URL, because URLs of object stores
-	// expire. It is called when the server rejects the URL, and then not again
-	// before more of the archive has been received. If it fails, the error of
-	// the download is still the rejection. It may be nil.
+	// Renew returns the archive's current URL, because URLs of object stores expire. It is called when the server
+	// rejects the URL, and then not again before more of the archive has been received. If it fails, the error of the
+	// download is still the rejection. It may be nil.
 	Renew func(context.Context) (url string, err error)
 
-	// From is called for each answer, with the URL that answered after all
-	// redirects, without user information and query. It may be nil.
+	// From is called for each answer, with the URL that answered after all redirects, without user information and
+	// query. It may be nil.
 	From func(url string)
 
-	// Expect is called with the size of the archive in bytes when the server
-	// states it, and again if that changes. Its error ends the download. It may be nil.
+	// Expect is called with the size of the archive in bytes when the server states it, and again if that changes. Its
+	// error ends the download. It may be nil.
 	Expect func(size int64) error
 }
 
@@ -44,27 +44,24 @@ type Archive struct {
 type Stage interface {
 	io.Writer
 
-	// Begin discards the stage's bytes. The validator describes the bytes
-	// written from now on. If it is empty, they cannot be resumed.
+	// Begin discards the stage's bytes. The validator describes the bytes written from now on. If it is empty, they
+	// cannot be resumed.
 	Begin(validator string) error
 
-	// Resume returns how many bytes of an earlier download of the archive the
-	// stage holds, and their validator. If the validator is empty, the bytes
-	// are discarded.
+	// Resume returns how many bytes of an earlier download of the archive the stage holds, and their validator. If the
+	// validator is empty, the bytes are discarded.
 	Resume() (have int64, validator string)
 
-	// Spool creates a temporary file for parts that arrive out of order. If it
-	// fails, the archive is not downloaded in parts.
+	// Spool creates a temporary file for parts that arrive out of order. If it fails, the archive is not downloaded in
+	// parts.
 	Spool() (sources.Spool, error)
 }
 
-// Download fetches an archive into stage. If the connection breaks, Download
-// resumes if the server confirms that the archive is unchanged, and otherwise
-// starts over. On success the archive is complete, but not verified. After an
-// error the contents of stage are undefined.
+// Download fetches an archive into stage. If the connection breaks, Download resumes if the server confirms that the
+// archive is unchanged, and otherwise starts over. On success the archive is complete, but not verified. After an error
+// the contents of stage are undefined.
 //
-// Errors have the type *Error, except that errors of stage are returned
-// unchanged.
+// Errors have the type *Error, except that errors of stage are returned unchanged.
 func (c *Client) Download(ctx context.Context, from Archive, stage Stage) error {
 	u, err := c.begin(from.URL)
 	if err != nil {
@@ -78,13 +75,14 @@ func (c *Client) Download(ctx context.Context, from Archive, stage Stage) error 
 	}
 	d := &download{client: c, url: u, from: from, tries: orDefault(from.Tries, c.opts.DownloadTries), stage: stage, alone: from.Alone, buf: make([]byte, bufferSize)}
 	d.forget()
-	if d.authorization, err = c.archiveCredentials(ctx, u); err != nil {
+	d.credentials = http.Header{}
+	if err = c.archiveCredentials(ctx, d.credentials, u); err != nil {
 		return &Error{URL: bare(u), Err: err}
 	}
 	if err := d.resume(); err != nil {
 		return err
 	}
-	e := &effort{tries: d.tries}
+	e := &tries{most: d.tries}
 	err = c.retry(ctx, u, e, func() (bool, error) {
 		err := d.tryRest(ctx, e)
 		if d.expired(err) && d.renew(ctx) {
@@ -114,7 +112,7 @@ type download struct {
 	stage  Stage
 	buf    []byte
 
-	authorization string // value of the header; empty if there is none
+	credentials http.Header
 
 	have      int64  // bytes in stage
 	total     int64  // the archive's size in bytes; -1 if unknown
@@ -141,10 +139,10 @@ func (d *download) resume() error {
 	return nil
 }
 
-// unanswered makes err final if it is the second time that the server sends no
-// answer or too little, without progress in between.
+// unanswered makes err final if it is the second time that the server sends no answer or too little, without progress
+// in between.
 func (d *download) unanswered(err error) error {
-	if silent := (broken{}); (errors.Is(err, errTooLittle) || errors.Is(err, errSilent)) && errors.As(err, &silent) {
+	if silent := (broken{}); (errors.Is(err, errTooLittle) || errors.Is(err, errNoAnswer)) && errors.As(err, &silent) {
 		if d.silent++; d.silent == silences {
 			return silent.error
 		}
@@ -152,8 +150,7 @@ func (d *download) unanswered(err error) error {
 	return err
 }
 
-// expired reports whether err suggests that the URL has expired, and it can be
-// renewed.
+// expired reports whether err suggests that the URL has expired, and it can be renewed.
 func (d *download) expired(err error) bool {
 	var status *StatusError
 	return !d.renewed && d.from.Renew != nil && d.stageErr == nil && errors.As(err, &status) && status.expired()
@@ -170,34 +167,33 @@ func (d *download) renew(ctx context.Context) bool {
 	if err != nil {
 		return false
 	}
-	authorization, err := d.client.archiveCredentials(ctx, u)
-	if err != nil {
+	credentials := http.Header{}
+	if err := d.client.archiveCredentials(ctx, credentials, u); err != nil {
 		return false
 	}
-	d.url, d.from.URL, d.authorization, d.fruitless = u, next, authorization, 0
+	d.url, d.from.URL, d.credentials, d.fruitless = u, next, credentials, 0
 	return true
 }
 
 // try requests the missing bytes once, and keeps those that arrive.
-func (d *download) try(ctx context.Context, e *effort) error {
-	way := &way{over: d.client.archives, plain: true, effort: e, turns: true}
-	defer way.end()
+func (d *download) try(ctx context.Context, e *tries) error {
 	opts := d.client.opts
-	watched, w := newWatch(ctx, opts.Timeout)
+	within, w := d.client.attempt(ctx, e)
 	defer w.stop()
-	w.patience = opts.FirstByte
-	a, err := d.ask(watched, w, way)
+	w.firstByte, w.slot = opts.FirstByte, &slot{}
+	defer w.slot.release()
+	a, err := d.ask(within)
 	if err != nil {
 		return err
 	}
 	defer a.resp.Body.Close()
-	d.answered = min(time.Since(way.since), opts.Timeout)
+	d.answered = min(time.Since(w.slot.since), opts.Timeout)
 	w.slowly(opts.FirstByte)
 	// Each connection may send nothing for twice as long as the last one that was given up, because servers that scan
 	// an archive may send nothing until the scan is finished.
-	w.quiet = min(opts.Timeout<<min(d.quiet, maxDoublings), w.window)
-	err = d.receive(ctx, &stream{answer: a, w: w, body: decoded(w.reader(a.resp.Body), a.resp)})
-	if errors.Is(err, errQuiet) {
+	w.idle = min(opts.Timeout<<min(d.quiet, maxDoublings), w.window)
+	err = d.receive(ctx, &stream{answer: a, w: w.watch, body: a.resp.Body})
+	if errors.Is(err, errIdle) {
 		d.quiet++
 	}
 	return a.fail(err)
@@ -211,7 +207,7 @@ type stream struct {
 }
 
 // tryRest is try. It counts requests for the rest of the archive that bring nothing.
-func (d *download) tryRest(ctx context.Context, e *effort) error {
+func (d *download) tryRest(ctx context.Context, e *tries) error {
 	asks, before := d.resumes(), d.have
 	err := d.try(ctx, e)
 	op, connected := errors.AsType[*net.OpError](err)
@@ -225,28 +221,26 @@ func (d *download) tryRest(ctx context.Context, e *effort) error {
 	return err
 }
 
-// resumes reports whether the next request is for the rest of the archive. After several that
-// brought nothing, it is for the whole archive. The received part is kept until the whole
-// archive begins to arrive.
+// resumes reports whether the next request is for the rest of the archive. After several that brought nothing, it is
+// for the whole archive. The received part is kept until the whole archive begins to arrive.
 func (d *download) resumes() bool {
 	return d.have > 0 && d.validator != "" && d.fruitless < maxFruitless
 }
 
 // ask requests the missing part, or the whole archive if the server refuses ranges.
-func (d *download) ask(ctx context.Context, w *watch, by *way) (*answer, error) {
-	a, err := d.client.send(ctx, w, by, d.url, d.header(true), defaultRedirects)
+func (d *download) ask(ctx context.Context) (*answer, error) {
+	a, err := d.client.follow(ctx, d.client.archives, d.url, d.header(true), archiveRedirects)
 	if err != nil || !a.refusesHeader() {
 		return a, err
 	}
-	discard(a.resp)
+	drain(a.resp, io.Discard)
 	header := d.header(false)
 	header.Set("Accept-Encoding", "gzip") // engines send it too
-	return d.client.send(ctx, w, by, d.url, header, defaultRedirects)
+	return d.client.follow(ctx, d.client.archives, d.url, header, archiveRedirects)
 }
 
-// refusesHeader reports whether a server may have rejected the request only
-// because of its headers: a range, or no compression. The received bytes are
-// kept until the whole archive begins to arrive.
+// refusesHeader reports whether a server may have rejected the request only because of its headers: a range, or no
+// compression. The received bytes are kept until the whole archive begins to arrive.
 func (a *answer) refusesHeader() bool {
 	status := StatusError{Code: a.resp.StatusCode}
 	if a.header.Get("Range") != "" {
@@ -261,14 +255,11 @@ func (a *answer) refusesHeader() bool {
 	return false
 }
 
-// header returns the headers to request the archive, or the rest of it if
-// resume is set.
+// header returns the headers to request the archive, or the rest of it if resume is set.
 func (d *download) header(resume bool) http.Header {
 	header := d.client.header()
 	header.Set("Accept-Encoding", "identity") // ranges and lengths would otherwise refer to the compressed form
-	if d.authorization != "" {
-		header.Set("Authorization", d.authorization)
-	}
+	maps.Copy(header, d.credentials)
 	if resume && d.resumes() {
 		header.Set("Range", fmt.Sprintf("bytes=%d-", d.have))
 		header.Set("If-Range", d.validator)
@@ -304,8 +295,7 @@ func (d *download) receive(ctx context.Context, a *stream) error {
 	}
 }
 
-// isEnd reports whether err is the end of a body. An io.EOF of a broken connection is
-// wrapped, and is not the end.
+// isEnd reports whether err is the end of a body. An io.EOF of a broken connection is wrapped, and is not the end.
 func isEnd(err error) bool { return err == io.EOF } //nolint:errorlint // see above
 
 // unlessEnd returns no error at the end of a body.
@@ -316,8 +306,7 @@ func unlessEnd(err error) error {
 	return err
 }
 
-// brings reports whether an answer contains the archive or a part of it,
-// according to its status.
+// brings reports whether an answer contains the archive or a part of it, according to its status.
 func (a *answer) brings() bool {
 	return a.resp.StatusCode == http.StatusOK || a.resp.StatusCode == http.StatusPartialContent
 }
@@ -352,8 +341,8 @@ func (d *download) begin(a *stream, head []byte) error {
 	return nil
 }
 
-// check returns the size of the archive in bytes, -1 if unknown. It returns an error
-// unless an answer, which begins with head, is the archive or the rest of it.
+// check returns the size of the archive in bytes, -1 if unknown. It returns an error unless an answer, which begins
+// with head, is the archive or the rest of it.
 func (d *download) check(a *stream, head []byte) (total int64, err error) {
 	if total = a.size(); a.isWhole() {
 		err = a.insteadOfArchive(head[:min(len(head), maxPreamble)])
@@ -363,8 +352,7 @@ func (d *download) check(a *stream, head []byte) (total int64, err error) {
 	return total, cmp.Or(err, d.agree(total))
 }
 
-// size returns the size of the archive in bytes if the answer is the whole of
-// it and states the size, or -1.
+// size returns the size of the archive in bytes if the answer is the whole of it and states the size, or -1.
 func (a *answer) size() int64 {
 	if !a.isWhole() || compressed(a.resp) {
 		return -1
@@ -372,8 +360,8 @@ func (a *answer) size() int64 {
 	return a.resp.ContentLength
 }
 
-// isWhole reports whether an answer contains the whole archive. Some servers answer a request
-// for the whole archive with status 206 and no range. The checksum then decides.
+// isWhole reports whether an answer contains the whole archive. Some servers answer a request for the whole archive
+// with status 206 and no range. The checksum then decides.
 func (a *answer) isWhole() bool {
 	if a.resp.StatusCode == http.StatusOK {
 		return true
@@ -382,9 +370,9 @@ func (a *answer) isWhole() bool {
 	return err != nil && a.header.Get("Range") == ""
 }
 
-// checkRange returns the length of the body of resp, and the size of the archive. It
-// returns an error unless the body contains the bytes of this archive from begin on, and
-// none at end or after it. The end is -1 if all of the rest was requested.
+// checkRange returns the length of the body of resp, and the size of the archive. It returns an error unless the body
+// contains the bytes of this archive from begin on, and none at end or after it. The end is -1 if all of the rest was
+// requested.
 func (d *download) checkRange(resp *http.Response, begin, end int64) (length, total int64, err error) {
 	first, last, total, err := parseContentRange(resp.Header.Get("Content-Range"))
 	if err != nil {
@@ -408,8 +396,7 @@ func (d *download) checkRange(resp *http.Response, begin, end int64) (length, to
 	return last + 1 - first, total, nil
 }
 
-// agree returns an error for an archive of an unexpected size, in bytes. A
-// negative size is unknown.
+// agree returns an error for an archive of an unexpected size, in bytes. A negative size is unknown.
 func (d *download) agree(size int64) error {
 	if d.from.Size > 0 && size >= 0 && size != d.from.Size {
 		return fmt.Errorf("archive of %d bytes, expected %d", size, d.from.Size)
@@ -420,8 +407,7 @@ func (d *download) agree(size int64) error {
 	return nil
 }
 
-// distrust discards the received bytes, so that the next try starts over. It
-// returns err as a temporary error.
+// distrust discards the received bytes, so that the next try starts over. It returns err as a temporary error.
 func (d *download) distrust(err error) error {
 	if err := d.restart(""); err != nil {
 		return err
@@ -429,8 +415,7 @@ func (d *download) distrust(err error) error {
 	return broken{err}
 }
 
-// restart discards the received bytes. The validator describes the ones that
-// follow.
+// restart discards the received bytes. The validator describes the ones that follow.
 func (d *download) restart(validator string) error {
 	d.forget()
 	d.validator = validator
@@ -455,8 +440,7 @@ func (d *download) copy(body io.Reader) error {
 	}
 }
 
-// keepSome writes the result of fill to the stage. It returns io.EOF at the end of a
-// complete archive.
+// keepSome writes the result of fill to the stage. It returns io.EOF at the end of a complete archive.
 func (d *download) keepSome(n int, err error) error {
 	if most := d.most(); d.have+int64(n) > most {
 		return fmt.Errorf("archive %w: more than %d bytes", ErrTooLarge, most)
@@ -502,9 +486,8 @@ func fill(r io.Reader, buf []byte) (n int, err error) {
 	return n, err
 }
 
-// validator returns the value for If-Range: a strong entity tag, or a
-// modification date so long before the answer that two versions cannot share
-// it. It is empty if there is neither.
+// validator returns the value for If-Range: a strong entity tag, or a modification date so long before the answer that
+// two versions cannot share it. It is empty if there is neither.
 func validator(header http.Header) string {
 	if tag := header.Get("ETag"); strings.HasPrefix(tag, `"`) {
 		return tag
@@ -520,8 +503,7 @@ func validator(header http.Header) string {
 	return header.Get("Last-Modified")
 }
 
-// parseContentRange parses "bytes FIRST-LAST/TOTAL". The total is -1 if it is
-// given as *.
+// parseContentRange parses "bytes FIRST-LAST/TOTAL". The total is -1 if it is given as *.
 func parseContentRange(s string) (first, last, total int64, err error) {
 	bad := fmt.Errorf("invalid Content-Range %.80q", s)
 	rest, ok := strings.CutPrefix(s, "bytes ")

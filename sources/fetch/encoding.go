@@ -9,9 +9,8 @@ import (
 	"strings"
 )
 
-// compressed reports whether the headers state that a body is compressed with
-// gzip. That is only the case if the server compressed it without being asked,
-// because the transport undoes compression that it requested.
+// compressed reports whether the headers state that a body is compressed with gzip. That is only the case if the server
+// compressed it without being asked, because the transport undoes compression that it requested.
 func compressed(resp *http.Response) bool {
 	for coding := range strings.SplitSeq(resp.Header.Get("Content-Encoding"), ",") {
 		switch strings.ToLower(strings.TrimSpace(coding)) {
@@ -22,19 +21,21 @@ func compressed(resp *http.Response) bool {
 	return false
 }
 
-// decoded returns the body without its gzip compression. Other codings are left
-// alone: some servers state aws-chunked, utf-8 or none for a body that is not
-// encoded. Checksums later verify that it is the requested file.
-func decoded(body io.Reader, resp *http.Response) io.Reader {
-	if !compressed(resp) {
-		return body
-	}
-	arrived := &counted{from: body}
-	return &gunzip{from: bufio.NewReader(arrived), arrived: arrived}
+// decoding is the link that undoes gzip compression of answers. It leaves other codings alone: some servers state
+// aws-chunked, utf-8 or none for a body that is not encoded. Checksums later verify that it is the requested file.
+func (c *Client) decoding(next http.RoundTripper) http.RoundTripper {
+	return link(func(req *http.Request) (*http.Response, error) {
+		resp, err := next.RoundTrip(req)
+		if err == nil && compressed(resp) {
+			arrived := &counted{from: resp.Body}
+			resp.Body = body{&gunzip{from: bufio.NewReader(arrived), arrived: arrived}, resp.Body}
+		}
+		return resp, err
+	})
 }
 
-// gunzip decompresses the body if it begins like gzip. Compression hardly
-// shrinks an archive, so gunzip refuses a body that becomes much larger.
+// gunzip decompresses the body if it begins like gzip. Compression hardly shrinks an archive, so gunzip refuses a body
+// that becomes much larger.
 type gunzip struct {
 	from    *bufio.Reader
 	arrived *counted

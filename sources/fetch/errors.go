@@ -16,8 +16,7 @@ var (
 	// ErrUnauthorized matches a StatusError of 401 or 403.
 	ErrUnauthorized = errors.New("unauthorized")
 
-	// ErrStalled matches the error for a server that sent nothing, or almost
-	// nothing, for too long.
+	// ErrStalled matches the error for a server that sent nothing, or almost nothing, for too long.
 	ErrStalled = errors.New("stalled")
 
 	// ErrTooLarge matches the error for an answer that exceeds its size limit.
@@ -26,8 +25,8 @@ var (
 
 // The ways to stall.
 var (
-	errSilent    = fmt.Errorf("%w: no answer", ErrStalled)
-	errQuiet     = fmt.Errorf("%w: no data", ErrStalled)
+	errNoAnswer  = fmt.Errorf("%w: no answer", ErrStalled)
+	errIdle      = fmt.Errorf("%w: no data", ErrStalled)
 	errTooLittle = fmt.Errorf("%w: too little data", ErrStalled)
 )
 
@@ -52,8 +51,8 @@ func (e *Error) Error() string {
 
 func (e *Error) Unwrap() error { return e.Err }
 
-// Cause returns what is wrong with the host, which other requests to it share: the error without
-// the URL and the tries. It is empty if only this request may have failed.
+// Cause returns what is wrong with the host, which other requests to it share: the error without the URL and the tries.
+// It is empty if only this request may have failed.
 func (e *Error) Cause() string {
 	if down := unreachable(e.Err); down != nil {
 		return down.Error()
@@ -86,9 +85,8 @@ func round(d time.Duration) time.Duration {
 	return d.Round(time.Second)
 }
 
-// A StatusError is an answer with an unexpected status. A 404 alone
-// does not mean that something does not exist; the caller decides that, because
-// it depends on the request.
+// A StatusError is an answer with an unexpected status. A 404 alone does not mean that something does not exist; the
+// caller decides that, because it depends on the request.
 type StatusError struct {
 	Code        int
 	URL         string   // the URL that answered, without user information and query
@@ -136,8 +134,7 @@ func (e *StatusError) expired() bool {
 // A broken error is a failure of a connection that may work on the next try.
 type broken struct{ error }
 
-// Error limits the length of the message, because some errors quote everything
-// that the server sent.
+// Error limits the length of the message, because some errors quote everything that the server sent.
 func (b broken) Error() string { return Printable(b.error.Error()) }
 
 func (b broken) Unwrap() error { return b.error }
@@ -152,8 +149,8 @@ type redirected struct {
 func (e *redirected) Error() string { return "redirected to " + e.to + ": " + e.err.Error() }
 func (e *redirected) Unwrap() error { return e.err }
 
-// ended returns the reason why a request with this context failed with err.
-// That is the watch's reason if the watch ended the request.
+// ended returns the reason why a request with this context failed with err. That is the watch's reason if the watch
+// ended the request.
 func ended(ctx context.Context, err error) error {
 	if cause := context.Cause(ctx); errors.Is(cause, ErrStalled) {
 		return broken{cause}
@@ -164,8 +161,8 @@ func ended(ctx context.Context, err error) error {
 	return err
 }
 
-// Printable returns text from a server in a form that is safe for a terminal:
-// shortened, and without control characters other than line breaks.
+// Printable returns text from a server in a form that is safe for a terminal: shortened, and without control characters
+// other than line breaks.
 func Printable(s string) string {
 	s = strings.Map(func(r rune) rune {
 		if r != '\n' && !unicode.IsPrint(r) {

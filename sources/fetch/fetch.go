@@ -1,19 +1,15 @@
-// Package fetch downloads documents and archives from servers that may be slow,
-// broken or hostile.
+// Package fetch downloads documents and archives from servers that may be slow, broken or hostile.
 //
-// Waiting for a server has a limit, and so has everything that is read. Waiting
-// for other downloads from the same host has none, but ends with the context.
-// All requests to an overloaded or unreachable host wait together. Temporary
+// Waiting for a server has a limit, and so has everything that is read. Waiting for other downloads from the same host
+// has none, but ends with the context. All requests to an overloaded or unreachable host wait together. Temporary
 // errors are retried, others are final. An interrupted archive is resumed.
 //
-// Configured credentials, headers and client certificates are sent only over
-// https, and only to the host and port that they are configured for. That holds
-// after redirects too. Errors and events never contain the user information or
-// the query of a URL, because both may be secrets.
+// Configured credentials, headers and client certificates are sent only over https, and only to the host and port that
+// they are configured for. That holds after redirects too. Errors and events never contain the user information or the
+// query of a URL, because both may be secrets.
 //
-// The package is independent of the protocols of registries and mirrors. It
-// verifies no hashes and does not read the environment. It writes no files: an
-// archive is written to the caller's stage. All timeouts and limits are in
+// The package is independent of the protocols of registries and mirrors. It verifies no hashes and does not read the
+// environment. It writes no files: an archive is written to the caller's stage. All timeouts and limits are in
 // limits.go.
 package fetch
 
@@ -39,22 +35,22 @@ type Options struct {
 	// request. It may be nil, and is ignored if Transport is set.
 	Connect func(host string, address netip.Addr) error
 
-	// Hosts are the options of single hosts. Their TLS options are ignored if
-	// Transport is set to anything other than an *http.Transport.
+	// Hosts are the options of single hosts. Their TLS options are ignored if Transport is set to anything other than
+	// an *http.Transport.
 	Hosts map[sources.Host]HostOptions
 
 	UserAgent string // empty means "larder"
 
-	// Token returns the bearer token configured for a host, and false if there
-	// is none. An error ends the request. Token may be nil.
+	// Token returns the bearer token configured for a host, and false if there is none. An error ends the request.
+	// Token may be nil.
 	Token func(context.Context, sources.Host) (string, bool, error)
 
-	// TokenHint is what to do about the refusal of a request for which a host's token counts,
-	// with or without credentials sent. It may be nil.
+	// TokenHint is what to do about the refusal of a request for which a host's token counts, with or without
+	// credentials sent. It may be nil.
 	TokenHint func(host sources.Host, sent bool) string
 
-	// Netrc returns the netrc entry for HOST or HOST:PORT, as written in an
-	// archive's URL, and false if there is none. It may be nil.
+	// Netrc returns the netrc entry for HOST or HOST:PORT, as written in an archive's URL, and false if there is none.
+	// It may be nil.
 	Netrc func(hostport string) (user, password string, ok bool)
 
 	Tries         int           // for a document, in all; 0 means 6
@@ -78,8 +74,8 @@ type Options struct {
 	Report func(Event)                                // called for each retry and wait, one call at a time; may be nil
 }
 
-// An Event reports a failed try that will be followed by another one. If Try is
-// 0, it reports a request that has to wait for other requests to the same host.
+// An Event reports a failed try that will be followed by another one. If Try is 0, it reports a request that has to
+// wait for other requests to the same host.
 type Event struct {
 	URL  string        // without user information and query
 	Host string        // the host that failed; after redirects it may differ from the URL's
@@ -87,19 +83,18 @@ type Event struct {
 	Wait time.Duration // time until the next try
 	Err  error         // why the try failed
 
-	// AtMost is the maximum time that requests to the host wait in all. Zero means
-	// that only this request has to wait.
+	// AtMost is the maximum time that requests to the host wait in all. Zero means that only this request has to wait.
 	AtMost time.Duration
 	Known  bool // whether an earlier event already reported this trouble with the host
 }
 
-// A Client fetches documents and archives. It is safe for concurrent use. A
-// program should use only one, because each Client applies the limits per host
-// on its own.
+// A Client fetches documents and archives. It is safe for concurrent use. A program should use only one, because each
+// Client applies the limits per host on its own.
 type Client struct {
 	opts      Options
-	documents http.RoundTripper
-	archives  http.RoundTripper
+	documents http.RoundTripper // the chain for documents
+	archives  http.RoundTripper // and that for archives, with a connection for each
+	shared    []http.RoundTripper
 	report    sync.Mutex // serializes calls of opts.Report
 
 	large chan struct{} // a place for each large document that is being read or decoded
@@ -135,10 +130,13 @@ func New(opts Options) *Client {
 		large:       make(chan struct{}, largeAtOnce),
 		authorizers: map[string]Authorizer{}, trusted: map[string][]*x509.Certificate{},
 	}
-	c.documents, c.archives = opts.Transport, opts.Transport
+	documents, archives := opts.Transport, opts.Transport
 	if opts.Transport == nil {
-		c.documents, c.archives = newTransports(opts)
+		documents, archives = newTransports(opts)
 	}
+	c.shared = []http.RoundTripper{documents, archives}
+	c.documents = c.chain(c.opening(c.tracing(c.connections(documents))))
+	c.archives = c.chain(c.tracing(c.connections(archives)))
 	return c
 }
 
@@ -164,7 +162,7 @@ func sleep(ctx context.Context, d time.Duration) error {
 
 // CloseIdleConnections closes open connections that are not in use.
 func (c *Client) CloseIdleConnections() {
-	for _, transport := range []http.RoundTripper{c.documents, c.archives} {
+	for _, transport := range c.shared {
 		(&http.Client{Transport: transport}).CloseIdleConnections()
 	}
 	c.mu.Lock()

@@ -4,7 +4,6 @@ import (
 	"net/http"
 	"net/url"
 	"testing"
-	"time"
 
 	"github.com/larder-cli/larder/sources"
 	"github.com/larder-cli/larder/sources/sourcetest"
@@ -26,9 +25,9 @@ func (r *recorder) RoundTrip(req *http.Request) (*http.Response, error) {
 func TestRepeatedRequestLacksHostHeaders(t *testing.T) {
 	over := &recorder{}
 	c := New(Options{Transport: over, Hosts: map[sources.Host]HostOptions{"a.test": {Headers: map[string]string{"X-Team": "platform"}}}})
-	ctx, w := newWatch(t.Context(), time.Minute)
+	ctx, w := c.attempt(t.Context(), &tries{})
 	defer w.stop()
-	a, err := c.send(ctx, w, &way{over: over, effort: &effort{}}, &url.URL{Scheme: "https", Host: "a.test"}, http.Header{"X-Other": {"x"}}, 0)
+	a, err := c.follow(ctx, c.documents, &url.URL{Scheme: "https", Host: "a.test"}, http.Header{"X-Other": {"x"}}, redirects{})
 	check(t, err)
 	defer a.resp.Body.Close()
 	sourcetest.Expect(t, over.header.Get("X-Team") == "platform" && over.header.Get("X-Other") == "x", "sent: %v", over.header)

@@ -11,8 +11,8 @@ const (
 	defaultRedirects = 10
 	defaultLimit     = 1 << 20 // bytes of a document
 
-	// largeAtOnce is how many documents of more than smallDocument bytes are read and decoded at the same
-	// time. Decoding takes up to ten times the size of a document.
+	// largeAtOnce is how many documents of more than smallDocument bytes are read and decoded at the same time.
+	// Decoding takes up to ten times the size of a document.
 	largeAtOnce   = 2
 	smallDocument = 64 << 10
 )
@@ -31,8 +31,7 @@ const (
 	maxSaid     = 200  // in characters, of the message in an error answer
 	maxQuoted   = 5    // a number of texts: how many texts from a server a message quotes
 
-	// bufferSize is how many bytes of an archive are passed on at a time. A try
-	// that yields fewer has made no progress.
+	// bufferSize is how many bytes of an archive are passed on at a time. A try that yields fewer has made no progress.
 	bufferSize = 64 << 10
 
 	readFrame        = 1 << 20 // for HTTP/2; with a nearby server twice as fast as the default
@@ -40,16 +39,14 @@ const (
 	connectionBuffer = 64 << 20
 )
 
-// maxUndoneRatio is how many times larger an answer may become by
-// decompression.
+// maxUndoneRatio is how many times larger an answer may become by decompression.
 const maxUndoneRatio = 20
 
-// silences is the number of consecutive tries without an answer after which the
-// download of an archive fails.
+// silences is the number of consecutive tries without an answer after which the download of an archive fails.
 const silences = 2
 
-// maxFruitless is how many consecutive requests for the rest of an archive may bring nothing
-// before the whole archive is requested.
+// maxFruitless is how many consecutive requests for the rest of an archive may bring nothing before the whole archive
+// is requested.
 const maxFruitless = 2
 
 // maxDrain is how long to wait for the rest of a body that will be discarded.
@@ -65,22 +62,19 @@ const (
 	maxDoublings = 10
 	spread       = time.Second // requests that waited for a host are sent at random times within this duration
 
-	// maxWait is the longest wait that Larder accepts from a server, and about
-	// the longest that a request waits before it is sent. A server that requests
-	// a longer one gets no further requests.
+	// maxWait is the longest wait that Larder accepts from a server, and about the longest that a request waits before
+	// it is sent. A server that requests a longer one gets no further requests.
 	maxWait = 2 * time.Minute
 
-	// reachTries is the number of attempts to connect to an unreachable host before any
-	// host has answered, because then the network is probably missing. Later failures to
-	// connect are retried like other errors.
+	// reachTries is the number of attempts to connect to an unreachable host before any host has answered, because then
+	// the network is probably missing. Later failures to connect are retried like other errors.
 	reachTries = 2
 
-	// calm is how long after a pause a host gets no additional connections for
-	// one archive, and no further event about trouble.
+	// calm is how long after a pause a host gets no additional connections for one archive, and no further event about
+	// trouble.
 	calm = time.Minute
 
-	// maxRounds limits the tries for an archive that each make a little
-	// progress.
+	// maxRounds limits the tries for an archive that each make a little progress.
 	maxRounds = 10
 )
 
@@ -90,8 +84,8 @@ const (
 	documentWindows = 8       // timeouts that a whole document may take
 	pingsPerTimeout = 2       // detects a dead HTTP/2 connection within one timeout
 
-	// dateResolution is the minimum age of a modification date that identifies
-	// a version. Two versions cannot share an older date.
+	// dateResolution is the minimum age of a modification date that identifies a version. Two versions cannot share an
+	// older date.
 	dateResolution = time.Second
 )
 

@@ -18,10 +18,9 @@ import (
 	"github.com/larder-cli/larder/sources"
 )
 
-// message returns the first error message in the body of an answer, shortened, on one
-// line, and without the secrets of the request, which servers may repeat. It reads the
-// JSON of registries, {"errors":[…]}, and the XML of object stores. It is empty if
-// there is no message.
+// message returns the first error message in the body of an answer, shortened, on one line, and without the secrets of
+// the request, which servers may repeat. It reads the JSON of registries, {"errors":[…]}, and the XML of object stores.
+// It is empty if there is no message.
 func message(body []byte, secrets []string) string {
 	return oneLine(cmp.Or(inJSON(body), inXML(body)), secrets)
 }
@@ -31,12 +30,12 @@ func (a *answer) secrets() (secrets []string) {
 	for _, values := range a.at.Query() {
 		secrets = append(secrets, values...)
 	}
-	for name, values := range a.sent {
+	for name, values := range a.resp.Request.Header {
 		if !harmless[name] {
 			secrets = append(secrets, values...)
 		}
 	}
-	_, credentials, _ := strings.Cut(a.sent.Get("Authorization"), " ")
+	_, credentials, _ := strings.Cut(a.resp.Request.Header.Get("Authorization"), " ")
 	if both, err := base64.StdEncoding.DecodeString(credentials); err == nil {
 		_, password, _ := strings.Cut(string(both), ":")
 		secrets = append(secrets, password)
@@ -53,8 +52,7 @@ const minSecret = 4
 // queries are those of URLs in a text. They may hold signatures and tokens.
 var queries = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`(/[^\s?"'<>]*)\?[^\s"'<>]*`) })
 
-// oneLine returns text from a server on one line, without secrets and the queries
-// of URLs, and then shortened.
+// oneLine returns text from a server on one line, without secrets and the queries of URLs, and then shortened.
 func oneLine(text string, secrets []string) string {
 	for _, secret := range secrets {
 		if len(secret) >= minSecret {
@@ -71,9 +69,8 @@ func oneLine(text string, secrets []string) string {
 	return text
 }
 
-// said returns the message in the body of an error answer. In addition to
-// message, it reads plain text. It is empty if the message only repeats the
-// status.
+// said returns the message in the body of an error answer. In addition to message, it reads plain text. It is empty if
+// the message only repeats the status.
 func said(body []byte, resp *http.Response, secrets []string) string {
 	text := message(body, secrets)
 	kind, _, _ := mime.ParseMediaType(resp.Header.Get("Content-Type"))
@@ -86,8 +83,8 @@ func said(body []byte, resp *http.Response, secrets []string) string {
 	return text
 }
 
-// repeatsStatus reports whether text is only the meaning of the status code, as
-// in "404 page not found" or "502 Bad Gateway".
+// repeatsStatus reports whether text is only the meaning of the status code, as in "404 page not found" or "502 Bad
+// Gateway".
 func repeatsStatus(text string, code int) bool {
 	text = strings.ToLower(strings.Trim(text, " .!"))
 	text = strings.TrimLeft(strings.TrimPrefix(text, strconv.Itoa(code)), " :-")
@@ -115,8 +112,7 @@ func inJSON(body []byte) string {
 	return ""
 }
 
-// valueText returns the text of an error in JSON, which is a string or an object
-// with one.
+// valueText returns the text of an error in JSON, which is a string or an object with one.
 func valueText(value json.RawMessage) string {
 	var text string
 	if json.Unmarshal(value, &text) == nil {
@@ -127,8 +123,8 @@ func valueText(value json.RawMessage) string {
 	return cmp.Or(parts.Message, parts.Detail, parts.Title)
 }
 
-// codes returns the codes of the errors in the body of an answer, as the OCI distribution specification defines them, or
-// that of an object store.
+// codes returns the codes of the errors in the body of an answer, as the OCI distribution specification defines them,
+// or that of an object store.
 func codes(body []byte) (codes []string) {
 	var answer struct{ Errors []struct{ Code string } }
 	if json.Unmarshal(body, &answer) != nil {
@@ -171,8 +167,8 @@ func inXML(body []byte) string {
 	return strings.Trim(e.Code+": "+e.Message, ": ")
 }
 
-// insteadOfArchive returns an error if a body that begins with head is empty, an HTML page, or
-// an error in JSON or XML, and not an archive.
+// insteadOfArchive returns an error if a body that begins with head is empty, an HTML page, or an error in JSON or XML,
+// and not an archive.
 func (a *answer) insteadOfArchive(head []byte) error {
 	if len(head) == 0 && a.resp.ContentLength == 0 {
 		return errors.New("an empty answer instead of an archive")
@@ -180,8 +176,8 @@ func (a *answer) insteadOfArchive(head []byte) error {
 	return cmp.Or(a.page(head, "an archive"), a.refusalInstead(head, "an archive"))
 }
 
-// isObjectStore reports whether an answer's headers are those of S3 or a
-// compatible store, Google Cloud Storage or Azure Blob Storage.
+// isObjectStore reports whether an answer's headers are those of S3 or a compatible store, Google Cloud Storage or
+// Azure Blob Storage.
 func isObjectStore(header http.Header) bool {
 	for _, name := range []string{"X-Amz-Request-Id", "X-Goog-Hash", "X-Guploader-Uploadid", "X-Ms-Request-Id"} {
 		if header.Get(name) != "" {
@@ -191,8 +187,7 @@ func isObjectStore(header http.Header) bool {
 	return false
 }
 
-// signatures are the query parameters with the signature of an object store's
-// URL, in lower case.
+// signatures are the query parameters with the signature of an object store's URL, in lower case.
 var signatures = []string{"x-amz-signature", "x-goog-signature", "x-oss-signature", "x-cos-signature", "signature", "sig", "hmac"}
 
 // isSigned reports whether u is signed, and so valid for a limited time.

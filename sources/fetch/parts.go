@@ -14,8 +14,8 @@ import (
 	"github.com/larder-cli/larder/sources"
 )
 
-// A parts downloads an archive over several connections at once. The part at
-// the stage's position goes directly to the stage, later parts go to the spool.
+// A parts downloads an archive over several connections at once. The part at the stage's position goes directly to the
+// stage, later parts go to the spool.
 type parts struct {
 	*download
 	at     *url.URL    // the archive's URL after redirects
@@ -42,8 +42,8 @@ type parts struct {
 	err     error            // why the download has failed
 }
 
-// inParts continues a download over several connections. The answer brings the
-// rest of the archive, more slowly than several connections may.
+// inParts continues a download over several connections. The answer brings the rest of the archive, more slowly than
+// several connections may.
 func (d *download) inParts(ctx context.Context, a *stream, spool sources.Spool, rate float64) error {
 	defer spool.Close()
 	ctx, stop := context.WithCancelCause(ctx)
@@ -68,8 +68,7 @@ func (d *download) inParts(ctx context.Context, a *stream, spool sources.Spool, 
 	return p.err
 }
 
-// fallBack continues over the first connection, after the bytes that the other
-// connections have downloaded.
+// fallBack continues over the first connection, after the bytes that the other connections have downloaded.
 func (p *parts) fallBack() error {
 	if _, err := io.CopyN(io.Discard, p.reserve.body, p.have-p.reserveAt); err != nil {
 		return p.err
@@ -77,8 +76,8 @@ func (p *parts) fallBack() error {
 	return p.copy(p.reserve.body)
 }
 
-// dismiss closes the first connection once another one has been answered, or once it is far
-// behind: until then, the server sends bytes that the others request again.
+// dismiss closes the first connection once another one has been answered, or once it is far behind: until then, the
+// server sends bytes that the others request again.
 func (p *parts) dismiss() {
 	if p.reserve != nil && (p.answers.Load() || p.have-p.reserveAt > maxBehind) {
 		p.reserve.resp.Body.Close()
@@ -86,8 +85,8 @@ func (p *parts) dismiss() {
 	}
 }
 
-// run downloads all parts: over the first connection until another connection
-// has a later part, then over all connections.
+// run downloads all parts: over the first connection until another connection has a later part, then over all
+// connections.
 func (p *parts) run(ctx context.Context, a *stream, rate float64) error {
 	turn, end := 0, false
 	for !end && p.claim(turn) {
@@ -115,8 +114,7 @@ func (p *parts) run(ctx context.Context, a *stream, rate float64) error {
 	return nil
 }
 
-// grow adds connections as long as that increases the speed. Rate is the speed
-// of the first one in bytes a second.
+// grow adds connections as long as that increases the speed. Rate is the speed of the first one in bytes a second.
 func (p *parts) grow(ctx context.Context, rate float64) {
 	var g growth
 	for more := g.more(rate); more > 0; more = g.more(rate) {
@@ -134,10 +132,9 @@ func (p *parts) grow(ctx context.Context, rate float64) {
 	}
 }
 
-// hurry ends the connection that all others wait for if it has almost stopped.
-// The other connections have downloaded all parts that fit into the spool, and
-// a new connection may be as fast as they are. If no further connection has
-// been answered yet, the first one continues alone.
+// hurry ends the connection that all others wait for if it has almost stopped. The other connections have downloaded
+// all parts that fit into the spool, and a new connection may be as fast as they are. If no further connection has been
+// answered yet, the first one continues alone.
 func (p *parts) hurry(ctx context.Context) {
 	var most, before int64
 	for sleep(ctx, patience) == nil {
@@ -146,7 +143,7 @@ func (p *parts) hurry(ctx context.Context) {
 		before, most = arrived, max(most, came)
 		if came < most/trickle {
 			if !p.answers.Load() {
-				p.give(broken{fmt.Errorf("in parts: %w within %s", errSilent, patience)})
+				p.give(broken{fmt.Errorf("in parts: %w within %s", errNoAnswer, patience)})
 				return
 			}
 			p.again()
@@ -155,8 +152,7 @@ func (p *parts) hurry(ctx context.Context) {
 	}
 }
 
-// again ends the download of the part that the stage receives next, so that its
-// rest is requested again.
+// again ends the download of the part that the stage receives next, so that its rest is requested again.
 func (p *parts) again() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -172,16 +168,15 @@ func (p *parts) arriving(part int, w *watch) {
 	p.watches[part%maxAhead] = w
 }
 
-// help downloads parts while the host permits another connection, and is not in
-// trouble.
+// help downloads parts while the host permits another connection, and is not in trouble.
 func (p *parts) help(ctx context.Context) {
 	h := p.client.host(p.at)
 	for more := true; more && !h.recent(); {
-		if !h.archives.TryAcquire(1) {
+		if !h.slots.TryAcquire(1) {
 			return
 		}
 		more = p.bringNext(ctx)
-		h.archives.Release(1)
+		h.slots.Release(1)
 	}
 }
 
@@ -211,8 +206,7 @@ func (p *parts) span(part int) (begin, end int64) {
 // slot returns the offset of a part in the spool.
 func (p *parts) slot(part int) int64 { return int64(part%maxAhead) * p.size }
 
-// claim makes the first connection responsible for a part. It returns false if
-// the part is taken.
+// claim makes the first connection responsible for a part. It returns false if the part is taken.
 func (p *parts) claim(part int) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -258,8 +252,7 @@ func (p *parts) give(err error) {
 	p.changed.Broadcast()
 }
 
-// straight copies a part from the first connection to the stage, and reports
-// whether that connection has ended.
+// straight copies a part from the first connection to the stage, and reports whether that connection has ended.
 func (p *parts) straight(ctx context.Context, body io.Reader, part int) (end bool, err error) {
 	_, last := p.span(part)
 	_, err = p.pass(p, body, last-p.have, p.buf)
@@ -295,7 +288,7 @@ func (p *parts) await(part int) error {
 
 // bring downloads the bytes of the archive from begin to end, and writes them in order.
 func (p *parts) bring(ctx context.Context, to io.Writer, begin, end int64, buf []byte) error {
-	e := &effort{tries: min(p.tries, partTries)}
+	e := &tries{most: min(p.tries, partTries)}
 	err := p.client.retry(ctx, p.url, e, func() (bool, error) {
 		n, err := p.ask(ctx, e, to, begin, end, buf)
 		if begin += n; err != nil {
@@ -317,13 +310,13 @@ func (p *parts) bring(ctx context.Context, to io.Writer, begin, end int64, buf [
 }
 
 // ask sends one request for a range of the archive, and returns how many bytes it wrote.
-func (p *parts) ask(ctx context.Context, e *effort, to io.Writer, begin, end int64, buf []byte) (n int64, err error) {
-	ctx, w := newWatch(ctx, p.client.opts.Timeout)
+func (p *parts) ask(ctx context.Context, e *tries, to io.Writer, begin, end int64, buf []byte) (n int64, err error) {
+	ctx, w := p.client.attempt(ctx, e)
 	defer w.stop()
 	header := p.header.Clone()
 	header.Set("Range", fmt.Sprintf("bytes=%d-%d", begin, end-1))
 	header.Set("If-Range", p.validator)
-	a, err := p.client.send(ctx, w, &way{over: p.client.archives, plain: true, effort: e}, p.at, header, defaultRedirects)
+	a, err := p.client.follow(ctx, p.client.archives, p.at, header, archiveRedirects)
 	if err != nil {
 		return 0, err
 	}
@@ -340,13 +333,12 @@ func (p *parts) ask(ctx context.Context, e *effort, to io.Writer, begin, end int
 		return 0, err
 	}
 	p.answers.Store(true)
-	p.arriving(int((begin-p.first)/p.size), w)
-	return p.pass(to, w.reader(a.resp.Body), length, buf)
+	p.arriving(int((begin-p.first)/p.size), w.watch)
+	return p.pass(to, a.resp.Body, length, buf)
 }
 
-// refusedPart returns the error for a rejected part. A server that requests a wait
-// permits no more connections. Larder ignores the wait, because the first
-// connection continues without it, and does not request the part again.
+// refusedPart returns the error for a rejected part. A server that requests a wait permits no more connections. Larder
+// ignores the wait, because the first connection continues without it, and does not request the part again.
 func (a *answer) refusedPart() error {
 	wait := a.resp.Header.Get("Retry-After")
 	a.resp.Header.Del("Retry-After")

@@ -23,16 +23,16 @@ func (c *Client) Peek(ctx context.Context, rawURL string) (size int64, err error
 
 // peek returns the error of the only try.
 func (c *Client) peek(ctx context.Context, u *url.URL) (size int64, err error) {
-	d := download{client: c, total: -1}
-	if d.authorization, err = c.archiveCredentials(ctx, u); err != nil {
+	d := download{client: c, total: -1, credentials: http.Header{}}
+	if err = c.archiveCredentials(ctx, d.credentials, u); err != nil {
 		return 0, err
 	}
 	header := d.header(false)
 	header.Set("Range", fmt.Sprintf("bytes=0-%d", maxPreamble-1))
-	ctx, w := newWatch(ctx, c.opts.Timeout)
+	ctx, w := c.attempt(ctx, &tries{most: 1})
 	defer w.stop()
-	w.patience = c.opts.FirstByte
-	a, err := c.send(ctx, w, &way{over: c.archives, plain: true, effort: &effort{tries: 1}}, u, header, defaultRedirects)
+	w.firstByte = c.opts.FirstByte
+	a, err := c.follow(ctx, c.archives, u, header, archiveRedirects)
 	if err != nil {
 		return 0, err
 	}
@@ -46,7 +46,7 @@ func (c *Client) peek(ctx context.Context, u *url.URL) (size int64, err error) {
 			return 0, a.fail(err)
 		}
 	}
-	head, err := io.ReadAll(io.LimitReader(w.reader(a.resp.Body), maxPreamble))
+	head, err := io.ReadAll(io.LimitReader(a.resp.Body, maxPreamble))
 	if err == nil {
 		err = a.insteadOfArchive(head)
 	}

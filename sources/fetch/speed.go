@@ -5,15 +5,14 @@ import (
 	"time"
 )
 
-// A growth is the number of connections, and the speed in bytes a second before
-// the last ones were added.
+// A growth is the number of connections, and the speed in bytes a second before the last ones were added.
 type growth struct {
 	step int // index in widths
 	rate float64
 }
 
-// more returns how many connections to add at the current rate in bytes a
-// second. It returns 0 if the last ones were not worth it.
+// more returns how many connections to add at the current rate in bytes a second. It returns 0 if the last ones were
+// not worth it.
 func (g *growth) more(rate float64) int {
 	if g.step == len(widths)-1 || g.step > 0 && rate < minGain*g.rate {
 		return 0
@@ -38,9 +37,8 @@ func (d *download) newPace(a *stream) *pace {
 	return &pace{watch: a.w, since: time.Now(), waited: a.w.waited, from: d.have}
 }
 
-// tooSlow reports whether more connections are worth it for the rest of the
-// archive: if Larder waits for the server rather than for the disk, and much is
-// left. It also returns the speed of this connection in bytes a second.
+// tooSlow reports whether more connections are worth it for the rest of the archive: if Larder waits for the server
+// rather than for the disk, and much is left. It also returns the speed of this connection in bytes a second.
 func (p *pace) tooSlow(have, total int64) (rate float64, slow bool) {
 	if p == nil {
 		return 0, false

@@ -23,20 +23,20 @@ func Trace(ctx context.Context, report func(Exchange)) context.Context {
 	return context.WithValue(ctx, traced{}, report)
 }
 
-// A tracing transport reports the requests of traced contexts.
-type tracing struct{ http.RoundTripper }
-
-func (t tracing) RoundTrip(req *http.Request) (*http.Response, error) {
-	report, ok := req.Context().Value(traced{}).(func(Exchange))
-	if !ok {
-		return t.RoundTripper.RoundTrip(req)
-	}
-	start := time.Now()
-	resp, err := t.RoundTripper.RoundTrip(req)
-	e := Exchange{Method: req.Method, URL: bare(req.URL), Took: time.Since(start)}
-	if err == nil {
-		e.Status = resp.StatusCode
-	}
-	report(e)
-	return resp, err
+// tracing is the link that reports the requests of traced contexts.
+func (c *Client) tracing(next http.RoundTripper) http.RoundTripper {
+	return link(func(req *http.Request) (*http.Response, error) {
+		report, ok := req.Context().Value(traced{}).(func(Exchange))
+		if !ok {
+			return next.RoundTrip(req)
+		}
+		start := time.Now()
+		resp, err := next.RoundTrip(req)
+		e := Exchange{Method: req.Method, URL: bare(req.URL), Took: time.Since(start)}
+		if err == nil {
+			e.Status = resp.StatusCode
+		}
+		report(e)
+		return resp, err
+	})
 }

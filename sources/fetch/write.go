@@ -25,17 +25,17 @@ type Write struct {
 	Limit int64       // maximum size of the answer's body in bytes; 0 means 1 MiB
 	Tries int         // in all; 0 means those of the Client, and 1 is for requests that must not be repeated
 
-	// Again is called before each further try. It changes the request, for example to what the server still lacks. The requests
-	// that it sends with its context belong to the try: they are sent once, and if one of them fails, the try has failed. A
-	// permanent error ends the tries. Again may be nil.
+	// Again is called before each further try. It changes the request, for example to what the server still lacks. The
+	// requests that it sends with its context belong to the try: they are sent once, and if one of them fails, the try
+	// has failed. A permanent error ends the tries. Again may be nil.
 	Again func(ctx context.Context, w *Write) error
 
 	// Check judges an answer with a status below 400. Its error is that of the try. [Reply.Refused] and [Broken] return
 	// errors that may be retried. It may be nil.
 	Check func(*Reply) error
 
-	// Sent is called with the number of bytes of the body that were sent since the last call, or with a negative number if
-	// they have to be sent again. It may be nil.
+	// Sent is called with the number of bytes of the body that were sent since the last call, or with a negative number
+	// if they have to be sent again. It may be nil.
 	Sent func(n int64)
 }
 
@@ -58,15 +58,15 @@ func (c *Client) Do(ctx context.Context, w Write) (*Reply, error) {
 		return nil, err
 	}
 	var reply *Reply
-	e, within := ctx.Value(effortKey{}).(*effort)
+	e, within := ctx.Value(triesKey{}).(*tries)
 	if !within {
-		e = &effort{tries: orDefault(w.Tries, c.opts.Tries)}
+		e = &tries{most: orDefault(w.Tries, c.opts.Tries)}
 	}
 	again := false
 	try := func() (progress bool, err error) {
 		if again && w.Again != nil {
 			left := w.Size
-			if err := w.Again(context.WithValue(ctx, effortKey{}, e), &w); err != nil {
+			if err := w.Again(context.WithValue(ctx, triesKey{}, e), &w); err != nil {
 				return false, err
 			}
 			if u, err = c.begin(w.URL); err != nil {
@@ -75,31 +75,40 @@ func (c *Client) Do(ctx context.Context, w Write) (*Reply, error) {
 			progress = w.Size <= left-bufferSize
 		}
 		again = true
-		body := &body{from: w.Body, size: w.Size, tell: w.Sent}
+		body := &written{from: w.Body, size: w.Size, tell: w.Sent}
 		defer func() {
 			if err != nil {
 				_ = body.end(0)
 			}
 		}()
-		by := &way{over: c.documents, effort: e, method: w.Method, body: body}
+		over := c.documents
 		if w.Size >= largeBody {
-			by.over = c.archives
+			over = c.archives
 		}
-		inner, watch := newWatch(ctx, c.opts.Timeout)
+		inner, watch := c.attempt(ctx, e)
 		defer watch.stop()
 		if w.Method != http.MethodGet && w.Method != http.MethodHead {
-			watch.patience = c.opts.FirstByte // a server may verify what it has received
+			watch.firstByte = c.opts.FirstByte // a server may verify what it has received
 		}
 		body.moved = func() { watch.await(c.opts.Timeout) }
 		header := c.header()
 		for name, values := range w.Header {
 			header[name] = values
 		}
-		resp, sent, err := c.roundTrip(inner, watch, by, u, header)
+		req, err := newRequest(inner, u, header)
+		if err != nil {
+			return progress, err
+		}
+		req.Method = w.Method
+		if body.from != nil {
+			req.GetBody, req.ContentLength = body.open, body.size
+			req.Body, _ = req.GetBody()
+		}
+		resp, err := over.RoundTrip(req)
 		if err != nil {
 			return progress, cmp.Or(body.end(0), err)
 		}
-		a := &answer{client: c, resp: resp, asked: u, at: u, header: header, sent: sent}
+		a := &answer{client: c, resp: resp, asked: u, at: u, header: header}
 		if resp.StatusCode >= 400 {
 			return progress, a.refusal()
 		}
@@ -109,11 +118,11 @@ func (c *Client) Do(ctx context.Context, w Write) (*Reply, error) {
 			resp.Body = http.NoBody
 			resp.ContentLength = 0 // it is that of the contents
 		}
-		if watch.patience > 0 { // some servers send a few bytes while they verify
-			watch.slowly(watch.patience)
+		if watch.firstByte > 0 { // some servers send a few bytes while they verify
+			watch.slowly(watch.firstByte)
 		}
-		watch.limit(documentWindows*c.opts.Timeout + watch.patience)
-		data, err := readDocument(decoded(watch.reader(resp.Body), resp), resp, orDefault(w.Limit, defaultLimit))
+		watch.budget = documentWindows*c.opts.Timeout + watch.firstByte
+		data, err := readDocument(resp.Body, resp, orDefault(w.Limit, defaultLimit))
 		if err != nil {
 			return progress, err
 		}
@@ -133,12 +142,12 @@ func (c *Client) Do(ctx context.Context, w Write) (*Reply, error) {
 	return reply, nil
 }
 
-// effortKey is the key of the effort to which requests with a context belong.
-type effortKey struct{}
+// triesKey is the key of the tries to which requests with a context belong.
+type triesKey struct{}
 
-// A body is what a request sends. An authorizer may send it twice. The transport may still read it when the request has
-// ended, which then has no effect.
-type body struct {
+// A written is what a request sends. An authorizer may send it twice. The transport may still read it when the request
+// has ended, which then has no effect.
+type written struct {
 	from  io.ReaderAt
 	size  int64
 	tell  func(int64)
@@ -151,7 +160,7 @@ type body struct {
 }
 
 // open returns a reader for the beginning of the body.
-func (b *body) open() (io.ReadCloser, error) {
+func (b *written) open() (io.ReadCloser, error) {
 	_ = b.end(0)
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -160,7 +169,7 @@ func (b *body) open() (io.ReadCloser, error) {
 }
 
 // end ends the body, when so many bytes have arrived. It returns the error of the contents, if there was one.
-func (b *body) end(arrived int64) error {
+func (b *written) end(arrived int64) error {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.current = nil
@@ -168,7 +177,7 @@ func (b *body) end(arrived int64) error {
 	return b.err
 }
 
-func (b *body) count(n int64) {
+func (b *written) count(n int64) {
 	b.told += n
 	if b.tell != nil && n != 0 {
 		b.tell(n)
@@ -178,7 +187,7 @@ func (b *body) count(n int64) {
 // sending is a reader of a body.
 type sending struct {
 	from io.Reader
-	body *body
+	body *written
 }
 
 // Read implements [io.Reader].
