@@ -42,12 +42,12 @@ const (
 // maxUndoneRatio is how many times larger an answer may become by decompression.
 const maxUndoneRatio = 20
 
-// silences is the number of consecutive tries without an answer after which the download of an archive fails.
-const silences = 2
+// maxStalls is the number of consecutive tries without an answer after which the download of an archive fails.
+const maxStalls = 2
 
-// maxFruitless is how many consecutive requests for the rest of an archive may bring nothing before the whole archive
-// is requested.
-const maxFruitless = 2
+// maxUseless is how many consecutive requests for the rest of an archive may bring nothing before the whole archive is
+// requested.
+const maxUseless = 2
 
 // maxDrain is how long to wait for the rest of a body that will be discarded.
 const maxDrain = time.Second
@@ -108,13 +108,13 @@ const (
 	minPart        = 1 << 20                // bytes
 	maxPart        = 4 << 20                // bytes
 	partTime       = time.Second / 4        // time to download one part; an interruption loses that much
-	maxAnswer      = 5 * time.Second        // time until an answer begins; further requests to a slower server cost too much
+	maxLatency     = 5 * time.Second        // time until an answer begins; further requests to a slower server cost too much
 	maxBehind      = 64 << 20               // how many bytes the first connection may be behind the others and still serve as the fallback
 	partTries      = 3                      // a part that fails this often is left to a single connection
 
-	patience  = 2 * time.Second    // between two checks of the connection that delays all others
-	trickle   = 4 * maxConnections // a connection has stalled if its speed is less than the highest speed divided by this
-	forgiving = 2                  // the highest speed is then divided by this, because the network may have become slower
+	stallCheck = 2 * time.Second    // between two checks of the connection that delays all others
+	trickle    = 4 * maxConnections // a connection has stalled if its speed is less than the highest speed divided by this
+	forgiving  = 2                  // the highest speed is then divided by this, because the network may have become slower
 )
 
 // widths are the numbers of connections, tried in this order.

@@ -7,176 +7,197 @@ import (
 	"fmt"
 	"io"
 	"net/http"
-	"net/url"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	"github.com/larder-cli/larder/sources"
 )
 
-// A parts downloads an archive over several connections at once. The part at the stage's position goes directly to the
-// stage, later parts go to the spool.
+// A meter measures the speed of an archive over its first connection.
+type meter struct {
+	host   *host
+	watch  *watch
+	since  time.Time
+	waited time.Duration // time waited for the server before since
+	have   int64         // bytes in the stage at since
+}
+
+// newMeter returns nil if the archive can't be downloaded in parts.
+func (d *download) newMeter(a *answer) *meter {
+	ranges := a.resp.StatusCode == http.StatusPartialContent || a.resp.Header.Get("Accept-Ranges") == "bytes"
+	if !ranges || d.alone || d.latency >= maxLatency || d.validator == "" || d.total <= 0 {
+		return nil
+	}
+	return &meter{d.client.host(a.at), a.watch, time.Now(), a.watch.waited, d.have}
+}
+
+// slow returns the speed of the connection in bytes a second if more connections are worth it, and otherwise 0. They
+// are if Larder waits for the server rather than for the disk, much is left, and the host permits them.
+func (m *meter) slow(d *download) float64 {
+	if m == nil || time.Since(m.since) < trial {
+		return 0
+	}
+	took, waited := time.Since(m.since), m.watch.waited-m.waited
+	rate, rest := float64(d.have-m.have)/took.Seconds(), d.total-d.have
+	m.since, m.waited, m.have = time.Now(), m.watch.waited, d.have
+	worth := waited > took/2 && rest > 2*maxPart && float64(rest) > rate*minRest.Seconds()
+	if !worth || !m.host.hasRoom(d.client.opts.PerHost) {
+		return 0
+	}
+	return rate
+}
+
+// A parts downloads the rest of an archive over several connections at once. The part at the stage's position goes
+// directly to the stage, later parts go to the spool.
 type parts struct {
 	*download
-	at     *url.URL    // the archive's URL after redirects
-	header http.Header // headers for requests
-	spool  sources.Spool
-	first  int64 // offset of part 0 in the archive
-	size   int64 // of a part, in bytes
-	count  int
+	first *answer // over the first connection
+	host  *host
+	spool sources.Spool
+	begin int64 // offset of part 0 in the archive
+	size  int64 // of a part, in bytes
+	count int
 
-	stop    context.CancelCauseFunc
+	stop    context.CancelCauseFunc // ends the download, with the first error
 	running sync.WaitGroup
 	arrived atomic.Int64 // bytes received over all connections
 	answers atomic.Bool  // whether any further connection has been answered
 
-	reserve   *stream // the first connection, the fallback if the others fail; nil once it is not needed
-	reserveAt int64   // offset in the archive of the next byte from reserve
-
 	mu      sync.Mutex
 	changed *sync.Cond
-	turn    int              // the part that the stage receives next
+	next    int              // the part that the stage receives next
 	taken   int              // parts that are downloaded or being downloaded
 	spooled map[int]bool     // parts that are complete in the spool
-	watches [maxAhead]*watch // watches over parts, by slot
-	err     error            // why the download has failed
+	watches [maxAhead]*watch // over parts, by slot of the spool
 }
 
-// inParts continues a download over several connections. The answer brings the rest of the archive, more slowly than
-// several connections may.
-func (d *download) inParts(ctx context.Context, a *stream, spool sources.Spool, rate float64) error {
+// inParts continues a download over several connections. The answer brings the rest of the archive at this rate in
+// bytes a second, more slowly than several connections may.
+func (d *download) inParts(ctx context.Context, a *answer, spool sources.Spool, rate float64) error {
 	defer spool.Close()
 	ctx, stop := context.WithCancelCause(ctx)
 	size := min(max(int64(rate*partTime.Seconds()), minPart), maxPart)
 	p := &parts{
-		download: d, at: a.at, header: a.header, spool: spool,
-		first: d.have, size: size, count: int((d.total - d.have + size - 1) / size),
+		download: d, first: a, host: d.client.host(a.at), spool: spool,
+		begin: d.have, size: size, count: int((d.total - d.have + size - 1) / size),
 		stop: stop, spooled: map[int]bool{},
 	}
 	p.changed = sync.NewCond(&p.mu)
-	p.running.Go(func() { p.hurry(ctx) })
-	p.give(p.run(ctx, a, rate))
-	stop(nil)
+	defer context.AfterFunc(ctx, func() { p.change(func() {}) })()
+	p.running.Go(func() { p.endStalled(ctx) })
+	reserve, err := p.run(ctx, rate)
+	stop(err)
 	p.running.Wait()
-	d.alone = p.err != nil // whatever the reason, a single connection needs less of the server
-	switch {
-	case d.stageErr != nil:
-		return d.stageErr
-	case p.err != nil && p.reserve != nil: // the first connection may still work
-		return p.fallBack()
+	if d.alone = err != nil; err == nil { // whatever the reason, a single connection needs less of the server
+		return nil
 	}
-	return p.err
+	err = cmp.Or(d.stageErr, context.Cause(ctx))
+	if reserve < 0 || d.stageErr != nil {
+		return err
+	}
+	// The first connection may still work. It sends what the others have downloaded, and then the rest.
+	if _, skipErr := io.CopyN(io.Discard, a.resp.Body, d.have-reserve); skipErr != nil {
+		return err
+	}
+	_, err = d.copy(a.resp.Body, 0, nil, nil)
+	return err
 }
 
-// fallBack continues over the first connection, after the bytes that the other connections have downloaded.
-func (p *parts) fallBack() error {
-	if _, err := io.CopyN(io.Discard, p.reserve.body, p.have-p.reserveAt); err != nil {
-		return p.err
-	}
-	return p.copy(p.reserve.body)
-}
-
-// dismiss closes the first connection once another one has been answered, or once it is far behind: until then, the
-// server sends bytes that the others request again.
-func (p *parts) dismiss() {
-	if p.reserve != nil && (p.answers.Load() || p.have-p.reserveAt > maxBehind) {
-		p.reserve.resp.Body.Close()
-		p.reserve = nil
-	}
+// change changes the state, and wakes those that wait for it.
+func (p *parts) change(f func()) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	f()
+	p.changed.Broadcast()
 }
 
 // run downloads all parts: over the first connection until another connection has a later part, then over all
-// connections.
-func (p *parts) run(ctx context.Context, a *stream, rate float64) error {
-	turn, end := 0, false
-	for !end && p.claim(turn) {
-		if turn == 0 {
+// connections. It returns the offset of the next byte of the first connection, or -1 if that has ended. It closes that
+// connection once another one has been answered, or once it is far behind: until then, the server sends bytes that the
+// others request again.
+func (p *parts) run(ctx context.Context, rate float64) (reserve int64, err error) {
+	reserve = p.have
+	part := 0
+	for ; reserve >= 0 && p.claim(part); part++ {
+		if part == 0 {
 			p.running.Go(func() { p.grow(ctx, rate) })
 		}
-		p.arriving(turn, a.w)
-		var err error
-		if end, err = p.straight(ctx, a.body, turn); err != nil {
-			return err
+		p.watch(p.have, p.first.watch)
+		_, end := p.span(part)
+		_, err := p.pass(p, p.first.resp.Body, end-p.have, p.buf)
+		reserve = p.have
+		if err != nil && p.stageErr == nil {
+			reserve, err = -1, p.bring(ctx, p, p.have, end, p.buf)
 		}
-		turn++
-	}
-	if !end {
-		p.reserve, p.reserveAt = a, p.have
-		p.dismiss()
+		if err != nil {
+			return reserve, err
+		}
 	}
 	p.running.Go(func() { p.work(ctx) })
-	for ; turn < p.count; turn++ {
-		if err := p.join(turn); err != nil {
-			return err
+	for ; part < p.count; part++ {
+		if reserve >= 0 && (p.answers.Load() || p.have-reserve > maxBehind) {
+			p.first.resp.Body.Close()
+			reserve = -1
 		}
-		p.dismiss()
+		if err := p.join(ctx, part); err != nil {
+			return reserve, err
+		}
 	}
-	return nil
+	return reserve, nil
 }
 
-// grow adds connections as long as that increases the speed. Rate is the speed of the first one in bytes a second.
+// grow adds connections as long as that increases the speed. Rate is that of the first one in bytes a second.
 func (p *parts) grow(ctx context.Context, rate float64) {
-	var g growth
-	for more := g.more(rate); more > 0; more = g.more(rate) {
-		for range more {
+	for before, step := 0.0, 1; step < len(widths) && rate >= minGain*before; step++ {
+		for range widths[step] - widths[step-1] {
 			p.running.Go(func() { p.help(ctx) })
 		}
-		if sleep(ctx, p.answered) != nil { // until their answers begin
-			return
+		arrived := int64(0)
+		for _, d := range []time.Duration{p.latency, trial} { // first until their answers begin
+			arrived = p.arrived.Load()
+			if sleep(ctx, d) != nil {
+				return
+			}
 		}
-		before := p.arrived.Load()
-		if sleep(ctx, trial) != nil {
-			return
-		}
-		rate = float64(p.arrived.Load()-before) / trial.Seconds()
+		before, rate = rate, float64(p.arrived.Load()-arrived)/trial.Seconds()
 	}
 }
 
-// hurry ends the connection that all others wait for if it has almost stopped. The other connections have downloaded
-// all parts that fit into the spool, and a new connection may be as fast as they are. If no further connection has been
-// answered yet, the first one continues alone.
-func (p *parts) hurry(ctx context.Context) {
+// endStalled ends the connection that all others wait for if it has almost stopped, so that the rest of its part is
+// requested again. The other connections have downloaded all parts that fit into the spool, and a new connection may be
+// as fast as they are. If no further connection has been answered yet, the first one continues alone.
+func (p *parts) endStalled(ctx context.Context) {
 	var most, before int64
-	for sleep(ctx, patience) == nil {
+	for sleep(ctx, stallCheck) == nil {
 		arrived := p.arrived.Load()
 		came := arrived - before
 		before, most = arrived, max(most, came)
-		if came < most/trickle {
-			if !p.answers.Load() {
-				p.give(broken{fmt.Errorf("in parts: %w within %s", errNoAnswer, patience)})
-				return
-			}
-			p.again()
-			most /= forgiving
+		if came >= most/trickle {
+			continue
 		}
-	}
-}
-
-// again ends the download of the part that the stage receives next, so that its rest is requested again.
-func (p *parts) again() {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	if w := p.watches[p.turn%maxAhead]; w != nil {
-		w.cancel(fmt.Errorf("%w: almost no data within %s", ErrStalled, patience))
-	}
-}
-
-// arriving sets the watch over a part.
-func (p *parts) arriving(part int, w *watch) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	p.watches[part%maxAhead] = w
-}
-
-// help downloads parts while the host permits another connection, and is not in trouble.
-func (p *parts) help(ctx context.Context) {
-	h := p.client.host(p.at)
-	for more := true; more && !h.recent(); {
-		if !h.slots.TryAcquire(1) {
+		if !p.answers.Load() {
+			p.stop(broken{fmt.Errorf("in parts: %w within %s", errNoAnswer, stallCheck)})
 			return
 		}
+		p.change(func() {
+			if w := p.watches[p.next%maxAhead]; w != nil {
+				w.cancel(fmt.Errorf("%w: almost no data within %s", ErrStalled, stallCheck))
+			}
+		})
+		most /= forgiving
+	}
+}
+
+// watch sets the watch over the part with an offset in the archive.
+func (p *parts) watch(offset int64, w *watch) {
+	p.change(func() { p.watches[int((offset-p.begin)/p.size)%maxAhead] = w })
+}
+
+// help downloads parts while the host permits another connection, and is available.
+func (p *parts) help(ctx context.Context) {
+	for more := true; more && !p.host.recent() && p.host.slots.TryAcquire(1); p.host.slots.Release(1) {
 		more = p.bringNext(ctx)
-		h.slots.Release(1)
 	}
 }
 
@@ -186,20 +207,34 @@ func (p *parts) work(ctx context.Context) {
 	}
 }
 
+// bringNext downloads the next part to the spool, once that has room for it. It returns false if there is none, or it
+// failed.
 func (p *parts) bringNext(ctx context.Context) bool {
-	part, ok := p.take()
-	if !ok {
+	part := -1
+	p.change(func() {
+		for ctx.Err() == nil && p.taken < p.count && p.taken >= p.next+maxAhead {
+			p.changed.Wait()
+		}
+		if ctx.Err() == nil && p.taken < p.count {
+			part = p.taken
+			p.taken++
+		}
+	})
+	if part < 0 {
 		return false
 	}
 	begin, end := p.span(part)
-	err := p.bring(ctx, io.NewOffsetWriter(p.spool, p.slot(part)), begin, end, make([]byte, bufferSize))
-	p.put(part, err)
-	return err == nil
+	if err := p.bring(ctx, io.NewOffsetWriter(p.spool, p.slot(part)), begin, end, make([]byte, bufferSize)); err != nil {
+		p.stop(err)
+		return false
+	}
+	p.change(func() { p.spooled[part] = true })
+	return true
 }
 
 // span returns the range of a part in the archive.
 func (p *parts) span(part int) (begin, end int64) {
-	begin = p.first + int64(part)*p.size
+	begin = p.begin + int64(part)*p.size
 	return begin, min(begin+p.size, p.total)
 }
 
@@ -207,65 +242,26 @@ func (p *parts) span(part int) (begin, end int64) {
 func (p *parts) slot(part int) int64 { return int64(part%maxAhead) * p.size }
 
 // claim makes the first connection responsible for a part. It returns false if the part is taken.
-func (p *parts) claim(part int) bool {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	p.turn = part
-	p.changed.Broadcast()
-	if p.taken != part || part == p.count {
-		return false
-	}
-	p.taken++
-	return true
-}
-
-// take returns the next part to download, once the spool has room for it.
-func (p *parts) take() (part int, ok bool) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	for p.err == nil && p.taken < p.count && p.taken >= p.turn+maxAhead {
-		p.changed.Wait()
-	}
-	if p.err != nil || p.taken == p.count {
-		return 0, false
-	}
-	p.taken++
-	return p.taken - 1, true
-}
-
-// put records that a part is complete in the spool, or why it failed.
-func (p *parts) put(part int, err error) {
-	p.mu.Lock()
-	p.spooled[part] = err == nil
-	p.mu.Unlock()
-	p.give(err)
-}
-
-// give wakes the waiting goroutines. If err is not nil, it ends the download.
-func (p *parts) give(err error) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	if err != nil && p.err == nil {
-		p.err = err
-		p.stop(err)
-	}
-	p.changed.Broadcast()
-}
-
-// straight copies a part from the first connection to the stage, and reports whether that connection has ended.
-func (p *parts) straight(ctx context.Context, body io.Reader, part int) (end bool, err error) {
-	_, last := p.span(part)
-	_, err = p.pass(p, body, last-p.have, p.buf)
-	if err == nil || p.stageErr != nil {
-		return false, err
-	}
-	return true, p.bring(ctx, p, p.have, last, p.buf)
+func (p *parts) claim(part int) (ok bool) {
+	p.change(func() {
+		if p.next = part; p.taken == part && part < p.count {
+			p.taken++
+			ok = true
+		}
+	})
+	return ok
 }
 
 // join copies a part from the spool to the stage, once it is complete.
-func (p *parts) join(part int) error {
-	if err := p.await(part); err != nil {
-		return err
+func (p *parts) join(ctx context.Context, part int) error {
+	p.change(func() { p.next = part })
+	p.mu.Lock()
+	for ctx.Err() == nil && !p.spooled[part] {
+		p.changed.Wait()
+	}
+	p.mu.Unlock()
+	if ctx.Err() != nil {
+		return ctx.Err()
 	}
 	begin, end := p.span(part)
 	_, err := io.CopyBuffer(p, io.NewSectionReader(p.spool, p.slot(part), end-begin), p.buf)
@@ -275,48 +271,35 @@ func (p *parts) join(part int) error {
 	return err
 }
 
-func (p *parts) await(part int) error {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	p.turn = part
-	p.changed.Broadcast()
-	for p.err == nil && !p.spooled[part] {
-		p.changed.Wait()
-	}
-	return p.err
-}
-
 // bring downloads the bytes of the archive from begin to end, and writes them in order.
 func (p *parts) bring(ctx context.Context, to io.Writer, begin, end int64, buf []byte) error {
-	e := &tries{most: min(p.tries, partTries)}
-	err := p.client.retry(ctx, p.url, e, func() (bool, error) {
-		n, err := p.ask(ctx, e, to, begin, end, buf)
-		if begin += n; err != nil {
-			err = elsewhere(p.url, p.at, err)
-		}
-		return n >= bufferSize, err
+	t := &tries{most: min(p.tries.most, partTries)}
+	err := p.client.retry(ctx, p.url, t, func() (bool, error) {
+		n, err := p.request(ctx, t, to, begin, end, buf)
+		begin += n
+		return n >= bufferSize, elsewhere(p.url, p.first.at, err)
 	})
-	if err != nil && ctx.Err() == nil {
-		// Whatever has failed, a single connection may not need it.
-		if failed, ok := errors.AsType[*Error](err); ok {
-			err = failed.Err
-		}
-		if from, ok := errors.AsType[*redirected](err); ok && from.to == bare(p.at) {
-			err = from.err // the download's error names the redirect target
-		}
-		return broken{errors.New("in parts: " + err.Error())}
+	if err == nil || ctx.Err() != nil {
+		return err
 	}
-	return err
+	// Whatever has failed, a single connection may not need it.
+	if failed, ok := errors.AsType[*Error](err); ok {
+		err = failed.Err
+	}
+	if from, ok := errors.AsType[*redirected](err); ok && from.to == bare(p.first.at) {
+		err = from.err // the download's error names the redirect target
+	}
+	return broken{errors.New("in parts: " + err.Error())}
 }
 
-// ask sends one request for a range of the archive, and returns how many bytes it wrote.
-func (p *parts) ask(ctx context.Context, e *tries, to io.Writer, begin, end int64, buf []byte) (n int64, err error) {
-	ctx, w := p.client.attempt(ctx, e)
+// request sends one request for a range of the archive, and returns how many bytes it wrote.
+func (p *parts) request(ctx context.Context, t *tries, to io.Writer, begin, end int64, buf []byte) (n int64, err error) {
+	ctx, w := p.client.attempt(ctx, t)
 	defer w.stop()
-	header := p.header.Clone()
+	header := p.first.header.Clone()
 	header.Set("Range", fmt.Sprintf("bytes=%d-%d", begin, end-1))
 	header.Set("If-Range", p.validator)
-	a, err := p.client.follow(ctx, p.client.archives, p.at, header, archiveRedirects)
+	a, err := p.client.follow(ctx, p.client.archives, p.first.at, header, archiveRedirects)
 	if err != nil {
 		return 0, err
 	}
@@ -326,27 +309,22 @@ func (p *parts) ask(ctx context.Context, e *tries, to io.Writer, begin, end int6
 	case http.StatusOK:
 		return 0, errors.New("archive has changed")
 	default:
-		return 0, a.refusedPart()
+		// A server that requests a wait permits no more connections. Larder ignores the wait, because the first
+		// connection continues without it, and does not request the part again.
+		wait := a.resp.Header.Get("Retry-After")
+		a.resp.Header.Del("Retry-After")
+		if err = a.refusal(); wait != "" {
+			err = errors.New(err.Error())
+		}
+		return 0, err
 	}
 	length, _, err := p.checkRange(a.resp, begin, end)
 	if err != nil {
 		return 0, err
 	}
 	p.answers.Store(true)
-	p.arriving(int((begin-p.first)/p.size), w.watch)
+	p.watch(begin, w.watch)
 	return p.pass(to, a.resp.Body, length, buf)
-}
-
-// refusedPart returns the error for a rejected part. A server that requests a wait permits no more connections. Larder
-// ignores the wait, because the first connection continues without it, and does not request the part again.
-func (a *answer) refusedPart() error {
-	wait := a.resp.Header.Get("Retry-After")
-	a.resp.Header.Del("Retry-After")
-	err := a.refusal()
-	if wait != "" {
-		return errors.New(err.Error())
-	}
-	return err
 }
 
 // pass writes length bytes of a body, and returns how many it wrote.

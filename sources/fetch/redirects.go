@@ -30,6 +30,7 @@ type answer struct {
 	asked  *url.URL    // the requested URL
 	at     *url.URL    // the URL that answered
 	header http.Header // of the last request, as it may be sent again
+	watch  *watch      // over the body
 }
 
 // fail adds the URL that answered, and a proxy that may have answered in its place, to an error about the answer.
@@ -56,6 +57,7 @@ func (c *Client) follow(ctx context.Context, over http.RoundTripper, u *url.URL,
 			return nil, elsewhere(u, a.at, err)
 		}
 		if !redirects3xx(a.resp) {
+			a.watch = attemptOf(req).watch
 			return a, nil
 		}
 		drain(a.resp, io.Discard) // so that the connection can be used again
