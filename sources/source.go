@@ -2,7 +2,9 @@ package sources
 
 import (
 	"context"
+	"fmt"
 	"slices"
+	"strings"
 )
 
 // A Source lists versions and packages of providers. It downloads no packages
@@ -41,6 +43,46 @@ type Listing struct {
 	// Details describe versions, as far as the source knows without another request. Sources may need an option
 	// for them.
 	Details map[Version]Detail
+}
+
+// maxIgnored is the number of invalid versions that a warning quotes.
+const maxIgnored = 5
+
+// ListVersions returns the versions among the texts that a source lists, sorted and without duplicates. It warns about
+// other texts, and about what the source said if it lists none. The messages name the kind of the source, for example
+// "registry".
+func ListVersions(kind string, texts []string, said func() string) (l Listing) {
+	var ignored []string
+	for _, text := range texts {
+		if v, err := ParseVersion(text); err == nil {
+			l.Versions = append(l.Versions, v)
+		} else {
+			ignored = append(ignored, text)
+		}
+	}
+	slices.SortFunc(l.Versions, Version.Compare)
+	l.Versions = slices.Compact(l.Versions)
+	if len(texts) == 0 {
+		if text := said(); text != "" {
+			l.Warnings = append(l.Warnings, fmt.Sprintf("the %s lists no versions, but returned the message %q", kind, text))
+		}
+	}
+	if len(ignored) == 0 {
+		return l
+	}
+	var quoted []string
+	for _, text := range ignored[:min(len(ignored), maxIgnored)] {
+		quoted = append(quoted, fmt.Sprintf("%.40q", text))
+	}
+	if more := len(ignored) - maxIgnored; more > 0 {
+		quoted = append(quoted, fmt.Sprintf("and %d more", more))
+	}
+	warning := "ignored invalid versions: " + strings.Join(quoted, ", ")
+	if _, err := ParseVersion(strings.TrimPrefix(ignored[0], "v")); err == nil {
+		warning += ` (versions are listed without "v")`
+	}
+	l.Warnings = append(l.Warnings, warning)
+	return l
 }
 
 // size returns about how many bytes of memory the listing takes.

@@ -55,6 +55,18 @@ func Resolve(base *url.URL, ref string) (*url.URL, error) {
 	return u, err
 }
 
+// begin parses a URL and returns an error if it must not be fetched.
+func (c *Client) begin(rawURL string) (*url.URL, error) {
+	u, err := Resolve(&url.URL{}, rawURL)
+	if err == nil && c.opts.Offline {
+		err = sources.ErrOffline
+	}
+	if err != nil {
+		return nil, &Error{URL: Redact(rawURL), Err: err}
+	}
+	return u, nil
+}
+
 // hostPort returns the canonical host and port of u. It is equal for two URLs if the same server answers both.
 func hostPort(u *url.URL) string {
 	name, err := idna.Lookup.ToASCII(u.Hostname())

@@ -5,7 +5,6 @@ import (
 	"cmp"
 	"context"
 	"errors"
-	"fmt"
 	"io"
 	"maps"
 	"net/http"
@@ -34,7 +33,7 @@ func (c *Client) Call(ctx context.Context, call Call, f func(context.Context) er
 	if err != nil {
 		return err
 	}
-	tries := &tries{most: orDefault(call.Tries, c.opts.Tries)}
+	tries := &tries{most: cmp.Or(call.Tries, c.opts.Tries)}
 	own := false // the error is f's own, and final
 	err = c.retry(ctx, u, tries, func() (bool, error) {
 		t := &try{call: call, tries: tries}
@@ -90,12 +89,11 @@ func (c *Client) RoundTrip(req *http.Request) (*http.Response, error) {
 	if !ok {
 		t = &try{tries: &tries{most: 1}}
 	}
-	resp, err := c.roundTripIn(t, req)
+	resp, err := c.send(t, req)
 	if err == nil && resp.StatusCode >= 400 {
 		var body bytes.Buffer
 		drain(resp, &body)
-		a := &answer{client: c, resp: resp, asked: req.URL, at: req.URL}
-		err = a.refusalOf(body.Bytes())
+		err = (&answer{client: c, resp: resp, asked: req.URL, at: req.URL}).refusalOf(body.Bytes())
 		if status, ok := errors.AsType[*StatusError](err); ok && !status.Temporary() {
 			resp.Body, resp.ContentLength = io.NopCloser(&body), int64(body.Len())
 			t.end(err)
@@ -109,8 +107,8 @@ func (c *Client) RoundTrip(req *http.Request) (*http.Response, error) {
 	return resp, nil
 }
 
-// roundTripIn sends a request of a try. The answer is under a watch until its body is closed.
-func (c *Client) roundTripIn(t *try, req *http.Request) (*http.Response, error) {
+// send sends a request of a try. The answer is under a watch until its body is closed.
+func (c *Client) send(t *try, req *http.Request) (*http.Response, error) {
 	if req.Body != nil {
 		defer req.Body.Close()
 	}
@@ -119,19 +117,20 @@ func (c *Client) roundTripIn(t *try, req *http.Request) (*http.Response, error) 
 		return nil, errors.Unwrap(err)
 	}
 	over := c.documents
-	if req.ContentLength >= largeBody {
+	if req.ContentLength >= largeRequest {
 		over = c.archives
 	}
 	ctx, w := c.attempt(req.Context(), t.tries)
+	w.limit = cmp.Or(t.call.Limit, defaultLimit)
 	if req.Method != http.MethodGet && req.Method != http.MethodHead {
 		w.firstByte = c.opts.FirstByte // a server may verify what it has received
 	}
 	out := req.WithContext(ctx)
 	out.URL, out.Header = u, c.header()
 	maps.Copy(out.Header, req.Header)
-	body := &sentBody{of: t, moved: func() { w.await(c.opts.Timeout) }}
+	sent := &sentBody{of: t, moved: func() { w.await(c.opts.Timeout) }}
 	if req.Body != nil && req.Body != http.NoBody {
-		out.Body = body.reads(req.Body)
+		out.Body = sent.reads(req.Body)
 	}
 	if req.GetBody != nil { // an authorizer may send the request twice
 		out.GetBody = func() (io.ReadCloser, error) {
@@ -139,26 +138,20 @@ func (c *Client) roundTripIn(t *try, req *http.Request) (*http.Response, error) 
 			if err != nil {
 				return nil, err
 			}
-			return body.reads(from), nil
+			return sent.reads(from), nil
 		}
 	}
 	resp, err := over.RoundTrip(out)
 	if err != nil {
 		w.stop()
-		return nil, cmp.Or(body.end(0), err)
+		return nil, cmp.Or(sent.end(0), err)
 	}
-	_ = body.end(max(0, req.ContentLength))
+	_ = sent.end(max(0, req.ContentLength))
 	if w.firstByte > 0 { // some servers send a few bytes while they verify
 		w.slowly(w.firstByte)
 	}
 	w.budget = documentWindows*c.opts.Timeout + w.firstByte
-	limit := orDefault(t.call.Limit, defaultLimit)
-	if resp.ContentLength > limit && req.Method != http.MethodHead {
-		resp.Body.Close()
-		w.stop()
-		return nil, fmt.Errorf("%w: %d bytes, of at most %d", ErrTooLarge, resp.ContentLength, limit)
-	}
-	resp.Body = &limitedBody{from: resp.Body, left: limit, limit: limit, watch: w.watch, of: t}
+	resp.Body = &tryBody{resp.Body, w.watch, t}
 	return resp, nil
 }
 
@@ -215,21 +208,16 @@ func (r *sentReader) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// A limitedBody is the body of an answer.
-type limitedBody struct {
-	from  io.ReadCloser
-	left  int64 // bytes that may follow
-	limit int64
+// A tryBody is the body of an answer. An error while it is read is that of the request.
+type tryBody struct {
+	io.ReadCloser
 	watch *watch
 	of    *try
 }
 
 // Read implements [io.Reader].
-func (b *limitedBody) Read(p []byte) (int, error) {
-	n, err := b.from.Read(p[:min(int64(len(p)), b.left+1)])
-	if b.left -= int64(n); b.left < 0 {
-		err = fmt.Errorf("%w: more than %d bytes", ErrTooLarge, b.limit)
-	}
+func (b *tryBody) Read(p []byte) (int, error) {
+	n, err := b.ReadCloser.Read(p)
 	if err != nil && !isEnd(err) {
 		b.of.end(err)
 	}
@@ -237,7 +225,7 @@ func (b *limitedBody) Read(p []byte) (int, error) {
 }
 
 // Close implements [io.Closer].
-func (b *limitedBody) Close() error {
+func (b *tryBody) Close() error {
 	b.watch.stop()
-	return b.from.Close()
+	return b.ReadCloser.Close()
 }

@@ -22,6 +22,7 @@ func (c *Client) chain(transports http.RoundTripper) http.RoundTripper {
 type attempt struct {
 	*watch
 	tries *tries
+	limit int64 // of the size of answers in bytes; 0 means none
 	slot  *slot // that the requests need at each host; nil if they need none
 }
 

@@ -73,7 +73,7 @@ func (c *Client) Download(ctx context.Context, from Archive, stage Stage) error 
 		}
 	}
 	d.reached = d.have
-	d.tries.most = orDefault(from.Tries, c.opts.DownloadTries)
+	d.tries.most = cmp.Or(from.Tries, c.opts.DownloadTries)
 	err := c.retry(ctx, d.url, &d.tries, func() (bool, error) {
 		err := d.request(ctx)
 		if d.expired(err) && d.renew(ctx) {
@@ -314,7 +314,7 @@ func (d *download) restart(validator string) error {
 }
 
 func (d *download) forget() {
-	d.have, d.validator, d.total = 0, "", orDefault(d.from.Size, -1)
+	d.have, d.validator, d.total = 0, "", cmp.Or(d.from.Size, -1)
 }
 
 // copy writes n bytes of the buffer to the stage, and then the rest of the body. The error is that of the last read. If

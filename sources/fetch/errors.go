@@ -139,6 +139,15 @@ func (b broken) Error() string { return Printable(b.error.Error()) }
 
 func (b broken) Unwrap() error { return b.error }
 
+// A worded error replaces the text of the error that it wraps.
+type worded struct {
+	text string
+	error
+}
+
+func (w *worded) Error() string { return w.text }
+func (w *worded) Unwrap() error { return w.error }
+
 // A redirected error comes from another URL than the requested one.
 type redirected struct {
 	to   string

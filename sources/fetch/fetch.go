@@ -14,6 +14,7 @@
 package fetch
 
 import (
+	"cmp"
 	"context"
 	"crypto/x509"
 	"net/http"
@@ -112,16 +113,16 @@ type Client struct {
 
 // New returns a client.
 func New(opts Options) *Client {
-	opts.Tries = orDefault(opts.Tries, defaultTries)
-	opts.DownloadTries = orDefault(opts.DownloadTries, defaultTries)
-	opts.Timeout = orDefault(opts.Timeout, defaultTimeout)
-	opts.FirstByte = orDefault(opts.FirstByte, defaultFirstByte)
-	opts.PerHost = orDefault(opts.PerHost, defaultPerHost)
-	opts.UserAgent = orDefault(opts.UserAgent, "larder")
+	opts.Tries = cmp.Or(opts.Tries, defaultTries)
+	opts.DownloadTries = cmp.Or(opts.DownloadTries, defaultTries)
+	opts.Timeout = cmp.Or(opts.Timeout, defaultTimeout)
+	opts.FirstByte = cmp.Or(opts.FirstByte, defaultFirstByte)
+	opts.PerHost = cmp.Or(opts.PerHost, defaultPerHost)
+	opts.UserAgent = cmp.Or(opts.UserAgent, "larder")
 	if opts.TokenHint == nil {
 		opts.TokenHint = tokenHint
 	}
-	opts.HostsFile = orDefault(opts.HostsFile, "Larder's configuration file")
+	opts.HostsFile = cmp.Or(opts.HostsFile, "Larder's configuration file")
 	if opts.Sleep == nil {
 		opts.Sleep = sleep
 	}
@@ -138,15 +139,6 @@ func New(opts Options) *Client {
 	c.documents = c.chain(c.opening(c.tracing(c.connections(documents))))
 	c.archives = c.chain(c.tracing(c.connections(archives)))
 	return c
-}
-
-// orDefault returns v, or otherwise if v is zero.
-func orDefault[T comparable](v, otherwise T) T {
-	var zero T
-	if v == zero {
-		return otherwise
-	}
-	return v
 }
 
 func sleep(ctx context.Context, d time.Duration) error {

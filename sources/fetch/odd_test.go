@@ -310,7 +310,7 @@ func TestPagesInsteadOfDocuments(t *testing.T) {
 	sourcetest.Expect(t, err != nil && strings.Contains(err.Error(), page+"an archive"), "archive: %v", err)
 	doc, err := w.document(fetch.Request{URL: w.URL + "/x"})
 	sourcetest.Check(t, err)
-	for wanted, err := range map[string]error{"JSON": doc.JSON(new(any)), "checksums": doc.CheckText("checksums")} {
+	for wanted, err := range map[string]error{"JSON": doc.JSON(new(any)), "checksums": doc.Refusal("checksums")} {
 		sourcetest.Expect(t, err != nil && strings.Contains(err.Error(), page+wanted) && !strings.Contains(err.Error(), "secret"), "%s: %v", wanted, err)
 		sourcetest.Expect(t, strings.Contains(fmt.Sprint(sources.Hints(err)), "in a browser"), "%s: hints %q", wanted, sources.Hints(err))
 	}

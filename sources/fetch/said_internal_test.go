@@ -48,6 +48,6 @@ func TestSaid(t *testing.T) {
 		`{"message":"` + strings.Repeat("ü", 300) + "\"}":                                                     strings.Repeat("ü", 200) + "…",
 		"{\"message\":\"a\u202e\u001b[31mb\"}":                                                                "",
 	} {
-		sourcetest.Equal(t, message([]byte(body), nil), want, body)
+		sourcetest.Equal(t, readMessage([]byte(body)).oneLine(nil), want, body)
 	}
 }

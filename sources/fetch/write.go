@@ -10,8 +10,8 @@ import (
 	"sync"
 )
 
-// largeBody is the size of a body, in bytes, for which a request has its own connection.
-const largeBody = 1 << 20
+// largeRequest is the size of a body, in bytes, for which a request has its own connection.
+const largeRequest = 1 << 20
 
 // A Write is a request that changes something at a server, or asks about it without its contents. It follows no
 // redirects.
@@ -60,7 +60,7 @@ func (c *Client) Do(ctx context.Context, w Write) (*Reply, error) {
 	var reply *Reply
 	e, within := ctx.Value(triesKey{}).(*tries)
 	if !within {
-		e = &tries{most: orDefault(w.Tries, c.opts.Tries)}
+		e = &tries{most: cmp.Or(w.Tries, c.opts.Tries)}
 	}
 	again := false
 	try := func() (progress bool, err error) {
@@ -82,11 +82,12 @@ func (c *Client) Do(ctx context.Context, w Write) (*Reply, error) {
 			}
 		}()
 		over := c.documents
-		if w.Size >= largeBody {
+		if w.Size >= largeRequest {
 			over = c.archives
 		}
 		inner, watch := c.attempt(ctx, e)
 		defer watch.stop()
+		watch.limit = cmp.Or(w.Limit, defaultLimit)
 		if w.Method != http.MethodGet && w.Method != http.MethodHead {
 			watch.firstByte = c.opts.FirstByte // a server may verify what it has received
 		}
@@ -122,7 +123,7 @@ func (c *Client) Do(ctx context.Context, w Write) (*Reply, error) {
 			watch.slowly(watch.firstByte)
 		}
 		watch.budget = documentWindows*c.opts.Timeout + watch.firstByte
-		data, err := readDocument(resp.Body, resp, orDefault(w.Limit, defaultLimit))
+		data, err := io.ReadAll(resp.Body)
 		if err != nil {
 			return progress, err
 		}

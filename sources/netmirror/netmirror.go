@@ -118,7 +118,7 @@ func parseIndex(doc *fetch.Document) (sources.Listing, error) {
 	if err := doc.JSON(&index); err != nil {
 		return sources.Listing{}, err
 	}
-	l := doc.Listing("mirror", slices.Sorted(maps.Keys(index.Versions)))
+	l := sources.ListVersions("mirror", slices.Sorted(maps.Keys(index.Versions)), doc.Said)
 	l.From = []string{"network mirror " + doc.Place()}
 	return l, nil
 }

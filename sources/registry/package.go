@@ -272,7 +272,7 @@ func (r *Registry) evidence(ctx context.Context, u *url.URL, limit int64) ([]byt
 	if err != nil {
 		return nil, err
 	}
-	return doc.Body, doc.CheckText("checksums or a signature")
+	return doc.Body, doc.Refusal("checksums or a signature")
 }
 
 // missing makes the error for a missing package more precise. Only the list of

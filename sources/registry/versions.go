@@ -61,7 +61,7 @@ func (d *versionsDocument) listing() sources.Listing {
 	for _, warning := range d.Warnings {
 		warnings = append(warnings, fetch.Printable(warning))
 	}
-	l := d.doc.Listing("registry", versions)
+	l := sources.ListVersions("registry", versions, d.doc.Said)
 	l.Warnings = append(warnings, l.Warnings...)
 	return l
 }

@@ -21,17 +21,44 @@ func compressed(resp *http.Response) bool {
 	return false
 }
 
-// decoding is the link that undoes gzip compression of answers. It leaves other codings alone: some servers state
-// aws-chunked, utf-8 or none for a body that is not encoded. Checksums later verify that it is the requested file.
+// decoding is the link that undoes gzip compression of answers, and limits their size. It leaves other codings alone:
+// some servers state aws-chunked, utf-8 or none for a body that is not encoded. Checksums later verify that it is the
+// requested file.
 func (c *Client) decoding(next http.RoundTripper) http.RoundTripper {
 	return link(func(req *http.Request) (*http.Response, error) {
 		resp, err := next.RoundTrip(req)
-		if err == nil && compressed(resp) {
+		if err != nil {
+			return nil, err
+		}
+		limit := attemptOf(req).limit
+		if limit > 0 && resp.ContentLength > limit && resp.StatusCode < 300 && req.Method != http.MethodHead {
+			resp.Body.Close()
+			return nil, fmt.Errorf("%w: %d bytes, of at most %d", ErrTooLarge, resp.ContentLength, limit)
+		}
+		if compressed(resp) {
 			arrived := &counted{from: resp.Body}
 			resp.Body = body{&gunzip{from: bufio.NewReader(arrived), arrived: arrived}, resp.Body}
 		}
-		return resp, err
+		if limit > 0 {
+			resp.Body = body{&limited{resp.Body, limit, limit}, resp.Body}
+		}
+		return resp, nil
 	})
+}
+
+// A limited reader returns an error for a body of more bytes than the limit.
+type limited struct {
+	from        io.Reader
+	left, limit int64
+}
+
+// Read implements [io.Reader].
+func (l *limited) Read(p []byte) (int, error) {
+	n, err := l.from.Read(p[:min(int64(len(p)), l.left+1)])
+	if l.left -= int64(n); l.left < 0 {
+		return n, fmt.Errorf("%w: more than %d bytes", ErrTooLarge, l.limit)
+	}
+	return n, err
 }
 
 // gunzip decompresses the body if it begins like gzip. Compression hardly shrinks an archive, so gunzip refuses a body

@@ -1,7 +1,6 @@
 package fetch
 
 import (
-	"bytes"
 	"cmp"
 	"context"
 	"errors"
@@ -9,48 +8,9 @@ import (
 	"net/http"
 	"net/url"
 	"strings"
-	"time"
 
 	"github.com/larder-cli/larder/sources"
 )
-
-// unavailable reports whether the answer means that the host as a whole is unavailable.
-func (e *StatusError) unavailable() bool {
-	return e.Temporary() && (e.Code == http.StatusTooManyRequests || e.Code == http.StatusServiceUnavailable || e.after > 0)
-}
-
-// refusal returns the error for a response with an unexpected status. It reads and closes the body.
-func (a *answer) refusal() error {
-	var body bytes.Buffer
-	drain(a.resp, &body)
-	return a.refusalOf(body.Bytes())
-}
-
-// refusalOf returns the error for a response with a body that is a message.
-func (a *answer) refusalOf(body []byte) error {
-	resp, at, c := a.resp, a.at, a.client
-	err := &StatusError{
-		Code:        resp.StatusCode,
-		URL:         bare(at),
-		Credentials: resp.Request.Header.Get("Authorization") != "",
-		Said:        said(body, resp, a.secrets()),
-		ObjectStore: isObjectStore(resp.Header) || parseXML(body).Code != "", // also behind a server that drops its headers
-		Codes:       codes(body),
-		Request:     resp.Request,
-		signed:      isSigned(at),
-		after:       retryAfter(resp.Header, time.Now()),
-	}
-	if err.unavailable() {
-		return &unavailable{err, c.host(at), err.after}
-	}
-	if err.Code != http.StatusProxyAuthRequired {
-		return err
-	}
-	if proxy, variable, _ := c.proxyOf(at); proxy != nil && at.Scheme == "http" {
-		return explainProxy(&ProxyError{Proxy: proxy.Host, Host: at.Host, Code: err.Code}, proxy, resp.Header, variable)
-	}
-	return err
-}
 
 // suggest adds to the error of a refused request what to do about it. The request is for a document, or for an archive
 // if r is nil.

@@ -1,0 +1,229 @@
+package fetch
+
+import (
+	"bytes"
+	"cmp"
+	"encoding/base64"
+	"encoding/json"
+	"encoding/xml"
+	"errors"
+	"fmt"
+	"mime"
+	"net/http"
+	"net/url"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/larder-cli/larder/sources"
+)
+
+// refusal returns the error for a response with an unexpected status. It reads and closes the body.
+func (a *answer) refusal() error {
+	var body bytes.Buffer
+	drain(a.resp, &body)
+	return a.refusalOf(body.Bytes())
+}
+
+// refusalOf returns the error for a response with a body that is a message.
+func (a *answer) refusalOf(body []byte) error {
+	resp, at, c := a.resp, a.at, a.client
+	m := readMessage(body)
+	err := &StatusError{
+		Code:        resp.StatusCode,
+		URL:         bare(at),
+		Credentials: resp.Request.Header.Get("Authorization") != "",
+		Said:        said(body, resp, a.secrets()),
+		ObjectStore: isObjectStore(resp.Header) || m.store, // also behind a server that drops its headers
+		Codes:       m.codes,
+		Request:     resp.Request,
+		signed:      isSigned(at),
+		after:       retryAfter(resp.Header, time.Now()),
+	}
+	busy := err.Code == http.StatusTooManyRequests || err.Code == http.StatusServiceUnavailable
+	if err.Temporary() && (busy || err.after > 0) {
+		return &unavailable{err, c.host(at), err.after}
+	}
+	if proxy, variable, _ := c.proxyOf(at); err.Code == http.StatusProxyAuthRequired && proxy != nil && at.Scheme == "http" {
+		return explainProxy(&ProxyError{Proxy: proxy.Host, Host: at.Host, Code: err.Code}, proxy, resp.Header, variable)
+	}
+	return err
+}
+
+// instead returns an error if a body that begins with head is an HTML page, or a message in JSON or XML, in place of
+// what was wanted. Some servers answer requests with a page if the user must log in, or send error messages with status
+// 200.
+func (a *answer) instead(head []byte, wanted string) error {
+	kind := a.resp.Header.Get("Content-Type")
+	if isHTML(head) {
+		return sources.WithHint(fmt.Errorf("an HTML page (%.80q) instead of %s", kind, wanted),
+			"open the URL in a browser: it may be a login page, or the server's answer to every request")
+	}
+	if said := readMessage(head).oneLine(a.secrets()); said != "" {
+		return fmt.Errorf("the message %q (%.80q) instead of %s", said, kind, wanted)
+	}
+	return nil
+}
+
+// insteadOfArchive is instead, for archives. Their answers aren't empty.
+func (a *answer) insteadOfArchive(head []byte) error {
+	if len(head) == 0 && a.resp.ContentLength == 0 {
+		return errors.New("an empty answer instead of an archive")
+	}
+	return a.instead(head, "an archive")
+}
+
+// byteOrderMark is what some editors write before UTF-8 text.
+var byteOrderMark = []byte("\xef\xbb\xbf")
+
+// isHTML reports whether a body begins like an HTML page.
+func isHTML(body []byte) bool {
+	start := bytes.ToLower(bytes.TrimSpace(bytes.TrimPrefix(body[:min(len(body), maxPreamble)], byteOrderMark)))
+	return bytes.HasPrefix(start, []byte("<!doctype html")) || bytes.HasPrefix(start, []byte("<html"))
+}
+
+// A message is the first error in the body of an answer.
+type message struct {
+	text  string
+	codes []string // of all errors, as the OCI distribution specification or an object store defines them
+	store bool     // it is that of an object store
+}
+
+// code is what an object store may call an error.
+var code = regexp.MustCompile(`^[A-Za-z0-9.]{1,64}$`)
+
+// readMessage reads the JSON of registries, {"errors":[…]}, and the XML of object stores. Other bodies have no message.
+func readMessage(body []byte) (m message) {
+	var members map[string]json.RawMessage
+	if json.Unmarshal(body, &members) == nil {
+		var all []json.RawMessage
+		_ = json.Unmarshal(members["errors"], &all) // it may also be a string
+		for i, value := range all {
+			var e struct{ Code string }
+			if json.Unmarshal(value, &e) == nil {
+				m.codes = append(m.codes, e.Code)
+			}
+			if i == 0 {
+				m.text = textOf(value)
+			}
+		}
+		for _, name := range []string{"errors", "error", "message", "detail", "title"} {
+			if len(all) == 0 {
+				m.text = cmp.Or(m.text, textOf(members[name]))
+			}
+		}
+		return m
+	}
+	type stated struct{ Code, Message string }
+	var e struct {
+		XMLName xml.Name
+		stated
+		Error stated // of other services of AWS
+	}
+	switch err := xml.Unmarshal(body, &e); {
+	case err == nil && e.XMLName.Local == "ErrorResponse":
+		e.stated = e.Error
+	case err != nil || e.XMLName.Local != "Error":
+		return m
+	}
+	if code.MatchString(e.Code) {
+		m.codes = []string{e.Code}
+	}
+	m.text, m.store = strings.Trim(e.Code+": "+e.Message, ": "), e.Code != ""
+	return m
+}
+
+// textOf returns the text of an error in JSON, which is a string or an object with one.
+func textOf(value json.RawMessage) (text string) {
+	var object struct{ Message, Detail, Title string }
+	if json.Unmarshal(value, &text) != nil {
+		_ = json.Unmarshal(value, &object) // any other value has no text
+	}
+	return cmp.Or(text, object.Message, object.Detail, object.Title)
+}
+
+// said returns the message in the body of an error answer, which may also be plain text. It is empty if the message
+// only repeats the status.
+func said(body []byte, resp *http.Response, secrets []string) string {
+	m := readMessage(body)
+	kind, _, _ := mime.ParseMediaType(resp.Header.Get("Content-Type"))
+	if m.text == "" && kind == "text/plain" && resp.StatusCode >= 400 && !isHTML(body) {
+		m.text = string(body)
+	}
+	text := m.oneLine(secrets)
+	status := strings.ToLower(http.StatusText(resp.StatusCode))
+	bare := strings.TrimPrefix(strings.ToLower(strings.Trim(text, " .!")), strconv.Itoa(resp.StatusCode))
+	switch strings.TrimLeft(bare, " :-") { // as in "404 page not found" or "502 Bad Gateway"
+	case "", "page not found", "file not found", "error", status:
+		return ""
+	}
+	return text
+}
+
+// queries are those of URLs in a text. They may hold signatures and tokens.
+var queries = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`(/[^\s?"'<>]*)\?[^\s"'<>]*`) })
+
+// oneLine returns the text on one line, without the secrets of the request, which servers may repeat, and the queries
+// of URLs, and then shortened.
+func (m message) oneLine(secrets []string) string {
+	text := m.text
+	for _, secret := range secrets {
+		if len(secret) >= minSecret {
+			text = strings.ReplaceAll(text, secret, "…")
+		}
+	}
+	var others sources.Secrets // encoded in other ways
+	others.Add(secrets...)
+	text = others.Redact(text)
+	text = strings.Join(strings.Fields(Printable(queries().ReplaceAllString(text, "$1?…"))), " ")
+	if runes := []rune(text); len(runes) > maxSaid {
+		text = string(runes[:maxSaid]) + "…"
+	}
+	return text
+}
+
+// harmless are request headers without secrets.
+var harmless = []string{"Accept", "Accept-Encoding", "If-Range", "Range", "User-Agent"}
+
+// secrets returns the secrets of the request.
+func (a *answer) secrets() (secrets []string) {
+	for _, values := range a.at.Query() {
+		secrets = append(secrets, values...)
+	}
+	for name, values := range a.resp.Request.Header {
+		if !slices.Contains(harmless, name) {
+			secrets = append(secrets, values...)
+		}
+	}
+	_, credentials, _ := strings.Cut(a.resp.Request.Header.Get("Authorization"), " ")
+	if both, err := base64.StdEncoding.DecodeString(credentials); err == nil {
+		_, password, _ := strings.Cut(string(both), ":")
+		secrets = append(secrets, password)
+	}
+	return append(secrets, credentials)
+}
+
+// isObjectStore reports whether an answer's headers are those of S3 or a compatible store, Google Cloud Storage or
+// Azure Blob Storage.
+func isObjectStore(header http.Header) bool {
+	return slices.ContainsFunc([]string{"X-Amz-Request-Id", "X-Goog-Hash", "X-Guploader-Uploadid", "X-Ms-Request-Id"},
+		func(name string) bool { return header.Get(name) != "" })
+}
+
+// signatures are the query parameters with the signature of an object store's URL, in lower case.
+var signatures = []string{
+	"x-amz-signature", "x-goog-signature", "x-oss-signature", "x-cos-signature", "signature", "sig", "hmac",
+}
+
+// isSigned reports whether u is signed, and so valid for a limited time.
+func isSigned(u *url.URL) bool {
+	for name := range u.Query() {
+		if slices.Contains(signatures, strings.ToLower(name)) {
+			return true
+		}
+	}
+	return false
+}
