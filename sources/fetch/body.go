@@ -7,6 +7,7 @@ import (
 	"io"
 	"net/http"
 	"strings"
+	"sync/atomic"
 )
 
 // compressed reports whether the headers state that a body is compressed with gzip. That is only the case if the server
@@ -36,8 +37,9 @@ func (c *Client) decoding(next http.RoundTripper) http.RoundTripper {
 			return nil, fmt.Errorf("%w: %d bytes, of at most %d", ErrTooLarge, resp.ContentLength, limit)
 		}
 		if compressed(resp) {
-			arrived := &counted{from: resp.Body}
-			resp.Body = body{&gunzip{from: bufio.NewReader(arrived), arrived: arrived}, resp.Body}
+			g := &gunzip{}
+			g.from = bufio.NewReader(&counted{resp.Body, &g.arrived})
+			resp.Body = body{g, resp.Body}
 		}
 		if limit > 0 {
 			resp.Body = body{&limited{resp.Body, limit, limit}, resp.Body}
@@ -65,9 +67,9 @@ func (l *limited) Read(p []byte) (int, error) {
 // that becomes much larger.
 type gunzip struct {
 	from    *bufio.Reader
-	arrived *counted
-	as      io.Reader // nil before the first byte
-	undone  int64     // bytes after decompression
+	arrived atomic.Int64 // bytes before it
+	as      io.Reader    // nil before the first byte
+	undone  int64        // bytes after decompression
 }
 
 // Read implements [io.Reader].
@@ -83,8 +85,8 @@ func (g *gunzip) Read(p []byte) (n int, err error) {
 		}
 	}
 	n, err = g.as.Read(p)
-	if g.undone += int64(n); g.undone > maxUndone && g.undone > maxUndoneRatio*g.arrived.n {
-		return 0, fmt.Errorf("%w: %d bytes that are compressed to %d", ErrTooLarge, g.undone, g.arrived.n)
+	if g.undone += int64(n); g.undone > maxUndone && g.undone > maxUndoneRatio*g.arrived.Load() {
+		return 0, fmt.Errorf("%w: %d bytes that are compressed to %d", ErrTooLarge, g.undone, g.arrived.Load())
 	}
 	return n, err
 }
@@ -92,12 +94,12 @@ func (g *gunzip) Read(p []byte) (n int, err error) {
 // counted counts the bytes read from it.
 type counted struct {
 	from io.Reader
-	n    int64
+	n    *atomic.Int64
 }
 
 // Read implements [io.Reader].
 func (c *counted) Read(p []byte) (int, error) {
 	n, err := c.from.Read(p)
-	c.n += int64(n)
+	c.n.Add(int64(n))
 	return n, err
 }

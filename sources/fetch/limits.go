@@ -110,7 +110,6 @@ const (
 	maxPart        = 4 << 20                // bytes
 	partTime       = time.Second / 4        // time to download one part; an interruption loses that much
 	maxLatency     = 5 * time.Second        // time until an answer begins; further requests to a slower server cost too much
-	maxBehind      = 64 << 20               // how many bytes the first connection may be behind the others and still serve as the fallback
 	partTries      = 3                      // a part that fails this often is left to a single connection
 
 	stallCheck = 2 * time.Second    // between two checks of the connection that delays all others

@@ -48,11 +48,11 @@ func (m *meter) slow(d *download) float64 {
 	return rate
 }
 
-// A parts downloads the rest of an archive over several connections at once. The part at the stage's position goes
-// directly to the stage, later parts go to the spool.
+// A parts downloads the rest of an archive over several connections at once. Parts arrive in any order, so they go through
+// the spool, which has room for a few of them.
 type parts struct {
 	*download
-	first *answer // over the first connection
+	first *answer // over the first connection, which waits until another one has been answered
 	host  *host
 	spool sources.Spool
 	begin int64 // offset of part 0 in the archive
@@ -61,7 +61,7 @@ type parts struct {
 
 	stop    context.CancelCauseFunc // ends the download, with the first error
 	running sync.WaitGroup
-	arrived atomic.Int64 // bytes received over all connections
+	arrived atomic.Int64 // bytes received
 	answers atomic.Bool  // whether any further connection has been answered
 
 	mu      sync.Mutex
@@ -72,8 +72,8 @@ type parts struct {
 	watches [maxAhead]*watch // over parts, by slot of the spool
 }
 
-// inParts continues a download over several connections. The answer brings the rest of the archive at this rate in
-// bytes a second, more slowly than several connections may.
+// inParts continues a download over several connections. The answer brings the rest of the archive at this rate in bytes a
+// second, more slowly than several connections may. If they fail before any has been answered, it still brings it.
 func (d *download) inParts(ctx context.Context, a *answer, spool sources.Spool, rate float64) error {
 	defer spool.Close()
 	ctx, stop := context.WithCancelCause(ctx)
@@ -85,22 +85,25 @@ func (d *download) inParts(ctx context.Context, a *answer, spool sources.Spool, 
 	}
 	p.changed = sync.NewCond(&p.mu)
 	defer context.AfterFunc(ctx, func() { p.change(func() {}) })()
-	p.running.Go(func() { p.endStalled(ctx) })
-	reserve, err := p.run(ctx, rate)
+	p.running.Go(func() { p.work(ctx) }) // in place of the first connection
+	p.running.Go(func() { p.grow(ctx, rate) })
+	p.running.Go(func() { p.endStalled(ctx, rate) })
+	var err error
+	for part := 0; part < p.count && err == nil; part++ {
+		err = p.join(ctx, part)
+	}
 	stop(err)
 	p.running.Wait()
 	if d.alone = err != nil; err == nil { // whatever the reason, a single connection needs less of the server
 		return nil
 	}
-	err = cmp.Or(d.stageErr, context.Cause(ctx))
-	if reserve < 0 || d.stageErr != nil {
+	if err = cmp.Or(d.stageErr, context.Cause(ctx)); d.stageErr != nil || p.answers.Load() {
 		return err
 	}
-	// The first connection may still work. It sends what the others have downloaded, and then the rest.
-	if _, skipErr := io.CopyN(io.Discard, a.resp.Body, d.have-reserve); skipErr != nil {
-		return err
+	before := d.have
+	if _, failed := d.copy(a.resp.Body, 0, nil, nil); failed == nil || d.have > before {
+		return failed
 	}
-	_, err = d.copy(a.resp.Body, 0, nil, nil)
 	return err
 }
 
@@ -110,41 +113,6 @@ func (p *parts) change(f func()) {
 	defer p.mu.Unlock()
 	f()
 	p.changed.Broadcast()
-}
-
-// run downloads all parts: over the first connection until another connection has a later part, then over all
-// connections. It returns the offset of the next byte of the first connection, or -1 if that has ended. It closes that
-// connection once another one has been answered, or once it is far behind: until then, the server sends bytes that the
-// others request again.
-func (p *parts) run(ctx context.Context, rate float64) (reserve int64, err error) {
-	reserve = p.have
-	part := 0
-	for ; reserve >= 0 && p.claim(part); part++ {
-		if part == 0 {
-			p.running.Go(func() { p.grow(ctx, rate) })
-		}
-		p.watch(p.have, p.first.watch)
-		_, end := p.span(part)
-		_, err := p.pass(p, p.first.resp.Body, end-p.have, p.buf)
-		reserve = p.have
-		if err != nil && p.stageErr == nil {
-			reserve, err = -1, p.bring(ctx, p, p.have, end, p.buf)
-		}
-		if err != nil {
-			return reserve, err
-		}
-	}
-	p.running.Go(func() { p.work(ctx) })
-	for ; part < p.count; part++ {
-		if reserve >= 0 && (p.answers.Load() || p.have-reserve > maxBehind) {
-			p.first.resp.Body.Close()
-			reserve = -1
-		}
-		if err := p.join(ctx, part); err != nil {
-			return reserve, err
-		}
-	}
-	return reserve, nil
 }
 
 // grow adds connections as long as that increases the speed. Rate is that of the first one in bytes a second.
@@ -165,10 +133,10 @@ func (p *parts) grow(ctx context.Context, rate float64) {
 }
 
 // endStalled ends the connection that all others wait for if it has almost stopped, so that the rest of its part is
-// requested again. The other connections have downloaded all parts that fit into the spool, and a new connection may be
-// as fast as they are. If no further connection has been answered yet, the first one continues alone.
-func (p *parts) endStalled(ctx context.Context) {
-	var most, before int64
+// requested again. The other connections have downloaded all parts that fit into the spool, and a new connection may be as
+// fast as they are. If none has been answered yet, the first connection continues alone.
+func (p *parts) endStalled(ctx context.Context, rate float64) {
+	most, before := int64(rate*stallCheck.Seconds()), int64(0)
 	for sleep(ctx, stallCheck) == nil {
 		arrived := p.arrived.Load()
 		came := arrived - before
@@ -189,27 +157,21 @@ func (p *parts) endStalled(ctx context.Context) {
 	}
 }
 
-// watch sets the watch over the part with an offset in the archive.
-func (p *parts) watch(offset int64, w *watch) {
-	p.change(func() { p.watches[int((offset-p.begin)/p.size)%maxAhead] = w })
-}
-
 // help downloads parts while the host permits another connection, and is available.
 func (p *parts) help(ctx context.Context) {
 	for more := true; more && !p.host.recent() && p.host.slots.TryAcquire(1); p.host.slots.Release(1) {
-		more = p.bringNext(ctx)
+		more = p.fetchNext(ctx)
 	}
 }
 
 // work downloads parts until none is left.
 func (p *parts) work(ctx context.Context) {
-	for p.bringNext(ctx) {
+	for p.fetchNext(ctx) {
 	}
 }
 
-// bringNext downloads the next part to the spool, once that has room for it. It returns false if there is none, or it
-// failed.
-func (p *parts) bringNext(ctx context.Context) bool {
+// fetchNext downloads the next part, once the spool has room for it. It returns false if there is none, or it failed.
+func (p *parts) fetchNext(ctx context.Context) bool {
 	part := -1
 	p.change(func() {
 		for ctx.Err() == nil && p.taken < p.count && p.taken >= p.next+maxAhead {
@@ -223,8 +185,7 @@ func (p *parts) bringNext(ctx context.Context) bool {
 	if part < 0 {
 		return false
 	}
-	begin, end := p.span(part)
-	if err := p.bring(ctx, io.NewOffsetWriter(p.spool, p.slot(part)), begin, end, make([]byte, bufferSize)); err != nil {
+	if err := p.fetch(ctx, part); err != nil {
 		p.stop(err)
 		return false
 	}
@@ -232,51 +193,39 @@ func (p *parts) bringNext(ctx context.Context) bool {
 	return true
 }
 
-// span returns the range of a part in the archive.
-func (p *parts) span(part int) (begin, end int64) {
+// span returns the range of a part in the archive, and its offset in the spool.
+func (p *parts) span(part int) (begin, end, at int64) {
 	begin = p.begin + int64(part)*p.size
-	return begin, min(begin+p.size, p.total)
-}
-
-// slot returns the offset of a part in the spool.
-func (p *parts) slot(part int) int64 { return int64(part%maxAhead) * p.size }
-
-// claim makes the first connection responsible for a part. It returns false if the part is taken.
-func (p *parts) claim(part int) (ok bool) {
-	p.change(func() {
-		if p.next = part; p.taken == part && part < p.count {
-			p.taken++
-			ok = true
-		}
-	})
-	return ok
+	return begin, min(begin+p.size, p.total), int64(part%maxAhead) * p.size
 }
 
 // join copies a part from the spool to the stage, once it is complete.
 func (p *parts) join(ctx context.Context, part int) error {
-	p.change(func() { p.next = part })
-	p.mu.Lock()
-	for ctx.Err() == nil && !p.spooled[part] {
-		p.changed.Wait()
-	}
-	p.mu.Unlock()
+	p.change(func() {
+		p.next = part
+		p.changed.Broadcast()
+		for ctx.Err() == nil && !p.spooled[part] {
+			p.changed.Wait()
+		}
+	})
 	if ctx.Err() != nil {
 		return ctx.Err()
 	}
-	begin, end := p.span(part)
-	_, err := io.CopyBuffer(p, io.NewSectionReader(p.spool, p.slot(part), end-begin), p.buf)
+	begin, end, at := p.span(part)
+	_, err := io.CopyBuffer(p, io.NewSectionReader(p.spool, at, end-begin), p.buf)
 	if p.stageErr == nil && (err != nil || p.have < end) {
 		err = fmt.Errorf("reading the downloaded part: %w", cmp.Or(err, io.ErrUnexpectedEOF))
 	}
 	return err
 }
 
-// bring downloads the bytes of the archive from begin to end, and writes them in order.
-func (p *parts) bring(ctx context.Context, to io.Writer, begin, end int64, buf []byte) error {
+// fetch downloads a part to the spool.
+func (p *parts) fetch(ctx context.Context, part int) error {
+	begin, end, at := p.span(part)
 	t := &tries{most: min(p.tries.most, partTries)}
 	err := p.client.retry(ctx, p.url, t, func() (bool, error) {
-		n, err := p.request(ctx, t, to, begin, end, buf)
-		begin += n
+		n, err := p.request(ctx, t, part, io.NewOffsetWriter(p.spool, at), begin, end)
+		begin, at = begin+n, at+n
 		return n >= bufferSize, elsewhere(p.url, p.first.at, err)
 	})
 	if err == nil || ctx.Err() != nil {
@@ -292,8 +241,8 @@ func (p *parts) bring(ctx context.Context, to io.Writer, begin, end int64, buf [
 	return broken{errors.New("in parts: " + err.Error())}
 }
 
-// request sends one request for a range of the archive, and returns how many bytes it wrote.
-func (p *parts) request(ctx context.Context, t *tries, to io.Writer, begin, end int64, buf []byte) (n int64, err error) {
+// request sends one request for a range of the archive, in a part of it, and returns how many bytes it wrote.
+func (p *parts) request(ctx context.Context, t *tries, part int, to io.Writer, begin, end int64) (n int64, err error) {
 	ctx, w := p.client.attempt(ctx, t)
 	defer w.stop()
 	header := p.first.header.Clone()
@@ -309,8 +258,8 @@ func (p *parts) request(ctx context.Context, t *tries, to io.Writer, begin, end 
 	case http.StatusOK:
 		return 0, errors.New("archive has changed")
 	default:
-		// A server that requests a wait permits no more connections. Larder ignores the wait, because the first
-		// connection continues without it, and does not request the part again.
+		// A server that requests a wait permits no more connections. Larder ignores the wait, because the first connection
+		// continues without it, and does not request the part again.
 		wait := a.resp.Header.Get("Retry-After")
 		a.resp.Header.Del("Retry-After")
 		if err = a.refusal(); wait != "" {
@@ -322,27 +271,13 @@ func (p *parts) request(ctx context.Context, t *tries, to io.Writer, begin, end 
 	if err != nil {
 		return 0, err
 	}
-	p.answers.Store(true)
-	p.watch(begin, w.watch)
-	return p.pass(to, a.resp.Body, length, buf)
-}
-
-// pass writes length bytes of a body, and returns how many it wrote.
-func (p *parts) pass(to io.Writer, body io.Reader, length int64, buf []byte) (done int64, err error) {
-	for done < length {
-		n, err := fill(body, buf[:min(int64(len(buf)), length-done)])
-		p.arrived.Add(int64(n))
-		if _, err := to.Write(buf[:n]); err != nil {
-			return done, err
-		}
-		done += int64(n)
-		switch {
-		case done == length:
-		case isEnd(err):
-			return done, broken{fmt.Errorf("cut %d bytes before the end of a part", length-done)}
-		case err != nil:
-			return done, err
-		}
+	if !p.answers.Swap(true) {
+		p.first.resp.Body.Close()
 	}
-	return done, nil
+	p.change(func() { p.watches[part%maxAhead] = w.watch })
+	n, err = io.CopyN(to, &counted{a.resp.Body, &p.arrived}, length)
+	if isEnd(err) {
+		err = broken{fmt.Errorf("cut %d bytes before the end of a part", length-n)}
+	}
+	return n, err
 }
