@@ -44,14 +44,20 @@ func (c *Client) Call(ctx context.Context, call Call, f func(context.Context) er
 			return false, nil
 		}
 		t.count(-t.told)
-		own = t.err == nil && !errors.As(err, new(broken))
-		return false, cmp.Or(t.err, err)
+		own = t.unread != nil || t.err == nil && !errors.As(err, new(broken))
+		return false, cmp.Or(t.unread, t.err, err)
 	})
 	if failed, ok := errors.AsType[*Error](err); ok && own {
 		return failed.Err
 	}
 	return c.suggest(ctx, u, &Request{URL: call.URL}, err)
 }
+
+// Broken returns err as that of a connection that may work on the next try.
+func Broken(err error) error { return broken{err} }
+
+// errEnded is the error of a body that is read when its request has ended.
+var errEnded = errors.New("the request has ended")
 
 // tryKey is the key of the *try that the requests with a context belong to.
 type tryKey struct{}
@@ -61,9 +67,10 @@ type try struct {
 	call  Call
 	tries *tries
 
-	mu   sync.Mutex
-	told int64
-	err  error // of the last request; nil if it succeeded
+	mu     sync.Mutex
+	told   int64
+	err    error // of the last request; nil if it succeeded
+	unread error // of a body that could not be read
 }
 
 // end records how a request has ended.
@@ -128,9 +135,14 @@ func (c *Client) send(t *try, req *http.Request) (*http.Response, error) {
 	out := req.WithContext(ctx)
 	out.URL, out.Header = u, c.header()
 	maps.Copy(out.Header, req.Header)
-	sent := &sentBody{of: t, moved: func() { w.await(c.opts.Timeout) }}
+	var body *sentBody
+	reads := func(from io.ReadCloser) io.ReadCloser {
+		body.end(0)
+		body = &sentBody{ReadCloser: from, of: t, watch: w.watch}
+		return body
+	}
 	if req.Body != nil && req.Body != http.NoBody {
-		out.Body = sent.reads(req.Body)
+		out.Body = reads(req.Body)
 	}
 	if req.GetBody != nil { // an authorizer may send the request twice
 		out.GetBody = func() (io.ReadCloser, error) {
@@ -138,15 +150,16 @@ func (c *Client) send(t *try, req *http.Request) (*http.Response, error) {
 			if err != nil {
 				return nil, err
 			}
-			return sent.reads(from), nil
+			return reads(from), nil
 		}
 	}
 	resp, err := over.RoundTrip(out)
 	if err != nil {
+		body.end(0)
 		w.stop()
-		return nil, cmp.Or(sent.end(0), err)
+		return nil, err
 	}
-	_ = sent.end(max(0, req.ContentLength))
+	body.end(req.ContentLength)
 	if w.firstByte > 0 { // some servers send a few bytes while they verify
 		w.slowly(w.firstByte)
 	}
@@ -155,57 +168,44 @@ func (c *Client) send(t *try, req *http.Request) (*http.Response, error) {
 	return resp, nil
 }
 
-// A sentBody counts what is sent of the body of a request.
+// A sentBody is the body of a request, of which it counts what is sent. The transport may still read it when the request
+// has ended, which then has no effect.
 type sentBody struct {
-	of    *try
-	moved func() // called for each piece that is sent
-
-	current *sentReader // nil if the request has ended
-	sent    int64
-	err     error // of the contents, which a try doesn't change
-}
-
-// reads returns a reader that counts, instead of an earlier one.
-func (b *sentBody) reads(from io.ReadCloser) io.ReadCloser {
-	_ = b.end(0)
-	b.of.mu.Lock()
-	defer b.of.mu.Unlock()
-	b.current = &sentReader{from, b}
-	return b.current
-}
-
-// end ends the body, when so many bytes have arrived. It returns the error of the contents, if there was one.
-func (b *sentBody) end(arrived int64) error {
-	b.of.mu.Lock()
-	defer b.of.mu.Unlock()
-	b.current = nil
-	b.of.count(arrived - b.sent)
-	b.sent = arrived
-	return b.err
-}
-
-// A sentReader reads a body. The transport may still read it when the request has ended, which then has no effect.
-type sentReader struct {
 	io.ReadCloser
-	body *sentBody
+	of    *try
+	watch *watch
+	sent  int64
+	ended bool
 }
 
 // Read implements [io.Reader].
-func (r *sentReader) Read(p []byte) (int, error) {
-	n, err := r.ReadCloser.Read(p)
-	b := r.body
+func (b *sentBody) Read(p []byte) (int, error) {
+	n, err := b.ReadCloser.Read(p)
 	b.of.mu.Lock()
 	defer b.of.mu.Unlock()
-	if b.current != r {
+	if b.ended {
 		return 0, errEnded
 	}
-	b.moved()
+	if err != nil && !isEnd(err) {
+		b.of.unread = err
+	}
+	b.watch.await(b.watch.window)
 	b.sent += int64(n)
 	b.of.count(int64(n))
-	if err != nil && !errors.Is(err, io.EOF) {
-		b.err = err
-	}
 	return n, err
+}
+
+// end ends the body, when so many bytes have arrived; a negative number is not known. It may be nil.
+func (b *sentBody) end(arrived int64) {
+	if b == nil {
+		return
+	}
+	b.of.mu.Lock()
+	defer b.of.mu.Unlock()
+	if !b.ended {
+		b.ended = true
+		b.of.count(max(0, arrived) - b.sent)
+	}
 }
 
 // A tryBody is the body of an answer. An error while it is read is that of the request.

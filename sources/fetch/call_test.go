@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"net/http/httptest"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -42,6 +43,14 @@ func library(client *fetch.Client, method, url string, body func() io.Reader) fu
 		}
 		return nil
 	}
+}
+
+// writeTo returns a client for a server, which doesn't really sleep between tries.
+func writeTo(t *testing.T, handler http.HandlerFunc) (*fetch.Client, string) {
+	t.Helper()
+	s := httptest.NewServer(handler)
+	t.Cleanup(s.Close)
+	return fetch.New(fetch.Options{Timeout: time.Second, FirstByte: 2 * time.Second, Sleep: func(context.Context, time.Duration) error { return nil }}), s.URL
 }
 
 func size(r io.Reader) int64 {

@@ -26,6 +26,8 @@ const (
 	maxHeader  = 10 << 20            // of a response, in all; Go's default
 	maxDrained = 64 << 10            // how much of an unread body is read to reuse the connection
 
+	largeRequest = 1 << 20 // of the body of a request that has its own connection
+
 	maxWords    = 2000 // how much of a server's message is shown
 	maxPreamble = 200  // the start of a body in which an HTML page can be recognized
 	maxSaid     = 200  // in characters, of the message in an error answer

@@ -10,9 +10,6 @@ import (
 	"sync"
 )
 
-// largeRequest is the size of a body, in bytes, for which a request has its own connection.
-const largeRequest = 1 << 20
-
 // A Write is a request that changes something at a server, or asks about it without its contents. It follows no
 // redirects.
 type Write struct {
@@ -47,9 +44,6 @@ type Reply struct {
 
 // Refused returns the error for an answer that is one in spite of its status. The message is in the body.
 func (r *Reply) Refused() error { return r.answer.refusalOf(r.Body) }
-
-// Broken returns err as that of a connection that may work on the next try.
-func Broken(err error) error { return broken{err} }
 
 // Do sends a Write. Its errors have the type *Error, and wrap a *StatusError if the server answered.
 func (c *Client) Do(ctx context.Context, w Write) (*Reply, error) {
@@ -213,5 +207,3 @@ func (s *sending) Read(p []byte) (int, error) {
 
 // Close implements [io.Closer].
 func (s *sending) Close() error { return nil }
-
-var errEnded = errors.New("the request has ended")

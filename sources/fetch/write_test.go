@@ -6,7 +6,6 @@ import (
 	"errors"
 	"io"
 	"net/http"
-	"net/http/httptest"
 	"strconv"
 	"strings"
 	"sync"
@@ -17,14 +16,6 @@ import (
 	"github.com/larder-cli/larder/sources/fetch"
 	"github.com/larder-cli/larder/sources/sourcetest"
 )
-
-// writeTo returns a client for a server, which doesn't really sleep between tries.
-func writeTo(t *testing.T, handler http.HandlerFunc) (*fetch.Client, string) {
-	t.Helper()
-	s := httptest.NewServer(handler)
-	t.Cleanup(s.Close)
-	return fetch.New(fetch.Options{Timeout: time.Second, FirstByte: 2 * time.Second, Sleep: func(context.Context, time.Duration) error { return nil }}), s.URL
-}
 
 func TestWrite(t *testing.T) {
 	data := bytes.Repeat([]byte("0123456789abcdef"), 1<<17)
