@@ -1,6 +1,7 @@
 package fetch
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"net"
@@ -73,15 +74,11 @@ func hostPort(u *url.URL) string {
 	if err != nil {
 		name = u.Hostname()
 	}
-	port := u.Port()
-	switch {
-	case port != "":
-	case u.Scheme == "http":
+	port := "443"
+	if u.Scheme == "http" {
 		port = "80"
-	default:
-		port = "443"
 	}
-	return net.JoinHostPort(strings.ToLower(name), port)
+	return net.JoinHostPort(strings.ToLower(name), cmp.Or(u.Port(), port))
 }
 
 // sendable returns the query with every character escaped that cannot be part of a request line.

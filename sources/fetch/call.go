@@ -1,7 +1,6 @@
 package fetch
 
 import (
-	"bytes"
 	"cmp"
 	"context"
 	"errors"
@@ -98,11 +97,8 @@ func (c *Client) RoundTrip(req *http.Request) (*http.Response, error) {
 	}
 	resp, err := c.send(t, req)
 	if err == nil && resp.StatusCode >= 400 {
-		var body bytes.Buffer
-		drain(resp, &body)
-		err = (&answer{client: c, resp: resp, asked: req.URL, at: req.URL}).refusalOf(body.Bytes())
+		err = (&answer{client: c, resp: resp, asked: req.URL, at: req.URL}).refusal()
 		if status, ok := errors.AsType[*StatusError](err); ok && !status.Temporary() {
-			resp.Body, resp.ContentLength = io.NopCloser(&body), int64(body.Len())
 			t.end(err)
 			return resp, nil
 		}
@@ -168,8 +164,8 @@ func (c *Client) send(t *try, req *http.Request) (*http.Response, error) {
 	return resp, nil
 }
 
-// A sentBody is the body of a request, of which it counts what is sent. The transport may still read it when the request
-// has ended, which then has no effect.
+// A sentBody is the body of a request. It counts what is sent. The transport may still read it when the request has
+// ended, which then has no effect.
 type sentBody struct {
 	io.ReadCloser
 	of    *try

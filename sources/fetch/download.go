@@ -65,7 +65,7 @@ func (c *Client) Download(ctx context.Context, from Archive, stage Stage) error 
 	if err := d.locate(ctx, from.URL); err != nil {
 		return err
 	}
-	d.forget()
+	d.total = cmp.Or(from.Size, -1)
 	d.have, d.validator = stage.Resume()
 	if d.have > 0 && (d.validator == "" || !httpguts.ValidHeaderFieldValue(d.validator)) {
 		if err := d.restart(""); err != nil {
@@ -194,21 +194,29 @@ func (d *download) request(ctx context.Context) error {
 // ask requests the rest or the whole archive. If a server may have rejected only the headers, it gets a request with
 // others.
 func (d *download) ask(ctx context.Context, rest bool) (*answer, error) {
-	header := d.client.header()
-	header.Set("Accept-Encoding", "identity") // ranges and lengths would otherwise refer to the compressed form
-	maps.Copy(header, d.credentials)
+	span := ""
 	if rest {
-		header.Set("Range", fmt.Sprintf("bytes=%d-", d.have))
-		header.Set("If-Range", d.validator)
+		span = fmt.Sprintf("bytes=%d-", d.have)
 	}
-	a, err := d.client.follow(ctx, d.client.archives, d.url, header, archiveRedirects)
+	a, err := d.get(ctx, "identity", span) // with another encoding, ranges and lengths would refer to the compressed form
 	if err != nil || !a.refusesHeader() {
 		return a, err
 	}
 	drain(a.resp, io.Discard)
-	header.Del("Range")
-	header.Del("If-Range")
-	header.Set("Accept-Encoding", "gzip") // engines send it too
+	return d.get(ctx, "gzip", "") // as engines request it
+}
+
+// get requests the archive in an encoding, or a range of it.
+func (d *download) get(ctx context.Context, encoding, span string) (*answer, error) {
+	header := d.client.header()
+	header.Set("Accept-Encoding", encoding)
+	maps.Copy(header, d.credentials)
+	if span != "" {
+		header.Set("Range", span)
+	}
+	if span != "" && d.validator != "" {
+		header.Set("If-Range", d.validator)
+	}
 	return d.client.follow(ctx, d.client.archives, d.url, header, archiveRedirects)
 }
 
@@ -307,14 +315,9 @@ func (d *download) agree(size int64) error {
 
 // restart discards the received bytes. The validator describes the ones that follow.
 func (d *download) restart(validator string) error {
-	d.forget()
-	d.validator = validator
+	d.have, d.validator, d.total = 0, validator, cmp.Or(d.from.Size, -1)
 	d.stageErr = d.stage.Begin(validator)
 	return d.stageErr
-}
-
-func (d *download) forget() {
-	d.have, d.validator, d.total = 0, "", cmp.Or(d.from.Size, -1)
 }
 
 // copy writes n bytes of the buffer to the stage, and then the rest of the body. The error is that of the last read. If
@@ -390,11 +393,7 @@ func (d *download) peek(ctx context.Context) (size int64, err error) {
 	ctx, w := d.client.attempt(ctx, &tries{most: 1})
 	defer w.stop()
 	w.firstByte = d.client.opts.FirstByte
-	header := d.client.header()
-	header.Set("Accept-Encoding", "identity")
-	header.Set("Range", fmt.Sprintf("bytes=0-%d", maxPreamble-1))
-	maps.Copy(header, d.credentials)
-	a, err := d.client.follow(ctx, d.client.archives, d.url, header, archiveRedirects)
+	a, err := d.get(ctx, "identity", fmt.Sprintf("bytes=0-%d", maxPreamble-1))
 	if err != nil {
 		return 0, err
 	}

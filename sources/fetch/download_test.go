@@ -76,8 +76,8 @@ func serve(content []byte, etag string, modified time.Time) http.HandlerFunc {
 	}
 }
 
-// cutter breaks the connection during answers of handler, after the number of
-// bytes that next returns. A negative number means that the answer is complete.
+// cutter breaks the connection during answers of handler, after the number of bytes that next returns. A negative
+// number means that the answer is complete.
 func cutter(handler http.HandlerFunc, next func(n int) int) http.HandlerFunc {
 	var n atomic.Int32
 	return func(rw http.ResponseWriter, r *http.Request) {
@@ -173,8 +173,7 @@ func TestDownloadResumesAfterBreak(t *testing.T) {
 	}
 }
 
-// However often the connection breaks, an archive with progress is completed,
-// and hardly a byte is downloaded twice.
+// However often the connection breaks, an archive with progress is completed, and hardly a byte is downloaded twice.
 func TestDownloadThroughACuttingProxy(t *testing.T) {
 	random := rand.New(rand.NewPCG(3, 4))
 	var mu sync.Mutex
@@ -420,8 +419,7 @@ func TestDownloadCredentials(t *testing.T) {
 	}
 }
 
-// Archives from several hosts that redirect to the same host are limited by
-// that host's number of connections.
+// Archives from several hosts that redirect to the same host are limited by that host's number of connections.
 func TestDownloadsShareTheLimitOfTheAnsweringHost(t *testing.T) {
 	var now, most atomic.Int32
 	serve := serve(archive, `"a"`, time.Time{})

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"net/http"
 	"net/url"
+	"slices"
 	"strings"
 	"time"
 	"unicode"
@@ -62,19 +63,13 @@ func (e *Error) Cause() string {
 		at, err = r.to, r.err
 	}
 	u, invalid := url.Parse(at)
-	if invalid != nil || !ofHost(err) {
+	status, answered := errors.AsType[*StatusError](err)
+	_, certificate := errors.AsType[*tls.CertificateVerificationError](err)
+	shared := temporary(err) || certificate || namesProxy(err) || errors.Is(err, ErrUnauthorized) && !(answered && status.ObjectStore)
+	if invalid != nil || !shared {
 		return ""
 	}
 	return u.Host + ": " + err.Error()
-}
-
-// ofHost reports whether other requests to the host probably fail with the same error.
-func ofHost(err error) bool {
-	if status, ok := errors.AsType[*StatusError](err); ok && status.ObjectStore {
-		return status.Temporary()
-	}
-	_, certificate := errors.AsType[*tls.CertificateVerificationError](err)
-	return certificate || temporary(err) || errors.Is(err, ErrUnauthorized) || namesProxy(err)
 }
 
 // round rounds d for messages.
@@ -124,11 +119,7 @@ func (e *StatusError) Is(target error) bool {
 
 // expired reports whether the status may be the answer to an expired URL.
 func (e *StatusError) expired() bool {
-	switch e.Code {
-	case http.StatusBadRequest, http.StatusUnauthorized, http.StatusForbidden, http.StatusGone:
-		return true
-	}
-	return false
+	return slices.Contains([]int{http.StatusBadRequest, http.StatusUnauthorized, http.StatusForbidden, http.StatusGone}, e.Code)
 }
 
 // A broken error is a failure of a connection that may work on the next try.

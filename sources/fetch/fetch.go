@@ -61,7 +61,7 @@ type Options struct {
 	PerHost       int           // concurrent downloads of archives from one host; 0 means 16
 	Offline       bool          // every request fails with sources.ErrOffline
 
-	MaxPause time.Duration // requests fail if they had to wait longer for a host in trouble; 0 means that they wait
+	MaxPause time.Duration // requests fail if they had to wait longer for an unavailable host; 0 means that they wait
 
 	Patient bool // hosts that can't be reached are tried as often as others
 
@@ -86,19 +86,19 @@ type Event struct {
 
 	// AtMost is the maximum time that requests to the host wait in all. Zero means that only this request has to wait.
 	AtMost time.Duration
-	Known  bool // whether an earlier event already reported this trouble with the host
+	Known  bool // whether an earlier event already reported that the host is unavailable
 }
 
 // A Client fetches documents and archives. It is safe for concurrent use. A program should use only one, because each
 // Client applies the limits per host on its own.
 type Client struct {
 	opts      Options
-	documents http.RoundTripper // the chain for documents
-	archives  http.RoundTripper // and that for archives, with a connection for each
-	shared    []http.RoundTripper
-	report    sync.Mutex // serializes calls of opts.Report
+	documents http.RoundTripper   // the chain for documents
+	archives  http.RoundTripper   // and that for archives, with a connection for each
+	shared    []http.RoundTripper // the transports of both
+	report    sync.Mutex          // serializes calls of opts.Report
 
-	large chan struct{} // a place for each large document that is being read or decoded
+	large chan struct{} // a slot for each large document that is being read or decoded
 
 	answered atomic.Bool // whether any host has
 	hopeless atomic.Bool // whether a host was given up that can't be reached, before any answered
@@ -131,13 +131,13 @@ func New(opts Options) *Client {
 		large:       make(chan struct{}, largeAtOnce),
 		authorizers: map[string]Authorizer{}, trusted: map[string][]*x509.Certificate{},
 	}
-	documents, archives := opts.Transport, opts.Transport
+	c.shared = []http.RoundTripper{opts.Transport, opts.Transport}
 	if opts.Transport == nil {
-		documents, archives = newTransports(opts)
+		documents, archives := newTransports(opts)
+		c.shared = []http.RoundTripper{documents, archives}
 	}
-	c.shared = []http.RoundTripper{documents, archives}
-	c.documents = c.chain(c.opening(c.tracing(c.connections(documents))))
-	c.archives = c.chain(c.tracing(c.connections(archives)))
+	c.documents = c.chain(c.opening(c.tracing(c.connections(c.shared[0]))))
+	c.archives = c.chain(c.tracing(c.connections(c.shared[1])))
 	return c
 }
 

@@ -35,8 +35,8 @@ type world struct {
 	slept []time.Duration
 }
 
-// newWorld serves handler over TLS. The client reaches the server under every
-// host name. The test fails if goroutines are left running.
+// newWorld serves handler over TLS. The client reaches the server under every host name. The test fails if goroutines
+// are left running.
 func newWorld(t *testing.T, opts fetch.Options, handler http.HandlerFunc) *world {
 	t.Helper()
 	before := runtime.NumGoroutine()

@@ -177,8 +177,8 @@ func TestURLsThatCannotBeFetched(t *testing.T) {
 	}
 }
 
-// However many large documents are requested, two are in memory at the same time. Small documents don't wait for
-// them. A document that can't be read leaves its place to others.
+// However many large documents are requested, two are in memory at the same time. Small documents don't wait for them.
+// A document that can't be read leaves its place to others.
 func TestLargeDocumentsAreReadAFewAtATime(t *testing.T) {
 	w := newWorld(t, fetch.Options{Tries: 1}, func(rw http.ResponseWriter, r *http.Request) {
 		size, _ := strconv.Atoi(path.Base(r.URL.Path))

@@ -207,8 +207,7 @@ func TestCredentialsOfArchives(t *testing.T) {
 	}
 }
 
-// A host's options apply only over https, because without it, anyone can
-// impersonate the host.
+// A host's options apply only over https, because without it, anyone can impersonate the host.
 func TestHostOptionsApplyOnlyOverTLS(t *testing.T) {
 	w := sourcetest.New(t)
 	u, err := url.Parse(w.Registry.Plain())

@@ -40,8 +40,7 @@ func again(text string, interval time.Duration) func(net.Conn) error {
 	}
 }
 
-// A slow header has the same time limit as a missing one, and an endless header
-// has a size limit.
+// A slow header has the same time limit as a missing one, and an endless header has a size limit.
 func TestEndlessHeaders(t *testing.T) {
 	for _, test := range []struct {
 		name  string
@@ -81,8 +80,7 @@ func TestEndlessHeaders(t *testing.T) {
 	}
 }
 
-// No wait between tries is longer than half a minute, and waits are random up
-// to that limit.
+// No wait between tries is longer than half a minute, and waits are random up to that limit.
 func TestWaitsAreLimitedAndSpread(t *testing.T) {
 	w := newWorld(t, fetch.Options{Tries: 200}, func(rw http.ResponseWriter, _ *http.Request) { rw.WriteHeader(http.StatusBadGateway) })
 	_, err := w.client.Document(context.Background(), fetch.Request{URL: w.URL})

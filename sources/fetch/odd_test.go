@@ -39,8 +39,7 @@ func TestServersThatRefuseRanges(t *testing.T) {
 	}
 }
 
-// If a server or a firewall rejects requests without compression, the request
-// is repeated with the headers of engines.
+// If a server or a firewall rejects requests without compression, the request is repeated with the headers of engines.
 func TestServersThatRefuseHeaders(t *testing.T) {
 	for _, status := range []int{400, 403, 406, 415} {
 		for _, body := range [][]byte{archive, zipped(archive)} {
@@ -60,8 +59,7 @@ func TestServersThatRefuseHeaders(t *testing.T) {
 	}
 }
 
-// Spaces and characters outside ASCII in a redirect's URL are escaped
-// correctly.
+// Spaces and characters outside ASCII in a redirect's URL are escaped correctly.
 func TestRedirectsWithOddQueries(t *testing.T) {
 	for query, want := range map[string]string{"a=b c": "a=b%20c", "a=\u00fc": "a=%C3%BC", "a=%zz;b": "a=%zz;b", "a=%20&b=+": "a=%20&b=+"} {
 		got := ""
@@ -93,8 +91,7 @@ func TestPartsOfUnknownSize(t *testing.T) {
 	sourcetest.Expect(t, s.String() == string(archive) && w.requests.Load() == 1, "%d bytes, %d requests", s.Len(), w.requests.Load())
 }
 
-// If the server rejects all requests, the received part of the archive is kept
-// for a later run.
+// If the server rejects all requests, the received part of the archive is kept for a later run.
 func TestPartialStaysIfAllRequestsFail(t *testing.T) {
 	for status, requests := range map[int]int32{404: 2, 403: 2, 429: 1, 500: 1} {
 		w := newWorld(t, fetch.Options{DownloadTries: 1}, func(rw http.ResponseWriter, _ *http.Request) { rw.WriteHeader(status) })
@@ -106,8 +103,7 @@ func TestPartialStaysIfAllRequestsFail(t *testing.T) {
 	}
 }
 
-// A presigned server has URLs that are valid for a limited time, like an object
-// store.
+// A presigned server has URLs that are valid for a limited time, like an object store.
 type presigned struct {
 	mu    sync.Mutex
 	good  string // the query of valid URLs
@@ -164,8 +160,7 @@ func TestURLsThatExpire(t *testing.T) {
 	}
 }
 
-// If renewing the URL does not help, it is renewed only once, and the error is
-// the rejection.
+// If renewing the URL does not help, it is renewed only once, and the error is the rejection.
 func TestURLsThatStayRefused(t *testing.T) {
 	for name, renew := range map[string]func(context.Context) (string, error){
 		"the same URL": func(context.Context) (string, error) { return "https://example.test/x.zip", nil },
@@ -195,8 +190,7 @@ func zipped(b []byte) []byte {
 	return out.Bytes()
 }
 
-// Whatever coding a server states, the result is the original body, or the body
-// as received.
+// Whatever coding a server states, the result is the original body, or the body as received.
 func TestContentEncodings(t *testing.T) {
 	for _, tt := range []struct {
 		coding string
@@ -234,8 +228,8 @@ func TestContentEncodings(t *testing.T) {
 	}
 }
 
-// plainRedirect is a server behind a proxy that terminates TLS, so it redirects
-// to http. The headers of requests without TLS are recorded.
+// plainRedirect is a server behind a proxy that terminates TLS, so it redirects to http. The headers of requests
+// without TLS are recorded.
 func plainRedirect(t *testing.T, to func(plain, secure, path string) string) (w *world, exposed *http.Header) {
 	exposed = new(http.Header)
 	plain := httptest.NewServer(http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) {
@@ -261,8 +255,7 @@ func plainRedirect(t *testing.T, to func(plain, secure, path string) string) (w 
 	return w, exposed
 }
 
-// Archives and signed files may be fetched without TLS, but without
-// credentials.
+// Archives and signed files may be fetched without TLS, but without credentials.
 func TestRedirectsToPlainHTTP(t *testing.T) {
 	w, exposed := plainRedirect(t, func(plain, _, path string) string {
 		return strings.Replace(plain, "http://", "http://user:secret@", 1) + path
@@ -367,8 +360,7 @@ func TestRequestsDuringAPause(t *testing.T) {
 	sourcetest.Equal(t, fmt.Sprint(told), "[0 20s]", "events")
 }
 
-// A body that never arrives delays neither a redirect nor the request after a
-// rejected range.
+// A body that never arrives delays neither a redirect nor the request after a rejected range.
 func TestBodiesThatNeverArrive(t *testing.T) {
 	stall := func(rw http.ResponseWriter, r *http.Request, status int) {
 		rw.Header().Set("Content-Length", "5000")
@@ -395,8 +387,7 @@ func TestBodiesThatNeverArrive(t *testing.T) {
 	})
 }
 
-// A download fails if the server returns an error in JSON or XML, and shows the
-// server's message.
+// A download fails if the server returns an error in JSON or XML, and shows the server's message.
 func TestErrorsInsteadOfArchives(t *testing.T) {
 	for body, says := range map[string]string{
 		`{"errors":[{"message":"license expired"}]}`:          `the message "license expired"`,
@@ -409,8 +400,7 @@ func TestErrorsInsteadOfArchives(t *testing.T) {
 	}
 }
 
-// The error contains both the rejection and the reason why there is no other
-// URL.
+// The error contains both the rejection and the reason why there is no other URL.
 func TestRenewalErrors(t *testing.T) {
 	w := newWorld(t, fetch.Options{}, func(rw http.ResponseWriter, _ *http.Request) { rw.WriteHeader(http.StatusForbidden) })
 	renew := func(context.Context) (string, error) { return "", errors.New("the registry is away") }
@@ -419,8 +409,7 @@ func TestRenewalErrors(t *testing.T) {
 	sourcetest.Expect(t, strings.Contains(fmt.Sprint(sources.Hints(err)), "check the clock"), "hints %q", sources.Hints(err))
 }
 
-// If a resumed download is answered with an HTML page, the received part of the
-// archive is kept.
+// If a resumed download is answered with an HTML page, the received part of the archive is kept.
 func TestPageLeavesThePartial(t *testing.T) {
 	w := newWorld(t, fetch.Options{DownloadTries: 1}, func(rw http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(rw, "<html>") })
 	s := &stage{validator: `"a"`}
@@ -429,8 +418,7 @@ func TestPageLeavesThePartial(t *testing.T) {
 	sourcetest.Expect(t, err != nil && s.Len() == 100_000, "%v, %d bytes left", err, s.Len())
 }
 
-// The size of decompressed archives is limited, and the data is written only
-// once.
+// The size of decompressed archives is limited, and the data is written only once.
 func TestCompressedBombs(t *testing.T) {
 	if testing.Short() {
 		t.Skip("a quarter of a gigabyte is inflated")

@@ -14,8 +14,7 @@ import (
 	"github.com/larder-cli/larder/sources/sourcetest"
 )
 
-// Over HTTP/2 the first requests to a host share one connection. If opening it
-// fails, the other requests continue.
+// Over HTTP/2 the first requests to a host share one connection. If opening it fails, the other requests continue.
 func TestFirstRequestsShareAConnection(t *testing.T) {
 	for name, fails := range map[string]int32{"at once": 0, "after a failure": 1} {
 		t.Run(name, func(t *testing.T) {
@@ -40,9 +39,8 @@ func TestFirstRequestsShareAConnection(t *testing.T) {
 				})
 			}
 			wg.Wait()
-			// A request that starts just before the first connection is open
-			// opens its own. So do all requests that waited for a connection
-			// that failed.
+			// A request that starts just before the first connection is open opens its own. So do all requests that
+			// waited for a connection that failed.
 			if n := dials.Load() - fails; n < 1 || n > 5 && fails == 0 {
 				t.Errorf("%d connections", n)
 			}
@@ -77,8 +75,7 @@ func TestCanceledWhileOpening(t *testing.T) {
 	wg.Wait()
 }
 
-// If a host is unreachable, all requests fail at the same time, each with the
-// reason.
+// If a host is unreachable, all requests fail at the same time, each with the reason.
 func TestFailuresAreNotSerialized(t *testing.T) {
 	w := newWorld(t, fetch.Options{}, func(rw http.ResponseWriter, _ *http.Request) {})
 	var dials atomic.Int32

@@ -48,8 +48,8 @@ func (m *meter) slow(d *download) float64 {
 	return rate
 }
 
-// A parts downloads the rest of an archive over several connections at once. Parts arrive in any order, so they go through
-// the spool, which has room for a few of them.
+// A parts downloads the rest of an archive over several connections at once. Parts arrive in any order, so they go
+// through the spool, which has room for a few of them.
 type parts struct {
 	*download
 	first *answer // over the first connection, which waits until another one has been answered
@@ -72,8 +72,9 @@ type parts struct {
 	watches [maxAhead]*watch // over parts, by slot of the spool
 }
 
-// inParts continues a download over several connections. The answer brings the rest of the archive at this rate in bytes a
-// second, more slowly than several connections may. If they fail before any has been answered, it still brings it.
+// inParts continues a download over several connections. The answer brings the rest of the archive at this rate in
+// bytes a second, more slowly than several connections may. If they fail before any has been answered, it still brings
+// it.
 func (d *download) inParts(ctx context.Context, a *answer, spool sources.Spool, rate float64) error {
 	defer spool.Close()
 	ctx, stop := context.WithCancelCause(ctx)
@@ -133,8 +134,8 @@ func (p *parts) grow(ctx context.Context, rate float64) {
 }
 
 // endStalled ends the connection that all others wait for if it has almost stopped, so that the rest of its part is
-// requested again. The other connections have downloaded all parts that fit into the spool, and a new connection may be as
-// fast as they are. If none has been answered yet, the first connection continues alone.
+// requested again. The other connections have downloaded all parts that fit into the spool, and a new connection may be
+// as fast as they are. If none has been answered yet, the first connection continues alone.
 func (p *parts) endStalled(ctx context.Context, rate float64) {
 	most, before := int64(rate*stallCheck.Seconds()), int64(0)
 	for sleep(ctx, stallCheck) == nil {
@@ -258,8 +259,8 @@ func (p *parts) request(ctx context.Context, t *tries, part int, to io.Writer, b
 	case http.StatusOK:
 		return 0, errors.New("archive has changed")
 	default:
-		// A server that requests a wait permits no more connections. Larder ignores the wait, because the first connection
-		// continues without it, and does not request the part again.
+		// A server that requests a wait permits no more connections. Larder ignores the wait, because the first
+		// connection continues without it, and does not request the part again.
 		wait := a.resp.Header.Get("Retry-After")
 		a.resp.Header.Del("Retry-After")
 		if err = a.refusal(); wait != "" {

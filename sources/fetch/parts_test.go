@@ -90,8 +90,7 @@ func (s *slowServer) wait(d time.Duration) {
 	}
 }
 
-// parted downloads an archive that is large enough for parts, in spite of a
-// fault.
+// parted downloads an archive that is large enough for parts, in spite of a fault.
 func parted(t *testing.T, opts fetch.Options, server *slowServer, s *spoolStage) error {
 	t.Helper()
 	w := newWorld(t, opts, server.ServeHTTP)
@@ -198,8 +197,8 @@ func TestLargeArchiveFromSlowServerUsesParts(t *testing.T) {
 	}
 }
 
-// A connection that delivers nothing, or almost nothing, costs a few seconds
-// and one more request, whichever connection it is.
+// A connection that delivers nothing, or almost nothing, costs a few seconds and one more request, whichever connection
+// it is.
 func TestPartsDoNotWaitForOneOfThem(t *testing.T) {
 	const crawl, stop = 4 << 10, 1 // in bytes a second
 	last := fmt.Sprintf("-%d", len(large)-1)
@@ -232,8 +231,7 @@ func TestPartsDoNotWaitForOneOfThem(t *testing.T) {
 	}
 }
 
-// An archive uses several connections only if enough are left of those that the host
-// permits: here two of ten.
+// An archive uses several connections only if enough are left of those that the host permits: here two of ten.
 func TestPartsLeaveConnectionsToOtherArchives(t *testing.T) {
 	for others, parts := range map[int]bool{7: true, 8: false} {
 		t.Run(fmt.Sprint(others), func(t *testing.T) {
@@ -271,8 +269,7 @@ func TestPartsLeaveConnectionsToOtherArchives(t *testing.T) {
 	}
 }
 
-// A limitedServer limits each connection to 2 MiB a second, and one of them to
-// much less.
+// A limitedServer limits each connection to 2 MiB a second, and one of them to much less.
 type limitedServer struct {
 	slow func(n int, asked string) bool
 	rate int // of the slow connection in bytes a second, after half a MiB
@@ -327,9 +324,8 @@ func (w *limited) Write(b []byte) (n int, err error) {
 	return n, err
 }
 
-// If a server permits only one connection for each client, the data from the
-// first connection is kept, and that connection downloads the rest with little
-// delay.
+// If a server permits only one connection for each client, the data from the first connection is kept, and that
+// connection downloads the rest with little delay.
 func TestServersForOneConnection(t *testing.T) {
 	for name, second := range map[string]http.HandlerFunc{
 		"asks to wait": func(rw http.ResponseWriter, _ *http.Request) {

@@ -19,8 +19,7 @@ import (
 	"github.com/larder-cli/larder/sources/sourcetest"
 )
 
-// inBubble runs test in a bubble with fake time. All requests of its client go
-// to handler.
+// inBubble runs test in a bubble with fake time. All requests of its client go to handler.
 func inBubble(t *testing.T, opts fetch.Options, handler http.HandlerFunc, test func(*testing.T, *fetch.Client)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
@@ -127,8 +126,7 @@ func TestPatienceForTheFirstByte(t *testing.T) {
 	})
 }
 
-// If a server never answers, the request is sent twice, and the message names
-// the setting.
+// If a server never answers, the request is sent twice, and the message names the setting.
 func TestPatienceEnds(t *testing.T) {
 	for opts, want := range map[*fetch.Options]struct {
 		archive, document time.Duration
@@ -196,8 +194,7 @@ func TestSlowStage(t *testing.T) {
 	})
 }
 
-// Requests that wait for the same host resume a few at a time, and not too
-// early.
+// Requests that wait for the same host resume a few at a time, and not too early.
 func TestWaitingTogether(t *testing.T) {
 	var mu sync.Mutex
 	var begun time.Time

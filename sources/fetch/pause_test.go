@@ -13,8 +13,7 @@ import (
 	"github.com/larder-cli/larder/sources/sourcetest"
 )
 
-// many fetches n documents at once, and returns how many failed and the last
-// error.
+// many fetches n documents at once, and returns how many failed and the last error.
 func many(t *testing.T, client *fetch.Client, n int) (failed int, last error) {
 	t.Helper()
 	var mu sync.Mutex
@@ -34,8 +33,8 @@ func many(t *testing.T, client *fetch.Client, n int) (failed int, last error) {
 	return failed, last
 }
 
-// A registry with a rate limit receives few requests above it, and all requests
-// succeed in the end, however many there are.
+// A registry with a rate limit receives few requests above it, and all requests succeed in the end, however many there
+// are.
 func TestLimitedHost(t *testing.T) {
 	for _, after := range []string{"", "1"} {
 		t.Run("Retry-After "+after, func(t *testing.T) {
@@ -123,8 +122,8 @@ func TestHealthyHostsGetNoPauses(t *testing.T) {
 	}
 }
 
-// The pause of a host that keeps requesting waits ends for each request after a time limit, and when the
-// request is canceled.
+// The pause of a host that keeps requesting waits ends for each request after a time limit, and when the request is
+// canceled.
 func TestPausesAreBounded(t *testing.T) {
 	inBubble(t, fetch.Options{Tries: 100}, func(rw http.ResponseWriter, r *http.Request) {
 		if r.URL.Path == "/busy" {

@@ -7,6 +7,7 @@ import (
 	"io"
 	"net/http"
 	"net/url"
+	"slices"
 	"strings"
 	"time"
 
@@ -56,7 +57,7 @@ func (c *Client) follow(ctx context.Context, over http.RoundTripper, u *url.URL,
 			}
 			return nil, elsewhere(u, a.at, err)
 		}
-		if !redirects3xx(a.resp) {
+		if !slices.Contains(moved, a.resp.StatusCode) {
 			a.watch = attemptOf(req).watch
 			return a, nil
 		}
@@ -108,12 +109,9 @@ func elsewhere(u, at *url.URL, err error) error {
 	return &redirected{bare(at), at.Host, err}
 }
 
-func redirects3xx(resp *http.Response) bool {
-	switch resp.StatusCode {
-	case http.StatusMovedPermanently, http.StatusFound, http.StatusSeeOther, http.StatusTemporaryRedirect, http.StatusPermanentRedirect:
-		return true
-	}
-	return false
+// moved are the statuses of redirects.
+var moved = []int{
+	http.StatusMovedPermanently, http.StatusFound, http.StatusSeeOther, http.StatusTemporaryRedirect, http.StatusPermanentRedirect,
 }
 
 // target returns the target of a redirect. A redirect from https to http is followed only if plain is set. Otherwise

@@ -8,6 +8,7 @@ import (
 	"encoding/xml"
 	"errors"
 	"fmt"
+	"io"
 	"mime"
 	"net/http"
 	"net/url"
@@ -21,10 +22,12 @@ import (
 	"github.com/larder-cli/larder/sources"
 )
 
-// refusal returns the error for a response with an unexpected status. It reads and closes the body.
+// refusal returns the error for a response with an unexpected status. The beginning of its body is in memory after
+// that.
 func (a *answer) refusal() error {
 	var body bytes.Buffer
 	drain(a.resp, &body)
+	a.resp.Body, a.resp.ContentLength = io.NopCloser(&body), int64(body.Len())
 	return a.refusalOf(body.Bytes())
 }
 

@@ -8,8 +8,7 @@ import (
 	"github.com/larder-cli/larder/sources/sourcetest"
 )
 
-// The message of an error answer may be plain text, but not a page. It is left out
-// if it only repeats the status.
+// The message of an error answer may be plain text, but not a page. It is left out if it only repeats the status.
 func TestMessagesOfRefusals(t *testing.T) {
 	for _, tt := range []struct {
 		status      int

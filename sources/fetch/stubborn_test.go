@@ -15,8 +15,7 @@ import (
 	"github.com/larder-cli/larder/sources/sourcetest"
 )
 
-// A server that answers requests for the rest of an archive badly, in whichever way, still has
-// the whole of it.
+// A server that answers requests for the rest of an archive badly, in whichever way, still has the whole of it.
 func TestServersWithoutTheRest(t *testing.T) {
 	for name, answer := range map[string]http.HandlerFunc{
 		"500":     status(500),
@@ -68,8 +67,8 @@ func TestOutageLeavesWhatThereIs(t *testing.T) {
 	sourcetest.Expect(t, s.String() == string(archive) && s.resets == 0, "%d bytes, %d resets", s.Len(), s.resets)
 }
 
-// Scanners hold an archive back, at its beginning or its end. Those that send a byte now and then get
-// minutes over one connection. The others get twice as long over each connection.
+// Scanners hold an archive back, at its beginning or its end. Those that send a byte now and then get minutes over one
+// connection. The others get twice as long over each connection.
 func TestPatienceWithScanners(t *testing.T) {
 	send := func(rw http.ResponseWriter, b []byte) {
 		_, _ = rw.Write(b)

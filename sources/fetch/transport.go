@@ -47,19 +47,20 @@ func NewTransport(timeout time.Duration) *http.Transport {
 // newTransports returns one transport for documents and one for archives. The one for archives uses HTTP/1.1, so that
 // each archive has its own connection: over a network with long delays, a single connection does not reach the full
 // speed.
-func newTransports(opts Options) (http.RoundTripper, http.RoundTripper) {
-	documents, archives := NewTransport(opts.Timeout), NewTransport(opts.Timeout)
-	documents.Proxy, archives.Proxy = opts.Proxy, opts.Proxy
-	if opts.Connect != nil {
-		documents.DialContext, archives.DialContext = connecting(opts), connecting(opts)
+func newTransports(opts Options) (documents, archives *http.Transport) {
+	documents, archives = NewTransport(opts.Timeout), NewTransport(opts.Timeout)
+	sessions := tls.NewLRUClientSessionCache(0) // archives use many connections to few hosts
+	for _, t := range []*http.Transport{documents, archives} {
+		t.Proxy, t.TLSClientConfig.ClientSessionCache = opts.Proxy, sessions
+		if opts.Connect != nil {
+			t.DialContext = connecting(opts)
+		}
 	}
 	archives.ForceAttemptHTTP2, archives.HTTP2 = false, nil
 	archives.Protocols = new(http.Protocols)
 	archives.Protocols.SetHTTP1(true)
 	archives.TLSClientConfig.NextProtos = []string{"http/1.1"} // without it, servers that support only HTTP/2 would not report that
 	archives.ReadBufferSize = bufferSize
-	sessions := tls.NewLRUClientSessionCache(0) // archives use many connections to few hosts
-	documents.TLSClientConfig.ClientSessionCache, archives.TLSClientConfig.ClientSessionCache = sessions, sessions
 	return documents, archives
 }
 
@@ -78,10 +79,10 @@ func connecting(opts Options) func(ctx context.Context, network, address string)
 		}
 		dialer := &net.Dialer{Timeout: opts.Timeout, KeepAlive: keepAlive, Control: func(_, resolved string, _ syscall.RawConn) error {
 			at, err := netip.ParseAddrPort(resolved)
-			if err != nil {
-				return err
+			if err == nil {
+				err = opts.Connect(host, at.Addr().Unmap().WithZone(""))
 			}
-			if err := opts.Connect(host, at.Addr().Unmap().WithZone("")); err != nil {
+			if err != nil {
 				return &addressError{err}
 			}
 			return nil
