@@ -12,7 +12,7 @@ type link func(*http.Request) (*http.Response, error)
 // RoundTrip implements [http.RoundTripper].
 func (l link) RoundTrip(req *http.Request) (*http.Response, error) { return l(req) }
 
-// chain returns the round tripper for requests of attempts, over the transports.
+// chain returns the round tripper for requests of attempts, over the transports. Each link is described where it is.
 func (c *Client) chain(transports http.RoundTripper) http.RoundTripper {
 	return c.limiting(c.pausing(c.decoding(c.timing(c.authenticating(c.explaining(transports))))))
 }
