@@ -87,6 +87,7 @@ func TestCanaries(t *testing.T) {
 		"https://user:canary-of-a.test@a.test/1 https://a.test/2 http://a.test/3 http://user:word@a.test/4",
 		"https://a.test/1 https://signed.test/1 https://signed.test/2 https://b.test/1",
 		"https://signed.test/1 https://a.test/1 http://signed.test/2",
+		"http://a.test/1 http://user:word@b.test/1",
 	} {
 		c := &canaries{t: t, route: strings.Fields(route)}
 		opts.Transport = c
@@ -111,6 +112,6 @@ func TestCanaries(t *testing.T) {
 			return err
 		}))
 		first, _ := url.Parse(c.route[0])
-		sourcetest.Expect(t, strings.Contains(seen, first.Host), "%s got nothing: %v", first.Host, seen)
+		sourcetest.Expect(t, strings.Contains(seen, first.Host) == (first.Scheme == "https"), "%s got %v", first, seen)
 	}
 }

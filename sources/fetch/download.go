@@ -76,7 +76,7 @@ func (c *Client) Download(ctx context.Context, from Archive, stage Stage) error 
 	d.tries.most = cmp.Or(from.Tries, c.opts.DownloadTries)
 	err := c.retry(ctx, d.url, &d.tries, func() (bool, error) {
 		err := d.request(ctx)
-		if d.expired(err) && d.renew(ctx) {
+		if status, ok := errors.AsType[*StatusError](err); ok && status.expired() && d.renew(ctx) {
 			err = d.request(ctx)
 		}
 		if d.have >= d.reached+bufferSize {
@@ -140,30 +140,25 @@ func (d *download) locate(ctx context.Context, rawURL string) error {
 	return nil
 }
 
-// expired reports whether err suggests that the URL has expired, and it can be renewed.
-func (d *download) expired(err error) bool {
-	status, ok := errors.AsType[*StatusError](err)
-	return ok && !d.renewed && d.from.Renew != nil && status.expired()
-}
-
 // renew renews the URL, and reports whether it has changed.
 func (d *download) renew(ctx context.Context) bool {
+	if d.renewed || d.from.Renew == nil {
+		return false
+	}
+	next := ""
 	d.renewed = true
-	next, err := d.from.Renew(ctx)
-	if d.renewal = err; err != nil || next == d.from.URL || d.locate(ctx, next) != nil {
+	if next, d.renewal = d.from.Renew(ctx); d.renewal != nil || next == d.from.URL || d.locate(ctx, next) != nil {
 		return false
 	}
 	d.from.URL, d.useless = next, 0
 	return true
 }
 
-// resumes reports whether the next request is for the rest of the archive. After several that brought nothing, it is
-// for the whole archive. The received part is kept until the whole archive begins to arrive.
-func (d *download) resumes() bool { return d.have > 0 && d.validator != "" && d.useless < maxUseless }
-
-// request requests the missing bytes once, and keeps those that arrive.
+// request requests the missing bytes once, and keeps those that arrive. After several requests for the rest that
+// brought nothing, it requests the whole archive, and keeps the received part until that begins to arrive.
 func (d *download) request(ctx context.Context) error {
-	rest, before, opts := d.resumes(), d.have, d.client.opts
+	rest := d.have > 0 && d.validator != "" && d.useless < maxUseless
+	before, opts := d.have, d.client.opts
 	within, w := d.client.attempt(ctx, &d.tries)
 	defer w.stop()
 	w.firstByte, w.slot = opts.FirstByte, &slot{}
@@ -260,13 +255,20 @@ func (d *download) receive(ctx context.Context, a *answer) error {
 	return err
 }
 
-// begin prepares the stage for an answer, whose first bytes are head.
+// begin prepares the stage for an answer, whose first bytes are head. It returns an error unless the answer is the
+// archive or the rest of it.
 func (d *download) begin(a *answer, head []byte) error {
 	if d.from.From != nil {
 		d.from.From(bare(a.at))
 	}
-	total, err := d.check(a, head)
-	switch whole := a.isWhole(); {
+	whole, total := a.isWhole(), a.size()
+	var err error
+	if whole {
+		err = a.insteadOfArchive(head)
+	} else {
+		_, total, err = d.checkRange(a.resp, d.have, -1)
+	}
+	switch err = cmp.Or(err, d.agree(total)); {
 	case err != nil && !whole: // the received bytes may be those of another archive
 		return cmp.Or(d.restart(""), error(broken{err}))
 	case err != nil && a.ranged():
@@ -289,17 +291,6 @@ func (d *download) begin(a *answer, head []byte) error {
 		return d.from.Expect(d.total)
 	}
 	return nil
-}
-
-// check returns the size of the archive in bytes, -1 if unknown. It returns an error unless an answer, which begins
-// with head, is the archive or the rest of it.
-func (d *download) check(a *answer, head []byte) (total int64, err error) {
-	if total = a.size(); a.isWhole() {
-		err = a.insteadOfArchive(head[:min(len(head), maxPreamble)])
-	} else {
-		_, total, err = d.checkRange(a.resp, d.have, -1)
-	}
-	return total, cmp.Or(err, d.agree(total))
 }
 
 // agree returns an error for an archive of an unexpected size, in bytes. A negative size is unknown.
@@ -353,13 +344,9 @@ func (d *download) Write(p []byte) (n int, err error) {
 	if len(p) == 0 {
 		return 0, nil
 	}
-	n, err = d.stage.Write(p)
+	n, d.stageErr = d.stage.Write(p)
 	d.have += int64(n)
-	if err == nil && n < len(p) {
-		err = io.ErrShortWrite
-	}
-	d.stageErr = err
-	return n, err
+	return n, d.stageErr
 }
 
 // fill reads until buf is full, r ends (see isEnd), or another error occurs.

@@ -267,17 +267,6 @@ func TestCredentials(t *testing.T) {
 	}
 }
 
-func TestNoTokenWithoutTLS(t *testing.T) {
-	plain := httptest.NewServer(http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) {
-		io.WriteString(rw, r.Header.Get("Authorization"))
-	}))
-	defer plain.Close()
-	client := fetch.New(fetch.Options{Token: func(context.Context, sources.Host) (string, bool, error) { return "secret", true, nil }})
-	defer client.CloseIdleConnections()
-	doc, err := client.Document(t.Context(), fetch.Request{URL: plain.URL, Credentials: true})
-	sourcetest.Expect(t, err == nil && len(doc.Body) == 0, "got %q, %v, want no token", doc.Body, err)
-}
-
 func TestTokenError(t *testing.T) {
 	helper := errors.New("helper says no")
 	for _, test := range []struct {

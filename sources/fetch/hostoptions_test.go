@@ -207,20 +207,6 @@ func TestCredentialsOfArchives(t *testing.T) {
 	}
 }
 
-// A host's options apply only over https, because without it, anyone can impersonate the host.
-func TestHostOptionsApplyOnlyOverTLS(t *testing.T) {
-	w := sourcetest.New(t)
-	u, err := url.Parse(w.Registry.Plain())
-	check(t, err)
-	client := asking(t, w, sources.Host(u.Host), fetch.HostOptions{TokenForArchives: true, Headers: map[string]string{"X-Team": "platform"}})
-	get(t, client, u.String())
-	client.Download(t.Context(), fetch.Archive{URL: u.String()}, &stage{})
-	for _, r := range w.Registry.Requests() {
-		sourcetest.Expect(t, r.Header.Get("Authorization") == "" && r.Header.Get("X-Team") == "", "%v", r.Header)
-	}
-	sourcetest.Equal(t, len(w.Registry.Requests()), 2, "requests")
-}
-
 // An https proxy is another host than the target.
 func TestCertificatesAreNotShownToProxies(t *testing.T) {
 	w := sourcetest.New(t)

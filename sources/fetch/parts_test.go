@@ -17,6 +17,7 @@ import (
 
 	"github.com/larder-cli/larder/sources"
 	"github.com/larder-cli/larder/sources/fetch"
+	"github.com/larder-cli/larder/sources/sourcetest"
 )
 
 // A spoolStage can create a spool.
@@ -322,6 +323,42 @@ func (w *limited) Write(b []byte) (n int, err error) {
 		n, b = n+m, b[piece:]
 	}
 	return n, err
+}
+
+// A sharing answer is one of those that share a speed of 4 MiB a second.
+type sharing struct {
+	http.ResponseWriter
+	line chan bool // the right to send
+}
+
+func (s *sharing) Write(b []byte) (n int, err error) {
+	for len(b) > 0 && err == nil {
+		s.line <- true
+		time.Sleep(time.Second / 128)
+		<-s.line
+		var m int
+		m, err = s.ResponseWriter.Write(b[:min(len(b), 32<<10)])
+		n, b = n+m, b[m:]
+	}
+	return n, err
+}
+
+// Connections are added only while that increases the speed: the first ones don't, so there are no more.
+func TestConnectionsThatDoNotHelp(t *testing.T) {
+	var line chan bool
+	var open load
+	s := &spoolStage{dir: t.TempDir()}
+	inBubble(t, fetch.Options{}, func(rw http.ResponseWriter, r *http.Request) {
+		open.add(1)
+		defer open.add(-1)
+		rw.Header().Set("ETag", `"a"`)
+		http.ServeContent(&sharing{rw, line}, r, "x.zip", time.Time{}, bytes.NewReader(large))
+	}, func(t *testing.T, client *fetch.Client) {
+		line = make(chan bool, 1) // of the bubble
+		check(t, client.Download(t.Context(), fetch.Archive{URL: "http://example.com/x.zip"}, s))
+	})
+	sourcetest.Expect(t, bytes.Equal(s.Bytes(), large), "%d other bytes", s.Len())
+	sourcetest.Expect(t, open.highest() >= 6 && open.highest() <= 7, "%d connections", open.highest())
 }
 
 // If a server permits only one connection for each client, the data from the first connection is kept, and that

@@ -76,7 +76,7 @@ func (a *answer) insteadOfArchive(head []byte) error {
 	if len(head) == 0 && a.resp.ContentLength == 0 {
 		return errors.New("an empty answer instead of an archive")
 	}
-	return a.instead(head, "an archive")
+	return a.instead(head[:min(len(head), maxPreamble)], "an archive")
 }
 
 // byteOrderMark is what some editors write before UTF-8 text.
