@@ -80,11 +80,10 @@ func describe(err error) error {
 	var certificate *tls.CertificateVerificationError
 	var record tls.RecordHeaderError
 	var dns *net.DNSError
-	_, proxy := errors.AsType[*ProxyError](err)
 	op := innermost(err)
 	text, hint, final := "", "", true
 	switch {
-	case proxy, errors.Is(err, http.ErrSchemeMismatch): // temporary has a rule for proxies
+	case has[*ProxyError](err), errors.Is(err, http.ErrSchemeMismatch): // temporary has a rule for proxies
 	case errors.As(err, &certificate):
 		text = "TLS: " + strings.TrimPrefix(certificate.Err.Error(), "x509: ")
 	case errors.As(err, &record):
@@ -197,9 +196,8 @@ func unreachable(err error) *UnreachableError {
 // it has none).
 func (c *Client) disconnected(u, proxy *url.URL, err error) error {
 	op := innermost(err)
-	_, isDNS := errors.AsType[*net.DNSError](err)
 	stalled := errors.Is(err, ErrStalled)
-	if !stalled && !isDNS && (op == nil || op.Op != "dial") {
+	if !stalled && !has[*net.DNSError](err) && (op == nil || op.Op != "dial") {
 		return err
 	}
 	if stalled {
@@ -223,10 +221,9 @@ func meantHost(err error, host, advice string) error {
 // suggestHostOptions adds a hint to a connection error that an option for the host can prevent: an unknown authority,
 // or a client certificate that the host requests.
 func (c *Client) suggestHostOptions(u *url.URL, h *host, err error) error {
-	_, unknown := errors.AsType[x509.UnknownAuthorityError](err)
-	_, none := errors.AsType[x509.SystemRootsError](err)
+	unknown := has[x509.UnknownAuthorityError](err)
 	switch {
-	case (unknown || none) && c.opts.CertificateFault != "":
+	case (unknown || has[x509.SystemRootsError](err)) && c.opts.CertificateFault != "":
 		err = sources.WithHint(err, "SSL_CERT_FILE is ignored, because %s: correct or unset it", c.opts.CertificateFault)
 	case unknown:
 		system := "to the system's trust store, name its file in SSL_CERT_FILE"

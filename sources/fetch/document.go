@@ -107,7 +107,8 @@ func (c *Client) document(ctx context.Context, u *url.URL, t *tries, r Request, 
 	if err != nil {
 		return nil, a.fail(err)
 	}
-	return &Document{Body: body, URL: a.at, ContentType: a.resp.Header.Get("Content-Type"), Header: a.resp.Header, answer: a}, nil
+	header = a.resp.Header
+	return &Document{Body: body, URL: a.at, ContentType: header.Get("Content-Type"), Header: header, answer: a}, nil
 }
 
 // A largeBody reads the body of a document. When the document turns out to be large, it waits for one of the slots for

@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"net/http"
 	"net/url"
-	"slices"
 	"strings"
 	"time"
 	"unicode"
@@ -64,8 +63,8 @@ func (e *Error) Cause() string {
 	}
 	u, invalid := url.Parse(at)
 	status, answered := errors.AsType[*StatusError](err)
-	_, certificate := errors.AsType[*tls.CertificateVerificationError](err)
-	shared := temporary(err) || certificate || namesProxy(err) || errors.Is(err, ErrUnauthorized) && !(answered && status.ObjectStore)
+	unauthorized := errors.Is(err, ErrUnauthorized) && !(answered && status.ObjectStore)
+	shared := temporary(err) || has[*tls.CertificateVerificationError](err) || namesProxy(err) || unauthorized
 	if invalid != nil || !shared {
 		return ""
 	}
@@ -88,7 +87,7 @@ type StatusError struct {
 	Credentials bool     // whether credentials were sent
 	Said        string   // the server's message; empty if there is none
 	ObjectStore bool     // whether an object store answered; those answer 403 for missing objects
-	Codes       []string // of the errors in the server's message, such as NAME_UNKNOWN; only OCI registries and object stores state them
+	Codes       []string // of the errors in the message of an OCI registry or object store, such as NAME_UNKNOWN
 
 	Request *http.Request // that was refused; may hold secrets
 
@@ -119,7 +118,13 @@ func (e *StatusError) Is(target error) bool {
 
 // expired reports whether the status may be the answer to an expired URL.
 func (e *StatusError) expired() bool {
-	return slices.Contains([]int{http.StatusBadRequest, http.StatusUnauthorized, http.StatusForbidden, http.StatusGone}, e.Code)
+	return errors.Is(e, ErrUnauthorized) || e.Code == http.StatusBadRequest || e.Code == http.StatusGone
+}
+
+// has reports whether err is or wraps an error of a type.
+func has[T error](err error) bool {
+	_, ok := errors.AsType[T](err)
+	return ok
 }
 
 // A broken error is a failure of a connection that may work on the next try.

@@ -21,7 +21,6 @@ func (c *Client) suggest(ctx context.Context, u *url.URL, r *Request, err error)
 		return err
 	}
 	unauthorized := errors.Is(err, ErrUnauthorized)
-	_, other := errors.AsType[*redirected](err)
 	at, _ := url.Parse(status.URL)
 	hint := ""
 	switch by := c.authorizer(at); {
@@ -32,10 +31,11 @@ func (c *Client) suggest(ctx context.Context, u *url.URL, r *Request, err error)
 			hint = c.credentialsHint(u, r, status)
 		}
 	case status.expired() && (status.signed || strings.Contains(strings.ToLower(status.Said), "expired")):
-		hint = "signed URLs are valid for a limited time: check the clock of this machine, and how long the registry's URLs are valid"
+		hint = "signed URLs are valid for a limited time: check the clock of this machine, " +
+			"and how long the registry's URLs are valid"
 	case status.ObjectStore && unauthorized:
 		hint = objectStoreHint
-	case unauthorized && u.Scheme == "https" && !other && !status.Credentials:
+	case unauthorized && u.Scheme == "https" && !has[*redirected](err) && !status.Credentials:
 		hint = c.archiveTokenHint(ctx, u)
 	}
 	if hint != "" {
@@ -61,7 +61,8 @@ func (c *Client) credentialsHint(asked *url.URL, r *Request, status *StatusError
 	case status.ObjectStore && status.Code == http.StatusForbidden:
 		return objectStoreHint + ": " + cmp.Or(r.MayBeMissing, "grant readers the right to list the bucket")
 	case !sameOrigin(asked, at):
-		hint = fmt.Sprintf("no token was sent: %s redirected the request to %s, and tokens don't follow redirects to other hosts", asked.Host, at.Host)
+		hint = fmt.Sprintf("no token was sent: %s redirected the request to %s, "+
+			"and tokens don't follow redirects to other hosts", asked.Host, at.Host)
 	case at.Scheme != "https":
 		hint = fmt.Sprintf("no token was sent to %s: tokens are sent over https only", status.URL)
 	case of == "":
@@ -70,7 +71,8 @@ func (c *Client) credentialsHint(asked *url.URL, r *Request, status *StatusError
 		hint = c.opts.TokenHint(of, status.Credentials)
 	}
 	if r.TokenOf == "" && r.For != "" && asked.Host != r.For.ASCII() {
-		hint = fmt.Sprintf("the registry of %s is at %s, and tokens are sent to their own host only: %s", r.For, asked.Host, hint)
+		hint = fmt.Sprintf("the registry of %s is at %s, and tokens are sent to their own host only: %s",
+			r.For, asked.Host, hint)
 	}
 	return hint
 }

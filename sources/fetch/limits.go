@@ -6,7 +6,7 @@ import "time"
 const (
 	defaultTries     = 6 // consecutive, without progress
 	defaultTimeout   = 15 * time.Second
-	defaultFirstByte = 3 * time.Minute // servers that fetch archives from elsewhere may fetch the whole archive before they answer
+	defaultFirstByte = 3 * time.Minute // for servers that fetch the whole archive from elsewhere before they answer
 	defaultPerHost   = 16              // concurrent downloads of archives from one host
 	defaultRedirects = 10
 	defaultLimit     = 1 << 20 // bytes of a document
@@ -73,8 +73,7 @@ const (
 	// the network is probably missing. Later failures to connect are retried like other errors.
 	reachTries = 2
 
-	// calm is how long after a pause a host gets no additional connections for one archive, and no further event about
-	// trouble.
+	// calm is how long after a pause a host gets no additional connections for one archive, and no further event.
 	calm = time.Minute
 
 	// maxRounds limits the tries for an archive that each make a little progress.
@@ -111,7 +110,7 @@ const (
 	minPart        = 1 << 20                // bytes
 	maxPart        = 4 << 20                // bytes
 	partTime       = time.Second / 4        // time to download one part; an interruption loses that much
-	maxLatency     = 5 * time.Second        // time until an answer begins; further requests to a slower server cost too much
+	maxLatency     = 5 * time.Second        // until an answer begins; requests to a slower server cost too much
 	partTries      = 3                      // a part that fails this often is left to a single connection
 
 	stallCheck = 2 * time.Second    // between two checks of the connection that delays all others

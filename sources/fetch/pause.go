@@ -59,7 +59,8 @@ type PausedError struct {
 }
 
 func (e *PausedError) Error() string {
-	return fmt.Sprintf("%s was overloaded or could not be reached, so the next request is sent at %s", e.Host, e.Until.UTC().Format("15:04:05 UTC"))
+	at := e.Until.UTC().Format("15:04:05 UTC")
+	return fmt.Sprintf("%s was overloaded or could not be reached, so the next request is sent at %s", e.Host, at)
 }
 
 // wait waits until a request may be sent to the host of u, but not much longer than maxWait.
@@ -140,7 +141,8 @@ func (h *host) report() (known bool) {
 // retryAfter returns the wait that the server requests. It is 0 if there is none, or it cannot be parsed.
 func retryAfter(header http.Header, now time.Time) time.Duration {
 	s := strings.TrimSpace(header.Get("Retry-After"))
-	if seconds, err := strconv.ParseUint(s, 10, 31); err == nil || errors.Is(err, strconv.ErrRange) { // out of range returns the maximum
+	seconds, err := strconv.ParseUint(s, 10, 31)
+	if err == nil || errors.Is(err, strconv.ErrRange) { // then it is the maximum
 		return time.Duration(seconds) * time.Second
 	}
 	if at, err := http.ParseTime(s); err == nil {

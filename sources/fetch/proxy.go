@@ -2,7 +2,6 @@ package fetch
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"net/http"
 	"net/url"
@@ -41,7 +40,7 @@ func checkProxy(ctx context.Context, proxy *url.URL, asked *http.Request, resp *
 		}
 		return nil
 	}
-	return explainProxy(&ProxyError{Proxy: proxy.Host, Host: asked.Host, Code: resp.StatusCode}, proxy, resp.Header, "HTTPS_PROXY")
+	return refusedByProxy(proxy, "HTTPS_PROXY", asked.Host, resp)
 }
 
 // proxyOf returns the proxy for requests to u and the environment variable that sets it, or nil.
@@ -74,19 +73,19 @@ func (c *Client) mayBeProxy(u *url.URL, err error) error {
 
 // namesProxy reports whether err already names the proxy, or the host that can't be reached without one.
 func namesProxy(err error) bool {
-	_, named := errors.AsType[*ProxyError](err)
-	return named || unreachable(err) != nil
+	return has[*ProxyError](err) || unreachable(err) != nil
 }
 
-// explainProxy adds a hint to a proxy's rejection. The variable is the one that sets the proxy.
-func explainProxy(err *ProxyError, proxy *url.URL, header http.Header, variable string) error {
+// refusedByProxy returns the error for a rejection of the proxy that a variable names, with a hint.
+func refusedByProxy(proxy *url.URL, variable, host string, resp *http.Response) error {
+	err := &ProxyError{Proxy: proxy.Host, Host: host, Code: resp.StatusCode}
 	if err.Code != http.StatusProxyAuthRequired {
-		host, _, _ := strings.Cut(err.Host, ":")
-		return meantHost(err, host, fmt.Sprintf("ask the operator of the proxy that %s names to allow %s, "+
-			"or add the host to NO_PROXY", variable, err.Host))
+		name, _, _ := strings.Cut(host, ":")
+		return meantHost(err, name, fmt.Sprintf("ask the operator of the proxy that %s names to allow %s, "+
+			"or add the host to NO_PROXY", variable, host))
 	}
 	schemes, basic := []string{}, false
-	for _, offer := range header.Values("Proxy-Authenticate") {
+	for _, offer := range resp.Header.Values("Proxy-Authenticate") {
 		scheme, _, _ := strings.Cut(strings.TrimSpace(offer), " ")
 		basic = basic || strings.EqualFold(scheme, "Basic")
 		schemes = append(schemes, Printable(scheme))

@@ -42,7 +42,9 @@ func (a *answer) fail(err error) error {
 // follow sends a GET request once over a chain, in which each redirect is a request of its own. The Authorization in
 // the header and the user information of a URL follow redirects within their origin only. The caller must close the
 // body.
-func (c *Client) follow(ctx context.Context, over http.RoundTripper, u *url.URL, header http.Header, rules redirects) (*answer, error) {
+func (c *Client) follow(
+	ctx context.Context, over http.RoundTripper, u *url.URL, header http.Header, rules redirects,
+) (*answer, error) {
 	a := &answer{client: c, asked: u, at: u, header: header.Clone()}
 	exposed := false     // whether a redirect led from https to http; no credentials are sent after that
 	var secured *url.URL // the URL that redirected to http, if https is requested instead
@@ -111,7 +113,8 @@ func elsewhere(u, at *url.URL, err error) error {
 
 // moved are the statuses of redirects.
 var moved = []int{
-	http.StatusMovedPermanently, http.StatusFound, http.StatusSeeOther, http.StatusTemporaryRedirect, http.StatusPermanentRedirect,
+	http.StatusMovedPermanently, http.StatusFound, http.StatusSeeOther,
+	http.StatusTemporaryRedirect, http.StatusPermanentRedirect,
 }
 
 // target returns the target of a redirect. A redirect from https to http is followed only if plain is set. Otherwise

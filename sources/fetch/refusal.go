@@ -50,8 +50,8 @@ func (a *answer) refusalOf(body []byte) error {
 	if err.Temporary() && (busy || err.after > 0) {
 		return &unavailable{err, c.host(at), err.after}
 	}
-	if proxy, variable, _ := c.proxyOf(at); err.Code == http.StatusProxyAuthRequired && proxy != nil && at.Scheme == "http" {
-		return explainProxy(&ProxyError{Proxy: proxy.Host, Host: at.Host, Code: err.Code}, proxy, resp.Header, variable)
+	if proxy, variable, _ := c.proxyOf(at); proxy != nil && at.Scheme == "http" && err.Code == http.StatusProxyAuthRequired {
+		return refusedByProxy(proxy, variable, at.Host, resp)
 	}
 	return err
 }

@@ -71,7 +71,8 @@ func (c *Client) retry(ctx context.Context, u *url.URL, t *tries, try func() (pr
 		}
 		c.giveUp(err, t.most > 1 && failed >= t.most)
 		if c.opts.TimeoutSetting != "" && errors.Is(err, ErrStalled) {
-			err = sources.WithHint(err, "if the server needs longer, set %s to a larger number of seconds", c.opts.TimeoutSetting)
+			err = sources.WithHint(err, "if the server needs longer, set %s to a larger number of seconds",
+				c.opts.TimeoutSetting)
 		}
 		return &Error{URL: bare(u), Tries: n, Took: time.Since(start), Err: err}
 	}
@@ -147,12 +148,14 @@ func (c *Client) giveUp(err error, all bool) {
 // temporaryCodes are errors of object stores, which may have other statuses than 5xx. A wrong checksum may be due to a
 // bad connection.
 var temporaryCodes = []string{
-	"SlowDown", "RequestTimeout", "OperationAborted", "InternalError", "BadDigest", "XAmzContentSHA256Mismatch", "IncompleteBody",
+	"SlowDown", "RequestTimeout", "OperationAborted", "InternalError",
+	"BadDigest", "XAmzContentSHA256Mismatch", "IncompleteBody",
 }
 
 // Temporary reports whether the same request may succeed later.
 func (e *StatusError) Temporary() bool {
-	temporary := e.Code >= 500 || slices.ContainsFunc(e.Codes, func(code string) bool { return slices.Contains(temporaryCodes, code) })
+	known := func(code string) bool { return slices.Contains(temporaryCodes, code) }
+	temporary := e.Code >= 500 || slices.ContainsFunc(e.Codes, known)
 	switch e.Code {
 	case http.StatusRequestTimeout, http.StatusTooEarly, http.StatusTooManyRequests:
 		temporary = true
@@ -172,8 +175,5 @@ func temporary(err error) bool {
 	if status, ok := errors.AsType[*StatusError](err); ok {
 		return status.Temporary()
 	}
-	if _, refused := errors.AsType[*addressError](err); refused {
-		return false
-	}
-	return errors.As(err, new(broken))
+	return has[broken](err) && !has[*addressError](err)
 }

@@ -37,7 +37,8 @@ type watch struct {
 // newWatch returns a watch, and the context that it cancels. The caller must call stop.
 func newWatch(ctx context.Context, window time.Duration) (context.Context, *watch) {
 	ctx, cancel := context.WithCancelCause(ctx)
-	w := &watch{ctx: ctx, cancel: cancel, budget: math.MaxInt64, window: window, floor: max(1, int(minRate*window.Seconds()))}
+	w := &watch{ctx: ctx, cancel: cancel, budget: math.MaxInt64, window: window}
+	w.floor = max(1, int(minRate*window.Seconds()))
 	w.timer = time.AfterFunc(time.Hour, w.expire)
 	w.timer.Stop()
 	return ctx, w
@@ -57,10 +58,11 @@ func (c *Client) timing(next http.RoundTripper) http.RoundTripper {
 			WroteRequest:         func(httptrace.WroteRequestInfo) { w.await(w.firstByte) },
 			GotFirstResponseByte: func() { w.await(w.window) },
 		}
+		req = req.WithContext(httptrace.WithClientTrace(req.Context(), trace))
 		w.answered.Store(false)
 		w.renew()
 		w.while(func() int {
-			resp, err = next.RoundTrip(req.WithContext(httptrace.WithClientTrace(req.Context(), trace))) //nolint:bodyclose // the caller does
+			resp, err = next.RoundTrip(req) //nolint:bodyclose // the caller does
 			return 0
 		})
 		if err != nil {

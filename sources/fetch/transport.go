@@ -59,7 +59,7 @@ func newTransports(opts Options) (documents, archives *http.Transport) {
 	archives.ForceAttemptHTTP2, archives.HTTP2 = false, nil
 	archives.Protocols = new(http.Protocols)
 	archives.Protocols.SetHTTP1(true)
-	archives.TLSClientConfig.NextProtos = []string{"http/1.1"} // without it, servers that support only HTTP/2 would not report that
+	archives.TLSClientConfig.NextProtos = []string{"http/1.1"} // so that servers that support only HTTP/2 report that
 	archives.ReadBufferSize = bufferSize
 	return documents, archives
 }
@@ -77,7 +77,8 @@ func connecting(opts Options) func(ctx context.Context, network, address string)
 		if err != nil {
 			return nil, err
 		}
-		dialer := &net.Dialer{Timeout: opts.Timeout, KeepAlive: keepAlive, Control: func(_, resolved string, _ syscall.RawConn) error {
+		dialer := &net.Dialer{Timeout: opts.Timeout, KeepAlive: keepAlive}
+		dialer.Control = func(_, resolved string, _ syscall.RawConn) error {
 			at, err := netip.ParseAddrPort(resolved)
 			if err == nil {
 				err = opts.Connect(host, at.Addr().Unmap().WithZone(""))
@@ -86,7 +87,7 @@ func connecting(opts Options) func(ctx context.Context, network, address string)
 				return &addressError{err}
 			}
 			return nil
-		}}
+		}
 		return dialer.DialContext(ctx, network, address)
 	}
 }
