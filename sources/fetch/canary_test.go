@@ -53,11 +53,11 @@ func (c *canaries) RoundTrip(req *http.Request) (*http.Response, error) {
 	return resp, nil
 }
 
-// signer signs the requests for its host, after one for a token.
-type signer struct{}
+// A signer signs the requests for its host, after one for a token at another URL.
+type signer struct{ tokens string }
 
-func (signer) Send(req *http.Request, next http.RoundTripper) (*http.Response, error) {
-	token, _ := http.NewRequestWithContext(req.Context(), http.MethodGet, "https://tokens.test/token", nil)
+func (s signer) Send(req *http.Request, next http.RoundTripper) (*http.Response, error) {
+	token, _ := http.NewRequestWithContext(req.Context(), http.MethodGet, s.tokens, nil)
 	resp, err := next.RoundTrip(token)
 	if err != nil {
 		return nil, &fetch.TokenError{URL: token.URL, Err: err}
@@ -92,7 +92,7 @@ func TestCanaries(t *testing.T) {
 		c := &canaries{t: t, route: strings.Fields(route)}
 		opts.Transport = c
 		client := fetch.New(opts)
-		client.Authorize("https://signed.test/", signer{})
+		client.Authorize("https://signed.test/", signer{"https://tokens.test/token"})
 		for _, request := range []fetch.Request{{Credentials: true}, {}} {
 			request.URL, request.Plain = c.route[0], true
 			_, err := client.Document(t.Context(), request)

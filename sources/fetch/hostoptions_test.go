@@ -87,6 +87,9 @@ func TestCertificatesAreShownToOneHost(t *testing.T) {
 	client := asking(t, w, ourHost, fetch.HostOptions{Certificates: keyPair(t, w.Registry)})
 	sourcetest.Equal(t, get(t, client, ours), nil, "the host")
 	get(t, client, theirs)
+	client.Authorize("https://registry.test/", signer{"https://mirror.test/token"})
+	sourcetest.Equal(t, get(t, client, ours), nil, "the host, with a token of another one")
+	sourcetest.Equal(t, len(w.Mirror.Requests()), 2, "requests to the other host")
 	for _, r := range append(w.Registry.Requests(), w.Mirror.Requests()...) {
 		sourcetest.Equal(t, r.Client, map[string]string{"registry.test": "client"}[r.Host], r.Host, "was shown")
 	}
