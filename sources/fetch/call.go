@@ -17,6 +17,7 @@ type Call struct {
 	URL   string // that messages name
 	Tries int    // in all; 0 means those of the Client, and 1 is for calls that must not be repeated
 	Limit int64  // maximum size of an answer's body in bytes; 0 means 1 MiB
+	Stay  bool   // whether a redirect is a refusal; otherwise the library gets it
 
 	// Sent is called with the number of bytes of bodies that were sent since the last call, or with a negative number
 	// if they have to be sent again. It may be nil.
@@ -25,8 +26,9 @@ type Call struct {
 
 // Call calls f until it succeeds, returns a permanent error, or has failed too often. The requests with the context
 // that f gets belong to the call. If one of them failed, the error is that of the request, and not what a library made
-// of it: it has the type *Error, and wraps a *StatusError if the server answered. Other errors of f are returned
-// unchanged, and [Broken] returns one after which f is called again.
+// of it: it has the type *Error, and wraps a *StatusError if the server answered. If the body of a request could not be
+// read, that error is returned. Other errors of f are returned unchanged, and [Broken] returns one after which f is
+// called again.
 func (c *Client) Call(ctx context.Context, call Call, f func(context.Context) error) error {
 	u, err := c.begin(call.URL)
 	if err != nil {
@@ -96,7 +98,7 @@ func (c *Client) RoundTrip(req *http.Request) (*http.Response, error) {
 		t = &try{tries: &tries{most: 1}}
 	}
 	resp, err := c.send(t, req)
-	if err == nil && resp.StatusCode >= 400 {
+	if err == nil && (resp.StatusCode >= 400 || t.call.Stay && resp.StatusCode >= 300) {
 		err = (&answer{client: c, resp: resp, asked: req.URL, at: req.URL}).refusal()
 		if status, ok := errors.AsType[*StatusError](err); ok && !status.Temporary() {
 			t.end(err)

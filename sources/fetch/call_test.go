@@ -109,19 +109,32 @@ func TestCallsOwnError(t *testing.T) {
 	sourcetest.Expect(t, errors.Is(err, own) && calls == 4, "got %v after %d calls", err, calls)
 }
 
-// If the contents can't be read, the call isn't repeated.
-func TestCallWithoutContents(t *testing.T) {
+// A redirect is a refusal if the call says so, and its target is reached by no request.
+func TestCallStays(t *testing.T) {
+	client, url := writeTo(t, func(w http.ResponseWriter, r *http.Request) {
+		http.Redirect(w, r, "/other?secret=1234567", http.StatusTemporaryRedirect)
+	})
+	err := client.Call(t.Context(), fetch.Call{URL: url, Stay: true}, library(client, "GET", url, nil))
+	status, ok := errors.AsType[*fetch.StatusError](err)
+	sourcetest.Expect(t, ok && status.Code == 307 && !strings.Contains(err.Error(), "1234567"), "got %v", err)
+}
+
+// A body that can't be read is no failure of the server: its error is returned, and there is no other try.
+func TestCallBodyFails(t *testing.T) {
 	client, url := writeTo(t, func(_ http.ResponseWriter, r *http.Request) { _, _ = io.Copy(io.Discard, r.Body) })
-	lost, calls := errors.New("the disk is gone"), 0
-	err := client.Call(t.Context(), fetch.Call{URL: url, Tries: 3}, func(ctx context.Context) error {
+	own, calls := errors.New("changed"), 0
+	err := client.Call(t.Context(), fetch.Call{URL: url}, func(ctx context.Context) error {
 		calls++
-		req, err := http.NewRequestWithContext(ctx, "PUT", url, io.MultiReader(strings.NewReader("data"), iotest.ErrReader(lost)))
+		req, err := http.NewRequestWithContext(ctx, "PUT", url, io.MultiReader(strings.NewReader("text"), iotest.ErrReader(own)))
 		check(t, err)
-		req.ContentLength = 8
-		_, err = client.RoundTrip(req)
+		req.ContentLength = 10
+		resp, err := (&http.Client{Transport: client}).Do(req)
+		if err == nil {
+			resp.Body.Close()
+		}
 		return err
 	})
-	sourcetest.Expect(t, errors.Is(err, lost) && calls == 1, "got %v after %d calls", err, calls)
+	sourcetest.Expect(t, err == own && calls == 1, "got %v after %d calls", err, calls)
 }
 
 // Answers have limits, with and without their size, also outside a Call.
