@@ -143,12 +143,15 @@ func TestCallIsLimited(t *testing.T) {
 		if r.URL.Path == "/stated" {
 			w.Header().Set("Content-Length", "1001")
 		}
+		if r.URL.Path == "/refused" {
+			w.WriteHeader(403) // its message may be longer
+		}
 		if r.URL.Path == "/slow" {
 			time.Sleep(1500 * time.Millisecond)
 		}
 		_, _ = w.Write(make([]byte, 1001))
 	})
-	for path, want := range map[string]error{"/stated": fetch.ErrTooLarge, "/": fetch.ErrTooLarge, "/slow": fetch.ErrStalled} {
+	for path, want := range map[string]error{"/stated": fetch.ErrTooLarge, "/": fetch.ErrTooLarge, "/slow": fetch.ErrStalled, "/refused": fetch.ErrUnauthorized} {
 		err := client.Call(t.Context(), fetch.Call{URL: url + path, Limit: 1000, Tries: 1}, library(client, "GET", url+path, nil))
 		sourcetest.ErrorIs(t, err, want)
 	}
