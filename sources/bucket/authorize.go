@@ -2,7 +2,9 @@ package bucket
 
 import (
 	"bytes"
+	"crypto/sha256"
 	"crypto/x509"
+	"encoding/hex"
 	"encoding/pem"
 	"encoding/xml"
 	"errors"
@@ -93,7 +95,8 @@ func (a authorizer) signed(req *http.Request, keys Keys, region string) *http.Re
 		return req
 	}
 	if req.Header.Get(payloadHeader) == "" {
-		req.Header.Set(payloadHeader, emptySum)
+		none := sha256.Sum256(nil)
+		req.Header.Set(payloadHeader, hex.EncodeToString(none[:]))
 	}
 	return signer.SignV4(*req, keys.ID, keys.Secret, keys.Token, region)
 }

@@ -2,20 +2,18 @@
 // S3-compatible store.
 //
 // A write may depend on the state of the object, so that two writers don't
-// overwrite each other's changes. Large objects are uploaded in parts, and an
-// interrupted upload is continued, also by another process. The store verifies
-// a checksum of everything that it receives.
+// overwrite each other's changes. Large objects are uploaded in parts. The store
+// verifies a checksum of everything that it receives.
 //
-// A fetch.Client sends the requests, with its limits, retries and events. The
-// package makes it sign all requests to the bucket, so it can also read the
-// objects by their URLs. Credentials are sent only to the endpoint; if the bucket
-// is in another region of AWS, requests go to the endpoint of that region.
+// minio-go knows the protocol. It sends its requests through a fetch.Client, with
+// the limits, retries and events of that, and without credentials. The package
+// makes the client sign all requests to the bucket, so the client can also read
+// the objects by their URLs. Credentials are sent only to the endpoint; if the
+// bucket is in another region of AWS, requests go to the endpoint of that region.
 // Errors and events never contain credentials, signatures or queries.
 //
 // The package reads no environment variables; the caller passes them as an
-// [Environment]. It writes no files. The request signatures are those of
-// minio-go, and the protocol is in this package: the client of minio-go has no
-// limits for answers, and retries without reporting it.
+// [Environment]. It writes no files.
 package bucket
 
 import (
@@ -23,7 +21,6 @@ import (
 	"crypto/x509"
 	"errors"
 	"fmt"
-	"net/http"
 	"net/url"
 	"regexp"
 	"strings"
@@ -68,15 +65,11 @@ func Open(ctx context.Context, at Location, opts Options) (*Bucket, error) {
 		return nil, err
 	}
 	// Unlike HEAD, the answer to GET contains the reason of a refusal.
-	query := url.Values{"list-type": {"2"}, "max-keys": {"1"}, "prefix": {b.at.under("")}}
-	_, err = b.send(ctx, call{method: http.MethodGet, query: query})
-	if e, ok := errors.AsType[*Error](err); ok && e.Code == "AccessDenied" {
+	_, err = b.page(ctx, b.at.under(""), "", 1)
+	if e, ok := errors.AsType[*Error](err); err == nil || ok && e.Code == "AccessDenied" {
 		return b, nil
 	}
-	if err != nil {
-		return nil, err
-	}
-	return b, nil
+	return nil, err
 }
 
 // prepare is Open without the request.

@@ -18,8 +18,8 @@ import (
 	"github.com/larder-cli/larder/sources/sourcetest"
 )
 
-// credentials returns what a chain finds, with the service of EC2 at a URL.
-func credentials(t *testing.T, env Environment, over http.RoundTripper) (Keys, error) {
+// keysOf returns what a chain finds, with the service of EC2 at a URL.
+func keysOf(t *testing.T, env Environment, over http.RoundTripper) (Keys, error) {
 	t.Helper()
 	return newChain(Options{Env: env, Client: fetch.New(fetch.Options{Transport: over})}).get(t.Context())
 }
@@ -97,28 +97,28 @@ sso_session = me
 		{"sso", Keys{}, "", `the profile "sso" requires the AWS CLI`, "export-credentials"},
 	} {
 		env.Profile = tt.profile
-		got, err := credentials(t, env, nil)
+		got, err := keysOf(t, env, nil)
 		sourcetest.Equal(t, got, tt.want, tt.profile)
 		sourcetest.Expect(t, (err == nil) == (tt.err == "") && strings.Contains(fmt.Sprint(err), tt.err), "%s: %v", tt.profile, err)
 		sourcetest.Expect(t, strings.Contains(fmt.Sprint(sources.Hints(err)), tt.hint), "%s: hints %q", tt.profile, sources.Hints(err))
 		sourcetest.Equal(t, newChain(Options{Env: env}).region(), tt.region, tt.profile)
 	}
 	// Without files, there are no credentials. A file that can't be read is an error.
-	got, err := credentials(t, Environment{CredentialsFile: filepath.Join(t.TempDir(), "a"), NoMetadata: true}, nil)
+	got, err := keysOf(t, Environment{CredentialsFile: filepath.Join(t.TempDir(), "a"), NoMetadata: true}, nil)
 	sourcetest.Expect(t, got == Keys{} && err == nil, "%v, %v", got, err)
-	_, err = credentials(t, Environment{CredentialsFile: t.TempDir(), NoMetadata: true}, nil)
+	_, err = keysOf(t, Environment{CredentialsFile: t.TempDir(), NoMetadata: true}, nil)
 	sourcetest.Expect(t, err != nil, "reads a directory")
 }
 
 func TestKeysInVariables(t *testing.T) {
 	env := Environment{AccessKeyID: "AKIAENV", SecretAccessKey: "secret", SessionToken: "token", CredentialsFile: file(t, files)}
-	got, err := credentials(t, env, nil)
+	got, err := keysOf(t, env, nil)
 	sourcetest.Check(t, err)
 	sourcetest.Equal(t, got, Keys{"AKIAENV", "secret", "token"})
 	env.SecretAccessKey = ""
-	_, err = credentials(t, env, nil)
+	_, err = keysOf(t, env, nil)
 	sourcetest.Expect(t, err != nil && len(sources.Hints(err)) == 1, "got %v", err)
-	_, err = credentials(t, Environment{AccessKeyID: "AKIAENV\n", SecretAccessKey: "secret"}, nil)
+	_, err = keysOf(t, Environment{AccessKeyID: "AKIAENV\n", SecretAccessKey: "secret"}, nil)
 	sourcetest.Expect(t, err != nil && strings.Contains(err.Error(), "line break"), "got %v", err)
 }
 
@@ -126,7 +126,7 @@ func TestCredentialProcess(t *testing.T) {
 	sourcetest.SkipOnWindows(t, "the program is cat")
 	answer := file(t, strings.Replace(roleAnswer("AKIAPROC", time.Now().Add(time.Hour)), `"Token"`, `"SessionToken"`, 1))
 	run := func(command string) (Keys, error) {
-		return credentials(t, Environment{ConfigFile: file(t, "[default]\ncredential_process = "+command), NoMetadata: true}, nil)
+		return keysOf(t, Environment{ConfigFile: file(t, "[default]\ncredential_process = "+command), NoMetadata: true}, nil)
 	}
 	got, err := run(`cat "` + answer + `"`)
 	sourcetest.Check(t, err)
@@ -156,13 +156,13 @@ func TestWebIdentity(t *testing.T) {
 		form, _ = url.ParseQuery(string(text))
 		return &http.Response{StatusCode: status, Header: http.Header{}, Body: io.NopCloser(strings.NewReader(body))}, nil
 	}}
-	got, err := credentials(t, env, sts)
+	got, err := keysOf(t, env, sts)
 	sourcetest.Check(t, err)
 	sourcetest.Equal(t, got, Keys{"ASIAWEB", "s", "t"})
 	sourcetest.Equal(t, form.Get("WebIdentityToken"), "eyJ.token.sig")
 	sourcetest.Equal(t, form.Get("RoleSessionName"), "larder")
 	status, body = 403, "<ErrorResponse><Error><Code>AccessDenied</Code><Message>eyJ.token.sig</Message></Error></ErrorResponse>"
-	_, err = credentials(t, env, sts)
+	_, err = keysOf(t, env, sts)
 	sourcetest.Expect(t, err != nil && strings.Contains(err.Error(), "403 Forbidden (AccessDenied)") && !strings.Contains(err.Error(), "eyJ"), "got %v", err)
 }
 
@@ -176,17 +176,17 @@ func TestContainer(t *testing.T) {
 	}))
 	defer server.Close()
 	env := Environment{ContainerURL: server.URL + "/v2", ContainerToken: "wrong", ContainerTokenFile: file(t, "container-token\n")}
-	got, err := credentials(t, env, nil)
+	got, err := keysOf(t, env, nil)
 	sourcetest.Check(t, err)
 	sourcetest.Equal(t, got.ID, "ASIAECS")
 	env.ContainerTokenFile = ""
-	_, err = credentials(t, env, nil)
+	_, err = keysOf(t, env, nil)
 	sourcetest.Expect(t, err != nil && strings.Contains(err.Error(), "401"), "got %v", err)
 	for _, host := range []string{"localhost", "127.0.0.1", "::1", "169.254.170.2", "169.254.170.23", "fd00:ec2::23"} {
 		sourcetest.Expect(t, local(host), "%s is refused", host)
 	}
 	for _, address := range []string{"http://other.example/v2", "http://10.0.0.1/v2", "ftp://127.0.0.1", "http://127.0.0.1.other.example/"} {
-		_, err = credentials(t, Environment{ContainerURL: address}, nil)
+		_, err = keysOf(t, Environment{ContainerURL: address}, nil)
 		sourcetest.Expect(t, err != nil && strings.Contains(err.Error(), "FULL_URI"), "%s: %v", address, err)
 	}
 }
@@ -221,7 +221,7 @@ func TestMetadata(t *testing.T) {
 	}
 	sourcetest.Equal(t, requests, 9)
 
-	got, err := credentials(t, Environment{NoMetadata: true}, nil)
+	got, err := keysOf(t, Environment{NoMetadata: true}, nil)
 	sourcetest.Expect(t, got == Keys{} && err == nil && requests == 9, "%v, %v, %d requests", got, err, requests)
 }
 
@@ -231,7 +231,7 @@ func TestNoMetadata(t *testing.T) {
 	withMetadata(t, func(http.ResponseWriter, *http.Request) { <-stop })
 	defer close(stop)
 	begun := time.Now()
-	got, err := credentials(t, Environment{}, nil)
+	got, err := keysOf(t, Environment{}, nil)
 	sourcetest.Expect(t, got == Keys{} && err == nil, "%v, %v", got, err)
 	sourcetest.Expect(t, time.Since(begun) < 3*time.Second, "took %s", time.Since(begun))
 }
@@ -259,7 +259,7 @@ func TestExpiredCredentials(t *testing.T) {
 			if strings.Contains(req.Header.Get("Authorization"), "ASIA1/") {
 				return &http.Response{StatusCode: 400, Header: http.Header{}, Body: io.NopCloser(strings.NewReader("<Error><Code>ExpiredToken</Code></Error>"))}, nil
 			}
-			return &http.Response{StatusCode: 200, Header: http.Header{}, Body: http.NoBody}, nil
+			return &http.Response{StatusCode: 200, Header: http.Header{"Last-Modified": {time.Now().UTC().Format(http.TimeFormat)}}, Body: http.NoBody}, nil
 		}}})})
 		sourcetest.Check(t, err)
 		_, _, err = b.Get(t.Context(), "a", 100)

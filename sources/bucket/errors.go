@@ -13,7 +13,8 @@ import (
 )
 
 var (
-	// ErrChanged matches the error of a conditional write of an object that another writer has created, changed or removed.
+	// ErrChanged matches the error of a conditional write of an object that another writer has created, changed or
+	// removed.
 	ErrChanged = errors.New("changed by another writer")
 
 	// ErrNoConditions matches the error of a conditional write to a store that has none. Not all such stores return
@@ -26,9 +27,6 @@ var (
 	// ErrCorrupt matches the error of a write after which the store had other contents than those that were sent.
 	ErrCorrupt = errors.New("the store has other contents than those that were sent")
 )
-
-// errDamaged is the error of contents that differ from the checksum of the store.
-var errDamaged = errors.New("the contents differ from the checksum of the store")
 
 // An Error is a failed request. It names the object or the bucket.
 //
@@ -73,7 +71,8 @@ func (e *Error) Unwrap() error { return e.Err }
 // have failed.
 func (e *Error) Cause() string {
 	shared := e.failed != nil && e.failed.Cause() != ""
-	if !shared && e.Code != "NoSuchBucket" && !slices.Contains([]error{fetch.ErrUnauthorized, ErrFull, ErrNoConditions}, e.kind) {
+	kinds := []error{fetch.ErrUnauthorized, ErrFull, ErrNoConditions}
+	if !shared && e.Code != "NoSuchBucket" && !slices.Contains(kinds, e.kind) {
 		return ""
 	}
 	bucket, _, _ := strings.Cut(e.Subject[len(scheme):], "/")
@@ -87,46 +86,56 @@ func (e *Error) tries() int {
 	return e.failed.Tries
 }
 
-// failure returns the error for one of the client.
-func (b *Bucket) failure(ctx context.Context, c call, err error) error {
-	e := &Error{Subject: b.subject(c.key), Err: err}
-	if ctx.Err() != nil {
-		return ctx.Err()
-	}
-	if failed, ok := errors.AsType[*fetch.Error](err); ok {
-		e.failed, e.Err = failed, failed.Err
-	}
-	if refusal := refusalIn(err); refusal != nil {
-		e.Code, e.kind = b.codeOf(refusal), b.kind(refusal)
-	}
-	if e.Code == "NoSuchBucket" {
-		e.Subject = b.subject("")
-	}
-	if errors.Is(e, ErrNoConditions) {
-		b.unconditional.Store(e)
-	}
-	_, unreachable := errors.AsType[*fetch.UnreachableError](err)
-	switch {
-	case unreachable && b.endpoint == nil:
-		return sources.WithHint(e, "for a store other than that of AWS, name its URL with --endpoint, or in AWS_ENDPOINT_URL_S3")
-	case e.failed != nil && refusalIn(err) == nil && !unreachable && b.endpoint != nil && b.endpoint.Scheme == "http":
-		return sources.WithHint(e, "if the store has a certificate, write its URL with https")
-	}
-	return e
+// unanswered reports whether a store has ended the connections of all tries without an answer. It may have refused them:
+// a store that refuses a request before it has received all of it may end the connection before the answer can be read.
+func (e *Error) unanswered() bool {
+	return e.failed != nil && refusalIn(e) == nil && !unreachable(e) && !errors.Is(e, fetch.ErrStalled)
 }
 
-// unanswered reports whether a store has ended the connections of all tries without an answer. It may have refused them: a store that
-// refuses a request before it has received all of it may end the connection before the answer can be read.
-func unanswered(err error) bool {
-	e, _ := errors.AsType[*Error](err)
-	_, unreachable := errors.AsType[*fetch.UnreachableError](err)
-	return e != nil && e.failed != nil && refusalIn(err) == nil && !unreachable && !errors.Is(err, fetch.ErrStalled)
-}
+// unreachable reports whether an error is the failure to connect to the store.
+func unreachable(err error) bool { return errors.As(err, new(*fetch.UnreachableError)) }
 
 // refusalIn returns the answer of the store in an error, or nil.
 func refusalIn(err error) *fetch.StatusError {
 	refusal, _ := errors.AsType[*fetch.StatusError](err)
 	return refusal
+}
+
+// fail returns an error of this package about the object with a key, or about the bucket.
+func (b *Bucket) fail(key string, err error) *Error {
+	return &Error{Subject: Location{b.at.Bucket, key}.String(), Err: err}
+}
+
+// failure returns the error for one of a call.
+func (b *Bucket) failure(ctx context.Context, key string, err error) error {
+	if err == nil || ctx.Err() != nil {
+		return ctx.Err()
+	}
+	if own, ok := errors.AsType[*Error](err); ok {
+		return own
+	}
+	failed, ok := errors.AsType[*fetch.Error](err)
+	if !ok { // minio-go can't read the answer
+		e := b.fail(key, errors.New("the answer is not that of an S3-compatible store"))
+		return sources.WithHint(e, "check the endpoint: %s", b.URL("").Host)
+	}
+	e := b.fail(key, failed.Err)
+	e.failed = failed
+	refusal := refusalIn(err)
+	if refusal != nil {
+		e.Code, e.kind = b.codeOf(refusal), b.kind(refusal)
+	}
+	switch {
+	case e.kind == ErrNoConditions: //nolint:errorlint // never wrapped
+		b.unconditional.Store(e)
+	case e.Code == "NoSuchBucket":
+		e.Subject = b.fail("", nil).Subject
+	case unreachable(err) && b.endpoint == nil:
+		return sources.WithHint(e, "for a store other than that of AWS, name its URL with --endpoint, or in AWS_ENDPOINT_URL_S3")
+	case refusal == nil && !unreachable(err) && b.endpoint != nil && b.endpoint.Scheme == "http":
+		return sources.WithHint(e, "if the store has a certificate, write its URL with https")
+	}
+	return e
 }
 
 // codeOf returns the store's name for an error.
@@ -146,11 +155,12 @@ func (b *Bucket) aboutBucket(req *http.Request) bool { return req.URL.Path == b.
 var (
 	// fullCodes are those of stores without space, and of quotas.
 	fullCodes = []string{
-		"QuotaExceeded", "XMinioStorageFull", "XMinioAdminBucketQuotaExceeded", "XMinioStorageQuotaExceeded", "InsufficientCapacity",
-		"ServiceQuotaExceeded",
+		"QuotaExceeded", "XMinioStorageFull", "XMinioAdminBucketQuotaExceeded", "XMinioStorageQuotaExceeded",
+		"InsufficientCapacity", "ServiceQuotaExceeded",
 	}
-
 	expiredCodes = []string{"ExpiredToken", "ExpiredTokenException", "TokenRefreshRequired"}
+	absentCodes  = []string{"NoSuchBucket", "NoSuchKey", "NoSuchUpload"}
+	deniedCodes  = append([]string{"InvalidAccessKeyId", "RequestTimeTooSkewed"}, expiredCodes...)
 )
 
 // kind returns the error that an answer matches, or nil.
@@ -160,15 +170,13 @@ func (b *Bucket) kind(refusal *fetch.StatusError) error {
 	switch {
 	case status == http.StatusInsufficientStorage, slices.Contains(fullCodes, code):
 		return ErrFull
-	case status == http.StatusPreconditionFailed, code == "ConditionalRequestConflict":
+	case status == http.StatusPreconditionFailed, code == "ConditionalRequestConflict", conditional && code == "NoSuchKey":
 		return ErrChanged
 	case conditional && status == http.StatusNotImplemented:
 		return ErrNoConditions
-	case conditional && code == "NoSuchKey": // If-Match
-		return ErrChanged
-	case slices.Contains([]string{"NoSuchBucket", "NoSuchKey", "NoSuchUpload"}, code):
+	case slices.Contains(absentCodes, code):
 		return sources.ErrNotFound
-	case errors.Is(refusal, fetch.ErrUnauthorized), code == "InvalidAccessKeyId", code == "RequestTimeTooSkewed", slices.Contains(expiredCodes, code):
+	case errors.Is(refusal, fetch.ErrUnauthorized), slices.Contains(deniedCodes, code):
 		return fetch.ErrUnauthorized
 	}
 	return nil

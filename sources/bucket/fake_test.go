@@ -9,6 +9,7 @@ import (
 	"io"
 	"net/http"
 	"net/http/httptest"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -42,7 +43,7 @@ type object struct {
 }
 
 func (o *object) etag() string {
-	return fmt.Sprintf("%q", fmt.Sprintf("%x", sha256.Sum256(o.data))[:32])
+	return fmt.Sprintf("%x", sha256.Sum256(o.data))[:32]
 }
 
 func newFake(t *testing.T) *fake {
@@ -127,7 +128,7 @@ func (f *fake) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		refuse(w, 404, "NoSuchUpload", "")
 	case id != "" && r.Method == "PUT":
 		f.parts[id][query.Get("partNumber")] = body
-		w.Header().Set("ETag", o.etag())
+		w.Header().Set("ETag", strconv.Quote(o.etag()))
 	case id != "" && r.Method == "DELETE":
 		delete(f.uploads, id)
 	case id != "" && r.Method == "GET":
@@ -143,21 +144,22 @@ func (f *fake) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		}
 		f.objects[key] = whole
 		delete(f.uploads, id)
-		fmt.Fprintf(w, "<CompleteMultipartUploadResult><ETag>%s</ETag></CompleteMultipartUploadResult>", whole.etag())
+		fmt.Fprintf(w, "<CompleteMultipartUploadResult><Bucket>mirror</Bucket><ETag>%s</ETag></CompleteMultipartUploadResult>", whole.etag())
 	case query.Has("list-type"):
 		fmt.Fprint(w, "<ListBucketResult></ListBucketResult>")
-	case r.Method == "PUT" && (r.Header.Get("If-None-Match") == "*" && old != nil || r.Header.Get("If-Match") != "" && (old == nil || old.etag() != r.Header.Get("If-Match"))):
+	case r.Method == "PUT" && (r.Header.Get("If-None-Match") == "*" && old != nil || r.Header.Get("If-Match") != "" && (old == nil || strconv.Quote(old.etag()) != r.Header.Get("If-Match"))):
 		refuse(w, 412, "PreconditionFailed", "")
 	case r.Method == "PUT":
 		f.objects[key] = o
-		w.Header().Set("ETag", o.etag())
+		w.Header().Set("ETag", strconv.Quote(o.etag()))
 	case r.Method == "DELETE":
 		delete(f.objects, key)
 		w.WriteHeader(204)
 	case old == nil:
 		refuse(w, 404, "NoSuchKey", "")
 	default:
-		w.Header().Set("ETag", old.etag())
+		w.Header().Set("ETag", strconv.Quote(old.etag()))
+		w.Header().Set("Last-Modified", time.Now().UTC().Format(http.TimeFormat))
 		w.Header().Set("Content-Length", fmt.Sprint(len(old.data)))
 		w.Header().Set("X-Amz-Meta-Sha256", old.header.Get("X-Amz-Meta-Sha256"))
 		_, _ = w.Write(old.data)

@@ -12,36 +12,24 @@ const (
 	maxBundle  = 16 << 20 // of a file with certificate authorities
 )
 
-// Uploads.
+// Writes.
 const (
 	usualPart   = 16 << 20 // bytes; smaller objects are sent in one request
 	maxParts    = 10_000
-	maxSending  = 4 // parts that are sent at the same time
-	maxAttempts = 3 // uploads of one object that other processes may disturb
-
-	// abandoned is the age after which an unfinished upload without parts is
-	// removed. A younger one may be that of another process that has just begun.
-	abandoned = 24 * time.Hour
-
-	maxUnfinished = 16 // unfinished uploads of an object that are compared with it
-
-	maxPages = 20 // of a list of unfinished uploads or their parts, of 1000 each
-
-	readAtOnce = 64 << 10 // bytes, while the contents are hashed; more than that leaves the caches of the processor
-
-	undoTimeout = 30 * time.Second // for removing what a failed upload left, even if the context is done
+	maxSending  = 4                // parts that are sent at the same time
+	readAtOnce  = 64 << 10         // bytes, while contents are hashed; more than that leaves the caches of the processor
+	undoTimeout = 30 * time.Second // for removing what a failed write left, even if the context is done
+	maxDeletes  = 16               // objects that are removed at the same time
 )
 
 // Listings.
 const (
-	maxListed     = 10_000 // objects on a page; stores list 1000
+	maxTags       = 100_000 // on a page; stores list 1000 objects, with about 25 tags each
 	maxListPages  = 10_000
 	maxObjects    = 1_000_000 // in a listing
-	maxListing    = 512 << 20 // bytes of all pages
+	maxListing    = 512 << 20 // bytes of all names
 	maxEmptyPages = 100       // in a row; some stores return a few
 )
-
-const maxDeletes = 16 // objects that are removed at the same time
 
 // Credentials.
 const (
@@ -50,7 +38,5 @@ const (
 	processTimeout  = time.Minute      // for the program in credential_process
 	maxCredentials  = 256 << 10        // bytes, of a file or an answer
 	expiryMargin    = 5 * time.Minute  // credentials are renewed this long before they expire
+	shortSecret     = 8                // characters; a shorter secret isn't looked for in answers
 )
-
-// shortSecret is the length below which a secret isn't looked for in answers, in characters.
-const shortSecret = 8

@@ -1,34 +1,28 @@
 package bucket
 
 import (
+	"bytes"
 	"context"
 	"crypto/sha256"
 	"encoding/base64"
 	"encoding/hex"
-	"encoding/xml"
 	"errors"
 	"fmt"
+	"io"
 	"iter"
-	"net/http"
-	"net/url"
-	"strconv"
 	"strings"
 	"time"
 
+	"github.com/minio/minio-go/v7"
 	"golang.org/x/sync/errgroup"
 
 	"github.com/larder-cli/larder/sources"
 	"github.com/larder-cli/larder/sources/fetch"
 )
 
-// sumHeader is the header with the SHA-256 of an object when this package wrote it. The checksum of the store is a
-// different one if the object was uploaded in parts.
-const sumHeader = "X-Amz-Meta-Sha256"
-
-// emptySum is the SHA-256 of an empty body.
-const emptySum = "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855"
-
-func sum256(data []byte) [32]byte { return sha256.Sum256(data) }
+// sumName is the name of the metadata with the SHA-256 of an object when this package wrote it. The checksum of the
+// store is a different one if the object was uploaded in parts.
+const sumName = "Sha256"
 
 // Info describes an object.
 type Info struct {
@@ -43,6 +37,24 @@ type Info struct {
 	SHA256       [32]byte // of the contents, as the store or else the writer computed it; zero if unknown
 }
 
+// infoOf returns the description of an object.
+func infoOf(name string, o minio.ObjectInfo) Info {
+	sum, ok := storeSum(o.ChecksumSHA256)
+	if written, err := hex.DecodeString(o.UserMetadata[sumName]); !ok && err == nil && len(written) == len(sum) {
+		sum = [32]byte(written)
+	}
+	return Info{name, o.ETag, o.Size, o.LastModified, o.ContentType, o.Metadata.Get("Cache-Control"), sum}
+}
+
+// storeSum returns the SHA-256 of a whole object that the store computed. That of an object in parts has another form.
+func storeSum(text string) (sum [32]byte, ok bool) {
+	decoded, err := base64.StdEncoding.DecodeString(text)
+	if err != nil || len(decoded) != len(sum) {
+		return sum, false
+	}
+	return [32]byte(decoded), true
+}
+
 // A Condition is when a write takes place. The zero Condition is always.
 type Condition struct {
 	absent bool
@@ -54,7 +66,23 @@ var NotExisting = Condition{absent: true}
 
 // IfETag is the condition that the object exists and has the ETag.
 func IfETag(etag string) Condition {
-	return Condition{etag: first(etag, `"none"`)} // some stores ignore a condition with an empty one
+	return Condition{etag: first(etag, "none")} // some stores ignore a condition with an empty one
+}
+
+// add adds the condition to a write.
+func (o Condition) add(to *minio.PutObjectOptions) {
+	switch {
+	case o.absent:
+		to.SetMatchETagExcept("*")
+	case o.etag != "":
+		to.SetMatchETag(o.etag)
+	}
+}
+
+// met reports whether the condition is met as far as the result of Head tells.
+func (o Condition) met(info Info, err error) bool {
+	absent := errors.Is(err, sources.ErrNotFound)
+	return o == Condition{} || err != nil && !absent || o.absent == absent && (absent || info.ETag == o.etag)
 }
 
 // WriteOptions adjust [Bucket.Put]. The zero options write in any case.
@@ -64,102 +92,48 @@ type WriteOptions struct {
 	Only         Condition
 }
 
-// call returns a write of an object.
-func (o WriteOptions) call(method, key string) call {
-	c := call{method: method, key: key, header: http.Header{}}
-	o.Only.add(&c)
-	return c
-}
-
-// describe adds the headers that describe the contents.
-func (o WriteOptions) describe(c *call, sum [32]byte) {
-	c.header.Set("Content-Type", first(o.ContentType, "application/octet-stream"))
-	c.header.Set(sumHeader, hex.EncodeToString(sum[:]))
-	if o.CacheControl != "" {
-		c.header.Set("Cache-Control", o.CacheControl)
-	}
-}
-
-// add adds the condition to a call.
-func (o Condition) add(c *call) {
-	switch {
-	case o.absent:
-		c.header.Set("If-None-Match", "*")
-	case o.etag != "":
-		c.header.Set("If-Match", o.etag)
-	}
+// describe returns the options of minio-go for an object with a SHA-256.
+func (o WriteOptions) describe(sum [32]byte) minio.PutObjectOptions {
+	metadata := map[string]string{sumName: hex.EncodeToString(sum[:])}
+	return minio.PutObjectOptions{ContentType: o.ContentType, CacheControl: o.CacheControl, UserMetadata: metadata}
 }
 
 // Get returns the contents of an object of at most limit bytes. The error of a larger one matches fetch.ErrTooLarge.
 // For packages, use the client in the Options, and [Bucket.URL].
-func (b *Bucket) Get(ctx context.Context, name string, limit int64) ([]byte, Info, error) {
+func (b *Bucket) Get(ctx context.Context, name string, limit int64) (data []byte, info Info, err error) {
 	key, err := b.at.key(name)
 	if err != nil {
 		return nil, Info{}, err
 	}
-	a, err := b.send(ctx, call{method: http.MethodGet, key: key, header: withChecksum(), limit: limit, verify: true})
-	if err != nil {
-		return nil, Info{}, err
-	}
-	info := infoOf(name, a.Header)
-	info.Size = int64(len(a.Body))
-	return a.Body, info, nil
+	err = b.do(ctx, call{key: key, limit: limit}, func(ctx context.Context, core *minio.Core) error {
+		body, o, _, err := core.GetObject(ctx, b.at.Bucket, key, minio.GetObjectOptions{Checksum: true})
+		if err != nil {
+			return err
+		}
+		defer body.Close()
+		data, err = io.ReadAll(body)
+		if sum, ok := storeSum(o.ChecksumSHA256); err != nil || ok && sum != sha256.Sum256(data) {
+			return fetch.Broken(errors.New("the contents differ from the checksum of the store"))
+		}
+		o.Size = int64(len(data))
+		info = infoOf(name, o)
+		return nil
+	})
+	return data, info, err
 }
 
 // Head returns what the store has recorded about an object.
-func (b *Bucket) Head(ctx context.Context, name string) (Info, error) {
+func (b *Bucket) Head(ctx context.Context, name string) (info Info, err error) {
 	key, err := b.at.key(name)
 	if err != nil {
 		return Info{}, err
 	}
-	a, err := b.send(ctx, call{method: http.MethodHead, key: key, header: withChecksum()})
-	if err != nil {
-		return Info{}, err
-	}
-	return infoOf(name, a.Header), nil
-}
-
-// withChecksum requests the checksum of an object.
-func withChecksum() http.Header { return http.Header{"X-Amz-Checksum-Mode": {"ENABLED"}} }
-
-func infoOf(name string, h http.Header) Info {
-	info := Info{Name: name, ETag: h.Get("ETag"), ContentType: h.Get("Content-Type"), CacheControl: h.Get("Cache-Control")}
-	info.Size, _ = strconv.ParseInt(h.Get("Content-Length"), 10, 64)
-	info.Modified, _ = http.ParseTime(h.Get("Last-Modified"))
-	var known bool
-	if info.SHA256, known = storeSum(h); !known {
-		sum, err := hex.DecodeString(h.Get(sumHeader))
-		if err == nil && len(sum) == len(info.SHA256) {
-			copy(info.SHA256[:], sum)
-		}
-	}
-	return info
-}
-
-// storeSum returns the SHA-256 of the whole object that the store computed. That of an object in parts has another
-// form, and is ignored.
-func storeSum(h http.Header) (sum [32]byte, ok bool) {
-	decoded, err := base64.StdEncoding.DecodeString(h.Get("X-Amz-Checksum-Sha256"))
-	if err != nil || len(decoded) != len(sum) {
-		return sum, false
-	}
-	return [32]byte(decoded), true
-}
-
-// listXML is a page of a listing.
-type listXML struct {
-	XMLName     xml.Name `xml:"ListBucketResult"`
-	IsTruncated bool
-	Next        string `xml:"NextContinuationToken"`
-	Encoding    string `xml:"EncodingType"`
-	Contents    []struct {
-		Key          string
-		LastModified time.Time
-		ETag         string
-		Size         int64
-	}
-
-	size int // in bytes
+	err = b.do(ctx, call{key: key}, func(ctx context.Context, core *minio.Core) error {
+		o, err := core.StatObject(ctx, b.at.Bucket, key, minio.StatObjectOptions{Checksum: true})
+		info = infoOf(name, o)
+		return err
+	})
+	return info, err
 }
 
 // List yields the objects whose names begin with a prefix, which may be empty or end in the middle of a name, ordered by
@@ -167,116 +141,104 @@ type listXML struct {
 // the Info and an error, and continues. Any other error ends it.
 func (b *Bucket) List(ctx context.Context, prefix string) iter.Seq2[Info, error] {
 	return func(yield func(Info, error) bool) {
-		root := b.at.under("")
-		query := url.Values{"list-type": {"2"}, "encoding-type": {"url"}, "prefix": {root + prefix}}
+		root, token := b.at.under(""), ""
 		for pages, empty, objects, size := 1, 0, 0, 0; ; pages++ {
-			page, err := b.listPage(ctx, query)
-			objects, size = objects+len(page.Contents), size+page.size
-			if empty++; len(page.Contents) > 0 {
-				empty = 0
-			}
-			if err == nil && page.IsTruncated && (pages == maxListPages || empty == maxEmptyPages || objects > maxObjects || size > maxListing) {
-				err = b.endless()
-			}
+			page, err := b.page(ctx, root+prefix, token, 0)
 			if err != nil {
 				yield(Info{}, err)
 				return
 			}
+			if empty++; len(page.Contents) > 0 {
+				empty = 0
+			}
+			objects += len(page.Contents)
 			for _, o := range page.Contents {
-				if o.Size < 0 || o.Size > maxObject {
-					yield(Info{}, &Error{Subject: b.at.String(), Err: fmt.Errorf("the store listed %q with a size of %d bytes", o.Key, o.Size)})
-					return
-				}
+				size += len(o.Key)
 				name, ok := strings.CutPrefix(o.Key, root)
-				if !ok || !strings.HasPrefix(name, prefix) {
-					yield(Info{}, &Error{Subject: b.at.String(), Err: fmt.Errorf("the store listed %q, which is not below the prefix", o.Key)})
+				if ok = ok && strings.HasPrefix(name, prefix); !ok || o.Size < 0 || o.Size > maxObject {
+					err = fmt.Errorf("the store listed %q with a size of %d bytes, and below %q", o.Key, o.Size, root+prefix)
+					yield(Info{}, &Error{Subject: b.at.String(), Err: err})
 					return
 				}
 				if o.Size == 0 && strings.HasSuffix(o.Key, "/") {
 					continue
 				}
-				if err = checkName(name); err != nil {
-					err = &Error{Subject: b.at.String(), Err: fmt.Errorf("object %q: the name %w", name, err)}
+				var err error
+				if wrong := checkName(name); wrong != nil {
+					err = &Error{Subject: b.at.String(), Err: fmt.Errorf("object %q: the name %w", name, wrong)}
 				}
-				if !yield(Info{Name: name, ETag: o.ETag, Size: o.Size, Modified: o.LastModified}, err) {
+				if !yield(Info{Name: name, ETag: strings.Trim(o.ETag, `"`), Size: o.Size, Modified: o.LastModified}, err) {
 					return
 				}
 			}
 			if !page.IsTruncated {
 				return
 			}
-			query.Set("continuation-token", page.Next)
+			if page.NextContinuationToken == token || pages == maxListPages || empty == maxEmptyPages ||
+				objects > maxObjects || size > maxListing {
+				yield(Info{}, b.endless())
+				return
+			}
+			token = page.NextContinuationToken
 		}
 	}
+}
+
+// page returns a page of a listing, of at most so many objects if most isn't 0.
+func (b *Bucket) page(ctx context.Context, prefix, token string, most int) (page minio.ListBucketV2Result, err error) {
+	err = b.do(ctx, call{}, func(_ context.Context, core *minio.Core) (err error) {
+		page, err = core.ListObjectsV2(b.at.Bucket, prefix, "", token, "", most)
+		return err
+	})
+	return page, err
 }
 
 func (b *Bucket) endless() error {
-	return &Error{Subject: b.at.String(), Err: errors.New("the store returned a listing without an end, or with too many objects")}
-}
-
-// listPage returns one page of a listing, with decoded keys.
-func (b *Bucket) listPage(ctx context.Context, query url.Values) (page listXML, err error) {
-	a, err := b.send(ctx, call{method: http.MethodGet, query: query})
-	if err != nil {
-		return page, err
-	}
-	if err := b.decode(a, "", &page); err != nil {
-		return page, err
-	}
-	page.size = len(a.Body)
-	if len(page.Contents) > maxListed || page.IsTruncated && (page.Next == "" || page.Next == query.Get("continuation-token")) {
-		return page, b.endless()
-	}
-	for i := range page.Contents {
-		if o := &page.Contents[i]; page.Encoding == "url" {
-			if o.Key, err = url.QueryUnescape(o.Key); err != nil {
-				return page, &Error{Subject: b.at.String(), Err: errors.New("the store returned an invalid key")}
-			}
-		}
-	}
-	return page, nil
-}
-
-// decode reads the XML of an answer.
-func (b *Bucket) decode(a *fetch.Reply, key string, v any) error {
-	if err := xml.Unmarshal(a.Body, v); err != nil {
-		return sources.WithHint(&Error{Subject: b.subject(key), Err: errors.New("the answer is not that of an S3-compatible store")},
-			"check the endpoint: %s", a.URL.Host)
-	}
-	return nil
+	err := errors.New("the store returned a listing without an end, or with too many objects")
+	return &Error{Subject: b.at.String(), Err: err}
 }
 
 // Put writes a small object, and returns its ETag. If the condition isn't met, the error matches [ErrChanged].
 func (b *Bucket) Put(ctx context.Context, name string, data []byte, opts WriteOptions) (etag string, err error) {
-	key, err := b.at.key(name)
-	if err != nil {
+	c := call{sum: sha256.Sum256(data), open: func() io.Reader { return bytes.NewReader(data) }}
+	if c.key, err = b.at.key(name); err != nil {
 		return "", err
 	}
-	return b.put(ctx, name, opts.call(http.MethodPut, key).with(data), opts)
+	return b.put(ctx, name, c, int64(len(data)), opts)
 }
 
-// put writes the object of a call in one request.
-func (b *Bucket) put(ctx context.Context, name string, c call, opts WriteOptions) (string, error) {
-	opts.describe(&c, c.sum)
-	c.header.Set("X-Amz-Checksum-Sha256", inBase64(c.sum))
-	a, err := b.send(ctx, c)
-	if e, ok := errors.AsType[*Error](err); ok && errors.Is(e, ErrChanged) && e.tries() > 1 || unanswered(err) {
-		// The answer to an earlier try may have been lost.
-		info, headErr := b.Head(ctx, name)
-		switch {
-		case headErr == nil && info.SHA256 == c.sum && info.Size == c.size:
-			return info.ETag, nil
-		case !opts.Only.met(info, headErr):
-			return "", &Error{Subject: b.subject(c.key), Err: ErrChanged}
-		}
-	}
+// put writes an object in one request.
+func (b *Bucket) put(ctx context.Context, name string, c call, size int64, opts WriteOptions) (etag string, err error) {
+	put := opts.describe(c.sum)
+	opts.Only.add(&put)
+	var up minio.UploadInfo
+	err = b.do(ctx, c, func(ctx context.Context, core *minio.Core) error {
+		up, err = core.PutObject(ctx, b.at.Bucket, c.key, c.open(), size, "", "", put)
+		return err
+	})
 	if err != nil {
-		return "", err
+		return b.settle(ctx, name, size, c.sum, opts.Only, err)
 	}
-	if sum, ok := storeSum(a.Header); ok && sum != c.sum {
-		return "", b.discard(ctx, name, a.Header.Get("ETag"))
+	if got, ok := storeSum(up.ChecksumSHA256); ok && got != c.sum {
+		err = b.discard(ctx, name, up.ETag)
 	}
-	return a.Header.Get("ETag"), nil
+	return up.ETag, err
+}
+
+// settle returns the result of a write that has failed. If an answer was lost, it may have succeeded.
+func (b *Bucket) settle(ctx context.Context, name string, size int64, sum [32]byte, only Condition, failed error) (etag string, err error) {
+	e, ok := errors.AsType[*Error](failed)
+	if !ok || !e.unanswered() && (e.tries() < 2 || e.kind != ErrChanged && e.Code != "NoSuchUpload") {
+		return "", failed
+	}
+	info, err := b.Head(ctx, name)
+	switch {
+	case err == nil && info.SHA256 == sum && info.Size == size:
+		return info.ETag, nil
+	case !only.met(info, err):
+		return "", &Error{Subject: e.Subject, Err: ErrChanged}
+	}
+	return "", failed
 }
 
 // discard removes an object that the store has with other contents than this package has sent, unless it was replaced
@@ -284,18 +246,13 @@ func (b *Bucket) put(ctx context.Context, name string, c call, opts WriteOptions
 func (b *Bucket) discard(ctx context.Context, name, etag string) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), undoTimeout)
 	defer cancel()
-	err := &Error{Subject: b.subject(b.at.under(name)), Err: ErrCorrupt}
-	switch info, headErr := b.Head(ctx, name); {
-	case errors.Is(headErr, sources.ErrNotFound):
-		return err
-	case headErr == nil && info.ETag != etag:
-		err.Err = ErrChanged
-		return err
+	failed := b.fail(b.at.under(name), ErrCorrupt)
+	if info, err := b.Head(ctx, name); err == nil && info.ETag != etag {
+		failed.Err = ErrChanged
+	} else if err := b.Delete(ctx, name); err != nil {
+		return sources.WithHint(errors.Join(failed, err), "remove the object")
 	}
-	if removeErr := b.Delete(ctx, name); removeErr != nil {
-		return sources.WithHint(errors.Join(err, removeErr), "remove the object")
-	}
-	return err
+	return failed
 }
 
 // Delete removes objects. Objects that don't exist are no error. The error joins those of all objects that remain.
@@ -315,9 +272,12 @@ func (b *Bucket) Delete(ctx context.Context, names ...string) error {
 
 func (b *Bucket) deleteOne(ctx context.Context, name string) error {
 	key, err := b.at.key(name)
-	if err == nil {
-		_, err = b.send(ctx, call{method: http.MethodDelete, key: key})
+	if err != nil {
+		return err
 	}
+	err = b.do(ctx, call{key: key}, func(ctx context.Context, core *minio.Core) error {
+		return core.RemoveObject(ctx, b.at.Bucket, key, minio.RemoveObjectOptions{})
+	})
 	if e, ok := errors.AsType[*Error](err); ok && e.Code == "NoSuchKey" {
 		return nil
 	}

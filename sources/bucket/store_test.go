@@ -222,14 +222,14 @@ func TestUpload(t *testing.T) {
 		var last int64
 		opts := bucket.UploadOptions{WriteOptions: bucket.WriteOptions{ContentType: "application/zip", Only: bucket.NotExisting}}
 		opts.Progress = func(n int64) { last = n }
-		up, err := b.Upload(t.Context(), name, bytes.NewReader(data), int64(size), sum, opts)
+		etag, err := b.Upload(t.Context(), name, bytes.NewReader(data), int64(size), sum, opts)
 		sourcetest.Check(t, err)
 		sourcetest.Equal(t, last, int64(size), "progress of", name)
 		info, err := b.Head(t.Context(), name)
 		sourcetest.Check(t, err)
 		sourcetest.Equal(t, info.SHA256, sum)
 		sourcetest.Equal(t, info.Size, int64(size))
-		sourcetest.Equal(t, info.ETag, up.ETag)
+		sourcetest.Equal(t, info.ETag, etag)
 		sourcetest.Equal(t, info.ContentType, "application/zip")
 		stored := sourcetest.ReadFile(t, filepath.Join(s.Dir, "mirror", "packages", name))
 		sourcetest.Expect(t, bytes.Equal(stored, data), "%s has other contents", name)
@@ -249,111 +249,6 @@ func unfinished(t *testing.T, s *sourcetest.S3) (files []string) {
 		return nil
 	})
 	return files
-}
-
-// An upload that was interrupted is continued, and sends only what is missing.
-func TestUploadContinues(t *testing.T) {
-	s, b, count := open(t, "s3://mirror")
-	const size, most = 128 << 20, 90 << 20 // four parts of 16 MiB are sent at the same time
-	data := random(size)
-	sum := sha256.Sum256(data)
-	upload := func(ctx context.Context, data []byte) (bucket.Uploaded, error) {
-		return b.Upload(ctx, "big.zip", bytes.NewReader(data), size, sha256.Sum256(data), bucket.UploadOptions{})
-	}
-	ctx, cancel := context.WithCancel(t.Context())
-	count.after = func(sent int64) {
-		if sent > most {
-			cancel()
-		}
-	}
-	_, err := upload(ctx, data)
-	sourcetest.ErrorIs(t, err, context.Canceled)
-	_, err = b.Head(t.Context(), "big.zip")
-	sourcetest.ErrorIs(t, err, sources.ErrNotFound)
-	before := count.sent.Swap(0)
-	count.after = nil
-
-	up, err := upload(t.Context(), data)
-	sourcetest.Check(t, err)
-	t.Logf("sent %d MiB, kept %d MiB of them, sent %d MiB", before>>20, up.Kept>>20, count.sent.Load()>>20)
-	sourcetest.Expect(t, up.Kept >= 16<<20, "kept only %d bytes", up.Kept)
-	sourcetest.Equal(t, count.sent.Load(), size-up.Kept)
-	info, err := b.Head(t.Context(), "big.zip")
-	sourcetest.Check(t, err)
-	sourcetest.Equal(t, info.SHA256, sum)
-	stored := sourcetest.ReadFile(t, filepath.Join(s.Dir, "mirror", "big.zip"))
-	sourcetest.Expect(t, bytes.Equal(stored, data), "big.zip has other contents")
-	sourcetest.EqualSlices(t, unfinished(t, s), nil)
-}
-
-// An unfinished upload of other contents is not continued, also if it begins with the same parts.
-func TestUploadOfOtherContents(t *testing.T) {
-	for _, tt := range []struct {
-		name   string
-		change int // index of a byte that differs
-	}{{"first part", 0}, {"last part", 79 << 20}} {
-		t.Run(tt.name, func(t *testing.T) {
-			s, b, count := open(t, "s3://mirror")
-			const size = 80 << 20
-			data := random(size)
-			ctx, cancel := context.WithCancel(t.Context())
-			count.after = func(sent int64) {
-				if sent > 40<<20 {
-					cancel()
-				}
-			}
-			_, err := b.Upload(ctx, "big.zip", bytes.NewReader(data), size, sha256.Sum256(data), bucket.UploadOptions{})
-			sourcetest.ErrorIs(t, err, context.Canceled)
-			count.after = nil
-			data[tt.change]++
-			sum := sha256.Sum256(data)
-			_, err = b.Upload(t.Context(), "big.zip", bytes.NewReader(data), size, sum, bucket.UploadOptions{})
-			sourcetest.Check(t, err)
-			info, err := b.Head(t.Context(), "big.zip")
-			sourcetest.Check(t, err)
-			sourcetest.Equal(t, info.SHA256, sum)
-			stored := sourcetest.ReadFile(t, filepath.Join(s.Dir, "mirror", "big.zip"))
-			sourcetest.Expect(t, sha256.Sum256(stored) == sum, "big.zip has other contents")
-			sourcetest.EqualSlices(t, unfinished(t, s), nil)
-		})
-	}
-}
-
-// Processes that upload the same object at the same time all succeed. If they upload different contents, the object is
-// that of one of them.
-func TestUploadsAtTheSameTime(t *testing.T) {
-	s, b, _ := open(t, "s3://mirror")
-	const size = 40 << 20
-	for _, differ := range []bool{false, true} {
-		name := fmt.Sprintf("%v.zip", differ)
-		var sums [3][32]byte
-		var group errgroup.Group
-		var succeeded atomic.Int64
-		for i := range sums {
-			data := random(size)
-			if differ {
-				data[i]++
-			}
-			sums[i] = sha256.Sum256(data)
-			group.Go(func() error {
-				_, err := b.Upload(t.Context(), name, bytes.NewReader(data), size, sums[i], bucket.UploadOptions{})
-				if err == nil {
-					succeeded.Add(1)
-				} else if !differ {
-					return err
-				}
-				return nil
-			})
-		}
-		sourcetest.Check(t, group.Wait())
-		t.Logf("%d of %d succeeded", succeeded.Load(), len(sums))
-		sourcetest.Expect(t, succeeded.Load() > 0, "none succeeded")
-		info, err := b.Head(t.Context(), name)
-		sourcetest.Check(t, err)
-		stored := sha256.Sum256(sourcetest.ReadFile(t, filepath.Join(s.Dir, "mirror", name)))
-		sourcetest.Expect(t, slices.Contains(sums[:], stored), "the object is that of none of the uploads")
-		sourcetest.Expect(t, info.SHA256 == stored, "the checksum is that of another upload")
-	}
 }
 
 // Contents with another checksum than the given one become no object, and neither do incomplete ones.

@@ -1,22 +1,19 @@
 package bucket
 
 import (
-	"bytes"
-	"cmp"
 	"context"
 	"crypto/sha256"
+	"encoding/base64"
 	"errors"
 	"fmt"
 	"hash"
-	"hash/crc32"
 	"io"
-	"net/http"
+	"strings"
 	"sync"
-	"sync/atomic"
 
+	"github.com/minio/minio-go/v7"
 	"golang.org/x/sync/errgroup"
 
-	"github.com/larder-cli/larder/sources"
 	"github.com/larder-cli/larder/sources/fetch"
 )
 
@@ -24,212 +21,75 @@ import (
 type UploadOptions struct {
 	WriteOptions
 
-	// Progress is called with the number of bytes of the object that were sent or that the store already had. It
-	// falls if a part has to be sent again. Calls are made one at a time. It may be nil.
+	// Progress is called with the number of bytes of the object that were sent. It falls if a part has to be sent again.
+	// Calls are made one at a time. It may be nil.
 	Progress func(bytes int64)
 }
 
-// Uploaded is the result of [Bucket.Upload].
-type Uploaded struct {
-	ETag string
-	Kept int64 // bytes in parts that an earlier upload had sent
-}
-
-// Upload writes an object of a known size and SHA-256. A large object is sent in parts. If the upload is interrupted, they remain in
-// the store, and the next upload of the same contents under the same name sends only the rest. Parts of other contents are removed.
+// Upload writes an object of a known size and SHA-256, and returns its ETag. A large object is sent in parts, and only
+// parts that fail are sent again. What another upload of the object has left unfinished is removed, so two programs must
+// not upload it at the same time.
 //
-// If the contents differ from sum, or change meanwhile, Upload fails and writes no object. For large contents, it reads them a second
-// time for that, while it sends them. The store verifies a checksum of each request. If it returns another one for the object,
-// Upload removes the object, and the error matches [ErrCorrupt]. If the condition isn't met, the error matches [ErrChanged].
-func (b *Bucket) Upload(ctx context.Context, name string, r io.ReaderAt, size int64, sum [32]byte, opts UploadOptions) (Uploaded, error) {
+// If the contents differ from sum, or change meanwhile, Upload fails and writes no object. For large contents, it reads
+// them twice for that. The store verifies the SHA-256 of each request. If it returns another one for the object, Upload
+// removes the object, and the error matches [ErrCorrupt]. If the condition isn't met, the error matches [ErrChanged].
+func (b *Bucket) Upload(ctx context.Context, name string, r io.ReaderAt, size int64, sum [32]byte, opts UploadOptions) (etag string, err error) {
 	key, err := b.at.key(name)
 	if err != nil {
-		return Uploaded{}, err
+		return "", err
 	}
-	u := &upload{Bucket: b, name: name, key: key, data: r, size: size, sum: sum, opts: opts}
-	if err := u.unmet(ctx, name, opts.Only); err != nil {
-		return Uploaded{}, err
-	}
-	if size <= usualPart {
-		c := opts.call(http.MethodPut, key)
-		c.body, c.size, c.sum, c.sent = &checked{ReaderAt: r, upload: u, hash: sha256.New()}, size, sum, u.count
-		etag, err := b.put(ctx, name, c, opts.WriteOptions)
-		return Uploaded{ETag: etag}, err
-	}
-	for at, each := int64(0), partSize(size); at < size; at += each {
-		u.parts = append(u.parts, &part{number: len(u.parts) + 1, at: at, size: min(each, size-at)})
-	}
-	end := u.startHashing(ctx)
-	defer end()
-	for n := range maxAttempts {
-		uploaded, err := u.attempt(ctx, n == 0)
-		if !errors.Is(err, errUseless) {
-			return uploaded, err
+	if (opts.Only != Condition{}) { // stores check it at the end, or close the connection while they receive the contents
+		if known := b.unconditional.Load(); known != nil {
+			again := *known
+			again.Subject = b.fail(key, nil).Subject
+			return "", &again
+		}
+		if info, err := b.Head(ctx, name); !opts.Only.met(info, err) {
+			return "", b.fail(key, ErrChanged)
 		}
 	}
-	return Uploaded{}, &Error{Subject: u.subject(key), Err: errUseless}
-}
-
-// unmet returns the error of a condition that isn't met before contents are sent. The store only checks conditions at
-// the end, or closes the connection while it still receives the contents.
-func (b *Bucket) unmet(ctx context.Context, name string, only Condition) error {
-	if (only == Condition{}) {
-		return nil
+	u := &upload{Bucket: b, key: key, data: r, size: size, sum: sum, opts: opts}
+	if size <= usualPart {
+		return b.put(ctx, name, u.piece(0, size, sum), size, opts.WriteOptions)
 	}
-	subject := b.subject(b.at.under(name))
-	if known := b.unconditional.Load(); known != nil {
-		e := *known
-		e.Subject = subject
-		return &e
+	if err = u.abortOthers(ctx); err == nil {
+		err = u.begin(ctx)
 	}
-	info, err := b.Head(ctx, name)
-	switch absent := errors.Is(err, sources.ErrNotFound); {
-	case errors.Is(err, fetch.ErrUnauthorized): // the credentials are for writing only
-		return nil
-	case err != nil && !absent:
-		return err
-	case only.met(info, err):
-		return nil
+	if err != nil {
+		return "", err
 	}
-	return &Error{Subject: subject, Err: ErrChanged}
+	if err = u.sendParts(ctx); err == nil {
+		etag, err = u.complete(ctx)
+	}
+	if err == nil {
+		return etag, nil
+	}
+	if etag, err = b.settle(ctx, name, size, sum, opts.Only, err); err != nil {
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), undoTimeout)
+		defer cancel()
+		_ = u.abort(ctx, u.id) // it only takes space, and the next upload removes it
+	}
+	return etag, err
 }
-
-// met reports whether the condition is met as far as an answer to HEAD tells.
-func (o Condition) met(info Info, err error) bool {
-	absent := errors.Is(err, sources.ErrNotFound)
-	return o == Condition{} || err != nil && !absent || o.absent == absent && (absent || info.ETag == o.etag)
-}
-
-// errUseless matches the error of an unfinished upload that can't be completed. Another one may succeed.
-var errUseless = errors.New("not uploaded, because other processes upload other contents")
 
 // An upload is an object that is written in parts.
 type upload struct {
 	*Bucket
-	name, key string
-	data      io.ReaderAt
-	size      int64
-	sum       [32]byte
-	opts      UploadOptions
-	parts     []*part
-	verifies  bool // whether the store verifies the CRC32C of parts
+	key  string
+	data io.ReaderAt
+	size int64
+	sum  [32]byte
+	opts UploadOptions
 
-	hashed  chan struct{} // closed once hashErr and the wanted sums of the parts are set
-	hashErr error
+	id    string
+	parts []minio.CompletePart
+	all   string // the checksum that the store has for all parts
 
 	mu   sync.Mutex
-	done int64 // bytes sent or kept
+	done int64 // bytes sent
 }
 
-// A part is a part of an object.
-type part struct {
-	number   int // counted from 1
-	at, size int64
-	etag     string // once the store has it
-	sum      []byte // CRC32C, once the store has verified it; nil if it verifies none
-	sent     []byte // CRC32C of what was sent
-	want     []byte // CRC32C of what was hashed with the whole object
-}
-
-// partSize returns the size of all parts but the last one.
-func partSize(size int64) int64 {
-	const unit = 1 << 20
-	return max(usualPart, (size/maxParts/unit+1)*unit)
-}
-
-// hash hashes a part, and returns its CRC32C. It also writes the part to the others.
-func (u *upload) hash(ctx context.Context, p *part, others ...io.Writer) ([]byte, error) {
-	crc := crc32.New(castagnoli)
-	to := io.MultiWriter(append(others, crc)...)
-	buffer := make([]byte, min(readAtOnce, p.size))
-	for at := int64(0); at < p.size; {
-		if ctx.Err() != nil {
-			return nil, context.Cause(ctx)
-		}
-		n, err := u.data.ReadAt(buffer[:min(int64(len(buffer)), p.size-at)], p.at+at)
-		_, _ = to.Write(buffer[:n]) // hashes don't fail
-		switch at += int64(n); {
-		case at == p.size:
-		case errors.Is(err, io.EOF):
-			err = io.ErrUnexpectedEOF
-			fallthrough
-		case err != nil:
-			return nil, &Error{Subject: u.subject(u.key), Err: fmt.Errorf("cannot read the contents: %w", err)}
-		}
-	}
-	return crc.Sum(nil), nil
-}
-
-// A contentsError is the error of contents that have another checksum than they should have.
-type contentsError struct{ got, want [32]byte }
-
-func (e *contentsError) Error() string {
-	if e.got == e.want {
-		return "not uploaded: the contents changed while they were sent"
-	}
-	return fmt.Sprintf("not uploaded: the contents have SHA-256 %x instead of %x", e.got, e.want)
-}
-
-// startHashing starts to hash the contents from the beginning to the end, while parts are sent in any order. The parts that are sent
-// are compared with those that were hashed by their CRC32C. The function that it returns waits for the end.
-func (u *upload) startHashing(ctx context.Context) (end func()) {
-	ctx, cancel := context.WithCancel(ctx)
-	u.hashed = make(chan struct{})
-	go func() {
-		defer close(u.hashed)
-		whole := sha256.New()
-		for _, p := range u.parts {
-			if p.want, u.hashErr = u.hash(ctx, p, whole); u.hashErr != nil {
-				return
-			}
-		}
-		if got := [32]byte(whole.Sum(nil)); got != u.sum {
-			u.hashErr = &Error{Subject: u.subject(u.key), Err: &contentsError{got, u.sum}}
-		}
-	}()
-	return func() {
-		cancel()
-		<-u.hashed
-	}
-}
-
-// compare waits until the contents are hashed, and returns an error if the parts that the store has are not those with the checksum.
-func (u *upload) compare() error {
-	<-u.hashed // which ends with the context of the upload
-	if u.hashErr != nil {
-		return u.hashErr
-	}
-	for _, p := range u.parts {
-		if !bytes.Equal(p.sent, p.want) {
-			return &Error{Subject: u.subject(u.key), Err: &contentsError{u.sum, u.sum}}
-		}
-	}
-	return nil
-}
-
-// checked are the contents of an upload, which are read from the beginning to the end. Contents with another checksum have no end, so
-// that the store doesn't get all of them.
-type checked struct {
-	io.ReaderAt
-	*upload
-	hash hash.Hash
-}
-
-func (c *checked) ReadAt(p []byte, off int64) (int, error) {
-	if off == 0 {
-		c.hash.Reset()
-	}
-	n, err := c.ReaderAt.ReadAt(p, off)
-	c.hash.Write(p[:n])
-	if off+int64(n) == c.size {
-		if got := c.hash.Sum(nil); [32]byte(got) != c.sum {
-			return 0, &contentsError{[32]byte(got), c.sum}
-		}
-	}
-	return n, err
-}
-
-// count adds to the bytes sent or kept.
+// count adds to the bytes sent.
 func (u *upload) count(n int64) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
@@ -239,124 +99,146 @@ func (u *upload) count(n int64) {
 	}
 }
 
-// attempt uploads the object in parts. If resume is set, it first looks for an unfinished upload.
-func (u *upload) attempt(ctx context.Context, resume bool) (up Uploaded, err error) {
-	u.forget()
-	id := ""
-	if resume {
-		if id, err = u.find(ctx); err != nil {
-			return up, err
-		}
-	}
-	if id == "" {
-		if id, err = u.begin(ctx); err != nil {
-			return up, err
-		}
-	}
-	up.Kept = u.done
-	sent := u.sendParts(ctx, id)
-	if err = sent; unanswered(err) {
-		if _, gone := u.partsOf(ctx, id); errors.Is(gone, sources.ErrNotFound) {
-			err = gone
-		}
-	}
-	if e, ok := errors.AsType[*Error](err); err == nil || ok && e.Code == "BadDigest" { // the contents may have changed
-		err = cmp.Or(u.compare(), err)
-	}
-	if err == nil {
-		up.ETag, err = u.complete(ctx, id)
-	}
-	e, _ := errors.AsType[*Error](err)
-	_, other := errors.AsType[*contentsError](err)
-	switch refusal := refusalIn(err); {
-	case err == nil:
-		return up, u.check(ctx, up.ETag, up.Kept > 0)
-	case refusal != nil && (e.Code == "NoSuchUpload" || sent == nil && (e.Code == "InvalidPart" || refusal.Code == http.StatusInternalServerError)):
-		// Another process, or a try whose answer was lost, has completed or removed it. Some stores can't complete an
-		// upload to which two processes have sent the same part.
-		u.abort(ctx, id)
-		if info, headErr := u.Head(ctx, u.name); headErr == nil && info.SHA256 == u.sum && info.Size == u.size {
-			up.ETag = info.ETag
-			return up, nil
-		}
-		return up, errUseless
-	case errors.Is(err, ErrFull), errors.Is(err, fetch.ErrUnauthorized), refusal != nil && refusal.Temporary():
-	case refusal != nil, errors.Is(err, ErrCorrupt), other:
-		u.abort(ctx, id) // a later upload could not use it
-	}
-	return up, err
+// abort removes an unfinished upload.
+func (u *upload) abort(ctx context.Context, id string) error {
+	return u.do(ctx, call{key: u.key}, func(ctx context.Context, core *minio.Core) error {
+		return core.AbortMultipartUpload(ctx, u.at.Bucket, u.key, id)
+	})
 }
 
-// forget forgets what the store has.
-func (u *upload) forget() {
-	for _, p := range u.parts {
-		p.etag, p.sum, p.sent = "", nil, nil
-	}
-	u.count(-u.done)
-}
-
-// sendParts sends the parts that the store doesn't have. If one fails, those that are being sent are completed
-// unless the context is done, so that the next upload doesn't have to send them.
-func (u *upload) sendParts(ctx context.Context, id string) error {
-	var group errgroup.Group
-	group.SetLimit(maxSending)
-	var failed atomic.Bool
-	for _, p := range u.parts {
-		if p.etag != "" {
-			continue
-		}
-		group.Go(func() error {
-			if failed.Load() || ctx.Err() != nil {
-				return ctx.Err()
-			}
-			select {
-			case <-u.hashed:
-				if u.hashErr != nil { // the rest need not be sent
-					return u.hashErr
-				}
-			default:
-			}
-			err := u.sendPart(ctx, id, p)
-			if err != nil {
-				failed.Store(true)
-			}
-			return err
-		})
-	}
-	return group.Wait()
-}
-
-// check verifies a completed object. The description of a continued upload may be that of other contents that begin
-// with the same parts.
-func (u *upload) check(ctx context.Context, etag string, continued bool) error {
-	info, err := u.Head(ctx, u.name)
-	switch {
-	case errors.Is(err, fetch.ErrUnauthorized):
-		return nil // the credentials are for writing only
-	case errors.Is(err, sources.ErrNotFound): // another process has removed it
-		return errUseless
-	case err != nil:
+// abortOthers removes unfinished uploads of the object. Programs have left them that were killed, because only one
+// program at a time writes to a location. A store may refuse it, because they only take space.
+func (u *upload) abortOthers(ctx context.Context) error {
+	var all minio.ListMultipartUploadsResult
+	err := u.do(ctx, call{}, func(ctx context.Context, core *minio.Core) (err error) {
+		all, err = core.ListMultipartUploads(ctx, u.at.Bucket, u.key, "", "", "", 0) // its uploads come first
 		return err
-	case info.Size == u.size && (info.SHA256 == u.sum || info.SHA256 == [32]byte{}): // not all stores keep descriptions
-		return nil
+	})
+	for _, other := range all.Uploads {
+		if err == nil && other.Key == u.key {
+			err = u.abort(ctx, other.UploadID)
+		}
 	}
-	err = u.discard(ctx, u.name, etag)
-	if continued && !errors.Is(err, ErrChanged) {
-		return errUseless
+	if refusal := refusalIn(err); refusal != nil && !refusal.Temporary() {
+		return nil
 	}
 	return err
 }
 
-// abort removes an unfinished upload.
-func (u *upload) abort(ctx context.Context, id string) {
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), undoTimeout)
-	defer cancel()
-	_, err := u.send(ctx, u.call(http.MethodDelete, "uploadId", id))
-	_ = err // it only takes space; the next upload removes it
+// begin begins an upload in parts.
+func (u *upload) begin(ctx context.Context) error {
+	put := u.opts.describe(u.sum)
+	put.UserMetadata["X-Amz-Checksum-Algorithm"] = "SHA256"
+	return u.do(ctx, call{key: u.key}, func(ctx context.Context, core *minio.Core) (err error) {
+		u.id, err = core.NewMultipartUpload(ctx, u.at.Bucket, u.key, put)
+		return err
+	})
 }
 
-// refused reports whether a store refuses a request for good.
-func refused(err error) bool {
-	refusal := refusalIn(err)
-	return refusal != nil && refusal.Code >= 400 && !refusal.Temporary()
+// sendParts reads the contents from the beginning to the end, and sends each part once its checksum is known.
+func (u *upload) sendParts(ctx context.Context) error {
+	const unit = 1 << 20
+	each := max(usualPart, (u.size/maxParts/unit+1)*unit)
+	u.parts = make([]minio.CompletePart, (u.size+each-1)/each)
+	group, inner := errgroup.WithContext(ctx)
+	group.SetLimit(maxSending)
+	whole, sums, buffer := sha256.New(), sha256.New(), make([]byte, readAtOnce)
+	for i := range u.parts {
+		at := int64(i) * each
+		size, sum := min(each, u.size-at), sha256.New()
+		from := u.piece(at, size, [32]byte{}).open()
+		_, err := io.CopyBuffer(io.MultiWriter(whole, sum), from, buffer)
+		if err != nil {
+			group.Go(func() error { return err })
+		}
+		if err != nil || inner.Err() != nil {
+			break
+		}
+		sums.Write(sum.Sum(nil))
+		group.Go(func() error { return u.sendPart(inner, i, size, u.piece(at, size, [32]byte(sum.Sum(nil)))) })
+	}
+	if err := group.Wait(); err != nil || ctx.Err() != nil {
+		return first(err, ctx.Err())
+	}
+	u.all = fmt.Sprintf("%s-%d", base64.StdEncoding.EncodeToString(sums.Sum(nil)), len(u.parts))
+	return u.differ([32]byte(whole.Sum(nil)), u.sum)
+}
+
+// sendPart sends a part.
+func (u *upload) sendPart(ctx context.Context, i int, size int64, c call) error {
+	return u.do(ctx, c, func(ctx context.Context, core *minio.Core) error {
+		p, err := core.PutObjectPart(ctx, u.at.Bucket, u.key, u.id, i+1, c.open(), size, minio.PutObjectPartOptions{})
+		sum := base64.StdEncoding.EncodeToString(c.sum[:])
+		if p.ChecksumSHA256 != "" && p.ChecksumSHA256 != sum {
+			return u.fail(u.key, fmt.Errorf("part %d: %w", i+1, ErrCorrupt))
+		}
+		u.parts[i] = minio.CompletePart{PartNumber: i + 1, ETag: p.ETag, ChecksumSHA256: sum}
+		return err
+	})
+}
+
+// complete makes the parts an object, and returns its ETag. The answer may contain an error in spite of its status.
+func (u *upload) complete(ctx context.Context) (etag string, err error) {
+	var put minio.PutObjectOptions
+	u.opts.Only.add(&put)
+	var up minio.UploadInfo
+	err = u.do(ctx, call{key: u.key}, func(ctx context.Context, core *minio.Core) error {
+		up, err = core.CompleteMultipartUpload(ctx, u.at.Bucket, u.key, u.id, u.parts, put)
+		if late, ok := errors.AsType[minio.ErrorResponse](err); ok && late.Code != "" {
+			return fetch.Broken(errors.New(late.Code))
+		}
+		return err
+	})
+	if got := up.ChecksumSHA256; err == nil && strings.Contains(got, "-") && got != u.all {
+		err = u.discard(ctx, strings.TrimPrefix(u.key, u.at.under("")), up.ETag)
+	}
+	return up.ETag, err
+}
+
+// differ returns the error of contents that have another SHA-256 than they should have, or nil.
+func (u *upload) differ(got, want [32]byte) error {
+	if got == want {
+		return nil
+	}
+	return u.fail(u.key, fmt.Errorf("not uploaded: the contents have SHA-256 %x instead of %x", got, want))
+}
+
+// piece returns a call that sends a piece of the contents.
+func (u *upload) piece(at, size int64, sum [32]byte) call {
+	return call{key: u.key, sum: sum, sent: u.count, open: func() io.Reader {
+		return &contents{u, io.NewSectionReader(u.data, at, size), size, sha256.New(), sum}
+	}}
+}
+
+// contents are a piece of the contents of an upload. If they don't have the SHA-256, or end early, the last bytes aren't
+// read, so that the store doesn't get all of them. A SHA-256 of zero is unknown.
+type contents struct {
+	*upload
+	from io.Reader
+	left int64 // bytes that follow
+	hash hash.Hash
+	want [32]byte
+}
+
+// Read implements [io.Reader].
+func (c *contents) Read(p []byte) (int, error) {
+	n, err := c.from.Read(p)
+	c.left -= int64(n)
+	switch {
+	case err != nil && c.left > 0:
+		if errors.Is(err, io.EOF) {
+			err = io.ErrUnexpectedEOF
+		}
+		return 0, c.fail(c.key, fmt.Errorf("cannot read the contents: %w", err))
+	case c.want == [32]byte{}:
+		return n, err
+	}
+	c.hash.Write(p[:n])
+	if c.left > 0 {
+		return n, err
+	}
+	if failed := c.differ([32]byte(c.hash.Sum(nil)), c.want); failed != nil {
+		return 0, failed
+	}
+	return n, err
 }
