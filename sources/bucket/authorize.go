@@ -15,6 +15,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/minio/minio-go/v7/pkg/credentials"
 	"github.com/minio/minio-go/v7/pkg/s3utils"
 	"github.com/minio/minio-go/v7/pkg/signer"
 
@@ -37,8 +38,8 @@ func (b *Bucket) authorize() {
 	b.opts.Client.Authorize(root.String(), authorizer{b})
 }
 
-// Send implements [fetch.Authorizer]. A signature is valid for about 15 minutes, so each try has its own. If the credentials have
-// expired, or the bucket is in another region, the request is sent again.
+// Send implements [fetch.Authorizer]. A signature is valid for about 15 minutes, so each try has its own. If the
+// credentials have expired, or the bucket is in another region, the request is sent again.
 func (a authorizer) Send(req *http.Request, next http.RoundTripper) (*http.Response, error) {
 	if hasDots(req.URL.Path) {
 		return nil, &fetch.CredentialsError{Err: errDots}
@@ -85,12 +86,12 @@ func hasDots(path string) bool {
 }
 
 // signed returns a request with a signature, unless there are no credentials. It goes to the host of the region.
-func (a authorizer) signed(req *http.Request, keys Keys, region string) *http.Request {
+func (a authorizer) signed(req *http.Request, keys credentials.Value, region string) *http.Request {
 	req = req.Clone(req.Context())
 	req.URL.Host = a.urlOf("", region).Host
 	req.URL.RawPath = s3utils.EncodePath(req.URL.Path) // the signature is that of this form
 	req.Host = req.URL.Host
-	if keys.ID == "" {
+	if keys.AccessKeyID == "" {
 		req.Header.Del(payloadHeader)
 		return req
 	}
@@ -98,12 +99,12 @@ func (a authorizer) signed(req *http.Request, keys Keys, region string) *http.Re
 		none := sha256.Sum256(nil)
 		req.Header.Set(payloadHeader, hex.EncodeToString(none[:]))
 	}
-	return signer.SignV4(*req, keys.ID, keys.Secret, keys.Token, region)
+	return signer.SignV4(*req, keys.AccessKeyID, keys.SecretAccessKey, keys.SessionToken, region)
 }
 
-// readRefusal returns the code in an answer, and the region of the bucket, if the store returned them. It removes the credentials from
-// the answer, because some stores repeat them.
-func readRefusal(resp *http.Response, keys Keys) (code, region string) {
+// readRefusal returns the code in an answer, and the region of the bucket, if the store returned them. It removes the
+// credentials from the answer, because some stores repeat them.
+func readRefusal(resp *http.Response, keys credentials.Value) (code, region string) {
 	var said struct {
 		XMLName xml.Name `xml:"Error"`
 		Code    string
@@ -111,7 +112,7 @@ func readRefusal(resp *http.Response, keys Keys) (code, region string) {
 	}
 	body, _ := io.ReadAll(io.LimitReader(resp.Body, maxRefusal))
 	resp.Body.Close()
-	for _, secret := range []string{keys.ID, keys.Secret, keys.Token} {
+	for _, secret := range []string{keys.AccessKeyID, keys.SecretAccessKey, keys.SessionToken} {
 		if len(secret) >= shortSecret { // a shorter one is no secret, and part of other words
 			body = bytes.ReplaceAll(body, []byte(secret), []byte("…"))
 		}
@@ -183,23 +184,21 @@ func action(method string, query url.Values, inBucket bool) string {
 }
 
 // readAuthorities returns the certificates in the PEM file that AWS_CA_BUNDLE names.
-func readAuthorities(path string) (all []*x509.Certificate, err error) {
-	data, err := readLarge(path, maxBundle)
+func readAuthorities(path string) ([]*x509.Certificate, error) {
+	data, err := readFile(path, maxBundle)
 	if err != nil {
 		return nil, sources.WithHint(fmt.Errorf("AWS_CA_BUNDLE: %w", err), "correct AWS_CA_BUNDLE, or unset it")
 	}
+	var all []byte
 	for block, rest := pem.Decode(data); block != nil; block, rest = pem.Decode(rest) {
-		if block.Type != "CERTIFICATE" {
-			continue
+		if block.Type == "CERTIFICATE" {
+			all = append(all, block.Bytes...)
 		}
-		authority, err := x509.ParseCertificate(block.Bytes)
-		if err != nil {
-			return nil, fmt.Errorf("AWS_CA_BUNDLE: %s: certificate %d can't be read", path, len(all)+1)
-		}
-		all = append(all, authority)
 	}
-	if len(all) == 0 {
-		return nil, sources.WithHint(fmt.Errorf("AWS_CA_BUNDLE: %s contains no certificate", path), "name a file in PEM form")
+	authorities, err := x509.ParseCertificates(all)
+	if err != nil || len(authorities) == 0 {
+		err = fmt.Errorf("AWS_CA_BUNDLE: %s contains no certificate, or one that can't be read", path)
+		return nil, sources.WithHint(err, "name a file in PEM form")
 	}
-	return all, nil
+	return authorities, nil
 }

@@ -13,15 +13,24 @@ import (
 	"testing"
 	"time"
 
+	"github.com/minio/minio-go/v7/pkg/credentials"
+
 	"github.com/larder-cli/larder/sources"
 	"github.com/larder-cli/larder/sources/fetch"
 	"github.com/larder-cli/larder/sources/sourcetest"
 )
 
-// keysOf returns what a chain finds, with the service of EC2 at a URL.
-func keysOf(t *testing.T, env Environment, over http.RoundTripper) (Keys, error) {
+// keysOf returns what a chain finds, without the time until which it is valid.
+func keysOf(t *testing.T, env Environment, over http.RoundTripper) (credentials.Value, error) {
 	t.Helper()
-	return newChain(Options{Env: env, Client: fetch.New(fetch.Options{Transport: over})}).get(t.Context())
+	got, err := newChain(Options{Env: env, Client: fetch.New(fetch.Options{Transport: over})}).get(t.Context())
+	got.Expiration = time.Time{}
+	return got, err
+}
+
+// keys returns credentials.
+func keys(id, secret, token string) credentials.Value {
+	return credentials.Value{AccessKeyID: id, SecretAccessKey: secret, SessionToken: token}
 }
 
 // withMetadata makes a server the metadata service of EC2.
@@ -83,18 +92,18 @@ sso_session = me
 	env := Environment{CredentialsFile: file(t, files), ConfigFile: config, NoMetadata: true}
 	for _, tt := range []struct {
 		profile string
-		want    Keys
+		want    credentials.Value
 		region  string
 		err     string
 		hint    string
 	}{
-		{"", Keys{"AKIADEFAULT", "default/secret+key=", ""}, "eu-west-1", "", ""},
-		{"ci", Keys{"AKIACI", "ci-secret", "ci-token"}, "us-west-2", "", ""},
-		{"half", Keys{}, "", `credentials of the profile "half": the access key or the secret key is missing`, ""},
-		{"nothing", Keys{}, "", "", ""},
-		{"absent", Keys{}, "", `the profile "absent" does not exist in`, "aws configure --profile absent"},
-		{"assumed", Keys{}, "", `the profile "assumed" requires the AWS CLI to sign in`, `eval "$(aws configure export-credentials --profile assumed --format env)"`},
-		{"sso", Keys{}, "", `the profile "sso" requires the AWS CLI`, "export-credentials"},
+		{"", keys("AKIADEFAULT", "default/secret+key=", ""), "eu-west-1", "", ""},
+		{"ci", keys("AKIACI", "ci-secret", "ci-token"), "us-west-2", "", ""},
+		{"half", credentials.Value{}, "", `credentials of the profile "half": the access key or the secret key is missing`, ""},
+		{"nothing", credentials.Value{}, "", "", ""},
+		{"absent", credentials.Value{}, "", `the profile "absent" does not exist in`, "aws configure --profile absent"},
+		{"assumed", credentials.Value{}, "", `the profile "assumed" requires the AWS CLI to sign in`, `eval "$(aws configure export-credentials --profile assumed --format env)"`},
+		{"sso", credentials.Value{}, "", `the profile "sso" requires the AWS CLI`, "export-credentials"},
 	} {
 		env.Profile = tt.profile
 		got, err := keysOf(t, env, nil)
@@ -105,7 +114,7 @@ sso_session = me
 	}
 	// Without files, there are no credentials. A file that can't be read is an error.
 	got, err := keysOf(t, Environment{CredentialsFile: filepath.Join(t.TempDir(), "a"), NoMetadata: true}, nil)
-	sourcetest.Expect(t, got == Keys{} && err == nil, "%v, %v", got, err)
+	sourcetest.Expect(t, got == credentials.Value{} && err == nil, "%v, %v", got, err)
 	_, err = keysOf(t, Environment{CredentialsFile: t.TempDir(), NoMetadata: true}, nil)
 	sourcetest.Expect(t, err != nil, "reads a directory")
 }
@@ -114,7 +123,7 @@ func TestKeysInVariables(t *testing.T) {
 	env := Environment{AccessKeyID: "AKIAENV", SecretAccessKey: "secret", SessionToken: "token", CredentialsFile: file(t, files)}
 	got, err := keysOf(t, env, nil)
 	sourcetest.Check(t, err)
-	sourcetest.Equal(t, got, Keys{"AKIAENV", "secret", "token"})
+	sourcetest.Equal(t, got, keys("AKIAENV", "secret", "token"))
 	env.SecretAccessKey = ""
 	_, err = keysOf(t, env, nil)
 	sourcetest.Expect(t, err != nil && len(sources.Hints(err)) == 1, "got %v", err)
@@ -125,12 +134,12 @@ func TestKeysInVariables(t *testing.T) {
 func TestCredentialProcess(t *testing.T) {
 	sourcetest.SkipOnWindows(t, "the program is cat")
 	answer := file(t, strings.Replace(roleAnswer("AKIAPROC", time.Now().Add(time.Hour)), `"Token"`, `"SessionToken"`, 1))
-	run := func(command string) (Keys, error) {
+	run := func(command string) (credentials.Value, error) {
 		return keysOf(t, Environment{ConfigFile: file(t, "[default]\ncredential_process = "+command), NoMetadata: true}, nil)
 	}
 	got, err := run(`cat "` + answer + `"`)
 	sourcetest.Check(t, err)
-	sourcetest.Equal(t, got, Keys{"AKIAPROC", "secret-AKIAPROC", "token-AKIAPROC"})
+	sourcetest.Equal(t, got, keys("AKIAPROC", "secret-AKIAPROC", "token-AKIAPROC"))
 	for _, command := range []string{"false", "echo secret-text", `cat "open`, "/no/such/program"} {
 		_, err := run(command)
 		sourcetest.Expect(t, err != nil && !strings.Contains(err.Error(), "secret-text"), "%s: %v", command, err)
@@ -158,7 +167,7 @@ func TestWebIdentity(t *testing.T) {
 	}}
 	got, err := keysOf(t, env, sts)
 	sourcetest.Check(t, err)
-	sourcetest.Equal(t, got, Keys{"ASIAWEB", "s", "t"})
+	sourcetest.Equal(t, got, keys("ASIAWEB", "s", "t"))
 	sourcetest.Equal(t, form.Get("WebIdentityToken"), "eyJ.token.sig")
 	sourcetest.Equal(t, form.Get("RoleSessionName"), "larder")
 	status, body = 403, "<ErrorResponse><Error><Code>AccessDenied</Code><Message>eyJ.token.sig</Message></Error></ErrorResponse>"
@@ -178,7 +187,7 @@ func TestContainer(t *testing.T) {
 	env := Environment{ContainerURL: server.URL + "/v2", ContainerToken: "wrong", ContainerTokenFile: file(t, "container-token\n")}
 	got, err := keysOf(t, env, nil)
 	sourcetest.Check(t, err)
-	sourcetest.Equal(t, got.ID, "ASIAECS")
+	sourcetest.Equal(t, got.AccessKeyID, "ASIAECS")
 	env.ContainerTokenFile = ""
 	_, err = keysOf(t, env, nil)
 	sourcetest.Expect(t, err != nil && strings.Contains(err.Error(), "401"), "got %v", err)
@@ -210,7 +219,7 @@ func TestMetadata(t *testing.T) {
 	for range 3 {
 		got, err := c.get(t.Context())
 		sourcetest.Check(t, err)
-		sourcetest.Equal(t, got.ID, "ASIAEC2")
+		sourcetest.Equal(t, got.AccessKeyID, "ASIAEC2")
 	}
 	sourcetest.Equal(t, requests, 3)
 	sourcetest.Expect(t, c.renew(), "temporary credentials are not renewed")
@@ -222,7 +231,7 @@ func TestMetadata(t *testing.T) {
 	sourcetest.Equal(t, requests, 9)
 
 	got, err := keysOf(t, Environment{NoMetadata: true}, nil)
-	sourcetest.Expect(t, got == Keys{} && err == nil && requests == 9, "%v, %v, %d requests", got, err, requests)
+	sourcetest.Expect(t, got == credentials.Value{} && err == nil && requests == 9, "%v, %v, %d requests", got, err, requests)
 }
 
 // Elsewhere than on EC2, the search ends soon, and requests are anonymous.
@@ -232,7 +241,7 @@ func TestNoMetadata(t *testing.T) {
 	defer close(stop)
 	begun := time.Now()
 	got, err := keysOf(t, Environment{}, nil)
-	sourcetest.Expect(t, got == Keys{} && err == nil, "%v, %v", got, err)
+	sourcetest.Expect(t, got == credentials.Value{} && err == nil, "%v, %v", got, err)
 	sourcetest.Expect(t, time.Since(begun) < 3*time.Second, "took %s", time.Since(begun))
 }
 
