@@ -3,11 +3,11 @@ package bucket
 import (
 	"errors"
 	"fmt"
-	"net/netip"
-	"regexp"
 	"strings"
 	"unicode"
 	"unicode/utf8"
+
+	"github.com/minio/minio-go/v7/pkg/s3utils"
 
 	"github.com/larder-cli/larder/sources"
 )
@@ -28,8 +28,6 @@ type Location struct {
 // String returns the location as a URL, s3://BUCKET/PREFIX.
 func (l Location) String() string { return scheme + strings.TrimSuffix(l.Bucket+"/"+l.Prefix, "/") }
 
-var bucketName = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._-]{1,61}[A-Za-z0-9]$`)
-
 // ParseURL parses s3://BUCKET/PREFIX. As in other tools, the prefix is plain
 // text: %20 in it is not a space. Errors don't quote user information.
 func ParseURL(text string) (Location, error) {
@@ -37,7 +35,6 @@ func ParseURL(text string) (Location, error) {
 		return Location{}, malformed("not an s3:// URL: %s", text)
 	}
 	bucket, prefix, _ := strings.Cut(text[len(scheme):], "/")
-	_, isIP := netip.ParseAddr(bucket)
 	switch {
 	case strings.Contains(bucket, "@"):
 		return Location{}, sources.WithHint(errors.New("an s3:// URL can't contain credentials"),
@@ -50,7 +47,7 @@ func ParseURL(text string) (Location, error) {
 	case strings.Contains(bucket, ":"):
 		return Location{}, sources.WithHint(fmt.Errorf("%s: a bucket has no port", text),
 			"write s3://BUCKET/PREFIX, and the address of the server in --endpoint")
-	case !bucketName.MatchString(bucket), strings.Contains(bucket, ".."), isIP == nil:
+	case s3utils.CheckValidBucketName(bucket) != nil:
 		return Location{}, malformed("%s: %q is not the name of a bucket", text, bucket)
 	}
 	l := Location{bucket, strings.TrimSuffix(prefix, "/")}

@@ -168,11 +168,10 @@ func (u *upload) sendParts(ctx context.Context) error {
 func (u *upload) sendPart(ctx context.Context, i int, size int64, c call) error {
 	return u.do(ctx, c, func(ctx context.Context, core *minio.Core) error {
 		p, err := core.PutObjectPart(ctx, u.at.Bucket, u.key, u.id, i+1, c.open(), size, minio.PutObjectPartOptions{})
-		sum := base64.StdEncoding.EncodeToString(c.sum[:])
-		if p.ChecksumSHA256 != "" && p.ChecksumSHA256 != sum {
+		if sum, ok := storeSum(p.ChecksumSHA256); ok && sum != c.sum {
 			return u.fail(u.key, fmt.Errorf("part %d: %w", i+1, ErrCorrupt))
 		}
-		u.parts[i] = minio.CompletePart{PartNumber: i + 1, ETag: p.ETag, ChecksumSHA256: sum}
+		u.parts[i] = minio.CompletePart{PartNumber: i + 1, ETag: p.ETag, ChecksumSHA256: p.ChecksumSHA256}
 		return err
 	})
 }
