@@ -171,8 +171,6 @@ func action(method string, query url.Values, inBucket bool) string {
 		return "s3:ListBucketMultipartUploads"
 	case inBucket:
 		return "s3:ListBucket"
-	case query.Has("uploadId") && method == http.MethodGet:
-		return "s3:ListMultipartUploadParts"
 	case query.Has("uploadId") && method == http.MethodDelete:
 		return "s3:AbortMultipartUpload"
 	case method == http.MethodDelete:

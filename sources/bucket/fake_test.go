@@ -1,6 +1,7 @@
 package bucket_test
 
 import (
+	"bytes"
 	"context"
 	"crypto/sha256"
 	"encoding/base64"
@@ -40,6 +41,7 @@ type fake struct {
 type object struct {
 	data   []byte
 	header http.Header
+	key    string // of an unfinished upload
 }
 
 func (o *object) etag() string {
@@ -114,7 +116,7 @@ func (f *fake) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	o := &object{body, r.Header}
+	o := &object{body, r.Header, key}
 	old := f.objects[key]
 	id := query.Get("uploadId")
 	switch {
@@ -123,7 +125,11 @@ func (f *fake) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		f.uploads[id], f.parts[id] = o, map[string][]byte{}
 		fmt.Fprintf(w, "<InitiateMultipartUploadResult><UploadId>%s</UploadId></InitiateMultipartUploadResult>", id)
 	case query.Has("uploads"):
-		fmt.Fprint(w, "<ListMultipartUploadsResult></ListMultipartUploadsResult>")
+		fmt.Fprint(w, "<ListMultipartUploadsResult>")
+		for id, o := range f.uploads {
+			fmt.Fprintf(w, "<Upload><Key>%s</Key><UploadId>%s</UploadId></Upload>", o.key, id)
+		}
+		fmt.Fprint(w, "</ListMultipartUploadsResult>")
 	case id != "" && f.uploads[id] == nil:
 		refuse(w, 404, "NoSuchUpload", "")
 	case id != "" && r.Method == "PUT":
@@ -131,8 +137,7 @@ func (f *fake) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("ETag", strconv.Quote(o.etag()))
 	case id != "" && r.Method == "DELETE":
 		delete(f.uploads, id)
-	case id != "" && r.Method == "GET":
-		fmt.Fprint(w, "<ListPartsResult></ListPartsResult>")
+		w.WriteHeader(204)
 	case id != "":
 		var request struct {
 			Part []struct{ PartNumber string }
@@ -166,6 +171,18 @@ func (f *fake) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
+// upload uploads the object "a", which has one part unless it is large.
+func upload(t *testing.T, b *bucket.Bucket, data []byte, only bucket.Condition) error {
+	opts := bucket.UploadOptions{WriteOptions: bucket.WriteOptions{Only: only}}
+	_, err := b.Upload(t.Context(), "a", bytes.NewReader(data), int64(len(data)), sha256.Sum256(data), opts)
+	return err
+}
+
+// completes reports whether a request is to complete an upload in parts.
+func completes(r *http.Request) bool {
+	return r.Method == http.MethodPost && r.URL.Query().Has("uploadId")
+}
+
 // refuse answers with an error.
 func refuse(w http.ResponseWriter, status int, code, message string) {
 	w.WriteHeader(status)
@@ -191,5 +208,5 @@ func (f *fake) count() int {
 func (f *fake) put(key, text string) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	f.objects[key] = &object{[]byte(text), http.Header{}}
+	f.objects[key] = &object{data: []byte(text), header: http.Header{}}
 }

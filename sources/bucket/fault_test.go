@@ -2,12 +2,10 @@ package bucket_test
 
 import (
 	"bytes"
-	"context"
 	"crypto/sha256"
 	"errors"
 	"fmt"
 	"io"
-	"net"
 	"net/http"
 	"net/http/httptest"
 	"strconv"
@@ -67,29 +65,6 @@ func TestTemporaryErrorsAreRetried(t *testing.T) {
 	}
 }
 
-func TestTriesAreBounded(t *testing.T) {
-	f := newFake(t)
-	b := f.open(f.options(), func(_ int, w http.ResponseWriter, _ *http.Request) bool { w.WriteHeader(503); return true })
-	_, err := b.Head(t.Context(), "a")
-	sourcetest.Equal(t, err.Error(), "s3://mirror/p/a: 503 Service Unavailable (6 tries)")
-	sourcetest.Equal(t, f.count(), 6)
-
-	opts := f.options()
-	opts.Sleep = nil
-	f.fault = nil
-	b = f.open(opts, func(_ int, w http.ResponseWriter, _ *http.Request) bool {
-		w.Header().Set("Retry-After", "100")
-		w.WriteHeader(503)
-		return true
-	})
-	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
-	defer cancel()
-	begun := time.Now()
-	_, err = b.Head(ctx, "a")
-	sourcetest.ErrorIs(t, err, context.DeadlineExceeded)
-	sourcetest.Expect(t, time.Since(begun) < 5*time.Second, "took %s", time.Since(begun))
-}
-
 // Errors that a retry can't help, with what they match and their hints.
 func TestFinalErrors(t *testing.T) {
 	for _, tt := range []struct {
@@ -133,74 +108,31 @@ func TestFinalErrors(t *testing.T) {
 	}
 }
 
-// stall reads nothing and answers nothing until the client has given up.
-func stall(_ int, _ http.ResponseWriter, r *http.Request) bool {
-	select {
-	case <-r.Context().Done():
-	case <-time.After(3 * time.Second):
-	}
-	return true
-}
-
-func TestStalls(t *testing.T) {
-	for name, answer := range map[string]fault{
-		"no answer": stall,
-		"half an answer": func(n int, w http.ResponseWriter, r *http.Request) bool {
-			w.Header().Set("Content-Length", "100")
-			_, _ = w.Write([]byte("half"))
-			w.(http.Flusher).Flush()
-			return stall(n, w, r)
-		},
-		"drops": func(_ int, w http.ResponseWriter, r *http.Request) bool {
-			for range 1000 {
-				_, _ = w.Write([]byte("."))
-				w.(http.Flusher).Flush()
-				if r.Context().Err() != nil {
-					break
-				}
-				time.Sleep(20 * time.Millisecond)
-			}
-			return true
-		},
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			f := newFake(t)
-			opts := f.options()
-			opts.Timeout, opts.Tries = 100*time.Millisecond, 2
-			b := f.open(opts, answer)
-			begun := time.Now()
-			_, _, err := b.Get(t.Context(), "a", 10000)
-			sourcetest.ErrorIs(t, err, fetch.ErrStalled)
-			sourcetest.Expect(t, time.Since(begun) < 5*time.Second, "took %s", time.Since(begun))
-			sourcetest.Equal(t, f.count(), 2)
-		})
-	}
-}
-
-// An upload may be slower than the timeout while it makes progress, but not stall.
-func TestSlowUpload(t *testing.T) {
-	data := random(12 << 20)
-	upload := func(f *fake, timeout time.Duration, answer fault) error {
-		opts := f.options()
-		opts.Timeout, opts.Tries = timeout, 1
-		b := f.open(opts, answer)
-		_, err := b.Upload(t.Context(), "a", bytes.NewReader(data), int64(len(data)), sha256.Sum256(data), bucket.UploadOptions{})
-		return err
-	}
-	slow := func(_ int, _ http.ResponseWriter, r *http.Request) bool {
+// A store that sends almost nothing is given up, and one that receives slowly isn't.
+func TestSlowStores(t *testing.T) {
+	f := newFake(t)
+	opts := f.options()
+	opts.Timeout, opts.Tries = 300*time.Millisecond, 2
+	b := f.open(opts, func(n int, w http.ResponseWriter, r *http.Request) bool {
 		for r.Method == http.MethodPut {
 			if _, err := io.CopyN(io.Discard, r.Body, 1<<20); err != nil {
-				break
+				return true
 			}
-			time.Sleep(100 * time.Millisecond)
+			time.Sleep(50 * time.Millisecond)
+		}
+		for r.Context().Err() == nil {
+			_, _ = w.Write([]byte("."))
+			w.(http.Flusher).Flush()
+			time.Sleep(20 * time.Millisecond)
 		}
 		return true
-	}
-	sourcetest.Check(t, upload(newFake(t), 500*time.Millisecond, slow))
+	})
 	begun := time.Now()
-	sourcetest.ErrorIs(t, upload(newFake(t), 500*time.Millisecond, stall), fetch.ErrStalled)
-	sourcetest.Expect(t, time.Since(begun) < 3*time.Second, "took %s", time.Since(begun))
+	_, _, err := b.Get(t.Context(), "a", 10000)
+	sourcetest.ErrorIs(t, err, fetch.ErrStalled)
+	sourcetest.Expect(t, time.Since(begun) < 5*time.Second && f.count() == 2, "took %s, and %d requests", time.Since(begun), f.count())
+	_, err = b.Put(t.Context(), "a", random(12<<20), bucket.WriteOptions{})
+	sourcetest.Check(t, err)
 }
 
 // The store takes a conditional write, but the answer is lost.
@@ -223,23 +155,62 @@ func TestLostAnswer(t *testing.T) {
 	sourcetest.ErrorIs(t, err, bucket.ErrChanged)
 }
 
-// The answer to the completion of an upload is lost, so the next try finds no upload.
-func TestLostCompletion(t *testing.T) {
+// Only the parts that fail are sent again, progress counts what has arrived, and what a killed program has left is removed.
+func TestPartsFail(t *testing.T) {
 	f := newFake(t)
-	lost := false
+	failed := map[string]int{}
 	b := f.open(f.options(), func(_ int, w http.ResponseWriter, r *http.Request) bool {
-		if r.Method != http.MethodPost || !r.URL.Query().Has("uploadId") || lost {
-			return false
+		part := r.URL.Query().Get("partNumber")
+		f.mu.Lock()
+		failed[part]++
+		n := failed[part]
+		f.mu.Unlock()
+		fails := part == "2" && n == 1 || part == "3" && n < 3
+		if fails {
+			_, _ = io.CopyN(io.Discard, r.Body, 3<<20)
+			if part == "2" {
+				cut(w)
+			} else {
+				refuse(w, 503, "SlowDown", "")
+			}
 		}
-		lost = true
-		f.ServeHTTP(httptest.NewRecorder(), r)
-		cut(w)
-		return true
+		return fails
 	})
-	data := random(20 << 20)
-	_, err := b.Upload(t.Context(), "a", bytes.NewReader(data), int64(len(data)), sha256.Sum256(data), bucket.UploadOptions{})
+	f.uploads["old"] = &object{key: "p/a"}
+	f.uploads["other"] = &object{key: "p/ab"}
+	data := random(70 << 20)
+	var last, most int64
+	etag, err := b.Upload(t.Context(), "a", bytes.NewReader(data), int64(len(data)), sha256.Sum256(data), bucket.UploadOptions{
+		Progress: func(n int64) { last, most = n, max(most, n) },
+	})
 	sourcetest.Check(t, err)
-	sourcetest.Expect(t, lost && bytes.Equal(f.objects["p/a"].data, data), "lost %v", lost)
+	sourcetest.Expect(t, bytes.Equal(f.objects["p/a"].data, data) && etag == f.objects["p/a"].etag(), "other contents")
+	sourcetest.Expect(t, last == int64(len(data)) && most == last, "progress is %d, and was %d", last, most)
+	sourcetest.Expect(t, failed["1"] == 1 && failed["2"] == 2 && failed["3"] == 3 && failed["5"] == 1, "sent %v", failed)
+	sourcetest.Expect(t, f.uploads["old"] == nil && len(f.uploads) == 1, "%d unfinished uploads", len(f.uploads))
+}
+
+// The answer to the completion of an upload is lost, so the next try finds no upload, or it is an error in spite of its
+// status.
+func TestCompletionFails(t *testing.T) {
+	data := random(20 << 20)
+	for name, answer := range map[string]func(f *fake, w http.ResponseWriter, r *http.Request){
+		"lost": func(f *fake, w http.ResponseWriter, r *http.Request) { f.ServeHTTP(httptest.NewRecorder(), r); cut(w) },
+		"late": func(_ *fake, w http.ResponseWriter, _ *http.Request) { refuse(w, 200, "InternalError", "") },
+	} {
+		f := newFake(t)
+		failed := false
+		b := f.open(f.options(), func(_ int, w http.ResponseWriter, r *http.Request) bool {
+			if !completes(r) || failed {
+				return false
+			}
+			failed = true
+			answer(f, w, r)
+			return true
+		})
+		sourcetest.Check(t, upload(t, b, data, bucket.Condition{}))
+		sourcetest.Expect(t, failed && bytes.Equal(f.objects["p/a"].data, data) && len(f.events) == 1, "%s: %d events", name, len(f.events))
+	}
 }
 
 // A store refuses a large request before it has read it, and ends the connection, so that its answer can't be read.
@@ -251,33 +222,14 @@ func TestUnreadableAnswers(t *testing.T) {
 		b := f.open(f.options(), func(_ int, w http.ResponseWriter, r *http.Request) bool {
 			if r.Method == http.MethodPut {
 				f.mu.Lock()
-				f.objects["p/a"] = &object{data[:size], http.Header{"X-Amz-Meta-Sha256": {fmt.Sprintf("%x", sum)}}}
+				f.objects["p/a"] = &object{data: data[:size], header: http.Header{"X-Amz-Meta-Sha256": {fmt.Sprintf("%x", sum)}}}
 				f.mu.Unlock()
 				cut(w)
 			}
 			return r.Method == http.MethodPut
 		})
-		_, err := b.Upload(t.Context(), "a", bytes.NewReader(data), int64(len(data)), sum, bucket.UploadOptions{WriteOptions: bucket.WriteOptions{Only: bucket.NotExisting}})
-		sourcetest.ErrorIs(t, err, want)
+		sourcetest.ErrorIs(t, upload(t, b, data, bucket.NotExisting), want)
 	}
-}
-
-// An error in an answer of 200 is an error.
-func TestLateError(t *testing.T) {
-	f := newFake(t)
-	late := false
-	b := f.open(f.options(), func(_ int, w http.ResponseWriter, r *http.Request) bool {
-		if r.Method != http.MethodPost || !r.URL.Query().Has("uploadId") || late {
-			return false
-		}
-		late = true
-		refuse(w, 200, "InternalError", "")
-		return true
-	})
-	data := random(20 << 20)
-	_, err := b.Upload(t.Context(), "a", bytes.NewReader(data), int64(len(data)), sha256.Sum256(data), bucket.UploadOptions{})
-	sourcetest.Check(t, err)
-	sourcetest.Equal(t, len(f.events), 1)
 }
 
 // A store that stores other contents than it receives has no object in the end.
@@ -285,24 +237,21 @@ func TestWrongChecksum(t *testing.T) {
 	for _, size := range []int{1 << 20, 20 << 20} {
 		f := newFake(t)
 		b := f.open(f.options(), func(_ int, w http.ResponseWriter, r *http.Request) bool {
-			completes := r.Method == http.MethodPost && r.URL.Query().Has("uploadId")
-			if !completes && (r.Method != http.MethodPut || r.URL.RawQuery != "") {
+			if !completes(r) && (r.Method != http.MethodPut || r.URL.RawQuery != "") {
 				return false
 			}
 			f.put("p/a", "other")
 			etag := f.objects["p/a"].etag()
 			w.Header().Set("ETag", strconv.Quote(etag))
 			w.Header().Set("X-Amz-Checksum-Sha256", strings.Repeat("A", 43)+"=")
-			if completes {
+			if completes(r) {
 				fmt.Fprintf(w, "<CompleteMultipartUploadResult><Bucket>mirror</Bucket><ETag>%s</ETag><ChecksumSHA256>AAAA-2</ChecksumSHA256></CompleteMultipartUploadResult>", etag)
 			} else {
 				_, _ = io.Copy(io.Discard, r.Body)
 			}
 			return true
 		})
-		data := random(size)
-		_, err := b.Upload(t.Context(), "a", bytes.NewReader(data), int64(size), sha256.Sum256(data), bucket.UploadOptions{})
-		sourcetest.ErrorIs(t, err, bucket.ErrCorrupt)
+		sourcetest.ErrorIs(t, upload(t, b, random(size), bucket.Condition{}), bucket.ErrCorrupt)
 		sourcetest.Equal(t, len(f.objects), 0)
 	}
 }
@@ -439,34 +388,6 @@ func TestURLsWithDots(t *testing.T) {
 		sourcetest.Expect(t, err != nil && strings.Contains(err.Error(), `a part "." or ".."`), "%s: %v", path, err)
 	}
 	sourcetest.Equal(t, f.count(), 1, "requests, with that of Open")
-}
-
-// A directory that a console has created is no object.
-func TestDirectoriesAreSkipped(t *testing.T) {
-	f := newFake(t)
-	b := f.open(f.options(), once(func(w http.ResponseWriter, _ *http.Request) {
-		fmt.Fprint(w, "<ListBucketResult><EncodingType>url</EncodingType><Contents><Key>p/</Key></Contents><Contents><Key>p/a%2Bb+c</Key></Contents></ListBucketResult>")
-	}))
-	sourcetest.EqualSlices(t, list(t, b, ""), []string{"a+b c"})
-}
-
-func TestUnreachable(t *testing.T) {
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	sourcetest.Check(t, err)
-	listener.Close()
-	f := newFake(t)
-	opts := f.at(f.options())
-	opts.Endpoint = "https://" + listener.Addr().String()
-	_, err = bucket.Open(t.Context(), bucket.Location{Bucket: "mirror"}, opts)
-	unreachable, ok := errors.AsType[*fetch.UnreachableError](err)
-	sourcetest.Require(t, ok && unreachable.Host == listener.Addr().String(), "got %v", err)
-	sourcetest.Expect(t, strings.HasPrefix(err.Error(), "s3://mirror: cannot reach 127.0.0.1:"), "got %v", err)
-	sourcetest.Equal(t, len(f.events), 1)
-
-	opts = f.at(fetch.Options{})
-	_, err = bucket.Open(t.Context(), bucket.Location{Bucket: "mirror"}, opts)
-	hints := sources.Hints(err)
-	sourcetest.Expect(t, len(hints) == 1 && strings.Contains(hints[0], "ca_file"), "%v, hints %q", err, hints)
 }
 
 // The most probable mistake is a missing or a wrong endpoint.
@@ -606,7 +527,7 @@ func TestUploadFails(t *testing.T) {
 			}
 			return fails
 		})
-		_, err := b.Upload(t.Context(), "a", bytes.NewReader(data), int64(len(data)), sha256.Sum256(data), bucket.UploadOptions{})
+		err := upload(t, b, data, bucket.Condition{})
 		sourcetest.Expect(t, err != nil && (tt.want == nil || errors.Is(err, tt.want)), "%+v: %v", tt, err)
 		sourcetest.Expect(t, len(f.objects) == 0 && len(f.uploads) == tt.left, "%+v: %d objects, %d uploads", tt, len(f.objects), len(f.uploads))
 	}
