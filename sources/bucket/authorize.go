@@ -29,15 +29,6 @@ const payloadHeader = "X-Amz-Content-Sha256"
 // An authorizer signs the requests to a bucket.
 type authorizer struct{ *Bucket }
 
-// authorize makes the client sign the requests to the bucket in its region.
-func (b *Bucket) authorize() {
-	root := b.urlOf("", b.currentRegion())
-	if len(b.authorities) > 0 {
-		b.opts.Client.Trust(root, b.authorities)
-	}
-	b.opts.Client.Authorize(root.String(), authorizer{b})
-}
-
 // Send implements [fetch.Authorizer]. A signature is valid for about 15 minutes, so each try has its own. If the
 // credentials have expired, or the bucket is in another region, the request is sent again.
 func (a authorizer) Send(req *http.Request, next http.RoundTripper) (*http.Response, error) {

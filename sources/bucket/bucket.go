@@ -24,7 +24,6 @@ import (
 	"net/url"
 	"regexp"
 	"strings"
-	"sync"
 	"sync/atomic"
 
 	"github.com/minio/minio-go/v7/pkg/s3utils"
@@ -50,10 +49,8 @@ type Bucket struct {
 	chain    *chain
 
 	authorities   []*x509.Certificate   // of the file in AWS_CA_BUNDLE
+	region        atomic.Value          // a string
 	unconditional atomic.Pointer[Error] // of a conditional write, if the store has none
-
-	mu     sync.Mutex
-	region string
 }
 
 // Open returns the bucket of a location, after one request. It learns the
@@ -75,25 +72,23 @@ func Open(ctx context.Context, at Location, opts Options) (*Bucket, error) {
 // prepare is Open without the request.
 func prepare(at Location, opts Options) (*Bucket, error) {
 	b := &Bucket{at: at, opts: opts, chain: newChain(opts)}
-	if b.region = b.chain.region(); b.region != "" && !validRegion(b.region) {
-		return nil, sources.WithHint(fmt.Errorf("%q is not the name of a region", b.region), "name one such as eu-central-1")
+	region := first(b.chain.region(), defaultRegion)
+	if !validRegion(region) {
+		return nil, sources.WithHint(fmt.Errorf("%q is not the name of a region", region), "name one such as eu-central-1")
 	}
+	var err error
 	if opts.Endpoint != "" {
-		u, err := ParseEndpoint(opts.Endpoint)
-		if err != nil {
+		if b.endpoint, err = ParseEndpoint(opts.Endpoint); err != nil {
 			return nil, err
 		}
-		b.endpoint = u
-		b.region = first(s3utils.GetRegionFromURL(*u), b.region)
+		region = first(s3utils.GetRegionFromURL(*b.endpoint), region)
 	}
-	b.region = first(b.region, defaultRegion)
-	if bundle := opts.Env.CABundle; bundle != "" {
-		var err error
-		if b.authorities, err = readAuthorities(bundle); err != nil {
+	if opts.Env.CABundle != "" {
+		if b.authorities, err = readAuthorities(opts.Env.CABundle); err != nil {
 			return nil, err
 		}
 	}
-	b.authorize()
+	b.setRegion(region)
 	return b, nil
 }
 
@@ -134,18 +129,16 @@ var region = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9-]{0,62}$`)
 // server could choose the host that gets the next request.
 func validRegion(text string) bool { return region.MatchString(text) }
 
-func (b *Bucket) currentRegion() string {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.region
-}
+func (b *Bucket) currentRegion() string { return b.region.Load().(string) }
 
-// setRegion changes the region of the bucket, as the store returned it.
+// setRegion sets the region of the bucket, and makes the client sign the requests to the bucket there.
 func (b *Bucket) setRegion(region string) {
-	b.mu.Lock()
-	b.region = region
-	b.mu.Unlock()
-	b.authorize()
+	b.region.Store(region)
+	root := b.urlOf("", region)
+	if len(b.authorities) > 0 {
+		b.opts.Client.Trust(root, b.authorities)
+	}
+	b.opts.Client.Authorize(root.String(), authorizer{b})
 }
 
 // URL returns the URL of an object, without a signature. The name may be that

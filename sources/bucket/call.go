@@ -60,7 +60,6 @@ func (w *wire) RoundTrip(from *http.Request) (*http.Response, error) {
 	req.URL, req.Host = w.urlOf(w.key, w.currentRegion()), ""
 	req.URL.RawQuery = from.URL.RawQuery
 	req.Header.Del("User-Agent")
-	req.Header.Del("Cookie")
 	req.Header.Set("Accept-Encoding", "identity")
 	if w.open != nil {
 		req.Header.Set("X-Amz-Checksum-Sha256", base64.StdEncoding.EncodeToString(w.sum[:]))
@@ -79,6 +78,9 @@ func (w *wire) RoundTrip(from *http.Request) (*http.Response, error) {
 		req.Body, _ = req.GetBody()
 	}
 	resp, err := w.opts.Client.RoundTrip(req)
+	if err == nil {
+		resp.Header.Del("Expires") // minio-go reads no object with an invalid one
+	}
 	if err != nil || w.key != "" || resp.StatusCode != http.StatusOK {
 		return resp, err
 	}

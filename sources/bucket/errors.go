@@ -37,16 +37,17 @@ type Error struct {
 	Code    string // the store's name for the error, such as NoSuchKey; empty if there is none
 	Err     error  // of the answer, or why there was none
 
-	kind   error        // such as ErrChanged; nil for others
-	failed *fetch.Error // nil if no request failed
+	kind   error // such as ErrChanged; nil for others
+	tries  int   // 0 if no request failed
+	shared bool  // whether other requests to the store probably fail as well
 }
 
 func (e *Error) Error() string {
 	text := e.Subject + ": " + e.reason()
-	if e.tries() < 2 || e.kind != nil {
+	if e.tries < 2 || e.kind != nil {
 		return text
 	}
-	return fmt.Sprintf("%s (%d tries)", text, e.tries())
+	return fmt.Sprintf("%s (%d tries)", text, e.tries)
 }
 
 // reason returns the text of the error without its subject.
@@ -70,26 +71,18 @@ func (e *Error) Unwrap() error { return e.Err }
 // Cause returns what is wrong with the store, which other requests to it share. It is empty if only this request may
 // have failed.
 func (e *Error) Cause() string {
-	shared := e.failed != nil && e.failed.Cause() != ""
 	kinds := []error{fetch.ErrUnauthorized, ErrFull, ErrNoConditions}
-	if !shared && e.Code != "NoSuchBucket" && !slices.Contains(kinds, e.kind) {
+	if !e.shared && e.Code != "NoSuchBucket" && !slices.Contains(kinds, e.kind) {
 		return ""
 	}
 	bucket, _, _ := strings.Cut(e.Subject[len(scheme):], "/")
 	return scheme + bucket + ": " + e.reason()
 }
 
-func (e *Error) tries() int {
-	if e.failed == nil {
-		return 0
-	}
-	return e.failed.Tries
-}
-
 // unanswered reports whether a store has ended the connections of all tries without an answer. It may have refused them:
 // a store that refuses a request before it has received all of it may end the connection before the answer can be read.
 func (e *Error) unanswered() bool {
-	return e.failed != nil && refusalIn(e) == nil && !unreachable(e) && !errors.Is(e, fetch.ErrStalled)
+	return e.tries > 0 && refusalIn(e) == nil && !unreachable(e) && !errors.Is(e, fetch.ErrStalled)
 }
 
 // unreachable reports whether an error is the failure to connect to the store.
@@ -120,7 +113,7 @@ func (b *Bucket) failure(ctx context.Context, key string, err error) error {
 		return sources.WithHint(e, "check the endpoint: %s", b.URL("").Host)
 	}
 	e := b.fail(key, failed.Err)
-	e.failed = failed
+	e.tries, e.shared = failed.Tries, failed.Cause() != ""
 	refusal := refusalIn(err)
 	if refusal != nil {
 		e.Code, e.kind = b.codeOf(refusal), b.kind(refusal)

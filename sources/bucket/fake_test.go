@@ -164,6 +164,7 @@ func (f *fake) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		refuse(w, 404, "NoSuchKey", "")
 	default:
 		w.Header().Set("ETag", strconv.Quote(old.etag()))
+		w.Header().Set("Expires", "0")
 		w.Header().Set("Last-Modified", time.Now().UTC().Format(http.TimeFormat))
 		w.Header().Set("Content-Length", fmt.Sprint(len(old.data)))
 		w.Header().Set("X-Amz-Meta-Sha256", old.header.Get("X-Amz-Meta-Sha256"))

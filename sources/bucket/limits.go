@@ -19,6 +19,7 @@ const (
 	maxSending  = 4                // parts that are sent at the same time
 	readAtOnce  = 64 << 10         // bytes, while contents are hashed; more than that leaves the caches of the processor
 	undoTimeout = 30 * time.Second // for removing what a failed write left, even if the context is done
+	maxAborted  = 1000             // unfinished uploads that are removed before another one
 	maxDeletes  = 16               // objects that are removed at the same time
 )
 

@@ -228,7 +228,7 @@ func (b *Bucket) put(ctx context.Context, name string, c call, size int64, opts 
 // settle returns the result of a write that has failed. If an answer was lost, it may have succeeded.
 func (b *Bucket) settle(ctx context.Context, name string, size int64, sum [32]byte, only Condition, failed error) (etag string, err error) {
 	e, ok := errors.AsType[*Error](failed)
-	if !ok || !e.unanswered() && (e.tries() < 2 || e.kind != ErrChanged && e.Code != "NoSuchUpload") {
+	if !ok || !e.unanswered() && (e.tries < 2 || e.kind != ErrChanged && e.Code != "NoSuchUpload") {
 		return "", failed
 	}
 	info, err := b.Head(ctx, name)

@@ -116,7 +116,7 @@ func (u *upload) abortOthers(ctx context.Context) error {
 		all, err = core.ListMultipartUploads(ctx, u.at.Bucket, u.key, "", "", "", 0) // its uploads come first
 		return err
 	})
-	for _, other := range all.Uploads {
+	for _, other := range all.Uploads[:min(len(all.Uploads), maxAborted)] {
 		if err == nil && other.Key == u.key {
 			err = u.abort(ctx, other.UploadID)
 		}
