@@ -118,13 +118,15 @@ func (a authorizer) Hint(refusal *fetch.StatusError) string {
 	code := a.codeOf(refusal)
 	switch kind := a.kind(refusal); {
 	case errors.Is(kind, ErrNoConditions):
-		return "use a store with conditional writes, or update it; without them, copy the mirror with another tool, one copy at a time"
+		return "use a store with conditional writes, or update it; " +
+			"without them, copy the mirror with another tool, one copy at a time"
 	case errors.Is(kind, ErrFull):
 		return "remove objects, or raise the quota of the bucket"
 	case errors.Is(kind, fetch.ErrUnauthorized):
 		return a.unauthorized(refusal, code)
 	case code == "" && refusal.Code == http.StatusNotFound && a.endpoint != nil:
-		return fmt.Sprintf("name the URL of an S3-compatible store in --endpoint or AWS_ENDPOINT_URL_S3: %s doesn't answer like one", a.endpoint.Host)
+		return fmt.Sprintf("name the URL of an S3-compatible store in --endpoint or AWS_ENDPOINT_URL_S3: "+
+			"%s doesn't answer like one", a.endpoint.Host)
 	case code == "NoSuchBucket" && a.endpoint == nil:
 		return "create the bucket, or name the store that has it in --endpoint"
 	case code == "NoSuchBucket":

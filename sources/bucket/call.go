@@ -26,16 +26,18 @@ type call struct {
 
 	// These are for the contents of an object. minio-go makes the other bodies, and they are read into memory.
 	open func() io.Reader // returns the contents from the beginning
+	size int64            // in bytes
 	sum  [32]byte         // their SHA-256, which the store verifies
 	sent func(n int64)    // see [fetch.Call]
 }
 
 // do calls f until its request succeeds, fails for good, or has failed too often. The errors of minio-go are replaced.
 func (b *Bucket) do(ctx context.Context, c call, f func(ctx context.Context, core *minio.Core) error) error {
-	of := fetch.Call{URL: b.urlOf(c.key, b.currentRegion()).String(), Limit: first(c.limit, maxXML), Stay: true, Sent: c.sent}
+	at := b.urlOf(c.key, b.currentRegion()).String()
+	of := fetch.Call{URL: at, Limit: first(c.limit, maxXML), Stay: true, Sent: c.sent}
 	err := b.opts.Client.Call(ctx, of, func(ctx context.Context) error {
 		core, err := minio.NewCore("store.invalid", &minio.Options{
-			Transport: &wire{b, c, ctx}, Secure: true, Creds: credentials.NewStatic("", "", "", credentials.SignatureAnonymous),
+			Transport: &wire{b, c, ctx}, Creds: credentials.NewStatic("", "", "", credentials.SignatureAnonymous),
 			Region: defaultRegion, BucketLookup: minio.BucketLookupPath, MaxRetries: 1,
 		})
 		if err != nil {
@@ -46,8 +48,8 @@ func (b *Bucket) do(ctx context.Context, c call, f func(ctx context.Context, cor
 	return b.failure(ctx, c.key, err)
 }
 
-// A wire is the transport of minio-go for one call. It sends the request to the URL of the object as this package writes
-// it, with the checksum of its body. Not all methods of minio-go have a context, so the wire has it.
+// A wire is the transport of minio-go for one call. It sends the request to the URL of the object as this package
+// writes it, with the checksum of its body. Not all methods of minio-go have a context, so the wire has it.
 type wire struct {
 	*Bucket
 	call

@@ -223,14 +223,16 @@ func (c *chain) profile(ctx context.Context) (place string, got credentials.Valu
 		return place, got, err
 	}
 	got = credentials.Value{
-		AccessKeyID: p["aws_access_key_id"], SecretAccessKey: p["aws_secret_access_key"], SessionToken: p["aws_session_token"],
+		AccessKeyID: p["aws_access_key_id"], SecretAccessKey: p["aws_secret_access_key"],
+		SessionToken: p["aws_session_token"],
 	}
 	c.secrets.Add(got.SecretAccessKey, got.SessionToken)
 	switch {
 	case got.AccessKeyID != "" || got.SecretAccessKey != "":
 	case p == nil && c.env.Profile != "":
 		err = fmt.Errorf("%s does not exist in %s or %s", place, c.env.ConfigFile, c.env.CredentialsFile)
-		return "", got, sources.WithHint(err, "correct AWS_PROFILE, or add the profile with: aws configure --profile %s", name)
+		return "", got, sources.WithHint(err,
+			"correct AWS_PROFILE, or add the profile with: aws configure --profile %s", name)
 	case p["role_arn"] != "" && p["web_identity_token_file"] != "":
 		got, err = c.assumeRole(ctx, p["web_identity_token_file"], p["role_arn"], p["role_session_name"])
 	case p["credential_process"] != "":

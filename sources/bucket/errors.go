@@ -79,8 +79,8 @@ func (e *Error) Cause() string {
 	return scheme + bucket + ": " + e.reason()
 }
 
-// unanswered reports whether a store has ended the connections of all tries without an answer. It may have refused them:
-// a store that refuses a request before it has received all of it may end the connection before the answer can be read.
+// unanswered reports whether a store has ended the connections of all tries without an answer. It may have refused
+// them: a store that refuses a request before it has received all of it may end the connection too early.
 func (e *Error) unanswered() bool {
 	return e.tries > 0 && refusalIn(e) == nil && !unreachable(e) && !errors.Is(e, fetch.ErrStalled)
 }
@@ -124,7 +124,8 @@ func (b *Bucket) failure(ctx context.Context, key string, err error) error {
 	case e.Code == "NoSuchBucket":
 		e.Subject = b.fail("", nil).Subject
 	case unreachable(err) && b.endpoint == nil:
-		return sources.WithHint(e, "for a store other than that of AWS, name its URL with --endpoint, or in AWS_ENDPOINT_URL_S3")
+		return sources.WithHint(e,
+			"for a store other than that of AWS, name its URL with --endpoint, or in AWS_ENDPOINT_URL_S3")
 	case refusal == nil && !unreachable(err) && b.endpoint != nil && b.endpoint.Scheme == "http":
 		return sources.WithHint(e, "if the store has a certificate, write its URL with https")
 	}

@@ -136,8 +136,8 @@ func (b *Bucket) Head(ctx context.Context, name string) (info Info, err error) {
 	return info, err
 }
 
-// List yields the objects whose names begin with a prefix, which may be empty or end in the middle of a name, ordered by
-// key. It skips the empty objects that represent directories. For a name that other methods would refuse, it yields
+// List yields the objects whose names begin with a prefix, which may be empty or end in the middle of a name, ordered
+// by key. It skips the empty objects that represent directories. For a name that other methods would refuse, it yields
 // the Info and an error, and continues. Any other error ends it.
 func (b *Bucket) List(ctx context.Context, prefix string) iter.Seq2[Info, error] {
 	return func(yield func(Info, error) bool) {
@@ -200,24 +200,24 @@ func (b *Bucket) endless() error {
 
 // Put writes a small object, and returns its ETag. If the condition isn't met, the error matches [ErrChanged].
 func (b *Bucket) Put(ctx context.Context, name string, data []byte, opts WriteOptions) (etag string, err error) {
-	c := call{sum: sha256.Sum256(data), open: func() io.Reader { return bytes.NewReader(data) }}
+	c := call{size: int64(len(data)), sum: sha256.Sum256(data), open: func() io.Reader { return bytes.NewReader(data) }}
 	if c.key, err = b.at.key(name); err != nil {
 		return "", err
 	}
-	return b.put(ctx, name, c, int64(len(data)), opts)
+	return b.put(ctx, name, c, opts)
 }
 
 // put writes an object in one request.
-func (b *Bucket) put(ctx context.Context, name string, c call, size int64, opts WriteOptions) (etag string, err error) {
+func (b *Bucket) put(ctx context.Context, name string, c call, opts WriteOptions) (etag string, err error) {
 	put := opts.describe(c.sum)
 	opts.Only.add(&put)
 	var up minio.UploadInfo
 	err = b.do(ctx, c, func(ctx context.Context, core *minio.Core) error {
-		up, err = core.PutObject(ctx, b.at.Bucket, c.key, c.open(), size, "", "", put)
+		up, err = core.PutObject(ctx, b.at.Bucket, c.key, c.open(), c.size, "", "", put)
 		return err
 	})
 	if err != nil {
-		return b.settle(ctx, name, size, c.sum, opts.Only, err)
+		return b.settle(ctx, name, c, opts.Only, err)
 	}
 	if got, ok := storeSum(up.ChecksumSHA256); ok && got != c.sum {
 		err = b.discard(ctx, name, up.ETag)
@@ -226,14 +226,14 @@ func (b *Bucket) put(ctx context.Context, name string, c call, size int64, opts 
 }
 
 // settle returns the result of a write that has failed. If an answer was lost, it may have succeeded.
-func (b *Bucket) settle(ctx context.Context, name string, size int64, sum [32]byte, only Condition, failed error) (etag string, err error) {
+func (b *Bucket) settle(ctx context.Context, name string, c call, only Condition, failed error) (string, error) {
 	e, ok := errors.AsType[*Error](failed)
 	if !ok || !e.unanswered() && (e.tries < 2 || e.kind != ErrChanged && e.Code != "NoSuchUpload") {
 		return "", failed
 	}
 	info, err := b.Head(ctx, name)
 	switch {
-	case err == nil && info.SHA256 == sum && info.Size == size:
+	case err == nil && info.SHA256 == c.sum && info.Size == c.size:
 		return info.ETag, nil
 	case !only.met(info, err):
 		return "", &Error{Subject: e.Subject, Err: ErrChanged}

@@ -28,7 +28,9 @@ var metadataService = "http://169.254.169.254"
 
 // ask sends a request for credentials once, and returns the body of the answer. Errors don't contain the message in it,
 // which may repeat secrets.
-func ask(ctx context.Context, over *fetch.Client, limit time.Duration, method, at string, header http.Header, body string) (answer []byte, err error) {
+func ask(
+	ctx context.Context, over *fetch.Client, limit time.Duration, method, at string, header http.Header, body string,
+) (answer []byte, err error) {
 	ctx, cancel := context.WithTimeoutCause(ctx, limit, fmt.Errorf("%w: no answer within %s", fetch.ErrStalled, limit))
 	defer cancel()
 	call := fetch.Call{URL: at, Tries: 1, Limit: maxCredentials, Stay: true}
@@ -86,7 +88,8 @@ func (c *chain) assumeRole(ctx context.Context, tokenFile, role, session string)
 	}
 	got := result.Result.Credentials
 	return complete(credentials.Value{
-		AccessKeyID: got.AccessKey, SecretAccessKey: got.SecretKey, SessionToken: got.SessionToken, Expiration: got.Expiration,
+		AccessKeyID: got.AccessKey, SecretAccessKey: got.SecretKey, SessionToken: got.SessionToken,
+		Expiration: got.Expiration,
 	})
 }
 
@@ -155,7 +158,8 @@ func (c *chain) container(ctx context.Context) (place string, got credentials.Va
 	}
 	u, err := url.Parse(c.env.ContainerURL)
 	if err != nil || u.Scheme != "https" && !(u.Scheme == "http" && local(u.Hostname())) {
-		return place, got, errors.New("AWS_CONTAINER_CREDENTIALS_FULL_URI is neither an https URL nor an address of this machine")
+		err = errors.New("AWS_CONTAINER_CREDENTIALS_FULL_URI is neither an https URL nor an address of this machine")
+		return place, got, err
 	}
 	token := []byte(c.env.ContainerToken)
 	if c.env.ContainerTokenFile != "" {

@@ -29,13 +29,15 @@ type UploadOptions struct {
 }
 
 // Upload writes an object of a known size and SHA-256, and returns its ETag. A large object is sent in parts, and only
-// parts that fail are sent again. What another upload of the object has left unfinished is removed, so two programs must
-// not upload it at the same time.
+// parts that fail are sent again. What another upload of the object has left unfinished is removed, so two programs
+// must not upload it at the same time.
 //
 // If the contents differ from sum, or change meanwhile, Upload fails and writes no object. For large contents, it reads
 // them twice for that. The store verifies the SHA-256 of each request. If it returns another one for the object, Upload
 // removes the object, and the error matches [ErrCorrupt]. If the condition isn't met, the error matches [ErrChanged].
-func (b *Bucket) Upload(ctx context.Context, name string, r io.ReaderAt, size int64, sum [32]byte, opts UploadOptions) (etag string, err error) {
+func (b *Bucket) Upload(
+	ctx context.Context, name string, r io.ReaderAt, size int64, sum [32]byte, opts UploadOptions,
+) (etag string, err error) {
 	key, err := b.at.key(name)
 	if err != nil {
 		return "", err
@@ -51,8 +53,9 @@ func (b *Bucket) Upload(ctx context.Context, name string, r io.ReaderAt, size in
 		}
 	}
 	u := &upload{Bucket: b, key: key, data: r, size: size, sum: sum, opts: opts}
+	all := u.piece(0, size, sum, sha256.New, sum[:])
 	if size <= usualPart {
-		return b.put(ctx, name, u.piece(0, size, sum, sha256.New, sum[:]), size, opts.WriteOptions)
+		return b.put(ctx, name, all, opts.WriteOptions)
 	}
 	if err = u.abortOthers(ctx); err == nil {
 		err = u.begin(ctx)
@@ -66,7 +69,7 @@ func (b *Bucket) Upload(ctx context.Context, name string, r io.ReaderAt, size in
 	if err == nil {
 		return etag, nil
 	}
-	if etag, err = b.settle(ctx, name, size, sum, opts.Only, err); err != nil {
+	if etag, err = b.settle(ctx, name, all, opts.Only, err); err != nil {
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), undoTimeout)
 		defer cancel()
 		_ = u.abort(ctx, u.id) // it only takes space, and the next upload removes it
@@ -158,7 +161,7 @@ func (u *upload) sendParts(ctx context.Context) error {
 		}
 		sums.Write(sum.Sum(nil))
 		c := u.piece(at, size, [32]byte(sum.Sum(nil)), newCRC, crc.Sum(nil))
-		group.Go(func() error { return u.sendPart(inner, i, size, c) })
+		group.Go(func() error { return u.sendPart(inner, i, c) })
 	}
 	if err := group.Wait(); err != nil || ctx.Err() != nil {
 		return first(err, ctx.Err())
@@ -168,9 +171,9 @@ func (u *upload) sendParts(ctx context.Context) error {
 }
 
 // sendPart sends a part.
-func (u *upload) sendPart(ctx context.Context, i int, size int64, c call) error {
+func (u *upload) sendPart(ctx context.Context, i int, c call) error {
 	return u.do(ctx, c, func(ctx context.Context, core *minio.Core) error {
-		p, err := core.PutObjectPart(ctx, u.at.Bucket, u.key, u.id, i+1, c.open(), size, minio.PutObjectPartOptions{})
+		p, err := core.PutObjectPart(ctx, u.at.Bucket, u.key, u.id, i+1, c.open(), c.size, minio.PutObjectPartOptions{})
 		if sum, ok := storeSum(p.ChecksumSHA256); ok && sum != c.sum {
 			return u.fail(u.key, fmt.Errorf("part %d: %w", i+1, ErrCorrupt))
 		}
@@ -214,13 +217,13 @@ func newCRC() hash.Hash { return crc32.New(crc32.MakeTable(crc32.Castagnoli)) }
 // piece returns a call that sends a piece of the contents with a SHA-256. Another checksum of it is compared with want,
 // unless that is nil.
 func (u *upload) piece(at, size int64, sum [32]byte, newHash func() hash.Hash, want []byte) call {
-	return call{key: u.key, sum: sum, sent: u.count, open: func() io.Reader {
+	return call{key: u.key, size: size, sum: sum, sent: u.count, open: func() io.Reader {
 		return &contents{u, io.NewSectionReader(u.data, at, size), size, newHash(), want}
 	}}
 }
 
-// contents are a piece of the contents of an upload. If they don't have the checksum, or end early, the last bytes aren't
-// read, so that the store doesn't get all of them.
+// contents are a piece of the contents of an upload. If they don't have the checksum, or end early, the last bytes
+// aren't read, so that the store doesn't get all of them.
 type contents struct {
 	*upload
 	from io.Reader
