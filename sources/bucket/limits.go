@@ -25,7 +25,7 @@ const (
 
 // Listings.
 const (
-	maxTags       = 100_000 // on a page; stores list 1000 objects, with about 25 tags each
+	maxTags       = 50_000 // on a page; stores list 1000 objects, with about 25 tags each
 	maxListPages  = 10_000
 	maxObjects    = 1_000_000 // in a listing
 	maxListing    = 512 << 20 // bytes of all names
