@@ -3,6 +3,7 @@ package publish
 import (
 	"context"
 	"errors"
+	"fmt"
 	"net/http"
 	"net/url"
 	"slices"
@@ -52,19 +53,33 @@ type Archive struct {
 // Exists returns an error if an archive isn't in its place, or has another size. It doesn't read it. The error matches
 // [sources.ErrNotFound] if there is none.
 func (a Archive) Exists(ctx context.Context, client *fetch.Client) error {
-	reply, err := client.Do(ctx, fetch.Write{Method: http.MethodHead, URL: a.URL})
+	size := int64(-1)
+	err := client.Call(ctx, fetch.Call{URL: a.URL}, func(ctx context.Context) error {
+		req, err := http.NewRequestWithContext(ctx, http.MethodHead, a.URL, nil)
+		if err != nil {
+			return err
+		}
+		resp, err := client.RoundTrip(req)
+		switch {
+		case err != nil:
+			return err
+		case resp.StatusCode >= 400:
+			err = errors.New(resp.Status) // the call returns that of the request
+		case resp.StatusCode == http.StatusOK:
+			size = resp.ContentLength
+		}
+		resp.Body.Close()
+		return err
+	})
+	if err == nil && size < 0 {
+		// A server may send HEAD elsewhere, or not understand it. What a download would get is then decisive.
+		size, err = client.Peek(ctx, a.URL)
+	}
 	if err != nil {
 		return fetch.Absent(err)
 	}
-	size, err := strconv.ParseInt(reply.Header.Get("Content-Length"), 10, 64)
-	if reply.Status != http.StatusOK || err != nil {
-		// A server may send HEAD elsewhere, or not understand it. What a download would get is then decisive.
-		if size, err = client.Peek(ctx, a.URL); err != nil {
-			return fetch.Absent(err)
-		}
-	}
 	if a.Size > 0 && size >= 0 && size != a.Size {
-		return reply.Wrap(&SizeError{Is: size, Stated: a.Size})
+		return fmt.Errorf("%s: %w", fetch.Redact(a.URL), &SizeError{Is: size, Stated: a.Size})
 	}
 	return nil
 }
