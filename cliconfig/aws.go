@@ -75,7 +75,7 @@ func (l *loader) path(variable string) string {
 	if rest, ok := strings.CutPrefix(path, "~"); ok && l.home() != "" && l.rooted(rest) {
 		return l.join(l.home(), rest[1:])
 	}
-	if path == "" || !l.isPath(place{}, variable, path) {
+	if path == "" || !l.ok(Place{}, l.checkPath(variable, path)) {
 		return ""
 	}
 	return l.abs(l.WorkDir, path)

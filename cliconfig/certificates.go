@@ -14,7 +14,7 @@ import (
 
 // A namedFile is a file that a setting names.
 type namedFile struct {
-	place
+	Place
 	setting string // empty if it is not set
 	path    string // empty if it is not set, or not a path
 	content []byte // once it is read
@@ -22,18 +22,19 @@ type namedFile struct {
 
 // complain reports a problem with a file.
 func (l *loader) complain(f namedFile, hint, format string, args ...any) {
-	l.errorf(f.place, hint, "%s %s: %s", f.setting, f.path, fmt.Sprintf(format, args...))
+	l.errorf(f.Place, hint, "%s %s: %s", f.setting, f.path, fmt.Sprintf(format, args...))
 }
 
 // file is a field for the path of a file.
 func (l *loader) file(f *namedFile) field {
 	return func(e entry) {
-		*f = namedFile{place: e.value.place, setting: e.key}
-		before := len(l.diags)
-		l.text(&f.path)(e)
-		if f.path == "" && len(l.diags) == before {
-			l.errorf(f.place, "", "%s is empty", e.key)
-		}
+		*f = namedFile{Place: e.value.Place, setting: e.key}
+		l.parsed(func(path string) error {
+			if f.path = path; path == "" {
+				return fmt.Errorf("%s is empty", e.key)
+			}
+			return nil
+		}, textKinds...)(e)
 	}
 }
 
@@ -57,8 +58,8 @@ func (l *loader) open(f *namedFile) bool {
 		return false
 	}
 	typed := f.path
-	f.path = l.ownPath(f.file, typed)
-	if !l.isPath(f.place, f.setting, f.path) {
+	f.path = l.ownPath(f.File, typed)
+	if !l.ok(f.Place, l.checkPath(f.setting, f.path)) {
 		return false
 	}
 	hint := "relative paths start from the directory of this file"
@@ -122,7 +123,7 @@ func pemBlocks(src []byte) []*pem.Block {
 // with its key. One file may contain both.
 func (l *loader) clientCertificate(cert, key namedFile) []tls.Certificate {
 	if cert.setting == "" && key.path != "" {
-		l.errorf(key.place, "add client_certificate, or leave both out", "client_key without client_certificate")
+		l.errorf(key.Place, "add client_certificate, or leave both out", "client_key without client_certificate")
 		return nil
 	}
 	if !l.open(&cert) {
@@ -153,7 +154,7 @@ func (l *loader) clientCertificate(cert, key namedFile) []tls.Certificate {
 func (l *loader) checkPrivate(f namedFile) {
 	info, err := l.Files.Stat(f.path)
 	if err == nil && l.GOOS != "windows" && info.Mode().Perm()&0o004 != 0 {
-		l.warnf(f.place, "chmod o-rwx "+f.path, "%s %s: every user of this machine can read the key", f.setting, f.path)
+		l.warnf(f.Place, "chmod o-rwx "+f.path, "%s %s: every user of this machine can read the key", f.setting, f.path)
 	}
 }
 

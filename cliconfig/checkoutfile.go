@@ -2,6 +2,7 @@ package cliconfig
 
 import (
 	"errors"
+	"fmt"
 	"io/fs"
 	"path/filepath"
 
@@ -46,8 +47,8 @@ func ReadCheckout(dir string) (Checkout, error) {
 	}
 	l := &loader{}
 	l.readOwn(root, fields{
-		engineSetting: l.engineName(&c.Engine),
-		"policy":      l.policy(policy.Repository, &c.Policy),
+		engineSetting:   l.engineName(&c.Engine),
+		policyBlockName: l.policy(policy.Repository, &c.Policy),
 	}, "a checkout can only set engine and policy; other settings belong in Larder's own file, larder/config.hcl")
 	l.sort(0)
 	return c, l.diags.Err()
@@ -55,14 +56,17 @@ func ReadCheckout(dir string) (Checkout, error) {
 
 // engineName is a field for the name of an engine.
 func (l *loader) engineName(to *sources.Engine) field {
-	return func(e entry) {
-		engine := sources.Engine(e.value.text)
-		switch {
-		case !l.is(e.value, writeQuotes, "engine must be a string", isString):
-		case engine != sources.Terraform && engine != sources.OpenTofu:
-			l.errorf(e.value.place, `write "terraform" or "tofu"`, "engine is terraform or tofu, not %.40q", e.value.text)
-		default:
-			*to = engine
-		}
+	return l.parsed(func(text string) (err error) {
+		*to, err = parseEngine(text)
+		return err
+	}, isString)
+}
+
+// parseEngine returns the engine of a name. If it fails, the engine is empty.
+func parseEngine(name string) (sources.Engine, error) {
+	if e := sources.Engine(name); e == sources.Terraform || e == sources.OpenTofu {
+		return e, nil
 	}
+	err := fmt.Errorf("engine is terraform or tofu, not %.40q", name)
+	return "", sources.WithHint(err, `write "terraform" or "tofu"`)
 }

@@ -122,7 +122,8 @@ func Load(ctx context.Context, m Machine, e sources.Engine, opts Options) (*Conf
 	l.noteFiles()
 	l.chooseInstallation()
 	l.chooseHelper()
-	l.finishOCI()
+	l.readOCI()
+	l.findFaulty()
 	l.environment() // takes precedence over files
 	if !opts.ReadsArguments && l.getenv(outerCache) == "" {
 		l.checkArguments()

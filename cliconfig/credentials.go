@@ -87,18 +87,18 @@ const credentialsBlock = "credentials"
 // Blocks for the same host are like one block.
 func (l *loader) credentials() field {
 	texts := map[sources.Host]string{}
-	return l.hostBlocks(func(host sources.Host, b entry) {
+	return l.blocks(l.ofHost(func(host sources.Host, b entry) {
 		l.read(b.value, fields{"token": func(e entry) {
 			if e.value.kind != isString {
-				l.warnf(e.value.place, writeQuotes, "token is %s, not a string, and is not used", e.value.kind)
+				l.warnf(e.value.Place, writeQuotes, "token is %s, not a string, and is not used", e.value.kind)
 				return
 			}
 			l.secrets.Add(e.value.text)
 			texts[host] = e.value.text
 		}})
-		l.config.tokens[host] = hostToken{text: texts[host], origin: "the credentials block at " + b.place.String()}
-		l.note(Setting{Name: credentialsBlock, Of: string(host), Secret: texts[host] != "", From: b.from()})
-	})
+		l.config.tokens[host] = hostToken{text: texts[host], origin: "the credentials block at " + b.Place.String()}
+		l.config.note(Setting{Name: credentialsBlock, Of: string(host), Secret: texts[host] != "", From: b.Place})
+	}))
 }
 
 // tokenVariables reads the tokens in variables, which take precedence over those in files.
@@ -112,14 +112,14 @@ func (l *loader) tokenVariables() {
 		l.secrets.Add(text)
 		host, err := sources.ParsePunycodeHost(tokenDecoder.Replace(rest))
 		if err != nil {
-			l.warnf(place{}, "", "%s contains no host name and is ignored: %v", name, err)
+			l.warnf(Place{}, "", "%s contains no host name and is ignored: %v", name, err)
 			continue
 		}
 		if other := l.config.tokens[host]; other.variable && other.text != text {
-			l.errorf(place{}, "unset one of them", "%s and %s give different tokens for %s", other.origin, name, host)
+			l.errorf(Place{}, "unset one of them", "%s and %s give different tokens for %s", other.origin, name, host)
 			continue
 		}
 		l.config.tokens[host] = hostToken{text: text, origin: name, variable: true}
-		l.note(Setting{Name: credentialsBlock, Of: string(host), Secret: true, From: Place{By: name}})
+		l.config.note(Setting{Name: credentialsBlock, Of: string(host), Secret: true, From: Place{By: name}})
 	}
 }

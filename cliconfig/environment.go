@@ -70,7 +70,7 @@ func (l *loader) pathVariables() {
 	}
 	for name := range strings.FieldsSeq(names) {
 		for path := range strings.SplitSeq(l.getenv(name), l.forOS(";", ":")) {
-			l.isPath(place{}, name, path)
+			l.ok(Place{}, l.checkPath(name, path))
 		}
 	}
 }
@@ -100,7 +100,7 @@ func (l *loader) checkAuthorities() {
 		return
 	}
 	if info, err := l.Files.Stat(path); err == nil && info.Mode()&fs.ModeDevice != 0 {
-		l.errorf(place{}, "", "SSL_CERT_FILE is a device, not a file: %s", path)
+		l.errorf(Place{}, "", "SSL_CERT_FILE is a device, not a file: %s", path)
 		return
 	}
 	text, err := l.readFile(path)
@@ -131,7 +131,7 @@ func (l *loader) positive(name, setting string, set func(n int)) {
 	}
 	n, err := strconv.ParseInt(text, 10, 32)
 	if err != nil || n <= 0 {
-		l.warnf(place{}, "", "%s is not a positive number and is ignored: %q", name, text)
+		l.warnf(Place{}, "", "%s is not a positive number and is ignored: %q", name, text)
 		return
 	}
 	set(int(n))
@@ -151,14 +151,14 @@ func (l *loader) unmanaged() []sources.Provider {
 		Addr                 struct{ Network, String string }
 	}
 	if err := json.Unmarshal([]byte(text), &object); err != nil {
-		l.errorf(place{}, hint, "%s is not a JSON object of running providers: %v", name, err)
+		l.errorf(Place{}, hint, "%s is not a JSON object of running providers: %v", name, err)
 		return nil
 	}
 	var all []sources.Provider
 	for _, source := range slices.Sorted(maps.Keys(object)) {
 		p, err := sources.ParseProvider(source, l.engine)
 		if err != nil {
-			l.ok(place{}, fmt.Errorf("%s: %w", name, err))
+			l.ok(Place{}, fmt.Errorf("%s: %w", name, err))
 			continue
 		}
 		all = append(all, p)
@@ -170,10 +170,10 @@ func (l *loader) unmanaged() []sources.Provider {
 				_, err = net.DefaultResolver.LookupPort(context.Background(), "tcp", port) // in a file of this machine
 			}
 			if err != nil {
-				l.errorf(place{}, hint, "%s: the address of %s is not HOST:PORT: %q", name, source, addr.String)
+				l.errorf(Place{}, hint, "%s: the address of %s is not HOST:PORT: %q", name, source, addr.String)
 			}
 		default:
-			l.errorf(place{}, hint, "%s: the network of %s is unix or tcp, not %q", name, source, addr.Network)
+			l.errorf(Place{}, hint, "%s: the network of %s is unix or tcp, not %q", name, source, addr.Network)
 		}
 	}
 	slices.SortFunc(all, sources.Provider.Compare)
@@ -220,11 +220,11 @@ func (l *loader) checkArguments() {
 	for _, name := range []string{"TF_CLI_ARGS", "TF_CLI_ARGS_init", "TF_CLI_ARGS_providers_lock"} {
 		args, err := shellwords.Parse(l.getenv(name))
 		if err != nil {
-			l.warnf(place{}, "close its quotes, and write parentheses in quotes", "%s has an unclosed quote and is not used", name)
+			l.warnf(Place{}, "close its quotes, and write parentheses in quotes", "%s has an unclosed quote and is not used", name)
 		}
 		for _, f := range flagsOf(args, valuedFlags()) {
 			if name != "TF_CLI_ARGS_providers_lock" && slices.Contains(installFlags, f.name) {
-				l.warnf(place{}, "use larder's own flags", "%s is for terraform and tofu: larder ignores its %s", name, f.arg)
+				l.warnf(Place{}, "use larder's own flags", "%s is for terraform and tofu: larder ignores its %s", name, f.arg)
 			}
 		}
 	}

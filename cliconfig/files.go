@@ -117,13 +117,7 @@ func (l *loader) load(f *file) {
 		return
 	}
 	f.state = FileRead
-	before := len(l.diags)
-	defer func() {
-		if f.state == FileRead && l.diags[before:].Err() != nil {
-			f.state = FileFaulty
-		}
-		l.sort(before)
-	}()
+	defer l.sort(len(l.diags))
 	if f.kind == netrcFile {
 		l.readNetrc(f.path, string(src))
 		return
@@ -139,6 +133,16 @@ func (l *loader) load(f *file) {
 		l.ownConfig(root, policy.User)
 	default:
 		l.cliConfig(root)
+	}
+}
+
+// findFaulty sets the state of the files that could be parsed and have errors.
+func (l *loader) findFaulty() {
+	for i, f := range l.config.files {
+		fault := func(d sources.Diagnostic) bool { return d.File == f.path && !d.Warning }
+		if f.state == FileRead && slices.ContainsFunc(l.diags, fault) {
+			l.config.files[i].state = FileFaulty
+		}
 	}
 }
 
@@ -212,5 +216,5 @@ func (l *loader) cannotRead(f file, err error) {
 	if f.kind == netrcFile {
 		report = l.warnf
 	}
-	report(place{file: f.path}, hint, "%s", text)
+	report(Place{File: f.path}, hint, "%s", text)
 }

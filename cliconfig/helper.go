@@ -142,7 +142,7 @@ func (l *loader) chooseHelper() {
 	}
 	b := l.helpers[0]
 	for _, other := range l.helpers[1:] {
-		l.errorf(other.place, "keep one of them", "second credentials_helper, %q; the first is %q at %s", other.name, b.name, b.place)
+		l.errorf(other.Place, "keep one of them", "second credentials_helper, %q; the first is %q at %s", other.name, b.name, b.Place)
 	}
 	var dirs []string
 	for _, data := range l.dataDirs(l.engine) {
@@ -150,9 +150,9 @@ func (l *loader) chooseHelper() {
 		dirs = append(dirs, plugins, l.join(plugins, l.GOOS+"_"+l.GOARCH))
 	}
 	path := l.newestHelper(dirs, b.name)
-	l.note(Setting{Name: "credentials_helper", Value: b.name, From: b.from()})
+	l.config.note(Setting{Name: "credentials_helper", Value: b.name, From: b.Place})
 	if path == "" {
-		l.warnf(b.place, "put it into one of "+strings.Join(dirs, ", "),
+		l.warnf(b.Place, "put it into one of "+strings.Join(dirs, ", "),
 			"terraform-credentials-%s is not installed, so it provides no credentials", b.name)
 		return
 	}

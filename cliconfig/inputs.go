@@ -149,7 +149,7 @@ func (l *loader) noteFiles() {
 		for _, other := range usual.inputFiles(l.engine, Options{}) {
 			same := other.kind == f.kind || other.kind == moreFile && f.kind == mainFile
 			if same && other.path != f.path && l.exists(other.path) {
-				l.noteFirst(Setting{Name: string(f.kind), Value: other.path, From: Place{File: other.path}})
+				l.config.noteFirst(Setting{Name: string(f.kind), Value: other.path, From: Place{File: other.path}})
 			}
 		}
 		if f.kind == mainFile {
@@ -157,7 +157,7 @@ func (l *loader) noteFiles() {
 			l.noteVariable("TF_CLI_CONFIG_FILE", string(f.kind), false)
 		}
 		if last, ok := l.config.Setting(string(f.kind)); !ok || last.From.By != f.by {
-			l.note(Setting{Name: string(f.kind), Value: f.path, From: Place{By: f.by}})
+			l.config.note(Setting{Name: string(f.kind), Value: f.path, From: Place{By: f.by}})
 		}
 	}
 }

@@ -42,8 +42,8 @@ type Method struct {
 
 // An installation is a provider_installation block.
 type installation struct {
-	place
-	own       bool // in Larder's own file
+	Place
+	own       bool // in Larder's own file, where it replaces the methods of the CLI configuration
 	methods   []Method
 	overrides map[sources.Provider]string
 }
@@ -55,55 +55,44 @@ const devOverrides = "dev_overrides"
 
 const writeArrays = `write every method as an array of objects, such as "direct": [{}]`
 
-// installation is the field for a provider_installation block in the CLI configuration.
-func (l *loader) installation(e entry) {
-	in := installation{place: e.place, overrides: map[sources.Provider]string{}}
-	if l.methods(e, &in) {
-		l.installations = append(l.installations, in)
-	}
-}
-
-// ownInstallation is the field for a provider_installation block in Larder's own file, which replaces the methods of
-// the CLI configuration.
-func (l *loader) ownInstallation(e entry) {
-	in := installation{place: e.place, own: true}
-	if l.methods(e, &in) {
-		l.replacement = &in
-	}
-}
-
-// methods reads the methods in a provider_installation block, and reports whether it is one.
-func (l *loader) methods(e entry, in *installation) bool {
-	if !l.isPlainBlock(e, "an object") {
-		return false
-	}
-	if e.merged { // Terraform refuses this, or reads it as a block without methods
-		l.errorf(e.place, writeArrays, "write installation methods as plain objects")
-		return false
-	}
-	for _, m := range e.value.entries {
-		switch {
-		case !l.isPlainBlock(m, "an array of objects"):
-		case m.key == devOverrides && in.own:
-			l.errorf(m.place, "move it to provider_installation in "+l.config.fileToEdit(), "dev_overrides belongs in the CLI configuration, because engines need it too")
-		case m.key == devOverrides: // precedes the methods
-			l.devOverrides(m, in)
-		default:
-			l.method(m, in)
+// installation is a field for provider_installation blocks.
+func (l *loader) installation(to *[]installation, own bool) field {
+	return func(e entry) {
+		in := installation{Place: e.Place, own: own, overrides: map[sources.Provider]string{}}
+		if !l.isPlainBlock(e, "an object") {
+			return
 		}
+		if e.merged { // Terraform refuses this, or reads it as a block without methods
+			l.errorf(e.Place, writeArrays, "write installation methods as plain objects")
+			return
+		}
+		for _, m := range e.value.entries {
+			switch {
+			case !l.isPlainBlock(m, "an array of objects"):
+			case m.key != devOverrides:
+				l.method(m, &in)
+			case own:
+				l.errorf(m.Place, "move it to provider_installation in "+l.config.fileToEdit(),
+					"dev_overrides belongs in the CLI configuration, because engines need it too")
+			case len(in.methods) > 0: // it precedes the methods
+				l.errorf(m.Place, "move it to the top of provider_installation", "dev_overrides follows other methods")
+			default:
+				l.devOverrides(m, &in)
+			}
+		}
+		*to = append(*to, in)
 	}
-	return true
 }
 
 // isPlainBlock reports whether e is a block without a label. Otherwise it adds an error.
 func (l *loader) isPlainBlock(e entry, inJSON string) bool {
 	switch {
 	case e.assigned:
-		l.errorf(e.place, `leave out the "="`, "%s must be a block", e.key)
+		l.errorf(e.Place, `leave out the "="`, "%s must be a block", e.key)
 	case !l.is(e.value, writeArrays, e.key+" must be "+inJSON, isObject):
 	case labeled(e.value):
 		label := e.value.entries[0]
-		l.errorf(label.place, "leave it out", "%s takes no label, such as %q", e.key, label.key)
+		l.errorf(label.Place, "leave it out", "%s takes no label, such as %q", e.key, label.key)
 	default:
 		return true
 	}
@@ -115,14 +104,14 @@ func (l *loader) method(e entry, in *installation) {
 	if !l.isMethod(e, in.own) {
 		return
 	}
-	m := Method{Kind: MethodKind(e.key), File: e.file, Line: e.line}
+	m := Method{Kind: MethodKind(e.key), File: e.File, Line: e.Line}
 	known := fields{
 		"path": nil, "url": nil, "repository_template": nil, "download_retry_count": nil, "trust_all_hashes": nil,
 		"include": l.patterns(&m.Include),
 		"exclude": l.patterns(&m.Exclude),
 	}
 	var location string
-	var at place // of the location
+	var at Place // of the location
 	setting := locations[m.Kind]
 	if setting != "" {
 		known[setting] = l.location(m.Kind, &location, &at)
@@ -137,15 +126,15 @@ func (l *loader) method(e entry, in *installation) {
 	before := len(l.diags)
 	if in.own {
 		maps.DeleteFunc(known, func(_ string, read field) bool { return read == nil })
-		l.readOwn(e.value, known, "the settings of "+e.key+" are "+strings.Join(slices.Sorted(maps.Keys(known)), ", "))
+		l.readOwn(e.value, known, settingsOf(e.key, known))
 	} else {
 		l.read(e.value, known)
 	}
 	switch {
 	case l.diags[before:].Err() != nil:
 	case setting != "" && location == "":
-		l.errorf(e.place, "", "%s has no %s", e.key, setting)
-	case l.locate(&m, location, at, in.own):
+		l.errorf(e.Place, "", "%s has no %s", e.key, setting)
+	case l.ok(at, l.locate(&m, location, at, in.own)):
 		in.methods = append(in.methods, m)
 	}
 }
@@ -164,40 +153,39 @@ func (l *loader) isMethod(e entry, own bool) bool {
 	}
 	err := fmt.Errorf("unknown installation method %s", e.key)
 	if e.key == string(OCIMirror) {
-		return l.ok(e.place, sources.WithHint(err, "only OpenTofu supports oci_mirror; to install from it for Terraform, put provider_installation into %s",
+		return l.ok(e.Place, sources.WithHint(err, "only OpenTofu supports oci_mirror; to install from it for Terraform, put provider_installation into %s",
 			cmp.Or(l.config.LarderFile(), "Larder's own file")))
 	}
-	return l.ok(e.place, sources.DidYouMean(err, e.key, known, "the methods are "+strings.Join(known, ", ")))
+	return l.ok(e.Place, sources.DidYouMean(err, e.key, known, "the methods are "+strings.Join(known, ", ")))
 }
 
 // locations are the settings with the location that a method installs from. The method direct has none.
 var locations = map[MethodKind]string{FilesystemMirror: "path", NetworkMirror: "url", OCIMirror: "repository_template"}
 
 // location is a field for the location of a method, and for the place of its value.
-func (l *loader) location(of MethodKind, to *string, at *place) field {
+func (l *loader) location(of MethodKind, to *string, at *Place) field {
 	return func(e entry) {
-		*at = e.value.place
+		*at = e.value.Place
 		l.text(to)(e)
 		if of == FilesystemMirror || *to == "" {
 			return
 		}
 		l.secrets.AddURL(*to)
 		if of == NetworkMirror {
-			l.checkMirrorURL(e.value.place, *to)
+			l.checkMirrorURL(e.value.Place, *to)
 		}
 	}
 }
 
-// locate sets the location of a method without other errors, and reports whether it is valid.
-func (l *loader) locate(m *Method, location string, at place, own bool) bool {
-	var err error
+// locate sets the location of a method without other errors. It fails if the location is not valid.
+func (l *loader) locate(m *Method, location string, at Place, own bool) (err error) {
 	switch m.Kind {
 	case FilesystemMirror:
 		m.Path = location
 		if own {
-			m.Path = l.ownPath(at.file, location)
+			m.Path = l.ownPath(at.File, location)
 		}
-		return l.isPath(at, "path", m.Path)
+		return l.checkPath("path", m.Path)
 	case NetworkMirror:
 		m.URL = location
 	case OCIMirror:
@@ -214,10 +202,10 @@ func (l *loader) locate(m *Method, location string, at place, own bool) bool {
 			err = fmt.Errorf("repository_template: %w", err)
 		}
 	}
-	return l.ok(at, err)
+	return err
 }
 
-func (l *loader) checkMirrorURL(at place, text string) {
+func (l *loader) checkMirrorURL(at Place, text string) {
 	u, err := url.Parse(text)
 	switch {
 	case err != nil:
@@ -231,28 +219,20 @@ func (l *loader) checkMirrorURL(at place, text string) {
 
 // patterns is a field for patterns of providers.
 func (l *loader) patterns(to *[]sources.Pattern) field {
-	return l.list(func(n *node) {
-		pattern, err := sources.ParsePattern(n.text)
-		if l.ok(n.place, err) {
-			*to = append(*to, pattern)
-		}
-	})
+	return l.list(appending(to, sources.ParsePattern))
 }
 
 func (l *loader) devOverrides(e entry, in *installation) {
-	if len(in.methods) > 0 {
-		l.errorf(e.place, "move it to the top of provider_installation", "dev_overrides follows other methods")
-		return
-	}
 	for _, o := range e.value.entries {
-		if !l.isText(o.value, "the directory of "+o.key+" must be a string") {
+		if !l.is(o.value, writeQuotes, "the directory of "+o.key+" must be a string", textKinds...) {
 			continue
 		}
 		p, err := sources.ParseProvider(o.key, l.engine)
-		if l.ok(o.place, err) {
-			in.overrides[p] = l.clean(l.expandOverride(o.value))
-			l.isPath(o.value.place, "directory of "+o.key, in.overrides[p])
-			l.note(Setting{Name: devOverrides, Of: p.String(), Value: in.overrides[p], From: o.from()})
+		if l.ok(o.Place, err) {
+			dir := l.clean(l.expandOverride(o.value))
+			l.ok(o.value.Place, l.checkPath("directory of "+o.key, dir))
+			in.overrides[p] = dir
+			l.config.note(Setting{Name: devOverrides, Of: p.String(), Value: dir, From: o.Place})
 		}
 	}
 }
@@ -266,7 +246,7 @@ func (l *loader) expandOverride(n *node) string {
 	return os.Expand(n.text, func(name string) string {
 		v := l.getenv(name)
 		if v == "" {
-			l.errorf(n.place, "", "the variable %s is unset or empty", name)
+			l.errorf(n.Place, "", "the variable %s is unset or empty", name)
 		}
 		return v
 	})
@@ -275,16 +255,16 @@ func (l *loader) expandOverride(n *node) string {
 // chooseInstallation applies the only provider_installation block of the CLI configuration, and then the one in
 // Larder's own file.
 func (l *loader) chooseInstallation() {
-	for i, in := range l.installations {
-		if i > 0 {
-			l.errorf(in.place, "put all methods into one block", "second provider_installation block; the first is at %s", l.installations[0].place)
+	for i, in := range append(l.installations, l.replacement...) {
+		if i > 0 && !in.own {
+			l.errorf(in.Place, "put all methods into one block",
+				"second provider_installation block; the first is at %s", l.installations[0].Place)
 			continue
 		}
-		l.config.Methods, l.config.DevOverrides, l.config.Implied = in.methods, in.overrides, false
-		l.note(Setting{Name: installationBlock, From: in.from()})
-	}
-	if in := l.replacement; in != nil {
 		l.config.Methods, l.config.Implied = in.methods, false
-		l.note(Setting{Name: installationBlock, From: in.from()})
+		if !in.own {
+			l.config.DevOverrides = in.overrides
+		}
+		l.config.note(Setting{Name: installationBlock, From: in.Place})
 	}
 }

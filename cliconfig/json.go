@@ -14,10 +14,10 @@ import (
 // Go. HCL's own parser is unsuitable, because it drops positions and rearranges values, and so is
 // encoding/json, because it is stricter. The first error ends the parser by a panic with a
 // [sources.Diagnostic], for which its caller is prepared. While it runs, at is the current position.
-func parseJSON(at *place, src []byte) *node {
+func parseJSON(at *Place, src []byte) *node {
 	p := &jsonParser{sc: scanner.New(src), at: at}
 	p.sc.Error = func(pos token.Pos, msg string) {
-		at.line, at.column = pos.Line, pos.Column
+		at.Line, at.column = pos.Line, pos.Column
 		text, hint := reword(msg)
 		panic(fault(*at, hint, "%s", text))
 	}
@@ -29,12 +29,12 @@ func parseJSON(at *place, src []byte) *node {
 type jsonParser struct {
 	sc  *scanner.Scanner
 	tok token.Token
-	at  *place
+	at  *Place
 }
 
 func (p *jsonParser) next() {
 	p.tok = p.sc.Scan()
-	p.at.line, p.at.column = p.tok.Pos.Line, p.tok.Pos.Column
+	p.at.Line, p.at.column = p.tok.Pos.Line, p.tok.Pos.Column
 }
 
 // fail reports an unexpected token, without its text, which may be a secret.
@@ -52,7 +52,7 @@ func (p *jsonParser) fail(want string) {
 }
 
 func (p *jsonParser) value() *node {
-	n := &node{place: *p.at}
+	n := &node{Place: *p.at}
 	switch p.tok.Type {
 	case token.LBRACE:
 		n.kind = isObject
@@ -88,7 +88,7 @@ func (p *jsonParser) member() []entry {
 	if p.tok.Type != token.STRING {
 		p.fail("a name in double quotes")
 	}
-	e := entry{place: *p.at, key: p.str()}
+	e := entry{Place: *p.at, key: p.str()}
 	p.next()
 	if p.tok.Type != token.COLON {
 		p.fail("a colon")
@@ -109,7 +109,7 @@ func expand(e entry) []entry {
 	}
 	var all []entry
 	for _, item := range e.value.items {
-		all = append(all, entry{place: e.place, key: e.key, value: item, array: true, merged: allObjects(item)})
+		all = append(all, entry{Place: e.Place, key: e.key, value: item, array: true, merged: allObjects(item)})
 	}
 	return all
 }

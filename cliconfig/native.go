@@ -16,25 +16,25 @@ import (
 
 // parseNative parses the native syntax, HCL 1. While it runs, at is the current
 // position, so that its caller can report the position of a panic.
-func parseNative(at *place, src []byte) (*node, *sources.Diagnostic) {
+func parseNative(at *Place, src []byte) (*node, *sources.Diagnostic) {
 	f, err := parser.Parse(src)
 	if err != nil {
-		return nil, nativeFault(at.file, src, err)
+		return nil, nativeFault(at.File, src, err)
 	}
 	n := native{at}
 	return n.object(f.Node.(*ast.ObjectList), token.Pos{Line: 1, Column: 1}), nil
 }
 
 // A native converts syntax trees to nodes.
-type native struct{ at *place }
+type native struct{ at *Place }
 
-func (n native) place(pos token.Pos) place {
-	n.at.line, n.at.column = pos.Line, pos.Column
+func (n native) here(pos token.Pos) Place {
+	n.at.Line, n.at.column = pos.Line, pos.Column
 	return *n.at
 }
 
 func (n native) object(list *ast.ObjectList, pos token.Pos) *node {
-	o := &node{place: n.place(pos), kind: isObject}
+	o := &node{Place: n.here(pos), kind: isObject}
 	for _, item := range list.Items {
 		o.entries = append(o.entries, n.entry(item))
 	}
@@ -46,12 +46,12 @@ func (n native) entry(item *ast.ObjectItem) entry {
 	value := n.value(item.Val)
 	last := len(item.Keys) - 1
 	for i := last; i > 0; i-- {
-		at, key := n.place(item.Keys[i].Pos()), n.text(item.Keys[i].Token)
-		label := entry{place: at, key: key, value: value, label: true}
-		value = &node{place: at, kind: isObject, entries: []entry{label}}
+		at, key := n.here(item.Keys[i].Pos()), n.text(item.Keys[i].Token)
+		label := entry{Place: at, key: key, value: value, label: true}
+		value = &node{Place: at, kind: isObject, entries: []entry{label}}
 	}
 	return entry{
-		place:    n.place(item.Keys[0].Pos()),
+		Place:    n.here(item.Keys[0].Pos()),
 		key:      n.text(item.Keys[0].Token),
 		value:    value,
 		assigned: item.Assign.IsValid(),
@@ -63,13 +63,13 @@ func (n native) value(v ast.Node) *node {
 	case *ast.ObjectType:
 		return n.object(v.List, v.Lbrace)
 	case *ast.ListType:
-		l := &node{place: n.place(v.Lbrack), kind: isList}
+		l := &node{Place: n.here(v.Lbrack), kind: isList}
 		for _, item := range v.List {
 			l.items = append(l.items, n.value(item))
 		}
 		return l
 	case *ast.LiteralType:
-		return &node{place: n.place(v.Token.Pos), kind: scalars[v.Token.Type.String()], text: n.text(v.Token)}
+		return &node{Place: n.here(v.Token.Pos), kind: scalars[v.Token.Type.String()], text: n.text(v.Token)}
 	default:
 		panic(fmt.Sprintf("no value: %T", v))
 	}
@@ -78,7 +78,7 @@ func (n native) value(v ast.Node) *node {
 // text returns the value of a token. Numbers keep their spelling, because 010 may be
 // a name.
 func (n native) text(t token.Token) string {
-	n.place(t.Pos)
+	n.here(t.Pos)
 	switch t.Type {
 	case token.STRING, token.HEREDOC:
 		return t.Value().(string)
@@ -95,15 +95,15 @@ var positioned = regexp.MustCompile(`(?s)^.*At (\d+):(\d+): (.*)$`)
 
 // nativeFault converts a parser's error to a readable diagnostic.
 func nativeFault(file string, src []byte, err error) *sources.Diagnostic {
-	at, message := place{file: file}, err.Error()
+	at, message := Place{File: file}, err.Error()
 	if m := positioned.FindStringSubmatch(message); m != nil {
-		at.line, _ = strconv.Atoi(m[1])
+		at.Line, _ = strconv.Atoi(m[1])
 		at.column, _ = strconv.Atoi(m[2])
 		message = m[3]
 	}
 	text, hint := reword(message)
-	if before := bytes.TrimRight(src, " \t\r\n"); at.line > bytes.Count(before, []byte("\n"))+1 { // the end of the file
-		at.line, at.column = bytes.Count(before, []byte("\n"))+1, len(before)-bytes.LastIndexByte(before, '\n')
+	if before := bytes.TrimRight(src, " \t\r\n"); at.Line > bytes.Count(before, []byte("\n"))+1 { // the end of the file
+		at.Line, at.column = bytes.Count(before, []byte("\n"))+1, len(before)-bytes.LastIndexByte(before, '\n')
 	}
 	return fault(at, hint, "%s", text)
 }

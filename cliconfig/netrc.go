@@ -39,7 +39,7 @@ func (l *loader) readNetrc(path, src string) {
 	begin := func(start int, entry login) {
 		line += strings.Count(src[counted:start], "\n")
 		counted = start
-		l.noteFirst(Setting{Name: "password", Of: strings.ToLower(entry.machine), Secret: true, From: Place{File: path, Line: line}})
+		l.config.noteFirst(Setting{Name: "password", Of: strings.ToLower(entry.machine), Secret: true, From: Place{File: path, Line: line}})
 		l.config.logins = append(l.config.logins, entry)
 		current = &l.config.logins[len(l.config.logins)-1]
 	}
@@ -65,7 +65,7 @@ func (l *loader) readNetrc(path, src string) {
 		case word == "macdef":
 			r.skipTo(macroEnd)
 		case !warned: // one warning suffices if the file is not a netrc file at all
-			l.warnf(r.place(path, start), "", "unknown word in a netrc file, ignored")
+			l.warnf(r.where(path, start), "", "unknown word in a netrc file, ignored")
 			warned = true
 		}
 	}
@@ -112,8 +112,8 @@ func (r *netrcReader) value() string {
 func (r *netrcReader) skipTo(end *regexp.Regexp) { r.at += end.FindStringIndex(r.src[r.at:])[0] }
 
 // place returns the line and column of an index.
-func (r *netrcReader) place(file string, index int) place {
+func (r *netrcReader) where(file string, index int) Place {
 	before := r.src[:index]
 	line := before[strings.LastIndexByte(before, '\n')+1:]
-	return place{file: file, line: 1 + strings.Count(before, "\n"), column: 1 + utf8.RuneCountInString(line)}
+	return Place{File: file, Line: 1 + strings.Count(before, "\n"), column: 1 + utf8.RuneCountInString(line)}
 }

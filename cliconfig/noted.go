@@ -1,8 +1,10 @@
 package cliconfig
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
+	"strings"
 )
 
 // A Setting is what a file or a variable sets, and where. Settings exist to explain a configuration:
@@ -18,9 +20,10 @@ type Setting struct {
 
 // A Place is where a setting is.
 type Place struct {
-	File string // path; empty if By is set
-	Line int
-	By   string // variable or flag
+	File   string // path; empty if By is set
+	Line   int
+	By     string // variable or flag
+	column int
 }
 
 // String returns the place as messages show it.
@@ -51,38 +54,27 @@ func (c *Config) index(name, of string) int {
 // Override notes a setting of a flag, which overrides files and variables. It only changes the Settings of this Config.
 func (c *Config) Override(s Setting) {
 	c.Settings = slices.Clone(c.Settings)
+	c.note(s)
+}
+
+// note notes a setting, which overrides the one that was noted before.
+func (c *Config) note(s Setting) {
 	i := c.index(s.Name, s.Of)
 	if i < 0 {
 		c.Settings = append(c.Settings, s)
 		return
 	}
-	c.Settings[i] = s.over(c.Settings[i])
-}
-
-// over returns the setting with the places of the one that it overrides.
-func (s Setting) over(old Setting) Setting {
-	s.Overrides = append([]Place{old.From}, old.Overrides...)
-	return s
-}
-
-// note notes a setting, which overrides the one that was noted before.
-func (l *loader) note(s Setting) {
-	i := l.config.index(s.Name, s.Of)
-	if i < 0 {
-		l.config.Settings = append(l.config.Settings, s)
-		return
-	}
-	l.config.Settings[i] = s.over(l.config.Settings[i])
+	s.Overrides = append([]Place{c.Settings[i].From}, c.Settings[i].Overrides...)
+	c.Settings[i] = s
 }
 
 // noteFirst notes a setting, which has no effect if one was noted before.
-func (l *loader) noteFirst(s Setting) {
-	if i := l.config.index(s.Name, s.Of); i >= 0 {
-		first := &l.config.Settings[i]
-		first.Overrides = append(first.Overrides, s.From)
+func (c *Config) noteFirst(s Setting) {
+	if i := c.index(s.Name, s.Of); i >= 0 {
+		c.Settings[i].Overrides = append(c.Settings[i].Overrides, s.From)
 		return
 	}
-	l.note(s)
+	c.note(s)
 }
 
 // noteVariable notes what a variable sets, if it is set.
@@ -94,26 +86,27 @@ func (l *loader) noteVariable(variable, name string, secret bool) {
 	if secret {
 		value = ""
 	}
-	l.note(Setting{Name: name, Value: value, Secret: secret, From: Place{By: variable}})
+	l.config.note(Setting{Name: name, Value: value, Secret: secret, From: Place{By: variable}})
+}
+
+// yielding is a field that yields what each entry that it reads without an error sets.
+func (l *loader) yielding(of string, read field, yield func(s Setting)) field {
+	return func(e entry) {
+		before := len(l.diags)
+		if read(e); len(l.diags) > before {
+			return
+		}
+		s := Setting{Name: e.key, Of: of, Value: e.value.text, From: e.Place}
+		if e.value.kind == isList {
+			var items []string
+			for _, n := range e.value.items {
+				items = append(items, n.text)
+			}
+			s.Value = cmp.Or(strings.Join(items, ", "), "none")
+		}
+		yield(s)
+	}
 }
 
 // noting is a field that notes each entry that it reads without an error.
-func (l *loader) noting(of string, read field) field {
-	return func(e entry) {
-		before := len(l.diags)
-		if read(e); len(l.diags) == before {
-			l.note(Setting{Name: e.key, Of: of, Value: e.value.text, From: e.from()})
-		}
-	}
-}
-
-// from returns the place of a position, without the column.
-func (p place) from() Place { return Place{File: p.file, Line: p.line} }
-
-// at is a field that keeps the place of the last entry that it reads.
-func (*loader) at(to *place, read field) field {
-	return func(e entry) {
-		*to = e.place
-		read(e)
-	}
-}
+func (l *loader) noting(of string, read field) field { return l.yielding(of, read, l.config.note) }

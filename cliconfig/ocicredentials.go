@@ -19,7 +19,6 @@ import (
 type ociConfig struct {
 	blocks   []ociBlock
 	defaults ociDefaults
-	settings []Setting // to note if the blocks are used
 
 	tokenServers map[sources.Host]sources.Host // by registry, of Larder's own files
 
@@ -94,7 +93,7 @@ func (o *ociConfig) choose(ctx context.Context, r oci.Repository) (best candidat
 			consider(candidate{rank: ofRegistry + segments, credentials: b.credentials, helper: b.helper, from: b.credentials.From})
 		}
 	}
-	consider(candidate{rank: ofAll, helper: o.defaults.helper, from: "the " + ociDefaultsName + " block at " + o.defaults.place.String()})
+	consider(candidate{rank: ofAll, helper: o.defaults.helper, from: "the " + ociDefaultsName + " block at " + o.defaults.Place.String()})
 	for _, f := range docker.files {
 		f.candidates(r, consider)
 	}

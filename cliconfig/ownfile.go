@@ -29,22 +29,21 @@ const defaultArchivesMB = 4000
 // ownConfig reads a file of Larder's own, which has the settings that engine configuration lacks, in the
 // same syntax.
 func (l *loader) ownConfig(root *node, layer policy.Layer) {
-	installation := l.ownInstallation
+	installation := l.installation(&l.replacement, true)
 	if layer == policy.Site {
-		installation = l.misplacedInstallation
+		installation = func(e entry) {
+			l.errorf(e.Place, "move it to Larder's own file, larder/config.hcl in a configuration directory",
+				"%s has no place in the file of the machine's owner", e.key)
+		}
 	}
 	l.readOwn(root, fields{
 		"host":             l.ownHosts(),
 		installationBlock:  installation,
-		"policy":           l.policy(layer, &l.config.Policy),
+		policyBlockName:    l.policy(layer, &l.config.Policy),
 		"keep_archives_mb": l.noting("", l.number(func(n int) { l.config.KeepArchivesMB = n })),
 		engineSetting:      l.noting("", l.engineName(new(sources.Engine))), // used by EngineSetting
-	}, `this file has host "…" { … }, policy { … } and provider_installation { … } blocks, keep_archives_mb and engine; everything else belongs in the CLI configuration`)
-}
-
-// misplacedInstallation is the field for a provider_installation block in the file of the site.
-func (l *loader) misplacedInstallation(e entry) {
-	l.errorf(e.place, "move it to Larder's own file, larder/config.hcl in a configuration directory", "%s has no place in the file of the machine's owner", e.key)
+	}, `this file has host "…" { … }, policy { … } and provider_installation { … } blocks, keep_archives_mb `+
+		"and engine; everything else belongs in the CLI configuration")
 }
 
 // LarderFile is the path of Larder's own file: of the one that was read, or else of the one
@@ -60,61 +59,46 @@ func (c *Config) LarderFile() string {
 
 // ownHosts is a field for host blocks. Each host may have one.
 func (l *loader) ownHosts() field {
-	first := map[sources.Host]place{}
-	blocks := l.hostBlocks(func(host sources.Host, b entry) {
-		at, again := first[host]
-		switch {
-		case again:
-			l.errorf(b.place, "put all settings of a host into one block", "second block for host %s; the first is at line %d", host, at.line)
-		case labeled(b.value):
-			l.errorf(b.value.entries[0].place, "leave it out", "host takes one label")
-		default:
-			first[host] = b.place
-			l.config.HostOptions[host] = l.hostOptions(host, b.value)
+	first := map[sources.Host]Place{}
+	return l.oneLabel(l.ofHost(func(host sources.Host, b entry) {
+		if at, again := first[host]; again {
+			l.errorf(b.Place, "put all settings of a host into one block",
+				"second block for host %s; the first is at line %d", host, at.Line)
+			return
 		}
-	})
-	return l.withLabel(blocks)
+		first[host] = b.Place
+		l.config.HostOptions[host] = l.hostOptions(host, b.value)
+	}))
 }
 
-func (l *loader) hostOptions(of sources.Host, body *node) HostOptions {
-	host := string(of)
+func (l *loader) hostOptions(host sources.Host, body *node) HostOptions {
 	var authorities, certificate, key namedFile
 	o := HostOptions{Headers: map[string]string{}}
 	known := fields{
-		"ca_file":                l.noting(host, l.file(&authorities)),
-		"client_certificate":     l.noting(host, l.file(&certificate)),
-		"client_key":             l.noting(host, l.file(&key)),
-		"send_token_to_archives": l.noting(host, l.flag(&o.TokenForArchives)),
-		"headers":                l.headers(host, o.Headers),
-		"token_server":           l.noting(host, l.tokenServer(of)),
+		"ca_file":                l.file(&authorities),
+		"client_certificate":     l.file(&certificate),
+		"client_key":             l.file(&key),
+		"send_token_to_archives": l.flag(&o.TokenForArchives),
+		"token_server": l.parsed(func(text string) (err error) { // of tokens for an OCI registry
+			l.config.oci.tokenServers[host], err = sources.ParseHost(text)
+			return err
+		}, textKinds...),
+		"headers": l.members("a map of strings", `{ "NAME" = "VALUE" }`, func(e entry) { l.header(e, o.Headers) }),
 	}
-	l.readOwn(body, known, "the settings of a host are "+strings.Join(slices.Sorted(maps.Keys(known)), ", "))
+	for name, read := range known {
+		known[name] = l.yielding(string(host), read, func(s Setting) {
+			if name == "headers" {
+				s.Value = strings.Join(slices.Sorted(maps.Keys(o.Headers)), ", ")
+			}
+			l.config.note(s)
+		})
+	}
+	l.readOwn(body, known, settingsOf("a host", known))
 	if l.open(&authorities) {
 		o.Authorities = l.certificates(authorities)
 	}
 	o.Certificates = l.clientCertificate(certificate, key)
 	return o
-}
-
-// tokenServer is a field for the server of tokens for an OCI registry.
-func (l *loader) tokenServer(of sources.Host) field {
-	return func(e entry) {
-		if !l.isText(e.value, e.key+" must be a string") {
-			return
-		}
-		if server, err := sources.ParseHost(e.value.text); l.ok(e.value.place, err) {
-			l.config.oci.tokenServers[of] = server
-		}
-	}
-}
-
-// headers is a field for the headers of a host.
-func (l *loader) headers(host string, to map[string]string) field {
-	read := l.members("a map of strings", `{ "NAME" = "VALUE" }`, func(e entry) { l.header(e, to) })
-	return func(e entry) {
-		read(e)
-		l.note(Setting{Name: e.key, Of: host, Value: strings.Join(slices.Sorted(maps.Keys(to)), ", "), From: e.from()})
-	}
 }
 
 // header adds a header to those before. No message contains its value.
@@ -125,14 +109,14 @@ func (l *loader) header(e entry, before map[string]string) {
 	hint := ourHeader(name)
 	switch {
 	case !httpguts.ValidHeaderFieldName(name):
-		l.errorf(e.place, "", "%.40q cannot be the name of a header", e.key)
+		l.errorf(e.Place, "", "%.40q cannot be the name of a header", e.key)
 	case hint != "":
-		l.errorf(e.place, hint, "header %s cannot be set here", name)
+		l.errorf(e.Place, hint, "header %s cannot be set here", name)
 	case again:
-		l.errorf(e.place, "", "header %s is set twice (case is ignored)", name)
-	case !l.isText(e.value, "header "+name+" must be a string"):
+		l.errorf(e.Place, "", "header %s is set twice (case is ignored)", name)
+	case !l.is(e.value, writeQuotes, "header "+name+" must be a string", textKinds...):
 	case !httpguts.ValidHeaderFieldValue(e.value.text):
-		l.errorf(e.value.place, "it must be one line", "header %s has characters that cannot be sent", name)
+		l.errorf(e.value.Place, "it must be one line", "header %s has characters that cannot be sent", name)
 	default:
 		before[name] = e.value.text
 	}
@@ -158,37 +142,45 @@ func ourHeader(name string) string {
 
 // HasPolicy reports whether one of Larder's own files may have a policy, without the cost of [Load]. It is true also
 // for a file with errors, which Load reports.
-func (m Machine) HasPolicy(ctx context.Context) bool {
-	return slices.ContainsFunc([]file{m.ownFile(), m.siteFile()}, func(f file) bool {
-		l := &loader{Machine: m, ctx: ctx}
-		if f.path == "" || f.by == "" && l.absent(f) {
-			return false
-		}
-		src, err := l.contents(f)
-		if err != nil {
-			return true
-		}
-		root, bad := parse(f.path, src)
-		return bad != nil || slices.ContainsFunc(root.entries, func(e entry) bool { return e.key == "policy" })
+func (m Machine) HasPolicy(ctx context.Context) (found bool) {
+	m.ownFiles(ctx, func(_ string, root *node) bool {
+		found = root == nil || slices.ContainsFunc(root.entries, func(e entry) bool { return e.key == policyBlockName })
+		return !found
 	})
+	return found
 }
 
 // EngineSetting returns the engine that the user's own file names, or else that of the site, and the path of
 // the file. The engine is empty if none names one, or has errors, which [Load] reports.
 func (m Machine) EngineSetting(ctx context.Context) (e sources.Engine, path string) {
+	m.ownFiles(ctx, func(file string, root *node) bool {
+		l := &loader{}
+		if root != nil {
+			l.readOwn(root, fields{engineSetting: l.engineName(&e)}, "")
+			path = file
+		}
+		return e == ""
+	})
+	if e == "" {
+		path = ""
+	}
+	return e, path
+}
+
+// ownFiles yields the contents of Larder's own files, that of the user and that of the site, until yield returns false.
+// They are nil if the file can't be read or parsed.
+func (m Machine) ownFiles(ctx context.Context, yield func(path string, root *node) bool) {
+	l := &loader{Machine: m, ctx: ctx}
 	for _, f := range []file{m.ownFile(), m.siteFile()} {
 		if f.path == "" || f.by == "" && m.absent(f) {
 			continue
 		}
-		l := &loader{Machine: m, ctx: ctx}
+		var root *node
 		if src, err := l.contents(f); err == nil {
-			if root, bad := parse(f.path, src); bad == nil {
-				l.readOwn(root, fields{engineSetting: l.engineName(&e)}, "")
-			}
+			root, _ = parse(f.path, src)
 		}
-		if e != "" {
-			return e, f.path
+		if !yield(f.path, root) {
+			return
 		}
 	}
-	return "", ""
 }

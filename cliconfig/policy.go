@@ -22,36 +22,36 @@ var policySettings = sources.Texts([]policy.Setting{
 	policy.Allow, policy.Deny, policy.Versions, policy.MinAge, policy.RequireSigned, policy.TrustedKeys, policy.Engines, policy.Platforms,
 })
 
+// policyBlockName is the name of the blocks with rules.
+const policyBlockName = "policy"
+
 // policy is a field for policy blocks, whose rules it appends.
 func (l *loader) policy(layer policy.Layer, to *[]policy.Rule) field {
-	return func(e entry) {
-		if e.assigned || e.value.kind != isObject || labeled(e.value) {
-			l.errorf(e.place, "write policy { … }", "policy must be a block without labels")
-			return
-		}
+	return l.plain(func(e entry) {
 		var reason, contact string
 		b := &policyBlock{loader: l, layer: layer}
 		faults := len(l.diags)
 		l.readOwn(e.value, fields{
-			string(policy.Allow):         b.filled(b.patterns(policy.Allow)),
-			string(policy.Deny):          b.filled(b.patterns(policy.Deny)),
-			string(policy.Versions):      b.filled(b.versions()),
+			string(policy.Allow):         b.providers(policy.Allow),
+			string(policy.Deny):          b.providers(policy.Deny),
+			string(policy.Versions):      b.versions(),
 			string(policy.MinAge):        b.minAge,
 			string(policy.RequireSigned): b.requireSigned,
 			string(policy.TrustedKeys):   b.filled(b.trustedKeys),
 			string(policy.Engines):       b.filled(b.engines),
-			string(policy.Platforms):     b.filled(func(e entry) { b.platforms(e, *to) }),
-			"reason":                     l.words(&reason),
-			"contact":                    l.words(&contact),
+			string(policy.Platforms):     b.platforms(*to),
+			"reason":                     l.parsed(words("reason", &reason), isString),
+			"contact":                    l.parsed(words("contact", &contact), isString),
 		}, "a policy has "+strings.Join(policySettings, ", ")+", reason and contact")
-		if len(l.diags) == faults && !slices.ContainsFunc(e.value.entries, func(e entry) bool { return e.key != "reason" && e.key != "contact" }) {
-			l.errorf(e.place, `write one, such as deny = ["acme/legacy"], or remove the block`, "the policy has no rule")
+		isRule := func(e entry) bool { return e.key != "reason" && e.key != "contact" }
+		if len(l.diags) == faults && !slices.ContainsFunc(e.value.entries, isRule) {
+			l.errorf(e.Place, `write one, such as deny = ["acme/legacy"], or remove the block`, "the policy has no rule")
 		}
 		for _, r := range b.rules {
 			r.Reason, r.Contact = reason, contact
 			*to = append(*to, r)
 		}
-	}
+	})
 }
 
 // A policyBlock collects the rules of a block.
@@ -62,8 +62,8 @@ type policyBlock struct {
 }
 
 // add adds a rule that is at a place.
-func (b *policyBlock) add(at place, r policy.Rule) {
-	r.Layer, r.File, r.Line = b.layer, at.file, at.line
+func (b *policyBlock) add(at Place, r policy.Rule) {
+	r.Layer, r.File, r.Line = b.layer, at.File, at.Line
 	b.rules = append(b.rules, r)
 }
 
@@ -71,45 +71,41 @@ func (b *policyBlock) add(at place, r policy.Rule) {
 func (b *policyBlock) filled(read field) field {
 	return func(e entry) {
 		if v := e.value; v.kind == isList && len(v.items) == 0 || v.kind == isObject && len(v.entries) == 0 {
-			b.errorf(v.place, "add one, or remove "+e.key, "%s must have at least one item", e.key)
+			b.errorf(v.Place, "add one, or remove "+e.key, "%s must have at least one item", e.key)
 			return
 		}
 		read(e)
 	}
 }
 
-// patterns is a field for a list of providers.
-func (b *policyBlock) patterns(s policy.Setting) field {
-	return func(e entry) {
-		if patterns := b.patternList(e); patterns != nil {
-			b.add(e.place, policy.Rule{Setting: s, Providers: patterns})
+// providers is a field for a list of providers.
+func (b *policyBlock) providers(s policy.Setting) field {
+	return b.filled(func(e entry) {
+		r := policy.Rule{Setting: s}
+		if b.patterns(&r.Providers)(e); r.Providers != nil {
+			b.add(e.Place, r)
 		}
-	}
-}
-
-// patternList reads a list of patterns.
-func (b *policyBlock) patternList(e entry) (all []sources.Pattern) {
-	b.list(func(n *node) {
-		pattern, err := sources.ParsePattern(n.text)
-		if b.ok(n.place, err) {
-			all = append(all, pattern)
-		}
-	})(e)
-	return all
+	})
 }
 
 // versions is a field for constraints by provider.
 func (b *policyBlock) versions() field {
-	return b.members("a map of strings", `{ "acme/widget" = "!= 1.2.3" }`, func(e entry) {
-		pattern, err := sources.ParsePattern(e.key)
-		if !b.ok(e.place, err) || !b.is(e.value, writeQuotes, "the versions of "+e.key+" must be a string", isString) {
-			return
+	return b.filled(b.members("a map of strings", `{ "acme/widget" = "!= 1.2.3" }`, func(e entry) {
+		r := policy.Rule{Setting: policy.Versions, Text: e.value.text}
+		if b.ok(e.Place, appending(&r.Providers, sources.ParsePattern)(e.key)) && b.constraints(e, &r.Matching) {
+			b.add(e.Place, r)
 		}
-		allowed, err := sources.ParseConstraints(e.value.text)
-		if b.ok(e.value.place, err) {
-			b.add(e.place, policy.Rule{Setting: policy.Versions, Providers: []sources.Pattern{pattern}, Matching: allowed, Text: e.value.text})
-		}
-	})
+	}))
+}
+
+// constraints reads the constraints in a string, and reports whether they have no errors.
+func (l *loader) constraints(e entry, to *sources.Constraints) (ok bool) {
+	if l.is(e.value, writeQuotes, "the versions of "+e.key+" must be a string", isString) {
+		var err error
+		*to, err = sources.ParseConstraints(e.value.text)
+		ok = l.ok(e.value.Place, err)
+	}
+	return ok
 }
 
 // minAge reads min_age "7d" { except = […] } or min_age = "7d".
@@ -118,13 +114,13 @@ func (b *policyBlock) minAge(e entry) {
 	if e.value.kind == isObject && labeled(e.value) && len(e.value.entries) == 1 && !labeled(e.value.entries[0].value) {
 		block := e.value.entries[0]
 		r.Text = block.key
-		b.readOwn(block.value, fields{"except": func(e entry) { r.Except = b.patternList(e) }}, "min_age has except")
+		b.readOwn(block.value, fields{"except": b.patterns(&r.Except)}, "min_age has except")
 	} else if !b.is(e.value, `write min_age = "7d", or min_age "7d" { except = ["hashicorp/*"] }`, "min_age must be a string or a block with a label", isString) {
 		return
 	}
 	var err error
-	if r.Age, err = parseAge(r.Text); b.ok(e.place, err) {
-		b.add(e.place, r)
+	if r.Age, err = parseAge(r.Text); b.ok(e.Place, err) {
+		b.add(e.Place, r)
 	}
 }
 
@@ -151,24 +147,24 @@ func (b *policyBlock) requireSigned(e entry) {
 	var on bool
 	b.flag(&on)(e)
 	if on {
-		b.add(e.place, policy.Rule{Setting: policy.RequireSigned})
+		b.add(e.Place, policy.Rule{Setting: policy.RequireSigned})
 	}
 }
 
 // trustedKeys reads the only keys that may sign the providers that match a pattern. Those of several patterns that
 // match a provider are alternatives.
 func (b *policyBlock) trustedKeys(e entry) {
-	first := map[sources.Pattern]place{}
+	first := map[sources.Pattern]Place{}
 	r := policy.Rule{Setting: policy.TrustedKeys}
 	b.members("a map of lists", `{ "acme/*" = ["FINGERPRINT"] }`, func(e entry) {
 		pattern, err := sources.ParsePattern(e.key)
 		at, again := first[pattern]
 		switch {
-		case !b.ok(e.place, err):
+		case !b.ok(e.Place, err):
 		case again:
-			b.errorf(e.place, "put all keys into one list", "second list of trusted keys for %s; the first is at line %d", e.key, at.line)
+			b.errorf(e.Place, "put all keys into one list", "second list of trusted keys for %s; the first is at line %d", e.key, at.Line)
 		default:
-			first[pattern] = e.place
+			first[pattern] = e.Place
 			r.Keys = append(r.Keys, sources.TrustedKeys{Providers: pattern, Keys: b.fingerprints(e)})
 		}
 	})(e)
@@ -177,27 +173,23 @@ func (b *policyBlock) trustedKeys(e entry) {
 		n += len(t.Keys)
 	}
 	if n > maxKeys {
-		b.errorf(e.place, "", "trusted_keys has more than %d keys", maxKeys)
+		b.errorf(e.Place, "", "trusted_keys has more than %d keys", maxKeys)
 	} else if r.Keys != nil {
-		b.add(e.place, r)
+		b.add(e.Place, r)
 	}
 }
 
 // fingerprints returns the fingerprints in the list for a pattern.
-func (l *loader) fingerprints(e entry) []sources.Fingerprint {
+func (l *loader) fingerprints(e entry) (keys []sources.Fingerprint) {
 	subject := "the trusted keys for " + e.key
 	if e.value.kind != isList || len(e.value.items) == 0 {
-		l.errorf(e.value.place, `write a list of fingerprints, in double quotes`, "%s must be a list with at least one item", subject)
+		l.errorf(e.value.Place, "write a list of fingerprints, in double quotes",
+			"%s must be a list with at least one item", subject)
 		return nil
 	}
-	var keys []sources.Fingerprint
 	for _, n := range e.value.items {
-		if !l.is(n, writeQuotes, subject+" must be strings", isString) {
-			continue
-		}
-		key, err := sources.ParseFingerprint(n.text)
-		if l.ok(n.place, err) {
-			keys = append(keys, key)
+		if l.is(n, writeQuotes, subject+" must be strings", isString) {
+			l.ok(n.Place, appending(&keys, sources.ParseFingerprint)(n.text))
 		}
 	}
 	return keys
@@ -207,21 +199,17 @@ func (l *loader) fingerprints(e entry) []sources.Fingerprint {
 func (b *policyBlock) engines(e entry) {
 	r := policy.Rule{Setting: policy.Engines, Engines: map[sources.Engine]sources.Constraints{}}
 	b.members("a map of strings", `{ terraform = ">= 1.11", tofu = ">= 1.10" }`, func(e entry) {
-		engine := sources.Engine(e.key)
-		_, again := r.Engines[engine]
-		switch {
-		case engine != sources.Terraform && engine != sources.OpenTofu:
-			b.errorf(e.place, `write "terraform" or "tofu"`, "engine is terraform or tofu, not %.40q", e.key)
-		case again:
-			b.errorf(e.place, `write all conditions into one string, as in ">= 1.11, < 2.0"`, "%s is set twice", e.key)
-		case b.is(e.value, writeQuotes, "the versions of "+e.key+" must be a string", isString):
-			allowed, err := sources.ParseConstraints(e.value.text)
-			if b.ok(e.value.place, err) {
-				r.Engines[engine] = allowed
-			}
+		engine, err := parseEngine(e.key)
+		if _, again := r.Engines[engine]; again {
+			err = fmt.Errorf("%s is set twice", e.key)
+			err = sources.WithHint(err, `write all conditions into one string, as in ">= 1.11, < 2.0"`)
+		}
+		var allowed sources.Constraints
+		if b.ok(e.Place, err) && b.constraints(e, &allowed) {
+			r.Engines[engine] = allowed
 		}
 	})(e)
-	b.add(e.place, r)
+	b.add(e.Place, r)
 }
 
 // MaxPlatforms limits the platforms that a policy may declare, because each is work. There are about twenty that
@@ -231,44 +219,41 @@ const MaxPlatforms = 50
 // maxKeys limits the keys of one setting.
 const maxKeys = 200
 
-// platforms reads the platforms that lock files are for. The limit is for all blocks of the file.
-func (b *policyBlock) platforms(e entry, before []policy.Rule) {
-	r := policy.Rule{Setting: policy.Platforms}
-	b.list(func(n *node) {
-		platform, err := sources.ParsePlatform(n.text)
-		if b.ok(n.place, err) {
-			r.Platforms = append(r.Platforms, platform)
+// platforms is a field for the platforms that lock files are for. The limit is for all blocks of the file.
+func (b *policyBlock) platforms(before []policy.Rule) field {
+	return b.filled(func(e entry) {
+		r := policy.Rule{Setting: policy.Platforms}
+		b.list(appending(&r.Platforms, sources.ParsePlatform))(e)
+		n := len(r.Platforms)
+		for _, other := range before {
+			n += len(other.Platforms)
 		}
-	})(e)
-	n := len(r.Platforms)
-	for _, other := range before {
-		n += len(other.Platforms)
-	}
-	if n > MaxPlatforms {
-		b.errorf(e.place, "", "platforms has more than %d items in this file", MaxPlatforms)
-		return
-	}
-	b.add(e.place, r)
+		if n > MaxPlatforms {
+			b.errorf(e.Place, "", "platforms has more than %d items in this file", MaxPlatforms)
+			return
+		}
+		b.add(e.Place, r)
+	})
 }
 
 // maxWords limits text for people, in characters.
 const maxWords = 500
 
-// words is a field for a line of text for people. A file in a checkout can have any text, and a terminal obeys some.
-func (l *loader) words(to *string) field {
-	return func(e entry) {
-		if !l.is(e.value, writeQuotes, e.key+" must be a string", isString) {
-			return
-		}
-		text := strings.TrimSpace(e.value.text)
-		bad := strings.IndexFunc(text, func(r rune) bool { return !unicode.IsGraphic(r) || r == utf8.RuneError })
+// words returns a function that reads a line of text for people. A file in a checkout can have any text, and a terminal
+// obeys some.
+func words(setting string, to *string) func(text string) error {
+	return func(text string) error {
+		text = strings.TrimSpace(text)
+		bad := func(r rune) bool { return !unicode.IsGraphic(r) || r == utf8.RuneError }
 		switch {
-		case bad >= 0:
-			l.errorf(e.value.place, "write it as one line", "%s has characters that cannot be shown", e.key)
+		case strings.ContainsFunc(text, bad):
+			err := fmt.Errorf("%s has characters that cannot be shown", setting)
+			return sources.WithHint(err, "write it as one line")
 		case utf8.RuneCountInString(text) > maxWords:
-			l.errorf(e.value.place, "put the details into a document and name it here", "%s has more than %d characters", e.key, maxWords)
-		default:
-			*to = text
+			err := fmt.Errorf("%s has more than %d characters", setting, maxWords)
+			return sources.WithHint(err, "put the details into a document and name it here")
 		}
+		*to = text
+		return nil
 	}
 }

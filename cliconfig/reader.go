@@ -24,22 +24,23 @@ type loader struct {
 
 	config        *Config        // settings of files read so far; relative paths are as written
 	installations []installation // in all files of the CLI configuration; there may be one
-	replacement   *installation  // in Larder's own file; nil if there is none
+	replacement   []installation // in Larder's own file; at most one
 	helpers       []helperBlock  // in all files, by unique names; there may be one
+	oci           []entry        // blocks for OCI registries, in all files
 }
 
-func (l *loader) errorf(at place, hint, format string, args ...any) {
+func (l *loader) errorf(at Place, hint, format string, args ...any) {
 	l.diags = append(l.diags, *fault(at, hint, format, args...))
 }
 
-func (l *loader) warnf(at place, hint, format string, args ...any) {
+func (l *loader) warnf(at Place, hint, format string, args ...any) {
 	d := fault(at, hint, format, args...)
 	d.Warning = true
 	l.diags = append(l.diags, *d)
 }
 
 // ok reports whether err is nil. Otherwise it adds err with its hints.
-func (l *loader) ok(at place, err error) bool {
+func (l *loader) ok(at Place, err error) bool {
 	if err != nil {
 		l.errorf(at, strings.Join(sources.Hints(err), "; "), "%v", err)
 	}
@@ -63,7 +64,9 @@ type field func(e entry)
 type fields map[string]field
 
 // exactNames are the only settings of engines whose case matters.
-var exactNames = []string{"provider_installation", "registry_protocols", "oci_credentials", "oci_default_credentials", "token"}
+var exactNames = []string{
+	installationBlock, "registry_protocols", ociBlockName, ociDefaultsName, "token",
+}
 
 // read reads a body of the CLI configuration, in its order. Like engines, it skips other names:
 // they may be settings of other versions, or irrelevant to Larder. It only warns of those that are
@@ -80,59 +83,68 @@ func (l *loader) read(body *node, known fields) {
 				read(e)
 			}
 		case !e.label:
-			l.warnf(e.place, fmt.Sprintf("did you mean %q?", name), "%.40q is not a setting and has no effect", e.key)
+			l.warnf(e.Place, fmt.Sprintf("did you mean %q?", name), "%.40q is not a setting and has no effect", e.key)
 		}
 	}
 }
 
 // severalTimes are the settings that may be repeated in a file of Larder's own.
-var severalTimes = []string{"host", "policy", "keep_archives_mb"}
+var severalTimes = []string{"host", policyBlockName, "keep_archives_mb"}
 
 // readOwn reads a body of a file of Larder's own. No other program reads it, so it reports unknown
 // names, with a hint if they are nothing like a setting, and settings that are set twice.
 func (l *loader) readOwn(body *node, known fields, hint string) {
-	first := map[string]place{}
+	first := map[string]Place{}
 	for _, e := range body.entries {
 		read, ok := known[e.key]
 		at, again := first[e.key]
 		switch {
-		case !ok && known["policy"] != nil && slices.Contains(policySettings, e.key):
-			l.errorf(e.place, "move it into a block: policy { … }", "%s is a setting of a policy", e.key)
+		case !ok && known[policyBlockName] != nil && slices.Contains(policySettings, e.key):
+			l.errorf(e.Place, "move it into a block: policy { … }", "%s is a setting of a policy", e.key)
 		case !ok:
 			err := fmt.Errorf("unknown setting %.40q", e.key)
-			l.ok(e.place, sources.DidYouMean(err, e.key, slices.Sorted(maps.Keys(known)), hint))
+			l.ok(e.Place, sources.DidYouMean(err, e.key, slices.Sorted(maps.Keys(known)), hint))
 		case again && !slices.Contains(severalTimes, e.key):
-			l.errorf(e.place, "", "%s is set twice; first at line %d", e.key, at.line)
+			l.errorf(e.Place, "", "%s is set twice; first at line %d", e.key, at.Line)
 		default:
-			first[e.key] = e.place
+			first[e.key] = e.Place
 			read(e)
 		}
 	}
+}
+
+// settingsOf is the hint that names the settings of a body.
+func settingsOf(body string, known fields) string {
+	return "the settings of " + body + " are " + strings.Join(slices.Sorted(maps.Keys(known)), ", ")
 }
 
 const writeQuotes = "write it in double quotes"
 
 // is reports whether v is of one of the kinds. Otherwise it adds an error that says what v must be.
 func (l *loader) is(v *node, hint, must string, kinds ...kind) bool {
-	if slices.Contains(kinds, v.kind) {
-		return true
+	if !slices.Contains(kinds, v.kind) {
+		l.errorf(v.Place, hint, "%s, not %s", must, v.kind)
+		return false
 	}
-	l.errorf(v.place, hint, "%s, not %s", must, v.kind)
-	return false
+	return true
 }
 
-// isText reports whether v is a string. Engines read a whole number as one.
-func (l *loader) isText(v *node, must string) bool {
-	return l.is(v, writeQuotes, must, isString, isNumber)
-}
+// textKinds are the kinds of values that are read as strings. Engines read a whole number as one.
+var textKinds = []kind{isString, isNumber}
 
-// text is a field for a string. As for the other fields, the last of several values is used.
-func (l *loader) text(to *string) field {
+// parsed is a field for a string of some kinds that take reads. As for the other fields, the last of several values is
+// used.
+func (l *loader) parsed(take func(text string) error, kinds ...kind) field {
 	return func(e entry) {
-		if l.isText(e.value, e.key+" must be a string") {
-			*to = e.value.text
+		if l.is(e.value, writeQuotes, e.key+" must be a string", kinds...) {
+			l.ok(e.value.Place, take(e.value.text))
 		}
 	}
+}
+
+// text is a field for a string.
+func (l *loader) text(to *string) field {
+	return l.parsed(func(text string) error { *to = text; return nil }, textKinds...)
 }
 
 func (l *loader) flag(to *bool) field {
@@ -147,25 +159,36 @@ func (l *loader) flag(to *bool) field {
 func (l *loader) number(set func(n int)) field {
 	return func(e entry) {
 		n, err := strconv.ParseInt(e.value.text, 0, 32)
-		if e.value.kind != isString && e.value.kind != isNumber || err != nil || n < 0 {
-			l.errorf(e.value.place, "", "%s must be a whole number from 0 to %d", e.key, math.MaxInt32)
+		if !slices.Contains(textKinds, e.value.kind) || err != nil || n < 0 {
+			l.errorf(e.value.Place, "", "%s must be a whole number from 0 to %d", e.key, math.MaxInt32)
 			return
 		}
 		set(int(n))
 	}
 }
 
-// list is a field for a list of strings. The items of several lists are read one after another.
-func (l *loader) list(item func(n *node)) field {
+// list is a field for a list of strings that take reads one by one. The items of several lists follow one another.
+func (l *loader) list(take func(text string) error) field {
 	return func(e entry) {
 		if !l.is(e.value, `write `+e.key+` = ["…"]`, e.key+" must be a list of strings", isList) {
 			return
 		}
 		for _, n := range e.value.items {
-			if l.isText(n, e.key+" must contain only strings") {
-				item(n)
+			if l.is(n, writeQuotes, e.key+" must contain only strings", textKinds...) {
+				l.ok(n.Place, take(n.text))
 			}
 		}
+	}
+}
+
+// appending returns a function that parses a text, and appends the value.
+func appending[T any](to *[]T, parse func(text string) (T, error)) func(text string) error {
+	return func(text string) error {
+		value, err := parse(text)
+		if err == nil {
+			*to = append(*to, value)
+		}
+		return err
 	}
 }
 
@@ -173,12 +196,23 @@ func (l *loader) list(item func(n *node)) field {
 func (l *loader) members(form, example string, member func(e entry)) field {
 	return func(e entry) {
 		if e.value.kind != isObject || labeled(e.value) {
-			l.errorf(e.value.place, "write "+e.key+" = "+example, "%s must be %s, not %s", e.key, form, e.value.kind)
+			l.errorf(e.value.Place, "write "+e.key+" = "+example, "%s must be %s, not %s", e.key, form, e.value.kind)
 			return
 		}
 		for _, m := range e.value.entries {
 			member(m)
 		}
+	}
+}
+
+// plain is a field for blocks without labels.
+func (l *loader) plain(block func(b entry)) field {
+	return func(e entry) {
+		if e.assigned || e.value.kind != isObject || labeled(e.value) {
+			l.errorf(e.Place, "write "+e.key+" { … }", "%s must be a block without labels", e.key)
+			return
+		}
+		block(e)
 	}
 }
 
@@ -190,7 +224,7 @@ func (l *loader) blocks(block func(b entry)) field {
 		}
 		for _, b := range e.value.entries {
 			if b.value.kind != isObject {
-				l.errorf(b.place, `write `+e.key+` "…" { … }`, "%s has no label", e.key)
+				l.noLabel(e.key, b.Place)
 				continue
 			}
 			block(b)
@@ -198,24 +232,35 @@ func (l *loader) blocks(block func(b entry)) field {
 	}
 }
 
-// withLabel is a field for blocks with one label that also refuses an empty block without a label.
-func (l *loader) withLabel(blocks field) field {
+func (l *loader) noLabel(name string, at Place) {
+	l.errorf(at, `write `+name+` "…" { … }`, "%s has no label", name)
+}
+
+// oneLabel is a field for blocks with exactly one label. It also refuses an empty block without a label, which engines
+// accept.
+func (l *loader) oneLabel(block func(b entry)) field {
 	return func(e entry) {
 		if e.value.kind == isObject && len(e.value.entries) == 0 {
-			l.errorf(e.place, `write `+e.key+` "…" { … }`, "%s has no label", e.key)
+			l.noLabel(e.key, e.Place)
 		}
-		blocks(e)
+		l.blocks(func(b entry) {
+			if labeled(b.value) {
+				l.errorf(b.value.entries[0].Place, "leave it out", "%s takes one label", e.key)
+				return
+			}
+			block(b)
+		})(e)
 	}
 }
 
-// hostBlocks is a field for blocks whose label is a host.
-func (l *loader) hostBlocks(block func(host sources.Host, b entry)) field {
-	return l.blocks(func(b entry) {
+// ofHost is a function for blocks whose label is a host.
+func (l *loader) ofHost(block func(host sources.Host, b entry)) func(b entry) {
+	return func(b entry) {
 		host, err := sources.ParseHost(b.key)
-		if l.ok(b.place, err) {
+		if l.ok(b.Place, err) {
 			block(host, b)
 		}
-	})
+	}
 }
 
 // labeled reports whether the block whose value is n has a label.

@@ -15,56 +15,60 @@ import (
 // a plugin cache takes precedence, and a permission in any file applies. Hosts, credentials and
 // helpers of a later file replace those of the same name.
 func (l *loader) cliConfig(root *node) {
-	var cacheDir string
-	var unverified, ignored bool
-	var cacheAt, unverifiedAt place
+	var cache, unverified Setting // by the last ones in the file
 	known := fields{
-		"plugin_cache_dir": l.at(&cacheAt, l.text(&cacheDir)),
-		"plugin_cache_may_break_dependency_lock_file": l.at(&unverifiedAt, l.flag(&unverified)),
-
-		"host": l.hostBlocks(func(host sources.Host, b entry) {
-			l.config.Hosts[host] = l.services(host, b.value)
-			l.note(Setting{Name: "host", Of: string(host), From: b.from()})
+		"plugin_cache_dir": l.yielding("", l.text(new(string)), func(s Setting) { cache = s }),
+		"plugin_cache_may_break_dependency_lock_file": l.yielding("", l.flag(new(bool)), func(s Setting) {
+			unverified = s
 		}),
-		"credentials":           l.credentials(),
-		"credentials_helper":    l.blocks(l.helperBlock),
-		"provider_installation": l.installation,
+
+		"host": l.blocks(l.ofHost(func(host sources.Host, b entry) {
+			l.config.Hosts[host] = l.services(host, b.value)
+			l.config.note(Setting{Name: "host", Of: string(host), From: b.Place})
+		})),
+		credentialsBlock:     l.credentials(),
+		"credentials_helper": l.blocks(l.helperBlock),
+		installationBlock:    l.installation(&l.installations, false),
 
 		// These have no effect, but engines refuse values of another type.
-		"disable_checkpoint":           l.flag(&ignored),
-		"disable_checkpoint_signature": l.flag(&ignored),
+		"disable_checkpoint":           l.flag(new(bool)),
+		"disable_checkpoint_signature": l.flag(new(bool)),
 
-		"policy":       l.misplaced,
-		"providers":    l.obsolete,
-		"provisioners": l.obsolete,
+		policyBlockName: l.useless("has no effect in the CLI configuration",
+			"move it to Larder's own file, larder/config.hcl, or to .larder.hcl in the repository"),
+		"providers":    l.useless(obsolete, useMirror),
+		"provisioners": l.useless(obsolete, useMirror),
 
 		// OpenTofu's
-		"registry_protocols":      nil,
-		"oci_credentials":         l.ociCredentials(),
-		"oci_default_credentials": l.ociDefaults(),
+		"registry_protocols": nil,
+		ociBlockName:         func(e entry) { l.oci = append(l.oci, e) },
+		ociDefaultsName:      func(e entry) { l.oci = append(l.oci, e) },
 	}
 	if l.engine == sources.OpenTofu {
-		known["registry_protocols"] = l.registryProtocols()
+		known["registry_protocols"] = l.plain(l.registryProtocols(new(Place)))
 		known["disable_checkpoint_signature"] = nil
 	}
 	l.read(root, known)
-	if cacheDir = os.Expand(cacheDir, l.getenv); cacheDir != "" && l.isPath(cacheAt, "plugin_cache_dir", cacheDir) {
-		l.config.PluginCacheDir = cmp.Or(l.config.PluginCacheDir, cacheDir)
-		l.noteFirst(Setting{Name: "plugin_cache_dir", Value: cacheDir, From: cacheAt.from()})
+	if dir := os.Expand(cache.Value, l.getenv); dir != "" && l.ok(cache.From, l.checkPath(cache.Name, dir)) {
+		cache.Value = dir
+		l.config.PluginCacheDir = cmp.Or(l.config.PluginCacheDir, dir)
+		l.config.noteFirst(cache)
 	}
-	if unverified && !l.config.UnverifiedCache {
+	if unverified.Value == "true" && !l.config.UnverifiedCache {
 		l.config.UnverifiedCache = true
-		l.note(Setting{Name: "plugin_cache_may_break_dependency_lock_file", Value: "true", From: unverifiedAt.from()})
+		l.config.note(unverified)
 	}
 }
 
-func (l *loader) misplaced(e entry) {
-	l.warnf(e.place, "move it to Larder's own file, larder/config.hcl, or to .larder.hcl in the repository", "%s has no effect in the CLI configuration", e.key)
-}
+// Why a setting that Terraform had has no effect, and what to do about it.
+const (
+	obsolete  = "has had no effect since Terraform 0.13"
+	useMirror = "remove it, and use a filesystem_mirror in provider_installation instead"
+)
 
-func (l *loader) obsolete(e entry) {
-	l.warnf(e.place, "remove it, and use a filesystem_mirror in provider_installation instead",
-		"%s has had no effect since Terraform 0.13", e.key)
+// useless is a field for a setting without effect.
+func (l *loader) useless(why, hint string) field {
+	return func(e entry) { l.warnf(e.Place, hint, "%s %s", e.key, why) }
 }
 
 // services returns the service URLs in body for host. It skips services that are not
@@ -91,43 +95,37 @@ func (l *loader) service(e entry, base *url.URL, to map[string]string) {
 	if err == nil {
 		to[e.key] = u.String()
 	} else if strings.HasPrefix(e.key, "providers.") {
-		l.errorf(e.value.place, "", "service %s: not a URL", e.key)
+		l.errorf(e.value.Place, "", "service %s: not a URL", e.key)
 	}
 }
 
 // A helperBlock is a credentials_helper block.
 type helperBlock struct {
-	place
+	Place
 	name string
 	args []string
 }
 
 func (l *loader) helperBlock(b entry) {
-	h := helperBlock{place: b.place, name: b.key}
-	l.read(b.value, fields{"args": l.list(func(n *node) { h.args = append(h.args, n.text) })})
+	h := helperBlock{Place: b.Place, name: b.key}
+	l.read(b.value, fields{"args": l.list(func(arg string) error { h.args = append(h.args, arg); return nil })})
 	l.helpers = slices.DeleteFunc(l.helpers, func(old helperBlock) bool { return old.name == h.name })
 	l.helpers = append(l.helpers, h)
 }
 
-// registryProtocols is a field for the only block of its name in a file.
-func (l *loader) registryProtocols() field {
-	var first place
-	return func(e entry) {
-		switch {
-		case e.assigned || e.value.kind != isObject || labeled(e.value):
-			l.errorf(e.place, "write registry_protocols { … }", "registry_protocols must be a block without labels")
-			return
-		case first.line > 0:
-			l.errorf(e.place, "", "second registry_protocols block; the first is at line %d", first.line)
+// registryProtocols reads the only block of its name in a file.
+func (l *loader) registryProtocols(first *Place) func(b entry) {
+	return func(b entry) {
+		if first.Line > 0 {
+			l.errorf(b.Place, "", "second registry_protocols block; the first is at line %d", first.Line)
 			return
 		}
-		first = e.place
-		l.read(e.value, fields{
-			"retry_count": l.noting("", l.number(func(n int) { l.config.Registry.DiscoveryRetries = &n })),
+		*first = b.Place
+		r := &l.config.Registry
+		l.read(b.value, fields{
+			"retry_count": l.noting("", l.number(func(n int) { r.DiscoveryRetries = &n })),
 			"request_timeout_seconds": l.noting("", l.number(func(n int) {
-				if n > 0 {
-					l.config.Registry.RequestTimeout = time.Duration(n) * time.Second
-				}
+				r.RequestTimeout = cmp.Or(time.Duration(n)*time.Second, r.RequestTimeout)
 			})),
 		})
 	}

@@ -15,19 +15,6 @@ const (
 	maxBrackets = 4096
 )
 
-// A place is a position in a file.
-type place struct {
-	file         string
-	line, column int
-}
-
-func (p place) String() string {
-	if p.line == 0 {
-		return p.file
-	}
-	return fmt.Sprintf("%s:%d", p.file, p.line)
-}
-
 // A kind is the type of a value.
 type kind string
 
@@ -50,7 +37,7 @@ var scalars = map[string]kind{
 // in JSON, and repeated blocks are repeated entries. So one reader serves both syntaxes; where they
 // differ, entries say how they were written.
 type node struct {
-	place
+	Place
 	kind    kind
 	text    string  // of a string, a number or a boolean
 	entries []entry // of an object
@@ -59,7 +46,7 @@ type node struct {
 
 // An entry is an attribute or a block of an object.
 type entry struct {
-	place
+	Place
 	key      string
 	value    *node
 	assigned bool // native syntax: it has an equals sign
@@ -70,7 +57,7 @@ type entry struct {
 
 // parse parses a file in either syntax.
 func parse(file string, src []byte) (root *node, bad *sources.Diagnostic) {
-	at := place{file: file}
+	at := Place{File: file}
 	// The parsers are third-party code: a panic on hostile input must not end the
 	// program. The panic value may contain a secret.
 	defer func() {
@@ -92,24 +79,24 @@ func parse(file string, src []byte) (root *node, bad *sources.Diagnostic) {
 }
 
 // unreadable returns the reason why src cannot be parsed, or nil.
-func unreadable(at place, src []byte) *sources.Diagnostic {
-	at.line, at.column = 1, 1
+func unreadable(at Place, src []byte) *sources.Diagnostic {
+	at.Line, at.column = 1, 1
 	err := sources.CheckText(src, false)
 	switch {
 	case len(src) > maxFileSize:
-		return fault(place{file: at.file}, "", "larger than %d bytes", maxFileSize)
+		return fault(Place{File: at.File}, "", "larger than %d bytes", maxFileSize)
 	case err != nil:
 		return fault(at, sources.Hints(err)[0], "%v", err)
 	case bytes.Count(src, []byte("{"))+bytes.Count(src, []byte("[")) > maxBrackets:
-		return fault(place{file: at.file}, "", "more than %d brackets", maxBrackets)
+		return fault(Place{File: at.File}, "", "more than %d brackets", maxBrackets)
 	}
 	return nil
 }
 
 // fault returns an error at a place.
-func fault(at place, hint, format string, args ...any) *sources.Diagnostic {
+func fault(at Place, hint, format string, args ...any) *sources.Diagnostic {
 	return &sources.Diagnostic{
-		File: at.file, Line: at.line, Column: at.column,
+		File: at.File, Line: at.Line, Column: at.column,
 		Text: fmt.Sprintf(format, args...), Hint: hint,
 	}
 }

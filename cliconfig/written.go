@@ -45,11 +45,10 @@ func (m Machine) CheckPath(path string) error {
 	return sources.WithHint(err, "write %q", meant+path[rest:])
 }
 
-// isPath reports whether a path that a file or a variable contains can be used as it is. Otherwise it adds an error.
-func (l *loader) isPath(at place, setting, path string) bool {
-	err := l.CheckPath(path)
-	if err != nil {
-		err = fmt.Errorf("%s: %w", setting, err)
+// checkPath is CheckPath for the path in a setting or a variable.
+func (m Machine) checkPath(setting, path string) error {
+	if err := m.CheckPath(path); err != nil {
+		return fmt.Errorf("%s: %w", setting, err)
 	}
-	return l.ok(at, err)
+	return nil
 }
