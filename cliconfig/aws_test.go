@@ -57,7 +57,7 @@ func TestAWSSecrets(t *testing.T) {
 // Each variable of AWS that is read is an input, and is documented. Secrets and URLs are not shown.
 func TestAWSInputs(t *testing.T) {
 	documents := string(sourcetest.ReadFile(t, "../docs/configuration.md"))
-	read := regexp.MustCompile(`"(AWS_\w+)"`).FindAllStringSubmatch(string(sourcetest.ReadFile(t, "aws.go")), -1)
+	read := regexp.MustCompile(`"(AWS_\w+)"`).FindAllStringSubmatch(string(sourcetest.ReadFile(t, "variables.go")), -1)
 	sourcetest.Require(t, len(read) > 15, "found %d variables", len(read))
 	for _, match := range read {
 		name := match[1]

@@ -40,11 +40,18 @@ func (l *loader) file(f *namedFile) field {
 
 // ownPath returns the absolute path that a setting in a file of Larder's own names. In it, ~ is the home directory, and
 // relative paths start from the directory of the file.
-func (l *loader) ownPath(file, typed string) string {
-	if rest, ok := strings.CutPrefix(typed, "~"); ok && l.home() != "" && l.rooted(rest) {
-		return l.join(l.home(), rest[1:])
+func (m Machine) ownPath(file, typed string) string {
+	path, _ := m.inHome(typed)
+	return m.beside(file, path)
+}
+
+// inHome returns a path, with the home directory in place of a leading ~, and whether it has one.
+func (m Machine) inHome(typed string) (path string, ok bool) {
+	rest, ok := strings.CutPrefix(typed, "~")
+	if !ok || m.home() == "" || !m.rooted(rest) {
+		return typed, false
 	}
-	return l.beside(file, typed)
+	return m.join(m.home(), rest[1:]), true
 }
 
 // beside returns an absolute path. Relative paths start from the directory of a file.

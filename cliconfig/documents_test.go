@@ -29,7 +29,7 @@ func TestVariablesAndSettingsAreDocumented(t *testing.T) {
 		}
 	}
 	sourcetest.Require(t, len(names) >= 30, "found only %q", names)
-	inputs := string(sourcetest.ReadFile(t, "inputs.go"))
+	inputs := string(sourcetest.ReadFile(t, "variables.go"))
 	for _, name := range names {
 		if variable.MatchString(`"` + name + `"`) {
 			listed := name == "TF_TOKEN_" || name == "TF_CLI_ARGS_" || name == "TF_VAR_" || strings.Contains(inputs, `"`+name+`"`)

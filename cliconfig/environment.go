@@ -13,7 +13,6 @@ import (
 	"net/url"
 	"os"
 	"slices"
-	"strconv"
 	"strings"
 	"time"
 
@@ -32,64 +31,24 @@ type Registry struct {
 	DownloadRetries  *int // of downloads, after the first attempt
 }
 
-// outerCache is the variable in which larder exec hands on the plugin cache, because it
-// replaces TF_PLUGIN_CACHE_DIR for the command that it runs.
-const outerCache = "LARDER_PLUGIN_CACHE_DIR"
+func (r *Registry) retryDiscovery(n int)   { r.DiscoveryRetries = &n }
+func (r *Registry) retryDownloads(n int)   { r.DownloadRetries = &n }
+func (r *Registry) setTimeout(seconds int) { r.RequestTimeout = time.Duration(seconds) * time.Second }
 
 // environment applies the environment variables, which override files.
 func (l *loader) environment() {
 	c := l.config
-	l.pathVariables()
-	l.tokenVariables()
-	l.cacheVariables()
-	l.registryVariables()
-	c.StateDir = l.StateDir()
-	c.RecordKey = l.getenv("LARDER_RECORD_KEY")
-	l.noteVariable("LARDER_RECORD_KEY", "record key", true)
-	l.secrets.Add(c.RecordKey)
-	c.DataDir = l.DataDir()
-	l.noteVariable("TF_DATA_DIR", "data directory", false)
-	c.Unmanaged = l.unmanaged()
-	c.AppendUserAgent = l.getenv("TF_APPEND_USER_AGENT")
-	c.Workspace = l.getenv("TF_WORKSPACE")
-	c.Proxy = l.proxy()
-	c.AWS = l.aws()
-	l.checkAuthorities()
-	// These hold for either engine, because a root module chooses it.
-	c.EnforceSignatures = l.getenv("OPENTOFU_ENFORCE_GPG_VALIDATION") == "true"
-	c.EnforceKeyExpiry = l.getenv("OPENTOFU_ENFORCE_GPG_EXPIRATION") == "true"
-	c.TranslateStateAddresses = l.engine == sources.OpenTofu && l.getenv("OPENTOFU_STATEFILE_PROVIDER_ADDRESS_TRANSLATION") != "0"
-}
-
-// pathVariables refuses paths that only a shell would expand. Larder expands those of AWS.
-func (l *loader) pathVariables() {
-	names := "TF_CLI_CONFIG_FILE TERRAFORM_CONFIG TF_PLUGIN_CACHE_DIR TF_DATA_DIR LARDER_CONFIG NETRC " +
-		"SSL_CERT_FILE SSL_CERT_DIR"
-	if l.engine == sources.OpenTofu && l.GOOS != "windows" {
-		names += " XDG_CONFIG_HOME XDG_DATA_HOME"
-	}
-	for name := range strings.FieldsSeq(names) {
-		for path := range strings.SplitSeq(l.getenv(name), l.forOS(";", ":")) {
-			l.ok(Place{}, l.checkPath(name, path))
-		}
-	}
-}
-
-func (l *loader) cacheVariables() {
-	c := l.config
-	if dir := l.getenv("TF_PLUGIN_CACHE_DIR"); l.CheckPath(dir) == nil {
-		c.PluginCacheDir = cmp.Or(dir, c.PluginCacheDir)
-		l.noteVariable("TF_PLUGIN_CACHE_DIR", "plugin_cache_dir", false)
-	}
-	l.noteVariable(outerCache, "plugin_cache_dir", false)
 	c.DefaultCacheDir = l.join(l.CacheHome, "larder", "plugins")
-	if outer := l.getenv(outerCache); outer != "" {
-		c.PluginCacheDir, c.DefaultCacheDir = "", outer
-	}
-	if allow := l.getenv("TF_PLUGIN_CACHE_MAY_BREAK_DEPENDENCY_LOCK_FILE"); allow != "" && allow != "0" {
-		c.UnverifiedCache = true // also for "false", which engines treat as true here
-		l.noteVariable("TF_PLUGIN_CACHE_MAY_BREAK_DEPENDENCY_LOCK_FILE", "plugin_cache_may_break_dependency_lock_file", false)
-	}
+	l.readVariables()
+	l.tokenVariables()
+	l.checkAuthorities()
+	c.StateDir, c.DataDir = l.StateDir(), l.DataDir()
+	c.Unmanaged = l.unmanaged()
+	c.Proxy = l.proxy()
+	c.AWS.CredentialsFile = cmp.Or(c.AWS.CredentialsFile, l.join(l.home(), ".aws", "credentials"))
+	c.AWS.ConfigFile = cmp.Or(c.AWS.ConfigFile, l.join(l.home(), ".aws", "config"))
+	translate := l.getenv("OPENTOFU_STATEFILE_PROVIDER_ADDRESS_TRANSLATION") != "0"
+	c.TranslateStateAddresses = translate && l.engine == sources.OpenTofu
 }
 
 // checkAuthorities refuses to read certificate authorities from a device, because Go
@@ -112,30 +71,6 @@ func (l *loader) checkAuthorities() {
 	case !bytes.Contains(text, []byte("-----BEGIN")):
 		l.config.CertificateFault = fmt.Sprintf("%s has no certificate in PEM form", path)
 	}
-}
-
-func (l *loader) registryVariables() {
-	r := &l.config.Registry
-	l.positive("TF_REGISTRY_DISCOVERY_RETRY", "retry_count", func(n int) { r.DiscoveryRetries = &n })
-	l.positive("TF_REGISTRY_CLIENT_TIMEOUT", "request_timeout_seconds", func(n int) { r.RequestTimeout = time.Duration(n) * time.Second })
-	if l.engine == sources.OpenTofu {
-		l.positive("TF_PROVIDER_DOWNLOAD_RETRY", "download_retry_count", func(n int) { r.DownloadRetries = &n })
-	}
-}
-
-// positive sets what a variable configures, if its value is a positive number.
-func (l *loader) positive(name, setting string, set func(n int)) {
-	text := l.getenv(name)
-	if text == "" {
-		return
-	}
-	n, err := strconv.ParseInt(text, 10, 32)
-	if err != nil || n <= 0 {
-		l.warnf(Place{}, "", "%s is not a positive number and is ignored: %q", name, text)
-		return
-	}
-	set(int(n))
-	l.noteVariable(name, setting, false)
 }
 
 // unmanaged returns the providers in TF_REATTACH_PROVIDERS, which are already running. Like engines, it checks their
@@ -189,9 +124,6 @@ func (l *loader) proxy() func(*url.URL) (*url.URL, error) {
 		NoProxy:    cmp.Or(l.getenv("NO_PROXY"), l.getenv("no_proxy")),
 		// A web server passes a request's Proxy header on as HTTP_PROXY.
 		CGI: l.getenv("REQUEST_METHOD") != "",
-	}
-	for _, name := range []string{"https_proxy", "HTTPS_PROXY", "http_proxy", "HTTP_PROXY", "no_proxy", "NO_PROXY"} {
-		l.noteVariable(name, strings.ToLower(name), true)
 	}
 	l.secrets.AddURL(config.HTTPProxy)
 	l.secrets.AddURL(config.HTTPSProxy)

@@ -104,7 +104,7 @@ type IgnoredVariable struct {
 // misspelled, or seem to be about providers. Other tools have such variables too.
 func (c *Config) IgnoredVariables() []IgnoredVariable {
 	exact := []string{}
-	for _, v := range variables {
+	for _, v := range c.variables() {
 		exact = append(exact, v.name)
 	}
 	var all []IgnoredVariable
