@@ -9,29 +9,24 @@ import (
 	"github.com/larder-cli/larder/sources"
 )
 
-// A hostToken is the bearer token of a host, from a variable or a credentials block.
+// A hostToken is the bearer token of a host, from a variable, a credentials block or a helper.
 type hostToken struct {
 	text     string // a block may have none, and then prevents running the helper
+	set      bool   // whether the token is to be sent; that in a variable may be empty, as for engines
 	origin   string // where it is configured, for messages
 	variable bool   // origin is a variable
 }
-
-// isSet reports whether a token is to be sent. A variable may be empty, as for engines.
-func (t hostToken) isSet() bool { return t.text != "" || t.variable }
 
 // Token returns the bearer token for a host, and whether there is one: from the
 // environment, else from a credentials block, else from the helper. It runs the
 // helper at most once for each host. An error means that the helper failed, which
 // differs from having no token.
-func (c *Config) Token(ctx context.Context, host sources.Host) (string, bool, error) {
-	if t, ok := c.tokens[host]; ok {
-		return t.text, t.isSet(), nil
+func (c *Config) Token(ctx context.Context, host sources.Host) (token string, ok bool, err error) {
+	t, ok := c.tokens[host]
+	if !ok && c.helper != nil {
+		t, err = c.helper.token(ctx, host)
 	}
-	if c.helper == nil {
-		return "", false, nil
-	}
-	a := c.helper.token(ctx, host)
-	return a.token, a.ok, a.err
+	return t.text, t.set, err
 }
 
 // TokenHint is what to do about the refusal of a request for which a host's token counts, with
@@ -46,7 +41,7 @@ func (c *Config) TokenHint(host sources.Host, sent bool) string {
 		return "check the user and password in the URL"
 	case sent:
 		return fmt.Sprintf("check the token for %s from %s: the server refused it; it may have expired, or lack access to this provider", host, t.origin)
-	case found && !t.isSet():
+	case found && !t.set:
 		return fmt.Sprintf("add a token to %s: it has none for %s", t.origin, host)
 	case !found && t.origin != "":
 		return fmt.Sprintf("%s has no token for %s: log in with it, or %s", t.origin, host, c.tokenAdvice(host))
@@ -96,8 +91,9 @@ func (l *loader) credentials() field {
 			l.secrets.Add(e.value.text)
 			texts[host] = e.value.text
 		}})
-		l.config.tokens[host] = hostToken{text: texts[host], origin: "the credentials block at " + b.Place.String()}
-		l.config.note(Setting{Name: credentialsBlock, Of: string(host), Secret: texts[host] != "", From: b.Place})
+		t := hostToken{text: texts[host], set: texts[host] != "", origin: "the credentials block at " + b.Place.String()}
+		l.config.tokens[host] = t
+		l.config.note(Setting{Name: credentialsBlock, Of: string(host), Secret: t.set, From: b.Place})
 	}))
 }
 
@@ -119,7 +115,7 @@ func (l *loader) tokenVariables() {
 			l.errorf(Place{}, "unset one of them", "%s and %s give different tokens for %s", other.origin, name, host)
 			continue
 		}
-		l.config.tokens[host] = hostToken{text: text, origin: name, variable: true}
+		l.config.tokens[host] = hostToken{text: text, set: true, origin: name, variable: true}
 		l.config.note(Setting{Name: credentialsBlock, Of: string(host), Secret: true, From: Place{By: name}})
 	}
 }

@@ -5,7 +5,6 @@ import (
 	"cmp"
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"os/exec"
 	"regexp"
@@ -30,52 +29,26 @@ type helper struct {
 	name    string
 	program program
 	secrets *sources.Secrets
-
-	turn    *semaphore.Weighted // held during a call; guards answers
-	answers map[sources.Host]answer
+	answers sources.Memo[sources.Host, hostToken]
 }
 
-type answer struct {
-	token string
-	ok    bool
-	err   error
-}
-
-// token returns the helper's answer for a host. It runs the helper only the first
-// time.
-func (h *helper) token(ctx context.Context, host sources.Host) answer {
-	if err := h.turn.Acquire(ctx, 1); err != nil {
-		return answer{err: err}
-	}
-	defer h.turn.Release(1)
-	a, ok := h.answers[host]
-	if !ok {
-		a = h.ask(ctx, host)
-		if ctx.Err() == nil {
-			h.answers[host] = a
+// token returns the helper's token for a host, or the zero token. It runs the helper only the first time.
+func (h *helper) token(ctx context.Context, host sources.Host) (hostToken, error) {
+	return h.answers.Get(ctx, host, func() (t hostToken, err error) {
+		out, complaint, err := h.program.run(ctx, "", "get", host.ASCII())
+		if err != nil {
+			err = withText(err, complaint.text())
+		} else {
+			var object map[string]any
+			err = out.parse(&object, "a JSON object")
+			t.text, t.set = object["token"].(string)
+			h.secrets.Add(t.text)
 		}
-	}
-	return a
-}
-
-// ask runs the helper.
-func (h *helper) ask(ctx context.Context, host sources.Host) (a answer) {
-	out, complaint, err := h.program.run(ctx, "", "get", host.ASCII())
-	switch {
-	case ctx.Err() != nil:
-		return answer{err: ctx.Err()}
-	case err != nil:
-		if text := complaint.text(); text != "" {
-			err = fmt.Errorf("%w: %s", err, text)
+		if err != nil {
+			err = fmt.Errorf("credentials helper %s for %s: %w", h.name, host, err)
 		}
-	default:
-		a.token, a.ok, err = parseAnswer(out)
-		h.secrets.Add(a.token)
-	}
-	if err != nil {
-		a.err = fmt.Errorf("credentials helper %s for %s: %w", h.name, host, err)
-	}
-	return a
+		return t, err
+	})
 }
 
 // A program returns credentials.
@@ -84,36 +57,37 @@ type program struct {
 	args []string // before those of each run
 	env  []string
 	dir  string
+	turn *semaphore.Weighted // held during a run: several programs can't prompt a person at a time
 }
 
 // run runs the program, with a time limit, and returns the beginning of its output and of its error output.
 func (p program) run(ctx context.Context, input string, args ...string) (out, complaint *head, err error) {
+	out, complaint = &head{limit: maxAnswer}, &head{limit: maxComplaint}
+	if err := p.turn.Acquire(ctx, 1); err != nil {
+		return out, complaint, err
+	}
+	defer p.turn.Release(1)
 	limited, cancel := context.WithTimeout(ctx, helperTimeout)
 	defer cancel()
-	out, complaint = &head{limit: maxAnswer}, &head{limit: maxComplaint}
 	cmd := exec.CommandContext(limited, p.path, slices.Concat(p.args, args)...)
 	cmd.Env, cmd.Dir = p.env, p.dir
 	cmd.Stdin, cmd.Stdout, cmd.Stderr = strings.NewReader(input), out, complaint
 	cmd.WaitDelay = time.Second // for child processes of the program
 	err = cmd.Run()
-	if limited.Err() != nil && ctx.Err() == nil {
+	if ctx.Err() != nil {
+		err = ctx.Err()
+	} else if limited.Err() != nil {
 		err = fmt.Errorf("no answer within %s", helperTimeout)
 	}
 	return out, complaint, err
 }
 
-// parseAnswer parses the helper's output. Its errors do not quote the output, because
-// that may contain a secret.
-func parseAnswer(out *head) (token string, ok bool, err error) {
-	if out.cut {
-		return "", false, fmt.Errorf("answer is larger than %d bytes", maxAnswer)
+// withText adds what a program has printed to its error.
+func withText(err error, text string) error {
+	if text == "" {
+		return err
 	}
-	var object map[string]any
-	if err := json.Unmarshal(out.kept, &object); err != nil {
-		return "", false, errors.New("answer is not a JSON object")
-	}
-	token, ok = object["token"].(string)
-	return token, ok, nil
+	return fmt.Errorf("%w: %s", err, text[:min(len(text), maxComplaint)])
 }
 
 // A head keeps the beginning of the data written to it.
@@ -128,6 +102,17 @@ func (h *head) Write(p []byte) (int, error) {
 	h.kept = append(h.kept, p[:n]...)
 	h.cut = h.cut || n < len(p)
 	return len(p), nil
+}
+
+// parse parses the data, which is JSON. Its errors do not quote the data, because that may contain a secret.
+func (h *head) parse(to any, what string) error {
+	if h.cut {
+		return fmt.Errorf("answer is larger than %d bytes", h.limit)
+	}
+	if json.Unmarshal(h.kept, to) != nil {
+		return fmt.Errorf("answer is not %s", what)
+	}
+	return nil
 }
 
 // text returns the data as text, without space around it.
@@ -156,10 +141,8 @@ func (l *loader) chooseHelper() {
 			"terraform-credentials-%s is not installed, so it provides no credentials", b.name)
 		return
 	}
-	l.config.helper = &helper{
-		name: b.name, program: program{path, b.args, l.Environ, l.WorkDir}, secrets: l.secrets,
-		turn: semaphore.NewWeighted(1), answers: map[sources.Host]answer{},
-	}
+	program := program{path, b.args, l.Environ, l.WorkDir, l.config.oci.turn}
+	l.config.helper = &helper{name: b.name, program: program, secrets: l.secrets}
 }
 
 // newestHelper returns the newest program for a helper in directories, or "" if there is none. One

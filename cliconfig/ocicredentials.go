@@ -3,7 +3,6 @@ package cliconfig
 import (
 	"cmp"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"os/exec"
@@ -26,7 +25,7 @@ type ociConfig struct {
 
 	machine Machine
 	secrets *sources.Secrets
-	turn    *semaphore.Weighted // held while a helper runs: several can't prompt a person at a time
+	turn    *semaphore.Weighted // of all helpers
 	docker  sources.Memo[struct{}, dockerFiles]
 	answers sources.Memo[dockerQuestion, oci.Credentials]
 }
@@ -115,23 +114,16 @@ func (m Machine) isDockerHelper(name string) bool {
 // ask returns the answer of a Docker credential helper for a registry. It runs the program only the first time.
 func (o *ociConfig) ask(ctx context.Context, chosen candidate, registry string) (oci.Credentials, error) {
 	return o.answers.Get(ctx, dockerQuestion{chosen.helper, registry}, func() (oci.Credentials, error) {
-		if err := o.turn.Acquire(ctx, 1); err != nil {
-			return oci.Credentials{}, err
-		}
-		defer o.turn.Release(1)
 		found, err := o.runDocker(ctx, chosen.helper, registry)
-		switch {
-		case ctx.Err() != nil:
-			return oci.Credentials{}, ctx.Err()
-		case err != nil:
+		if err != nil && ctx.Err() == nil {
 			advice := "log in to " + registry + " again"
 			if errors.Is(err, errNoHelper) {
 				advice = "install this credential helper"
 			}
 			err = fmt.Errorf("%s for %s: %w", dockerProgram(chosen.helper), registry, err)
-			return oci.Credentials{}, sources.WithHint(err, "%s, or change %s, which names the helper", advice, chosen.from)
+			err = sources.WithHint(err, "%s, or change %s, which names the helper", advice, chosen.from)
 		}
-		return found, nil
+		return found, err
 	})
 }
 
@@ -144,26 +136,21 @@ func (o *ociConfig) runDocker(ctx context.Context, helper, registry string) (fou
 	if err != nil {
 		return found, err
 	}
-	out, complaint, err := program{path: path, env: o.machine.Environ, dir: o.machine.WorkDir}.run(ctx, "https://"+registry, "get")
-	if _, failed := errors.AsType[*exec.ExitError](err); failed && out.text() == noDockerCredentials {
+	program := program{path, nil, o.machine.Environ, o.machine.WorkDir, o.turn}
+	out, complaint, err := program.run(ctx, "https://"+registry, "get")
+	text := out.text() // the protocol has messages in the output
+	if _, failed := errors.AsType[*exec.ExitError](err); failed && text == noDockerCredentials {
 		return found, nil
 	}
-	if err != nil {
-		text := out.text() // the protocol has messages in the output
-		if text == "" || strings.HasPrefix(text, "{") {
-			text = complaint.text()
-		}
-		if text != "" {
-			text = ": " + text[:min(len(text), maxComplaint)]
-		}
-		return found, fmt.Errorf("%w%s", err, text)
+	if text == "" || strings.HasPrefix(text, "{") {
+		text = complaint.text()
 	}
-	if out.cut {
-		return found, fmt.Errorf("answer is larger than %d bytes", maxAnswer)
+	if err != nil {
+		return found, withText(err, text)
 	}
 	var answer struct{ Username, Secret string }
-	if json.Unmarshal(out.kept, &answer) != nil { // whose error may quote the secret
-		return found, errors.New("answer is not a JSON object with Username and Secret")
+	if err := out.parse(&answer, "a JSON object with Username and Secret"); err != nil {
+		return found, err
 	}
 	o.secrets.Add(answer.Secret, basic(answer.Username, answer.Secret))
 	switch {
