@@ -39,31 +39,22 @@ func (c *Config) Incomplete() bool {
 
 // InputFiles are the files that Load looks for, in order, and those that exist at the usual paths but are not
 // read because a flag or a variable names another one.
-func (c *Config) InputFiles() []Input {
-	var all []Input
+func (c *Config) InputFiles() (all []Input) {
 	more := slices.ContainsFunc(c.files, func(f file) bool { return f.kind == moreFile })
 	for _, f := range c.files {
 		all = append(all, Input{Name: f.path, What: string(f.kind), State: cmp.Or(f.state, FileMissing), By: f.by})
-		for _, other := range c.unread(f) {
-			all = append(all, Input{Name: other, What: string(f.kind), State: FileUnread, Fault: "overridden by " + f.by})
+		named, _ := c.Setting(string(f.kind))
+		for _, other := range named.Overrides {
+			if other.File != "" {
+				all = append(all, Input{Name: other.File, What: string(f.kind), State: FileUnread, Fault: "overridden by " + f.by})
+			}
 		}
 		if f.kind == mainFile && f.by == "" && !more {
-			dir := c.machine.configDir(c.Engine)
-			all = append(all, Input{Name: c.machine.join(dir, "*.tfrc"), What: "additional files, also *.tfrc.json", State: FileMissing})
+			dir := c.machine.join(c.machine.configDir(c.Engine), "*.tfrc")
+			all = append(all, Input{Name: dir, What: "additional files, also *.tfrc.json", State: FileMissing})
 		}
 	}
 	return all
-}
-
-// unread returns the existing files for which a file is read instead.
-func (c *Config) unread(f file) (paths []string) {
-	s, ok := c.Setting(string(f.kind))
-	for _, p := range s.Overrides {
-		if ok && p.File != "" {
-			paths = append(paths, p.File)
-		}
-	}
-	return paths
 }
 
 // noteFiles notes which flags and variables name files, and what they override.

@@ -246,12 +246,20 @@ const (
 // all stands for all releases that have lock files.
 const all = "all"
 
+// An initFlag is a flag of init.
+type initFlag struct {
+	form            int
+	terraform, tofu string // the first release that has it
+}
+
+// since returns the first release of an engine that has the flag. An unknown engine has all flags.
+func (f initFlag) since(e sources.Engine) string {
+	return map[sources.Engine]string{sources.Terraform: f.terraform, sources.OpenTofu: f.tofu, "": all}[e]
+}
+
 // initFlags are the flags of init, and the first release of each engine that has them: "" stands for none. An engine
 // with another flag runs without preparation.
-var initFlags = map[string]struct {
-	form            int
-	terraform, tofu string
-}{
+var initFlags = map[string]initFlag{
 	"backend": {switchFlag, all, all}, "cloud": {switchFlag, "1.1.0", all}, "force-copy": {switchFlag, all, all},
 	"get": {switchFlag, all, all}, "ignore-remote-version": {switchFlag, all, all}, "input": {switchFlag, all, all},
 	"json": {switchFlag, "1.9.0", "1.7.0"}, "lock": {switchFlag, all, all}, "migrate-state": {switchFlag, all, all},
@@ -281,39 +289,46 @@ func valuedFlags() (names []string) {
 
 // readInit reads the arguments of init as engines do. Later flags override earlier ones. It fails if the engine may
 // refuse them.
-func (in *Invocation) readInit(words []string) error {
+func (in *Invocation) readInit(words []string) (err error) {
 	known := flag.NewFlagSet("", flag.ContinueOnError)
 	known.SetOutput(io.Discard)
 	given := map[string]string{}
-	var refused error
 	for name, f := range initFlags {
-		first := map[sources.Engine]string{sources.Terraform: f.terraform, sources.OpenTofu: f.tofu, "": all}[in.Engine]
-		use := func(value string) error {
-			if v, err := sources.ParseVersion(first); err == nil && v.Compare(in.Release) > 0 {
-				in.Release = v
-			}
-			given[name] = value
-			if err := in.use(name, value); err != nil {
-				refused = fmt.Errorf("-%s: %w", name, err) // without the value, which may be a secret
-			}
-			return refused
-		}
 		switch {
-		case first == "":
+		case f.since(in.Engine) == "":
 		case f.form == valueFlag:
-			known.Func(name, "", use)
+			known.Func(name, "", func(value string) error {
+				given[name] = value
+				if bad := in.take(name, value); bad != nil {
+					err = fmt.Errorf("-%s: %w", name, bad) // without the value, which may be a secret
+				}
+				return err
+			})
 		case f.form == switchFlag:
 			known.BoolFunc(name, "", func(value string) error {
 				on, err := strconv.ParseBool(value)
-				return cmp.Or(err, use(strconv.FormatBool(on)))
+				given[name] = strconv.FormatBool(on)
+				return err
 			})
 		case slices.Contains(words, "-"+name):
 			words = slices.DeleteFunc(slices.Clone(words), func(word string) bool { return word == "-"+name })
-			_ = use("")
+			given[name] = ""
 		}
 	}
-	if err := known.Parse(words); err != nil {
-		return cmp.Or(refused, err)
+	refused := known.Parse(words)
+	for name := range given {
+		if v, err := sources.ParseVersion(initFlags[name].since(in.Engine)); err == nil && v.Compare(in.Release) > 0 {
+			in.Release = v
+		}
+	}
+	in.Upgrade, in.JSON = given["upgrade"] == "true", given["json"] == "true"
+	in.KeepModules, in.NoBackend = given["get"] == "false", given["backend"] == "false" || given["cloud"] == "false"
+	in.ReadOnlyLock, in.TestDir = given["lockfile"] == "readonly", given["test-directory"]
+	if given["from-module"] != "" {
+		in.Unforeseen = "init -from-module"
+	}
+	if err := cmp.Or(err, refused); err != nil {
+		return err
 	}
 	for one, other := range exclusive {
 		first, second := given[one], given[other]
@@ -327,40 +342,23 @@ func (in *Invocation) readInit(words []string) error {
 	return nil
 }
 
-// use takes over a flag of init. It fails if the engine may refuse the value.
-func (in *Invocation) use(name, value string) (err error) {
+// take takes over the value of a flag of init. It fails if the engine may refuse it.
+func (in *Invocation) take(name, value string) (err error) {
 	switch name {
-	case "from-module":
-		in.Unforeseen = ""
-		if value != "" {
-			in.Unforeseen = "init -from-module"
-		}
 	case "lock-timeout":
 		if _, invalid := time.ParseDuration(value); invalid != nil {
 			err = errors.New("no duration")
 		}
-	case "upgrade":
-		in.Upgrade = value == "true"
-	case "json":
-		in.JSON = value == "true"
-	case "get":
-		in.KeepModules = value == "false"
-	case "backend", "cloud": // two names of one flag
-		in.NoBackend = value == "false"
-	case "lockfile":
-		in.ReadOnlyLock = value == "readonly"
 	case "plugin-dir":
 		in.PluginDirs = append(in.PluginDirs, value)
 		if value == "" {
 			err = errors.New("no directory")
 		}
-	case "test-directory":
-		in.TestDir = value
 	case "var", "var-file":
+		in.Variables = append(in.Variables, "-"+name+"="+value)
 		if name == "var" && !strings.Contains(value, "=") {
 			err = errors.New("no variable")
 		}
-		in.Variables = append(in.Variables, "-"+name+"="+value)
 	}
 	if strings.HasPrefix(value, "-") { // probably without its value
 		err = errors.New("the value is a flag")

@@ -33,48 +33,58 @@ func (c *Config) Netrc(hostport string) (user, password string, ok bool) {
 // like that of engines, refuse a file for one word that they don't know, and can't read the quotes of
 // curl.
 func (l *loader) readNetrc(path, src string) {
-	r := &netrcReader{src: src}
-	current := new(login) // values before the first machine belong to no entry
-	counted, line := 0, 1 // line is that of byte counted
-	begin := func(start int, entry login) {
-		line += strings.Count(src[counted:start], "\n")
+	start, end := 0, 0             // of the last word
+	next := func() (word string) { // returns "" at the end of the file
+		found := netrcWord.FindStringSubmatchIndex(src[end:])
+		if found == nil {
+			start = len(src)
+			return ""
+		}
+		word = src[end+found[0] : end+found[1]]
+		if found[2] >= 0 {
+			word = netrcEscapes.Replace(src[end+found[2] : end+found[3]])
+		}
+		start, end = end+found[0], end+found[1]
+		return word
+	}
+	skipTo := func(what *regexp.Regexp) { end += what.FindStringIndex(src[end:])[0] }
+	at, counted := Place{File: path, Line: 1}, 0
+	lineOf := func(start int) Place { // counts each line once, as there may be many entries
+		at.Line += strings.Count(src[counted:start], "\n")
 		counted = start
-		l.config.noteFirst(Setting{Name: "password", Of: strings.ToLower(entry.machine), Secret: true, From: Place{File: path, Line: line}})
+		return at
+	}
+	current := new(login) // values before the first machine belong to no entry
+	begin := func(from Place, entry login) {
+		l.config.noteFirst(Setting{Name: "password", Of: strings.ToLower(entry.machine), Secret: true, From: from})
 		l.config.logins = append(l.config.logins, entry)
 		current = &l.config.logins[len(l.config.logins)-1]
 	}
 	warned := false
-	for {
-		start, word, ok := r.next()
+	for word := next(); start < len(src); word = next() {
 		switch {
-		case !ok:
-			return
 		case src[start] == '#': // only here, because a password may begin with #
-			r.skipTo(lineEnd)
+			skipTo(lineEnd)
 		case word == "machine":
-			begin(start, login{machine: r.value()})
+			begin(lineOf(start), login{machine: next()})
 		case word == "default":
-			begin(start, login{fallback: true})
+			begin(lineOf(start), login{fallback: true})
 		case word == "login":
-			current.user = r.value()
+			current.user = next()
 		case word == "password":
-			current.password = r.value()
+			current.password = next()
 			l.secrets.Add(current.password)
 		case word == "account":
-			r.value()
+			next()
 		case word == "macdef":
-			r.skipTo(macroEnd)
+			skipTo(macroEnd)
 		case !warned: // one warning suffices if the file is not a netrc file at all
-			l.warnf(r.where(path, start), "", "unknown word in a netrc file, ignored")
+			from := lineOf(start)
+			from.column = 1 + utf8.RuneCountInString(src[strings.LastIndexByte(src[:start], '\n')+1:start])
+			l.warnf(from, "", "unknown word in a netrc file, ignored")
 			warned = true
 		}
 	}
-}
-
-// A netrcReader splits a netrc file into words.
-type netrcReader struct {
-	src string
-	at  int // how much of src has been read, in bytes
 }
 
 var (
@@ -86,34 +96,3 @@ var (
 	lineEnd  = regexp.MustCompile(`\n|$`)
 	macroEnd = regexp.MustCompile(`\n\r*(?:\n|$)|$`) // an empty line
 )
-
-// next returns the next word and where it begins.
-func (r *netrcReader) next() (start int, word string, ok bool) {
-	rest := r.src[r.at:]
-	found := netrcWord.FindStringSubmatchIndex(rest)
-	if found == nil {
-		return 0, "", false
-	}
-	start = r.at + found[0]
-	r.at += found[1]
-	if found[2] >= 0 {
-		return start, netrcEscapes.Replace(rest[found[2]:found[3]]), true
-	}
-	return start, rest[found[0]:found[1]], true
-}
-
-// value returns the next word, or "" at the end of the file.
-func (r *netrcReader) value() string {
-	_, word, _ := r.next()
-	return word
-}
-
-// skipTo skips what precedes an end, which matches the end of the file too.
-func (r *netrcReader) skipTo(end *regexp.Regexp) { r.at += end.FindStringIndex(r.src[r.at:])[0] }
-
-// place returns the line and column of an index.
-func (r *netrcReader) where(file string, index int) Place {
-	before := r.src[:index]
-	line := before[strings.LastIndexByte(before, '\n')+1:]
-	return Place{File: file, Line: 1 + strings.Count(before, "\n"), column: 1 + utf8.RuneCountInString(line)}
-}
