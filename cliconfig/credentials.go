@@ -11,10 +11,8 @@ import (
 
 // A hostToken is the bearer token of a host, from a variable, a credentials block or a helper.
 type hostToken struct {
-	text     string // a block may have none, and then prevents running the helper
-	set      bool   // whether the token is to be sent; that in a variable may be empty, as for engines
-	origin   string // where it is configured, for messages
-	variable bool   // origin is a variable
+	text string // a block may have none, and then prevents running the helper
+	set  bool   // whether the token is to be sent; that in a variable may be empty, as for engines
 }
 
 // Token returns the bearer token for a host, and whether there is one: from the
@@ -32,25 +30,34 @@ func (c *Config) Token(ctx context.Context, host sources.Host) (token string, ok
 // TokenHint is what to do about the refusal of a request for which a host's token counts, with
 // or without credentials sent.
 func (c *Config) TokenHint(host sources.Host, sent bool) string {
-	t, found := c.tokens[host]
+	set, found := c.SettingOf(credentialsBlock, string(host))
+	origin := tokenOrigin(set.From)
 	if !found && c.helper != nil {
-		t.origin = "the credentials helper " + c.helper.name
+		origin = "the credentials helper " + c.helper.name
 	}
 	switch {
-	case sent && t.origin == "":
+	case sent && origin == "":
 		return "check the user and password in the URL"
 	case sent:
-		return fmt.Sprintf("check the token for %s from %s: the server refused it; it may have expired, or lack access to this provider", host, t.origin)
-	case found && !t.set:
-		return fmt.Sprintf("add a token to %s: it has none for %s", t.origin, host)
-	case !found && t.origin != "":
-		return fmt.Sprintf("%s has no token for %s: log in with it, or %s", t.origin, host, c.tokenAdvice(host))
+		return fmt.Sprintf("check the token for %s from %s: the server refused it; it may have expired, or lack access to this provider", host, origin)
+	case found && !set.Secret:
+		return fmt.Sprintf("add a token to %s: it has none for %s", origin, host)
+	case !found && origin != "":
+		return fmt.Sprintf("%s has no token for %s: log in with it, or %s", origin, host, c.tokenAdvice(host))
 	}
 	name, _, port := strings.Cut(string(host), ":")
-	if other := c.tokens[sources.Host(name)]; port && other.variable {
-		return fmt.Sprintf("%s names no port, so its token is not sent to %s: %s", other.origin, host, c.tokenAdvice(host))
+	if other, _ := c.SettingOf(credentialsBlock, name); port && other.From.By != "" {
+		return fmt.Sprintf("%s names no port, so its token is not sent to %s: %s", other.From.By, host, c.tokenAdvice(host))
 	}
 	return c.tokenAdvice(host)
+}
+
+// tokenOrigin returns the place of a token for messages, or "" if there is none.
+func tokenOrigin(p Place) string {
+	if p.File == "" {
+		return p.By
+	}
+	return "the credentials block at " + p.String()
 }
 
 // tokenAdvice is how to configure a token for a host. Few shells can set a variable whose
@@ -91,9 +98,8 @@ func (l *loader) credentials() field {
 			l.secrets.Add(e.value.text)
 			texts[host] = e.value.text
 		}})
-		t := hostToken{text: texts[host], set: texts[host] != "", origin: "the credentials block at " + b.Place.String()}
-		l.config.tokens[host] = t
-		l.config.note(Setting{Name: credentialsBlock, Of: string(host), Secret: t.set, From: b.Place})
+		l.config.tokens[host] = hostToken{texts[host], texts[host] != ""}
+		l.config.note(Setting{Name: credentialsBlock, Of: string(host), Secret: texts[host] != "", From: b.Place})
 	}))
 }
 
@@ -111,11 +117,12 @@ func (l *loader) tokenVariables() {
 			l.warnf(Place{}, "", "%s contains no host name and is ignored: %v", name, err)
 			continue
 		}
-		if other := l.config.tokens[host]; other.variable && other.text != text {
-			l.errorf(Place{}, "unset one of them", "%s and %s give different tokens for %s", other.origin, name, host)
+		other, _ := l.config.SettingOf(credentialsBlock, string(host))
+		if other.From.By != "" && l.config.tokens[host].text != text {
+			l.errorf(Place{}, "unset one of them", "%s and %s give different tokens for %s", other.From.By, name, host)
 			continue
 		}
-		l.config.tokens[host] = hostToken{text: text, set: true, origin: name, variable: true}
+		l.config.tokens[host] = hostToken{text, true}
 		l.config.note(Setting{Name: credentialsBlock, Of: string(host), Secret: true, From: Place{By: name}})
 	}
 }

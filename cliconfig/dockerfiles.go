@@ -94,30 +94,22 @@ func (o *ociConfig) readDockerFile(ctx context.Context, path string) (dockerFile
 	case len(src) > maxDockerFile:
 		return dockerFile{}, fmt.Errorf("%s: larger than %d bytes", path, maxDockerFile)
 	}
-	f, err := parseDockerFile(src)
-	if err != nil {
-		return f, fmt.Errorf("%s: %w", path, err)
+	f := dockerFile{path: path}
+	err = json.Unmarshal(src, &f)
+	if wrong, ok := errors.AsType[*json.UnmarshalTypeError](err); ok {
+		return f, fmt.Errorf("%s: %s has a value of the wrong type", path, wrong.Field)
 	}
-	f.path = path
+	if _, ok := errors.AsType[base64.CorruptInputError](err); ok {
+		return f, fmt.Errorf("%s: the auth of an entry in auths is not in base64", path)
+	}
+	if err != nil {
+		return f, fmt.Errorf("%s: not valid JSON", path)
+	}
 	for _, a := range f.Auths {
 		if a != nil {
 			_, password, _ := strings.Cut(string(a.Auth), ":")
 			o.secrets.Add(password, base64.StdEncoding.EncodeToString(a.Auth))
 		}
-	}
-	return f, nil
-}
-
-func parseDockerFile(src []byte) (f dockerFile, err error) {
-	err = json.Unmarshal(src, &f)
-	if wrong, ok := errors.AsType[*json.UnmarshalTypeError](err); ok {
-		return f, fmt.Errorf("%s has a value of the wrong type", wrong.Field)
-	}
-	if _, ok := errors.AsType[base64.CorruptInputError](err); ok {
-		return f, errors.New("the auth of an entry in auths is not in base64")
-	}
-	if err != nil {
-		return f, errors.New("not valid JSON")
 	}
 	return f, nil
 }

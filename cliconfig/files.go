@@ -181,40 +181,38 @@ func (l *loader) readFile(path string) ([]byte, error) {
 // cannotRead reports a file that cannot be read. If the engines only warn about it, so does larder,
 // because variables often name files that no longer exist. The netrc file belongs to other programs.
 func (l *loader) cannotRead(f file, err error) {
-	report, text := l.errorf, disk.Cause(err).Error()
-	hint, name := "make the file readable", "name a CLI configuration that you may read"
-	isDir := l.isDir(f.path)
-	if isDir {
-		text, hint, name = "is a directory", "remove or rename it: only a file can be read", "name a file, not a directory"
-	} else if f.kind == siteFile && l.exists(l.SiteDir) && !l.isDir(l.SiteDir) { // Windows reports a missing file
-		text, hint = "not a directory", "remove or rename "+l.SiteDir+", which is a file"
-	} else if f.by == "" && errors.Is(err, fs.ErrNotExist) {
-		hint = "its path leads through a link to nowhere: remove the link, or put the file where it leads"
-	} else if errors.Is(err, disk.ErrNotRegular) {
-		hint = "remove or rename it: only a regular file can be read"
-	} else if f.kind == mainFile || f.kind == moreFile {
-		hint += ": without it, larder would use other sources than you configured"
+	d := fault(Place{File: f.path}, "make the file readable", "%v", disk.Cause(err))
+	isDir, missing := l.isDir(f.path), errors.Is(err, fs.ErrNotExist)
+	switch {
+	case isDir:
+		d.Text, d.Hint = "is a directory", "remove or rename it: only a file can be read"
+	case f.kind == siteFile && l.exists(l.SiteDir) && !l.isDir(l.SiteDir): // Windows reports a missing file
+		d.Text, d.Hint = "not a directory", "remove or rename "+l.SiteDir+", which is a file"
+	case f.by == "" && missing:
+		d.Hint = "its path leads through a link to nowhere: remove the link, or put the file where it leads"
+	case errors.Is(err, disk.ErrNotRegular):
+		d.Hint = "remove or rename it: only a regular file can be read"
+	case f.kind == mainFile || f.kind == moreFile:
+		d.Hint += ": without it, larder would use other sources than you configured"
+	}
+	if f.by != "" && f.by != "--config" {
+		d.Text += " (named by " + f.by + ")"
 	}
 	switch {
 	case l.ctx.Err() != nil:
-		hint = ""
+		d.Hint = ""
+	case f.by == "":
+	case f.by == "--config" && isDir:
+		d.Hint = "name a file, not a directory"
 	case f.by == "--config":
-		hint = name
-	case f.by != "":
-		text += " (named by " + f.by + ")"
-		hint = "make the file readable, or unset " + f.by
-		if isDir {
-			hint = "name a file in " + f.by + ", or unset it"
-		}
-		if errors.Is(err, fs.ErrNotExist) {
-			hint = "unset " + f.by + " if the file is not needed"
-			if f.kind == mainFile {
-				report = l.warnf
-			}
-		}
+		d.Hint = "name a CLI configuration that you may read"
+	case isDir:
+		d.Hint = "name a file in " + f.by + ", or unset it"
+	case missing:
+		d.Hint, d.Warning = "unset "+f.by+" if the file is not needed", f.kind == mainFile
+	default:
+		d.Hint = "make the file readable, or unset " + f.by
 	}
-	if f.kind == netrcFile {
-		report = l.warnf
-	}
-	report(Place{File: f.path}, hint, "%s", text)
+	d.Warning = d.Warning || f.kind == netrcFile
+	l.diags = append(l.diags, *d)
 }

@@ -31,32 +31,24 @@ type UnreadFile struct {
 // file that a variable names instead, or the name or the directory is not the usual one.
 func (c *Config) UnreadFiles() []UnreadFile {
 	m := c.machine
-	read := map[string]bool{}
-	by := ""
-	for _, f := range c.files {
-		if f.kind == mainFile {
-			by = f.by
-		}
-		read[f.path] = true
-	}
-	if by == "--config" {
+	named, _ := c.Setting(string(mainFile))
+	if named.From.By == "--config" {
 		return nil
+	}
+	read := map[string]bool{}
+	for _, f := range c.files {
+		read[f.path] = true
 	}
 	var all []UnreadFile
 	add := func(path, by, name string) {
-		if info, err := m.Files.Stat(path); path != "" && !read[path] && err == nil && info.Mode().IsRegular() && info.Size() > 0 {
+		info, err := m.Files.Stat(path)
+		if path != "" && !read[path] && err == nil && info.Mode().IsRegular() && info.Size() > 0 {
 			read[path] = true
 			all = append(all, UnreadFile{path, by, name})
 		}
 	}
-	usual := m.mainFile(c.Engine)
-	if by != "" {
-		if by == "TF_CLI_CONFIG_FILE" && m.getenv("TERRAFORM_CONFIG") != "" {
-			add(m.abs(m.WorkDir, m.getenv("TERRAFORM_CONFIG")), by, "")
-		}
-		for _, f := range m.usualFiles(c.Engine) {
-			add(f.path, by, "")
-		}
+	for _, p := range named.Overrides {
+		add(cmp.Or(p.File, m.abs(m.WorkDir, m.getenv(p.By))), named.From.By, "")
 	}
 	home := m.forOS(m.AppData, m.home())
 	for _, name := range strings.Fields(m.forOS(".terraformrc .tofurc terraformrc tofurc", "terraform.rc .terraform.rc terraformrc tofu.rc .tofu.rc tofurc .opentofurc")) {
@@ -69,7 +61,7 @@ func (c *Config) UnreadFiles() []UnreadFile {
 		}
 	}
 	if c.Engine == sources.OpenTofu && m.GOOS != "windows" {
-		add(m.join(cmp.Or(m.getenv("XDG_CONFIG_HOME"), m.join(m.home(), ".config")), "opentofu", "tofurc"), "", usual)
+		add(m.join(cmp.Or(m.getenv("XDG_CONFIG_HOME"), m.join(m.home(), ".config")), "opentofu", "tofurc"), "", m.mainFile(c.Engine))
 	}
 	return all
 }
