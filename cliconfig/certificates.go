@@ -16,7 +16,8 @@ import (
 type namedFile struct {
 	Place
 	setting string // empty if it is not set
-	path    string // empty if it is not set, or not a path
+	path    string // absolute; empty if it is not set, or not a path
+	hint    string // what to do if the file can't be read
 	content []byte // once it is read
 }
 
@@ -30,12 +31,38 @@ func (l *loader) file(f *namedFile) field {
 	return func(e entry) {
 		*f = namedFile{Place: e.value.Place, setting: e.key}
 		l.parsed(func(path string) error {
-			if f.path = path; path == "" {
+			if path == "" {
 				return fmt.Errorf("%s is empty", e.key)
 			}
-			return nil
+			if !l.rooted(path) {
+				f.hint = "relative paths start from the directory of this file"
+			}
+			path = l.ownPath(e.File, path)
+			err := l.checkPath(e.key, path)
+			if err == nil {
+				f.path = path
+			}
+			return err
 		}, textKinds...)(e)
 	}
+}
+
+// open reads the file, if it is set, and reports whether that succeeds.
+func (l *loader) open(f *namedFile) bool {
+	if f.path == "" {
+		return false
+	}
+	var err error
+	f.content, err = l.readFile(f.path)
+	switch {
+	case err != nil:
+		l.complain(*f, f.hint, "%v", disk.Cause(err))
+	case len(f.content) > maxFileSize:
+		l.complain(*f, "", "larger than %d bytes", maxFileSize)
+	default:
+		return true
+	}
+	return false
 }
 
 // ownPath returns the absolute path that a setting in a file of Larder's own names. In it, ~ is the home directory, and
@@ -57,33 +84,6 @@ func (m Machine) inHome(typed string) (path string, ok bool) {
 // beside returns an absolute path. Relative paths start from the directory of a file.
 func (m Machine) beside(file, path string) string {
 	return m.abs(file[:strings.LastIndexAny(file, m.forOS(`\/`, "/"))+1], path)
-}
-
-// open reads the file, if it is set, and reports whether that succeeds.
-func (l *loader) open(f *namedFile) bool {
-	if f.path == "" {
-		return false
-	}
-	typed := f.path
-	f.path = l.ownPath(f.File, typed)
-	if !l.ok(f.Place, l.checkPath(f.setting, f.path)) {
-		return false
-	}
-	hint := "relative paths start from the directory of this file"
-	if l.rooted(typed) {
-		hint = ""
-	}
-	var err error
-	f.content, err = l.readFile(f.path)
-	switch {
-	case err != nil:
-		l.complain(*f, hint, "%v", disk.Cause(err))
-	case len(f.content) > maxFileSize:
-		l.complain(*f, "", "larger than %d bytes", maxFileSize)
-	default:
-		return true
-	}
-	return false
 }
 
 const certificateStart = "-----BEGIN CERTIFICATE-----"
@@ -152,17 +152,11 @@ func (l *loader) clientCertificate(cert, key namedFile) []tls.Certificate {
 		l.badKey(key, err)
 		return nil
 	}
-	l.checkPrivate(key)
-	return []tls.Certificate{pair}
-}
-
-// checkPrivate warns about a key that other users can read. Windows has no such
-// modes.
-func (l *loader) checkPrivate(f namedFile) {
-	info, err := l.Files.Stat(f.path)
-	if err == nil && l.GOOS != "windows" && info.Mode().Perm()&0o004 != 0 {
-		l.warnf(f.Place, "chmod o-rwx "+f.path, "%s %s: every user of this machine can read the key", f.setting, f.path)
+	info, err := l.Files.Stat(key.path)
+	if err == nil && l.GOOS != "windows" && info.Mode().Perm()&0o004 != 0 { // Windows has no such modes
+		l.warnf(key.Place, "chmod o-rwx "+key.path, "%s %s: every user of this machine can read the key", key.setting, key.path)
 	}
+	return []tls.Certificate{pair}
 }
 
 // badKey reports that a key does not belong to the certificate. It matches the text

@@ -120,7 +120,6 @@ func Load(ctx context.Context, m Machine, e sources.Engine, opts Options) (*Conf
 		l.load(&c.files[i])
 	}
 	l.noteFiles()
-	l.chooseInstallation()
 	l.chooseHelper()
 	l.readOCI()
 	l.findFaulty()

@@ -154,7 +154,7 @@ func (l *loader) checkArguments() {
 		if err != nil {
 			l.warnf(Place{}, "close its quotes, and write parentheses in quotes", "%s has an unclosed quote and is not used", name)
 		}
-		for _, f := range flagsOf(args, valuedFlags()) {
+		for _, f := range flagsOf(args, nil) {
 			if name != "TF_CLI_ARGS_providers_lock" && slices.Contains(installFlags, f.name) {
 				l.warnf(Place{}, "use larder's own flags", "%s is for terraform and tofu: larder ignores its %s", name, f.arg)
 			}

@@ -122,7 +122,7 @@ func TestFileContents(t *testing.T) {
 		{`provider_installation { dev_overrides { "a/b" = 1 } }`, ""},
 		{`provider_installation { dev_overrides { "a/b" = [] } }`, "rc:1:49: the directory of a/b must be a string, not a list"},
 		{`provider_installation { dev_overrides { "a/b" = "$NOPE/x" } }`, "rc:1:49: the variable NOPE is unset or empty"},
-		{"provider_installation {}\nprovider_installation { foo {} }", "rc:2:25: unknown installation method foo\nrc:2:1: second provider_installation block; the first is at /start/rc:1"},
+		{"provider_installation {}\nprovider_installation { foo {} }", "rc:2:1: second provider_installation block; the first is at /start/rc:1\nrc:2:25: unknown installation method foo"},
 		{"provider_installation {\n  foo {}\n  filesystem_mirror {}\n  network_mirror {}\n  direct = {}\n  direct \"x\" {}\n}\nprovider_installation = {}",
 			"rc:2:3: unknown installation method foo\nrc:3:3: filesystem_mirror has no path\nrc:4:3: network_mirror has no url\n" +
 				"rc:5:3: direct must be a block\nrc:6:10: direct takes no label, such as \"x\"\nrc:8:1: provider_installation must be a block"},
@@ -363,8 +363,8 @@ provider_installation { direct {} }`,
 		dir + "c.tfrc": "plugin_cache_dir = \"/c\"\nprovider_installation {}",
 		dir + "d.tfrc": "this is bad",
 	}, "CACHE=/cache"), terraform)
-	want := dir + "d.tfrc:1:13: neither \"=\" nor \"{\" after a name\n" +
-		dir + "c.tfrc:2:1: second provider_installation block; the first is at " + dir + "a.tfrc:3"
+	want := dir + "c.tfrc:2:1: second provider_installation block; the first is at " + dir + "a.tfrc:3\n" +
+		dir + "d.tfrc:1:13: neither \"=\" nor \"{\" after a name"
 	sourcetest.Equal(t, brief(diags), want)
 	sourcetest.Equal(t, c.PluginCacheDir, "/cache/b", "the first file that sets the cache directory wins")
 	sourcetest.Expect(t, c.UnverifiedCache, "what one file allows, another one forbade")

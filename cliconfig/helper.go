@@ -122,12 +122,9 @@ func (h *head) text() string {
 
 // chooseHelper sets the credentials helper, if a block names one and its program is installed.
 func (l *loader) chooseHelper() {
-	if len(l.helpers) == 0 {
+	b := l.helper
+	if b.Line == 0 {
 		return
-	}
-	b := l.helpers[0]
-	for _, other := range l.helpers[1:] {
-		l.errorf(other.Place, "keep one of them", "second credentials_helper, %q; the first is %q at %s", other.name, b.name, b.Place)
 	}
 	var dirs []string
 	for _, data := range l.dataDirs(l.engine) {

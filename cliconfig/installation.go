@@ -42,7 +42,6 @@ type Method struct {
 
 // An installation is a provider_installation block.
 type installation struct {
-	Place
 	own       bool // in Larder's own file, where it replaces the methods of the CLI configuration
 	methods   []Method
 	overrides map[sources.Provider]string
@@ -55,10 +54,11 @@ const devOverrides = "dev_overrides"
 
 const writeArrays = `write every method as an array of objects, such as "direct": [{}]`
 
-// installation is a field for provider_installation blocks.
-func (l *loader) installation(to *[]installation, own bool) field {
+// installation is a field for a provider_installation block. There may be one in all files of the CLI configuration, and
+// another one in Larder's own file.
+func (l *loader) installation(own bool) field {
 	return func(e entry) {
-		in := installation{Place: e.Place, own: own, overrides: map[sources.Provider]string{}}
+		in := installation{own: own, overrides: map[sources.Provider]string{}}
 		if !l.isPlainBlock(e, "an object") {
 			return
 		}
@@ -80,7 +80,17 @@ func (l *loader) installation(to *[]installation, own bool) field {
 				l.devOverrides(m, &in)
 			}
 		}
-		*to = append(*to, in)
+		first, again := l.config.Setting(installationBlock)
+		if again && !own {
+			l.errorf(e.Place, "put all methods into one block",
+				"second provider_installation block; the first is at %s", first.From)
+			return
+		}
+		l.config.Methods, l.config.Implied = in.methods, false
+		if !own {
+			l.config.DevOverrides = in.overrides
+		}
+		l.config.note(Setting{Name: installationBlock, From: e.Place})
 	}
 }
 
@@ -250,21 +260,4 @@ func (l *loader) expandOverride(n *node) string {
 		}
 		return v
 	})
-}
-
-// chooseInstallation applies the only provider_installation block of the CLI configuration, and then the one in
-// Larder's own file.
-func (l *loader) chooseInstallation() {
-	for i, in := range append(l.installations, l.replacement...) {
-		if i > 0 && !in.own {
-			l.errorf(in.Place, "put all methods into one block",
-				"second provider_installation block; the first is at %s", l.installations[0].Place)
-			continue
-		}
-		l.config.Methods, l.config.Implied = in.methods, false
-		if !in.own {
-			l.config.DevOverrides = in.overrides
-		}
-		l.config.note(Setting{Name: installationBlock, From: in.Place})
-	}
 }

@@ -277,16 +277,6 @@ var initFlags = map[string]initFlag{
 // exclusive are flags of init that exclude each other. Those for a backend do even if they are false.
 var exclusive = map[string]string{"cloud": "backend", "reconfigure": "migrate-state", "json": "migrate-state", "json-into": "json"}
 
-// valuedFlags returns the names of the flags of init whose value may be the next argument.
-func valuedFlags() (names []string) {
-	for name, f := range initFlags {
-		if f.form == valueFlag {
-			names = append(names, name)
-		}
-	}
-	return names
-}
-
 // readInit reads the arguments of init as engines do. Later flags override earlier ones. It fails if the engine may
 // refuse them.
 func (in *Invocation) readInit(words []string) (err error) {

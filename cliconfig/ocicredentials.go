@@ -27,7 +27,7 @@ type ociConfig struct {
 	secrets *sources.Secrets
 	turn    *semaphore.Weighted // of all helpers
 	docker  sources.Memo[struct{}, dockerFiles]
-	answers sources.Memo[dockerQuestion, oci.Credentials]
+	answers sources.Memo[[2]string, oci.Credentials] // of helpers, by their names and the registry
 }
 
 func newOCIConfig(m Machine, secrets *sources.Secrets) *ociConfig {
@@ -65,6 +65,7 @@ type candidate struct {
 	helper      string          // name of a Docker credential helper
 	from        string          // where they are configured
 	err         error           // why credentials for the repository are not valid, these or others
+	ignored     error           // why all files at the usual paths are ignored
 }
 
 // Ranks of candidates. Those for the beginning of a path have one more for each segment.
@@ -96,12 +97,9 @@ func (o *ociConfig) choose(ctx context.Context, r oci.Repository) (best candidat
 	for _, f := range docker.files {
 		f.candidates(r, consider)
 	}
-	best.err = problem
+	best.err, best.ignored = problem, docker.fault
 	return best, nil
 }
-
-// A dockerQuestion is about the credentials of a registry.
-type dockerQuestion struct{ helper, registry string }
 
 // dockerProgram returns the name of the program of a Docker credential helper.
 func dockerProgram(helper string) string { return "docker-credential-" + helper }
@@ -113,7 +111,7 @@ func (m Machine) isDockerHelper(name string) bool {
 
 // ask returns the answer of a Docker credential helper for a registry. It runs the program only the first time.
 func (o *ociConfig) ask(ctx context.Context, chosen candidate, registry string) (oci.Credentials, error) {
-	return o.answers.Get(ctx, dockerQuestion{chosen.helper, registry}, func() (oci.Credentials, error) {
+	return o.answers.Get(ctx, [2]string{chosen.helper, registry}, func() (oci.Credentials, error) {
 		found, err := o.runDocker(ctx, chosen.helper, registry)
 		if err != nil && ctx.Err() == nil {
 			advice := "log in to " + registry + " again"
@@ -203,7 +201,6 @@ func (c *Config) OCIHint(r oci.Repository, sent bool) string {
 	if chosen.helper != "" {
 		from = fmt.Sprintf("%s (named by %s)", dockerProgram(chosen.helper), from)
 	}
-	docker, _ := c.oci.docker.Get(ctx, struct{}{}, func() (dockerFiles, error) { return c.oci.readDocker(ctx) })
 	switch {
 	case sent:
 		return fmt.Sprintf("check the credentials for %s from %s: the registry refused them; they may have expired, or lack access to this repository%s", r.Registry, from, rights)
@@ -213,8 +210,8 @@ func (c *Config) OCIHint(r oci.Repository, sent bool) string {
 		return fmt.Sprintf("%s has no credentials for %s: log in with it, or %s%s", from, r.Registry, c.ociAdvice(r.Registry), rights)
 	case chosen.err != nil:
 		return fmt.Sprintf("%v: %s%s", chosen.err, c.ociAdvice(r.Registry), rights)
-	case docker.fault != nil:
-		return fmt.Sprintf("repair or remove a file with an error, which makes Larder and OpenTofu ignore all files of Docker and Podman: %v", docker.fault)
+	case chosen.ignored != nil:
+		return fmt.Sprintf("repair or remove a file with an error, which makes Larder and OpenTofu ignore all files of Docker and Podman: %v", chosen.ignored)
 	}
 	return c.ociAdvice(r.Registry) + rights
 }

@@ -29,7 +29,7 @@ const defaultArchivesMB = 4000
 // ownConfig reads a file of Larder's own, which has the settings that engine configuration lacks, in the
 // same syntax.
 func (l *loader) ownConfig(root *node, layer policy.Layer) {
-	installation := l.installation(&l.replacement, true)
+	installation := l.installation(true)
 	if layer == policy.Site {
 		installation = func(e entry) {
 			l.errorf(e.Place, "move it to Larder's own file, larder/config.hcl in a configuration directory",

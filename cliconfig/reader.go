@@ -22,11 +22,9 @@ type loader struct {
 	secrets *sources.Secrets // get what must not be shown, before anything is reported; may be nil
 	diags   sources.Diagnostics
 
-	config        *Config        // settings of files read so far; relative paths are as written
-	installations []installation // in all files of the CLI configuration; there may be one
-	replacement   []installation // in Larder's own file; at most one
-	helpers       []helperBlock  // in all files, by unique names; there may be one
-	oci           []entry        // blocks for OCI registries, in all files
+	config *Config     // settings of files read so far; relative paths are as written
+	helper helperBlock // the first one
+	oci    []entry     // blocks for OCI registries, in all files
 }
 
 func (l *loader) errorf(at Place, hint, format string, args ...any) {

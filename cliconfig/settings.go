@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"net/url"
 	"os"
-	"slices"
 	"strings"
 	"time"
 
@@ -28,7 +27,7 @@ func (l *loader) cliConfig(root *node) {
 		})),
 		credentialsBlock:     l.credentials(),
 		"credentials_helper": l.blocks(l.helperBlock),
-		installationBlock:    l.installation(&l.installations, false),
+		installationBlock:    l.installation(false),
 
 		// These have no effect, but engines refuse values of another type.
 		"disable_checkpoint":           l.flag(new(bool)),
@@ -99,7 +98,7 @@ func (l *loader) service(e entry, base *url.URL, to map[string]string) {
 	}
 }
 
-// A helperBlock is a credentials_helper block.
+// A helperBlock is a credentials_helper block. There may be one in all files, or several of the same name.
 type helperBlock struct {
 	Place
 	name string
@@ -109,8 +108,12 @@ type helperBlock struct {
 func (l *loader) helperBlock(b entry) {
 	h := helperBlock{Place: b.Place, name: b.key}
 	l.read(b.value, fields{"args": l.list(func(arg string) error { h.args = append(h.args, arg); return nil })})
-	l.helpers = slices.DeleteFunc(l.helpers, func(old helperBlock) bool { return old.name == h.name })
-	l.helpers = append(l.helpers, h)
+	if first := l.helper; first.Line > 0 && first.name != h.name {
+		l.errorf(h.Place, "keep one of them",
+			"second credentials_helper, %q; the first is %q at %s", h.name, first.name, first.Place)
+		return
+	}
+	l.helper = h
 }
 
 // registryProtocols reads the only block of its name in a file.
