@@ -18,8 +18,9 @@
 //
 // Files are read in the order of [Config.InputFiles], each straight into the Config: a parser makes a
 // tree of nodes, and tables of fields say which function reads which setting. What a later file
-// changes depends on the setting, as in engines. Variables come after all files and override them.
-// Flags are not read here, except for --config and those of engines in TF_CLI_ARGS.
+// changes depends on the setting, as in engines. Variables come after all files and override them: one
+// table says what each is for, how it is shown and what gets its value. Whatever reads a setting notes
+// it in [Config.Settings]. Flags are not read here, except for --config and those of engines in TF_CLI_ARGS.
 //
 // Relative paths stay as written until [Config.At], because in engines they start from the directory
 // of each root module.

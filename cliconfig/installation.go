@@ -2,6 +2,7 @@ package cliconfig
 
 import (
 	"cmp"
+	"errors"
 	"fmt"
 	"maps"
 	"net/url"
@@ -40,13 +41,6 @@ type Method struct {
 	Line int
 }
 
-// An installation is a provider_installation block.
-type installation struct {
-	own       bool // in Larder's own file, where it replaces the methods of the CLI configuration
-	methods   []Method
-	overrides map[sources.Provider]string
-}
-
 // installationBlock is the name of the blocks with installation methods.
 const installationBlock = "provider_installation"
 
@@ -58,7 +52,8 @@ const writeArrays = `write every method as an array of objects, such as "direct"
 // another one in Larder's own file.
 func (l *loader) installation(own bool) field {
 	return func(e entry) {
-		in := installation{own: own, overrides: map[sources.Provider]string{}}
+		var methods []Method
+		overrides := map[sources.Provider]string{}
 		if !l.isPlainBlock(e, "an object") {
 			return
 		}
@@ -70,14 +65,14 @@ func (l *loader) installation(own bool) field {
 			switch {
 			case !l.isPlainBlock(m, "an array of objects"):
 			case m.key != devOverrides:
-				l.method(m, &in)
+				l.method(m, own, &methods)
 			case own:
 				l.errorf(m.Place, "move it to provider_installation in "+l.config.fileToEdit(),
 					"dev_overrides belongs in the CLI configuration, because engines need it too")
-			case len(in.methods) > 0: // it precedes the methods
+			case len(methods) > 0: // it precedes the methods
 				l.errorf(m.Place, "move it to the top of provider_installation", "dev_overrides follows other methods")
 			default:
-				l.devOverrides(m, &in)
+				l.devOverrides(m, overrides)
 			}
 		}
 		first, again := l.config.Setting(installationBlock)
@@ -86,9 +81,9 @@ func (l *loader) installation(own bool) field {
 				"second provider_installation block; the first is at %s", first.From)
 			return
 		}
-		l.config.Methods, l.config.Implied = in.methods, false
+		l.config.Methods, l.config.Implied = methods, false
 		if !own {
-			l.config.DevOverrides = in.overrides
+			l.config.DevOverrides = overrides
 		}
 		l.config.note(Setting{Name: installationBlock, From: e.Place})
 	}
@@ -110,8 +105,8 @@ func (l *loader) isPlainBlock(e entry, inJSON string) bool {
 }
 
 // method reads an installation method, and adds it if it has no errors.
-func (l *loader) method(e entry, in *installation) {
-	if !l.isMethod(e, in.own) {
+func (l *loader) method(e entry, own bool, to *[]Method) {
+	if !l.isMethod(e, own) {
 		return
 	}
 	m := Method{Kind: MethodKind(e.key), File: e.File, Line: e.Line}
@@ -120,13 +115,18 @@ func (l *loader) method(e entry, in *installation) {
 		"include": l.patterns(&m.Include),
 		"exclude": l.patterns(&m.Exclude),
 	}
-	var location string
-	var at Place // of the location
+	location := &node{}
 	setting := locations[m.Kind]
 	if setting != "" {
-		known[setting] = l.location(m.Kind, &location, &at)
+		known[setting] = func(e entry) {
+			location = e.value
+			l.text(new(string))(e)
+			if m.Kind != FilesystemMirror {
+				l.secrets.AddURL(location.text)
+			}
+		}
 	}
-	more := in.own || l.engine == sources.OpenTofu
+	more := own || l.engine == sources.OpenTofu
 	if more && (m.Kind == Direct || m.Kind == NetworkMirror) {
 		known["download_retry_count"] = l.number(func(n int) { m.DownloadRetries = &n })
 	}
@@ -134,7 +134,7 @@ func (l *loader) method(e entry, in *installation) {
 		known["trust_all_hashes"] = l.flag(&m.TrustAllHashes)
 	}
 	before := len(l.diags)
-	if in.own {
+	if own {
 		maps.DeleteFunc(known, func(_ string, read field) bool { return read == nil })
 		l.readOwn(e.value, known, settingsOf(e.key, known))
 	} else {
@@ -142,10 +142,10 @@ func (l *loader) method(e entry, in *installation) {
 	}
 	switch {
 	case l.diags[before:].Err() != nil:
-	case setting != "" && location == "":
+	case setting != "" && location.text == "":
 		l.errorf(e.Place, "", "%s has no %s", e.key, setting)
-	case l.ok(at, l.locate(&m, location, at, in.own)):
-		in.methods = append(in.methods, m)
+	case l.ok(location.Place, l.locate(&m, location, own)):
+		*to = append(*to, m)
 	}
 }
 
@@ -172,32 +172,27 @@ func (l *loader) isMethod(e entry, own bool) bool {
 // locations are the settings with the location that a method installs from. The method direct has none.
 var locations = map[MethodKind]string{FilesystemMirror: "path", NetworkMirror: "url", OCIMirror: "repository_template"}
 
-// location is a field for the location of a method, and for the place of its value.
-func (l *loader) location(of MethodKind, to *string, at *Place) field {
-	return func(e entry) {
-		*at = e.value.Place
-		l.text(to)(e)
-		if of == FilesystemMirror || *to == "" {
-			return
-		}
-		l.secrets.AddURL(*to)
-		if of == NetworkMirror {
-			l.checkMirrorURL(e.value.Place, *to)
-		}
-	}
-}
-
 // locate sets the location of a method without other errors. It fails if the location is not valid.
-func (l *loader) locate(m *Method, location string, at Place, own bool) (err error) {
+func (l *loader) locate(m *Method, location *node, own bool) (err error) {
 	switch m.Kind {
 	case FilesystemMirror:
-		m.Path = location
+		m.Path = location.text
 		if own {
-			m.Path = l.ownPath(at.File, location)
+			m.Path = l.ownPath(location.File, location.text)
 		}
 		return l.checkPath("path", m.Path)
 	case NetworkMirror:
-		m.URL = location
+		m.URL = location.text
+		u, err := url.Parse(m.URL)
+		switch {
+		case err != nil:
+			return errors.New("not a URL") // the text may contain a password at an unknown position
+		case u.Scheme != "https" || u.Host == "":
+			return sources.WithHint(errors.New("not an https URL"), "write https://HOST/…/; plain http is refused")
+		case u.Path != "" && !strings.HasSuffix(u.Path, "/"):
+			l.warnf(location.Place, "end the URL with a slash",
+				"terraform and tofu ignore the part after the last slash; larder does not")
+		}
 	case OCIMirror:
 		// A template without a hostname would map both default registries to the same repositories.
 		for _, patterns := range [][]sources.Pattern{m.Include, m.Exclude} {
@@ -205,26 +200,14 @@ func (l *loader) locate(m *Method, location string, at Place, own bool) (err err
 				patterns[i].Host = cmp.Or(patterns[i].Host, string(l.engine.DefaultHost()))
 			}
 		}
-		if m.Template, err = oci.ParseTemplate(location); err == nil {
+		if m.Template, err = oci.ParseTemplate(location.text); err == nil {
 			err = m.Template.Distinct(m.Include)
 		}
 		if err != nil {
-			err = fmt.Errorf("repository_template: %w", err)
+			return fmt.Errorf("repository_template: %w", err)
 		}
 	}
-	return err
-}
-
-func (l *loader) checkMirrorURL(at Place, text string) {
-	u, err := url.Parse(text)
-	switch {
-	case err != nil:
-		l.errorf(at, "", "not a URL") // the text may contain a password at an unknown position
-	case u.Scheme != "https" || u.Host == "":
-		l.errorf(at, "write https://HOST/…/; plain http is refused", "not an https URL")
-	case u.Path != "" && !strings.HasSuffix(u.Path, "/"):
-		l.warnf(at, "end the URL with a slash", "terraform and tofu ignore the part after the last slash; larder does not")
-	}
+	return nil
 }
 
 // patterns is a field for patterns of providers.
@@ -232,7 +215,7 @@ func (l *loader) patterns(to *[]sources.Pattern) field {
 	return l.list(appending(to, sources.ParsePattern))
 }
 
-func (l *loader) devOverrides(e entry, in *installation) {
+func (l *loader) devOverrides(e entry, to map[sources.Provider]string) {
 	for _, o := range e.value.entries {
 		if !l.is(o.value, writeQuotes, "the directory of "+o.key+" must be a string", textKinds...) {
 			continue
@@ -241,7 +224,7 @@ func (l *loader) devOverrides(e entry, in *installation) {
 		if l.ok(o.Place, err) {
 			dir := l.clean(l.expandOverride(o.value))
 			l.ok(o.value.Place, l.checkPath("directory of "+o.key, dir))
-			in.overrides[p] = dir
+			to[p] = dir
 			l.config.note(Setting{Name: devOverrides, Of: p.String(), Value: dir, From: o.Place})
 		}
 	}
