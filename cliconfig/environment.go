@@ -112,7 +112,11 @@ func (l *loader) unmanaged() []sources.Provider {
 		}
 	}
 	slices.SortFunc(all, sources.Provider.Compare)
-	return slices.Compact(all)
+	all = slices.Compact(all)
+	for _, p := range all {
+		l.config.note(Setting{Name: "runs already", Of: p.String(), From: Place{By: name}})
+	}
+	return all
 }
 
 // proxy returns the function that selects the proxy for a URL, from the usual

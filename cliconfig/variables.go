@@ -58,8 +58,8 @@ func (c *Config) variables() []variable {
 		{"TF_CLI_ARGS_init", "init flags, applied by larder exec", hidden, "", nil},
 		{"TF_CLI_ARGS_providers", "providers flags, checked by larder exec", hidden, "", nil},
 		{"TF_CLI_ARGS_providers_lock", "providers lock flags, not applied", hidden, "", nil},
-		{"OPENTOFU_ENFORCE_GPG_VALIDATION", "refuse packages without a key", 0, "", &c.EnforceSignatures},
-		{"OPENTOFU_ENFORCE_GPG_EXPIRATION", "refuse expired keys", 0, "", &c.EnforceKeyExpiry},
+		{"OPENTOFU_ENFORCE_GPG_VALIDATION", "refuse packages without a key", 0, "without a key", &c.EnforceSignatures},
+		{"OPENTOFU_ENFORCE_GPG_EXPIRATION", "refuse expired keys", 0, "expired keys", &c.EnforceKeyExpiry},
 		{"OPENTOFU_STATEFILE_PROVIDER_ADDRESS_TRANSLATION", "translate addresses in state files", tofuOnly, "", nil},
 		{"HTTPS_PROXY", "proxy for https; also in lower case", proxy | lower, "https_proxy", nil},
 		{"HTTP_PROXY", "proxy for http", proxy | lower, "http_proxy", nil},
@@ -135,7 +135,9 @@ func (l *loader) readVariables() {
 		case *string:
 			*to = cmp.Or(*to, value)
 		case *bool:
-			*to = value == "true"
+			if *to = value == "true"; !*to {
+				continue
+			}
 		case func(string):
 			to(value)
 		case func(int):

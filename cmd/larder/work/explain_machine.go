@@ -199,7 +199,8 @@ var areaOf = map[string]report.Area{
 	"send_token_to_archives": report.AreaHosts, "oci_credentials": report.AreaHosts, "discover_ambient_credentials": report.AreaHosts,
 	"docker_style_config_files": report.AreaHosts, "docker_credentials_helper": report.AreaHosts,
 
-	"dev_overrides": report.AreaUninstalled, "record key": report.AreaTrust,
+	"dev_overrides": report.AreaUninstalled, "runs already": report.AreaUninstalled,
+	"record key": report.AreaTrust, "without a key": report.AreaTrust, "expired keys": report.AreaTrust,
 	"plugin_cache_dir": report.AreaCache, "data directory": report.AreaDirectories,
 }
 
@@ -215,15 +216,6 @@ func (m *rootModule) settingsInForce(flags []cliconfig.Input) (all []report.Sett
 		}
 		m.describe(&shown)
 		all = append(all, shown)
-	}
-	for _, p := range m.config.Unmanaged {
-		all = append(all, report.Setting{Area: report.AreaUninstalled, Name: "runs already", Of: p.String(), From: "TF_REATTACH_PROVIDERS"})
-	}
-	if m.config.EnforceSignatures {
-		all = append(all, report.Setting{Area: report.AreaTrust, Name: "without a key", Value: "refused", From: "OPENTOFU_ENFORCE_GPG_VALIDATION"})
-	}
-	if m.config.EnforceKeyExpiry {
-		all = append(all, report.Setting{Area: report.AreaTrust, Name: "expired keys", Value: "refused", From: "OPENTOFU_ENFORCE_GPG_EXPIRATION"})
 	}
 	all = append(m.withDefaults(all, flags), m.rulesInForce()...)
 	report.SortSettings(all)
@@ -247,6 +239,8 @@ func (m *rootModule) describe(s *report.Setting) {
 		}
 	case "data directory":
 		s.Value = m.config.DataDir
+	case "without a key", "expired keys":
+		s.Value = "refused"
 	}
 }
 
