@@ -154,7 +154,8 @@ func (l *loader) clientCertificate(cert, key namedFile) []tls.Certificate {
 	}
 	info, err := l.Files.Stat(key.path)
 	if err == nil && l.GOOS != "windows" && info.Mode().Perm()&0o004 != 0 { // Windows has no such modes
-		l.warnf(key.Place, "chmod o-rwx "+key.path, "%s %s: every user of this machine can read the key", key.setting, key.path)
+		l.warnf(key.Place, "chmod o-rwx "+key.path,
+			"%s %s: every user of this machine can read the key", key.setting, key.path)
 	}
 	return []tls.Certificate{pair}
 }

@@ -39,7 +39,8 @@ func (c *Config) TokenHint(host sources.Host, sent bool) string {
 	case sent && origin == "":
 		return "check the user and password in the URL"
 	case sent:
-		return fmt.Sprintf("check the token for %s from %s: the server refused it; it may have expired, or lack access to this provider", host, origin)
+		return fmt.Sprintf("check the token for %s from %s: "+
+			"the server refused it; it may have expired, or lack access to this provider", host, origin)
 	case found && !set.Secret:
 		return fmt.Sprintf("add a token to %s: it has none for %s", origin, host)
 	case !found && origin != "":

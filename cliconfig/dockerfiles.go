@@ -51,7 +51,8 @@ func (o *ociConfig) readDocker(ctx context.Context) (found dockerFiles, err erro
 		case ctx.Err() != nil:
 			return found, ctx.Err()
 		case err != nil && o.defaults.explicit:
-			return found, sources.WithHint(fmt.Errorf("%s: docker_style_config_files: %w", o.defaults.Place, err), "log in again, or leave the file out of the list")
+			err = fmt.Errorf("%s: docker_style_config_files: %w", o.defaults.Place, err)
+			return found, sources.WithHint(err, "log in again, or leave the file out of the list")
 		case errors.Is(err, fs.ErrNotExist):
 		case err != nil && found.fault == nil:
 			found.fault = err

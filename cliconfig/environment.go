@@ -156,7 +156,8 @@ func (l *loader) checkArguments() {
 	for _, name := range []string{"TF_CLI_ARGS", "TF_CLI_ARGS_init", "TF_CLI_ARGS_providers_lock"} {
 		args, err := shellwords.Parse(l.getenv(name))
 		if err != nil {
-			l.warnf(Place{}, "close its quotes, and write parentheses in quotes", "%s has an unclosed quote and is not used", name)
+			l.warnf(Place{}, "close its quotes, and write parentheses in quotes",
+				"%s has an unclosed quote and is not used", name)
 		}
 		for _, f := range flagsOf(args, nil) {
 			if name != "TF_CLI_ARGS_providers_lock" && slices.Contains(installFlags, f.name) {

@@ -44,7 +44,7 @@ func (h *helper) token(ctx context.Context, host sources.Host) (hostToken, error
 			t.text, t.set = object["token"].(string)
 			h.secrets.Add(t.text)
 		}
-		if err != nil {
+		if err != nil && ctx.Err() == nil {
 			err = fmt.Errorf("credentials helper %s for %s: %w", h.name, host, err)
 		}
 		return t, err

@@ -48,8 +48,8 @@ const devOverrides = "dev_overrides"
 
 const writeArrays = `write every method as an array of objects, such as "direct": [{}]`
 
-// installation is a field for a provider_installation block. There may be one in all files of the CLI configuration, and
-// another one in Larder's own file.
+// installation is a field for a provider_installation block. There may be one in all files of the CLI configuration,
+// and another one in Larder's own file.
 func (l *loader) installation(own bool) field {
 	return func(e entry) {
 		var methods []Method
@@ -163,8 +163,8 @@ func (l *loader) isMethod(e entry, own bool) bool {
 	}
 	err := fmt.Errorf("unknown installation method %s", e.key)
 	if e.key == string(OCIMirror) {
-		return l.ok(e.Place, sources.WithHint(err, "only OpenTofu supports oci_mirror; to install from it for Terraform, put provider_installation into %s",
-			cmp.Or(l.config.LarderFile(), "Larder's own file")))
+		return l.ok(e.Place, sources.WithHint(err, "only OpenTofu supports oci_mirror; to install from it for Terraform, "+
+			"put provider_installation into %s", cmp.Or(l.config.LarderFile(), "Larder's own file")))
 	}
 	return l.ok(e.Place, sources.DidYouMean(err, e.key, known, "the methods are "+strings.Join(known, ", ")))
 }

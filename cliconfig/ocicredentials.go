@@ -93,7 +93,8 @@ func (o *ociConfig) choose(ctx context.Context, r oci.Repository) (best candidat
 			consider(candidate{rank: ofRegistry + segments, credentials: b.credentials, helper: b.helper, from: b.credentials.From})
 		}
 	}
-	consider(candidate{rank: ofAll, helper: o.defaults.helper, from: "the " + ociDefaultsName + " block at " + o.defaults.Place.String()})
+	defaults := "the " + ociDefaultsName + " block at " + o.defaults.Place.String()
+	consider(candidate{rank: ofAll, helper: o.defaults.helper, from: defaults})
 	for _, f := range docker.files {
 		f.candidates(r, consider)
 	}
@@ -211,7 +212,8 @@ func (c *Config) OCIHint(r oci.Repository, sent bool) string {
 	case chosen.err != nil:
 		return fmt.Sprintf("%v: %s%s", chosen.err, c.ociAdvice(r.Registry), rights)
 	case chosen.ignored != nil:
-		return fmt.Sprintf("repair or remove a file with an error, which makes Larder and OpenTofu ignore all files of Docker and Podman: %v", chosen.ignored)
+		return fmt.Sprintf("repair or remove a file with an error, "+
+			"which makes Larder and OpenTofu ignore all files of Docker and Podman: %v", chosen.ignored)
 	}
 	return c.ociAdvice(r.Registry) + rights
 }

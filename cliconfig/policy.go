@@ -162,7 +162,8 @@ func (b *policyBlock) trustedKeys(e entry) {
 		switch {
 		case !b.ok(e.Place, err):
 		case again:
-			b.errorf(e.Place, "put all keys into one list", "second list of trusted keys for %s; the first is at line %d", e.key, at.Line)
+			b.errorf(e.Place, "put all keys into one list",
+				"second list of trusted keys for %s; the first is at line %d", e.key, at.Line)
 		default:
 			first[pattern] = e.Place
 			r.Keys = append(r.Keys, sources.TrustedKeys{Providers: pattern, Keys: b.fingerprints(e)})

@@ -61,7 +61,8 @@ func (c *Config) UnreadFiles() []UnreadFile {
 		}
 	}
 	if c.Engine == sources.OpenTofu && m.GOOS != "windows" {
-		add(m.join(cmp.Or(m.getenv("XDG_CONFIG_HOME"), m.join(m.home(), ".config")), "opentofu", "tofurc"), "", m.mainFile(c.Engine))
+		config := cmp.Or(m.getenv("XDG_CONFIG_HOME"), m.join(m.home(), ".config"))
+		add(m.join(config, "opentofu", "tofurc"), "", m.mainFile(c.Engine))
 	}
 	return all
 }
