@@ -77,7 +77,7 @@ type Config struct {
 
 	Settings []Setting // what files and variables set, and where; relative paths are as written
 
-	files   []file // those that Load looked for, in order
+	files   []Input // those that Load looked for, in order
 	machine Machine
 	written *Config // as written, including relative paths
 	tokens  map[sources.Host]hostToken

@@ -4,7 +4,7 @@ package cliconfig
 func FilesRead(c *Config) (paths []string) {
 	for _, f := range c.files {
 		if f.wasRead() {
-			paths = append(paths, f.path)
+			paths = append(paths, f.Name)
 		}
 	}
 	return paths

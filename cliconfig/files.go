@@ -12,65 +12,57 @@ import (
 	"github.com/larder-cli/larder/sources/policy"
 )
 
-// A file is one that Load reads if it exists.
-type file struct {
-	path  string
-	kind  fileKind
-	by    string // flag or variable that names it; empty at the usual path
-	state string // as InputFiles has it; empty if the file is missing
-	err   error  // why it could not be read
-}
-
 // wasRead reports whether the file could be read, also if it has errors.
-func (f file) wasRead() bool { return f.state != "" && f.state != FileLocked }
+func (f Input) wasRead() bool { return f.State != FileMissing && f.State != FileLocked }
 
-// A fileKind is what a file is for, in words.
-type fileKind string
-
+// What files are for.
 const (
-	mainFile  fileKind = "CLI configuration"
-	moreFile  fileKind = "more CLI configuration" // in the configuration directory
-	siteFile  fileKind = "this machine's configuration of Larder"
-	ownFile   fileKind = "Larder's own configuration"
-	netrcFile fileKind = "passwords for archives"
+	mainFile  = "CLI configuration"
+	moreFile  = "more CLI configuration" // in the configuration directory
+	siteFile  = "this machine's configuration of Larder"
+	ownFile   = "Larder's own configuration"
+	netrcFile = "passwords for archives"
 )
 
 // inputFiles returns the files that Load looks for, in the order in which it reads them.
-func (m Machine) inputFiles(e sources.Engine, opts Options) []file {
+func (m Machine) inputFiles(e sources.Engine, opts Options) []Input {
 	files := append(m.cliFiles(e, opts), m.siteFile(), m.ownFile(), m.netrcFile())
-	return slices.DeleteFunc(files, func(f file) bool { return f.path == "" })
+	for i := range files {
+		files[i].State = FileMissing
+	}
+	return slices.DeleteFunc(files, func(f Input) bool { return f.Name == "" })
 }
 
 // cliFiles returns the files of the CLI configuration: one that is named, or else the main file and
 // those in the configuration directory.
-func (m Machine) cliFiles(e sources.Engine, opts Options) []file {
+func (m Machine) cliFiles(e sources.Engine, opts Options) []Input {
 	if opts.ConfigFile != "" {
-		return []file{{path: m.abs(m.WorkDir, opts.ConfigFile), kind: mainFile, by: "--config"}}
+		return []Input{{Name: m.abs(m.WorkDir, opts.ConfigFile), What: mainFile, By: "--config"}}
 	}
 	for _, name := range []string{"TF_CLI_CONFIG_FILE", "TERRAFORM_CONFIG"} {
 		if path := m.getenv(name); path != "" {
-			return []file{{path: m.abs(m.WorkDir, path), kind: mainFile, by: name}}
+			return []Input{{Name: m.abs(m.WorkDir, path), What: mainFile, By: name}}
 		}
 	}
 	return m.usualFiles(e)
 }
 
 // usualFiles returns the files of the CLI configuration that e reads if no flag or variable names another.
-func (m Machine) usualFiles(e sources.Engine) []file {
-	files := []file{{path: m.mainFile(e), kind: mainFile}}
+func (m Machine) usualFiles(e sources.Engine) []Input {
+	files := []Input{{Name: m.mainFile(e), What: mainFile}}
 	dir := m.configDir(e)
 	entries, _ := m.Files.ReadDir(dir)
 	for _, e := range entries {
 		if strings.HasSuffix(e.Name(), ".tfrc") || strings.HasSuffix(e.Name(), ".tfrc.json") {
-			files = append(files, file{path: m.join(dir, e.Name()), kind: moreFile})
+			files = append(files, Input{Name: m.join(dir, e.Name()), What: moreFile})
 		}
 	}
 	return files
 }
 
 // siteFile returns Larder's file of the owner of the machine. No flag and no variable replaces it.
-func (m Machine) siteFile() file {
-	return file{path: m.join(m.SiteDir, siteName), kind: siteFile}
+func (m Machine) siteFile() Input {
+	return Input{Name: m.join(m.SiteDir, siteName), What: siteFile}
 }
 
 // siteName is the name of the file of the site in its directory.
@@ -78,58 +70,58 @@ const siteName = "config.hcl"
 
 // ownFile returns Larder's own file: the one that LARDER_CONFIG names, else the first one in the
 // configuration directories, else the one to create there.
-func (m Machine) ownFile() file {
+func (m Machine) ownFile() Input {
 	const variable = "LARDER_CONFIG"
 	if path := m.getenv(variable); path != "" {
-		return file{path: m.abs(m.WorkDir, path), kind: ownFile, by: variable}
+		return Input{Name: m.abs(m.WorkDir, path), What: ownFile, By: variable}
 	}
 	toCreate := ""
 	for _, dir := range m.ConfigDirs {
-		f := file{path: m.join(dir, "larder", "config.hcl"), kind: ownFile}
+		f := Input{Name: m.join(dir, "larder", "config.hcl"), What: ownFile}
 		if !m.absent(f) {
 			return f
 		}
-		toCreate = cmp.Or(toCreate, f.path)
+		toCreate = cmp.Or(toCreate, f.Name)
 	}
-	return file{path: toCreate, kind: ownFile}
+	return Input{Name: toCreate, What: ownFile}
 }
 
 // netrcFile returns the user's netrc file.
-func (m Machine) netrcFile() file {
+func (m Machine) netrcFile() Input {
 	if path := m.getenv("NETRC"); path != "" {
-		return file{path: m.abs(m.WorkDir, path), kind: netrcFile, by: "NETRC"}
+		return Input{Name: m.abs(m.WorkDir, path), What: netrcFile, By: "NETRC"}
 	}
-	return file{path: m.join(m.home(), m.forOS("_netrc", ".netrc")), kind: netrcFile}
+	return Input{Name: m.join(m.home(), m.forOS("_netrc", ".netrc")), What: netrcFile}
 }
 
 // load reads a file into the configuration. Files at their usual paths may be missing. One in the
 // configuration directory was seen there, so it is missing only if it is a link to nowhere.
-func (l *loader) load(f *file) {
-	if f.by == "" && l.absent(*f) || l.CheckPath(l.getenv(f.by)) != nil { // an error of the variable
+func (l *loader) load(f *Input) {
+	if f.By == "" && l.absent(*f) || l.CheckPath(l.getenv(f.By)) != nil { // an error of the variable
 		return
 	}
 	src, err := l.contents(*f)
-	if f.err = err; err != nil {
+	if err != nil {
 		if !errors.Is(err, fs.ErrNotExist) {
-			f.state = FileLocked
+			f.State = FileLocked
 		}
 		l.cannotRead(*f, err)
 		return
 	}
-	f.state = FileRead
+	f.State = FileRead
 	defer l.sort(len(l.diags))
-	if f.kind == netrcFile {
-		l.readNetrc(f.path, string(src))
+	if f.What == netrcFile {
+		l.readNetrc(f.Name, string(src))
 		return
 	}
-	root, bad := parse(f.path, src)
+	root, bad := parse(f.Name, src)
 	switch {
 	case bad != nil:
-		f.state = FileUnparsed
+		f.State = FileUnparsed
 		l.diags = append(l.diags, *bad)
-	case f.kind == siteFile:
+	case f.What == siteFile:
 		l.ownConfig(root, policy.Site)
-	case f.kind == ownFile:
+	case f.What == ownFile:
 		l.ownConfig(root, policy.User)
 	default:
 		l.cliConfig(root)
@@ -139,9 +131,9 @@ func (l *loader) load(f *file) {
 // findFaulty sets the state of the files that could be parsed and have errors.
 func (l *loader) findFaulty() {
 	for i, f := range l.config.files {
-		fault := func(d sources.Diagnostic) bool { return d.File == f.path && !d.Warning }
-		if f.state == FileRead && slices.ContainsFunc(l.diags, fault) {
-			l.config.files[i].state = FileFaulty
+		fault := func(d sources.Diagnostic) bool { return d.File == f.Name && !d.Warning }
+		if f.State == FileRead && slices.ContainsFunc(l.diags, fault) {
+			l.config.files[i].State = FileFaulty
 		}
 	}
 }
@@ -149,9 +141,9 @@ func (l *loader) findFaulty() {
 // absent reports whether there is no file at a usual path. There may be one that can't be read: of Larder's own files, a
 // link to nowhere, and of the site's, anything at its path or in place of its directory, because the policy in it may
 // forbid what would then be allowed. Windows reports what is below a file as missing.
-func (m Machine) absent(f file) bool {
-	_, err := m.Files.Lstat(f.path)
-	switch f.kind {
+func (m Machine) absent(f Input) bool {
+	_, err := m.Files.Lstat(f.Name)
+	switch f.What {
 	case moreFile:
 		return false
 	case siteFile:
@@ -160,17 +152,17 @@ func (m Machine) absent(f file) bool {
 	case ownFile:
 		return err != nil
 	}
-	return !m.exists(f.path)
+	return !m.exists(f.Name)
 }
 
 // contents reads a file. If the file exceeds the limit, it returns one byte more than the limit, and the parser reports the
 // error. A pipe at the usual path of one of Larder's own files is refused: its contents are gone when it has been read.
-func (l *loader) contents(f file) ([]byte, error) {
-	info, err := l.Files.Stat(f.path)
-	if err == nil && f.by == "" && (f.kind == siteFile || f.kind == ownFile) && !info.Mode().IsRegular() {
-		return nil, &fs.PathError{Op: "open", Path: f.path, Err: disk.ErrNotRegular}
+func (l *loader) contents(f Input) ([]byte, error) {
+	info, err := l.Files.Stat(f.Name)
+	if err == nil && f.By == "" && (f.What == siteFile || f.What == ownFile) && !info.Mode().IsRegular() {
+		return nil, &fs.PathError{Op: "open", Path: f.Name, Err: disk.ErrNotRegular}
 	}
-	return l.readFile(f.path)
+	return l.readFile(f.Name)
 }
 
 // readFile reads a file, with the limit of contents.
@@ -180,39 +172,39 @@ func (l *loader) readFile(path string) ([]byte, error) {
 
 // cannotRead reports a file that cannot be read. If the engines only warn about it, so does larder,
 // because variables often name files that no longer exist. The netrc file belongs to other programs.
-func (l *loader) cannotRead(f file, err error) {
-	d := fault(Place{File: f.path}, "make the file readable", "%v", disk.Cause(err))
-	isDir, missing := l.isDir(f.path), errors.Is(err, fs.ErrNotExist)
+func (l *loader) cannotRead(f Input, err error) {
+	d := fault(Place{File: f.Name}, "make the file readable", "%v", disk.Cause(err))
+	isDir, missing := l.isDir(f.Name), errors.Is(err, fs.ErrNotExist)
 	switch {
 	case isDir:
 		d.Text, d.Hint = "is a directory", "remove or rename it: only a file can be read"
-	case f.kind == siteFile && l.exists(l.SiteDir) && !l.isDir(l.SiteDir): // Windows reports a missing file
+	case f.What == siteFile && l.exists(l.SiteDir) && !l.isDir(l.SiteDir): // Windows reports a missing file
 		d.Text, d.Hint = "not a directory", "remove or rename "+l.SiteDir+", which is a file"
-	case f.by == "" && missing:
+	case f.By == "" && missing:
 		d.Hint = "its path leads through a link to nowhere: remove the link, or put the file where it leads"
 	case errors.Is(err, disk.ErrNotRegular):
 		d.Hint = "remove or rename it: only a regular file can be read"
-	case f.kind == mainFile || f.kind == moreFile:
+	case f.What == mainFile || f.What == moreFile:
 		d.Hint += ": without it, larder would use other sources than you configured"
 	}
-	if f.by != "" && f.by != "--config" {
-		d.Text += " (named by " + f.by + ")"
+	if f.By != "" && f.By != "--config" {
+		d.Text += " (named by " + f.By + ")"
 	}
 	switch {
 	case l.ctx.Err() != nil:
 		d.Hint = ""
-	case f.by == "":
-	case f.by == "--config" && isDir:
+	case f.By == "":
+	case f.By == "--config" && isDir:
 		d.Hint = "name a file, not a directory"
-	case f.by == "--config":
+	case f.By == "--config":
 		d.Hint = "name a CLI configuration that you may read"
 	case isDir:
-		d.Hint = "name a file in " + f.by + ", or unset it"
+		d.Hint = "name a file in " + f.By + ", or unset it"
 	case missing:
-		d.Hint, d.Warning = "unset "+f.by+" if the file is not needed", f.kind == mainFile
+		d.Hint, d.Warning = "unset "+f.By+" if the file is not needed", f.What == mainFile
 	default:
-		d.Hint = "make the file readable, or unset " + f.by
+		d.Hint = "make the file readable, or unset " + f.By
 	}
-	d.Warning = d.Warning || f.kind == netrcFile
+	d.Warning = d.Warning || f.What == netrcFile
 	l.diags = append(l.diags, *d)
 }

@@ -32,24 +32,24 @@ const (
 
 // Incomplete reports whether a file that may have installation methods has settings that are not known, because of an error.
 func (c *Config) Incomplete() bool {
-	return slices.ContainsFunc(c.files, func(f file) bool {
-		return (f.kind == mainFile || f.kind == moreFile || f.kind == ownFile) && (f.state == FileUnparsed || f.state == FileLocked)
+	return slices.ContainsFunc(c.files, func(f Input) bool {
+		return (f.What == mainFile || f.What == moreFile || f.What == ownFile) && (f.State == FileUnparsed || f.State == FileLocked)
 	})
 }
 
 // InputFiles are the files that Load looks for, in order, and those that exist at the usual paths but are not
 // read because a flag or a variable names another one.
 func (c *Config) InputFiles() (all []Input) {
-	more := slices.ContainsFunc(c.files, func(f file) bool { return f.kind == moreFile })
+	more := slices.ContainsFunc(c.files, func(f Input) bool { return f.What == moreFile })
 	for _, f := range c.files {
-		all = append(all, Input{Name: f.path, What: string(f.kind), State: cmp.Or(f.state, FileMissing), By: f.by})
-		named, _ := c.Setting(string(f.kind))
+		all = append(all, f)
+		named, _ := c.Setting(f.What)
 		for _, other := range named.Overrides {
 			if other.File != "" {
-				all = append(all, Input{Name: other.File, What: string(f.kind), State: FileUnread, Fault: "overridden by " + f.by})
+				all = append(all, Input{Name: other.File, What: f.What, State: FileUnread, Fault: "overridden by " + f.By})
 			}
 		}
-		if f.kind == mainFile && f.by == "" && !more {
+		if f.What == mainFile && f.By == "" && !more {
 			dir := c.machine.join(c.machine.configDir(c.Engine), "*.tfrc")
 			all = append(all, Input{Name: dir, What: "additional files, also *.tfrc.json", State: FileMissing})
 		}
@@ -62,21 +62,21 @@ func (l *loader) noteFiles() {
 	usual := l.Machine
 	usual.Environ = l.With(map[string]string{"TF_CLI_CONFIG_FILE": "", "TERRAFORM_CONFIG": "", "LARDER_CONFIG": "", "NETRC": ""})
 	for _, f := range l.config.files {
-		if f.by == "" {
+		if f.By == "" {
 			continue
 		}
 		for _, other := range usual.inputFiles(l.engine, Options{}) {
-			same := other.kind == f.kind || other.kind == moreFile && f.kind == mainFile
-			if same && other.path != f.path && l.exists(other.path) {
-				l.config.noteFirst(Setting{Name: string(f.kind), Value: other.path, From: Place{File: other.path}})
+			same := other.What == f.What || other.What == moreFile && f.What == mainFile
+			if same && other.Name != f.Name && l.exists(other.Name) {
+				l.config.noteFirst(Setting{Name: f.What, Value: other.Name, From: Place{File: other.Name}})
 			}
 		}
-		if f.kind == mainFile {
-			l.noteVariable("TERRAFORM_CONFIG", string(f.kind), false)
-			l.noteVariable("TF_CLI_CONFIG_FILE", string(f.kind), false)
+		if f.What == mainFile {
+			l.noteVariable("TERRAFORM_CONFIG", f.What, false)
+			l.noteVariable("TF_CLI_CONFIG_FILE", f.What, false)
 		}
-		if last, ok := l.config.Setting(string(f.kind)); !ok || last.From.By != f.by {
-			l.config.note(Setting{Name: string(f.kind), Value: f.path, From: Place{By: f.by}})
+		if last, ok := l.config.Setting(f.What); !ok || last.From.By != f.By {
+			l.config.note(Setting{Name: f.What, Value: f.Name, From: Place{By: f.By}})
 		}
 	}
 }

@@ -50,8 +50,8 @@ func (l *loader) ownConfig(root *node, layer policy.Layer) {
 // to create. It is empty if there is no place for one.
 func (c *Config) LarderFile() string {
 	for _, f := range c.files {
-		if f.kind == ownFile {
-			return f.path
+		if f.What == ownFile {
+			return f.Name
 		}
 	}
 	return ""
@@ -171,15 +171,15 @@ func (m Machine) EngineSetting(ctx context.Context) (e sources.Engine, path stri
 // They are nil if the file can't be read or parsed.
 func (m Machine) ownFiles(ctx context.Context, yield func(path string, root *node) bool) {
 	l := &loader{Machine: m, ctx: ctx}
-	for _, f := range []file{m.ownFile(), m.siteFile()} {
-		if f.path == "" || f.by == "" && m.absent(f) {
+	for _, f := range []Input{m.ownFile(), m.siteFile()} {
+		if f.Name == "" || f.By == "" && m.absent(f) {
 			continue
 		}
 		var root *node
 		if src, err := l.contents(f); err == nil {
-			root, _ = parse(f.path, src)
+			root, _ = parse(f.Name, src)
 		}
-		if !yield(f.path, root) {
+		if !yield(f.Name, root) {
 			return
 		}
 	}

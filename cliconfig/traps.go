@@ -13,8 +13,8 @@ import (
 // MainFile returns the file of the CLI configuration that was read first, or "" if none was.
 func (c *Config) MainFile() string {
 	for _, f := range c.files {
-		if f.wasRead() && (f.kind == mainFile || f.kind == moreFile) {
-			return f.path
+		if f.wasRead() && (f.What == mainFile || f.What == moreFile) {
+			return f.Name
 		}
 	}
 	return ""
@@ -31,13 +31,13 @@ type UnreadFile struct {
 // file that a variable names instead, or the name or the directory is not the usual one.
 func (c *Config) UnreadFiles() []UnreadFile {
 	m := c.machine
-	named, _ := c.Setting(string(mainFile))
+	named, _ := c.Setting(mainFile)
 	if named.From.By == "--config" {
 		return nil
 	}
 	read := map[string]bool{}
 	for _, f := range c.files {
-		read[f.path] = true
+		read[f.Name] = true
 	}
 	var all []UnreadFile
 	add := func(path, by, name string) {
