@@ -169,23 +169,6 @@ func TestFileContents(t *testing.T) {
 	}
 }
 
-// Names that are almost those of settings get these as hints.
-func TestMisspelledSettings(t *testing.T) {
-	for src, want := range map[string]string{
-		`PROVIDER_INSTALLATION { foo {} }`:                           "provider_installation",
-		`provider_installtion { foo {} }`:                            "provider_installation",
-		`plugin_cache_dri = "/a"`:                                    "plugin_cache_dir",
-		`credentials "a.example" { tokne = "x" }`:                    "token",
-		`host "a.example" { service = {} }`:                          "services",
-		`provider_installation { direct { inculde = ["a/b"] } }`:     "include",
-		`provider_installation { filesystem_miror { path = "/a" } }`: "filesystem_mirror",
-	} {
-		_, diags := load(rc(src), terraform)
-		sourcetest.Require(t, len(diags) == 1, src, diags)
-		sourcetest.Equal(t, diags[0].Hint, fmt.Sprintf("did you mean %q?", want), src)
-	}
-}
-
 func noHelper(name string) string {
 	return "warning: rc:1:20: terraform-credentials-" + name + " is not installed, so it provides no credentials"
 }
@@ -245,6 +228,7 @@ func TestTerraformIgnoresTofuSettings(t *testing.T) {
 	sourcetest.Equal(t, c.Registry.DiscoveryRetries, nil, "registry_protocols took effect")
 }
 
+// Names that are almost those of settings get these as hints.
 func TestHints(t *testing.T) {
 	for _, tt := range []struct{ src, hint string }{
 		{`a = "C:\Users"`, `write each backslash twice, or "/" in place of "\"`},
@@ -253,6 +237,12 @@ func TestHints(t *testing.T) {
 		{`{"provider_installation": {"direct": {}}}`, `write every method as an array of objects, such as "direct": [{}]`},
 		{`provider_installation { oci_mirror {} }`, "only OpenTofu supports oci_mirror; to install from it for Terraform, put provider_installation into Larder's own file"},
 		{"\xef\xbb\xbf", "save the file as UTF-8 without a byte-order mark"},
+		{`PROVIDER_INSTALLATION { foo {} }`, `did you mean "provider_installation"?`},
+		{`plugin_cache_dri = "/a"`, `did you mean "plugin_cache_dir"?`},
+		{`credentials "a.example" { tokne = "x" }`, `did you mean "token"?`},
+		{`host "a.example" { service = {} }`, `did you mean "services"?`},
+		{`provider_installation { direct { inculde = ["a/b"] } }`, `did you mean "include"?`},
+		{`provider_installation { filesystem_miror { path = "/a" } }`, `did you mean "filesystem_mirror"?`},
 	} {
 		_, diags := load(rc(tt.src), terraform)
 		sourcetest.Expect(t, len(diags) == 1 && diags[0].Hint == tt.hint, "%s: %+v, want the hint %q", tt.src, diags, tt.hint)
