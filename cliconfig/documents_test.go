@@ -13,7 +13,8 @@ import (
 func TestVariablesAndSettingsAreDocumented(t *testing.T) {
 	document := sourcetest.ReadFile(t, filepath.Join("..", "docs", "configuration.md"))
 	variable := regexp.MustCompile(`"((?:TF|TERRAFORM|OPENTOFU|LARDER|XDG|SSL)_[A-Za-z_]+|NETRC|NO_COLOR|CLICOLOR_FORCE|HOME|TERM|[A-Z]+_PROXY)"`)
-	setting := regexp.MustCompile(`"([a-z_]+)": +(?:nil|l\.)`)
+	setting := regexp.MustCompile(`"([a-z_]+)": +(?:nil|l\.|value|secret|func)`)
+	named := regexp.MustCompile(`(?:Block|Name|Setting|Overrides) += "([a-z_]+)"`)
 	files, err := filepath.Glob("*.go")
 	check(t, err)
 	var names []string
@@ -22,7 +23,7 @@ func TestVariablesAndSettingsAreDocumented(t *testing.T) {
 		if strings.HasSuffix(file, "_test.go") {
 			continue
 		}
-		for _, pattern := range []*regexp.Regexp{variable, setting} {
+		for _, pattern := range []*regexp.Regexp{variable, setting, named} {
 			for _, m := range pattern.FindAllSubmatch(source, -1) {
 				names = append(names, string(m[1]))
 			}

@@ -29,7 +29,7 @@ const policyBlockName = "policy"
 func (l *loader) policy(layer policy.Layer, to *[]policy.Rule) field {
 	return l.plain(func(e entry) {
 		var reason, contact string
-		b := &policyBlock{loader: l, layer: layer}
+		b := &policyBlock{loader: l}
 		faults := len(l.diags)
 		l.readOwn(e.value, fields{
 			string(policy.Allow):         b.providers(policy.Allow),
@@ -48,7 +48,7 @@ func (l *loader) policy(layer policy.Layer, to *[]policy.Rule) field {
 			l.errorf(e.Place, `write one, such as deny = ["acme/legacy"], or remove the block`, "the policy has no rule")
 		}
 		for _, r := range b.rules {
-			r.Reason, r.Contact = reason, contact
+			r.Layer, r.Reason, r.Contact = layer, reason, contact
 			*to = append(*to, r)
 		}
 	})
@@ -57,13 +57,12 @@ func (l *loader) policy(layer policy.Layer, to *[]policy.Rule) field {
 // A policyBlock collects the rules of a block.
 type policyBlock struct {
 	*loader
-	layer policy.Layer
 	rules []policy.Rule
 }
 
 // add adds a rule that is at a place.
 func (b *policyBlock) add(at Place, r policy.Rule) {
-	r.Layer, r.File, r.Line = b.layer, at.File, at.Line
+	r.File, r.Line = at.File, at.Line
 	b.rules = append(b.rules, r)
 }
 
