@@ -189,8 +189,12 @@ func (d *declarations) block(b *hcl.Block) {
 		d.terraform(b)
 	case "provider":
 		d.provider(b)
-	case "resource", "data", "ephemeral":
+	case "resource", "data":
 		d.resource(b, d.amends)
+	case "ephemeral": // Terraform ignores those in override files
+		if !d.amends || d.engine == sources.OpenTofu {
+			d.resource(b, d.amends)
+		}
 	case "action": // releases of Terraform that do not support it refuse the file
 		if d.engine == sources.Terraform {
 			d.resource(b, d.amends)
@@ -384,7 +388,7 @@ func (d *declarations) provider(b *hcl.Block) {
 		d.warn(attr.NameRange, "move the version constraint to required_providers", "a version argument in a provider block is deprecated")
 		u.version, u.at = d.bareVersion(attr), attr.Range
 	}
-	if row, isNew := d.providers.row(name+"."+textOf(args["alias"]), d.amends); isNew || attr != nil {
+	if row, isNew := d.providers.row(name+"."+textOf(args["alias"]), d.amends); isNew || u.version.text != "" {
 		*row = u
 	}
 	d.named(name, u.at)
@@ -483,7 +487,9 @@ func (d *declarations) module(b *hcl.Block) {
 	args := d.arguments(b.Body, "source", "version", "providers")
 	d.readSource(c, b, args)
 	if attr := args["providers"]; attr != nil {
-		c.passes = d.passes(attr)
+		if passes := d.passes(attr); len(passes) > 0 { // an empty override changes nothing
+			c.passes = passes
+		}
 	}
 }
 
