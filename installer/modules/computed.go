@@ -110,6 +110,7 @@ func (w *walk) compute(c moduleCall, in call) (_ moduleCall, unknown string) {
 			unknown = why
 		}
 	}
+	c.source = slashed(c.source)
 	if c.source == "" && unknown == "" {
 		unknown = "other values than variables and locals"
 	}

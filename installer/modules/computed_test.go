@@ -62,6 +62,7 @@ var computedSources = map[string]struct {
 	"override":           {files: "-- x_override.tf --\nvariable \"v\" {\n  default = \"b\"\n}\n-- main.tf --\nvariable \"v\" {\n  const = true\n  default = \"a\"\n}\n" + calls(`"./mods/${var.v}"`), terraform: "b", openTofu: "b"},
 	"null":               {files: "-- terraform.tfvars --\nv = null\n-- main.tf --\nvariable \"v\" {\n  const = true\n  nullable = false\n  default = \"a\"\n}\n" + calls(`"./mods/${var.v}"`), terraform: "a", openTofu: "a"},
 	"local":              {files: "-- main.tf --\nlocals {\n  m = \"./mods\"\n  n = \"${local.m}/a\"\n}\n" + calls(`local.n`), terraform: "a", openTofu: "a"},
+	"backslashes":        {files: "-- main.tf --\nlocals {\n  n = \".\\\\mods\\\\a\"\n}\n" + calls(`local.n`), terraform: "a", openTofu: "a"},
 	"circle":             {files: "-- main.tf --\nlocals {\n  m = local.n\n  n = local.m\n}\n" + calls(`local.n`)},
 	"object":             {files: "-- main.tf --\nlocals {\n  m = { x = { dir = \"a\" } }\n}\n" + calls(`"./mods/${local.m["x"].dir}"`), terraform: "a", openTofu: "a"},
 	"typed":              {files: "-- main.tf --\nvariable \"v\" {\n  const = true\n  type = object({ dir = optional(string, \"b\") })\n}\n" + calls(`"./mods/${var.v.dir}"`), environ: []string{"v={}"}, terraform: "b", openTofu: "b"},

@@ -511,7 +511,7 @@ func (d *declarations) passes(attr *hcl.Attribute) (all []passed) {
 // readSource reads the arguments in the block of a call.
 func (d *declarations) readSource(c *moduleCall, b *hcl.Block, args hcl.Attributes) {
 	if attr := args["source"]; attr != nil {
-		c.source, c.at = c.argument(attr), b.DefRange
+		c.source, c.at = slashed(c.argument(attr)), b.DefRange
 	}
 	if attr := args["version"]; attr != nil {
 		c.version = c.argument(attr)

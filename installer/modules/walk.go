@@ -318,3 +318,11 @@ func (w *walk) absent(at place, format string, args ...any) {
 func isLocal(source string) bool {
 	return slices.ContainsFunc([]string{"./", "../", `.\`, `..\`}, func(p string) bool { return strings.HasPrefix(source, p) })
 }
+
+// slashed returns a source, with slashes instead of backslashes if it is local, as engines read it on every system.
+func slashed(source string) string {
+	if isLocal(source) {
+		return strings.ReplaceAll(source, `\`, "/")
+	}
+	return source
+}
