@@ -197,11 +197,13 @@ func (vs *values) at(kind, name string, in call) value {
 }
 
 // variable returns the value of a variable: the one that the caller of the module, or the command line, gives, or else
-// the default. In Terraform, only constant variables have a value when modules are installed.
+// the default. In Terraform, only constant variables have a value when modules are installed, in OpenTofu all but those
+// that are declared as not constant.
 func (vs *values) variable(name string, in call) (v cty.Value, why string) {
 	attributes, declared := vs.scope(in.dir).variables[name]
 	is := func(argument string) bool { return attributes[argument] != nil && truth(attributes[argument].Expr) }
-	if !declared || is("sensitive") || is("ephemeral") || vs.opts.Engine == sources.Terraform && !is("const") {
+	known := is("const") || attributes["const"] == nil && vs.opts.Engine == sources.OpenTofu
+	if !declared || is("sensitive") || is("ephemeral") || !known {
 		return cty.NilVal, ""
 	}
 	typ, defaults := cty.DynamicPseudoType, (*typeexpr.Defaults)(nil)

@@ -32,7 +32,7 @@ terraform {
 }
 `
 
-// constant is a variable that both engines know when they install modules: OpenTofu ignores the argument const.
+// constant is a variable that both engines know when they install modules.
 const constant = `
 variable "v" {
   type    = string
@@ -49,6 +49,7 @@ var computedSources = map[string]struct {
 }{
 	"default":            {files: "-- main.tf --\nvariable \"v\" {\n  const = true\n  default = \"a\"\n}\n" + calls(`"./mods/${var.v}"`), terraform: "a", openTofu: "a"},
 	"not constant":       {files: "-- main.tf --\nvariable \"v\" {\n  default = \"a\"\n}\n" + calls(`"./mods/${var.v}"`), openTofu: "a"},
+	"declared otherwise": {files: "-- main.tf --\nvariable \"v\" {\n  const = false\n  default = \"a\"\n}\n" + calls(`"./mods/${var.v}"`)},
 	"sensitive":          {files: "-- main.tf --\nvariable \"v\" {\n  sensitive = true\n  default = \"a\"\n}\n" + calls(`"./mods/${var.v}"`)},
 	"no value":           {files: "-- main.tf --" + constant + calls(`"./mods/${var.v}"`)},
 	"no variable":        {files: "-- main.tf --\n" + calls(`"./mods/${var.v}"`)},
