@@ -1,9 +1,11 @@
 package modules
 
 import (
+	"cmp"
 	"encoding/json"
 	"errors"
 	"io/fs"
+	"net/url"
 	"os"
 	"path"
 	"path/filepath"
@@ -88,41 +90,45 @@ func lazily(expr string) func() *regexp.Regexp {
 	return sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(expr) })
 }
 
-// shorthands are the sources that engines expand, with their expansions.
+// shorthands are the addresses that engines expand, with their expansions.
 var shorthands = []struct {
 	form func() *regexp.Regexp
 	full string
 }{
-	{lazily(`^(?:git::)?github\.com/([^/?]+)/([^/?]+?)(?:\.git)?((?:/[^?]*)?)(\?.*)?$`), "git::https://github.com/$1/$2.git$3$4"},
-	{lazily(`^(?:git::)?bitbucket\.org/([^/?]+)/([^/?]+?)(?:\.git)?((?:/[^?]*)?)(\?.*)?$`), "git::https://bitbucket.org/$1/$2.git$3$4"},
-	{lazily(`^(?:git::)?([^@/:?]+@[^/:?]+):(.+)$`), "git::ssh://$1/$2"},
-	{lazily(`^(/.*)$`), "file://$1"},
+	{lazily(`^(?:git::)?github\.com/([^/]+)/([^/]+?)(?:\.git)?(?:/(.*))?$`), "git::https://github.com/$1/$2.git//$3"},
+	{lazily(`^(?:git::)?bitbucket\.org/(.+?)(?:\.git)?$`), "git::https://bitbucket.org/$1.git"},
+	{lazily(`^(?:git::)?([^@/:]+@[^/:]+):/?(.+)$`), "git::ssh://$1/$2"},
+	{lazily(`^([a-z0-9]+::)?(/.*)$`), "${1}file://$2"},
 }
 
 var (
-	registrySource = lazily(`^([0-9A-Za-z](?:[0-9A-Za-z_-]*[0-9A-Za-z])?)/([0-9A-Za-z](?:[0-9A-Za-z_-]*[0-9A-Za-z])?)/([0-9a-z]+)$`)
+	registrySource = lazily(`^(?:([^/]+)/)?((?:[0-9A-Za-z](?:[0-9A-Za-z_-]*[0-9A-Za-z])?/){2}[0-9a-z]+)$`)
 	schemeSource   = lazily(`^(?:[a-z0-9]+::)?[a-z0-9+.-]+://`)
 )
 
-// normalSource returns a module source in the form that the manifest uses.
+// normalSource returns a module source in a form that is the same for what the manifest has for it.
 func normalSource(s string, e sources.Engine) string {
+	s, query, _ := strings.Cut(s, "?")
+	address, inside := splitSubdir(s)
 	for _, short := range shorthands {
-		if short.form().MatchString(s) {
-			s = short.form().ReplaceAllString(s, short.full)
+		if short.form().MatchString(address) {
+			address = short.form().ReplaceAllString(address, short.full)
 			break
 		}
 	}
-	address, inside := splitSubdir(s)
-	if registrySource().MatchString(address) {
-		address = string(e.DefaultHost()) + "/" + address
+	address, outer := splitSubdir(address)
+	if m := registrySource().FindStringSubmatch(address); m != nil {
+		if host, err := sources.ParseHost(cmp.Or(m[1], string(e.DefaultHost()))); err == nil {
+			address = string(host) + "/" + m[2]
+		}
 	}
 	if !schemeSource().MatchString(address) {
 		address = path.Clean(address)
 	}
-	if inside != "" {
-		inside = "//" + strings.TrimPrefix(path.Clean("/"+inside), "/")
+	if values, err := url.ParseQuery(query); err == nil {
+		query = values.Encode()
 	}
-	return address + inside
+	return address + "//" + path.Join(outer, inside) + "?" + query
 }
 
 // splitSubdir splits a source into the address to fetch and the directory in it to
