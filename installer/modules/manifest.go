@@ -69,10 +69,13 @@ func (w *walk) readManifest() {
 	}
 }
 
+// anyLater is a constraint that allows all later versions of a module, but not of a provider.
+var anyLater = lazily(`~>(\s*\d+\s*(?:,|$))`)
+
 // allows reports whether version satisfies constraint. It returns true for a
 // constraint that it cannot parse, because the engine has installed the module.
 func allows(constraint, version string) bool {
-	c, err := sources.ParseConstraints(constraint)
+	c, err := sources.ParseConstraints(anyLater().ReplaceAllString(constraint, ">=$1"))
 	if constraint == "" || err != nil {
 		return true
 	}
