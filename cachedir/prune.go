@@ -55,11 +55,9 @@ type Plan struct {
 	Left    int64    // bytes of the packages that remain
 	Used    int      // packages kept because root modules use them
 	Kept    int      // packages kept because of [Dir.Keep]
-	Running int      // packages kept because programs run them
 	Recent  int      // packages kept because they are within the limits
 	Others  int      // packages kept because only another user may remove them
 	Stale   int      // records of root modules and packages that no longer exist
-	Notes   []string // information that could not be determined
 	Blocked error    // why nothing is removed; nil if there is no reason
 
 	policy Policy
@@ -134,10 +132,6 @@ func (d *Dir) besides(u Usage, policy Policy) (Usage, error) {
 // choosePackages determines which packages of the listing to remove.
 func (d *Dir) choosePackages(p *Plan) {
 	listing, policy := p.Listing, p.policy
-	programs, note := disk.FindRunning()
-	if note != "" {
-		p.Notes = append(p.Notes, note)
-	}
 	var ids []sources.PackageID
 	for _, e := range listing.Entries {
 		ids = append(ids, e.ID)
@@ -147,8 +141,6 @@ func (d *Dir) choosePackages(p *Plan) {
 	for _, e := range listing.Entries {
 		p.Size += e.Size
 		switch {
-		case isRunning(programs, e):
-			p.Running++
 		case !policy.All && e.InUse():
 			p.Used++
 		case !policy.All && e.Kept:
@@ -364,11 +356,4 @@ func (d *Dir) forgetEntry(id sources.PackageID, home *disk.Dir) error {
 	}
 	defer d.evidence.Forget(id.Release())
 	return evidence.Remove(d.state, evidencePath(id.Release()))
-}
-
-// isRunning reports whether a program runs or has mapped a file of an entry.
-func isRunning(programs disk.Running, e Entry) bool {
-	return slices.ContainsFunc(e.marks, func(m mark) bool {
-		return programs.Has(path.Base(m.Path), disk.FileID{Inode: m.Inode, Volume: m.Volume})
-	})
 }

@@ -4,9 +4,7 @@ import (
 	"context"
 	"maps"
 	"os"
-	"os/exec"
 	"path/filepath"
-	"runtime"
 	"slices"
 	"strings"
 	"testing"
@@ -218,30 +216,6 @@ func TestPruneWaits(t *testing.T) {
 	again()
 	_, err = hasty.Prune(context.Background(), p)
 	sourcetest.Equal(t, err, nil)
-}
-
-// A package that a program runs stays, even if all packages are to be removed.
-func TestPruneKeepsRunningPackages(t *testing.T) {
-	if runtime.GOOS != "linux" {
-		t.Skip("which packages are running is known on Linux only")
-	}
-	sleep, err := exec.LookPath("sleep")
-	check(t, err)
-	program := sourcetest.ReadFile(t, sleep)
-	root := t.TempDir()
-	d := open(t, root, cachedir.Options{})
-	put(t, d, packageID("example.test/acme/widget", "1.3.0"), widgetFiles)
-	s := put(t, d, widget, files{executable: string(program)})
-	exe := filepath.Join(s.Dir, executable)
-	check(t, os.Chmod(exe, 0o755))
-	cmd := exec.Command(exe, "60")
-	cmd.Args[0] = sleep // some programs choose their function by this name
-	if err := cmd.Start(); err != nil {
-		t.Skip("cannot run it: ", err)
-	}
-	defer func() { cmd.Process.Kill(); cmd.Wait() }()
-	p := plan(t, d, cachedir.Policy{All: true})
-	sourcetest.Expect(t, removals(p) == "1.3.0" && p.Running == 1, "removes %s, %d running", removals(p), p.Running)
 }
 
 // A record without a package is removed by the next run. Such a record remains if

@@ -14,8 +14,7 @@ func cachePruneCommand() *line.Command {
 		Does:    "remove packages that no root module uses",
 		Example: "larder cache prune --older-than 30d --dry-run",
 		About: "Larder records the root modules for which it installs providers. A root module uses\n" +
-			"the versions in its lock file and the packages in its .terraform. On Linux, also\n" +
-			"keeps packages that a running program uses.",
+			"the versions in its lock file and the packages in its .terraform.",
 		Flags: append([]line.Flag{
 			rootsFlag(),
 			maxSizeFlag("remove unused packages until a SIZE, such as 20G, is left"),

@@ -89,7 +89,6 @@ type Pruned struct {
 	Leftovers int   `json:"leftovers"`           // archives, leftovers and files set aside; removed, or that would be removed
 	Used      int   `json:"used"`                // packages that root modules use
 	Kept      int   `json:"kept,omitempty"`      // packages of prefetch --keep
-	Running   int   `json:"running"`             // packages of running programs
 	Recent    int   `json:"recent"`              // packages within the limits
 	Others    int   `json:"of_others,omitempty"` // packages that only other users may remove
 	InUse     int   `json:"in_use_since"`
@@ -104,7 +103,7 @@ func (s *Pruned) Add(r cachedir.Removed) {
 
 // KeptText describes what remains, and what could not be removed.
 func (s *Pruned) KeptText() string {
-	return keptText(s.Failed, ui.N(s.Used, "used by root modules"), ui.N(s.Kept, "prefetched with --keep"), ui.N(s.Running, "running"), ui.N(s.Recent, "within the limits"),
+	return keptText(s.Failed, ui.N(s.Used, "used by root modules"), ui.N(s.Kept, "prefetched with --keep"), ui.N(s.Recent, "within the limits"),
 		ui.N(s.Others, "of other users"), ui.N(s.InUse, "in use since the listing"))
 }
 

@@ -66,7 +66,7 @@ func PruneCache(ctx context.Context, s *Session, policy cachedir.Policy, request
 	if err != nil {
 		return err
 	}
-	sum := &report.Pruned{Used: plan.Used, Kept: plan.Kept, Running: plan.Running, Recent: plan.Recent, Others: plan.Others, DryRun: s.flags.DryRun}
+	sum := &report.Pruned{Used: plan.Used, Kept: plan.Kept, Recent: plan.Recent, Others: plan.Others, DryRun: s.flags.DryRun}
 	s.output.Summary(sum)
 	if !request.Yes {
 		s.output.Removals(plan.Packages, !request.asks)
@@ -124,11 +124,8 @@ func (k *targetCache) plan(ctx context.Context, policy cachedir.Policy) (*cached
 	return plan, nil
 }
 
-// tellPlan reports what could not be determined, and why more remains than --max-size allows.
+// tellPlan reports why more remains than --max-size allows.
 func (k *targetCache) tellPlan(plan *cachedir.Plan, policy cachedir.Policy, maxSize string) {
-	for _, note := range plan.Notes {
-		k.out.Say("%s", note)
-	}
 	if policy.MaxSize > 0 && plan.Left > policy.MaxSize {
 		what := "packages in use"
 		if plan.Others > 0 {
