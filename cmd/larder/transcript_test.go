@@ -137,7 +137,7 @@ func runShown(ts *testscript.TestScript, command string, shown int) []string {
 	if ofEngine.MatchString(command) {
 		return nil
 	}
-	out = strings.NewReplacer(work+"/home", "~", work, "", "reflinks or hardlinks", "hardlinks", "reflink", "hardlink").Replace(out)
+	out = strings.NewReplacer(work+"/home", "~", work, "", "reflink", "hardlink").Replace(out)
 	lines := slices.DeleteFunc(strings.Split(out, "\n"), func(line string) bool { return line == "" })
 	for i, line := range lines {
 		lines[i] = indent + line

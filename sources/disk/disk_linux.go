@@ -19,6 +19,12 @@ func isMountPoint(path string) bool {
 	return err == nil && st.Attributes&unix.STATX_ATTR_MOUNT_ROOT != 0
 }
 
+// NoExec reports whether the file system of an existing file is mounted so that no program on it can be started.
+func NoExec(path string) bool {
+	var st unix.Statfs_t
+	return unix.Statfs(path, &st) == nil && st.Flags&unix.ST_NOEXEC != 0
+}
+
 // placeOf returns the path of an open file, without links.
 func placeOf(f *os.File) (path string, err error) {
 	conn, err := f.SyscallConn()

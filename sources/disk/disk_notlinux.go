@@ -13,6 +13,9 @@ import (
 // bind mounts, and on Windows, os.Root treats a mount as a link.
 func isMountPoint(string) bool { return false }
 
+// NoExec always returns false: these systems have no such call, or it is not used.
+func NoExec(string) bool { return false }
+
 // placeOf returns the path of an open file, without links. It may be that of another file by
 // now.
 func placeOf(f *os.File) (string, error) {

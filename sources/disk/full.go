@@ -57,7 +57,7 @@ func full(err error) error {
 	if already := (*FullError)(nil); !filepath.IsAbs(path) || errors.As(err, &already) {
 		return err
 	}
-	e := &FullError{Path: path, Mount: mount(path), Free: -1, Err: err}
+	e := &FullError{Path: path, Mount: Mount(path), Free: -1, Err: err}
 	if free, ok := FreeSpace(e.Mount); ok {
 		e.Free = free
 	}
@@ -78,9 +78,9 @@ func Needs(err error, bytes int64) error {
 	return err
 }
 
-// mount returns where the file system begins that has, or would have, an absolute path. It compares only
+// Mount returns where the file system begins that has, or would have, an absolute path. It compares only
 // directories, because files of an overlay file system have the device of a layer.
-func mount(path string) string {
+func Mount(path string) string {
 	at, device := "", uint64(0)
 	for ; ; path = filepath.Dir(path) {
 		if info, err := os.Stat(path); err == nil && info.IsDir() {
@@ -92,6 +92,18 @@ func mount(path string) string {
 		if path == filepath.Dir(path) {
 			return path
 		}
+	}
+}
+
+// Existing returns the path, or the nearest file or directory above it that exists.
+func Existing(path string) string {
+	for {
+		_, err := os.Stat(path)
+		parent := filepath.Dir(path)
+		if !isMissing(err) || parent == path {
+			return path
+		}
+		path = parent
 	}
 }
 

@@ -153,3 +153,28 @@ func (d *Dir) chmod(name string, change func(fs.FileMode) fs.FileMode) error {
 	}
 	return nil
 }
+
+// WritableByAll reports whether every user may create or exchange files in a directory.
+// In one with the sticky bit, they can exchange only their own files.
+func WritableByAll(dir fs.FileInfo) (create, exchange bool) {
+	create = hasModes && dir.Mode().Perm()&0o002 != 0
+	return create, create && dir.Mode()&fs.ModeSticky == 0
+}
+
+// OfOther reports whether neither this user nor root owns a file.
+func OfOther(info fs.FileInfo) bool {
+	uid := attributesOf(info).uid
+	return hasModes && uid > 0 && !owned(info)
+}
+
+// OfRoot reports whether root owns a file, as far as that is known.
+func OfRoot(info fs.FileInfo) bool {
+	return !hasModes || attributesOf(info).uid == 0 || Unmapped(info)
+}
+
+// Unmapped reports whether the owner of a file may be a user that has no number here, as root of the
+// host has none in a container.
+func Unmapped(info fs.FileInfo) bool {
+	const overflow = 65534
+	return attributesOf(info).uid == overflow
+}

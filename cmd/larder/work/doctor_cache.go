@@ -26,7 +26,7 @@ func cacheSummary(_ context.Context, c *checkup) string {
 	case !exists(root):
 		return c.brief(root) + ", created by the first install"
 	default:
-		return c.brief(root) + ", writable, " + c.linking(root)
+		return c.brief(root) + ", writable"
 	}
 }
 
@@ -120,33 +120,15 @@ func exposureOf(path string, foreign func(fs.FileInfo) bool) exposure {
 // ofOther reports whether another user, who isn't root, owns a file.
 func ofOther(info fs.FileInfo) bool { return disk.OfOther(info) && !disk.Unmapped(info) }
 
-// linking returns how packages get from a plugin cache into the working directory, as far as the file
-// systems tell.
-func (c *checkup) linking(dir string) string {
-	from, to := disk.FileSystemOf(dir), disk.FileSystemOf(c.config.DataDir)
-	links := "hardlinks"
-	switch {
-	case from.Clones && from.Same(to):
-		return "reflinks or hardlinks"
-	case to.NoLinks:
-		return "copies"
-	case !from.Links(to):
-		links = "symlinks"
-	}
-	if Unbound() {
-		return "copies of packages up to 64 MB, and " + links + " to others"
-	}
-	return links
-}
-
 // noExec finds file systems from which engines can't start providers.
 func noExec(_ context.Context, c *checkup) {
 	for _, dir := range append(c.cacheDirs(), c.config.DataDir) {
-		if at := disk.FileSystemOf(dir); at.NoExec {
+		if disk.NoExec(disk.Existing(dir)) {
+			mount := disk.Mount(dir)
 			c.add(report.Diagnosis{
-				Severity: report.Broken, Trap: "no-exec", Path: at.Mount,
-				Text: fmt.Sprintf("the file system of %s, %s, is mounted without execute permission", c.brief(dir), at.Mount),
-				Why:  "engines can't start providers there", Fix: asOwner("/", "mount -o remount,exec "+shellQuoted(at.Mount)),
+				Severity: report.Broken, Trap: "no-exec", Path: mount,
+				Text: fmt.Sprintf("the file system of %s, %s, is mounted without execute permission", c.brief(dir), mount),
+				Why:  "engines can't start providers there", Fix: asOwner("/", "mount -o remount,exec "+shellQuoted(mount)),
 			})
 		}
 	}
@@ -208,7 +190,7 @@ func lowSpace(_ context.Context, c *checkup) {
 		places = places[1:]
 	}
 	for _, p := range places {
-		at := disk.FileSystemOf(p.dir).Mount
+		at := disk.Mount(p.dir)
 		if free, known := disk.FreeSpace(disk.Existing(p.dir)); known && free < leastSpace {
 			c.add(report.Diagnosis{
 				Trap: "low-space", Path: at, Text: fmt.Sprintf("only %s free on the file system %s", ui.Size(free), at), Fix: p.fix,
