@@ -27,6 +27,7 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"os"
 	"path"
@@ -164,27 +165,7 @@ func (d *Dir) Through(above int) string {
 }
 
 // Sub opens a directory below d.
-func (d *Dir) Sub(name string) (*Dir, error) {
-	r, err := d.resolve(name)
-	if err != nil {
-		return nil, err
-	}
-	if r != nil {
-		defer r.Close()
-		if r.info.IsDir() { // opening a pipe would wait
-			if sub, _ := d.sub(name, r.info); sub != nil {
-				return sub, nil
-			}
-		}
-	}
-	return d.descend(name, (*Dir).enter)
-}
-
-// A resolved name is an open file of any kind, which is only examined and opened again.
-type resolved struct {
-	*os.File
-	info fs.FileInfo
-}
+func (d *Dir) Sub(name string) (*Dir, error) { return d.descend(name, (*Dir).enter) }
 
 // MakeSub is like Sub, but creates the directory and its parents if they are
 // missing. In a shared directory, it also lets the other users write to those that
@@ -234,55 +215,58 @@ func (d *Dir) descend(name string, enter func(*Dir, string) (*Dir, error)) (*Dir
 	return at, nil
 }
 
-// attempts is how often a file is opened that others keep exchanging.
-const attempts = 10
-
-// enter opens the directory called name, which has one element. Another process
-// can replace the directory with a link before it is opened. So enter compares
-// what it has opened with the directory that it has examined.
+// enter opens the directory called name, which has one element.
 func (d *Dir) enter(name string) (*Dir, error) {
-	var err error
-	for range attempts {
-		var info fs.FileInfo
-		if info, err = d.root.Lstat(name); err == nil {
-			err = d.check(name, info)
-		}
+	root, _, err := examined(d, name, d.check, func() (*os.Root, fs.FileInfo, error) {
+		root, err := d.root.OpenRoot(name)
 		if err != nil {
-			return nil, d.named(err)
+			return nil, nil, err
 		}
-		var sub *Dir
-		if sub, err = d.sub(name, info); sub != nil {
-			return sub, nil
+		info, err := root.Stat(".")
+		if err != nil {
+			root.Close()
 		}
-	}
-	return nil, d.exchanged(name, err)
-}
-
-// sub opens a directory below d, and returns nil if it isn't the one that info describes.
-func (d *Dir) sub(name string, info fs.FileInfo) (*Dir, error) {
-	root, err := d.root.OpenRoot(name)
-	for begun := time.Now(); d.isGrowing(name, err, begun); {
-		time.Sleep(regrown)
-		root, err = d.root.OpenRoot(name)
-	}
+		return root, info, err
+	})
 	if err != nil {
-		return nil, err
-	}
-	opened, err := root.Stat(".")
-	if err != nil || !os.SameFile(info, opened) {
-		root.Close()
-		return nil, err
+		return nil, d.named(err)
 	}
 	return &Dir{root: root, path: d.Path(name), device: d.device, share: d.share}, nil
 }
 
-// exchanged returns the error for a name with one element that could not be
-// opened, because of err or because it was never the file examined before.
-func (d *Dir) exchanged(name string, err error) error {
-	if err == nil {
-		err = &fs.PathError{Op: "open", Path: d.Path(name), Err: errors.New("another process keeps replacing it")}
+// attempts is how often a file is opened that others keep exchanging.
+const attempts = 10
+
+// examined checks name, which has one element, and opens it. Another process can put a link in its place
+// meanwhile. So examined compares what it has opened with what it has checked, and tries again.
+func examined[T io.Closer](
+	d *Dir, name string, check func(string, fs.FileInfo) error, open func() (T, fs.FileInfo, error),
+) (opened T, info fs.FileInfo, err error) {
+	failed := error(&fs.PathError{Op: "open", Path: d.Path(name), Err: errors.New("another process keeps replacing it")})
+	for begun, left := time.Now(), attempts; left > 0; left-- {
+		before, err := d.root.Lstat(name)
+		if err == nil {
+			err = check(name, before)
+		}
+		if err != nil {
+			return opened, nil, err
+		}
+		f, info, err := open()
+		switch {
+		case err == nil && os.SameFile(before, info):
+			return f, info, nil
+		case err == nil:
+			f.Close()
+		case d.isGrowing(before, err, begun):
+			left++
+			time.Sleep(regrown)
+		case errors.Is(err, fs.ErrPermission):
+			return opened, nil, err
+		default:
+			failed = err
+		}
 	}
-	return d.named(err)
+	return opened, nil, failed
 }
 
 // check returns an error for a mount point, and for anything other than a
@@ -351,12 +335,6 @@ func (d *Dir) named(err error) error {
 
 // Lstat describes name without following a link.
 func (d *Dir) Lstat(name string) (info fs.FileInfo, err error) {
-	if r, err := d.resolve(name); err != nil {
-		return nil, err
-	} else if r != nil {
-		r.Close()
-		return r.info, nil
-	}
 	err = d.at(name, func(in *Dir, base string) error {
 		info, err = in.root.Lstat(base)
 		return err
@@ -386,10 +364,19 @@ func (d *Dir) checkAll(names []string, check func(string, fs.FileInfo) error) er
 	return nil
 }
 
-func (d *Dir) checkFile(name string, info fs.FileInfo) error {
-	switch n := UsageOf(d.Path(name), info).Links; {
-	case !info.Mode().IsRegular():
+// checkRegular returns a [StrayError] for anything other than a regular file.
+func (d *Dir) checkRegular(name string, info fs.FileInfo) error {
+	if !info.Mode().IsRegular() {
 		return stray(d.Path(name), d.describe(name, info.Mode()))
+	}
+	return nil
+}
+
+func (d *Dir) checkFile(name string, info fs.FileInfo) error {
+	if err := d.checkRegular(name, info); err != nil {
+		return err
+	}
+	switch n := UsageOf(d.Path(name), info).Links; {
 	case deviceOf(info) != d.device, isMountPoint(d.Path(name)):
 		return stray(d.Path(name), "a mounted file")
 	case n > 1:

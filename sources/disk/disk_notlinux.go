@@ -26,11 +26,6 @@ func placeOf(f *os.File) (string, error) {
 	return Resolve(path)
 }
 
-// resolve returns nil: these systems have no such call.
-func (d *Dir) resolve(string) (*resolved, error) { return nil, nil }
-
-func (r *resolved) open(int) (*os.File, error) { return nil, errors.ErrUnsupported }
-
 // Clone returns [errors.ErrUnsupported]: these systems cannot clone into an open
 // file.
 func Clone(to, from *os.File) error { return errors.ErrUnsupported }

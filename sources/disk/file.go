@@ -115,14 +115,10 @@ func (d *Dir) OpenLock(name string) (*os.File, error) {
 }
 
 func (d *Dir) openLock(name string, flag int) (*os.File, error) {
-	begun := time.Now()
 	f, info, err := d.open(name, flag)
-	for denied := err; errors.Is(err, fs.ErrPermission) || errors.Is(err, syscall.EROFS); time.Sleep(regrown) {
-		if f, info, err = d.open(name, os.O_RDONLY); isMissing(err) && flag&os.O_CREATE != 0 {
+	if denied := err; errors.Is(err, fs.ErrPermission) || errors.Is(err, syscall.EROFS) {
+		if f, info, err = d.open(name, os.O_RDONLY); isMissing(err) {
 			err = denied // it could not be created
-		}
-		if !d.isGrowing(name, err, begun) {
-			break
 		}
 	}
 	if err == nil {
@@ -148,14 +144,6 @@ func isSole(f *os.File) bool {
 }
 
 func (d *Dir) open(name string, flag int) (f *os.File, info fs.FileInfo, err error) {
-	if r, err := d.resolve(name); err != nil && flag&os.O_CREATE == 0 {
-		return nil, nil, err
-	} else if r != nil {
-		defer r.Close()
-		if f, err := r.open(flag); err == nil {
-			return regular(f, r.Name())
-		}
-	}
 	err = d.at(name, func(in *Dir, base string) error {
 		f, info, err = in.openFile(base, flag)
 		return err
@@ -163,35 +151,25 @@ func (d *Dir) open(name string, flag int) (f *os.File, info fs.FileInfo, err err
 	return f, info, err
 }
 
-// openFile opens a regular file, whose name has one element. Another process can replace the
-// file with a link before it is opened, as in [Dir.enter].
-func (d *Dir) openFile(name string, flag int) (*os.File, fs.FileInfo, error) {
-	var err error
-	for range attempts {
-		var before fs.FileInfo
-		if before, err = d.root.Lstat(name); err == nil && !before.Mode().IsRegular() {
-			return nil, nil, stray(d.Path(name), d.describe(name, before.Mode()))
-		}
-		how := flag &^ os.O_CREATE
-		if flag != how && isMissing(err) {
-			how = flag | os.O_EXCL
-		} else if err != nil {
+// openFile opens a regular file, whose name has one element.
+func (d *Dir) openFile(name string, flag int) (f *os.File, info fs.FileInfo, err error) {
+	open := func(flag int) (*os.File, fs.FileInfo, error) {
+		f, err := d.root.OpenFile(name, flag|openNow, 0o644&d.lockMode())
+		if err != nil {
 			return nil, nil, err
 		}
-		var f *os.File
-		if f, err = d.root.OpenFile(name, how|openNow, 0o644&d.lockMode()); err != nil {
-			if flag&os.O_CREATE != 0 && (isMissing(err) || errors.Is(err, fs.ErrExist)) {
-				continue
-			}
-			return nil, nil, err
-		}
-		f, info, err := regular(f, d.Path(name))
-		if err != nil || before == nil || os.SameFile(before, info) {
-			return f, info, err
-		}
-		f.Close()
+		return regular(f, d.Path(name))
 	}
-	return nil, nil, d.exchanged(name, err)
+	for range attempts {
+		f, info, err = examined(d, name, d.checkRegular, func() (*os.File, fs.FileInfo, error) { return open(flag &^ os.O_CREATE) })
+		if flag&os.O_CREATE == 0 || !errors.Is(err, fs.ErrNotExist) {
+			break
+		}
+		if f, info, err = open(flag | os.O_EXCL); !errors.Is(err, fs.ErrExist) { // follows no link
+			break
+		}
+	}
+	return f, info, err
 }
 
 // ReadFile reads a regular file. A file of more than limit bytes is a

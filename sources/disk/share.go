@@ -121,15 +121,11 @@ const growing, regrown = time.Second, 5 * time.Millisecond
 
 func isNew(info fs.FileInfo) bool { return time.Since(info.ModTime()).Abs() < growing }
 
-// isGrowing reports whether another user's process may have created name in d just now,
+// isGrowing reports whether another user's process may have created a file in d just now,
 // so that err, a lack of permission, is over soon. The wait for that has begun at a time:
-// the other user can make name look new forever.
-func (d *Dir) isGrowing(name string, err error, begun time.Time) bool {
-	if d.share == nil || !errors.Is(err, fs.ErrPermission) || time.Since(begun) > growing {
-		return false
-	}
-	info, err := d.root.Lstat(name)
-	return err == nil && !owned(info) && isNew(info)
+// the other user can make the file look new forever.
+func (d *Dir) isGrowing(info fs.FileInfo, err error, begun time.Time) bool {
+	return d.share != nil && errors.Is(err, fs.ErrPermission) && time.Since(begun) < growing && !owned(info) && isNew(info)
 }
 
 // modeBits are the bits of a mode that can be changed.
