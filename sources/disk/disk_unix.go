@@ -87,8 +87,6 @@ func linkAt(from *Dir, name string, to *Dir, newName string) error {
 	return handles(from, to, func(a, b int) error { return unix.Linkat(a, name, b, newName, 0) })
 }
 
-func (d *Dir) symlink(target, name string) error { return d.root.Symlink(target, name) }
-
 // Resolve returns path without links. It must exist.
 func Resolve(path string) (string, error) { return filepath.EvalSymlinks(path) }
 
