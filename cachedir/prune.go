@@ -319,20 +319,10 @@ func (d *Dir) throw(id sources.PackageID, bin *disk.Scratch, name string) error 
 		return err
 	}
 	defer unlock()
-	if err := home.CheckMounts(id.Platform.String()); err != nil && !isLink(home, id) {
-		return err
-	}
-	if err := disk.Rename(home, id.Platform.String(), bin.Dir, name); err != nil {
+	if err := bin.Take(home, id.Platform.String(), name); err != nil {
 		return err
 	}
 	return errors.Join(d.forgetEntry(id, home), d.tree.RemoveEmpty(path.Dir(id.Path())))
-}
-
-// isLink reports whether the entry for id in home is a symbolic link. Removing it
-// removes only the link.
-func isLink(home *disk.Dir, id sources.PackageID) bool {
-	info, err := home.Lstat(id.Platform.String())
-	return err == nil && disk.IsLink(info.Mode())
 }
 
 // forgetEntry removes the record of a package. If it was the last package of its

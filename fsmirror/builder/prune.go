@@ -126,25 +126,13 @@ func (b *Builder) remove(at spot) error {
 	dir, err := b.dir.Sub(parent)
 	if err == nil {
 		defer dir.Close()
-		err = take(dir, name, b.work.Dir, old)
+		err = b.work.Take(dir, name, old)
 	}
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return err
 	}
 	b.forget(at)
 	return nil
-}
-
-// take moves a package to a scratch directory, unless a file system is mounted in it.
-func take(dir *disk.Dir, name string, work *disk.Dir, old string) error {
-	info, err := dir.Lstat(name)
-	if err == nil && info.IsDir() {
-		err = dir.CheckMounts(name)
-	}
-	if err != nil {
-		return err
-	}
-	return disk.Rename(dir, name, work, old)
 }
 
 // removeEvidence removes the evidence for versions that have no package left.

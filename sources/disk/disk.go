@@ -432,29 +432,6 @@ func (d *Dir) wasRemoved(err error) bool {
 	return isMissing(err) // otherwise another one has its place, or the server has changed
 }
 
-// CheckMounts returns a [StrayError] if a file system is mounted on the
-// directory called name or below it. It follows no links.
-func (d *Dir) CheckMounts(name string) error {
-	sub, err := d.Sub(name)
-	if err != nil {
-		return err
-	}
-	defer sub.Close()
-	entries, err := sub.ReadDir()
-	if err != nil {
-		return err
-	}
-	for _, e := range entries {
-		if !e.IsDir() {
-			continue
-		}
-		if err := sub.CheckMounts(e.Name()); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
 // MadeBySystem reports whether operating systems create directories of this
 // name at the top of volumes.
 func MadeBySystem(name string) bool {

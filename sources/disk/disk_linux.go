@@ -57,11 +57,7 @@ func (d *Dir) CloneFile(name string, from *os.File, mode fs.FileMode) error {
 // that.
 func Clone(to, from *os.File) error { return unix.IoctlFileClone(int(to.Fd()), int(from.Fd())) }
 
-// setTimes sets the times of an open file, which is at path. A zero time stays.
-func setTimes(f *os.File, path string, access, change time.Time) error {
-	err := os.Chtimes(fmt.Sprintf("/proc/self/fd/%d", f.Fd()), access, change)
-	if isMissing(err) { // there is no /proc
-		err = os.Chtimes(path, access, change)
-	}
-	return err
+// touch sets the times of an open file.
+func touch(f *os.File, at time.Time) error {
+	return os.Chtimes(fmt.Sprintf("/proc/self/fd/%d", f.Fd()), at, at)
 }

@@ -30,8 +30,5 @@ func placeOf(f *os.File) (string, error) {
 // file.
 func Clone(to, from *os.File) error { return errors.ErrUnsupported }
 
-// setTimes sets the times of an open file, which is at path. A zero time stays.
-// These systems set them by path.
-func setTimes(_ *os.File, path string, access, change time.Time) error {
-	return os.Chtimes(path, access, change)
-}
+// touch sets the times of an open file. These systems set them by path.
+func touch(f *os.File, at time.Time) error { return os.Chtimes(f.Name(), at, at) }

@@ -325,20 +325,9 @@ func (t *Temp) isAt(ctx context.Context, name string) (bool, error) {
 	if _, err := t.Seek(0, io.SeekStart); err != nil {
 		return false, err
 	}
-	written, kept := make([]byte, 1<<20), make([]byte, 1<<20)
-	for {
-		n, err := io.ReadFull(Reader(ctx, t), written)
-		end := errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF)
-		if err != nil && !end {
-			return false, err
-		}
-		if m, _ := io.ReadFull(f, kept); m != n || !bytes.Equal(written[:n], kept[:m]) {
-			return false, nil
-		}
-		if end {
-			return true, nil
-		}
-	}
+	written, _, err := Hash(ctx, t, info.Size())
+	kept, _, keptErr := Hash(ctx, f, info.Size())
+	return err == nil && keptErr == nil && kept == written, err
 }
 
 func (t *Temp) commit(in *Dir, name string, when Durability) error {
@@ -378,19 +367,12 @@ func (d *Dir) Touch(name string, at time.Time) error {
 	if !isSole(f) {
 		return d.shared(name)
 	}
-	return setTimes(f, d.Path(name), at, at)
+	return touch(f, at)
 }
 
-// RestoreAccess sets the access time of the regular file at path, after a read
-// that should not count as use. Only the file's owner may do that.
-func RestoreAccess(path string, read time.Time) error {
-	f, _, err := OpenFile(path)
-	if err != nil {
-		return err
-	}
-	defer f.Close()
-	return setTimes(f, path, read, time.Time{})
-}
+// RestoreAccess sets the access time of the file at path, after a read that should not count as use. Only the
+// file's owner may do that.
+func RestoreAccess(path string, read time.Time) error { return os.Chtimes(path, read, time.Time{}) }
 
 // Reader returns a reader of r that fails once ctx is done.
 func Reader(ctx context.Context, r io.Reader) io.Reader { return &reader{ctx, r} }
@@ -497,20 +479,20 @@ func (d *Dir) ReadSecret(name string, limit int64) ([]byte, error) {
 // contents. If another process creates the file first, KeepSecret returns the
 // contents of that file.
 func (d *Dir) KeepSecret(name string, data []byte) ([]byte, error) {
-	temp := "." + name + "." + rand.Text()
-	f, err := d.Create(temp, 0o600)
+	t, err := d.NewTemp(name)
 	if err != nil {
 		return nil, err
 	}
-	defer d.Remove(temp)
-	_, err = f.Write(data)
-	if err := errors.Join(err, f.Sync(), f.Close()); err != nil {
+	defer t.Discard()
+	t.Hidden = all
+	if _, err := t.Write(data); err != nil {
 		return nil, err
 	}
-	switch err := Link(d, temp, d, name); {
-	case err == nil, errors.Is(err, fs.ErrExist):
-	default: // the file system may have no hardlinks
-		if err := Rename(d, temp, d, name); err != nil {
+	if err := t.Sync(); err != nil {
+		return nil, err
+	}
+	if err := Link(d, t.name, d, name); err != nil && !errors.Is(err, fs.ErrExist) { // some file systems have no hardlinks
+		if err := t.Commit(name); err != nil {
 			return nil, err
 		}
 	}

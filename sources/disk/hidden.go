@@ -15,32 +15,33 @@ func Hidden(path string) fs.FileMode {
 	if !hasModes {
 		return 0
 	}
-	path, err := filepath.Abs(path)
-	if err == nil {
-		path, err = Resolve(path)
-	}
+	f, err := OpenAny(path)
 	if err != nil {
 		return all
 	}
-	return hiddenAt(path)
+	defer f.Close()
+	return HiddenFile(f)
 }
 
 // HiddenFile is like [Hidden], for an open file. Another user may exchange a link on the way to
 // it at any moment.
-func HiddenFile(f *os.File) fs.FileMode {
+func HiddenFile(f *os.File) (hidden fs.FileMode) {
 	if !hasModes {
 		return 0
 	}
 	opened, err := f.Stat()
-	if err != nil {
+	at, atErr := placeOf(f)
+	if err != nil || atErr != nil {
 		return all
 	}
-	path, err := placeOf(f)
-	if err != nil {
-		return all
+	for path, below := at, ""; path != below; path, below = filepath.Dir(path), path {
+		info, err := os.Lstat(path)
+		if err != nil {
+			return all
+		}
+		hidden |= HiddenBy(info)
 	}
-	hidden := hiddenAt(path)
-	if now, err := os.Lstat(path); err != nil || !os.SameFile(now, opened) {
+	if now, err := os.Lstat(at); err != nil || !os.SameFile(now, opened) {
 		return all
 	}
 	return hidden
@@ -48,23 +49,6 @@ func HiddenFile(f *os.File) fs.FileMode {
 
 // all are the bits of the group and the others.
 const all = 0o077
-
-// hiddenAt is [Hidden] for a path without links.
-func hiddenAt(path string) fs.FileMode {
-	hidden := fs.FileMode(0)
-	for {
-		info, err := os.Lstat(path)
-		if err != nil {
-			return all
-		}
-		hidden |= HiddenBy(info)
-		above := filepath.Dir(path)
-		if above == path {
-			return hidden
-		}
-		path = above
-	}
-}
 
 // HiddenBy is like [Hidden], for the mode of one file or directory alone.
 func HiddenBy(info fs.FileInfo) fs.FileMode {

@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io/fs"
 	"os"
 	"sync"
 	"syscall"
@@ -65,12 +64,11 @@ func (l *Lock) TryShared() (bool, error) { return l.try(shared) }
 // try opens the lock file and locks it. Read access must suffice, because other
 // users may lock files of this user.
 func (l *Lock) try(how lockMode) (ok bool, err error) {
-	if !l.Existing && !l.dir.Exists(l.name) {
-		if err := l.dir.touchLock(l.name); err != nil {
-			return l.without(err)
-		}
+	flag := os.O_RDWR
+	if !l.Existing {
+		flag |= os.O_CREATE
 	}
-	f, err := l.dir.openLock(l.name, os.O_RDWR)
+	f, err := l.dir.openLock(l.name, flag)
 	if err != nil {
 		return l.without(err)
 	}
@@ -95,17 +93,6 @@ func (l *Lock) without(err error) (ok bool, _ error) {
 		l.Lockless, err = err, nil
 	}
 	return err == nil, err
-}
-
-func (d *Dir) touchLock(name string) error {
-	f, err := d.Create(name, d.lockMode())
-	if errors.Is(err, fs.ErrExist) {
-		return nil
-	}
-	if err != nil {
-		return err
-	}
-	return f.Close()
 }
 
 // Unlock releases the lock, if it is held.

@@ -50,19 +50,46 @@ func Link(from *Dir, name string, to *Dir, newName string) error {
 	})
 }
 
+// Take moves name, which has one element, from a directory to s, where it gets a new name. It moves nothing if a
+// file system is mounted in it.
+func (s *Scratch) Take(from *Dir, name, newName string) error {
+	if err := from.checkMounts(name); err != nil {
+		return err
+	}
+	return Rename(from, name, s.Dir, newName)
+}
+
+// checkMounts returns a [StrayError] if a file system is mounted on the directory called name or below it. It
+// ignores everything else.
+func (d *Dir) checkMounts(name string) error {
+	info, err := d.root.Lstat(name)
+	if err != nil || !info.IsDir() {
+		return d.unlessMissing(err)
+	}
+	sub, err := d.enter(name)
+	if err != nil {
+		return err
+	}
+	defer sub.Close()
+	entries, err := sub.ReadDir()
+	for _, e := range entries {
+		if err == nil && e.IsDir() {
+			err = sub.checkMounts(e.Name())
+		}
+	}
+	return err
+}
+
 // Replace moves made in s to name in to, and returns the name in s of the file
 // or directory that was replaced. That one is removed together with s, or
 // earlier. The result is empty if nothing was replaced. If Replace fails, the
 // old one is back in its place, or the error contains its path. Nothing changes
 // if a file system is mounted in the old one.
 func (s *Scratch) Replace(made string, to *Dir, name string) (old string, err error) {
-	info, err := to.root.Lstat(name)
-	if err == nil && info.IsDir() {
-		if err := to.CheckMounts(name); err != nil {
-			return "", err
-		}
+	if err := to.checkMounts(name); err != nil {
+		return "", err
 	}
-	if isMissing(err) {
+	if !to.Exists(name) {
 		if err = Rename(s.Dir, made, to, name); err == nil {
 			return "", nil
 		}

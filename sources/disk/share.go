@@ -101,7 +101,7 @@ func (d *Dir) admit() {
 
 // admitLock gives an open lock file its mode, see [Dir.admit].
 func (d *Dir) admitLock(f *os.File, info fs.FileInfo) {
-	if mode := d.lockMode(); d.share != nil && mode&^info.Mode() != 0 && isSole(f) {
+	if mode := d.lockMode(); mode&^info.Mode() != 0 && isSole(f) {
 		_ = f.Chmod(info.Mode().Perm() | mode)
 	}
 }
