@@ -81,12 +81,13 @@ func linkAt(from *Dir, name string, to *Dir, newName string) error {
 }
 
 // volume returns the serial number of the volume of d, 0 if it is unknown.
-func (d *Dir) volume() uint32 {
-	var info windows.ByHandleFileInformation
-	if in, err := d.handle(); err == nil {
-		_ = windows.GetFileInformationByHandle(windows.Handle(in.Fd()), &info)
+func (d *Dir) volume() uint64 {
+	in, err := d.handle()
+	if err != nil {
+		return 0
 	}
-	return info.VolumeSerialNumber
+	_, id := informationOf(windows.Handle(in.Fd()))
+	return id.Volume
 }
 
 // Classes of NtSetInformationFile that the library doesn't have, as in Microsoft's ntifs.h.
@@ -176,11 +177,10 @@ func patiently(path string, busy func(error) bool, do func() error) error {
 // allow to remove. It returns an empty string if there is none.
 func inUse(path string) (used string) {
 	_ = filepath.WalkDir(path, func(path string, _ fs.DirEntry, err error) error {
-		name, _ := windows.UTF16PtrFromString(path)
-		if err != nil || name == nil {
+		if err != nil {
 			return nil
 		}
-		h, err := windows.CreateFile(name, windows.DELETE, shareAll, nil, windows.OPEN_EXISTING, windows.FILE_FLAG_OPEN_REPARSE_POINT|windows.FILE_FLAG_BACKUP_SEMANTICS, 0)
+		h, err := openHandle(path, windows.DELETE, windows.FILE_FLAG_OPEN_REPARSE_POINT)
 		if err == nil {
 			windows.CloseHandle(h)
 			return nil

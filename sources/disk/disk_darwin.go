@@ -36,3 +36,5 @@ var Boot = sync.OnceValue(func() string {
 	}
 	return id
 })
+
+const setOwnLock = 90 // F_OFD_SETLK of <sys/fcntl.h>

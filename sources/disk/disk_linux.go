@@ -3,9 +3,13 @@ package disk
 import (
 	"errors"
 	"fmt"
+	"hash/fnv"
 	"io/fs"
 	"os"
 	"strconv"
+	"strings"
+	"sync"
+	"syscall"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -61,3 +65,72 @@ func Clone(to, from *os.File) error { return unix.IoctlFileClone(int(to.Fd()), i
 func touch(f *os.File, at time.Time) error {
 	return os.Chtimes(fmt.Sprintf("/proc/self/fd/%d", f.Fd()), at, at)
 }
+
+const setOwnLock = unix.F_OFD_SETLK
+
+// Identify returns the identity of the file at path, which info describes. It
+// follows a link at path.
+func Identify(path string, info fs.FileInfo) Identity {
+	st, ok := info.Sys().(*syscall.Stat_t)
+	if !ok {
+		return Identity{}
+	}
+	v := volumeOf(path, st.Dev)
+	i := Identity{Inode: st.Ino, Volume: v.id}
+	if v.changed {
+		i.Changed = st.Ctim.Nano()
+	}
+	var x unix.Statx_t
+	err := unix.Statx(unix.AT_FDCWD, path, unix.AT_STATX_DONT_SYNC, unix.STATX_BTIME|unix.STATX_INO, &x)
+	if err == nil && v.born && x.Mask&unix.STATX_BTIME != 0 && x.Ino == st.Ino {
+		i.Born = x.Btime.Sec*1e9 + int64(x.Btime.Nsec)
+	}
+	return i
+}
+
+// A volume is a mounted file system.
+type volume struct {
+	id            uint64
+	born, changed bool // users cannot set these times
+}
+
+var volumes sync.Map // from device to volume
+
+// volumeOf returns the file system of a device, on which the file at path is. Its ID
+// is the one that the file system reports. If there is none, it is that of the
+// device. A file system without a disk has a different device after each boot.
+func volumeOf(path string, device uint64) volume {
+	if known, ok := volumes.Load(device); ok {
+		return known.(volume)
+	}
+	var st unix.Statfs_t
+	if unix.Statfs(path, &st) != nil {
+		return volume{}
+	}
+	h := fnv.New64a()
+	fmt.Fprint(h, st.Type, st.Fsid.Val)
+	if st.Fsid == (unix.Fsid{}) {
+		fmt.Fprint(h, device)
+		if unix.Major(device) == 0 {
+			fmt.Fprint(h, Boot())
+		}
+	}
+	v := volume{h.Sum64(), true, true}
+	switch uint32(st.Type) {
+	case unix.CIFS_SUPER_MAGIC, unix.SMB2_SUPER_MAGIC, unix.SMB_SUPER_MAGIC:
+		v.born = false // an extended attribute sets it, and archives contain those
+	case unix.MSDOS_SUPER_MAGIC, unix.EXFAT_SUPER_MAGIC:
+		v.changed = false // it is the modification time
+	}
+	volumes.Store(device, v)
+	return v
+}
+
+// Boot returns the ID of the current boot of the system.
+var Boot = sync.OnceValue(func() string {
+	id, err := os.ReadFile("/proc/sys/kernel/random/boot_id")
+	if err != nil {
+		return ""
+	}
+	return strings.TrimSpace(string(id))
+})

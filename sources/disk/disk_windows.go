@@ -5,8 +5,11 @@ import (
 	"io/fs"
 	"math"
 	"os"
+	"path/filepath"
+	"strings"
 	"sync"
 	"syscall"
+	"time"
 	"unsafe"
 
 	"golang.org/x/sys/windows"
@@ -37,15 +40,29 @@ func (notDirError) Is(target error) bool { return target == syscall.ENOTDIR }
 
 // openShared is [os.Open], which doesn't let other processes replace or remove the file while it is open.
 func openShared(path string) (*os.File, error) {
-	name, err := windows.UTF16PtrFromString(path)
-	var h windows.Handle
-	if err == nil {
-		h, err = windows.CreateFile(name, windows.GENERIC_READ, shareAll, nil, windows.OPEN_EXISTING, windows.FILE_FLAG_BACKUP_SEMANTICS, 0)
-	}
+	h, err := openHandle(path, windows.GENERIC_READ, 0)
 	if err != nil {
 		return nil, &fs.PathError{Op: "open", Path: path, Err: err}
 	}
 	return os.NewFile(uintptr(h), path), nil
+}
+
+// openHandle opens the file or directory at path, and lets other processes do anything with it.
+func openHandle(path string, access, flags uint32) (windows.Handle, error) {
+	name, err := windows.UTF16PtrFromString(path)
+	if err != nil {
+		return 0, err
+	}
+	flags |= windows.FILE_FLAG_BACKUP_SEMANTICS
+	return windows.CreateFile(name, access, shareAll, nil, windows.OPEN_EXISTING, flags, 0)
+}
+
+// informationOf describes an open file. It is zero if it is unknown.
+func informationOf(h windows.Handle) (info windows.ByHandleFileInformation, id FileID) {
+	if windows.GetFileInformationByHandle(h, &info) != nil {
+		return windows.ByHandleFileInformation{}, FileID{}
+	}
+	return info, FileID{uint64(info.FileIndexHigh)<<32 | uint64(info.FileIndexLow), uint64(info.VolumeSerialNumber)}
 }
 
 // Identify returns the identity of the file at path. It follows a link at path.
@@ -53,25 +70,19 @@ func openShared(path string) (*os.File, error) {
 // of the last change, which only programs that run as the owner can set. FAT has
 // neither.
 func Identify(path string, _ fs.FileInfo) Identity {
-	name, err := windows.UTF16PtrFromString(path)
-	if err != nil {
-		return Identity{}
-	}
-	h, err := windows.CreateFile(name, windows.FILE_READ_ATTRIBUTES, shareAll, nil, windows.OPEN_EXISTING, windows.FILE_FLAG_BACKUP_SEMANTICS, 0)
+	h, err := openHandle(path, windows.FILE_READ_ATTRIBUTES, 0)
 	if err != nil {
 		return Identity{}
 	}
 	defer windows.CloseHandle(h)
-	var id windows.ByHandleFileInformation
-	if windows.GetFileInformationByHandle(h, &id) != nil {
-		return Identity{}
-	}
-	i := Identity{Inode: uint64(id.FileIndexHigh)<<32 | uint64(id.FileIndexLow), Volume: uint64(id.VolumeSerialNumber)}
+	_, id := informationOf(h)
+	i := Identity{Inode: id.Inode, Volume: id.Volume}
 	var basic struct { // FILE_BASIC_INFO
 		Created, Read, Written, Changed int64 // in units of 100 ns
 		Attributes                      uint32
 	}
-	if windows.GetFileInformationByHandleEx(h, windows.FileBasicInfo, (*byte)(unsafe.Pointer(&basic)), uint32(unsafe.Sizeof(basic))) == nil {
+	size := uint32(unsafe.Sizeof(basic))
+	if id != (FileID{}) && windows.GetFileInformationByHandleEx(h, windows.FileBasicInfo, (*byte)(unsafe.Pointer(&basic)), size) == nil {
 		i.Changed = basic.Changed
 	}
 	return i
@@ -128,10 +139,7 @@ var bequeathed sync.Map // of the locks, whose files are never closed
 
 // linksOf returns the number of names of an open file, 0 if it is unknown.
 func linksOf(f *os.File, _ fs.FileInfo) uint64 {
-	var info windows.ByHandleFileInformation
-	if err := windows.GetFileInformationByHandle(windows.Handle(f.Fd()), &info); err != nil {
-		return 0
-	}
+	info, _ := informationOf(windows.Handle(f.Fd()))
 	return uint64(info.NumberOfLinks)
 }
 
@@ -151,3 +159,52 @@ func FreeSpace(path string) (int64, bool) {
 	}
 	return int64(min(free, math.MaxInt64)), true
 }
+
+// Resolve returns path without links and junctions. It must exist.
+func Resolve(path string) (string, error) {
+	f, err := OpenAny(path)
+	if err != nil {
+		return "", err
+	}
+	defer f.Close()
+	name := make([]uint16, windows.MAX_LONG_PATH)
+	n, err := windows.GetFinalPathNameByHandle(windows.Handle(f.Fd()), &name[0], uint32(len(name)), 0)
+	if err != nil || int(n) > len(name) { // Wine knows no long paths here, and some drives of other makers have no such function
+		return filepath.EvalSymlinks(path)
+	}
+	resolved := strings.TrimPrefix(windows.UTF16ToString(name[:n]), `\\?\`)
+	if server, ok := strings.CutPrefix(resolved, `UNC\`); ok {
+		resolved = `\\` + server
+	}
+	return resolved, nil
+}
+
+// UsageOf returns the disk usage of the file that info describes.
+func UsageOf(path string, info fs.FileInfo) Usage {
+	x := Usage{Bytes: info.Size(), Links: 1}
+	h, err := openHandle(path, 0, windows.FILE_FLAG_OPEN_REPARSE_POINT)
+	if err != nil {
+		return x
+	}
+	defer windows.CloseHandle(h)
+	by, id := informationOf(h)
+	x.File, x.Links = id, max(uint64(by.NumberOfLinks), 1)
+	return x
+}
+
+// LastRead returns no time. Windows updates access times only on some volumes, scanners update them too, and
+// restoring one after a read would change the time of the last change, a part of the fingerprint.
+func LastRead(string) time.Time { return time.Time{} }
+
+// TryWhole takes OpenTofu's lock through f if it is free.
+func TryWhole(f *os.File) (bool, error) {
+	const flags = windows.LOCKFILE_EXCLUSIVE_LOCK | windows.LOCKFILE_FAIL_IMMEDIATELY
+	err := windows.LockFileEx(windows.Handle(f.Fd()), flags, 0, 0, math.MaxUint32, new(windows.Overlapped))
+	if errors.Is(err, windows.ERROR_LOCK_VIOLATION) || errors.Is(err, windows.ERROR_IO_PENDING) {
+		return false, nil
+	}
+	return err == nil, err
+}
+
+// WholePID returns 0, because Windows does not report which process holds a lock.
+func WholePID(*os.File) int { return 0 }

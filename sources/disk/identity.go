@@ -2,8 +2,13 @@ package disk
 
 import (
 	"crypto/rand"
+	"crypto/sha256"
+	"encoding/hex"
 	"fmt"
 	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
 )
 
 // An Identity distinguishes a file from others of the same size and modification
@@ -33,4 +38,53 @@ func Print(path string, info fs.FileInfo) string {
 		text += " " + rand.Text()
 	}
 	return text
+}
+
+// A FileID identifies a file on this machine. It is zero if the file system doesn't identify files.
+type FileID struct{ Inode, Volume uint64 }
+
+// A Usage is the disk usage of a file.
+type Usage struct {
+	File  FileID
+	Bytes int64
+	Links uint64 // number of names
+}
+
+// PrintTree returns the fingerprint ([Print]) of the file at path or, for a
+// directory, of all files in it. It follows links to files. It fails if there is a link to a
+// directory inside path, or if there are more than 10,000 files, the maximum for a
+// package.
+func PrintTree(path string) (string, error) {
+	info, err := os.Stat(path)
+	if err != nil {
+		return "", err
+	}
+	if info.Mode().IsRegular() {
+		return Print(path, info), nil
+	}
+	if path, err = Resolve(path); err != nil {
+		return "", err
+	}
+	sum, left := sha256.New(), 10_000
+	err = filepath.WalkDir(path, func(name string, e fs.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		if left--; left < -1 { // the directory itself is not a file of the package
+			return fmt.Errorf("%s has too many files for a package", path)
+		}
+		if e.IsDir() {
+			return nil
+		}
+		info, err := os.Stat(name)
+		if err != nil {
+			return err
+		}
+		if info.IsDir() {
+			return fmt.Errorf("%s is a link to a directory", name)
+		}
+		fmt.Fprintf(sum, "%s %s\n", strings.TrimPrefix(name, path), Print(name, info))
+		return nil
+	})
+	return hex.EncodeToString(sum.Sum(nil)), err
 }

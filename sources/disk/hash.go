@@ -16,6 +16,54 @@ import (
 	"github.com/larder-cli/larder/sources"
 )
 
+// Reader returns a reader of r that fails once ctx is done.
+func Reader(ctx context.Context, r io.Reader) io.Reader { return &reader{ctx, r} }
+
+type reader struct {
+	ctx context.Context
+	io.Reader
+}
+
+func (r *reader) Read(p []byte) (int, error) {
+	if err := r.ctx.Err(); err != nil {
+		return 0, err
+	}
+	return r.Reader.Read(p)
+}
+
+// Hash returns the SHA-256 and the number of bytes of r. More than limit bytes are a
+// [LimitError].
+func Hash(ctx context.Context, r io.Reader, limit int64) (sum [sha256.Size]byte, size int64, err error) {
+	h := sha256.New()
+	buffer := hashBuffers.Get().(*[32 << 10]byte)
+	defer hashBuffers.Put(buffer)
+	size, err = io.CopyBuffer(h, io.LimitReader(Reader(ctx, r), limit+1), buffer[:])
+	if err == nil && size > limit {
+		path := "the file"
+		if f, ok := r.(*os.File); ok {
+			path = f.Name()
+		}
+		err = &LimitError{path, limit}
+	}
+	return [sha256.Size]byte(h.Sum(nil)), size, err
+}
+
+// hashBuffers contains buffers, because many files are smaller than one.
+var hashBuffers = sync.Pool{New: func() any { return new([32 << 10]byte) }}
+
+// HashFile is like Hash, for the regular file at path.
+func HashFile(ctx context.Context, path string, limit int64) (sum [sha256.Size]byte, size int64, err error) {
+	f, info, err := OpenFile(path)
+	if err != nil {
+		return sum, 0, err
+	}
+	defer f.Close()
+	if info.Size() > limit {
+		return sum, 0, &LimitError{path, limit}
+	}
+	return Hash(ctx, f, limit)
+}
+
 // ErrChanged matches the error of reading a file that has changed since it was hashed.
 var ErrChanged = errors.New("changed while it was read")
 
