@@ -161,7 +161,7 @@ func inBoth(t *testing.T, name string, test func(t *testing.T, target func() pub
 	})
 	t.Run("bucket/"+name, func(t *testing.T) {
 		p := inOnePlace(t)
-		client := fetch.New(fetch.Options{Transport: p.store.Transport(t)})
+		client := fetch.New(fetch.Options{Transport: p.store.Transport()})
 		b := p.bucketOf(client)
 		m, err := netmirror.New(client, b.URL("").String(), netmirror.Options{Plain: b.URL("").Scheme == "http"})
 		check(t, err)

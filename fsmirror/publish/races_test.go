@@ -60,7 +60,7 @@ func (i *interrupted) RoundTrip(req *http.Request) (*http.Response, error) {
 // target returns the place for a program whose nth request is interrupted, and the requests that it has sent. 0 means never.
 func (p place) target(n int64, do func()) (*publish.Bucket, *interrupted) {
 	p.Helper()
-	over := p.store.Transport(p)
+	over := p.store.Transport()
 	p.Cleanup(over.CloseIdleConnections)
 	i := &interrupted{RoundTripper: over, do: do}
 	b := p.bucket(i)
@@ -87,7 +87,7 @@ func (p place) bucketOf(client *fetch.Client) *bucket.Bucket {
 // write writes an object in the directory of the provider.
 func (p place) write(name string, data []byte) {
 	p.Helper()
-	_, err := p.bucket(p.store.Transport(p)).Put(p.Context(), filepath.Join(provider, name), data, bucket.WriteOptions{})
+	_, err := p.bucket(p.store.Transport()).Put(p.Context(), filepath.Join(provider, name), data, bucket.WriteOptions{})
 	check(p, err)
 }
 

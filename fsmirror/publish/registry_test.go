@@ -32,7 +32,7 @@ type registry struct {
 	*testing.T
 	host      string
 	transport func() *http.Transport
-	running   *sourcetest.RunningRegistry // nil if it is in memory
+	running   *sourcetest.Running // nil if it is in memory
 }
 
 // inRegistries runs a test with each kind of registry.

@@ -34,7 +34,7 @@ import (
 // A placed is the measurement of commands with a registry and a store, which are programs on this machine.
 type placed struct {
 	*bench
-	registry *sourcetest.RunningRegistry
+	registry *sourcetest.Running
 	store    *sourcetest.S3
 	env      []string
 	rows     []placedRow

@@ -34,7 +34,7 @@ func open(t *testing.T, url string) (*sourcetest.S3, *bucket.Bucket) {
 	at, err := bucket.ParseURL(url)
 	sourcetest.Check(t, err)
 	s := sourcetest.NewS3(t, at.Bucket)
-	client := fetch.New(fetch.Options{Transport: s.Transport(t)})
+	client := fetch.New(fetch.Options{Transport: s.Transport()})
 	b, err := bucket.Open(t.Context(), at, bucket.Options{Endpoint: s.Endpoint, Env: environment(s), Client: client})
 	sourcetest.Check(t, err)
 	return s, b
@@ -249,7 +249,7 @@ func TestRefusals(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			env := ok
 			tt.env(&env)
-			b, err := bucket.Open(t.Context(), bucket.Location{Bucket: tt.bucket}, bucket.Options{Endpoint: s.Endpoint, Env: env, Client: fetch.New(fetch.Options{Transport: s.Transport(t)})})
+			b, err := bucket.Open(t.Context(), bucket.Location{Bucket: tt.bucket}, bucket.Options{Endpoint: s.Endpoint, Env: env, Client: fetch.New(fetch.Options{Transport: s.Transport()})})
 			if err == nil {
 				_, _, err = b.Get(t.Context(), "a", 10)
 			}

@@ -1,0 +1,197 @@
+package sourcetest
+
+import (
+	"bytes"
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"testing"
+	"time"
+)
+
+// A Running is an OCI registry or a store in a process of its own, which ends with the test. scripts/stores builds them.
+type Running struct {
+	Host   string // 127.0.0.1:PORT, which stays the same
+	CAFile string // the authority of its certificate, in PEM form; empty without TLS
+
+	t     testing.TB
+	line  []string // the program and its arguments
+	env   []string
+	ready string // a URL that it answers as soon as it is ready
+	cmd   *exec.Cmd
+	ended chan struct{}
+	log   bytes.Buffer
+}
+
+// newRunning prepares a program, and a directory for it that has cert.pem, key.pem and these files. If the program is not
+// on PATH, the test is skipped.
+func newRunning(t testing.TB, program string, files func(dir, host, port string) map[string]string) (r *Running, dir string) {
+	t.Helper()
+	r, dir = &Running{t: t, line: []string{OnPath(t, program)}, env: os.Environ()}, t.TempDir()
+	listener, err := net.Listen("tcp", "127.0.0.1:0") // finds a free port
+	Check(t, err)
+	r.Host = listener.Addr().String()
+	Check(t, listener.Close())
+	r.CAFile = filepath.Join(dir, "ca.pem")
+	cert, key, authority := Certificate("")
+	host, port, _ := net.SplitHostPort(r.Host)
+	contents := files(dir, host, port)
+	contents["cert.pem"], contents["key.pem"], contents["ca.pem"] = string(cert), string(key), string(authority)
+	for name, text := range contents {
+		Check(t, os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600))
+	}
+	t.Cleanup(func() {
+		r.Stop()
+		if t.Failed() {
+			t.Logf("%s:\n%s", program, r.log.Bytes()[max(0, r.log.Len()-8<<10):])
+		}
+	})
+	return r, dir
+}
+
+// Start starts the program, also again with what it had, and waits until it answers.
+func (r *Running) Start() {
+	r.t.Helper()
+	Require(r.t, r.starts(), "%s does not start:\n%s", r.line[0], &r.log)
+}
+
+func (r *Running) starts() bool {
+	r.t.Helper()
+	ended := make(chan struct{})
+	r.cmd, r.ended = exec.Command(r.line[0], r.line[1:]...), ended
+	r.cmd.Env, r.cmd.Stdout, r.cmd.Stderr = r.env, &r.log, &r.log
+	Check(r.t, r.cmd.Start())
+	go func(cmd *exec.Cmd) {
+		_ = cmd.Wait()
+		close(ended)
+	}(r.cmd)
+	client := &http.Client{Transport: r.Transport(), Timeout: time.Second}
+	defer client.CloseIdleConnections()
+	for begun := time.Now(); time.Since(begun) < time.Minute; {
+		if resp, err := client.Get(r.ready); err == nil {
+			resp.Body.Close()
+			return true
+		}
+		select {
+		case <-ended:
+			return false
+		case <-time.After(20 * time.Millisecond):
+		}
+	}
+	return false
+}
+
+// Stop kills the program, as a crash does.
+func (r *Running) Stop() {
+	if r.cmd != nil && r.cmd.Process != nil {
+		_ = r.cmd.Process.Kill()
+		<-r.ended
+	}
+}
+
+// Transport returns a new transport that trusts the program's certificate.
+func (r *Running) Transport() *http.Transport {
+	pool := x509.NewCertPool()
+	if r.CAFile != "" {
+		pool.AppendCertsFromPEM(ReadFile(r.t, r.CAFile))
+	}
+	return &http.Transport{TLSClientConfig: &tls.Config{RootCAs: pool}, ForceAttemptHTTP2: true, MaxIdleConnsPerHost: 16}
+}
+
+// A RegistryProgram is a program that serves an OCI registry.
+type RegistryProgram string
+
+// The programs that tests run.
+const (
+	Distribution RegistryProgram = "registry" // of the distribution project. It has no API for referrers.
+	Zot          RegistryProgram = "zot"      // which has one
+)
+
+// The only user of a registry with a login, and the line of htpasswd for that user.
+const (
+	RegistryUser     = "writer"
+	RegistryPassword = "a-password-of-tests"
+	registryUsers    = "writer:$2y$04$Qn/QwkEvskcn7oC2p4YaNOvqzc5BTK.EvDHKHnAbSOv03zAuiRCui\n"
+)
+
+// NewRegistry starts an empty registry, which requires [RegistryUser] if login is set.
+func NewRegistry(t testing.TB, program RegistryProgram, login bool) *Running {
+	t.Helper()
+	r, dir := newRunning(t, string(program), func(dir, host, port string) map[string]string {
+		auth, zotAuth := "", ""
+		if login {
+			auth = fmt.Sprintf("auth: {htpasswd: {realm: test, path: %q}}\n", dir+"/users")
+			zotAuth = fmt.Sprintf(`, "auth": {"htpasswd": {"path": %q}}`, dir+"/users")
+		}
+		return map[string]string{
+			"users": registryUsers,
+			string(Distribution): fmt.Sprintf(`version: 0.1
+log: {level: error, accesslog: {disabled: true}}
+storage: {filesystem: {rootdirectory: %q, maxthreads: 100}, delete: {enabled: true}}
+http: {addr: %q, secret: larder, tls: {certificate: %q, key: %q}}
+%s`, dir+"/data", host+":"+port, dir+"/cert.pem", dir+"/key.pem", auth),
+			string(Zot): fmt.Sprintf(`{"distSpecVersion": "1.1.1", "log": {"level": "error"}, "storage": {"rootDirectory": %q, "gc": false},
+"http": {"address": %q, "port": %q, "tls": {"cert": %q, "key": %q}%s}}`, dir+"/data", host, port, dir+"/cert.pem", dir+"/key.pem", zotAuth),
+		}
+	})
+	r.line = append(r.line, "serve", filepath.Join(dir, string(program)))
+	r.env, r.ready = append(r.env, "OTEL_TRACES_EXPORTER=none"), "https://"+r.Host+"/v2/"
+	r.Start()
+	return r
+}
+
+// An S3 is a running store with the S3 protocol: versitygw, a real one.
+type S3 struct {
+	*Running
+	Endpoint string // URL, on this machine
+	Dir      string // contains a directory for each bucket, with a file for each object
+
+	AccessKeyID, SecretAccessKey string
+}
+
+// NewS3 starts a store with empty buckets.
+func NewS3(t testing.TB, buckets ...string) *S3 {
+	t.Helper()
+	return newS3(t, true, buckets)
+}
+
+// NewPlainS3 is NewS3 without TLS.
+func NewPlainS3(t testing.TB, buckets ...string) *S3 {
+	t.Helper()
+	return newS3(t, false, buckets)
+}
+
+func newS3(t testing.TB, secure bool, buckets []string) *S3 {
+	t.Helper()
+	s := &S3{AccessKeyID: "AKIALARDERTEST", SecretAccessKey: "larder-test-secret-key"}
+	var dir string
+	s.Running, dir = newRunning(t, "versitygw", func(_, _, _ string) map[string]string { return map[string]string{} })
+	s.Dir = filepath.Join(dir, "buckets")
+	// Without users, an unknown access key is another error. Not all file systems have extended attributes.
+	users, attributes := filepath.Join(dir, "users"), filepath.Join(dir, "attributes")
+	for _, bucket := range buckets {
+		Check(t, os.MkdirAll(filepath.Join(s.Dir, bucket), 0o755))
+	}
+	Check(t, errors.Join(os.Mkdir(users, 0o755), os.Mkdir(attributes, 0o755)))
+	s.line = append(s.line, "--port", s.Host, "--quiet", "--health", "/health", "--iam-dir", users)
+	s.Endpoint = "https://" + s.Host
+	if secure {
+		s.line = append(s.line, "--cert", filepath.Join(dir, "cert.pem"), "--key", filepath.Join(dir, "key.pem"))
+	} else {
+		s.CAFile, s.Endpoint = "", "http://"+s.Host
+	}
+	s.env, s.ready = append(s.env, "ROOT_ACCESS_KEY="+s.AccessKeyID, "ROOT_SECRET_KEY="+s.SecretAccessKey), s.Endpoint+"/health"
+	line := s.line
+	if s.line = append(slices.Clip(line), "posix", s.Dir); !s.starts() {
+		s.line = append(line, "posix", "--sidecar", attributes, s.Dir)
+		s.Start()
+	}
+	return s
+}
