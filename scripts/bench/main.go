@@ -6,7 +6,7 @@
 // times are not. It writes a document only on an idle machine and at full size.
 //
 //	go run ./scripts/bench [-rounds N] [-only REGEXP] [-scale F] [-document docs/performance.md]
-//	go run ./scripts/bench scale [-document docs/performance.md]
+//	go run ./scripts/bench scale [-packages N] [-modules N] [-keep DIR] [-document docs/performance.md]
 //	go run ./scripts/bench serve [-short] [-document docs/performance.md]
 //	go run ./scripts/bench places [-short] [-document docs/scale.md]
 //	go run ./scripts/bench chart
@@ -20,6 +20,7 @@
 package main
 
 import (
+	"errors"
 	"flag"
 	"fmt"
 	"os"
@@ -38,72 +39,67 @@ import (
 )
 
 func main() {
-	if len(os.Args) > 1 {
-		switch os.Args[1] {
-		case "scale":
-			scale(os.Args[2:])
-			return
-		case "serve":
-			serve(os.Args[2:])
-			return
-		case "places":
-			places(os.Args[2:])
-			return
-		case "chart":
-			if err := drawCompared("docs/performance.md"); err != nil {
-				fmt.Fprintln(os.Stderr, "bench:", err)
-				os.Exit(1)
-			}
-			return
-		}
+	b := &bench{worlds: map[stock]*sourcetest.World{}, Script: sourcetest.Script{Program: "bench"}}
+	forms := map[string]func() string{"": b.programs, "scale": b.scale, "serve": b.serve, "places": b.places}
+	args, form := os.Args[1:], ""
+	if len(args) > 0 && (forms[args[0]] != nil || args[0] == "chart") {
+		form, args = args[0], args[1:]
 	}
-	rounds := flag.Int("rounds", 3, "how often each program does each work")
-	only := flag.String("only", "", "the works whose names match")
-	scale := flag.Float64("scale", 1, "the size of packages, as a fraction")
-	document := flag.String("document", "", "the document whose generated part to replace, such as docs/performance.md")
-	flag.Parse()
-	names, err := regexp.Compile(*only)
-	if err != nil {
-		fmt.Fprintln(os.Stderr, "bench: -only:", err)
-		os.Exit(2)
+	flags := flag.NewFlagSet(strings.TrimSpace("bench "+form), flag.ExitOnError)
+	document := flags.String("document", "", "the document whose generated part to replace, such as docs/performance.md")
+	flags.IntVar(&b.rounds, "rounds", 3, "how often to measure")
+	flags.BoolVar(&b.short, "short", false, "serve and places: measure once and with fewer packages, to see whether it works")
+	only := flags.String("only", "", "without a form: the works whose names match")
+	flags.Float64Var(&b.size, "scale", 1, "without a form: the size of packages, as a fraction")
+	flags.IntVar(&b.packages, "packages", mostPackages, "scale: the most packages in a cache or mirror")
+	flags.IntVar(&b.modules, "modules", mostModules, "scale: the most root modules")
+	flags.StringVar(&b.keep, "keep", "", "scale: a directory to keep caches, mirrors and root modules in, for a profiler")
+	flags.StringVar(&b.larder, "larder", "", "the larder to measure, instead of one built from here")
+	_ = flags.Parse(args) // it ends the program
+	var err error
+	b.only, err = regexp.Compile(*only)
+	b.must(err)
+	if form == "chart" {
+		b.must(drawCompared("docs/performance.md"))
+		return
 	}
-	var chosen []work
-	lasts := 0
-	for _, w := range works {
-		if names.MatchString(w.label(*scale)) {
-			chosen = append(chosen, w)
-			lasts += w.lasts * *rounds
-		}
+	load, known := loadAverage() // before the measurements add to it
+	if b.short {
+		b.rounds = 1
 	}
-	fmt.Printf("This takes about %s on two idle cores.\n", (time.Duration(lasts) * time.Second).Round(time.Minute))
-	idle := checkIdle(*document, *scale != 1)
-	tofu, _ := exec.LookPath("tofu")
-	b := &bench{rounds: *rounds, scale: *scale, tofu: tofu, worlds: map[stock]*sourcetest.World{}}
-	b.prepare("", "")
+	scaled := b.short || b.size != 1 || b.packages != mostPackages || b.modules != mostModules
+	if problem := unfit(load, known, scaled); problem != "" && *document != "" {
+		b.Fatalf("%s is not written: %s", *document, problem)
+	}
+	b.prepare()
 	defer b.End()
-	var all []comparison
-	fmt.Printf("%-50s %18s %18s %18s %12s\n", "work", "terraform (cpu)", "tofu (cpu)", "larder (cpu)", "larder peak")
-	for _, w := range chosen {
-		all = append(all, b.run(w))
-	}
+	text := forms[form]()
+	fmt.Print("\n", text)
 	if *document != "" {
-		b.must(writeComparisons(*document, idle, all))
+		b.must(replacePart(*document, form, load, text))
 	}
 }
 
-// checkIdle ends the program if its results should not be written to the document: if
-// sizes are scaled, or if the machine is busy. It returns the load average, before the
-// measurements add to it.
-func checkIdle(document string, scaled bool) (load float64) {
-	load, known := loadAverage()
-	if document == "" {
-		return load
+// programs compares larder with the engines.
+func (b *bench) programs() string {
+	b.tofu, _ = exec.LookPath("tofu")
+	var chosen []work
+	lasts := 0
+	for _, w := range works {
+		if b.only.MatchString(w.label(b.size)) {
+			chosen = append(chosen, w)
+			lasts += w.lasts * b.rounds
+		}
 	}
-	if problem := unfit(load, known, scaled); problem != "" {
-		fmt.Fprintf(os.Stderr, "bench: %s is not written: %s\n", document, problem)
-		os.Exit(1)
+	fmt.Printf("This takes about %s on two idle cores.\n", (time.Duration(lasts) * time.Second).Round(time.Minute))
+	fmt.Printf("%-50s %18s %18s %18s %12s\n", "work", "terraform (cpu)", "tofu (cpu)", "larder (cpu)", "larder peak")
+	text := "| work | larder | terraform | tofu | larder's peak |\n| --- | ---: | ---: | ---: | ---: |\n"
+	for _, w := range chosen {
+		c := b.run(w)
+		text += fmt.Sprintf("| %s | %s | %s | %s | %d MB |\n",
+			c.name, seconds(c.larder.time.Seconds()), times(c.terraform, c.larder), times(c.tofu, c.larder), c.larder.peak/1024)
 	}
-	return load
+	return text + "\n"
 }
 
 // mostLoad is the load average from which on the machine is too busy.
@@ -141,13 +137,15 @@ type comparison struct {
 // A bench is the state shared by all works.
 type bench struct {
 	sourcetest.Script
-	rounds int
-	scale  float64
-	dir    string
-	kept   bool   // do not remove dir
-	larder string // path of the program
-	tofu   string // path of the program; empty if there is none
-	worlds map[stock]*sourcetest.World
+	rounds            int
+	short             bool
+	only              *regexp.Regexp
+	size              float64 // of packages, as a fraction
+	packages, modules int
+	dir, keep         string // working directory; the one to keep, if it is not temporary
+	larder            string // path of the program
+	tofu              string // path of the program; empty if there is none
+	worlds            map[stock]*sourcetest.World
 }
 
 // A sample is the result of one run of a program.
@@ -160,21 +158,30 @@ type sample struct {
 	bytes              int64 // of archives
 }
 
-// prepare creates the working directory, or uses the directory keep. It builds
-// larder, unless a program is given.
-func (b *bench) prepare(keep, program string) {
-	b.Program, b.kept, b.larder = "bench", keep != "", program
-	if b.dir = keep; !b.kept {
-		b.dir = b.TempDir()
+// prepare creates the working directory. It builds larder, unless a program is given.
+func (b *bench) prepare() {
+	dir := b.keep
+	if dir == "" {
+		dir = b.TempDir()
 	}
 	var err error
-	b.dir, err = filepath.Abs(b.dir)
-	b.must(err)
-	b.must(os.MkdirAll(b.dir, 0o755))
+	b.dir, err = filepath.Abs(dir)
+	b.must(errors.Join(err, os.MkdirAll(dir, 0o755)))
 	b.Dir = b.dir
-	if program == "" {
+	if b.larder == "" {
 		b.larder = sourcetest.Larder(b)
 	}
+}
+
+// environment is that of a machine without any configuration.
+func (b *bench) environment() []string {
+	return []string{"HOME=" + filepath.Join(b.dir, "home"), "PATH=" + os.Getenv("PATH"), "TF_CLI_CONFIG_FILE=" + os.DevNull}
+}
+
+// index writes a mirror with all packages of a world.
+func (b *bench) index(mirror string, world *sourcetest.World) {
+	world.WritePacked(mirror)
+	b.exec(b.dir, b.environment(), b.larder, "mirror", "index", mirror, "--quiet")
 }
 
 // run does a work with all programs, one after the other, and prints a line
@@ -182,7 +189,7 @@ func (b *bench) prepare(keep, program string) {
 func (b *bench) run(w work) comparison {
 	s := &scene{bench: b, work: w}
 	s.publish()
-	c := comparison{name: w.label(b.scale)}
+	c := comparison{name: w.label(b.size)}
 	var samples [3][]sample
 	for range b.rounds {
 		for i, program := range []func(roots, env []string) sample{s.engine("terraform"), s.engine(b.tofu), s.larderRun} {
@@ -247,7 +254,7 @@ func (s *scene) measure(program func(roots []string, env []string) sample) sampl
 		s.must(os.WriteFile(filepath.Join(root, "main.tf"), []byte(sourcetest.Configuration(s.providers()...)), 0o644))
 		roots = append(roots, root)
 	}
-	env := s.environment(dir)
+	env := s.variables(dir)
 	if s.work.warm {
 		program(roots, env)
 		for _, root := range roots {
@@ -352,6 +359,11 @@ func (b *bench) exec(dir string, env []string, program string, args ...string) s
 	if err != nil {
 		b.Fatalf("%s: %v\n%s", program, err, out)
 	}
+	return sampleOf(cmd, took)
+}
+
+// sampleOf returns what a process that has ended, and its children, took.
+func sampleOf(cmd *exec.Cmd, took time.Duration) sample {
 	state := cmd.ProcessState
 	return sample{time: took, cpu: state.UserTime() + state.SystemTime(), peak: state.SysUsage().(*syscall.Rusage).Maxrss}
 }

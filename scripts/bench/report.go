@@ -4,12 +4,9 @@ package main
 
 import (
 	"bytes"
-	"errors"
 	"fmt"
-	"math"
 	"os"
 	"os/exec"
-	"path/filepath"
 	"runtime"
 	"slices"
 	"strings"
@@ -24,9 +21,46 @@ const (
 	noise      = time.Second / 10 // shorter times are too imprecise for a ratio
 )
 
-// table returns a Markdown table with a row for each command and a column for
-// each amount.
-func table(all []growth) string {
+// A row is a measurement of larder, and of what it is compared with.
+type row struct {
+	name, unit string
+	larder     float64
+	than       string  // the program that does the same; empty if there is none
+	other      float64 // what it takes
+	wanted     string
+	missed     bool
+}
+
+// table returns a Markdown table.
+func table(rows []row) string {
+	text := "| what | larder | compared with | larder's / theirs | wanted |\n| --- | ---: | --- | ---: | --- |\n"
+	for _, r := range rows {
+		than, ratio := "", ""
+		if r.than != "" {
+			than, ratio = r.than+": "+number(r.other, r.unit), fmt.Sprintf("× %.2f", r.larder/r.other)
+		}
+		if r.missed {
+			r.wanted += " (missed)"
+		}
+		text += fmt.Sprintf("| %s | %s | %s | %s | %s |\n", r.name, number(r.larder, r.unit), than, ratio, r.wanted)
+	}
+	return text + "\n"
+}
+
+// number formats a measured value.
+func number(f float64, unit string) string {
+	switch {
+	case unit == "s":
+		return seconds(f)
+	case unit == "":
+		return thousands(int(f))
+	}
+	return thousands(int(f+0.5)) + " " + unit
+}
+
+// growths returns a Markdown table with a row for each command and a column for
+// each amount, and the targets that were missed.
+func growths(all []growth) string {
 	var text strings.Builder
 	for _, of := range []string{"packages", "root modules"} {
 		group := slices.DeleteFunc(slices.Clone(all), func(g growth) bool { return g.Of != of })
@@ -50,6 +84,9 @@ func table(all []growth) string {
 			fmt.Fprintf(&text, " %s |\n", growth)
 		}
 		text.WriteString("\n")
+	}
+	if missed := problems(all); len(missed) > 0 {
+		text.WriteString("Missed targets:\n\n- " + strings.Join(missed, "\n- ") + "\n\n")
 	}
 	return text.String()
 }
@@ -96,33 +133,6 @@ func problems(all []growth) []string {
 	return missed
 }
 
-// writeScale replaces the part of the document that the scale command
-// generates, and the chart next to the document.
-func writeScale(document string, load float64, all []growth) error {
-	text := table(all)
-	if missed := problems(all); len(missed) > 0 {
-		text += "Missed targets:\n\n- " + strings.Join(missed, "\n- ") + "\n\n"
-	}
-	picture := strings.TrimSuffix(document, filepath.Ext(document)) + ".svg"
-	alt := "CPU time by number of packages and root modules"
-	return errors.Join(os.WriteFile(picture, []byte(chart(all)), 0o644), replacePart(document, " scale", load, alt, picture, text))
-}
-
-// writeComparisons replaces the part of the document that the comparison
-// generates, and its chart.
-func writeComparisons(document string, load float64, all []comparison) error {
-	text := "| work | larder | terraform | tofu | larder's peak |\n| --- | ---: | ---: | ---: | ---: |\n"
-	for _, c := range all {
-		text += fmt.Sprintf("| %s | %s | %s | %s | %d MB |\n",
-			c.name, seconds(c.larder.time.Seconds()), times(c.terraform, c.larder), times(c.tofu, c.larder), c.larder.peak/1024)
-	}
-	err := replacePart(document, "", load, comparedTitle, "compared.svg", text+"\n")
-	if err != nil {
-		return err
-	}
-	return drawCompared(document)
-}
-
 // times returns how many times as long s took as as.
 func times(s, as sample) string {
 	if s.time == 0 {
@@ -142,19 +152,14 @@ func factor(f float64) string {
 	return fmt.Sprintf("%.0f", f)
 }
 
-// replacePart replaces the part of a document that the command generates: where it measured, the
-// load average before, a chart and the text.
-func replacePart(document, arguments string, load float64, alt, picture, text string) error {
-	return replaceText(document, arguments, load, fmt.Sprintf("![%s](%s)\n\n%s", alt, filepath.Base(picture), text))
-}
-
-// replaceText is replacePart without a chart.
-func replaceText(document, arguments string, load float64, text string) error {
+// replacePart replaces the part of a document that a form of the command generates: where it measured, the load average
+// before, and the text. The comparison with the engines has a chart.
+func replacePart(document, form string, load float64, text string) error {
 	old, err := os.ReadFile(document)
 	if err != nil {
 		return err
 	}
-	begin := "<!-- begin: go run ./scripts/bench" + arguments + " -->\n"
+	begin := "<!-- begin: " + strings.TrimSpace("go run ./scripts/bench "+form) + " -->\n"
 	end := strings.Replace(begin, "begin", "end", 1)
 	before, rest, found := bytes.Cut(old, []byte(begin))
 	_, after, closed := bytes.Cut(rest, []byte(end))
@@ -162,7 +167,14 @@ func replaceText(document, arguments string, load float64, text string) error {
 		return fmt.Errorf("%s has no lines %q and %q", document, begin, end)
 	}
 	head := fmt.Sprintf("\nMeasured on %s: %s, load average %.2f before.\n\n", time.Now().UTC().Format(time.DateOnly), machine(), load)
-	return os.WriteFile(document, slices.Concat(before, []byte(begin+head+text+end), after), 0o644)
+	if form == "" {
+		head += "![" + comparedTitle + "](compared.svg)\n\n"
+	}
+	err = os.WriteFile(document, slices.Concat(before, []byte(begin+head+text+end), after), 0o644)
+	if err == nil && form == "" {
+		err = drawCompared(document)
+	}
+	return err
 }
 
 // machine returns a description of this machine.
@@ -176,57 +188,4 @@ func machine() string {
 	}
 	system, _ := exec.Command("uname", "-sr").Output() // all systems with this program have it
 	return fmt.Sprintf("%d × %s, %s, %s", runtime.NumCPU(), name, bytes.TrimSpace(system), runtime.Version())
-}
-
-// The chart's dimensions, in pixels.
-const (
-	chartWidth, chartHeight = 760, 400
-	left, right             = 60, 210
-	top, bottom             = 20, 40
-)
-
-// chart returns an SVG of the commands' CPU times. Both axes are logarithmic,
-// so linear growth is parallel to the gray lines.
-func chart(all []growth) string {
-	const fastest, slowest, fewest = 0.01, 100, 10 // in seconds; an amount
-	x := func(n float64) float64 {
-		return left + (chartWidth-left-right)*math.Log10(n/fewest)/math.Log10(mostPackages/fewest)
-	}
-	y := func(s float64) float64 {
-		s = min(max(s, fastest), slowest)
-		return chartHeight - bottom - (chartHeight-top-bottom)*math.Log10(s/fastest)/math.Log10(slowest/fastest)
-	}
-	var svg strings.Builder
-	fmt.Fprintf(&svg, `<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 %d %d" font-family="sans-serif" font-size="12">`+"\n", chartWidth, chartHeight)
-	svg.WriteString("<title>CPU time by number of packages and root modules</title>\n")
-	svg.WriteString(`<rect width="100%" height="100%" fill="white"/>` + "\n")
-	for s := float64(fastest); s <= slowest; s *= 10 {
-		fmt.Fprintf(&svg, `<line x1="%d" y1="%.0f" x2="%d" y2="%.0f" stroke="#ddd"/><text x="%d" y="%.0f" text-anchor="end">%g s</text>`+"\n",
-			left, y(s), chartWidth-right, y(s), left-6, y(s)+4, s)
-	}
-	for n := fewest; n <= mostPackages; n *= 10 {
-		fmt.Fprintf(&svg, `<text x="%.0f" y="%d" text-anchor="middle">%s</text>`+"\n", x(float64(n)), chartHeight-bottom+18, thousands(n))
-	}
-	for s := 0.001; s < slowest; s *= 10 { // linear growth
-		fmt.Fprintf(&svg, `<line x1="%.0f" y1="%.1f" x2="%.0f" y2="%.1f" stroke="#eee" stroke-dasharray="4"/>`+"\n",
-			x(fewest*max(1, fastest/s)), y(max(s, fastest)), x(min(mostPackages, slowest/s*fewest)), y(min(slowest, s*mostPackages/fewest)))
-	}
-	shown := slices.DeleteFunc(slices.Clone(all), func(g growth) bool { return strings.HasSuffix(g.Command, "all new") })
-	for i, g := range shown {
-		hue := 360 * i / len(shown)
-		var points []string
-		for _, s := range g.Samples {
-			points = append(points, fmt.Sprintf("%.0f,%.1f", x(float64(s.N)), y(s.cpu.Seconds())))
-		}
-		dash := ""
-		if g.Of != "packages" {
-			dash = ` stroke-dasharray="6 3"`
-		}
-		fmt.Fprintf(&svg, `<polyline points="%s" fill="none" stroke-width="2" stroke="hsl(%d 65%% 45%%)"%s/>`+"\n", strings.Join(points, " "), hue, dash)
-		at := top + 10 + 20*i
-		fmt.Fprintf(&svg, `<line x1="%d" y1="%d" x2="%d" y2="%d" stroke-width="2" stroke="hsl(%d 65%% 45%%)"%s/><text x="%d" y="%d">%s</text>`+"\n",
-			chartWidth-right+15, at, chartWidth-right+40, at, hue, dash, chartWidth-right+46, at+4, g.Command)
-	}
-	svg.WriteString("</svg>\n")
-	return svg.String()
 }

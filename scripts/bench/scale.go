@@ -3,7 +3,6 @@
 package main
 
 import (
-	"flag"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -34,36 +33,16 @@ type grown struct {
 }
 
 // scale measures how the cost of commands grows with the number of packages and
-// root modules. It writes the results to a document and the chart next to it.
-func scale(args []string) {
-	flags := flag.NewFlagSet("scale", flag.ExitOnError)
-	rounds := flags.Int("rounds", 3, "runs of each command; the fastest one counts")
-	packages := flags.Int("packages", mostPackages, "the most packages in a cache or mirror")
-	modules := flags.Int("modules", mostModules, "the most root modules")
-	document := flags.String("document", "", "the document whose generated part to replace, such as docs/performance.md")
-	keep := flags.String("keep", "", "a directory to keep caches, mirrors and root modules in, for a profiler")
-	program := flags.String("larder", "", "the larder to measure, instead of one built from here")
-	_ = flags.Parse(args) // exits on errors
-
-	idle := checkIdle(*document, *packages != mostPackages || *modules != mostModules)
-	b := &bench{rounds: *rounds}
-	b.prepare(*keep, *program)
-	defer b.End()
+// root modules.
+func (b *bench) scale() string {
 	var all []growth
-	for _, n := range amounts(*packages) {
+	for _, n := range amounts(b.packages) {
 		all = b.withPackages(all, n)
 	}
-	for _, n := range amounts(*modules) {
+	for _, n := range amounts(b.modules) {
 		all = b.withModules(all, n)
 	}
-	fmt.Println()
-	fmt.Print(table(all))
-	for _, problem := range problems(all) {
-		fmt.Println("misses the target:", problem)
-	}
-	if *document != "" {
-		b.must(writeScale(*document, idle, all))
-	}
+	return growths(all)
 }
 
 // amounts returns 10 and ten times as much each time, up to most. Less than 10 is nothing.
@@ -158,7 +137,7 @@ func (b *bench) grow(all []growth, of string, n int, world *sourcetest.World) *g
 	b.must(os.MkdirAll(g.dir, 0o755))
 	g.env = append(world.Env(fmt.Sprintf("filesystem_mirror { path = %q }", published)),
 		"HOME="+place, "PATH="+os.Getenv("PATH"), "TMPDIR="+place, "TF_PLUGIN_CACHE_DIR="+filepath.Join(place, "cache"))
-	if b.kept {
+	if b.keep != "" {
 		b.must(os.WriteFile(filepath.Join(place, "env"), []byte(strings.Join(g.env, "\n")+"\n"), 0o644))
 	}
 	return g
@@ -191,7 +170,7 @@ func (g *grower) add(name string, s sample) {
 
 // finish removes the directory, unless it is to be kept, and returns all results.
 func (g *grower) finish() []growth {
-	if !g.kept {
+	if g.keep == "" {
 		g.must(os.RemoveAll(g.place))
 	}
 	return g.all

@@ -128,7 +128,7 @@ func (s *scene) publish() {
 		s.worlds[has] = sourcetest.New(s)
 		for _, name := range s.providers() {
 			s.worlds[has].Add("registry.terraform.io/acme/"+name, "1.0.0", sourcetest.Release{
-				Platforms: s.work.platforms, Size: int64(float64(s.work.size) * s.scale), Deflate: true,
+				Platforms: s.work.platforms, Size: int64(float64(s.work.size) * s.size), Deflate: true,
 			})
 		}
 	}
@@ -147,7 +147,7 @@ func (s *scene) publish() {
 
 func (s *scene) mirror() string { return filepath.Join(s.dir, "mirror-"+s.work.method) }
 
-func (s *scene) environment(dir string) []string {
+func (s *scene) variables(dir string) []string {
 	method := "direct {}"
 	switch s.work.method {
 	case "packed", "unpacked":
