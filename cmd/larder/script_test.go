@@ -465,7 +465,7 @@ func serverCommand(ts *testscript.TestScript, s *sourcetest.Server, args []strin
 	case "-token":
 		s.RequireToken(args[1])
 	case "-token-everywhere":
-		s.RequireTokenEverywhere(args[1])
+		s.RequireHeader("Authorization", "Bearer "+args[1])
 	case "-presign":
 		s.PresignArchives(number(ts, args[1]))
 	case "-require":

@@ -126,7 +126,7 @@ func TestTokensAreSuggested(t *testing.T) {
 		{false, false, "if archives of registry.test need a token, configure credentials for registry.test; and " + option},
 	} {
 		w := sourcetest.New(t)
-		w.Registry.RequireTokenEverywhere("sesame")
+		w.Registry.RequireHeader("Authorization", "Bearer sesame")
 		client := fetch.New(fetch.Options{
 			Transport: w.Client().Transport, Tries: 1,
 			Token: func(context.Context, sources.Host) (string, bool, error) { return "sesame", test.token, nil },

@@ -101,7 +101,7 @@ func TestHostileAnswersToPush(t *testing.T) {
 
 			var armed atomic.Bool
 			armed.Store(true)
-			w.OCI().Around(func(next http.Handler) http.Handler {
+			w.OCI().Wrap(func(next http.Handler) http.Handler {
 				return http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) {
 					if armed.Load() && r.Method == test.method && strings.Contains(r.URL.Path, test.path) {
 						test.answer(rw, r)
@@ -145,7 +145,7 @@ func TestPatienceWithPush(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			w := sourcetest.New(t)
 			var once sync.Once
-			w.OCI().Around(func(next http.Handler) http.Handler {
+			w.OCI().Wrap(func(next http.Handler) http.Handler {
 				return http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) {
 					answered := false
 					if r.Method == test.method && strings.Contains(r.URL.Path, test.path) {
@@ -194,7 +194,7 @@ func TestOtherHost(t *testing.T) {
 	other.TLS = &tls.Config{Certificates: []tls.Certificate{pair}}
 	other.StartTLS()
 	defer other.Close()
-	w.OCI().Around(func(next http.Handler) http.Handler {
+	w.OCI().Wrap(func(next http.Handler) http.Handler {
 		return http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) {
 			rw.Header().Set("Location", other.URL+r.URL.Path)
 			switch blob := strings.Contains(r.URL.Path, "/blobs/"); {
@@ -292,7 +292,7 @@ func TestReplacedMeanwhile(t *testing.T) {
 	}
 	now := added("linux_amd64", 20)
 	check(t, p.put(oci.Change{Add: []oci.Added{now}}))
-	w.OCI().Around(func(next http.Handler) http.Handler {
+	w.OCI().Wrap(func(next http.Handler) http.Handler {
 		return http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) {
 			if r.URL.Path == old {
 				refuse(404, "MANIFEST_UNKNOWN", "manifest unknown")(rw, r)
@@ -312,7 +312,7 @@ func TestReplacedMeanwhile(t *testing.T) {
 func TestListedEarly(t *testing.T) {
 	w := published(t)
 	var early atomic.Bool
-	w.OCI().Around(func(next http.Handler) http.Handler {
+	w.OCI().Wrap(func(next http.Handler) http.Handler {
 		return http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) {
 			if strings.HasSuffix(r.URL.Path, "/manifests/1.0.0") && early.CompareAndSwap(true, false) {
 				refuse(404, "MANIFEST_UNKNOWN", "manifest unknown")(rw, r)
@@ -349,7 +349,7 @@ func TestHostileAnswersToReaders(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			w := published(t)
-			w.OCI().Around(func(next http.Handler) http.Handler {
+			w.OCI().Wrap(func(next http.Handler) http.Handler {
 				return http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) {
 					if r.Method != "GET" || !strings.Contains(r.URL.Path, test.path) {
 						next.ServeHTTP(rw, r)
@@ -380,7 +380,7 @@ func TestMountRefused(t *testing.T) {
 		a := added("linux_amd64", 3<<20)
 		check(t, p.put(oci.Change{Add: []oci.Added{a}}))
 		mounts := 0
-		w.OCI().Around(func(next http.Handler) http.Handler {
+		w.OCI().Wrap(func(next http.Handler) http.Handler {
 			return http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) {
 				if r.Method == "HEAD" && strings.Contains(r.URL.Path, "gadget/blobs/") { // all repositories have all blobs there
 					refuse(404, "BLOB_UNKNOWN", "blob unknown")(rw, r)
@@ -408,7 +408,7 @@ func TestLostManifest(t *testing.T) {
 	linux, darwin := added("linux_amd64", 10), added("darwin_arm64", 10)
 	check(t, p.put(oci.Change{Add: []oci.Added{linux, darwin}}))
 	answer := atomic.Pointer[http.HandlerFunc]{}
-	w.OCI().Around(func(next http.Handler) http.Handler {
+	w.OCI().Wrap(func(next http.Handler) http.Handler {
 		return http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) {
 			if lost := answer.Load(); lost != nil && r.Method == "GET" && strings.Contains(r.URL.Path, "/manifests/sha256:") {
 				(*lost)(rw, r)
@@ -487,7 +487,7 @@ func TestListsWithoutEnd(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			w := published(t)
 			requests := 0
-			w.OCI().Around(func(next http.Handler) http.Handler {
+			w.OCI().Wrap(func(next http.Handler) http.Handler {
 				return http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) {
 					if !strings.Contains(r.URL.Path, test.path) {
 						next.ServeHTTP(rw, r)
@@ -520,7 +520,7 @@ func TestManifestsAreReadAFewAtATime(t *testing.T) {
 	}
 	check(t, p.put(oci.Change{Add: add}))
 	var now, most atomic.Int64
-	w.OCI().Around(func(next http.Handler) http.Handler {
+	w.OCI().Wrap(func(next http.Handler) http.Handler {
 		return http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) {
 			if strings.Contains(r.URL.Path, "/manifests/sha256:") {
 				for n := now.Add(1); n > most.Load(); {

@@ -107,7 +107,7 @@ func TestLeaseRefused(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			w := sourcetest.New(t)
-			w.OCI().Around(func(next http.Handler) http.Handler {
+			w.OCI().Wrap(func(next http.Handler) http.Handler {
 				return http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) {
 					if r.Method == test.method && strings.HasSuffix(r.URL.Path, "/manifests/larder-lease") {
 						test.answer(rw, r)

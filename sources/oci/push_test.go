@@ -217,7 +217,7 @@ func TestEvidenceStays(t *testing.T) {
 			t.Run(fmt.Sprintf("%s, referrers %v", name, api), func(t *testing.T) {
 				w := sourcetest.New(t)
 				if !api {
-					w.OCI().Around(func(next http.Handler) http.Handler {
+					w.OCI().Wrap(func(next http.Handler) http.Handler {
 						return http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) {
 							if strings.Contains(r.URL.Path, "/referrers/") {
 								http.NotFound(rw, r)

@@ -6,7 +6,6 @@ import (
 	"net"
 	"net/http"
 	"net/http/httptest"
-	"sync"
 )
 
 // Break makes new connections break with the probability chance. A connection
@@ -73,14 +72,10 @@ func (l listener) Accept() (net.Conn, error) {
 type conn struct {
 	net.Conn
 	server *Server
-
-	mu   sync.Mutex // held while writing
-	left int64      // bytes until the connection breaks; -1 means that it does not break
+	left   int64 // bytes until the connection breaks; -1 means that it does not break
 }
 
 func (c *conn) Write(p []byte) (int, error) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
 	if c.left < 0 {
 		return c.send(p)
 	}
@@ -112,13 +107,6 @@ func (c *conn) reset() {
 func (c *conn) Close() error {
 	c.server.set(func() { delete(c.server.conns, c.RemoteAddr().String()) })
 	return c.Conn.Close()
-}
-
-// connOf returns the connection from an address, or nil if it is closed.
-func (s *Server) connOf(address string) *conn {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.conns[address]
 }
 
 // startProxy starts an HTTP proxy that connects every host except this machine

@@ -2,37 +2,48 @@ package sourcetest
 
 import (
 	"crypto/tls"
-	"crypto/x509"
-	"encoding/pem"
 	"net/http"
+	"slices"
 	"strconv"
 )
 
 // demands are a server's requirements for requests. The zero demands are those
 // of an ordinary server.
 type demands struct {
-	token       string
-	everywhere  bool              // the token is required for every request
-	header      string            // name of a header required for every request; empty if there is none
-	value       string            // value of that header
+	headers     map[string]header // by name
 	certificate bool              // clients must have a certificate
 	presigned   bool              // URLs of archives are valid for a limited number of requests
 	uses        int               // that number
+	left        []int             // number of requests left for each presigned URL
 	authority   *ca               // the server's own certificate authority; nil means the shared one
 	tls         func(*tls.Config) // changes the TLS configuration of connections; may be nil
 }
 
-// RequireToken makes the server reject requests for documents without this
-// bearer token. Archives, checksums and signatures require none, as on any
-// server.
-func (s *Server) RequireToken(token string) {
-	s.set(func() { s.demands.token, s.demands.everywhere = token, false })
+// A header is the value of a required header, and what doesn't require it.
+type header struct {
+	value string
+	open  []Kind
 }
 
-// RequireTokenEverywhere is like RequireToken, but includes archives, checksums
-// and signatures.
-func (s *Server) RequireTokenEverywhere(token string) {
-	s.set(func() { s.demands.token, s.demands.everywhere = token, true })
+// RequireToken makes the server reject requests for documents without this
+// bearer token, if it isn't empty. Archives, checksums and signatures require
+// none, as on any server.
+func (s *Server) RequireToken(token string) {
+	if token == "" {
+		s.set(func() { delete(s.demands.headers, "Authorization") })
+		return
+	}
+	s.RequireHeader("Authorization", "Bearer "+token, Archive, Sums, Signature)
+}
+
+// RequireHeader makes the server reject every request without this header, except those of some kinds.
+func (s *Server) RequireHeader(name, value string, except ...Kind) {
+	s.set(func() {
+		if s.demands.headers == nil {
+			s.demands.headers = map[string]header{}
+		}
+		s.demands.headers[name] = header{value, except}
+	})
 }
 
 // PresignArchives makes the registry return URLs of archives that are valid for
@@ -47,33 +58,12 @@ const signature = "X-Amz-Signature"
 // presign makes the URL of an archive valid for the required number of
 // requests, if there is one.
 func (s *Server) presign(doc map[string]any) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if at, ok := doc["download_url"].(string); ok && s.demands.presigned {
-		id := strconv.Itoa(len(s.signed))
-		s.signed = append(s.signed, s.demands.uses)
-		doc["download_url"] = at + "?" + signature + "=" + id
-	}
-}
-
-// expired reports whether a request's archive URL is no longer valid.
-func (s *Server) expired(r *http.Request, kind Kind) bool {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if !s.demands.presigned || kind != Archive {
-		return false
-	}
-	id, err := strconv.Atoi(r.URL.Query().Get(signature))
-	if err != nil || id >= len(s.signed) || s.signed[id] == 0 {
-		return true
-	}
-	s.signed[id]--
-	return false
-}
-
-// RequireHeader makes the server reject every request without this header.
-func (s *Server) RequireHeader(name, value string) {
-	s.set(func() { s.demands.header, s.demands.value = name, value })
+	s.set(func() {
+		if at, ok := doc["download_url"].(string); ok && s.demands.presigned {
+			doc["download_url"] = at + "?" + signature + "=" + strconv.Itoa(len(s.demands.left))
+			s.demands.left = append(s.demands.left, s.demands.uses)
+		}
+	})
 }
 
 // RequireCertificate makes the server reject new connections without a client
@@ -81,10 +71,8 @@ func (s *Server) RequireHeader(name, value string) {
 // in PEM form. The certificate's common name is "client".
 func (s *Server) RequireCertificate() (cert, key []byte) {
 	s.set(func() { s.demands.certificate = true })
-	pair := testCA().issue("client")
-	der := must(x509.MarshalPKCS8PrivateKey(pair.PrivateKey))
-	return pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: pair.Certificate[0]}),
-		pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: der})
+	cert, key, _ = Certificate("client")
+	return cert, key
 }
 
 // OwnAuthority gives the server certificates of a separate authority that no
@@ -100,13 +88,25 @@ func (s *Server) ChangeTLS(change func(*tls.Config)) {
 	s.set(func() { s.demands.tls = change })
 }
 
-func (s *Server) allows(r *http.Request, kind Kind) bool {
+// allows reports whether a request has the required headers, and if it is for an archive, a valid URL.
+func (s *Server) allows(r *http.Request, kind Kind) (authorized, valid bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	d := s.demands
-	open := !d.everywhere && (kind == Archive || kind == Sums || kind == Signature)
-	return (d.token == "" || open || r.Header.Get("Authorization") == "Bearer "+d.token) &&
-		(d.header == "" || r.Header.Get(d.header) == d.value)
+	d := &s.demands
+	for name, h := range d.headers {
+		if r.Header.Get(name) != h.value && !slices.Contains(h.open, kind) {
+			return false, false
+		}
+	}
+	if !d.presigned || kind != Archive {
+		return true, true
+	}
+	id, err := strconv.Atoi(r.URL.Query().Get(signature))
+	if err != nil || id >= len(d.left) || d.left[id] == 0 {
+		return true, false
+	}
+	d.left[id]--
+	return true, true
 }
 
 // tls returns the server's TLS configuration. It requests a certificate from
@@ -115,33 +115,24 @@ func (s *Server) tls() *tls.Config {
 	return &tls.Config{GetConfigForClient: func(*tls.ClientHelloInfo) (*tls.Config, error) {
 		s.mu.Lock()
 		defer s.mu.Unlock()
-		authority, auth := testCA(), tls.RequestClientCert
-		if s.demands.authority != nil {
-			authority = s.demands.authority
-		}
-		if s.demands.certificate {
-			auth = tls.RequireAndVerifyClientCert
+		authority := s.demands.authority
+		if authority == nil {
+			authority = testCA()
 		}
 		config := &tls.Config{
 			NextProtos: []string{"h2", "http/1.1"},
-			ClientAuth: auth,
+			ClientAuth: tls.RequestClientCert,
 			ClientCAs:  testCA().pool(),
 			GetCertificate: func(hello *tls.ClientHelloInfo) (*tls.Certificate, error) {
 				return authority.issue(hello.ServerName), nil
 			},
+		}
+		if s.demands.certificate {
+			config.ClientAuth = tls.RequireAndVerifyClientCert
 		}
 		if s.demands.tls != nil {
 			s.demands.tls(config)
 		}
 		return config, nil
 	}}
-}
-
-// shown returns the common name of the client's certificate, or "" if there is
-// none.
-func shown(r *http.Request) string {
-	if r.TLS == nil || len(r.TLS.PeerCertificates) == 0 {
-		return ""
-	}
-	return r.TLS.PeerCertificates[0].Subject.CommonName
 }

@@ -123,7 +123,7 @@ func (p Program) first() Program {
 // records returns the file of records of a kind, while records is locked.
 func (p Program) records(t TB, kind string) *recordFile {
 	t.Helper()
-	path := filepath.Join(moduleDir(t), "testdata", "engines", p.String(), kind+".jsonl")
+	path := filepath.Join(moduleDir(), "testdata", "engines", p.String(), kind+".jsonl")
 	if f := records.read[path]; f != nil {
 		return f
 	}
@@ -205,21 +205,4 @@ func naturally(a, b string) int {
 		return cmp.Compare(x, y)
 	}
 	return strings.Compare(a, b)
-}
-
-// moduleDir returns the directory of go.mod.
-func moduleDir(t TB) string {
-	t.Helper()
-	dir, err := os.Getwd()
-	Check(t, err)
-	for {
-		if _, err := os.Stat(filepath.Join(dir, "go.mod")); err == nil {
-			return dir
-		}
-		parent := filepath.Dir(dir)
-		if parent == dir {
-			t.Fatalf("no go.mod in a parent directory")
-		}
-		dir = parent
-	}
 }

@@ -1,8 +1,8 @@
 package sourcetest
 
 import (
+	"context"
 	"net"
-	"sync"
 	"time"
 )
 
@@ -23,26 +23,23 @@ func (s *Server) Line(roundTrip time.Duration, bytesPerSecond int64) {
 	s.set(func() { s.line = line{roundTrip, bytesPerSecond} })
 }
 
-// buffered is how much data may be written before it can be sent, as the time
-// that sending it takes.
-const buffered = 50 * time.Millisecond
-
-// maxFlights is the maximum number of writes on their way.
-const maxFlights = 1024
+const (
+	buffered   = 50 * time.Millisecond // how much may be written before it can be sent, as the time that sending it takes
+	maxFlights = 1024                  // how many writes may be on their way
+	patience   = 5 * time.Second       // for a client that reads the rest after the server has closed the connection
+)
 
 // A lineConn is the server's end of a connection. The delay of the whole round
 // trip is added to the answer, because the client cannot tell the difference.
+// Like most writers of bytes, it has one goroutine that writes.
 type lineConn struct {
 	net.Conn
 	line
-	opened time.Time
-
+	opened  time.Time
+	free    time.Time // when the data written so far will have been sent
 	flights chan flight
-	closed  chan struct{}
+	open    context.Context
 	close   func()
-
-	mu   sync.Mutex // held while writing
-	free time.Time  // when the data written so far will have been sent
 }
 
 // A flight is the data of one write, and the time of its arrival.
@@ -55,84 +52,64 @@ func (l line) connect(c net.Conn) net.Conn {
 	if l == (line{}) {
 		return c
 	}
-	conn := &lineConn{Conn: c, line: l, opened: time.Now(), flights: make(chan flight, maxFlights), closed: make(chan struct{})}
-	conn.close = sync.OnceFunc(func() { close(conn.closed) })
+	conn := &lineConn{Conn: c, line: l, opened: time.Now(), flights: make(chan flight, maxFlights)}
+	conn.open, conn.close = context.WithCancel(context.Background())
 	go conn.deliver()
 	return conn
 }
 
+// Write queues data, and waits while too much is queued.
 func (c *lineConn) Write(p []byte) (int, error) {
-	backlog, err := c.send(append([]byte(nil), p...))
-	if err != nil {
-		return 0, err
+	now := time.Now()
+	c.free = latest(c.free, now)
+	if c.rate > 0 {
+		c.free = c.free.Add(time.Duration(len(p)) * time.Second / time.Duration(c.rate))
 	}
-	if backlog > buffered {
-		select {
-		case <-time.After(backlog - buffered):
-		case <-c.closed:
-		}
+	f := flight{append([]byte(nil), p...), latest(c.free.Add(c.roundTrip), c.opened.Add(2*c.roundTrip))}
+	if c.open.Err() != nil {
+		return 0, net.ErrClosed // without this check, select could still choose the other case
+	}
+	select {
+	case <-c.open.Done():
+		return 0, net.ErrClosed
+	case c.flights <- f:
+	}
+	select {
+	case <-time.After(c.free.Sub(now) - buffered):
+	case <-c.open.Done():
 	}
 	return len(p), nil
 }
 
-// send queues data, and returns how long sending everything queued takes.
-func (c *lineConn) send(data []byte) (backlog time.Duration, err error) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	now := time.Now()
-	if c.free.Before(now) {
-		c.free = now
+func latest(a, b time.Time) time.Time {
+	if a.Before(b) {
+		return b
 	}
-	if c.rate > 0 {
-		c.free = c.free.Add(time.Duration(len(data)) * time.Second / time.Duration(c.rate))
-	}
-	due := c.free.Add(c.roundTrip)
-	if setUp := c.opened.Add(2 * c.roundTrip); due.Before(setUp) {
-		due = setUp
-	}
-	select {
-	case <-c.closed:
-		return 0, net.ErrClosed // without this check, the next select could still choose the other case
-	default:
-	}
-	select {
-	case <-c.closed:
-		return 0, net.ErrClosed
-	case c.flights <- flight{data, due}:
-		return c.free.Sub(now), nil
-	}
+	return a
 }
 
 // deliver writes queued data to the client when it is due. After a close, it
-// delivers all data first.
+// delivers all data first. If the client has disconnected, the server notices
+// when it next reads or writes.
 func (c *lineConn) deliver() {
 	defer c.Conn.Close()
 	for {
+		var f flight
 		select {
-		case f := <-c.flights:
-			c.arrive(f)
-		case <-c.closed:
-			for len(c.flights) > 0 {
-				c.arrive(<-c.flights)
+		case f = <-c.flights:
+		case <-c.open.Done():
+			if len(c.flights) == 0 {
+				return
 			}
-			return
+			f = <-c.flights
+		}
+		time.Sleep(time.Until(f.due))
+		if _, err := c.Conn.Write(f.data); err != nil {
+			c.close()
+			c.Conn.Close()
 		}
 	}
 }
-
-// arrive writes a flight to the client. If the client has disconnected, the
-// server notices when it next reads or writes.
-func (c *lineConn) arrive(f flight) {
-	time.Sleep(time.Until(f.due))
-	if _, err := c.Conn.Write(f.data); err != nil {
-		c.close()
-		c.Conn.Close()
-	}
-}
-
-// patience is how long a client may take to read the remaining data after the
-// server has closed the connection.
-const patience = 5 * time.Second
 
 // Close ends reading at once, and writing when the client has received
 // everything.
@@ -140,11 +117,11 @@ func (c *lineConn) Close() error {
 	c.close()
 	now := time.Now()
 	_ = c.Conn.SetWriteDeadline(now.Add(c.roundTrip + buffered + patience))
-	return c.Conn.SetReadDeadline(now)
+	return c.SetReadDeadline(now)
 }
 
-// SetDeadline and SetWriteDeadline do not change the deadline of data that has
-// been written.
-
-func (c *lineConn) SetDeadline(t time.Time) error    { return c.SetReadDeadline(t) }
+// SetWriteDeadline does not change the deadline of data that has been written.
 func (c *lineConn) SetWriteDeadline(time.Time) error { return nil }
+
+// SetDeadline sets the deadline of reading only.
+func (c *lineConn) SetDeadline(t time.Time) error { return c.SetReadDeadline(t) }

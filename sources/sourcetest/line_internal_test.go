@@ -71,9 +71,11 @@ func TestLineIsShared(t *testing.T) {
 			finished := make(chan error)
 			for range tt.connections {
 				client, server := connected(t, line{0, rate})
-				for range 2 / tt.connections {
-					go server.Write(make([]byte, rate))
-				}
+				go func() {
+					for range 2 / tt.connections {
+						server.Write(make([]byte, rate))
+					}
+				}()
 				go func() {
 					_, err := io.ReadFull(client, make([]byte, 2/tt.connections*rate))
 					finished <- err

@@ -81,17 +81,12 @@ func (s *Server) PushManifest(provider, tag string, manifest map[string]any) {
 	s.pushManifest("/v2/"+OCI+"/"+provider, tag, manifest)
 }
 
-// ReplaceManifest makes the registry answer with something else for a tag of a repository of a provider, whether it is valid or not.
+// ReplaceManifest makes the registry answer with something else for a tag of a repository of a provider, whether it is
+// valid or not.
 func (s *Server) ReplaceManifest(provider, tag string, manifest map[string]any) {
-	s.Wrap(func(next http.Handler) http.Handler {
-		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-			if r.URL.Path != "/v2/"+OCI+"/"+provider+"/manifests/"+tag {
-				next.ServeHTTP(w, r)
-				return
-			}
-			w.Header().Set("Content-Type", manifest["mediaType"].(string))
-			w.Write(must(json.Marshal(manifest)))
-		})
+	s.Fault(Fault{
+		Path: "/v2/" + OCI + "/" + provider + "/manifests/" + tag,
+		Body: string(must(json.Marshal(manifest))), ContentType: manifest["mediaType"].(string),
 	})
 }
 
@@ -129,9 +124,10 @@ func descriptor(kind string, data []byte) map[string]any {
 }
 
 // Login makes an OCI registry require a user, with a token from its own server of tokens, or with Basic authentication.
-// Requests for tokens are of the kind [Token].
+// Requests for tokens are of the kind [Token]. It replaces an earlier login, and other wrappers.
 func (s *Server) Login(user, password string, basic bool) {
 	token := rand.Text()
+	s.set(func() { s.wrapped = http.HandlerFunc(s.answer) })
 	s.Wrap(func(next http.Handler) http.Handler {
 		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 			given, secret, _ := r.BasicAuth()

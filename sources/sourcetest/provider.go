@@ -2,6 +2,7 @@ package sourcetest
 
 import (
 	"errors"
+	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -18,31 +19,28 @@ import (
 func Provider(t TB) string {
 	t.Helper()
 	path, err := buildProvider()
-	if err != nil {
-		t.Fatalf("building the provider: %v", err)
-	}
+	Check(t, err)
 	return path
 }
-
-var buildProvider = sync.OnceValues(func() (string, error) { return goTool("testdata/provider", "provider") })
 
 // Larder returns the path of the command larder, for tests that need more than the
 // test binary: a file of its own, or the real clock.
 func Larder(t TB) string {
 	t.Helper()
 	built, err := buildLarder()
-	if err != nil {
-		t.Fatalf("building larder: %v", err)
-	}
-	larder := filepath.Join(t.TempDir(), "larder")
-	executable, err := os.ReadFile(built)
 	Check(t, err)
-	WriteExecutable(t, larder, executable)
+	larder := filepath.Join(t.TempDir(), "larder")
+	WriteExecutable(t, larder, ReadFile(t, built))
 	return larder
 }
 
-// WriteExecutable writes a file that the test will run. Meanwhile no process is started: it would have the file open for writing
-// until it runs its own program, and the system doesn't run such files ("text file busy").
+var (
+	buildProvider = sync.OnceValues(func() (string, error) { return goTool("testdata/provider", "provider") })
+	buildLarder   = sync.OnceValues(func() (string, error) { return goTool("", "larder") })
+)
+
+// WriteExecutable writes a file that the test will run. Meanwhile no process is started: it would have the file open for
+// writing until it runs its own program, and the system doesn't run such files ("text file busy").
 func WriteExecutable(t TB, path string, contents []byte) {
 	t.Helper()
 	syscall.ForkLock.RLock()
@@ -51,29 +49,32 @@ func WriteExecutable(t TB, path string, contents []byte) {
 	Check(t, err)
 }
 
-var buildLarder = sync.OnceValues(func() (string, error) { return goTool("", "larder") })
-
 // goTool builds a tool of the module in a directory of this repository, and returns
 // its path. The build cache keeps the executables of tools: there are no files to
 // remove, and later runs do not link them again. They are built as go test builds
 // packages, which the build cache has.
 func goTool(dir, name string) (string, error) {
-	module, err := goCommand("", "env", "GOMOD")
-	if err != nil {
-		return "", err
-	}
-	return goCommand(filepath.Join(filepath.Dir(module), filepath.FromSlash(dir)), "tool", "-n", name)
-}
-
-// goCommand returns the output of the go command in dir, without the last line
-// break.
-func goCommand(dir string, args ...string) (string, error) {
-	cmd := exec.Command("go", args...)
-	cmd.Dir = dir
+	cmd := exec.Command("go", "tool", "-n", name)
+	cmd.Dir = filepath.Join(moduleDir(), filepath.FromSlash(dir))
 	cmd.Env = append(os.Environ(), "GOWORK=off", "CGO_ENABLED=0")
 	out, err := cmd.Output()
 	if exit, ok := errors.AsType[*exec.ExitError](err); ok {
-		err = errors.New(string(exit.Stderr))
+		err = fmt.Errorf("building %s: %s", name, exit.Stderr)
 	}
 	return strings.TrimSpace(string(out)), err
+}
+
+// moduleDir returns the directory of go.mod.
+func moduleDir() string {
+	dir := must(os.Getwd())
+	for {
+		if _, err := os.Stat(filepath.Join(dir, "go.mod")); err == nil {
+			return dir
+		}
+		parent := filepath.Dir(dir)
+		if parent == dir {
+			panic("no go.mod in a parent directory")
+		}
+		dir = parent
+	}
 }

@@ -13,63 +13,40 @@ import (
 // two forms of such documents. The zero time states nothing. A registry that states no time of a provider doesn't have
 // its document.
 func (s *Server) Publish(version string, at time.Time) {
-	s.set(func() {
-		if s.published == nil {
-			s.published = map[string]time.Time{}
-		}
-		s.published[version] = at
-	})
+	s.set(func() { s.published[version] = at })
 }
 
-// publications returns the publication times of the requested provider by version.
-func (s *Server) publications(r *http.Request) map[string]time.Time {
-	times := map[string]time.Time{}
+// times answers with the publication times of a provider: in the form of OpenTofu's documentation, which is at another
+// host, or in that of registry.terraform.io, for requests with a list of versions.
+func (s *Server) times(w http.ResponseWriter, r *http.Request) {
+	host, _, err := net.SplitHostPort(r.Host)
+	if err != nil {
+		host = r.Host
+	}
+	var docs, included []any
 	s.set(func() {
 		for id, at := range s.published {
-			parts := strings.Split(id, "/")
-			if !at.IsZero() && answersFor(r.Host, parts[0]) && parts[1] == r.PathValue("ns") && parts[2] == r.PathValue("type") {
-				times[parts[3]] = at
+			parts, time := strings.Split(id, "/"), at.UTC().Format(time.RFC3339)
+			if parts[0] == sources.OpenTofu.DefaultHost().ASCII() {
+				parts[0] = "api.opentofu.org"
 			}
+			if at.IsZero() || host != parts[0] && host != "127.0.0.1" || parts[1] != r.PathValue("ns") || parts[2] != r.PathValue("type") {
+				continue
+			}
+			docs = append(docs, map[string]any{"id": "v" + parts[3], "published": time})
+			included = append(included, map[string]any{
+				"type": "provider-versions", "attributes": map[string]any{"version": parts[3], "published-at": time},
+			})
 		}
 	})
-	return times
-}
-
-// answersFor reports whether a request to a host name is for the providers of a registry. The documents of OpenTofu's
-// registry are at another host.
-func answersFor(host, registry string) bool {
-	name, _, err := net.SplitHostPort(host)
-	if err != nil {
-		name = host
-	}
-	if registry == sources.OpenTofu.DefaultHost().ASCII() {
-		registry = "api.opentofu.org"
-	}
-	return name == registry || name == "127.0.0.1"
-}
-
-func (s *Server) included(w http.ResponseWriter, r *http.Request) {
-	var included []any
-	for version, at := range s.publications(r) {
-		included = append(included, map[string]any{"type": "provider-versions", "attributes": map[string]any{
-			"version": version, "published-at": at.UTC().Format(time.RFC3339),
-		}})
-	}
-	if included == nil || r.URL.Query().Get("include") != "provider-versions" {
+	switch {
+	case docs == nil:
 		http.NotFound(w, r)
-		return
-	}
-	writeJSON(w, map[string]any{"data": map[string]any{"type": "providers"}, "included": included})
-}
-
-func (s *Server) listed(w http.ResponseWriter, r *http.Request) {
-	var versions []any
-	for version, at := range s.publications(r) {
-		versions = append(versions, map[string]any{"id": "v" + version, "published": at.UTC().Format(time.RFC3339)})
-	}
-	if versions == nil {
+	case strings.HasSuffix(r.URL.Path, "/index.json"):
+		writeJSON(w, map[string]any{"versions": docs})
+	case r.URL.Query().Get("include") == "provider-versions":
+		writeJSON(w, map[string]any{"data": map[string]any{"type": "providers"}, "included": included})
+	default:
 		http.NotFound(w, r)
-		return
 	}
-	writeJSON(w, map[string]any{"versions": versions})
 }

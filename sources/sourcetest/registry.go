@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"net/http"
+	"path"
 	"slices"
 	"strings"
 
@@ -25,8 +26,8 @@ func registryHandler(s *Server) http.Handler {
 	})
 	mux.HandleFunc("GET /v1/providers/{host}/{ns}/{type}/versions", s.about(versions))
 	mux.HandleFunc("GET /v1/providers/{host}/{ns}/{type}/{version}/download/{os}/{arch}", s.about(s.download))
-	mux.HandleFunc("GET /v2/providers/{ns}/{type}", s.included)
-	mux.HandleFunc("GET /registry/docs/providers/{ns}/{type}/index.json", s.listed)
+	mux.HandleFunc("GET /v2/providers/{ns}/{type}", s.times)
+	mux.HandleFunc("GET /registry/docs/providers/{ns}/{type}/index.json", s.times)
 	mux.HandleFunc("GET /archives/{host}/{ns}/{type}/{version}/{file}", s.about(releaseFile))
 	return mux
 }
@@ -138,11 +139,10 @@ func (r *release) signature() []byte {
 
 // signed returns the evidence for r, as served by the registry.
 func (r *release) signed() *sources.Signed {
-	host, _, _ := strings.Cut(r.provider, "/")
 	signed := &sources.Signed{
 		Sums:      r.sums(),
 		Signature: r.signature(),
-		Origin:    "https://" + host + "/archives/" + r.dir() + "/" + r.sumsName(),
+		Origin:    "https://" + path.Dir(path.Dir(r.provider)) + "/archives/" + r.dir() + "/" + r.sumsName(),
 	}
 	for _, k := range r.Keys {
 		signed.Keys = append(signed.Keys, sources.Key{Armor: k.Armor(), TrustSignature: k.TrustSignature})

@@ -159,14 +159,16 @@ func (s Sampling) Run() (status int) {
 	trials.sampling = true
 	debug.SetGCPercent(400) // tests make many small objects, and there is memory
 	status = s.M.Run()
-	if text := left(); text != "" {
-		tell(text)
+	out := os.Stderr
+	if terminal, err := os.OpenFile("/dev/tty", os.O_WRONLY, 0); err == nil && !testing.Verbose() {
+		out = terminal // because go test discards the output of packages whose tests succeed
 	}
+	fmt.Fprint(out, left())
 	if records.on {
 		check(writeRecords())
 	}
 	if text := unasked(); text != "" && status == 0 && flag.Lookup("test.run").Value.String() == "" && !testing.Short() {
-		tell(text)
+		fmt.Fprint(os.Stderr, text)
 		return 1
 	}
 	return status

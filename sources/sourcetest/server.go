@@ -28,7 +28,6 @@ type Server struct {
 	demands   demands
 	handler   http.Handler // without faults
 	wrapped   http.Handler // with faults
-	signed    []int        // number of requests left for each presigned URL
 	hidden    []string
 	faults    []*Fault
 	breaks    func() int64 // after how many bytes the next connection breaks; -1 means never; nil means that none does
@@ -41,7 +40,7 @@ type Server struct {
 }
 
 func (w *World) serve(handler func(*Server) http.Handler) *Server {
-	s := &Server{world: w, conns: map[string]*conn{}}
+	s := &Server{world: w, conns: map[string]*conn{}, published: map[string]time.Time{}}
 	s.handler, s.wrapped = handler(s), http.HandlerFunc(s.answer)
 	quiet := log.New(io.Discard, "", 0) // aborted requests are part of the tests
 	s.server = &http.Server{ErrorLog: quiet, TLSConfig: s.tls(), Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -98,23 +97,16 @@ func (s *Server) shows(id string) bool {
 	return !globAny(s.hidden, id)
 }
 
-// Wrap passes all requests through a handler that wraps the server's own, for
-// behavior that no Fault has.
+// Wrap passes all requests through a handler that wraps the present one, for behavior that no Fault has.
 func (s *Server) Wrap(wrap func(next http.Handler) http.Handler) {
-	s.set(func() { s.wrapped = wrap(http.HandlerFunc(s.answer)) })
-}
-
-// Around passes all requests through a handler that wraps the present one, also if that is a login or another wrapper.
-func (s *Server) Around(wrap func(next http.Handler) http.Handler) {
 	s.set(func() { s.wrapped = wrap(s.wrapped) })
 }
 
 // answer answers a request, according to the faults.
 func (s *Server) answer(w http.ResponseWriter, r *http.Request) {
-	f := s.take(r.URL.Path)
-	out := &response{
-		ResponseWriter: w, server: s, request: s.record(r), fault: f, conn: s.connOf(r.RemoteAddr), done: r.Context().Done(),
-	}
+	f, request := s.take(r.URL.Path), s.record(r)
+	out := &response{ResponseWriter: w, server: s, request: request, fault: f, done: r.Context().Done()}
+	s.set(func() { out.conn = s.conns[r.RemoteAddr] })
 	f.serve(out, r, http.HandlerFunc(s.ordinary))
 	if out.request.Status == 0 {
 		out.WriteHeader(http.StatusOK)
@@ -123,10 +115,10 @@ func (s *Server) answer(w http.ResponseWriter, r *http.Request) {
 
 // ordinary answers a request without a fault.
 func (s *Server) ordinary(w http.ResponseWriter, r *http.Request) {
-	switch kind := kindOf(r.URL.Path); {
-	case !s.allows(r, kind):
+	switch authorized, valid := s.allows(r, kindOf(r.URL.Path)); {
+	case !authorized:
 		http.Error(w, "who are you?", http.StatusUnauthorized)
-	case s.expired(r, kind):
+	case !valid:
 		w.Header().Set("Content-Type", "application/xml")
 		http.Error(w, "<Error><Code>AccessDenied</Code><Message>Request has expired</Message></Error>", http.StatusForbidden)
 	default:
@@ -159,37 +151,22 @@ const (
 	Other     Kind = "other"
 )
 
-func kindOf(path string) Kind {
-	switch {
-	case strings.Contains(path, "/.larder/evidence/"):
-		return Evidence
-	case strings.HasPrefix(path, "/v2/providers/"), strings.HasPrefix(path, "/registry/docs/providers/"):
-		return Published
-	case strings.HasPrefix(path, "/v2/"):
-		return ociKind(path)
-	case path == "/token":
-		return Token
-	case strings.Contains(path, "/download/"):
-		return Download
-	}
-	for _, k := range []struct {
-		end  string
-		kind Kind
-	}{
-		{"/.well-known/terraform.json", Discovery}, {"/versions", Versions}, {"_SHA256SUMS", Sums}, {".sig", Signature},
-		{"/index.json", Index}, {".json", Version}, {".zip", Archive},
-	} {
-		if strings.HasSuffix(path, k.end) {
-			return k.kind
-		}
-	}
-	return Other
+// kinds are the kinds of paths. The first pattern that matches counts.
+var kinds = []struct {
+	pattern string
+	kind    Kind
+}{
+	{"*/.larder/evidence/*", Evidence}, {"/v2/providers/*", Published}, {"/registry/docs/providers/*", Published},
+	{"/v2/*/tags/list*", Tags}, {"/v2/*/manifests/*", Manifest}, {"/v2/*/blobs/*", Blob}, {"/v2/*/referrers/*", Referrers},
+	{"/v2/*", Other}, {"/token", Token}, {"*/download/*", Download},
+	{"*/.well-known/terraform.json", Discovery}, {"*/versions", Versions}, {"*_SHA256SUMS", Sums}, {"*.sig", Signature},
+	{"*/index.json", Index}, {"*.json", Version}, {"*.zip", Archive},
 }
 
-func ociKind(path string) Kind {
-	for part, kind := range map[string]Kind{"/tags/list": Tags, "/manifests/": Manifest, "/blobs/": Blob, "/referrers/": Referrers} {
-		if strings.Contains(path, part) {
-			return kind
+func kindOf(path string) Kind {
+	for _, k := range kinds {
+		if glob(k.pattern, path) {
+			return k.kind
 		}
 	}
 	return Other
@@ -214,7 +191,10 @@ func (r Request) String() string {
 }
 
 func (s *Server) record(r *http.Request) *Request {
-	req := &Request{Kind: kindOf(r.URL.Path), Method: r.Method, Host: r.Host, Path: r.URL.Path, URI: r.RequestURI, Header: r.Header.Clone(), Client: shown(r)}
+	req := &Request{Kind: kindOf(r.URL.Path), Method: r.Method, Host: r.Host, Path: r.URL.Path, URI: r.RequestURI, Header: r.Header.Clone()}
+	if r.TLS != nil && len(r.TLS.PeerCertificates) > 0 {
+		req.Client = r.TLS.PeerCertificates[0].Subject.CommonName
+	}
 	s.set(func() { s.requests = append(s.requests, req) })
 	return req
 }

@@ -266,25 +266,16 @@ func (w *World) pick(keep func(id string) bool) []*release {
 // glob reports whether s matches pattern, where * matches any text, including
 // slashes. An empty pattern matches everything.
 func glob(pattern, s string) bool {
-	if pattern == "" {
-		return true
+	parts := strings.Split(pattern, "*")
+	last := len(parts) - 1
+	if last == 0 {
+		return pattern == "" || pattern == s
 	}
-	first, rest, more := strings.Cut(pattern, "*")
-	if !more {
-		return pattern == s
+	s, found := strings.CutPrefix(s, parts[0])
+	for i := 1; i < last && found; i++ {
+		_, s, found = strings.Cut(s, parts[i])
 	}
-	if !strings.HasPrefix(s, first) {
-		return false
-	}
-	if rest == "" {
-		return true
-	}
-	for i := len(first); i <= len(s); i++ {
-		if glob(rest, s[i:]) {
-			return true
-		}
-	}
-	return false
+	return found && strings.HasSuffix(s, parts[last])
 }
 
 func globAny(patterns []string, s string) bool {
