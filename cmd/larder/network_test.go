@@ -170,7 +170,7 @@ func TestEachRequestIsTriedAgain(t *testing.T) {
 				{"status=429 retryafter=100000", 1, ": 429 Too Many Requests, retry after 27h46m40s"},
 			} {
 				m := newMachine(t, 1, small)
-				f, err := sourcetest.ParseFault(append(strings.Fields(test.fault), path)...)
+				f, err := parseFault(append(strings.Fields(test.fault), path)...)
 				m.check(err)
 				m.world.Registry.Fault(f)
 				_, err = m.install(t.Context())
@@ -212,7 +212,7 @@ func TestHostileAnswers(t *testing.T) {
 					timeout = 500 * time.Millisecond
 				}
 				m.connect(fetch.Options{Tries: 2, DownloadTries: 2, Timeout: timeout, FirstByte: timeout})
-				f, err := sourcetest.ParseFault(append(strings.Fields(test.fault), path)...)
+				f, err := parseFault(append(strings.Fields(test.fault), path)...)
 				m.check(err)
 				m.world.Registry.Fault(f)
 				says := test.says
@@ -242,7 +242,7 @@ func TestGarbledAnswers(t *testing.T) {
 			t.Run(fault+" "+string(kind), func(t *testing.T) {
 				t.Parallel()
 				m := newMachine(t, 1, small)
-				f, err := sourcetest.ParseFault(fault, path)
+				f, err := parseFault(fault, path)
 				m.check(err)
 				m.world.Registry.Fault(f)
 				_, err = m.install(t.Context())
@@ -283,7 +283,7 @@ func TestRestOfAnotherArchive(t *testing.T) {
 			t.Parallel()
 			m := newMachine(t, 1, func(int) int64 { return size })
 			m.world.Registry.Fault(sourcetest.Fault{Path: "*.zip", Times: 1, Cut: 150_000, Reset: true})
-			f, err := sourcetest.ParseFault(append(strings.Fields(test.second), "times=1", "*.zip")...)
+			f, err := parseFault(append(strings.Fields(test.second), "times=1", "*.zip")...)
 			m.check(err)
 			f.Range = strings.ReplaceAll(f.Range, "_", " ")
 			m.world.Registry.Fault(f)

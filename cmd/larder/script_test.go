@@ -6,9 +6,11 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"reflect"
 	"regexp"
 	"runtime"
 	"slices"
@@ -33,7 +35,7 @@ import (
 //	registry                     publish the providers in _registry
 //	registry -release ADDRESS VERSION [NAME=VALUE...]
 //	                             publish a version that is odd in some way, or that runs
-//	registry -fault WORD...      let requests go wrong, as sourcetest.ParseFault has it
+//	registry -fault WORD...      let requests go wrong, as parseFault has it
 //	registry -mend               let them go right again
 //	registry -hide PATTERN       pretend that packages do not exist
 //	registry -token TOKEN        refuse requests without the token
@@ -327,7 +329,7 @@ var commands = map[string]func(*testscript.TestScript, bool, []string){
 func registryCommand(ts *testscript.TestScript, _ bool, args []string) {
 	switch {
 	case len(args) == 0:
-		world(ts).AddFS(os.DirFS(ts.MkAbs("_registry")))
+		publish(ts, os.DirFS(ts.MkAbs("_registry")))
 	case args[0] == "-release" && len(args) > 2:
 		world(ts).Add(args[1], args[2], release(ts, args[3:]))
 	default:
@@ -438,6 +440,79 @@ func release(ts *testscript.TestScript, words []string) sourcetest.Release {
 	return r
 }
 
+// packageFile matches HOST/NAMESPACE/TYPE/VERSION/, optionally OS_ARCH/, and a
+// path in the package. Without OS_ARCH the file is for the default platforms.
+var packageFile = regexp.MustCompile(`^([^/]+/[^/]+/[^/]+)/([^/]+)/(?:([a-z0-9]+_[a-z0-9]+)/)?(.+)$`)
+
+// publish publishes the unpacked packages in a directory.
+func publish(ts *testscript.TestScript, dir fs.FS) {
+	type release struct{ provider, version, platform string }
+	found := map[release]map[string]string{} // contents by path
+	ts.Check(fs.WalkDir(dir, ".", func(name string, d fs.DirEntry, err error) error {
+		if err != nil || d.IsDir() {
+			return err
+		}
+		m := packageFile.FindStringSubmatch(name)
+		if m == nil {
+			return fmt.Errorf("%s: not in HOST/NAMESPACE/TYPE/VERSION", name)
+		}
+		key := release{m[1], m[2], m[3]}
+		if found[key] == nil {
+			found[key] = map[string]string{}
+		}
+		content, err := fs.ReadFile(dir, name)
+		found[key][m[4]] = string(content)
+		return err
+	}))
+	for key, files := range found {
+		r := sourcetest.Release{Files: files}
+		if key.platform != "" {
+			r.Platforms = []string{key.platform}
+		}
+		world(ts).Add(key.provider, key.version, r)
+	}
+}
+
+// parseFault parses a fault with a word for each field, in lower case: *.zip times=1 cut=100. A word without a value is
+// a path or a switch. The word replace=OLD->NEW edits bodies.
+func parseFault(words ...string) (f sourcetest.Fault, err error) {
+	for _, word := range words {
+		name, value, ok := strings.Cut(word, "=")
+		field := func() any {
+			field := reflect.ValueOf(&f).Elem().FieldByNameFunc(func(n string) bool { return strings.ToLower(n) == name })
+			if !field.IsValid() {
+				return nil
+			}
+			return field.Addr().Interface()
+		}
+		if _, isSwitch := field().(*bool); !ok && !isSwitch {
+			name, value = "path", word
+		}
+		switch field := field().(type) {
+		case *string:
+			*field = value
+		case *bool:
+			*field = true
+		case *int:
+			*field, err = strconv.Atoi(value)
+		case *int64:
+			*field, err = strconv.ParseInt(value, 10, 64)
+		case *time.Duration:
+			*field, err = time.ParseDuration(value)
+		default:
+			before, after, ok := strings.Cut(value, "->")
+			if !ok || name != "replace" {
+				err = errors.New("no such field")
+			}
+			f.Edit = sourcetest.Replace(before, after)
+		}
+		if err != nil {
+			return f, fmt.Errorf("fault %s: %w", word, err)
+		}
+	}
+	return f, nil
+}
+
 func key(ts *testscript.TestScript, name string) *sourcetest.Key {
 	keys := map[string]func() *sourcetest.Key{
 		"publisher": sourcetest.Publisher, "stranger": sourcetest.Stranger,
@@ -455,7 +530,7 @@ func serverCommand(ts *testscript.TestScript, s *sourcetest.Server, args []strin
 	}
 	switch args[0] {
 	case "-fault":
-		f, err := sourcetest.ParseFault(args[1:]...)
+		f, err := parseFault(args[1:]...)
 		ts.Check(err)
 		s.Fault(f)
 	case "-mend":

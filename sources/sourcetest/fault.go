@@ -4,13 +4,10 @@ import (
 	"bytes"
 	"cmp"
 	"compress/gzip"
-	"errors"
-	"fmt"
 	"io"
 	"maps"
 	"net/http"
 	"net/http/httptest"
-	"reflect"
 	"strconv"
 	"strings"
 	"time"
@@ -73,78 +70,16 @@ func (s *Server) take(path string) Fault {
 		if f.Times == 0 || !glob(f.Path, path) {
 			continue
 		}
-		if f.allows(time.Now()) {
+		if second := time.Now().Unix(); second != f.second {
+			f.second, f.passed = second, 0
+		}
+		if f.passed++; f.passed <= f.Limit {
 			return Fault{}
 		}
 		f.Times--
 		return *f
 	}
 	return Fault{}
-}
-
-// allows reports whether a request is within the Limit.
-func (f *Fault) allows(now time.Time) bool {
-	if second := now.Unix(); second != f.second {
-		f.second, f.passed = second, 0
-	}
-	f.passed++
-	return f.passed <= f.Limit
-}
-
-// ParseFault parses a fault as written in scripts, with a word for each field,
-// in lower case: *.zip times=1 cut=100. A word without a value is a path or a
-// switch.
-func ParseFault(words ...string) (Fault, error) {
-	var f Fault
-	for _, word := range words {
-		name, value, ok := strings.Cut(word, "=")
-		if _, isSwitch := f.field(name).(*bool); !ok && !isSwitch {
-			name, value = "path", word
-		}
-		if err := f.set(name, value); err != nil {
-			return Fault{}, fmt.Errorf("fault %s: %w", word, err)
-		}
-	}
-	return f, nil
-}
-
-// field returns a pointer to the field with this name in lower case.
-func (f *Fault) field(name string) any {
-	field := reflect.ValueOf(f).Elem().FieldByNameFunc(func(n string) bool { return strings.ToLower(n) == name })
-	if !field.IsValid() {
-		return nil
-	}
-	return field.Addr().Interface()
-}
-
-func (f *Fault) set(name, value string) (err error) {
-	switch field := f.field(name).(type) {
-	case *string:
-		*field = value
-	case *bool:
-		*field = true
-	case *int:
-		*field, err = strconv.Atoi(value)
-	case *int64:
-		*field, err = strconv.ParseInt(value, 10, 64)
-	case *time.Duration:
-		*field, err = time.ParseDuration(value)
-	default:
-		if name != "replace" {
-			return errors.New("no such field")
-		}
-		f.Edit, err = parseReplace(value)
-	}
-	return err
-}
-
-// parseReplace parses OLD->NEW.
-func parseReplace(s string) (func([]byte) []byte, error) {
-	before, after, ok := strings.Cut(s, "->")
-	if !ok {
-		return nil, fmt.Errorf("want OLD->NEW")
-	}
-	return Replace(before, after), nil
 }
 
 // Replace returns an Edit that replaces one text with another.
@@ -177,9 +112,7 @@ func (f Fault) serve(w *response, r *http.Request, handler http.Handler) {
 		_, _ = io.Copy(w, filled('['))
 	case f.Bomb > 0:
 		h.Set("Content-Encoding", "gzip")
-		z := gzip.NewWriter(w)
-		_, _ = io.CopyN(z, filled(' '), f.Bomb) // fails when the client disconnects
-		_ = z.Close()
+		compress(w, io.LimitReader(filled(' '), f.Bomb))
 	case f.Redirect != "":
 		h.Set("Location", strings.ReplaceAll(f.Redirect, "{path}", r.URL.RequestURI()))
 		w.WriteHeader(cmp.Or(f.Status, http.StatusFound))
@@ -216,14 +149,19 @@ func (f Fault) edited(body []byte) []byte {
 	for i := 0; f.Changed && i < len(body); i++ {
 		body[i] ^= 0xff
 	}
-	if !f.Zipped {
-		return body
+	if f.Zipped {
+		var out bytes.Buffer
+		compress(&out, bytes.NewReader(body))
+		body = out.Bytes()
 	}
-	var out bytes.Buffer
-	z := gzip.NewWriter(&out)
-	_, _ = z.Write(body) // writing to memory cannot fail
+	return body
+}
+
+// compress writes what it reads, with gzip. It fails when the client disconnects.
+func compress(w io.Writer, from io.Reader) {
+	z := gzip.NewWriter(w)
+	_, _ = io.Copy(z, from)
 	_ = z.Close()
-	return out.Bytes()
 }
 
 // A response is an answer being sent with a fault.

@@ -89,28 +89,6 @@ func TestLineIsShared(t *testing.T) {
 	}
 }
 
-// TestLineHoldsBack writes to a client that does not read.
-func TestLineHoldsBack(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		_, server := connected(t, line{roundTrip, 0})
-		written := 0
-		go func() {
-			for {
-				if _, err := server.Write([]byte{1}); err != nil {
-					return
-				}
-				written++
-			}
-		}()
-		synctest.Wait()
-		time.Sleep(time.Minute)
-		synctest.Wait()
-		if written < maxFlights || written > maxFlights+1 {
-			t.Errorf("%d writes are on their way, want about %d", written, maxFlights)
-		}
-	})
-}
-
 func TestLineCloses(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		client, server := connected(t, line{roundTrip, rate})

@@ -24,13 +24,13 @@ import (
 const OCI = "mirror"
 
 // OCI returns the world's OCI registry. The first call starts it, without repositories.
-func (w *World) OCI() *Server { return w.oci() }
-
-// startedOCI returns the OCI registry if it was started, or nil.
-func (w *World) startedOCI() *Server {
+func (w *World) OCI() *Server {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	return w.started
+	if w.oci == nil {
+		w.oci = w.serve(ociHandler)
+	}
+	return w.oci
 }
 
 // Template returns the template of the repositories that [World.PushOCI] creates, with the registry.

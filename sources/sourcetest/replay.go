@@ -25,8 +25,10 @@ func (r EngineRun) pairs() []string {
 	pairs := []string{r.Base, "@{dir}"}
 	if w := r.World; w != nil {
 		pairs = append(pairs, w.dir, "@{world}", w.Registry.Host, "@{registry}", w.Mirror.Host, "@{mirror}")
-		if s := w.startedOCI(); s != nil {
-			pairs = append(pairs, s.Host, "@{oci}")
+		for s := range w.requests() {
+			if s != w.Registry && s != w.Mirror {
+				pairs = append(pairs, s.Host, "@{oci}")
+			}
 		}
 		n := 0
 		for _, release := range w.matching(nil) {
@@ -205,7 +207,10 @@ func changes(before, after map[string]string) map[string]string {
 func (w *World) requests() map[*Server][]Request {
 	all := map[*Server][]Request{}
 	if w != nil {
-		for _, s := range []*Server{w.Registry, w.Mirror, w.startedOCI()} {
+		w.mu.Lock()
+		servers := []*Server{w.Registry, w.Mirror, w.oci}
+		w.mu.Unlock()
+		for _, s := range servers {
 			if s != nil {
 				all[s] = s.Requests()
 			}

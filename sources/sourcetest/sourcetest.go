@@ -22,11 +22,9 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"io/fs"
 	"os"
 	"path"
 	"path/filepath"
-	"regexp"
 	"runtime"
 	"slices"
 	"strings"
@@ -53,11 +51,10 @@ type World struct {
 	t   TB
 	dir string
 
-	proxy func() string  // its URL; started by the first call
-	oci   func() *Server // started by the first call
+	proxy func() string // its URL; started by the first call
 
 	mu       sync.Mutex
-	started  *Server             // the OCI registry, if it was
+	oci      *Server             // nil until it is started
 	releases map[string]*release // by HOST/NAMESPACE/TYPE/VERSION
 }
 
@@ -70,13 +67,6 @@ func New(t TB) *World {
 	w.Registry = w.serve(registryHandler)
 	w.Mirror = w.serve(mirrorHandler)
 	w.proxy = sync.OnceValue(w.startProxy)
-	w.oci = sync.OnceValue(func() *Server {
-		s := w.serve(ociHandler)
-		w.mu.Lock()
-		defer w.mu.Unlock()
-		w.started = s
-		return s
-	})
 	return w
 }
 
@@ -193,41 +183,6 @@ func (w *World) build(r *release, platform string) pkg {
 	// A file that is not an archive has no contents to hash.
 	p.h1, _ = dirhash.HashZip(p.file, dirhash.Hash1)
 	return p
-}
-
-// packageFile matches HOST/NAMESPACE/TYPE/VERSION/, optionally OS_ARCH/, and a
-// path in the package. Without OS_ARCH the file is for the default platforms.
-var packageFile = regexp.MustCompile(`^([^/]+/[^/]+/[^/]+)/([^/]+)/(?:([a-z0-9]+_[a-z0-9]+)/)?(.+)$`)
-
-// AddFS publishes the unpacked packages in fsys, such as a txtar archive:
-// HOST/NAMESPACE/TYPE/VERSION/OS_ARCH/FILE. Files without OS_ARCH are for the
-// default platforms.
-func (w *World) AddFS(fsys fs.FS) {
-	w.t.Helper()
-	found := map[[3]string]map[string]string{} // provider, version, platform: contents by path
-	Check(w.t, fs.WalkDir(fsys, ".", func(name string, d fs.DirEntry, err error) error {
-		if err != nil || d.IsDir() {
-			return err
-		}
-		m := packageFile.FindStringSubmatch(name)
-		if m == nil {
-			return fmt.Errorf("%s: not in HOST/NAMESPACE/TYPE/VERSION", name)
-		}
-		key := [3]string(m[1:4])
-		if found[key] == nil {
-			found[key] = map[string]string{}
-		}
-		content, err := fs.ReadFile(fsys, name)
-		found[key][m[4]] = string(content)
-		return err
-	}))
-	for key, files := range found {
-		r := Release{Files: files}
-		if key[2] != "" {
-			r.Platforms = []string{key[2]}
-		}
-		w.Add(key[0], key[1], r)
-	}
 }
 
 // Hashes returns the zh: and h1: hashes of a package, named

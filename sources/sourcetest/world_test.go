@@ -2,63 +2,17 @@ package sourcetest_test
 
 import (
 	"bytes"
-	"crypto/sha256"
 	"encoding/json"
 	"fmt"
 	"net/http"
-	"os"
-	"path/filepath"
 	"strings"
 	"testing"
-	"testing/fstest"
 
 	"github.com/ProtonMail/go-crypto/openpgp"
 
 	"github.com/larder-cli/larder/sources/evidence"
 	"github.com/larder-cli/larder/sources/sourcetest"
 )
-
-// TestRegistryChain follows the protocol with host names, from service
-// discovery to the archive.
-func TestRegistryChain(t *testing.T) {
-	w := newWorld(t)
-	var services map[string]string
-	getJSON(t, w, "https://registry.terraform.io/.well-known/terraform.json", &services)
-	base := "https://registry.terraform.io" + services["providers.v1"] + "acme/widget/"
-
-	var listing struct{ Versions []struct{ Version string } }
-	getJSON(t, w, base+"versions", &listing)
-	if len(listing.Versions) != 1 || listing.Versions[0].Version != "1.2.0" {
-		t.Errorf("versions: got %+v", listing)
-	}
-	var download struct {
-		Shasum      string
-		Download    string `json:"download_url"`
-		Sums        string `json:"shasums_url"`
-		Signature   string `json:"shasums_signature_url"`
-		SigningKeys struct {
-			Keys []struct {
-				Armor string `json:"ascii_armor"`
-			} `json:"gpg_public_keys"`
-		} `json:"signing_keys"`
-	}
-	getJSON(t, w, base+"1.2.0/download/linux/amd64", &download)
-	_, zip, _ := get(t, w, w.Registry.URL+download.Download)
-	_, sums, _ := get(t, w, w.Registry.URL+download.Sums)
-	_, signature, _ := get(t, w, w.Registry.URL+download.Signature)
-
-	sum := fmt.Sprintf("%x", sha256.Sum256(zip))
-	if sum != download.Shasum || !strings.Contains(string(sums), sum+"  "+archive+"\n") {
-		t.Errorf("archive is %s, registry says %s, sums:\n%s", sum, download.Shasum, sums)
-	}
-	keys, err := openpgp.ReadArmoredKeyRing(strings.NewReader(download.SigningKeys.Keys[0].Armor))
-	if err != nil {
-		t.Fatal(err)
-	}
-	if _, err := openpgp.CheckDetachedSignature(keys, bytes.NewReader(sums), bytes.NewReader(signature), nil); err != nil {
-		t.Errorf("signature: %v", err)
-	}
-}
 
 func getJSON(t *testing.T, w *sourcetest.World, url string, into any) {
 	t.Helper()
@@ -71,26 +25,6 @@ func getJSON(t *testing.T, w *sourcetest.World, url string, into any) {
 	}
 	if err := json.Unmarshal(body, into); err != nil {
 		t.Fatalf("%s: %v", url, err)
-	}
-}
-
-func TestToken(t *testing.T) {
-	w := newWorld(t)
-	w.Registry.RequireToken("secret")
-	versions := w.Registry.Services("registry.terraform.io") + "acme/widget/versions"
-	for _, tt := range []struct {
-		url, token string
-		status     int
-	}{
-		{versions, "", 401},
-		{versions, "wrong", 401},
-		{versions, "secret", 200},
-		{archiveURL(w), "", 200},
-	} {
-		resp, _, err := get(t, w, tt.url, "Authorization: Bearer "+tt.token)
-		if err != nil || resp.StatusCode != tt.status {
-			t.Errorf("%s with %q: got %v, %v, want %d", tt.url, tt.token, resp, err, tt.status)
-		}
 	}
 }
 
@@ -177,28 +111,6 @@ func TestEvidence(t *testing.T) {
 		_, err = openpgp.CheckDetachedSignature(keys, bytes.NewReader(signed.Sums), bytes.NewReader(signed.Signature), nil)
 		if (err == nil) != tt.valid {
 			t.Errorf("%s: signature: %v, want valid: %t", tt.name, err, tt.valid)
-		}
-	}
-}
-
-func TestAddFS(t *testing.T) {
-	w := sourcetest.New(t)
-	w.AddFS(fstest.MapFS{
-		widget + "/1.0.0/linux_amd64/terraform-provider-widget_v1.0.0":    {Data: []byte("for linux\n")},
-		widget + "/1.0.0/darwin_arm64/terraform-provider-widget_v1.0.0":   {Data: []byte("for macOS\n")},
-		widget + "/1.0.0/darwin_arm64/doc/LICENSE":                        {Data: []byte("yes\n")},
-		"example.test/acme/gadget/2.0.0/terraform-provider-gadget_v2.0.0": {Data: []byte("for all\n")},
-	})
-	dir := t.TempDir()
-	w.WriteUnpacked(dir)
-	for name, want := range map[string]string{
-		widget + "/1.0.0/linux_amd64/terraform-provider-widget_v1.0.0":                "for linux\n",
-		widget + "/1.0.0/darwin_arm64/doc/LICENSE":                                    "yes\n",
-		"example.test/acme/gadget/2.0.0/linux_amd64/terraform-provider-gadget_v2.0.0": "for all\n",
-	} {
-		got, err := os.ReadFile(filepath.Join(dir, filepath.FromSlash(name)))
-		if err != nil || string(got) != want {
-			t.Errorf("%s: got %q, %v, want %q", name, got, err, want)
 		}
 	}
 }
