@@ -6,10 +6,12 @@ import (
 	"errors"
 	"flag"
 	"fmt"
+	"maps"
 	"os"
 	"os/exec"
 	"regexp"
 	"runtime"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -47,37 +49,21 @@ func (p Program) String() string { return string(p.Engine) + "-" + p.Version }
 // Complete reports whether all situations are on record, and not only a sample.
 func (p Program) Complete() bool { return p == Programs[0] || p == Programs[1] || p == Programs[2] }
 
-func programNamed(name string) (Program, bool) {
-	for _, p := range Programs {
-		if p.String() == name {
-			return p, true
-		}
-	}
-	return Program{}, false
-}
-
-// onPath returns the release of an engine on PATH, which may be one that isn't in [Programs], and its path.
-var onPath = map[sources.Engine]func() (p Program, path string){
-	sources.Terraform: sync.OnceValues(func() (Program, string) { return find(sources.Terraform) }),
-	sources.OpenTofu:  sync.OnceValues(func() (Program, string) { return find(sources.OpenTofu) }),
-}
-
 var versionLine = regexp.MustCompile(`(?m)^(?:Terraform|OpenTofu) v(\S+)$`)
 
-func find(e sources.Engine) (Program, string) {
-	path, err := exec.LookPath(string(e))
-	if err != nil {
-		return Program{}, ""
+// onPath are the paths of the engines on PATH, whose releases may be ones that aren't in [Programs].
+var onPath = sync.OnceValue(func() map[Program]string {
+	found := map[Program]string{}
+	for _, e := range Engines {
+		cmd := exec.Command(string(e), "version")
+		cmd.Env = []string{"CHECKPOINT_DISABLE=1", "HOME=" + os.TempDir(), "TF_CLI_CONFIG_FILE=" + os.DevNull}
+		out, err := cmd.Output()
+		if m := versionLine.FindSubmatch(out); err == nil && m != nil {
+			found[Program{e, string(m[1])}] = cmd.Path
+		}
 	}
-	cmd := exec.Command(path, "version")
-	cmd.Env = []string{"CHECKPOINT_DISABLE=1", "HOME=" + os.TempDir(), "TF_CLI_CONFIG_FILE=" + os.DevNull}
-	out, err := cmd.Output()
-	m := versionLine.FindSubmatch(out)
-	if err != nil || m == nil {
-		return Program{}, ""
-	}
-	return Program{e, string(m[1])}, path
-}
+	return found
+})
 
 // OnPath returns the path of a program. If it isn't on PATH, the test is skipped.
 func OnPath(t testing.TB, program string) string {
@@ -114,7 +100,7 @@ func EngineSample(t testing.TB, trial string) []sources.Engine {
 		}
 		drawn = (hash(trial) + p.number) % 2 // two parts in a row make both trials
 	}
-	if _, path := onPath[Engines[drawn]](); path == "" {
+	if _, err := exec.LookPath(string(Engines[drawn])); err != nil {
 		drawn = 1 - drawn
 	}
 	Count(t, 1, 1)
@@ -141,9 +127,8 @@ func NewJudge(t testing.TB, p Program, kind, name string, data any) *Judge {
 	text, err := json.Marshal(data)
 	Check(t, err)
 	j := &Judge{Program: p, t: t, kind: kind, now: &judgment{Name: name, Situation: digest(string(text))}}
-	here, path := onPath[p.Engine]()
-	if here == p && (records.on || kind == "" || drawsLive(kind+name)) {
-		j.path = path
+	if records.on || kind == "" || drawsLive(kind+name) {
+		j.path = onPath()[p]
 	}
 	if kind != "" && !records.on {
 		j.recorded = p.record(t, kind, name)
@@ -152,7 +137,11 @@ func NewJudge(t testing.TB, p Program, kind, name string, data any) *Judge {
 	case kind == "" && j.path != "":
 	case records.on && j.path != "":
 		p.record(t, kind, name) // a test asks for it
-		t.Cleanup(j.keep)
+		t.Cleanup(func() {
+			if !j.broken {
+				p.keep(t, kind, j.now) // what the engine did is a fact, whether Larder does the same or not
+			}
+		})
 	case j.recorded == nil:
 		t.Fatalf("no record of what %s did%s", p, again)
 	case j.recorded.Situation != j.now.Situation:
@@ -161,25 +150,8 @@ func NewJudge(t testing.TB, p Program, kind, name string, data any) *Judge {
 	return j
 }
 
-// SameAs returns the first release of the engine, if p did the same on record in this situation. Then comparing Larder
-// with one of them is enough.
-func SameAs(t testing.TB, p Program, kind, name string) (other Program, ok bool) {
-	t.Helper()
-	here, _ := onPath[p.Engine]()
-	if here == p && (records.on || drawsLive(kind+name)) {
-		return Program{}, false
-	}
-	if other, ok = p.same(t, kind, name); ok {
-		p.record(t, kind, name)
-	}
-	return other, ok
-}
-
 // Recording reports whether this release is recorded.
-func (p Program) Recording() bool {
-	here, _ := onPath[p.Engine]()
-	return records.on && here == p
-}
+func (p Program) Recording() bool { return records.on && onPath()[p] != "" }
 
 // Records reports whether this run of the tests records judgments.
 func Records() bool { return records.on }
@@ -193,12 +165,6 @@ func drawsLive(name string) bool {
 		return p.has(hash(name)) && (p.of == 1 || hash(name)/p.of%4 == 0)
 	}
 	return hash(name+fmt.Sprint(Seed()))%100 == 0
-}
-
-func (j *Judge) keep() {
-	if !j.broken {
-		j.Program.keep(j.t, j.kind, j.now) // what the engine did is a fact, whether Larder does the same or not
-	}
 }
 
 // An EngineRun is a run of an engine that is recorded.
@@ -279,14 +245,7 @@ func Judged(t testing.TB) {
 }
 
 // ProgramsOnPath returns those of [Programs] that are on PATH.
-func ProgramsOnPath() (all []Program) {
-	for _, e := range Engines {
-		if p, path := onPath[e](); path != "" {
-			all = append(all, p)
-		}
-	}
-	return all
-}
+func ProgramsOnPath() []Program { return slices.Collect(maps.Keys(onPath())) }
 
 // EachProgram runs a test with each release whose records are complete, or while recording with those on PATH.
 func EachProgram(t *testing.T, test func(t *testing.T, p Program)) {

@@ -15,6 +15,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"testing"
 )
 
 // A judgment is what a release of an engine did in one situation: its runs, in order. Tests compare Larder with
@@ -53,11 +54,8 @@ func (j *judgment) equal(other *judgment) bool {
 func (r ran) difference(other ran) string {
 	sorted := func(list []string) string { return strings.Join(slices.Sorted(slices.Values(list)), "\n") }
 	text := func(r ran) []string {
-		files := []string{}
-		for _, name := range slices.Sorted(maps.Keys(r.Wrote)) {
-			files = append(files, name+": "+r.Wrote[name])
-		}
-		return []string{r.Args, r.In, strconv.Itoa(r.Status), sorted(r.Says), sorted(r.Asks), strings.Join(files, "\n")}
+		files := strings.Join(describe(r.Wrote), "\n")
+		return []string{r.Args, r.In, strconv.Itoa(r.Status), sorted(r.Says), sorted(r.Asks), files}
 	}
 	a, b := text(r), text(other)
 	for i, what := range []string{"arguments", "files it found", "exit status", "output", "requests", "files it wrote"} {
@@ -90,29 +88,32 @@ func (p Program) record(t TB, kind, name string) *judgment {
 	defer records.Unlock()
 	f := p.records(t, kind)
 	f.asked[name] = true
-	if j := f.byName[name]; j == nil || j.As == "" {
-		return j
-	} else if other, ok := programNamed(j.As); ok {
-		return other.records(t, kind).byName[name]
+	j := f.byName[name]
+	for _, other := range Programs {
+		if j != nil && j.As == other.String() {
+			return other.records(t, kind).byName[name]
+		}
 	}
-	return nil
+	return j
 }
 
-// same returns the first release of the engine, if both did the same on record in this situation, perhaps with
-// different requests.
-func (p Program) same(t TB, kind, name string) (first Program, ok bool) {
-	records.Lock()
-	defer records.Unlock()
+// SameAs returns the first release of the engine, if both did the same on record in this situation, perhaps with
+// different requests. Then comparing Larder with one of them is enough.
+func SameAs(t testing.TB, p Program, kind, name string) (first Program, ok bool) {
+	t.Helper()
 	first = p.first()
-	j, theirs := p.records(t, kind).byName[name], first.records(t, kind).byName[name]
-	if first == p || j == nil || theirs == nil {
+	if first == p || onPath()[p] != "" && (records.on || drawsLive(kind+name)) {
 		return first, false
 	}
+	j := p.record(t, kind, name)
+	records.Lock()
+	theirs := first.records(t, kind).byName[name]
+	records.Unlock()
 	same := func(a, b ran) bool {
 		a.Asks, b.Asks = nil, nil
 		return a.difference(b) == ""
 	}
-	return first, j.As != "" || j.Situation == theirs.Situation && slices.EqualFunc(j.Runs, theirs.Runs, same)
+	return first, j != nil && theirs != nil && j.Situation == theirs.Situation && slices.EqualFunc(j.Runs, theirs.Runs, same)
 }
 
 // first returns the first of the [Programs] that are releases of the same engine.

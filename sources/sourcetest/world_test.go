@@ -2,7 +2,6 @@ package sourcetest_test
 
 import (
 	"bytes"
-	"encoding/json"
 	"fmt"
 	"net/http"
 	"strings"
@@ -13,36 +12,6 @@ import (
 	"github.com/larder-cli/larder/sources/evidence"
 	"github.com/larder-cli/larder/sources/sourcetest"
 )
-
-func getJSON(t *testing.T, w *sourcetest.World, url string, into any) {
-	t.Helper()
-	resp, body, err := get(t, w, url)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if resp.StatusCode != http.StatusOK {
-		t.Fatalf("%s: %s", url, resp.Status)
-	}
-	if err := json.Unmarshal(body, into); err != nil {
-		t.Fatalf("%s: %v", url, err)
-	}
-}
-
-func TestHide(t *testing.T) {
-	w := newWorld(t)
-	w.Add(widget, "2.0.0")
-	w.Mirror.Hide("*/acme/widget/2.0.0/*")
-	var index struct{ Versions map[string]any }
-	getJSON(t, w, w.Mirror.MirrorURL()+widget+"/index.json", &index)
-	if len(index.Versions) != 1 || index.Versions["1.2.0"] == nil {
-		t.Errorf("mirror shows %v, want 1.2.0 alone", index.Versions)
-	}
-	var listing struct{ Versions []any }
-	getJSON(t, w, w.Registry.Services("registry.terraform.io")+"acme/widget/versions", &listing)
-	if len(listing.Versions) != 2 {
-		t.Errorf("registry shows %v, want both", listing.Versions)
-	}
-}
 
 func TestHostsAreRequestedInPunycode(t *testing.T) {
 	w := sourcetest.New(t)
