@@ -7,7 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"io/fs"
 	"os"
 	"path/filepath"
 	"slices"
@@ -18,7 +17,7 @@ import (
 	"github.com/google/go-containerregistry/pkg/v1/empty"
 	"github.com/google/go-containerregistry/pkg/v1/layout"
 	"github.com/google/go-containerregistry/pkg/v1/mutate"
-	"github.com/google/go-containerregistry/pkg/v1/tarball"
+	layers "github.com/google/go-containerregistry/pkg/v1/tarball"
 	"github.com/google/go-containerregistry/pkg/v1/types"
 	"golang.org/x/crypto/x509roots/fallback/bundle"
 )
@@ -72,9 +71,9 @@ func variant(arch, contents string, labels map[string]string, at time.Time) (v1.
 	if err != nil {
 		return nil, err
 	}
-	layer, err := tarball.LayerFromOpener(func() (io.ReadCloser, error) {
+	layer, err := layers.LayerFromOpener(func() (io.ReadCloser, error) {
 		return io.NopCloser(bytes.NewReader(files)), nil
-	}, tarball.WithMediaType(types.OCILayer))
+	}, layers.WithMediaType(types.OCILayer))
 	if err != nil {
 		return nil, err
 	}
@@ -111,48 +110,20 @@ func root(contents string, at time.Time) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
+	third := os.DirFS(filepath.Join(contents, "licenses"))
 	var b bytes.Buffer
-	t := tar.NewWriter(&b)
-	add := func(name string, mode int64, owner int, contents []byte) error {
-		kind := byte(tar.TypeReg)
-		if strings.HasSuffix(name, "/") {
-			kind = tar.TypeDir
-		}
-		err := t.WriteHeader(&tar.Header{
-			Typeflag: kind, Name: name, Mode: mode, Uid: owner, Gid: owner,
-			Size: int64(len(contents)), ModTime: at, Format: tar.FormatPAX,
-		})
-		if err == nil {
-			_, err = t.Write(contents)
-		}
-		return err
-	}
+	t := tarball{tar.NewWriter(&b), at, map[string]bool{".": true}}
 	err = errors.Join(
-		add("etc/", 0o755, 0, nil),
-		add("etc/group", 0o644, 0, fmt.Appendf(nil, "root:x:0:\nlarder:x:%d:\n", user)),
-		add("etc/passwd", 0o644, 0, fmt.Appendf(nil, "root:x:0:0:root:/:/nonexistent\nlarder:x:%d:%[1]d:larder:/home/larder:/nonexistent\n", user)),
-		add("etc/ssl/", 0o755, 0, nil),
-		add("etc/ssl/certs/", 0o755, 0, nil),
-		add("etc/ssl/certs/ca-certificates.crt", 0o644, 0, certificates()),
-		add("home/", 0o755, 0, nil),
-		add("home/larder/", 0o755, user, nil),
-		add("tmp/", 0o1777, 0, nil),
-		add("usr/", 0o755, 0, nil),
-		add("usr/bin/", 0o755, 0, nil),
-		add("usr/bin/larder", 0o755, 0, larder),
-		add("usr/share/", 0o755, 0, nil),
-		add("usr/share/licenses/", 0o755, 0, nil),
-		add("usr/share/licenses/larder/", 0o755, 0, nil),
-		add("usr/share/licenses/larder/LICENSE", 0o644, 0, license),
-		add("usr/share/licenses/larder/third-party/", 0o755, 0, nil),
-		each(os.DirFS(filepath.Join(contents, "licenses")), func(name string, mode fs.FileMode, contents []byte) error {
-			if mode.IsDir() {
-				name += "/"
-			}
-			return add("usr/share/licenses/larder/third-party/"+name, int64(mode.Perm()), 0, contents)
-		}),
+		t.add("etc/group", 0o644, 0, fmt.Appendf(nil, "root:x:0:\nlarder:x:%d:\n", user)),
+		t.add("etc/passwd", 0o644, 0, fmt.Appendf(nil, "root:x:0:0:root:/:/nonexistent\nlarder:x:%d:%[1]d:larder:/home/larder:/nonexistent\n", user)),
+		t.add("etc/ssl/certs/ca-certificates.crt", 0o644, 0, certificates()),
+		t.add("home/larder/", 0o755, user, nil),
+		t.add("tmp/", 0o1777, 0, nil),
+		t.add("usr/bin/larder", 0o755, 0, larder),
+		t.add("usr/share/licenses/larder/LICENSE", 0o644, 0, license),
+		t.addAll("usr/share/licenses/larder/third-party/", third),
+		t.Close(), // which writes the end of the tar file
 	)
-	err = errors.Join(err, t.Close()) // which writes the end of the tar file
 	return b.Bytes(), err
 }
 

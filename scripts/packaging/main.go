@@ -17,6 +17,7 @@ import (
 	"io"
 	"io/fs"
 	"os"
+	"path"
 	"path/filepath"
 	"strconv"
 	"strings"
@@ -100,19 +101,44 @@ func archive(w io.Writer, name string, fsys fs.FS, at time.Time) error {
 }
 
 func writeTar(w io.Writer, fsys fs.FS, at time.Time) error {
-	t := tar.NewWriter(w)
-	err := each(fsys, func(name string, mode fs.FileMode, contents []byte) error {
-		h := &tar.Header{Typeflag: tar.TypeReg, Name: name, Mode: int64(mode.Perm()), Size: int64(len(contents)), ModTime: at, Format: tar.FormatPAX}
+	t := tarball{tar.NewWriter(w), at, map[string]bool{".": true}}
+	return errors.Join(t.addAll("", fsys), t.Close())
+}
+
+// A tarball is a tar file, the time of its entries, and the directories that it has.
+type tarball struct {
+	*tar.Writer
+	at   time.Time
+	dirs map[string]bool
+}
+
+// add adds a file, or a directory if the name ends with a slash, and the directories above it.
+func (t tarball) add(name string, mode int64, owner int, contents []byte) error {
+	dir, isDir := strings.CutSuffix(name, "/")
+	if parent := path.Dir(dir); !t.dirs[parent] {
+		if err := t.add(parent+"/", 0o755, 0, nil); err != nil {
+			return err
+		}
+	}
+	h := &tar.Header{Typeflag: tar.TypeReg, Name: name, Mode: mode, Uid: owner, Gid: owner, Size: int64(len(contents)), ModTime: t.at, Format: tar.FormatPAX}
+	if isDir {
+		h.Typeflag, t.dirs[dir] = tar.TypeDir, true
+	}
+	err := t.WriteHeader(h)
+	if err == nil {
+		_, err = t.Write(contents)
+	}
+	return err
+}
+
+// addAll adds the files and directories of fsys.
+func (t tarball) addAll(to string, fsys fs.FS) error {
+	return each(fsys, func(name string, mode fs.FileMode, contents []byte) error {
 		if mode.IsDir() {
-			h.Typeflag, h.Name = tar.TypeDir, name+"/"
+			name += "/"
 		}
-		err := t.WriteHeader(h)
-		if err == nil {
-			_, err = t.Write(contents)
-		}
-		return err
+		return t.add(to+name, int64(mode.Perm()), 0, contents)
 	})
-	return errors.Join(err, t.Close())
 }
 
 func writeZip(w io.Writer, fsys fs.FS, at time.Time) error {
