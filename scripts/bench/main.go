@@ -95,9 +95,7 @@ func (b *bench) programs() string {
 	fmt.Printf("%-50s %18s %18s %18s %12s\n", "work", "terraform (cpu)", "tofu (cpu)", "larder (cpu)", "larder peak")
 	text := "| work | larder | terraform | tofu | larder's peak |\n| --- | ---: | ---: | ---: | ---: |\n"
 	for _, w := range chosen {
-		c := b.run(w)
-		text += fmt.Sprintf("| %s | %s | %s | %s | %d MB |\n",
-			c.name, seconds(c.larder.time.Seconds()), times(c.terraform, c.larder), times(c.tofu, c.larder), c.larder.peak/1024)
+		text += b.run(w)
 	}
 	return text + "\n"
 }
@@ -128,12 +126,6 @@ func loadAverage() (load float64, known bool) {
 	return load, err == nil
 }
 
-// A comparison is the results of all programs for the same work.
-type comparison struct {
-	name                    string
-	terraform, tofu, larder sample // tofu is zero if there is no tofu
-}
-
 // A bench is the state shared by all works.
 type bench struct {
 	sourcetest.Script
@@ -153,9 +145,6 @@ type sample struct {
 	time time.Duration // elapsed
 	cpu  time.Duration // CPU time of all cores
 	peak int64         // peak of resident memory in kB
-
-	requests, archives int   // received by the registry
-	bytes              int64 // of archives
 }
 
 // prepare creates the working directory. It builds larder, unless a program is given.
@@ -184,12 +173,10 @@ func (b *bench) index(mirror string, world *sourcetest.World) {
 	b.exec(b.dir, b.environment(), b.larder, "mirror", "index", mirror, "--quiet")
 }
 
-// run does a work with all programs, one after the other, and prints a line
-// with the results.
-func (b *bench) run(w work) comparison {
+// run does a work with all programs, one after the other, prints a line with the results, and returns a row of the table.
+func (b *bench) run(w work) string {
 	s := &scene{bench: b, work: w}
 	s.publish()
-	c := comparison{name: w.label(b.size)}
 	var samples [3][]sample
 	for range b.rounds {
 		for i, program := range []func(roots, env []string) sample{s.engine("terraform"), s.engine(b.tofu), s.larderRun} {
@@ -198,22 +185,15 @@ func (b *bench) run(w work) comparison {
 			}
 		}
 	}
-	c.terraform, c.tofu, c.larder = median(samples[0]), median(samples[1]), median(samples[2])
-	fmt.Printf("%-50s %s %s %s %9d MB\n", c.name, c.terraform, c.tofu, c.larder, c.larder.peak/1024)
-	if c.terraform.requests > 0 {
-		fmt.Printf("  requests; archives: terraform %s, tofu %s, larder %s\n", c.terraform.wire(), c.tofu.wire(), c.larder.wire())
-	}
-	return c
+	name, terraform, tofu, larder := w.label(b.size), median(samples[0]), median(samples[1]), median(samples[2])
+	fmt.Printf("%-50s %s %s %s %9d MB\n", name, terraform, tofu, larder, larder.peak/1024)
+	return fmt.Sprintf("| %s | %s | %s | %s | %d MB |\n",
+		name, seconds(larder.time.Seconds()), times(terraform, larder), times(tofu, larder), larder.peak/1024)
 }
 
 // String returns the times for the output.
 func (s sample) String() string {
 	return fmt.Sprintf("%8.2fs (%6.2fs)", s.time.Seconds(), s.cpu.Seconds())
-}
-
-// wire returns the numbers of requests and archives for the output.
-func (s sample) wire() string {
-	return fmt.Sprintf("%d; %d of %.1f MB in all", s.requests, s.archives, float64(s.bytes)/megabyte)
 }
 
 func median(samples []sample) sample {
@@ -261,16 +241,7 @@ func (s *scene) measure(program func(roots []string, env []string) sample) sampl
 			s.work.undo(s, root)
 		}
 	}
-	s.world.Registry.Forget()
-	took := program(roots, env)
-	took.requests = len(s.world.Registry.Requests())
-	for _, r := range s.world.Registry.Requests(sourcetest.Archive) {
-		if r.Bytes > 0 { // answers to HEAD have none
-			took.archives++
-			took.bytes += r.Bytes
-		}
-	}
-	return took
+	return program(roots, env)
 }
 
 // engine returns a function that does the work with terraform or tofu in all root
