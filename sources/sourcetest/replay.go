@@ -4,6 +4,7 @@ import (
 	"archive/zip"
 	"bytes"
 	"crypto/sha256"
+	"errors"
 	"fmt"
 	"io"
 	"io/fs"
@@ -73,15 +74,9 @@ func digest(texts ...string) string {
 // It leaves out Larder's own directories. A link to one of these is "l", followed by what it leads to.
 func (r EngineRun) snapshot(t testing.TB) map[string]string {
 	t.Helper()
-	s := snapshotter{EngineRun: r, replacer: r.template(), files: map[string]string{}}
-	Check(t, s.walk(r.Base, ""))
-	return s.files
-}
-
-type snapshotter struct {
-	EngineRun
-	replacer *strings.Replacer
-	files    map[string]string
+	files := map[string]string{}
+	Check(t, r.walk(files, r.template(), r.Base, ""))
+	return files
 }
 
 // own reports whether a path below the base is Larder's own, or isn't the engine's business.
@@ -96,7 +91,7 @@ func (r EngineRun) own(path string) bool {
 }
 
 // walk adds the files below dir, under names that begin with prefix.
-func (s snapshotter) walk(dir, prefix string) error {
+func (r EngineRun) walk(files map[string]string, template *strings.Replacer, dir, prefix string) error {
 	return filepath.WalkDir(dir, func(path string, e fs.DirEntry, err error) error {
 		rel, _ := filepath.Rel(dir, path)
 		switch {
@@ -104,55 +99,46 @@ func (s snapshotter) walk(dir, prefix string) error {
 			return err
 		case rel == "." && prefix == "":
 			return nil
-		case prefix == "" && s.own(rel) && e.IsDir():
+		case prefix == "" && r.own(rel) && e.IsDir():
 			return fs.SkipDir
-		case prefix == "" && s.own(rel):
+		case prefix == "" && r.own(rel):
 			return nil
 		}
-		name := s.replacer.Replace(filepath.ToSlash(filepath.Join(prefix, rel)))
+		name := template.Replace(filepath.ToSlash(filepath.Join(prefix, rel)))
 		switch {
 		case e.IsDir():
-			s.files[name] = "d"
+			files[name] = "d"
 		case e.Type()&fs.ModeSymlink != 0:
-			return s.link(path, name)
+			target, err := os.Readlink(path)
+			files[name] = "l " + template.Replace(target)
+			real, _ := filepath.EvalSymlinks(path) // empty if it leads nowhere
+			if rel, relErr := filepath.Rel(r.Base, real); relErr == nil && real != "" && r.own(rel) {
+				files[name] = "l"
+				err = errors.Join(err, r.walk(files, template, real, name))
+			}
+			return err
 		case e.Type().IsRegular():
-			s.files[name], err = s.contents(path)
+			data, err := os.ReadFile(path)
+			if err != nil {
+				return err
+			}
+			info, err := e.Info()
+			if err != nil {
+				return err
+			}
+			kind, text := "f ", ""
+			if info.Mode()&0o100 != 0 {
+				kind = "x "
+			}
+			if len(data) > 16<<10 || !utf8.Valid(data) || bytes.IndexByte(data, 0) >= 0 {
+				kind, text = strings.ToUpper(kind), fmt.Sprintf("%x", sha256.Sum256(data))
+			} else {
+				text = template.Replace(string(data))
+			}
+			files[name] = kind + text
 		}
-		return err
+		return nil
 	})
-}
-
-func (s snapshotter) link(path, name string) error {
-	target, err := os.Readlink(path)
-	if err != nil {
-		return err
-	}
-	s.files[name] = "l " + s.replacer.Replace(target)
-	real, _ := filepath.EvalSymlinks(path) // empty if it leads nowhere
-	if rel, err := filepath.Rel(s.Base, real); err == nil && real != "" && s.own(rel) {
-		s.files[name] = "l"
-		return s.walk(real, name)
-	}
-	return nil
-}
-
-func (s snapshotter) contents(path string) (string, error) {
-	data, err := os.ReadFile(path)
-	if err != nil {
-		return "", err
-	}
-	info, err := os.Stat(path)
-	if err != nil {
-		return "", err
-	}
-	text, binary := "f ", "F "
-	if info.Mode()&0o100 != 0 {
-		text, binary = "x ", "X "
-	}
-	if len(data) > 16<<10 || !utf8.Valid(data) || bytes.IndexByte(data, 0) >= 0 {
-		return binary + fmt.Sprintf("%x", sha256.Sum256(data)), nil
-	}
-	return text + s.replacer.Replace(string(data)), nil
 }
 
 // digest returns a digest of what the engine finds.
