@@ -22,20 +22,16 @@ type compared struct {
 var comparedRow = regexp.MustCompile(`(?m)^\| ([^|]+) \| ([0-9.]+) s \| (?:× ([0-9.]+))? ?\| (?:× ([0-9.]+))? ?\| \d+ MB \|$`)
 
 // readCompared reads the table in a document.
-func readCompared(document string) ([]compared, error) {
+func readCompared(document string) (rows []compared, err error) {
 	text, err := os.ReadFile(document)
-	if err != nil {
-		return nil, err
-	}
-	var rows []compared
 	for _, m := range comparedRow.FindAllStringSubmatch(string(text), -1) {
 		row := compared{name: m[1]}
-		row.larder, _ = strconv.ParseFloat(m[2], 64)
-		row.times[0], _ = strconv.ParseFloat(m[3], 64)
-		row.times[1], _ = strconv.ParseFloat(m[4], 64)
+		for i, to := range []*float64{&row.larder, &row.times[0], &row.times[1]} {
+			*to, _ = strconv.ParseFloat(m[i+2], 64) // 0 if the cell is empty
+		}
 		rows = append(rows, row)
 	}
-	return rows, nil
+	return rows, err
 }
 
 // drawCompared draws the chart beside a document from the table in it, so that the chart
@@ -67,9 +63,10 @@ type factorAxis struct{ least, most float64 }
 func axisOf(rows []compared) factorAxis {
 	a := factorAxis{1, 10}
 	for _, row := range rows {
+		a.most = max(a.most, row.times[0], row.times[1])
 		for _, times := range row.times {
 			if times > 0 {
-				a.least, a.most = min(a.least, times), max(a.most, times)
+				a.least = min(a.least, times)
 			}
 		}
 	}
@@ -81,14 +78,18 @@ func (a factorAxis) at(times float64) float64 {
 	return axis + (comparedWidth-ends-axis)*math.Log(times/a.least)/math.Log(a.most/a.least)
 }
 
+// The engines, in the order of the columns.
+var engines = [2]string{"terraform", "tofu"}
+
 // comparedChart is an SVG with a bar for each engine and work: from × 1, which is the time of
 // larder, to the time of the engine. Its colors follow the reader's preference for light or dark.
 func comparedChart(rows []compared) string {
 	a := axisOf(rows)
 	height := headHeight + groupHeight*len(rows) + 6
 	var svg strings.Builder
-	fmt.Fprintf(&svg, `<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 %d %d" width="%d" height="%d" font-family="sans-serif" font-size="12" role="img">
-<title>%s</title>
+	draw := func(format string, args ...any) { fmt.Fprintf(&svg, format+"\n", args...) }
+	draw(`<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 %d %d" width="%[1]d" height="%[2]d" font-family="sans-serif" font-size="12" role="img">
+<title>%[3]s</title>
 <style>
 .page { fill: #ffffff } text { fill: #1f2328 } .dim { fill: #59636e } line { stroke: #d1d9e0 } .one { stroke: #1a7f37; stroke-width: 2 }
 .terraform { fill: #8250df } .tofu { fill: #bf8700 }
@@ -98,51 +99,35 @@ func comparedChart(rows []compared) string {
 }
 </style>
 <rect class="page" width="100%%" height="100%%" rx="6"/>
-<text x="16" y="22">%s</text>
-`, comparedWidth, height, comparedWidth, height, comparedTitle, comparedTitle)
+<text x="16" y="22">%[3]s</text>`, comparedWidth, height, comparedTitle)
 	for i, engine := range engines {
 		x := axis + 20 + 110*i
-		fmt.Fprintf(&svg, `<rect class="%s" x="%d" y="12" width="12" height="12"/><text x="%d" y="22">%s</text>`+"\n", engine, x, x+18, engine)
+		draw(`<rect class="%s" x="%d" y="12" width="12" height="12"/><text x="%d" y="22">%[1]s</text>`, engine, x, x+18)
 	}
-	fmt.Fprintf(&svg, `<text class="dim" x="%d" y="%d" text-anchor="end" font-size="11">larder</text>`+"\n", axis-16, headHeight-12)
+	draw(`<text class="dim" x="%d" y="%d" text-anchor="end" font-size="11">larder</text>`, axis-16, headHeight-12)
 	for _, tick := range []float64{0.1, 0.2, 0.5, 1, 2, 5, 10, 20, 50, 100, 200, 500} {
 		if tick >= a.least && tick <= a.most {
-			drawTick(&svg, tick, a.at(tick), height)
+			class := map[bool]string{true: ` class="one"`}[tick == 1]
+			draw(`<line%s x1="%.1f" y1="%d" x2="%.1[2]f" y2="%[4]d"/><text class="dim" x="%.1[2]f" y="%[5]d" text-anchor="middle" font-size="11">× %[6]g</text>`,
+				class, a.at(tick), headHeight-6, height-6, headHeight-12, tick)
 		}
 	}
 	for i, row := range rows {
-		drawRow(&svg, row, headHeight+groupHeight*i, a)
-	}
-	svg.WriteString("</svg>\n")
-	return svg.String()
-}
-
-// The engines, in the order of the columns.
-var engines = [2]string{"terraform", "tofu"}
-
-func drawTick(svg *strings.Builder, tick, x float64, height int) {
-	class := ""
-	if tick == 1 {
-		class = ` class="one"`
-	}
-	fmt.Fprintf(svg, `<line%s x1="%.1f" y1="%d" x2="%.1f" y2="%d"/><text class="dim" x="%.1f" y="%d" text-anchor="middle" font-size="11">× %g</text>`+"\n",
-		class, x, headHeight-6, x, height-6, x, headHeight-12, tick)
-}
-
-// drawRow draws a work: its name, the time of larder and the bars of the engines.
-func drawRow(svg *strings.Builder, row compared, y int, a factorAxis) {
-	middle := y + barHeight + 4
-	fmt.Fprintf(svg, `<text x="%d" y="%d" text-anchor="end">%s</text><text class="dim" x="%d" y="%d" text-anchor="end" font-size="11">%s</text>`+"\n",
-		names, middle, row.name, axis-16, middle, seconds(row.larder))
-	for i, times := range row.times {
-		if times == 0 {
-			continue
+		y := headHeight + groupHeight*i
+		middle := y + barHeight + 4
+		draw(`<text x="%d" y="%d" text-anchor="end">%s</text><text class="dim" x="%d" y="%[2]d" text-anchor="end" font-size="11">%[5]s</text>`,
+			names, middle, row.name, axis-16, seconds(row.larder))
+		for j, times := range row.times {
+			if times == 0 {
+				continue
+			}
+			from, to, at := a.at(min(1, times)), a.at(max(1, times)), y+barHeight*j
+			draw(`<rect class="%s" x="%.1f" y="%d" width="%.1f" height="%d"/><text class="dim" x="%.1f" y="%d" font-size="11">× %s, %s</text>`,
+				engines[j], from, at, math.Max(1, to-from), barHeight-2, to+6, at+barHeight-2, factor(times), seconds(row.larder*times))
 		}
-		from, to := a.at(min(1, times)), a.at(max(1, times))
-		at := y + barHeight*i
-		fmt.Fprintf(svg, `<rect class="%s" x="%.1f" y="%d" width="%.1f" height="%d"/><text class="dim" x="%.1f" y="%d" font-size="11">× %s, %s</text>`+"\n",
-			engines[i], from, at, math.Max(1, to-from), barHeight-2, to+6, at+barHeight-2, factor(times), seconds(row.larder*times))
 	}
+	draw("</svg>")
+	return svg.String()
 }
 
 // seconds is a time with two digits that matter.
