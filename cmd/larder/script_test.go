@@ -47,7 +47,7 @@ import (
 //	registry -stop               refuse connections
 //	netmirror -fault …           the same for the network mirror
 //	netmirror -serve DIR         have it serve the files in DIR, and nothing else
-//	ociprogram NAME [-login] [FILE…]
+//	ociprogram [-login] [FILE…]
 //	                             start a real OCI registry, at $REGISTRY, and write that in place of
 //	                             oci.example.test in files
 //	mirror -packed DIR [PATTERN] make DIR a filesystem mirror of what is published
@@ -354,17 +354,16 @@ func ociCommand(ts *testscript.TestScript, _ bool, args []string) {
 	}
 }
 
-// ociProgram starts a real OCI registry, NAME, with a login if the next argument is -login. REGISTRY is its host and port, which
-// replace oci.example.test in the given files.
-func ociProgram(ts *testscript.TestScript, _ bool, args []string) {
-	name, files := args[0], args[1:]
+// ociProgram starts a real OCI registry, with a login if the first argument is -login. REGISTRY is its host and port,
+// which replace oci.example.test in the given files.
+func ociProgram(ts *testscript.TestScript, _ bool, files []string) {
 	login := len(files) > 0 && files[0] == "-login"
 	if login {
 		files = files[1:]
 		ts.Setenv("REGISTRY_USER", sourcetest.RegistryUser)
 		ts.Setenv("REGISTRY_PASSWORD", sourcetest.RegistryPassword)
 	}
-	r := sourcetest.NewRegistry(story(ts).t, sourcetest.RegistryProgram(name), login)
+	r := sourcetest.NewRegistry(story(ts).t, login)
 	ts.Setenv("REGISTRY", r.Host)
 	for _, file := range files {
 		text := strings.NewReplacer("oci.example.test", r.Host, "PASSWORD", sourcetest.RegistryPassword).Replace(ts.ReadFile(file))

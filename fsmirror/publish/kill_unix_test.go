@@ -63,7 +63,7 @@ func pushAsProcess(text string) error {
 
 // A pusher that is killed leaves whole versions, and the next one completes them.
 func TestKilledPusher(t *testing.T) {
-	inPrograms(t, false, func(r *registry) {
+	inProgram(t, false, func(r *registry) {
 		for round, percent := range []string{"0", "30", "60", "90", "100"} {
 			name := fmt.Sprintf("example.com/acme/widget-%d", round)
 			var all []publish.Release

@@ -30,9 +30,9 @@ type Running struct {
 	log   bytes.Buffer
 }
 
-// newRunning prepares a program, and a directory for it that has cert.pem, key.pem and these files. If the program is not
-// on PATH, the test is skipped.
-func newRunning(t testing.TB, program string, files func(dir, host, port string) map[string]string) (r *Running, dir string) {
+// newRunning prepares a program, and a directory for it that has cert.pem and key.pem. If the program is not on PATH, the
+// test is skipped.
+func newRunning(t testing.TB, program string) (r *Running, dir string) {
 	t.Helper()
 	r, dir = &Running{t: t, line: []string{OnPath(t, program)}, env: os.Environ()}, t.TempDir()
 	listener, err := net.Listen("tcp", "127.0.0.1:0") // finds a free port
@@ -41,11 +41,8 @@ func newRunning(t testing.TB, program string, files func(dir, host, port string)
 	Check(t, listener.Close())
 	r.CAFile = filepath.Join(dir, "ca.pem")
 	cert, key, authority := Certificate("")
-	host, port, _ := net.SplitHostPort(r.Host)
-	contents := files(dir, host, port)
-	contents["cert.pem"], contents["key.pem"], contents["ca.pem"] = string(cert), string(key), string(authority)
-	for name, text := range contents {
-		Check(t, os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600))
+	for name, data := range map[string][]byte{"cert.pem": cert, "key.pem": key, "ca.pem": authority} {
+		Check(t, os.WriteFile(filepath.Join(dir, name), data, 0o600))
 	}
 	t.Cleanup(func() {
 		r.Stop()
@@ -105,15 +102,6 @@ func (r *Running) Transport() *http.Transport {
 	return &http.Transport{TLSClientConfig: &tls.Config{RootCAs: pool}, ForceAttemptHTTP2: true, MaxIdleConnsPerHost: 16}
 }
 
-// A RegistryProgram is a program that serves an OCI registry.
-type RegistryProgram string
-
-// The programs that tests run.
-const (
-	Distribution RegistryProgram = "registry" // of the distribution project. It has no API for referrers.
-	Zot          RegistryProgram = "zot"      // which has one
-)
-
 // The only user of a registry with a login, and the line of htpasswd for that user.
 const (
 	RegistryUser     = "writer"
@@ -121,27 +109,22 @@ const (
 	registryUsers    = "writer:$2y$04$Qn/QwkEvskcn7oC2p4YaNOvqzc5BTK.EvDHKHnAbSOv03zAuiRCui\n"
 )
 
-// NewRegistry starts an empty registry, which requires [RegistryUser] if login is set.
-func NewRegistry(t testing.TB, program RegistryProgram, login bool) *Running {
+// NewRegistry starts an empty registry of the distribution project, which has no API for referrers. It requires
+// [RegistryUser] if login is set.
+func NewRegistry(t testing.TB, login bool) *Running {
 	t.Helper()
-	r, dir := newRunning(t, string(program), func(dir, host, port string) map[string]string {
-		auth, zotAuth := "", ""
-		if login {
-			auth = fmt.Sprintf("auth: {htpasswd: {realm: test, path: %q}}\n", dir+"/users")
-			zotAuth = fmt.Sprintf(`, "auth": {"htpasswd": {"path": %q}}`, dir+"/users")
-		}
-		return map[string]string{
-			"users": registryUsers,
-			string(Distribution): fmt.Sprintf(`version: 0.1
+	r, dir := newRunning(t, "registry")
+	in := func(name string) string { return filepath.Join(dir, name) }
+	config := fmt.Appendf(nil, `version: 0.1
 log: {level: error, accesslog: {disabled: true}}
 storage: {filesystem: {rootdirectory: %q, maxthreads: 100}, delete: {enabled: true}}
 http: {addr: %q, secret: larder, tls: {certificate: %q, key: %q}}
-%s`, dir+"/data", host+":"+port, dir+"/cert.pem", dir+"/key.pem", auth),
-			string(Zot): fmt.Sprintf(`{"distSpecVersion": "1.1.1", "log": {"level": "error"}, "storage": {"rootDirectory": %q, "gc": false},
-"http": {"address": %q, "port": %q, "tls": {"cert": %q, "key": %q}%s}}`, dir+"/data", host, port, dir+"/cert.pem", dir+"/key.pem", zotAuth),
-		}
-	})
-	r.line = append(r.line, "serve", filepath.Join(dir, string(program)))
+`, in("data"), r.Host, in("cert.pem"), in("key.pem"))
+	if login {
+		config = fmt.Appendf(config, "auth: {htpasswd: {realm: test, path: %q}}\n", in("users"))
+	}
+	Check(t, errors.Join(os.WriteFile(in("users"), []byte(registryUsers), 0o600), os.WriteFile(in("config"), config, 0o600)))
+	r.line = append(r.line, "serve", in("config"))
 	r.env, r.ready = append(r.env, "OTEL_TRACES_EXPORTER=none"), "https://"+r.Host+"/v2/"
 	r.Start()
 	return r
@@ -172,7 +155,7 @@ func newS3(t testing.TB, secure bool, buckets []string) *S3 {
 	t.Helper()
 	s := &S3{AccessKeyID: "AKIALARDERTEST", SecretAccessKey: "larder-test-secret-key"}
 	var dir string
-	s.Running, dir = newRunning(t, "versitygw", func(_, _, _ string) map[string]string { return map[string]string{} })
+	s.Running, dir = newRunning(t, "versitygw")
 	s.Dir = filepath.Join(dir, "buckets")
 	// Without users, an unknown access key is another error. Not all file systems have extended attributes.
 	users, attributes := filepath.Join(dir, "users"), filepath.Join(dir, "attributes")
