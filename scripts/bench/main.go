@@ -48,7 +48,7 @@ func main() {
 	flags := flag.NewFlagSet(strings.TrimSpace("bench "+form), flag.ExitOnError)
 	document := flags.String("document", "", "the document whose generated part to replace, such as docs/performance.md")
 	flags.IntVar(&b.rounds, "rounds", 3, "how often to measure")
-	flags.BoolVar(&b.short, "short", false, "serve and places: measure once and with fewer packages, to see whether it works")
+	flags.BoolVar(&b.short, "short", false, "serve and places: measure once and less, to see whether it works")
 	only := flags.String("only", "", "without a form: the works whose names match")
 	flags.Float64Var(&b.size, "scale", 1, "without a form: the size of packages, as a fraction")
 	flags.IntVar(&b.packages, "packages", mostPackages, "scale: the most packages in a cache or mirror")
@@ -164,7 +164,8 @@ func (b *bench) prepare() {
 
 // environment is that of a machine without any configuration.
 func (b *bench) environment() []string {
-	return []string{"HOME=" + filepath.Join(b.dir, "home"), "PATH=" + os.Getenv("PATH"), "TF_CLI_CONFIG_FILE=" + os.DevNull}
+	home := filepath.Join(b.dir, "home")
+	return []string{"HOME=" + home, "PATH=" + os.Getenv("PATH"), "TF_CLI_CONFIG_FILE=" + os.DevNull}
 }
 
 // index writes a mirror with all packages of a world.
@@ -173,7 +174,8 @@ func (b *bench) index(mirror string, world *sourcetest.World) {
 	b.exec(b.dir, b.environment(), b.larder, "mirror", "index", mirror, "--quiet")
 }
 
-// run does a work with all programs, one after the other, prints a line with the results, and returns a row of the table.
+// run does a work with all programs, one after the other, prints a line with the results, and returns a row of the
+// table.
 func (b *bench) run(w work) string {
 	s := &scene{bench: b, work: w}
 	s.publish()

@@ -86,7 +86,8 @@ func (p *placed) large() {
 	var larder, plain []sample
 	for round := range p.rounds {
 		plain = append(plain, p.timed(func() error { return p.plainRegistry(fmt.Sprintf("plain%d", round), sums) }))
-		larder = append(larder, p.run("mirror", "push", mirror, "oci://"+p.registry.Host+fmt.Sprintf("/larder%d", round)+repositories))
+		place := fmt.Sprintf("oci://%s/larder%d%s", p.registry.Host, round, repositories)
+		larder = append(larder, p.run("mirror", "push", mirror, place))
 	}
 	p.compare("push "+size+" to a registry", larder, "oras-go, with a manifest for each archive", plain, 1.2)
 	larder, plain = nil, nil
@@ -142,7 +143,8 @@ func (p *placed) install() {
 		larder = append(larder, install(p.larder, "install", "--engine", "tofu", "--quiet"))
 	}
 	size := len(program) / megabyte
-	p.compare(fmt.Sprintf("install %d providers of %d MB with oci_mirror", len(types), size), larder, "tofu init", byTofu, 0.5)
+	name := fmt.Sprintf("install %d providers of %d MB with oci_mirror", len(types), size)
+	p.compare(name, larder, "tofu init", byTofu, 0.5)
 }
 
 // small pushes a number of tiny packages. If only again is set, it measures only pushing when nothing is new.

@@ -111,8 +111,8 @@ func (s *serving) compare() {
 	}
 }
 
-// clients calls a function with several clients at the same time, each with connections of its own, and returns how long
-// all of them take.
+// clients calls a function with several clients at the same time, each with connections of its own, and returns how
+// long all of them take.
 func (s *serving) clients(n int, http2 bool, do func(i int, client *http.Client) error) time.Duration {
 	var group errgroup.Group
 	begun := time.Now()
@@ -171,7 +171,8 @@ func (s *serving) many() {
 	s.rows = append(s.rows,
 		row{name: "1,000 clients at once, each 1 MB", unit: "s", larder: took.Seconds()},
 		row{name: "requests of these that failed", larder: float64(failed.Load()), wanted: "none", missed: failed.Load() > 0},
-		row{name: "memory of the server for them", unit: "MB", larder: float64(peak), wanted: "at most 150 MB", missed: peak > 150})
+		row{name: "memory of the server for them", unit: "MB", larder: float64(peak), wanted: "at most 150 MB",
+			missed: peak > 150})
 }
 
 // cold lets many clients request one archive that the mirror lacks.
@@ -201,7 +202,8 @@ func (s *serving) cold() {
 		sent += float64(n) / megabyte
 	}
 	s.rows = append(s.rows,
-		row{name: "200 clients, one archive of 20 MB that the mirror lacks: fetched", unit: "MB", larder: sent, wanted: "once", missed: sent > 21},
+		row{name: "200 clients, one archive of 20 MB that the mirror lacks: fetched", unit: "MB", larder: sent,
+			wanted: "once", missed: sent > 21},
 		row{name: "until the first byte, median and last", unit: "s", larder: first[coldClients/2].Seconds(),
 			wanted: "last " + seconds(first[coldClients-1].Seconds())},
 		row{name: "until the last byte, median", unit: "s", larder: total[coldClients/2].Seconds()})

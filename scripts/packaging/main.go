@@ -120,7 +120,10 @@ func (t tarball) add(name string, mode int64, owner int, contents []byte) error 
 			return err
 		}
 	}
-	h := &tar.Header{Typeflag: tar.TypeReg, Name: name, Mode: mode, Uid: owner, Gid: owner, Size: int64(len(contents)), ModTime: t.at, Format: tar.FormatPAX}
+	h := &tar.Header{
+		Typeflag: tar.TypeReg, Name: name, Mode: mode, Uid: owner, Gid: owner,
+		Size: int64(len(contents)), ModTime: t.at, Format: tar.FormatPAX,
+	}
 	if isDir {
 		h.Typeflag, t.dirs[dir] = tar.TypeDir, true
 	}

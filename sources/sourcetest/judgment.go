@@ -113,7 +113,8 @@ func SameAs(t testing.TB, p Program, kind, name string) (first Program, ok bool)
 		a.Asks, b.Asks = nil, nil
 		return a.difference(b) == ""
 	}
-	return first, j != nil && theirs != nil && j.Situation == theirs.Situation && slices.EqualFunc(j.Runs, theirs.Runs, same)
+	ok = j != nil && theirs != nil && j.Situation == theirs.Situation && slices.EqualFunc(j.Runs, theirs.Runs, same)
+	return first, ok
 }
 
 // first returns the first of the [Programs] that are releases of the same engine.

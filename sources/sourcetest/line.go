@@ -24,7 +24,7 @@ func (s *Server) Line(roundTrip time.Duration, bytesPerSecond int64) {
 }
 
 const (
-	buffered   = 50 * time.Millisecond // how much may be written before it can be sent, as the time that sending it takes
+	buffered   = 50 * time.Millisecond // how much may be written ahead, as the time that sending it takes
 	maxFlights = 1024                  // how many writes may be on their way
 	patience   = 5 * time.Second       // for a client that reads the rest after the server has closed the connection
 )

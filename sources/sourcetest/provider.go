@@ -39,8 +39,8 @@ var (
 	buildLarder   = sync.OnceValues(func() (string, error) { return goTool("", "larder") })
 )
 
-// WriteExecutable writes a file that the test will run. Meanwhile no process is started: it would have the file open for
-// writing until it runs its own program, and the system doesn't run such files ("text file busy").
+// WriteExecutable writes a file that the test will run. Meanwhile no process is started: it would have the file open
+// for writing until it runs its own program, and the system doesn't run such files ("text file busy").
 func WriteExecutable(t TB, path string, contents []byte) {
 	t.Helper()
 	syscall.ForkLock.RLock()

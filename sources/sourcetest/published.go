@@ -30,7 +30,8 @@ func (s *Server) times(w http.ResponseWriter, r *http.Request) {
 			if parts[0] == sources.OpenTofu.DefaultHost().ASCII() {
 				parts[0] = "api.opentofu.org"
 			}
-			if at.IsZero() || host != parts[0] && host != "127.0.0.1" || parts[1] != r.PathValue("ns") || parts[2] != r.PathValue("type") {
+			same := parts[1] == r.PathValue("ns") && parts[2] == r.PathValue("type")
+			if at.IsZero() || host != parts[0] && host != "127.0.0.1" || !same {
 				continue
 			}
 			docs = append(docs, map[string]any{"id": "v" + parts[3], "published": time})

@@ -16,7 +16,8 @@ import (
 	"time"
 )
 
-// A Running is an OCI registry or a store in a process of its own, which ends with the test. scripts/stores builds them.
+// A Running is an OCI registry or a store in a process of its own, which ends with the test. scripts/stores builds the
+// programs.
 type Running struct {
 	Host   string // 127.0.0.1:PORT, which stays the same
 	CAFile string // the authority of its certificate, in PEM form; empty without TLS
@@ -30,8 +31,8 @@ type Running struct {
 	log   bytes.Buffer
 }
 
-// newRunning prepares a program, and a directory for it that has cert.pem and key.pem. If the program is not on PATH, the
-// test is skipped.
+// newRunning prepares a program, and a directory for it that has cert.pem and key.pem. If the program is not on PATH,
+// the test is skipped.
 func newRunning(t testing.TB, program string) (r *Running, dir string) {
 	t.Helper()
 	r, dir = &Running{t: t, line: []string{OnPath(t, program)}, env: os.Environ()}, t.TempDir()
@@ -123,7 +124,8 @@ http: {addr: %q, secret: larder, tls: {certificate: %q, key: %q}}
 	if login {
 		config = fmt.Appendf(config, "auth: {htpasswd: {realm: test, path: %q}}\n", in("users"))
 	}
-	Check(t, errors.Join(os.WriteFile(in("users"), []byte(registryUsers), 0o600), os.WriteFile(in("config"), config, 0o600)))
+	Check(t, os.WriteFile(in("users"), []byte(registryUsers), 0o600))
+	Check(t, os.WriteFile(in("config"), config, 0o600))
 	r.line = append(r.line, "serve", in("config"))
 	r.env, r.ready = append(r.env, "OTEL_TRACES_EXPORTER=none"), "https://"+r.Host+"/v2/"
 	r.Start()
@@ -170,7 +172,8 @@ func newS3(t testing.TB, secure bool, buckets []string) *S3 {
 	} else {
 		s.CAFile, s.Endpoint = "", "http://"+s.Host
 	}
-	s.env, s.ready = append(s.env, "ROOT_ACCESS_KEY="+s.AccessKeyID, "ROOT_SECRET_KEY="+s.SecretAccessKey), s.Endpoint+"/health"
+	s.env = append(s.env, "ROOT_ACCESS_KEY="+s.AccessKeyID, "ROOT_SECRET_KEY="+s.SecretAccessKey)
+	s.ready = s.Endpoint + "/health"
 	line := s.line
 	if s.line = append(slices.Clip(line), "posix", s.Dir); !s.starts() {
 		s.line = append(line, "posix", "--sidecar", attributes, s.Dir)

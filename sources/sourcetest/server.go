@@ -191,7 +191,9 @@ func (r Request) String() string {
 }
 
 func (s *Server) record(r *http.Request) *Request {
-	req := &Request{Kind: kindOf(r.URL.Path), Method: r.Method, Host: r.Host, Path: r.URL.Path, URI: r.RequestURI, Header: r.Header.Clone()}
+	req := &Request{
+		Kind: kindOf(r.URL.Path), Method: r.Method, Host: r.Host, Path: r.URL.Path, URI: r.RequestURI, Header: r.Header.Clone(),
+	}
 	if r.TLS != nil && len(r.TLS.PeerCertificates) > 0 {
 		req.Client = r.TLS.PeerCertificates[0].Subject.CommonName
 	}
