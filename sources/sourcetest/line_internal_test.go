@@ -59,36 +59,6 @@ func TestLineTakesItsTime(t *testing.T) {
 	}
 }
 
-// TestLineIsShared sends two streams. On one connection they take as long as
-// one after the other, on two connections as long as a single one.
-func TestLineIsShared(t *testing.T) {
-	for _, tt := range []struct {
-		connections int
-		want        time.Duration
-	}{{1, 2 * time.Second}, {2, time.Second}} {
-		synctest.Test(t, func(t *testing.T) {
-			start := time.Now()
-			finished := make(chan error)
-			for range tt.connections {
-				client, server := connected(t, line{0, rate})
-				go func() {
-					for range 2 / tt.connections {
-						server.Write(make([]byte, rate))
-					}
-				}()
-				go func() {
-					_, err := io.ReadFull(client, make([]byte, 2/tt.connections*rate))
-					finished <- err
-				}()
-			}
-			for range tt.connections {
-				Equal(t, <-finished, nil)
-			}
-			Equal(t, time.Since(start), tt.want, tt.connections, "connections: took")
-		})
-	}
-}
-
 func TestLineCloses(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		client, server := connected(t, line{roundTrip, rate})
