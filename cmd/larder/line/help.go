@@ -15,24 +15,22 @@ import (
 
 // A Help is the help of a command.
 type Help struct {
-	Command string   `json:"command"`
-	Aliases []string `json:"aliases,omitempty"`
-	Job     string   `json:"job,omitempty"`
-	Does    string   `json:"does"`
-	Usage   string   `json:"usage"`
-	Example string   `json:"example,omitempty"`
-	About   string   `json:"about,omitempty"`
-	Flags   []Flag   `json:"flags"`
+	report.Typed `type:"help"`
+	Command      string   `json:"command"`
+	Aliases      []string `json:"aliases,omitempty"`
+	Job          string   `json:"job,omitempty"`
+	Does         string   `json:"does"`
+	Usage        string   `json:"usage"`
+	Example      string   `json:"example,omitempty"`
+	About        string   `json:"about,omitempty"`
+	Flags        []Flag   `json:"flags"`
 
 	of *Command
 }
 
-// Kind implements [report.Object].
-func (Help) Kind() string { return "help" }
-
 // helpOf returns the help of a command.
 func helpOf(c *Command) Help {
-	return Help{c.Path, c.Aliases, c.Job, c.Does, "larder " + c.Path + " " + c.Arguments, c.Example, ui.Joined(c.About), c.Own(), c}
+	return Help{report.Typed{}, c.Path, c.Aliases, c.Job, c.Does, "larder " + c.Path + " " + c.Arguments, c.Example, ui.Joined(c.About), c.Own(), c}
 }
 
 // ShowHelp shows the help of a command. That of the program describes all commands in JSON.
@@ -152,11 +150,9 @@ func underHeadings(rows [][]string, heading func(i int) string) string {
 
 // GlobalFlags are the flags of every command.
 type GlobalFlags struct {
-	Flags []Flag `json:"flags"`
+	report.Typed `type:"flags"`
+	Flags        []Flag `json:"flags"`
 }
-
-// Kind implements [report.Object].
-func (GlobalFlags) Kind() string { return "flags" }
 
 // A Topic is help about a subject other than a command.
 type Topic struct {

@@ -13,6 +13,7 @@ import (
 
 // A Bundled is a package in a bundle.
 type Bundled struct {
+	Typed `type:"bundled"`
 	PackageID
 	Path string       `json:"path"`
 	Size int64        `json:"size"`
@@ -22,9 +23,6 @@ type Bundled struct {
 	of    bundle.Package
 	vouch bool // the bundle has signed checksums for it
 }
-
-// Kind implements [Object].
-func (Bundled) Kind() string { return "bundled" }
 
 // Cells implements [Row].
 func (b Bundled) Cells(o *Output) []ui.Span {
@@ -59,6 +57,7 @@ func (o *Output) Bundled(m bundle.Manifest) {
 
 // A Bundle describes a bundle.
 type Bundle struct {
+	Typed    `type:"bundle"`
 	File     string `json:"file"`
 	ID       string `json:"id"`
 	Packages int    `json:"packages"`
@@ -68,15 +67,12 @@ type Bundle struct {
 	bytes int64 // of the file
 }
 
-// Kind implements [Object].
-func (Bundle) Kind() string { return "bundle" }
-
 // Text implements [Value].
 func (b Bundle) Text(o *Output) string { return o.Shorten(b.File) + "  " + ui.Size(b.bytes) }
 
 // BundleOf describes the file of a bundle, of a size in bytes.
 func BundleOf(file string, m bundle.Manifest, bytes int64) Bundle {
-	return Bundle{file, m.ID(), len(m.Packages), m.Size(), len(m.Base), bytes}
+	return Bundle{Typed{}, file, m.ID(), len(m.Packages), m.Size(), len(m.Base), bytes}
 }
 
 // A BundleSum is the summary of a job that makes or shows a bundle.
@@ -104,10 +100,10 @@ func ContentsText(m bundle.Manifest) string {
 }
 
 // A Manifest is the manifest of a mirror, as in files.
-type Manifest struct{ Of bundle.Manifest }
-
-// Kind implements [Object].
-func (Manifest) Kind() string { return "manifest" }
+type Manifest struct {
+	Typed `type:"manifest"`
+	Of    bundle.Manifest
+}
 
 // MarshalJSON implements [json.Marshaler].
 func (m Manifest) MarshalJSON() ([]byte, error) { return json.Marshal(json.RawMessage(m.Of.Text())) }
@@ -127,6 +123,7 @@ func howText(how bundle.How, planned bool) string {
 
 // An Imported is a package of a bundle that was imported.
 type Imported struct {
+	Typed `type:"imported"`
 	PackageID
 	Path string       `json:"path"`
 	Size int64        `json:"size"`
@@ -137,9 +134,6 @@ type Imported struct {
 
 	of bundle.Arrival
 }
-
-// Kind implements [Object].
-func (Imported) Kind() string { return "imported" }
 
 // Cells implements [Row].
 func (i Imported) Cells(o *Output) []ui.Span {
@@ -178,7 +172,7 @@ func (o *Output) BundleImported(imported bundle.Imported, planned bool) (added i
 			sum.Size += a.Size
 		}
 		b := bundledOf(a.Package)
-		rows = append(rows, Imported{b.PackageID, b.Path, b.Size, b.ZH, b.H1, howText(a.How, planned), VerificationOf(a.Report), a})
+		rows = append(rows, Imported{Typed{}, b.PackageID, b.Path, b.Size, b.ZH, b.H1, howText(a.How, planned), VerificationOf(a.Report), a})
 	}
 	Grid(o, []ui.Column{{}, {Shorten: true}, {}, {Name: "platform", Keep: true, Drop: 1}, {Name: "size", Right: true, Drop: 3}, {Name: "verification", Brief: WithoutKey, Keep: true, Drop: 2}}, rows)
 	placed := o.placed(imported.Placed, planned)
@@ -201,6 +195,7 @@ func (o *Output) BundleImported(imported bundle.Imported, planned bool) (added i
 
 // A Payload is something in a bundle besides packages: the modules of a root module, or an engine.
 type Payload struct {
+	Typed  `type:"payload"`
 	What   bundle.PayloadKind `json:"kind"`
 	Root   string             `json:"root,omitempty"`
 	Name   string             `json:"name,omitempty"`
@@ -214,9 +209,6 @@ type Payload struct {
 	mark ui.Span
 	kept bool // it was there before: shown with --verbose
 }
-
-// Kind implements [Object].
-func (Payload) Kind() string { return "payload" }
 
 // Cells implements [Row].
 func (p Payload) Cells(o *Output) []ui.Span {

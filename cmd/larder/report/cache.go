@@ -20,24 +20,20 @@ func at(t time.Time) string {
 
 // A CachePath is the path of the plugin cache.
 type CachePath struct {
-	Path string `json:"path"`
+	Typed `type:"cache"`
+	Path  string `json:"path"`
 }
-
-// Kind implements [Object].
-func (CachePath) Kind() string { return "cache" }
 
 // Text implements [Value].
 func (p CachePath) Text(*Output) string { return p.Path }
 
 // A CacheKey is a key for the caches of CI systems.
 type CacheKey struct {
+	Typed     `type:"key"`
 	Key       string   `json:"key"`
 	Platforms []string `json:"platforms"`
 	Exact     bool     `json:"exact"`
 }
-
-// Kind implements [Object].
-func (CacheKey) Kind() string { return "key" }
 
 // Text implements [Value].
 func (k CacheKey) Text(*Output) string { return k.Key }
@@ -61,6 +57,7 @@ func sizeOf(e cachedir.Entry) CachedSize {
 
 // A Cached is a package in the cache.
 type Cached struct {
+	Typed `type:"cached"`
 	CachedSize
 	Verification
 	Changed  bool   `json:"changed,omitempty"`
@@ -78,9 +75,6 @@ func CachedOf(e cachedir.Entry, problem cachedir.FindingKind) Cached {
 		Changed: e.Changed, Problem: string(problem), Evidence: e.Evidence, H1: string(e.H1), Origin: e.Origin, Target: e.Target,
 	}
 }
-
-// Kind implements [Object].
-func (Cached) Kind() string { return "cached" }
 
 // Cells implements [Row].
 func (c Cached) Cells(o *Output) []ui.Span {
@@ -150,13 +144,11 @@ type Listed struct {
 
 // A Removal is a package that was removed from the cache, or that would be.
 type Removal struct {
+	Typed `type:"removal"`
 	CachedSize
 	Reason string `json:"reason"`
 	DryRun bool   `json:"dry_run"`
 }
-
-// Kind implements [Object].
-func (Removal) Kind() string { return "removal" }
 
 // reasons are the reasons of removals, as the table shows them. With --all, the table shows the users instead.
 var reasons = map[string]string{
@@ -177,7 +169,7 @@ func (r Removal) Cells(o *Output) []ui.Span {
 func (o *Output) Removals(all []cachedir.Removal, planned bool) {
 	var rows []Removal
 	for _, r := range all {
-		rows = append(rows, Removal{sizeOf(r.Entry), string(r.Reason), planned})
+		rows = append(rows, Removal{Typed{}, sizeOf(r.Entry), string(r.Reason), planned})
 	}
 	// What is freed is less than the size if root modules share files with the package.
 	Grid(o, append(packageColumns("FREES", "LAST USED"), ui.Column{Head: "REASON", Drop: 2}), rows)
@@ -185,15 +177,14 @@ func (o *Output) Removals(all []cachedir.Removal, planned bool) {
 
 // A Leftover counts what was removed besides packages.
 type Leftover struct {
+	Typed `type:"removed"`
 	Count int   `json:"count"`
 	Bytes int64 `json:"bytes"`
 }
 
-// Kind implements [Object].
-func (Leftover) Kind() string { return "removed" }
-
 // A CacheUsage is one kind of cache contents other than packages.
 type CacheUsage struct {
+	Typed `type:"usage"`
 	What  string `json:"kind"`
 	Count int    `json:"count"`
 	Bytes int64  `json:"bytes"`
@@ -201,13 +192,10 @@ type CacheUsage struct {
 	Hint string `json:"-"`
 }
 
-// Kind implements [Object].
-func (CacheUsage) Kind() string { return "usage" }
-
 // UsageOf returns the kinds of cache contents other than packages that there are, in display order.
 func UsageOf(u cachedir.Usage) []CacheUsage {
 	of := func(what string, a cachedir.Amount, hint string) CacheUsage {
-		return CacheUsage{what, a.Count, a.Bytes, hint}
+		return CacheUsage{Typed{}, what, a.Count, a.Bytes, hint}
 	}
 	rows := []CacheUsage{
 		of("evidence", u.Evidence, "signed checksums and keys"),
@@ -226,6 +214,7 @@ func UsageOf(u cachedir.Usage) []CacheUsage {
 
 // A Forgotten is a package whose recorded hashes were removed.
 type Forgotten struct {
+	Typed `type:"forgotten"`
 	PackageID
 	H1 sources.Hash `json:"h1"`
 	ZH sources.Hash `json:"zh,omitempty"`
@@ -238,11 +227,8 @@ type Forgotten struct {
 
 // ForgottenOf returns what was recorded for a package.
 func ForgottenOf(s sources.Stored) Forgotten {
-	return Forgotten{InJSON(s.ID), s.H1, s.ZH, VerificationOf(s.Report), s.Origin, s.Since.UTC().Format(time.RFC3339), s}
+	return Forgotten{Typed{}, InJSON(s.ID), s.H1, s.ZH, VerificationOf(s.Report), s.Origin, s.Since.UTC().Format(time.RFC3339), s}
 }
-
-// Kind implements [Object].
-func (Forgotten) Kind() string { return "forgotten" }
 
 // Text implements [Value].
 func (f Forgotten) Text(*Output) string {
@@ -255,31 +241,27 @@ func (f Forgotten) Text(*Output) string {
 
 // A Released is a package that is no longer kept, see prefetch --keep.
 type Released struct {
+	Typed `type:"released"`
 	PackageID
 
 	of sources.PackageID
 }
 
 // ReleasedOf returns a package that is no longer kept.
-func ReleasedOf(id sources.PackageID) Released { return Released{InJSON(id), id} }
-
-// Kind implements [Object].
-func (Released) Kind() string { return "released" }
+func ReleasedOf(id sources.PackageID) Released { return Released{Typed{}, InJSON(id), id} }
 
 // Text implements [Value].
 func (r Released) Text(*Output) string { return r.of.String() + ": no longer kept" }
 
 // A Repair is how a finding in the cache was repaired, or would be.
 type Repair struct {
+	Typed `type:"repaired"`
 	Finding
 	Do     string `json:"do"`
 	Aside  string `json:"aside,omitempty"`
 	Fetch  bool   `json:"fetch"`
 	DryRun bool   `json:"dry_run,omitempty"`
 }
-
-// Kind implements [Object].
-func (Repair) Kind() string { return "repaired" }
 
 // What a dry run says about a package that a source may have, and about what a repair leaves as it is.
 const (
@@ -306,11 +288,12 @@ func RepairOf(m cachedir.Mending, planned bool) Repair {
 	case planned:
 		did = "would be " + did
 	}
-	return Repair{FindingOf(m.Kind, m.Path, m.Package, m.Text, m.Finding.String()+": "+did), string(doneTo(m, planned)), m.Aside, m.Fetch(), planned}
+	return Repair{Typed{}, FindingOf(m.Kind, m.Path, m.Package, m.Text, m.Finding.String()+": "+did), string(doneTo(m, planned)), m.Aside, m.Fetch(), planned}
 }
 
 // An Exported is a package that was exported.
 type Exported struct {
+	Typed `type:"exported"`
 	PackageID
 	How string `json:"how"` // always exported
 	Verification
@@ -321,11 +304,8 @@ type Exported struct {
 
 // ExportedOf returns a package that was exported.
 func ExportedOf(s sources.Stored) Exported {
-	return Exported{InJSON(s.ID), "exported", VerificationOf(s.Report), s.H1, s}
+	return Exported{Typed{}, InJSON(s.ID), "exported", VerificationOf(s.Report), s.H1, s}
 }
-
-// Kind implements [Object].
-func (Exported) Kind() string { return "exported" }
 
 // Cells implements [Row].
 func (e Exported) Cells(o *Output) []ui.Span {

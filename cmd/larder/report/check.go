@@ -15,6 +15,7 @@ import (
 
 // A CheckFinding is a problem that check has found, with all places that have it.
 type CheckFinding struct {
+	Typed    `type:"check_finding"`
 	Rule     string       `json:"rule"`     // permanent, one of CheckRules
 	Severity string       `json:"severity"` // always "error"
 	Provider string       `json:"provider,omitempty"`
@@ -32,9 +33,6 @@ type CheckPlace struct {
 	Module string `json:"module,omitempty"`
 	Place
 }
-
-// Kind implements [Object].
-func (CheckFinding) Kind() string { return "check_finding" }
 
 // About returns the finding for a provider, with a version unless that is zero.
 func (f CheckFinding) About(p sources.Provider, v sources.Version) CheckFinding {

@@ -21,6 +21,7 @@ const (
 
 // A Diagnosis is a trap that doctor found, or that an area has none.
 type Diagnosis struct {
+	Typed    `type:"diagnosis"`
 	Severity Severity `json:"severity"`
 	Area     string   `json:"area"`           // what was examined, such as "plugin cache"
 	Trap     string   `json:"trap,omitempty"` // permanent name of the trap, such as "cache-in-mirror", or one of the names below
@@ -36,9 +37,6 @@ const (
 	ErrorFinding   = "error"
 	WarningFinding = "warning"
 )
-
-// Kind implements [Object].
-func (Diagnosis) Kind() string { return "diagnosis" }
 
 // Diagnosed is the summary of doctor.
 type Diagnosed struct {

@@ -10,19 +10,17 @@ import (
 
 // An Exchange is a request that doctor sent to a server.
 type Exchange struct {
+	Typed        `type:"exchange"`
 	Method       string `json:"method"`
 	URL          string `json:"url"`
 	Status       int    `json:"status,omitempty"`
 	Milliseconds int64  `json:"milliseconds"` // until the answer began
 }
 
-// Kind implements [Object].
-func (Exchange) Kind() string { return "exchange" }
-
 // Exchange shows a request with its answer.
 func (o *Output) Exchange(e fetch.Exchange) {
 	if o.JSON {
-		o.object(Exchange{e.Method, e.URL, e.Status, e.Took.Milliseconds()})
+		o.object(Exchange{Typed{}, e.Method, e.URL, e.Status, e.Took.Milliseconds()})
 		return
 	}
 	status := "-"

@@ -96,6 +96,7 @@ func (o *Output) aboutPackage(id sources.PackageID, text string) string {
 
 // An Event is a step in the life of a package, for programs.
 type Event struct {
+	Typed    `type:"event"`
 	Step     acquire.Step `json:"step"`
 	Provider string       `json:"provider,omitempty"`
 	Version  string       `json:"version,omitempty"`
@@ -106,9 +107,6 @@ type Event struct {
 	Text     string       `json:"text,omitempty"`
 	Error    string       `json:"error,omitempty"`
 }
-
-// Kind implements [Object].
-func (Event) Kind() string { return "event" }
 
 // eventOf returns an event without what is unknown.
 func eventOf(e acquire.Event) Event {

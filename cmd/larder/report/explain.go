@@ -83,6 +83,7 @@ type Advice struct {
 
 // An Explanation explains the choice of a provider's version.
 type Explanation struct {
+	Typed    `type:"explanation"`
 	Provider string `json:"provider"`
 	Engine   string `json:"engine"`
 	Because  string `json:"engine_reason"`
@@ -110,9 +111,6 @@ type Explanation struct {
 
 // Unlocked is the part of an answer that is missing if the lock file can't be read.
 const Unlocked = "what is locked"
-
-// Kind implements [Object].
-func (Explanation) Kind() string { return "explanation" }
 
 // Explained shows an explanation. All means that nothing is left out.
 func (o *Output) Explained(e Explanation, all bool) {

@@ -38,20 +38,18 @@ func (o *Output) Summarize(exitStatus int) {
 	}
 	o.sum.mu.Lock()
 	defer o.sum.mu.Unlock()
-	o.object(Summary{exitStatus, o.sum.errors, o.sum.warnings, o.sum.of})
+	o.object(Summary{Typed{}, exitStatus, o.sum.errors, o.sum.warnings, o.sum.of})
 }
 
 // A Summary is the last object of JSON output. It has the command's own members, too.
 type Summary struct {
+	Typed      `type:"summary"`
 	ExitStatus int `json:"exit_status"`
 	Errors     int `json:"errors"`
 	Warnings   int `json:"warnings"`
 
 	of any
 }
-
-// Kind implements [Object].
-func (Summary) Kind() string { return "summary" }
 
 // MarshalJSON implements [json.Marshaler].
 func (s Summary) MarshalJSON() ([]byte, error) {

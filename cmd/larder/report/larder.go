@@ -4,14 +4,12 @@ import "fmt"
 
 // A Version describes this program.
 type Version struct {
+	Typed    `type:"version"`
 	Version  string `json:"version"`          // without a leading v; devel if unknown
 	Commit   string `json:"commit,omitempty"` // hexadecimal; empty if unknown
 	Platform string `json:"platform"`
 	Go       string `json:"go"`
 }
-
-// Kind implements [Value].
-func (Version) Kind() string { return "version" }
 
 // Text implements [Value].
 func (v Version) Text(*Output) string {
@@ -24,23 +22,19 @@ func (v Version) Text(*Output) string {
 
 // A Completion is the completion script of a shell.
 type Completion struct {
+	Typed  `type:"completion"`
 	Shell  string `json:"shell"`
 	Script string `json:"script"`
 }
 
-// Kind implements [Object].
-func (Completion) Kind() string { return "completion" }
-
 // A Shim is a link or a script that was changed.
 type Shim struct {
+	Typed  `type:"shim"`
 	Path   string `json:"path"`
 	Target string `json:"target"`
 	Did    string `json:"did"`
 	DryRun bool   `json:"dry_run,omitempty"`
 }
-
-// Kind implements [Value].
-func (Shim) Kind() string { return "shim" }
 
 // Text implements [Value].
 func (s Shim) Text(o *Output) string {
@@ -59,19 +53,15 @@ type ShimSum struct {
 
 // An ExitStatus describes an exit status.
 type ExitStatus struct {
+	Typed   `type:"exit_status"`
 	Status  int    `json:"status"`
 	Meaning string `json:"meaning"`
 	When    string `json:"when"`
 }
 
-// Kind implements [Object].
-func (ExitStatus) Kind() string { return "exit_status" }
-
 // A Topic is help about a subject.
 type Topic struct {
+	Typed `type:"topic"`
 	Topic string `json:"topic"`
 	Text  string `json:"text"`
 }
-
-// Kind implements [Object].
-func (Topic) Kind() string { return "topic" }

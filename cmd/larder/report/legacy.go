@@ -10,6 +10,7 @@ import (
 
 // A Legacy is a package that was imported from another layout, or that would be.
 type Legacy struct {
+	Typed `type:"imported"`
 	PackageID
 	How string `json:"how"`
 	Verification
@@ -31,9 +32,6 @@ func LegacyOf(c legacy.Candidate, how string, s sources.Stored, mark ui.Span, ke
 		Place: s.Dir, H1: string(s.H1), of: c, report: s.Report, mark: mark, kept: kept,
 	}
 }
-
-// Kind implements [Object].
-func (Legacy) Kind() string { return "imported" }
 
 // Cells implements [Row].
 func (l Legacy) Cells(o *Output) []ui.Span {
@@ -85,18 +83,16 @@ func (s LegacySum) Text() string {
 
 // A Skipped is a file or directory that is not a provider.
 type Skipped struct {
+	Typed  `type:"skipped"`
 	Path   string `json:"path"`
 	Reason string `json:"reason"`
 }
-
-// Kind implements [Object].
-func (Skipped) Kind() string { return "skipped" }
 
 // Skipped reports what was skipped.
 func (o *Output) Skipped(all []legacy.Skipped) {
 	const most = 50 // those beyond are of the same sort, as a rule
 	for i, p := range all {
-		o.Tell(Skipped{p.Path, p.Reason})
+		o.Tell(Skipped{Typed{}, p.Path, p.Reason})
 		if i < most {
 			o.Say("%s", p)
 		}

@@ -14,6 +14,7 @@ import (
 
 // A LockChange is the difference between two blocks of a provider in a lock file.
 type LockChange struct {
+	Typed       `type:"change"`
 	Provider    string      `json:"provider"`
 	Version     string      `json:"version"`
 	Was         string      `json:"was,omitempty"`
@@ -54,9 +55,6 @@ func LockChangeOf(d lockfile.Difference, packages []installer.Outcome, module st
 	}
 	return c
 }
-
-// Kind implements [Object].
-func (LockChange) Kind() string { return "change" }
 
 // Cells implements [Row].
 func (c LockChange) Cells(o *Output) []ui.Span {
@@ -171,6 +169,7 @@ func (o *Output) LockChanges(all []LockChange, planned bool) {
 
 // A LockProblem is a problem that a check has found in a lock file.
 type LockProblem struct {
+	Typed    `type:"problem"`
 	File     string `json:"file"`
 	Line     int    `json:"line,omitempty"` // of the provider's block, or of the hash
 	Provider string `json:"provider"`
@@ -182,11 +181,8 @@ type LockProblem struct {
 
 // LockProblemOf returns a problem with a provider in a lock file. The line may be 0.
 func LockProblemOf(file string, line int, of sources.Release, why string) LockProblem {
-	return LockProblem{file, line, of.Provider.String(), of.Version.String(), why, of}
+	return LockProblem{Typed{}, file, line, of.Provider.String(), of.Version.String(), why, of}
 }
-
-// Kind implements [Object].
-func (LockProblem) Kind() string { return "problem" }
 
 // Cells implements [Row]. The place has the format of compilers, so that editors can open it.
 func (p LockProblem) Cells(o *Output) []ui.Span {
@@ -202,12 +198,10 @@ func (o *Output) LockProblems(all []LockProblem) { table(o, []ui.Column{{}, {}, 
 
 // A LockDiff is the change of a lock file as a patch.
 type LockDiff struct {
+	Typed `type:"diff"`
 	File  string `json:"file"`
 	Patch string `json:"text"`
 }
-
-// Kind implements [Object].
-func (LockDiff) Kind() string { return "diff" }
 
 // LockDiff shows a patch, for programs that read patches.
 func (o *Output) LockDiff(d LockDiff) {
@@ -226,6 +220,7 @@ func (o *Output) LockDiff(d LockDiff) {
 
 // An UnknownHash is a hash in a lock file that no package and no signed checksums cover.
 type UnknownHash struct {
+	Typed    `type:"unknown_hash"`
 	File     string       `json:"file"`
 	Line     int          `json:"line"`
 	Provider string       `json:"provider"`
@@ -234,11 +229,9 @@ type UnknownHash struct {
 	Why      string       `json:"text"`
 }
 
-// Kind implements [Object].
-func (UnknownHash) Kind() string { return "unknown_hash" }
-
 // A CheckoutProvider is a locked provider that a mirror of the checkout serves.
 type CheckoutProvider struct {
+	Typed    `type:"checkout_provider"`
 	File     string `json:"file"`
 	Line     int    `json:"line"`
 	Provider string `json:"provider"`
@@ -246,9 +239,6 @@ type CheckoutProvider struct {
 	Mirror   string `json:"mirror"`
 	Why      string `json:"text"`
 }
-
-// Kind implements [Object].
-func (CheckoutProvider) Kind() string { return "checkout_provider" }
 
 // A LockSum is the summary of completing or checking lock files.
 type LockSum struct {

@@ -13,6 +13,7 @@ import (
 
 // A Mirrored is a package in a mirror.
 type Mirrored struct {
+	Typed `type:"mirrored"`
 	PackageID
 	Path     string `json:"path"`
 	Unpacked bool   `json:"unpacked"`
@@ -39,9 +40,6 @@ func MirroredOf(e builder.Entry) Mirrored {
 		Changed: e.Stored.Differs != "", Damaged: e.Err != nil, Evidence: e.Evidence, Origin: e.Origin, Hashes: sources.Texts(e.Hashes), Verification: VerificationOf(e.Stored.Report), of: e,
 	}
 }
-
-// Kind implements [Object].
-func (Mirrored) Kind() string { return "mirrored" }
 
 // Cells implements [Row].
 func (m Mirrored) Cells(o *Output) []ui.Span {
@@ -98,12 +96,10 @@ func (o *Output) Mirrored(entries []builder.Entry) {
 
 // A MirrorRemoval is a package that was removed from a mirror, or that would be.
 type MirrorRemoval struct {
+	Typed `type:"removal"`
 	Mirrored
 	DryRun bool `json:"dry_run"`
 }
-
-// Kind implements [Object].
-func (MirrorRemoval) Kind() string { return "removal" }
 
 // Cells implements [Row].
 func (r MirrorRemoval) Cells(o *Output) []ui.Span { return r.cells(o) }
@@ -112,7 +108,7 @@ func (r MirrorRemoval) Cells(o *Output) []ui.Span { return r.cells(o) }
 func (o *Output) MirrorRemovals(entries []builder.Entry, planned bool) {
 	var rows []MirrorRemoval
 	for _, e := range entries {
-		rows = append(rows, MirrorRemoval{MirroredOf(e), planned})
+		rows = append(rows, MirrorRemoval{Typed{}, MirroredOf(e), planned})
 	}
 	Grid(o, mirrorColumns(), rows)
 }
@@ -130,13 +126,11 @@ func (t MirrorTotal) Text(dir string) string {
 
 // A Document is a file of a mirror's index that was changed, or that would be.
 type Document struct {
+	Typed  `type:"document"`
 	Path   string `json:"path"`
 	Do     string `json:"do"`
 	DryRun bool   `json:"dry_run"`
 }
-
-// Kind implements [Object].
-func (Document) Kind() string { return "document" }
 
 // Text implements [Value].
 func (d Document) Text(*Output) string { return d.Path + ": " + d.Do }
@@ -161,7 +155,7 @@ func (s *Indexed) Add(c builder.Change) Document {
 	if s.DryRun {
 		did = "would be " + did
 	}
-	return Document{c.Path, did, s.DryRun}
+	return Document{Typed{}, c.Path, did, s.DryRun}
 }
 
 // Text returns the summary as text.
@@ -194,6 +188,7 @@ func ThereText(n int) string {
 // A Difference is a package, or the evidence for a version, that differs between two mirrors
 // or is missing from one.
 type Difference struct {
+	Typed    `type:"difference"`
 	Provider string   `json:"provider"`
 	Version  string   `json:"version"`
 	Platform string   `json:"platform,omitempty"` // if the difference is a package
@@ -238,9 +233,6 @@ func (d Difference) what() string {
 	}
 	return "differs: " + strings.Join(d.First, " ") + " in the first, " + strings.Join(d.Second, " ") + " in the second"
 }
-
-// Kind implements [Object].
-func (Difference) Kind() string { return "difference" }
 
 // Text implements [Value].
 func (d Difference) Text(*Output) string {

@@ -52,6 +52,7 @@ const (
 
 // An Outdated is a provider with a locked version in some root modules.
 type Outdated struct {
+	Typed `type:"outdated"`
 	Standing
 	Rank        Rank      `json:"-"`
 	SignedAt    time.Time `json:"-"`                      // zero if unknown
@@ -61,9 +62,6 @@ type Outdated struct {
 
 	at map[Place]bool // that are in Places
 }
-
-// Kind implements [Object].
-func (Outdated) Kind() string { return "outdated" }
 
 // Add adds a root module, which has a name if there are several, and the place of its constraint, if there is one.
 func (d *Outdated) Add(root string, from sources.Origin) {

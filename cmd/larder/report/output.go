@@ -197,7 +197,7 @@ func (o *Output) object(v Object) {
 	if err != nil {
 		body = []byte(fmt.Sprintf("{%q:%q}", "error", err))
 	}
-	head := fmt.Sprintf(`{"type":%q`, v.Kind())
+	head := fmt.Sprintf(`{"type":%q`, TypeOf(v))
 	if o.module != "" {
 		module, _ := json.Marshal(o.module) // encoding a string never fails
 		head += `,"module":` + string(module)
@@ -276,6 +276,7 @@ var (
 
 // A Diagnostic is an error or a warning in JSON.
 type Diagnostic struct {
+	Typed    `type:"diagnostic"`
 	Severity string   `json:"severity"`
 	Text     string   `json:"text"`
 	File     string   `json:"file,omitempty"`
@@ -289,9 +290,6 @@ type Diagnostic struct {
 
 	found bool // a result of a check, printed without a label
 }
-
-// Kind implements [Object].
-func (Diagnostic) Kind() string { return "diagnostic" }
 
 // diagnose writes an error or a warning. The text output is shown, which includes the place.
 func (o *Output) diagnose(d Diagnostic, shown string) { o.tell(spokenOf(o.module, d, shown)) }

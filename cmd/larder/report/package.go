@@ -26,6 +26,7 @@ func InJSON(id sources.PackageID) PackageID {
 
 // An Outcome is what became of a package.
 type Outcome struct {
+	Typed `type:"package"`
 	PackageID
 	How installer.How `json:"how"`
 	Verification
@@ -38,9 +39,6 @@ type Outcome struct {
 	of installer.Outcome
 }
 
-// Kind implements [Object].
-func (Outcome) Kind() string { return "package" }
-
 // Text implements [Value].
 func (p Outcome) Text(o *Output) string {
 	words := []string{string(p.of.How), VerifiedAs(p.of.Package.Report)}
@@ -52,7 +50,7 @@ func (p Outcome) Text(o *Output) string {
 
 // OutcomeOf returns what became of a package that some root modules require.
 func OutcomeOf(p installer.Outcome, modules ...string) Outcome {
-	return Outcome{InJSON(p.Package.ID), p.How, VerificationOf(p.Package.Report), p.Source, p.Link, p.Package.H1, p.Offline, modules, p}
+	return Outcome{Typed{}, InJSON(p.Package.ID), p.How, VerificationOf(p.Package.Report), p.Source, p.Link, p.Package.H1, p.Offline, modules, p}
 }
 
 // Again returns the outcome of a package that was there before.
@@ -179,6 +177,7 @@ func (o *Output) Resolved(providers, sources int) {
 
 // A Missing is a package that does not exist or could not be fetched.
 type Missing struct {
+	Typed `type:"missing"`
 	PackageID
 	Why     string   `json:"text"`
 	Modules []string `json:"modules,omitempty"`
@@ -186,32 +185,27 @@ type Missing struct {
 	line string
 }
 
-// Kind implements [Object].
-func (Missing) Kind() string { return "missing" }
-
 // Text implements [Value].
 func (m Missing) Text(*Output) string { return m.line }
 
 // Missing shows that a package does not exist or could not be fetched.
 func (o *Output) Missing(id sources.PackageID, modules []string, why error, format string, args ...any) {
-	o.About(modules).Show(Missing{InJSON(id), why.Error(), modules, fmt.Sprintf(format, args...)})
+	o.About(modules).Show(Missing{Typed{}, InJSON(id), why.Error(), modules, fmt.Sprintf(format, args...)})
 }
 
 // A LockFile is a lock file that was changed.
 type LockFile struct {
+	Typed   `type:"lock"`
 	File    string   `json:"file"`
 	Added   []string `json:"added"`
 	Removed []string `json:"removed"`
 	Changed []string `json:"changed"`
 }
 
-// Kind implements [Object].
-func (LockFile) Kind() string { return "lock" }
-
 // LockFileOf returns how a lock file was changed.
 func LockFileOf(change installer.LockChange) LockFile {
 	c := change.Shown()
-	return LockFile{change.Path, sources.Texts(c.Added), sources.Texts(c.Removed), sources.Texts(c.Changed)}
+	return LockFile{Typed{}, change.Path, sources.Texts(c.Added), sources.Texts(c.Removed), sources.Texts(c.Changed)}
 }
 
 // LockFile reports how a lock file was changed.
@@ -231,6 +225,7 @@ func (o *Output) LockFile(change installer.LockChange) {
 
 // A Finding is a problem in a store.
 type Finding struct {
+	Typed      `type:"finding"`
 	What       string `json:"kind"`
 	Path       string `json:"path"`
 	*PackageID        // nil if no package is affected
@@ -238,9 +233,6 @@ type Finding struct {
 
 	line string
 }
-
-// Kind implements [Object].
-func (Finding) Kind() string { return "finding" }
 
 // Text implements [Value].
 func (f Finding) Text(*Output) string { return f.line }

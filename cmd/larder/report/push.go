@@ -11,6 +11,7 @@ import (
 // A Pushed is a package that was stored in a place or removed from it, or that would be. With --verbose, there is one for each package that was
 // there already.
 type Pushed struct {
+	Typed `type:"pushed"`
 	PackageID
 	Did    publish.Did `json:"did"`
 	Size   int64       `json:"size,omitempty"` // of the archive; not if it was removed
@@ -18,9 +19,6 @@ type Pushed struct {
 
 	of publish.Change
 }
-
-// Kind implements [Object].
-func (Pushed) Kind() string { return "pushed" }
 
 // Cells implements [Row].
 func (p Pushed) Cells(o *Output) []ui.Span {
@@ -47,7 +45,7 @@ func (o *Output) Pushed(r publish.Result, sum *PushSum) {
 		slices.SortStableFunc(all, func(a, b publish.Change) int { return a.ID.Compare(b.ID) })
 	}
 	for _, c := range all {
-		rows = append(rows, Pushed{InJSON(c.ID), c.Did, c.Size, sum.DryRun, c})
+		rows = append(rows, Pushed{Typed{}, InJSON(c.ID), c.Did, c.Size, sum.DryRun, c})
 		switch c.Did {
 		case publish.Added:
 			sum.Added++

@@ -16,15 +16,13 @@ import (
 
 // Serving says that a mirror is served.
 type Serving struct {
+	Typed     `type:"serving"`
 	Mirror    string   `json:"mirror"`
 	URL       string   `json:"url"` // the base URL for clients; empty if there are only sockets
 	Addresses []string `json:"addresses"`
 	Authority string   `json:"authority,omitempty"` // path of the certificate that clients must trust
 	Upstream  bool     `json:"upstream"`            // whether archives that the mirror lacks are fetched
 }
-
-// Kind implements [Object].
-func (Serving) Kind() string { return "serving" }
 
 // Serving says that a mirror is served, and how clients use it.
 func (o *Output) Serving(s Serving) {
@@ -43,6 +41,7 @@ func (o *Output) Serving(s Serving) {
 
 // Served is a request that was answered.
 type Served struct {
+	Typed        `type:"request"`
 	Time         time.Time `json:"time"`
 	Client       string    `json:"client"`
 	Token        string    `json:"token,omitempty"` // name of the client's token
@@ -57,9 +56,6 @@ type Served struct {
 	StaleSeconds int64     `json:"stale_seconds,omitempty"` // age of the answer, if it is known
 	Error        string    `json:"error,omitempty"`
 }
-
-// Kind implements [Object].
-func (Served) Kind() string { return "request" }
 
 // ServedOf describes a request.
 func ServedOf(r server.Served) Served {

@@ -21,17 +21,16 @@ type Setup struct {
 
 // An EngineChoice is the engine of a root module, and why.
 type EngineChoice struct {
+	Typed     `type:"engine"`
 	Engine    string   `json:"engine"`
 	Reason    string   `json:"reason"`
 	File      string   `json:"file,omitempty"`      // that the reason is about
 	Undecided []string `json:"undecided,omitempty"` // stronger criteria, which don't decide
 }
 
-// Kind implements [Object].
-func (EngineChoice) Kind() string { return "engine" }
-
 // A ConfigFile is a file that configures Larder.
 type ConfigFile struct {
+	Typed      `type:"config_file"`
 	Path       string   `json:"path"`
 	What       string   `json:"what"`
 	Read       bool     `json:"read"`
@@ -41,11 +40,9 @@ type ConfigFile struct {
 	Overridden []string `json:"overridden,omitempty"` // names of settings that have no effect here
 }
 
-// Kind implements [Object].
-func (ConfigFile) Kind() string { return "config_file" }
-
 // A ConfigVariable is an environment variable that configures Larder.
 type ConfigVariable struct {
+	Typed     `type:"config_variable"`
 	Name      string   `json:"name"`
 	What      string   `json:"what"`
 	Value     string   `json:"value,omitempty"`
@@ -55,11 +52,9 @@ type ConfigVariable struct {
 	Usual bool `json:"-"` // most machines set it
 }
 
-// Kind implements [Object].
-func (ConfigVariable) Kind() string { return "config_variable" }
-
 // A ConfigMethod is an installation method.
 type ConfigMethod struct {
+	Typed    `type:"installation_method"`
 	Method   string   `json:"method"`             // as in provider_installation
 	Location string   `json:"location,omitempty"` // path or URL
 	Implied  bool     `json:"implied,omitempty"`  // not configured
@@ -71,9 +66,6 @@ type ConfigMethod struct {
 
 	Missing bool `json:"-"` // an implied directory that does not exist
 }
-
-// Kind implements [Object].
-func (ConfigMethod) Kind() string { return "installation_method" }
 
 // An Area is a part of the configuration, which the text has together.
 type Area string
@@ -96,6 +88,7 @@ const ByDefault = "default"
 
 // A Setting is something that is in force.
 type Setting struct {
+	Typed     `type:"setting"`
 	Area      Area     `json:"area"`
 	Name      string   `json:"name"`
 	Of        string   `json:"of,omitempty"`    // host, provider or pattern; absent if it applies to everything
@@ -106,9 +99,6 @@ type Setting struct {
 	Reason    string   `json:"reason,omitempty"`  // of a rule
 	Contact   string   `json:"contact,omitempty"` // whom to ask for an exception to a rule
 }
-
-// Kind implements [Object].
-func (Setting) Kind() string { return "setting" }
 
 // SortSettings sorts settings by their area, and by what they apply to: those that apply to everything else are
 // last. Rules keep their order.

@@ -73,15 +73,13 @@ var keyOrigins = map[sources.KeyOrigin]string{
 
 // A Checked is a package that was verified.
 type Checked struct {
+	Typed `type:"verified"`
 	PackageID
 	Verification
 
 	id     sources.PackageID
 	report sources.Report
 }
-
-// Kind implements [Object].
-func (Checked) Kind() string { return "verified" }
 
 // Cells implements [Row].
 func (c Checked) Cells(o *Output) []ui.Span {
@@ -92,7 +90,7 @@ func (c Checked) Cells(o *Output) []ui.Span {
 func CheckedOf(packages []sources.Stored) []Checked {
 	all := make([]Checked, len(packages))
 	for i, s := range packages {
-		all[i] = Checked{InJSON(s.ID), VerificationOf(s.Report), s.ID, s.Report}
+		all[i] = Checked{Typed{}, InJSON(s.ID), VerificationOf(s.Report), s.ID, s.Report}
 	}
 	slices.SortFunc(all, func(a, b Checked) int { return a.id.Compare(b.id) })
 	return all

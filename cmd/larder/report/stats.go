@@ -12,6 +12,7 @@ import (
 
 // A ProviderTotal contains the totals of one provider's packages.
 type ProviderTotal struct {
+	Typed    `type:"provider"`
 	Provider string `json:"provider"`
 	Packages int    `json:"packages"`
 	Versions int    `json:"versions"`
@@ -19,9 +20,6 @@ type ProviderTotal struct {
 
 	of cachedir.Entry // the last one
 }
-
-// Kind implements [Object].
-func (ProviderTotal) Kind() string { return "provider" }
 
 // Cells implements [Row].
 func (t ProviderTotal) Cells(o *Output) []ui.Span {
@@ -49,15 +47,13 @@ func totalsOf(entries []cachedir.Entry) []ProviderTotal {
 
 // A CacheTotal contains the totals of a cache.
 type CacheTotal struct {
+	Typed    `type:"total"`
 	Packages int   `json:"packages"`
 	Roots    int   `json:"roots"`
 	Size     int64 `json:"size"`
 	Prunable int64 `json:"prunable"`
 	Saved    int64 `json:"saved"`
 }
-
-// Kind implements [Object].
-func (CacheTotal) Kind() string { return "total" }
 
 // A statsRow is a line of the totals for people.
 type statsRow struct {
@@ -73,7 +69,7 @@ func (r statsRow) Cells(*Output) []ui.Span {
 func (o *Output) Stats(path string, plan *cachedir.Plan) {
 	listing := plan.Listing
 	totals := totalsOf(listing.Entries)
-	total := CacheTotal{len(listing.Entries), listing.Users(), plan.Size, plan.Freed, listing.Saved}
+	total := CacheTotal{Typed{}, len(listing.Entries), listing.Users(), plan.Size, plan.Freed, listing.Saved}
 	if plan.Blocked != nil {
 		total.Prunable = 0
 	}
@@ -118,7 +114,7 @@ func statsRows(totals []ProviderTotal, total CacheTotal, plan *cachedir.Plan) []
 	for _, t := range totals {
 		versions += t.Versions
 	}
-	rows := []statsRow{{CacheUsage{"packages", total.Packages, total.Size, ui.Count(len(totals), "provider") + ", " + ui.Count(versions, "version")}}}
+	rows := []statsRow{{CacheUsage{Typed{}, "packages", total.Packages, total.Size, ui.Count(len(totals), "provider") + ", " + ui.Count(versions, "version")}}}
 	unused := cachedir.Amount{}
 	for _, e := range plan.Listing.Entries {
 		if e.Unused() {
@@ -127,7 +123,7 @@ func statsRows(totals []ProviderTotal, total CacheTotal, plan *cachedir.Plan) []
 		}
 	}
 	if unused.Count > 0 {
-		rows = append(rows, statsRow{CacheUsage{"  unused", unused.Count, unused.Bytes, "no known root module uses them"}})
+		rows = append(rows, statsRow{CacheUsage{Typed{}, "  unused", unused.Count, unused.Bytes, "no known root module uses them"}})
 	}
 	for _, u := range UsageOf(plan.Usage) {
 		rows = append(rows, statsRow{u})

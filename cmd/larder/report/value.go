@@ -2,13 +2,23 @@ package report
 
 import (
 	"fmt"
+	"reflect"
 
 	"github.com/larder-cli/larder/cmd/larder/ui"
 )
 
 // An Object is something that a job has to tell. For programs it is an object with its members.
-type Object interface {
-	Kind() string // the member "type" of the object
+type Object interface{ object() }
+
+// Typed makes a struct that embeds it an [Object]. Its tag is the member "type" of the object.
+type Typed struct{}
+
+func (Typed) object() {}
+
+// TypeOf returns the member "type" of an object.
+func TypeOf(v Object) string {
+	f, _ := reflect.TypeOf(v).FieldByName("Typed") // no other type is an Object
+	return f.Tag.Get("type")
 }
 
 // A Value is an object that people see as one line.

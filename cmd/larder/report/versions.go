@@ -11,6 +11,7 @@ import (
 
 // A Release is a version of a provider.
 type Release struct {
+	Typed      `type:"release"`
 	Provider   string   `json:"provider"`
 	Version    string   `json:"version"`
 	Sources    []string `json:"sources"`             // the installation methods that offer it
@@ -26,9 +27,6 @@ type Release struct {
 
 	Constrained bool `json:"-"` // the root module has constraints
 }
-
-// Kind implements [Object].
-func (Release) Kind() string { return "release" }
 
 // Describe adds what a source says about the version.
 func (r *Release) Describe(d sources.Detail) {
