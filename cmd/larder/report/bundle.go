@@ -20,24 +20,16 @@ type Bundled struct {
 	ZH   sources.Hash `json:"zh"`
 	H1   sources.Hash `json:"h1"`
 
-	of    bundle.Package
-	vouch bool // the bundle has signed checksums for it
+	evidence string // whether the bundle has signed checksums for it
 }
 
 // Cells implements [Row].
-func (b Bundled) Cells(o *Output) []ui.Span {
-	vouched := "no signed checksums"
-	if b.vouch {
-		vouched = "signed checksums"
-	}
-	return []ui.Span{
-		ui.Bold.Of(o.Name(b.of.ID.Provider)), {Text: b.Version}, {Text: b.Platform},
-		{Text: ui.Size(b.Size)}, {Text: vouched},
-	}
+func (b Bundled) Cells(*Output) []cell {
+	return append(b.cells(), sizeColumn.of(ui.Size(b.Size)), cell{ui.Column{Head: "EVIDENCE", Drop: 2}, ui.Plain.Of(b.evidence)})
 }
 
 func bundledOf(p bundle.Package) Bundled {
-	return Bundled{PackageID: InJSON(p.ID), Path: p.Path(), Size: p.Size, ZH: p.ZH, H1: p.H1, of: p}
+	return Bundled{PackageID: InJSON(p.ID), Path: p.Path(), Size: p.Size, ZH: p.ZH, H1: p.H1, evidence: "no signed checksums"}
 }
 
 // Bundled shows the packages and the payload of a manifest.
@@ -45,13 +37,12 @@ func (o *Output) Bundled(m bundle.Manifest) {
 	var rows []Bundled
 	for _, p := range m.Packages {
 		row := bundledOf(p)
-		row.vouch = m.Evidenced(p.ID.Release())
+		if m.Evidenced(p.ID.Release()) {
+			row.evidence = "signed checksums"
+		}
 		rows = append(rows, row)
 	}
-	Grid(o, []ui.Column{
-		{Head: "PROVIDER", Shorten: true}, {Head: "VERSION"}, {Head: "PLATFORM", Keep: true, Drop: 1},
-		{Head: "SIZE", Right: true, Drop: 4}, {Head: "EVIDENCE", Drop: 2},
-	}, rows)
+	Grid(o, rows)
 	o.Payload(m.Payload, "")
 }
 
@@ -124,26 +115,21 @@ func howText(how bundle.How, planned bool) string {
 // An Imported is a package of a bundle that was imported.
 type Imported struct {
 	Typed `type:"imported"`
-	PackageID
-	Path string       `json:"path"`
-	Size int64        `json:"size"`
-	ZH   sources.Hash `json:"zh"`
-	H1   sources.Hash `json:"h1"`
-	How  string       `json:"how"`
+	Bundled
+	How string `json:"how"`
 	Verification
 
-	of bundle.Arrival
+	did bundle.How
 }
 
 // Cells implements [Row].
-func (i Imported) Cells(o *Output) []ui.Span {
-	if i.of.How == bundle.Known && o.Level != Verbose {
+func (i Imported) Cells(o *Output) []cell {
+	if i.did == bundle.Known && o.Level != Verbose {
 		return nil
 	}
-	return []ui.Span{
-		marks[i.of.How], ui.Bold.Of(o.Name(i.of.ID.Provider)), {Text: i.Version}, {Text: i.Platform},
-		{Text: ui.Size(i.Size)}, {Text: VerifiedAs(i.of.Report)},
-	}
+	verified := verificationColumn.of(i.As())
+	verified.Keep = true
+	return marked(marks[i.did], append(i.cells(), sizeColumn.of(ui.Size(i.Size)), verified)...)
 }
 
 // A BundleImportSum is the summary of importing a bundle.
@@ -171,10 +157,9 @@ func (o *Output) BundleImported(imported bundle.Imported, planned bool) (added i
 			sum.Packages++
 			sum.Size += a.Size
 		}
-		b := bundledOf(a.Package)
-		rows = append(rows, Imported{Typed{}, b.PackageID, b.Path, b.Size, b.ZH, b.H1, howText(a.How, planned), VerificationOf(a.Report), a})
+		rows = append(rows, Imported{Typed{}, bundledOf(a.Package), howText(a.How, planned), VerificationOf(a.Report), a.How})
 	}
-	Grid(o, []ui.Column{{}, {Shorten: true}, {}, {Name: "platform", Keep: true, Drop: 1}, {Name: "size", Right: true, Drop: 3}, {Name: "verification", Brief: WithoutKey, Keep: true, Drop: 2}}, rows)
+	Grid(o, rows)
 	placed := o.placed(imported.Placed, planned)
 	sum.Payloads = len(placed)
 	o.Summary(sum)
@@ -211,11 +196,17 @@ type Payload struct {
 }
 
 // Cells implements [Row].
-func (p Payload) Cells(o *Output) []ui.Span {
+func (p Payload) Cells(o *Output) []cell {
 	if p.kept && o.Level != Verbose {
 		return nil
 	}
-	return []ui.Span{p.mark, ui.Bold.Of(p.of.String()), {Text: ui.Count(p.Files, "file")}, {Text: ui.Size(p.Size)}, {Text: o.Shorten(p.To)}}
+	return []cell{
+		{Span: p.mark},
+		{ui.Column{Shorten: true}, ui.Bold.Of(p.of.String())},
+		{ui.Column{Name: "files", Right: true, Drop: 3}, ui.Plain.Of(ui.Count(p.Files, "file"))},
+		{ui.Column{Name: "size", Right: true, Drop: 2}, ui.Plain.Of(ui.Size(p.Size))},
+		{ui.Column{Name: "place", Shorten: true, Drop: 1}, ui.Plain.Of(o.Shorten(p.To))},
+	}
 }
 
 func payloadOf(p bundle.Payload) Payload {
@@ -226,8 +217,6 @@ func payloadOf(p bundle.Payload) Payload {
 	return v
 }
 
-var payloadColumns = []ui.Column{{}, {Shorten: true}, {Name: "files", Right: true, Drop: 3}, {Name: "size", Right: true, Drop: 2}, {Name: "place", Shorten: true, Drop: 1}}
-
 // Payload shows the payload of a bundle, with the checksum of an engine for the import. Did is what was
 // done with it; it may be empty.
 func (o *Output) Payload(all []bundle.Payload, did bundle.How) {
@@ -237,7 +226,7 @@ func (o *Output) Payload(all []bundle.Payload, did bundle.How) {
 		row.mark = marks[did]
 		rows = append(rows, row)
 	}
-	Grid(o, payloadColumns, rows)
+	Grid(o, rows)
 	for _, p := range all {
 		if p.Kind == bundle.EngineBinary {
 			o.Say("SHA-256 of %s: %x", p.Files[0].Name, p.Files[0].SHA256)
@@ -256,7 +245,7 @@ func (o *Output) placed(all []bundle.Placed, planned bool) (placed []bundle.Payl
 			placed = append(placed, p.Payload)
 		}
 	}
-	Grid(o, payloadColumns, rows)
+	Grid(o, rows)
 	return placed
 }
 

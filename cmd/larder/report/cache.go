@@ -3,6 +3,7 @@ package report
 import (
 	"cmp"
 	"slices"
+	"strconv"
 	"time"
 
 	"github.com/larder-cli/larder/cachedir"
@@ -10,13 +11,8 @@ import (
 	"github.com/larder-cli/larder/sources"
 )
 
-// at returns a time for programs, or "".
-func at(t time.Time) string {
-	if t.IsZero() {
-		return ""
-	}
-	return t.UTC().Format("2006-01-02T15:04:05Z")
-}
+// moment returns a time for programs, which have no use for fractions of seconds.
+func moment(t time.Time) time.Time { return t.UTC().Truncate(time.Second) }
 
 // A CachePath is the path of the plugin cache.
 type CachePath struct {
@@ -41,18 +37,16 @@ func (k CacheKey) Text(*Output) string { return k.Key }
 // A CachedSize is the space that a package takes in the cache, and for whom.
 type CachedSize struct {
 	PackageID
-	Size   int64    `json:"size"`
-	Freed  int64    `json:"freed"`
-	Used   string   `json:"used,omitempty"`
-	Roots  []string `json:"roots"`
-	Linked bool     `json:"linked"`
-	Kept   bool     `json:"kept,omitempty"`
-
-	of cachedir.Entry
+	Size   int64     `json:"size"`
+	Freed  int64     `json:"freed"`
+	Used   time.Time `json:"used,omitzero"`
+	Roots  []string  `json:"roots"`
+	Linked bool      `json:"linked"`
+	Kept   bool      `json:"kept,omitempty"`
 }
 
 func sizeOf(e cachedir.Entry) CachedSize {
-	return CachedSize{InJSON(e.ID), e.Size, e.Freed, at(e.Used), append([]string{}, e.Roots...), e.Linked, e.Kept, e}
+	return CachedSize{InJSON(e.ID), e.Size, e.Freed, moment(e.Used), append([]string{}, e.Roots...), e.Linked, e.Kept}
 }
 
 // A Cached is a package in the cache.
@@ -66,6 +60,8 @@ type Cached struct {
 	H1       string `json:"h1,omitempty"`
 	Origin   string `json:"origin,omitempty"`
 	Target   string `json:"target,omitempty"`
+
+	order string // of the list
 }
 
 // CachedOf returns an entry of the cache that was verified, and why it can't be used, if it can't.
@@ -76,19 +72,28 @@ func CachedOf(e cachedir.Entry, problem cachedir.FindingKind) Cached {
 	}
 }
 
-// Cells implements [Row].
-func (c Cached) Cells(o *Output) []ui.Span {
-	verified, by := VerifiedAs(c.of.Report), ui.Faint.Of("")
+// Cells implements [Row]. The column of the order is never omitted.
+func (c Cached) Cells(o *Output) []cell {
+	verified := c.As()
 	switch {
 	case c.Problem != "":
 		verified = c.Problem
 	case c.Changed:
 		verified = ChangedSince
 	}
-	if o.Level == Verbose {
-		by.Text = VerificationOf(c.of.Report).Long()
+	cells := append(c.cells(), sizeColumn.of(ui.Size(c.Size)), c.lastUsed(),
+		cell{ui.Column{Head: "USED BY", Drop: 3}, ui.Plain.Of(c.users())}, verifiedColumn.of(verified), c.signedBy(o))
+	for i := range cells {
+		if cells[i].Head == orderHeads[c.order] {
+			cells[i].Drop = 0
+		}
 	}
-	return append(packageCells(o, c.of.ID, c.Size, c.of.Used), ui.Plain.Of(c.users()), ui.Plain.Of(verified), by)
+	return cells
+}
+
+// lastUsed returns the cell with the last use.
+func (c CachedSize) lastUsed() cell {
+	return cell{ui.Column{Head: "LAST USED", Drop: 5}, ui.Faint.Of(ui.Since(c.Used, time.Now()))}
 }
 
 // users describes the users of a package: known root modules, or else the directories that
@@ -105,34 +110,15 @@ func (c CachedSize) users() string {
 	return "unused"
 }
 
-// packageColumns are the columns of tables of packages, up to the time.
-func packageColumns(size, time string) []ui.Column {
-	return []ui.Column{
-		{Head: "PROVIDER", Shorten: true}, {Head: "VERSION"}, {Head: "PLATFORM", Keep: true, Drop: 1},
-		{Head: size, Right: true, Drop: 4}, {Head: time, Drop: 5},
-	}
-}
-
-// packageCells returns the cells of packageColumns for a package.
-func packageCells(o *Output, id sources.PackageID, size int64, at time.Time) []ui.Span {
-	return []ui.Span{
-		ui.Bold.Of(o.Name(id.Provider)), {Text: id.Version.String()}, {Text: id.Platform.String()},
-		{Text: ui.Size(size)}, ui.Faint.Of(ui.Since(at, time.Now())),
-	}
-}
-
 // orderHeads are the heads of the columns by which lists are sorted, by the names of the orders.
 var orderHeads = map[string]string{"size": "SIZE", "used": "LAST USED", "roots": "USED BY"}
 
-// Cached shows packages in the cache. The column of their order is never omitted.
+// Cached shows packages in the cache.
 func (o *Output) Cached(all []Cached, order string) {
-	columns := append(packageColumns("SIZE", "LAST USED"), ui.Column{Head: "USED BY", Drop: 3}, ui.Column{Head: "VERIFIED AS", Brief: WithoutKey, Drop: 2}, ui.Column{Name: "signer", Drop: 6})
-	for i, c := range columns {
-		if c.Head != "" && c.Head == orderHeads[order] {
-			columns[i].Drop = 0
-		}
+	for i := range all {
+		all[i].order = cmp.Or(order, "-")
 	}
-	Grid(o, columns, all)
+	Grid(o, all)
 }
 
 // A Listed is the summary of a list.
@@ -157,12 +143,14 @@ var reasons = map[string]string{
 }
 
 // Cells implements [Row].
-func (r Removal) Cells(o *Output) []ui.Span {
+func (r Removal) Cells(*Output) []cell {
 	why := cmp.Or(reasons[r.Reason], r.users())
 	if r.Reason == string(cachedir.Everything) && len(r.Roots) > 0 {
 		why = "used by " + why
 	}
-	return append(packageCells(o, r.of.ID, r.Freed, r.of.Used), ui.Plain.Of(why))
+	// What is freed is less than the size if root modules share files with the package.
+	frees := cell{ui.Column{Head: "FREES", Right: true, Drop: 4}, ui.Plain.Of(ui.Size(r.Freed))}
+	return append(r.cells(), frees, r.lastUsed(), cell{ui.Column{Head: "REASON", Drop: 2}, ui.Plain.Of(why)})
 }
 
 // Removals shows packages that were removed, or that would be if they are planned.
@@ -171,8 +159,7 @@ func (o *Output) Removals(all []cachedir.Removal, planned bool) {
 	for _, r := range all {
 		rows = append(rows, Removal{Typed{}, sizeOf(r.Entry), string(r.Reason), planned})
 	}
-	// What is freed is less than the size if root modules share files with the package.
-	Grid(o, append(packageColumns("FREES", "LAST USED"), ui.Column{Head: "REASON", Drop: 2}), rows)
+	Grid(o, rows)
 }
 
 // A Leftover counts what was removed besides packages.
@@ -192,22 +179,33 @@ type CacheUsage struct {
 	Hint string `json:"-"`
 }
 
+// Cells implements [Row].
+func (u CacheUsage) Cells(*Output) []cell {
+	return []cell{
+		{Span: ui.Plain.Of("  " + u.What)},
+		{ui.Column{Right: true}, ui.Plain.Of(strconv.Itoa(u.Count))},
+		{ui.Column{Right: true}, ui.Plain.Of(ui.Size(u.Bytes))},
+		{ui.Column{Name: "explanations", Drop: 1}, ui.Faint.Of(u.Hint)},
+	}
+}
+
+func usageOf(what string, a cachedir.Amount, hint string) CacheUsage {
+	return CacheUsage{What: what, Count: a.Count, Bytes: a.Bytes, Hint: hint}
+}
+
 // UsageOf returns the kinds of cache contents other than packages that there are, in display order.
 func UsageOf(u cachedir.Usage) []CacheUsage {
-	of := func(what string, a cachedir.Amount, hint string) CacheUsage {
-		return CacheUsage{Typed{}, what, a.Count, a.Bytes, hint}
-	}
 	rows := []CacheUsage{
-		of("evidence", u.Evidence, "signed checksums and keys"),
-		of("records", u.Records, "hashes, root modules and locks"),
-		of("in progress", u.Working, "in use by other larder processes"),
-		of("archives", u.Archives, "of recent downloads; larder cache prune removes them"),
-		of("interrupted", u.Interrupted, "partial downloads, resumable"),
-		of("abandoned", u.Abandoned, "partial downloads; larder cache prune removes them"),
-		of("leftover", u.Leftover, "from killed processes; larder cache prune removes it"),
-		of("set aside", u.Aside, "damaged and changed files; larder cache prune --aside removes them"),
-		of("foreign", u.Foreign, "files that are not part of a cache; larder cache repair sets them aside"),
-		of("of others", u.Others, "temporary files and downloads; only the users who own them can remove them"),
+		usageOf("evidence", u.Evidence, "signed checksums and keys"),
+		usageOf("records", u.Records, "hashes, root modules and locks"),
+		usageOf("in progress", u.Working, "in use by other larder processes"),
+		usageOf("archives", u.Archives, "of recent downloads; larder cache prune removes them"),
+		usageOf("interrupted", u.Interrupted, "partial downloads, resumable"),
+		usageOf("abandoned", u.Abandoned, "partial downloads; larder cache prune removes them"),
+		usageOf("leftover", u.Leftover, "from killed processes; larder cache prune removes it"),
+		usageOf("set aside", u.Aside, "damaged and changed files; larder cache prune --aside removes them"),
+		usageOf("foreign", u.Foreign, "files that are not part of a cache; larder cache repair sets them aside"),
+		usageOf("of others", u.Others, "temporary files and downloads; only the users who own them can remove them"),
 	}
 	return slices.DeleteFunc(rows, func(row CacheUsage) bool { return row.Count == 0 })
 }
@@ -219,15 +217,13 @@ type Forgotten struct {
 	H1 sources.Hash `json:"h1"`
 	ZH sources.Hash `json:"zh,omitempty"`
 	Verification
-	Origin string `json:"origin,omitempty"`
-	Since  string `json:"since"`
-
-	of sources.Stored
+	Origin string    `json:"origin,omitempty"`
+	Since  time.Time `json:"since"`
 }
 
 // ForgottenOf returns what was recorded for a package.
 func ForgottenOf(s sources.Stored) Forgotten {
-	return Forgotten{Typed{}, InJSON(s.ID), s.H1, s.ZH, VerificationOf(s.Report), s.Origin, s.Since.UTC().Format(time.RFC3339), s}
+	return Forgotten{Typed{}, InJSON(s.ID), s.H1, s.ZH, VerificationOf(s.Report), s.Origin, moment(s.Since)}
 }
 
 // Text implements [Value].
@@ -236,22 +232,17 @@ func (f Forgotten) Text(*Output) string {
 	if f.ZH != "" {
 		hashes += " or " + string(f.ZH)
 	}
-	return f.of.ID.String() + "  " + hashes + ", " + VerifiedAs(f.of.Report) + ", seen on " + f.of.Since.Format(time.DateOnly)
+	return f.text() + "  " + hashes + ", " + f.As() + ", seen on " + f.Since.Format(time.DateOnly)
 }
 
 // A Released is a package that is no longer kept, see prefetch --keep.
 type Released struct {
 	Typed `type:"released"`
 	PackageID
-
-	of sources.PackageID
 }
 
-// ReleasedOf returns a package that is no longer kept.
-func ReleasedOf(id sources.PackageID) Released { return Released{Typed{}, InJSON(id), id} }
-
 // Text implements [Value].
-func (r Released) Text(*Output) string { return r.of.String() + ": no longer kept" }
+func (r Released) Text(*Output) string { return r.text() + ": no longer kept" }
 
 // A Repair is how a finding in the cache was repaired, or would be.
 type Repair struct {
@@ -298,18 +289,20 @@ type Exported struct {
 	How string `json:"how"` // always exported
 	Verification
 	H1 sources.Hash `json:"h1,omitempty"`
-
-	of sources.Stored
 }
 
-// ExportedOf returns a package that was exported.
-func ExportedOf(s sources.Stored) Exported {
-	return Exported{Typed{}, InJSON(s.ID), "exported", VerificationOf(s.Report), s.H1, s}
+// Exported shows packages that were exported.
+func (o *Output) Exported(packages []sources.Stored) {
+	var rows []Exported
+	for _, s := range packages {
+		rows = append(rows, Exported{Typed{}, InJSON(s.ID), "exported", VerificationOf(s.Report), s.H1})
+	}
+	Grid(o, rows)
 }
 
 // Cells implements [Row].
-func (e Exported) Cells(o *Output) []ui.Span {
-	return []ui.Span{ui.Bold.Of(o.Name(e.of.ID.Provider)), {Text: e.Version}, {Text: e.Platform}, {Text: VerifiedAs(e.of.Report)}}
+func (e Exported) Cells(*Output) []cell {
+	return headless(append(e.cells(), verificationColumn.of(e.As()))...)
 }
 
 // An ExportSum is the summary of an export.

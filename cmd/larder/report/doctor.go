@@ -155,7 +155,7 @@ func (o *Output) indented(head ui.Line, text string) {
 		if last := len(head) - 1; line == "" && last >= 0 { // a command that is too wide begins on the next line
 			head[last].Text = strings.TrimRight(head[last].Text, " ")
 		}
-		o.result(append(head, ui.Plain.Of(line)))
+		o.results([]ui.Line{append(head, ui.Plain.Of(line))})
 		head = nil
 	}
 }

@@ -99,6 +99,21 @@ func byCause(all []spoken, allHints bool) []spoken {
 	return joined
 }
 
+// grouped returns the elements in groups with equal keys, in the order of their first elements.
+func grouped[S ~[]E, E any, K comparable](all S, key func(E) K) (groups []S) {
+	at := map[K]int{}
+	for _, e := range all {
+		k := key(e)
+		i, known := at[k]
+		if !known {
+			i = len(groups)
+			at[k], groups = i, append(groups, nil)
+		}
+		groups[i] = append(groups[i], e)
+	}
+	return groups
+}
+
 // unique returns the elements without duplicates, in their order.
 func unique[T comparable](all []T) (once []T) {
 	seen := make(map[T]bool, len(all))

@@ -19,38 +19,29 @@ type Legacy struct {
 	Place string `json:"place,omitempty"`
 	H1    string `json:"h1,omitempty"`
 
-	of     legacy.Candidate
-	report sources.Report
-	mark   ui.Span
-	kept   bool // it was there before: shown with --verbose
+	mark ui.Span
+	kept bool // it was there before: shown with --verbose
 }
 
 // LegacyOf returns what became of a candidate.
 func LegacyOf(c legacy.Candidate, how string, s sources.Stored, mark ui.Span, kept bool) Legacy {
 	return Legacy{
 		PackageID: InJSON(c.ID), How: how, Verification: VerificationOf(s.Report), What: string(c.Kind), Path: c.Path,
-		Place: s.Dir, H1: string(s.H1), of: c, report: s.Report, mark: mark, kept: kept,
+		Place: s.Dir, H1: string(s.H1), mark: mark, kept: kept,
 	}
 }
 
 // Cells implements [Row].
-func (l Legacy) Cells(o *Output) []ui.Span {
+func (l Legacy) Cells(o *Output) []cell {
 	if l.kept && o.Level != Verbose {
 		return nil
 	}
-	return []ui.Span{
-		l.mark, ui.Bold.Of(o.Name(l.of.ID.Provider)), {Text: l.Version}, {Text: l.Platform},
-		{Text: VerifiedAs(l.report)}, ui.Faint.Of("from " + o.Shorten(l.Path)),
-	}
+	file := cell{ui.Column{Name: "file", Shorten: true, Drop: 3}, ui.Faint.Of("from " + o.Shorten(l.Path))}
+	return marked(l.mark, append(l.cells(), verificationColumn.of(l.As()), file)...)
 }
 
 // LegacyImported shows the results for candidates.
-func (o *Output) LegacyImported(all []Legacy) {
-	Grid(o, []ui.Column{
-		{}, {Shorten: true}, {}, {Name: "platform", Keep: true, Drop: 1}, {Name: "verification", Brief: WithoutKey, Drop: 2},
-		{Name: "file", Shorten: true, Drop: 3},
-	}, all)
-}
+func (o *Output) LegacyImported(all []Legacy) { Grid(o, all) }
 
 // A LegacySum is the summary of an import from other layouts.
 type LegacySum struct {

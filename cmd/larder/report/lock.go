@@ -22,7 +22,7 @@ type LockChange struct {
 	Added       []AddedHash `json:"added"`
 	Removed     []string    `json:"removed"`
 
-	of     lockfile.Difference
+	Of     sources.Release `json:"-"` // the provider with the version that is locked now
 	module string
 }
 
@@ -38,7 +38,8 @@ type AddedHash struct {
 func LockChangeOf(d lockfile.Difference, packages []installer.Outcome, module string) LockChange {
 	c := LockChange{
 		Provider: d.Now.Provider.String(), Version: d.Now.Version.String(), Was: d.Was.Version.String(),
-		Added: []AddedHash{}, Removed: sources.Texts(d.Removed), of: d, module: module,
+		Added: []AddedHash{}, Removed: sources.Texts(d.Removed), module: module,
+		Of: sources.Release{Provider: d.Now.Provider, Version: d.Now.Version},
 	}
 	if constraints := d.Now.Constraints.String(); constraints != d.Was.Constraints.String() {
 		c.Constraints = &constraints
@@ -57,16 +58,22 @@ func LockChangeOf(d lockfile.Difference, packages []installer.Outcome, module st
 }
 
 // Cells implements [Row].
-func (c LockChange) Cells(o *Output) []ui.Span {
+func (c LockChange) Cells(o *Output) []cell {
 	mark, version := ui.Changed.Of(" ~"), c.Version
-	switch c.of.Was.Version {
-	case sources.Version{}:
+	switch c.Was {
+	case "":
 		mark = ui.Added.Of(" +")
-	case c.of.Now.Version:
+	case c.Version:
 	default:
 		version = c.Was + " → " + version
 	}
-	return []ui.Span{mark, {Text: c.module}, ui.Bold.Of(o.Name(c.of.Now.Provider)), {Text: version}, {Text: c.text(o.Level == Verbose)}}
+	return []cell{
+		{Span: mark},
+		{ui.Column{Shorten: true}, ui.Plain.Of(c.module)},
+		{ui.Column{Shorten: true}, ui.Bold.Of(c.Provider)},
+		{Span: ui.Plain.Of(version)},
+		{Span: ui.Plain.Of(c.text(o.Level == Verbose))},
+	}
 }
 
 // text describes the changed hashes and constraints: "+1 h1, +4 zh". With detail, it includes
@@ -82,10 +89,10 @@ func (c LockChange) text(detailed bool) string {
 			parts = append(parts, part)
 		}
 	}
-	if c.of.Was.Version == c.of.Now.Version {
-		parts = append(parts, removedByKind(c.of.Removed)...)
+	if c.Was == c.Version {
+		parts = append(parts, removedByKind(c.Removed)...)
 	}
-	if c.of.Constrained() {
+	if c.constrained() {
 		parts = append(parts, fmt.Sprintf("constraints %q", *c.Constraints))
 	}
 	if len(parts) == 0 {
@@ -94,17 +101,15 @@ func (c LockChange) text(detailed bool) string {
 	return strings.Join(parts, ", ")
 }
 
-// Release returns the provider with the version that is locked now.
-func (c LockChange) Release() sources.Release {
-	return sources.Release{Provider: c.of.Now.Provider, Version: c.of.Now.Version}
-}
+// constrained reports whether only the constraints of a locked version have changed, and perhaps its hashes.
+func (c LockChange) constrained() bool { return c.Was == c.Version && c.Constraints != nil }
 
 // Lacks describes what the lock file lacks, for a check.
 func (c LockChange) Lacks() string {
-	switch c.of.Was.Version {
-	case sources.Version{}:
+	switch c.Was {
+	case "":
 		return "not locked"
-	case c.of.Now.Version:
+	case c.Version:
 	default:
 		return "locked is " + c.Was
 	}
@@ -118,7 +123,7 @@ func (c LockChange) Lacks() string {
 	if n, _ := c.addedOf(sources.ZH); n > 0 {
 		parts = append(parts, hashes(n, sources.ZH)+" missing")
 	}
-	if c.of.Constrained() {
+	if c.constrained() {
 		parts = append(parts, fmt.Sprintf("constraints differ from %q", *c.Constraints))
 	}
 	if len(parts) == 0 {
@@ -144,10 +149,10 @@ func (c LockChange) addedOf(scheme string) (n int, platforms []string) {
 }
 
 // removedByKind counts the removed hashes by scheme.
-func removedByKind(hashes []sources.Hash) []string {
+func removedByKind(hashes []string) []string {
 	n := map[string]int{}
 	for _, h := range hashes {
-		n[h.Scheme()]++
+		n[sources.Hash(h).Scheme()]++
 	}
 	var kinds []string
 	for _, scheme := range slices.Sorted(maps.Keys(n)) {
@@ -159,11 +164,10 @@ func removedByKind(hashes []sources.Hash) []string {
 // LockChanges shows people the changes of all lock files. If they are planned, standard output is for
 // patches.
 func (o *Output) LockChanges(all []LockChange, planned bool) {
-	columns := []ui.Column{{}, {Shorten: true}, {Shorten: true}, {}, {}}
 	if planned {
-		tableAside(o, columns, all)
+		tableAside(o, all)
 	} else {
-		table(o, columns, all)
+		table(o, all)
 	}
 }
 
@@ -175,26 +179,21 @@ type LockProblem struct {
 	Provider string `json:"provider"`
 	Version  string `json:"version"`
 	Why      string `json:"text"`
-
-	of sources.Release
 }
 
 // LockProblemOf returns a problem with a provider in a lock file. The line may be 0.
 func LockProblemOf(file string, line int, of sources.Release, why string) LockProblem {
-	return LockProblem{Typed{}, file, line, of.Provider.String(), of.Version.String(), why, of}
+	return LockProblem{Typed{}, file, line, of.Provider.String(), of.Version.String(), why}
 }
 
 // Cells implements [Row]. The place has the format of compilers, so that editors can open it.
-func (p LockProblem) Cells(o *Output) []ui.Span {
-	place := o.ShortenHere(p.File)
-	if p.Line > 0 {
-		place += fmt.Sprintf(":%d", p.Line)
-	}
-	return []ui.Span{{Text: place}, ui.Bold.Of(o.Name(p.of.Provider) + " " + p.Version), {Text: p.Why}}
+func (p LockProblem) Cells(o *Output) []cell {
+	place := o.ShortenHere(Place{p.File, p.Line}.String())
+	return []cell{{Span: ui.Plain.Of(place)}, {Span: ui.Bold.Of(p.Provider + " " + p.Version)}, {Span: ui.Plain.Of(p.Why)}}
 }
 
 // LockProblems shows people the problems in all lock files.
-func (o *Output) LockProblems(all []LockProblem) { table(o, []ui.Column{{}, {}, {}}, all) }
+func (o *Output) LockProblems(all []LockProblem) { table(o, all) }
 
 // A LockDiff is the change of a lock file as a patch.
 type LockDiff struct {

@@ -15,10 +15,10 @@ import (
 type Mirrored struct {
 	Typed `type:"mirrored"`
 	PackageID
-	Path     string `json:"path"`
-	Unpacked bool   `json:"unpacked"`
-	Size     int64  `json:"size"`
-	Since    string `json:"since,omitempty"` // not of a place
+	Path     string    `json:"path"`
+	Unpacked bool      `json:"unpacked"`
+	Size     int64     `json:"size"`
+	Since    time.Time `json:"since,omitzero"` // not of a place
 	Verification
 	Changed  bool     `json:"changed,omitempty"`
 	Damaged  bool     `json:"damaged,omitempty"`
@@ -26,63 +26,44 @@ type Mirrored struct {
 	Hashes   []string `json:"hashes,omitempty"`
 	Origin   string   `json:"origin,omitempty"`
 
-	of builder.Entry
+	unproved bool // nothing was proved about it on this machine
 }
 
 // MirroredOf returns an entry of a mirror.
 func MirroredOf(e builder.Entry) Mirrored {
-	since := ""
-	if !e.Since.IsZero() {
-		since = e.Since.UTC().Format("2006-01-02T15:04:05Z")
-	}
 	return Mirrored{
-		PackageID: InJSON(e.ID), Path: e.Path, Unpacked: e.Unpacked, Size: e.Size, Since: since,
-		Changed: e.Stored.Differs != "", Damaged: e.Err != nil, Evidence: e.Evidence, Origin: e.Origin, Hashes: sources.Texts(e.Hashes), Verification: VerificationOf(e.Stored.Report), of: e,
+		PackageID: InJSON(e.ID), Path: e.Path, Unpacked: e.Unpacked, Size: e.Size, Since: moment(e.Since),
+		Verification: VerificationOf(e.Stored.Report), Changed: e.Stored.Differs != "", Damaged: e.Err != nil,
+		Evidence: e.Evidence, Hashes: sources.Texts(e.Hashes), Origin: e.Origin, unproved: !e.Stored.Proof.Any(),
 	}
 }
 
 // Cells implements [Row].
-func (m Mirrored) Cells(o *Output) []ui.Span {
-	by := ui.Faint.Of("")
-	if o.Level == Verbose {
-		by.Text = VerificationOf(m.of.Stored.Report).Long()
-	}
-	return append(m.cells(o), by)
-}
+func (m Mirrored) Cells(o *Output) []cell { return append(m.cells(), m.signedBy(o)) }
 
 // cells returns the cells that all tables of a mirror's packages have.
-func (m Mirrored) cells(o *Output) []ui.Span {
-	verdict := VerifiedAs(m.of.Stored.Report)
+func (m Mirrored) cells() []cell {
+	verdict := m.As()
 	switch {
 	case m.Damaged:
 		verdict = "damaged"
 	case m.Changed:
 		verdict = ChangedSince
-	case m.Evidence && !m.of.Stored.Proof.Any():
+	case m.Evidence && m.unproved:
 		verdict = "not verified on this machine"
 	}
 	if m.Unpacked {
 		verdict += ", unpacked"
 	}
-	size, since := ui.Size(m.Size), ui.Since(m.of.Since, time.Now())
-	if m.of.Since.IsZero() { // in a place, which doesn't say when a package was added, and perhaps not how large it is
-		since = ""
+	size, since := "", "" // a place doesn't say when a package was added, and perhaps not how large it is
+	if m.Size > 0 {
+		size = ui.Size(m.Size)
 	}
-	if m.Size == 0 {
-		size = ""
+	if !m.Since.IsZero() {
+		since = ui.Since(m.Since, time.Now())
 	}
-	return []ui.Span{
-		ui.Bold.Of(o.Name(m.of.ID.Provider)), {Text: m.Version}, {Text: m.Platform},
-		{Text: size}, ui.Faint.Of(since), {Text: verdict},
-	}
-}
-
-// mirrorColumns are the columns of a mirror's packages.
-func mirrorColumns() []ui.Column {
-	return []ui.Column{
-		{Head: "PROVIDER", Shorten: true}, {Head: "VERSION"}, {Head: "PLATFORM", Keep: true, Drop: 1},
-		{Head: "SIZE", Right: true, Drop: 3}, {Head: "ADDED", Drop: 4}, {Head: "VERIFIED AS", Brief: WithoutKey, Drop: 2}, {Name: "signer", Drop: 5},
-	}
+	return append(m.PackageID.cells(), sizeColumn.of(size), cell{ui.Column{Head: "ADDED", Drop: 5}, ui.Faint.Of(since)},
+		verifiedColumn.of(verdict))
 }
 
 // Mirrored shows packages in a mirror.
@@ -91,7 +72,7 @@ func (o *Output) Mirrored(entries []builder.Entry) {
 	for _, e := range entries {
 		rows = append(rows, MirroredOf(e))
 	}
-	Grid(o, mirrorColumns(), rows)
+	Grid(o, rows)
 }
 
 // A MirrorRemoval is a package that was removed from a mirror, or that would be.
@@ -102,7 +83,7 @@ type MirrorRemoval struct {
 }
 
 // Cells implements [Row].
-func (r MirrorRemoval) Cells(o *Output) []ui.Span { return r.cells(o) }
+func (r MirrorRemoval) Cells(*Output) []cell { return r.cells() }
 
 // MirrorRemovals shows packages that were removed, or that would be if they are planned.
 func (o *Output) MirrorRemovals(entries []builder.Entry, planned bool) {
@@ -110,7 +91,7 @@ func (o *Output) MirrorRemovals(entries []builder.Entry, planned bool) {
 	for _, e := range entries {
 		rows = append(rows, MirrorRemoval{Typed{}, MirroredOf(e), planned})
 	}
-	Grid(o, mirrorColumns(), rows)
+	Grid(o, rows)
 }
 
 // A MirrorTotal contains the totals of a mirror.

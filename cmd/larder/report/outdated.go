@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 	"unicode/utf8"
@@ -55,8 +56,7 @@ type Outdated struct {
 	Typed `type:"outdated"`
 	Standing
 	Rank        Rank      `json:"-"`
-	SignedAt    time.Time `json:"-"`                      // zero if unknown
-	Signed      string    `json:"signed,omitempty"`       // when the publisher signed the locked version
+	Signed      time.Time `json:"signed,omitzero"`        // when the publisher signed the locked version; zero if unknown
 	Places      []Place   `json:"places,omitempty"`       // of the constraint
 	RootModules []string  `json:"root_modules,omitempty"` // empty if there is only one
 
@@ -78,22 +78,6 @@ func (d *Outdated) Add(root string, from sources.Origin) {
 	d.Places, d.at[at] = append(d.Places, at), true
 }
 
-// Cells implements [Row].
-func (d Outdated) Cells(o *Output) []ui.Span {
-	allowed := ui.Plain.Of(cmp.Or(d.Allowed, "none"))
-	if d.Rank == Upgradable {
-		allowed.Paint = ui.Added
-	}
-	instead := ""
-	if o.Level == Verbose && d.Instead != "" {
-		instead = fmt.Sprintf("%q", d.Instead)
-	}
-	return []ui.Span{
-		ui.Bold.Of(d.Provider), {Text: d.locked()}, {Text: strings.Join(d.RootModules, ", ")}, allowed, {Text: d.Newest}, ui.Faint.Of(d.age()),
-		{Text: o.ShortenHere(d.why())}, {Text: instead},
-	}
-}
-
 // locked returns the locked version, and what is wrong with it.
 func (d Outdated) locked() string {
 	switch {
@@ -107,10 +91,10 @@ func (d Outdated) locked() string {
 
 // age returns how old the locked version is, or "" if that is unknown.
 func (d Outdated) age() string {
-	if d.SignedAt.IsZero() {
+	if d.Signed.IsZero() {
 		return ""
 	}
-	return ui.Age(d.SignedAt, time.Now())
+	return ui.Age(d.Signed, time.Now())
 }
 
 // why describes what excludes the newest version: a constraint with its place, or another rule.
@@ -135,27 +119,45 @@ func (d Outdated) why() string {
 	return text
 }
 
-// An outdatedGroup is a provider in several root modules, which may differ: those with the most root modules are
-// first. Programs get the single ones.
+// An outdatedGroup is a row: a provider in several root modules, which may differ, those with the most root modules
+// first. With --verbose, and if there is only one root module, each of them is a row, as programs get them.
 type outdatedGroup []Outdated
 
 // Cells implements [celled].
-func (g outdatedGroup) Cells(o *Output) []ui.Span {
-	cells := g[0].Cells(o)
-	allowed := []string{cells[3].Text}
-	for _, d := range g[1:] {
+func (g outdatedGroup) Cells(o *Output) []cell {
+	locked, roots := g.locked(), ""
+	if o.Level == Verbose || len(g[0].RootModules) == 0 {
+		locked, roots = g[0].locked(), strings.Join(g[0].RootModules, ", ")
+	}
+	first, paint, instead := g[0], ui.Plain, ""
+	var allowed []string
+	age := first.age()
+	for _, d := range g {
 		allowed = append(allowed, cmp.Or(d.Allowed, "none"))
 		if d.Rank == Upgradable {
-			cells[3].Paint = ui.Added
+			paint = ui.Added
 		}
-		if d.locked() != g[0].locked() {
-			cells[5].Text = ""
+		if d.locked() != first.locked() {
+			age = ""
 		}
 	}
-	cells[1].Text, cells[2].Text, cells[3].Text = g.locked(), "", ui.Some(unique(allowed), 2)
-	cells[6].Text = o.ShortenHere(g.why())
-	return cells
+	if o.Level == Verbose && first.Instead != "" {
+		instead = strconv.Quote(first.Instead)
+	}
+	return []cell{
+		providerColumn.of(first.Provider),
+		{ui.Column{Head: "LOCKED"}, ui.Plain.Of(locked)},
+		{ui.Column{Head: "ROOT MODULE", Shorten: true}, ui.Plain.Of(roots)},
+		{ui.Column{Head: "ALLOWED"}, paint.Of(ui.Some(unique(allowed), 2))},
+		{ui.Column{Head: "NEWEST"}, ui.Plain.Of(first.Newest)},
+		{ui.Column{Head: "AGE", Name: "age of the locked version", Drop: 1}, ui.Faint.Of(age)},
+		{ui.Column{Head: heldBackBy}, ui.Plain.Of(o.ShortenHere(g.why()))},
+		{ui.Column{Head: "TO ALLOW IT"}, ui.Plain.Of(instead)},
+	}
 }
+
+// heldBackBy is the head of the first column about what holds a version back.
+const heldBackBy = "HELD BACK BY"
 
 // why is that of the first root modules, with all places of their constraint.
 func (g outdatedGroup) why() string {
@@ -179,77 +181,49 @@ func (g outdatedGroup) why() string {
 
 // locked lists the locked versions: "5.60.0 in 12 root modules, 5.58.0 in 3".
 func (g outdatedGroup) locked() string {
-	roots, order := map[string][]string{}, []string(nil)
+	roots := map[string][]string{}
 	for _, d := range g {
-		if roots[d.locked()] == nil {
-			order = append(order, d.locked())
-		}
 		roots[d.locked()] = append(roots[d.locked()], d.RootModules...)
 	}
-	slices.SortStableFunc(order, func(a, b string) int { return len(roots[b]) - len(roots[a]) })
-	if len(order) == 1 && len(roots[order[0]]) == 1 {
-		return order[0] + " in " + roots[order[0]][0]
-	}
+	order := grouped(g, Outdated.locked)
+	slices.SortStableFunc(order, func(a, b outdatedGroup) int { return len(roots[b[0].locked()]) - len(roots[a[0].locked()]) })
 	texts := make([]string, len(order))
-	for i, version := range order {
-		texts[i] = fmt.Sprintf("%s in %d", version, len(roots[version]))
+	for i, of := range order {
+		version := of[0].locked()
+		in := roots[version]
+		switch {
+		case i > 0:
+			texts[i] = fmt.Sprintf("%s in %d", version, len(in))
+		case len(order)+len(in) == 2:
+			texts[i] = version + " in " + in[0]
+		default:
+			texts[i] = version + " in " + ui.Count(len(in), "root module")
+		}
 	}
-	texts[0] = order[0] + " in " + ui.Count(len(roots[order[0]]), "root module")
 	return sources.JoinSome(texts, 3, ", ", " and %d other versions")
 }
 
-// outdatedColumns are the columns of outdated providers.
-func outdatedColumns() []ui.Column {
-	return []ui.Column{
-		{Head: "PROVIDER", Shorten: true}, {Head: "LOCKED"}, {Head: "ROOT MODULE", Shorten: true}, {Head: "ALLOWED"}, {Head: "NEWEST"},
-		{Head: "AGE", Name: "age of the locked version", Drop: 1}, {Head: "HELD BACK BY"}, {Head: "TO ALLOW IT"},
-	}
-}
-
-// reasonColumn is the index of the column that says what holds a version back.
-const reasonColumn = 6
-
-// A belowRow is a row whose reason is below it, because the table is too wide with it.
-type belowRow struct{ celled }
-
-// Cells implements [celled].
-func (r belowRow) Cells(o *Output) []ui.Span {
-	cells := r.celled.Cells(o)
-	return cells[:reasonColumn]
-}
-
-// A reasonLine is the reason below a row.
-type reasonLine struct{ celled }
-
-// Cells implements [celled].
-func (r reasonLine) Cells(o *Output) []ui.Span {
-	cells := r.celled.Cells(o)[reasonColumn:]
-	if cells[0].Text == "" {
-		return nil
-	}
-	text := "  held back by " + cells[0].Text
-	if cells[1].Text != "" {
-		text += "; to allow it: " + cells[1].Text
-	}
-	return []ui.Span{ui.Faint.Of(text)}
-}
-
 // outdatedTable shows rows. If a terminal is too narrow for the reasons, they are below the rows.
-func (o *Output) outdatedTable(rows []celled) {
-	if o.JSON || o.Width() == 0 {
-		table(o, outdatedColumns(), rows)
-		return
-	}
+func (o *Output) outdatedTable(rows []outdatedGroup) {
+	all := cells(o, rows)
 	tooWide := func(l ui.Line) bool { return utf8.RuneCountInString(l.Plain()) > o.Width() }
-	if !slices.ContainsFunc(ui.Table(outdatedColumns(), cells(o, rows), math.MaxInt), tooWide) {
-		table(o, outdatedColumns(), rows)
+	if o.Width() == 0 || !slices.ContainsFunc(o.lay(all, math.MaxInt), tooWide) {
+		table(o, rows)
 		return
 	}
-	var below []celled
-	for _, r := range rows {
-		below = append(below, belowRow{r}, reasonLine{r})
+	var below [][]cell
+	for _, row := range all {
+		at := slices.IndexFunc(row, func(c cell) bool { return c.Head == heldBackBy })
+		below = append(below, row[:at])
+		if by, instead := row[at].Text, row[at+1].Text; by != "" {
+			text := "  held back by " + by
+			if instead != "" {
+				text += "; to allow it: " + instead
+			}
+			below = append(below, []cell{{Span: ui.Faint.Of(text)}})
+		}
 	}
-	table(o, outdatedColumns()[:reasonColumn], below)
+	o.results(o.lay(below, o.Width()))
 }
 
 // mostOutdated is how many providers are listed without --verbose.
@@ -258,21 +232,18 @@ const mostOutdated = 20
 // Outdated shows providers with the versions that could be chosen. Without --verbose, people see one row for each
 // provider.
 func (o *Output) Outdated(all []Outdated) {
-	for i := range all {
-		if at := all[i].SignedAt; !at.IsZero() {
-			all[i].Signed = at.UTC().Format(time.RFC3339)
-		}
-	}
 	slices.SortFunc(all, compareOutdated)
-	for _, d := range all {
-		o.Tell(d)
-	}
-	if o.Level == Verbose {
-		o.outdatedTable(celledOf(all))
+	tellAll(o, all)
+	if o.JSON {
 		return
 	}
-	groups := groupsOf(all)
-	shown := min(len(groups), mostOutdated)
+	groups := slices.Collect(slices.Chunk(outdatedGroup(all), 1))
+	shown := len(groups)
+	if o.Level != Verbose { // those that can be upgraded first
+		groups = grouped(outdatedGroup(all), func(d Outdated) string { return d.Provider })
+		slices.SortStableFunc(groups, func(a, b outdatedGroup) int { return cmp.Compare(b.rank(), a.rank()) })
+		shown = min(len(groups), mostOutdated)
+	}
 	o.outdatedTable(groups[:shown])
 	if more := len(groups) - shown; more > 0 {
 		o.Sentence("and %s (--verbose lists them)", ui.Count(more, "other provider"))
@@ -285,35 +256,6 @@ func compareOutdated(a, b Outdated) int {
 		strings.Compare(a.Provider, b.Provider), strings.Compare(a.root, b.root), len(b.RootModules)-len(a.RootModules),
 		strings.Compare(a.Locked, b.Locked), strings.Compare(a.Constraint, b.Constraint), slices.Compare(a.RootModules, b.RootModules),
 	)
-}
-
-// groupsOf returns a row for each provider, those that can be upgraded first.
-func groupsOf(all []Outdated) (rows []celled) {
-	var groups []outdatedGroup
-	for _, d := range all {
-		if last := len(groups) - 1; last >= 0 && groups[last][0].Provider == d.Provider {
-			groups[last] = append(groups[last], d)
-		} else {
-			groups = append(groups, outdatedGroup{d})
-		}
-	}
-	slices.SortStableFunc(groups, func(a, b outdatedGroup) int { return cmp.Compare(b.rank(), a.rank()) })
-	for _, g := range groups {
-		if len(g[0].RootModules) == 0 { // there is only one
-			rows = append(rows, g[0])
-		} else {
-			rows = append(rows, g)
-		}
-	}
-	return rows
-}
-
-// celledOf returns a row for each of all.
-func celledOf(all []Outdated) (rows []celled) {
-	for _, d := range all {
-		rows = append(rows, d)
-	}
-	return rows
 }
 
 // rank returns the greatest rank of the group.

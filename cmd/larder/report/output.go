@@ -165,9 +165,11 @@ func (o *Output) prefix() string {
 	return o.module + ": "
 }
 
-// result writes a line of the result.
-func (o *Output) result(line ui.Line) {
-	o.screen.Write(o.Stdout, line.Render(o.Color.Shows(o.Stdout))+"\n")
+// results writes lines of the result.
+func (o *Output) results(lines []ui.Line) {
+	for _, line := range lines {
+		o.screen.Write(o.Stdout, line.Render(o.Color.Shows(o.Stdout))+"\n")
+	}
 }
 
 // Print writes an unchanged line to standard output, with its own line ending and without the

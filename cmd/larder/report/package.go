@@ -24,6 +24,14 @@ func InJSON(id sources.PackageID) PackageID {
 	return PackageID{id.Provider.String(), id.Version.String(), id.Platform.String()}
 }
 
+// cells returns the first cells of a row about the package.
+func (p PackageID) cells() []cell {
+	return []cell{providerColumn.of(p.Provider), versionColumn.of(p.Version), platformColumn.of(p.Platform)}
+}
+
+// text names the package.
+func (p PackageID) text() string { return p.Provider + " " + p.Version + " " + p.Platform }
+
 // An Outcome is what became of a package.
 type Outcome struct {
 	Typed `type:"package"`
@@ -41,7 +49,7 @@ type Outcome struct {
 
 // Text implements [Value].
 func (p Outcome) Text(o *Output) string {
-	words := []string{string(p.of.How), VerifiedAs(p.of.Package.Report)}
+	words := []string{string(p.of.How), p.As()}
 	if p.Link != "" {
 		words = append(words, string(p.Link))
 	}
@@ -114,43 +122,40 @@ func (o *Output) changes(changes []changeRow) {
 		}
 		rows = append(rows, c)
 	}
-	table(o, []ui.Column{
-		{}, {}, {Shorten: true}, {}, {Name: "platform", Keep: true, Drop: 1},
-		{Name: "size", Right: true, Drop: 3}, {Name: "verification", Brief: WithoutKey, Drop: 2}, {Name: "how", Drop: 4}, {Name: "source", Drop: 5},
-	}, rows)
+	table(o, rows)
 }
 
 // A heading is the name of the root module that the following rows are about.
 type heading string
 
 // Cells implements [Row].
-func (h heading) Cells(*Output) []ui.Span { return []ui.Span{ui.Bold.Of(string(h))} }
+func (h heading) Cells(*Output) []cell { return []cell{{Span: ui.Bold.Of(string(h))}} }
 
 // Cells implements [Row].
-func (r changeRow) Cells(o *Output) []ui.Span {
+func (r changeRow) Cells(o *Output) []cell {
 	module, cells := "", r.cells(o)
 	if r.module != "" {
 		module, cells[0].Text = r.module+":", strings.TrimLeft(cells[0].Text, " ")
 	}
-	return append([]ui.Span{{Text: module}}, cells...)
+	return append([]cell{{Span: ui.Plain.Of(module)}}, cells...)
 }
 
 // cells returns the cells after the root module.
-func (r changeRow) cells(o *Output) []ui.Span {
+func (r changeRow) cells(o *Output) []cell {
 	c, mark := r.change, ui.Added.Of(" +")
-	id := c.Package.ID
-	version := id.Version.String()
+	id := InJSON(c.Package.ID)
 	switch {
 	case r.removed != (sources.Release{}):
-		return []ui.Span{ui.Removed.Of(" -"), ui.Bold.Of(o.Name(r.removed.Provider)), {Text: r.removed.Version.String()}}
+		id = PackageID{Provider: r.removed.Provider.String(), Version: r.removed.Version.String()}
+		return marked(ui.Removed.Of(" -"), id.cells()...)
 	case c.Unchanged:
 		mark = ui.Plain.Of("  ")
 	case c.Was != (sources.Version{}):
-		mark, version = ui.Changed.Of(" ~"), c.Was.String()+" → "+version
+		mark, id.Version = ui.Changed.Of(" ~"), c.Was.String()+" → "+id.Version
 	}
-	platform, size, how, from := "", "", "", ""
-	if r.platforms {
-		platform = id.Platform.String()
+	size, how, from := "", "", ""
+	if !r.platforms {
+		id.Platform = ""
 	}
 	if r.sized && c.Size > 0 {
 		size = ui.Size(c.Size)
@@ -161,10 +166,10 @@ func (r changeRow) cells(o *Output) []ui.Span {
 		}
 		from = c.Source
 	}
-	return []ui.Span{
-		mark, ui.Bold.Of(o.Name(id.Provider)), {Text: version}, ui.Faint.Of(platform), {Text: size},
-		{Text: VerifiedAs(c.Package.Report)}, ui.Faint.Of(how), ui.Faint.Of(from),
-	}
+	cells := append(id.cells(), sizeColumn.of(size), verificationColumn.of(verifiedAs(c.Package.Report)),
+		cell{ui.Column{Name: "how", Drop: 5}, ui.Faint.Of(how)}, cell{ui.Column{Name: "source", Drop: 6}, ui.Faint.Of(from)})
+	cells[2].Paint = ui.Faint // the platform
+	return marked(mark, cells...)
 }
 
 // Resolved writes how many providers were resolved, if sources were queried for versions and

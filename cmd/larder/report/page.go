@@ -191,7 +191,7 @@ func pageRow(v sources.Version, entries []builder.Entry) pageVersion {
 		}
 		text := "unverified"
 		if e.Stored.Report.Verdict > sources.Unverified {
-			text = VerifiedAs(e.Stored.Report)
+			text = verifiedAs(e.Stored.Report)
 		}
 		if e.Err != nil {
 			text = "damaged"

@@ -16,12 +16,10 @@ type Pushed struct {
 	Did    publish.Did `json:"did"`
 	Size   int64       `json:"size,omitempty"` // of the archive; not if it was removed
 	DryRun bool        `json:"dry_run"`
-
-	of publish.Change
 }
 
 // Cells implements [Row].
-func (p Pushed) Cells(o *Output) []ui.Span {
+func (p Pushed) Cells(*Output) []cell {
 	did := string(p.Did)
 	switch {
 	case p.Did == publish.Kept:
@@ -33,7 +31,7 @@ func (p Pushed) Cells(o *Output) []ui.Span {
 	if p.Did != publish.Removed {
 		size = ui.Size(p.Size)
 	}
-	return []ui.Span{ui.Bold.Of(o.Name(p.of.ID.Provider)), {Text: p.Version}, {Text: p.Platform}, {Text: size}, {Text: did}}
+	return append(p.cells(), sizeColumn.of(size), cell{ui.Column{Head: "PUSHED"}, ui.Plain.Of(did)})
 }
 
 // Pushed shows the changes of a place, and counts them.
@@ -45,7 +43,7 @@ func (o *Output) Pushed(r publish.Result, sum *PushSum) {
 		slices.SortStableFunc(all, func(a, b publish.Change) int { return a.ID.Compare(b.ID) })
 	}
 	for _, c := range all {
-		rows = append(rows, Pushed{Typed{}, InJSON(c.ID), c.Did, c.Size, sum.DryRun, c})
+		rows = append(rows, Pushed{Typed{}, InJSON(c.ID), c.Did, c.Size, sum.DryRun})
 		switch c.Did {
 		case publish.Added:
 			sum.Added++
@@ -56,7 +54,7 @@ func (o *Output) Pushed(r publish.Result, sum *PushSum) {
 		}
 	}
 	sum.Same, sum.Differ, sum.Signed, sum.Bytes = len(r.Same), r.Differ, r.Signed, r.Bytes
-	Grid(o, []ui.Column{{Head: "PROVIDER", Shorten: true}, {Head: "VERSION"}, {Head: "PLATFORM", Keep: true, Drop: 1}, {Head: "SIZE", Right: true, Drop: 2}, {Head: "PUSHED"}}, rows)
+	Grid(o, rows)
 }
 
 // A PushSum is the summary of pushing a mirror.

@@ -7,7 +7,6 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/larder-cli/larder/cmd/larder/ui"
 	"github.com/larder-cli/larder/sources"
 )
 
@@ -31,24 +30,34 @@ type Signature struct {
 	KeyFrom     sources.KeyOrigin   `json:"key_from,omitempty"`
 }
 
-// VerifiedAs describes a verification result with the key that signed. Every screen has these
-// words. The ID of HashiCorp's key is left out.
-func VerifiedAs(r sources.Report) string {
-	best := r.Best()
+// As describes a verification result with the key that signed. Every screen has these words. The ID of HashiCorp's
+// key is left out.
+func (v Verification) As() string {
 	switch {
-	case best.KeyID == "" || r.Verdict == sources.SignedByHashiCorp:
-		return r.Verdict.String()
-	case r.Verdict == sources.MirrorEvidence:
-		return "signed, key " + best.KeyID + " " + keyOrigins[best.From]
+	case v.KeyID == "" || v.Verdict == sources.SignedByHashiCorp:
+		return v.Verdict.String()
+	case v.Verdict == sources.MirrorEvidence:
+		return "signed, key " + v.KeyID + " " + keyOrigins[v.KeyFrom]
 	}
-	return r.Verdict.String() + ", key " + best.KeyID
+	return v.Verdict.String() + ", key " + v.KeyID
+}
+
+// verifiedAs describes the verification result of a report.
+func verifiedAs(r sources.Report) string { return VerificationOf(r).As() }
+
+// signedBy returns the cell with the key, if --verbose is set.
+func (v Verification) signedBy(o *Output) cell {
+	if o.Level != Verbose {
+		return signerColumn.of("")
+	}
+	return signerColumn.of(v.Long())
 }
 
 // ChangedSince is shown in place of a verification result, for a package that has changed.
 const ChangedSince = "changed since it was verified"
 
-// WithoutKey returns the text of VerifiedAs without the ID of the key, for narrow terminals.
-func WithoutKey(text string) string {
+// withoutKey returns the text of As without the ID of the key, for narrow terminals.
+func withoutKey(text string) string {
 	return strings.TrimSuffix(keyID.ReplaceAllString(text, " key"), ", key")
 }
 
@@ -76,30 +85,21 @@ type Checked struct {
 	Typed `type:"verified"`
 	PackageID
 	Verification
-
-	id     sources.PackageID
-	report sources.Report
 }
 
 // Cells implements [Row].
-func (c Checked) Cells(o *Output) []ui.Span {
-	return []ui.Span{ui.Bold.Of(o.Name(c.id.Provider)), {Text: c.Version}, {Text: c.Platform}, {Text: VerifiedAs(c.report)}}
-}
+func (c Checked) Cells(*Output) []cell { return append(c.cells(), verifiedColumn.of(c.As())) }
 
 // CheckedOf returns verified packages, sorted.
-func CheckedOf(packages []sources.Stored) []Checked {
-	all := make([]Checked, len(packages))
-	for i, s := range packages {
-		all[i] = Checked{Typed{}, InJSON(s.ID), VerificationOf(s.Report), s.ID, s.Report}
+func CheckedOf(packages []sources.Stored) (all []Checked) {
+	for _, s := range slices.SortedFunc(slices.Values(packages), func(a, b sources.Stored) int { return a.ID.Compare(b.ID) }) {
+		all = append(all, Checked{Typed{}, InJSON(s.ID), VerificationOf(s.Report)})
 	}
-	slices.SortFunc(all, func(a, b Checked) int { return a.id.Compare(b.id) })
 	return all
 }
 
 // Checked shows the verified packages and who signed them.
-func (o *Output) Checked(all []Checked) {
-	Grid(o, []ui.Column{{Head: "PROVIDER", Shorten: true}, {Head: "VERSION"}, {Head: "PLATFORM", Keep: true, Drop: 1}, {Head: "VERIFIED AS", Brief: WithoutKey, Drop: 2}}, all)
-}
+func (o *Output) Checked(all []Checked) { Grid(o, all) }
 
 // CheckedInDetail is Checked for programs, and with --verbose.
 func (o *Output) CheckedInDetail(all []Checked) {

@@ -8,6 +8,7 @@ import (
 
 	"github.com/larder-cli/larder/cachedir"
 	"github.com/larder-cli/larder/cmd/larder/ui"
+	"github.com/larder-cli/larder/sources"
 )
 
 // A ProviderTotal contains the totals of one provider's packages.
@@ -17,29 +18,29 @@ type ProviderTotal struct {
 	Packages int    `json:"packages"`
 	Versions int    `json:"versions"`
 	Size     int64  `json:"size"`
-
-	of cachedir.Entry // the last one
 }
 
 // Cells implements [Row].
-func (t ProviderTotal) Cells(o *Output) []ui.Span {
-	return []ui.Span{ui.Bold.Of(o.Name(t.of.ID.Provider)), {Text: ui.Size(t.Size)}, {Text: strconv.Itoa(t.Versions)}, {Text: strconv.Itoa(t.Packages)}}
+func (t ProviderTotal) Cells(*Output) []cell {
+	return []cell{
+		providerColumn.of(t.Provider),
+		{ui.Column{Head: "SIZE", Right: true}, ui.Plain.Of(ui.Size(t.Size))},
+		{ui.Column{Head: "VERSIONS", Right: true, Drop: 1}, ui.Plain.Of(strconv.Itoa(t.Versions))},
+		{ui.Column{Head: "PACKAGES", Right: true, Drop: 2}, ui.Plain.Of(strconv.Itoa(t.Packages))},
+	}
 }
 
 // totalsOf adds up entries by provider, the largest first.
-func totalsOf(entries []cachedir.Entry) []ProviderTotal {
-	var totals []ProviderTotal
-	for _, e := range entries { // sorted by provider and version
-		if len(totals) == 0 || e.ID.Provider != totals[len(totals)-1].of.ID.Provider {
-			totals = append(totals, ProviderTotal{Provider: e.ID.Provider.String()})
+func totalsOf(entries []cachedir.Entry) (totals []ProviderTotal) {
+	for _, of := range grouped(entries, func(e cachedir.Entry) sources.Provider { return e.ID.Provider }) {
+		t := ProviderTotal{Provider: of[0].ID.Provider.String(), Packages: len(of)}
+		versions := map[sources.Version]bool{}
+		for _, e := range of {
+			t.Size += e.Size
+			versions[e.ID.Version] = true
 		}
-		t := &totals[len(totals)-1]
-		t.Packages++
-		t.Size += e.Size
-		if e.ID.Version != t.of.ID.Version {
-			t.Versions++
-		}
-		t.of = e
+		t.Versions = len(versions)
+		totals = append(totals, t)
 	}
 	slices.SortStableFunc(totals, func(a, b ProviderTotal) int { return cmp.Compare(b.Size, a.Size) })
 	return totals
@@ -55,16 +56,6 @@ type CacheTotal struct {
 	Saved    int64 `json:"saved"`
 }
 
-// A statsRow is a line of the totals for people.
-type statsRow struct {
-	CacheUsage
-}
-
-// Cells implements [Row].
-func (r statsRow) Cells(*Output) []ui.Span {
-	return []ui.Span{{Text: "  " + r.What}, {Text: strconv.Itoa(r.Count)}, {Text: ui.Size(r.Bytes)}, ui.Faint.Of(r.Hint)}
-}
-
 // Stats shows the totals of the cache at path, and what a prune by plan would remove.
 func (o *Output) Stats(path string, plan *cachedir.Plan) {
 	listing := plan.Listing
@@ -74,29 +65,17 @@ func (o *Output) Stats(path string, plan *cachedir.Plan) {
 		total.Prunable = 0
 	}
 	o.Summary(total)
-	if !o.JSON {
-		o.stats(path, totals, total, plan)
-		return
-	}
-	for _, u := range UsageOf(plan.Usage) {
-		o.object(u)
-	}
-	for _, t := range totals {
-		o.object(t)
-	}
-	o.object(total)
-}
-
-// stats is Stats as text.
-func (o *Output) stats(path string, totals []ProviderTotal, total CacheTotal, plan *cachedir.Plan) {
+	tellAll(o, UsageOf(plan.Usage))
+	tellAll(o, totals)
+	o.Tell(total)
 	for _, t := range totals {
 		o.mentions(t.Provider)
 	}
 	all := total.Size + plan.Usage.Total().Bytes
 	o.Sentence("Plugin cache %s: %s on disk, used by %s", o.Shorten(path), ui.Size(all), ui.Count(total.Roots, "root module"))
-	Grid(o, []ui.Column{{}, {Right: true}, {Right: true}, {Name: "explanations", Drop: 1}}, statsRows(totals, total, plan))
+	table(o, usageRows(totals, total, plan))
 	if o.Level == Verbose {
-		Grid(o, []ui.Column{{Head: "PROVIDER", Shorten: true}, {Head: "SIZE", Right: true}, {Head: "VERSIONS", Right: true, Drop: 1}, {Head: "PACKAGES", Right: true, Drop: 2}}, totals)
+		table(o, totals)
 	} else if len(totals) > 0 {
 		o.Sentence("Largest: %s", o.largest(totals))
 	}
@@ -108,27 +87,24 @@ func (o *Output) stats(path string, totals []ProviderTotal, total CacheTotal, pl
 	}
 }
 
-// statsRows returns what the cache contains. The unused packages are part of the packages.
-func statsRows(totals []ProviderTotal, total CacheTotal, plan *cachedir.Plan) []statsRow {
-	versions := 0
+// usageRows returns what the cache contains. The unused packages are part of the packages.
+func usageRows(totals []ProviderTotal, total CacheTotal, plan *cachedir.Plan) []CacheUsage {
+	versions, unused := 0, cachedir.Amount{}
 	for _, t := range totals {
 		versions += t.Versions
 	}
-	rows := []statsRow{{CacheUsage{Typed{}, "packages", total.Packages, total.Size, ui.Count(len(totals), "provider") + ", " + ui.Count(versions, "version")}}}
-	unused := cachedir.Amount{}
 	for _, e := range plan.Listing.Entries {
 		if e.Unused() {
 			unused.Count++
 			unused.Bytes += e.Size
 		}
 	}
+	packages := cachedir.Amount{Count: total.Packages, Bytes: total.Size}
+	rows := []CacheUsage{usageOf("packages", packages, ui.Count(len(totals), "provider")+", "+ui.Count(versions, "version"))}
 	if unused.Count > 0 {
-		rows = append(rows, statsRow{CacheUsage{Typed{}, "  unused", unused.Count, unused.Bytes, "no known root module uses them"}})
+		rows = append(rows, usageOf("  unused", unused, "no known root module uses them"))
 	}
-	for _, u := range UsageOf(plan.Usage) {
-		rows = append(rows, statsRow{u})
-	}
-	return rows
+	return append(rows, UsageOf(plan.Usage)...)
 }
 
 // largest lists the providers that use the most space: "hashicorp/aws 19.8 GB (31
@@ -136,7 +112,7 @@ func statsRows(totals []ProviderTotal, total CacheTotal, plan *cachedir.Plan) []
 func (o *Output) largest(totals []ProviderTotal) string {
 	var names []string
 	for _, t := range totals {
-		names = append(names, fmt.Sprintf("%s %s (%s)", o.Name(t.of.ID.Provider), ui.Size(t.Size), ui.Count(t.Versions, "version")))
+		names = append(names, fmt.Sprintf("%s %s (%s)", o.address(t.Provider), ui.Size(t.Size), ui.Count(t.Versions, "version")))
 	}
 	return ui.Some(names, 3)
 }

@@ -35,7 +35,7 @@ type Row interface {
 
 // A celled is a row of a table, which programs may not get.
 type celled interface {
-	Cells(o *Output) []ui.Span // nil for a row that only programs get
+	Cells(o *Output) []cell // nil for a row that only programs get
 }
 
 // Show writes a value as a result.
@@ -44,9 +44,7 @@ func (o *Output) Show(v Value) {
 		o.object(v)
 		return
 	}
-	for _, line := range ui.Text(o.address(v.Text(o))).Wrapped(o.Width()) {
-		o.result(line)
-	}
+	o.results(ui.Text(o.address(v.Text(o))).Wrapped(o.Width()))
 }
 
 // ShowAll writes values as results.
@@ -79,50 +77,32 @@ func (o *Output) ShowPage(page string, objects ...Object) {
 // Tell writes objects for programs. People get the same information in another form.
 func (o *Output) Tell(objects ...Object) { o.ShowText("", objects...) }
 
-// Grid writes rows as results: on a terminal with headers, and fitted to its width.
-func Grid[R Row](o *Output, columns []ui.Column, rows []R) {
-	if o.JSON {
-		for _, r := range rows {
-			o.object(r)
-		}
-		return
+// tellAll is Tell for objects of one type.
+func tellAll[V Object](o *Output, all []V) {
+	for _, v := range all {
+		o.Tell(v)
 	}
-	table(o, columns, rows)
+}
+
+// Grid writes rows as results: on a terminal with headers, and fitted to its width.
+func Grid[R Row](o *Output, rows []R) {
+	tellAll(o, rows)
+	table(o, rows)
 }
 
 // table is Grid for people only.
-func table[R celled](o *Output, columns []ui.Column, rows []R) {
-	if o.JSON {
-		return
-	}
-	for _, line := range ui.Table(columns, cells(o, rows), o.Width()) {
-		o.result(line)
+func table[R celled](o *Output, rows []R) {
+	if !o.JSON {
+		o.results(o.lay(cells(o, rows), o.Width()))
 	}
 }
 
 // tableAside is table on standard error, unless --quiet is set.
-func tableAside[R celled](o *Output, columns []ui.Column, rows []R) {
+func tableAside[R celled](o *Output, rows []R) {
 	width, _ := ui.TerminalSize(o.Stderr)
-	for _, line := range ui.Table(columns, cells(o, rows), width) {
+	for _, line := range o.lay(cells(o, rows), width) {
 		o.Say("%s", line.Plain())
 	}
-}
-
-// cells returns the cells of rows, with short addresses.
-func cells[R celled](o *Output, rows []R) (all [][]ui.Span) {
-	full := o.inFull()
-	for _, r := range rows {
-		if row := r.Cells(full); row != nil {
-			all = append(all, row)
-			for _, cell := range row {
-				o.mentions(cell.Text)
-			}
-		}
-	}
-	for i, row := range all {
-		all[i] = o.addresses(row)
-	}
-	return all
 }
 
 // Sentence writes text as a line of the result for people, wrapped to fit a terminal.

@@ -46,7 +46,7 @@ func (r Release) foreign() bool {
 }
 
 // Cells implements [Row].
-func (r Release) Cells(*Output) []ui.Span {
+func (r Release) Cells(*Output) []cell {
 	platforms := ""
 	if len(r.Platforms) > 0 {
 		platforms = strconv.Itoa(len(r.Platforms))
@@ -70,18 +70,14 @@ func (r Release) Cells(*Output) []ui.Span {
 	if r.Locked {
 		paint = ui.Bold
 	}
-	return []ui.Span{
-		paint.Of(r.Version), ui.Plain.Of(strings.Join(r.Sources, ", ")), ui.Plain.Of(platforms),
-		ui.Plain.Of(strings.Join(r.Protocols, ", ")), ui.Faint.Of(strings.Join(r.Engines, ", ")), ui.Plain.Of(strings.Join(notes, ", ")),
+	return []cell{
+		{versionColumn.Column, paint.Of(r.Version)},
+		{ui.Column{Head: "SOURCES", Drop: 2}, ui.Plain.Of(strings.Join(r.Sources, ", "))},
+		{ui.Column{Head: "PLATFORMS", Right: true, Drop: 3}, ui.Plain.Of(platforms)},
+		{ui.Column{Head: "PROTOCOLS", Drop: 4}, ui.Plain.Of(strings.Join(r.Protocols, ", "))},
+		{ui.Column{Head: "ENGINES FROM", Drop: 5}, ui.Faint.Of(strings.Join(r.Engines, ", "))},
+		{ui.Column{Head: "HERE", Drop: 1}, ui.Plain.Of(strings.Join(notes, ", "))},
 	}
-}
-
-// Released lists versions.
-func (o *Output) Released(all []Release) {
-	Grid(o, []ui.Column{
-		{Head: "VERSION"}, {Head: "SOURCES", Drop: 2}, {Head: "PLATFORMS", Right: true, Drop: 3},
-		{Head: "PROTOCOLS", Drop: 4}, {Head: "ENGINES FROM", Drop: 5}, {Head: "HERE", Drop: 1},
-	}, all)
 }
 
 // Releases is the summary of a list of versions.

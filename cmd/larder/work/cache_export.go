@@ -68,11 +68,7 @@ func (k *targetCache) export(ctx context.Context, t *tree, file string, partial 
 		return err
 	}
 	k.out.Private(file, private)
-	rows := make([]report.Exported, len(packages))
-	for i, s := range packages {
-		rows[i] = report.ExportedOf(s)
-	}
-	report.Grid(k.out, []ui.Column{{Shorten: true}, {}, {Name: "platform", Keep: true, Drop: 1}, {Name: "verification", Brief: report.WithoutKey, Drop: 2}}, rows)
+	k.out.Exported(packages)
 	k.out.Summary(report.ExportSum{File: Absolute(k.dir, file), Packages: len(packages), Missing: len(missing), Size: size, Unchanged: !changed})
 	did := "Wrote " + file
 	if !changed {

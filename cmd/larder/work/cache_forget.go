@@ -122,6 +122,6 @@ func (k *targetCache) release(_ context.Context, id sources.PackageID) (bool, er
 	if err := k.cache.Release(id); err != nil {
 		return false, err
 	}
-	k.out.Show(report.ReleasedOf(id))
+	k.out.Show(report.Released{PackageID: report.InJSON(id)})
 	return true, nil
 }

@@ -380,7 +380,7 @@ func (k *checkedModule) signed(locker *installer.Locker, p sources.Provider) boo
 // takeLocked adds the problems of the lock file.
 func (k *checkedModule) takeLocked(locked *lockedModule) {
 	for _, change := range locked.changes() {
-		of := change.Release()
+		of := change.Of
 		f := report.CheckFinding{Rule: report.RuleLockOutOfDate, Text: change.Lacks(), Hints: []string{k.again("lock") + " updates the lock file"}}
 		if len(change.Added) > 0 {
 			f.Rule, f.Hints = report.RuleLockIncomplete, []string{k.again("lock", k.namedPlatforms()...) + " adds the hashes"}

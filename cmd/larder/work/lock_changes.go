@@ -91,7 +91,7 @@ func (m *lockedModule) problems() []report.LockProblem {
 	}
 	var all []report.LockProblem
 	for _, c := range m.changes() {
-		of := c.Release()
+		of := c.Of
 		all = append(all, report.LockProblemOf(m.file, m.before.Block(of.Provider), of, c.Lacks()))
 	}
 	for _, u := range m.unknown() {

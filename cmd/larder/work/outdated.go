@@ -237,7 +237,7 @@ func (o *outdating) add(m *rootModule, s standing) {
 	}
 	row := o.rows[key]
 	if row == nil {
-		row = &report.Outdated{Standing: key, Rank: s.rank, SignedAt: s.signed}
+		row = &report.Outdated{Standing: key, Rank: s.rank, Signed: s.signed.UTC().Truncate(time.Second)}
 		o.rows[key] = row
 	}
 	row.Add(name, s.by)

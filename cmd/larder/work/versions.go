@@ -60,7 +60,7 @@ func ListVersions(ctx context.Context, s *Session, request VersionsRequest) erro
 	}
 	q.addDetails(ctx, shown[:min(len(shown), NewestVersions)])
 	sum.Shown = len(shown)
-	s.output.Released(shown)
+	report.Grid(s.output, shown)
 	s.output.Summary(sum)
 	q.tellReleases(sum, all)
 	return errors.Join(append(q.errs, ctx.Err())...)
