@@ -106,10 +106,7 @@ var marks = map[bundle.How]ui.Span{
 
 // howText describes what was done, or would be.
 func howText(how bundle.How, planned bool) string {
-	if planned && how != bundle.Known {
-		return "would be " + string(how)
-	}
-	return string(how)
+	return said(planned && how != bundle.Known, "would be ", "") + string(how)
 }
 
 // An Imported is a package of a bundle that was imported.
@@ -163,17 +160,15 @@ func (o *Output) BundleImported(imported bundle.Imported, planned bool) (added i
 	placed := o.placed(imported.Placed, planned)
 	sum.Payloads = len(placed)
 	o.Summary(sum)
-	did := "Imported"
-	if planned {
-		did = "Would import"
-	}
+	did := said(planned, "Would import", "Imported")
 	switch {
 	case sum.Packages+sum.Payloads == 0:
-		o.Say("Nothing to import%s", ThereText(sum.There))
+		o.Say("%s", also("Nothing to import", there(sum.There)))
 	case sum.Packages == 0:
 		o.Say("%s %s (%s)", did, payloadNames(placed), ui.Size(payloadSize(placed)))
 	default:
-		o.Say("%s %s (%s)%s%s", did, ui.Count(sum.Packages, "package"), ui.Size(sum.Size), PayloadText(placed), ThereText(sum.There))
+		text := fmt.Sprintf("%s %s (%s)%s", did, ui.Count(sum.Packages, "package"), ui.Size(sum.Size), PayloadText(placed))
+		o.Say("%s", also(text, there(sum.There)))
 	}
 	return added
 }

@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
-	"math"
 	"slices"
 	"strings"
 
@@ -145,20 +144,17 @@ func Faults(err error) (all []Fault) {
 
 // Grouped returns the findings of all root modules, those that are the same as one.
 func Grouped(modules []CheckedModule) (all []CheckFinding) {
-	at := map[string]int{}
 	for _, m := range modules {
-		for _, f := range m.Findings {
-			key := strings.Join([]string{f.Rule, f.Provider, f.Version, f.Text}, "\x00")
-			i, known := at[key]
-			if !known {
-				at[key] = len(all)
-				f.Places = slices.Clone(f.Places)
-				all = append(all, f)
-				continue
-			}
-			all[i].Places = append(all[i].Places, f.Places...)
-			all[i].Related = unique(append(all[i].Related, f.Related...))
+		all = append(all, m.Findings...)
+	}
+	same := grouped(all, CheckFinding.Subject)
+	all = make([]CheckFinding, len(same))
+	for i, findings := range same {
+		f := findings[0]
+		for _, other := range findings[1:] {
+			f.Places, f.Related = slices.Concat(f.Places, other.Places), unique(slices.Concat(f.Related, other.Related))
 		}
+		all[i] = f
 	}
 	return all
 }
@@ -167,25 +163,11 @@ func Grouped(modules []CheckedModule) (all []CheckFinding) {
 func (o *Output) CheckFindings(all []CheckFinding) {
 	for _, f := range all {
 		o.Tell(f)
-		text := fmt.Sprintf("%s [%s]", f.Message(), f.Rule)
 		places := make([]string, len(f.Places))
 		for i, p := range f.Places {
 			places[i] = cmp.Or(p.String(), p.Module)
 		}
-		places = unique(places)
-		most := few
-		if o.Level == Verbose {
-			most = math.MaxInt - 1
-		}
-		switch {
-		case len(places) == 1:
-			text = strings.TrimPrefix(places[0]+": ", ": ") + text
-		case len(places) > most+1:
-			text += fmt.Sprintf("\n%s\nand %d more (--verbose lists them)", strings.Join(places[:most], "\n"), len(places)-most)
-		default:
-			text += "\n" + strings.Join(places, "\n")
-		}
-		o.Sentence("%s", o.ShortenHere(text))
+		o.Sentence("%s", o.ShortenHere(about(fmt.Sprintf("%s [%s]", f.Message(), f.Rule), unique(places), o.most())))
 	}
 }
 
@@ -204,16 +186,7 @@ func (t CheckSum) Text() string {
 	if t.Problems > 0 {
 		text = ui.Count(t.Problems, "problem") + " in " + ui.Count(t.Modules+t.Failed, "root module")
 	}
-	if t.Unchanged > 0 {
-		text += fmt.Sprintf("; %d unchanged", t.Unchanged)
-	}
-	if t.Failed > 0 {
-		text += fmt.Sprintf("; %d failed", t.Failed)
-	}
-	if t.Unchecked > 0 {
-		text += fmt.Sprintf("; %d not checked (--offline)", t.Unchecked)
-	}
-	return text
+	return also(text, ui.N(t.Unchanged, "unchanged"), ui.N(t.Failed, "failed"), ui.N(t.Unchecked, "not checked (--offline)"))
 }
 
 // A CheckFormat is the form of the results of check.

@@ -158,17 +158,12 @@ func (o *Output) fullName(address string) string {
 // requiredText lists the constraints, each with the places that have it, those that allow any version last. All means
 // that each place has a row.
 func (o *Output) requiredText(e Explanation, all bool) (rows []sectionRow) {
-	var order []string
-	places := map[string][]Constraint{}
-	for _, c := range e.Required {
-		if places[c.Constraint] == nil && c.Constraint != "" {
-			order = append(order, c.Constraint)
-		}
-		places[c.Constraint] = append(places[c.Constraint], c)
-	}
-	for _, constraint := range append(order, "") {
-		at := places[constraint]
-		shown := at[:min(len(at), 1)]
+	required := grouped(e.Required, func(c Constraint) string { return c.Constraint })
+	slices.SortStableFunc(required, func(a, b []Constraint) int {
+		return min(1, len(b[0].Constraint)) - min(1, len(a[0].Constraint))
+	})
+	for _, at := range required {
+		shown := at[:1]
 		if all {
 			shown = at
 		}
@@ -177,7 +172,7 @@ func (o *Output) requiredText(e Explanation, all bool) (rows []sectionRow) {
 			if others := len(at) - len(shown); others > 0 {
 				module = ui.Together(module, "and "+ui.Count(others, "other place"))
 			}
-			rows = append(rows, row(cmp.Or(constraint, "any version"), o.Shorten(c.Place.String()), module))
+			rows = append(rows, row(cmp.Or(c.Constraint, "any version"), o.Shorten(c.Place.String()), module))
 		}
 	}
 	if len(rows) == 0 {

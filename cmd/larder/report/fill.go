@@ -37,9 +37,12 @@ func (s *FillSum) Add(got installer.Outcome) {
 	}
 }
 
+// had counts packages that were in the store before.
+func (s FillSum) had() int { return s.Packages - s.Fetched - s.Planned }
+
 // Text returns the summary as text.
 func (s FillSum) Text(o *Output) string {
-	had := s.Packages - s.Fetched - s.Planned
+	had := s.had()
 	if s.Fetched+s.Planned+s.Missing+s.Failed == 0 {
 		return fmt.Sprintf("%s already there%s (%s)", ui.Count(had, "package"), s.platforms(), ui.Took(o.Elapsed()))
 	}
@@ -65,23 +68,13 @@ func (s FillSum) platforms() string {
 
 // SyncedText describes what was done to a mirror.
 func (s FillSum) SyncedText(o *Output) string {
-	had := s.Packages - s.Fetched - s.Planned
-	text := "Added " + ui.Count(s.Fetched, "package") + s.platforms()
-	switch {
-	case s.DryRun:
-		text = "Would add " + ui.Count(s.Planned, "package") + s.platforms()
-	case s.Bytes > 0:
+	text := said(s.DryRun, "Would add ", "Added ") + ui.Count(s.Fetched+s.Planned, "package")
+	if s.Fetched+s.Planned == 0 {
+		text = "Nothing to add"
+	}
+	text += s.platforms()
+	if s.Bytes > 0 {
 		text += " (" + ui.Fetched(s.Bytes, o.Elapsed()) + ")"
 	}
-	if s.Fetched+s.Planned == 0 {
-		text = "Nothing to add" + s.platforms()
-	}
-	text += ThereText(had)
-	if s.Missing > 0 {
-		text += fmt.Sprintf("; %d not available for the platform", s.Missing)
-	}
-	if s.Failed > 0 {
-		text += fmt.Sprintf("; %d failed", s.Failed)
-	}
-	return text
+	return also(text, there(s.had()), ui.N(s.Missing, "not available for the platform"), ui.N(s.Failed, "failed"))
 }

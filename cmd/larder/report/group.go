@@ -65,36 +65,36 @@ func (s spoken) withCause(err error) spoken {
 	return s
 }
 
-// joins reports whether two diagnostics have the same cause.
-func (s spoken) joins(t spoken) bool {
-	return s.cause != "" && s.cause == t.cause && s.named == t.named && s.Severity == t.Severity && s.missing == t.missing
-}
-
 // byCause joins diagnostics with the same cause. It keeps only the hints that all of them have, as
 // others are about single members, or with allHints each of them. Hints that name their members are kept.
-func byCause(all []spoken, allHints bool) []spoken {
-	var joined []spoken
-	at := map[string][]int{} // by cause
-	for _, s := range all {
-		i := slices.IndexFunc(at[s.cause], func(i int) bool { return joined[i].joins(s) })
-		if i < 0 {
-			at[s.cause] = append(at[s.cause], len(joined))
-			joined = append(joined, s)
-			continue
-		}
-		one := &joined[at[s.cause][i]]
-		if allHints || one.hinted {
-			one.Hints = unique(slices.Concat(one.Hints, s.Hints))
-		} else {
-			one.Hints = slices.DeleteFunc(slices.Clone(one.Hints), func(hint string) bool { return !slices.Contains(s.Hints, hint) })
-		}
-		one.members = append(one.members, s.members...)
+func byCause(all []spoken, allHints bool) (joined []spoken) {
+	type cause struct {
+		text, severity string
+		named, missing bool
+		alone          int // greater than 0 for a diagnostic without a cause
 	}
-	for i := range joined {
-		joined[i].members = unique(joined[i].members)
-		if one := &joined[i]; one.hinted && !allHints { // as many as members are named
+	alone := 0
+	for _, same := range grouped(all, func(s spoken) cause {
+		if s.cause == "" {
+			alone++
+			return cause{alone: alone}
+		}
+		return cause{s.cause, s.Severity, s.named, s.missing, 0}
+	}) {
+		one := same[0]
+		for _, s := range same[1:] {
+			if allHints || one.hinted {
+				one.Hints = unique(slices.Concat(one.Hints, s.Hints))
+			} else {
+				one.Hints = slices.DeleteFunc(slices.Clone(one.Hints), func(hint string) bool { return !slices.Contains(s.Hints, hint) })
+			}
+			one.members = append(one.members, s.members...)
+		}
+		one.members = unique(one.members)
+		if one.hinted && !allHints { // as many as members are named
 			one.Hints = one.Hints[:min(len(one.Hints), few)]
 		}
+		joined = append(joined, one)
 	}
 	return joined
 }
@@ -129,22 +129,33 @@ func unique[T comparable](all []T) (once []T) {
 // few is how many members of a diagnostic are named without --verbose.
 const few = 5
 
+// most returns how many members of a diagnostic are named.
+func (o *Output) most() int {
+	if o.Level == Verbose {
+		return math.MaxInt - 1
+	}
+	return few
+}
+
+// about returns a text with what it is about: one name before it, or several below it, at most as many as given.
+func about(text string, names []string, most int) string {
+	if len(names) == 1 {
+		return strings.TrimPrefix(names[0]+": ", ": ") + text
+	}
+	if len(names) > most+1 { // a line for the number of others has room for one other
+		names = append(names[:most:most], fmt.Sprintf("and %d more (--verbose lists them)", len(names)-most))
+	}
+	return strings.Join(append([]string{text}, names...), "\n")
+}
+
 // text returns the printed text: the only member's own, or else the cause, and below it what it
 // concerns, at most as many as given.
 func (s spoken) text(most int) string {
 	if len(s.members) == 1 {
 		return s.members[0].before(s.shown)
 	}
-	names, modules := s.names(), s.modules()
-	text := s.cause + s.needs()
-	switch {
-	case len(names) == 1:
-		text = names[0] + ": " + text
-	case len(names) > most+1: // a line for the number of others has room for one other
-		text += fmt.Sprintf("\n%s\nand %d more (--verbose lists them)", strings.Join(names[:most], "\n"), len(names)-most)
-	case len(names) > 1:
-		text += "\n" + strings.Join(names, "\n")
-	}
+	modules := s.modules()
+	text := about(s.cause+s.needs(), s.names(), most)
 	if len(modules) == 0 || s.named && s.Provider == "" { // places are in their root modules
 		return text
 	}
@@ -232,15 +243,12 @@ func (o *Output) speak(all []spoken) {
 		}
 		return
 	}
-	most := few
-	if o.Level == Verbose {
-		most = math.MaxInt - 1
-	} else {
+	if o.Level != Verbose {
 		all = togetherMissing(all)
 	}
 	if o.hear != nil {
 		for _, s := range all {
-			o.hear(s.diagnosis(most))
+			o.hear(s.diagnosis(o.most()))
 		}
 		return
 	}
@@ -251,7 +259,7 @@ func (o *Output) speak(all []spoken) {
 		}
 	}
 	for i, s := range all {
-		o.write(s.label(), o.ShortenHere(s.text(most)))
+		o.write(s.label(), o.ShortenHere(s.text(o.most())))
 		for _, hint := range s.Hints {
 			if last[hint] == i {
 				o.write(hintLabel, o.ShortenHere(hint))

@@ -3,7 +3,10 @@ package report
 import (
 	"encoding/json"
 	"slices"
+	"strings"
 	"sync"
+
+	"github.com/larder-cli/larder/cmd/larder/ui"
 )
 
 // A sum contains the last object of JSON output.
@@ -22,6 +25,19 @@ func (s *sum) count(d Diagnostic) {
 	} else {
 		s.errors++
 	}
+}
+
+// also adds the numbers that are not 0 to a text: "Pushed 2 packages; 1 already there".
+func also(text string, numbers ...ui.Number) string {
+	return strings.Join(append([]string{text}, ui.Numbers(numbers...)...), "; ")
+}
+
+// said returns what was done, or for a dry run what would be.
+func said(dryRun bool, would, did string) string {
+	if dryRun {
+		return would
+	}
+	return did
 }
 
 // Summary sets the command's own members of the summary. The last call wins.

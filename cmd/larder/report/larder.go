@@ -38,11 +38,7 @@ type Shim struct {
 
 // Text implements [Value].
 func (s Shim) Text(o *Output) string {
-	did := s.Did
-	if s.DryRun {
-		did = "would be " + did
-	}
-	return o.Shorten(s.Path) + "  " + did
+	return o.Shorten(s.Path) + "  " + said(s.DryRun, "would be ", "") + s.Did
 }
 
 // A ShimSum is the summary of changed shims.

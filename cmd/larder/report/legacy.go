@@ -55,21 +55,11 @@ type LegacySum struct {
 
 // Text returns the summary as text.
 func (s LegacySum) Text() string {
-	text, added := "Imported ", "added"
-	if s.DryRun {
-		text, added = "Would import ", "would add"
-	}
-	text += ui.Count(s.Packages, "package") + ThereText(s.There)
+	text := also(said(s.DryRun, "Would import ", "Imported ")+ui.Count(s.Packages, "package"), there(s.There))
 	if s.Evidence > 0 {
-		text += fmt.Sprintf("; %s signed checksums for %d", added, s.Evidence)
+		text += fmt.Sprintf("; %s signed checksums for %d", said(s.DryRun, "would add", "added"), s.Evidence)
 	}
-	if s.Skipped > 0 {
-		text += fmt.Sprintf("; %d skipped", s.Skipped)
-	}
-	if s.Failed > 0 {
-		text += fmt.Sprintf("; %d failed", s.Failed)
-	}
-	return text
+	return also(text, ui.N(s.Skipped, "skipped"), ui.N(s.Failed, "failed"))
 }
 
 // A Skipped is a file or directory that is not a provider.

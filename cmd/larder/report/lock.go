@@ -265,48 +265,40 @@ func (t LockSum) platforms() string {
 	return ui.Count(len(t.Platforms), "platform")
 }
 
-// Text returns the summary of a run that completes lock files.
+// Text returns the summary of a run that completes or checks lock files.
 func (t LockSum) Text(o *Output) string {
-	files := ui.Count(t.Modules+t.Failed, "lock file")
-	complete := t.Modules - t.Incomplete
-	var parts []string
+	complete, all := t.Modules-t.Incomplete, t.Modules+t.Failed
+	of := func(n int) string {
+		if n == all {
+			return ui.Count(all, "lock file")
+		}
+		return fmt.Sprintf("%d of %s", n, ui.Count(all, "lock file"))
+	}
+	text := ""
 	switch {
 	case t.Check:
-		if t.Failed > 0 {
-			files = fmt.Sprintf("%d of %s", t.Modules, files)
-		}
-		parts = append(parts, fmt.Sprintf("Checked %s for %s", files, ui.List("and", t.Platforms)))
+		text = fmt.Sprintf("Checked %s for %s", of(t.Modules), ui.List("and", t.Platforms))
 		if t.Incomplete+t.Unknown+t.CheckedOut+t.Failed == 0 {
-			parts[0] += ": complete"
+			text += ": complete"
 		}
 	case t.Incomplete+t.Failed == 0:
-		return fmt.Sprintf("%s complete for %s (%s)", files, t.platforms(), ui.Took(o.Elapsed()))
+		return fmt.Sprintf("%s complete for %s (%s)", of(all), t.platforms(), ui.Took(o.Elapsed()))
 	default:
-		did, was := "Completed", "was"
-		if t.DryRun {
-			did, was = "Would complete", "is"
-		}
+		text = fmt.Sprintf("%s %s for %s", said(t.DryRun, "Would complete", "Completed"), of(t.Incomplete), t.platforms())
+		is := said(t.DryRun, "is", "was")
 		if complete > 1 {
-			was = map[string]string{"was": "were", "is": "are"}[was]
+			is = said(t.DryRun, "are", "were")
 		}
-		if complete+t.Failed > 0 {
-			files = fmt.Sprintf("%d of %s", t.Incomplete, files)
-		}
-		parts = append(parts, fmt.Sprintf("%s %s for %s", did, files, t.platforms()))
-		if complete > 0 {
-			parts = append(parts, fmt.Sprintf("%d %s complete", complete, was))
-		}
+		text = also(text, ui.N(complete, is+" complete"))
 	}
-	if t.Failed > 0 {
-		parts = append(parts, fmt.Sprintf("%d failed", t.Failed))
-	}
+	text = also(text, ui.N(t.Failed, "failed"))
 	switch {
 	case t.Bytes > 0:
-		parts = append(parts, ui.Count(t.Fetched, "package")+", "+ui.Fetched(t.Bytes, o.Elapsed()))
+		text += "; " + ui.Count(t.Fetched, "package") + ", " + ui.Fetched(t.Bytes, o.Elapsed())
 	case t.Fetched > 0: // from a directory
-		parts = append(parts, ui.Count(t.Fetched, "package")+" read")
+		text += "; " + ui.Count(t.Fetched, "package") + " read"
 	}
-	return strings.Join(parts, "; ")
+	return text
 }
 
 // hashes returns "1 KIND hash" or "2 KIND hashes".

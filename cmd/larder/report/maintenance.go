@@ -70,12 +70,10 @@ func (s *Repaired) Add(m cachedir.Mending, failed error) {
 
 // Text describes the repairs: ": 2 replaced, 1 set aside".
 func (s Repaired) Text() string {
-	would, replaced, failed := "", "replaced", "failed"
-	if s.DryRun {
-		would, replaced, failed = "would be ", fetchedAgain, cannotRepair
-	}
-	parts := ui.Numbers(ui.N(s.Replaced, would+replaced), ui.N(s.Restored, would+"restored"), ui.N(s.SetAside, would+"set aside"),
-		ui.N(s.Recorded, would+"recorded again"), ui.N(s.Lowered, would+"kept without evidence"), ui.N(s.Failed, failed))
+	would := said(s.DryRun, "would be ", "")
+	parts := ui.Numbers(ui.N(s.Replaced, would+said(s.DryRun, fetchedAgain, "replaced")), ui.N(s.Restored, would+"restored"),
+		ui.N(s.SetAside, would+"set aside"), ui.N(s.Recorded, would+"recorded again"),
+		ui.N(s.Lowered, would+"kept without evidence"), ui.N(s.Failed, said(s.DryRun, cannotRepair, "failed")))
 	if len(parts) == 0 {
 		return ""
 	}
@@ -128,27 +126,22 @@ func keptText(failed int, kept ...ui.Number) string {
 	if parts := ui.Numbers(kept...); len(parts) > 0 {
 		text = "; kept: " + strings.Join(parts, ", ")
 	}
-	if failed > 0 {
-		text += fmt.Sprintf("; %d failed", failed)
-	}
-	return text
+	return also(text, ui.N(failed, "failed"))
 }
 
 // RemovedText describes what a prune of a cache removes: "97 packages and 2 archives, 21.4 GB".
 func RemovedText(r cachedir.Removed) string {
+	b := r.Besides
 	var parts []string
-	if n := len(r.Packages); n > 0 || r.Empty() {
-		parts = append(parts, ui.Count(n, "package"))
+	if len(r.Packages) > 0 || r.Empty() {
+		parts = append(parts, ui.Count(len(r.Packages), "package"))
 	}
-	if n := r.Besides.Archives.Count; n > 0 {
-		parts = append(parts, ui.Count(n, "archive"))
+	for _, of := range []ui.Number{ui.N(b.Archives.Count, "archive"), ui.N(b.Abandoned.Count+b.Leftover.Count, "leftover")} {
+		if of.N > 0 {
+			parts = append(parts, ui.Count(of.N, of.What))
+		}
 	}
-	if n := r.Besides.Abandoned.Count + r.Besides.Leftover.Count; n > 0 {
-		parts = append(parts, ui.Count(n, "leftover"))
-	}
-	if n := r.Besides.Aside.Count; n > 0 {
-		parts = append(parts, fmt.Sprintf("%d set aside", n))
-	}
+	parts = append(parts, ui.Numbers(ui.N(b.Aside.Count, "set aside"))...)
 	text := ui.List("and", parts) + ", " + ui.Size(r.Freed)
 	used := 0
 	for _, p := range r.Packages {

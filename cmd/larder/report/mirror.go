@@ -133,38 +133,23 @@ func (s *Indexed) Add(c builder.Change) Document {
 	} else {
 		s.Written++
 	}
-	if s.DryRun {
-		did = "would be " + did
-	}
-	return Document{Typed{}, c.Path, did, s.DryRun}
+	return Document{Typed{}, c.Path, said(s.DryRun, "would be ", "") + did, s.DryRun}
 }
 
 // Text returns the summary as text.
 func (s Indexed) Text() string {
 	text := "The index is up to date"
-	switch {
-	case s.Written+s.Removed == 0:
-	case s.DryRun:
-		text = fmt.Sprintf("Would write %s and remove %d", ui.Count(s.Written, "file"), s.Removed)
-	default:
-		text = fmt.Sprintf("Wrote %s, removed %d", ui.Count(s.Written, "file"), s.Removed)
+	if s.Written+s.Removed > 0 {
+		text = fmt.Sprintf(said(s.DryRun, "Would write %s and remove %d", "Wrote %s, removed %d"), ui.Count(s.Written, "file"), s.Removed)
 	}
 	if s.LeftOut > 0 {
-		text += fmt.Sprintf("; left out %s", ui.Count(s.LeftOut, "archive"))
+		text += "; left out " + ui.Count(s.LeftOut, "archive")
 	}
 	return text
 }
 
-// ThereText describes how many packages were there before: "; 11 were there".
-func ThereText(n int) string {
-	switch n {
-	case 0:
-		return ""
-	case 1:
-		return "; 1 already there"
-	}
-	return fmt.Sprintf("; %d already there", n)
-}
+// there counts packages that were there before.
+func there(n int) ui.Number { return ui.N(n, "already there") }
 
 // A Difference is a package, or the evidence for a version, that differs between two mirrors
 // or is missing from one.

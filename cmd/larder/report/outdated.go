@@ -291,7 +291,8 @@ func (t OutdatedSum) Text() string {
 		text += " in " + ui.Count(t.RootModules, "root module")
 	}
 	if t.UpToDate < t.Providers {
-		text += ": " + strings.Join(t.parts(), ", ")
+		text += ": " + strings.Join(ui.Numbers(ui.N(t.Upgradable, "upgradable"), ui.N(t.HeldBack, "held back"),
+			ui.N(t.NotLocked, "not locked"), ui.N(t.UpToDate, "up to date"), ui.N(t.Unknown, "unknown")), ", ")
 	} else if t.Providers > 0 {
 		text += " up to date"
 	}
@@ -299,8 +300,4 @@ func (t OutdatedSum) Text() string {
 		text += "; " + ui.Count(t.FailedRoots, "root module") + " failed"
 	}
 	return text
-}
-
-func (t OutdatedSum) parts() []string {
-	return ui.Numbers(ui.N(t.Upgradable, "upgradable"), ui.N(t.HeldBack, "held back"), ui.N(t.NotLocked, "not locked"), ui.N(t.UpToDate, "up to date"), ui.N(t.Unknown, "unknown"))
 }

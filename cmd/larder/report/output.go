@@ -293,6 +293,9 @@ type Diagnostic struct {
 	found bool // a result of a check, printed without a label
 }
 
+// severityOf is the severity of an input's diagnostic, which may be a warning.
+var severityOf = map[bool]string{true: "warning", false: "error"}
+
 // diagnose writes an error or a warning. The text output is shown, which includes the place.
 func (o *Output) diagnose(d Diagnostic, shown string) { o.tell(spokenOf(o.module, d, shown)) }
 
@@ -313,17 +316,16 @@ func (o *Output) tell(s spoken) {
 	}
 }
 
-// Warn writes a warning.
-func (o *Output) Warn(format string, args ...any) {
-	text := plainf(format, args...)
-	o.diagnose(Diagnostic{Severity: "warning", Text: text}, text)
+// warn writes a warning with hints.
+func (o *Output) warn(text string, hints ...string) {
+	o.diagnose(Diagnostic{Severity: "warning", Text: text, Hints: hints}, text)
 }
 
+// Warn writes a warning.
+func (o *Output) Warn(format string, args ...any) { o.warn(plainf(format, args...)) }
+
 // WarnHint writes a warning with a hint.
-func (o *Output) WarnHint(hint, format string, args ...any) {
-	text := plainf(format, args...)
-	o.diagnose(Diagnostic{Severity: "warning", Text: text, Hints: []string{hint}}, text)
-}
+func (o *Output) WarnHint(hint, format string, args ...any) { o.warn(plainf(format, args...), hint) }
 
 // WarnAside writes a warning for people. Programs get the same information in another form.
 func (o *Output) WarnAside(text string) {
@@ -342,10 +344,7 @@ func (o *Output) Private(file, path string) {
 
 // WarnOf writes an error as a warning, with its hints, for errors that do not stop the
 // command.
-func (o *Output) WarnOf(err error) {
-	text := sources.Text(err)
-	o.diagnose(Diagnostic{Severity: "warning", Text: text, Hints: sources.Hints(err)}, text)
-}
+func (o *Output) WarnOf(err error) { o.warn(sources.Text(err), sources.Hints(err)...) }
 
 // WarnAll writes errors as warnings, those with the same cause as one.
 func (o *Output) WarnAll(errs []error) {
@@ -362,10 +361,7 @@ func (o *Output) WarnAll(errs []error) {
 // them.
 func (o *Output) diagnostics(ds sources.Diagnostics, hints ...string) {
 	for i, d := range ds {
-		shown := Diagnostic{Severity: "error", Text: d.Text, File: d.File, Line: d.Line, Column: d.Column}
-		if d.Warning {
-			shown.Severity = "warning"
-		}
+		shown := Diagnostic{Severity: severityOf[d.Warning], Text: d.Text, File: d.File, Line: d.Line, Column: d.Column}
 		if d.Hint != "" {
 			shown.Hints = []string{d.Hint}
 		}
@@ -442,8 +438,7 @@ func (o *Output) failOne(err error) {
 		o.failMissing(missing, sources.Hints(err))
 		return
 	}
-	var many *sources.DiagnosticsError
-	if errors.As(err, &many) {
+	if many, ok := errors.AsType[*sources.DiagnosticsError](err); ok {
 		o.failMany(many.Diagnostics, sources.Hints(err))
 		return
 	}
@@ -453,15 +448,11 @@ func (o *Output) failOne(err error) {
 // spokenOf returns the diagnostic of an error.
 func (o *Output) spokenOf(err error, severity string) spoken {
 	d := Diagnostic{Severity: severity, Text: sources.Text(err), Hints: hintsOf(err), found: isFound(err)}
-	var pkg *sources.PackageError
-	var provider *sources.ProviderError
-	var missing *sources.NotFoundError
-	switch {
-	case errors.As(err, &pkg):
+	if pkg, ok := errors.AsType[*sources.PackageError](err); ok {
 		d.Provider, d.Version, d.Platform = pkg.ID.Provider.String(), pkg.ID.Version.String(), pkg.ID.Platform.String()
-	case errors.As(err, &provider):
+	} else if provider, ok := errors.AsType[*sources.ProviderError](err); ok {
 		d.Provider = provider.Provider.String()
-	case errors.As(err, &missing):
+	} else if missing, ok := errors.AsType[*sources.NotFoundError](err); ok {
 		d.Provider = missing.Provider.String()
 	}
 	return spokenOf(o.module, d, d.Text).withCause(err)

@@ -73,10 +73,7 @@ type PushSum struct {
 // Text returns the summary for people.
 func (s *PushSum) Text(place string) string {
 	stored := s.Added + s.Replaced
-	did, remove, update := "Pushed", "removed", "updated"
-	if s.DryRun {
-		did, remove, update = "Would push", "remove", "update"
-	}
+	did := said(s.DryRun, "Would push", "Pushed")
 	text := fmt.Sprintf("%s is up to date", place)
 	switch {
 	case stored > 0:
@@ -85,17 +82,10 @@ func (s *PushSum) Text(place string) string {
 		text = fmt.Sprintf("%s nothing to %s", did, place)
 	}
 	if s.Removed > 0 {
-		text += fmt.Sprintf("; %s %s", remove, ui.Count(s.Removed, "package"))
+		text += fmt.Sprintf("; %s %s", said(s.DryRun, "remove", "removed"), ui.Count(s.Removed, "package"))
 	}
 	if s.Signed > 0 {
-		text += fmt.Sprintf("; %s the signed checksums of %s", update, ui.Count(s.Signed, "version"))
+		text += fmt.Sprintf("; %s the signed checksums of %s", said(s.DryRun, "update", "updated"), ui.Count(s.Signed, "version"))
 	}
-	text += ThereText(s.Same)
-	if s.Differ > 0 {
-		text += fmt.Sprintf("; %d not replaced", s.Differ)
-	}
-	if s.Failed > 0 {
-		text += fmt.Sprintf("; %d not pushed", s.Failed)
-	}
-	return text
+	return also(text, there(s.Same), ui.N(s.Differ, "not replaced"), ui.N(s.Failed, "not pushed"))
 }
