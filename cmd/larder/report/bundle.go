@@ -185,18 +185,17 @@ type Payload struct {
 	How    string             `json:"how,omitempty"`
 	To     string             `json:"to,omitempty"`
 
-	of   bundle.Payload
-	mark ui.Span
-	kept bool // it was there before: shown with --verbose
+	of  bundle.Payload
+	did bundle.How // what was there before is shown with --verbose
 }
 
 // Cells implements [Row].
 func (p Payload) Cells(o *Output) []cell {
-	if p.kept && o.Level != Verbose {
+	if p.did == bundle.Known && o.Level != Verbose {
 		return nil
 	}
 	return []cell{
-		{Span: p.mark},
+		{Span: marks[p.did]},
 		{ui.Column{Shorten: true}, ui.Bold.Of(p.of.String())},
 		{ui.Column{Name: "files", Right: true, Drop: 3}, ui.Plain.Of(ui.Count(p.Files, "file"))},
 		{ui.Column{Name: "size", Right: true, Drop: 2}, ui.Plain.Of(ui.Size(p.Size))},
@@ -204,8 +203,9 @@ func (p Payload) Cells(o *Output) []cell {
 	}
 }
 
-func payloadOf(p bundle.Payload) Payload {
-	v := Payload{What: p.Kind, Root: p.Root, Files: len(p.Files), Size: p.Size(), of: p}
+// payloadOf returns payload. Did is what was done with it; it may be empty.
+func payloadOf(p bundle.Payload, did bundle.How) Payload {
+	v := Payload{What: p.Kind, Root: p.Root, Files: len(p.Files), Size: p.Size(), of: p, did: did}
 	if p.Kind == bundle.EngineBinary {
 		v.Name, v.SHA256 = p.Files[0].Name, hex.EncodeToString(p.Files[0].SHA256[:])
 	}
@@ -217,14 +217,12 @@ func payloadOf(p bundle.Payload) Payload {
 func (o *Output) Payload(all []bundle.Payload, did bundle.How) {
 	var rows []Payload
 	for _, p := range all {
-		row := payloadOf(p)
-		row.mark = marks[did]
-		rows = append(rows, row)
+		rows = append(rows, payloadOf(p, did))
 	}
 	Grid(o, rows)
-	for _, p := range all {
-		if p.Kind == bundle.EngineBinary {
-			o.Say("SHA-256 of %s: %x", p.Files[0].Name, p.Files[0].SHA256)
+	for _, row := range rows {
+		if row.SHA256 != "" {
+			o.Say("SHA-256 of %s: %s", row.Name, row.SHA256)
 		}
 	}
 }
@@ -233,10 +231,9 @@ func (o *Output) Payload(all []bundle.Payload, did bundle.How) {
 func (o *Output) placed(all []bundle.Placed, planned bool) (placed []bundle.Payload) {
 	var rows []Payload
 	for _, p := range all {
-		row := payloadOf(p.Payload)
-		row.How, row.To, row.mark, row.kept = howText(p.How, planned), p.To, marks[p.How], p.How == bundle.Known
-		rows = append(rows, row)
-		if !row.kept {
+		row := payloadOf(p.Payload, p.How)
+		row.How, row.To = howText(p.How, planned), p.To
+		if rows = append(rows, row); p.How != bundle.Known {
 			placed = append(placed, p.Payload)
 		}
 	}
@@ -247,7 +244,7 @@ func (o *Output) placed(all []bundle.Placed, planned bool) (placed []bundle.Payl
 // PayloadLeft shows payload that was not requested.
 func (o *Output) PayloadLeft(all []bundle.Payload) {
 	for _, p := range all {
-		left := payloadOf(p)
+		left := payloadOf(p, "")
 		left.How = "not requested"
 		o.Tell(left)
 	}

@@ -83,10 +83,8 @@ func (c Cached) Cells(o *Output) []cell {
 	}
 	cells := append(c.cells(), sizeColumn.of(ui.Size(c.Size)), c.lastUsed(),
 		cell{ui.Column{Head: "USED BY", Drop: 3}, ui.Plain.Of(c.users())}, verifiedColumn.of(verified), c.signedBy(o))
-	for i := range cells {
-		if cells[i].Head == orderHeads[c.order] {
-			cells[i].Drop = 0
-		}
+	if i := slices.IndexFunc(cells, func(of cell) bool { return of.Head != "" && of.Head == orderHeads[c.order] }); i >= 0 {
+		cells[i].Drop = 0
 	}
 	return cells
 }
@@ -116,7 +114,7 @@ var orderHeads = map[string]string{"size": "SIZE", "used": "LAST USED", "roots":
 // Cached shows packages in the cache.
 func (o *Output) Cached(all []Cached, order string) {
 	for i := range all {
-		all[i].order = cmp.Or(order, "-")
+		all[i].order = order
 	}
 	Grid(o, all)
 }

@@ -19,9 +19,9 @@ func (o *Output) Event(e acquire.Event) {
 	}
 	switch e.Step {
 	case acquire.Querying:
-		o.choice.queried.Store(true)
+		o.queried.Store(true)
 	case acquire.Chosen:
-		o.choice.took.Store(int64(o.Elapsed()))
+		o.took.Store(int64(o.Elapsed()))
 	}
 	p := e.Package.Provider
 	switch e.Step {

@@ -126,13 +126,11 @@ type Indexed struct {
 
 // Add counts a change, and returns it.
 func (s *Indexed) Add(c builder.Change) Document {
-	did := "written"
+	did, n := "written", &s.Written
 	if c.Removed {
-		did = "removed"
-		s.Removed++
-	} else {
-		s.Written++
+		did, n = "removed", &s.Removed
 	}
+	*n++
 	return Document{Typed{}, c.Path, said(s.DryRun, "would be ", "") + did, s.DryRun}
 }
 
@@ -181,28 +179,16 @@ func DifferenceOf(found bundle.Difference) Difference {
 	return d
 }
 
-// about names the part of the version that differs.
-func (d Difference) about() string {
-	if d.Evidence {
-		return "evidence"
-	}
-	return d.Platform
-}
-
-// what describes the difference.
-func (d Difference) what() string {
-	switch {
-	case d.In != "both":
-		return "only in the " + d.In
-	case d.Evidence:
-		return "differs"
-	}
-	return "differs: " + strings.Join(d.First, " ") + " in the first, " + strings.Join(d.Second, " ") + " in the second"
-}
-
 // Text implements [Value].
 func (d Difference) Text(*Output) string {
-	return d.Provider + " " + d.Version + " " + d.about() + "  " + d.what()
+	about, what := d.Platform, "differs: "+strings.Join(d.First, " ")+" in the first, "+strings.Join(d.Second, " ")+" in the second"
+	if d.Evidence {
+		about, what = "evidence", "differs"
+	}
+	if d.In != "both" {
+		what = "only in the " + d.In
+	}
+	return d.Provider + " " + d.Version + " " + about + "  " + what
 }
 
 // A Compared is the summary of comparing two mirrors.

@@ -33,49 +33,49 @@ type Output struct {
 	JSON           bool
 	Color          ui.ColorMode
 
-	engines   *atomic.Pointer[sources.Engine] // see For
-	mentioned map[string]bool                 // default registries, see mentions
+	*run
+	engines  *atomic.Pointer[sources.Engine] // see For
+	from     []viewpoint                     // the innermost first
+	module   string                          // path of the root module; empty if there is only one
+	group    *group                          // collects diagnostics about several root modules; nil outside of Together
+	failures *[]spoken                       // collects the errors of Fail; nil outside of it
+	hear     func(Diagnosis)                 // gets errors and warnings, see Overheard; may be nil
+}
+
+// A run is what all outputs of a command share.
+type run struct {
+	mentioned map[string]bool // default registries, see mentions
 	screen    *ui.Screen
 	progress  *ui.Progress
 	board     *board
-	secrets   *sources.Secrets
-	from      []viewpoint     // the innermost first
-	module    string          // path of the root module; empty if there is only one
-	group     *group          // collects diagnostics about several root modules; nil outside of Together
-	failures  *[]spoken       // collects the errors of Fail; nil outside of it
-	hear      func(Diagnosis) // gets errors and warnings, see Overheard; may be nil
-	ends      *[]func()
-	sums      *[]func()
+	secrets   sources.Secrets
+	ends      []func()
+	sums      []func()
 	begun     time.Time
-	choice    *choice
-	lingers   *atomic.Int64 // see Lingers
-	leaves    *string       // what remains after an interruption; empty if the command writes nothing
-	waited    *sync.Map     // holders of locks that messages named
-	sum       *sum
-}
-
-// A choice records how versions were chosen.
-type choice struct {
-	queried atomic.Bool  // a source was queried for versions
-	took    atomic.Int64 // from begun to the last choice, as a [time.Duration]
+	queried   atomic.Bool  // a source was queried for versions
+	took      atomic.Int64 // from begun to the last choice of a version, as a [time.Duration]
+	lingers   atomic.Int64 // see Lingers
+	leaves    string       // what remains after an interruption; empty if the command writes nothing
+	waited    sync.Map     // holders of locks that messages named
+	sum       sum
 }
 
 // Clock returns the current time. Tests replace it.
 var Clock = time.Now
 
 // Secrets are the texts that are left out of all output. Commands add those that they read.
-func (o *Output) Secrets() *sources.Secrets { return o.secrets }
+func (o *Output) Secrets() *sources.Secrets { return &o.secrets }
 
 // Elapsed returns how long the command has been running.
 func (o *Output) Elapsed() time.Duration { return Clock().Sub(o.begun) }
 
 // AtEnd registers a function to call when the command has ended.
-func (o *Output) AtEnd(do func()) { *o.ends = append(*o.ends, do) }
+func (o *Output) AtEnd(do func()) { o.ends = append(o.ends, do) }
 
 // End calls the functions of AtEnd and removes the progress display. All pending output has
 // been written when it returns.
 func (o *Output) End() {
-	for _, do := range *o.ends {
+	for _, do := range o.ends {
 		do()
 	}
 	o.progress.End()
@@ -83,7 +83,7 @@ func (o *Output) End() {
 
 // AtLast registers a function to call after the errors of the command were printed. It prints
 // the summary, which is the last output.
-func (o *Output) AtLast(do func()) { *o.sums = append(*o.sums, do) }
+func (o *Output) AtLast(do func()) { o.sums = append(o.sums, do) }
 
 // Conclude prints a line of the summary, after the errors of the command.
 func (o *Output) Conclude(format string, args ...any) {
@@ -93,7 +93,7 @@ func (o *Output) Conclude(format string, args ...any) {
 
 // Last calls the functions of AtLast.
 func (o *Output) Last() {
-	for _, do := range *o.sums {
+	for _, do := range o.sums {
 		do()
 	}
 }
@@ -114,10 +114,10 @@ func New(stdout, stderr io.Writer) *Output {
 	here, _ := os.Getwd() // on errors, paths are shown in full
 	screen := ui.NewScreen(stderr)
 	o := &Output{
-		Stdout: stdout, Stderr: stderr, screen: screen, progress: ui.NewProgress(screen), board: &board{now: time.Now}, secrets: new(sources.Secrets),
-		from: []viewpoint{viewpoint(here)}, ends: new([]func()), sums: new([]func()), begun: Clock(),
-		mentioned: map[string]bool{},
-		engines:   new(atomic.Pointer[sources.Engine]), choice: new(choice), sum: new(sum), lingers: new(atomic.Int64), leaves: new(string), waited: new(sync.Map),
+		Stdout: stdout, Stderr: stderr, from: []viewpoint{viewpoint(here)}, engines: new(atomic.Pointer[sources.Engine]),
+		run: &run{
+			screen: screen, progress: ui.NewProgress(screen), board: &board{now: time.Now}, begun: Clock(), mentioned: map[string]bool{},
+		},
 	}
 	screen.Redact, o.board.named = o.secrets.Redact, o.Package
 	o.board.verbose = func() bool { return o.Level == Verbose }
@@ -414,7 +414,7 @@ func (o *Output) Abandon(ctx context.Context, exitStatus int) {
 }
 
 // OnInterrupt sets what remains after an interruption: "nothing was written".
-func (o *Output) OnInterrupt(leaves string) { *o.leaves = leaves }
+func (o *Output) OnInterrupt(leaves string) { o.leaves = leaves }
 
 // Lingers lets the command take some time to end after a signal. Its end is then no interruption.
 func (o *Output) Lingers(most time.Duration) { o.lingers.Store(int64(most)) }
@@ -426,10 +426,10 @@ func (o *Output) Patience(otherwise time.Duration) time.Duration {
 
 // interrupted returns the error of an interrupted command.
 func (o *Output) interrupted() string {
-	if *o.leaves == "" {
+	if o.leaves == "" {
 		return "interrupted"
 	}
-	return "interrupted; " + *o.leaves
+	return "interrupted; " + o.leaves
 }
 
 // failOne writes one error. In JSON, the package or provider has its own fields.

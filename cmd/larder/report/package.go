@@ -175,8 +175,8 @@ func (r changeRow) cells(o *Output) []cell {
 // Resolved writes how many providers were resolved, if sources were queried for versions and
 // there is only one root module.
 func (o *Output) Resolved(providers, sources int) {
-	if o.module == "" && o.choice.queried.Load() {
-		o.Say("Resolved %s from %s (%s)", ui.Count(providers, "provider"), ui.Count(sources, "source"), ui.Took(time.Duration(o.choice.took.Load())))
+	if o.module == "" && o.queried.Load() {
+		o.Say("Resolved %s from %s (%s)", ui.Count(providers, "provider"), ui.Count(sources, "source"), ui.Took(time.Duration(o.took.Load())))
 	}
 }
 

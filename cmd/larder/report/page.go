@@ -92,11 +92,7 @@ type pageVersion struct {
 func (p Page) HTML() ([]byte, error) {
 	p.Entries = slices.DeleteFunc(slices.Clone(p.Entries), func(e builder.Entry) bool { return e.Unpacked })
 	all := p.providers()
-	size := int64(0)
-	for _, e := range p.Entries {
-		size += e.Size
-	}
-	summary := fmt.Sprintf("%s, %s", count(len(p.Entries), "package"), together(ui.Size(size)))
+	summary := count(len(p.Entries), "package") + ", " + bytesOf(p.Entries)
 	if p.Upstream {
 		summary += ". Other versions are fetched when they are requested. Lists of versions are fresh unless marked stale."
 	}
@@ -126,42 +122,34 @@ func together(text string) string { return strings.ReplaceAll(text, " ", "\u00a0
 
 func count(n int, one string) string { return together(ui.Count(n, one)) }
 
+// bytesOf returns the size of packages.
+func bytesOf(entries []builder.Entry) string {
+	size := int64(0)
+	for _, e := range entries {
+		size += e.Size
+	}
+	return together(ui.Size(size))
+}
+
 // providers returns the providers that the search finds, each with its versions, the newest first.
 func (p Page) providers() (all []pageProvider) {
 	words := strings.Fields(strings.ToLower(p.Search))
-	byProvider := map[sources.Provider]map[sources.Version][]builder.Entry{}
-	var order []sources.Provider
-	for _, e := range p.Entries {
-		q := e.ID.Provider
-		if slices.ContainsFunc(words, func(w string) bool { return !strings.Contains(q.String(), w) }) {
-			continue
-		}
-		if byProvider[q] == nil {
-			byProvider[q] = map[sources.Version][]builder.Entry{}
-			order = append(order, q)
-		}
-		byProvider[q][e.ID.Version] = append(byProvider[q][e.ID.Version], e)
-	}
-	slices.SortFunc(order, sources.Provider.Compare)
-	for _, q := range order {
-		one := pageProvider{Address: q.String()}
-		var versions []sources.Version
-		for v := range byProvider[q] {
-			versions = append(versions, v)
-		}
-		slices.SortFunc(versions, func(a, b sources.Version) int { return b.Compare(a) })
-		size := int64(0)
-		for _, v := range versions {
-			row := pageRow(v, byProvider[q][v])
-			one.Versions = append(one.Versions, row)
-			for _, e := range byProvider[q][v] {
-				size += e.Size
-			}
-		}
+	entries := slices.DeleteFunc(slices.Clone(p.Entries), func(e builder.Entry) bool {
+		return slices.ContainsFunc(words, func(w string) bool { return !strings.Contains(e.ID.Provider.String(), w) })
+	})
+	slices.SortStableFunc(entries, func(a, b builder.Entry) int {
+		return cmp.Or(a.ID.Provider.Compare(b.ID.Provider), b.ID.Version.Compare(a.ID.Version))
+	})
+	for _, of := range grouped(entries, func(e builder.Entry) sources.Provider { return e.ID.Provider }) {
+		id, versions := of[0].ID, grouped(of, func(e builder.Entry) sources.Version { return e.ID.Version })
+		one := pageProvider{Address: id.Provider.String()}
+		one.Summary = fmt.Sprintf("%s, newest %s, %s", count(len(versions), "version"), id.Version, bytesOf(of))
 		if p.Listed != nil {
-			one.Stale = stale(p.Listed(q))
+			one.Stale = stale(p.Listed(id.Provider))
 		}
-		one.Summary = fmt.Sprintf("%s, newest %s, %s", count(len(versions), "version"), versions[0], together(ui.Size(size)))
+		for _, entries := range versions {
+			one.Versions = append(one.Versions, pageRow(entries))
+		}
 		all = append(all, one)
 	}
 	return all
@@ -179,32 +167,29 @@ func stale(at time.Time, failed bool) string {
 }
 
 // pageRow returns the row of a version.
-func pageRow(v sources.Version, entries []builder.Entry) pageVersion {
-	row := pageVersion{Version: v.String(), Class: "good"}
+func pageRow(entries []builder.Entry) pageVersion {
+	class, since := "good", entries[0].Since
 	var platforms, verified []string
-	size, since := int64(0), entries[0].Since
 	for _, e := range entries {
 		platforms = append(platforms, e.ID.Platform.String())
-		size += e.Size
 		if e.Since.Before(since) {
 			since = e.Since
 		}
-		text := "unverified"
-		if e.Stored.Report.Verdict > sources.Unverified {
-			text = verifiedAs(e.Stored.Report)
-		}
-		if e.Err != nil {
+		text, verdict := verifiedAs(e.Stored.Report), e.Stored.Report.Verdict
+		switch {
+		case e.Err != nil:
 			text = "damaged"
+		case verdict <= sources.Unverified:
+			text = "unverified"
 		}
-		if e.Err != nil || e.Stored.Report.Verdict <= sources.HashOnly {
-			row.Class = ""
+		if e.Err != nil || verdict <= sources.HashOnly {
+			class = ""
 		}
-		if !slices.Contains(verified, text) {
-			verified = append(verified, text)
-		}
+		verified = append(verified, text)
 	}
 	slices.Sort(platforms)
-	row.Platforms, row.Verified = strings.Join(platforms, ", "), strings.Join(verified, "; ")
-	row.Size, row.Since = together(ui.Size(size)), since.UTC().Format(time.DateOnly)
-	return row
+	return pageVersion{
+		entries[0].ID.Version.String(), strings.Join(platforms, ", "), strings.Join(unique(verified), "; "), class, bytesOf(entries),
+		since.UTC().Format(time.DateOnly),
+	}
 }

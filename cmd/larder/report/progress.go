@@ -126,27 +126,24 @@ func (b *board) wait(e acquire.Event) {
 	}
 }
 
-// retry records that a request is repeated, if it is for an archive in progress.
-func (b *board) retry(e fetch.Event) {
+// fetching changes the items that fetch an archive.
+func (b *board) fetching(url string, change func(*item)) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	for _, it := range b.items {
-		if it.url == e.URL {
-			it.pause, it.why, it.turn = b.now().Add(e.Wait), e.Err.Error(), ""
+		if it.url == url {
+			change(it)
 		}
 	}
 }
 
-// turn records that an archive in progress waits for other downloads.
-func (b *board) turn(e fetch.Event) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	for _, it := range b.items {
-		if it.url == e.URL {
-			it.turn = e.Host
-		}
-	}
+// retry records that a request is repeated, if it is for an archive in progress.
+func (b *board) retry(e fetch.Event) {
+	b.fetching(e.URL, func(it *item) { it.pause, it.why, it.turn = b.now().Add(e.Wait), e.Err.Error(), "" })
 }
+
+// turn records that an archive in progress waits for other downloads.
+func (b *board) turn(e fetch.Event) { b.fetching(e.URL, func(it *item) { it.turn = e.Host }) }
 
 // work records the progress of work on the whole cache.
 func (b *board) work(done, of int64) {

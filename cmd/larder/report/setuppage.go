@@ -9,11 +9,11 @@ import (
 
 // Setup shows what is configured. Without all, it leaves out files that don't exist and variables that are not set.
 func (o *Output) Setup(s Setup, all bool) {
-	objects := []Object{s.Engine}
-	objects = appendObjects(objects, s.Files)
-	objects = appendObjects(objects, s.Variables)
-	objects = appendObjects(objects, s.Methods)
-	objects = appendObjects(objects, s.Settings)
+	o.Tell(s.Engine)
+	tellAll(o, s.Files)
+	tellAll(o, s.Variables)
+	tellAll(o, s.Methods)
+	tellAll(o, s.Settings)
 	p := setupPage{Output: o, tilde: s.Tilde, all: all}
 	page := page{o: o, all: all, indent: 16, most: 16}
 	page.section("Engine", p.engine(s.Engine))
@@ -23,14 +23,7 @@ func (o *Output) Setup(s Setup, all bool) {
 	for _, area := range areas {
 		page.section(strings.ToUpper(string(area[:1]))+string(area[1:]), p.settings(area, s.Settings)...)
 	}
-	o.ShowPage(page.text.String(), objects...)
-}
-
-func appendObjects[T Object](all []Object, more []T) []Object {
-	for _, object := range more {
-		all = append(all, object)
-	}
-	return all
+	o.ShowPage(page.text.String())
 }
 
 // A setupPage makes the rows of a [Setup].
