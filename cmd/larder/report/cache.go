@@ -277,7 +277,7 @@ func RepairOf(m cachedir.Mending, planned bool) Repair {
 	case planned:
 		did = "would be " + did
 	}
-	return Repair{Typed{}, FindingOf(m.Kind, m.Path, m.Package, m.Text, m.Finding.String()+": "+did), string(doneTo(m, planned)), m.Aside, m.Fetch(), planned}
+	return Repair{Typed{}, FindingOf(m.Kind, m.Path, m.Package, m.Text).Shown(m.Finding.String() + ": " + did), string(doneTo(m, planned)), m.Aside, m.Fetch(), planned}
 }
 
 // An Exported is a package that was exported.

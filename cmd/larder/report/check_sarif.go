@@ -23,17 +23,18 @@ type sarifLog struct {
 
 type sarifRun struct {
 	Tool struct {
-		Driver sarifDriver `json:"driver"`
+		Driver struct {
+			Name           string      `json:"name"`
+			Version        string      `json:"version"`
+			InformationURI string      `json:"informationUri"`
+			Rules          []sarifRule `json:"rules"`
+		} `json:"driver"`
 	} `json:"tool"`
-	Invocations []sarifInvocation `json:"invocations"`
-	Results     []sarifResult     `json:"results"`
-}
-
-type sarifDriver struct {
-	Name           string      `json:"name"`
-	Version        string      `json:"version"`
-	InformationURI string      `json:"informationUri"`
-	Rules          []sarifRule `json:"rules"`
+	Invocations [1]struct {
+		Succeeded     bool                `json:"executionSuccessful"`
+		Notifications []sarifNotification `json:"toolExecutionNotifications,omitempty"`
+	} `json:"invocations"`
+	Results []sarifResult `json:"results"`
 }
 
 type sarifRule struct {
@@ -46,11 +47,6 @@ type sarifRule struct {
 
 type sarifText struct {
 	Text string `json:"text"`
-}
-
-type sarifInvocation struct {
-	Succeeded     bool                `json:"executionSuccessful"`
-	Notifications []sarifNotification `json:"toolExecutionNotifications,omitempty"`
 }
 
 type sarifNotification struct {
@@ -70,23 +66,17 @@ type sarifResult struct {
 }
 
 type sarifLocation struct {
-	ID       int           `json:"id,omitempty"`
-	Physical sarifPhysical `json:"physicalLocation"`
-	Message  *sarifText    `json:"message,omitempty"`
-}
-
-type sarifPhysical struct {
-	Artifact sarifArtifact `json:"artifactLocation"`
-	Region   sarifRegion   `json:"region"` // GitHub requires it
-}
-
-type sarifArtifact struct {
-	URI  string `json:"uri"`
-	Base string `json:"uriBaseId,omitempty"`
-}
-
-type sarifRegion struct {
-	Line int `json:"startLine"`
+	ID       int `json:"id,omitempty"`
+	Physical struct {
+		Artifact struct {
+			URI  string `json:"uri"`
+			Base string `json:"uriBaseId,omitempty"`
+		} `json:"artifactLocation"`
+		Region struct {
+			Line int `json:"startLine"`
+		} `json:"region"` // GitHub requires it
+	} `json:"physicalLocation"`
+	Message *sarifText `json:"message,omitempty"`
 }
 
 // docs is where the rules of check are explained.
@@ -95,12 +85,14 @@ const docs = "https://github.com/larder-cli/larder/blob/main/docs/ci.md"
 // sarif returns the results as SARIF. Each place of a finding is a result, because CI systems show only the first
 // place of a result.
 func (d document) sarif(version string) string {
-	run := sarifRun{Invocations: []sarifInvocation{{Succeeded: true}}, Results: []sarifResult{}}
-	run.Tool.Driver = sarifDriver{Name: "Larder", Version: version, InformationURI: "https://github.com/larder-cli/larder"}
+	run := sarifRun{Results: []sarifResult{}}
+	driver, invocation := &run.Tool.Driver, &run.Invocations[0]
+	driver.Name, driver.Version, driver.InformationURI = "Larder", version, "https://github.com/larder-cli/larder"
 	for _, r := range CheckRules {
-		run.Tool.Driver.Rules = append(run.Tool.Driver.Rules, sarifRule{r.ID, sarifText{r.Does}, sarifText{r.Does}, sarifText{r.Does}, docs + "#rules-of-larder-check"})
+		does := sarifText{r.Does}
+		driver.Rules = append(driver.Rules, sarifRule{r.ID, does, does, does, docs + "#rules-of-larder-check"})
 	}
-	invocation := &run.Invocations[0]
+	invocation.Succeeded = true
 	known := map[string]int{} // fingerprints
 	for _, m := range d.modules {
 		for _, f := range m.Errors {
@@ -112,7 +104,8 @@ func (d document) sarif(version string) string {
 		}
 		for _, f := range m.Findings {
 			at := f.Places[0].Place
-			r := sarifResult{RuleID: f.Rule, RuleIndex: ruleIndex(f.Rule), Level: f.Severity, Message: sarifText{d.full(f)}, Locations: d.locations(at)}
+			index := slices.IndexFunc(CheckRules, func(r CheckRule) bool { return r.ID == f.Rule })
+			r := sarifResult{RuleID: f.Rule, RuleIndex: index, Level: f.Severity, Message: sarifText{d.full(f)}, Locations: d.locations(at)}
 			for i, place := range f.Related {
 				for _, l := range d.locations(place) {
 					l.ID, l.Message = i+1, &sarifText{"the rule or the constraint"}
@@ -132,11 +125,6 @@ func (d document) sarif(version string) string {
 	encoder.SetIndent("", "  ")
 	_ = encoder.Encode(sarifLog{"https://docs.oasis-open.org/sarif/sarif/v2.1.0/errata01/os/schemas/sarif-schema-2.1.0.json", "2.1.0", []sarifRun{run}}) // always has JSON
 	return b.String()
-}
-
-// ruleIndex returns the index of a rule, or -1 if it is unknown.
-func ruleIndex(id string) int {
-	return slices.IndexFunc(CheckRules, func(r CheckRule) bool { return r.ID == id })
 }
 
 // within returns a text about a root module.
@@ -161,17 +149,18 @@ func (d document) locations(p Place) []sarifLocation {
 	if p.File == "" {
 		return nil
 	}
-	var at sarifPhysical
+	var l sarifLocation
+	at := &l.Physical.Artifact
 	path := d.path(p.File)
 	if filepath.IsAbs(path) {
-		at.Artifact.URI = (&url.URL{Scheme: "file", Path: "/" + strings.TrimPrefix(path, "/")}).String()
+		at.URI = (&url.URL{Scheme: "file", Path: "/" + strings.TrimPrefix(path, "/")}).String()
 	} else {
-		var names []string
-		for name := range strings.SplitSeq(path, "/") {
-			names = append(names, url.PathEscape(name))
+		names := strings.Split(path, "/")
+		for i, name := range names {
+			names[i] = url.PathEscape(name)
 		}
-		at.Artifact = sarifArtifact{strings.Join(names, "/"), "%SRCROOT%"}
+		at.URI, at.Base = strings.Join(names, "/"), "%SRCROOT%"
 	}
-	at.Region.Line = max(p.Line, 1)
-	return []sarifLocation{{Physical: at}}
+	l.Physical.Region.Line = max(p.Line, 1)
+	return []sarifLocation{l}
 }

@@ -46,14 +46,7 @@ type Diagnosed struct {
 
 // Text sums up, as in "1 failure, 2 warnings".
 func (d Diagnosed) Text() string {
-	return strings.Join(ui.Numbers(ui.N(d.Failures, plural(d.Failures, "failure")), ui.N(d.Warnings, plural(d.Warnings, "warning"))), ", ")
-}
-
-func plural(n int, thing string) string {
-	if n == 1 {
-		return thing
-	}
-	return thing + "s"
+	return strings.Join(counted(ui.N(d.Failures, "failure"), ui.N(d.Warnings, "warning")), ", ")
 }
 
 // severityPaints are the colors of severities.

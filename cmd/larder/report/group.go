@@ -213,7 +213,7 @@ func (s spoken) needs() string {
 type group struct {
 	mu      sync.Mutex
 	said    []spoken
-	changes []changeRow
+	changes []Change
 }
 
 func (g *group) add(s spoken) {

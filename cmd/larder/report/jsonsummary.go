@@ -32,6 +32,16 @@ func also(text string, numbers ...ui.Number) string {
 	return strings.Join(append([]string{text}, ui.Numbers(numbers...)...), "; ")
 }
 
+// counted describes the numbers that are not 0, as [ui.Count] does.
+func counted(numbers ...ui.Number) (texts []string) {
+	for _, n := range numbers {
+		if n.N > 0 {
+			texts = append(texts, ui.Count(n.N, n.What))
+		}
+	}
+	return texts
+}
+
 // said returns what was done, or for a dry run what would be.
 func said(dryRun bool, would, did string) string {
 	if dryRun {

@@ -2,6 +2,7 @@ package report
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/larder-cli/larder/cachedir"
@@ -132,16 +133,11 @@ func keptText(failed int, kept ...ui.Number) string {
 // RemovedText describes what a prune of a cache removes: "97 packages and 2 archives, 21.4 GB".
 func RemovedText(r cachedir.Removed) string {
 	b := r.Besides
-	var parts []string
-	if len(r.Packages) > 0 || r.Empty() {
-		parts = append(parts, ui.Count(len(r.Packages), "package"))
+	parts := slices.Concat(counted(ui.N(len(r.Packages), "package"), ui.N(b.Archives.Count, "archive"),
+		ui.N(b.Abandoned.Count+b.Leftover.Count, "leftover")), ui.Numbers(ui.N(b.Aside.Count, "set aside")))
+	if r.Empty() {
+		parts = []string{"0 packages"}
 	}
-	for _, of := range []ui.Number{ui.N(b.Archives.Count, "archive"), ui.N(b.Abandoned.Count+b.Leftover.Count, "leftover")} {
-		if of.N > 0 {
-			parts = append(parts, ui.Count(of.N, of.What))
-		}
-	}
-	parts = append(parts, ui.Numbers(ui.N(b.Aside.Count, "set aside"))...)
 	text := ui.List("and", parts) + ", " + ui.Size(r.Freed)
 	used := 0
 	for _, p := range r.Packages {

@@ -1,6 +1,7 @@
 package report
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -49,11 +50,7 @@ type Outcome struct {
 
 // Text implements [Value].
 func (p Outcome) Text(o *Output) string {
-	words := []string{string(p.of.How), p.As()}
-	if p.Link != "" {
-		words = append(words, string(p.Link))
-	}
-	return o.Package(p.of.Package.ID) + ": " + strings.Join(words, ", ")
+	return o.Package(p.of.Package.ID) + ": " + ui.Together(string(p.of.How), p.As(), string(p.Link))
 }
 
 // OutcomeOf returns what became of a package that some root modules require.
@@ -73,14 +70,10 @@ type Change struct {
 	Was       sources.Version // the replaced version; zero if none
 	Unchanged bool            // the package was there before: shown with --verbose
 	Modules   []string        // root modules that require the package; empty if there is only one
-}
 
-// A changeRow is a change in a table, with sizes and platforms if any of its rows requires them.
-type changeRow struct {
-	change           Change
-	removed          sources.Release // from the lock file, instead of a change
+	removed          sources.Release // from the lock file, instead of a package
 	module           string          // empty if there is only one
-	sized, platforms bool
+	sized, platforms bool            // the table has sizes and platforms
 }
 
 // Changes shows the added and replaced packages. With --verbose it shows all packages, with
@@ -91,15 +84,16 @@ func (o *Output) Changes(all []Change, removed ...sources.Release) {
 	others := slices.ContainsFunc(all, func(c Change) bool { return c.Package.ID.Platform != sources.CurrentPlatform() })
 	// The order of downloads for several root modules is random, and the summary has the totals.
 	sized := o.module == "" && slices.ContainsFunc(all, func(c Change) bool { return c.Size > 0 })
-	var rows []changeRow
+	var rows []Change
 	for _, c := range all {
 		o.About(c.Modules).Tell(OutcomeOf(c.Outcome, c.Modules...))
 		if !c.Unchanged || o.Level == Verbose {
-			rows = append(rows, changeRow{change: c, module: o.module, sized: sized, platforms: others})
+			c.module, c.sized, c.platforms = o.module, sized, others
+			rows = append(rows, c)
 		}
 	}
 	for _, r := range removed {
-		rows = append(rows, changeRow{removed: r, module: o.module})
+		rows = append(rows, Change{removed: r, module: o.module})
 	}
 	if o.group != nil {
 		o.group.changes = append(o.group.changes, rows...)
@@ -109,7 +103,7 @@ func (o *Output) Changes(all []Change, removed ...sources.Release) {
 }
 
 // changes shows changes. The root module of each is above it on a terminal, otherwise in front of it.
-func (o *Output) changes(changes []changeRow) {
+func (o *Output) changes(changes []Change) {
 	var rows []celled
 	module := ""
 	for _, c := range changes {
@@ -131,22 +125,21 @@ type heading string
 // Cells implements [Row].
 func (h heading) Cells(*Output) []cell { return []cell{{Span: ui.Bold.Of(string(h))}} }
 
-// Cells implements [Row].
-func (r changeRow) Cells(o *Output) []cell {
-	module, cells := "", r.cells(o)
-	if r.module != "" {
-		module, cells[0].Text = r.module+":", strings.TrimLeft(cells[0].Text, " ")
+// Cells implements [celled].
+func (c Change) Cells(o *Output) []cell {
+	module, cells := "", c.cells(o)
+	if c.module != "" {
+		module, cells[0].Text = c.module+":", strings.TrimLeft(cells[0].Text, " ")
 	}
 	return append([]cell{{Span: ui.Plain.Of(module)}}, cells...)
 }
 
 // cells returns the cells after the root module.
-func (r changeRow) cells(o *Output) []cell {
-	c, mark := r.change, ui.Added.Of(" +")
-	id := InJSON(c.Package.ID)
+func (c Change) cells(o *Output) []cell {
+	mark, id := ui.Added.Of(" +"), InJSON(c.Package.ID)
 	switch {
-	case r.removed != (sources.Release{}):
-		id = PackageID{Provider: r.removed.Provider.String(), Version: r.removed.Version.String()}
+	case c.removed != (sources.Release{}):
+		id = PackageID{Provider: c.removed.Provider.String(), Version: c.removed.Version.String()}
 		return marked(ui.Removed.Of(" -"), id.cells()...)
 	case c.Unchanged:
 		mark = ui.Plain.Of("  ")
@@ -154,17 +147,14 @@ func (r changeRow) cells(o *Output) []cell {
 		mark, id.Version = ui.Changed.Of(" ~"), c.Was.String()+" → "+id.Version
 	}
 	size, how, from := "", "", ""
-	if !r.platforms {
+	if !c.platforms {
 		id.Platform = ""
 	}
-	if r.sized && c.Size > 0 {
+	if c.sized && c.Size > 0 {
 		size = ui.Size(c.Size)
 	}
 	if o.Level == Verbose {
-		if how = string(c.How); c.Link != "" {
-			how += ", " + string(c.Link)
-		}
-		from = c.Source
+		how, from = ui.Together(string(c.How), string(c.Link)), c.Source
 	}
 	cells := append(id.cells(), sizeColumn.of(size), verificationColumn.of(verifiedAs(c.Package.Report)),
 		cell{ui.Column{Name: "how", Drop: 5}, ui.Faint.Of(how)}, cell{ui.Column{Name: "source", Drop: 6}, ui.Faint.Of(from)})
@@ -236,19 +226,25 @@ type Finding struct {
 	*PackageID        // nil if no package is affected
 	Why        string `json:"text"`
 
-	line string
+	line string // what people see, if it is something else than the path, the kind and the text
 }
 
 // Text implements [Value].
-func (f Finding) Text(*Output) string { return f.line }
+func (f Finding) Text(o *Output) string {
+	return cmp.Or(f.line, o.Shorten(f.Path+": "+f.What+": "+f.Why))
+}
 
-// FindingOf returns the problem with a path, and with a package unless id is nil. Line is what people
-// see.
-func FindingOf[Kind ~string](kind Kind, path string, id *sources.PackageID, why, line string) Finding {
-	f := Finding{What: string(kind), Path: path, Why: why, line: line}
+// FindingOf returns the problem with a path, and with a package unless id is nil.
+func FindingOf[Kind ~string](kind Kind, path string, id *sources.PackageID, why string) Finding {
+	f := Finding{What: string(kind), Path: path, Why: why}
 	if id != nil {
-		named := InJSON(*id)
-		f.PackageID = &named
+		f.PackageID = new(InJSON(*id))
 	}
+	return f
+}
+
+// Shown returns the finding with another text for people.
+func (f Finding) Shown(line string) Finding {
+	f.line = line
 	return f
 }

@@ -49,31 +49,35 @@ func cacheHolder(whole bool, h disk.Holder) string {
 	case whole && h.PID == 0:
 		return "the processes that install from the plugin cache"
 	case h.PID == 0:
-		return "another larder process"
+		return process(0, "")
 	case err == nil && h.Host == here && h.PID == os.Getpid():
 		return anotherModule
+	case h.Host == here:
+		h.Host = ""
 	}
-	who := fmt.Sprintf("another larder process (pid %d", h.PID)
-	if h.Host != here {
-		who += " on " + h.Host
-	}
-	who += ", since " + h.Since.Local().Format("15:04:05") + ")"
+	who := process(h.PID, h.Host, "since "+h.Since.Local().Format("15:04:05"))
 	if whole {
 		who += " to clean the plugin cache"
 	}
 	return who
 }
 
+// process describes another process on a host, which may be empty, as may the PID.
+func process(pid int, host string, more ...string) string {
+	if pid == 0 {
+		return "another larder process"
+	}
+	about := fmt.Sprintf("pid %d", pid)
+	if host != "" {
+		about += " on " + host
+	}
+	return "another larder process (" + strings.Join(append([]string{about}, more...), ", ") + ")"
+}
+
 // WaitingForMirror returns a function that shows which process writes to the mirror
 // in dir.
 func (o *Output) WaitingForMirror(dir string) func(disk.Holder) {
-	return func(h disk.Holder) {
-		by := "another larder process"
-		if h.PID != 0 {
-			by = fmt.Sprintf("%s (pid %d on %s)", by, h.PID, h.Host)
-		}
-		o.Say("waiting for %s to finish writing to %s", by, dir)
-	}
+	return func(h disk.Holder) { o.Say("waiting for %s to finish writing to %s", process(h.PID, h.Host), dir) }
 }
 
 // Holder names this process for those on other machines that wait for it.
@@ -82,7 +86,7 @@ func Holder() string {
 	if err != nil {
 		host = "an unknown machine"
 	}
-	return fmt.Sprintf("another larder process (pid %d on %s)", os.Getpid(), host)
+	return process(os.Getpid(), host)
 }
 
 // WaitingForPlace returns a function that shows which process changes what a place has of a provider.

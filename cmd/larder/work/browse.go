@@ -315,7 +315,7 @@ func (m *rootModule) verifyPlace(ctx context.Context, r PlaceRequest, patterns [
 	var findings []report.Finding
 	for _, f := range found {
 		line := fmt.Sprintf("%s: %s: %s (%s)", f.Package, f.Kind, f.Text, f.Path)
-		findings = append(findings, report.FindingOf(f.Kind, f.Path, f.Package, f.Text, line))
+		findings = append(findings, report.FindingOf(f.Kind, f.Path, f.Package, f.Text).Shown(line))
 	}
 	report.ShowAll(m.output, findings)
 	distrusted, hints := m.trustFindings(m.accept(ctx, sound), sound, func(s sources.Stored) string { return s.ID.String() }, r.Place)

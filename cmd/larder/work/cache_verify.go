@@ -55,7 +55,7 @@ func VerifyCache(ctx context.Context, s *Session) error {
 	}
 	var findings []report.Finding
 	for _, f := range v.Findings {
-		findings = append(findings, report.FindingOf(f.Kind, f.Path, f.Package, f.Text, f.String()))
+		findings = append(findings, report.FindingOf(f.Kind, f.Path, f.Package, f.Text))
 	}
 	report.ShowAll(s.output, findings)
 	sum, read := v.sum()

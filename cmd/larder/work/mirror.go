@@ -157,7 +157,7 @@ func VerifyMirror(ctx context.Context, s *Session, r PlaceRequest, typed []strin
 	}
 	var findings []report.Finding
 	for _, f := range v.Findings {
-		findings = append(findings, report.FindingOf(f.Kind, f.Path, f.Package, f.Text, f.String()))
+		findings = append(findings, report.FindingOf(f.Kind, f.Path, f.Package, f.Text))
 	}
 	report.ShowAll(s.output, findings)
 	inMirror := func(s sources.Stored) string {

@@ -148,12 +148,11 @@ func (s *Session) trustFindings(refused error, packages []sources.Stored, at fun
 				kind = notAllowed
 			}
 		}
-		why := sources.Reason(err)
-		text := why
-		if id != nil && path == whole {
-			text = err.Error() // the path is that of many packages
+		found := report.FindingOf(kind, path, id, sources.Reason(err))
+		if id != nil && path == whole { // the path is that of many packages
+			found = found.Shown(s.output.Shorten(fmt.Sprintf("%s: %s: %v", path, kind, err)))
 		}
-		s.output.Show(report.FindingOf(kind, path, id, why, s.output.Shorten(fmt.Sprintf("%s: %s: %s", path, kind, text))))
+		s.output.Show(found)
 	}
 	return n, hints
 }

@@ -148,7 +148,7 @@ func (v *verifying) check(ctx context.Context, m *rootModule) ([]report.Finding,
 			}
 			v.count(func() { v.add(s, kind, refused) })
 			if kind != "" {
-				found = append(found, report.FindingOf(kind, path, &id, why, fmt.Sprintf("%s: %s: %s", v.output.Shorten(path), kind, why)))
+				found = append(found, report.FindingOf(kind, path, &id, why))
 			}
 		}
 	}
@@ -184,7 +184,7 @@ func (v *verifying) unselected(ctx context.Context, m *rootModule) (found []repo
 			why = fmt.Sprintf("%s is required as %q, and the lock file selects version %s", r.Provider, r.Constraints, e.Version)
 		}
 		path := m.full(lockfile.Name)
-		found = append(found, report.FindingOf(isUnlocked, path, nil, why, fmt.Sprintf("%s: %s: %s", v.output.Shorten(path), isUnlocked, why)))
+		found = append(found, report.FindingOf(isUnlocked, path, nil, why))
 	}
 	return found, nil
 }
@@ -227,7 +227,7 @@ func (v *verifying) unlocked(ctx context.Context, m *rootModule) ([]report.Findi
 		v.sum.Packages += len(root.Requirements) * len(thisIfNone(m.flags.Platforms))
 	})
 	path, why := m.full(lockfile.Name), "there is no dependency lock file to compare with"
-	return []report.Finding{report.FindingOf(isUnlocked, path, nil, why, v.output.Shorten(path)+": "+why)}, nil
+	return []report.Finding{report.FindingOf(isUnlocked, path, nil, why).Shown(v.output.Shorten(path) + ": " + why)}, nil
 }
 
 // add counts a package. Refused is why the rules of its root module don't accept it; nil if they do.
