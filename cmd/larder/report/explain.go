@@ -187,10 +187,7 @@ func (o *Output) requiredText(e Explanation, all bool) (rows []sectionRow) {
 // hereText says what this machine has.
 func (o *Output) hereText(e Explanation) string {
 	has := func(what string, versions []string) string {
-		if len(versions) == 0 {
-			return ""
-		}
-		return what + " " + sources.JoinSome(versions, 5, ", ", " and %d older")
+		return after(what+" ", sources.JoinSome(versions, 5, ", ", " and %d older"))
 	}
 	locked := "not locked"
 	if slices.Contains(e.Unknown, Unlocked) {

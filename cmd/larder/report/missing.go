@@ -54,14 +54,9 @@ func (o *Output) failMissing(e *MissingModules, hints []string) {
 // togetherMissing makes the messages about missing modules of several root modules one, which
 // follows the others.
 func togetherMissing(all []spoken) []spoken {
-	var others, missing []spoken
-	for _, s := range all {
-		if s.missing {
-			missing = append(missing, s)
-		} else {
-			others = append(others, s)
-		}
-	}
+	isMissing := func(s spoken) bool { return s.missing }
+	others := slices.DeleteFunc(slices.Clone(all), isMissing)
+	missing := slices.DeleteFunc(slices.Clone(all), func(s spoken) bool { return !isMissing(s) })
 	if len(missing) < 2 {
 		return all
 	}

@@ -157,14 +157,6 @@ func (o *Output) Shorten(text string) string { return shorten(text, o.from...) }
 // ShortenHere makes the paths in a text relative to the current directory.
 func (o *Output) ShortenHere(text string) string { return o.from[len(o.from)-1].shorten(text) }
 
-// prefix returns the beginning of each line about one of several root modules.
-func (o *Output) prefix() string {
-	if o.module == "" {
-		return ""
-	}
-	return o.module + ": "
-}
-
 // results writes lines of the result.
 func (o *Output) results(lines []ui.Line) {
 	for _, line := range lines {
@@ -256,7 +248,11 @@ func (o *Output) Detail(format string, args ...any) {
 
 // line writes a message to standard error, wrapped to fit a terminal.
 func (o *Output) line(label ui.Span, text string) {
-	o.write(label, o.prefix()+shorten(text, o.from...))
+	text = shorten(text, o.from...)
+	if o.module != "" {
+		text = o.module + ": " + text
+	}
+	o.write(label, text)
 }
 
 // write is line for a text that names its root module.
@@ -426,10 +422,7 @@ func (o *Output) Patience(otherwise time.Duration) time.Duration {
 
 // interrupted returns the error of an interrupted command.
 func (o *Output) interrupted() string {
-	if o.leaves == "" {
-		return "interrupted"
-	}
-	return "interrupted; " + o.leaves
+	return "interrupted" + after("; ", o.leaves)
 }
 
 // failOne writes one error. In JSON, the package or provider has its own fields.

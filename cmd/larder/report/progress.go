@@ -295,14 +295,11 @@ func (b *board) state(it *item, now time.Time) string {
 // extra returns further details of an item, shown if there is room: its root module and, with
 // --verbose, its source.
 func (b *board) extra(it *item) string {
-	var words []string
-	if b.verbose() && it.from != "" {
-		words = append(words, "from "+it.from)
+	from := after("from ", it.from)
+	if !b.verbose() {
+		from = ""
 	}
-	if it.module != "" {
-		words = append(words, "for "+it.module)
-	}
-	return strings.Join(words, " ")
+	return strings.Join(filled(from, after("for ", it.module)), " ")
 }
 
 // oneLine returns text on one line and without terminal control characters.
@@ -318,6 +315,14 @@ func (b *board) bytes() (done, size int64, known bool) {
 		known = known && (it.size > 0 || follows(it))
 	}
 	return done, size, known
+}
+
+// arriving returns how much of all packages has arrived, and how fast it does.
+func (b *board) arriving(now time.Time) (a ui.Amount) {
+	if done, size, known := b.bytes(); size > 0 {
+		a = ui.AmountOf(done, size, known, b.meter.Rate(now))
+	}
+	return a
 }
 
 // packages describes how many packages are done: "2 of 3 packages".
@@ -369,12 +374,8 @@ func (b *board) Lines(width, height int, colors bool) []string {
 		rows = append(rows, r)
 	}
 	if alone := len(items) == 1 && len(b.items) == 1 && items[0].id == (sources.PackageID{}); !alone {
-		r := ui.Bar{Name: b.packages(), Extra: b.rest(more)}
-		done, size, known := b.bytes()
-		if size > 0 {
-			r.Amount = ui.AmountOf(done, size, known, b.meter.Rate(now))
-		}
-		if known {
+		r := ui.Bar{Name: b.packages(), Extra: b.rest(more), Amount: b.arriving(now)}
+		if done, size, known := b.bytes(); known {
 			r.Done, r.Size = done, size
 		}
 		rows = append(rows, r)
@@ -395,14 +396,11 @@ func (b *board) Summary() string {
 	defer b.mu.Unlock()
 	now := b.now()
 	items, _ := b.shown(len(b.items))
+	between := [2]string{"; ", ", "}
 	if len(b.items) == 0 {
 		return ""
 	}
-	var arrived ui.Amount
-	if done, size, known := b.bytes(); size > 0 {
-		arrived = ui.AmountOf(done, size, known, b.meter.Rate(now))
-	}
-	line := ui.Together(b.packages(), arrived.String(), b.rest(0))
+	line := ui.Together(b.packages(), b.arriving(now).String(), b.rest(0))
 	for i, it := range items {
 		if it.step == verifying {
 			continue
@@ -416,11 +414,7 @@ func (b *board) Summary() string {
 		if len(line)+len(about) > summaryMax {
 			return line + fmt.Sprintf(", and %d more", len(items)-i)
 		}
-		if i == 0 {
-			line += "; " + about
-		} else {
-			line += ", " + about
-		}
+		line += between[min(i, 1)] + about
 	}
 	return line
 }

@@ -26,6 +26,19 @@ type sectionRow struct {
 // row returns a row.
 func row(cells ...string) sectionRow { return sectionRow{cells: cells} }
 
+// after lists texts after a label, or returns "" if there are none.
+func after(label string, texts ...string) string {
+	if list := strings.Join(texts, ", "); list != "" {
+		return label + list
+	}
+	return ""
+}
+
+// filled returns the texts that are not empty.
+func filled(texts ...string) []string {
+	return slices.DeleteFunc(texts, func(text string) bool { return text == "" })
+}
+
 // line adds a line.
 func (p *page) line(text string) { p.text.WriteString(text + "\n") }
 

@@ -72,25 +72,18 @@ func ServedOf(r server.Served) Served {
 
 // Text implements [Value].
 func (s Served) Text(*Output) string {
-	parts := []string{s.Time.Format(time.RFC3339), s.Client}
-	if s.Token != "" {
-		parts = append(parts, s.Token)
-	}
-	parts = append(parts, s.Method, s.Path, fmt.Sprint(s.Status), ui.Size(s.Bytes), (time.Duration(s.Milliseconds) * time.Millisecond).String())
+	fetched, stale := "", ""
 	if s.Fetched {
-		parts = append(parts, "fetched")
+		fetched = "fetched"
 	}
 	switch {
 	case s.StaleSeconds > 0:
-		parts = append(parts, "stale for", (time.Duration(s.StaleSeconds) * time.Second).String())
+		stale = "stale for " + (time.Duration(s.StaleSeconds) * time.Second).String()
 	case s.Stale:
-		parts = append(parts, "without upstream")
+		stale = "without upstream"
 	}
-	text := strings.Join(parts, " ")
-	if s.Error != "" {
-		text += ": " + s.Error
-	}
-	return text
+	return strings.Join(filled(s.Time.Format(time.RFC3339), s.Client, s.Token, s.Method, s.Path, fmt.Sprint(s.Status), ui.Size(s.Bytes),
+		(time.Duration(s.Milliseconds)*time.Millisecond).String(), fetched, stale), " ") + after(": ", s.Error)
 }
 
 // Served writes a line of the access log, without wrapping it.

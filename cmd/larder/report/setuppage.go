@@ -3,7 +3,6 @@ package report
 import (
 	"cmp"
 	"fmt"
-	"slices"
 	"strings"
 )
 
@@ -41,19 +40,18 @@ func (p *setupPage) path(path string) string {
 	return p.tilde(path)
 }
 
-// paths shortens paths, and lists them.
-func (p *setupPage) paths(paths []string) string {
-	var short []string
+// paths shortens paths.
+func (p *setupPage) paths(paths []string) (short []string) {
 	for _, path := range paths {
 		short = append(short, p.path(path))
 	}
-	return strings.Join(short, ", ")
+	return short
 }
 
 func (p *setupPage) engine(e EngineChoice) sectionRow {
 	r := row(strings.TrimSpace(e.Engine + ": " + e.Reason + " " + p.path(e.File)))
-	if p.all && len(e.Undecided) > 0 {
-		r.below = []string{"not decided by: " + strings.Join(e.Undecided, ", ")}
+	if p.all {
+		r.below = filled(after("not decided by: ", e.Undecided...))
 	}
 	return r
 }
@@ -63,19 +61,7 @@ func (p *setupPage) files(files []ConfigFile) (rows []sectionRow) {
 		if f.State == missingFile && !p.all && f.NamedBy == "" {
 			continue
 		}
-		var about []string
-		if f.NamedBy != "" {
-			about = append(about, "named by "+f.NamedBy)
-		}
-		if f.State != "read" {
-			about = append(about, f.State)
-		}
-		if len(f.Sets) > 0 {
-			about = append(about, "sets "+strings.Join(f.Sets, ", "))
-		}
-		if len(f.Overridden) > 0 {
-			about = append(about, "overridden: "+strings.Join(f.Overridden, ", "))
-		}
+		about := filled(after("named by ", f.NamedBy), strings.TrimPrefix(f.State, "read"), after("sets ", f.Sets...), after("overridden: ", f.Overridden...))
 		rows = append(rows, row(p.path(f.Path), cmp.Or(strings.Join(about, "; "), "sets nothing")))
 	}
 	if len(rows) == 0 {
@@ -98,16 +84,13 @@ func (p *setupPage) variables(variables []ConfigVariable) (rows []sectionRow) {
 			continue
 		}
 		r := row(v.Name + "=" + p.path(v.Value))
-		switch {
-		case v.NoEffect != "":
-			r.cells = append(r.cells, p.ShortenHere(v.NoEffect))
-		case len(v.Overrides) > 0:
-			r.cells = append(r.cells, "overrides "+p.paths(v.Overrides))
+		if text := cmp.Or(p.ShortenHere(v.NoEffect), after("overrides ", p.paths(v.Overrides)...)); text != "" {
+			r.cells = append(r.cells, text)
 		}
 		rows = append(rows, r)
 	}
 	if p.all && len(unset) > 0 {
-		rows = append(rows, row("not set: "+strings.Join(unset, ", ")))
+		rows = append(rows, row(after("not set: ", unset...)))
 	}
 	return rows
 }
@@ -136,12 +119,7 @@ func (p *setupPage) methods(methods []ConfigMethod, incomplete bool) (rows []sec
 			about = fmt.Sprintf("%d %s", number, about)
 		}
 		r := row(about, place)
-		if len(m.Include) > 0 {
-			r.below = append(r.below, "include "+strings.Join(m.Include, ", "))
-		}
-		if len(m.Exclude) > 0 {
-			r.below = append(r.below, "exclude "+strings.Join(m.Exclude, ", "))
-		}
+		r.below = filled(after("include ", m.Include...), after("exclude ", m.Exclude...))
 		rows = append(rows, r)
 	}
 	return rows
@@ -156,7 +134,7 @@ func (p *setupPage) settings(area Area, settings []Setting) (rows []sectionRow) 
 		}
 		r := row(p.cells(s)...)
 		if p.all {
-			r.below = slices.DeleteFunc([]string{s.Reason, s.Contact}, func(text string) bool { return text == "" })
+			r.below = filled(s.Reason, s.Contact)
 		}
 		if colon := strings.LastIndex(s.From, ":"); colon >= 0 && area == AreaHosts && !p.all {
 			same := s.Of + " " + s.From[:colon]
@@ -178,9 +156,7 @@ func (p *setupPage) cells(s Setting) []string {
 	if s.Secret {
 		value = "set"
 	}
-	if len(s.Overrides) > 0 {
-		from += ", overrides " + p.paths(s.Overrides)
-	}
+	from += after(", overrides ", p.paths(s.Overrides)...)
 	switch s.Area {
 	case AreaHosts:
 		return []string{cmp.Or(s.Of, "other hosts") + ": " + s.ofHost(p.path(s.Value)), from}
