@@ -10,7 +10,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/larder-cli/larder/cmd/larder/ui"
 	"github.com/larder-cli/larder/installer/acquire"
 	"github.com/larder-cli/larder/sources"
 	"github.com/larder-cli/larder/sources/disk"
@@ -183,13 +182,9 @@ func TestTotal(t *testing.T) {
 		b.event("", acquire.Event{Step: acquire.Arriving, Package: two.id, Done: two.done + 2e6, Size: 100e6})
 	}
 	lines := b.Lines(100, 24, false)
-	if got, want := lines[2], "0 of 2 packages  ━━━━━━━━━━──────────  50%  100/200 MB   10 MB/s  10s left"; got != want {
-		t.Errorf("got  %q\nwant %q", got, want)
-	}
+	sourcetest.Equal(t, lines[2], "0 of 2 packages  ━━━━━━━━━━──────────  50%  100/200 MB   10 MB/s  10s left")
 	b.event("", acquire.Event{Step: acquire.Installed, Package: one})
-	if got, want := b.Lines(100, 24, false)[1], "1 of 2 packages  ━━━━━━━━━━━─────────  55%  100/180 MB   10 MB/s  8s left"; got != want {
-		t.Errorf("got  %q\nwant %q", got, want)
-	}
+	sourcetest.Equal(t, b.Lines(100, 24, false)[1], "1 of 2 packages  ━━━━━━━━━━━─────────  55%  100/180 MB   10 MB/s  8s left")
 	c.after(time.Minute)
 	sourcetest.Equal(t, b.Lines(100, 24, false)[0], "acme/two 1.2.0   ━━━━────────────────  20%   20/100 MB", "stalled")
 }
@@ -200,13 +195,10 @@ func TestWaitingForTheCache(t *testing.T) {
 	b := newBoard(c)
 	b.event("", acquire.Event{Step: acquire.Waiting, Text: "somebody"})
 	c.after(time.Second)
-	if got := b.Lines(80, 24, false); len(got) != 1 || strings.Join(strings.Fields(got[0]), " ") != "plugin cache waiting for somebody" {
-		t.Errorf("got %q", got)
-	}
+	sourcetest.EqualSlices(t, b.Lines(80, 24, false), []string{"plugin cache  waiting for somebody"})
 	b.event("a", acquire.Event{Step: acquire.Querying, Package: pkg(t, "acme/one")})
-	if got := b.Lines(80, 24, false); len(got) != 2 || strings.Contains(got[0], "waiting") {
-		t.Errorf("got %q", got)
-	}
+	got := b.Lines(80, 24, false)
+	sourcetest.Expect(t, len(got) == 2 && !strings.Contains(got[0], "waiting"), "got %q", got)
 }
 
 // A package that several root modules require has one line while one of them fetches it.
@@ -250,9 +242,7 @@ func TestWork(t *testing.T) {
 	b.work(0, 20e6)
 	c.after(time.Second)
 	b.work(5e6, 20e6)
-	if got, want := b.Lines(100, 24, false), []string{"verifying  ━━━━━───────────────  25%  5.0/20 MB  5.0 MB/s  3s left"}; !slices.Equal(got, want) {
-		t.Errorf("got %q, want %q", got, want)
-	}
+	sourcetest.EqualSlices(t, b.Lines(100, 24, false), []string{"verifying  ━━━━━───────────────  25%  5.0/20 MB  5.0 MB/s  3s left"})
 	sourcetest.Equal(t, b.Summary(), "5.0/20 MB, 5.0 MB/s, 3s left")
 	b.end(itemKey{})
 	sourcetest.Equal(t, b.Summary(), "", "afterwards")
@@ -264,21 +254,4 @@ func TestSummary(t *testing.T) {
 		"acme/one 1.2.0 50%, acme/another-one 10.0.0 waiting for process 7 on there, at work since 03:04:05, " +
 		"other.test/acme/one 1.0.0 trying again in 3s: 503 Service Unavailable, and 1 more"
 	sourcetest.Equal(t, b.Summary(), want)
-}
-
-func TestLeft(t *testing.T) {
-	for _, test := range []struct {
-		bytes, rate int64
-		want        time.Duration
-	}{
-		{0, 5, 0},
-		{5, 0, 0},
-		{-5, 5, 0},
-		{1, 5, time.Second},
-		{1000, 10, 100 * time.Second},
-		{1 << 62, 1, 0},
-		{1 << 62, 1 << 61, 2 * time.Second},
-	} {
-		sourcetest.Equal(t, ui.Left(test.bytes, test.rate), test.want, test.bytes, "bytes at", test.rate)
-	}
 }

@@ -137,14 +137,25 @@ addEventListener("load", () => {
 });
 </script>`
 
-var shownBody = regexp.MustCompile(`(?s)<body[^>]*>(.*)</body>`)
-
-// The page fits on a phone, can be read in both color schemes, has names for what can be operated, and is searchable.
-func TestPageInBrowser(t *testing.T) {
+// shownBy returns the document that a browser shows, and the text in it that a pattern finds.
+func shownBy(t *testing.T, pattern *regexp.Regexp, args ...string) (page, text string) {
+	t.Helper()
 	browser, err := exec.LookPath("chromium")
 	if err != nil {
 		t.Skip("no chromium on PATH to show the page in")
 	}
+	args = append([]string{"--headless", "--no-sandbox", "--disable-gpu", "--user-data-dir=" + t.TempDir(), "--dump-dom"}, args...)
+	out, err := exec.CommandContext(t.Context(), browser, args...).Output()
+	sourcetest.Check(t, err)
+	shown := pattern.FindSubmatch(out)
+	sourcetest.Require(t, shown != nil, "%s: no page: %s", args, out)
+	return string(out), html.UnescapeString(string(shown[1]))
+}
+
+var shownBody = regexp.MustCompile(`(?s)<body[^>]*>(.*)</body>`)
+
+// The page fits on a phone, can be read in both color schemes, has names for what can be operated, and is searchable.
+func TestPageInBrowser(t *testing.T) {
 	for _, c := range []struct {
 		packages, width, scheme int
 	}{{3, 360, light}, {3000, 1280, dark}} {
@@ -152,21 +163,14 @@ func TestPageInBrowser(t *testing.T) {
 			dir := t.TempDir()
 			sourcetest.Check(t, os.WriteFile(filepath.Join(dir, "page.html"), pageWith(t, c.packages), 0o644))
 			sourcetest.Check(t, os.WriteFile(filepath.Join(dir, "probe.html"), fmt.Appendf(nil, probe, c.width), 0o644))
-			cmd := exec.CommandContext(t.Context(), browser, "--headless", "--no-sandbox", "--disable-gpu", "--user-data-dir="+filepath.Join(dir, "profile"),
-				"--allow-file-access-from-files", fmt.Sprintf("--blink-settings=preferredColorScheme=%d", c.scheme),
-				"--virtual-time-budget=60000", "--dump-dom", "file://"+filepath.Join(dir, "probe.html"))
-			out, err := cmd.Output()
-			sourcetest.Check(t, err)
-			body := shownBody.FindSubmatch(out)
-			if body == nil {
-				t.Fatalf("no page: %s", out)
-			}
+			_, body := shownBy(t, shownBody, "--allow-file-access-from-files", fmt.Sprintf("--blink-settings=preferredColorScheme=%d", c.scheme),
+				"--virtual-time-budget=60000", "file://"+filepath.Join(dir, "probe.html"))
 			var got struct {
 				Width, Unnamed, Providers, Found, Small int
 				Faint                                   []string
 				Dark                                    bool
 			}
-			sourcetest.Check(t, json.Unmarshal([]byte(html.UnescapeString(string(body[1]))), &got))
+			sourcetest.Check(t, json.Unmarshal([]byte(body), &got))
 			sourcetest.Expect(t, got.Width <= c.width && got.Dark == (c.scheme == dark), "%+v", got)
 			sourcetest.Expect(t, len(got.Faint) == 0 && got.Unnamed == 0 && got.Small == 0, "%+v", got)
 			sourcetest.Expect(t, got.Providers == (c.packages+9)/10 && got.Found == 1, "%+v", got)
@@ -178,10 +182,6 @@ var shownText = regexp.MustCompile(`(?s)<pre[^>]*>(.*)</pre>`)
 
 // A page that doesn't know its address shows the one that the browser has, if engines can use it.
 func TestPageNamesItsAddress(t *testing.T) {
-	browser, err := exec.LookPath("chromium")
-	if err != nil {
-		t.Skip("no chromium on PATH to show the page in")
-	}
 	dir := t.TempDir()
 	text, err := report.Page{Title: "Provider mirror", Tokens: true, Plain: true}.HTML()
 	sourcetest.Check(t, err)
@@ -197,18 +197,10 @@ func TestPageNamesItsAddress(t *testing.T) {
 		{plain.URL + "/a%20$&%20b/", "https://HOST/", "HOST"},
 		{"file://" + dir + "/a%20$&%20b/index.html", "https://HOST/", "HOST"},
 	} {
-		cmd := exec.CommandContext(t.Context(), browser, "--headless", "--no-sandbox", "--disable-gpu", "--user-data-dir="+filepath.Join(t.TempDir(), "profile"),
-			"--ignore-certificate-errors", "--dump-dom", c.opened)
-		out, err := cmd.Output()
-		sourcetest.Check(t, err)
-		shown := shownText.FindSubmatch(out)
-		if shown == nil {
-			t.Fatalf("%s: no configuration: %s", c.opened, out)
-		}
-		got := html.UnescapeString(string(shown[1]))
+		out, got := shownBy(t, shownText, "--ignore-certificate-errors", c.opened)
 		want := fmt.Sprintf("provider_installation {\n  network_mirror {\n    url = %q\n  }\n}\n\ncredentials %q {\n  token = \"TOKEN\"\n}", c.url, c.host)
 		sourcetest.Expect(t, got == want, "%s: %s", c.opened, got)
-		unknown := strings.Contains(string(out), `id="host"`) && strings.Contains(string(out), `id="plain"`)
+		unknown := strings.Contains(out, `id="host"`) && strings.Contains(out, `id="plain"`)
 		sourcetest.Expect(t, unknown == (c.host == "HOST"), "%s: %s", c.opened, out)
 	}
 }

@@ -34,3 +34,12 @@ func TestSince(t *testing.T) {
 	}
 	sourcetest.Equal(t, Since(time.Time{}, now), "never", "no time is")
 }
+
+func TestLeft(t *testing.T) {
+	for _, test := range []struct {
+		bytes, rate int64
+		want        time.Duration
+	}{{0, 5, 0}, {5, 0, 0}, {-5, 5, 0}, {1, 5, time.Second}, {1000, 10, 100 * time.Second}, {1 << 62, 1, 0}, {1 << 62, 1 << 61, 2 * time.Second}} {
+		sourcetest.Equal(t, Left(test.bytes, test.rate), test.want, test.bytes, "bytes at", test.rate)
+	}
+}
