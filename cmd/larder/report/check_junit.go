@@ -14,21 +14,23 @@ import (
 // a test case, it conforms to the schema of Jenkins' xUnit plugin (junit-10.xsd).
 
 type junitSuites struct {
-	XMLName  xml.Name     `xml:"testsuites"`
-	Name     string       `xml:"name,attr"`
-	Tests    int          `xml:"tests,attr"`
-	Failures int          `xml:"failures,attr"`
-	Errors   int          `xml:"errors,attr"`
-	Suites   []junitSuite `xml:"testsuite"`
+	XMLName xml.Name `xml:"testsuites"`
+	Name    string   `xml:"name,attr"`
+	junitCounts
+	Suites []junitSuite `xml:"testsuite"`
+}
+
+type junitCounts struct {
+	Tests    int `xml:"tests,attr"`
+	Failures int `xml:"failures,attr"`
+	Errors   int `xml:"errors,attr"`
 }
 
 type junitSuite struct {
-	Name     string      `xml:"name,attr"`
-	Tests    int         `xml:"tests,attr"`
-	Failures int         `xml:"failures,attr"`
-	Errors   int         `xml:"errors,attr"`
-	Skipped  int         `xml:"skipped,attr"`
-	Cases    []junitCase `xml:"testcase"`
+	Name string `xml:"name,attr"`
+	junitCounts
+	Skipped int         `xml:"skipped,attr"`
+	Cases   []junitCase `xml:"testcase"`
 }
 
 type junitCase struct {
@@ -69,47 +71,50 @@ func (d document) suite(m CheckedModule) junitSuite {
 	}
 	for _, provider := range unique(names) {
 		c := junitCase{Name: provider, Class: s.Name}
-		if provider == "" {
-			c.Name = filepath.Base(m.LockFile)
-			d.fail(&c, m.Errors)
-		}
 		var found []CheckFinding
 		for _, f := range m.Findings {
 			if f.Provider == provider {
 				found = append(found, f)
 			}
 		}
-		d.find(&c, found)
-		i := slices.IndexFunc(m.Unchecked, func(u Unchecked) bool { return u.Provider == provider })
-		if i >= 0 && c.Failure == nil && c.Error == nil {
-			c.Skipped = &junitProblem{Message: d.shorten(m.Unchecked[i].Text)}
+		if provider == "" {
+			c.Name = filepath.Base(m.LockFile)
+			c.Error = d.fail(&c, m.Errors)
 		}
-		s.add(c)
+		c.Failure = d.find(&c, found)
+		i := slices.IndexFunc(m.Unchecked, func(u Unchecked) bool { return u.Provider == provider })
+		switch {
+		case c.Error != nil:
+			s.Errors++
+		case c.Failure != nil:
+			s.Failures++
+		case i >= 0:
+			c.Skipped = &junitProblem{Message: d.shorten(m.Unchecked[i].Text)}
+			s.Skipped++
+		}
+		s.Cases = append(s.Cases, c)
 	}
+	s.Tests = len(s.Cases)
 	return s
 }
 
-// fail sets the error of a test case, unless there is none.
-func (d document) fail(c *junitCase, faults []Fault) {
+// fail returns the error of a test case, if there is one, and sets its place.
+func (d document) fail(c *junitCase, faults []Fault) *junitProblem {
 	if len(faults) == 0 {
-		return
+		return nil
 	}
-	var texts []string
-	for _, f := range faults {
-		text := d.shorten(f.Text)
-		if f.File != "" {
-			text = d.place(f.Place) + ": " + text
-		}
-		texts = append(texts, text)
+	texts := make([]string, len(faults))
+	for i, f := range faults {
+		texts[i] = strings.TrimPrefix(d.place(f.Place)+": ", ": ") + d.shorten(f.Text)
 	}
 	d.at(c, faults[0].Place)
-	c.Error = &junitProblem{texts[0], "error", strings.Join(texts, "\n")}
+	return &junitProblem{texts[0], "error", strings.Join(texts, "\n")}
 }
 
-// find sets the failure of a test case, unless there are no findings.
-func (d document) find(c *junitCase, findings []CheckFinding) {
+// find returns the failure of a test case, if there are findings, and sets its place.
+func (d document) find(c *junitCase, findings []CheckFinding) *junitProblem {
 	if len(findings) == 0 {
-		return
+		return nil
 	}
 	var texts, rules []string
 	for _, f := range findings {
@@ -117,11 +122,16 @@ func (d document) find(c *junitCase, findings []CheckFinding) {
 		rules = append(rules, f.Rule)
 	}
 	d.at(c, findings[0].Places[0].Place)
-	c.Failure = &junitProblem{d.shorten(findings[0].Message()), strings.Join(unique(rules), ","), strings.Join(texts, "\n")}
+	return &junitProblem{d.shorten(findings[0].Message()), strings.Join(unique(rules), ","), strings.Join(texts, "\n")}
 }
 
 // place returns a place as text.
-func (d document) place(p Place) string { return ui.Visible(Place{d.path(p.File), p.Line}.String()) }
+func (d document) place(p Place) string {
+	if p.File == "" {
+		return ""
+	}
+	return ui.Visible(Place{d.path(p.File), p.Line}.String())
+}
 
 // at sets the place of a test case.
 func (d document) at(c *junitCase, p Place) {
@@ -130,19 +140,5 @@ func (d document) at(c *junitCase, p Place) {
 	}
 	if c.File = ui.Visible(d.path(p.File)); p.Line > 0 {
 		c.Line = strconv.Itoa(p.Line)
-	}
-}
-
-// add adds and counts a test case.
-func (s *junitSuite) add(c junitCase) {
-	s.Cases = append(s.Cases, c)
-	s.Tests++
-	switch {
-	case c.Error != nil:
-		s.Errors++
-	case c.Failure != nil:
-		s.Failures++
-	case c.Skipped != nil:
-		s.Skipped++
 	}
 }
