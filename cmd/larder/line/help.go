@@ -30,7 +30,8 @@ type Help struct {
 
 // helpOf returns the help of a command.
 func helpOf(c *Command) Help {
-	return Help{report.Typed{}, c.Path, c.Aliases, c.Job, c.Does, "larder " + c.Path + " " + c.Arguments, c.Example, ui.Joined(c.About), c.Own(), c}
+	usage := "larder " + c.Path + " " + c.Arguments
+	return Help{report.Typed{}, c.Path, c.Aliases, c.Job, c.Does, usage, c.Example, ui.Joined(c.About), c.Own(), c}
 }
 
 // ShowHelp shows the help of a command. That of the program describes all commands in JSON.

@@ -25,11 +25,12 @@ type Bundled struct {
 
 // Cells implements [Row].
 func (b Bundled) Cells(*Output) []cell {
-	return append(b.cells(), sizeColumn.of(ui.Size(b.Size)), cell{ui.Column{Head: "EVIDENCE", Drop: 2}, ui.Plain.Of(b.evidence)})
+	return append(b.cells(), sizeColumn.of(ui.Size(b.Size)),
+		cell{ui.Column{Head: "EVIDENCE", Drop: 2}, ui.Plain.Of(b.evidence)})
 }
 
 func bundledOf(p bundle.Package) Bundled {
-	return Bundled{PackageID: InJSON(p.ID), Path: p.Path(), Size: p.Size, ZH: p.ZH, H1: p.H1, evidence: "no signed checksums"}
+	return Bundled{Typed{}, InJSON(p.ID), p.Path(), p.Size, p.ZH, p.H1, "no signed checksums"}
 }
 
 // Bundled shows the packages and the payload of a manifest.

@@ -83,8 +83,10 @@ func (c Cached) Cells(o *Output) []cell {
 	}
 	cells := append(c.cells(), sizeColumn.of(ui.Size(c.Size)), c.lastUsed(),
 		cell{ui.Column{Head: "USED BY", Drop: 3}, ui.Plain.Of(c.users())}, verifiedColumn.of(verified), c.signedBy(o))
-	if i := slices.IndexFunc(cells, func(of cell) bool { return of.Head != "" && of.Head == orderHeads[c.order] }); i >= 0 {
-		cells[i].Drop = 0
+	for i, of := range cells {
+		if of.Head != "" && of.Head == orderHeads[c.order] {
+			cells[i].Drop = 0
+		}
 	}
 	return cells
 }
@@ -277,7 +279,8 @@ func RepairOf(m cachedir.Mending, planned bool) Repair {
 	case planned:
 		did = "would be " + did
 	}
-	return Repair{Typed{}, FindingOf(m.Kind, m.Path, m.Package, m.Text).Shown(m.Finding.String() + ": " + did), string(doneTo(m, planned)), m.Aside, m.Fetch(), planned}
+	found := FindingOf(m.Kind, m.Path, m.Package, m.Text).Shown(m.Finding.String() + ": " + did)
+	return Repair{Typed{}, found, string(doneTo(m, planned)), m.Aside, m.Fetch(), planned}
 }
 
 // An Exported is a package that was exported.

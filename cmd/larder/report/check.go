@@ -186,7 +186,8 @@ func (t CheckSum) Text() string {
 	if t.Problems > 0 {
 		text = ui.Count(t.Problems, "problem") + " in " + ui.Count(t.Modules+t.Failed, "root module")
 	}
-	return also(text, ui.N(t.Unchanged, "unchanged"), ui.N(t.Failed, "failed"), ui.N(t.Unchecked, "not checked (--offline)"))
+	return also(text, ui.N(t.Unchanged, "unchanged"), ui.N(t.Failed, "failed"),
+		ui.N(t.Unchecked, "not checked (--offline)"))
 }
 
 // A CheckFormat is the form of the results of check.

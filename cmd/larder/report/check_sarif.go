@@ -105,7 +105,9 @@ func (d document) sarif(version string) string {
 		for _, f := range m.Findings {
 			at := f.Places[0].Place
 			index := slices.IndexFunc(CheckRules, func(r CheckRule) bool { return r.ID == f.Rule })
-			r := sarifResult{RuleID: f.Rule, RuleIndex: index, Level: f.Severity, Message: sarifText{d.full(f)}, Locations: d.locations(at)}
+			r := sarifResult{
+				RuleID: f.Rule, RuleIndex: index, Level: f.Severity, Message: sarifText{d.full(f)}, Locations: d.locations(at),
+			}
 			for i, place := range f.Related {
 				for _, l := range d.locations(place) {
 					l.ID, l.Message = i+1, &sarifText{"the rule or the constraint"}

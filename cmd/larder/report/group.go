@@ -86,7 +86,8 @@ func byCause(all []spoken, allHints bool) (joined []spoken) {
 			if allHints || one.hinted {
 				one.Hints = unique(slices.Concat(one.Hints, s.Hints))
 			} else {
-				one.Hints = slices.DeleteFunc(slices.Clone(one.Hints), func(hint string) bool { return !slices.Contains(s.Hints, hint) })
+				other := func(hint string) bool { return !slices.Contains(s.Hints, hint) }
+				one.Hints = slices.DeleteFunc(slices.Clone(one.Hints), other)
 			}
 			one.members = append(one.members, s.members...)
 		}

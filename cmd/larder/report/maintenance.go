@@ -72,7 +72,8 @@ func (s *Repaired) Add(m cachedir.Mending, failed error) {
 // Text describes the repairs: ": 2 replaced, 1 set aside".
 func (s Repaired) Text() string {
 	would := said(s.DryRun, "would be ", "")
-	parts := ui.Numbers(ui.N(s.Replaced, would+said(s.DryRun, fetchedAgain, "replaced")), ui.N(s.Restored, would+"restored"),
+	parts := ui.Numbers(ui.N(s.Replaced, would+said(s.DryRun, fetchedAgain, "replaced")),
+		ui.N(s.Restored, would+"restored"),
 		ui.N(s.SetAside, would+"set aside"), ui.N(s.Recorded, would+"recorded again"),
 		ui.N(s.Lowered, would+"kept without evidence"), ui.N(s.Failed, said(s.DryRun, cannotRepair, "failed")))
 	if len(parts) == 0 {

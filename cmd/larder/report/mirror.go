@@ -138,7 +138,8 @@ func (s *Indexed) Add(c builder.Change) Document {
 func (s Indexed) Text() string {
 	text := "The index is up to date"
 	if s.Written+s.Removed > 0 {
-		text = fmt.Sprintf(said(s.DryRun, "Would write %s and remove %d", "Wrote %s, removed %d"), ui.Count(s.Written, "file"), s.Removed)
+		format := said(s.DryRun, "Would write %s and remove %d", "Wrote %s, removed %d")
+		text = fmt.Sprintf(format, ui.Count(s.Written, "file"), s.Removed)
 	}
 	if s.LeftOut > 0 {
 		text += "; left out " + ui.Count(s.LeftOut, "archive")
@@ -181,7 +182,8 @@ func DifferenceOf(found bundle.Difference) Difference {
 
 // Text implements [Value].
 func (d Difference) Text(*Output) string {
-	about, what := d.Platform, "differs: "+strings.Join(d.First, " ")+" in the first, "+strings.Join(d.Second, " ")+" in the second"
+	about := d.Platform
+	what := "differs: " + strings.Join(d.First, " ") + " in the first, " + strings.Join(d.Second, " ") + " in the second"
 	if d.Evidence {
 		about, what = "evidence", "differs"
 	}

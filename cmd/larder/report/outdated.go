@@ -186,7 +186,9 @@ func (g outdatedGroup) locked() string {
 		roots[d.locked()] = append(roots[d.locked()], d.RootModules...)
 	}
 	order := grouped(g, Outdated.locked)
-	slices.SortStableFunc(order, func(a, b outdatedGroup) int { return len(roots[b[0].locked()]) - len(roots[a[0].locked()]) })
+	slices.SortStableFunc(order, func(a, b outdatedGroup) int {
+		return len(roots[b[0].locked()]) - len(roots[a[0].locked()])
+	})
 	texts := make([]string, len(order))
 	for i, of := range order {
 		version := of[0].locked()

@@ -116,7 +116,8 @@ func New(stdout, stderr io.Writer) *Output {
 	o := &Output{
 		Stdout: stdout, Stderr: stderr, from: []viewpoint{viewpoint(here)}, engines: new(atomic.Pointer[sources.Engine]),
 		run: &run{
-			screen: screen, progress: ui.NewProgress(screen), board: &board{now: time.Now}, begun: Clock(), mentioned: map[string]bool{},
+			screen: screen, progress: ui.NewProgress(screen), board: &board{now: time.Now}, begun: Clock(),
+			mentioned: map[string]bool{},
 		},
 	}
 	screen.Redact, o.board.named = o.secrets.Redact, o.Package

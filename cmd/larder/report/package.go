@@ -55,7 +55,10 @@ func (p Outcome) Text(o *Output) string {
 
 // OutcomeOf returns what became of a package that some root modules require.
 func OutcomeOf(p installer.Outcome, modules ...string) Outcome {
-	return Outcome{Typed{}, InJSON(p.Package.ID), p.How, VerificationOf(p.Package.Report), p.Source, p.Link, p.Package.H1, p.Offline, modules, p}
+	return Outcome{
+		Typed{}, InJSON(p.Package.ID), p.How, VerificationOf(p.Package.Report), p.Source, p.Link, p.Package.H1,
+		p.Offline, modules, p,
+	}
 }
 
 // Again returns the outcome of a package that was there before.
@@ -166,7 +169,8 @@ func (c Change) cells(o *Output) []cell {
 // there is only one root module.
 func (o *Output) Resolved(providers, sources int) {
 	if o.module == "" && o.queried.Load() {
-		o.Say("Resolved %s from %s (%s)", ui.Count(providers, "provider"), ui.Count(sources, "source"), ui.Took(time.Duration(o.took.Load())))
+		took := ui.Took(time.Duration(o.took.Load()))
+		o.Say("Resolved %s from %s (%s)", ui.Count(providers, "provider"), ui.Count(sources, "source"), took)
 	}
 }
 

@@ -189,7 +189,7 @@ func pageRow(entries []builder.Entry) pageVersion {
 	}
 	slices.Sort(platforms)
 	return pageVersion{
-		entries[0].ID.Version.String(), strings.Join(platforms, ", "), strings.Join(unique(verified), "; "), class, bytesOf(entries),
-		since.UTC().Format(time.DateOnly),
+		entries[0].ID.Version.String(), strings.Join(platforms, ", "), strings.Join(unique(verified), "; "), class,
+		bytesOf(entries), since.UTC().Format(time.DateOnly),
 	}
 }

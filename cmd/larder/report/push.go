@@ -85,7 +85,8 @@ func (s *PushSum) Text(place string) string {
 		text += fmt.Sprintf("; %s %s", said(s.DryRun, "remove", "removed"), ui.Count(s.Removed, "package"))
 	}
 	if s.Signed > 0 {
-		text += fmt.Sprintf("; %s the signed checksums of %s", said(s.DryRun, "update", "updated"), ui.Count(s.Signed, "version"))
+		update := said(s.DryRun, "update", "updated")
+		text += fmt.Sprintf("; %s the signed checksums of %s", update, ui.Count(s.Signed, "version"))
 	}
 	return also(text, there(s.Same), ui.N(s.Differ, "not replaced"), ui.N(s.Failed, "not pushed"))
 }

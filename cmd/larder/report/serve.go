@@ -82,8 +82,9 @@ func (s Served) Text(*Output) string {
 	case s.Stale:
 		stale = "without upstream"
 	}
-	return strings.Join(filled(s.Time.Format(time.RFC3339), s.Client, s.Token, s.Method, s.Path, fmt.Sprint(s.Status), ui.Size(s.Bytes),
-		(time.Duration(s.Milliseconds)*time.Millisecond).String(), fetched, stale), " ") + after(": ", s.Error)
+	took := (time.Duration(s.Milliseconds) * time.Millisecond).String()
+	return strings.Join(filled(s.Time.Format(time.RFC3339), s.Client, s.Token, s.Method, s.Path, fmt.Sprint(s.Status),
+		ui.Size(s.Bytes), took, fetched, stale), " ") + after(": ", s.Error)
 }
 
 // Served writes a line of the access log, without wrapping it.

@@ -61,7 +61,8 @@ func (p *setupPage) files(files []ConfigFile) (rows []sectionRow) {
 		if f.State == missingFile && !p.all && f.NamedBy == "" {
 			continue
 		}
-		about := filled(after("named by ", f.NamedBy), strings.TrimPrefix(f.State, "read"), after("sets ", f.Sets...), after("overridden: ", f.Overridden...))
+		about := filled(after("named by ", f.NamedBy), strings.TrimPrefix(f.State, "read"),
+			after("sets ", f.Sets...), after("overridden: ", f.Overridden...))
 		rows = append(rows, row(p.path(f.Path), cmp.Or(strings.Join(about, "; "), "sets nothing")))
 	}
 	if len(rows) == 0 {

@@ -92,7 +92,8 @@ func (c Checked) Cells(*Output) []cell { return append(c.cells(), verifiedColumn
 
 // CheckedOf returns verified packages, sorted.
 func CheckedOf(packages []sources.Stored) (all []Checked) {
-	for _, s := range slices.SortedFunc(slices.Values(packages), func(a, b sources.Stored) int { return a.ID.Compare(b.ID) }) {
+	byID := func(a, b sources.Stored) int { return a.ID.Compare(b.ID) }
+	for _, s := range slices.SortedFunc(slices.Values(packages), byID) {
 		all = append(all, Checked{Typed{}, InJSON(s.ID), VerificationOf(s.Report)})
 	}
 	return all

@@ -100,7 +100,8 @@ func usageRows(totals []ProviderTotal, total CacheTotal, plan *cachedir.Plan) []
 		}
 	}
 	packages := cachedir.Amount{Count: total.Packages, Bytes: total.Size}
-	rows := []CacheUsage{usageOf("packages", packages, ui.Count(len(totals), "provider")+", "+ui.Count(versions, "version"))}
+	hint := ui.Count(len(totals), "provider") + ", " + ui.Count(versions, "version")
+	rows := []CacheUsage{usageOf("packages", packages, hint)}
 	if unused.Count > 0 {
 		rows = append(rows, usageOf("  unused", unused, "no known root module uses them"))
 	}
@@ -112,7 +113,8 @@ func usageRows(totals []ProviderTotal, total CacheTotal, plan *cachedir.Plan) []
 func (o *Output) largest(totals []ProviderTotal) string {
 	var names []string
 	for _, t := range totals {
-		names = append(names, fmt.Sprintf("%s %s (%s)", o.address(t.Provider), ui.Size(t.Size), ui.Count(t.Versions, "version")))
+		versions := ui.Count(t.Versions, "version")
+		names = append(names, fmt.Sprintf("%s %s (%s)", o.address(t.Provider), ui.Size(t.Size), versions))
 	}
 	return ui.Some(names, 3)
 }

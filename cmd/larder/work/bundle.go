@@ -51,7 +51,8 @@ func VerifyBundle(ctx context.Context, s *Session, file string) error {
 	}
 	var findings []report.Finding
 	for _, f := range v.Findings {
-		findings = append(findings, report.FindingOf(f.Kind, f.File, f.Package, sources.Text(f.Err)).Shown(s.output.Shorten(sources.Text(f))))
+		found := report.FindingOf(f.Kind, f.File, f.Package, sources.Text(f.Err))
+		findings = append(findings, found.Shown(s.output.Shorten(sources.Text(f))))
 	}
 	report.ShowAll(s.output, findings)
 	packages := bundledAs(v.Packages)
