@@ -53,7 +53,7 @@ func TestLease(t *testing.T) {
 
 // Real registries keep a lease, too.
 func TestLeaseInProgram(t *testing.T) {
-	s := sourcetest.NewRegistry(t, sourcetest.Distribution, false)
+	s := sourcetest.NewRegistry(t, false)
 	template, err := oci.ParseTemplate(s.Host + "/mirror/${namespace}/${type}")
 	check(t, err)
 	client := fetch.New(fetch.Options{Transport: s.Transport()})
