@@ -165,7 +165,47 @@ func (d *Dir) Through(above int) string {
 }
 
 // Sub opens a directory below d.
-func (d *Dir) Sub(name string) (*Dir, error) { return d.descend(name, (*Dir).enter) }
+func (d *Dir) Sub(name string) (*Dir, error) {
+	r, err := d.resolve(name)
+	if err != nil {
+		return nil, err
+	}
+	if r != nil {
+		defer r.Close()
+		if r.info.IsDir() { // opening a pipe would wait
+			root, info, err := d.openRoot(name)
+			if err == nil && os.SameFile(r.info, info) {
+				return d.below(name, root), nil
+			}
+			if err == nil {
+				root.Close()
+			}
+		}
+	}
+	return d.descend(name, (*Dir).enter)
+}
+
+// A resolved name is an open file of any kind, which is only examined and opened again.
+type resolved struct {
+	*os.File
+	info fs.FileInfo
+}
+
+func (d *Dir) openRoot(name string) (*os.Root, fs.FileInfo, error) {
+	root, err := d.root.OpenRoot(name)
+	if err != nil {
+		return nil, nil, err
+	}
+	info, err := root.Stat(".")
+	if err != nil {
+		root.Close()
+	}
+	return root, info, err
+}
+
+func (d *Dir) below(name string, root *os.Root) *Dir {
+	return &Dir{root: root, path: d.Path(name), device: d.device, share: d.share}
+}
 
 // MakeSub is like Sub, but creates the directory and its parents if they are
 // missing. In a shared directory, it also lets the other users write to those that
@@ -217,21 +257,11 @@ func (d *Dir) descend(name string, enter func(*Dir, string) (*Dir, error)) (*Dir
 
 // enter opens the directory called name, which has one element.
 func (d *Dir) enter(name string) (*Dir, error) {
-	root, _, err := examined(d, name, d.check, func() (*os.Root, fs.FileInfo, error) {
-		root, err := d.root.OpenRoot(name)
-		if err != nil {
-			return nil, nil, err
-		}
-		info, err := root.Stat(".")
-		if err != nil {
-			root.Close()
-		}
-		return root, info, err
-	})
+	root, _, err := examined(d, name, d.check, func() (*os.Root, fs.FileInfo, error) { return d.openRoot(name) })
 	if err != nil {
 		return nil, d.named(err)
 	}
-	return &Dir{root: root, path: d.Path(name), device: d.device, share: d.share}, nil
+	return d.below(name, root), nil
 }
 
 // attempts is how often a file is opened that others keep exchanging.
@@ -335,6 +365,12 @@ func (d *Dir) named(err error) error {
 
 // Lstat describes name without following a link.
 func (d *Dir) Lstat(name string) (info fs.FileInfo, err error) {
+	if r, err := d.resolve(name); err != nil {
+		return nil, err
+	} else if r != nil {
+		r.Close()
+		return r.info, nil
+	}
 	err = d.at(name, func(in *Dir, base string) error {
 		info, err = in.root.Lstat(base)
 		return err

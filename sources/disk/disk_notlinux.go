@@ -13,6 +13,11 @@ import (
 // bind mounts, and on Windows, os.Root treats a mount as a link.
 func isMountPoint(string) bool { return false }
 
+// resolve returns nil: these systems have no such call.
+func (d *Dir) resolve(string) (*resolved, error) { return nil, nil }
+
+func (r *resolved) open(int) (*os.File, error) { return nil, errors.ErrUnsupported }
+
 // NoExec always returns false: these systems have no such call, or it is not used.
 func NoExec(string) bool { return false }
 

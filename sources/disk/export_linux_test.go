@@ -23,3 +23,10 @@ func KeepingOpenFiles() (restore func()) {
 	}
 	return func() { rmdir = was }
 }
+
+// WithoutOpenat2 simulates a system that cannot resolve a path in one call.
+func WithoutOpenat2() (restore func()) {
+	was := openat2
+	openat2 = func(int, string, *unix.OpenHow) (int, error) { return -1, unix.ENOSYS }
+	return func() { openat2 = was }
+}

@@ -138,6 +138,14 @@ func isSole(f *os.File) bool {
 }
 
 func (d *Dir) open(name string, flag int) (f *os.File, info fs.FileInfo, err error) {
+	if r, err := d.resolve(name); err != nil && flag&os.O_CREATE == 0 {
+		return nil, nil, err
+	} else if r != nil {
+		defer r.Close()
+		if f, err := r.open(flag); err == nil {
+			return regular(f, r.Name())
+		}
+	}
 	err = d.at(name, func(in *Dir, base string) error {
 		f, info, err = in.openFile(base, flag)
 		return err
