@@ -12,9 +12,13 @@ import (
 // A NoVersionError reports that sources have a provider, but no acceptable version.
 type NoVersionError struct {
 	Requirement sources.Requirement
-	Offered     []sources.Version
-	From        []string // the sources that have the provider, as named in messages
+	Offered     []sources.Version // the newest few, the newest first
+	Older       int               // how many there are besides
+	From        []string          // the sources that have the provider, as named in messages
 }
+
+// mostOffered is how many versions a [NoVersionError] keeps. A hostile source may list many.
+const mostOffered = 5
 
 func (e *NoVersionError) Error() string {
 	switch {
@@ -37,7 +41,11 @@ func (e *NoVersionError) Cause() string {
 
 // offer lists the newest available versions.
 func (e *NoVersionError) offer() string {
-	return sources.JoinSome(sources.Texts(newestFirst(e.Offered)), 5, ", ", " and %d older")
+	text := strings.Join(sources.Texts(e.Offered), ", ")
+	if e.Older > 0 {
+		text += fmt.Sprintf(" and %d older", e.Older)
+	}
+	return text
 }
 
 // places lists the places that constrain a provider, one on each line.
@@ -82,7 +90,10 @@ func (e *LockConflictError) Cause() string {
 }
 
 func (j *job) noneAllowed(listing sources.Listing) error {
-	err := &sources.ProviderError{Provider: j.req.Provider, Err: &NoVersionError{j.req, listing.Versions, listing.From}}
+	offered := newestFirst(listing.Versions)
+	shown := slices.Clone(offered[:min(len(offered), mostOffered)])
+	none := &NoVersionError{j.req, shown, len(offered) - len(shown), listing.From}
+	err := &sources.ProviderError{Provider: j.req.Provider, Err: none}
 	switch {
 	case len(listing.Versions) == 0 && len(listing.Warnings) > 0:
 		return sources.WithHint(err, "the warnings show what was listed instead of versions: report this to the operator of the registry or mirror")

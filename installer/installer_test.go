@@ -86,6 +86,12 @@ func TestChoiceErrors(t *testing.T) {
 	_, err = f.install()
 	none, ok := errors.AsType[*installer.NoVersionError](err)
 	sourcetest.Expect(t, ok && len(none.Offered) == 1, "no version: got %v", err)
+	for i := range 20 { // a hostile source lists many, so the error keeps few
+		f.source.add(fmt.Sprintf("widget 1.%d.1 linux_amd64", i), nil)
+	}
+	_, err = f.install()
+	none, ok = errors.AsType[*installer.NoVersionError](err)
+	sourcetest.Expect(t, ok && len(none.Offered) == 5 && strings.Contains(err.Error(), "(offered: 1.19.1, 1.18.1, 1.17.1, 1.16.1, 1.15.1 and 16 older)"), "got %v", err)
 
 	f.lock("widget 1.0.0")
 	_, err = f.install()
