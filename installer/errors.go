@@ -20,6 +20,13 @@ type NoVersionError struct {
 // mostOffered is how many versions a [NoVersionError] keeps. A hostile source may list many.
 const mostOffered = 5
 
+// NoVersion returns the error that none of the versions of a listing is acceptable.
+func NoVersion(req sources.Requirement, listing sources.Listing) *NoVersionError {
+	all := newestFirst(listing.Versions)
+	shown := slices.Clone(all[:min(len(all), mostOffered)])
+	return &NoVersionError{req, shown, len(all) - len(shown), listing.From}
+}
+
 func (e *NoVersionError) Error() string {
 	switch {
 	case len(e.Offered) == 0:
@@ -90,10 +97,7 @@ func (e *LockConflictError) Cause() string {
 }
 
 func (j *job) noneAllowed(listing sources.Listing) error {
-	offered := newestFirst(listing.Versions)
-	shown := slices.Clone(offered[:min(len(offered), mostOffered)])
-	none := &NoVersionError{j.req, shown, len(offered) - len(shown), listing.From}
-	err := &sources.ProviderError{Provider: j.req.Provider, Err: none}
+	err := &sources.ProviderError{Provider: j.req.Provider, Err: NoVersion(j.req, listing)}
 	switch {
 	case len(listing.Versions) == 0 && len(listing.Warnings) > 0:
 		return sources.WithHint(err, "the warnings show what was listed instead of versions: report this to the operator of the registry or mirror")

@@ -121,8 +121,8 @@ func (m *rootModule) tryPackage(
 	by.Warn(sources.PackageID{Provider: r.Provider}, listing.Warnings...)
 	version, ok := r.Constraints.Newest(listing.Versions)
 	if !ok {
-		err := &installer.NoVersionError{Requirement: r, Offered: listing.Versions, From: []string{from.String()}}
-		return id, &sources.ProviderError{Provider: r.Provider, Err: err}
+		listing.From = []string{from.String()}
+		return id, &sources.ProviderError{Provider: r.Provider, Err: installer.NoVersion(r, listing)}
 	}
 	id = sources.PackageID{Provider: r.Provider, Version: version, Platform: sources.CurrentPlatform()}
 	offer, err := by.Ask(ctx, acquire.Request{ID: id})
