@@ -86,7 +86,8 @@ func unless(err, ended error) error {
 	return err
 }
 
-// take waits until the slot has no lease or an abandoned one, and writes its own.
+// take waits until the slot has no lease or an abandoned one, and writes its own. It fails if the place refuses to replace a text that
+// no other program changes.
 func (l Lease) take(ctx context.Context, in Slot, own leaseJSON) error {
 	last, id, since := "", "", time.Now()
 	for look := firstLook; ; look = min(2*look, maxLook) {
@@ -104,6 +105,10 @@ func (l Lease) take(ctx context.Context, in Slot, own leaseJSON) error {
 		if id = is.ID; is.Holder == "" || time.Since(since) >= l.Abandon {
 			if err = in.Write(ctx, own.text()); !errors.Is(err, ErrTaken) {
 				return err
+			}
+			if refused := 2 * l.Abandon; time.Since(since) >= refused {
+				return sources.WithHint(fmt.Errorf("%w, but its text hasn't changed for %s", err, refused),
+					"check the proxies and caches in front of the place, which may return old texts, and its conditional writes")
 			}
 		}
 		if err := sleep(ctx, look); err != nil {

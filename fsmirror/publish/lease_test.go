@@ -126,6 +126,20 @@ func TestLostLease(t *testing.T) {
 	}
 }
 
+// A place that returns an old text, or refuses every write, ends the push with an error instead of a wait without end.
+func TestLeaseThatCannotBeTaken(t *testing.T) {
+	for _, text := range []string{"", "not a lease", `{"holder": "a killed program", "id": "x"}`} {
+		synctest.Test(t, func(t *testing.T) {
+			start := time.Now()
+			m := &memory{text: text, down: publish.ErrTaken}
+			err := publish.Hold(t.Context(), m.slot(), publish.Lease{}, func(context.Context) error { panic("held") })
+			sourcetest.ErrorIs(t, err, publish.ErrTaken)
+			sourcetest.Expect(t, strings.Contains(err.Error(), "hasn't changed for 2m0s"), "got %v", err)
+			sourcetest.Expect(t, time.Since(start) < 3*time.Minute, "it waited for %s", time.Since(start))
+		})
+	}
+}
+
 // Waiting ends with the context, and the error of the work is returned.
 func TestHoldEnds(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
