@@ -136,14 +136,14 @@ func (b *networkBrowser) Read(ctx context.Context, r sources.Release) (Contents,
 
 // BrowseBucket returns the providers in a bucket, whose documents m reads. With sizes, it lists the bucket for those of archives.
 func BrowseBucket(b *bucket.Bucket, m *netmirror.Mirror, sizes bool) Browser {
-	return &bucketBrowser{networkBrowser: networkBrowser{m}, in: b, sized: sizes}
+	return &bucketBrowser{networkBrowser: networkBrowser{m}, in: b, sized: sizes, sizes: newDirectories()}
 }
 
 type bucketBrowser struct {
 	networkBrowser
 	in    *bucket.Bucket
 	sized bool
-	sizes sources.Memo[sources.Provider, map[string]int64] // of archives, by their names
+	sizes directories
 }
 
 // Providers returns the directories with an index.
@@ -163,6 +163,9 @@ func (b *bucketBrowser) Providers(ctx context.Context) (all []sources.Provider, 
 		if p, err := sources.ParseProvider(string(host)+"/"+parts[1]+"/"+parts[2], sources.Terraform); err == nil {
 			all = append(all, p)
 		}
+		if len(all) > maxListed {
+			return nil, tooMany(b.in, "")
+		}
 	}
 	slices.SortFunc(all, sources.Provider.Compare)
 	return slices.Compact(all), nil
@@ -174,29 +177,19 @@ func (b *bucketBrowser) Read(ctx context.Context, r sources.Release) (Contents, 
 	if err != nil || !b.sized {
 		return c, err
 	}
-	sizes, err := b.sizes.Get(ctx, r.Provider, func() (map[string]int64, error) { return b.sizesOf(ctx, r.Provider) })
-	root := b.in.URL("")
+	listed, err := b.sizes.Get(ctx, r.Provider, func() (directory, error) {
+		listed, err := list(ctx, b.in, home(r.Provider))
+		if errors.Is(err, fetch.ErrUnauthorized) {
+			err = nil // then sizes are unknown
+		}
+		return listed, err
+	})
+	root := b.in.URL(home(r.Provider))
 	for platform, a := range c.Archives {
 		if u, err := url.Parse(a.URL); err == nil && u.Host == root.Host {
-			a.Size = sizes[strings.TrimPrefix(u.Path, root.Path)]
+			a.Size = listed[strings.TrimPrefix(u.Path, root.Path)].size
 			c.Archives[platform] = a
 		}
 	}
 	return c, err
-}
-
-// sizesOf returns the sizes of the archives of a provider. They are unknown if the credentials don't permit to list them.
-func (b *bucketBrowser) sizesOf(ctx context.Context, p sources.Provider) (map[string]int64, error) {
-	sizes := map[string]int64{}
-	for info, err := range b.in.List(ctx, home(p)) {
-		switch {
-		case errors.Is(err, fetch.ErrUnauthorized):
-			return nil, nil
-		case err != nil && info.Name == "":
-			return nil, err
-		case isArchive(p, info.Name):
-			sizes[info.Name] = info.Size
-		}
-	}
-	return sizes, nil
 }

@@ -52,8 +52,8 @@ const abandonedAfter = 24 * time.Hour
 type Bucket struct {
 	in *bucket.Bucket
 
-	listings sources.Memo[sources.Provider, map[string]bucket.Info] // the objects, by name in the directory of the provider
-	proofs   sources.Memo[sources.Provider, map[string]bucket.Info] // those with evidence, by name
+	listings directories // of providers
+	proofs   directories // with their evidence
 	indexes  sources.Memo[sources.Provider, document]
 
 	mu    sync.Mutex
@@ -68,7 +68,7 @@ type document struct {
 
 // NewBucket returns the target in a bucket, for one push.
 func NewBucket(b *bucket.Bucket) *Bucket {
-	return &Bucket{in: b, known: map[sources.Release]document{}}
+	return &Bucket{in: b, listings: newDirectories(), proofs: newDirectories(), known: map[sources.Release]document{}}
 }
 
 func (b *Bucket) String() string { return b.in.Location().String() }
@@ -248,22 +248,21 @@ func archiveHash(a fsmirror.Archive) sources.Hash {
 
 // exists reports whether the archive that a document names for a package exists. Its name states its contents, or else the
 // document does. Archives on other servers, which Larder's own documents never name, are not looked for.
-func (b *Bucket) exists(ctx context.Context, listed map[string]bucket.Info, a fsmirror.Archive, p Package) (bool, error) {
+func (b *Bucket) exists(ctx context.Context, listed directory, a fsmirror.Archive, p Package) (bool, error) {
 	name, ok := b.object(p.ID.Provider, a.URL)
 	if !ok {
 		return true, nil
 	}
 	inHome, ok := strings.CutPrefix(name, home(p.ID.Provider))
-	info, exists := listed[inHome]
+	is, exists := listed[inHome]
 	if !ok {
-		var err error
-		info, err = b.in.Head(ctx, name)
-		if exists = err == nil; err != nil && !errors.Is(err, sources.ErrNotFound) {
+		info, err := b.in.Head(ctx, name)
+		if is.size, exists = info.Size, err == nil; err != nil && !errors.Is(err, sources.ErrNotFound) {
 			return false, err
 		}
 	}
 	url, err := urlOf(p)
-	sized := archiveHash(a) == "" || info.Size == p.Size // an archive that was packed again has another size
+	sized := archiveHash(a) == "" || is.size == p.Size // an archive that was packed again has another size
 	return exists && sized && (inHome == url || !strings.HasPrefix(inHome, archives)), err
 }
 
@@ -295,33 +294,13 @@ func sameEvidence(a, b evidence.Location) bool {
 }
 
 // list returns the objects in the directory of a provider, as they were when it was called first.
-func (b *Bucket) list(ctx context.Context, p sources.Provider) (map[string]bucket.Info, error) {
-	return b.listings.Get(ctx, p, func() (map[string]bucket.Info, error) { return b.listBelow(ctx, home(p)) })
+func (b *Bucket) list(ctx context.Context, p sources.Provider) (directory, error) {
+	return b.listings.Get(ctx, p, func() (directory, error) { return list(ctx, b.in, home(p)) })
 }
 
-// listEvidence returns the objects with evidence for a provider by their full names, as they were when it was called first.
-func (b *Bucket) listEvidence(ctx context.Context, p sources.Provider) (map[string]bucket.Info, error) {
-	return b.proofs.Get(ctx, p, func() (map[string]bucket.Info, error) {
-		dir := evidenceHome(p)
-		listed, err := b.listBelow(ctx, dir)
-		all := map[string]bucket.Info{}
-		for name, info := range listed {
-			all[dir+name] = info
-		}
-		return all, err
-	})
-}
-
-// listBelow returns the objects in a directory, by their names in it.
-func (b *Bucket) listBelow(ctx context.Context, dir string) (map[string]bucket.Info, error) {
-	found := map[string]bucket.Info{}
-	for info, err := range b.in.List(ctx, dir) {
-		if err != nil && info.Name == "" {
-			return nil, err
-		}
-		found[strings.TrimPrefix(info.Name, dir)] = info
-	}
-	return found, nil
+// listEvidence returns the objects with evidence for a provider, as they were when it was called first.
+func (b *Bucket) listEvidence(ctx context.Context, p sources.Provider) (directory, error) {
+	return b.proofs.Get(ctx, p, func() (directory, error) { return list(ctx, b.in, evidenceHome(p)) })
 }
 
 // readVersion reads the document of a release, which is empty if there is none.
@@ -567,11 +546,11 @@ func (b *Bucket) rests(ctx context.Context, p sources.Provider) (names []string,
 		return nil, err
 	}
 	named := b.named(p)
-	for name, info := range listed {
+	for name, is := range listed {
 		dir, file := path.Split(name)
 		_, v, platform, ok := fsmirror.ParseArchiveName(file)
 		id := sources.PackageID{Provider: p, Version: v, Platform: platform}
-		old := time.Since(info.Modified) > abandonedAfter && time.Since(listed[v.String()+".json"].Modified) > abandonedAfter
+		old := time.Since(is.modified) > abandonedAfter && time.Since(listed[v.String()+".json"].modified) > abandonedAfter
 		if ok && file == id.Filename() && strings.HasPrefix(dir, archives) && old && !named(home(p)+name) {
 			names = append(names, home(p)+name)
 		}
@@ -616,7 +595,7 @@ func (b *Bucket) Remove(ctx context.Context, p sources.Provider, packages []sour
 			continue
 		}
 		dir := evidence.Path(r.Provider, r.Version) + "/"
-		files, err := b.listBelow(ctx, dir)
+		files, err := list(ctx, b.in, dir)
 		if err != nil {
 			return err
 		}

@@ -71,3 +71,27 @@ func TestStoreWithoutConditions(t *testing.T) {
 	sourcetest.Equal(t, sent.Load(), 1)
 	sourcetest.Equal(t, stored.Load(), 0)
 }
+
+// A directory with more objects than a provider has, or with long names, is refused before its list takes much memory. Few lists are kept.
+func TestLargeDirectories(t *testing.T) {
+	for _, name := range []string{"", strings.Repeat("a", 900)} {
+		pages := 0
+		store := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			fmt.Fprintf(w, "<ListBucketResult><IsTruncated>true</IsTruncated><NextContinuationToken>%d</NextContinuationToken>", pages)
+			for i := range 1000 {
+				fmt.Fprintf(w, "<Contents><Key>%s1.%d.%d.json%s</Key><Size>1</Size></Contents>", r.URL.Query().Get("prefix"), pages, i, name)
+			}
+			fmt.Fprint(w, "</ListBucketResult>")
+			pages++
+		}))
+		defer store.Close()
+		b, err := bucket.Open(t.Context(), bucket.Location{Bucket: "mirror"}, bucket.Options{
+			Endpoint: store.URL, Env: bucket.Environment{NoMetadata: true}, Client: fetch.New(fetch.Options{}),
+		})
+		sourcetest.Check(t, err)
+		r := releases(t, "1.0.0")[0]
+		_, err = publish.NewBucket(b).Look(t.Context(), r)
+		sourcetest.Expect(t, err != nil && strings.Contains(err.Error(), "mirror/example.test/acme/widget: too many objects"), "got %v", err)
+		sourcetest.Expect(t, pages < 60, "%d pages", pages)
+	}
+}

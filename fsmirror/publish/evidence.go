@@ -117,7 +117,11 @@ func (b *Bucket) signed(ctx context.Context, r Release, doc fsmirror.Document) (
 		if err != nil {
 			return nil, err
 		}
-		if !slices.ContainsFunc(objects[:], func(name string) bool { _, listed := there[name]; return !listed }) {
+		missing := func(name string) bool {
+			_, ok := there[strings.TrimPrefix(name, evidenceHome(r.Provider))]
+			return !ok
+		}
+		if !slices.ContainsFunc(objects[:], missing) {
 			return r.Evidence.Signed() // without a download
 		}
 	}

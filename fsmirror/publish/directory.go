@@ -1,0 +1,63 @@
+package publish
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/larder-cli/larder/sources"
+	"github.com/larder-cli/larder/sources/bucket"
+)
+
+// Limits of the lists that are in memory.
+const (
+	maxListed = 50_000   // objects in a directory, or providers in a bucket
+	maxNames  = 16 << 20 // bytes of all names in a directory
+	maxKept   = 32 << 20 // bytes of all lists that are kept
+	perObject = 100      // bytes that an object in a list takes without its name
+)
+
+// A directory has the objects in a directory of a bucket, by their names in it.
+type directory map[string]object
+
+// An object is what a list has of an object.
+type object struct {
+	size     int64 // in bytes
+	modified time.Time
+}
+
+// directories are those of providers, as they were when they were listed first. Few are kept.
+type directories = sources.Memo[sources.Provider, directory]
+
+func newDirectories() directories { return directories{Max: maxKept, Weigh: directory.weight} }
+
+// weight returns about how many bytes of memory the list takes.
+func (d directory) weight() (sum int) {
+	for name := range d {
+		sum += perObject + len(name)
+	}
+	return sum
+}
+
+// list returns the objects in a directory, which ends with a slash.
+func list(ctx context.Context, in *bucket.Bucket, dir string) (directory, error) {
+	found, names := directory{}, 0
+	for info, err := range in.List(ctx, dir) {
+		if err != nil && info.Name == "" {
+			return nil, err
+		}
+		found[strings.TrimPrefix(info.Name, dir)] = object{info.Size, info.Modified}
+		if names += len(info.Name); len(found) > maxListed || names > maxNames {
+			return nil, tooMany(in, dir)
+		}
+	}
+	return found, nil
+}
+
+// tooMany returns the error for a directory whose list exceeds the limits.
+func tooMany(in *bucket.Bucket, dir string) error {
+	err := fmt.Errorf("%s/%s: too many objects; at most %d with %d bytes of names are listed", in.Location(), strings.TrimSuffix(dir, "/"),
+		maxListed, maxNames)
+	return sources.WithHint(err, "move the objects of other programs to another prefix")
+}
