@@ -536,7 +536,7 @@ func (b *Bucket) Rests(ctx context.Context, p sources.Provider) (bool, error) {
 	return len(rests) > 0, err
 }
 
-// rests returns the names of old archives that no document names, and of documents without archives.
+// rests returns the names of old archives that no document names, and of documents that have no archives any more.
 func (b *Bucket) rests(ctx context.Context, p sources.Provider) (names []string, err error) {
 	listed, err := b.list(ctx, p)
 	if err != nil {
@@ -556,7 +556,7 @@ func (b *Bucket) rests(ctx context.Context, p sources.Provider) (names []string,
 		}
 	}
 	for r, doc := range b.of(p) {
-		if doc.etag != "" && len(doc.Archives) == 0 {
+		if doc.etag != "" && doc.Archives != nil && len(doc.Archives) == 0 {
 			names = append(names, documentOf(r))
 		}
 	}
@@ -623,20 +623,16 @@ func (b *Bucket) Remove(ctx context.Context, p sources.Provider, packages []sour
 	return b.in.Delete(ctx, slices.Sorted(maps.Keys(dropped))...)
 }
 
-// named returns a function that reports whether a document of a provider names an object, or a directory that contains it.
+// named returns a function that reports whether a document of a provider names an object, or a directory that contains it. Documents of
+// other programs may name it through another server or with a query, so only the end of the path counts.
 func (b *Bucket) named(p sources.Provider) func(name string) bool {
-	names := map[string]bool{}
-	add := func(url string) {
-		if name, ok := b.object(p, url); ok {
-			names[strings.TrimSuffix(name, "/")] = true
+	ends := map[string]bool{}
+	add := func(ref string) {
+		if u, err := b.in.URL(home(p)).Parse(ref); err == nil {
+			ends[endOf(u.Path)] = true
 		}
 	}
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	for r, doc := range b.known {
-		if r.Provider != p {
-			continue
-		}
+	for _, doc := range b.of(p) {
 		for _, a := range doc.Archives {
 			add(a.URL)
 		}
@@ -644,5 +640,14 @@ func (b *Bucket) named(p sources.Provider) func(name string) bool {
 			add(doc.Larder.Evidence.URL)
 		}
 	}
-	return func(name string) bool { return names[name] || names[path.Dir(name)] }
+	return func(name string) bool { return ends[endOf(name)] || ends[endOf(path.Dir(name))] }
+}
+
+// endOf returns the end of a path that is the same on all servers: an archive with its SHA-256, or else the last part.
+func endOf(name string) string {
+	name = path.Clean("/" + name)
+	if i := strings.LastIndex(name, "/"+archives); i >= 0 {
+		return name[i:]
+	}
+	return path.Base(name)
 }

@@ -446,13 +446,36 @@ func TestPruneKeepsWhatIsNamed(t *testing.T) {
 		doc.Archives[platform] = fsmirror.Archive{URL: name}
 	}
 	p.writeDocument("1.0.0.json", doc)
+	foreign["no document"] = "3.0.0.json"
+	p.write("3.0.0.json", []byte(`{"notes": "not a document of a network mirror"}`))
 	p.age(48 * time.Hour)
-	sourcetest.Equal(t, len(p.push(publish.Options{Prune: prune}, r, other).Changes), 4+len(foreign))
+	sourcetest.Equal(t, len(p.push(publish.Options{Prune: prune}, r, other).Changes), 3+len(foreign))
 	p.sound()
 	for _, name := range foreign {
 		sourcetest.ReadFile(t, filepath.Join(p.widget(), name))
 	}
 	sourcetest.EqualSlices(t, p.platforms(), []string{"1.0.0 linux_amd64", "2.0.0 linux_amd64"})
+}
+
+// Prune keeps an archive to which the document of another program refers in another form: through the server in front of the bucket,
+// or with a query.
+func TestPruneKeepsWhatIsNamedElsewhere(t *testing.T) {
+	for _, format := range []string{"https://cdn.example.com/%s", "https://cdn.example.com/plugins/%s?v=2", "./%s?versionId=x", "/%s", "//cdn.example.com/a/%s#x"} {
+		p := inOnePlace(t)
+		r, old := released(t, provider, "1.0.0", 1000, "linux_amd64"), released(t, provider, "2.0.0", 1000, "linux_amd64")
+		p.push(publish.Options{}, r, old)
+		doc := p.document("1.0.0.json")
+		a := doc.Archives["linux_amd64"]
+		a.URL = fmt.Sprintf(format, provider+"/"+a.URL)
+		if strings.HasPrefix(format, ".") {
+			a.URL = fmt.Sprintf(format, doc.Archives["linux_amd64"].URL)
+		}
+		doc.Archives["linux_amd64"] = a
+		p.writeDocument("1.0.0.json", doc)
+		p.age(48 * time.Hour)
+		p.push(publish.Options{Prune: prune}, r)
+		sourcetest.Equal(t, len(p.archives()), 1, a.URL)
+	}
 }
 
 // After an error, nothing is removed.
