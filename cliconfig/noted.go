@@ -109,4 +109,4 @@ func (l *loader) yielding(of string, read field, yield func(s Setting)) field {
 }
 
 // noting is a field that notes each entry that it reads without an error.
-func (l *loader) noting(of string, read field) field { return l.yielding(of, read, l.config.note) }
+func (l *loader) noting(read field) field { return l.yielding("", read, l.config.note) }

@@ -155,12 +155,12 @@ func (l *loader) ociDefaults(b entry) {
 		return l.checkDockerHelper(name)
 	}
 	l.read(b.value, fields{
-		"discover_ambient_credentials": l.noting("", l.flag(&d.ambient)),
+		"discover_ambient_credentials": l.noting(l.flag(&d.ambient)),
 		"docker_style_config_files": func(e entry) {
 			list, d.explicit = e.Place, true
-			l.noting("", l.list(file))(e)
+			l.noting(l.list(file))(e)
 		},
-		ociHelperName: l.noting("", l.parsed(helper, textKinds...)),
+		ociHelperName: l.noting(l.parsed(helper, textKinds...)),
 	})
 	if d.explicit && !d.ambient {
 		l.errorf(list, "leave one of them out",

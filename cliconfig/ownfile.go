@@ -40,8 +40,8 @@ func (l *loader) ownConfig(root *node, layer policy.Layer) {
 		"host":             l.ownHosts(),
 		installationBlock:  installation,
 		policyBlockName:    l.policy(layer, &l.config.Policy),
-		"keep_archives_mb": l.noting("", l.number(func(n int) { l.config.KeepArchivesMB = n })),
-		engineSetting:      l.noting("", l.engineName(new(sources.Engine))), // used by EngineSetting
+		"keep_archives_mb": l.noting(l.number(func(n int) { l.config.KeepArchivesMB = n })),
+		engineSetting:      l.noting(l.engineName(new(sources.Engine))), // used by EngineSetting
 	}, `this file has host "…" { … }, policy { … } and provider_installation { … } blocks, keep_archives_mb `+
 		"and engine; everything else belongs in the CLI configuration")
 }

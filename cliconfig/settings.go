@@ -126,8 +126,8 @@ func (l *loader) registryProtocols(first *Place) func(b entry) {
 		*first = b.Place
 		r := &l.config.Registry
 		l.read(b.value, fields{
-			"retry_count": l.noting("", l.number(r.retryDiscovery)),
-			"request_timeout_seconds": l.noting("", l.number(func(n int) {
+			"retry_count": l.noting(l.number(r.retryDiscovery)),
+			"request_timeout_seconds": l.noting(l.number(func(n int) {
 				r.RequestTimeout = cmp.Or(time.Duration(n)*time.Second, r.RequestTimeout)
 			})),
 		})

@@ -228,7 +228,7 @@ func (b *Bucket) put(ctx context.Context, name string, c call, opts WriteOptions
 // settle returns the result of a write that has failed. If an answer was lost, it may have succeeded.
 func (b *Bucket) settle(ctx context.Context, name string, c call, only Condition, failed error) (string, error) {
 	e, ok := errors.AsType[*Error](failed)
-	if !ok || !e.unanswered() && (e.tries < 2 || e.kind != ErrChanged && e.Code != "NoSuchUpload") {
+	if !ok || !e.unanswered() && (e.tries < 2 || !errors.Is(e, ErrChanged) && e.Code != "NoSuchUpload") {
 		return "", failed
 	}
 	info, err := b.Head(ctx, name)
