@@ -58,17 +58,19 @@ type Bucket struct {
 
 	mu    sync.Mutex
 	known map[sources.Release]document // as they were read or written last
+	sizes map[sources.Provider]int     // of those that were read, in bytes
 }
 
 // A document is one of those of a provider.
 type document struct {
 	fsmirror.Document
 	etag string // empty if there is no such object
+	size int    // in bytes, as it was read
 }
 
 // NewBucket returns the target in a bucket, for one push.
 func NewBucket(b *bucket.Bucket) *Bucket {
-	return &Bucket{in: b, listings: newDirectories(), proofs: newDirectories(), known: map[sources.Release]document{}}
+	return &Bucket{in: b, listings: newDirectories(), proofs: newDirectories(), known: map[sources.Release]document{}, sizes: map[sources.Provider]int{}}
 }
 
 func (b *Bucket) String() string { return b.in.Location().String() }
@@ -81,6 +83,7 @@ func (b *Bucket) Forget(p sources.Provider) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	maps.DeleteFunc(b.known, func(r sources.Release, _ document) bool { return r.Provider == p })
+	delete(b.sizes, p)
 }
 
 // Slot implements [Target].
@@ -306,8 +309,15 @@ func (b *Bucket) listEvidence(ctx context.Context, p sources.Provider) (director
 // readVersion reads the document of a release, which is empty if there is none.
 func (b *Bucket) readVersion(ctx context.Context, r sources.Release) (document, error) {
 	doc, err := b.read(ctx, documentOf(r))
-	if err == nil {
-		b.note(r, doc)
+	if err != nil {
+		return doc, err
+	}
+	b.note(r, doc)
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.sizes[r.Provider] += doc.size; b.sizes[r.Provider] > maxDocuments {
+		err = fmt.Errorf("%s/%s: the documents are too large, together more than %d bytes", b, strings.TrimSuffix(home(r.Provider), "/"), maxDocuments)
+		err = sources.WithHint(err, "find out which program has written them; Larder's have a few kilobytes")
 	}
 	return doc, err
 }
@@ -323,9 +333,12 @@ func (b *Bucket) read(ctx context.Context, name string) (doc document, err error
 	if errors.Is(err, sources.ErrNotFound) {
 		return doc, nil
 	}
-	doc.etag = info.ETag
+	doc.etag, doc.size = info.ETag, len(data)
 	if err == nil {
-		if err = json.Unmarshal(data, &doc.Document); err != nil {
+		if err = json.Unmarshal(data, &doc.Document); err == nil && len(doc.Archives) > maxPlatforms {
+			err = fmt.Errorf("it names %d archives, of at most %d", len(doc.Archives), maxPlatforms)
+		}
+		if err != nil {
 			err = sources.WithHint(fmt.Errorf("%s/%s is not a document of a network mirror: %w", b, name, err), "remove it, and push again")
 		}
 	}

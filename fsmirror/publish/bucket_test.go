@@ -95,3 +95,33 @@ func TestLargeDirectories(t *testing.T) {
 		sourcetest.Expect(t, pages < 60, "%d pages", pages)
 	}
 }
+
+// The documents of a provider are limited together, because a push keeps them until it is done with the provider.
+func TestLargeDocuments(t *testing.T) {
+	large := `{"archives":{"linux_amd64":{"url":"` + strings.Repeat("a", 1<<20-100) + `"}}}`
+	var versions []string
+	for i := range 12 {
+		versions = append(versions, fmt.Sprintf("1.%d.0", i))
+	}
+	store := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if !r.URL.Query().Has("list-type") {
+			w.Header().Set("Last-Modified", "Mon, 02 Jan 2023 15:04:05 GMT")
+			fmt.Fprint(w, large)
+			return
+		}
+		fmt.Fprint(w, "<ListBucketResult>")
+		for _, v := range versions {
+			fmt.Fprintf(w, "<Contents><Key>%s%s.json</Key><Size>1</Size></Contents>", r.URL.Query().Get("prefix"), v)
+		}
+		fmt.Fprint(w, "</ListBucketResult>")
+	}))
+	defer store.Close()
+	b, err := bucket.Open(t.Context(), bucket.Location{Bucket: "mirror"}, bucket.Options{
+		Endpoint: store.URL, Env: bucket.Environment{NoMetadata: true}, Client: fetch.New(fetch.Options{}),
+	})
+	sourcetest.Check(t, err)
+	_, err = publish.Push(t.Context(), publish.NewBucket(b), releases(t, versions...), publish.Options{DryRun: true, Jobs: 1})
+	sourcetest.Expect(t, err != nil && strings.Contains(err.Error(), "together more than 8388608 bytes"), "got %v", err)
+	_, err = publish.Push(t.Context(), publish.NewBucket(b), releases(t, versions[:7]...), publish.Options{DryRun: true})
+	sourcetest.Check(t, err)
+}

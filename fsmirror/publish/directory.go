@@ -10,12 +10,14 @@ import (
 	"github.com/larder-cli/larder/sources/bucket"
 )
 
-// Limits of the lists that are in memory.
+// Limits of what is in memory.
 const (
-	maxListed = 50_000   // objects in a directory, or providers in a bucket
-	maxNames  = 16 << 20 // bytes of all names in a directory
-	maxKept   = 32 << 20 // bytes of all lists that are kept
-	perObject = 100      // bytes that an object in a list takes without its name
+	maxDocuments = 8 << 20  // bytes of all documents of a provider
+	maxPlatforms = 200      // of a version
+	maxListed    = 50_000   // objects in a directory, or providers in a bucket
+	maxNames     = 16 << 20 // bytes of all names in a directory
+	maxKept      = 32 << 20 // bytes of all lists that are kept
+	perObject    = 100      // bytes that an object in a list takes without its name
 )
 
 // A directory has the objects in a directory of a bucket, by their names in it.

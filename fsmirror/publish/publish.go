@@ -178,11 +178,7 @@ func Push(ctx context.Context, to Target, releases []Release, opts Options) (Res
 		p.opts.Jobs = 8
 	}
 	p.storing = make(chan struct{}, p.opts.Jobs)
-	plans := p.plan(ctx, releases)
-	rests := map[sources.Provider]bool{}
-	if opts.Prune != nil {
-		plans = append(plans, p.stray(ctx, releases, rests)...)
-	}
+	plans, rests := p.plan(ctx, releases)
 	if !opts.DryRun && ctx.Err() == nil {
 		p.run(ctx, plans, rests)
 	}
@@ -238,14 +234,33 @@ func each[T any](p *pusher, ctx context.Context, items []T, f func(T)) {
 	_ = group.Wait()
 }
 
-// plan compares releases with the target.
-func (p *pusher) plan(ctx context.Context, releases []Release) []*plan {
-	plans := make([]*plan, len(releases))
-	for i, r := range releases {
-		plans[i] = &plan{whole: r, put: Release{Release: r.Release}}
+// plan compares releases with the target, and returns which providers have rests. Then it forgets each provider, because a place may have
+// many documents.
+func (p *pusher) plan(ctx context.Context, releases []Release) (plans []*plan, rests map[sources.Provider]bool) {
+	left, has, rests := map[sources.Provider]int{}, map[sources.Release]bool{}, map[sources.Provider]bool{}
+	for _, r := range releases {
+		plans = append(plans, &plan{whole: r, put: Release{Release: r.Release}})
+		left[r.Provider]++
+		has[r.Release] = true
 	}
-	each(p, ctx, plans, func(one *plan) { p.compare(ctx, one) })
-	return plans
+	var strays []*plan
+	each(p, ctx, plans, func(one *plan) {
+		p.compare(ctx, one)
+		provider := one.whole.Provider
+		p.mu.Lock()
+		left[provider]--
+		isLast := left[provider] == 0
+		p.mu.Unlock()
+		if !isLast {
+			return
+		}
+		more, rest := p.stray(ctx, provider, has)
+		p.to.Forget(provider)
+		p.mu.Lock()
+		defer p.mu.Unlock()
+		strays, rests[provider] = append(strays, more...), rest
+	})
+	return append(plans, strays...), rests
 }
 
 // compare looks at a release in the target, and plans what to change.
@@ -289,50 +304,29 @@ func (p *pusher) compare(ctx context.Context, one *plan) {
 	}
 }
 
-// stray plans the removal of versions that the mirror doesn't have, and notes which providers have rests.
-func (p *pusher) stray(ctx context.Context, releases []Release, rests map[sources.Provider]bool) (plans []*plan) {
+// stray plans the removal of versions of a provider that the mirror doesn't have, and returns whether the provider has rests.
+func (p *pusher) stray(ctx context.Context, provider sources.Provider, has map[sources.Release]bool) (plans []*plan, rests bool) {
 	lister, ok := p.to.(Lister)
-	if !ok {
-		return nil
+	if !ok || p.opts.Prune == nil {
+		return nil, false
 	}
-	has := map[sources.Release]bool{}
-	for _, r := range releases {
-		has[r.Release] = true
+	versions, err := lister.Versions(ctx, provider)
+	for _, v := range versions {
+		one := &plan{whole: Release{Release: sources.Release{Provider: provider, Version: v}}}
+		if has[one.whole.Release] {
+			continue
+		}
+		p.compare(ctx, one)
+		one.errs = slices.DeleteFunc(one.errs, func(err error) bool { return errors.Is(err, ErrForeign) }) // not a package, so it stays
+		plans = append(plans, one)
 	}
-	each(p, ctx, providersOf(releases), func(provider sources.Provider) {
-		versions, err := lister.Versions(ctx, provider)
-		for _, v := range versions {
-			one := &plan{whole: Release{Release: sources.Release{Provider: provider, Version: v}}}
-			if has[one.whole.Release] {
-				continue
-			}
-			p.compare(ctx, one)
-			one.errs = slices.DeleteFunc(one.errs, func(err error) bool { return errors.Is(err, ErrForeign) }) // not a package, so it stays
-			p.mu.Lock()
-			plans = append(plans, one)
-			p.mu.Unlock()
-		}
-		left := false
-		if err == nil {
-			left, err = lister.Rests(ctx, provider)
-		}
-		if err != nil && !errors.Is(err, sources.ErrNotFound) {
-			p.failed(err)
-		}
-		p.mu.Lock()
-		defer p.mu.Unlock()
-		rests[provider] = left
-	})
-	return plans
-}
-
-// providersOf returns the providers of releases, sorted.
-func providersOf(releases []Release) (all []sources.Provider) {
-	for _, r := range releases {
-		all = append(all, r.Provider)
+	if err == nil {
+		rests, err = lister.Rests(ctx, provider)
 	}
-	slices.SortFunc(all, sources.Provider.Compare)
-	return slices.Compact(all)
+	if err != nil && !errors.Is(err, sources.ErrNotFound) {
+		p.failed(err)
+	}
+	return plans, rests
 }
 
 // run carries out the plans, provider by provider. It looks at each release again while it holds the lease, because another pusher may
@@ -372,6 +366,7 @@ func (p *pusher) holding(ctx context.Context, provider sources.Provider, plans [
 	}
 	err := Hold(ctx, p.to.Slot(provider), Lease{Holder: p.opts.Holder, Abandon: p.opts.Abandon, Wait: wait}, func(ctx context.Context) error {
 		p.to.Forget(provider)
+		defer p.to.Forget(provider)
 		each(p, ctx, plans, func(one *plan) {
 			before := one.bytes()
 			p.compare(ctx, one)
