@@ -70,7 +70,10 @@ type document struct {
 
 // NewBucket returns the target in a bucket, for one push.
 func NewBucket(b *bucket.Bucket) *Bucket {
-	return &Bucket{in: b, listings: newDirectories(), proofs: newDirectories(), known: map[sources.Release]document{}, sizes: map[sources.Provider]int{}}
+	return &Bucket{
+		in: b, listings: newDirectories(), proofs: newDirectories(),
+		known: map[sources.Release]document{}, sizes: map[sources.Provider]int{},
+	}
 }
 
 func (b *Bucket) String() string { return b.in.Location().String() }
@@ -316,7 +319,8 @@ func (b *Bucket) readVersion(ctx context.Context, r sources.Release) (document, 
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if b.sizes[r.Provider] += doc.size; b.sizes[r.Provider] > maxDocuments {
-		err = fmt.Errorf("%s/%s: the documents are too large, together more than %d bytes", b, strings.TrimSuffix(home(r.Provider), "/"), maxDocuments)
+		dir := strings.TrimSuffix(home(r.Provider), "/")
+		err = fmt.Errorf("%s/%s: the documents are too large, together more than %d bytes", b, dir, maxDocuments)
 		err = sources.WithHint(err, "find out which program has written them; Larder's have a few kilobytes")
 	}
 	return doc, err
@@ -563,7 +567,8 @@ func (b *Bucket) rests(ctx context.Context, p sources.Provider) (names []string,
 		dir, file := path.Split(name)
 		_, v, platform, ok := fsmirror.ParseArchiveName(file)
 		id := sources.PackageID{Provider: p, Version: v, Platform: platform}
-		old := time.Since(is.modified) > abandonedAfter && time.Since(listed[v.String()+".json"].modified) > abandonedAfter
+		document := listed[v.String()+".json"]
+		old := time.Since(is.modified) > abandonedAfter && time.Since(document.modified) > abandonedAfter
 		if ok && file == id.Filename() && strings.HasPrefix(dir, archives) && old && !named(home(p)+name) {
 			names = append(names, home(p)+name)
 		}
@@ -636,8 +641,8 @@ func (b *Bucket) Remove(ctx context.Context, p sources.Provider, packages []sour
 	return b.in.Delete(ctx, slices.Sorted(maps.Keys(dropped))...)
 }
 
-// named returns a function that reports whether a document of a provider names an object, or a directory that contains it. Documents of
-// other programs may name it through another server or with a query, so only the end of the path counts.
+// named returns a function that reports whether a document of a provider names an object, or a directory that contains
+// it. Documents of other programs may name it through another server or with a query, so only the end of the path counts.
 func (b *Bucket) named(p sources.Provider) func(name string) bool {
 	ends := map[string]bool{}
 	add := func(ref string) {

@@ -72,14 +72,16 @@ func TestStoreWithoutConditions(t *testing.T) {
 	sourcetest.Equal(t, stored.Load(), 0)
 }
 
-// A directory with more objects than a provider has, or with long names, is refused before its list takes much memory. Few lists are kept.
+// A directory with more objects than a provider has, or with long names, is refused before its list takes much memory.
 func TestLargeDirectories(t *testing.T) {
 	for _, name := range []string{"", strings.Repeat("a", 900)} {
 		pages := 0
 		store := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-			fmt.Fprintf(w, "<ListBucketResult><IsTruncated>true</IsTruncated><NextContinuationToken>%d</NextContinuationToken>", pages)
+			prefix := r.URL.Query().Get("prefix")
+			fmt.Fprint(w, "<ListBucketResult><IsTruncated>true</IsTruncated>")
+			fmt.Fprintf(w, "<NextContinuationToken>%d</NextContinuationToken>", pages)
 			for i := range 1000 {
-				fmt.Fprintf(w, "<Contents><Key>%s1.%d.%d.json%s</Key><Size>1</Size></Contents>", r.URL.Query().Get("prefix"), pages, i, name)
+				fmt.Fprintf(w, "<Contents><Key>%s1.%d.%d.json%s</Key><Size>1</Size></Contents>", prefix, pages, i, name)
 			}
 			fmt.Fprint(w, "</ListBucketResult>")
 			pages++
@@ -91,7 +93,8 @@ func TestLargeDirectories(t *testing.T) {
 		sourcetest.Check(t, err)
 		r := releases(t, "1.0.0")[0]
 		_, err = publish.NewBucket(b).Look(t.Context(), r)
-		sourcetest.Expect(t, err != nil && strings.Contains(err.Error(), "mirror/example.test/acme/widget: too many objects"), "got %v", err)
+		want := "mirror/example.test/acme/widget: too many objects"
+		sourcetest.Expect(t, err != nil && strings.Contains(err.Error(), want), "got %v", err)
 		sourcetest.Expect(t, pages < 60, "%d pages", pages)
 	}
 }
@@ -120,8 +123,9 @@ func TestLargeDocuments(t *testing.T) {
 		Endpoint: store.URL, Env: bucket.Environment{NoMetadata: true}, Client: fetch.New(fetch.Options{}),
 	})
 	sourcetest.Check(t, err)
-	_, err = publish.Push(t.Context(), publish.NewBucket(b), releases(t, versions...), publish.Options{DryRun: true, Jobs: 1})
+	opts := publish.Options{DryRun: true, Jobs: 1}
+	_, err = publish.Push(t.Context(), publish.NewBucket(b), releases(t, versions...), opts)
 	sourcetest.Expect(t, err != nil && strings.Contains(err.Error(), "together more than 8388608 bytes"), "got %v", err)
-	_, err = publish.Push(t.Context(), publish.NewBucket(b), releases(t, versions[:7]...), publish.Options{DryRun: true})
+	_, err = publish.Push(t.Context(), publish.NewBucket(b), releases(t, versions[:7]...), opts)
 	sourcetest.Check(t, err)
 }

@@ -59,7 +59,7 @@ func list(ctx context.Context, in *bucket.Bucket, dir string) (directory, error)
 
 // tooMany returns the error for a directory whose list exceeds the limits.
 func tooMany(in *bucket.Bucket, dir string) error {
-	err := fmt.Errorf("%s/%s: too many objects; at most %d with %d bytes of names are listed", in.Location(), strings.TrimSuffix(dir, "/"),
-		maxListed, maxNames)
+	err := fmt.Errorf("%s/%s: too many objects; at most %d with %d bytes of names are listed",
+		in.Location(), strings.TrimSuffix(dir, "/"), maxListed, maxNames)
 	return sources.WithHint(err, "move the objects of other programs to another prefix")
 }

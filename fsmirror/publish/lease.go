@@ -86,8 +86,8 @@ func unless(err, ended error) error {
 	return err
 }
 
-// take waits until the slot has no lease or an abandoned one, and writes its own. It fails if the place refuses to replace a text that
-// no other program changes.
+// take waits until the slot has no lease or an abandoned one, and writes its own. It fails if the place refuses to
+// replace a text that no other program changes.
 func (l Lease) take(ctx context.Context, in Slot, own leaseJSON) error {
 	last, id, since := "", "", time.Now()
 	for look := firstLook; ; look = min(2*look, maxLook) {
@@ -108,7 +108,7 @@ func (l Lease) take(ctx context.Context, in Slot, own leaseJSON) error {
 			}
 			if refused := 2 * l.Abandon; time.Since(since) >= refused {
 				return sources.WithHint(fmt.Errorf("%w, but its text hasn't changed for %s", err, refused),
-					"check the proxies and caches in front of the place, which may return old texts, and its conditional writes")
+					"check the conditional writes of the place, and the proxies and caches in front of it")
 			}
 		}
 		if err := sleep(ctx, look); err != nil {

@@ -234,8 +234,8 @@ func each[T any](p *pusher, ctx context.Context, items []T, f func(T)) {
 	_ = group.Wait()
 }
 
-// plan compares releases with the target, and returns which providers have rests. Then it forgets each provider, because a place may have
-// many documents.
+// plan compares releases with the target, and returns which providers have rests. Then it forgets each provider, because
+// a place may have many documents.
 func (p *pusher) plan(ctx context.Context, releases []Release) (plans []*plan, rests map[sources.Provider]bool) {
 	left, has, rests := map[sources.Provider]int{}, map[sources.Release]bool{}, map[sources.Provider]bool{}
 	for _, r := range releases {
@@ -304,8 +304,11 @@ func (p *pusher) compare(ctx context.Context, one *plan) {
 	}
 }
 
-// stray plans the removal of versions of a provider that the mirror doesn't have, and returns whether the provider has rests.
-func (p *pusher) stray(ctx context.Context, provider sources.Provider, has map[sources.Release]bool) (plans []*plan, rests bool) {
+// stray plans the removal of versions of a provider that the mirror doesn't have, and returns whether the provider has
+// rests.
+func (p *pusher) stray(
+	ctx context.Context, provider sources.Provider, has map[sources.Release]bool,
+) (plans []*plan, rests bool) {
 	lister, ok := p.to.(Lister)
 	if !ok || p.opts.Prune == nil {
 		return nil, false
@@ -317,7 +320,8 @@ func (p *pusher) stray(ctx context.Context, provider sources.Provider, has map[s
 			continue
 		}
 		p.compare(ctx, one)
-		one.errs = slices.DeleteFunc(one.errs, func(err error) bool { return errors.Is(err, ErrForeign) }) // not a package, so it stays
+		isForeign := func(err error) bool { return errors.Is(err, ErrForeign) } // not a package, so it stays
+		one.errs = slices.DeleteFunc(one.errs, isForeign)
 		plans = append(plans, one)
 	}
 	if err == nil {

@@ -457,12 +457,16 @@ func TestPruneKeepsWhatIsNamed(t *testing.T) {
 	sourcetest.EqualSlices(t, p.platforms(), []string{"1.0.0 linux_amd64", "2.0.0 linux_amd64"})
 }
 
-// Prune keeps an archive to which the document of another program refers in another form: through the server in front of the bucket,
-// or with a query.
+// Prune keeps an archive to which the document of another program refers in another form: through the server in front of
+// the bucket, or with a query.
 func TestPruneKeepsWhatIsNamedElsewhere(t *testing.T) {
-	for _, format := range []string{"https://cdn.example.com/%s", "https://cdn.example.com/plugins/%s?v=2", "./%s?versionId=x", "/%s", "//cdn.example.com/a/%s#x"} {
+	r := released(t, provider, "1.0.0", 1000, "linux_amd64")
+	old := released(t, provider, "2.0.0", 1000, "linux_amd64")
+	for _, format := range []string{
+		"https://cdn.example.com/%s", "https://cdn.example.com/plugins/%s?v=2", "./%s?versionId=x", "/%s",
+		"//cdn.example.com/a/%s#x",
+	} {
 		p := inOnePlace(t)
-		r, old := released(t, provider, "1.0.0", 1000, "linux_amd64"), released(t, provider, "2.0.0", 1000, "linux_amd64")
 		p.push(publish.Options{}, r, old)
 		doc := p.document("1.0.0.json")
 		a := doc.Archives["linux_amd64"]
