@@ -12,7 +12,7 @@ import (
 
 // Limits of what is in memory.
 const (
-	maxDocuments = 8 << 20  // bytes of all documents of a provider
+	maxDocuments = 4 << 20  // bytes of all documents of a provider
 	maxPlatforms = 200      // of a version
 	maxListed    = 50_000   // objects in a directory, or providers in a bucket
 	maxNames     = 16 << 20 // bytes of all names in a directory
