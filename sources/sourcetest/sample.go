@@ -140,7 +140,7 @@ func Count(t testing.TB, made, left int) {
 }
 
 // Sampling runs the tests of a package that takes samples, and prints what it left.
-// It does not let go test cache the result, because the next sample is another.
+// It does not let go test cache the result, because the next sample or part is another.
 type Sampling struct {
 	M        interface{ Run() int }
 	InMemory bool // temporary directories are in memory if there is room; runs that make all trials are on a disk
@@ -150,9 +150,7 @@ type Sampling struct {
 func (s Sampling) Run() (status int) {
 	flag.BoolVar(&records.on, "record", false, "run the engines on PATH, and record what they do in testdata/engines")
 	flag.Parse()
-	if os.Getenv("LARDER_SEED") == "" && !Thorough() {
-		check(flag.Set("test.testlogfile", "")) // go test caches no result without it
-	}
+	check(flag.Set("test.testlogfile", "")) // go test caches no result without it
 	if s.InMemory && hasMemory() && !Thorough() && os.Getenv("TMPDIR") == "" {
 		check(os.Setenv("TMPDIR", memoryDir))
 	}
