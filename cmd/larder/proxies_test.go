@@ -182,12 +182,15 @@ func refusingProxy(status string) func(*testing.T, string) string {
 	}
 }
 
-// brokenProxy sends an invalid answer and closes the connection.
+// brokenProxy sends an invalid answer and ends the connection. It reads what else the client sends: the system resets a
+// connection that is closed with unread bytes.
 func brokenProxy(says string) func(*testing.T, string) string {
 	return func(t *testing.T, _ string) string {
 		return listenAsProxy(t, func(conn net.Conn) {
 			_, _ = http.ReadRequest(bufio.NewReader(conn))
 			_, _ = io.WriteString(conn, says)
+			_ = conn.(*net.TCPConn).CloseWrite()
+			_, _ = io.Copy(io.Discard, conn)
 		})
 	}
 }

@@ -6,6 +6,7 @@ import (
 	"crypto/x509"
 	"errors"
 	"fmt"
+	"math/rand/v2"
 	"net"
 	"net/http"
 	"os"
@@ -36,10 +37,7 @@ type Running struct {
 func newRunning(t testing.TB, program string) (r *Running, dir string) {
 	t.Helper()
 	r, dir = &Running{t: t, line: []string{OnPath(t, program)}, env: os.Environ()}, t.TempDir()
-	listener, err := net.Listen("tcp", "127.0.0.1:0") // finds a free port
-	Check(t, err)
-	r.Host = listener.Addr().String()
-	Check(t, listener.Close())
+	r.Host = freePort(t)
 	r.CAFile = filepath.Join(dir, "ca.pem")
 	cert, key, authority := Certificate("")
 	for name, data := range map[string][]byte{"cert.pem": cert, "key.pem": key, "ca.pem": authority} {
@@ -52,6 +50,21 @@ func newRunning(t testing.TB, program string) (r *Running, dir string) {
 		}
 	})
 	return r, dir
+}
+
+// freePort returns an address with a port that no other program gets from its system, also while ours is stopped: all
+// systems give away ports from 32768.
+func freePort(t testing.TB) string {
+	t.Helper()
+	for range 100 {
+		host := fmt.Sprintf("127.0.0.1:%d", 15000+rand.IntN(17000))
+		if listener, err := net.Listen("tcp", host); err == nil {
+			Check(t, listener.Close())
+			return host
+		}
+	}
+	t.Fatal("no port is free")
+	return ""
 }
 
 // Start starts the program, also again with what it had, and waits until it answers.
