@@ -1,7 +1,6 @@
 package cachedir
 
 import (
-	"errors"
 	"io/fs"
 	"sync"
 	"time"
@@ -25,15 +24,15 @@ type recent struct {
 // may be called until the Dir is closed. It is nil if nothing can be kept.
 func (d *Dir) Archives() *staging.Archives {
 	d.recent.once.Do(func() {
-		if d.opts.Archives == 0 || d.readOnly != nil || d.state == nil || !d.inside {
+		if d.opts.Archives == 0 || d.readOnly != nil || d.private == nil || !d.inside {
 			return
 		}
-		dir, err := d.state.MakeSub(archivesDir)
+		dir, err := d.private.MakeSub(archivesDir)
 		if err != nil {
 			d.warn(err)
 			return
 		}
-		if err := staging.Sweep(dir, d.opts.Now(), nil); err != nil && !errors.Is(err, fs.ErrPermission) { // another user's
+		if err := staging.Sweep(dir, d.opts.Now(), nil); err != nil {
 			d.warn(err)
 		}
 		d.recent.dir, d.recent.archives = dir, staging.ArchivesIn(dir, d.opts.Archives)
@@ -48,7 +47,10 @@ func (d *Dir) isOld(archive fs.FileInfo, age time.Duration) bool {
 
 // removeArchives removes the archives of recent downloads that are older than age.
 func (d *Dir) removeArchives(age time.Duration) error {
-	return store.Within(d.state, archivesDir, func(archives *disk.Dir) error {
+	if d.private == nil {
+		return nil
+	}
+	return store.Within(d.private, archivesDir, func(archives *disk.Dir) error {
 		return staging.Clear(archives, func(info fs.FileInfo) bool { return d.isOld(info, age) })
 	})
 }

@@ -8,9 +8,7 @@
 //
 //	HOST/NAMESPACE/TYPE/VERSION/OS_ARCH/       one package, unpacked
 //	HOST/NAMESPACE/TYPE/VERSION/OS_ARCH.lock   OpenTofu's lock for the package
-//	.larder/package/VERSION/OS_ARCH.json       one record for each package
-//	.larder/known/VERSION/OS_ARCH.json         the hashes of each package that was ever verified
-//	.larder/roots/KEY~PACKAGE.json             records of packages in working directories
+//	.larder/ledger/, known/                    the records, if several machines share the record key
 //	.larder/roots/KEY.json                     one registration for each root module
 //	.larder/kept/VERSION/OS_ARCH.json          marks packages that stay without a user, see [Dir.Keep]
 //	.larder/evidence/HOST/NAMESPACE/TYPE/VERSION/
@@ -22,12 +20,12 @@
 //	.larder/archives/CHECKSUM                  archives of recent downloads, kept for a day
 //	.larder/aside/TIME/                        files that a repair moved, at the same path as in the cache
 //	.larder/aside/replaced/                    replaced packages whose files had been changed, in the same way
-//	.larder/users/UID/                         the same directories, for each user who doesn't own .larder
 //
-// PACKAGE and VERSION are paths with "~" instead of "/". Long ones, and those that
-// follow a KEY, are replaced by hashes. Other programs read the first two and ignore
-// the rest, because .larder is not a valid host name. The records and locks can be in
-// the user's state directory instead of .larder; packages are then staged in a
+// PACKAGE and VERSION are paths with "~" instead of "/". Long ones are replaced by hashes.
+// Other programs read the first two and ignore
+// the rest, because .larder is not a valid host name. The directory of this store in
+// [Options].States has the records. For a working directory it also has all of
+// .larder; packages are then staged in a
 // directory .larder-… beside the installed ones.
 //
 // A working directory also has .larder-replaced. It contains replaced packages whose
@@ -46,33 +44,34 @@
 //
 // # Users
 //
-// If several users may write to the cache's directory, each of them has records,
-// evidence, downloads and temporary files of their own: the owner of .larder in .larder,
-// the others below .larder/users. They share the locks, and the directories above
-// packages, which get the mode and the group of the cache's directory. No user relies on
-// files of another one: see [Dir.Get]. A package that a user can't put into the cache,
-// because of permissions or a link on the way, only lasts until the end of the run. If
-// such a thing is in place of a lock, the cache is used without that lock, but only to install.
+// If several users may write to the cache's directory, they share all of it, and what
+// Larder creates in it gets the mode and the group of that directory. Each of them has
+// records of their own, and no one relies on files of another one: see [Dir.Get].
+// Interrupted and recent downloads are then in the user's state directory too. A package
+// that a user can't put into the cache, because of permissions or a link on the way, only
+// lasts until the end of the run. If such a thing is in place of a lock, the cache is used
+// without that lock, but only to install.
 //
 // # Records
 //
-// A record holds the hashes of a package and the fingerprint of each file: size,
+// The records are two [store.Ledger]s. A record of the first holds the facts about a package
+// that is in place, and the fingerprint of each file: size,
 // modification time, inode and device at the time of hashing. While the fingerprints
 // match, the hashes are valid. The fingerprint excludes the inode's change time,
 // because every hardlink changes it. The record of a package that was copied from a
-// path on this machine also has the fingerprint of that path. Records are
-// authenticated with [Options].Key. Records of other users or machines only serve to
-// detect changes. A lost, broken or outdated record costs one rehash and nothing
-// else. The modification time of a record is the time of the package's last use, to
-// the hour. If the files may not be on the disk yet, the record is valid until the
-// system restarts, because a power failure may empty them.
+// path on this machine also has the fingerprint of that path. A lost, broken or outdated
+// record costs one rehash and nothing else. If the files may not be on the disk yet, the
+// record is valid until the system restarts, because a power failure may empty them.
 //
-// The hashes of a package are kept, with its evidence, after the package has been
-// removed from the cache. The hashes of packages that were downloaded only for
-// hashing are kept too. So no archive is downloaded twice for its hashes, and Larder
-// detects a republished release. Hashes of local packages without a signature or
-// checksum are not kept, because such packages change while their author works on
-// them.
+// The second one has the hashes of all packages that this user has ever verified, in any
+// cache or working directory. They stay after the package has been removed, and so does the
+// evidence. Packages that were downloaded only for hashing are there too. So no archive is
+// downloaded twice for its hashes, Larder detects a republished release, and a cache that is
+// moved or copied is hashed once. Local packages without a signature or checksum are not
+// there, because such packages change while their author works on them.
+//
+// The modification time of a package's lock file is the time of the package's last use,
+// to the hour.
 //
 // # Locks
 //
@@ -117,18 +116,17 @@ import (
 type Dir struct {
 	root      string
 	tree      *disk.Dir // nil if the directory does not exist and must not be created
-	state     *disk.Dir // this user's records and temporary files; nil if there is none
-	common    *disk.Dir // locks; the same as state, except in a cache of several users; nil if there is none
+	state     *disk.Dir // locks, evidence and temporary files; nil if there is none
+	private   *disk.Dir // downloads; the same as state, except in a cache of several users; nil if there is none
+	ledger    *ledger   // of the packages in place
+	known     *ledger   // the hashes of all packages that this user has ever verified, in any cache
 	inside    bool      // whether state is in root
 	shared    bool      // whether several users may write to root, see share.go
-	own       string    // path of state in common with a slash at the end; empty if they are the same directory
 	readOnly  error     // why the directory cannot be written; nil if it can
 	through   string    // the link that leads to the packages of a working directory; empty if there is none
 	opts      Options
 	evidence  *store.Evidence
-	reading   sync.Mutex // of records into memory
-	memory    sync.Map   // from path to record: see recall, and records that cannot be written
-	sweep     sync.Once  // removes the files of killed processes
+	sweep     sync.Once // removes the files of killed processes
 	run       run
 	recent    recent      // archives of recent downloads
 	aside     aside       // where repairs move files
@@ -139,11 +137,13 @@ type Dir struct {
 
 // Options configure a Dir. The zero Options are ready to use.
 type Options struct {
-	// Workdir states that root is the provider directory of a working directory.
-	// Records and locks are then in the directory State, which belongs to root alone.
-	// If State is empty or cannot be written, there are no records and locks.
+	// Workdir states that root is the provider directory of a working directory. Locks and
+	// evidence are then in its directory in States.
 	Workdir bool
-	State   string
+
+	// States has a directory for each store of this user, with its records. Without States,
+	// records last only for this run, and a working directory has no locks.
+	States string
 
 	Archives     int64 // total size of the recent downloads to keep, in bytes; 0 means none
 	KeepArchives bool  // keep the archives that this Dir downloads
@@ -197,6 +197,7 @@ func Open(root string, opts Options) (*Dir, error) {
 		d.Close()
 		return nil, err
 	}
+	d.openLedgers()
 	d.evidence = d.newEvidence()
 	return d, nil
 }
@@ -278,7 +279,7 @@ func (d *Dir) openTree() (err error) {
 	return err
 }
 
-// openState opens the directories for records and locks and determines whether they can
+// openState opens the directories of Larder's own files and determines whether they can
 // be written.
 func (d *Dir) openState() (err error) {
 	if d.inside && d.tree != nil && d.isMirror() {
@@ -296,13 +297,15 @@ func (d *Dir) openState() (err error) {
 			return err
 		}
 	case d.inside:
-		err = d.enterState((*disk.Dir).MakeSub, nil)
-		d.readOnly = d.explainOwner(d.probe(err))
+		if err = d.enterState((*disk.Dir).MakeSub, nil); err == nil {
+			err = errors.Join(probe(d.state, "tmp"), probe(d.state, "lock"))
+		}
+		d.readOnly = d.explainOwner(err)
 	default:
 		d.readOnly = d.tree.Writable()
 		if err = d.enterState(nil, disk.Make); err == nil && probe(d.state, "tmp") != nil {
 			err = d.state.Close()
-			d.state, d.common = nil, nil
+			d.state = nil
 		}
 	}
 	if stray := (*disk.StrayError)(nil); errors.As(err, &stray) {
@@ -311,66 +314,56 @@ func (d *Dir) openState() (err error) {
 	if d.state == nil && d.inside {
 		_ = d.enterState((*disk.Dir).Sub, nil) // for reading
 	}
-	for _, dir := range d.stateAndCommon() {
-		if err := dir.CheckDirs(stateDirs...); err != nil {
+	if d.state != nil {
+		if err := d.state.CheckDirs(stateDirs...); err != nil {
 			return err
+		}
+	}
+	d.private = d.state
+	if d.shared {
+		d.private = nil
+		if d.opts.States != "" && d.readOnly == nil {
+			d.private, err = disk.Make(d.statesOf(d.root))
+			d.warn(err)
 		}
 	}
 	return nil
 }
 
-// enterState opens the state of a working directory by open. In a plugin cache it opens
-// .larder and this user's state in it by enter, which may create them.
+// enterState opens the directory of Larder's own files: in a plugin cache by enter, and that
+// of a working directory by open. Both may create it.
 func (d *Dir) enterState(
 	enter func(*disk.Dir, string) (*disk.Dir, error), open func(string) (*disk.Dir, error),
 ) (err error) {
 	switch {
-	case d.inside && d.tree == nil, !d.inside && d.opts.State == "":
+	case d.inside && d.tree == nil, !d.inside && d.opts.States == "":
 		return fs.ErrNotExist
-	case !d.inside:
-		d.state, err = open(d.opts.State)
-		d.common = d.state
-		return err
-	case d.common == nil:
-		if d.common, err = enter(d.tree, ".larder"); err != nil {
-			return err
-		}
+	case d.inside:
+		d.state, err = enter(d.tree, ".larder")
+	default:
+		d.state, err = open(d.statesOf(d.root))
 	}
-	switch {
-	case !d.shared:
-		d.state = d.common
-		return nil
-	case d.common.Mine():
-		if d.state, err = enter(d.tree, ".larder"); err == nil {
-			d.state.Reserve()
-		}
-		return err
-	}
-	d.own = ownPlace()
-	users, err := enter(d.common, usersDir)
-	if err != nil {
-		return err
-	}
-	defer users.Close()
-	users.Reserve()
-	d.state, err = enter(users, path.Base(d.own))
 	return err
 }
 
-// stateAndCommon returns the open directories of the state.
-func (d *Dir) stateAndCommon() (dirs []*disk.Dir) {
-	if d.state != nil {
-		dirs = append(dirs, d.state)
+// statesOf returns the directory of a store in States.
+func (d *Dir) statesOf(root string) string {
+	return filepath.Join(d.opts.States, nameFor(realPath(root)))
+}
+
+// realPath returns a path without links, as far as it exists.
+func realPath(path string) string {
+	at := disk.Existing(path)
+	rest, err := filepath.Rel(at, path)
+	if err != nil {
+		return path
 	}
-	if d.common != nil && d.common != d.state {
-		dirs = append(dirs, d.common)
-	}
-	return dirs
+	return filepath.Join(withoutLinks(at), rest)
 }
 
 // stateDirs are the directories in the state. Open checks all of them for links and
 // mounts, which is simpler than checking wherever one is used.
-var stateDirs = []string{"tmp", "partial", archivesDir, "package", knownHashes, keptMarks, "roots", "evidence", "lock", "aside", usersDir}
+var stateDirs = []string{"tmp", "partial", archivesDir, ledgerDir, knownDir, keptMarks, "roots", "evidence", "lock", "aside"}
 
 // ErrMirror matches the error for a directory that is a mirror, not a plugin cache.
 var ErrMirror = errors.New("this is a mirror, not a plugin cache")
@@ -397,17 +390,6 @@ func IsCache(path string) bool {
 	return err == nil
 }
 
-// probe returns the reason why the state cannot be written.
-func (d *Dir) probe(err error) error {
-	if err == nil {
-		err = probe(d.state, "tmp")
-	}
-	if err == nil && d.common != d.state {
-		err = probe(d.common, "lock")
-	}
-	return err
-}
-
 func probe(in *disk.Dir, name string) error {
 	dir, err := in.MakeSub(name)
 	if err != nil {
@@ -420,7 +402,10 @@ func probe(in *disk.Dir, name string) error {
 // Close closes the directory.
 func (d *Dir) Close() error {
 	var errs []error
-	for _, dir := range append(d.stateAndCommon(), d.recent.dir, d.aside.dir, d.tree) {
+	if d.private == d.state {
+		d.private = nil
+	}
+	for _, dir := range []*disk.Dir{d.state, d.private, d.recent.dir, d.aside.dir, d.tree} {
 		if dir != nil {
 			errs = append(errs, dir.Close())
 		}
@@ -483,12 +468,7 @@ func nameFor(path string) string {
 	return hex.EncodeToString(sum[:16])
 }
 
-// packageRecords is the directory in the state with the records of packages in the cache.
-const packageRecords = "package"
-
-func recordPath(id sources.PackageID) string { return statePath(packageRecords, id) }
-
-// statePath returns the path of a record in the state. The records of all packages of
+// statePath returns the path of a file about a package in the state. Those of all packages of
 // a version share a directory.
 func statePath(kind string, id sources.PackageID) string {
 	return kind + "/" + flat(path.Dir(id.Path())) + "/" + id.Platform.String() + ".json"

@@ -3,7 +3,6 @@ package cachedir
 import (
 	"context"
 	"fmt"
-	"path"
 	"strings"
 
 	"github.com/larder-cli/larder/sources"
@@ -17,14 +16,9 @@ func (d *Dir) Evidence(p sources.Provider, v sources.Version) (*sources.Signed, 
 	return d.evidence.Read(sources.Release{Provider: p, Version: v})
 }
 
-// newEvidence returns the evidence in the state, and in those of other users whose records
-// this user accepts.
+// newEvidence returns the evidence in the state.
 func (d *Dir) newEvidence() *store.Evidence {
-	places := []store.Place{{Dir: d.state}}
-	for _, at := range d.believed() {
-		places = append(places, store.Place{Dir: d.common, Prefix: at})
-	}
-	return &store.Evidence{Judge: d.opts.Judge, Warn: d.warn, Places: places, References: d.references}
+	return &store.Evidence{Judge: d.opts.Judge, Warn: d.warn, Places: []store.Place{{Dir: d.state}}, References: d.references}
 }
 
 // evidencePath returns the path of the evidence in the state.
@@ -43,7 +37,7 @@ func (t *tx) keepEvidence(ctx context.Context, r *record, s *sources.Signed) err
 		return err
 	}
 	defer unlock()
-	err = t.d.evidence.Keep(ctx, t.ID, &r.Facts, s, t.notes)
+	err = t.d.evidence.Keep(ctx, t.ID, &r.Facts, s, t.work)
 	if t.d.denies(err) {
 		r.Evidence = ""
 		t.d.warn(fmt.Errorf("%s: %w", t.ID, t.d.explainOwner(err)))
@@ -54,16 +48,12 @@ func (t *tx) keepEvidence(ctx context.Context, r *record, s *sources.Signed) err
 
 // references returns the references to the evidence for a version from all records.
 func (d *Dir) references(of sources.Release) []string {
-	if d.state == nil {
-		return nil
-	}
-	any := sources.PackageID{Provider: of.Provider, Version: of.Version}
 	var all []string
-	for _, dir := range []string{path.Dir(recordPath(any)), path.Dir(knownPath(any))} {
-		names, err := d.stateNames(dir)
+	for _, l := range []*ledger{d.ledger, d.known} {
+		records, err := l.All(of.Provider)
 		d.warn(err)
-		for _, name := range names {
-			if r, ok := d.readRecord(dir + "/" + name); ok {
+		for key, r := range records {
+			if strings.HasPrefix(key, of.Version.String()+"/") {
 				all = append(all, r.Evidence)
 			}
 		}

@@ -124,6 +124,9 @@ func open(t testing.TB, root string, opts cachedir.Options) *cachedir.Dir {
 	if reflect.ValueOf(opts.Key).IsZero() {
 		opts.Key = testKey
 	}
+	if opts.States == "" {
+		opts.States = filepath.Clean(root) + "-states"
+	}
 	if opts.Judge == nil {
 		opts.Judge = sourcetest.Verdicts{}
 	}
@@ -171,9 +174,9 @@ func flatVersion(id sources.PackageID) string {
 	return strings.ReplaceAll(path.Dir(id.Path()), "/", "~")
 }
 
-// record returns the path of a package's record, relative to the root of the cache.
+// record returns the path of the file with a package's record, relative to the root of the cache.
 func record(id sources.PackageID) string {
-	return filepath.Join(".larder", "package", flatVersion(id), id.Platform.String()+".json")
+	return filepath.Join(".larder", "ledger", strings.ReplaceAll(id.Provider.String(), "/", "~")+".json")
 }
 
 func lockOf(id sources.PackageID) string {

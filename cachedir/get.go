@@ -22,7 +22,7 @@ func (d *Dir) Get(ctx context.Context, id sources.PackageID) (sources.Stored, er
 	var r record
 	err := d.checkHome(id)
 	if err == nil {
-		r, err = d.recall(id, d.entry(id), recordPath(id))
+		r, err = d.recall(ctx, id, d.entry(id), d.ledger)
 	}
 	if err == nil && r.H1 == "" {
 		r, err = d.findLocked(ctx, id)
@@ -46,14 +46,14 @@ func (d *Dir) findLocked(ctx context.Context, id sources.PackageID) (record, err
 		}
 		defer unlock()
 	}
-	return d.find(ctx, id, d.entry(id), recordPath(id))
+	return d.find(ctx, id, d.entry(id), d.ledger)
 }
 
-// find determines the contents of dir, from the records at paths or by hashing. Then
-// it replaces the last of the records, unless the contents differ from the verified
+// find determines the contents of dir, from the records in ledgers or by hashing. Then
+// it replaces the record in the last ledger, unless the contents differ from the verified
 // ones: damage is never recorded.
-func (d *Dir) find(ctx context.Context, id sources.PackageID, dir string, paths ...string) (record, error) {
-	r, err := d.recall(id, dir, paths...)
+func (d *Dir) find(ctx context.Context, id sources.PackageID, dir string, ledgers ...*ledger) (record, error) {
+	r, err := d.recall(ctx, id, dir, ledgers...)
 	if err != nil || r.H1 != "" {
 		return r, err
 	}
@@ -64,17 +64,14 @@ func (d *Dir) find(ctx context.Context, id sources.PackageID, dir string, paths 
 		return record{}, err
 	}
 	d.distrust(dir, r.Files)
-	if r, err = d.inherit(id, r, paths...); err != nil {
+	if r, err = d.inherit(id, r, ledgers...); err != nil {
 		return record{}, err
 	}
 	if err := d.letExecute(id, dir, r); err != nil {
 		return record{}, err
 	}
-	if dir != d.entry(id) {
-		r.Dir = dir
-	}
 	if r.was == nil && settled(r.Files, d.opts.Now()) {
-		d.keepRecord(paths[len(paths)-1], r, nil)
+		d.keep(ctx, ledgers[len(ledgers)-1], id, r)
 	}
 	return r, nil
 }
@@ -152,7 +149,6 @@ func (d *Dir) stored(id sources.PackageID, dir string, r record) sources.Stored 
 	if len(r.Files) > 0 {
 		s.Seen = &seen{r.Files, r.From}
 	}
-	s.Foreign = r.foreign
 	if r.was != nil {
 		s.Differs, s.Changes = r.was.H1, change(*r.was, r)
 	}

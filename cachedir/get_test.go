@@ -102,10 +102,6 @@ func TestGetAfterChange(t *testing.T) {
 		"record emptied": {func(t *testing.T, _, record string) { check(t, os.Truncate(record, 0)) }, true, true},
 		"record torn":    {func(t *testing.T, _, record string) { check(t, os.Truncate(record, 99)) }, true, true},
 		"record huge":    {func(t *testing.T, _, record string) { check(t, os.Truncate(record, 1<<40)) }, true, true},
-		"all records lost": {func(t *testing.T, entry, record string) {
-			check(t, os.RemoveAll(filepath.Dir(filepath.Dir(record))))
-			check(t, os.RemoveAll(filepath.Join(filepath.Dir(filepath.Dir(filepath.Dir(record))), "known")))
-		}, true, false},
 		"record of other files": {func(t *testing.T, _, record string) {
 			check(t, os.WriteFile(record, forged, 0o644))
 		}, true, true},
@@ -113,6 +109,10 @@ func TestGetAfterChange(t *testing.T) {
 			check(t, os.Remove(record))
 			check(t, os.Mkdir(record, 0o755))
 		}, true, true},
+		"all records lost": {func(t *testing.T, _, record string) {
+			check(t, os.RemoveAll(filepath.Dir(record)))
+			check(t, os.RemoveAll(filepath.Join(filepath.Dir(filepath.Dir(record)), "known")))
+		}, true, false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			root := t.TempDir()
@@ -120,7 +120,7 @@ func TestGetAfterChange(t *testing.T) {
 			put(t, d, widget, widgetFiles)
 			entry := filepath.Join(root, filepath.FromSlash(widget.Path()))
 			tc.change(t, entry, recordOf(root))
-			s, err := d.Get(context.Background(), widget)
+			s, err := open(t, root, cachedir.Options{Warn: func(error) {}}).Get(context.Background(), widget)
 			check(t, err)
 			sourcetest.Equal(t, s.H1 == widgetFiles.h1(t), tc.same, "H1 the same")
 			known := s.ZH != "" && s.Report.Verdict == sources.SelfSigned && s.Signed != nil
@@ -276,7 +276,7 @@ func hasRecord(root string) bool {
 
 func used(t *testing.T, root string) time.Time {
 	t.Helper()
-	info, err := os.Stat(recordOf(root))
+	info, err := os.Stat(filepath.Join(root, lockOf(widget)))
 	check(t, err)
 	return info.ModTime()
 }

@@ -71,7 +71,7 @@ func (d *Dir) List(ctx context.Context, opts ListOptions) (*Listing, error) {
 		listing.Entries, listing.Findings = slices.Clone(listing.Entries), slices.Clone(listing.Findings)
 		return &listing, nil
 	}
-	l := &lister{Dir: d, ctx: ctx, opts: opts, seen: map[disk.FileID]uint64{}, places: d.places()}
+	l := &lister{Dir: d, ctx: ctx, opts: opts, seen: map[disk.FileID]uint64{}}
 	if d.tree != nil {
 		if err := l.level("", 0); err != nil {
 			return nil, err
@@ -162,7 +162,6 @@ type lister struct {
 	entries  []Entry
 	findings []Finding
 	seen     map[disk.FileID]uint64 // number of links in the cache for each file
-	places   []string               // see [Dir.places]
 }
 
 // The depths below the cache directory.
@@ -310,7 +309,7 @@ func (l *lister) lookAtAll() error {
 	g, ctx := errgroup.WithContext(l.ctx)
 	g.SetLimit(runtime.GOMAXPROCS(0))
 	for i, packages := range l.packages {
-		versions[i] = &lister{Dir: l.Dir, ctx: ctx, opts: l.opts, places: l.places}
+		versions[i] = &lister{Dir: l.Dir, ctx: ctx, opts: l.opts}
 		g.Go(func() error {
 			versions[i].version(packages)
 			return ctx.Err()
@@ -369,9 +368,9 @@ func (l *lister) entry(id sources.PackageID) {
 		l.inner(&e, full)
 	}
 	e.marks = marks
-	e.Kept = l.common != nil && slices.ContainsFunc(l.places, func(at string) bool { return l.common.Exists(at + keptPath(id)) })
-	r, recordErr := l.tryRecord(recordPath(id))
-	e.Used = lastUse(e, l.lastRecorded(id, r.used))
+	e.Kept = l.state != nil && l.state.Exists(keptPath(id))
+	r, recordErr := l.ledger.Find(id.Provider, keyOf(id))
+	e.Used = lastUse(e, l.lastUsed(id))
 	if recordErr == nil && slices.Equal(r.Files, marks) {
 		e.H1, e.ZH, e.Origin = r.H1, r.ZH, r.Origin
 	}
@@ -381,20 +380,6 @@ func (l *lister) entry(id sources.PackageID) {
 		l.noteIn(id, Unreadable, "", []error{err, recordErr}[i].Error())
 	}
 	l.entries = append(l.entries, e)
-}
-
-// lastRecorded returns the last use of an entry that any user has recorded. used is
-// that of this user.
-func (l *lister) lastRecorded(id sources.PackageID, used time.Time) time.Time {
-	for _, at := range l.places {
-		if at == l.own {
-			continue
-		}
-		if info, err := l.common.Lstat(at + recordPath(id)); err == nil && info.ModTime().After(used) {
-			used = info.ModTime()
-		}
-	}
-	return used
 }
 
 // executableOf returns the name of the file of a package that engines run.

@@ -16,6 +16,9 @@ func (d *Dir) lock(ctx context.Context, id sources.PackageID) (unlock func(), er
 	return d.lockAt(ctx, id, id.Path())
 }
 
+// lockPath returns the path of the lock of a package in the state.
+func lockPath(id sources.PackageID) string { return "lock/" + flat(id.Path()) + ".lock" }
+
 // lockVersion locks the data that the packages of a version share. The lock is held
 // only briefly. Several versions share a lock file, to keep the number of files in a
 // cache small.
@@ -26,10 +29,10 @@ func (d *Dir) lockVersion(ctx context.Context, id sources.PackageID) (unlock fun
 // lockAt waits for the lock called name, on behalf of the package id. Without a state
 // there are no locks, and it does nothing.
 func (d *Dir) lockAt(ctx context.Context, id sources.PackageID, name string) (unlock func(), err error) {
-	if d.common == nil {
+	if d.state == nil {
 		return func() {}, nil
 	}
-	locks, err := d.common.MakeSub("lock")
+	locks, err := d.state.MakeSub("lock")
 	if err != nil {
 		return nil, err
 	}

@@ -25,7 +25,7 @@ type presence struct {
 var presences sync.Map // from path of the directory with the locks to *presence
 
 func (d *Dir) presence() *presence {
-	p, _ := presences.LoadOrStore(d.common.Path("."), new(presence))
+	p, _ := presences.LoadOrStore(d.state.Path("."), new(presence))
 	return p.(*presence)
 }
 
@@ -33,7 +33,7 @@ func (d *Dir) gate() *disk.Lock  { return d.wholeLock("gate.lock") }
 func (d *Dir) whole() *disk.Lock { return d.wholeLock("cache.lock") }
 
 func (d *Dir) wholeLock(name string) *disk.Lock {
-	l := d.common.Lock(name)
+	l := d.state.Lock(name)
 	l.Existing, l.Optional = d.readOnly != nil, d.shared
 	return l
 }
@@ -43,7 +43,7 @@ func (d *Dir) wholeLock(name string) *disk.Lock {
 // first and release after the second.
 func (d *Dir) Use(ctx context.Context) (release func(), err error) {
 	leave := func() {}
-	if d.common != nil {
+	if d.state != nil {
 		p := d.presence()
 		try := func() (bool, error) { return p.enter(d) }
 		if err := d.wait(ctx, try, func() Holder { return Holder{Holder: d.gate().Holder()} }); err != nil {

@@ -57,7 +57,7 @@ type Plan struct {
 	Kept    int      // packages kept because of [Dir.Keep]
 	Recent  int      // packages kept because they are within the limits
 	Others  int      // packages kept because only another user may remove them
-	Stale   int      // records of root modules and packages that no longer exist
+	Stale   int      // registrations of root modules, and marks of packages, that no longer exist
 	Blocked error    // why nothing is removed; nil if there is no reason
 
 	policy Policy
@@ -113,11 +113,11 @@ func (d *Dir) besides(u Usage, policy Policy) (Usage, error) {
 	if policy.Aside {
 		r.Aside = u.Aside
 	}
-	if d.state == nil || !d.inside {
+	if d.private == nil || !d.inside {
 		return r, nil
 	}
 	var young Amount
-	err := eachAt(d.state, archivesDir, 1, func(_ string, info fs.FileInfo, _ int64) *Amount {
+	err := eachAt(d.private, archivesDir, 1, func(_ string, info fs.FileInfo, _ int64) *Amount {
 		if d.isOld(info, policy.OlderThan) {
 			return &r.Archives
 		}
@@ -156,35 +156,28 @@ func (d *Dir) choosePackages(p *Plan) {
 	p.choose(candidates, d.opts.Now())
 }
 
-// orphans returns the records and the marks of packages that are not in the cache. Such records
-// remain if removing one fails after its package was removed.
+// orphans returns the marks of [Dir.Keep] of packages that are not in the cache.
 func (d *Dir) orphans(entries []Entry) (orphans []string, err error) {
 	if d.state == nil {
 		return nil, nil
 	}
 	there := map[string]bool{}
 	for _, e := range entries {
-		there[recordPath(e.ID)], there[keptPath(e.ID)] = true, true
+		there[keptPath(e.ID)] = true
 	}
-	for _, kind := range []string{packageRecords, keptMarks} {
-		versions, err := store.Names(d.state, kind)
-		if err != nil {
-			return orphans, err
+	versions, err := store.Names(d.state, keptMarks)
+	for _, version := range versions {
+		names, err := store.Names(d.state, keptMarks+"/"+version)
+		if stray := (*disk.StrayError)(nil); err != nil && !errors.As(err, &stray) {
+			return nil, err
 		}
-		for _, version := range versions {
-			dir := kind + "/" + version
-			names, err := store.Names(d.state, dir)
-			if stray := (*disk.StrayError)(nil); err != nil && !errors.As(err, &stray) {
-				return nil, err
-			}
-			for _, name := range names {
-				if at := dir + "/" + name; strings.HasSuffix(name, ".json") && !there[at] {
-					orphans = append(orphans, at)
-				}
+		for _, name := range names {
+			if at := path.Join(keptMarks, version, name); strings.HasSuffix(name, ".json") && !there[at] {
+				orphans = append(orphans, at)
 			}
 		}
 	}
-	return orphans, nil
+	return orphans, err
 }
 
 // unreadable returns an error if the cache cannot be read completely. A plan would
@@ -289,9 +282,9 @@ func (d *Dir) Prune(ctx context.Context, plan *Plan) (*Removed, error) {
 		pruned.Freed += r.Freed
 	}
 	for _, path := range now.stale {
-		errs = append(errs, d.removeState(path))
+		errs = append(errs, d.removeStale(path))
 	}
-	errs = append(errs, d.removeArchives(plan.policy.OlderThan))
+	errs = append(errs, d.ledger.WriteAll(ctx), d.removeArchives(plan.policy.OlderThan))
 	if plan.policy.Aside {
 		errs = append(errs, d.removeAside())
 	}
@@ -329,10 +322,11 @@ func (d *Dir) throw(id sources.PackageID, bin *disk.Scratch, name string) error 
 // version in home and no hashes of the version are recorded, it removes the evidence
 // too.
 func (d *Dir) forgetEntry(id sources.PackageID, home *disk.Dir) error {
-	if err := errors.Join(d.removeState(recordPath(id)), d.removeState(keptPath(id))); err != nil {
+	d.ledger.Remove(id.Provider, keyOf(id))
+	if err := d.removeState(keptPath(id)); err != nil {
 		return err
 	}
-	if known, err := store.Names(d.state, path.Dir(knownPath(id))); err != nil || len(known) > 0 {
+	if known, err := d.Recorded(id.Provider, id.Version); err != nil || len(known) > 0 {
 		return err
 	}
 	others, err := home.ReadDir()
@@ -346,4 +340,18 @@ func (d *Dir) forgetEntry(id sources.PackageID, home *disk.Dir) error {
 	}
 	defer d.evidence.Forget(id.Release())
 	return evidence.Remove(d.state, evidencePath(id.Release()))
+}
+
+// removeStale removes a mark, or the registration of a root module with the records of its packages.
+func (d *Dir) removeStale(name string) error {
+	var err error
+	if r, _, readErr := readRoot(d.state, name); readErr == nil && d.opts.States != "" {
+		var states *disk.Dir
+		if states, err = disk.Open(d.opts.States); err == nil {
+			err = errors.Join(states.RemoveTree(filepath.Base(d.statesOf(r.Providers))), states.Close())
+		} else if errors.Is(err, fs.ErrNotExist) {
+			err = nil
+		}
+	}
+	return errors.Join(err, d.removeState(name))
 }

@@ -2,6 +2,7 @@ package cachedir_test
 
 import (
 	"context"
+	"errors"
 	"maps"
 	"os"
 	"path/filepath"
@@ -27,8 +28,7 @@ func stock(t *testing.T, d *cachedir.Dir, root string, names ...string) {
 		s := put(t, d, id, files{executable: strings.Repeat("x", 100_000)})
 		then := time.Now().Add(-time.Duration(len(names)-i)*day - time.Hour)
 		check(t, os.Chtimes(filepath.Join(s.Dir, executable), then, then))
-		record := filepath.Join(root, record(id))
-		check(t, os.Chtimes(record, then, then))
+		check(t, os.Chtimes(filepath.Join(root, lockOf(id)), then, then))
 	}
 }
 
@@ -145,9 +145,10 @@ func TestPrune(t *testing.T) {
 	want := []string{
 		".larder/cache.lock",
 		".larder/gate.lock",
-		".larder/known/example.test~acme~widget~1.0.0/linux_arm64.json",
-		".larder/known/example.test~acme~widget~1.2.0/linux_arm64.json",
-		".larder/package/example.test~acme~widget~1.2.0/linux_arm64.json",
+		".larder/known/example.test~acme~widget.json",
+		".larder/known/lock",
+		".larder/ledger/example.test~acme~widget.json",
+		".larder/ledger/lock",
 		"example.test/acme/widget/1.0.0/linux_arm64.lock", // another process may be waiting for it
 		version + "/linux_arm64.lock", version + "/linux_arm64/" + executable,
 	}
@@ -218,13 +219,13 @@ func TestPruneWaits(t *testing.T) {
 	sourcetest.Equal(t, err, nil)
 }
 
-// A record without a package is removed by the next run. Such a record remains if
-// removing it failed after its package was removed.
-func TestPruneRecordsWithoutPackages(t *testing.T) {
+// A mark without a package is removed by the next run.
+func TestPruneMarksWithoutPackages(t *testing.T) {
 	root := t.TempDir()
 	d := open(t, root, cachedir.Options{})
 	stock(t, d, root, "1.0.0", "1.2.0")
-	left := packageID("example.test/acme/widget", "1.0.0")
+	left, kept := packageID("example.test/acme/widget", "1.0.0"), packageID("example.test/acme/widget", "1.2.0")
+	check(t, errors.Join(d.Keep(left), d.Keep(kept)))
 	check(t, os.RemoveAll(filepath.Join(root, filepath.FromSlash(left.Path()))))
 	p := plan(t, d, cachedir.Policy{KeepLast: 1})
 	if p.Stale != 1 || len(p.Packages) != 0 {
@@ -232,8 +233,9 @@ func TestPruneRecordsWithoutPackages(t *testing.T) {
 	}
 	_, err := d.Prune(context.Background(), p)
 	check(t, err)
-	kept := packageID("example.test/acme/widget", "1.2.0")
-	if names := tree(t, root); names[filepath.ToSlash(record(left))] != "" || names[filepath.ToSlash(record(kept))] == "" {
-		t.Errorf("left are %q", slices.Sorted(maps.Keys(names)))
-	}
+	gone, err := d.Kept(left.Provider, left.Version)
+	check(t, err)
+	stays, err := d.Kept(kept.Provider, kept.Version)
+	check(t, err)
+	sourcetest.Expect(t, len(gone) == 0 && len(stays) == 1, "marks of %v and %v", gone, stays)
 }

@@ -3,37 +3,30 @@ package cachedir
 import (
 	"context"
 	"encoding/hex"
-	"encoding/json"
-	"errors"
 	"fmt"
-	"io/fs"
 	"maps"
 	"path"
+	"path/filepath"
 	"slices"
 	"strings"
 	"time"
 
 	"github.com/larder-cli/larder/sources"
 	"github.com/larder-cli/larder/sources/disk"
-	"github.com/larder-cli/larder/sources/seal"
 	"github.com/larder-cli/larder/sources/store"
 )
 
-// A record holds the facts about the package in one directory, and the state of its files.
+// A record holds the facts about a package and, if it is in place, the state of its files.
 type record struct {
 	store.Facts
-	Format int              `json:"format"`
-	Dir    string           `json:"dir,omitempty"`  // set for a package in a working directory
-	Link   sources.LinkMode `json:"link,omitempty"` // how it was linked into the working directory
-	Boot   string           `json:"boot,omitempty"` // see flushed
-	Files  []mark           `json:"files,omitempty"`
-	From   *original        `json:"from,omitempty"` // the origin of a copied package; nil if it was downloaded
-	Sums   sums             `json:"sums,omitempty"`
+	Written time.Time        `json:"written,omitzero"`
+	Link    sources.LinkMode `json:"link,omitempty"` // how it was linked into the working directory
+	Boot    string           `json:"boot,omitempty"` // see flushed
+	Files   []mark           `json:"files,omitempty"`
+	From    *original        `json:"from,omitempty"` // the origin of a copied package; nil if it was downloaded
+	Sums    sums             `json:"sums,omitempty"`
 
-	used time.Time // when it was last used, if recorded
-	was  *record   // the record of the verified contents, if these contents differ
-
-	foreign bool // there was another record, made with another key
+	was *record // the record of the verified contents, if these contents differ
 }
 
 // An original identifies an archive or a directory on this machine at the time the
@@ -43,100 +36,81 @@ type original struct {
 	Print string `json:"print"` // see [disk.PrintTree]
 }
 
-// maxRecord exceeds the size in bytes of the record of a package with maxFiles files.
-const maxRecord = 4 << 20
+// A ledger has the records of a store.
+type ledger = store.Ledger[record]
 
-func parseRecord(data []byte) (record, error) {
-	var r record
-	if err := json.Unmarshal(data, &r); err != nil {
-		return record{}, err
+// The directories in the state with the ledgers of machines that share their key. knownDir is also the one in States.
+const ledgerDir, knownDir = "ledger", "known"
+
+// openLedgers prepares the records of the packages in place, and those of the hashes of all packages.
+func (d *Dir) openLedgers() {
+	if d.inside && d.opts.Key.Shared() {
+		d.ledger, d.known = d.ledgerBeside(ledgerDir), d.ledgerBeside(knownDir)
+		return
 	}
-	switch {
-	case r.Format != store.Format:
-		return record{}, fmt.Errorf("unknown format %d", r.Format)
-	case r.H1 == "":
-		return record{}, errors.New("no h1 hash")
-	}
-	return r, nil
+	d.ledger = d.ledgerOf(d.root)
+	d.known = d.ledgerAt(knownDir, filepath.Join(d.opts.States, knownDir))
 }
 
-// readRecord reads the record at a path in the state. It reports false if there is no
-// valid record.
-func (d *Dir) readRecord(path string) (record, bool) {
-	r, err := d.tryRecord(path)
+// ledgerBeside returns a ledger beside the packages of a cache.
+func (d *Dir) ledgerBeside(name string) *ledger {
+	opts := store.LedgerOptions{Store: "plugin cache " + name, Key: d.opts.Key, ReadOnly: d.readOnly != nil}
+	if d.state != nil {
+		opts.Dir = d.state.Path(name)
+		opts.Open = func(make bool) (*disk.Dir, error) {
+			if make {
+				return d.state.MakeSub(name)
+			}
+			return d.state.Sub(name)
+		}
+	}
+	return store.NewLedger[record](opts)
+}
+
+// ledgerOf returns the ledger of the packages below a directory, in States.
+func (d *Dir) ledgerOf(root string) *ledger { return d.ledgerAt(realPath(root), d.statesOf(root)) }
+
+func (d *Dir) ledgerAt(name, dir string) *ledger {
+	opts := store.LedgerOptions{Store: name, Key: d.opts.Key, ReadOnly: d.opts.ReadOnly}
+	if d.opts.States != "" {
+		opts.Dir = dir
+	}
+	return store.NewLedger[record](opts)
+}
+
+// keyOf returns the key of a package in a ledger.
+func keyOf(id sources.PackageID) string { return id.Version.String() + "/" + id.Platform.String() }
+
+// recordIn returns the record of a package in a ledger. It reports false if there is none.
+func recordIn(l *ledger, id sources.PackageID) (record, bool) {
+	r, err := l.Find(id.Provider, keyOf(id))
 	return r, err == nil
 }
 
-// tryRecord is readRecord that returns the error. The error matches [fs.ErrNotExist]
-// if there is no record, [seal.ErrForeign] if the record was not made with this
-// user's key, and [disk.IsUnread] if it could not be read. Any other error means that
-// it is invalid.
-func (d *Dir) tryRecord(path string) (record, error) {
-	if r, ok := d.memory.Load(path); ok && !d.recording() {
-		return r.(record), nil
+// keep replaces the record of a package in a ledger. It warns about a failure, which only costs a rehash.
+func (d *Dir) keep(ctx context.Context, l *ledger, id sources.PackageID, r record) {
+	r.was, r.Written, r.Files = nil, d.opts.Now().UTC(), slices.Clone(r.Files)
+	for i := range r.Files {
+		r.Files[i].foreign, r.Files[i].unbound = false, false // so that the record never matches such files
 	}
-	err := error(fs.ErrNotExist)
-	var r record
-	if d.state != nil {
-		r, err = d.openRecord(d.state, "", path)
-	}
-	for _, at := range d.believed() {
-		if err == nil {
-			break
-		}
-		if other, otherErr := d.openRecord(d.common, at, path); otherErr == nil {
-			return other, nil
-		}
-	}
-	return r, err
+	l.Set(id.Provider, keyOf(id), r)
+	d.warn(l.Write(ctx, id.Provider))
 }
 
-// recording reports whether records can be written.
-func (d *Dir) recording() bool { return d.readOnly == nil && d.state != nil }
-
-// openRecord reads the record at a path in a state, which is in the directory in, at at.
-func (d *Dir) openRecord(in *disk.Dir, at, path string) (record, error) {
-	data, info, err := in.ReadFile(at+path, maxRecord)
-	if err != nil {
-		return record{}, err
-	}
-	text, err := d.opts.Key.Open(path, data)
-	if err != nil {
-		return record{}, err
-	}
-	r, err := parseRecord(text)
-	r.used = info.ModTime()
-	return r, err
+// drop removes the record of a package from a ledger.
+func drop(ctx context.Context, l *ledger, id sources.PackageID) error {
+	l.Remove(id.Provider, keyOf(id))
+	return l.Write(ctx, id.Provider)
 }
 
-// keepRecord replaces the record at a path in the state by way of the scratch
-// directory via, or of a new one if via is nil. A failure is ignored, because it only
-// costs a rehash.
-func (d *Dir) keepRecord(path string, r record, via *disk.Scratch) {
-	r.Format, r.was = store.Format, nil
-	if !d.recording() {
-		d.memory.Store(path, r)
-		return
-	}
-	defer d.memory.Delete(path)
-	text, err := d.opts.Key.Seal(path, r)
-	if err == nil {
-		err = d.writeState(path, text, via)
-	}
-	if err != nil {
-		d.warn(fmt.Errorf("writing a record: %w", err))
-	}
-}
-
-// writeState writes a file without syncing it: if a power failure fills a record with
+// writeState writes a file without syncing it: if a power failure fills it with
 // zeros, it is invalid and has the same effect as a missing one.
-func (d *Dir) writeState(name string, data []byte, via *disk.Scratch) (err error) {
-	if via == nil {
-		d.run.join()
-		defer d.run.leave(d)
-		if via, err = d.run.forRecords(d); err != nil {
-			return err
-		}
+func (d *Dir) writeState(name string, data []byte) (err error) {
+	d.run.join()
+	defer d.run.leave(d)
+	via, err := d.run.forState(d)
+	if err != nil {
+		return err
 	}
 	in, err := d.state.MakeSub(path.Dir(name))
 	if err != nil {
@@ -146,64 +120,58 @@ func (d *Dir) writeState(name string, data []byte, via *disk.Scratch) (err error
 	return in.WriteVia(via.Dir, path.Base(name), data, disk.Lazily)
 }
 
-// touch sets the time at which the package of a record was last used.
-func (d *Dir) touch(path string, used time.Time) {
-	if d.recording() {
-		d.memory.Delete(path)
-		_ = d.state.Touch(path, used)
-	}
-}
-
-// recall returns the first of the records at paths that matches the contents of dir,
+// recall returns the first of the records in ledgers that matches the contents of dir,
 // which may be the package id. If none does, the record is zero. The error matches
 // sources.ErrNotFound if there is no package in dir that an engine could use.
-func (d *Dir) recall(id sources.PackageID, dir string, paths ...string) (record, error) {
+func (d *Dir) recall(ctx context.Context, id sources.PackageID, dir string, ledgers ...*ledger) (record, error) {
 	marks, err := d.scanEntry(dir)
 	if err != nil || d.opts.Paranoid {
 		return record{}, err
 	}
 	// A package in a working directory has the last one if it is a copy, and the first one if
-	// it is a link, which is read once for all of them.
-	for _, path := range slices.Backward(paths) {
-		if r, ok := d.recordOf(path, marks); ok {
+	// it is a link.
+	for _, l := range slices.Backward(ledgers) {
+		if r, ok := recordOf(l, id, marks); ok {
 			if err := d.letExecute(id, dir, r); err != nil {
 				return record{}, err
 			}
-			d.noteUse(path, dir, r)
+			d.noteUse(ctx, l, id, dir, r)
 			return r, nil
 		}
 	}
 	return record{}, nil
 }
 
-// recordOf returns the record at a path if it is about files with these fingerprints. If so,
-// it is read once in a run, because what was true about these files stays true.
-func (d *Dir) recordOf(path string, marks []mark) (record, bool) {
-	fits := func(r record) bool { return r.survives() && slices.Equal(r.Files, marks) }
-	shared := strings.HasPrefix(path, packageRecords+"/") // the others are of one working directory
-	if shared {
-		d.reading.Lock()
-		defer d.reading.Unlock()
-	}
-	if r, ok := d.memory.Load(path); ok && fits(r.(record)) {
-		return r.(record), true
-	}
-	r, ok := d.readRecord(path)
-	if !ok || !fits(r) {
+// recordOf returns the record of a package in a ledger if it is about files with these fingerprints.
+func recordOf(l *ledger, id sources.PackageID, marks []mark) (record, bool) {
+	r, ok := recordIn(l, id)
+	if !ok || !r.survives() || !slices.Equal(r.Files, marks) {
 		return record{}, false
-	}
-	if shared {
-		d.memory.Store(path, r)
 	}
 	return r, true
 }
 
-// noteUse records that a package is used, at most once an hour.
-func (d *Dir) noteUse(path, dir string, r record) {
-	if now := d.opts.Now(); d.readOnly == nil && now.Sub(r.used) > time.Hour {
-		d.settle(path, dir, r)
-		d.touch(path, now)
+// noteUse records that a package is used, at most once an hour. After the first hour, the files are synced.
+func (d *Dir) noteUse(ctx context.Context, l *ledger, id sources.PackageID, dir string, r record) {
+	now := d.opts.Now()
+	if r.Boot != "" && now.Sub(r.Written) > time.Hour && !d.opts.ReadOnly {
+		d.settle(ctx, l, id, dir, r)
 	}
+	if l == d.ledger && d.inside && d.readOnly == nil && now.Sub(d.lastUsed(id)) > time.Hour {
+		_ = d.state.Touch(lockPath(id), now)
+	}
+}
+
+// lastUsed returns when a user of the cache last used a package; zero if that is not known.
+func (d *Dir) lastUsed(id sources.PackageID) time.Time {
+	if d.state == nil {
+		return time.Time{}
+	}
+	info, err := d.state.Lstat(lockPath(id))
+	if err != nil {
+		return time.Time{}
+	}
+	return info.ModTime()
 }
 
 // flushed prevents records from matching files that a power failure has emptied: such
@@ -228,33 +196,29 @@ func (r record) survives() bool { return r.Boot == "" || r.Boot == disk.Boot() }
 
 // settle makes the record of the contents of dir valid beyond this boot of the
 // system.
-func (d *Dir) settle(path, dir string, r record) {
-	if r.Boot == "" {
-		return
-	}
+func (d *Dir) settle(ctx context.Context, l *ledger, id sources.PackageID, dir string, r record) {
 	files, err := disk.Open(dir)
 	if err != nil {
 		return
 	}
 	defer files.Close()
-	if files.SyncTree(context.Background()) != nil {
+	if files.SyncTree(ctx) != nil {
 		return
 	}
 	r.Boot = ""
-	d.keepRecord(path, r, nil)
+	d.keep(ctx, l, id, r)
 }
 
-// inherit completes r, which has only the files, from a record of the same contents:
-// one of those at paths, or the hash record of the package. If a record has other
-// verified contents, r gets a reference to that record. The error is that of a record
+// inherit completes r, which has only the files, from a record of the same contents in
+// the ledgers or among the known hashes. If a record has other
+// verified contents, r gets a reference to that record. The error is that of a ledger
 // that cannot be read.
-func (d *Dir) inherit(id sources.PackageID, r record, paths ...string) (record, error) {
-	for _, path := range append(paths, knownPath(id)) {
-		old, err := d.tryRecord(path)
+func (d *Dir) inherit(id sources.PackageID, r record, ledgers ...*ledger) (record, error) {
+	for _, l := range append(ledgers, d.known) {
+		old, err := l.Find(id.Provider, keyOf(id))
 		if disk.IsUnread(err) {
 			return record{}, err
 		}
-		r.foreign = r.foreign || errors.Is(err, seal.ErrForeign)
 		if err != nil || !old.Proven() && old.H1 != r.H1 {
 			continue
 		}
@@ -264,7 +228,7 @@ func (d *Dir) inherit(id sources.PackageID, r record, paths ...string) (record, 
 			}
 			continue
 		}
-		old.Files, old.Boot, old.Dir, old.Link, old.was = r.Files, r.Boot, "", "", nil
+		old.Files, old.Boot, old.Link, old.was = r.Files, r.Boot, "", nil
 		if old.Sums == nil {
 			old.Sums = r.Sums
 		}

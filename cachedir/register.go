@@ -48,14 +48,14 @@ func (w *workdir) Register(ids []sources.PackageID) {
 	}
 	slices.Sort(r.Packages)
 	path := "roots/" + nameFor(w.root+"\n"+w.providers) + ".json"
-	if old, used, err := readRoot(d.state, path); err == nil && r.equal(old) && d.opts.Now().Sub(used) < time.Hour {
+	if old, written, err := readRoot(d.state, path); err == nil && r.equal(old) && d.opts.Now().Sub(written.ModTime()) < time.Hour {
 		return
 	}
 	text, err := json.Marshal(r)
 	if err == nil {
-		err = d.writeState(path, text, nil)
+		err = d.writeState(path, text)
 	}
-	if err != nil {
+	if err != nil && !d.denies(err) { // another user has registered it
 		d.warn(fmt.Errorf("registering the root module: %w", err))
 	}
 }
@@ -67,50 +67,44 @@ func (r Root) equal(s Root) bool {
 // maxRoot exceeds the size of a registration in bytes.
 const maxRoot = 1 << 20
 
-func readRoot(state *disk.Dir, path string) (r Root, written time.Time, err error) {
-	data, info, err := state.ReadFile(path, maxRoot)
-	if err != nil {
-		return r, written, err
+func readRoot(state *disk.Dir, path string) (r Root, file fs.FileInfo, err error) {
+	data, file, err := state.ReadFile(path, maxRoot)
+	if err == nil {
+		err = json.Unmarshal(data, &r)
 	}
-	if err := json.Unmarshal(data, &r); err != nil {
-		return r, written, err
+	if err == nil && (r.Format != store.Format || !filepath.IsAbs(r.Dir) || !filepath.IsAbs(r.Providers)) {
+		err = errors.New("not a registration of a root module")
 	}
-	if r.Format != store.Format || !filepath.IsAbs(r.Dir) || !filepath.IsAbs(r.Providers) {
-		return r, written, errors.New("not a registration of a root module")
-	}
-	return r, info.ModTime(), nil
+	return r, file, err
 }
 
 // registered returns the registered root modules. It skips invalid registrations.
 // gone contains the files of the root modules that no longer exist, as far as this user
 // has registered them.
 func (d *Dir) registered() (roots []Root, gone []string, err error) {
-	if d.common == nil {
+	if d.state == nil {
 		return nil, nil, nil
 	}
-	for _, at := range d.places() {
-		names, err := store.Names(d.common, at+"roots")
-		if err != nil && at == d.own {
-			return nil, nil, err
+	names, err := store.Names(d.state, "roots")
+	if err != nil {
+		return nil, nil, err
+	}
+	for _, name := range names {
+		if !strings.HasSuffix(name, ".json") {
+			continue
 		}
-		for _, name := range names {
-			if !strings.HasSuffix(name, ".json") || strings.Contains(name, "~") {
-				continue
-			}
-			r, _, err := readRoot(d.common, at+"roots/"+name)
-			var unread *fs.PathError
-			if at == d.own && errors.As(err, &unread) && !errors.Is(err, fs.ErrNotExist) {
+		r, file, err := readRoot(d.state, "roots/"+name)
+		r.other = d.shared && file != nil && !disk.Own(file)
+		if err != nil {
+			if disk.IsUnread(err) && !d.shared {
 				return nil, nil, err // without this error, packages in use would be removed
 			}
-			if err != nil {
-				continue
-			}
-			r.other = at != d.own
-			if _, err := os.Stat(r.Dir); !errors.Is(err, fs.ErrNotExist) {
-				roots = append(roots, r)
-			} else if !r.other {
-				gone = append(gone, "roots/"+name)
-			}
+			continue
+		}
+		if _, err := os.Stat(r.Dir); !errors.Is(err, fs.ErrNotExist) {
+			roots = append(roots, r)
+		} else if !r.other {
+			gone = append(gone, "roots/"+name)
 		}
 	}
 	return roots, gone, nil

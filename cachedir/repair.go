@@ -38,7 +38,6 @@ const (
 	SetAside Remedy = "set aside" // moved to .larder/aside
 	Replaced Remedy = "replaced"  // set aside and fetched again
 	Restored Remedy = "restored"  // the execute permission, the only thing that was lost
-	Recorded Remedy = "recorded"  // the package has a new record
 	Lowered  Remedy = "kept without evidence"
 	Nothing  Remedy = "not repaired" // this user or process cannot repair it
 )
@@ -47,8 +46,6 @@ func (f Finding) remedy() Remedy {
 	switch {
 	case f.sound:
 		return Restored
-	case f.Kind == BadRecord:
-		return Recorded
 	case f.Kind == BadEvidence:
 		return Lowered
 	case f.Kind == Unreadable:
@@ -97,13 +94,13 @@ func (d *Dir) Repair(ctx context.Context, v *Verification, replace Replacer) ([]
 	defer release()
 	d.removeLeftovers()
 	for _, c := range v.checked {
-		d.remakeRecord(c)
+		d.remakeRecord(ctx, c)
 	}
 	for i := range mended {
 		if ctx.Err() != nil {
 			return mended[:i], ctx.Err()
 		}
-		mended[i].Err = errors.Join(mended[i].Err, d.mend(v, &mended[i]))
+		mended[i].Err = errors.Join(mended[i].Err, d.mend(ctx, v, &mended[i]))
 	}
 	return mended, nil
 }
@@ -119,7 +116,7 @@ func (d *Dir) tryReplacing(ctx context.Context, m *Mending, replace Replacer) {
 		return
 	}
 	m.Stored = d.storedHashes(*m.Package)
-	d.disbelieve(*m.Package)
+	d.disbelieve(ctx, *m.Package)
 	before, _ := os.Lstat(d.entry(*m.Package))
 	m.Err = replace(ctx, *m)
 	after, _ := os.Lstat(d.entry(*m.Package))
@@ -136,21 +133,18 @@ var errSince = errors.New("it has changed since it was verified")
 // disbelieve invalidates the fingerprints in the record of an entry, because they may
 // match wrong contents. The hashes stay: without them nothing might show that the
 // contents are wrong.
-func (d *Dir) disbelieve(id sources.PackageID) {
-	path := recordPath(id)
-	if r, ok := d.readRecord(path); ok {
-		used := r.used
+func (d *Dir) disbelieve(ctx context.Context, id sources.PackageID) {
+	if r, ok := recordIn(d.ledger, id); ok {
 		r.Boot = noBoot
-		d.keepRecord(path, r, nil)
-		d.touch(path, used) // a repair does not count as use
+		d.keep(ctx, d.ledger, id, r)
 	}
 }
 
 // storedHashes returns the hashes of a package at the time it was stored, or none if
 // they are unknown.
 func (d *Dir) storedHashes(id sources.PackageID) []sources.Hash {
-	for _, path := range []string{recordPath(id), knownPath(id)} {
-		if r, ok := d.readRecord(path); ok {
+	for _, l := range []*ledger{d.ledger, d.known} {
+		if r, ok := recordIn(l, id); ok {
 			return r.Hashes()
 		}
 	}
@@ -159,7 +153,7 @@ func (d *Dir) storedHashes(id sources.PackageID) []sources.Hash {
 
 // remakeRecord writes a record for a package whose record is missing or out of date,
 // unless the contents differ from the recorded ones.
-func (d *Dir) remakeRecord(c checked) {
+func (d *Dir) remakeRecord(ctx context.Context, c checked) {
 	marks, err := scan(c.Dir)
 	valid := slices.Equal(c.old.Files, marks) && c.old.survives()
 	if err != nil || c.fresh.H1 == "" || valid || !slices.Equal(c.fresh.Files, marks) || !settled(marks, d.opts.Now()) {
@@ -168,24 +162,20 @@ func (d *Dir) remakeRecord(c checked) {
 	if c.old.H1 != "" && c.old.H1 != c.fresh.H1 {
 		return
 	}
-	path := recordPath(c.ID)
-	r, err := d.inherit(c.ID, c.fresh, path)
-	if err != nil || r.was != nil {
-		return
+	if r, err := d.inherit(c.ID, c.fresh, d.ledger); err == nil && r.was == nil {
+		d.keep(ctx, d.ledger, c.ID, r)
 	}
-	d.keepRecord(path, r, nil)
-	d.touch(path, c.Used) // a repair does not count as use
 }
 
 // mend carries out a repair and stores the result in f.
-func (d *Dir) mend(v *Verification, f *Mending) (err error) {
+func (d *Dir) mend(ctx context.Context, v *Verification, f *Mending) (err error) {
 	switch f.Do {
 	case SetAside:
-		return d.setAside(v, f)
+		return d.setAside(ctx, v, f)
 	case Restored:
 		err = d.restore(*f.Package)
 	case Lowered:
-		f.Aside, err = d.lower(*f.Package)
+		f.Aside, err = d.lower(ctx, *f.Package)
 	}
 	return err // the error, a recorded package, or a finding that cannot be repaired
 }
@@ -205,7 +195,7 @@ func (d *Dir) restore(id sources.PackageID) error {
 
 // setAside moves the file or package of a finding. It moves a package as a whole,
 // unless it was replaced since it was verified.
-func (d *Dir) setAside(v *Verification, f *Mending) (err error) {
+func (d *Dir) setAside(ctx context.Context, v *Verification, f *Mending) (err error) {
 	parts := strings.Split(f.Path, "/")
 	if len(parts) <= platformDepth {
 		f.Aside, err = d.move(d.tree, f.Path, f.Path)
@@ -239,17 +229,16 @@ func (d *Dir) setAside(v *Verification, f *Mending) (err error) {
 	if f.Aside, err = d.move(d.tree, at, at); err != nil {
 		return err
 	}
-	return d.removeState(recordPath(id))
+	return drop(ctx, d.ledger, id)
 }
 
 // lower sets aside the evidence for a version that does not verify one of its
 // packages. The records keep what it proved before, without a reference to it.
-func (d *Dir) lower(id sources.PackageID) (string, error) {
-	for _, path := range []string{recordPath(id), knownPath(id)} {
-		if r, ok := d.readRecord(path); ok {
+func (d *Dir) lower(ctx context.Context, id sources.PackageID) (string, error) {
+	for _, l := range []*ledger{d.ledger, d.known} {
+		if r, ok := recordIn(l, id); ok {
 			r.Evidence = ""
-			d.keepRecord(path, r, nil)
-			d.touch(path, r.used) // a repair does not count as use
+			d.keep(ctx, l, id, r)
 		}
 	}
 	at := evidencePath(id.Release())

@@ -7,24 +7,15 @@ import (
 	"os"
 	"path"
 	"path/filepath"
-	"strconv"
 
 	"github.com/larder-cli/larder/sources"
 	"github.com/larder-cli/larder/sources/disk"
-	"github.com/larder-cli/larder/sources/store"
 )
 
 // Several users may write to a cache whose directory lets its group or all users write.
-// What Larder creates for all of them then has the group and the permissions of that
-// directory: .larder, the locks, and the directories above packages. Each user has a
-// state: records, evidence, downloads and temporary files. That of the owner of .larder
-// is .larder itself, those of the others are below usersDir, under the user's number.
-
-// usersDir is the directory in .larder with the states of users who don't own .larder.
-const usersDir = "users"
-
-// ownPlace returns the path of this user's state in .larder, unless the user owns that.
-func ownPlace() string { return usersDir + "/" + strconv.Itoa(os.Geteuid()) + "/" }
+// What Larder creates there then has the group and the permissions of that
+// directory: .larder, and the directories above packages. Each user has records and
+// downloads of their own in their state directory.
 
 // explainOwner adds to the reason why this user can't write somewhere in a cache who can
 // change that.
@@ -51,47 +42,6 @@ func (d *Dir) explainOwner(err error) error {
 	return sources.WithHint(err, "run sudo chown -R \"$(id -un)\" %s", d.root)
 }
 
-// places returns the paths of the states of all users in common, each with a slash at
-// the end.
-func (d *Dir) places() []string {
-	all := []string{""}
-	if !d.shared || d.common == nil {
-		return all
-	}
-	names, _ := store.Names(d.common, usersDir)
-	for _, name := range names {
-		all = append(all, usersDir+"/"+name+"/")
-	}
-	return all
-}
-
-// believed returns the states of the other users whose records this user accepts,
-// because they have a record key in common.
-func (d *Dir) believed() (places []string) {
-	if !d.shared || d.common == nil || !d.opts.Key.Shared() {
-		return nil
-	}
-	for _, at := range d.places() {
-		if at != d.own || d.state == nil {
-			places = append(places, at)
-		}
-	}
-	return places
-}
-
-// stateNames lists a directory of the state and of those of the other users whose
-// records this user accepts.
-func (d *Dir) stateNames(name string) (names []string, err error) {
-	if d.state != nil {
-		names, err = store.Names(d.state, name)
-	}
-	for _, at := range d.believed() {
-		more, _ := store.Names(d.common, at+name)
-		names = append(names, more...)
-	}
-	return names, err
-}
-
 // denies reports whether err means that something in a cache of several users can't be read or written. Any of them
 // can cause that, so it never makes an installation fail.
 func (d *Dir) denies(err error) bool { return d.shared && disk.IsObstructed(err) }
@@ -109,29 +59,13 @@ func (d *Dir) replaceable(at string) error {
 	return in.Replaceable(path.Base(at))
 }
 
-// sweepOthers removes the temporary files of killed processes of other users, where this
-// user may do so.
-func (d *Dir) sweepOthers() {
-	for _, at := range d.places() {
-		if at == d.own {
-			continue
-		}
-		_ = store.Within(d.common, at+"tmp", func(tmp *disk.Dir) error {
-			if tmp.Writable() == nil {
-				tmp.Sweep(runPrefix, d.opts.Now(), d.warn)
-			}
-			return nil
-		})
-	}
-}
-
 // openToUsers gives the directories of a shared cache that this user owns their mode.
 // Engines create directories that only their owner may write to.
 func (d *Dir) openToUsers() error {
 	if !d.shared {
 		return nil
 	}
-	remake(d.common, "lock")
+	remake(d.state, "lock")
 	packages, err := disk.Open(d.root)
 	if err != nil {
 		return err

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"io/fs"
-	"path"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -78,56 +77,40 @@ func (d *Dir) measureForeign(u *Usage, findings []Finding) {
 
 // isRecords reports whether Usage counts the file as a record.
 func isRecords(name string) bool {
-	return slices.Contains([]string{packageRecords, knownHashes, keptMarks, "roots", "lock", "cache.lock", "gate.lock"}, name)
+	return slices.Contains([]string{ledgerDir, knownDir, keptMarks, "roots", "lock", "cache.lock", "gate.lock"}, name)
 }
 
-// Usage measures the contents of the cache directory besides packages and foreign files. It
-// does not follow links.
-func (d *Dir) Usage(ctx context.Context) (Usage, error) {
-	var u Usage
-	if d.common == nil || !d.inside {
+// Usage measures the contents of the cache directory besides packages and foreign files, and of this user's records and
+// downloads. It does not follow links.
+func (d *Dir) Usage(ctx context.Context) (u Usage, err error) {
+	if d.state == nil || !d.inside {
 		return u, nil
 	}
-	for _, at := range d.places() {
-		state := d.common
-		if at != "" {
-			var err error
-			if state, err = d.common.Sub(path.Clean(at)); err != nil {
-				continue // not a user's
-			}
-			defer state.Close()
+	measure := func(in *disk.Dir, e fs.DirEntry) error {
+		err := ctx.Err()
+		if err == nil {
+			err = d.measureState(&u, in, e)
 		}
-		if err := d.measurePlace(ctx, &u, state, at == d.own); err != nil {
-			return u, err
+		if errors.Is(err, fs.ErrNotExist) || d.denies(err) {
+			return nil
 		}
-	}
-	return u, nil
-}
-
-// measurePlace measures the state of a user.
-func (d *Dir) measurePlace(ctx context.Context, u *Usage, state *disk.Dir, own bool) error {
-	entries, err := state.ReadDir()
-	if err != nil && own {
 		return err
 	}
+	entries, err := d.state.ReadDir()
 	for _, e := range entries {
-		if err := ctx.Err(); err != nil {
-			return err
-		}
-		switch name := e.Name(); {
-		case name == usersDir && d.shared:
-			continue
-		case !own && !isRecords(name) && name != "evidence" && !(name == "tmp" && sweepable(state)):
-			if bytes, err := bytesBelow(state.Path(name)); err == nil && bytes > 0 {
-				u.Others.add(1, bytes)
-			}
-			continue
-		}
-		if err := d.measureState(u, state, e); err != nil && !errors.Is(err, fs.ErrNotExist) && own {
-			return err
+		err = errors.Join(err, measure(d.state, e))
+	}
+	if d.private == nil || d.private == d.state {
+		return u, err
+	}
+	entries, readErr := d.private.ReadDir()
+	err = errors.Join(err, readErr)
+	for _, e := range entries {
+		if slices.Contains([]string{"partial", archivesDir}, e.Name()) {
+			err = errors.Join(err, measure(d.private, e))
 		}
 	}
-	return nil
+	return u, err
 }
 
 func (d *Dir) measureState(u *Usage, state *disk.Dir, e fs.DirEntry) error {
@@ -164,6 +147,9 @@ func (d *Dir) measureState(u *Usage, state *disk.Dir, e fs.DirEntry) error {
 			if strings.HasPrefix(run, runPrefix) && alive(state, run, d.opts.Now()) {
 				return &u.Working
 			}
+			if d.shared && disk.Owner(filepath.Join(state.Path(name), run)) != "" {
+				return &u.Others
+			}
 			return &u.Leftover
 		})
 	case "aside":
@@ -180,15 +166,6 @@ func alive(state *disk.Dir, run string, now time.Time) (alive bool) {
 		return nil
 	})
 	return alive
-}
-
-// sweepable reports whether this user may remove temporary files in a state.
-func sweepable(state *disk.Dir) (ok bool) {
-	err := store.Within(state, "tmp", func(tmp *disk.Dir) error {
-		ok = true
-		return tmp.Writable()
-	})
-	return ok && err == nil
 }
 
 // eachAt measures each item that is the given number of levels below the directory

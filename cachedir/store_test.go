@@ -19,7 +19,7 @@ func TestStore(t *testing.T) {
 // The packages of a working directory, with records in a directory of the user.
 func TestWorkdirStore(t *testing.T) {
 	sourcetest.RunStore(t, func(t testing.TB, dir string, judge sources.Judge) sourcetest.WholeStore {
-		return openStore(t, filepath.Join(dir, "providers"), cachedir.Options{Workdir: true, State: filepath.Join(dir, "state"), Judge: judge})
+		return openStore(t, filepath.Join(dir, "providers"), cachedir.Options{Workdir: true, States: filepath.Join(dir, "state"), Judge: judge})
 	})
 }
 
@@ -39,7 +39,7 @@ func TestLayeredStore(t *testing.T) {
 	sourcetest.RunStore(t, func(t testing.TB, dir string, judge sources.Judge) sourcetest.WholeStore {
 		return layeredStore{cachedir.Layered{
 			Dir: openStore(t, filepath.Join(dir, "cache"), cachedir.Options{ReadOnly: true}),
-			Own: openStore(t, filepath.Join(dir, "providers"), cachedir.Options{Workdir: true, State: filepath.Join(dir, "state"), Judge: judge}),
+			Own: openStore(t, filepath.Join(dir, "providers"), cachedir.Options{Workdir: true, States: filepath.Join(dir, "state"), Judge: judge}),
 		}}
 	})
 }

@@ -18,20 +18,20 @@ import (
 // A record is not valid if it was made with another key, is in another place, or was
 // changed.
 func TestForeignRecordsAreNotUsed(t *testing.T) {
-	other := packageID("example.test/acme/widget", "1.3.0")
+	other := packageID("example.test/acme/other", "1.2.0")
 	for name, spoil := range map[string]func(t *testing.T, root string) cachedir.Options{
 		"another key": func(*testing.T, string) cachedir.Options { return cachedir.Options{Key: key("another user's secret")} },
 		"another package's": func(t *testing.T, root string) cachedir.Options {
-			for _, kind := range []string{"package", "known"} {
-				from := strings.Replace(record(other), "package", kind, 1)
+			for _, kind := range []string{"ledger", "known"} {
+				from := strings.Replace(record(other), "ledger", kind, 1)
 				data := sourcetest.ReadFile(t, filepath.Join(root, from))
-				check(t, os.WriteFile(filepath.Join(root, strings.Replace(record(widget), "package", kind, 1)), data, 0o644))
+				check(t, os.WriteFile(filepath.Join(root, strings.Replace(record(widget), "ledger", kind, 1)), data, 0o644))
 			}
 			return cachedir.Options{}
 		},
 		"a changed proof": func(t *testing.T, root string) cachedir.Options {
-			for _, kind := range []string{"package", "known"} {
-				path := filepath.Join(root, strings.Replace(record(widget), "package", kind, 1))
+			for _, kind := range []string{"ledger", "known"} {
+				path := filepath.Join(root, strings.Replace(record(widget), "ledger", kind, 1))
 				data := sourcetest.ReadFile(t, path)
 				check(t, os.WriteFile(path, []byte(strings.ReplaceAll(string(data), `"registry"`, `"known"`)), 0o644))
 			}
@@ -42,7 +42,7 @@ func TestForeignRecordsAreNotUsed(t *testing.T) {
 			root := t.TempDir()
 			d := open(t, root, cachedir.Options{})
 			put(t, d, widget, widgetFiles)
-			put(t, d, other, widgetFiles)
+			put(t, d, other, files{"terraform-provider-other_v1.2.0": "another provider"})
 			s, err := open(t, root, spoil(t, root)).Get(context.Background(), widget)
 			check(t, err)
 			if s.H1 != widgetFiles.h1(t) || s.ZH != "" || s.Report.Verdict != sources.Unverified || s.Signed != nil {

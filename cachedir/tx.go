@@ -23,10 +23,10 @@ type tx struct {
 	d      *Dir
 	home   *disk.Dir     // directory of the entry; nil if the package is only hashed, or if denied is set
 	denied error         // why this user can't replace or add the entry of a cache of several users
-	notes  *disk.Scratch // for records; nil without a state
+	work   *disk.Scratch // for evidence; nil without a state
 
 	old   record    // of the entry in place; without H1 if there is no usable one
-	known record    // of the contents as verified here; without H1 if not recorded
+	known record    // of the contents as verified before; without H1 if not recorded
 	from  *original // of the payload; nil if it was downloaded, or changed meanwhile
 }
 
@@ -62,13 +62,14 @@ func (t *tx) begin(ctx context.Context) (held sources.Held, err error) {
 		return held, err
 	}
 	t.Finally(unlock)
-	t.known, err = d.tryRecord(knownPath(t.ID))
-	if disk.IsUnread(err) {
-		return held, err
+	for _, l := range []*ledger{d.ledger, d.known} {
+		l.Refresh(t.ID.Provider) // another process may have improved the record
 	}
-	if err == nil {
-		held.Known = d.stored(t.ID, "", t.known)
-	} else if held.Known, err = d.recallEntry(t.ID); err != nil && !errors.Is(err, sources.ErrNotFound) {
+	held.Known, err = d.Recall(t.ID)
+	switch {
+	case err == nil:
+		t.known, _ = recordIn(d.known, t.ID)
+	case !errors.Is(err, sources.ErrNotFound):
 		return held, err
 	}
 	if t.Form == store.Hashed {
@@ -86,11 +87,8 @@ func (t *tx) lookUp(ctx context.Context) (sources.Stored, error) {
 	} else if err != nil {
 		return sources.Stored{}, err
 	}
-	if d.recording() {
-		d.memory.Delete(recordPath(t.ID)) // another process may have improved it
-	}
 	if d.checkHome(t.ID) == nil {
-		t.old, _ = d.find(ctx, t.ID, d.entry(t.ID), recordPath(t.ID)) // an error of any kind leads to the replacement of the entry
+		t.old, _ = d.find(ctx, t.ID, d.entry(t.ID), d.ledger) // an error of any kind leads to the replacement of the entry
 	}
 	if ctx.Err() != nil {
 		return sources.Stored{}, ctx.Err()
@@ -188,7 +186,7 @@ func (t *tx) commit(ctx context.Context, by sources.Provenance) (sources.Stored,
 			return sources.Stored{}, err
 		}
 		t.dropArchive(by)
-		return d.stored(t.ID, "", t.keepKnown(r, by.Imported)), nil
+		return d.stored(t.ID, "", t.keepKnown(ctx, r, by.Imported)), nil
 	}
 	r, signed, err := t.finish(ctx, r, by.Signed)
 	if err != nil {
@@ -198,7 +196,7 @@ func (t *tx) commit(ctx context.Context, by sources.Provenance) (sources.Stored,
 	if r, err = t.show(ctx, r, signed); err != nil {
 		return sources.Stored{}, err
 	}
-	t.keepKnown(r, by.Imported)
+	t.keepKnown(ctx, r, by.Imported)
 	if t.Kept {
 		return t.setApart(r), nil
 	}
@@ -251,18 +249,18 @@ func (t *tx) improve(ctx context.Context, by sources.Provenance) (sources.Stored
 	if t.old.H1 == "" || t.old.ZH != by.ZH {
 		return sources.Stored{}, nil
 	}
-	notes, err := t.d.run.forRecords(t.d)
+	work, err := t.d.run.forState(t.d)
 	if err != nil {
 		return sources.Stored{}, err
 	}
-	t.notes = notes
+	t.work = work
 	r := t.old
 	r.Facts = r.Improved(by)
 	if err := t.keepEvidence(ctx, &r, by.Signed); err != nil {
 		return sources.Stored{}, err
 	}
-	t.d.keepRecord(recordPath(t.ID), r, notes)
-	t.keepKnown(r, r.Imported)
+	t.d.keep(ctx, t.d.ledger, t.ID, r)
+	t.keepKnown(ctx, r, r.Imported)
 	return t.d.stored(t.ID, t.d.entry(t.ID), r), nil
 }
 
@@ -281,7 +279,7 @@ const runPrefix, stagePrefix = "run-", ".larder-"
 type run struct {
 	mu    sync.Mutex
 	users int
-	notes *disk.Scratch // on the state's file system, for records; in a cache also for packages
+	state *disk.Scratch // on the state's file system; in a cache also for packages
 	tree  *disk.Scratch // on the tree's file system, for packages, if the state is elsewhere
 }
 
@@ -303,26 +301,26 @@ func (r *run) leave(d *Dir) {
 	if r.tree != nil {
 		d.warn(r.tree.Close())
 	}
-	if r.notes != nil {
-		d.warn(r.notes.Close())
+	if r.state != nil {
+		d.warn(r.state.Close())
 	}
-	r.tree, r.notes = nil, nil
+	r.tree, r.state = nil, nil
 }
 
-// forRecords returns the scratch directory for records, or nil without a state.
-func (r *run) forRecords(d *Dir) (notes *disk.Scratch, err error) {
+// forState returns the scratch directory for files of the state, or nil without a state.
+func (r *run) forState(d *Dir) (state *disk.Scratch, err error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if r.notes == nil && d.state != nil {
-		r.notes, err = d.scratch()
+	if r.state == nil && d.state != nil {
+		r.state, err = d.scratch()
 	}
-	return r.notes, err
+	return r.state, err
 }
 
 // forPackages returns the scratch directory for packages.
 func (r *run) forPackages(d *Dir) (tree *disk.Scratch, err error) {
 	if d.inside {
-		return r.forRecords(d)
+		return r.forState(d)
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -335,16 +333,16 @@ func (r *run) forPackages(d *Dir) (tree *disk.Scratch, err error) {
 // prepare creates the directories that the transaction requires to store a package.
 func (t *tx) prepare() (err error) {
 	d := t.d
-	if t.notes, err = d.run.forRecords(d); err != nil {
+	if t.work, err = d.run.forState(d); err != nil {
 		return err
 	}
 	work, err := d.run.forPackages(d)
 	if err != nil {
 		return err
 	}
-	var kept *disk.Dir // for interrupted downloads; nil without a state
-	if d.state != nil {
-		if kept, err = d.state.MakeSub("partial"); err != nil {
+	var kept *disk.Dir // for interrupted downloads; nil without a directory for them
+	if d.private != nil {
+		if kept, err = d.private.MakeSub("partial"); err != nil {
 			return err
 		}
 		t.Finally(func() { kept.Close() })
@@ -361,7 +359,7 @@ func (d *Dir) scratch() (*disk.Scratch, error) { return d.state.ScratchIn("tmp",
 // fail with "permission denied".
 func (d *Dir) seals() bool { return d.inside && !d.opts.Shared }
 
-// show makes the unpacked package visible in place of the old one and returns its
+// show makes the unpacked package visible in place of the old one, and returns its
 // record.
 func (t *tx) show(ctx context.Context, r record, signed *sources.Signed) (record, error) {
 	d := t.d
@@ -385,7 +383,7 @@ func (t *tx) show(ctx context.Context, r record, signed *sources.Signed) (record
 			d.distrust(d.entry(t.ID), r.Files)
 		}
 	}
-	d.keepRecord(recordPath(t.ID), r, t.notes)
+	d.keep(ctx, d.ledger, t.ID, r)
 	return r, nil
 }
 
@@ -430,8 +428,8 @@ func (t *tx) replacing(ctx context.Context, r record) (*replacement, error) {
 
 // verified reports whether verified contents of the package are recorded.
 func (t *tx) verified() bool {
-	return slices.ContainsFunc([]string{recordPath(t.ID), knownPath(t.ID)}, func(path string) bool {
-		r, ok := t.d.readRecord(path)
+	return slices.ContainsFunc([]*ledger{t.d.ledger, t.d.known}, func(l *ledger) bool {
+		r, ok := recordIn(l, t.ID)
 		return ok && r.Proven() && !r.Imported
 	})
 }
@@ -446,11 +444,17 @@ func (d *Dir) removeLeftovers() {
 		return
 	}
 	d.warn(store.Within(d.state, "tmp", func(tmp *disk.Dir) error {
-		tmp.Sweep(runPrefix, d.opts.Now(), d.warn)
+		tmp.Sweep(runPrefix, d.opts.Now(), func(err error) {
+			if !d.denies(err) { // another user's
+				d.warn(err)
+			}
+		})
 		return nil
 	}))
-	d.sweepOthers()
-	d.warn(store.Within(d.state, "partial", func(kept *disk.Dir) error {
+	if d.private == nil {
+		return
+	}
+	d.warn(store.Within(d.private, "partial", func(kept *disk.Dir) error {
 		return staging.Sweep(kept, d.opts.Now(), func(id sources.PackageID) bool { return d.inPlace(id) && d.idle(id) })
 	}))
 	d.Archives()
@@ -468,7 +472,7 @@ func (d *Dir) inPlace(id sources.PackageID) bool {
 
 // idle reports whether no process stores the package.
 func (d *Dir) idle(id sources.PackageID) bool {
-	lock := d.common.Lock("lock/" + flat(id.Path()) + ".lock")
+	lock := d.state.Lock(lockPath(id))
 	lock.Existing = true
 	ok, err := lock.Try()
 	lock.Unlock()

@@ -92,15 +92,23 @@ func (d *Dir) Keep(id sources.PackageID) error {
 	if d.readOnly != nil {
 		return d.unwritable()
 	}
-	return sources.InPackage(id, d.writeState(keptPath(id), nil, nil))
+	return sources.InPackage(id, d.writeState(keptPath(id), nil))
 }
 
-// Kept returns the platforms for which this user has marked packages of the version with Keep.
-func (d *Dir) Kept(p sources.Provider, v sources.Version) ([]sources.Platform, error) {
+// Kept returns the platforms for which a user has marked packages of the version with Keep.
+func (d *Dir) Kept(p sources.Provider, v sources.Version) (all []sources.Platform, err error) {
 	if d.state == nil {
 		return nil, nil
 	}
-	return platformsIn(func(dir string) ([]string, error) { return store.Names(d.state, dir) }, p, v, keptPath)
+	names, err := store.Names(d.state, path.Dir(keptPath(sources.PackageID{Provider: p, Version: v})))
+	for _, name := range names {
+		name, _ = strings.CutSuffix(name, ".json")
+		if platform, err := sources.ParsePlatform(name); err == nil {
+			all = append(all, platform)
+		}
+	}
+	slices.SortFunc(all, comparePlatforms)
+	return all, err
 }
 
 // Release removes the mark of Keep. Nothing else of the package changes.
@@ -109,6 +117,14 @@ func (d *Dir) Release(id sources.PackageID) error {
 		return d.unwritable()
 	}
 	return sources.InPackage(id, d.removeState(keptPath(id)))
+}
+
+// removeState removes a file of the state, and its directory if that is empty afterwards.
+func (d *Dir) removeState(name string) error {
+	if err := d.state.Remove(name); err != nil {
+		return err
+	}
+	return d.state.RemoveEmpty(path.Dir(name))
 }
 
 // isLinkedFrom reports whether a view has a link to a package of the cache, which may no longer exist.

@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io/fs"
 	"path"
 	"path/filepath"
 	"runtime"
@@ -18,7 +17,6 @@ import (
 
 	"github.com/larder-cli/larder/sources"
 	"github.com/larder-cli/larder/sources/disk"
-	"github.com/larder-cli/larder/sources/seal"
 )
 
 // VerifyOptions configure [Dir.Verify].
@@ -102,7 +100,7 @@ type verifier struct {
 // contents returns a record of the contents of an entry.
 func (v *verifier) contents(ctx context.Context, e Entry) (record, error) {
 	if v.opts.Recorded && !v.Dir.opts.Paranoid {
-		if r, ok := v.recordOf(recordPath(e.ID), e.marks); ok {
+		if r, ok := recordOf(v.ledger, e.ID, e.marks); ok {
 			return r, nil
 		}
 		if !v.isRecorded(e.ID) { // there is nothing to compare with
@@ -116,8 +114,8 @@ func (v *verifier) contents(ctx context.Context, e Entry) (record, error) {
 
 // isRecorded reports whether there is a record of the contents of a package.
 func (d *Dir) isRecorded(id sources.PackageID) bool {
-	_, entry := d.readRecord(recordPath(id))
-	_, known := d.readRecord(knownPath(id))
+	_, entry := recordIn(d.ledger, id)
+	_, known := recordIn(d.known, id)
 	return entry || known
 }
 
@@ -174,7 +172,7 @@ func (v *verifier) check(ctx context.Context, e *Entry) error {
 
 // describe completes an entry with what is known about its contents.
 func (v *verifier) describe(e *Entry, fresh record, findings []Finding) sources.Stored {
-	r, err := v.inherit(e.ID, fresh, recordPath(e.ID))
+	r, err := v.inherit(e.ID, fresh, v.ledger)
 	if err != nil {
 		r = fresh
 	}
@@ -188,17 +186,10 @@ func (v *verifier) describe(e *Entry, fresh record, findings []Finding) sources.
 // before, and with the evidence. It returns the best record, which is zero if there
 // is none.
 func (v *verifier) judge(ctx context.Context, e Entry, fresh record) (record, []Finding) {
-	r, err := v.tryRecord(recordPath(e.ID))
-	switch {
-	case err == nil, errors.Is(err, fs.ErrNotExist), errors.Is(err, seal.ErrForeign):
-	case disk.IsUnread(err):
-		return record{}, []Finding{e.finding(Unreadable, "%v", err)}
-	default:
-		return record{}, []Finding{e.finding(BadRecord, "its record is invalid")}
-	}
-	known, err := v.tryRecord(knownPath(e.ID))
-	if disk.IsUnread(err) {
-		return record{}, []Finding{e.finding(Unreadable, "%v", err)}
+	r, err := v.ledger.Find(e.ID.Provider, keyOf(e.ID))
+	known, knownErr := v.known.Find(e.ID.Provider, keyOf(e.ID))
+	if i := slices.IndexFunc([]error{err, knownErr}, disk.IsUnread); i >= 0 {
+		return record{}, []Finding{e.finding(Unreadable, "%v", []error{err, knownErr}[i])}
 	}
 	if known.Imported { // imported claims are unproven
 		known = record{}
@@ -226,7 +217,7 @@ func (v *verifier) judge(ctx context.Context, e Entry, fresh record) (record, []
 
 // change describes how contents differ from a record.
 func change(was, now record) string {
-	day := cmp.Or(was.Since, was.used).Format(time.DateOnly)
+	day := cmp.Or(was.Since, was.Written).Format(time.DateOnly)
 	if text := now.Sums.differ(was.Sums, " from what was verified on "+day); text != "" {
 		return text
 	}
@@ -273,7 +264,6 @@ const (
 	Unreadable  FindingKind = "unreadable"         // permission denied
 	Incomplete  FindingKind = "incomplete package" // no package that an engine could use
 	Changed     FindingKind = "changed package"    // contents differ from the stored ones
-	BadRecord   FindingKind = "broken record"      // invalid record; it can be recreated
 	BadEvidence FindingKind = "broken evidence"    // no longer supports the package's verdict
 	Leftover    FindingKind = "leftover"           // from a killed process
 )

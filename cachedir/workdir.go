@@ -26,6 +26,8 @@ type workdir struct {
 	root      string // directory of the root module
 	providers string // absolute path of the directory of installed packages
 
+	records func() *ledger // of copied packages
+
 	mu      sync.Mutex
 	dir     *disk.Dir     // providers, once it exists
 	through string        // the link that led to dir, which engines follow; empty if there was none
@@ -40,7 +42,7 @@ func (d *Dir) workdir(dir, providers string) *workdir {
 	if abs, err := filepath.Abs(providers); err == nil {
 		providers = abs
 	}
-	return &workdir{d: d, root: dir, providers: providers}
+	return &workdir{d: d, root: dir, providers: providers, records: sync.OnceValue(func() *ledger { return d.ledgerOf(providers) })}
 }
 
 // target returns the path at which a package is installed.
@@ -60,7 +62,7 @@ func (w *workdir) Get(ctx context.Context, id sources.PackageID) (sources.Stored
 	var r record
 	err := w.checkParents(id)
 	if err == nil {
-		r, err = w.d.find(ctx, id, target, recordPath(id), w.recordPath(id))
+		r, err = w.d.find(ctx, id, target, w.d.ledger, w.records())
 	}
 	if err != nil {
 		return sources.Stored{}, sources.InPackage(id, err)
@@ -96,7 +98,7 @@ func (w *workdir) checkParents(id sources.PackageID) error {
 func (w *workdir) Link(ctx context.Context, s sources.Stored) (sources.LinkMode, error) {
 	mode, err := w.link(ctx, s)
 	if errors.Is(err, sources.ErrSwapped) && w.d.readOnly == nil {
-		w.d.warn(w.d.removeState(recordPath(s.ID)))
+		w.d.warn(drop(ctx, w.d.ledger, s.ID)) // the next Get hashes it
 	}
 	return mode, sources.InPackage(s.ID, disk.Explain(err, "the working directory"))
 }
@@ -159,7 +161,7 @@ func (w *workdir) link(ctx context.Context, s sources.Stored) (sources.LinkMode,
 		d.warn(changed.keep(scratch, old))
 	}
 	if mode == sources.LinkHard {
-		d.noteLinks(s, entry)
+		d.noteLinks(ctx, s, entry)
 	}
 	if isCopy(mode) {
 		w.note(ctx, s, home, mode) // other modes share the files of the entry, which has a record
@@ -169,17 +171,17 @@ func (w *workdir) link(ctx context.Context, s sources.Stored) (sources.LinkMode,
 
 // noteLinks updates the record of the entry s, which has these fingerprints, where new
 // hardlinks have changed them.
-func (d *Dir) noteLinks(s sources.Stored, entry []mark) {
+func (d *Dir) noteLinks(ctx context.Context, s sources.Stored, entry []mark) {
 	if !slices.ContainsFunc(entry, func(m mark) bool { return m.Changed != 0 }) {
 		return
 	}
-	r, ok := d.readRecord(recordPath(s.ID))
+	r, ok := recordIn(d.ledger, s.ID)
 	if !ok || !same(r.Files, entry) {
 		return
 	}
 	if now, err := scan(s.Dir); err == nil && same(now, entry) {
 		r.Files = now
-		d.keepRecord(recordPath(s.ID), r, nil)
+		d.keep(ctx, d.ledger, s.ID, r)
 	}
 }
 
@@ -206,9 +208,9 @@ func (w *workdir) replacing(ctx context.Context, s sources.Stored, entry []mark,
 		return nil, nil
 	}
 	target := w.target(s.ID)
-	was, _ := w.d.recall(s.ID, target, recordPath(s.ID), w.recordPath(s.ID)) // without a record, the files are compared
+	was, _ := w.d.recall(ctx, s.ID, target, w.d.ledger, w.records()) // without a record, the files are compared
 	c := contentOf(s.H1, entry, nil)
-	if r, ok := w.d.readRecord(recordPath(s.ID)); ok && r.H1 == s.H1 {
+	if r, ok := recordIn(w.d.ledger, s.ID); ok && r.H1 == s.H1 {
 		c.sums = r.Sums
 	}
 	return c.replacing(ctx, providers, false, s.ID, target, was)
@@ -331,7 +333,7 @@ func (w *workdir) linked(s sources.Stored, entry []mark) sources.LinkMode {
 	case err != nil:
 		return ""
 	case !same(marks, entry):
-		if r, ok := w.d.recordOf(w.recordPath(s.ID), marks); ok && !w.d.opts.Paranoid && r.H1 == s.H1 {
+		if r, ok := recordOf(w.records(), s.ID, marks); ok && !w.d.opts.Paranoid && r.H1 == s.H1 {
 			return r.Link
 		}
 		return ""
@@ -359,15 +361,7 @@ func (w *workdir) note(ctx context.Context, s sources.Stored, home *disk.Dir, mo
 		w.d.warn(err)
 		return
 	}
-	w.d.keepRecord(w.recordPath(s.ID), record{
-		Dir: target, Link: mode, Boot: boot, Files: marks, Facts: store.Of(s),
-	}, nil)
-}
-
-// recordPath returns the path of the record of an installed package. The names of all
-// records of a working directory begin with the same key.
-func (w *workdir) recordPath(id sources.PackageID) string {
-	return "roots/" + nameFor(w.providers) + "~" + nameFor(id.Path()) + ".json"
+	w.d.keep(ctx, w.records(), s.ID, record{Link: mode, Boot: boot, Files: marks, Facts: store.Of(s)})
 }
 
 // makeLink links the entry into the directory work under the name made.

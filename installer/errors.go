@@ -206,9 +206,9 @@ func (e *MissingError) Cause() string {
 	return lacks + ", and --offline is set"
 }
 
-// ForeignRecords reports whether a package might be used if its record were made with this user's key.
-func (e *MissingError) ForeignRecords() bool {
-	return slices.ContainsFunc(e.here, func(u unfit) bool { return u.why == foreignRecord })
+// Unverified reports whether a package on this machine might be used if this user had a record of it.
+func (e *MissingError) Unverified() bool {
+	return slices.ContainsFunc(e.here, func(u unfit) bool { return u.why == sources.Unverified.String() })
 }
 
 // missing replaces an error about the missing network by one for each package that

@@ -181,11 +181,8 @@ func (j *job) lookFor(ctx context.Context, id sources.PackageID, mirrored bool) 
 	return look{}, ""
 }
 
-// Why some versions are not chosen.
-const (
-	unverifiedInMirror = "unverified in the mirror"
-	foreignRecord      = "unverified: recorded with another key"
-)
+// unverifiedInMirror is why some versions are not chosen.
+const unverifiedInMirror = "unverified in the mirror"
 
 // lookAt looks for a verified package in the working directory and the store. It returns
 // why there is none. To lock another platform, recorded hashes suffice if the package is
@@ -233,8 +230,6 @@ func (j *job) fault(held sources.Stored) string {
 		return "missing"
 	case held.Differs != "":
 		return "damaged"
-	case !held.Proof.Any() && held.Foreign:
-		return foreignRecord
 	case !held.Proof.Any():
 		return held.Report.Verdict.String()
 	case held.Report.Refused != nil:

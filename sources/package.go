@@ -258,7 +258,6 @@ type Stored struct {
 	Temporary bool
 
 	Imported bool // known only from an import, whose records are unverified
-	Foreign  bool // it has a record that was made with another key, and proves nothing
 	Seen     Seen // the files' state when the store hashed or recognized them; may be nil
 }
 

@@ -50,12 +50,14 @@ func isScratch(name, prefix string) bool {
 }
 
 // ScratchIn is like Scratch, in the directory called name, which is created if
-// it is missing.
+// it is missing. In a shared directory, only this user may write to the scratch directory, see
+// [Dir.Reserve].
 func (d *Dir) ScratchIn(name, prefix string) (*Scratch, error) {
 	in, err := d.MakeSub(name)
 	if err != nil {
 		return nil, err
 	}
+	in.Reserve()
 	return in.ownScratch(prefix)
 }
 

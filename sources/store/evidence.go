@@ -275,6 +275,9 @@ func (e *Evidence) Keep(ctx context.Context, id sources.PackageID, f *Facts, s *
 		}
 		e.warnOf(id, downgrade)
 	}
+	if !isNew && e.writable() && evidence.Digest(s) == evidence.Digest(old) {
+		return nil // another user may have written it
+	}
 	if err := e.write(id.Release(), s, via); err != nil {
 		return err
 	}

@@ -50,7 +50,6 @@ type Repaired struct {
 	Replaced int  `json:"replaced"`
 	Restored int  `json:"restored"`
 	SetAside int  `json:"set_aside"`
-	Recorded int  `json:"recorded"`
 	Lowered  int  `json:"kept_without_evidence"`
 	Failed   int  `json:"failed"`
 	DryRun   bool `json:"dry_run,omitempty"`
@@ -60,7 +59,7 @@ type Repaired struct {
 func (s *Repaired) Add(m cachedir.Mending, failed error) {
 	counts := map[cachedir.Remedy]*int{
 		cachedir.Replaced: &s.Replaced, cachedir.Restored: &s.Restored, cachedir.SetAside: &s.SetAside,
-		cachedir.Recorded: &s.Recorded, cachedir.Lowered: &s.Lowered,
+		cachedir.Lowered: &s.Lowered,
 	}
 	if n := counts[doneTo(m, s.DryRun)]; failed == nil && n != nil {
 		*n++
@@ -74,7 +73,7 @@ func (s Repaired) Text() string {
 	would := said(s.DryRun, "would be ", "")
 	parts := ui.Numbers(ui.N(s.Replaced, would+said(s.DryRun, fetchedAgain, "replaced")),
 		ui.N(s.Restored, would+"restored"),
-		ui.N(s.SetAside, would+"set aside"), ui.N(s.Recorded, would+"recorded again"),
+		ui.N(s.SetAside, would+"set aside"),
 		ui.N(s.Lowered, would+"kept without evidence"), ui.N(s.Failed, said(s.DryRun, cannotRepair, "failed")))
 	if len(parts) == 0 {
 		return ""

@@ -214,7 +214,7 @@ func (m *rootModule) explain(err error) error {
 			dir = m.hiding[pkg.ID.Provider]
 		case errors.Is(err, sources.ErrOffline):
 			errs[i] = sources.WithHint(err, "%s", m.offlineHint())
-			if missing, ok := errors.AsType[*installer.MissingError](err); ok && missing.ForeignRecords() {
+			if missing, ok := errors.AsType[*installer.MissingError](err); ok && missing.Unverified() {
 				errs[i] = sources.WithHint(errs[i], "only your own runs verify packages in the cache; to share their records with other machines, set LARDER_RECORD_KEY")
 			}
 		}

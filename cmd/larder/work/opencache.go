@@ -1,8 +1,6 @@
 package work
 
 import (
-	"crypto/sha256"
-	"encoding/hex"
 	"errors"
 	"fmt"
 	"path/filepath"
@@ -132,10 +130,6 @@ func (m *rootModule) workdirStore() (*cachedir.Dir, error) {
 		return nil, err
 	}
 	opts.Workdir = true
-	if m.config.StateDir != "" {
-		key := sha256.Sum256([]byte(m.config.DataDir))
-		opts.State = filepath.Join(m.config.StateDir, "workdir", hex.EncodeToString(key[:16]))
-	}
 	return cachedir.Open(filepath.Join(m.config.DataDir, "providers"), opts)
 }
 
@@ -164,6 +158,7 @@ func (m *rootModule) cacheOptions() (cachedir.Options, error) {
 	key, err := m.recordKey()
 	return cachedir.Options{
 		Key:         key,
+		States:      m.states(),
 		Link:        s.flags.Link,
 		Archives:    int64(m.config.KeepArchivesMB) * 1e6,
 		ReadOnly:    s.flags.ReadOnly,
@@ -175,6 +170,14 @@ func (m *rootModule) cacheOptions() (cachedir.Options, error) {
 		Warn:        s.output.WarnOf,
 		Judge:       m.judge(),
 	}, err
+}
+
+// states returns the directory of the records of all stores, or "" if there is none.
+func (m *rootModule) states() string {
+	if m.config.StateDir == "" {
+		return ""
+	}
+	return filepath.Join(m.config.StateDir, "stores")
 }
 
 // Unbound reports whether this user can write to read-only files.

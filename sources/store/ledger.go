@@ -1,0 +1,283 @@
+package store
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"maps"
+	"os"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/larder-cli/larder/sources"
+	"github.com/larder-cli/larder/sources/disk"
+	"github.com/larder-cli/larder/sources/seal"
+)
+
+// A Ledger is what this user's Larder has recorded about the packages of a store: an entry of type E for each package, by
+// a key that the store chooses. It has one sealed file for each provider, which is read once in a run, and replaced as a
+// whole. Entries last only for this run if they can't be written. A Ledger is safe for concurrent use.
+type Ledger[E any] struct {
+	opts  LedgerOptions
+	mu    sync.Mutex
+	pages map[sources.Provider]*page[E]
+	tidy  sync.Once
+}
+
+// LedgerOptions configure a Ledger.
+type LedgerOptions struct {
+	Dir      string   // of the files, which need not exist; entries last only for this run if it is empty
+	Store    string   // the store, by a name that no other one has
+	Key      seal.Key // authenticates the files
+	ReadOnly bool     // entries last only for this run
+
+	// Open opens Dir, and creates it if make is set. By default it is [disk.Open] or [disk.Make].
+	Open func(make bool) (*disk.Dir, error)
+}
+
+// A page has the entries of a provider.
+type page[E any] struct {
+	entries map[string]E
+	changed map[string]bool // the keys of entries that the file doesn't have yet
+	file    fs.FileInfo     // what was read last; nil if there was no file
+	unread  error           // error of the file system; the file is then not replaced
+}
+
+// A pageFile is what a file contains.
+type pageFile[E any] struct {
+	Format   int          `json:"format"`
+	Provider string       `json:"provider"`
+	Entries  map[string]E `json:"entries"`
+}
+
+const (
+	maxPage    = 64 << 20        // in bytes, enough for tens of thousands of packages
+	ledgerLock = "lock"          // the name of the lock file in a ledger
+	ledgerWait = 5 * time.Second // for the lock, which is only held while a file is written
+)
+
+// NewLedger returns the ledger of a store.
+func NewLedger[E any](opts LedgerOptions) *Ledger[E] {
+	if opts.Open == nil {
+		opts.Open = func(make bool) (*disk.Dir, error) {
+			if make {
+				return disk.Make(opts.Dir)
+			}
+			return disk.Open(opts.Dir)
+		}
+	}
+	return &Ledger[E]{opts: opts, pages: map[sources.Provider]*page[E]{}}
+}
+
+// Find returns an entry. The error matches [sources.ErrNotFound] if there is none, and is another one if the file can't be
+// read.
+func (l *Ledger[E]) Find(p sources.Provider, key string) (E, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	page := l.page(p)
+	e, ok := page.entries[key]
+	switch {
+	case ok:
+		return e, nil
+	case page.unread != nil:
+		return e, page.unread
+	}
+	return e, fmt.Errorf("%w among the records", sources.ErrNotFound)
+}
+
+// All returns the entries of a provider.
+func (l *Ledger[E]) All(p sources.Provider) (map[string]E, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	page := l.page(p)
+	return maps.Clone(page.entries), page.unread
+}
+
+// Set adds or replaces an entry. [Ledger.Write] writes it.
+func (l *Ledger[E]) Set(p sources.Provider, key string, e E) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	page := l.page(p)
+	page.entries[key], page.changed[key] = e, true
+}
+
+// Remove removes an entry. [Ledger.Write] writes that.
+func (l *Ledger[E]) Remove(p sources.Provider, key string) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	page := l.page(p)
+	if _, ok := page.entries[key]; ok || page.unread != nil {
+		delete(page.entries, key)
+		page.changed[key] = true
+	}
+}
+
+// Refresh reads the entries of a provider again if another process has changed them.
+func (l *Ledger[E]) Refresh(p sources.Provider) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if page, ok := l.pages[p]; ok && !l.opts.ReadOnly {
+		l.in(false, func(dir *disk.Dir) error { return l.merge(page, p, dir) })
+	}
+}
+
+// Providers returns the providers with entries.
+func (l *Ledger[E]) Providers() (all []sources.Provider, err error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	found := map[sources.Provider]bool{}
+	for p, page := range l.pages {
+		found[p] = len(page.entries) > 0
+	}
+	err = l.in(false, func(dir *disk.Dir) error {
+		files, err := dir.ReadDir()
+		for _, f := range files {
+			address, ok := strings.CutSuffix(f.Name(), ".json")
+			p, parseErr := sources.ParseStoredProvider(strings.ReplaceAll(address, "~", "/"))
+			if _, known := found[p]; ok && parseErr == nil && !known {
+				found[p] = true
+			}
+		}
+		return err
+	})
+	maps.DeleteFunc(found, func(_ sources.Provider, ok bool) bool { return !ok })
+	return slices.SortedFunc(maps.Keys(found), sources.Provider.Compare), err
+}
+
+// Write writes the changed entries of a provider, beside those that other processes have written.
+func (l *Ledger[E]) Write(ctx context.Context, p sources.Provider) error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.write(ctx, p)
+}
+
+// WriteAll is Write for all providers.
+func (l *Ledger[E]) WriteAll(ctx context.Context) error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	var errs []error
+	for _, p := range slices.SortedFunc(maps.Keys(l.pages), sources.Provider.Compare) {
+		errs = append(errs, l.write(ctx, p))
+	}
+	return errors.Join(errs...)
+}
+
+func (l *Ledger[E]) write(ctx context.Context, p sources.Provider) error {
+	page, ok := l.pages[p]
+	if !ok || len(page.changed) == 0 || l.opts.Dir == "" || l.opts.ReadOnly || l.opts.Key.Check() != nil {
+		return nil
+	}
+	err := l.in(true, func(dir *disk.Dir) error {
+		ctx, cancel := disk.WithTimeout(context.WithoutCancel(ctx), ledgerWait)
+		defer cancel()
+		lock := dir.Lock(ledgerLock)
+		lock.Optional = true
+		if err := disk.Wait(ctx, lock.Try, nil); err != nil {
+			return err
+		}
+		defer lock.Unlock()
+		l.tidy.Do(func() { removeTemporary(dir) })
+		if err := l.merge(page, p, dir); err != nil {
+			return err
+		}
+		text, err := l.opts.Key.Seal(l.subject(p), pageFile[E]{Format, p.String(), page.entries})
+		if err != nil {
+			return err
+		}
+		if err := dir.WriteFile(fileOf(p), text, disk.Lazily); err != nil {
+			return err
+		}
+		page.changed = map[string]bool{}
+		page.file, _ = dir.Lstat(fileOf(p))
+		return nil
+	})
+	if err != nil {
+		return fmt.Errorf("writing a record: %w", err)
+	}
+	return nil
+}
+
+// removeTemporary removes the temporary files of killed processes. The caller holds the lock.
+func removeTemporary(dir *disk.Dir) {
+	files, _ := dir.ReadDir()
+	for _, f := range files {
+		if f.Name() != ledgerLock && !strings.HasSuffix(f.Name(), ".json") && f.Type().IsRegular() {
+			_ = dir.Remove(f.Name())
+		}
+	}
+}
+
+// page returns the entries of a provider, which are read at the first call.
+func (l *Ledger[E]) page(p sources.Provider) *page[E] {
+	if known, ok := l.pages[p]; ok {
+		return known
+	}
+	read := &page[E]{entries: map[string]E{}, changed: map[string]bool{}}
+	l.pages[p] = read
+	read.unread = l.in(false, func(dir *disk.Dir) error { return l.merge(read, p, dir) })
+	return read
+}
+
+// merge reads the file of a page if it is another one than was read last, and keeps the changes of this process.
+func (l *Ledger[E]) merge(page *page[E], p sources.Provider, dir *disk.Dir) error {
+	if now, err := dir.Lstat(fileOf(p)); err == nil && page.file != nil && os.SameFile(now, page.file) &&
+		now.ModTime().Equal(page.file.ModTime()) && now.Size() == page.file.Size() {
+		return nil
+	}
+	data, info, err := dir.ReadFile(fileOf(p), maxPage)
+	page.file = info
+	if disk.IsUnread(err) {
+		return err
+	}
+	read := map[string]E{}
+	if err == nil {
+		read = l.open(p, data)
+	}
+	for key := range page.changed {
+		if e, ok := page.entries[key]; ok {
+			read[key] = e
+		} else {
+			delete(read, key)
+		}
+	}
+	page.entries, page.unread = read, nil
+	return nil
+}
+
+// open returns the entries in a file. There are none if it isn't authentic.
+func (l *Ledger[E]) open(p sources.Provider, data []byte) map[string]E {
+	text, err := l.opts.Key.Open(l.subject(p), data)
+	var f pageFile[E]
+	if err != nil || json.Unmarshal(text, &f) != nil || f.Format != Format || f.Entries == nil {
+		return map[string]E{}
+	}
+	return f.Entries
+}
+
+// in calls do with the directory of the files. Without make, it does nothing if there is none that can be opened.
+func (l *Ledger[E]) in(make bool, do func(*disk.Dir) error) error {
+	if l.opts.Dir == "" {
+		return nil
+	}
+	dir, err := l.opts.Open(make)
+	if err != nil && !make {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	defer dir.Close()
+	return do(dir)
+}
+
+// subject is what the file of a provider is about, for its authentication.
+func (l *Ledger[E]) subject(p sources.Provider) string {
+	return "ledger\n" + l.opts.Store + "\n" + p.String()
+}
+
+// fileOf returns the name of the file of a provider.
+func fileOf(p sources.Provider) string { return strings.ReplaceAll(p.String(), "/", "~") + ".json" }

@@ -1,0 +1,228 @@
+package store_test
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"os"
+	"path/filepath"
+	"reflect"
+	"slices"
+	"sync"
+	"testing"
+
+	"github.com/larder-cli/larder/sources"
+	"github.com/larder-cli/larder/sources/seal"
+	"github.com/larder-cli/larder/sources/sourcetest"
+	"github.com/larder-cli/larder/sources/store"
+)
+
+type note struct {
+	store.Facts
+	Text string `json:"text"`
+}
+
+var (
+	acmeWidget = sources.Provider{Host: "example.test", Namespace: "acme", Type: "widget"}
+	acmeGadget = sources.Provider{Host: "example.test", Namespace: "acme", Type: "gadget"}
+)
+
+func ledgerKey(t testing.TB, secret string) seal.Key {
+	key, err := seal.ParseKey(secret)
+	sourcetest.Check(t, err)
+	return key
+}
+
+func openLedger(t testing.TB, dir string, change ...func(*store.LedgerOptions)) *store.Ledger[note] {
+	opts := store.LedgerOptions{Dir: dir, Store: "a store", Key: ledgerKey(t, "the secret of these tests")}
+	for _, c := range change {
+		c(&opts)
+	}
+	return store.NewLedger[note](opts)
+}
+
+func ledgerTexts(t testing.TB, l *store.Ledger[note], p sources.Provider) map[string]string {
+	t.Helper()
+	all, err := l.All(p)
+	sourcetest.Check(t, err)
+	texts := map[string]string{}
+	for key, n := range all {
+		texts[key] = n.Text
+	}
+	return texts
+}
+
+// Entries are written and read again, beside those that other processes have written meanwhile.
+func TestLedger(t *testing.T) {
+	ctx, dir := t.Context(), filepath.Join(t.TempDir(), "ledger")
+	one, two := openLedger(t, dir), openLedger(t, dir)
+	for _, l := range []*store.Ledger[note]{one, two} {
+		_, err := l.Find(acmeWidget, "a")
+		sourcetest.ErrorIs(t, err, sources.ErrNotFound)
+	}
+	_, err := os.Stat(dir)
+	sourcetest.ErrorIs(t, err, os.ErrNotExist, "reading created it")
+	one.Set(acmeWidget, "a", note{Text: "one"})
+	one.Set(acmeWidget, "both", note{Text: "one"})
+	one.Set(acmeGadget, "a", note{Text: "gadget"})
+	two.Set(acmeWidget, "b", note{Text: "two"})
+	two.Set(acmeWidget, "both", note{Text: "two"})
+	sourcetest.Check(t, errors.Join(one.WriteAll(ctx), two.WriteAll(ctx)))
+	want := map[string]string{"a": "one", "b": "two", "both": "two"}
+	fresh := openLedger(t, dir)
+	for name, l := range map[string]*store.Ledger[note]{"new": fresh, "the last that wrote": two} {
+		got := ledgerTexts(t, l, acmeWidget)
+		sourcetest.Expect(t, maps.Equal(got, want), "%s: %v", name, got)
+	}
+	got := ledgerTexts(t, one, acmeWidget)
+	sourcetest.Expect(t, len(got) == 2, "the first one has %v", got)
+	one.Refresh(acmeWidget)
+	got = ledgerTexts(t, one, acmeWidget)
+	sourcetest.Expect(t, maps.Equal(got, want), "after Refresh: %v", got)
+	one.Remove(acmeWidget, "a")
+	sourcetest.Check(t, one.Write(ctx, acmeWidget))
+	two.Set(acmeWidget, "c", note{Text: "two"})
+	sourcetest.Check(t, two.Write(ctx, acmeWidget))
+	got = ledgerTexts(t, openLedger(t, dir), acmeWidget)
+	sourcetest.Expect(t, maps.Equal(got, map[string]string{"b": "two", "both": "two", "c": "two"}), "after Remove: %v", got)
+	providers, err := fresh.Providers()
+	sourcetest.Check(t, err)
+	sourcetest.EqualSlices(t, providers, []sources.Provider{acmeGadget, acmeWidget}, "providers")
+}
+
+// A file is empty for those who can't authenticate it, and after damage of any kind.
+func TestLedgersThatAreNotBelieved(t *testing.T) {
+	file := func(dir string, p sources.Provider) string {
+		return filepath.Join(dir, "example.test~acme~"+p.Type+".json")
+	}
+	for name, spoil := range map[string]func(t *testing.T, dir string) func(*store.LedgerOptions){
+		"another key": func(t *testing.T, _ string) func(*store.LedgerOptions) {
+			return func(o *store.LedgerOptions) { o.Key = ledgerKey(t, "the secret of somebody else") }
+		},
+		"another store": func(*testing.T, string) func(*store.LedgerOptions) {
+			return func(o *store.LedgerOptions) { o.Store = "another store" }
+		},
+		"another provider": func(t *testing.T, dir string) func(*store.LedgerOptions) {
+			sourcetest.Check(t, os.Rename(file(dir, acmeGadget), file(dir, acmeWidget)))
+			return nil
+		},
+		"emptied": func(t *testing.T, dir string) func(*store.LedgerOptions) {
+			sourcetest.Check(t, os.Truncate(file(dir, acmeWidget), 0))
+			return nil
+		},
+		"torn": func(t *testing.T, dir string) func(*store.LedgerOptions) {
+			sourcetest.Check(t, os.Truncate(file(dir, acmeWidget), 50))
+			return nil
+		},
+		"huge": func(t *testing.T, dir string) func(*store.LedgerOptions) {
+			sourcetest.Check(t, os.Truncate(file(dir, acmeWidget), 1<<40))
+			return nil
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			dir := t.TempDir()
+			l := openLedger(t, dir)
+			l.Set(acmeWidget, "a", note{Text: "one"})
+			l.Set(acmeGadget, "a", note{Text: "two"})
+			sourcetest.Check(t, l.WriteAll(t.Context()))
+			change := spoil(t, dir)
+			if change == nil {
+				change = func(*store.LedgerOptions) {}
+			}
+			after := openLedger(t, dir, change)
+			got := ledgerTexts(t, after, acmeWidget)
+			sourcetest.Expect(t, len(got) == 0, "believed %v", got)
+			after.Set(acmeWidget, "b", note{Text: "three"})
+			sourcetest.Check(t, after.Write(t.Context(), acmeWidget))
+			got = ledgerTexts(t, openLedger(t, dir, change), acmeWidget)
+			sourcetest.Expect(t, maps.Equal(got, map[string]string{"b": "three"}), "then %v", got)
+		})
+	}
+}
+
+// Without a directory, or if nothing may change, entries last for the run.
+func TestLedgersThatAreNotWritten(t *testing.T) {
+	dir := t.TempDir()
+	for name, l := range map[string]*store.Ledger[note]{
+		"no directory": openLedger(t, ""),
+		"read-only":    openLedger(t, dir, func(o *store.LedgerOptions) { o.ReadOnly = true }),
+	} {
+		l.Set(acmeWidget, "a", note{Text: "one"})
+		sourcetest.Check(t, l.WriteAll(t.Context()))
+		l.Refresh(acmeWidget)
+		got, err := l.Find(acmeWidget, "a")
+		sourcetest.Expect(t, err == nil && got.Text == "one", "%s: %+v, %v", name, got, err)
+		left, err := os.ReadDir(dir)
+		sourcetest.Expect(t, err == nil && len(left) == 0, "%s: left %v, %v", name, left, err)
+	}
+}
+
+// Processes that write at the same time lose nothing of each other, and what a killed one left is removed.
+func TestLedgerOfManyProcesses(t *testing.T) {
+	const writers, each = 8, 20
+	dir := t.TempDir()
+	sourcetest.Check(t, os.WriteFile(filepath.Join(dir, "left"), nil, 0o600))
+	var all sync.WaitGroup
+	for i := range writers {
+		all.Go(func() {
+			l := openLedger(t, dir)
+			for j := range each {
+				l.Set(acmeWidget, fmt.Sprintf("%d/%d", i, j), note{Text: "text"})
+				sourcetest.Check(t, l.Write(context.Background(), acmeWidget))
+			}
+		})
+	}
+	all.Wait()
+	got := ledgerTexts(t, openLedger(t, dir), acmeWidget)
+	sourcetest.Expect(t, len(got) == writers*each, "%d entries of %d", len(got), writers*each)
+	var names []string
+	files, err := os.ReadDir(dir)
+	sourcetest.Check(t, err)
+	for _, f := range files {
+		names = append(names, f.Name())
+	}
+	sourcetest.Expect(t, slices.Equal(names, []string{"example.test~acme~widget.json", "lock"}), "left %v", names)
+}
+
+// A file that can't be read is an error, so that nothing is taken for unknown, and isn't replaced.
+func TestUnreadableLedger(t *testing.T) {
+	if !sourcetest.HasModes || os.Geteuid() == 0 {
+		t.Skip("this user can read every file")
+	}
+	dir := t.TempDir()
+	l := openLedger(t, dir)
+	l.Set(acmeWidget, "a", note{Text: "one"})
+	sourcetest.Check(t, l.WriteAll(t.Context()))
+	sourcetest.Check(t, os.Chmod(filepath.Join(dir, "example.test~acme~widget.json"), 0))
+	after := openLedger(t, dir)
+	_, err := after.Find(acmeWidget, "a")
+	sourcetest.ErrorIs(t, err, os.ErrPermission)
+	after.Set(acmeWidget, "b", note{})
+	sourcetest.ErrorIs(t, after.Write(t.Context(), acmeWidget), os.ErrPermission)
+}
+
+// Facts that are written and read again are the same.
+func FuzzFacts(f *testing.F) {
+	for _, seed := range []string{
+		`{"h1":"h1:x","proof":{"matched":true,"name":"n","signers":[{"fingerprint":"F","user_id":"U","from":"registry","signed":"2026-01-02T03:04:05Z","key_ends":"2027-01-02T03:04:05Z","partner":"claimed"}]}}`,
+		`{"h1":"h1:x","zip_h1":"h1:y","zh":"zh:z","filename":"f","origin":"o","evidence":"ff","since":"2026-01-02T03:04:05Z","imported":true}`,
+		`{"h1":"h1:x","proof":1}`, `[]`, `null`, ``, "\x00\x00",
+	} {
+		f.Add([]byte(seed))
+		for mutant := range sourcetest.Mutants([]byte(seed)) {
+			f.Add(mutant)
+		}
+	}
+	f.Fuzz(func(t *testing.T, data []byte) {
+		var facts, again store.Facts
+		if json.Unmarshal(data, &facts) != nil {
+			return
+		}
+		written, err := json.Marshal(facts)
+		sourcetest.Check(t, err)
+		sourcetest.Check(t, json.Unmarshal(written, &again))
+		sourcetest.Expect(t, reflect.DeepEqual(again, facts), "%s became %+v", data, again)
+	})
+}
