@@ -24,7 +24,7 @@
 // PACKAGE and VERSION are paths with "~" instead of "/". Long ones are replaced by hashes.
 // Other programs read the first two and ignore
 // the rest, because .larder is not a valid host name. The directory of this store in
-// [Options].States has the records. For a working directory it also has all of
+// [Options].Records has the records. For a working directory it also has all of
 // .larder; packages are then staged in a
 // directory .larder-… beside the installed ones.
 //
@@ -106,7 +106,6 @@ import (
 
 	"github.com/larder-cli/larder/sources"
 	"github.com/larder-cli/larder/sources/disk"
-	"github.com/larder-cli/larder/sources/seal"
 	"github.com/larder-cli/larder/sources/store"
 	"github.com/larder-cli/larder/sources/trust"
 )
@@ -138,12 +137,10 @@ type Dir struct {
 // Options configure a Dir. The zero Options are ready to use.
 type Options struct {
 	// Workdir states that root is the provider directory of a working directory. Locks and
-	// evidence are then in its directory in States.
+	// evidence are then in its directory in Records.Dir, if there is one.
 	Workdir bool
 
-	// States has a directory for each store of this user, with its records. Without States,
-	// records last only for this run, and a working directory has no locks.
-	States string
+	Records store.Records // where the records are, unless several machines share the key
 
 	Archives     int64 // total size of the recent downloads to keep, in bytes; 0 means none
 	KeepArchives bool  // keep the archives that this Dir downloads
@@ -155,7 +152,6 @@ type Options struct {
 	LockTimeout time.Duration    // how long to wait for a lock; 0 means without limit
 	Paranoid    bool             // ignore records, always hash
 	Hashes      *Hashes          // shared by the Dirs of a run that changes nothing; may be nil
-	Key         seal.Key         // authenticates records
 	Now         func() time.Time // time.Now by default
 
 	// Judge computes verdicts from evidence, and decides which evidence to keep. By default it is
@@ -322,8 +318,8 @@ func (d *Dir) openState() (err error) {
 	d.private = d.state
 	if d.shared {
 		d.private = nil
-		if d.opts.States != "" && d.readOnly == nil {
-			d.private, err = disk.Make(d.statesOf(d.root))
+		if d.opts.Records.Dir != "" && d.readOnly == nil {
+			d.private, err = disk.Make(d.opts.Records.Of(d.root))
 			d.warn(err)
 		}
 	}
@@ -336,29 +332,14 @@ func (d *Dir) enterState(
 	enter func(*disk.Dir, string) (*disk.Dir, error), open func(string) (*disk.Dir, error),
 ) (err error) {
 	switch {
-	case d.inside && d.tree == nil, !d.inside && d.opts.States == "":
+	case d.inside && d.tree == nil, !d.inside && d.opts.Records.Dir == "":
 		return fs.ErrNotExist
 	case d.inside:
 		d.state, err = enter(d.tree, ".larder")
 	default:
-		d.state, err = open(d.statesOf(d.root))
+		d.state, err = open(d.opts.Records.Of(d.root))
 	}
 	return err
-}
-
-// statesOf returns the directory of a store in States.
-func (d *Dir) statesOf(root string) string {
-	return filepath.Join(d.opts.States, nameFor(realPath(root)))
-}
-
-// realPath returns a path without links, as far as it exists.
-func realPath(path string) string {
-	at := disk.Existing(path)
-	rest, err := filepath.Rel(at, path)
-	if err != nil {
-		return path
-	}
-	return filepath.Join(withoutLinks(at), rest)
 }
 
 // stateDirs are the directories in the state. Open checks all of them for links and

@@ -121,11 +121,11 @@ func open(t testing.TB, root string, opts cachedir.Options) *cachedir.Dir {
 	if opts.Warn == nil {
 		opts.Warn = func(err error) { t.Errorf("warning: %v", err) }
 	}
-	if reflect.ValueOf(opts.Key).IsZero() {
-		opts.Key = testKey
+	if reflect.ValueOf(opts.Records.Key).IsZero() {
+		opts.Records.Key = testKey
 	}
-	if opts.States == "" {
-		opts.States = filepath.Clean(root) + "-states"
+	if opts.Records.Dir == "" {
+		opts.Records.Dir = filepath.Clean(root) + "-states"
 	}
 	if opts.Judge == nil {
 		opts.Judge = sourcetest.Verdicts{}

@@ -21,6 +21,7 @@ import (
 	"github.com/larder-cli/larder/sources"
 	"github.com/larder-cli/larder/sources/disk"
 	"github.com/larder-cli/larder/sources/sourcetest"
+	"github.com/larder-cli/larder/sources/store"
 	"golang.org/x/sys/unix"
 )
 
@@ -124,7 +125,7 @@ func TestRestoredToTheSameInodes(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			root := t.TempDir()
 			mount(t, "tmpfs", root, "tmpfs", 0, "size=4m")
-			d, err := cachedir.Open(root, cachedir.Options{Key: testKey, Judge: sourcetest.Verdicts{}})
+			d, err := cachedir.Open(root, cachedir.Options{Records: store.Records{Key: testKey}, Judge: sourcetest.Verdicts{}})
 			check(t, err)
 			put(t, d, widget, widgetFiles)
 			check(t, d.Close()) // an open file would keep the file system, and its device number

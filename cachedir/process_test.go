@@ -22,6 +22,7 @@ import (
 	"github.com/larder-cli/larder/sources"
 	"github.com/larder-cli/larder/sources/disk"
 	"github.com/larder-cli/larder/sources/sourcetest"
+	"github.com/larder-cli/larder/sources/store"
 	"golang.org/x/sys/unix"
 )
 
@@ -97,7 +98,7 @@ func providers() []sources.PackageID {
 
 // childPut puts all packages, and prints each one that it fetches.
 func childPut(root string) error {
-	d, err := cachedir.Open(root, cachedir.Options{Key: testKey})
+	d, err := cachedir.Open(root, cachedir.Options{Records: store.Records{Key: testKey}})
 	if err != nil {
 		return err
 	}
@@ -173,7 +174,7 @@ func TestFetchedOnceWithin(t *testing.T) {
 // childReplace repeatedly replaces a package, alternating between the releases, and
 // links it.
 func childReplace(root string) error {
-	d, err := cachedir.Open(root, cachedir.Options{Key: testKey, Link: sources.LinkCopy})
+	d, err := cachedir.Open(root, cachedir.Options{Records: store.Records{Key: testKey}, Link: sources.LinkCopy})
 	if err != nil {
 		return err
 	}

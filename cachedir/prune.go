@@ -345,10 +345,10 @@ func (d *Dir) forgetEntry(id sources.PackageID, home *disk.Dir) error {
 // removeStale removes a mark, or the registration of a root module with the records of its packages.
 func (d *Dir) removeStale(name string) error {
 	var err error
-	if r, _, readErr := readRoot(d.state, name); readErr == nil && d.opts.States != "" {
+	if r, _, readErr := readRoot(d.state, name); readErr == nil && d.opts.Records.Dir != "" {
 		var states *disk.Dir
-		if states, err = disk.Open(d.opts.States); err == nil {
-			err = errors.Join(states.RemoveTree(filepath.Base(d.statesOf(r.Providers))), states.Close())
+		if states, err = disk.Open(d.opts.Records.Dir); err == nil {
+			err = errors.Join(states.RemoveTree(filepath.Base(d.opts.Records.Of(r.Providers))), states.Close())
 		} else if errors.Is(err, fs.ErrNotExist) {
 			err = nil
 		}

@@ -15,6 +15,7 @@ import (
 	"github.com/larder-cli/larder/cachedir"
 	"github.com/larder-cli/larder/sources"
 	"github.com/larder-cli/larder/sources/sourcetest"
+	"github.com/larder-cli/larder/sources/store"
 )
 
 // install does the work of an installer for a new root module: it uses the package in
@@ -54,7 +55,7 @@ func install(d *cachedir.Dir, root string, id sources.PackageID) error {
 }
 
 func childInstall(root string) error {
-	d, err := cachedir.Open(root, cachedir.Options{Key: testKey, Link: sources.LinkSymlink})
+	d, err := cachedir.Open(root, cachedir.Options{Records: store.Records{Key: testKey}, Link: sources.LinkSymlink})
 	if err != nil {
 		return err
 	}
@@ -70,7 +71,7 @@ func childInstall(root string) error {
 
 // childPrune prunes repeatedly, and prints each package that it removes.
 func childPrune(root string) error {
-	d, err := cachedir.Open(root, cachedir.Options{Key: testKey})
+	d, err := cachedir.Open(root, cachedir.Options{Records: store.Records{Key: testKey}})
 	if err != nil {
 		return err
 	}

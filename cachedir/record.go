@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"maps"
 	"path"
-	"path/filepath"
 	"slices"
 	"strings"
 	"time"
@@ -39,43 +38,18 @@ type original struct {
 // A ledger has the records of a store.
 type ledger = store.Ledger[record]
 
-// The directories in the state with the ledgers of machines that share their key. knownDir is also the one in States.
+// The directories in the state with the ledgers of machines that share their key.
 const ledgerDir, knownDir = "ledger", "known"
 
 // openLedgers prepares the records of the packages in place, and those of the hashes of all packages.
 func (d *Dir) openLedgers() {
-	if d.inside && d.opts.Key.Shared() {
-		d.ledger, d.known = d.ledgerBeside(ledgerDir), d.ledgerBeside(knownDir)
-		return
+	places, known := d.opts.Records.Ledger(d.root), d.opts.Records.Known()
+	if d.inside && d.opts.Records.Key.Shared() {
+		places, known = d.opts.Records.Beside(d.state, ledgerDir), d.opts.Records.Beside(d.state, knownDir)
+		places.ReadOnly = places.ReadOnly || d.readOnly != nil
+		known.ReadOnly = places.ReadOnly
 	}
-	d.ledger = d.ledgerOf(d.root)
-	d.known = d.ledgerAt(knownDir, filepath.Join(d.opts.States, knownDir))
-}
-
-// ledgerBeside returns a ledger beside the packages of a cache.
-func (d *Dir) ledgerBeside(name string) *ledger {
-	opts := store.LedgerOptions{Store: "plugin cache " + name, Key: d.opts.Key, ReadOnly: d.readOnly != nil}
-	if d.state != nil {
-		opts.Dir = d.state.Path(name)
-		opts.Open = func(make bool) (*disk.Dir, error) {
-			if make {
-				return d.state.MakeSub(name)
-			}
-			return d.state.Sub(name)
-		}
-	}
-	return store.NewLedger[record](opts)
-}
-
-// ledgerOf returns the ledger of the packages below a directory, in States.
-func (d *Dir) ledgerOf(root string) *ledger { return d.ledgerAt(realPath(root), d.statesOf(root)) }
-
-func (d *Dir) ledgerAt(name, dir string) *ledger {
-	opts := store.LedgerOptions{Store: name, Key: d.opts.Key, ReadOnly: d.opts.ReadOnly}
-	if d.opts.States != "" {
-		opts.Dir = dir
-	}
-	return store.NewLedger[record](opts)
+	d.ledger, d.known = store.NewLedger[record](places), store.NewLedger[record](known)
 }
 
 // keyOf returns the key of a package in a ledger.

@@ -77,7 +77,7 @@ func (d *Dir) Repair(ctx context.Context, v *Verification, replace Replacer) ([]
 	if d.readOnly != nil {
 		return nil, d.unwritable()
 	}
-	if err := d.opts.Key.Check(); disk.IsUnread(err) {
+	if err := d.opts.Records.Key.Check(); disk.IsUnread(err) {
 		return nil, err // verified packages cannot be distinguished from others
 	}
 	d.repairing.Store(true)

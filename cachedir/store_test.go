@@ -8,6 +8,7 @@ import (
 	"github.com/larder-cli/larder/cachedir"
 	"github.com/larder-cli/larder/sources"
 	"github.com/larder-cli/larder/sources/sourcetest"
+	"github.com/larder-cli/larder/sources/store"
 )
 
 func TestStore(t *testing.T) {
@@ -19,12 +20,12 @@ func TestStore(t *testing.T) {
 // The packages of a working directory, with records in a directory of the user.
 func TestWorkdirStore(t *testing.T) {
 	sourcetest.RunStore(t, func(t testing.TB, dir string, judge sources.Judge) sourcetest.WholeStore {
-		return openStore(t, filepath.Join(dir, "providers"), cachedir.Options{Workdir: true, States: filepath.Join(dir, "state"), Judge: judge})
+		return openStore(t, filepath.Join(dir, "providers"), cachedir.Options{Workdir: true, Records: store.Records{Dir: filepath.Join(dir, "state")}, Judge: judge})
 	})
 }
 
 func openStore(t testing.TB, dir string, opts cachedir.Options) *cachedir.Dir {
-	opts.Key, opts.Warn = testKey, func(err error) { t.Log(err) }
+	opts.Records.Key, opts.Warn = testKey, func(err error) { t.Log(err) }
 	d, err := cachedir.Open(dir, opts)
 	check(t, err)
 	return d
@@ -39,7 +40,7 @@ func TestLayeredStore(t *testing.T) {
 	sourcetest.RunStore(t, func(t testing.TB, dir string, judge sources.Judge) sourcetest.WholeStore {
 		return layeredStore{cachedir.Layered{
 			Dir: openStore(t, filepath.Join(dir, "cache"), cachedir.Options{ReadOnly: true}),
-			Own: openStore(t, filepath.Join(dir, "providers"), cachedir.Options{Workdir: true, States: filepath.Join(dir, "state"), Judge: judge}),
+			Own: openStore(t, filepath.Join(dir, "providers"), cachedir.Options{Workdir: true, Records: store.Records{Dir: filepath.Join(dir, "state")}, Judge: judge}),
 		}}
 	})
 }

@@ -13,6 +13,7 @@ import (
 	"github.com/larder-cli/larder/sources"
 	"github.com/larder-cli/larder/sources/seal"
 	"github.com/larder-cli/larder/sources/sourcetest"
+	"github.com/larder-cli/larder/sources/store"
 )
 
 // A record is not valid if it was made with another key, is in another place, or was
@@ -20,7 +21,9 @@ import (
 func TestForeignRecordsAreNotUsed(t *testing.T) {
 	other := packageID("example.test/acme/other", "1.2.0")
 	for name, spoil := range map[string]func(t *testing.T, root string) cachedir.Options{
-		"another key": func(*testing.T, string) cachedir.Options { return cachedir.Options{Key: key("another user's secret")} },
+		"another key": func(*testing.T, string) cachedir.Options {
+			return cachedir.Options{Records: store.Records{Key: key("another user's secret")}}
+		},
 		"another package's": func(t *testing.T, root string) cachedir.Options {
 			for _, kind := range []string{"ledger", "known"} {
 				from := strings.Replace(record(other), "ledger", kind, 1)
@@ -191,7 +194,7 @@ func TestRepairOfChangeWithSameFingerprint(t *testing.T) {
 func TestUserKey(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "state")
 	root := t.TempDir()
-	_, err := open(t, root, cachedir.Options{Key: seal.UserKey(dir)}).Get(context.Background(), widget)
+	_, err := open(t, root, cachedir.Options{Records: store.Records{Key: seal.UserKey(dir)}}).Get(context.Background(), widget)
 	sourcetest.ErrorIs(t, err, sources.ErrNotFound)
 	_, err = os.Stat(dir)
 	sourcetest.Expect(t, err != nil, "reading has created a key")
@@ -214,8 +217,8 @@ func TestUserKey(t *testing.T) {
 // sameKey reports whether records made with one key are valid with the other.
 func sameKey(t *testing.T, a, b seal.Key) bool {
 	root := t.TempDir()
-	put(t, open(t, root, cachedir.Options{Key: a}), widget, widgetFiles)
-	s, err := open(t, root, cachedir.Options{Key: b}).Get(context.Background(), widget)
+	put(t, open(t, root, cachedir.Options{Records: store.Records{Key: a}}), widget, widgetFiles)
+	s, err := open(t, root, cachedir.Options{Records: store.Records{Key: b}}).Get(context.Background(), widget)
 	check(t, err)
 	return s.ZH != ""
 }

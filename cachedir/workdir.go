@@ -42,7 +42,7 @@ func (d *Dir) workdir(dir, providers string) *workdir {
 	if abs, err := filepath.Abs(providers); err == nil {
 		providers = abs
 	}
-	return &workdir{d: d, root: dir, providers: providers, records: sync.OnceValue(func() *ledger { return d.ledgerOf(providers) })}
+	return &workdir{d: d, root: dir, providers: providers, records: sync.OnceValue(func() *ledger { return store.NewLedger[record](d.opts.Records.Ledger(providers)) })}
 }
 
 // target returns the path at which a package is installed.

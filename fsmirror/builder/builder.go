@@ -11,7 +11,7 @@
 //	PUNYCODE/NAMESPACE/TYPE/index.json, VERSION.json                  the same, for hosts that are not ASCII
 //	index.html                                                        page for people, if larder mirror sync --html has written it once
 //	.larder/evidence/HOST/NAMESPACE/TYPE/VERSION/                     evidence
-//	.larder/known/HOST/NAMESPACE/TYPE.json                            records of each user who writes
+//	.larder/ledger/                                                   the records, if several machines share the record key
 //	.larder/mirror.lock                                               locked by the process that writes
 //	.larder/unsettled                                                 exists until everything is on the disk
 //	.larder/tmp/run-*/                                                scratch directories of the process that writes
@@ -35,7 +35,7 @@
 //
 // # Records
 //
-// The hashes of a package are recorded with the fingerprint of its files: size,
+// The records are a [store.Ledger] in the user's state directory. The hashes of a package are recorded with the fingerprint of its files: size,
 // modification time and, except on Windows, inode and change time, see [disk.Print].
 // While the fingerprint matches, the package is not read again. A lost or wrong
 // record costs one rehash.
@@ -57,7 +57,6 @@ import (
 	"github.com/larder-cli/larder/fsmirror"
 	"github.com/larder-cli/larder/sources"
 	"github.com/larder-cli/larder/sources/disk"
-	"github.com/larder-cli/larder/sources/seal"
 	"github.com/larder-cli/larder/sources/staging"
 	"github.com/larder-cli/larder/sources/store"
 	"github.com/larder-cli/larder/sources/trust"
@@ -68,7 +67,7 @@ type Options struct {
 	Unpacked    bool          // store new packages as directories instead of archives
 	ReadOnly    bool          // change nothing; the directory may be missing
 	Paranoid    bool          // ignore hash records, always hash
-	Key         seal.Key      // authenticates records
+	Records     store.Records // where the records are, unless several machines share the key
 	Place       string        // what the mirror is called in hints on full disks; "the mirror" by default
 	LockTimeout time.Duration // how long to wait for other writers; 0 means until they have finished
 
@@ -96,6 +95,7 @@ type Builder struct {
 	opts  Options
 	mkdir func(in *disk.Dir, name string) (*disk.Dir, error)
 
+	ledger   *store.Ledger[record]
 	dir      *disk.Dir // path; nil if the Builder is ReadOnly and there is no such directory
 	evidence *store.Evidence
 
@@ -108,10 +108,11 @@ type Builder struct {
 
 	busy *semaphore.Weighted // acquired wholly for an operation on the whole mirror, by 1 for a change of a package
 
+	abandoned bool // record nothing
+
 	mu      sync.Mutex
-	tree    *fsmirror.Mirror // nil until it is read, and after a package was added or removed
-	changed bool             // some changes may not be on the disk yet
-	known   map[sources.Provider]*ledger
+	tree    *fsmirror.Mirror                    // nil until it is read, and after a package was added or removed
+	changed bool                                // some changes may not be on the disk yet
 	working map[sources.PackageID]chan struct{} // full while the package is being downloaded or stored
 }
 
@@ -123,6 +124,8 @@ const (
 	everything = math.MaxInt64 // the size of Builder.busy
 
 	own = ".larder" // the directory of Larder's own files
+
+	ledgerDir = own + "/ledger"
 
 	partial = "partial" // below it
 
@@ -145,10 +148,11 @@ func Open(ctx context.Context, dir string, opts Options) (*Builder, error) {
 	opts.Place = cmp.Or(opts.Place, "the mirror")
 	b := &Builder{
 		path: dir, opts: opts, mkdir: (*disk.Dir).Mkdir, busy: semaphore.NewWeighted(everything),
-		known: map[sources.Provider]*ledger{}, working: map[sources.PackageID]chan struct{}{},
+		working: map[sources.PackageID]chan struct{}{},
 	}
 	if opts.ReadOnly {
 		b.dir, _ = disk.Open(dir) // if that fails, so does every method that reads packages
+		b.openLedger()
 		b.evidence = b.newEvidence()
 		return b, nil
 	}
@@ -165,6 +169,7 @@ func Open(ctx context.Context, dir string, opts Options) (*Builder, error) {
 		}
 		return nil, err
 	}
+	b.openLedger()
 	b.evidence = b.newEvidence()
 	return b, nil
 }
@@ -187,7 +192,7 @@ func (b *Builder) open(ctx context.Context) (err error) {
 	}
 	b.lock = lock
 	lock.Announce(b.opts.Now())
-	if err := b.own.CheckDirs("tmp", partial, "evidence", "known", imports); err != nil {
+	if err := b.own.CheckDirs("tmp", partial, "evidence", "ledger", imports); err != nil {
 		return err
 	}
 	if b.tmp, err = b.own.MakeSub("tmp"); err != nil {
@@ -288,9 +293,7 @@ func (b *Builder) Moved() bool { return b.dir.Moved() || b.own.Moved() }
 
 // Abandon makes Close write no records. It is for runs that end without a change.
 func (b *Builder) Abandon() {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	clear(b.known)
+	b.abandoned = true
 }
 
 // Close writes the records and releases the lock.
@@ -301,13 +304,11 @@ func (b *Builder) Close() error {
 	}
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if b.lock == nil {
-		b.release()
-		return nil
+	if b.ledger != nil && !b.abandoned {
+		b.warn(b.ledger.WriteAll(context.Background()))
 	}
-	err = disk.Explain(errors.Join(err, b.keepLedgers()), b.opts.Place)
 	b.release()
-	return err
+	return disk.Explain(err, b.opts.Place)
 }
 
 // release closes what is open. It releases the lock last: otherwise another process

@@ -22,7 +22,9 @@ import (
 	"github.com/larder-cli/larder/sources"
 	"github.com/larder-cli/larder/sources/disk"
 	"github.com/larder-cli/larder/sources/evidence"
+	"github.com/larder-cli/larder/sources/seal"
 	"github.com/larder-cli/larder/sources/sourcetest"
+	"github.com/larder-cli/larder/sources/store"
 	"github.com/larder-cli/larder/sources/trust"
 )
 
@@ -113,6 +115,11 @@ func (d *depot) signed(id sources.PackageID) *sources.Signed {
 
 func open(t testing.TB, dir string, opts builder.Options) *builder.Builder {
 	t.Helper()
+	if opts.Records == (store.Records{}) {
+		key, err := seal.ParseKey("the secret of all these tests")
+		must(t, err)
+		opts.Records.Key = key // the records are in the mirror
+	}
 	b, err := builder.Open(context.Background(), dir, opts)
 	must(t, err)
 	t.Cleanup(func() { b.Close() })
@@ -518,7 +525,7 @@ func TestLostRecords(t *testing.T) {
 		func(path string) error { return os.WriteFile(path, []byte("{"), 0o644) },
 		func(path string) error { return os.WriteFile(path, []byte(`{"format":9,"packed":{}}`), 0o644) },
 	} {
-		must(t, damage(filepath.Join(dir, ".larder", "known", widget+".json")))
+		must(t, damage(filepath.Join(dir, ".larder", "ledger", strings.ReplaceAll(widget, "/", "~")+".json")))
 		b := open(t, dir, builder.Options{})
 		s, err := b.Get(t.Context(), id)
 		sourcetest.Expect(t, err == nil && s.Report.Verdict == sources.MirrorEvidence && s.Signed != nil, "it has %+v, %v", s, err)

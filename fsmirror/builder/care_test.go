@@ -54,7 +54,7 @@ func TestVerify(t *testing.T) {
 		want   []string // path and kind
 	}{
 		{"nothing", func(*testing.T, string) {}, nil},
-		{"no records", remove(".larder/known"), nil},
+		{"no records", remove(".larder/ledger"), nil},
 		{"no evidence", remove(".larder"), []string{version + ": wrong index", widget + "/2.0.0.json: wrong index"}},
 		{"unrelated files", put("src/app/pages/index.json", `{}`), nil},
 		{"an archive with other contents", func(t *testing.T, dir string) {

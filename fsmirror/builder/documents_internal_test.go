@@ -1,18 +1,13 @@
 package builder
 
 import (
-	"bytes"
 	"encoding/json"
-	"os"
 	"path/filepath"
 	"reflect"
 	"strings"
 	"testing"
 
 	"github.com/larder-cli/larder/fsmirror"
-	"github.com/larder-cli/larder/sources"
-	"github.com/larder-cli/larder/sources/disk"
-	"github.com/larder-cli/larder/sources/seal"
 	"github.com/larder-cli/larder/sources/sourcetest"
 )
 
@@ -48,34 +43,5 @@ func FuzzVersionDocument(f *testing.F) {
 				t.Errorf("%q leads to %s", entry.URL, path)
 			}
 		}
-	})
-}
-
-func FuzzLedger(f *testing.F) {
-	good := `{"format":3,"packed":{"1.0.0/linux_amd64":{"mark":"1@2","h1":"h1:x"}},"unpacked":{}}`
-	f.Add(good)
-	for mutant := range sourcetest.Mutants([]byte(good)) {
-		f.Add(string(mutant))
-	}
-	f.Add(`{"format":3,"packed":{"x":{"proof":1}},"unpacked":{}}`)
-	f.Add(`{"format":2}`)
-	dir, err := disk.Open(f.TempDir())
-	if err != nil {
-		f.Fatal(err)
-	}
-	f.Cleanup(func() { sourcetest.Check(f, dir.Close()) })
-	b, p := &Builder{dir: dir}, sources.Provider{Host: "example.test", Namespace: "acme", Type: "widget"}
-	path := dir.Path(ledgerPath(p))
-	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
-		f.Fatal(err)
-	}
-	f.Fuzz(func(t *testing.T, text string) {
-		sourcetest.Check(t, os.WriteFile(path, []byte(text), 0o644))
-		printed, err := b.readLedger(p).seal(seal.Key{}, ledgerName(p))
-		sourcetest.Check(t, err)
-		sourcetest.Check(t, os.WriteFile(path, printed, 0o644))
-		again, err := b.readLedger(p).seal(seal.Key{}, ledgerName(p))
-		sourcetest.Check(t, err)
-		sourcetest.Expect(t, bytes.Equal(printed, again), "%s became %s", printed, again)
 	})
 }

@@ -32,32 +32,25 @@ func (b *Builder) Evidence(p sources.Provider, v sources.Version) (*sources.Sign
 
 // Recorded returns the platforms for which hashes of a version are recorded.
 func (b *Builder) Recorded(p sources.Provider, v sources.Version) ([]sources.Platform, error) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
+	records, err := b.ledger.All(p)
 	var all []sources.Platform
-	for key := range b.ledger(p).of(b.opts.Unpacked) {
-		if name, ok := strings.CutPrefix(key, v.String()+"/"); ok {
-			if platform, err := sources.ParsePlatform(name); err == nil {
-				all = append(all, platform)
-			}
+	for key := range records {
+		name, ok := strings.CutPrefix(key, v.String()+"/")
+		name, unpacked := strings.CutSuffix(name, "/")
+		if platform, err := sources.ParsePlatform(name); ok && unpacked == b.opts.Unpacked && err == nil {
+			all = append(all, platform)
 		}
 	}
-	return all, nil
+	return all, err
 }
 
 // references returns the references to the evidence for a version from all records.
 func (b *Builder) references(of sources.Release) (references []string) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	l := b.ledger(of.Provider)
-	if l.foreign {
-		return nil
-	}
-	for _, records := range []map[string]record{l.Packed, l.Unpacked} {
-		for key, r := range records {
-			if strings.HasPrefix(key, of.Version.String()+"/") {
-				references = append(references, r.Evidence)
-			}
+	records, err := b.ledger.All(of.Provider)
+	b.warn(err)
+	for key, r := range records {
+		if strings.HasPrefix(key, of.Version.String()+"/") {
+			references = append(references, r.Evidence)
 		}
 	}
 	return references

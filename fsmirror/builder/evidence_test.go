@@ -76,7 +76,7 @@ func TestListedKeys(t *testing.T) {
 	m = open(t, dir, builder.Options{ReadOnly: true})
 	s, err := m.Get(context.Background(), id)
 	sourcetest.Expect(t, err == nil && s.Signed.Keys[0].Listed(), "got %v, %v", s, err)
-	must(t, os.RemoveAll(filepath.Join(dir, ".larder/known")))
+	must(t, os.RemoveAll(filepath.Join(dir, ".larder/ledger")))
 	m = open(t, dir, builder.Options{ReadOnly: true})
 	kept, err := m.Evidence(id.Provider, id.Version)
 	sourcetest.Expect(t, err == nil && !kept.Keys[0].Listed(), "got %v, %v", kept, err)

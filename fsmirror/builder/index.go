@@ -379,7 +379,8 @@ func isHost(name string) bool {
 func (b *Builder) apply(ctx context.Context, steps []step) error {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	errs := []error{b.keepLedgers()}
+	b.warn(b.ledger.WriteAll(ctx))
+	var errs []error
 	if b.changed {
 		if err := b.syncEvidence(ctx); err != nil {
 			return errors.Join(append(errs, err)...)

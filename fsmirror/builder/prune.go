@@ -93,9 +93,7 @@ func (b *Builder) Prune(ctx context.Context, plan *Plan) ([]Entry, error) {
 	}
 	left := slices.DeleteFunc(all, func(e Entry) bool { return removed[e.at] })
 	errs = append(errs, b.removeEvidence(gone, left), b.removeEmpty(gone))
-	b.mu.Lock()
-	errs = append(errs, b.keepLedgers())
-	b.mu.Unlock()
+	b.warn(b.ledger.WriteAll(ctx))
 	return gone, errors.Join(append(errs, b.settle(ctx))...)
 }
 
@@ -131,7 +129,7 @@ func (b *Builder) remove(at spot) error {
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return err
 	}
-	b.forget(at)
+	b.ledger.Remove(at.id.Provider, at.key())
 	return nil
 }
 

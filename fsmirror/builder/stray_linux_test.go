@@ -144,7 +144,7 @@ func TestStrayInPlaceOfDirectory(t *testing.T) {
 		{".larder/partial", []string{"put packed", "put unpacked", "adopt", "index", "prune"}},
 		{".larder/import", []string{"put packed", "put unpacked", "adopt", "index", "prune"}},
 		{".larder/evidence", []string{"put packed", "put unpacked", "adopt", "index", "prune"}},
-		{".larder/known", []string{"put packed", "put unpacked", "adopt", "index", "prune"}},
+		{".larder/ledger", []string{"put packed", "put unpacked", "adopt", "index", "prune"}},
 		{".larder/import/" + importID, []string{"adopt"}},
 		{"example.test", []string{"put packed", "put unpacked", "adopt"}},
 		{"example.test/acme", []string{"put packed", "put unpacked", "adopt"}},
@@ -197,7 +197,7 @@ func TestPipes(t *testing.T) {
 		}
 	})
 	for _, name := range []string{
-		".larder/known/" + widget + ".json", ".larder/evidence/" + widget + "/1.0.0/SHA256SUMS", ".larder/evidence/" + widget + "/1.0.0/keys.json",
+		".larder/ledger/" + strings.ReplaceAll(widget, "/", "~") + ".json", ".larder/evidence/" + widget + "/1.0.0/SHA256SUMS", ".larder/evidence/" + widget + "/1.0.0/keys.json",
 		widget + "/index.json", widget + "/1.0.0.json", widget + "/" + id.Filename(),
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -7,24 +7,21 @@ import (
 	"github.com/larder-cli/larder/sources"
 	"github.com/larder-cli/larder/sources/seal"
 	"github.com/larder-cli/larder/sources/sourcetest"
+	"github.com/larder-cli/larder/sources/store"
 )
 
 // Several users may write to a mirror. None loses what others have proved, and none believes it.
 func TestUsersKeepTheirRecords(t *testing.T) {
 	ids := []string{widget + "/1.0.0/linux_amd64", widget + "/2.0.0/linux_amd64"}
 	d, dir := newDepot(t, ids...), t.TempDir()
-	key := func(secret string) seal.Key {
-		k, err := seal.ParseKey(secret + ", the secret of a user in this test")
-		must(t, err)
-		return k
-	}
-	first, second, third := key("first"), key("second"), key("third")
-	d.sync(dir, builder.Options{Key: first}, ids[0])
-	for _, k := range []seal.Key{second, third, second} {
-		d.sync(dir, builder.Options{Key: k}, ids[1])
+	first, second, third := t.TempDir(), t.TempDir(), t.TempDir()
+	records := func(user string) store.Records { return store.Records{Dir: user, Key: seal.UserKey(user)} }
+	d.sync(dir, builder.Options{Records: records(first)}, ids[0])
+	for _, k := range []string{second, third, second} {
+		d.sync(dir, builder.Options{Records: records(k)}, ids[1])
 	}
 	for name, c := range map[string]struct {
-		key  seal.Key
+		user string
 		id   string
 		want sources.Verdict
 	}{
@@ -32,7 +29,7 @@ func TestUsersKeepTheirRecords(t *testing.T) {
 		"third, that of the second": {third, ids[1], sources.MirrorEvidence}, // it accepted the package, and cannot know where the key was listed
 		"second, that of the first": {second, ids[0], sources.Unverified},
 	} {
-		b := open(t, dir, builder.Options{Key: c.key, ReadOnly: true})
+		b := open(t, dir, builder.Options{Records: records(c.user), ReadOnly: true})
 		s, err := b.Recall(parseID(t, c.id))
 		sourcetest.Expect(t, s.Report.Verdict == c.want && (err == nil) == (c.want > sources.Unverified), "%s: got %q, %v", name, s.Report.Verdict, err)
 	}

@@ -15,6 +15,7 @@ import (
 	"github.com/larder-cli/larder/sources"
 	"github.com/larder-cli/larder/sources/archive"
 	"github.com/larder-cli/larder/sources/disk"
+	"github.com/larder-cli/larder/sources/evidence"
 	"github.com/larder-cli/larder/sources/store"
 )
 
@@ -144,7 +145,9 @@ func (v *verifier) packages(ctx context.Context, packages []fsmirror.Package) er
 
 // check reads a package and judges it. It returns an error only if ctx is done.
 func (v *verifier) check(ctx context.Context, e Entry) error {
+	before, _ := mark(e.at)
 	fresh, contents, err := hash(ctx, e.at.path)
+	fresh.Mark = before
 	var executable string
 	if err == nil {
 		executable, err = archive.ExecutableIn(contents, e.ID.Provider.Type)
@@ -178,7 +181,7 @@ func (v *verifier) check(ctx context.Context, e Entry) error {
 
 // judge compares a package with its record and its evidence.
 func (v *verifier) judge(ctx context.Context, e Entry, fresh record) {
-	old, foreign, err := v.claimed(e.at)
+	old, err := v.recall(e.at)
 	if disk.IsUnread(err) {
 		v.found(Broken, e.at.path, &e.ID, "%v", err)
 		return
@@ -187,11 +190,11 @@ func (v *verifier) judge(ctx context.Context, e Entry, fresh record) {
 	if changed {
 		v.found(Changed, e.at.path, &e.ID, "it is %s, but was stored as %s", cmp.Or(fresh.ZH, fresh.H1), differing(old, fresh))
 	}
-	if fresh.ZH == "" && old.H1 == fresh.H1 && !foreign {
+	if fresh.ZH == "" && old.H1 == fresh.H1 {
 		fresh.ZH = old.ZH // of the original archive
 	}
 	evidenced := err == nil && old.Evidence != ""
-	if foreign || changed { // claims of other users, or about another package
+	if changed { // about another package
 		old = record{}
 	}
 	fresh.Proof, fresh.Evidence = old.Proof, old.Evidence
@@ -208,6 +211,7 @@ func (v *verifier) judge(ctx context.Context, e Entry, fresh record) {
 	if changed || err != nil {
 		return
 	}
+	v.remember(e.at, old, fresh, proof)
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	if !proof.Signed() {
@@ -217,6 +221,23 @@ func (v *verifier) judge(ctx context.Context, e Entry, fresh record) {
 		ID: e.ID, Dir: e.at.path, H1: fresh.H1, ZipH1: fresh.ZipH1, ZH: fresh.ZH,
 		Proof: proof, Report: v.opts.Judge.Report(e.ID.Provider, proof),
 	})
+}
+
+// remember records what was proved about a sound package, so that later commands know it.
+func (v *verifier) remember(at spot, old, fresh record, proof sources.Proof) {
+	now, err := mark(at)
+	if err != nil || now == "" || now != fresh.Mark {
+		return // it was changed since it was read
+	}
+	fresh.Origin, fresh.Filename, fresh.Since = old.Origin, old.Filename, old.Since
+	if fresh.Since.IsZero() {
+		fresh.Since = v.opts.Now().UTC()
+	}
+	fresh.Proof = proof
+	if signed, err := v.evidence.Marked(at.id.Release()); err == nil && proof.Signed() {
+		fresh.Evidence = evidence.Reference(signed)
+	}
+	v.note(at, fresh)
 }
 
 // differing returns the hash of a record that is comparable with a fresh one.

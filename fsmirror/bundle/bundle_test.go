@@ -244,7 +244,7 @@ func TestNewerEvidence(t *testing.T) {
 	arrivals := mustImport(t, first, delta)
 	sourcetest.Equal(t, len(arrivals), 1, arrivals)
 	sourcetest.Expect(t, maps.Equal(tree(t, first), tree(t, indexed(t, later))), "not the same")
-	s, err := there(t, first).Recall(sourcetest.PackageID(t, widget, "1.1.0", "linux_amd64"))
+	s, err := there(t, first).Get(ctx, sourcetest.PackageID(t, widget, "1.1.0", "linux_amd64"))
 	sourcetest.Expect(t, err == nil && s.Signed != nil, "%+v, %v", s, err)
 
 	alone := created(t, mirrored(t, w, "*/1.1.0/linux_arm64"), createOptions())
@@ -336,12 +336,12 @@ func TestCreateRefuses(t *testing.T) {
 		_, err := bundle.Create(ctx, dir, filepath.Join(t.TempDir(), "b"), opts)
 		gone := (*bundle.ArchivesError)(nil)
 		sourcetest.Require(t, errors.As(err, &gone) && len(gone.Packages) == 1, "%v", err)
-		receiver, err := bundle.Describe(ctx, mirrored(t, w, "*/1.1.0/*"), opts.Key, nil)
+		receiver, err := bundle.Describe(ctx, mirrored(t, w, "*/1.1.0/*"), opts.Records, nil)
 		check(t, err)
 		opts.Since = &bundle.Receiver{Manifest: receiver}
 		created(t, dir, opts)
 		sourcetest.Expect(t, len(warned) == 0, "warned of %v", warned)
-		_, err = bundle.Describe(ctx, dir, opts.Key, opts.Warn)
+		_, err = bundle.Describe(ctx, dir, opts.Records, opts.Warn)
 		check(t, err)
 		if len(warned) != 1 || !strings.Contains(warned[0].Error(), "1.1.0 linux_amd64: it is unpacked") {
 			t.Errorf("warned of %v", warned)

@@ -15,7 +15,7 @@ import (
 	"github.com/larder-cli/larder/sources"
 	"github.com/larder-cli/larder/sources/disk"
 	"github.com/larder-cli/larder/sources/evidence"
-	"github.com/larder-cli/larder/sources/seal"
+	"github.com/larder-cli/larder/sources/store"
 )
 
 // CreateOptions configure [Create].
@@ -27,7 +27,7 @@ type CreateOptions struct {
 	// command. It may be nil.
 	Accept func([]Verified) error
 
-	Key     seal.Key             // authenticates records of the mirror
+	Records store.Records        // of the mirror
 	Judge   sources.Judge        // decides what evidence is worth
 	Since   *Receiver            // its packages are left out; may be nil
 	Payload []Payload            // from [Gather]
@@ -54,7 +54,7 @@ type Created struct {
 // the contents would not have the published checksum, which signatures and lock
 // files refer to.
 func Create(ctx context.Context, dir, file string, opts CreateOptions) (Created, error) {
-	m, unpacked, err := contentsOf(ctx, dir, opts.Key, warnIf(opts.Warn))
+	m, unpacked, err := contentsOf(ctx, dir, opts.Records, warnIf(opts.Warn))
 	if err != nil {
 		return Created{}, err
 	}
@@ -124,8 +124,8 @@ func (opts CreateOptions) checkArchives(dir string, unpacked []sources.PackageID
 // Describe returns the manifest of the mirror in dir. It reads packages without a
 // record. Unpacked packages cannot be in bundles: warn is called for them. It may be
 // nil.
-func Describe(ctx context.Context, dir string, key seal.Key, warn func(error)) (Manifest, error) {
-	m, unpacked, err := contentsOf(ctx, dir, key, warnIf(warn))
+func Describe(ctx context.Context, dir string, records store.Records, warn func(error)) (Manifest, error) {
+	m, unpacked, err := contentsOf(ctx, dir, records, warnIf(warn))
 	for _, id := range unpacked {
 		warnIf(warn)(&sources.PackageError{ID: id, Err: errUnpacked})
 	}
@@ -175,7 +175,7 @@ func (m Manifest) private() string {
 }
 
 // contentsOf is Describe, and returns the unpacked packages.
-func contentsOf(ctx context.Context, dir string, key seal.Key, warn func(error)) (m Manifest, unpacked []sources.PackageID, err error) {
+func contentsOf(ctx context.Context, dir string, records store.Records, warn func(error)) (m Manifest, unpacked []sources.PackageID, err error) {
 	mirror := fsmirror.New(dir, fsmirror.Options{})
 	packages, err := mirror.Packages(ctx)
 	if err != nil {
@@ -188,7 +188,7 @@ func contentsOf(ctx context.Context, dir string, key seal.Key, warn func(error))
 	for _, s := range strays {
 		warn(fmt.Errorf("not in the bundle: %s", s))
 	}
-	there, err := builder.Open(ctx, dir, builder.Options{Key: key, ReadOnly: true, Warn: warn})
+	there, err := builder.Open(ctx, dir, builder.Options{Records: records, ReadOnly: true, Warn: warn})
 	if err != nil {
 		return m, nil, err
 	}

@@ -13,8 +13,8 @@ import (
 	"github.com/larder-cli/larder/fsmirror/builder"
 	"github.com/larder-cli/larder/fsmirror/bundle"
 	"github.com/larder-cli/larder/sources"
-	"github.com/larder-cli/larder/sources/seal"
 	"github.com/larder-cli/larder/sources/sourcetest"
+	"github.com/larder-cli/larder/sources/store"
 	"github.com/larder-cli/larder/sources/trust"
 )
 
@@ -110,7 +110,7 @@ func mustImport(t testing.TB, dir, file string) []bundle.Arrival {
 
 func described(t testing.TB, dir string) bundle.Manifest {
 	t.Helper()
-	m, err := bundle.Describe(context.Background(), dir, seal.Key{}, nil)
+	m, err := bundle.Describe(context.Background(), dir, store.Records{}, nil)
 	check(t, err)
 	return m
 }

@@ -16,7 +16,7 @@ import (
 	"github.com/larder-cli/larder/fsmirror/builder"
 	"github.com/larder-cli/larder/sources"
 	"github.com/larder-cli/larder/sources/disk"
-	"github.com/larder-cli/larder/sources/seal"
+	"github.com/larder-cli/larder/sources/store"
 )
 
 // ImportOptions configure [Import].
@@ -33,7 +33,7 @@ type ImportOptions struct {
 	EngineSHA256 [sha256.Size]byte // what an engine that is requested must have
 	Replace      bool              // replace other modules and another engine there
 
-	Key         seal.Key                     // authenticates records of the mirror
+	Records     store.Records                // of the mirror
 	LockTimeout time.Duration                // how long to wait for other writers; 0 means until they have finished
 	Judge       sources.Judge                // decides what evidence is worth
 	DryRun      bool                         // verify everything, change nothing
@@ -127,7 +127,7 @@ func Import(ctx context.Context, file, dir string, opts ImportOptions) (Imported
 		return Imported{}, err
 	}
 	b, err := builder.Open(ctx, dir, builder.Options{
-		Key: opts.Key, ReadOnly: opts.DryRun, LockTimeout: opts.LockTimeout, Warn: opts.Warn, Waiting: opts.Waiting,
+		Records: opts.Records, ReadOnly: opts.DryRun, LockTimeout: opts.LockTimeout, Warn: opts.Warn, Waiting: opts.Waiting,
 		Judge: opts.Judge, Closing: opts.Closing,
 	})
 	if err != nil {

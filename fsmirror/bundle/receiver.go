@@ -7,7 +7,7 @@ import (
 	"sync"
 
 	"github.com/larder-cli/larder/sources"
-	"github.com/larder-cli/larder/sources/seal"
+	"github.com/larder-cli/larder/sources/store"
 )
 
 // A Receiver is the mirror that a bundle is for. Its methods are safe for concurrent use.
@@ -18,14 +18,14 @@ type Receiver struct {
 }
 
 // ReceiverAt returns the receiver with the manifest, bundle or mirror at path.
-func ReceiverAt(ctx context.Context, path string, key seal.Key, warn func(error)) (*Receiver, error) {
+func ReceiverAt(ctx context.Context, path string, records store.Records, warn func(error)) (*Receiver, error) {
 	info, err := os.Stat(path)
 	if err != nil {
 		return nil, err
 	}
 	r := &Receiver{}
 	if info.IsDir() {
-		r.Manifest, err = Describe(ctx, path, key, warn)
+		r.Manifest, err = Describe(ctx, path, records, warn)
 	} else {
 		r.Manifest, err = ReadManifest(path)
 	}

@@ -275,7 +275,7 @@ func (e *Evidence) Keep(ctx context.Context, id sources.PackageID, f *Facts, s *
 		}
 		e.warnOf(id, downgrade)
 	}
-	if !isNew && e.writable() && evidence.Digest(s) == evidence.Digest(old) {
+	if !isNew && e.writable() && evidence.Digest(s) == evidence.Digest(old) && s.Origin == old.Origin {
 		return nil // another user may have written it
 	}
 	if err := e.write(id.Release(), s, via); err != nil {

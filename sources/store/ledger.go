@@ -2,12 +2,15 @@ package store
 
 import (
 	"context"
+	"crypto/sha256"
+	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io/fs"
 	"maps"
 	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"sync"
@@ -59,6 +62,62 @@ const (
 	ledgerLock = "lock"          // the name of the lock file in a ledger
 	ledgerWait = 5 * time.Second // for the lock, which is only held while a file is written
 )
+
+// Records are where a user's records of all stores are.
+type Records struct {
+	Dir      string   // has a directory for each store; without it, records last only for this run
+	Key      seal.Key // authenticates the records
+	ReadOnly bool     // new records last only for this run
+}
+
+// Of returns the directory for the store at a path. It is empty if Dir is.
+func (r Records) Of(path string) string {
+	if r.Dir == "" {
+		return ""
+	}
+	sum := sha256.Sum256([]byte(realPath(path)))
+	return filepath.Join(r.Dir, hex.EncodeToString(sum[:16]))
+}
+
+// Ledger returns the options of the ledger of the store at a path.
+func (r Records) Ledger(path string) LedgerOptions {
+	return LedgerOptions{Dir: r.Of(path), Store: realPath(path), Key: r.Key, ReadOnly: r.ReadOnly}
+}
+
+// Known returns the options of the ledger of the hashes of all packages that were ever verified.
+func (r Records) Known() LedgerOptions {
+	opts := LedgerOptions{Store: "known", Key: r.Key, ReadOnly: r.ReadOnly}
+	if r.Dir != "" {
+		opts.Dir = filepath.Join(r.Dir, opts.Store)
+	}
+	return opts
+}
+
+// Beside returns the options of a ledger with a name in a directory of the store itself. It is nil if there is none.
+func (r Records) Beside(in *disk.Dir, name string) LedgerOptions {
+	opts := LedgerOptions{Store: name, Key: r.Key, ReadOnly: r.ReadOnly}
+	if in != nil {
+		opts.Dir = in.Path(name)
+		opts.Open = func(make bool) (*disk.Dir, error) {
+			if make {
+				return in.MakeSub(name)
+			}
+			return in.Sub(name)
+		}
+	}
+	return opts
+}
+
+// realPath returns a path without links, as far as it exists.
+func realPath(path string) string {
+	at := disk.Existing(path)
+	rest, err := filepath.Rel(at, path)
+	real, linkErr := disk.Resolve(at)
+	if err != nil || linkErr != nil {
+		return path
+	}
+	return filepath.Join(real, rest)
+}
 
 // NewLedger returns the ledger of a store.
 func NewLedger[E any](opts LedgerOptions) *Ledger[E] {

@@ -82,12 +82,12 @@ func ShowManifest(ctx context.Context, s *Session, dir string) error {
 	if err != nil {
 		return err
 	}
-	key, err := m.recordKey()
+	records, err := m.records()
 	if err != nil {
 		return err
 	}
 	manifest, err := report.Work(s.output, func(report.Report) (bundle.Manifest, error) {
-		return bundle.Describe(ctx, dir, key, s.output.WarnOf)
+		return bundle.Describe(ctx, dir, records, s.output.WarnOf)
 	})
 	if err == nil {
 		s.output.ShowText(string(manifest.Text()), report.Manifest{Of: manifest})

@@ -15,6 +15,7 @@ import (
 	"github.com/larder-cli/larder/fsmirror/bundle"
 	"github.com/larder-cli/larder/sources"
 	"github.com/larder-cli/larder/sources/disk"
+	"github.com/larder-cli/larder/sources/store"
 )
 
 // A BundleRequest says what to bundle besides packages, and how.
@@ -53,7 +54,7 @@ func CreateBundle(ctx context.Context, s *Session, request BundleRequest) error 
 	if err != nil {
 		return err
 	}
-	if opts.Key, err = m.recordKey(); err != nil {
+	if opts.Records, err = m.records(); err != nil {
 		return err
 	}
 	if request.Since != "" {
@@ -61,7 +62,7 @@ func CreateBundle(ctx context.Context, s *Session, request BundleRequest) error 
 		if err != nil {
 			return err
 		}
-		if opts.Since, err = receiverAt(ctx, since, opts.Key, f.output.WarnOf); err != nil {
+		if opts.Since, err = receiverAt(ctx, since, opts.Records, f.output.WarnOf); err != nil {
 			return err
 		}
 	}
@@ -104,7 +105,7 @@ func (f *filling) bundleSelected(ctx context.Context, m *rootModule, file, typed
 	defer done()
 	err = f.runMirror(ctx, func() (*builder.Builder, error) {
 		return builder.Open(ctx, dir, m.sharing(builder.Options{
-			Key: opts.Key, Judge: m.judge(), ReadOnly: opts.DryRun, Warn: f.output.WarnOf, Place: "the bundle", Temporary: true,
+			Records: store.Records{Key: opts.Records.Key}, Judge: m.judge(), ReadOnly: opts.DryRun, Warn: f.output.WarnOf, Place: "the bundle", Temporary: true,
 		}))
 	}, skipsFor(opts.Since), func(_ *builder.Builder, sum report.FillSum) error {
 		if opts.DryRun {

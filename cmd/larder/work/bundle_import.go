@@ -62,7 +62,7 @@ func ImportBundle(ctx context.Context, s *Session, request BundleImportRequest) 
 	if request.EngineTo != "" {
 		opts.EngineTo = Absolute(m.dir, request.EngineTo)
 	}
-	if opts.Key, err = m.recordKey(); err != nil {
+	if opts.Records, err = m.records(); err != nil {
 		return err
 	}
 	imported, err := report.Work(s.output, func(progress report.Report) (bundle.Imported, error) {

@@ -11,14 +11,14 @@ import (
 	"github.com/larder-cli/larder/fsmirror/bundle"
 	"github.com/larder-cli/larder/installer"
 	"github.com/larder-cli/larder/sources"
-	"github.com/larder-cli/larder/sources/seal"
+	"github.com/larder-cli/larder/sources/store"
 )
 
 // needReceiver is the hint for a path that should be that of a receiver.
 const needReceiver = "name the manifest of the receiver, its mirror or the last bundle for it"
 
 // receiverAt returns the receiver with the manifest, bundle or mirror at path.
-func receiverAt(ctx context.Context, path string, key seal.Key, warn func(error)) (*bundle.Receiver, error) {
+func receiverAt(ctx context.Context, path string, records store.Records, warn func(error)) (*bundle.Receiver, error) {
 	if cachedir.IsCache(path) {
 		err := fmt.Errorf("%s is a plugin cache, which has no archives that a bundle could leave out", path)
 		return nil, sources.WithHint(err, "name the mirror that receives the bundle, or its manifest")
@@ -28,7 +28,7 @@ func receiverAt(ctx context.Context, path string, key seal.Key, warn func(error)
 			return nil, err
 		}
 	}
-	return bundle.ReceiverAt(ctx, path, key, warn)
+	return bundle.ReceiverAt(ctx, path, records, warn)
 }
 
 // skipsFor returns what skips packages that the receiver has. The receiver may be nil.

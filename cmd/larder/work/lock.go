@@ -16,7 +16,7 @@ import (
 	"github.com/larder-cli/larder/installer/lockfile"
 	"github.com/larder-cli/larder/sources"
 	"github.com/larder-cli/larder/sources/disk"
-	"github.com/larder-cli/larder/sources/seal"
+	"github.com/larder-cli/larder/sources/store"
 )
 
 // A locking is one run of lock, with its results so far.
@@ -340,7 +340,7 @@ func (l *locking) openScratch(m *rootModule) (*cachedir.Dir, error) {
 		l.scratch = scratch
 	}
 	return m.openCache(l.scratch.Path("cache"), func(o *cachedir.Options) {
-		o.ReadOnly, o.Key = false, seal.Key{} // no record outlives the run
+		o.ReadOnly, o.Records = false, store.Records{} // no record outlives the run
 	})
 }
 

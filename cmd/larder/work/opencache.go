@@ -11,6 +11,7 @@ import (
 	"github.com/larder-cli/larder/installer/acquire"
 	"github.com/larder-cli/larder/sources"
 	"github.com/larder-cli/larder/sources/disk"
+	"github.com/larder-cli/larder/sources/store"
 )
 
 // store returns the store for packages: the plugin cache, or without one the working directory.
@@ -155,10 +156,9 @@ func (m *rootModule) openCache(root string, adjust func(*cachedir.Options)) (*ca
 // cacheOptions returns the options of all caches.
 func (m *rootModule) cacheOptions() (cachedir.Options, error) {
 	s := m.Session
-	key, err := m.recordKey()
+	records, err := m.records()
 	return cachedir.Options{
-		Key:         key,
-		States:      m.states(),
+		Records:     records,
 		Link:        s.flags.Link,
 		Archives:    int64(m.config.KeepArchivesMB) * 1e6,
 		ReadOnly:    s.flags.ReadOnly,
@@ -172,12 +172,14 @@ func (m *rootModule) cacheOptions() (cachedir.Options, error) {
 	}, err
 }
 
-// states returns the directory of the records of all stores, or "" if there is none.
-func (m *rootModule) states() string {
-	if m.config.StateDir == "" {
-		return ""
+// records returns where the records of all stores are.
+func (m *rootModule) records() (r store.Records, err error) {
+	if m.config.StateDir != "" {
+		r.Dir = filepath.Join(m.config.StateDir, "stores")
 	}
-	return filepath.Join(m.config.StateDir, "stores")
+	r.Key, err = m.recordKey()
+	r.ReadOnly = m.flags.ReadOnly || m.flags.DryRun
+	return r, err
 }
 
 // Unbound reports whether this user can write to read-only files.

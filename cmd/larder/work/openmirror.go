@@ -25,7 +25,7 @@ func (m *rootModule) openMirror(ctx context.Context, dir string, opts builder.Op
 		opts.Closing = renewPage(ctx, dir)
 	}
 	var err error
-	if opts.Key, err = m.recordKey(); err != nil {
+	if opts.Records, err = m.records(); err != nil {
 		return nil, err
 	}
 	return builder.Open(ctx, dir, opts)
