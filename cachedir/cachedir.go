@@ -114,15 +114,15 @@ import (
 // concurrently.
 type Dir struct {
 	root      string
-	tree      *disk.Dir // nil if the directory does not exist and must not be created
-	state     *disk.Dir // locks, evidence and temporary files; nil if there is none
-	private   *disk.Dir // downloads; the same as state, except in a cache of several users; nil if there is none
-	ledger    *ledger   // of the packages in place
-	known     *ledger   // the hashes of all packages that this user has ever verified, in any cache
-	inside    bool      // whether state is in root
-	shared    bool      // whether several users may write to root, see share.go
-	readOnly  error     // why the directory cannot be written; nil if it can
-	through   string    // the link that leads to the packages of a working directory; empty if there is none
+	tree      *disk.Dir   // nil if the directory does not exist and must not be created
+	state     *disk.Dir   // locks, evidence and temporary files; nil if there is none
+	private   *disk.Dir   // downloads; the same as state, except in a cache of several users; nil if there is none
+	ledger    *ledger     // of the packages in place
+	known     store.Known // the hashes of all packages that this user has ever verified, in any cache
+	inside    bool        // whether state is in root
+	shared    bool        // whether several users may write to root, see share.go
+	readOnly  error       // why the directory cannot be written; nil if it can
+	through   string      // the link that leads to the packages of a working directory; empty if there is none
 	opts      Options
 	evidence  *store.Evidence
 	sweep     sync.Once // removes the files of killed processes

@@ -2,6 +2,7 @@ package cachedir
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"strings"
 
@@ -48,15 +49,8 @@ func (t *tx) keepEvidence(ctx context.Context, r *record, s *sources.Signed) err
 
 // references returns the references to the evidence for a version from all records.
 func (d *Dir) references(of sources.Release) []string {
-	var all []string
-	for _, l := range []*ledger{d.ledger, d.known} {
-		records, err := l.All(of.Provider)
-		d.warn(err)
-		for key, r := range records {
-			if strings.HasPrefix(key, of.Version.String()+"/") {
-				all = append(all, r.Evidence)
-			}
-		}
-	}
-	return all
+	places, err := d.ledger.All(of.Provider)
+	known, knownErr := d.known.All(of.Provider)
+	d.warn(errors.Join(err, knownErr))
+	return append(store.References(places, of), store.References(known, of)...)
 }

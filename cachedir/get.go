@@ -132,7 +132,7 @@ func hash(ctx context.Context, dir string) (record, error) {
 			return record{}, err
 		}
 		if same(before, after) {
-			return record{Facts: store.Facts{H1: contents.H1}, Files: after, Sums: sumsOf(contents)}, hashErr
+			return record{Facts: store.Facts{H1: contents.H1, Sums: store.SumsOf(contents)}, Files: after}, hashErr
 		}
 		select {
 		case <-ctx.Done():

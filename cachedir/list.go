@@ -18,6 +18,7 @@ import (
 	"github.com/larder-cli/larder/sources"
 	"github.com/larder-cli/larder/sources/archive"
 	"github.com/larder-cli/larder/sources/disk"
+	"github.com/larder-cli/larder/sources/store"
 )
 
 // An Entry is a package in the cache as found on disk, with or without a record,
@@ -369,7 +370,7 @@ func (l *lister) entry(id sources.PackageID) {
 	}
 	e.marks = marks
 	e.Kept = l.state != nil && l.state.Exists(keptPath(id))
-	r, recordErr := l.ledger.Find(id.Provider, keyOf(id))
+	r, recordErr := l.ledger.Find(id.Provider, store.KeyOf(id))
 	e.Used = lastUse(e, l.lastUsed(id))
 	if recordErr == nil && slices.Equal(r.Files, marks) {
 		e.H1, e.ZH, e.Origin = r.H1, r.ZH, r.Origin

@@ -322,7 +322,7 @@ func (d *Dir) throw(id sources.PackageID, bin *disk.Scratch, name string) error 
 // version in home and no hashes of the version are recorded, it removes the evidence
 // too.
 func (d *Dir) forgetEntry(id sources.PackageID, home *disk.Dir) error {
-	d.ledger.Remove(id.Provider, keyOf(id))
+	d.ledger.Remove(id.Provider, store.KeyOf(id))
 	if err := d.removeState(keptPath(id)); err != nil {
 		return err
 	}

@@ -2,12 +2,8 @@ package cachedir
 
 import (
 	"context"
-	"encoding/hex"
-	"fmt"
-	"maps"
 	"path"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/larder-cli/larder/sources"
@@ -23,7 +19,6 @@ type record struct {
 	Boot    string           `json:"boot,omitempty"` // see flushed
 	Files   []mark           `json:"files,omitempty"`
 	From    *original        `json:"from,omitempty"` // the origin of a copied package; nil if it was downloaded
-	Sums    sums             `json:"sums,omitempty"`
 
 	was *record // the record of the verified contents, if these contents differ
 }
@@ -49,15 +44,12 @@ func (d *Dir) openLedgers() {
 		places.ReadOnly = places.ReadOnly || d.readOnly != nil
 		known.ReadOnly = places.ReadOnly
 	}
-	d.ledger, d.known = store.NewLedger[record](places), store.NewLedger[record](known)
+	d.ledger, d.known = store.NewLedger[record](places), store.NewKnown(known)
 }
-
-// keyOf returns the key of a package in a ledger.
-func keyOf(id sources.PackageID) string { return id.Version.String() + "/" + id.Platform.String() }
 
 // recordIn returns the record of a package in a ledger. It reports false if there is none.
 func recordIn(l *ledger, id sources.PackageID) (record, bool) {
-	r, err := l.Find(id.Provider, keyOf(id))
+	r, err := l.Find(id.Provider, store.KeyOf(id))
 	return r, err == nil
 }
 
@@ -67,13 +59,13 @@ func (d *Dir) keep(ctx context.Context, l *ledger, id sources.PackageID, r recor
 	for i := range r.Files {
 		r.Files[i].foreign, r.Files[i].unbound = false, false // so that the record never matches such files
 	}
-	l.Set(id.Provider, keyOf(id), r)
+	l.Set(id.Provider, store.KeyOf(id), r)
 	d.warn(l.Write(ctx, id.Provider))
 }
 
 // drop removes the record of a package from a ledger.
 func drop(ctx context.Context, l *ledger, id sources.PackageID) error {
-	l.Remove(id.Provider, keyOf(id))
+	l.Remove(id.Provider, store.KeyOf(id))
 	return l.Write(ctx, id.Provider)
 }
 
@@ -188,12 +180,9 @@ func (d *Dir) settle(ctx context.Context, l *ledger, id sources.PackageID, dir s
 // verified contents, r gets a reference to that record. The error is that of a ledger
 // that cannot be read.
 func (d *Dir) inherit(id sources.PackageID, r record, ledgers ...*ledger) (record, error) {
-	for _, l := range append(ledgers, d.known) {
-		old, err := l.Find(id.Provider, keyOf(id))
-		if disk.IsUnread(err) {
-			return record{}, err
-		}
-		if err != nil || !old.Proven() && old.H1 != r.H1 {
+	all, err := d.recorded(id, ledgers...)
+	for _, old := range all {
+		if !old.Proven() && old.H1 != r.H1 {
 			continue
 		}
 		if old.H1 != r.H1 {
@@ -208,44 +197,5 @@ func (d *Dir) inherit(id sources.PackageID, r record, ledgers ...*ledger) (recor
 		}
 		return old, nil
 	}
-	return r, nil
-}
-
-// Sums maps the path of each file of a package to its SHA-256 in hexadecimal.
-type sums map[string]string
-
-func sumsOf(c sources.Contents) sums {
-	s := make(sums, len(c.Files))
-	for _, f := range c.Files {
-		s[f.Path] = hex.EncodeToString(f.SHA256[:])
-	}
-	return s
-}
-
-// differ describes how the files of a package differ from their previous sums. It
-// returns "" if the previous sums are unknown. The text since follows the description
-// of a difference.
-func (now sums) differ(was sums, since string) string {
-	if len(was) == 0 || len(now) == 0 {
-		return ""
-	}
-	var texts []string
-	for _, path := range slices.Sorted(maps.Keys(was)) {
-		switch sum, ok := now[path]; {
-		case !ok:
-			texts = append(texts, path+" is missing")
-		case sum != was[path]:
-			texts = append(texts, path+" differs"+since)
-		}
-	}
-	for _, path := range slices.Sorted(maps.Keys(now)) {
-		if _, ok := was[path]; !ok {
-			texts = append(texts, path+" was added")
-		}
-	}
-	const most = 3
-	if len(texts) > most {
-		texts = append(texts[:most], fmt.Sprintf("%d more files differ", len(texts)-most))
-	}
-	return strings.Join(texts, "; ")
+	return r, err
 }

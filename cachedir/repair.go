@@ -15,6 +15,7 @@ import (
 	"github.com/larder-cli/larder/sources"
 	"github.com/larder-cli/larder/sources/archive"
 	"github.com/larder-cli/larder/sources/disk"
+	"github.com/larder-cli/larder/sources/store"
 )
 
 // A Mending is a repair of a finding, planned or done.
@@ -143,10 +144,9 @@ func (d *Dir) disbelieve(ctx context.Context, id sources.PackageID) {
 // storedHashes returns the hashes of a package at the time it was stored, or none if
 // they are unknown.
 func (d *Dir) storedHashes(id sources.PackageID) []sources.Hash {
-	for _, l := range []*ledger{d.ledger, d.known} {
-		if r, ok := recordIn(l, id); ok {
-			return r.Hashes()
-		}
+	all, _ := d.recorded(id, d.ledger)
+	for _, r := range all {
+		return r.Hashes()
 	}
 	return nil
 }
@@ -235,11 +235,14 @@ func (d *Dir) setAside(ctx context.Context, v *Verification, f *Mending) (err er
 // lower sets aside the evidence for a version that does not verify one of its
 // packages. The records keep what it proved before, without a reference to it.
 func (d *Dir) lower(ctx context.Context, id sources.PackageID) (string, error) {
-	for _, l := range []*ledger{d.ledger, d.known} {
-		if r, ok := recordIn(l, id); ok {
-			r.Evidence = ""
-			d.keep(ctx, l, id, r)
-		}
+	if r, ok := recordIn(d.ledger, id); ok {
+		r.Evidence = ""
+		d.keep(ctx, d.ledger, id, r)
+	}
+	if f, err := d.known.Of(id); err == nil {
+		f.Evidence = ""
+		d.known.Set(id.Provider, store.KeyOf(id), f)
+		d.warn(d.known.Write(ctx, id.Provider))
 	}
 	at := evidencePath(id.Release())
 	defer d.evidence.Forget(id.Release())

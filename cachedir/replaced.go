@@ -13,6 +13,7 @@ import (
 
 	"github.com/larder-cli/larder/sources"
 	"github.com/larder-cli/larder/sources/disk"
+	"github.com/larder-cli/larder/sources/store"
 )
 
 // These directories contain replaced packages whose files had been changed, each at
@@ -28,12 +29,12 @@ const (
 // A content describes the contents of a package, as far as known.
 type content struct {
 	h1    sources.Hash
-	sizes sums // in bytes, by file
-	sums  sums // nil if unknown
+	sizes store.Sums // in bytes, by file
+	sums  store.Sums // nil if unknown
 }
 
-func contentOf(h1 sources.Hash, files []mark, s sums) content {
-	c := content{h1, make(sums, len(files)), s}
+func contentOf(h1 sources.Hash, files []mark, s store.Sums) content {
+	c := content{h1, make(store.Sums, len(files)), s}
 	for _, m := range files {
 		c.sizes[m.Path] = strconv.FormatInt(m.Size, 10)
 	}
@@ -58,7 +59,7 @@ func (c content) changed(ctx context.Context, target string) (how string, ok boo
 	if len(marks) == 0 {
 		return "", false
 	}
-	if how := contentOf("", marks, nil).sizes.differ(c.sizes, ""); how != "" {
+	if how := contentOf("", marks, nil).sizes.Differ(c.sizes, ""); how != "" {
 		return how, true
 	}
 	now, err := hash(ctx, target)
@@ -68,7 +69,7 @@ func (c content) changed(ctx context.Context, target string) (how string, ok boo
 	case now.H1 == c.h1:
 		return "", false
 	}
-	return now.Sums.differ(c.sums, ""), true
+	return now.Sums.Differ(c.sums, ""), true
 }
 
 // unscanned returns the reason why a package in target can't be read, and the name of

@@ -25,9 +25,8 @@ type tx struct {
 	denied error         // why this user can't replace or add the entry of a cache of several users
 	work   *disk.Scratch // for evidence; nil without a state
 
-	old   record    // of the entry in place; without H1 if there is no usable one
-	known record    // of the contents as verified before; without H1 if not recorded
-	from  *original // of the payload; nil if it was downloaded, or changed meanwhile
+	old  record    // of the entry in place; without H1 if there is no usable one
+	from *original // of the payload; nil if it was downloaded, or changed meanwhile
 }
 
 // Begin begins a transaction, see [sources.Tx]. It waits until no other process
@@ -62,14 +61,9 @@ func (t *tx) begin(ctx context.Context) (held sources.Held, err error) {
 		return held, err
 	}
 	t.Finally(unlock)
-	for _, l := range []*ledger{d.ledger, d.known} {
-		l.Refresh(t.ID.Provider) // another process may have improved the record
-	}
-	held.Known, err = d.Recall(t.ID)
-	switch {
-	case err == nil:
-		t.known, _ = recordIn(d.known, t.ID)
-	case !errors.Is(err, sources.ErrNotFound):
+	d.ledger.Refresh(t.ID.Provider) // another process may have improved the record
+	d.known.Refresh(t.ID.Provider)
+	if held.Known, err = d.Recall(t.ID); err != nil && !errors.Is(err, sources.ErrNotFound) {
 		return held, err
 	}
 	if t.Form == store.Hashed {
@@ -180,7 +174,8 @@ func (t *tx) commit(ctx context.Context, by sources.Provenance) (sources.Stored,
 	if !t.Received {
 		return t.improve(ctx, by)
 	}
-	r := record{Facts: store.New(t.Contents, by, d.opts.Now()), Sums: sumsOf(t.Contents), From: t.from}
+	r := record{Facts: store.New(t.Contents, by, d.opts.Now()), From: t.from}
+	r.Sums = store.SumsOf(t.Contents)
 	if t.Form == store.Hashed {
 		if err := t.keepEvidence(ctx, &r, by.Signed); err != nil {
 			return sources.Stored{}, err
@@ -428,10 +423,8 @@ func (t *tx) replacing(ctx context.Context, r record) (*replacement, error) {
 
 // verified reports whether verified contents of the package are recorded.
 func (t *tx) verified() bool {
-	return slices.ContainsFunc([]*ledger{t.d.ledger, t.d.known}, func(l *ledger) bool {
-		r, ok := recordIn(l, t.ID)
-		return ok && r.Proven() && !r.Imported
-	})
+	all, _ := t.d.recorded(t.ID, t.d.ledger)
+	return slices.ContainsFunc(all, func(r record) bool { return r.Proven() && !r.Imported })
 }
 
 // removeLeftovers removes the files of killed processes. The caller holds the lock of

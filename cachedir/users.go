@@ -107,7 +107,7 @@ func (d *Dir) Kept(p sources.Provider, v sources.Version) (all []sources.Platfor
 			all = append(all, platform)
 		}
 	}
-	slices.SortFunc(all, comparePlatforms)
+	slices.SortFunc(all, func(a, b sources.Platform) int { return strings.Compare(a.String(), b.String()) })
 	return all, err
 }
 

@@ -17,6 +17,7 @@ import (
 
 	"github.com/larder-cli/larder/sources"
 	"github.com/larder-cli/larder/sources/disk"
+	"github.com/larder-cli/larder/sources/store"
 )
 
 // VerifyOptions configure [Dir.Verify].
@@ -114,9 +115,8 @@ func (v *verifier) contents(ctx context.Context, e Entry) (record, error) {
 
 // isRecorded reports whether there is a record of the contents of a package.
 func (d *Dir) isRecorded(id sources.PackageID) bool {
-	_, entry := recordIn(d.ledger, id)
-	_, known := recordIn(d.known, id)
-	return entry || known
+	all, _ := d.recorded(id, d.ledger)
+	return len(all) > 0
 }
 
 // check determines the contents of an entry and judges them. It returns an error only if
@@ -186,18 +186,18 @@ func (v *verifier) describe(e *Entry, fresh record, findings []Finding) sources.
 // before, and with the evidence. It returns the best record, which is zero if there
 // is none.
 func (v *verifier) judge(ctx context.Context, e Entry, fresh record) (record, []Finding) {
-	r, err := v.ledger.Find(e.ID.Provider, keyOf(e.ID))
-	known, knownErr := v.known.Find(e.ID.Provider, keyOf(e.ID))
+	r, err := v.ledger.Find(e.ID.Provider, store.KeyOf(e.ID))
+	known, knownErr := v.known.Of(e.ID)
 	if i := slices.IndexFunc([]error{err, knownErr}, disk.IsUnread); i >= 0 {
 		return record{}, []Finding{e.finding(Unreadable, "%v", []error{err, knownErr}[i])}
 	}
 	if known.Imported { // imported claims are unproven
-		known = record{}
+		known = store.Facts{}
 	}
 	if r.H1 == "" {
-		r = known
+		r.Facts = known
 	}
-	for _, was := range []record{r, known} {
+	for _, was := range []record{r, {Facts: known}} {
 		if was.H1 != "" && was.H1 != fresh.H1 {
 			return was, []Finding{e.finding(Changed, "%s", change(was, fresh))}
 		}
@@ -218,7 +218,7 @@ func (v *verifier) judge(ctx context.Context, e Entry, fresh record) (record, []
 // change describes how contents differ from a record.
 func change(was, now record) string {
 	day := cmp.Or(was.Since, was.Written).Format(time.DateOnly)
-	if text := now.Sums.differ(was.Sums, " from what was verified on "+day); text != "" {
+	if text := now.Sums.Differ(was.Sums, " from what was verified on "+day); text != "" {
 		return text
 	}
 	return fmt.Sprintf("its contents are %s; those verified on %s were %s", now.H1, day, was.H1)

@@ -95,8 +95,9 @@ type Builder struct {
 	opts  Options
 	mkdir func(in *disk.Dir, name string) (*disk.Dir, error)
 
-	ledger   *store.Ledger[record]
-	dir      *disk.Dir // path; nil if the Builder is ReadOnly and there is no such directory
+	ledger   *store.Ledger[record] // of the packages in the mirror
+	known    store.Known           // of all stores
+	dir      *disk.Dir             // path; nil if the Builder is ReadOnly and there is no such directory
 	evidence *store.Evidence
 
 	// These are nil if the Builder is ReadOnly.
@@ -305,7 +306,7 @@ func (b *Builder) Close() error {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if b.ledger != nil && !b.abandoned {
-		b.warn(b.ledger.WriteAll(context.Background()))
+		b.writeRecords(context.Background())
 	}
 	b.release()
 	return disk.Explain(err, b.opts.Place)

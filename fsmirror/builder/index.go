@@ -379,7 +379,7 @@ func isHost(name string) bool {
 func (b *Builder) apply(ctx context.Context, steps []step) error {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	b.warn(b.ledger.WriteAll(ctx))
+	b.writeRecords(ctx)
 	var errs []error
 	if b.changed {
 		if err := b.syncEvidence(ctx); err != nil {

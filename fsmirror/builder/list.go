@@ -74,7 +74,7 @@ func (b *Builder) List(ctx context.Context, opts ListOptions) ([]Entry, error) {
 			return nil, err
 		}
 		entries[i].Err = err
-		if entries[i].recorded(r); opts.Proofs && (r.Mark != "" || r.differs != "") {
+		if entries[i].recorded(r); opts.Proofs && r.Mark != "" {
 			entries[i].Stored = b.stored(entries[i].at, r)
 		}
 		if done += entries[i].Size; opts.Report != nil {
@@ -152,7 +152,10 @@ func (e *Entry) recorded(r record) {
 	if r.Mark == "" {
 		return
 	}
-	e.Since, e.Origin = r.Since, r.Origin
+	e.Origin = r.Origin
+	if !r.Since.IsZero() {
+		e.Since = r.Since
+	}
 	for _, h := range []sources.Hash{r.H1, r.ZipH1, r.ZH} {
 		if h != "" && (h != r.H1 || len(e.Hashes) == 0) {
 			e.Hashes = append(e.Hashes, h)

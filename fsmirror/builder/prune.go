@@ -93,7 +93,7 @@ func (b *Builder) Prune(ctx context.Context, plan *Plan) ([]Entry, error) {
 	}
 	left := slices.DeleteFunc(all, func(e Entry) bool { return removed[e.at] })
 	errs = append(errs, b.removeEvidence(gone, left), b.removeEmpty(gone))
-	b.warn(b.ledger.WriteAll(ctx))
+	b.writeRecords(ctx)
 	return gone, errors.Join(append(errs, b.settle(ctx))...)
 }
 

@@ -73,10 +73,11 @@ func (b *Builder) look(ctx context.Context, at spot) (record, error) {
 	switch {
 	case recallErr != nil:
 		fresh.Since = b.opts.Now().UTC()
+		fresh = b.knows(at.id, fresh)
 	case old.same(fresh):
 		fresh = old
 	default: // damage is never recorded
-		fresh.differs = cmp.Or(old.ZH, old.H1)
+		fresh.differs, fresh.Mark = cmp.Or(old.ZH, old.H1), now
 		return fresh, nil
 	}
 	fresh.Mark = now
@@ -239,6 +240,7 @@ func (t *tx) Commit(ctx context.Context, by sources.Provenance) (sources.Stored,
 		return sources.Stored{}, t.Explain(err)
 	}
 	t.b.note(t.at, r)
+	t.b.learn(t.ID, r.Facts)
 	return t.b.stored(t.at, r), nil
 }
 

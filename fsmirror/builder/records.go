@@ -1,6 +1,7 @@
 package builder
 
 import (
+	"context"
 	"errors"
 	"io/fs"
 	"os"
@@ -54,7 +55,31 @@ func (b *Builder) openLedger() {
 		opts = b.opts.Records.Beside(b.dir, ledgerDir)
 		opts.ReadOnly = opts.ReadOnly || b.own == nil
 	}
-	b.ledger = store.NewLedger[record](opts)
+	b.ledger, b.known = store.NewLedger[record](opts), store.NewKnown(b.opts.Records.Known())
+}
+
+// learn records what was proved about a package, for all stores of this user.
+func (b *Builder) learn(id sources.PackageID, f store.Facts) {
+	if f.Proven() && f.ZH != "" {
+		b.known.Keep(b.opts.Judge, id, f)
+	}
+}
+
+// knows completes a record without proof by what is known about the same contents.
+func (b *Builder) knows(id sources.PackageID, r record) record {
+	if f, err := b.known.Of(id); err == nil && !f.Imported && f.H1 == r.H1 && (r.ZH == "" || f.ZH == r.ZH) {
+		f.Since, f.Sums = r.Since, r.Sums
+		if !b.hasEvidence(id) { // it is in another store
+			f.Evidence = ""
+		}
+		r.Facts = f
+	}
+	return r
+}
+
+// writeRecords writes the records. It warns about a failure, which only costs a rehash.
+func (b *Builder) writeRecords(ctx context.Context) {
+	b.warn(errors.Join(b.ledger.WriteAll(ctx), b.known.WriteAll(ctx)))
 }
 
 // recall returns the record of a package. The error matches [sources.ErrNotFound] if

@@ -197,7 +197,9 @@ func (v *verifier) judge(ctx context.Context, e Entry, fresh record) {
 	if changed { // about another package
 		old = record{}
 	}
-	fresh.Proof, fresh.Evidence = old.Proof, old.Evidence
+	if fresh.Proof, fresh.Evidence = old.Proof, old.Evidence; old.H1 == "" {
+		fresh = v.knows(e.ID, fresh)
+	}
 	proof, err := v.evidence.Check(ctx, e.ID, fresh.Facts)
 	if ctx.Err() != nil {
 		return
@@ -238,6 +240,7 @@ func (v *verifier) remember(at spot, old, fresh record, proof sources.Proof) {
 		fresh.Evidence = evidence.Reference(signed)
 	}
 	v.note(at, fresh)
+	v.learn(at.id, fresh.Facts)
 }
 
 // differing returns the hash of a record that is comparable with a fresh one.

@@ -8,6 +8,11 @@
 package store
 
 import (
+	"encoding/hex"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
 	"time"
 
 	"github.com/larder-cli/larder/sources"
@@ -26,6 +31,47 @@ type Facts struct {
 	Evidence string        `json:"evidence,omitempty"` // the evidence for the proof, see [evidence.Reference]
 	Since    time.Time     `json:"since,omitzero"`     // when the hashes were first recorded
 	Imported bool          `json:"imported,omitempty"` // known only from an import
+	Sums     Sums          `json:"sums,omitempty"`     // of its files; empty if unknown
+}
+
+// Sums maps the path of each file of a package to its SHA-256 in hexadecimal.
+type Sums map[string]string
+
+// SumsOf returns the sums of an unpacked package.
+func SumsOf(c sources.Contents) Sums {
+	s := make(Sums, len(c.Files))
+	for _, f := range c.Files {
+		s[f.Path] = hex.EncodeToString(f.SHA256[:])
+	}
+	return s
+}
+
+// Differ describes how the files of a package differ from their previous sums. It
+// returns "" if the previous sums are unknown. The text since follows the description
+// of a difference.
+func (now Sums) Differ(was Sums, since string) string {
+	if len(was) == 0 || len(now) == 0 {
+		return ""
+	}
+	var texts []string
+	for _, path := range slices.Sorted(maps.Keys(was)) {
+		switch sum, ok := now[path]; {
+		case !ok:
+			texts = append(texts, path+" is missing")
+		case sum != was[path]:
+			texts = append(texts, path+" differs"+since)
+		}
+	}
+	for _, path := range slices.Sorted(maps.Keys(now)) {
+		if _, ok := was[path]; !ok {
+			texts = append(texts, path+" was added")
+		}
+	}
+	const most = 3
+	if len(texts) > most {
+		texts = append(texts[:most], fmt.Sprintf("%d more files differ", len(texts)-most))
+	}
+	return strings.Join(texts, "; ")
 }
 
 // Format is the number of the format of records.
@@ -45,6 +91,9 @@ func Of(s sources.Stored) Facts {
 		Proof: s.Proof, Evidence: evidence.Reference(s.Signed), Since: s.Since,
 	}
 }
+
+// Reference returns the reference to the evidence.
+func (f Facts) Reference() string { return f.Evidence }
 
 // Proven reports whether anything was proved about the package.
 func (f Facts) Proven() bool { return f.Proof.Any() || f.Evidence != "" }

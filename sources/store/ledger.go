@@ -156,6 +156,16 @@ func (l *Ledger[E]) All(p sources.Provider) (map[string]E, error) {
 	return maps.Clone(page.entries), page.unread
 }
 
+// References returns the references to the evidence for a version in entries, by their keys, which begin with the version.
+func References[E interface{ Reference() string }](entries map[string]E, of sources.Release) (all []string) {
+	for key, e := range entries {
+		if strings.HasPrefix(key, of.Version.String()+"/") {
+			all = append(all, e.Reference())
+		}
+	}
+	return all
+}
+
 // Set adds or replaces an entry. [Ledger.Write] writes it.
 func (l *Ledger[E]) Set(p sources.Provider, key string, e E) {
 	l.mu.Lock()

@@ -90,6 +90,7 @@ func ListMirror(ctx context.Context, s *Session, r PlaceRequest, typed []string)
 	if err != nil {
 		return err
 	}
+	defer b.Close() // which keeps what was learned
 	entries, err := b.List(ctx, builder.ListOptions{Proofs: true, Again: true})
 	if err != nil {
 		return err
@@ -149,6 +150,7 @@ func VerifyMirror(ctx context.Context, s *Session, r PlaceRequest, typed []strin
 	if err != nil {
 		return err
 	}
+	defer b.Close() // which keeps what was learned
 	v, err := report.Work(s.output, func(progress report.Report) (*builder.Verification, error) {
 		return b.Verify(ctx, progress)
 	})

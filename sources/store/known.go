@@ -1,0 +1,73 @@
+package store
+
+import (
+	"context"
+	"slices"
+	"strings"
+
+	"github.com/larder-cli/larder/sources"
+)
+
+// Known are the hashes of all packages that a user has ever verified, in any store.
+type Known struct{ *Ledger[Facts] }
+
+// NewKnown returns the known hashes.
+func NewKnown(opts LedgerOptions) Known { return Known{NewLedger[Facts](opts)} }
+
+// KeyOf returns the key of a package in a ledger.
+func KeyOf(id sources.PackageID) string { return id.Version.String() + "/" + id.Platform.String() }
+
+// Of returns what is known about a package. The error is that of [Ledger.Find].
+func (k Known) Of(id sources.PackageID) (Facts, error) { return k.Find(id.Provider, KeyOf(id)) }
+
+// Keep records facts about a package and returns what is known then. Facts about the same contents that were
+// known before stay if they are worth as much, and so does the time at which the hashes were first recorded. Claims of an
+// import don't replace verified hashes. [Ledger.Write] writes the facts.
+func (k Known) Keep(judge sources.Judge, id sources.PackageID, f Facts) Facts {
+	worth := func(f Facts) sources.Verdict { return judge.Report(id.Provider, f.Proof).Verdict }
+	if old, err := k.Of(id); err == nil {
+		switch {
+		case old.H1 != f.H1 && f.Imported && !old.Imported:
+			return old
+		case old.H1 == f.H1 && (old.ZH == f.ZH || f.ZH == ""):
+			if worth(old) >= worth(f) && (old.Evidence != "") == (f.Evidence != "") && (f.Imported || !old.Imported) {
+				return old
+			}
+			f.Since, f.Imported = old.Since, f.Imported && old.Imported
+		}
+	}
+	k.Set(id.Provider, KeyOf(id), f)
+	return f
+}
+
+// Forget removes what is known about a package.
+func (k Known) Forget(ctx context.Context, id sources.PackageID) error {
+	k.Remove(id.Provider, KeyOf(id))
+	return k.Write(ctx, id.Provider)
+}
+
+// Platforms returns the platforms for which hashes of the version's packages are known.
+func (k Known) Platforms(p sources.Provider, v sources.Version) (all []sources.Platform, err error) {
+	facts, err := k.All(p)
+	for key := range facts {
+		version, platform, _ := strings.Cut(key, "/")
+		if parsed, err := sources.ParsePlatform(platform); err == nil && version == v.String() {
+			all = append(all, parsed)
+		}
+	}
+	slices.SortFunc(all, func(a, b sources.Platform) int { return strings.Compare(a.String(), b.String()) })
+	return all, err
+}
+
+// Versions returns the versions of a provider for which hashes are known, the newest first.
+func (k Known) Versions(p sources.Provider) (all []sources.Version, err error) {
+	facts, err := k.All(p)
+	for key := range facts {
+		text, _, _ := strings.Cut(key, "/")
+		if v, err := sources.ParseVersion(text); err == nil && !slices.Contains(all, v) {
+			all = append(all, v)
+		}
+	}
+	slices.SortFunc(all, func(a, b sources.Version) int { return b.Compare(a) })
+	return all, err
+}
