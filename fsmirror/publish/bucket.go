@@ -22,6 +22,7 @@ import (
 	"github.com/larder-cli/larder/sources"
 	"github.com/larder-cli/larder/sources/bucket"
 	"github.com/larder-cli/larder/sources/evidence"
+	"github.com/larder-cli/larder/sources/fetch"
 )
 
 // How web servers and other caches may keep what a bucket has. Documents change, and archives and evidence have names by their contents.
@@ -94,7 +95,7 @@ func (b *Bucket) Slot(p sources.Provider) Slot {
 	return &objectSlot{in: b.in, name: leases + strings.TrimSuffix(home(p), "/")}
 }
 
-// An objectSlot is an object. Without a lease, it has the text {}.
+// An objectSlot is an object. Without a lease, it has the text {}. A larger object than a lease is none.
 type objectSlot struct {
 	in   *bucket.Bucket
 	name string
@@ -104,6 +105,12 @@ type objectSlot struct {
 // Read implements [Slot].
 func (s *objectSlot) Read(ctx context.Context) (string, error) {
 	data, info, err := s.in.Get(ctx, s.name, maxLease)
+	if errors.Is(err, fetch.ErrTooLarge) {
+		info, err = s.in.Head(ctx, s.name)
+		if err == nil && info.Size <= maxLease { // another program has taken the lease meanwhile
+			data, info, err = s.in.Get(ctx, s.name, maxLease)
+		}
+	}
 	s.etag = info.ETag
 	if errors.Is(err, sources.ErrNotFound) {
 		return "", nil

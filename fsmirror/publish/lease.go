@@ -15,7 +15,7 @@ import (
 
 // A Slot is where a place keeps the lease of a provider.
 type Slot interface {
-	// Read returns the text of the lease, and "" if there is none.
+	// Read returns the text of the lease, and "" if there is none, or something that can't be read in its place.
 	Read(ctx context.Context) (text string, err error)
 
 	// Write writes the lease in place of the one that was read or written last. The error matches [ErrTaken] if another

@@ -2,8 +2,12 @@ package publish_test
 
 import (
 	"context"
+	"crypto/sha256"
 	"errors"
 	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
 	"strings"
 	"sync"
 	"testing"
@@ -11,6 +15,8 @@ import (
 	"time"
 
 	"github.com/larder-cli/larder/fsmirror/publish"
+	"github.com/larder-cli/larder/sources/bucket"
+	"github.com/larder-cli/larder/sources/fetch"
 	"github.com/larder-cli/larder/sources/sourcetest"
 )
 
@@ -153,4 +159,80 @@ func TestHoldEnds(t *testing.T) {
 		err = publish.Hold(t.Context(), new(memory).slot(), publish.Lease{}, func(context.Context) error { return own })
 		sourcetest.Expect(t, err == own, "got %v", err)
 	})
+}
+
+// An object or a tag that is not a lease is overwritten. It would stop all pushes of the provider.
+func TestUnreadableLease(t *testing.T) {
+	held := func(t *testing.T, in publish.Slot) {
+		t.Helper()
+		start := time.Now()
+		check(t, publish.Hold(t.Context(), in, publish.Lease{}, func(context.Context) error { return nil }))
+		sourcetest.Expect(t, time.Since(start) < time.Minute/2, "it was taken after %s", time.Since(start))
+	}
+	p := releases(t, "1.0.0")[0].Provider
+	for name, texts := range map[string][]string{
+		"large":                    {strings.Repeat("x", 5<<10)},
+		"large, a lease meanwhile": {strings.Repeat("x", 5<<10), "{}"},
+		"no text":                  {"\xff\x00"},
+	} {
+		t.Run("bucket, "+name, func(t *testing.T) {
+			object := texts[0]
+			store := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+				tag := func() string { return fmt.Sprintf("%q", fmt.Sprintf("%x", sha256.Sum256([]byte(object)))) }
+				switch {
+				case r.URL.Query().Has("list-type"):
+					fmt.Fprint(w, "<ListBucketResult></ListBucketResult>")
+					return
+				case r.Method == http.MethodPut && r.Header.Get("If-Match") != tag():
+					w.WriteHeader(http.StatusPreconditionFailed)
+					return
+				case r.Method == http.MethodPut:
+					data, err := io.ReadAll(r.Body)
+					check(t, err)
+					object = string(data)
+				case r.Method == http.MethodHead && len(texts) > 1:
+					object = texts[1]
+				}
+				w.Header().Set("ETag", tag())
+				w.Header().Set("Last-Modified", "Mon, 02 Jan 2023 15:04:05 GMT")
+				w.Header().Set("Content-Length", fmt.Sprint(len(object)))
+				if r.Method == http.MethodGet {
+					fmt.Fprint(w, object)
+				}
+			}))
+			defer store.Close()
+			b, err := bucket.Open(t.Context(), bucket.Location{Bucket: "mirror"}, bucket.Options{
+				Endpoint: store.URL, Env: bucket.Environment{NoMetadata: true}, Client: fetch.New(fetch.Options{}),
+			})
+			check(t, err)
+			held(t, publish.NewBucket(b).Slot(p))
+			sourcetest.Equal(t, object, "{}")
+		})
+	}
+	for name, text := range map[string]string{
+		"not a manifest": "no JSON",
+		"wrong type":     `{"schemaVersion": 2, "annotations": {"vnd.larder.lease": 5}}`,
+		"large":          `{"schemaVersion": 2, "annotations": {"vnd.larder.lease": "` + strings.Repeat("x", 5<<20) + `"}}`,
+		"many values":    "[" + strings.Repeat("1,", 1<<18) + "1]",
+	} {
+		t.Run("registry, "+name, func(t *testing.T) {
+			w := sourcetest.New(t)
+			written := false
+			w.OCI().Wrap(func(next http.Handler) http.Handler {
+				return http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) {
+					if strings.HasSuffix(r.URL.Path, "/manifests/larder-lease") && !written {
+						if written = r.Method == http.MethodPut; !written {
+							rw.Header().Set("Content-Type", "application/vnd.oci.image.manifest.v1+json")
+							fmt.Fprint(rw, text)
+							return
+						}
+					}
+					next.ServeHTTP(rw, r)
+				})
+			})
+			r := &registry{t, w.OCI().Host, transportOf(w), nil}
+			held(t, r.pusher().Slot(p))
+			sourcetest.Expect(t, written, "it wasn't written")
+		})
+	}
 }

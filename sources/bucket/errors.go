@@ -82,7 +82,8 @@ func (e *Error) Cause() string {
 // unanswered reports whether a store has ended the connections of all tries without an answer. It may have refused
 // them: a store that refuses a request before it has received all of it may end the connection too early.
 func (e *Error) unanswered() bool {
-	return e.tries > 0 && refusalIn(e) == nil && !unreachable(e) && !errors.Is(e, fetch.ErrStalled)
+	answered := refusalIn(e) != nil || errors.Is(e, fetch.ErrTooLarge)
+	return e.tries > 0 && !answered && !unreachable(e) && !errors.Is(e, fetch.ErrStalled)
 }
 
 // unreachable reports whether an error is the failure to connect to the store.
@@ -126,7 +127,7 @@ func (b *Bucket) failure(ctx context.Context, key string, err error) error {
 	case unreachable(err) && b.endpoint == nil:
 		return sources.WithHint(e,
 			"for a store other than that of AWS, name its URL with --endpoint, or in AWS_ENDPOINT_URL_S3")
-	case refusal == nil && !unreachable(err) && b.endpoint != nil && b.endpoint.Scheme == "http":
+	case e.unanswered() && b.endpoint != nil && b.endpoint.Scheme == "http":
 		return sources.WithHint(e, "if the store has a certificate, write its URL with https")
 	}
 	return e

@@ -32,7 +32,7 @@ var ErrMoved = errors.New("the tag was changed by another program meanwhile")
 // ErrNotServed matches the error for a tag that a registry accepts, and then doesn't have.
 var ErrNotServed = errors.New("the registry accepts the tag, but answers that it doesn't exist")
 
-// Lease returns the text of the lease in the repository of a provider, and "" if there is none.
+// Lease returns the text of the lease in the repository of a provider, and "" if there is none or something else.
 func (m *Mirror) Lease(ctx context.Context, p sources.Provider) (text string, err error) {
 	r, err := m.repository(p)
 	if err == nil {
@@ -41,18 +41,21 @@ func (m *Mirror) Lease(ctx context.Context, p sources.Provider) (text string, er
 	return text, m.about(p, err)
 }
 
-// lease returns the text of the lease, and whether it has a manifest.
+// lease returns the text of the lease, and whether the tag exists. A manifest that can't be read has none.
 func (m *Mirror) lease(ctx context.Context, r Repository) (text string, there bool, err error) {
 	read := func(doc *fetch.Document) error {
 		var manifest v1.Manifest
-		err := decode(doc, &manifest)
+		_ = decode(doc, &manifest)
 		text = manifest.Annotations[annotationLease]
-		return doc.Wrap(err)
+		return nil
 	}
 	at := r.at("manifests/" + leaseTag)
 	_, err = m.client.Document(ctx, fetch.Request{URL: at, Accept: acceptManifests, SameHost: true, Read: read})
-	if errors.Is(fetch.Absent(err), sources.ErrNotFound) {
+	switch {
+	case errors.Is(fetch.Absent(err), sources.ErrNotFound):
 		return "", false, nil
+	case errors.Is(err, fetch.ErrTooLarge):
+		return "", true, nil
 	}
 	return text, true, err
 }
