@@ -18,8 +18,7 @@
 //	.larder/tmp/run-…                          staging directory of one run, see [disk.Scratch]
 //	.larder/partial/PACKAGE, PACKAGE.note      interrupted downloads, kept for a day or until the package is in place
 //	.larder/archives/CHECKSUM                  archives of recent downloads, kept for a day
-//	.larder/aside/TIME/                        files that a repair moved, at the same path as in the cache
-//	.larder/aside/replaced/                    replaced packages whose files had been changed, in the same way
+//	.larder/quarantine/                        changed packages and foreign files, at the same path as in the cache
 //
 // PACKAGE and VERSION are paths with "~" instead of "/". Long ones are replaced by hashes.
 // Other programs read the first two and ignore
@@ -28,8 +27,8 @@
 // .larder; packages are then staged in a
 // directory .larder-… beside the installed ones.
 //
-// A working directory also has .larder-replaced. It contains replaced packages whose
-// files had been changed.
+// A package or file that differs from what Larder verified is moved to the quarantine, when Larder replaces or repairs
+// it. A later one with the same path takes its place. A working directory has .larder/quarantine, too.
 //
 // # Entries
 //
@@ -82,7 +81,7 @@
 // # Cleaning
 //
 // An install holds a shared lock on the whole cache from before it selects a package
-// until the package is linked. To remove packages or move them aside, a process takes
+// until the package is linked. To remove or quarantine packages, a process takes
 // that lock exclusively, checks again which packages are in use, renames the packages
 // into tmp, releases the lock, and then deletes them. A root module uses the packages
 // that its lock file selects and those that are installed in it. Symbolic links are
@@ -113,25 +112,23 @@ import (
 // A Dir is a directory of packages. Any number of goroutines and processes may use it
 // concurrently.
 type Dir struct {
-	root      string
-	tree      *disk.Dir   // nil if the directory does not exist and must not be created
-	state     *disk.Dir   // locks, evidence and temporary files; nil if there is none
-	private   *disk.Dir   // downloads; the same as state, except in a cache of several users; nil if there is none
-	ledger    *ledger     // of the packages in place
-	known     store.Known // the hashes of all packages that this user has ever verified, in any cache
-	inside    bool        // whether state is in root
-	shared    bool        // whether several users may write to root, see share.go
-	readOnly  error       // why the directory cannot be written; nil if it can
-	through   string      // the link that leads to the packages of a working directory; empty if there is none
-	opts      Options
-	evidence  *store.Evidence
-	sweep     sync.Once // removes the files of killed processes
-	run       run
-	recent    recent      // archives of recent downloads
-	aside     aside       // where repairs move files
-	repairing atomic.Bool // replaced entries are moved there
-	lockless  sync.Once   // warns that there are no locks
-	unshared  atomic.Bool // set once a reflink has failed
+	root     string
+	tree     *disk.Dir   // nil if the directory does not exist and must not be created
+	state    *disk.Dir   // locks, evidence and temporary files; nil if there is none
+	private  *disk.Dir   // downloads; the same as state, except in a cache of several users; nil if there is none
+	ledger   *ledger     // of the packages in place
+	known    store.Known // the hashes of all packages that this user has ever verified, in any store
+	inside   bool        // whether state is in root
+	shared   bool        // whether several users may write to root, see share.go
+	readOnly error       // why the directory cannot be written; nil if it can
+	through  string      // the link that leads to the packages of a working directory; empty if there is none
+	opts     Options
+	evidence *store.Evidence
+	sweep    sync.Once // removes the files of killed processes
+	run      run
+	recent   recent      // archives of recent downloads
+	lockless sync.Once   // warns that there are no locks
+	unshared atomic.Bool // set once a reflink has failed
 }
 
 // Options configure a Dir. The zero Options are ready to use.
@@ -344,7 +341,7 @@ func (d *Dir) enterState(
 
 // stateDirs are the directories in the state. Open checks all of them for links and
 // mounts, which is simpler than checking wherever one is used.
-var stateDirs = []string{"tmp", "partial", archivesDir, ledgerDir, knownDir, keptMarks, "roots", "evidence", "lock", "aside"}
+var stateDirs = []string{"tmp", "partial", archivesDir, ledgerDir, knownDir, keptMarks, "roots", "evidence", "lock", quarantineDir}
 
 // ErrMirror matches the error for a directory that is a mirror, not a plugin cache.
 var ErrMirror = errors.New("this is a mirror, not a plugin cache")
@@ -386,7 +383,7 @@ func (d *Dir) Close() error {
 	if d.private == d.state {
 		d.private = nil
 	}
-	for _, dir := range []*disk.Dir{d.state, d.private, d.recent.dir, d.aside.dir, d.tree} {
+	for _, dir := range []*disk.Dir{d.state, d.private, d.recent.dir, d.tree} {
 		if dir != nil {
 			errs = append(errs, dir.Close())
 		}

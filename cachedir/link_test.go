@@ -125,7 +125,7 @@ func TestLinkReplaces(t *testing.T) {
 				sameTree(t, s.Dir, widgetFiles)
 				sameTree(t, other, elsewhere)
 				alone(t, target)
-				_, err = os.Lstat(filepath.Join(root, ".terraform", "providers", ".larder-replaced", filepath.FromSlash(widget.Path())))
+				_, err = os.Lstat(filepath.Join(root, ".terraform", "providers", ".larder", "quarantine", filepath.FromSlash(widget.Path())))
 				lost := name != "empty" && name != "link" && name != "dangling" // whether there are files that exist nowhere else
 				if (err == nil) != lost || kept != 0 != lost {
 					t.Errorf("kept: %v, with %d warnings", err, kept)

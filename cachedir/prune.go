@@ -25,7 +25,6 @@ type Policy struct {
 	MaxSize   int64         // keep the cache within this many bytes, least recently used first; 0 means no limit
 	KeepLast  int           // keep this many versions of each provider: the newest for each platform
 	All       bool          // also remove packages that root modules use
-	Aside     bool          // also remove files that repairs moved aside
 }
 
 // A Reason is why a package is removed.
@@ -107,12 +106,9 @@ func (d *Dir) blocked(p *Plan) error {
 	return d.unreadable(p.Listing.Findings)
 }
 
-// besides returns what a prune removes besides packages. An age also limits the archives.
+// besides returns what a prune removes besides packages. An age also limits the archives and the quarantine.
 func (d *Dir) besides(u Usage, policy Policy) (Usage, error) {
 	r := Usage{Abandoned: u.Abandoned, Leftover: u.Leftover}
-	if policy.Aside {
-		r.Aside = u.Aside
-	}
 	if d.private == nil || !d.inside {
 		return r, nil
 	}
@@ -126,7 +122,11 @@ func (d *Dir) besides(u Usage, policy Policy) (Usage, error) {
 	if errors.Is(err, fs.ErrNotExist) {
 		err = nil
 	}
-	return r, err
+	return r, errors.Join(err, d.eachOld(policy.OlderThan, func(at string) error {
+		bytes, err := bytesBelow(d.state.Path(at))
+		r.Quarantine.add(1, bytes)
+		return err
+	}))
 }
 
 // choosePackages determines which packages of the listing to remove.
@@ -284,10 +284,7 @@ func (d *Dir) Prune(ctx context.Context, plan *Plan) (*Removed, error) {
 	for _, path := range now.stale {
 		errs = append(errs, d.removeStale(path))
 	}
-	errs = append(errs, d.ledger.WriteAll(ctx), d.removeArchives(plan.policy.OlderThan))
-	if plan.policy.Aside {
-		errs = append(errs, d.removeAside())
-	}
+	errs = append(errs, d.ledger.WriteAll(ctx), d.removeArchives(plan.policy.OlderThan), d.removeOld(plan.policy.OlderThan))
 	release()
 	errs = append(errs, bin.Close())
 	left, err := d.Usage(ctx)

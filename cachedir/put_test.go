@@ -93,7 +93,7 @@ func TestPutFails(t *testing.T) {
 	}
 }
 
-// An entry that the caller rejects is moved aside whole: a provider that runs from it
+// An entry that the caller rejects is moved away whole: a provider that runs from it
 // keeps its file.
 func TestPutReplaces(t *testing.T) {
 	for name, lay := range map[string]func(t *testing.T, entry string){

@@ -4,13 +4,11 @@ import (
 	"cmp"
 	"context"
 	"errors"
-	"io/fs"
 	"os"
 	"path"
 	"path/filepath"
 	"slices"
 	"strings"
-	"sync"
 
 	"github.com/larder-cli/larder/sources"
 	"github.com/larder-cli/larder/sources/archive"
@@ -22,25 +20,24 @@ import (
 type Mending struct {
 	Finding
 	Do     Remedy
-	Aside  string         // where the files were moved; empty if they were not
 	Stored []sources.Hash // hashes of the moved package at the time it was stored; empty if unknown
 	Err    error          // why the repair was not done
 }
 
 // Fetch reports whether the package must be fetched again, because the repair removes
 // it.
-func (m Mending) Fetch() bool { return m.Do == SetAside && m.Package != nil && m.Err == nil }
+func (m Mending) Fetch() bool { return m.Do == Quarantined && m.Package != nil && m.Err == nil }
 
 // A Remedy is a way to repair a finding.
 type Remedy string
 
 // The ways to repair a finding.
 const (
-	SetAside Remedy = "set aside" // moved to .larder/aside
-	Replaced Remedy = "replaced"  // set aside and fetched again
-	Restored Remedy = "restored"  // the execute permission, the only thing that was lost
-	Lowered  Remedy = "kept without evidence"
-	Nothing  Remedy = "not repaired" // this user or process cannot repair it
+	Quarantined Remedy = "quarantined" // moved to .larder/quarantine
+	Replaced    Remedy = "replaced"    // fetched again
+	Restored    Remedy = "restored"    // the execute permission, the only thing that was lost
+	Lowered     Remedy = "kept without evidence"
+	Nothing     Remedy = "not repaired" // this user or process cannot repair it
 )
 
 func (f Finding) remedy() Remedy {
@@ -52,7 +49,7 @@ func (f Finding) remedy() Remedy {
 	case f.Kind == Unreadable:
 		return Nothing
 	}
-	return SetAside
+	return Quarantined
 }
 
 // Mendings returns the repairs planned for the findings.
@@ -68,12 +65,10 @@ func (v *Verification) Mendings() []Mending {
 // it.
 type Replacer func(context.Context, Mending) error
 
-// Repair fixes the findings of Verify. It replaces the packages that a source still
-// has with the same contents. If it cannot replace a changed package, it keeps the package
-// and returns an error. Repair moves everything else that is not an intact package to .larder/aside by
-// rename, so that nothing is lost, and records the contents of packages without a
-// valid record. It waits until no install uses the cache, but it does not block
-// installs while packages are being replaced.
+// Repair fixes the findings of Verify. It replaces the packages that a source still has with the same contents. If it
+// cannot replace a changed package, it keeps the package and returns an error. It moves everything else that is not an
+// intact package to the quarantine, and records the contents of packages without a valid record. It waits until no
+// install uses the cache, but it does not block installs while packages are being replaced.
 func (d *Dir) Repair(ctx context.Context, v *Verification, replace Replacer) ([]Mending, error) {
 	if d.readOnly != nil {
 		return nil, d.unwritable()
@@ -81,8 +76,6 @@ func (d *Dir) Repair(ctx context.Context, v *Verification, replace Replacer) ([]
 	if err := d.opts.Records.Key.Check(); disk.IsUnread(err) {
 		return nil, err // verified packages cannot be distinguished from others
 	}
-	d.repairing.Store(true)
-	defer d.repairing.Store(false)
 	d.warn(d.openToUsers())
 	mended := v.Mendings()
 	for i := range mended {
@@ -101,14 +94,16 @@ func (d *Dir) Repair(ctx context.Context, v *Verification, replace Replacer) ([]
 		if ctx.Err() != nil {
 			return mended[:i], ctx.Err()
 		}
-		mended[i].Err = errors.Join(mended[i].Err, d.mend(ctx, v, &mended[i]))
+		if err := d.mend(ctx, v, &mended[i]); err != nil {
+			mended[i].Do, mended[i].Err = Nothing, errors.Join(mended[i].Err, err)
+		}
 	}
 	return mended, nil
 }
 
 // tryReplacing replaces the package of a finding if it can be fetched.
 func (d *Dir) tryReplacing(ctx context.Context, m *Mending, replace Replacer) {
-	if m.Do == SetAside && d.shared {
+	if m.Do == Quarantined && d.shared {
 		if err := d.replaceable(m.Path); d.denies(err) {
 			m.Do, m.Err = Nothing, d.explainOwner(err)
 		}
@@ -123,7 +118,7 @@ func (d *Dir) tryReplacing(ctx context.Context, m *Mending, replace Replacer) {
 	after, _ := os.Lstat(d.entry(*m.Package))
 	switch replaced := after != nil && (before == nil || !os.SameFile(before, after)); {
 	case m.Err == nil && replaced:
-		m.Do, m.Aside = Replaced, d.aside.path(m.Package.Path())
+		m.Do = Replaced
 	case m.Kind == Changed:
 		m.Do, m.Err = Nothing, cmp.Or(m.Err, errSince)
 	}
@@ -168,16 +163,16 @@ func (d *Dir) remakeRecord(ctx context.Context, c checked) {
 }
 
 // mend carries out a repair and stores the result in f.
-func (d *Dir) mend(ctx context.Context, v *Verification, f *Mending) (err error) {
+func (d *Dir) mend(ctx context.Context, v *Verification, f *Mending) error {
 	switch f.Do {
-	case SetAside:
-		return d.setAside(ctx, v, f)
+	case Quarantined:
+		return d.isolate(ctx, v, f)
 	case Restored:
-		err = d.restore(*f.Package)
+		return d.restore(*f.Package)
 	case Lowered:
-		f.Aside, err = d.lower(ctx, *f.Package)
+		return d.lower(ctx, f)
 	}
-	return err // the error, a recorded package, or a finding that cannot be repaired
+	return nil // a recorded package, or a finding that cannot be repaired
 }
 
 // restore restores the execute permission of the provider in a package.
@@ -193,13 +188,12 @@ func (d *Dir) restore(id sources.PackageID) error {
 	return archive.LetExecute(d.root, name, id)
 }
 
-// setAside moves the file or package of a finding. It moves a package as a whole,
-// unless it was replaced since it was verified.
-func (d *Dir) setAside(ctx context.Context, v *Verification, f *Mending) (err error) {
+// isolate moves the file or package of a finding to the quarantine. It moves a package as a whole, unless it was
+// replaced since it was verified.
+func (d *Dir) isolate(ctx context.Context, v *Verification, f *Mending) error {
 	parts := strings.Split(f.Path, "/")
 	if len(parts) <= platformDepth {
-		f.Aside, err = d.move(d.tree, f.Path, f.Path)
-		return err
+		return d.quarantine(d.tree, f.Path, f.Path, f.Path, f.Kind)
 	}
 	at := path.Join(parts[:platformDepth+1]...)
 	full := filepath.Join(d.root, filepath.FromSlash(at))
@@ -211,8 +205,7 @@ func (d *Dir) setAside(ctx context.Context, v *Verification, f *Mending) (err er
 		}
 	}
 	if !canonical(at, platformDepth) {
-		f.Aside, err = d.move(d.tree, at, at)
-		return err
+		return d.quarantine(d.tree, at, at, at, f.Kind)
 	}
 	id := idOf(at)
 	home, err := d.home(id, false)
@@ -226,15 +219,16 @@ func (d *Dir) setAside(ctx context.Context, v *Verification, f *Mending) (err er
 	}
 	defer unlock()
 	f.Stored = d.storedHashes(id)
-	if f.Aside, err = d.move(d.tree, at, at); err != nil {
+	if err := d.quarantine(d.tree, at, at, at, f.Kind); err != nil {
 		return err
 	}
 	return drop(ctx, d.ledger, id)
 }
 
-// lower sets aside the evidence for a version that does not verify one of its
-// packages. The records keep what it proved before, without a reference to it.
-func (d *Dir) lower(ctx context.Context, id sources.PackageID) (string, error) {
+// lower moves the evidence for a version that does not verify one of its packages to the quarantine. The records keep
+// what it proved before, without a reference to it.
+func (d *Dir) lower(ctx context.Context, f *Mending) error {
+	id := *f.Package
 	if r, ok := recordIn(d.ledger, id); ok {
 		r.Evidence = ""
 		d.keep(ctx, d.ledger, id, r)
@@ -246,78 +240,5 @@ func (d *Dir) lower(ctx context.Context, id sources.PackageID) (string, error) {
 	}
 	at := evidencePath(id.Release())
 	defer d.evidence.Forget(id.Release())
-	return d.move(d.state, at, at)
-}
-
-// move moves the file name in a directory to the path at in the aside directory, and
-// returns its new path. A missing file is not an error.
-func (d *Dir) move(in *disk.Dir, name, at string) (string, error) {
-	if _, err := in.Lstat(name); errors.Is(err, fs.ErrNotExist) {
-		return "", nil
-	} else if err != nil {
-		return "", err
-	}
-	if dir := path.Dir(name); dir != "." {
-		sub, err := in.Sub(dir)
-		if err != nil {
-			return "", err
-		}
-		defer sub.Close()
-		in = sub
-	}
-	return d.aside.move(d, in, path.Base(name), at)
-}
-
-// An aside is a directory below .larder/aside, created when first required.
-type aside struct {
-	mu  sync.Mutex
-	dir *disk.Dir
-}
-
-// move moves the file name in a directory to the path at, and returns its new path.
-func (a *aside) move(d *Dir, in *disk.Dir, name, at string) (string, error) {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	if a.dir == nil {
-		dir, err := d.state.MakeSub("aside/" + d.opts.Now().UTC().Format(asideTime))
-		if err != nil {
-			return "", err
-		}
-		a.dir = dir
-	}
-	to := a.dir
-	if dir := path.Dir(at); dir != "." {
-		sub, err := a.dir.MakeSub(dir)
-		if err != nil {
-			return "", err
-		}
-		defer sub.Close()
-		to = sub
-	}
-	if err := disk.Rename(in, name, to, path.Base(at)); err != nil {
-		return "", err
-	}
-	return a.dir.Path(at), nil
-}
-
-// AsideDir returns the directory that this run has moved files to, or "" if it moved
-// none.
-func (d *Dir) AsideDir() string {
-	d.aside.mu.Lock()
-	defer d.aside.mu.Unlock()
-	if d.aside.dir == nil {
-		return ""
-	}
-	return d.aside.dir.Path(".")
-}
-
-// path returns the new path of the file that was moved to the path at, or "" if none
-// was.
-func (a *aside) path(at string) string {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	if a.dir == nil || !a.dir.Exists(at) {
-		return ""
-	}
-	return a.dir.Path(at)
+	return d.quarantine(d.state, at, at, f.Path, f.Kind)
 }

@@ -23,7 +23,7 @@ type Usage struct {
 	Abandoned   Amount // downloads that no run has continued for a day, or whose package is in place
 	Leftover    Amount // files of killed processes, and unknown files in .larder
 	Working     Amount // staging directories of other processes
-	Aside       Amount // moved by repairs, and replaced packages whose files had been changed
+	Quarantine  Amount // packages and files that differed from what Larder verified
 	Records     Amount // records, registrations and locks
 	Foreign     Amount // files that do not belong in a cache
 	Others      Amount // files of other users that this user can't remove
@@ -40,7 +40,7 @@ func (u Usage) Total() (all Amount) {
 func (u *Usage) amounts() []*Amount {
 	return []*Amount{
 		&u.Evidence, &u.Archives, &u.Interrupted, &u.Abandoned, &u.Leftover,
-		&u.Working, &u.Aside, &u.Records, &u.Foreign, &u.Others,
+		&u.Working, &u.Quarantine, &u.Records, &u.Foreign, &u.Others,
 	}
 }
 
@@ -152,8 +152,8 @@ func (d *Dir) measureState(u *Usage, state *disk.Dir, e fs.DirEntry) error {
 			}
 			return &u.Leftover
 		})
-	case "aside":
-		return eachAt(state, name, 2+platformDepth, func(string, fs.FileInfo, int64) *Amount { return &u.Aside })
+	case quarantineDir:
+		return eachAt(state, name, 1+platformDepth, func(string, fs.FileInfo, int64) *Amount { return &u.Quarantine })
 	}
 	bytes, err := bytesBelow(state.Path(name))
 	u.Leftover.add(1, bytes)
@@ -218,22 +218,4 @@ func bytesBelow(path string) (sum int64, err error) {
 		return nil
 	})
 	return sum, err
-}
-
-// asideTime is the layout of the directory names that repairs create.
-const asideTime = "20060102T150405.000000000Z"
-
-// removeAside removes the files that Usage counts as Aside. The caller holds the
-// exclusive lock on the cache.
-func (d *Dir) removeAside() error {
-	return store.Within(d.state, "aside", func(aside *disk.Dir) error {
-		entries, err := aside.ReadDir()
-		errs := []error{err}
-		for _, e := range entries {
-			if _, err := time.Parse(asideTime, e.Name()); err == nil || e.Name() == replacedName {
-				errs = append(errs, aside.RemoveTree(e.Name()))
-			}
-		}
-		return errors.Join(errs...)
-	})
 }

@@ -163,7 +163,8 @@ func TestSwappedPackagesAreNotLinked(t *testing.T) {
 // Repair ignores the record of a package whose contents Verify found changed.
 func TestRepairOfChangeWithSameFingerprint(t *testing.T) {
 	sourcetest.SkipOnWindows(t, "every change changes the fingerprint")
-	d := open(t, t.TempDir(), cachedir.Options{})
+	warned := ""
+	d := open(t, t.TempDir(), cachedir.Options{Warn: func(err error) { warned += err.Error() }})
 	s := put(t, d, widget, widgetFiles)
 	alter(t, filepath.Join(s.Dir, executable), "evil program")
 	v := verify(t, d)
@@ -179,6 +180,7 @@ func TestRepairOfChangeWithSameFingerprint(t *testing.T) {
 	})
 	check(t, err)
 	sourcetest.Expect(t, len(mended) == 1 && mended[0].Do == cachedir.Replaced && fetched, "got %+v", mended)
+	sourcetest.Expect(t, strings.Count(warned, "changed package: "+executable+" differs; moved to ") == 1, "warned %q", warned)
 	s, err = d.Get(context.Background(), widget)
 	sourcetest.Expect(t, err == nil && s.Differs == "" && s.H1 == widgetFiles.h1(t), "after repair: got %+v, %v", s, err)
 

@@ -397,26 +397,23 @@ func (t *tx) replace(ctx context.Context, r record) error {
 	old, err := t.Scratch.Replace(t.Made, t.home, t.ID.Platform.String())
 	switch {
 	case err != nil || old == "":
-	case t.d.repairing.Load():
-		_, err = t.d.aside.move(t.d, t.Scratch.Dir, old, t.ID.Path())
 	case changed != nil:
-		t.d.warn(changed.keep(t.Scratch, old))
+		t.d.warn(changed.keep(t.Scratch, old, t.d.warn))
 	case old != t.Made:
 		t.d.warn(t.Scratch.RemoveTree(old))
 	}
 	return err
 }
 
-// replacing prepares the replacement of the entry by the unpacked package, which r
-// describes. In a cache, only contents other than verified ones are worth keeping: half
+// replacing opens the cell for the entry, which the unpacked package replaces. r describes the package. In a cache, only contents other than verified ones are worth keeping: half
 // a package of an engine that was killed is not.
-func (t *tx) replacing(ctx context.Context, r record) (*replacement, error) {
-	c, entry := contentOf(r.H1, r.Files, r.Sums), t.d.entry(t.ID)
+func (t *tx) replacing(ctx context.Context, r record) (*cell, error) {
+	entry := t.d.entry(t.ID)
 	switch {
 	case !t.d.inside:
-		return c.replacing(ctx, t.d.tree, false, t.ID, entry, t.old)
+		return r.replacing(ctx, t.d.tree, quarantineWorkdir, t.ID, entry, t.old)
 	case t.old.was != nil, t.old.H1 == "" && t.verified():
-		return c.replacing(ctx, t.d.state, true, t.ID, entry, t.old)
+		return r.replacing(ctx, t.d.state, quarantineDir, t.ID, entry, t.old)
 	}
 	return nil, nil
 }

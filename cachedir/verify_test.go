@@ -52,7 +52,7 @@ func TestVerifyFinds(t *testing.T) {
 		spoil func(t *testing.T, root, entry string)
 		judge sourcetest.Verdicts
 		want  []string
-		fetch bool // whether the package can be fetched again after it was set aside
+		fetch bool // whether the package can be fetched again after it was moved
 		left  bool // whether the package stays because it cannot be replaced
 		modes bool // whether files need execute permission
 	}{
@@ -106,10 +106,13 @@ func TestVerifyFinds(t *testing.T) {
 			if test.modes {
 				sourcetest.SkipOnWindows(t, "files have no execute permission")
 			}
-			root := t.TempDir()
+			root, moved := t.TempDir(), []string(nil)
 			s := put(t, open(t, root, cachedir.Options{}), widget, widgetFiles)
 			test.spoil(t, root, s.Dir)
-			d := open(t, root, cachedir.Options{Now: soon, Judge: test.judge})
+			d := open(t, root, cachedir.Options{Now: soon, Judge: test.judge, Warn: func(err error) {
+				_, to, _ := strings.Cut(err.Error(), "; moved to ")
+				moved = append(moved, to)
+			}})
 			v := verify(t, d)
 			if got := found(v.Findings); !slices.Equal(got, test.want) {
 				t.Fatalf("found %q, want %q", got, test.want)
@@ -125,19 +128,23 @@ func TestVerifyFinds(t *testing.T) {
 					t.Errorf("%s: stored as %q", m.Finding, m.Stored)
 				}
 			}
+			for _, to := range moved {
+				_, err := os.Lstat(to)
+				check(t, err)
+			}
 			left := verify(t, d).Findings
 			if want := map[bool][]string{true: test.want}[test.left]; !slices.Equal(found(left), want) {
 				t.Errorf("left %q, want %q", found(left), want)
 			}
 			after := regular(t, root)
 			for name, text := range before {
-				if !strings.HasPrefix(name, ".larder/") && after[name] != text && !aside(after, name, text) {
+				if !strings.HasPrefix(name, ".larder/") && after[name] != text && after[".larder/quarantine/"+name] != text {
 					t.Errorf("%s is lost", name)
 				}
 			}
 			got, err := d.Get(context.Background(), widget)
 			if (test.fetch || test.name == "changed and not executable") && errors.Is(err, sources.ErrNotFound) {
-				return // nothing is lost: the file is aside
+				return // nothing is lost: the file is in the quarantine
 			}
 			check(t, err)
 			if test.left {
@@ -168,16 +175,6 @@ func regular(t testing.TB, dir string) files {
 		return err
 	}))
 	return got
-}
-
-// aside reports whether a file with this text is among the files set aside.
-func aside(all files, name, text string) bool {
-	for at, got := range all {
-		if strings.HasPrefix(at, ".larder/aside/") && strings.HasSuffix(at, "/"+name) && got == text {
-			return true
-		}
-	}
-	return false
 }
 
 // Verifying or repairing a package does not count as using it.

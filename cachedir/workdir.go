@@ -149,7 +149,7 @@ func (w *workdir) link(ctx context.Context, s sources.Stored) (sources.LinkMode,
 	if _, err := checkExecutable(scratch.Path(made), entry, s.ID); err != nil {
 		return "", sources.WithHint(err, "choose a working directory, and a plugin cache, on file systems with execute permissions")
 	}
-	changed, err := w.replacing(ctx, s, entry, dir, home.Exists(leaf))
+	changed, err := w.replacing(ctx, s, dir, home.Exists(leaf))
 	if err != nil {
 		return "", err
 	}
@@ -158,7 +158,7 @@ func (w *workdir) link(ctx context.Context, s sources.Stored) (sources.LinkMode,
 		return "", err
 	}
 	if changed != nil && old != "" {
-		d.warn(changed.keep(scratch, old))
+		d.warn(changed.keep(scratch, old, d.warn))
 	}
 	if mode == sources.LinkHard {
 		d.noteLinks(ctx, s, entry)
@@ -201,19 +201,18 @@ func foreign(files []mark) bool {
 	return slices.ContainsFunc(files, func(m mark) bool { return m.foreign })
 }
 
-// replacing prepares the replacement of the installed package, if there is one, by
-// the entry s with these fingerprints.
-func (w *workdir) replacing(ctx context.Context, s sources.Stored, entry []mark, providers *disk.Dir, installed bool) (*replacement, error) {
+// replacing opens the cell for the installed package, if there is one, which the entry s replaces.
+func (w *workdir) replacing(ctx context.Context, s sources.Stored, providers *disk.Dir, installed bool) (*cell, error) {
 	if !installed {
 		return nil, nil
 	}
 	target := w.target(s.ID)
 	was, _ := w.d.recall(ctx, s.ID, target, w.d.ledger, w.records()) // without a record, the files are compared
-	c := contentOf(s.H1, entry, nil)
-	if r, ok := recordIn(w.d.ledger, s.ID); ok && r.H1 == s.H1 {
-		c.sums = r.Sums
+	r, _ := recordIn(w.d.ledger, s.ID)
+	if r.H1 != s.H1 {
+		r = record{Facts: store.Facts{H1: s.H1}}
 	}
-	return c.replacing(ctx, providers, false, s.ID, target, was)
+	return r.replacing(ctx, providers, quarantineWorkdir, s.ID, target, was)
 }
 
 // marksOf returns the fingerprints of an entry's files at the time it was hashed or

@@ -19,7 +19,6 @@ func cachePruneCommand() *line.Command {
 			rootsFlag(),
 			maxSizeFlag("remove unused packages until a SIZE, such as 20G, is left"),
 			{Name: "all", Does: "also remove packages in use or marked by prefetch --keep"},
-			{Name: "aside", Does: "also remove damaged and changed files that were set aside"},
 		}, pruneFlags("packages unused for an AGE, such as 30d")...),
 		Leaves: notRemoved,
 		Run:    inSession(cachePrune),
@@ -30,8 +29,7 @@ func cachePruneCommand() *line.Command {
 func cachePrune(ctx context.Context, l *line.Line, s *work.Session) error {
 	request := work.PruneRequest{Roots: l.Texts("roots"), MaxSize: l.Text("max-size"), Leaves: l.Command.Leaves, Yes: l.Bool("yes")}
 	policy := cachedir.Policy{
-		All: l.Bool("all"), Aside: l.Bool("aside"),
-		KeepLast: l.Number("keep-last"), MaxSize: l.Size("max-size"), OlderThan: l.Age("older-than"),
+		All: l.Bool("all"), KeepLast: l.Number("keep-last"), MaxSize: l.Size("max-size"), OlderThan: l.Age("older-than"),
 	}
 	return work.PruneCache(ctx, s, policy, request)
 }

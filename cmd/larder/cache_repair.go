@@ -13,8 +13,8 @@ func cacheRepairCommand() *line.Command {
 		Does:    "replace damaged packages in the plugin cache",
 		Example: "larder cache repair --dry-run",
 		About: "Verifies the cache and downloads damaged packages again. With --offline, uses only\n" +
-			"sources on this machine. Moves damaged packages and unknown files to .larder/aside\n" +
-			"in the cache. Fails if it can't replace a package.",
+			"sources on this machine. Moves damaged packages and unknown files to\n" +
+			".larder/quarantine in the cache. Fails if it can't replace a package.",
 		Flags:  []line.Flag{dryRunFlag("show what would be replaced")},
 		Leaves: "packages repaired before are complete",
 		Run: inSession(func(ctx context.Context, l *line.Line, s *work.Session) error {

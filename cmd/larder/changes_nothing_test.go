@@ -183,7 +183,7 @@ func (m *diskMachine) spoil() {
 		m.chmod(filepath.Join(dir, widgetDir, "1.2.0", ownPlatform, "terraform-provider-widget_v1.2.0"), 0o444)
 	}
 	m.write(filepath.Join(pluginCache, ".larder/partial", strings.ReplaceAll(widgetDir, "/", "~")+"~1.2.0~"+ownPlatform), "half")
-	for _, dir := range []string{".larder/tmp/removed-1", ".larder/tmp/123456", ".larder/partial/123456", ".larder/archives/123456", ".larder/aside/20010909T014640Z-1"} {
+	for _, dir := range []string{".larder/tmp/removed-1", ".larder/tmp/123456", ".larder/partial/123456", ".larder/archives/123456", ".larder/quarantine/example.test"} {
 		m.write(filepath.Join(pluginCache, dir, "leftover"), "a leftover")
 	}
 	m.write(filepath.Join(pluginCache, ".larder/tmp/temp-1"), "a leftover")

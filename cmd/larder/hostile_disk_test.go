@@ -409,7 +409,7 @@ func TestLinksInTheCache(t *testing.T) {
 	machine := hostileGround(t)
 	for _, place := range []string{
 		".larder", ".larder/tmp", ".larder/partial", ".larder/package", ".larder/evidence", ".larder/known",
-		".larder/roots", ".larder/lock", ".larder/aside", ".larder/archives",
+		".larder/roots", ".larder/lock", ".larder/quarantine", ".larder/archives",
 		".larder/tmp/" + widgetDir, ".larder/partial/example.test", ".larder/package/" + widgetDir + "/1.0.0",
 		".larder/evidence/" + widgetDir + "/1.0.0", ".larder/known/example.test", ".larder/lock/example.test/acme",
 		"example.test", "example.test/acme", widgetDir, widgetDir + "/1.0.0", widgetDir + "/1.2.0", widgetDir + "/1.0.0/" + ownPlatform,
@@ -418,7 +418,7 @@ func TestLinksInTheCache(t *testing.T) {
 		for _, c := range cacheCommands {
 			hostileSituation{name: place + " leads outside", culprit: name, arrange: linkOut(name)}.meets(t, machine, c)
 			if c.name == "repair" {
-				continue // it is there to set aside what does not belong in a cache
+				continue // it is there to quarantine what does not belong in a cache
 			}
 			own := pluginCache + "/.own" // which is no host
 			hostileSituation{name: place + " leads inside", culprit: name, arrange: linkIn(name, pluginCache), mine: []string{own}}.meets(t, machine, c)
@@ -1553,7 +1553,7 @@ func TestMounts(t *testing.T) {
 		{pluginCache + "/.larder/archives", cacheCommands},
 		{pluginCache + "/.larder/archives/123456", cacheCommands},
 		{pluginCache + "/.larder/evidence/" + widgetDir + "/1.0.0", cacheCommands},
-		{pluginCache + "/.larder/aside", cacheCommands},
+		{pluginCache + "/.larder/quarantine", cacheCommands},
 		{"usb/.larder/tmp", mirrorCommands},
 		{"usb/.larder/tmp/1", mirrorCommands},
 		{"usb/.larder/import", mirrorCommands},

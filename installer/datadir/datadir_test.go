@@ -84,7 +84,7 @@ func refused(t *testing.T, err error, path string) {
 func TestCheckAccepts(t *testing.T) {
 	root := newRoot(t)
 	data := filepath.Join(root, ".terraform")
-	for _, name := range []string{"modules/m", "providers/README", "providers/.larder-replaced", "providers/example.test/acme/widget/1.0.0/linux_amd64", "other"} {
+	for _, name := range []string{"modules/m", "providers/README", "providers/.larder", "providers/example.test/acme/widget/1.0.0/linux_amd64", "other"} {
 		check(t, os.RemoveAll(filepath.Join(data, name)))
 		check(t, sourcetest.Symlink(t, filepath.Join(root, "outside"), filepath.Join(data, name)))
 		if name == "providers/README" {

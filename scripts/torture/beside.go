@@ -324,7 +324,6 @@ func (k *rack) alone() error {
 			return err
 		}
 		left, err := filepath.Glob(filepath.Join(k.dir, root, ".terraform", "providers", ".larder-*"))
-		left = slices.DeleteFunc(left, func(path string) bool { return filepath.Base(path) == ".larder-replaced" }) // kept on purpose
 		if err != nil || i%2 == 0 && len(left) > 0 {
 			return errors.Join(err, fmt.Errorf("%q is left over", left))
 		}

@@ -443,9 +443,9 @@ func (k *rack) mirrorFits() error {
 }
 
 // unjudged matches files that may exist after one run and not after another:
-// files that "cache repair" has set aside, and the name of the process that holds a
+// files in the quarantine, and the name of the process that holds a
 // lock, which the next process replaces.
-var unjudged = regexp.MustCompile(`/aside/|\.holder$`)
+var unjudged = regexp.MustCompile(`/quarantine/|\.holder$`)
 
 // withoutCache matches the files of runs without a cache. The packages are then
 // in the working directory, with the locks that OpenTofu would create there,

@@ -203,8 +203,8 @@ func UsageOf(u cachedir.Usage) []CacheUsage {
 		usageOf("interrupted", u.Interrupted, "partial downloads, resumable"),
 		usageOf("abandoned", u.Abandoned, "partial downloads; larder cache prune removes them"),
 		usageOf("leftover", u.Leftover, "from killed processes; larder cache prune removes it"),
-		usageOf("set aside", u.Aside, "damaged and changed files; larder cache prune --aside removes them"),
-		usageOf("foreign", u.Foreign, "files that are not part of a cache; larder cache repair sets them aside"),
+		usageOf("quarantine", u.Quarantine, "damaged and changed files; larder cache prune removes them after 30 days"),
+		usageOf("foreign", u.Foreign, "files that are not part of a cache; larder cache repair moves them"),
 		usageOf("of others", u.Others, "temporary files and downloads; only the users who own them can remove them"),
 	}
 	return slices.DeleteFunc(rows, func(row CacheUsage) bool { return row.Count == 0 })
@@ -249,16 +249,12 @@ type Repair struct {
 	Typed `type:"repaired"`
 	Finding
 	Do     string `json:"do"`
-	Aside  string `json:"aside,omitempty"`
 	Fetch  bool   `json:"fetch"`
 	DryRun bool   `json:"dry_run,omitempty"`
 }
 
-// What a dry run says about a package that a source may have, and about what a repair leaves as it is.
-const (
-	fetchedAgain = "set aside and fetched again"
-	cannotRepair = "can't be repaired"
-)
+// cannotRepair is what a dry run says about what a repair leaves as it is.
+const cannotRepair = "can't be repaired"
 
 // doneTo returns what a repair did. A planned one replaces a package if a source has it.
 func doneTo(m cachedir.Mending, planned bool) cachedir.Remedy {
@@ -270,17 +266,16 @@ func doneTo(m cachedir.Mending, planned bool) cachedir.Remedy {
 
 // RepairOf returns a repair, which is planned if it was not made.
 func RepairOf(m cachedir.Mending, planned bool) Repair {
-	did := string(m.Do)
+	done := doneTo(m, planned)
+	did := string(done)
 	switch {
-	case planned && m.Do == cachedir.Nothing:
+	case planned && done == cachedir.Nothing:
 		did = cannotRepair
-	case planned && m.Fetch():
-		did = "would be " + fetchedAgain
 	case planned:
 		did = "would be " + did
 	}
 	found := FindingOf(m.Kind, m.Path, m.Package, m.Text).Shown(m.Finding.String() + ": " + did)
-	return Repair{Typed{}, found, string(doneTo(m, planned)), m.Aside, m.Fetch(), planned}
+	return Repair{Typed{}, found, string(done), m.Fetch(), planned}
 }
 
 // An Exported is a package that was exported.

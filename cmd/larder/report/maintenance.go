@@ -2,7 +2,6 @@ package report
 
 import (
 	"fmt"
-	"slices"
 	"strings"
 
 	"github.com/larder-cli/larder/cachedir"
@@ -47,18 +46,18 @@ func ReadText(o *Output, packages int, bytes int64) string {
 // A Repaired is the summary of repairing a plugin cache.
 type Repaired struct {
 	CacheChecked
-	Replaced int  `json:"replaced"`
-	Restored int  `json:"restored"`
-	SetAside int  `json:"set_aside"`
-	Lowered  int  `json:"kept_without_evidence"`
-	Failed   int  `json:"failed"`
-	DryRun   bool `json:"dry_run,omitempty"`
+	Replaced    int  `json:"replaced"`
+	Restored    int  `json:"restored"`
+	Quarantined int  `json:"quarantined"`
+	Lowered     int  `json:"kept_without_evidence"`
+	Failed      int  `json:"failed"`
+	DryRun      bool `json:"dry_run,omitempty"`
 }
 
 // Add counts a repair as the list shows it.
 func (s *Repaired) Add(m cachedir.Mending, failed error) {
 	counts := map[cachedir.Remedy]*int{
-		cachedir.Replaced: &s.Replaced, cachedir.Restored: &s.Restored, cachedir.SetAside: &s.SetAside,
+		cachedir.Replaced: &s.Replaced, cachedir.Restored: &s.Restored, cachedir.Quarantined: &s.Quarantined,
 		cachedir.Lowered: &s.Lowered,
 	}
 	if n := counts[doneTo(m, s.DryRun)]; failed == nil && n != nil {
@@ -68,12 +67,12 @@ func (s *Repaired) Add(m cachedir.Mending, failed error) {
 	}
 }
 
-// Text describes the repairs: ": 2 replaced, 1 set aside".
+// Text describes the repairs: ": 2 replaced, 1 quarantined".
 func (s Repaired) Text() string {
 	would := said(s.DryRun, "would be ", "")
-	parts := ui.Numbers(ui.N(s.Replaced, would+said(s.DryRun, fetchedAgain, "replaced")),
+	parts := ui.Numbers(ui.N(s.Replaced, would+"replaced"),
 		ui.N(s.Restored, would+"restored"),
-		ui.N(s.SetAside, would+"set aside"),
+		ui.N(s.Quarantined, would+"quarantined"),
 		ui.N(s.Lowered, would+"kept without evidence"), ui.N(s.Failed, said(s.DryRun, cannotRepair, "failed")))
 	if len(parts) == 0 {
 		return ""
@@ -85,7 +84,7 @@ func (s Repaired) Text() string {
 type Pruned struct {
 	Packages  int   `json:"packages"`            // removed, or that would be removed
 	Freed     int64 `json:"freed"`               // by packages and leftovers
-	Leftovers int   `json:"leftovers"`           // archives, leftovers and files set aside; removed, or that would be removed
+	Leftovers int   `json:"leftovers"`           // with archives and quarantined files; removed, or that would be removed
 	Used      int   `json:"used"`                // packages that root modules use
 	Kept      int   `json:"kept,omitempty"`      // packages of prefetch --keep
 	Recent    int   `json:"recent"`              // packages within the limits
@@ -133,8 +132,8 @@ func keptText(failed int, kept ...ui.Number) string {
 // RemovedText describes what a prune of a cache removes: "97 packages and 2 archives, 21.4 GB".
 func RemovedText(r cachedir.Removed) string {
 	b := r.Besides
-	parts := slices.Concat(counted(ui.N(len(r.Packages), "package"), ui.N(b.Archives.Count, "archive"),
-		ui.N(b.Abandoned.Count+b.Leftover.Count, "leftover")), ui.Numbers(ui.N(b.Aside.Count, "set aside")))
+	parts := counted(ui.N(len(r.Packages), "package"), ui.N(b.Archives.Count, "archive"),
+		ui.N(b.Abandoned.Count+b.Leftover.Count+b.Quarantine.Count, "leftover"))
 	if r.Empty() {
 		parts = []string{"0 packages"}
 	}

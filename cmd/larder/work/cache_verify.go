@@ -74,8 +74,8 @@ func VerifyCache(ctx context.Context, s *Session) error {
 }
 
 // RepairCache verifies the cache and repairs it. It replaces the packages that a source
-// has, leaves other changed packages in place, and moves all other damaged files aside. It
-// deletes nothing, because damage can be evidence of an attack.
+// has, leaves other changed packages in place, and moves all other damaged files to the quarantine, because damage can be
+// evidence of an attack.
 func RepairCache(ctx context.Context, s *Session) error {
 	v, err := verified(ctx, s, !s.flags.DryRun)
 	if err != nil || v.cache == nil {
@@ -108,9 +108,6 @@ func RepairCache(ctx context.Context, s *Session) error {
 		found = "No problem"
 	}
 	s.output.Conclude("%s in %s%s", found, read, sum.Text())
-	if dir := v.cache.AsideDir(); dir != "" {
-		s.output.Conclude("Moved what was set aside to %s", dir)
-	}
 	return err
 }
 
@@ -145,11 +142,11 @@ func (k *targetCache) mended(m cachedir.Mending, planned bool) error {
 			failed = fmt.Errorf("%s: %w", m.Path, failed)
 		}
 	}
-	if failed != nil && m.Aside == "" {
+	if failed != nil && m.Do == cachedir.Nothing {
 		failed = sources.WithHint(failed, "look at it in %s", path.Join(k.path, m.Path))
-		if found || m.Do != cachedir.Nothing {
-			return failed
-		}
+	}
+	if found && failed != nil {
+		return failed
 	}
 	k.out.Show(report.RepairOf(m, planned))
 	return failed
@@ -177,7 +174,7 @@ func (k *targetCache) replacer(ctx context.Context) (cachedir.Replacer, error) {
 	}, nil
 }
 
-// before returns the hashes of a package that was set aside: the recorded ones, or else the
+// before returns the hashes of a package that is replaced: the recorded ones, or else the
 // signed ones.
 func (k *targetCache) before(m cachedir.Mending) []sources.Hash {
 	if len(m.Stored) > 0 {
