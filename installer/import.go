@@ -13,14 +13,14 @@ const (
 	WasStored How = "already in the cache"
 )
 
-// Import stores a package from an export of another store: its files or its
-// directory, and claims about its archive. The contents must match h1 and the
-// recorded hashes of the package. Otherwise the error is an
-// [acquire.HashMismatchError] or an [acquire.RepublishedError].
+// Import stores a package from a bundle: its archive, or its files. They must match
+// the hash that the bundle states, and the recorded hashes of the package. Otherwise the
+// error is an [acquire.HashMismatchError] or an [acquire.RepublishedError].
 //
-// Without the archive it is impossible to verify that these contents came from it. So
-// the claims count only if the store has recorded the same claims for these contents,
-// which requires that it has processed the archive.
+// An archive is verified like that of a mirror. From files alone it is impossible to
+// verify that they came from an archive. So with claims.Imported, the claims count only
+// if the store has recorded the same claims for these contents, which requires that it has
+// processed the archive.
 func (in *Installer) Import(ctx context.Context, id sources.PackageID, h1 sources.Hash, from sources.Payload, claims sources.Provenance) (Outcome, error) {
 	offer, _ := in.claimed(id, h1, claims)
 	offer.Payload = &from
@@ -51,14 +51,19 @@ func (in *Installer) Foresee(ctx context.Context, id sources.PackageID, h1 sourc
 	return s
 }
 
-// claimed returns an offer with those claims that records of the store confirm, and the
-// record.
+// claimed returns an offer with the claims that can be verified with the archive, or that
+// records of the store confirm, and the record.
 func (in *Installer) claimed(id sources.PackageID, h1 sources.Hash, claims sources.Provenance) (acquire.Offer, sources.Stored) {
 	offer := acquire.Offer{
 		Package:    sources.Package{ID: id, Hashes: []sources.Hash{h1}, Source: claims.Origin, Kind: sources.FromFilesystem},
 		Provenance: sources.Provenance{Origin: claims.Origin, Imported: true},
 	}
 	known, err := in.into.Recall(id)
+	if !claims.Imported {
+		offer.Hashes, offer.Provenance = []sources.Hash{claims.ZH}, claims
+		offer.Filename, offer.Signed = claims.Filename, claims.Signed
+		return offer, known
+	}
 	if err == nil && known.H1 == h1 && known.ZH != "" && known.ZH == claims.ZH {
 		offer.Provenance.ZH, offer.Provenance.Filename = known.ZH, known.Filename
 		if known.Signed == nil {

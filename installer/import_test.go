@@ -26,6 +26,7 @@ func claimed(text string) export {
 	p := sources.Package{Hashes: []sources.Hash{zh(text)}, Filename: "widget.zip"}
 	signed(&p)
 	var e export
+	e.Imported = true
 	e.ZH, e.Signed, e.Origin, e.Filename = zh(text), p.Signed, "bundle.tar", "invented.zip"
 	e.Files = func(yield func(sources.Incoming, error) bool) {
 		yield(sources.Incoming{Path: "text", Data: strings.NewReader(text)}, nil)
@@ -89,6 +90,23 @@ func TestImport(t *testing.T) {
 				t.Errorf("got %s, %+v, want %s", got, o, test.want)
 			}
 		})
+	}
+}
+
+// An archive is verified like that of a mirror, and its evidence counts.
+func TestImportArchive(t *testing.T) {
+	for text, want := range map[string]string{wanted: "signed, key from the mirror", "another": "should be zh:"} {
+		f := newFixture(t)
+		from := claimed(wanted)
+		from.Files, from.Arriving, from.Imported = nil, strings.NewReader(text), false
+		o, err := from.into(f)
+		got := o.Package.Report.Verdict.String()
+		if err != nil {
+			got = err.Error()
+		}
+		if !strings.Contains(got, want) || err != nil && f.store.has() != "" {
+			t.Errorf("%s: got %s, and %q in the store", text, got, f.store.has())
+		}
 	}
 }
 

@@ -68,9 +68,10 @@ type Judge interface {
 // A Payload is where the contents of a package are. The zero Payload means the
 // archive in the transaction's stage.
 type Payload struct {
-	Archive Archive // on this machine, closed by the caller
-	Dir     string  // of an unpacked package
-	Files   Files   // of an unpacked package, still being received
+	Archive  Archive   // on this machine, closed by the caller
+	Arriving io.Reader // an archive, still being received; becomes that of the stage
+	Dir      string    // of an unpacked package
+	Files    Files     // of an unpacked package, still being received
 
 	// Hidden are the mode bits that files made from an archive or from Files must not
 	// have, because not all users can read the original. It is 0 for downloads, which

@@ -57,6 +57,15 @@ func (a *Acquirer) fetch(ctx context.Context, req Request, offer Offer, stage so
 	}
 	a.reportStep(req, offer, begun)
 	switch at := offer.Location; {
+	case offer.Payload != nil && offer.Payload.Arriving != nil:
+		got.Origin, got.Hidden = offer.Provenance.Origin, offer.Payload.Hidden
+		to := a.arriving(offer, stage)
+		err := to.Begin("")
+		if err == nil {
+			_, err = io.Copy(to, disk.Reader(ctx, offer.Payload.Arriving))
+		}
+		got.ZH, got.size = to.hash(), to.done
+		return got, err
 	case offer.Payload != nil:
 		got.Payload, got.Provenance = *offer.Payload, offer.Provenance
 		return got, nil

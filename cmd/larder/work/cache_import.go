@@ -138,7 +138,7 @@ func (im *importer) acceptAll(ctx context.Context) error {
 
 // claimsOf returns what an export claims about a package.
 func claimsOf(s sources.Stored, from string) sources.Provenance {
-	return sources.Provenance{Origin: from, ZH: s.ZH, Signed: s.Signed}
+	return sources.Provenance{Origin: from, ZH: s.ZH, Signed: s.Signed, Imported: true}
 }
 
 // interruptible returns a reader of r that ends with ctx, even while a read of r blocks.
