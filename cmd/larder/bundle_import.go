@@ -28,6 +28,7 @@ func bundleImportCommand() *line.Command {
 			{Name: "engine-to", Value: "DIR", Kind: line.Path, Does: "directory for terraform or tofu"},
 			{Name: "engine-sha256", Value: "SUM", Does: "checksum of the executable, for --engine-to"},
 			{Name: "replace", Does: "replace existing modules and executables"},
+			{Name: "unpacked", Does: "store unpacked packages, from cache export"},
 			writeConfigFlag(),
 			dryRunFlag("verify everything, change nothing"),
 		}, trustFlags()),
@@ -40,7 +41,7 @@ func bundleImportCommand() *line.Command {
 func bundleImport(ctx context.Context, l *line.Line, s *work.Session) error {
 	request := work.BundleImportRequest{
 		File: l.Word(0), Dir: l.Word(1), ModulesTo: l.Text("modules-to"), EngineTo: l.Text("engine-to"),
-		Replace: l.Bool("replace"), WriteConfig: l.Text("write-config"),
+		Replace: l.Bool("replace"), WriteConfig: l.Text("write-config"), Unpacked: l.Bool("unpacked"),
 	}
 	var err error
 	if request.EngineSum, err = engineSHA256(l); err != nil {

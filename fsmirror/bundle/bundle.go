@@ -1,6 +1,6 @@
 // Package bundle writes mirrors to files and imports them: whole mirrors, or the
-// packages added since the manifest of the receiving mirror was written. It downloads
-// nothing. Its callers decide the verdict on a signature.
+// packages added since the manifest of the receiving mirror was written. It also writes
+// and reads unpacked packages of plugin caches. It downloads nothing. Its callers decide the verdict on a signature.
 //
 // # Format
 //
@@ -9,15 +9,23 @@
 //	.larder/manifest.json
 //	.larder/evidence/HOST/NAMESPACE/TYPE/VERSION/NAME
 //	HOST/NAMESPACE/TYPE/terraform-provider-TYPE_VERSION_OS_ARCH.zip
+//	HOST/NAMESPACE/TYPE/VERSION/OS_ARCH/PATH
 //	.larder/engine/NAME
 //	.larder/modules/ROOT/.terraform/modules/NAME
 //
-// Unpacked by tar, it is a packed mirror without a network mirror index. The manifest
+// Unpacked by tar, it is a mirror without a network mirror index. Its packages are either
+// archives, from a mirror, or files, from a plugin cache. The manifest
 // lists the other members with their sizes and hashes. Packages and evidence are
 // sorted by provider, version and platform. Members have the mode 0644, or 0755 if they
 // are executables, no times and no owners. Two blocks of zeros end the file. So the manifest
 // determines every byte except the contents of the packages, and any deviation is refused: other
 // members, links, attributes, or bytes after the end.
+//
+// # Unpacked packages
+//
+// The checksums of its files determine the h1: hash of an unpacked package. Its zh: hash and the
+// evidence are claims of the machine that wrote the bundle: nothing proves that the files came
+// from the signed archive. A mirror stores such packages only if the caller requests it.
 //
 // # Payloads
 //
@@ -35,8 +43,10 @@
 //
 // A bundle becomes part of a mirror once all of it has been verified. Until then its
 // archives are in .larder/import/ID/ of the mirror. After an interruption the next
-// import of the same bundle continues with them. Then they are moved into place.
-// Payloads are imported only into directories that the caller names. They appear last, each by rename.
+// import of the same bundle continues with them. Then they are moved into place. Unpacked
+// packages stay in the bundle until then, and are hashed again when they are written.
+// Payloads are imported only into directories that the caller names. They appear last,
+// each by rename.
 package bundle
 
 import (
@@ -77,7 +87,7 @@ func (f *Finding) Error() string {
 func (f *Finding) Unwrap() error { return f.Err }
 
 var (
-	errNoBundle  = errors.New("not a file that larder bundle create wrote")
+	errNoBundle  = errors.New("not a bundle")
 	errTruncated = errors.New("truncated")
 )
 

@@ -36,16 +36,6 @@ type CreateOptions struct {
 	Warn    func(error)          // called for each package that is left out; may be nil
 }
 
-// Created describes the file that [Create] has written.
-type Created struct {
-	Size     int64 // of the file, in bytes
-	Manifest Manifest
-
-	// Private is the path of something in the bundle that not all users can read, or
-	// empty. Only this user may then read the file.
-	Private string
-}
-
 // Create writes the packages of the mirror in dir, and the evidence for them, to
 // file. It replaces an existing file once the new one has been written.
 // The same packages and evidence produce the same bytes. Create fails if
@@ -74,12 +64,11 @@ func Create(ctx context.Context, dir, file string, opts CreateOptions) (Created,
 	if err := opts.prove(ctx, dir, m); err != nil {
 		return Created{}, err
 	}
-	members, size, err := m.layout()
-	c := Created{Size: size, Manifest: m, Private: m.private()}
-	if err != nil || opts.DryRun {
-		return c, err
+	if opts.DryRun {
+		_, size, err := m.layout()
+		return Created{Size: size, Manifest: m, Private: m.private()}, err
 	}
-	return c, c.write(ctx, file, members, opts.Report)
+	return WriteFile(ctx, file, m, opts.Report)
 }
 
 // An ArchivesError reports packages of a mirror that cannot be in a bundle, because
@@ -105,7 +94,7 @@ func (e *ArchivesError) Unwrap() []error {
 	return all
 }
 
-var errUnpacked = errors.New("it is unpacked, and bundles contain archives only")
+var errUnpacked = errors.New("it is unpacked, and bundles of mirrors contain archives only")
 
 // checkArchives returns an error for the unpacked packages that the receiver lacks.
 func (opts CreateOptions) checkArchives(dir string, unpacked []sources.PackageID) error {

@@ -48,6 +48,9 @@ type decision struct {
 }
 
 func (d *decision) decide(ctx context.Context) error {
+	if d.packages[0].Unpacked() {
+		return d.decideUnpacked(ctx)
+	}
 	if old, err := d.mirror.Evidence(d.release.Provider, d.release.Version); err == nil {
 		d.old, d.had = old, evidence.Digest(old)
 	}
@@ -97,6 +100,33 @@ func (d *decision) fate(ctx context.Context, p Package) (Arrival, error) {
 		return a, d.conflict(p, "has "+string(s.ZH))
 	}
 	return a, nil
+}
+
+// decideUnpacked determines what happens to unpacked packages. One that the mirror has in any form
+// stays, and must have the same contents.
+func (d *decision) decideUnpacked(ctx context.Context) error {
+	for _, p := range d.packages {
+		v, err := p.verified(ctx, d.opts.Judge, nil)
+		if err != nil {
+			return err
+		}
+		a := Arrival{Verified: v, How: Added}
+		for _, found := range d.there {
+			if found.ID != p.ID {
+				continue
+			}
+			s, err := d.mirror.Find(ctx, found)
+			switch {
+			case err != nil:
+				return err
+			case s.H1 != p.H1:
+				return d.conflict(p, "has it as "+string(s.H1))
+			}
+			a.How, a.settled, a.Proof, a.Report = Known, true, s.Proof, s.Report
+		}
+		d.arrivals = append(d.arrivals, a)
+	}
+	return nil
 }
 
 // checkUnpacked returns an error if the mirror has an unpacked package with other

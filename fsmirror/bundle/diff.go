@@ -34,7 +34,7 @@ func (c Contents) Forget(r sources.Release) {
 func (m Manifest) Contents() Contents {
 	c := NewContents()
 	for _, p := range m.Packages {
-		c.Packages[p.ID] = []sources.Hash{p.ZH, p.H1}
+		c.Packages[p.ID] = p.hashes()
 	}
 	for _, e := range m.Evidence {
 		c.add(e)

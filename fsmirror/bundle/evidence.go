@@ -90,7 +90,7 @@ func (d *decision) replaceEvidence(ctx context.Context) error {
 // readEvidence reads the bundle's evidence, and checks that it verifies the packages, and
 // that the caller has no reason to refuse them.
 func (in *importer) readEvidence(ctx context.Context) (err error) {
-	if in.signed, err = in.bundle.evidence(ctx); err != nil {
+	if in.signed, err = in.bundle.Evidence(ctx); err != nil {
 		return err
 	}
 	var refused []error

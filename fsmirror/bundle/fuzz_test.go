@@ -42,6 +42,9 @@ func FuzzManifest(f *testing.F) {
 	f.Add(bundle.Manifest{}.Text())
 	m.Payload = gathered(f, workspace(f))
 	f.Add(m.Text())
+	unpacked, err := bundle.Of(ctx, []sources.Stored{storedWidget(f), storedGadget(f)})
+	check(f, err)
+	f.Add(unpacked.Text())
 	for mutant := range sourcetest.Mutants(m.Text()) {
 		f.Add(mutant)
 	}

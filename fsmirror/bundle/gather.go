@@ -7,7 +7,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
 	"os"
 	"path"
@@ -79,11 +78,7 @@ func gatherEngine(ctx context.Context, file string) (Payload, error) {
 // newPayloadFile reads a file for its size and checksum.
 func newPayloadFile(ctx context.Context, name, file string) (PayloadFile, error) {
 	sum, size, err := disk.HashFile(ctx, file, archive.MaxSize)
-	open := func() (io.ReadCloser, error) {
-		f, _, err := disk.OpenFile(file)
-		return f, err
-	}
-	return PayloadFile{File: File{name, size, sum}, open: open}, err
+	return PayloadFile{File: File{name, size, sum}, open: fileOpener(file)}, err
 }
 
 // A gathering collects the modules of a root module.

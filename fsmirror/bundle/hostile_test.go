@@ -86,8 +86,8 @@ func TestRefused(t *testing.T) {
 		change func([]entry) []entry
 		want   string
 	}{
-		{"no manifest", func(all []entry) []entry { return all[1:] }, "not a file that larder"},
-		{"manifest last", func(all []entry) []entry { return append(all[1:], all[0]) }, "not a file that larder"},
+		{"no manifest", func(all []entry) []entry { return all[1:] }, "not a bundle"},
+		{"manifest last", func(all []entry) []entry { return append(all[1:], all[0]) }, "not a bundle"},
 		{"two manifests", func(all []entry) []entry { return slices.Insert(all, 1, all[0]) }, `found ".larder/manifest.json" where`},
 		{"manifest is a link", func(all []entry) []entry { all[0].Typeflag, all[0].Linkname = tar.TypeSymlink, "x"; return all }, "manifest"},
 		{"manifest is not JSON", edit(func(string) string { return "{" }), "manifest: unexpected end"},

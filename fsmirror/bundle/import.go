@@ -28,6 +28,7 @@ type ImportOptions struct {
 	// import. It may be nil.
 	Accept func([]Verified) error
 
+	Unpacked     bool              // accept a bundle of unpacked packages, and store them unpacked
 	ModulesTo    string            // directory for the modules of root modules, by their paths; empty if they are not requested
 	EngineTo     string            // directory for the engine; empty if it is not requested
 	EngineSHA256 [sha256.Size]byte // what an engine that is requested must have
@@ -82,8 +83,11 @@ func (e *ConflictError) Error() string {
 	if e.Err != nil {
 		return fmt.Sprintf("the mirror %s: %v", e.Has, e.Err)
 	}
-	return fmt.Sprintf("the bundle has %s, and the mirror %s", e.Package.ZH, e.Has)
+	return fmt.Sprintf("the bundle has %s, and the mirror %s", e.Package.hashes()[0], e.Has)
 }
+
+// ErrUnpacked matches the error for a bundle of unpacked packages without [ImportOptions.Unpacked].
+var ErrUnpacked = errors.New("its packages are unpacked")
 
 // An importer imports a bundle into a mirror.
 type importer struct {
@@ -112,6 +116,9 @@ func Import(ctx context.Context, file, dir string, opts ImportOptions) (Imported
 		return Imported{}, err
 	}
 	defer from.Close()
+	if from.Manifest.Unpacked() && !opts.Unpacked {
+		return Imported{}, fmt.Errorf("%s: %w", file, ErrUnpacked)
+	}
 	if err := checkReceiver(from, dir); err != nil {
 		return Imported{}, err
 	}
@@ -127,7 +134,8 @@ func Import(ctx context.Context, file, dir string, opts ImportOptions) (Imported
 		return Imported{}, err
 	}
 	b, err := builder.Open(ctx, dir, builder.Options{
-		Records: opts.Records, ReadOnly: opts.DryRun, LockTimeout: opts.LockTimeout, Warn: opts.Warn, Waiting: opts.Waiting,
+		Records: opts.Records, ReadOnly: opts.DryRun, Unpacked: from.Manifest.Unpacked(), LockTimeout: opts.LockTimeout,
+		Warn: opts.Warn, Waiting: opts.Waiting,
 		Judge: opts.Judge, Closing: opts.Closing,
 	})
 	if err != nil {
@@ -174,7 +182,13 @@ func (in *importer) run(ctx context.Context) (err error) {
 		return disk.Explain(err, "the mirror")
 	}
 	for _, a := range in.arrivals {
-		if a.settled {
+		switch {
+		case a.settled:
+			continue
+		case a.Unpacked():
+			if err := in.unpack(ctx, a); err != nil {
+				return err
+			}
 			continue
 		}
 		from := in.stage
@@ -298,18 +312,15 @@ func (in *importer) prepare(ctx context.Context) error {
 	return nil
 }
 
-// receive verifies an archive and, unless this is a dry run, copies it to the staging
+// receive verifies a package. Unless this is a dry run, it copies an archive to the staging
 // directory.
 func (in *importer) receive(ctx context.Context, p Package) error {
-	if in.stage != nil {
-		if there, err := in.staged(ctx, p); there || err != nil {
-			in.progress.add(p.Size)
-			return err
-		}
+	if in.stage == nil || p.Unpacked() {
+		return in.bundle.verifyPackage(ctx, &in.progress, p)
 	}
-	if in.stage == nil {
-		e := in.bundle.archive(p)
-		return in.bundle.verifyArchive(ctx, &in.progress, e, in.bundle.contents(e))
+	if there, err := in.staged(ctx, p); there || err != nil {
+		in.progress.add(p.Size)
+		return err
 	}
 	return in.copy(ctx, p)
 }
@@ -359,4 +370,25 @@ func (in *importer) copy(ctx context.Context, p Package) error {
 		return errors.Join(err, dir.Remove(unverified))
 	}
 	return disk.Rename(dir, unverified, dir, name)
+}
+
+// unpack stores an unpacked package. Its files were verified, and are hashed again when they are
+// written. What the bundle claims about the archive is not recorded.
+func (in *importer) unpack(ctx context.Context, a Arrival) error {
+	_, tx, err := in.mirror.Begin(ctx, a.ID, sources.ToStore)
+	if err != nil {
+		return err
+	}
+	defer tx.Close()
+	if _, err := tx.Stage(); err != nil {
+		return err
+	}
+	c, err := tx.Unpack(ctx, in.bundle.Payload(a.Package))
+	if err == nil && c.H1 != a.H1 {
+		err = sources.InPackage(a.ID, fmt.Errorf("%s %w", in.bundle.name, disk.ErrChanged))
+	}
+	if err == nil {
+		_, err = tx.Commit(ctx, sources.Provenance{Origin: in.bundle.name, Proof: a.Proof, Imported: true})
+	}
+	return err
 }

@@ -23,7 +23,7 @@ type member struct {
 	pkg     *Package
 	payload *Payload
 
-	relative string                        // name in a payload
+	relative string                        // name in a payload or in an unpacked package; empty for an archive
 	open     func() (io.ReadCloser, error) // opens the origin when a bundle is created; nil in one that was read
 }
 
@@ -59,15 +59,26 @@ func (m Manifest) members() []member {
 		}
 	}
 	for _, p := range m.Packages {
+		if p.Unpacked() {
+			all = append(all, member{pkg: &p}.files(p.Path(), p.Files)...)
+			continue
+		}
 		sum, _ := p.ZH.Sum(sources.ZH) // was checked
 		all = append(all, member{File: File{p.Path(), p.Size, sum}, pkg: &p, open: p.from.open})
 	}
 	for _, p := range m.Payload {
-		for _, f := range p.Files {
-			e := member{File: f.File, executable: f.Executable, payload: &p, relative: f.Name, open: f.open}
-			e.Name = p.dir() + "/" + f.Name
-			all = append(all, e)
-		}
+		all = append(all, member{payload: &p}.files(p.dir(), p.Files)...)
+	}
+	return all
+}
+
+// files returns the members for the files of what m is part of, which are in a directory.
+func (m member) files(dir string, files []PayloadFile) []member {
+	var all []member
+	for _, f := range files {
+		m.File, m.executable, m.relative, m.open = f.File, f.Executable, f.Name, f.open
+		m.Name = dir + "/" + f.Name
+		all = append(all, m)
 	}
 	return all
 }

@@ -35,17 +35,35 @@ type Manifest struct {
 // A Package is a package in a bundle.
 type Package struct {
 	ID    sources.PackageID
-	Size  int64 // of the archive, in bytes
-	ZH    sources.Hash
+	Size  int64        // of the archive or of all files, in bytes
+	ZH    sources.Hash // of the archive; for an unpacked package a claim, or empty
 	H1    sources.Hash
 	ZipH1 sources.Hash // empty if it equals H1; see [sources.Contents]
+
+	Files []PayloadFile // of an unpacked package, sorted by name; empty for an archive
 
 	from origin // zero in a bundle that was read
 }
 
-// Path returns the path of the archive in a bundle and in a mirror, with forward
-// slashes.
-func (p Package) Path() string { return p.ID.Provider.String() + "/" + p.ID.Filename() }
+// Unpacked reports whether the bundle has the files of the package, and not its archive.
+func (p Package) Unpacked() bool { return len(p.Files) > 0 }
+
+// Path returns the path of the archive, or of the directory of an unpacked package, in a
+// bundle and in a mirror, with forward slashes.
+func (p Package) Path() string {
+	if p.Unpacked() {
+		return p.ID.Path()
+	}
+	return p.ID.Provider.String() + "/" + p.ID.Filename()
+}
+
+// hashes returns the hashes that identify the package. What is only claimed is none of them.
+func (p Package) hashes() []sources.Hash {
+	if p.Unpacked() {
+		return []sources.Hash{p.H1}
+	}
+	return []sources.Hash{p.ZH, p.H1}
+}
 
 // Evidence describes the evidence for a release.
 type Evidence struct {
@@ -94,14 +112,15 @@ type (
 		Manifest
 	}
 	packageDocument struct {
-		Provider string       `json:"provider"`
-		Version  string       `json:"version"`
-		Platform string       `json:"platform"`
-		Path     string       `json:"path,omitempty"` // none in the base, which is not in the bundle
-		Size     int64        `json:"size,omitempty"`
-		ZH       sources.Hash `json:"zh"`
-		H1       sources.Hash `json:"h1,omitempty"`
-		ZipH1    sources.Hash `json:"zip_h1,omitempty"`
+		Provider string        `json:"provider"`
+		Version  string        `json:"version"`
+		Platform string        `json:"platform"`
+		Path     string        `json:"path,omitempty"` // none in the base, which is not in the bundle
+		Size     int64         `json:"size,omitempty"`
+		ZH       sources.Hash  `json:"zh,omitempty"`
+		H1       sources.Hash  `json:"h1,omitempty"`
+		ZipH1    sources.Hash  `json:"zip_h1,omitempty"`
+		Files    []PayloadFile `json:"files,omitempty"`
 	}
 	evidenceDocument struct {
 		Provider string `json:"provider"`
@@ -117,7 +136,7 @@ func (p Package) MarshalJSON() ([]byte, error) {
 		path = p.Path()
 	}
 	return json.Marshal(packageDocument{
-		p.ID.Provider.String(), p.ID.Version.String(), p.ID.Platform.String(), path, p.Size, p.ZH, p.H1, p.ZipH1,
+		p.ID.Provider.String(), p.ID.Version.String(), p.ID.Platform.String(), path, p.Size, p.ZH, p.H1, p.ZipH1, p.Files,
 	})
 }
 
@@ -128,10 +147,10 @@ func (p *Package) UnmarshalJSON(data []byte) error {
 		return err
 	}
 	id, err := sources.ParsePackageID(d.Provider, d.Version, d.Platform)
-	if err == nil {
-		_, err = d.ZH.Sum(sources.ZH)
+	*p = Package{ID: id, Size: d.Size, ZH: d.ZH, H1: d.H1, ZipH1: d.ZipH1, Files: d.Files}
+	if err == nil && (p.ZH != "" || !p.Unpacked()) {
+		_, err = p.ZH.Sum(sources.ZH)
 	}
-	*p = Package{ID: id, Size: d.Size, ZH: d.ZH, H1: d.H1, ZipH1: d.ZipH1}
 	if err == nil && d.Path != p.Path() && (d.Path != "" || d.Size != 0) {
 		err = fmt.Errorf("path is %.255q, but should be %q", d.Path, p.Path())
 	}
@@ -187,6 +206,9 @@ func (m Manifest) ID() string {
 	sum := sha256.Sum256(m.Text())
 	return hex.EncodeToString(sum[:])
 }
+
+// Unpacked reports whether the packages are unpacked. They are alike.
+func (m Manifest) Unpacked() bool { return len(m.Packages) > 0 && m.Packages[0].Unpacked() }
 
 // Size returns the total size of the packages in bytes.
 func (m Manifest) Size() int64 {
@@ -256,7 +278,11 @@ func ParseManifest(data []byte) (Manifest, error) {
 // contradicts itself nowhere.
 func (m Manifest) check() error {
 	for _, p := range m.Packages {
-		if err := p.check(); err != nil {
+		err := p.check()
+		if err == nil && p.Unpacked() != m.Unpacked() {
+			err = errors.New("the bundle has both archives and unpacked packages")
+		}
+		if err != nil {
 			return fmt.Errorf("%s: %w", p.ID, err)
 		}
 	}
@@ -309,6 +335,9 @@ func (e Evidence) String() string { return "evidence for " + e.Release.String() 
 func (p Package) check() error {
 	if p.Size < 1 || p.Size > maxArchive {
 		return fmt.Errorf("invalid size %d", p.Size)
+	}
+	if p.Unpacked() {
+		return p.checkUnpacked()
 	}
 	if _, err := p.H1.Sum(sources.H1); err != nil || p.ZipH1 == "" {
 		return err

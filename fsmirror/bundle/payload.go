@@ -112,13 +112,21 @@ func (p Payload) check() error {
 			return fmt.Errorf("modules of %.255q: %w", p.Root, err)
 		}
 	}
-	for i, f := range p.Files {
+	if err := checkFiles(p.Files, checkName); err != nil {
+		return fmt.Errorf("%s: %w", p, err)
+	}
+	return nil
+}
+
+// checkFiles checks the names, the sizes and the order of the files in a directory.
+func checkFiles(files []PayloadFile, checkName func(string) error) error {
+	for i, f := range files {
 		err := cmp.Or(checkName(f.Name), f.check(maxArchive))
-		if err == nil && (f.Name == "." || i > 0 && p.Files[i-1].Name >= f.Name) {
+		if err == nil && (f.Name == "." || i > 0 && files[i-1].Name >= f.Name) {
 			err = errors.New("listed twice, or out of order")
 		}
 		if err != nil {
-			return fmt.Errorf("%s: %.255q: %w", p, f.Name, err)
+			return fmt.Errorf("%.255q: %w", f.Name, err)
 		}
 	}
 	return nil

@@ -509,7 +509,7 @@ func TestRefusedPayload(t *testing.T) {
 		{"directory", last(func(e *entry) { e.Typeflag = tar.TypeDir }), "not a plain file"},
 		{"set-uid", last(func(e *entry) { e.Mode = 0o4755 }), "should be"},
 		{"elsewhere", last(func(e *entry) { e.Name = "../x" }), `found "../x" where`},
-		{"before the manifest", func(all []entry) []entry { n := len(all) - 1; return append([]entry{all[n]}, all[:n]...) }, "not a file that larder"},
+		{"before the manifest", func(all []entry) []entry { n := len(all) - 1; return append([]entry{all[n]}, all[:n]...) }, "not a bundle"},
 		{"before the packages", func(all []entry) []entry { n := len(all) - 1; return slices.Insert(all[:n:n], 1, all[n]) }, "where"},
 		{"twice", func(all []entry) []entry { return append(all, all[len(all)-1]) }, "too long"},
 		{"unlisted", func(all []entry) []entry {

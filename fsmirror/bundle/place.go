@@ -53,7 +53,7 @@ func (o ImportOptions) wanted(p Payload) (dir, below string) {
 func (pl *placing) prepare(ctx context.Context) error {
 	pl.progress.of += pl.bundle.Manifest.PayloadSize()
 	for _, p := range pl.bundle.Manifest.Payload {
-		if err := pl.bundle.verifyPayload(ctx, p, &pl.progress); err != nil {
+		if err := pl.bundle.verifyFiles(ctx, &pl.progress, p.dir(), p.Files); err != nil {
 			return err
 		}
 	}
@@ -213,7 +213,7 @@ func (pl *placing) make(ctx context.Context, p Payload) (string, error) {
 		return "", err
 	}
 	made := s.Name()
-	for _, e := range pl.bundle.membersOf(p) {
+	for _, e := range pl.bundle.files(p.dir(), p.Files) {
 		name := made
 		if p.Kind == RootModules {
 			name = path.Join(made, e.relative)

@@ -17,8 +17,8 @@ import (
 	"github.com/larder-cli/larder/sources/evidence"
 )
 
-// A Bundle is an open bundle. Its structure has been verified: each member is where
-// the manifest places it. The contents of the members have not been read yet.
+// A Bundle is an open bundle. Each member is where the manifest places it: that has been
+// verified, or is when the member is read. The contents of the members have not been read yet.
 type Bundle struct {
 	Manifest Manifest
 
@@ -26,6 +26,8 @@ type Bundle struct {
 	r       io.ReaderAt
 	close   func() error
 	members []member
+	checked int            // members whose headers have been verified
+	size    int64          // that the manifest determines
 	hidden  fs.FileMode    // see [disk.Hidden]
 	index   map[string]int // of members, by their names
 }
@@ -49,14 +51,57 @@ func Open(file string) (*Bundle, error) {
 // read is [Open] for a bundle of the given size in bytes. Messages contain the name.
 func read(r io.ReaderAt, size int64, name string) (*Bundle, error) {
 	b := &Bundle{name: name, r: r}
-	err := b.readManifest(size)
+	err := b.readManifest()
 	if err == nil {
-		err = b.checkFrame(size)
+		err = b.checkFrame(len(b.members) - 1)
+	}
+	switch {
+	case err != nil:
+	case size > b.size:
+		err = fmt.Errorf("%d bytes too long", size-b.size)
+	default:
+		err = b.checkFrame(len(b.members))
+	}
+	if errors.Is(err, io.EOF) {
+		err = sources.WithHint(fmt.Errorf("%w: %d bytes long instead of %d", errTruncated, size, b.size), "copy the bundle again")
 	}
 	if err != nil {
 		return nil, b.finding(BrokenBundle, nil, err)
 	}
 	return b, nil
+}
+
+// Receive reads the manifest of a bundle that arrives in r, such as standard input. Messages
+// contain the name. The rest is read, and its structure verified, with the packages.
+func Receive(r io.Reader, name string) (*Bundle, error) {
+	b := &Bundle{name: name, r: &stream{r: r}, close: func() error { return nil }}
+	if err := b.readManifest(); err != nil {
+		return nil, b.finding(BrokenBundle, nil, err)
+	}
+	return b, nil
+}
+
+// A stream is read from its beginning to its end. It skips what its readers skip.
+type stream struct {
+	r  io.Reader
+	at int64
+}
+
+// ReadAt implements [io.ReaderAt], for offsets that never decrease.
+func (s *stream) ReadAt(p []byte, off int64) (int, error) {
+	if off < s.at {
+		return 0, errors.New("read out of turn")
+	}
+	skipped, err := io.CopyN(io.Discard, s.r, off-s.at)
+	n := 0
+	if err == nil {
+		n, err = io.ReadFull(s.r, p)
+	}
+	s.at += skipped + int64(n)
+	if errors.Is(err, io.EOF) { // not the end of what is read from the stream
+		err = io.ErrUnexpectedEOF
+	}
+	return n, err
 }
 
 // ReadManifest reads a manifest from a file. The file contains the manifest only, or
@@ -94,12 +139,16 @@ func (b *Bundle) finding(kind Kind, id *sources.PackageID, err error) error {
 	return &Finding{File: b.name, Package: id, Kind: kind, Err: err}
 }
 
-const maxHeader = 1 << 20 // in bytes; a header can state any length
-
-func (b *Bundle) readManifest(size int64) error {
-	h, err := tar.NewReader(io.NewSectionReader(b.r, 0, min(size, maxHeader))).Next()
+// readManifest reads the manifest, which determines the members.
+func (b *Bundle) readManifest() error {
+	head := make([]byte, block)
+	n, err := b.r.ReadAt(head, 0)
+	if err != nil && !ended(err) {
+		return err
+	}
+	h, err := tar.NewReader(bytes.NewReader(head[:n])).Next()
 	if err != nil || h.Name != manifestPath {
-		return b.foreign(size)
+		return foreign(head[:n])
 	}
 	if h.Size > MaxManifest {
 		return fmt.Errorf("the manifest has more than %d bytes", MaxManifest)
@@ -116,68 +165,84 @@ func (b *Bundle) readManifest(size int64) error {
 	if !bytes.Equal(text, b.Manifest.Text()) {
 		return errors.New("the manifest is not in the form that larder writes")
 	}
-	return nil
-}
-
-// foreign returns the error for a file that doesn't begin like a bundle.
-func (b *Bundle) foreign(size int64) error {
-	head := make([]byte, min(size, block))
-	if _, err := b.r.ReadAt(head, 0); err != nil && !errors.Is(err, io.EOF) {
+	if b.members, b.size, err = b.Manifest.layout(); err != nil {
 		return err
 	}
+	b.index = map[string]int{}
+	for i, e := range b.members {
+		b.index[e.Name] = i
+	}
+	b.checked = 1
+	return b.members[0].checkHeader(head)
+}
+
+// foreign returns the error for a file that begins with head, which is not that of a bundle.
+func foreign(head []byte) error {
 	if name, command := archive.Compression(head); name != "" {
 		return sources.WithHint(fmt.Errorf("compressed with %s", name), "decompress it first: %s FILE > bundle.tar", command)
 	}
 	if len(head) < block && strings.HasPrefix(manifestPath, string(head[:min(len(head), len(manifestPath))])) {
 		return cut(io.ErrUnexpectedEOF)
 	}
-	return sources.WithHint(errNoBundle, "name a file that larder bundle create has written")
+	return sources.WithHint(errNoBundle, "name a file that larder bundle create or larder cache export has written")
 }
+
+// ended reports whether an error is that of reading past the end.
+func ended(err error) bool { return errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) }
 
 // cut adds a hint to the error of reading past the end.
 func cut(err error) error {
-	if errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {
+	if ended(err) {
 		return sources.WithHint(errTruncated, "copy the bundle again")
 	}
 	return err
 }
 
-// checkFrame checks all bytes that are not contents.
-func (b *Bundle) checkFrame(size int64) (err error) {
-	want := int64(0)
-	if b.members, want, err = b.Manifest.layout(); err != nil {
-		return err
-	}
-	b.index = map[string]int{}
-	for i, e := range b.members {
-		b.index[e.Name] = i
-		if err == nil {
-			err = b.checkMember(e)
+// checkFrame checks all bytes that are not contents, up to the contents of member n, or up to
+// the end after the last member.
+func (b *Bundle) checkFrame(n int) error {
+	for b.checked <= n {
+		before := b.members[b.checked-1]
+		err := b.checkZeros(before.offset+before.Size, before.padding(), fmt.Sprintf("after %q", before.Name))
+		switch {
+		case err != nil:
+		case b.checked == len(b.members):
+			err = b.checkZeros(b.size-trailer, trailer, "where the end should be")
+		default:
+			e := b.members[b.checked]
+			head := make([]byte, len(e.header))
+			if _, err = b.r.ReadAt(head, e.offset-int64(len(head))); err == nil {
+				err = e.checkHeader(head)
+			}
 		}
+		if err != nil {
+			return err
+		}
+		b.checked++
 	}
-	switch {
-	case err != nil:
-	case size > want:
-		err = fmt.Errorf("%d bytes too long", size-want)
-	default:
-		err = b.checkZeros(want-trailer, trailer, "where the end should be")
-	}
-	if errors.Is(err, io.EOF) {
-		err = sources.WithHint(fmt.Errorf("%w: %d bytes long instead of %d", errTruncated, size, want), "copy the bundle again")
-	}
-	return err
+	return nil
 }
 
-// checkMember checks the bytes before and after the contents of a member.
-func (b *Bundle) checkMember(e member) error {
-	head := make([]byte, len(e.header))
-	if _, err := b.r.ReadAt(head, e.offset-int64(len(head))); err != nil {
-		return err
+// checkHeader returns an error unless head is the header.
+func (m member) checkHeader(head []byte) error {
+	if !bytes.Equal(head, m.header) {
+		return fmt.Errorf("found %s where %q should be", describe(head), m.Name)
 	}
-	if !bytes.Equal(head, e.header) {
-		return fmt.Errorf("found %s where %q should be", describe(head), e.Name)
+	return nil
+}
+
+// Finish verifies the structure of the rest of the bundle.
+func (b *Bundle) Finish() error {
+	err := b.checkFrame(len(b.members))
+	if s, ok := b.r.(*stream); ok && err == nil {
+		if n, _ := io.ReadFull(s.r, make([]byte, 1)); n > 0 {
+			err = errors.New("too long")
+		}
 	}
-	return b.checkZeros(e.offset+e.Size, e.padding(), fmt.Sprintf("after %q", e.Name))
+	if err != nil {
+		err = b.finding(BrokenBundle, nil, cut(err))
+	}
+	return err
 }
 
 // checkZeros returns an error unless there are n zeros at an offset. The error says where.
@@ -197,22 +262,47 @@ func (b *Bundle) contents(e member) *io.SectionReader {
 	return io.NewSectionReader(b.r, e.offset, e.Size)
 }
 
+// reader returns a reader of the unverified contents of a member. It verifies the structure up
+// to there first.
+func (b *Bundle) reader(e member) io.Reader { return &memberReader{b.contents(e), b, e} }
+
+// A memberReader reads the contents of a member. The error is a [Finding], unless the bundle
+// cannot be read.
+type memberReader struct {
+	io.Reader
+	bundle *Bundle
+	member member
+}
+
+// Read implements [io.Reader].
+func (r *memberReader) Read(p []byte) (n int, err error) {
+	b := r.bundle
+	if err := b.checkFrame(b.index[r.member.Name]); err != nil {
+		return 0, b.finding(BrokenBundle, nil, cut(err))
+	}
+	if n, err = r.Reader.Read(p); errors.Is(err, io.ErrUnexpectedEOF) {
+		err = b.finding(BrokenBundle, nil, cut(err))
+	}
+	return n, err
+}
+
 // archive returns the member for a package.
 func (b *Bundle) archive(p Package) member { return b.members[b.index[p.Path()]] }
 
-// membersOf returns the members of a payload, in the order of its files. They
-// are beside each other.
-func (b *Bundle) membersOf(p Payload) []member {
-	return b.members[b.index[p.dir()+"/"+p.Files[0].Name]:][:len(p.Files)]
+// files returns the members for files in a directory, in their order. They are beside each other.
+func (b *Bundle) files(dir string, files []PayloadFile) []member {
+	return b.members[b.index[dir+"/"+files[0].Name]:][:len(files)]
 }
 
 // copy copies a member to w. The error is a [Finding] if it is not what the manifest describes.
 func (b *Bundle) copy(ctx context.Context, w io.Writer, e member) error {
-	sum, _, err := disk.Hash(ctx, io.TeeReader(b.contents(e), w), e.Size)
+	sum, _, err := disk.Hash(ctx, io.TeeReader(b.reader(e), w), e.Size)
 	if err != nil || sum == e.SHA256 {
 		return err
 	}
 	switch {
+	case e.pkg != nil && e.relative != "":
+		return b.finding(ChangedFile, &e.pkg.ID, fmt.Errorf("%s: differs from the manifest", e.relative))
 	case e.pkg != nil:
 		err := fmt.Errorf("the archive is %s, but should be %s", sources.ZipHash(sum), e.pkg.ZH)
 		return b.finding(ChangedArchive, &e.pkg.ID, err)
@@ -222,9 +312,9 @@ func (b *Bundle) copy(ctx context.Context, w io.Writer, e member) error {
 	return b.finding(BrokenEvidence, nil, fmt.Errorf("%s: differs from the manifest", e.Name))
 }
 
-// evidence reads the evidence for the packages, by release. The caller
+// Evidence reads the evidence for the packages, by release. The caller
 // verifies it. Each error is a [Finding], unless the bundle cannot be read.
-func (b *Bundle) evidence(ctx context.Context) (map[sources.Release]*sources.Signed, error) {
+func (b *Bundle) Evidence(ctx context.Context) (map[sources.Release]*sources.Signed, error) {
 	all := map[sources.Release]*sources.Signed{}
 	var problems []error
 	for _, e := range b.Manifest.Evidence {

@@ -2,6 +2,7 @@ package bundle
 
 import (
 	"context"
+	"fmt"
 	"os"
 	"slices"
 	"sync"
@@ -28,6 +29,10 @@ func ReceiverAt(ctx context.Context, path string, records store.Records, warn fu
 		r.Manifest, err = Describe(ctx, path, records, warn)
 	} else {
 		r.Manifest, err = ReadManifest(path)
+	}
+	if err == nil && r.Unpacked() {
+		err = sources.WithHint(fmt.Errorf("%s has unpacked packages, and no archives that a bundle could leave out", path),
+			"name the mirror that receives the bundle, or its manifest")
 	}
 	return r, err
 }

@@ -54,28 +54,27 @@ func (v *Verification) note(err error) error {
 }
 
 func (v *Verification) verify(ctx context.Context, b *Bundle, by sources.Judge, p *progress) error {
-	signed, err := b.evidence(ctx)
+	signed, err := b.Evidence(ctx)
 	if err := v.note(err); err != nil {
 		return err
 	}
 	for _, pkg := range b.Manifest.Packages {
-		e := b.archive(pkg)
 		known, err := b.verified(ctx, pkg, by, signed)
 		if err == nil {
-			err = b.verifyArchive(ctx, p, e, b.contents(e))
+			err = b.verifyPackage(ctx, p, pkg)
 		} else {
-			p.add(e.Size)
+			p.add(pkg.Size)
 		}
 		if err := v.note(err); err != nil {
 			return err
 		}
 		if err == nil {
 			v.Packages = append(v.Packages, known)
-			v.Bytes += e.Size
+			v.Bytes += pkg.Size
 		}
 	}
 	for _, payload := range b.Manifest.Payload {
-		err := b.verifyPayload(ctx, payload, p)
+		err := b.verifyFiles(ctx, p, payload.dir(), payload.Files)
 		if err := v.note(err); err != nil {
 			return err
 		}
@@ -87,11 +86,15 @@ func (v *Verification) verify(ctx context.Context, b *Bundle, by sources.Judge, 
 }
 
 // verified returns what signed checksums prove about a package. Without any, which signed is nil
-// for, only the manifest's checksum matched.
+// for, only the manifest's checksum matched. That is so for an unpacked package too: nothing
+// proves that its files came from the signed archive.
 func (p Package) verified(ctx context.Context, by sources.Judge, signed *sources.Signed) (v Verified, err error) {
 	v = Verified{Package: p, Proof: sources.Proof{Matched: true}}
-	if signed != nil {
-		v.Proof, err = by.Prove(ctx, p.ID.Provider, signed, p.ZH)
+	if signed != nil && p.ZH != "" {
+		var proof sources.Proof
+		if proof, err = by.Prove(ctx, p.ID.Provider, signed, p.ZH); !p.Unpacked() {
+			v.Proof = proof
+		}
 	}
 	v.Report = by.Report(p.ID.Provider, v.Proof)
 	return v, err
@@ -110,10 +113,19 @@ func (b *Bundle) verified(ctx context.Context, p Package, by sources.Judge, sign
 	return v, err
 }
 
-// verifyPayload verifies the files of a payload. Each error is a [Finding].
-func (b *Bundle) verifyPayload(ctx context.Context, p Payload, done *progress) error {
+// verifyPackage verifies the contents of a package. Each error is a [Finding].
+func (b *Bundle) verifyPackage(ctx context.Context, done *progress, p Package) error {
+	if p.Unpacked() {
+		return b.verifyFiles(ctx, done, p.Path(), p.Files)
+	}
+	e := b.archive(p)
+	return b.verifyArchive(ctx, done, e, b.contents(e))
+}
+
+// verifyFiles verifies the files in a directory. Each error is a [Finding].
+func (b *Bundle) verifyFiles(ctx context.Context, done *progress, dir string, files []PayloadFile) error {
 	var all []error
-	for _, e := range b.membersOf(p) {
+	for _, e := range b.files(dir, files) {
 		all = append(all, b.copy(ctx, done, e))
 		if err := ctx.Err(); err != nil {
 			return err

@@ -2,35 +2,72 @@ package bundle
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"io"
+	"os"
 	"path/filepath"
 
 	"github.com/larder-cli/larder/sources"
 	"github.com/larder-cli/larder/sources/disk"
 )
 
-// write writes the members to the file.
-func (c Created) write(ctx context.Context, file string, members []member, report func(done, of int64)) error {
-	in, err := disk.Open(filepath.Dir(file))
+// A Created bundle has been written to a file.
+type Created struct {
+	Size     int64 // of the file, in bytes
+	Manifest Manifest
+
+	// Private is the path of something in the bundle that not all users can read, or
+	// empty. Only this user may then read the file.
+	Private string
+
+	// Unchanged reports that the file was the same bundle already. It was kept.
+	Unchanged bool
+}
+
+// Write writes the bundle with a manifest from this package to w.
+func Write(ctx context.Context, w io.Writer, m Manifest) error {
+	members, _, err := m.layout()
 	if err != nil {
 		return err
+	}
+	return write(ctx, w, members)
+}
+
+// WriteFile writes the bundle with a manifest from this package to a file. It replaces an existing
+// file once the new one has been written. The function report is called with the progress in
+// bytes. It may be nil.
+func WriteFile(ctx context.Context, file string, m Manifest, report func(done, of int64)) (c Created, err error) {
+	members, size, err := m.layout()
+	if err != nil {
+		return c, err
+	}
+	c = Created{Size: size, Manifest: m, Private: m.private()}
+	if info, err := os.Lstat(file); err == nil && !info.Mode().IsRegular() { // such as a device, which must not be replaced
+		err := fmt.Errorf("%s already exists, and is not a file", file)
+		if info.IsDir() {
+			err = fmt.Errorf("%s is a directory, not a file", file)
+		}
+		return c, sources.WithHint(err, "name the file to write")
+	}
+	in, err := disk.Open(filepath.Dir(file))
+	if err != nil {
+		return c, err
 	}
 	defer in.Close()
 	t, err := in.NewTemp(filepath.Base(file))
 	if err != nil {
-		return explain(err)
+		return c, explain(fmt.Errorf("cannot write in %s: %w", filepath.Dir(file), disk.Cause(err)))
 	}
 	defer t.Discard()
 	if c.Private != "" {
 		t.Hidden = 0o077
 	}
-	w := io.MultiWriter(t, &progress{of: c.Size, report: report})
-	if err := errors.Join(write(ctx, w, members), t.Sync()); err != nil {
-		return explain(err)
+	if err := write(ctx, io.MultiWriter(t, &progress{of: c.Size, report: report}), members); err != nil {
+		return c, explain(err)
 	}
-	return explain(t.Commit(filepath.Base(file)))
+	changed, err := t.CommitChanged(ctx, filepath.Base(file))
+	c.Unchanged = !changed
+	return c, explain(err)
 }
 
 // explain adds a hint to an error of writing a bundle.
@@ -69,7 +106,7 @@ func (m member) write(ctx context.Context, w io.Writer) error {
 	switch {
 	case err != nil || n == m.Size && sum == m.SHA256:
 		return err
-	case m.pkg != nil:
+	case m.pkg != nil && m.relative == "":
 		err = fmt.Errorf("the archive is %s, but was %s when it was last checked", sources.ZipHash(sum), m.pkg.ZH)
 		return sources.WithHint(m.problem(err), "larder mirror verify lists every problem")
 	}

@@ -141,7 +141,7 @@ func eachFile(ctx context.Context, names []string, take func(context.Context, st
 // contentsOf sorts the files and returns the contents.
 func contentsOf(files []sources.File) sources.Contents {
 	slices.SortFunc(files, func(a, b sources.File) int { return strings.Compare(a.Path, b.Path) })
-	c := sources.Contents{Files: files, H1: h1(files)}
+	c := sources.Contents{Files: files, H1: H1(files)}
 	for _, f := range files {
 		c.Size += f.Size
 	}
@@ -149,8 +149,8 @@ func contentsOf(files []sources.File) sources.Contents {
 	return c
 }
 
-// h1 returns the h1: hash of files, which must be sorted by path.
-func h1(files []sources.File) sources.Hash {
+// H1 returns the h1: hash of files, which must be sorted by path.
+func H1(files []sources.File) sources.Hash {
 	var line []byte
 	sum := sha256.New()
 	for _, f := range files {

@@ -17,10 +17,10 @@ type Bundled struct {
 	PackageID
 	Path string       `json:"path"`
 	Size int64        `json:"size"`
-	ZH   sources.Hash `json:"zh"`
+	ZH   sources.Hash `json:"zh,omitempty"`
 	H1   sources.Hash `json:"h1"`
 
-	evidence string // whether the bundle has signed checksums for it
+	evidence string // whether the bundle has signed checksums for its archive
 }
 
 // Cells implements [Row].
@@ -38,7 +38,10 @@ func (o *Output) Bundled(m bundle.Manifest) {
 	var rows []Bundled
 	for _, p := range m.Packages {
 		row := bundledOf(p)
-		if m.Evidenced(p.ID.Release()) {
+		switch {
+		case p.Unpacked():
+			row.evidence = "unpacked"
+		case m.Evidenced(p.ID.Release()):
 			row.evidence = "signed checksums"
 		}
 		rows = append(rows, row)

@@ -199,8 +199,11 @@ func (m *rootModule) bundle(ctx context.Context, dir, file string, opts bundle.C
 	m.out.Payload(manifest.Payload, bundle.Added)
 	m.out.Show(report.BundleOf(file, manifest, created.Size))
 	did := "Wrote"
-	if opts.DryRun {
+	switch {
+	case opts.DryRun:
 		did = "Would write"
+	case created.Unchanged:
+		did = m.shown(file) + " is unchanged:"
 	}
 	if len(manifest.Packages) == 0 && len(manifest.Payload) == 0 {
 		m.out.Say("The receiver has everything already")

@@ -25,6 +25,7 @@ type BundleImportRequest struct {
 	EngineSum   [sha256.Size]byte
 	Replace     bool
 	WriteConfig string // as typed; may be empty
+	Unpacked    bool   // store unpacked packages
 }
 
 // ImportBundle verifies the whole bundle before it changes anything.
@@ -54,7 +55,7 @@ func ImportBundle(ctx context.Context, s *Session, request BundleImportRequest) 
 	opts := bundle.ImportOptions{
 		Check: m.known(file), Accept: func(all []bundle.Verified) error { return m.accept(ctx, bundledAs(all)) },
 		Judge: m.bundleJudge(), DryRun: s.flags.DryRun, Warn: s.output.WarnOf, Waiting: s.output.WaitingForMirror(dir), LockTimeout: m.flags.LockTimeout,
-		EngineSHA256: request.EngineSum, Replace: request.Replace, Closing: renewPage(ctx, dir),
+		EngineSHA256: request.EngineSum, Replace: request.Replace, Unpacked: request.Unpacked, Closing: renewPage(ctx, dir),
 	}
 	if request.ModulesTo != "" {
 		opts.ModulesTo = Absolute(m.dir, request.ModulesTo)
@@ -69,6 +70,10 @@ func ImportBundle(ctx context.Context, s *Session, request BundleImportRequest) 
 		opts.Report = progress
 		return bundle.Import(ctx, file, dir, opts)
 	})
+	if errors.Is(err, bundle.ErrUnpacked) {
+		err = sources.WithHint(err, "to add them to the plugin cache: larder cache import %s", shellQuoted(request.File))
+		err = sources.WithHint(err, "to store them unpacked in the mirror, add --unpacked; network mirrors have no such packages")
+	}
 	if err != nil {
 		return err
 	}

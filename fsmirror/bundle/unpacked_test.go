@@ -1,0 +1,331 @@
+package bundle_test
+
+import (
+	"bytes"
+	"cmp"
+	"encoding/json"
+	"errors"
+	"io"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/larder-cli/larder/fsmirror/bundle"
+	"github.com/larder-cli/larder/sources"
+	"github.com/larder-cli/larder/sources/archive"
+	"github.com/larder-cli/larder/sources/disk"
+	"github.com/larder-cli/larder/sources/sourcetest"
+)
+
+var widgetFiles = map[string]string{"terraform-provider-widget": "the provider", "docs/README": "read me", "docs-old": "", "LICENSE": "do as you like"}
+
+// stored unpacks a package as a cache does.
+func stored(t testing.TB, f map[string]string, address, version, platform string) sources.Stored {
+	t.Helper()
+	dir := t.TempDir()
+	for name, text := range f {
+		path := filepath.Join(dir, name)
+		check(t, os.MkdirAll(filepath.Dir(path), 0o755))
+		check(t, os.WriteFile(path, []byte(text), 0o644))
+		if strings.HasPrefix(name, "terraform-provider-") {
+			check(t, os.Chmod(path, 0o755))
+		}
+	}
+	c, err := archive.Hash(ctx, dir)
+	check(t, err)
+	return sources.Stored{ID: sourcetest.PackageID(t, address, version, platform), Dir: dir, H1: c.H1, Origin: "https://example.test/widget.zip"}
+}
+
+func storedWidget(t testing.TB) sources.Stored {
+	t.Helper()
+	return stored(t, widgetFiles, widget, "1.2.0", "linux_amd64")
+}
+
+func storedGadget(t testing.TB) sources.Stored {
+	t.Helper()
+	return stored(t, map[string]string{"terraform-provider-gadget": "another"}, gadget, "2.0.0", "linux_arm64")
+}
+
+// exported returns the bundle of stored packages.
+func exported(t testing.TB, packages ...sources.Stored) []byte {
+	t.Helper()
+	m, err := bundle.Of(ctx, packages)
+	check(t, err)
+	var out bytes.Buffer
+	check(t, bundle.Write(ctx, &out, m))
+	file := filepath.Join(t.TempDir(), "b.tar")
+	c, err := bundle.WriteFile(ctx, file, m, nil)
+	check(t, err)
+	sourcetest.Expect(t, bytes.Equal(out.Bytes(), readFile(t, file)) && c.Size == int64(out.Len()), "the file differs from the stream")
+	return out.Bytes()
+}
+
+// receive reads a bundle from its beginning to its end, as an import into a cache does, and
+// returns its packages.
+func receive(data []byte) (all []bundle.Package, err error) {
+	b, err := bundle.Receive(bytes.NewReader(data), "stream")
+	if err != nil {
+		return nil, err
+	}
+	if _, err := b.Evidence(ctx); err != nil {
+		return nil, err
+	}
+	for _, p := range b.Manifest.Packages {
+		from := b.Payload(p)
+		if from.Arriving != nil {
+			sum, _, err := disk.Hash(ctx, from.Arriving, p.Size)
+			if err == nil && sources.ZipHash(sum) != p.ZH {
+				err = errors.New("another archive")
+			}
+			if err != nil {
+				return all, err
+			}
+		} else if c, err := archive.Receive(ctx, from.Files, archive.Dest{}, archive.Limits{}); err != nil || c.H1 != p.H1 {
+			return all, cmp.Or(err, errors.New("other contents"))
+		}
+		all = append(all, p)
+	}
+	return all, b.Finish()
+}
+
+// Unpacked packages are imported into a mirror as they were, if that is requested.
+func TestUnpacked(t *testing.T) {
+	data := exported(t, storedWidget(t), storedGadget(t))
+	file := filepath.Join(t.TempDir(), "b.tar")
+	check(t, os.WriteFile(file, data, 0o644))
+	to := filepath.Join(t.TempDir(), "mirror")
+	_, err := bundle.Import(ctx, file, to, importOptions())
+	sourcetest.Expect(t, err != nil && strings.Contains(err.Error(), "its packages are unpacked"), "got %v", err)
+	_, err = os.Lstat(to)
+	sourcetest.ErrorIs(t, err, os.ErrNotExist, "the mirror")
+
+	opts := importOptions()
+	opts.Unpacked = true
+	for _, how := range []bundle.How{bundle.Added, bundle.Known} {
+		imported, err := bundle.Import(ctx, file, to, opts)
+		check(t, err)
+		sourcetest.Equal(t, len(imported.Packages), 2)
+		for _, a := range imported.Packages {
+			sourcetest.Expect(t, a.How == how && a.Report.Verdict == sources.HashOnly, "%s: %s, %s", a.ID, a.How, a.Report.Verdict)
+		}
+	}
+	for name, text := range widgetFiles {
+		path := filepath.Join(to, widget, "1.2.0", "linux_amd64", filepath.FromSlash(name))
+		info, err := os.Stat(path)
+		check(t, err)
+		executable := info.Mode()&0o111 != 0
+		if string(readFile(t, path)) != text || sourcetest.HasModes && executable != (name == "terraform-provider-widget") {
+			t.Errorf("%s is %q, %s", name, readFile(t, path), info.Mode())
+		}
+	}
+
+	// A mirror keeps what it has, packed or not.
+	other := stored(t, map[string]string{"terraform-provider-widget": "another"}, widget, "1.2.0", "linux_amd64")
+	check(t, os.WriteFile(file, exported(t, other), 0o644))
+	_, err = bundle.Import(ctx, file, to, opts)
+	_, conflict := errors.AsType[*bundle.ConflictError](err)
+	sourcetest.Expect(t, conflict && len(left(t, to)) == 0, "got %v, and left %q", err, left(t, to))
+	_, err = bundle.ReceiverAt(ctx, file, opts.Key, nil)
+	sourcetest.Expect(t, err != nil && strings.Contains(err.Error(), "no archives"), "got %v", err)
+}
+
+// Evidence is a claim about unpacked packages: nothing proves that their files came from the archive.
+func TestUnpackedEvidence(t *testing.T) {
+	w := published(t)
+	mirror := t.TempDir()
+	w.WriteUnpacked(mirror, "*/widget/1.0.0/*")
+	w.WriteEvidence(mirror, "*/widget/1.0.0/*")
+	packed := described(t, mirrored(t, w, "*/widget/1.0.0/*"))
+	var all []sources.Stored
+	for _, p := range packed.Packages {
+		signed, err := there(t, mirror).Evidence(p.ID.Provider, p.ID.Version)
+		check(t, err)
+		all = append(all, sources.Stored{ID: p.ID, Dir: filepath.Join(mirror, p.ID.Path()), H1: p.H1, ZH: p.ZH, Signed: signed})
+	}
+	file := filepath.Join(t.TempDir(), "b.tar")
+	check(t, os.WriteFile(file, exported(t, all...), 0o644))
+	v, err := bundle.Verify(ctx, file, judge, nil)
+	check(t, err)
+	sourcetest.Expect(t, len(v.Findings) == 0 && len(v.Packages) == 2, "%v", v.Findings)
+	for _, p := range v.Packages {
+		sourcetest.Equal(t, p.Report.Verdict, sources.HashOnly)
+		sourcetest.Expect(t, p.ZH != "", "%s: no claim", p.ID)
+	}
+
+	// A package from another archive than the signed one has no claim.
+	all[0].ZH, all[0].Signed = sources.ZipHash([32]byte{1}), nil
+	m, err := bundle.Of(ctx, all)
+	check(t, err)
+	sourcetest.Expect(t, m.Packages[0].ZH == "" && m.Packages[1].ZH == packed.Packages[1].ZH && len(m.Evidence) == 1, "%+v", m)
+	all[0].ZH, all[0].Signed = sources.ZipHash([32]byte{1}), all[1].Signed
+	refusedUnpacked(t, exported(t, all...), "not among the signed checksums")
+}
+
+// refusedUnpacked is refused for an import of unpacked packages.
+func refusedUnpacked(t *testing.T, data []byte, want string) {
+	t.Helper()
+	file := filepath.Join(t.TempDir(), "b.tar")
+	check(t, os.WriteFile(file, data, 0o644))
+	to, opts := t.TempDir(), importOptions()
+	opts.Unpacked = true
+	_, err := bundle.Import(ctx, file, to, opts)
+	sourcetest.Expect(t, err != nil && strings.Contains(err.Error(), want), "imported: got %v, want %q", err, want)
+	sourcetest.Expect(t, len(tree(t, to))+len(left(t, to)) == 0, "something is there")
+	v, err := bundle.Verify(ctx, file, judge, nil)
+	sourcetest.Expect(t, err != nil || len(v.Findings) > 0 && strings.Contains(v.Findings[0].Error(), want), "verified: got %v and %v", v.Findings, err)
+}
+
+// The same packages produce the same bytes at any time and in any order.
+func TestUnpackedDeterminism(t *testing.T) {
+	w, g := storedWidget(t), storedGadget(t)
+	first := exported(t, w, g)
+	then := time.Now().Add(-time.Hour)
+	check(t, os.Chtimes(filepath.Join(w.Dir, "LICENSE"), then, then))
+	check(t, os.Chmod(filepath.Join(w.Dir, "LICENSE"), 0o600))
+	sourcetest.Expect(t, bytes.Equal(first, exported(t, g, w)), "they differ")
+}
+
+func TestChangedPackageIsNotWritten(t *testing.T) {
+	w := storedWidget(t)
+	m, err := bundle.Of(ctx, []sources.Stored{w})
+	check(t, err)
+	check(t, os.WriteFile(filepath.Join(w.Dir, "LICENSE"), []byte("do as I like!!"), 0o644))
+	_, err = bundle.Of(ctx, []sources.Stored{w})
+	sourcetest.Expect(t, err != nil && strings.Contains(err.Error(), "1.2.0 linux_amd64: it is h1:"), "%v", err)
+	err = bundle.Write(ctx, io.Discard, m)
+	sourcetest.Expect(t, err != nil && strings.Contains(err.Error(), "LICENSE changed while it was read"), "%v", err)
+}
+
+// A bundle that arrives is verified as far as it is read.
+func TestReceive(t *testing.T) {
+	unpacked := exported(t, storedWidget(t), storedGadget(t))
+	for _, good := range [][]byte{unpacked, small(t)} {
+		all, err := receive(good)
+		check(t, err)
+		sourcetest.Equal(t, len(all), 2)
+		for n := 0; n < len(good); n += 256 {
+			_, err := receive(good[:n])
+			sourcetest.Expect(t, err != nil && strings.Contains(err.Error(), "truncated"), "%d bytes: %v", n, err)
+		}
+		_, err = receive(append(slices.Clone(good), 0))
+		sourcetest.Expect(t, err != nil && strings.Contains(err.Error(), "too long"), "%v", err)
+		for at := 0; at < len(good); at += 61 {
+			bad := slices.Clone(good)
+			bad[at] ^= 1 << (at % 8)
+			if all, err := receive(bad); err == nil {
+				t.Errorf("byte %d changed, and received %v", at, all)
+			}
+		}
+	}
+
+	// Packages may be skipped, and not read again.
+	b, err := bundle.Receive(bytes.NewReader(unpacked), "stream")
+	check(t, err)
+	last := b.Payload(b.Manifest.Packages[1])
+	_, err = archive.Receive(ctx, last.Files, archive.Dest{}, archive.Limits{})
+	check(t, err)
+	check(t, b.Finish())
+	_, err = archive.Receive(ctx, last.Files, archive.Dest{}, archive.Limits{})
+	sourcetest.Expect(t, err != nil && strings.Contains(err.Error(), "out of turn"), "%v", err)
+}
+
+// set sets a member of the first listed package. Of map[string]string, it sets that of the first.
+func setFirst(name string, value any) func([]entry) []entry {
+	return editPackages(func(all []any) []any {
+		all[0].(map[string]any)[name] = value
+		return all
+	})
+}
+
+// renamed renames the first file of a package, also in the manifest, which gets the right hash.
+func renamed(name string) func([]entry) []entry {
+	return func(all []entry) []entry {
+		all[1].Name = strings.TrimSuffix(all[1].Name, "LICENSE") + name
+		doc := map[string]any{}
+		if err := json.Unmarshal([]byte(all[0].Text), &doc); err != nil {
+			panic(err)
+		}
+		p := doc["packages"].([]any)[0].(map[string]any)
+		p["files"].([]any)[0].(map[string]any)["name"] = name
+		var files []sources.File
+		for _, f := range p["files"].([]any) {
+			f := f.(map[string]any)
+			var sum bundle.Digest
+			if err := sum.UnmarshalText([]byte(f["sha256"].(string))); err != nil {
+				panic(err)
+			}
+			files = append(files, sources.File{Path: f["name"].(string), SHA256: sum})
+		}
+		p["h1"] = archive.H1(files)
+		data, err := json.Marshal(doc)
+		if err != nil {
+			panic(err)
+		}
+		all[0].Text = string(data)
+		if m, err := bundle.ParseManifest(data); err == nil {
+			all[0].Text = string(m.Text())
+		}
+		return all
+	}
+}
+
+func TestRefusedUnpacked(t *testing.T) {
+	good := exported(t, storedWidget(t))
+	for _, test := range []struct {
+		name   string
+		change func([]entry) []entry
+		want   string
+	}{
+		{"no hash", setFirst("h1", ""), "should be "},
+		{"another hash", setFirst("h1", "h1:AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA="), "should be h1:AAAA"},
+		{"two hashes", setFirst("zip_h1", "h1:AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA="), "should be h1:"},
+		{"other size", setFirst("size", 1), "bytes instead of 1"},
+		{"path of an archive", setFirst("path", widget+"/x.zip"), "path is"},
+		{"changed file", func(all []entry) []entry { all[1].Text = "do as I please"; return all }, "LICENSE: differs from the manifest"},
+		{"executable", func(all []entry) []entry { all[1].Mode = 0o755; return all }, "should be"},
+		{"missing file", func(all []entry) []entry { return slices.Delete(all, 2, 3) }, "should be"},
+		{"out of order", func(all []entry) []entry { all[1], all[2] = all[2], all[1]; return all }, "should be"},
+		{"also an archive", editPackages(func(all []any) []any {
+			return append(all, map[string]any{"provider": widget, "version": "1.3.0", "platform": "linux_amd64", "size": 1,
+				"path": widget + "/terraform-provider-widget_1.3.0_linux_amd64.zip", "zh": "zh:" + strings.Repeat("0", 64),
+				"h1": "h1:AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA="})
+		}), "both archives and unpacked packages"},
+		{"upwards", renamed("../LICENSE"), "not a path inside"},
+		{"absolute", renamed("/LICENSE"), "not a path inside"},
+		{"not clean", renamed("./LICENSE"), "not a path inside"},
+		{"differs in case", renamed("Docs-old"), "only in case"},
+		{"twice", renamed("docs-old"), "listed twice"},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			bad := sourcetest.PackTar(test.change(sourcetest.UnpackTar(good)))
+			refusedUnpacked(t, bad, test.want)
+			if _, err := receive(bad); err == nil {
+				t.Error("received")
+			}
+		})
+	}
+}
+
+// Every valid bundle that arrives is the same once written and read again.
+func FuzzReceive(f *testing.F) {
+	good := exported(f, stored(f, map[string]string{"terraform-provider-x": "x"}, "example.test/acme/x", "1.0.0", "linux_amd64"))
+	f.Add(good)
+	f.Add(good[:len(good)-1100])
+	for mutant := range sourcetest.Mutants(good) {
+		f.Add(mutant)
+	}
+	for hostile := range sourcetest.HostileTars(good) {
+		f.Add(hostile)
+	}
+	f.Fuzz(func(t *testing.T, data []byte) {
+		all, err := receive(data)
+		if err != nil {
+			return
+		}
+		_, err = bundle.Read(bytes.NewReader(data), int64(len(data)), "fuzzed")
+		sourcetest.Expect(t, err == nil, "received %v, but cannot be opened: %v", all, err)
+	})
+}
