@@ -10,13 +10,13 @@ import (
 func cacheImportCommand() *line.Command {
 	return &line.Command{
 		Name:      "import",
-		Does:      "add exported packages to the plugin cache",
+		Does:      "add the packages in bundles to the plugin cache",
 		Arguments: "FILE... [FLAG...]",
 		Least:     1, Needs: "needs a FILE, or - for standard input",
 		Example: "larder cache import cache.tar",
-		About: "Hashes the contents of each package before adding it, and keeps existing packages.\n" +
-			"The result is \"hash only\", unless this machine has verified the archive before. If\n" +
-			"FILE is -, reads standard input.",
+		About: "Hashes each package before adding it, and keeps existing packages. For packages from\n" +
+			"cache export, the result is \"hash only\", unless this machine has verified the archive\n" +
+			"before. Archives are verified. If FILE is -, reads standard input.",
 		Flags:  trustFlags(),
 		Leaves: continues,
 		Run:    inSession(cacheImport),
@@ -24,5 +24,5 @@ func cacheImportCommand() *line.Command {
 }
 
 func cacheImport(ctx context.Context, l *line.Line, s *work.Session) error {
-	return work.ImportExports(ctx, s, l.Words)
+	return work.ImportCache(ctx, s, l.Words)
 }

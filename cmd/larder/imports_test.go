@@ -49,7 +49,6 @@ var mayImport = map[string][]string{
 	"fsmirror/server/endpoint": {"sources", "sources/disk"},
 	"fsmirror/server/metrics":  {"fsmirror/server"},
 	"cachedir":                 {"sources", "sources/archive", "sources/disk", "sources/evidence", "sources/seal", "sources/staging", "sources/store", "sources/trust"},
-	"cachedir/export":          {"sources", "sources/archive", "sources/disk"},
 	"cachedir/view":            {"sources", "sources/disk"},
 	"cliconfig":                {"sources", "sources/disk", "sources/oci", "sources/policy"},
 	"installer":                {"sources", "sources/archive", "sources/disk", "sources/fetch", "sources/policy", "sources/trust", "installer/acquire", "installer/lockfile"},
@@ -69,7 +68,7 @@ var mayImport = map[string][]string{
 	"cmd/larder/work": {
 		"cmd/larder/ui", "cmd/larder/report",
 		"sources", "sources/age", "sources/archive", "sources/bucket", "sources/disk", "sources/evidence", "sources/fetch", "sources/netmirror", "sources/oci", "sources/policy", "sources/registry", "sources/seal", "sources/staging", "sources/trust",
-		"fsmirror", "fsmirror/builder", "fsmirror/bundle", "fsmirror/legacy", "fsmirror/publish", "fsmirror/server", "fsmirror/server/endpoint", "fsmirror/server/metrics", "cachedir", "cachedir/export", "cachedir/share", "cachedir/view", "cliconfig",
+		"fsmirror", "fsmirror/builder", "fsmirror/bundle", "fsmirror/legacy", "fsmirror/publish", "fsmirror/server", "fsmirror/server/endpoint", "fsmirror/server/metrics", "cachedir", "cachedir/share", "cachedir/view", "cliconfig",
 		"installer", "installer/acquire", "installer/datadir", "installer/lockfile", "installer/modules",
 	},
 	"cmd/larder": { // flags and requests

@@ -1,26 +1,22 @@
 package work
 
 import (
-	"bufio"
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"maps"
-	"os"
 	"path/filepath"
 	"slices"
 	"strings"
 
-	"github.com/larder-cli/larder/cachedir/export"
 	"github.com/larder-cli/larder/cmd/larder/report"
 	"github.com/larder-cli/larder/cmd/larder/ui"
+	"github.com/larder-cli/larder/fsmirror/bundle"
 	"github.com/larder-cli/larder/sources"
-	"github.com/larder-cli/larder/sources/disk"
 )
 
-// ExportCache writes the packages that root modules select to a file. It writes a temporary one and renames
-// it, unless the file is -. It first finds every required package. Without partial, it fails if one
+// ExportCache writes the packages that root modules select to a bundle, or to standard output if the file
+// is -. It first finds every required package. Without partial, it fails if one
 // is missing.
 func ExportCache(ctx context.Context, s *Session, file string, roots []string, partial bool) error {
 	if err := s.takeRoots(roots); err != nil {
@@ -56,25 +52,27 @@ func (k *targetCache) export(ctx context.Context, t *tree, file string, partial 
 	if err := k.tellMissing(missing, partial); err != nil {
 		return err
 	}
+	m, err := bundle.Of(ctx, packages)
+	if err != nil {
+		return err
+	}
 	if file == "-" {
-		return export.Write(ctx, k.out.Stdout, packages)
+		return bundle.Write(ctx, k.out.Stdout, m)
 	}
-	private, err := privateIn(packages)
+	created, err := bundle.WriteFile(ctx, Absolute(k.dir, file), m, nil)
 	if err != nil {
 		return err
 	}
-	size, changed, err := writeExport(ctx, Absolute(k.dir, file), packages, private != "")
-	if err != nil {
-		return err
-	}
-	k.out.Private(file, private)
+	k.out.Private(file, created.Private)
 	k.out.Exported(packages)
-	k.out.Summary(report.ExportSum{File: Absolute(k.dir, file), Packages: len(packages), Missing: len(missing), Size: size, Unchanged: !changed})
+	k.out.Summary(report.ExportSum{
+		File: Absolute(k.dir, file), Packages: len(packages), Missing: len(missing), Size: created.Size, Unchanged: created.Unchanged,
+	})
 	did := "Wrote " + file
-	if !changed {
+	if created.Unchanged {
 		did = file + " is unchanged"
 	}
-	text := fmt.Sprintf("%s: %s, %s", did, ui.Count(len(packages), "package"), ui.Size(size))
+	text := fmt.Sprintf("%s: %s, %s", did, ui.Count(len(packages), "package"), ui.Size(created.Size))
 	if len(missing) > 0 {
 		text += fmt.Sprintf("; %d missing", len(missing))
 	}
@@ -223,64 +221,4 @@ func (s *Session) configured(dir, command string) (words []string) {
 		words = append(words, "--engine", string(s.requested.engine))
 	}
 	return words
-}
-
-// privateIn returns the path of a file in the packages that not all users can read, or of
-// the place that its package came from. It returns "" if there is none.
-func privateIn(packages []sources.Stored) (string, error) {
-	for _, s := range packages {
-		private, err := disk.HiddenIn(s.Dir)
-		if err != nil {
-			return "", &sources.PackageError{ID: s.ID, Err: err}
-		}
-		if private == "" && !s.Public() && disk.Hidden(s.Dir) != 0 {
-			private = s.Dir
-		}
-		if private != "" && !s.Public() {
-			private = cmp.Or(s.Origin, private)
-		}
-		if private != "" {
-			return private, nil
-		}
-	}
-	return "", nil
-}
-
-// writeExport writes the export to path atomically, and returns its size in bytes. It keeps a file
-// that is the same export already. Only this user may read a private one.
-func writeExport(ctx context.Context, path string, packages []sources.Stored, private bool) (size int64, changed bool, err error) {
-	if info, err := os.Lstat(path); err == nil && !info.Mode().IsRegular() { // such as a device, which must not be replaced
-		err := fmt.Errorf("%s already exists, and is not a file", path)
-		if info.IsDir() {
-			err = fmt.Errorf("%s is a directory, not a file", path)
-		}
-		return 0, false, sources.WithHint(err, "name the file to write")
-	}
-	in, err := disk.Open(filepath.Dir(path))
-	if err != nil {
-		return 0, false, err
-	}
-	defer in.Close()
-	f, err := in.NewTemp(filepath.Base(path))
-	if err != nil {
-		return 0, false, disk.Explain(cannotWrite(filepath.Dir(path), err), "the export")
-	}
-	defer f.Discard()
-	if private {
-		f.Hidden = 0o077
-	}
-	buffered := bufio.NewWriterSize(f, 1<<20)
-	err = export.Write(ctx, buffered, packages)
-	if writeErr := buffered.Flush(); writeErr != nil { // otherwise it would be that of a package
-		return 0, false, disk.Explain(writeErr, "the export")
-	}
-	if err != nil {
-		return 0, false, err
-	}
-	info, err := f.Stat()
-	if err != nil {
-		return 0, false, err
-	}
-	changed, err = f.CommitChanged(ctx, filepath.Base(path))
-	return info.Size(), changed, disk.Explain(err, "the export")
 }

@@ -5,22 +5,19 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"io/fs"
 	"os"
 
 	"github.com/larder-cli/larder/cachedir"
-	"github.com/larder-cli/larder/cachedir/export"
 	"github.com/larder-cli/larder/cmd/larder/report"
 	"github.com/larder-cli/larder/cmd/larder/ui"
 	"github.com/larder-cli/larder/fsmirror/bundle"
 	"github.com/larder-cli/larder/installer"
 	"github.com/larder-cli/larder/sources"
-	"github.com/larder-cli/larder/sources/disk"
 )
 
-// ImportExports reads exports one after another. A failed file does not stop the import of
-// other files, and a failed package does not stop the import of later packages.
-func ImportExports(ctx context.Context, s *Session, files []string) error {
+// ImportCache imports the packages of bundles, one after another. A failed file does not stop the import
+// of other files, and a failed package does not stop the import of later packages.
+func ImportCache(ctx context.Context, s *Session, files []string) error {
 	k, err := findCache(ctx, s)
 	if err != nil {
 		return err
@@ -33,7 +30,9 @@ func ImportExports(ctx context.Context, s *Session, files []string) error {
 		return err
 	}
 	defer release()
-	im := &importer{targetCache: k, into: installer.New(nil, k.cache, k.client, k.installerOptions(nil))}
+	opts := k.installerOptions(nil)
+	opts.Judge = k.bundleJudge()
+	im := &importer{targetCache: k, into: installer.New(nil, k.cache, k.client, opts)}
 	defer im.close()
 	var errs []error
 	for _, file := range files {
@@ -42,8 +41,8 @@ func ImportExports(ctx context.Context, s *Session, files []string) error {
 	if err := im.acceptAll(ctx); err != nil {
 		return err
 	}
-	for _, e := range im.exports {
-		errs = append(errs, im.read(ctx, e))
+	for _, from := range im.bundles {
+		errs = append(errs, im.read(ctx, from))
 	}
 	err = errors.Join(errs...)
 	im.show(len(sources.Errors(err)))
@@ -54,17 +53,15 @@ func ImportExports(ctx context.Context, s *Session, files []string) error {
 type importer struct {
 	*targetCache
 	into    *installer.Installer
-	exports []opened
+	bundles []opened
 
 	changes []report.Change
 }
 
-// opened is an export whose manifest was read.
+// opened is a bundle whose manifest and evidence were read.
 type opened struct {
-	*export.Reader
-	name   string
-	file   io.Closer
-	hidden fs.FileMode // see [disk.Hidden]
+	*bundle.Bundle
+	signed map[sources.Release]*sources.Signed
 }
 
 // show prints the result for each package.
@@ -87,40 +84,27 @@ func (im *importer) show(failed int) {
 	im.out.Conclude("%s", text)
 }
 
-// open opens a file, or standard input if its name is "-", and reads its manifest.
-func (im *importer) open(ctx context.Context, name string) error {
-	e := opened{name: "standard input", file: io.NopCloser(nil)}
-	var from io.Reader
+// open opens a file, or standard input if its name is "-", and reads its manifest and its evidence.
+func (im *importer) open(ctx context.Context, name string) (err error) {
+	var from opened
 	if name == "-" {
-		from = interruptible(ctx, os.Stdin)
-	} else {
-		var err error
-		if e.name, err = Existing(im.dir, name, File, "name a file that larder cache export has written"); err != nil {
-			return err
-		}
-		f, info, err := disk.OpenFile(e.name)
-		if err != nil {
-			return err
-		}
-		// Directories don't count: an export is made to be carried elsewhere.
-		from, e.file, e.hidden = f, f, disk.HiddenBy(info)
+		from.Bundle, err = bundle.Receive(interruptible(ctx, os.Stdin), "standard input")
+	} else if name, err = im.bundleAt(name); err == nil {
+		from.Bundle, err = bundle.Open(name)
 	}
-	var err error
-	if e.Reader, err = export.NewReader(from); err != nil {
-		e.file.Close()
-		if b, bundleErr := bundle.Open(e.name); name != "-" && bundleErr == nil {
-			b.Close()
-			err = sources.WithHint(errors.New("a bundle, not a file of larder cache export"), "to add its packages to a mirror, run larder bundle import %s DIR", name)
-		}
-		return fmt.Errorf("%s: %w", e.name, err)
+	if err != nil {
+		return err
 	}
-	im.exports = append(im.exports, e)
+	if from.signed, err = from.Evidence(ctx); err != nil {
+		return errors.Join(err, from.Close())
+	}
+	im.bundles = append(im.bundles, from)
 	return nil
 }
 
 func (im *importer) close() {
-	for _, e := range im.exports {
-		e.file.Close()
+	for _, from := range im.bundles {
+		from.Close()
 	}
 }
 
@@ -128,17 +112,19 @@ func (im *importer) close() {
 // flags.
 func (im *importer) acceptAll(ctx context.Context) error {
 	var all []sources.Stored
-	for _, e := range im.exports {
-		for _, s := range e.Packages() {
-			all = append(all, im.into.Foresee(ctx, s.ID, s.H1, claimsOf(s, e.name)))
+	for _, from := range im.bundles {
+		for _, p := range from.Manifest.Packages {
+			all = append(all, im.into.Foresee(ctx, p.ID, p.H1, from.claims(p)))
 		}
 	}
 	return im.accept(ctx, all)
 }
 
-// claimsOf returns what an export claims about a package.
-func claimsOf(s sources.Stored, from string) sources.Provenance {
-	return sources.Provenance{Origin: from, ZH: s.ZH, Signed: s.Signed, Imported: true}
+// claims returns what a bundle claims about a package. An archive is verified when it is imported.
+func (o opened) claims(p bundle.Package) sources.Provenance {
+	return sources.Provenance{
+		Origin: o.Name(), ZH: p.ZH, Filename: p.ID.Filename(), Signed: o.signed[p.ID.Release()], Imported: p.Unpacked(),
+	}
 }
 
 // interruptible returns a reader of r that ends with ctx, even while a read of r blocks.
@@ -152,45 +138,30 @@ func interruptible(ctx context.Context, r io.Reader) io.Reader {
 	return out
 }
 
-// read imports an export. A package that fails does not stop it, but an error of the export
-// itself does.
-func (im *importer) read(ctx context.Context, in opened) error {
+// read imports the packages of a bundle. A package that fails does not stop it, but an error of the
+// bundle itself does.
+func (im *importer) read(ctx context.Context, from opened) error {
 	var errs []error
-	for ctx.Err() == nil {
-		contents, err := in.Next()
-		if errors.Is(err, io.EOF) {
-			break
+	for _, p := range from.Manifest.Packages {
+		outcome, err := im.into.Import(ctx, p.ID, p.H1, from.Payload(p), from.claims(p))
+		if err == nil {
+			im.changes = append(im.changes, report.Change{Outcome: outcome, Unchanged: outcome.How != installer.Imported})
+			continue
 		}
-		if err != nil {
-			errs = append(errs, fmt.Errorf("%s: %w", in.name, err))
-			break
+		broken, ended := errors.AsType[*bundle.Finding](err)
+		if ended {
+			err = broken
 		}
-		errs = append(errs, im.take(ctx, contents, in))
+		if errs = append(errs, err); ended || ctx.Err() != nil {
+			return errors.Join(errs...)
+		}
 	}
-	return errors.Join(append(errs, ctx.Err())...)
-}
-
-// take imports the packages with the same contents: the first from the export, the others
-// from the first.
-func (im *importer) take(ctx context.Context, contents *export.Contents, in opened) error {
-	payload := sources.Payload{Files: contents.Files, Hidden: in.hidden}
-	for i, s := range contents.Packages {
-		outcome, err := im.into.Import(ctx, s.ID, contents.H1, payload, claimsOf(s, in.name))
-		if err != nil {
-			return errors.Join(err, notTaken(contents.Packages[i+1:]))
-		}
-		payload = sources.Payload{Dir: outcome.Package.Dir}
-		im.changes = append(im.changes, report.Change{Outcome: outcome, Unchanged: outcome.How != installer.Imported})
+	if err := from.Finish(); err != nil {
+		return errors.Join(append(errs, err)...)
 	}
-	return nil
-}
-
-// notTaken reports packages as missing if the package with their contents failed.
-func notTaken(packages []sources.Stored) error {
-	var errs []error
-	for _, s := range packages {
-		err := errors.New("not imported: another package with the same contents was refused")
-		errs = append(errs, &sources.PackageError{ID: s.ID, Err: err})
+	if len(from.Manifest.Payload) > 0 {
+		im.out.PayloadLeft(from.Manifest.Payload)
+		im.out.Hint("larder bundle import puts that into directories: run larder bundle import --help")
 	}
 	return errors.Join(errs...)
 }

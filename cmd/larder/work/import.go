@@ -123,9 +123,6 @@ func newImporting(ctx context.Context, s *Session, request LegacyRequest) (*impo
 // otherFile returns an error for a file that another command imports.
 func (im *importing) otherFile(path string, request LegacyRequest) error {
 	file := shellQuoted(im.shown(path))
-	if isExport(path) {
-		return sources.WithHint(fmt.Errorf("%s is a file of larder cache export", path), "to add its packages to the plugin cache, run larder cache import %s", file)
-	}
 	b, err := bundle.Open(path)
 	if err != nil {
 		return nil //nolint:nilerr // not a bundle

@@ -7,7 +7,6 @@ import (
 	"os"
 	"path/filepath"
 
-	"github.com/larder-cli/larder/cachedir/export"
 	"github.com/larder-cli/larder/sources"
 	"github.com/larder-cli/larder/sources/disk"
 )
@@ -57,20 +56,5 @@ func (s *Session) parentOf(typed string) (string, error) {
 
 // bundleAt returns the path of a bundle, as typed.
 func (s *Session) bundleAt(typed string) (string, error) {
-	path, err := Existing(s.workDir, typed, File, "name a file that larder bundle create has written")
-	if err == nil && isExport(path) {
-		err = sources.WithHint(fmt.Errorf("%s: a file of larder cache export, not a bundle", path), "to add its packages to the plugin cache, run larder cache import %s", typed)
-	}
-	return path, err
-}
-
-// isExport reports whether larder cache export has written the file at path.
-func isExport(path string) bool {
-	f, _, err := disk.OpenFile(path)
-	if err != nil {
-		return false
-	}
-	defer f.Close()
-	_, err = export.NewReader(f)
-	return err == nil
+	return Existing(s.workDir, typed, File, "name a file that larder bundle create or larder cache export has written")
 }
