@@ -143,6 +143,7 @@ type Options struct {
 	KeepArchives bool  // keep the archives that this Dir downloads
 
 	ReadOnly    bool             // create, change and remove nothing
+	Checks      bool             // change nothing in working directories
 	Unbound     bool             // this user may write to read-only files, as root may
 	Shared      bool             // an engine uses the directory as its plugin cache, and so writes to it
 	Link        sources.LinkMode // how Link works; LinkAuto by default

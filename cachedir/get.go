@@ -83,7 +83,7 @@ func (d *Dir) find(ctx context.Context, id sources.PackageID, dir string, ledger
 func (d *Dir) letExecute(id sources.PackageID, dir string, r record) error {
 	name, err := checkExecutable(dir, r.Files, id)
 	switch {
-	case err == nil, d.opts.ReadOnly: // a dry run assumes that it can be restored
+	case err == nil, d.opts.ReadOnly, d.opts.Checks && dir != d.entry(id): // a dry run assumes that it can be restored
 		return nil
 	case errors.Is(err, archive.ErrNotExecutable) && d.readOnly == nil && r.was == nil:
 		err = archive.LetExecute(strings.TrimSuffix(dir, filepath.FromSlash(id.Path())), name, id)

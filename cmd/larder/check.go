@@ -20,7 +20,7 @@ func checkCommand() *line.Command {
 		Example:   "larder check -R --format sarif",
 		About: "For CI: exits with status 3 if the policy excludes a provider or a version, a host is\n" +
 			"unexpected, a lock file is missing, incomplete, or at odds with the configuration, or\n" +
-			"a locked version was republished. Changes nothing.",
+			"a locked version was republished. Changes no root module.",
 		Flags: slices.Concat([]line.Flag{
 			recursiveFlag("all root modules in and below PATH"), excludeFlag(),
 			{Group: selectionFlags, Name: "since", Value: "REV", Does: "only root modules changed since REV in git; implies -R"},

@@ -154,7 +154,7 @@ func readOptions(l *line.Line, out *report.Output) (o work.Options, err error) {
 		Recursive: l.Bool("recursive") || l.Command.Path == "check" && l.IsSet("since"), Exclude: l.Texts("exclude"),
 		Upgrade: l.Bool("upgrade"), NoLockFile: l.Bool("no-lock-file"), Require: requirement(l),
 		Paranoid: l.Bool("paranoid"),
-		DryRun:   l.Bool("dry-run"), ReadOnly: l.Bool("dry-run") || l.Bool("check"),
+		DryRun:   l.Bool("dry-run"), ReadOnly: l.Bool("dry-run"),
 	}
 	if err = l.Exclusive("json", "format"); err != nil {
 		return o, err

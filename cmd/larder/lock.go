@@ -22,7 +22,7 @@ func lockCommand() *line.Command {
 			"new version for the same platforms as the old one.",
 		Flags: slices.Concat(treeFlags(notDeclared), []line.Flag{upgradeFlag()}, trustFlags(), []line.Flag{
 			line.Flag{Name: "keep", Does: "keep packages for other platforms in the plugin cache"},
-			line.Flag{Name: "check", Does: "report missing and unknown hashes, change nothing"},
+			line.Flag{Name: "check", Does: "report missing and unknown hashes, change no lock file"},
 			strictFlag(),
 			dryRunFlag("show how lock files would change"),
 		}),

@@ -36,10 +36,10 @@ type checking struct {
 	modules []report.CheckedModule
 }
 
-// Check holds root modules to the policy and to their lock files, and changes nothing. It returns a
+// Check holds root modules to the policy and to their lock files, and changes none of them. It returns a
 // [report.FoundError] if there are findings.
 func Check(ctx context.Context, s *Session, request CheckRequest) (err error) {
-	s.flags.ReadOnly, s.certain = true, true
+	s.checks, s.certain = true, true
 	c := &checking{request: request, locking: &locking{
 		Session: s, LockRequest: LockRequest{Check: true, Strict: request.Strict},
 		said: map[string]bool{}, modules: map[sources.Provider]string{}, platforms: (*rootModule).platformsToCheck,

@@ -55,6 +55,7 @@ func Lock(ctx context.Context, s *Session, request LockRequest) error {
 		said: map[string]bool{}, required: map[string]bool{}, modules: map[sources.Provider]string{},
 	}
 	l.certain, l.locks = request.Check, true
+	l.checks, s.flags.ReadOnly = request.Check || s.flags.DryRun, false
 	if err := l.take(request.Arguments); err != nil {
 		return err
 	}
@@ -181,7 +182,7 @@ func (l *locking) open(ctx context.Context, m *rootModule) (*installer.Locker, [
 
 // complete determines the complete lock file for the requirements of a root module.
 func (l *locking) complete(ctx context.Context, m *rootModule, root *installer.Root, locked *lockedModule, locker *installer.Locker, methods []sources.Method) (err error) {
-	root.DryRun = l.flags.ReadOnly
+	root.DryRun = l.checks
 	locked.before, locked.engine = root.Lock, m.config.Engine
 	locked.platforms, locked.declared = m.platforms(), m.declared()
 	locked.result, err = locker.Lock(ctx, *root)

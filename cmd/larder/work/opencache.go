@@ -162,6 +162,7 @@ func (m *rootModule) cacheOptions() (cachedir.Options, error) {
 		Link:        s.flags.Link,
 		Archives:    int64(m.config.KeepArchivesMB) * 1e6,
 		ReadOnly:    s.flags.ReadOnly,
+		Checks:      s.checks,
 		Unbound:     Unbound(),
 		Paranoid:    s.flags.Paranoid,
 		Hashes:      s.hashes,

@@ -48,6 +48,7 @@ type Session struct {
 	flags      Options
 	slots      acquire.Slots // one for each of jobs, shared by all installers
 	locks      bool          // the command is lock, which installs nothing
+	checks     bool          // the command compares lock files with packages: it changes no root module, and keeps its downloads
 	asks       bool          // the command answers a question: it changes nothing, and people wait for the answer
 	server     string        // a random name, if the command is a server: clients wait for what sources answer
 
@@ -162,7 +163,7 @@ type Options struct {
 	TrustKeys  []sources.Fingerprint
 	Paranoid   bool
 	DryRun     bool
-	ReadOnly   bool // nothing is changed, as in a dry run or a check
+	ReadOnly   bool // nothing is changed, not even the plugin cache
 }
 
 // Open returns a session that works in dir, which is absolute. Its end is that of the output.
