@@ -241,7 +241,7 @@ func readEngine(l *line.Line) (requested []sources.Engine, by string, err error)
 		return nil, by, nil
 	case both && slices.Contains(oneEngine, l.Command.Path):
 		err := fmt.Errorf("%s: %s works for one engine at a time", by, l.Command.Path)
-		return nil, by, report.Usage(sources.WithHint(err, "name one; prefetch, mirror sync and bundle create take both"))
+		return nil, by, report.Usage(sources.WithHint(err, "name one; prefetch, bundle create, mirror sync and mirror prune take both"))
 	}
 	return requested, by, nil
 }

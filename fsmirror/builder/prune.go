@@ -13,10 +13,10 @@ import (
 	"github.com/larder-cli/larder/sources/evidence"
 )
 
-// A Policy selects packages for removal: those that no lock file selects. If it has
+// A Policy selects packages for removal: those that nothing requires. If it has
 // limits, packages within a limit stay.
 type Policy struct {
-	Locked    func(sources.PackageID) bool // reports whether a lock file selects the package; nil if none does
+	Locked    func(sources.PackageID) bool // reports whether a lock file or a root module selects the package; nil if none does
 	KeepLast  int                          // keep this many versions of each provider: the newest for each platform
 	OlderThan time.Duration                // keep packages that have been there for less time; 0 means no limit
 }
@@ -26,7 +26,7 @@ type Plan struct {
 	Remove []Entry // sorted by path
 	Freed  int64   // bytes of these packages
 	Size   int64   // bytes of all packages
-	Locked int     // packages kept because a lock file selects them
+	Locked int     // packages kept because of Policy.Locked
 	Recent int     // packages kept because of the limits
 }
 

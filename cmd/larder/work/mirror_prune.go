@@ -3,35 +3,35 @@ package work
 import (
 	"context"
 	"errors"
-	"fmt"
-	"os"
-	"path/filepath"
-	"strings"
 
 	"github.com/larder-cli/larder/cmd/larder/report"
 	"github.com/larder-cli/larder/fsmirror/builder"
-	"github.com/larder-cli/larder/installer/lockfile"
 	"github.com/larder-cli/larder/sources"
 )
 
-// PruneMirror removes the packages that the policy selects, except those that the lock files at paths lock.
+// PruneMirror removes the packages that the policy selects, except those that stay for the root modules, lock files
+// and lists of providers at paths.
 func PruneMirror(ctx context.Context, s *Session, dir string, paths []string, policy builder.Policy, request PruneRequest) error {
 	if _, err := s.existing(dir); err != nil {
 		return err
 	}
-	locked, err := s.lockedBy(ctx, paths)
+	kept, err := s.keep(ctx, paths)
 	if err == nil {
 		err = request.check(s)
 	}
 	if err != nil {
 		return err
 	}
-	policy.Locked = func(id sources.PackageID) bool { return locked[id.Release()] }
 	_, b, err := mirrorHere(ctx, s, dir, builder.Options{ReadOnly: s.flags.DryRun})
 	if err != nil {
 		return err
 	}
-	return errors.Join(s.pruneMirror(ctx, b, policy, request), b.Close())
+	stay, err := kept.in(ctx, b)
+	if err == nil {
+		policy.Locked = func(id sources.PackageID) bool { return stay[id.Release()] }
+		err = s.pruneMirror(ctx, b, policy, request)
+	}
+	return errors.Join(err, b.Close())
 }
 
 // pruneMirror plans, asks for confirmation and removes. If there is nothing to remove, it
@@ -74,59 +74,55 @@ func (s *Session) pruneMirror(ctx context.Context, b *builder.Builder, policy bu
 	return err
 }
 
-// lockedBy returns the versions that the lock files at paths, as typed, select. It fails if a file is missing or unreadable,
-// because its packages might be removed.
-func (s *Session) lockedBy(ctx context.Context, paths []string) (map[sources.Release]bool, error) {
-	locked := map[sources.Release]bool{}
-	for _, path := range paths {
-		path, err := Existing(s.workDir, path, FileOrDir, "name a lock file, a root module, or with -R a directory that contains root modules")
-		if err != nil {
-			return nil, err
-		}
-		files, err := s.lockFiles(ctx, path)
-		if err != nil {
-			return nil, err
-		}
-		for _, file := range files {
-			selected, err := selectedBy(file)
-			if err != nil {
-				return nil, err
-			}
-			for p, v := range selected {
-				locked[sources.Release{Provider: p, Version: v}] = true
-			}
-		}
-	}
-	return locked, nil
+// A keeping contains the packages of a mirror that stay: what [SyncMirror] would select for the same paths and engines,
+// and everything that their lock files have.
+type keeping struct {
+	*wanted
+	supplies []*supply
 }
 
-// lockFiles returns the lock files of a path: a lock file, a root module, or a directory with
-// root modules.
-func (s *Session) lockFiles(ctx context.Context, path string) ([]string, error) {
-	if info, err := os.Stat(path); err == nil && !info.IsDir() {
-		if !strings.HasSuffix(path, ".lock.hcl") {
-			return nil, report.Usage(fmt.Errorf("%s is neither a directory nor a file whose name ends in .lock.hcl", path))
+// keep reads what paths, as typed, require. It fails if a file is missing or unreadable, because its packages might
+// be removed.
+func (s *Session) keep(ctx context.Context, paths []string) (k keeping, err error) {
+	s.roots, k.wanted = paths, &wanted{Session: s, paths: paths, keeps: true}
+	if len(paths) > 0 {
+		k.supplies, err = k.read(ctx)
+	}
+	return k, err
+}
+
+// in returns the versions that stay in a mirror. If none is locked, it is the newest that the mirror has.
+func (k keeping) in(ctx context.Context, b *builder.Builder) (map[sources.Release]bool, error) {
+	stay := map[sources.Release]bool{}
+	for _, s := range k.supplies {
+		for _, w := range s.wants {
+			v := w.Locked.Version
+			if v == (sources.Version{}) {
+				ids, err := b.PackagesOf(ctx, w.Provider)
+				if err != nil {
+					return nil, err
+				}
+				v = s.newestOf(w.Requirement, ids)
+			}
+			stay[sources.Release{Provider: w.Provider, Version: v}] = true
 		}
-		return []string{path}, nil
 	}
-	dirs, err := s.rootsAt(ctx, path)
-	if err != nil {
-		return nil, err
-	}
-	var files []string
-	for _, dir := range dirs {
-		file := filepath.Join(dir, lockfile.Name)
-		if _, err := os.Stat(file); err != nil && s.flags.Recursive {
-			s.output.Warn("%s has no lock file, so no packages are kept for it", dir)
-			continue
-		} else if err != nil {
-			return nil, sources.WithHint(fmt.Errorf("there is no lock file in %s", dir), "-R searches the directories below for root modules, too")
+	return stay, nil
+}
+
+// newestOf returns the newest version of packages that a requirement and the policy allow. If the policy allows none of
+// these, it returns the newest that the requirement allows.
+func (m *rootModule) newestOf(r sources.Requirement, ids []sources.PackageID) sources.Version {
+	var all, allowed []sources.Version
+	for _, id := range ids {
+		all = append(all, id.Version)
+		if m.policy.Check(id.Provider, id.Version) == nil {
+			allowed = append(allowed, id.Version)
 		}
-		files = append(files, file)
 	}
-	if len(files) == 0 {
-		err := fmt.Errorf("there is no root module with a lock file in %s or below", path)
-		return nil, sources.WithHint(err, "name a lock file, or a directory that contains root modules")
+	newest, ok := r.Constraints.Newest(allowed)
+	if !ok {
+		newest, _ = r.Constraints.Newest(all)
 	}
-	return files, nil
+	return newest
 }

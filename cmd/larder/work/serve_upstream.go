@@ -9,6 +9,7 @@ import (
 	"net/netip"
 	"net/url"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -44,7 +45,7 @@ func (m *rootModule) newUpstream(ctx context.Context, v *serving, store *openedM
 	if v.request.MaxSize > 0 {
 		m.flags.Recursive = true // for lock files, which are read again before each removal
 		locked := func(ctx context.Context) (map[sources.Release]bool, error) {
-			return m.lockedBy(ctx, v.request.KeepLockedBy)
+			return m.lockedBelow(ctx, v.request.KeepLockedBy)
 		}
 		if _, err := locked(ctx); err != nil {
 			return nil, err
@@ -54,6 +55,28 @@ func (m *rootModule) newUpstream(ctx context.Context, v *serving, store *openedM
 	m.expected = u.expects
 	_, err := u.current(ctx) // errors of the configuration end the command
 	return u, err
+}
+
+// lockedBelow returns the versions that lock files select: those at paths, as typed, and those of the root modules below. It
+// fails if a file is unreadable, because its packages might be removed, and if there are none.
+func (s *Session) lockedBelow(ctx context.Context, paths []string) (map[sources.Release]bool, error) {
+	if len(paths) == 0 {
+		return nil, nil
+	}
+	locked := map[sources.Release]bool{}
+	inputs, err := (&wanted{Session: s, paths: paths}).inputs(ctx)
+	for _, in := range inputs {
+		selected, readErr := selectedBy(in.lockPath)
+		err = errors.Join(err, readErr)
+		for p, v := range selected {
+			locked[sources.Release{Provider: p, Version: v}] = true
+		}
+	}
+	if err == nil && len(locked) == 0 {
+		err = fmt.Errorf("no lock file in %s or below selects a version", strings.Join(paths, ", "))
+		err = sources.WithHint(err, "name a lock file, or a directory that contains root modules with lock files")
+	}
+	return locked, err
 }
 
 // current returns the source, which knows nothing that is older than half of what clients may get.

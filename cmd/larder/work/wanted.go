@@ -22,6 +22,7 @@ type wanted struct {
 	*Session
 	paths    []string // as typed
 	versions installer.SelectOptions
+	keeps    bool // all that lock files have is requested, too
 }
 
 // take reads the arguments: addresses of providers, and paths as for --from. Without arguments,
@@ -91,6 +92,9 @@ func (w *wanted) read(ctx context.Context) ([]*supply, error) {
 	next := 0 // index of the next input to add, so that they are added in order
 	forEachRoot(len(read), func(i int) {
 		s, err := inputs[i/len(each)].read(ctx, w.Session, each[i%len(each)])
+		if w.keeps {
+			err = s.keepLocked(err)
+		}
 		mu.Lock()
 		defer mu.Unlock()
 		read[i], errs[i] = s, err
@@ -108,6 +112,21 @@ func (w *wanted) read(ctx context.Context) ([]*supply, error) {
 		return again
 	})
 	return all.different, errors.Join(append([]error{searchErr}, errs...)...)
+}
+
+// keepLocked adds requests for all versions that the lock file has. These are sufficient if the engine wrote the file but
+// the configuration could not be read, for example because modules are not installed.
+func (s *supply) keepLocked(unread error) error {
+	if s.rootModule == nil || s.lock == nil || !s.lock.Exists {
+		return unread
+	}
+	for _, e := range s.lock.Entries() {
+		s.wants = append(s.wants, installer.Want{Requirement: sources.Requirement{Provider: e.Provider}, Locked: e})
+	}
+	if by := lockedEngine(s.lockPath, s.lock).engine; by != "" && by != s.config.Engine {
+		return unread
+	}
+	return nil
 }
 
 // supplies returns the supplies with different sources.
