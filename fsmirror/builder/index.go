@@ -80,6 +80,8 @@ func (b *Builder) index(ctx context.Context, keep elsewhere) (changes []Change, 
 	if err = errors.Join(err, b.apply(ctx, steps)); err != nil { // what could be done is kept, and the next run does the rest
 		return nil, leftOut, disk.Explain(errors.Join(err, b.dir.SyncDirs(ctx)), b.opts.Place)
 	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
 	return b.changes(steps), leftOut, disk.Explain(b.settle(ctx), b.opts.Place)
 }
 

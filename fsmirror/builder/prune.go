@@ -94,6 +94,8 @@ func (b *Builder) Prune(ctx context.Context, plan *Plan) ([]Entry, error) {
 	left := slices.DeleteFunc(all, func(e Entry) bool { return removed[e.at] })
 	errs = append(errs, b.removeEvidence(gone, left), b.removeEmpty(gone))
 	b.writeRecords(ctx)
+	b.mu.Lock()
+	defer b.mu.Unlock()
 	return gone, errors.Join(append(errs, b.settle(ctx))...)
 }
 

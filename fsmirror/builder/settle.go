@@ -30,9 +30,8 @@ func (b *Builder) change() error {
 // settle returns when everything is on the disk, and then removes the file that marks
 // unfinished changes. The contents of all files have been synced before: those of
 // packages and documents before their rename, those of evidence by [Builder.apply].
+// The caller holds b.mu.
 func (b *Builder) settle(ctx context.Context) error {
-	b.mu.Lock()
-	defer b.mu.Unlock()
 	if !b.changed {
 		return nil
 	}
