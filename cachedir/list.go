@@ -55,6 +55,7 @@ type Listing struct {
 	Saved    int64     // bytes on disk that root modules save by sharing files with the cache
 
 	stale []string // registrations of root modules that no longer exist
+	users users
 }
 
 // ListOptions configure a listing.
@@ -94,7 +95,7 @@ func (d *Dir) List(ctx context.Context, opts ListOptions) (*Listing, error) {
 		opts.Locked = func(string) (Selections, error) { return nil, nil }
 	}
 	users := d.findUsers(listing.Roots, opts.Locked)
-	listing.Unclear = users.unclear
+	listing.users, listing.Unclear = users, users.unclear
 	for i := range listing.Entries {
 		listing.Entries[i].Roots = users.of(listing.Entries[i].ID)
 	}
@@ -222,6 +223,8 @@ func (l *lister) name(at string, e fs.DirEntry, siblings []fs.DirEntry, depth in
 	case depth == hostDepth && disk.MadeBySystem(e.Name()):
 	case !e.IsDir() && depth == hostDepth:
 		l.note(Stranger, at, "not the directory of a registry's host")
+	case !e.IsDir() && depth == platformDepth && canonical(at, depth):
+		l.noteIn(idOf(at), NoDirectory, "", "a file where a directory should be")
 	case !e.IsDir():
 		l.note(NoDirectory, at, "a file where a directory should be")
 	case !canonical(at, depth):

@@ -20,6 +20,7 @@ import (
 type Mending struct {
 	Finding
 	Do     Remedy
+	Used   bool           // whether a root module uses the package
 	Stored []sources.Hash // hashes of the moved package at the time it was stored; empty if unknown
 	Err    error          // why the repair was not done
 }
@@ -56,19 +57,20 @@ func (f Finding) remedy() Remedy {
 func (v *Verification) Mendings() []Mending {
 	var all []Mending
 	for _, f := range v.Findings {
-		all = append(all, Mending{Finding: f, Do: f.remedy()})
+		used := f.Package != nil && len(v.users.of(*f.Package)) > 0
+		all = append(all, Mending{Finding: f, Do: f.remedy(), Used: used})
 	}
 	return all
 }
 
-// A Replacer fetches the original of a wrong package and replaces the package with
-// it.
+// A Replacer fetches the original of a package that is wrong, or that a repair has set
+// aside, into the cache.
 type Replacer func(context.Context, Mending) error
 
 // Repair fixes the findings of Verify. It replaces the packages that a source still has with the same contents. If it
 // cannot replace a changed package, it keeps the package and returns an error. It moves everything else that is not an
-// intact package to the quarantine, and records the contents of packages without a valid record. It waits until no
-// install uses the cache, but it does not block installs while packages are being replaced.
+// intact package to the quarantine, and then fetches these packages again. It records the contents of packages without a
+// valid record. It waits until no install uses the cache, but it does not block installs while packages are being fetched.
 func (d *Dir) Repair(ctx context.Context, v *Verification, replace Replacer) ([]Mending, error) {
 	if d.readOnly != nil {
 		return nil, d.unwritable()
@@ -81,27 +83,19 @@ func (d *Dir) Repair(ctx context.Context, v *Verification, replace Replacer) ([]
 	for i := range mended {
 		d.tryReplacing(ctx, &mended[i], replace)
 	}
-	release, err := d.clean(ctx)
-	if err != nil {
+	if err := d.mendAll(ctx, v, mended); err != nil {
 		return nil, err
-	}
-	defer release()
-	d.removeLeftovers()
-	for _, c := range v.checked {
-		d.remakeRecord(ctx, c)
 	}
 	for i := range mended {
 		if ctx.Err() != nil {
 			return mended[:i], ctx.Err()
 		}
-		if err := d.mend(ctx, v, &mended[i]); err != nil {
-			mended[i].Do, mended[i].Err = Nothing, errors.Join(mended[i].Err, err)
-		}
+		d.fetchAgain(ctx, &mended[i], replace)
 	}
 	return mended, nil
 }
 
-// tryReplacing replaces the package of a finding if it can be fetched.
+// tryReplacing replaces a changed package if it can be fetched. Otherwise the package stays in place.
 func (d *Dir) tryReplacing(ctx context.Context, m *Mending, replace Replacer) {
 	if m.Do == Quarantined && d.shared {
 		if err := d.replaceable(m.Path); d.denies(err) {
@@ -112,15 +106,55 @@ func (d *Dir) tryReplacing(ctx context.Context, m *Mending, replace Replacer) {
 		return
 	}
 	m.Stored = d.storedHashes(*m.Package)
+	if m.Kind != Changed {
+		return
+	}
 	d.disbelieve(ctx, *m.Package)
 	before, _ := os.Lstat(d.entry(*m.Package))
 	m.Err = replace(ctx, *m)
 	after, _ := os.Lstat(d.entry(*m.Package))
-	switch replaced := after != nil && (before == nil || !os.SameFile(before, after)); {
-	case m.Err == nil && replaced:
+	if m.Err == nil && after != nil && (before == nil || !os.SameFile(before, after)) {
 		m.Do = Replaced
-	case m.Kind == Changed:
-		m.Do, m.Err = Nothing, cmp.Or(m.Err, errSince)
+		return
+	}
+	m.Do, m.Err = Nothing, cmp.Or(m.Err, errSince)
+}
+
+// mendAll carries out the repairs that need no source, while no install uses the cache.
+func (d *Dir) mendAll(ctx context.Context, v *Verification, mended []Mending) error {
+	release, err := d.clean(ctx)
+	if err != nil {
+		return err
+	}
+	defer release()
+	d.removeLeftovers()
+	for _, c := range v.checked {
+		d.remakeRecord(ctx, c)
+	}
+	for i := range mended {
+		if ctx.Err() != nil {
+			return ctx.Err()
+		}
+		if err := d.mend(ctx, v, &mended[i]); err != nil {
+			mended[i].Do, mended[i].Err = Nothing, errors.Join(mended[i].Err, err)
+		}
+	}
+	return nil
+}
+
+// fetchAgain fetches a package that a repair has moved to the quarantine, once for all its findings.
+func (d *Dir) fetchAgain(ctx context.Context, m *Mending, replace Replacer) {
+	if !m.Fetch() {
+		return
+	}
+	if _, err := d.tree.Lstat(m.Package.Path()); err != nil {
+		m.Err = replace(ctx, *m)
+	}
+	switch _, err := d.tree.Lstat(m.Package.Path()); {
+	case err == nil:
+		m.Do = Replaced
+	case m.Kind == Missing:
+		m.Do = Nothing
 	}
 }
 
@@ -164,12 +198,12 @@ func (d *Dir) remakeRecord(ctx context.Context, c checked) {
 
 // mend carries out a repair and stores the result in f.
 func (d *Dir) mend(ctx context.Context, v *Verification, f *Mending) error {
-	switch f.Do {
-	case Quarantined:
+	switch {
+	case f.Do == Quarantined && f.Kind != Missing:
 		return d.isolate(ctx, v, f)
-	case Restored:
+	case f.Do == Restored:
 		return d.restore(*f.Package)
-	case Lowered:
+	case f.Do == Lowered:
 		return d.lower(ctx, f)
 	}
 	return nil // a recorded package, or a finding that cannot be repaired
@@ -218,8 +252,8 @@ func (d *Dir) isolate(ctx context.Context, v *Verification, f *Mending) error {
 		return err
 	}
 	defer unlock()
-	f.Stored = d.storedHashes(id)
-	if err := d.quarantine(d.tree, at, at, at, f.Kind); err != nil {
+	err = d.quarantine(d.tree, at, at, at, f.Kind)
+	if err != nil || f.Used { // the record shows that the package is missing, until it is fetched again
 		return err
 	}
 	return drop(ctx, d.ledger, id)

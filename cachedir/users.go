@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"maps"
 	"os"
 	"path"
 	"path/filepath"
@@ -79,6 +80,27 @@ func (u users) of(id sources.PackageID) []string {
 	all := slices.Concat(u.packages[id.Path()], u.versions[path.Dir(id.Path())])
 	slices.Sort(all)
 	return slices.Compact(all)
+}
+
+// all returns the packages that root modules use, those for this platform if only a lock file selects them.
+func (u users) all() (ids []sources.PackageID) {
+	paths := slices.Collect(maps.Keys(u.packages))
+	for v := range u.versions {
+		paths = append(paths, path.Join(v, sources.CurrentPlatform().String()))
+	}
+	slices.Sort(paths)
+	for _, at := range slices.Compact(paths) {
+		if isPackage(at) {
+			ids = append(ids, idOf(at))
+		}
+	}
+	return ids
+}
+
+// isPackage reports whether a path is that of a package in a cache.
+func isPackage(at string) bool {
+	version := path.Dir(at)
+	return strings.Count(at, "/") == platformDepth && canonical(at, platformDepth) && canonical(version, versionDepth) && canonical(path.Dir(version), typeDepth)
 }
 
 // keptMarks is the directory in the state with the marks of [Dir.Keep].

@@ -58,7 +58,8 @@ func (d *Dir) Verify(ctx context.Context, opts VerifyOptions) (*Verification, er
 	}
 	v := &verifier{Dir: d, opts: opts}
 	v.Listing = listing
-	found := packagesOf(listing.Findings)
+	v.findMissing()
+	found := packagesOf(v.Findings)
 	var whole []*Entry
 	for i := range v.Entries {
 		if e := &v.Entries[i]; e.Target == "" && !found[e.ID.Path()] {
@@ -77,6 +78,21 @@ func (d *Dir) Verify(ctx context.Context, opts VerifyOptions) (*Verification, er
 	slices.SortFunc(v.Findings, func(a, b Finding) int { return strings.Compare(a.Path, b.Path) })
 	slices.SortFunc(v.Packages, func(a, b sources.Stored) int { return a.ID.Compare(b.ID) })
 	return &v.Verification, nil
+}
+
+// findMissing notes the packages that root modules use, and that the cache has a record of but no longer contains. A prune
+// removes both.
+func (v *verifier) findMissing() {
+	found := packagesOf(v.Findings)
+	for _, id := range v.users.all() {
+		if found[id.Path()] || v.tree == nil {
+			continue
+		}
+		_, err := v.tree.Lstat(id.Path())
+		if _, recorded := recordIn(v.ledger, id); err != nil && recorded && !disk.IsUnread(err) {
+			v.Findings = append(v.Findings, Entry{ID: id}.finding(Missing, "a root module uses it, but it is not there"))
+		}
+	}
 }
 
 // packagesOf returns the paths of the packages that contain findings.
@@ -264,6 +280,7 @@ const (
 	Unreadable  FindingKind = "unreadable"         // permission denied
 	Incomplete  FindingKind = "incomplete package" // no package that an engine could use
 	Changed     FindingKind = "changed package"    // contents differ from the stored ones
+	Missing     FindingKind = "missing package"    // a root module uses it
 	BadEvidence FindingKind = "broken evidence"    // no longer supports the package's verdict
 	Leftover    FindingKind = "leftover"           // from a killed process
 )

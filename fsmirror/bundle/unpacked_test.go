@@ -128,7 +128,7 @@ func TestUnpacked(t *testing.T) {
 	_, err = bundle.Import(ctx, file, to, opts)
 	_, conflict := errors.AsType[*bundle.ConflictError](err)
 	sourcetest.Expect(t, conflict && len(left(t, to)) == 0, "got %v, and left %q", err, left(t, to))
-	_, err = bundle.ReceiverAt(ctx, file, opts.Key, nil)
+	_, err = bundle.ReceiverAt(ctx, file, opts.Records, nil)
 	sourcetest.Expect(t, err != nil && strings.Contains(err.Error(), "no archives"), "got %v", err)
 }
 

@@ -271,6 +271,8 @@ func RepairOf(m cachedir.Mending, planned bool) Repair {
 	switch {
 	case planned && done == cachedir.Nothing:
 		did = cannotRepair
+	case planned && m.Fetch() && m.Kind == cachedir.Missing:
+		did = "would be fetched again"
 	case planned:
 		did = "would be " + did
 	}

@@ -27,8 +27,12 @@ func verified(ctx context.Context, s *Session, repairs bool) (verifiedCache, err
 	if err != nil || k.cache == nil {
 		return verifiedCache{k, nil}, err
 	}
+	use, err := k.use(ctx, nil)
+	if err != nil {
+		return verifiedCache{k, nil}, err
+	}
 	v, err := report.Work(s.output, func(progress report.Report) (*cachedir.Verification, error) {
-		return k.cache.Verify(ctx, cachedir.VerifyOptions{Report: progress})
+		return k.cache.Verify(ctx, cachedir.VerifyOptions{ListOptions: use, Report: progress})
 	})
 	return verifiedCache{k, v}, err
 }
@@ -122,7 +126,7 @@ func (k *targetCache) predict(ctx context.Context, mendings []cachedir.Mending) 
 		if !m.Fetch() {
 			continue
 		}
-		if _, m.Err = from.Package(ctx, *m.Package); m.Err != nil && m.Kind == cachedir.Changed {
+		if _, m.Err = from.Package(ctx, *m.Package); m.Err != nil && (m.Kind == cachedir.Changed || m.Kind == cachedir.Missing) {
 			m.Do = cachedir.Nothing
 		}
 	}
@@ -142,7 +146,7 @@ func (k *targetCache) mended(m cachedir.Mending, planned bool) error {
 			failed = fmt.Errorf("%s: %w", m.Path, failed)
 		}
 	}
-	if failed != nil && m.Do == cachedir.Nothing {
+	if failed != nil && m.Do == cachedir.Nothing && m.Kind != cachedir.Missing {
 		failed = sources.WithHint(failed, "look at it in %s", path.Join(k.path, m.Path))
 	}
 	if found && failed != nil {
@@ -152,8 +156,8 @@ func (k *targetCache) mended(m cachedir.Mending, planned bool) error {
 	return failed
 }
 
-// replacer downloads damaged packages of the cache again, from the configured sources. It
-// only reports incomplete packages that no source has any more: they are leftovers of a download.
+// replacer downloads damaged packages of the cache again, from the configured sources. If no source has a package any
+// more, it only reports one that no root module uses and whose hashes are unknown: it is a leftover of a download.
 func (k *targetCache) replacer(ctx context.Context) (cachedir.Replacer, error) {
 	from, err := k.source(ctx)
 	if err != nil {
@@ -161,16 +165,24 @@ func (k *targetCache) replacer(ctx context.Context) (cachedir.Replacer, error) {
 	}
 	in := installer.New(from, k.cache, k.client, k.installerOptions(k.out.Event))
 	return func(ctx context.Context, m cachedir.Mending) error {
-		outcome, err := in.Fetch(ctx, *m.Package, k.before(m))
-		k.out.Forget(*m.Package)
+		id, before := *m.Package, k.before(m)
+		outcome, err := in.Fetch(ctx, id, before)
+		k.out.Forget(id)
 		switch {
 		case err == nil:
 			k.out.Show(report.OutcomeOf(outcome).Again())
-		case m.Kind != cachedir.Changed && errors.Is(err, sources.ErrNotFound):
-			k.out.Missing(*m.Package, nil, err, "not fetched again: %v", err)
+			return nil
+		case m.Kind == cachedir.Changed:
+			return k.explain(err)
+		case errors.Is(err, sources.ErrNotFound) && !m.Used && len(before) == 0:
+			k.out.Missing(id, nil, err, "not fetched again: %v", err)
 			return nil
 		}
-		return k.explain(err)
+		command := fmt.Sprintf("prefetch %s@%s", id.Provider, id.Version)
+		if k.flags.Cache != "" {
+			command += " --cache " + shellQuoted(k.shown(k.path))
+		}
+		return sources.WithLastHint(k.explain(err), "to fetch it later, run %s", k.again(command, id.Platform))
 	}, nil
 }
 
