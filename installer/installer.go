@@ -73,7 +73,7 @@ func New(from sources.Source, by Cache, down acquire.Downloader, opts Options) *
 }
 
 // NewFetcher returns an installer for a store from which nothing is installed. Only
-// [Installer.Select] and [Installer.Fill] may be called.
+// [Installer.Select], [Installer.Fill] and [Installer.Fetch] may be called.
 func NewFetcher(from sources.Source, into acquire.Store, down acquire.Downloader, opts Options) *Installer {
 	if len(opts.Platforms) == 0 {
 		opts.Platforms = []sources.Platform{sources.CurrentPlatform()}

@@ -371,13 +371,9 @@ func (j *job) outcome(res acquire.Result) Outcome {
 // is an [acquire.HashMismatchError]. The error matches [sources.ErrNotFound] if no
 // source has the package.
 func (in *Installer) Fetch(ctx context.Context, id sources.PackageID, before []sources.Hash) (Outcome, error) {
-	var held sources.Stored
-	if len(before) > 0 {
-		held = in.stored(ctx, id)
-	}
 	j := in.jobFor(id, before)
 	j.by = acquire.TheOneBefore
-	res, err := in.acquirer.Acquire(ctx, j.request(id, nil), held)
+	res, err := in.acquirer.Acquire(ctx, j.request(id, nil), sources.Stored{}) // a store may have it without its evidence
 	if err != nil {
 		return Outcome{}, err
 	}

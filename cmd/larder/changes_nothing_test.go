@@ -56,6 +56,8 @@ var changesNothing = []struct{ command, args string }{
 	{"mirror verify", "mirror verify usb"},
 	{"mirror verify", "mirror verify usbu"},
 	{"mirror verify", "mirror verify changed"},
+	{"mirror repair", "mirror repair usb --dry-run"},
+	{"mirror repair", "mirror repair changed --dry-run"},
 	{"mirror index", "mirror index usb --dry-run"},
 	{"mirror index", "mirror index changed --dry-run"},
 	{"mirror index", "mirror index usbu --dry-run"},

@@ -226,25 +226,32 @@ func place(l *line.Line, word int) (work.PlaceRequest, error) {
 // readFill reads wantedFlags and the arguments, for commands that put packages into a store.
 func readFill(l *line.Line) (work.FillRequest, error) {
 	r := work.FillRequest{Arguments: l.Words, RequirePlatforms: l.Bool("require-platforms")}
-	if err := l.Exclusive("newest", "all-versions"); err != nil {
-		return r, err
+	err := l.Exclusive("newest", "all-versions")
+	if err == nil {
+		r.From, r.Place, err = readFrom(l)
 	}
-	for _, from := range l.Texts("from") {
-		switch {
-		case !work.IsPlace(from):
-			r.From = append(r.From, from)
-		case r.Place.Place != "":
-			return r, report.Usage(sources.WithHint(fmt.Errorf("--from names two places: %s and %s", r.Place.Place, from), "run the command once for each of them"))
-		default:
-			r.Place.Place = from
-		}
-	}
-	var err error
-	if r.Place.Endpoint, err = endpoint(l, r.Place.Place); err != nil {
+	if err != nil {
 		return r, err
 	}
 	r.Versions = installer.SelectOptions{All: l.Bool("all-versions"), Newest: l.Number("newest")}
 	return r, nil
+}
+
+// readFrom reads --from, which names paths and at most one place.
+func readFrom(l *line.Line) (paths []string, place work.PlaceRequest, err error) {
+	for _, from := range l.Texts("from") {
+		switch {
+		case !work.IsPlace(from):
+			paths = append(paths, from)
+		case place.Place != "":
+			err := fmt.Errorf("--from names two places: %s and %s", place.Place, from)
+			return nil, place, report.Usage(sources.WithHint(err, "run the command once for each of them"))
+		default:
+			place.Place = from
+		}
+	}
+	place.Endpoint, err = endpoint(l, place.Place)
+	return paths, place, err
 }
 
 // needsMirror is what commands need that work on one mirror.

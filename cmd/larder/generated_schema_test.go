@@ -33,6 +33,7 @@ var objects = []report.Object{
 // summaries are the types of what commands add to the summary.
 var summaries = []any{
 	report.InstallSum{}, report.LockSum{}, report.FillSum{}, report.CacheChecked{}, report.MirrorChecked{}, report.Repaired{},
+	report.MirrorRepaired{},
 	report.CacheTotal{}, report.Pruned{}, report.MirrorPruned{}, report.Listed{}, report.ExportSum{}, report.CacheImportSum{},
 	report.Forgot{}, report.BundleSum{}, report.BundleImportSum{}, report.LegacySum{}, report.Indexed{}, report.Compared{}, report.PushSum{},
 	report.ShimSum{}, report.InstalledChecked{}, report.Diagnosed{}, report.Releases{}, report.OutdatedSum{}, report.CheckSum{}, report.ServeTotal{},

@@ -10,7 +10,7 @@ func mirrorCommand() *line.Command {
 		Job:  forStores,
 		Does: "create, publish, verify and prune mirrors",
 		Commands: []*line.Command{
-			mirrorSyncCommand(), mirrorPushCommand(), mirrorListCommand(), mirrorVerifyCommand(),
+			mirrorSyncCommand(), mirrorPushCommand(), mirrorListCommand(), mirrorVerifyCommand(), mirrorRepairCommand(),
 			mirrorIndexCommand(), mirrorPruneCommand(), mirrorDiffCommand(),
 		},
 	}

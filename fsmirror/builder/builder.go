@@ -25,7 +25,8 @@
 // # Order
 //
 // Every file appears by rename. The index never names a file that does not exist or a
-// hash of other contents. An archive, or the evidence for a version, appears before
+// hash of other contents, unless the file was damaged later: then the entry stays until the package
+// is replaced or removed, and clients refuse the file. An archive, or the evidence for a version, appears before
 // the JSON that names it, and is taken out of the JSON before it is replaced or
 // removed. This holds for each document separately. A client that read index.json
 // just before a change may get "not found" for VERSION.json, and repeats the request.
@@ -115,6 +116,8 @@ type Builder struct {
 	tree    *fsmirror.Mirror                    // nil until it is read, and after a package was added or removed
 	changed bool                                // some changes may not be on the disk yet
 	working map[sources.PackageID]chan struct{} // full while the package is being downloaded or stored
+
+	doubted []sources.PackageID // see Doubt
 }
 
 // Use does nothing: the packages of a mirror stay in place while it is being written.

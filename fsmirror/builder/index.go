@@ -24,13 +24,23 @@ type Change struct {
 	Removed bool
 }
 
+// A DamagedError reports archives in a mirror that are damaged. Everything else was done.
+type DamagedError struct {
+	Packages []error // the reason for each, with the package
+}
+
+func (e *DamagedError) Error() string { return errors.Join(e.Packages...).Error() }
+
+// Unwrap returns an error for each package.
+func (e *DamagedError) Unwrap() []error { return e.Packages }
+
 // Finish makes the index match the archives, and returns when everything is on the
-// disk. It leaves out unreadable archives with a warning. It keeps entries of the
-// index that refer to files outside the mirror's layout.
+// disk. It keeps the entries of damaged archives, for which it returns a [DamagedError], and
+// entries that refer to files outside the mirror's layout.
 func (b *Builder) Finish(ctx context.Context) error {
-	_, leftOut, err := b.index(ctx, keepElsewhere)
-	for _, err := range leftOut {
-		b.warn(fmt.Errorf("left out of the index: %w", err))
+	_, leftOut, err := b.index(ctx, keepOthers)
+	if err == nil && len(leftOut) > 0 {
+		err = &DamagedError{leftOut}
 	}
 	return err
 }
@@ -47,23 +57,23 @@ func (b *Builder) Complete(ctx context.Context) error {
 	return b.Finish(ctx)
 }
 
-// Index is [Builder.Finish], except that it also removes entries that refer to files
-// outside the mirror's layout. It returns the changes it made, or would make with
+// Index is [Builder.Finish], except that it also removes entries of damaged archives, and those
+// that refer to files outside the mirror's layout. It returns the changes it made, or would make with
 // Options.ReadOnly, and the reasons for which archives were left out.
 func (b *Builder) Index(ctx context.Context) (changes []Change, leftOut []error, err error) {
-	return b.index(ctx, dropElsewhere)
+	return b.index(ctx, dropOthers)
 }
 
-// An elsewhere determines whether the index keeps entries that name no package in the
-// mirror's layout.
-type elsewhere bool
+// A keeping determines whether the index keeps entries of damaged archives, and those that name
+// no package in the mirror's layout.
+type keeping bool
 
 const (
-	keepElsewhere elsewhere = true
-	dropElsewhere elsewhere = false
+	keepOthers keeping = true
+	dropOthers keeping = false
 )
 
-func (b *Builder) index(ctx context.Context, keep elsewhere) (changes []Change, leftOut []error, err error) {
+func (b *Builder) index(ctx context.Context, keep keeping) (changes []Change, leftOut []error, err error) {
 	if err := b.busy.Acquire(ctx, everything); err != nil {
 		return nil, nil, err
 	}
@@ -107,9 +117,10 @@ type indexed struct {
 
 // A survey is the input for building the index.
 type survey struct {
-	archives []indexed       // belong in the index
-	leftOut  []error         // why other archives do not belong in it
-	paths    map[string]bool // of all packages in the mirror's layout
+	archives []indexed           // belong in the index
+	leftOut  []error             // why other archives do not belong in it
+	damaged  []sources.PackageID // these archives
+	paths    map[string]bool     // of all packages in the mirror's layout
 
 	unread map[string]error // why the documents of a directory have to stay as they are
 }
@@ -134,12 +145,14 @@ func (b *Builder) survey(ctx context.Context, without map[spot]bool) (found surv
 			for _, home := range b.homes(at.id.Provider) { // the index entry may be correct
 				found.unread[home] = sources.InPackage(at.id, err)
 			}
-		case err == nil && r.differs != "":
-			found.leftOut = append(found.leftOut, sources.InPackage(at.id, &ChangedError{Was: r.differs, Is: cmp.Or(r.ZH, r.H1)}))
-		case err != nil:
-			found.leftOut = append(found.leftOut, sources.InPackage(at.id, err))
-		default:
+		case err == nil && r.differs == "":
 			found.archives = append(found.archives, indexed{at, r})
+		default:
+			if err == nil {
+				err = &ChangedError{Was: r.differs, Is: cmp.Or(r.ZH, r.H1)}
+			}
+			found.leftOut = append(found.leftOut, sources.InPackage(at.id, err))
+			found.damaged = append(found.damaged, at.id)
 		}
 	}
 	return found, nil
@@ -184,7 +197,7 @@ type documents map[string]fsmirror.Document
 // planIndex plans the changes after which the index names the archives found. If keep
 // is false, it then names nothing else. The index is correct after each step. The error
 // is about directories whose documents have to stay as they are.
-func (b *Builder) planIndex(found survey, keep elsewhere) ([]step, error) {
+func (b *Builder) planIndex(found survey, keep keeping) ([]step, error) {
 	there, err := b.readShelves()
 	if err != nil {
 		return nil, err
@@ -205,6 +218,11 @@ func (b *Builder) planIndex(found survey, keep elsewhere) ([]step, error) {
 		}
 	}
 	if keep {
+		for _, id := range append(found.damaged, b.doubted...) {
+			if err := b.addDamaged(wanted, id, there); err != nil {
+				return nil, err
+			}
+		}
 		for home, docs := range there {
 			if err := b.addElsewhere(wanted, home, docs, found.paths); err != nil {
 				found.unread[home] = err
@@ -247,6 +265,25 @@ func (b *Builder) add(to documents, id sources.PackageID, entry fsmirror.Archive
 		to[v] = fsmirror.Document{Archives: map[string]fsmirror.Archive{}, Larder: larder}
 	}
 	to[v].Archives[id.Platform.String()] = entry
+	return nil
+}
+
+// addDamaged adds the current entry of a damaged archive. Clients refuse the archive, and without the
+// entry they would choose another version.
+func (b *Builder) addDamaged(to map[string]documents, id sources.PackageID, there map[string]shelf) error {
+	v, platform := id.Version.String(), id.Platform.String()
+	for _, home := range b.homes(id.Provider) {
+		entry, ok := there[home][v+".json"].Archives[platform]
+		if _, replaced := to[home][v].Archives[platform]; !ok || replaced {
+			continue
+		}
+		if to[home] == nil {
+			to[home] = documents{}
+		}
+		if err := b.add(to[home], id, entry); err != nil {
+			return err
+		}
+	}
 	return nil
 }
 

@@ -105,7 +105,7 @@ func (b *Builder) leaveOut(ctx context.Context, going map[spot]bool) error {
 	if err != nil {
 		return err
 	}
-	steps, err := b.planIndex(found, keepElsewhere)
+	steps, err := b.planIndex(found, keepOthers)
 	if err == nil {
 		err = b.apply(ctx, steps)
 	}

@@ -89,7 +89,7 @@ func (v *verifier) checkShelf(home string, p sources.Provider, docs shelf) {
 		}
 		v.checkExtension(path, p, version, doc.Document)
 		for _, platform := range slices.Sorted(maps.Keys(doc.Archives)) {
-			v.checkArchive(path, platform, doc.Archives[platform])
+			v.checkArchive(path, version, platform, doc.Archives[platform])
 		}
 	}
 }
@@ -116,14 +116,19 @@ func (v *verifier) checkExtension(path string, p sources.Provider, version strin
 }
 
 // checkArchive checks a document's entry for an archive.
-func (v *verifier) checkArchive(doc, platform string, entry fsmirror.Archive) {
+func (v *verifier) checkArchive(doc, version, platform string, entry fsmirror.Archive) {
 	path, ok := v.resolve(doc, entry.URL)
 	if !ok {
 		v.found(BadIndex, doc, nil, "the archive that it names for %s is not in the mirror: %q", platform, entry.URL)
 		return
 	}
 	if _, err := os.Stat(path); errors.Is(err, fs.ErrNotExist) {
-		v.found(Missing, doc, nil, "it names %s, which does not exist", v.relative(path))
+		var missing *sources.PackageID
+		id, err := sources.ParsePackageID(v.relative(filepath.Dir(doc)), version, platform)
+		if err == nil && path == v.place(id, false).path {
+			missing = &id
+		}
+		v.found(Missing, doc, missing, "it names %s, which does not exist", v.relative(path))
 		return
 	}
 	fresh, ok := v.fresh[path]

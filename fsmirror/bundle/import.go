@@ -204,7 +204,10 @@ func (in *importer) run(ctx context.Context) (err error) {
 			return err
 		}
 	}
-	if err := in.mirror.Finish(ctx); err != nil {
+	err = in.mirror.Finish(ctx)
+	if _, ok := errors.AsType[*builder.DamagedError](err); ok { // what the bundle has is not damaged
+		warnIf(in.opts.Warn)(err)
+	} else if err != nil {
 		return err
 	}
 	return in.discard()

@@ -6,6 +6,7 @@ import (
 
 	"github.com/larder-cli/larder/cachedir"
 	"github.com/larder-cli/larder/cmd/larder/ui"
+	"github.com/larder-cli/larder/fsmirror/builder"
 )
 
 // A CacheChecked is the summary of verifying a plugin cache.
@@ -78,6 +79,47 @@ func (s Repaired) Text() string {
 		return ""
 	}
 	return ": " + strings.Join(parts, ", ")
+}
+
+// A MirrorRepaired is the summary of repairing a mirror.
+type MirrorRepaired struct {
+	Packages  int   `json:"packages"` // read
+	Bytes     int64 `json:"bytes"`
+	Problems  int   `json:"problems"`
+	Replaced  int   `json:"replaced"`  // problems that were solved by fetching packages again
+	Corrected int   `json:"corrected"` // problems of the index
+	Failed    int   `json:"failed"`
+	DryRun    bool  `json:"dry_run,omitempty"`
+}
+
+// Add counts a repair, and returns it.
+func (s *MirrorRepaired) Add(f builder.Finding, do builder.Remedy) Repair {
+	*map[builder.Remedy]*int{builder.Replace: &s.Replaced, builder.Correct: &s.Corrected, builder.Nothing: &s.Failed}[do]++
+	did := string(do)
+	switch {
+	case s.DryRun && do == builder.Nothing:
+		did = cannotRepair
+	case s.DryRun:
+		did = "would be " + said(do == builder.Replace, "fetched again", did)
+	}
+	found := FindingOf(f.Kind, f.Path, f.Package, f.Text).Shown(f.String() + ": " + did)
+	return Repair{Typed{}, found, string(do), do == builder.Replace, s.DryRun}
+}
+
+// Found describes what was found: "2 problems".
+func (s MirrorRepaired) Found() string {
+	if s.Problems == 0 {
+		return "No problem"
+	}
+	return ui.Count(s.Problems, "problem")
+}
+
+// Text describes the repairs: ": 2 replaced, 1 corrected".
+func (s MirrorRepaired) Text() string {
+	would := said(s.DryRun, "would be ", "")
+	parts := ui.Numbers(ui.N(s.Replaced, would+said(s.DryRun, "fetched again", "replaced")),
+		ui.N(s.Corrected, would+"corrected"), ui.N(s.Failed, said(s.DryRun, cannotRepair, "failed")))
+	return said(len(parts) > 0, ": "+strings.Join(parts, ", "), "")
 }
 
 // A Pruned is the summary of pruning a plugin cache.

@@ -54,7 +54,9 @@ func ImportBundle(ctx context.Context, s *Session, request BundleImportRequest) 
 	}
 	opts := bundle.ImportOptions{
 		Check: m.known(file), Accept: func(all []bundle.Verified) error { return m.accept(ctx, bundledAs(all)) },
-		Judge: m.bundleJudge(), DryRun: s.flags.DryRun, Warn: s.output.WarnOf, Waiting: s.output.WaitingForMirror(dir), LockTimeout: m.flags.LockTimeout,
+		Judge: m.bundleJudge(), DryRun: s.flags.DryRun,
+		Waiting: s.output.WaitingForMirror(dir), LockTimeout: m.flags.LockTimeout,
+		Warn:         func(err error) { s.output.WarnAll(sources.Errors(hintRepair(err, request.Dir))) },
 		EngineSHA256: request.EngineSum, Replace: request.Replace, Unpacked: request.Unpacked, Closing: renewPage(ctx, dir),
 	}
 	if request.ModulesTo != "" {

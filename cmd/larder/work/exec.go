@@ -222,7 +222,7 @@ func (e *execution) readCommand() error {
 	if err := e.runs(in.Engine); err != nil {
 		return err
 	}
-	if err := e.usePluginDirs(e.request.PluginDirs); err != nil { // the engine records them
+	if err := e.useMirrors("--plugin-dir", e.request.PluginDirs); err != nil { // the engine records them
 		return err
 	}
 	e.workDir = Absolute(e.workDir, in.Dir)

@@ -206,7 +206,7 @@ func (im *importing) importFound(ctx context.Context, candidates []legacy.Candid
 		there = append(there, c)
 	}
 	if im.store != nil {
-		errs = append(errs, im.store.Finish(ctx))
+		errs = append(errs, hintRepair(im.store.Finish(ctx), im.to.Dir))
 	}
 	return there, errors.Join(errs...)
 }

@@ -44,7 +44,7 @@ type InstallRequest struct {
 func Install(ctx context.Context, s *Session, request InstallRequest) error {
 	in := &installation{Session: s, pluginPath: request.PluginDirs, readOnlyLock: request.ReadOnlyLock}
 	s.certain = request.ReadOnlyLock
-	if err := in.usePluginDirs(request.PluginDirs); err != nil {
+	if err := in.useMirrors("--plugin-dir", request.PluginDirs); err != nil {
 		return err
 	}
 	if err := in.takeRoots(request.Roots); err != nil {

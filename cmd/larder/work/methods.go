@@ -35,6 +35,10 @@ func (m *rootModule) methods(ctx context.Context) (methods []sources.Method, err
 				m.warnLeaving(ctx, mirror)
 			}
 		}
+		methods = slices.DeleteFunc(methods, func(method sources.Method) bool {
+			mirror := localMirror(method)
+			return mirror != nil && m.repairs(mirror.Dir())
+		})
 	}()
 	if m.place.Place != "" {
 		source, err := m.remote(m.place.Place, func() (sources.Source, error) { return m.browser(ctx, m.place) })
@@ -145,6 +149,9 @@ func (m *rootModule) implied(ctx context.Context) (methods []sources.Method, hid
 	direct := sources.Method{Source: m.registry()}
 	hiding = map[sources.Provider]string{}
 	for _, dir := range m.config.ImpliedDirs() {
+		if m.repairs(dir) {
+			continue
+		}
 		if m.isLinked(dir) {
 			m.warnOnce(dir + " is not searched: the root module reaches it through a symbolic link")
 			continue
@@ -161,6 +168,11 @@ func (m *rootModule) implied(ctx context.Context) (methods []sources.Method, hid
 		}
 	}
 	return append(methods, direct), hiding, nil
+}
+
+// repairs reports whether the run repairs the mirror in a directory, which is then no source.
+func (m *rootModule) repairs(dir string) bool {
+	return m.repaired != "" && resolve(dir) == resolve(m.repaired)
 }
 
 // queriesOrigin reports whether the installation methods query the origin registry about a provider.

@@ -168,7 +168,10 @@ func VerifyMirror(ctx context.Context, s *Session, r PlaceRequest, typed []strin
 	}
 	distrusted, hints := m.trustFindings(m.accept(ctx, v.Sound), v.Sound, inMirror, dir)
 	problems := len(v.Findings) + distrusted
-	hints = append(s.mirrorHints(v.Findings, dir), hints...)
+	if slices.ContainsFunc(v.Findings, func(f builder.Finding) bool { return b.Remedy(f) != builder.Nothing }) {
+		const does = "fetches damaged packages again, and corrects index.json and VERSION.json"
+		hints = slices.Insert(hints, 0, fmt.Sprintf("larder mirror repair %s %s", shellQuoted(dir), does))
+	}
 	all := report.CheckedOf(v.Sound)
 	s.output.CheckedInDetail(all)
 	s.output.Summary(report.MirrorChecked{Packages: v.Packages, Bytes: v.Bytes, Problems: problems, Unvouched: v.Unvouched})
@@ -183,38 +186,6 @@ func VerifyMirror(ctx context.Context, s *Session, r PlaceRequest, typed []strin
 		s.output.Say("%s without signed checksums", ui.Count(v.Unvouched, "package"))
 	}
 	return report.Found(problems, "problem", "in "+read, hints...)
-}
-
-// mostRefetched is how many damaged packages a hint fetches again. The next verification lists the others.
-const mostRefetched = 10
-
-// mirrorHints returns the commands that repair the mirror in dir, as typed: one for each platform with damaged packages.
-// Each of them also completes the index.
-func (s *Session) mirrorHints(findings []builder.Finding, dir string) (hints []string) {
-	dir = shellQuoted(dir)
-	damaged, incomplete := map[string][]string{}, false
-	for _, f := range findings {
-		switch f.Kind {
-		case builder.Changed, builder.Broken, builder.BadEvidence:
-			command := s.again("mirror sync "+dir, f.Package.Platform)
-			if filepath.Ext(f.Path) != ".zip" {
-				command += " --unpacked"
-			}
-			at := f.Package.Provider.String() + "@" + f.Package.Version.String()
-			if all := damaged[command]; len(all) < mostRefetched && !slices.Contains(all, at) {
-				damaged[command] = append(all, at)
-			}
-		case builder.Missing, builder.Unindexed, builder.BadIndex, builder.Unfinished:
-			incomplete = true
-		}
-	}
-	for _, command := range slices.Sorted(maps.Keys(damaged)) {
-		hints = append(hints, fmt.Sprintf("to fetch damaged packages again, run %s %s", command, strings.Join(damaged[command], " ")))
-	}
-	if incomplete && len(hints) == 0 {
-		hints = append(hints, "to complete the mirror's index, run "+s.again("mirror index "+dir))
-	}
-	return hints
 }
 
 // IndexMirror reads all archives and uses no hash records, because it repairs mirrors with

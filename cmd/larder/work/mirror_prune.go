@@ -29,7 +29,7 @@ func PruneMirror(ctx context.Context, s *Session, dir string, paths []string, po
 	stay, err := kept.in(ctx, b)
 	if err == nil {
 		policy.Locked = func(id sources.PackageID) bool { return stay[id.Release()] }
-		err = s.pruneMirror(ctx, b, policy, request)
+		err = hintRepair(s.pruneMirror(ctx, b, policy, request), dir)
 	}
 	return errors.Join(err, b.Close())
 }

@@ -72,6 +72,7 @@ func SyncMirror(ctx context.Context, s *Session, request SyncRequest) error {
 		isNew = total.Packages > 0 && total.Packages == sum.Fetched
 		return err
 	})
+	err = hintRepair(err, typed)
 	if f.left {
 		f.output.Conclude("%s contains an interrupted download, which the next run continues", dir)
 	}

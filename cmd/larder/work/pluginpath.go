@@ -7,13 +7,13 @@ import (
 	"github.com/larder-cli/larder/sources/disk"
 )
 
-// usePluginDirs makes the run use mirrors instead of all other sources. Like engines, it fails if one does
-// not exist, even if everything is installed: its drive may not be mounted.
-func (s *Session) usePluginDirs(typed []string) error {
+// useMirrors makes the run use the mirrors in the directories of a flag instead of all other sources. Like engines, it
+// fails if one does not exist, even if everything is installed: its drive may not be mounted.
+func (s *Session) useMirrors(flag string, typed []string) error {
 	for _, dir := range typed {
 		path, err := Existing(s.workDir, dir, Directory, "name the directory of a mirror")
 		if err != nil {
-			return fmt.Errorf("--plugin-dir: %w", err)
+			return fmt.Errorf("%s: %w", flag, err)
 		}
 		s.pluginDirs = append(s.pluginDirs, path)
 	}

@@ -44,6 +44,7 @@ type Session struct {
 	requested  choice       // of an engine, by the user or by the command of exec; empty if there is none
 	both       bool         // the user requests both engines
 	pluginDirs []string     // mirrors, absolute; if there are any, there are no other sources
+	repaired   string       // a mirror, absolute, that is no source; may be empty
 	place      PlaceRequest // to install from, instead of the configuration's methods
 	flags      Options
 	slots      acquire.Slots // one for each of jobs, shared by all installers

@@ -1,0 +1,40 @@
+package main
+
+import (
+	"context"
+
+	"github.com/larder-cli/larder/cmd/larder/line"
+	"github.com/larder-cli/larder/cmd/larder/work"
+)
+
+func mirrorRepairCommand() *line.Command {
+	return &line.Command{
+		Name:      "repair",
+		Does:      "fetch damaged packages of a mirror again",
+		Arguments: "DIR [FLAG...]",
+		Least:     1, Most: 1, Needs: needsMirror,
+		Example: "larder mirror repair ./mirror",
+		About: "Verifies the mirror, and replaces damaged and missing packages with the same contents\n" +
+			"as before. Corrects index.json and VERSION.json. Fails if it can't replace a package,\n" +
+			"and then leaves it, and its entry in the index, as they are.",
+		Flags: append([]line.Flag{
+			{
+				Group: selectionFlags, Name: "from", Value: "FROM", Repeatable: true,
+				Does: "fetch only from these mirrors, or a place", Offers: []string{line.Dirs},
+			},
+			endpointFlag(),
+			dryRunFlag("show what would be repaired"),
+		}, trustFlags()...),
+		Leaves: "packages repaired before are complete",
+		Run:    inSession(mirrorRepair),
+	}
+}
+
+// mirrorRepair reads the flags of mirror repair, and repairs a mirror.
+func mirrorRepair(ctx context.Context, l *line.Line, s *work.Session) error {
+	from, place, err := readFrom(l)
+	if err != nil {
+		return err
+	}
+	return work.RepairMirror(ctx, s, l.Word(0), from, place)
+}
