@@ -61,6 +61,7 @@ var changesNothing = []struct{ command, args string }{
 	{"mirror index", "mirror index usb --dry-run"},
 	{"mirror index", "mirror index changed --dry-run"},
 	{"mirror index", "mirror index usbu --dry-run"},
+	{"mirror remove", "mirror remove usb " + widgetDir + "@1.2.0 --dry-run"},
 	{"mirror prune", "mirror prune usb --keep-last 1 --dry-run"},
 	{"mirror prune", "mirror prune usbu --keep-locked-by work --dry-run"},
 	{"mirror push", "mirror push usb oci://oci.example.test/acme/${namespace}/${type} --dry-run"},

@@ -11,7 +11,7 @@ func mirrorCommand() *line.Command {
 		Does: "create, publish, verify and prune mirrors",
 		Commands: []*line.Command{
 			mirrorSyncCommand(), mirrorPushCommand(), mirrorListCommand(), mirrorVerifyCommand(), mirrorRepairCommand(),
-			mirrorIndexCommand(), mirrorPruneCommand(), mirrorDiffCommand(),
+			mirrorIndexCommand(), mirrorRemoveCommand(), mirrorPruneCommand(), mirrorDiffCommand(),
 		},
 	}
 }

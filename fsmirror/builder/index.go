@@ -121,6 +121,7 @@ type survey struct {
 	leftOut  []error             // why other archives do not belong in it
 	damaged  []sources.PackageID // these archives
 	paths    map[string]bool     // of all packages in the mirror's layout
+	dropped  map[string]bool     // paths of documents, each with a platform, whose entries are removed wherever they lead
 
 	unread map[string]error // why the documents of a directory have to stay as they are
 }
@@ -132,7 +133,12 @@ func (b *Builder) survey(ctx context.Context, without map[spot]bool) (found surv
 	if err != nil {
 		return found, err
 	}
-	found.paths, found.unread = map[string]bool{}, map[string]error{}
+	found.paths, found.unread, found.dropped = map[string]bool{}, map[string]error{}, map[string]bool{}
+	for at := range without {
+		for _, home := range b.homes(at.id.Provider) {
+			found.dropped[filepath.Join(home, at.id.Version.String()+".json", at.id.Platform.String())] = !at.unpacked
+		}
+	}
 	for _, pkg := range packages {
 		found.paths[folded(spotOf(pkg).path)] = true
 	}
@@ -224,7 +230,7 @@ func (b *Builder) planIndex(found survey, keep keeping) ([]step, error) {
 			}
 		}
 		for home, docs := range there {
-			if err := b.addElsewhere(wanted, home, docs, found.paths); err != nil {
+			if err := b.addElsewhere(wanted, home, docs, found); err != nil {
 				found.unread[home] = err
 			}
 		}
@@ -290,14 +296,16 @@ func (b *Builder) addDamaged(to map[string]documents, id sources.PackageID, ther
 // addElsewhere adds the current entries of a directory's documents for other platforms and
 // versions, and those that name no package in the mirror's layout: an archive on
 // another server, or in a directory outside the layout.
-func (b *Builder) addElsewhere(to map[string]documents, home string, there shelf, paths map[string]bool) error {
+func (b *Builder) addElsewhere(to map[string]documents, home string, there shelf, found survey) error {
 	for name, doc := range there {
 		v, ok := versionOf(name)
 		if ok && disk.IsUnread(doc.err) {
 			return doc.err
 		}
 		for platform, entry := range doc.Archives {
-			if _, ours := to[home][v].Archives[platform]; ours || !b.leadsElsewhere(filepath.Join(home, name), entry.URL, paths) {
+			path := filepath.Join(home, name)
+			_, ours := to[home][v].Archives[platform]
+			if ours || found.dropped[filepath.Join(path, platform)] || !b.leadsElsewhere(path, entry.URL, found.paths) {
 				continue
 			}
 			if to[home] == nil {

@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"io/fs"
+	"maps"
+	"os"
 	"path/filepath"
 	"slices"
 	"time"
@@ -50,11 +52,35 @@ func (b *Builder) PlanPrune(ctx context.Context, policy Policy) (*Plan, error) {
 		case newest[e.ID], policy.OlderThan > 0 && now.Sub(e.Since) <= policy.OlderThan:
 			plan.Recent++
 		default:
-			plan.Freed += e.Size
-			plan.Remove = append(plan.Remove, e)
+			plan.Add(e)
 		}
 	}
 	return plan, nil
+}
+
+// Add adds a package to remove, unless the plan has it.
+func (p *Plan) Add(e Entry) {
+	if !slices.ContainsFunc(p.Remove, func(other Entry) bool { return other.at == e.at }) {
+		p.Freed += e.Size
+		p.Remove = append(p.Remove, e)
+	}
+}
+
+// Missing returns the packages of a version that the index names, and that are not in their place.
+func (b *Builder) Missing(of sources.Release) (all []Entry) {
+	v := of.Version.String()
+	named := b.readDocument(filepath.Join(b.home(of.Provider), v+".json")).Archives
+	for _, platform := range slices.Sorted(maps.Keys(named)) {
+		id, err := sources.ParsePackageID(of.Provider.String(), v, platform)
+		if err != nil {
+			continue
+		}
+		at := b.place(id, false)
+		if _, err := os.Lstat(at.path); errors.Is(err, fs.ErrNotExist) {
+			all = append(all, Entry{ID: id, Path: b.relative(at.path), at: at})
+		}
+	}
+	return all
 }
 
 // Prune removes the packages of the plan, first from the index and then from the

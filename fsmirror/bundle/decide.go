@@ -149,5 +149,7 @@ func (d *decision) checkUnpacked(ctx context.Context, p Package) error {
 
 func (d *decision) conflict(p Package, has string) error {
 	err := &ConflictError{Package: p, Has: has}
-	return sources.WithHint(&sources.PackageError{ID: p.ID, Err: err}, "find out which package is right; if it is the one in the bundle, remove the one in the mirror first")
+	return sources.WithHint(&sources.PackageError{ID: p.ID, Err: err},
+		"find out which package is right; larder mirror remove %s %s@%s/%s removes the one in the mirror",
+		d.dir, p.ID.Provider, p.ID.Version, p.ID.Platform)
 }

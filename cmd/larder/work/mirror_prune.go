@@ -42,6 +42,13 @@ func (s *Session) pruneMirror(ctx context.Context, b *builder.Builder, policy bu
 		return err
 	}
 	sum := &report.MirrorPruned{Locked: plan.Locked, Recent: plan.Recent, DryRun: s.flags.DryRun}
+	return s.removeFromMirror(ctx, b, plan, sum, request)
+}
+
+// removeFromMirror carries out a plan.
+func (s *Session) removeFromMirror(
+	ctx context.Context, b *builder.Builder, plan *builder.Plan, sum *report.MirrorPruned, request PruneRequest,
+) error {
 	s.output.Summary(sum)
 	if !request.Yes {
 		s.output.MirrorRemovals(plan.Remove, !request.asks)
