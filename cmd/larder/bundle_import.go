@@ -22,11 +22,13 @@ func bundleImportCommand() *line.Command {
 		Least:     2, Most: 2, Needs: "takes the FILE of a bundle and the DIR of a mirror",
 		Example: "larder bundle import usb.tar ./mirror",
 		About: "Verifies the whole bundle before it changes DIR, and creates DIR if it is missing.\n" +
-			"Fails if DIR doesn't contain the packages that bundle create --since left out.",
+			"Fails if DIR doesn't contain the packages that bundle create --since left out. Last,\n" +
+			"removes packages that the sender has removed: larder bundle show lists them.",
 		Flags: slices.Concat([]line.Flag{
 			{Name: "modules-to", Value: "DIR", Kind: line.Path, Does: "directory that contains the root modules"},
 			{Name: "engine-to", Value: "DIR", Kind: line.Path, Does: "directory for terraform or tofu"},
 			{Name: "engine-sha256", Value: "SUM", Does: "checksum of the executable, for --engine-to"},
+			{Name: "keep", Does: "keep packages that the sender has removed"},
 			{Name: "replace", Does: "replace existing modules and executables"},
 			{Name: "unpacked", Does: "store unpacked packages, from cache export"},
 			writeConfigFlag(),
@@ -41,7 +43,7 @@ func bundleImportCommand() *line.Command {
 func bundleImport(ctx context.Context, l *line.Line, s *work.Session) error {
 	request := work.BundleImportRequest{
 		File: l.Word(0), Dir: l.Word(1), ModulesTo: l.Text("modules-to"), EngineTo: l.Text("engine-to"),
-		Replace: l.Bool("replace"), WriteConfig: l.Text("write-config"), Unpacked: l.Bool("unpacked"),
+		Replace: l.Bool("replace"), Keep: l.Bool("keep"), WriteConfig: l.Text("write-config"), Unpacked: l.Bool("unpacked"),
 	}
 	var err error
 	if request.EngineSum, err = engineSHA256(l); err != nil {

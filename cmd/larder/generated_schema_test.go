@@ -25,7 +25,8 @@ var objects = []report.Object{
 	report.CacheUsage{}, report.ProviderTotal{}, report.CacheTotal{}, report.Finding{}, report.Repair{}, report.Checked{},
 	report.Legacy{}, report.Imported{}, report.Skipped{}, report.Missing{}, report.CacheKey{}, report.Exported{},
 	report.Forgotten{}, report.Released{}, report.Removal{}, report.MirrorRemoval{}, report.Leftover{}, report.Mirrored{}, report.Document{},
-	report.Difference{}, report.Pushed{}, report.Bundle{}, report.Bundled{}, report.Payload{}, Manifest{}, report.Version{}, line.Help{},
+	report.Difference{}, report.Pushed{}, report.Bundle{}, report.Bundled{}, report.BundledRemoval{},
+	report.Payload{}, Manifest{}, report.Version{}, line.Help{},
 	report.Topic{}, line.GlobalFlags{}, report.ExitStatus{}, report.ConfigFile{}, report.ConfigVariable{},
 	report.Completion{}, report.Diagnosis{}, report.Explanation{}, report.Release{}, report.EngineChoice{}, report.ConfigMethod{}, report.Setting{}, report.Outdated{}, report.Exchange{}, report.CheckFinding{}, report.Serving{}, report.Served{}, report.Summary{},
 }

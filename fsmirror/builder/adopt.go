@@ -141,6 +141,7 @@ func (b *Builder) adopt(ctx context.Context, s sources.Stored, from *disk.Dir, v
 		return err
 	}
 	b.note(at, r)
+	b.noteRemoved(at.id, "", false)
 	b.learn(at.id, r.Facts)
 	return nil
 }

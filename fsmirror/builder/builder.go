@@ -12,6 +12,7 @@
 //	index.html                                                        page for people, if larder mirror sync --html has written it once
 //	.larder/evidence/HOST/NAMESPACE/TYPE/VERSION/                     evidence
 //	.larder/ledger/                                                   the records, if several machines share the record key
+//	.larder/removed/HOST/NAMESPACE/TYPE.json                          which packages were removed for good
 //	.larder/mirror.lock                                               locked by the process that writes
 //	.larder/unsettled                                                 exists until everything is on the disk
 //	.larder/tmp/run-*/                                                scratch directories of the process that writes
@@ -113,8 +114,9 @@ type Builder struct {
 	abandoned bool // record nothing
 
 	mu      sync.Mutex
-	tree    *fsmirror.Mirror                    // nil until it is read, and after a package was added or removed
-	changed bool                                // some changes may not be on the disk yet
+	tree    *fsmirror.Mirror // nil until it is read, and after a package was added or removed
+	changed bool             // some changes may not be on the disk yet
+	removed map[sources.Provider]*removals
 	working map[sources.PackageID]chan struct{} // full while the package is being downloaded or stored
 
 	doubted []sources.PackageID // see Doubt
@@ -152,7 +154,7 @@ func Open(ctx context.Context, dir string, opts Options) (*Builder, error) {
 	opts.Place = cmp.Or(opts.Place, "the mirror")
 	b := &Builder{
 		path: dir, opts: opts, mkdir: (*disk.Dir).Mkdir, busy: semaphore.NewWeighted(everything),
-		working: map[sources.PackageID]chan struct{}{},
+		removed: map[sources.Provider]*removals{}, working: map[sources.PackageID]chan struct{}{},
 	}
 	if opts.ReadOnly {
 		b.dir, _ = disk.Open(dir) // if that fails, so does every method that reads packages
@@ -196,7 +198,7 @@ func (b *Builder) open(ctx context.Context) (err error) {
 	}
 	b.lock = lock
 	lock.Announce(b.opts.Now())
-	if err := b.own.CheckDirs("tmp", partial, "evidence", "ledger", imports); err != nil {
+	if err := b.own.CheckDirs("tmp", partial, "evidence", "ledger", "removed", imports); err != nil {
 		return err
 	}
 	if b.tmp, err = b.own.MakeSub("tmp"); err != nil {

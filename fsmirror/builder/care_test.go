@@ -14,6 +14,7 @@ import (
 	"github.com/larder-cli/larder/sources"
 	"github.com/larder-cli/larder/sources/disk"
 	"github.com/larder-cli/larder/sources/sourcetest"
+	"github.com/larder-cli/larder/sources/store"
 )
 
 // judge accepts any checksums that have a signature and contain the archive.
@@ -241,22 +242,33 @@ func TestPruneEverything(t *testing.T) {
 	sourcetest.Expect(t, err == nil && len(left) == 0, "evidence is left: %v, %v", left, err)
 }
 
-func TestList(t *testing.T) {
-	d, dir := newDepot(t, widget+"/1.0.0/linux_amd64", widget+"/2.0.0/linux_amd64"), t.TempDir()
-	d.sync(dir, builder.Options{}, widget+"/1.0.0/linux_amd64")
-	d.world.WriteUnpacked(dir, widget+"/2.0.0/*")
-	b := open(t, dir, builder.Options{ReadOnly: true})
-	entries, err := b.List(t.Context(), builder.ListOptions{Proofs: true})
-	must(t, err)
-	if len(entries) != 2 || !entries[0].Unpacked || len(entries[0].Hashes) != 0 || entries[0].Size == 0 {
-		t.Fatalf("it lists %+v", entries)
+// A bundle removes what any user has removed from a mirror, but nothing that only made space.
+func TestRemovalsAreRecorded(t *testing.T) {
+	ids := []string{widget + "/1.0.0/linux_amd64", widget + "/2.0.0/linux_amd64", widget + "/3.0.0/linux_amd64"}
+	d, dir := newDepot(t, ids...), t.TempDir()
+	d.sync(dir, builder.Options{}, ids...)
+	users := map[string]store.Records{"first": {Dir: t.TempDir()}, "second": {Dir: t.TempDir()}, "third": {Dir: t.TempDir()}}
+	remove := func(text, user string, evicts bool) {
+		b := open(t, dir, builder.Options{Records: users[user]})
+		zh, _ := d.world.Hashes(text)
+		archives := map[sources.PackageID]sources.Hash{parseID(t, text): sources.Hash(zh)}
+		plan, others, err := b.PlanRemoval(t.Context(), archives)
+		must(t, err)
+		sourcetest.Expect(t, len(plan.Remove) == 1 && len(others) == 0, "%s: the plan is %+v, others %v", text, plan, others)
+		plan.Evicts = evicts
+		_, err = b.Prune(t.Context(), plan)
+		must(t, errors.Join(err, b.Close()))
 	}
-	if e := entries[1]; e.Stored.Report.Verdict != sources.SelfSigned || !e.Evidence || len(e.Hashes) != 2 || e.Path != widget+"/terraform-provider-widget_1.0.0_linux_amd64.zip" {
-		t.Errorf("it lists %+v", e)
+	remove(ids[0], "first", false)
+	remove(ids[1], "second", false)
+	remove(ids[2], "first", true)
+	for _, records := range users {
+		b := open(t, dir, builder.Options{Records: records, ReadOnly: true})
+		for i, text := range ids {
+			zh, _ := d.world.Hashes(text)
+			sourcetest.Equal(t, b.WasRemoved(parseID(t, text), sources.Hash(zh)), i < 2, text)
+			other := sources.Hash("zh:" + strings.Repeat("0", 64))
+			sourcetest.Equal(t, b.WasRemoved(parseID(t, text), other), false, text+" with other contents")
+		}
 	}
-	entries, err = b.List(t.Context(), builder.ListOptions{Hash: true})
-	must(t, err)
-	_, h1 := d.world.Hashes(widget + "/2.0.0/linux_amd64")
-	got := entries[0].Hashes
-	sourcetest.Expect(t, len(got) == 1 && string(got[0]) == h1, "it hashes to %q, want %s", got, h1)
 }

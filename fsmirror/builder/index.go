@@ -427,7 +427,7 @@ func (b *Builder) apply(ctx context.Context, steps []step) error {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.writeRecords(ctx)
-	var errs []error
+	errs := []error{b.writeRemovals()}
 	if b.changed {
 		if err := b.syncEvidence(ctx); err != nil {
 			return errors.Join(append(errs, err)...)

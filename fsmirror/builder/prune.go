@@ -1,13 +1,16 @@
 package builder
 
 import (
+	"cmp"
 	"context"
 	"errors"
+	"fmt"
 	"io/fs"
 	"maps"
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/larder-cli/larder/sources"
@@ -30,6 +33,8 @@ type Plan struct {
 	Size   int64   // bytes of all packages
 	Locked int     // packages kept because of Policy.Locked
 	Recent int     // packages kept because of the limits
+
+	Evicts bool // the packages are removed only to make space, so no bundle removes them elsewhere
 }
 
 // PlanPrune returns a plan of the packages to remove.
@@ -64,6 +69,39 @@ func (p *Plan) Add(e Entry) {
 		p.Freed += e.Size
 		p.Remove = append(p.Remove, e)
 	}
+}
+
+// PlanRemoval returns a plan that removes the packages with these archives. An unpacked package is removed if it came
+// from the archive, or has the same contents. It also returns the packages that have other contents.
+func (b *Builder) PlanRemoval(
+	ctx context.Context, archives map[sources.PackageID]sources.Hash,
+) (*Plan, []sources.PackageID, error) {
+	entries, err := b.List(ctx, ListOptions{Proofs: true})
+	if err != nil {
+		return nil, nil, err
+	}
+	entries = slices.DeleteFunc(entries, func(e Entry) bool { return archives[e.ID] == "" })
+	slices.SortStableFunc(entries, func(a, b Entry) int { // archives first
+		return cmp.Or(a.ID.Compare(b.ID), strings.Compare(fmt.Sprint(a.Unpacked), fmt.Sprint(b.Unpacked)))
+	})
+	plan, contents := &Plan{}, map[sources.PackageID]sources.Hash{}
+	var others []sources.PackageID
+	for _, e := range entries {
+		r, err := b.recall(e.at)
+		if err != nil {
+			r, err = b.look(ctx, e.at)
+		}
+		switch {
+		case ctx.Err() != nil:
+			return nil, nil, ctx.Err()
+		case err == nil && (r.ZH == archives[e.ID] || e.Unpacked && r.H1 == contents[e.ID]):
+			plan.Add(e)
+			contents[e.ID] = r.H1
+		default:
+			others = append(others, e.ID)
+		}
+	}
+	return plan, slices.Compact(others), nil
 }
 
 // Missing returns the packages of a version that the index names, and that are not in their place.
@@ -110,11 +148,15 @@ func (b *Builder) Prune(ctx context.Context, plan *Plan) ([]Entry, error) {
 			errs = append(errs, ctx.Err())
 			break
 		}
+		was, _ := b.recall(e.at)
 		if err := b.remove(e.at); err != nil {
 			errs = append(errs, sources.InPackage(e.ID, err))
 			continue
 		}
 		gone = append(gone, e)
+		if !plan.Evicts {
+			b.noteRemoved(e.ID, was.ZH, true)
+		}
 		removed[e.at] = true
 	}
 	left := slices.DeleteFunc(all, func(e Entry) bool { return removed[e.at] })
@@ -122,7 +164,7 @@ func (b *Builder) Prune(ctx context.Context, plan *Plan) ([]Entry, error) {
 	b.writeRecords(ctx)
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	return gone, errors.Join(append(errs, b.settle(ctx))...)
+	return gone, errors.Join(append(errs, b.writeRemovals(), b.settle(ctx))...)
 }
 
 // leaveOut makes the index name all archives except those in going.

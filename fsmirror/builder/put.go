@@ -240,6 +240,7 @@ func (t *tx) Commit(ctx context.Context, by sources.Provenance) (sources.Stored,
 		return sources.Stored{}, t.Explain(err)
 	}
 	t.b.note(t.at, r)
+	t.b.noteRemoved(t.ID, "", false)
 	t.b.learn(t.ID, r.Facts)
 	return t.b.stored(t.at, r), nil
 }

@@ -37,7 +37,7 @@ func (b *Builder) place(id sources.PackageID, unpacked bool) spot {
 
 // key returns the key of the package's record in the ledger.
 func (s spot) key() string {
-	key := s.id.Version.String() + "/" + s.id.Platform.String()
+	key := store.KeyOf(s.id)
 	switch name := filepath.Base(s.path); {
 	case s.unpacked:
 		key += "/"

@@ -39,14 +39,18 @@
 // A package that the receiver already has is not in the bundle, but in its manifest
 // as part of the base. An import into a mirror without the base is refused.
 //
+// It also lists the packages that were removed from the mirror, and that the receiver has: by address, version,
+// platform and checksum. Only what a user has removed from this mirror counts. That a mirror lacks a package proves
+// nothing: a receiver may have several senders.
+//
 // # Importing
 //
 // A bundle becomes part of a mirror once all of it has been verified. Until then its
 // archives are in .larder/import/ID/ of the mirror. After an interruption the next
 // import of the same bundle continues with them. Then they are moved into place. Unpacked
 // packages stay in the bundle until then, and are hashed again when they are written.
-// Payloads are imported only into directories that the caller names. They appear last,
-// each by rename.
+// Payloads are imported only into directories that the caller names. They appear then,
+// each by rename. Last, packages with the checksums of removed ones are removed.
 package bundle
 
 import (

@@ -44,14 +44,14 @@ type CreateOptions struct {
 // the contents would not have the published checksum, which signatures and lock
 // files refer to.
 func Create(ctx context.Context, dir, file string, opts CreateOptions) (Created, error) {
-	m, unpacked, err := contentsOf(ctx, dir, opts.Records, warnIf(opts.Warn))
+	m, unpacked, err := contentsOf(ctx, dir, opts.Records, opts.Since, warnIf(opts.Warn))
 	if err != nil {
 		return Created{}, err
 	}
 	if err := opts.checkArchives(dir, unpacked); err != nil {
 		return Created{}, err
 	}
-	if len(m.Packages)+opts.Since.Skipped() == 0 {
+	if len(m.Packages)+len(m.Removed)+opts.Since.Skipped() == 0 {
 		return Created{}, sources.WithHint(fmt.Errorf("%s has no packed packages", dir), "larder mirror sync fills a mirror")
 	}
 	if opts.Since != nil {
@@ -114,7 +114,7 @@ func (opts CreateOptions) checkArchives(dir string, unpacked []sources.PackageID
 // record. Unpacked packages cannot be in bundles: warn is called for them. It may be
 // nil.
 func Describe(ctx context.Context, dir string, records store.Records, warn func(error)) (Manifest, error) {
-	m, unpacked, err := contentsOf(ctx, dir, records, warnIf(warn))
+	m, unpacked, err := contentsOf(ctx, dir, records, nil, warnIf(warn))
 	for _, id := range unpacked {
 		warnIf(warn)(&sources.PackageError{ID: id, Err: errUnpacked})
 	}
@@ -163,8 +163,10 @@ func (m Manifest) private() string {
 	return ""
 }
 
-// contentsOf is Describe, and returns the unpacked packages.
-func contentsOf(ctx context.Context, dir string, records store.Records, warn func(error)) (m Manifest, unpacked []sources.PackageID, err error) {
+// contentsOf is Describe, and returns the unpacked packages. Removed are those that since, which may be nil, has.
+func contentsOf(
+	ctx context.Context, dir string, records store.Records, since *Receiver, warn func(error),
+) (m Manifest, unpacked []sources.PackageID, err error) {
 	mirror := fsmirror.New(dir, fsmirror.Options{})
 	packages, err := mirror.Packages(ctx)
 	if err != nil {
@@ -182,6 +184,11 @@ func contentsOf(ctx context.Context, dir string, records store.Records, warn fun
 		return m, nil, err
 	}
 	defer there.Close()
+	has := map[sources.PackageID]bool{}
+	for _, p := range packages {
+		has[p.ID] = true
+	}
+	m.Removed = since.removedFrom(there, has)
 	slices.SortStableFunc(packages, func(a, b fsmirror.Package) int { return cmp.Or(a.ID.Compare(b.ID), -cmp.Compare(packed(a), packed(b))) })
 	for _, found := range slices.CompactFunc(packages, func(a, b fsmirror.Package) bool { return a.ID == b.ID }) {
 		switch {

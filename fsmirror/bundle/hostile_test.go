@@ -3,6 +3,7 @@ package bundle_test
 import (
 	"archive/tar"
 	"encoding/json"
+	"fmt"
 	"maps"
 	"os"
 	"path/filepath"
@@ -147,6 +148,8 @@ func TestRefused(t *testing.T) {
 		{"set-uid", header(func(h *tar.Header) { h.Mode = 0o4755 }), "should be"},
 		{"owner", header(func(h *tar.Header) { h.Uid = 1000 }), "should be"},
 		{"attribute", header(func(h *tar.Header) { h.PAXRecords = map[string]string{"VENDOR.holes": "many"} }), "should be"},
+		{"removed package with a path", removing(`, "path": "../../other", "size": 1`), "path is"},
+		{"removed package of the bundle", removing(""), "listed both as removed and as in the receiver's mirror"},
 		{"invalid archive", func(all []entry) []entry {
 			return rehashed(t, all, len(all)-1, strings.Repeat("x", len(all[len(all)-1].Text)))
 		}, "not among the signed checksums"},
@@ -164,6 +167,15 @@ func TestRefused(t *testing.T) {
 			refused(t, sourcetest.PackTar(test.change(sourcetest.UnpackTar(good))), test.want)
 		})
 	}
+}
+
+// removing adds the first package to those that the import removes, with more members.
+func removing(more string) func([]entry) []entry {
+	removed := fmt.Sprintf(`,
+  "removed": [{"provider": %q, "version": "1.0.0", "platform": "linux_amd64"%s, "zh": "zh:%064d"}]
+}
+`, widget, more, 0)
+	return edit(func(text string) string { return strings.TrimSuffix(text, "\n}\n") + removed })
 }
 
 // canonicalText returns JSON formatted as larder writes it, except for the order of

@@ -32,6 +32,7 @@ type ImportOptions struct {
 	ModulesTo    string            // directory for the modules of root modules, by their paths; empty if they are not requested
 	EngineTo     string            // directory for the engine; empty if it is not requested
 	EngineSHA256 [sha256.Size]byte // what an engine that is requested must have
+	KeepRemoved  bool              // keep the packages that the sender has removed
 	Replace      bool              // replace other modules and another engine there
 
 	Records     store.Records                // of the mirror
@@ -65,8 +66,11 @@ type Arrival struct {
 // Imported is the result of [Import].
 type Imported struct {
 	Packages []Arrival
-	Placed   []Placed  // payloads that were requested
-	Left     []Payload // payloads that were not
+	Placed   []Placed            // payloads that were requested
+	Left     []Payload           // payloads that were not
+	Removed  []builder.Entry     // packages that the sender has removed, and that were removed here
+	Kept     []builder.Entry     // those that ImportOptions.KeepRemoved kept
+	Others   []sources.PackageID // those that stay because they are not the packages that the sender has removed
 }
 
 // A ConflictError reports a package that differs from the one in the mirror, or
@@ -99,6 +103,7 @@ type importer struct {
 	mirror *builder.Builder
 
 	arrivals []Arrival
+	imported Imported                          // the removals in it
 	verified map[sources.PackageID]fs.FileInfo // archives in stage
 	others   []sources.Stored                  // packages in the mirror for which there is new evidence
 	refused  bool                              // by ImportOptions.Accept
@@ -109,7 +114,7 @@ type importer struct {
 // there is none. No package becomes visible before the whole bundle has been verified.
 // If the import is interrupted, the verified archives are kept for the next import of
 // the same bundle. An invalid bundle leaves nothing behind. Payloads are put in their
-// places last.
+// places after that. Packages that the sender has removed are removed last.
 func Import(ctx context.Context, file, dir string, opts ImportOptions) (Imported, error) {
 	from, err := Open(file)
 	if err != nil {
@@ -147,13 +152,45 @@ func Import(ctx context.Context, file, dir string, opts ImportOptions) (Imported
 	} else {
 		err = payload.around(ctx, in.run)
 	}
+	if err == nil {
+		err = in.remove(ctx)
+	}
 	closeErr := error(nil)
 	if err != nil {
 		_, closeErr = b.Abort()
 	} else {
 		closeErr = b.Close()
 	}
-	return Imported{in.arrivals, payload.placed, payload.unwanted}, errors.Join(err, closeErr)
+	in.imported.Packages, in.imported.Placed, in.imported.Left = in.arrivals, payload.placed, payload.unwanted
+	return in.imported, errors.Join(err, closeErr)
+}
+
+// remove removes the packages that the sender has removed. Everything else was imported.
+func (in *importer) remove(ctx context.Context) error {
+	removed := map[sources.PackageID]sources.Hash{}
+	for _, p := range in.bundle.Manifest.Removed {
+		removed[p.ID] = p.ZH
+	}
+	if len(removed) == 0 {
+		return nil
+	}
+	plan, others, err := in.mirror.PlanRemoval(ctx, removed)
+	if err != nil {
+		if errors.Is(err, fs.ErrNotExist) { // in a dry run
+			err = nil
+		}
+		return err
+	}
+	in.imported.Others = others
+	switch {
+	case in.opts.KeepRemoved:
+		in.imported.Kept = plan.Remove
+	case in.opts.DryRun:
+		in.imported.Removed = plan.Remove
+	default:
+		in.imported.Removed, err = in.mirror.Prune(ctx, plan)
+	}
+	return err
 }
 
 // checkNames refuses names that Windows file systems do not allow.

@@ -29,6 +29,7 @@ type Manifest struct {
 	Packages []Package  `json:"packages"`          // sorted
 	Evidence []Evidence `json:"evidence"`          // sorted
 	Base     []Package  `json:"base,omitempty"`    // packages that the receiver must have, sorted; only ID and ZH are set
+	Removed  []Package  `json:"removed,omitempty"` // packages that the import removes, sorted; only ID and ZH are set
 	Payload  []Payload  `json:"payload,omitempty"` // sorted by their directories in the bundle
 }
 
@@ -291,7 +292,7 @@ func (m Manifest) check() error {
 	}
 	byID := func(a, b Package) int { return a.ID.Compare(b.ID) }
 	err := cmp.Or(
-		inOrder(m.Packages, byID), inOrder(m.Base, byID),
+		inOrder(m.Packages, byID), inOrder(m.Base, byID), inOrder(m.Removed, byID),
 		inOrder(m.Evidence, func(a, b Evidence) int { return a.Compare(b.Release) }),
 	)
 	if err != nil {
@@ -300,6 +301,11 @@ func (m Manifest) check() error {
 	for _, p := range m.Base {
 		if _, listed := find(m.Packages, p.ID); listed {
 			return fmt.Errorf("%s: listed both as in the bundle and as received earlier", p.ID)
+		}
+	}
+	for _, p := range m.Removed {
+		if _, _, listed := m.find(p.ID); listed {
+			return fmt.Errorf("%s: listed both as removed and as in the receiver's mirror", p.ID)
 		}
 	}
 	releases := releasesOf(m.Packages)

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"sync"
 
+	"github.com/larder-cli/larder/fsmirror/builder"
 	"github.com/larder-cli/larder/sources"
 	"github.com/larder-cli/larder/sources/store"
 )
@@ -94,11 +95,25 @@ func (m Manifest) find(id sources.PackageID) (p Package, evidenced, ok bool) {
 	return m.Packages[i], m.Evidenced(id.Release()), true
 }
 
+// removedFrom returns the packages of the receiver that were removed from a mirror, and that it does not have now.
+func (r *Receiver) removedFrom(mirror *builder.Builder, has map[sources.PackageID]bool) (removed []Package) {
+	if r == nil {
+		return nil
+	}
+	for _, p := range slices.Concat(r.Packages, r.Base) {
+		if !has[p.ID] && mirror.WasRemoved(p.ID, p.ZH) {
+			removed = append(removed, Package{ID: p.ID, ZH: p.ZH})
+		}
+	}
+	slices.SortFunc(removed, func(a, b Package) int { return a.ID.Compare(b.ID) })
+	return removed
+}
+
 // Since returns m without the packages that the receiver has, which become the base. The base
 // includes those that were skipped, and that m lacks for this reason. Packages for which only m
 // has evidence are not left out.
 func (m Manifest) Since(r *Receiver) Manifest {
-	delta := Manifest{}
+	delta := Manifest{Removed: m.Removed}
 	for _, p := range m.Packages {
 		has, evidenced, ok := r.find(p.ID)
 		if ok && has.ZH == p.ZH && (evidenced || !m.Evidenced(p.ID.Release())) {

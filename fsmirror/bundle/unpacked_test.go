@@ -103,7 +103,7 @@ func TestUnpacked(t *testing.T) {
 	sourcetest.ErrorIs(t, err, os.ErrNotExist, "the mirror")
 
 	opts := importOptions()
-	opts.Unpacked = true
+	opts.Unpacked, opts.Records.Dir = true, t.TempDir()
 	for _, how := range []bundle.How{bundle.Added, bundle.Known} {
 		imported, err := bundle.Import(ctx, file, to, opts)
 		check(t, err)

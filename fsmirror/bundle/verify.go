@@ -15,6 +15,7 @@ type Verification struct {
 	Packages []Verified // valid packages, sorted
 	Bytes    int64      // of the packages
 	Payload  []Payload  // valid payloads, sorted
+	Removed  []Package  // packages that an import removes
 	Findings []*Finding
 }
 
@@ -54,6 +55,7 @@ func (v *Verification) note(err error) error {
 }
 
 func (v *Verification) verify(ctx context.Context, b *Bundle, by sources.Judge, p *progress) error {
+	v.Removed = b.Manifest.Removed
 	signed, err := b.Evidence(ctx)
 	if err := v.note(err); err != nil {
 		return err

@@ -33,7 +33,29 @@ func bundledOf(p bundle.Package) Bundled {
 	return Bundled{Typed{}, InJSON(p.ID), p.Path(), p.Size, p.ZH, p.H1, "no signed checksums"}
 }
 
-// Bundled shows the packages and the payload of a manifest.
+// A BundledRemoval is a package that a bundle removes from the mirror into which it is imported.
+type BundledRemoval struct {
+	Typed `type:"bundled_removal"`
+	PackageID
+	ZH sources.Hash `json:"zh"`
+}
+
+// Cells implements [Row].
+func (r BundledRemoval) Cells(*Output) []cell { return marked(removedMark, r.cells()...) }
+
+// removedMark is the first cell of rows of packages that are removed.
+var removedMark = ui.Removed.Of(" -")
+
+// BundledRemovals shows the packages that a bundle removes.
+func (o *Output) BundledRemovals(removed []bundle.Package) {
+	var rows []BundledRemoval
+	for _, p := range removed {
+		rows = append(rows, BundledRemoval{Typed{}, InJSON(p.ID), p.ZH})
+	}
+	Grid(o, rows)
+}
+
+// Bundled shows the packages, the payload and the removals of a manifest.
 func (o *Output) Bundled(m bundle.Manifest) {
 	var rows []Bundled
 	for _, p := range m.Packages {
@@ -48,6 +70,7 @@ func (o *Output) Bundled(m bundle.Manifest) {
 	}
 	Grid(o, rows)
 	o.Payload(m.Payload, "")
+	o.BundledRemovals(m.Removed)
 }
 
 // A Bundle describes a bundle.
@@ -76,22 +99,32 @@ type BundleSum struct {
 	Size     int64 `json:"size"`
 	Base     int   `json:"base"`
 	Payloads int   `json:"payloads,omitempty"`
+	Removed  int   `json:"removed,omitempty"` // packages that the import removes
 	DryRun   bool  `json:"dry_run,omitempty"`
 }
 
 // BundleSumOf returns the summary of a bundle.
 func BundleSumOf(m bundle.Manifest, dryRun bool) BundleSum {
-	return BundleSum{len(m.Packages), m.Size(), len(m.Base), len(m.Payload), dryRun}
+	return BundleSum{len(m.Packages), m.Size(), len(m.Base), len(m.Payload), len(m.Removed), dryRun}
 }
 
 // ContentsText describes the contents of a bundle, and the bundle that a delta requires: "3 packages,
 // 80 MB, modules of 2 root modules and tofu (91 MB), for a mirror that has 5 packages already".
 func ContentsText(m bundle.Manifest) string {
 	text := fmt.Sprintf("%s, %s%s", ui.Count(len(m.Packages), "package"), ui.Size(m.Size()), PayloadText(m.Payload))
+	text += RemovesText(m.Removed)
 	if len(m.Base) > 0 {
 		text += fmt.Sprintf(", for a mirror that has %s already", ui.Count(len(m.Base), "package"))
 	}
 	return text
+}
+
+// RemovesText describes what a bundle removes: ", and removes 2 packages".
+func RemovesText(removed []bundle.Package) string {
+	if len(removed) == 0 {
+		return ""
+	}
+	return ", and removes " + ui.Count(len(removed), "package")
 }
 
 // A Manifest is the manifest of a mirror, as in files.
@@ -139,6 +172,8 @@ type BundleImportSum struct {
 	Size     int64 `json:"size"`
 	There    int   `json:"already_there"`
 	Payloads int   `json:"payloads,omitempty"` // as packages
+	Removed  int   `json:"removed,omitempty"`  // packages that the sender has removed; as packages
+	Kept     int   `json:"kept,omitempty"`     // those that stay
 	DryRun   bool  `json:"dry_run,omitempty"`
 }
 
@@ -162,7 +197,17 @@ func (o *Output) BundleImported(imported bundle.Imported, planned bool) (added i
 	}
 	Grid(o, rows)
 	placed := o.placed(imported.Placed, planned)
-	sum.Payloads = len(placed)
+	sum.Payloads, sum.Removed, sum.Kept = len(placed), len(imported.Removed), len(imported.Kept)+len(imported.Others)
+	var removals []MirrorRemoval
+	freed := int64(0)
+	for _, e := range imported.Removed {
+		removals = append(removals, MirrorRemoval{Typed{}, MirroredOf(e), planned, true})
+		freed += e.Size
+	}
+	Grid(o, removals)
+	for _, id := range imported.Others {
+		o.Warn("%s: kept: it is not the package that the sender has removed", id)
+	}
 	o.Summary(sum)
 	did := said(planned, "Would import", "Imported")
 	switch {
@@ -173,6 +218,13 @@ func (o *Output) BundleImported(imported bundle.Imported, planned bool) (added i
 	default:
 		text := fmt.Sprintf("%s %s (%s)%s", did, ui.Count(sum.Packages, "package"), ui.Size(sum.Size), PayloadText(placed))
 		o.Say("%s", also(text, there(sum.There)))
+	}
+	const bySender = "that the sender has removed"
+	if n := sum.Removed; n > 0 {
+		o.Say("%s %s %s, %s", said(planned, "Would remove", "Removed"), ui.Count(n, "package"), bySender, ui.Size(freed))
+	}
+	if n := len(imported.Kept); n > 0 {
+		o.Say("%s %s %s", said(planned, "Would keep", "Kept"), ui.Count(n, "package"), bySender)
 	}
 	return added
 }

@@ -80,16 +80,23 @@ type MirrorRemoval struct {
 	Typed `type:"removal"`
 	Mirrored
 	DryRun bool `json:"dry_run"`
+
+	besides bool // it is shown with packages that were added
 }
 
 // Cells implements [Row].
-func (r MirrorRemoval) Cells(*Output) []cell { return r.cells() }
+func (r MirrorRemoval) Cells(*Output) []cell {
+	if r.besides {
+		return marked(removedMark, r.cells()...)
+	}
+	return r.cells()
+}
 
 // MirrorRemovals shows packages that were removed, or that would be if they are planned.
 func (o *Output) MirrorRemovals(entries []builder.Entry, planned bool) {
 	var rows []MirrorRemoval
 	for _, e := range entries {
-		rows = append(rows, MirrorRemoval{Typed{}, MirroredOf(e), planned})
+		rows = append(rows, MirrorRemoval{Typed{}, MirroredOf(e), planned, false})
 	}
 	Grid(o, rows)
 }

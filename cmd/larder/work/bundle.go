@@ -64,8 +64,11 @@ func VerifyBundle(ctx context.Context, s *Session, file string) error {
 	all := report.CheckedOf(packages)
 	s.output.Checked(all)
 	s.output.Payload(v.Payload, "")
+	s.output.BundledRemovals(v.Removed)
 	s.output.Summary(report.MirrorChecked{Packages: len(v.Packages), Bytes: v.Bytes, Problems: problems, Payloads: len(v.Payload)})
-	s.output.Say("Verified %s, %s%s%s", ui.Count(len(v.Packages), "package"), ui.Size(v.Bytes), report.PayloadText(v.Payload), s.output.Keys(all, "bundle"))
+	besides := report.PayloadText(v.Payload) + report.RemovesText(v.Removed)
+	packed := ui.Count(len(v.Packages), "package")
+	s.output.Say("Verified %s, %s%s%s", packed, ui.Size(v.Bytes), besides, s.output.Keys(all, "bundle"))
 	s.output.KeyList(all, m.suggestsKeys())
 	return report.Found(problems, "problem", "in the bundle", hints...)
 }

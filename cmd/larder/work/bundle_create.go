@@ -197,6 +197,7 @@ func (m *rootModule) bundle(ctx context.Context, dir, file string, opts bundle.C
 	}
 	manifest := created.Manifest
 	m.out.Payload(manifest.Payload, bundle.Added)
+	m.out.BundledRemovals(manifest.Removed)
 	m.out.Show(report.BundleOf(file, manifest, created.Size))
 	did := "Wrote"
 	switch {
@@ -205,7 +206,7 @@ func (m *rootModule) bundle(ctx context.Context, dir, file string, opts bundle.C
 	case created.Unchanged:
 		did = m.shown(file) + " is unchanged:"
 	}
-	if len(manifest.Packages) == 0 && len(manifest.Payload) == 0 {
+	if len(manifest.Packages)+len(manifest.Payload)+len(manifest.Removed) == 0 {
 		m.out.Say("The receiver has everything already")
 	}
 	m.out.Summary(report.BundleSumOf(manifest, opts.DryRun))

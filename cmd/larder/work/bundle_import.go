@@ -24,6 +24,7 @@ type BundleImportRequest struct {
 	EngineTo    string // as typed; may be empty
 	EngineSum   [sha256.Size]byte
 	Replace     bool
+	Keep        bool   // the packages that the sender has removed
 	WriteConfig string // as typed; may be empty
 	Unpacked    bool   // store unpacked packages
 }
@@ -57,7 +58,8 @@ func ImportBundle(ctx context.Context, s *Session, request BundleImportRequest) 
 		Judge: m.bundleJudge(), DryRun: s.flags.DryRun,
 		Waiting: s.output.WaitingForMirror(dir), LockTimeout: m.flags.LockTimeout,
 		Warn:         func(err error) { s.output.WarnAll(sources.Errors(hintRepair(err, request.Dir))) },
-		EngineSHA256: request.EngineSum, Replace: request.Replace, Unpacked: request.Unpacked, Closing: renewPage(ctx, dir),
+		EngineSHA256: request.EngineSum, Replace: request.Replace, KeepRemoved: request.Keep, Unpacked: request.Unpacked,
+		Closing: renewPage(ctx, dir),
 	}
 	if request.ModulesTo != "" {
 		opts.ModulesTo = Absolute(m.dir, request.ModulesTo)

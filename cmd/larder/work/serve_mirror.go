@@ -192,6 +192,7 @@ func (b *budget) keep(ctx context.Context, in *builder.Builder, stored sources.P
 	if len(plan.Remove) == 0 {
 		return nil
 	}
+	plan.Evicts = true
 	gone, err := in.Prune(ctx, plan)
 	out.Evicted(gone)
 	return err
