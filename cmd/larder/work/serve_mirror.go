@@ -3,7 +3,6 @@ package work
 import (
 	"cmp"
 	"context"
-	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -115,10 +114,6 @@ func (o *openedMirror) finish(ctx context.Context, w *writing) error {
 		w.waiting = nil // later ones wait for the next update
 		o.mu.Unlock()
 		f.err = w.Finish(ctx)
-		if damaged, ok := errors.AsType[*builder.DamagedError](f.err); ok { // what was stored is not
-			o.output.WarnAll(damaged.Packages)
-			f.err = nil
-		}
 	})
 	return f.err
 }

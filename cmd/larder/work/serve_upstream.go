@@ -347,7 +347,7 @@ func (u *upstream) Fetch(ctx context.Context, id sources.PackageID, to *server.A
 	}
 	err = u.store.finish(ctx, b)
 	if err != nil && b.Indexed(id) {
-		u.output.WarnOf(err) // it is about other packages
+		u.output.WarnAll(sources.Errors(err)) // they are about other packages
 		err = nil
 	}
 	return err
