@@ -146,9 +146,9 @@ func TestPrune(t *testing.T) {
 		".larder/cache.lock",
 		".larder/gate.lock",
 		".larder/known/example.test~acme~widget.json",
-		".larder/known/lock",
+		".larder/known/ledger.lock",
 		".larder/ledger/example.test~acme~widget.json",
-		".larder/ledger/lock",
+		".larder/ledger/ledger.lock",
 		"example.test/acme/widget/1.0.0/linux_arm64.lock", // another process may be waiting for it
 		version + "/linux_arm64.lock", version + "/linux_arm64/" + executable,
 	}

@@ -33,7 +33,7 @@ type Ledger[E any] struct {
 
 // LedgerOptions configure a Ledger.
 type LedgerOptions struct {
-	Dir      string   // of the files, which need not exist; entries last only for this run if it is empty
+	Dir      string   // of the files, which need not exist, and may have others; entries last only for this run if it is empty
 	Store    string   // the store, by a name that no other one has
 	Key      seal.Key // authenticates the files
 	ReadOnly bool     // entries last only for this run
@@ -59,7 +59,7 @@ type pageFile[E any] struct {
 
 const (
 	maxPage    = 64 << 20        // in bytes, enough for tens of thousands of packages
-	ledgerLock = "lock"          // the name of the lock file in a ledger
+	ledgerLock = "ledger.lock"   // the name of the lock file in a ledger
 	ledgerWait = 5 * time.Second // for the lock, which is only held while a file is written
 )
 
@@ -270,11 +270,12 @@ func (l *Ledger[E]) write(ctx context.Context, p sources.Provider) error {
 	return nil
 }
 
-// removeTemporary removes the temporary files of killed processes. The caller holds the lock.
+// removeTemporary removes the temporary files of killed processes, which [disk.Dir.NewTemp] has named. The caller holds the
+// lock.
 func removeTemporary(dir *disk.Dir) {
 	files, _ := dir.ReadDir()
 	for _, f := range files {
-		if f.Name() != ledgerLock && !strings.HasSuffix(f.Name(), ".json") && f.Type().IsRegular() {
+		if strings.HasPrefix(f.Name(), ".") && f.Type().IsRegular() {
 			_ = dir.Remove(f.Name())
 		}
 	}

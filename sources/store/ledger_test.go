@@ -159,11 +159,14 @@ func TestLedgersThatAreNotWritten(t *testing.T) {
 	}
 }
 
-// Processes that write at the same time lose nothing of each other, and what a killed one left is removed.
+// Processes that write at the same time lose nothing of each other. What a killed one left is removed, and other files, such
+// as the locks of a working directory, stay.
 func TestLedgerOfManyProcesses(t *testing.T) {
 	const writers, each = 8, 20
 	dir := t.TempDir()
-	sourcetest.Check(t, os.WriteFile(filepath.Join(dir, "left"), nil, 0o600))
+	sourcetest.Check(t, os.WriteFile(filepath.Join(dir, ".example.test~acme~widget.json.LEFT"), nil, 0o600))
+	sourcetest.Check(t, os.WriteFile(filepath.Join(dir, "cache.lock"), nil, 0o600))
+	sourcetest.Check(t, os.Mkdir(filepath.Join(dir, "lock"), 0o700))
 	var all sync.WaitGroup
 	for i := range writers {
 		all.Go(func() {
@@ -183,7 +186,8 @@ func TestLedgerOfManyProcesses(t *testing.T) {
 	for _, f := range files {
 		names = append(names, f.Name())
 	}
-	sourcetest.Expect(t, slices.Equal(names, []string{"example.test~acme~widget.json", "lock"}), "left %v", names)
+	want := []string{"cache.lock", "example.test~acme~widget.json", "ledger.lock", "lock"}
+	sourcetest.Expect(t, slices.Equal(names, want), "left %v", names)
 }
 
 // A file that can't be read is an error, so that nothing is taken for unknown, and isn't replaced.
