@@ -80,8 +80,8 @@ func isRecords(name string) bool {
 	return slices.Contains([]string{ledgerDir, knownDir, keptMarks, "roots", "lock", "cache.lock", "gate.lock"}, name)
 }
 
-// Usage measures the contents of the cache directory besides packages and foreign files, and of this user's records and
-// downloads. It does not follow links.
+// Usage measures the contents of the cache directory besides packages and foreign files, and this user's downloads. It does
+// not follow links.
 func (d *Dir) Usage(ctx context.Context) (u Usage, err error) {
 	if d.state == nil || !d.inside {
 		return u, nil

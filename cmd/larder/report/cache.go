@@ -197,7 +197,7 @@ func usageOf(what string, a cachedir.Amount, hint string) CacheUsage {
 func UsageOf(u cachedir.Usage) []CacheUsage {
 	rows := []CacheUsage{
 		usageOf("evidence", u.Evidence, "signed checksums and keys"),
-		usageOf("records", u.Records, "hashes, root modules and locks"),
+		usageOf("records", u.Records, "root modules and locks"),
 		usageOf("in progress", u.Working, "in use by other larder processes"),
 		usageOf("archives", u.Archives, "of recent downloads; larder cache prune removes them"),
 		usageOf("interrupted", u.Interrupted, "partial downloads, resumable"),
