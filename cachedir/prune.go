@@ -282,7 +282,9 @@ func (d *Dir) Prune(ctx context.Context, plan *Plan) (*Removed, error) {
 		pruned.Freed += r.Freed
 	}
 	for _, path := range now.stale {
-		errs = append(errs, d.removeStale(path))
+		if err := d.removeStale(path); !d.denies(err) { // another user's
+			errs = append(errs, err)
+		}
 	}
 	errs = append(errs, d.ledger.WriteAll(ctx), d.removeArchives(plan.policy.OlderThan), d.removeOld(plan.policy.OlderThan))
 	release()
@@ -312,7 +314,10 @@ func (d *Dir) throw(id sources.PackageID, bin *disk.Scratch, name string) error 
 	if err := bin.Take(home, id.Platform.String(), name); err != nil {
 		return err
 	}
-	return errors.Join(d.forgetEntry(id, home), d.tree.RemoveEmpty(path.Dir(id.Path())))
+	if err = d.forgetEntry(id, home); d.denies(err) { // the mark or the evidence is another user's
+		err = nil
+	}
+	return errors.Join(err, d.tree.RemoveEmpty(path.Dir(id.Path())))
 }
 
 // forgetEntry removes the record of a package. If it was the last package of its

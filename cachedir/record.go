@@ -40,7 +40,7 @@ const ledgerDir, knownDir = "ledger", "known"
 func (d *Dir) openLedgers() {
 	places, known := d.opts.Records.Ledger(d.root), d.opts.Records.Known()
 	if d.inside && d.opts.Records.Key.Shared() {
-		places, known = d.opts.Records.Beside(d.state, ledgerDir), d.opts.Records.Beside(d.state, knownDir)
+		places, known = d.opts.Records.Beside(d.tree, ".larder/"+ledgerDir), d.opts.Records.Beside(d.tree, ".larder/"+knownDir)
 		places.ReadOnly = places.ReadOnly || d.readOnly != nil
 		known.ReadOnly = places.ReadOnly
 	}

@@ -65,7 +65,6 @@ func (d *Dir) openToUsers() error {
 	if !d.shared {
 		return nil
 	}
-	remake(d.state, "lock")
 	packages, err := disk.Open(d.root)
 	if err != nil {
 		return err
@@ -75,19 +74,23 @@ func (d *Dir) openToUsers() error {
 		return err
 	}
 	packages.Reserve()
-	var errs []error
-	for depth := range platformDepth + 1 {
-		in := d.tree
-		if depth == platformDepth {
-			in = packages
-		}
-		names, err := below(d.root, depth+1)
-		errs = append(errs, err)
-		for _, name := range names {
-			remake(in, name)
-		}
+	for _, name := range []string{"lock", "tmp", quarantineDir, "roots", keptMarks, "evidence"} {
+		remake(d.state, name)
 	}
-	return errors.Join(errs...)
+	var errs []error
+	for levels := 1; levels <= platformDepth; levels++ {
+		errs = append(errs, remakeBelow(d.tree, ".", levels), remakeBelow(d.state, "evidence", levels), remakeBelow(d.state, keptMarks, levels))
+	}
+	return errors.Join(append(errs, remakeBelow(packages, ".", platformDepth+1))...)
+}
+
+// remakeBelow is remake for the directories that are the given number of levels below a directory.
+func remakeBelow(in *disk.Dir, name string, levels int) error {
+	names, err := below(in.Path(name), levels)
+	for _, at := range names {
+		remake(in, path.Join(name, at))
+	}
+	return err
 }
 
 // remake is MakeSub for a directory that exists. It ignores everything else.

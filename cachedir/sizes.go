@@ -147,7 +147,7 @@ func (d *Dir) measureState(u *Usage, state *disk.Dir, e fs.DirEntry) error {
 			if strings.HasPrefix(run, runPrefix) && alive(state, run, d.opts.Now()) {
 				return &u.Working
 			}
-			if d.shared && disk.Owner(filepath.Join(state.Path(name), run)) != "" {
+			if d.denies(d.replaceable(".larder/tmp/" + run)) {
 				return &u.Others
 			}
 			return &u.Leftover

@@ -114,6 +114,9 @@ func (d *Dir) Keep(id sources.PackageID) error {
 	if d.readOnly != nil {
 		return d.unwritable()
 	}
+	if d.state.Exists(keptPath(id)) {
+		return nil
+	}
 	return sources.InPackage(id, d.writeState(keptPath(id), nil))
 }
 
@@ -138,7 +141,7 @@ func (d *Dir) Release(id sources.PackageID) error {
 	if d.readOnly != nil {
 		return d.unwritable()
 	}
-	return sources.InPackage(id, d.removeState(keptPath(id)))
+	return sources.InPackage(id, d.explainOwner(d.removeState(keptPath(id))))
 }
 
 // removeState removes a file of the state, and its directory if that is empty afterwards.

@@ -260,7 +260,7 @@ func (c *commons) entry(typ string) string {
 // What another user has put instead of a directory doesn't stop anyone.
 func TestUsersMeetStrayFiles(t *testing.T) {
 	t.Parallel()
-	for _, place := range []string{".larder/users/54322", ".larder/users"} {
+	for _, place := range []string{".larder/evidence", ".larder/roots", ".larder/tmp"} {
 		t.Run(strings.ReplaceAll(place, "/", "_"), func(t *testing.T) {
 			t.Parallel()
 			c := newCommons(t, sticky, "022")
@@ -286,7 +286,7 @@ func TestUsersMeetStrayPackages(t *testing.T) {
 		"registry.terraform.io", "registry.terraform.io/acme", "registry.terraform.io/acme/a/1.0.0",
 		"registry.terraform.io/acme/a/1.0.0/PLATFORM", "registry.terraform.io/acme/a/1.0.0/PLATFORM.lock",
 		".larder/lock/registry.terraform.io~acme~a~1.0.0~PLATFORM.lock", ".larder/lock/evidence-KEY.lock",
-		".larder/cache.lock", ".larder/gate.lock", ".larder/users/54322/evidence/registry.terraform.io",
+		".larder/cache.lock", ".larder/gate.lock", ".larder/evidence/registry.terraform.io",
 	}
 	kinds, modes := []string{"link", "file", "directory", "pipe", "closed file"}, []fs.FileMode{sticky, grouped}
 	for _, i := range sourcetest.Sample(t, len(places)*len(kinds)*len(modes), 25) {
@@ -397,14 +397,14 @@ func TestUsersMeetClosedDirectories(t *testing.T) {
 			}))
 			c.world.Registry.Forget()
 			out := c.run(0, bob, two, "install")
-			contain(t, out, "the plugin cache "+c.cache+" is read-only: new packages are not added to it: "+c.cache+"/.larder belongs to user 54321: ",
+			contain(t, out, "the plugin cache "+c.cache+" is read-only: new packages are not added to it: "+c.cache+"/.larder/tmp belongs to user 54321: ",
 				"hint: let user 54321 run larder cache repair, so that all users of "+c.cache+" may write there")
 			sourcetest.Expect(t, c.requests() == 1, "%d archives were requested", c.requests())
 			c.silent(c.run(0, bob, c.dir, "cache", "list"))
 			contain(t, c.run(0, bob, c.dir, "cache", "prune", "--all", "--yes"), "Nothing to remove; kept: 1 of other users")
 
 			// Only the directories of the engine are closed.
-			c.silent(c.run(0, alice, one, "install", "--upgrade"))
+			c.run(0, alice, c.dir, "cache", "repair")
 			sourcetest.Check(t, os.Chmod(filepath.Dir(filepath.Dir(c.entry("a"))), 0o755))
 			sourcetest.Check(t, os.Chmod(filepath.Dir(filepath.Dir(filepath.Dir(c.entry("a")))), 0o755))
 			sourcetest.Check(t, os.RemoveAll(two+"/.terraform"))
@@ -512,7 +512,6 @@ func TestUsersCleanUp(t *testing.T) {
 			contain(t, c.run(0, alice, c.dir, "cache", "list"), "acme/a", "acme/b", "acme/c")
 			if mode == sticky {
 				contain(t, c.run(0, alice, c.dir, "cache", "prune", "--dry-run", "--json"), `"of_others":1`)
-				contain(t, c.run(0, alice, c.dir, "cache", "stats", "--json"), `"kind":"of others"`)
 			}
 			out := c.run(0, alice, c.dir, "cache", "prune", "--yes") // it knows the root modules of bob
 			if mode == sticky {
@@ -543,6 +542,33 @@ func TestUsersCleanUp(t *testing.T) {
 			}
 			c.silent(c.run(0, alice, c.dir, "cache", "prune", "--all", "--yes"))
 			contain(t, c.run(0, alice, c.dir, "cache", "stats"), "packages   0 ")
+		})
+	}
+}
+
+// A package that one user keeps is kept for all. With the sticky bit, no other user can end that, and who removes the
+// package anyway leaves the mark.
+func TestUsersKeepPackages(t *testing.T) {
+	t.Parallel()
+	for _, mode := range []fs.FileMode{sticky, grouped} {
+		t.Run(mode.String(), func(t *testing.T) {
+			t.Parallel()
+			c := newCommons(t, mode, "022")
+			c.add("a")
+			c.silent(c.run(0, bob, c.dir, "prefetch", "acme/a"))
+			for _, user := range []int{alice, bob} {
+				c.silent(c.run(0, user, c.dir, "prefetch", "--keep", "acme/a"))
+			}
+			contain(t, c.run(0, bob, c.dir, "cache", "prune", "--all", "--older-than", "1d", "--yes"), "Nothing to remove")
+			if mode == sticky {
+				contain(t, c.run(1, bob, c.dir, "cache", "forget", "--kept", "acme/a@1.0.0"), "belongs to user 54321: ", "hint: let user 54321 ")
+			}
+			out := c.run(0, bob, c.dir, "cache", "prune", "--all", "--yes")
+			c.silent(out)
+			contain(t, out, "Removed 1 package")
+			c.silent(c.run(0, alice, c.dir, "cache", "prune", "--all", "--yes"))
+			left, err := filepath.Glob(filepath.Join(c.cache, ".larder/kept/*/*"))
+			sourcetest.Expect(t, err == nil && len(left) == 0, "left %v, %v", left, err)
 		})
 	}
 }
@@ -645,7 +671,7 @@ func TestUsersLeaveFiles(t *testing.T) {
 			c.add("a")
 			c.run(0, alice, c.module(alice, "net", "a"), "install")
 			c.run(0, bob, c.module(bob, "net", "a"), "install")
-			left := filepath.Join(c.cache, ".larder/users", strconv.Itoa(bob), "tmp/run-AAAAAAAAAAAA")
+			left := filepath.Join(c.cache, ".larder/tmp/run-AAAAAAAAAAAA")
 			perm := fs.FileMode(0o755)
 			if mode == grouped {
 				perm = mode
@@ -654,6 +680,9 @@ func TestUsersLeaveFiles(t *testing.T) {
 			c.write(bob, left+"/~lock", "")
 			sourcetest.Check(t, os.Chown(left, bob, commonGroup))
 			sourcetest.Check(t, os.Chmod(left, perm))
+			if mode == sticky {
+				contain(t, c.run(0, alice, c.dir, "cache", "stats", "--json"), `"kind":"of others"`)
+			}
 			c.silent(c.run(0, alice, c.dir, "cache", "prune", "--yes"))
 			_, err := os.Lstat(left)
 			sourcetest.Expect(t, (err == nil) == (mode == sticky), "%v", err)

@@ -57,6 +57,14 @@ func (d *Dir) Reserve() {
 	}
 }
 
+// Unstick lets all users of a shared directory replace each other's files in what is created below d, although the
+// directory has the sticky bit. Unstick must be called before d is used.
+func (d *Dir) Unstick() {
+	if d.share != nil {
+		d.share = &sharing{d.share.mode &^ fs.ModeSticky, d.share.gid}
+	}
+}
+
 // ErrSticky matches the error of replacing a file of another user in a directory with
 // the sticky bit.
 var ErrSticky error = stickyError{}

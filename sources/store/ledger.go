@@ -10,6 +10,7 @@ import (
 	"io/fs"
 	"maps"
 	"os"
+	"path"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -71,17 +72,17 @@ type Records struct {
 }
 
 // Of returns the directory for the store at a path. It is empty if Dir is.
-func (r Records) Of(path string) string {
+func (r Records) Of(store string) string {
 	if r.Dir == "" {
 		return ""
 	}
-	sum := sha256.Sum256([]byte(realPath(path)))
+	sum := sha256.Sum256([]byte(realPath(store)))
 	return filepath.Join(r.Dir, hex.EncodeToString(sum[:16]))
 }
 
 // Ledger returns the options of the ledger of the store at a path.
-func (r Records) Ledger(path string) LedgerOptions {
-	return LedgerOptions{Dir: r.Of(path), Store: realPath(path), Key: r.Key, ReadOnly: r.ReadOnly}
+func (r Records) Ledger(store string) LedgerOptions {
+	return LedgerOptions{Dir: r.Of(store), Store: realPath(store), Key: r.Key, ReadOnly: r.ReadOnly}
 }
 
 // Known returns the options of the ledger of the hashes of all packages that were ever verified.
@@ -93,16 +94,23 @@ func (r Records) Known() LedgerOptions {
 	return opts
 }
 
-// Beside returns the options of a ledger with a name in a directory of the store itself. It is nil if there is none.
-func (r Records) Beside(in *disk.Dir, name string) LedgerOptions {
-	opts := LedgerOptions{Store: name, Key: r.Key, ReadOnly: r.ReadOnly}
+// Beside returns the options of a ledger at a path in the directory of the store itself, which is nil if there is none.
+// All users of a shared directory may replace its files.
+func (r Records) Beside(in *disk.Dir, at string) LedgerOptions {
+	opts := LedgerOptions{Store: at, Key: r.Key, ReadOnly: r.ReadOnly}
 	if in != nil {
-		opts.Dir = in.Path(name)
+		opts.Dir = in.Path(at)
 		opts.Open = func(make bool) (*disk.Dir, error) {
-			if make {
-				return in.MakeSub(name)
+			if !make {
+				return in.Sub(at)
 			}
-			return in.Sub(name)
+			parent, err := in.MakeSub(path.Dir(at))
+			if err != nil {
+				return nil, err
+			}
+			defer parent.Close()
+			parent.Unstick()
+			return parent.MakeSub(path.Base(at))
 		}
 	}
 	return opts
