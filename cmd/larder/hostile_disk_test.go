@@ -408,10 +408,10 @@ func TestNothingHostile(t *testing.T) {
 func TestLinksInTheCache(t *testing.T) {
 	machine := hostileGround(t)
 	for _, place := range []string{
-		".larder", ".larder/tmp", ".larder/partial", ".larder/package", ".larder/evidence", ".larder/known",
+		".larder", ".larder/tmp", ".larder/partial", ".larder/ledger", ".larder/evidence", ".larder/known",
 		".larder/roots", ".larder/lock", ".larder/quarantine", ".larder/archives",
-		".larder/tmp/" + widgetDir, ".larder/partial/example.test", ".larder/package/" + widgetDir + "/1.0.0",
-		".larder/evidence/" + widgetDir + "/1.0.0", ".larder/known/example.test", ".larder/lock/example.test/acme",
+		".larder/tmp/" + widgetDir, ".larder/partial/example.test",
+		".larder/evidence/" + widgetDir + "/1.0.0", ".larder/lock/example.test/acme",
 		"example.test", "example.test/acme", widgetDir, widgetDir + "/1.0.0", widgetDir + "/1.2.0", widgetDir + "/1.0.0/" + ownPlatform,
 	} {
 		name := pluginCache + "/" + place
@@ -973,7 +973,7 @@ func TestPipesForDirectories(t *testing.T) {
 		{"work/terraform.d/plugins", work},
 		{pluginCache, cacheCommands},
 		{pluginCache + "/.larder", cacheCommands},
-		{pluginCache + "/.larder/package", cacheCommands},
+		{pluginCache + "/.larder/evidence", cacheCommands},
 		{pluginCache + "/example.test", cacheCommands},
 		{pluginCache + "/" + widgetDir + "/1.2.0/" + ownPlatform, cacheCommands},
 		{"usb", mirrorCommands},

@@ -114,14 +114,14 @@ func TestFaultOnFiles(t *testing.T) {
 	const acme = "registry.terraform.io/acme/"
 	rack := newRack(t, options{providers: []string{"alpha", "beta"}, size: 1 << 10})
 	for _, c := range []struct{ name, below string }{
-		{"cache repair", "cache/.larder/package/registry.terraform.io~acme~alpha~1.0.0/" + platform() + ".json"},
-		{"cache repair", "cache/.larder/known/registry.terraform.io~acme~alpha~1.0.0/" + platform() + ".json"},
+		{"cache repair", ".local/state/larder/stores"},
+		{"cache repair", ".local/state/larder/stores/known"},
 		{"cache repair", "cache/.larder/evidence/" + acme + "beta/1.0.0/SHA256SUMS"},
 		{"cache repair", "cache/.larder/evidence/" + acme + "beta/1.0.0/keys.json"},
 		{"cache repair", "cache/" + acme + "beta/1.0.0/" + platform()},
 		{"cache prune", "cache/" + acme},
 		{"cache prune", "cache/.larder/roots"},
-		{"cache prune", "cache/.larder/known"},
+		{"cache prune", ".local/state/larder/stores"},
 		{"mirror sync over damage", "mirror/" + acme + "beta/index.json"},
 		{"mirror sync over damage", "mirror/" + acme + "beta/1.0.0.json"},
 		{"mirror sync", "mirror/.larder/known/" + acme + "beta.json"},
@@ -268,7 +268,7 @@ func (c faultCase) judge(k *rack, before state, clean map[string]bool, failed so
 	}
 	now := k.names()
 	for _, name := range slices.Sorted(maps.Keys(before.names)) {
-		record := strings.Contains(name, "/package/") // if it is missing, the package is only hashed again
+		record := strings.Contains(name, "/stores/") && !strings.Contains(name, "/known/") // a missing one only costs a rehash
 		if clean[name] && !now[name] && !record {
 			problem("lost: %s", name)
 		}
@@ -451,7 +451,7 @@ var unjudged = regexp.MustCompile(`/quarantine/|\.holder$`)
 // in the working directory, with the locks that OpenTofu would create there,
 // and Larder's state is in the user's directory. The next run without a cache
 // uses both.
-var withoutCache = regexp.MustCompile(`^/\.local/state/larder/workdir/\w+/(cache\.lock|gate\.lock|(lock|known|package|evidence)/)|` +
+var withoutCache = regexp.MustCompile(`^/\.local/state/larder/stores/\w+/(cache\.lock|gate\.lock|(lock|evidence)/)|` +
 	`^/root/\.terraform/providers/.*/` + platform() + `\.lock$`)
 
 // ofRemoved matches evidence for packages that "mirror prune" has removed. It

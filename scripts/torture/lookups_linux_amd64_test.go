@@ -1,6 +1,8 @@
 package main
 
 import (
+	"crypto/sha256"
+	"encoding/hex"
 	"errors"
 	"io/fs"
 	"os"
@@ -18,18 +20,16 @@ import (
 func TestLookupsAreMadeOnce(t *testing.T) {
 	t.Parallel()
 	const scan = 2 // listing a directory takes two calls of getdents64: one for its entries, and one for the end
-	record := func(kind, name string) string {
-		return "openat cache/.larder/" + kind + "/" + strings.ReplaceAll(address(name), "/", "~") + "~1.0.0/" + platform() + ".json"
-	}
-	known := func(name string) string { return record("known", name) }
-	stored := func(name string) string { return record("package", name) }
-	entry := func(name string) string { return "getdents64 cache/" + entryPath(name) }
-	installed := func(name string) string { return "getdents64 root/.terraform/providers/" + entryPath(name) }
+	type callOf = func(k *rack, name string) string
+	known := func(_ *rack, name string) string { return ledger("known", name) }
+	stored := func(k *rack, name string) string { return ledger(keyOf(k.cache()), name) }
+	entry := func(_ *rack, name string) string { return "getdents64 cache/" + entryPath(name) }
+	installed := func(_ *rack, name string) string { return "getdents64 root/.terraform/providers/" + entryPath(name) }
 	rack := newRack(t, options{providers: []string{"alpha", "beta"}, size: 1 << 10})
 	for _, c := range []struct {
 		name   string
 		forget []string // directories to remove after the first install
-		call   func(name string) string
+		call   callOf
 		want   int
 	}{
 		{"fresh: record", []string{"root/.terraform", "root/.terraform.lock.hcl", "cache/registry.terraform.io"}, known, 1},
@@ -56,12 +56,21 @@ func TestLookupsAreMadeOnce(t *testing.T) {
 			}
 			sourcetest.Require(t, err == nil, "%v\n%s", err, &p.out)
 			for _, name := range k.opts.providers {
-				if got := calls[c.call(name)]; got != c.want {
-					t.Errorf("%s: %d calls, want %d", c.call(name), got, c.want)
-				}
+				sourcetest.Equal(t, calls[c.call(k, name)], c.want, c.call(k, name))
 			}
 		})
 	}
+}
+
+// ledger is the call that opens the file of a provider in a ledger.
+func ledger(store, name string) string {
+	return "openat .local/state/larder/stores/" + store + "/" + strings.ReplaceAll(address(name), "/", "~") + ".json"
+}
+
+// keyOf names the ledger of the store at a path.
+func keyOf(path string) string {
+	sum := sha256.Sum256([]byte(path))
+	return hex.EncodeToString(sum[:16])
 }
 
 // However many root modules share packages, each record of a package and the evidence for each
@@ -83,7 +92,7 @@ func TestRecordsAreReadOnce(t *testing.T) {
 			}
 			sourcetest.Require(t, err == nil, "%v\n%s", err, &p.out)
 			for _, name := range k.opts.providers {
-				record := "openat cache/.larder/package/" + strings.ReplaceAll(address(name), "/", "~") + "~1.0.0/" + platform() + ".json"
+				record := ledger(keyOf(k.cache()), name)
 				sourcetest.Equal(t, calls[record], records, record)
 				evidence := "openat cache/.larder/evidence/" + address(name) + "/1.0.0/SHA256SUMS"
 				sourcetest.Equal(t, calls[evidence], 1, evidence)
