@@ -71,8 +71,8 @@
 // moved or copied is hashed once. Local packages without a signature or checksum are not
 // there, because such packages change while their author works on them.
 //
-// The modification time of a package's lock file is the time of the package's last use,
-// to the hour.
+// The modification time of a package's lock file is the time at which its owner last used
+// the package, to the hour.
 //
 // # Locks
 //

@@ -193,7 +193,7 @@ func (m *diskMachine) spoil() {
 		m.write(filepath.Join(pluginCache, dir, "leftover"), "a leftover")
 	}
 	m.write(filepath.Join(pluginCache, ".larder/tmp/temp-1"), "a leftover")
-	m.remove(filepath.Join(pluginCache, ".larder/package", gadgetDir))
+	m.remove(filepath.Join(stateHome, "larder/stores/known", strings.ReplaceAll(gadgetDir, "/", "~")+".json"))
 	m.must(os.CopyFS(m.path("changed"), os.DirFS(m.path("usb"))))
 	m.write("changed/.larder/tmp/1/leftover", "a leftover")
 	m.write("changed/.larder/import/1/leftover", "a leftover")
