@@ -8,7 +8,6 @@ import (
 	"errors"
 	"maps"
 	"os"
-	"path"
 	"path/filepath"
 	"reflect"
 	"slices"
@@ -167,11 +166,6 @@ func sameTree(t testing.TB, dir string, want files) {
 	t.Helper()
 	got := tree(t, dir)
 	sourcetest.Expect(t, maps.Equal(got, want), "%s holds %q, want %q", dir, got, want)
-}
-
-// flatVersion returns the version of id as one file name.
-func flatVersion(id sources.PackageID) string {
-	return strings.ReplaceAll(path.Dir(id.Path()), "/", "~")
 }
 
 // record returns the path of the file with a package's record, relative to the root of the cache.

@@ -346,14 +346,18 @@ func (d *Dir) forgetEntry(id sources.PackageID, home *disk.Dir) error {
 
 // removeStale removes a mark, or the registration of a root module with the records of its packages.
 func (d *Dir) removeStale(name string) error {
-	var err error
-	if r, _, readErr := readRoot(d.state, name); readErr == nil && d.opts.Records.Dir != "" {
-		var states *disk.Dir
-		if states, err = disk.Open(d.opts.Records.Dir); err == nil {
+	r, _, err := readRoot(d.state, name)
+	if disk.IsUnread(err) {
+		return err
+	}
+	if err == nil && d.opts.Records.Dir != "" {
+		states, err := disk.Open(d.opts.Records.Dir)
+		if err == nil {
 			err = errors.Join(states.RemoveTree(filepath.Base(d.opts.Records.Of(r.Providers))), states.Close())
-		} else if errors.Is(err, fs.ErrNotExist) {
-			err = nil
+		}
+		if err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return err
 		}
 	}
-	return errors.Join(err, d.removeState(name))
+	return d.removeState(name)
 }

@@ -42,7 +42,7 @@ func (d *Dir) openLedgers() {
 	if d.inside && d.opts.Records.Key.Shared() {
 		places, known = d.opts.Records.Beside(d.tree, ".larder/"+ledgerDir), d.opts.Records.Beside(d.tree, ".larder/"+knownDir)
 		places.ReadOnly = places.ReadOnly || d.readOnly != nil
-		known.ReadOnly = places.ReadOnly
+		places.Exposed, known.ReadOnly, known.Exposed = d.shared, places.ReadOnly, d.shared
 	}
 	d.ledger, d.known = store.NewLedger[record](places), store.NewKnown(known)
 }

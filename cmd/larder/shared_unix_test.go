@@ -605,6 +605,32 @@ func TestUsersShareRecords(t *testing.T) {
 	}
 }
 
+// What a user without the common record key has put in place of records doesn't stop the users who have it.
+func TestUsersMeetStrayRecords(t *testing.T) {
+	t.Parallel()
+	for _, place := range []string{"known", "known/registry.terraform.io~acme~a.json", "ledger/registry.terraform.io~acme~a.json"} {
+		t.Run(strings.ReplaceAll(place, "/", "_"), func(t *testing.T) {
+			t.Parallel()
+			c := newCommons(t, sticky, "022")
+			c.add("a", "b")
+			c.env = append(c.env, "LARDER_RECORD_KEY=0123456789abcdef0123")
+			c.run(0, bob, c.module(bob, "net", "b"), "install")
+			stray := filepath.Join(c.cache, ".larder", place)
+			if place == "known" {
+				sourcetest.Check(t, os.RemoveAll(stray))
+				sourcetest.Check(t, os.Mkdir(stray, 0o700))
+			} else {
+				sourcetest.Check(t, os.WriteFile(stray, nil, 0o600))
+			}
+			sourcetest.Check(t, os.Chown(stray, alice, alice))
+			for _, name := range []string{"app", "other"} {
+				contain(t, c.run(0, bob, c.module(bob, name, "a"), "install"), "self-signed")
+			}
+			c.run(0, bob, c.dir, "cache", "verify")
+		})
+	}
+}
+
 // Each user accepts records only of the own Larder, and links only to files that no other user
 // can change or exchange. Larder hashes packages of other users, and copies them.
 func TestUsersTrustTheirOwnFiles(t *testing.T) {

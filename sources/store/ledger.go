@@ -38,6 +38,7 @@ type LedgerOptions struct {
 	Store    string   // the store, by a name that no other one has
 	Key      seal.Key // authenticates the files
 	ReadOnly bool     // entries last only for this run
+	Exposed  bool     // other users may write to Dir: what they obstruct, see [disk.IsObstructed], is missing
 
 	// Open opens Dir, and creates it if make is set. By default it is [disk.Open] or [disk.Make].
 	Open func(make bool) (*disk.Dir, error)
@@ -198,7 +199,7 @@ func (l *Ledger[E]) Refresh(p sources.Provider) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if page, ok := l.pages[p]; ok && !l.opts.ReadOnly {
-		l.in(false, func(dir *disk.Dir) error { return l.merge(page, p, dir) })
+		page.unread = l.in(false, func(dir *disk.Dir) error { return l.merge(page, p, dir) })
 	}
 }
 
@@ -245,7 +246,7 @@ func (l *Ledger[E]) WriteAll(ctx context.Context) error {
 
 func (l *Ledger[E]) write(ctx context.Context, p sources.Provider) error {
 	page, ok := l.pages[p]
-	if !ok || len(page.changed) == 0 || l.opts.Dir == "" || l.opts.ReadOnly || l.opts.Key.Check() != nil {
+	if !ok || len(page.changed) == 0 || l.opts.Dir == "" || l.opts.ReadOnly {
 		return nil
 	}
 	err := l.in(true, func(dir *disk.Dir) error {
@@ -308,7 +309,7 @@ func (l *Ledger[E]) merge(page *page[E], p sources.Provider, dir *disk.Dir) erro
 	}
 	data, info, err := dir.ReadFile(fileOf(p), maxPage)
 	page.file = info
-	if disk.IsUnread(err) {
+	if l.isUnread(err) {
 		return err
 	}
 	read := map[string]E{}
@@ -336,20 +337,25 @@ func (l *Ledger[E]) open(p sources.Provider, data []byte) map[string]E {
 	return f.Entries
 }
 
-// in calls do with the directory of the files. Without make, it does nothing if there is none that can be opened.
+// in calls do with the directory of the files. It does nothing without a key, and without make if the directory is missing.
 func (l *Ledger[E]) in(make bool, do func(*disk.Dir) error) error {
-	if l.opts.Dir == "" {
+	if l.opts.Dir == "" || l.opts.Key.Check() != nil {
 		return nil
 	}
 	dir, err := l.opts.Open(make)
-	if err != nil && !make {
-		return nil
-	}
-	if err != nil {
+	switch {
+	case err == nil:
+		defer dir.Close()
+		return do(dir)
+	case make, l.isUnread(err):
 		return err
 	}
-	defer dir.Close()
-	return do(dir)
+	return nil
+}
+
+// isUnread reports whether what a file or the directory contains is unknown.
+func (l *Ledger[E]) isUnread(err error) bool {
+	return disk.IsUnread(err) && !(l.opts.Exposed && disk.IsObstructed(err))
 }
 
 // subject is what the file of a provider is about, for its authentication.

@@ -190,21 +190,27 @@ func TestLedgerOfManyProcesses(t *testing.T) {
 	sourcetest.Expect(t, slices.Equal(names, want), "left %v", names)
 }
 
-// A file that can't be read is an error, so that nothing is taken for unknown, and isn't replaced.
+// A file or directory that can't be read is an error, so that nothing is taken for unknown, and isn't replaced.
 func TestUnreadableLedger(t *testing.T) {
 	if !sourcetest.HasModes || os.Geteuid() == 0 {
 		t.Skip("this user can read every file")
 	}
-	dir := t.TempDir()
-	l := openLedger(t, dir)
-	l.Set(acmeWidget, "a", note{Text: "one"})
-	sourcetest.Check(t, l.WriteAll(t.Context()))
-	sourcetest.Check(t, os.Chmod(filepath.Join(dir, "example.test~acme~widget.json"), 0))
-	after := openLedger(t, dir)
-	_, err := after.Find(acmeWidget, "a")
-	sourcetest.ErrorIs(t, err, os.ErrPermission)
-	after.Set(acmeWidget, "b", note{})
-	sourcetest.ErrorIs(t, after.Write(t.Context(), acmeWidget), os.ErrPermission)
+	for _, name := range []string{"example.test~acme~widget.json", "."} {
+		dir := t.TempDir()
+		l := openLedger(t, dir)
+		l.Set(acmeWidget, "a", note{Text: "one"})
+		sourcetest.Check(t, l.WriteAll(t.Context()))
+		sourcetest.Check(t, os.Chmod(filepath.Join(dir, name), 0))
+		after := openLedger(t, dir)
+		_, err := after.Find(acmeWidget, "a")
+		sourcetest.ErrorIs(t, err, os.ErrPermission)
+		after.Set(acmeWidget, "b", note{})
+		sourcetest.ErrorIs(t, after.Write(t.Context(), acmeWidget), os.ErrPermission)
+		exposed := openLedger(t, dir, func(o *store.LedgerOptions) { o.Exposed = true })
+		_, err = exposed.Find(acmeWidget, "a")
+		sourcetest.ErrorIs(t, err, sources.ErrNotFound)
+		sourcetest.Check(t, os.Chmod(dir, 0o700))
+	}
 }
 
 // Facts that are written and read again are the same.
