@@ -83,14 +83,23 @@ func (r Records) Of(store string) string {
 
 // Ledger returns the options of the ledger of the store at a path.
 func (r Records) Ledger(store string) LedgerOptions {
-	return LedgerOptions{Dir: r.Of(store), Store: realPath(store), Key: r.Key, ReadOnly: r.ReadOnly}
+	return LedgerOptions{Dir: r.underKey(r.Of(store)), Store: realPath(store), Key: r.Key, ReadOnly: r.ReadOnly}
+}
+
+// underKey returns the directory in another one for records under the key. Those under a shared key don't replace those
+// under the user's own.
+func (r Records) underKey(dir string) string {
+	if dir == "" || !r.Key.Shared() {
+		return dir
+	}
+	return filepath.Join(dir, "shared")
 }
 
 // Known returns the options of the ledger of the hashes of all packages that were ever verified.
 func (r Records) Known() LedgerOptions {
 	opts := LedgerOptions{Store: "known", Key: r.Key, ReadOnly: r.ReadOnly}
 	if r.Dir != "" {
-		opts.Dir = filepath.Join(r.Dir, opts.Store)
+		opts.Dir = r.underKey(filepath.Join(r.Dir, opts.Store))
 	}
 	return opts
 }
