@@ -194,6 +194,13 @@ func (m *diskMachine) chmod(name string, mode fs.FileMode) {
 
 func (m *diskMachine) remove(name string) { m.t.Helper(); m.must(os.RemoveAll(m.path(name))) }
 
+// forget removes the plugin cache, and the records of all packages.
+func (m *diskMachine) forget() {
+	m.t.Helper()
+	m.remove(pluginCache)
+	m.remove(stateHome + "/larder/stores")
+}
+
 func (m *diskMachine) write(name, text string) {
 	m.t.Helper()
 	m.mkdir(filepath.Dir(m.path(name)))

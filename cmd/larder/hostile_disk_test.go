@@ -368,7 +368,7 @@ func fromMirror(dir string) func(*diskMachine) {
 	return func(m *diskMachine) {
 		m.t.Helper()
 		bare(m)
-		m.remove(pluginCache)
+		m.forget()
 		m.write("mirror.tfrc", fmt.Sprintf("provider_installation {\n  filesystem_mirror {\n    path = %q\n  }\n}\n", m.path(dir)))
 	}
 }
@@ -1305,7 +1305,7 @@ func TestLinksOutOfCheckouts(t *testing.T) {
 					t.Parallel()
 					m := machine.copied(t)
 					bare(m)
-					m.remove(pluginCache)
+					m.forget()
 					m.remove("work/.terraform.lock.hcl")
 					m.write("home/.terraformrc", strings.ReplaceAll(config, "DIR", m.dir))
 					arrange(m)
