@@ -37,12 +37,12 @@ var mayImport = map[string][]string{
 	"sources/seal":            {"sources", "sources/disk"},
 	"sources/sourcetest":      {"sources", "sources/disk", "sources/evidence"},
 	"sources/staging":         {"sources", "sources/disk"},
-	"sources/store":           {"sources", "sources/archive", "sources/disk", "sources/evidence", "sources/staging"},
+	"sources/store":           {"sources", "sources/archive", "sources/disk", "sources/evidence", "sources/seal", "sources/staging"},
 	"sources/trust":           {"sources", "sources/policy"},
 
 	"fsmirror":                 {"sources", "sources/disk", "sources/evidence"},
 	"fsmirror/builder":         {"sources", "sources/archive", "sources/disk", "sources/evidence", "sources/seal", "sources/staging", "sources/store", "sources/trust", "fsmirror"},
-	"fsmirror/bundle":          {"sources", "sources/archive", "sources/disk", "sources/evidence", "sources/seal", "sources/trust", "fsmirror", "fsmirror/builder"},
+	"fsmirror/bundle":          {"sources", "sources/archive", "sources/disk", "sources/evidence", "sources/seal", "sources/store", "sources/trust", "fsmirror", "fsmirror/builder"},
 	"fsmirror/publish":         {"sources", "sources/bucket", "sources/disk", "sources/evidence", "sources/fetch", "sources/netmirror", "sources/oci", "sources/trust", "fsmirror"},
 	"fsmirror/server":          {"sources", "sources/disk", "sources/evidence", "sources/fetch", "sources/seal", "sources/trust", "fsmirror"},
 	"fsmirror/legacy":          {"sources", "sources/archive", "sources/disk", "sources/evidence", "fsmirror"},
@@ -67,7 +67,7 @@ var mayImport = map[string][]string{
 	"cmd/larder/line": {"cmd/larder/ui", "cmd/larder/report", "sources"},
 	"cmd/larder/work": {
 		"cmd/larder/ui", "cmd/larder/report",
-		"sources", "sources/age", "sources/archive", "sources/bucket", "sources/disk", "sources/evidence", "sources/fetch", "sources/netmirror", "sources/oci", "sources/policy", "sources/registry", "sources/seal", "sources/staging", "sources/trust",
+		"sources", "sources/age", "sources/archive", "sources/bucket", "sources/disk", "sources/evidence", "sources/fetch", "sources/netmirror", "sources/oci", "sources/policy", "sources/registry", "sources/seal", "sources/staging", "sources/store", "sources/trust",
 		"fsmirror", "fsmirror/builder", "fsmirror/bundle", "fsmirror/legacy", "fsmirror/publish", "fsmirror/server", "fsmirror/server/endpoint", "fsmirror/server/metrics", "cachedir", "cachedir/share", "cachedir/view", "cliconfig",
 		"installer", "installer/acquire", "installer/datadir", "installer/lockfile", "installer/modules",
 	},
