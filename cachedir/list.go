@@ -73,8 +73,15 @@ func (d *Dir) List(ctx context.Context, opts ListOptions) (*Listing, error) {
 		listing.Entries, listing.Findings = slices.Clone(listing.Entries), slices.Clone(listing.Findings)
 		return &listing, nil
 	}
-	l := &lister{Dir: d, ctx: ctx, opts: opts, seen: map[disk.FileID]uint64{}}
+	l := &lister{Dir: d, ctx: ctx, opts: opts, seen: map[disk.FileID]uint64{}, marked: map[string]bool{}}
 	if d.tree != nil {
+		marks, err := d.marks()
+		if err != nil {
+			return nil, err
+		}
+		for _, at := range marks {
+			l.marked[at] = true
+		}
 		if err := l.level("", 0); err != nil {
 			return nil, err
 		}
@@ -164,6 +171,7 @@ type lister struct {
 	entries  []Entry
 	findings []Finding
 	seen     map[disk.FileID]uint64 // number of links in the cache for each file
+	marked   map[string]bool        // the marks of [Dir.Keep], by their paths
 }
 
 // The depths below the cache directory.
@@ -313,7 +321,7 @@ func (l *lister) lookAtAll() error {
 	g, ctx := errgroup.WithContext(l.ctx)
 	g.SetLimit(runtime.GOMAXPROCS(0))
 	for i, packages := range l.packages {
-		versions[i] = &lister{Dir: l.Dir, ctx: ctx, opts: l.opts}
+		versions[i] = &lister{Dir: l.Dir, ctx: ctx, opts: l.opts, marked: l.marked}
 		g.Go(func() error {
 			versions[i].version(packages)
 			return ctx.Err()
@@ -372,7 +380,7 @@ func (l *lister) entry(id sources.PackageID) {
 		l.inner(&e, full)
 	}
 	e.marks = marks
-	e.Kept = l.state != nil && l.state.Exists(keptPath(id))
+	e.Kept = l.marked[keptPath(id)]
 	r, recordErr := l.ledger.Find(id.Provider, store.KeyOf(id))
 	e.Used = lastUse(e, l.lastUsed(id))
 	if recordErr == nil && slices.Equal(r.Files, marks) {

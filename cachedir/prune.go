@@ -157,13 +157,19 @@ func (d *Dir) choosePackages(p *Plan) {
 }
 
 // orphans returns the marks of [Dir.Keep] of packages that are not in the cache.
-func (d *Dir) orphans(entries []Entry) (orphans []string, err error) {
-	if d.state == nil {
-		return nil, nil
-	}
+func (d *Dir) orphans(entries []Entry) ([]string, error) {
 	there := map[string]bool{}
 	for _, e := range entries {
 		there[keptPath(e.ID)] = true
+	}
+	marks, err := d.marks()
+	return slices.DeleteFunc(marks, func(at string) bool { return there[at] }), err
+}
+
+// marks returns the paths of the marks of [Dir.Keep].
+func (d *Dir) marks() (marks []string, err error) {
+	if d.state == nil {
+		return nil, nil
 	}
 	versions, err := store.Names(d.state, keptMarks)
 	for _, version := range versions {
@@ -172,12 +178,12 @@ func (d *Dir) orphans(entries []Entry) (orphans []string, err error) {
 			return nil, err
 		}
 		for _, name := range names {
-			if at := path.Join(keptMarks, version, name); strings.HasSuffix(name, ".json") && !there[at] {
-				orphans = append(orphans, at)
+			if strings.HasSuffix(name, ".json") {
+				marks = append(marks, path.Join(keptMarks, version, name))
 			}
 		}
 	}
-	return orphans, err
+	return marks, err
 }
 
 // unreadable returns an error if the cache cannot be read completely. A plan would

@@ -2,6 +2,7 @@ package cachedir
 
 import (
 	"context"
+	"os"
 	"path"
 	"slices"
 	"time"
@@ -55,12 +56,17 @@ func recordIn(l *ledger, id sources.PackageID) (record, bool) {
 
 // keep replaces the record of a package in a ledger. It warns about a failure, which only costs a rehash.
 func (d *Dir) keep(ctx context.Context, l *ledger, id sources.PackageID, r record) {
+	d.set(l, id, r)
+	d.warn(l.Write(ctx, id.Provider))
+}
+
+// set is keep without writing the ledger.
+func (d *Dir) set(l *ledger, id sources.PackageID, r record) {
 	r.was, r.Written, r.Files = nil, d.opts.Now().UTC(), slices.Clone(r.Files)
 	for i := range r.Files {
 		r.Files[i].foreign, r.Files[i].unbound = false, false // so that the record never matches such files
 	}
 	l.Set(id.Provider, store.KeyOf(id), r)
-	d.warn(l.Write(ctx, id.Provider))
 }
 
 // drop removes the record of a package from a ledger.
@@ -133,7 +139,7 @@ func (d *Dir) lastUsed(id sources.PackageID) time.Time {
 	if d.state == nil {
 		return time.Time{}
 	}
-	info, err := d.state.Lstat(lockPath(id))
+	info, err := os.Lstat(d.state.Path(lockPath(id))) // Open has checked the directory
 	if err != nil {
 		return time.Time{}
 	}

@@ -129,8 +129,9 @@ func (d *Dir) mendAll(ctx context.Context, v *Verification, mended []Mending) er
 	defer release()
 	d.removeLeftovers()
 	for _, c := range v.checked {
-		d.remakeRecord(ctx, c)
+		d.remakeRecord(c)
 	}
+	d.warn(d.ledger.WriteAll(ctx))
 	for i := range mended {
 		if ctx.Err() != nil {
 			return ctx.Err()
@@ -182,7 +183,7 @@ func (d *Dir) storedHashes(id sources.PackageID) []sources.Hash {
 
 // remakeRecord writes a record for a package whose record is missing or out of date,
 // unless the contents differ from the recorded ones.
-func (d *Dir) remakeRecord(ctx context.Context, c checked) {
+func (d *Dir) remakeRecord(c checked) {
 	marks, err := scan(c.Dir)
 	valid := slices.Equal(c.old.Files, marks) && c.old.survives()
 	if err != nil || c.fresh.H1 == "" || valid || !slices.Equal(c.fresh.Files, marks) || !settled(marks, d.opts.Now()) {
@@ -192,7 +193,7 @@ func (d *Dir) remakeRecord(ctx context.Context, c checked) {
 		return
 	}
 	if r, err := d.inherit(c.ID, c.fresh, d.ledger); err == nil && r.was == nil {
-		d.keep(ctx, d.ledger, c.ID, r)
+		d.set(d.ledger, c.ID, r)
 	}
 }
 
