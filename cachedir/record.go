@@ -100,9 +100,9 @@ func (d *Dir) recall(ctx context.Context, id sources.PackageID, dir string, ledg
 	if err != nil || d.opts.Paranoid {
 		return record{}, err
 	}
-	// A package in a working directory has the last one if it is a copy, and the first one if
+	// A package in a working directory has the last one if it is a copy, and the first one, which has been read, if
 	// it is a link.
-	for _, l := range slices.Backward(ledgers) {
+	for _, l := range ledgers {
 		if r, ok := recordOf(l, id, marks); ok {
 			if err := d.letExecute(id, dir, r); err != nil {
 				return record{}, err

@@ -40,7 +40,7 @@ type LedgerOptions struct {
 	ReadOnly bool     // entries last only for this run
 	Exposed  bool     // other users may write to Dir: what they obstruct, see [disk.IsObstructed], is missing
 
-	// Open opens Dir, and creates it if make is set. By default it is [disk.Open] or [disk.Make].
+	// Open opens Dir, and creates it if make is set, if Dir is in a directory of other users. It may be nil.
 	Open func(make bool) (*disk.Dir, error)
 }
 
@@ -73,17 +73,21 @@ type Records struct {
 }
 
 // Of returns the directory for the store at a path. It is empty if Dir is.
-func (r Records) Of(store string) string {
+func (r Records) Of(store string) string { return r.of(realPath(store)) }
+
+// of is [Records.Of] for a path without links.
+func (r Records) of(store string) string {
 	if r.Dir == "" {
 		return ""
 	}
-	sum := sha256.Sum256([]byte(realPath(store)))
+	sum := sha256.Sum256([]byte(store))
 	return filepath.Join(r.Dir, hex.EncodeToString(sum[:16]))
 }
 
 // Ledger returns the options of the ledger of the store at a path.
 func (r Records) Ledger(store string) LedgerOptions {
-	return LedgerOptions{Dir: r.underKey(r.Of(store)), Store: realPath(store), Key: r.Key, ReadOnly: r.ReadOnly}
+	store = realPath(store)
+	return LedgerOptions{Dir: r.underKey(r.of(store)), Store: store, Key: r.Key, ReadOnly: r.ReadOnly}
 }
 
 // underKey returns the directory in another one for records under the key. Those under a shared key don't replace those
@@ -139,14 +143,6 @@ func realPath(path string) string {
 
 // NewLedger returns the ledger of a store.
 func NewLedger[E any](opts LedgerOptions) *Ledger[E] {
-	if opts.Open == nil {
-		opts.Open = func(make bool) (*disk.Dir, error) {
-			if make {
-				return disk.Make(opts.Dir)
-			}
-			return disk.Open(opts.Dir)
-		}
-	}
 	return &Ledger[E]{opts: opts, pages: map[sources.Provider]*page[E]{}}
 }
 
@@ -306,14 +302,18 @@ func (l *Ledger[E]) page(p sources.Provider) *page[E] {
 	}
 	read := &page[E]{entries: map[string]E{}, changed: map[string]bool{}}
 	l.pages[p] = read
+	if l.opts.Open == nil && l.opts.Dir != "" { // most root modules have no records, so opening the directory would be a waste
+		if _, err := os.Lstat(filepath.Join(l.opts.Dir, fileOf(p))); errors.Is(err, fs.ErrNotExist) {
+			return read
+		}
+	}
 	read.unread = l.in(false, func(dir *disk.Dir) error { return l.merge(read, p, dir) })
 	return read
 }
 
 // merge reads the file of a page if it is another one than was read last, and keeps the changes of this process.
 func (l *Ledger[E]) merge(page *page[E], p sources.Provider, dir *disk.Dir) error {
-	if now, err := dir.Lstat(fileOf(p)); err == nil && page.file != nil && os.SameFile(now, page.file) &&
-		now.ModTime().Equal(page.file.ModTime()) && now.Size() == page.file.Size() {
+	if page.isCurrent(dir, fileOf(p)) {
 		return nil
 	}
 	data, info, err := dir.ReadFile(fileOf(p), maxPage)
@@ -336,6 +336,15 @@ func (l *Ledger[E]) merge(page *page[E], p sources.Provider, dir *disk.Dir) erro
 	return nil
 }
 
+// isCurrent reports whether the file is the one that was read last.
+func (p *page[E]) isCurrent(dir *disk.Dir, file string) bool {
+	if p.file == nil {
+		return false
+	}
+	now, err := dir.Lstat(file)
+	return err == nil && os.SameFile(now, p.file) && now.ModTime().Equal(p.file.ModTime()) && now.Size() == p.file.Size()
+}
+
 // open returns the entries in a file. There are none if it isn't authentic.
 func (l *Ledger[E]) open(p sources.Provider, data []byte) map[string]E {
 	text, err := l.opts.Key.Open(l.subject(p), data)
@@ -351,15 +360,27 @@ func (l *Ledger[E]) in(make bool, do func(*disk.Dir) error) error {
 	if l.opts.Dir == "" || l.opts.Key.Check() != nil {
 		return nil
 	}
-	dir, err := l.opts.Open(make)
-	switch {
-	case err == nil:
+	open := l.opts.Open
+	if open == nil {
+		open = l.openDir
+	}
+	dir, err := open(make)
+	if err == nil {
 		defer dir.Close()
 		return do(dir)
-	case make, l.isUnread(err):
+	}
+	if make || l.isUnread(err) {
 		return err
 	}
 	return nil
+}
+
+// openDir opens the directory of the files, in a directory of this user.
+func (l *Ledger[E]) openDir(make bool) (*disk.Dir, error) {
+	if make {
+		return disk.Make(l.opts.Dir)
+	}
+	return disk.Open(l.opts.Dir)
 }
 
 // isUnread reports whether what a file or the directory contains is unknown.
