@@ -16,7 +16,7 @@ func (m *rootModule) ledger() (policy.Ages, error) {
 	ledger, err := m.ages.get(m.config.StateDir, func() (*age.Ledger, error) {
 		key, err := m.recordKey()
 		ledger := age.New(age.Options{
-			Dir: m.config.StateDir, Key: key, ReadOnly: m.flags.ReadOnly || m.flags.DryRun,
+			Dir: m.config.StateDir, Key: key, ReadOnly: m.flags.ReadOnly,
 			Full: func(provider string) {
 				hint := "to record the ages of all versions from now on, remove " + m.shown(filepath.Join(m.config.StateDir, "ages"))
 				m.output.WarnHint(hint, "%s: there is no room for the ages of more versions, so they stay unknown", provider)

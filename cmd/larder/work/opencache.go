@@ -179,7 +179,7 @@ func (m *rootModule) records() (r store.Records, err error) {
 		r.Dir = filepath.Join(m.config.StateDir, "stores")
 	}
 	r.Key, err = m.recordKey()
-	r.ReadOnly = m.flags.ReadOnly || m.flags.DryRun
+	r.ReadOnly = m.flags.ReadOnly
 	return r, err
 }
 
