@@ -61,8 +61,8 @@
 // path on this machine also has the fingerprint of that path. A lost, broken or outdated
 // record costs one rehash and nothing else. If the files may not be on the disk yet, the
 // record is valid until the system restarts, because a power failure may empty them.
-// A prune removes the record with the package. So if a root module uses a package that has
-// a record but is not there, a repair fetches it.
+// A prune removes the record with the package, and a new cache has no records. So if a root
+// module uses a package that has a record but is not there, a repair fetches it.
 //
 // The second one has the hashes of all packages that this user has ever verified, in any
 // cache or working directory. They stay after the package has been removed, and so does the
@@ -293,8 +293,12 @@ func (d *Dir) openState() (err error) {
 			return err
 		}
 	case d.inside:
+		isNew := !d.tree.Exists(".larder")
 		if err = d.enterState((*disk.Dir).MakeSub, nil); err == nil {
 			err = errors.Join(probe(d.state, "tmp"), probe(d.state, "lock"))
+		}
+		if isNew && err == nil { // the records are about a cache that was removed
+			d.warn(os.RemoveAll(d.opts.Records.Of(d.root)))
 		}
 		d.readOnly = d.explainOwner(err)
 	default:
