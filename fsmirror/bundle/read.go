@@ -225,10 +225,14 @@ func (b *Bundle) checkFrame(n int) error {
 
 // checkHeader returns an error unless head is the header.
 func (m member) checkHeader(head []byte) error {
-	if !bytes.Equal(head, m.header) {
-		return fmt.Errorf("found %s where %q should be", describe(head), m.Name)
+	switch found := describe(head); {
+	case bytes.Equal(head, m.header):
+		return nil
+	case found == describe(m.header):
+		return fmt.Errorf("the header of %q is not the one that larder writes", m.Name)
+	default:
+		return fmt.Errorf("found %s where %q should be", found, m.Name)
 	}
-	return nil
 }
 
 // Finish verifies the structure of the rest of the bundle.

@@ -285,7 +285,7 @@ func TestRefusedUnpacked(t *testing.T) {
 		{"other size", setFirst("size", 1), "bytes instead of 1"},
 		{"path of an archive", setFirst("path", widget+"/x.zip"), "path is"},
 		{"changed file", func(all []entry) []entry { all[1].Text = "do as I please"; return all }, "LICENSE: differs from the manifest"},
-		{"executable", func(all []entry) []entry { all[1].Mode = 0o755; return all }, "should be"},
+		{"executable", func(all []entry) []entry { all[1].Mode = 0o755; return all }, "the header of"},
 		{"missing file", func(all []entry) []entry { return slices.Delete(all, 2, 3) }, "should be"},
 		{"out of order", func(all []entry) []entry { all[1], all[2] = all[2], all[1]; return all }, "should be"},
 		{"also an archive", editPackages(func(all []any) []any {
