@@ -107,8 +107,11 @@ var changesNothing = []struct{ command, args string }{
 	{"completion", "completion bash"},
 }
 
-// kept are the directories in which a command keeps what it downloads.
-var kept = map[string][]string{"lock": {"home"}, "check": {"home"}}
+// kept are the directories in which a command keeps what it downloads, or the hashes of what it reads in a mirror.
+var kept = map[string]string{
+	"lock": "home", "check": "home",
+	"mirror verify": recordsHome, "mirror diff": recordsHome, "bundle manifest": recordsHome,
+}
 
 // Each command is covered above or is one of the writers, and each command with --dry-run is covered
 // above. So a new command can't be forgotten here.
@@ -144,7 +147,7 @@ func hasFlag(cmd *line.Command, name string) bool {
 }
 
 // A dry run, or a command that only reads, writes nothing anywhere. A check of lock files keeps what it downloads, and
-// writes nothing in a checkout. This is tested on a machine with damage and leftovers that other commands would repair
+// what reads mirrors keeps their hashes, but both write nothing in a checkout or in a mirror. This is tested on a machine with damage and leftovers that other commands would repair
 // and remove, and on one without any previous run of larder.
 func TestChangesNothing(t *testing.T) {
 	clean := newDiskMachine(t)
@@ -156,9 +159,9 @@ func TestChangesNothing(t *testing.T) {
 				sourcetest.OneIn(t, 3)
 				t.Parallel()
 				m := machine.copied(t)
-				before := m.everything().without(kept[c.command]...)
+				before := m.everything().without(kept[c.command])
 				e := m.run(c.args)
-				for _, difference := range m.everything().without(kept[c.command]...).since(before) {
+				for _, difference := range m.everything().without(kept[c.command]).since(before) {
 					t.Error(difference)
 				}
 				// A clean machine has no mirrors to look at.
@@ -193,12 +196,11 @@ func (m *diskMachine) spoil() {
 		m.write(filepath.Join(pluginCache, dir, "leftover"), "a leftover")
 	}
 	m.write(filepath.Join(pluginCache, ".larder/tmp/temp-1"), "a leftover")
-	m.remove(filepath.Join(stateHome, "larder/stores/known", strings.ReplaceAll(gadgetDir, "/", "~")+".json"))
+	m.remove(filepath.Join(recordsHome, "known", strings.ReplaceAll(gadgetDir, "/", "~")+".json"))
 	m.must(os.CopyFS(m.path("changed"), os.DirFS(m.path("usb"))))
 	m.write("changed/.larder/tmp/1/leftover", "a leftover")
 	m.write("changed/.larder/import/1/leftover", "a leftover")
 	m.write("changed/.larder/evidence/"+gadgetDir+"/2.0.0/SHA256SUMS.sig", "no signature")
-	m.remove("changed/.larder/known/" + widgetDir + ".json")
 	m.remove("changed/" + widgetDir + "/index.json")
 	m.age(pluginCache)
 	m.age("changed")

@@ -24,6 +24,7 @@ const (
 	ownPlatform = runtime.GOOS + "_" + runtime.GOARCH
 	pluginCache = "home/.cache/larder/plugins"
 	stateHome   = "home/.local/state"
+	recordsHome = stateHome + "/larder/stores"
 	widgetDir   = "example.test/acme/widget"
 	gadgetDir   = "example.test/acme/gadget"
 
@@ -198,7 +199,7 @@ func (m *diskMachine) remove(name string) { m.t.Helper(); m.must(os.RemoveAll(m.
 func (m *diskMachine) forget() {
 	m.t.Helper()
 	m.remove(pluginCache)
-	m.remove(stateHome + "/larder/stores")
+	m.remove(recordsHome)
 }
 
 func (m *diskMachine) write(name, text string) {
