@@ -438,8 +438,8 @@ func TestLinksInMirrors(t *testing.T) {
 		{"usbu", unpacked(mirrorCommands), []string{widgetDir + "/1.0.0", widgetDir + "/1.2.0", widgetDir + "/1.0.0/" + ownPlatform}},
 	} {
 		for _, place := range append([]string{
-			".larder", ".larder/tmp", ".larder/import", ".larder/partial", ".larder/evidence", ".larder/known",
-			".larder/evidence/" + widgetDir + "/1.0.0", ".larder/known/example.test",
+			".larder", ".larder/tmp", ".larder/import", ".larder/partial", ".larder/evidence", ".larder/removed",
+			".larder/evidence/" + widgetDir + "/1.0.0", ".larder/removed/example.test",
 			"example.test", "example.test/acme", widgetDir,
 		}, mirror.places...) {
 			name := mirror.dir + "/" + place

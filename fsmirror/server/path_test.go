@@ -55,7 +55,7 @@ func TestPaths(t *testing.T) {
 		{"/example.test/acme/widget/terraform-provider-widget_1.2.0_linux_amd64_extra.zip", unknown, ""},
 		{"/.larder/evidence/example.test/acme/widget/1.2.0/keys.pem", unknown, ""},
 		{"/.larder/evidence/example.test/acme/widget/SHA256SUMS", unknown, ""},
-		{"/.larder/known/example.test/acme/widget.json", unknown, ""},
+		{"/.larder/removed/example.test/acme/widget.json", unknown, ""},
 		{"/.larder/mirror.lock", unknown, ""},
 		{"/v1/providers/acme/widget", unknown, ""},
 		{"/v1/providers/acme/widget/1.2.0", unknown, ""},
