@@ -124,7 +124,7 @@ func TestFaultOnFiles(t *testing.T) {
 		{"cache prune", ".local/state/larder/stores"},
 		{"mirror sync over damage", "mirror/" + acme + "beta/index.json"},
 		{"mirror sync over damage", "mirror/" + acme + "beta/1.0.0.json"},
-		{"mirror sync", "mirror/.larder/known/" + acme + "beta.json"},
+		{"mirror sync", ".local/state/larder/stores"},
 		{"bundle import", "mirror/" + acme + "beta/1.0.0.json"},
 	} {
 		t.Run(c.name+" "+strings.ReplaceAll(c.below, "/", "_"), func(t *testing.T) {

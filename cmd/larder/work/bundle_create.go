@@ -103,9 +103,10 @@ func (f *filling) bundleSelected(ctx context.Context, m *rootModule, file, typed
 		return err
 	}
 	defer done()
+	opts.Records = store.Records{Key: opts.Records.Key} // no record outlives the mirror
 	err = f.runMirror(ctx, func() (*builder.Builder, error) {
 		return builder.Open(ctx, dir, m.sharing(builder.Options{
-			Records: store.Records{Key: opts.Records.Key}, Judge: m.judge(), ReadOnly: opts.DryRun, Warn: f.output.WarnOf, Place: "the bundle", Temporary: true,
+			Records: opts.Records, Judge: m.judge(), ReadOnly: opts.DryRun, Warn: f.output.WarnOf, Place: "the bundle", Temporary: true,
 		}))
 	}, skipsFor(opts.Since), func(_ *builder.Builder, sum report.FillSum) error {
 		if opts.DryRun {
