@@ -61,8 +61,8 @@
 // path on this machine also has the fingerprint of that path. A lost, broken or outdated
 // record costs one rehash and nothing else. If the files may not be on the disk yet, the
 // record is valid until the system restarts, because a power failure may empty them.
-// A prune removes the record with the package, and a new cache has no records. So if a root
-// module uses a package that has a record but is not there, a repair fetches it.
+// If a repair removes a package that a root module uses, the record stays without valid
+// fingerprints, and a later repair fetches the package. A new cache has no records.
 //
 // The second one has the hashes of all packages that this user has ever verified, in any
 // cache or working directory. They stay after the package has been removed, and so does the

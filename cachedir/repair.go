@@ -161,9 +161,8 @@ func (d *Dir) fetchAgain(ctx context.Context, m *Mending, replace Replacer) {
 
 var errSince = errors.New("it has changed since it was verified")
 
-// disbelieve invalidates the fingerprints in the record of an entry, because they may
-// match wrong contents. The hashes stay: without them nothing might show that the
-// contents are wrong.
+// disbelieve invalidates the fingerprints in the record of an entry, because they may match wrong contents, or because the
+// repair removes the package. The hashes stay: without them nothing might show that the contents are wrong.
 func (d *Dir) disbelieve(ctx context.Context, id sources.PackageID) {
 	if r, ok := recordIn(d.ledger, id); ok {
 		r.Boot = noBoot
@@ -200,7 +199,9 @@ func (d *Dir) remakeRecord(c checked) {
 // mend carries out a repair and stores the result in f.
 func (d *Dir) mend(ctx context.Context, v *Verification, f *Mending) error {
 	switch {
-	case f.Do == Quarantined && f.Kind != Missing:
+	case f.Do == Quarantined && f.Kind == Missing:
+		d.disbelieve(ctx, *f.Package)
+	case f.Do == Quarantined:
 		return d.isolate(ctx, v, f)
 	case f.Do == Restored:
 		return d.restore(*f.Package)
@@ -253,9 +254,12 @@ func (d *Dir) isolate(ctx context.Context, v *Verification, f *Mending) error {
 		return err
 	}
 	defer unlock()
-	err = d.quarantine(d.tree, at, at, at, f.Kind)
-	if err != nil || f.Used { // the record shows that the package is missing, until it is fetched again
+	if err := d.quarantine(d.tree, at, at, at, f.Kind); err != nil {
 		return err
+	}
+	if f.Used { // the record shows that the package is missing, until it is fetched again
+		d.disbelieve(ctx, id)
+		return nil
 	}
 	return drop(ctx, d.ledger, id)
 }

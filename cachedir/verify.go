@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"path"
 	"path/filepath"
 	"runtime"
@@ -80,8 +81,8 @@ func (d *Dir) Verify(ctx context.Context, opts VerifyOptions) (*Verification, er
 	return &v.Verification, nil
 }
 
-// findMissing notes the packages that root modules use, and that the cache has a record of but no longer contains. A prune
-// removes both.
+// findMissing notes the packages that root modules use, and that a repair has removed or something else has replaced. What
+// just isn't there may have been removed by a user, or by a prune of another one.
 func (v *verifier) findMissing() {
 	found := packagesOf(v.Findings)
 	for _, id := range v.users.all() {
@@ -89,7 +90,9 @@ func (v *verifier) findMissing() {
 			continue
 		}
 		_, err := v.tree.Lstat(id.Path())
-		if _, recorded := recordIn(v.ledger, id); err != nil && recorded && !disk.IsUnread(err) {
+		r, recorded := recordIn(v.ledger, id)
+		unwanted := errors.Is(err, fs.ErrNotExist) && r.Boot != noBoot
+		if err != nil && recorded && !unwanted && !disk.IsUnread(err) {
 			v.Findings = append(v.Findings, Entry{ID: id}.finding(Missing, "a root module uses it, but it is not there"))
 		}
 	}

@@ -541,7 +541,10 @@ func TestUsersCleanUp(t *testing.T) {
 				contain(t, out, "1 of other users")
 			}
 			c.silent(c.run(0, alice, c.dir, "cache", "prune", "--all", "--yes"))
-			contain(t, c.run(0, alice, c.dir, "cache", "stats"), "packages   0 ")
+			out = c.run(0, alice, c.dir, "cache", "stats")
+			contain(t, out, "packages    0 ")
+			c.silent(out)
+			c.run(0, alice, c.dir, "cache", "verify")
 		})
 	}
 }
