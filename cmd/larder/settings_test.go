@@ -156,6 +156,7 @@ func (k keeping) stored(fresh *diskMachine, then trustSetting) *diskMachine {
 	for _, args := range k.before {
 		m.succeeds(args)
 	}
+	m.remove(recordsHome) // of what other sources proved
 	e, _ := then.run(m, k.store)
 	if then.flag == strangerKey && e.status == 1 { // an import refuses it
 		sourcetest.Expect(m.t, !m.exists("usb/example.test"), "imported in spite of %s", e)
