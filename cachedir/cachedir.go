@@ -62,7 +62,7 @@
 // record costs one rehash and nothing else. If the files may not be on the disk yet, the
 // record is valid until the system restarts, because a power failure may empty them.
 // If a repair removes a package that a root module uses, the record stays without valid
-// fingerprints, and a later repair fetches the package. A new cache has no records.
+// fingerprints, and a later repair fetches the package.
 //
 // The second one has the hashes of all packages that this user has ever verified, in any
 // cache or working directory. They stay after the package has been removed, and so does the
@@ -293,12 +293,8 @@ func (d *Dir) openState() (err error) {
 			return err
 		}
 	case d.inside:
-		isNew := !d.tree.Exists(".larder")
 		if err = d.enterState((*disk.Dir).MakeSub, nil); err == nil {
 			err = errors.Join(probe(d.state, "tmp"), probe(d.state, "lock"))
-		}
-		if isNew && err == nil { // the records are about a cache that was removed
-			d.warn(os.RemoveAll(d.opts.Records.Of(d.root)))
 		}
 		d.readOnly = d.explainOwner(err)
 	default:

@@ -334,8 +334,8 @@ func (d *Dir) forgetEntry(id sources.PackageID, home *disk.Dir) error {
 	if err := d.removeState(keptPath(id)); err != nil {
 		return err
 	}
-	if known, err := d.Recorded(id.Provider, id.Version); err != nil || len(known) > 0 {
-		return err
+	if known, err := d.Recorded(id.Provider, id.Version); err != nil || len(known) > 0 || d.opts.Records.Key.Check() != nil {
+		return err // without the key, it is unknown whether the evidence is required
 	}
 	others, err := home.ReadDir()
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
