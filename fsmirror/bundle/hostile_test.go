@@ -106,7 +106,7 @@ func TestRefused(t *testing.T) {
 		{"platform with dots", replace(`"linux_amd64"`, `"linux_../amd64"`), "platform"},
 		{"built in", replace(`"example.test/acme/widget"`, `"terraform.io/builtin/terraform"`), "not in the form that"},
 		{"huge", replace(`"size": `, `"size": 9999999999`), "invalid size"},
-		{"large", replace(`"size": `, `"size": 10000`), "should be"},
+		{"large", replace(`"size": `, `"size": 10000`), "the header of"},
 		{"without a size", replace(`"size": `, `"size": -`), "invalid size"},
 		{"no hash", replace(`"zh:`, `"zh:x`), "not a valid zh: hash"},
 		{"no content hash", replace(`"h1:`, `"h2:`), "not a valid h1: hash"},
