@@ -208,29 +208,6 @@ func (l *Ledger[E]) Refresh(p sources.Provider) {
 	}
 }
 
-// Providers returns the providers with entries.
-func (l *Ledger[E]) Providers() (all []sources.Provider, err error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	found := map[sources.Provider]bool{}
-	for p, page := range l.pages {
-		found[p] = len(page.entries) > 0
-	}
-	err = l.in(false, func(dir *disk.Dir) error {
-		files, err := dir.ReadDir()
-		for _, f := range files {
-			address, ok := strings.CutSuffix(f.Name(), ".json")
-			p, parseErr := sources.ParseStoredProvider(strings.ReplaceAll(address, "~", "/"))
-			if _, known := found[p]; ok && parseErr == nil && !known {
-				found[p] = true
-			}
-		}
-		return err
-	})
-	maps.DeleteFunc(found, func(_ sources.Provider, ok bool) bool { return !ok })
-	return slices.SortedFunc(maps.Keys(found), sources.Provider.Compare), err
-}
-
 // Write writes the changed entries of a provider, beside those that other processes have written.
 func (l *Ledger[E]) Write(ctx context.Context, p sources.Provider) error {
 	l.mu.Lock()
@@ -393,5 +370,12 @@ func (l *Ledger[E]) subject(p sources.Provider) string {
 	return "ledger\n" + l.opts.Store + "\n" + p.String()
 }
 
-// fileOf returns the name of the file of a provider.
-func fileOf(p sources.Provider) string { return strings.ReplaceAll(p.String(), "/", "~") + ".json" }
+// fileOf returns the name of the file of a provider. Not every file system allows colons and long names.
+func fileOf(p sources.Provider) string {
+	name := strings.NewReplacer("/", "~", ":", "~~").Replace(p.String())
+	if len(name) > 200 {
+		sum := sha256.Sum256([]byte(name))
+		name = hex.EncodeToString(sum[:16])
+	}
+	return name + ".json"
+}

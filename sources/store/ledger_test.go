@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 	"reflect"
 	"slices"
+	"strings"
 	"sync"
 	"testing"
 
@@ -87,9 +88,27 @@ func TestLedger(t *testing.T) {
 	sourcetest.Check(t, two.Write(ctx, acmeWidget))
 	got = ledgerTexts(t, openLedger(t, dir), acmeWidget)
 	sourcetest.Expect(t, maps.Equal(got, map[string]string{"b": "two", "both": "two", "c": "two"}), "after Remove: %v", got)
-	providers, err := fresh.Providers()
+}
+
+// The file of every provider has a name that each file system allows.
+func TestNamesOfLedgers(t *testing.T) {
+	dir := t.TempDir()
+	l := openLedger(t, dir)
+	long := sources.Provider{Host: sources.Host(strings.Repeat("a.", 120) + "test:8443"), Namespace: "acme", Type: strings.Repeat("w", 64)}
+	other := sources.Provider{Host: "example.test:8443", Namespace: "acme", Type: "widget"}
+	for _, p := range []sources.Provider{long, other} {
+		l.Set(p, "a", note{Text: p.Type})
+	}
+	sourcetest.Check(t, l.WriteAll(t.Context()))
+	for _, p := range []sources.Provider{long, other} {
+		got, err := openLedger(t, dir).Find(p, "a")
+		sourcetest.Expect(t, err == nil && got.Text == p.Type, "%s: %+v, %v", p, got, err)
+	}
+	files, err := os.ReadDir(dir)
 	sourcetest.Check(t, err)
-	sourcetest.EqualSlices(t, providers, []sources.Provider{acmeGadget, acmeWidget}, "providers")
+	for _, f := range files {
+		sourcetest.Expect(t, len(f.Name()) < 255 && !strings.Contains(f.Name(), ":"), "%s", f.Name())
+	}
 }
 
 // A file is empty for those who can't authenticate it, and after damage of any kind.
