@@ -58,9 +58,13 @@ func (b *Builder) openLedger() {
 	b.ledger, b.known = store.NewLedger[record](opts), store.NewKnown(b.opts.Records.Known())
 }
 
-// learn records what was proved about a package, for all stores of this user.
+// learn records what was proved about a package, for all stores of this user. What only the mirror says doesn't count, and
+// other contents than the known ones don't replace these: the maker of a mirror would decide what is genuine.
 func (b *Builder) learn(id sources.PackageID, f store.Facts) {
-	if f.Proven() && f.ZH != "" {
+	if b.opts.Judge.Report(id.Provider, f.Proof).Verdict <= sources.MirrorEvidence || f.ZH == "" {
+		return
+	}
+	if old, err := b.known.Of(id); errors.Is(err, sources.ErrNotFound) || err == nil && (old.Imported || old.H1 == f.H1) {
 		b.known.Keep(b.opts.Judge, id, f)
 	}
 }

@@ -34,3 +34,34 @@ func TestUsersKeepTheirRecords(t *testing.T) {
 		sourcetest.Expect(t, s.Report.Verdict == c.want && (err == nil) == (c.want > sources.Unverified), "%s: got %q, %v", name, s.Report.Verdict, err)
 	}
 }
+
+// What a mirror says about its packages changes nothing that the user knows about them, whatever evidence it has.
+func TestMirrorsTeachOnlyWhatIsProved(t *testing.T) {
+	known, unknown := widget+"/1.0.0/linux_amd64", widget+"/2.0.0/linux_amd64"
+	user, somebody := t.TempDir(), t.TempDir()
+	records := func(user string) store.Records { return store.Records{Dir: user, Key: seal.UserKey(user)} }
+	d, dir := newDepot(t, known), t.TempDir()
+	d.sync(dir, builder.Options{Records: records(user)}, known)
+	want, err := store.NewKnown(records(user).Known()).Of(parseID(t, known))
+	must(t, err)
+	other, hostile := newDepot(t), t.TempDir()
+	for _, version := range []string{"1.0.0", "2.0.0"} {
+		other.world.Add(widget, version, sourcetest.Release{
+			Platforms: []string{"linux_amd64"}, Files: map[string]string{"terraform-provider-widget": "evil"},
+		})
+	}
+	other.packed = t.TempDir()
+	other.world.WritePacked(other.packed)
+	other.sync(hostile, builder.Options{Records: records(somebody)}, known, unknown)
+	for range 2 {
+		b := open(t, hostile, builder.Options{Records: records(user), ReadOnly: true})
+		v, err := b.Verify(t.Context(), nil)
+		must(t, err)
+		sourcetest.Expect(t, len(v.Sound) == 2, "sound are %v, found %v", v.Sound, v.Findings)
+		must(t, b.Close())
+	}
+	got, err := store.NewKnown(records(user).Known()).Of(parseID(t, known))
+	sourcetest.Expect(t, err == nil && got.H1 == want.H1 && got.ZH == want.ZH, "known is %+v, %v, and was %+v", got, err, want)
+	_, err = store.NewKnown(records(user).Known()).Of(parseID(t, unknown))
+	sourcetest.ErrorIs(t, err, sources.ErrNotFound)
+}
