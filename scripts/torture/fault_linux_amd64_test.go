@@ -467,7 +467,7 @@ var keyMade = regexp.MustCompile(`/larder/\.record\.key\.`)
 // rescued matches changed packages that could not be moved to the directory for
 // replaced packages. It is the only copy, so it stays at the path in the
 // warning.
-var rescued = regexp.MustCompile(`/\.terraform/providers/rescued-`)
+var rescued = regexp.MustCompile(`/(\.terraform/providers|\.larder/tmp)/rescued-`)
 
 // leftOver returns the files that do not exist after a run without a failed
 // call.
