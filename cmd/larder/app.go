@@ -20,9 +20,9 @@ import (
 // time, and the next run removes the temporary ones.
 const patience, lastWords = 800 * time.Millisecond, 100 * time.Millisecond
 
-// run runs the command line args and returns the exit status. If the command doesn't end soon
+// runLine runs the command line args and returns the exit status. If the command doesn't end soon
 // after ctx is done, run returns nevertheless.
-func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
+func runLine(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	results := &results{to: stdout}
 	out := report.New(results, stderr)
 	done := make(chan func() int, 1)

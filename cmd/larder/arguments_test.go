@@ -51,7 +51,7 @@ func TestEmptyValuesAreRefused(t *testing.T) {
 	refused := func(want string, args ...string) {
 		t.Helper()
 		var stdout, stderr bytes.Buffer
-		status := run(t.Context(), append([]string{"larder"}, args...), &stdout, &stderr)
+		status := runLine(t.Context(), append([]string{"larder"}, args...), &stdout, &stderr)
 		sourcetest.Equal(t, status, exitUsage, strings.Join(args, " "))
 		sourcetest.Expect(t, strings.HasPrefix(stderr.String(), "larder: error: "+want), "%q: larder prints\n%s", args, stderr.String())
 	}
@@ -147,7 +147,7 @@ func TestSuggestions(t *testing.T) {
 		"lock --engine tofuu":          `--engine is auto, terraform or tofu, not "tofuu"|did you mean "tofu"?`,
 	} {
 		var stdout, stderr bytes.Buffer
-		status := run(t.Context(), append([]string{"larder"}, strings.Fields(typed)...), &stdout, &stderr)
+		status := runLine(t.Context(), append([]string{"larder"}, strings.Fields(typed)...), &stdout, &stderr)
 		text, hint, _ := strings.Cut(want, "|")
 		sourcetest.Equal(t, stderr.String(), "larder: error: "+text+"\nhint: "+hint+"\n", typed)
 		sourcetest.Equal(t, status, exitUsage, typed)

@@ -46,7 +46,7 @@ func TestInterruptedWithBars(t *testing.T) {
 	defer interrupt()
 	status := make(chan int, 1)
 	go func() {
-		status <- run(ctx, []string{"larder", "--chdir", dir, "--no-cache", "install"}, w.TTY, w.TTY)
+		status <- runLine(ctx, []string{"larder", "--chdir", dir, "--no-cache", "install"}, w.TTY, w.TTY)
 		fmt.Fprint(w.TTY, "\x00")
 	}()
 	w.Until("/200 kB")
@@ -76,7 +76,7 @@ func TestNoBars(t *testing.T) {
 			w.Read()
 			ctx, stop := context.WithTimeout(t.Context(), 500*time.Millisecond)
 			defer stop()
-			run(ctx, append([]string{"larder", "--chdir", dir, "--no-cache"}, args...), w.TTY, w.TTY)
+			runLine(ctx, append([]string{"larder", "--chdir", dir, "--no-cache"}, args...), w.TTY, w.TTY)
 			w.Settle()
 			if strings.Contains(w.Raw.String(), "\x1b") || strings.Contains(w.Raw.String(), "%") {
 				t.Errorf("got %q", w.Raw.String())

@@ -4,8 +4,9 @@ import (
 	"context"
 	"slices"
 
+	"github.com/larder-cli/larder/cmd/larder/job/mirror"
 	"github.com/larder-cli/larder/cmd/larder/line"
-	"github.com/larder-cli/larder/cmd/larder/work"
+	"github.com/larder-cli/larder/cmd/larder/site"
 )
 
 func bundleCreateCommand() *line.Command {
@@ -22,30 +23,30 @@ func bundleCreateCommand() *line.Command {
 			dryRunFlag("show what would be written"),
 		}, trustFlags()),
 		Leaves: "no bundle was written",
-		Run:    inSession(bundleCreate),
+		Run:    atSite(bundleCreate),
 	}
 }
 
 // bundleCreate reads the flags of bundle create, and writes a bundle.
-func bundleCreate(ctx context.Context, l *line.Line, s *work.Session) (err error) {
-	request := work.BundleRequest{Mirror: l.Text("mirror"), Since: l.Text("since"), Modules: l.Bool("modules"), Engine: l.Text("engine-binary")}
+func bundleCreate(ctx context.Context, l *line.Line, s *site.Site) (err error) {
+	request := mirror.BundleRequest{Mirror: l.Text("mirror"), Since: l.Text("since"), Modules: l.Bool("modules"), Engine: l.Text("engine-binary")}
 	if err := sameSource(l, request); err != nil {
 		return err
 	}
 	if request.FillRequest, err = readFill(l); err != nil {
 		return err
 	}
-	return work.CreateBundle(ctx, s, request)
+	return mirror.CreateBundle(ctx, s, request)
 }
 
 // sameSource fails if packages would come both from a mirror and from another source. With
 // --modules, arguments and flags may still name root modules.
-func sameSource(l *line.Line, request work.BundleRequest) error {
+func sameSource(l *line.Line, request mirror.BundleRequest) error {
 	if request.Mirror == "" {
 		return nil
 	}
 	if len(l.Words) > 1 && !request.Modules {
-		return work.ErrAddresses
+		return mirror.ErrAddresses
 	}
 	var elsewhere []string
 	for _, f := range wantedFlags() {

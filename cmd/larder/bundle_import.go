@@ -8,9 +8,10 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/larder-cli/larder/cmd/larder/job/mirror"
 	"github.com/larder-cli/larder/cmd/larder/line"
 	"github.com/larder-cli/larder/cmd/larder/report"
-	"github.com/larder-cli/larder/cmd/larder/work"
+	"github.com/larder-cli/larder/cmd/larder/site"
 	"github.com/larder-cli/larder/sources"
 )
 
@@ -35,13 +36,13 @@ func bundleImportCommand() *line.Command {
 			dryRunFlag("verify everything, change nothing"),
 		}, trustFlags()),
 		Leaves: continues,
-		Run:    inSession(bundleImport),
+		Run:    atSite(bundleImport),
 	}
 }
 
 // bundleImport reads the flags of bundle import, and imports a bundle.
-func bundleImport(ctx context.Context, l *line.Line, s *work.Session) error {
-	request := work.BundleImportRequest{
+func bundleImport(ctx context.Context, l *line.Line, s *site.Site) error {
+	request := mirror.BundleImportRequest{
 		File: l.Word(0), Dir: l.Word(1), ModulesTo: l.Text("modules-to"), EngineTo: l.Text("engine-to"),
 		Replace: l.Bool("replace"), Keep: l.Bool("keep"), WriteConfig: l.Text("write-config"), Unpacked: l.Bool("unpacked"),
 	}
@@ -49,7 +50,7 @@ func bundleImport(ctx context.Context, l *line.Line, s *work.Session) error {
 	if request.EngineSum, err = engineSHA256(l); err != nil {
 		return err
 	}
-	return work.ImportBundle(ctx, s, request)
+	return mirror.ImportBundle(ctx, s, request)
 }
 
 // engineSHA256 reads the checksum without which no engine is put anywhere, because nothing in a

@@ -3,8 +3,9 @@ package main
 import (
 	"context"
 
+	"github.com/larder-cli/larder/cmd/larder/job/mirror"
 	"github.com/larder-cli/larder/cmd/larder/line"
-	"github.com/larder-cli/larder/cmd/larder/work"
+	"github.com/larder-cli/larder/cmd/larder/site"
 )
 
 func bundleManifestCommand() *line.Command {
@@ -15,10 +16,10 @@ func bundleManifestCommand() *line.Command {
 		Least:     1, Most: 1, Needs: "takes the directory of one mirror",
 		Example: "larder bundle manifest ./mirror > inside.json",
 		About:   "Prints JSON. Reads only packages that have changed since Larder last read them.",
-		Run:     inSession(bundleManifest),
+		Run:     atSite(bundleManifest),
 	}
 }
 
-func bundleManifest(ctx context.Context, l *line.Line, s *work.Session) error {
-	return work.ShowManifest(ctx, s, l.Word(0))
+func bundleManifest(ctx context.Context, l *line.Line, s *site.Site) error {
+	return mirror.ShowManifest(ctx, s, l.Word(0))
 }

@@ -3,8 +3,9 @@ package main
 import (
 	"context"
 
+	"github.com/larder-cli/larder/cmd/larder/job/mirror"
 	"github.com/larder-cli/larder/cmd/larder/line"
-	"github.com/larder-cli/larder/cmd/larder/work"
+	"github.com/larder-cli/larder/cmd/larder/site"
 )
 
 func bundleShowCommand() *line.Command {
@@ -15,10 +16,10 @@ func bundleShowCommand() *line.Command {
 		Least:     1, Most: 1, Needs: "takes one FILE",
 		Example: "larder bundle show usb.tar",
 		About:   "Reads only the manifest, and doesn't verify it.",
-		Run:     inSession(bundleShow),
+		Run:     atSite(bundleShow),
 	}
 }
 
-func bundleShow(_ context.Context, l *line.Line, s *work.Session) error {
-	return work.ShowBundle(s, l.Word(0))
+func bundleShow(_ context.Context, l *line.Line, s *site.Site) error {
+	return mirror.ShowBundle(s, l.Word(0))
 }

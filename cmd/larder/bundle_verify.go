@@ -3,8 +3,9 @@ package main
 import (
 	"context"
 
+	"github.com/larder-cli/larder/cmd/larder/job/mirror"
 	"github.com/larder-cli/larder/cmd/larder/line"
-	"github.com/larder-cli/larder/cmd/larder/work"
+	"github.com/larder-cli/larder/cmd/larder/site"
 )
 
 func bundleVerifyCommand() *line.Command {
@@ -17,10 +18,10 @@ func bundleVerifyCommand() *line.Command {
 		About: "Hashes packages and their contents, and verifies their signed checksums.\n" +
 			"Changes nothing, and needs no network.",
 		Flags: trustFlags(),
-		Run:   inSession(bundleVerify),
+		Run:   atSite(bundleVerify),
 	}
 }
 
-func bundleVerify(ctx context.Context, l *line.Line, s *work.Session) error {
-	return work.VerifyBundle(ctx, s, l.Word(0))
+func bundleVerify(ctx context.Context, l *line.Line, s *site.Site) error {
+	return mirror.VerifyBundle(ctx, s, l.Word(0))
 }

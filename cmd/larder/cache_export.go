@@ -4,9 +4,10 @@ import (
 	"context"
 	"errors"
 
+	"github.com/larder-cli/larder/cmd/larder/job/cache"
 	"github.com/larder-cli/larder/cmd/larder/line"
 	"github.com/larder-cli/larder/cmd/larder/report"
-	"github.com/larder-cli/larder/cmd/larder/work"
+	"github.com/larder-cli/larder/cmd/larder/site"
 )
 
 func cacheExportCommand() *line.Command {
@@ -22,14 +23,14 @@ func cacheExportCommand() *line.Command {
 		Flags: append(treeFlags(notHere),
 			line.Flag{Name: "partial", Does: "export the other packages if some are missing"}),
 		Leaves: "nothing was written",
-		Run:    inSession(cacheExport),
+		Run:    atSite(cacheExport),
 	}
 }
 
-func cacheExport(ctx context.Context, l *line.Line, s *work.Session) error {
+func cacheExport(ctx context.Context, l *line.Line, s *site.Site) error {
 	file := l.Word(0)
 	if file == "-" && l.Bool("json") {
 		return report.Usage(errors.New("--json and - as FILE both write to standard output"))
 	}
-	return work.ExportCache(ctx, s, file, l.Words[1:], l.Bool("partial"))
+	return cache.Export(ctx, s, file, l.Words[1:], l.Bool("partial"))
 }

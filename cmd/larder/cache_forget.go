@@ -3,8 +3,9 @@ package main
 import (
 	"context"
 
+	"github.com/larder-cli/larder/cmd/larder/job/cache"
 	"github.com/larder-cli/larder/cmd/larder/line"
-	"github.com/larder-cli/larder/cmd/larder/work"
+	"github.com/larder-cli/larder/cmd/larder/site"
 )
 
 func cacheForgetCommand() *line.Command {
@@ -20,10 +21,10 @@ func cacheForgetCommand() *line.Command {
 			platformsFlag("only these platforms"),
 			{Name: "kept", Does: "undo prefetch --keep instead, and keep the hashes"},
 		},
-		Run: inSession(cacheForget),
+		Run: atSite(cacheForget),
 	}
 }
 
-func cacheForget(ctx context.Context, l *line.Line, s *work.Session) error {
-	return work.ForgetRelease(ctx, s, l.Word(0), l.Bool("kept"))
+func cacheForget(ctx context.Context, l *line.Line, s *site.Site) error {
+	return cache.ForgetRelease(ctx, s, l.Word(0), l.Bool("kept"))
 }

@@ -3,8 +3,9 @@ package main
 import (
 	"context"
 
+	"github.com/larder-cli/larder/cmd/larder/job/cache"
 	"github.com/larder-cli/larder/cmd/larder/line"
-	"github.com/larder-cli/larder/cmd/larder/work"
+	"github.com/larder-cli/larder/cmd/larder/site"
 )
 
 func cacheImportCommand() *line.Command {
@@ -19,10 +20,10 @@ func cacheImportCommand() *line.Command {
 			"before. Archives are verified. If FILE is -, reads standard input.",
 		Flags:  trustFlags(),
 		Leaves: continues,
-		Run:    inSession(cacheImport),
+		Run:    atSite(cacheImport),
 	}
 }
 
-func cacheImport(ctx context.Context, l *line.Line, s *work.Session) error {
-	return work.ImportCache(ctx, s, l.Words)
+func cacheImport(ctx context.Context, l *line.Line, s *site.Site) error {
+	return cache.Import(ctx, s, l.Words)
 }

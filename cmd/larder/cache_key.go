@@ -3,8 +3,9 @@ package main
 import (
 	"context"
 
+	"github.com/larder-cli/larder/cmd/larder/job/cache"
 	"github.com/larder-cli/larder/cmd/larder/line"
-	"github.com/larder-cli/larder/cmd/larder/work"
+	"github.com/larder-cli/larder/cmd/larder/site"
 )
 
 func cacheKeyCommand() *line.Command {
@@ -17,8 +18,8 @@ func cacheKeyCommand() *line.Command {
 		About: "The key depends only on the locked versions and the platforms. Without a lock file,\n" +
 			"it depends on the version constraints.",
 		Flags: treeFlags(notHere),
-		Run: inSession(func(ctx context.Context, l *line.Line, s *work.Session) error {
-			return work.ShowCacheKey(ctx, s, l.Words)
+		Run: atSite(func(ctx context.Context, l *line.Line, s *site.Site) error {
+			return cache.ShowKey(ctx, s, l.Words)
 		}),
 	}
 }

@@ -3,8 +3,9 @@ package main
 import (
 	"context"
 
+	"github.com/larder-cli/larder/cmd/larder/job/cache"
 	"github.com/larder-cli/larder/cmd/larder/line"
-	"github.com/larder-cli/larder/cmd/larder/work"
+	"github.com/larder-cli/larder/cmd/larder/site"
 )
 
 func cacheListCommand() *line.Command {
@@ -16,22 +17,22 @@ func cacheListCommand() *line.Command {
 		About: "Shows the size, last use, root modules and verification result of each package. In\n" +
 			"a PATTERN, such as aws or */aws, * matches any name.",
 		Flags: []line.Flag{
-			{Name: "sort", Value: "ORDER", Does: "order: " + oneOf(work.OrderNames), Default: work.OrderNames[0], Offers: work.OrderNames},
+			{Name: "sort", Value: "ORDER", Does: "order: " + oneOf(cache.OrderNames), Default: cache.OrderNames[0], Offers: cache.OrderNames},
 			{Group: selectionFlags, Name: "unused", Does: "packages that no known root module uses"},
 			{Group: selectionFlags, Name: "older-than", Value: "AGE", Kind: line.Age, Does: "packages unused for an AGE, such as 30d"},
 			platformsFlag("packages for these platforms"),
 			rootsFlag(),
 		},
-		Run: inSession(cacheList),
+		Run: atSite(cacheList),
 	}
 }
 
 // cacheList reads the arguments and flags that select packages, and lists them.
-func cacheList(ctx context.Context, l *line.Line, s *work.Session) error {
-	if err := line.OneOf("--sort", l.Text("sort"), work.OrderNames); err != nil {
+func cacheList(ctx context.Context, l *line.Line, s *site.Site) error {
+	if err := line.OneOf("--sort", l.Text("sort"), cache.OrderNames); err != nil {
 		return err
 	}
-	return work.ListCache(ctx, s, work.ListRequest{
+	return cache.List(ctx, s, cache.ListRequest{
 		Patterns: l.Words, Order: l.Text("sort"), Roots: l.Texts("roots"), Platforms: l.Texts("platform"),
 		Age: l.Age("older-than"), Older: l.Text("older-than"), Unused: l.Bool("unused"),
 	})

@@ -3,8 +3,9 @@ package main
 import (
 	"context"
 
+	"github.com/larder-cli/larder/cmd/larder/job/cache"
 	"github.com/larder-cli/larder/cmd/larder/line"
-	"github.com/larder-cli/larder/cmd/larder/work"
+	"github.com/larder-cli/larder/cmd/larder/site"
 )
 
 func cachePathCommand() *line.Command {
@@ -12,8 +13,8 @@ func cachePathCommand() *line.Command {
 		Name:    "path",
 		Does:    "print the path of the plugin cache",
 		Example: "larder cache path",
-		Run: inSession(func(ctx context.Context, l *line.Line, s *work.Session) error {
-			return work.CachePath(ctx, s)
+		Run: atSite(func(ctx context.Context, l *line.Line, s *site.Site) error {
+			return cache.ShowPath(ctx, s)
 		}),
 	}
 }

@@ -4,8 +4,10 @@ import (
 	"context"
 
 	"github.com/larder-cli/larder/cachedir"
+	"github.com/larder-cli/larder/cmd/larder/job"
+	"github.com/larder-cli/larder/cmd/larder/job/cache"
 	"github.com/larder-cli/larder/cmd/larder/line"
-	"github.com/larder-cli/larder/cmd/larder/work"
+	"github.com/larder-cli/larder/cmd/larder/site"
 )
 
 func cachePruneCommand() *line.Command {
@@ -21,15 +23,15 @@ func cachePruneCommand() *line.Command {
 			{Name: "all", Does: "also remove packages in use or marked by prefetch --keep"},
 		}, pruneFlags("packages unused for an AGE, such as 30d")...),
 		Leaves: notRemoved,
-		Run:    inSession(cachePrune),
+		Run:    atSite(cachePrune),
 	}
 }
 
 // cachePrune reads the flags that select the packages to remove, and removes them.
-func cachePrune(ctx context.Context, l *line.Line, s *work.Session) error {
-	request := work.PruneRequest{Roots: l.Texts("roots"), MaxSize: l.Text("max-size"), Leaves: l.Command.Leaves, Yes: l.Bool("yes")}
+func cachePrune(ctx context.Context, l *line.Line, s *site.Site) error {
+	request := job.PruneRequest{Roots: l.Texts("roots"), MaxSize: l.Text("max-size"), Leaves: l.Command.Leaves, Yes: l.Bool("yes")}
 	policy := cachedir.Policy{
 		All: l.Bool("all"), KeepLast: l.Number("keep-last"), MaxSize: l.Size("max-size"), OlderThan: l.Age("older-than"),
 	}
-	return work.PruneCache(ctx, s, policy, request)
+	return cache.Prune(ctx, s, policy, request)
 }

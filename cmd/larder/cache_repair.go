@@ -3,8 +3,9 @@ package main
 import (
 	"context"
 
+	"github.com/larder-cli/larder/cmd/larder/job/cache"
 	"github.com/larder-cli/larder/cmd/larder/line"
-	"github.com/larder-cli/larder/cmd/larder/work"
+	"github.com/larder-cli/larder/cmd/larder/site"
 )
 
 func cacheRepairCommand() *line.Command {
@@ -17,8 +18,8 @@ func cacheRepairCommand() *line.Command {
 			".larder/quarantine in the cache. Fails if it can't replace a package.",
 		Flags:  []line.Flag{dryRunFlag("show what would be replaced")},
 		Leaves: "packages repaired before are complete",
-		Run: inSession(func(ctx context.Context, l *line.Line, s *work.Session) error {
-			return work.RepairCache(ctx, s)
+		Run: atSite(func(ctx context.Context, l *line.Line, s *site.Site) error {
+			return cache.Repair(ctx, s)
 		}),
 	}
 }

@@ -3,8 +3,9 @@ package main
 import (
 	"context"
 
+	"github.com/larder-cli/larder/cmd/larder/job/cache"
 	"github.com/larder-cli/larder/cmd/larder/line"
-	"github.com/larder-cli/larder/cmd/larder/work"
+	"github.com/larder-cli/larder/cmd/larder/site"
 )
 
 func cacheStatsCommand() *line.Command {
@@ -14,8 +15,8 @@ func cacheStatsCommand() *line.Command {
 		Example: "larder cache stats",
 		About:   "Shows how much space larder cache prune would free, and how much links save.",
 		Flags:   []line.Flag{rootsFlag()},
-		Run: inSession(func(ctx context.Context, l *line.Line, s *work.Session) error {
-			return work.ShowCacheStats(ctx, s, l.Texts("roots"))
+		Run: atSite(func(ctx context.Context, l *line.Line, s *site.Site) error {
+			return cache.ShowStats(ctx, s, l.Texts("roots"))
 		}),
 	}
 }

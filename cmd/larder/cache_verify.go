@@ -3,8 +3,9 @@ package main
 import (
 	"context"
 
+	"github.com/larder-cli/larder/cmd/larder/job/cache"
 	"github.com/larder-cli/larder/cmd/larder/line"
-	"github.com/larder-cli/larder/cmd/larder/work"
+	"github.com/larder-cli/larder/cmd/larder/site"
 )
 
 func cacheVerifyCommand() *line.Command {
@@ -15,8 +16,8 @@ func cacheVerifyCommand() *line.Command {
 		About: "Compares each package with its record or its recorded hashes, and with its signed\n" +
 			"checksums. Changes nothing, and needs no network.",
 		Flags: trustFlags(),
-		Run: inSession(func(ctx context.Context, l *line.Line, s *work.Session) error {
-			return work.VerifyCache(ctx, s)
+		Run: atSite(func(ctx context.Context, l *line.Line, s *site.Site) error {
+			return cache.Verify(ctx, s)
 		}),
 	}
 }

@@ -4,9 +4,10 @@ import (
 	"context"
 	"slices"
 
+	"github.com/larder-cli/larder/cmd/larder/job/install"
 	"github.com/larder-cli/larder/cmd/larder/line"
 	"github.com/larder-cli/larder/cmd/larder/report"
-	"github.com/larder-cli/larder/cmd/larder/work"
+	"github.com/larder-cli/larder/cmd/larder/site"
 	"github.com/larder-cli/larder/sources"
 )
 
@@ -28,16 +29,16 @@ func checkCommand() *line.Command {
 			strictFlag(),
 			{Name: "format", Value: "FORMAT", Does: oneOf(report.CheckFormats), Default: string(report.CheckText), Offers: sources.Texts(report.CheckFormats)},
 		}),
-		Run: inSession(check),
+		Run: atSite(check),
 	}
 }
 
 // check reads the flags of check, and checks root modules.
-func check(ctx context.Context, l *line.Line, s *work.Session) error {
+func check(ctx context.Context, l *line.Line, s *site.Site) error {
 	if err := line.OneOf("--format", report.CheckFormat(l.Text("format")), report.CheckFormats); err != nil {
 		return err
 	}
-	return work.Check(ctx, s, work.CheckRequest{
+	return install.Check(ctx, s, install.CheckRequest{
 		Roots: l.Words, Strict: l.Bool("strict"), Since: l.Text("since"), Format: report.CheckFormat(l.Text("format")),
 	})
 }

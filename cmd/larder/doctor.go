@@ -3,8 +3,9 @@ package main
 import (
 	"context"
 
+	"github.com/larder-cli/larder/cmd/larder/job/ask"
 	"github.com/larder-cli/larder/cmd/larder/line"
-	"github.com/larder-cli/larder/cmd/larder/work"
+	"github.com/larder-cli/larder/cmd/larder/site"
 )
 
 func doctorCommand() *line.Command {
@@ -19,11 +20,11 @@ func doctorCommand() *line.Command {
 		About: "Tries an installation, and finds traps that would silently change it. With the URL\n" +
 			"of a mirror or the host of a registry, sends the requests of an installation of\n" +
 			"ADDRESS, or of a provider that is required here, and shows each. Changes nothing.",
-		Run: inSession(func(ctx context.Context, l *line.Line, s *work.Session) error {
+		Run: atSite(func(ctx context.Context, l *line.Line, s *site.Site) error {
 			if len(l.Words) > 0 {
-				return work.ExamineServer(ctx, s, l.Word(0), l.Word(1))
+				return ask.ExamineServer(ctx, s, l.Word(0), l.Word(1))
 			}
-			return work.ExamineMachine(ctx, s)
+			return ask.ExamineMachine(ctx, s)
 		}),
 	}
 }

@@ -6,9 +6,10 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/larder-cli/larder/cmd/larder/job/run"
 	"github.com/larder-cli/larder/cmd/larder/line"
 	"github.com/larder-cli/larder/cmd/larder/report"
-	"github.com/larder-cli/larder/cmd/larder/work"
+	"github.com/larder-cli/larder/cmd/larder/site"
 	"github.com/larder-cli/larder/sources"
 )
 
@@ -41,17 +42,17 @@ func execute(ctx context.Context, l *line.Line, out *report.Output) error {
 	if l.Word(0) == "" {
 		return report.Usage(sources.WithHint(errors.New("exec needs a command"), "write it after --: larder exec -- terraform init"))
 	}
-	s, err := newSession(l, out)
+	s, err := openSite(l, out)
 	if err != nil {
 		return err
 	}
-	request := work.ExecRequest{Line: l.Words, AsShim: l.Bool(asShim), EnginePath: l.Text(enginePath), PluginDirs: l.Texts("plugin-dir")}
+	request := run.ExecRequest{Line: l.Words, AsShim: l.Bool(asShim), EnginePath: l.Text(enginePath), PluginDirs: l.Texts("plugin-dir")}
 	if request.ReadOnlyLock, err = readOnlyLockFile(l); err != nil {
 		return err
 	}
 	request.Restricts = l.IsSet("lockfile") || l.IsSet("plugin-dir")
 	request.Flags, request.Unconfined = shimFlags(l, s), l.Bool("unconfined")
-	next, err := work.Exec(ctx, s, request)
+	next, err := run.Exec(ctx, s, request)
 	if err != nil || next == nil {
 		return err
 	}
@@ -60,7 +61,7 @@ func execute(ctx context.Context, l *line.Line, out *report.Output) error {
 
 // shimFlags returns a function that adds the flags of this command line that count for shims too to those
 // of an outer larder exec. The shims work in other directories, and each for its engine.
-func shimFlags(l *line.Line, s *work.Session) func(outer []string) []string {
+func shimFlags(l *line.Line, s *site.Site) func(outer []string) []string {
 	var names, words []string
 	skipped := append([]string{"recursive", "exclude", asShim}, shimless...)
 	for _, f := range l.Command.Flags {

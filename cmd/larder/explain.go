@@ -3,8 +3,9 @@ package main
 import (
 	"context"
 
+	"github.com/larder-cli/larder/cmd/larder/job/ask"
 	"github.com/larder-cli/larder/cmd/larder/line"
-	"github.com/larder-cli/larder/cmd/larder/work"
+	"github.com/larder-cli/larder/cmd/larder/site"
 )
 
 func explainCommand() *line.Command {
@@ -21,11 +22,11 @@ func explainCommand() *line.Command {
 			"version is chosen, what excludes each newer one, and how to get another. Without\n" +
 			"ADDRESS, shows the engine, files, variables and settings in effect. Changes nothing.",
 		Flags: []line.Flag{{Name: "all", Does: "show all rows, also of what has no effect"}},
-		Run:   inSession(explain),
+		Run:   atSite(explain),
 	}
 }
 
 // explain reads the arguments: a provider, a root module, or both.
-func explain(ctx context.Context, l *line.Line, s *work.Session) error {
-	return work.Explain(ctx, s, work.ExplainRequest{Arguments: l.Words, All: l.Bool("all") || l.Bool("verbose"), Flags: flagVariables(l)})
+func explain(ctx context.Context, l *line.Line, s *site.Site) error {
+	return ask.Explain(ctx, s, ask.ExplainRequest{Arguments: l.Words, All: l.Bool("all") || l.Bool("verbose"), Flags: flagVariables(l)})
 }

@@ -4,10 +4,11 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/larder-cli/larder/cmd/larder/job"
 	"github.com/larder-cli/larder/cmd/larder/line"
 	"github.com/larder-cli/larder/cmd/larder/report"
+	"github.com/larder-cli/larder/cmd/larder/site"
 	"github.com/larder-cli/larder/cmd/larder/ui"
-	"github.com/larder-cli/larder/cmd/larder/work"
 	"github.com/larder-cli/larder/installer"
 	"github.com/larder-cli/larder/sources"
 	"github.com/larder-cli/larder/sources/trust"
@@ -155,7 +156,7 @@ func maxSizeFlag(does string) line.Flag {
 	return line.Flag{Name: "max-size", Value: "SIZE", Kind: line.Size, Does: does}
 }
 
-// dryRunFlag makes the session read-only: it opens plugin caches and mirrors without write
+// dryRunFlag makes the run read-only: it opens plugin caches and mirrors without write
 // access.
 func dryRunFlag(does string) line.Flag { return line.Flag{Name: "dry-run", Does: does} }
 
@@ -214,18 +215,18 @@ func oneOf[T ~string](values []T) string { return ui.List("or", values) }
 // endpoint reads endpointFlag for a command with these places, or paths.
 func endpoint(l *line.Line, places ...string) (string, error) {
 	url := l.Text("endpoint")
-	return url, work.CheckEndpoint(url, places...)
+	return url, site.CheckEndpoint(url, places...)
 }
 
 // place returns the place that an argument names, or a path.
-func place(l *line.Line, word int) (work.PlaceRequest, error) {
+func place(l *line.Line, word int) (site.PlaceRequest, error) {
 	url, err := endpoint(l, l.Word(word))
-	return work.PlaceRequest{Place: l.Word(word), Endpoint: url}, err
+	return site.PlaceRequest{Place: l.Word(word), Endpoint: url}, err
 }
 
 // readFill reads wantedFlags and the arguments, for commands that put packages into a store.
-func readFill(l *line.Line) (work.FillRequest, error) {
-	r := work.FillRequest{Arguments: l.Words, RequirePlatforms: l.Bool("require-platforms")}
+func readFill(l *line.Line) (job.FillRequest, error) {
+	r := job.FillRequest{Arguments: l.Words, RequirePlatforms: l.Bool("require-platforms")}
 	err := l.Exclusive("newest", "all-versions")
 	if err == nil {
 		r.From, r.Place, err = readFrom(l)
@@ -238,10 +239,10 @@ func readFill(l *line.Line) (work.FillRequest, error) {
 }
 
 // readFrom reads --from, which names paths and at most one place.
-func readFrom(l *line.Line) (paths []string, place work.PlaceRequest, err error) {
+func readFrom(l *line.Line) (paths []string, place site.PlaceRequest, err error) {
 	for _, from := range l.Texts("from") {
 		switch {
-		case !work.IsPlace(from):
+		case !site.IsPlace(from):
 			paths = append(paths, from)
 		case place.Place != "":
 			err := fmt.Errorf("--from names two places: %s and %s", place.Place, from)

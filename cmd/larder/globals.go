@@ -9,10 +9,11 @@ import (
 	"slices"
 
 	"github.com/larder-cli/larder/cliconfig"
+	"github.com/larder-cli/larder/cmd/larder/job"
 	"github.com/larder-cli/larder/cmd/larder/line"
 	"github.com/larder-cli/larder/cmd/larder/report"
+	"github.com/larder-cli/larder/cmd/larder/site"
 	"github.com/larder-cli/larder/cmd/larder/ui"
-	"github.com/larder-cli/larder/cmd/larder/work"
 	"github.com/larder-cli/larder/sources"
 )
 
@@ -97,13 +98,13 @@ func flagVariables(l *line.Line) (all []cliconfig.Input) {
 	return all
 }
 
-// A job is what a command does with its line, which was checked, and a session.
-type job func(ctx context.Context, l *line.Line, s *work.Session) error
+// An action is what a command does with its line, which was checked, and the site.
+type action func(ctx context.Context, l *line.Line, s *site.Site) error
 
-// inSession returns the function that opens a session for a job and does it.
-func inSession(do job) func(context.Context, *line.Line, *report.Output) error {
+// atSite returns the function that opens the site for a job and does it.
+func atSite(do action) func(context.Context, *line.Line, *report.Output) error {
 	return func(ctx context.Context, l *line.Line, out *report.Output) error {
-		s, err := newSession(l, out)
+		s, err := openSite(l, out)
 		if err != nil {
 			return err
 		}
@@ -115,8 +116,8 @@ func inSession(do job) func(context.Context, *line.Line, *report.Output) error {
 	}
 }
 
-// newSession reads the flags that several commands share, and checks each of them.
-func newSession(l *line.Line, out *report.Output) (*work.Session, error) {
+// openSite reads the flags that several commands share, and checks each of them.
+func openSite(l *line.Line, out *report.Output) (*site.Site, error) {
 	machine := cliconfig.This()
 	if machine.DumbTerminal() {
 		out.NoBars()
@@ -135,12 +136,12 @@ func newSession(l *line.Line, out *report.Output) (*work.Session, error) {
 	if err != nil {
 		return nil, err
 	}
-	return work.Open(machine, dir, opts, out), nil
+	return site.Open(machine, dir, opts, out), nil
 }
 
 // readOptions reads the flags, and sets the level of messages.
-func readOptions(l *line.Line, out *report.Output) (o work.Options, err error) {
-	o = work.Options{
+func readOptions(l *line.Line, out *report.Output) (o site.Options, err error) {
+	o = site.Options{
 		Version: thisVersion().Version,
 		Config:  l.Text("config"),
 		Cache:   l.Text("cache"),
@@ -205,7 +206,7 @@ func chdir(l *line.Line, from string) (string, error) {
 	if !l.IsSet("chdir") {
 		return from, nil
 	}
-	dir, err := work.Existing(from, l.Text("chdir"), work.Directory, "name the directory to work in")
+	dir, err := site.Existing(from, l.Text("chdir"), site.Directory, "name the directory to work in")
 	if err != nil {
 		return "", fmt.Errorf("%s: %w", l.Spelled("chdir"), err)
 	}
@@ -216,7 +217,7 @@ func chdir(l *line.Line, from string) (string, error) {
 // the values besides terraform,tofu.
 const anyEngine sources.Engine = "auto"
 
-var engines = append([]sources.Engine{anyEngine}, work.BothEngines...)
+var engines = append([]sources.Engine{anyEngine}, site.BothEngines...)
 
 // readEngine reads --engine or its variable. It returns no engine if the rule decides.
 func readEngine(l *line.Line) (requested []sources.Engine, by string, err error) {
@@ -252,11 +253,11 @@ var oneEngine = []string{"install", "lock", "exec", "check", "verify", "cache ke
 // machineOf returns what completion knows for a line that is being typed. It reports nothing.
 func machineOf(ctx context.Context, l *line.Line) line.Machine {
 	out := report.New(io.Discard, io.Discard)
-	s, err := newSession(l, out)
+	s, err := openSite(l, out)
 	if err != nil {
 		return nil
 	}
-	here, err := work.KnownHere(ctx, s)
+	here, err := job.KnownHere(ctx, s)
 	if err != nil {
 		return nil
 	}

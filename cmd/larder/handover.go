@@ -9,12 +9,12 @@ import (
 	"strings"
 
 	"github.com/larder-cli/larder/cliconfig"
-	"github.com/larder-cli/larder/cmd/larder/work"
+	"github.com/larder-cli/larder/cmd/larder/site"
 )
 
 // A handover is a program that replaces larder when its own work is done. The command that
 // returns it as an error has succeeded.
-type handover struct{ work.Program }
+type handover struct{ site.Program }
 
 // Error implements error.
 func (h *handover) Error() string { return "continue with " + h.Path }

@@ -5,9 +5,10 @@ import (
 	"errors"
 	"slices"
 
+	"github.com/larder-cli/larder/cmd/larder/job/mirror"
 	"github.com/larder-cli/larder/cmd/larder/line"
 	"github.com/larder-cli/larder/cmd/larder/report"
-	"github.com/larder-cli/larder/cmd/larder/work"
+	"github.com/larder-cli/larder/cmd/larder/site"
 )
 
 func importCommand() *line.Command {
@@ -31,12 +32,12 @@ func importCommand() *line.Command {
 			dryRunFlag("show what would be imported"),
 		}, trustFlags()),
 		Leaves: continues,
-		Run:    inSession(importAll),
+		Run:    atSite(importAll),
 	}
 }
 
 // importAll reads the flags of import, and imports providers.
-func importAll(ctx context.Context, l *line.Line, s *work.Session) error {
+func importAll(ctx context.Context, l *line.Line, s *site.Site) error {
 	switch {
 	case l.Text("to") == "":
 		return report.Usage(errors.New("import needs --to DIR, the mirror to import to"))
@@ -46,7 +47,7 @@ func importAll(ctx context.Context, l *line.Line, s *work.Session) error {
 	if err := l.Exclusive("as", "namespace"); err != nil {
 		return err
 	}
-	request := work.LegacyRequest{Paths: l.Words, To: l.Text("to"), Key: l.Text("key"), SignKey: l.Text("sign-key"), Unpacked: l.Bool("unpacked"), Replace: l.Bool("replace")}
+	request := mirror.LegacyRequest{Paths: l.Words, To: l.Text("to"), Key: l.Text("key"), SignKey: l.Text("sign-key"), Unpacked: l.Bool("unpacked"), Replace: l.Bool("replace")}
 	for name, to := range map[string]**string{"as": &request.As, "namespace": &request.Namespace} {
 		if l.IsSet(name) {
 			*to = new(l.Text(name))
@@ -58,5 +59,5 @@ func importAll(ctx context.Context, l *line.Line, s *work.Session) error {
 			return err
 		}
 	}
-	return work.ImportLegacy(ctx, s, request)
+	return mirror.Import(ctx, s, request)
 }

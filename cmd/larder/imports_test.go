@@ -65,15 +65,58 @@ var mayImport = map[string][]string{
 		"fsmirror/builder", "fsmirror/bundle", "fsmirror/legacy", "fsmirror/publish", "fsmirror/server", "cachedir", "installer", "installer/acquire", "installer/lockfile",
 	},
 	"cmd/larder/line": {"cmd/larder/ui", "cmd/larder/report", "sources"},
-	"cmd/larder/work": {
-		"cmd/larder/ui", "cmd/larder/report",
-		"sources", "sources/age", "sources/archive", "sources/bucket", "sources/disk", "sources/evidence", "sources/fetch", "sources/netmirror", "sources/oci", "sources/policy", "sources/registry", "sources/seal", "sources/staging", "sources/store", "sources/trust",
-		"fsmirror", "fsmirror/builder", "fsmirror/bundle", "fsmirror/legacy", "fsmirror/publish", "fsmirror/server", "fsmirror/server/endpoint", "fsmirror/server/metrics", "cachedir", "cachedir/share", "cachedir/view", "cliconfig",
-		"installer", "installer/acquire", "installer/datadir", "installer/lockfile", "installer/modules",
+	"cmd/larder/site": { // this machine and its root modules
+		"cmd/larder/report", "cmd/larder/ui",
+		"sources", "sources/age", "sources/bucket", "sources/disk", "sources/fetch", "sources/netmirror",
+		"sources/oci", "sources/policy", "sources/registry", "sources/seal", "sources/store", "sources/trust",
+		"cachedir", "cliconfig", "fsmirror", "fsmirror/builder", "fsmirror/bundle", "fsmirror/legacy",
+		"fsmirror/publish", "installer", "installer/acquire", "installer/lockfile", "installer/modules",
+	},
+	"cmd/larder/job": { // what jobs share
+		"cmd/larder/report", "cmd/larder/site", "cmd/larder/ui",
+		"sources", "sources/archive", "sources/disk", "sources/policy",
+		"cachedir", "cachedir/view", "cliconfig", "fsmirror", "fsmirror/builder", "fsmirror/bundle",
+		"fsmirror/publish", "installer", "installer/acquire", "installer/lockfile", "installer/modules",
+	},
+	"cmd/larder/job/ask": {
+		"cmd/larder/job", "cmd/larder/report", "cmd/larder/site", "cmd/larder/ui",
+		"sources", "sources/archive", "sources/disk", "sources/evidence", "sources/fetch", "sources/policy",
+		"sources/trust",
+		"cachedir", "cliconfig", "fsmirror", "installer", "installer/acquire", "installer/lockfile",
+		"installer/modules",
+	},
+	"cmd/larder/job/cache": {
+		"cmd/larder/job", "cmd/larder/report", "cmd/larder/site", "cmd/larder/ui",
+		"sources", "sources/trust",
+		"cachedir", "fsmirror/bundle", "installer",
+	},
+	"cmd/larder/job/install": {
+		"cmd/larder/job", "cmd/larder/report", "cmd/larder/site", "cmd/larder/ui",
+		"sources", "sources/disk", "sources/policy", "sources/store",
+		"cachedir", "cliconfig", "installer", "installer/acquire", "installer/lockfile", "installer/modules",
+	},
+	"cmd/larder/job/mirror": {
+		"cmd/larder/job", "cmd/larder/report", "cmd/larder/site", "cmd/larder/ui",
+		"sources", "sources/archive", "sources/disk", "sources/evidence", "sources/store", "sources/trust",
+		"cachedir", "fsmirror", "fsmirror/builder", "fsmirror/bundle", "fsmirror/legacy", "fsmirror/publish",
+		"installer", "installer/acquire", "installer/datadir",
+	},
+	"cmd/larder/job/run": {
+		"cmd/larder/job", "cmd/larder/report", "cmd/larder/site", "cmd/larder/ui",
+		"sources", "sources/disk", "sources/trust",
+		"cachedir/view", "cliconfig", "installer", "installer/datadir", "installer/lockfile", "installer/modules",
+	},
+	"cmd/larder/job/serve": {
+		"cmd/larder/job", "cmd/larder/report", "cmd/larder/site",
+		"sources", "sources/disk", "sources/evidence", "sources/fetch", "sources/trust",
+		"cliconfig", "fsmirror", "fsmirror/builder", "fsmirror/server", "fsmirror/server/endpoint",
+		"fsmirror/server/metrics", "installer/acquire",
 	},
 	"cmd/larder": { // flags and requests
-		"cmd/larder/line", "cmd/larder/work", "cmd/larder/report", "cmd/larder/ui",
-		"sources", "sources/disk", "sources/trust", "cachedir", "cliconfig", "fsmirror/builder", "installer",
+		"cmd/larder/job", "cmd/larder/job/ask", "cmd/larder/job/cache", "cmd/larder/job/install", "cmd/larder/job/mirror",
+		"cmd/larder/job/run", "cmd/larder/job/serve", "cmd/larder/line", "cmd/larder/report", "cmd/larder/site", "cmd/larder/ui",
+		"sources", "sources/trust",
+		"cachedir", "cliconfig", "fsmirror/builder", "installer",
 	},
 }
 
@@ -95,7 +138,7 @@ var doors = map[string][]string{
 	"github.com/hashicorp/terraform-svchost": {"sources"},
 	"github.com/klauspost/compress":          {"sources/archive", "sources/archive/inflate"},
 	"github.com/minio/minio-go":              {"sources/bucket"},
-	"github.com/rogpeppe/go-internal":        {"cmd/larder", "cmd/larder/work", "installer/modules"}, // tests as archives, and diffs
+	"github.com/rogpeppe/go-internal":        {"cmd/larder", "cmd/larder/job/install", "cmd/larder/site", "installer/modules"}, // tests as archives, and diffs
 	"github.com/urfave/cli":                  {"cmd/larder/line"},
 	"github.com/mattn/go-shellwords":         {"cliconfig"}, // what engines use, in their version
 	"github.com/zclconf/go-cty":              {"installer/lockfile", "installer/modules", "sources/oci"},
@@ -110,7 +153,7 @@ var reserved = map[string][]string{
 	"fmt.Print":   {"cmd/larder"},
 	"fmt.Printf":  {"cmd/larder"},
 	"fmt.Println": {"cmd/larder"},
-	"os.Stdin":    {"cmd/larder", "cmd/larder/work", "cmd/larder/report"},
+	"os.Stdin":    {"cmd/larder", "cmd/larder/job/cache", "cmd/larder/job/run", "cmd/larder/report"},
 	"os.Stdout":   {"cmd/larder"},
 	"os.Stderr":   {"cmd/larder"},
 	"os.Exit":     {"cmd/larder"},
@@ -207,8 +250,8 @@ func TestOnlyDiskChangesFiles(t *testing.T) {
 // asking are files outside sources/disk and cliconfig that may ask for the operating system, with the reason.
 var asking = map[string]string{
 	"cmd/larder/handover.go":        "cliconfig decides, for this system",
-	"cmd/larder/work/exec.go":       "a script that Windows can run",
-	"cmd/larder/work/rootmodule.go": "a command that Windows can run",
+	"cmd/larder/job/run/exec.go":    "a script that Windows can run",
+	"cmd/larder/site/rootmodule.go": "a command that Windows can run",
 	"fsmirror/bundle/place.go":      "Windows has no execute permission",
 	"sources/archive/names.go":      "names that Windows can't hold",
 	"sources/archive/unpack.go":     "Windows can't remove read-only files",

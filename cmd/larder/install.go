@@ -5,9 +5,10 @@ import (
 	"errors"
 	"slices"
 
+	"github.com/larder-cli/larder/cmd/larder/job/install"
 	"github.com/larder-cli/larder/cmd/larder/line"
 	"github.com/larder-cli/larder/cmd/larder/report"
-	"github.com/larder-cli/larder/cmd/larder/work"
+	"github.com/larder-cli/larder/cmd/larder/site"
 )
 
 func installCommand() *line.Command {
@@ -24,12 +25,12 @@ func installCommand() *line.Command {
 			upgradeFlag(),
 		}, treeFlags(notHere), trustFlags(), installFlags("show what would be installed")),
 		Leaves: "providers already installed are complete; the lock file is intact",
-		Run:    inSession(install),
+		Run:    atSite(installRoots),
 	}
 }
 
-// install reads the flags of install, and runs the installation.
-func install(ctx context.Context, l *line.Line, s *work.Session) error {
+// installRoots reads the flags of install, and runs the installation.
+func installRoots(ctx context.Context, l *line.Line, s *site.Site) error {
 	readOnlyLock, err := readOnlyLockFile(l)
 	if err != nil {
 		return err
@@ -37,5 +38,5 @@ func install(ctx context.Context, l *line.Line, s *work.Session) error {
 	if readOnlyLock && l.Bool("upgrade") {
 		return report.Usage(errors.New("--upgrade and --lockfile readonly exclude each other"))
 	}
-	return work.Install(ctx, s, work.InstallRequest{Roots: l.Words, PluginDirs: l.Texts("plugin-dir"), ReadOnlyLock: readOnlyLock})
+	return install.Install(ctx, s, install.InstallRequest{Roots: l.Words, PluginDirs: l.Texts("plugin-dir"), ReadOnlyLock: readOnlyLock})
 }

@@ -5,9 +5,10 @@ import (
 	"errors"
 	"slices"
 
+	"github.com/larder-cli/larder/cmd/larder/job/install"
 	"github.com/larder-cli/larder/cmd/larder/line"
 	"github.com/larder-cli/larder/cmd/larder/report"
-	"github.com/larder-cli/larder/cmd/larder/work"
+	"github.com/larder-cli/larder/cmd/larder/site"
 )
 
 func lockCommand() *line.Command {
@@ -27,12 +28,12 @@ func lockCommand() *line.Command {
 			dryRunFlag("show how lock files would change"),
 		}),
 		Leaves: "each lock file is unchanged or complete",
-		Run:    inSession(lock),
+		Run:    atSite(lock),
 	}
 }
 
 // lock reads the flags of lock, and completes or checks lock files.
-func lock(ctx context.Context, l *line.Line, s *work.Session) error {
+func lock(ctx context.Context, l *line.Line, s *site.Site) error {
 	if err := l.Exclusive("check", "dry-run"); err != nil {
 		return err
 	}
@@ -42,7 +43,7 @@ func lock(ctx context.Context, l *line.Line, s *work.Session) error {
 	if err := l.Exclusive("keep", "no-cache"); err != nil {
 		return err
 	}
-	return work.Lock(ctx, s, work.LockRequest{
+	return install.Lock(ctx, s, install.LockRequest{
 		Arguments: l.Words, Keep: l.Bool("keep"), Check: l.Bool("check"), Strict: l.Bool("strict"),
 	})
 }

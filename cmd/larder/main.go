@@ -56,7 +56,7 @@ func start(stdout, stderr io.Writer) int {
 	ctx, stop := signal.NotifyContext(context.Background(), interrupts()...)
 	defer stop()
 	context.AfterFunc(ctx, stop) // a second signal ends larder at once
-	return run(ctx, shimLine(os.Args), stdout, stderr)
+	return runLine(ctx, shimLine(os.Args), stdout, stderr)
 }
 
 // interrupts returns the signals that end a run. Those that the parent process ignores, as nohup

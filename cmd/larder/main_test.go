@@ -20,8 +20,8 @@ import (
 
 	"github.com/larder-cli/larder/cliconfig"
 	"github.com/larder-cli/larder/cmd/larder/report"
+	"github.com/larder-cli/larder/cmd/larder/site"
 	"github.com/larder-cli/larder/cmd/larder/ui"
-	"github.com/larder-cli/larder/cmd/larder/work"
 	"github.com/larder-cli/larder/sources"
 	"github.com/larder-cli/larder/sources/sourcetest"
 )
@@ -80,7 +80,7 @@ func beLarder() {
 
 // prepare makes what stories print independent of who runs the tests, as their variables say.
 func prepare() {
-	work.Unbound = func() bool { return os.Getenv("LARDER_TEST_ROOT") != "" }
+	site.Unbound = func() bool { return os.Getenv("LARDER_TEST_ROOT") != "" }
 	cliconfig.SiteDir = os.Getenv("LARDER_TEST_SITE")
 	ui.ProgressEvery = usualProgress
 	if every, err := time.ParseDuration(os.Getenv("LARDER_TEST_PROGRESS")); err == nil {

@@ -3,8 +3,9 @@ package main
 import (
 	"context"
 
+	"github.com/larder-cli/larder/cmd/larder/job/mirror"
 	"github.com/larder-cli/larder/cmd/larder/line"
-	"github.com/larder-cli/larder/cmd/larder/work"
+	"github.com/larder-cli/larder/cmd/larder/site"
 )
 
 func mirrorDiffCommand() *line.Command {
@@ -19,14 +20,14 @@ func mirrorDiffCommand() *line.Command {
 			"doesn't list its providers, Larder looks for those of the other mirror. Hashes packages\n" +
 			"without a record, compares the signed checksums, and reads no archive of a place.",
 		Flags: []line.Flag{endpointFlag()},
-		Run:   inSession(mirrorDiff),
+		Run:   atSite(mirrorDiff),
 	}
 }
 
-func mirrorDiff(ctx context.Context, l *line.Line, s *work.Session) error {
+func mirrorDiff(ctx context.Context, l *line.Line, s *site.Site) error {
 	url, err := endpoint(l, l.Words...)
 	if err != nil {
 		return err
 	}
-	return work.CompareMirrors(ctx, s, work.PlaceRequest{Place: l.Word(0), Endpoint: url}, work.PlaceRequest{Place: l.Word(1), Endpoint: url})
+	return mirror.Diff(ctx, s, site.PlaceRequest{Place: l.Word(0), Endpoint: url}, site.PlaceRequest{Place: l.Word(1), Endpoint: url})
 }

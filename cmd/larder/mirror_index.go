@@ -3,8 +3,9 @@ package main
 import (
 	"context"
 
+	"github.com/larder-cli/larder/cmd/larder/job/mirror"
 	"github.com/larder-cli/larder/cmd/larder/line"
-	"github.com/larder-cli/larder/cmd/larder/work"
+	"github.com/larder-cli/larder/cmd/larder/site"
 )
 
 func mirrorIndexCommand() *line.Command {
@@ -18,8 +19,8 @@ func mirrorIndexCommand() *line.Command {
 			"Skips archives that it can't read.",
 		Flags:  []line.Flag{dryRunFlag("show which files would be written")},
 		Leaves: "run the command again to complete the index",
-		Run: inSession(func(ctx context.Context, l *line.Line, s *work.Session) error {
-			return work.IndexMirror(ctx, s, l.Word(0))
+		Run: atSite(func(ctx context.Context, l *line.Line, s *site.Site) error {
+			return mirror.Index(ctx, s, l.Word(0))
 		}),
 	}
 }

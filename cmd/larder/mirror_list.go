@@ -3,8 +3,9 @@ package main
 import (
 	"context"
 
+	"github.com/larder-cli/larder/cmd/larder/job/mirror"
 	"github.com/larder-cli/larder/cmd/larder/line"
-	"github.com/larder-cli/larder/cmd/larder/work"
+	"github.com/larder-cli/larder/cmd/larder/site"
 )
 
 func mirrorListCommand() *line.Command {
@@ -18,12 +19,12 @@ func mirrorListCommand() *line.Command {
 			"aws or */aws, * matches any name. PLACE is oci://HOST/TEMPLATE, s3://BUCKET/PREFIX or\n" +
 			"the https URL of a network mirror, whose providers PATTERN must name.",
 		Flags: []line.Flag{endpointFlag()},
-		Run: inSession(func(ctx context.Context, l *line.Line, s *work.Session) error {
+		Run: atSite(func(ctx context.Context, l *line.Line, s *site.Site) error {
 			p, err := place(l, 0)
 			if err != nil {
 				return err
 			}
-			return work.ListMirror(ctx, s, p, l.Words[1:])
+			return mirror.List(ctx, s, p, l.Words[1:])
 		}),
 	}
 }

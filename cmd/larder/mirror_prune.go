@@ -4,9 +4,11 @@ import (
 	"context"
 	"errors"
 
+	"github.com/larder-cli/larder/cmd/larder/job"
+	"github.com/larder-cli/larder/cmd/larder/job/mirror"
 	"github.com/larder-cli/larder/cmd/larder/line"
 	"github.com/larder-cli/larder/cmd/larder/report"
-	"github.com/larder-cli/larder/cmd/larder/work"
+	"github.com/larder-cli/larder/cmd/larder/site"
 	"github.com/larder-cli/larder/fsmirror/builder"
 )
 
@@ -26,13 +28,13 @@ func mirrorPruneCommand() *line.Command {
 			excludeFlag(),
 		}, pruneFlags("packages older than an AGE, such as 90d")...),
 		Leaves: notRemoved,
-		Run:    inSession(mirrorPrune),
+		Run:    atSite(mirrorPrune),
 	}
 }
 
 // mirrorPrune requires flags that select the packages to keep. Unlike a plugin cache, a mirror
 // has no record of its users.
-func mirrorPrune(ctx context.Context, l *line.Line, s *work.Session) error {
+func mirrorPrune(ctx context.Context, l *line.Line, s *site.Site) error {
 	policy := builder.Policy{KeepLast: l.Number("keep-last"), OlderThan: l.Age("older-than")}
 	keep := l.Texts("keep-locked-by")
 	switch {
@@ -41,6 +43,6 @@ func mirrorPrune(ctx context.Context, l *line.Line, s *work.Session) error {
 	case l.Bool("recursive") && len(keep) == 0:
 		return report.Usage(errors.New("--recursive requires --keep-locked-by"))
 	}
-	request := work.PruneRequest{Yes: l.Bool("yes"), Leaves: l.Command.Leaves}
-	return work.PruneMirror(ctx, s, l.Word(0), keep, policy, request)
+	request := job.PruneRequest{Yes: l.Bool("yes"), Leaves: l.Command.Leaves}
+	return mirror.Prune(ctx, s, l.Word(0), keep, policy, request)
 }

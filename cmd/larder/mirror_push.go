@@ -3,8 +3,9 @@ package main
 import (
 	"context"
 
+	"github.com/larder-cli/larder/cmd/larder/job/mirror"
 	"github.com/larder-cli/larder/cmd/larder/line"
-	"github.com/larder-cli/larder/cmd/larder/work"
+	"github.com/larder-cli/larder/cmd/larder/site"
 )
 
 func mirrorPushCommand() *line.Command {
@@ -24,14 +25,14 @@ func mirrorPushCommand() *line.Command {
 			dryRunFlag("show what would be changed"),
 		},
 		Leaves: continues,
-		Run:    inSession(mirrorPush),
+		Run:    atSite(mirrorPush),
 	}
 }
 
-func mirrorPush(ctx context.Context, l *line.Line, s *work.Session) error {
+func mirrorPush(ctx context.Context, l *line.Line, s *site.Site) error {
 	to, err := place(l, 1)
 	if err != nil {
 		return err
 	}
-	return work.PushMirror(ctx, s, work.PushRequest{Dir: l.Word(0), To: to, Patterns: l.Words[2:], Replace: l.Bool("replace"), Prune: l.Bool("prune")})
+	return mirror.Push(ctx, s, mirror.PushRequest{Dir: l.Word(0), To: to, Patterns: l.Words[2:], Replace: l.Bool("replace"), Prune: l.Bool("prune")})
 }

@@ -3,8 +3,9 @@ package main
 import (
 	"context"
 
+	"github.com/larder-cli/larder/cmd/larder/job/mirror"
 	"github.com/larder-cli/larder/cmd/larder/line"
-	"github.com/larder-cli/larder/cmd/larder/work"
+	"github.com/larder-cli/larder/cmd/larder/site"
 )
 
 func mirrorRemoveCommand() *line.Command {
@@ -18,8 +19,8 @@ func mirrorRemoveCommand() *line.Command {
 			"index.json and VERSION.json. Updates the index before removing packages.",
 		Flags:  []line.Flag{dryRunFlag("show what would be removed")},
 		Leaves: notRemoved,
-		Run: inSession(func(ctx context.Context, l *line.Line, s *work.Session) error {
-			return work.RemoveFromMirror(ctx, s, l.Word(0), l.Words[1:])
+		Run: atSite(func(ctx context.Context, l *line.Line, s *site.Site) error {
+			return mirror.Remove(ctx, s, l.Word(0), l.Words[1:])
 		}),
 	}
 }

@@ -3,8 +3,9 @@ package main
 import (
 	"context"
 
+	"github.com/larder-cli/larder/cmd/larder/job/mirror"
 	"github.com/larder-cli/larder/cmd/larder/line"
-	"github.com/larder-cli/larder/cmd/larder/work"
+	"github.com/larder-cli/larder/cmd/larder/site"
 )
 
 func mirrorRepairCommand() *line.Command {
@@ -26,15 +27,15 @@ func mirrorRepairCommand() *line.Command {
 			dryRunFlag("show what would be repaired"),
 		}, trustFlags()...),
 		Leaves: "packages repaired before are complete",
-		Run:    inSession(mirrorRepair),
+		Run:    atSite(mirrorRepair),
 	}
 }
 
 // mirrorRepair reads the flags of mirror repair, and repairs a mirror.
-func mirrorRepair(ctx context.Context, l *line.Line, s *work.Session) error {
+func mirrorRepair(ctx context.Context, l *line.Line, s *site.Site) error {
 	from, place, err := readFrom(l)
 	if err != nil {
 		return err
 	}
-	return work.RepairMirror(ctx, s, l.Word(0), from, place)
+	return mirror.Repair(ctx, s, l.Word(0), from, place)
 }

@@ -3,8 +3,9 @@ package main
 import (
 	"context"
 
+	"github.com/larder-cli/larder/cmd/larder/job/mirror"
 	"github.com/larder-cli/larder/cmd/larder/line"
-	"github.com/larder-cli/larder/cmd/larder/work"
+	"github.com/larder-cli/larder/cmd/larder/site"
 )
 
 func mirrorSyncCommand() *line.Command {
@@ -21,15 +22,15 @@ func mirrorSyncCommand() *line.Command {
 			dryRunFlag("show what would be fetched"),
 		),
 		Leaves: continues,
-		Run:    inSession(mirrorSync),
+		Run:    atSite(mirrorSync),
 	}
 }
 
 // mirrorSync reads the flags of mirror sync, and adds packages to a mirror.
-func mirrorSync(ctx context.Context, l *line.Line, s *work.Session) error {
+func mirrorSync(ctx context.Context, l *line.Line, s *site.Site) error {
 	request, err := readFill(l)
 	if err != nil {
 		return err
 	}
-	return work.SyncMirror(ctx, s, work.SyncRequest{FillRequest: request, Unpacked: l.Bool("unpacked"), WriteConfig: l.Text("write-config"), HTML: l.Bool("html")})
+	return mirror.Sync(ctx, s, mirror.SyncRequest{FillRequest: request, Unpacked: l.Bool("unpacked"), WriteConfig: l.Text("write-config"), HTML: l.Bool("html")})
 }

@@ -3,8 +3,9 @@ package main
 import (
 	"context"
 
+	"github.com/larder-cli/larder/cmd/larder/job/ask"
 	"github.com/larder-cli/larder/cmd/larder/line"
-	"github.com/larder-cli/larder/cmd/larder/work"
+	"github.com/larder-cli/larder/cmd/larder/site"
 )
 
 func outdatedCommand() *line.Command {
@@ -21,8 +22,8 @@ func outdatedCommand() *line.Command {
 			recursiveFlag("all root modules in and below PATH"), excludeFlag(),
 			{Name: "check", Does: "exit with status 3 if a newer version is allowed"},
 		},
-		Run: inSession(func(ctx context.Context, l *line.Line, s *work.Session) error {
-			return work.Outdated(ctx, s, work.OutdatedRequest{Roots: l.Words, Check: l.Bool("check")})
+		Run: atSite(func(ctx context.Context, l *line.Line, s *site.Site) error {
+			return ask.Outdated(ctx, s, ask.OutdatedRequest{Roots: l.Words, Check: l.Bool("check")})
 		}),
 	}
 }

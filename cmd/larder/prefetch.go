@@ -3,8 +3,9 @@ package main
 import (
 	"context"
 
+	"github.com/larder-cli/larder/cmd/larder/job/install"
 	"github.com/larder-cli/larder/cmd/larder/line"
-	"github.com/larder-cli/larder/cmd/larder/work"
+	"github.com/larder-cli/larder/cmd/larder/site"
 )
 
 func prefetchCommand() *line.Command {
@@ -19,16 +20,16 @@ func prefetchCommand() *line.Command {
 		Flags: fillFlags(dryRunFlag("show what would be fetched"),
 			line.Flag{Name: "keep", Does: "let larder cache prune keep the packages"}),
 		Leaves: continues,
-		Run:    inSession(prefetch),
+		Run:    atSite(prefetch),
 	}
 }
 
 // prefetch reads the flags of prefetch, and fills the plugin cache.
-func prefetch(ctx context.Context, l *line.Line, s *work.Session) error {
+func prefetch(ctx context.Context, l *line.Line, s *site.Site) error {
 	request, err := readFill(l)
 	if err != nil {
 		return err
 	}
 	request.Keep = l.Bool("keep")
-	return work.Prefetch(ctx, s, request)
+	return install.Prefetch(ctx, s, request)
 }

@@ -333,7 +333,7 @@ func TestHelpFitsEveryTerminal(t *testing.T) {
 		for _, page := range slices.Concat([]string{""}, topicNames(), commandPaths()) {
 			w := uitest.New(t, width, 500)
 			w.Read()
-			status := run(t.Context(), append([]string{"larder", "help"}, strings.Fields(page)...), w.TTY, w.TTY)
+			status := runLine(t.Context(), append([]string{"larder", "help"}, strings.Fields(page)...), w.TTY, w.TTY)
 			w.Settle()
 			sourcetest.Equal(t, status, exitDone, page)
 			for _, line := range w.Wide() {

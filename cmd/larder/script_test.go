@@ -22,7 +22,7 @@ import (
 	"github.com/rogpeppe/go-internal/testscript"
 
 	"github.com/larder-cli/larder/cmd/larder/report"
-	"github.com/larder-cli/larder/cmd/larder/work"
+	"github.com/larder-cli/larder/cmd/larder/site"
 	"github.com/larder-cli/larder/sources"
 	"github.com/larder-cli/larder/sources/age"
 	"github.com/larder-cli/larder/sources/seal"
@@ -141,7 +141,7 @@ func withoutEngines(t *testing.T) string {
 	dirs := filepath.SplitList(os.Getenv("PATH"))
 	for i, dir := range dirs {
 		entries, _ := os.ReadDir(dir)
-		others := slices.DeleteFunc(slices.Clone(entries), func(e os.DirEntry) bool { return slices.Contains(work.BothEngines, sources.Engine(e.Name())) })
+		others := slices.DeleteFunc(slices.Clone(entries), func(e os.DirEntry) bool { return slices.Contains(site.BothEngines, sources.Engine(e.Name())) })
 		if len(others) == len(entries) {
 			continue
 		}

@@ -6,9 +6,10 @@ import (
 	"runtime/debug"
 	"time"
 
+	"github.com/larder-cli/larder/cmd/larder/job/serve"
 	"github.com/larder-cli/larder/cmd/larder/line"
 	"github.com/larder-cli/larder/cmd/larder/report"
-	"github.com/larder-cli/larder/cmd/larder/work"
+	"github.com/larder-cli/larder/cmd/larder/site"
 )
 
 func serveCommand() *line.Command {
@@ -35,19 +36,19 @@ func serveCommand() *line.Command {
 			maxSizeFlag("remove packages not served for the longest time"),
 			{Name: "keep-locked-by", Value: "PATH", Repeatable: true, Does: "but keep what lock files in this tree select", Offers: dirs},
 		}, trustFlags()...),
-		Run: inSession(serve),
+		Run: atSite(serveMirror),
 	}
 }
 
 // servedLimit is softLimit for a server, whose connections and requests may use more than that, however many are hostile.
 const servedLimit = 112 << 20
 
-// serve reads the flags of serve, and serves a mirror.
-func serve(ctx context.Context, l *line.Line, s *work.Session) error {
+// serveMirror reads the flags of serve, and serves a mirror.
+func serveMirror(ctx context.Context, l *line.Line, s *site.Site) error {
 	if debug.SetMemoryLimit(-1) == softLimit {
 		debug.SetMemoryLimit(servedLimit)
 	}
-	r := work.ServeRequest{
+	r := serve.ServeRequest{
 		Dir: l.Word(0), Listen: l.Texts("listen"), Cert: l.Text("cert"), Key: l.Text("key"), SelfSigned: l.Bool("self-signed"),
 		BehindProxy: l.Bool("behind-proxy"), Name: l.Text("name"), Tokens: l.Text("tokens"), Upstream: l.Bool("upstream"), Fresh: l.Duration("fresh"),
 		MaxSize: l.Size("max-size"), KeepLockedBy: l.Texts("keep-locked-by"),
@@ -67,5 +68,5 @@ func serve(ctx context.Context, l *line.Line, s *work.Session) error {
 	case l.IsSet("keep-locked-by") && r.MaxSize == 0:
 		return report.Usage(errors.New("--keep-locked-by requires --max-size"))
 	}
-	return work.Serve(ctx, s, r)
+	return serve.Serve(ctx, s, r)
 }

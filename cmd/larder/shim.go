@@ -3,8 +3,9 @@ package main
 import (
 	"context"
 
+	"github.com/larder-cli/larder/cmd/larder/job/run"
 	"github.com/larder-cli/larder/cmd/larder/line"
-	"github.com/larder-cli/larder/cmd/larder/work"
+	"github.com/larder-cli/larder/cmd/larder/site"
 )
 
 func shimCommand() *line.Command {
@@ -23,14 +24,14 @@ func shimCommand() *line.Command {
 			line.Flag{Name: "remove", Does: "remove the links and scripts"},
 			dryRunFlag("show what would be created or removed"),
 		},
-		Run: inSession(shim),
+		Run: atSite(shim),
 	}
 }
 
 // shim creates shims, or removes them.
-func shim(_ context.Context, l *line.Line, s *work.Session) error {
+func shim(_ context.Context, l *line.Line, s *site.Site) error {
 	if err := l.Exclusive(enginePath, "remove"); err != nil {
 		return err
 	}
-	return work.PutShims(s, work.ShimRequest{Dir: l.Word(0), Engine: l.Text(enginePath), Remove: l.Bool("remove")})
+	return run.PutShims(s, run.ShimRequest{Dir: l.Word(0), Engine: l.Text(enginePath), Remove: l.Bool("remove")})
 }

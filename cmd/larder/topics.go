@@ -6,15 +6,16 @@ import (
 	"fmt"
 
 	"github.com/larder-cli/larder/cliconfig"
+	"github.com/larder-cli/larder/cmd/larder/job/ask"
 	"github.com/larder-cli/larder/cmd/larder/line"
 	"github.com/larder-cli/larder/cmd/larder/report"
+	"github.com/larder-cli/larder/cmd/larder/site"
 	"github.com/larder-cli/larder/cmd/larder/ui"
-	"github.com/larder-cli/larder/cmd/larder/work"
 )
 
 // topics are the subjects of help other than commands. The help of commands refers to some of them.
 var topics = []line.Topic{
-	{Name: "config", Show: inSession(configHelp)}, {Name: "environment", Show: environmentHelp}, textTopic("trust", trustText), {Name: "flags", Show: flagsHelp},
+	{Name: "config", Show: atSite(configHelp)}, {Name: "environment", Show: environmentHelp}, textTopic("trust", trustText), {Name: "flags", Show: flagsHelp},
 	textTopic("json", jsonText), {Name: "exit-status", Show: exitHelp},
 }
 
@@ -59,7 +60,7 @@ func environmentHelp(_ context.Context, l *line.Line, out *report.Output) error 
 	out.ShowPage("Variables of the flags that every command has\n\n"+ui.Indented(rows)+
 		"\nA flag overrides its variable, and the variables of conflicting flags. Variables "+
 		"of flags without a value take 1, true, 0 or false. An empty variable has no effect. "+
-		cliconfig.ShimOutput+" is what a shim prints: "+ui.List("or", work.ShimOutputs())+". "+
+		cliconfig.ShimOutput+" is what a shim prints: "+ui.List("or", site.ShimOutputs())+". "+
 		"larder help config lists all other variables, and larder explain shows what is set.\n", flags)
 	return nil
 }
@@ -112,6 +113,6 @@ docs/json.md describes every object.
 `
 
 // configHelp is the topic config: all files and variables that Larder reads.
-func configHelp(ctx context.Context, l *line.Line, s *work.Session) error {
-	return work.ShowConfig(ctx, s, flagVariables(l))
+func configHelp(ctx context.Context, l *line.Line, s *site.Site) error {
+	return ask.ShowConfig(ctx, s, flagVariables(l))
 }

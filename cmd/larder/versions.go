@@ -3,8 +3,9 @@ package main
 import (
 	"context"
 
+	"github.com/larder-cli/larder/cmd/larder/job/ask"
 	"github.com/larder-cli/larder/cmd/larder/line"
-	"github.com/larder-cli/larder/cmd/larder/work"
+	"github.com/larder-cli/larder/cmd/larder/site"
 )
 
 func versionsCommand() *line.Command {
@@ -23,8 +24,8 @@ func versionsCommand() *line.Command {
 			{Name: "all", Does: "list all versions, not only the newest twenty"},
 			platformsFlag("only versions with packages for these platforms"),
 		},
-		Run: inSession(func(ctx context.Context, l *line.Line, s *work.Session) error {
-			return work.ListVersions(ctx, s, work.VersionsRequest{Address: l.Words[0], All: l.Bool("all")})
+		Run: atSite(func(ctx context.Context, l *line.Line, s *site.Site) error {
+			return ask.Versions(ctx, s, ask.VersionsRequest{Address: l.Words[0], All: l.Bool("all")})
 		}),
 	}
 }

@@ -124,7 +124,7 @@ func beWorker() {
 		var both output
 		stdout, stderr := &stream{both: &both}, &stream{both: &both}
 		status := runChecked(line.Args, stdout, stderr, func(stdout, stderr io.Writer) int {
-			return run(context.Background(), line.Args, stdout, stderr)
+			return runLine(context.Background(), line.Args, stdout, stderr)
 		})
 		_ = out.Encode(reply{stdout.text.Bytes(), stderr.text.Bytes(), both.Bytes(), status})
 	}

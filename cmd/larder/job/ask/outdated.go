@@ -1,0 +1,282 @@
+package ask
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/larder-cli/larder/cmd/larder/job"
+	"github.com/larder-cli/larder/cmd/larder/report"
+	"github.com/larder-cli/larder/cmd/larder/site"
+	"github.com/larder-cli/larder/cmd/larder/ui"
+	"github.com/larder-cli/larder/installer"
+	"github.com/larder-cli/larder/sources"
+	"github.com/larder-cli/larder/sources/evidence"
+	"github.com/larder-cli/larder/sources/policy"
+	"github.com/larder-cli/larder/sources/trust"
+)
+
+// An OutdatedRequest says which root modules to look at.
+type OutdatedRequest struct {
+	Roots []string // directories as typed; none means the one in which larder works
+	Check bool     // a newer version is a finding
+}
+
+// An outdating is a run of outdated, with its results so far. Root modules with the same standing of a provider
+// share a row.
+type outdating struct {
+	*site.Site
+	signed site.Memo[sources.Release, time.Time]
+
+	// Only one root module at a time adds its results.
+	rows  map[report.Standing]*report.Outdated
+	ranks map[sources.Provider]report.Rank // the greatest of each provider
+	sum   report.OutdatedSum
+}
+
+// Outdated lists locked providers that have newer versions. In a check, it returns a [report.FoundError] if a newer
+// version is allowed.
+func Outdated(ctx context.Context, s *site.Site, request OutdatedRequest) error {
+	s.Ask()
+	if err := job.TakeRoots(s, request.Roots); err != nil {
+		for _, arg := range request.Roots {
+			if address, _ := site.IsAddressForm(arg); address && !job.IsPathForm(arg) && strings.Contains(arg, "/") {
+				return sources.WithLastHint(err, "if %s is a provider, run larder explain %[1]s", arg)
+			}
+		}
+		return err
+	}
+	o := &outdating{Site: s, rows: map[report.Standing]*report.Outdated{}, ranks: map[sources.Provider]report.Rank{}}
+	o.sum.Several = s.Flags.Recursive || len(s.Roots) > 1
+	failed := o.Each(ctx, o.at)
+	if ctx.Err() != nil {
+		return failed
+	}
+	if told, several := errors.AsType[*report.ToldError](failed); several {
+		o.sum.FailedRoots = told.Failed
+	}
+	o.show()
+	switch found := o.found(request.Check); {
+	case failed != nil && o.sum.Providers+o.sum.FailedRoots == 0: // there is nothing to sum up
+		return failed
+	case failed != nil:
+		o.conclude()
+		return failed
+	case found != nil:
+		return found
+	}
+	o.conclude()
+	return nil
+}
+
+// at compares the locked versions of the root module in dir. If some sources don't answer, it returns what the
+// others do.
+func (o *outdating) at(ctx context.Context, dir string, out *report.Output) (show func(), err error) {
+	nothing := func() {}
+	m, err := o.Root(ctx, dir, out)
+	if err != nil {
+		return nothing, err
+	}
+	root, err := m.Needs(ctx)
+	if err != nil || root == nil {
+		return nothing, err
+	}
+	source, err := m.Source(ctx)
+	if err != nil {
+		return nothing, err
+	}
+	all, errs := make([]standing, len(root.Requirements)), make([]error, len(root.Requirements))
+	var wg sync.WaitGroup
+	for i, r := range root.Requirements {
+		wg.Go(func() { all[i], errs[i] = o.compare(ctx, m, source, r) })
+	}
+	wg.Wait()
+	return func() {
+		o.sum.RootModules++
+		for i, s := range all {
+			if errs[i] == nil {
+				o.add(m, s)
+			}
+		}
+	}, m.Explain(errors.Join(errs...))
+}
+
+// A standing is that of a provider in one root module.
+type standing struct {
+	report.Standing
+	provider   sources.Provider
+	rank       report.Rank
+	by         sources.Origin // the constraint
+	signed     time.Time      // when the publisher signed the locked version
+	notQueried []string
+}
+
+// compare compares the locked version of a provider with those that a source lists.
+func (o *outdating) compare(ctx context.Context, m *site.Root, source sources.Source, r sources.Requirement) (standing, error) {
+	listing, err := source.Versions(ctx, r.Provider)
+	for _, warning := range listing.Warnings {
+		o.WarnOnce(r.Provider.String() + ": " + warning)
+	}
+	if errors.Is(err, sources.ErrOffline) {
+		listing.Versions = append(listing.Versions, cachedVersions(ctx, m, r.Provider)...)
+	} else if err != nil {
+		return standing{}, err
+	}
+	e, _ := m.Lock.Entry(r.Provider)
+	if err := m.Policy.Learn(ctx, r.Provider, listing.Versions...); err != nil {
+		return standing{}, err
+	}
+	m.Policy.See(ctx, r.Provider, listing)
+	s := standingOf(r, e.Version, listing.Versions, m.Policy)
+	s.notQueried = listing.Unasked
+	if s.rank == report.UpToDate && len(s.notQueried) > 0 {
+		s.rank = report.Unknown
+	}
+	if s.Locked != "" && (s.rank > report.Unknown || m.Output.Level == report.Verbose) {
+		s.signed, _ = o.signed.Get(sources.Release{Provider: r.Provider, Version: e.Version}, func() (time.Time, error) {
+			return signedAt(ctx, m, r.Provider, e.Version), nil
+		})
+	}
+	return s, nil
+}
+
+// cachedVersions returns the versions of a provider in the plugin cache, for --offline.
+func cachedVersions(ctx context.Context, m *site.Root, p sources.Provider) []sources.Version {
+	root := m.CacheRoot()
+	if root == "" || m.Flags.NoCache {
+		return nil
+	}
+	listing, _ := m.Mirror(root).Versions(ctx, p) // a cache has the layout of a mirror
+	return listing.Versions
+}
+
+// standingOf compares a locked version, which is zero if there is none, with the versions that could be chosen.
+func standingOf(r sources.Requirement, locked sources.Version, all []sources.Version, rules *policy.Policy) standing {
+	newest := newestOf(all)
+	excluded := func(v sources.Version) bool { return rules.Check(r.Provider, v) != nil }
+	allowed, _ := r.Constraints.Newest(slices.DeleteFunc(slices.Clone(all), excluded))
+	isLocked, accepted := locked != sources.Version{}, r.AllowsLocked(locked) && !excluded(locked)
+	if isLocked && (r.Fixed() || accepted && locked.Compare(allowed) > 0) {
+		allowed = locked
+	}
+	s := standing{provider: r.Provider}
+	s.Provider, s.Locked, s.Allowed, s.Newest = r.Provider.String(), locked.String(), allowed.String(), newest.String()
+	weighed := newest
+	switch {
+	case !isLocked:
+		s.rank = report.NotLocked
+	case !accepted:
+		s.rank, s.Refused, weighed = report.HeldBack, true, locked
+	case newest.Compare(locked) > 0:
+		s.rank = report.HeldBack
+	default:
+		return s
+	}
+	if isLocked && allowed.Compare(locked) > 0 {
+		s.rank = report.Upgradable
+	}
+	s.weigh(r, locked, weighed, rules)
+	return s
+}
+
+// weigh sets what excludes a version, which is zero if none is known.
+func (s *standing) weigh(r sources.Requirement, locked, v sources.Version, rules *policy.Policy) {
+	if v == (sources.Version{}) {
+		return
+	}
+	why, _ := errors.AsType[*policy.Violation](rules.Check(r.Provider, v))
+	w := installer.Weigh(r, locked, []installer.Candidate{{Version: v, Offered: true, Excluded: why}})[0]
+	s.Bar, s.Constraint, s.by = w.Bar, w.By.Constraint, w.By
+	switch {
+	case w.Bar == installer.Excluded:
+		s.by = sources.Origin{File: why.Rule.File, Line: why.Rule.Line}
+	case w.Together:
+		s.Constraint = r.Constraints.String()
+	case s.Constraint != "" && why == nil:
+		s.Instead = installer.Relax(w.By, v)
+	}
+}
+
+// signedAt returns when the publisher signed the checksums of a version, from the evidence in the plugin cache or a
+// mirror on this machine, or zero if it has none.
+func signedAt(ctx context.Context, m *site.Root, p sources.Provider, v sources.Version) time.Time {
+	for _, store := range m.Stores() {
+		signed, err := evidence.Of(store.Dir(), p, v)
+		if err != nil {
+			continue
+		}
+		sums, err := trust.ParseSums(signed.Sums)
+		if err != nil || len(sums.Hashes()) == 0 {
+			continue
+		}
+		proof, err := m.Judge().Prove(ctx, p, signed, sums.Hashes()[0])
+		if err == nil && proof.Signed() {
+			first := func(a, b sources.Signer) int { return a.Signed.Compare(b.Signed) }
+			return slices.MinFunc(proof.Signers, first).Signed
+		}
+	}
+	return time.Time{}
+}
+
+// add adds the standing of a provider in a root module to the rows.
+func (o *outdating) add(m *site.Root, s standing) {
+	o.ranks[s.provider] = max(o.ranks[s.provider], s.rank)
+	o.sum.NotQueried = append(o.sum.NotQueried, s.notQueried...)
+	slices.Sort(o.sum.NotQueried)
+	o.sum.NotQueried = slices.Compact(o.sum.NotQueried)
+	if s.rank <= report.Unknown && o.Output.Level != report.Verbose {
+		return
+	}
+	name, key := "", s.Standing
+	if o.sum.Several {
+		name = m.Shown(m.Dir)
+		if o.Output.Level == report.Verbose {
+			key = key.In(name)
+		}
+	}
+	row := o.rows[key]
+	if row == nil {
+		row = &report.Outdated{Standing: key, Rank: s.rank, Signed: s.signed.UTC().Truncate(time.Second)}
+		o.rows[key] = row
+	}
+	row.Add(name, s.by)
+}
+
+// show shows the rows.
+func (o *outdating) show() {
+	var all []report.Outdated
+	for _, row := range o.rows {
+		all = append(all, *row)
+	}
+	o.Output.Outdated(all)
+	for _, rank := range o.ranks {
+		o.sum.Add(rank)
+	}
+	o.Output.Summary(o.sum)
+	if len(o.sum.NotQueried) > 0 {
+		o.Output.WarnAside("--offline: " + ui.Some(o.sum.NotQueried, 5) + " may have newer versions")
+	}
+}
+
+// found returns the result of a check, or nil if no newer version is allowed.
+func (o *outdating) found(check bool) error {
+	if !check || o.sum.Upgradable == 0 {
+		return nil
+	}
+	return report.FoundError{Err: sources.WithHint(errors.New(o.sum.Text()), "%s", o.upgradeHint())}
+}
+
+// conclude shows the totals, and how to get newer versions.
+func (o *outdating) conclude() {
+	o.Output.Conclude("%s", o.sum.Text())
+	if o.sum.Upgradable > 0 {
+		o.Output.AtLast(func() { o.Output.Hint("%s", o.upgradeHint()) })
+	}
+}
+
+func (o *outdating) upgradeHint() string {
+	return o.Again("install --upgrade") + " chooses the newest versions that the constraints allow"
+}

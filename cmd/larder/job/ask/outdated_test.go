@@ -1,0 +1,77 @@
+package ask
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/larder-cli/larder/cmd/larder/report"
+	"github.com/larder-cli/larder/sources"
+	"github.com/larder-cli/larder/sources/sourcetest"
+)
+
+// TestStandingOf checks how a locked version compares with the others.
+func TestStandingOf(t *testing.T) {
+	const listed = "1.0.0 1.1.0 2.0.0 2.1.0-rc1"
+	for _, c := range []struct {
+		name       string
+		constraint string
+		recorded   bool
+		locked     string
+		listed     string
+		want       string // rank, allowed, newest, rule and constraint
+	}{
+		{"the newest", "", false, "2.0.0", listed, "up to date 2.0.0 2.0.0"},
+		{"newer than the newest release", "2.1.0-rc1", false, "2.1.0-rc1", listed, "up to date 2.1.0-rc1 2.0.0"},
+		{"no longer listed", "~> 1.0", false, "1.2.0", listed, "held back 1.2.0 2.0.0 constraint ~> 1.0, or ~> 2.0"},
+		{"allowed and excluded", "~> 1.0", false, "1.0.0", listed, "upgradable 1.1.0 2.0.0 constraint ~> 1.0, or ~> 2.0"},
+		{"kept by the lock file", "", false, "1.0.0", listed, "upgradable 2.0.0 2.0.0 lock file"},
+		{"refused, and an older one is allowed", "~> 1.0", false, "2.0.0", listed, "held back 1.1.0 2.0.0 constraint ~> 1.0, or ~> 2.0 refused"},
+		{"refused, and a newer one is allowed", ">= 2", false, "1.0.0", listed, "upgradable 2.0.0 2.0.0 constraint >= 2, or >= 1 refused"},
+		{"not locked", "~> 1.0", false, "", listed, "not locked 1.1.0 2.0.0 constraint ~> 1.0, or ~> 2.0"},
+		{"only pre-releases", "", false, "", "1.0.0-rc1 1.0.0-rc2", "not locked - 1.0.0-rc2 pre-release"},
+		{"nothing is listed", "", false, "1.0.0", "", "up to date 1.0.0 -"},
+		{"only in the lock file, with constraints", "~> 1.0", true, "1.0.0", listed, "upgradable 1.1.0 2.0.0 constraint ~> 1.0, or ~> 2.0"},
+		{"only in the lock file", "", true, "1.0.0", listed, "held back 1.0.0 2.0.0 lock file"},
+		{"only in the lock file, outside of its constraints", "~> 1.0", true, "2.0.0", listed, "up to date 2.0.0 2.0.0"},
+	} {
+		r := sources.Requirement{Recorded: c.recorded, From: []sources.Origin{{File: "main.tf", Line: 1, Constraint: c.constraint}}}
+		var err error
+		if c.constraint != "" {
+			r.Constraints, err = sources.ParseConstraints(c.constraint)
+			sourcetest.Check(t, err)
+		}
+		var all []sources.Version
+		for _, text := range strings.Fields(c.locked + " " + c.listed) {
+			v, err := sources.ParseVersion(text)
+			sourcetest.Check(t, err)
+			all = append(all, v)
+		}
+		var locked sources.Version
+		if c.locked != "" {
+			locked, all = all[0], all[1:]
+		}
+		sourcetest.Equal(t, standingText(standingOf(r, locked, all, nil)), c.want, c.name)
+	}
+}
+
+func standingText(s standing) string {
+	rank := map[report.Rank]string{
+		report.UpToDate: "up to date", report.NotLocked: "not locked", report.HeldBack: "held back", report.Upgradable: "upgradable",
+	}[s.rank]
+	text := fmt.Sprintf("%s %s %s %s %s", rank, orDash(s.Allowed), orDash(s.Newest), s.Bar, s.Constraint)
+	if s.Instead != "" {
+		text += ", or " + s.Instead
+	}
+	if s.Refused {
+		text += " refused"
+	}
+	return strings.TrimSpace(text)
+}
+
+func orDash(text string) string {
+	if text == "" {
+		return "-"
+	}
+	return text
+}

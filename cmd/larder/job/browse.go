@@ -1,0 +1,256 @@
+package job
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"runtime"
+	"slices"
+	"strings"
+	"sync"
+
+	"github.com/larder-cli/larder/cmd/larder/report"
+	"github.com/larder-cli/larder/cmd/larder/site"
+	"github.com/larder-cli/larder/cmd/larder/ui"
+	"github.com/larder-cli/larder/fsmirror/builder"
+	"github.com/larder-cli/larder/fsmirror/bundle"
+	"github.com/larder-cli/larder/fsmirror/publish"
+	"github.com/larder-cli/larder/installer"
+	"github.com/larder-cli/larder/sources"
+	"golang.org/x/sync/errgroup"
+)
+
+// InPlace are the archives that a place has.
+type InPlace struct {
+	mu       sync.Mutex
+	Archives map[sources.PackageID]publish.Archive
+	signed   map[sources.Release]*sources.Signed
+	Unread   []unread
+}
+
+// An unread release is one of a place that can't be read. Without a version, it stands for all releases of its provider.
+type unread struct {
+	sources.Release
+	err error
+}
+
+// failed records a release that can't be read.
+func (all *InPlace) failed(r sources.Release, err error) {
+	all.mu.Lock()
+	defer all.mu.Unlock()
+	all.Unread = append(all.Unread, unread{r, err})
+}
+
+// Err returns the errors of the releases that can't be read, in their order.
+func (all *InPlace) Err() error {
+	slices.SortStableFunc(all.Unread, func(a, b unread) int { return a.Compare(b.Release) })
+	var errs []error
+	for _, u := range all.Unread {
+		errs = append(errs, u.err)
+	}
+	return errors.Join(errs...)
+}
+
+// Browse reads what a place has of the providers that the patterns select. If the place can't list its providers, they are
+// those that the patterns name in full, or else those given. A release that can't be read is no error, but one of the result.
+func Browse(ctx context.Context, m *site.Root, b publish.Browser, typed string, patterns []site.Pattern, known []sources.Provider) (*InPlace, error) {
+	all := &InPlace{Archives: map[sources.PackageID]publish.Archive{}, signed: map[sources.Release]*sources.Signed{}}
+	providers, err := named(m, patterns)
+	if err != nil || len(providers) < len(patterns) || len(patterns) == 0 {
+		providers, err = b.Providers(ctx)
+		if errors.Is(err, publish.ErrUnlisted) && known != nil {
+			providers, err = known, nil
+		}
+	}
+	if errors.Is(err, publish.ErrUnlisted) {
+		err = report.Usage(fmt.Errorf("%s: %w", typed, err))
+	}
+	if err != nil {
+		return all, err
+	}
+	group, ctx := errgroup.WithContext(ctx)
+	group.SetLimit(cmp.Or(m.Flags.Jobs, 16))
+	for _, p := range providers {
+		if !selectsProvider(patterns, p, b.Hostless()) {
+			continue
+		}
+		group.Go(func() error {
+			browseProvider(ctx, m, b, p, patterns, all)
+			return ctx.Err()
+		})
+	}
+	return all, group.Wait()
+}
+
+// named returns the providers that patterns without wildcards name.
+func named(m *site.Root, patterns []site.Pattern) (providers []sources.Provider, err error) {
+	for _, p := range patterns {
+		if strings.Contains(p.Namespace+p.Typ, "*") || p.Namespace == "" {
+			continue
+		}
+		host := p.Host
+		if strings.Contains(host, "*") {
+			host = string(m.Config.Engine.DefaultHost())
+		}
+		provider, err := sources.ParseProvider(host+"/"+p.Namespace+"/"+p.Typ, m.Config.Engine)
+		if err != nil {
+			return nil, report.Usage(err)
+		}
+		providers = append(providers, provider)
+	}
+	return providers, nil
+}
+
+// selectsProvider reports whether patterns may select packages of a provider, whose host may be another one.
+func selectsProvider(patterns []site.Pattern, p sources.Provider, anyHost bool) bool {
+	all := slices.Clone(patterns)
+	for i := range all {
+		all[i].Versions = ""
+	}
+	return selectsRelease(all, sources.Release{Provider: p}, anyHost)
+}
+
+// selectsRelease is like selectsProvider for a release.
+func selectsRelease(patterns []site.Pattern, r sources.Release, anyHost bool) bool {
+	return len(patterns) == 0 || slices.ContainsFunc(patterns, func(one site.Pattern) bool {
+		if anyHost {
+			one.Host = "*"
+		}
+		return one.Matches(sources.PackageID{Provider: r.Provider, Version: r.Version})
+	})
+}
+
+func browseProvider(ctx context.Context, m *site.Root, b publish.Browser, p sources.Provider, patterns []site.Pattern, all *InPlace) {
+	listing, err := b.Versions(ctx, p)
+	if err != nil {
+		if !errors.Is(err, sources.ErrNotFound) {
+			all.failed(sources.Release{Provider: p}, err)
+		}
+		return
+	}
+	var group errgroup.Group
+	group.SetLimit(8)
+	for _, v := range listing.Versions {
+		group.Go(func() error {
+			r := sources.Release{Provider: p, Version: v}
+			c, err := b.Read(ctx, r)
+			if err != nil {
+				if selectsRelease(patterns, r, b.Hostless()) {
+					all.failed(r, err)
+				}
+				return nil
+			}
+			r.Provider = c.Provider
+			for _, w := range c.Warnings {
+				m.Output.Warn("%s: %s", r.Provider, w)
+			}
+			all.mu.Lock()
+			defer all.mu.Unlock()
+			all.signed[r] = c.Signed
+			for platform, a := range c.Archives {
+				all.Archives[sources.PackageID{Provider: r.Provider, Version: v, Platform: platform}] = a
+			}
+			return nil
+		})
+	}
+	_ = group.Wait()
+}
+
+// Ids returns the packages, sorted.
+func (all *InPlace) Ids() (ids []sources.PackageID) {
+	for id := range all.Archives {
+		ids = append(ids, id)
+	}
+	slices.SortFunc(ids, sources.PackageID.Compare)
+	return ids
+}
+
+// Contents returns the packages and the evidence for a comparison.
+func (all *InPlace) Contents() (bundle.Contents, error) {
+	c := bundle.NewContents()
+	for id, a := range all.Archives {
+		c.Packages[id] = a.Hashes
+	}
+	for r, signed := range all.signed {
+		if err := c.AddEvidence(r, signed); err != nil {
+			return c, err
+		}
+	}
+	return c, nil
+}
+
+// entry returns a package of a place, with what its evidence is worth. The error is why the evidence proves nothing about
+// it.
+func entry(ctx context.Context, m *site.Root, all *InPlace, id sources.PackageID) (builder.Entry, error) {
+	a, signed := all.Archives[id], all.signed[id.Release()]
+	e := builder.Entry{ID: id, Path: a.URL, Size: a.Size, Hashes: a.Hashes, Evidence: signed != nil, Origin: a.URL}
+	e.Stored = sources.Stored{ID: id, ZH: HashOf(sources.ZH, a.Hashes), Signed: signed, Filename: id.Filename()}
+	if signed == nil || e.Stored.ZH == "" {
+		e.Stored.Proof.Matched = sources.AnyUsable(a.Hashes)
+		e.Stored.Report = m.Judge().Report(id.Provider, e.Stored.Proof)
+		return e, nil
+	}
+	verified, err := m.Judge().VerifyFile(ctx, id.Provider, signed, id.Filename(), e.Stored.ZH)
+	e.Stored.Proof, e.Stored.Report = verified.Proof, verified.Report
+	return e, err
+}
+
+// Entries returns packages of a place, and why the evidence for them proves nothing. Verifying signatures takes most of the time.
+func Entries(ctx context.Context, m *site.Root, all *InPlace, ids []sources.PackageID) ([]builder.Entry, []error) {
+	entries, errs := make([]builder.Entry, len(ids)), make([]error, len(ids))
+	var group errgroup.Group
+	group.SetLimit(runtime.GOMAXPROCS(0))
+	for i, id := range ids {
+		group.Go(func() error {
+			entries[i], errs[i] = entry(ctx, m, all, id)
+			return nil
+		})
+	}
+	_ = group.Wait()
+	return entries, errs
+}
+
+// everything returns requests for all packages that a place has, for the platforms of the flags, if there are any.
+func everything(ctx context.Context, m *site.Root, r site.PlaceRequest) ([]installer.Selected, error) {
+	b, err := m.Browser(ctx, r)
+	if err != nil {
+		return nil, err
+	}
+	all, err := Browse(ctx, m, b, r.Place, nil, nil)
+	if err == nil && len(all.Archives) == 0 && all.Err() == nil {
+		err = HasNothing(r.Place, nil)
+	}
+	var selected []installer.Selected
+	wants := map[sources.Provider]*installer.Want{}
+	for _, id := range all.Ids() {
+		if len(m.Flags.Platforms) > 0 && !slices.Contains(m.Flags.Platforms, id.Platform) {
+			continue
+		}
+		if wants[id.Provider] == nil {
+			wants[id.Provider] = &installer.Want{Requirement: sources.Requirement{Provider: id.Provider}}
+		}
+		selected = append(selected, installer.Selected{ID: id, Wants: []*installer.Want{wants[id.Provider]}})
+	}
+	if err == nil && len(selected) == 0 && all.Err() == nil {
+		platforms := ui.List("or", sources.Texts(m.Flags.Platforms))
+		err = sources.WithHint(fmt.Errorf("%s has no packages for %s", r.Place, platforms), "larder mirror list %s shows what it has", site.ShellQuoted(r.Place))
+	}
+	return selected, errors.Join(err, all.Err())
+}
+
+// HasNothing returns the error for a mirror or a place without packages, or without those that the patterns select.
+func HasNothing(typed string, patterns []site.Pattern) error {
+	if len(patterns) > 0 {
+		return sources.WithHint(fmt.Errorf("%s has no packages that match", typed), "larder mirror list %s shows what it has", site.ShellQuoted(typed))
+	}
+	return sources.WithHint(fmt.Errorf("%s has no packages", typed), "name the place exactly as larder mirror push did")
+}
+
+// HashOf returns the hash of a scheme, or "".
+func HashOf(scheme string, hashes []sources.Hash) sources.Hash {
+	if i := slices.IndexFunc(hashes, func(h sources.Hash) bool { return h.Scheme() == scheme }); i >= 0 {
+		return hashes[i]
+	}
+	return ""
+}

@@ -1,0 +1,116 @@
+package cache
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+
+	"github.com/larder-cli/larder/cmd/larder/job"
+	"github.com/larder-cli/larder/cmd/larder/report"
+	"github.com/larder-cli/larder/cmd/larder/site"
+	"github.com/larder-cli/larder/cmd/larder/ui"
+	"github.com/larder-cli/larder/sources"
+)
+
+// ForgetRelease removes the recorded hashes of a release, or with kept the marks of prefetch --keep, for the
+// platforms of the run or else for all platforms. It sends no requests: the user decides to accept other
+// contents.
+func ForgetRelease(ctx context.Context, s *site.Site, typed string, kept bool) error {
+	k, err := job.OpenCache(ctx, s, true)
+	if err != nil {
+		return err
+	}
+	p, v, err := job.ParseRelease(typed, k.Config.Engine)
+	if err != nil || k.Cache == nil {
+		return err
+	}
+	recorded := k.Cache.Recorded
+	if kept {
+		recorded = k.Cache.Kept
+	}
+	there, err := recorded(p, v)
+	if err != nil {
+		return err
+	}
+	forgotten := 0
+	for _, platform := range there {
+		if only := k.Flags.Platforms; len(only) > 0 && !slices.Contains(only, platform) {
+			continue
+		}
+		id := sources.PackageID{Provider: p, Version: v, Platform: platform}
+		var done bool
+		if kept {
+			done, err = release(ctx, k, id)
+		} else {
+			done, err = forget(ctx, k, id)
+		}
+		if err != nil {
+			return err
+		}
+		if done {
+			forgotten++
+		}
+	}
+	s.Output.Summary(report.Forgot{Packages: forgotten})
+	switch {
+	case forgotten > 0 && kept:
+		s.Output.Say("Released %s; larder cache prune keeps only packages that root modules use", ui.Count(forgotten, "package"))
+	case forgotten > 0:
+		s.Output.Say("Removed the recorded hashes of %s; Larder accepts the contents of the next download", ui.Count(forgotten, "package"))
+	case kept:
+		s.Output.WarnHint("larder cache list shows kept packages", "you have kept no package of %s %s", p, v)
+	default:
+		return nothingRecorded(ctx, k, p, v, there)
+	}
+	return nil
+}
+
+// nothingRecorded prints that no hashes of a release are recorded, or only those for some other platforms. The
+// hint is what is recorded, or a similar provider.
+func nothingRecorded(ctx context.Context, k *job.TargetCache, p sources.Provider, v sources.Version, there []sources.Platform) error {
+	text := fmt.Sprintf("no hashes are recorded for %s %s", p, v)
+	if only := k.Flags.Platforms; len(only) > 0 && len(there) > 0 {
+		k.Out.WarnHint("hashes are recorded for "+ui.List("and", sources.Texts(there)), "%s %s", text, ui.List("or", sources.Texts(only)))
+		return nil
+	}
+	versions, err := k.Cache.RecordedVersions(p)
+	if err != nil {
+		return err
+	}
+	versions = slices.DeleteFunc(versions, func(other sources.Version) bool { return other == v })
+	known := k.KnownProviders(ctx)
+	if len(versions) > 0 {
+		k.Out.WarnHint("the cache has hashes of "+ui.Some(sources.Texts(versions), job.MaxVersions), "%s", text)
+	} else if meant := site.NearestProvider(p, known); meant != nil && !slices.Contains(known, p) {
+		k.Out.WarnHint(fmt.Sprintf("did you mean %q?", k.Out.Name(*meant)), "%s", text)
+	} else {
+		k.Out.Warn("%s", text)
+	}
+	return nil
+}
+
+// forget removes the record of a package, if there is one.
+func forget(ctx context.Context, k *job.TargetCache, id sources.PackageID) (bool, error) {
+	s, err := k.Cache.Recall(id)
+	if errors.Is(err, sources.ErrNotFound) {
+		return false, nil
+	}
+	if err == nil {
+		err = k.Cache.Forget(ctx, id)
+	}
+	if err != nil {
+		return false, err
+	}
+	k.Out.Show(report.ForgottenOf(s))
+	return true, nil
+}
+
+// release removes the mark of prefetch --keep.
+func release(_ context.Context, k *job.TargetCache, id sources.PackageID) (bool, error) {
+	if err := k.Cache.Release(id); err != nil {
+		return false, err
+	}
+	k.Out.Show(report.Released{PackageID: report.InJSON(id)})
+	return true, nil
+}

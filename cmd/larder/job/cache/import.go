@@ -1,0 +1,169 @@
+package cache
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+
+	"github.com/larder-cli/larder/cachedir"
+	"github.com/larder-cli/larder/cmd/larder/job"
+	"github.com/larder-cli/larder/cmd/larder/report"
+	"github.com/larder-cli/larder/cmd/larder/site"
+	"github.com/larder-cli/larder/cmd/larder/ui"
+	"github.com/larder-cli/larder/fsmirror/bundle"
+	"github.com/larder-cli/larder/installer"
+	"github.com/larder-cli/larder/sources"
+)
+
+// Import imports the packages of bundles, one after another. A failed file does not stop the import
+// of other files, and a failed package does not stop the import of later packages.
+func Import(ctx context.Context, s *site.Site, files []string) error {
+	k, err := job.FindCache(ctx, s)
+	if err != nil {
+		return err
+	}
+	if k.Cache, err = k.OpenCache(k.Path, func(*cachedir.Options) {}); err != nil {
+		return err
+	}
+	release, err := k.Cache.Use(ctx) // protects the imported packages until they are copied
+	if err != nil {
+		return err
+	}
+	defer release()
+	opts := k.InstallerOptions(nil)
+	opts.Judge = k.BundleJudge()
+	im := &importer{TargetCache: k, into: installer.New(nil, k.Cache, k.Client, opts)}
+	defer im.close()
+	var errs []error
+	for _, file := range files {
+		errs = append(errs, im.open(ctx, file))
+	}
+	if err := im.acceptAll(ctx); err != nil {
+		return err
+	}
+	for _, from := range im.bundles {
+		errs = append(errs, im.read(ctx, from))
+	}
+	err = errors.Join(errs...)
+	im.show(len(sources.Errors(err)))
+	return err
+}
+
+// An importer imports packages, and counts them.
+type importer struct {
+	*job.TargetCache
+	into    *installer.Installer
+	bundles []opened
+
+	changes []report.Change
+}
+
+// opened is a bundle whose manifest and evidence were read.
+type opened struct {
+	*bundle.Bundle
+	signed map[sources.Release]*sources.Signed
+}
+
+// show prints the result for each package.
+func (im *importer) show(failed int) {
+	im.Out.Changes(im.changes)
+	sum := report.CacheImportSum{Packages: len(im.changes), Failed: failed}
+	for _, c := range im.changes {
+		if !c.Unchanged {
+			sum.Imported++
+		}
+	}
+	im.Out.Summary(sum)
+	text := "Imported " + ui.Count(sum.Imported, "package")
+	if there := sum.Packages - sum.Imported; there > 0 {
+		text += fmt.Sprintf("; %d already there", there)
+	}
+	if failed > 0 {
+		text += fmt.Sprintf("; %d failed", failed)
+	}
+	im.Out.Conclude("%s", text)
+}
+
+// open opens a file, or standard input if its name is "-", and reads its manifest and its evidence.
+func (im *importer) open(ctx context.Context, name string) (err error) {
+	var from opened
+	if name == "-" {
+		from.Bundle, err = bundle.Receive(interruptible(ctx, os.Stdin), "standard input")
+	} else if name, err = im.BundleAt(name); err == nil {
+		from.Bundle, err = bundle.Open(name)
+	}
+	if err != nil {
+		return err
+	}
+	if from.signed, err = from.Evidence(ctx); err != nil {
+		return errors.Join(err, from.Close())
+	}
+	im.bundles = append(im.bundles, from)
+	return nil
+}
+
+func (im *importer) close() {
+	for _, from := range im.bundles {
+		from.Close()
+	}
+}
+
+// acceptAll fails before anything is imported if a package doesn't meet the requirement of the
+// flags.
+func (im *importer) acceptAll(ctx context.Context) error {
+	var all []sources.Stored
+	for _, from := range im.bundles {
+		for _, p := range from.Manifest.Packages {
+			all = append(all, im.into.Foresee(ctx, p.ID, p.H1, from.claims(p)))
+		}
+	}
+	return im.Accept(ctx, all)
+}
+
+// claims returns what a bundle claims about a package. An archive is verified when it is imported.
+func (o opened) claims(p bundle.Package) sources.Provenance {
+	return sources.Provenance{
+		Origin: o.Name(), ZH: p.ZH, Filename: p.ID.Filename(), Signed: o.signed[p.ID.Release()], Imported: p.Unpacked(),
+	}
+}
+
+// interruptible returns a reader of r that ends with ctx, even while a read of r blocks.
+func interruptible(ctx context.Context, r io.Reader) io.Reader {
+	out, in := io.Pipe()
+	go func() {
+		_, err := io.Copy(in, r)
+		in.CloseWithError(err)
+	}()
+	context.AfterFunc(ctx, func() { out.CloseWithError(ctx.Err()) })
+	return out
+}
+
+// read imports the packages of a bundle. A package that fails does not stop it, but an error of the
+// bundle itself does.
+func (im *importer) read(ctx context.Context, from opened) error {
+	var errs []error
+	for _, p := range from.Manifest.Packages {
+		outcome, err := im.into.Import(ctx, p.ID, p.H1, from.Payload(p), from.claims(p))
+		if err == nil {
+			im.changes = append(im.changes, report.Change{Outcome: outcome, Unchanged: outcome.How != installer.Imported})
+			continue
+		}
+		broken, ended := errors.AsType[*bundle.Finding](err)
+		if ended {
+			err = broken
+		}
+		if errs = append(errs, err); ended || ctx.Err() != nil {
+			return errors.Join(errs...)
+		}
+	}
+	if err := from.Finish(); err != nil {
+		return errors.Join(append(errs, err)...)
+	}
+	if len(from.Manifest.Payload) > 0 {
+		im.Out.PayloadLeft(from.Manifest.Payload)
+		im.Out.Hint("larder bundle import puts that into directories: run larder bundle import --help")
+	}
+	return errors.Join(errs...)
+}

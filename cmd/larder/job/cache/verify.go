@@ -1,0 +1,206 @@
+package cache
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"path"
+	"slices"
+
+	"github.com/larder-cli/larder/cachedir"
+	"github.com/larder-cli/larder/cmd/larder/job"
+	"github.com/larder-cli/larder/cmd/larder/report"
+	"github.com/larder-cli/larder/cmd/larder/site"
+	"github.com/larder-cli/larder/cmd/larder/ui"
+	"github.com/larder-cli/larder/installer"
+	"github.com/larder-cli/larder/sources"
+	"github.com/larder-cli/larder/sources/trust"
+)
+
+// A verifiedCache is a cache that was verified, if it exists.
+type verifiedCache struct {
+	*job.TargetCache
+	*cachedir.Verification
+}
+
+// verified verifies the cache, if it exists, and shows its progress.
+func verified(ctx context.Context, s *site.Site, repairs bool) (verifiedCache, error) {
+	k, err := job.OpenCache(ctx, s, repairs)
+	if err != nil || k.Cache == nil {
+		return verifiedCache{k, nil}, err
+	}
+	use, err := use(ctx, k, nil)
+	if err != nil {
+		return verifiedCache{k, nil}, err
+	}
+	v, err := report.Work(s.Output, func(progress report.Report) (*cachedir.Verification, error) {
+		return k.Cache.Verify(ctx, cachedir.VerifyOptions{ListOptions: use, Report: progress})
+	})
+	return verifiedCache{k, v}, err
+}
+
+// sum returns the totals, and what was read: "212 packages (38.9 GB read in 31s)".
+func (v verifiedCache) sum() (report.CacheChecked, string) {
+	all := report.CacheChecked{Packages: len(v.Entries), Unknown: v.Unknown, Bytes: v.Bytes, Problems: len(v.Findings)}
+	return all, report.ReadText(v.Out, all.Packages, v.Bytes)
+}
+
+// tellUnknown reports the number of packages that have no recorded hash.
+func (v verifiedCache) tellUnknown() {
+	if v.Unknown > 0 {
+		v.Out.Say("%s had no record to compare with", ui.Count(v.Unknown, "package"))
+	}
+}
+
+// Verify verifies the cache. It returns a [report.FoundError] if it finds a problem, and another
+// error if the verification itself fails. It changes nothing.
+func Verify(ctx context.Context, s *site.Site) error {
+	v, err := verified(ctx, s, false)
+	if err != nil || v.Cache == nil {
+		return err
+	}
+	var findings []report.Finding
+	for _, f := range v.Findings {
+		findings = append(findings, report.FindingOf(f.Kind, f.Path, f.Package, f.Text))
+	}
+	report.ShowAll(s.Output, findings)
+	sum, read := v.sum()
+	distrusted, hints := v.TrustFindings(v.Accept(ctx, v.Packages), v.Packages, func(s sources.Stored) string { return s.ID.Path() }, v.Path)
+	sum.Problems += distrusted
+	if len(v.Findings) > 0 {
+		hints = slices.Insert(hints, 0, "larder cache repair replaces damaged packages")
+	}
+	s.Output.CheckedInDetail(report.CheckedOf(v.Packages))
+	s.Output.Summary(sum)
+	v.tellUnknown()
+	if sum.Problems == 0 {
+		s.Output.Say("No problem in %s", read)
+	}
+	return report.Found(sum.Problems, "problem", "in "+read, hints...)
+}
+
+// Repair verifies the cache and repairs it. It replaces the packages that a source
+// has, leaves other changed packages in place, and moves all other damaged files to the quarantine, because damage can be
+// evidence of an attack.
+func Repair(ctx context.Context, s *site.Site) error {
+	v, err := verified(ctx, s, !s.Flags.DryRun)
+	if err != nil || v.Cache == nil {
+		return err
+	}
+	mendings := v.Mendings()
+	switch {
+	case s.Flags.DryRun && s.Flags.Offline:
+		if err := predict(ctx, v.TargetCache, mendings); err != nil {
+			return err
+		}
+	case !s.Flags.DryRun:
+		replace, sourceErr := replacer(ctx, v.TargetCache)
+		if sourceErr != nil {
+			return sourceErr
+		}
+		mendings, err = v.Cache.Repair(ctx, v.Verification, replace)
+	}
+	v.tellUnknown()
+	checked, read := v.sum()
+	sum := report.Repaired{CacheChecked: checked, DryRun: s.Flags.DryRun}
+	for _, m := range mendings {
+		failed := mended(v.TargetCache, m, sum.DryRun)
+		sum.Add(m, failed)
+		err = errors.Join(err, failed)
+	}
+	s.Output.Summary(sum)
+	found := ui.Count(sum.Problems, "problem")
+	if sum.Problems == 0 {
+		found = "No problem"
+	}
+	s.Output.Conclude("%s in %s%s", found, read, sum.Text())
+	return err
+}
+
+// predict corrects the repairs that need a package which no source on this machine has.
+func predict(ctx context.Context, k *job.TargetCache, mendings []cachedir.Mending) error {
+	from, err := k.Source(ctx)
+	if err != nil {
+		return err
+	}
+	for i := range mendings {
+		m := &mendings[i]
+		if !m.Fetch() {
+			continue
+		}
+		if _, m.Err = from.Package(ctx, *m.Package); m.Err != nil && (m.Kind == cachedir.Changed || m.Kind == cachedir.Missing) {
+			m.Do = cachedir.Nothing
+		}
+	}
+	return nil
+}
+
+// mended shows how a finding was repaired, and returns why it was not.
+func mended(k *job.TargetCache, m cachedir.Mending, planned bool) error {
+	found := m.Do == cachedir.Nothing && m.Err == nil
+	if found {
+		m.Err = errors.New(m.Text)
+	}
+	var failed error
+	if m.Err != nil && !planned {
+		failed = m.Err
+		if named := (*sources.PackageError)(nil); !errors.As(failed, &named) {
+			failed = fmt.Errorf("%s: %w", m.Path, failed)
+		}
+	}
+	if failed != nil && m.Do == cachedir.Nothing && m.Kind != cachedir.Missing {
+		failed = sources.WithHint(failed, "look at it in %s", path.Join(k.Path, m.Path))
+	}
+	if found && failed != nil {
+		return failed
+	}
+	k.Out.Show(report.RepairOf(m, planned))
+	return failed
+}
+
+// replacer downloads damaged packages of the cache again, from the configured sources. If no source has a package any
+// more, it only reports one that no root module uses and whose hashes are unknown: it is a leftover of a download.
+func replacer(ctx context.Context, k *job.TargetCache) (cachedir.Replacer, error) {
+	from, err := k.Source(ctx)
+	if err != nil {
+		return nil, err
+	}
+	in := installer.New(from, k.Cache, k.Client, k.InstallerOptions(k.Out.Event))
+	return func(ctx context.Context, m cachedir.Mending) error {
+		id, before := *m.Package, before(k, m)
+		outcome, err := in.Fetch(ctx, id, before)
+		k.Out.Forget(id)
+		switch {
+		case err == nil:
+			k.Out.Show(report.OutcomeOf(outcome).Again())
+			return nil
+		case m.Kind == cachedir.Changed:
+			return k.Explain(err)
+		case errors.Is(err, sources.ErrNotFound) && !m.Used && len(before) == 0:
+			k.Out.Missing(id, nil, err, "not fetched again: %v", err)
+			return nil
+		}
+		command := fmt.Sprintf("prefetch %s@%s", id.Provider, id.Version)
+		if k.Flags.Cache != "" {
+			command += " --cache " + site.ShellQuoted(k.Shown(k.Path))
+		}
+		return sources.WithLastHint(k.Explain(err), "to fetch it later, run %s", k.Again(command, id.Platform))
+	}, nil
+}
+
+// before returns the hashes of a package that is replaced: the recorded ones, or else the
+// signed ones.
+func before(k *job.TargetCache, m cachedir.Mending) []sources.Hash {
+	if len(m.Stored) > 0 {
+		return m.Stored
+	}
+	signed, err := k.Cache.Evidence(m.Package.Provider, m.Package.Version)
+	if err != nil {
+		return nil
+	}
+	sums, err := trust.ParseSums(signed.Sums)
+	if err != nil {
+		return nil
+	}
+	return sums.Hashes()
+}

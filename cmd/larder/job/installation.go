@@ -1,0 +1,172 @@
+// Package job is what several jobs share: installing one root module, filling a store, verifying what is installed, and
+// opening mirrors, plugin caches and places. The jobs themselves are in the packages below, one for each family of
+// commands. No job knows another.
+package job
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/larder-cli/larder/cmd/larder/report"
+	"github.com/larder-cli/larder/cmd/larder/site"
+	"github.com/larder-cli/larder/cmd/larder/ui"
+	"github.com/larder-cli/larder/installer"
+	"github.com/larder-cli/larder/installer/acquire"
+	"github.com/larder-cli/larder/sources"
+)
+
+// An Installation installs the providers of one root module, or with --recursive of all root
+// modules below. Each root module has its own installer. They share slots, so that --jobs limits
+// all of them together.
+type Installation struct {
+	*site.Site
+	PluginPath   []string // mirrors as typed, to record for the engine
+	ReadOnlyLock bool
+
+	// What exec requires.
+	Quiet     bool                                                       // print no summary if nothing was done
+	Defers    func(*site.Root) bool                                      // whether a root module is left out; may be nil
+	Installed func(*site.Root, *installer.Root, *installer.Result) error // called after each root module; may be nil
+
+	readings   acquire.Readings
+	incomplete incomplete
+	tally      installTally
+}
+
+// Run installs the providers of all root modules.
+func (in *Installation) Run(ctx context.Context) error {
+	in.Output.AtLast(func() {
+		in.tally.DryRun, in.tally.Several = in.Flags.DryRun, in.Flags.Recursive || len(in.Roots) > 1
+		if in.Installed == nil { // otherwise a command follows, and what it shows is more important
+			in.tally.Behind = sources.Texts(slices.SortedFunc(maps.Keys(in.tally.behind), sources.Provider.Compare))
+		}
+		in.Output.Summary(in.tally.InstallSum)
+		idle := in.Quiet && in.tally.Idle()
+		if ctx.Err() == nil && !idle { // an interrupted run has no other errors
+			in.Output.Installed(in.tally.InstallSum)
+			in.Output.Behind(in.tally.InstallSum, in.Again("outdated"))
+		}
+	})
+	err := in.Each(ctx, in.At)
+	in.warnIncomplete()
+	in.WarnUnusedKeys()
+	return err
+}
+
+// At installs the providers that the root module in dir requires.
+func (in *Installation) At(ctx context.Context, dir string, out *report.Output) (show func(), err error) {
+	m, err := in.Root(ctx, dir, out)
+	if err != nil {
+		return in.tally.fail, err
+	}
+	if in.Defers != nil && in.Defers(m) {
+		return func() {}, nil
+	}
+	root, err := m.NeedsIfAny(ctx)
+	if postponed, ok := errors.AsType[PostponedError](err); ok {
+		return func() { out.Say("%v", postponed) }, nil
+	}
+	if err != nil {
+		return in.tally.fail, err
+	}
+	if root == nil || root.Elsewhere && in.Flags.NoCache { // then there is no place for its packages
+		return func() {}, nil
+	}
+	before := root.Lock
+	result, err := in.install(ctx, m, root)
+	if err == nil && in.Installed != nil {
+		err = in.Installed(m, root, result)
+	}
+	return func() {
+		if result != nil {
+			in.Signers.SawAll(result.Packages)
+		}
+		in.tally.add(out, installed{result, before, len(root.Requirements), err != nil})
+	}, err
+}
+
+// install installs the providers that a root module requires.
+func (in *Installation) install(ctx context.Context, m *site.Root, root *installer.Root) (*installer.Result, error) {
+	root.ReadOnlyLock, root.DryRun = in.ReadOnlyLock, in.Flags.DryRun
+	if err := m.CheckProviders(ctx); err != nil {
+		return nil, err
+	}
+	methods, err := m.Methods(ctx)
+	if err != nil {
+		return nil, err
+	}
+	from := sources.NewMulti(methods)
+	to, done, err := m.Store()
+	if err != nil {
+		return nil, err
+	}
+	defer done()
+	opts := m.InstallerOptions(m.Out.Event)
+	opts.Upgrade, opts.EngineCache, opts.Readings = m.Flags.Upgrade, m.EngineCache(), &in.readings
+	opts.PreferStore = in.Installed != nil
+	opensCache := opts.EngineCache && m.Config.Engine == sources.OpenTofu // which also has what no source lists
+	opts.Confined = len(m.PluginDirs) > 0 && !opensCache
+	opts.UnverifiedCache = m.Config.UnverifiedCache && !m.Flags.NoCache
+	result, err := installer.New(from, to, m.Client, opts).Install(ctx, *root)
+	in.incomplete.add(result, m.Policy)
+	if result != nil {
+		var installed []sources.Release
+		for _, p := range result.Packages {
+			installed = append(installed, p.Package.ID.Release())
+		}
+		if line := m.TellCheckout(ctx, methods, installed); line != "" {
+			result.Warnings = append(result.Warnings, line)
+		}
+	}
+	if err != nil {
+		return result, m.Explain(err)
+	}
+	return result, rememberPluginDirs(in.Site, in.PluginPath, root.DataDir)
+}
+
+// warnIncomplete prints one warning for all of them, because they have the same cause: no
+// source has the signed checksums of a version.
+func (in *Installation) warnIncomplete() {
+	i := &in.incomplete
+	if i.files == 0 {
+		return
+	}
+	platforms := in.Flags.Platforms
+	if len(platforms) == 0 {
+		platforms = []sources.Platform{sources.CurrentPlatform()}
+	}
+	names := sources.Texts(slices.SortedFunc(maps.Keys(i.providers), sources.Provider.Compare))
+	files := "the lock file has"
+	switch {
+	case in.Flags.Recursive && i.files == 1:
+		files = "1 lock file has"
+	case in.Flags.Recursive:
+		files = ui.Count(i.files, "lock file") + " have"
+	}
+	example := slices.Clone(sources.Texts(platforms))
+	for _, other := range []string{"linux_amd64", "darwin_arm64"} {
+		if !slices.Contains(example, other) {
+			example = append(example, other)
+		}
+	}
+	hint := fmt.Sprintf("to add hashes for the platforms that you use, run %s --platform %s", in.Again("lock"), strings.Join(example, " --platform "))
+	if i.declared {
+		hint = "to add hashes for the platforms that the policy declares, run " + in.Again("lock")
+	}
+	in.Output.WarnHint(hint,
+		"%s hashes for %s only, so init fails on other platforms: %s", files, ui.List("and", sources.Texts(platforms)), strings.Join(names, ", "))
+}
+
+// An init with a view is confined: it finds only the providers that Larder has installed. If it requires another one,
+// because a state in a backend does or because modules have changed, it fails.
+
+// A PostponedError is the reason why nothing is installed for a root module before a program runs init there.
+type PostponedError struct{ Module string }
+
+func (e PostponedError) Error() string {
+	return "skipped until the program runs init: " + e.Module
+}

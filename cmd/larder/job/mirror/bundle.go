@@ -1,0 +1,130 @@
+package mirror
+
+import (
+	"cmp"
+	"context"
+	"os"
+	"slices"
+
+	"github.com/larder-cli/larder/cmd/larder/job"
+	"github.com/larder-cli/larder/cmd/larder/report"
+	"github.com/larder-cli/larder/cmd/larder/site"
+	"github.com/larder-cli/larder/cmd/larder/ui"
+	"github.com/larder-cli/larder/fsmirror/bundle"
+	"github.com/larder-cli/larder/installer/acquire"
+	"github.com/larder-cli/larder/sources"
+)
+
+// ShowBundle shows the manifest of a bundle. That is what the bundle claims: nothing is verified.
+func ShowBundle(s *site.Site, file string) error {
+	path, err := s.BundleAt(file)
+	if err != nil {
+		return err
+	}
+	b, err := bundle.Open(path)
+	if err != nil {
+		return err
+	}
+	defer b.Close()
+	m := b.Manifest
+	s.Output.Bundled(m)
+	s.Output.Summary(report.BundleSumOf(m, false))
+	s.Output.Tell(report.BundleOf(b.Name(), m, 0))
+	s.Output.Say("%s", report.ContentsText(m))
+	return nil
+}
+
+// VerifyBundle verifies a bundle. It returns a [report.FoundError] if it finds a problem, and another error
+// if the verification itself fails.
+func VerifyBundle(ctx context.Context, s *site.Site, file string) error {
+	m, err := s.Here(ctx)
+	if err != nil {
+		return err
+	}
+	path, err := m.BundleAt(file)
+	if err != nil {
+		return err
+	}
+	v, err := report.Work(s.Output, func(progress report.Report) (bundle.Verification, error) {
+		return bundle.Verify(ctx, path, m.BundleJudge(), progress)
+	})
+	if err != nil {
+		return err
+	}
+	var findings []report.Finding
+	for _, f := range v.Findings {
+		found := report.FindingOf(f.Kind, f.File, f.Package, sources.Text(f.Err))
+		findings = append(findings, found.Shown(s.Output.Shorten(sources.Text(f))))
+	}
+	report.ShowAll(s.Output, findings)
+	packages := site.BundledAs(v.Packages)
+	distrusted, hints := m.TrustFindings(m.Accept(ctx, packages), packages, func(sources.Stored) string { return file }, file)
+	problems := len(v.Findings) + distrusted
+	if len(v.Findings) > 0 {
+		hints = slices.Insert(hints, 0, "copy the bundle again, or ask the sender for a new one; larder bundle import refuses damaged files")
+	}
+	all := report.CheckedOf(packages)
+	s.Output.Checked(all)
+	s.Output.Payload(v.Payload, "")
+	s.Output.BundledRemovals(v.Removed)
+	s.Output.Summary(report.MirrorChecked{Packages: len(v.Packages), Bytes: v.Bytes, Problems: problems, Payloads: len(v.Payload)})
+	besides := report.PayloadText(v.Payload) + report.RemovesText(v.Removed)
+	packed := ui.Count(len(v.Packages), "package")
+	s.Output.Say("Verified %s, %s%s%s", packed, ui.Size(v.Bytes), besides, s.Output.Keys(all, "bundle"))
+	s.Output.KeyList(all, m.SuggestsKeys())
+	return report.Found(problems, "problem", "in the bundle", hints...)
+}
+
+// ShowManifest writes the unchanged manifest of a mirror to standard output, for redirection into a
+// file. That file can be used where the next bundle is made.
+func ShowManifest(ctx context.Context, s *site.Site, dir string) error {
+	m, err := s.Here(ctx)
+	if err != nil {
+		return err
+	}
+	typed := dir
+	dir, err = receiver(m.Site, dir)
+	if err != nil {
+		return err
+	}
+	records, err := m.Records()
+	if err != nil {
+		return err
+	}
+	manifest, err := report.Work(s.Output, func(report.Report) (bundle.Manifest, error) {
+		return bundle.Describe(ctx, dir, records, s.Output.WarnOf)
+	})
+	if err == nil {
+		s.Output.ShowText(string(manifest.Text()), report.Manifest{Of: manifest})
+	}
+	if err == nil && len(manifest.Packages) == 0 {
+		s.Output.Say("%s has no packages, so a bundle since this manifest has all of them", dir)
+	}
+	return hintDamage(err, typed)
+}
+
+// receiver returns the directory of a mirror that receives bundles. It may be empty.
+func receiver(s *site.Site, typed string) (string, error) {
+	const hint = "name the mirror that receives the bundle; for a new one, create an empty directory"
+	dir, err := site.Existing(s.WorkDir, typed, site.Directory, hint)
+	return dir, cmp.Or(err, checkReceiver(dir, hint))
+}
+
+// checkReceiver returns an error, with the hint, if a directory is neither a mirror nor empty.
+func checkReceiver(dir, hint string) error {
+	if entries, err := os.ReadDir(dir); err == nil && len(entries) == 0 {
+		return nil
+	}
+	return job.CheckMirror(dir, hint)
+}
+
+// known fails for a package of a bundle whose contents differ from those recorded here.
+func known(m *site.Root, from string) func(bundle.Verified) error {
+	memory := m.Memory()
+	return func(p bundle.Verified) error {
+		if memory == nil {
+			return nil
+		}
+		return acquire.CheckRepublished(memory, sources.Stored{ID: p.ID, ZH: p.ZH, H1: p.H1, Report: p.Report}, from)
+	}
+}

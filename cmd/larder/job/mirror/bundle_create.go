@@ -1,0 +1,241 @@
+package mirror
+
+import (
+	"context"
+	"errors"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/larder-cli/larder/cachedir"
+	"github.com/larder-cli/larder/cmd/larder/job"
+	"github.com/larder-cli/larder/cmd/larder/report"
+	"github.com/larder-cli/larder/cmd/larder/site"
+	"github.com/larder-cli/larder/fsmirror/builder"
+	"github.com/larder-cli/larder/fsmirror/bundle"
+	"github.com/larder-cli/larder/sources"
+	"github.com/larder-cli/larder/sources/disk"
+	"github.com/larder-cli/larder/sources/store"
+)
+
+// A BundleRequest says what to bundle besides packages, and how.
+type BundleRequest struct {
+	job.FillRequest
+	Mirror  string // directory of the mirror to take everything from, as typed; may be empty
+	Since   string // manifest, bundle or mirror of the receiver, as typed; may be empty
+	Modules bool   // the modules of root modules
+	Engine  string // path of an engine, as typed; may be empty
+}
+
+// CreateBundle writes a bundle to the file that is one of the arguments. Without a mirror it first makes a
+// temporary one beside the file, on the same file system. So there is only one way to make bundles: from
+// a mirror.
+func CreateBundle(ctx context.Context, s *site.Site, request BundleRequest) error {
+	f := job.NewFilling(s, request.FillRequest)
+	typed, others, err := job.Pick(f.Wanted.Site, job.Target{Command: "bundle create", What: "the FILE to write", Is: mayBeBundle}, request.Arguments)
+	if err != nil {
+		return err
+	}
+	if err := f.Take(others); err != nil {
+		return err
+	}
+	if request.Mirror != "" && len(f.Addresses) > 0 {
+		return ErrAddresses
+	}
+	opts := bundle.CreateOptions{DryRun: f.Flags.DryRun}
+	if opts.Payload, err = gatherPayload(ctx, f.Wanted, request); err != nil {
+		return err
+	}
+	file, err := f.ParentOf(typed)
+	if err != nil {
+		return err
+	}
+	m, err := f.Here(ctx)
+	if err != nil {
+		return err
+	}
+	if opts.Records, err = m.Records(); err != nil {
+		return err
+	}
+	if request.Since != "" {
+		since, err := site.Existing(f.WorkDir, request.Since, site.FileOrDir, needReceiver)
+		if err != nil {
+			return err
+		}
+		if opts.Since, err = receiverAt(ctx, since, opts.Records, f.Output.WarnOf); err != nil {
+			return err
+		}
+	}
+	if request.Mirror != "" {
+		dir, err := job.Existing(f.Wanted.Site, request.Mirror)
+		if err != nil {
+			return err
+		}
+		return hintDamage(createBundle(ctx, m, dir, file, opts), request.Mirror)
+	}
+	return bundleSelected(ctx, f, m, file, typed, opts)
+}
+
+// gatherPayload reads what a request adds to a bundle besides packages.
+func gatherPayload(ctx context.Context, w *job.Wanted, request BundleRequest) ([]bundle.Payload, error) {
+	engine := ""
+	if request.Engine != "" {
+		engine = site.Absolute(w.WorkDir, request.Engine)
+	}
+	var roots []bundle.Root
+	if request.Modules {
+		var err error
+		if roots, err = bundleRoots(ctx, w); err != nil {
+			return nil, err
+		}
+	}
+	payload, err := bundle.Gather(ctx, roots, engine, w.Output.WarnOf)
+	if err == nil && request.Modules && !slices.ContainsFunc(payload, func(p bundle.Payload) bool { return p.Kind == bundle.RootModules }) {
+		w.Output.WarnHint("terraform get or tofu get installs modules", "no modules are installed for the root modules")
+	}
+	return payload, err
+}
+
+// bundleSelected bundles what the filling selects, without what the receiver has, if there is one.
+func bundleSelected(ctx context.Context, f *job.Filling, m *site.Root, file, typed string, opts bundle.CreateOptions) error {
+	dir, done, err := temporaryMirror(file, opts.DryRun, f.Output.WarnOf)
+	if err != nil {
+		return err
+	}
+	defer done()
+	opts.Records = store.Records{Key: opts.Records.Key} // no record outlives the mirror
+	err = f.RunMirror(ctx, func() (*builder.Builder, error) {
+		return builder.Open(ctx, dir, m.Sharing(builder.Options{
+			Records: opts.Records, Judge: m.Judge(), ReadOnly: opts.DryRun, Warn: f.Output.WarnOf, Place: "the bundle", Temporary: true,
+		}))
+	}, skipsFor(opts.Since), func(_ *builder.Builder, sum report.FillSum) error {
+		if opts.DryRun {
+			tellReceived(f.Output, opts.Since, sum, opts.Payload)
+		}
+		return nil
+	})
+	if disk.IsFull(err) {
+		return fullBundle(err, file, typed)
+	}
+	if err == nil && f.Empty {
+		err = sources.WithHint(errors.New("nothing to bundle: no provider is required here"),
+			"run it in a root module, or name the providers: larder bundle create %s hashicorp/aws", typed)
+	}
+	if err != nil || opts.DryRun {
+		return err
+	}
+	return createBundle(ctx, m, dir, file, opts)
+}
+
+// fullBundle explains the errors of err that are about a full disk, which name the temporary mirror.
+func fullBundle(err error, file, typed string) error {
+	errs := sources.Errors(err)
+	for i, err := range errs {
+		full, ok := errors.AsType[*disk.FullError](err)
+		if !ok {
+			continue
+		}
+		full.Path = filepath.Dir(file)
+		errs[i] = sources.WithHint(err, "until it is complete, a bundle takes the space of its packages twice; larder bundle create %s --mirror DIR needs it once", typed)
+	}
+	return errors.Join(errs...)
+}
+
+// mayBeBundle reports whether path is a file that may be replaced with a bundle, and not a
+// file that lists required providers.
+func mayBeBundle(path string, info os.FileInfo) bool {
+	return !info.IsDir() && !job.ListsProviders(path)
+}
+
+// ErrAddresses is the usage error for addresses of providers beside a mirror to bundle.
+var ErrAddresses = report.Usage(errors.New("--mirror takes every package there and cannot be combined with provider addresses"))
+
+// temporaryMirror creates a directory for a mirror beside the file. The function done
+// removes it, and the next run removes those of killed runs. If nothing is to be written, the
+// directory does not exist.
+func temporaryMirror(file string, dryRun bool, warn func(error)) (dir string, done func(), err error) {
+	if dryRun {
+		return file + ".larder-mirror", func() {}, nil
+	}
+	in, err := disk.Open(filepath.Dir(file))
+	if err != nil {
+		return "", nil, err
+	}
+	const prefix = ".larder-bundle-"
+	in.Sweep(prefix, time.Now(), warn)
+	scratch, err := in.Scratch(prefix)
+	if err != nil {
+		in.Close()
+		return "", nil, site.CannotWrite(filepath.Dir(file), err)
+	}
+	return scratch.Path("mirror"), func() { scratch.Close(); in.Close() }, nil
+}
+
+// createBundle writes the mirror in dir to a file.
+func createBundle(ctx context.Context, m *site.Root, dir, file string, opts bundle.CreateOptions) error {
+	opts.Check, opts.Judge, opts.Warn = known(m, dir), m.BundleJudge(), m.Out.WarnOf
+	var packages []sources.Stored
+	opts.Accept = func(all []bundle.Verified) error {
+		packages = site.BundledAs(all)
+		return m.Require(ctx, packages)
+	}
+	created, err := report.Work(m.Out, func(progress report.Report) (bundle.Created, error) {
+		opts.Report = progress
+		return bundle.Create(ctx, dir, file, opts)
+	})
+	if gone := (*bundle.ArchivesError)(nil); errors.As(err, &gone) {
+		return explainArchives(m, gone)
+	}
+	if err != nil {
+		return err
+	}
+	m.WarnUnusedKeys()
+	if !opts.DryRun {
+		m.Out.Private(m.Shown(file), created.Private)
+	}
+	for _, p := range report.CheckedOf(packages) {
+		m.Out.Tell(p)
+	}
+	manifest := created.Manifest
+	m.Out.Payload(manifest.Payload, bundle.Added)
+	m.Out.BundledRemovals(manifest.Removed)
+	m.Out.Show(report.BundleOf(file, manifest, created.Size))
+	did := "Wrote"
+	switch {
+	case opts.DryRun:
+		did = "Would write"
+	case created.Unchanged:
+		did = m.Shown(file) + " is unchanged:"
+	}
+	if len(manifest.Packages)+len(manifest.Payload)+len(manifest.Removed) == 0 {
+		m.Out.Say("The receiver has everything already")
+	}
+	m.Out.Summary(report.BundleSumOf(manifest, opts.DryRun))
+	m.Out.Say("%s %s", did, report.ContentsText(manifest))
+	return nil
+}
+
+// explainArchives adds hints on how to get the archives of a mirror or a plugin cache.
+func explainArchives(m *site.Root, gone *bundle.ArchivesError) error {
+	var addresses, platforms []string
+	for _, id := range gone.Packages {
+		addresses = append(addresses, id.Provider.String()+"@"+id.Version.String())
+		platforms = append(platforms, id.Platform.String())
+	}
+	slices.Sort(platforms)
+	addresses, platforms = slices.Compact(addresses), slices.Compact(platforms)
+	const few = 5
+	if len(addresses) > few {
+		addresses = append(addresses[:few], "…")
+	}
+	what := strings.Join(addresses, " ") + " --platform " + strings.Join(platforms, ",")
+	fetch, carry := "mirror sync "+m.Shown(gone.Dir)+" "+what, "copy the directory, which is a filesystem mirror"
+	if cachedir.IsCache(gone.Dir) {
+		fetch, carry = "bundle create FILE "+what, "larder cache export FILE -R writes the packages of root modules for larder cache import"
+	}
+	hinted := sources.WithHint(errors.New(gone.Error()), "without a network: %s", carry)
+	hinted = sources.WithHint(hinted, "to fetch the archives: larder %s", fetch)
+	return errors.Join(append([]error{hinted}, gone.Unwrap()...)...)
+}

@@ -1,0 +1,135 @@
+package mirror
+
+import (
+	"context"
+	"crypto/sha256"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/larder-cli/larder/cmd/larder/job"
+	"github.com/larder-cli/larder/cmd/larder/report"
+	"github.com/larder-cli/larder/cmd/larder/site"
+	"github.com/larder-cli/larder/fsmirror/builder"
+	"github.com/larder-cli/larder/fsmirror/bundle"
+	"github.com/larder-cli/larder/sources"
+)
+
+// A BundleImportRequest says what to import, and where to put it.
+type BundleImportRequest struct {
+	File        string // as typed
+	Dir         string // of the mirror, as typed
+	ModulesTo   string // as typed; may be empty
+	EngineTo    string // as typed; may be empty
+	EngineSum   [sha256.Size]byte
+	Replace     bool
+	Keep        bool   // the packages that the sender has removed
+	WriteConfig string // as typed; may be empty
+	Unpacked    bool   // store unpacked packages
+}
+
+// ImportBundle verifies the whole bundle before it changes anything.
+func ImportBundle(ctx context.Context, s *site.Site, request BundleImportRequest) error {
+	m, err := s.Here(ctx)
+	if err != nil {
+		return err
+	}
+	file, err := m.BundleAt(request.File)
+	if err != nil {
+		return err
+	}
+	dir := site.Absolute(m.Dir, request.Dir)
+	if info, err := os.Stat(dir); err == nil && !info.IsDir() || err != nil && filepath.Ext(dir) == ".tar" {
+		return report.Usage(sources.WithHint(fmt.Errorf("%s is not the directory of a mirror", dir), "write the DIR of the mirror last: larder bundle import FILE DIR"))
+	}
+	if err := job.NoCache(m, dir); err != nil {
+		return err
+	}
+	config, err := job.NewMirrorConfig(m, request.WriteConfig, dir)
+	if err != nil {
+		return err
+	}
+	if request.ModulesTo != "" && m.Config.DataDir != filepath.Join(m.Dir, bundle.DataPath) {
+		s.Output.Warn("modules are put into %s, where engines with this TF_DATA_DIR do not find them", bundle.DataPath)
+	}
+	opts := bundle.ImportOptions{
+		Check: known(m, file), Accept: func(all []bundle.Verified) error { return m.Accept(ctx, site.BundledAs(all)) },
+		Judge: m.BundleJudge(), DryRun: s.Flags.DryRun,
+		Waiting: s.Output.WaitingForMirror(dir), LockTimeout: m.Flags.LockTimeout,
+		Warn:         func(err error) { s.Output.WarnAll(sources.Errors(hintRepair(err, request.Dir))) },
+		EngineSHA256: request.EngineSum, Replace: request.Replace, KeepRemoved: request.Keep, Unpacked: request.Unpacked,
+		Closing: job.RenewPage(ctx, dir),
+	}
+	if request.ModulesTo != "" {
+		opts.ModulesTo = site.Absolute(m.Dir, request.ModulesTo)
+	}
+	if request.EngineTo != "" {
+		opts.EngineTo = site.Absolute(m.Dir, request.EngineTo)
+	}
+	if opts.Records, err = m.Records(); err != nil {
+		return err
+	}
+	imported, err := report.Work(s.Output, func(progress report.Report) (bundle.Imported, error) {
+		opts.Report = progress
+		return bundle.Import(ctx, file, dir, opts)
+	})
+	if errors.Is(err, bundle.ErrUnpacked) {
+		err = sources.WithHint(err, "to add them to the plugin cache: larder cache import %s", site.ShellQuoted(request.File))
+		err = sources.WithHint(err, "to store them unpacked in the mirror, add --unpacked; network mirrors have no such packages")
+	}
+	if err != nil {
+		return err
+	}
+	added := s.Output.BundleImported(imported, opts.DryRun)
+	for _, idle := range []struct {
+		flag, dir string
+		kind      bundle.PayloadKind
+		what      string
+	}{{"--modules-to", request.ModulesTo, bundle.RootModules, "modules"}, {"--engine-to", request.EngineTo, bundle.EngineBinary, "engine"}} {
+		if idle.dir != "" && !slices.ContainsFunc(imported.Placed, func(p bundle.Placed) bool { return p.Kind == idle.kind }) {
+			s.Output.Warn("%s has no effect: the bundle contains no %s", idle.flag, idle.what)
+		}
+	}
+	tellLeft(s, imported)
+	if opts.DryRun {
+		return nil
+	}
+	total, err := tellTotal(ctx, m, dir)
+	if err != nil {
+		return err
+	}
+	return job.FinishConfig(m, config, total.Packages == added)
+}
+
+// tellTotal prints the totals of the mirror.
+func tellTotal(ctx context.Context, m *site.Root, dir string) (report.MirrorTotal, error) {
+	b, err := job.OpenMirror(ctx, m, dir, builder.Options{ReadOnly: true})
+	if err != nil {
+		return report.MirrorTotal{}, err
+	}
+	entries, err := b.List(ctx, builder.ListOptions{})
+	total := job.TotalOf(entries)
+	if err == nil {
+		m.Out.Say("%s", total.Text(dir))
+	}
+	return total, errors.Join(err, b.Close())
+}
+
+// tellLeft reports how to get the payload that was not requested.
+func tellLeft(s *site.Site, imported bundle.Imported) {
+	if len(imported.Left) == 0 {
+		return
+	}
+	flags := map[bundle.PayloadKind]string{bundle.RootModules: "--modules-to DIR", bundle.EngineBinary: "--engine-to DIR --engine-sha256 SUM"}
+	var add []string
+	for _, p := range imported.Left {
+		if flag := flags[p.Kind]; !slices.Contains(add, flag) {
+			add = append(add, flag)
+		}
+	}
+	s.Output.PayloadLeft(imported.Left)
+	s.Output.Hint("to import that too, run the command again with %s", strings.Join(add, " and "))
+}

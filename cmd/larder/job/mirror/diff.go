@@ -1,0 +1,128 @@
+package mirror
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+
+	"github.com/larder-cli/larder/cmd/larder/job"
+	"github.com/larder-cli/larder/cmd/larder/report"
+	"github.com/larder-cli/larder/cmd/larder/site"
+	"github.com/larder-cli/larder/cmd/larder/ui"
+	"github.com/larder-cli/larder/fsmirror/builder"
+	"github.com/larder-cli/larder/fsmirror/bundle"
+	"github.com/larder-cli/larder/sources"
+	"github.com/larder-cli/larder/sources/evidence"
+)
+
+// Diff compares two mirrors, as typed. It returns a [report.FoundError] if they differ, and another
+// error if one of them could not be read.
+func Diff(ctx context.Context, s *site.Site, first, second site.PlaceRequest) error {
+	m, err := s.Here(ctx)
+	if err != nil {
+		return err
+	}
+	unreadable := &job.InPlace{}
+	a, b, err := bothContents(ctx, m, first, second, unreadable)
+	if err != nil {
+		return err
+	}
+	for _, r := range unreadable.Unread {
+		a.Forget(r.Release)
+		b.Forget(r.Release)
+	}
+	differences := bundle.Compare(a, b)
+	var shown []report.Difference
+	for _, d := range differences {
+		shown = append(shown, report.DifferenceOf(d))
+	}
+	report.ShowAll(s.Output, shown)
+	s.Output.Summary(report.Compared{Differences: len(differences), First: len(a.Packages), Second: len(b.Packages)})
+	between := fmt.Sprintf("between %s (%s) and %s (%s)",
+		first.Place, ui.Count(len(a.Packages), "package"), second.Place, ui.Count(len(b.Packages), "package"))
+	if err := unreadable.Err(); err != nil {
+		s.Output.Say("%s %s", ui.Count(len(differences), "difference"), between)
+		return err
+	}
+	if len(differences) == 0 {
+		s.Output.Say("No difference %s", between)
+	}
+	return report.Found(len(differences), "difference", between)
+}
+
+// bothContents reads both mirrors, the directory first if the other is a place. It adds what can't be read.
+func bothContents(ctx context.Context, m *site.Root, first, second site.PlaceRequest, unreadable *job.InPlace) (a, b bundle.Contents, err error) {
+	if site.IsPlace(first.Place) && !site.IsPlace(second.Place) {
+		b, a, err = bothContents(ctx, m, second, first, unreadable)
+		return a, b, err
+	}
+	if a, err = contentsOf(ctx, m, first, nil, unreadable); err != nil {
+		return a, b, err
+	}
+	known := map[sources.Provider]bool{}
+	for id := range a.Packages {
+		known[id.Provider] = true
+	}
+	b, err = contentsOf(ctx, m, second, slices.AppendSeq([]sources.Provider{}, maps.Keys(known)), unreadable)
+	return a, b, err
+}
+
+// contentsOf reads a mirror. If it can't list its providers, they are those that are known. It adds what can't be read.
+func contentsOf(ctx context.Context, m *site.Root, r site.PlaceRequest, known []sources.Provider, unreadable *job.InPlace) (bundle.Contents, error) {
+	if !site.IsPlace(r.Place) {
+		return localContents(ctx, m, r.Place)
+	}
+	if len(known) > 0 && !slices.ContainsFunc(known, func(p sources.Provider) bool { return p.Host != known[0].Host }) {
+		r.Host = known[0].Host
+	}
+	b, err := m.Browser(ctx, r)
+	if err != nil {
+		return bundle.NewContents(), err
+	}
+	all, err := job.Browse(ctx, m, b, r.Place, nil, known)
+	if err != nil {
+		return bundle.NewContents(), err
+	}
+	unreadable.Unread = append(unreadable.Unread, all.Unread...)
+	return all.Contents()
+}
+
+// localContents reads the mirror in a directory, or a manifest.
+func localContents(ctx context.Context, m *site.Root, dir string) (bundle.Contents, error) {
+	if path := site.Absolute(m.Dir, dir); site.IsFile(path) {
+		manifest, err := bundle.ReadManifest(path)
+		return manifest.Contents(), err
+	}
+	all := bundle.NewContents()
+	dir, err := job.Existing(m.Site, dir)
+	if err != nil {
+		return all, err
+	}
+	b, err := job.OpenMirror(ctx, m, dir, builder.Options{ReadOnly: true})
+	if err != nil {
+		return all, err
+	}
+	defer b.Close()
+	entries, err := report.Work(m.Output, func(progress report.Report) ([]builder.Entry, error) {
+		return b.List(ctx, builder.ListOptions{Hash: true, Report: progress})
+	})
+	if err != nil {
+		return all, fmt.Errorf("reading %s: %w", dir, err)
+	}
+	read := map[sources.Release]bool{}
+	for _, e := range entries {
+		all.Packages[e.ID] = append(all.Packages[e.ID], e.Hashes...)
+		if release := e.ID.Release(); e.Evidence && !read[release] {
+			signed, err := evidence.Of(dir, release.Provider, release.Version)
+			if err == nil {
+				err = all.AddEvidence(release, signed)
+			}
+			if err != nil {
+				m.Output.Warn("the evidence for %s is ignored: %v", release, err)
+			}
+			read[release] = true
+		}
+	}
+	return all, nil
+}

@@ -1,0 +1,137 @@
+package mirror
+
+import (
+	"context"
+	"errors"
+
+	"github.com/larder-cli/larder/cmd/larder/job"
+	"github.com/larder-cli/larder/cmd/larder/report"
+	"github.com/larder-cli/larder/cmd/larder/site"
+	"github.com/larder-cli/larder/fsmirror/builder"
+	"github.com/larder-cli/larder/sources"
+)
+
+// Prune removes the packages that the policy selects, except those that stay for the root modules, lock files
+// and lists of providers at paths.
+func Prune(ctx context.Context, s *site.Site, dir string, paths []string, policy builder.Policy, request job.PruneRequest) error {
+	if _, err := job.Existing(s, dir); err != nil {
+		return err
+	}
+	kept, err := keep(ctx, s, paths)
+	if err == nil {
+		err = request.Check(s)
+	}
+	if err != nil {
+		return err
+	}
+	_, b, err := mirrorHere(ctx, s, dir, builder.Options{ReadOnly: s.Flags.DryRun})
+	if err != nil {
+		return err
+	}
+	stay, err := kept.in(ctx, b)
+	if err == nil {
+		policy.Locked = func(id sources.PackageID) bool { return stay[id.Release()] }
+		err = hintRepair(pruneMirror(ctx, s, b, policy, request), dir)
+	}
+	return errors.Join(err, b.Close())
+}
+
+// pruneMirror plans, asks for confirmation and removes. If there is nothing to remove, it
+// completes a prune that was killed.
+func pruneMirror(ctx context.Context, s *site.Site, b *builder.Builder, policy builder.Policy, request job.PruneRequest) error {
+	plan, err := b.PlanPrune(ctx, policy)
+	if err != nil {
+		return err
+	}
+	sum := &report.MirrorPruned{Locked: plan.Locked, Recent: plan.Recent, DryRun: s.Flags.DryRun}
+	return removeFromMirror(ctx, s, b, plan, sum, request)
+}
+
+// removeFromMirror carries out a plan.
+func removeFromMirror(
+	ctx context.Context, s *site.Site, b *builder.Builder, plan *builder.Plan, sum *report.MirrorPruned, request job.PruneRequest,
+) error {
+	s.Output.Summary(sum)
+	if !request.Yes {
+		s.Output.MirrorRemovals(plan.Remove, !request.Asks)
+	}
+	planned := report.RemovedPackages(len(plan.Remove), plan.Freed)
+	switch {
+	case len(plan.Remove) == 0:
+		s.Output.Say("Nothing to remove%s", sum.Kept())
+		if sum.DryRun {
+			return nil
+		}
+		return b.Complete(ctx)
+	case sum.DryRun:
+		sum.Packages, sum.Freed = len(plan.Remove), plan.Freed
+		s.Output.Say("Would remove %s%s", planned, sum.Kept())
+		return nil
+	}
+	if yes, err := request.Confirmed(ctx, s.Output, planned); err != nil || !yes {
+		return err
+	}
+	gone, err := b.Prune(ctx, plan)
+	if !request.Asks {
+		s.Output.MirrorRemovals(gone, false)
+	}
+	sum.Packages, sum.Failed = len(gone), len(sources.Errors(err))
+	for _, e := range gone {
+		sum.Freed += e.Size
+	}
+	s.Output.Conclude("Removed %s%s", report.RemovedPackages(sum.Packages, sum.Freed), sum.Kept())
+	return err
+}
+
+// A keeping contains the packages of a mirror that stay: what [SyncMirror] would select for the same paths and engines,
+// and everything that their lock files have.
+type keeping struct {
+	*job.Wanted
+	supplies []*job.Supply
+}
+
+// keep reads what paths, as typed, require. It fails if a file is missing or unreadable, because its packages might
+// be removed.
+func keep(ctx context.Context, s *site.Site, paths []string) (k keeping, err error) {
+	s.Roots, k.Wanted = paths, &job.Wanted{Site: s, Paths: paths, Keeps: true}
+	if len(paths) > 0 {
+		k.supplies, err = k.Read(ctx)
+	}
+	return k, err
+}
+
+// in returns the versions that stay in a mirror. If none is locked, it is the newest that the mirror has.
+func (k keeping) in(ctx context.Context, b *builder.Builder) (map[sources.Release]bool, error) {
+	stay := map[sources.Release]bool{}
+	for _, s := range k.supplies {
+		for _, w := range s.Wants {
+			v := w.Locked.Version
+			if v == (sources.Version{}) {
+				ids, err := b.PackagesOf(ctx, w.Provider)
+				if err != nil {
+					return nil, err
+				}
+				v = newestOf(s.Root, w.Requirement, ids)
+			}
+			stay[sources.Release{Provider: w.Provider, Version: v}] = true
+		}
+	}
+	return stay, nil
+}
+
+// newestOf returns the newest version of packages that a requirement and the policy allow. If the policy allows none of
+// these, it returns the newest that the requirement allows.
+func newestOf(m *site.Root, r sources.Requirement, ids []sources.PackageID) sources.Version {
+	var all, allowed []sources.Version
+	for _, id := range ids {
+		all = append(all, id.Version)
+		if m.Policy.Check(id.Provider, id.Version) == nil {
+			allowed = append(allowed, id.Version)
+		}
+	}
+	newest, ok := r.Constraints.Newest(allowed)
+	if !ok {
+		newest, _ = r.Constraints.Newest(all)
+	}
+	return newest
+}

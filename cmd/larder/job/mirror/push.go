@@ -1,0 +1,182 @@
+package mirror
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"path/filepath"
+	"slices"
+
+	"github.com/larder-cli/larder/cmd/larder/job"
+	"github.com/larder-cli/larder/cmd/larder/report"
+	"github.com/larder-cli/larder/cmd/larder/site"
+	"github.com/larder-cli/larder/cmd/larder/ui"
+	"github.com/larder-cli/larder/fsmirror/builder"
+	"github.com/larder-cli/larder/fsmirror/publish"
+	"github.com/larder-cli/larder/sources"
+	"github.com/larder-cli/larder/sources/evidence"
+)
+
+// target returns the place to push to.
+func target(ctx context.Context, m *site.Root, r site.PlaceRequest) (publish.Target, error) {
+	typed := r.Place
+	switch scheme := site.SchemeOf(typed); {
+	case m.Flags.Offline:
+		return nil, fmt.Errorf("%s: %w", typed, sources.ErrOffline)
+	case scheme == site.InBucket:
+		b, err := m.OpenBucket(ctx, r)
+		if err != nil {
+			return nil, err
+		}
+		return publish.NewBucket(b), nil
+	case scheme == site.InOCI:
+		template, err := site.ParseOCI(typed)
+		if err != nil {
+			return nil, err
+		}
+		return &publish.OCI{Mirror: m.OciMirror(template, true), Template: template, URL: typed}, nil
+	case scheme != "":
+		return nil, report.Usage(sources.WithHint(fmt.Errorf("%s: Larder can't write to web servers", typed), "copy the directory to the server, or name an oci:// or s3:// place"))
+	}
+	return nil, report.Usage(sources.WithHint(fmt.Errorf("%s is not a place to push to", typed), "write 'oci://HOST/TEMPLATE' or s3://BUCKET/PREFIX"))
+}
+
+// A PushRequest says what to push where.
+type PushRequest struct {
+	Dir            string // as typed
+	To             site.PlaceRequest
+	Patterns       []string // of the providers; empty means all
+	Replace, Prune bool
+}
+
+// Push publishes what a mirror has in an OCI registry or a bucket.
+func Push(ctx context.Context, s *site.Site, request PushRequest) error {
+	patterns, err := s.ReadPatterns(request.Patterns)
+	if err != nil {
+		return err
+	}
+	m, err := s.Here(ctx)
+	if err != nil {
+		return err
+	}
+	target, err := target(ctx, m, request.To)
+	if err != nil {
+		return err
+	}
+	mirror, err := readPublishable(ctx, m, request.Dir, patterns)
+	if err != nil {
+		return err
+	}
+	sum := &report.PushSum{DryRun: s.Flags.DryRun}
+	s.Output.Summary(sum)
+	opts := publish.Options{
+		Replace: request.Replace, DryRun: s.Flags.DryRun, Judge: m.Judge(), Jobs: s.Flags.Jobs,
+		Holder: report.Holder(), Wait: s.Output.WaitingForPlace(request.To.Place),
+	}
+	if request.Prune {
+		opts.Prune = func(id sources.PackageID) bool { return !mirror.has[id] && site.Selected(patterns, id) }
+	}
+	result, err := report.Work(s.Output, func(progress report.Report) (publish.Result, error) {
+		opts.Report = progress
+		return publish.Push(ctx, target, mirror.releases, opts)
+	})
+	err = errors.Join(append(mirror.problems, err)...)
+	s.Output.Pushed(result, sum)
+	if err != nil {
+		sum.Failed = mirror.selected - sum.Same - sum.Differ - sum.Added - sum.Replaced
+	}
+	s.Output.Conclude("%s", sum.Text(request.To.Place))
+	return err
+}
+
+// A publishable is what a mirror has to publish.
+type publishable struct {
+	releases []publish.Release          // that the patterns select
+	selected int                        // packages, with those that can't be published
+	problems []error                    // why packages can't be published
+	has      map[sources.PackageID]bool // all packages of the mirror
+}
+
+// readPublishable reads a mirror, as typed.
+func readPublishable(ctx context.Context, m *site.Root, typed string, patterns []site.Pattern) (*publishable, error) {
+	dir, err := job.Existing(m.Site, typed)
+	if err != nil {
+		return nil, err
+	}
+	b, err := job.OpenMirror(ctx, m, dir, builder.Options{ReadOnly: true})
+	if err != nil {
+		return nil, err
+	}
+	defer b.Close()
+	entries, err := report.Work(m.Output, func(progress report.Report) ([]builder.Entry, error) {
+		return b.List(ctx, builder.ListOptions{Hash: true, Again: true, Proofs: true, Report: progress})
+	})
+	if err != nil {
+		return nil, fmt.Errorf("reading %s: %w", dir, err)
+	}
+	all := &publishable{has: map[sources.PackageID]bool{}}
+	unpacked := 0
+	for _, e := range entries {
+		if !site.Selected(patterns, e.ID) {
+			all.has[e.ID] = true
+			continue
+		}
+		if !all.has[e.ID] {
+			all.has[e.ID] = true
+			all.selected++
+		}
+		zh := job.HashOf(sources.ZH, e.Hashes)
+		switch {
+		case e.Unpacked:
+			unpacked++
+			continue
+		case e.Err != nil:
+			all.problems = append(all.problems, hintDamage(e.Err, typed))
+			continue
+		case !site.Within(filepath.Join(dir, filepath.FromSlash(e.Path)), dir): // a checkout must not choose what is published
+			err := errors.New("it is a link to a file outside of the mirror, and is not pushed")
+			all.problems = append(all.problems, sources.WithHint(&sources.PackageError{ID: e.ID, Err: err}, "copy the file into the mirror"))
+			continue
+		case e.Stored.Differs != "" || zh == "":
+			err := &sources.PackageError{ID: e.ID, Err: errors.New("the archive has changed since it was stored, and is not pushed")}
+			all.problems = append(all.problems, hintDamage(err, typed))
+			continue
+		}
+		if n := len(all.releases); n == 0 || all.releases[n-1].Release != e.ID.Release() {
+			all.releases = append(all.releases, publish.Release{Release: e.ID.Release()})
+		}
+		r := &all.releases[len(all.releases)-1]
+		if n := len(r.Packages); n > 0 && r.Packages[n-1].ID == e.ID {
+			continue // under another name
+		}
+		r.Packages = append(r.Packages, publish.Package{ID: e.ID, Path: filepath.Join(dir, filepath.FromSlash(e.Path)), Size: e.Size, ZH: zh, Hashes: e.Hashes})
+	}
+	if site.Unmatched(m.Output, patterns, slices.Collect(maps.Keys(all.has))); all.selected == 0 {
+		return nil, job.HasNothing(typed, patterns)
+	}
+	if unpacked > 0 {
+		all.problems = append(all.problems, sources.WithHint(fmt.Errorf("not pushed, because places have only archives: %s in directories", ui.Count(unpacked, "package")),
+			"create a mirror of archives with larder mirror sync, without --unpacked"))
+	}
+	for i := range all.releases {
+		r := &all.releases[i]
+		if r.Evidence, err = evidenceFiles(m, dir, r.Release); err != nil {
+			m.Output.Warn("the evidence for %s is not pushed: %v", r.Release, err)
+		}
+	}
+	return all, nil
+}
+
+// evidenceFiles returns the evidence that a mirror has for a release, or nil if it has none.
+func evidenceFiles(m *site.Root, dir string, r sources.Release) (*evidence.Files, error) {
+	signed, err := evidence.Of(dir, r.Provider, r.Version)
+	if err != nil {
+		if errors.Is(err, sources.ErrNotFound) {
+			err = nil
+		}
+		return nil, err
+	}
+	files, err := evidence.Pack(signed)
+	return &files, err
+}

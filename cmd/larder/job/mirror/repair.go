@@ -1,0 +1,167 @@
+package mirror
+
+import (
+	"context"
+	"errors"
+
+	"github.com/larder-cli/larder/cmd/larder/job"
+	"github.com/larder-cli/larder/cmd/larder/report"
+	"github.com/larder-cli/larder/cmd/larder/site"
+	"github.com/larder-cli/larder/fsmirror/builder"
+	"github.com/larder-cli/larder/installer"
+	"github.com/larder-cli/larder/sources"
+)
+
+// hintRepair adds the command that repairs the mirror, as typed, to the errors about damaged archives in err.
+func hintRepair(err error, typed string) error {
+	const hint = "larder mirror repair %s fetches damaged packages again"
+	if damaged, ok := errors.AsType[*builder.DamagedError](err); ok {
+		for i, err := range damaged.Packages {
+			damaged.Packages[i] = sources.WithHint(err, hint, site.ShellQuoted(typed))
+		}
+	}
+	return err
+}
+
+// A repair is that of a mirror.
+type repair struct {
+	*site.Root
+	*builder.Builder
+	typed string            // its directory
+	again map[damaged]error // why a package was not replaced; nil if it was
+}
+
+// A damaged package is one that has to be fetched again.
+type damaged struct {
+	id       sources.PackageID
+	unpacked bool
+}
+
+// Repair verifies a mirror, and fetches damaged packages again: from the mirrors in the directories from, as
+// typed, or from a place, or else from the configured sources. It requires the contents that the packages had.
+func Repair(ctx context.Context, s *site.Site, dir string, from []string, place site.PlaceRequest) error {
+	if err := job.UseMirrors(s, "--from", from); err != nil {
+		return err
+	}
+	s.Place = place
+	m, b, err := mirrorHere(ctx, s, dir, builder.Options{ReadOnly: s.Flags.DryRun})
+	if err != nil {
+		return err
+	}
+	m.Repaired = site.Absolute(m.Dir, dir)
+	r := &repair{m, b, dir, map[damaged]error{}}
+	return errors.Join(r.run(ctx), b.Close())
+}
+
+func (r *repair) run(ctx context.Context) error {
+	v, err := report.Work(r.Out, func(progress report.Report) (*builder.Verification, error) {
+		return r.Verify(ctx, progress)
+	})
+	if err != nil {
+		return err
+	}
+	sum := report.MirrorRepaired{Packages: v.Packages, Bytes: v.Bytes, Problems: len(v.Findings), DryRun: r.Flags.DryRun}
+	if !sum.DryRun {
+		err = r.fetch(ctx, v.Findings)
+	}
+	var mismatched map[string]bool
+	if !sum.DryRun && err == nil {
+		if mismatched, err = r.Mismatched(ctx); ctx.Err() == nil {
+			err = nil // what can't be read is an error of the packages
+		}
+	}
+	if err != nil {
+		return err
+	}
+	var errs []error
+	dir := site.ShellQuoted(r.typed)
+	for _, f := range v.Findings {
+		do, failed := r.Remedy(f), error(nil)
+		switch {
+		case do == builder.Replace:
+			failed = r.again[damaged{*f.Package, f.Unpacked()}]
+		case do == builder.Correct && mismatched[f.Path]:
+			const hint = "larder mirror index %s removes entries of files that are not in the mirror"
+			failed = sources.WithHint(errors.New(f.String()), hint, dir)
+		case do == builder.Nothing:
+			failed = sources.WithHint(errors.New(f.String()), "move or remove the file")
+		}
+		if failed != nil {
+			do = builder.Nothing
+		}
+		r.Out.Show(sum.Add(f, do))
+		if failed != nil && !sum.DryRun {
+			errs = append(errs, failed)
+		}
+	}
+	r.WarnUnusedKeys()
+	r.Out.Summary(sum)
+	r.Out.Conclude("%s in %s%s", sum.Found(), report.ReadText(r.Out, v.Packages, v.Bytes), sum.Text())
+	return errors.Join(unique(errs)...)
+}
+
+// unique returns each error once: several problems may have the same.
+func unique(errs []error) (all []error) {
+	said := map[error]bool{}
+	for _, err := range errs {
+		if !said[err] {
+			all = append(all, err)
+		}
+		said[err] = true
+	}
+	return all
+}
+
+// fetch fetches the packages of findings again, and then makes the index match.
+func (r *repair) fetch(ctx context.Context, findings []builder.Finding) error {
+	from, err := r.Source(ctx)
+	if err != nil {
+		return err
+	}
+	opts := r.InstallerOptions(r.Out.Event)
+	opts.Memory = r.Memory()
+	in := installer.NewFetcher(from, r.Builder, r.Client, opts)
+	var all []damaged
+	before := map[damaged][]sources.Hash{}
+	for _, f := range findings {
+		if r.Remedy(f) != builder.Replace {
+			continue
+		}
+		d := damaged{*f.Package, f.Unpacked()}
+		if _, again := before[d]; !again {
+			r.StoreAs(d.unpacked)
+			before[d], all = r.Doubt(d.id), append(all, d)
+		}
+	}
+	for _, d := range all {
+		r.StoreAs(d.unpacked)
+		outcome, err := in.Fetch(ctx, d.id, before[d])
+		r.Out.Forget(d.id)
+		if ctx.Err() != nil {
+			return ctx.Err()
+		}
+		if r.again[d] = r.explainUnrepaired(d.id, err); err == nil {
+			r.Signers.Saw(outcome.Package)
+			r.Out.Show(report.OutcomeOf(outcome).Again())
+		}
+	}
+	err = r.Finish(ctx)
+	if _, known := errors.AsType[*builder.DamagedError](err); known {
+		err = nil // the findings have it
+	}
+	return err
+}
+
+// explainUnrepaired adds hints to the error for a package that couldn't be replaced.
+func (r *repair) explainUnrepaired(id sources.PackageID, err error) error {
+	if err == nil {
+		return nil
+	}
+	dir := site.ShellQuoted(r.typed)
+	err = sources.WithHint(sources.InPackage(id, r.Explain(err)),
+		"larder mirror remove %s %s@%s/%s takes it out of the mirror", dir, r.Out.Name(id.Provider), id.Version, id.Platform)
+	if len(r.PluginDirs) == 0 && r.Place.Place == "" {
+		err = sources.WithHint(err, "to fetch it from another mirror: larder mirror repair %s --from DIR", dir)
+	}
+	return err
+}

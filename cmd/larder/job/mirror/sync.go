@@ -1,0 +1,97 @@
+package mirror
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"os"
+	"slices"
+	"strings"
+
+	"github.com/larder-cli/larder/cmd/larder/job"
+	"github.com/larder-cli/larder/cmd/larder/report"
+	"github.com/larder-cli/larder/cmd/larder/site"
+	"github.com/larder-cli/larder/fsmirror/builder"
+)
+
+// A SyncRequest says what to put into a mirror, and how.
+type SyncRequest struct {
+	job.FillRequest
+	Unpacked    bool
+	WriteConfig string // file to write, as typed; may be empty
+	HTML        bool   // write a page for people
+}
+
+// Sync puts packages into a mirror, whose directory is one of the arguments. It
+// opens and locks the mirror before any request, so that two concurrent runs don't download the same
+// packages. It creates no mirror if no provider is required.
+func Sync(ctx context.Context, s *site.Site, request SyncRequest) error {
+	f := job.NewFilling(s, request.FillRequest)
+	typed, others, err := job.Pick(f.Wanted.Site, job.Target{Command: "mirror sync", What: "the directory of the mirror", Is: func(path string, info os.FileInfo) bool { return mayBeMirror(f, path, info) }}, request.Arguments)
+	if err != nil {
+		return err
+	}
+	if err := cmp.Or(site.DirectoryOnly(typed), f.Take(others)); err != nil {
+		return err
+	}
+	dir := site.Absolute(f.WorkDir, typed)
+	m, err := f.Here(ctx)
+	if err != nil {
+		return err
+	}
+	if err := job.NoCache(m, dir); err != nil {
+		return err
+	}
+	config, err := job.NewMirrorConfig(m, request.WriteConfig, dir)
+	if err != nil {
+		return err
+	}
+	opts := builder.Options{Unpacked: request.Unpacked, ReadOnly: f.Flags.DryRun}
+	if request.HTML {
+		if err := job.CheckPage(dir); err != nil {
+			return err
+		}
+		opts.Closing = job.WritePage(ctx, dir)
+	}
+	isNew := false
+	err = f.RunMirror(ctx, func() (*builder.Builder, error) {
+		return job.OpenMirror(ctx, m, dir, m.Sharing(opts))
+	}, nil, func(b *builder.Builder, sum report.FillSum) error {
+		if b == nil || sum.Empty() {
+			return nil
+		}
+		if f.Flags.DryRun {
+			f.Output.Conclude("%s", sum.SyncedText(f.Output))
+			return nil
+		}
+		entries, err := b.List(ctx, builder.ListOptions{})
+		total := job.TotalOf(entries)
+		if err == nil && total.Packages > 0 {
+			f.Output.Conclude("%s. %s", sum.SyncedText(f.Output), total.Text(dir))
+		} else if err == nil {
+			f.Output.Conclude("%s", sum.SyncedText(f.Output))
+		}
+		isNew = total.Packages > 0 && total.Packages == sum.Fetched
+		return err
+	})
+	err = hintRepair(err, typed)
+	if f.Left {
+		f.Output.Conclude("%s contains an interrupted download, which the next run continues", dir)
+	}
+	if f.Empty || f.Flags.DryRun || err != nil && config.Path != "" {
+		return err
+	}
+	return errors.Join(err, job.FinishConfig(m, config, isNew))
+}
+
+// mayBeMirror reports whether path may be a mirror to update. With --recursive, it must look
+// like a mirror.
+func mayBeMirror(f *job.Filling, path string, info os.FileInfo) bool {
+	if !info.IsDir() || job.IsRootModule(path) {
+		return false
+	}
+	entries, err := os.ReadDir(path)
+	return err != nil || !f.Flags.Recursive || len(entries) == 0 || slices.ContainsFunc(entries, func(e os.DirEntry) bool {
+		return e.Name() == ".larder" || e.IsDir() && strings.Contains(e.Name(), ".") && e.Name()[0] != '.' // directory of a host
+	})
+}

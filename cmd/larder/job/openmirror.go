@@ -1,0 +1,150 @@
+package job
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"unicode"
+
+	"github.com/larder-cli/larder/cachedir"
+	"github.com/larder-cli/larder/cliconfig"
+	"github.com/larder-cli/larder/cmd/larder/report"
+	"github.com/larder-cli/larder/cmd/larder/site"
+	"github.com/larder-cli/larder/fsmirror"
+	"github.com/larder-cli/larder/fsmirror/builder"
+	"github.com/larder-cli/larder/sources"
+	"github.com/larder-cli/larder/sources/disk"
+)
+
+// OpenMirror opens the mirror in dir for commands that maintain it. The caller closes it.
+func OpenMirror(ctx context.Context, m *site.Root, dir string, opts builder.Options) (*builder.Builder, error) {
+	opts.Warn = m.Out.WarnOf
+	opts.Waiting, opts.LockTimeout = m.Out.WaitingForMirror(dir), m.Flags.LockTimeout
+	opts.Judge = m.Judge()
+	if opts.Closing == nil {
+		opts.Closing = RenewPage(ctx, dir)
+	}
+	var err error
+	if opts.Records, err = m.Records(); err != nil {
+		return nil, err
+	}
+	return builder.Open(ctx, dir, opts)
+}
+
+// NoCache fails for a plugin cache, or a directory in one, as a mirror: larder adds and removes
+// packages there for any root module, and engines write to it too.
+func NoCache(m *site.Root, dir string) error {
+	for _, cache := range []string{m.CacheRoot(), m.Config.PluginCacheDir, m.Config.DefaultCacheDir} {
+		if cache != "" && site.Within(dir, cache) {
+			err := fmt.Errorf("%s is in the plugin cache %s, which cannot be a mirror", dir, cache)
+			if site.Within(cache, dir) {
+				err = fmt.Errorf("%s is the plugin cache, which cannot be a mirror", dir)
+			}
+			return report.Usage(sources.WithHint(err, "choose another directory for the mirror"))
+		}
+	}
+	if cachedir.IsCache(dir) {
+		err := fmt.Errorf("%s is a plugin cache, which cannot be a mirror", dir)
+		return report.Usage(sources.WithHint(err, "choose another directory for the mirror"))
+	}
+	return nil
+}
+
+// TotalOf adds up a mirror.
+func TotalOf(entries []builder.Entry) (t report.MirrorTotal) {
+	for _, e := range entries {
+		t.Packages++
+		t.Size += e.Size
+	}
+	return t
+}
+
+// tellUse prints how engines can use the mirror in dir, unless they already do. A packed one can be served, too.
+func tellUse(m *site.Root, dir string, packed bool) {
+	if Searches(m, dir) {
+		return
+	}
+	path, err := HclPath(dir)
+	if err != nil {
+		return // the path cannot be written in a configuration
+	}
+	m.Out.Say("To use it:")
+	m.Out.Copy("  provider_installation {", "    filesystem_mirror { path = "+path+" }", "  }")
+	if packed {
+		m.Out.Say("To use it from other machines, serve the directory over HTTPS:")
+		m.Out.Copy("  provider_installation {", "    network_mirror {", `      url = "https://example.com/"`, "    }", "  }")
+	}
+}
+
+// Searches reports whether engines with the configuration of this machine use the mirror in
+// dir.
+func Searches(m *site.Root, dir string) bool {
+	same := func(other string) bool {
+		return site.Resolve(site.Absolute(m.Dir, other)) == site.Resolve(filepath.Clean(dir))
+	}
+	if m.Config.Implied && slices.ContainsFunc(m.Config.ImpliedDirs(), same) {
+		return true
+	}
+	return slices.ContainsFunc(m.Config.Methods, func(method cliconfig.Method) bool {
+		return method.Kind == cliconfig.FilesystemMirror && same(method.Path)
+	})
+}
+
+// HclPath quotes a path for a CLI configuration. It fails for a path that cannot be written in
+// HCL.
+func HclPath(path string) (string, error) {
+	if strings.ContainsFunc(path, func(r rune) bool { return unicode.IsControl(r) || r == unicode.ReplacementChar }) {
+		return "", fmt.Errorf("%q cannot be named in a CLI configuration", path)
+	}
+	return strings.ReplaceAll(strconv.QuoteToGraphic(path), "$", `\u0024`), nil // an unescaped $ could begin a template
+}
+
+// QuotedPath quotes a path for a line of the CLI configuration that the output suggests. A path that no line can
+// contain is quoted for people.
+func QuotedPath(path string) string {
+	quoted, err := HclPath(path)
+	if err != nil {
+		return strconv.Quote(path)
+	}
+	return quoted
+}
+
+// needMirror is the hint for a path that should be that of a mirror.
+const needMirror = "name the directory of a mirror; larder mirror sync creates one"
+
+// Existing returns the directory of an existing mirror, which may have no packages any more.
+func Existing(s *site.Site, typed string) (string, error) {
+	if err := site.DirectoryOnly(typed); err != nil {
+		return "", err
+	}
+	dir, err := site.Existing(s.WorkDir, typed, site.Directory, needMirror)
+	return dir, cmp.Or(err, CheckMirror(dir, needMirror))
+}
+
+// CheckMirror returns an error, with the hint, if a directory, which exists, is not a mirror. Larder would
+// find no problem there, or leave its own files. A misnamed package is the better hint.
+func CheckMirror(dir, hint string) error {
+	if _, err := os.ReadDir(dir); err != nil {
+		return fmt.Errorf("%s: %w", dir, disk.Cause(err))
+	}
+	if _, err := os.Lstat(filepath.Join(dir, ".larder")); err == nil || hasPackages(dir) {
+		return nil
+	}
+	strays, _ := fsmirror.New(dir, fsmirror.Options{}).Strays(context.Background())
+	if i := slices.IndexFunc(strays, func(s fsmirror.Stray) bool { return strings.HasPrefix(filepath.Base(s.Path), sources.FilePrefix) }); i >= 0 {
+		hint = strays[i].String()
+	}
+	return sources.WithHint(fmt.Errorf("%s is not a mirror: it contains no packages", dir), "%s", hint)
+}
+
+// hasPackages reports whether a directory contains a package in the layout of mirrors and plugin caches, or
+// can't be searched. It reads no packages.
+func hasPackages(dir string) bool {
+	packages, err := fsmirror.New(dir, fsmirror.Options{}).Packages(context.Background())
+	return err != nil || len(packages) > 0
+}

@@ -1,0 +1,87 @@
+package job
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"path/filepath"
+	"time"
+
+	"github.com/larder-cli/larder/cmd/larder/report"
+	"github.com/larder-cli/larder/fsmirror/builder"
+	"github.com/larder-cli/larder/sources"
+	"github.com/larder-cli/larder/sources/disk"
+)
+
+// pageName is the name of the page for people in a mirror that is served as files.
+const pageName = "index.html"
+
+// WritePage returns what writes the page into the mirror in dir, for [builder.Options]. It leaves a mirror without packages
+// alone, which may be removed.
+func WritePage(ctx context.Context, dir string) func(*builder.Builder) error {
+	return func(b *builder.Builder) error {
+		if err := CheckPage(dir); err != nil { // it may have appeared meanwhile
+			return err
+		}
+		return putPage(ctx, b, dir)
+	}
+}
+
+// RenewPage is writePage for a mirror that has a page from larder, and does nothing for others.
+func RenewPage(ctx context.Context, dir string) func(*builder.Builder) error {
+	return func(b *builder.Builder) error {
+		if ours, err := ownPage(dir); err != nil || !ours {
+			return nil //nolint:nilerr // the page is not larder's, or it can't be known
+		}
+		return putPage(ctx, b, dir)
+	}
+}
+
+func putPage(ctx context.Context, b *builder.Builder, dir string) error {
+	ctx = context.WithoutCancel(ctx) // what was interrupted has changed the mirror, too
+	entries, err := b.List(ctx, builder.ListOptions{Proofs: true})
+	if err != nil {
+		return err
+	}
+	if ours, _ := ownPage(dir); !ours && len(entries) == 0 {
+		return nil
+	}
+	text, err := report.Page{Title: "Provider mirror", Entries: entries, Made: time.Now()}.HTML()
+	if err != nil {
+		return err
+	}
+	d, err := disk.Open(dir)
+	if err != nil {
+		return err
+	}
+	defer d.Close()
+	return d.WriteFile(pageName, text, disk.Lazily)
+}
+
+// CheckPage returns an error if the page can't be written because there is a file that larder did not write.
+func CheckPage(dir string) error {
+	ours, err := ownPage(dir)
+	if ours || errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	err = fmt.Errorf("%s already exists and was not written by larder", filepath.Join(dir, pageName))
+	return sources.WithHint(err, "rename or remove it, or leave out --html")
+}
+
+// ownPage reports whether the mirror has a page that larder wrote. It follows no links.
+func ownPage(dir string) (bool, error) {
+	d, err := disk.Open(dir)
+	if err != nil {
+		return false, err
+	}
+	defer d.Close()
+	f, _, err := d.OpenFile(pageName)
+	if err != nil {
+		return false, err
+	}
+	defer f.Close()
+	head, err := io.ReadAll(io.LimitReader(f, report.PageMark))
+	return err == nil && report.IsPage(head), err
+}

@@ -1,0 +1,171 @@
+package serve
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/larder-cli/larder/cmd/larder/job"
+	"github.com/larder-cli/larder/cmd/larder/report"
+	"github.com/larder-cli/larder/fsmirror/builder"
+	"github.com/larder-cli/larder/fsmirror/server"
+)
+
+// A mirrorPage answers with the page for people. It reads the mirror, and makes a page for a search, at most every few
+// seconds. One page is made at a time, and few are kept. Clients that receive the same page share it.
+type mirrorPage struct {
+	*serving
+	rules *servedRules
+	pages sharedPages
+
+	mu      sync.Mutex
+	entries []builder.Entry
+	read    time.Time
+}
+
+// A pageKey is what a page depends on.
+type pageKey struct {
+	url, search string
+	plain       bool
+	read        time.Time
+	ready       bool
+	failed      bool // the mirror can't be read now
+}
+
+const (
+	pageFor    = 10 * time.Second
+	mostSearch = 200      // bytes
+	mostPages  = 32 << 20 // bytes of all pages that are kept or being sent
+)
+
+// sharedPages are the latest pages, and those that clients are receiving.
+type sharedPages struct {
+	mu   sync.Mutex
+	all  map[pageKey]*sharedPage
+	size int // bytes of all
+}
+
+// A sharedPage is a page with the number of requests that use it.
+type sharedPage struct {
+	text  []byte
+	users int
+}
+
+// get returns a page, or makes it. The caller calls done when it no longer uses the page. The error matches
+// [server.ErrBusy] if the pages that slow clients are receiving leave no room.
+func (s *sharedPages) get(ctx context.Context, key pageKey, make func() ([]byte, error)) (text []byte, done func(), err error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	page := s.all[key]
+	if page == nil {
+		if ctx.Err() != nil { // the client didn't wait
+			return nil, nil, ctx.Err()
+		}
+		for other, p := range s.all {
+			if p.users == 0 && (other.read != key.read || s.size >= mostPages/2) {
+				s.size -= len(p.text)
+				delete(s.all, other)
+			}
+		}
+		if s.size >= mostPages {
+			return nil, nil, fmt.Errorf("clients are receiving many different pages: %w", server.ErrBusy)
+		}
+		if text, err = make(); err != nil {
+			return nil, nil, err
+		}
+		page = &sharedPage{text: text}
+		if s.all == nil {
+			s.all = map[pageKey]*sharedPage{}
+		}
+		s.all[key] = page
+		s.size += len(text)
+	}
+	page.users++
+	return page.text, func() {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		page.users--
+	}, nil
+}
+
+func newPage(v *serving, rules *servedRules) *mirrorPage {
+	return &mirrorPage{serving: v, rules: rules}
+}
+
+// serve answers a request.
+func (p *mirrorPage) serve(w http.ResponseWriter, r *http.Request) error {
+	text, done, err := p.page(r)
+	if err != nil {
+		return err
+	}
+	defer done()
+	h := w.Header()
+	h.Set("Content-Type", "text/html; charset=utf-8")
+	h.Set("Content-Length", strconv.Itoa(len(text)))
+	h.Set("Content-Security-Policy", report.PagePolicy)
+	h.Set("Referrer-Policy", "no-referrer")
+	h.Set("Cache-Control", "no-cache")
+	w.WriteHeader(http.StatusOK)
+	if r.Method != http.MethodHead {
+		_, _ = w.Write(text) // the client may be gone
+	}
+	return nil
+}
+
+// page returns the page that a client requests.
+func (p *mirrorPage) page(r *http.Request) (text []byte, done func(), err error) {
+	entries, at, err := p.list(r.Context())
+	if r.Context().Err() != nil {
+		return nil, nil, r.Context().Err()
+	}
+	key := pageKey{search: r.URL.Query().Get("q"), plain: r.TLS == nil && !p.request.BehindProxy, read: at, ready: p.ready() == nil}
+	if host, err := p.handler.HostOf(r); err == nil && !key.plain {
+		key.url = "https://" + host.ASCII() + "/"
+	}
+	key.search = strings.ToValidUTF8(key.search[:min(len(key.search), mostSearch)], "")
+	page := report.Page{
+		Title: "Provider mirror", URL: key.url, Plain: key.plain, Search: key.search, Entries: entries, Upstream: p.upstream != nil, Made: at,
+		Tokens: p.request.Tokens != "", Authority: p.authority != "" && !p.request.BehindProxy, // else clients see the proxy's certificate
+	}
+	if p.upstream != nil {
+		page.Listed = p.handler.Listed
+	}
+	if err != nil {
+		page.Notes = append(page.Notes, "The mirror can't be read now. What it has may be incomplete here.")
+		p.Output.WarnOf(err)
+		key.failed = true
+	}
+	if !key.ready {
+		page.Notes = append(page.Notes, "The server can't fetch new packages now.")
+	}
+	return p.pages.get(r.Context(), key, page.HTML)
+}
+
+// list returns what the mirror has and clients may have, and when it was read.
+func (p *mirrorPage) list(ctx context.Context) ([]builder.Entry, time.Time, error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if time.Since(p.read) < pageFor {
+		return p.entries, p.read, nil
+	}
+	b, err := job.OpenMirror(ctx, p.serving.Root, p.dir, builder.Options{ReadOnly: true})
+	if err != nil {
+		return p.entries, p.read, err
+	}
+	entries, err := b.List(ctx, builder.ListOptions{Proofs: true})
+	if err == nil {
+		err = b.Close()
+	}
+	if err == nil {
+		entries, err = p.rules.shown(ctx, entries)
+	}
+	if err != nil {
+		return p.entries, p.read, err
+	}
+	p.entries, p.read = entries, time.Now()
+	return entries, p.read, nil
+}

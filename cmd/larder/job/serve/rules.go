@@ -1,0 +1,129 @@
+package serve
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+
+	"github.com/larder-cli/larder/cmd/larder/job"
+	"github.com/larder-cli/larder/cmd/larder/site"
+	"github.com/larder-cli/larder/fsmirror"
+	"github.com/larder-cli/larder/fsmirror/builder"
+	"github.com/larder-cli/larder/fsmirror/server"
+	"github.com/larder-cli/larder/sources"
+	"github.com/larder-cli/larder/sources/disk"
+	"github.com/larder-cli/larder/sources/trust"
+)
+
+// servedRules are the policy and the required signatures of a server. They are [server.Rules].
+type servedRules struct {
+	*site.Root
+	store   *openedMirror
+	checked sources.Memo[checkedArchive, struct{}]
+}
+
+// A checkedArchive is an archive in the mirror, as it was when it was checked.
+type checkedArchive struct {
+	id            sources.PackageID
+	state, stated string // of the file, and in its document
+}
+
+// mostChecked is how many checks are remembered.
+const mostChecked = 20_000
+
+// rulesOf returns the rules of a server.
+func rulesOf(m *site.Root, store *openedMirror) *servedRules {
+	return &servedRules{Root: m, store: store, checked: sources.Memo[checkedArchive, struct{}]{Max: mostChecked}}
+}
+
+// forbidden makes an error of the policy one that clients get.
+func forbidden(err error) error { return fmt.Errorf("%w: %w", server.ErrForbidden, err) }
+
+// Allowed implements [server.Rules].
+func (r *servedRules) Allowed(ctx context.Context, p sources.Provider, versions []sources.Version) (allowed []sources.Version, err error) {
+	if err := r.Policy.CheckProvider(p); err != nil {
+		return nil, forbidden(err)
+	}
+	if err := r.Policy.Learn(ctx, p, versions...); err != nil {
+		return nil, err
+	}
+	var first error
+	for _, v := range versions {
+		if err := r.Policy.Check(p, v); err == nil {
+			allowed = append(allowed, v)
+		} else if first == nil {
+			first = err
+		}
+	}
+	if len(allowed) == 0 && first != nil {
+		return nil, forbidden(first)
+	}
+	return allowed, nil
+}
+
+// shown returns the packages that clients may have.
+func (r *servedRules) shown(ctx context.Context, all []builder.Entry) (some []builder.Entry, err error) {
+	for _, e := range all {
+		if err := r.Policy.Learn(ctx, e.ID.Provider, e.ID.Version); err != nil {
+			return nil, err
+		}
+		if r.Policy.Check(e.ID.Provider, e.ID.Version) == nil && r.Judge().Check(e.ID, e.Stored.Report) == nil {
+			some = append(some, e)
+		}
+	}
+	return some, nil
+}
+
+// Check implements [server.Rules]. It hashes an archive once that has changed since it was stored, and one that must be
+// signed if someone else may have put it there.
+func (r *servedRules) Check(ctx context.Context, id sources.PackageID, f *os.File, info fs.FileInfo, stated []sources.Hash) error {
+	key := checkedArchive{id, disk.Print(f.Name(), info), fmt.Sprint(stated)}
+	_, err := r.checked.Get(ctx, key, func() (struct{}, error) {
+		return struct{}{}, r.check(ctx, id, f, info, stated)
+	})
+	damaged := (*server.DamagedError)(nil)
+	if err != nil && !errors.Is(err, server.ErrForbidden) && !errors.As(err, &damaged) {
+		r.checked.Forget(key) // it may not last
+	}
+	return err
+}
+
+func (r *servedRules) check(ctx context.Context, id sources.PackageID, f *os.File, info fs.FileInfo, stated []sources.Hash) error {
+	b, err := job.OpenMirror(ctx, r.Root, r.store.dir, builder.Options{ReadOnly: true})
+	if err != nil {
+		return err
+	}
+	defer b.Close()
+	held, err := b.Find(ctx, fsmirror.Package{ID: id, Location: sources.Location{Archive: f.Name()}})
+	if err != nil {
+		if ctx.Err() == nil && !disk.IsUnread(err) && !errors.Is(err, sources.ErrNotFound) {
+			err = &server.DamagedError{Path: f.Name(), Err: err}
+		}
+		return err
+	}
+	if held.Differs != "" {
+		return &server.DamagedError{Path: f.Name(), Err: &builder.ChangedError{Was: held.Differs, Is: held.ZH}}
+	}
+	if sources.AnyUsable(stated) && !sources.MatchesAny(stated, held.Hashes()...) {
+		return &server.DamagedError{Path: f.Name(), Err: errors.New("VERSION.json has none of its hashes")}
+	}
+	if _, signed := r.Policy.SignedBy(id.Provider); !signed && len(r.Policy.KeyRules(id.Provider)) == 0 && r.Flags.Require == trust.RequireNothing {
+		return nil
+	}
+	if !disk.Own(info) { // it may not be the archive that was looked at
+		sum, _, err := disk.Hash(ctx, io.NewSectionReader(f, 0, info.Size()), info.Size())
+		if err != nil {
+			return err
+		}
+		if zh := sources.ZipHash(sum); zh != held.ZH {
+			return forbidden(&builder.ChangedError{Was: held.ZH, Is: zh})
+		}
+	}
+	if err := r.Judge().Check(id, held.Report); err != nil {
+		return forbidden(err)
+	}
+	return nil
+}

@@ -1,0 +1,458 @@
+// Package serve contains the job of larder serve: a mirror as a server, with an upstream. It leaves on disk what the
+// mirror receives from the upstream.
+package serve
+
+import (
+	"cmp"
+	"context"
+	"crypto/rand"
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"fmt"
+	"net"
+	"net/netip"
+	"os"
+	"path/filepath"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/larder-cli/larder/cmd/larder/job"
+	"github.com/larder-cli/larder/cmd/larder/report"
+	"github.com/larder-cli/larder/cmd/larder/site"
+	"github.com/larder-cli/larder/fsmirror"
+	"github.com/larder-cli/larder/fsmirror/server"
+	"github.com/larder-cli/larder/fsmirror/server/endpoint"
+	"github.com/larder-cli/larder/fsmirror/server/metrics"
+	"github.com/larder-cli/larder/sources"
+	"github.com/larder-cli/larder/sources/disk"
+)
+
+// A ServeRequest says what to serve, and how.
+type ServeRequest struct {
+	Dir         string   // of the mirror, as typed
+	Listen      []string // addresses; none means those of systemd, or else one that suits the certificate
+	Cert, Key   string   // files, as typed; empty for plain HTTP or with SelfSigned
+	SelfSigned  bool
+	BehindProxy bool
+	Name        string // the host, with its port unless that is 443; empty means that of each request
+	Tokens      string // file, as typed; may be empty
+
+	Upstream     bool // archives that the mirror lacks are fetched
+	Fresh        time.Duration
+	MaxSize      int64    // of the mirror, in bytes; 0 means no limit
+	KeepLockedBy []string // lock files whose packages always stay, as typed
+}
+
+// shutdownTime is how long clients may continue with what they are receiving when the server ends.
+const shutdownTime = 10 * time.Second
+
+// Serve serves a mirror until ctx is done, which is no error.
+func Serve(ctx context.Context, s *site.Site, request ServeRequest) error {
+	s.Server = "serve-" + rand.Text()
+	if request.Upstream {
+		_, _ = x509.SystemCertPool() // it is read once, which must not fail later for lack of file descriptors
+	}
+	m, err := s.Here(ctx)
+	if err != nil {
+		return err
+	}
+	fetching, endFetches := context.WithCancel(context.WithoutCancel(ctx)) // clients may be receiving what is fetched
+	defer endFetches()
+	served, err := toServe(fetching, m, request)
+	if err != nil {
+		return err
+	}
+	defer served.close()
+	listeners, url, err := served.listen(ctx)
+	if err != nil {
+		return err
+	}
+	if served.upstream != nil {
+		if err := served.upstream.trim(ctx); err != nil {
+			s.Output.WarnOf(err) // what the mirror has can be served
+		}
+	}
+	s.Output.Lingers(shutdownTime + time.Second)
+	web := endpoint.NewServer(served.handler, served.handler.Client, served.certificate)
+	failed := make(chan error, len(listeners))
+	for _, l := range listeners {
+		if served.certificate != nil {
+			go func() { failed <- web.ServeTLS(l, "", "") }()
+		} else {
+			go func() { failed <- web.Serve(l) }()
+		}
+	}
+	s.Output.Serving(report.Serving{Mirror: served.dir, URL: url, Addresses: addresses(listeners), Authority: served.authority, Upstream: request.Upstream})
+	select {
+	case err = <-failed:
+	case <-ctx.Done():
+	}
+	ending, cancel := context.WithTimeout(context.WithoutCancel(ctx), shutdownTime)
+	defer cancel()
+	if web.Shutdown(ending) != nil {
+		_ = web.Close() // the listeners are closed already
+	}
+	endFetches()
+	served.handler.End()
+	if served.upstream != nil {
+		served.upstream.store.end()
+	}
+	s.Output.Summary(served.sums.Total())
+	return err
+}
+
+// A serving is a mirror that is being served.
+type serving struct {
+	*site.Root
+	request     ServeRequest
+	dir         string
+	open        *disk.Dir
+	handler     *server.Server
+	host        string                                               // that of the request's Name
+	certificate func(*tls.ClientHelloInfo) (*tls.Certificate, error) // nil for plain HTTP
+	certified   string                                               // a name in the certificate of the request; may be empty
+	authority   string                                               // path of the certificate that clients must trust
+	counters    *metrics.Metrics
+	upstream    *upstream // nil if there is none
+	sums        *report.ServeSum
+}
+
+// toServe prepares to serve the mirror of a request.
+func toServe(ctx context.Context, m *site.Root, request ServeRequest) (v *serving, err error) {
+	v = &serving{Root: m, request: request, counters: metrics.New(m.Flags.Version), sums: new(report.ServeSum)}
+	if request.Upstream {
+		v.dir = site.Absolute(m.WorkDir, request.Dir)
+		err = job.NoCache(m, v.dir)
+	} else {
+		v.dir, err = job.Existing(m.Site, request.Dir)
+	}
+	if err != nil {
+		return nil, err
+	}
+	key, err := m.RecordKey()
+	if err != nil {
+		return nil, err
+	}
+	opts := server.Options{Key: key, Agent: m.Server, BehindProxy: request.BehindProxy, Metrics: v.counters, Report: v.report, Warn: m.Output.WarnOf}
+	if request.Name != "" {
+		if opts.Host, err = sources.ParsePunycodeHost(request.Name); err != nil {
+			return nil, report.Usage(fmt.Errorf("--name: %w", err))
+		}
+		v.host = opts.Host.ASCII()
+		if host, _, err := net.SplitHostPort(v.host); err == nil {
+			v.host = host
+		}
+	}
+	if request.Tokens != "" {
+		tokens, err := newTokenFile(m, request.Tokens)
+		if err != nil {
+			return nil, err
+		}
+		opts.Tokens = tokens.get
+	}
+	if err := v.loadCertificate(); err != nil {
+		return nil, err
+	}
+	store := &openedMirror{Root: m, dir: v.dir}
+	if request.Upstream {
+		if v.upstream, err = newUpstream(ctx, m, v, store); err != nil {
+			return nil, err
+		}
+		opts.Upstream, opts.Fresh = v.upstream, request.Fresh-v.upstream.renewed
+		if v.open, err = disk.Make(v.dir); err != nil {
+			err = sources.WithHint(err, "choose another directory for the mirror")
+		}
+	} else {
+		v.open, err = disk.Open(v.dir)
+	}
+	if err != nil {
+		return nil, err
+	}
+	rules := rulesOf(m, store)
+	opts.Rules = rules
+	opts.Ready, opts.Page = v.ready, newPage(v, rules).serve
+	v.handler = server.New(ctx, v.open, opts)
+	v.counters.Watch(v.handler)
+	v.warnUnindexed(ctx)
+	return v, nil
+}
+
+func (v *serving) close() { v.open.Close() }
+
+// ready returns why the server can't do its work.
+func (v *serving) ready() error {
+	dir, err := disk.Open(v.dir)
+	if err != nil {
+		return err
+	}
+	defer dir.Close()
+	if v.upstream != nil {
+		return dir.Writable()
+	}
+	return nil
+}
+
+// A tokenFile is the file of tokens, which is read again when it changes.
+type tokenFile struct {
+	*site.Root
+	path string
+
+	mu     sync.Mutex
+	tokens server.Tokens
+	state  string // of the file when it was read
+	looked time.Time
+}
+
+const (
+	lookEvery  = 5 * time.Second
+	mostTokens = 1 << 20 // bytes
+)
+
+func newTokenFile(m *site.Root, typed string) (*tokenFile, error) {
+	path, err := site.Existing(m.WorkDir, typed, site.File, "name a file with lines NAME SHA256")
+	if err != nil {
+		return nil, fmt.Errorf("--tokens: %w", err)
+	}
+	f := &tokenFile{Root: m, path: path, looked: time.Now()}
+	f.state, _ = disk.PrintTree(path)
+	f.tokens, err = f.read()
+	return f, err
+}
+
+func (f *tokenFile) read() (server.Tokens, error) {
+	text, err := disk.ReadFile(f.path, mostTokens)
+	if err != nil {
+		return nil, err
+	}
+	tokens, err := server.ParseTokens(text)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", f.path, err)
+	}
+	return tokens, nil
+}
+
+// get returns the current tokens. While the file is missing or damaged, these are those that it had before.
+func (f *tokenFile) get() server.Tokens {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if time.Since(f.looked) < lookEvery {
+		return f.tokens
+	}
+	f.looked = time.Now()
+	state, err := disk.PrintTree(f.path)
+	if err != nil {
+		state = err.Error()
+	}
+	if state != f.state {
+		f.state = state
+		switch tokens, err := f.read(); {
+		case errors.Is(err, server.ErrNoTokens):
+			f.tokens = server.Tokens{}
+			f.Output.WarnOf(fmt.Errorf("no client can use the server: %w", err))
+		case err != nil:
+			f.Output.WarnOf(fmt.Errorf("the old tokens stay valid: %w", err))
+		default:
+			f.tokens = tokens
+		}
+	}
+	return f.tokens
+}
+
+// loadCertificate loads the certificate of the request, if there is one.
+func (v *serving) loadCertificate() error {
+	if v.request.Cert == "" {
+		return nil
+	}
+	cert, err := site.Existing(v.WorkDir, v.request.Cert, site.File, "name a file with the certificate, in PEM")
+	if err != nil {
+		return fmt.Errorf("--cert: %w", err)
+	}
+	key, err := site.Existing(v.WorkDir, v.request.Key, site.File, "name a file with the key of the certificate, in PEM")
+	if err != nil {
+		return fmt.Errorf("--key: %w", err)
+	}
+	certificate, err := endpoint.Load(cert, key, endpoint.CertificateOptions{
+		Host: v.host, Warn: v.Output.WarnOf, Replaced: func() { v.Output.Say("%s has changed, and the new certificate is in use", cert) },
+	})
+	if err != nil {
+		return err
+	}
+	v.certificate, v.certified = certificate.Get, certificate.Name()
+	return nil
+}
+
+// selfSign gets a certificate from an authority of this machine.
+func (v *serving) selfSign(ctx context.Context, all []net.Listener) error {
+	if v.Config.StateDir == "" {
+		return sources.WithHint(errors.New("no directory is known in which to keep the certificate authority"), "set HOME or XDG_STATE_HOME, or use --cert and --key")
+	}
+	dir := filepath.Join(v.Config.StateDir, "serve")
+	authority, err := endpoint.LocalAuthority(ctx, dir, v.hosts(all))
+	if err != nil {
+		return sources.WithLastHint(fmt.Errorf("the certificate authority of --self-signed: %w", err), "it is kept in %s; set XDG_STATE_HOME for another directory, or use --cert and --key", dir)
+	}
+	v.certificate, v.authority = authority.Get, authority.Path
+	if authority.Beside {
+		v.Output.Warn("%s is a new certificate authority, because no earlier one can vouch for this server and nothing else; other machines must trust the new one, too", authority.Path)
+	}
+	return nil
+}
+
+// hosts returns the names under which clients may know the server: those that it listens on, or all of this machine.
+func (v *serving) hosts(listeners []net.Listener) []string {
+	all := []string{"localhost", "127.0.0.1", "::1"}
+	add := func(host string) {
+		if host != "" && !slices.Contains(all, host) {
+			all = append(all, host)
+		}
+	}
+	add(v.host)
+	if name, err := os.Hostname(); err == nil {
+		add(name)
+	}
+	for i, l := range listeners {
+		tcp, ok := l.Addr().(*net.TCPAddr)
+		if !ok {
+			continue
+		}
+		if i < len(v.request.Listen) { // otherwise systemd has opened it
+			host, _, _ := net.SplitHostPort(v.request.Listen[i])
+			if _, err := netip.ParseAddr(host); err != nil {
+				add(host)
+			}
+		}
+		if !tcp.IP.IsUnspecified() {
+			add(tcp.IP.String())
+			continue
+		}
+		// Many machines have IPv6 addresses that change every day, and each would need a new authority.
+		addrs, _ := net.InterfaceAddrs()
+		for _, a := range addrs {
+			if n, ok := a.(*net.IPNet); ok && n.IP.To4() != nil && !n.IP.IsLoopback() && !n.IP.IsLinkLocalUnicast() {
+				add(n.IP.String())
+			}
+		}
+	}
+	return all
+}
+
+// The addresses without --listen.
+const (
+	secureAddress = ":8443"
+	plainAddress  = "127.0.0.1:8080"
+)
+
+// listen opens the addresses, and returns the base URL for clients. An authority is made only if that succeeds.
+func (v *serving) listen(ctx context.Context) (all []net.Listener, url string, err error) {
+	defer func() {
+		if err != nil {
+			for _, l := range all {
+				l.Close()
+			}
+		}
+	}()
+	addresses, secure := v.request.Listen, v.request.SelfSigned || v.certificate != nil
+	if len(addresses) == 0 {
+		if all, err = v.Machine.Sockets(); err != nil {
+			return all, "", err
+		}
+		if len(all) == 0 {
+			addresses = []string{plainAddress}
+			if secure {
+				addresses = []string{secureAddress}
+			}
+		}
+	}
+	for _, address := range addresses {
+		l, err := endpoint.Listen(ctx, address)
+		if err != nil {
+			return all, "", err
+		}
+		all = append(all, l)
+	}
+	scheme := "https"
+	if !secure {
+		scheme = "http"
+		for _, l := range all {
+			if !endpoint.Local(l) && !v.request.BehindProxy {
+				err := fmt.Errorf("%s can be reached from other machines, and engines use network mirrors only over HTTPS", l.Addr())
+				return all, "", report.Usage(sources.WithHint(err, "use --cert and --key, or --self-signed; or --behind-proxy if a proxy in front has a certificate"))
+			}
+		}
+	}
+	if v.request.SelfSigned {
+		if err := v.selfSign(ctx, all); err != nil {
+			return all, "", err
+		}
+	}
+	if host := v.reachedAt(all); host != "" {
+		url = scheme + "://" + host + "/"
+	}
+	return all, url, nil
+}
+
+// reachedAt returns the HOST:PORT at which clients reach the server, or nothing if it has only sockets.
+func (v *serving) reachedAt(all []net.Listener) string {
+	if v.request.Name != "" {
+		return v.request.Name
+	}
+	for _, l := range all {
+		tcp, ok := l.Addr().(*net.TCPAddr)
+		if !ok {
+			continue
+		}
+		host, port := tcp.IP.String(), fmt.Sprint(tcp.Port)
+		switch {
+		case tcp.IP.IsLoopback():
+			host = "localhost"
+		case v.certified != "":
+			host = v.certified
+		case tcp.IP.IsUnspecified():
+			name, _ := os.Hostname()
+			host = cmp.Or(name, "localhost")
+		}
+		if port == "443" && v.certificate != nil {
+			return host
+		}
+		return net.JoinHostPort(host, port)
+	}
+	return ""
+}
+
+func addresses(all []net.Listener) (texts []string) {
+	for _, l := range all {
+		texts = append(texts, l.Addr().String())
+	}
+	return texts
+}
+
+// warnUnindexed warns about providers that the index lacks, which are not served.
+func (v *serving) warnUnindexed(ctx context.Context) {
+	providers, err := fsmirror.New(v.dir, fsmirror.Options{}).Providers(ctx)
+	if err != nil {
+		v.Output.WarnOf(err)
+		return
+	}
+	var without []error
+	for _, p := range providers {
+		if !v.open.Exists(p.String() + "/index.json") {
+			without = append(without, &sources.ProviderError{Provider: p, Err: errors.New("not served: the mirror has no index.json for it")})
+		}
+	}
+	for i, err := range without {
+		without[i] = sources.WithHint(err, "larder mirror index %s writes it, for packed packages", site.ShellQuoted(v.request.Dir))
+	}
+	v.Output.WarnAll(without)
+}
+
+// report shows a request, and counts it.
+func (v *serving) report(r server.Served) {
+	v.counters.Count(r)
+	v.sums.Add(r)
+	if v.upstream != nil && r.Package != nil {
+		v.upstream.served(*r.Package, r.Time)
+	}
+	v.Output.Served(report.ServedOf(r))
+}

@@ -1,0 +1,216 @@
+package job
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+
+	"github.com/larder-cli/larder/cmd/larder/report"
+	"github.com/larder-cli/larder/cmd/larder/site"
+	"github.com/larder-cli/larder/installer/lockfile"
+	"github.com/larder-cli/larder/sources"
+	"github.com/larder-cli/larder/sources/archive"
+)
+
+// A Verifying is a run of larder verify, with its results so far.
+type Verifying struct {
+	*site.Site
+
+	mu      sync.Mutex
+	Sum     report.InstalledChecked
+	Sound   []sources.Stored // installed packages without a problem, each once
+	Refused map[string]error // why the rules of root modules don't accept packages, by its text
+	Unfit   []sources.Stored // these packages
+
+	upgrades bool // a locked version doesn't match its constraints
+	changed  bool // a package differs
+}
+
+// An installedFinding is a kind of problem with an installed package.
+type installedFinding string
+
+// The kinds.
+const (
+	notInstalled installedFinding = "not installed"
+	notReadable  installedFinding = "unreadable"
+	isChanged    installedFinding = "changed package"
+	isUnlocked   installedFinding = "not locked"
+)
+
+// Hint returns what to do about the problems.
+func (v *Verifying) Hint() string {
+	command := "install"
+	if v.upgrades {
+		command += " --upgrade"
+	}
+	if v.changed { // records may say that the package is unchanged
+		command += " --paranoid"
+	}
+	if v.Sum.Problems == 0 {
+		return ""
+	}
+	return v.Again(command, v.Flags.Platforms...) + " replaces packages that differ, and installs those that are missing, if a source has them"
+}
+
+// At verifies the packages of the root module in dir.
+func (v *Verifying) At(ctx context.Context, dir string, out *report.Output) (show func(), err error) {
+	nothing := func() {}
+	m, err := v.Root(ctx, dir, out)
+	if err != nil {
+		return nothing, err
+	}
+	if err := out.Warnings(m.LockProblems); err != nil {
+		return nothing, err
+	}
+	found, err := v.Check(ctx, m)
+	return func() {
+		for _, f := range found {
+			v.Output.Show(f)
+		}
+	}, err
+}
+
+// Check returns the problems of a root module, and counts its packages.
+func (v *Verifying) Check(ctx context.Context, m *site.Root) ([]report.Finding, error) {
+	if !m.Lock.Exists {
+		return v.unlocked(ctx, m)
+	}
+	found, err := v.unselected(ctx, m)
+	if err != nil {
+		return nil, err
+	}
+	store, done, err := m.Store()
+	if err != nil {
+		return nil, err
+	}
+	defer done()
+	installed := store.Workdir(m.Dir, filepath.Join(m.Config.DataDir, "providers"))
+	defer installed.Close()
+	v.count(func() { v.Sum.RootModules++ })
+	for _, e := range m.Lock.Entries() {
+		if m.Overridden(e.Provider) {
+			continue
+		}
+		for _, platform := range site.ThisIfNone(m.Flags.Platforms) {
+			id := sources.PackageID{Provider: e.Provider, Version: e.Version, Platform: platform}
+			s, err := installed.Get(ctx, id)
+			if ctx.Err() != nil {
+				return nil, ctx.Err()
+			}
+			path := filepath.Join(m.Config.DataDir, "providers", filepath.FromSlash(id.Path()))
+			kind, why := compareInstalled(s, e, path, err)
+			refused := error(nil)
+			if kind == "" {
+				s.Report = m.Judge().Report(id.Provider, s.Proof) // other root modules share the store
+				refused = m.Require(ctx, []sources.Stored{s})
+			}
+			v.count(func() { v.add(s, kind, refused) })
+			if kind != "" {
+				found = append(found, report.FindingOf(kind, path, &id, why))
+			}
+		}
+	}
+	return found, nil
+}
+
+// unselected returns the problems with providers that a root module requires, and for which the lock file
+// selects no version that it may use. Those that only missing modules require are unknown.
+func (v *Verifying) unselected(ctx context.Context, m *site.Root) (found []report.Finding, err error) {
+	tree, ds, err := m.Load(ctx)
+	if err != nil {
+		return nil, err
+	}
+	for i, d := range ds {
+		ds[i].File = m.Full(d.File)
+	}
+	if err := m.Out.Warnings(ds); err != nil {
+		return nil, err
+	}
+	for _, r := range tree.Requirements {
+		e, locked := m.Lock.Entry(r.Provider)
+		if slices.Contains(m.Config.Unmanaged, r.Provider) || m.Config.DevOverrides[r.Provider] != "" || locked && r.AllowsLocked(e.Version) {
+			continue
+		}
+		v.count(func() {
+			v.Sum.Problems, v.upgrades = v.Sum.Problems+1, v.upgrades || locked
+			if !locked { // otherwise its package is counted
+				v.Sum.Packages += len(site.ThisIfNone(m.Flags.Platforms))
+			}
+		})
+		why := fmt.Sprintf("%s is required, and the lock file selects no version", r.Provider)
+		if locked {
+			why = fmt.Sprintf("%s is required as %q, and the lock file selects version %s", r.Provider, r.Constraints, e.Version)
+		}
+		path := m.Full(lockfile.Name)
+		found = append(found, report.FindingOf(isUnlocked, path, nil, why))
+	}
+	return found, nil
+}
+
+// compareInstalled returns what is wrong with the package that is installed at path, or an empty kind. The
+// error is that of reading it.
+func compareInstalled(s sources.Stored, locked lockfile.Entry, path string, err error) (kind installedFinding, why string) {
+	_, statErr := os.Stat(path)
+	switch {
+	case errors.Is(err, sources.ErrNotFound) && statErr == nil: // no engine can use it
+		why = strings.TrimPrefix(sources.Reason(err), sources.ErrNotFound.Error()+": ")
+		return isChanged, strings.ReplaceAll(why, path+string(filepath.Separator), "")
+	case errors.Is(err, sources.ErrNotFound):
+		return notInstalled, fmt.Sprintf("the lock file selects version %s", locked.Version)
+	case err != nil:
+		return notReadable, sources.Reason(err)
+	case s.Differs != "":
+		return isChanged, s.Changes
+	case !sources.MatchesAny(locked.Hashes, s.H1, s.ZipH1, s.ZH):
+		return isChanged, fmt.Sprintf("its contents are %s, which the lock file does not have", s.H1)
+	}
+	if err := archive.Startable(s.Dir, s.ID); err != nil {
+		return isChanged, err.Error()
+	}
+	return "", ""
+}
+
+// unlocked returns the problem of a root module without a lock file, if it requires providers.
+func (v *Verifying) unlocked(ctx context.Context, m *site.Root) ([]report.Finding, error) {
+	root, err := m.Needs(ctx)
+	if err != nil || root == nil {
+		return nil, err
+	}
+	v.count(func() { v.Sum.RootModules++ })
+	if len(root.Requirements) == 0 {
+		return nil, nil
+	}
+	v.count(func() {
+		v.Sum.Problems++
+		v.Sum.Packages += len(root.Requirements) * len(site.ThisIfNone(m.Flags.Platforms))
+	})
+	path, why := m.Full(lockfile.Name), "there is no dependency lock file to compare with"
+	return []report.Finding{report.FindingOf(isUnlocked, path, nil, why).Shown(v.Output.Shorten(path) + ": " + why)}, nil
+}
+
+// add counts a package. Refused is why the rules of its root module don't accept it; nil if they do.
+func (v *Verifying) add(s sources.Stored, kind installedFinding, refused error) {
+	v.Sum.Packages++
+	v.changed = v.changed || kind == isChanged
+	if kind != "" {
+		v.Sum.Problems++
+	} else if !slices.ContainsFunc(v.Sound, func(other sources.Stored) bool { return other.ID == s.ID && other.H1 == s.H1 }) {
+		s.Seen = nil
+		v.Sound = append(v.Sound, s)
+	}
+	if refused != nil && v.Refused[refused.Error()] == nil {
+		v.Refused[refused.Error()], v.Unfit = refused, append(v.Unfit, s)
+	}
+}
+
+// count calls do while no other root module counts.
+func (v *Verifying) count(do func()) {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	do()
+}

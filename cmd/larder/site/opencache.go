@@ -1,0 +1,187 @@
+package site
+
+import (
+	"errors"
+	"fmt"
+	"path/filepath"
+
+	"github.com/larder-cli/larder/cachedir"
+	"github.com/larder-cli/larder/fsmirror/builder"
+	"github.com/larder-cli/larder/installer"
+	"github.com/larder-cli/larder/installer/acquire"
+	"github.com/larder-cli/larder/sources"
+	"github.com/larder-cli/larder/sources/disk"
+	"github.com/larder-cli/larder/sources/store"
+)
+
+// Store returns the store for packages: the plugin cache, or without one the working directory.
+// The caller must call done when it has finished.
+func (m *Root) Store() (store installer.Cache, done func(), err error) {
+	var cache *cachedir.Dir
+	if !m.Flags.NoCache {
+		if cache, err = m.Cache(m.CacheRoot(), m.EngineCache()); err != nil {
+			return nil, nil, err
+		}
+		if cache != nil && !cache.ReadOnly() {
+			return cache, func() {}, nil
+		}
+	}
+	own, err := m.workdirStore()
+	if err != nil {
+		return nil, nil, err
+	}
+	done = func() { own.Close() }
+	if cache == nil {
+		return own, done, nil
+	}
+	return cachedir.Layered{Dir: cache, Own: own}, done, nil
+}
+
+// Memory returns the hash records of this user, for commands whose store is not the plugin
+// cache. It is nil without a cache.
+func (m *Root) Memory() acquire.Memory {
+	root := m.CacheRoot()
+	if m.Flags.NoCache || root == "" {
+		return nil
+	}
+	if _, err := m.RecordKey(); err != nil {
+		return nil // reported where the key is required
+	}
+	cache, err := m.OpenCache(root, func(o *cachedir.Options) { o.ReadOnly = true })
+	if err != nil {
+		m.Out.Warn("cannot compare packages with those verified before: %v", err)
+		return nil
+	}
+	return cache
+}
+
+// Sharing returns the options of a mirror with the recent downloads in the plugin cache added.
+// There are none without a cache that can be written.
+func (m *Root) Sharing(mirror builder.Options) builder.Options {
+	root := m.CacheRoot()
+	if m.Flags.NoCache || m.Flags.ReadOnly || root == "" {
+		return mirror
+	}
+	if cache, err := m.OpenCache(root, func(*cachedir.Options) {}); err == nil { // otherwise reported elsewhere
+		mirror.Archives = cache.Archives()
+	}
+	return mirror
+}
+
+// CacheRoot returns the plugin cache's directory: from the flag, the configuration, or larder's
+// default.
+func (m *Root) CacheRoot() string {
+	switch {
+	case m.Flags.Cache != "":
+		return m.Flags.Cache
+	case m.Config.PluginCacheDir != "":
+		return m.Config.PluginCacheDir
+	default:
+		return m.Config.DefaultCacheDir
+	}
+}
+
+// Cache returns the plugin cache in the directory root, or nil if it cannot be opened. An engine
+// may use the cache too. The error is that of a cache with a link or a mount in it.
+func (m *Root) Cache(root string, shared bool) (*cachedir.Dir, error) {
+	return m.caches.Get(root, func() (*cachedir.Dir, error) {
+		if root == "" {
+			m.Output.Warn("no directory for a plugin cache is known; continuing without a cache")
+			return nil, nil
+		}
+		cache, err := m.OpenCache(root, func(o *cachedir.Options) { o.Shared = shared })
+		var stray *disk.StrayError
+		if errors.As(err, &stray) && disk.Owner(stray.Path) == "" || errors.Is(err, cachedir.ErrMirror) {
+			return nil, err // if another user owns it, it could stop this one forever
+		}
+		if err != nil {
+			m.Output.WarnOf(fmt.Errorf("%w; continuing without a plugin cache", err))
+			return nil, nil
+		}
+		if cache.ReadOnly() && !m.Flags.ReadOnly {
+			m.tellReadOnly(root, cache.WhyReadOnly())
+		}
+		return cache, nil
+	})
+}
+
+// tellReadOnly warns that packages are not added to a plugin cache, and how to change that if
+// another user is the reason.
+func (m *Root) tellReadOnly(root string, why error) {
+	text := fmt.Sprintf("the plugin cache %s is read-only: new packages are not added to it", root)
+	hints := sources.Hints(why)
+	if len(hints) == 0 {
+		m.Output.Warn("%s", text)
+		return
+	}
+	m.Output.WarnHint(hints[0], "%s: %v", text, why)
+}
+
+// EngineCache reports whether the engine is configured to use the store too.
+func (m *Root) EngineCache() bool {
+	return !m.Flags.NoCache && m.Config.PluginCacheDir != "" && m.CacheRoot() == m.Config.PluginCacheDir
+}
+
+// workdirStore returns the working directory as a store: it has the layout of a cache. Records
+// are in the user's state directory, because a working directory may be a checkout with files
+// from other people.
+func (m *Root) workdirStore() (*cachedir.Dir, error) {
+	opts, err := m.cacheOptions()
+	if err != nil {
+		return nil, err
+	}
+	opts.Workdir = true
+	return cachedir.Open(filepath.Join(m.Config.DataDir, "providers"), opts)
+}
+
+// OpenCache opens a plugin cache until the command ends, with the options of all caches as adjust
+// changes them.
+func (m *Root) OpenCache(root string, adjust func(*cachedir.Options)) (*cachedir.Dir, error) {
+	opts, err := m.cacheOptions()
+	if err != nil {
+		return nil, err
+	}
+	adjust(&opts)
+	cache, err := cachedir.Open(root, opts)
+	if err != nil {
+		return nil, err
+	}
+	s := m.Site
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.opened = append(s.opened, cache)
+	return cache, nil
+}
+
+// cacheOptions returns the options of all caches.
+func (m *Root) cacheOptions() (cachedir.Options, error) {
+	s := m.Site
+	records, err := m.Records()
+	return cachedir.Options{
+		Records:     records,
+		Link:        s.Flags.Link,
+		Archives:    int64(m.Config.KeepArchivesMB) * 1e6,
+		ReadOnly:    s.Flags.ReadOnly,
+		Checks:      s.Checks,
+		Unbound:     Unbound(),
+		Paranoid:    s.Flags.Paranoid,
+		Hashes:      s.Hashes,
+		Waiting:     func(h cachedir.Holder) { s.Output.WaitingForCache(h.ID, h.Holder, h.Tofu) },
+		LockTimeout: s.Flags.LockTimeout,
+		Warn:        s.Output.WarnOf,
+		Judge:       m.Judge(),
+	}, err
+}
+
+// Records returns where the records of all stores are.
+func (m *Root) Records() (r store.Records, err error) {
+	if m.Config.StateDir != "" {
+		r.Dir = filepath.Join(m.Config.StateDir, "stores")
+	}
+	r.Key, err = m.RecordKey()
+	r.ReadOnly = m.Flags.ReadOnly
+	return r, err
+}
+
+// Unbound reports whether this user can write to read-only files.
+var Unbound = disk.IgnoresModes

@@ -1,0 +1,138 @@
+package site
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/larder-cli/larder/cmd/larder/report"
+	"github.com/larder-cli/larder/fsmirror/publish"
+	"github.com/larder-cli/larder/sources"
+	"github.com/larder-cli/larder/sources/bucket"
+	"github.com/larder-cli/larder/sources/netmirror"
+	"github.com/larder-cli/larder/sources/oci"
+)
+
+// A PlaceRequest names a place to read from.
+type PlaceRequest struct {
+	Place    string // as typed; empty if there is none
+	Endpoint string // of the store; empty means AWS
+
+	Sizes bool // whether sizes are shown
+
+	Host sources.Host // of the providers, if the place doesn't state it; empty means that of the engine
+}
+
+// Browser opens a place to read from. All root modules of an engine share it.
+func (m *Root) Browser(ctx context.Context, r PlaceRequest) (publish.Browser, error) {
+	switch scheme := SchemeOf(r.Place); {
+	case m.Flags.Offline:
+		return nil, fmt.Errorf("%s: %w", r.Place, sources.ErrOffline)
+	case scheme == InOCI:
+		template, err := ParseOCI(r.Place)
+		if err != nil {
+			return nil, err
+		}
+		return publish.BrowseOCI(m.OciMirror(template, false), cmp.Or(r.Host, m.Config.Engine.DefaultHost())), nil
+	case scheme == InBucket:
+		b, err := m.OpenBucket(ctx, r)
+		if err != nil {
+			return nil, err
+		}
+		secure := b.URL("").Scheme == "https"
+		mirror, err := netmirror.New(m.Client, b.URL("").String(), netmirror.Options{Plain: !secure, SecureArchives: secure})
+		return publish.BrowseBucket(b, mirror, r.Sizes), err
+	}
+	mirror, err := netmirror.New(m.Client, r.Place, netmirror.Options{})
+	if err != nil {
+		return nil, err
+	}
+	return publish.BrowseNetwork(mirror), nil
+}
+
+// The schemes of the places that aren't directories.
+const (
+	InOCI    = "oci"
+	InBucket = "s3"
+)
+
+// SchemeOf returns the scheme of an argument that is a URL, and not a path, or "". It may be http, so that the error is about
+// the scheme, and not about a missing directory.
+func SchemeOf(typed string) string {
+	scheme, _, isURL := strings.Cut(typed, "://")
+	scheme = strings.ToLower(scheme)
+	if !isURL || !slices.Contains([]string{InOCI, InBucket, "https", "http"}, scheme) {
+		return ""
+	}
+	return scheme
+}
+
+// IsPlace reports whether an argument is a URL, and not a path.
+func IsPlace(typed string) bool { return SchemeOf(typed) != "" }
+
+// CheckEndpoint returns an error for a wrong value of --endpoint, which may be empty, and for one that none of the places needs.
+func CheckEndpoint(url string, places ...string) error {
+	if url == "" {
+		return nil
+	}
+	if !slices.ContainsFunc(places, func(typed string) bool { return SchemeOf(typed) == InBucket }) {
+		return report.Usage(errors.New("--endpoint requires a place s3://BUCKET/PREFIX"))
+	}
+	if _, err := bucket.ParseEndpoint(url); err != nil {
+		return report.Usage(fmt.Errorf("--endpoint: %w", err))
+	}
+	return nil
+}
+
+// withoutScheme returns what follows the scheme of a place.
+func withoutScheme(typed string) string {
+	_, rest, _ := strings.Cut(typed, "://")
+	return rest
+}
+
+// DirectoryOnly returns an error for a place where a command needs the directory of a mirror.
+func DirectoryOnly(typed string) error {
+	if !IsPlace(typed) {
+		return nil
+	}
+	err := fmt.Errorf("%s is not a directory", typed)
+	return report.Usage(sources.WithHint(err, "larder mirror push, also with --prune, updates a place from the directory of a mirror; larder mirror sync DIR --from fetches from a place"))
+}
+
+// ociAccess returns how requests to OCI registries are authenticated.
+func (m *Root) ociAccess(push bool) oci.Access {
+	return oci.Access{
+		Push: push, Credentials: m.Config.OCICredentials, TokenServer: m.Config.OCITokenServer, Hint: m.Config.OCIHint,
+	}
+}
+
+// OciMirror returns the mirror for a template in OCI registries.
+func (m *Root) OciMirror(template oci.Template, push bool) *oci.Mirror {
+	return oci.New(m.Client, template, m.ociAccess(push))
+}
+
+// OpenBucket opens a place in an S3-compatible store.
+func (m *Root) OpenBucket(ctx context.Context, r PlaceRequest) (*bucket.Bucket, error) {
+	at, err := bucket.ParseURL(r.Place)
+	if err != nil {
+		return nil, report.Usage(err)
+	}
+	env := bucket.Environment(m.Config.AWS)
+	return bucket.Open(ctx, at, bucket.Options{Endpoint: cmp.Or(r.Endpoint, env.Endpoint), Env: env, Client: m.Client, Secrets: m.Output.Secrets()})
+}
+
+// ParseOCI parses oci://HOST/TEMPLATE.
+func ParseOCI(typed string) (oci.Template, error) {
+	template, err := oci.ParseTemplate(withoutScheme(typed))
+	_, path, _ := strings.Cut(withoutScheme(typed), "/")
+	if replaced := path == "" || strings.HasSuffix(path, "/") || strings.Contains(path, "//"); err != nil && replaced && !strings.Contains(typed, "$") {
+		err = sources.WithHint(err, "write it in single quotes: in double quotes or without any, the shell replaces ${namespace} and ${type}")
+	}
+	if err != nil {
+		return template, report.Usage(fmt.Errorf("%s: %w", typed, err))
+	}
+	return template, nil
+}

@@ -1,0 +1,178 @@
+package site
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"path"
+	"path/filepath"
+	"slices"
+
+	"github.com/larder-cli/larder/cmd/larder/report"
+	"github.com/larder-cli/larder/installer/lockfile"
+	"github.com/larder-cli/larder/installer/modules"
+	"github.com/larder-cli/larder/sources"
+	"golang.org/x/sync/errgroup"
+)
+
+// rootsAtOnce limits how many root modules are processed concurrently, and so the memory for
+// configurations and states.
+const rootsAtOnce = 8
+
+// ForEachRoot calls do for 0 to n-1, some of them concurrently, and returns when all calls have
+// returned.
+func ForEachRoot(n int, do func(i int)) {
+	var group errgroup.Group
+	group.SetLimit(rootsAtOnce)
+	for i := range n {
+		group.Go(func() error {
+			do(i)
+			return nil
+		})
+	}
+	_ = group.Wait() // no call returns an error
+}
+
+// Work is what a command does for a root module. It returns a function that shows the results,
+// because root modules are processed concurrently and shown in order.
+type work func(ctx context.Context, dir string, out *report.Output) (show func(), err error)
+
+// An attempt is the result for one root module.
+type attempt struct {
+	show func()
+	err  error
+}
+
+// Each processes the root modules of [Site.rootDirs]. If there can be several, a failure
+// does not stop the others.
+func (s *Site) Each(ctx context.Context, at work) error {
+	dirs, searchErr := s.RootDirs(ctx)
+	if !s.Flags.Recursive && len(dirs) == 1 {
+		show, err := at(ctx, dirs[0], s.Output)
+		show()
+		return err
+	}
+	told := &report.ToldError{Of: len(dirs)}
+	s.Output.Together(func() { told.Failed = s.workAt(ctx, dirs, at) })
+	if told.Failed > 0 {
+		return errors.Join(searchErr, told)
+	}
+	return searchErr
+}
+
+// workAt processes root modules and returns how many failed.
+func (s *Site) workAt(ctx context.Context, dirs []string, at work) (failed int) {
+	outs, attempts := make([]*report.Output, len(dirs)), make([]chan attempt, len(dirs))
+	for i, dir := range dirs {
+		outs[i], attempts[i] = s.Output.ForModule(s.Shown(dir), s.Machine.WorkDir), make(chan attempt, 1)
+	}
+	go ForEachRoot(len(dirs), func(i int) {
+		show, err := at(ctx, dirs[i], outs[i])
+		attempts[i] <- attempt{show, err}
+	})
+	for i := range dirs { // results are shown in the same order each time
+		done := <-attempts[i]
+		done.show()
+		if done.err != nil {
+			failed++
+		}
+		if ctx.Err() == nil {
+			outs[i].Fail(ctx, done.err)
+		}
+	}
+	return failed
+}
+
+// RootDirs returns the directories of the root modules of the command: the arguments, or the
+// working directory. With --recursive, it returns all root modules in these and below.
+func (s *Site) RootDirs(ctx context.Context) ([]string, error) {
+	named := s.Roots
+	if len(named) == 0 {
+		named = []string{"."}
+	}
+	var all []string
+	var errs []error
+	for _, typed := range named {
+		dirs, err := s.RootsToRead(ctx, Absolute(s.WorkDir, typed))
+		errs = append(errs, err)
+		for _, dir := range dirs {
+			if !slices.Contains(all, dir) {
+				all = append(all, dir)
+			}
+		}
+	}
+	return all, errors.Join(errs...)
+}
+
+// RootsToRead is rootsAt for a command that uses the configuration of these root modules. It makes
+// their engines known to the output.
+func (s *Site) RootsToRead(ctx context.Context, dir string) ([]string, error) {
+	dirs, err := s.RootsAt(ctx, dir)
+	if len(dirs) == 0 && err == nil && !s.MayBeEmpty { // a wrong directory must not look like success
+		err = sources.WithHint(fmt.Errorf("there is no root module in %s or below", s.Shown(dir)), "name a directory that contains root modules")
+	}
+	for _, dir := range dirs {
+		s.NoteEngines(ctx, filepath.Join(dir, lockfile.Name))
+	}
+	return dirs, err
+}
+
+// RootsAt returns the root modules of an argument that is a directory: itself, or with --recursive
+// those in it and below. Dir is absolute.
+func (s *Site) RootsAt(ctx context.Context, dir string) ([]string, error) {
+	if s.Flags.Recursive {
+		return s.find(ctx, dir)
+	}
+	return []string{filepath.Clean(dir)}, nil
+}
+
+// OutFor returns the output of the root module in dir, which names it if it is one of several.
+func (s *Site) OutFor(dir string, several bool) *report.Output {
+	if !several {
+		return s.Output
+	}
+	return s.Output.ForModule(s.Shown(dir), s.Machine.WorkDir)
+}
+
+// inputs returns the values of variables: those on the engine's command line, or else those in the environment.
+func (s *Site) inputs() modules.Inputs {
+	flags := s.Variables
+	if flags == nil {
+		flags = s.Machine.Invocation([]string{string(sources.Terraform), "init"}).Variables
+	}
+	return modules.Inputs{Environ: s.Machine.InputVariables(), Flags: flags}
+}
+
+// find returns the root modules in dir and below, except those that --exclude excludes. Dir is
+// absolute, and so are their paths.
+func (s *Site) find(ctx context.Context, dir string) ([]string, error) {
+	s.searched = append(s.searched, dir)
+	here, err := s.Root(ctx, dir, s.Output)
+	if err != nil {
+		return nil, err
+	}
+	dataDir := here.Config.DataDir
+	if here.Config.At(filepath.Join(dir, "elsewhere")).DataDir != dataDir { // each root module has its own data directory
+		if dataDir, err = filepath.Rel(dir, dataDir); err != nil {
+			return nil, err
+		}
+	}
+	opts := modules.RootsOptions{
+		Engine: s.Requested.Engine, DataDir: dataDir, Exclude: s.Flags.Exclude, Inputs: s.inputs(), Cache: &s.Modules,
+		TestsAlone: func() bool { return here.readsTestsAlone(ctx) },
+	}
+	if !s.Both {
+		opts.EngineOf = func(dir string) (sources.Engine, bool) {
+			c := s.engineAt(ctx, filepath.Join(dir, lockfile.Name))
+			return c.Engine, c.Assumed
+		}
+	}
+	dirs, err := modules.Roots(ctx, dir, opts)
+	for i := range dirs {
+		dirs[i] = filepath.Join(dir, dirs[i])
+	}
+	if errors.Is(err, path.ErrBadPattern) {
+		err = report.Usage(fmt.Errorf("--exclude: %w", err))
+	}
+	return dirs, err
+}

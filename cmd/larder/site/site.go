@@ -1,0 +1,457 @@
+// Package site is this machine and its root modules, as one run of a command sees them. A [Site] connects
+// configuration, sources and plugin caches, and a [Root] is one root module, which is read once. The package does no
+// job, reads no flags and prints nothing: its messages go to the [report.Output] of the run. It leaves nothing on disk.
+package site
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/netip"
+	"net/url"
+	"path/filepath"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/larder-cli/larder/cachedir"
+	"github.com/larder-cli/larder/cliconfig"
+	"github.com/larder-cli/larder/cmd/larder/report"
+	"github.com/larder-cli/larder/fsmirror"
+	"github.com/larder-cli/larder/installer/acquire"
+	"github.com/larder-cli/larder/installer/lockfile"
+	"github.com/larder-cli/larder/installer/modules"
+	"github.com/larder-cli/larder/sources"
+	"github.com/larder-cli/larder/sources/age"
+	"github.com/larder-cli/larder/sources/disk"
+	"github.com/larder-cli/larder/sources/fetch"
+	"github.com/larder-cli/larder/sources/policy"
+	"github.com/larder-cli/larder/sources/registry"
+	"github.com/larder-cli/larder/sources/seal"
+	"github.com/larder-cli/larder/sources/trust"
+)
+
+// A Site is one run of a command. It contains its flags, and what its root modules share,
+// created on first use.
+type Site struct {
+	Output     *report.Output // of the run; that of a root module names it
+	Machine    cliconfig.Machine
+	WorkDir    string       // working directory, absolute
+	Roots      []string     // root modules that arguments name, as typed; empty means the one in workDir
+	Addresses  []string     // arguments that were read as providers, as typed
+	searched   []string     // directories in which root modules were searched for, absolute
+	Requested  Choice       // of an engine, by the user or by the command of exec; empty if there is none
+	Both       bool         // the user requests both engines
+	PluginDirs []string     // mirrors, absolute; if there are any, there are no other sources
+	Repaired   string       // a mirror, absolute, that is no source; may be empty
+	Place      PlaceRequest // to install from, instead of the configuration's methods
+	Flags      Options
+	slots      acquire.Slots // one for each of jobs, shared by all installers
+	Locks      bool          // the command is lock, which installs nothing
+	Checks     bool          // the command compares lock files with packages: it changes no root module, and keeps its downloads
+	asks       bool          // the command answers a question: it changes nothing, and people wait for the answer
+	Server     string        // a random name, if the command is a server: clients wait for what sources answer
+
+	// expected reports whether a host may have a private address. If it is nil, every host may.
+	Expected func(host string) bool
+
+	Certain bool // a requirement that depends on an unknown value is an error
+
+	ForDeclared bool // without --platform, the command is for the platforms that the policy of each root module declares
+
+	// Results of reading the engine's command line, for exec.
+	ReadsArguments bool                                                  // that of TF_CLI_ARGS too
+	LockedToo      bool                                                  // if the state is unread, the lock file's entries are requirements too
+	OverriddenToo  func(ctx context.Context, m *Root) bool               // providers with development overrides are required too, if a source has them; may be nil
+	RunsHere       bool                                                  // the engine runs in the working directory
+	MayBeEmpty     bool                                                  // a missing configuration is no reason for a message
+	MutesWarnings  bool                                                  // those about the configuration: the engine has its own
+	TestDir        string                                                // empty means the default
+	KeepModules    bool                                                  // the engine installs no modules
+	DeclaredOnly   func(context.Context, *Root) bool                     // the engine refuses values of other variables; nil means no
+	NoBackend      bool                                                  // the engine ignores the configured backend
+	Release        func(ctx context.Context, dir string) sources.Version // of Terraform, if it runs there; may be nil
+	Variables      []string                                              // -var and -var-file; nil means those in the environment
+
+	// getModules installs missing modules. It may be nil.
+	GetModules func(ctx context.Context, m *Root, tree *modules.Tree, update bool) error
+
+	Modules  modules.Cache
+	Settings Memo[sources.Engine, Settings]
+	remotes  Memo[string, sources.Source] // by engine and name
+	ages     Memo[string, *age.Ledger]    // by the directory of the user's state
+
+	registries Memo[sources.Engine, *registry.Registry]
+	protocols  Memo[string, string]           // hints about the protocol of a server, by provider
+	mirrors    Memo[string, *fsmirror.Mirror] // by options and directory
+	warned     Memo[string, bool]             // texts of warnings
+	caches     Memo[string, *cachedir.Dir]    // by directory; nil where no cache can be opened
+	Hashes     *cachedir.Hashes               // of all caches; nil if each package is hashed where it is found
+
+	assumed, failed, notOffered atomic.Bool // see hintEngine; notOffered is a failure that another registry may not have
+
+	// What the choice of engines depends on.
+	filesIn Memo[string, CheckoutFiles]    // by directory
+	tops    Memo[string, string]           // of repositories, by directory
+	reals   Memo[string, string]           // paths of directories without symlinks
+	own     Memo[string, Choice]           // of Larder's own file
+	onPath  Memo[string, []sources.Engine] // that PATH has
+
+	Overrides Memo[sources.Provider, string] // overrides that were used
+
+	programs Memo[string, []EngineProgram] // on PATH, with their versions
+
+	keys Memo[string, seal.Key] // by secret or directory
+
+	Signers signerLog // of the packages of the command
+
+	mu      sync.Mutex
+	opened  []*cachedir.Dir // closed at the end
+	ledgers []*age.Ledger   // the same
+}
+
+// ErrNoPlace is returned by commands that use the plugin cache if no directory for it is
+// known.
+var ErrNoPlace = errors.New("no directory for a plugin cache is known")
+
+// Settings are the configuration of an engine on this machine.
+type Settings struct {
+	Config *cliconfig.Config
+	Client *fetch.Client
+}
+
+// A Root is one root module of a site.
+type Root struct {
+	*Site
+	Out    *report.Output
+	Dir    string // absolute
+	Chosen Choice // of the engine
+	Config *cliconfig.Config
+	Client *fetch.Client
+	Policy *policy.Policy // nil if there are no rules
+
+	LockPath     string
+	Lock         *lockfile.File // nil if the problems are errors
+	LockProblems sources.Diagnostics
+	Differs      bool // some files that were read are for one engine alone
+
+	Hiding map[sources.Provider]string // implied directories by provider; no registry is queried for these providers
+}
+
+// Options are what the flags of a command say, for all of its root modules. Those that a command
+// does not have are zero.
+type Options struct {
+	Version string // of larder, for servers
+
+	Config      string // CLI configuration file to read in place of others
+	Cache       string
+	NoCache     bool
+	Link        sources.LinkMode
+	Offline     bool
+	LockTimeout time.Duration
+	Jobs        int // providers that are installed at once; 0 means the default
+
+	Engines   []sources.Engine // that the user names; none means that the rule of chooseEngine decides
+	EnginesBy string           // how the user names them
+
+	Platforms  []sources.Platform // empty means the current platform, or those that a policy declares
+	Recursive  bool
+	Exclude    []string
+	Upgrade    bool
+	NoLockFile bool // lock files are ignored
+	Require    trust.Requirement
+	TrustKeys  []sources.Fingerprint
+	Paranoid   bool
+	DryRun     bool
+	ReadOnly   bool // nothing is changed, not even the plugin cache
+}
+
+// Open returns a site that works in dir, which is absolute. Its end is that of the output.
+func Open(machine cliconfig.Machine, dir string, opts Options, out *report.Output) *Site {
+	s := &Site{Output: out, Machine: machine, WorkDir: dir, Flags: opts, slots: acquire.NewSlots(opts.Jobs)}
+	out.AtEnd(s.close)
+	out.AtLast(s.hintEngine)
+	s.requests(opts.Engines, opts.EnginesBy)
+	for _, path := range []*string{&s.Flags.Config, &s.Flags.Cache} { // exec changes the directory later
+		if *path != "" {
+			*path = Absolute(dir, *path)
+		}
+	}
+	return s
+}
+
+// Ask prepares the site for a question.
+func (s *Site) Ask() { s.asks, s.Flags.ReadOnly = true, true }
+
+// Renew makes the root modules of the site query their sources again.
+func (s *Site) Renew() {
+	s.remotes.clear()
+	s.registries.clear()
+	s.mirrors.clear()
+}
+
+// Here returns the root module in the working directory, for jobs that use only one root
+// module or its configuration.
+func (s *Site) Here(ctx context.Context) (*Root, error) {
+	return s.Root(ctx, s.WorkDir, s.Output)
+}
+
+// RecordKey returns the key that authenticates larder's records. If no key can be stored, it
+// returns a key for this run only, so each run hashes packages again.
+func (m *Root) RecordKey() (seal.Key, error) {
+	if secret := m.Config.RecordKey; secret != "" {
+		key, err := seal.ParseKey(secret)
+		if err != nil {
+			return key, fmt.Errorf("LARDER_RECORD_KEY: %w", err)
+		}
+		return key, nil
+	}
+	dir := m.Config.StateDir
+	return m.keys.Get(dir, func() (seal.Key, error) {
+		if dir == "" {
+			return seal.Key{}, nil
+		}
+		key := seal.UserKey(dir)
+		if err := key.Check(); err != nil {
+			m.Output.Warn("%v; every run hashes the packages again", err)
+		}
+		return key, nil
+	})
+}
+
+// close closes everything that the site has opened.
+func (s *Site) close() {
+	for _, cache := range s.opened {
+		cache.Close()
+	}
+	for _, ledger := range s.ledgers {
+		ledger.Close()
+	}
+}
+
+// Root returns the root module in dir. Its messages are written to out.
+func (s *Site) Root(ctx context.Context, dir string, out *report.Output) (*Root, error) {
+	return s.RootFor(ctx, "", filepath.Join(dir, lockfile.Name), out)
+}
+
+// RootFor returns the root module with the lock file at path, which may have any name. If engine is
+// not empty, it is that of the root module.
+func (s *Site) RootFor(ctx context.Context, engine sources.Engine, path string, out *report.Output) (*Root, error) {
+	dir := filepath.Dir(path)
+	m := &Root{Site: s, Out: out, Dir: dir, LockPath: path, Chosen: Choice{Engine: engine}}
+	if err := m.ReadLock(ctx); err != nil { // even with --no-lock-file
+		return nil, err
+	}
+	engine = m.Chosen.Engine
+	if !s.Flags.Recursive { // otherwise noteEngines has the engines of all root modules
+		out.For(engine)
+	}
+	if s.Flags.NoLockFile {
+		m.Lock, m.LockProblems = &lockfile.File{}, nil
+	}
+	all, err := s.Settings.Get(engine, func() (Settings, error) { return s.load(ctx, engine) })
+	if err != nil {
+		return nil, err
+	}
+	m.Config, m.Client = all.Config.At(dir), all.Client
+	if m.Policy, err = s.PolicyFor(dir, m.Config); err == nil && m.Policy.Has(policy.MinAge) {
+		m.Policy.Ages, err = m.ledger()
+	}
+	return m, err
+}
+
+// ReadLock reads the lock file, and chooses the engine unless it is known. Only then, hints can contain its registry.
+func (m *Root) ReadLock(ctx context.Context) (err error) {
+	m.Lock, m.LockProblems = lockfile.Read(m.LockPath)
+	if m.Chosen.Engine == "" {
+		m.Chosen, err = m.chooseEngine(ctx, m.Dir, m.LockPath, m.Lock)
+	}
+	if m.Lock == nil {
+		if again, problems := lockfile.ReadFor(m.Chosen.Engine, m.LockPath); again == nil { // else what was wrong before counts
+			m.LockProblems = problems
+		}
+	}
+	return err
+}
+
+// load reads the configuration for an engine.
+func (s *Site) load(ctx context.Context, engine sources.Engine) (Settings, error) {
+	config, ds := cliconfig.Load(ctx, s.Machine, engine, s.ConfigOptions())
+	err := ds.Err()
+	if !s.MutesWarnings {
+		err = s.Output.Warnings(ds)
+	}
+	if err != nil {
+		return Settings{}, err
+	}
+	return Settings{config, s.NewClient(config)}, nil
+}
+
+// ConfigOptions returns the flags that affect the CLI configuration.
+func (s *Site) ConfigOptions() cliconfig.Options {
+	return cliconfig.Options{ConfigFile: s.Flags.Config, Chdir: s.WorkDir, ReadsArguments: s.ReadsArguments, Secrets: s.Output.Secrets()}
+}
+
+// NewClient creates the HTTP client for an engine's configuration. All root modules of the
+// engine share the client, with its connections and limits for each host.
+func (s *Site) NewClient(config *cliconfig.Config) *fetch.Client {
+	return fetch.New(s.clientOptions(config))
+}
+
+// mostPause is how long the clients of a server wait for a host that others have overloaded.
+const mostPause = 3 * time.Second
+
+// clientOptions returns the options of the HTTP client for an engine's configuration.
+func (s *Site) clientOptions(config *cliconfig.Config) fetch.Options {
+	opts := fetch.Options{
+		Hosts:     map[sources.Host]fetch.HostOptions{},
+		Proxy:     func(r *http.Request) (*url.URL, error) { return config.Proxy(r.URL) },
+		UserAgent: "larder/" + s.Flags.Version,
+		Token:     config.Token,
+		TokenHint: config.TokenHint,
+		Netrc:     config.Netrc,
+		Timeout:   config.Registry.RequestTimeout,
+		Offline:   s.Flags.Offline,
+		Report:    s.Output.Request,
+
+		CertificateFault: config.CertificateFault,
+
+		HostsFile:      config.LarderFile(),
+		TimeoutSetting: "TF_REGISTRY_CLIENT_TIMEOUT",
+	}
+	if s.Server != "" {
+		opts.UserAgent += " (" + s.Server + ")"
+		opts.MaxPause = mostPause
+		opts.Connect = func(host string, at netip.Addr) error { return s.Connect(host, at) }
+	}
+	for host, o := range config.HostOptions {
+		opts.Hosts[host] = fetch.HostOptions(o)
+	}
+	if config.AppendUserAgent != "" {
+		opts.UserAgent += " " + config.AppendUserAgent
+	}
+	if s.asks || s.Server != "" { // one failure in passing must not hide the answer, and a lasting one is part of it
+		opts.Tries = 2
+	}
+	if n := config.Registry.DiscoveryRetries; n != nil {
+		opts.Tries, opts.Patient = *n+1, true
+	}
+	if n := config.Registry.DownloadRetries; n != nil {
+		opts.DownloadTries = *n + 1
+	}
+	return opts
+}
+
+// Directories and files as they are typed.
+
+// Absolute returns the absolute form of a path relative to base.
+func Absolute(base, path string) string {
+	if filepath.IsAbs(path) {
+		return path
+	}
+	return filepath.Join(base, path)
+}
+
+// AbsoluteFlag returns the absolute value of a flag that is a path, and the same value of other flags.
+func (s *Site) AbsoluteFlag(name, value string) string {
+	switch name {
+	case "config", "cache", "plugin-dir":
+		return Absolute(s.WorkDir, value)
+	}
+	return value
+}
+
+// IsBelow reports whether path is dir or is below it, by their names.
+func IsBelow(path, dir string) bool {
+	relative, err := filepath.Rel(dir, path)
+	return err == nil && filepath.IsLocal(relative)
+}
+
+// Within reports whether path is dir or is below it, after resolving symlinks.
+func Within(path, dir string) bool {
+	return IsBelow(Resolve(path), Resolve(dir))
+}
+
+// Resolve resolves the symlinks in the existing part of a path.
+func Resolve(path string) string {
+	resolved, err := disk.Resolve(path)
+	if parent := filepath.Dir(path); err != nil && parent != path {
+		return filepath.Join(Resolve(parent), filepath.Base(path))
+	}
+	return resolved
+}
+
+// Real is [resolve] for a directory that the run asks for again and again.
+func (s *Site) Real(dir string) string {
+	path, _ := s.reals.Get(dir, func() (string, error) { return Resolve(dir), nil })
+	return path
+}
+
+// A Memo creates each value once, even with concurrent callers, and keeps the value or its
+// error.
+type Memo[K comparable, V any] struct {
+	mu   sync.Mutex
+	made map[K]func() (V, error)
+}
+
+// Get returns the value of a key. It keeps errors too: an unreadable configuration is reported
+// once, and not read again for each root module.
+func (m *Memo[K, V]) Get(key K, produce func() (V, error)) (V, error) {
+	m.mu.Lock()
+	if m.made == nil {
+		m.made = map[K]func() (V, error){}
+	}
+	if m.made[key] == nil {
+		m.made[key] = sync.OnceValues(produce)
+	}
+	once := m.made[key]
+	m.mu.Unlock()
+	return once()
+}
+
+// clear forgets all values.
+func (m *Memo[K, V]) clear() {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.made = nil
+}
+
+// Again returns another command line for the same root modules.
+func (s *Site) Again(command string, platforms ...sources.Platform) string {
+	words := []string{"larder"}
+	if s.WorkDir != s.Machine.WorkDir {
+		words = append(words, "--chdir", ShellQuoted(s.Shown(s.WorkDir)))
+	}
+	words = append(append(words, s.configured(s.WorkDir, command)...), command)
+	if s.Flags.Recursive {
+		words = append(words, "-R")
+	}
+	for _, pattern := range s.Flags.Exclude {
+		words = append(words, "--exclude", ShellQuoted(pattern))
+	}
+	for _, p := range platforms {
+		words = append(words, "--platform", p.String())
+	}
+	for _, root := range s.Roots {
+		words = append(words, ShellQuoted(root))
+	}
+	return strings.Join(words, " ")
+}
+
+// configured returns the flags of this run that choose the CLI configuration and the engine, for another command that runs
+// in dir.
+func (s *Site) configured(dir, command string) (words []string) {
+	if s.Flags.Config != "" {
+		path := s.Flags.Config
+		if relative, err := filepath.Rel(dir, path); err == nil && (dir != s.Machine.WorkDir || filepath.IsLocal(relative)) {
+			path = relative // an absolute path would be shown relative to the working directory
+		}
+		words = append(words, "--config", ShellQuoted(path))
+	}
+	if s.Requested.Reason == "--engine" && !strings.Contains(command, "--engine") {
+		words = append(words, "--engine", string(s.Requested.Engine))
+	}
+	return words
+}

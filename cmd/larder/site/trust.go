@@ -1,0 +1,177 @@
+package site
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+
+	"github.com/larder-cli/larder/cmd/larder/report"
+	"github.com/larder-cli/larder/fsmirror/bundle"
+	"github.com/larder-cli/larder/installer"
+	"github.com/larder-cli/larder/sources"
+	"github.com/larder-cli/larder/sources/policy"
+	"github.com/larder-cli/larder/sources/trust"
+)
+
+// Judge returns the trust settings of this run, from the configuration and the flags.
+func (m *Root) Judge() trust.Judge {
+	return trust.Judge{Require: m.Flags.Require, Options: trust.Options{
+		Engine: m.Config.Engine, Policy: m.Policy, Accepted: m.Flags.TrustKeys,
+		EnforceGPGValidation: m.Config.EnforceSignatures, EnforceGPGExpiration: m.Config.EnforceKeyExpiry,
+	}}
+}
+
+// BundleJudge is judge for evidence in bundles.
+func (m *Root) BundleJudge() trust.Judge {
+	j := m.Judge()
+	j.Options.Carrier = sources.KeyFromBundle
+	return j
+}
+
+// A signerLog notes which keys signed the packages of a command. It is safe for concurrent use.
+type signerLog struct {
+	mu       sync.Mutex
+	signed   map[sources.Fingerprint]bool
+	packages map[sources.PackageID]bool
+	told     bool // about the keys that signed none
+}
+
+// Saw notes the keys that signed a package.
+func (l *signerLog) Saw(s sources.Stored) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.packages == nil {
+		l.signed, l.packages = map[sources.Fingerprint]bool{}, map[sources.PackageID]bool{}
+	}
+	l.packages[s.ID] = true
+	for _, by := range s.Report.By {
+		l.signed[by.Fingerprint] = true
+	}
+}
+
+// SawAll is saw for the packages of a root module.
+func (l *signerLog) SawAll(outcomes []installer.Outcome) {
+	for _, o := range outcomes {
+		l.Saw(o.Package)
+	}
+}
+
+// An unusedKeyError reports a key of --trust-key that signed no package of the command.
+type unusedKeyError struct {
+	key      sources.Fingerprint
+	packages int
+}
+
+func (e *unusedKeyError) Error() string {
+	if e.packages == 1 {
+		return fmt.Sprintf("--trust-key %s: the key did not sign the package", e.key)
+	}
+	return fmt.Sprintf("--trust-key %s: the key signed none of the %d packages", e.key, e.packages)
+}
+
+// UnusedKeys returns an error for each key of --trust-key that signed no package. If there was
+// no package, there was nothing to sign.
+func (s *Site) UnusedKeys() error {
+	s.Signers.mu.Lock()
+	defer s.Signers.mu.Unlock()
+	var errs []error
+	for _, key := range s.Flags.TrustKeys {
+		if n := len(s.Signers.packages); n > 0 && !s.Signers.signed[key] {
+			err := &unusedKeyError{key, n}
+			errs = append(errs, sources.WithHint(err, "compare the fingerprint with the one that the publisher announced"))
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// WarnUnusedKeys warns about keys of --trust-key that signed no package, once.
+func (s *Site) WarnUnusedKeys() {
+	if s.Signers.told {
+		return
+	}
+	s.Signers.told = true
+	for _, err := range sources.Errors(s.UnusedKeys()) {
+		s.Output.WarnHint(sources.Hints(err)[0], "%v", err)
+	}
+}
+
+// Require fails for packages that the policy excludes, and for those that don't meet the requirement of the flags.
+func (m *Root) Require(ctx context.Context, packages []sources.Stored) error {
+	var errs []error
+	for _, s := range packages {
+		m.Signers.Saw(s)
+		if err := m.Policy.Learn(ctx, s.ID.Provider, s.ID.Version); err != nil {
+			return err
+		}
+		errs = append(errs, sources.InPackage(s.ID, m.Judge().Check(s.ID, s.Report)))
+	}
+	return errors.Join(errs...)
+}
+
+// Accept is require that also fails for keys of --trust-key that signed no package.
+func (m *Root) Accept(ctx context.Context, packages []sources.Stored) error {
+	return errors.Join(m.Require(ctx, packages), m.UnusedKeys())
+}
+
+// BundledAs returns the packages of a bundle with what they are worth.
+func BundledAs(packages []bundle.Verified) []sources.Stored {
+	all := make([]sources.Stored, len(packages))
+	for i, p := range packages {
+		all[i] = sources.Stored{ID: p.ID, Proof: p.Proof, Report: p.Report}
+	}
+	return all
+}
+
+// A trustFinding is a kind of finding about trust.
+type trustFinding string
+
+// The kinds.
+const (
+	notAllowed trustFinding = "not allowed"
+	notTrusted trustFinding = "not signed as required"
+	unusedKey  trustFinding = "unused key"
+)
+
+// TrustFindings prints the errors of accept about packages. It returns their number, and their first hints. Whole is what
+// was verified, and at the part of it that is a package.
+func (s *Site) TrustFindings(refused error, packages []sources.Stored, at func(sources.Stored) string, whole string) (n int, hints []string) {
+	for _, err := range sources.Errors(refused) {
+		n++
+		hints = AddHints(hints, sources.Hints(err))
+		kind, path, id := unusedKey, whole, (*sources.PackageID)(nil)
+		if named := (*sources.PackageError)(nil); errors.As(err, &named) {
+			i := slices.IndexFunc(packages, func(p sources.Stored) bool { return p.ID == named.ID })
+			kind, path, id = notTrusted, at(packages[i]), &named.ID
+			if v, ok := errors.AsType[*policy.Violation](err); ok && v.Err == nil {
+				kind = notAllowed
+			}
+		}
+		found := report.FindingOf(kind, path, id, sources.Reason(err))
+		if id != nil && path == whole { // the path is that of many packages
+			found = found.Shown(s.Output.Shorten(fmt.Sprintf("%s: %s: %v", path, kind, err)))
+		}
+		s.Output.Show(found)
+	}
+	return n, hints
+}
+
+// SuggestsKeys reports whether to suggest trusting the keys that signed: a user who has said
+// which keys to trust needs no suggestion.
+func (m *Root) SuggestsKeys() bool {
+	return len(m.Flags.TrustKeys) == 0 && m.Flags.Require == trust.RequireNothing
+}
+
+// mostHints is how many hints of different findings are shown. Programs get the hints of each finding with it.
+const mostHints = 8
+
+// AddHints adds hints to those that are shown, each once.
+func AddHints(all, hints []string) []string {
+	for _, hint := range hints {
+		if len(all) < mostHints && !slices.Contains(all, hint) {
+			all = append(all, hint)
+		}
+	}
+	return all
+}
