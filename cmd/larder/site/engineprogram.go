@@ -102,8 +102,8 @@ var testsAlone, _ = sources.ParseVersion("1.12.0-alpha")
 // the first one on PATH, or the one in a version file. An unknown release is a newer one.
 func (m *Root) readsTestsAlone(ctx context.Context) bool {
 	var v sources.Version
-	if m.Release != nil {
-		v = m.Release(ctx, m.Dir)
+	if m.Reading.Release != nil {
+		v = m.Reading.Release(ctx, m.Dir)
 	} else if p := m.FirstProgram(ctx, sources.Terraform); p.Runs() {
 		v = p.Version
 	} else {

@@ -108,7 +108,7 @@ func (s *Site) RootDirs(ctx context.Context) ([]string, error) {
 // their engines known to the output.
 func (s *Site) RootsToRead(ctx context.Context, dir string) ([]string, error) {
 	dirs, err := s.RootsAt(ctx, dir)
-	if len(dirs) == 0 && err == nil && !s.MayBeEmpty { // a wrong directory must not look like success
+	if len(dirs) == 0 && err == nil && !s.Reading.Empty { // a wrong directory must not look like success
 		err = sources.WithHint(fmt.Errorf("there is no root module in %s or below", s.Shown(dir)), "name a directory that contains root modules")
 	}
 	for _, dir := range dirs {
@@ -132,15 +132,6 @@ func (s *Site) OutFor(dir string, several bool) *report.Output {
 		return s.Output
 	}
 	return s.Output.ForModule(s.Shown(dir), s.Machine.WorkDir)
-}
-
-// inputs returns the values of variables: those on the engine's command line, or else those in the environment.
-func (s *Site) inputs() modules.Inputs {
-	flags := s.Variables
-	if flags == nil {
-		flags = s.Machine.Invocation([]string{string(sources.Terraform), "init"}).Variables
-	}
-	return modules.Inputs{Environ: s.Machine.InputVariables(), Flags: flags}
 }
 
 // find returns the root modules in dir and below, except those that --exclude excludes. Dir is

@@ -41,7 +41,7 @@ func (m *Root) Needs(ctx context.Context) (*installer.Root, error) {
 	}
 	partial := tree.Partial && m.Lock.Exists
 	if tree.Empty && !partial && len(tree.Sources) == 0 {
-		if m.MayBeEmpty || m.Both && modules.HasConfiguration(m.Dir) { // for the other engine
+		if m.Reading.Empty || m.Both && modules.HasConfiguration(m.Dir) { // for the other engine
 			return nil, nil
 		}
 		return nil, m.noConfiguration()
@@ -53,7 +53,7 @@ func (m *Root) Needs(ctx context.Context) (*installer.Root, error) {
 	}
 	m.NoteAssumed(tree.DefaultHost)
 	found := &installer.Root{Dir: m.Dir, DataDir: m.Config.DataDir, Lock: m.Lock, StateUnread: tree.StateUnread, Elsewhere: tree.Elsewhere}
-	if partial || m.LockedToo && tree.StateUnread {
+	if partial || m.Reading.installs() && tree.StateUnread {
 		tree.Requirements = append(tree.Requirements, m.Recorded(lockfile.Name, tree.Requirements)...)
 	}
 	for _, r := range tree.Sources { // which are recorded in most cases
@@ -74,10 +74,10 @@ func (m *Root) Needs(ctx context.Context) (*installer.Root, error) {
 		}
 		unmanaged := slices.Contains(m.Config.Unmanaged, r.Provider)
 		if !unmanaged && m.Config.DevOverrides[r.Provider] != "" {
-			if m.OverriddenToo == nil {
+			if !m.Reading.installs() {
 				unmanaged = m.Overridden(r.Provider)
 			} else {
-				unmanaged = !m.OverriddenToo(ctx, m) || !m.hasSource(ctx, r)
+				unmanaged = m.IsNewTerraform(ctx) || !m.hasSource(ctx, r)
 			}
 		}
 		if unmanaged {
@@ -132,7 +132,7 @@ func (m *Root) NeedsIfAny(ctx context.Context) (*installer.Root, error) {
 	return nil, nil
 }
 
-// Load reads the configuration. If the site installs modules, it installs those that are
+// Load reads the configuration. With [Reading.Get], it installs modules that are
 // missing or may be others now, or newer ones if it upgrades.
 func (m *Root) Load(ctx context.Context) (*modules.Tree, sources.Diagnostics, error) {
 	if err := m.Machine.CheckDataDir(m.Dir); err != nil {
@@ -140,8 +140,9 @@ func (m *Root) Load(ctx context.Context) (*modules.Tree, sources.Diagnostics, er
 	}
 	opts := m.LoadOptions(ctx)
 	tree, ds := modules.Load(ctx, m.Dir, opts)
-	if update := m.Flags.Upgrade && tree.RemoteModules; m.GetModules != nil && (len(tree.Missing)+len(tree.Unsure) > 0 || update) {
-		if err := m.GetModules(ctx, m, tree, update); err != nil {
+	update, get := m.Flags.Upgrade && tree.RemoteModules, m.Reading.Get
+	if get != nil && (len(tree.Missing)+len(tree.Unsure) > 0 || update) {
+		if err := get(ctx, m, tree, update); err != nil {
 			return nil, nil, err
 		}
 		opts.Cache = nil // get may have replaced modules that were read
@@ -150,28 +151,10 @@ func (m *Root) Load(ctx context.Context) (*modules.Tree, sources.Diagnostics, er
 	}
 	m.Differs = tree.Differs
 	for _, d := range tree.Unsure {
-		d.Warning = !m.Certain
+		d.Warning = !m.Reading.Certain
 		ds = append(ds, d)
 	}
 	return tree, ds, nil
-}
-
-// LoadOptions returns the options with which the configuration is read.
-func (m *Root) LoadOptions(ctx context.Context) modules.Options {
-	return modules.Options{
-		Engine:             m.Config.Engine,
-		DataDir:            m.Config.DataDir,
-		TestDir:            m.TestDir,
-		TestsAlone:         func() bool { return m.readsTestsAlone(ctx) },
-		NoBackend:          m.NoBackend,
-		KeepModules:        m.KeepModules,
-		DeclaredOnly:       m.DeclaredOnly != nil && m.DeclaredOnly(ctx, m),
-		Here:               m.RunsHere && m.Dir == m.WorkDir,
-		Workspace:          m.Config.Workspace,
-		KeepStateAddresses: !m.Config.TranslateStateAddresses,
-		Inputs:             m.inputs(),
-		Cache:              &m.Modules,
-	}
 }
 
 // Missing returns the error for calls of modules that are not installed, or nil if there are none.

@@ -57,26 +57,10 @@ type Site struct {
 	// expected reports whether a host may have a private address. If it is nil, every host may.
 	Expected func(host string) bool
 
-	Certain bool // a requirement that depends on an unknown value is an error
-
 	ForDeclared bool // without --platform, the command is for the platforms that the policy of each root module declares
 
-	// Results of reading the engine's command line, for exec.
-	ReadsArguments bool                                                  // that of TF_CLI_ARGS too
-	LockedToo      bool                                                  // if the state is unread, the lock file's entries are requirements too
-	OverriddenToo  func(ctx context.Context, m *Root) bool               // providers with development overrides are required too, if a source has them; may be nil
-	RunsHere       bool                                                  // the engine runs in the working directory
-	MayBeEmpty     bool                                                  // a missing configuration is no reason for a message
-	MutesWarnings  bool                                                  // those about the configuration: the engine has its own
-	TestDir        string                                                // empty means the default
-	KeepModules    bool                                                  // the engine installs no modules
-	DeclaredOnly   func(context.Context, *Root) bool                     // the engine refuses values of other variables; nil means no
-	NoBackend      bool                                                  // the engine ignores the configured backend
-	Release        func(ctx context.Context, dir string) sources.Version // of Terraform, if it runs there; may be nil
-	Variables      []string                                              // -var and -var-file; nil means those in the environment
-
-	// getModules installs missing modules. It may be nil.
-	GetModules func(ctx context.Context, m *Root, tree *modules.Tree, update bool) error
+	// Reading is how root modules are read. A job sets it before it reads the first one.
+	Reading Reading
 
 	Modules  modules.Cache
 	Settings Memo[sources.Engine, Settings]
@@ -280,7 +264,7 @@ func (m *Root) ReadLock(ctx context.Context) (err error) {
 func (s *Site) load(ctx context.Context, engine sources.Engine) (Settings, error) {
 	config, ds := cliconfig.Load(ctx, s.Machine, engine, s.ConfigOptions())
 	err := ds.Err()
-	if !s.MutesWarnings {
+	if !s.Reading.Mute {
 		err = s.Output.Warnings(ds)
 	}
 	if err != nil {
@@ -291,7 +275,7 @@ func (s *Site) load(ctx context.Context, engine sources.Engine) (Settings, error
 
 // ConfigOptions returns the flags that affect the CLI configuration.
 func (s *Site) ConfigOptions() cliconfig.Options {
-	return cliconfig.Options{ConfigFile: s.Flags.Config, Chdir: s.WorkDir, ReadsArguments: s.ReadsArguments, Secrets: s.Output.Secrets()}
+	return cliconfig.Options{ConfigFile: s.Flags.Config, Chdir: s.WorkDir, ReadsArguments: s.Reading.Line != nil, Secrets: s.Output.Secrets()}
 }
 
 // NewClient creates the HTTP client for an engine's configuration. All root modules of the

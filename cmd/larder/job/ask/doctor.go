@@ -54,7 +54,7 @@ var areas = []struct {
 // ExamineMachine reports what would make an installation here fail, and traps that would silently change it.
 func ExamineMachine(ctx context.Context, s *site.Site) error {
 	s.Ask()
-	s.MayBeEmpty, s.Flags.DryRun = true, true
+	s.Reading.Empty, s.Flags.DryRun = true, true
 	c, out := &checkup{}, s.Output
 	s.Output = out.Overheard(c.add)
 	c.Root = &site.Root{Site: s, Out: s.Output, Dir: s.WorkDir, LockPath: filepath.Join(s.WorkDir, lockfile.Name)}

@@ -41,7 +41,7 @@ type checking struct {
 // Check holds root modules to the policy and to their lock files, and changes none of them. It returns a
 // [report.FoundError] if there are findings.
 func Check(ctx context.Context, s *site.Site, request CheckRequest) (err error) {
-	s.Checks, s.Certain = true, true
+	s.Checks, s.Reading.Certain = true, true
 	c := &checking{request: request, locking: &locking{
 		Site: s, LockRequest: LockRequest{Check: true, Strict: request.Strict},
 		said: map[string]bool{}, modules: map[sources.Provider]string{}, platforms: platformsToCheck,

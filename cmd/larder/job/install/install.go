@@ -19,7 +19,7 @@ type InstallRequest struct {
 // Install installs the providers that root modules require.
 func Install(ctx context.Context, s *site.Site, request InstallRequest) error {
 	in := &job.Installation{Site: s, PluginPath: request.PluginDirs, ReadOnlyLock: request.ReadOnlyLock}
-	s.Certain = request.ReadOnlyLock
+	s.Reading.Certain = request.ReadOnlyLock
 	if err := job.UseMirrors(in.Site, "--plugin-dir", request.PluginDirs); err != nil {
 		return err
 	}

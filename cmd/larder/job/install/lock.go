@@ -56,7 +56,7 @@ func Lock(ctx context.Context, s *site.Site, request LockRequest) error {
 		Site: s, LockRequest: request,
 		said: map[string]bool{}, required: map[string]bool{}, modules: map[sources.Provider]string{},
 	}
-	l.Certain, l.Locks = request.Check, true
+	l.Reading.Certain, l.Locks = request.Check, true
 	l.Checks, s.Flags.ReadOnly = request.Check || s.Flags.DryRun, false
 	if err := l.take(request.Arguments); err != nil {
 		return err

@@ -231,17 +231,10 @@ func (e *execution) readCommand() error {
 	}
 	e.WorkDir = site.Absolute(e.WorkDir, in.Dir)
 	e.Flags.Upgrade = e.Flags.Upgrade || in.Upgrade
-	e.TestDir, e.Variables, e.NoBackend, e.Release = in.TestDir, in.Variables, in.NoBackend, e.terraformRelease
-	e.GetModules, e.KeepModules = e.get, in.KeepModules
+	e.Reading = site.Reading{Line: &e.command, Release: e.terraformRelease, Get: e.get, Empty: in.Wrapper || e.Flags.Recursive}
 	if in.KeepModules || e.Flags.DryRun {
-		e.GetModules = nil
+		e.Reading.Get = nil
 	}
-	e.ReadsArguments, e.LockedToo = true, true
-	e.OverriddenToo = func(ctx context.Context, m *site.Root) bool { return !e.isNewTerraform(ctx, m) }
-	if len(in.Variables) > 0 {
-		e.DeclaredOnly = e.isNewTerraform
-	}
-	e.RunsHere, e.MayBeEmpty = !in.Wrapper, in.Wrapper || e.Flags.Recursive
 	e.Quiet, e.Installed, e.Defers = !e.Flags.DryRun, e.use, e.leave
 	e.ReadOnlyLock = e.request.ReadOnlyLock || in.ReadOnlyLock
 	if e.ReadOnlyLock && e.Flags.Upgrade {
@@ -354,7 +347,7 @@ func (e *execution) get(ctx context.Context, m *site.Root, tree *modules.Tree, u
 	}
 	var variables []string // not on the command line, which other users can read
 	for _, variable := range e.command.Variables {
-		if m.Config.Engine == sources.OpenTofu || e.isNewTerraform(ctx, m) {
+		if m.Config.Engine == sources.OpenTofu || m.IsNewTerraform(ctx) {
 			variables = append(variables, cliconfig.QuoteShell(variable))
 		}
 	}
@@ -375,15 +368,6 @@ func (e *execution) engineProgram(engine sources.Engine) (string, error) {
 		return exec.LookPath(string(engine))
 	}
 	return e.program, nil
-}
-
-// newTerraform is the first release of Terraform whose get takes variables, and whose init doesn't install providers
-// with development overrides.
-var newTerraform, _ = sources.ParseVersion("1.15.0-alpha")
-
-// isNewTerraform reports whether the engine that runs in a root module is newTerraform or a later one.
-func (e *execution) isNewTerraform(ctx context.Context, m *site.Root) bool {
-	return m.Config.Engine == sources.Terraform && e.terraformRelease(ctx, m.Dir).Compare(newTerraform) >= 0
 }
 
 // terraformRelease returns the version of the Terraform that runs in a directory.
@@ -449,7 +433,7 @@ func (e *execution) checkUnprepared(ctx context.Context, dir string) error {
 		return nil
 	}
 	workDir := e.WorkDir
-	e.WorkDir, e.ReadsArguments, e.RunsHere, e.MayBeEmpty, e.MutesWarnings = dir, true, true, true, true
+	e.WorkDir, e.Reading = dir, site.Reading{Line: &e.command, Empty: true, Mute: true}
 	e.Flags.Config, e.Flags.NoLockFile = "", false // flags of Larder don't change what this command runs
 	m, err := e.RootFor(ctx, e.command.Engine, filepath.Join(dir, lockfile.Name), e.Output)
 	if err != nil {

@@ -73,7 +73,7 @@ func (e *execution) unforeseen(ctx context.Context, output string, limited bool)
 
 // whyUnforeseen returns why Larder hasn't installed a provider that init requires, and whether it would do so now.
 func (e *execution) whyUnforeseen(ctx context.Context, p sources.Provider) (why string, now bool) {
-	e.GetModules, e.Modules = nil, modules.Cache{}
+	e.Reading.Get, e.Modules = nil, modules.Cache{}
 	m, err := e.Here(ctx)
 	if err != nil {
 		return err.Error(), false
