@@ -2,7 +2,6 @@ package installer
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"slices"
 
@@ -68,43 +67,33 @@ func (j *job) checkLockedVersion(ctx context.Context) error {
 	return j.ofProvider(&ExcludedError{Version: v, Locked: true, Err: err})
 }
 
-// A passed version was not chosen, because the policy excludes it.
-type passed struct {
-	version sources.Version
-	why     error // a [policy.Violation]
-}
-
-// String returns the version with the reason and, if it will be allowed later, the time.
-func (p passed) String() string {
-	text := fmt.Sprintf("%s (%v", p.version, p.why)
-	if v, ok := errors.AsType[*policy.Violation](p.why); ok && v.From() != "" {
-		text += "; it will be allowed from " + v.From()
-	}
-	return text + ")"
+// rules returns what decides which version the job gets.
+func (j *job) rules() Rules {
+	return Rules{Requirement: j.req, Locked: j.locked.Version, Policy: j.policy()}
 }
 
 // admitted returns the versions of a listing that constraints and policy allow, and those that only the policy
 // excludes, both the newest first. It fails only if the context is done.
-func (j *job) admitted(ctx context.Context, listing sources.Listing) (all []sources.Version, excluded []passed, err error) {
-	matching := slices.DeleteFunc(newestFirst(listing.Versions), func(v sources.Version) bool { return !j.req.Constraints.Allow(v) })
+func (j *job) admitted(ctx context.Context, listing sources.Listing) (all []sources.Version, excluded []Candidate, err error) {
+	matching := slices.DeleteFunc(slices.Clone(listing.Versions), func(v sources.Version) bool { return !j.req.Constraints.Allow(v) })
 	if err := j.policy().Learn(ctx, j.req.Provider, matching...); err != nil {
 		return nil, nil, err
 	}
 	j.policy().See(ctx, j.req.Provider, listing)
-	for _, v := range matching {
-		if why := j.policy().Check(j.req.Provider, v); why != nil {
-			excluded = append(excluded, passed{v, why})
+	for _, c := range j.rules().Candidates(matching) {
+		if c.Upgradable() {
+			all = append(all, c.Version)
 		} else {
-			all = append(all, v)
+			excluded = append(excluded, c)
 		}
 	}
 	return all, excluded, nil
 }
 
 // passOver keeps the excluded versions that are newer than the oldest chosen one.
-func (j *job) passOver(excluded []passed, oldest sources.Version) {
+func (j *job) passOver(excluded []Candidate, oldest sources.Version) {
 	for _, p := range excluded {
-		if p.version.Compare(oldest) > 0 {
+		if p.Version.Compare(oldest) > 0 {
 			j.passed = append(j.passed, p)
 		}
 	}

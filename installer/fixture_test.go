@@ -291,8 +291,9 @@ func signedFor(text string) func(*sources.Package) {
 	return func(p *sources.Package) { signedAs(p, id(text).Filename()) }
 }
 
-func signedAs(p *sources.Package, name string) {
-	key := sourcetest.Publisher()
+func signedAs(p *sources.Package, name string) { signWith(sourcetest.Publisher(), p, name) }
+
+func signWith(key *sourcetest.Key, p *sources.Package, name string) {
 	sum, _ := strings.CutPrefix(string(p.Hashes[0]), "zh:")
 	otherSum, _ := strings.CutPrefix(string(zh(other)), "zh:")
 	sums := fmt.Appendf(nil, "%s  %s\n%s  other.zip\n", sum, name, otherSum)

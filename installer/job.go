@@ -30,11 +30,11 @@ type job struct {
 	changed  bool           // whether the lock file's entry may have to change
 	outcomes []Outcome
 
-	offline bool     // the version was chosen because it is on this machine
-	behind  bool     // a source lists a newer release
-	toLock  bool     // for a Locker: recorded hashes of other platforms are as good as packages
-	unfit   []unfit  // versions on this machine that were not chosen, the newest first
-	passed  []passed // versions that only the policy excludes, the newest first
+	offline bool        // the version was chosen because it is on this machine
+	behind  bool        // a source lists a newer release
+	toLock  bool        // for a Locker: recorded hashes of other platforms are as good as packages
+	unfit   []unfit     // versions on this machine that were not chosen, the newest first
+	passed  []Candidate // versions that only the policy excludes, the newest first
 
 	unknown []UnknownHash // see Locker.examine
 }
@@ -131,7 +131,7 @@ func (j *job) newest(ctx context.Context, listing sources.Listing, n int) ([]sou
 	case err != nil:
 		return nil, err
 	case len(allowed) == 0 && len(excluded) > 0:
-		return nil, j.ofProvider(&ExcludedError{Version: excluded[0].version, Err: excluded[0].why})
+		return nil, j.ofProvider(&ExcludedError{Version: excluded[0].Version, Err: excluded[0].Excluded.With()})
 	case len(allowed) == 0:
 		return nil, j.noneAllowed(listing)
 	}

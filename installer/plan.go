@@ -2,6 +2,7 @@ package installer
 
 import (
 	"context"
+	"errors"
 	"path/filepath"
 
 	"github.com/larder-cli/larder/sources"
@@ -9,14 +10,17 @@ import (
 
 // A Plan is what [Installer.Install] would do for one provider.
 type Plan struct {
-	Version sources.Version
-	How     How      // [WasInstalled], [FromStore] or [Planned]: the most work that a platform takes
-	Offline bool     // the version was chosen among those on this machine only
-	Skipped []string // with Offline: newer versions on this machine that can't be used, with the reasons
+	Version sources.Version // the chosen one
+	How     How             // [WasInstalled], [FromStore] or [Planned]: the most work that a platform takes
+	Offline bool            // the version was chosen among those on this machine only
+	Skipped []string        // with Offline: newer versions on this machine that can't be used, with the reasons
+
+	// Fails is why a package of the version can't be installed, as far as that is known before its download.
+	Fails error
 }
 
-// Plan takes the steps of [Installer.Install] for one requirement, up to the choice of a version, and finds out
-// whether its packages are on this machine. It changes nothing.
+// Plan takes the steps of a dry run of [Installer.Install] for one requirement. The error is why no version can be
+// chosen.
 func (in *Installer) Plan(ctx context.Context, root Root, req sources.Requirement) (plan Plan, err error) {
 	root.DryRun = true
 	workdir := in.cache.Workdir(root.Dir, filepath.Join(root.DataDir, "providers"))
@@ -30,17 +34,14 @@ func (in *Installer) Plan(ctx context.Context, root Root, req sources.Requiremen
 	}
 	plan = Plan{Version: j.version, How: WasInstalled, Offline: j.offline, Skipped: sources.Texts(j.unfit)}
 	for _, platform := range in.opts.Platforms {
-		l, err := j.look(ctx, platform)
-		if err != nil {
-			return plan, err
-		}
-		switch held := j.stored(ctx, j.id(platform)); {
-		case l.installed:
-		case plan.How != Planned && (l.stored || held.H1 != "" && held.Differs == "" && len(j.lockedHashes()) == 0):
-			plan.How = FromStore
-		default:
-			plan.How = Planned
+		outcome, err := j.install(ctx, j.id(platform))
+		plan.Fails = errors.Join(plan.Fails, err)
+		if outcome.How == Planned || plan.How == WasInstalled {
+			plan.How = outcome.How
 		}
 	}
-	return plan, nil
+	if plan.Fails = j.missing(plan.Fails); plan.Fails != nil {
+		plan.How = Planned
+	}
+	return plan, ctx.Err()
 }

@@ -185,8 +185,8 @@ func (p *Policy) young(provider sources.Provider, versions []sources.Version) []
 	})
 }
 
-// with returns the violation as an error with its hints.
-func (v *Violation) with() error {
+// With returns the violation as an error with its hints.
+func (v *Violation) With() error {
 	err := sources.WithLastHint(v, "%s", v.Hint())
 	if v.Rule.Setting == MinAge && !v.Age.Known {
 		err = sources.WithHint(err, "an age begins when a registry, or a mirror outside of the checkout, lists the version")
@@ -201,12 +201,12 @@ func (v *Violation) with() error {
 func (p *Policy) CheckProvider(provider sources.Provider) error {
 	for _, r := range p.of(Deny, provider) {
 		if matches(r.Providers, provider) {
-			return (&Violation{Rule: r, Provider: provider}).with()
+			return (&Violation{Rule: r, Provider: provider}).With()
 		}
 	}
 	for _, r := range p.of(Allow, provider) {
 		if !matches(r.Providers, provider) {
-			return (&Violation{Rule: r, Provider: provider}).with()
+			return (&Violation{Rule: r, Provider: provider}).With()
 		}
 	}
 	return nil
@@ -220,7 +220,7 @@ func (p *Policy) Check(provider sources.Provider, v sources.Version) error {
 	}
 	for _, r := range p.of(Versions, provider) {
 		if !r.Matching.Contain(v) {
-			return (&Violation{Rule: r, Provider: provider, Version: v}).with()
+			return (&Violation{Rule: r, Provider: provider, Version: v}).With()
 		}
 	}
 	return p.checkAge(provider, v)
@@ -244,7 +244,7 @@ func (p *Policy) checkAge(provider sources.Provider, v sources.Version) error {
 	if found.Age.Known {
 		found.Until = p.now().Add(left)
 	}
-	return found.with()
+	return found.With()
 }
 
 func (p *Policy) now() time.Time {
@@ -262,7 +262,7 @@ func (p *Policy) CheckOverride(provider sources.Provider) error {
 	}
 	for _, s := range []Setting{Versions, MinAge, RequireSigned, TrustedKeys} {
 		for _, r := range p.of(s, provider) {
-			return (&Violation{Rule: r, Provider: provider, Override: true}).with()
+			return (&Violation{Rule: r, Provider: provider, Override: true}).With()
 		}
 	}
 	return nil
@@ -276,7 +276,7 @@ func (p *Policy) CheckEngine(e sources.Engine, v sources.Version) error {
 			continue
 		}
 		if allowed, ok := r.Engines[e]; !ok || !allowed.Empty() && !allowed.Contain(v) {
-			return (&Violation{Rule: r, Engine: e, Version: v}).with()
+			return (&Violation{Rule: r, Engine: e, Version: v}).With()
 		}
 	}
 	return nil

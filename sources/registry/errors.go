@@ -34,6 +34,9 @@ func (e *ProtocolError) Error() string {
 	return "plugin protocol " + fetch.Printable(strings.Join(e.Protocols, ", ")) + " " + sources.ProtocolNotSupported
 }
 
+// Cause returns the reason without the URL, see [sources.Cause].
+func (e *ProtocolError) Cause() string { return e.Error() }
+
 // moved returns the provider that replaces p, or zero if the registry names
 // none. Only the default registry has this information, for providers that had
 // no namespace in Terraform 0.12. A module without required_providers still

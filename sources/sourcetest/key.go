@@ -3,6 +3,7 @@ package sourcetest
 import (
 	"bytes"
 	"crypto/sha256"
+	"fmt"
 	"math/rand/v2"
 	"strings"
 	"sync"
@@ -11,6 +12,8 @@ import (
 	"github.com/ProtonMail/go-crypto/openpgp"
 	"github.com/ProtonMail/go-crypto/openpgp/armor"
 	"github.com/ProtonMail/go-crypto/openpgp/packet"
+
+	"github.com/larder-cli/larder/sources"
 )
 
 // A Key is an OpenPGP key pair that signs releases. It is derived from its
@@ -66,6 +69,11 @@ func (k *Key) config(seed string) *packet.Config {
 
 // ID returns the key's id as listed by registries: 16 hexadecimal digits.
 func (k *Key) ID() string { return k.entity.PrimaryKey.KeyIdString() }
+
+// Fingerprint returns the key's fingerprint.
+func (k *Key) Fingerprint() sources.Fingerprint {
+	return sources.Fingerprint(fmt.Sprintf("%X", k.entity.PrimaryKey.Fingerprint))
+}
 
 // Binary returns the public key without armour.
 func (k *Key) Binary() []byte { return k.public }

@@ -34,7 +34,7 @@ func (q *question) relaxed(v sources.Version) []string {
 	}
 	var offered []sources.Version
 	for _, c := range q.candidates() {
-		if c.Offered && c.Excluded == nil {
+		if c.Excluded == nil && q.lacks(c.Version) != installer.NotOffered {
 			offered = append(offered, c.Version)
 		}
 	}
@@ -48,7 +48,7 @@ func (q *question) relaxed(v sources.Version) []string {
 const mostTries = 5
 
 // advice returns what to change to get a version that is excluded.
-func (q *question) advice(w installer.Weighed, upgrade planned) []report.Advice {
+func (q *question) advice(w installer.Candidate, upgrade planned) []report.Advice {
 	v := w.Version
 	var all []report.Advice
 	add := func(v sources.Version, paste, what string) {
@@ -98,26 +98,25 @@ func (q *question) adviseOther(ctx context.Context, upgrade planned) []report.Ad
 		return q.require(v)
 	}
 	if v, ok := q.installable(ctx, sources.Constraints{}); ok {
-		return q.advice(installer.Weighed{Version: v, Bar: installer.Constrained}, upgrade)
+		return q.advice(installer.Candidate{Version: v, Bar: installer.Constrained}, upgrade)
 	}
 	return nil
 }
 
-// installable returns the newest version that the constraints allow and that has a package for this platform.
+// installable returns the newest version that the constraints allow and that could be installed if it were required.
 func (q *question) installable(ctx context.Context, allowed sources.Constraints) (none sources.Version, ok bool) {
-	for range mostTries {
-		var all []sources.Version
-		for _, c := range q.candidates() {
-			if c.Offered && c.Excluded == nil && !c.NoPlatform && !c.NoProtocol {
-				all = append(all, c.Version)
-			}
+	tries := 0
+	for _, c := range q.candidates() {
+		if c.Excluded != nil || q.lacks(c.Version) != "" || !allowed.Allow(c.Version) {
+			continue
 		}
-		v, ok := allowed.Newest(all)
-		if !ok {
-			return none, false
+		if tries++; tries > mostTries {
+			break
 		}
-		if q.learn(ctx, v); q.deliveredBy(v) != "" {
-			return v, true
+		req := q.req
+		req.Constraints, _ = sources.ParseConstraints("= " + c.Version.String()) // which is a version
+		if plan, err := q.planner(true).Plan(ctx, *q.root, req); err == nil && plan.Fails == nil {
+			return c.Version, true
 		}
 	}
 	return none, false

@@ -117,8 +117,11 @@ func (q *question) describeChoice(e *report.Explanation, plan, upgrade planned) 
 		}
 		return
 	}
-	if e.Install, e.InstallUpgrade = q.wouldDo(plan), q.wouldDo(upgrade); plan.err != nil && q.unread == "" { // the reason is the choice
-		e.InstallUpgrade = strings.Replace(e.InstallUpgrade, e.Install, "fails", 1)
+	e.Install, e.InstallUpgrade = q.wouldDo(plan), q.wouldDo(upgrade)
+	if e.InstallUpgrade == e.Install && strings.HasPrefix(e.Install, "fails: ") {
+		e.InstallUpgrade = "fails" // for the same reason
+	}
+	if plan.err != nil && q.unread == "" { // the reason is the choice
 		e.Install = "fails"
 	}
 }
@@ -126,7 +129,7 @@ func (q *question) describeChoice(e *report.Explanation, plan, upgrade planned) 
 // excludesNewer reports whether the policy excludes a newer version that the constraints allow.
 func (q *question) excludesNewer(chosen sources.Version) bool {
 	return slices.ContainsFunc(q.candidates(), func(c installer.Candidate) bool {
-		return c.Offered && c.Excluded != nil && c.Version.Compare(chosen) > 0 && q.req.Constraints.Allow(c.Version)
+		return c.Bar == installer.Excluded && c.Version.Compare(chosen) > 0 && q.lacks(c.Version) != installer.NotOffered
 	})
 }
 
@@ -200,33 +203,27 @@ func (q *question) wouldDo(p planned) string {
 
 // obstacle says why the package of a chosen version can't be installed, or returns "".
 func (q *question) obstacle(p planned) string {
-	from := q.deliveredBy(p.Version)
+	version := p.Version.String()
 	switch {
-	case p.err != nil || p.How != installer.Planned:
+	case p.err != nil || p.Fails == nil:
 		return ""
-	case from == "" && q.Flags.Offline:
-		return p.Version.String() + " is not on this machine, and --offline is set"
-	case from == "" && !q.offered(p.Version):
-		return "no source has " + p.Version.String()
-	case from == "":
-		return fmt.Sprintf("%s has no package for %s", p.Version, sources.CurrentPlatform())
+	case errors.Is(p.Fails, sources.ErrNoPlatform):
+		return version + " has no package for " + sources.CurrentPlatform().String()
 	}
-	for i, a := range q.answers {
-		if detail := a.Listing.Details[p.Version]; q.nameOf(i) == from && !detail.Usable() {
-			return fmt.Sprintf("plugin protocol %s of %s %s", strings.Join(detail.Protocols, ", "), p.Version, sources.ProtocolNotSupported)
-		}
+	reason := q.reasonOf(p.Fails)
+	if strings.HasPrefix(reason, version) {
+		return reason
 	}
-	return ""
+	return version + ": " + reason
 }
 
 // describeOthers says why versions are not chosen: the one that the user asks about, or else all newer ones. It says
 // what to change to get the newest.
 func (q *question) describeOthers(ctx context.Context, e *report.Explanation, plan, upgrade planned) {
-	var last installer.Weighed
-	var newest *installer.Weighed
+	var last installer.Candidate
+	var newest *installer.Candidate
 	found := false
-	candidates := q.candidates()
-	for _, w := range installer.Weigh(q.req, q.locked, candidates) {
+	for _, w := range q.candidates() {
 		switch {
 		case q.asked != sources.Version{} && w.Version != q.asked, q.asked == sources.Version{} && plan.err == nil && w.Version.Compare(plan.Version) <= 0:
 			continue
@@ -237,7 +234,7 @@ func (q *question) describeOthers(ctx context.Context, e *report.Explanation, pl
 		found = true
 		better := newest == nil && (q.asked != sources.Version{} || plan.err != nil) ||
 			!w.Version.Prerelease() && (newest == nil || newest.Version.Prerelease())
-		if better && w.Excluded == nil && !unusable(w.Version, candidates) { // no change of the configuration makes those usable
+		if better && w.Excluded == nil && !q.unusable(w.Version) { // no change of the configuration makes those usable
 			newest = &w
 		}
 		why := q.whyNot(w, plan)
@@ -264,7 +261,7 @@ func (q *question) describeOthers(ctx context.Context, e *report.Explanation, pl
 }
 
 // advise says what to change to get another version: the newest one that is excluded, or else one that can be installed.
-func (q *question) advise(ctx context.Context, e *report.Explanation, newest *installer.Weighed, plan, upgrade planned) {
+func (q *question) advise(ctx context.Context, e *report.Explanation, newest *installer.Candidate, plan, upgrade planned) {
 	excluded, is := errors.AsType[*installer.ExcludedError](plan.err)
 	switch {
 	case q.asked == sources.Version{} && q.obstacle(upgrade) != "":
@@ -280,14 +277,13 @@ func (q *question) advise(ctx context.Context, e *report.Explanation, newest *in
 }
 
 // unusable reports whether a version is known to have no package that can be installed here.
-func unusable(v sources.Version, candidates []installer.Candidate) bool {
-	return slices.ContainsFunc(candidates, func(c installer.Candidate) bool {
-		return c.Version == v && c.Offered && (c.NoPlatform || c.NoProtocol)
-	})
+func (q *question) unusable(v sources.Version) bool {
+	lacks := q.lacks(v)
+	return lacks != "" && lacks != installer.NotOffered
 }
 
 // whyNot says why a version is not chosen.
-func (q *question) whyNot(w installer.Weighed, plan planned) string {
+func (q *question) whyNot(w installer.Candidate, plan planned) string {
 	at := func(from sources.Origin) string {
 		text := report.ConstraintOf(from).Where(q.Out)
 		if from.Module != "" {

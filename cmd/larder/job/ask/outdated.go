@@ -15,7 +15,6 @@ import (
 	"github.com/larder-cli/larder/installer"
 	"github.com/larder-cli/larder/sources"
 	"github.com/larder-cli/larder/sources/evidence"
-	"github.com/larder-cli/larder/sources/policy"
 	"github.com/larder-cli/larder/sources/trust"
 )
 
@@ -130,7 +129,7 @@ func (o *outdating) compare(ctx context.Context, m *site.Root, source sources.So
 		return standing{}, err
 	}
 	m.Policy.See(ctx, r.Provider, listing)
-	s := standingOf(r, e.Version, listing.Versions, m.Policy)
+	s := standingOf(installer.Rules{Requirement: r, Locked: e.Version, Policy: m.Policy}, listing.Versions)
 	s.notQueried = listing.Unasked
 	if s.rank == report.UpToDate && len(s.notQueried) > 0 {
 		s.rank = report.Unknown
@@ -153,23 +152,26 @@ func cachedVersions(ctx context.Context, m *site.Root, p sources.Provider) []sou
 	return listing.Versions
 }
 
-// standingOf compares a locked version, which is zero if there is none, with the versions that could be chosen.
-func standingOf(r sources.Requirement, locked sources.Version, all []sources.Version, rules *policy.Policy) standing {
-	newest := newestOf(all)
-	excluded := func(v sources.Version) bool { return rules.Check(r.Provider, v) != nil }
-	allowed, _ := r.Constraints.Newest(slices.DeleteFunc(slices.Clone(all), excluded))
-	isLocked, accepted := locked != sources.Version{}, r.AllowsLocked(locked) && !excluded(locked)
+// standingOf compares the locked version, which is zero if there is none, with the versions that could be chosen.
+func standingOf(rules installer.Rules, all []sources.Version) standing {
+	r, locked := rules.Requirement, rules.Locked
+	candidates, newest := rules.Candidates(all), newestOf(all)
+	var allowed sources.Version
+	if i := slices.IndexFunc(candidates, installer.Candidate.Upgradable); i >= 0 {
+		allowed = candidates[i].Version
+	}
+	isLocked, accepted := locked != sources.Version{}, r.AllowsLocked(locked) && rules.Candidate(locked).Excluded == nil
 	if isLocked && (r.Fixed() || accepted && locked.Compare(allowed) > 0) {
 		allowed = locked
 	}
 	s := standing{provider: r.Provider}
 	s.Provider, s.Locked, s.Allowed, s.Newest = r.Provider.String(), locked.String(), allowed.String(), newest.String()
-	weighed := newest
+	why := newest // the version whose exclusion is told
 	switch {
 	case !isLocked:
 		s.rank = report.NotLocked
 	case !accepted:
-		s.rank, s.Refused, weighed = report.HeldBack, true, locked
+		s.rank, s.Refused, why = report.HeldBack, true, locked
 	case newest.Compare(locked) > 0:
 		s.rank = report.HeldBack
 	default:
@@ -178,25 +180,22 @@ func standingOf(r sources.Requirement, locked sources.Version, all []sources.Ver
 	if isLocked && allowed.Compare(locked) > 0 {
 		s.rank = report.Upgradable
 	}
-	s.weigh(r, locked, weighed, rules)
+	if why != (sources.Version{}) {
+		s.explain(r, rules.Candidate(why))
+	}
 	return s
 }
 
-// weigh sets what excludes a version, which is zero if none is known.
-func (s *standing) weigh(r sources.Requirement, locked, v sources.Version, rules *policy.Policy) {
-	if v == (sources.Version{}) {
-		return
-	}
-	why, _ := errors.AsType[*policy.Violation](rules.Check(r.Provider, v))
-	w := installer.Weigh(r, locked, []installer.Candidate{{Version: v, Offered: true, Excluded: why}})[0]
-	s.Bar, s.Constraint, s.by = w.Bar, w.By.Constraint, w.By
+// explain sets what excludes a version.
+func (s *standing) explain(r sources.Requirement, c installer.Candidate) {
+	s.Bar, s.Constraint, s.by = c.Bar, c.By.Constraint, c.By
 	switch {
-	case w.Bar == installer.Excluded:
-		s.by = sources.Origin{File: why.Rule.File, Line: why.Rule.Line}
-	case w.Together:
+	case c.Bar == installer.Excluded:
+		s.by = sources.Origin{File: c.Excluded.Rule.File, Line: c.Excluded.Rule.Line}
+	case c.Together:
 		s.Constraint = r.Constraints.String()
-	case s.Constraint != "" && why == nil:
-		s.Instead = installer.Relax(w.By, v)
+	case s.Constraint != "" && c.Excluded == nil:
+		s.Instead = installer.Relax(c.By, c.Version)
 	}
 }
 

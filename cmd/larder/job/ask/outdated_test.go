@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/larder-cli/larder/cmd/larder/report"
+	"github.com/larder-cli/larder/installer"
 	"github.com/larder-cli/larder/sources"
 	"github.com/larder-cli/larder/sources/sourcetest"
 )
@@ -51,7 +52,7 @@ func TestStandingOf(t *testing.T) {
 		if c.locked != "" {
 			locked, all = all[0], all[1:]
 		}
-		sourcetest.Equal(t, standingText(standingOf(r, locked, all, nil)), c.want, c.name)
+		sourcetest.Equal(t, standingText(standingOf(installer.Rules{Requirement: r, Locked: locked}, all)), c.want, c.name)
 	}
 }
 

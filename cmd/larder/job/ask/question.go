@@ -17,7 +17,6 @@ import (
 	"github.com/larder-cli/larder/installer/lockfile"
 	"github.com/larder-cli/larder/installer/modules"
 	"github.com/larder-cli/larder/sources"
-	"github.com/larder-cli/larder/sources/policy"
 )
 
 // A question is what is known about one provider in a root module, for explain and versions.
@@ -75,11 +74,7 @@ func newQuestion(ctx context.Context, s *site.Site, dir, typed string) (q *quest
 		return nil, nil, err
 	}
 	q.look(ctx)
-	var versions []sources.Version
-	for _, c := range q.candidates() {
-		versions = append(versions, c.Version)
-	}
-	if err := q.Policy.Learn(ctx, q.req.Provider, versions...); err != nil {
+	if err := q.Policy.Learn(ctx, q.req.Provider, q.versions()...); err != nil {
 		done()
 		return nil, nil, err
 	}
@@ -322,16 +317,6 @@ func (q *question) deliveredBy(v sources.Version) string {
 	return ""
 }
 
-// offered reports whether a method that takes part has a version.
-func (q *question) offered(v sources.Version) bool {
-	for i, a := range q.answers {
-		if a.Applies && q.listed[i][v] {
-			return true
-		}
-	}
-	return false
-}
-
 // learn queries the methods that list versions without platforms for those of a version.
 func (q *question) learn(ctx context.Context, v sources.Version) {
 	for i := range q.answers {
@@ -350,39 +335,46 @@ func (q *question) learn(ctx context.Context, v sources.Version) {
 	}
 }
 
-// candidates returns all versions that are known from anywhere.
-func (q *question) candidates() []installer.Candidate {
-	index := map[sources.Version]int{}
-	var all []installer.Candidate
-	add := func(v sources.Version) *installer.Candidate {
-		i, known := index[v]
-		if !known {
-			i = len(all)
-			index[v] = i
-			all = append(all, installer.Candidate{Version: v, NoPlatform: true, NoProtocol: true})
+// rules returns what decides which version of the provider is chosen.
+func (q *question) rules() installer.Rules {
+	return installer.Rules{Requirement: q.req, Locked: q.locked, Policy: q.Policy, Lacks: q.lacks}
+}
+
+// lacks returns what prevents the installation of a version, as far as the methods that take part say so.
+func (q *question) lacks(v sources.Version) installer.Bar {
+	lacks := installer.NotOffered
+	platform, protocol := false, false
+	for i, a := range q.answers {
+		if a.Applies && q.listed[i][v] {
+			lacks = ""
+			detail := a.Listing.Details[v]
+			platform, protocol = platform || detail.For(sources.CurrentPlatform()), protocol || detail.Usable()
 		}
-		return &all[i]
 	}
+	switch {
+	case lacks != "":
+		return lacks
+	case !platform:
+		return installer.WithoutPlatform
+	case !protocol:
+		return installer.WrongProtocol
+	}
+	return ""
+}
+
+// versions returns all versions that are known from anywhere, the newest first.
+func (q *question) versions() (all []sources.Version) {
 	for _, a := range q.answers {
-		for _, v := range a.Listing.Versions {
-			c := add(v)
-			if detail := a.Listing.Details[v]; a.Applies {
-				c.Offered = true
-				c.NoPlatform = c.NoPlatform && !detail.For(sources.CurrentPlatform())
-				c.NoProtocol = c.NoProtocol && !detail.Usable()
-			}
-		}
+		all = append(all, a.Listing.Versions...)
 	}
 	for _, versions := range q.here {
-		for _, v := range versions {
-			add(v)
-		}
+		all = append(all, versions...)
 	}
-	for i := range all {
-		all[i].Excluded, _ = errors.AsType[*policy.Violation](q.Policy.Check(q.req.Provider, all[i].Version))
-	}
-	return all
+	return newestFirst(all)
 }
+
+// candidates returns all known versions, the newest first, each with what excludes it.
+func (q *question) candidates() []installer.Candidate { return q.rules().Candidates(q.versions()) }
 
 // readTree reads the root module. The problems name files by their full paths.
 func readTree(ctx context.Context, m *site.Root) (*modules.Tree, sources.Diagnostics) {

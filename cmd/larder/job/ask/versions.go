@@ -105,19 +105,16 @@ func (q *question) notFound(ctx context.Context) error {
 // releases returns all known versions, the newest first.
 func (q *question) releases() (all []report.Release) {
 	labels := q.labels()
-	var versions []sources.Version
-	excluded := map[sources.Version]string{}
 	for _, c := range q.candidates() {
-		if versions = append(versions, c.Version); c.Excluded != nil {
-			excluded[c.Version] = c.Excluded.Error()
-		}
-	}
-	for _, v := range newestFirst(versions) {
+		v := c.Version
 		r := report.Release{
 			Provider: q.req.Provider.String(), Version: v.String(), Sources: []string{},
-			Prerelease: v.Prerelease(), Allowed: q.required && q.req.Constraints.Allow(v) && excluded[v] == "", Locked: v == q.locked,
+			Prerelease: v.Prerelease(), Allowed: q.required && q.req.Constraints.Allow(v) && c.Excluded == nil, Locked: v == q.locked,
 			Installed: slices.Contains(q.here[hereInstalled], v), Cached: slices.Contains(q.here[hereCached], v),
-			Constrained: q.required && !q.req.Constraints.Empty(), Excluded: excluded[v],
+			Constrained: q.required && !q.req.Constraints.Empty(),
+		}
+		if c.Excluded != nil {
+			r.Excluded = c.Excluded.Error()
 		}
 		for i, a := range q.answers {
 			if !a.Applies || !q.listed[i][v] {

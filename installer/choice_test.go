@@ -9,14 +9,14 @@ import (
 	"github.com/larder-cli/larder/sources"
 )
 
-// TestWeigh checks the rule that excludes each version, and its place.
-func TestWeigh(t *testing.T) {
+// TestCandidates checks the rule that excludes each version, and its place.
+func TestCandidates(t *testing.T) {
 	for _, tt := range []struct {
 		name     string
 		from     []string // constraints, at a.tf:1 and so on
 		recorded bool
 		locked   string
-		all      string // versions; -offered, -platform and -protocol after a slash are what they lack
+		all      string // versions; after a slash what they lack
 		want     string
 	}{
 		{
@@ -53,7 +53,7 @@ func TestWeigh(t *testing.T) {
 		},
 		{
 			name: "the order of rules", from: []string{"< 9"}, locked: "1.0.0",
-			all:  "9.0.0-offered-platform-protocol 5.0.0-offered-platform-protocol 4.0.0-platform-protocol 3.0.0-protocol 2.0.0",
+			all:  "9.0.0/not_offered 5.0.0/not_offered 4.0.0/platform 3.0.0/protocol 2.0.0",
 			want: "9.0.0 constraint a.tf:1, 5.0.0 not offered, 4.0.0 platform, 3.0.0 protocol, 2.0.0 lock file",
 		},
 		{
@@ -74,8 +74,8 @@ func TestWeigh(t *testing.T) {
 				locked = must(sources.ParseVersion(tt.locked))
 			}
 			var got []string
-			for _, w := range installer.Weigh(req, locked, candidates(tt.all)) {
-				got = append(got, weighedText(w))
+			for _, w := range candidatesOf(tt.all, req, locked) {
+				got = append(got, candidateText(w))
 			}
 			if got := strings.Join(got, ", "); got != tt.want {
 				t.Errorf("got  %s\nwant %s", got, tt.want)
@@ -84,8 +84,8 @@ func TestWeigh(t *testing.T) {
 	}
 }
 
-// TestWeighTogether checks a requirement whose places have no constraints of their own.
-func TestWeighTogether(t *testing.T) {
+// TestCandidatesTogether checks a requirement whose places have no constraints of their own.
+func TestCandidatesTogether(t *testing.T) {
 	req := sources.Requirement{Constraints: must(sources.ParseConstraints("~> 1.0"))}
 	for text, want := range map[string]string{
 		"1.1.0":       "1.1.0",
@@ -93,15 +93,15 @@ func TestWeighTogether(t *testing.T) {
 		"2.0.0-beta1": "2.0.0-beta1 constraint together",
 		"1.1.0-beta1": "1.1.0-beta1 pre-release :0",
 	} {
-		got := installer.Weigh(req, sources.Version{}, candidates(text))
-		if weighedText(got[0]) != want {
-			t.Errorf("got %s, want %s", weighedText(got[0]), want)
+		got := candidatesOf(text, req, sources.Version{})
+		if candidateText(got[0]) != want {
+			t.Errorf("got %s, want %s", candidateText(got[0]), want)
 		}
 	}
 }
 
-// weighedText returns the version, the rule, and the place of the constraint.
-func weighedText(w installer.Weighed) string {
+// candidateText returns the version, the rule, and the place of the constraint.
+func candidateText(w installer.Candidate) string {
 	text := w.Version.String()
 	if w.Bar != "" {
 		text += " " + string(w.Bar)
@@ -115,21 +115,17 @@ func weighedText(w installer.Weighed) string {
 	return text
 }
 
-// candidates parses versions, each with what it lacks.
-func candidates(text string) (all []installer.Candidate) {
+// candidatesOf asks the rules about versions, each with what it lacks.
+func candidatesOf(text string, req sources.Requirement, locked sources.Version) []installer.Candidate {
+	var all []sources.Version
+	lacks := map[sources.Version]installer.Bar{}
 	for field := range strings.FieldsSeq(text) {
-		cut := func(lack string) bool {
-			before, _, found := strings.Cut(field, "-"+lack)
-			if found {
-				field = before
-			}
-			return found
-		}
-		c := installer.Candidate{NoProtocol: cut("protocol"), NoPlatform: cut("platform"), Offered: !cut("offered")}
-		c.Version = must(sources.ParseVersion(field))
-		all = append(all, c)
+		number, lack, _ := strings.Cut(field, "/")
+		v := must(sources.ParseVersion(number))
+		all, lacks[v] = append(all, v), installer.Bar(strings.ReplaceAll(lack, "_", " "))
 	}
-	return all
+	rules := installer.Rules{Requirement: req, Locked: locked, Lacks: func(v sources.Version) installer.Bar { return lacks[v] }}
+	return rules.Candidates(all)
 }
 
 // TestRelax checks the constraint to write for a version.
