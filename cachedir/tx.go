@@ -347,7 +347,15 @@ func (t *tx) prepare() (err error) {
 }
 
 // scratch creates a scratch directory for writing to the state.
-func (d *Dir) scratch() (*disk.Scratch, error) { return d.state.ScratchIn("tmp", runPrefix) }
+func (d *Dir) scratch() (*disk.Scratch, error) {
+	tmp, err := d.state.MakeSub("tmp")
+	if err != nil {
+		return nil, err
+	}
+	defer tmp.Close()
+	tmp.Reserve()
+	return tmp.Scratch(runPrefix)
+}
 
 // seals reports whether the files of stored packages are read-only. In an engine's
 // own plugin cache they are writable: Terraform unpacks in place there, and would

@@ -66,28 +66,13 @@ func renameAt(from *Dir, name string, to *Dir, newName string) error {
 	})
 }
 
-// linkAt creates no link between volumes. Wine does, for two drives on one file system, and then identifies the same file
-// on both as two files.
 func linkAt(from *Dir, name string, to *Dir, newName string) error {
-	if from.volume() != to.volume() {
-		return windows.ERROR_NOT_SAME_DEVICE
-	}
 	h, err := from.openToChange(name, windows.FILE_WRITE_ATTRIBUTES)
 	if err != nil {
 		return Cause(err)
 	}
 	defer windows.CloseHandle(h)
 	return Cause(from.putAt(h, name, to, newName, fileLinkInformation, 0))
-}
-
-// volume returns the serial number of the volume of d, 0 if it is unknown.
-func (d *Dir) volume() uint64 {
-	in, err := d.handle()
-	if err != nil {
-		return 0
-	}
-	_, id := informationOf(windows.Handle(in.Fd()))
-	return id.Volume
 }
 
 // Classes of NtSetInformationFile that the library doesn't have, as in Microsoft's ntifs.h.

@@ -10,8 +10,6 @@ import (
 	"testing"
 	"time"
 
-	"golang.org/x/sys/windows"
-
 	"github.com/larder-cli/larder/sources"
 )
 
@@ -146,46 +144,4 @@ func TestNamesOnWindows(t *testing.T) {
 	if err := d.RemoveTree(first); err != nil || d.Exists(first) {
 		t.Errorf("it is left: %v", err)
 	}
-}
-
-// No link leads to another drive, and the error names each file once.
-func TestNoLinksBetweenDrives(t *testing.T) {
-	d, err := Open(t.TempDir())
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer d.Close()
-	other, err := Open(otherDrive(t))
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer other.Close()
-	if err := d.WriteFile("file", nil, Lazily); err != nil {
-		t.Fatal(err)
-	}
-	err = Link(d, "file", other, "link")
-	if !errors.Is(err, windows.ERROR_NOT_SAME_DEVICE) || strings.Count(err.Error(), other.Path("link")) != 1 || strings.Count(err.Error(), d.Path("")) != 1 {
-		t.Errorf("got %v", err)
-	}
-	if other.Exists("link") {
-		t.Error("there is a link")
-	}
-}
-
-// otherDrive is a temporary directory on another drive, such as that which Wine has for the root directory.
-func otherDrive(t *testing.T) string {
-	t.Helper()
-	own := Identify(t.TempDir(), nil).Volume
-	for letter := 'C'; letter <= 'Z'; letter++ {
-		in := string(letter) + `:\tmp`
-		if volume := Identify(in, nil).Volume; volume == 0 || volume == own {
-			continue
-		}
-		if dir, err := os.MkdirTemp(in, "larder"); err == nil {
-			t.Cleanup(func() { os.RemoveAll(dir) })
-			return dir
-		}
-	}
-	t.Skip("no other drive has a directory tmp to write to")
-	return ""
 }

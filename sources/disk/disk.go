@@ -207,6 +207,15 @@ func (d *Dir) below(name string, root *os.Root) *Dir {
 	return &Dir{root: root, path: d.Path(name), device: d.device, share: d.share}
 }
 
+// again opens d once more.
+func (d *Dir) again() (*Dir, error) {
+	root, err := d.root.OpenRoot(".")
+	if err != nil {
+		return nil, d.named(err)
+	}
+	return d.below("", root), nil
+}
+
 // MakeSub is like Sub, but creates the directory and its parents if they are
 // missing. In a shared directory, it also lets the other users write to those that
 // this user owns, see [Dir.Share].

@@ -6,11 +6,9 @@ import (
 	"hash/fnv"
 	"io/fs"
 	"os"
-	"strconv"
 	"strings"
 	"sync"
 	"syscall"
-	"time"
 
 	"golang.org/x/sys/unix"
 )
@@ -27,16 +25,6 @@ func isMountPoint(path string) bool {
 func NoExec(path string) bool {
 	var st unix.Statfs_t
 	return unix.Statfs(path, &st) == nil && st.Flags&unix.ST_NOEXEC != 0
-}
-
-// placeOf returns the path of an open file, without links.
-func placeOf(f *os.File) (path string, err error) {
-	conn, err := f.SyscallConn()
-	if err != nil {
-		return "", err
-	}
-	readErr := conn.Control(func(fd uintptr) { path, err = os.Readlink("/proc/self/fd/" + strconv.Itoa(int(fd))) })
-	return path, errors.Join(err, readErr)
 }
 
 func exchange(from *Dir, name string, to *Dir, newName string) error {
@@ -60,11 +48,6 @@ func (d *Dir) CloneFile(name string, from *os.File, mode fs.FileMode) error {
 // to. The error matches [errors.ErrUnsupported] if the file system cannot do
 // that.
 func Clone(to, from *os.File) error { return unix.IoctlFileClone(int(to.Fd()), int(from.Fd())) }
-
-// touch sets the times of an open file.
-func touch(f *os.File, at time.Time) error {
-	return os.Chtimes(fmt.Sprintf("/proc/self/fd/%d", f.Fd()), at, at)
-}
 
 const setOwnLock = unix.F_OFD_SETLK
 

@@ -215,15 +215,17 @@ func (d *Dir) CreateTemp(prefix string) (f *os.File, name string, err error) {
 // Touch sets the access and modification times of a regular file, unless the
 // file has another name or another owner.
 func (d *Dir) Touch(name string, at time.Time) error {
-	f, _, err := d.OpenFile(name)
-	if err != nil {
-		return err
-	}
-	defer f.Close()
-	if !isSole(f) {
-		return d.shared(name)
-	}
-	return touch(f, at)
+	return d.at(name, func(in *Dir, base string) error {
+		f, _, err := in.OpenFile(base)
+		if err != nil {
+			return err
+		}
+		defer f.Close()
+		if !isSole(f) {
+			return in.shared(base)
+		}
+		return in.root.Chtimes(base, at, at)
+	})
 }
 
 // RestoreAccess sets the access time of the file at path, after a read that should not count as use. Only the

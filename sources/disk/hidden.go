@@ -30,8 +30,9 @@ func HiddenFile(f *os.File) (hidden fs.FileMode) {
 		return 0
 	}
 	opened, err := f.Stat()
-	at, atErr := placeOf(f)
-	if err != nil || atErr != nil {
+	named, namedErr := filepath.Abs(f.Name())
+	at, atErr := Resolve(named)
+	if err != nil || namedErr != nil || atErr != nil {
 		return all
 	}
 	for path, below := at, ""; path != below; path, below = filepath.Dir(path), path {

@@ -18,7 +18,6 @@ type Scratch struct {
 	name string
 	lock *Lock
 	keep atomic.Bool // a file in it must not be removed
-	owns bool        // in is closed together with it
 }
 
 // alive is the lock file in a scratch directory, locked by its run. Its name is
@@ -27,7 +26,7 @@ type Scratch struct {
 // one that another process is creating.
 const alive = "~lock"
 
-// Scratch creates a scratch directory in d with a name that begins with prefix.
+// Scratch creates a scratch directory in d with a name that begins with prefix. D may be closed before it.
 func (d *Dir) Scratch(prefix string) (*Scratch, error) {
 	for {
 		name := prefix + rand.Text()[:nameLength]
@@ -49,29 +48,6 @@ func isScratch(name, prefix string) bool {
 	return ok && len(letters) == nameLength && strings.Trim(letters, "ABCDEFGHIJKLMNOPQRSTUVWXYZ234567") == ""
 }
 
-// ScratchIn is like Scratch, in the directory called name, which is created if
-// it is missing. In a shared directory, only this user may write to the scratch directory, see
-// [Dir.Reserve].
-func (d *Dir) ScratchIn(name, prefix string) (*Scratch, error) {
-	in, err := d.MakeSub(name)
-	if err != nil {
-		return nil, err
-	}
-	in.Reserve()
-	return in.ownScratch(prefix)
-}
-
-// ownScratch is like Scratch, and d is closed together with the scratch
-// directory.
-func (d *Dir) ownScratch(prefix string) (*Scratch, error) {
-	s, err := d.Scratch(prefix)
-	if err != nil {
-		return nil, errors.Join(err, d.Close())
-	}
-	s.owns = true
-	return s, nil
-}
-
 // Temporary creates a scratch directory in the system's temporary directory.
 // Other users cannot read it. It removes those of the same prefix that this
 // user's earlier runs have left there.
@@ -80,7 +56,8 @@ func Temporary(prefix string) (*Scratch, error) {
 	if err != nil {
 		return nil, err
 	}
-	s, err := in.ownScratch(prefix)
+	defer in.Close()
+	s, err := in.Scratch(prefix)
 	if err != nil {
 		return nil, err
 	}
@@ -118,11 +95,13 @@ func (d *Dir) occupy(name string) (*Scratch, error) {
 		return nil, err
 	}
 	sub.admit()
-	s := &Scratch{Dir: sub, in: d, name: name, lock: sub.Lock(alive)}
+	s := &Scratch{Dir: sub, name: name, lock: sub.Lock(alive)}
 	ok, err := s.lock.Try()
 	if ok && sub.Exists(alive) {
 		if err = sub.checkMade(); err == nil {
-			return s, nil
+			if s.in, err = d.again(); err == nil {
+				return s, nil
+			}
 		}
 	}
 	s.lock.Unlock()
@@ -158,9 +137,7 @@ func (s *Scratch) Name() string { return rand.Text()[:nameLength] }
 // Close removes the directory and everything in it.
 func (s *Scratch) Close() error {
 	defer s.lock.Unlock()
-	if s.owns {
-		defer s.in.Close()
-	}
+	defer s.in.Close()
 	if s.keep.Load() {
 		s.lock.Unlock()
 		return errors.Join(s.Dir.Remove(alive), s.Dir.Close()) // a sweep skips a scratch directory without its lock file

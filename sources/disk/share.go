@@ -74,12 +74,6 @@ type stickyError struct{}
 func (stickyError) Error() string        { return "only its owner may replace it" }
 func (stickyError) Is(target error) bool { return target == fs.ErrPermission }
 
-// Mine reports whether this user owns d.
-func (d *Dir) Mine() bool {
-	info, err := d.root.Stat(".")
-	return err == nil && owned(info)
-}
-
 // complete reports whether a directory has the required mode and group.
 func (s *sharing) complete(info fs.FileInfo) bool {
 	return s.mode&^info.Mode() == 0 && (s.gid < 0 || s.gid == attributesOf(info).gid)

@@ -84,7 +84,7 @@ func TestShare(t *testing.T) {
 				check(t, err)
 				defer own.Close()
 				own.Reserve()
-				s, err := own.ScratchIn("tmp", "run-")
+				s, err := own.Scratch("run-")
 				check(t, err)
 				defer s.Close()
 				made, err := s.Mkdir("package")
