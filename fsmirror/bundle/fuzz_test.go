@@ -68,13 +68,13 @@ func FuzzBundle(f *testing.F) {
 	for mutant := range sourcetest.Mutants(good) {
 		f.Add(mutant)
 	}
-	for hostile := range sourcetest.HostileTars(good) {
+	for hostile := range hostileTars(f, good) {
 		f.Add(hostile)
 	}
 	f.Add(good[:len(good)-512])
-	all := sourcetest.UnpackTar(good)
+	all := unpackTar(f, good)
 	all[1], all[2] = all[2], all[1]
-	f.Add(sourcetest.PackTar(all))
+	f.Add(packTar(f, all))
 	f.Fuzz(func(t *testing.T, data []byte) {
 		b, err := bundle.Read(bytes.NewReader(data), int64(len(data)), "fuzzed")
 		if err != nil {

@@ -60,7 +60,7 @@ func TestFlippedBits(t *testing.T) {
 	}
 }
 
-type entry = sourcetest.TarEntry
+type entry = tarEntry
 
 // edit changes the text of the manifest, otherwise formatted as larder writes it.
 func edit(change func(text string) string) func([]entry) []entry {
@@ -160,11 +160,11 @@ func TestRefused(t *testing.T) {
 	}
 	good := small(t)
 	file := filepath.Join(t.TempDir(), "good")
-	check(t, os.WriteFile(file, sourcetest.PackTar(sourcetest.UnpackTar(good)), 0o644))
+	check(t, os.WriteFile(file, packTar(t, unpackTar(t, good)), 0o644))
 	mustImport(t, t.TempDir(), file)
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {
-			refused(t, sourcetest.PackTar(test.change(sourcetest.UnpackTar(good))), test.want)
+			refused(t, packTar(t, test.change(unpackTar(t, good))), test.want)
 		})
 	}
 }
@@ -225,15 +225,15 @@ func TestInvalidArchiveWithoutEvidence(t *testing.T) {
 	for _, a := range mustImport(t, t.TempDir(), file) {
 		sourcetest.Expect(t, a.Report.Verdict == sources.HashOnly && a.Report.Best().KeyID == "", "%s: %s", a.ID, a.Report.Verdict)
 	}
-	all := sourcetest.UnpackTar(readFile(t, file))
-	refused(t, sourcetest.PackTar(rehashed(t, all, 1, strings.Repeat("x", len(all[1].Text)))), "zip")
+	all := unpackTar(t, readFile(t, file))
+	refused(t, packTar(t, rehashed(t, all, 1, strings.Repeat("x", len(all[1].Text)))), "zip")
 }
 
 // A signature by an unknown key is refused.
 func TestBadSignature(t *testing.T) {
 	w := sourcetest.New(t)
 	w.Add(widget, "1.0.0", sourcetest.Release{Platforms: []string{"linux_amd64"}})
-	good := sourcetest.UnpackTar(readFile(t, created(t, mirrored(t, w), createOptions())))
+	good := unpackTar(t, readFile(t, created(t, mirrored(t, w), createOptions())))
 	bad := sourcetest.New(t)
 	bad.Add(widget, "1.0.0", sourcetest.Release{Platforms: []string{"linux_amd64"}, Signer: sourcetest.Revoked()})
 	dir := mirrored(t, bad)
@@ -248,14 +248,14 @@ func TestBadSignature(t *testing.T) {
 	old, is := sum(good[1].Text), sum(forged)
 	good[0].Text = strings.Replace(good[0].Text, hexOf(old), hexOf(is), 1)
 	good[1].Text = forged
-	refused(t, sourcetest.PackTar(good), "signature")
+	refused(t, packTar(t, good), "signature")
 
 	// Evidence must be formatted as larder writes it, so that no program can parse it
 	// differently.
-	good = sourcetest.UnpackTar(readFile(t, created(t, mirrored(t, w), createOptions())))
+	good = unpackTar(t, readFile(t, created(t, mirrored(t, w), createOptions())))
 	spaced := strings.Replace(good[2].Text, "[", "[ ", 1)
 	good[0].Text = strings.Replace(good[0].Text, hexOf(sum(good[2].Text)), hexOf(sum(spaced)), 1)
 	good[0].Text = strings.Replace(good[0].Text, sizeOf(good[2].Text), sizeOf(spaced), 1)
 	good[2].Text = spaced
-	refused(t, sourcetest.PackTar(good), "not in the form that larder writes")
+	refused(t, packTar(t, good), "not in the form that larder writes")
 }

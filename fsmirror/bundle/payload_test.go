@@ -520,7 +520,7 @@ func TestRefusedPayload(t *testing.T) {
 	}
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {
-			data := sourcetest.PackTar(test.change(sourcetest.UnpackTar(good)))
+			data := packTar(t, test.change(unpackTar(t, good)))
 			refused(t, data, test.want)
 			file, to := filepath.Join(t.TempDir(), "b.tar"), t.TempDir()
 			check(t, os.WriteFile(file, data, 0o644))

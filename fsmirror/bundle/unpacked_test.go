@@ -300,7 +300,7 @@ func TestRefusedUnpacked(t *testing.T) {
 		{"twice", renamed("docs-old"), "listed twice"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			bad := sourcetest.PackTar(test.change(sourcetest.UnpackTar(good)))
+			bad := packTar(t, test.change(unpackTar(t, good)))
 			refusedUnpacked(t, bad, test.want)
 			if _, err := receive(bad); err == nil {
 				t.Error("received")
@@ -317,7 +317,7 @@ func FuzzReceive(f *testing.F) {
 	for mutant := range sourcetest.Mutants(good) {
 		f.Add(mutant)
 	}
-	for hostile := range sourcetest.HostileTars(good) {
+	for hostile := range hostileTars(f, good) {
 		f.Add(hostile)
 	}
 	f.Fuzz(func(t *testing.T, data []byte) {

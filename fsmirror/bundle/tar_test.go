@@ -1,4 +1,4 @@
-package sourcetest
+package bundle_test
 
 import (
 	"archive/tar"
@@ -10,32 +10,35 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"testing"
 )
 
-// A TarEntry is an entry of a tar archive. [PackTar] sets its size.
-type TarEntry struct {
+// A tarEntry is an entry of a tar archive. [packTar] sets its size.
+type tarEntry struct {
 	tar.Header
 	Text string
 }
 
-// UnpackTar returns the entries of an archive.
-func UnpackTar(data []byte) []TarEntry {
-	var all []TarEntry
+// unpackTar returns the entries of an archive.
+func unpackTar(t testing.TB, data []byte) []tarEntry {
+	t.Helper()
+	var all []tarEntry
 	for in := tar.NewReader(bytes.NewReader(data)); ; {
 		h, err := in.Next()
 		if errors.Is(err, io.EOF) {
 			return all
 		}
-		check(err)
+		check(t, err)
 		text, err := io.ReadAll(in)
-		check(err)
-		all = append(all, TarEntry{*h, string(text)})
+		check(t, err)
+		all = append(all, tarEntry{*h, string(text)})
 	}
 }
 
-// PackTar returns an archive with the entries, even if their headers are
+// packTar returns an archive with the entries, even if their headers are
 // invalid.
-func PackTar(all []TarEntry) []byte {
+func packTar(t testing.TB, all []tarEntry) []byte {
+	t.Helper()
 	var out bytes.Buffer
 	w := tar.NewWriter(&out)
 	for _, e := range all {
@@ -43,28 +46,28 @@ func PackTar(all []TarEntry) []byte {
 		if e.Typeflag != tar.TypeReg {
 			e.Size = 0
 		}
-		check(w.WriteHeader(&e.Header))
+		check(t, w.WriteHeader(&e.Header))
 		if e.Size > 0 {
 			_, err := w.Write([]byte(e.Text))
-			check(err)
+			check(t, err)
 		}
 	}
-	check(w.Close())
+	check(t, w.Close())
 	return out.Bytes()
 }
 
 // tarBlock is the size of the blocks of a tar archive.
 const tarBlock = 512
 
-// HostileTars returns variants of an archive. In each, the headers of one entry lie: about its type, in records that
+// hostileTars returns variants of an archive. In each, the headers of one entry lie: about its type, in records that
 // replace its path or its size, with a sparse file, or with another spelling of the name. Package tar refuses to write
 // most of them.
-func HostileTars(valid []byte) iter.Seq[[]byte] {
+func hostileTars(t testing.TB, valid []byte) iter.Seq[[]byte] {
 	return func(yield func([]byte) bool) {
 		for at := 0; at+tarBlock <= len(valid) && valid[at] != 0; {
 			header := valid[at : at+tarBlock]
 			size, err := strconv.ParseInt(string(bytes.Trim(header[124:136], " \x00")), 8, 32)
-			check(err)
+			check(t, err)
 			next := at + tarBlock + (int(size)+tarBlock-1)/tarBlock*tarBlock
 			name := string(bytes.TrimRight(header[:100], "\x00"))
 			var all [][]byte // in place of the header
