@@ -6,6 +6,7 @@ import (
 	"net"
 	"net/http"
 	"net/http/httptest"
+	"time"
 )
 
 // Break makes new connections break with the probability chance. A connection
@@ -25,6 +26,20 @@ func (s *Server) Break(chance float64, within int64, seed uint64) {
 	})
 }
 
+// A line is a simulated network between a client and a server. Packets are not lost, starts are not slow, and the speed
+// to the server has no limit.
+type line struct {
+	roundTrip time.Duration
+	rate      int64 // in bytes a second, for each connection; 0 means no limit
+}
+
+// Line simulates a network between clients and the server. On each new connection, the handshakes of TCP and TLS take
+// two round trips, and every request and its answer take another. The server sends at most this many bytes a second on
+// a connection, however many requests share it; 0 means no limit.
+func (s *Server) Line(roundTrip time.Duration, bytesPerSecond int64) {
+	s.set(func() { s.line = line{roundTrip, bytesPerSecond} })
+}
+
 // Connections returns how many connections have been made, and how many of them
 // have been reset.
 func (s *Server) Connections() (made, reset int) {
@@ -34,7 +49,7 @@ func (s *Server) Connections() (made, reset int) {
 }
 
 // OnTheWire returns how many bytes the server has sent on all connections, with
-// the overhead of TLS and HTTP, and without data that a Line still holds.
+// the overhead of TLS and HTTP.
 func (s *Server) OnTheWire() int64 {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -44,7 +59,7 @@ func (s *Server) OnTheWire() int64 {
 // sendBuffer is the maximum number of bytes lost when a connection is reset.
 const sendBuffer = 64 << 10
 
-// A listener accepts connections that can be reset, over the server's line.
+// A listener accepts connections that can be reset, and that are as slow as the server's line.
 type listener struct {
 	net.Listener
 	server *Server
@@ -59,23 +74,39 @@ func (l listener) Accept() (net.Conn, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.made++
-	c := &conn{Conn: tcp, server: s, left: -1}
+	c := newConn(tcp, s)
 	if s.breaks != nil {
 		c.left = s.breaks()
 		_ = tcp.(*net.TCPConn).SetWriteBuffer(sendBuffer)
 	}
 	s.conns[tcp.RemoteAddr().String()] = c
-	return s.line.connect(c), nil
+	return c, nil
 }
 
 // A conn is the server's end of a TCP connection.
 type conn struct {
 	net.Conn
 	server *Server
-	left   int64 // bytes until the connection breaks; -1 means that it does not break
+	left   int64     // bytes until the connection breaks; -1 means that it does not break
+	rate   int64     // see [line]
+	free   time.Time // when what was written has been sent
 }
 
+func newConn(c net.Conn, s *Server) *conn {
+	return &conn{Conn: c, server: s, left: -1, rate: s.line.rate, free: time.Now().Add(2 * s.line.roundTrip)}
+}
+
+// ahead is how much may be written at once, as the time that sending it takes.
+const ahead = 50 * time.Millisecond
+
 func (c *conn) Write(p []byte) (int, error) {
+	time.Sleep(time.Until(c.free))
+	if c.rate > 0 {
+		if idle := time.Now().Add(-ahead); c.free.Before(idle) {
+			c.free = idle
+		}
+		c.free = c.free.Add(time.Duration(len(p)) * time.Second / time.Duration(c.rate))
+	}
 	if c.left < 0 {
 		return c.send(p)
 	}

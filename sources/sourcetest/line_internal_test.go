@@ -1,8 +1,6 @@
 package sourcetest
 
 import (
-	"bytes"
-	"errors"
 	"io"
 	"net"
 	"testing"
@@ -10,40 +8,27 @@ import (
 	"time"
 )
 
-const (
-	roundTrip = 50 * time.Millisecond
-	rate      = 1 << 20
-)
-
-// connected returns both ends of a connection, in a bubble with fake time.
-func connected(t *testing.T, l line) (client, server net.Conn) {
-	client, end := net.Pipe()
-	server = l.connect(end)
-	t.Cleanup(func() {
-		client.Close()
-		server.Close()
-	})
-	return client, server
-}
-
+// A connection is free after the handshakes, and then sends at its rate.
 func TestLineTakesItsTime(t *testing.T) {
-	for _, tt := range []struct {
-		name   string
+	const roundTrip, rate = 50 * time.Millisecond, 1 << 20
+	for name, tt := range map[string]struct {
 		line   line
 		writes int // each of a quarter of the bytes in a second
 		after  time.Duration
 		want   time.Duration // until all data has arrived
 	}{
-		{"first answer", line{roundTrip, 0}, 1, 0, 2 * roundTrip},
-		{"later answer", line{roundTrip, 0}, 1, time.Minute, roundTrip},
-		{"no delay", line{0, rate}, 4, 0, time.Second},
-		{"delay and rate", line{roundTrip, rate}, 4, time.Minute, time.Second + roundTrip},
-		{"no rate", line{roundTrip, 0}, 4, time.Minute, roundTrip},
-		{"the longer one of set-up and sending", line{roundTrip, rate}, 4, 0, time.Second + roundTrip},
+		"no line":          {line{}, 1, 0, 0},
+		"handshakes":       {line{roundTrip, 0}, 4, 0, 2 * roundTrip},
+		"part of them":     {line{roundTrip, 0}, 1, roundTrip, roundTrip},
+		"after them":       {line{roundTrip, 0}, 1, time.Second, 0},
+		"rate":             {line{0, rate}, 5, 0, time.Second},
+		"rate after pause": {line{0, rate}, 5, time.Second, time.Second - ahead},
 	} {
-		t.Run(tt.name, func(t *testing.T) {
+		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				client, server := connected(t, tt.line)
+				client, end := net.Pipe()
+				defer client.Close()
+				server := newConn(end, &Server{line: tt.line})
 				time.Sleep(tt.after)
 				start := time.Now()
 				go func() {
@@ -57,20 +42,4 @@ func TestLineTakesItsTime(t *testing.T) {
 			})
 		})
 	}
-}
-
-func TestLineCloses(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		client, server := connected(t, line{roundTrip, rate})
-		server.Write([]byte("farewell"))
-		server.Close()
-		if _, err := server.Write([]byte("more")); !errors.Is(err, net.ErrClosed) {
-			t.Errorf("writing: got %v, want that it is closed", err)
-		}
-		if _, err := server.Read(make([]byte, 1)); err == nil {
-			t.Error("reading goes on")
-		}
-		got, err := io.ReadAll(client)
-		Expect(t, err == nil && bytes.Equal(got, []byte("farewell")), "client got %q, %v, want the farewell", got, err)
-	})
 }

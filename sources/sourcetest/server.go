@@ -106,7 +106,9 @@ func (s *Server) Wrap(wrap func(next http.Handler) http.Handler) {
 func (s *Server) answer(w http.ResponseWriter, r *http.Request) {
 	f, request := s.take(r.URL.Path), s.record(r)
 	out := &response{ResponseWriter: w, server: s, request: request, fault: f, done: r.Context().Done()}
-	s.set(func() { out.conn = s.conns[r.RemoteAddr] })
+	var over line
+	s.set(func() { out.conn, over = s.conns[r.RemoteAddr], s.line })
+	out.sleep(over.roundTrip)
 	f.serve(out, r, http.HandlerFunc(s.ordinary))
 	if out.request.Status == 0 {
 		out.WriteHeader(http.StatusOK)
