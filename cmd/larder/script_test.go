@@ -374,11 +374,11 @@ func ociProgram(ts *testscript.TestScript, _ bool, files []string) {
 // storeCommand starts a real S3-compatible store with buckets, and sets the variables with which Larder finds it. STORE is a directory with the
 // objects of each bucket as files. With -plain, the store has no TLS.
 func storeCommand(ts *testscript.TestScript, _ bool, args []string) {
-	start := sourcetest.NewS3
-	if args[0] == "-plain" {
-		start, args = sourcetest.NewPlainS3, args[1:]
+	plain := args[0] == "-plain"
+	if plain {
+		args = args[1:]
 	}
-	s := start(story(ts).t, args...)
+	s := sourcetest.NewS3(story(ts).t, !plain, args...)
 	ts.Setenv("STORE", s.Dir)
 	ts.Setenv("AWS_ENDPOINT_URL_S3", s.Endpoint)
 	ts.Setenv("AWS_ACCESS_KEY_ID", s.AccessKeyID)

@@ -145,7 +145,7 @@ func (p place) beside(n int64, first, second publish.Release, one publish.Option
 // everyMoment calls test with each n, until a program finishes before its nth request. Each test has an empty place.
 func everyMoment(t *testing.T, test func(p place, n int64) (sent int64)) {
 	t.Helper()
-	s := sourcetest.NewS3(t, "plugins")
+	s := sourcetest.NewS3(t, true, "plugins")
 	for n := int64(1); ; n++ {
 		last := false
 		t.Run(fmt.Sprint(n), func(t *testing.T) { last = test(place{t, s, fmt.Sprint(n)}, n) < n })
@@ -155,7 +155,7 @@ func everyMoment(t *testing.T, test func(p place, n int64) (sent int64)) {
 	}
 }
 
-func inOnePlace(t *testing.T) place { return place{t, sourcetest.NewS3(t, "plugins"), "p"} }
+func inOnePlace(t *testing.T) place { return place{t, sourcetest.NewS3(t, true, "plugins"), "p"} }
 
 // widget is the directory of the provider in the place.
 func (p place) widget() string { return filepath.Join(p.store.Dir, "plugins", p.prefix, provider) }

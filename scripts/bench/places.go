@@ -51,7 +51,7 @@ const (
 
 // places measures pushing to and reading from an OCI registry and a bucket.
 func (b *bench) places() string {
-	p := &placed{bench: b, registry: sourcetest.NewRegistry(b, false), store: sourcetest.NewS3(b, placedBucketName)}
+	p := &placed{bench: b, registry: sourcetest.NewRegistry(b, false), store: sourcetest.NewS3(b, true, placedBucketName)}
 	p.env = append(b.environment(),
 		"SSL_CERT_FILE="+p.registry.CAFile, "AWS_CA_BUNDLE="+p.store.CAFile, "AWS_ENDPOINT_URL_S3="+p.store.Endpoint,
 		"AWS_ACCESS_KEY_ID="+p.store.AccessKeyID, "AWS_SECRET_ACCESS_KEY="+p.store.SecretAccessKey)

@@ -33,7 +33,7 @@ func open(t *testing.T, url string) (*sourcetest.S3, *bucket.Bucket) {
 	t.Helper()
 	at, err := bucket.ParseURL(url)
 	sourcetest.Check(t, err)
-	s := sourcetest.NewS3(t, at.Bucket)
+	s := sourcetest.NewS3(t, true, at.Bucket)
 	client := fetch.New(fetch.Options{Transport: s.Transport()})
 	b, err := bucket.Open(t.Context(), at, bucket.Options{Endpoint: s.Endpoint, Env: environment(s), Client: client})
 	sourcetest.Check(t, err)
@@ -211,7 +211,7 @@ func (c *changing) ReadAt(p []byte, off int64) (int, error) {
 
 // A client reads the objects of a private bucket, and can't read others.
 func TestClientReadsObjects(t *testing.T) {
-	s := sourcetest.NewS3(t, "mirror", "other")
+	s := sourcetest.NewS3(t, true, "mirror", "other")
 	client := fetch.New(fetch.Options{Tries: 1})
 	env := environment(s)
 	env.CABundle = s.CAFile

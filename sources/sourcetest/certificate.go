@@ -75,6 +75,11 @@ func (c *ca) issue(name string) *tls.Certificate {
 	return pair
 }
 
+// certificate is the function of a server's [tls.Config].
+func (c *ca) certificate(hello *tls.ClientHelloInfo) (*tls.Certificate, error) {
+	return c.issue(hello.ServerName), nil
+}
+
 // must is for calls that can fail only because of a bug in this package.
 func must[T any](v T, err error) T {
 	check(err)

@@ -10,13 +10,11 @@ import (
 // demands are a server's requirements for requests. The zero demands are those
 // of an ordinary server.
 type demands struct {
-	headers     map[string]header // by name
-	certificate bool              // clients must have a certificate
-	presigned   bool              // URLs of archives are valid for a limited number of requests
-	uses        int               // that number
-	left        []int             // number of requests left for each presigned URL
-	authority   *ca               // the server's own certificate authority; nil means the shared one
-	tls         func(*tls.Config) // changes the TLS configuration of connections; may be nil
+	headers   map[string]header   // by name
+	presigned bool                // URLs of archives are valid for a limited number of requests
+	uses      int                 // that number
+	left      []int               // number of requests left for each presigned URL
+	tls       []func(*tls.Config) // change the TLS configuration of connections
 }
 
 // A header is the value of a required header, and what doesn't require it.
@@ -70,7 +68,7 @@ func (s *Server) presign(doc map[string]any) {
 // certificate of the test authority. It returns such a certificate and its key,
 // in PEM form. The certificate's common name is "client".
 func (s *Server) RequireCertificate() (cert, key []byte) {
-	s.set(func() { s.demands.certificate = true })
+	s.ChangeTLS(func(c *tls.Config) { c.ClientAuth = tls.RequireAndVerifyClientCert })
 	cert, key, _ = Certificate("client")
 	return cert, key
 }
@@ -79,13 +77,13 @@ func (s *Server) RequireCertificate() (cert, key []byte) {
 // client trusts, and returns that authority's certificate in PEM form.
 func (s *Server) OwnAuthority() []byte {
 	authority := newCA("Authority of one server")
-	s.set(func() { s.demands.authority = authority })
+	s.ChangeTLS(func(c *tls.Config) { c.GetCertificate = authority.certificate })
 	return authority.pem
 }
 
 // ChangeTLS changes the TLS configuration of new connections.
 func (s *Server) ChangeTLS(change func(*tls.Config)) {
-	s.set(func() { s.demands.tls = change })
+	s.set(func() { s.demands.tls = append(s.demands.tls, change) })
 }
 
 // allows reports whether a request has the required headers, and if it is for an archive, a valid URL.
@@ -113,26 +111,17 @@ func (s *Server) allows(r *http.Request, kind Kind) (authorized, valid bool) {
 // every client, so that tests can check which clients send one.
 func (s *Server) tls() *tls.Config {
 	return &tls.Config{GetConfigForClient: func(*tls.ClientHelloInfo) (*tls.Config, error) {
-		s.mu.Lock()
-		defer s.mu.Unlock()
-		authority := s.demands.authority
-		if authority == nil {
-			authority = testCA()
-		}
 		config := &tls.Config{
-			NextProtos: []string{"h2", "http/1.1"},
-			ClientAuth: tls.RequestClientCert,
-			ClientCAs:  testCA().pool(),
-			GetCertificate: func(hello *tls.ClientHelloInfo) (*tls.Certificate, error) {
-				return authority.issue(hello.ServerName), nil
-			},
+			NextProtos:     []string{"h2", "http/1.1"},
+			ClientAuth:     tls.RequestClientCert,
+			ClientCAs:      testCA().pool(),
+			GetCertificate: testCA().certificate,
 		}
-		if s.demands.certificate {
-			config.ClientAuth = tls.RequireAndVerifyClientCert
-		}
-		if s.demands.tls != nil {
-			s.demands.tls(config)
-		}
+		s.set(func() {
+			for _, change := range s.demands.tls {
+				change(config)
+			}
+		})
 		return config, nil
 	}}
 }

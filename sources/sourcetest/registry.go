@@ -150,19 +150,6 @@ func (r *release) signed() *sources.Signed {
 	return signed
 }
 
-// Signed returns the evidence for a published version, named
-// HOST/NAMESPACE/TYPE/VERSION.
-func (w *World) Signed(version string) *sources.Signed {
-	w.t.Helper()
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	r := w.releases[version]
-	if r == nil {
-		w.t.Fatalf("no version %s", version)
-	}
-	return r.signed()
-}
-
 func releaseFile(w http.ResponseWriter, r *http.Request, releases []*release) {
 	release, file := releases[0], r.PathValue("file")
 	switch file {

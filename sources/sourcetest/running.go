@@ -154,19 +154,8 @@ type S3 struct {
 	AccessKeyID, SecretAccessKey string
 }
 
-// NewS3 starts a store with empty buckets.
-func NewS3(t testing.TB, buckets ...string) *S3 {
-	t.Helper()
-	return newS3(t, true, buckets)
-}
-
-// NewPlainS3 is NewS3 without TLS.
-func NewPlainS3(t testing.TB, buckets ...string) *S3 {
-	t.Helper()
-	return newS3(t, false, buckets)
-}
-
-func newS3(t testing.TB, secure bool, buckets []string) *S3 {
+// NewS3 starts a store with empty buckets, with TLS if it is secure.
+func NewS3(t testing.TB, secure bool, buckets ...string) *S3 {
 	t.Helper()
 	s := &S3{AccessKeyID: "AKIALARDERTEST", SecretAccessKey: "larder-test-secret-key"}
 	var dir string

@@ -48,25 +48,13 @@ func (w *World) serve(handler func(*Server) http.Handler) *Server {
 		s.set(func() { wrapped = s.wrapped })
 		wrapped.ServeHTTP(w, r)
 	})}
-	l := s.listen()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	Check(w.t, err)
 	s.Host = l.Addr().String()
 	s.URL = "https://" + s.Host
-	go s.server.ServeTLS(l, "", "")
+	go s.server.ServeTLS(listener{l, s}, "", "")
 	w.t.Cleanup(s.Stop)
 	return s
-}
-
-func (s *Server) listen() net.Listener {
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	Check(s.world.t, err)
-	return listener{l, s}
-}
-
-// Plain also serves without TLS, and returns that URL.
-func (s *Server) Plain() string {
-	l := s.listen()
-	go s.server.Serve(l)
-	return "http://" + l.Addr().String()
 }
 
 // Stop stops the server permanently: connections to it are refused.
