@@ -4,8 +4,6 @@ import (
 	"errors"
 	"io/fs"
 	"math"
-	"os"
-	"path/filepath"
 	"syscall"
 	"time"
 	"unsafe"
@@ -19,14 +17,14 @@ const shareAll = windows.FILE_SHARE_READ | windows.FILE_SHARE_WRITE | windows.FI
 
 // unlink removes a file, a link or an empty directory, which has one element.
 func (d *Dir) unlink(name string) error {
-	return d.failed("remove", name, patiently(d.Path(name), isBusy, func() error { return Cause(d.remove(name)) }))
+	return d.failed("remove", name, patiently(isBusy, func() error { return Cause(d.remove(name)) }))
 }
 
 // unlinkEmptied is unlink for a directory from which everything was removed. On file systems
 // without POSIX semantics, an open file stays in its directory until it is closed.
 func (d *Dir) unlinkEmptied(name string) error {
 	busy := func(err error) bool { return isBusy(err) || isNotEmpty(err) }
-	return d.failed("remove", name, patiently(d.Path(name), busy, func() error { return Cause(d.remove(name)) }))
+	return d.failed("remove", name, patiently(busy, func() error { return Cause(d.remove(name)) }))
 }
 
 // remove is [os.Root.Remove], and also works where that function needs what Wine and some network file systems
@@ -52,7 +50,7 @@ func (d *Dir) remove(name string) error {
 // renameAt replaces a file at newName, but no directory.
 func renameAt(from *Dir, name string, to *Dir, newName string) error {
 	const posix = windows.FILE_RENAME_POSIX_SEMANTICS | windows.FILE_RENAME_IGNORE_READONLY_ATTRIBUTE
-	return patiently(from.Path(name), isBusy, func() error {
+	return patiently(isBusy, func() error {
 		h, err := from.openToChange(name, windows.DELETE)
 		if err != nil {
 			return Cause(err)
@@ -140,43 +138,17 @@ func (d *Dir) failed(op, name string, status error) error {
 // indexers open each new file for a moment.
 var patience = 2 * time.Second
 
-// patiently calls do, which returns an error without a path, until its error isn't busy. If a file below path stays in use, the error names that
-// file.
-func patiently(path string, busy func(error) bool, do func() error) error {
+// patiently calls do, which returns an error without a path, until its error isn't busy.
+func patiently(busy func(error) bool, do func() error) error {
 	for begun := time.Now(); ; time.Sleep(50 * time.Millisecond) {
 		err := do()
 		if !busy(err) {
 			return err
 		}
-		if time.Since(begun) < patience {
-			continue
+		if time.Since(begun) >= patience {
+			return sources.WithHint(err, "stop the programs that use files there, such as a running provider or a virus scanner")
 		}
-		if used := inUse(path); used != "" && used != path {
-			err = &fs.PathError{Op: "open", Path: used, Err: windows.ERROR_SHARING_VIOLATION}
-		}
-		return sources.WithHint(err, "stop the programs that use this file, such as a running provider or a virus scanner")
 	}
-}
-
-// inUse returns the path of a file, at path or below it, that another program has open and doesn't
-// allow to remove. It returns an empty string if there is none.
-func inUse(path string) (used string) {
-	_ = filepath.WalkDir(path, func(path string, _ fs.DirEntry, err error) error {
-		if err != nil {
-			return nil
-		}
-		h, err := openHandle(path, windows.DELETE, windows.FILE_FLAG_OPEN_REPARSE_POINT)
-		if err == nil {
-			windows.CloseHandle(h)
-			return nil
-		}
-		if info, statErr := os.Lstat(path); statErr == nil && !info.IsDir() && isBusy(err) {
-			used = path
-			return filepath.SkipAll
-		}
-		return nil
-	})
-	return used
 }
 
 func isBusy(err error) bool {
