@@ -209,7 +209,10 @@ func (j *Judge) Run(r EngineRun) (output string, status int) {
 // live runs the engine.
 func (r EngineRun) live(t testing.TB, path string, before map[string]string, now *ran) {
 	t.Helper()
-	seen := r.World.requests()
+	seen := map[*Server]int{}
+	for _, s := range r.World.servers() {
+		seen[s] = len(s.Requests())
+	}
 	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
 	defer cancel()
 	cmd := exec.CommandContext(ctx, path, r.Args...)
@@ -221,17 +224,16 @@ func (r EngineRun) live(t testing.TB, path string, before map[string]string, now
 	}
 	now.Status = cmd.ProcessState.ExitCode()
 	now.Says = paragraphs(string(out), r.template())
-	for s, requests := range r.World.requests() {
-		for _, request := range requests[len(seen[s]):] {
+	for _, s := range r.World.servers() {
+		for _, request := range s.Requests()[seen[s]:] {
 			now.Asks = append(now.Asks, r.template().Replace(request.line()))
+			seen[s]++
 		}
 	}
-	after := r.snapshot(t)
-	now.Wrote = changes(before, after)
-	made := r.World.requests()
+	now.Wrote = changes(before, r.snapshot(t))
 	now.Served, _ = r.ask(t, now.Asks)
-	for s, requests := range made {
-		s.set(func() { s.requests = s.requests[:len(requests)] })
+	for _, s := range r.World.servers() {
+		s.set(func() { s.requests = s.requests[:seen[s]] })
 	}
 }
 

@@ -88,13 +88,10 @@ func (p Program) record(t TB, kind, name string) *judgment {
 	defer records.Unlock()
 	f := p.records(t, kind)
 	f.asked[name] = true
-	j := f.byName[name]
-	for _, other := range Programs {
-		if j != nil && j.As == other.String() {
-			return other.records(t, kind).byName[name]
-		}
+	if j := f.byName[name]; j == nil || j.As == "" {
+		return j
 	}
-	return j
+	return p.first().records(t, kind).byName[name]
 }
 
 // SameAs returns the first release of the engine, if both did the same on record in this situation, perhaps with
@@ -105,10 +102,7 @@ func SameAs(t testing.TB, p Program, kind, name string) (first Program, ok bool)
 	if first == p || onPath()[p] != "" && (records.on || drawsLive(kind+name)) {
 		return first, false
 	}
-	j := p.record(t, kind, name)
-	records.Lock()
-	theirs := first.records(t, kind).byName[name]
-	records.Unlock()
+	j, theirs := p.record(t, kind, name), first.record(t, kind, name)
 	same := func(a, b ran) bool {
 		a.Asks, b.Asks = nil, nil
 		return a.difference(b) == ""

@@ -25,11 +25,9 @@ import (
 func (r EngineRun) pairs() []string {
 	pairs := []string{r.Base, "@{dir}"}
 	if w := r.World; w != nil {
-		pairs = append(pairs, w.dir, "@{world}", w.Registry.Host, "@{registry}", w.Mirror.Host, "@{mirror}")
-		for s := range w.requests() {
-			if s != w.Registry && s != w.Mirror {
-				pairs = append(pairs, s.Host, "@{oci}")
-			}
+		pairs = append(pairs, w.dir, "@{world}")
+		for i, s := range w.servers() {
+			pairs = append(pairs, s.Host, []string{"@{registry}", "@{mirror}", "@{oci}"}[i])
 		}
 		n := 0
 		for _, release := range w.matching(nil) {
@@ -189,20 +187,14 @@ func changes(before, after map[string]string) map[string]string {
 	return wrote
 }
 
-// requests returns the requests so far of each server that runs.
-func (w *World) requests() map[*Server][]Request {
-	all := map[*Server][]Request{}
-	if w != nil {
-		w.mu.Lock()
-		servers := []*Server{w.Registry, w.Mirror, w.oci}
-		w.mu.Unlock()
-		for _, s := range servers {
-			if s != nil {
-				all[s] = s.Requests()
-			}
-		}
+// servers returns the servers that run, the OCI registry last.
+func (w *World) servers() []*Server {
+	if w == nil {
+		return nil
 	}
-	return all
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return slices.DeleteFunc([]*Server{w.Registry, w.Mirror, w.oci}, func(s *Server) bool { return s == nil })
 }
 
 // releaseFileName matches the usual names of files in a release, which lines of requests leave out: "~" stands for
@@ -266,16 +258,12 @@ func (r EngineRun) ask(t testing.TB, lines []string) (served string, bodies [][]
 
 // serverAt returns the server that answers requests for a host.
 func (w *World) serverAt(host string) *Server {
-	at := w.route(host)
 	if !strings.Contains(host, ":") {
-		at = w.route(host + ":443")
+		host += ":443"
 	}
-	for s := range w.requests() {
-		if s.Host == at {
-			return s
-		}
-	}
-	return w.Registry
+	servers, at := w.servers(), w.route(host)
+	i := slices.IndexFunc(servers, func(s *Server) bool { return s.Host == at })
+	return servers[max(i, 0)]
 }
 
 // replay does what the engine did.
