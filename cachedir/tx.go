@@ -63,6 +63,7 @@ func (t *tx) begin(ctx context.Context) (held sources.Held, err error) {
 	t.Finally(unlock)
 	d.ledger.Refresh(t.ID.Provider) // another process may have improved the record
 	d.known.Refresh(t.ID.Provider)
+	d.evidence.Forget(t.ID.Release())
 	if held.Known, err = d.Recall(t.ID); err != nil && !errors.Is(err, sources.ErrNotFound) {
 		return held, err
 	}

@@ -54,9 +54,9 @@ func (p Place) path(r sources.Release) string {
 
 // kept is evidence that was read.
 type kept struct {
-	*sources.Signed
-	files    evidence.Files
-	resolved map[string]resolved // by reference
+	*sources.Signed // nil if there was none
+	files           evidence.Files
+	resolved        map[string]resolved // by reference
 }
 
 // resolved is evidence with the keys marked that a reference lists, see [evidence.Resolve].
@@ -94,7 +94,7 @@ func (e *Evidence) Files(r sources.Release) (evidence.Files, error) {
 
 // find returns what was read, or reads it. The caller holds e.reading.
 func (e *Evidence) find(r sources.Release) (*kept, error) {
-	if k, ok := e.read[r]; ok {
+	if k, ok := e.read[r]; ok && k.Signed != nil {
 		return k, nil
 	}
 	err := error(sources.ErrNotFound)
@@ -103,6 +103,9 @@ func (e *Evidence) find(r sources.Release) (*kept, error) {
 		if p.Dir != nil && errors.Is(err, sources.ErrNotFound) {
 			files, err = evidence.ReadFiles(p.Dir, p.path(r))
 		}
+	}
+	if errors.Is(err, sources.ErrNotFound) {
+		e.keep(r, nil, files)
 	}
 	if err != nil {
 		return nil, err
@@ -121,7 +124,7 @@ func (e *Evidence) keep(r sources.Release, s *sources.Signed, files evidence.Fil
 
 func (e *Evidence) writable() bool { return len(e.Places) > 0 && e.Places[0].Dir != nil }
 
-// Forget is called after the files of a version's evidence were changed.
+// Forget is called after the files of a version's evidence were changed, also by another process.
 func (e *Evidence) Forget(r sources.Release) {
 	e.reading.Lock()
 	defer e.reading.Unlock()
@@ -132,11 +135,14 @@ func (e *Evidence) Forget(r sources.Release) {
 
 // resolve returns the evidence for a version with the keys marked that a reference lists. If
 // what was read is not the evidence of the reference, it is read again: another process may
-// have replaced it since.
+// have replaced it since. If there was none, it is only looked for again after [Evidence.Forget].
 func (e *Evidence) resolve(r sources.Release, reference string) (resolved, error) {
 	e.reading.Lock()
 	defer e.reading.Unlock()
 	was := e.read[r]
+	if was != nil && was.Signed == nil {
+		return resolved{}, sources.ErrNotFound
+	}
 	k, err := e.find(r)
 	if err != nil {
 		return resolved{}, err
