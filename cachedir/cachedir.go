@@ -424,14 +424,14 @@ func (d *Dir) home(id sources.PackageID, make bool) (*disk.Dir, error) {
 
 // checkHome returns an error if a link or a mount leads to the entry for id.
 func (d *Dir) checkHome(id sources.PackageID) error {
-	home, err := d.home(id, false)
+	err := error(fs.ErrNotExist)
+	if d.tree != nil {
+		_, err = d.tree.Lstat(id.Path()) // which checks the directories on the way
+	}
 	if errors.Is(err, fs.ErrNotExist) {
 		return fmt.Errorf("%w: %w", sources.ErrNotFound, err)
 	}
-	if err != nil {
-		return err
-	}
-	return home.Close()
+	return err
 }
 
 // flat converts a slash-separated path to a single file name.
