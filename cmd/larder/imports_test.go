@@ -23,7 +23,7 @@ const module = "github.com/larder-cli/larder"
 // may also import sourcetest.
 var mayImport = map[string][]string{
 	"sources":                 {},
-	"sources/age":             {"sources", "sources/disk", "sources/policy", "sources/seal"},
+	"sources/age":             {"sources", "sources/policy", "sources/seal", "sources/store"},
 	"sources/archive":         {"sources", "sources/archive/inflate", "sources/disk"},
 	"sources/archive/inflate": {},
 	"sources/bucket":          {"sources", "sources/disk", "sources/fetch"},

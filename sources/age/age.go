@@ -5,17 +5,12 @@
 // clock changes ages. A name in a lock file, in a checkout, in a cache, in a bundle or in a request of a client is no
 // listing, because it may be that of a version that doesn't exist yet.
 //
-// # File
-//
-//	own.json      sealed with the user's key, see package seal
-//	shared.json   sealed with a key that several users or machines have
-//	lock          held while one of these is replaced
-//
-// A file that is damaged, or that was not made with this key, is ignored. A file that is full keeps what it has.
+// The ages are a [store.Ledger] with a single file. If it is full, it keeps what it has.
 package age
 
 import (
 	"context"
+	"maps"
 	"slices"
 	"sync"
 	"time"
@@ -23,6 +18,7 @@ import (
 	"github.com/larder-cli/larder/sources"
 	"github.com/larder-cli/larder/sources/policy"
 	"github.com/larder-cli/larder/sources/seal"
+	"github.com/larder-cli/larder/sources/store"
 )
 
 // Limits of the file, in versions. A busy site has ten thousand, and the largest provider a thousand. They apply to
@@ -31,13 +27,7 @@ const (
 	mostOfProvider = 5_000
 	mostOfHost     = 50_000
 	most           = 150_000
-	longest        = 64       // of a version, in bytes; real ones have up to 30
-	maxFile        = 32 << 20 // in bytes; the other limits keep it below 20 MB
-)
-
-const (
-	format  = 2
-	subject = "ages of versions" // of the record, for its authentication code
+	longest        = 64 // of a version, in bytes; real ones have up to 30
 )
 
 // writeEvery is how often a run writes the file at most, until it ends: clients of a server can make it see many
@@ -47,16 +37,14 @@ const writeEvery = 10 * time.Second
 // askEvery is how often a registry is asked about a provider at most. A server runs for months.
 const askEvery = time.Hour
 
-var lockWait = 5 * time.Second // another process holds the lock for milliseconds
-
 // Options adjust a Ledger. The zero Options are ready to use.
 type Options struct {
-	// Dir contains the directory ages with the files. It is created if it is missing. If it is empty, ages are known
+	// Dir contains the directory ages with the file. It is created if it is missing. If it is empty, ages are known
 	// only in this run.
 	Dir string
 
-	Key      seal.Key         // authenticates the files
-	ReadOnly bool             // read the files, and write nothing
+	Key      seal.Key         // authenticates the file
+	ReadOnly bool             // read the file, and write nothing
 	Now      func() time.Time // nil means time.Now
 
 	// Full is called once, with the address of the first provider that has a version for which no room is
@@ -69,11 +57,30 @@ type Ledger struct {
 	opts  Options
 	asked sources.Memo[question, bool]
 	told  sync.Once
+	dates *store.Ledger[date] // by the version
+	extra *store.Ledger[date] // what registries state in this run, and dates has no room for
 
 	mu      sync.Mutex
-	book    book      // nil until it is read
-	changed bool      // since it was read or written
+	changed bool      // since it was written
 	written time.Time // zero if it wasn't
+}
+
+// A date is since when a version is known to exist, in seconds since 1970. One of its fields is 0.
+type date struct {
+	Published int64 `json:"published,omitempty"` // as the origin registry states it
+	Seen      int64 `json:"seen,omitempty"`      // first in a listing
+}
+
+// and returns what two dates of a version say together. What a registry states replaces what was seen, and can make a
+// version only younger.
+func (d date) and(other date) date {
+	switch {
+	case d.Published != 0 || other.Published != 0:
+		return date{Published: max(d.Published, other.Published)}
+	case d.Seen == 0 || other.Seen != 0 && other.Seen < d.Seen:
+		return other
+	}
+	return d
 }
 
 // A question about a provider has the same answer for some time.
@@ -82,12 +89,16 @@ type question struct {
 	at       int64
 }
 
-// New returns the ledger with its files in a directory. It reads them when an age is needed.
+// New returns the ledger with its file in a directory. It reads the file when an age is needed.
 func New(opts Options) *Ledger {
 	if opts.Now == nil {
 		opts.Now = time.Now
 	}
-	return &Ledger{opts: opts, asked: sources.Memo[question, bool]{Max: mostOfProvider}}
+	return &Ledger{
+		opts: opts, asked: sources.Memo[question, bool]{Max: mostOfProvider},
+		dates: store.NewLedger[date](store.Records{Dir: opts.Dir, Key: opts.Key, ReadOnly: opts.ReadOnly}.Ages()),
+		extra: store.NewLedger[date](store.LedgerOptions{}),
+	}
 }
 
 // A Registry states when versions were published.
@@ -127,7 +138,7 @@ func (a Ages) Learn(ctx context.Context, p sources.Provider, versions ...sources
 		for v, at := range times {
 			dates[v.String()] = date{Published: at.Unix()}
 		}
-		l.note(ctx, p, dates, false)
+		l.note(ctx, p, dates)
 		return true, nil
 	})
 	return err
@@ -139,42 +150,86 @@ func (a Ages) See(ctx context.Context, p sources.Provider, listing sources.Listi
 	for _, v := range listing.Vouched {
 		dates[v.String()] = date{Seen: a.ledger.opts.Now().Unix()}
 	}
-	a.ledger.note(ctx, p, dates, true)
+	a.ledger.note(ctx, p, dates)
 }
 
 // Of implements [policy.Ages].
 func (a Ages) Of(p sources.Provider, v sources.Version) policy.Age {
 	l := a.ledger
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	d, known := l.known()[p.String()][v.String()]
+	d, known := l.of(p, v.String())
 	if !known {
 		return policy.Age{}
 	}
-	stated := d.Published != 0
-	if !stated {
-		d.Published = d.Seen
+	since := d.Published
+	if since == 0 {
+		since = d.Seen
 	}
-	return policy.Age{Known: true, AtLeast: max(0, l.opts.Now().Sub(time.Unix(d.Published, 0))), Stated: stated}
+	return policy.Age{Known: true, AtLeast: max(0, l.opts.Now().Sub(time.Unix(since, 0))), Stated: d.Published != 0}
+}
+
+// of returns the date of a version. It reports false if it is unknown.
+func (l *Ledger) of(p sources.Provider, version string) (date, bool) {
+	d, err := l.dates.Find(p, version)
+	if err != nil {
+		d, err = l.extra.Find(p, version)
+	}
+	return d, err == nil
 }
 
 // stated reports whether the registry has stated the dates of all versions.
 func (l *Ledger) stated(p sources.Provider, versions []sources.Version) bool {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	known := l.known()[p.String()]
-	return !slices.ContainsFunc(versions, func(v sources.Version) bool { return known[v.String()].Published == 0 })
+	return !slices.ContainsFunc(versions, func(v sources.Version) bool {
+		d, _ := l.of(p, v.String())
+		return d.Published == 0
+	})
 }
 
 // note records dates of a provider's versions.
-func (l *Ledger) note(ctx context.Context, p sources.Provider, dates map[string]date, limited bool) {
+func (l *Ledger) note(ctx context.Context, p sources.Provider, dates map[string]date) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	changed := l.add(l.known(), p.String(), dates, limited)
-	l.changed = l.changed || changed
+	maps.DeleteFunc(dates, func(version string, d date) bool {
+		was, known := l.of(p, version)
+		return known && was.and(d) == was
+	})
+	if len(dates) > 0 {
+		l.add(p, dates)
+	}
 	if l.changed && time.Since(l.written) > writeEvery {
 		l.write(ctx)
 	}
+}
+
+// add adds dates of a provider that change something. If there is no room for some of them, those are left out, so that
+// nothing is lost.
+func (l *Ledger) add(p sources.Provider, dates map[string]date) {
+	l.dates.Refresh(p) // another process may have seen them before
+	counts, full := l.dates.Count(), false
+	room := min(mostOfProvider-counts[p.String()], mostOfHost-counts[string(p.Host)], most-counts[""])
+	for i, v := range slices.Sorted(maps.Keys(dates)) {
+		was, err := l.dates.Find(p, v)
+		switch isNew := err != nil; {
+		case isNew && (room <= 0 || len(v) > longest):
+			full = true
+			if dates[v].Published != 0 && i < mostOfProvider {
+				l.extra.Set(p, v, dates[v])
+			}
+			continue
+		case isNew:
+			room--
+		}
+		l.dates.Set(p, v, was.and(dates[v]))
+		l.changed = true
+	}
+	if full && l.opts.Full != nil {
+		l.told.Do(func() { l.opts.Full(p.String()) })
+	}
+}
+
+// write writes what has changed. If that fails, it is valid for this run.
+func (l *Ledger) write(ctx context.Context) {
+	l.changed, l.written = false, time.Now() // also if it can't be written: the next try would wait again
+	_ = l.dates.WriteAll(ctx)
 }
 
 // Close writes what has changed.

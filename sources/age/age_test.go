@@ -185,21 +185,15 @@ func TestInterrupted(t *testing.T) {
 func TestInvalidFile(t *testing.T) {
 	w := newWorld(t)
 	w.run([]string{"1.0.0"})
-	file := filepath.Join(w.dir, "ages", "shared.json")
+	file := filepath.Join(w.dir, "ages", "shared", "all.json")
 	valid := string(sourcetest.ReadFile(t, file))
 	w.now = w.now.Add(day)
 	w.expect("1.0.0", seen(day))
 	other := *w
 	other.key = mustKey(t, "another secret of many bytes")
 	other.expect("1.0.0", policy.Age{})
-	for _, text := range []string{"", "{", valid[1:], valid[:len(valid)-2], `{"mac":"","record":{"format":2,"providers":{}}}`} {
+	for _, text := range []string{"", "{", valid[1:], valid[:len(valid)-2], `{"mac":"","record":{}}`} {
 		sourcetest.Check(t, os.WriteFile(file, []byte(text), 0o600))
-		w.expect("1.0.0", policy.Age{})
-	}
-	for _, record := range []any{nil, 1, map[string]any{"format": 1}, map[string]any{"format": 2}, map[string]any{"format": 3, "providers": map[string]any{}}} {
-		sealed, err := w.key.Seal("ages of versions", record)
-		sourcetest.Check(t, err)
-		sourcetest.Check(t, os.WriteFile(file, sealed, 0o600))
 		w.expect("1.0.0", policy.Age{})
 	}
 	w.run([]string{"1.0.0"})
@@ -229,7 +223,7 @@ func TestFull(t *testing.T) {
 	long := parse(t, "1.0.0-"+fmt.Sprintf("%080d", 1))
 	run.See(t.Context(), widget(t), sources.Listing{Vouched: long})
 	l.Close()
-	info, err := os.Stat(filepath.Join(w.dir, "ages", "shared.json"))
+	info, err := os.Stat(filepath.Join(w.dir, "ages", "shared", "all.json"))
 	sourcetest.Check(t, err)
 	sourcetest.Expect(t, info.Size() < 20<<20, "%d bytes", info.Size())
 
@@ -255,17 +249,17 @@ func TestWritesAreFew(t *testing.T) {
 	for i := range 200 {
 		p := sourcetest.Address(t, fmt.Sprintf("example.com/acme/widget%d", i))
 		l.With(age.Registry{}).See(t.Context(), p, sources.Listing{Vouched: parse(t, "1.0.0")})
-		if text := string(sourcetest.ReadFile(t, filepath.Join(w.dir, "ages", "shared.json"))); text != last {
+		if text := string(sourcetest.ReadFile(t, filepath.Join(w.dir, "ages", "shared", "all.json"))); text != last {
 			writes, last = writes+1, text
 		}
 	}
 	sourcetest.Expect(t, writes < 20, "%d writes", writes)
 	l.Close()
 	var file struct {
-		Record struct{ Providers map[string]any }
+		Record struct{ Entries map[string]any }
 	}
-	sourcetest.Check(t, json.Unmarshal(sourcetest.ReadFile(t, filepath.Join(w.dir, "ages", "shared.json")), &file))
-	sourcetest.Equal(t, len(file.Record.Providers), 200)
+	sourcetest.Check(t, json.Unmarshal(sourcetest.ReadFile(t, filepath.Join(w.dir, "ages", "shared", "all.json")), &file))
+	sourcetest.Equal(t, len(file.Record.Entries), 200)
 }
 
 // Without a place for the file, or with one that can't be written, ages are known in this run.

@@ -23,12 +23,12 @@ import (
 )
 
 // A Ledger is what this user's Larder has recorded about the packages of a store: an entry of type E for each package, by
-// a key that the store chooses. It has one sealed file for each provider, which is read once in a run, and replaced as a
-// whole. Entries last only for this run if they can't be written. A Ledger is safe for concurrent use.
+// a key that the store chooses. It has one sealed file for each provider, or one for all, which is read once in a run, and
+// replaced as a whole. Entries last only for this run if they can't be written. A Ledger is safe for concurrent use.
 type Ledger[E any] struct {
 	opts  LedgerOptions
 	mu    sync.Mutex
-	pages map[sources.Provider]*page[E]
+	pages map[sources.Provider]*page[E] // the zero provider has the page of all
 	tidy  sync.Once
 }
 
@@ -39,6 +39,9 @@ type LedgerOptions struct {
 	Key      seal.Key // authenticates the files
 	ReadOnly bool     // entries last only for this run
 	Exposed  bool     // other users may write to Dir: what they obstruct, see [disk.IsObstructed], is missing
+	Single   bool     // one file has the entries of all providers
+
+	Durability disk.Durability // whether entries must survive a power failure; lost ones of a store cost a rehash
 
 	// Open opens Dir, and creates it if make is set, if Dir is in a directory of other users. It may be nil.
 	Open func(make bool) (*disk.Dir, error)
@@ -99,11 +102,28 @@ func (r Records) underKey(dir string) string {
 	return filepath.Join(dir, "shared")
 }
 
+// Installed is [Records.Ledger] for the directory of installed packages of a root module, which has few.
+func (r Records) Installed(providers string) LedgerOptions {
+	opts := r.Ledger(providers)
+	opts.Single = true
+	return opts
+}
+
+// Ages returns the options of the ledger of the ages of versions.
+func (r Records) Ages() LedgerOptions {
+	opts := r.named("ages")
+	opts.Single, opts.Durability = true, disk.Synced
+	return opts
+}
+
 // Known returns the options of the ledger of the hashes of all packages that were ever verified.
-func (r Records) Known() LedgerOptions {
-	opts := LedgerOptions{Store: "known", Key: r.Key, ReadOnly: r.ReadOnly}
+func (r Records) Known() LedgerOptions { return r.named("known") }
+
+// named returns the options of a ledger of no store.
+func (r Records) named(name string) LedgerOptions {
+	opts := LedgerOptions{Store: name, Key: r.Key, ReadOnly: r.ReadOnly}
 	if r.Dir != "" {
-		opts.Dir = r.underKey(filepath.Join(r.Dir, opts.Store))
+		opts.Dir = r.underKey(filepath.Join(r.Dir, name))
 	}
 	return opts
 }
@@ -151,7 +171,7 @@ func NewLedger[E any](opts LedgerOptions) *Ledger[E] {
 func (l *Ledger[E]) Find(p sources.Provider, key string) (E, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	page := l.page(p)
+	page, key := l.entry(p, key)
 	e, ok := page.entries[key]
 	switch {
 	case ok:
@@ -166,8 +186,31 @@ func (l *Ledger[E]) Find(p sources.Provider, key string) (E, error) {
 func (l *Ledger[E]) All(p sources.Provider) (map[string]E, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	page := l.page(p)
-	return maps.Clone(page.entries), page.unread
+	page, prefix := l.entry(p, "")
+	all := map[string]E{}
+	for key, e := range page.entries {
+		if key, ok := strings.CutPrefix(key, prefix); ok {
+			all[key] = e
+		}
+	}
+	return all, page.unread
+}
+
+// Count returns how many entries a ledger with a single file has, by the host and by the address of their providers, and
+// in total, as "".
+func (l *Ledger[E]) Count() map[string]int {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	page, _ := l.entry(sources.Provider{}, "")
+	counts := map[string]int{}
+	for key := range page.entries {
+		host, _, _ := strings.Cut(key, "/")
+		provider, _, _ := strings.Cut(key, " ")
+		counts[""]++
+		counts[host]++
+		counts[provider]++
+	}
+	return counts
 }
 
 // References returns the references to the evidence for a version in entries, by their keys, which begin with the version.
@@ -184,7 +227,7 @@ func References[E interface{ Reference() string }](entries map[string]E, of sour
 func (l *Ledger[E]) Set(p sources.Provider, key string, e E) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	page := l.page(p)
+	page, key := l.entry(p, key)
 	page.entries[key], page.changed[key] = e, true
 }
 
@@ -192,7 +235,7 @@ func (l *Ledger[E]) Set(p sources.Provider, key string, e E) {
 func (l *Ledger[E]) Remove(p sources.Provider, key string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	page := l.page(p)
+	page, key := l.entry(p, key)
 	if _, ok := page.entries[key]; ok || page.unread != nil {
 		delete(page.entries, key)
 		page.changed[key] = true
@@ -203,8 +246,8 @@ func (l *Ledger[E]) Remove(p sources.Provider, key string) {
 func (l *Ledger[E]) Refresh(p sources.Provider) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if page, ok := l.pages[p]; ok && !l.opts.ReadOnly {
-		page.unread = l.in(false, func(dir *disk.Dir) error { return l.merge(page, p, dir) })
+	if page, ok := l.pages[l.of(p)]; ok && !l.opts.ReadOnly {
+		page.unread = l.in(false, func(dir *disk.Dir) error { return l.merge(page, l.of(p), dir) })
 	}
 }
 
@@ -212,7 +255,7 @@ func (l *Ledger[E]) Refresh(p sources.Provider) {
 func (l *Ledger[E]) Write(ctx context.Context, p sources.Provider) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return l.write(ctx, p)
+	return l.write(ctx, l.of(p))
 }
 
 // WriteAll is Write for all providers.
@@ -248,7 +291,7 @@ func (l *Ledger[E]) write(ctx context.Context, p sources.Provider) error {
 		if err != nil {
 			return err
 		}
-		if err := dir.WriteFile(fileOf(p), text, disk.Lazily); err != nil {
+		if err := dir.WriteFile(fileOf(p), text, l.opts.Durability); err != nil {
 			return err
 		}
 		page.changed = map[string]bool{}
@@ -270,6 +313,22 @@ func removeTemporary(dir *disk.Dir) {
 			_ = dir.Remove(f.Name())
 		}
 	}
+}
+
+// of returns the provider of the page that has the entries of a provider.
+func (l *Ledger[E]) of(p sources.Provider) sources.Provider {
+	if l.opts.Single {
+		return sources.Provider{}
+	}
+	return p
+}
+
+// entry returns the page with the entries of a provider, and the key of one of them in it.
+func (l *Ledger[E]) entry(p sources.Provider, key string) (*page[E], string) {
+	if l.opts.Single {
+		key = p.String() + " " + key
+	}
+	return l.page(l.of(p)), key
 }
 
 // page returns the entries of a provider, which are read at the first call.
@@ -370,9 +429,14 @@ func (l *Ledger[E]) subject(p sources.Provider) string {
 	return "ledger\n" + l.opts.Store + "\n" + p.String()
 }
 
+var inFileNames = strings.NewReplacer("/", "~", ":", "~~")
+
 // fileOf returns the name of the file of a provider. Not every file system allows colons and long names.
 func fileOf(p sources.Provider) string {
-	name := strings.NewReplacer("/", "~", ":", "~~").Replace(p.String())
+	if p == (sources.Provider{}) {
+		return "all.json"
+	}
+	name := inFileNames.Replace(p.String())
 	if len(name) > 200 {
 		sum := sha256.Sum256([]byte(name))
 		name = hex.EncodeToString(sum[:16])
