@@ -40,6 +40,9 @@ const ledgerDir, knownDir = "ledger", "known"
 // openLedgers prepares the records of the packages in place, and those of the hashes of all packages.
 func (d *Dir) openLedgers() {
 	places, known := d.opts.Records.Ledger(d.root), d.opts.Records.Known()
+	if !d.inside {
+		places = d.opts.Records.Installed(d.root)
+	}
 	if d.inside && d.opts.Records.Key.Shared() {
 		places, known = d.opts.Records.Beside(d.tree, ".larder/"+ledgerDir), d.opts.Records.Beside(d.tree, ".larder/"+knownDir)
 		places.ReadOnly = places.ReadOnly || d.readOnly != nil

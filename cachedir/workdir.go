@@ -42,7 +42,9 @@ func (d *Dir) workdir(dir, providers string) *workdir {
 	if abs, err := filepath.Abs(providers); err == nil {
 		providers = abs
 	}
-	return &workdir{d: d, root: dir, providers: providers, records: sync.OnceValue(func() *ledger { return store.NewLedger[record](d.opts.Records.Ledger(providers)) })}
+	return &workdir{d: d, root: dir, providers: providers, records: sync.OnceValue(func() *ledger {
+		return store.NewLedger[record](d.opts.Records.Installed(providers))
+	})}
 }
 
 // target returns the path at which a package is installed.
