@@ -1,6 +1,7 @@
 package cachedir
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"io/fs"
@@ -106,27 +107,50 @@ func (d *Dir) blocked(p *Plan) error {
 	return d.unreadable(p.Listing.Findings)
 }
 
-// besides returns what a prune removes besides packages. An age also limits the archives and the quarantine.
+// besides returns what a prune removes besides packages. An age also limits the archives, the quarantine and the records
+// of stores that are gone.
 func (d *Dir) besides(u Usage, policy Policy) (Usage, error) {
 	r := Usage{Abandoned: u.Abandoned, Leftover: u.Leftover}
-	if d.private == nil || !d.inside {
+	if d.state == nil || !d.inside {
 		return r, nil
 	}
-	var young Amount
-	err := eachAt(d.private, archivesDir, 1, func(_ string, info fs.FileInfo, _ int64) *Amount {
-		if d.isOld(info, policy.OlderThan) {
-			return &r.Archives
+	gone, err := d.goneStores(policy)
+	for _, name := range gone {
+		bytes, sizeErr := bytesBelow(filepath.Join(d.opts.Records.Dir, name))
+		r.Leftover.add(1, bytes)
+		err = errors.Join(err, sizeErr)
+	}
+	if d.private != nil {
+		var young Amount
+		archivesErr := eachAt(d.private, archivesDir, 1, func(_ string, info fs.FileInfo, _ int64) *Amount {
+			if d.isOld(info, policy.OlderThan) {
+				return &r.Archives
+			}
+			return &young
+		})
+		if !errors.Is(archivesErr, fs.ErrNotExist) {
+			err = errors.Join(err, archivesErr)
 		}
-		return &young
-	})
-	if errors.Is(err, fs.ErrNotExist) {
-		err = nil
 	}
 	return r, errors.Join(err, d.eachOld(policy.OlderThan, func(at string) error {
 		bytes, err := bytesBelow(d.state.Path(at))
 		r.Quarantine.add(1, bytes)
 		return err
 	}))
+}
+
+// goneStores returns the directories of the records and downloads of stores that are gone.
+func (d *Dir) goneStores(policy Policy) ([]string, error) {
+	return d.opts.Records.Gone(d.opts.Now().Add(-cmp.Or(policy.OlderThan, quarantinedFor)))
+}
+
+// removeStores removes what goneStores returns.
+func (d *Dir) removeStores(policy Policy) error {
+	gone, err := d.goneStores(policy)
+	for _, name := range gone {
+		err = errors.Join(err, d.opts.Records.Remove(name))
+	}
+	return err
 }
 
 // choosePackages determines which packages of the listing to remove.
@@ -288,11 +312,12 @@ func (d *Dir) Prune(ctx context.Context, plan *Plan) (*Removed, error) {
 		pruned.Freed += r.Freed
 	}
 	for _, path := range now.stale {
-		if err := d.removeStale(path); !d.denies(err) { // another user's
+		if err := d.removeState(path); !d.denies(err) { // another user's
 			errs = append(errs, err)
 		}
 	}
-	errs = append(errs, d.ledger.WriteAll(ctx), d.removeArchives(plan.policy.OlderThan), d.removeOld(plan.policy.OlderThan))
+	errs = append(errs, d.ledger.WriteAll(ctx), d.removeArchives(plan.policy.OlderThan), d.removeOld(plan.policy.OlderThan),
+		d.removeStores(plan.policy))
 	release()
 	errs = append(errs, bin.Close())
 	left, err := d.Usage(ctx)
@@ -348,22 +373,4 @@ func (d *Dir) forgetEntry(id sources.PackageID, home *disk.Dir) error {
 	}
 	defer d.evidence.Forget(id.Release())
 	return evidence.Remove(d.state, evidencePath(id.Release()))
-}
-
-// removeStale removes a mark, or the registration of a root module with the records of its packages.
-func (d *Dir) removeStale(name string) error {
-	r, _, err := readRoot(d.state, name)
-	if disk.IsUnread(err) {
-		return err
-	}
-	if err == nil && d.opts.Records.Dir != "" {
-		states, err := disk.Open(d.opts.Records.Dir)
-		if err == nil {
-			err = errors.Join(states.RemoveTree(filepath.Base(d.opts.Records.Of(r.Providers))), states.Close())
-		}
-		if err != nil && !errors.Is(err, fs.ErrNotExist) {
-			return err
-		}
-	}
-	return d.removeState(name)
 }

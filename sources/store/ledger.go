@@ -10,7 +10,6 @@ import (
 	"io/fs"
 	"maps"
 	"os"
-	"path"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -58,6 +57,7 @@ type page[E any] struct {
 // A pageFile is what a file contains.
 type pageFile[E any] struct {
 	Format   int          `json:"format"`
+	Store    string       `json:"store"` // see [Records.Gone]
 	Provider string       `json:"provider"`
 	Entries  map[string]E `json:"entries"`
 }
@@ -67,99 +67,6 @@ const (
 	ledgerLock = "ledger.lock"   // the name of the lock file in a ledger
 	ledgerWait = 5 * time.Second // for the lock, which is only held while a file is written
 )
-
-// Records are where a user's records of all stores are.
-type Records struct {
-	Dir      string   // has a directory for each store; without it, records last only for this run
-	Key      seal.Key // authenticates the records
-	ReadOnly bool     // new records last only for this run
-}
-
-// Of returns the directory for the store at a path. It is empty if Dir is.
-func (r Records) Of(store string) string { return r.of(realPath(store)) }
-
-// of is [Records.Of] for a path without links.
-func (r Records) of(store string) string {
-	if r.Dir == "" {
-		return ""
-	}
-	sum := sha256.Sum256([]byte(store))
-	return filepath.Join(r.Dir, hex.EncodeToString(sum[:16]))
-}
-
-// Ledger returns the options of the ledger of the store at a path.
-func (r Records) Ledger(store string) LedgerOptions {
-	store = realPath(store)
-	return LedgerOptions{Dir: r.underKey(r.of(store)), Store: store, Key: r.Key, ReadOnly: r.ReadOnly}
-}
-
-// underKey returns the directory in another one for records under the key. Those under a shared key don't replace those
-// under the user's own.
-func (r Records) underKey(dir string) string {
-	if dir == "" || !r.Key.Shared() {
-		return dir
-	}
-	return filepath.Join(dir, "shared")
-}
-
-// Installed is [Records.Ledger] for the directory of installed packages of a root module, which has few.
-func (r Records) Installed(providers string) LedgerOptions {
-	opts := r.Ledger(providers)
-	opts.Single = true
-	return opts
-}
-
-// Ages returns the options of the ledger of the ages of versions.
-func (r Records) Ages() LedgerOptions {
-	opts := r.named("ages")
-	opts.Single, opts.Durability = true, disk.Synced
-	return opts
-}
-
-// Known returns the options of the ledger of the hashes of all packages that were ever verified.
-func (r Records) Known() LedgerOptions { return r.named("known") }
-
-// named returns the options of a ledger of no store.
-func (r Records) named(name string) LedgerOptions {
-	opts := LedgerOptions{Store: name, Key: r.Key, ReadOnly: r.ReadOnly}
-	if r.Dir != "" {
-		opts.Dir = r.underKey(filepath.Join(r.Dir, name))
-	}
-	return opts
-}
-
-// Beside returns the options of a ledger at a path in the directory of the store itself, which is nil if there is none.
-// All users of a shared directory may replace its files.
-func (r Records) Beside(in *disk.Dir, at string) LedgerOptions {
-	opts := LedgerOptions{Store: at, Key: r.Key, ReadOnly: r.ReadOnly}
-	if in != nil {
-		opts.Dir = in.Path(at)
-		opts.Open = func(make bool) (*disk.Dir, error) {
-			if !make {
-				return in.Sub(at)
-			}
-			parent, err := in.MakeSub(path.Dir(at))
-			if err != nil {
-				return nil, err
-			}
-			defer parent.Close()
-			parent.Unstick()
-			return parent.MakeSub(path.Base(at))
-		}
-	}
-	return opts
-}
-
-// realPath returns a path without links, as far as it exists.
-func realPath(path string) string {
-	at := disk.Existing(path)
-	rest, err := filepath.Rel(at, path)
-	real, linkErr := disk.Resolve(at)
-	if err != nil || linkErr != nil {
-		return path
-	}
-	return filepath.Join(real, rest)
-}
 
 // NewLedger returns the ledger of a store.
 func NewLedger[E any](opts LedgerOptions) *Ledger[E] {
@@ -287,7 +194,7 @@ func (l *Ledger[E]) write(ctx context.Context, p sources.Provider) error {
 		if err := l.merge(page, p, dir); err != nil {
 			return err
 		}
-		text, err := l.opts.Key.Seal(l.subject(p), pageFile[E]{Format, p.String(), page.entries})
+		text, err := l.opts.Key.Seal(l.subject(p), pageFile[E]{Format, l.opts.Store, p.String(), page.entries})
 		if err != nil {
 			return err
 		}

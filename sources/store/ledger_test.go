@@ -13,6 +13,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/larder-cli/larder/sources"
 	"github.com/larder-cli/larder/sources/seal"
@@ -230,6 +231,39 @@ func TestUnreadableLedger(t *testing.T) {
 		sourcetest.ErrorIs(t, err, sources.ErrNotFound)
 		sourcetest.Check(t, os.Chmod(dir, 0o700))
 	}
+}
+
+// Directories of stores that are gone are found after a while, and those of others never.
+func TestGoneStores(t *testing.T) {
+	now, home := time.Now(), t.TempDir()
+	r := store.Records{Dir: filepath.Join(home, "stores"), Key: ledgerKey(t, "the secret of these tests")}
+	gone, err := r.Gone(now)
+	sourcetest.Expect(t, err == nil && len(gone) == 0, "without records: %v, %v", gone, err)
+	at := func(name string) string { return filepath.Join(home, name) }
+	for _, name := range []string{"kept", "gone", "recent"} {
+		sourcetest.Check(t, os.Mkdir(at(name), 0o755))
+		l := store.NewLedger[note](r.Ledger(at(name)))
+		l.Set(acmeWidget, "a", note{})
+		sourcetest.Check(t, l.WriteAll(t.Context()))
+	}
+	known := store.NewKnown(r.Known())
+	known.Set(acmeWidget, "a", store.Facts{})
+	sourcetest.Check(t, known.WriteAll(t.Context()))
+	downloads, arriving := r.Of(at("downloads")), r.Of(at("arriving"))
+	sourcetest.Check(t, errors.Join(os.MkdirAll(filepath.Join(downloads, "partial"), 0o755), os.MkdirAll(filepath.Join(arriving, "partial"), 0o755)))
+	old := now.Add(-time.Hour)
+	sourcetest.Check(t, filepath.WalkDir(r.Dir, func(path string, _ os.DirEntry, err error) error {
+		return errors.Join(err, os.Chtimes(path, old, old))
+	}))
+	want := []string{filepath.Base(r.Of(at("gone"))), filepath.Base(downloads)}
+	sourcetest.Check(t, errors.Join(os.Remove(at("gone")), os.Remove(at("recent")), os.Chtimes(r.Of(at("recent")), now, now),
+		os.Chtimes(filepath.Join(arriving, "partial"), now, now)))
+	slices.Sort(want)
+	gone, err = r.Gone(now.Add(-time.Minute))
+	sourcetest.Expect(t, err == nil && slices.Equal(gone, want), "got %v, %v, want %v", gone, err, want)
+	sourcetest.Check(t, r.Remove(want[0]))
+	gone, err = r.Gone(now.Add(-time.Minute))
+	sourcetest.Expect(t, err == nil && slices.Equal(gone, want[1:]), "then %v, %v", gone, err)
 }
 
 // Facts that are written and read again are the same.
