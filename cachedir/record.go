@@ -19,7 +19,8 @@ type record struct {
 	Link    sources.LinkMode `json:"link,omitempty"` // how it was linked into the working directory
 	Boot    string           `json:"boot,omitempty"` // see flushed
 	Files   []mark           `json:"files,omitempty"`
-	From    *original        `json:"from,omitempty"` // the origin of a copied package; nil if it was downloaded
+	From    *original        `json:"from,omitempty"`    // the origin of a copied package; nil if it was downloaded
+	Removed bool             `json:"removed,omitempty"` // by a repair, and not fetched again yet
 
 	was *record // the record of the verified contents, if these contents differ
 }
@@ -162,9 +163,6 @@ func flushed(ctx context.Context, dir *disk.Dir) (boot string, err error) {
 	return "", dir.SyncTree(ctx)
 }
 
-// noBoot is not the ID of any boot, so records with it are valid for no files.
-const noBoot = "none"
-
 // survives reports whether r is valid for files with matching fingerprints: either
 // they were synced, or the system has not restarted since they were written.
 func (r record) survives() bool { return r.Boot == "" || r.Boot == disk.Boot() }
@@ -200,7 +198,7 @@ func (d *Dir) inherit(id sources.PackageID, r record, ledgers ...*ledger) (recor
 			}
 			continue
 		}
-		old.Files, old.Boot, old.Link, old.was = r.Files, r.Boot, "", nil
+		old.Files, old.Boot, old.Link, old.Removed, old.was = r.Files, r.Boot, "", false, nil
 		if old.Sums == nil {
 			old.Sums = r.Sums
 		}

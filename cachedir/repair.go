@@ -109,7 +109,7 @@ func (d *Dir) tryReplacing(ctx context.Context, m *Mending, replace Replacer) {
 	if m.Kind != Changed {
 		return
 	}
-	d.disbelieve(ctx, *m.Package)
+	d.disbelieve(ctx, *m.Package, false)
 	before, _ := os.Lstat(d.entry(*m.Package))
 	m.Err = replace(ctx, *m)
 	after, _ := os.Lstat(d.entry(*m.Package))
@@ -161,11 +161,11 @@ func (d *Dir) fetchAgain(ctx context.Context, m *Mending, replace Replacer) {
 
 var errSince = errors.New("it has changed since it was verified")
 
-// disbelieve invalidates the fingerprints in the record of an entry, because they may match wrong contents, or because the
+// disbelieve removes the fingerprints from the record of an entry, because they may match wrong contents, or because the
 // repair removes the package. The hashes stay: without them nothing might show that the contents are wrong.
-func (d *Dir) disbelieve(ctx context.Context, id sources.PackageID) {
+func (d *Dir) disbelieve(ctx context.Context, id sources.PackageID, removed bool) {
 	if r, ok := recordIn(d.ledger, id); ok {
-		r.Boot = noBoot
+		r.Files, r.Removed = nil, removed
 		d.keep(ctx, d.ledger, id, r)
 	}
 }
@@ -200,7 +200,7 @@ func (d *Dir) remakeRecord(c checked) {
 func (d *Dir) mend(ctx context.Context, v *Verification, f *Mending) error {
 	switch {
 	case f.Do == Quarantined && f.Kind == Missing:
-		d.disbelieve(ctx, *f.Package)
+		d.disbelieve(ctx, *f.Package, true)
 	case f.Do == Quarantined:
 		return d.isolate(ctx, v, f)
 	case f.Do == Restored:
@@ -258,7 +258,7 @@ func (d *Dir) isolate(ctx context.Context, v *Verification, f *Mending) error {
 		return err
 	}
 	if f.Used { // the record shows that the package is missing, until it is fetched again
-		d.disbelieve(ctx, id)
+		d.disbelieve(ctx, id, true)
 		return nil
 	}
 	return drop(ctx, d.ledger, id)

@@ -132,7 +132,7 @@ func (d *Dir) Kept(p sources.Provider, v sources.Version) (all []sources.Platfor
 			all = append(all, platform)
 		}
 	}
-	slices.SortFunc(all, func(a, b sources.Platform) int { return strings.Compare(a.String(), b.String()) })
+	slices.SortFunc(all, sources.Platform.Compare)
 	return all, err
 }
 

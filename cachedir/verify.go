@@ -91,7 +91,7 @@ func (v *verifier) findMissing() {
 		}
 		_, err := v.tree.Lstat(id.Path())
 		r, recorded := recordIn(v.ledger, id)
-		unwanted := errors.Is(err, fs.ErrNotExist) && r.Boot != noBoot
+		unwanted := errors.Is(err, fs.ErrNotExist) && !r.Removed
 		if err != nil && recorded && !unwanted && !disk.IsUnread(err) {
 			v.Findings = append(v.Findings, Entry{ID: id}.finding(Missing, "a root module uses it, but it is not there"))
 		}

@@ -55,7 +55,7 @@ func (k Known) Platforms(p sources.Provider, v sources.Version) (all []sources.P
 			all = append(all, parsed)
 		}
 	}
-	slices.SortFunc(all, func(a, b sources.Platform) int { return strings.Compare(a.String(), b.String()) })
+	slices.SortFunc(all, sources.Platform.Compare)
 	return all, err
 }
 
