@@ -383,6 +383,7 @@ func probe(in *disk.Dir, name string) error {
 // Close closes the directory.
 func (d *Dir) Close() error {
 	var errs []error
+	d.run.close(d)
 	if d.private == d.state {
 		d.private = nil
 	}

@@ -42,20 +42,15 @@ func (d *Dir) wholeLock(name string) *disk.Lock {
 // are being removed. A caller of [Dir.Get] and [sources.Workdir].Link calls Use before the
 // first and release after the second.
 func (d *Dir) Use(ctx context.Context) (release func(), err error) {
-	leave := func() {}
-	if d.state != nil {
-		p := d.presence()
-		try := func() (bool, error) { return p.enter(d) }
-		if err := d.wait(ctx, try, func() Holder { return Holder{Holder: d.gate().Holder()} }); err != nil {
-			return nil, fmt.Errorf("using the plugin cache: %w", err)
-		}
-		leave = p.leave
+	if d.state == nil {
+		return func() {}, nil
 	}
-	d.run.join()
-	return sync.OnceFunc(func() {
-		d.run.leave(d)
-		leave()
-	}), nil
+	p := d.presence()
+	try := func() (bool, error) { return p.enter(d) }
+	if err := d.wait(ctx, try, func() Holder { return Holder{Holder: d.gate().Holder()} }); err != nil {
+		return nil, fmt.Errorf("using the plugin cache: %w", err)
+	}
+	return sync.OnceFunc(p.leave), nil
 }
 
 func (p *presence) enter(d *Dir) (bool, error) {

@@ -138,7 +138,7 @@ func TestPrune(t *testing.T) {
 	sameTree(t, elsewhere, widgetFiles)
 	nothingStaged(t, root)
 	names := slices.DeleteFunc(slices.Collect(maps.Keys(tree(t, root))), func(name string) bool {
-		return strings.HasPrefix(name, ".larder/lock/")
+		return strings.HasPrefix(name, ".larder/lock/") || strings.HasPrefix(name, ".larder/tmp/")
 	})
 	slices.Sort(names)
 	gone, version := "example.test/acme/widget/1.0.0", "example.test/acme/widget/1.2.0"

@@ -82,8 +82,6 @@ func drop(ctx context.Context, l *ledger, id sources.PackageID) error {
 // writeState writes a file without syncing it: if a power failure fills it with
 // zeros, it is invalid and has the same effect as a missing one.
 func (d *Dir) writeState(name string, data []byte) (err error) {
-	d.run.join()
-	defer d.run.leave(d)
 	via, err := d.run.forState(d)
 	if err != nil {
 		return err

@@ -270,37 +270,21 @@ func notReplaced(entry, link string) error {
 
 const runPrefix, stagePrefix = "run-", ".larder-"
 
-// A run holds the scratch directories of this process while it uses the cache. Each
-// is created when first required.
+// A run holds the scratch directories of a Dir, each of which is created when first required.
 type run struct {
 	mu    sync.Mutex
-	users int
 	state *disk.Scratch // on the state's file system; in a cache also for packages
 	tree  *disk.Scratch // on the tree's file system, for packages, if the state is elsewhere
 }
 
-// join adds a user of the scratch directories, who calls leave in the end.
-func (r *run) join() {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	r.users++
-}
-
-// leave removes the scratch directories with the last user. A later run removes files
-// that cannot be removed now, such as a running provider on some file systems.
-func (r *run) leave(d *Dir) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	if r.users--; r.users > 0 {
-		return
+// close removes the scratch directories. A later run removes files that cannot be removed now, such as a running provider
+// on some file systems.
+func (r *run) close(d *Dir) {
+	for _, s := range []*disk.Scratch{r.tree, r.state} {
+		if s != nil {
+			d.warn(s.Close())
+		}
 	}
-	if r.tree != nil {
-		d.warn(r.tree.Close())
-	}
-	if r.state != nil {
-		d.warn(r.state.Close())
-	}
-	r.tree, r.state = nil, nil
 }
 
 // forState returns the scratch directory for files of the state, or nil without a state.
