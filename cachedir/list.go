@@ -513,17 +513,22 @@ func (r remainder) remove(e Entry) (freed, less int64) {
 
 // saved returns the bytes that sharing saves: for each package, the bytes of its
 // links in all root modules but one.
-func (d *Dir) saved(entries []Entry, users users) int64 {
-	var saved int64
+func (d *Dir) saved(entries []Entry, users users) (saved int64) {
+	sharing := map[string]int{}
+	byPath := map[string]Entry{}
 	for _, e := range entries {
-		sharing := 0
-		for _, providers := range users.installed[e.ID.Path()] {
-			mode := d.workdir("", providers).linked(sources.Stored{ID: e.ID, Dir: e.Dir, H1: e.H1}, e.marks)
-			if mode != "" && mode != sources.LinkCopy && e.marks != nil {
-				sharing++
+		byPath[e.ID.Path()] = e
+	}
+	for providers, installed := range users.installed {
+		w := d.workdir("", providers)
+		for _, at := range installed {
+			if e := byPath[at]; len(e.marks) > 0 && w.shares(e) {
+				sharing[at]++
 			}
 		}
-		saved += int64(max(sharing-1, 0)) * e.Size
+	}
+	for at, n := range sharing {
+		saved += int64(n-1) * byPath[at].Size
 	}
 	return saved
 }

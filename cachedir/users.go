@@ -8,8 +8,11 @@ import (
 	"os"
 	"path"
 	"path/filepath"
+	"runtime"
 	"slices"
 	"strings"
+
+	"golang.org/x/sync/errgroup"
 
 	"github.com/larder-cli/larder/sources"
 	"github.com/larder-cli/larder/sources/disk"
@@ -28,7 +31,7 @@ type users struct {
 	versions map[string][]string // from version path to directories of root modules; all platforms of the version are in use
 	packages map[string][]string // from package path to directories of root modules
 
-	installed map[string][]string // from path of an installed package to directories of installed packages
+	installed map[string][]string // from directory of installed packages to their paths in it
 	unclear   []error             // errors of root modules whose packages cannot be determined
 }
 
@@ -37,43 +40,65 @@ type users struct {
 // packages that were last installed for it count.
 func (d *Dir) findUsers(roots []Root, locked LockReader) users {
 	u := users{versions: map[string][]string{}, packages: map[string][]string{}, installed: map[string][]string{}}
-	real := withoutLinks(d.root)
-	for _, r := range roots {
-		if r.other { // what it leads to may be anything
-			for _, p := range r.Packages {
-				u.add(p, r.Dir)
-			}
-			continue
+	uses, real := make([]use, len(roots)), withoutLinks(d.root)
+	var g errgroup.Group
+	g.SetLimit(runtime.GOMAXPROCS(0))
+	for i, r := range roots {
+		if !r.other { // what it leads to may be anything
+			g.Go(func() error { uses[i] = r.use(real, locked); return nil })
 		}
-		selected, lockErr := locked(r.Dir)
-		for p, v := range selected {
-			u.versions[path.Join(p.String(), v.String())] = append(u.versions[path.Join(p.String(), v.String())], r.Dir)
+	}
+	_ = g.Wait()
+	for i, r := range roots {
+		use := uses[i]
+		for p, v := range use.selected {
+			at := path.Join(p.String(), v.String())
+			u.versions[at] = append(u.versions[at], r.Dir)
 		}
-		installed, err := below(r.Providers, 5)
-		for _, p := range installed {
-			u.add(p, r.Dir)
-			if !r.View { // its links save nothing
-				u.installed[p] = append(u.installed[p], r.Providers)
-			}
-			if target, err := disk.Resolve(filepath.Join(r.Providers, filepath.FromSlash(p))); err == nil {
-				if rel, err := filepath.Rel(real, target); err == nil {
-					u.add(filepath.ToSlash(rel), r.Dir)
-				}
-			}
+		if !r.View { // its links save nothing
+			u.installed[r.Providers] = use.installed
 		}
-		if err := errors.Join(lockErr, err); err != nil {
-			if len(r.Packages) == 0 {
-				u.unclear = append(u.unclear, fmt.Errorf("cannot determine which packages %s uses: %w", r.Dir, err))
-			}
-			for _, p := range r.Packages {
-				u.add(p, r.Dir)
-			}
+		packages := slices.Concat(use.installed, use.targets)
+		if use.err != nil && len(r.Packages) == 0 {
+			u.unclear = append(u.unclear, fmt.Errorf("cannot determine which packages %s uses: %w", r.Dir, use.err))
+		}
+		if use.err != nil || r.other {
+			packages = append(packages, r.Packages...)
+		}
+		for _, p := range packages {
+			u.packages[p] = append(u.packages[p], r.Dir)
 		}
 	}
 	return u
 }
 
-func (u users) add(pkg, root string) { u.packages[pkg] = append(u.packages[pkg], root) }
+// A use is what a root module uses.
+type use struct {
+	selected  Selections
+	installed []string // the paths of its packages
+	targets   []string // the paths in the cache that links among them lead to
+	err       error    // what could not be read
+}
+
+// use reads what the root module uses of the cache in a directory without links.
+func (r Root) use(cache string, locked LockReader) (u use) {
+	var lockErr error
+	u.selected, lockErr = locked(r.Dir)
+	u.installed, u.err = below(r.Providers, platformDepth+1)
+	for _, p := range u.installed {
+		link := filepath.Join(r.Providers, filepath.FromSlash(p))
+		if _, err := os.Readlink(link); err != nil {
+			continue
+		}
+		if target, err := disk.Resolve(link); err == nil {
+			if rel, err := filepath.Rel(cache, target); err == nil {
+				u.targets = append(u.targets, filepath.ToSlash(rel))
+			}
+		}
+	}
+	u.err = errors.Join(lockErr, u.err)
+	return u
+}
 
 // of returns the directories of the root modules that use a package.
 func (u users) of(id sources.PackageID) []string {
