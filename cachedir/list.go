@@ -125,8 +125,8 @@ func packagesIn(root string, p sources.Provider) (ids []sources.PackageID, err e
 	for _, rel := range paths {
 		at := path.Join(p.String(), rel)
 		info, err := os.Stat(filepath.Join(root, filepath.FromSlash(at)))
-		if err == nil && info.IsDir() && canonical(at, versionDepth) && canonical(at, platformDepth) {
-			ids = append(ids, idOf(at))
+		if id, ok := packageAt(at); ok && err == nil && info.IsDir() {
+			ids = append(ids, id)
 		}
 	}
 	slices.SortFunc(ids, sources.PackageID.Compare)
@@ -167,7 +167,7 @@ type lister struct {
 	*Dir
 	ctx      context.Context
 	opts     ListOptions
-	packages [][]string // paths of possible packages, grouped by version
+	packages []sources.PackageID
 	entries  []Entry
 	findings []Finding
 	seen     map[disk.FileID]uint64 // number of links in the cache for each file
@@ -199,9 +199,6 @@ func (l *lister) level(rel string, depth int) error {
 	if err != nil {
 		return err
 	}
-	if depth == platformDepth {
-		l.packages = append(l.packages, nil)
-	}
 	for _, e := range names {
 		at := path.Join(rel, e.Name())
 		if strings.HasPrefix(e.Name(), ".") || depth == platformDepth && isTofuLock(e) {
@@ -224,51 +221,48 @@ func isTofuLock(e fs.DirEntry) bool {
 // name examines one name in a cache.
 func (l *lister) name(at string, e fs.DirEntry, siblings []fs.DirEntry, depth int) error {
 	if disk.IsLink(e.Type()) {
-		l.symlink(at, depth)
+		l.symlink(at)
 		return nil
 	}
+	id, isPackage := packageAt(at)
 	switch {
+	case isPackage && e.IsDir():
+		l.packages = append(l.packages, id)
 	case depth == hostDepth && disk.MadeBySystem(e.Name()):
 	case !e.IsDir() && depth == hostDepth:
 		l.note(Stranger, at, "not the directory of a registry's host")
-	case !e.IsDir() && depth == platformDepth && canonical(at, depth):
-		l.noteIn(idOf(at), NoDirectory, "", "a file where a directory should be")
 	case !e.IsDir():
 		l.note(NoDirectory, at, "a file where a directory should be")
-	case !canonical(at, depth):
+	case depth < platformDepth && canonical(at):
+		return l.level(at, depth+1)
+	default:
 		if twin, ok := twinOf(e.Name(), siblings); ok {
 			l.note(Collision, at, fmt.Sprintf("differs from %s only in case", twin))
 			return nil
 		}
 		l.note(Stranger, at, "not a name used in a cache")
-	case depth < platformDepth:
-		return l.level(at, depth+1)
-	default:
-		last := len(l.packages) - 1
-		l.packages[last] = append(l.packages[last], at)
 	}
 	return nil
 }
 
-// canonical reports whether a path has the spelling that Larder and the engines use.
-func canonical(at string, depth int) bool {
+// packageAt returns the package at a path in a cache, if the path has the spelling that Larder and the engines use.
+func packageAt(at string) (id sources.PackageID, ok bool) {
 	parts := strings.Split(at, "/")
-	name := parts[depth]
-	switch depth {
-	case hostDepth:
-		h, err := sources.ParseHost(name)
-		return err == nil && string(h) == name
-	case typeDepth:
-		p, err := sources.ParseStoredProvider(at)
-		return err == nil && p.String() == at
-	case versionDepth:
-		v, err := sources.ParseVersion(name)
-		return err == nil && v.String() == name
-	case platformDepth:
-		p, err := sources.ParsePlatform(name)
-		return err == nil && p.String() == name
+	if len(parts) != platformDepth+1 {
+		return id, false
 	}
-	return strings.ToLower(name) == name // a namespace; it is checked together with its type
+	p, providerErr := sources.ParseStoredProvider(path.Join(parts[:versionDepth]...))
+	v, versionErr := sources.ParseVersion(parts[versionDepth])
+	platform, platformErr := sources.ParsePlatform(parts[platformDepth])
+	id = sources.PackageID{Provider: p, Version: v, Platform: platform}
+	return id, providerErr == nil && versionErr == nil && platformErr == nil && id.Path() == at
+}
+
+// canonical reports whether a path may be that of a package, or of a directory above packages.
+func canonical(at string) bool {
+	example := []string{"example.com", "a", "a", "1.0.0", "linux_amd64"}
+	_, ok := packageAt(path.Join(at, path.Join(example[strings.Count(at, "/")+1:]...)))
+	return ok
 }
 
 // twinOf returns a sibling whose name differs from name only in case.
@@ -283,7 +277,7 @@ func twinOf(name string, siblings []fs.DirEntry) (string, bool) {
 
 // symlink examines a symlink without following it, except to check that its target
 // exists.
-func (l *lister) symlink(at string, depth int) {
+func (l *lister) symlink(at string) {
 	full := filepath.Join(l.root, filepath.FromSlash(at))
 	target, err := os.Readlink(full)
 	if err != nil {
@@ -291,48 +285,38 @@ func (l *lister) symlink(at string, depth int) {
 	}
 	info, err := os.Stat(full)
 	switch {
-	case err != nil && depth == platformDepth && canonical(at, depth):
-		l.noteIn(idOf(at), Dangling, "", "a link to "+target+", which does not exist")
-		return
 	case err != nil:
 		l.note(Dangling, at, "a link to "+target+", which does not exist")
 		return
-	case depth == platformDepth && info.IsDir() && canonical(at, depth):
-		l.noteIn(idOf(at), Elsewhere, "", "a link to "+target)
-		l.entries = append(l.entries, Entry{ID: idOf(at), Dir: full, Target: target, Used: info.ModTime()})
-		return
+	case info.IsDir():
+		if id, ok := packageAt(at); ok {
+			l.entries = append(l.entries, Entry{ID: id, Dir: full, Target: target, Used: info.ModTime()})
+		}
 	}
 	l.note(Elsewhere, at, "a link to "+target)
 }
 
-// idOf returns the package at a canonical path.
-func idOf(at string) sources.PackageID {
-	parts := strings.Split(at, "/")
-	// Parsing succeeds because the path is canonical.
-	p, _ := sources.ParseStoredProvider(path.Join(parts[:3]...))
-	v, _ := sources.ParseVersion(parts[3])
-	platform, _ := sources.ParsePlatform(parts[4])
-	return sources.PackageID{Provider: p, Version: v, Platform: platform}
-}
-
-// lookAtAll examines the packages, several versions at a time.
+// lookAtAll examines the packages, several at a time.
 func (l *lister) lookAtAll() error {
-	versions := make([]*lister, len(l.packages))
+	var parts []*lister
 	g, ctx := errgroup.WithContext(l.ctx)
 	g.SetLimit(runtime.GOMAXPROCS(0))
-	for i, packages := range l.packages {
-		versions[i] = &lister{Dir: l.Dir, ctx: ctx, opts: l.opts, marked: l.marked}
+	for packages := range slices.Chunk(l.packages, 64) {
+		part := &lister{Dir: l.Dir, marked: l.marked}
+		parts = append(parts, part)
 		g.Go(func() error {
-			versions[i].version(packages)
+			for _, id := range packages {
+				part.entry(id)
+			}
 			return ctx.Err()
 		})
 	}
 	if err := g.Wait(); err != nil {
 		return err
 	}
-	for _, v := range versions {
-		l.entries = append(l.entries, v.entries...)
-		l.findings = append(l.findings, v.findings...)
+	for _, part := range parts {
+		l.entries = append(l.entries, part.entries...)
+		l.findings = append(l.findings, part.findings...)
 	}
 	for _, e := range l.entries {
 		for _, x := range e.files {
@@ -340,18 +324,6 @@ func (l *lister) lookAtAll() error {
 		}
 	}
 	return nil
-}
-
-// version examines the packages of a version.
-func (l *lister) version(packages []string) {
-	if len(packages) == 0 {
-		return
-	}
-	id := idOf(packages[0])
-	for _, at := range packages {
-		id.Platform, _ = sources.ParsePlatform(path.Base(at)) // succeeds because the name is canonical
-		l.entry(id)
-	}
 }
 
 // entry examines a package.
@@ -387,9 +359,9 @@ func (l *lister) entry(id sources.PackageID) {
 		e.H1, e.ZH, e.Origin = r.H1, r.ZH, r.Origin
 	}
 	if errors.Is(err, sources.ErrNotFound) || errors.Is(err, archive.ErrNoExecutable) {
-		l.noteIn(id, Incomplete, "", err.Error())
+		l.note(Incomplete, id.Path(), err.Error())
 	} else if i := slices.IndexFunc([]error{err, recordErr}, disk.IsUnread); i >= 0 {
-		l.noteIn(id, Unreadable, "", []error{err, recordErr}[i].Error())
+		l.note(Unreadable, id.Path(), []error{err, recordErr}[i].Error())
 	}
 	l.entries = append(l.entries, e)
 }
@@ -436,14 +408,15 @@ func (l *lister) inner(e *Entry, full string) {
 	if err != nil {
 		return
 	}
+	at := path.Join(e.ID.Path(), filepath.ToSlash(rel))
 	real, err := disk.Resolve(full)
 	if err != nil {
-		l.noteIn(e.ID, Dangling, rel, "a broken link")
+		l.note(Dangling, at, "a broken link")
 		return
 	}
 	within, err := disk.Resolve(e.Dir)
-	if out, relErr := filepath.Rel(within, real); err != nil || relErr != nil || !filepath.IsLocal(out) {
-		l.noteIn(e.ID, Elsewhere, rel, "a link out of the package, to "+real)
+	if err != nil || !isBelow(within, real) {
+		l.note(Elsewhere, at, "a link out of the package, to "+real)
 	}
 }
 
@@ -533,12 +506,12 @@ func (d *Dir) saved(entries []Entry, users users) (saved int64) {
 	return saved
 }
 
+// note adds a finding about a path, which is about a package if the path leads to one, or into it.
 func (l *lister) note(kind FindingKind, at, text string) {
-	l.findings = append(l.findings, Finding{Kind: kind, Path: at, Text: text})
-}
-
-// noteIn is note for the path rel in a package.
-func (l *lister) noteIn(id sources.PackageID, kind FindingKind, rel, text string) {
-	at := path.Join(id.Path(), filepath.ToSlash(rel))
-	l.findings = append(l.findings, Finding{Kind: kind, Path: at, Package: &id, Text: text})
+	f := Finding{Kind: kind, Path: at, Text: text}
+	parts := strings.Split(at, "/")
+	if id, ok := packageAt(path.Join(parts[:min(len(parts), platformDepth+1)]...)); ok {
+		f.Package = &id
+	}
+	l.findings = append(l.findings, f)
 }

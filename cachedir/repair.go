@@ -240,10 +240,10 @@ func (d *Dir) isolate(ctx context.Context, v *Verification, f *Mending) error {
 			return errSince
 		}
 	}
-	if !canonical(at, platformDepth) {
+	id, ok := packageAt(at)
+	if !ok {
 		return d.quarantine(d.tree, at, at, at, f.Kind)
 	}
-	id := idOf(at)
 	home, err := d.home(id, false)
 	if err != nil {
 		return err

@@ -115,17 +115,11 @@ func (u users) all() (ids []sources.PackageID) {
 	}
 	slices.Sort(paths)
 	for _, at := range slices.Compact(paths) {
-		if isPackage(at) {
-			ids = append(ids, idOf(at))
+		if id, ok := packageAt(at); ok {
+			ids = append(ids, id)
 		}
 	}
 	return ids
-}
-
-// isPackage reports whether a path is that of a package in a cache.
-func isPackage(at string) bool {
-	version := path.Dir(at)
-	return strings.Count(at, "/") == platformDepth && canonical(at, platformDepth) && canonical(version, versionDepth) && canonical(path.Dir(version), typeDepth)
 }
 
 // keptMarks is the directory in the state with the marks of [Dir.Keep].
