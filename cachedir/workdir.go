@@ -387,7 +387,7 @@ func (d *Dir) makeLink(ctx context.Context, s sources.Stored, entry []mark, work
 	}
 	var err error
 	for _, mode := range modes {
-		err = makeBy(ctx, mode, s, entry, work, made, d.seals())
+		err = d.makeBy(ctx, mode, s, entry, work, made)
 		if err == nil && isCopy(mode) && foreign(entry) {
 			err = checkCopy(ctx, s, work.Path(made))
 		}
@@ -450,53 +450,48 @@ func (d *Dir) autoModes(entry []mark) []sources.LinkMode {
 	return modes
 }
 
-func makeBy(ctx context.Context, mode sources.LinkMode, s sources.Stored, entry []mark, work *disk.Dir, made string, seal bool) error {
+// makeBy is makeLink with one mode.
+func (d *Dir) makeBy(ctx context.Context, mode sources.LinkMode, s sources.Stored, entry []mark, work *disk.Dir, made string) error {
 	if mode == sources.LinkSymlink {
 		return work.Symlink(s.Dir, made)
 	}
+	from, err := disk.Open(s.Dir)
+	if err != nil {
+		return err
+	}
+	defer from.Close()
 	to, err := work.Mkdir(made)
 	if err != nil {
 		return err
 	}
 	defer to.Close()
-	link := copying(copyFile)
-	switch mode {
-	case sources.LinkReflink:
-		link = (*disk.Dir).CloneFile
-	case sources.LinkCopy:
-	case sources.LinkHard:
-		from, err := disk.Open(s.Dir)
-		if err != nil {
-			return err
-		}
-		defer from.Close()
-		return eachFile(ctx, entry, to, func(m mark, in *disk.Dir, base string) error {
-			if seal {
-				from.Seal(m.Path)
-			}
-			return disk.Link(from, m.Path, in, base)
-		})
-	default:
-		return fmt.Errorf("unknown link mode %q", mode)
-	}
-	return eachFile(ctx, entry, to, func(m mark, in *disk.Dir, base string) error { return m.copy(s.Dir, in, base, link) })
-}
-
-// eachFile fills a directory by calling link for every file of the entry.
-func eachFile(ctx context.Context, entry []mark, to *disk.Dir, link func(m mark, in *disk.Dir, base string) error) error {
 	for _, m := range entry {
-		if err := ctx.Err(); err != nil {
-			return err
+		if ctx.Err() != nil {
+			return ctx.Err()
 		}
-		if err := m.into(to, link); err != nil {
+		err := m.into(to, func(in *disk.Dir, base string) error {
+			switch mode {
+			case sources.LinkReflink:
+				return m.copy(s.Dir, in, base, (*disk.Dir).CloneFile)
+			case sources.LinkCopy:
+				return m.copy(s.Dir, in, base, copyFile)
+			case sources.LinkHard:
+				if d.seals() {
+					from.Seal(m.Path)
+				}
+				return disk.Link(from, m.Path, in, base)
+			}
+			return fmt.Errorf("unknown link mode %q", mode)
+		})
+		if err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// into calls link for the directory of the file in to, which it creates if it is missing.
-func (m mark) into(to *disk.Dir, link func(m mark, in *disk.Dir, base string) error) error {
+// into calls make for the directory of the file in to, which it creates if it is missing.
+func (m mark) into(to *disk.Dir, make func(in *disk.Dir, base string) error) error {
 	if dir := path.Dir(m.Path); dir != "." {
 		in, err := to.MakeSub(dir)
 		if err != nil {
@@ -505,16 +500,15 @@ func (m mark) into(to *disk.Dir, link func(m mark, in *disk.Dir, base string) er
 		defer in.Close()
 		to = in
 	}
-	return link(m, to, path.Base(m.Path))
+	return make(to, path.Base(m.Path))
 }
-
-// A copying creates the file base in a directory from an open file.
-type copying func(in *disk.Dir, base string, from *os.File, mode fs.FileMode) error
 
 // copy creates the file base in a directory by link, from the file of the entry in dir, which
 // must still have its fingerprint. Owners may write to their copy, because this does not
 // change the cache.
-func (m mark) copy(dir string, in *disk.Dir, base string, link copying) error {
+func (m mark) copy(
+	dir string, in *disk.Dir, base string, link func(in *disk.Dir, base string, from *os.File, mode fs.FileMode) error,
+) error {
 	from, info, err := disk.OpenFile(filepath.Join(dir, filepath.FromSlash(m.Path)))
 	if err != nil {
 		return err
