@@ -302,7 +302,7 @@ func (l *lister) lookAtAll() error {
 	g, ctx := errgroup.WithContext(l.ctx)
 	g.SetLimit(runtime.GOMAXPROCS(0))
 	for packages := range slices.Chunk(l.packages, 64) {
-		part := &lister{Dir: l.Dir, marked: l.marked}
+		part := &lister{Dir: l.Dir, marked: l.marked, entries: make([]Entry, 0, len(packages))}
 		parts = append(parts, part)
 		g.Go(func() error {
 			for _, id := range packages {
@@ -314,6 +314,7 @@ func (l *lister) lookAtAll() error {
 	if err := g.Wait(); err != nil {
 		return err
 	}
+	l.entries = slices.Grow(l.entries, len(l.packages))
 	for _, part := range parts {
 		l.entries = append(l.entries, part.entries...)
 		l.findings = append(l.findings, part.findings...)
@@ -487,21 +488,18 @@ func (r remainder) remove(e Entry) (freed, less int64) {
 // saved returns the bytes that sharing saves: for each package, the bytes of its
 // links in all root modules but one.
 func (d *Dir) saved(entries []Entry, users users) (saved int64) {
-	sharing := map[string]int{}
-	byPath := map[string]Entry{}
-	for _, e := range entries {
-		byPath[e.ID.Path()] = e
-	}
+	sharing := map[sources.PackageID]int{}
 	for providers, installed := range users.installed {
 		w := d.workdir("", providers)
 		for _, at := range installed {
-			if e := byPath[at]; len(e.marks) > 0 && w.shares(e) {
-				sharing[at]++
+			id, _ := packageAt(at)
+			i, ok := slices.BinarySearchFunc(entries, id, func(e Entry, id sources.PackageID) int { return e.ID.Compare(id) })
+			if ok && len(entries[i].marks) > 0 && w.shares(entries[i]) {
+				if sharing[id]++; sharing[id] > 1 {
+					saved += entries[i].Size
+				}
 			}
 		}
-	}
-	for at, n := range sharing {
-		saved += int64(n-1) * byPath[at].Size
 	}
 	return saved
 }

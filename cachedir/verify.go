@@ -68,6 +68,7 @@ func (d *Dir) Verify(ctx context.Context, opts VerifyOptions) (*Verification, er
 			v.total += sizeOf(e.marks)
 		}
 	}
+	v.Packages = make([]sources.Stored, 0, len(whole))
 	g, ctx := errgroup.WithContext(ctx)
 	g.SetLimit(runtime.GOMAXPROCS(0))
 	for _, e := range whole {
