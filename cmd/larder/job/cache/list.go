@@ -58,8 +58,7 @@ func List(ctx context.Context, s *site.Site, request ListRequest) error {
 	for _, err := range v.Unclear {
 		k.Out.Warn("%v", err)
 	}
-	var ids []sources.PackageID
-	var entries []cachedir.Entry
+	ids, entries := make([]sources.PackageID, 0, len(v.Entries)), make([]cachedir.Entry, 0, len(v.Entries))
 	sum := report.Listed{}
 	for _, e := range v.Entries {
 		ids = append(ids, e.ID)
