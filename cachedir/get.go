@@ -150,7 +150,7 @@ func (d *Dir) stored(id sources.PackageID, dir string, r record) sources.Stored 
 		s.Seen = &seen{r.Files, r.From}
 	}
 	if r.was != nil {
-		s.Differs, s.Changes = r.was.H1, change(*r.was, r)
+		s.Differs, s.Changes = r.was.H1, r.Differ(r.was.dated()).Error()
 	}
 	return s
 }

@@ -12,6 +12,7 @@ import (
 	"github.com/larder-cli/larder/cachedir"
 	"github.com/larder-cli/larder/sources"
 	"github.com/larder-cli/larder/sources/sourcetest"
+	"github.com/larder-cli/larder/sources/store"
 )
 
 // clock returns options with a fixed time.
@@ -199,7 +200,7 @@ func TestVerifyUsesHashRecords(t *testing.T) {
 		stored := put(t, d, widget, widgetFiles)
 		alter(t, filepath.Join(stored.Dir, executable), text)
 		v := verify(t, d)
-		if v.Unknown > 0 || (len(v.Findings) == 1 && v.Findings[0].Kind == cachedir.Changed) != wrong {
+		if v.Unknown > 0 || (len(v.Findings) == 1 && v.Findings[0].Kind == store.Changed) != wrong {
 			t.Errorf("%s: %d unknown, found %v", text, v.Unknown, v.Findings)
 		}
 		mended, err := d.Repair(context.Background(), v, undelivered)

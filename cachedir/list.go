@@ -48,11 +48,11 @@ type Entry struct {
 
 // A Listing describes the contents of a cache.
 type Listing struct {
-	Entries  []Entry   // sorted by provider, version and platform
-	Findings []Finding // files that do not belong in a cache
-	Roots    []Root    // known root modules
-	Unclear  []error   // why it is unknown which packages some root modules use
-	Saved    int64     // bytes on disk that root modules save by sharing files with the cache
+	Entries  []Entry          // sorted by provider, version and platform
+	Findings []*store.Finding // files that do not belong in a cache
+	Roots    []Root           // known root modules
+	Unclear  []error          // why it is unknown which packages some root modules use
+	Saved    int64            // bytes on disk that root modules save by sharing files with the cache
 
 	stale []string // registrations of root modules that no longer exist
 	users users
@@ -90,7 +90,7 @@ func (d *Dir) List(ctx context.Context, opts ListOptions) (*Listing, error) {
 		}
 	}
 	slices.SortFunc(l.entries, func(a, b Entry) int { return a.ID.Compare(b.ID) })
-	slices.SortStableFunc(l.findings, func(a, b Finding) int { return strings.Compare(a.Path, b.Path) })
+	slices.SortStableFunc(l.findings, func(a, b *store.Finding) int { return strings.Compare(a.Path, b.Path) })
 	l.measureAll()
 	registered, stale, err := d.registered()
 	if err != nil {
@@ -169,7 +169,7 @@ type lister struct {
 	opts     ListOptions
 	packages []sources.PackageID
 	entries  []Entry
-	findings []Finding
+	findings []*store.Finding
 	seen     map[disk.FileID]uint64 // number of links in the cache for each file
 	marked   map[string]bool        // the marks of [Dir.Keep], by their paths
 }
@@ -193,7 +193,7 @@ func (l *lister) level(rel string, depth int) error {
 		return nil // removed meanwhile
 	}
 	if err != nil && rel != "" {
-		l.note(Unreadable, rel, err.Error())
+		l.note(store.Unreadable, rel, sources.Text(err))
 		return nil
 	}
 	if err != nil {
@@ -360,9 +360,9 @@ func (l *lister) entry(id sources.PackageID) {
 		e.H1, e.ZH, e.Origin = r.H1, r.ZH, r.Origin
 	}
 	if errors.Is(err, sources.ErrNotFound) || errors.Is(err, archive.ErrNoExecutable) {
-		l.note(Incomplete, id.Path(), err.Error())
+		l.note(store.Broken, id.Path(), sources.Text(err))
 	} else if i := slices.IndexFunc([]error{err, recordErr}, disk.IsUnread); i >= 0 {
-		l.note(Unreadable, id.Path(), []error{err, recordErr}[i].Error())
+		l.note(store.Unreadable, id.Path(), sources.Text([]error{err, recordErr}[i]))
 	}
 	l.entries = append(l.entries, e)
 }
@@ -505,8 +505,8 @@ func (d *Dir) saved(entries []Entry, users users) (saved int64) {
 }
 
 // note adds a finding about a path, which is about a package if the path leads to one, or into it.
-func (l *lister) note(kind FindingKind, at, text string) {
-	f := Finding{Kind: kind, Path: at, Text: text}
+func (l *lister) note(kind store.Kind, at, text string) {
+	f := &store.Finding{Kind: kind, Path: at, Err: errors.New(text)}
 	parts := strings.Split(at, "/")
 	if id, ok := packageAt(path.Join(parts[:min(len(parts), platformDepth+1)]...)); ok {
 		f.Package = &id

@@ -12,6 +12,7 @@ import (
 	"github.com/larder-cli/larder/cachedir"
 	"github.com/larder-cli/larder/sources"
 	"github.com/larder-cli/larder/sources/sourcetest"
+	"github.com/larder-cli/larder/sources/store"
 )
 
 func list(t testing.TB, d *cachedir.Dir, opts cachedir.ListOptions) *cachedir.Listing {
@@ -22,7 +23,7 @@ func list(t testing.TB, d *cachedir.Dir, opts cachedir.ListOptions) *cachedir.Li
 }
 
 // found returns the findings as "kind path".
-func found(findings []cachedir.Finding) []string {
+func found(findings []*store.Finding) []string {
 	var lines []string
 	for _, f := range findings {
 		lines = append(lines, string(f.Kind)+" "+f.Path)
@@ -150,12 +151,12 @@ func TestFindings(t *testing.T) {
 	}
 	l := list(t, d, cachedir.ListOptions{})
 	want := []string{
+		"broken package example.test/acme/widget/1.3.0/a_b",
 		"case collision Example.test",
 		"dangling link example.test/acme/gone",
 		"dangling link example.test/acme/widget/1.3.0/none",
 		"foreign file README",
 		"foreign file example.test/acme/widget/v1",
-		"incomplete package example.test/acme/widget/1.3.0/a_b",
 		"link " + widget.Path() + "/docs/out",
 		"link example.test/acme/widget/1.3.0/c_d",
 		"link linked.test",

@@ -212,11 +212,11 @@ func (d *Dir) marks() (marks []string, err error) {
 
 // unreadable returns an error if the cache cannot be read completely. A plan would
 // then be wrong. In a cache of several users, it excludes files that other users own.
-func (d *Dir) unreadable(findings []Finding) error {
+func (d *Dir) unreadable(findings []*store.Finding) error {
 	var errs []error
 	for _, f := range findings {
-		if f.Kind == Unreadable && !(d.shared && disk.Owner(filepath.Join(d.root, f.Path)) != "") {
-			errs = append(errs, errors.New(f.String()))
+		if f.Kind == store.Unreadable && !(d.shared && disk.Owner(filepath.Join(d.root, f.Path)) != "") {
+			errs = append(errs, f)
 		}
 	}
 	return errors.Join(errs...)

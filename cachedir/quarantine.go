@@ -115,7 +115,7 @@ func (r record) replacing(
 	if !ok {
 		return nil, nil
 	}
-	why := string(Changed)
+	why := string(store.Changed)
 	if how != "" {
 		why += ": " + how
 	}
@@ -123,7 +123,7 @@ func (r record) replacing(
 }
 
 // quarantine moves the file called name from a directory to the path at in the quarantine. It ignores a missing file.
-func (d *Dir) quarantine(in *disk.Dir, name, at, subject string, why FindingKind) error {
+func (d *Dir) quarantine(in *disk.Dir, name, at, subject string, why store.Kind) error {
 	if _, err := in.Lstat(name); errors.Is(err, fs.ErrNotExist) {
 		return nil
 	}

@@ -1,6 +1,7 @@
 package cachedir
 
 import (
+	"cmp"
 	"context"
 	"os"
 	"path"
@@ -23,6 +24,12 @@ type record struct {
 	Removed bool             `json:"removed,omitempty"` // by a repair, and not fetched again yet
 
 	was *record // the record of the verified contents, if these contents differ
+}
+
+// dated returns the facts with the time of the record if it is unknown since when the hashes are recorded.
+func (r record) dated() store.Facts {
+	r.Since = cmp.Or(r.Since, r.Written)
+	return r.Facts
 }
 
 // An original identifies an archive or a directory on this machine at the time the

@@ -18,7 +18,7 @@ import (
 
 // A Mending is a repair of a finding, planned or done.
 type Mending struct {
-	Finding
+	*store.Finding
 	Do     Remedy
 	Used   bool           // whether a root module uses the package
 	Stored []sources.Hash // hashes of the moved package at the time it was stored; empty if unknown
@@ -41,13 +41,13 @@ const (
 	Nothing     Remedy = "not repaired" // this user or process cannot repair it
 )
 
-func (f Finding) remedy() Remedy {
+func remedyOf(f *store.Finding) Remedy {
 	switch {
-	case f.sound:
+	case f.Sound:
 		return Restored
-	case f.Kind == BadEvidence:
+	case f.Kind == store.BadEvidence:
 		return Lowered
-	case f.Kind == Unreadable:
+	case f.Kind == store.Unreadable:
 		return Nothing
 	}
 	return Quarantined
@@ -58,7 +58,7 @@ func (v *Verification) Mendings() []Mending {
 	var all []Mending
 	for _, f := range v.Findings {
 		used := f.Package != nil && len(v.users.of(*f.Package)) > 0
-		all = append(all, Mending{Finding: f, Do: f.remedy(), Used: used})
+		all = append(all, Mending{Finding: f, Do: remedyOf(f), Used: used})
 	}
 	return all
 }
@@ -106,7 +106,7 @@ func (d *Dir) tryReplacing(ctx context.Context, m *Mending, replace Replacer) {
 		return
 	}
 	m.Stored = d.storedHashes(*m.Package)
-	if m.Kind != Changed {
+	if m.Kind != store.Changed {
 		return
 	}
 	d.disbelieve(ctx, *m.Package, false)
@@ -154,7 +154,7 @@ func (d *Dir) fetchAgain(ctx context.Context, m *Mending, replace Replacer) {
 	switch _, err := d.tree.Lstat(m.Package.Path()); {
 	case err == nil:
 		m.Do = Replaced
-	case m.Kind == Missing:
+	case m.Kind == store.Missing:
 		m.Do = Nothing
 	}
 }
@@ -199,7 +199,7 @@ func (d *Dir) remakeRecord(c checked) {
 // mend carries out a repair and stores the result in f.
 func (d *Dir) mend(ctx context.Context, v *Verification, f *Mending) error {
 	switch {
-	case f.Do == Quarantined && f.Kind == Missing:
+	case f.Do == Quarantined && f.Kind == store.Missing:
 		d.disbelieve(ctx, *f.Package, true)
 	case f.Do == Quarantined:
 		return d.isolate(ctx, v, f)

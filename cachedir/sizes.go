@@ -65,7 +65,7 @@ func (a *Amount) add(count int, bytes int64) {
 }
 
 // measureForeign adds the files of findings that are not about packages.
-func (d *Dir) measureForeign(u *Usage, findings []Finding) {
+func (d *Dir) measureForeign(u *Usage, findings []*store.Finding) {
 	for _, f := range findings {
 		if f.Package == nil {
 			if bytes, err := bytesBelow(filepath.Join(d.root, filepath.FromSlash(f.Path))); err == nil {

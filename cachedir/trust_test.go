@@ -99,11 +99,11 @@ func TestDamageIsNeverRecorded(t *testing.T) {
 					meet(t, open(t, root, opts))
 				}
 				v := verify(t, open(t, root, cachedir.Options{}))
-				if len(v.Findings) != 1 || v.Findings[0].Kind != cachedir.Changed || len(v.Packages) != 0 {
+				if len(v.Findings) != 1 || v.Findings[0].Kind != store.Changed || len(v.Packages) != 0 {
 					t.Fatalf("verified %v, found %v", v.Packages, v.Findings)
 				}
 				want := executable + " differs from what was verified on " + time.Now().UTC().Format(time.DateOnly)
-				sourcetest.Equal(t, v.Findings[0].Text, want)
+				sourcetest.Equal(t, v.Findings[0].Text(), want)
 			})
 		}
 	}

@@ -92,7 +92,7 @@ func TestVerifyFinds(t *testing.T) {
 		}, want: []string{"changed package " + widget.Path()}, left: true},
 		{name: "executable missing", spoil: func(t *testing.T, _, entry string) {
 			check(t, os.Remove(filepath.Join(entry, executable)))
-		}, want: []string{"incomplete package " + widget.Path()}, fetch: true},
+		}, want: []string{"broken package " + widget.Path()}, fetch: true},
 		{name: "link to nowhere", spoil: func(t *testing.T, _, entry string) {
 			check(t, errors.Join(os.RemoveAll(entry), sourcetest.Symlink(t, "nowhere", entry)))
 		}, want: []string{"dangling link " + widget.Path()}, fetch: true},

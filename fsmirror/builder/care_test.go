@@ -106,7 +106,7 @@ func TestVerify(t *testing.T) {
 			var got []string
 			for _, f := range v.Findings {
 				got = append(got, f.Path+": "+string(f.Kind))
-				sourcetest.Expect(t, f.Text != "" && strings.HasPrefix(f.String(), f.Path), "%q tells nothing", f)
+				sourcetest.Expect(t, f.Text() != "" && strings.HasPrefix(f.Error(), f.Path), "%q tells nothing", f)
 			}
 			slices.Sort(got)
 			sourcetest.EqualSlices(t, got, tt.want, v.Findings)
@@ -134,7 +134,7 @@ func TestVerifyMirrorsOfOthers(t *testing.T) {
 	must(t, os.RemoveAll(filepath.Join(unpacked, widget, "1.0.0/linux_amd64/terraform-provider-widget_v1.0.0")))
 	write(t, filepath.Join(unpacked, widget, "1.0.0/linux_amd64/README"), "")
 	v, err := open(t, unpacked, builder.Options{ReadOnly: true}).Verify(t.Context(), nil)
-	if err != nil || len(v.Findings) != 1 || v.Findings[0].Kind != builder.Broken {
+	if err != nil || len(v.Findings) != 1 || v.Findings[0].Kind != store.Broken {
 		t.Errorf("without executable: %+v, %v", v, err)
 	}
 }

@@ -16,6 +16,7 @@ import (
 	"github.com/larder-cli/larder/fsmirror/builder"
 	"github.com/larder-cli/larder/sources"
 	"github.com/larder-cli/larder/sources/sourcetest"
+	"github.com/larder-cli/larder/sources/store"
 )
 
 // Every wait ends when its context does, even while another goroutine is busy.
@@ -89,8 +90,8 @@ func TestSparseArchives(t *testing.T) {
 			runtime.ReadMemStats(&before)
 			v, err := open(t, dir, builder.Options{ReadOnly: true}).Verify(t.Context(), nil)
 			must(t, err)
-			if !slices.ContainsFunc(v.Findings, func(f builder.Finding) bool {
-				return f.Kind == builder.Broken && strings.HasSuffix(sparse, filepath.FromSlash(f.Path))
+			if !slices.ContainsFunc(v.Findings, func(f *store.Finding) bool {
+				return f.Kind == store.Broken && strings.HasSuffix(sparse, filepath.FromSlash(f.Path))
 			}) {
 				t.Errorf("verified: %+v", v)
 			}

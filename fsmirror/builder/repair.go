@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"github.com/larder-cli/larder/sources"
+	"github.com/larder-cli/larder/sources/store"
 	"github.com/larder-cli/larder/sources/trust"
 )
 
@@ -20,13 +21,13 @@ const (
 )
 
 // Remedy returns what repairs the finding.
-func (b *Builder) Remedy(f Finding) Remedy {
+func (b *Builder) Remedy(f *store.Finding) Remedy {
 	switch f.Kind {
-	case Broken, Changed, BadEvidence:
-		if at := b.place(*f.Package, f.Unpacked()); b.relative(at.path) == f.Path {
+	case store.Broken, store.Changed, store.Unreadable, store.BadEvidence:
+		if at := b.place(*f.Package, Unpacked(f)); b.relative(at.path) == f.Path {
 			return Replace
 		}
-	case Missing:
+	case store.Missing:
 		if f.Package != nil {
 			return Replace
 		}
@@ -38,7 +39,7 @@ func (b *Builder) Remedy(f Finding) Remedy {
 }
 
 // Unpacked reports whether the finding is about a package that is a directory.
-func (f Finding) Unpacked() bool { return f.Package != nil && f.Path == f.Package.Path() }
+func Unpacked(f *store.Finding) bool { return f.Package != nil && f.Path == f.Package.Path() }
 
 // StoreAs sets whether packages are stored as directories from now on. It must not be called while
 // packages are being stored.

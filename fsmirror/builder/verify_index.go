@@ -13,6 +13,7 @@ import (
 	"github.com/larder-cli/larder/fsmirror"
 	"github.com/larder-cli/larder/sources"
 	"github.com/larder-cli/larder/sources/evidence"
+	"github.com/larder-cli/larder/sources/store"
 )
 
 // index compares the index with the archives. A mirror without documents is a
@@ -128,7 +129,7 @@ func (v *verifier) checkArchive(doc, version, platform string, entry fsmirror.Ar
 		if err == nil && path == v.place(id, false).path {
 			missing = &id
 		}
-		v.found(Missing, doc, missing, "it names %s, which does not exist", v.relative(path))
+		v.found(store.Missing, doc, missing, "it names %s, which does not exist", v.relative(path))
 		return
 	}
 	fresh, ok := v.fresh[path]

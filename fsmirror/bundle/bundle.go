@@ -55,40 +55,17 @@ package bundle
 
 import (
 	"errors"
-	"fmt"
 
-	"github.com/larder-cli/larder/sources"
+	"github.com/larder-cli/larder/sources/store"
 )
 
 const manifestPath = ".larder/manifest.json"
 
-// A Kind is a kind of problem in a bundle.
-type Kind string
-
-// The kinds of problems.
+// The kinds of problems of bundles only.
 const (
-	BrokenBundle   Kind = "broken bundle"
-	BrokenEvidence Kind = "broken evidence"
-	ChangedArchive Kind = "changed archive"
-	ChangedFile    Kind = "changed file"
+	BrokenBundle store.Kind = "broken bundle"
+	ChangedFile  store.Kind = "changed file"
 )
-
-// A Finding is a problem in a bundle. It is an error that names the file.
-type Finding struct {
-	File    string
-	Package *sources.PackageID // nil if the finding is not about a single package
-	Kind    Kind
-	Err     error // never nil
-}
-
-func (f *Finding) Error() string {
-	if f.Package != nil {
-		return fmt.Sprintf("%s: %s: %v", f.File, f.Package, f.Err)
-	}
-	return fmt.Sprintf("%s: %v", f.File, f.Err)
-}
-
-func (f *Finding) Unwrap() error { return f.Err }
 
 var (
 	errNoBundle  = errors.New("not a bundle")

@@ -260,7 +260,7 @@ func (in *importer) discard() error {
 func wrong(err error) bool {
 	var conflict *ConflictError
 	return errors.As(err, &conflict) || slices.ContainsFunc(sources.Errors(err), func(err error) bool {
-		_, ok := errors.AsType[*Finding](err)
+		_, ok := errors.AsType[*store.Finding](err)
 		return ok
 	})
 }

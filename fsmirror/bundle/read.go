@@ -15,6 +15,7 @@ import (
 	"github.com/larder-cli/larder/sources/archive"
 	"github.com/larder-cli/larder/sources/disk"
 	"github.com/larder-cli/larder/sources/evidence"
+	"github.com/larder-cli/larder/sources/store"
 )
 
 // A Bundle is an open bundle. Each member is where the manifest places it: that has been
@@ -32,7 +33,7 @@ type Bundle struct {
 	index   map[string]int // of members, by their names
 }
 
-// Open opens the bundle in a file. The error is a [Finding] if the file is not a
+// Open opens the bundle in a file. The error is a [store.Finding] if the file is not a
 // valid bundle.
 func Open(file string) (*Bundle, error) {
 	f, info, err := disk.OpenFile(file)
@@ -135,8 +136,8 @@ func (b *Bundle) Close() error { return b.close() }
 // Name returns the name of the file.
 func (b *Bundle) Name() string { return b.name }
 
-func (b *Bundle) finding(kind Kind, id *sources.PackageID, err error) error {
-	return &Finding{File: b.name, Package: id, Kind: kind, Err: err}
+func (b *Bundle) finding(kind store.Kind, id *sources.PackageID, err error) error {
+	return &store.Finding{Kind: kind, Path: b.name, Package: id, Err: err, InBundle: true}
 }
 
 // readManifest reads the manifest, which determines the members.
@@ -270,7 +271,7 @@ func (b *Bundle) contents(e member) *io.SectionReader {
 // to there first.
 func (b *Bundle) reader(e member) io.Reader { return &memberReader{b.contents(e), b, e} }
 
-// A memberReader reads the contents of a member. The error is a [Finding], unless the bundle
+// A memberReader reads the contents of a member. The error is a [store.Finding], unless the bundle
 // cannot be read.
 type memberReader struct {
 	io.Reader
@@ -298,7 +299,7 @@ func (b *Bundle) files(dir string, files []PayloadFile) []member {
 	return b.members[b.index[dir+"/"+files[0].Name]:][:len(files)]
 }
 
-// copy copies a member to w. The error is a [Finding] if it is not what the manifest describes.
+// copy copies a member to w. The error is a [store.Finding] if it is not what the manifest describes.
 func (b *Bundle) copy(ctx context.Context, w io.Writer, e member) error {
 	sum, _, err := disk.Hash(ctx, io.TeeReader(b.reader(e), w), e.Size)
 	if err != nil || sum == e.SHA256 {
@@ -309,15 +310,15 @@ func (b *Bundle) copy(ctx context.Context, w io.Writer, e member) error {
 		return b.finding(ChangedFile, &e.pkg.ID, fmt.Errorf("%s: differs from the manifest", e.relative))
 	case e.pkg != nil:
 		err := fmt.Errorf("the archive is %s, but should be %s", sources.ZipHash(sum), e.pkg.ZH)
-		return b.finding(ChangedArchive, &e.pkg.ID, err)
+		return b.finding(store.Changed, &e.pkg.ID, err)
 	case e.payload != nil:
 		return b.finding(ChangedFile, nil, fmt.Errorf("%s: %s: differs from the manifest", e.payload, e.relative))
 	}
-	return b.finding(BrokenEvidence, nil, fmt.Errorf("%s: differs from the manifest", e.Name))
+	return b.finding(store.BadEvidence, nil, fmt.Errorf("%s: differs from the manifest", e.Name))
 }
 
 // Evidence reads the evidence for the packages, by release. The caller
-// verifies it. Each error is a [Finding], unless the bundle cannot be read.
+// verifies it. Each error is a [store.Finding], unless the bundle cannot be read.
 func (b *Bundle) Evidence(ctx context.Context) (map[sources.Release]*sources.Signed, error) {
 	all := map[sources.Release]*sources.Signed{}
 	var problems []error
@@ -354,7 +355,7 @@ func (b *Bundle) readEvidence(ctx context.Context, e Evidence) (*sources.Signed,
 		}
 	}
 	if err != nil {
-		return nil, b.finding(BrokenEvidence, nil, fmt.Errorf("%s: %w", e, err))
+		return nil, b.finding(store.BadEvidence, nil, fmt.Errorf("%s: %w", e, err))
 	}
 	return signed, nil
 }

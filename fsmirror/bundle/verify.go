@@ -8,6 +8,7 @@ import (
 
 	"github.com/larder-cli/larder/sources"
 	"github.com/larder-cli/larder/sources/archive"
+	"github.com/larder-cli/larder/sources/store"
 )
 
 // A Verification is the result of [Verify].
@@ -16,7 +17,7 @@ type Verification struct {
 	Bytes    int64      // of the packages
 	Payload  []Payload  // valid payloads, sorted
 	Removed  []Package  // packages that an import removes
-	Findings []*Finding
+	Findings []*store.Finding
 }
 
 // A Verified package is a valid package in a bundle.
@@ -45,7 +46,7 @@ func Verify(ctx context.Context, file string, by sources.Judge, report func(done
 func (v *Verification) note(err error) error {
 	var rest []error
 	for _, err := range sources.Errors(err) {
-		if f, ok := errors.AsType[*Finding](err); ok {
+		if f, ok := errors.AsType[*store.Finding](err); ok {
 			v.Findings = append(v.Findings, f)
 			continue
 		}
@@ -102,7 +103,7 @@ func (p Package) verified(ctx context.Context, by sources.Judge, signed *sources
 	return v, err
 }
 
-// verified verifies a package by the evidence in the bundle. The error is a [Finding].
+// verified verifies a package by the evidence in the bundle. The error is a [store.Finding].
 func (b *Bundle) verified(ctx context.Context, p Package, by sources.Judge, signed map[sources.Release]*sources.Signed) (Verified, error) {
 	s := signed[p.ID.Release()]
 	v, err := p.verified(ctx, by, s)
@@ -110,12 +111,12 @@ func (b *Bundle) verified(ctx context.Context, p Package, by sources.Judge, sign
 		err = errors.New("its evidence is broken")
 	}
 	if err != nil {
-		err = b.finding(BrokenEvidence, &p.ID, err)
+		err = b.finding(store.BadEvidence, &p.ID, err)
 	}
 	return v, err
 }
 
-// verifyPackage verifies the contents of a package. Each error is a [Finding].
+// verifyPackage verifies the contents of a package. Each error is a [store.Finding].
 func (b *Bundle) verifyPackage(ctx context.Context, done *progress, p Package) error {
 	if p.Unpacked() {
 		return b.verifyFiles(ctx, done, p.Path(), p.Files)
@@ -124,7 +125,7 @@ func (b *Bundle) verifyPackage(ctx context.Context, done *progress, p Package) e
 	return b.verifyArchive(ctx, done, e, b.contents(e))
 }
 
-// verifyFiles verifies the files in a directory. Each error is a [Finding].
+// verifyFiles verifies the files in a directory. Each error is a [store.Finding].
 func (b *Bundle) verifyFiles(ctx context.Context, done *progress, dir string, files []PayloadFile) error {
 	var all []error
 	for _, e := range b.files(dir, files) {
@@ -150,7 +151,7 @@ func (b *Bundle) verifyArchive(ctx context.Context, w io.Writer, e member, copie
 		err = fmt.Errorf("its contents are %s %s, but should be %s %s", c.H1, c.ZipH1, e.pkg.H1, e.pkg.ZipH1)
 	}
 	if err != nil && ctx.Err() == nil {
-		err = b.finding(ChangedArchive, &e.pkg.ID, err)
+		err = b.finding(store.Changed, &e.pkg.ID, err)
 	}
 	return err
 }

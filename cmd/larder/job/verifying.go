@@ -15,6 +15,7 @@ import (
 	"github.com/larder-cli/larder/installer/lockfile"
 	"github.com/larder-cli/larder/sources"
 	"github.com/larder-cli/larder/sources/archive"
+	"github.com/larder-cli/larder/sources/store"
 )
 
 // A Verifying is a run of larder verify, with its results so far.
@@ -31,15 +32,10 @@ type Verifying struct {
 	changed  bool // a package differs
 }
 
-// An installedFinding is a kind of problem with an installed package.
-type installedFinding string
-
-// The kinds.
+// The kinds of problems of root modules only.
 const (
-	notInstalled installedFinding = "not installed"
-	notReadable  installedFinding = "unreadable"
-	isChanged    installedFinding = "changed package"
-	isUnlocked   installedFinding = "not locked"
+	notInstalled store.Kind = "not installed"
+	isUnlocked   store.Kind = "not locked"
 )
 
 // Hint returns what to do about the problems.
@@ -67,9 +63,9 @@ func (v *Verifying) At(ctx context.Context, dir string, out *report.Output) (sho
 	if err := out.Warnings(m.LockProblems); err != nil {
 		return nothing, err
 	}
-	found, err := v.Check(ctx, m)
+	all, err := v.Check(ctx, m)
 	return func() {
-		for _, f := range found {
+		for _, f := range all {
 			v.Output.Show(f)
 		}
 	}, err
@@ -80,7 +76,7 @@ func (v *Verifying) Check(ctx context.Context, m *site.Root) ([]report.Finding, 
 	if !m.Lock.Exists {
 		return v.unlocked(ctx, m)
 	}
-	found, err := v.unselected(ctx, m)
+	all, err := v.unselected(ctx, m)
 	if err != nil {
 		return nil, err
 	}
@@ -111,16 +107,16 @@ func (v *Verifying) Check(ctx context.Context, m *site.Root) ([]report.Finding, 
 			}
 			v.count(func() { v.add(s, kind, refused) })
 			if kind != "" {
-				found = append(found, report.FindingOf(kind, path, &id, why))
+				all = append(all, found(kind, path, &id, why))
 			}
 		}
 	}
-	return found, nil
+	return all, nil
 }
 
 // unselected returns the problems with providers that a root module requires, and for which the lock file
 // selects no version that it may use. Those that only missing modules require are unknown.
-func (v *Verifying) unselected(ctx context.Context, m *site.Root) (found []report.Finding, err error) {
+func (v *Verifying) unselected(ctx context.Context, m *site.Root) (all []report.Finding, err error) {
 	tree, ds, err := m.Load(ctx)
 	if err != nil {
 		return nil, err
@@ -147,30 +143,34 @@ func (v *Verifying) unselected(ctx context.Context, m *site.Root) (found []repor
 			why = fmt.Sprintf("%s is required as %q, and the lock file selects version %s", r.Provider, r.Constraints, e.Version)
 		}
 		path := m.Full(lockfile.Name)
-		found = append(found, report.FindingOf(isUnlocked, path, nil, why))
+		all = append(all, found(isUnlocked, path, nil, why))
 	}
-	return found, nil
+	return all, nil
+}
+
+func found(kind store.Kind, path string, id *sources.PackageID, why string) report.Finding {
+	return report.FindingOf(&store.Finding{Kind: kind, Path: path, Package: id, Err: errors.New(why)})
 }
 
 // compareInstalled returns what is wrong with the package that is installed at path, or an empty kind. The
 // error is that of reading it.
-func compareInstalled(s sources.Stored, locked lockfile.Entry, path string, err error) (kind installedFinding, why string) {
+func compareInstalled(s sources.Stored, locked lockfile.Entry, path string, err error) (kind store.Kind, why string) {
 	_, statErr := os.Stat(path)
 	switch {
 	case errors.Is(err, sources.ErrNotFound) && statErr == nil: // no engine can use it
 		why = strings.TrimPrefix(sources.Reason(err), sources.ErrNotFound.Error()+": ")
-		return isChanged, strings.ReplaceAll(why, path+string(filepath.Separator), "")
+		return store.Changed, strings.ReplaceAll(why, path+string(filepath.Separator), "")
 	case errors.Is(err, sources.ErrNotFound):
 		return notInstalled, fmt.Sprintf("the lock file selects version %s", locked.Version)
 	case err != nil:
-		return notReadable, sources.Reason(err)
+		return store.Unreadable, sources.Reason(err)
 	case s.Differs != "":
-		return isChanged, s.Changes
+		return store.Changed, s.Changes
 	case !sources.MatchesAny(locked.Hashes, s.H1, s.ZipH1, s.ZH):
-		return isChanged, fmt.Sprintf("its contents are %s, which the lock file does not have", s.H1)
+		return store.Changed, fmt.Sprintf("its contents are %s, which the lock file does not have", s.H1)
 	}
 	if err := archive.Startable(s.Dir, s.ID); err != nil {
-		return isChanged, err.Error()
+		return store.Changed, err.Error()
 	}
 	return "", ""
 }
@@ -190,13 +190,13 @@ func (v *Verifying) unlocked(ctx context.Context, m *site.Root) ([]report.Findin
 		v.Sum.Packages += len(root.Requirements) * len(site.ThisIfNone(m.Flags.Platforms))
 	})
 	path, why := m.Full(lockfile.Name), "there is no dependency lock file to compare with"
-	return []report.Finding{report.FindingOf(isUnlocked, path, nil, why).Shown(v.Output.Shorten(path) + ": " + why)}, nil
+	return []report.Finding{found(isUnlocked, path, nil, why).Shown(v.Output.Shorten(path) + ": " + why)}, nil
 }
 
 // add counts a package. Refused is why the rules of its root module don't accept it; nil if they do.
-func (v *Verifying) add(s sources.Stored, kind installedFinding, refused error) {
+func (v *Verifying) add(s sources.Stored, kind store.Kind, refused error) {
 	v.Sum.Packages++
-	v.changed = v.changed || kind == isChanged
+	v.changed = v.changed || kind == store.Changed
 	if kind != "" {
 		v.Sum.Problems++
 	} else if !slices.ContainsFunc(v.Sound, func(other sources.Stored) bool { return other.ID == s.ID && other.H1 == s.H1 }) {

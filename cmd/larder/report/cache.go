@@ -9,6 +9,7 @@ import (
 	"github.com/larder-cli/larder/cachedir"
 	"github.com/larder-cli/larder/cmd/larder/ui"
 	"github.com/larder-cli/larder/sources"
+	"github.com/larder-cli/larder/sources/store"
 )
 
 // moment returns a time for programs, which have no use for fractions of seconds.
@@ -65,7 +66,7 @@ type Cached struct {
 }
 
 // CachedOf returns an entry of the cache that was verified, and why it can't be used, if it can't.
-func CachedOf(e cachedir.Entry, problem cachedir.FindingKind) Cached {
+func CachedOf(e cachedir.Entry, problem store.Kind) Cached {
 	return Cached{
 		CachedSize: sizeOf(e), Verification: VerificationOf(e.Report),
 		Changed: e.Changed, Problem: string(problem), Evidence: e.Evidence, H1: string(e.H1), Origin: e.Origin, Target: e.Target,
@@ -271,12 +272,12 @@ func RepairOf(m cachedir.Mending, planned bool) Repair {
 	switch {
 	case planned && done == cachedir.Nothing:
 		did = cannotRepair
-	case planned && m.Fetch() && m.Kind == cachedir.Missing:
+	case planned && m.Fetch() && m.Kind == store.Missing:
 		did = "would be fetched again"
 	case planned:
 		did = "would be " + did
 	}
-	found := FindingOf(m.Kind, m.Path, m.Package, m.Text).Shown(m.Finding.String() + ": " + did)
+	found := FindingOf(m.Finding).Shown(m.Finding.Error() + ": " + did)
 	return Repair{Typed{}, found, string(done), m.Fetch(), planned}
 }
 

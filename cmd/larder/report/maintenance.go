@@ -7,6 +7,7 @@ import (
 	"github.com/larder-cli/larder/cachedir"
 	"github.com/larder-cli/larder/cmd/larder/ui"
 	"github.com/larder-cli/larder/fsmirror/builder"
+	"github.com/larder-cli/larder/sources/store"
 )
 
 // A CacheChecked is the summary of verifying a plugin cache.
@@ -93,7 +94,7 @@ type MirrorRepaired struct {
 }
 
 // Add counts a repair, and returns it.
-func (s *MirrorRepaired) Add(f builder.Finding, do builder.Remedy) Repair {
+func (s *MirrorRepaired) Add(f *store.Finding, do builder.Remedy) Repair {
 	*map[builder.Remedy]*int{builder.Replace: &s.Replaced, builder.Correct: &s.Corrected, builder.Nothing: &s.Failed}[do]++
 	did := string(do)
 	switch {
@@ -102,7 +103,7 @@ func (s *MirrorRepaired) Add(f builder.Finding, do builder.Remedy) Repair {
 	case s.DryRun:
 		did = "would be " + said(do == builder.Replace, "fetched again", did)
 	}
-	found := FindingOf(f.Kind, f.Path, f.Package, f.Text).Shown(f.String() + ": " + did)
+	found := FindingOf(f).Shown(f.Error() + ": " + did)
 	return Repair{Typed{}, found, string(do), do == builder.Replace, s.DryRun}
 }
 

@@ -10,6 +10,7 @@ import (
 	"github.com/larder-cli/larder/cmd/larder/ui"
 	"github.com/larder-cli/larder/installer"
 	"github.com/larder-cli/larder/sources"
+	"github.com/larder-cli/larder/sources/store"
 )
 
 // A PackageID is a package in JSON. Objects about a package embed it, so that they all have the
@@ -235,16 +236,28 @@ type Finding struct {
 
 // Text implements [Value].
 func (f Finding) Text(o *Output) string {
-	return cmp.Or(f.line, o.Shorten(f.Path+": "+f.What+": "+f.Why))
+	return o.Shorten(cmp.Or(f.line, f.Path+": "+f.What+": "+f.Why))
 }
 
-// FindingOf returns the problem with a path, and with a package unless id is nil.
-func FindingOf[Kind ~string](kind Kind, path string, id *sources.PackageID, why string) Finding {
-	f := Finding{What: string(kind), Path: path, Why: why}
-	if id != nil {
-		f.PackageID = new(InJSON(*id))
+// FindingOf returns a finding of a verification.
+func FindingOf(f *store.Finding) Finding {
+	found := Finding{What: string(f.Kind), Path: f.Path, Why: f.Text()}
+	if f.Package != nil {
+		found.PackageID = new(InJSON(*f.Package))
 	}
-	return f
+	if f.InBundle {
+		found.line = sources.Text(f)
+	}
+	return found
+}
+
+// Findings shows the findings of a verification.
+func (o *Output) Findings(all []*store.Finding) {
+	var shown []Finding
+	for _, f := range all {
+		shown = append(shown, FindingOf(f))
+	}
+	ShowAll(o, shown)
 }
 
 // Shown returns the finding with another text for people.

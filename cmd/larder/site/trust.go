@@ -12,6 +12,7 @@ import (
 	"github.com/larder-cli/larder/installer"
 	"github.com/larder-cli/larder/sources"
 	"github.com/larder-cli/larder/sources/policy"
+	"github.com/larder-cli/larder/sources/store"
 	"github.com/larder-cli/larder/sources/trust"
 )
 
@@ -124,14 +125,11 @@ func BundledAs(packages []bundle.Verified) []sources.Stored {
 	return all
 }
 
-// A trustFinding is a kind of finding about trust.
-type trustFinding string
-
-// The kinds.
+// The kinds of problems with trust.
 const (
-	notAllowed trustFinding = "not allowed"
-	notTrusted trustFinding = "not signed as required"
-	unusedKey  trustFinding = "unused key"
+	notAllowed store.Kind = "not allowed"
+	notTrusted store.Kind = "not signed as required"
+	unusedKey  store.Kind = "unused key"
 )
 
 // TrustFindings prints the errors of accept about packages. It returns their number, and their first hints. Whole is what
@@ -148,7 +146,7 @@ func (s *Site) TrustFindings(refused error, packages []sources.Stored, at func(s
 				kind = notAllowed
 			}
 		}
-		found := report.FindingOf(kind, path, id, sources.Reason(err))
+		found := report.FindingOf(&store.Finding{Kind: kind, Path: path, Package: id, Err: errors.New(sources.Reason(err))})
 		if id != nil && path == whole { // the path is that of many packages
 			found = found.Shown(s.Output.Shorten(fmt.Sprintf("%s: %s: %v", path, kind, err)))
 		}

@@ -134,7 +134,7 @@ func tryCacheVerify(ctx context.Context, c *checkup) {
 	for _, f := range v.Findings {
 		c.add(report.Diagnosis{
 			Severity: report.Broken, Trap: report.ErrorFinding, Path: filepath.Join(root, filepath.FromSlash(f.Path)),
-			Text: f.String(), Fix: c.cacheCommand("repair"),
+			Text: f.Error(), Fix: c.cacheCommand("repair"),
 		})
 	}
 }

@@ -15,6 +15,7 @@ import (
 	"github.com/larder-cli/larder/fsmirror/bundle"
 	"github.com/larder-cli/larder/installer"
 	"github.com/larder-cli/larder/sources"
+	"github.com/larder-cli/larder/sources/store"
 )
 
 // Import imports the packages of bundles, one after another. A failed file does not stop the import
@@ -150,7 +151,7 @@ func (im *importer) read(ctx context.Context, from opened) error {
 			im.changes = append(im.changes, report.Change{Outcome: outcome, Unchanged: outcome.How != installer.Imported})
 			continue
 		}
-		broken, ended := errors.AsType[*bundle.Finding](err)
+		broken, ended := errors.AsType[*store.Finding](err)
 		if ended {
 			err = broken
 		}

@@ -13,6 +13,7 @@ import (
 	"github.com/larder-cli/larder/cmd/larder/site"
 	"github.com/larder-cli/larder/cmd/larder/ui"
 	"github.com/larder-cli/larder/sources"
+	"github.com/larder-cli/larder/sources/store"
 )
 
 // A ListRequest selects packages of the cache, and their order.
@@ -69,9 +70,9 @@ func List(ctx context.Context, s *site.Site, request ListRequest) error {
 	}
 	site.Unmatched(s.Output, patterns, ids)
 	slices.SortStableFunc(entries, orders[request.Order])
-	problems := map[sources.PackageID]cachedir.FindingKind{}
+	problems := map[sources.PackageID]store.Kind{}
 	for _, f := range v.Findings {
-		if f.Package != nil && (f.Kind == cachedir.Incomplete || f.Kind == cachedir.Unreadable) {
+		if f.Package != nil && (f.Kind == store.Broken || f.Kind == store.Unreadable) {
 			problems[*f.Package] = f.Kind
 		}
 	}

@@ -14,6 +14,7 @@ import (
 	"github.com/larder-cli/larder/cmd/larder/ui"
 	"github.com/larder-cli/larder/installer"
 	"github.com/larder-cli/larder/sources"
+	"github.com/larder-cli/larder/sources/store"
 	"github.com/larder-cli/larder/sources/trust"
 )
 
@@ -59,11 +60,7 @@ func Verify(ctx context.Context, s *site.Site) error {
 	if err != nil || v.Cache == nil {
 		return err
 	}
-	var findings []report.Finding
-	for _, f := range v.Findings {
-		findings = append(findings, report.FindingOf(f.Kind, f.Path, f.Package, f.Text))
-	}
-	report.ShowAll(s.Output, findings)
+	s.Output.Findings(v.Findings)
 	sum, read := v.sum()
 	distrusted, hints := v.TrustFindings(v.Accept(ctx, v.Packages), v.Packages, func(s sources.Stored) string { return s.ID.Path() }, v.Path)
 	sum.Problems += distrusted
@@ -128,7 +125,7 @@ func predict(ctx context.Context, k *job.TargetCache, mendings []cachedir.Mendin
 		if !m.Fetch() {
 			continue
 		}
-		if _, m.Err = from.Package(ctx, *m.Package); m.Err != nil && (m.Kind == cachedir.Changed || m.Kind == cachedir.Missing) {
+		if _, m.Err = from.Package(ctx, *m.Package); m.Err != nil && (m.Kind == store.Changed || m.Kind == store.Missing) {
 			m.Do = cachedir.Nothing
 		}
 	}
@@ -139,7 +136,7 @@ func predict(ctx context.Context, k *job.TargetCache, mendings []cachedir.Mendin
 func mended(k *job.TargetCache, m cachedir.Mending, planned bool) error {
 	found := m.Do == cachedir.Nothing && m.Err == nil
 	if found {
-		m.Err = errors.New(m.Text)
+		m.Err = m.Finding.Err
 	}
 	var failed error
 	if m.Err != nil && !planned {
@@ -148,7 +145,7 @@ func mended(k *job.TargetCache, m cachedir.Mending, planned bool) error {
 			failed = fmt.Errorf("%s: %w", m.Path, failed)
 		}
 	}
-	if failed != nil && m.Do == cachedir.Nothing && m.Kind != cachedir.Missing {
+	if failed != nil && m.Do == cachedir.Nothing && m.Kind != store.Missing {
 		failed = sources.WithHint(failed, "look at it in %s", path.Join(k.Path, m.Path))
 	}
 	if found && failed != nil {
@@ -174,7 +171,7 @@ func replacer(ctx context.Context, k *job.TargetCache) (cachedir.Replacer, error
 		case err == nil:
 			k.Out.Show(report.OutcomeOf(outcome).Again())
 			return nil
-		case m.Kind == cachedir.Changed:
+		case m.Kind == store.Changed:
 			return k.Explain(err)
 		case errors.Is(err, sources.ErrNotFound) && !m.Used && len(before) == 0:
 			k.Out.Missing(id, nil, err, "not fetched again: %v", err)

@@ -51,12 +51,7 @@ func VerifyBundle(ctx context.Context, s *site.Site, file string) error {
 	if err != nil {
 		return err
 	}
-	var findings []report.Finding
-	for _, f := range v.Findings {
-		found := report.FindingOf(f.Kind, f.File, f.Package, sources.Text(f.Err))
-		findings = append(findings, found.Shown(s.Output.Shorten(sources.Text(f))))
-	}
-	report.ShowAll(s.Output, findings)
+	s.Output.Findings(v.Findings)
 	packages := site.BundledAs(v.Packages)
 	distrusted, hints := m.TrustFindings(m.Accept(ctx, packages), packages, func(sources.Stored) string { return file }, file)
 	problems := len(v.Findings) + distrusted

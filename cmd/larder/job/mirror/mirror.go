@@ -16,6 +16,7 @@ import (
 	"github.com/larder-cli/larder/cmd/larder/ui"
 	"github.com/larder-cli/larder/fsmirror/builder"
 	"github.com/larder-cli/larder/sources"
+	"github.com/larder-cli/larder/sources/store"
 )
 
 // mirrorHere returns the mirror in dir, with the configuration for the working directory. It
@@ -122,17 +123,13 @@ func Verify(ctx context.Context, s *site.Site, r site.PlaceRequest, typed []stri
 	if err != nil {
 		return err
 	}
-	var findings []report.Finding
-	for _, f := range v.Findings {
-		findings = append(findings, report.FindingOf(f.Kind, f.Path, f.Package, f.Text))
-	}
-	report.ShowAll(s.Output, findings)
+	s.Output.Findings(v.Findings)
 	inMirror := func(s sources.Stored) string {
 		return filepath.ToSlash(strings.TrimPrefix(s.Dir, site.Absolute(m.Dir, dir)+string(filepath.Separator)))
 	}
 	distrusted, hints := m.TrustFindings(m.Accept(ctx, v.Sound), v.Sound, inMirror, dir)
 	problems := len(v.Findings) + distrusted
-	if slices.ContainsFunc(v.Findings, func(f builder.Finding) bool { return b.Remedy(f) != builder.Nothing }) {
+	if slices.ContainsFunc(v.Findings, func(f *store.Finding) bool { return b.Remedy(f) != builder.Nothing }) {
 		const does = "fetches damaged packages again, and corrects index.json and VERSION.json"
 		hints = slices.Insert(hints, 0, fmt.Sprintf("larder mirror repair %s %s", site.ShellQuoted(dir), does))
 	}

@@ -11,9 +11,9 @@ import (
 	"github.com/larder-cli/larder/cmd/larder/report"
 	"github.com/larder-cli/larder/cmd/larder/site"
 	"github.com/larder-cli/larder/cmd/larder/ui"
-	"github.com/larder-cli/larder/fsmirror/builder"
 	"github.com/larder-cli/larder/fsmirror/publish"
 	"github.com/larder-cli/larder/sources"
+	"github.com/larder-cli/larder/sources/store"
 	"golang.org/x/sync/errgroup"
 )
 
@@ -62,7 +62,7 @@ func verifyPlace(ctx context.Context, m *site.Root, r site.PlaceRequest, pattern
 	if err != nil {
 		return err
 	}
-	var found []builder.Finding
+	var found []*store.Finding
 	var sound []sources.Stored
 	unvouched := 0
 	all, err := report.Work(m.Output, func(report.Report) (*job.InPlace, error) {
@@ -82,8 +82,8 @@ func verifyPlace(ctx context.Context, m *site.Root, r site.PlaceRequest, pattern
 	}
 	var findings []report.Finding
 	for _, f := range found {
-		line := fmt.Sprintf("%s: %s: %s (%s)", f.Package, f.Kind, f.Text, f.Path)
-		findings = append(findings, report.FindingOf(f.Kind, f.Path, f.Package, f.Text).Shown(line))
+		line := fmt.Sprintf("%s: %s: %s (%s)", f.Package, f.Kind, f.Text(), f.Path)
+		findings = append(findings, report.FindingOf(f).Shown(line))
 	}
 	report.ShowAll(m.Output, findings)
 	distrusted, hints := m.TrustFindings(m.Accept(ctx, sound), sound, func(s sources.Stored) string { return s.ID.String() }, r.Place)
@@ -107,7 +107,7 @@ func verifyPlace(ctx context.Context, m *site.Root, r site.PlaceRequest, pattern
 }
 
 // examine returns the problems of packages in a place, and the packages without one.
-func examine(ctx context.Context, m *site.Root, all *job.InPlace, patterns []site.Pattern) (found []builder.Finding, sound []sources.Stored, unvouched int, err error) {
+func examine(ctx context.Context, m *site.Root, all *job.InPlace, patterns []site.Pattern) (found []*store.Finding, sound []sources.Stored, unvouched int, err error) {
 	ids := slices.DeleteFunc(all.Ids(), func(id sources.PackageID) bool { return !site.Selected(patterns, id) })
 	missing := make([]error, len(ids))
 	var group errgroup.Group
@@ -131,14 +131,14 @@ func examine(ctx context.Context, m *site.Root, all *job.InPlace, patterns []sit
 	for i, id := range ids {
 		e, bad := entries[i], worthless[i]
 		e.Stored.Origin = e.Path
-		f := builder.Finding{Path: e.Path, Package: &id}
+		f := &store.Finding{Path: e.Path, Package: &id}
 		switch {
 		case errors.Is(missing[i], sources.ErrNotFound):
-			f.Kind, f.Text = builder.Missing, "the place has no archive there"
+			f.Kind, f.Err = store.Missing, errors.New("the place has no archive there")
 		case missing[i] != nil:
-			f.Kind, f.Text = builder.Broken, missing[i].Error()
+			f.Kind, f.Err = store.Broken, missing[i]
 		case bad != nil:
-			f.Kind, f.Text = builder.BadEvidence, bad.Error()
+			f.Kind, f.Err = store.BadEvidence, bad
 		default:
 			sound = append(sound, e.Stored)
 			if !e.Evidence {

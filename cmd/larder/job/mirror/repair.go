@@ -10,6 +10,7 @@ import (
 	"github.com/larder-cli/larder/fsmirror/builder"
 	"github.com/larder-cli/larder/installer"
 	"github.com/larder-cli/larder/sources"
+	"github.com/larder-cli/larder/sources/store"
 )
 
 // hintRepair adds the command that repairs the mirror, as typed, to the errors about damaged archives in err.
@@ -79,12 +80,12 @@ func (r *repair) run(ctx context.Context) error {
 		do, failed := r.Remedy(f), error(nil)
 		switch {
 		case do == builder.Replace:
-			failed = r.again[damaged{*f.Package, f.Unpacked()}]
+			failed = r.again[damaged{*f.Package, builder.Unpacked(f)}]
 		case do == builder.Correct && mismatched[f.Path]:
 			const hint = "larder mirror index %s removes entries of files that are not in the mirror"
-			failed = sources.WithHint(errors.New(f.String()), hint, dir)
+			failed = sources.WithHint(error(f), hint, dir)
 		case do == builder.Nothing:
-			failed = sources.WithHint(errors.New(f.String()), "move or remove the file")
+			failed = sources.WithHint(error(f), "move or remove the file")
 		}
 		if failed != nil {
 			do = builder.Nothing
@@ -113,7 +114,7 @@ func unique(errs []error) (all []error) {
 }
 
 // fetch fetches the packages of findings again, and then makes the index match.
-func (r *repair) fetch(ctx context.Context, findings []builder.Finding) error {
+func (r *repair) fetch(ctx context.Context, findings []*store.Finding) error {
 	from, err := r.Source(ctx)
 	if err != nil {
 		return err
@@ -127,7 +128,7 @@ func (r *repair) fetch(ctx context.Context, findings []builder.Finding) error {
 		if r.Remedy(f) != builder.Replace {
 			continue
 		}
-		d := damaged{*f.Package, f.Unpacked()}
+		d := damaged{*f.Package, builder.Unpacked(f)}
 		if _, again := before[d]; !again {
 			r.StoreAs(d.unpacked)
 			before[d], all = r.Doubt(d.id), append(all, d)

@@ -1,0 +1,190 @@
+package store
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"runtime"
+	"strings"
+	"sync"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+
+	"github.com/larder-cli/larder/sources"
+	"github.com/larder-cli/larder/sources/disk"
+)
+
+// A Kind is a kind of problem. Kinds are members of JSON, so they are permanent.
+type Kind string
+
+// The kinds of problems that every store can have. A store adds those of its layout.
+const (
+	Changed     Kind = "changed package" // differs from the stored package
+	Broken      Kind = "broken package"  // no engine can install or run it
+	Missing     Kind = "missing package" // the store should have it
+	BadEvidence Kind = "broken evidence" // does not verify the package
+	Unreadable  Kind = "unreadable"      // the file system failed to read it
+)
+
+// A Finding is a problem in a store, in a bundle or in a root module. It is an error that names what is wrong.
+type Finding struct {
+	Kind    Kind
+	Path    string             // relative to the store, with forward slashes; or that of the bundle
+	Package *sources.PackageID // nil if no package is affected
+	Err     error              // what is wrong; never nil
+
+	Sound    bool // the contents of the changed package are the stored ones
+	InBundle bool // Path is that of a bundle, which has other packages too
+}
+
+// Text returns what is wrong, without the subject.
+func (f *Finding) Text() string { return sources.Text(f.Err) }
+
+func (f *Finding) Error() string {
+	switch {
+	case !f.InBundle:
+		return fmt.Sprintf("%s: %s: %v", f.Path, f.Kind, f.Err)
+	case f.Package != nil:
+		return fmt.Sprintf("%s: %s: %v", f.Path, f.Package, f.Err)
+	}
+	return fmt.Sprintf("%s: %v", f.Path, f.Err)
+}
+
+// Unwrap returns what is wrong.
+func (f *Finding) Unwrap() error { return f.Err }
+
+// A Subject is a package that [Evidence.Verify] verifies. Its functions are called in this order, unless there is a
+// problem.
+type Subject struct {
+	ID   sources.PackageID
+	Path string // in findings
+	Dir  string // the package on this machine
+	Size int64  // in bytes
+
+	// Read hashes the package. The error is [ErrGone] if it was removed meanwhile.
+	Read func(context.Context) (Facts, error)
+
+	// Recorded returns what is recorded about the package with these contents, the best record first. Other contents
+	// than recorded are a problem.
+	Recorded func(now Facts) ([]Facts, error)
+
+	// Start returns an error if engines could not start the provider. It may be nil.
+	Start func() error
+}
+
+// ErrGone is the error of reading a package that was removed meanwhile.
+var ErrGone = errors.New("removed meanwhile")
+
+// A Verified package is a subject with what was found.
+type Verified struct {
+	Now      Facts         // the contents; zero if they could not be read
+	Was      Facts         // the record that was compared; zero if there is none
+	Proof    sources.Proof // what is proved about the package
+	Findings []*Finding
+	Gone     bool // the package was removed meanwhile
+}
+
+// Sound reports whether the package has no problem.
+func (v Verified) Sound() bool { return len(v.Findings) == 0 && !v.Gone }
+
+// Has reports whether there is a finding of a kind.
+func (v Verified) Has(kind Kind) bool {
+	for _, f := range v.Findings {
+		if f.Kind == kind {
+			return true
+		}
+	}
+	return false
+}
+
+// Verify reads packages concurrently, and compares them with what is recorded about them and with their evidence. It
+// returns the results in the same order. Report, which may be nil, is called with the number of bytes read so far, one
+// call at a time. The error is that of ctx.
+func (e *Evidence) Verify(ctx context.Context, all []Subject, report func(done, of int64)) ([]Verified, error) {
+	var done, total int64
+	for _, s := range all {
+		total += s.Size
+	}
+	results := make([]Verified, len(all))
+	var mu sync.Mutex
+	g, ctx := errgroup.WithContext(ctx)
+	g.SetLimit(runtime.GOMAXPROCS(0))
+	for i, s := range all {
+		g.Go(func() error {
+			e.verify(ctx, s, &results[i])
+			mu.Lock()
+			defer mu.Unlock()
+			if done += s.Size; report != nil {
+				report(done, total)
+			}
+			return ctx.Err()
+		})
+	}
+	return results, g.Wait()
+}
+
+// verify verifies one package.
+func (e *Evidence) verify(ctx context.Context, s Subject, v *Verified) {
+	found := func(kind Kind, err error) *Finding {
+		if disk.IsUnread(err) {
+			kind = Unreadable
+		}
+		err = errors.New(strings.TrimPrefix(sources.Text(err), s.Dir+": "))
+		f := &Finding{Kind: kind, Path: s.Path, Package: &s.ID, Err: err}
+		v.Findings = append(v.Findings, f)
+		return f
+	}
+	now, err := s.Read(ctx)
+	switch {
+	case errors.Is(err, ErrGone):
+		v.Gone = true
+		return
+	case err != nil:
+		found(Broken, err)
+		return
+	}
+	v.Now = now
+	recorded, err := s.Recorded(now)
+	if disk.IsUnread(err) {
+		found(Unreadable, err)
+		return
+	}
+	for _, was := range recorded {
+		if !was.same(now) {
+			v.Was = was
+			found(Changed, now.Differ(was))
+			return
+		}
+	}
+	facts := now
+	if len(recorded) > 0 {
+		v.Was, facts = recorded[0], recorded[0]
+	}
+	if v.Proof, err = e.Check(ctx, s.ID, facts); err != nil {
+		found(BadEvidence, err)
+	}
+	if s.Start == nil {
+		return
+	}
+	if err := s.Start(); err != nil {
+		found(Changed, err).Sound = true
+	}
+}
+
+// same reports whether a package has the recorded hashes. An unpacked package lacks the checksum of its archive.
+func (was Facts) same(now Facts) bool {
+	return was.H1 == now.H1 && (now.ZH == "" || was.ZH == "" || was.ZH == now.ZH)
+}
+
+// Differ describes how contents differ from the recorded ones.
+func (now Facts) Differ(was Facts) error {
+	day := was.Since.Format(time.DateOnly)
+	if text := now.Sums.Differ(was.Sums, " from what was verified on "+day); text != "" {
+		return errors.New(text)
+	}
+	if now.ZH != "" && was.ZH != "" {
+		return fmt.Errorf("its archive is %s; the one verified on %s was %s", now.ZH, day, was.ZH)
+	}
+	return fmt.Errorf("its contents are %s; those verified on %s were %s", now.H1, day, was.H1)
+}
