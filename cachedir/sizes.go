@@ -21,9 +21,9 @@ type Usage struct {
 	Archives    Amount // archives of recent downloads
 	Interrupted Amount // downloads that the next run can continue
 	Abandoned   Amount // downloads that no run has continued for a day, or whose package is in place
-	Leftover    Amount // files of killed processes, and unknown files in .larder
+	Leftover    Amount // files of killed processes
 	Working     Amount // staging directories of other processes
-	Quarantine  Amount // packages and files that differed from what Larder verified
+	Quarantine  Amount // packages and files that differed from what Larder verified, and packages that could not be put back
 	Records     Amount // records, registrations and locks
 	Foreign     Amount // files that do not belong in a cache
 	Others      Amount // files of other users that this user can't remove
@@ -144,10 +144,14 @@ func (d *Dir) measureState(u *Usage, state *disk.Dir, e fs.DirEntry) error {
 		})
 	case "tmp":
 		return eachAt(state, name, 1, func(run string, _ fs.FileInfo, _ int64) *Amount {
-			if strings.HasPrefix(run, runPrefix) && alive(state, run, d.opts.Now()) {
+			switch {
+			case disk.IsRescued(run):
+				return &u.Quarantine
+			case !strings.HasPrefix(run, runPrefix):
+				return &u.Foreign
+			case alive(state, run, d.opts.Now()):
 				return &u.Working
-			}
-			if d.denies(d.replaceable(".larder/tmp/" + run)) {
+			case d.denies(d.replaceable(".larder/tmp/" + run)):
 				return &u.Others
 			}
 			return &u.Leftover
@@ -156,7 +160,7 @@ func (d *Dir) measureState(u *Usage, state *disk.Dir, e fs.DirEntry) error {
 		return eachAt(state, name, 1+platformDepth, func(string, fs.FileInfo, int64) *Amount { return &u.Quarantine })
 	}
 	bytes, err := bytesBelow(state.Path(name))
-	u.Leftover.add(1, bytes)
+	u.Foreign.add(1, bytes)
 	return err
 }
 

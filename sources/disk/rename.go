@@ -6,6 +6,7 @@ import (
 	"io/fs"
 	"os"
 	"strconv"
+	"strings"
 )
 
 // Rename moves name in from to newName in to. Both names have one element, and
@@ -124,6 +125,9 @@ func (s *Scratch) Replace(made string, to *Dir, name string) (old string, err er
 
 // rescued begins the names of files that no sweep removes.
 const rescued = "rescued-"
+
+// IsRescued reports whether [Scratch.Rescue] could have generated the name.
+func IsRescued(name string) bool { return strings.HasPrefix(name, rescued) }
 
 // Rescue moves the only copy of a replaced file or directory out of the scratch
 // directory. It returns err with the new path added.

@@ -204,8 +204,8 @@ func UsageOf(u cachedir.Usage) []CacheUsage {
 		usageOf("interrupted", u.Interrupted, "partial downloads, resumable"),
 		usageOf("abandoned", u.Abandoned, "partial downloads; larder cache prune removes them"),
 		usageOf("leftover", u.Leftover, "from killed processes; larder cache prune removes it"),
-		usageOf("quarantine", u.Quarantine, "damaged and changed files; larder cache prune removes them after 30 days"),
-		usageOf("foreign", u.Foreign, "files that are not part of a cache; larder cache repair moves them"),
+		usageOf("quarantine", u.Quarantine, "damaged and changed files; larder cache prune removes those in .larder/quarantine after 30 days"),
+		usageOf("foreign", u.Foreign, "files that are not part of a cache"),
 		usageOf("of others", u.Others, "temporary files and downloads; only the users who own them can remove them"),
 	}
 	return slices.DeleteFunc(rows, func(row CacheUsage) bool { return row.Count == 0 })
