@@ -1,8 +1,10 @@
 package mirror
 
 import (
+	"cmp"
 	"context"
 	"errors"
+	"slices"
 
 	"github.com/larder-cli/larder/cmd/larder/job"
 	"github.com/larder-cli/larder/cmd/larder/report"
@@ -11,6 +13,7 @@ import (
 	"github.com/larder-cli/larder/installer"
 	"github.com/larder-cli/larder/sources"
 	"github.com/larder-cli/larder/sources/store"
+	"golang.org/x/sync/errgroup"
 )
 
 // hintRepair adds the command that repairs the mirror, as typed, to the errors about damaged archives in err.
@@ -122,28 +125,16 @@ func (r *repair) fetch(ctx context.Context, findings []*store.Finding) error {
 	opts := r.InstallerOptions(r.Out.Event)
 	opts.Memory = r.Memory()
 	in := installer.NewFetcher(from, r.Builder, r.Client, opts)
-	var all []damaged
-	before := map[damaged][]sources.Hash{}
-	for _, f := range findings {
-		if r.Remedy(f) != builder.Replace {
-			continue
+	for _, unpacked := range []bool{false, true} {
+		var ids []sources.PackageID
+		for _, f := range findings {
+			if r.Remedy(f) == builder.Replace && builder.Unpacked(f) == unpacked && !slices.Contains(ids, *f.Package) {
+				ids = append(ids, *f.Package)
+			}
 		}
-		d := damaged{*f.Package, builder.Unpacked(f)}
-		if _, again := before[d]; !again {
-			r.StoreAs(d.unpacked)
-			before[d], all = r.Doubt(d.id), append(all, d)
-		}
-	}
-	for _, d := range all {
-		r.StoreAs(d.unpacked)
-		outcome, err := in.Fetch(ctx, d.id, before[d])
-		r.Out.Forget(d.id)
-		if ctx.Err() != nil {
-			return ctx.Err()
-		}
-		if r.again[d] = r.explainUnrepaired(d.id, err); err == nil {
-			r.Signers.Saw(outcome.Package)
-			r.Out.Show(report.OutcomeOf(outcome).Again())
+		r.StoreAs(unpacked)
+		if err := r.fetchAll(ctx, in, ids, unpacked); err != nil {
+			return err
 		}
 	}
 	err = r.Finish(ctx)
@@ -151,6 +142,34 @@ func (r *repair) fetch(ctx context.Context, findings []*store.Finding) error {
 		err = nil // the findings have it
 	}
 	return err
+}
+
+// fetchAll fetches packages again, several at a time. The Builder stores packages of their form.
+func (r *repair) fetchAll(ctx context.Context, in *installer.Installer, ids []sources.PackageID, unpacked bool) error {
+	before := make([][]sources.Hash, len(ids))
+	for i, id := range ids {
+		before[i] = r.Doubt(id)
+	}
+	outcomes, errs := make([]installer.Outcome, len(ids)), make([]error, len(ids))
+	var group errgroup.Group
+	group.SetLimit(cmp.Or(r.Flags.Jobs, 16))
+	for i, id := range ids {
+		group.Go(func() error {
+			outcomes[i], errs[i] = in.Fetch(ctx, id, before[i])
+			r.Out.Forget(id)
+			return ctx.Err()
+		})
+	}
+	if err := group.Wait(); err != nil {
+		return err
+	}
+	for i, id := range ids {
+		if r.again[damaged{id, unpacked}] = r.explainUnrepaired(id, errs[i]); errs[i] == nil {
+			r.Signers.Saw(outcomes[i].Package)
+			r.Out.Show(report.OutcomeOf(outcomes[i]).Again())
+		}
+	}
+	return nil
 }
 
 // explainUnrepaired adds hints to the error for a package that couldn't be replaced.
