@@ -245,7 +245,8 @@ type Stored struct {
 	Proof    Proof   // what was proved about it, when it was stored or since
 	Report   Report  // what that is worth by the settings of this run
 
-	Since time.Time // when its hashes were first recorded; zero if unknown
+	Since time.Time         // when its hashes were first recorded; zero if unknown
+	Sums  map[string]string // SHA-256 of its files in hexadecimal, by their paths; nil if they are not recorded
 
 	// Differs is the h1: hash that was verified earlier, if the contents have a
 	// different one now: the package is damaged, or is another build. It is
@@ -273,8 +274,8 @@ func (s Stored) Public() bool {
 }
 
 // Trim drops large data that is required only until the package is linked: its
-// evidence and the state of its files.
-func (s *Stored) Trim() { s.Signed, s.Seen = nil, nil }
+// evidence, and the state and the checksums of its files.
+func (s *Stored) Trim() { s.Signed, s.Seen, s.Sums = nil, nil, nil }
 
 // Seen is a store's record of the state of a package's files. Only the store's
 // own [Workdir.Link] reads more of it.

@@ -3,10 +3,12 @@ package bundle
 import (
 	"cmp"
 	"context"
+	"encoding/hex"
 	"errors"
 	"fmt"
 	"io"
 	"io/fs"
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
@@ -16,8 +18,8 @@ import (
 	"github.com/larder-cli/larder/sources/disk"
 )
 
-// Of describes unpacked packages of a store, for [Write]. It reads all of their files, and
-// fails if a package differs from the stored one.
+// Of describes unpacked packages of a store, for [Write], by the recorded checksums of their files. [Write] reads the
+// files, and fails if one differs.
 func Of(ctx context.Context, packages []sources.Stored) (m Manifest, err error) {
 	byID := func(a, b sources.Stored) int { return a.ID.Compare(b.ID) }
 	signed := map[sources.Release]*sources.Signed{}
@@ -48,30 +50,51 @@ func Of(ctx context.Context, packages []sources.Stored) (m Manifest, err error) 
 
 // unpackedOf describes an unpacked package.
 func unpackedOf(ctx context.Context, s sources.Stored) (p Package, err error) {
-	c, err := archive.Hash(ctx, s.Dir)
-	if err == nil && c.H1 != s.H1 {
-		err = fmt.Errorf("it is %s, but was stored as %s", c.H1, s.H1)
-		err = sources.WithHint(err, "larder cache repair replaces damaged packages")
-	}
+	files, err := filesOf(ctx, s)
 	if err != nil {
 		return p, err
 	}
-	p = Package{ID: s.ID, Size: c.Size, ZH: s.ZH, H1: c.H1}
+	p = Package{ID: s.ID, ZH: s.ZH, H1: s.H1}
 	if p.from.private, err = privateIn(s); err != nil {
 		return p, err
 	}
-	for _, f := range c.Files {
+	for _, f := range files {
 		path := filepath.Join(s.Dir, filepath.FromSlash(f.Path))
 		info, err := os.Stat(path)
 		if err != nil {
 			return p, err
 		}
+		p.Size += info.Size()
 		p.Files = append(p.Files, PayloadFile{
-			File: File{f.Path, f.Size, f.SHA256}, Executable: info.Mode()&0o111 != 0, open: fileOpener(path),
+			File: File{f.Path, info.Size(), f.SHA256}, Executable: info.Mode()&0o111 != 0, open: fileOpener(path),
 		})
 	}
 	return p, nil
 }
+
+// filesOf returns the files of an unpacked package with their recorded checksums, sorted. It hashes a package whose
+// checksums are not recorded.
+func filesOf(ctx context.Context, s sources.Stored) ([]sources.File, error) {
+	var files []sources.File
+	for _, path := range slices.Sorted(maps.Keys(s.Sums)) {
+		f := sources.File{Path: path}
+		if n, err := hex.Decode(f.SHA256[:], []byte(s.Sums[path])); err != nil || n != len(f.SHA256) {
+			return nil, fmt.Errorf("%s: the recorded checksum is malformed", path)
+		}
+		files = append(files, f)
+	}
+	if archive.H1(files) == s.H1 {
+		return files, nil
+	}
+	c, err := archive.Hash(ctx, s.Dir)
+	if err == nil && c.H1 != s.H1 {
+		err = fmt.Errorf("its contents are %s; those stored were %s", c.H1, s.H1)
+		err = sources.WithHint(err, hintRepair)
+	}
+	return c.Files, err
+}
+
+const hintRepair = "larder cache repair replaces damaged packages"
 
 // privateIn returns the path of a file in a package that not all users can read, or of the
 // place that the package came from. It returns "" if there is none.

@@ -110,5 +110,9 @@ func (m member) write(ctx context.Context, w io.Writer) error {
 		err = fmt.Errorf("the archive is %s, but was %s when it was last checked", sources.ZipHash(sum), m.pkg.ZH)
 		return sources.WithHint(m.problem(err), "larder mirror verify lists every problem")
 	}
+	if m.pkg != nil {
+		err = fmt.Errorf("%s differs from what was stored", m.relative)
+		return sources.WithHint(m.problem(err), hintRepair)
+	}
 	return m.problem(fmt.Errorf("%s changed while it was read", m.relative))
 }
