@@ -85,8 +85,7 @@ func (s Standing) Check(c Candidate, contents sources.Contents, replace bool) er
 }
 
 // Prove verifies a candidate with the signed checksums that came with it, or else with those for its version
-// in the mirror, or in the mirror that it comes from. Signed checksums are ignored if they do not list the
-// package.
+// in the mirror. Signed checksums are ignored if they do not list the package.
 func (to Target) Prove(ctx context.Context, c *Candidate, by sources.Judge) (proof sources.Proof, err error) {
 	if c.release != nil {
 		proof, err = c.prove(ctx, by, c.release, c.release.Origin)
@@ -98,13 +97,8 @@ func (to Target) Prove(ctx context.Context, c *Candidate, by sources.Judge) (pro
 		}
 		return proof, err
 	}
-	mirror := to.Dir
-	signed, err := evidence.Of(mirror, c.ID.Provider, c.ID.Version)
-	if errors.Is(err, sources.ErrNotFound) && c.Mirror != "" {
-		mirror = c.Mirror
-		signed, err = evidence.Of(mirror, c.ID.Provider, c.ID.Version)
-	}
-	at := filepath.Join(mirror, filepath.FromSlash(evidence.Path(c.ID.Provider, c.ID.Version)))
+	signed, err := evidence.Of(to.Dir, c.ID.Provider, c.ID.Version)
+	at := filepath.Join(to.Dir, filepath.FromSlash(evidence.Path(c.ID.Provider, c.ID.Version)))
 	switch {
 	case errors.Is(err, sources.ErrNotFound), c.Kind != Archive && to.Unpacked:
 		return proof, nil

@@ -13,7 +13,6 @@ import (
 type clues struct {
 	typ      string           // as in the name, perhaps invalid
 	version  string           // empty if unknown
-	provider sources.Provider // the zero Provider if unknown
 	platform sources.Platform // the zero Platform if unknown
 }
 
@@ -26,7 +25,7 @@ func (s *search) decide(c clues, found Candidate) (err error) {
 		id.Provider, id.Version = as.Provider, as.Version
 	case c.typ == "" || c.version == "":
 		unsaid, flags = append(unsaid, "address", "version"), append(flags, "--as [HOST/]NAMESPACE/TYPE@VERSION")
-	case c.provider == sources.Provider{} && s.opts.Prefix == "":
+	case s.opts.Prefix == "":
 		unsaid, flags = append(unsaid, "namespace"), append(flags, "--namespace [HOST/]NAMESPACE")
 	default:
 		if id.Provider, err = s.provider(c); err != nil {
@@ -59,16 +58,7 @@ func (s *search) decide(c clues, found Candidate) (err error) {
 	return nil
 }
 
-const sayAs = "give its address and version with --as [HOST/]NAMESPACE/TYPE@VERSION"
-
 func (s *search) provider(c clues) (sources.Provider, error) {
-	switch {
-	case c.provider.Legacy(), c.provider.BuiltIn():
-		err := fmt.Errorf("%s is not a provider that can be installed", c.provider)
-		return c.provider, sources.WithHint(err, sayAs)
-	case c.provider != sources.Provider{}:
-		return c.provider, nil
-	}
 	p, err := sources.ParseProvider(s.opts.Prefix+"/"+c.typ, s.opts.Engine)
 	if err != nil && strings.Contains(c.typ, "_") {
 		err = fmt.Errorf("type %q: addresses cannot contain underscores", c.typ)
@@ -82,7 +72,7 @@ func version(text string) (sources.Version, error) {
 		err = errors.New("terraform and tofu never choose version 0.0.0")
 	}
 	if err != nil {
-		err = sources.WithHint(err, sayAs)
+		err = sources.WithHint(err, "give its address and version with --as [HOST/]NAMESPACE/TYPE@VERSION")
 	}
 	return v, err
 }

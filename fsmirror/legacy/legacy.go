@@ -1,5 +1,5 @@
 // Package legacy finds provider packages that are not in the layout of a mirror, and
-// infers the provider, version and platform of each. It verifies nothing, runs no
+// reads the provider, version and platform of each from its name. It verifies nothing, runs no
 // program and sends no requests. It does not change the files that it reads, and
 // leaves nothing on disk itself: packages are stored in the store that the caller
 // passes.
@@ -9,7 +9,8 @@
 //	terraform-provider-NAME_vVERSION[_xN][.exe]     an executable, as Terraform 0.12 has them
 //	OS_ARCH/                                        the platform of the executables in it
 //	terraform-provider-NAME_VERSION_OS_ARCH.zip     a package as it was published
-//	HOST/NAMESPACE/TYPE/…                           packages in the layout of mirrors and of 0.13
+//
+// Directories in the layout of mirrors, HOST/NAMESPACE/TYPE, are skipped: engines and other commands read them.
 //
 // Names and paths describe a package, and options what they leave open: file names contain neither a host nor
 // a namespace. Nothing is guessed. If several packages have the same identity, the first is used: paths in the given
@@ -18,7 +19,7 @@
 // # What is stored
 //
 // A published archive is stored byte for byte, so that its hash is the publisher's.
-// All other files are packed, and the same files always produce the same archive.
+// An executable is packed, and the same one always produces the same archive.
 package legacy
 
 import (
@@ -50,22 +51,19 @@ type Kind string
 const (
 	Executable Kind = "executable"
 	Archive    Kind = "archive"
-	Directory  Kind = "directory"
 )
 
-// A Candidate is a file or directory that can be stored as a package.
+// A Candidate is a file that can be stored as a package.
 type Candidate struct {
-	ID     sources.PackageID
-	Kind   Kind
-	Path   string // of the file or directory
-	Mirror string // the mirror that an archive is in, which may have evidence for it; empty if there is none
+	ID   sources.PackageID
+	Kind Kind
+	Path string
 
 	Built   bool            // a build of the provider left it with checksums, see [Release]
 	release *sources.Signed // evidence that came with it, see [Release]; nil if there is none
 	news    bool            // release is evidence that the mirror doesn't have
 
 	clues clues
-	files []file // files to pack; nil for an archive
 
 	// Signed is stored with an archive, which must then have the hash zh. [Target.Prove] sets
 	// them, once it has verified the signed checksums for this hash.
@@ -76,19 +74,8 @@ type Candidate struct {
 // Signed reports whether [Target.Prove] has found signed checksums for the candidate.
 func (c Candidate) Signed() bool { return c.signed != nil }
 
-// FormerType returns the provider type in Terraform 0.12, if the name contains it. It
-// is empty for packages in the layout of a mirror, which is more recent.
-func (c Candidate) FormerType() string {
-	if c.clues.provider != (sources.Provider{}) {
-		return ""
-	}
-	return c.clues.typ
-}
-
-// Former reports whether a candidate may be from the time of Terraform 0.12. The layout of mirrors is more recent.
-func (c Candidate) Former() bool {
-	return c.clues.provider == sources.Provider{} && c.clues.version != ""
-}
+// Former reports whether a candidate may be from the time of Terraform 0.12.
+func (c Candidate) Former() bool { return c.clues.version != "" }
 
 // A Skipped is a file or directory that was skipped.
 type Skipped struct {

@@ -143,13 +143,12 @@ skipped a/terraform-provisioner-foo_v1.0.0: it does not have the name of a provi
 			"m/.larder/evidence/example.com/acme/bar/1.0.0/terraform-provider-x_v1":  "",
 			"m/example.com/acme/bar/terraform-provider-odd_1.0.0_linux_amd64.zip":    "terraform-provider-odd=script",
 			"m/registry.terraform.io/-/baz/1.2.0/linux_amd64/terraform-provider-baz": "script",
-			"m/example.com/acme/empty/1.2.0/linux_amd64/LICENSE":                     "",
-		}, legacy.Options{}, `
-example.com/acme/bar 1.0.0 linux_amd64: archive m/example.com/acme/bar/terraform-provider-bar_1.0.0_linux_amd64.zip
-example.com/acme/foo 1.2.0 linux_amd64: directory m/example.com/acme/foo/1.2.0/linux_amd64
-error: m/example.com/acme/bar/terraform-provider-odd_1.0.0_linux_amd64.zip: its path doesn't contain its namespace
-error: m/example.com/acme/empty/1.2.0/linux_amd64: no provider executable: nothing at the top of the package is named terraform-provider-empty, terraform-provider-empty_… or terraform-provider-empty.…
-error: m/registry.terraform.io/-/baz/1.2.0/linux_amd64: registry.terraform.io/-/baz is not a provider that can be installed
+			"build-1.2/linux/amd64/terraform-provider-qux_v1.2.0":                    "script",
+		}, here, `
+example.com/acme/qux 1.2.0 linux_amd64: executable build-1.2/linux/amd64/terraform-provider-qux_v1.2.0
+skipped m/example.com/acme/bar: it is in the layout of a mirror; larder mirror sync and larder bundle create read mirrors
+skipped m/example.com/acme/foo: it is in the layout of a mirror; larder mirror sync and larder bundle create read mirrors
+skipped m/registry.terraform.io/-/baz: it is in the layout of a mirror; larder mirror sync and larder bundle create read mirrors
 `},
 		{"archives", map[string]string{
 			"terraform-provider-foo_1.0.0_linux_arm64.zip": "terraform-provider-foo_v1.0.0_x5=script\nREADME.md=text",
@@ -299,15 +298,6 @@ func TestPackingDependsOnContentsAlone(t *testing.T) {
 	sourcetest.Equal(t, stored.ZH, sources.ZipHash(sha256.Sum256(first.archive)), "hashed to")
 }
 
-func TestDirectoriesHashAsBefore(t *testing.T) {
-	const at = "example.com/acme/foo/1.0.0/linux_amd64"
-	dir := write(t, map[string]string{at + "/terraform-provider-foo": linux, at + "/docs/README": "text", at + "/LICENSE": "free"})
-	want, err := archive.Hash(t.Context(), filepath.Join(dir, at))
-	check(t, err)
-	_, stored := put(t, dir)
-	sourcetest.Equal(t, stored.H1, want.H1, "became")
-}
-
 func TestPublishedArchivesAreUnchanged(t *testing.T) {
 	dir := write(t, map[string]string{"terraform-provider-foo_1.0.0_linux_amd64.zip": "terraform-provider-foo=" + linux})
 	want, err := os.ReadFile(filepath.Join(dir, "terraform-provider-foo_1.0.0_linux_amd64.zip"))
@@ -367,14 +357,13 @@ func TestProvedArchivesStayTheSame(t *testing.T) {
 func TestReleases(t *testing.T) {
 	const zip = "terraform-provider-foo=script"
 	dir := write(t, map[string]string{
-		"a/terraform-provider-foo_1.0.0_linux_amd64.zip":                      zip,
-		"a/terraform-provider-foo_1.0.0_darwin_arm64.zip":                     zip,
-		"a/terraform-provider-foo_1.0.0_SHA256SUMS":                           "sums",
-		"a/terraform-provider-foo_1.0.0_SHA256SUMS.sig":                       "signature",
-		"a/terraform-provider-foo_1.1.0_linux_amd64.zip":                      zip,
-		"b/terraform-provider-foo_1.0.0_windows_amd64.zip":                    zip,
-		"b/linux_amd64/terraform-provider-foo_v1.2.0":                         linux,
-		"m/example.com/acme/foo/terraform-provider-foo_1.3.0_linux_amd64.zip": zip,
+		"a/terraform-provider-foo_1.0.0_linux_amd64.zip":   zip,
+		"a/terraform-provider-foo_1.0.0_darwin_arm64.zip":  zip,
+		"a/terraform-provider-foo_1.0.0_SHA256SUMS":        "sums",
+		"a/terraform-provider-foo_1.0.0_SHA256SUMS.sig":    "signature",
+		"a/terraform-provider-foo_1.1.0_linux_amd64.zip":   zip,
+		"b/terraform-provider-foo_1.0.0_windows_amd64.zip": zip,
+		"b/linux_amd64/terraform-provider-foo_v1.2.0":      linux,
 	})
 	found := find(t, legacy.Options{Prefix: "example.com/acme"}, dir)
 	all, err := legacy.Releases(found.Candidates)
@@ -400,12 +389,11 @@ func TestReleases(t *testing.T) {
 func TestSourcesAreUnchanged(t *testing.T) {
 	dir := write(t, map[string]string{
 		"linux_amd64/terraform-provider-foo_v1.2.0": "script", "terraform-provider-bar_v1": linux, "LICENSE": "",
-		"terraform-provider-zip_1.0.0_linux_amd64.zip":     "terraform-provider-zip=script",
-		"x.org/a/b/1.0.0/linux_amd64/terraform-provider-b": "script",
+		"terraform-provider-zip_1.0.0_linux_amd64.zip": "terraform-provider-zip=script",
 	})
 	before := state(t, dir)
 	found := find(t, here, dir)
-	if len(found.Candidates) != 4 {
+	if len(found.Candidates) != 3 {
 		t.Errorf("found %s", told(dir, found))
 	}
 	for _, c := range found.Candidates {

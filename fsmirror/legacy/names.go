@@ -1,9 +1,12 @@
 package legacy
 
 import (
+	"io/fs"
 	"path"
+	"slices"
 	"strings"
 
+	"github.com/larder-cli/larder/fsmirror"
 	"github.com/larder-cli/larder/sources"
 )
 
@@ -46,34 +49,16 @@ func knownPlatform(s string) (sources.Platform, bool) {
 	return p, err == nil && sources.KnownPlatform(p)
 }
 
-// A layout is the end of a path in the layout of mirrors.
-type layout struct {
-	base     []string // elements before the layout
-	provider sources.Provider
-	version  sources.Version  // of an unpacked package
-	platform sources.Platform // of an unpacked package
-}
-
-// parseUnpacked parses HOST/NAMESPACE/TYPE/VERSION/OS_ARCH at the end of a path.
-func parseUnpacked(elems []string, e sources.Engine) (layout, bool) {
+// isHome reports whether the path of a directory ends with HOST/NAMESPACE/TYPE, and it contains what mirrors have there.
+func isHome(elems []string, entries []fs.DirEntry) bool {
 	n := len(elems)
-	if n < 5 {
-		return layout{}, false
+	if n < 3 || !strings.ContainsAny(elems[n-3], ".:") {
+		return false
 	}
-	l, ok := parseHome(elems[:n-2], e)
-	version, err := sources.ParseVersion(elems[n-2])
-	platform, known := knownPlatform(elems[n-1])
-	l.version, l.platform = version, platform
-	return l, ok && err == nil && known
-}
-
-// parseHome parses HOST/NAMESPACE/TYPE at the end of a path. If other directories
-// precede it, the host must look like a host name.
-func parseHome(elems []string, e sources.Engine) (layout, bool) {
-	n := len(elems)
-	if n < 3 || n > 3 && !strings.ContainsAny(elems[n-3], ".:") || strings.HasPrefix(elems[n-3], ".") {
-		return layout{}, false
-	}
-	p, err := sources.ParseProvider(path.Join(elems[n-3:]...), e)
-	return layout{base: elems[:n-3], provider: p}, err == nil
+	p, err := sources.ParseStoredProvider(path.Join(elems[n-3:]...))
+	return err == nil && slices.ContainsFunc(entries, func(e fs.DirEntry) bool {
+		_, notVersion := sources.ParseVersion(e.Name())
+		typ, _, _, _ := fsmirror.ParseArchiveName(e.Name())
+		return e.IsDir() && notVersion == nil || typ == p.Type
+	})
 }

@@ -1,11 +1,6 @@
 package legacy
 
-import (
-	"strings"
-	"testing"
-
-	"github.com/larder-cli/larder/sources"
-)
+import "testing"
 
 func TestNamesOfExecutables(t *testing.T) {
 	for _, tt := range []struct {
@@ -36,27 +31,6 @@ func TestNamesOfExecutables(t *testing.T) {
 		}
 		if IsExecutable(tt.file, tt.want.typ) != (tt.want.version != "") || IsExecutable(tt.file, "other") {
 			t.Errorf("%s: is not what its name says", tt.file)
-		}
-	}
-}
-
-func TestMirrorPaths(t *testing.T) {
-	for _, tt := range []struct{ path, want string }{
-		{"example.com/acme/foo/1.2.0/linux_amd64", "example.com/acme/foo 1.2.0 linux_amd64"},
-		{"invalid/acme/foo/1.2.0/linux_amd64", "invalid/acme/foo 1.2.0 linux_amd64"},
-		{"plugins/example.com/acme/foo/1.2.0/linux_amd64", "example.com/acme/foo 1.2.0 linux_amd64"},
-		{"plugins/localhost:8080/Acme/foo/1.2/linux_amd64", "localhost:8080/acme/foo 1.2.0 linux_amd64"},
-		{"src/github/acme/foo/1.2.0/linux_amd64", ""},
-		{"a/.terraform/acme/foo/1.2.0/linux_amd64", ""},
-		{"example.com/acme/foo/v1.2.0/linux_amd64", ""},
-		{"example.com/acme/foo/1.2.0/bin_files", ""},
-		{"example.com/acme/my_thing/1.2.0/linux_amd64", ""},
-		{"acme/foo/1.2.0/linux_amd64", ""},
-	} {
-		l, ok := parseUnpacked(strings.Split(tt.path, "/"), sources.Terraform)
-		got := sources.PackageID{Provider: l.provider, Version: l.version, Platform: l.platform}.String()
-		if ok != (tt.want != "") || ok && got != tt.want {
-			t.Errorf("%s: got %s, %t", tt.path, got, ok)
 		}
 	}
 }

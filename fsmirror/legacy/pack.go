@@ -2,11 +2,12 @@ package legacy
 
 import (
 	"archive/zip"
-	"cmp"
 	"context"
 	"crypto/sha256"
+	"errors"
 	"fmt"
 	"io"
+	"path/filepath"
 	"slices"
 	"time"
 
@@ -64,9 +65,7 @@ func (c Candidate) put(ctx context.Context, to Store, judge func(sources.Content
 func (c Candidate) fetch(ctx context.Context, stage sources.Stage) (from sources.Payload, by sources.Provenance, err error) {
 	by = sources.Provenance{Filename: c.ID.Filename(), Origin: c.Path}
 	if c.Kind != Archive {
-		for _, f := range c.files {
-			from.Hidden |= disk.Hidden(f.from)
-		}
+		from.Hidden = disk.Hidden(c.Path)
 		by.ZH, err = c.pack(ctx, stage)
 		return from, by, err
 	}
@@ -92,71 +91,42 @@ func (c Candidate) Contents(ctx context.Context) (contents sources.Contents, err
 	return contents, sources.InPackage(c.ID, err)
 }
 
-// receive opens the files to pack, one after the other, see [sources.Files].
+// receive opens the executable, see [sources.Files].
 func (c Candidate) receive(yield func(sources.Incoming, error) bool) {
-	for _, f := range c.files {
-		in, _, err := disk.OpenFile(f.from)
-		if err != nil {
-			yield(sources.Incoming{}, err)
-			return
-		}
-		more := yield(sources.Incoming{Path: f.name, Executable: f.runs, Data: in}, nil)
-		if in.Close(); !more {
-			return
-		}
+	in, _, err := disk.OpenFile(c.Path)
+	if err != nil {
+		yield(sources.Incoming{}, err)
+		return
 	}
-}
-
-// A file is one to pack.
-type file struct {
-	name string // in the package, with forward slashes
-	from string // path of the file
-	runs bool   // whether it is executable
+	defer in.Close()
+	yield(sources.Incoming{Path: filepath.Base(c.Path), Executable: true, Data: in}, nil)
 }
 
 // packedAt is the modification time of all packed files: the earliest that zip
 // archives support.
 var packedAt = time.Date(1980, 1, 1, 0, 0, 0, 0, time.UTC)
 
-// pack writes an archive that depends only on the names, contents and executable bits
-// of the files.
+// pack writes an archive that depends only on the name and the contents of the executable.
 func (c Candidate) pack(ctx context.Context, to io.Writer) (sources.Hash, error) {
-	files := slices.SortedFunc(slices.Values(c.files), func(a, b file) int { return cmp.Compare(a.name, b.name) })
+	in, _, err := disk.OpenFile(c.Path)
+	if err != nil {
+		return "", err
+	}
+	defer in.Close()
 	sum := sha256.New()
 	w := zip.NewWriter(io.MultiWriter(to, sum))
-	left := int64(archive.MaxSize)
-	for _, f := range files {
-		n, err := f.pack(ctx, w, left)
-		if err != nil {
-			return "", fmt.Errorf("packing %s: %w", f.name, err)
-		}
-		left -= n
+	h := &zip.FileHeader{Name: filepath.Base(c.Path), Method: zip.Deflate, Modified: packedAt}
+	h.SetMode(0o755)
+	out, err := w.CreateHeader(h)
+	if err != nil {
+		return "", err
 	}
-	if err := w.Close(); err != nil {
+	n, err := io.Copy(out, io.LimitReader(disk.Reader(ctx, in), archive.MaxSize+1))
+	if err == nil && n > archive.MaxSize {
+		err = fmt.Errorf("%s: %w of the size of a package", c.Path, archive.ErrLimit)
+	}
+	if err = errors.Join(err, w.Close()); err != nil {
 		return "", err
 	}
 	return sources.ZipHash([32]byte(sum.Sum(nil))), nil
-}
-
-// pack packs a file of at most the given number of bytes, and returns its size.
-func (f file) pack(ctx context.Context, w *zip.Writer, most int64) (int64, error) {
-	in, _, err := disk.OpenFile(f.from)
-	if err != nil {
-		return 0, err
-	}
-	defer in.Close()
-	h := &zip.FileHeader{Name: f.name, Method: zip.Deflate, Modified: packedAt}
-	h.SetMode(0o644)
-	if f.runs {
-		h.SetMode(0o755)
-	}
-	out, err := w.CreateHeader(h)
-	if err != nil {
-		return 0, err
-	}
-	n, err := io.Copy(out, io.LimitReader(disk.Reader(ctx, in), most+1))
-	if err == nil && n > most {
-		err = fmt.Errorf("%w of the size of a package", archive.ErrLimit)
-	}
-	return n, err
 }

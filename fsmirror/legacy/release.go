@@ -29,12 +29,12 @@ type Release struct {
 	members []*Candidate
 }
 
-// Releases returns the releases of the archives among candidates that aren't in a mirror.
+// Releases returns the releases of the archives among candidates.
 func Releases(candidates []Candidate) ([]*Release, error) {
 	var all []*Release
 	for i := range candidates {
 		c := &candidates[i]
-		if c.Kind != Archive || c.Mirror != "" {
+		if c.Kind != Archive {
 			continue
 		}
 		path := filepath.Join(filepath.Dir(c.Path), fmt.Sprintf("%s%s_%s%s", sources.FilePrefix, c.ID.Provider.Type, c.ID.Version, sumsSuffix))

@@ -1,14 +1,16 @@
 package legacy
 
 import (
+	"archive/zip"
 	"context"
 	"errors"
 	"fmt"
-	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 
+	"github.com/larder-cli/larder/fsmirror"
 	"github.com/larder-cli/larder/sources"
 	"github.com/larder-cli/larder/sources/archive"
 	"github.com/larder-cli/larder/sources/disk"
@@ -24,12 +26,11 @@ type search struct {
 // A spot is the path of a file or directory.
 type spot struct {
 	path  string
-	root  string   // the path that was given
-	elems []string // elements of the path below the root; none for the root itself
+	elems []string // elements of the path below the one that was given; none for that one itself
 }
 
 func (s spot) in(name string) spot {
-	return spot{filepath.Join(s.path, name), s.root, append(s.elems[:len(s.elems):len(s.elems)], name)}
+	return spot{filepath.Join(s.path, name), append(s.elems[:len(s.elems):len(s.elems)], name)}
 }
 
 // given reports whether the path was given, not found by the search.
@@ -52,7 +53,7 @@ func (s *search) path(path string) error {
 	if err != nil {
 		return err
 	}
-	at := spot{path: path, root: path}
+	at := spot{path: path}
 	switch {
 	case info.IsDir():
 		return s.dir(at)
@@ -68,13 +69,13 @@ func (s *search) dir(at spot) error {
 	if err := s.ctx.Err(); err != nil {
 		return err
 	}
-	if l, ok := parseUnpacked(at.elems, s.opts.Engine); ok {
-		s.problem(at, s.directory(at, l))
-		return nil
-	}
 	entries, err := os.ReadDir(at.path)
 	if err != nil {
 		s.unreadable(at, err)
+		return nil
+	}
+	if isHome(at.elems, entries) {
+		s.pass(at.path, "is in the layout of a mirror; larder mirror sync and larder bundle create read mirrors")
 		return nil
 	}
 	var dirs []spot
@@ -148,44 +149,39 @@ func (s *search) executable(at spot) {
 	if p, ok := knownPlatform(at.parent()); ok {
 		c.platform = p
 	}
-	packed := file{name: at.name(), from: at.path, runs: true}
-	s.problem(at, s.decide(c, Candidate{Kind: Executable, Path: at.path, files: []file{packed}}))
+	s.problem(at, s.decide(c, Candidate{Kind: Executable, Path: at.path}))
 }
 
-// directory examines a package in the layout of a mirror.
-func (s *search) directory(at spot, l layout) error {
-	files, err := filesIn(at.path)
+// zip examines an archive, which is stored unchanged. It is a package if it has the name of a published one, or if it was
+// given and the options describe it.
+func (s *search) zip(at spot) {
+	typ, v, platform, published := fsmirror.ParseArchiveName(at.name())
+	if !published && (!at.given() || s.opts.As == nil) {
+		if err := errors.New("does not have the name of a published package"); at.given() || isProvider(at.name()) {
+			s.problem(at, sources.WithHint(fmt.Errorf("it %w", err), "name it %sTYPE_VERSION_OS_ARCH.zip", sources.FilePrefix))
+		} else {
+			s.pass(at.path, "%v", err)
+		}
+		return
+	}
+	f, info, err := disk.OpenFile(at.path)
 	if err != nil {
-		return err
+		s.unreadable(at, err)
+		return
 	}
-	if _, err := archive.Executable(at.path, l.provider.Type); err != nil {
-		return err
+	defer f.Close()
+	c := clues{typ: typ, version: v.String(), platform: platform}
+	if s.opts.As != nil {
+		typ = s.opts.As.Provider.Type
 	}
-	c := clues{typ: l.provider.Type, version: l.version.String(), provider: l.provider, platform: l.platform}
-	return s.decide(c, Candidate{Kind: Directory, Path: at.path, files: files})
-}
-
-// filesIn returns the files of an unpacked package.
-func filesIn(dir string) ([]file, error) {
-	var files []file
-	err := filepath.WalkDir(dir, func(path string, e fs.DirEntry, err error) error {
-		if err != nil || e.IsDir() {
-			return err
-		}
-		name, err := filepath.Rel(dir, path)
-		if err != nil {
-			return err
-		}
-		info, err := e.Info()
-		if err != nil {
-			return err
-		}
-		if !info.Mode().IsRegular() {
-			return fmt.Errorf("%s is not a regular file", name)
-		}
-		runs := info.Mode()&0o111 != 0 || filepath.Dir(name) == "." && isProvider(name)
-		files = append(files, file{name: filepath.ToSlash(name), from: path, runs: runs})
-		return nil
-	})
-	return files, err
+	files, err := archive.Files(f, info.Size(), archive.Limits{})
+	switch {
+	case err != nil:
+	case !slices.ContainsFunc(files, func(f *zip.File) bool { return sources.NamesExecutable(f.Name, typ) }):
+		err = fmt.Errorf("no executable in it is named %s, %[1]s_… or %[1]s.…", sources.FilePrefix+typ)
+		err = sources.WithHint(err, "larder imports archives unchanged: to give the provider another name, unpack the archive and import the executable")
+	default:
+		err = s.decide(c, Candidate{Kind: Archive, Path: at.path})
+	}
+	s.problem(at, err)
 }

@@ -110,7 +110,7 @@ func registryOf(there []legacy.Candidate) sources.Host {
 
 // own reports whether a candidate is a build of the user's own provider, for a registry of theirs.
 func own(c legacy.Candidate) bool {
-	return c.Mirror == "" && (c.Built || c.Signed()) && !published(c.ID.Provider)
+	return (c.Built || c.Signed()) && !published(c.ID.Provider)
 }
 
 // moving returns the commands that replace provider addresses in states. Terraform itself
