@@ -121,36 +121,12 @@ func Describe(ctx context.Context, dir string, records store.Records, warn func(
 	return m, err
 }
 
-// An origin is the archive of a package in a mirror.
-type origin struct {
-	archive string // its path
-	public  bool   // it was downloaded, so the directories above it don't count
-	private string // path of the archive, or the place that it came from, if not all users can read it
-}
-
-// open opens the archive. Another user may exchange links in a mirror, so it refuses one that
-// not all users can read, unless that was known.
-func (o origin) open() (io.ReadCloser, error) {
-	f, info, err := disk.OpenFile(o.archive)
-	if err != nil {
-		return nil, err
-	}
-	hidden := disk.HiddenBy(info)
-	if !o.public {
-		hidden = disk.HiddenFile(f)
-	}
-	if hidden != 0 && o.private == "" {
-		return nil, errors.Join(fmt.Errorf("%s %w", f.Name(), disk.ErrChanged), f.Close())
-	}
-	return f, nil
-}
-
 // private returns the path of something in the bundle that not all users can read. It returns ""
 // if there is none.
 func (m Manifest) private() string {
 	for _, p := range m.Packages {
-		if p.from.private != "" {
-			return p.from.private
+		if p.private != "" {
+			return p.private
 		}
 	}
 	for _, p := range m.Payload {
@@ -225,17 +201,31 @@ func examine(ctx context.Context, there *builder.Builder, found fsmirror.Package
 		err := &builder.ChangedError{Was: s.Differs, Is: s.ZH}
 		return Package{}, sources.WithHint(&sources.PackageError{ID: found.ID, Err: err}, "larder mirror verify shows the details; larder mirror sync replaces it")
 	}
-	from := origin{archive: found.Location.Archive, public: s.Public()}
-	info, err := os.Stat(from.archive)
+	path, public, private := found.Location.Archive, s.Public(), ""
+	info, err := os.Stat(path)
 	switch {
 	case err != nil:
 		return Package{}, err
-	case !from.public && disk.Hidden(from.archive) != 0:
-		from.private = cmp.Or(s.Origin, from.archive)
+	case !public && disk.Hidden(path) != 0:
+		private = cmp.Or(s.Origin, path)
 	case disk.HiddenBy(info) != 0:
-		from.private = from.archive
+		private = path
 	}
-	p := Package{ID: s.ID, Size: info.Size(), ZH: s.ZH, H1: s.H1, ZipH1: s.ZipH1, from: from}
+	p := Package{ID: s.ID, Size: info.Size(), ZH: s.ZH, H1: s.H1, ZipH1: s.ZipH1}
+	p.source = source{private: private, open: func() (io.ReadCloser, error) {
+		f, info, err := disk.OpenFile(path)
+		if err != nil {
+			return nil, err
+		}
+		hidden := disk.HiddenBy(info)
+		if !public {
+			hidden = disk.HiddenFile(f)
+		}
+		if hidden != 0 && private == "" { // another user may exchange links in a mirror
+			return nil, errors.Join(fmt.Errorf("%s %w", path, disk.ErrChanged), f.Close())
+		}
+		return f, nil
+	}}
 	if p.ZipH1 == p.H1 {
 		p.ZipH1 = ""
 	}

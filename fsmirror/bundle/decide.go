@@ -48,14 +48,13 @@ type decision struct {
 }
 
 func (d *decision) decide(ctx context.Context) error {
-	if d.packages[0].Unpacked() {
-		return d.decideUnpacked(ctx)
-	}
-	if old, err := d.mirror.Evidence(d.release.Provider, d.release.Version); err == nil {
-		d.old, d.had = old, evidence.Digest(old)
-	}
-	if err := d.chooseEvidence(ctx); err != nil {
-		return err
+	if !d.packages[0].Unpacked() {
+		if old, err := d.mirror.Evidence(d.release.Provider, d.release.Version); err == nil {
+			d.old, d.had = old, evidence.Digest(old)
+		}
+		if err := d.chooseEvidence(ctx); err != nil {
+			return err
+		}
 	}
 	for _, p := range d.packages {
 		a, err := d.fate(ctx, p)
@@ -67,84 +66,53 @@ func (d *decision) decide(ctx context.Context) error {
 	return nil
 }
 
-// fate determines what happens to a package.
+// fate determines what happens to a package. A package that the mirror has unpacked must have the same contents, because
+// engines prefer it. An unpacked one of the bundle must have those of any package in the mirror, which then stays.
 func (d *decision) fate(ctx context.Context, p Package) (Arrival, error) {
 	a := Arrival{Verified: Verified{Package: p}, How: Added}
 	if v, err := p.verified(ctx, d.opts.Judge, d.signed[d.release]); err == nil {
 		a.Verified = v
 	}
-	if err := d.checkUnpacked(ctx, p); err != nil {
-		return a, err
+	for _, found := range d.there {
+		if found.ID != p.ID || !p.Unpacked() && found.Location.Dir == "" {
+			continue
+		}
+		s, err := d.mirror.Find(ctx, found)
+		switch {
+		case err != nil:
+			return a, err
+		case s.H1 != p.H1 && found.Location.Dir != "":
+			return a, d.conflict(p, "has it unpacked, as "+string(s.H1))
+		case s.H1 != p.H1:
+			return a, d.conflict(p, "has it as "+string(s.H1))
+		case p.Unpacked():
+			a.How, a.settled, a.Proof, a.Report = Known, true, s.Proof, s.Report
+		}
+	}
+	if p.Unpacked() {
+		return a, nil
 	}
 	s, err := d.mirror.Get(ctx, p.ID)
-	if err != nil {
-		if !errors.Is(err, sources.ErrNotFound) {
-			a.How = Replaced // a broken archive, which engines cannot install
-		}
+	switch {
+	case ctx.Err() != nil:
 		return a, ctx.Err()
-	}
-	if ctx.Err() != nil {
-		return a, ctx.Err()
-	}
-	if s.ZH == p.ZH {
+	case errors.Is(err, sources.ErrNotFound):
+	case err != nil:
+		a.How = Replaced // a broken archive, which engines cannot install
+	case s.ZH == p.ZH:
 		a.How = Known
 		kept := d.signed[d.release]
 		a.settled = s.Report.Verdict >= a.Report.Verdict && (kept == nil || s.Signed != nil && evidence.Digest(kept) == d.had)
 		if s.Report.Verdict > a.Report.Verdict {
 			a.Proof, a.Report = s.Proof, s.Report
 		}
-		return a, nil
-	}
-	a.How = Replaced
-	if d.covers(ctx, d.old, p.ID, s.ZH) || !d.covers(ctx, d.old, p.ID, p.ZH) {
-		return a, d.conflict(p, "has "+string(s.ZH))
+	default:
+		a.How = Replaced
+		if d.covers(ctx, d.old, p.ID, s.ZH) || !d.covers(ctx, d.old, p.ID, p.ZH) {
+			return a, d.conflict(p, "has "+string(s.ZH))
+		}
 	}
 	return a, nil
-}
-
-// decideUnpacked determines what happens to unpacked packages. One that the mirror has in any form
-// stays, and must have the same contents.
-func (d *decision) decideUnpacked(ctx context.Context) error {
-	for _, p := range d.packages {
-		v, err := p.verified(ctx, d.opts.Judge, nil)
-		if err != nil {
-			return err
-		}
-		a := Arrival{Verified: v, How: Added}
-		for _, found := range d.there {
-			if found.ID != p.ID {
-				continue
-			}
-			s, err := d.mirror.Find(ctx, found)
-			switch {
-			case err != nil:
-				return err
-			case s.H1 != p.H1:
-				return d.conflict(p, "has it as "+string(s.H1))
-			}
-			a.How, a.settled, a.Proof, a.Report = Known, true, s.Proof, s.Report
-		}
-		d.arrivals = append(d.arrivals, a)
-	}
-	return nil
-}
-
-// checkUnpacked returns an error if the mirror has an unpacked package with other
-// contents. Engines would prefer the unpacked one.
-func (d *decision) checkUnpacked(ctx context.Context, p Package) error {
-	for _, found := range d.there {
-		if found.ID != p.ID || found.Location.Dir == "" {
-			continue
-		}
-		s, err := d.mirror.Find(ctx, found)
-		if err != nil {
-			return err
-		}
-		if s.H1 != p.H1 {
-			return d.conflict(p, "has it unpacked, as "+string(s.H1))
-		}
-	}
-	return nil
 }
 
 func (d *decision) conflict(p Package, has string) error {

@@ -78,7 +78,7 @@ func gatherEngine(ctx context.Context, file string) (Payload, error) {
 // newPayloadFile reads a file for its size and checksum.
 func newPayloadFile(ctx context.Context, name, file string) (PayloadFile, error) {
 	sum, size, err := disk.HashFile(ctx, file, archive.MaxSize)
-	return PayloadFile{File: File{name, size, sum}, open: fileOpener(file)}, err
+	return PayloadFile{File: File{name, size, sum}, source: source{open: fileOpener(file)}}, err
 }
 
 // A gathering collects the modules of a root module.

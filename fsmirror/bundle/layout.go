@@ -64,7 +64,7 @@ func (m Manifest) members() []member {
 			continue
 		}
 		sum, _ := p.ZH.Sum(sources.ZH) // was checked
-		all = append(all, member{File: File{p.Path(), p.Size, sum}, pkg: &p, open: p.from.open})
+		all = append(all, member{File: File{p.Path(), p.Size, sum}, pkg: &p, open: p.open})
 	}
 	for _, p := range m.Payload {
 		all = append(all, member{payload: &p}.files(p.dir(), p.Files)...)

@@ -43,7 +43,7 @@ type Package struct {
 
 	Files []PayloadFile // of an unpacked package, sorted by name; empty for an archive
 
-	from origin // zero in a bundle that was read
+	source // of an archive; zero in a bundle that was read
 }
 
 // Unpacked reports whether the bundle has the files of the package, and not its archive.

@@ -35,8 +35,13 @@ type PayloadFile struct {
 	File
 	Executable bool `json:"executable,omitempty"`
 
-	open    func() (io.ReadCloser, error) // opens the origin when a bundle is created; nil in one that was read
-	private string                        // path of the origin, if not all users can read it
+	source // zero in a bundle that was read
+}
+
+// A source is where something in a bundle comes from when the bundle is created.
+type source struct {
+	open    func() (io.ReadCloser, error)
+	private string // path of the origin, if not all users can read it
 }
 
 const (
