@@ -233,7 +233,7 @@ func (t *tx) Commit(ctx context.Context, by sources.Provenance) (sources.Stored,
 	old, recallErr := t.b.recall(t.at)
 	other := recallErr != nil || old.ZH != by.ZH
 	if !t.Received && other {
-		return t.held, nil // its record is missing, or is about another archive
+		return t.held, nil // its record is missing, or is about a different archive
 	}
 	r, err := t.commit(ctx, old, by)
 	if err != nil {

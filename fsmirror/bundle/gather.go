@@ -69,7 +69,7 @@ func gatherEngine(ctx context.Context, file string) (Payload, error) {
 	p := Payload{Kind: EngineBinary, Files: []PayloadFile{f}}
 	if err == nil {
 		if err = p.check(); err != nil {
-			err = sources.WithHint(err, "name it terraform or tofu, or with a version, such as tofu-1.10.0")
+			err = sources.WithHint(err, "rename it to terraform or tofu, with or without a version: tofu-1.10.0")
 		}
 	}
 	return p, err

@@ -285,7 +285,7 @@ func checkReceiver(b *Bundle, dir string) error {
 		return nil
 	}
 	err := fmt.Errorf("%w: there is no such directory", lacks(b, n, dir))
-	return sources.WithHint(err, "name the mirror that has the packages of the earlier bundles, or import these first")
+	return sources.WithHint(err, "use the mirror that received the earlier bundles, or import these first")
 }
 
 // lacks returns the error for a mirror that lacks n packages of the base of a bundle.

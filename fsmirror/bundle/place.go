@@ -99,7 +99,7 @@ func (pl *placing) decide(ctx context.Context, p Payload, dir, below string) (Ho
 	case err != nil:
 		return "", err
 	case p.Kind == EngineBinary && info.IsDir():
-		return "", sources.WithHint(fmt.Errorf("%s is a directory", to), "name another directory with --engine-to")
+		return "", sources.WithHint(fmt.Errorf("%s is a directory", to), "choose a different directory with --engine-to")
 	}
 	same, err := p.isAt(ctx, base, below)
 	switch {

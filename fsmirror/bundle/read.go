@@ -125,7 +125,7 @@ func ReadManifest(file string) (Manifest, error) {
 		if !bytes.HasPrefix(bytes.TrimSpace(text), []byte("{")) {
 			err = fmt.Errorf("%s is not a manifest, a bundle or a mirror", file)
 		}
-		err = sources.WithHint(err, "name a manifest that larder bundle manifest wrote, a bundle, or the directory of a mirror")
+		err = sources.WithHint(err, "use the output of larder bundle manifest, a bundle, or the directory of a mirror")
 	}
 	return m, err
 }
@@ -185,7 +185,7 @@ func foreign(head []byte) error {
 	if len(head) < block && strings.HasPrefix(manifestPath, string(head[:min(len(head), len(manifestPath))])) {
 		return cut(io.ErrUnexpectedEOF)
 	}
-	return sources.WithHint(errNoBundle, "name a file that larder bundle create or larder cache export has written")
+	return sources.WithHint(errNoBundle, "use a file written by larder bundle create or larder cache export")
 }
 
 // ended reports whether an error is that of reading past the end.

@@ -33,7 +33,7 @@ func ReceiverAt(ctx context.Context, path string, records store.Records, warn fu
 	}
 	if err == nil && r.Unpacked() {
 		err = sources.WithHint(fmt.Errorf("%s has unpacked packages, and no archives that a bundle could leave out", path),
-			"name the mirror that receives the bundle, or its manifest")
+			"use the mirror that receives the bundle, or its manifest")
 	}
 	return r, err
 }

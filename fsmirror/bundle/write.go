@@ -47,7 +47,7 @@ func WriteFile(ctx context.Context, file string, m Manifest, report func(done, o
 		if info.IsDir() {
 			err = fmt.Errorf("%s is a directory, not a file", file)
 		}
-		return c, sources.WithHint(err, "name the file to write")
+		return c, sources.WithHint(err, "use the path of a file")
 	}
 	in, err := disk.Open(filepath.Dir(file))
 	if err != nil {

@@ -148,5 +148,5 @@ func (c *Candidate) prove(ctx context.Context, by sources.Judge, signed *sources
 
 // notSigned adds a hint to the error for a package that contradicts the mirror's evidence.
 func notSigned(err error) error {
-	return sources.WithHint(err, "give it another version with --as, or import it into another mirror")
+	return sources.WithHint(err, "import it as a different version with --as, or into a different mirror")
 }

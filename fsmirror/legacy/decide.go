@@ -51,7 +51,7 @@ func (s *search) decide(c clues, found Candidate) (err error) {
 	}
 	if base := filepath.Base(found.Path); found.Kind == Executable && !sources.NamesExecutable(base, id.Provider.Type) {
 		err := fmt.Errorf("engines would not find %s in a file of this name", id.Provider)
-		return sources.WithHint(err, "name a copy %s%s_v%s, and import that", sources.FilePrefix, id.Provider.Type, id.Version)
+		return sources.WithHint(err, "copy it to a file called %s%s_v%s, and import that", sources.FilePrefix, id.Provider.Type, id.Version)
 	}
 	found.ID, found.clues = id, c
 	s.found.Candidates = append(s.found.Candidates, found)
@@ -72,7 +72,7 @@ func version(text string) (sources.Version, error) {
 		err = errors.New("terraform and tofu never choose version 0.0.0")
 	}
 	if err != nil {
-		err = sources.WithHint(err, "give its address and version with --as [HOST/]NAMESPACE/TYPE@VERSION")
+		err = sources.WithHint(err, "add --as [HOST/]NAMESPACE/TYPE@VERSION")
 	}
 	return v, err
 }

@@ -130,7 +130,7 @@ func (s *search) file(at spot) {
 		s.executable(at)
 	case at.given():
 		err := errors.New("its name contains no provider")
-		s.problem(at, sources.WithHint(err, "name it with --as HOST/NAMESPACE/TYPE@VERSION"))
+		s.problem(at, sources.WithHint(err, "add --as HOST/NAMESPACE/TYPE@VERSION"))
 	default:
 		s.pass(at.path, "does not have the name of a provider")
 	}
@@ -158,7 +158,7 @@ func (s *search) zip(at spot) {
 	typ, v, platform, published := fsmirror.ParseArchiveName(at.name())
 	if !published && (!at.given() || s.opts.As == nil) {
 		if err := errors.New("does not have the name of a published package"); at.given() || isProvider(at.name()) {
-			s.problem(at, sources.WithHint(fmt.Errorf("it %w", err), "name it %sTYPE_VERSION_OS_ARCH.zip", sources.FilePrefix))
+			s.problem(at, sources.WithHint(fmt.Errorf("it %w", err), "rename it to %sTYPE_VERSION_OS_ARCH.zip", sources.FilePrefix))
 		} else {
 			s.pass(at.path, "%v", err)
 		}

@@ -122,7 +122,7 @@ type networkBrowser struct{ *netmirror.Mirror }
 func (b *networkBrowser) Hostless() bool { return false }
 
 func (b *networkBrowser) Providers(context.Context) ([]sources.Provider, error) {
-	return nil, sources.WithHint(ErrUnlisted, "network mirrors don't list their providers: name them, such as hashicorp/aws")
+	return nil, sources.WithHint(ErrUnlisted, "network mirrors don't list their providers: add their addresses, such as hashicorp/aws")
 }
 
 func (b *networkBrowser) Read(ctx context.Context, r sources.Release) (Contents, error) {

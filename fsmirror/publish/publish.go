@@ -146,7 +146,7 @@ type DifferError struct {
 }
 
 func (e *DifferError) Error() string {
-	return fmt.Sprintf("%s has another archive, with the hash %s, and the mirror has %s", e.Place, e.Theirs, e.Ours)
+	return fmt.Sprintf("%s has a different archive, %s; the mirror has %s", e.Place, e.Theirs, e.Ours)
 }
 
 // A plan is what to change about one release.

@@ -71,7 +71,7 @@ func (r *repair) run(ctx context.Context) error {
 	var mismatched map[string]bool
 	if !sum.DryRun && err == nil {
 		if mismatched, err = r.Mismatched(ctx); ctx.Err() == nil {
-			err = nil // what can't be read is an error of the packages
+			err = nil // the errors of the packages include the unreadable files
 		}
 	}
 	if err != nil {
