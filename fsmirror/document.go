@@ -1,6 +1,11 @@
 package fsmirror
 
 import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"strings"
+
 	"github.com/larder-cli/larder/sources"
 	"github.com/larder-cli/larder/sources/evidence"
 )
@@ -26,3 +31,32 @@ const Index = "index.json"
 
 // MaxDocument is the size of the largest document that is read, in bytes.
 const MaxDocument = 16 << 20
+
+// VersionOf returns the version whose document has this name.
+func VersionOf(name string) (sources.Version, bool) {
+	text, ok := strings.CutSuffix(name, ".json")
+	v, err := sources.ParseVersion(text)
+	return v, ok && err == nil && v.String() == text
+}
+
+// ParseDocument parses the document called name.
+func ParseDocument(name string, text []byte) (d Document, err error) {
+	err = json.Unmarshal(text, &d)
+	switch {
+	case err != nil:
+	case name == Index && d.Versions == nil:
+		err = errors.New("has no versions")
+	case name != Index && d.Archives == nil:
+		err = errors.New("has no archives")
+	}
+	if err != nil {
+		return Document{}, err
+	}
+	return d, nil
+}
+
+// Text returns JSON as engines write it: sorted keys, two spaces, no newline after the last line.
+func (d Document) Text() ([]byte, error) {
+	text, err := sources.JSON(d)
+	return bytes.TrimSuffix(text, []byte("\n")), err
+}

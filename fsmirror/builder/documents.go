@@ -2,7 +2,6 @@ package builder
 
 import (
 	"bytes"
-	"encoding/json"
 	"errors"
 	"io/fs"
 	"net/url"
@@ -16,16 +15,6 @@ import (
 	"github.com/larder-cli/larder/sources/evidence"
 	"github.com/larder-cli/larder/sources/store"
 )
-
-// versionOf returns the version whose document has this name.
-func versionOf(name string) (string, bool) {
-	text, ok := strings.CutSuffix(name, ".json")
-	if !ok {
-		return "", false
-	}
-	v, err := sources.ParseVersion(text)
-	return text, err == nil && v.String() == text
-}
 
 // A shelf holds the documents of one directory by name, as they are in the mirror.
 type shelf map[string]placed
@@ -43,7 +32,7 @@ func (b *Builder) readShelves() (map[string]shelf, error) {
 	shelves := map[string]shelf{}
 	err := b.eachHome(func(home string, names []string) {
 		for _, name := range names {
-			if _, ok := versionOf(name); !ok && name != fsmirror.Index {
+			if _, ok := fsmirror.VersionOf(name); !ok && name != fsmirror.Index {
 				continue
 			}
 			if shelves[home] == nil {
@@ -56,19 +45,8 @@ func (b *Builder) readShelves() (map[string]shelf, error) {
 }
 
 func (b *Builder) readDocument(path string) (d placed) {
-	d.text, d.err = b.read(b.relative(path), fsmirror.MaxDocument)
-	if d.err == nil {
-		d.err = json.Unmarshal(d.text, &d.Document)
-	}
-	switch isIndex := filepath.Base(path) == fsmirror.Index; {
-	case d.err != nil:
-	case isIndex && d.Versions == nil:
-		d.err = errors.New("has no versions")
-	case !isIndex && d.Archives == nil:
-		d.err = errors.New("has no archives")
-	}
-	if d.err != nil {
-		d.Document = fsmirror.Document{}
+	if d.text, d.err = b.read(b.relative(path), fsmirror.MaxDocument); d.err == nil {
+		d.Document, d.err = fsmirror.ParseDocument(filepath.Base(path), d.text)
 	}
 	return d
 }
@@ -76,31 +54,12 @@ func (b *Builder) readDocument(path string) (d placed) {
 // unindex removes a package from the index, before its archive is replaced. The
 // caller holds b.mu.
 func (b *Builder) unindex(id sources.PackageID) error {
-	for _, home := range b.homes(id.Provider) {
-		if err := b.unindexIn(home, id.Version.String(), id.Platform.String()); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-func (b *Builder) unindexIn(home, version, platform string) error {
-	path := filepath.Join(home, version+".json")
-	doc := b.readDocument(path)
-	switch _, ok := doc.Archives[platform]; {
-	case errors.Is(doc.err, fs.ErrNotExist), doc.err == nil && !ok:
-		return nil
-	case disk.IsUnread(doc.err):
-		return doc.err
-	}
-	delete(doc.Archives, platform)
-	if len(doc.Archives) > 0 {
-		return b.writeDocument(path, doc.Document)
-	}
-	if err := errors.Join(b.change(), b.unindexVersion(home, version)); err != nil {
-		return err
-	}
-	return b.dir.Remove(b.relative(path))
+	platform := id.Platform.String()
+	return b.edit(id.Release(), func(doc *placed) bool {
+		_, named := doc.Archives[platform]
+		delete(doc.Archives, platform)
+		return named || doc.err != nil
+	})
 }
 
 // unindexEvidence removes the evidence for a version from the index, before s
@@ -111,21 +70,44 @@ func (b *Builder) unindexEvidence(of sources.Release, s *sources.Signed) error {
 		return err
 	}
 	next := &evidence.Extension{Evidence: evidence.Locate(of.Provider, of.Version, files)}
+	return b.edit(of, func(doc *placed) bool {
+		old := doc.Larder
+		doc.Larder = nil
+		return old != nil && !reflect.DeepEqual(old, next)
+	})
+}
+
+// edit changes the documents of a version. A document that names no archives any more leaves index.json and is removed.
+func (b *Builder) edit(of sources.Release, change func(*placed) bool) error {
 	for _, home := range b.homes(of.Provider) {
-		path := filepath.Join(home, of.Version.String()+".json")
+		path := b.document(home, of.Version)
 		doc := b.readDocument(path)
-		if disk.IsUnread(doc.err) {
+		switch {
+		case errors.Is(doc.err, fs.ErrNotExist):
+			continue
+		case disk.IsUnread(doc.err):
 			return doc.err
-		}
-		if doc.Larder == nil || reflect.DeepEqual(doc.Larder, next) {
+		case !change(&doc):
+			continue
+		case len(doc.Archives) > 0:
+			if err := b.writeDocument(path, doc.Document); err != nil {
+				return err
+			}
 			continue
 		}
-		doc.Larder = nil
-		if err := b.writeDocument(path, doc.Document); err != nil {
+		if err := errors.Join(b.change(), b.unindexVersion(home, of.Version.String())); err != nil {
+			return err
+		}
+		if err := b.dir.Remove(b.relative(path)); err != nil {
 			return err
 		}
 	}
 	return nil
+}
+
+// document returns the path of the document of a version in the directory of a provider.
+func (b *Builder) document(home string, v sources.Version) string {
+	return filepath.Join(home, v.String()+".json")
 }
 
 // extension returns the part of a VERSION.json besides the archives: the file names
@@ -157,15 +139,8 @@ func (b *Builder) unindexVersion(home, version string) error {
 	return b.writeDocument(path, index.Document)
 }
 
-// documentText returns JSON as engines write it: sorted keys, two spaces, no newline
-// after the last line.
-func documentText(doc fsmirror.Document) ([]byte, error) {
-	text, err := sources.JSON(doc)
-	return bytes.TrimSuffix(text, []byte("\n")), err
-}
-
 func (b *Builder) writeDocument(path string, doc fsmirror.Document) error {
-	text, err := documentText(doc)
+	text, err := doc.Text()
 	if err != nil {
 		return err
 	}

@@ -32,7 +32,7 @@ func FuzzVersionDocument(f *testing.F) {
 		if json.Unmarshal([]byte(text), &doc) != nil {
 			return
 		}
-		printed, err := documentText(doc)
+		printed, err := doc.Text()
 		if err != nil || json.Unmarshal(printed, &again) != nil || !reflect.DeepEqual(doc, again) {
 			t.Errorf("%s became %s, %v", text, printed, err)
 		}

@@ -97,7 +97,7 @@ func (b *Builder) index(ctx context.Context, keep keeping) (changes []Change, le
 
 // Indexed reports whether the index names a package.
 func (b *Builder) Indexed(id sources.PackageID) bool {
-	_, ok := b.readDocument(filepath.Join(b.home(id.Provider), id.Version.String()+".json")).Archives[id.Platform.String()]
+	_, ok := b.readDocument(b.document(b.home(id.Provider), id.Version)).Archives[id.Platform.String()]
 	return ok
 }
 
@@ -136,7 +136,7 @@ func (b *Builder) survey(ctx context.Context, without map[spot]bool) (found surv
 	found.paths, found.unread, found.dropped = map[string]bool{}, map[string]error{}, map[string]bool{}
 	for at := range without {
 		for _, home := range b.homes(at.id.Provider) {
-			found.dropped[filepath.Join(home, at.id.Version.String()+".json", at.id.Platform.String())] = !at.unpacked
+			found.dropped[filepath.Join(b.document(home, at.id.Version), at.id.Platform.String())] = !at.unpacked
 		}
 	}
 	for _, pkg := range packages {
@@ -298,7 +298,8 @@ func (b *Builder) addDamaged(to map[string]documents, id sources.PackageID, ther
 // another server, or in a directory outside the layout.
 func (b *Builder) addElsewhere(to map[string]documents, home string, there shelf, found survey) error {
 	for name, doc := range there {
-		v, ok := versionOf(name)
+		version, ok := fsmirror.VersionOf(name)
+		v := version.String()
 		if ok && disk.IsUnread(doc.err) {
 			return doc.err
 		}
@@ -349,7 +350,7 @@ func (a indexed) entry(home string) (fsmirror.Archive, error) {
 // planHome plans the documents of one directory.
 func planHome(home string, wanted documents, there shelf) (steps []step, err error) {
 	plan := func(name string, doc fsmirror.Document) error {
-		text, err := documentText(doc)
+		text, err := doc.Text()
 		if err == nil && !bytes.Equal(text, there[name].text) {
 			steps = append(steps, step{filepath.Join(home, name), text})
 		}
@@ -370,8 +371,8 @@ func planHome(home string, wanted documents, there shelf) (steps []step, err err
 		}
 	}
 	for _, name := range slices.Sorted(maps.Keys(there)) {
-		v, ok := versionOf(name)
-		if _, stays := wanted[v]; ok && !stays {
+		v, ok := fsmirror.VersionOf(name)
+		if _, stays := wanted[v.String()]; ok && !stays {
 			unwanted = append(unwanted, name)
 		}
 	}

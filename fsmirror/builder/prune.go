@@ -107,7 +107,7 @@ func (b *Builder) PlanRemoval(
 // Missing returns the packages of a version that the index names, and that are not in their place.
 func (b *Builder) Missing(of sources.Release) (all []Entry) {
 	v := of.Version.String()
-	named := b.readDocument(filepath.Join(b.home(of.Provider), v+".json")).Archives
+	named := b.readDocument(b.document(b.home(of.Provider), of.Version)).Archives
 	for _, platform := range slices.Sorted(maps.Keys(named)) {
 		id, err := sources.ParsePackageID(of.Provider.String(), v, platform)
 		if err != nil {

@@ -2,7 +2,6 @@ package builder
 
 import (
 	"context"
-	"path/filepath"
 	"slices"
 
 	"github.com/larder-cli/larder/sources"
@@ -69,7 +68,7 @@ func (b *Builder) Doubt(id sources.PackageID) []sources.Hash {
 			}
 		}
 	}
-	doc := b.readDocument(filepath.Join(b.home(id.Provider), id.Version.String()+".json"))
+	doc := b.readDocument(b.document(b.home(id.Provider), id.Version))
 	stated := doc.Archives[id.Platform.String()].Hashes
 	if sources.AnyOf(sources.ZH, stated) {
 		stated = slices.DeleteFunc(stated, func(h sources.Hash) bool { return h.Scheme() != sources.ZH })

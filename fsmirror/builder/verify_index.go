@@ -80,10 +80,11 @@ func (v *verifier) checkShelf(home string, p sources.Provider, docs shelf) {
 		}
 	}
 	for _, name := range slices.Sorted(maps.Keys(docs)) {
-		version, ok := versionOf(name)
+		of, ok := fsmirror.VersionOf(name)
 		if !ok {
 			continue
 		}
+		version := of.String()
 		doc, path := docs[name], filepath.Join(home, name)
 		if _, ok := listed[version]; len(doc.Archives) > 0 && !ok {
 			v.found(BadIndex, index, nil, "it does not list %s, but there is a %s.json", version, version)

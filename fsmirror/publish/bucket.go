@@ -1,7 +1,6 @@
 package publish
 
 import (
-	"bytes"
 	"cmp"
 	"context"
 	"crypto/sha256"
@@ -192,9 +191,6 @@ func (b *Bucket) Look(ctx context.Context, r Release) (State, error) {
 	if err != nil {
 		return s, err
 	}
-	if len(doc.Archives) == 0 { // as earlier versions of Larder left it
-		return s, sources.ErrNotFound
-	}
 	index, err := b.index(ctx, r.Provider)
 	if err != nil {
 		return s, err
@@ -358,11 +354,11 @@ func (b *Bucket) read(ctx context.Context, name string) (doc document, err error
 
 // write writes a document in place of the one that was read, and returns it with its new ETag.
 func (b *Bucket) write(ctx context.Context, name string, doc document) (document, error) {
-	text, err := sources.JSON(doc.Document)
+	text, err := doc.Text()
 	if err != nil {
 		return doc, err
 	}
-	doc.etag, err = b.in.Put(ctx, name, bytes.TrimSuffix(text, []byte("\n")), bucket.WriteOptions{
+	doc.etag, err = b.in.Put(ctx, name, text, bucket.WriteOptions{
 		ContentType: "application/json", CacheControl: keepDocument, Only: onlyIf(doc.etag),
 	})
 	if errors.Is(err, bucket.ErrChanged) {
@@ -470,22 +466,12 @@ func (b *Bucket) send(ctx context.Context, name string, p Package, sum [32]byte,
 func (b *Bucket) Versions(ctx context.Context, p sources.Provider) (versions []sources.Version, err error) {
 	listed, err := b.list(ctx, p)
 	for name := range listed {
-		if v, ok := versionOf(name); ok {
+		if v, ok := fsmirror.VersionOf(name); ok {
 			versions = append(versions, v)
 		}
 	}
 	slices.SortFunc(versions, sources.Version.Compare)
 	return versions, err
-}
-
-// versionOf returns the version whose document has a name.
-func versionOf(name string) (sources.Version, bool) {
-	text, ok := strings.CutSuffix(name, ".json")
-	if !ok || name == fsmirror.Index {
-		return sources.Version{}, false
-	}
-	v, err := sources.ParseVersion(text)
-	return v, err == nil && v.String() == text
 }
 
 // isArchive reports whether a name is that of an archive of a provider. Documents may name any other object as well.
@@ -560,7 +546,7 @@ func (b *Bucket) Rests(ctx context.Context, p sources.Provider) (bool, error) {
 	return len(rests) > 0, err
 }
 
-// rests returns the names of old archives that no document names, and of documents that have no archives any more.
+// rests returns the names of old archives that no document names.
 func (b *Bucket) rests(ctx context.Context, p sources.Provider) (names []string, err error) {
 	listed, err := b.list(ctx, p)
 	if err != nil {
@@ -578,11 +564,6 @@ func (b *Bucket) rests(ctx context.Context, p sources.Provider) (names []string,
 		old := time.Since(is.modified) > abandonedAfter && time.Since(document.modified) > abandonedAfter
 		if ok && file == id.Filename() && strings.HasPrefix(dir, archives) && old && !named(home(p)+name) {
 			names = append(names, home(p)+name)
-		}
-	}
-	for r, doc := range b.of(p) {
-		if doc.etag != "" && doc.Archives != nil && len(doc.Archives) == 0 {
-			names = append(names, documentOf(r))
 		}
 	}
 	return names, nil
@@ -611,6 +592,7 @@ func (b *Bucket) Remove(ctx context.Context, p sources.Provider, packages []sour
 	if err := b.Finish(ctx, p); err != nil {
 		return err
 	}
+	var documents []string
 	for r := range changed {
 		doc := b.noted(r)
 		if len(doc.Archives) > 0 {
@@ -619,6 +601,7 @@ func (b *Bucket) Remove(ctx context.Context, p sources.Provider, packages []sour
 			}
 			continue
 		}
+		documents = append(documents, documentOf(r))
 		dir := evidence.Path(r.Provider, r.Version) + "/"
 		files, err := list(ctx, b.in, dir)
 		if err != nil {
@@ -628,17 +611,12 @@ func (b *Bucket) Remove(ctx context.Context, p sources.Provider, packages []sour
 			dropped[dir+name] = true
 		}
 	}
-	rests, err := b.rests(ctx, p) // with the documents that have no archives now
+	rests, err := b.rests(ctx, p)
 	if err != nil {
 		return err
 	}
-	var documents []string
 	for _, name := range rests {
-		if path.Ext(name) == ".json" {
-			documents = append(documents, name)
-		} else {
-			dropped[name] = true
-		}
+		dropped[name] = true
 	}
 	if err := b.in.Delete(ctx, documents...); err != nil {
 		return err
