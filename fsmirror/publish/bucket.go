@@ -177,7 +177,7 @@ func (b *Bucket) object(p sources.Provider, ref string) (name string, ok bool) {
 	return name, ok && path.Clean("/"+name) == "/"+strings.TrimSuffix(name, "/")
 }
 
-// Look implements [Place]. An archive that a document names counts only if it exists.
+// Look implements [Target]. An archive that a document names counts only if it exists.
 func (b *Bucket) Look(ctx context.Context, r Release) (State, error) {
 	s := State{Archives: map[sources.Platform]sources.Hash{}}
 	listed, err := b.list(ctx, r.Provider)
@@ -462,7 +462,7 @@ func (b *Bucket) send(ctx context.Context, name string, p Package, sum [32]byte,
 	return err
 }
 
-// Versions implements [Lister].
+// Versions implements [Target].
 func (b *Bucket) Versions(ctx context.Context, p sources.Provider) (versions []sources.Version, err error) {
 	listed, err := b.list(ctx, p)
 	for name := range listed {
@@ -540,7 +540,7 @@ func (b *Bucket) readAll(ctx context.Context, p sources.Provider) error {
 	return group.Wait()
 }
 
-// Rests implements [Lister].
+// Rests implements [Target].
 func (b *Bucket) Rests(ctx context.Context, p sources.Provider) (bool, error) {
 	rests, err := b.rests(ctx, p)
 	return len(rests) > 0, err
@@ -569,7 +569,7 @@ func (b *Bucket) rests(ctx context.Context, p sources.Provider) (names []string,
 	return names, nil
 }
 
-// Remove implements [Lister].
+// Remove implements [Target].
 func (b *Bucket) Remove(ctx context.Context, p sources.Provider, packages []sources.PackageID) error {
 	if err := b.readAll(ctx, p); err != nil {
 		return err

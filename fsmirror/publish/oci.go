@@ -43,7 +43,7 @@ func (o *OCI) Check(releases []Release) error {
 	return nil
 }
 
-// Look implements [Place].
+// Look implements [Target].
 func (o *OCI) Look(ctx context.Context, r Release) (State, error) {
 	s, err := o.Mirror.Look(ctx, r.Provider, r.Version, added(r), r.Evidence)
 	return State{Archives: s.Archives, Signed: s.Signed}, err
@@ -85,15 +85,15 @@ func (u unchanged) ReadAt(p []byte, at int64) (int, error) {
 	return n, err
 }
 
-// Versions implements [Lister].
+// Versions implements [Target].
 func (o *OCI) Versions(ctx context.Context, p sources.Provider) ([]sources.Version, error) {
 	return o.Tagged(ctx, p)
 }
 
-// Rests implements [Lister].
+// Rests implements [Target].
 func (o *OCI) Rests(context.Context, sources.Provider) (bool, error) { return false, nil }
 
-// Remove implements [Lister].
+// Remove implements [Target].
 func (o *OCI) Remove(ctx context.Context, p sources.Provider, packages []sources.PackageID) error {
 	drop := map[sources.Version][]sources.Platform{}
 	for _, id := range packages {

@@ -44,15 +44,6 @@ func (p Package) open() (*os.File, error) {
 	return f, err
 }
 
-// A Place has providers in archives.
-type Place interface {
-	String() string
-
-	// Look returns what the place has of a release, and compares it with the release in a mirror. The error matches
-	// [sources.ErrNotFound] if it has nothing.
-	Look(ctx context.Context, r Release) (State, error)
-}
-
 // A State is what a place has of a release.
 type State struct {
 	Archives map[sources.Platform]sources.Hash
@@ -63,7 +54,11 @@ type State struct {
 // A Target is a place that can be changed. What changes about a provider is changed while the lease in its slot is held.
 // After [Target.Forget], Look reads what the place has now, and the other methods rely on what Look has read.
 type Target interface {
-	Place
+	String() string
+
+	// Look returns what the place has of a release, and compares it with the release in a mirror. The error matches
+	// [sources.ErrNotFound] if it has nothing.
+	Look(ctx context.Context, r Release) (State, error)
 
 	// Check returns an error if the target can't distinguish some of the releases.
 	Check(releases []Release) error
@@ -79,10 +74,8 @@ type Target interface {
 
 	// Finish lists what Put has stored of a provider.
 	Finish(ctx context.Context, p sources.Provider) error
-}
 
-// A Lister is a Target that can list what it has, and remove it.
-type Lister interface {
+	// Versions returns the versions of a provider that the place has.
 	Versions(ctx context.Context, p sources.Provider) ([]sources.Version, error)
 
 	// Rests reports whether interrupted or replaced pushes have left something of a provider.
@@ -309,11 +302,10 @@ func (p *pusher) compare(ctx context.Context, one *plan) {
 func (p *pusher) stray(
 	ctx context.Context, provider sources.Provider, has map[sources.Release]bool,
 ) (plans []*plan, rests bool) {
-	lister, ok := p.to.(Lister)
-	if !ok || p.opts.Prune == nil {
+	if p.opts.Prune == nil {
 		return nil, false
 	}
-	versions, err := lister.Versions(ctx, provider)
+	versions, err := p.to.Versions(ctx, provider)
 	for _, v := range versions {
 		one := &plan{whole: Release{Release: sources.Release{Provider: provider, Version: v}}}
 		if has[one.whole.Release] {
@@ -325,7 +317,7 @@ func (p *pusher) stray(
 		plans = append(plans, one)
 	}
 	if err == nil {
-		rests, err = lister.Rests(ctx, provider)
+		rests, err = p.to.Rests(ctx, provider)
 	}
 	if err != nil && !errors.Is(err, sources.ErrNotFound) {
 		p.failed(err)
@@ -416,7 +408,7 @@ func (p *pusher) dropAll(ctx context.Context, provider sources.Provider, plans [
 	for _, one := range plans {
 		all = append(all, one.drop...)
 	}
-	if err := p.to.(Lister).Remove(ctx, provider, all); err != nil {
+	if err := p.to.Remove(ctx, provider, all); err != nil {
 		return err
 	}
 	p.removed(all)
