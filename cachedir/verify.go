@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/larder-cli/larder/sources"
@@ -40,9 +41,8 @@ type Verification struct {
 // checked is an entry that has been hashed.
 type checked struct {
 	Entry
-	listed *Entry // in the listing
-	fresh  record // the contents; zero if they could not be hashed
-	old    record // the record; zero if there was none
+	fresh record // the contents; zero if they could not be hashed
+	old   record // the record; zero if there was none
 }
 
 // Verify hashes every package and compares it with its record and its evidence. It
@@ -52,28 +52,30 @@ func (d *Dir) Verify(ctx context.Context, opts VerifyOptions) (*Verification, er
 	if err != nil {
 		return nil, err
 	}
-	v := &Verification{Listing: listing}
+	v := &verifier{Dir: d, byRecord: opts.Recorded && !d.opts.Paranoid}
+	v.Listing = listing
 	v.Findings = append(v.Findings, d.missing(listing)...)
 	found := packagesOf(v.Findings)
-	var whole []*checked
 	var subjects []store.Subject
 	for i, e := range v.Entries {
 		if e.Target == "" && !found[e.ID.Path()] {
-			c := &checked{Entry: e, listed: &v.Entries[i]}
-			whole, subjects = append(whole, c), append(subjects, d.subject(c, opts.Recorded && !d.opts.Paranoid))
+			subjects = append(subjects, v.subject(&checked{Entry: e}, &v.Entries[i]))
 		}
 	}
-	results, err := d.evidence.Verify(ctx, subjects, opts.Report)
-	if err != nil {
+	if err := d.evidence.Verify(ctx, subjects, opts.Report); err != nil {
 		return nil, err
 	}
-	for i, c := range whole {
-		if !results[i].Gone {
-			v.add(d, *c, results[i])
-		}
-	}
 	slices.SortStableFunc(v.Findings, func(a, b *store.Finding) int { return strings.Compare(a.Path, b.Path) })
-	return v, nil
+	slices.SortFunc(v.Packages, func(a, b sources.Stored) int { return a.ID.Compare(b.ID) })
+	return &v.Verification, nil
+}
+
+// A verifier collects the results of verifying.
+type verifier struct {
+	*Dir
+	Verification
+	byRecord bool // hash only packages whose files have changed since they were recorded
+	mu       sync.Mutex
 }
 
 // missing returns the packages that root modules use, and that a repair has removed or something else has replaced. What
@@ -105,44 +107,50 @@ func packagesOf(findings []*store.Finding) map[string]bool {
 	return paths
 }
 
-// subject returns an entry as it is to be verified, which sets what was read. If byRecord is set, a package whose files
-// match the record isn't hashed, and neither is one that has no record.
-func (d *Dir) subject(c *checked, byRecord bool) store.Subject {
-	read := func(ctx context.Context) (r record, err error) {
-		if byRecord {
-			if r, ok := recordOf(d.ledger, c.ID, c.marks); ok {
-				return r, nil
-			}
-			if all, _ := d.recorded(c.ID, d.ledger); len(all) == 0 {
-				return record{Files: c.marks}, nil
-			}
-		}
-		times := readTimes(c.Entry)
-		defer times.restore()
-		r, err = hash(ctx, c.Dir)
-		if errors.Is(err, sources.ErrNotFound) && gone(c.Dir) {
-			err = store.ErrGone
-		}
-		return r, err
-	}
+// subject returns an entry, which is also in the listing, as it is to be verified.
+func (v *verifier) subject(c *checked, listed *Entry) store.Subject {
 	return store.Subject{
 		ID: c.ID, Path: c.ID.Path(), Dir: c.Dir, Size: sizeOf(c.marks),
 		Read: func(ctx context.Context) (store.Facts, error) {
-			r, err := read(ctx)
+			r, err := v.contents(ctx, c.Entry)
 			if err == nil {
 				c.fresh = r
 			}
 			return r.Facts, err
 		},
 		Recorded: func(store.Facts) (all []store.Facts, err error) {
-			c.old, all, err = d.believed(c.ID)
+			c.old, all, err = v.believed(c.ID)
 			return all, err
 		},
 		Start: func() error {
 			_, err := checkExecutable(c.Dir, c.fresh.Files, c.ID)
 			return err
 		},
+		Done: func(result store.Verified) {
+			if !result.Gone {
+				v.add(*c, listed, result)
+			}
+		},
 	}
+}
+
+// contents returns a record of the contents of an entry.
+func (v *verifier) contents(ctx context.Context, e Entry) (record, error) {
+	if v.byRecord {
+		if r, ok := recordOf(v.ledger, e.ID, e.marks); ok {
+			return r, nil
+		}
+		if all, _ := v.recorded(e.ID, v.ledger); len(all) == 0 { // there is nothing to compare with
+			return record{Files: e.marks}, nil
+		}
+	}
+	times := readTimes(e)
+	defer times.restore()
+	r, err := hash(ctx, e.Dir)
+	if errors.Is(err, sources.ErrNotFound) && gone(e.Dir) {
+		err = store.ErrGone
+	}
+	return r, err
 }
 
 // believed returns the record of a package, and what it and the known hashes say that was verified. Claims of an import are
@@ -164,15 +172,21 @@ func (d *Dir) believed(id sources.PackageID) (r record, all []store.Facts, err e
 	return r, all, nil
 }
 
-// add adds an entry with the results of verifying it.
-func (v *Verification) add(d *Dir, c checked, result store.Verified) {
+// add adds an entry with the result, and completes the listing.
+func (v *verifier) add(c checked, e *Entry, result store.Verified) {
 	c.old.Facts = result.Was
-	stored, e := d.describe(c), c.listed
+	r, err := v.inherit(c.ID, c.fresh, v.ledger)
+	if err != nil {
+		r = c.fresh
+	}
+	stored := v.stored(c.ID, c.Dir, r)
 	e.H1, e.ZH, e.Origin, e.Report, e.Evidence = stored.H1, stored.ZH, stored.Origin, stored.Report, stored.Signed != nil
 	e.Changed = result.Has(store.Changed)
 	if result.Has(store.Unreadable) {
 		c.fresh = record{} // whether the contents are unchanged is unknown, so they are not recorded
 	}
+	v.mu.Lock()
+	defer v.mu.Unlock()
 	v.Findings = append(v.Findings, result.Findings...)
 	if !result.Sound() || !slices.Equal(c.old.Files, c.fresh.Files) || !c.old.survives() {
 		v.checked = append(v.checked, c)
@@ -184,15 +198,6 @@ func (v *Verification) add(d *Dir, c checked, result store.Verified) {
 		}
 	}
 	v.Bytes += sizeOf(c.marks)
-}
-
-// describe returns what is known about the contents of an entry.
-func (d *Dir) describe(c checked) sources.Stored {
-	r, err := d.inherit(c.ID, c.fresh, d.ledger)
-	if err != nil {
-		r = c.fresh
-	}
-	return d.stored(c.ID, c.Dir, r)
 }
 
 // readTimes returns the access times of an entry's files. Verifying must not change

@@ -5,6 +5,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"sync"
 
 	"github.com/larder-cli/larder/fsmirror"
 	"github.com/larder-cli/larder/sources"
@@ -36,6 +37,7 @@ type Verification struct {
 type verifier struct {
 	*Builder
 	Verification
+	mu     sync.Mutex
 	fresh  map[string]record // hashes of the archives, by path
 	broken map[any]bool      // packages by path, and evidence by release, that are findings
 }
@@ -110,24 +112,17 @@ func (v *verifier) packages(ctx context.Context, packages []fsmirror.Package, re
 		}
 		entries = append(entries, e)
 	}
-	read, subjects := make([]record, len(entries)), make([]store.Subject, len(entries))
+	subjects := make([]store.Subject, len(entries))
 	for i, e := range entries {
-		subjects[i] = v.subject(e, &read[i])
+		subjects[i] = v.subject(e)
 	}
-	results, err := v.evidence.Verify(ctx, subjects, report)
-	if err != nil {
-		return err
-	}
-	for i, e := range entries {
-		v.add(e, read[i], results[i])
-	}
-	return nil
+	return v.evidence.Verify(ctx, subjects, report)
 }
 
-// subject returns a package as it is to be verified. It sets what was read.
-func (v *verifier) subject(e Entry, read *record) store.Subject {
+// subject returns a package as it is to be verified.
+func (v *verifier) subject(e Entry) store.Subject {
 	s := store.Subject{ID: e.ID, Path: e.Path, Dir: e.at.path, Size: e.Size}
-	executable := ""
+	read, executable := record{}, ""
 	s.Read = func(ctx context.Context) (store.Facts, error) {
 		before, _ := mark(e.at)
 		fresh, contents, err := hash(ctx, e.at.path)
@@ -135,7 +130,7 @@ func (v *verifier) subject(e Entry, read *record) store.Subject {
 			executable, err = archive.ExecutableIn(contents, e.ID.Provider.Type)
 		}
 		if err == nil {
-			fresh.Mark, *read = before, fresh
+			fresh.Mark, read = before, fresh
 		}
 		return fresh.Facts, err
 	}
@@ -149,12 +144,15 @@ func (v *verifier) subject(e Entry, read *record) store.Subject {
 	if e.Unpacked {
 		s.Start = func() error { return archive.CheckExecutable(e.at.path, executable, e.ID) }
 	}
+	s.Done = func(result store.Verified) { v.add(e, read, result) }
 	return s
 }
 
 // add adds a package with the results of verifying it, and records what was proved about a sound package, so that later
 // commands know it.
 func (v *verifier) add(e Entry, read record, result store.Verified) {
+	v.mu.Lock()
+	defer v.mu.Unlock()
 	v.Packages++
 	v.Bytes += e.Size
 	for _, f := range result.Findings {

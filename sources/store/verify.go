@@ -71,12 +71,15 @@ type Subject struct {
 
 	// Start returns an error if engines could not start the provider. It may be nil.
 	Start func() error
+
+	// Done is called with the result, concurrently for several packages. The evidence for the package is still in memory.
+	Done func(Verified)
 }
 
 // ErrGone is the error of reading a package that was removed meanwhile.
 var ErrGone = errors.New("removed meanwhile")
 
-// A Verified package is a subject with what was found.
+// Verified is the result for a subject.
 type Verified struct {
 	Now      Facts         // the contents; zero if they could not be read
 	Was      Facts         // the record that was compared; zero if there is none
@@ -98,30 +101,33 @@ func (v Verified) Has(kind Kind) bool {
 	return false
 }
 
-// Verify reads packages concurrently, and compares them with what is recorded about them and with their evidence. It
-// returns the results in the same order. Report, which may be nil, is called with the number of bytes read so far, one
-// call at a time. The error is that of ctx.
-func (e *Evidence) Verify(ctx context.Context, all []Subject, report func(done, of int64)) ([]Verified, error) {
+// Verify reads packages concurrently, and compares them with what is recorded about them and with their evidence. Report,
+// which may be nil, is called with the number of bytes read so far, one call at a time. The error is that of ctx.
+func (e *Evidence) Verify(ctx context.Context, all []Subject, report func(done, of int64)) error {
 	var done, total int64
 	for _, s := range all {
 		total += s.Size
 	}
-	results := make([]Verified, len(all))
 	var mu sync.Mutex
 	g, ctx := errgroup.WithContext(ctx)
 	g.SetLimit(runtime.GOMAXPROCS(0))
-	for i, s := range all {
+	for _, s := range all {
 		g.Go(func() error {
-			e.verify(ctx, s, &results[i])
+			v := Verified{}
+			e.verify(ctx, s, &v)
+			if ctx.Err() != nil {
+				return ctx.Err()
+			}
+			s.Done(v)
 			mu.Lock()
 			defer mu.Unlock()
 			if done += s.Size; report != nil {
 				report(done, total)
 			}
-			return ctx.Err()
+			return nil
 		})
 	}
-	return results, g.Wait()
+	return g.Wait()
 }
 
 // verify verifies one package.
