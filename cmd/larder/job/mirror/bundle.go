@@ -3,6 +3,7 @@ package mirror
 import (
 	"cmp"
 	"context"
+	"errors"
 	"os"
 	"slices"
 
@@ -113,13 +114,15 @@ func checkReceiver(dir, hint string) error {
 	return job.CheckMirror(dir, hint)
 }
 
-// known fails for a package of a bundle whose contents differ from those recorded here.
-func known(m *site.Root, from string) func(bundle.Verified) error {
+// known fails for packages of a bundle whose contents differ from those recorded here.
+func known(m *site.Root, packages []sources.Stored, from string) error {
 	memory := m.Memory()
-	return func(p bundle.Verified) error {
-		if memory == nil {
-			return nil
-		}
-		return acquire.CheckRepublished(memory, sources.Stored{ID: p.ID, ZH: p.ZH, H1: p.H1, Report: p.Report}, from)
+	if memory == nil {
+		return nil
 	}
+	var errs []error
+	for _, s := range packages {
+		errs = append(errs, acquire.CheckRepublished(memory, s, from))
+	}
+	return errors.Join(errs...)
 }
