@@ -18,7 +18,7 @@ import (
 )
 
 // quarantineDir contains the packages and files that were moved because they differ from what Larder verified, each at
-// the path that it had. What is moved to the same path later takes its place. The directory is in the state of a cache,
+// the path that it had. A later file for the same path replaces the earlier one. The directory is in the state of a cache,
 // and in a working directory below .larder, which is not a host name, so that engines ignore it.
 const (
 	quarantineDir     = "quarantine"

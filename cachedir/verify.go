@@ -153,8 +153,8 @@ func (v *verifier) contents(ctx context.Context, e Entry) (record, error) {
 	return r, err
 }
 
-// believed returns the record of a package, and what it and the known hashes say that was verified. Claims of an import are
-// unproven.
+// believed returns the record of a package, and the verified facts in the record and in the known hashes. It ignores claims
+// of an import.
 func (d *Dir) believed(id sources.PackageID) (r record, all []store.Facts, err error) {
 	r, err = d.ledger.Find(id.Provider, store.KeyOf(id))
 	known, knownErr := d.known.Of(id)

@@ -87,7 +87,7 @@ func (b *Builder) index(ctx context.Context, keep keeping) (changes []Change, le
 	if b.opts.ReadOnly {
 		return b.changes(steps), leftOut, err
 	}
-	if err = errors.Join(err, b.apply(ctx, steps)); err != nil { // what could be done is kept, and the next run does the rest
+	if err = errors.Join(err, b.apply(ctx, steps)); err != nil { // the next run writes the other documents
 		return nil, leftOut, disk.Explain(errors.Join(err, b.dir.SyncDirs(ctx)), b.opts.Place)
 	}
 	b.mu.Lock()

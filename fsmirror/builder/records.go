@@ -58,8 +58,8 @@ func (b *Builder) openLedger() {
 	b.ledger, b.known = store.NewLedger[record](opts), store.NewKnown(b.opts.Records.Known())
 }
 
-// learn records what was proved about a package, for all stores of this user. What only the mirror says doesn't count, and
-// other contents than the known ones don't replace these: the maker of a mirror would decide what is genuine.
+// learn records what was proved about a package, for all stores of this user. It ignores claims of the mirror alone, and
+// contents that differ from the known ones. Otherwise, the maker of a mirror would decide which packages are genuine.
 func (b *Builder) learn(id sources.PackageID, f store.Facts) {
 	if b.opts.Judge.Report(id.Provider, f.Proof).Verdict <= sources.MirrorEvidence || f.ZH == "" {
 		return
@@ -93,7 +93,7 @@ func (b *Builder) recall(at spot) (record, error) { return b.ledger.Find(at.id.P
 // note records a package.
 func (b *Builder) note(at spot, r record) { b.ledger.Set(at.id.Provider, at.key(), r) }
 
-// mark returns the fingerprint of a package, which is that of its files, see
+// mark returns the fingerprint of a package: the fingerprint of its files, see
 // [disk.Print]. Except on Windows it includes the change times, which no user can
 // set, so a copied package is hashed. The fingerprint is empty if there is no
 // package.

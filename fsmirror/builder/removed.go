@@ -11,7 +11,7 @@ import (
 )
 
 // removals are the packages of a provider that were removed from the mirror for good, by their keys, with the checksum of
-// each archive, which is empty if unknown. They are in the mirror, and those of all users count: a user who can write there
+// each archive, which is empty if unknown. The mirror keeps them for all users: a user who can write there
 // could also remove the packages.
 type removals struct {
 	all     map[string]sources.Hash

@@ -44,10 +44,10 @@ func Unpacked(f *store.Finding) bool { return f.Package != nil && f.Path == f.Pa
 // packages are being stored.
 func (b *Builder) StoreAs(unpacked bool) { b.opts.Unpacked = unpacked }
 
-// Doubt makes the Builder read a package again that Verify has found to be damaged, even if the fingerprint is that of
-// its record. Until it is replaced, Finish keeps its entry in the index. Doubt returns the hashes that the package had:
-// those in its record, or else those that its signed checksums or the index state. Of an archive, that is its checksum:
-// a damaged one may still have the same contents.
+// Doubt makes the Builder read a damaged package again, even if its fingerprint matches its record. Until the package is
+// replaced, Finish keeps its entry in the index. Doubt returns the hashes that the package had, from its record, or else
+// from its signed checksums or the index. For an archive, it returns only the checksum, because a damaged archive may
+// still have the same contents.
 func (b *Builder) Doubt(id sources.PackageID) []sources.Hash {
 	at := b.place(id, b.opts.Unpacked)
 	b.mu.Lock()
@@ -76,7 +76,7 @@ func (b *Builder) Doubt(id sources.PackageID) []sources.Hash {
 	return stated
 }
 
-// Mismatched returns the paths of the documents that still name something else than the archives, after Finish.
+// Mismatched returns the paths of the documents that still differ from the archives after Finish.
 func (b *Builder) Mismatched(ctx context.Context) (map[string]bool, error) {
 	found, err := b.survey(ctx, nil)
 	if err != nil {

@@ -28,8 +28,8 @@ func (b *Builder) change() error {
 }
 
 // settle returns when everything is on the disk, and then removes the file that marks
-// unfinished changes. The contents of all files have been synced before: those of
-// packages and documents before their rename, those of evidence by [Builder.apply].
+// unfinished changes. All files have been synced before: packages
+// and documents before their rename, evidence by [Builder.apply].
 // The caller holds b.mu.
 func (b *Builder) settle(ctx context.Context) error {
 	if !b.changed {

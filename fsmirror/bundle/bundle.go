@@ -31,7 +31,7 @@
 //
 // The last two kinds of members are optional. They are the executable of an engine, and
 // the modules that an engine has installed for root modules. A payload contains regular
-// files only. Links are replaced with what they refer to, and repositories of git are left
+// files only. Links are replaced with their targets, and git repositories are left
 // out. A delta contains all payloads, because the receiver's manifest describes a mirror.
 //
 // # Deltas
@@ -40,8 +40,8 @@
 // as part of the base. An import into a mirror without the base is refused.
 //
 // It also lists the packages that were removed from the mirror, and that the receiver has: by address, version,
-// platform and checksum. Only what a user has removed from this mirror counts. That a mirror lacks a package proves
-// nothing: a receiver may have several senders.
+// platform and checksum. It lists only packages that a user has removed from this mirror. Other packages of the
+// receiver may come from different senders.
 //
 // # Importing
 //

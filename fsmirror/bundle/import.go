@@ -239,7 +239,7 @@ func (in *importer) run(ctx context.Context) (err error) {
 		}
 	}
 	err = in.mirror.Finish(ctx)
-	if _, ok := errors.AsType[*builder.DamagedError](err); ok { // what the bundle has is not damaged
+	if _, ok := errors.AsType[*builder.DamagedError](err); ok { // the packages of the bundle are not damaged
 		warnIf(in.opts.Warn)(err)
 	} else if err != nil {
 		return err
@@ -274,8 +274,7 @@ func (in *importer) arrived(a Arrival) sources.Stored {
 	return s
 }
 
-// checkReceiver returns an error if the bundle has a base, and there is no directory of a mirror that could
-// have it.
+// checkReceiver returns an error if the bundle has a base, and the directory of the mirror does not exist.
 func checkReceiver(b *Bundle, dir string) error {
 	n := len(b.Manifest.Base)
 	if _, err := os.Lstat(dir); n == 0 || !errors.Is(err, fs.ErrNotExist) {
@@ -410,7 +409,7 @@ func (in *importer) copy(ctx context.Context, p Package) error {
 }
 
 // unpack stores an unpacked package. Its files were verified, and are hashed again when they are
-// written. What the bundle claims about the archive is not recorded.
+// written. Claims of the bundle about the archive are not recorded.
 func (in *importer) unpack(ctx context.Context, a Arrival) error {
 	_, tx, err := in.mirror.Begin(ctx, a.ID, sources.ToStore)
 	if err != nil {

@@ -38,7 +38,7 @@ func (m member) padding() int64 { return -m.Size & (block - 1) }
 // end returns the offset of the next member.
 func (m member) end() int64 { return m.offset + m.Size + m.padding() }
 
-// problem adds what the member is part of to an error.
+// problem adds the package, the payload or the name of the member to an error.
 func (m member) problem(err error) error {
 	switch {
 	case m.pkg != nil:

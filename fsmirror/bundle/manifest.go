@@ -58,7 +58,7 @@ func (p Package) Path() string {
 	return p.ID.Provider.String() + "/" + p.ID.Filename()
 }
 
-// hashes returns the hashes that identify the package. What is only claimed is none of them.
+// hashes returns the hashes that identify the package, without mere claims.
 func (p Package) hashes() []sources.Hash {
 	if p.Unpacked() {
 		return []sources.Hash{p.H1}
@@ -337,7 +337,7 @@ func (p Package) String() string { return p.ID.String() }
 
 func (e Evidence) String() string { return "evidence for " + e.Release.String() }
 
-// check checks what a package of the base lacks.
+// check checks the members that packages of the base do not have.
 func (p Package) check() error {
 	if p.Size < 1 || p.Size > maxArchive {
 		return fmt.Errorf("invalid size %d", p.Size)

@@ -72,7 +72,7 @@ func (pl *placing) prepare(ctx context.Context) error {
 	return nil
 }
 
-// decide compares a payload with what is in its place.
+// decide compares a payload with the existing files at its destination.
 func (pl *placing) decide(ctx context.Context, p Payload, dir, below string) (How, error) {
 	to := filepath.Join(dir, filepath.FromSlash(below))
 	if p.Kind == EngineBinary && p.Files[0].SHA256 != pl.opts.EngineSHA256 {

@@ -82,7 +82,7 @@ func Receive(r io.Reader, name string) (*Bundle, error) {
 	return b, nil
 }
 
-// A stream is read from its beginning to its end. It skips what its readers skip.
+// A stream reads from beginning to end. It skips the bytes that its readers skip.
 type stream struct {
 	r  io.Reader
 	at int64
@@ -99,7 +99,7 @@ func (s *stream) ReadAt(p []byte, off int64) (int, error) {
 		n, err = io.ReadFull(s.r, p)
 	}
 	s.at += skipped + int64(n)
-	if errors.Is(err, io.EOF) { // not the end of what is read from the stream
+	if errors.Is(err, io.EOF) { // the reader of a member expects more
 		err = io.ErrUnexpectedEOF
 	}
 	return n, err
@@ -177,7 +177,7 @@ func (b *Bundle) readManifest() error {
 	return b.members[0].checkHeader(head)
 }
 
-// foreign returns the error for a file that begins with head, which is not that of a bundle.
+// foreign returns the error for a file that begins with head and is not a bundle.
 func foreign(head []byte) error {
 	if name, command := archive.Compression(head); name != "" {
 		return sources.WithHint(fmt.Errorf("compressed with %s", name), "decompress it first: %s FILE > bundle.tar", command)
@@ -188,7 +188,7 @@ func foreign(head []byte) error {
 	return sources.WithHint(errNoBundle, "use a file written by larder bundle create or larder cache export")
 }
 
-// ended reports whether an error is that of reading past the end.
+// ended reports whether err comes from reading past the end.
 func ended(err error) bool { return errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) }
 
 // cut adds a hint to the error of reading past the end.
@@ -299,7 +299,7 @@ func (b *Bundle) files(dir string, files []PayloadFile) []member {
 	return b.members[b.index[dir+"/"+files[0].Name]:][:len(files)]
 }
 
-// copy copies a member to w. The error is a [store.Finding] if it is not what the manifest describes.
+// copy copies a member to w. The error is a [store.Finding] if the member differs from the manifest.
 func (b *Bundle) copy(ctx context.Context, w io.Writer, e member) error {
 	sum, _, err := disk.Hash(ctx, io.TeeReader(b.reader(e), w), e.Size)
 	if err != nil || sum == e.SHA256 {

@@ -9,14 +9,14 @@ import (
 	"github.com/larder-cli/larder/sources"
 )
 
-// Clues are what the name and the path of a file tell about it.
+// Clues are the parts of a package's identity in the name and the path of a file.
 type clues struct {
 	typ      string           // as in the name, perhaps invalid
 	version  string           // empty if unknown
 	platform sources.Platform // the zero Platform if unknown
 }
 
-// decide adds found as a candidate, or names the flags for what the name and the path leave open.
+// decide adds found as a candidate. Its error lists the flags for everything that the name and the path lack.
 func (s *search) decide(c clues, found Candidate) (err error) {
 	var id sources.PackageID
 	var unsaid, flags []string

@@ -12,8 +12,8 @@
 //
 // Directories in the layout of mirrors, HOST/NAMESPACE/TYPE, are skipped: engines and other commands read them.
 //
-// Names and paths describe a package, and options what they leave open: file names contain neither a host nor
-// a namespace. Nothing is guessed. If several packages have the same identity, the first is used: paths in the given
+// Names and paths describe a package. File names contain neither a host nor a namespace, so options add these.
+// Nothing is guessed. If several packages have the same identity, the first is used: paths in the given
 // order, and in each directory the files before the subdirectories. Terraform 0.12 searched in the same order.
 //
 // # What is stored

@@ -21,7 +21,7 @@ import (
 // ErrUnlisted matches the error of a place that can't list its providers.
 var ErrUnlisted = oci.ErrUnlisted
 
-// A Browser reads what a place has, without its archives.
+// A Browser lists the contents of a place. It does not read archives.
 type Browser interface {
 	sources.Source
 
@@ -31,11 +31,11 @@ type Browser interface {
 	// Hostless reports whether the place doesn't distinguish the hosts of providers. Then [Contents] may state another host.
 	Hostless() bool
 
-	// Read returns what the place has of a release. The error matches [sources.ErrNotFound] if it has nothing.
+	// Read returns the contents of the place for a release. The error matches [sources.ErrNotFound] if there are none.
 	Read(ctx context.Context, r sources.Release) (Contents, error)
 }
 
-// Contents are what a place has of a release.
+// Contents are the contents of a place for a release.
 type Contents struct {
 	Provider sources.Provider // as the place states it, or else as it was asked about
 	Archives map[sources.Platform]Archive
@@ -64,7 +64,7 @@ func (a Archive) Exists(ctx context.Context, client *fetch.Client) error {
 		case err != nil:
 			return err
 		case resp.StatusCode >= 400:
-			err = errors.New(resp.Status) // the call returns that of the request
+			err = errors.New(resp.Status) // the call returns the error of the request
 		case resp.StatusCode == http.StatusOK:
 			size = resp.ContentLength
 		}
@@ -72,7 +72,7 @@ func (a Archive) Exists(ctx context.Context, client *fetch.Client) error {
 		return err
 	})
 	if err == nil && size < 0 {
-		// A server may send HEAD elsewhere, or not understand it. What a download would get is then decisive.
+		// A server may redirect HEAD, or not support it. Then the response to a download decides.
 		size, err = client.Peek(ctx, a.URL)
 	}
 	if err != nil {
@@ -84,14 +84,14 @@ func (a Archive) Exists(ctx context.Context, client *fetch.Client) error {
 	return nil
 }
 
-// A SizeError is an archive with another size than its place states, in bytes.
+// A SizeError reports an archive whose size, in bytes, differs from the size in the documents of its place.
 type SizeError struct{ Is, Stated int64 }
 
 func (e *SizeError) Error() string {
 	return "the archive has " + strconv.FormatInt(e.Is, 10) + " bytes, and not " + strconv.FormatInt(e.Stated, 10)
 }
 
-// BrowseOCI returns the providers in OCI registries. Host is that of the providers, if the template doesn't contain it.
+// BrowseOCI returns the providers in OCI registries. Host is the host of the providers if the template doesn't contain it.
 func BrowseOCI(m *oci.Mirror, host sources.Host) Browser { return &ociBrowser{m, host} }
 
 type ociBrowser struct {
@@ -134,7 +134,7 @@ func (b *networkBrowser) Read(ctx context.Context, r sources.Release) (Contents,
 	return c, err
 }
 
-// BrowseBucket returns the providers in a bucket, whose documents m reads. With sizes, it lists the bucket for those of archives.
+// BrowseBucket returns the providers in a bucket, whose documents m reads. With sizes, it lists the bucket for the sizes of archives.
 func BrowseBucket(b *bucket.Bucket, m *netmirror.Mirror, sizes bool) Browser {
 	return &bucketBrowser{networkBrowser: networkBrowser{m}, in: b, sized: sizes, sizes: newDirectories()}
 }

@@ -24,7 +24,7 @@ import (
 	"github.com/larder-cli/larder/sources/fetch"
 )
 
-// How web servers and other caches may keep what a bucket has. Documents change, and archives and evidence have names by their contents.
+// How web servers and caches may keep objects. Documents change; archives and evidence have names by their contents.
 const (
 	keepDocument = "no-cache"
 	keepContents = "public, max-age=31536000, immutable"
@@ -47,7 +47,7 @@ const abandonedAfter = 24 * time.Hour
 //	HOST/NAMESPACE/TYPE/archives/SHA256/terraform-provider-TYPE_VERSION_OS_ARCH.zip
 //
 // Archives and evidence have names by their contents, so they never change. A document is written after what it names, and index.json
-// after the documents. What is removed leaves index.json first, then its document goes, and then what no other document names. So readers
+// after the documents. A removal changes index.json first, then the document, and then deletes objects that no document names. So readers
 // get whole versions. Writes of documents have conditions, which only fail if another program ignores the lease.
 type Bucket struct {
 	in *bucket.Bucket
@@ -61,7 +61,7 @@ type Bucket struct {
 	sizes map[sources.Provider]int     // of those that were read, in bytes
 }
 
-// A document is one of those of a provider.
+// A document is a document of a provider.
 type document struct {
 	fsmirror.Document
 	etag string // empty if there is no such object
@@ -94,7 +94,7 @@ func (b *Bucket) Slot(p sources.Provider) Slot {
 	return &objectSlot{in: b.in, name: leases + strings.TrimSuffix(home(p), "/")}
 }
 
-// An objectSlot is an object. Without a lease, it has the text {}. A larger object than a lease is none.
+// An objectSlot is an object. Without a lease, it contains {}. An object larger than a lease counts as no lease.
 type objectSlot struct {
 	in   *bucket.Bucket
 	name string
@@ -166,7 +166,7 @@ func urlOf(p Package) (string, error) {
 	return archives + hex.EncodeToString(sum[:]) + "/" + p.ID.Filename(), err
 }
 
-// object returns the name of the object with a URL in a document about a provider. There is none if the URL is that of another server.
+// object returns the name of the object with a URL in a document about a provider. It reports false for a URL on a different server.
 func (b *Bucket) object(p sources.Provider, ref string) (name string, ok bool) {
 	root := b.in.URL("")
 	u, err := b.in.URL(home(p)).Parse(ref)
@@ -474,7 +474,7 @@ func (b *Bucket) Versions(ctx context.Context, p sources.Provider) (versions []s
 	return versions, err
 }
 
-// isArchive reports whether a name is that of an archive of a provider. Documents may name any other object as well.
+// isArchive reports whether an object is an archive of a provider. Documents may name any other object as well.
 func isArchive(p sources.Provider, name string) bool {
 	inHome, ok := strings.CutPrefix(name, home(p))
 	dir, file := path.Split(inHome)

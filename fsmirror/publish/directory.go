@@ -10,7 +10,7 @@ import (
 	"github.com/larder-cli/larder/sources/bucket"
 )
 
-// Limits of what is in memory.
+// Limits on memory.
 const (
 	maxDocuments = 4 << 20  // bytes of all documents of a provider
 	maxPlatforms = 200      // of a version
@@ -23,13 +23,13 @@ const (
 // A directory has the objects in a directory of a bucket, by their names in it.
 type directory map[string]object
 
-// An object is what a list has of an object.
+// An object is the entry of a list for an object.
 type object struct {
 	size     int64 // in bytes
 	modified time.Time
 }
 
-// directories are those of providers, as they were when they were listed first. Few are kept.
+// directories are the directories of providers, as they were when they were listed first. Few are kept.
 type directories = sources.Memo[sources.Provider, directory]
 
 func newDirectories() directories { return directories{Max: maxKept, Weigh: directory.weight} }

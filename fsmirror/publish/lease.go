@@ -15,7 +15,7 @@ import (
 
 // A Slot is where a place keeps the lease of a provider.
 type Slot interface {
-	// Read returns the text of the lease, and "" if there is none, or something that can't be read in its place.
+	// Read returns the text of the lease, or "" if there is no readable one.
 	Read(ctx context.Context) (text string, err error)
 
 	// Write writes the lease in place of the one that was read or written last. The error matches [ErrTaken] if another
@@ -26,8 +26,7 @@ type Slot interface {
 // ErrTaken matches the error of a lease that another program has taken.
 var ErrTaken = errors.New("another program has taken the lease")
 
-// A Lease is the right to change what a place has of a provider. Its holder renews it. A lease that isn't renewed is that of a
-// program that was killed. A program that waits measures its age, so the clocks of two machines need not agree.
+// A Lease is the right to change a provider in a place. Its holder renews it. If it isn't renewed, its holder was killed. A program that waits measures its age, so the clocks of two machines need not agree.
 type Lease struct {
 	Holder  string              // for other programs, for example "process 17 on build-3"
 	Abandon time.Duration       // how long it may stay as it is; 0 means a minute
@@ -145,7 +144,7 @@ func (l leaseJSON) text() string {
 	return string(text)
 }
 
-// parseLease returns a lease without a holder if the text is none, so that nothing else in its place can stop all pushes.
+// parseLease returns a lease without a holder if the text is not a lease, so that no other object can stop all pushes.
 func parseLease(text string) (l leaseJSON) {
 	_ = json.Unmarshal([]byte(text), &l)
 	l.Holder = fetch.Printable(l.Holder[:min(len(l.Holder), maxHolder)])

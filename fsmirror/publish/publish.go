@@ -22,7 +22,7 @@ import (
 	"github.com/larder-cli/larder/sources/trust"
 )
 
-// A Release is what a mirror has of a version.
+// A Release is a version in a mirror.
 type Release struct {
 	sources.Release
 	Packages []Package       // sorted by platform; at least one
@@ -44,7 +44,7 @@ func (p Package) open() (*os.File, error) {
 	return f, err
 }
 
-// A State is what a place has of a release.
+// A State is the state of a release in a place.
 type State struct {
 	Archives map[sources.Platform]sources.Hash
 	Signed   *sources.Signed // its evidence; nil if it has none that can be read, or the mirror has none
@@ -52,12 +52,12 @@ type State struct {
 }
 
 // A Target is a place that can be changed. What changes about a provider is changed while the lease in its slot is held.
-// After [Target.Forget], Look reads what the place has now, and the other methods rely on what Look has read.
+// After [Target.Forget], Look reads the place again, and the other methods rely on the results of Look.
 type Target interface {
 	String() string
 
-	// Look returns what the place has of a release, and compares it with the release in a mirror. The error matches
-	// [sources.ErrNotFound] if it has nothing.
+	// Look returns the state of a release in the place, compared with the release in a mirror. The error matches
+	// [sources.ErrNotFound] if the place does not have it.
 	Look(ctx context.Context, r Release) (State, error)
 
 	// Check returns an error if the target can't distinguish some of the releases.
@@ -65,7 +65,7 @@ type Target interface {
 
 	Slot(p sources.Provider) Slot
 
-	// Forget forgets what was read about a provider.
+	// Forget forgets the results of Look for a provider.
 	Forget(p sources.Provider)
 
 	// Put stores packages, in place of others for the same platforms, and the evidence, unless that is nil. Readers see the
@@ -160,8 +160,8 @@ func (one *plan) stores() bool {
 	return len(one.put.Packages) > 0 || one.put.Evidence != nil || one.list
 }
 
-// Push stores in a target what it lacks of the releases of a mirror. If some packages fail, it stores the others and returns all
-// errors. An interrupted Push leaves a valid target, and the next one continues.
+// Push stores the packages and the evidence of a mirror that a target lacks. If some packages fail, it stores the others and
+// returns all errors. An interrupted Push leaves a valid target, and the next one continues.
 func Push(ctx context.Context, to Target, releases []Release, opts Options) (Result, error) {
 	if err := to.Check(releases); err != nil {
 		return Result{}, err
@@ -385,7 +385,7 @@ func (one *plan) bytes() (sum int64) {
 	return sum
 }
 
-// putAll stores what the plans add.
+// putAll stores the packages and the evidence of the plans.
 func (p *pusher) putAll(ctx context.Context, provider sources.Provider, plans []*plan) error {
 	each(p, ctx, plans, func(one *plan) {
 		if len(one.put.Packages) == 0 && one.put.Evidence == nil {
@@ -402,7 +402,7 @@ func (p *pusher) putAll(ctx context.Context, provider sources.Provider, plans []
 	return p.to.Finish(ctx, provider)
 }
 
-// dropAll removes what the plans drop.
+// dropAll removes the packages that the plans drop.
 func (p *pusher) dropAll(ctx context.Context, provider sources.Provider, plans []*plan) error {
 	var all []sources.PackageID
 	for _, one := range plans {
