@@ -27,7 +27,7 @@ type Fault struct {
 	Body       string        // body of the answer
 	Endless    bool          // the answer is JSON that opens brackets without end
 	Bomb       int64         // the answer is this many bytes of JSON, compressed to a thousandth
-	Drip       time.Duration // the answer is an endless header, with one more piece after each such interval
+	Drip       time.Duration // informational answers precede the answer without end, one after each such interval
 
 	Edit        func([]byte) []byte // changes the body
 	Corrupt     bool                // changes one bit in the middle of the body
@@ -62,8 +62,8 @@ func (s *Server) Fault(f Fault) {
 // Mend removes all faults, and stops breaking new connections.
 func (s *Server) Mend() { s.set(func() { s.faults, s.breaks = nil, nil }) }
 
-// take returns the fault for a request.
-func (s *Server) take(path string) Fault {
+// take returns the fault for a request, or nil.
+func (s *Server) take(path string) *Fault {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for _, f := range s.faults {
@@ -74,12 +74,12 @@ func (s *Server) take(path string) Fault {
 			f.second, f.passed = second, 0
 		}
 		if f.passed++; f.passed <= f.Limit {
-			return Fault{}
+			return nil
 		}
 		f.Times--
-		return *f
+		return new(*f)
 	}
-	return Fault{}
+	return nil
 }
 
 // Replace returns an Edit that replaces one text with another.
@@ -88,58 +88,104 @@ func Replace(before, after string) func([]byte) []byte {
 }
 
 // serve answers a request as the handler does, with the fault.
-func (f Fault) serve(w *response, r *http.Request, handler http.Handler) {
+func (f *Fault) serve(w *response, r *http.Request, handler http.Handler) {
 	w.sleep(f.Delay)
 	if f.NoRange || f.Zipped {
 		r.Header.Del("Range")
 	}
-	h := w.Header()
-	for name, value := range map[string]string{"ETag": f.ETag, "Content-Encoding": f.Encoding, "Retry-After": f.RetryAfter} {
-		if value != "" {
-			h.Set(name, value)
-		}
-	}
-	switch {
+	rec := httptest.NewRecorder()
+	switch h := rec.Header(); {
 	case f.Cut < 0:
-		w.abort()
+		w.abort(f.Reset)
 	case f.Stall < 0:
 		w.hang()
-	case f.Whole > 0 && r.Header.Get("Range") != "":
-		w.WriteHeader(f.Whole)
 	case f.Drip > 0:
 		w.drip(f.Drip)
 	case f.Endless:
 		_, _ = io.Copy(w, filled('['))
+		return
 	case f.Bomb > 0:
-		h.Set("Content-Encoding", "gzip")
+		w.Header().Set("Content-Encoding", "gzip")
 		compress(w, io.LimitReader(filled(' '), f.Bomb))
+		return
+	case f.Whole > 0 && r.Header.Get("Range") != "":
+		rec.WriteHeader(f.Whole)
 	case f.Redirect != "":
 		h.Set("Location", strings.ReplaceAll(f.Redirect, "{path}", r.URL.RequestURI()))
-		w.WriteHeader(cmp.Or(f.Status, http.StatusFound))
+		rec.WriteHeader(cmp.Or(f.Status, http.StatusFound))
 	case f.Status != 0 || f.Body != "":
-		w.WriteHeader(cmp.Or(f.Status, http.StatusOK))
-		w.Write([]byte(f.Body))
-	case f.Edit != nil || f.Corrupt || f.Changed || f.Zipped:
-		rec := httptest.NewRecorder()
-		maps.Copy(rec.Header(), h)
-		handler.ServeHTTP(rec, r)
-		maps.Copy(h, rec.Header())
-		body := f.edited(rec.Body.Bytes())
-		if len(body) != rec.Body.Len() {
-			h.Del("Content-Length")
-		}
-		if f.Zipped {
-			h.Set("Content-Encoding", "gzip")
-		}
-		w.WriteHeader(rec.Code)
-		w.Write(body)
+		rec.WriteHeader(cmp.Or(f.Status, http.StatusOK))
+		_, _ = rec.WriteString(f.Body)
 	default:
-		handler.ServeHTTP(w, r)
+		if f.ETag != "" {
+			h.Set("ETag", f.ETag) // which the handler compares with that of a request for a range
+		}
+		handler.ServeHTTP(rec, r)
 	}
+	body := f.edited(rec.Body.Bytes())
+	maps.Copy(w.Header(), f.header(rec, len(body)))
+	w.WriteHeader(rec.Code)
+	f.send(w, body)
+}
+
+// header returns the header of an answer with a body of this length.
+func (f *Fault) header(rec *httptest.ResponseRecorder, length int) http.Header {
+	h := rec.Header()
+	set := func(name, value string) {
+		if value != "" {
+			h.Set(name, value)
+		}
+	}
+	set("Content-Encoding", f.Encoding)
+	set("Retry-After", f.RetryAfter)
+	set("Content-Type", f.ContentType)
+	if f.ContentType == "-" {
+		h["Content-Type"] = nil // prevents the server from guessing it
+	}
+	if f.Zipped {
+		h.Set("Content-Encoding", "gzip")
+	}
+	if rec.Code == http.StatusPartialContent {
+		set("Content-Range", f.Range)
+	}
+	if f.Length > 0 {
+		h.Set("Content-Length", strconv.FormatInt(f.Length, 10))
+	} else if length != rec.Body.Len() {
+		h.Del("Content-Length")
+	}
+	return h
+}
+
+// send sends a body up to where the fault ends it, and in parts of a twentieth of a second each if it has a rate.
+func (f *Fault) send(w *response, body []byte) {
+	end := int(max(f.Cut, f.Stall))
+	broken := end > 0 && len(body) > end
+	if broken {
+		body = body[:end]
+	}
+	for len(body) > 0 {
+		part := len(body)
+		if f.Rate > 0 {
+			part = min(part, int(f.Rate/20)+1)
+			w.sleep(time.Duration(part) * time.Second / time.Duration(f.Rate))
+		}
+		if _, err := w.Write(body[:part]); err != nil {
+			return
+		}
+		body = body[part:]
+	}
+	if !broken {
+		return
+	}
+	_ = http.NewResponseController(w.ResponseWriter).Flush()
+	if f.Stall > 0 {
+		w.hang()
+	}
+	w.abort(f.Reset)
 }
 
 // edited returns what the fault sends in place of a body.
-func (f Fault) edited(body []byte) []byte {
+func (f *Fault) edited(body []byte) []byte {
 	if f.Edit != nil {
 		body = f.Edit(body)
 	}
@@ -154,6 +200,9 @@ func (f Fault) edited(body []byte) []byte {
 		compress(&out, bytes.NewReader(body))
 		body = out.Bytes()
 	}
+	if f.Length > 0 {
+		body = body[:min(int64(len(body)), f.Length)] // net/http would reject the rest
+	}
 	return body
 }
 
@@ -164,76 +213,26 @@ func compress(w io.Writer, from io.Reader) {
 	_ = z.Close()
 }
 
-// A response is an answer being sent with a fault.
+// A response is an answer being sent, perhaps with a fault.
 type response struct {
 	http.ResponseWriter
 	server  *Server
 	request *Request // the record of it
-	fault   Fault
 	conn    *conn
 	done    <-chan struct{} // closed when the client has disconnected
-	sent    int64
 }
 
 func (w *response) WriteHeader(status int) {
 	w.server.set(func() { w.request.Status = status })
-	h := w.Header()
-	switch w.fault.ContentType {
-	case "":
-	case "-":
-		h["Content-Type"] = nil // prevents the server from guessing it
-	default:
-		h.Set("Content-Type", w.fault.ContentType)
-	}
-	if w.fault.Range != "" && status == http.StatusPartialContent {
-		h.Set("Content-Range", w.fault.Range)
-	}
-	if w.fault.Length > 0 {
-		h.Set("Content-Length", strconv.FormatInt(w.fault.Length, 10))
-	}
 	w.ResponseWriter.WriteHeader(status)
 }
 
-// Write sends a part of the body. The answer may end within it.
 func (w *response) Write(b []byte) (int, error) {
 	if w.request.Status == 0 {
 		w.WriteHeader(http.StatusOK)
 	}
-	whole := len(b)
-	if w.fault.Length > 0 {
-		b = b[:min(int64(whole), w.fault.Length-w.sent)] // net/http would reject the rest
-	}
-	limit := max(w.fault.Cut, w.fault.Stall)
-	if limit <= 0 || w.sent+int64(len(b)) <= limit {
-		return whole, w.send(b)
-	}
-	_ = w.send(b[:limit-w.sent])
-	http.NewResponseController(w.ResponseWriter).Flush()
-	if w.fault.Stall > 0 {
-		w.hang()
-	}
-	w.abort()
-	return 0, nil
-}
-
-// send sends b, in parts of a twentieth of a second each if Rate is set.
-func (w *response) send(b []byte) error {
-	for len(b) > 0 {
-		part := len(b)
-		if w.fault.Rate > 0 {
-			part = min(part, int(w.fault.Rate/20)+1)
-			w.sleep(time.Duration(part) * time.Second / time.Duration(w.fault.Rate))
-		}
-		// Before writing, so that the count includes everything that a client has read.
-		w.server.set(func() { w.request.Bytes += int64(part) })
-		n, err := w.ResponseWriter.Write(b[:part])
-		w.sent += int64(n)
-		if err != nil {
-			return err
-		}
-		b = b[part:]
-	}
-	return nil
+	w.server.set(func() { w.request.Bytes += int64(len(b)) }) // first, so that it includes everything that a client has read
+	return w.ResponseWriter.Write(b)
 }
 
 func (w *response) sleep(d time.Duration) {
@@ -253,32 +252,21 @@ func (f filled) Read(b []byte) (int, error) {
 	return len(b), nil
 }
 
-// drip sends an endless header. HTTP/2 sends a header in one piece, so drip
-// sends repeated informational responses instead.
+// drip sends informational answers without end.
 func (w *response) drip(every time.Duration) {
-	conn, _, err := http.NewResponseController(w.ResponseWriter).Hijack()
-	if err != nil {
-		for {
-			select {
-			case <-w.done:
-				panic(http.ErrAbortHandler)
-			case <-time.After(every):
-				w.ResponseWriter.WriteHeader(http.StatusEarlyHints)
-			}
+	for {
+		select {
+		case <-w.done:
+			panic(http.ErrAbortHandler)
+		case <-time.After(every):
+			w.ResponseWriter.WriteHeader(http.StatusEarlyHints)
 		}
 	}
-	defer conn.Close()
-	_, err = io.WriteString(conn, "HTTP/1.1 200 OK\r\nX-Long: ")
-	for err == nil {
-		time.Sleep(every)
-		_, err = io.WriteString(conn, "x")
-	}
-	panic(http.ErrAbortHandler)
 }
 
-// abort ends the answer before it is complete.
-func (w *response) abort() {
-	if w.fault.Reset && w.conn != nil {
+// abort ends the answer before it is complete, by a TCP reset if reset is set.
+func (w *response) abort(reset bool) {
+	if reset && w.conn != nil {
 		w.conn.reset()
 	}
 	panic(http.ErrAbortHandler)

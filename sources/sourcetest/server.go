@@ -93,11 +93,15 @@ func (s *Server) Wrap(wrap func(next http.Handler) http.Handler) {
 // answer answers a request, according to the faults.
 func (s *Server) answer(w http.ResponseWriter, r *http.Request) {
 	f, request := s.take(r.URL.Path), s.record(r)
-	out := &response{ResponseWriter: w, server: s, request: request, fault: f, done: r.Context().Done()}
+	out := &response{ResponseWriter: w, server: s, request: request, done: r.Context().Done()}
 	var over line
 	s.set(func() { out.conn, over = s.conns[r.RemoteAddr], s.line })
 	out.sleep(over.roundTrip)
-	f.serve(out, r, http.HandlerFunc(s.ordinary))
+	if f == nil {
+		s.ordinary(out, r)
+	} else {
+		f.serve(out, r, http.HandlerFunc(s.ordinary))
+	}
 	if out.request.Status == 0 {
 		out.WriteHeader(http.StatusOK)
 	}
