@@ -2,29 +2,11 @@ package sourcetest
 
 import (
 	"io"
-	"math/rand/v2"
 	"net"
 	"net/http"
 	"net/http/httptest"
 	"time"
 )
-
-// Break makes new connections break with the probability chance. A connection
-// breaks at a random byte among the first within bytes that the server sends,
-// counted with the overhead of TLS and HTTP. It is reset, with all requests on
-// it and all data still on its way. The same seed breaks the same connections,
-// in the order in which they are made. Mend ends this.
-func (s *Server) Break(chance float64, within int64, seed uint64) {
-	random := rand.New(rand.NewPCG(seed, seed))
-	s.set(func() {
-		s.breaks = func() int64 {
-			if at := random.Int64N(within); random.Float64() < chance {
-				return at
-			}
-			return -1
-		}
-	})
-}
 
 // A line is a simulated network between a client and a server. Packets are not lost, starts are not slow, and the speed
 // to the server has no limit.
@@ -48,17 +30,6 @@ func (s *Server) Connections() (made, reset int) {
 	return s.made, s.reset
 }
 
-// OnTheWire returns how many bytes the server has sent on all connections, with
-// the overhead of TLS and HTTP.
-func (s *Server) OnTheWire() int64 {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.wire
-}
-
-// sendBuffer is the maximum number of bytes lost when a connection is reset.
-const sendBuffer = 64 << 10
-
 // A listener accepts connections that can be reset, and that are as slow as the server's line.
 type listener struct {
 	net.Listener
@@ -75,10 +46,6 @@ func (l listener) Accept() (net.Conn, error) {
 	defer s.mu.Unlock()
 	s.made++
 	c := newConn(tcp, s)
-	if s.breaks != nil {
-		c.left = s.breaks()
-		_ = tcp.(*net.TCPConn).SetWriteBuffer(sendBuffer)
-	}
 	s.conns[tcp.RemoteAddr().String()] = c
 	return c, nil
 }
@@ -87,13 +54,12 @@ func (l listener) Accept() (net.Conn, error) {
 type conn struct {
 	net.Conn
 	server *Server
-	left   int64     // bytes until the connection breaks; -1 means that it does not break
 	rate   int64     // see [line]
 	free   time.Time // when what was written has been sent
 }
 
 func newConn(c net.Conn, s *Server) *conn {
-	return &conn{Conn: c, server: s, left: -1, rate: s.line.rate, free: time.Now().Add(2 * s.line.roundTrip)}
+	return &conn{Conn: c, server: s, rate: s.line.rate, free: time.Now().Add(2 * s.line.roundTrip)}
 }
 
 // ahead is how much may be written at once, as the time that sending it takes.
@@ -107,22 +73,7 @@ func (c *conn) Write(p []byte) (int, error) {
 		}
 		c.free = c.free.Add(time.Duration(len(p)) * time.Second / time.Duration(c.rate))
 	}
-	if c.left < 0 {
-		return c.send(p)
-	}
-	n, err := c.send(p[:min(int64(len(p)), c.left)])
-	c.left -= int64(n)
-	if err == nil && n < len(p) {
-		c.reset()
-		err = net.ErrClosed
-	}
-	return n, err
-}
-
-func (c *conn) send(p []byte) (int, error) {
-	n, err := c.Conn.Write(p)
-	c.server.set(func() { c.server.wire += int64(n) })
-	return n, err
+	return c.Conn.Write(p)
 }
 
 // reset closes the connection with a TCP reset, as a machine does that has

@@ -6,6 +6,7 @@ import (
 	"compress/gzip"
 	"io"
 	"maps"
+	"math/rand/v2"
 	"net/http"
 	"net/http/httptest"
 	"strconv"
@@ -46,6 +47,10 @@ type Fault struct {
 	Stall int64 // the server sends nothing more after this many bytes of the body; -1 means at once
 	Rate  int64 // bytes of the body a second
 
+	// If Random isn't nil, it chooses the requests, with this chance, and the byte before Cut at which each breaks.
+	Random *rand.Rand
+	Chance float64
+
 	second int64 // of the last request, in Unix time
 	passed int   // number of requests without the fault in that second
 }
@@ -59,8 +64,8 @@ func (s *Server) Fault(f Fault) {
 	s.set(func() { s.faults = append(s.faults, &f) })
 }
 
-// Mend removes all faults, and stops breaking new connections.
-func (s *Server) Mend() { s.set(func() { s.faults, s.breaks = nil, nil }) }
+// Mend removes all faults.
+func (s *Server) Mend() { s.set(func() { s.faults = nil }) }
 
 // take returns the fault for a request, or nil.
 func (s *Server) take(path string) *Fault {
@@ -77,7 +82,14 @@ func (s *Server) take(path string) *Fault {
 			return nil
 		}
 		f.Times--
-		return new(*f)
+		once := new(*f)
+		if f.Random != nil {
+			once.Cut = 1 + f.Random.Int64N(f.Cut)
+			if f.Random.Float64() >= f.Chance {
+				return nil
+			}
+		}
+		return once
 	}
 	return nil
 }

@@ -30,13 +30,11 @@ type Server struct {
 	wrapped   http.Handler // with faults
 	hidden    []string
 	faults    []*Fault
-	breaks    func() int64 // after how many bytes the next connection breaks; -1 means never; nil means that none does
 	requests  []*Request
 	published map[string]time.Time // by HOST/NAMESPACE/TYPE/VERSION
 	conns     map[string]*conn     // open connections, by the client's address
 	made      int                  // number of connections made
 	reset     int                  // number of connections reset
-	wire      int64                // bytes sent
 }
 
 func (w *World) serve(handler func(*Server) http.Handler) *Server {

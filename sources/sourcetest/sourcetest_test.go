@@ -6,6 +6,7 @@ import (
 	"crypto/x509"
 	"fmt"
 	"io"
+	"math/rand/v2"
 	"net/http"
 	"net/url"
 	"os"
@@ -155,40 +156,22 @@ func TestCutOverHTTP2(t *testing.T) {
 	sourcetest.Expect(t, got == 248, "sent %d bytes, want each of the 248 once", got)
 }
 
-// Connections break at random, but identically in each run, as far as the bytes
-// sent are identical.
-func TestBreak(t *testing.T) {
-	broken := func(seed uint64) string {
+// Answers break at random, but identically in each run.
+func TestRandomFault(t *testing.T) {
+	broken := func(seed uint64) (outcome string) {
 		w := newWorld(t)
-		w.Registry.Break(0.3, 4000, seed)
-		outcome := ""
+		w.Registry.Fault(sourcetest.Fault{Cut: 200, Reset: true, Random: rand.New(rand.NewPCG(seed, seed)), Chance: 0.3})
 		for range 30 {
-			client := w.Client()
-			client.Transport.(*http.Transport).DisableKeepAlives = true
-			resp, err := client.Get(archiveURL(w))
-			if err == nil {
-				_, err = io.ReadAll(resp.Body)
-				resp.Body.Close()
-			}
+			_, _, err := get(t, w, archiveURL(w))
 			outcome += map[bool]string{true: ".", false: "x"}[err == nil]
 		}
-		sent := w.Registry.OnTheWire()
-		sourcetest.Expect(t, sent >= 30*500 && sent <= 30*4000, "%d bytes sent on 30 connections", sent)
-		made, reset := w.Registry.Connections()
-		if want := strings.Count(outcome, "x"); made != 30 || reset < want || reset == 0 {
-			t.Errorf("%s: %d connections, %d reset, want 30 and at least %d", outcome, made, reset, want)
-		}
+		_, reset := w.Registry.Connections()
+		sourcetest.Equal(t, reset, strings.Count(outcome, "x"), "connections reset")
 		return outcome
 	}
-	first, again, differences := broken(7), broken(7), 0
-	for i := range first {
-		if first[i] != again[i] {
-			differences++
-		}
-	}
-	if differences > 3 || !strings.Contains(first, "x") || !strings.Contains(first, ".") {
-		t.Errorf("got %s, and then %s", first, again)
-	}
+	first := broken(7)
+	sourcetest.Equal(t, broken(7), first)
+	sourcetest.Expect(t, strings.Contains(first, "x") && strings.Contains(first, "."), "got %s", first)
 }
 
 func TestStopped(t *testing.T) {
