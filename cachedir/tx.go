@@ -270,7 +270,7 @@ func notReplaced(entry, link string) error {
 
 const runPrefix, stagePrefix = "run-", ".larder-"
 
-// A run holds the scratch directories of a Dir, each of which is created when first required.
+// A run holds the scratch directories of a Dir. Each is created when it is first required.
 type run struct {
 	mu    sync.Mutex
 	state *disk.Scratch // on the state's file system; in a cache also for packages
