@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"maps"
 	"os"
 	"path"
 	"path/filepath"
@@ -54,7 +55,7 @@ type Listing struct {
 	Unclear  []error          // why it is unknown which packages some root modules use
 	Saved    int64            // bytes on disk that root modules save by sharing files with the cache
 
-	stale []string // registrations of root modules that no longer exist
+	stale []string // registrations of root modules, and marks of packages, that no longer exist
 	users users
 }
 
@@ -75,28 +76,28 @@ func (d *Dir) List(ctx context.Context, opts ListOptions) (*Listing, error) {
 	}
 	l := &lister{Dir: d, ctx: ctx, opts: opts, seen: map[disk.FileID]uint64{}, marked: map[string]bool{}}
 	if d.tree != nil {
-		marks, err := d.marks()
+		err := d.marks(l.marked)
+		if err == nil {
+			err = l.level("", 0)
+		}
+		if err == nil {
+			err = l.lookAtAll()
+		}
 		if err != nil {
-			return nil, err
-		}
-		for _, at := range marks {
-			l.marked[at] = true
-		}
-		if err := l.level("", 0); err != nil {
-			return nil, err
-		}
-		if err := l.lookAtAll(); err != nil {
 			return nil, err
 		}
 	}
 	slices.SortFunc(l.entries, func(a, b Entry) int { return a.ID.Compare(b.ID) })
 	slices.SortStableFunc(l.findings, func(a, b *store.Finding) int { return strings.Compare(a.Path, b.Path) })
 	l.measureAll()
+	for _, e := range l.entries {
+		delete(l.marked, keptPath(e.ID))
+	}
 	registered, stale, err := d.registered()
 	if err != nil {
 		return nil, fmt.Errorf("reading which root modules use the cache: %w", err)
 	}
-	listing := &Listing{Entries: l.entries, Findings: l.findings, stale: stale}
+	listing := &Listing{Entries: l.entries, Findings: l.findings, stale: slices.AppendSeq(stale, maps.Keys(l.marked))}
 	listing.Roots = d.mergeRoots(registered, opts.Roots)
 	if opts.Locked == nil {
 		opts.Locked = func(string) (Selections, error) { return nil, nil }

@@ -61,7 +61,6 @@ type Plan struct {
 	Blocked error    // why nothing is removed; nil if there is no reason
 
 	policy Policy
-	stale  []string // paths of the stale records
 }
 
 // Removed is what a prune removes, or has removed.
@@ -80,12 +79,7 @@ func (d *Dir) PlanPrune(ctx context.Context, policy Policy) (*Plan, error) {
 	if err != nil {
 		return nil, err
 	}
-	orphans, err := d.orphans(listing.Entries)
-	if err != nil {
-		return nil, err
-	}
-	stale := slices.Concat(listing.stale, orphans)
-	p := &Plan{Listing: listing, policy: policy, Stale: len(stale), stale: stale}
+	p := &Plan{Listing: listing, policy: policy, Stale: len(listing.stale)}
 	if p.Usage, err = d.Usage(ctx); err != nil {
 		return nil, err
 	}
@@ -180,34 +174,24 @@ func (d *Dir) choosePackages(p *Plan) {
 	p.choose(candidates, d.opts.Now())
 }
 
-// orphans returns the marks of [Dir.Keep] of packages that are not in the cache.
-func (d *Dir) orphans(entries []Entry) ([]string, error) {
-	there := map[string]bool{}
-	for _, e := range entries {
-		there[keptPath(e.ID)] = true
-	}
-	marks, err := d.marks()
-	return slices.DeleteFunc(marks, func(at string) bool { return there[at] }), err
-}
-
-// marks returns the paths of the marks of [Dir.Keep].
-func (d *Dir) marks() (marks []string, err error) {
+// marks adds the paths of the marks of [Dir.Keep] to a set.
+func (d *Dir) marks(to map[string]bool) error {
 	if d.state == nil {
-		return nil, nil
+		return nil
 	}
 	versions, err := store.Names(d.state, keptMarks)
 	for _, version := range versions {
 		names, err := store.Names(d.state, keptMarks+"/"+version)
 		if stray := (*disk.StrayError)(nil); err != nil && !errors.As(err, &stray) {
-			return nil, err
+			return err
 		}
 		for _, name := range names {
 			if strings.HasSuffix(name, ".json") {
-				marks = append(marks, path.Join(keptMarks, version, name))
+				to[path.Join(keptMarks, version, name)] = true
 			}
 		}
 	}
-	return marks, err
+	return err
 }
 
 // unreadable returns an error if the cache cannot be read completely. A plan would
@@ -311,7 +295,7 @@ func (d *Dir) Prune(ctx context.Context, plan *Plan) (*Removed, error) {
 		pruned.Packages = append(pruned.Packages, r)
 		pruned.Freed += r.Freed
 	}
-	for _, path := range now.stale {
+	for _, path := range now.Listing.stale {
 		if err := d.removeState(path); !d.denies(err) { // another user's
 			errs = append(errs, err)
 		}
