@@ -205,7 +205,7 @@ func (l *lister) level(rel string, depth int) error {
 		if strings.HasPrefix(e.Name(), ".") || depth == platformDepth && isTofuLock(e) {
 			continue
 		}
-		if err := l.name(at, e, names, depth); err != nil {
+		if err := l.name(at, e, depth); err != nil {
 			return err
 		}
 	}
@@ -220,7 +220,7 @@ func isTofuLock(e fs.DirEntry) bool {
 }
 
 // name examines one name in a cache.
-func (l *lister) name(at string, e fs.DirEntry, siblings []fs.DirEntry, depth int) error {
+func (l *lister) name(at string, e fs.DirEntry, depth int) error {
 	if disk.IsLink(e.Type()) {
 		l.symlink(at)
 		return nil
@@ -237,10 +237,6 @@ func (l *lister) name(at string, e fs.DirEntry, siblings []fs.DirEntry, depth in
 	case depth < platformDepth && canonical(at):
 		return l.level(at, depth+1)
 	default:
-		if twin, ok := twinOf(e.Name(), siblings); ok {
-			l.note(Collision, at, fmt.Sprintf("differs from %s only in case", twin))
-			return nil
-		}
 		l.note(Stranger, at, "not a name used in a cache")
 	}
 	return nil
@@ -264,16 +260,6 @@ func canonical(at string) bool {
 	example := []string{"example.com", "a", "a", "1.0.0", "linux_amd64"}
 	_, ok := packageAt(path.Join(at, path.Join(example[strings.Count(at, "/")+1:]...)))
 	return ok
-}
-
-// twinOf returns a sibling whose name differs from name only in case.
-func twinOf(name string, siblings []fs.DirEntry) (string, bool) {
-	for _, s := range siblings {
-		if s.Name() != name && strings.EqualFold(s.Name(), name) {
-			return s.Name(), true
-		}
-	}
-	return "", false
 }
 
 // symlink examines a symlink without following it, except to check that its target

@@ -152,9 +152,9 @@ func TestFindings(t *testing.T) {
 	l := list(t, d, cachedir.ListOptions{})
 	want := []string{
 		"broken package example.test/acme/widget/1.3.0/a_b",
-		"case collision Example.test",
 		"dangling link example.test/acme/gone",
 		"dangling link example.test/acme/widget/1.3.0/none",
+		"foreign file Example.test",
 		"foreign file README",
 		"foreign file example.test/acme/widget/v1",
 		"link " + widget.Path() + "/docs/out",

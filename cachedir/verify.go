@@ -228,7 +228,6 @@ const (
 	Dangling    store.Kind = "dangling link"   // the target does not exist
 	Elsewhere   store.Kind = "link"            // a link to another place, not followed
 	NoDirectory store.Kind = "not a directory" // a file instead of a directory
-	Collision   store.Kind = "case collision"  // a name that differs from another only in case
 	Stranger    store.Kind = "foreign file"    // does not belong in a cache
 	Leftover    store.Kind = "leftover"        // from a killed process
 )
