@@ -285,7 +285,7 @@ func (d *Dir) openState() (err error) {
 	switch {
 	case d.opts.ReadOnly:
 		d.readOnly = ErrReadOnly
-		err = d.enterState((*disk.Dir).Sub, disk.Open)
+		d.state, err = d.openStateDir(false)
 		if d.inside && errors.Is(err, fs.ErrPermission) {
 			return d.cannotRead(err)
 		}
@@ -293,13 +293,13 @@ func (d *Dir) openState() (err error) {
 			return err
 		}
 	case d.inside:
-		if err = d.enterState((*disk.Dir).MakeSub, nil); err == nil {
+		if d.state, err = d.openStateDir(true); err == nil {
 			err = errors.Join(probe(d.state, "tmp"), probe(d.state, "lock"))
 		}
 		d.readOnly = d.explainOwner(err)
 	default:
 		d.readOnly = d.tree.Writable()
-		if err = d.enterState(nil, disk.Make); err == nil && probe(d.state, "tmp") != nil {
+		if d.state, err = d.openStateDir(true); err == nil && probe(d.state, "tmp") != nil {
 			err = d.state.Close()
 			d.state = nil
 		}
@@ -308,7 +308,7 @@ func (d *Dir) openState() (err error) {
 		return err
 	}
 	if d.state == nil && d.inside {
-		_ = d.enterState((*disk.Dir).Sub, nil) // for reading
+		d.state, _ = d.openStateDir(false) // for reading
 	}
 	if d.state != nil {
 		if err := d.state.CheckDirs(stateDirs...); err != nil {
@@ -326,20 +326,19 @@ func (d *Dir) openState() (err error) {
 	return nil
 }
 
-// enterState opens the directory of Larder's own files: in a plugin cache by enter, and that
-// of a working directory by open. Both may create it.
-func (d *Dir) enterState(
-	enter func(*disk.Dir, string) (*disk.Dir, error), open func(string) (*disk.Dir, error),
-) (err error) {
+// openStateDir opens the directory of Larder's own files, and creates it if make is set.
+func (d *Dir) openStateDir(make bool) (*disk.Dir, error) {
 	switch {
 	case d.inside && d.tree == nil, !d.inside && d.opts.Records.Dir == "":
-		return fs.ErrNotExist
+		return nil, fs.ErrNotExist
+	case d.inside && make:
+		return d.tree.MakeSub(".larder")
 	case d.inside:
-		d.state, err = enter(d.tree, ".larder")
-	default:
-		d.state, err = open(d.opts.Records.Of(d.root))
+		return d.tree.Sub(".larder")
+	case make:
+		return disk.Make(d.opts.Records.Of(d.root))
 	}
-	return err
+	return disk.Open(d.opts.Records.Of(d.root))
 }
 
 // stateDirs are the directories in the state. Open checks all of them for links and
