@@ -261,7 +261,6 @@ func (d *Dir) Prune(ctx context.Context, plan *Plan) (*Removed, error) {
 		return nil, err
 	}
 	defer release()
-	d.removeLeftovers()
 	now, err := d.PlanPrune(ctx, plan.policy)
 	if err == nil {
 		err = now.Blocked
@@ -269,6 +268,7 @@ func (d *Dir) Prune(ctx context.Context, plan *Plan) (*Removed, error) {
 	if err != nil {
 		return nil, err
 	}
+	d.removeLeftovers()
 	bin, err := d.scratch()
 	if err != nil {
 		return nil, err
@@ -277,7 +277,7 @@ func (d *Dir) Prune(ctx context.Context, plan *Plan) (*Removed, error) {
 	for _, r := range plan.Packages {
 		planned[r.ID] = true
 	}
-	pruned, errs := &Removed{}, []error(nil)
+	pruned, errs := &Removed{Besides: now.Besides, Freed: now.Besides.Total().Bytes}, []error(nil)
 	rest := remainderOf(now.Listing.Entries)
 	for i, r := range now.Packages {
 		if ctx.Err() != nil {
@@ -303,14 +303,7 @@ func (d *Dir) Prune(ctx context.Context, plan *Plan) (*Removed, error) {
 	errs = append(errs, d.ledger.WriteAll(ctx), d.removeArchives(plan.policy.OlderThan), d.removeOld(plan.policy.OlderThan),
 		d.removeStores(plan.policy))
 	release()
-	errs = append(errs, bin.Close())
-	left, err := d.Usage(ctx)
-	if err == nil {
-		left, err = d.besides(left, plan.policy)
-	}
-	pruned.Besides = plan.Besides.without(left)
-	pruned.Freed += pruned.Besides.Total().Bytes
-	return pruned, errors.Join(append(errs, err)...)
+	return pruned, errors.Join(append(errs, bin.Close())...)
 }
 
 // throw moves a package to bin and removes its records and the directories that this

@@ -31,26 +31,13 @@ type Usage struct {
 
 // Total returns the sum of all amounts.
 func (u Usage) Total() (all Amount) {
-	for _, a := range u.amounts() {
+	for _, a := range []Amount{
+		u.Evidence, u.Archives, u.Interrupted, u.Abandoned, u.Leftover,
+		u.Working, u.Quarantine, u.Records, u.Foreign, u.Others,
+	} {
 		all.add(a.Count, a.Bytes)
 	}
 	return all
-}
-
-func (u *Usage) amounts() []*Amount {
-	return []*Amount{
-		&u.Evidence, &u.Archives, &u.Interrupted, &u.Abandoned, &u.Leftover,
-		&u.Working, &u.Quarantine, &u.Records, &u.Foreign, &u.Others,
-	}
-}
-
-// without returns what u has more of than v.
-func (u Usage) without(v Usage) Usage {
-	less := v.amounts()
-	for i, a := range u.amounts() {
-		a.Count, a.Bytes = max(a.Count-less[i].Count, 0), max(a.Bytes-less[i].Bytes, 0)
-	}
-	return u
 }
 
 // An Amount is a number of items and the bytes that they take on disk.
