@@ -35,7 +35,7 @@ func TestCopyOfReplacedArchive(t *testing.T) {
 	_, tx, err := d.Begin(context.Background(), id, sources.ToStore)
 	check(t, err)
 	defer tx.Close()
-	_, err = tx.Stage()
+	_, err = tx.Stage(nil)
 	check(t, err)
 	f, err := os.Open(at) // acquire.open hashes the archive at this point
 	check(t, err)

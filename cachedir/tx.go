@@ -119,11 +119,11 @@ func (t *tx) openHome(ctx context.Context) error {
 }
 
 // Stage implements [sources.Tx].
-func (t *tx) Stage() (sources.Stage, error) {
+func (t *tx) Stage(seen sources.Observer) (sources.Stage, error) {
 	if t.d.through != "" && t.Form != store.Hashed && t.home.Exists(t.ID.Platform.String()) {
 		return nil, t.Explain(notReplaced(t.d.entry(t.ID), t.d.through))
 	}
-	if err := t.prepare(); err != nil {
+	if err := t.prepare(seen); err != nil {
 		return nil, t.Explain(err)
 	}
 	return t.Archive, nil
@@ -311,7 +311,7 @@ func (r *run) forPackages(d *Dir) (tree *disk.Scratch, err error) {
 }
 
 // prepare creates the directories that the transaction requires to store a package.
-func (t *tx) prepare() (err error) {
+func (t *tx) prepare(seen sources.Observer) (err error) {
 	d := t.d
 	if t.work, err = d.run.forState(d); err != nil {
 		return err
@@ -327,7 +327,7 @@ func (t *tx) prepare() (err error) {
 		}
 		t.Finally(func() { kept.Close() })
 	}
-	t.Prepare(work, kept, d.Archives(), d.warn)
+	t.Prepare(work, kept, d.Archives(), seen, d.warn)
 	return nil
 }
 

@@ -475,7 +475,10 @@ type fakeTx struct {
 	contents sources.Contents
 }
 
-func (t *fakeTx) Stage() (sources.Stage, error) { return &t.staged, nil }
+func (t *fakeTx) Stage(seen sources.Observer) (sources.Stage, error) {
+	t.staged.Observer = seen
+	return &t.staged, nil
+}
 
 func (t *fakeTx) Unpack(ctx context.Context, from sources.Payload) (sources.Contents, error) {
 	var err error

@@ -28,8 +28,8 @@ type Held struct {
 type Tx interface {
 	// Stage prepares to replace the package held, and returns the destination
 	// for its archive. It must be called before Unpack, even if no archive is
-	// downloaded.
-	Stage() (Stage, error)
+	// downloaded. The observer may be nil.
+	Stage(Observer) (Stage, error)
 
 	// Unpack hashes a package and unpacks it into a staging directory. It
 	// verifies nothing.
@@ -102,10 +102,25 @@ type Provenance struct {
 	Imported bool    // ZH, Filename and Signed are unverified
 }
 
+// An Observer is called when bytes have been written to a stage, when the size of the archive
+// becomes known, and before the download begins again. Its error ends the download.
+type Observer func(Arriving) error
+
+// Arriving is an archive in a stage.
+type Arriving struct {
+	Path string // of the file, which begins with the first Done bytes of the archive
+	Done int64  // 0 before the download begins again
+	Size int64  // of the archive in bytes; 0 if unknown
+}
+
 // A Stage receives the bytes of an archive. If the transaction ends early, the
 // stage may keep them for the next transaction with the same archive.
 type Stage interface {
 	io.Writer
+
+	// Expect states the size of the archive in bytes. It returns an error if there is no
+	// space for it.
+	Expect(size int64) error
 
 	// Begin discards the stage's bytes. The note describes the bytes written
 	// from now on: the next transaction needs it to resume. If the note is

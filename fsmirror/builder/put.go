@@ -215,12 +215,12 @@ func (b *Builder) Begin(ctx context.Context, id sources.PackageID, purpose sourc
 }
 
 // Stage implements [sources.Tx].
-func (t *tx) Stage() (sources.Stage, error) {
+func (t *tx) Stage(seen sources.Observer) (sources.Stage, error) {
 	b := t.b
 	if err := b.canHave(t.ID.Provider.Host); err != nil {
 		return nil, t.Explain(err)
 	}
-	return t.Prepare(b.work, b.partial, b.opts.Archives, b.warn), nil
+	return t.Prepare(b.work, b.partial, b.opts.Archives, seen, b.warn), nil
 }
 
 // Commit implements [sources.Tx].

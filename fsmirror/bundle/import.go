@@ -416,7 +416,7 @@ func (in *importer) unpack(ctx context.Context, a Arrival) error {
 		return err
 	}
 	defer tx.Close()
-	if _, err := tx.Stage(); err != nil {
+	if _, err := tx.Stage(nil); err != nil {
 		return err
 	}
 	c, err := tx.Unpack(ctx, in.bundle.Payload(a.Package))

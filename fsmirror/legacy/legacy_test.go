@@ -243,7 +243,7 @@ func (s *shelf) Begin(_ context.Context, id sources.PackageID, _ sources.Purpose
 	return sources.Held{}, s, nil
 }
 
-func (s *shelf) Stage() (sources.Stage, error) { return &s.staged, nil }
+func (s *shelf) Stage(sources.Observer) (sources.Stage, error) { return &s.staged, nil }
 
 func (s *shelf) Unpack(ctx context.Context, from sources.Payload) (c sources.Contents, err error) {
 	s.payload, s.archive = from, s.staged.Bytes()

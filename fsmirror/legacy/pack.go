@@ -34,7 +34,7 @@ func (c Candidate) put(ctx context.Context, to Store, judge func(sources.Content
 		return sources.Stored{}, err
 	}
 	defer tx.Close()
-	stage, err := tx.Stage()
+	stage, err := tx.Stage(nil)
 	if err != nil {
 		return sources.Stored{}, err
 	}

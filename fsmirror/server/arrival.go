@@ -4,29 +4,24 @@ import (
 	"context"
 	"errors"
 	"io"
+	"os"
 	"sync"
 
+	"github.com/larder-cli/larder/sources"
 	"github.com/larder-cli/larder/sources/disk"
 )
 
-// An Arrival is an archive that is being fetched into the mirror, for all clients that wait for it. The exported methods
-// are called by who fetches it.
+// An Arrival is an archive that is being fetched into the mirror, for all clients that wait for it.
 type Arrival struct {
 	mu       sync.Mutex
 	changed  chan struct{} // closed and replaced by each change
-	users    int           // who fetches it, and the clients
-	file     arriving      // what has arrived; nil before it begins
+	users    int           // the fetch, and the clients
+	file     *os.File      // of the stage, readable even when the mirror removes it; nil before it has bytes
 	done     int64         // bytes in it
 	size     int64         // of the archive; 0 if unknown
 	ended    bool
 	err      error
 	restarts int
-}
-
-// An arriving archive is an open file. It stays readable when the mirror removes it.
-type arriving interface {
-	io.ReaderAt
-	io.Closer
 }
 
 // heldBack is how many bytes at the end of an archive clients get only after all of it was verified. Without them,
@@ -62,28 +57,21 @@ func (a *Arrival) change(do func()) {
 	a.changed = make(chan struct{})
 }
 
-// Begin says that the archive arrives in the file at path, which has its first bytes already. Calling it again means
-// that the bytes so far don't count.
-func (a *Arrival) Begin(path string, have int64) error {
-	f, _, err := disk.OpenFile(path)
-	if err != nil {
-		return err
-	}
+// Observe is a [sources.Observer] of the transaction that fetches the archive.
+func (a *Arrival) Observe(now sources.Arriving) (err error) {
 	a.change(func() {
-		if a.file != nil {
-			_ = a.file.Close() // its readers fail
+		if a.file != nil && now.Done == 0 { // its readers fail
+			_ = a.file.Close()
+			a.file = nil
 			a.restarts++
 		}
-		a.file, a.done = f, have
+		if a.file == nil && now.Done > 0 {
+			a.file, _, err = disk.OpenFile(now.Path)
+		}
+		a.done, a.size = now.Done, now.Size
 	})
-	return nil
+	return err
 }
-
-// Expect says how many bytes the archive has.
-func (a *Arrival) Expect(size int64) { a.change(func() { a.size = size }) }
-
-// Add says that more bytes are in the file.
-func (a *Arrival) Add(n int64) { a.change(func() { a.done += n }) }
 
 // end says that the archive is in the mirror, or why it isn't.
 func (a *Arrival) end(err error) {
@@ -112,7 +100,7 @@ func (a *Arrival) wait(ctx context.Context) error {
 type reader struct {
 	ctx        context.Context
 	of         *Arrival
-	file       arriving
+	file       *os.File
 	generation int // of the file
 	at         int64
 }
@@ -151,8 +139,11 @@ func (r *reader) Read(p []byte) (int, error) {
 		case r.at < until:
 			n, err := r.file.ReadAt(p[:min(int64(len(p)), until-r.at)], r.at)
 			r.at += int64(n)
-			if n > 0 {
+			switch {
+			case n > 0:
 				err = nil
+			case err == io.EOF: //nolint:errorlint // as ReadAt returns it; another program has shortened the file
+				err = io.ErrUnexpectedEOF
 			}
 			return n, err
 		case err != nil:

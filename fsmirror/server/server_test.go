@@ -38,6 +38,7 @@ type fakeUpstream struct {
 	fetch    func(u *fakeUpstream, to *server.Arrival, path string) error
 	err      error // of questions
 	errOffer error // of those about archives alone
+	size     int64 // of the archive, for arrivals; 0 if unknown
 }
 
 func (u *fakeUpstream) Versions(context.Context, sources.Provider) ([]sources.Version, error) {
@@ -72,12 +73,7 @@ func (u *fakeUpstream) write(to *server.Arrival, path string, from, until int) e
 		return err
 	}
 	_, err = f.Write(u.archive[from:until])
-	if from == 0 {
-		err = errors.Join(err, to.Begin(path, int64(until)))
-	} else {
-		to.Add(int64(until - from))
-	}
-	return errors.Join(err, f.Close())
+	return errors.Join(err, to.Observe(sources.Arriving{Path: path, Done: int64(until), Size: u.size}), f.Close())
 }
 
 // newServer starts a server for an empty mirror with an upstream.
@@ -130,7 +126,7 @@ func TestFetchedOnce(t *testing.T) {
 	started, release := make(chan struct{}), make(chan struct{})
 	u := &fakeUpstream{archive: randomArchive(1 << 20), fetch: func(u *fakeUpstream, to *server.Arrival, path string) error {
 		<-started
-		to.Expect(int64(len(u.archive)))
+		u.size = int64(len(u.archive))
 		if err := u.write(to, path, 0, 600_000); err != nil {
 			return err
 		}
@@ -197,7 +193,7 @@ func TestFailedArchiveIsIncomplete(t *testing.T) {
 			u.fetch = func(u *fakeUpstream, to *server.Arrival, path string) error {
 				_ = os.Remove(path)
 				if c.size >= 0 || !failing.Load() {
-					to.Expect(max(c.size, 0))
+					u.size = max(c.size, 0)
 					if err := u.write(to, path, 0, len(u.archive)); err != nil {
 						return err
 					}
@@ -246,7 +242,7 @@ func TestRestartedArchive(t *testing.T) {
 		err := u.write(to, path, 0, len(u.archive))
 		<-release
 		u.archive = good
-		return errors.Join(err, os.Remove(path), u.write(to, path, 0, len(good)))
+		return errors.Join(err, to.Observe(sources.Arriving{}), os.Remove(path), u.write(to, path, 0, len(good)))
 	}}
 	web, _ := newServer(t, u, server.Options{})
 	r, err := http.Get(web.URL + archivePath)

@@ -107,6 +107,9 @@ type Request struct {
 	OtherPlatforms bool
 	Others         []sources.Hash
 
+	// Observer learns how the archive arrives in the store's stage. It may be nil.
+	Observer sources.Observer
+
 	// Slot is taken when work on the package begins. The caller releases it when the
 	// work is complete, including linking.
 	Slot *Slot
@@ -230,12 +233,13 @@ func (a *Acquirer) take(ctx context.Context, req Request, offer Offer) (res Resu
 		res.Package = a.foreseen(ctx, req, offer)
 		return res, false, nil
 	}
-	stage, err := tx.Stage()
+	seen := a.progress(req, offer)
+	stage, err := tx.Stage(seen.observe)
 	if err != nil {
 		return res, false, err
 	}
 	res.Fetched = !req.DryRun
-	got, err := a.fetch(ctx, req, offer, stage)
+	got, err := a.fetch(ctx, req, offer, stage, seen)
 	if err != nil {
 		return res, false, err
 	}

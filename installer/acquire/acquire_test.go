@@ -94,7 +94,9 @@ func (r *road) Evidence(sources.Provider, sources.Version) (*sources.Signed, err
 
 type transaction struct{ *road }
 
-func (t transaction) Stage() (sources.Stage, error) { return &t.Buffer, t.step("stage") }
+func (t transaction) Stage(sources.Observer) (sources.Stage, error) {
+	return &t.Buffer, t.step("stage")
+}
 
 func (t transaction) Unpack(context.Context, sources.Payload) (sources.Contents, error) {
 	return sources.Contents{H1: h1(t.Buffer.String())}, t.step("unpack")

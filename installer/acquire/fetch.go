@@ -40,7 +40,7 @@ func (f fetched) hashes(c sources.Contents) []sources.Hash {
 }
 
 // fetch gets the package onto this machine and hashes its archive.
-func (a *Acquirer) fetch(ctx context.Context, req Request, offer Offer, stage sources.Stage) (got fetched, err error) {
+func (a *Acquirer) fetch(ctx context.Context, req Request, offer Offer, stage sources.Stage, seen *progress) (got fetched, err error) {
 	got.Signed, got.Filename = offer.Signed, offer.Filename
 	if req.DryRun {
 		read, err := a.opts.Readings.of(ctx, offer.Location)
@@ -59,12 +59,13 @@ func (a *Acquirer) fetch(ctx context.Context, req Request, offer Offer, stage so
 	switch at := offer.Location; {
 	case offer.Payload != nil && offer.Payload.Arriving != nil:
 		got.Origin, got.Hidden = offer.Provenance.Origin, offer.Payload.Hidden
-		to := a.arriving(offer, stage)
+		to := newArriving(offer, stage)
 		err := to.Begin("")
 		if err == nil {
 			_, err = io.Copy(to, disk.Reader(ctx, offer.Payload.Arriving))
 		}
-		got.ZH, got.size = to.hash(), to.done
+		seen.tell()
+		got.ZH, got.size = to.hash(), seen.done
 		return got, err
 	case offer.Payload != nil:
 		got.Payload, got.Provenance = *offer.Payload, offer.Provenance
@@ -73,16 +74,15 @@ func (a *Acquirer) fetch(ctx context.Context, req Request, offer Offer, stage so
 		got.Dir, got.Origin, got.Filename = at.Dir, at.Dir, ""
 		return got, nil
 	case at.Archive != "":
-		err := a.open(ctx, offer, &got)
+		err := open(ctx, offer.Location.Archive, &got, seen)
 		return got, err
 	}
 	got.downloaded = true
-	to := a.arriving(offer, stage)
+	to := newArriving(offer, stage)
 	from := fetch.Archive{
 		URL: offer.Location.URL, Size: offer.Size, Tries: offer.Tries, Alone: offer.alone,
-		Renew:  func(ctx context.Context) (string, error) { return relocate(ctx, offer) },
-		From:   func(url string) { got.from = url },
-		Expect: func(size int64) error { to.size = size; return nil },
+		Renew: func(ctx context.Context) (string, error) { return relocate(ctx, offer) },
+		From:  func(url string) { got.from = url },
 	}
 	if time.Since(offer.asked) > goodFor {
 		if url, err := relocate(ctx, offer); err == nil {
@@ -92,7 +92,8 @@ func (a *Acquirer) fetch(ctx context.Context, req Request, offer Offer, stage so
 	if err := a.down.Download(ctx, from, to); err != nil {
 		return got, err
 	}
-	got.ZH, got.size = to.hash(), to.done
+	seen.tell()
+	got.ZH, got.size = to.hash(), seen.done
 	return got, nil
 }
 
@@ -136,16 +137,15 @@ func sameSums(a, b *sources.Signed) bool {
 }
 
 // open opens a local archive and hashes it.
-func (a *Acquirer) open(ctx context.Context, offer Offer, got *fetched) error {
-	to := a.progress(offer)
-	h, err := archive.Open(ctx, offer.Location.Archive, &to)
+func open(ctx context.Context, path string, got *fetched, seen *progress) error {
+	h, err := archive.Open(ctx, path, seen)
 	if err != nil {
 		return err
 	}
-	to.tell()
+	seen.tell()
 	got.Archive, got.opened = h, true
 	got.Hidden = h.Hidden()
-	got.ZH, got.size, got.Origin = sources.ZipHash(h.Sum), to.done, h.Name()
+	got.ZH, got.size, got.Origin = sources.ZipHash(h.Sum), seen.done, h.Name()
 	return nil
 }
 
@@ -175,29 +175,48 @@ func isOffered(ctx context.Context, offer Offer, s sources.Stored) bool {
 	return s.Dir == "" && s.Origin == fetch.Redact(offer.Location.URL)
 }
 
-// progress reports the progress of reading an archive.
+// progress reports how an archive arrives or is read, at most every reportEvery.
 type progress struct {
 	done   int64
 	size   int64 // 0 if unknown
 	report func(done, size int64)
+	also   sources.Observer // may be nil
 
 	told   int64 // value of done in the last report
 	toldAt time.Time
 }
 
-func (a *Acquirer) progress(offer Offer) progress {
-	return progress{size: offer.Size, report: func(done, size int64) {
+func (a *Acquirer) progress(req Request, offer Offer) *progress {
+	return &progress{size: offer.Size, also: req.Observer, report: func(done, size int64) {
 		a.Report(Event{Step: Arriving, Package: offer.ID, Source: offer.Source, Done: done, Size: size})
 	}}
 }
 
-// Write implements [io.Writer].
+// observe is a [sources.Observer].
+func (p *progress) observe(now sources.Arriving) error {
+	if now.Size > 0 {
+		p.size = now.Size
+	}
+	p.advance(now.Done)
+	if p.also == nil {
+		return nil
+	}
+	return p.also(now)
+}
+
+// Write implements [io.Writer], for an archive that is read.
 func (p *progress) Write(data []byte) (int, error) {
-	p.done += int64(len(data))
+	p.advance(p.done + int64(len(data)))
+	return len(data), nil
+}
+
+func (p *progress) advance(done int64) {
+	if p.done = done; done == 0 { // the download begins again
+		p.told = 0
+	}
 	if p.done == p.size || time.Since(p.toldAt) >= reportEvery {
 		p.tell()
 	}
-	return len(data), nil
 }
 
 // tell reports what has not been reported. It is also called after the last write.
@@ -208,18 +227,16 @@ func (p *progress) tell() {
 	}
 }
 
-// arriving hashes an archive while it is written to the stage, and reports the
-// progress.
+// arriving hashes an archive while it is written to the stage.
 type arriving struct {
-	progress
-	stage  sources.Stage
+	sources.Stage
 	sum    hash.Hash
 	hashes []sources.Hash
 	broken error // error that stops further writes
 }
 
-func (a *Acquirer) arriving(offer Offer, stage sources.Stage) *arriving {
-	return &arriving{progress: a.progress(offer), stage: stage, sum: sha256.New(), hashes: offer.Hashes}
+func newArriving(offer Offer, stage sources.Stage) *arriving {
+	return &arriving{Stage: stage, sum: sha256.New(), hashes: offer.Hashes}
 }
 
 // Write implements [io.Writer].
@@ -228,16 +245,13 @@ func (a *arriving) Write(p []byte) (int, error) {
 		return 0, a.broken
 	}
 	a.sum.Write(p)
-	_, _ = a.progress.Write(p) // never fails
-	n, err := a.stage.Write(p)
-	return n, disk.Needs(err, a.size)
+	return a.Stage.Write(p)
 }
 
 // Begin implements [fetch.Stage].
 func (a *arriving) Begin(validator string) error {
 	a.sum.Reset()
-	a.done, a.told = 0, 0
-	return a.stage.Begin(validator)
+	return a.Stage.Begin(validator)
 }
 
 // Resume implements [fetch.Stage]. It hashes the kept part of an interrupted download
@@ -247,22 +261,16 @@ func (a *arriving) Resume() (have int64, validator string) {
 	if at < 0 {
 		return 0, ""
 	}
-	held, note, err := a.stage.Resume(a.hashes[at])
+	held, note, err := a.Stage.Resume(a.hashes[at])
 	if err == nil && note != "" {
-		a.done, err = io.Copy(a.sum, held)
+		have, err = io.Copy(a.sum, held)
 	}
 	if err != nil || note == "" {
 		a.broken = a.Begin("") // the kept part must be the hashed one
 		return 0, ""
 	}
-	return a.done, note
+	return have, note
 }
-
-// Spool implements [fetch.Stage].
-func (a *arriving) Spool() (sources.Spool, error) { return a.stage.Spool() }
 
 // hash returns the hash of the whole archive after the last write.
-func (a *arriving) hash() sources.Hash {
-	a.tell()
-	return sources.ZipHash([32]byte(a.sum.Sum(nil)))
-}
+func (a *arriving) hash() sources.Hash { return sources.ZipHash([32]byte(a.sum.Sum(nil))) }

@@ -61,13 +61,37 @@ func TestResumedDownloads(t *testing.T) {
 	}
 }
 
+// The observer of a request learns of every byte, and can end the download.
+func TestObserver(t *testing.T) {
+	for _, refused := range []error{nil, errStep} {
+		m := newMachine(t)
+		m.offer.Hashes = []sources.Hash{zh("abc")}
+		m.download = func(_ fetch.Archive, to fetch.Stage) error {
+			_, err := io.WriteString(to, "ab")
+			if err == nil {
+				_, err = io.WriteString(to, "c")
+			}
+			return err
+		}
+		var done []int64
+		req := m.request()
+		req.Observer = func(now sources.Arriving) error {
+			done = append(done, now.Done)
+			return refused
+		}
+		_, err := m.acquire(req)
+		sourcetest.ErrorIs(t, err, refused)
+		sourcetest.Equal(t, len(done), map[bool]int{true: 2, false: 1}[refused == nil], "observed %v", done)
+	}
+}
+
 // Progress is reported from time to time, and at the end.
 func TestProgress(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m := newMachine(t)
 		m.offer.Hashes = []sources.Hash{zh("abcd")}
 		m.download = func(from fetch.Archive, to fetch.Stage) error {
-			_ = from.Expect(5) // and then another size
+			_ = to.Expect(5) // and then another size
 			for _, c := range []string{"a", "b"} {
 				_, _ = io.WriteString(to, c)
 			}

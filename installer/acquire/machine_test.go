@@ -193,8 +193,8 @@ type machineTx struct {
 	sources.Contents
 }
 
-func (t *machineTx) Stage() (sources.Stage, error) {
-	t.stage.m = t.machine
+func (t *machineTx) Stage(seen sources.Observer) (sources.Stage, error) {
+	t.stage.m, t.stage.Observer = t.machine, seen
 	return &t.stage, t.stageErr
 }
 

@@ -53,7 +53,7 @@ type rehearsal struct {
 }
 
 // Stage returns no stage, because nothing is downloaded.
-func (r *rehearsal) Stage() (sources.Stage, error) { return nil, nil }
+func (r *rehearsal) Stage(sources.Observer) (sources.Stage, error) { return nil, nil }
 
 // Unpack reads the offered package. It fails where a store would.
 func (r *rehearsal) Unpack(ctx context.Context, _ sources.Payload) (sources.Contents, error) {

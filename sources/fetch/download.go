@@ -32,15 +32,14 @@ type Archive struct {
 	// From is called for each answer, with the URL that answered after all redirects, without user information and
 	// query. It may be nil.
 	From func(url string)
-
-	// Expect is called with the size of the archive in bytes when the server states it, and again if that changes. Its
-	// error ends the download. It may be nil.
-	Expect func(size int64) error
 }
 
 // A Stage receives the bytes of an archive.
 type Stage interface {
 	io.Writer
+
+	// Expect states the size of the archive in bytes, as soon as the server states it, and again if that changes.
+	Expect(size int64) error
 
 	// Begin discards the stage's bytes. The validator describes the bytes written from now on. If it is empty, they
 	// cannot be resumed.
@@ -287,10 +286,10 @@ func (d *download) begin(a *answer, head []byte) error {
 	if total >= 0 {
 		d.total = total
 	}
-	if d.total >= 0 && d.from.Expect != nil {
-		return d.from.Expect(d.total)
+	if d.total >= 0 {
+		d.stageErr = d.stage.Expect(d.total)
 	}
-	return nil
+	return d.stageErr
 }
 
 // agree returns an error for an archive of an unexpected size, in bytes. A negative size is unknown.

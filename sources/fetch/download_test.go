@@ -36,12 +36,18 @@ type stage struct {
 	validator string // of the bytes in the buffer
 	resets    int
 	expected  int64
+	refused   error // of Expect
 	slow      time.Duration
 }
 
 func (s *stage) Write(p []byte) (int, error) {
 	time.Sleep(s.slow)
 	return s.Buffer.Write(p)
+}
+
+func (s *stage) Expect(size int64) error {
+	s.expected = size
+	return s.refused
 }
 
 func (s *stage) Begin(validator string) error {
@@ -114,7 +120,7 @@ func times(cuts ...int) func(int) int {
 
 func (w *world) download(t *testing.T, s *stage, size int64) error {
 	t.Helper()
-	return w.client.Download(context.Background(), fetch.Archive{URL: w.URL + "/x.zip?secret", Size: size, Expect: func(size int64) error { s.expected = size; return nil }}, s)
+	return w.client.Download(context.Background(), fetch.Archive{URL: w.URL + "/x.zip?secret", Size: size}, s)
 }
 
 func (w *world) mustDownload(t *testing.T, size int64, want []byte) *stage {
@@ -140,9 +146,10 @@ func TestDownload(t *testing.T) {
 // A download that is too large for its receiver stops before anything is stored.
 func TestDownloadThatIsNotExpected(t *testing.T) {
 	w := newWorld(t, fetch.Options{}, serve(archive, `"a"`, time.Time{}))
-	s, refused := &stage{}, errors.New("too large")
-	err := w.client.Download(t.Context(), fetch.Archive{URL: w.URL + "/x.zip", Expect: func(int64) error { return refused }}, s)
-	if !errors.Is(err, refused) || s.Len() != 0 || w.requests.Load() != 1 {
+	refused := errors.New("too large")
+	s := &stage{refused: refused}
+	err := w.client.Download(t.Context(), fetch.Archive{URL: w.URL + "/x.zip"}, s)
+	if err != refused || s.Len() != 0 || w.requests.Load() != 1 {
 		t.Errorf("%v after %d bytes and %d requests", err, s.Len(), w.requests.Load())
 	}
 }
@@ -320,6 +327,7 @@ func TestDownloadsThatFail(t *testing.T) {
 type full struct{ err error }
 
 func (f full) Write([]byte) (int, error)     { return 0, f.err }
+func (f full) Expect(int64) error            { return nil }
 func (f full) Begin(string) error            { return f.err }
 func (f full) Resume() (int64, string)       { return 0, "" }
 func (f full) Spool() (sources.Spool, error) { return nil, f.err }

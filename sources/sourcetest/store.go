@@ -70,7 +70,7 @@ func supply(ctx context.Context, to Store, id sources.PackageID, purpose sources
 		signed, proof := from.Improve(there)
 		return tx.Commit(ctx, sources.Provenance{ZH: there.ZH, Signed: signed, Proof: proof})
 	}
-	stage, err := tx.Stage()
+	stage, err := tx.Stage(nil)
 	if err != nil {
 		return sources.Stored{}, err
 	}
@@ -151,12 +151,35 @@ func (j Verdicts) CompareKeys(_ context.Context, _ sources.Provider, other sourc
 }
 
 // A Buffer is a stage in memory that keeps no interrupted downloads.
-type Buffer struct{ bytes.Buffer }
+type Buffer struct {
+	bytes.Buffer
+	Observer sources.Observer // may be nil
+	size     int64            // of the archive
+}
+
+// Write implements [io.Writer].
+func (b *Buffer) Write(p []byte) (int, error) {
+	n, _ := b.Buffer.Write(p) // never fails
+	return n, b.tell()
+}
+
+// Expect implements [sources.Stage].
+func (b *Buffer) Expect(size int64) error {
+	b.size = size
+	return b.tell()
+}
+
+func (b *Buffer) tell() error {
+	if b.Observer == nil {
+		return nil
+	}
+	return b.Observer(sources.Arriving{Done: int64(b.Len()), Size: b.size})
+}
 
 // Begin implements [sources.Stage].
 func (b *Buffer) Begin(string) error {
 	b.Buffer.Reset()
-	return nil
+	return b.tell()
 }
 
 // Resume implements [sources.Stage].

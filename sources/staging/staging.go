@@ -41,7 +41,9 @@ type Stage struct {
 	bad  bool      // writing to the file has failed
 	of   string    // what the file system contains, for hints
 
-	recent *Archives // of recent downloads; may be nil
+	whole  int64            // size of the archive in bytes; 0 if unknown
+	seen   sources.Observer // may be nil
+	recent *Archives        // of recent downloads; may be nil
 }
 
 var _ sources.Stage = (*Stage)(nil)
@@ -49,10 +51,10 @@ var _ sources.Stage = (*Stage)(nil)
 // New returns a stage. Its file is created in the directory work when it is
 // required; that directory is for this download only. An interrupted download
 // is kept as the file key in the directory kept, which may be nil. Recent
-// downloads may be nil too. Hints about a full disk contain of, for example "the
-// plugin cache".
-func New(work, kept *disk.Dir, key, of string, recent *Archives) *Stage {
-	return &Stage{work: work, kept: kept, key: key, of: of, recent: recent}
+// downloads and the observer may be nil too. Hints about a full disk contain of, for
+// example "the plugin cache".
+func New(work, kept *disk.Dir, key, of string, recent *Archives, seen sources.Observer) *Stage {
+	return &Stage{work: work, kept: kept, key: key, of: of, recent: recent, seen: seen}
 }
 
 // Recent implements [sources.Stage].
@@ -96,8 +98,32 @@ func (s *Stage) Write(p []byte) (int, error) {
 	if s.size += int64(n); s.note != "" && s.size >= worth {
 		s.writeNote()
 	}
+	if err == nil {
+		err = s.tell()
+	}
 	s.bad = s.bad || err != nil
-	return n, disk.Explain(err, s.of)
+	return n, disk.Needs(disk.Explain(err, s.of), s.whole)
+}
+
+// tell calls the observer.
+func (s *Stage) tell() error {
+	if s.seen == nil {
+		return nil
+	}
+	now := sources.Arriving{Done: s.size, Size: s.whole}
+	if s.file != nil {
+		now.Path = s.file.Name()
+	}
+	return s.seen(now)
+}
+
+// Expect implements [sources.Stage]. It also tells the observer.
+func (s *Stage) Expect(size int64) error {
+	s.whole = size
+	if free, ok := disk.FreeSpace(s.work.Path("")); ok && size-s.size > free {
+		return disk.NoSpace(s.work.Path(""), s.of, size)
+	}
+	return s.tell()
 }
 
 // worth is the minimum size of a download to keep, in bytes. Downloading a
@@ -107,9 +133,9 @@ var worth int64 = 256 << 10
 // Begin implements [sources.Stage].
 func (s *Stage) Begin(note string) error {
 	s.dropNote()
-	s.note, s.size = note, 0
-	if s.file == nil {
-		return nil
+	s.note, s.size, s.whole = note, 0, 0
+	if err := s.tell(); err != nil || s.file == nil {
+		return err
 	}
 	if err := s.file.Truncate(0); err != nil {
 		return err

@@ -2,8 +2,10 @@ package staging_test
 
 import (
 	"errors"
+	"fmt"
 	"io"
 	"io/fs"
+	"math"
 	"os"
 	"path/filepath"
 	"slices"
@@ -38,7 +40,7 @@ func newPlace(t *testing.T) place {
 }
 
 func (p place) stage() *staging.Stage {
-	return staging.New(p.work, p.kept, "key", "the test", nil)
+	return staging.New(p.work, p.kept, "key", "the test", nil, nil)
 }
 
 // download writes text to a stage and ends the stage.
@@ -238,7 +240,7 @@ func TestResumeReplacesWhatTheStageHolds(t *testing.T) {
 
 func TestWithoutADirectoryNothingIsKept(t *testing.T) {
 	p := newPlace(t)
-	s := staging.New(p.work, nil, "key", "the test", nil)
+	s := staging.New(p.work, nil, "key", "the test", nil, nil)
 	p.resumes(s, first, "", "")
 	check(t, s.Begin("note"))
 	_, err := io.WriteString(s, "abc")
@@ -313,4 +315,39 @@ func TestResumeRenewsTheDownload(t *testing.T) {
 	check(t, staging.Sweep(p.kept, time.Now(), nil))
 	s.End(true)
 	holds(t, p.kept, "key=abc", "key.note=zh:first\nnote")
+}
+
+// The observer learns what is in the file after each write, and that the download begins again before the file is cut.
+func TestObserver(t *testing.T) {
+	p := newPlace(t)
+	p.download(first, "note", "abc", true)
+	var seen []string
+	refused := error(nil)
+	s := staging.New(p.work, p.kept, "key", "the test", nil, func(now sources.Arriving) error {
+		text, _ := os.ReadFile(now.Path)
+		seen = append(seen, fmt.Sprintf("%s %d/%d", text, now.Done, now.Size))
+		return refused
+	})
+	p.resumes(s, first, "abc", "note")
+	check(t, s.Expect(4))
+	write := func(text string) error {
+		_, err := io.WriteString(s, text)
+		return err
+	}
+	check(t, write("d"))
+	check(t, s.Begin("other"))
+	check(t, write("xy"))
+	sourcetest.EqualSlices(t, seen, []string{"abc 3/4", "abcd 4/4", "abcd 0/0", "xy 2/0"}, "what the observer has seen")
+	refused = errors.New("too large")
+	sourcetest.ErrorIs(t, write("z"), refused)
+	s.End(true)
+	holds(t, p.kept)
+}
+
+// An archive for which there is no space is refused before its first byte.
+func TestExpectMoreThanTheDiskHas(t *testing.T) {
+	p := newPlace(t)
+	s := staging.New(p.work, nil, "key", "the test", nil, func(sources.Arriving) error { panic("it was not refused") })
+	err := s.Expect(math.MaxInt64)
+	sourcetest.Expect(t, disk.IsFull(err) && strings.Contains(sources.Hints(err)[0], "free some space for the test"), "got %v", err)
 }

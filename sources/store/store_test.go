@@ -57,7 +57,7 @@ func begin(t *testing.T, form store.Form) txTest {
 	check(t, err)
 	t.Cleanup(func() { check(t, errors.Join(work.Close(), in.Close())) })
 	tx := &store.Tx{ID: widget(t, "1.0.0"), Form: form, Root: t.TempDir(), Place: "the store", NoArchive: "pack it"}
-	return txTest{t, tx, work, tx.Prepare(work, nil, nil, func(err error) { check(t, err) })}
+	return txTest{t, tx, work, tx.Prepare(work, nil, nil, nil, func(err error) { check(t, err) })}
 }
 
 func zipped(t testing.TB, text string) []byte {
@@ -183,7 +183,7 @@ func TestInterrupted(t *testing.T) {
 		partial, err := in.MakeSub("partial")
 		check(t, err)
 		tx := &store.Tx{ID: widget(t, "1.0.0"), Form: store.Hashed}
-		stage := tx.Prepare(work, partial, nil, func(err error) { check(t, err) })
+		stage := tx.Prepare(work, partial, nil, nil, func(err error) { check(t, err) })
 		_, _, err = stage.Resume(sources.ZipHash([32]byte{1}))
 		check(t, errors.Join(err, stage.Begin("a note")))
 		_, err = stage.Write(make([]byte, 2<<20))

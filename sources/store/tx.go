@@ -67,15 +67,15 @@ func (t *Tx) Close() {
 func (t *Tx) Explain(err error) error { return sources.InPackage(t.ID, disk.Explain(err, t.Place)) }
 
 // Prepare prepares to make the package in a scratch directory, and returns the stage for
-// its archive. The directory for interrupted downloads and the recent ones may be nil.
-func (t *Tx) Prepare(in *disk.Scratch, interrupted *disk.Dir, recent *staging.Archives, warn func(error)) *staging.Stage {
+// its archive. The directory for interrupted downloads, the recent ones and the observer may be nil.
+func (t *Tx) Prepare(in *disk.Scratch, interrupted *disk.Dir, recent *staging.Archives, seen sources.Observer, warn func(error)) *staging.Stage {
 	t.Scratch, t.Made = in, in.Name()
 	t.Finally(func() {
 		if !t.Kept {
 			warn(in.RemoveTree(t.Made))
 		}
 	})
-	t.Archive = staging.New(in.Dir, interrupted, staging.Key(t.ID), t.Place, recent)
+	t.Archive = staging.New(in.Dir, interrupted, staging.Key(t.ID), t.Place, recent, seen)
 	return t.Archive
 }
 

@@ -289,8 +289,11 @@ func packageFor(r sources.Release, platform sources.Platform) sources.PackageID 
 	return sources.PackageID{Provider: r.Provider, Version: r.Version, Platform: platform}
 }
 
-// mostFetched is the size of the largest archive that is fetched, in bytes. The largest known ones have a quarter of a GB.
-const mostFetched = 4 << 30
+// tooLarge is the error of an archive of more than limit bytes.
+func tooLarge(limit int64) error {
+	err := fmt.Errorf("%w: %w", server.ErrTooLarge, &disk.LimitError{Path: "the archive", Limit: limit})
+	return sources.WithHint(err, "a larger --max-size of the server would allow it")
+}
 
 // Fetch implements [server.Upstream].
 func (u *upstream) Fetch(ctx context.Context, id sources.PackageID, to *server.Arrival) (err error) {
@@ -325,12 +328,13 @@ func (u *upstream) Fetch(ctx context.Context, id sources.PackageID, to *server.A
 		held = sources.Stored{}
 	}
 	opts := u.InstallerOptions(func(e acquire.Event) { u.Output.Event(e) }).Options
-	limit := u.serving.request.MaxSize
-	if limit == 0 {
-		limit = mostFetched
-	}
-	_, err = acquire.New(from, teeStore{b.Builder, to, limit}, teeDownloader{u.Client, to, limit, u.store.dir}, opts).Acquire(ctx, acquire.Request{ID: id, Purpose: sources.ToStore}, held)
-	if err != nil {
+	request := acquire.Request{ID: id, Purpose: sources.ToStore, Observer: func(now sources.Arriving) error {
+		if limit := u.serving.request.MaxSize; limit > 0 && max(now.Done, now.Size) > limit {
+			return tooLarge(limit)
+		}
+		return to.Observe(now)
+	}}
+	if _, err = acquire.New(from, b.Builder, u.Client, opts).Acquire(ctx, request, held); err != nil {
 		return late(err)
 	}
 	err = u.store.finish(ctx, b)
