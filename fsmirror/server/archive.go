@@ -43,7 +43,7 @@ func (x *exchange) archive() error {
 
 // openAllowed opens the archive in the mirror, if the rules allow it.
 func (x *exchange) openAllowed() (*os.File, fs.FileInfo, error) {
-	f, info, stated, err := x.mirror.openArchive(x.id)
+	f, info, stated, err := x.mirror.openArchive(x.r.Context(), x.id)
 	if err != nil || x.opts.Rules == nil {
 		return f, info, err
 	}

@@ -32,7 +32,7 @@ func (s *Server) available(ctx context.Context, p sources.Provider) (all availab
 	if _, err := s.allowed(ctx, p); err != nil { // then upstream is not asked about it
 		return all, err
 	}
-	here, err := s.mirror.versions(p)
+	here, err := s.mirror.versions(ctx, p)
 	if err != nil && !s.lacks(err) {
 		return all, err
 	}
@@ -109,7 +109,7 @@ func (s *Server) offers(ctx context.Context, r sources.Release) (d document, sta
 	if _, err := s.allowed(ctx, r.Provider); err != nil {
 		return d, 0, err
 	}
-	d, err = s.mirror.release(r)
+	d, err = s.mirror.release(ctx, r)
 	if err != nil && !s.lacks(err) {
 		return d, 0, err
 	}
@@ -175,20 +175,15 @@ func (x *exchange) release() error {
 
 // bodies are the latest JSON documents, which many clients request at the same time.
 type bodies struct {
-	now func() time.Time
-
-	mu   sync.Mutex
-	all  map[string]*slot
-	size int // bytes of all
-
+	now    func() time.Time
+	made   sources.Memo[bodyKey, *body]
 	making sync.Mutex // one document is encoded and compressed at a time
 }
 
-// A slot holds one body. Its lock is held while the body is made.
-type slot struct {
-	sync.Mutex
-	last *body
-	size int // bytes of last, among those of all
+// A bodyKey is the name of a document, and the second in which it is made.
+type bodyKey struct {
+	name string
+	at   int64
 }
 
 // A body is a document as clients get it. It doesn't change.
@@ -197,74 +192,54 @@ type body struct {
 	zip   []byte // empty if compressing saves nothing
 	tag   string
 	stale time.Duration
-	until time.Time
 }
 
 const (
-	bodyFor    = time.Second // how long a document is given without looking at the mirror
-	mostBodies = 2_000
-	mostOfAll  = 16 << 20 // bytes of all documents
-	leastZip   = 1_000    // bytes of a document that is compressed
+	bodyFor   = time.Second // how long a document is given without looking at the mirror
+	mostOfAll = 16 << 20    // bytes of all documents
+	leastZip  = 1_000       // bytes of a document that is compressed
 )
 
 // A builder makes a document, and says how stale it is.
 type builder func(context.Context) (document any, stale time.Duration, err error)
 
+func newBodies(now func() time.Time) *bodies {
+	return &bodies{now: now, made: sources.Memo[bodyKey, *body]{Max: mostOfAll, Weigh: (*body).size}}
+}
+
+// size returns about how many bytes of memory a body takes. It may be nil.
+func (b *body) size() int {
+	if b == nil {
+		return 0
+	}
+	return 1_000 + len(b.text) + len(b.zip)
+}
+
 // get returns the body with a name, or builds it. Names without a document take no memory.
 func (b *bodies) get(ctx context.Context, name string, build builder) (*body, error) {
-	b.mu.Lock()
-	one := b.all[name]
-	if one == nil {
-		if b.all == nil || len(b.all) >= mostBodies {
-			b.all, b.size = map[string]*slot{}, 0
+	key := bodyKey{name, b.now().UnixNano() / int64(bodyFor)}
+	made, err := b.made.Get(ctx, key, func() (*body, error) {
+		value, stale, err := build(ctx)
+		if err != nil {
+			return nil, err
 		}
-		one = &slot{}
-		b.all[name] = one
-	}
-	b.mu.Unlock()
-	one.Lock()
-	defer one.Unlock()
-	if one.last != nil && b.now().Before(one.last.until) {
-		return one.last, nil
-	}
-	value, stale, err := build(ctx)
-	if err == nil {
 		b.making.Lock()
-		one.last, err = newBody(value, stale, b.now().Add(bodyFor))
-		b.making.Unlock()
-	}
-	b.keep(name, one, err == nil)
+		defer b.making.Unlock()
+		return newBody(value, stale)
+	})
 	if err != nil {
-		return nil, err
+		b.made.Forget(key)
 	}
-	return one.last, nil
+	return made, err
 }
 
-// keep counts the size of a document, or forgets it. If all documents are too large together, it forgets all.
-func (b *bodies) keep(name string, one *slot, made bool) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	if b.all[name] != one {
-		return
-	}
-	b.size -= one.size
-	if !made {
-		delete(b.all, name)
-		return
-	}
-	one.size = len(one.last.text) + len(one.last.zip)
-	if b.size += one.size; b.size > mostOfAll {
-		b.all, b.size = nil, 0
-	}
-}
-
-func newBody(value any, stale time.Duration, until time.Time) (*body, error) {
+func newBody(value any, stale time.Duration) (*body, error) {
 	text, err := sources.JSON(value)
 	if err != nil {
 		return nil, err
 	}
 	sum := sha256.Sum256(text)
-	b := &body{text: text, stale: stale, until: until, tag: `W/"` + hex.EncodeToString(sum[:16]) + `"`}
+	b := &body{text: text, stale: stale, tag: `W/"` + hex.EncodeToString(sum[:16]) + `"`}
 	if len(text) >= leastZip {
 		var zipped bytes.Buffer
 		w := gzip.NewWriter(&zipped)

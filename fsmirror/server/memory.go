@@ -1,11 +1,14 @@
 package server
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"sync"
 	"time"
+
+	"golang.org/x/sync/singleflight"
 
 	"github.com/larder-cli/larder/sources"
 )
@@ -14,16 +17,17 @@ import (
 // and again only when the answer is older than the time fresh. If upstream then fails, the old answer is still given.
 type memory[K comparable, V any] struct {
 	ask   func(context.Context, K) (V, error)
+	weigh func(V) int // about how many bytes an answer takes
 	fresh time.Duration
 	now   func() time.Time
 	busy  chan struct{} // limits the questions at a time
 	ends  context.Context
 
-	weigh func(V) int // bytes of an answer; nil means none
+	asking singleflight.Group
 
 	mu     sync.Mutex
-	all    map[K]*answer[V]
-	weight int // bytes of all answers
+	all    map[K]answer[V]
+	weight int // of all answers
 }
 
 // An answer is what upstream said.
@@ -32,12 +36,12 @@ type answer[V any] struct {
 	at       time.Time // when upstream gave the value; zero if it never did
 	err      error     // why upstream gave no value last time
 	failedAt time.Time
-	asking   chan struct{} // closed when the current question is answered; nil if there is none
+	weight   int
 }
 
 const (
-	mostAnswers  = 20_000           // that are kept
-	mostWeight   = 16 << 20         // bytes of all of them
+	mostWeight   = 16 << 20         // bytes of all answers
+	leastWeight  = 800              // bytes of an answer, such as that upstream has no such provider
 	failedFor    = 5 * time.Second  // how long a failure is an answer, which includes that upstream has no such provider
 	staleAfter   = 3 * time.Second  // how long clients wait for a new answer where there is an old one
 	mostTime     = 60 * time.Second // for one answer
@@ -51,60 +55,50 @@ var errLate = errors.New("upstream has not answered yet")
 // get returns the answer, and its age if it is older than it should be, otherwise 0. If the caller has something else to
 // give, it waits for staleAfter at most, and the error is then errLate.
 func (m *memory[K, V]) get(ctx context.Context, key K, hasOther bool) (value V, age time.Duration, err error) {
-	m.mu.Lock()
-	a := m.all[key]
-	if a == nil {
-		a = &answer[V]{}
-		m.add(key, a)
+	a := m.last(key)
+	if !m.suffices(a) {
+		var late <-chan time.Time
+		if hasOther || !a.at.IsZero() {
+			late = time.After(staleAfter)
+		}
+		select {
+		case <-m.asking.DoChan(fmt.Sprint(key), func() (any, error) { m.question(key); return nil, nil }):
+			a = m.last(key)
+		case <-late:
+			if a.at.IsZero() {
+				return value, 0, errLate
+			}
+		case <-ctx.Done():
+			return value, 0, ctx.Err()
+		}
 	}
-	now := m.now()
-	switch {
-	case !a.at.IsZero() && now.Sub(a.at) < m.fresh:
-		defer m.mu.Unlock()
-		return a.value, 0, nil
-	case a.err != nil && now.Sub(a.failedAt) < failedFor:
-		defer m.mu.Unlock()
-		return a.last(now)
-	case a.asking == nil:
-		a.asking = make(chan struct{})
-		go m.question(key, a)
+	switch old := m.now().Sub(a.at); {
+	case a.at.IsZero(), old >= m.fresh && errors.Is(a.err, sources.ErrNotFound):
+		return value, 0, cmp.Or(a.err, errLate)
+	case old >= m.fresh:
+		return a.value, max(old, 1), nil
 	}
-	asking, has := a.asking, !a.at.IsZero()
-	m.mu.Unlock()
-	var late <-chan time.Time
-	if has || hasOther {
-		timer := time.NewTimer(staleAfter)
-		defer timer.Stop()
-		late = timer.C
-	}
-	select {
-	case <-asking:
-	case <-late:
-	case <-ctx.Done():
-		return value, 0, ctx.Err()
-	}
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	if now = m.now(); !a.at.IsZero() && now.Sub(a.at) < m.fresh {
-		return a.value, 0, nil
-	}
-	if a.at.IsZero() && a.asking == asking {
-		return value, 0, errLate
-	}
-	return a.last(now)
+	return a.value, 0, nil
 }
 
-// last returns the old answer if there is one, otherwise the error. The caller holds the lock.
-func (a *answer[V]) last(now time.Time) (V, time.Duration, error) {
-	if a.at.IsZero() || errors.Is(a.err, sources.ErrNotFound) {
-		var none V
-		return none, 0, a.err
-	}
-	return a.value, max(now.Sub(a.at), 1), nil
+// suffices reports whether upstream is not asked again.
+func (m *memory[K, V]) suffices(a answer[V]) bool {
+	now := m.now()
+	return !a.at.IsZero() && now.Sub(a.at) < m.fresh || a.err != nil && now.Sub(a.failedAt) < failedFor
+}
+
+// last returns the last answer, which is zero if there was none.
+func (m *memory[K, V]) last(key K) answer[V] {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.all[key]
 }
 
 // question asks upstream. It doesn't depend on the client that asked first, because others wait too.
-func (m *memory[K, V]) question(key K, a *answer[V]) {
+func (m *memory[K, V]) question(key K) {
+	if m.suffices(m.last(key)) { // it was answered while the caller looked
+		return
+	}
 	ctx, cancel := context.WithTimeout(m.ends, mostTime)
 	defer cancel()
 	var value V
@@ -118,68 +112,34 @@ func (m *memory[K, V]) question(key K, a *answer[V]) {
 	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
+	a := m.all[key]
 	if err == nil {
-		m.weight += m.of(value) - m.of(a.value)
 		a.value, a.at, a.err = value, m.now(), nil
-		m.lighten()
 	} else {
 		a.err, a.failedAt = err, m.now()
 	}
-	close(a.asking)
-	a.asking = nil
-}
-
-// add adds an answer, in place of any other one if there are too many. The caller holds the lock.
-func (m *memory[K, V]) add(key K, a *answer[V]) {
+	m.weight -= a.weight
+	a.weight = leastWeight + m.weigh(a.value)
+	m.weight += a.weight
 	if m.all == nil {
-		m.all = map[K]*answer[V]{}
+		m.all = map[K]answer[V]{}
 	}
-	if len(m.all) >= mostAnswers {
-		for other, b := range m.all {
-			if b.asking == nil {
-				m.forget(other)
-				break
-			}
+	for other, b := range m.all { // any other ones
+		if m.weight <= mostWeight {
+			break
+		}
+		if other != key {
+			m.weight -= b.weight
+			delete(m.all, other)
 		}
 	}
 	m.all[key] = a
 }
 
-// lighten forgets answers until they aren't too heavy together, but none that is being asked for, so not the one that
-// has just been given. The caller holds the lock.
-func (m *memory[K, V]) lighten() {
-	for key, a := range m.all {
-		if m.weight <= mostWeight {
-			return
-		}
-		if a.asking == nil {
-			m.forget(key)
-		}
-	}
-}
-
-// forget forgets an answer. The caller holds the lock.
-func (m *memory[K, V]) forget(key K) {
-	m.weight -= m.of(m.all[key].value)
-	delete(m.all, key)
-}
-
-// of returns the weight of a value.
-func (m *memory[K, V]) of(value V) int {
-	if m.weigh == nil {
-		return 0
-	}
-	return m.weigh(value)
-}
-
 // lastAnswer returns when upstream answered last, and whether it has failed since. The time is zero if it never answered.
 func (m *memory[K, V]) lastAnswer(key K) (at time.Time, failed bool) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	if a := m.all[key]; a != nil {
-		return a.at, a.err != nil && !errors.Is(a.err, sources.ErrNotFound)
-	}
-	return at, false
+	a := m.last(key)
+	return a.at, a.err != nil && !errors.Is(a.err, sources.ErrNotFound)
 }
 
 // size returns how many answers are kept.

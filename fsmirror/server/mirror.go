@@ -1,6 +1,7 @@
 package server
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
 	"io/fs"
@@ -24,16 +25,18 @@ type mirror struct {
 
 	mu   sync.Mutex
 	open *disk.Dir
-	read map[string]document // by path; those that are damaged, too
+
+	read sources.Memo[documentFile, document] // those that are damaged, too
 }
 
-// A document is an index.json or a VERSION.json, as it was when its file had this state.
+// A documentFile is the file of a document in some state.
+type documentFile struct{ path, state string }
+
+// A document is an index.json or a VERSION.json.
 type document struct {
-	state    string
 	versions []sources.Version            // of an index.json
 	archives map[sources.Platform]offered // of a VERSION.json
 	evidence *evidence.Location           // of a VERSION.json; may be nil
-	damaged  *DamagedError                // nil if it is not
 }
 
 // An offered archive is one that VERSION.json names.
@@ -52,22 +55,22 @@ func (m *mirror) dir() *disk.Dir {
 	defer m.mu.Unlock()
 	if m.open.Moved() {
 		if d, err := disk.Open(m.open.Path("")); err == nil {
-			m.open, m.read = d, nil
+			m.open = d
 		}
 	}
 	return m.open
 }
 
 // versions returns the versions of a provider that the index lists and that have an archive here, sorted.
-func (m *mirror) versions(p sources.Provider) ([]sources.Version, error) {
-	d, err := m.document(p, fsmirror.Index)
+func (m *mirror) versions(ctx context.Context, p sources.Provider) ([]sources.Version, error) {
+	d, err := m.document(ctx, p, fsmirror.Index)
 	if err != nil {
 		return nil, err
 	}
 	var all []sources.Version
 	damaged := (*DamagedError)(nil)
 	for _, v := range d.versions {
-		here, err := m.release(sources.Release{Provider: p, Version: v})
+		here, err := m.release(ctx, sources.Release{Provider: p, Version: v})
 		switch {
 		case err == nil && len(here.archives) > 0:
 			all = append(all, v)
@@ -98,8 +101,8 @@ func (d *document) add(theirs Offer) {
 
 // release returns the document of a version with the archives that exist. The error matches [sources.ErrNotFound] if
 // there is none.
-func (m *mirror) release(r sources.Release) (document, error) {
-	d, err := m.document(r.Provider, r.Version.String()+".json")
+func (m *mirror) release(ctx context.Context, r sources.Release) (document, error) {
+	d, err := m.document(ctx, r.Provider, r.Version.String()+".json")
 	if err != nil {
 		return d, err
 	}
@@ -112,8 +115,8 @@ func (m *mirror) release(r sources.Release) (document, error) {
 }
 
 // openArchive opens the archive of a package, and returns the hashes that its document states.
-func (m *mirror) openArchive(id sources.PackageID) (f *os.File, info fs.FileInfo, stated []sources.Hash, err error) {
-	d, err := m.document(id.Provider, id.Version.String()+".json")
+func (m *mirror) openArchive(ctx context.Context, id sources.PackageID) (f *os.File, info fs.FileInfo, stated []sources.Hash, err error) {
+	d, err := m.document(ctx, id.Provider, id.Version.String()+".json")
 	if err != nil {
 		return nil, nil, nil, err
 	}
@@ -141,46 +144,31 @@ func absent(err error) error {
 }
 
 // document returns a document of a provider. The error matches [sources.ErrNotFound] if there is none.
-func (m *mirror) document(p sources.Provider, name string) (document, error) {
-	at := p.String() + "/" + name
-	info, err := m.dir().Lstat(at)
+func (m *mirror) document(ctx context.Context, p sources.Provider, name string) (document, error) {
+	dir, at := m.dir(), p.String()+"/"+name
+	info, err := dir.Lstat(at)
 	if err != nil {
 		return document{}, absent(err)
 	}
-	state := disk.Print(m.dir().Path(at), info)
-	m.mu.Lock()
-	d, ok := m.read[at]
-	m.mu.Unlock()
-	if ok && d.state == state {
-		return d, d.err()
-	}
-	text, info, err := m.dir().ReadFile(at, fsmirror.MaxDocument)
-	if err != nil {
-		return document{}, absent(err)
-	}
-	d, err = parseDocument(p, text)
-	if err != nil {
-		d = document{damaged: &DamagedError{Path: m.dir().Path(at), Err: err}}
-		if m.warn != nil {
-			m.warn(sources.WithHint(d.damaged, "larder mirror index writes the documents again"))
+	key := documentFile{at, disk.Print(dir.Path(at), info)}
+	d, err := m.read.Get(ctx, key, func() (document, error) {
+		text, _, err := dir.ReadFile(at, fsmirror.MaxDocument)
+		if err != nil {
+			return document{}, absent(err)
 		}
+		d, err := parseDocument(p, text)
+		if err != nil {
+			err = &DamagedError{Path: dir.Path(at), Err: err}
+			if m.warn != nil {
+				m.warn(sources.WithHint(err, "larder mirror index writes the documents again"))
+			}
+		}
+		return d, err
+	})
+	if damaged := (*DamagedError)(nil); err != nil && !errors.As(err, &damaged) {
+		m.read.Forget(key) // it may not last
 	}
-	d.state = disk.Print(m.dir().Path(at), info)
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	if m.read == nil || len(m.read) >= mostRead {
-		m.read = map[string]document{}
-	}
-	m.read[at] = d
-	return d, d.err()
-}
-
-// err returns why a document can't be used.
-func (d document) err() error {
-	if d.damaged == nil {
-		return nil
-	}
-	return d.damaged
+	return d, err
 }
 
 // A DamagedError is a document in the mirror that can't be read as one, or an archive that is not what was stored.

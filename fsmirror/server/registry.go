@@ -49,7 +49,7 @@ func (x *exchange) registryVersions() error {
 		file := struct {
 			Versions []registryVersion `json:"versions"`
 		}{Versions: []registryVersion{}}
-		here, err := x.mirror.versions(x.id.Provider)
+		here, err := x.mirror.versions(ctx, x.id.Provider)
 		if err == nil {
 			here, err = x.allowed(ctx, x.id.Provider, here...)
 		}
@@ -60,7 +60,7 @@ func (x *exchange) registryVersions() error {
 			return nil, 0, err
 		}
 		for _, v := range here {
-			signed, err := x.signedArchives(sources.Release{Provider: x.id.Provider, Version: v})
+			signed, err := x.signedArchives(ctx, sources.Release{Provider: x.id.Provider, Version: v})
 			if err != nil {
 				return nil, 0, err
 			}
@@ -97,8 +97,8 @@ type signedArchives struct {
 }
 
 // signedArchives returns the archives of a version that the mirror has and that its signed checksums list.
-func (x *exchange) signedArchives(r sources.Release) (signed signedArchives, err error) {
-	d, err := x.mirror.release(r)
+func (x *exchange) signedArchives(ctx context.Context, r sources.Release) (signed signedArchives, err error) {
+	d, err := x.mirror.release(ctx, r)
 	if err != nil {
 		return signed, err
 	}
@@ -148,7 +148,7 @@ func (x *exchange) registryDownload() error {
 		return err
 	}
 	return x.document(x.name(), func(ctx context.Context) (any, time.Duration, error) {
-		signed, err := x.signedArchives(x.id.Release())
+		signed, err := x.signedArchives(ctx, x.id.Release())
 		if err != nil {
 			return nil, 0, err
 		}

@@ -117,7 +117,7 @@ type Server struct {
 
 	listings memory[sources.Provider, []sources.Version]
 	releases memory[sources.Release, Offer]
-	bodies   bodies
+	bodies   *bodies
 
 	mu       sync.Mutex
 	arriving map[sources.PackageID]*Arrival
@@ -131,7 +131,7 @@ func New(ctx context.Context, dir *disk.Dir, opts Options) *Server {
 		opts.Now = time.Now
 	}
 	opts.Fresh = cmp.Or(opts.Fresh, 5*time.Minute)
-	s := &Server{opts: opts, mirror: mirror{open: dir, warn: opts.Warn}, ends: ctx, arriving: map[sources.PackageID]*Arrival{}, bodies: bodies{now: opts.Now}}
+	s := &Server{opts: opts, mirror: mirror{open: dir, warn: opts.Warn, read: sources.Memo[documentFile, document]{Max: mostRead}}, ends: ctx, arriving: map[sources.PackageID]*Arrival{}, bodies: newBodies(opts.Now)}
 	if up := opts.Upstream; up != nil {
 		busy := make(chan struct{}, mostAtOnce)
 		s.listings = memory[sources.Provider, []sources.Version]{
