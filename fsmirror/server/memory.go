@@ -49,9 +49,6 @@ const (
 	staleUnknown = -1               // the age of an answer that lacks what upstream would add
 )
 
-// errLate is the error of an answer that the caller doesn't wait for any more.
-var errLate = errors.New("upstream has not answered yet")
-
 // get returns the answer, and its age if it is older than it should be, otherwise 0. If the caller has something else to
 // give, it waits for staleAfter at most, and the error is then errLate.
 func (m *memory[K, V]) get(ctx context.Context, key K, hasOther bool) (value V, age time.Duration, err error) {
@@ -74,7 +71,7 @@ func (m *memory[K, V]) get(ctx context.Context, key K, hasOther bool) (value V, 
 	}
 	switch old := m.now().Sub(a.at); {
 	case a.at.IsZero(), old >= m.fresh && errors.Is(a.err, sources.ErrNotFound):
-		return value, 0, cmp.Or(a.err, errLate)
+		return value, 0, cmp.Or(a.err, error(errLate))
 	case old >= m.fresh:
 		return a.value, max(old, 1), nil
 	}

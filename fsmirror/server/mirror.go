@@ -45,8 +45,17 @@ type offered struct {
 	path   string // in the mirror, with forward slashes; empty if only upstream has it
 }
 
-// mostRead is how many documents are in memory.
-const mostRead = 20_000
+// mostRead is how many bytes of documents are in memory.
+const mostRead = 32 << 20
+
+// size returns about how many bytes of memory the document takes.
+func (d document) size() int {
+	n := 1<<10 + sizeOf(d.versions)
+	for _, a := range d.archives {
+		n += 100 * (2 + len(a.hashes))
+	}
+	return n
+}
 
 // dir returns the directory: another one if it has taken the place of the first, such as a restored backup. The one before
 // that may be in use, and is closed when nothing refers to it.

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"net/url"
 	"path"
+	"slices"
 	"strings"
 
 	"github.com/larder-cli/larder/fsmirror"
@@ -157,11 +158,4 @@ func parseArchive(name string, p sources.Provider) (sources.PackageID, bool) {
 	return sources.ParseFilename(name, p, v)
 }
 
-func isEvidence(name string) bool {
-	for _, n := range evidence.Names {
-		if n == name {
-			return true
-		}
-	}
-	return false
-}
+func isEvidence(name string) bool { return slices.Contains(evidence.Names[:], name) }

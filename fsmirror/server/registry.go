@@ -3,6 +3,8 @@ package server
 import (
 	"context"
 	"errors"
+	"fmt"
+	"net/http"
 	"strings"
 	"time"
 
@@ -54,7 +56,8 @@ func (x *exchange) registryVersions() error {
 			here, err = x.allowed(ctx, x.id.Provider, here...)
 		}
 		if asked, askedErr := x.asked(x.r); errors.Is(err, sources.ErrNotFound) && askedErr == nil && asked != x.id.Provider.Host {
-			err = &otherHostError{asked, x.id.Provider.Host}
+			err = &refusal{http.StatusNotFound, fmt.Sprintf("this server is not the registry of %s", asked),
+				fmt.Errorf("this server is the registry of %s, and the request is for %s", x.id.Provider.Host, asked)}
 		}
 		if err != nil {
 			return nil, 0, err
@@ -79,16 +82,6 @@ func (x *exchange) registryVersions() error {
 		return file, 0, nil
 	})
 }
-
-// errUnsigned is the error of a provider that only network mirrors can offer.
-var errUnsigned = sources.WithHint(&unsignedError{}, "larder import --sign-key signs the packages of a provider; clients with the network_mirror method need no signature")
-
-type unsignedError struct{}
-
-func (*unsignedError) Error() string {
-	return "no version has signed checksums, which a registry must have"
-}
-func (*unsignedError) Is(target error) bool { return target == sources.ErrNotFound }
 
 // signedArchives are the archives of a version that its signed checksums list.
 type signedArchives struct {

@@ -131,7 +131,7 @@ func New(ctx context.Context, dir *disk.Dir, opts Options) *Server {
 		opts.Now = time.Now
 	}
 	opts.Fresh = cmp.Or(opts.Fresh, 5*time.Minute)
-	s := &Server{opts: opts, mirror: mirror{open: dir, warn: opts.Warn, read: sources.Memo[documentFile, document]{Max: mostRead}}, ends: ctx, arriving: map[sources.PackageID]*Arrival{}, bodies: newBodies(opts.Now)}
+	s := &Server{opts: opts, mirror: mirror{open: dir, warn: opts.Warn, read: sources.Memo[documentFile, document]{Max: mostRead, Weigh: document.size}}, ends: ctx, arriving: map[sources.PackageID]*Arrival{}, bodies: newBodies(opts.Now)}
 	if up := opts.Upstream; up != nil {
 		busy := make(chan struct{}, mostAtOnce)
 		s.listings = memory[sources.Provider, []sources.Version]{
@@ -302,7 +302,7 @@ func (x *exchange) answer() {
 func (x *exchange) health() error {
 	if x.file == "/readyz" && x.opts.Ready != nil {
 		if err := x.opts.Ready(); err != nil {
-			return &unusableError{err, "the server can't use its mirror"}
+			return unusable(err, "the server can't use its mirror")
 		}
 	}
 	x.w.Header().Set("Content-Type", "text/plain; charset=utf-8")
