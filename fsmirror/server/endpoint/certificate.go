@@ -2,9 +2,9 @@ package endpoint
 
 import (
 	"crypto/tls"
+	"crypto/x509"
 	"fmt"
 	"strings"
-	"sync"
 	"time"
 
 	"github.com/larder-cli/larder/sources"
@@ -15,18 +15,11 @@ import (
 type Certificate struct {
 	cert, key string
 	opts      CertificateOptions
+	current   *Watched[*tls.Certificate]
 	now       func() time.Time
-
-	mu      sync.Mutex
-	current *tls.Certificate
-	state   string    // of both files, when they were read
-	looked  time.Time // when the state was compared last
 }
 
-const (
-	lookEvery = 5 * time.Second
-	mostPEM   = 1 << 20 // in bytes
-)
+const mostPEM = 1 << 20 // in bytes
 
 // CertificateOptions configures a [Certificate].
 type CertificateOptions struct {
@@ -39,18 +32,15 @@ type CertificateOptions struct {
 // in use.
 func Load(cert, key string, opts CertificateOptions) (*Certificate, error) {
 	c := &Certificate{cert: cert, key: key, opts: opts, now: time.Now}
-	c.state, c.looked = c.files(), c.now()
+	keep := func(err error) { opts.Warn(fmt.Errorf("the old certificate stays in use: %w", err)) }
 	var err error
-	if c.current, err = c.read(); err != nil {
-		return nil, err
-	}
-	c.check()
-	return c, nil
+	c.current, err = Watch(keep, c.read, cert, key)
+	return c, err
 }
 
 // Name returns the first name in the certificate that is no wildcard, or nothing.
 func (c *Certificate) Name() string {
-	for _, name := range c.current.Leaf.DNSNames {
+	for _, name := range c.current.Get().Leaf.DNSNames {
 		if !strings.HasPrefix(name, "*") {
 			return name
 		}
@@ -58,13 +48,12 @@ func (c *Certificate) Name() string {
 	return ""
 }
 
-// check warns if clients refuse the current certificate.
-func (c *Certificate) check() {
+// check warns if clients refuse a certificate.
+func (c *Certificate) check(leaf *x509.Certificate) {
 	warn := func(format string, args ...any) {
 		c.opts.Warn(fmt.Errorf("clients refuse the certificate in %s: "+format, append([]any{c.cert}, args...)...))
 	}
 	const minute = "2006-01-02 15:04 UTC"
-	leaf := c.current.Leaf
 	if c.now().After(leaf.NotAfter) {
 		warn("it ended on %s", leaf.NotAfter.UTC().Format(minute))
 	}
@@ -76,21 +65,6 @@ func (c *Certificate) check() {
 			warn("%w", err)
 		}
 	}
-}
-
-// files returns the state of the files.
-func (c *Certificate) files() string {
-	text := ""
-	for _, path := range []string{c.cert, c.key} {
-		f, info, err := disk.OpenFile(path)
-		if err != nil {
-			text += err.Error()
-			continue
-		}
-		text += fmt.Sprintln(info.Size(), info.ModTime().UnixNano(), disk.Identify(path, info))
-		f.Close()
-	}
-	return text
 }
 
 func (c *Certificate) read() (*tls.Certificate, error) {
@@ -107,25 +81,14 @@ func (c *Certificate) read() (*tls.Certificate, error) {
 		return nil, sources.WithHint(fmt.Errorf("%s and %s: %w", c.cert, c.key, err),
 			"put the certificate of the server first in %s, and its key, without a passphrase, in %s, both in PEM", c.cert, c.key)
 	}
+	if c.current != nil {
+		c.opts.Replaced()
+	}
+	c.check(pair.Leaf)
 	return &pair, nil
 }
 
 // Get returns the current certificate, for [tls.Config].
 func (c *Certificate) Get(*tls.ClientHelloInfo) (*tls.Certificate, error) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if now := c.now(); now.Sub(c.looked) >= lookEvery {
-		c.looked = now
-		if state := c.files(); state != c.state {
-			c.state = state
-			if read, err := c.read(); err != nil {
-				c.opts.Warn(fmt.Errorf("the old certificate stays in use: %w", err))
-			} else {
-				c.current = read
-				c.opts.Replaced()
-				c.check()
-			}
-		}
-	}
-	return c.current, nil
+	return c.current.Get(), nil
 }

@@ -15,7 +15,6 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
-	"sync"
 	"time"
 
 	"github.com/larder-cli/larder/cmd/larder/job"
@@ -146,11 +145,11 @@ func toServe(ctx context.Context, m *site.Root, request ServeRequest) (v *servin
 		}
 	}
 	if request.Tokens != "" {
-		tokens, err := newTokenFile(m, request.Tokens)
+		tokens, err := watchTokens(m, request.Tokens)
 		if err != nil {
 			return nil, err
 		}
-		opts.Tokens = tokens.get
+		opts.Tokens = tokens.Get
 	}
 	if err := v.loadCertificate(); err != nil {
 		return nil, err
@@ -194,70 +193,33 @@ func (v *serving) ready() error {
 	return nil
 }
 
-// A tokenFile is the file of tokens, which is read again when it changes.
-type tokenFile struct {
-	*site.Root
-	path string
+const mostTokens = 1 << 20 // bytes
 
-	mu     sync.Mutex
-	tokens server.Tokens
-	state  string // of the file when it was read
-	looked time.Time
-}
-
-const (
-	lookEvery  = 5 * time.Second
-	mostTokens = 1 << 20 // bytes
-)
-
-func newTokenFile(m *site.Root, typed string) (*tokenFile, error) {
+// watchTokens reads a file of tokens, and again when it changes. While it is missing or damaged, the old tokens are valid.
+func watchTokens(m *site.Root, typed string) (*endpoint.Watched[server.Tokens], error) {
 	path, err := site.Existing(m.WorkDir, typed, site.File, "name a file with lines NAME SHA256")
 	if err != nil {
 		return nil, fmt.Errorf("--tokens: %w", err)
 	}
-	f := &tokenFile{Root: m, path: path, looked: time.Now()}
-	f.state, _ = disk.PrintTree(path)
-	f.tokens, err = f.read()
-	return f, err
-}
-
-func (f *tokenFile) read() (server.Tokens, error) {
-	text, err := disk.ReadFile(f.path, mostTokens)
-	if err != nil {
-		return nil, err
-	}
-	tokens, err := server.ParseTokens(text)
-	if err != nil {
-		return nil, fmt.Errorf("%s: %w", f.path, err)
-	}
-	return tokens, nil
-}
-
-// get returns the current tokens. While the file is missing or damaged, these are those that it had before.
-func (f *tokenFile) get() server.Tokens {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	if time.Since(f.looked) < lookEvery {
-		return f.tokens
-	}
-	f.looked = time.Now()
-	state, err := disk.PrintTree(f.path)
-	if err != nil {
-		state = err.Error()
-	}
-	if state != f.state {
-		f.state = state
-		switch tokens, err := f.read(); {
-		case errors.Is(err, server.ErrNoTokens):
-			f.tokens = server.Tokens{}
-			f.Output.WarnOf(fmt.Errorf("no client can use the server: %w", err))
-		case err != nil:
-			f.Output.WarnOf(fmt.Errorf("the old tokens stay valid: %w", err))
-		default:
-			f.tokens = tokens
+	failed := func(err error) { m.Output.WarnOf(fmt.Errorf("the old tokens stay valid: %w", err)) }
+	var watched *endpoint.Watched[server.Tokens]
+	watched, err = endpoint.Watch(failed, func() (server.Tokens, error) {
+		text, err := disk.ReadFile(path, mostTokens)
+		if err != nil {
+			return nil, err
 		}
-	}
-	return f.tokens
+		tokens, err := server.ParseTokens(text)
+		if err == nil {
+			return tokens, nil
+		}
+		err = fmt.Errorf("%s: %w", path, err)
+		if watched != nil && errors.Is(err, server.ErrNoTokens) {
+			m.Output.WarnOf(fmt.Errorf("no client can use the server: %w", err))
+			return server.Tokens{}, nil
+		}
+		return nil, err
+	}, path)
+	return watched, err
 }
 
 // loadCertificate loads the certificate of the request, if there is one.
