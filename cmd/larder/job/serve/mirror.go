@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/larder-cli/larder/cmd/larder/job"
@@ -30,24 +31,17 @@ type openedMirror struct {
 type writing struct {
 	*builder.Builder
 	users int
-	close *time.Timer
 
-	finishing sync.Mutex
-	waiting   *finish // the next update of the index; nil if no one waits for one
+	updates  atomic.Int64 // of the index that have begun
+	updating sync.Mutex
+	err      error // of the last update
 }
-
-// openFor is how long the mirror stays open after a package was stored.
-const openFor = time.Second
 
 // use opens the mirror. The caller calls done when it needs it no longer.
 func (o *openedMirror) use(ctx context.Context) (w *writing, done func(), err error) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	if o.last != nil && o.last.Moved() { // those who use it may end
-		o.closeUnused(o.last)
-		o.last = nil
-	}
-	if o.last == nil {
+	if o.last == nil || o.last.Moved() { // those who use a moved one may end
 		b, err := job.OpenMirror(ctx, o.Root, o.dir, builder.Options{})
 		if err != nil {
 			return nil, nil, err
@@ -55,69 +49,36 @@ func (o *openedMirror) use(ctx context.Context) (w *writing, done func(), err er
 		o.last = &writing{Builder: b}
 	}
 	w = o.last
-	if w.close != nil {
-		w.close.Stop()
-	}
 	w.users++
-	return w, sync.OnceFunc(func() {
+	return w, func() {
 		o.mu.Lock()
 		defer o.mu.Unlock()
-		if w.users--; w.users == 0 {
-			w.close = time.AfterFunc(openFor, func() {
-				o.mu.Lock()
-				defer o.mu.Unlock()
-				o.closeUnused(w)
-			})
+		if w.users--; w.users > 0 {
+			return
 		}
-	}), nil
+		if err := w.Close(); err != nil {
+			o.Output.WarnOf(err)
+		}
+		if o.last == w {
+			o.last = nil
+		}
+	}, nil
 }
 
-// closeUnused closes a mirror that is not in use. The caller holds the lock.
-func (o *openedMirror) closeUnused(w *writing) {
-	if w.users > 0 || w.Builder == nil {
-		return
+// finish updates the index after a package was stored. Packages that are stored at the same time share an update.
+func (o *openedMirror) finish(ctx context.Context, w *writing, id sources.PackageID) error {
+	begun := w.updates.Load()
+	w.updating.Lock()
+	defer w.updating.Unlock()
+	if w.updates.Load() == begun { // otherwise another update has begun since the package was stored
+		w.updates.Add(1)
+		w.err = w.Finish(ctx)
 	}
-	if err := w.Close(); err != nil {
-		o.Output.WarnOf(err)
+	if w.err != nil && w.Indexed(id) {
+		o.Output.WarnAll(sources.Errors(w.err)) // they are about other packages
+		return nil
 	}
-	w.Builder = nil
-	if o.last == w {
-		o.last = nil
-	}
-}
-
-// end closes the mirror at the end of the server, when nothing is stored any more.
-func (o *openedMirror) end() {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	if o.last != nil {
-		o.closeUnused(o.last)
-	}
-}
-
-// A finish is one update of the index, for all who wait for it.
-type finish struct {
-	sync.Once
-	err error
-}
-
-// finish returns when the index has what was stored before. Packages that are stored at the same time share an update.
-func (o *openedMirror) finish(ctx context.Context, w *writing) error {
-	o.mu.Lock()
-	if w.waiting == nil {
-		w.waiting = &finish{}
-	}
-	f := w.waiting
-	o.mu.Unlock()
-	f.Do(func() {
-		w.finishing.Lock()
-		defer w.finishing.Unlock()
-		o.mu.Lock()
-		w.waiting = nil // later ones wait for the next update
-		o.mu.Unlock()
-		f.err = w.Finish(ctx)
-	})
-	return f.err
+	return w.err
 }
 
 // A budget limits the size of a mirror: the packages that were not served for the longest time are removed.

@@ -21,7 +21,7 @@ import (
 // servedRules are the policy and the required signatures of a server. They are [server.Rules].
 type servedRules struct {
 	*site.Root
-	store   *openedMirror
+	dir     string // of the mirror
 	checked sources.Memo[checkedArchive, struct{}]
 }
 
@@ -34,9 +34,9 @@ type checkedArchive struct {
 // mostChecked is how many checks are remembered.
 const mostChecked = 20_000
 
-// rulesOf returns the rules of a server.
-func rulesOf(m *site.Root, store *openedMirror) *servedRules {
-	return &servedRules{Root: m, store: store, checked: sources.Memo[checkedArchive, struct{}]{Max: mostChecked}}
+// rulesOf returns the rules of a server for the mirror in a directory.
+func rulesOf(m *site.Root, dir string) *servedRules {
+	return &servedRules{Root: m, dir: dir, checked: sources.Memo[checkedArchive, struct{}]{Max: mostChecked}}
 }
 
 // forbidden makes an error of the policy one that clients get.
@@ -92,7 +92,7 @@ func (r *servedRules) Check(ctx context.Context, id sources.PackageID, f *os.Fil
 }
 
 func (r *servedRules) check(ctx context.Context, id sources.PackageID, f *os.File, info fs.FileInfo, stated []sources.Hash) error {
-	b, err := job.OpenMirror(ctx, r.Root, r.store.dir, builder.Options{ReadOnly: true})
+	b, err := job.OpenMirror(ctx, r.Root, r.dir, builder.Options{ReadOnly: true})
 	if err != nil {
 		return err
 	}

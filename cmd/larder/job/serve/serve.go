@@ -95,9 +95,6 @@ func Serve(ctx context.Context, s *site.Site, request ServeRequest) error {
 	}
 	endFetches()
 	served.handler.End()
-	if served.upstream != nil {
-		served.upstream.store.end()
-	}
 	s.Output.Summary(served.sums.Total())
 	return err
 }
@@ -154,9 +151,8 @@ func toServe(ctx context.Context, m *site.Root, request ServeRequest) (v *servin
 	if err := v.loadCertificate(); err != nil {
 		return nil, err
 	}
-	store := &openedMirror{Root: m, dir: v.dir}
 	if request.Upstream {
-		if v.upstream, err = newUpstream(ctx, m, v, store); err != nil {
+		if v.upstream, err = newUpstream(ctx, m, v); err != nil {
 			return nil, err
 		}
 		opts.Upstream, opts.Fresh = v.upstream, request.Fresh-v.upstream.renewed
@@ -169,7 +165,7 @@ func toServe(ctx context.Context, m *site.Root, request ServeRequest) (v *servin
 	if err != nil {
 		return nil, err
 	}
-	rules := rulesOf(m, store)
+	rules := rulesOf(m, v.dir)
 	opts.Rules = rules
 	opts.Ready, opts.Page = v.ready, newPage(v, rules).serve
 	v.handler = server.New(ctx, v.open, opts)

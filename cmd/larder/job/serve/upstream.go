@@ -40,8 +40,8 @@ type upstream struct {
 }
 
 // newUpstream returns the upstream of a mirror that is being served.
-func newUpstream(ctx context.Context, m *site.Root, v *serving, store *openedMirror) (*upstream, error) {
-	u := &upstream{Root: m, serving: v, store: store, renewed: v.request.Fresh / 2}
+func newUpstream(ctx context.Context, m *site.Root, v *serving) (*upstream, error) {
+	u := &upstream{Root: m, serving: v, store: &openedMirror{Root: m, dir: v.dir}, renewed: v.request.Fresh / 2}
 	if v.request.MaxSize > 0 {
 		m.Flags.Recursive = true // for lock files, which are read again before each removal
 		locked := func(ctx context.Context) (map[sources.Release]bool, error) {
@@ -337,12 +337,7 @@ func (u *upstream) Fetch(ctx context.Context, id sources.PackageID, to *server.A
 	if _, err = acquire.New(from, b.Builder, u.Client, opts).Acquire(ctx, request, held); err != nil {
 		return late(err)
 	}
-	err = u.store.finish(ctx, b)
-	if err != nil && b.Indexed(id) {
-		u.Output.WarnAll(sources.Errors(err)) // they are about other packages
-		err = nil
-	}
-	return err
+	return u.store.finish(ctx, b, id)
 }
 
 // trim brings a mirror within its budget that another server, or another command, has filled.
