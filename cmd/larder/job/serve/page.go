@@ -13,14 +13,19 @@ import (
 	"github.com/larder-cli/larder/cmd/larder/report"
 	"github.com/larder-cli/larder/fsmirror/builder"
 	"github.com/larder-cli/larder/fsmirror/server"
+	"github.com/larder-cli/larder/sources"
+	"golang.org/x/sync/semaphore"
 )
 
 // A mirrorPage answers with the page for people. It reads the mirror, and makes a page for a search, at most every few
-// seconds. One page is made at a time, and few are kept. Clients that receive the same page share it.
+// seconds. One page is made at a time, and few are kept or sent.
 type mirrorPage struct {
 	*serving
 	rules *servedRules
-	pages sharedPages
+
+	pages   sources.Memo[pageKey, []byte]
+	making  sync.Mutex
+	sending *semaphore.Weighted // by bytes
 
 	mu      sync.Mutex
 	entries []builder.Entry
@@ -39,70 +44,25 @@ type pageKey struct {
 const (
 	pageFor    = 10 * time.Second
 	mostSearch = 200      // bytes
-	mostPages  = 32 << 20 // bytes of all pages that are kept or being sent
+	mostPages  = 16 << 20 // bytes of all pages that are kept
+	mostSent   = 64 << 20 // bytes of all pages that clients are receiving
 )
 
-// sharedPages are the latest pages, and those that clients are receiving.
-type sharedPages struct {
-	mu   sync.Mutex
-	all  map[pageKey]*sharedPage
-	size int // bytes of all
-}
-
-// A sharedPage is a page with the number of requests that use it.
-type sharedPage struct {
-	text  []byte
-	users int
-}
-
-// get returns a page, or makes it. The caller calls done when it no longer uses the page. The error matches
-// [server.ErrBusy] if the pages that slow clients are receiving leave no room.
-func (s *sharedPages) get(ctx context.Context, key pageKey, make func() ([]byte, error)) (text []byte, done func(), err error) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	page := s.all[key]
-	if page == nil {
-		if ctx.Err() != nil { // the client didn't wait
-			return nil, nil, ctx.Err()
-		}
-		for other, p := range s.all {
-			if p.users == 0 && (other.read != key.read || s.size >= mostPages/2) {
-				s.size -= len(p.text)
-				delete(s.all, other)
-			}
-		}
-		if s.size >= mostPages {
-			return nil, nil, fmt.Errorf("clients are receiving many different pages: %w", server.ErrBusy)
-		}
-		if text, err = make(); err != nil {
-			return nil, nil, err
-		}
-		page = &sharedPage{text: text}
-		if s.all == nil {
-			s.all = map[pageKey]*sharedPage{}
-		}
-		s.all[key] = page
-		s.size += len(text)
-	}
-	page.users++
-	return page.text, func() {
-		s.mu.Lock()
-		defer s.mu.Unlock()
-		page.users--
-	}, nil
-}
-
 func newPage(v *serving, rules *servedRules) *mirrorPage {
-	return &mirrorPage{serving: v, rules: rules}
+	weigh := func(text []byte) int { return len(text) }
+	return &mirrorPage{serving: v, rules: rules, pages: sources.Memo[pageKey, []byte]{Max: mostPages, Weigh: weigh}, sending: semaphore.NewWeighted(mostSent)}
 }
 
 // serve answers a request.
 func (p *mirrorPage) serve(w http.ResponseWriter, r *http.Request) error {
-	text, done, err := p.page(r)
+	text, err := p.page(r)
 	if err != nil {
 		return err
 	}
-	defer done()
+	if !p.sending.TryAcquire(int64(len(text))) {
+		return fmt.Errorf("many clients are receiving the page: %w", server.ErrBusy)
+	}
+	defer p.sending.Release(int64(len(text)))
 	h := w.Header()
 	h.Set("Content-Type", "text/html; charset=utf-8")
 	h.Set("Content-Length", strconv.Itoa(len(text)))
@@ -117,10 +77,10 @@ func (p *mirrorPage) serve(w http.ResponseWriter, r *http.Request) error {
 }
 
 // page returns the page that a client requests.
-func (p *mirrorPage) page(r *http.Request) (text []byte, done func(), err error) {
+func (p *mirrorPage) page(r *http.Request) ([]byte, error) {
 	entries, at, err := p.list(r.Context())
 	if r.Context().Err() != nil {
-		return nil, nil, r.Context().Err()
+		return nil, r.Context().Err()
 	}
 	key := pageKey{search: r.URL.Query().Get("q"), plain: r.TLS == nil && !p.request.BehindProxy, read: at, ready: p.ready() == nil}
 	if host, err := p.handler.HostOf(r); err == nil && !key.plain {
@@ -142,7 +102,11 @@ func (p *mirrorPage) page(r *http.Request) (text []byte, done func(), err error)
 	if !key.ready {
 		page.Notes = append(page.Notes, "The server can't fetch new packages now.")
 	}
-	return p.pages.get(r.Context(), key, page.HTML)
+	return p.pages.Get(r.Context(), key, func() ([]byte, error) {
+		p.making.Lock()
+		defer p.making.Unlock()
+		return page.HTML()
+	})
 }
 
 // list returns what the mirror has and clients may have, and when it was read.

@@ -2,15 +2,17 @@ package serve
 
 import (
 	"crypto/tls"
-	"errors"
-	"fmt"
 	"net"
+	"net/http"
+	"net/http/httptest"
 	"net/netip"
 	"slices"
 	"testing"
+	"time"
 
 	"github.com/larder-cli/larder/cmd/larder/site"
 	"github.com/larder-cli/larder/fsmirror/server"
+	"github.com/larder-cli/larder/sources/disk"
 	"github.com/larder-cli/larder/sources/sourcetest"
 )
 
@@ -76,38 +78,19 @@ func TestServedHosts(t *testing.T) {
 	sourcetest.EqualSlices(t, v.hosts([]net.Listener{socket}), (&serving{host: "name.test"}).hosts([]net.Listener{here}), "names of a server that only this machine can reach")
 }
 
-// Pages take bounded memory: different ones are refused while clients are receiving many, and old ones are forgotten.
+// Pages take bounded memory: more are refused while clients are receiving many.
 func TestPagesAreBounded(t *testing.T) {
-	var s sharedPages
-	made := 0
-	get := func(search string) (func(), error) {
-		_, done, err := s.get(t.Context(), pageKey{search: search}, func() ([]byte, error) {
-			made++
-			return make([]byte, mostPages/4), nil
-		})
-		return done, err
-	}
-	for i := range 100 { // of clients that take their pages at once
-		done, err := get(fmt.Sprint(i))
-		sourcetest.Check(t, err)
-		done()
-		sourcetest.Expect(t, s.size <= mostPages, "%d bytes of %d pages", s.size, len(s.all))
-	}
-	var all []func()
-	for range 100 { // of slow clients
-		for _, search := range []string{"a", "b", "c", "d", "e"} {
-			if done, err := get(search); err == nil {
-				all = append(all, done)
-			} else {
-				sourcetest.Expect(t, errors.Is(err, server.ErrBusy) && search == "e", "%s: %v", search, err)
-			}
-		}
-	}
-	sourcetest.Expect(t, made == 104 && len(all) == 400 && s.size == mostPages, "%d made, %d sent, %d bytes", made, len(all), s.size)
-	for _, done := range all {
-		done()
-	}
-	_, err := get("e")
+	dir, err := disk.Open(t.TempDir())
 	sourcetest.Check(t, err)
-	sourcetest.Expect(t, s.size <= mostPages, "%d bytes", s.size)
+	defer dir.Close()
+	p := newPage(&serving{dir: dir.Path(""), handler: server.New(t.Context(), dir, server.Options{})}, nil)
+	p.read = time.Now()
+	get := func() error {
+		return p.serve(httptest.NewRecorder(), httptest.NewRequest(http.MethodGet, "https://mirror.test/?q=thing", nil))
+	}
+	sourcetest.Expect(t, p.sending.TryAcquire(mostSent), "a page is being sent")
+	sourcetest.ErrorIs(t, get(), server.ErrBusy)
+	p.sending.Release(mostSent)
+	sourcetest.Check(t, get())
+	sourcetest.Expect(t, p.sending.TryAcquire(mostSent), "the page counts after it was sent")
 }
