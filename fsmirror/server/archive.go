@@ -209,9 +209,8 @@ func (x *exchange) upstreamProof() ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	if d.evidence == nil {
+	if d.files == nil {
 		return nil, lacking(stale)
 	}
-	files, err := x.opts.Upstream.Evidence(x.r.Context(), x.id.Release())
-	return files[slices.Index(evidence.Names[:], x.file)], ofUpstream(err)
+	return d.files[slices.Index(evidence.Names[:], x.file)], nil
 }

@@ -127,7 +127,7 @@ func (s *Server) offers(ctx context.Context, r sources.Release) (d document, sta
 		if age == staleUnknown {
 			stale = age
 		}
-		d.add(theirs)
+		d.add(r, theirs)
 	}
 	if len(d.archives) == 0 {
 		return d, 0, lacking(stale)

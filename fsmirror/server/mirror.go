@@ -37,6 +37,7 @@ type document struct {
 	versions []sources.Version            // of an index.json
 	archives map[sources.Platform]offered // of a VERSION.json
 	evidence *evidence.Location           // of a VERSION.json; may be nil
+	files    *evidence.Files              // that upstream has; may be nil
 }
 
 // An offered archive is one that VERSION.json names.
@@ -96,15 +97,15 @@ func (m *mirror) versions(ctx context.Context, p sources.Provider) ([]sources.Ve
 }
 
 // add adds what upstream has to the document of a version.
-func (d *document) add(theirs Offer) {
+func (d *document) add(r sources.Release, theirs Offer) {
 	archives := map[sources.Platform]offered{}
 	for platform, hashes := range theirs.Archives {
 		archives[platform] = offered{hashes: hashes}
 	}
 	maps.Copy(archives, d.archives)
 	d.archives = archives
-	if d.evidence == nil {
-		d.evidence = theirs.Evidence
+	if d.files = theirs.Evidence; d.files != nil && d.evidence == nil {
+		d.evidence = evidence.Locate(r.Provider, r.Version, *d.files)
 	}
 }
 

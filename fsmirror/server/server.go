@@ -37,9 +37,6 @@ type Upstream interface {
 	// Archives returns what is known about a version without its archives.
 	Archives(ctx context.Context, r sources.Release) (Offer, error)
 
-	// Evidence returns the evidence for a version whose offer has some.
-	Evidence(ctx context.Context, r sources.Release) (evidence.Files, error)
-
 	// Fetch verifies an archive and adds it to the mirror. It tells the arrival what has arrived as soon as everything
 	// was verified that can be before the whole archive is there.
 	Fetch(ctx context.Context, id sources.PackageID, to *Arrival) error
@@ -48,7 +45,7 @@ type Upstream interface {
 // An Offer is what upstream has of a version.
 type Offer struct {
 	Archives map[sources.Platform][]sources.Hash
-	Evidence *evidence.Location // where this server has it, though nothing was verified; nil if there is none
+	Evidence *evidence.Files // not verified; nil if there is none
 }
 
 // size returns about how many bytes of memory the offer takes.
@@ -56,6 +53,11 @@ func (o Offer) size() int {
 	n := 1 << 10
 	for _, hashes := range o.Archives {
 		n += 100 * (1 + len(hashes))
+	}
+	if o.Evidence != nil {
+		for _, text := range o.Evidence {
+			n += len(text)
+		}
 	}
 	return n
 }

@@ -22,7 +22,6 @@ import (
 	"github.com/larder-cli/larder/fsmirror/server"
 	"github.com/larder-cli/larder/sources"
 	"github.com/larder-cli/larder/sources/disk"
-	"github.com/larder-cli/larder/sources/evidence"
 	"github.com/larder-cli/larder/sources/sourcetest"
 )
 
@@ -48,10 +47,6 @@ func (u *fakeUpstream) Versions(context.Context, sources.Provider) ([]sources.Ve
 
 func (u *fakeUpstream) Archives(context.Context, sources.Release) (server.Offer, error) {
 	return server.Offer{Archives: map[sources.Platform][]sources.Hash{{OS: "linux", Arch: "amd64"}: nil}}, errors.Join(u.err, u.errOffer)
-}
-
-func (u *fakeUpstream) Evidence(context.Context, sources.Release) (evidence.Files, error) {
-	return evidence.Files{}, sources.ErrNotFound
 }
 
 func (u *fakeUpstream) Fetch(_ context.Context, _ sources.PackageID, to *server.Arrival) error {

@@ -217,22 +217,6 @@ func (u *upstream) platforms(ctx context.Context, r sources.Release) (sources.So
 	return from, platforms, nil
 }
 
-// Evidence implements [server.Upstream].
-func (u *upstream) Evidence(ctx context.Context, r sources.Release) (files evidence.Files, err error) {
-	from, platforms, err := u.platforms(ctx, r)
-	if err != nil {
-		return files, err
-	}
-	pkg, err := from.Package(ctx, packageFor(r, platforms[0]))
-	if err == nil && pkg.Signed == nil {
-		err = sources.ErrNotFound
-	}
-	if err != nil {
-		return files, err
-	}
-	return evidence.Pack(pkg.Signed)
-}
-
 // Archives implements [server.Upstream].
 func (u *upstream) Archives(ctx context.Context, r sources.Release) (offer server.Offer, err error) {
 	from, platforms, err := u.platforms(ctx, r)
@@ -248,7 +232,7 @@ func (u *upstream) Archives(ctx context.Context, r sources.Release) (offer serve
 			}
 		}
 		if files, err := evidence.Pack(pkg.Signed); err == nil {
-			offer.Evidence = evidence.Locate(r.Provider, r.Version, files)
+			offer.Evidence = &files
 		}
 		if sums, err := trust.ParseSums(pkg.Signed.Sums); err == nil && pkg.Kind == sources.FromRegistry {
 			for platform, zh := range sums.Archives(r.Provider, r.Version) {
