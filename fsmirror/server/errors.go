@@ -145,7 +145,7 @@ func (x *exchange) reply(err error) (status int, told string) {
 		return http.StatusServiceUnavailable, "the server is shutting down"
 	case !ofUpstream:
 		return http.StatusInternalServerError, "the server can't read its mirror"
-	case errors.Is(err, context.DeadlineExceeded), isNet && timeout.Timeout():
+	case errors.Is(err, context.DeadlineExceeded), errors.Is(err, fetch.ErrStalled), isNet && timeout.Timeout():
 		return http.StatusGatewayTimeout, "upstream was too slow" + seeLog
 	}
 	told = "upstream failed, or sent something that isn't what was signed"

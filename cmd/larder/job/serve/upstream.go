@@ -20,7 +20,6 @@ import (
 	"github.com/larder-cli/larder/sources"
 	"github.com/larder-cli/larder/sources/disk"
 	"github.com/larder-cli/larder/sources/evidence"
-	"github.com/larder-cli/larder/sources/fetch"
 	"github.com/larder-cli/larder/sources/trust"
 	"golang.org/x/sync/errgroup"
 )
@@ -158,28 +157,11 @@ func (u *upstream) Versions(ctx context.Context, p sources.Provider) ([]sources.
 	if err == nil && len(listing.Versions) == 0 { // more likely a fault than a provider without versions
 		return nil, errNoVersions
 	}
-	return listing.Versions, late(err)
+	return listing.Versions, err
 }
 
 // errNoVersions is the error of an empty list, which doesn't replace an earlier one.
 var errNoVersions = errors.New("it lists no versions")
-
-// tooSlow is the error of a source that didn't answer in time.
-type tooSlow struct{ error }
-
-func (e tooSlow) Unwrap() error { return e.error }
-
-func (tooSlow) Timeout() bool { return true }
-
-func (tooSlow) Temporary() bool { return true }
-
-// late marks the error of a source that didn't answer in time, as the server distinguishes it.
-func late(err error) error {
-	if errors.Is(err, fetch.ErrStalled) {
-		return tooSlow{err}
-	}
-	return err
-}
 
 // mostPlatforms is how many platforms a version may have. Real ones have up to 20.
 const mostPlatforms = 200
@@ -319,7 +301,7 @@ func (u *upstream) Fetch(ctx context.Context, id sources.PackageID, to *server.A
 		return to.Observe(now)
 	}}
 	if _, err = acquire.New(from, b.Builder, u.Client, opts).Acquire(ctx, request, held); err != nil {
-		return late(err)
+		return err
 	}
 	return u.store.finish(ctx, b, id)
 }
