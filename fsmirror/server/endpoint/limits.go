@@ -16,16 +16,14 @@ import (
 // a request as much. The collector may leave more than that for a while (servedLimit of cmd/larder).
 const (
 	mostConnections = 2048
-	mostRequests    = 1200      // at a time
-	mostStreams     = 100       // requests of a connection at a time
-	mostHeader      = 16 << 10  // bytes of a request
-	mostBody        = 1 << 10   // bytes of a request's body that wait for a handler, which reads none
-	chunk           = 16 << 10  // bytes of an answer that a client must take in stallTime
-	mostChunk       = 128 << 10 // bytes that a client gets at once, with more time, after it has taken fewer fast
-	mostLarge       = 128       // buffers of mostChunk
+	mostRequests    = 1200     // at a time
+	mostStreams     = 100      // requests of a connection at a time
+	mostHeader      = 16 << 10 // bytes of a request
+	mostBody        = 1 << 10  // bytes of a request's body that wait for a handler, which reads none
+	chunk           = 32 << 10 // bytes of an answer that a client must take in stallTime
 
 	headerTime = 10 * time.Second // for a request, or for the handshake
-	stallTime  = 60 * time.Second // in which a client must take a chunk
+	stallTime  = 2 * time.Minute  // in which a client must take a chunk
 	errorTime  = 10 * time.Second // in which it must take an error
 	idleTime   = 2 * time.Minute  // between requests
 	restTime   = time.Second      // after which a full budget ends what rests
@@ -254,8 +252,7 @@ func (l *limits) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 type answer struct {
 	http.ResponseWriter
 	connection, request *place
-	wrote, failed       bool
-	size                int64 // of the next chunk
+	wrote               bool
 }
 
 func (a *answer) work() {
@@ -274,7 +271,6 @@ func (a *answer) send(do func() error) error {
 // WriteHeader implements [http.ResponseWriter].
 func (a *answer) WriteHeader(status int) {
 	if status >= http.StatusBadRequest {
-		a.failed = true
 		a.request.patience.Store(int64(errorTime))
 	}
 	a.ResponseWriter.WriteHeader(status)
@@ -283,66 +279,26 @@ func (a *answer) WriteHeader(status int) {
 // Write implements [io.Writer].
 func (a *answer) Write(p []byte) (n int, err error) {
 	for begin := true; err == nil && (begin || len(p) > 0); begin = false {
-		err = a.next(func(size int64) (int64, error) {
-			m, err := a.ResponseWriter.Write(p[:min(int64(len(p)), size)])
+		err = a.send(func() error {
+			m, err := a.ResponseWriter.Write(p[:min(len(p), chunk)])
 			n, p = n+m, p[m:]
-			return int64(m), err
+			return err
 		})
 	}
 	a.wrote = a.wrote || n > 0
 	return n, err
 }
 
-// next sends up to a number of bytes, which doubles while the client takes them fast.
-func (a *answer) next(do func(size int64) (int64, error)) error {
-	size := max(a.size, chunk)
-	if !a.failed {
-		a.request.patience.Store(int64(stallTime) * size / chunk)
-	}
-	begun, sent := time.Now(), int64(0)
-	err := a.send(func() (err error) {
-		sent, err = do(size)
-		return err
-	})
-	switch {
-	case time.Since(begun) > restTime:
-		a.size = chunk
-	case sent == size:
-		a.size = min(2*size, mostChunk)
-	}
-	return err
-}
-
-// The buffers of answers over HTTP/2. It is faster with large ones, but all clients could not have these.
-var (
-	large    = sync.Pool{New: func() any { return new([mostChunk]byte) }}
-	small    = sync.Pool{New: func() any { return new([chunk]byte) }}
-	largeNow atomic.Int64
-)
-
-// getBuffer returns a buffer, which may be used until done is called.
-func getBuffer() (buffer []byte, done func()) {
-	if largeNow.Add(1) <= mostLarge {
-		b := large.Get().(*[mostChunk]byte)
-		return b[:], func() { large.Put(b); largeNow.Add(-1) }
-	}
-	largeNow.Add(-1)
-	b := small.Get().(*[chunk]byte)
-	return b[:], func() { small.Put(b) }
-}
-
 // ReadFrom implements [io.ReaderFrom], so that files are not copied through this program where the system can avoid it.
 func (a *answer) ReadFrom(from io.Reader) (n int64, err error) {
 	if _, ok := a.ResponseWriter.(io.ReaderFrom); !ok {
-		buffer, done := getBuffer()
-		defer done()
-		return io.CopyBuffer(struct{ io.Writer }{a}, struct{ io.Reader }{from}, buffer)
+		return io.CopyBuffer(struct{ io.Writer }{a}, struct{ io.Reader }{from}, make([]byte, chunk))
 	}
 	for err == nil {
-		err = a.next(func(size int64) (m int64, err error) {
-			m, err = io.CopyN(a.ResponseWriter, from, size)
+		err = a.send(func() error {
+			m, err := io.CopyN(a.ResponseWriter, from, chunk)
 			n += m
-			return m, err
+			return err
 		})
 	}
 	if err == io.EOF { //nolint:errorlint // as io.CopyN returns it

@@ -49,7 +49,7 @@ func TestCopyOverHTTP2(t *testing.T) {
 	}{
 		{strings.NewReader(strings.Repeat("a", 2*chunk)), 2 * chunk, nil},
 		{io.MultiReader(strings.NewReader("begin"), iotest.ErrReader(broken)), 5, broken},
-		{strings.NewReader(strings.Repeat("a", 5*chunk)), 3 * chunk, io.ErrClosedPipe},
+		{strings.NewReader(strings.Repeat("a", 5*chunk)), 4 * chunk, io.ErrClosedPipe},
 	} {
 		to := httptest.NewRecorder()
 		n, err := newAnswer(t, &narrowWriter{to, 4*chunk + 100}).ReadFrom(c.from)
