@@ -1,7 +1,6 @@
 package server
 
 import (
-	"bytes"
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
@@ -194,11 +193,7 @@ func (x *exchange) proof() error {
 	default:
 		return err
 	}
-	x.w.Header().Set("Content-Type", "application/octet-stream")
-	x.w.Header().Set("Cache-Control", "no-cache")
-	sum := sha256.Sum256(text)
-	x.w.Header().Set("ETag", `"`+hex.EncodeToString(sum[:16])+`"`)
-	http.ServeContent(x.w, x.r, "", changed, bytes.NewReader(text))
+	x.text("application/octet-stream", text, changed)
 	return nil
 }
 

@@ -2,7 +2,6 @@ package server
 
 import (
 	"bytes"
-	"compress/gzip"
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
@@ -11,8 +10,6 @@ import (
 	"path"
 	"slices"
 	"strconv"
-	"strings"
-	"sync"
 	"time"
 
 	"github.com/larder-cli/larder/fsmirror"
@@ -175,9 +172,8 @@ func (x *exchange) release() error {
 
 // bodies are the latest JSON documents, which many clients request at the same time.
 type bodies struct {
-	now    func() time.Time
-	made   sources.Memo[bodyKey, *body]
-	making sync.Mutex // one document is encoded and compressed at a time
+	now  func() time.Time
+	made sources.Memo[bodyKey, body]
 }
 
 // A bodyKey is the name of a document, and the second in which it is made.
@@ -186,70 +182,40 @@ type bodyKey struct {
 	at   int64
 }
 
-// A body is a document as clients get it. It doesn't change.
+// A body is a document as clients get it.
 type body struct {
 	text  []byte
-	zip   []byte // empty if compressing saves nothing
-	tag   string
 	stale time.Duration
 }
 
 const (
 	bodyFor   = time.Second // how long a document is given without looking at the mirror
 	mostOfAll = 16 << 20    // bytes of all documents
-	leastZip  = 1_000       // bytes of a document that is compressed
 )
 
 // A builder makes a document, and says how stale it is.
 type builder func(context.Context) (document any, stale time.Duration, err error)
 
 func newBodies(now func() time.Time) *bodies {
-	return &bodies{now: now, made: sources.Memo[bodyKey, *body]{Max: mostOfAll, Weigh: (*body).size}}
-}
-
-// size returns about how many bytes of memory a body takes. It may be nil.
-func (b *body) size() int {
-	if b == nil {
-		return 0
-	}
-	return 1_000 + len(b.text) + len(b.zip)
+	weigh := func(b body) int { return 1_000 + len(b.text) }
+	return &bodies{now: now, made: sources.Memo[bodyKey, body]{Max: mostOfAll, Weigh: weigh}}
 }
 
 // get returns the body with a name, or builds it. Names without a document take no memory.
-func (b *bodies) get(ctx context.Context, name string, build builder) (*body, error) {
+func (b *bodies) get(ctx context.Context, name string, build builder) (body, error) {
 	key := bodyKey{name, b.now().UnixNano() / int64(bodyFor)}
-	made, err := b.made.Get(ctx, key, func() (*body, error) {
+	made, err := b.made.Get(ctx, key, func() (body, error) {
 		value, stale, err := build(ctx)
 		if err != nil {
-			return nil, err
+			return body{}, err
 		}
-		b.making.Lock()
-		defer b.making.Unlock()
-		return newBody(value, stale)
+		text, err := sources.JSON(value)
+		return body{text, stale}, err
 	})
 	if err != nil {
 		b.made.Forget(key)
 	}
 	return made, err
-}
-
-func newBody(value any, stale time.Duration) (*body, error) {
-	text, err := sources.JSON(value)
-	if err != nil {
-		return nil, err
-	}
-	sum := sha256.Sum256(text)
-	b := &body{text: text, stale: stale, tag: `W/"` + hex.EncodeToString(sum[:16]) + `"`}
-	if len(text) >= leastZip {
-		var zipped bytes.Buffer
-		w := gzip.NewWriter(&zipped)
-		_, err = w.Write(text)
-		if err = errors.Join(err, w.Close()); err != nil {
-			return nil, err
-		}
-		b.zip = zipped.Bytes()
-	}
-	return b, nil
 }
 
 // document answers with a JSON document. Its name distinguishes it from others.
@@ -258,64 +224,23 @@ func (x *exchange) document(name string, build builder) error {
 	if err != nil {
 		return err
 	}
-	if list := x.r.Header.Get("If-Match"); list != "" && list != "*" { // which no weak tag matches (RFC 9110, 13.1.1)
-		return errCondition
-	}
 	h := x.w.Header()
-	h.Set("Cache-Control", "no-cache")
-	h.Set("Vary", "Accept-Encoding")
-	h.Set("ETag", b.tag)
 	if x.served.Stale = b.stale; b.stale != 0 {
 		h.Set("Warning", `110 - "Response is stale"`)
 	}
 	if b.stale > 0 {
 		h.Set("Age", strconv.Itoa(int(b.stale.Seconds())))
 	}
-	if matches(x.r.Header.Get("If-None-Match"), b.tag) {
-		x.w.WriteHeader(http.StatusNotModified)
-		return nil
-	}
-	h.Set("Content-Type", "application/json")
-	text := b.text
-	if len(b.zip) > 0 && acceptsGzip(x.r.Header.Get("Accept-Encoding")) {
-		h.Set("Content-Encoding", "gzip")
-		text = b.zip
-	}
-	h.Set("Content-Length", strconv.Itoa(len(text)))
-	x.w.WriteHeader(http.StatusOK)
-	if x.r.Method == http.MethodHead {
-		return nil
-	}
-	_, err = x.w.Write(text)
-	return ignoreGone(err)
+	x.text("application/json", b.text, time.Time{})
+	return nil
 }
 
-// acceptsGzip reports whether a client reads gzip. What it says about gzip counts more than what it says about all
-// codings (RFC 9110, 12.5.3).
-func acceptsGzip(accept string) bool {
-	named, others := false, false
-	for part := range strings.SplitSeq(strings.ToLower(accept), ",") {
-		coding, quality, _ := strings.Cut(strings.Join(strings.Fields(part), ""), ";")
-		accepted := strings.TrimRight(quality, "0.") != "q="
-		switch coding {
-		case "gzip", "x-gzip":
-			if !accepted {
-				return false
-			}
-			named = true
-		case "*":
-			others = accepted
-		}
-	}
-	return named || others
-}
-
-// matches reports whether a list of entity tags has a tag, by the weak comparison.
-func matches(list, tag string) bool {
-	for one := range strings.SplitSeq(list, ",") {
-		if one = strings.TrimSpace(one); one == "*" || strings.TrimPrefix(one, "W/") == strings.TrimPrefix(tag, "W/") {
-			return true
-		}
-	}
-	return false
+// text answers with a text, which was changed at a time that may be zero.
+func (x *exchange) text(kind string, text []byte, changed time.Time) {
+	h := x.w.Header()
+	h.Set("Content-Type", kind)
+	h.Set("Cache-Control", "no-cache")
+	sum := sha256.Sum256(text)
+	h.Set("ETag", `"`+hex.EncodeToString(sum[:16])+`"`)
+	http.ServeContent(x.w, x.r, "", changed, bytes.NewReader(text))
 }

@@ -4,13 +4,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
 	"net"
 	"net/http"
 	"os"
 	"strconv"
-	"syscall"
 
 	"github.com/larder-cli/larder/sources"
 	"github.com/larder-cli/larder/sources/disk"
@@ -47,7 +45,6 @@ var (
 	errLoop         = &refusal{status: http.StatusLoopDetected, told: "this server is its own upstream"}
 	errNoToken      = &refusal{status: http.StatusUnauthorized, told: "a token is required"}
 	errUnknownToken = &refusal{status: http.StatusUnauthorized, told: "the token is not one of this server's"}
-	errCondition    = &refusal{status: http.StatusPreconditionFailed, told: "documents have weak entity tags, so they match no If-Match but *"}
 	errExpired      = &refusal{status: http.StatusForbidden, told: "the URL has expired, or was changed: request the version's document again"}
 	errOutdated     = &refusal{status: http.StatusBadGateway, told: "it does not answer now, and what is known of it lacks this"}
 	errUnsigned     = &refusal{status: http.StatusNotFound, told: "no version has signed checksums, which a registry must have; " +
@@ -166,12 +163,4 @@ func (x *exchange) about() string {
 		return x.id.Provider.String()
 	}
 	return x.id.Release().String()
-}
-
-// ignoreGone returns nil for the error of a client that has closed its connection.
-func ignoreGone(err error) error {
-	if errors.Is(err, syscall.EPIPE) || errors.Is(err, syscall.ECONNRESET) || errors.Is(err, net.ErrClosed) || errors.Is(err, io.ErrClosedPipe) {
-		return nil
-	}
-	return err
 }

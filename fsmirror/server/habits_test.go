@@ -142,18 +142,18 @@ var habits = []struct {
 		{"deletion in a header", "GET {zip}\nX-HTTP-Method-Override: DELETE", "200 | = 0123456789"},
 	}},
 	{"conditions of documents", "open", []habit{
-		{"tag", "GET {W}/index.json\nIf-None-Match: {doc}", "304 | Etag: {doc} | Cache-Control: no-cache | Vary: Accept-Encoding | Content-Type | empty"},
-		{"tag without W", "GET {W}/index.json\nIf-None-Match: {strongdoc}", "304 | empty"},
+		{"tag", "GET {W}/index.json\nIf-None-Match: {doc}", "304 | Etag: {doc} | Cache-Control: no-cache | Content-Type | empty"},
+		{"weak tag", "GET {W}/index.json\nIf-None-Match: W/{doc}", "304 | empty"},
 		{"HEAD", "HEAD {W}/index.json\nIf-None-Match: {doc}", "304 | empty"},
 		{"list", `GET {W}/index.json` + "\n" + `If-None-Match: "other", W/"a" ,{doc}`, "304"},
 		{"list in two lines", `GET {W}/index.json` + "\n" + `If-None-Match: "other"` + "\nIf-None-Match: {doc}", "304"},
 		{"asterisk for nothing", "GET {W}/9.0.0.json\nIf-None-Match: *", "404"},
 		{"date", "GET {W}/index.json\nIf-Modified-Since: Fri, 01 Jan 2038 00:00:00 GMT", "200 | Last-Modified"},
-		{"compressed", "GET {W}/2.0.0.json\nAccept-Encoding: gzip\nIf-None-Match: {longdoc}", "304 | Content-Encoding | empty"},
 		{"If-Match with asterisk", "GET {W}/index.json\nIf-Match: *", "200"},
 		{"If-Match with another tag", `GET {W}/index.json` + "\n" + `If-Match: "other"`, "412"},
-		{"If-Match with a weak tag", "GET {W}/index.json\nIf-Match: {doc}", "412"},
-		{"Range", "GET {W}/index.json\nRange: bytes=0-3", "200 | Content-Range"},
+		{"If-Match", "GET {W}/index.json\nIf-Match: {doc}", "200"},
+		{"If-Match with a weak tag", "GET {W}/index.json\nIf-Match: W/{doc}", "412 | Cache-Control: no-store"},
+		{"Range", "GET {W}/index.json\nRange: bytes=0-0", "206 | = {"},
 	}},
 	{"conditions of archives", "open", []habit{
 		{"tag", "GET {zip}\nIf-None-Match: {tag}", "304 | Etag: {tag} | Cache-Control: public, max-age=86400 | Content-Length | empty"},
@@ -197,23 +197,9 @@ var habits = []struct {
 		{"of a check", "GET /healthz\nRange: bytes=0-0", "200 | = ok\n"},
 	}},
 	{"encodings", "open", []habit{
-		{"none", "GET {W}/2.0.0.json", "200 | Content-Encoding | Vary: Accept-Encoding | ~ {"},
-		{"gzip", "GET {W}/2.0.0.json\nAccept-Encoding: gzip", "200 | Content-Encoding: gzip | Vary: Accept-Encoding | Etag: {longdoc} | ~ \x1f\x8b"},
-		{"browser", "GET {W}/2.0.0.json\nAccept-Encoding: gzip, deflate, br, zstd", "200 | Content-Encoding: gzip"},
-		{"short document", "GET {W}/index.json\nAccept-Encoding: gzip", "200 | Content-Encoding | ~ 1.0.0"},
+		{"none", "GET {W}/2.0.0.json", "200 | Content-Encoding | ~ {"},
+		{"browser", "GET {W}/2.0.0.json\nAccept-Encoding: gzip, deflate, br, zstd", "200 | Content-Encoding | ~ {"},
 		{"archive", "GET {zip}\nAccept-Encoding: gzip", "200 | Content-Encoding | = 0123456789"},
-		{"upper case", "GET {W}/2.0.0.json\nAccept-Encoding: GZIP", "200 | Content-Encoding: gzip"},
-		{"old name", "GET {W}/2.0.0.json\nAccept-Encoding: x-gzip", "200 | Content-Encoding: gzip"},
-		{"asterisk", "GET {W}/2.0.0.json\nAccept-Encoding: *", "200 | Content-Encoding: gzip"},
-		{"least quality", "GET {W}/2.0.0.json\nAccept-Encoding: gzip;q=0.001", "200 | Content-Encoding: gzip"},
-		{"zero", "GET {W}/2.0.0.json\nAccept-Encoding: gzip;q=0", "200 | Content-Encoding | ~ {"},
-		{"zero with digits", "GET {W}/2.0.0.json\nAccept-Encoding: gzip ; Q=0.000", "200 | Content-Encoding | ~ {"},
-		{"zero before an asterisk", "GET {W}/2.0.0.json\nAccept-Encoding: gzip;q=0, *", "200 | Content-Encoding | ~ {"},
-		{"gzip with zero for others", "GET {W}/2.0.0.json\nAccept-Encoding: gzip, *;q=0", "200 | Content-Encoding: gzip"},
-		{"identity", "GET {W}/2.0.0.json\nAccept-Encoding: identity", "200 | Content-Encoding | ~ {"},
-		{"no identity", "GET {W}/2.0.0.json\nAccept-Encoding: gzip, identity;q=0", "200 | Content-Encoding: gzip"},
-		{"tabs", "GET {W}/2.0.0.json\nAccept-Encoding: br,\tgzip\t;\tq=1", "200 | Content-Encoding: gzip"},
-		{"two lines", "GET {W}/2.0.0.json\nAccept-Encoding: br\nAccept-Encoding: gzip", "200 | Content-Encoding: gzip"},
 		{"TE", "GET {W}/2.0.0.json\nTE: gzip, trailers\nConnection: TE", "200 | Content-Encoding | Transfer-Encoding"},
 	}},
 	{"accepted types", "open", []habit{
@@ -586,15 +572,13 @@ func habitNames(t *testing.T, open, tokens string) *strings.Replacer {
 	}
 	archive, _ := ask(open, habitZip)
 	doc, _ := ask(open, "/"+home+"/index.json")
-	long, _ := ask(open, "/"+home+"/2.0.0.json")
 	_, download := ask(tokens, "/v1/providers/acme/widget/1.0.0/download/linux/amd64")
 	signed, err := url.Parse(download["download_url"].(string))
 	sourcetest.Check(t, err)
 	basic := base64.StdEncoding.EncodeToString
 	return strings.NewReplacer(
 		"{W}", "/"+home, "{zip}", habitZip, "{tag}", archive.Get("Etag"), "{date}", habitTime.Format(http.TimeFormat),
-		"{doc}", doc.Get("Etag"), "{strongdoc}", strings.TrimPrefix(doc.Get("Etag"), "W/"),
-		"{longdoc}", long.Get("Etag"), "{length}", doc.Get("Content-Length"),
+		"{doc}", doc.Get("Etag"), "{length}", doc.Get("Content-Length"),
 		"{signed}", signed.String(), "{query}", signed.RawQuery, "{expires}", signed.Query().Get("expires"), "{signature}", signed.Query().Get("signature"),
 		"{sums}", download["shasums_url"].(string),
 		"{basic}", basic([]byte("user:secret")), "{nouser}", basic([]byte(":secret")), "{nopassword}", basic([]byte("secret:")),
