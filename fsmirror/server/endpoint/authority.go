@@ -27,7 +27,7 @@ import (
 // servers with the names that it was made for, so clients who trust it trust it with nothing else.
 type Authority struct {
 	Path   string // of its certificate, which clients must trust
-	Beside bool   // it was made now, although there are or were others, which can't vouch for this server for long enough
+	Beside bool   // it was made now, although there are others, which can't vouch for this server for long enough
 
 	ca  *x509.Certificate
 	key *ecdsa.PrivateKey
@@ -53,8 +53,7 @@ const (
 )
 
 // LocalAuthority returns the first authority in a directory that can vouch for all hosts, or else makes one beside the
-// others. It replaces none that is valid and limited, because another server may use it. The directory is created if it
-// is missing.
+// others. It replaces none, because another server may use it. The directory is created if it is missing.
 func LocalAuthority(ctx context.Context, dir string, hosts []string) (*Authority, error) {
 	a := &Authority{now: time.Now}
 	for _, host := range hosts {
@@ -80,7 +79,7 @@ func LocalAuthority(ctx context.Context, dir string, hosts []string) (*Authority
 	return a, a.publish(d, name)
 }
 
-// find reads the first authority that fits, and returns its name, or else the names that have no valid authority.
+// find reads the first authority that fits, and returns its name, or else the names that have no authority.
 func (a *Authority) find(d *disk.Dir) (name string, free []string, err error) {
 	for n := range mostAuthorities {
 		name := "ca"
@@ -97,19 +96,14 @@ func (a *Authority) find(d *disk.Dir) (name string, free []string, err error) {
 				err = sources.WithHint(fmt.Errorf("%s: %w", d.Path(name+secretExt), err), "remove it: larder creates a new one")
 			}
 		}
-		switch {
-		case err != nil:
-			return "", nil, err
-		case a.fits():
-			return name, nil, nil
-		case a.now().After(a.ca.NotAfter), !a.limited():
-			free = append(free, name)
+		if err != nil || a.fits() {
+			return name, nil, err
 		}
 	}
 	return "", free, nil
 }
 
-// add makes an authority, unless another server has just made one that fits, and removes those that have ended.
+// add makes an authority, unless another server has just made one that fits.
 func (a *Authority) add(ctx context.Context, d *disk.Dir) (string, error) {
 	lock := d.Lock("ca.lock")
 	if err := disk.Wait(ctx, lock.Try, nil); err != nil {
@@ -125,12 +119,6 @@ func (a *Authority) add(ctx context.Context, d *disk.Dir) (string, error) {
 			"remove those that no server uses")
 	}
 	a.Beside = len(free) < mostAuthorities
-	for _, name := range free {
-		a.Beside = a.Beside || d.Exists(name+secretExt)
-		if err := errors.Join(d.Remove(name+secretExt), d.Remove(name+publicExt)); err != nil {
-			return "", err
-		}
-	}
 	text, err := a.make()
 	if err == nil {
 		text, err = d.KeepSecret(free[0]+secretExt, text)
@@ -169,17 +157,8 @@ func (a *Authority) parse(text []byte) error {
 // noHost is a domain that exists nowhere. To permit nothing else is how a certificate excludes all names of a kind.
 const noHost = "invalid"
 
-// limited reports whether the authority can vouch for servers only, and for no e-mail addresses and URIs.
-func (a *Authority) limited() bool {
-	return slices.Equal(a.ca.ExtKeyUsage, []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth}) &&
-		slices.Equal(a.ca.PermittedEmailAddresses, []string{noHost}) && slices.Equal(a.ca.PermittedURIDomains, []string{noHost})
-}
-
-// fits reports whether the authority is limited, and can vouch for all names, for as long as a certificate lasts.
+// fits reports whether the authority can vouch for all names, for as long as a certificate lasts.
 func (a *Authority) fits() bool {
-	if !a.limited() {
-		return false
-	}
 	for _, name := range a.names {
 		if !slices.Contains(a.ca.PermittedDNSDomains, name) {
 			return false

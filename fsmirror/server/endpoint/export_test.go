@@ -4,7 +4,6 @@ import (
 	"crypto/rand"
 	"crypto/tls"
 	"crypto/x509"
-	"encoding/pem"
 	"net"
 	"os"
 	"strings"
@@ -38,23 +37,6 @@ func IssueFor(a *Authority, template *x509.Certificate) (*x509.Certificate, erro
 		return nil, err
 	}
 	return x509.ParseCertificate(raw)
-}
-
-// Widen replaces the authority in its file by one without some of the limits.
-func Widen(a *Authority, change func(*x509.Certificate)) error {
-	wide := *a.ca
-	change(&wide)
-	raw, err := x509.CreateCertificate(rand.Reader, &wide, &wide, a.key.Public(), a.key)
-	if err != nil {
-		return err
-	}
-	key, err := x509.MarshalECPrivateKey(a.key)
-	if err != nil {
-		return err
-	}
-	text := pem.EncodeToMemory(&pem.Block{Type: "EC PRIVATE KEY", Bytes: key})
-	text = append(text, pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: raw})...)
-	return os.WriteFile(strings.TrimSuffix(a.Path, publicExt)+secretExt, text, 0o600)
 }
 
 // IssueAt issues a certificate for any name at another time.
