@@ -52,24 +52,20 @@ func newBudget(most int) budget {
 
 // A place is what a connection or a request takes of a budget.
 type place struct {
-	of       *budget
-	client   string
-	places   *int         // of the client
-	patience atomic.Int64 // how long it may rest
-	working  atomic.Int32 // what the server does for it now; 0 means that it rests
-	since    atomic.Int64 // when it did the last of that
-	timer    *time.Timer
+	of      *budget
+	client  string
+	places  *int         // of the client
+	working atomic.Int32 // what the server does for it now; 0 means that it rests
+	since   atomic.Int64 // when it did the last of that
 
 	mu  sync.Mutex
 	end func() // makes the client lose its place; nil after that, and after leave
 }
 
 // enter returns a place that rests, or nil if the budget is full and there is no place to take.
-func (b *budget) enter(client string, patience time.Duration, end func()) *place {
+func (b *budget) enter(client string, end func()) *place {
 	p := &place{of: b, client: client, end: end}
-	p.patience.Store(int64(patience))
 	p.since.Store(time.Now().UnixNano())
-	p.timer = time.AfterFunc(patience, p.expire)
 	b.mu.Lock()
 	if p.places = b.clients[client]; p.places == nil {
 		p.places = new(int)
@@ -78,7 +74,6 @@ func (b *budget) enter(client string, patience time.Duration, end func()) *place
 		loser := b.loser(p)
 		if loser == nil {
 			b.mu.Unlock()
-			p.timer.Stop()
 			return nil
 		}
 		b.remove(loser)
@@ -131,24 +126,11 @@ func (b *budget) remove(p *place) {
 }
 
 // work says that the server begins to do something for the client, which rest ends.
-func (p *place) work() {
-	if p.working.Add(1) == 1 {
-		p.timer.Stop()
-	}
-}
+func (p *place) work() { p.working.Add(1) }
 
 func (p *place) rest() {
 	p.since.Store(time.Now().UnixNano())
-	if p.working.Add(-1) == 0 {
-		p.timer.Reset(time.Duration(p.patience.Load()))
-	}
-}
-
-// expire ends a place that has rested for too long.
-func (p *place) expire() {
-	if p.working.Load() == 0 && time.Now().UnixNano()-p.since.Load() >= p.patience.Load() {
-		p.lose()
-	}
+	p.working.Add(-1)
 }
 
 func (p *place) lose() {
@@ -162,7 +144,6 @@ func (p *place) lose() {
 
 // leave gives the place back. Nothing ends it afterwards.
 func (p *place) leave() {
-	p.timer.Stop()
 	p.mu.Lock()
 	p.end = nil
 	p.mu.Unlock()
@@ -191,7 +172,7 @@ func (l *limits) connect(ctx context.Context, c net.Conn) context.Context {
 		_ = tcp.SetWriteBuffer(mostUnsent) // otherwise the system's default applies
 	}
 	host, _, _ := net.SplitHostPort(c.RemoteAddr().String())
-	p := l.connections.enter(network(host), idleTime+stallTime, func() { bare.Close() })
+	p := l.connections.enter(network(host), func() { bare.Close() })
 	if p == nil {
 		bare.Close()
 		return ctx
@@ -231,7 +212,7 @@ func (l *limits) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if r.ProtoMajor == 2 { // only the stream
 		end = func() { _ = control.SetWriteDeadline(time.Unix(1, 0)) }
 	}
-	request := l.requests.enter(network(l.client(r)), stallTime, end)
+	request := l.requests.enter(network(l.client(r)), end)
 	if request == nil {
 		w.Header().Set("Retry-After", "1")
 		w.Header().Set("Content-Length", "0") // which a client gets even if it takes nothing
@@ -239,9 +220,10 @@ func (l *limits) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	defer request.leave()
-	a := &answer{ResponseWriter: w, connection: connection, request: request}
+	a := &answer{ResponseWriter: w, control: control, connection: connection, request: request, patience: stallTime}
 	a.work()
 	defer connection.rest()
+	_ = control.SetWriteDeadline(time.Now().Add(stallTime)) // for an answer without a body
 	l.handler.ServeHTTP(a, r)
 	if r.ProtoMajor == 2 && a.wrote { // while the request has its place
 		_ = a.send(control.Flush)
@@ -251,7 +233,9 @@ func (l *limits) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 // An answer knows whether the server works for it, or waits until the client takes something.
 type answer struct {
 	http.ResponseWriter
+	control             *http.ResponseController
 	connection, request *place
+	patience            time.Duration // how long the client may take nothing
 	wrote               bool
 }
 
@@ -265,13 +249,14 @@ func (a *answer) send(do func() error) error {
 	a.request.rest()
 	a.connection.rest()
 	defer a.work()
+	_ = a.control.SetWriteDeadline(time.Now().Add(a.patience))
 	return do()
 }
 
 // WriteHeader implements [http.ResponseWriter].
 func (a *answer) WriteHeader(status int) {
 	if status >= http.StatusBadRequest {
-		a.request.patience.Store(int64(errorTime))
+		a.patience = errorTime
 	}
 	a.ResponseWriter.WriteHeader(status)
 }
