@@ -140,9 +140,7 @@ func (b *Builder) adopt(ctx context.Context, s sources.Stored, from *disk.Dir, v
 	if r.Mark, err = mark(at); err != nil {
 		return err
 	}
-	b.note(at, r)
-	b.noteRemoved(at.id, "", false)
-	b.learn(at.id, r.Facts)
+	b.added(at, r)
 	return nil
 }
 

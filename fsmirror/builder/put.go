@@ -239,10 +239,15 @@ func (t *tx) Commit(ctx context.Context, by sources.Provenance) (sources.Stored,
 	if err != nil {
 		return sources.Stored{}, t.Explain(err)
 	}
-	t.b.note(t.at, r)
-	t.b.noteRemoved(t.ID, "", false)
-	t.b.learn(t.ID, r.Facts)
+	t.b.added(t.at, r)
 	return t.b.stored(t.at, r), nil
+}
+
+// added records a package that is in the mirror now.
+func (b *Builder) added(at spot, r record) {
+	b.note(at, r)
+	b.noteRemoved(at.id, "", false)
+	b.learn(at.id, r.Facts)
 }
 
 func (t *tx) commit(ctx context.Context, old record, by sources.Provenance) (record, error) {

@@ -87,9 +87,6 @@ func (x *exchange) useRange() {
 	x.r.Header.Set("Range", "bytes="+strings.Join(parts, ","))
 }
 
-// partial reports whether the client wants a part of an archive.
-func (x *exchange) partial() bool { return x.r.Header.Get("Range") != "" }
-
 func (x *exchange) archiveHeaders() {
 	h := x.w.Header()
 	h.Set("Content-Type", "application/zip")
@@ -99,7 +96,7 @@ func (x *exchange) archiveHeaders() {
 }
 
 // await fetches an archive that is not in the mirror, and answers with it while it arrives. If the client wants a part
-// of it, or if there was nothing to wait for, await returns the file in the mirror.
+// of it, or if nothing was downloaded, await returns the file in the mirror.
 func (x *exchange) await() (*os.File, fs.FileInfo, error) {
 	ctx := x.r.Context()
 	d, stale, err := x.offers(ctx, x.id.Release())
@@ -117,11 +114,11 @@ func (x *exchange) await() (*os.File, fs.FileInfo, error) {
 	x.served.Waited = true
 	a := x.fetch(x.id)
 	defer a.leave()
-	parts := x.partial()
-	if parts {
+	if x.r.Header.Get("Range") != "" { // a client that wants a part gets it from the mirror
 		if err := a.wait(ctx); err != nil {
 			return nil, nil, ofUpstream(err)
 		}
+		return x.openAllowed()
 	}
 	from, size, err := a.reader(ctx)
 	if err != nil {
@@ -131,10 +128,6 @@ func (x *exchange) await() (*os.File, fs.FileInfo, error) {
 		return x.openAllowed()
 	}
 	x.archiveHeaders()
-	if parts {
-		http.ServeContent(x.w, x.r, "", time.Time{}, io.NewSectionReader(from.file, 0, size))
-		return nil, nil, nil
-	}
 	if size > 0 {
 		x.w.Header().Set("Content-Length", strconv.FormatInt(size, 10))
 	}
@@ -149,8 +142,8 @@ func (x *exchange) await() (*os.File, fs.FileInfo, error) {
 // mostFetch is how long fetching an archive may take. Upstream has its own limits for servers that send nothing.
 const mostFetch = 2 * time.Hour
 
-// fetch returns the arrival of an archive, which the caller must leave. It begins one unless the archive arrives already. It doesn't depend on the
-// client that asked first.
+// fetch returns the arrival of an archive, which the caller must leave. It begins one unless the archive arrives already.
+// It doesn't depend on the client that asked first.
 func (s *Server) fetch(id sources.PackageID) *Arrival {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -1,6 +1,7 @@
 package server
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"io"
@@ -75,18 +76,22 @@ func (a *Arrival) Observe(now sources.Arriving) (err error) {
 
 // end says that the archive is in the mirror, or why it isn't.
 func (a *Arrival) end(err error) {
-	a.change(func() { a.ended, a.err = true, err })
+	a.change(func() {
+		if a.ended, a.err = true, err; err == nil {
+			a.size = a.done
+		}
+	})
 	a.leave()
 }
 
-// wait returns once the archive is in the mirror, or can't be.
-func (a *Arrival) wait(ctx context.Context) error {
+// await returns once ready returns true. It calls it with the lock, now and after each change.
+func (a *Arrival) await(ctx context.Context, ready func() bool) error {
 	for {
 		a.mu.Lock()
-		ended, err, changed := a.ended, a.err, a.changed
+		done, changed := ready(), a.changed
 		a.mu.Unlock()
-		if ended {
-			return err
+		if done {
+			return nil
 		}
 		select {
 		case <-changed:
@@ -94,6 +99,16 @@ func (a *Arrival) wait(ctx context.Context) error {
 			return ctx.Err()
 		}
 	}
+}
+
+// wait returns once the archive is in the mirror, or can't be.
+func (a *Arrival) wait(ctx context.Context) error {
+	var failed error
+	err := a.await(ctx, func() bool {
+		failed = a.err
+		return a.ended
+	})
+	return cmp.Or(err, failed)
 }
 
 // A reader reads an archive while it arrives.
@@ -108,68 +123,51 @@ type reader struct {
 // reader returns a reader once there are bytes for it. Size is that of the archive, or 0 if it is unknown. If the
 // archive was on this machine already, the reader is nil: it is in the mirror then.
 func (a *Arrival) reader(ctx context.Context) (r *reader, size int64, err error) {
-	for {
-		a.mu.Lock()
-		changed := a.changed
-		switch {
-		case a.ended && (a.file == nil || a.err != nil):
-			defer a.mu.Unlock()
-			return nil, 0, a.err
-		case a.ended, a.file != nil && a.done > heldBack:
-			defer a.mu.Unlock()
-			if a.ended {
-				a.size = a.done
-			}
-			return &reader{ctx: ctx, of: a, file: a.file, generation: a.restarts}, a.size, nil
+	var failed error
+	err = a.await(ctx, func() bool {
+		if failed = a.err; failed == nil && a.file != nil && (a.ended || a.done > heldBack) {
+			r, size = &reader{ctx: ctx, of: a, file: a.file, generation: a.restarts}, a.size
 		}
-		a.mu.Unlock()
-		select {
-		case <-changed:
-		case <-ctx.Done():
-			return nil, 0, ctx.Err()
-		}
-	}
+		return a.ended || r != nil
+	})
+	return r, size, cmp.Or(err, failed)
 }
 
 // Read implements [io.Reader].
 func (r *reader) Read(p []byte) (int, error) {
-	for {
-		until, changed, err := r.state()
-		switch {
-		case r.at < until:
-			n, err := r.file.ReadAt(p[:min(int64(len(p)), until-r.at)], r.at)
-			r.at += int64(n)
-			switch {
-			case n > 0:
-				err = nil
-			case err == io.EOF: //nolint:errorlint // as ReadAt returns it; another program has shortened the file
-				err = io.ErrUnexpectedEOF
-			}
-			return n, err
-		case err != nil:
-			return 0, err
-		}
-		select {
-		case <-changed:
-		case <-r.ctx.Done():
-			return 0, r.ctx.Err()
-		}
+	var until int64
+	var end error // after these bytes
+	err := r.of.await(r.ctx, func() bool {
+		until, end = r.of.state(r.generation)
+		return r.at < until || end != nil
+	})
+	if err == nil && r.at >= until {
+		err = end
 	}
+	if err != nil {
+		return 0, err
+	}
+	n, err := r.file.ReadAt(p[:min(int64(len(p)), until-r.at)], r.at)
+	r.at += int64(n)
+	switch {
+	case n > 0:
+		err = nil
+	case err == io.EOF: //nolint:errorlint // as ReadAt returns it; another program has shortened the file
+		err = io.ErrUnexpectedEOF
+	}
+	return n, err
 }
 
 // state returns how many bytes may be read, and the error after these: [io.EOF] at the end of the archive, or nil if
-// more may arrive.
-func (r *reader) state() (until int64, changed <-chan struct{}, err error) {
-	a := r.of
-	a.mu.Lock()
-	defer a.mu.Unlock()
+// more may arrive. The caller holds the lock.
+func (a *Arrival) state(generation int) (until int64, end error) {
 	switch {
-	case a.restarts != r.generation:
-		return 0, nil, errRestarted
+	case a.restarts != generation:
+		return 0, errRestarted
 	case !a.ended:
-		return a.done - heldBack, a.changed, nil
+		return a.done - heldBack, nil
 	case a.err != nil:
-		return 0, nil, a.err
+		return 0, a.err
 	}
-	return a.done, nil, io.EOF
+	return a.done, io.EOF
 }
