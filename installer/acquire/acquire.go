@@ -190,6 +190,9 @@ func (a *Acquirer) Take(ctx context.Context, req Request, offer Offer) (Result, 
 	if err != nil && doubtful && ctx.Err() == nil {
 		a.Warn(req.ID, "the download failed verification; fetching it again")
 		offer.alone = true // the parts may have been those of different archives
+		if req.Observer != nil {
+			_ = req.Observer(sources.Arriving{}) // the next attempt may need no download
+		}
 		res, _, err = a.take(ctx, req, offer)
 	}
 	if err != nil {

@@ -85,6 +85,25 @@ func TestObserver(t *testing.T) {
 	}
 }
 
+// The observer learns that a second attempt has nothing of the first one.
+func TestObserverOfSecondAttempts(t *testing.T) {
+	m := newMachine(t)
+	m.offer.Hashes = []sources.Hash{h1("b")}
+	m.download = func(_ fetch.Archive, to fetch.Stage) error {
+		_, err := io.WriteString(to, "a")
+		return err
+	}
+	var done []int64
+	req := m.request()
+	req.Observer = func(now sources.Arriving) error {
+		done = append(done, now.Done)
+		return nil
+	}
+	_, err := m.acquire(req)
+	sourcetest.Expect(t, err != nil, "no error")
+	sourcetest.EqualSlices(t, done, []int64{1, 0, 1})
+}
+
 // Progress is reported from time to time, and at the end.
 func TestProgress(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
