@@ -48,7 +48,7 @@ func (x *exchange) openAllowed() (*os.File, fs.FileInfo, error) {
 	}
 	_, err = x.allowed(x.r.Context(), x.id.Provider, x.id.Version)
 	if err == nil {
-		err = x.opts.Rules.Check(x.r.Context(), x.id, f, info, stated)
+		err = x.opts.Rules.Check(x.r.Context(), x.id, f, info, stated.hashes)
 	}
 	if err != nil {
 		f.Close()
@@ -142,8 +142,8 @@ func (x *exchange) await() (*os.File, fs.FileInfo, error) {
 // mostFetch is how long fetching an archive may take. Upstream has its own limits for servers that send nothing.
 const mostFetch = 2 * time.Hour
 
-// fetch returns the arrival of an archive, which the caller must leave. It begins one unless the archive arrives already.
-// It doesn't depend on the client that asked first.
+// fetch returns the arrival of an archive, which the caller must leave. It begins one unless the archive arrives
+// already. It doesn't depend on the client that asked first.
 func (s *Server) fetch(id sources.PackageID) *Arrival {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -31,27 +31,31 @@ func (r *refusal) Error() string {
 
 func (r *refusal) Unwrap() error { return r.err }
 
+func refuse(status int, told string) error { return &refusal{status: status, told: told} }
+
 // Errors of an [Upstream], of [Rules] and of a page.
 var (
 	ErrForbidden = errors.New("not allowed")                      // by the rules
 	ErrTooLarge  = errors.New("larger than the server may store") // an archive
 
 	// ErrBusy is the error of a request that would take too much beside others.
-	ErrBusy error = &refusal{status: http.StatusServiceUnavailable, told: "too many requests are waiting"}
+	ErrBusy = refuse(http.StatusServiceUnavailable, "too many requests are waiting")
 )
 
 var (
-	errMethod       = &refusal{status: http.StatusMethodNotAllowed, told: "only GET and HEAD are served"}
-	errLoop         = &refusal{status: http.StatusLoopDetected, told: "this server is its own upstream"}
-	errNoToken      = &refusal{status: http.StatusUnauthorized, told: "a token is required"}
-	errUnknownToken = &refusal{status: http.StatusUnauthorized, told: "the token is not one of this server's"}
-	errExpired      = &refusal{status: http.StatusForbidden, told: "the URL has expired, or was changed: request the version's document again"}
-	errOutdated     = &refusal{status: http.StatusBadGateway, told: "it does not answer now, and what is known of it lacks this"}
-	errUnsigned     = &refusal{status: http.StatusNotFound, told: "no version has signed checksums, which a registry must have; " +
-		"larder import --sign-key signs the packages of a provider; clients with the network_mirror method need no signature"}
+	errMethod       = refuse(http.StatusMethodNotAllowed, "only GET and HEAD are served")
+	errLoop         = refuse(http.StatusLoopDetected, "this server is its own upstream")
+	errNoToken      = refuse(http.StatusUnauthorized, "a token is required")
+	errUnknownToken = refuse(http.StatusUnauthorized, "the token is not one of this server's")
+	errExpired      = refuse(http.StatusForbidden,
+		"the URL has expired, or was changed: request the version's document again")
+	errOutdated = refuse(http.StatusBadGateway, "it does not answer now, and what is known of it lacks this")
+	errUnsigned = refuse(http.StatusNotFound, "no version has signed checksums, which a registry must have; "+
+		"larder import --sign-key signs the packages of a provider; "+
+		"clients with the network_mirror method need no signature")
 
 	// errLate is the error of an answer that the caller doesn't wait for any more.
-	errLate = &refusal{status: http.StatusBadGateway, told: "upstream has not answered yet"}
+	errLate = refuse(http.StatusBadGateway, "upstream has not answered yet")
 )
 
 // An upstreamError is the failure of upstream.
@@ -68,7 +72,7 @@ func ofUpstream(err error) error {
 	case err == nil, errors.Is(err, sources.ErrNotFound), errors.Is(err, ErrForbidden), errors.Is(err, ErrTooLarge), disk.IsFull(err):
 		return err
 	case errors.As(err, &path), errors.As(err, &link):
-		return unusable(err, "the server can't use a file or directory that it needs to fetch this; what it has is still served")
+		return unusable(err, "the server can't use a file or directory that it needs to fetch this"+stillServed)
 	}
 	return &upstreamError{err}
 }
@@ -114,11 +118,15 @@ func (x *exchange) fail(err error) {
 	}
 }
 
+const (
+	seeLog      = "; the log of the server has the details"
+	stillServed = "; what it has is still served"
+)
+
 // reply returns the status of an answer with an error, and what the client learns: constants, and the names in its own
 // request. The log has the rest, such as paths, the policy, and addresses of upstream. Only what certainly doesn't exist
 // is "not found", because engines then search elsewhere.
 func (x *exchange) reply(err error) (status int, told string) {
-	const seeLog = "; the log of the server has the details"
 	refused, known := errors.AsType[*refusal](err)
 	_, ofUpstream := errors.AsType[*upstreamError](err)
 	timeout, isNet := errors.AsType[net.Error](err)
@@ -128,16 +136,18 @@ func (x *exchange) reply(err error) (status int, told string) {
 		if refused.status != http.StatusUnauthorized || hostErr != nil {
 			return refused.status, refused.told
 		}
-		return refused.status, fmt.Sprintf("%s; clients send the token that their CLI configuration has in credentials %q", refused.told, host)
+		const form = "%s; clients send the token that their CLI configuration has in credentials %q"
+		return refused.status, fmt.Sprintf(form, refused.told, host)
 	case errors.Is(err, ErrForbidden): // of 403, engines say that the token was refused
-		return http.StatusUnavailableForLegalReasons,
-			fmt.Sprintf("the policy or the configuration of the server does not allow %s; its log has the reason", x.about())
+		const form = "the policy or the configuration of the server does not allow %s; its log has the reason"
+		return http.StatusUnavailableForLegalReasons, fmt.Sprintf(form, x.about())
 	case errors.Is(err, sources.ErrNotFound):
 		return http.StatusNotFound, sources.ErrNotFound.Error()
 	case errors.Is(err, ErrTooLarge):
-		return http.StatusInsufficientStorage, "the archive is larger than the server may store; a larger --max-size of the server would allow it"
+		return http.StatusInsufficientStorage,
+			"the archive is larger than the server may store; a larger --max-size of the server would allow it"
 	case disk.IsFull(err):
-		return http.StatusInsufficientStorage, "the disk of the server is full, so it fetches nothing; what it has is still served"
+		return http.StatusInsufficientStorage, "the disk of the server is full, so it fetches nothing" + stillServed
 	case errors.Is(err, context.Canceled):
 		return http.StatusServiceUnavailable, "the server is shutting down"
 	case !ofUpstream:

@@ -71,7 +71,7 @@ func (m *memory[K, V]) get(ctx context.Context, key K, hasOther bool) (value V, 
 	}
 	switch old := m.now().Sub(a.at); {
 	case a.at.IsZero(), old >= m.fresh && errors.Is(a.err, sources.ErrNotFound):
-		return value, 0, cmp.Or(a.err, error(errLate))
+		return value, 0, cmp.Or(a.err, errLate)
 	case old >= m.fresh:
 		return a.value, max(old, 1), nil
 	}

@@ -24,7 +24,8 @@ func newMemory(t *testing.T, ask func(context.Context, string) (string, error)) 
 	t.Helper()
 	c := &clock{}
 	weigh := func(v string) int { return len(v) }
-	return &memory[string, string]{ask: ask, weigh: weigh, fresh: time.Minute, now: c.now, busy: make(chan struct{}, 4), ends: t.Context()}, c
+	busy := make(chan struct{}, 4)
+	return &memory[string, string]{ask: ask, weigh: weigh, fresh: time.Minute, now: c.now, busy: busy, ends: t.Context()}, c
 }
 
 func TestMemoryAsksOnce(t *testing.T) {

@@ -124,18 +124,18 @@ func (m *mirror) release(ctx context.Context, r sources.Release) (document, erro
 	return d, nil
 }
 
-// openArchive opens the archive of a package, and returns the hashes that its document states.
-func (m *mirror) openArchive(ctx context.Context, id sources.PackageID) (f *os.File, info fs.FileInfo, stated []sources.Hash, err error) {
+// openArchive opens the archive of a package, and returns what its document states.
+func (m *mirror) openArchive(ctx context.Context, id sources.PackageID) (*os.File, fs.FileInfo, offered, error) {
 	d, err := m.document(ctx, id.Provider, id.Version.String()+".json")
-	if err != nil {
-		return nil, nil, nil, err
-	}
 	a, ok := d.archives[id.Platform]
-	if !ok {
-		return nil, nil, nil, sources.ErrNotFound
+	if err == nil && !ok {
+		err = sources.ErrNotFound
 	}
-	f, info, err = m.openFile(a.path)
-	return f, info, a.hashes, err
+	if err != nil {
+		return nil, nil, a, err
+	}
+	f, info, err := m.openFile(a.path)
+	return f, info, a, err
 }
 
 // openFile opens a regular file. The error matches [sources.ErrNotFound] if there is none, or if it is reached through

@@ -133,7 +133,9 @@ func New(ctx context.Context, dir *disk.Dir, opts Options) *Server {
 		opts.Now = time.Now
 	}
 	opts.Fresh = cmp.Or(opts.Fresh, 5*time.Minute)
-	s := &Server{opts: opts, mirror: mirror{open: dir, warn: opts.Warn, read: sources.Memo[documentFile, document]{Max: mostRead, Weigh: document.size}}, ends: ctx, arriving: map[sources.PackageID]*Arrival{}, bodies: newBodies(opts.Now)}
+	s := &Server{opts: opts, ends: ctx, arriving: map[sources.PackageID]*Arrival{}, bodies: newBodies(opts.Now)}
+	s.mirror.open, s.mirror.warn = dir, opts.Warn
+	s.mirror.read = sources.Memo[documentFile, document]{Max: mostRead, Weigh: document.size}
 	if up := opts.Upstream; up != nil {
 		busy := make(chan struct{}, mostAtOnce)
 		s.listings = memory[sources.Provider, []sources.Version]{

@@ -40,7 +40,9 @@ func (f fetched) hashes(c sources.Contents) []sources.Hash {
 }
 
 // fetch gets the package onto this machine and hashes its archive.
-func (a *Acquirer) fetch(ctx context.Context, req Request, offer Offer, stage sources.Stage, seen *progress) (got fetched, err error) {
+func (a *Acquirer) fetch(
+	ctx context.Context, req Request, offer Offer, stage sources.Stage, seen *progress,
+) (got fetched, err error) {
 	got.Signed, got.Filename = offer.Signed, offer.Filename
 	if req.DryRun {
 		read, err := a.opts.Readings.of(ctx, offer.Location)

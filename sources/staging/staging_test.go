@@ -349,5 +349,6 @@ func TestExpectMoreThanTheDiskHas(t *testing.T) {
 	p := newPlace(t)
 	s := staging.New(p.work, nil, "key", "the test", nil, func(sources.Arriving) error { panic("it was not refused") })
 	err := s.Expect(math.MaxInt64)
-	sourcetest.Expect(t, disk.IsFull(err) && strings.Contains(sources.Hints(err)[0], "free some space for the test"), "got %v", err)
+	hints := sources.Hints(err)
+	sourcetest.Expect(t, disk.IsFull(err) && strings.Contains(hints[0], "free some space for the test"), "got %v", err)
 }

@@ -68,7 +68,9 @@ func (t *Tx) Explain(err error) error { return sources.InPackage(t.ID, disk.Expl
 
 // Prepare prepares to make the package in a scratch directory, and returns the stage for
 // its archive. The directory for interrupted downloads, the recent ones and the observer may be nil.
-func (t *Tx) Prepare(in *disk.Scratch, interrupted *disk.Dir, recent *staging.Archives, seen sources.Observer, warn func(error)) *staging.Stage {
+func (t *Tx) Prepare(
+	in *disk.Scratch, interrupted *disk.Dir, recent *staging.Archives, seen sources.Observer, warn func(error),
+) *staging.Stage {
 	t.Scratch, t.Made = in, in.Name()
 	t.Finally(func() {
 		if !t.Kept {

@@ -31,7 +31,8 @@ func (w *narrowWriter) Write(p []byte) (int, error) {
 // newAnswer returns an answer whose connection and request have places.
 func newAnswer(t *testing.T, w http.ResponseWriter) *answer {
 	b := newBudget(2)
-	a := &answer{ResponseWriter: w, control: http.NewResponseController(w), connection: b.enter("", func() {}), request: b.enter("", func() {})}
+	enter := func() *place { return b.enter("", func() {}) }
+	a := &answer{ResponseWriter: w, control: http.NewResponseController(w), connection: enter(), request: enter()}
 	t.Cleanup(a.connection.leave)
 	t.Cleanup(a.request.leave)
 	a.work()

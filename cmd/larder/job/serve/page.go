@@ -50,7 +50,11 @@ const (
 
 func newPage(v *serving, rules *servedRules) *mirrorPage {
 	weigh := func(text []byte) int { return len(text) }
-	return &mirrorPage{serving: v, rules: rules, pages: sources.Memo[pageKey, []byte]{Max: mostPages, Weigh: weigh}, sending: semaphore.NewWeighted(mostSent)}
+	return &mirrorPage{
+		serving: v, rules: rules,
+		pages:   sources.Memo[pageKey, []byte]{Max: mostPages, Weigh: weigh},
+		sending: semaphore.NewWeighted(mostSent),
+	}
 }
 
 // serve answers a request.

@@ -191,7 +191,8 @@ func (v *serving) ready() error {
 
 const mostTokens = 1 << 20 // bytes
 
-// watchTokens reads a file of tokens, and again when it changes. While it is missing or damaged, the old tokens are valid.
+// watchTokens reads a file of tokens, and again when it changes. While it is missing or damaged, the old tokens are
+// valid.
 func watchTokens(m *site.Root, typed string) (*endpoint.Watched[server.Tokens], error) {
 	path, err := site.Existing(m.WorkDir, typed, site.File, "name a file with lines NAME SHA256")
 	if err != nil {

@@ -40,7 +40,8 @@ type upstream struct {
 
 // newUpstream returns the upstream of a mirror that is being served.
 func newUpstream(ctx context.Context, m *site.Root, v *serving) (*upstream, error) {
-	u := &upstream{Root: m, serving: v, store: &openedMirror{Root: m, dir: v.dir}, renewed: v.request.Fresh / 2}
+	store := &openedMirror{Root: m, dir: v.dir}
+	u := &upstream{Root: m, serving: v, store: store, renewed: v.request.Fresh / 2}
 	if v.request.MaxSize > 0 {
 		m.Flags.Recursive = true // for lock files, which are read again before each removal
 		locked := func(ctx context.Context) (map[sources.Release]bool, error) {
