@@ -61,7 +61,7 @@ var mayImport = map[string][]string{
 	"cmd/larder/ui":        {"cliconfig"},
 	"cmd/larder/ui/uitest": {},
 	"cmd/larder/report": { // values: what the packages below know
-		"cmd/larder/ui", "sources", "sources/disk", "sources/fetch", "sources/policy",
+		"cmd/larder/ui", "sources", "sources/disk", "sources/fetch", "sources/policy", "sources/store",
 		"fsmirror/builder", "fsmirror/bundle", "fsmirror/legacy", "fsmirror/publish", "fsmirror/server", "cachedir", "installer", "installer/acquire", "installer/lockfile",
 	},
 	"cmd/larder/line": {"cmd/larder/ui", "cmd/larder/report", "sources"},

@@ -89,7 +89,7 @@ func TestJudgedArchivesAreUsed(t *testing.T) {
 		}
 	}
 	imported := func(t *testing.T, into judgedStore, mirror string) error {
-		found, err := legacy.Find(t.Context(), []string{mirror}, legacy.Options{})
+		found, err := legacy.Find(t.Context(), []string{filepath.Join(mirror, filepath.FromSlash(id.Provider.String()))}, legacy.Options{Prefix: "example.test/acme"})
 		sourcetest.Check(t, err)
 		sourcetest.Require(t, len(found.Candidates) == 1, "found %+v", found)
 		_, err = found.Candidates[0].Put(t.Context(), into, func(sources.Contents) (sources.Proof, error) { return sources.Proof{}, nil })

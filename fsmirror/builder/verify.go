@@ -130,7 +130,7 @@ func (v *verifier) subject(e Entry) store.Subject {
 			executable, err = archive.ExecutableIn(contents, e.ID.Provider.Type)
 		}
 		if err == nil {
-			fresh.Mark, read = before, fresh
+			read = record{Facts: fresh.Facts, Mark: before}
 		}
 		return fresh.Facts, err
 	}

@@ -20,6 +20,9 @@ import (
 
 // CreateOptions configure [Create].
 type CreateOptions struct {
+	// Check refuses a package for a reason that is not in the bundle. It may be nil.
+	Check func(Verified) error
+
 	// Accept is called with all packages before anything is written. Its error ends the
 	// command. It may be nil.
 	Accept func([]Verified) error
@@ -281,11 +284,14 @@ func (opts CreateOptions) prove(ctx context.Context, dir string, m Manifest) err
 			err = &sources.PackageError{ID: p.ID, Err: fmt.Errorf("checking the mirror's signed checksums: %w", err)}
 			err = sources.WithHint(err, "larder mirror verify %s lists every problem", dir)
 		}
-		all, errs = append(all, v), append(errs, err)
+		all = append(all, v)
+		if opts.Check != nil {
+			err = errors.Join(err, opts.Check(v))
+		}
+		errs = append(errs, err)
 	}
-	err := errors.Join(errs...)
-	if err == nil && opts.Accept != nil {
-		err = opts.Accept(all)
+	if errors.Join(errs...) == nil && opts.Accept != nil {
+		errs = append(errs, opts.Accept(all))
 	}
-	return err
+	return errors.Join(errs...)
 }

@@ -3,6 +3,7 @@ package bundle
 import (
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
 
 	"github.com/larder-cli/larder/sources"
@@ -86,15 +87,21 @@ func (d *decision) replaceEvidence(ctx context.Context) error {
 	return nil
 }
 
-// readEvidence reads the bundle's evidence, and checks that it verifies the packages.
+// readEvidence reads the bundle's evidence, and checks that it verifies the packages, and
+// that the caller has no reason to refuse them.
 func (in *importer) readEvidence(ctx context.Context) (err error) {
 	if in.signed, err = in.bundle.Evidence(ctx); err != nil {
 		return err
 	}
+	var refused []error
 	for _, p := range in.bundle.Manifest.Packages {
-		if _, err := in.bundle.verified(ctx, p, in.opts.Judge, in.signed); err != nil {
+		v, err := in.bundle.verified(ctx, p, in.opts.Judge, in.signed)
+		if err != nil {
 			return err
 		}
+		if in.opts.Check != nil {
+			refused = append(refused, in.opts.Check(v))
+		}
 	}
-	return nil
+	return errors.Join(refused...)
 }

@@ -21,6 +21,9 @@ import (
 
 // ImportOptions configure [Import].
 type ImportOptions struct {
+	// Check refuses a package for a reason that is not in the bundle. It may be nil.
+	Check func(Verified) error
+
 	// Accept is called with all packages before the mirror changes. Its error ends the
 	// import. It may be nil.
 	Accept func([]Verified) error

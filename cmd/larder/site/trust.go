@@ -120,7 +120,7 @@ func (m *Root) Accept(ctx context.Context, packages []sources.Stored) error {
 func BundledAs(packages []bundle.Verified) []sources.Stored {
 	all := make([]sources.Stored, len(packages))
 	for i, p := range packages {
-		all[i] = sources.Stored{ID: p.ID, ZH: p.ZH, H1: p.H1, Proof: p.Proof, Report: p.Report}
+		all[i] = sources.Stored{ID: p.ID, Proof: p.Proof, Report: p.Report}
 	}
 	return all
 }

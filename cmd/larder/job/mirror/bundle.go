@@ -3,7 +3,6 @@ package mirror
 import (
 	"cmp"
 	"context"
-	"errors"
 	"os"
 	"slices"
 
@@ -114,15 +113,13 @@ func checkReceiver(dir, hint string) error {
 	return job.CheckMirror(dir, hint)
 }
 
-// known fails for packages of a bundle whose contents differ from those recorded here.
-func known(m *site.Root, packages []sources.Stored, from string) error {
+// known fails for a package of a bundle whose contents differ from those recorded here.
+func known(m *site.Root, from string) func(bundle.Verified) error {
 	memory := m.Memory()
-	if memory == nil {
-		return nil
+	return func(p bundle.Verified) error {
+		if memory == nil {
+			return nil
+		}
+		return acquire.CheckRepublished(memory, sources.Stored{ID: p.ID, ZH: p.ZH, H1: p.H1, Report: p.Report}, from)
 	}
-	var errs []error
-	for _, s := range packages {
-		errs = append(errs, acquire.CheckRepublished(memory, s, from))
-	}
-	return errors.Join(errs...)
 }

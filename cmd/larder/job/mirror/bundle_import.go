@@ -1,7 +1,6 @@
 package mirror
 
 import (
-	"cmp"
 	"context"
 	"crypto/sha256"
 	"errors"
@@ -57,10 +56,7 @@ func ImportBundle(ctx context.Context, s *site.Site, request BundleImportRequest
 		s.Output.Warn("modules are put into %s, where engines with this TF_DATA_DIR do not find them", bundle.DataPath)
 	}
 	opts := bundle.ImportOptions{
-		Accept: func(all []bundle.Verified) error {
-			packages := site.BundledAs(all)
-			return cmp.Or(known(m, packages, file), m.Accept(ctx, packages))
-		},
+		Check: known(m, file), Accept: func(all []bundle.Verified) error { return m.Accept(ctx, site.BundledAs(all)) },
 		Judge: m.BundleJudge(), DryRun: s.Flags.DryRun,
 		Waiting: s.Output.WaitingForMirror(dir), LockTimeout: m.Flags.LockTimeout,
 		Warn:         func(err error) { s.Output.WarnAll(sources.Errors(hintRepair(err, request.Dir))) },
