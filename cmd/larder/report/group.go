@@ -43,8 +43,7 @@ type spoken struct {
 	named   bool     // cause leaves out the names of the members
 	members []Member // never empty
 
-	missing bool // modules that the root module calls are not installed
-	hinted  bool // each hint names its member
+	hinted bool // each hint names its member
 }
 
 // spokenOf returns a diagnostic about one root module, which may be empty.
@@ -70,7 +69,7 @@ func (s spoken) withCause(err error) spoken {
 func byCause(all []spoken, allHints bool) (joined []spoken) {
 	type cause struct {
 		text, severity string
-		named, missing bool
+		named          bool
 		alone          int // greater than 0 for a diagnostic without a cause
 	}
 	alone := 0
@@ -79,7 +78,7 @@ func byCause(all []spoken, allHints bool) (joined []spoken) {
 			alone++
 			return cause{alone: alone}
 		}
-		return cause{s.cause, s.Severity, s.named, s.missing, 0}
+		return cause{s.cause, s.Severity, s.named, 0}
 	}) {
 		one := same[0]
 		for _, s := range same[1:] {
@@ -243,9 +242,6 @@ func (o *Output) speak(all []spoken) {
 			o.speakJSON(s)
 		}
 		return
-	}
-	if o.Level != Verbose {
-		all = togetherMissing(all)
 	}
 	if o.hear != nil {
 		for _, s := range all {

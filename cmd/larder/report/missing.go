@@ -2,7 +2,6 @@ package report
 
 import (
 	"fmt"
-	"slices"
 
 	"github.com/larder-cli/larder/cmd/larder/ui"
 	"github.com/larder-cli/larder/sources"
@@ -28,46 +27,27 @@ func (e *MissingModules) Error() string {
 	return fmt.Sprintf("%d modules are not installed as required, at %s", len(e.Calls), ui.Some(at, few))
 }
 
-// failMissing writes the error. In JSON, each call is a diagnostic.
+// failMissing writes the error. In JSON, each call is a diagnostic, and with --verbose, each root module has its message.
 func (o *Output) failMissing(e *MissingModules, hints []string) {
-	if !o.JSON {
-		d := Diagnostic{Severity: "error", Hints: hints}
-		if len(e.Calls) == 1 {
-			d.File, d.Line, d.Column = e.Calls[0].File, e.Calls[0].Line, e.Calls[0].Column
+	if o.JSON {
+		if o.module == "" && e.Root != "" {
+			o = o.ForModule(e.Root, ".")
 		}
-		s := spokenOf(e.Root, d, e.Error())
-		s.missing, s.named = true, len(e.Calls) == 1
-		if s.named {
-			s.cause = e.Calls[0].Text
+		for i := range e.Calls {
+			o.diagnostics(e.Calls[i:i+1], hints...)
 		}
-		o.tell(s)
 		return
 	}
-	if o.module == "" && e.Root != "" {
-		o = o.ForModule(e.Root, ".")
+	d, one := Diagnostic{Severity: "error", Hints: hints}, len(e.Calls) == 1
+	if one {
+		d.File, d.Line, d.Column = e.Calls[0].File, e.Calls[0].Line, e.Calls[0].Column
 	}
-	for i := range e.Calls {
-		o.diagnostics(e.Calls[i:i+1], hints...)
+	s := spokenOf(e.Root, d, e.Error())
+	switch s.hinted = true; { // for each engine
+	case o.Level < Verbose:
+		s.cause = "modules are not installed as required"
+	case one:
+		s.cause, s.named = e.Calls[0].Text, true
 	}
-}
-
-// togetherMissing makes the messages about missing modules of several root modules one, which
-// follows the others.
-func togetherMissing(all []spoken) []spoken {
-	isMissing := func(s spoken) bool { return s.missing }
-	others := slices.DeleteFunc(slices.Clone(all), isMissing)
-	missing := slices.DeleteFunc(slices.Clone(all), func(s spoken) bool { return !isMissing(s) })
-	if len(missing) < 2 {
-		return all
-	}
-	one := missing[0]
-	for _, s := range missing[1:] {
-		one.members = append(one.members, s.members...)
-		one.Hints = unique(slices.Concat(one.Hints, s.Hints))
-	}
-	if roots := one.modules(); len(roots) > 1 { // otherwise it was read for both engines
-		one.shown = fmt.Sprintf("%d root modules call modules that are not installed: %s", len(roots), ui.Some(roots, few))
-	}
-	one.members = []Member{{}}
-	return append(others, one)
+	o.tell(s)
 }

@@ -345,11 +345,18 @@ func (o *Output) WarnOf(err error) { o.warn(sources.Text(err), sources.Hints(err
 
 // WarnAll writes errors as warnings, those with the same cause as one.
 func (o *Output) WarnAll(errs []error) {
+	o.gather(func() {
+		for _, err := range errs {
+			o.tell(o.spokenOf(err, "warning"))
+		}
+	})
+}
+
+// gather prints the diagnostics that a function writes, those with the same cause as one.
+func (o *Output) gather(work func()) {
 	var all []spoken
 	o.failures = &all
-	for _, err := range errs {
-		o.tell(o.spokenOf(err, "warning"))
-	}
+	work()
 	o.failures = nil
 	o.speak(all)
 }
@@ -392,15 +399,13 @@ func (o *Output) Fail(ctx context.Context, err error) {
 		o.diagnose(Diagnostic{Severity: "error", Text: "interrupted"}, o.interrupted())
 		return
 	}
-	var all []spoken
-	o.failures = &all
-	for _, err := range sources.Errors(err) {
-		if _, told := errors.AsType[*ToldError](err); !told {
-			o.failOne(err)
+	o.gather(func() {
+		for _, err := range sources.Errors(err) {
+			if _, told := errors.AsType[*ToldError](err); !told {
+				o.failOne(err)
+			}
 		}
-	}
-	o.failures = nil
-	o.speak(all)
+	})
 }
 
 // Abandon ends the output of an interrupted command that has not ended.
