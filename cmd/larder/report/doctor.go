@@ -82,7 +82,7 @@ func (o *Output) Diagnosed(all []Diagnosis) Diagnosed {
 		case more <= 1 || shown[kind] <= mostOfOneTrap || o.Level == Verbose || d.Trap == ErrorFinding: // a line for one finding saves nothing
 			o.diagnosis(d)
 		case shown[kind] == mostOfOneTrap+1:
-			o.indented(d.head(), fmt.Sprintf("and %d more of this kind, which --verbose lists", more))
+			o.indented(fmt.Sprintf("and %d more of this kind, which --verbose lists", more), d.head())
 		}
 	}
 	return sum
@@ -111,8 +111,8 @@ func (s spoken) diagnosis(most int) Diagnosis {
 const diagnosisIndent = 6
 
 // head returns the severity, as the beginning of a line.
-func (d Diagnosis) head() ui.Line {
-	return ui.Line{severityPaints[d.Severity].Of(fmt.Sprintf("%-*s", diagnosisIndent, d.Severity))}
+func (d Diagnosis) head() ui.Span {
+	return severityPaints[d.Severity].Of(fmt.Sprintf("%-*s", diagnosisIndent, d.Severity))
 }
 
 // diagnosis writes a finding, with the reason and the fix below it. A place that has a line is shown before the text,
@@ -123,32 +123,22 @@ func (o *Output) diagnosis(d Diagnosis) {
 	if d.Line > 0 && !strings.HasPrefix(text, d.Path) && !strings.Contains(text, filepath.Base(place)) {
 		text = place + ": " + text
 	}
-	indent := strings.Repeat(" ", diagnosisIndent)
-	o.indented(d.head(), o.ShortenHere(text))
+	indent := ui.Plain.Of(strings.Repeat(" ", diagnosisIndent))
+	o.indented(o.ShortenHere(text), d.head())
 	if d.Why != "" {
-		o.indented(ui.Line{ui.Plain.Of(indent)}, o.ShortenHere(d.Why))
+		o.indented(o.ShortenHere(d.Why), indent)
 	}
 	fix := d.Fix
 	if !strings.Contains(fix, "=") { // a setting is used in other directories too
 		fix = o.ShortenHere(fix)
 	}
 	if fix != "" {
-		o.indented(ui.Line{ui.Plain.Of(indent), ui.Bold.Of("hint: ")}, fix)
+		o.indented(fix, indent, ui.Bold.Of("hint: "))
 	}
 }
 
 // indented writes a text after a head. Its further lines are indented further than the text, so that
 // the reason and the fix are easy to find.
-func (o *Output) indented(head ui.Line, text string) {
-	text = ui.Hanging(o.address(text), diagnosisIndent+2)
-	if width := o.Width(); width > 0 {
-		text = ui.WrappedBelow(text, width, len([]rune(head.Plain())), diagnosisIndent+2)
-	}
-	for line := range strings.SplitSeq(text, "\n") {
-		if last := len(head) - 1; line == "" && last >= 0 { // a command that is too wide begins on the next line
-			head[last].Text = strings.TrimRight(head[last].Text, " ")
-		}
-		o.results([]ui.Line{append(head, ui.Plain.Of(line))})
-		head = nil
-	}
+func (o *Output) indented(text string, head ...ui.Span) {
+	o.print(o.Stdout, append(head, ui.Plain.Of(o.address(text))), diagnosisIndent+2)
 }

@@ -18,7 +18,6 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
-	"unicode/utf8"
 
 	"github.com/larder-cli/larder/cmd/larder/ui"
 	"github.com/larder-cli/larder/sources"
@@ -212,13 +211,8 @@ func (o *Output) Say(format string, args ...any) {
 
 // Aside is like Say for a secondary message, which is faint on a terminal.
 func (o *Output) Aside(format string, args ...any) {
-	if o.JSON || o.Level < Normal {
-		return
-	}
-	width, _ := ui.TerminalSize(o.Stderr)
-	line := ui.Line{ui.Faint.Of(o.address(plainf(format, args...)))}
-	for _, l := range line.Wrapped(width) {
-		o.screen.Write(o.Stderr, l.Render(o.Color.Shows(o.Stderr))+"\n")
+	if !o.JSON && o.Level >= Normal {
+		o.print(o.Stderr, ui.Line{ui.Faint.Of(o.address(plainf(format, args...)))}, 2)
 	}
 }
 
@@ -247,7 +241,17 @@ func (o *Output) Detail(format string, args ...any) {
 	}
 }
 
-// line writes a message to standard error, wrapped to fit a terminal.
+// print writes a line to a stream, wrapped to fit its terminal. Its further lines are indented.
+func (o *Output) print(to io.Writer, line ui.Line, indent int) {
+	var b strings.Builder
+	width, _ := ui.TerminalSize(to)
+	for _, l := range line.Wrapped(width, indent) {
+		b.WriteString(l.Render(o.Color.Shows(to)) + "\n")
+	}
+	o.screen.Write(to, b.String())
+}
+
+// line writes a message to standard error.
 func (o *Output) line(label ui.Span, text string) {
 	text = shorten(text, o.from...)
 	if o.module != "" {
@@ -258,11 +262,7 @@ func (o *Output) line(label ui.Span, text string) {
 
 // write is line for a text that names its root module.
 func (o *Output) write(label ui.Span, text string) {
-	text = ui.Visible(o.address(text))
-	if width, _ := ui.TerminalSize(o.Stderr); width > 0 {
-		text = ui.Wrapped(text, width, utf8.RuneCountInString(label.Text))
-	}
-	o.screen.Write(o.Stderr, ui.Line{label}.Render(o.Color.Shows(o.Stderr))+text+"\n")
+	o.print(o.Stderr, ui.Line{label, ui.Plain.Of(o.address(text))}, 2)
 }
 
 // The labels of messages.

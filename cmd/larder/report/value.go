@@ -44,7 +44,7 @@ func (o *Output) Show(v Value) {
 		o.object(v)
 		return
 	}
-	o.results(ui.Text(o.address(v.Text(o))).Wrapped(o.Width()))
+	o.print(o.Stdout, ui.Text(o.address(v.Text(o))), 2)
 }
 
 // ShowAll writes values as results.
@@ -107,12 +107,7 @@ func tableAside[R celled](o *Output, rows []R) {
 
 // Sentence writes text as a line of the result for people, wrapped to fit a terminal.
 func (o *Output) Sentence(format string, args ...any) {
-	if o.JSON {
-		return
+	if !o.JSON {
+		o.print(o.Stdout, ui.Text(o.address(fmt.Sprintf(format, args...))), 2)
 	}
-	text := ui.Visible(o.address(fmt.Sprintf(format, args...)))
-	if width := o.Width(); width > 0 {
-		text = ui.Wrapped(text, width, 0)
-	}
-	o.screen.Write(o.Stdout, text+"\n")
 }

@@ -48,11 +48,11 @@ func Table(columns []Column, rows [][]Span, width int) []Line {
 	var lines []Line
 	for _, r := range append([][]Span{t.heads}, rows...) {
 		if r != nil {
-			lines = append(lines, t.line(r).Wrapped(width)...)
+			lines = append(lines, t.line(r).Wrapped(width, 2)...)
 		}
 	}
 	if note := t.note(); note != "" {
-		lines = append(lines, Line{Faint.Of(note)}.Wrapped(width)...)
+		lines = append(lines, Line{Faint.Of(note)}.Wrapped(width, 2)...)
 	}
 	return lines
 }
@@ -231,11 +231,14 @@ func (c Column) lay(cell Span, width int) Line {
 	return Line{cell, {Text: space + gap}}
 }
 
-// Wrapped wraps a line as [Wrapped] does. Lines in it are indented, as those of [Visible] are.
-func (l Line) Wrapped(width int) []Line {
+// Wrapped wraps a line to a maximum number of letters, or not at all if that is 0. It breaks between words and indents
+// lines after the first, as well as lines in the text, so that they cannot imitate lines that begin further left. It
+// never breaks a word or a command line, so that users can copy it.
+func (l Line) Wrapped(width, indent int) []Line {
 	lines, column := []Line{nil}, 0
 	for _, s := range l {
-		for i, part := range strings.Split(Wrapped(Visible(s.Text), width, column), "\n") {
+		text := strings.ReplaceAll(Visible(s.Text), "\n  ", "\n"+strings.Repeat(" ", indent))
+		for i, part := range strings.Split(wrapped(text, width, column, indent), "\n") {
 			if i > 0 {
 				lines, column = append(lines, nil), 0
 			}
@@ -279,16 +282,7 @@ func middle(text string, width int) string {
 // adjacent punctuation.
 var sizeUnit = regexp.MustCompile(`^[kMGTP]?B(?:/s)?[,;.)]*$`)
 
-// Wrapped wraps text that begins in a column into lines with a maximum number of letters. It
-// breaks between words and indents lines after the first. It never breaks a word or a command line,
-// so that users can copy it.
-func Wrapped(text string, width, column int) string { return wrapped(text, width, column, 2) }
-
-// WrappedBelow is [Wrapped] with another indentation of the lines after the first.
-func WrappedBelow(text string, width, column, indent int) string {
-	return wrapped(text, width, column, indent)
-}
-
+// wrapped wraps text that begins in a column, see [Line.Wrapped].
 func wrapped(text string, width, column, indent int) string {
 	if width <= indent || column+utf8.RuneCountInString(text) <= width {
 		return text

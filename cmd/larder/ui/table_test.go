@@ -73,7 +73,7 @@ func TestCommandLinesAreNotWrapped(t *testing.T) {
 	} {
 		text := test.before + test.command + test.after
 		for _, width := range []int{40, 60, 80} {
-			got := Wrapped(text, width, 6)
+			got := wrapped(text, width, 6, 2)
 			sourcetest.Expect(t, strings.Contains(got, test.command), "%d columns: %s", width, got)
 			sourcetest.Equal(t, strings.Join(strings.Fields(got), " "), text)
 			for _, line := range strings.Split(got, "\n") {

@@ -26,16 +26,6 @@ func Visible(text string) string {
 	return b.String()
 }
 
-// Hanging returns text like [Visible], and indents lines after the first by n blanks, so that they cannot imitate lines
-// that begin further left.
-func Hanging(text string, n int) string {
-	lines := strings.Split(Visible(text), "\n")
-	for i, line := range lines[1:] {
-		lines[i+1] = strings.Repeat(" ", n) + strings.TrimLeft(line, " \t")
-	}
-	return strings.Join(lines, "\n")
-}
-
 // hidden reports whether a character shows nothing, changes the text around it, or is a blank that isn't a space.
 func hidden(r rune) bool {
 	return !unicode.IsPrint(r) ||

@@ -53,7 +53,7 @@ func FuzzOutward(f *testing.F) {
 	f.Fuzz(func(t *testing.T, text string) {
 		value, err := json.Marshal(text)
 		sourcetest.Check(t, err)
-		for _, form := range []string{Visible(text), Hanging(text, 4), string(value), Text(text).Render(true), text} {
+		for _, form := range []string{Visible(text), string(value), Text(text).Render(true), text} {
 			out := outward(form)
 			if found := command.FindString(out); found != "" {
 				t.Errorf("%q: %q has %q", text, out, found)
