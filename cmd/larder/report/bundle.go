@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/larder-cli/larder/cmd/larder/ui"
+	"github.com/larder-cli/larder/fsmirror/builder"
 	"github.com/larder-cli/larder/fsmirror/bundle"
 	"github.com/larder-cli/larder/sources"
 )
@@ -48,17 +49,12 @@ var removedMark = ui.Removed.Of(" -")
 
 // BundledRemovals shows the packages that a bundle removes.
 func (o *Output) BundledRemovals(removed []bundle.Package) {
-	var rows []BundledRemoval
-	for _, p := range removed {
-		rows = append(rows, BundledRemoval{Typed{}, InJSON(p.ID), p.ZH})
-	}
-	Grid(o, rows)
+	gridOf(o, removed, func(p bundle.Package) BundledRemoval { return BundledRemoval{Typed{}, InJSON(p.ID), p.ZH} })
 }
 
 // Bundled shows the packages, the payload and the removals of a manifest.
 func (o *Output) Bundled(m bundle.Manifest) {
-	var rows []Bundled
-	for _, p := range m.Packages {
+	gridOf(o, m.Packages, func(p bundle.Package) Bundled {
 		row := bundledOf(p)
 		switch {
 		case p.Unpacked():
@@ -66,9 +62,8 @@ func (o *Output) Bundled(m bundle.Manifest) {
 		case m.Evidenced(p.ID.Release()):
 			row.evidence = "signed checksums"
 		}
-		rows = append(rows, row)
-	}
-	Grid(o, rows)
+		return row
+	})
 	o.Payload(m.Payload, "")
 	o.BundledRemovals(m.Removed)
 }
@@ -181,7 +176,6 @@ type BundleImportSum struct {
 // packages that were added. If planned is set, nothing was changed.
 func (o *Output) BundleImported(imported bundle.Imported, planned bool) (added int) {
 	sum := BundleImportSum{DryRun: planned}
-	var rows []Imported
 	for _, a := range imported.Packages {
 		switch a.How {
 		case bundle.Known:
@@ -193,18 +187,19 @@ func (o *Output) BundleImported(imported bundle.Imported, planned bool) (added i
 			sum.Packages++
 			sum.Size += a.Size
 		}
-		rows = append(rows, Imported{Typed{}, bundledOf(a.Package), howText(a.How, planned), VerificationOf(a.Report), a.How})
 	}
-	Grid(o, rows)
+	gridOf(o, imported.Packages, func(a bundle.Arrival) Imported {
+		return Imported{Typed{}, bundledOf(a.Package), howText(a.How, planned), VerificationOf(a.Report), a.How}
+	})
 	placed := o.placed(imported.Placed, planned)
 	sum.Payloads, sum.Removed, sum.Kept = len(placed), len(imported.Removed), len(imported.Kept)+len(imported.Others)
-	var removals []MirrorRemoval
+	gridOf(o, imported.Removed, func(e builder.Entry) MirrorRemoval {
+		return MirrorRemoval{Typed{}, MirroredOf(e), planned, true}
+	})
 	freed := int64(0)
 	for _, e := range imported.Removed {
-		removals = append(removals, MirrorRemoval{Typed{}, MirroredOf(e), planned, true})
 		freed += e.Size
 	}
-	Grid(o, removals)
 	for _, id := range imported.Others {
 		o.Warn("%s: kept: it is not the package that the sender has removed", id)
 	}

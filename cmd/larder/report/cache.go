@@ -156,11 +156,7 @@ func (r Removal) Cells(*Output) []cell {
 
 // Removals shows packages that were removed, or that would be if they are planned.
 func (o *Output) Removals(all []cachedir.Removal, planned bool) {
-	var rows []Removal
-	for _, r := range all {
-		rows = append(rows, Removal{Typed{}, sizeOf(r.Entry), string(r.Reason), planned})
-	}
-	Grid(o, rows)
+	gridOf(o, all, func(r cachedir.Removal) Removal { return Removal{Typed{}, sizeOf(r.Entry), string(r.Reason), planned} })
 }
 
 // A Leftover counts what was removed besides packages.
@@ -292,11 +288,9 @@ type Exported struct {
 
 // Exported shows packages that were exported.
 func (o *Output) Exported(packages []sources.Stored) {
-	var rows []Exported
-	for _, s := range packages {
-		rows = append(rows, Exported{Typed{}, InJSON(s.ID), "exported", VerificationOf(s.Report), s.H1})
-	}
-	Grid(o, rows)
+	gridOf(o, packages, func(s sources.Stored) Exported {
+		return Exported{Typed{}, InJSON(s.ID), "exported", VerificationOf(s.Report), s.H1}
+	})
 }
 
 // Cells implements [Row].

@@ -68,11 +68,7 @@ func (m Mirrored) cells() []cell {
 
 // Mirrored shows packages in a mirror.
 func (o *Output) Mirrored(entries []builder.Entry) {
-	var rows []Mirrored
-	for _, e := range entries {
-		rows = append(rows, MirroredOf(e))
-	}
-	Grid(o, rows)
+	gridOf(o, entries, MirroredOf)
 }
 
 // A MirrorRemoval is a package that was removed from a mirror, or that would be.
@@ -94,11 +90,7 @@ func (r MirrorRemoval) Cells(*Output) []cell {
 
 // MirrorRemovals shows packages that were removed, or that would be if they are planned.
 func (o *Output) MirrorRemovals(entries []builder.Entry, planned bool) {
-	var rows []MirrorRemoval
-	for _, e := range entries {
-		rows = append(rows, MirrorRemoval{Typed{}, MirroredOf(e), planned, false})
-	}
-	Grid(o, rows)
+	gridOf(o, entries, func(e builder.Entry) MirrorRemoval { return MirrorRemoval{Typed{}, MirroredOf(e), planned, false} })
 }
 
 // A MirrorTotal contains the totals of a mirror.

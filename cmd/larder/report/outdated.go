@@ -3,12 +3,10 @@ package report
 import (
 	"cmp"
 	"fmt"
-	"math"
 	"slices"
 	"strconv"
 	"strings"
 	"time"
-	"unicode/utf8"
 
 	"github.com/larder-cli/larder/cmd/larder/ui"
 	"github.com/larder-cli/larder/installer"
@@ -151,13 +149,10 @@ func (g outdatedGroup) Cells(o *Output) []cell {
 		{ui.Column{Head: "ALLOWED"}, paint.Of(ui.Some(unique(allowed), 2))},
 		{ui.Column{Head: "NEWEST"}, ui.Plain.Of(first.Newest)},
 		{ui.Column{Head: "AGE", Name: "age of the locked version", Drop: 1}, ui.Faint.Of(age)},
-		{ui.Column{Head: heldBackBy}, ui.Plain.Of(o.ShortenHere(g.why()))},
-		{ui.Column{Head: "TO ALLOW IT"}, ui.Plain.Of(instead)},
+		{ui.Column{Head: "HELD BACK BY", Below: true}, ui.Plain.Of(o.ShortenHere(g.why()))},
+		{ui.Column{Head: "TO ALLOW IT", Name: "to allow it:", Below: true}, ui.Plain.Of(instead)},
 	}
 }
-
-// heldBackBy is the head of the first column about what holds a version back.
-const heldBackBy = "HELD BACK BY"
 
 // why is that of the first root modules, with all places of their constraint.
 func (g outdatedGroup) why() string {
@@ -205,29 +200,6 @@ func (g outdatedGroup) locked() string {
 	return sources.JoinSome(texts, 3, ", ", " and %d other versions")
 }
 
-// outdatedTable shows rows. If a terminal is too narrow for the reasons, they are below the rows.
-func (o *Output) outdatedTable(rows []outdatedGroup) {
-	all := cells(o, rows)
-	tooWide := func(l ui.Line) bool { return utf8.RuneCountInString(l.Plain()) > o.Width() }
-	if o.Width() == 0 || !slices.ContainsFunc(o.lay(all, math.MaxInt), tooWide) {
-		table(o, rows)
-		return
-	}
-	var below [][]cell
-	for _, row := range all {
-		at := slices.IndexFunc(row, func(c cell) bool { return c.Head == heldBackBy })
-		below = append(below, row[:at])
-		if by, instead := row[at].Text, row[at+1].Text; by != "" {
-			text := "  held back by " + by
-			if instead != "" {
-				text += "; to allow it: " + instead
-			}
-			below = append(below, []cell{{Span: ui.Faint.Of(text)}})
-		}
-	}
-	o.results(o.lay(below, o.Width()))
-}
-
 // mostOutdated is how many providers are listed without --verbose.
 const mostOutdated = 20
 
@@ -246,7 +218,7 @@ func (o *Output) Outdated(all []Outdated) {
 		slices.SortStableFunc(groups, func(a, b outdatedGroup) int { return cmp.Compare(b.rank(), a.rank()) })
 		shown = min(len(groups), mostOutdated)
 	}
-	o.outdatedTable(groups[:shown])
+	table(o, groups[:shown])
 	if more := len(groups) - shown; more > 0 {
 		o.Sentence("and %s (--verbose lists them)", ui.Count(more, "other provider"))
 	}

@@ -131,26 +131,20 @@ func (h heading) Cells(*Output) []cell { return []cell{{Span: ui.Bold.Of(string(
 
 // Cells implements [celled].
 func (c Change) Cells(o *Output) []cell {
-	module, cells := "", c.cells(o)
-	if c.module != "" {
-		module, cells[0].Text = c.module+":", strings.TrimLeft(cells[0].Text, " ")
-	}
-	return append([]cell{{Span: ui.Plain.Of(module)}}, cells...)
-}
-
-// cells returns the cells after the root module.
-func (c Change) cells(o *Output) []cell {
 	mark, id := ui.Added.Of(" +"), InJSON(c.Package.ID)
+	module, size, verified, how, from := "", "", verifiedAs(c.Package.Report), "", ""
 	switch {
 	case c.removed != (sources.Release{}):
+		mark, verified = removedMark, ""
 		id = PackageID{Provider: c.removed.Provider.String(), Version: c.removed.Version.String()}
-		return marked(ui.Removed.Of(" -"), id.cells()...)
 	case c.Unchanged:
 		mark = ui.Plain.Of("  ")
 	case c.Was != (sources.Version{}):
 		mark, id.Version = ui.Changed.Of(" ~"), c.Was.String()+" → "+id.Version
 	}
-	size, how, from := "", "", ""
+	if c.module != "" {
+		module, mark.Text = c.module+":", strings.TrimLeft(mark.Text, " ")
+	}
 	if !c.platforms {
 		id.Platform = ""
 	}
@@ -160,10 +154,10 @@ func (c Change) cells(o *Output) []cell {
 	if o.Level == Verbose {
 		how, from = ui.Together(string(c.How), string(c.Link)), c.Source
 	}
-	cells := append(id.cells(), sizeColumn.of(size), verificationColumn.of(verifiedAs(c.Package.Report)),
-		cell{ui.Column{Name: "how", Drop: 5}, ui.Faint.Of(how)}, cell{ui.Column{Name: "source", Drop: 6}, ui.Faint.Of(from)})
-	cells[2].Paint = ui.Faint // the platform
-	return marked(mark, cells...)
+	return append([]cell{{Span: ui.Plain.Of(module)}}, marked(mark,
+		providerColumn.of(id.Provider), versionColumn.of(id.Version), cell{platformColumn.Column, ui.Faint.Of(id.Platform)},
+		sizeColumn.of(size), verificationColumn.of(verified), cell{ui.Column{Name: "how", Drop: 5}, ui.Faint.Of(how)},
+		cell{ui.Column{Name: "source", Drop: 6}, ui.Faint.Of(from)})...)
 }
 
 // Resolved writes how many providers were resolved, if sources were queried for versions and

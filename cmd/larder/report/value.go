@@ -90,6 +90,15 @@ func Grid[R Row](o *Output, rows []R) {
 	table(o, rows)
 }
 
+// gridOf is Grid with a row for each element.
+func gridOf[E any, R Row](o *Output, all []E, row func(E) R) {
+	rows := make([]R, len(all))
+	for i, e := range all {
+		rows[i] = row(e)
+	}
+	Grid(o, rows)
+}
+
 // table is Grid for people only.
 func table[R celled](o *Output, rows []R) {
 	if !o.JSON {

@@ -13,12 +13,13 @@ import (
 // A Column describes a column of a table. A row with a single cell is a heading, which is not aligned.
 type Column struct {
 	Head    string              // shown on terminals, if any column of the table has one
-	Name    string              // names a column without a head in the note that it is not shown
+	Name    string              // names a column in the note that it is not shown, and below rows; else its head does
 	Right   bool                // align cells to the right, like numbers
 	Shorten bool                // cells may be shortened in the middle to fit the terminal
 	Brief   func(string) string // shortens cells first if the table does not fit the terminal; may be nil
 	Drop    int                 // columns with the greatest number are omitted first to fit the terminal; 0 is never omitted
 	Keep    bool                // omitted only if all cells are equal, so that the note has all of it
+	Below   bool                // if the table does not fit the terminal, the cell is in a line below its row
 }
 
 // gap separates columns.
@@ -46,9 +47,13 @@ func Table(columns []Column, rows [][]Span, width int) []Line {
 		t.fit(width)
 	}
 	var lines []Line
-	for _, r := range append([][]Span{t.heads}, rows...) {
-		if r != nil {
-			lines = append(lines, t.line(r).Wrapped(width, 2)...)
+	if t.heads != nil {
+		lines = t.line(t.heads).Wrapped(width, 2)
+	}
+	for _, r := range rows {
+		lines = append(lines, t.line(r).Wrapped(width, 2)...)
+		if below := t.below(r); below != "" {
+			lines = append(lines, Line{Faint.Of("  " + below)}.Wrapped(width, 2)...)
 		}
 	}
 	if note := t.note(); note != "" {
@@ -130,6 +135,9 @@ func (t *table) total(letters int) int {
 
 // fit fits the table to a width as far as possible.
 func (t *table) fit(width int) {
+	for i, c := range t.columns {
+		t.omitted[i] = c.Below
+	}
 	t.abbreviate()
 	t.measure()
 	t.findFloors()
@@ -193,7 +201,7 @@ func (c Column) label() string { return cmp.Or(c.Name, strings.ToLower(c.Head)) 
 func (t *table) note() string {
 	var names []string
 	for i, c := range t.columns {
-		if !t.omitted[i] {
+		if !t.omitted[i] || c.Below {
 			continue
 		}
 		name := c.label()
@@ -206,6 +214,17 @@ func (t *table) note() string {
 		return ""
 	}
 	return "Not shown at this width: " + strings.Join(names, ", ")
+}
+
+// below returns the cells of a row that are below it.
+func (t *table) below(row []Span) string {
+	var texts []string
+	for i, cell := range row {
+		if t.omitted[i] && t.columns[i].Below && cell.Text != "" {
+			texts = append(texts, t.columns[i].label()+" "+cell.Text)
+		}
+	}
+	return strings.Join(texts, "; ")
 }
 
 // line returns the line of a row.
