@@ -31,7 +31,7 @@ func completionCommand() *line.Command {
 // completion prints the script for a shell. The script runs larder to list completions.
 func completion(_ context.Context, l *line.Line, out *report.Output) error {
 	shell := l.Word(0)
-	switch script := line.Scripts[shell]; {
+	switch script := line.Script(shell); {
 	case len(l.Words) == 0:
 		return report.Usage(fmt.Errorf("completion needs a shell: %s", ui.List("or", line.Shells)))
 	case len(l.Words) > 1 || script == "":

@@ -13,71 +13,9 @@ import (
 	"github.com/larder-cli/larder/cmd/larder/ui"
 )
 
-// The parts of SARIF 2.1.0 that check writes: https://docs.oasis-open.org/sarif/sarif/v2.1.0/sarif-v2.1.0.html.
-
-type sarifLog struct {
-	Schema  string     `json:"$schema"`
-	Version string     `json:"version"`
-	Runs    []sarifRun `json:"runs"`
-}
-
-type sarifRun struct {
-	Tool struct {
-		Driver struct {
-			Name           string      `json:"name"`
-			Version        string      `json:"version"`
-			InformationURI string      `json:"informationUri"`
-			Rules          []sarifRule `json:"rules"`
-		} `json:"driver"`
-	} `json:"tool"`
-	Invocations [1]struct {
-		Succeeded     bool                `json:"executionSuccessful"`
-		Notifications []sarifNotification `json:"toolExecutionNotifications,omitempty"`
-	} `json:"invocations"`
-	Results []sarifResult `json:"results"`
-}
-
-type sarifRule struct {
-	ID    string    `json:"id"`
-	Short sarifText `json:"shortDescription"`
-	Full  sarifText `json:"fullDescription"` // GitHub requires it
-	Help  sarifText `json:"help"`
-	URI   string    `json:"helpUri"`
-}
-
-type sarifText struct {
-	Text string `json:"text"`
-}
-
-type sarifNotification struct {
-	Level     string          `json:"level"`
-	Message   sarifText       `json:"message"`
-	Locations []sarifLocation `json:"locations,omitempty"`
-}
-
-type sarifResult struct {
-	RuleID       string            `json:"ruleId"`
-	RuleIndex    int               `json:"ruleIndex"`
-	Level        string            `json:"level"`
-	Message      sarifText         `json:"message"`
-	Locations    []sarifLocation   `json:"locations,omitempty"`
-	Related      []sarifLocation   `json:"relatedLocations,omitempty"`
-	Fingerprints map[string]string `json:"partialFingerprints"`
-}
-
-type sarifLocation struct {
-	ID       int `json:"id,omitempty"`
-	Physical struct {
-		Artifact struct {
-			URI  string `json:"uri"`
-			Base string `json:"uriBaseId,omitempty"`
-		} `json:"artifactLocation"`
-		Region struct {
-			Line int `json:"startLine"`
-		} `json:"region"` // GitHub requires it
-	} `json:"physicalLocation"`
-	Message *sarifText `json:"message,omitempty"`
-}
+// object is an object of SARIF 2.1.0, with the members that check writes:
+// https://docs.oasis-open.org/sarif/sarif/v2.1.0/sarif-v2.1.0.html.
+type object = map[string]any
 
 // docs is where the rules of check are explained.
 const docs = "https://github.com/larder-cli/larder/blob/main/docs/ci.md"
@@ -85,47 +23,59 @@ const docs = "https://github.com/larder-cli/larder/blob/main/docs/ci.md"
 // sarif returns the results as SARIF. Each place of a finding is a result, because CI systems show only the first
 // place of a result.
 func (d document) sarif(version string) string {
-	run := sarifRun{Results: []sarifResult{}}
-	driver, invocation := &run.Tool.Driver, &run.Invocations[0]
-	driver.Name, driver.Version, driver.InformationURI = "Larder", version, "https://github.com/larder-cli/larder"
+	text := func(text string) object { return object{"text": text} }
+	rules, results, notifications := []object{}, []object{}, []object{}
 	for _, r := range CheckRules {
-		does := sarifText{r.Does}
-		driver.Rules = append(driver.Rules, sarifRule{r.ID, does, does, does, docs + "#rules-of-larder-check"})
+		does := text(r.Does) // GitHub requires the full description
+		rules = append(rules, object{
+			"id": r.ID, "shortDescription": does, "fullDescription": does, "help": does,
+			"helpUri": docs + "#rules-of-larder-check",
+		})
 	}
-	invocation.Succeeded = true
+	succeeded := true
 	known := map[string]int{} // fingerprints
 	for _, m := range d.modules {
 		for _, f := range m.Errors {
-			invocation.Succeeded = false
-			invocation.Notifications = append(invocation.Notifications, sarifNotification{"error", sarifText{d.within(m, f.Text)}, d.locations(f.Place)})
+			succeeded = false
+			notifications = append(notifications, object{
+				"level": "error", "message": text(d.within(m, f.Text)), "locations": d.locations(f.Place),
+			})
 		}
 		for _, u := range m.Unchecked {
-			invocation.Notifications = append(invocation.Notifications, sarifNotification{"warning", sarifText{d.within(m, "not checked: "+u.Text)}, nil})
+			notifications = append(notifications, object{"level": "warning", "message": text(d.within(m, "not checked: "+u.Text))})
 		}
 		for _, f := range m.Findings {
-			at := f.Places[0].Place
-			index := slices.IndexFunc(CheckRules, func(r CheckRule) bool { return r.ID == f.Rule })
-			r := sarifResult{
-				RuleID: f.Rule, RuleIndex: index, Level: f.Severity, Message: sarifText{d.full(f)}, Locations: d.locations(at),
-			}
+			at, related := f.Places[0].Place, []object{}
 			for i, place := range f.Related {
 				for _, l := range d.locations(place) {
-					l.ID, l.Message = i+1, &sarifText{"the rule or the constraint"}
-					r.Related = append(r.Related, l)
+					l["id"], l["message"] = i+1, text("the rule or the constraint")
+					related = append(related, l)
 				}
 			}
 			// Lines, versions and texts change while the problem stays the same.
 			print := fmt.Sprintf("%x", sha256.Sum256([]byte(strings.Join([]string{f.Rule, f.Provider, d.path(at.File)}, "\x00"))))
 			known[print]++
-			r.Fingerprints = map[string]string{"larder/v1": fmt.Sprintf("%s:%d", print[:16], known[print])}
-			run.Results = append(run.Results, r)
+			results = append(results, object{
+				"ruleId": f.Rule, "ruleIndex": slices.IndexFunc(CheckRules, func(r CheckRule) bool { return r.ID == f.Rule }),
+				"level": f.Severity, "message": text(d.full(f)), "locations": d.locations(at), "relatedLocations": related,
+				"partialFingerprints": object{"larder/v1": fmt.Sprintf("%s:%d", print[:16], known[print])},
+			})
 		}
 	}
+	const home = "https://github.com/larder-cli/larder"
 	var b bytes.Buffer
 	encoder := json.NewEncoder(&b)
 	encoder.SetEscapeHTML(false)
 	encoder.SetIndent("", "  ")
-	_ = encoder.Encode(sarifLog{"https://docs.oasis-open.org/sarif/sarif/v2.1.0/errata01/os/schemas/sarif-schema-2.1.0.json", "2.1.0", []sarifRun{run}}) // always has JSON
+	_ = encoder.Encode(object{ // always has JSON
+		"$schema": "https://docs.oasis-open.org/sarif/sarif/v2.1.0/errata01/os/schemas/sarif-schema-2.1.0.json",
+		"version": "2.1.0",
+		"runs": []object{{
+			"tool":        object{"driver": object{"name": "Larder", "version": version, "informationUri": home, "rules": rules}},
+			"invocations": []object{{"executionSuccessful": succeeded, "toolExecutionNotifications": notifications}},
+			"results":     results,
+		}},
+	})
 	return b.String()
 }
 
@@ -147,22 +97,21 @@ func (d document) full(f CheckFinding) string {
 }
 
 // locations returns a place, if there is one.
-func (d document) locations(p Place) []sarifLocation {
+func (d document) locations(p Place) []object {
 	if p.File == "" {
-		return nil
+		return []object{}
 	}
-	var l sarifLocation
-	at := &l.Physical.Artifact
+	file := object{}
 	path := d.path(p.File)
 	if filepath.IsAbs(path) {
-		at.URI = (&url.URL{Scheme: "file", Path: "/" + strings.TrimPrefix(path, "/")}).String()
+		file["uri"] = (&url.URL{Scheme: "file", Path: "/" + strings.TrimPrefix(path, "/")}).String()
 	} else {
 		names := strings.Split(path, "/")
 		for i, name := range names {
 			names[i] = url.PathEscape(name)
 		}
-		at.URI, at.Base = strings.Join(names, "/"), "%SRCROOT%"
+		file["uri"], file["uriBaseId"] = strings.Join(names, "/"), "%SRCROOT%"
 	}
-	l.Physical.Region.Line = max(p.Line, 1)
-	return []sarifLocation{l}
+	region := object{"startLine": max(p.Line, 1)} // GitHub requires it
+	return []object{{"physicalLocation": object{"artifactLocation": file, "region": region}}}
 }
