@@ -58,14 +58,16 @@ func TestWaitingForRootModule(t *testing.T) {
 	sourcetest.Equal(t, stderr.String(), "acme/one 1.2.0: waiting for root module live/a, which installs it\n")
 }
 
-// newBoard returns a board with the names of packages that users see.
-func newBoard(c *clock) *board {
-	return &board{now: c.now, named: New(nil, nil).Package, verbose: func() bool { return false }}
+// boardAt returns a board with the names of packages that users see.
+func boardAt(c *clock) *board {
+	b := newBoard()
+	b.now, b.named, b.verbose = c.now, New(nil, nil).Package, func() bool { return false }
+	return b
 }
 
 // busy returns a board with items of all kinds.
 func busy(t *testing.T, c *clock) *board {
-	b := newBoard(c)
+	b := boardAt(c)
 	one, two, other := pkg(t, "acme/one 1.2.0"), pkg(t, "acme/another-one 10.0.0"), pkg(t, "other.test/acme/one 1.0.0")
 	for _, e := range []acquire.Event{
 		{Step: acquire.Queued, Package: pkg(t, "acme/late")},
@@ -154,7 +156,7 @@ func TestStateIsOneLine(t *testing.T) {
 // Work that ends at once has no lines.
 func TestLinesComeSoon(t *testing.T) {
 	c := newClock()
-	b := newBoard(c)
+	b := boardAt(c)
 	b.event("", acquire.Event{Step: acquire.Chosen, Package: pkg(t, "acme/one 1.2.0")})
 	lines := b.Lines(80, 24, false)
 	sourcetest.Expect(t, lines == nil, "at once: %q", lines)
@@ -169,7 +171,7 @@ func TestLinesComeSoon(t *testing.T) {
 // If all sizes are known, the total has a bar and the remaining time.
 func TestTotal(t *testing.T) {
 	c := newClock()
-	b := newBoard(c)
+	b := boardAt(c)
 	one, two := pkg(t, "acme/one 1.2.0"), pkg(t, "acme/two 1.2.0")
 	for _, id := range []sources.PackageID{one, two} {
 		b.event("", acquire.Event{Step: acquire.Fetching, Package: id})
@@ -192,7 +194,7 @@ func TestTotal(t *testing.T) {
 // A wait for the whole cache is shown until the next event.
 func TestWaitingForTheCache(t *testing.T) {
 	c := newClock()
-	b := newBoard(c)
+	b := boardAt(c)
 	b.event("", acquire.Event{Step: acquire.Waiting, Text: "somebody"})
 	c.after(time.Second)
 	sourcetest.EqualSlices(t, b.Lines(80, 24, false), []string{"plugin cache  waiting for somebody"})
@@ -204,7 +206,7 @@ func TestWaitingForTheCache(t *testing.T) {
 // A package that several root modules require has one line while one of them fetches it.
 func TestOneLineForAPackage(t *testing.T) {
 	c := newClock()
-	b := newBoard(c)
+	b := boardAt(c)
 	one := pkg(t, "acme/one 1.2.0")
 	b.event("a", acquire.Event{Step: acquire.Chosen, Package: one})
 	b.event("b", acquire.Event{Step: acquire.Chosen, Package: one})
@@ -214,19 +216,22 @@ func TestOneLineForAPackage(t *testing.T) {
 	c.after(time.Second)
 	b.event("b", acquire.Event{Step: acquire.Arriving, Package: one, Done: 1e6, Size: 4e6})
 	want := []string{
-		"acme/one 1.2.0   ━━━━━───────────────  25%  1.0/4.0 MB  1.0 MB/s  3s left  for b",
-		"0 of 2 packages  ━━━━━───────────────  25%  1.0/4.0 MB  1.0 MB/s  3s left",
+		"acme/one 1.2.0  ━━━━━───────────────  25%  1.0/4.0 MB  1.0 MB/s  3s left  for b",
+		"0 of 1 package  ━━━━━───────────────  25%  1.0/4.0 MB  1.0 MB/s  3s left",
 	}
 	sourcetest.EqualSlices(t, b.Lines(100, 24, false), want)
 	b.event("b", acquire.Event{Step: acquire.Installed, Package: one})
-	got := b.Lines(100, 24, false)
-	sourcetest.Expect(t, len(got) == 2 && strings.Contains(got[0], "waiting for ourselves  for a"), "got %q", got)
+	b.event("a", acquire.Event{Step: acquire.Stored, Package: one})
+	sourcetest.EqualSlices(t, b.Lines(100, 24, false), []string{
+		"acme/one 1.2.0  linking  for a",
+		"1 of 1 package  ━━━━━━━━━━━━━━━━━━━━  100%  1.0/1.0 MB  1.0 MB/s",
+	})
 }
 
 // An archive that waits for other downloads has that state until it arrives.
 func TestTurn(t *testing.T) {
 	c := newClock()
-	b := newBoard(c)
+	b := boardAt(c)
 	one := pkg(t, "acme/one 1.2.0")
 	b.event("", acquire.Event{Step: acquire.Fetching, Package: one, Source: "there", URL: "https://there.test/one.zip"})
 	b.turn(fetch.Event{URL: "https://there.test/one.zip", Host: "there.test"})
@@ -238,13 +243,13 @@ func TestTurn(t *testing.T) {
 // Work on the whole cache has a line, and no total.
 func TestWork(t *testing.T) {
 	c := newClock()
-	b := newBoard(c)
+	b := boardAt(c)
 	b.work(0, 20e6)
 	c.after(time.Second)
 	b.work(5e6, 20e6)
 	sourcetest.EqualSlices(t, b.Lines(100, 24, false), []string{"verifying  ━━━━━───────────────  25%  5.0/20 MB  5.0 MB/s  3s left"})
 	sourcetest.Equal(t, b.Summary(), "5.0/20 MB, 5.0 MB/s, 3s left")
-	b.end(itemKey{})
+	b.end(sources.PackageID{})
 	sourcetest.Equal(t, b.Summary(), "", "afterwards")
 }
 

@@ -23,12 +23,12 @@ type Report = func(done, of int64)
 func Work[T any](o *Output, work func(Report) (T, error)) (T, error) {
 	b := o.followed()
 	b.work(0, 0) // the first package may take long
-	defer b.end(itemKey{})
+	defer b.end(sources.PackageID{})
 	return work(b.work)
 }
 
 // Forget removes a package from the progress display.
-func (o *Output) Forget(id sources.PackageID) { o.followed().end(itemKey{id: id}) }
+func (o *Output) Forget(id sources.PackageID) { o.followed().end(id) }
 
 // Width returns the number of columns of the terminal for results, or 0 if standard output is
 // not a terminal.

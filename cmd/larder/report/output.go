@@ -115,7 +115,7 @@ func New(stdout, stderr io.Writer) *Output {
 	o := &Output{
 		Stdout: stdout, Stderr: stderr, from: []viewpoint{viewpoint(here)}, engines: new(atomic.Pointer[sources.Engine]),
 		run: &run{
-			screen: screen, progress: ui.NewProgress(screen), board: &board{now: time.Now}, begun: Clock(),
+			screen: screen, progress: ui.NewProgress(screen), board: newBoard(), begun: Clock(),
 			mentioned: map[string]bool{},
 		},
 	}

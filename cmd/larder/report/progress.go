@@ -22,18 +22,24 @@ type board struct {
 	verbose func() bool // sources are shown
 
 	mu      sync.Mutex
-	begun   time.Time // time of the first item; zero before
-	items   []*item   // in progress, in order of their beginning
-	byKey   map[itemKey]*item
-	done    int   // packages
-	failed  int   // providers
-	arrived int64 // bytes of packages that are no longer in progress
+	begun   time.Time                  // time of the first item; zero before
+	items   []*item                    // in progress, in order of their beginning
+	done    map[sources.PackageID]bool // for a root module at least
+	failed  map[sources.Provider]bool  // for a root module at least
+	arrived int64                      // bytes of packages that are no longer in progress
 	meter   ui.Meter
 }
 
-// An item is a package in progress, a provider without a version yet, or other work.
+// newBoard returns a board without work.
+func newBoard() *board {
+	return &board{now: time.Now, done: map[sources.PackageID]bool{}, failed: map[sources.Provider]bool{}}
+}
+
+// An item is a package in progress, a provider without a version yet, or work on the whole cache. It shows the root
+// module that is furthest.
 type item struct {
-	itemKey
+	id         sources.PackageID // zero for the whole cache
+	module     string
 	step       acquire.Step
 	from       string // source
 	url        string // of the archive
@@ -44,12 +50,6 @@ type item struct {
 	pause time.Time // time of the next attempt
 	why   string    // reason for the pause
 	turn  string    // host with too many concurrent downloads
-}
-
-// An itemKey identifies an item.
-type itemKey struct {
-	module string
-	id     sources.PackageID
 }
 
 // verifying is work on the whole cache instead of a package.
@@ -66,27 +66,29 @@ var order = []acquire.Step{
 func (b *board) event(module string, e acquire.Event) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	k := itemKey{module, e.Package}
 	if e.Package != (sources.PackageID{}) {
-		b.remove(itemKey{}) // the wait for the whole cache has ended
+		b.remove(sources.PackageID{}) // the wait for the whole cache has ended
 	}
 	switch e.Step {
-	case acquire.Warned:
+	case acquire.Warned, acquire.Skipped:
 		return
 	case acquire.Waiting:
 		b.wait(e)
 		return
 	case acquire.Installed, acquire.Settled:
-		b.finish(k)
+		b.finish(e.Package)
 		return
 	case acquire.Failed:
 		b.fail(module, e.Package.Provider)
 		return
 	case acquire.Chosen:
-		b.remove(itemKey{module, sources.PackageID{Provider: e.Package.Provider}})
+		b.remove(sources.PackageID{Provider: e.Package.Provider})
 	}
-	it := b.item(k)
-	it.step = e.Step
+	it := b.item(e.Package)
+	if it.module != module && slices.Index(order, e.Step) < slices.Index(order, it.step) {
+		return
+	}
+	it.module, it.step = module, e.Step
 	switch e.Step {
 	case acquire.Fetching:
 		it.from, it.url, it.done, it.size, it.meter = e.Source, e.URL, 0, 0, ui.Meter{}
@@ -117,12 +119,10 @@ func (b *board) arrive(it *item, e acquire.Event) {
 // the root module.
 func (b *board) wait(e acquire.Event) {
 	if e.Package == (sources.PackageID{}) {
-		b.item(itemKey{})
+		b.item(e.Package)
 	}
-	for _, it := range b.items {
-		if it.id == e.Package && it.early() {
-			it.step, it.waiting = acquire.Waiting, e.Text
-		}
+	if it := b.find(e.Package); it != nil && it.early() {
+		it.step, it.waiting = acquire.Waiting, e.Text
 	}
 }
 
@@ -149,84 +149,64 @@ func (b *board) turn(e fetch.Event) { b.fetching(e.URL, func(it *item) { it.turn
 func (b *board) work(done, of int64) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	it := b.item(itemKey{})
+	it := b.item(sources.PackageID{})
 	it.step = verifying
 	b.arrive(it, acquire.Event{Done: done, Size: of})
 }
 
 // end removes an item, after success or failure.
-func (b *board) end(k itemKey) {
+func (b *board) end(id sources.PackageID) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	b.remove(k)
+	b.remove(id)
 }
 
-// item returns the item with the key, which it creates if necessary.
-func (b *board) item(k itemKey) *item {
-	if it := b.byKey[k]; it != nil {
-		return it
+// find returns the item of a package, or nil.
+func (b *board) find(id sources.PackageID) *item {
+	if i := slices.IndexFunc(b.items, func(it *item) bool { return it.id == id }); i >= 0 {
+		return b.items[i]
 	}
-	if b.byKey == nil {
-		b.byKey = map[itemKey]*item{}
+	return nil
+}
+
+// item returns the item of a package, which it creates if necessary.
+func (b *board) item(id sources.PackageID) *item {
+	it := b.find(id)
+	if it == nil {
+		it = &item{id: id}
+		b.items = append(b.items, it)
 	}
 	if b.begun.IsZero() {
 		b.begun = b.now()
 	}
-	it := &item{itemKey: k}
-	b.items, b.byKey[k] = append(b.items, it), it
 	return it
 }
 
 // remove removes an item, if it exists.
-func (b *board) remove(k itemKey) {
-	if it := b.byKey[k]; it != nil {
-		i := slices.Index(b.items, it)
-		b.items = slices.Delete(b.items, i, i+1)
-		delete(b.byKey, k)
-	}
+func (b *board) remove(id sources.PackageID) {
+	b.items = slices.DeleteFunc(b.items, func(it *item) bool { return it.id == id })
 }
 
 // finish counts a finished package, and keeps its received bytes in the total.
-func (b *board) finish(k itemKey) {
-	b.done++
-	if it := b.byKey[k]; it != nil {
-		b.arrived += it.done
+func (b *board) finish(id sources.PackageID) {
+	if b.done[id] = true; b.find(id) != nil {
+		b.arrived += b.find(id).done
 	}
-	b.remove(k)
+	b.remove(id)
 }
 
-// fail counts a provider that failed, and removes all its packages in the root module.
+// fail counts a provider that failed, and removes the packages that are in progress for the root module.
 func (b *board) fail(module string, p sources.Provider) {
-	b.failed++
-	b.items = slices.DeleteFunc(b.items, func(it *item) bool {
-		fails := it.module == module && it.id.Provider == p
-		if fails {
-			delete(b.byKey, it.itemKey)
-		}
-		return fails
-	})
-}
-
-// follows returns a function that reports whether an item waits for the download of the same
-// package for another root module.
-func (b *board) follows() func(*item) bool {
-	ahead := map[sources.PackageID]bool{}
-	for _, it := range b.items {
-		if !it.early() {
-			ahead[it.id] = true
-		}
-	}
-	return func(it *item) bool { return it.early() && ahead[it.id] }
+	b.failed[p] = true
+	b.items = slices.DeleteFunc(b.items, func(it *item) bool { return it.module == module && it.id.Provider == p })
 }
 
 // installsFor returns the root module that a package is downloaded or installed for, or "".
 func (b *board) installsFor(id sources.PackageID) string {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	for _, it := range b.items {
-		if it.id == id && !it.early() {
-			return it.module
-		}
+	if it := b.find(id); it != nil && !it.early() {
+		return it.module
 	}
 	return ""
 }
@@ -237,12 +217,10 @@ func (it *item) early() bool {
 }
 
 // shown returns at most n of the items, and the number of the others. It prefers the items
-// with the most progress. It omits items that are queued or wait for a download of another
-// item.
+// with the most progress. It omits items that are queued.
 func (b *board) shown(n int) (some []*item, more int) {
-	follows := b.follows()
 	for _, it := range b.items {
-		if it.step != acquire.Queued && !follows(it) {
+		if it.step != acquire.Queued {
 			some = append(some, it)
 		}
 	}
@@ -308,11 +286,10 @@ func oneLine(text string) string { return ui.Visible(strings.Join(strings.Fields
 // bytes returns the received and the total number of bytes, and whether the total is complete.
 func (b *board) bytes() (done, size int64, known bool) {
 	done, size, known = b.arrived, b.arrived, true
-	follows := b.follows()
 	for _, it := range b.items {
 		done += it.done
 		size += max(it.done, it.size)
-		known = known && (it.size > 0 || follows(it))
+		known = known && (it.size > 0 || b.done[it.id])
 	}
 	return done, size, known
 }
@@ -327,16 +304,16 @@ func (b *board) arriving(now time.Time) (a ui.Amount) {
 
 // packages describes how many packages are done: "2 of 3 packages".
 func (b *board) packages() string {
-	packages := b.done + b.failed
+	packages := len(b.done) + len(b.failed)
 	for _, it := range b.items {
-		if it.id != (sources.PackageID{}) {
+		if it.id != (sources.PackageID{}) && !b.done[it.id] {
 			packages++
 		}
 	}
 	if packages == 0 {
 		return ""
 	}
-	return fmt.Sprintf("%d of %s", b.done, ui.Count(packages, "package"))
+	return fmt.Sprintf("%d of %s", len(b.done), ui.Count(packages, "package"))
 }
 
 // rest counts what has no line: packages that failed or wait, and further packages in progress.
@@ -347,7 +324,7 @@ func (b *board) rest(more int) string {
 			queued++
 		}
 	}
-	return strings.Join(ui.Numbers(ui.N(b.failed, "failed"), ui.N(more, "more under way"), ui.N(queued, "queued")), ", ")
+	return strings.Join(ui.Numbers(ui.N(len(b.failed), "failed"), ui.N(more, "more under way"), ui.N(queued, "queued")), ", ")
 }
 
 const (
