@@ -59,29 +59,31 @@ const mostOfOneTrap = 3
 // unless --verbose is set. Many findings of one trap are counted.
 func (o *Output) Diagnosed(all []Diagnosis) Diagnosed {
 	var sum Diagnosed
-	traps, shown := map[string]int{}, map[string]int{}
 	for _, d := range all {
-		traps[d.Area+d.Trap]++
 		switch d.Severity {
 		case Broken:
 			sum.Failures++
 		case Risky:
 			sum.Warnings++
 		}
-		if o.JSON {
-			o.object(d)
-		}
 	}
 	o.Summary(sum)
-	for _, d := range all {
-		kind := d.Area + d.Trap
-		shown[kind]++
-		more := traps[kind] - mostOfOneTrap
-		switch {
-		case o.JSON, d.Severity == Healthy && sum == (Diagnosed{}) && o.Level < Verbose:
-		case more <= 1 || shown[kind] <= mostOfOneTrap || o.Level == Verbose || d.Trap == ErrorFinding: // a line for one finding saves nothing
+	tellAll(o, all)
+	if o.JSON {
+		return sum
+	}
+	for _, same := range grouped(all, func(d Diagnosis) string { return d.Area + d.Trap }) {
+		d, more := same[0], len(same)-mostOfOneTrap
+		if d.Severity == Healthy && sum == (Diagnosed{}) && o.Level < Verbose {
+			continue
+		}
+		if more <= 1 || o.Level == Verbose || d.Trap == ErrorFinding { // a line for one finding saves nothing
+			more = 0
+		}
+		for _, d := range same[:len(same)-more] {
 			o.diagnosis(d)
-		case shown[kind] == mostOfOneTrap+1:
+		}
+		if more > 0 {
 			o.indented(fmt.Sprintf("and %d more of this kind, which --verbose lists", more), d.head())
 		}
 	}
