@@ -141,7 +141,8 @@ func (c *Command) All() []*Command {
 
 // Own returns the visible flags that are not global, by heading.
 func (c *Command) Own() []Flag {
-	return sorted(slices.DeleteFunc(slices.Clone(c.Flags), func(f Flag) bool { return f.Hidden || f.Group == Global }))
+	own := slices.DeleteFunc(slices.Clone(c.Flags), func(f Flag) bool { return f.Hidden || f.Group == Global })
+	return byHeading(own, Flag.heading)
 }
 
 // Global returns the visible flags of every command.
@@ -149,20 +150,23 @@ func (c *Command) Global() []Flag {
 	return slices.DeleteFunc(slices.Clone(c.Flags), func(f Flag) bool { return f.Hidden || f.Group != Global })
 }
 
-// sorted returns flags by heading, in the order in which the headings appear.
-func sorted(flags []Flag) []Flag {
-	var groups []string
-	for _, f := range flags {
-		if !slices.Contains(groups, f.Group) && f.Group != Other {
-			groups = append(groups, f.Group)
+// byHeading sorts by heading, in the order in which the headings appear. [Other] is the last.
+func byHeading[T any](all []T, heading func(T) string) []T {
+	first := map[string]int{Other: len(all)}
+	for i, e := range all {
+		if _, known := first[heading(e)]; !known {
+			first[heading(e)] = i
 		}
 	}
-	groups = append(groups, Other)
-	slices.SortStableFunc(flags, func(a, b Flag) int {
-		return slices.Index(groups, a.Group) - slices.Index(groups, b.Group)
-	})
-	return flags
+	slices.SortStableFunc(all, func(a, b T) int { return first[heading(a)] - first[heading(b)] })
+	return all
 }
+
+// heading returns the heading of the flag in help.
+func (f Flag) heading() string { return f.Group }
+
+// heading returns the heading of the command in help.
+func (c *Command) heading() string { return c.Job }
 
 // AcceptsOne notes that the command accepts only one value of a repeatable flag, for completion.
 func (c *Command) AcceptsOne(name string) { c.flag(name).One = true }

@@ -54,7 +54,7 @@ func overview(root *Command) string {
 	fmt.Fprintf(&b, "larder: %s\nUsage: larder COMMAND [ARGUMENT...] [FLAG...]\n", root.Does)
 	var rows [][]string
 	var also []string
-	commands := slices.DeleteFunc(byJob(root.Visible()), func(c *Command) bool {
+	commands := slices.DeleteFunc(byHeading(root.Visible(), (*Command).heading), func(c *Command) bool {
 		if c.Job == "" && c.Name != "help" {
 			also = append(also, c.Name)
 		}
@@ -70,20 +70,6 @@ func overview(root *Command) string {
 	fmt.Fprintf(&b, "larder help COMMAND describes a command, also %s.\nTopics: larder help %s.\n",
 		ui.List("and", also), strings.Join(topicNames(root), ", "))
 	return b.String()
-}
-
-// byJob returns commands grouped by job.
-func byJob(commands []*Command) []*Command {
-	var jobs []string
-	for _, c := range commands {
-		if !slices.Contains(jobs, c.Job) {
-			jobs = append(jobs, c.Job)
-		}
-	}
-	slices.SortStableFunc(commands, func(a, b *Command) int {
-		return slices.Index(jobs, a.Job) - slices.Index(jobs, b.Job)
-	})
-	return commands
 }
 
 // text omits global flags, which would not fit on the screen.

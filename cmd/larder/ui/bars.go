@@ -3,6 +3,7 @@ package ui
 import (
 	"fmt"
 	"math"
+	"slices"
 	"strings"
 	"unicode/utf8"
 )
@@ -27,20 +28,12 @@ var barColumns = []Column{{}, {}, {Right: true}, {Right: true}, {Right: true}, {
 
 // Bars returns the lines of a display for a number of columns. They are never wider.
 func Bars(rows []Bar, width int, colors bool) []string {
-	var lines []string
-	for _, line := range fit(rows, width-1, colors) { // some terminals wrap after a letter in the last column
-		lines = append(lines, line.Render(colors))
-	}
-	return lines
-}
-
-// fit aligns rows in a number of columns.
-func fit(rows []Bar, width int, colors bool) []Line {
+	width-- // some terminals wrap after a letter in the last column
 	barWidth := wideBar
 	if width < barsFrom {
 		barWidth = narrowBar
 	}
-	widths := make([]int, len(barColumns))
+	widths := make([]int, len(barColumns)) // 0 for those that are not shown
 	cells := make([][]Line, len(rows))
 	for i, r := range rows {
 		cells[i] = r.cells(barWidth, colors)
@@ -55,37 +48,29 @@ func fit(rows []Bar, width int, colors bool) []Line {
 		room = width - len(gap) - len("100%")
 	}
 	widths[0] = min(widths[0], max(room, 0))
-	shown := fitBars(widths, max(width, 1))
-	lines := make([]Line, len(rows))
+	total := widths[0]
+	for i, w := range widths[1:] {
+		if total+len(gap)+w > width {
+			widths[i+1] = 0
+		} else if w > 0 {
+			total += len(gap) + w
+		}
+	}
+	widths[0] = max(min(widths[0], least), min(widths[0], max(width, 1)))
+	lines := make([]string, len(rows))
 	for i, r := range rows {
-		for j, cell := range cells[i] {
-			switch {
-			case r.State != "" && j > 0:
-			case j == 0:
-				lines[i] = append(lines[i], barColumns[0].lay(cell[0], widths[0])...)
-			case shown[j]:
-				lines[i] = append(lines[i], barColumns[j].pad(cell, widths[j])...)
+		line := barColumns[0].lay(cells[i][0][0], widths[0])
+		for j, cell := range cells[i][1:] {
+			if r.State == "" && widths[j+1] > 0 {
+				line = append(line, barColumns[j+1].pad(cell, widths[j+1])...)
 			}
 		}
 		if r.State != "" && width-widths[0] > narrowBar {
-			lines[i] = append(lines[i], Span{Text: strings.TrimRight(r.State+gap+r.Extra, " ")})
+			line = append(line, Span{Text: strings.TrimRight(r.State+gap+r.Extra, " ")})
 		}
-		lines[i] = lines[i].trimmed().cut(width)
+		lines[i] = line.trimmed().cut(width).Render(colors)
 	}
 	return lines
-}
-
-// fitBars selects the columns to show in a width, and shortens the names if these don't fit alone.
-func fitBars(widths []int, width int) (shown []bool) {
-	total := -len(gap)
-	for i, w := range widths {
-		fits := w > 0 && (i == 0 || total+w+len(gap) <= width)
-		if shown = append(shown, fits); fits {
-			total += w + len(gap)
-		}
-	}
-	widths[0] = max(min(widths[0], least), min(widths[0], width))
-	return shown
 }
 
 // cells returns the cells of a row with a bar.
@@ -102,11 +87,11 @@ func (r Bar) cells(barWidth int, colors bool) []Line {
 
 // pad returns a cell of several paints, padded to a width, with the gap after it.
 func (c Column) pad(cell Line, width int) Line {
-	space := Span{Text: strings.Repeat(" ", max(0, width-utf8.RuneCountInString(cell.Plain())))}
+	space := strings.Repeat(" ", max(0, width-utf8.RuneCountInString(cell.Plain())))
 	if c.Right {
-		return append(append(Line{space}, cell...), Span{Text: gap})
+		return slices.Concat(Line{{Text: space}}, cell, Line{{Text: gap}})
 	}
-	return append(append(Line{}, cell...), space, Span{Text: gap})
+	return append(slices.Clip(cell), Span{Text: space + gap})
 }
 
 // cut returns the beginning of a line that fits a number of columns, if each letter takes one

@@ -240,14 +240,9 @@ func (t *table) line(row []Span) (line Line) {
 	return line.trimmed()
 }
 
-// lay returns a cell padded to a width, with the gap after it.
+// lay returns a cell shortened or padded to a width, with the gap after it.
 func (c Column) lay(cell Span, width int) Line {
-	cell.Text = middle(cell.Text, width)
-	space := strings.Repeat(" ", width-utf8.RuneCountInString(cell.Text))
-	if c.Right {
-		return Line{{Text: space}, cell, {Text: gap}}
-	}
-	return Line{cell, {Text: space + gap}}
+	return c.pad(Line{cell.Paint.Of(middle(cell.Text, width))}, width)
 }
 
 // Wrapped wraps a line to a maximum number of letters, or not at all if that is 0. It breaks between words and indents
