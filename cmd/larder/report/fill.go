@@ -1,9 +1,6 @@
 package report
 
 import (
-	"fmt"
-	"strings"
-
 	"github.com/larder-cli/larder/cmd/larder/ui"
 	"github.com/larder-cli/larder/installer"
 )
@@ -42,32 +39,6 @@ func (s FillSum) had() int { return s.Packages - s.Fetched - s.Planned }
 
 // Text returns the summary as text.
 func (s FillSum) Text(o *Output) string {
-	had := s.had()
-	if s.Fetched+s.Planned+s.Missing+s.Failed == 0 {
-		return fmt.Sprintf("%s already there%s (%s)", ui.Count(had, "package"), s.platforms(), ui.Took(o.Elapsed()))
-	}
-	did := "Added " + ui.Count(s.Fetched, "package")
-	if s.Planned > 0 {
-		did = "Would fetch " + ui.Count(s.Planned, "package")
-	}
-	parts := append([]string{did + s.platforms()}, ui.Numbers(ui.N(had, "already there"),
-		ui.N(s.Missing, "not available for the platform"), ui.N(s.Failed, "failed"))...)
-	if s.Bytes > 0 {
-		parts = append(parts, ui.Fetched(s.Bytes, o.Elapsed()))
-	}
-	return strings.Join(parts, ", ")
-}
-
-// platforms names the platforms that policies declare, as in " for linux_amd64".
-func (s FillSum) platforms() string {
-	if len(s.Declared) == 0 {
-		return ""
-	}
-	return " for " + ui.List("and", s.Declared)
-}
-
-// SyncedText describes what was done to a mirror.
-func (s FillSum) SyncedText(o *Output) string {
 	text := said(s.DryRun, "Would add ", "Added ") + ui.Count(s.Fetched+s.Planned, "package")
 	if s.Fetched+s.Planned == 0 {
 		text = "Nothing to add"
@@ -77,4 +48,12 @@ func (s FillSum) SyncedText(o *Output) string {
 		text += " (" + ui.Fetched(s.Bytes, o.Elapsed()) + ")"
 	}
 	return also(text, there(s.had()), ui.N(s.Missing, "not available for the platform"), ui.N(s.Failed, "failed"))
+}
+
+// platforms names the platforms that policies declare, as in " for linux_amd64".
+func (s FillSum) platforms() string {
+	if len(s.Declared) == 0 {
+		return ""
+	}
+	return " for " + ui.List("and", s.Declared)
 }

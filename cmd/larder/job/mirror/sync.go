@@ -61,15 +61,15 @@ func Sync(ctx context.Context, s *site.Site, request SyncRequest) error {
 			return nil
 		}
 		if f.Flags.DryRun {
-			f.Output.Conclude("%s", sum.SyncedText(f.Output))
+			f.Output.Conclude("%s", sum.Text(f.Output))
 			return nil
 		}
 		entries, err := b.List(ctx, builder.ListOptions{})
 		total := job.TotalOf(entries)
 		if err == nil && total.Packages > 0 {
-			f.Output.Conclude("%s. %s", sum.SyncedText(f.Output), total.Text(dir))
+			f.Output.Conclude("%s. %s", sum.Text(f.Output), total.Text(dir))
 		} else if err == nil {
-			f.Output.Conclude("%s", sum.SyncedText(f.Output))
+			f.Output.Conclude("%s", sum.Text(f.Output))
 		}
 		isNew = total.Packages > 0 && total.Packages == sum.Fetched
 		return err
