@@ -257,6 +257,6 @@ func TestSummary(t *testing.T) {
 	b := busy(t, newClock())
 	want := "1 of 7 packages, 61 MB, 30 MB/s, 1 failed, 1 queued; " +
 		"acme/one 1.2.0 50%, acme/another-one 10.0.0 waiting for process 7 on there, at work since 03:04:05, " +
-		"other.test/acme/one 1.0.0 trying again in 3s: 503 Service Unavailable, and 1 more"
+		"other.test/acme/one 1.0.0 trying again in 3s: 503 Service Unavailable and 1 more"
 	sourcetest.Equal(t, b.Summary(), want)
 }

@@ -266,29 +266,24 @@ func payloadOf(p bundle.Payload, did bundle.How) Payload {
 // Payload shows the payload of a bundle, with the checksum of an engine for the import. Did is what was
 // done with it; it may be empty.
 func (o *Output) Payload(all []bundle.Payload, did bundle.How) {
-	var rows []Payload
+	gridOf(o, all, func(p bundle.Payload) Payload { return payloadOf(p, did) })
 	for _, p := range all {
-		rows = append(rows, payloadOf(p, did))
-	}
-	Grid(o, rows)
-	for _, row := range rows {
-		if row.SHA256 != "" {
-			o.Say("SHA-256 of %s: %s", row.Name, row.SHA256)
+		if engine := payloadOf(p, did); engine.SHA256 != "" {
+			o.Say("SHA-256 of %s: %s", engine.Name, engine.SHA256)
 		}
 	}
 }
 
 // placed shows the result for each payload, and returns those that were put in place.
 func (o *Output) placed(all []bundle.Placed, planned bool) (placed []bundle.Payload) {
-	var rows []Payload
-	for _, p := range all {
-		row := payloadOf(p.Payload, p.How)
-		row.How, row.To = howText(p.How, planned), p.To
-		if rows = append(rows, row); p.How != bundle.Known {
+	gridOf(o, all, func(p bundle.Placed) Payload {
+		if p.How != bundle.Known {
 			placed = append(placed, p.Payload)
 		}
-	}
-	Grid(o, rows)
+		row := payloadOf(p.Payload, p.How)
+		row.How, row.To = howText(p.How, planned), p.To
+		return row
+	})
 	return placed
 }
 

@@ -40,9 +40,6 @@ func (l Legacy) Cells(o *Output) []cell {
 	return marked(l.mark, append(l.cells(), verificationColumn.of(l.As()), file)...)
 }
 
-// LegacyImported shows the results for candidates.
-func (o *Output) LegacyImported(all []Legacy) { Grid(o, all) }
-
 // A LegacySum is the summary of an import from other layouts.
 type LegacySum struct {
 	Packages int  `json:"packages"` // imported or replaced, or that would be

@@ -327,10 +327,8 @@ func (b *board) rest(more int) string {
 	return strings.Join(ui.Numbers(ui.N(len(b.failed), "failed"), ui.N(more, "more under way"), ui.N(queued, "queued")), ", ")
 }
 
-const (
-	soon       = 250 * time.Millisecond // shorter work has no bars
-	summaryMax = 240                    // letters of a line without a terminal
-)
+// soon is how long work takes at least that has bars.
+const soon = 250 * time.Millisecond
 
 // Lines returns the display for a terminal of a size: a line for each item, and a total. They
 // are never wider or more than the terminal allows.
@@ -371,27 +369,20 @@ func cut(text string, columns int) string {
 func (b *board) Summary() string {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	now := b.now()
-	items, _ := b.shown(len(b.items))
-	between := [2]string{"; ", ", "}
 	if len(b.items) == 0 {
 		return ""
 	}
-	line := ui.Together(b.packages(), b.arriving(now).String(), b.rest(0))
-	for i, it := range items {
-		if it.step == verifying {
-			continue
-		}
-		about := b.name(it) + " "
+	now := b.now()
+	items, _ := b.shown(len(b.items))
+	var states []string
+	for _, it := range items {
+		state := oneLine(b.state(it, now))
 		if it.size > 0 && it.step == acquire.Arriving && !now.Before(it.pause) {
-			about += ui.Percent(it.done, it.size)
-		} else {
-			about += cut(oneLine(b.state(it, now)), 60)
+			state = ui.Percent(it.done, it.size)
 		}
-		if len(line)+len(about) > summaryMax {
-			return line + fmt.Sprintf(", and %d more", len(items)-i)
+		if it.step != verifying {
+			states = append(states, b.name(it)+" "+cut(state, 60))
 		}
-		line += between[min(i, 1)] + about
 	}
-	return line
+	return strings.Join(filled(ui.Together(b.packages(), b.arriving(now).String(), b.rest(0)), ui.Some(states, 3)), "; ")
 }

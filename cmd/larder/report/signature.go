@@ -99,13 +99,10 @@ func CheckedOf(packages []sources.Stored) (all []Checked) {
 	return all
 }
 
-// Checked shows the verified packages and who signed them.
-func (o *Output) Checked(all []Checked) { Grid(o, all) }
-
-// CheckedInDetail is Checked for programs, and with --verbose.
+// CheckedInDetail shows the verified packages and who signed them to programs, and with --verbose.
 func (o *Output) CheckedInDetail(all []Checked) {
 	if o.JSON || o.Level == Verbose {
-		o.Checked(all)
+		Grid(o, all)
 	}
 }
 

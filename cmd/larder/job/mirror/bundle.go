@@ -59,7 +59,7 @@ func VerifyBundle(ctx context.Context, s *site.Site, file string) error {
 		hints = slices.Insert(hints, 0, "copy the bundle again, or ask the sender for a new one; larder bundle import refuses damaged files")
 	}
 	all := report.CheckedOf(packages)
-	s.Output.Checked(all)
+	report.Grid(s.Output, all)
 	s.Output.Payload(v.Payload, "")
 	s.Output.BundledRemovals(v.Removed)
 	s.Output.Summary(report.MirrorChecked{Packages: len(v.Packages), Bytes: v.Bytes, Problems: problems, Payloads: len(v.Payload)})

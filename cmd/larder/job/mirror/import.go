@@ -71,7 +71,7 @@ func Import(ctx context.Context, s *site.Site, request LegacyRequest) error {
 	}
 	there, err := im.importFound(ctx, found.Candidates)
 	im.sum.Failed += len(sources.Errors(err))
-	im.Out.LegacyImported(im.rows)
+	report.Grid(im.Out, im.rows)
 	im.Out.Summary(im.sum)
 	if im.sum.Packages+im.sum.There > 0 { // else the errors say it all
 		im.Out.Conclude("%s", im.sum.Text())
