@@ -76,7 +76,7 @@ type pageVersion struct {
 func (p Page) HTML() ([]byte, error) {
 	p.Entries = slices.DeleteFunc(slices.Clone(p.Entries), func(e builder.Entry) bool { return e.Unpacked })
 	all := p.providers()
-	summary := count(len(p.Entries), "package") + ", " + bytesOf(p.Entries)
+	summary := ui.Count(len(p.Entries), "package") + ", " + bytesOf(p.Entries)
 	if p.Upstream {
 		summary += ". Other versions are fetched when they are requested. Lists of versions are fresh unless marked stale."
 	}
@@ -84,10 +84,10 @@ func (p Page) HTML() ([]byte, error) {
 	err := pageTemplate.Execute(&b, map[string]any{
 		"Title": p.Title, "Summary": summary, "Notes": p.Notes, "Configuration": p.configuration(), "Search": p.Search,
 		"Plain": p.Plain, "AnyHost": p.URL == "", "Tokens": p.Tokens, "Authority": p.Authority,
-		"Found": count(len(all), "provider"), "Providers": all, "Open": len(all) <= 3,
+		"Found": ui.Count(len(all), "provider"), "Providers": all, "Open": len(all) <= 3,
 		"Made": "Last updated " + p.Made.UTC().Format("2006-01-02 15:04 UTC") + " by Larder", "Script": template.JS(pageScript),
 	})
-	return []byte(ui.Escaped(b.String(), "\u00a0")), err
+	return []byte(ui.Escaped(b.String())), err
 }
 
 // configuration returns the CLI configuration for clients.
@@ -101,18 +101,13 @@ func (p Page) configuration() string {
 	return text
 }
 
-// together returns a text whose words stay on one line, such as a number with its unit.
-func together(text string) string { return strings.ReplaceAll(text, " ", "\u00a0") }
-
-func count(n int, one string) string { return together(ui.Count(n, one)) }
-
 // bytesOf returns the size of packages.
 func bytesOf(entries []builder.Entry) string {
 	size := int64(0)
 	for _, e := range entries {
 		size += e.Size
 	}
-	return together(ui.Size(size))
+	return ui.Size(size)
 }
 
 // providers returns the providers that the search finds, each with its versions, the newest first.
@@ -127,7 +122,7 @@ func (p Page) providers() (all []pageProvider) {
 	for _, of := range grouped(entries, func(e builder.Entry) sources.Provider { return e.ID.Provider }) {
 		id, versions := of[0].ID, grouped(of, func(e builder.Entry) sources.Version { return e.ID.Version })
 		one := pageProvider{Address: id.Provider.String()}
-		one.Summary = fmt.Sprintf("%s, newest %s, %s", count(len(versions), "version"), id.Version, bytesOf(of))
+		one.Summary = fmt.Sprintf("%s, newest %s, %s", ui.Count(len(versions), "version"), id.Version, bytesOf(of))
 		if p.Listed != nil {
 			one.Stale = stale(p.Listed(id.Provider))
 		}

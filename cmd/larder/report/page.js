@@ -7,7 +7,7 @@ field.addEventListener("input", () => {
     d.hidden = !words.every(w => d.dataset.address.includes(w));
     if (!d.hidden) n++;
   }
-  found.textContent = n + "\u00a0" + (n === 1 ? "provider" : "providers");
+  found.textContent = n + " " + (n === 1 ? "provider" : "providers");
 });
 if (location.protocol === "https:") {
   const text = document.querySelector("pre"), base = new URL(".", location.origin + location.pathname).href;

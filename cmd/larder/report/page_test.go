@@ -77,7 +77,7 @@ func TestPageRows(t *testing.T) {
 	p.Entries[len(p.Entries)-1].Unpacked = true
 	text, err := p.HTML()
 	sourcetest.Check(t, err)
-	page := strings.NewReplacer(`class="good">`, ">good: ", "\u00a0", " ").Replace(html.UnescapeString(string(text)))
+	page := strings.NewReplacer(`class="good">`, ">good: ").Replace(html.UnescapeString(string(text)))
 	var got []string
 	for _, line := range pageLine.FindAllString(page, -1) {
 		got = append(got, strings.Trim(pageTags.ReplaceAllString(line, "|"), "|"))

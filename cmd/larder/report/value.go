@@ -61,7 +61,7 @@ func ShowAll[V Value](o *Output, all []V) {
 // ShowText writes a text of several lines, without colors, as a result, or objects with the same contents.
 func (o *Output) ShowText(text string, objects ...Object) {
 	if !o.JSON {
-		o.screen.Write(o.Stdout, ui.Escaped(text, ""))
+		o.screen.Write(o.Stdout, ui.Escaped(text))
 		return
 	}
 	for _, object := range objects {

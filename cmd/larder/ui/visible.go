@@ -32,10 +32,10 @@ func hidden(r rune) bool {
 		r > unicode.MaxLatin1 && unicode.In(r, unicode.Other_Default_Ignorable_Code_Point, unicode.Variation_Selector)
 }
 
-// Escaped returns a document, whose form has escapes of its own, with hidden characters as \u202e. Tabs, line breaks
-// and the characters in keep stay.
-func Escaped(document, keep string) string {
-	odd := func(r rune) bool { return r != '\n' && r != '\t' && hidden(r) && !strings.ContainsRune(keep, r) }
+// Escaped returns a document, whose form has escapes of its own, with hidden characters as \u202e. Tabs and line breaks
+// stay.
+func Escaped(document string) string {
+	odd := func(r rune) bool { return r != '\n' && r != '\t' && hidden(r) }
 	if !strings.ContainsFunc(document, odd) {
 		return document
 	}
@@ -71,15 +71,15 @@ var logCommands = []*regexp.Regexp{
 func outward(text string) string {
 	text = "\n" + text
 	if !strings.ContainsAny(text, "\x1b\r") { // searching for what larder writes on purpose is slow
-		text = Escaped(text, "")
+		text = Escaped(text)
 	} else {
 		var b strings.Builder
 		at := 0
 		for _, own := range ownControls.FindAllStringIndex(text, -1) {
-			b.WriteString(Escaped(text[at:own[0]], "") + text[own[0]:own[1]])
+			b.WriteString(Escaped(text[at:own[0]]) + text[own[0]:own[1]])
 			at = own[1]
 		}
-		text = b.String() + Escaped(text[at:], "")
+		text = b.String() + Escaped(text[at:])
 	}
 	for _, command := range logCommands {
 		text = command.ReplaceAllStringFunc(text, func(found string) string {

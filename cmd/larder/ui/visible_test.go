@@ -70,7 +70,7 @@ func FuzzOutward(f *testing.F) {
 		sourcetest.Check(t, json.Unmarshal(value, &was))
 		sourcetest.Check(t, json.Unmarshal([]byte(outward(string(value))), &is))
 		sourcetest.Equal(t, is, was, "in JSON")
-		sourcetest.Equal(t, Escaped(Visible(text), ""), Visible(text), "escaped")
+		sourcetest.Equal(t, Escaped(Visible(text)), Visible(text), "escaped")
 	})
 }
 
