@@ -74,7 +74,7 @@ var mayImport = map[string][]string{
 	},
 	"cmd/larder/job": { // what jobs share
 		"cmd/larder/report", "cmd/larder/site", "cmd/larder/ui",
-		"sources", "sources/archive", "sources/disk", "sources/policy",
+		"sources", "sources/archive", "sources/disk", "sources/policy", "sources/store",
 		"cachedir", "cachedir/view", "cliconfig", "fsmirror", "fsmirror/builder", "fsmirror/bundle",
 		"fsmirror/publish", "installer", "installer/acquire", "installer/lockfile", "installer/modules",
 	},
@@ -87,7 +87,7 @@ var mayImport = map[string][]string{
 	},
 	"cmd/larder/job/cache": {
 		"cmd/larder/job", "cmd/larder/report", "cmd/larder/site", "cmd/larder/ui",
-		"sources", "sources/trust",
+		"sources", "sources/store", "sources/trust",
 		"cachedir", "fsmirror/bundle", "installer",
 	},
 	"cmd/larder/job/install": {

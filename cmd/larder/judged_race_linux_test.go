@@ -144,7 +144,6 @@ func TestRacesForArchives(t *testing.T) {
 		{"mirror sync", "mirror sync copy " + widgetDir + "@1.2.0", []string{"copy"}},
 		{"mirror sync --unpacked", "mirror sync copy --unpacked " + widgetDir + "@1.2.0", []string{"copy"}},
 		{"bundle create", "bundle create copy.tar --mirror mirror", []string{"copy.tar"}},
-		{"import", "import --to copy mirror", []string{"copy"}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			m := racing{&diskMachine{t: t, dir: m.dir, env: m.env}, m.good, m.evil}
