@@ -83,7 +83,8 @@ func (c *completer) offer(word, about string) {
 
 // flags offers the long names of flags: first those of the command, then the global ones.
 func (c *completer) flags() {
-	flags := byHeading(slices.DeleteFunc(slices.Clone(c.line.Command.Flags), func(f Flag) bool { return f.Hidden }), Flag.heading)
+	visible := slices.DeleteFunc(slices.Clone(c.line.Command.Flags), func(f Flag) bool { return f.Hidden })
+	flags := byHeading(visible, Flag.heading)
 	for _, global := range []bool{false, true} {
 		for _, f := range flags {
 			if (f.Group == Global) == global {

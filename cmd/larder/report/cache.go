@@ -156,7 +156,9 @@ func (r Removal) Cells(*Output) []cell {
 
 // Removals shows packages that were removed, or that would be if they are planned.
 func (o *Output) Removals(all []cachedir.Removal, planned bool) {
-	gridOf(o, all, func(r cachedir.Removal) Removal { return Removal{Typed{}, sizeOf(r.Entry), string(r.Reason), planned} })
+	gridOf(o, all, func(r cachedir.Removal) Removal {
+		return Removal{Typed{}, sizeOf(r.Entry), string(r.Reason), planned}
+	})
 }
 
 // A Leftover counts what was removed besides packages.

@@ -42,10 +42,12 @@ func (d document) sarif(version string) string {
 			})
 		}
 		for _, u := range m.Unchecked {
-			notifications = append(notifications, object{"level": "warning", "message": text(d.within(m, "not checked: "+u.Text))})
+			message := text(d.within(m, "not checked: "+u.Text))
+			notifications = append(notifications, object{"level": "warning", "message": message})
 		}
 		for _, f := range m.Findings {
 			at, related := f.Places[0].Place, []object{}
+			index := slices.IndexFunc(CheckRules, func(r CheckRule) bool { return r.ID == f.Rule })
 			for i, place := range f.Related {
 				for _, l := range d.locations(place) {
 					l["id"], l["message"] = i+1, text("the rule or the constraint")
@@ -56,13 +58,15 @@ func (d document) sarif(version string) string {
 			print := fmt.Sprintf("%x", sha256.Sum256([]byte(strings.Join([]string{f.Rule, f.Provider, d.path(at.File)}, "\x00"))))
 			known[print]++
 			results = append(results, object{
-				"ruleId": f.Rule, "ruleIndex": slices.IndexFunc(CheckRules, func(r CheckRule) bool { return r.ID == f.Rule }),
-				"level": f.Severity, "message": text(d.full(f)), "locations": d.locations(at), "relatedLocations": related,
+				"ruleId": f.Rule, "ruleIndex": index, "level": f.Severity, "message": text(d.full(f)),
+				"locations": d.locations(at), "relatedLocations": related,
 				"partialFingerprints": object{"larder/v1": fmt.Sprintf("%s:%d", print[:16], known[print])},
 			})
 		}
 	}
-	const home = "https://github.com/larder-cli/larder"
+	driver := object{
+		"name": "Larder", "version": version, "informationUri": "https://github.com/larder-cli/larder", "rules": rules,
+	}
 	var b bytes.Buffer
 	encoder := json.NewEncoder(&b)
 	encoder.SetEscapeHTML(false)
@@ -71,7 +75,7 @@ func (d document) sarif(version string) string {
 		"$schema": "https://docs.oasis-open.org/sarif/sarif/v2.1.0/errata01/os/schemas/sarif-schema-2.1.0.json",
 		"version": "2.1.0",
 		"runs": []object{{
-			"tool":        object{"driver": object{"name": "Larder", "version": version, "informationUri": home, "rules": rules}},
+			"tool":        object{"driver": driver},
 			"invocations": []object{{"executionSuccessful": succeeded, "toolExecutionNotifications": notifications}},
 			"results":     results,
 		}},

@@ -90,7 +90,9 @@ func (r MirrorRemoval) Cells(*Output) []cell {
 
 // MirrorRemovals shows packages that were removed, or that would be if they are planned.
 func (o *Output) MirrorRemovals(entries []builder.Entry, planned bool) {
-	gridOf(o, entries, func(e builder.Entry) MirrorRemoval { return MirrorRemoval{Typed{}, MirroredOf(e), planned, false} })
+	gridOf(o, entries, func(e builder.Entry) MirrorRemoval {
+		return MirrorRemoval{Typed{}, MirroredOf(e), planned, false}
+	})
 }
 
 // A MirrorTotal contains the totals of a mirror.

@@ -27,7 +27,7 @@ func (e *MissingModules) Error() string {
 	return fmt.Sprintf("%d modules are not installed as required, at %s", len(e.Calls), ui.Some(at, few))
 }
 
-// failMissing writes the error. In JSON, each call is a diagnostic, and with --verbose, each root module has its message.
+// failMissing writes the error. In JSON, each call is a diagnostic. With --verbose, each root module has its message.
 func (o *Output) failMissing(e *MissingModules, hints []string) {
 	if o.JSON {
 		if o.module == "" && e.Root != "" {

@@ -155,8 +155,8 @@ func (c Change) Cells(o *Output) []cell {
 		how, from = ui.Together(string(c.How), string(c.Link)), c.Source
 	}
 	return append([]cell{{Span: ui.Plain.Of(module)}}, marked(mark,
-		providerColumn.of(id.Provider), versionColumn.of(id.Version), cell{platformColumn.Column, ui.Faint.Of(id.Platform)},
-		sizeColumn.of(size), verificationColumn.of(verified), cell{ui.Column{Name: "how", Drop: 5}, ui.Faint.Of(how)},
+		providerColumn.of(id.Provider), versionColumn.of(id.Version),
+		cell{platformColumn.Column, ui.Faint.Of(id.Platform)}, sizeColumn.of(size), verificationColumn.of(verified), cell{ui.Column{Name: "how", Drop: 5}, ui.Faint.Of(how)},
 		cell{ui.Column{Name: "source", Drop: 6}, ui.Faint.Of(from)})...)
 }
 

@@ -384,5 +384,6 @@ func (b *board) Summary() string {
 			states = append(states, b.name(it)+" "+cut(state, 60))
 		}
 	}
-	return strings.Join(filled(ui.Together(b.packages(), b.arriving(now).String(), b.rest(0)), ui.Some(states, 3)), "; ")
+	total := ui.Together(b.packages(), b.arriving(now).String(), b.rest(0))
+	return strings.Join(filled(total, ui.Some(states, 3)), "; ")
 }
