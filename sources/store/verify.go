@@ -132,14 +132,12 @@ func (e *Evidence) Verify(ctx context.Context, all []Subject, report func(done, 
 
 // verify verifies one package.
 func (e *Evidence) verify(ctx context.Context, s Subject, v *Verified) {
-	found := func(kind Kind, err error) *Finding {
+	found := func(kind Kind, err error) {
 		if disk.IsUnread(err) {
 			kind = Unreadable
 		}
 		err = errors.New(strings.TrimPrefix(sources.Text(err), s.Dir+": "))
-		f := &Finding{Kind: kind, Path: s.Path, Package: &s.ID, Err: err}
-		v.Findings = append(v.Findings, f)
-		return f
+		v.Findings = append(v.Findings, &Finding{Kind: kind, Path: s.Path, Package: &s.ID, Err: err})
 	}
 	now, err := s.Read(ctx)
 	switch {
@@ -174,23 +172,24 @@ func (e *Evidence) verify(ctx context.Context, s Subject, v *Verified) {
 		return
 	}
 	if err := s.Start(); err != nil {
-		found(Changed, err).Sound = true
+		found(Changed, err)
+		v.Findings[len(v.Findings)-1].Sound = true
 	}
 }
 
 // same reports whether a package has the recorded hashes. An unpacked package lacks the checksum of its archive.
-func (was Facts) same(now Facts) bool {
-	return was.H1 == now.H1 && (now.ZH == "" || was.ZH == "" || was.ZH == now.ZH)
+func (f Facts) same(now Facts) bool {
+	return f.H1 == now.H1 && (now.ZH == "" || f.ZH == "" || f.ZH == now.ZH)
 }
 
 // Differ describes how contents differ from the recorded ones.
-func (now Facts) Differ(was Facts) error {
+func (f Facts) Differ(was Facts) error {
 	day := was.Since.Format(time.DateOnly)
-	if text := now.Sums.Differ(was.Sums, " from what was verified on "+day); text != "" {
+	if text := f.Sums.Differ(was.Sums, " from what was verified on "+day); text != "" {
 		return errors.New(text)
 	}
-	if now.ZH != "" && was.ZH != "" {
-		return fmt.Errorf("its archive is %s; the one verified on %s was %s", now.ZH, day, was.ZH)
+	if f.ZH != "" && was.ZH != "" {
+		return fmt.Errorf("its archive is %s; the one verified on %s was %s", f.ZH, day, was.ZH)
 	}
-	return fmt.Errorf("its contents are %s; those verified on %s were %s", now.H1, day, was.H1)
+	return fmt.Errorf("its contents are %s; those verified on %s were %s", f.H1, day, was.H1)
 }

@@ -89,10 +89,12 @@ func (m *Root) unsafeProgram(path string) (why, fix string) {
 	return "", ""
 }
 
+// MaxVersion limits what a program may print, in bytes.
+const MaxVersion = 64 << 10
+
 const (
 	versionTimeout = 5 * time.Second
-	MaxVersion     = 64 << 10 // bytes that a program may print
-	maxAsked       = 8        // programs to run
+	maxAsked       = 8 // programs to run
 )
 
 // testsAlone is the first release of Terraform that reads tests without configuration.
@@ -235,7 +237,7 @@ func readRequest(path string, find func(words []string) string) string {
 	return ""
 }
 
-// of returns the programs of an engine that the system can start.
+// ProgramsOf returns the programs of an engine that the system can start.
 func ProgramsOf(all []EngineProgram, engine sources.Engine) (found []EngineProgram) {
 	for _, p := range all {
 		if _, err := LookPath(p.Path); p.Engine == engine && err == nil {

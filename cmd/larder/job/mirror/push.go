@@ -161,7 +161,7 @@ func readPublishable(ctx context.Context, m *site.Root, typed string, patterns [
 	}
 	for i := range all.releases {
 		r := &all.releases[i]
-		if r.Evidence, err = evidenceFiles(m, dir, r.Release); err != nil {
+		if r.Evidence, err = evidenceFiles(dir, r.Release); err != nil {
 			m.Output.Warn("the evidence for %s is not pushed: %v", r.Release, err)
 		}
 	}
@@ -169,7 +169,7 @@ func readPublishable(ctx context.Context, m *site.Root, typed string, patterns [
 }
 
 // evidenceFiles returns the evidence that a mirror has for a release, or nil if it has none.
-func evidenceFiles(m *site.Root, dir string, r sources.Release) (*evidence.Files, error) {
+func evidenceFiles(dir string, r sources.Release) (*evidence.Files, error) {
 	signed, err := evidence.Of(dir, r.Provider, r.Version)
 	if err != nil {
 		if errors.Is(err, sources.ErrNotFound) {
