@@ -30,7 +30,7 @@ type CheckRequest struct {
 
 // A checking is a run of check, with its results so far.
 type checking struct {
-	*locking
+	*lockers
 	request CheckRequest
 	changed *changes // nil without --since
 	unread  []string // root modules that have not changed, and can't be read
@@ -42,12 +42,10 @@ type checking struct {
 // [report.FoundError] if there are findings.
 func Check(ctx context.Context, s *site.Site, request CheckRequest) (err error) {
 	s.Checks, s.Reading.Certain = true, true
-	c := &checking{request: request, locking: &locking{
-		Site: s, LockRequest: LockRequest{Check: true, Strict: request.Strict},
-		said: map[string]bool{}, modules: map[sources.Provider]string{}, platforms: platformsToCheck,
-	}}
+	c := &checking{request: request, lockers: newLockers(s, LockRequest{Strict: request.Strict})}
+	c.platforms = platformsToCheck
 	defer c.closeScratch()
-	if err = job.TakeRoots(c.locking.Site, request.Roots); err == nil && request.Since != "" {
+	if err = job.TakeRoots(s, request.Roots); err == nil && request.Since != "" {
 		s.Flags.Recursive = true
 		c.changed, err = changedSince(ctx, s, request.Since)
 	}

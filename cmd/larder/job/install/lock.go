@@ -8,7 +8,6 @@ import (
 	"slices"
 	"sync"
 
-	"github.com/larder-cli/larder/cachedir"
 	"github.com/larder-cli/larder/cmd/larder/job"
 	"github.com/larder-cli/larder/cmd/larder/report"
 	"github.com/larder-cli/larder/cmd/larder/site"
@@ -17,26 +16,17 @@ import (
 	"github.com/larder-cli/larder/installer/acquire"
 	"github.com/larder-cli/larder/installer/lockfile"
 	"github.com/larder-cli/larder/sources"
-	"github.com/larder-cli/larder/sources/disk"
-	"github.com/larder-cli/larder/sources/store"
 )
 
 // A locking is one run of lock, with its results so far.
 type locking struct {
-	*site.Site
+	*lockers
 	LockRequest
 	only []string // addresses; empty means all required providers
 
-	platforms func(*site.Root) []sources.Platform // that lock files must have hashes for; nil means those of the flags
-
-	lockers site.Memo[string, *installer.Locker] // by the sources of the root module
-
 	mu       sync.Mutex
-	scratch  *disk.Scratch               // cache for packages that no other cache accepts; nil until first used
-	said     map[string]bool             // events that were shown
-	required map[string]bool             // the addresses in only that a root module requires
-	others   []sources.Provider          // required, but not in only
-	modules  map[sources.Provider]string // the first root module that requires it
+	required map[string]bool    // the addresses in only that a root module requires
+	others   []sources.Provider // required, but not in only
 	tally    tally
 	changes  []report.LockChange
 	problems []report.LockProblem
@@ -52,10 +42,7 @@ type LockRequest struct {
 
 // Lock completes lock files, or checks them. It checks the request before it reads anything.
 func Lock(ctx context.Context, s *site.Site, request LockRequest) error {
-	l := &locking{
-		Site: s, LockRequest: request,
-		said: map[string]bool{}, required: map[string]bool{}, modules: map[sources.Provider]string{},
-	}
+	l := &locking{lockers: newLockers(s, request), LockRequest: request, required: map[string]bool{}}
 	l.Reading.Certain, l.Locks = request.Check, true
 	l.Checks, s.Flags.ReadOnly = request.Check || s.Flags.DryRun, false
 	if err := l.take(request.Arguments); err != nil {
@@ -125,14 +112,6 @@ func (l *locking) at(ctx context.Context, dir string, out *report.Output) (show 
 	}, err
 }
 
-// relative returns the path of a root module relative to the working directory.
-func (l *locking) relative(dir string) string {
-	if relative, err := filepath.Rel(l.WorkDir, dir); err == nil {
-		return relative
-	}
-	return dir
-}
-
 // isFinding reports whether err only means that a lock file has problems.
 func isFinding(err error) bool {
 	var conflict *installer.LockConflictError
@@ -172,28 +151,6 @@ func (l *locking) lock(ctx context.Context, dir string, locked *lockedModule) er
 	return l.complete(ctx, m, root, locked, locker, methods)
 }
 
-// open returns the locker of a root module with its sources.
-func (l *locking) open(ctx context.Context, m *site.Root) (*installer.Locker, []sources.Method, error) {
-	methods, err := m.Methods(ctx)
-	if err != nil {
-		return nil, nil, err
-	}
-	locker, err := l.locker(m, methods)
-	return locker, methods, err
-}
-
-// complete determines the complete lock file for the requirements of a root module.
-func (l *locking) complete(ctx context.Context, m *site.Root, root *installer.Root, locked *lockedModule, locker *installer.Locker, methods []sources.Method) (err error) {
-	root.DryRun = l.Checks
-	locked.before, locked.engine = root.Lock, m.Config.Engine
-	locked.platforms, locked.declared = m.Platforms(), m.Declared()
-	locked.result, err = locker.Lock(ctx, *root)
-	if l.Strict {
-		locked.checkedOut = servedHere(ctx, m, methods, root, locked.result)
-	}
-	return m.Explain(err)
-}
-
 // choose removes all required providers that the arguments do not name. Without named
 // providers it removes none.
 func (l *locking) choose(root *installer.Root, engine sources.Engine) {
@@ -224,20 +181,6 @@ func (l *locking) choose(root *installer.Root, engine sources.Engine) {
 	})
 }
 
-// note records the required providers of a root module, so that events can name it.
-func (l *locking) note(dir string, root *installer.Root) {
-	if !l.Flags.Recursive {
-		return
-	}
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	for _, r := range root.Requirements {
-		if _, known := l.modules[r.Provider]; !known {
-			l.modules[r.Provider] = l.relative(dir)
-		}
-	}
-}
-
 // notRequired returns an error for named providers that no root module has required so far.
 func (l *locking) notRequired() error {
 	l.mu.Lock()
@@ -257,101 +200,6 @@ func (l *locking) notRequired() error {
 		}
 	}
 	return errors.Join(errs...)
-}
-
-// locker returns the locker with the configured sources of the root module.
-func (l *locking) locker(m *site.Root, methods []sources.Method) (*installer.Locker, error) {
-	return l.lockers.Get(job.SuppliedBy(m), func() (*installer.Locker, error) {
-		store, keeps, err := l.lockStore(m)
-		if err != nil {
-			return nil, err
-		}
-		opts := m.InstallerOptions(l.report)
-		opts.Upgrade = m.Flags.Upgrade
-		if l.platforms != nil {
-			opts.Platforms = l.platforms(m)
-		}
-		return &installer.Locker{
-			Installer: installer.New(sources.NewMulti(methods), store, m.Client, opts),
-			Keep:      keeps, Strict: l.Strict,
-		}, nil
-	})
-}
-
-// report shows each request and each warning once, even if many root modules cause it.
-func (l *locking) report(e acquire.Event) {
-	if e.Step == acquire.Querying || e.Step == acquire.Warned {
-		said := fmt.Sprint(e.Step, e.Package, e.Text)
-		l.mu.Lock()
-		again := l.said[said]
-		l.said[said] = true
-		l.mu.Unlock()
-		if again {
-			return
-		}
-	}
-	out := l.Output
-	if module := l.moduleOf(e); module != "" {
-		out = out.About([]string{module})
-	}
-	out.Event(e)
-}
-
-// moduleOf returns the root module of an event. If several root modules require a provider,
-// it is the one that failed, or else the first of them.
-func (l *locking) moduleOf(e acquire.Event) string {
-	if len(e.Modules) > 0 && l.Flags.Recursive {
-		return l.relative(e.Modules[0])
-	}
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.modules[e.Package.Provider]
-}
-
-// lockStore returns the plugin cache, or a temporary directory if the plugin cache is not
-// writable. It keeps packages for the platforms.
-func (l *locking) lockStore(m *site.Root) (store installer.Cache, keeps []sources.Platform, err error) {
-	var cache *cachedir.Dir
-	if !l.Flags.NoCache {
-		if cache, err = m.Cache(m.CacheRoot(), m.EngineCache()); err != nil {
-			return nil, nil, err
-		}
-	}
-	switch {
-	case cache != nil && !cache.ReadOnly() && l.Keep:
-		return cache, m.Platforms(), nil
-	case cache != nil && !cache.ReadOnly():
-		return cache, []sources.Platform{sources.CurrentPlatform()}, nil
-	}
-	own, err := l.openScratch(m)
-	if err != nil || cache == nil {
-		return own, nil, err
-	}
-	return cachedir.Layered{Dir: cache, Own: own}, nil, nil
-}
-
-// openScratch opens a cache that is deleted when the command ends. All root modules share it,
-// so that each package is downloaded only once.
-func (l *locking) openScratch(m *site.Root) (*cachedir.Dir, error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if l.scratch == nil {
-		scratch, err := disk.Temporary("larder-")
-		if err != nil {
-			return nil, err
-		}
-		l.scratch = scratch
-	}
-	return m.OpenCache(l.scratch.Path("cache"), func(o *cachedir.Options) {
-		o.ReadOnly, o.Records = false, store.Records{} // no record outlives the run
-	})
-}
-
-// closeScratch deletes the cache of openScratch.
-func (l *locking) closeScratch() {
-	if l.scratch != nil {
-		l.scratch.Close()
-	}
 }
 
 // sum prints the totals, and returns the problems that a check has found. Without them, it prints the last

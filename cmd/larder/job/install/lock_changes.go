@@ -197,9 +197,9 @@ const unknownFault = "matches no signed checksum and no package known on this ma
 func unknownText(u installer.UnknownHash) string { return fmt.Sprintf("%q %s", u.Hash, unknownFault) }
 
 // unknownHint says what to do about unknown hashes. Only a strict check finds those of platforms that were not checked.
-func (r LockRequest) unknownHint() string {
+func (l *lockers) unknownHint() string {
 	const remove = "find out who added the unknown hashes, and remove them from the lock file"
-	if r.Strict {
+	if l.strict {
 		return "name other platforms with --platform, which makes their hashes known; " + remove
 	}
 	return remove

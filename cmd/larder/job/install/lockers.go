@@ -1,0 +1,176 @@
+package install
+
+import (
+	"context"
+	"fmt"
+	"path/filepath"
+	"sync"
+
+	"github.com/larder-cli/larder/cachedir"
+	"github.com/larder-cli/larder/cmd/larder/job"
+	"github.com/larder-cli/larder/cmd/larder/site"
+	"github.com/larder-cli/larder/installer"
+	"github.com/larder-cli/larder/installer/acquire"
+	"github.com/larder-cli/larder/sources"
+	"github.com/larder-cli/larder/sources/disk"
+	"github.com/larder-cli/larder/sources/store"
+)
+
+// Lockers open what completes and checks lock files: one locker for root modules with the same sources. Lock and check
+// use them.
+type lockers struct {
+	*site.Site
+	keep, strict bool                                 // as in a [LockRequest]
+	platforms    func(*site.Root) []sources.Platform  // that lock files must have hashes for; nil means those of the flags
+	opened       site.Memo[string, *installer.Locker] // by the sources of the root module
+
+	noting  sync.Mutex
+	scratch *disk.Scratch               // cache for packages that no other cache accepts; nil until first used
+	said    map[string]bool             // events that were shown
+	modules map[sources.Provider]string // the first root module that requires it
+}
+
+func newLockers(s *site.Site, request LockRequest) *lockers {
+	return &lockers{
+		Site: s, keep: request.Keep, strict: request.Strict, said: map[string]bool{}, modules: map[sources.Provider]string{},
+	}
+}
+
+// relative returns the path of a root module relative to the working directory.
+func (l *lockers) relative(dir string) string {
+	if relative, err := filepath.Rel(l.WorkDir, dir); err == nil {
+		return relative
+	}
+	return dir
+}
+
+// open returns the locker of a root module with its sources.
+func (l *lockers) open(ctx context.Context, m *site.Root) (*installer.Locker, []sources.Method, error) {
+	methods, err := m.Methods(ctx)
+	if err != nil {
+		return nil, nil, err
+	}
+	locker, err := l.locker(m, methods)
+	return locker, methods, err
+}
+
+// complete determines the complete lock file for the requirements of a root module.
+func (l *lockers) complete(ctx context.Context, m *site.Root, root *installer.Root, locked *lockedModule, locker *installer.Locker, methods []sources.Method) (err error) {
+	root.DryRun = l.Checks
+	locked.before, locked.engine = root.Lock, m.Config.Engine
+	locked.platforms, locked.declared = m.Platforms(), m.Declared()
+	locked.result, err = locker.Lock(ctx, *root)
+	if l.strict {
+		locked.checkedOut = servedHere(ctx, m, methods, root, locked.result)
+	}
+	return m.Explain(err)
+}
+
+// note records the required providers of a root module, so that events can name it.
+func (l *lockers) note(dir string, root *installer.Root) {
+	if !l.Flags.Recursive {
+		return
+	}
+	l.noting.Lock()
+	defer l.noting.Unlock()
+	for _, r := range root.Requirements {
+		if _, known := l.modules[r.Provider]; !known {
+			l.modules[r.Provider] = l.relative(dir)
+		}
+	}
+}
+
+// locker returns the locker with the configured sources of the root module.
+func (l *lockers) locker(m *site.Root, methods []sources.Method) (*installer.Locker, error) {
+	return l.opened.Get(job.SuppliedBy(m), func() (*installer.Locker, error) {
+		store, keeps, err := l.lockStore(m)
+		if err != nil {
+			return nil, err
+		}
+		opts := m.InstallerOptions(l.report)
+		opts.Upgrade = m.Flags.Upgrade
+		if l.platforms != nil {
+			opts.Platforms = l.platforms(m)
+		}
+		return &installer.Locker{
+			Installer: installer.New(sources.NewMulti(methods), store, m.Client, opts),
+			Keep:      keeps, Strict: l.strict,
+		}, nil
+	})
+}
+
+// report shows each request and each warning once, even if many root modules cause it.
+func (l *lockers) report(e acquire.Event) {
+	if e.Step == acquire.Querying || e.Step == acquire.Warned {
+		said := fmt.Sprint(e.Step, e.Package, e.Text)
+		l.noting.Lock()
+		again := l.said[said]
+		l.said[said] = true
+		l.noting.Unlock()
+		if again {
+			return
+		}
+	}
+	out := l.Output
+	if module := l.moduleOf(e); module != "" {
+		out = out.About([]string{module})
+	}
+	out.Event(e)
+}
+
+// moduleOf returns the root module of an event. If several root modules require a provider,
+// it is the one that failed, or else the first of them.
+func (l *lockers) moduleOf(e acquire.Event) string {
+	if len(e.Modules) > 0 && l.Flags.Recursive {
+		return l.relative(e.Modules[0])
+	}
+	l.noting.Lock()
+	defer l.noting.Unlock()
+	return l.modules[e.Package.Provider]
+}
+
+// lockStore returns the plugin cache, or a temporary directory if the plugin cache is not
+// writable. It keeps packages for the platforms.
+func (l *lockers) lockStore(m *site.Root) (store installer.Cache, keeps []sources.Platform, err error) {
+	var cache *cachedir.Dir
+	if !l.Flags.NoCache {
+		if cache, err = m.Cache(m.CacheRoot(), m.EngineCache()); err != nil {
+			return nil, nil, err
+		}
+	}
+	switch {
+	case cache != nil && !cache.ReadOnly() && l.keep:
+		return cache, m.Platforms(), nil
+	case cache != nil && !cache.ReadOnly():
+		return cache, []sources.Platform{sources.CurrentPlatform()}, nil
+	}
+	own, err := l.openScratch(m)
+	if err != nil || cache == nil {
+		return own, nil, err
+	}
+	return cachedir.Layered{Dir: cache, Own: own}, nil, nil
+}
+
+// openScratch opens a cache that is deleted when the command ends. All root modules share it,
+// so that each package is downloaded only once.
+func (l *lockers) openScratch(m *site.Root) (*cachedir.Dir, error) {
+	l.noting.Lock()
+	defer l.noting.Unlock()
+	if l.scratch == nil {
+		scratch, err := disk.Temporary("larder-")
+		if err != nil {
+			return nil, err
+		}
+		l.scratch = scratch
+	}
+	return m.OpenCache(l.scratch.Path("cache"), func(o *cachedir.Options) {
+		o.ReadOnly, o.Records = false, store.Records{} // no record outlives the run
+	})
+}
+
+// closeScratch deletes the cache of openScratch.
+func (l *lockers) closeScratch() {
+	if l.scratch != nil {
+		l.scratch.Close()
+	}
+}
