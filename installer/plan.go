@@ -15,7 +15,8 @@ type Plan struct {
 	Offline bool            // the version was chosen among those on this machine only
 	Skipped []string        // with Offline: newer versions on this machine that can't be used, with the reasons
 
-	// Fails is why a package of the version can't be installed, as far as that is known before its download.
+	// Fails is why a package of the version can't be installed, as far as that is known before its download, or with
+	// [acquire.Options.Unread] before its archive in a mirror is read.
 	Fails error
 }
 

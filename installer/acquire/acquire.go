@@ -65,6 +65,7 @@ type Options struct {
 	Memory   Memory      // hashes this user has verified outside the store; may be nil
 	Readings *Readings   // shared between dry runs; nil means separate Readings
 	Slots    Slots       // for concurrent packages; nil means NewSlots(0)
+	Unread   bool        // dry runs don't read packages of sources on this machine either
 
 	// Report is called for every event, one call at a time. It may be nil.
 	Report func(Event)
@@ -232,7 +233,7 @@ func (a *Acquirer) take(ctx context.Context, req Request, offer Offer) (res Resu
 	if err := a.judgeOffer(req, offer); err != nil {
 		return res, false, err
 	}
-	if req.DryRun && offer.Location.URL != "" {
+	if req.DryRun && (offer.Location.URL != "" || a.opts.Unread) {
 		res.Package = a.foreseen(ctx, req, offer)
 		return res, false, nil
 	}

@@ -70,10 +70,10 @@ func (q *question) plans(ctx context.Context) (plan, upgrade planned, err error)
 	return plan, upgrade, ctx.Err()
 }
 
-// planner returns an installer that reports nothing.
+// planner returns an installer that reports nothing, and reads no archives of mirrors: people wait for the answer.
 func (q *question) planner(upgrade bool) *installer.Installer {
 	opts := q.InstallerOptions(func(acquire.Event) {})
-	opts.Upgrade = upgrade
+	opts.Upgrade, opts.Unread = upgrade, true
 	return installer.New(sources.NewMulti(q.methods), q.store, q.Client, opts)
 }
 
