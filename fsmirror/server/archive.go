@@ -96,7 +96,7 @@ func (x *exchange) archiveHeaders() {
 }
 
 // await fetches an archive that is not in the mirror, and answers with it while it arrives. If the client wants a part
-// of it, or if nothing was downloaded, await returns the file in the mirror.
+// of it or couldn't detect a failure, or if nothing was downloaded, await returns the file in the mirror.
 func (x *exchange) await() (*os.File, fs.FileInfo, error) {
 	ctx := x.r.Context()
 	d, stale, err := x.offers(ctx, x.id.Release())
@@ -114,18 +114,19 @@ func (x *exchange) await() (*os.File, fs.FileInfo, error) {
 	x.served.Waited = true
 	a := x.fetch(x.id)
 	defer a.leave()
-	if x.r.Header.Get("Range") != "" { // a client that wants a part gets it from the mirror
-		if err := a.wait(ctx); err != nil {
-			return nil, nil, ofUpstream(err)
-		}
-		return x.openAllowed()
+	var from *reader
+	var size int64
+	if x.r.Header.Get("Range") == "" {
+		from, size, err = a.reader(ctx)
 	}
-	from, size, err := a.reader(ctx)
+	// HTTP/1.0 ends a body of unknown size by closing the connection, so an archive that fails would look complete.
+	if err == nil && (from == nil || size == 0 && !x.r.ProtoAtLeast(1, 1)) {
+		if err = a.wait(ctx); err == nil {
+			return x.openAllowed()
+		}
+	}
 	if err != nil {
 		return nil, nil, ofUpstream(err)
-	}
-	if from == nil {
-		return x.openAllowed()
 	}
 	x.archiveHeaders()
 	if size > 0 {

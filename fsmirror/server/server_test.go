@@ -1,6 +1,7 @@
 package server_test
 
 import (
+	"bufio"
 	"bytes"
 	"context"
 	"crypto/rand"
@@ -8,6 +9,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -226,6 +228,38 @@ func TestFailedArchiveIsIncomplete(t *testing.T) {
 			sourcetest.Expect(t, bytes.Equal(body, u.archive), "the second try: %d %d bytes", r.StatusCode, len(body))
 		})
 	}
+}
+
+// HTTP/1.0 can't show that an archive of unknown size is incomplete, so its clients get the archive after verification.
+func TestArchiveOfUnknownSizeOverHTTP10(t *testing.T) {
+	u := &fakeUpstream{archive: randomArchive(1 << 20)}
+	var failed error
+	u.fetch = func(u *fakeUpstream, to *server.Arrival, path string) error {
+		_ = os.Remove(path)
+		err := u.write(to, path, 0, len(u.archive))
+		time.Sleep(50 * time.Millisecond) // enough to begin an answer
+		return errors.Join(err, failed)
+	}
+	web, _ := newServer(t, u, server.Options{})
+	get := func() (status int, body []byte) {
+		conn, err := net.Dial("tcp", web.Listener.Addr().String())
+		sourcetest.Check(t, err)
+		defer conn.Close()
+		_, err = fmt.Fprintf(conn, "GET %s HTTP/1.0\r\n\r\n", archivePath)
+		sourcetest.Check(t, err)
+		r, err := http.ReadResponse(bufio.NewReader(conn), nil)
+		sourcetest.Check(t, err)
+		defer r.Body.Close()
+		body, err = io.ReadAll(r.Body)
+		sourcetest.Check(t, err)
+		return r.StatusCode, body
+	}
+	failed = errors.New("wrong hash")
+	status, body := get()
+	sourcetest.Equal(t, status, http.StatusBadGateway, "status of %d bytes", len(body))
+	failed = nil
+	status, body = get()
+	sourcetest.Expect(t, status == http.StatusOK && bytes.Equal(body, u.archive), "%d, %d bytes", status, len(body))
 }
 
 // A client that has the beginning of a download that began again gets an error, and no mixture.
