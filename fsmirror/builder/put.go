@@ -10,6 +10,7 @@ import (
 	"path"
 	"path/filepath"
 	"strings"
+	"syscall"
 
 	"github.com/larder-cli/larder/fsmirror"
 	"github.com/larder-cli/larder/sources"
@@ -304,8 +305,17 @@ func (b *Builder) syncTree(ctx context.Context, made string) error {
 // scratch directory to its place.
 func (b *Builder) publish(at spot, name string) error {
 	defer b.forgetTree()
+	dir, base, err := b.within(at.path)
+	if err != nil {
+		return err
+	}
+	defer dir.Close()
+	if there, err := dir.Lstat(base); !at.unpacked && err == nil && there.IsDir() { // no larder has created it
+		err := &fs.PathError{Op: "replace", Path: at.path, Err: syscall.EISDIR}
+		return sources.WithHint(error(err), "move or remove the directory")
+	}
 	b.mu.Lock()
-	err := b.change()
+	err = b.change()
 	if err == nil && !at.unpacked {
 		err = b.unindex(at.id)
 	}
@@ -313,13 +323,7 @@ func (b *Builder) publish(at spot, name string) error {
 	if err != nil {
 		return err
 	}
-	dir, base, err := b.within(at.path)
-	if err != nil {
-		return err
-	}
-	defer dir.Close()
-	there, err := dir.Lstat(base)
-	if !at.unpacked && (err != nil || !there.IsDir()) { // a rename replaces a file
+	if !at.unpacked { // a rename replaces a file
 		return disk.Rename(b.work.Dir, name, dir, base)
 	}
 	old, err := b.work.Replace(name, dir, base)

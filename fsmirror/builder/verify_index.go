@@ -124,13 +124,20 @@ func (v *verifier) checkArchive(doc, version, platform string, entry fsmirror.Ar
 		v.found(BadIndex, doc, nil, "the archive that it names for %s is not in the mirror: %q", platform, entry.URL)
 		return
 	}
-	if _, err := os.Stat(path); errors.Is(err, fs.ErrNotExist) {
+	info, err := os.Stat(path)
+	if absent := errors.Is(err, fs.ErrNotExist); absent || err == nil && !info.Mode().IsRegular() {
+		why := "is not a regular file"
+		if absent {
+			why = "does not exist"
+		}
 		var missing *sources.PackageID
 		id, err := sources.ParsePackageID(v.relative(filepath.Dir(doc)), version, platform)
 		if err == nil && path == v.place(id, false).path {
 			missing = &id
+			isStray := func(f *store.Finding) bool { return f.Kind == Astray && f.Path == v.relative(path) }
+			v.Findings = slices.DeleteFunc(v.Findings, isStray) // the package will replace it
 		}
-		v.found(store.Missing, doc, missing, "it names %s, which does not exist", v.relative(path))
+		v.found(store.Missing, doc, missing, "it names %s, which %s", v.relative(path), why)
 		return
 	}
 	fresh, ok := v.fresh[path]
