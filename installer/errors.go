@@ -164,6 +164,7 @@ type MissingError struct {
 	Err         error // matches sources.ErrOffline
 	Hashed      bool  // its hashes are recorded, but not its publisher's checksums
 	Damaged     bool  // it is in the cache, but its contents differ from the verified ones
+	Mismatched  bool  // it is in the cache, but the lock file has other hashes
 
 	here []unfit // versions on this machine that can't be chosen, the newest first
 }
@@ -189,6 +190,8 @@ func (e *MissingError) lacks() string {
 	switch {
 	case e.Damaged:
 		return "is damaged in the plugin cache"
+	case e.Mismatched:
+		return "is in the plugin cache with hashes that the lock file lacks"
 	case e.Hashed:
 		return "has no signed checksums on this machine"
 	}
@@ -223,10 +226,13 @@ func (j *job) missing(err error) error {
 		if l.suffices() {
 			continue
 		}
+		h, locked := l.held, j.lockedHashes()
+		matches := sources.MatchesAny(locked, h.Hashes()...)
 		var missing error = &MissingError{
-			Requirement: j.req, Version: j.version, Platform: platform, Err: err, Damaged: l.held.Differs != "", here: j.unfit,
+			Requirement: j.req, Version: j.version, Platform: platform, Err: err, here: j.unfit,
+			Damaged: h.Differs != "", Mismatched: len(locked) > 0 && len(h.Hashes()) > 0 && !matches,
 		}
-		if h := l.held; h.Differs == "" && sources.MatchesAny(j.lockedHashes(), h.Hashes()...) && !j.acquirer.Proven(h) {
+		if h.Differs == "" && matches && !j.acquirer.Proven(h) {
 			missing = sources.InPackage(h.ID, j.opts.Judge.Check(h.ID, j.opts.Judge.Report(h.ID.Provider, h.Proof))) // it is here, but not signed as required
 		}
 		if slices.ContainsFunc(j.unfit, func(u unfit) bool { return u.why == unverifiedInMirror }) {

@@ -161,7 +161,7 @@ func (q *question) reasonOf(err error) string {
 	case ok && missing.Version == sources.Version{}:
 		return "no verified version on this machine is allowed, and --offline is set"
 	case ok && !missing.Hashed && !missing.Damaged:
-		return missing.Version.String() + " is not on this machine, and --offline is set"
+		return missing.Version.String() + " is " + missing.Cause()
 	}
 	if none, ok := errors.AsType[*installer.NoVersionError](err); ok && len(q.req.Constraints.String()) > mostConstraints && len(none.Offered) > 0 {
 		return "no version matches " + q.constraints("", "")
