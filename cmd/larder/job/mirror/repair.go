@@ -12,6 +12,7 @@ import (
 	"github.com/larder-cli/larder/fsmirror/builder"
 	"github.com/larder-cli/larder/installer"
 	"github.com/larder-cli/larder/sources"
+	"github.com/larder-cli/larder/sources/disk"
 	"github.com/larder-cli/larder/sources/store"
 	"golang.org/x/sync/errgroup"
 )
@@ -177,8 +178,12 @@ func (r *repair) explainUnrepaired(id sources.PackageID, err error) error {
 	if err == nil {
 		return nil
 	}
+	full := disk.IsFull(err)
+	if err = sources.InPackage(id, r.Explain(err)); full { // no other mirror, and no removal of this version, is necessary
+		return err
+	}
 	dir := site.ShellQuoted(r.typed)
-	err = sources.WithHint(sources.InPackage(id, r.Explain(err)),
+	err = sources.WithHint(err,
 		"larder mirror remove %s %s@%s/%s takes it out of the mirror", dir, r.Out.Name(id.Provider), id.Version, id.Platform)
 	if len(r.PluginDirs) == 0 && r.Place.Place == "" {
 		err = sources.WithHint(err, "to fetch it from another mirror: larder mirror repair %s --from DIR", dir)
