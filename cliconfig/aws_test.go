@@ -8,36 +8,37 @@ import (
 
 	"github.com/larder-cli/larder/cliconfig"
 	"github.com/larder-cli/larder/sources"
+	"github.com/larder-cli/larder/sources/bucket"
 	"github.com/larder-cli/larder/sources/sourcetest"
 )
 
 func TestAWSVariables(t *testing.T) {
-	usual := cliconfig.AWS{CredentialsFile: "/home/me/.aws/credentials", ConfigFile: "/home/me/.aws/config"}
+	usual := bucket.Environment{CredentialsFile: "/home/me/.aws/credentials", ConfigFile: "/home/me/.aws/config"}
 	for _, tt := range []struct {
 		name      string
 		variables []string
-		change    func(*cliconfig.AWS)
+		change    func(*bucket.Environment)
 	}{
-		{"nothing", nil, func(*cliconfig.AWS) {}},
-		{"keys", []string{"AWS_ACCESS_KEY_ID=id", "AWS_SECRET_ACCESS_KEY=key", "AWS_SESSION_TOKEN=token"}, func(a *cliconfig.AWS) {
+		{"nothing", nil, func(*bucket.Environment) {}},
+		{"keys", []string{"AWS_ACCESS_KEY_ID=id", "AWS_SECRET_ACCESS_KEY=key", "AWS_SESSION_TOKEN=token"}, func(a *bucket.Environment) {
 			a.AccessKeyID, a.SecretAccessKey, a.SessionToken = "id", "key", "token"
 		}},
-		{"files", []string{"AWS_PROFILE=ci", "AWS_SHARED_CREDENTIALS_FILE=~/keys", "AWS_CONFIG_FILE=conf/aws", "AWS_CA_BUNDLE=/ca.pem"}, func(a *cliconfig.AWS) {
+		{"files", []string{"AWS_PROFILE=ci", "AWS_SHARED_CREDENTIALS_FILE=~/keys", "AWS_CONFIG_FILE=conf/aws", "AWS_CA_BUNDLE=/ca.pem"}, func(a *bucket.Environment) {
 			a.Profile, a.CredentialsFile, a.ConfigFile, a.CABundle = "ci", "/home/me/keys", "/start/conf/aws", "/ca.pem"
 		}},
-		{"region", []string{"AWS_DEFAULT_REGION=eu-west-1"}, func(a *cliconfig.AWS) { a.Region = "eu-west-1" }},
-		{"regions", []string{"AWS_DEFAULT_REGION=eu-west-1", "AWS_REGION=us-west-2"}, func(a *cliconfig.AWS) { a.Region = "us-west-2" }},
-		{"endpoints", []string{"AWS_ENDPOINT_URL=https://a", "AWS_ENDPOINT_URL_S3=https://b"}, func(a *cliconfig.AWS) { a.Endpoint = "https://b" }},
-		{"identity", []string{"AWS_WEB_IDENTITY_TOKEN_FILE=/t", "AWS_ROLE_ARN=arn", "AWS_ROLE_SESSION_NAME=s"}, func(a *cliconfig.AWS) {
+		{"region", []string{"AWS_DEFAULT_REGION=eu-west-1"}, func(a *bucket.Environment) { a.Region = "eu-west-1" }},
+		{"regions", []string{"AWS_DEFAULT_REGION=eu-west-1", "AWS_REGION=us-west-2"}, func(a *bucket.Environment) { a.Region = "us-west-2" }},
+		{"endpoints", []string{"AWS_ENDPOINT_URL=https://a", "AWS_ENDPOINT_URL_S3=https://b"}, func(a *bucket.Environment) { a.Endpoint = "https://b" }},
+		{"identity", []string{"AWS_WEB_IDENTITY_TOKEN_FILE=/t", "AWS_ROLE_ARN=arn", "AWS_ROLE_SESSION_NAME=s"}, func(a *bucket.Environment) {
 			a.TokenFile, a.RoleARN, a.SessionName = "/t", "arn", "s"
 		}},
-		{"container", []string{"AWS_CONTAINER_CREDENTIALS_RELATIVE_URI=/v2/x", "AWS_CONTAINER_CREDENTIALS_FULL_URI=http://localhost/y"}, func(a *cliconfig.AWS) {
+		{"container", []string{"AWS_CONTAINER_CREDENTIALS_RELATIVE_URI=/v2/x", "AWS_CONTAINER_CREDENTIALS_FULL_URI=http://localhost/y"}, func(a *bucket.Environment) {
 			a.ContainerURL = "http://169.254.170.2/v2/x"
 		}},
-		{"pod", []string{"AWS_CONTAINER_CREDENTIALS_FULL_URI=http://localhost/y", "AWS_CONTAINER_AUTHORIZATION_TOKEN=t", "AWS_CONTAINER_AUTHORIZATION_TOKEN_FILE=/f"}, func(a *cliconfig.AWS) {
+		{"pod", []string{"AWS_CONTAINER_CREDENTIALS_FULL_URI=http://localhost/y", "AWS_CONTAINER_AUTHORIZATION_TOKEN=t", "AWS_CONTAINER_AUTHORIZATION_TOKEN_FILE=/f"}, func(a *bucket.Environment) {
 			a.ContainerURL, a.ContainerToken, a.ContainerTokenFile = "http://localhost/y", "t", "/f"
 		}},
-		{"no metadata", []string{"AWS_EC2_METADATA_DISABLED=True"}, func(a *cliconfig.AWS) { a.NoMetadata = true }},
+		{"no metadata", []string{"AWS_EC2_METADATA_DISABLED=True"}, func(a *bucket.Environment) { a.NoMetadata = true }},
 	} {
 		want := usual
 		tt.change(&want)

@@ -31,6 +31,8 @@ import (
 	"net/url"
 
 	"github.com/larder-cli/larder/sources"
+	"github.com/larder-cli/larder/sources/bucket"
+	"github.com/larder-cli/larder/sources/fetch"
 	"github.com/larder-cli/larder/sources/policy"
 )
 
@@ -58,7 +60,7 @@ type Config struct {
 	DataDir   string // .terraform, or its replacement
 
 	Hosts       map[sources.Host]map[string]string // URLs of services by name, instead of service discovery
-	HostOptions map[sources.Host]HostOptions       // from Larder's own file
+	HostOptions map[sources.Host]fetch.HostOptions // from Larder's own file
 	Policy      []policy.Rule                      // of the site and the user; see [ReadCheckout] for those of a repository
 
 	KeepArchivesMB int // size of the recent downloads to keep in a plugin cache, in MB; from Larder's own file
@@ -70,7 +72,7 @@ type Config struct {
 	EnforceKeyExpiry        bool // refuse signatures by expired keys
 	TranslateStateAddresses bool // OpenTofu: map addresses in states to its own registry
 
-	AWS AWS // variables for stores with the S3 protocol
+	AWS bucket.Environment // variables for stores with the S3 protocol
 
 	AppendUserAgent string
 	Workspace       string // empty if the environment selects none
@@ -110,7 +112,7 @@ func Load(ctx context.Context, m Machine, e sources.Engine, opts Options) (*Conf
 	c := &Config{
 		Engine: e, Implied: true,
 		Hosts:          map[sources.Host]map[string]string{},
-		HostOptions:    map[sources.Host]HostOptions{},
+		HostOptions:    map[sources.Host]fetch.HostOptions{},
 		KeepArchivesMB: defaultArchivesMB,
 
 		machine: m, files: m.inputFiles(e, opts), tokens: map[sources.Host]hostToken{}, oci: newOCIConfig(m, opts.Secrets),

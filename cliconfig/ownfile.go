@@ -2,8 +2,6 @@ package cliconfig
 
 import (
 	"context"
-	"crypto/tls"
-	"crypto/x509"
 	"maps"
 	"net/textproto"
 	"slices"
@@ -12,16 +10,9 @@ import (
 	"golang.org/x/net/http/httpguts"
 
 	"github.com/larder-cli/larder/sources"
+	"github.com/larder-cli/larder/sources/fetch"
 	"github.com/larder-cli/larder/sources/policy"
 )
-
-// HostOptions apply to one host and port.
-type HostOptions struct {
-	Authorities      []*x509.Certificate // authorities trusted for the host, besides the system's
-	Certificates     []tls.Certificate   // client certificates; at most one
-	Headers          map[string]string   // added to each request, by canonical name; the values are secrets
-	TokenForArchives bool                // also send the host's token for archives and their checksums
-}
 
 // defaultArchivesMB is enough for the largest providers, for several platforms.
 const defaultArchivesMB = 4000
@@ -71,9 +62,9 @@ func (l *loader) ownHosts() field {
 	}))
 }
 
-func (l *loader) hostOptions(host sources.Host, body *node) HostOptions {
+func (l *loader) hostOptions(host sources.Host, body *node) fetch.HostOptions {
 	var authorities, certificate, key namedFile
-	o := HostOptions{Headers: map[string]string{}}
+	o := fetch.HostOptions{Headers: map[string]string{}}
 	known := fields{
 		"ca_file":                l.file(&authorities),
 		"client_certificate":     l.file(&certificate),

@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/larder-cli/larder/sources"
+	"github.com/larder-cli/larder/sources/bucket"
 )
 
 // A variable is one that Load reads.
@@ -81,11 +82,11 @@ func (c *Config) variables() []variable {
 		{"AWS_ROLE_ARN", "role for s3://", usual, "", &aws.RoleARN},
 		{"AWS_ROLE_SESSION_NAME", "name of its session", usual, "", &aws.SessionName},
 		{"AWS_WEB_IDENTITY_TOKEN_FILE", "file with a token for this role", homePath | usual, "", &aws.TokenFile},
-		{"AWS_CONTAINER_CREDENTIALS_RELATIVE_URI", "credentials of an ECS container", link | usual, "", aws.container},
+		{"AWS_CONTAINER_CREDENTIALS_RELATIVE_URI", "credentials of an ECS container", link | usual, "", containerURL(aws)},
 		{"AWS_CONTAINER_CREDENTIALS_FULL_URI", "URL of credentials of a container", link | usual, "", &aws.ContainerURL},
 		{"AWS_CONTAINER_AUTHORIZATION_TOKEN", "token for this URL", secret | usual, "", &aws.ContainerToken},
 		{"AWS_CONTAINER_AUTHORIZATION_TOKEN_FILE", "file with this token", homePath | usual, "", &aws.ContainerTokenFile},
-		{"AWS_EC2_METADATA_DISABLED", "don't use credentials of EC2", usual, "", aws.metadata},
+		{"AWS_EC2_METADATA_DISABLED", "don't use credentials of EC2", usual, "", func(off string) { aws.NoMetadata = strings.EqualFold(off, "true") }},
 		{"HOME", "home directory", usual, "", nil},
 		{"XDG_CONFIG_HOME", "directory for configuration files", tofuPaths, "", nil},
 		{"XDG_CONFIG_DIRS", "shared configuration directories", usual, "", nil},
@@ -98,6 +99,11 @@ func (c *Config) variables() []variable {
 		{"NO_COLOR", "turn off colors", usual, "", nil},
 		{"CLICOLOR_FORCE", "use colors even without a terminal", usual, "", nil},
 	}
+}
+
+// containerURL returns a function that takes the path of the credentials of a container of ECS.
+func containerURL(aws *bucket.Environment) func(path string) {
+	return func(path string) { aws.ContainerURL = "http://169.254.170.2/" + strings.TrimPrefix(path, "/") }
 }
 
 // outerCache is the variable in which larder exec hands on the plugin cache, because it

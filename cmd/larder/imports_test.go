@@ -50,7 +50,7 @@ var mayImport = map[string][]string{
 	"fsmirror/server/metrics":  {"fsmirror/server"},
 	"cachedir":                 {"sources", "sources/archive", "sources/disk", "sources/evidence", "sources/seal", "sources/staging", "sources/store", "sources/trust"},
 	"cachedir/view":            {"sources", "sources/disk"},
-	"cliconfig":                {"sources", "sources/disk", "sources/oci", "sources/policy"},
+	"cliconfig":                {"sources", "sources/bucket", "sources/disk", "sources/fetch", "sources/oci", "sources/policy"},
 	"installer":                {"sources", "sources/archive", "sources/disk", "sources/fetch", "sources/policy", "sources/trust", "installer/acquire", "installer/lockfile"},
 	"installer/acquire":        {"sources", "sources/archive", "sources/disk", "sources/fetch", "sources/policy", "sources/trust"},
 	"installer/datadir":        {"sources", "sources/disk"},

@@ -17,8 +17,8 @@ import (
 	"github.com/larder-cli/larder/sources/fetch"
 )
 
-// An Environment is where to find credentials: the values of the variables that the tools of AWS read. Its fields are
-// those of cliconfig.AWS, so one can be converted to the other.
+// An Environment is where to find credentials: the values of the variables that the tools of AWS read. The two files
+// that it names are read only when credentials are required.
 type Environment struct {
 	AccessKeyID     string
 	SecretAccessKey string
@@ -28,8 +28,8 @@ type Environment struct {
 	CredentialsFile string // path; empty if there is none
 	ConfigFile      string // path; empty if there is none
 
-	Region   string
-	Endpoint string // not used by this package
+	Region   string // AWS_REGION, or else AWS_DEFAULT_REGION
+	Endpoint string // URL of the store, not used by this package: AWS_ENDPOINT_URL_S3, or else AWS_ENDPOINT_URL
 
 	TokenFile   string // file with a token of an identity provider, for RoleARN
 	RoleARN     string

@@ -120,7 +120,7 @@ func (m *Root) OpenBucket(ctx context.Context, r PlaceRequest) (*bucket.Bucket, 
 	if err != nil {
 		return nil, report.Usage(err)
 	}
-	env := bucket.Environment(m.Config.AWS)
+	env := m.Config.AWS
 	return bucket.Open(ctx, at, bucket.Options{Endpoint: cmp.Or(r.Endpoint, env.Endpoint), Env: env, Client: m.Client, Secrets: m.Output.Secrets()})
 }
 

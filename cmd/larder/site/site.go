@@ -290,7 +290,7 @@ const mostPause = 3 * time.Second
 // clientOptions returns the options of the HTTP client for an engine's configuration.
 func (s *Site) clientOptions(config *cliconfig.Config) fetch.Options {
 	opts := fetch.Options{
-		Hosts:     map[sources.Host]fetch.HostOptions{},
+		Hosts:     config.HostOptions,
 		Proxy:     func(r *http.Request) (*url.URL, error) { return config.Proxy(r.URL) },
 		UserAgent: "larder/" + s.Flags.Version,
 		Token:     config.Token,
@@ -309,9 +309,6 @@ func (s *Site) clientOptions(config *cliconfig.Config) fetch.Options {
 		opts.UserAgent += " (" + s.Server + ")"
 		opts.MaxPause = mostPause
 		opts.Connect = func(host string, at netip.Addr) error { return s.Connect(host, at) }
-	}
-	for host, o := range config.HostOptions {
-		opts.Hosts[host] = fetch.HostOptions(o)
 	}
 	if config.AppendUserAgent != "" {
 		opts.UserAgent += " " + config.AppendUserAgent
