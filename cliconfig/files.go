@@ -12,8 +12,10 @@ import (
 	"github.com/larder-cli/larder/sources/policy"
 )
 
-// wasRead reports whether the file could be read, also if it has errors.
-func (f Input) wasRead() bool { return f.State != FileMissing && f.State != FileLocked }
+// WasRead reports whether the file could be read, also if it has errors.
+func (f Input) WasRead() bool {
+	return f.State == FileRead || f.State == FileFaulty || f.State == FileUnparsed
+}
 
 // What files are for.
 const (
@@ -24,30 +26,48 @@ const (
 	netrcFile = "passwords for archives"
 )
 
-// inputFiles returns the files that Load looks for, in the order in which it reads them.
+// inputFiles returns the files that Load looks for, in the order in which it reads them, each with those that are not
+// read because of it.
 func (m Machine) inputFiles(e sources.Engine, opts Options) []Input {
-	files := append(m.cliFiles(e, opts), m.siteFile(), m.ownFile(), m.netrcFile())
+	named := Input{Name: opts.ConfigFile, By: "--config"}
+	files := m.instead(m.usualFiles(e), named, m.naming("TF_CLI_CONFIG_FILE"), m.naming("TERRAFORM_CONFIG"))
+	files = slices.Concat(files, []Input{m.siteFile()}, m.ownFile(), m.netrcFile())
 	for i := range files {
-		files[i].State = FileMissing
+		files[i].State = cmp.Or(files[i].State, FileMissing)
 	}
 	return slices.DeleteFunc(files, func(f Input) bool { return f.Name == "" })
 }
 
-// cliFiles returns the files of the CLI configuration: one that is named, or else the main file and
-// those in the configuration directory.
-func (m Machine) cliFiles(e sources.Engine, opts Options) []Input {
-	if opts.ConfigFile != "" {
-		return []Input{{Name: m.abs(m.WorkDir, opts.ConfigFile), What: mainFile, By: "--config"}}
-	}
-	for _, name := range []string{"TF_CLI_CONFIG_FILE", "TERRAFORM_CONFIG"} {
-		if path := m.getenv(name); path != "" {
-			return []Input{{Name: m.abs(m.WorkDir, path), What: mainFile, By: name}}
+// naming returns the file that a variable names.
+func (m Machine) naming(variable string) Input { return Input{Name: m.getenv(variable), By: variable} }
+
+// instead returns the usual files, or the first file that is named, and those that are then not read: the others that
+// are named, and the usual ones that exist.
+func (m Machine) instead(usual []Input, named ...Input) []Input {
+	var files []Input
+	for _, f := range append(named, usual...) {
+		first := len(files) == 0
+		switch {
+		case f.Name == "" || f.By == "" && first:
+			continue
+		case f.By != "":
+			f.Name = m.abs(m.WorkDir, f.Name)
+		case f.Name == files[0].Name || !m.exists(f.Name):
+			continue
 		}
+		if f.What = usual[0].What; !first {
+			f.State, f.Fault = FileUnread, "overridden by "+files[0].By
+		}
+		files = append(files, f)
 	}
-	return m.usualFiles(e)
+	if files == nil {
+		return usual
+	}
+	return files
 }
 
-// usualFiles returns the files of the CLI configuration that e reads if no flag or variable names another.
+// usualFiles returns the files of the CLI configuration that e reads if no flag or variable names another: the main
+// file, and those in the configuration directory.
 func (m Machine) usualFiles(e sources.Engine) []Input {
 	files := []Input{{Name: m.mainFile(e), What: mainFile}}
 	dir := m.configDir(e)
@@ -68,36 +88,31 @@ func (m Machine) siteFile() Input {
 // siteName is the name of the file of the site in its directory.
 const siteName = "config.hcl"
 
-// ownFile returns Larder's own file: the one that LARDER_CONFIG names, else the first one in the
-// configuration directories, else the one to create there.
-func (m Machine) ownFile() Input {
-	const variable = "LARDER_CONFIG"
-	if path := m.getenv(variable); path != "" {
-		return Input{Name: m.abs(m.WorkDir, path), What: ownFile, By: variable}
-	}
-	toCreate := ""
+// ownFile returns Larder's own file: the one that LARDER_CONFIG names, else the first one in the configuration
+// directories, else the one to create there.
+func (m Machine) ownFile() []Input {
+	usual := Input{What: ownFile}
 	for _, dir := range m.ConfigDirs {
 		f := Input{Name: m.join(dir, "larder", "config.hcl"), What: ownFile}
 		if !m.absent(f) {
-			return f
+			usual = f
+			break
 		}
-		toCreate = cmp.Or(toCreate, f.Name)
+		usual.Name = cmp.Or(usual.Name, f.Name)
 	}
-	return Input{Name: toCreate, What: ownFile}
+	return m.instead([]Input{usual}, m.naming("LARDER_CONFIG"))
 }
 
 // netrcFile returns the user's netrc file.
-func (m Machine) netrcFile() Input {
-	if path := m.getenv("NETRC"); path != "" {
-		return Input{Name: m.abs(m.WorkDir, path), What: netrcFile, By: "NETRC"}
-	}
-	return Input{Name: m.join(m.home(), m.forOS("_netrc", ".netrc")), What: netrcFile}
+func (m Machine) netrcFile() []Input {
+	usual := Input{Name: m.join(m.home(), m.forOS("_netrc", ".netrc")), What: netrcFile}
+	return m.instead([]Input{usual}, m.naming("NETRC"))
 }
 
 // load reads a file into the configuration. Files at their usual paths may be missing. One in the
 // configuration directory was seen there, so it is missing only if it is a link to nowhere.
 func (l *loader) load(f *Input) {
-	if f.By == "" && l.absent(*f) || l.CheckPath(l.getenv(f.By)) != nil { // an error of the variable
+	if f.State == FileUnread || f.By == "" && l.absent(*f) || l.CheckPath(l.getenv(f.By)) != nil { // an error of the variable
 		return
 	}
 	src, err := l.contents(*f)

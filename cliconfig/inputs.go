@@ -37,19 +37,13 @@ func (c *Config) Incomplete() bool {
 	})
 }
 
-// InputFiles are the files that Load looks for, in order, and those that exist at the usual paths but are not
-// read because a flag or a variable names another one.
+// InputFiles are the files that Load looks for, in order, each with those that are not read because a flag or a variable
+// names it.
 func (c *Config) InputFiles() (all []Input) {
 	more := slices.ContainsFunc(c.files, func(f Input) bool { return f.What == moreFile })
 	for _, f := range c.files {
 		all = append(all, f)
-		named, _ := c.Setting(f.What)
-		for _, other := range named.Overrides {
-			if other.File != "" {
-				all = append(all, Input{Name: other.File, What: f.What, State: FileUnread, Fault: "overridden by " + f.By})
-			}
-		}
-		if f.What == mainFile && f.By == "" && !more {
+		if f.What == mainFile && f.By+f.Fault == "" && !more {
 			dir := c.machine.join(c.machine.configDir(c.Engine), "*.tfrc")
 			all = append(all, Input{Name: dir, What: "additional files, also *.tfrc.json", State: FileMissing})
 		}
@@ -59,24 +53,11 @@ func (c *Config) InputFiles() (all []Input) {
 
 // noteFiles notes which flags and variables name files, and what they override.
 func (l *loader) noteFiles() {
-	usual := l.Machine
-	usual.Environ = l.With(map[string]string{"TF_CLI_CONFIG_FILE": "", "TERRAFORM_CONFIG": "", "LARDER_CONFIG": "", "NETRC": ""})
 	for _, f := range l.config.files {
-		if f.By == "" {
-			continue
-		}
-		for _, other := range usual.inputFiles(l.engine, Options{}) {
-			same := other.What == f.What || other.What == moreFile && f.What == mainFile
-			if same && other.Name != f.Name && l.exists(other.Name) {
-				l.config.noteFirst(Setting{Name: f.What, Value: other.Name, From: Place{File: other.Name}})
-			}
-		}
-		if f.What == mainFile {
-			l.noteVariable("TERRAFORM_CONFIG", f.What, false)
-			l.noteVariable("TF_CLI_CONFIG_FILE", f.What, false)
-		}
-		if last, ok := l.config.Setting(f.What); !ok || last.From.By != f.By {
-			l.config.note(Setting{Name: f.What, Value: f.Name, From: Place{By: f.By}})
+		if f.By != "" {
+			l.config.noteFirst(Setting{Name: f.What, Value: f.Name, From: Place{By: f.By}})
+		} else if f.State == FileUnread {
+			l.config.noteFirst(Setting{Name: f.What, Value: f.Name, From: Place{File: f.Name}})
 		}
 	}
 }

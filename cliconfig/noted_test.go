@@ -71,7 +71,7 @@ func TestSettingsAreNoted(t *testing.T) {
 	}
 }
 
-// Files that a flag or a variable replaces are listed, if they exist, and so are variables without effect.
+// Files that a flag or a variable replaces are listed, and so are variables without effect.
 func TestInputsWithoutEffect(t *testing.T) {
 	m := linux(map[string]string{"/home/me/.terraformrc": "", "/mine": "plugin_cache_dir = 1.5", "/netrc": ""},
 		"TERRAFORM_CONFIG=/old", "NETRC=/netrc", "HTTPS_PROXY=me:p4ssword@proxy:3128", "http_proxy=http://a/b@c", "TF_TOKEN_a_example=t0ken")
@@ -83,7 +83,7 @@ func TestInputsWithoutEffect(t *testing.T) {
 		}
 	}
 	sourcetest.Equal(t, strings.Join(got, "\n"), strings.Join([]string{
-		"/mine: has errors --config", "/home/me/.terraformrc: not read  overridden by --config", "/netrc: read NETRC",
+		"/mine: has errors --config", "/old: not read TERRAFORM_CONFIG overridden by --config", "/home/me/.terraformrc: not read  overridden by --config", "/netrc: read NETRC",
 		"TERRAFORM_CONFIG: /old  overridden by --config", "HTTPS_PROXY: proxy:3128", "http_proxy: set", "NETRC: /netrc", "TF_TOKEN_a_example: set",
 	}, "\n"))
 }

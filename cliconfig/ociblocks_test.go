@@ -129,7 +129,7 @@ func TestOCIBlocksForTerraform(t *testing.T) {
 	c := mustLoad(t, linux(files, "TF_CLI_CONFIG_FILE=rc"), terraform)
 	_, err := c.OCICredentials(t.Context(), repository(t, "a.example/x"))
 	sourcetest.Equal(t, errText(err), want)
-	sourcetest.Equal(t, settingsText(c), "CLI configuration=rc TF_CLI_CONFIG_FILE")
+	sourcetest.Equal(t, settingsText(c), "CLI configuration=/start/rc TF_CLI_CONFIG_FILE")
 	_, diags := load(linux(files, "TF_CLI_CONFIG_FILE=rc", "LARDER_CONFIG=/own"), terraform)
 	sourcetest.Equal(t, strings.ReplaceAll(brief(diags), "rc:", "/start/rc:"), want)
 
@@ -155,9 +155,9 @@ func TestOCIBlocksInSeveralFiles(t *testing.T) {
 func TestOCISettingsAreNoted(t *testing.T) {
 	c := mustLoad(t, rc("oci_credentials \"a.example/b\" { "+ociLogin+" }\noci_credentials \"a.example\" { docker_credentials_helper = \"pass\" }\n"+
 		"oci_default_credentials {\n docker_style_config_files = [\"a.json\", \"/b.json\"]\n docker_credentials_helper = \"x\"\n}"), tofu)
-	sourcetest.Equal(t, settingsText(c), "CLI configuration=rc TF_CLI_CONFIG_FILE\n"+
+	sourcetest.Equal(t, settingsText(c), "CLI configuration=/start/rc TF_CLI_CONFIG_FILE\n"+
 		"oci_credentials a.example/b=SECRET /start/rc:1\noci_credentials a.example=docker-credential-pass /start/rc:2\n"+
 		"docker_style_config_files=a.json, /b.json /start/rc:4\ndocker_credentials_helper=x /start/rc:5")
 	c = mustLoad(t, rc("oci_default_credentials { docker_style_config_files = [] }"), tofu)
-	sourcetest.Equal(t, settingsText(c), "CLI configuration=rc TF_CLI_CONFIG_FILE\ndocker_style_config_files=none /start/rc:1")
+	sourcetest.Equal(t, settingsText(c), "CLI configuration=/start/rc TF_CLI_CONFIG_FILE\ndocker_style_config_files=none /start/rc:1")
 }

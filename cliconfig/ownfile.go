@@ -162,8 +162,8 @@ func (m Machine) EngineSetting(ctx context.Context) (e sources.Engine, path stri
 // They are nil if the file can't be read or parsed.
 func (m Machine) ownFiles(ctx context.Context, yield func(path string, root *node) bool) {
 	l := &loader{Machine: m, ctx: ctx}
-	for _, f := range []Input{m.ownFile(), m.siteFile()} {
-		if f.Name == "" || f.By == "" && m.absent(f) {
+	for _, f := range append(m.ownFile(), m.siteFile()) {
+		if f.Name == "" || f.State == FileUnread || f.By == "" && m.absent(f) {
 			continue
 		}
 		var root *node

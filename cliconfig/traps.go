@@ -13,7 +13,7 @@ import (
 // MainFile returns the file of the CLI configuration that was read first, or "" if none was.
 func (c *Config) MainFile() string {
 	for _, f := range c.files {
-		if f.wasRead() && (f.What == mainFile || f.What == moreFile) {
+		if f.WasRead() && (f.What == mainFile || f.What == moreFile) {
 			return f.Name
 		}
 	}
@@ -36,9 +36,6 @@ func (c *Config) UnreadFiles() []UnreadFile {
 		return nil
 	}
 	read := map[string]bool{}
-	for _, f := range c.files {
-		read[f.Name] = true
-	}
 	var all []UnreadFile
 	add := func(path, by, name string) {
 		info, err := m.Files.Stat(path)
@@ -47,8 +44,11 @@ func (c *Config) UnreadFiles() []UnreadFile {
 			all = append(all, UnreadFile{path, by, name})
 		}
 	}
-	for _, p := range named.Overrides {
-		add(cmp.Or(p.File, m.abs(m.WorkDir, m.getenv(p.By))), named.From.By, "")
+	for _, f := range c.files {
+		if f.State == FileUnread && f.What == mainFile {
+			add(f.Name, named.From.By, "")
+		}
+		read[f.Name] = true
 	}
 	home := m.forOS(m.AppData, m.home())
 	for _, name := range strings.Fields(m.forOS(".terraformrc .tofurc terraformrc tofurc", "terraform.rc .terraform.rc terraformrc tofu.rc .tofu.rc tofurc .opentofurc")) {

@@ -51,7 +51,7 @@ func (m *Root) CheckedOut(path string) bool {
 // so these can't say what has existed for how long.
 func (m *Root) configuresItself() bool {
 	return slices.ContainsFunc(m.Config.InputFiles(), func(f cliconfig.Input) bool {
-		return f.By != "" && f.State != cliconfig.FileMissing && m.CheckedOut(f.Name) // those at usual paths are the user's
+		return f.By != "" && f.WasRead() && m.CheckedOut(f.Name) // those at usual paths are the user's
 	})
 }
 

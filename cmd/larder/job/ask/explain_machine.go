@@ -62,8 +62,7 @@ func setup(m *site.Root, flags []cliconfig.Input) report.Setup {
 // configFiles returns all files that may configure Larder.
 func configFiles(config *cliconfig.Config) (all []report.ConfigFile) {
 	for _, in := range config.InputFiles() {
-		f := report.ConfigFile{Path: in.Name, What: in.What, State: in.State, NamedBy: in.By}
-		f.Read = slices.Contains([]string{cliconfig.FileRead, cliconfig.FileFaulty, cliconfig.FileUnparsed}, in.State)
+		f := report.ConfigFile{Path: in.Name, What: in.What, State: in.State, NamedBy: in.By, Read: in.WasRead()}
 		if in.Fault != "" {
 			f.State += ": " + in.Fault
 		}

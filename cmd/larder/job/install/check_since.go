@@ -215,7 +215,7 @@ func (c *changes) inSourcesOf(m *site.Root) bool {
 		}
 	}
 	for _, f := range m.Config.InputFiles() {
-		if f.By != "" { // those at usual paths are the user's
+		if f.By != "" && f.State != cliconfig.FileUnread { // those at usual paths are the user's
 			paths = append(paths, f.Name)
 		}
 	}
