@@ -83,7 +83,7 @@ func (m Machine) inHome(typed string) (path string, ok bool) {
 
 // beside returns an absolute path. Relative paths start from the directory of a file.
 func (m Machine) beside(file, path string) string {
-	return m.abs(file[:strings.LastIndexAny(file, m.forOS(`\/`, "/"))+1], path)
+	return m.Abs(file[:strings.LastIndexAny(file, m.ForOS(`\/`, "/"))+1], path)
 }
 
 const certificateStart = "-----BEGIN CERTIFICATE-----"

@@ -127,7 +127,7 @@ func Load(ctx context.Context, m Machine, e sources.Engine, opts Options) (*Conf
 	l.readOCI()
 	l.findFaulty()
 	l.environment() // takes precedence over files
-	if !opts.ReadsArguments && l.getenv(outerCache) == "" {
+	if !opts.ReadsArguments && l.Getenv(OuterCache) == "" {
 		l.checkArguments()
 	}
 	return c.At(opts.Chdir), l.diags
@@ -137,22 +137,22 @@ func Load(ctx context.Context, m Machine, e sources.Engine, opts Options) (*Conf
 // the working directory of the program. Both configurations share the answers of
 // credentials helpers.
 func (c *Config) At(dir string) *Config {
-	dir = c.machine.abs(c.machine.WorkDir, dir)
+	dir = c.machine.Abs(c.machine.WorkDir, dir)
 	at := *c.written
 	at.WorkDir = dir
-	at.DataDir = c.machine.abs(dir, at.DataDir)
+	at.DataDir = c.machine.Abs(dir, at.DataDir)
 	if at.PluginCacheDir != "" {
-		at.PluginCacheDir = c.machine.abs(dir, at.PluginCacheDir)
+		at.PluginCacheDir = c.machine.Abs(dir, at.PluginCacheDir)
 	}
 	at.Methods = append([]Method(nil), at.Methods...)
 	for i, m := range at.Methods {
 		if m.Kind == FilesystemMirror {
-			at.Methods[i].Path = c.machine.abs(dir, m.Path)
+			at.Methods[i].Path = c.machine.Abs(dir, m.Path)
 		}
 	}
 	at.DevOverrides = map[sources.Provider]string{}
 	for p, path := range c.written.DevOverrides {
-		at.DevOverrides[p] = c.machine.abs(dir, path)
+		at.DevOverrides[p] = c.machine.Abs(dir, path)
 	}
 	return &at
 }

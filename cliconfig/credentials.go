@@ -68,15 +68,15 @@ func (c *Config) tokenAdvice(host sources.Host) string {
 	if strings.Contains(string(host), ":") {
 		return advice
 	}
-	return "set " + tokenPrefix + tokenEncoder.Replace(host.ASCII()) + ", or " + advice
+	return "set " + TokenPrefix + tokenEncoder.Replace(host.ASCII()) + ", or " + advice
 }
 
 // fileToEdit returns the file of the CLI configuration that was read first, or else the main file to create.
 func (c *Config) fileToEdit() string { return cmp.Or(c.MainFile(), c.machine.mainFile(c.Engine)) }
 
-// tokenPrefix begins the names of variables with tokens. For systems that restrict such names, "__"
+// TokenPrefix begins the names of variables with tokens. For systems that restrict such names, "__"
 // encodes "-" in the host that follows, and "_" encodes ".".
-const tokenPrefix = "TF_TOKEN_"
+const TokenPrefix = "TF_TOKEN_"
 
 var (
 	tokenDecoder = strings.NewReplacer("__", "-", "_", ".")
@@ -108,7 +108,7 @@ func (l *loader) credentials() field {
 func (l *loader) tokenVariables() {
 	for _, assignment := range l.Environ {
 		name, text, _ := strings.Cut(assignment, "=")
-		rest, ok := strings.CutPrefix(name, tokenPrefix)
+		rest, ok := strings.CutPrefix(name, TokenPrefix)
 		if !ok {
 			continue
 		}

@@ -69,17 +69,17 @@ func (o *ociConfig) readDocker(ctx context.Context) (found dockerFiles, err erro
 // dockerPaths returns the usual paths of Docker-style files, which are those of OpenTofu.
 func (m Machine) dockerPaths() (paths []string) {
 	home := m.home()
-	if profile := m.getenv("USERPROFILE"); m.GOOS == "windows" && profile != "" {
+	if profile := m.Getenv("USERPROFILE"); m.GOOS == "windows" && profile != "" {
 		home = profile
 	}
 	config := m.join(home, ".config")
 	switch m.GOOS {
 	case "linux":
-		paths = append(paths, m.join(m.getenv("XDG_RUNTIME_DIR"), "containers", "auth.json"))
+		paths = append(paths, m.join(m.Getenv("XDG_RUNTIME_DIR"), "containers", "auth.json"))
 	case "windows", "darwin":
 		paths = append(paths, m.join(config, "containers", "auth.json"))
 	}
-	if xdg := m.getenv("XDG_CONFIG_HOME"); xdg != "" {
+	if xdg := m.Getenv("XDG_CONFIG_HOME"); xdg != "" {
 		config = xdg
 	}
 	paths = append(paths, m.join(config, "containers", "auth.json"), m.join(home, ".docker", "config.json"), m.join(home, ".dockercfg"))

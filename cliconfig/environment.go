@@ -47,14 +47,14 @@ func (l *loader) environment() {
 	c.Proxy = l.proxy()
 	c.AWS.CredentialsFile = cmp.Or(c.AWS.CredentialsFile, l.join(l.home(), ".aws", "credentials"))
 	c.AWS.ConfigFile = cmp.Or(c.AWS.ConfigFile, l.join(l.home(), ".aws", "config"))
-	translate := l.getenv("OPENTOFU_STATEFILE_PROVIDER_ADDRESS_TRANSLATION") != "0"
+	translate := l.Getenv("OPENTOFU_STATEFILE_PROVIDER_ADDRESS_TRANSLATION") != "0"
 	c.TranslateStateAddresses = translate && l.engine == sources.OpenTofu
 }
 
 // checkAuthorities refuses to read certificate authorities from a device, because Go
 // would read an endless device forever. Go ignores a file that it can't read.
 func (l *loader) checkAuthorities() {
-	path := l.getenv("SSL_CERT_FILE")
+	path := l.Getenv("SSL_CERT_FILE")
 	if path == "" || path == os.DevNull || l.GOOS == "darwin" || l.GOOS == "windows" {
 		return
 	}
@@ -78,7 +78,7 @@ func (l *loader) checkAuthorities() {
 func (l *loader) unmanaged() []sources.Provider {
 	const name = "TF_REATTACH_PROVIDERS"
 	const hint = "unset it unless you are debugging a provider"
-	text := cmp.Or(l.getenv(name), "{}")
+	text := cmp.Or(l.Getenv(name), "{}")
 	var object map[string]struct {
 		Protocol             string
 		ProtocolVersion, Pid int
@@ -123,11 +123,11 @@ func (l *loader) unmanaged() []sources.Provider {
 // variables. It fails if the variable names no host.
 func (l *loader) proxy() func(*url.URL) (*url.URL, error) {
 	config := httpproxy.Config{
-		HTTPProxy:  cmp.Or(l.getenv("HTTP_PROXY"), l.getenv("http_proxy")),
-		HTTPSProxy: cmp.Or(l.getenv("HTTPS_PROXY"), l.getenv("https_proxy")),
-		NoProxy:    cmp.Or(l.getenv("NO_PROXY"), l.getenv("no_proxy")),
+		HTTPProxy:  cmp.Or(l.Getenv("HTTP_PROXY"), l.Getenv("http_proxy")),
+		HTTPSProxy: cmp.Or(l.Getenv("HTTPS_PROXY"), l.Getenv("https_proxy")),
+		NoProxy:    cmp.Or(l.Getenv("NO_PROXY"), l.Getenv("no_proxy")),
 		// A web server passes a request's Proxy header on as HTTP_PROXY.
-		CGI: l.getenv("REQUEST_METHOD") != "",
+		CGI: l.Getenv("REQUEST_METHOD") != "",
 	}
 	l.secrets.AddURL(config.HTTPProxy)
 	l.secrets.AddURL(config.HTTPSProxy)
@@ -138,7 +138,7 @@ func (l *loader) proxy() func(*url.URL) (*url.URL, error) {
 			return proxy, err
 		}
 		variable := u.Scheme + "_proxy"
-		if upper := strings.ToUpper(variable); l.getenv(upper) != "" {
+		if upper := strings.ToUpper(variable); l.Getenv(upper) != "" {
 			variable = upper
 		}
 		err = fmt.Errorf("%s is not the address of a proxy", variable) // the value may contain a password
@@ -154,14 +154,15 @@ var installFlags = []string{"upgrade", "lockfile", "plugin-dir", "get-plugins", 
 // installs. Larder ignores them, because its commands have their own flags.
 func (l *loader) checkArguments() {
 	for _, name := range []string{"TF_CLI_ARGS", "TF_CLI_ARGS_init", "TF_CLI_ARGS_providers_lock"} {
-		args, err := shellwords.Parse(l.getenv(name))
+		args, err := shellwords.Parse(l.Getenv(name))
 		if err != nil {
 			l.warnf(Place{}, "close its quotes, and write parentheses in quotes",
 				"%s has an unclosed quote and is not used", name)
 		}
-		for _, f := range flagsOf(args, nil) {
-			if name != "TF_CLI_ARGS_providers_lock" && slices.Contains(installFlags, f.name) {
-				l.warnf(Place{}, "use larder's own flags", "%s is for terraform and tofu: larder ignores its %s", name, f.arg)
+		for _, arg := range args {
+			flag, _, _ := strings.Cut(strings.TrimLeft(arg, "-"), "=")
+			if strings.HasPrefix(arg, "-") && name != "TF_CLI_ARGS_providers_lock" && slices.Contains(installFlags, flag) {
+				l.warnf(Place{}, "use larder's own flags", "%s is for terraform and tofu: larder ignores its %s", name, arg)
 			}
 		}
 	}

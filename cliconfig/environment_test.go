@@ -179,11 +179,3 @@ func TestArguments(t *testing.T) {
 		sourcetest.Equal(t, brief(diags), tt.diags, tt.text)
 	}
 }
-
-// Engines split their arguments with the same version of the same library. In double quotes it drops
-// every backslash, though a shell would keep some: terraform 1.11.4 and tofu 1.12.6 do so too.
-func TestArgumentsAreSplitLikeEnginesDo(t *testing.T) {
-	m := linux(nil, `TF_CLI_ARGS_init=-plugin-dir="a b"'c d' -plugin-dir e\ f -plugin-dir "g\"\\\n" -plugin-dir ''`)
-	got := strings.Join(m.Invocation([]string{"terraform", "init"}).PluginDirs, "|")
-	sourcetest.Equal(t, got, `a bc d|e f|g"\n|`)
-}

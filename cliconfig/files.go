@@ -39,7 +39,7 @@ func (m Machine) inputFiles(e sources.Engine, opts Options) []Input {
 }
 
 // naming returns the file that a variable names.
-func (m Machine) naming(variable string) Input { return Input{Name: m.getenv(variable), By: variable} }
+func (m Machine) naming(variable string) Input { return Input{Name: m.Getenv(variable), By: variable} }
 
 // instead returns the usual files, or the first file that is named, and those that are then not read: the others that
 // are named, and the usual ones that exist.
@@ -51,8 +51,8 @@ func (m Machine) instead(usual []Input, named ...Input) []Input {
 		case f.Name == "" || f.By == "" && first:
 			continue
 		case f.By != "":
-			f.Name = m.abs(m.WorkDir, f.Name)
-		case f.Name == files[0].Name || !m.exists(f.Name):
+			f.Name = m.Abs(m.WorkDir, f.Name)
+		case f.Name == files[0].Name || !m.Exists(f.Name):
 			continue
 		}
 		if f.What = usual[0].What; !first {
@@ -105,14 +105,14 @@ func (m Machine) ownFile() []Input {
 
 // netrcFile returns the user's netrc file.
 func (m Machine) netrcFile() []Input {
-	usual := Input{Name: m.join(m.home(), m.forOS("_netrc", ".netrc")), What: netrcFile}
+	usual := Input{Name: m.join(m.home(), m.ForOS("_netrc", ".netrc")), What: netrcFile}
 	return m.instead([]Input{usual}, m.naming("NETRC"))
 }
 
 // load reads a file into the configuration. Files at their usual paths may be missing. One in the
 // configuration directory was seen there, so it is missing only if it is a link to nowhere.
 func (l *loader) load(f *Input) {
-	if f.State == FileUnread || f.By == "" && l.absent(*f) || l.CheckPath(l.getenv(f.By)) != nil { // an error of the variable
+	if f.State == FileUnread || f.By == "" && l.absent(*f) || l.CheckPath(l.Getenv(f.By)) != nil { // an error of the variable
 		return
 	}
 	src, err := l.contents(*f)
@@ -167,7 +167,7 @@ func (m Machine) absent(f Input) bool {
 	case ownFile:
 		return err != nil
 	}
-	return !m.exists(f.Name)
+	return !m.Exists(f.Name)
 }
 
 // contents reads a file. If the file exceeds the limit, it returns one byte more than the limit, and the parser reports the
@@ -193,7 +193,7 @@ func (l *loader) cannotRead(f Input, err error) {
 	switch {
 	case isDir:
 		d.Text, d.Hint = "is a directory", "remove or rename it: only a file can be read"
-	case f.What == siteFile && l.exists(l.SiteDir) && !l.isDir(l.SiteDir): // Windows reports a missing file
+	case f.What == siteFile && l.Exists(l.SiteDir) && !l.isDir(l.SiteDir): // Windows reports a missing file
 		d.Text, d.Hint = "not a directory", "remove or rename "+l.SiteDir+", which is a file"
 	case f.By == "" && missing:
 		d.Hint = "its path leads through a link to nowhere: remove the link, or put the file where it leads"

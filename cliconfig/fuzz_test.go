@@ -10,7 +10,6 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/mattn/go-shellwords"
 	"golang.org/x/net/http/httpguts"
 
 	"github.com/larder-cli/larder/sources"
@@ -226,14 +225,4 @@ func readNetrc(src string) ([]login, sources.Diagnostics) {
 	l := &loader{config: &Config{}}
 	l.readNetrc("f", src)
 	return l.config.logins, l.diags
-}
-
-// A quoted word is read again as the same word.
-func FuzzQuoteShell(f *testing.F) {
-	f.Add(`-a "b c" 'd' e\ f "" $(g) ; & (`)
-	f.Fuzz(func(t *testing.T, word string) {
-		word = strings.ToValidUTF8(word, "�") // which the library makes of other bytes
-		words, err := shellwords.Parse("x " + QuoteShell(word) + " y")
-		sourcetest.Require(t, err == nil && slices.Equal(words, []string{"x", word, "y"}), "got %q, %v", words, err)
-	})
 }

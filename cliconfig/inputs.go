@@ -69,9 +69,9 @@ func (c *Config) InputVariables() (all []Input) {
 		if v.form&tofuOnly != 0 && c.Engine != sources.OpenTofu {
 			continue
 		}
-		in := Input{Name: v.name, What: v.what, State: c.machine.getenv(v.name), Usual: v.form&usual != 0}
-		if small := strings.ToLower(v.name); in.State == "" && v.form&lower != 0 && c.machine.getenv(small) != "" {
-			in.Name, in.State = small, c.machine.getenv(small)
+		in := Input{Name: v.name, What: v.what, State: c.machine.Getenv(v.name), Usual: v.form&usual != 0}
+		if small := strings.ToLower(v.name); in.State == "" && v.form&lower != 0 && c.machine.Getenv(small) != "" {
+			in.Name, in.State = small, c.machine.Getenv(small)
 		}
 		if in.State != "" {
 			in.Fault = c.fault(in)
@@ -84,10 +84,10 @@ func (c *Config) InputVariables() (all []Input) {
 		}
 		all = append(all, in)
 	}
-	all = append(all, Input{Name: tokenPrefix + "HOST", What: "token for a host, . written as _"})
+	all = append(all, Input{Name: TokenPrefix + "HOST", What: "token for a host, . written as _"})
 	for _, assignment := range c.machine.Environ {
 		name, _, _ := strings.Cut(assignment, "=")
-		if strings.HasPrefix(name, tokenPrefix) {
+		if strings.HasPrefix(name, TokenPrefix) {
 			all = append(all, Input{Name: name, What: "token", State: "set"})
 		}
 	}

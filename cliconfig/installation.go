@@ -237,7 +237,7 @@ func (l *loader) expandOverride(n *node) string {
 		return n.text
 	}
 	return os.Expand(n.text, func(name string) string {
-		v := l.getenv(name)
+		v := l.Getenv(name)
 		if v == "" {
 			l.errorf(n.Place, "", "the variable %s is unset or empty", name)
 		}

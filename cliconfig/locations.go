@@ -12,13 +12,13 @@ import (
 // mainFile returns the main configuration file of e, which may not exist. It is empty
 // if its directory is unknown.
 func (m Machine) mainFile(e sources.Engine) string {
-	dir := m.forOS(m.AppData, m.home())
-	names := strings.Fields(m.forOS("tofu.rc terraform.rc", ".tofurc .terraformrc"))
+	dir := m.ForOS(m.AppData, m.home())
+	names := strings.Fields(m.ForOS("tofu.rc terraform.rc", ".tofurc .terraformrc"))
 	if e != sources.OpenTofu {
 		names = names[1:]
 	}
 	for _, name := range names {
-		if path := m.join(dir, name); m.exists(path) {
+		if path := m.join(dir, name); m.Exists(path) {
 			return path
 		}
 	}
@@ -34,13 +34,13 @@ func (m Machine) tofuDir(e sources.Engine, variable string) string {
 	if e != sources.OpenTofu || m.GOOS == "windows" {
 		return ""
 	}
-	return m.join(m.getenv(variable), "opentofu")
+	return m.join(m.Getenv(variable), "opentofu")
 }
 
 // configDir returns the directory in which e looks for *.tfrc files.
 func (m Machine) configDir(e sources.Engine) string {
 	dir := m.terraformDir()
-	if xdg := m.tofuDir(e, "XDG_CONFIG_HOME"); xdg != "" && !m.exists(dir) {
+	if xdg := m.tofuDir(e, "XDG_CONFIG_HOME"); xdg != "" && !m.Exists(dir) {
 		return xdg
 	}
 	return dir
@@ -48,7 +48,7 @@ func (m Machine) configDir(e sources.Engine) string {
 
 // terraformDir returns Terraform's directory for the user's data.
 func (m Machine) terraformDir() string {
-	return m.join(m.forOS(m.AppData, m.home()), m.forOS("terraform.d", ".terraform.d"))
+	return m.join(m.ForOS(m.AppData, m.home()), m.ForOS("terraform.d", ".terraform.d"))
 }
 
 // dataDirs returns the directories in which e looks for plugins and credentials
@@ -94,10 +94,10 @@ func (c *Config) ImpliedPlaces() (dirs []string) {
 // xdgDataDirs returns the data directories by the XDG Base Directory Specification.
 // It ignores relative paths, as the specification requires.
 func (m Machine) xdgDataDirs() []string {
-	home := m.getenv("XDG_DATA_HOME")
+	home := m.Getenv("XDG_DATA_HOME")
 	if !path.IsAbs(home) {
 		home = m.join(m.home(), ".local", "share")
 	}
-	dirs := cmp.Or(m.getenv("XDG_DATA_DIRS"), "/usr/local/share:/usr/share")
+	dirs := cmp.Or(m.Getenv("XDG_DATA_DIRS"), "/usr/local/share:/usr/share")
 	return slices.DeleteFunc(strings.Split(home+":"+dirs, ":"), func(d string) bool { return !path.IsAbs(d) })
 }

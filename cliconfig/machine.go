@@ -79,11 +79,11 @@ func This() Machine {
 // withoutHome corrects the user's directories if HOME is not set. Without it they would be in the
 // root directory.
 func (m *Machine) withoutHome() {
-	if m.GOOS == "windows" || m.getenv("HOME") != "" || m.Home == "" {
+	if m.GOOS == "windows" || m.Getenv("HOME") != "" || m.Home == "" {
 		return
 	}
 	for variable, dir := range map[string]*string{"XDG_CACHE_HOME": &m.CacheHome, "XDG_STATE_HOME": &m.StateHome, "XDG_CONFIG_HOME": &m.ConfigDirs[0]} {
-		if m.getenv(variable) == "" && !strings.HasPrefix(*dir, m.Home+"/") {
+		if m.Getenv(variable) == "" && !strings.HasPrefix(*dir, m.Home+"/") {
 			*dir = path.Join(m.Home, *dir)
 		}
 	}
@@ -133,8 +133,8 @@ func (*osFiles) Stat(path string) (fs.FileInfo, error) { return os.Stat(path) }
 
 func (*osFiles) Lstat(path string) (fs.FileInfo, error) { return os.Lstat(path) }
 
-// getenv returns the value of a variable, or "" if it is not set.
-func (m Machine) getenv(name string) string {
+// Getenv returns the value of a variable, or "" if it is not set.
+func (m Machine) Getenv(name string) string {
 	for _, assignment := range m.Environ {
 		n, v, ok := strings.Cut(assignment, "=")
 		if ok && (n == name || m.GOOS == "windows" && strings.EqualFold(n, name)) {
@@ -146,14 +146,14 @@ func (m Machine) getenv(name string) string {
 
 // DumbTerminal reports whether TERM is "dumb", so that output must not contain
 // control sequences.
-func (m Machine) DumbTerminal() bool { return m.getenv("TERM") == "dumb" }
+func (m Machine) DumbTerminal() bool { return m.Getenv("TERM") == "dumb" }
 
 // Color returns when output is colored: "always", "never", or "auto" for terminals only.
 // NO_COLOR takes precedence over CLICOLOR_FORCE, and that over TERM.
 func (m Machine) Color() string {
-	force := m.getenv("CLICOLOR_FORCE")
+	force := m.Getenv("CLICOLOR_FORCE")
 	switch {
-	case m.getenv("NO_COLOR") != "":
+	case m.Getenv("NO_COLOR") != "":
 		return "never"
 	case force != "" && force != "0":
 		return "always"
@@ -173,7 +173,7 @@ func FlagVariable(flag string) string {
 }
 
 // FlagValue returns the value of a global flag's variable, or "" if it is not set.
-func (m Machine) FlagValue(flag string) string { return m.getenv(FlagVariable(flag)) }
+func (m Machine) FlagValue(flag string) string { return m.Getenv(FlagVariable(flag)) }
 
 // WithoutChdir returns the environment without the variable of --chdir, for a program that runs in
 // that directory.
@@ -188,30 +188,30 @@ func (m Machine) WithoutChdir() []string {
 const ShimOutput = "LARDER_SHIM_OUTPUT"
 
 // ShimOutput returns the value of [ShimOutput], or "" if it is not set.
-func (m Machine) ShimOutput() string { return m.getenv(ShimOutput) }
+func (m Machine) ShimOutput() string { return m.Getenv(ShimOutput) }
 
 // DataDir returns the data directory of engines. It is absolute, or relative to each root
 // module.
-func (m Machine) DataDir() string { return cmp.Or(m.getenv("TF_DATA_DIR"), sources.DataDir) }
+func (m Machine) DataDir() string { return cmp.Or(m.Getenv("TF_DATA_DIR"), sources.DataDir) }
 
 // CheckDataDir fails if TF_DATA_DIR names a file. Dir is the directory of the root module.
 func (m Machine) CheckDataDir(dir string) error {
-	set := m.getenv("TF_DATA_DIR")
-	if info, err := os.Stat(m.abs(dir, set)); set != "" && err == nil && !info.IsDir() {
+	set := m.Getenv("TF_DATA_DIR")
+	if info, err := os.Stat(m.Abs(dir, set)); set != "" && err == nil && !info.IsDir() {
 		return sources.WithHint(fmt.Errorf("TF_DATA_DIR: %s is not a directory", set), "name a directory, or unset it")
 	}
 	return nil
 }
 
 // Path returns the directories that programs are searched in.
-func (m Machine) Path() string { return m.getenv("PATH") }
+func (m Machine) Path() string { return m.Getenv("PATH") }
 
 // StateDir returns larder's own directory for the user's data, or "" if there is no state
 // directory.
 func (m Machine) StateDir() string { return m.join(m.StateHome, "larder") }
 
-// forOS returns one of two texts: that for Windows, or that for other systems.
-func (m Machine) forOS(windows, others string) string {
+// ForOS returns one of two texts: that for Windows, or that for other systems.
+func (m Machine) ForOS(windows, others string) string {
 	if m.GOOS == "windows" {
 		return windows
 	}
@@ -220,7 +220,7 @@ func (m Machine) forOS(windows, others string) string {
 
 // home returns the user's home directory, or "" if there is none.
 func (m Machine) home() string {
-	if home := m.getenv("HOME"); home != "" && m.GOOS != "windows" {
+	if home := m.Getenv("HOME"); home != "" && m.GOOS != "windows" {
 		return home
 	}
 	return m.Home
@@ -250,9 +250,9 @@ func (m Machine) clean(p string) string {
 	}
 }
 
-// abs returns p, relative to dir unless it is rooted. Without a dir, p stays relative, and the call that opens
+// Abs returns p, relative to dir unless it is rooted. Without a dir, p stays relative, and the call that opens
 // it reports the error.
-func (m Machine) abs(dir, p string) string {
+func (m Machine) Abs(dir, p string) string {
 	switch {
 	case p == "" || p == ".":
 		return dir
@@ -271,7 +271,8 @@ func (m Machine) rooted(path string) bool {
 	return strings.HasPrefix(path, "/") || m.GOOS == "windows" && onWindows
 }
 
-func (m Machine) exists(path string) bool {
+// Exists reports whether there is a file or a directory at a path.
+func (m Machine) Exists(path string) bool {
 	_, err := m.Files.Stat(path)
 	return err == nil
 }

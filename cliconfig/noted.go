@@ -79,7 +79,7 @@ func (c *Config) noteFirst(s Setting) {
 
 // noteVariable notes what a variable sets, if it is set.
 func (l *loader) noteVariable(variable, name string, secret bool) {
-	value := l.getenv(variable)
+	value := l.Getenv(variable)
 	if value == "" {
 		return
 	}

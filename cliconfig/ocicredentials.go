@@ -107,7 +107,7 @@ func dockerProgram(helper string) string { return "docker-credential-" + helper 
 
 // isDockerHelper reports whether the name of a Docker credential helper can be part of a file name.
 func (m Machine) isDockerHelper(name string) bool {
-	return name != "" && !strings.ContainsAny(name, m.forOS(`/\`, "/"))
+	return name != "" && !strings.ContainsAny(name, m.ForOS(`/\`, "/"))
 }
 
 // ask returns the answer of a Docker credential helper for a registry. It runs the program only the first time.

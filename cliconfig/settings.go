@@ -48,7 +48,7 @@ func (l *loader) cliConfig(root *node) {
 		known["disable_checkpoint_signature"] = nil
 	}
 	l.read(root, known)
-	if dir := os.Expand(cache.Value, l.getenv); dir != "" && l.ok(cache.From, l.checkPath(cache.Name, dir)) {
+	if dir := os.Expand(cache.Value, l.Getenv); dir != "" && l.ok(cache.From, l.checkPath(cache.Name, dir)) {
 		cache.Value = dir
 		l.config.PluginCacheDir = cmp.Or(l.config.PluginCacheDir, dir)
 		l.config.noteFirst(cache)

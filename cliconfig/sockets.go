@@ -14,12 +14,12 @@ const firstSocket = 3
 
 // Sockets returns the sockets that systemd has opened for this process, or none.
 func (m Machine) Sockets() (all []net.Listener, err error) {
-	if m.getenv("LISTEN_PID") != strconv.Itoa(os.Getpid()) {
+	if m.Getenv("LISTEN_PID") != strconv.Itoa(os.Getpid()) {
 		return nil, nil
 	}
-	n, err := strconv.Atoi(m.getenv("LISTEN_FDS"))
+	n, err := strconv.Atoi(m.Getenv("LISTEN_FDS"))
 	if err != nil || n < 0 || n > 100 {
-		return nil, fmt.Errorf("LISTEN_FDS=%q is not a number of sockets", m.getenv("LISTEN_FDS"))
+		return nil, fmt.Errorf("LISTEN_FDS=%q is not a number of sockets", m.Getenv("LISTEN_FDS"))
 	}
 	for fd := firstSocket; fd < firstSocket+n; fd++ {
 		f := os.NewFile(uintptr(fd), "socket "+strconv.Itoa(fd))

@@ -50,8 +50,8 @@ func (c *Config) UnreadFiles() []UnreadFile {
 		}
 		read[f.Name] = true
 	}
-	home := m.forOS(m.AppData, m.home())
-	for _, name := range strings.Fields(m.forOS(".terraformrc .tofurc terraformrc tofurc", "terraform.rc .terraform.rc terraformrc tofu.rc .tofu.rc tofurc .opentofurc")) {
+	home := m.ForOS(m.AppData, m.home())
+	for _, name := range strings.Fields(m.ForOS(".terraformrc .tofurc terraformrc tofurc", "terraform.rc .terraform.rc terraformrc tofu.rc .tofu.rc tofurc .opentofurc")) {
 		add(m.join(home, name), "", m.meantFile(name, home))
 	}
 	for _, name := range []string{".terraformrc", "terraformrc", "terraform.rc", ".tofurc", "tofurc", "tofu.rc"} {
@@ -61,7 +61,7 @@ func (c *Config) UnreadFiles() []UnreadFile {
 		}
 	}
 	if c.Engine == sources.OpenTofu && m.GOOS != "windows" {
-		config := cmp.Or(m.getenv("XDG_CONFIG_HOME"), m.join(m.home(), ".config"))
+		config := cmp.Or(m.Getenv("XDG_CONFIG_HOME"), m.join(m.home(), ".config"))
 		add(m.join(config, "opentofu", "tofurc"), "", m.mainFile(c.Engine))
 	}
 	return all
@@ -70,9 +70,9 @@ func (c *Config) UnreadFiles() []UnreadFile {
 // meantFile returns the path that a misnamed configuration file should have.
 func (m Machine) meantFile(name, home string) string {
 	if strings.Contains(name, "tofu") {
-		return m.join(home, m.forOS("tofu.rc", ".tofurc"))
+		return m.join(home, m.ForOS("tofu.rc", ".tofurc"))
 	}
-	return m.join(home, m.forOS("terraform.rc", ".terraformrc"))
+	return m.join(home, m.ForOS("terraform.rc", ".terraformrc"))
 }
 
 // knownVariables are variables of engines that Load doesn't read, and of tools around them. Those that end in _
@@ -116,8 +116,8 @@ func (c *Config) IgnoredVariables() []IgnoredVariable {
 		switch meant := sources.Nearest(name, exact); {
 		case upper != name && slices.Contains(exact, upper) && c.machine.GOOS != "windows":
 			all = append(all, IgnoredVariable{name, upper})
-		case upper == strings.TrimSuffix(tokenPrefix, "_"):
-			all = append(all, IgnoredVariable{name, tokenPrefix + "HOST"})
+		case upper == strings.TrimSuffix(TokenPrefix, "_"):
+			all = append(all, IgnoredVariable{name, TokenPrefix + "HOST"})
 		case len(name) >= leastToGuess && meant != "" && upper == name:
 			all = append(all, IgnoredVariable{name, meant})
 		case slices.ContainsFunc([]string{"PLUGIN", "PROVIDER", "MIRROR", "REGISTRY", "CACHE"}, func(word string) bool { return strings.Contains(name, word) }):

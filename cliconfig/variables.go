@@ -42,7 +42,7 @@ func (c *Config) variables() []variable {
 		{"LARDER_CONFIG", "Larder's own configuration file", paths, "", nil},
 		{"LARDER_RECORD_KEY", "key that authenticates records", secret, "record key", &c.RecordKey},
 		{"TF_PLUGIN_CACHE_DIR", "plugin cache", paths, "plugin_cache_dir", c.useCache},
-		{outerCache, "plugin cache, set by larder exec", 0, "plugin_cache_dir", c.useOuterCache},
+		{OuterCache, "plugin cache, set by larder exec", 0, "plugin_cache_dir", c.useOuterCache},
 		{"LARDER_SHIM", "shims already run in this process", 0, "", nil},
 		{"LARDER_REPEATED", "second run of larder exec", 0, "", nil},
 		{"LARDER_SHIM_FLAGS", "flags of larder exec for shims", 0, "", nil},
@@ -106,9 +106,9 @@ func containerURL(aws *bucket.Environment) func(path string) {
 	return func(path string) { aws.ContainerURL = "http://169.254.170.2/" + strings.TrimPrefix(path, "/") }
 }
 
-// outerCache is the variable in which larder exec hands on the plugin cache, because it
+// OuterCache is the variable in which larder exec hands on the plugin cache, because it
 // replaces TF_PLUGIN_CACHE_DIR for the command that it runs.
-const outerCache = "LARDER_PLUGIN_CACHE_DIR"
+const OuterCache = "LARDER_PLUGIN_CACHE_DIR"
 
 func (c *Config) useCache(dir string)      { c.PluginCacheDir = dir }
 func (c *Config) useOuterCache(dir string) { c.PluginCacheDir, c.DefaultCacheDir = "", dir }
@@ -128,7 +128,7 @@ func (l *loader) readVariables() {
 		if v.form&lower != 0 {
 			l.noteVariable(strings.ToLower(v.name), v.sets, true)
 		}
-		value, read := l.pathsIn(v, l.getenv(v.name))
+		value, read := l.pathsIn(v, l.Getenv(v.name))
 		if value == "" || !read || v.form&tofuOnly != 0 && l.engine != sources.OpenTofu {
 			continue
 		}
@@ -165,11 +165,11 @@ func (l *loader) readVariables() {
 func (l *loader) pathsIn(v variable, value string) (path string, ok bool) {
 	if v.form&homePath != 0 && value != "" {
 		path, ok := l.inHome(value)
-		return l.abs(l.WorkDir, path), ok || l.ok(Place{}, l.checkPath(v.name, value))
+		return l.Abs(l.WorkDir, path), ok || l.ok(Place{}, l.checkPath(v.name, value))
 	}
 	ok = true
 	if v.form&paths != 0 || v.form&tofuPaths != 0 && l.engine == sources.OpenTofu && l.GOOS != "windows" {
-		for path := range strings.SplitSeq(value, l.forOS(";", ":")) {
+		for path := range strings.SplitSeq(value, l.ForOS(";", ":")) {
 			ok = l.ok(Place{}, l.checkPath(v.name, path)) && ok
 		}
 	}

@@ -23,14 +23,14 @@ func (m Machine) CheckPath(path string) error {
 	for _, at := range replaceable().FindAllStringIndex(path, -1) {
 		found, value := strings.TrimRight(path[at[0]:at[1]], `/\`), ""
 		end := at[0] + len(found)
-		tail, _, _ := strings.Cut(strings.ReplaceAll(path[end:], m.forOS(`\`, "/"), "/"), "/")
+		tail, _, _ := strings.Cut(strings.ReplaceAll(path[end:], m.ForOS(`\`, "/"), "/"), "/")
 		switch {
 		case found == "~":
 			value = m.home()
-		case m.exists(m.abs(m.WorkDir, path[:end+len(tail)])):
+		case m.Exists(m.Abs(m.WorkDir, path[:end+len(tail)])):
 			continue
 		case found[0] != '~':
-			value = m.getenv(strings.TrimPrefix(strings.Trim(found, "${}%"), "env:"))
+			value = m.Getenv(strings.TrimPrefix(strings.Trim(found, "${}%"), "env:"))
 		}
 		first, unknown = cmp.Or(first, found), unknown || value == ""
 		meant, rest = meant+path[rest:at[0]]+value, end

@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"github.com/larder-cli/larder/cliconfig"
+	"github.com/larder-cli/larder/cliconfig/programs"
 	"github.com/larder-cli/larder/cmd/larder/site"
 )
 
@@ -29,7 +30,7 @@ func (h *handover) run() (status int, err error) {
 		}
 	}
 	if h.Failed == nil {
-		status, err = cliconfig.Become(h.Path, h.Line, h.Environ, os.Stdin, os.Stdout, os.Stderr)
+		status, err = programs.Become(h.Path, h.Line, h.Environ, os.Stdin, os.Stdout, os.Stderr)
 	} else {
 		stdout, stderr, last := io.Writer(os.Stdout), io.Writer(os.Stderr), &lastOutput{}
 		if h.JSON {
@@ -37,10 +38,10 @@ func (h *handover) run() (status int, err error) {
 		} else {
 			stderr = io.MultiWriter(stderr, last)
 		}
-		if status, err = cliconfig.Run(h.Path, h.Line, h.Environ, os.Stdin, stdout, stderr); err == nil && status != exitDone {
+		if status, err = programs.Run(h.Path, h.Line, h.Environ, os.Stdin, stdout, stderr); err == nil && status != exitDone {
 			var again bool
 			if again, err = h.Failed(string(last.text)); again {
-				return cliconfig.Repeat(now, os.Stdin, os.Stdout, os.Stderr)
+				return programs.Repeat(now, os.Stdin, os.Stdout, os.Stderr)
 			} else if err != nil {
 				return status, err
 			}
@@ -74,12 +75,12 @@ const asShim, enginePath = "as-shim", "engine-path"
 func shimLine(args []string) []string {
 	system := cliconfig.Machine{GOOS: runtime.GOOS} // its environment isn't required, and takes time to read
 	switch {
-	case len(args) > 0 && system.EngineOf(args[0]) != "":
+	case len(args) > 0 && programs.EngineOf(system, args[0]) != "":
 		args = append([]string{"larder", "exec", "--" + asShim, "--", strings.TrimSuffix(filepath.Base(args[0]), ".exe")}, args[1:]...)
 	case len(args) > 2 && args[1] == "exec" && args[2] == "--"+asShim:
 	default:
 		return args
 	}
-	flags, _ := cliconfig.This().ShimFlags() // exec reports the error
+	flags, _ := programs.ShimFlags(cliconfig.This()) // exec reports the error
 	return slices.Concat(args[:2], flags, args[2:])
 }

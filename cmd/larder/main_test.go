@@ -19,6 +19,7 @@ import (
 	"time"
 
 	"github.com/larder-cli/larder/cliconfig"
+	"github.com/larder-cli/larder/cliconfig/programs"
 	"github.com/larder-cli/larder/cmd/larder/report"
 	"github.com/larder-cli/larder/cmd/larder/site"
 	"github.com/larder-cli/larder/cmd/larder/ui"
@@ -30,7 +31,7 @@ var update = commandline.Bool("update", false, "rewrite expected output")
 
 // TestMain lets the test binary be larder, if it is started by that name or through a shim. PATH has it.
 func TestMain(m *testing.M) {
-	if strings.TrimSuffix(filepath.Base(os.Args[0]), ".exe") == "larder" || cliconfig.This().EngineOf(os.Args[0]) != "" {
+	if strings.TrimSuffix(filepath.Base(os.Args[0]), ".exe") == "larder" || programs.EngineOf(cliconfig.This(), os.Args[0]) != "" {
 		beLarder()
 	}
 	if os.Getenv(workerVariable) != "" {

@@ -18,6 +18,7 @@ import (
 	"time"
 
 	"github.com/larder-cli/larder/cliconfig"
+	"github.com/larder-cli/larder/cliconfig/programs"
 	"github.com/larder-cli/larder/sources"
 	"github.com/larder-cli/larder/sources/disk"
 	"golang.org/x/sync/errgroup"
@@ -271,7 +272,7 @@ const MaxScript = 64 << 10
 // IsScript reports whether larder has written the script at path.
 func IsScript(path string) bool {
 	text, err := disk.ReadFile(path, MaxScript)
-	return err == nil && cliconfig.IsShimScript(string(text))
+	return err == nil && programs.IsShimScript(string(text))
 }
 
 // IsCopyOfLarder reports whether the program at path was built from larder's source, in any version. On systems

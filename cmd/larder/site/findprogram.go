@@ -9,6 +9,7 @@ import (
 	"slices"
 
 	"github.com/larder-cli/larder/cliconfig"
+	"github.com/larder-cli/larder/cliconfig/programs"
 	"github.com/larder-cli/larder/cmd/larder/report"
 	"github.com/larder-cli/larder/cmd/larder/ui"
 	"github.com/larder-cli/larder/sources"
@@ -54,7 +55,7 @@ func (s *Site) FindNext(name, fixed string) (string, error) {
 // NextProgram returns the next program of a name that this process hasn't run yet, and marks the
 // environment.
 func (s *Site) NextProgram(name, fixed string, wanted func(path string) bool) (string, error) {
-	path, environ, err := s.Machine.NextProgram(name, fixed, os.Getpid(), func(path string) bool {
+	path, environ, err := programs.Next(s.Machine, name, fixed, os.Getpid(), func(path string) bool {
 		_, err := exec.LookPath(path) // fails if the file is not executable
 		return err == nil && wanted(path)
 	})

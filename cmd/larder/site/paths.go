@@ -9,7 +9,7 @@ import (
 	"strings"
 	"unicode"
 
-	"github.com/larder-cli/larder/cliconfig"
+	"github.com/larder-cli/larder/cliconfig/programs"
 	"github.com/larder-cli/larder/sources"
 	"github.com/larder-cli/larder/sources/disk"
 )
@@ -100,5 +100,5 @@ func ShellQuoted(word string) string {
 	if strings.IndexFunc(word, func(r rune) bool { return !plain(r) }) < 0 {
 		return word
 	}
-	return cliconfig.QuoteShell(word)
+	return programs.QuoteShell(word)
 }

@@ -3,7 +3,7 @@ package site
 import (
 	"context"
 
-	"github.com/larder-cli/larder/cliconfig"
+	"github.com/larder-cli/larder/cliconfig/programs"
 	"github.com/larder-cli/larder/installer/modules"
 	"github.com/larder-cli/larder/sources"
 )
@@ -12,7 +12,7 @@ import (
 // modules that are not installed are missing, and an unknown value gives a warning.
 type Reading struct {
 	// Line is the engine's command line that follows, whose flags and TF_CLI_ARGS count. It is nil if none follows.
-	Line *cliconfig.Invocation
+	Line *programs.Invocation
 
 	// Release returns the version of the Terraform that runs in dir. It is nil if that isn't known.
 	Release func(ctx context.Context, dir string) sources.Version
@@ -61,7 +61,7 @@ func (m *Root) LoadOptions(ctx context.Context) modules.Options {
 func (s *Site) inputs() modules.Inputs {
 	line := s.Reading.Line
 	if line == nil || line.Variables == nil {
-		init := s.Machine.Invocation([]string{string(sources.Terraform), "init"})
+		init := programs.ReadLine(s.Machine, []string{string(sources.Terraform), "init"})
 		line = &init
 	}
 	return modules.Inputs{Environ: s.Machine.InputVariables(), Flags: line.Variables}

@@ -16,6 +16,7 @@ import (
 
 	"github.com/larder-cli/larder/cachedir/view"
 	"github.com/larder-cli/larder/cliconfig"
+	"github.com/larder-cli/larder/cliconfig/programs"
 	"github.com/larder-cli/larder/cmd/larder/job"
 	"github.com/larder-cli/larder/cmd/larder/report"
 	"github.com/larder-cli/larder/cmd/larder/site"
@@ -33,7 +34,7 @@ import (
 type execution struct {
 	job.Installation
 	request ExecRequest
-	command cliconfig.Invocation
+	command programs.Invocation
 	program string // path
 
 	got      atomic.Bool                        // modules were installed
@@ -63,7 +64,7 @@ type ExecRequest struct {
 func Exec(ctx context.Context, s *site.Site, request ExecRequest) (*site.Program, error) {
 	e := &execution{request: request}
 	e.Site = s
-	outer, err := e.Machine.ShimFlags()
+	outer, err := programs.ShimFlags(e.Machine)
 	if err != nil {
 		return nil, report.Usage(err)
 	}
@@ -77,12 +78,12 @@ func Exec(ctx context.Context, s *site.Site, request ExecRequest) (*site.Program
 		return nil, err
 	}
 	next := &site.Program{Path: e.program, Line: request.Line, Dir: e.WorkDir, Environ: e.Machine.Environ}
-	e.command = e.Machine.Invocation(request.Line)
+	e.command = programs.ReadLine(e.Machine, request.Line)
 	if c := &e.command; c.Init && c.Release != (sources.Version{}) && e.releaseOf(ctx, e.program, site.Absolute(e.WorkDir, c.Dir)).Compare(c.Release) < 0 {
 		c.Init, c.Unforeseen = false, fmt.Sprintf("init (flags of releases since %s)", c.Release)
 	}
 	if e.command.NoCommand {
-		next.Environ = e.Machine.WithoutCommand()
+		next.Environ = programs.WithoutCommand(e.Machine)
 	}
 	if !e.command.Wrapper && !e.command.Init {
 		if err = e.checkOther(ctx); err == nil && e.Flags.DryRun {
@@ -112,7 +113,7 @@ func (e *execution) findProgram(name string) (path string, err error) {
 		}
 		return "", sources.WithHint(err, "install it, or write the path of the program")
 	}
-	if filepath.Base(name) == name && s.Machine.EngineOf(name) != "" { // it may run this command again
+	if filepath.Base(name) == name && programs.EngineOf(s.Machine, name) != "" { // it may run this command again
 		return s.NextProgram(name, "", func(string) bool { return true })
 	}
 	return path, nil
@@ -134,7 +135,7 @@ func (e *execution) checkOther(ctx context.Context) error {
 	return e.checkUnprepared(ctx, dir)
 }
 
-// wayToForesee is a hint for an init that is [cliconfig.Invocation.Unforeseen].
+// wayToForesee is a hint for an init that is [programs.Invocation.Unforeseen].
 const wayToForesee = "correct the flags of init, or instead of -from-module, copy the configuration into the directory first"
 
 // install installs the providers that the command requires, and makes the command use them.
@@ -289,7 +290,7 @@ func (e *execution) useView(ctx context.Context, next *site.Program) error {
 	return e.inState(ctx, job.ViewHome(e.Machine), func(home string) error {
 		v, err := view.Make(ctx, home, e.WorkDir, e.dataDir, e.packages)
 		if err == nil {
-			next.Line, next.Environ = e.Machine.ForEngine(next.Line, v.Providers, v.Cache, e.cache)
+			next.Line, next.Environ = programs.ForEngine(e.Machine, next.Line, v.Providers, v.Cache, e.cache)
 		}
 		return err
 	})
@@ -348,7 +349,7 @@ func (e *execution) get(ctx context.Context, m *site.Root, tree *modules.Tree, u
 	var variables []string // not on the command line, which other users can read
 	for _, variable := range e.command.Variables {
 		if m.Config.Engine == sources.OpenTofu || m.IsNewTerraform(ctx) {
-			variables = append(variables, cliconfig.QuoteShell(variable))
+			variables = append(variables, programs.QuoteShell(variable))
 		}
 	}
 	m.Out.Say("installing modules: %s get", m.Config.Engine)

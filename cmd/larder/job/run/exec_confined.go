@@ -7,6 +7,7 @@ import (
 	"regexp"
 	"strings"
 
+	"github.com/larder-cli/larder/cliconfig/programs"
 	"github.com/larder-cli/larder/cmd/larder/job"
 	"github.com/larder-cli/larder/installer/modules"
 	"github.com/larder-cli/larder/sources"
@@ -62,7 +63,7 @@ func (e *execution) unforeseen(ctx context.Context, output string, limited bool)
 		}
 		errs = append(errs, err)
 	}
-	if again = known > 0 && known == len(errs) && !e.Machine.Repeated(); again {
+	if again = known > 0 && known == len(errs) && !programs.Repeated(e.Machine); again {
 		for _, err := range errs {
 			e.Output.Warn("%v; running init again", err)
 		}

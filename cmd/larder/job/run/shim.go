@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 	"slices"
 
+	"github.com/larder-cli/larder/cliconfig/programs"
 	"github.com/larder-cli/larder/cmd/larder/report"
 	"github.com/larder-cli/larder/cmd/larder/site"
 	"github.com/larder-cli/larder/sources"
@@ -80,7 +81,7 @@ func wantedShims(s *site.Site, request ShimRequest, dir, larder string) (all []w
 			continue
 		}
 		link := wantedShim{path: filepath.Join(dir, s.Machine.ProgramFile(string(name)))}
-		other := wantedShim{path: filepath.Join(dir, s.Machine.ScriptFile(string(name))), script: true}
+		other := wantedShim{path: filepath.Join(dir, programs.ScriptFile(s.Machine, string(name))), script: true}
 		switch {
 		case script != "":
 			other.content = script

@@ -16,6 +16,7 @@ import (
 	"strings"
 
 	"github.com/larder-cli/larder/cliconfig"
+	"github.com/larder-cli/larder/cliconfig/programs"
 	"github.com/larder-cli/larder/cmd/larder/report"
 	"github.com/larder-cli/larder/cmd/larder/site"
 	"github.com/larder-cli/larder/sources"
@@ -32,7 +33,7 @@ func shimHome(m cliconfig.Machine) string {
 
 // shimEngines makes a program run shims instead of the engines on PATH and the engine that Terragrunt
 // is configured to run. The shims are in subdirectories of home, which all programs share.
-func shimEngines(s *site.Site, home string, in cliconfig.Invocation, next *site.Program, flags []string) error {
+func shimEngines(s *site.Site, home string, in programs.Invocation, next *site.Program, flags []string) error {
 	larder, err := ownPath(s.Machine.WorkDir)
 	if err != nil {
 		return err
@@ -47,12 +48,12 @@ func shimEngines(s *site.Site, home string, in cliconfig.Invocation, next *site.
 		if err != nil {
 			return err
 		}
-		file := s.Machine.ScriptFile(string(engine))
+		file := programs.ScriptFile(s.Machine, string(engine))
 		dir, err := putShims(home, larder, []wantedShim{{path: file, content: script, script: true}})
 		if err != nil {
 			return err
 		}
-		next.Line, s.Machine.Environ = s.Machine.RunEngine(next.Line, filepath.Join(dir, file))
+		next.Line, s.Machine.Environ = programs.RunEngine(s.Machine, next.Line, filepath.Join(dir, file))
 	}
 	var links []wantedShim
 	for _, engine := range site.BothEngines {
@@ -61,7 +62,7 @@ func shimEngines(s *site.Site, home string, in cliconfig.Invocation, next *site.
 		}
 	}
 	dir, err := putShims(home, larder, links)
-	next.Environ = s.Machine.ForProgram(dir, flags)
+	next.Environ = programs.ForProgram(s.Machine, dir, flags)
 	return err
 }
 
@@ -72,9 +73,9 @@ func engineToReplace(s *site.Site, typed string) (path string, err error) {
 	switch {
 	case typed == "", name == typed && slices.Contains(site.BothEngines, sources.Engine(name)):
 		return "", nil
-	case name == typed && s.Machine.EngineOf(name) != "":
+	case name == typed && programs.EngineOf(s.Machine, name) != "":
 		return site.LookPath(typed)
-	case filepath.IsAbs(typed) && s.Machine.EngineOf(name) != "":
+	case filepath.IsAbs(typed) && programs.EngineOf(s.Machine, name) != "":
 		return typed, nil
 	}
 	s.Output.Warn("%s runs without larder: TG_TF_PATH or --tf-path makes Terragrunt run it", typed)
@@ -107,7 +108,7 @@ func putShims(home, larder string, all []wantedShim) (dir string, err error) {
 
 // shimScript returns the script that runs larder for the engine at path, which doesn't need PATH.
 func shimScript(s *site.Site, path, larder string) (engine sources.Engine, script string, err error) {
-	engine = s.Machine.EngineOf(path)
+	engine = programs.EngineOf(s.Machine, path)
 	if _, err := os.Stat(path); err != nil {
 		return "", "", fmt.Errorf("%s: %w", path, disk.Cause(err))
 	}
@@ -121,7 +122,7 @@ func shimScript(s *site.Site, path, larder string) (engine sources.Engine, scrip
 	if site.IsLarder(path, larder) || site.IsScript(path) {
 		return "", "", sources.WithHint(fmt.Errorf("%s is a shim itself", path), "name the program of an engine")
 	}
-	return engine, s.Machine.ShimScript([]string{larder, "exec", "--as-shim", "--engine-path", path, "--", string(engine)}), nil
+	return engine, programs.ShimScript(s.Machine, []string{larder, "exec", "--as-shim", "--engine-path", path, "--", string(engine)}), nil
 }
 
 // checkShims returns an error if another user can put programs into the directory of shims, which

@@ -1,4 +1,4 @@
-package cliconfig
+package programs
 
 import (
 	"fmt"
@@ -9,11 +9,12 @@ import (
 
 	"github.com/mattn/go-shellwords"
 
+	"github.com/larder-cli/larder/cliconfig"
 	"github.com/larder-cli/larder/sources"
 )
 
 // ScriptFile returns the file name of a script that runs as a program of a name.
-func (m Machine) ScriptFile(name string) string { return name + m.forOS(".cmd", "") }
+func ScriptFile(m cliconfig.Machine, name string) string { return name + m.ForOS(".cmd", "") }
 
 // The first lines of scripts that larder shim writes, by which it recognizes them.
 const (
@@ -24,14 +25,14 @@ const (
 
 // ShimScript returns a script that runs a command line with the script's own arguments added. In a
 // batch file, two percent signs stand for one, even in quotes.
-func (m Machine) ShimScript(line []string) string {
+func ShimScript(m cliconfig.Machine, line []string) string {
 	if m.GOOS == "windows" {
 		return batchHead + `@"` + strings.ReplaceAll(strings.Join(line, `" "`), "%", "%%") + "\" %*\r\n"
 	}
 	return shimHead + "exec " + quoteAll(line) + " \"$@\"\n"
 }
 
-// IsShimScript reports whether text is a result of [Machine.ShimScript].
+// IsShimScript reports whether text is a result of [ShimScript].
 func IsShimScript(text string) bool {
 	return strings.HasPrefix(text, shimHead) || strings.HasPrefix(text, batchHead)
 }
@@ -40,17 +41,17 @@ func IsShimScript(text string) bool {
 // run a script that runs an engine.
 const maxShims = 20
 
-// NextProgram returns the program that the shim of a name runs: the one at the path fixed, or if that
+// Next returns the program that the shim of a name runs: the one at the path fixed, or if that
 // is empty, the next one of that name on PATH that runs, and that isn't the shim itself. It fails if
 // there is none, or if shims run each other in a loop. The environment is that of the program. Its
 // LARDER_SHIM lists the shims that have run before, for the process that a shim has become, or, with a minus sign, for
 // the one that it runs:
 //
 //	[-]PROCESS DEPTH PATH...
-func (m Machine) NextProgram(name, fixed string, process int, runs func(path string) bool) (path string, environ []string, err error) {
+func Next(m cliconfig.Machine, name, fixed string, process int, runs func(path string) bool) (path string, environ []string, err error) {
 	var depth int
 	var seen []string
-	if words := strings.Split(m.getenv(shimsRun), "\n"); len(words) > 1 {
+	if words := strings.Split(m.Getenv(shimsRun), "\n"); len(words) > 1 {
 		depth, _ = strconv.Atoi(words[1])
 		if words[0] == strconv.Itoa(process) || words[0] == strconv.Itoa(-os.Getppid()) { // otherwise they were seen on behalf of a process that has run this one
 			seen = words[2:]
@@ -87,9 +88,9 @@ const shimFlags = "LARDER_SHIM_FLAGS"
 
 // ShimFlags returns the flags of larder exec for shims. Each is one word, with an = before its value:
 // otherwise a word could become the command that runs instead of the engine.
-func (m Machine) ShimFlags() (flags []string, err error) {
+func ShimFlags(m cliconfig.Machine) (flags []string, err error) {
 	parser := shellwords.NewParser()
-	words, err := parser.Parse(m.getenv(shimFlags))
+	words, err := parser.Parse(m.Getenv(shimFlags))
 	if err != nil || parser.Position >= 0 { // the position of an operator, behind which nothing is read
 		err = fmt.Errorf("%s has an unclosed quote, or an operator such as ; outside of quotes", shimFlags)
 	}

@@ -1,6 +1,6 @@
 //go:build unix
 
-package cliconfig
+package programs
 
 import (
 	"fmt"

@@ -1,7 +1,6 @@
-package cliconfig
+package programs
 
 import (
-	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -9,6 +8,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/larder-cli/larder/cliconfig"
 )
 
 // lastWords is how long processes that a program has left behind may keep its output open.
@@ -40,8 +41,8 @@ const repeated = "LARDER_REPEATED"
 
 // Repeated reports whether this is a second run of the same command line: in the same process, or in a child of it where
 // a process can't be replaced.
-func (m Machine) Repeated() bool {
-	by := m.getenv(repeated)
+func Repeated(m cliconfig.Machine) bool {
+	by := m.Getenv(repeated)
 	return by == strconv.Itoa(os.Getpid()) || m.GOOS == "windows" && by == strconv.Itoa(os.Getppid())
 }
 
@@ -49,10 +50,11 @@ func (m Machine) Repeated() bool {
 func Repeat(dir string, in, out, errs *os.File) (status int, err error) {
 	program, err := os.Executable()
 	if err == nil {
-		err = errors.Join(os.Chdir(dir), os.Setenv(repeated, strconv.Itoa(os.Getpid())))
+		err = os.Chdir(dir)
 	}
 	if err != nil {
 		return 1, err
 	}
-	return Become(program, os.Args, os.Environ(), in, out, errs)
+	environ := cliconfig.This().With(map[string]string{repeated: strconv.Itoa(os.Getpid())})
+	return Become(program, os.Args, environ, in, out, errs)
 }

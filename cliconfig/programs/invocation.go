@@ -1,4 +1,4 @@
-package cliconfig
+package programs
 
 import (
 	"cmp"
@@ -13,6 +13,7 @@ import (
 
 	"github.com/mattn/go-shellwords"
 
+	"github.com/larder-cli/larder/cliconfig"
 	"github.com/larder-cli/larder/sources"
 )
 
@@ -54,60 +55,50 @@ type Invocation struct {
 }
 
 // EngineOf returns the engine of a program, or "" if the program is not an engine.
-func (m Machine) EngineOf(program string) sources.Engine {
-	return sources.EngineOf(m.programName(program))
+func EngineOf(m cliconfig.Machine, program string) sources.Engine {
+	return sources.EngineOf(programName(m, program))
 }
 
 // programName returns the name of a program without its directory and extension.
-func (m Machine) programName(program string) string {
-	name := program[strings.LastIndexAny(program, m.forOS(`\/`, "/"))+1:]
+func programName(m cliconfig.Machine, program string) string {
+	name := program[strings.LastIndexAny(program, m.ForOS(`\/`, "/"))+1:]
 	if m.GOOS == "windows" {
 		name = strings.TrimSuffix(strings.ToLower(name), ".exe")
 	}
 	return name
 }
 
-// Invocation reads a command line, whose first word is the program.
-func (m Machine) Invocation(line []string) Invocation {
-	in := Invocation{Engine: m.EngineOf(line[0]), ProviderCache: m.providerCache()}
+// ReadLine reads a command line, whose first word is the program.
+func ReadLine(m cliconfig.Machine, line []string) Invocation {
+	in := Invocation{Engine: EngineOf(m, line[0]), ProviderCache: providerCache(m)}
 	if in.Engine != "" {
 		in.readEngine(m, line[1:])
 		return in
 	}
 	in.Wrapper = true
-	words, err := m.words(initVariables...)
+	words, err := wordsIn(m, initVariables...)
 	if err := cmp.Or(err, in.readInit(words)); err != nil {
 		in.Unforeseen = "init (" + err.Error() + ")"
 	}
-	in.EnginePath = m.terragrunt(enginePath, nil) // which any program may hand on to Terragrunt
-	if m.programName(line[0]) == "terragrunt" {
+	in.EnginePath = terragrunt(m, enginePath, nil) // which any program may hand on to Terragrunt
+	if programName(m, line[0]) == "terragrunt" {
 		in.readTerragrunt(m, line[1:])
 	}
 	return in
 }
 
-// InputVariables returns the values of the root module's variables in the environment, as NAME=VALUE.
-func (m Machine) InputVariables() (all []string) {
-	for _, assignment := range m.Environ {
-		if input, ok := strings.CutPrefix(assignment, "TF_VAR_"); ok {
-			all = append(all, input)
-		}
-	}
-	return all
-}
-
 // providerCache returns what makes Terragrunt run a provider cache: the variable, or the flag if
 // Terragrunt runs this process with its provider cache. Engines then get a token for the cache as that
 // of each registry.
-func (m Machine) providerCache() string {
+func providerCache(m cliconfig.Machine) string {
 	for _, name := range []string{"TG_PROVIDER_CACHE", "TERRAGRUNT_PROVIDER_CACHE"} {
-		if on, _ := strconv.ParseBool(m.getenv(name)); on {
+		if on, _ := strconv.ParseBool(m.Getenv(name)); on {
 			return name
 		}
 	}
 	for _, assignment := range m.Environ {
 		name, value, _ := strings.Cut(assignment, "=")
-		if strings.HasPrefix(name, tokenPrefix) && strings.HasPrefix(strings.ToLower(value), "x-api-key:") {
+		if strings.HasPrefix(name, cliconfig.TokenPrefix) && strings.HasPrefix(strings.ToLower(value), "x-api-key:") {
 			return "--provider-cache"
 		}
 	}
@@ -121,7 +112,7 @@ var withoutProviders = []string{"fmt", "force-unlock", "get", "login", "logout",
 var downloading = []string{"rpcapi", "stacks"}
 
 // readEngine reads the arguments of an engine.
-func (in *Invocation) readEngine(m Machine, args []string) {
+func (in *Invocation) readEngine(m cliconfig.Machine, args []string) {
 	at, unknown := 0, ""
 	for ; at < len(args) && args[at] != "--" && (args[at] == "" || args[at][0] == '-'); at++ { // engines skip empty words
 		dir, is := strings.CutPrefix(args[at], "-chdir=")
@@ -137,12 +128,12 @@ func (in *Invocation) readEngine(m Machine, args []string) {
 		return
 	}
 	command, rest := args[at], args[at+1:]
-	words, err := m.words("TF_CLI_ARGS")
+	words, err := wordsIn(m, "TF_CLI_ARGS")
 	if command == "init" {
-		words, err = m.words(initVariables...)
+		words, err = wordsIn(m, initVariables...)
 	}
 	words = append(words, rest...)
-	if in.NoProviders = m.answers(slices.Concat(args[:at], words)); in.NoProviders {
+	if in.NoProviders = answers(m, slices.Concat(args[:at], words)); in.NoProviders {
 		return
 	}
 	switch {
@@ -152,7 +143,7 @@ func (in *Invocation) readEngine(m Machine, args []string) {
 		}
 		for _, variable := range in.Variables {
 			file, is := strings.CutPrefix(variable, "-var-file=")
-			if is && (file == "" || !m.exists(m.abs(m.abs(m.WorkDir, in.Dir), file))) {
+			if is && (file == "" || !m.Exists(m.Abs(m.Abs(m.WorkDir, in.Dir), file))) {
 				unknown = cmp.Or(unknown, "-var-file: no file")
 			}
 		}
@@ -161,7 +152,7 @@ func (in *Invocation) readEngine(m Machine, args []string) {
 		}
 		in.Init = in.Unforeseen == ""
 	case command == "providers":
-		inserted, _ := m.words("TF_CLI_ARGS_providers")
+		inserted, _ := wordsIn(m, "TF_CLI_ARGS_providers")
 		for _, word := range append(inserted, words...) {
 			if word == "lock" || word == "mirror" {
 				in.Downloads = command + " " + word
@@ -175,9 +166,9 @@ func (in *Invocation) readEngine(m Machine, args []string) {
 }
 
 // answers reports whether an engine shows its version, help or completions, whatever its command is.
-func (m Machine) answers(words []string) bool {
+func answers(m cliconfig.Machine, words []string) bool {
 	is := func(word string) bool { return slices.Contains([]string{"-v", "-version", "--version"}, word) }
-	if m.getenv("COMP_LINE") != "" || slices.ContainsFunc(words, is) {
+	if m.Getenv("COMP_LINE") != "" || slices.ContainsFunc(words, is) {
 		return true
 	}
 	if end := slices.Index(words, "--"); end >= 0 {
@@ -192,10 +183,10 @@ var answered = []string{
 	"-install-autocomplete", "--install-autocomplete", "-uninstall-autocomplete", "--uninstall-autocomplete",
 }
 
-// words returns the words in variables, which engines insert after their command.
-func (m Machine) words(names ...string) (words []string, err error) {
+// wordsIn returns the words in variables, which engines insert after their command.
+func wordsIn(m cliconfig.Machine, names ...string) (words []string, err error) {
 	for _, name := range names {
-		more, moreErr := shellwords.Parse(m.getenv(name))
+		more, moreErr := shellwords.Parse(m.Getenv(name))
 		words, err = append(words, more...), cmp.Or(err, moreErr)
 	}
 	return words, err
@@ -207,27 +198,26 @@ var initVariables = []string{"TF_CLI_ARGS_init", "TF_CLI_ARGS"}
 
 // A typedFlag is an argument that begins with a dash, or with two.
 type typedFlag struct {
-	arg         string // as typed, without a value in the next argument
 	name, value string // without dashes
 	on          bool   // as a boolean: set, and not set to false
 	valueAt     int    // index of the argument with the value; 0 if there is none
 }
 
-// flagsOf returns the flags on a command line. Those named in valued may have their value in the
+// flagsOf returns the flags on a command line of Terragrunt. Those in terragruntFlags may have their value in the
 // next argument.
-func flagsOf(line, valued []string) (all []typedFlag) {
+func flagsOf(line []string) (all []typedFlag) {
 	for i := 0; i < len(line); i++ {
 		arg, ok := strings.CutPrefix(line[i], "-")
 		if !ok {
 			continue
 		}
 		name, value, assigned := strings.Cut(strings.TrimPrefix(arg, "-"), "=")
-		f := typedFlag{arg: line[i], name: name, value: value, on: !assigned}
+		f := typedFlag{name: name, value: value, on: !assigned}
 		switch {
 		case assigned:
 			f.on, _ = strconv.ParseBool(value)
 			f.valueAt = i
-		case slices.Contains(valued, name) && i+1 < len(line):
+		case slices.Contains(terragruntFlags, name) && i+1 < len(line):
 			i++
 			f.value, f.valueAt = line[i], i
 		}
@@ -368,9 +358,9 @@ var (
 )
 
 // terragrunt returns the value of a setting of Terragrunt, which is empty if it isn't set.
-func (m Machine) terragrunt(s terragruntSetting, flags []typedFlag) (value string) {
+func terragrunt(m cliconfig.Machine, s terragruntSetting, flags []typedFlag) (value string) {
 	for _, name := range s.variables {
-		value = cmp.Or(m.getenv(name), value)
+		value = cmp.Or(m.Getenv(name), value)
 	}
 	for _, name := range s.flags {
 		for _, f := range flags {
@@ -383,11 +373,11 @@ func (m Machine) terragrunt(s terragruntSetting, flags []typedFlag) (value strin
 }
 
 // readTerragrunt reads the arguments of Terragrunt, in their present and earlier forms.
-func (in *Invocation) readTerragrunt(m Machine, args []string) {
-	flags := flagsOf(args, terragruntFlags)
-	in.Dir = m.terragrunt(workingDir, flags)
-	in.EnginePath = m.terragrunt(enginePath, flags)
-	in.Engine = m.EngineOf(in.EnginePath) // unknown without a setting: terragrunt.hcl may name one
+func (in *Invocation) readTerragrunt(m cliconfig.Machine, args []string) {
+	flags := flagsOf(args)
+	in.Dir = terragrunt(m, workingDir, flags)
+	in.EnginePath = terragrunt(m, enginePath, flags)
+	in.Engine = EngineOf(m, in.EnginePath) // unknown without a setting: terragrunt.hcl may name one
 	for _, f := range flags {
 		switch f.name {
 		case "provider-cache", "terragrunt-provider-cache":
@@ -398,22 +388,4 @@ func (in *Invocation) readTerragrunt(m Machine, args []string) {
 			in.Upgrade = in.Upgrade || f.on && slices.Contains(args, "init")
 		}
 	}
-}
-
-// RunEngine returns a command line and environment with which Terragrunt runs the engine at path,
-// instead of the configured one.
-func (m Machine) RunEngine(line []string, path string) (changed, environ []string) {
-	changed = slices.Clone(line)
-	for _, f := range flagsOf(line, terragruntFlags) {
-		if slices.Contains(enginePath.flags, f.name) && f.valueAt > 0 {
-			changed[f.valueAt] = strings.TrimSuffix(line[f.valueAt], f.value) + path
-		}
-	}
-	values := map[string]string{}
-	for _, name := range enginePath.variables {
-		if m.getenv(name) != "" {
-			values[name] = path
-		}
-	}
-	return changed, m.With(values)
 }
