@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/larder-cli/larder/cliconfig/syntax"
 	"github.com/larder-cli/larder/sources/disk"
 )
 
@@ -28,17 +29,17 @@ func (l *loader) complain(f namedFile, hint, format string, args ...any) {
 
 // file is a field for the path of a file.
 func (l *loader) file(f *namedFile) field {
-	return func(e entry) {
-		*f = namedFile{Place: e.value.Place, setting: e.key}
+	return func(e syntax.Entry) {
+		*f = namedFile{Place: e.Value.Place, setting: e.Key}
 		l.parsed(func(path string) error {
 			if path == "" {
-				return fmt.Errorf("%s is empty", e.key)
+				return fmt.Errorf("%s is empty", e.Key)
 			}
 			if !l.rooted(path) {
 				f.hint = "relative paths start from the directory of this file"
 			}
 			path = l.ownPath(e.File, path)
-			err := l.checkPath(e.key, path)
+			err := l.checkPath(e.Key, path)
 			if err == nil {
 				f.path = path
 			}
@@ -57,8 +58,8 @@ func (l *loader) open(f *namedFile) bool {
 	switch {
 	case err != nil:
 		l.complain(*f, f.hint, "%v", disk.Cause(err))
-	case len(f.content) > maxFileSize:
-		l.complain(*f, "", "larger than %d bytes", maxFileSize)
+	case len(f.content) > syntax.MaxFileSize:
+		l.complain(*f, "", "larger than %d bytes", syntax.MaxFileSize)
 	default:
 		return true
 	}

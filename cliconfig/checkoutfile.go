@@ -6,6 +6,7 @@ import (
 	"io/fs"
 	"path/filepath"
 
+	"github.com/larder-cli/larder/cliconfig/syntax"
 	"github.com/larder-cli/larder/sources"
 	"github.com/larder-cli/larder/sources/disk"
 	"github.com/larder-cli/larder/sources/policy"
@@ -34,14 +35,14 @@ func ReadCheckout(dir string) (Checkout, error) {
 		return Checkout{}, err
 	}
 	defer in.Close()
-	src, _, err := in.ReadFile(CheckoutFile, maxFileSize)
+	src, _, err := in.ReadFile(CheckoutFile, syntax.MaxFileSize)
 	if errors.Is(err, fs.ErrNotExist) {
 		return Checkout{}, nil
 	} else if err != nil {
 		return Checkout{}, err
 	}
 	c := Checkout{Path: filepath.Join(dir, CheckoutFile)}
-	root, bad := parse(c.Path, src)
+	root, bad := syntax.Parse(c.Path, src)
 	if bad != nil {
 		return c, sources.Diagnostics{*bad}.Err()
 	}
@@ -59,7 +60,7 @@ func (l *loader) engineName(to *sources.Engine) field {
 	return l.parsed(func(text string) (err error) {
 		*to, err = parseEngine(text)
 		return err
-	}, isString)
+	}, syntax.String)
 }
 
 // parseEngine returns the engine of a name. If it fails, the engine is empty.

@@ -4,9 +4,8 @@
 // these don't have. No other package reads the environment or looks up the user's
 // directories, except for the system's directory for temporary files.
 //
-// It does not connect to servers or install anything. It runs the configured
-// credentials helper when a token is requested, and reads the files of Docker and Podman or runs their helpers when
-// credentials for an OCI registry are requested. It leaves nothing on disk.
+// It does not connect to servers or install anything, and leaves nothing on disk. When a token or credentials for an OCI
+// registry are requested, package credentials runs helpers and reads the files of Docker and Podman.
 //
 // It reads the same files as the engines, in both syntaxes. It differs from them on
 // purpose in one way: it reports errors in the configuration, while the engines
@@ -30,6 +29,7 @@ import (
 	"context"
 	"net/url"
 
+	"github.com/larder-cli/larder/cliconfig/credentials"
 	"github.com/larder-cli/larder/sources"
 	"github.com/larder-cli/larder/sources/bucket"
 	"github.com/larder-cli/larder/sources/fetch"
@@ -82,11 +82,11 @@ type Config struct {
 	files   []Input // those that Load looked for, in order
 	machine Machine
 	written *Config // as written, including relative paths
-	tokens  map[sources.Host]hostToken
+	tokens  map[sources.Host]credentials.Token
 
-	helper *helper    // of credentials; nil if there is none
-	logins []login    // in the netrc file
-	oci    *ociConfig // credentials for OCI registries
+	helper *credentials.Helper // of credentials; nil if there is none
+	logins []login             // in the netrc file
+	oci    *ociConfig          // credentials for OCI registries
 }
 
 // Options configure Load. The zero Options are ready to use.
@@ -115,7 +115,7 @@ func Load(ctx context.Context, m Machine, e sources.Engine, opts Options) (*Conf
 		HostOptions:    map[sources.Host]fetch.HostOptions{},
 		KeepArchivesMB: defaultArchivesMB,
 
-		machine: m, files: m.inputFiles(e, opts), tokens: map[sources.Host]hostToken{}, oci: newOCIConfig(m, opts.Secrets),
+		machine: m, files: m.inputFiles(e, opts), tokens: map[sources.Host]credentials.Token{}, oci: newOCIConfig(m, opts.Secrets),
 	}
 	c.written = c
 	l := &loader{Machine: m, ctx: ctx, engine: e, secrets: opts.Secrets, config: c}

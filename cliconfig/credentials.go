@@ -6,14 +6,10 @@ import (
 	"fmt"
 	"strings"
 
+	"github.com/larder-cli/larder/cliconfig/credentials"
+	"github.com/larder-cli/larder/cliconfig/syntax"
 	"github.com/larder-cli/larder/sources"
 )
-
-// A hostToken is the bearer token of a host, from a variable, a credentials block or a helper.
-type hostToken struct {
-	text string // a block may have none, and then prevents running the helper
-	set  bool   // whether the token is to be sent; that in a variable may be empty, as for engines
-}
 
 // Token returns the bearer token for a host, and whether there is one: from the
 // environment, else from a credentials block, else from the helper. It runs the
@@ -22,9 +18,9 @@ type hostToken struct {
 func (c *Config) Token(ctx context.Context, host sources.Host) (token string, ok bool, err error) {
 	t, ok := c.tokens[host]
 	if !ok && c.helper != nil {
-		t, err = c.helper.token(ctx, host)
+		t, err = c.helper.Token(ctx, host)
 	}
-	return t.text, t.set, err
+	return t.Text, t.Set, err
 }
 
 // TokenHint is what to do about the refusal of a request for which a host's token counts, with
@@ -33,7 +29,7 @@ func (c *Config) TokenHint(host sources.Host, sent bool) string {
 	set, found := c.SettingOf(credentialsBlock, string(host))
 	origin := tokenOrigin(set.From)
 	if !found && c.helper != nil {
-		origin = "the credentials helper " + c.helper.name
+		origin = "the credentials helper " + c.helper.Name
 	}
 	switch {
 	case sent && origin == "":
@@ -90,16 +86,16 @@ const credentialsBlock = "credentials"
 // Blocks for the same host are like one block.
 func (l *loader) credentials() field {
 	texts := map[sources.Host]string{}
-	return l.blocks(l.ofHost(func(host sources.Host, b entry) {
-		l.read(b.value, fields{"token": func(e entry) {
-			if e.value.kind != isString {
-				l.warnf(e.value.Place, writeQuotes, "token is %s, not a string, and is not used", e.value.kind)
+	return l.blocks(l.ofHost(func(host sources.Host, b syntax.Entry) {
+		l.read(b.Value, fields{"token": func(e syntax.Entry) {
+			if e.Value.Kind != syntax.String {
+				l.warnf(e.Value.Place, writeQuotes, "token is %s, not a string, and is not used", e.Value.Kind)
 				return
 			}
-			l.secrets.Add(e.value.text)
-			texts[host] = e.value.text
+			l.secrets.Add(e.Value.Text)
+			texts[host] = e.Value.Text
 		}})
-		l.config.tokens[host] = hostToken{texts[host], texts[host] != ""}
+		l.config.tokens[host] = credentials.Token{Text: texts[host], Set: texts[host] != ""}
 		l.config.note(Setting{Name: credentialsBlock, Of: string(host), Secret: texts[host] != "", From: b.Place})
 	}))
 }
@@ -119,11 +115,11 @@ func (l *loader) tokenVariables() {
 			continue
 		}
 		other, _ := l.config.SettingOf(credentialsBlock, string(host))
-		if other.From.By != "" && l.config.tokens[host].text != text {
+		if other.From.By != "" && l.config.tokens[host].Text != text {
 			l.errorf(Place{}, "unset one of them", "%s and %s give different tokens for %s", other.From.By, name, host)
 			continue
 		}
-		l.config.tokens[host] = hostToken{text, true}
+		l.config.tokens[host] = credentials.Token{Text: text, Set: true}
 		l.config.note(Setting{Name: credentialsBlock, Of: string(host), Secret: true, From: Place{By: name}})
 	}
 }

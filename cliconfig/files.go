@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/larder-cli/larder/cliconfig/syntax"
 	"github.com/larder-cli/larder/sources"
 	"github.com/larder-cli/larder/sources/disk"
 	"github.com/larder-cli/larder/sources/policy"
@@ -129,7 +130,7 @@ func (l *loader) load(f *Input) {
 		l.readNetrc(f.Name, string(src))
 		return
 	}
-	root, bad := parse(f.Name, src)
+	root, bad := syntax.Parse(f.Name, src)
 	switch {
 	case bad != nil:
 		f.State = FileUnparsed
@@ -182,13 +183,13 @@ func (l *loader) contents(f Input) ([]byte, error) {
 
 // readFile reads a file, with the limit of contents.
 func (l *loader) readFile(path string) ([]byte, error) {
-	return l.Files.ReadFile(l.ctx, path, maxFileSize+1)
+	return l.Files.ReadFile(l.ctx, path, syntax.MaxFileSize+1)
 }
 
 // cannotRead reports a file that cannot be read. If the engines only warn about it, so does larder,
 // because variables often name files that no longer exist. The netrc file belongs to other programs.
 func (l *loader) cannotRead(f Input, err error) {
-	d := fault(Place{File: f.Name}, "make the file readable", "%v", disk.Cause(err))
+	d := syntax.Fault(Place{File: f.Name}, "make the file readable", "%v", disk.Cause(err))
 	isDir, missing := l.isDir(f.Name), errors.Is(err, fs.ErrNotExist)
 	switch {
 	case isDir:

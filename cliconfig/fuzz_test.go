@@ -2,65 +2,17 @@ package cliconfig
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 	"io/fs"
 	"slices"
-	"strconv"
 	"strings"
 	"testing"
 
 	"golang.org/x/net/http/httpguts"
 
 	"github.com/larder-cli/larder/sources"
-	"github.com/larder-cli/larder/sources/oci"
 	"github.com/larder-cli/larder/sources/sourcetest"
 )
-
-// print writes a tree in the syntax in which it was read.
-func (n *node) print(b *strings.Builder, assign string) {
-	switch n.kind {
-	case isObject:
-		b.WriteString("{")
-		n.printEntries(b, assign)
-		b.WriteString("}")
-	case isList:
-		b.WriteString("[")
-		for _, item := range n.items {
-			item.print(b, assign)
-			b.WriteString(", ")
-		}
-		b.WriteString("]")
-	case isString:
-		b.WriteString(quote(n.text))
-	default:
-		b.WriteString(n.text)
-	}
-}
-
-func (n *node) printEntries(b *strings.Builder, assign string) {
-	for _, e := range n.entries {
-		fmt.Fprintf(b, "%s %s ", quote(e.key), assign)
-		e.value.print(b, assign)
-		b.WriteString(",\n")
-	}
-}
-
-// quote quotes s for both syntaxes. One of them expands ${.
-func quote(s string) string { return strings.ReplaceAll(strconv.Quote(s), "$", `\x24`) }
-
-// shape describes a tree without positions and spelling.
-func (n *node) shape() string {
-	var b strings.Builder
-	fmt.Fprintf(&b, "%s %q (", n.kind, n.text)
-	for _, e := range n.entries {
-		fmt.Fprintf(&b, "%q: %s, ", e.key, e.value.shape())
-	}
-	for _, item := range n.items {
-		fmt.Fprintf(&b, "%s, ", item.shape())
-	}
-	return b.String() + ")"
-}
 
 var configSeeds = []string{
 	"plugin_cache_dir = \"$HOME/c\"\ndisable_checkpoint = true\n# comment\nx = [1, 2.5, \"a\", {b = 1}, [2]]",
@@ -72,34 +24,6 @@ var configSeeds = []string{
 	`{"credentials": {"a.example": {"token": "t\/\ud83d\ude00"}},}`,
 	"registry_protocols { retry_count = 1 }\noci_credentials \"a/b\" { username = \"u\" password = \"p\" }\noci_default_credentials {}",
 	"provider_installation { oci_mirror { repository_template = \"${type}\" include = [\"a/*\"] } }",
-}
-
-// A tree that is printed and read again is the same.
-func FuzzParse(f *testing.F) {
-	for _, s := range configSeeds {
-		f.Add([]byte(s))
-		for mutant := range sourcetest.Mutants([]byte(s)) {
-			f.Add(mutant)
-		}
-	}
-	f.Fuzz(func(t *testing.T, src []byte) {
-		root, bad := parse("f", src)
-		if bad != nil {
-			sourcetest.Require(t, bad.Text != "" && bad.File == "f", "diagnostic without text or file: %+v", bad)
-			return
-		}
-		var b strings.Builder
-		if strings.HasPrefix(strings.TrimSpace(string(src)), "{") {
-			root.print(&b, ":")
-		} else {
-			root.printEntries(&b, "=")
-		}
-		again, bad := parse("f", []byte(b.String()))
-		sourcetest.Require(t, bad == nil, "printed, it is bad: %s\n%s", bad, b.String())
-		if got, want := again.shape(), root.shape(); got != want {
-			t.Fatalf("got  %s\nwant %s", got, want)
-		}
-	})
 }
 
 // one is a file system in which every file has the same contents.
@@ -163,32 +87,6 @@ func FuzzLarderFile(f *testing.F) {
 				}
 			}
 		}
-	})
-}
-
-// No Docker-style file makes the choice of credentials panic, and no error quotes it.
-func FuzzDockerConfig(f *testing.F) {
-	for _, s := range []string{
-		`{"auths": {"a.example": {"auth": "b25lOnA="}, "a.example/b": {"auth": "dHdv"}, "https://index.docker.io/v1/": {}, "x": null}, "credsStore": "s"}`,
-		`{"credHelpers": {"a.example": "x/y", "": "z"}, "auths": {"": {"auth": "Og=="}, "a.example/b/c": {"auth": ":"}}}`,
-	} {
-		f.Add([]byte(s))
-		for mutant := range sourcetest.Mutants([]byte(s)) {
-			f.Add(mutant)
-		}
-	}
-	f.Fuzz(func(t *testing.T, src []byte) {
-		m := Machine{GOOS: "linux", GOARCH: "amd64", WorkDir: "/w", Home: "/h", Files: one(src)}
-		o := newOCIConfig(m, &sources.Secrets{})
-		o.defaults.files, o.defaults.explicit = []string{"/f"}, true
-		chosen, err := o.choose(context.Background(), oci.Repository{Registry: "a.example", Name: "b/c"})
-		if err != nil {
-			text := err.Error()
-			sourcetest.Require(t, chosen.rank == 0 && strings.HasPrefix(text, ": docker_style_config_files: /f: "), "%+v, %s", chosen, text)
-			return
-		}
-		sourcetest.Require(t, (chosen.rank > 0) == (chosen.helper+chosen.credentials.From != ""), "%+v", chosen)
-		sourcetest.Require(t, chosen.rank <= ofRegistry+2 && strings.Contains(string(src), chosen.helper) || !json.Valid(src), "%+v", chosen)
 	})
 }
 

@@ -12,7 +12,7 @@ import (
 func (c *Config) NamedHosts() []sources.Host {
 	hosts := slices.Concat(slices.Collect(maps.Keys(c.Hosts)), slices.Collect(maps.Keys(c.HostOptions)))
 	for host, token := range c.tokens {
-		if token.text != "" {
+		if token.Text != "" {
 			hosts = append(hosts, host)
 		}
 	}

@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/larder-cli/larder/cliconfig/syntax"
 	"github.com/larder-cli/larder/sources"
 	"github.com/larder-cli/larder/sources/oci"
 )
@@ -51,20 +52,20 @@ const writeArrays = `write every method as an array of objects, such as "direct"
 // installation is a field for a provider_installation block. There may be one in all files of the CLI configuration,
 // and another one in Larder's own file.
 func (l *loader) installation(own bool) field {
-	return func(e entry) {
+	return func(e syntax.Entry) {
 		var methods []Method
 		overrides := map[sources.Provider]string{}
 		if !l.isPlainBlock(e, "an object") {
 			return
 		}
-		if e.merged { // Terraform refuses this, or reads it as a block without methods
+		if e.Merged { // Terraform refuses this, or reads it as a block without methods
 			l.errorf(e.Place, writeArrays, "write installation methods as plain objects")
 			return
 		}
-		for _, m := range e.value.entries {
+		for _, m := range e.Value.Entries {
 			switch {
 			case !l.isPlainBlock(m, "an array of objects"):
-			case m.key != devOverrides:
+			case m.Key != devOverrides:
 				l.method(m, own, &methods)
 			case own:
 				l.errorf(m.Place, "move it to provider_installation in "+l.config.fileToEdit(),
@@ -90,14 +91,14 @@ func (l *loader) installation(own bool) field {
 }
 
 // isPlainBlock reports whether e is a block without a label. Otherwise it adds an error.
-func (l *loader) isPlainBlock(e entry, inJSON string) bool {
+func (l *loader) isPlainBlock(e syntax.Entry, inJSON string) bool {
 	switch {
-	case e.assigned:
-		l.errorf(e.Place, `leave out the "="`, "%s must be a block", e.key)
-	case !l.is(e.value, writeArrays, e.key+" must be "+inJSON, isObject):
-	case labeled(e.value):
-		label := e.value.entries[0]
-		l.errorf(label.Place, "leave it out", "%s takes no label, such as %q", e.key, label.key)
+	case e.Assigned:
+		l.errorf(e.Place, `leave out the "="`, "%s must be a block", e.Key)
+	case !l.is(e.Value, writeArrays, e.Key+" must be "+inJSON, syntax.Object):
+	case e.Value.Labeled():
+		label := e.Value.Entries[0]
+		l.errorf(label.Place, "leave it out", "%s takes no label, such as %q", e.Key, label.Key)
 	default:
 		return true
 	}
@@ -105,24 +106,24 @@ func (l *loader) isPlainBlock(e entry, inJSON string) bool {
 }
 
 // method reads an installation method, and adds it if it has no errors.
-func (l *loader) method(e entry, own bool, to *[]Method) {
+func (l *loader) method(e syntax.Entry, own bool, to *[]Method) {
 	if !l.isMethod(e, own) {
 		return
 	}
-	m := Method{Kind: MethodKind(e.key), File: e.File, Line: e.Line}
+	m := Method{Kind: MethodKind(e.Key), File: e.File, Line: e.Line}
 	known := fields{
 		"path": nil, "url": nil, "repository_template": nil, "download_retry_count": nil, "trust_all_hashes": nil,
 		"include": l.patterns(&m.Include),
 		"exclude": l.patterns(&m.Exclude),
 	}
-	location := &node{}
+	location := &syntax.Node{}
 	setting := locations[m.Kind]
 	if setting != "" {
-		known[setting] = func(e entry) {
-			location = e.value
+		known[setting] = func(e syntax.Entry) {
+			location = e.Value
 			l.text(new(string))(e)
 			if m.Kind != FilesystemMirror {
-				l.secrets.AddURL(location.text)
+				l.secrets.AddURL(location.Text)
 			}
 		}
 	}
@@ -136,21 +137,21 @@ func (l *loader) method(e entry, own bool, to *[]Method) {
 	before := len(l.diags)
 	if own {
 		maps.DeleteFunc(known, func(_ string, read field) bool { return read == nil })
-		l.readOwn(e.value, known, settingsOf(e.key, known))
+		l.readOwn(e.Value, known, settingsOf(e.Key, known))
 	} else {
-		l.read(e.value, known)
+		l.read(e.Value, known)
 	}
 	switch {
 	case l.diags[before:].Err() != nil:
-	case setting != "" && location.text == "":
-		l.errorf(e.Place, "", "%s has no %s", e.key, setting)
+	case setting != "" && location.Text == "":
+		l.errorf(e.Place, "", "%s has no %s", e.Key, setting)
 	case l.ok(location.Place, l.locate(&m, location, own)):
 		*to = append(*to, m)
 	}
 }
 
 // isMethod reports whether the engine, or Larder's own file, has an installation method. Otherwise it adds an error.
-func (l *loader) isMethod(e entry, own bool) bool {
+func (l *loader) isMethod(e syntax.Entry, own bool) bool {
 	known := []string{string(Direct), string(FilesystemMirror), string(NetworkMirror)}
 	if own || l.engine == sources.OpenTofu {
 		known = append(known, string(OCIMirror))
@@ -158,31 +159,31 @@ func (l *loader) isMethod(e entry, own bool) bool {
 	if !own {
 		known = append(known, devOverrides)
 	}
-	if slices.Contains(known, e.key) {
+	if slices.Contains(known, e.Key) {
 		return true
 	}
-	err := fmt.Errorf("unknown installation method %s", e.key)
-	if e.key == string(OCIMirror) {
+	err := fmt.Errorf("unknown installation method %s", e.Key)
+	if e.Key == string(OCIMirror) {
 		return l.ok(e.Place, sources.WithHint(err, "only OpenTofu supports oci_mirror; to install from it for Terraform, "+
 			"put provider_installation into %s", cmp.Or(l.config.LarderFile(), "Larder's own file")))
 	}
-	return l.ok(e.Place, sources.DidYouMean(err, e.key, known, "the methods are "+strings.Join(known, ", ")))
+	return l.ok(e.Place, sources.DidYouMean(err, e.Key, known, "the methods are "+strings.Join(known, ", ")))
 }
 
 // locations are the settings with the location that a method installs from. The method direct has none.
 var locations = map[MethodKind]string{FilesystemMirror: "path", NetworkMirror: "url", OCIMirror: "repository_template"}
 
 // locate sets the location of a method without other errors. It fails if the location is not valid.
-func (l *loader) locate(m *Method, location *node, own bool) (err error) {
+func (l *loader) locate(m *Method, location *syntax.Node, own bool) (err error) {
 	switch m.Kind {
 	case FilesystemMirror:
-		m.Path = location.text
+		m.Path = location.Text
 		if own {
-			m.Path = l.ownPath(location.File, location.text)
+			m.Path = l.ownPath(location.File, location.Text)
 		}
 		return l.checkPath("path", m.Path)
 	case NetworkMirror:
-		m.URL = location.text
+		m.URL = location.Text
 		u, err := url.Parse(m.URL)
 		switch {
 		case err != nil:
@@ -200,7 +201,7 @@ func (l *loader) locate(m *Method, location *node, own bool) (err error) {
 				patterns[i].Host = cmp.Or(patterns[i].Host, string(l.engine.DefaultHost()))
 			}
 		}
-		if m.Template, err = oci.ParseTemplate(location.text); err == nil {
+		if m.Template, err = oci.ParseTemplate(location.Text); err == nil {
 			err = m.Template.Distinct(m.Include)
 		}
 		if err != nil {
@@ -215,15 +216,15 @@ func (l *loader) patterns(to *[]sources.Pattern) field {
 	return l.list(appending(to, sources.ParsePattern))
 }
 
-func (l *loader) devOverrides(e entry, to map[sources.Provider]string) {
-	for _, o := range e.value.entries {
-		if !l.is(o.value, writeQuotes, "the directory of "+o.key+" must be a string", textKinds...) {
+func (l *loader) devOverrides(e syntax.Entry, to map[sources.Provider]string) {
+	for _, o := range e.Value.Entries {
+		if !l.is(o.Value, writeQuotes, "the directory of "+o.Key+" must be a string", textKinds...) {
 			continue
 		}
-		p, err := sources.ParseProvider(o.key, l.engine)
+		p, err := sources.ParseProvider(o.Key, l.engine)
 		if l.ok(o.Place, err) {
-			dir := l.clean(l.expandOverride(o.value))
-			l.ok(o.value.Place, l.checkPath("directory of "+o.key, dir))
+			dir := l.clean(l.expandOverride(o.Value))
+			l.ok(o.Value.Place, l.checkPath("directory of "+o.Key, dir))
 			to[p] = dir
 			l.config.note(Setting{Name: devOverrides, Of: p.String(), Value: dir, From: o.Place})
 		}
@@ -232,11 +233,11 @@ func (l *loader) devOverrides(e entry, to map[sources.Provider]string) {
 
 // expandOverride expands variables in an override's directory, except for OpenTofu,
 // which does not expand them.
-func (l *loader) expandOverride(n *node) string {
+func (l *loader) expandOverride(n *syntax.Node) string {
 	if l.engine == sources.OpenTofu {
-		return n.text
+		return n.Text
 	}
-	return os.Expand(n.text, func(name string) string {
+	return os.Expand(n.Text, func(name string) string {
 		v := l.Getenv(name)
 		if v == "" {
 			l.errorf(n.Place, "", "the variable %s is unset or empty", name)

@@ -80,7 +80,7 @@ func (l *loader) readNetrc(path, src string) {
 			skipTo(macroEnd)
 		case !warned: // one warning suffices if the file is not a netrc file at all
 			from := lineOf(start)
-			from.column = 1 + utf8.RuneCountInString(src[strings.LastIndexByte(src[:start], '\n')+1:start])
+			from.Column = 1 + utf8.RuneCountInString(src[strings.LastIndexByte(src[:start], '\n')+1:start])
 			l.warnf(from, "", "unknown word in a netrc file, ignored")
 			warned = true
 		}

@@ -2,9 +2,10 @@ package cliconfig
 
 import (
 	"cmp"
-	"fmt"
 	"slices"
 	"strings"
+
+	"github.com/larder-cli/larder/cliconfig/syntax"
 )
 
 // A Setting is what a file or a variable sets, and where. Settings exist to explain a configuration:
@@ -19,20 +20,7 @@ type Setting struct {
 }
 
 // A Place is where a setting is.
-type Place struct {
-	File   string // path; empty if By is set
-	Line   int
-	By     string // variable or flag
-	column int
-}
-
-// String returns the place as messages show it.
-func (p Place) String() string {
-	if p.File == "" || p.Line == 0 {
-		return p.By + p.File
-	}
-	return fmt.Sprintf("%s:%d", p.File, p.Line)
-}
+type Place = syntax.Place
 
 // Setting returns the setting of a name that applies to everything, and whether it is set.
 func (c *Config) Setting(name string) (Setting, bool) { return c.SettingOf(name, "") }
@@ -91,16 +79,16 @@ func (l *loader) noteVariable(variable, name string, secret bool) {
 
 // yielding is a field that yields what each entry that it reads without an error sets.
 func (l *loader) yielding(of string, read field, yield func(s Setting)) field {
-	return func(e entry) {
+	return func(e syntax.Entry) {
 		before := len(l.diags)
 		if read(e); len(l.diags) > before {
 			return
 		}
-		s := Setting{Name: e.key, Of: of, Value: e.value.text, From: e.Place}
-		if e.value.kind == isList {
+		s := Setting{Name: e.Key, Of: of, Value: e.Value.Text, From: e.Place}
+		if e.Value.Kind == syntax.List {
 			var items []string
-			for _, n := range e.value.items {
-				items = append(items, n.text)
+			for _, n := range e.Value.Items {
+				items = append(items, n.Text)
 			}
 			s.Value = cmp.Or(strings.Join(items, ", "), "none")
 		}

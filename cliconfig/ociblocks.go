@@ -1,10 +1,11 @@
 package cliconfig
 
 import (
-	"encoding/base64"
 	"fmt"
 	"slices"
 
+	"github.com/larder-cli/larder/cliconfig/credentials"
+	"github.com/larder-cli/larder/cliconfig/syntax"
 	"github.com/larder-cli/larder/sources"
 	"github.com/larder-cli/larder/sources/oci"
 )
@@ -16,28 +17,11 @@ const (
 	ociHelperName   = "docker_credentials_helper"
 )
 
-// An ociBlock is an oci_credentials block.
-type ociBlock struct {
-	Place
-	of          oci.Repository  // the registry, or the beginning of the path of repositories there
-	credentials oci.Credentials // unless there is a helper
-	helper      string          // name of a Docker credential helper
-}
-
-// ociDefaults is an oci_default_credentials block, or the defaults without one.
-type ociDefaults struct {
-	Place
-	ambient  bool     // whether to read files of Docker and Podman
-	explicit bool     // read these files, and not those at the usual paths
-	files    []string // absolute
-	helper   string   // name of a Docker credential helper
-}
-
 // readOCI reads the blocks for OCI registries of all files. Terraform ignores them. So it notes them and reports their
 // errors for Terraform only if Larder uses them.
 func (l *loader) readOCI() {
 	faults, settings := len(l.diags), len(l.config.Settings)
-	l.read(&node{entries: l.oci}, fields{
+	l.read(&syntax.Node{Entries: l.oci}, fields{
 		ociBlockName:    l.oneLabel(l.ociBlock), // several blocks have different labels
 		ociDefaultsName: l.plain(l.ociDefaults),
 	})
@@ -48,47 +32,47 @@ func (l *loader) readOCI() {
 	}
 }
 
-func (l *loader) ociBlock(b entry) {
+func (l *loader) ociBlock(b syntax.Entry) {
 	o := l.config.oci
-	l.secrets.AddURL(b.key)
-	r, err := oci.ParseRepository(b.key)
+	l.secrets.AddURL(b.Key)
+	r, err := oci.ParseRepository(b.Key)
 	if !l.ok(b.Place, err) {
 		return
 	}
 	values := map[string]string{}
-	value := func(e entry) {
+	value := func(e syntax.Entry) {
 		var text string
 		l.text(&text)(e)
-		values[e.key] = text
+		values[e.Key] = text
 	}
-	secret := func(e entry) {
-		l.secrets.Add(e.value.text)
+	secret := func(e syntax.Entry) {
+		l.secrets.Add(e.Value.Text)
 		value(e)
 	}
 	before := len(l.diags)
-	l.read(b.value, fields{
+	l.read(b.Value, fields{
 		"username": value, "password": secret, "access_token": secret, "refresh_token": secret, ociHelperName: value,
 	})
 	if l.diags[before:].Err() != nil || !l.checkOCI(b.Place, r, values) {
 		return
 	}
-	if i := slices.IndexFunc(o.blocks, func(other ociBlock) bool { return other.of == r }); i >= 0 {
+	if first, again := l.config.SettingOf(ociBlockName, r.String()); again {
 		l.errorf(b.Place, "keep one of them",
-			"second %s block for %s; the first is at %s", ociBlockName, r, o.blocks[i].Place)
+			"second %s block for %s; the first is at %s", ociBlockName, r, first.From)
 		return
 	}
-	o.blocks = append(o.blocks, ociBlock{
-		Place: b.Place, of: r, helper: values[ociHelperName],
-		credentials: oci.Credentials{
+	o.Blocks = append(o.Blocks, credentials.Block{
+		Of: r, Helper: values[ociHelperName],
+		Credentials: oci.Credentials{
 			Username: values["username"], Password: values["password"],
 			AccessToken: values["access_token"], RefreshToken: values["refresh_token"],
 			From: "the " + ociBlockName + " block at " + b.Place.String(),
 		},
 	})
-	l.secrets.Add(basic(values["username"], values["password"]))
+	l.secrets.Add(credentials.Basic(values["username"], values["password"]))
 	set := Setting{Name: ociBlockName, Of: r.String(), Secret: true, From: b.Place}
 	if helper := values[ociHelperName]; helper != "" {
-		set.Value, set.Secret = dockerProgram(helper), false
+		set.Value, set.Secret = credentials.ProgramName(helper), false
 	}
 	l.config.note(set)
 }
@@ -132,44 +116,39 @@ func (l *loader) checkOCI(at Place, r oci.Repository, values map[string]string) 
 func (m Machine) checkDockerHelper(name string) error {
 	if !m.isDockerHelper(name) {
 		err := fmt.Errorf("%.40q can't be the name of a credential helper", name)
-		return sources.WithHint(err, "write NAME for the program %s", dockerProgram("NAME"))
+		return sources.WithHint(err, "write NAME for the program %s", credentials.ProgramName("NAME"))
 	}
 	return nil
 }
 
 // ociDefaults reads the only oci_default_credentials block of all files.
-func (l *loader) ociDefaults(b entry) {
+func (l *loader) ociDefaults(b syntax.Entry) {
 	o := l.config.oci
-	if o.defaults.Line > 0 {
-		l.errorf(b.Place, "keep one of them", "second %s block; the first is at %s", ociDefaultsName, o.defaults.Place)
+	if o.Defaults.Place != "" {
+		l.errorf(b.Place, "keep one of them", "second %s block; the first is at %s", ociDefaultsName, o.Defaults.Place)
 		return
 	}
-	d := ociDefaults{Place: b.Place, ambient: true}
+	d := credentials.Defaults{Place: b.Place.String(), Ambient: true}
 	var list Place
 	file := func(text string) error {
-		d.files = append(d.files, l.beside(b.File, text))
+		d.Files = append(d.Files, l.beside(b.File, text))
 		return l.checkPath("docker_style_config_files", text)
 	}
 	helper := func(name string) error {
-		d.helper = name
+		d.Helper = name
 		return l.checkDockerHelper(name)
 	}
-	l.read(b.value, fields{
-		"discover_ambient_credentials": l.noting(l.flag(&d.ambient)),
-		"docker_style_config_files": func(e entry) {
-			list, d.explicit = e.Place, true
+	l.read(b.Value, fields{
+		"discover_ambient_credentials": l.noting(l.flag(&d.Ambient)),
+		"docker_style_config_files": func(e syntax.Entry) {
+			list, d.Explicit = e.Place, true
 			l.noting(l.list(file))(e)
 		},
 		ociHelperName: l.noting(l.parsed(helper, textKinds...)),
 	})
-	if d.explicit && !d.ambient {
+	if d.Explicit && !d.Ambient {
 		l.errorf(list, "leave one of them out",
 			"docker_style_config_files has no effect, because discover_ambient_credentials is false")
 	}
-	o.defaults = d
-}
-
-// basic returns a user and a password as Docker stores and sends them.
-func basic(user, password string) string {
-	return base64.StdEncoding.EncodeToString([]byte(user + ":" + password))
+	o.Defaults = d
 }

@@ -9,6 +9,7 @@ import (
 
 	"golang.org/x/net/http/httpguts"
 
+	"github.com/larder-cli/larder/cliconfig/syntax"
 	"github.com/larder-cli/larder/sources"
 	"github.com/larder-cli/larder/sources/fetch"
 	"github.com/larder-cli/larder/sources/policy"
@@ -19,12 +20,12 @@ const defaultArchivesMB = 4000
 
 // ownConfig reads a file of Larder's own, which has the settings that engine configuration lacks, in the
 // same syntax.
-func (l *loader) ownConfig(root *node, layer policy.Layer) {
+func (l *loader) ownConfig(root *syntax.Node, layer policy.Layer) {
 	installation := l.installation(true)
 	if layer == policy.Site {
-		installation = func(e entry) {
+		installation = func(e syntax.Entry) {
 			l.errorf(e.Place, "move it to Larder's own file, larder/config.hcl in a configuration directory",
-				"%s has no place in the file of the machine's owner", e.key)
+				"%s has no place in the file of the machine's owner", e.Key)
 		}
 	}
 	l.readOwn(root, fields{
@@ -51,18 +52,18 @@ func (c *Config) LarderFile() string {
 // ownHosts is a field for host blocks. Each host may have one.
 func (l *loader) ownHosts() field {
 	first := map[sources.Host]Place{}
-	return l.oneLabel(l.ofHost(func(host sources.Host, b entry) {
+	return l.oneLabel(l.ofHost(func(host sources.Host, b syntax.Entry) {
 		if at, again := first[host]; again {
 			l.errorf(b.Place, "put all settings of a host into one block",
 				"second block for host %s; the first is at line %d", host, at.Line)
 			return
 		}
 		first[host] = b.Place
-		l.config.HostOptions[host] = l.hostOptions(host, b.value)
+		l.config.HostOptions[host] = l.hostOptions(host, b.Value)
 	}))
 }
 
-func (l *loader) hostOptions(host sources.Host, body *node) fetch.HostOptions {
+func (l *loader) hostOptions(host sources.Host, body *syntax.Node) fetch.HostOptions {
 	var authorities, certificate, key namedFile
 	o := fetch.HostOptions{Headers: map[string]string{}}
 	known := fields{
@@ -74,7 +75,7 @@ func (l *loader) hostOptions(host sources.Host, body *node) fetch.HostOptions {
 			l.config.oci.tokenServers[host], err = sources.ParseHost(text)
 			return err
 		}, textKinds...),
-		"headers": l.members("a map of strings", `{ "NAME" = "VALUE" }`, func(e entry) { l.header(e, o.Headers) }),
+		"headers": l.members("a map of strings", `{ "NAME" = "VALUE" }`, func(e syntax.Entry) { l.header(e, o.Headers) }),
 	}
 	for name, read := range known {
 		known[name] = l.yielding(string(host), read, func(s Setting) {
@@ -93,23 +94,23 @@ func (l *loader) hostOptions(host sources.Host, body *node) fetch.HostOptions {
 }
 
 // header adds a header to those before. No message contains its value.
-func (l *loader) header(e entry, before map[string]string) {
-	l.secrets.Add(e.value.text)
-	name := textproto.CanonicalMIMEHeaderKey(e.key)
+func (l *loader) header(e syntax.Entry, before map[string]string) {
+	l.secrets.Add(e.Value.Text)
+	name := textproto.CanonicalMIMEHeaderKey(e.Key)
 	_, again := before[name]
 	hint := ourHeader(name)
 	switch {
 	case !httpguts.ValidHeaderFieldName(name):
-		l.errorf(e.Place, "", "%.40q cannot be the name of a header", e.key)
+		l.errorf(e.Place, "", "%.40q cannot be the name of a header", e.Key)
 	case hint != "":
 		l.errorf(e.Place, hint, "header %s cannot be set here", name)
 	case again:
 		l.errorf(e.Place, "", "header %s is set twice (case is ignored)", name)
-	case !l.is(e.value, writeQuotes, "header "+name+" must be a string", textKinds...):
-	case !httpguts.ValidHeaderFieldValue(e.value.text):
-		l.errorf(e.value.Place, "it must be one line", "header %s has characters that cannot be sent", name)
+	case !l.is(e.Value, writeQuotes, "header "+name+" must be a string", textKinds...):
+	case !httpguts.ValidHeaderFieldValue(e.Value.Text):
+		l.errorf(e.Value.Place, "it must be one line", "header %s has characters that cannot be sent", name)
 	default:
-		before[name] = e.value.text
+		before[name] = e.Value.Text
 	}
 }
 
@@ -134,8 +135,8 @@ func ourHeader(name string) string {
 // HasPolicy reports whether one of Larder's own files may have a policy, without the cost of [Load]. It is true also
 // for a file with errors, which Load reports.
 func (m Machine) HasPolicy(ctx context.Context) (found bool) {
-	m.ownFiles(ctx, func(_ string, root *node) bool {
-		found = root == nil || slices.ContainsFunc(root.entries, func(e entry) bool { return e.key == policyBlockName })
+	m.ownFiles(ctx, func(_ string, root *syntax.Node) bool {
+		found = root == nil || slices.ContainsFunc(root.Entries, func(e syntax.Entry) bool { return e.Key == policyBlockName })
 		return !found
 	})
 	return found
@@ -144,7 +145,7 @@ func (m Machine) HasPolicy(ctx context.Context) (found bool) {
 // EngineSetting returns the engine that the user's own file names, or else that of the site, and the path of
 // the file. The engine is empty if none names one, or has errors, which [Load] reports.
 func (m Machine) EngineSetting(ctx context.Context) (e sources.Engine, path string) {
-	m.ownFiles(ctx, func(file string, root *node) bool {
+	m.ownFiles(ctx, func(file string, root *syntax.Node) bool {
 		l := &loader{}
 		if root != nil {
 			l.readOwn(root, fields{engineSetting: l.engineName(&e)}, "")
@@ -160,15 +161,15 @@ func (m Machine) EngineSetting(ctx context.Context) (e sources.Engine, path stri
 
 // ownFiles yields the contents of Larder's own files, that of the user and that of the site, until yield returns false.
 // They are nil if the file can't be read or parsed.
-func (m Machine) ownFiles(ctx context.Context, yield func(path string, root *node) bool) {
+func (m Machine) ownFiles(ctx context.Context, yield func(path string, root *syntax.Node) bool) {
 	l := &loader{Machine: m, ctx: ctx}
 	for _, f := range append(m.ownFile(), m.siteFile()) {
 		if f.Name == "" || f.State == FileUnread || f.By == "" && m.absent(f) {
 			continue
 		}
-		var root *node
+		var root *syntax.Node
 		if src, err := l.contents(f); err == nil {
-			root, _ = parse(f.Name, src)
+			root, _ = syntax.Parse(f.Name, src)
 		}
 		if !yield(f.Name, root) {
 			return

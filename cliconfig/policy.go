@@ -10,6 +10,7 @@ import (
 	"unicode"
 	"unicode/utf8"
 
+	"github.com/larder-cli/larder/cliconfig/syntax"
 	"github.com/larder-cli/larder/sources"
 	"github.com/larder-cli/larder/sources/policy"
 )
@@ -27,11 +28,11 @@ const policyBlockName = "policy"
 
 // policy is a field for policy blocks, whose rules it appends.
 func (l *loader) policy(layer policy.Layer, to *[]policy.Rule) field {
-	return l.plain(func(e entry) {
+	return l.plain(func(e syntax.Entry) {
 		var reason, contact string
 		b := &policyBlock{loader: l}
 		faults := len(l.diags)
-		l.readOwn(e.value, fields{
+		l.readOwn(e.Value, fields{
 			string(policy.Allow):         b.providers(policy.Allow),
 			string(policy.Deny):          b.providers(policy.Deny),
 			string(policy.Versions):      b.versions(),
@@ -40,11 +41,11 @@ func (l *loader) policy(layer policy.Layer, to *[]policy.Rule) field {
 			string(policy.TrustedKeys):   b.filled(b.trustedKeys),
 			string(policy.Engines):       b.filled(b.engines),
 			string(policy.Platforms):     b.platforms(*to),
-			"reason":                     l.parsed(words("reason", &reason), isString),
-			"contact":                    l.parsed(words("contact", &contact), isString),
+			"reason":                     l.parsed(words("reason", &reason), syntax.String),
+			"contact":                    l.parsed(words("contact", &contact), syntax.String),
 		}, "a policy has "+strings.Join(policySettings, ", ")+", reason and contact")
-		isRule := func(e entry) bool { return e.key != "reason" && e.key != "contact" }
-		if len(l.diags) == faults && !slices.ContainsFunc(e.value.entries, isRule) {
+		isRule := func(e syntax.Entry) bool { return e.Key != "reason" && e.Key != "contact" }
+		if len(l.diags) == faults && !slices.ContainsFunc(e.Value.Entries, isRule) {
 			l.errorf(e.Place, `write one, such as deny = ["acme/legacy"], or remove the block`, "the policy has no rule")
 		}
 		for _, r := range b.rules {
@@ -68,9 +69,9 @@ func (b *policyBlock) add(at Place, r policy.Rule) {
 
 // filled is a field for a list or a map that is not empty. An empty one looks like a rule that allows nothing.
 func (b *policyBlock) filled(read field) field {
-	return func(e entry) {
-		if v := e.value; v.kind == isList && len(v.items) == 0 || v.kind == isObject && len(v.entries) == 0 {
-			b.errorf(v.Place, "add one, or remove "+e.key, "%s must have at least one item", e.key)
+	return func(e syntax.Entry) {
+		if v := e.Value; v.Kind == syntax.List && len(v.Items) == 0 || v.Kind == syntax.Object && len(v.Entries) == 0 {
+			b.errorf(v.Place, "add one, or remove "+e.Key, "%s must have at least one item", e.Key)
 			return
 		}
 		read(e)
@@ -79,7 +80,7 @@ func (b *policyBlock) filled(read field) field {
 
 // providers is a field for a list of providers.
 func (b *policyBlock) providers(s policy.Setting) field {
-	return b.filled(func(e entry) {
+	return b.filled(func(e syntax.Entry) {
 		r := policy.Rule{Setting: s}
 		if b.patterns(&r.Providers)(e); r.Providers != nil {
 			b.add(e.Place, r)
@@ -89,32 +90,32 @@ func (b *policyBlock) providers(s policy.Setting) field {
 
 // versions is a field for constraints by provider.
 func (b *policyBlock) versions() field {
-	return b.filled(b.members("a map of strings", `{ "acme/widget" = "!= 1.2.3" }`, func(e entry) {
-		r := policy.Rule{Setting: policy.Versions, Text: e.value.text}
-		if b.ok(e.Place, appending(&r.Providers, sources.ParsePattern)(e.key)) && b.constraints(e, &r.Matching) {
+	return b.filled(b.members("a map of strings", `{ "acme/widget" = "!= 1.2.3" }`, func(e syntax.Entry) {
+		r := policy.Rule{Setting: policy.Versions, Text: e.Value.Text}
+		if b.ok(e.Place, appending(&r.Providers, sources.ParsePattern)(e.Key)) && b.constraints(e, &r.Matching) {
 			b.add(e.Place, r)
 		}
 	}))
 }
 
 // constraints reads the constraints in a string, and reports whether they have no errors.
-func (l *loader) constraints(e entry, to *sources.Constraints) (ok bool) {
-	if l.is(e.value, writeQuotes, "the versions of "+e.key+" must be a string", isString) {
+func (l *loader) constraints(e syntax.Entry, to *sources.Constraints) (ok bool) {
+	if l.is(e.Value, writeQuotes, "the versions of "+e.Key+" must be a string", syntax.String) {
 		var err error
-		*to, err = sources.ParseConstraints(e.value.text)
-		ok = l.ok(e.value.Place, err)
+		*to, err = sources.ParseConstraints(e.Value.Text)
+		ok = l.ok(e.Value.Place, err)
 	}
 	return ok
 }
 
 // minAge reads min_age "7d" { except = […] } or min_age = "7d".
-func (b *policyBlock) minAge(e entry) {
-	r := policy.Rule{Setting: policy.MinAge, Text: e.value.text}
-	if e.value.kind == isObject && labeled(e.value) && len(e.value.entries) == 1 && !labeled(e.value.entries[0].value) {
-		block := e.value.entries[0]
-		r.Text = block.key
-		b.readOwn(block.value, fields{"except": b.patterns(&r.Except)}, "min_age has except")
-	} else if !b.is(e.value, `write min_age = "7d", or min_age "7d" { except = ["hashicorp/*"] }`, "min_age must be a string or a block with a label", isString) {
+func (b *policyBlock) minAge(e syntax.Entry) {
+	r := policy.Rule{Setting: policy.MinAge, Text: e.Value.Text}
+	if e.Value.Kind == syntax.Object && e.Value.Labeled() && len(e.Value.Entries) == 1 && !e.Value.Entries[0].Value.Labeled() {
+		block := e.Value.Entries[0]
+		r.Text = block.Key
+		b.readOwn(block.Value, fields{"except": b.patterns(&r.Except)}, "min_age has except")
+	} else if !b.is(e.Value, `write min_age = "7d", or min_age "7d" { except = ["hashicorp/*"] }`, "min_age must be a string or a block with a label", syntax.String) {
 		return
 	}
 	var err error
@@ -142,7 +143,7 @@ func parseAge(text string) (time.Duration, error) {
 }
 
 // requireSigned reads require_signed. False is the same as leaving it out.
-func (b *policyBlock) requireSigned(e entry) {
+func (b *policyBlock) requireSigned(e syntax.Entry) {
 	var on bool
 	b.flag(&on)(e)
 	if on {
@@ -152,17 +153,17 @@ func (b *policyBlock) requireSigned(e entry) {
 
 // trustedKeys reads the only keys that may sign the providers that match a pattern. Those of several patterns that
 // match a provider are alternatives.
-func (b *policyBlock) trustedKeys(e entry) {
+func (b *policyBlock) trustedKeys(e syntax.Entry) {
 	first := map[sources.Pattern]Place{}
 	r := policy.Rule{Setting: policy.TrustedKeys}
-	b.members("a map of lists", `{ "acme/*" = ["FINGERPRINT"] }`, func(e entry) {
-		pattern, err := sources.ParsePattern(e.key)
+	b.members("a map of lists", `{ "acme/*" = ["FINGERPRINT"] }`, func(e syntax.Entry) {
+		pattern, err := sources.ParsePattern(e.Key)
 		at, again := first[pattern]
 		switch {
 		case !b.ok(e.Place, err):
 		case again:
 			b.errorf(e.Place, "put all keys into one list",
-				"second list of trusted keys for %s; the first is at line %d", e.key, at.Line)
+				"second list of trusted keys for %s; the first is at line %d", e.Key, at.Line)
 		default:
 			first[pattern] = e.Place
 			r.Keys = append(r.Keys, sources.TrustedKeys{Providers: pattern, Keys: b.fingerprints(e)})
@@ -180,28 +181,28 @@ func (b *policyBlock) trustedKeys(e entry) {
 }
 
 // fingerprints returns the fingerprints in the list for a pattern.
-func (l *loader) fingerprints(e entry) (keys []sources.Fingerprint) {
-	subject := "the trusted keys for " + e.key
-	if e.value.kind != isList || len(e.value.items) == 0 {
-		l.errorf(e.value.Place, "write a list of fingerprints, in double quotes",
+func (l *loader) fingerprints(e syntax.Entry) (keys []sources.Fingerprint) {
+	subject := "the trusted keys for " + e.Key
+	if e.Value.Kind != syntax.List || len(e.Value.Items) == 0 {
+		l.errorf(e.Value.Place, "write a list of fingerprints, in double quotes",
 			"%s must be a list with at least one item", subject)
 		return nil
 	}
-	for _, n := range e.value.items {
-		if l.is(n, writeQuotes, subject+" must be strings", isString) {
-			l.ok(n.Place, appending(&keys, sources.ParseFingerprint)(n.text))
+	for _, n := range e.Value.Items {
+		if l.is(n, writeQuotes, subject+" must be strings", syntax.String) {
+			l.ok(n.Place, appending(&keys, sources.ParseFingerprint)(n.Text))
 		}
 	}
 	return keys
 }
 
 // engines reads the versions of engines that may run.
-func (b *policyBlock) engines(e entry) {
+func (b *policyBlock) engines(e syntax.Entry) {
 	r := policy.Rule{Setting: policy.Engines, Engines: map[sources.Engine]sources.Constraints{}}
-	b.members("a map of strings", `{ terraform = ">= 1.11", tofu = ">= 1.10" }`, func(e entry) {
-		engine, err := parseEngine(e.key)
+	b.members("a map of strings", `{ terraform = ">= 1.11", tofu = ">= 1.10" }`, func(e syntax.Entry) {
+		engine, err := parseEngine(e.Key)
 		if _, again := r.Engines[engine]; again {
-			err = fmt.Errorf("%s is set twice", e.key)
+			err = fmt.Errorf("%s is set twice", e.Key)
 			err = sources.WithHint(err, `write all conditions into one string, as in ">= 1.11, < 2.0"`)
 		}
 		var allowed sources.Constraints
@@ -221,7 +222,7 @@ const maxKeys = 200
 
 // platforms is a field for the platforms that lock files are for. The limit is for all blocks of the file.
 func (b *policyBlock) platforms(before []policy.Rule) field {
-	return b.filled(func(e entry) {
+	return b.filled(func(e syntax.Entry) {
 		r := policy.Rule{Setting: policy.Platforms}
 		b.list(appending(&r.Platforms, sources.ParsePlatform))(e)
 		n := len(r.Platforms)

@@ -10,6 +10,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/larder-cli/larder/cliconfig/syntax"
 	"github.com/larder-cli/larder/sources"
 )
 
@@ -22,17 +23,17 @@ type loader struct {
 	secrets *sources.Secrets // get what must not be shown, before anything is reported; may be nil
 	diags   sources.Diagnostics
 
-	config *Config     // settings of files read so far; relative paths are as written
-	helper helperBlock // the first one
-	oci    []entry     // blocks for OCI registries, in all files
+	config *Config        // settings of files read so far; relative paths are as written
+	helper helperBlock    // the first one
+	oci    []syntax.Entry // blocks for OCI registries, in all files
 }
 
 func (l *loader) errorf(at Place, hint, format string, args ...any) {
-	l.diags = append(l.diags, *fault(at, hint, format, args...))
+	l.diags = append(l.diags, *syntax.Fault(at, hint, format, args...))
 }
 
 func (l *loader) warnf(at Place, hint, format string, args ...any) {
-	d := fault(at, hint, format, args...)
+	d := syntax.Fault(at, hint, format, args...)
 	d.Warning = true
 	l.diags = append(l.diags, *d)
 }
@@ -55,7 +56,7 @@ func (l *loader) sort(from int) {
 
 // A field reads an entry of a body: the value of a setting, or a block. It reports values that it
 // can't read, and keeps what it would set as it was.
-type field func(e entry)
+type field func(e syntax.Entry)
 
 // fields are the settings of a body, by name. Those without a function are known, but have no
 // effect for the engine.
@@ -69,19 +70,19 @@ var exactNames = []string{
 // read reads a body of the CLI configuration, in its order. Like engines, it skips other names:
 // they may be settings of other versions, or irrelevant to Larder. It only warns of those that are
 // almost the name of a setting, which engines skip without a word.
-func (l *loader) read(body *node, known fields) {
+func (l *loader) read(body *syntax.Node, known fields) {
 	names := slices.Sorted(maps.Keys(known))
-	for _, e := range body.entries {
-		name := sources.Nearest(e.key, names)
+	for _, e := range body.Entries {
+		name := sources.Nearest(e.Key, names)
 		switch {
 		case name == "":
-		case e.key == name || strings.EqualFold(e.key, name) && !slices.Contains(exactNames, name):
+		case e.Key == name || strings.EqualFold(e.Key, name) && !slices.Contains(exactNames, name):
 			if read := known[name]; read != nil {
-				e.key = name // for messages
+				e.Key = name // for messages
 				read(e)
 			}
-		case !e.label:
-			l.warnf(e.Place, fmt.Sprintf("did you mean %q?", name), "%.40q is not a setting and has no effect", e.key)
+		case !e.Label:
+			l.warnf(e.Place, fmt.Sprintf("did you mean %q?", name), "%.40q is not a setting and has no effect", e.Key)
 		}
 	}
 }
@@ -91,21 +92,21 @@ var severalTimes = []string{"host", policyBlockName, "keep_archives_mb"}
 
 // readOwn reads a body of a file of Larder's own. No other program reads it, so it reports unknown
 // names, with a hint if they are nothing like a setting, and settings that are set twice.
-func (l *loader) readOwn(body *node, known fields, hint string) {
+func (l *loader) readOwn(body *syntax.Node, known fields, hint string) {
 	first := map[string]Place{}
-	for _, e := range body.entries {
-		read, ok := known[e.key]
-		at, again := first[e.key]
+	for _, e := range body.Entries {
+		read, ok := known[e.Key]
+		at, again := first[e.Key]
 		switch {
-		case !ok && known[policyBlockName] != nil && slices.Contains(policySettings, e.key):
-			l.errorf(e.Place, "move it into a block: policy { … }", "%s is a setting of a policy", e.key)
+		case !ok && known[policyBlockName] != nil && slices.Contains(policySettings, e.Key):
+			l.errorf(e.Place, "move it into a block: policy { … }", "%s is a setting of a policy", e.Key)
 		case !ok:
-			err := fmt.Errorf("unknown setting %.40q", e.key)
-			l.ok(e.Place, sources.DidYouMean(err, e.key, slices.Sorted(maps.Keys(known)), hint))
-		case again && !slices.Contains(severalTimes, e.key):
-			l.errorf(e.Place, "", "%s is set twice; first at line %d", e.key, at.Line)
+			err := fmt.Errorf("unknown setting %.40q", e.Key)
+			l.ok(e.Place, sources.DidYouMean(err, e.Key, slices.Sorted(maps.Keys(known)), hint))
+		case again && !slices.Contains(severalTimes, e.Key):
+			l.errorf(e.Place, "", "%s is set twice; first at line %d", e.Key, at.Line)
 		default:
-			first[e.key] = e.Place
+			first[e.Key] = e.Place
 			read(e)
 		}
 	}
@@ -119,23 +120,23 @@ func settingsOf(body string, known fields) string {
 const writeQuotes = "write it in double quotes"
 
 // is reports whether v is of one of the kinds. Otherwise it adds an error that says what v must be.
-func (l *loader) is(v *node, hint, must string, kinds ...kind) bool {
-	if !slices.Contains(kinds, v.kind) {
-		l.errorf(v.Place, hint, "%s, not %s", must, v.kind)
+func (l *loader) is(v *syntax.Node, hint, must string, kinds ...syntax.Kind) bool {
+	if !slices.Contains(kinds, v.Kind) {
+		l.errorf(v.Place, hint, "%s, not %s", must, v.Kind)
 		return false
 	}
 	return true
 }
 
 // textKinds are the kinds of values that are read as strings. Engines read a whole number as one.
-var textKinds = []kind{isString, isNumber}
+var textKinds = []syntax.Kind{syntax.String, syntax.Number}
 
 // parsed is a field for a string of some kinds that take reads. As for the other fields, the last of several values is
 // used.
-func (l *loader) parsed(take func(text string) error, kinds ...kind) field {
-	return func(e entry) {
-		if l.is(e.value, writeQuotes, e.key+" must be a string", kinds...) {
-			l.ok(e.value.Place, take(e.value.text))
+func (l *loader) parsed(take func(text string) error, kinds ...syntax.Kind) field {
+	return func(e syntax.Entry) {
+		if l.is(e.Value, writeQuotes, e.Key+" must be a string", kinds...) {
+			l.ok(e.Value.Place, take(e.Value.Text))
 		}
 	}
 }
@@ -146,19 +147,19 @@ func (l *loader) text(to *string) field {
 }
 
 func (l *loader) flag(to *bool) field {
-	return func(e entry) {
-		if l.is(e.value, "write true or false, in lower case and without quotes", e.key+" must be a boolean", isBool) {
-			*to = e.value.text == "true"
+	return func(e syntax.Entry) {
+		if l.is(e.Value, "write true or false, in lower case and without quotes", e.Key+" must be a boolean", syntax.Bool) {
+			*to = e.Value.Text == "true"
 		}
 	}
 }
 
 // number is a field for a whole number that isn't negative.
 func (l *loader) number(set func(n int)) field {
-	return func(e entry) {
-		n, err := strconv.ParseInt(e.value.text, 0, 32)
-		if !slices.Contains(textKinds, e.value.kind) || err != nil || n < 0 {
-			l.errorf(e.value.Place, "", "%s must be a whole number from 0 to %d", e.key, math.MaxInt32)
+	return func(e syntax.Entry) {
+		n, err := strconv.ParseInt(e.Value.Text, 0, 32)
+		if !slices.Contains(textKinds, e.Value.Kind) || err != nil || n < 0 {
+			l.errorf(e.Value.Place, "", "%s must be a whole number from 0 to %d", e.Key, math.MaxInt32)
 			return
 		}
 		set(int(n))
@@ -167,13 +168,13 @@ func (l *loader) number(set func(n int)) field {
 
 // list is a field for a list of strings that take reads one by one. The items of several lists follow one another.
 func (l *loader) list(take func(text string) error) field {
-	return func(e entry) {
-		if !l.is(e.value, `write `+e.key+` = ["…"]`, e.key+" must be a list of strings", isList) {
+	return func(e syntax.Entry) {
+		if !l.is(e.Value, `write `+e.Key+` = ["…"]`, e.Key+" must be a list of strings", syntax.List) {
 			return
 		}
-		for _, n := range e.value.items {
-			if l.is(n, writeQuotes, e.key+" must contain only strings", textKinds...) {
-				l.ok(n.Place, take(n.text))
+		for _, n := range e.Value.Items {
+			if l.is(n, writeQuotes, e.Key+" must contain only strings", textKinds...) {
+				l.ok(n.Place, take(n.Text))
 			}
 		}
 	}
@@ -191,23 +192,23 @@ func appending[T any](to *[]T, parse func(text string) (T, error)) func(text str
 }
 
 // members is a field for a map, which form and an example describe.
-func (l *loader) members(form, example string, member func(e entry)) field {
-	return func(e entry) {
-		if e.value.kind != isObject || labeled(e.value) {
-			l.errorf(e.value.Place, "write "+e.key+" = "+example, "%s must be %s, not %s", e.key, form, e.value.kind)
+func (l *loader) members(form, example string, member func(e syntax.Entry)) field {
+	return func(e syntax.Entry) {
+		if e.Value.Kind != syntax.Object || e.Value.Labeled() {
+			l.errorf(e.Value.Place, "write "+e.Key+" = "+example, "%s must be %s, not %s", e.Key, form, e.Value.Kind)
 			return
 		}
-		for _, m := range e.value.entries {
+		for _, m := range e.Value.Entries {
 			member(m)
 		}
 	}
 }
 
 // plain is a field for blocks without labels.
-func (l *loader) plain(block func(b entry)) field {
-	return func(e entry) {
-		if e.assigned || e.value.kind != isObject || labeled(e.value) {
-			l.errorf(e.Place, "write "+e.key+" { … }", "%s must be a block without labels", e.key)
+func (l *loader) plain(block func(b syntax.Entry)) field {
+	return func(e syntax.Entry) {
+		if e.Assigned || e.Value.Kind != syntax.Object || e.Value.Labeled() {
+			l.errorf(e.Place, "write "+e.Key+" { … }", "%s must be a block without labels", e.Key)
 			return
 		}
 		block(e)
@@ -215,14 +216,14 @@ func (l *loader) plain(block func(b entry)) field {
 }
 
 // blocks is a field for blocks with one label. The key of an entry that it yields is the label.
-func (l *loader) blocks(block func(b entry)) field {
-	return func(e entry) {
-		if !l.is(e.value, "", e.key+" must be a block with a label", isObject) {
+func (l *loader) blocks(block func(b syntax.Entry)) field {
+	return func(e syntax.Entry) {
+		if !l.is(e.Value, "", e.Key+" must be a block with a label", syntax.Object) {
 			return
 		}
-		for _, b := range e.value.entries {
-			if b.value.kind != isObject {
-				l.noLabel(e.key, b.Place)
+		for _, b := range e.Value.Entries {
+			if b.Value.Kind != syntax.Object {
+				l.noLabel(e.Key, b.Place)
 				continue
 			}
 			block(b)
@@ -236,14 +237,14 @@ func (l *loader) noLabel(name string, at Place) {
 
 // oneLabel is a field for blocks with exactly one label. It also refuses an empty block without a label, which engines
 // accept.
-func (l *loader) oneLabel(block func(b entry)) field {
-	return func(e entry) {
-		if e.value.kind == isObject && len(e.value.entries) == 0 {
-			l.noLabel(e.key, e.Place)
+func (l *loader) oneLabel(block func(b syntax.Entry)) field {
+	return func(e syntax.Entry) {
+		if e.Value.Kind == syntax.Object && len(e.Value.Entries) == 0 {
+			l.noLabel(e.Key, e.Place)
 		}
-		l.blocks(func(b entry) {
-			if labeled(b.value) {
-				l.errorf(b.value.entries[0].Place, "leave it out", "%s takes one label", e.key)
+		l.blocks(func(b syntax.Entry) {
+			if b.Value.Labeled() {
+				l.errorf(b.Value.Entries[0].Place, "leave it out", "%s takes one label", e.Key)
 				return
 			}
 			block(b)
@@ -252,14 +253,11 @@ func (l *loader) oneLabel(block func(b entry)) field {
 }
 
 // ofHost is a function for blocks whose label is a host.
-func (l *loader) ofHost(block func(host sources.Host, b entry)) func(b entry) {
-	return func(b entry) {
-		host, err := sources.ParseHost(b.key)
+func (l *loader) ofHost(block func(host sources.Host, b syntax.Entry)) func(b syntax.Entry) {
+	return func(b syntax.Entry) {
+		host, err := sources.ParseHost(b.Key)
 		if l.ok(b.Place, err) {
 			block(host, b)
 		}
 	}
 }
-
-// labeled reports whether the block whose value is n has a label.
-func labeled(n *node) bool { return len(n.entries) > 0 && n.entries[0].label }

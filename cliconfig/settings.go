@@ -7,13 +7,14 @@ import (
 	"strings"
 	"time"
 
+	"github.com/larder-cli/larder/cliconfig/syntax"
 	"github.com/larder-cli/larder/sources"
 )
 
 // cliConfig reads a file of the CLI configuration, after those that precede it. The first file with
 // a plugin cache takes precedence, and a permission in any file applies. Hosts, credentials and
 // helpers of a later file replace those of the same name.
-func (l *loader) cliConfig(root *node) {
+func (l *loader) cliConfig(root *syntax.Node) {
 	var cache, unverified Setting // by the last ones in the file
 	known := fields{
 		"plugin_cache_dir": l.yielding("", l.text(new(string)), func(s Setting) { cache = s }),
@@ -21,8 +22,8 @@ func (l *loader) cliConfig(root *node) {
 			unverified = s
 		}),
 
-		"host": l.blocks(l.ofHost(func(host sources.Host, b entry) {
-			l.config.Hosts[host] = l.services(host, b.value)
+		"host": l.blocks(l.ofHost(func(host sources.Host, b syntax.Entry) {
+			l.config.Hosts[host] = l.services(host, b.Value)
 			l.config.note(Setting{Name: "host", Of: string(host), From: b.Place})
 		})),
 		credentialsBlock:     l.credentials(),
@@ -40,8 +41,8 @@ func (l *loader) cliConfig(root *node) {
 
 		// OpenTofu's
 		"registry_protocols": nil,
-		ociBlockName:         func(e entry) { l.oci = append(l.oci, e) },
-		ociDefaultsName:      func(e entry) { l.oci = append(l.oci, e) },
+		ociBlockName:         func(e syntax.Entry) { l.oci = append(l.oci, e) },
+		ociDefaultsName:      func(e syntax.Entry) { l.oci = append(l.oci, e) },
 	}
 	if l.engine == sources.OpenTofu {
 		known["registry_protocols"] = l.plain(l.registryProtocols(new(Place)))
@@ -67,17 +68,17 @@ const (
 
 // useless is a field for a setting without effect.
 func (l *loader) useless(why, hint string) field {
-	return func(e entry) { l.warnf(e.Place, hint, "%s %s", e.key, why) }
+	return func(e syntax.Entry) { l.warnf(e.Place, hint, "%s %s", e.Key, why) }
 }
 
 // services returns the service URLs in body for host. It skips services that are not
 // strings, such as login, because they do not serve providers.
-func (l *loader) services(host sources.Host, body *node) map[string]string {
+func (l *loader) services(host sources.Host, body *syntax.Node) map[string]string {
 	services := map[string]string{}
 	base := &url.URL{Scheme: "https", Host: host.ASCII(), Path: "/.well-known/terraform.json"}
-	l.read(body, fields{"services": func(e entry) {
-		if l.is(e.value, `write services = { "providers.v1" = "https://…/" }`, "services must be a map", isObject) {
-			for _, service := range e.value.entries {
+	l.read(body, fields{"services": func(e syntax.Entry) {
+		if l.is(e.Value, `write services = { "providers.v1" = "https://…/" }`, "services must be a map", syntax.Object) {
+			for _, service := range e.Value.Entries {
 				l.service(service, base, services)
 			}
 		}
@@ -85,16 +86,16 @@ func (l *loader) services(host sources.Host, body *node) map[string]string {
 	return services
 }
 
-func (l *loader) service(e entry, base *url.URL, to map[string]string) {
-	if e.value.kind != isString {
+func (l *loader) service(e syntax.Entry, base *url.URL, to map[string]string) {
+	if e.Value.Kind != syntax.String {
 		return
 	}
-	l.secrets.AddURL(e.value.text)
-	u, err := base.Parse(e.value.text)
+	l.secrets.AddURL(e.Value.Text)
+	u, err := base.Parse(e.Value.Text)
 	if err == nil {
-		to[e.key] = u.String()
-	} else if strings.HasPrefix(e.key, "providers.") {
-		l.errorf(e.value.Place, "", "service %s: not a URL", e.key)
+		to[e.Key] = u.String()
+	} else if strings.HasPrefix(e.Key, "providers.") {
+		l.errorf(e.Value.Place, "", "service %s: not a URL", e.Key)
 	}
 }
 
@@ -105,9 +106,9 @@ type helperBlock struct {
 	args []string
 }
 
-func (l *loader) helperBlock(b entry) {
-	h := helperBlock{Place: b.Place, name: b.key}
-	l.read(b.value, fields{"args": l.list(func(arg string) error { h.args = append(h.args, arg); return nil })})
+func (l *loader) helperBlock(b syntax.Entry) {
+	h := helperBlock{Place: b.Place, name: b.Key}
+	l.read(b.Value, fields{"args": l.list(func(arg string) error { h.args = append(h.args, arg); return nil })})
 	if first := l.helper; first.Line > 0 && first.name != h.name {
 		l.errorf(h.Place, "keep one of them",
 			"second credentials_helper, %q; the first is %q at %s", h.name, first.name, first.Place)
@@ -117,15 +118,15 @@ func (l *loader) helperBlock(b entry) {
 }
 
 // registryProtocols reads the only block of its name in a file.
-func (l *loader) registryProtocols(first *Place) func(b entry) {
-	return func(b entry) {
+func (l *loader) registryProtocols(first *Place) func(b syntax.Entry) {
+	return func(b syntax.Entry) {
 		if first.Line > 0 {
 			l.errorf(b.Place, "", "second registry_protocols block; the first is at line %d", first.Line)
 			return
 		}
 		*first = b.Place
 		r := &l.config.Registry
-		l.read(b.value, fields{
+		l.read(b.Value, fields{
 			"retry_count": l.noting(l.number(r.retryDiscovery)),
 			"request_timeout_seconds": l.noting(l.number(func(n int) {
 				r.RequestTimeout = cmp.Or(time.Duration(n)*time.Second, r.RequestTimeout)

@@ -50,8 +50,10 @@ var mayImport = map[string][]string{
 	"fsmirror/server/metrics":  {"fsmirror/server"},
 	"cachedir":                 {"sources", "sources/archive", "sources/disk", "sources/evidence", "sources/seal", "sources/staging", "sources/store", "sources/trust"},
 	"cachedir/view":            {"sources", "sources/disk"},
-	"cliconfig":                {"sources", "sources/bucket", "sources/disk", "sources/fetch", "sources/oci", "sources/policy"},
+	"cliconfig":                {"sources", "sources/bucket", "sources/disk", "sources/fetch", "sources/oci", "sources/policy", "cliconfig/credentials", "cliconfig/syntax"},
+	"cliconfig/credentials":    {"sources", "sources/disk", "sources/oci"},
 	"cliconfig/programs":       {"sources", "cliconfig"},
+	"cliconfig/syntax":         {"sources"},
 	"installer":                {"sources", "sources/archive", "sources/disk", "sources/fetch", "sources/policy", "sources/trust", "installer/acquire", "installer/lockfile"},
 	"installer/acquire":        {"sources", "sources/archive", "sources/disk", "sources/fetch", "sources/policy", "sources/trust"},
 	"installer/datadir":        {"sources", "sources/disk"},
@@ -133,8 +135,8 @@ var doors = map[string][]string{
 	"github.com/apparentlymart/go-versions":  {"sources"},                 // tests hold ours against it
 	"github.com/gofrs/flock":                 {"cachedir"},                // tests lock as other programs do
 	"github.com/hashicorp/go-version":        {"sources"},
-	"github.com/hashicorp/hcl/hcl":           {"cliconfig"},
-	"github.com/hashicorp/hcl/json":          {"cliconfig"},
+	"github.com/hashicorp/hcl/hcl":           {"cliconfig/syntax"},
+	"github.com/hashicorp/hcl/json":          {"cliconfig/syntax"},
 	"github.com/hashicorp/hcl/v2":            {"installer/hclfile", "installer/lockfile", "installer/modules", "sources/oci"}, // a template
 	"github.com/hashicorp/terraform-svchost": {"sources"},
 	"github.com/klauspost/compress":          {"sources/archive", "sources/archive/inflate"},

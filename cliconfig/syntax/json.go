@@ -1,4 +1,4 @@
-package cliconfig
+package syntax
 
 import (
 	"encoding/json"
@@ -14,12 +14,12 @@ import (
 // Go. HCL's own parser is unsuitable, because it drops positions and rearranges values, and so is
 // encoding/json, because it is stricter. The first error ends the parser by a panic with a
 // [sources.Diagnostic], for which its caller is prepared. While it runs, at is the current position.
-func parseJSON(at *Place, src []byte) *node {
+func parseJSON(at *Place, src []byte) *Node {
 	p := &jsonParser{sc: scanner.New(src), at: at}
 	p.sc.Error = func(pos token.Pos, msg string) {
-		at.Line, at.column = pos.Line, pos.Column
+		at.Line, at.Column = pos.Line, pos.Column
 		text, hint := reword(msg)
-		panic(fault(*at, hint, "%s", text))
+		panic(Fault(*at, hint, "%s", text))
 	}
 	p.next()
 	return p.value() // engines ignore what follows it
@@ -34,7 +34,7 @@ type jsonParser struct {
 
 func (p *jsonParser) next() {
 	p.tok = p.sc.Scan()
-	p.at.Line, p.at.column = p.tok.Pos.Line, p.tok.Pos.Column
+	p.at.Line, p.at.Column = p.tok.Pos.Line, p.tok.Pos.Column
 }
 
 // fail reports an unexpected token, without its text, which may be a secret.
@@ -48,22 +48,22 @@ func (p *jsonParser) fail(want string) {
 	case !strings.HasPrefix(got, `"`):
 		got = "a " + got
 	}
-	panic(fault(*p.at, "", "expected %s, found %s", want, got))
+	panic(Fault(*p.at, "", "expected %s, found %s", want, got))
 }
 
-func (p *jsonParser) value() *node {
-	n := &node{Place: *p.at}
+func (p *jsonParser) value() *Node {
+	n := &Node{Place: *p.at}
 	switch p.tok.Type {
 	case token.LBRACE:
-		n.kind = isObject
-		p.items(token.RBRACE, "brace", func() { n.entries = append(n.entries, p.member()...) })
+		n.Kind = Object
+		p.items(token.RBRACE, "brace", func() { n.Entries = append(n.Entries, p.member()...) })
 	case token.LBRACK:
-		n.kind = isList
-		p.items(token.RBRACK, "bracket", func() { n.items = append(n.items, p.value()) })
+		n.Kind = List
+		p.items(token.RBRACK, "bracket", func() { n.Items = append(n.Items, p.value()) })
 	case token.STRING:
-		n.kind, n.text = isString, p.str()
+		n.Kind, n.Text = String, p.str()
 	case token.NULL, token.NUMBER, token.FLOAT, token.BOOL:
-		n.kind, n.text = scalars[p.tok.Type.String()], strings.TrimPrefix(p.tok.Text, "null")
+		n.Kind, n.Text = scalars[p.tok.Type.String()], strings.TrimPrefix(p.tok.Text, "null")
 	default:
 		p.fail("a value")
 	}
@@ -84,45 +84,45 @@ func (p *jsonParser) items(end token.Type, bracket string, item func()) {
 	}
 }
 
-func (p *jsonParser) member() []entry {
+func (p *jsonParser) member() []Entry {
 	if p.tok.Type != token.STRING {
 		p.fail("a name in double quotes")
 	}
-	e := entry{Place: *p.at, key: p.str()}
+	e := Entry{Place: *p.at, Key: p.str()}
 	p.next()
 	if p.tok.Type != token.COLON {
 		p.fail("a colon")
 	}
 	p.next()
-	e.value = p.value()
+	e.Value = p.value()
 	return expand(e)
 }
 
 // expand converts an array of objects to a repeated entry, like repeated blocks in
 // the native syntax. Terraform takes an object that has only objects for a block with labels, so
 // expand marks such entries as merged.
-func expand(e entry) []entry {
-	isNoObject := func(n *node) bool { return n.kind != isObject }
-	if len(e.value.items) == 0 || slices.ContainsFunc(e.value.items, isNoObject) {
-		e.merged = e.value.kind == isObject && allObjects(e.value)
-		return []entry{e}
+func expand(e Entry) []Entry {
+	isNoObject := func(n *Node) bool { return n.Kind != Object }
+	if len(e.Value.Items) == 0 || slices.ContainsFunc(e.Value.Items, isNoObject) {
+		e.Merged = e.Value.Kind == Object && allObjects(e.Value)
+		return []Entry{e}
 	}
-	var all []entry
-	for _, item := range e.value.items {
-		all = append(all, entry{Place: e.Place, key: e.key, value: item, array: true, merged: allObjects(item)})
+	var all []Entry
+	for _, item := range e.Value.Items {
+		all = append(all, Entry{Place: e.Place, Key: e.Key, Value: item, Array: true, Merged: allObjects(item)})
 	}
 	return all
 }
 
 // allObjects reports whether n has entries and all their values are objects. Objects
 // in an array do not count.
-func allObjects(n *node) bool {
-	for _, e := range n.entries {
-		if e.value.kind != isObject || e.array {
+func allObjects(n *Node) bool {
+	for _, e := range n.Entries {
+		if e.Value.Kind != Object || e.Array {
 			return false
 		}
 	}
-	return len(n.entries) > 0
+	return len(n.Entries) > 0
 }
 
 // str returns the value of a string. HCL 1 unquotes by the rules of Go, which agree
@@ -134,7 +134,7 @@ func (p *jsonParser) str() string {
 	}
 	s, err := strconv.Unquote(p.tok.Text)
 	if err != nil {
-		panic(fault(*p.at, "", "not a valid string"))
+		panic(Fault(*p.at, "", "not a valid string"))
 	}
 	return s
 }

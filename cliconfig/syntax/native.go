@@ -1,4 +1,4 @@
-package cliconfig
+package syntax
 
 import (
 	"bytes"
@@ -16,7 +16,7 @@ import (
 
 // parseNative parses the native syntax, HCL 1. While it runs, at is the current
 // position, so that its caller can report the position of a panic.
-func parseNative(at *Place, src []byte) (*node, *sources.Diagnostic) {
+func parseNative(at *Place, src []byte) (*Node, *sources.Diagnostic) {
 	f, err := parser.Parse(src)
 	if err != nil {
 		return nil, nativeFault(at.File, src, err)
@@ -29,47 +29,47 @@ func parseNative(at *Place, src []byte) (*node, *sources.Diagnostic) {
 type native struct{ at *Place }
 
 func (n native) here(pos token.Pos) Place {
-	n.at.Line, n.at.column = pos.Line, pos.Column
+	n.at.Line, n.at.Column = pos.Line, pos.Column
 	return *n.at
 }
 
-func (n native) object(list *ast.ObjectList, pos token.Pos) *node {
-	o := &node{Place: n.here(pos), kind: isObject}
+func (n native) object(list *ast.ObjectList, pos token.Pos) *Node {
+	o := &Node{Place: n.here(pos), Kind: Object}
 	for _, item := range list.Items {
-		o.entries = append(o.entries, n.entry(item))
+		o.Entries = append(o.Entries, n.entry(item))
 	}
 	return o
 }
 
 // entry converts `a "b" "c" { … }` to a: {b: {c: {…}}}.
-func (n native) entry(item *ast.ObjectItem) entry {
+func (n native) entry(item *ast.ObjectItem) Entry {
 	value := n.value(item.Val)
 	last := len(item.Keys) - 1
 	for i := last; i > 0; i-- {
 		at, key := n.here(item.Keys[i].Pos()), n.text(item.Keys[i].Token)
-		label := entry{Place: at, key: key, value: value, label: true}
-		value = &node{Place: at, kind: isObject, entries: []entry{label}}
+		label := Entry{Place: at, Key: key, Value: value, Label: true}
+		value = &Node{Place: at, Kind: Object, Entries: []Entry{label}}
 	}
-	return entry{
+	return Entry{
 		Place:    n.here(item.Keys[0].Pos()),
-		key:      n.text(item.Keys[0].Token),
-		value:    value,
-		assigned: item.Assign.IsValid(),
+		Key:      n.text(item.Keys[0].Token),
+		Value:    value,
+		Assigned: item.Assign.IsValid(),
 	}
 }
 
-func (n native) value(v ast.Node) *node {
+func (n native) value(v ast.Node) *Node {
 	switch v := v.(type) {
 	case *ast.ObjectType:
 		return n.object(v.List, v.Lbrace)
 	case *ast.ListType:
-		l := &node{Place: n.here(v.Lbrack), kind: isList}
+		l := &Node{Place: n.here(v.Lbrack), Kind: List}
 		for _, item := range v.List {
-			l.items = append(l.items, n.value(item))
+			l.Items = append(l.Items, n.value(item))
 		}
 		return l
 	case *ast.LiteralType:
-		return &node{Place: n.here(v.Token.Pos), kind: scalars[v.Token.Type.String()], text: n.text(v.Token)}
+		return &Node{Place: n.here(v.Token.Pos), Kind: scalars[v.Token.Type.String()], Text: n.text(v.Token)}
 	default:
 		panic(fmt.Sprintf("no value: %T", v))
 	}
@@ -98,14 +98,14 @@ func nativeFault(file string, src []byte, err error) *sources.Diagnostic {
 	at, message := Place{File: file}, err.Error()
 	if m := positioned.FindStringSubmatch(message); m != nil {
 		at.Line, _ = strconv.Atoi(m[1])
-		at.column, _ = strconv.Atoi(m[2])
+		at.Column, _ = strconv.Atoi(m[2])
 		message = m[3]
 	}
 	text, hint := reword(message)
 	if before := bytes.TrimRight(src, " \t\r\n"); at.Line > bytes.Count(before, []byte("\n"))+1 { // the end of the file
-		at.Line, at.column = bytes.Count(before, []byte("\n"))+1, len(before)-bytes.LastIndexByte(before, '\n')
+		at.Line, at.Column = bytes.Count(before, []byte("\n"))+1, len(before)-bytes.LastIndexByte(before, '\n')
 	}
-	return fault(at, hint, "%s", text)
+	return Fault(at, hint, "%s", text)
 }
 
 // tokenNames are the names of tokens in messages.

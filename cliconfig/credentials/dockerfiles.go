@@ -1,4 +1,4 @@
-package cliconfig
+package credentials
 
 import (
 	"context"
@@ -7,7 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"slices"
 	"strings"
 
 	"github.com/larder-cli/larder/sources"
@@ -37,21 +36,21 @@ type dockerFiles struct {
 
 // readDocker reads the Docker-style files. As in OpenTofu, a problem in one of those that the configuration names is an
 // error, and a problem in one of the others means that none of the others is used.
-func (o *ociConfig) readDocker(ctx context.Context) (found dockerFiles, err error) {
-	if !o.defaults.ambient {
+func (o *Registries) readDocker(ctx context.Context) (found dockerFiles, err error) {
+	if !o.Defaults.Ambient {
 		return found, nil
 	}
-	paths := o.defaults.files
-	if !o.defaults.explicit {
-		paths = o.machine.dockerPaths()
+	paths := o.Defaults.Files
+	if !o.Defaults.Explicit {
+		paths = o.Usual
 	}
 	for _, path := range paths {
 		f, err := o.readDockerFile(ctx, path)
 		switch {
 		case ctx.Err() != nil:
 			return found, ctx.Err()
-		case err != nil && o.defaults.explicit:
-			err = fmt.Errorf("%s: docker_style_config_files: %w", o.defaults.Place, err)
+		case err != nil && o.Defaults.Explicit:
+			err = fmt.Errorf("%s: docker_style_config_files: %w", o.Defaults.Place, err)
 			return found, sources.WithHint(err, "log in again, or leave the file out of the list")
 		case errors.Is(err, fs.ErrNotExist):
 		case err != nil && found.fault == nil:
@@ -66,29 +65,9 @@ func (o *ociConfig) readDocker(ctx context.Context) (found dockerFiles, err erro
 	return found, nil
 }
 
-// dockerPaths returns the usual paths of Docker-style files, which are those of OpenTofu.
-func (m Machine) dockerPaths() (paths []string) {
-	home := m.home()
-	if profile := m.Getenv("USERPROFILE"); m.GOOS == "windows" && profile != "" {
-		home = profile
-	}
-	config := m.join(home, ".config")
-	switch m.GOOS {
-	case "linux":
-		paths = append(paths, m.join(m.Getenv("XDG_RUNTIME_DIR"), "containers", "auth.json"))
-	case "windows", "darwin":
-		paths = append(paths, m.join(config, "containers", "auth.json"))
-	}
-	if xdg := m.Getenv("XDG_CONFIG_HOME"); xdg != "" {
-		config = xdg
-	}
-	paths = append(paths, m.join(config, "containers", "auth.json"), m.join(home, ".docker", "config.json"), m.join(home, ".dockercfg"))
-	return slices.DeleteFunc(slices.Compact(paths), func(path string) bool { return path == "" })
-}
-
 // readDockerFile reads a Docker-style file. Its errors have the path, and none of the contents.
-func (o *ociConfig) readDockerFile(ctx context.Context, path string) (dockerFile, error) {
-	src, err := o.machine.Files.ReadFile(ctx, path, maxDockerFile+1)
+func (o *Registries) readDockerFile(ctx context.Context, path string) (dockerFile, error) {
+	src, err := o.ReadFile(ctx, path, maxDockerFile+1)
 	switch {
 	case err != nil:
 		return dockerFile{}, fmt.Errorf("%s: %w", path, disk.Cause(err))
@@ -109,7 +88,7 @@ func (o *ociConfig) readDockerFile(ctx context.Context, path string) (dockerFile
 	for _, a := range f.Auths {
 		if a != nil {
 			_, password, _ := strings.Cut(string(a.Auth), ":")
-			o.secrets.Add(password, base64.StdEncoding.EncodeToString(a.Auth))
+			o.Programs.secrets.Add(password, base64.StdEncoding.EncodeToString(a.Auth))
 		}
 	}
 	return f, nil
@@ -118,7 +97,7 @@ func (o *ociConfig) readDockerFile(ctx context.Context, path string) (dockerFile
 // candidates yields the credentials in the file for a repository. As in OpenTofu, it skips entries without an auth,
 // which programs leave behind if a helper keeps the credentials, and names that are not repositories, such
 // as https://index.docker.io/v1/.
-func (f dockerFile) candidates(r oci.Repository, yield func(candidate)) {
+func (f dockerFile) candidates(r oci.Repository, yield func(Choice)) {
 	for name, a := range f.Auths {
 		if a == nil || len(a.Auth) == 0 {
 			continue
@@ -134,14 +113,14 @@ func (f dockerFile) candidates(r oci.Repository, yield func(candidate)) {
 		if !ok || name == "" {
 			continue
 		}
-		c := candidate{rank: ofRegistry + segments, from: f.path}
+		c := Choice{rank: ofRegistry + segments, From: f.path}
 		user, password, ok := strings.Cut(string(a.Auth), ":")
 		if !ok {
-			c.err = fmt.Errorf("%s: the auth of %q is not USER:PASSWORD in base64", f.path, name)
+			c.Err = fmt.Errorf("%s: the auth of %q is not USER:PASSWORD in base64", f.path, name)
 		}
 		c.credentials = oci.Credentials{Username: user, Password: password, From: f.path}
 		yield(c)
 	}
-	yield(candidate{rank: ofRegistry, from: f.path, helper: f.CredHelpers[r.Registry]})
-	yield(candidate{rank: ofAll, from: f.path, helper: f.CredsStore})
+	yield(Choice{rank: ofRegistry, From: f.path, Helper: f.CredHelpers[r.Registry]})
+	yield(Choice{rank: ofAll, From: f.path, Helper: f.CredsStore})
 }

@@ -1,0 +1,43 @@
+package credentials
+
+import (
+	"context"
+	"encoding/json"
+	"os"
+	"strings"
+	"testing"
+
+	"github.com/larder-cli/larder/sources"
+	"github.com/larder-cli/larder/sources/oci"
+	"github.com/larder-cli/larder/sources/sourcetest"
+)
+
+func TestMain(m *testing.M) { os.Exit(sourcetest.Sampling{M: m}.Run()) }
+
+// No Docker-style file makes the choice of credentials panic, and no error quotes it.
+func FuzzDockerConfig(f *testing.F) {
+	for _, s := range []string{
+		`{"auths": {"a.example": {"auth": "b25lOnA="}, "a.example/b": {"auth": "dHdv"}, "https://index.docker.io/v1/": {}, "x": null}, "credsStore": "s"}`,
+		`{"credHelpers": {"a.example": "x/y", "": "z"}, "auths": {"": {"auth": "Og=="}, "a.example/b/c": {"auth": ":"}}}`,
+	} {
+		f.Add([]byte(s))
+		for mutant := range sourcetest.Mutants([]byte(s)) {
+			f.Add(mutant)
+		}
+	}
+	f.Fuzz(func(t *testing.T, src []byte) {
+		o := Registries{
+			Defaults: Defaults{Ambient: true, Explicit: true, Files: []string{"/f"}},
+			ReadFile: func(context.Context, string, int64) ([]byte, error) { return src, nil },
+			Programs: NewPrograms(nil, "/w", &sources.Secrets{}),
+		}
+		chosen, err := o.Choose(context.Background(), oci.Repository{Registry: "a.example", Name: "b/c"})
+		if err != nil {
+			text := err.Error()
+			sourcetest.Require(t, chosen.rank == 0 && strings.HasPrefix(text, ": docker_style_config_files: /f: "), "%+v, %s", chosen, text)
+			return
+		}
+		sourcetest.Require(t, (chosen.rank > 0) == (chosen.Helper+chosen.credentials.From != ""), "%+v", chosen)
+		sourcetest.Require(t, chosen.rank <= ofRegistry+2 && strings.Contains(string(src), chosen.Helper) || !json.Valid(src), "%+v", chosen)
+	})
+}
