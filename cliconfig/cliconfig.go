@@ -85,8 +85,8 @@ type Config struct {
 	tokens  map[sources.Host]credentials.Token
 
 	helper *credentials.Helper // of credentials; nil if there is none
-	logins []login             // in the netrc file
-	oci    *ociConfig          // credentials for OCI registries
+	netrc  credentials.Netrc
+	oci    *ociConfig // credentials for OCI registries
 }
 
 // Options configure Load. The zero Options are ready to use.

@@ -23,6 +23,26 @@ func (c *Config) Token(ctx context.Context, host sources.Host) (token string, ok
 	return t.Text, t.Set, err
 }
 
+// Netrc returns the user and password for a URL's host from the netrc file, and whether there are any.
+// hostport includes the port if the URL has one.
+func (c *Config) Netrc(hostport string) (user, password string, ok bool) {
+	return c.netrc.For(hostport)
+}
+
+// readNetrc reads the user's netrc file. Problems are only warnings, because the file belongs to other programs.
+func (l *loader) readNetrc(path, src string) {
+	all, line, column := credentials.ParseNetrc(src)
+	for _, login := range all {
+		l.secrets.Add(login.Password)
+		from := Place{File: path, Line: login.Line}
+		l.config.noteFirst(Setting{Name: "password", Of: strings.ToLower(login.Machine), Secret: true, From: from})
+	}
+	if line > 0 {
+		l.warnf(Place{File: path, Line: line, Column: column}, "", "unknown word in a netrc file, ignored")
+	}
+	l.config.netrc = all
+}
+
 // TokenHint is what to do about the refusal of a request for which a host's token counts, with
 // or without credentials sent.
 func (c *Config) TokenHint(host sources.Host, sent bool) string {

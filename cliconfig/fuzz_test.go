@@ -2,9 +2,7 @@ package cliconfig
 
 import (
 	"context"
-	"fmt"
 	"io/fs"
-	"slices"
 	"strings"
 	"testing"
 
@@ -88,39 +86,4 @@ func FuzzLarderFile(f *testing.F) {
 			}
 		}
 	})
-}
-
-func printNetrc(logins []login) string {
-	word := func(s string) string {
-		return `"` + strings.NewReplacer(`"`, `\"`, `\`, `\\`, "\n", `\n`).Replace(s) + `"`
-	}
-	var b strings.Builder
-	for _, l := range logins {
-		if l.fallback {
-			b.WriteString("default")
-		} else {
-			b.WriteString("machine " + word(l.machine))
-		}
-		fmt.Fprintf(&b, " login %s password %s\n", word(l.user), word(l.password))
-	}
-	return b.String()
-}
-
-func FuzzNetrc(f *testing.F) {
-	f.Add("machine a.example login me password \"s\\\"e\\n\"\n# comment\ndefault login d password p")
-	f.Add("machine a\nmacdef init\nx\n\nmachine b account c password \"")
-	f.Fuzz(func(t *testing.T, src string) {
-		logins, warnings := readNetrc(src)
-		for _, w := range warnings {
-			sourcetest.Require(t, w.Line != 0 && w.Warning, "%+v", w)
-		}
-		again, warnings := readNetrc(printNetrc(logins))
-		sourcetest.Require(t, len(warnings) == 0 && slices.Equal(logins, again), "%v\ngot  %+v\nwant %+v", warnings, again, logins)
-	})
-}
-
-func readNetrc(src string) ([]login, sources.Diagnostics) {
-	l := &loader{config: &Config{}}
-	l.readNetrc("f", src)
-	return l.config.logins, l.diags
 }

@@ -28,6 +28,7 @@ func TestNetrc(t *testing.T) {
 		{"macro", "machine b.example login b password b\nmacdef init\nmachine a.example\nlogin no\n\nmachine a.example login me password secret", "a.example", "me:secret"},
 		{"macro to the end", "machine a.example login me password secret\nmacdef init\nmachine a.example", "a.example", "me:secret"},
 		{"login before any machine", "login no password no machine a.example login me password secret", "a.example", "me:secret"},
+		{"a machine without a name", `machine "" login me password secret`, "a.example", ""},
 		{"truncated", "machine a.example login me password", "a.example", "me:"},
 	} {
 		c := mustLoad(t, linux(map[string]string{"/home/me/.netrc": tt.src}), terraform)

@@ -3,7 +3,9 @@ package credentials
 import (
 	"context"
 	"encoding/json"
+	"fmt"
 	"os"
+	"slices"
 	"strings"
 	"testing"
 
@@ -39,5 +41,36 @@ func FuzzDockerConfig(f *testing.F) {
 		}
 		sourcetest.Require(t, (chosen.rank > 0) == (chosen.Helper+chosen.credentials.From != ""), "%+v", chosen)
 		sourcetest.Require(t, chosen.rank <= ofRegistry+2 && strings.Contains(string(src), chosen.Helper) || !json.Valid(src), "%+v", chosen)
+	})
+}
+
+func printNetrc(logins Netrc) string {
+	word := func(s string) string {
+		return `"` + strings.NewReplacer(`"`, `\"`, `\`, `\\`, "\n", `\n`).Replace(s) + `"`
+	}
+	var b strings.Builder
+	for _, l := range logins {
+		if l.Default {
+			b.WriteString("default")
+		} else {
+			b.WriteString("machine " + word(l.Machine))
+		}
+		fmt.Fprintf(&b, " login %s password %s\n", word(l.User), word(l.Password))
+	}
+	return b.String()
+}
+
+func FuzzNetrc(f *testing.F) {
+	f.Add("machine a.example login me password \"s\\\"e\\n\"\n# comment\ndefault login d password p")
+	f.Add("machine a\nmacdef init\nx\n\nmachine b account c password \"")
+	f.Fuzz(func(t *testing.T, src string) {
+		logins, line, column := ParseNetrc(src)
+		sourcetest.Require(t, (line > 0) == (column > 0), "line %d, column %d", line, column)
+		again, line, _ := ParseNetrc(printNetrc(logins))
+		for i := range logins {
+			sourcetest.Require(t, logins[i].Line > 0, "%+v", logins[i])
+			logins[i].Line = i + 1
+		}
+		sourcetest.Require(t, line == 0 && slices.Equal(logins, again), "line %d\ngot  %+v\nwant %+v", line, again, logins)
 	})
 }
