@@ -4,12 +4,12 @@ import (
 	"bytes"
 	"crypto/tls"
 	"crypto/x509"
-	"encoding/pem"
 	"fmt"
-	"slices"
 	"strings"
 
+	"github.com/larder-cli/larder/cliconfig/credentials"
 	"github.com/larder-cli/larder/cliconfig/syntax"
+	"github.com/larder-cli/larder/sources"
 	"github.com/larder-cli/larder/sources/disk"
 )
 
@@ -22,9 +22,12 @@ type namedFile struct {
 	content []byte // once it is read
 }
 
-// complain reports a problem with a file.
-func (l *loader) complain(f namedFile, hint, format string, args ...any) {
-	l.errorf(f.Place, hint, "%s %s: %s", f.setting, f.path, fmt.Sprintf(format, args...))
+// readable reports whether err is nil. Otherwise it adds err, which is about a file, with its hints.
+func (l *loader) readable(f namedFile, err error) bool {
+	if err != nil {
+		err = fmt.Errorf("%s %s: %w", f.setting, f.path, err)
+	}
+	return l.ok(f.Place, err)
 }
 
 // file is a field for the path of a file.
@@ -54,16 +57,12 @@ func (l *loader) open(f *namedFile) bool {
 		return false
 	}
 	var err error
-	f.content, err = l.readFile(f.path)
-	switch {
-	case err != nil:
-		l.complain(*f, f.hint, "%v", disk.Cause(err))
-	case len(f.content) > syntax.MaxFileSize:
-		l.complain(*f, "", "larger than %d bytes", syntax.MaxFileSize)
-	default:
-		return true
+	if f.content, err = l.readFile(f.path); err != nil {
+		err = sources.WithHint(disk.Cause(err), "%s", f.hint)
+	} else if len(f.content) > syntax.MaxFileSize {
+		err = fmt.Errorf("larger than %d bytes", syntax.MaxFileSize)
 	}
-	return false
+	return l.readable(*f, err)
 }
 
 // ownPath returns the absolute path that a setting in a file of Larder's own names. In it, ~ is the home directory, and
@@ -87,44 +86,11 @@ func (m Machine) beside(file, path string) string {
 	return m.Abs(file[:strings.LastIndexAny(file, m.ForOS(`\/`, "/"))+1], path)
 }
 
-const certificateStart = "-----BEGIN CERTIFICATE-----"
-
-// certificates returns the certificates in a PEM file, and ignores other blocks. It
-// returns nil if there are none, or if one cannot be parsed.
-func (l *loader) certificates(f namedFile) (all []*x509.Certificate) {
-	for _, block := range pemBlocks(f.content) {
-		if block.Type != "CERTIFICATE" {
-			continue
-		}
-		cert, err := x509.ParseCertificate(block.Bytes)
-		if err != nil {
-			l.complain(f, "", "certificate %d: %s", len(all)+1, strings.TrimPrefix(err.Error(), "x509: "))
-			return nil
-		}
-		all = append(all, cert)
-	}
-	// The decoder skips blocks that it can't read without a word, such as those that were cut off.
-	begun := bytes.Count(f.content, []byte(certificateStart))
-	switch {
-	case begun == 0:
-		l.complain(f, "it must be in PEM form, which starts with "+certificateStart, "contains no certificate")
-	case begun != len(all):
-		l.complain(f, "", "only %d of %d certificates can be read", len(all), begun)
-	default:
-		return all
-	}
-	return nil
-}
-
-func pemBlocks(src []byte) []*pem.Block {
-	var all []*pem.Block
-	for {
-		var block *pem.Block
-		if block, src = pem.Decode(src); block == nil {
-			return all
-		}
-		all = append(all, block)
-	}
+// certificates returns the certificates in a file, or nil if it has an error.
+func (l *loader) certificates(f namedFile) []*x509.Certificate {
+	all, err := credentials.Certificates(f.content)
+	l.readable(f, err)
+	return all
 }
 
 // clientCertificate returns the certificate that identifies the client to a host,
@@ -148,9 +114,8 @@ func (l *loader) clientCertificate(cert, key namedFile) []tls.Certificate {
 	if l.certificates(cert) == nil {
 		return nil
 	}
-	pair, err := tls.X509KeyPair(cert.content, key.content)
-	if err != nil {
-		l.badKey(key, err)
+	pair, err := credentials.KeyPair(cert.content, key.content)
+	if !l.readable(key, err) {
 		return nil
 	}
 	info, err := l.Files.Stat(key.path)
@@ -159,21 +124,4 @@ func (l *loader) clientCertificate(cert, key namedFile) []tls.Certificate {
 			"%s %s: every user of this machine can read the key", key.setting, key.path)
 	}
 	return []tls.Certificate{pair}
-}
-
-// badKey reports that a key does not belong to the certificate. It matches the text
-// of the cause, because crypto/tls returns no typed error, and does not show it,
-// because it is worded for programmers.
-func (l *loader) badKey(f namedFile, err error) {
-	encrypted := func(b *pem.Block) bool {
-		return b.Type == "ENCRYPTED PRIVATE KEY" || strings.Contains(b.Headers["Proc-Type"], "ENCRYPTED")
-	}
-	switch {
-	case slices.ContainsFunc(pemBlocks(f.content), encrypted):
-		l.complain(f, "decrypt it into a file that only you may read: openssl pkey -in FILE -out FILE", "the key is encrypted")
-	case strings.Contains(err.Error(), "does not match"):
-		l.complain(f, "", "the key does not match the certificate")
-	default:
-		l.complain(f, "it must be in PEM form, such as -----BEGIN PRIVATE KEY-----", "contains no readable key")
-	}
 }
