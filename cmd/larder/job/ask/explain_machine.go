@@ -237,8 +237,6 @@ func describe(m *site.Root, s *report.Setting) {
 				s.Value = dir
 			}
 		}
-	case "data directory":
-		s.Value = m.Config.DataDir
 	case "without a key", "expired keys":
 		s.Value = "refused"
 	}
