@@ -75,6 +75,7 @@ var mayImport = map[string][]string{
 		"cachedir", "cliconfig", "cliconfig/programs", "fsmirror", "fsmirror/builder", "fsmirror/bundle", "fsmirror/legacy",
 		"fsmirror/publish", "installer", "installer/acquire", "installer/lockfile", "installer/modules",
 	},
+	"cmd/larder/site/sitetest": {"sources/sourcetest", "cmd/larder/report", "cmd/larder/site", "cliconfig"},
 	"cmd/larder/job": { // what jobs share
 		"cmd/larder/report", "cmd/larder/site", "cmd/larder/ui",
 		"sources", "sources/archive", "sources/disk", "sources/policy", "sources/store",
@@ -124,7 +125,7 @@ var mayImport = map[string][]string{
 }
 
 // forTests are packages that only tests may import.
-var forTests = map[string]bool{"sources/sourcetest": true, "cmd/larder/ui/uitest": true}
+var forTests = map[string]bool{"sources/sourcetest": true, "cmd/larder/ui/uitest": true, "cmd/larder/site/sitetest": true}
 
 // doors are the packages that may import each library. They translate its errors into larder's
 // words. The Go project's own libraries, golang.org/x/..., have no such limit.
@@ -141,7 +142,7 @@ var doors = map[string][]string{
 	"github.com/hashicorp/terraform-svchost": {"sources"},
 	"github.com/klauspost/compress":          {"sources/archive", "sources/archive/inflate"},
 	"github.com/minio/minio-go":              {"sources/bucket"},
-	"github.com/rogpeppe/go-internal":        {"cmd/larder", "cmd/larder/job/install", "cmd/larder/site", "installer/modules"}, // tests as archives, and diffs
+	"github.com/rogpeppe/go-internal":        {"cmd/larder", "cmd/larder/job/install", "cmd/larder/site", "cmd/larder/site/sitetest", "installer/modules"}, // tests as archives, and diffs
 	"github.com/urfave/cli":                  {"cmd/larder/line"},
 	"github.com/mattn/go-shellwords":         {"cliconfig", "cliconfig/programs"}, // what engines use, in their version
 	"github.com/zclconf/go-cty":              {"installer/lockfile", "installer/modules", "sources/oci"},
@@ -175,7 +176,7 @@ func TestArrowsPointDown(t *testing.T) {
 		known, ok := mayImport[f.pkg]
 		sourcetest.Require(t, ok, "%s: package is not in mayImport", f.path)
 		if f.test {
-			known = append(slices.Clone(known), f.pkg, "sources/sourcetest", "cmd/larder/ui/uitest")
+			known = append(slices.Clone(known), f.pkg, "sources/sourcetest", "cmd/larder/ui/uitest", "cmd/larder/site/sitetest")
 			if f.pkg == "cmd/larder" { // tests of the program are about all of it
 				known = slices.Collect(maps.Keys(mayImport))
 			}
