@@ -75,7 +75,7 @@ var mayImport = map[string][]string{
 		"cachedir", "cliconfig", "cliconfig/programs", "fsmirror", "fsmirror/builder", "fsmirror/bundle", "fsmirror/legacy",
 		"fsmirror/publish", "installer", "installer/acquire", "installer/lockfile", "installer/modules",
 	},
-	"cmd/larder/site/sitetest": {"sources/sourcetest", "cmd/larder/report", "cmd/larder/site", "cliconfig"},
+	"cmd/larder/site/sitetest": {"sources", "sources/sourcetest", "cmd/larder/report", "cmd/larder/site", "cliconfig"},
 	"cmd/larder/job": { // what jobs share
 		"cmd/larder/report", "cmd/larder/site", "cmd/larder/ui",
 		"sources", "sources/archive", "sources/disk", "sources/policy", "sources/store",

@@ -13,7 +13,6 @@ import (
 	"github.com/larder-cli/larder/cliconfig"
 	"github.com/larder-cli/larder/cmd/larder/site"
 	"github.com/larder-cli/larder/cmd/larder/site/sitetest"
-	"github.com/larder-cli/larder/installer"
 	"github.com/larder-cli/larder/installer/modules"
 	"github.com/larder-cli/larder/sources"
 	"github.com/larder-cli/larder/sources/disk"
@@ -83,64 +82,6 @@ func TestAgain(t *testing.T) {
 		sourcetest.Equal(t, strings.Replace(withPlatform, " --platform linux_arm64", "", 1), c.want)
 		sourcetest.Expect(t, withPlatform != c.want, "%s lacks its platform", withPlatform)
 	}
-}
-
-// A place is a URL with a scheme that Larder knows. Only a bucket has an endpoint, and a mirror's directory is none.
-func TestPlaces(t *testing.T) {
-	for typed, want := range map[string]string{
-		"s3://b/p": site.InBucket, "OCI://h/${namespace}/${type}": site.InOCI, "https://h/": "https", "http://h/": "http",
-		"ftp://h/": "", "dir": "", "./s3:/b": "",
-	} {
-		sourcetest.Equal(t, site.SchemeOf(typed), want, typed)
-		sourcetest.Equal(t, site.DirectoryOnly(typed) != nil, want != "", typed)
-		sourcetest.Equal(t, site.CheckEndpoint("https://s3.test", "dir", typed) == nil, want == site.InBucket, typed)
-		sourcetest.Check(t, site.CheckEndpoint("", typed))
-	}
-	sourcetest.Expect(t, site.CheckEndpoint("s3.test", "s3://b") != nil, "an endpoint is a URL")
-	_, err := site.ParseOCI("oci://h/${namespace}/${type}")
-	sourcetest.Check(t, err)
-	for typed, quotes := range map[string]bool{"oci://h/": true, "oci://h/a//x": true, "oci://h/a/${x}/": false} {
-		_, err := site.ParseOCI(typed)
-		sourcetest.Require(t, err != nil, "%s is no template", typed)
-		sourcetest.Equal(t, strings.Contains(strings.Join(sources.Hints(err), ""), "single quotes"), quotes, typed)
-	}
-}
-
-// Paths are read from the working directory, and shown as they work where the user typed the command.
-func TestPaths(t *testing.T) {
-	s, _ := sitetest.Open(t, "-- dir/file --\n", site.Options{Config: "c.rc"})
-	sourcetest.Equal(t, s.Flags.Config, filepath.Join(s.WorkDir, "c.rc"))
-	for _, c := range []struct {
-		typed string
-		kind  site.PathKind
-		want  string
-	}{
-		{"dir", site.Directory, ""}, {"dir", site.FileOrDir, ""}, {"dir", site.File, "dir is a directory, not a file"},
-		{"dir/file", site.File, ""}, {"dir/file", site.Directory, "dir/file is not a directory"},
-		{"none", site.FileOrDir, "there is no file or directory none"},
-	} {
-		path, err := site.Existing(s.WorkDir, c.typed, c.kind, "the %s", "hint")
-		sourcetest.Equal(t, path, filepath.Join(s.WorkDir, c.typed))
-		sourcetest.Equal(t, errorText(err), c.want)
-		sourcetest.Equal(t, strings.Join(sources.Hints(err), ""), strings.Repeat("the hint", min(1, len(c.want))))
-	}
-	outside := filepath.Dir(s.WorkDir)
-	sourcetest.Equal(t, s.Shown(filepath.Join(s.WorkDir, "dir")), "dir")
-	sourcetest.Equal(t, s.Shown(outside), outside)
-	for word, want := range map[string]string{"a/b-1.2@x": "a/b-1.2@x", "a b": "'a b'", "$x": "'$x'"} {
-		sourcetest.Equal(t, site.ShellQuoted(word), want)
-	}
-	for path, want := range map[string]bool{"/a/b": true, "/a": true, "/ab": false, "/": false} {
-		sourcetest.Equal(t, site.IsBelow(path, "/a"), want, path)
-	}
-}
-
-// errorText returns the text of an error, or "".
-func errorText(err error) string {
-	if err == nil {
-		return ""
-	}
-	return err.Error()
 }
 
 // Other users can replace what they own or may exchange, and what is created in a directory of all.
@@ -247,40 +188,26 @@ func TestPlatforms(t *testing.T) {
 // Each field of a reading changes how a root module is read.
 func TestReading(t *testing.T) {
 	const widget = `
--- main.tf --
-terraform {
-  required_providers {
-    widget = { source = "example.test/acme/widget" }
-  }
-}
+-- main.tf.json --
+{"terraform": {"required_providers": {"widget": {"source": "example.test/acme/widget"}}}}
 `
 	const overridden = widget + `
 -- terraformrc --
-provider_installation {
-  dev_overrides { "example.test/acme/widget" = "/dev" }
-  direct {}
-}
+provider_installation { dev_overrides { "example.test/acme/widget" = "/dev" } direct {} }
 `
 	const locked = overridden + `
 -- .terraform.lock.hcl --
-provider "example.test/acme/widget" {
-  version = "1.0.0"
-}
+provider "example.test/acme/widget" { version = "1.0.0" }
 `
 	const unsure = `
--- main.tf --
-variable "v" {
-  const = true
-}
-module "m" {
-  source = "${var.v}"
-}
+-- main.tf.json --
+{"variable": {"v": {"const": true}}, "module": {"m": {"source": "${var.v}"}}}
 -- m/main.tf --
 -- .terraform/modules/modules.json --
 {"Modules":[{"Key":"m","Source":"./m","Dir":"m"}]}
 `
-	const unread = "-- terraformrc --\ncredentials \"example.test\" {\n  token = 1\n}\n"
-	const module = "-- main.tf --\nmodule \"m\" {\n  source = \"example.test/a/b/c\"\n}\n"
+	const unread = "-- terraformrc --\ncredentials \"example.test\" { token = 1 }\n"
+	const module = "-- main.tf --\nmodule \"m\" { source = \"example.test/a/b/c\" }\n"
 	release := func(text string) func(context.Context, string) sources.Version {
 		return func(context.Context, string) sources.Version { return sourcetest.Number(t, text) }
 	}
@@ -315,7 +242,7 @@ module "m" {
 		m, err := s.Here(t.Context())
 		sourcetest.Check(t, err)
 		root, err := m.Needs(t.Context())
-		text := errorText(err)
+		text, _, _ := strings.Cut(sitetest.Text(err), ";")
 		switch {
 		case err != nil && strings.Contains(text, "module"):
 			text = "module"
@@ -327,21 +254,8 @@ module "m" {
 				text += " warned"
 			}
 		}
-		sourcetest.Equal(t, text, c.want, c.name+": "+stderr.String()+errorText(err))
+		sourcetest.Equal(t, text, c.want, c.name+": "+stderr.String()+sitetest.Text(err))
 	}
-}
-
-// Of the engine's command line, what decides about modules counts.
-func TestLoadOptions(t *testing.T) {
-	m, _ := sitetest.Root(t, "", site.Options{})
-	m.Reading.Line = &cliconfig.Invocation{TestDir: "t", NoBackend: true, Variables: []string{"-var=a=b"}}
-	opts := m.LoadOptions(t.Context())
-	got := fmt.Sprintln(opts.TestDir, opts.NoBackend, opts.KeepModules, opts.Here, opts.DeclaredOnly, opts.Inputs.Flags)
-	sourcetest.Equal(t, got, "t true false true false [-var=a=b]\n")
-	m.Reading.Line.KeepModules = true
-	sourcetest.Expect(t, m.LoadOptions(t.Context()).KeepModules, "the engine gets no modules")
-	m.Reading.Line.Wrapper = true
-	sourcetest.Expect(t, !m.LoadOptions(t.Context()).Here, "Terragrunt may run the engine elsewhere")
 }
 
 // Root modules are those that arguments name, each once, or with -R those in them and below.
@@ -354,7 +268,8 @@ func TestRootDirs(t *testing.T) {
 		want      string
 	}{
 		{"", false, "", "."}, {"a a/../a a/b", false, "", "a a/b"}, {"", true, "", "a a/b"}, {"a/b a", true, "", "a/b a"},
-		{"", true, "b", "a"}, {"c", true, "", "there is no root module in c or below"},
+		{"", true, "b", "a"},
+		{"c", true, "", "there is no root module in c or below; name a directory that contains root modules"},
 		{"", true, "[", `--exclude: "[": syntax error in pattern`},
 	} {
 		s, _ := sitetest.Open(t, files, site.Options{Recursive: c.recursive, Exclude: strings.Fields(c.exclude)})
@@ -363,107 +278,6 @@ func TestRootDirs(t *testing.T) {
 		for i := range dirs {
 			dirs[i] = filepath.ToSlash(s.Shown(dirs[i]))
 		}
-		sourcetest.Equal(t, strings.Join(dirs, " ")+errorText(err), c.want, c)
+		sourcetest.Equal(t, strings.Join(dirs, " ")+sitetest.Text(err), c.want, c)
 	}
-}
-
-// The hint about missing modules is one command for all root modules that were searched for.
-func TestMissingModules(t *testing.T) {
-	const get = "install the modules of this configuration"
-	const searched = "install the modules and providers of all root modules"
-	for _, c := range []struct {
-		opts site.Options
-		dir  string
-		want string
-	}{
-		{site.Options{}, ".", `run "terraform get" to ` + get},
-		{site.Options{}, "a", `run "terraform -chdir=a get" to ` + get},
-		{
-			site.Options{Recursive: true, Exclude: []string{"x y"}}, "a",
-			`run "larder exec -R --exclude 'x y' -- true" to ` + searched,
-		},
-	} {
-		s, _ := sitetest.Open(t, "-- a/main.tf --\n", c.opts)
-		_, err := s.RootDirs(t.Context())
-		sourcetest.Check(t, err)
-		m, err := s.Root(t.Context(), filepath.Join(s.WorkDir, c.dir), s.Output)
-		sourcetest.Check(t, err)
-		hints := sources.Hints(m.Missing(sources.Diagnostics{{Text: "module.m is missing"}}))
-		sourcetest.Equal(t, strings.ReplaceAll(strings.Join(hints, "; "), "cmd /c rem", "true"), c.want)
-		sourcetest.Check(t, m.Missing(nil))
-	}
-}
-
-// The repository is the checkout, and what it reaches through links is part of it. A home directory is none.
-func TestCheckout(t *testing.T) {
-	sourcetest.RequireSymlinks(t)
-	s, _ := sitetest.Open(t, "-- live/net/main.tf --\n-- mirror/x --\n", site.Options{})
-	m, err := s.Root(t.Context(), filepath.Join(s.WorkDir, "live", "net"), s.Output)
-	sourcetest.Check(t, err)
-	outside := t.TempDir()
-	sourcetest.Check(t, os.Symlink(outside, filepath.Join(m.Dir, "link")))
-	sourcetest.Equal(t, m.Checkout(), s.WorkDir)
-	for path, want := range map[string]bool{
-		"x": true, "../../mirror": true, "link": true, "link/x": true, outside: false, s.WorkDir: true,
-	} {
-		sourcetest.Equal(t, m.CheckedOut(path), want, path)
-	}
-	for path, want := range map[string]bool{filepath.Join(m.Dir, "link"): true, m.Dir: false, outside: false} {
-		sourcetest.Equal(t, m.IsLinked(path), want, path)
-	}
-	m.Machine.Home = s.WorkDir
-	sourcetest.Equal(t, m.Checkout(), m.Dir, "the repository is the home directory")
-}
-
-// Errors about versions and providers suggest the nearest.
-func TestSuggestions(t *testing.T) {
-	m, _ := sitetest.Root(t, "", site.Options{Offline: true})
-	m.PluginDirs = []string{m.Dir}
-	var offered []sources.Version
-	for _, v := range []string{"2.1.0-rc1", "2.0.0", "1.2.0", "1.1.0"} {
-		offered = append(offered, sourcetest.Number(t, v))
-	}
-	for typed, want := range map[string]string{
-		"1.1.9": `did you mean "1.1.0"? The newest version is 2.0.0`,
-		"0.9.0": `did you mean "1.1.0"? The newest version is 2.0.0`,
-		"3.0.0": "the newest version is 2.0.0",
-	} {
-		r, err := sources.ParseRequirement("example.test/acme/widget@"+typed, sources.Terraform)
-		sourcetest.Check(t, err)
-		hints := sources.Hints(m.Explain(&installer.NoVersionError{Requirement: r, Offered: offered}))
-		sourcetest.Equal(t, strings.Join(hints, "; "), want, typed)
-	}
-	known := []sources.Provider{sourcetest.Address(t, "example.test/acme/widget")}
-	for typed, want := range map[string]string{
-		"example.test/acme/wigdet":            "example.test/acme/widget",
-		"registry.terrafrom.io/hashicrop/aws": "registry.terraform.io/hashicorp/aws",
-		"example.test/acme/other":             "", "example.test/acme/widget": "",
-	} {
-		got := ""
-		if near := site.NearestProvider(sourcetest.Address(t, typed), known); near != nil {
-			got = near.String()
-		}
-		sourcetest.Equal(t, got, want, typed)
-	}
-}
-
-// Each hint is shown once, and not too many.
-func TestAddHints(t *testing.T) {
-	all := site.AddHints([]string{"a"}, []string{"a", "b"})
-	sourcetest.EqualSlices(t, all, []string{"a", "b"})
-	for i := range 20 {
-		all = site.AddHints(all, []string{fmt.Sprint(i)})
-	}
-	sourcetest.Equal(t, len(all), 8)
-}
-
-// A key of --trust-key that signed nothing is an error, unless there was nothing to sign.
-func TestUnusedKeys(t *testing.T) {
-	used, unused := sources.Fingerprint(strings.Repeat("A", 40)), sources.Fingerprint(strings.Repeat("B", 40))
-	s, _ := sitetest.Open(t, "", site.Options{TrustKeys: []sources.Fingerprint{used, unused}})
-	sourcetest.Check(t, s.UnusedKeys())
-	signed := sources.Stored{ID: sourcetest.PackageID(t, "example.test/acme/widget", "1.0.0", "linux_amd64")}
-	signed.Report.By = []sources.SignedBy{{Fingerprint: used}}
-	s.Signers.Saw(signed)
-	sourcetest.Equal(t, errorText(s.UnusedKeys()), "--trust-key "+string(unused)+": the key did not sign the package")
 }

@@ -4,18 +4,19 @@ package sitetest
 
 import (
 	"bytes"
-	"io"
 	"path/filepath"
+	"strings"
 	"testing"
 
 	"github.com/larder-cli/larder/cliconfig"
 	"github.com/larder-cli/larder/cmd/larder/report"
 	"github.com/larder-cli/larder/cmd/larder/site"
+	"github.com/larder-cli/larder/sources"
 	"github.com/larder-cli/larder/sources/sourcetest"
 	"github.com/rogpeppe/go-internal/txtar"
 )
 
-// Open returns a site with the files of a txtar archive in its working directory, and its standard error. The files
+// Open returns a site with the files of a txtar archive in its working directory, and what it shows. The files
 // terraformrc and larder.hcl are its CLI configuration and Larder's own file.
 func Open(t testing.TB, files string, opts site.Options) (*site.Site, *bytes.Buffer) {
 	t.Helper()
@@ -32,15 +33,23 @@ func Open(t testing.TB, files string, opts site.Options) (*site.Site, *bytes.Buf
 	machine.Home, machine.WorkDir, machine.SiteDir = user, dir, ""
 	machine.CacheHome, machine.StateHome = filepath.Join(user, "cache"), filepath.Join(user, "state")
 	machine.ConfigDirs = []string{filepath.Join(user, "config")}
-	var stderr bytes.Buffer
-	return site.Open(machine, dir, opts, report.New(io.Discard, &stderr)), &stderr
+	var shown bytes.Buffer
+	return site.Open(machine, dir, opts, report.New(&shown, &shown)), &shown
 }
 
 // Root is [Open] for the root module in the working directory.
 func Root(t testing.TB, files string, opts site.Options) (*site.Root, *bytes.Buffer) {
 	t.Helper()
-	s, stderr := Open(t, files, opts)
+	s, shown := Open(t, files, opts)
 	m, err := s.Here(t.Context())
 	sourcetest.Check(t, err)
-	return m, stderr
+	return m, shown
+}
+
+// Text returns the text of an error with its hints, or "".
+func Text(err error) string {
+	if err == nil {
+		return ""
+	}
+	return strings.Join(append([]string{err.Error()}, sources.Hints(err)...), "; ")
 }
