@@ -98,9 +98,6 @@ func (e *ProviderError) Cause() string { return general(e.Source, e.Err) }
 // all packages that failed for the same reason, for example because a host refuses all requests.
 // It is empty for other errors.
 func Cause(err error) string {
-	if h, ok := err.(*hinted); ok { //nolint:errorlint // only if err itself has a hint
-		return Cause(h.error)
-	}
 	if e, ok := err.(interface{ Cause() string }); ok { // only if err itself names a package
 		return e.Cause()
 	}
@@ -181,6 +178,9 @@ type hinted struct {
 }
 
 func (h *hinted) Unwrap() error { return h.error }
+
+// Cause returns that of the error without the hint, see [Cause].
+func (h *hinted) Cause() string { return Cause(h.error) }
 
 // WithHint adds a hint to err: what the user can do next, as a sentence without
 // its full stop. The text of err does not change.

@@ -53,12 +53,12 @@ func (m *members) set(name string, of *schema) {
 }
 
 // MarshalJSON implements [json.Marshaler].
-func (m members) MarshalJSON() ([]byte, error) { //nolint:unparam // [json.Marshaler] has the error
+func (m members) MarshalJSON() ([]byte, error) {
 	var all []string
 	for _, name := range m.names {
 		all = append(all, quoted(name)+":"+quoted(m.of[name]))
 	}
-	return []byte("{" + strings.Join(all, ",") + "}"), nil
+	return json.Marshal(json.RawMessage("{" + strings.Join(all, ",") + "}"))
 }
 
 // UnmarshalJSON implements [json.Unmarshaler].

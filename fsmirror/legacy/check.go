@@ -117,9 +117,9 @@ func (to Target) Prove(ctx context.Context, c *Candidate, by sources.Judge) (pro
 // lacks reports whether evidence would change what the mirror has for a version. It fails if the mirror has better
 // evidence.
 func (to Target) lacks(ctx context.Context, id sources.PackageID, s *sources.Signed, by sources.Judge) (bool, error) {
-	old, err := evidence.Of(to.Dir, id.Provider, id.Version)
-	if err != nil {
-		return true, nil //nolint:nilerr // there is none that can be read
+	old, _ := evidence.Of(to.Dir, id.Provider, id.Version)
+	if old == nil { // there is none that can be read
+		return true, nil
 	}
 	merged, err := by.Merge(ctx, id.Provider, old, s)
 	switch {

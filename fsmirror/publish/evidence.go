@@ -101,16 +101,9 @@ func (b *Bucket) signed(ctx context.Context, r Release, doc fsmirror.Document) (
 		return nil, nil
 	}
 	at := doc.Larder.Evidence
-	urls, err := at.Resolve(b.in.URL(documentOf(r.Release)))
-	if err != nil {
-		return nil, nil //nolint:nilerr // it can't be read
-	}
-	var objects [len(evidence.Names)]string
-	for i, u := range urls {
-		ok := false
-		if objects[i], ok = strings.CutPrefix(u.Path, b.in.URL("").Path); !ok {
-			return nil, nil
-		}
+	objects, ok := b.objectsAt(at, r.Release)
+	if !ok {
+		return nil, nil
 	}
 	if sameEvidence(*at, *locate(r)) {
 		there, err := b.listEvidence(ctx, r.Provider)
@@ -127,17 +120,34 @@ func (b *Bucket) signed(ctx context.Context, r Release, doc fsmirror.Document) (
 	}
 	var files evidence.Files
 	for i, name := range evidence.Names {
+		var err error
 		files[i], _, err = b.in.Get(ctx, objects[i], evidence.Max)
-		if errors.Is(err, sources.ErrNotFound) || errors.Is(err, fetch.ErrTooLarge) || err == nil && at.Check(name, files[i]) != nil {
-			return nil, nil //nolint:nilerr // it can't be read
+		if errors.Is(err, sources.ErrNotFound) || errors.Is(err, fetch.ErrTooLarge) {
+			return nil, nil
 		}
 		if err != nil {
 			return nil, err
 		}
+		if same := at.Check(name, files[i]) == nil; !same {
+			return nil, nil
+		}
 	}
-	s, err := files.Signed()
+	if s, err := files.Signed(); err == nil {
+		return s, nil
+	}
+	return nil, nil
+}
+
+// objectsAt returns the names of the objects with the evidence at a location, if they are in the bucket.
+func (b *Bucket) objectsAt(at *evidence.Location, r sources.Release) (names [len(evidence.Names)]string, ok bool) {
+	urls, err := at.Resolve(b.in.URL(documentOf(r)))
 	if err != nil {
-		return nil, nil //nolint:nilerr // it can't be read
+		return names, false
 	}
-	return s, nil
+	for i, u := range urls {
+		if names[i], ok = strings.CutPrefix(u.Path, b.in.URL("").Path); !ok {
+			return names, false
+		}
+	}
+	return names, true
 }

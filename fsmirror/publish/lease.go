@@ -140,7 +140,7 @@ func (l Lease) renew(ctx context.Context, done <-chan struct{}, in Slot, own lea
 }
 
 func (l leaseJSON) text() string {
-	text, _ := json.Marshal(l) //nolint:errchkjson // it consists of texts
+	text, _ := json.Marshal(l) // it consists of texts
 	return string(text)
 }
 

@@ -152,7 +152,7 @@ func (r *reader) Read(p []byte) (int, error) {
 	switch {
 	case n > 0:
 		err = nil
-	case err == io.EOF: //nolint:errorlint // as ReadAt returns it; another program has shortened the file
+	case errors.Is(err, io.EOF): // another program has shortened the file
 		err = io.ErrUnexpectedEOF
 	}
 	return n, err

@@ -102,11 +102,9 @@ func (x *exchange) signedArchives(ctx context.Context, r sources.Release) (signe
 	if err != nil {
 		return signed, absent(err)
 	}
-	sums, err := trust.ParseSums(s.Sums)
-	if err != nil {
-		return signed, nil //nolint:nilerr // broken evidence proves nothing; mirror verify reports it
+	if sums, err := trust.ParseSums(s.Sums); err == nil { // broken evidence proves nothing; mirror verify reports it
+		signed.hashes, signed.keys = sums.Archives(r.Provider, r.Version), s.Keys
 	}
-	signed.hashes, signed.keys = sums.Archives(r.Provider, r.Version), s.Keys
 	for platform, zh := range signed.hashes {
 		if !sources.MatchesAny(d.archives[platform].hashes, zh) {
 			delete(signed.hashes, platform)

@@ -120,7 +120,7 @@ func (b *Bucket) failure(ctx context.Context, key string, err error) error {
 		e.Code, e.kind = b.codeOf(refusal), b.kind(refusal)
 	}
 	switch {
-	case e.kind == ErrNoConditions: //nolint:errorlint // never wrapped
+	case errors.Is(e.kind, ErrNoConditions):
 		b.unconditional.Store(e)
 	case e.Code == "NoSuchBucket":
 		e.Subject = b.fail("", nil).Subject

@@ -196,19 +196,22 @@ func (c *chain) metadata(ctx context.Context) (place string, got credentials.Val
 	header := http.Header{}
 	get := func(method, path string) (string, error) {
 		answer, err := ask(ctx, c.direct, metadataTimeout, method, metadataService+path, header.Clone(), "")
-		return strings.TrimSpace(string(answer)), err
+		if err != nil {
+			return "", err
+		}
+		return strings.TrimSpace(string(answer)), nil
 	}
 	header.Set(credentials.TokenRequestTTLHeader, credentials.TokenTTL)
-	token, err := get(http.MethodPut, credentials.TokenPath)
-	if err != nil || !sendable(token) {
-		return place, got, nil //nolint:nilerr // not on EC2
+	token, _ := get(http.MethodPut, credentials.TokenPath)
+	if token == "" || !sendable(token) { // not on EC2
+		return place, got, nil
 	}
 	header = http.Header{}
 	header.Set(credentials.TokenRequestHeader, token)
-	roles, err := get(http.MethodGet, credentials.DefaultIAMSecurityCredsPath)
+	roles, _ := get(http.MethodGet, credentials.DefaultIAMSecurityCredsPath)
 	role, _, _ := strings.Cut(roles, "\n")
-	if err != nil || role == "" {
-		return place, got, nil //nolint:nilerr // the instance has no role
+	if role == "" { // the instance has none
+		return place, got, nil
 	}
 	answer, err := get(http.MethodGet, credentials.DefaultIAMSecurityCredsPath+url.PathEscape(strings.TrimSpace(role)))
 	if err == nil {

@@ -25,18 +25,18 @@ func (d *Dir) resolve(name string) (*resolved, error) {
 		Flags:   unix.O_PATH | unix.O_NOFOLLOW | unix.O_CLOEXEC,
 		Resolve: unix.RESOLVE_BENEATH | unix.RESOLVE_NO_SYMLINKS | unix.RESOLVE_NO_XDEV,
 	})
-	if errors.Is(err, fs.ErrNotExist) {
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
 		return nil, &fs.PathError{Op: "open", Path: d.Path(name), Err: err}
+	case err == nil:
+		r := &resolved{File: os.NewFile(uintptr(fd), d.Path(name))}
+		if r.info, err = r.Stat(); err != nil || deviceOf(r.info) != d.device { // a subvolume is not a mount
+			r.Close()
+			return nil, err
+		}
+		return r, nil
 	}
-	if err != nil {
-		return nil, nil //nolint:nilerr // what it means shows when the elements are examined
-	}
-	r := &resolved{File: os.NewFile(uintptr(fd), d.Path(name))}
-	if r.info, err = r.Stat(); err != nil || deviceOf(r.info) != d.device { // a subvolume is not a mount
-		r.Close()
-		return nil, err
-	}
-	return r, nil
+	return nil, nil // what the error means shows when the elements are examined
 }
 
 // open opens a regular file that was resolved, under its own name.

@@ -215,14 +215,13 @@ func (m *Mirror) occupied(ctx context.Context, r Repository, p sources.Provider)
 		if errors.Is(err, sources.ErrNotFound) {
 			m.unused.Store(r, true)
 		}
-		if err != nil || len(versions) == 0 {
-			return &index{}, nil //nolint:nilerr // if the repository can't be read, writing fails too
+		if err == nil && len(versions) > 0 {
+			newest := slices.MaxFunc(slices.Collect(maps.Keys(versions)), sources.Version.Compare)
+			if x, err := m.index(ctx, r, newest); err == nil {
+				return x, nil
+			}
 		}
-		x, err := m.index(ctx, r, slices.MaxFunc(slices.Collect(maps.Keys(versions)), sources.Version.Compare))
-		if err != nil {
-			return &index{}, nil //nolint:nilerr // it states no provider
-		}
-		return x, nil
+		return &index{}, nil // it states no provider; if the repository can't be read, writing fails too
 	})
 	if err != nil {
 		return err

@@ -148,9 +148,9 @@ func checkPacket(op *packet.OpaquePacket) (packet.Packet, error) {
 	var one bytes.Buffer
 	_ = public.Serialize(&one) // a buffer never fails
 	p, err := packet.Read(&one)
-	switch {
-	case err != nil:
-		return nil, nil //nolint:nilerr // the library skips it, or has the same error
+	switch parsed := err == nil; {
+	case !parsed: // the library skips it, or has the same error
+		return nil, nil
 	case one.Len() > 0 && public.Tag == op.Tag:
 		// The library would read the rest as packets.
 		return nil, fmt.Errorf("a packet of type %d contains more than it should", op.Tag)

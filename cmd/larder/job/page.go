@@ -29,11 +29,11 @@ func WritePage(ctx context.Context, dir string) func(*builder.Builder) error {
 	}
 }
 
-// RenewPage is writePage for a mirror that has a page from larder, and does nothing for others.
+// RenewPage is [WritePage] for a mirror that has a page from larder, and does nothing for others.
 func RenewPage(ctx context.Context, dir string) func(*builder.Builder) error {
 	return func(b *builder.Builder) error {
-		if ours, err := ownPage(dir); err != nil || !ours {
-			return nil //nolint:nilerr // the page is not larder's, or it can't be known
+		if ours, _ := ownPage(dir); !ours {
+			return nil // the page is not larder's, or it can't be known
 		}
 		return putPage(ctx, b, dir)
 	}

@@ -279,15 +279,12 @@ func (a *answer) ReadFrom(from io.Reader) (n int64, err error) {
 	if _, ok := a.ResponseWriter.(io.ReaderFrom); !ok {
 		return io.CopyBuffer(struct{ io.Writer }{a}, struct{ io.Reader }{from}, make([]byte, chunk))
 	}
-	for err == nil {
+	for more := true; more && err == nil; {
 		err = a.send(func() error {
-			m, err := io.CopyN(a.ResponseWriter, from, chunk)
-			n += m
+			m, err := io.Copy(a.ResponseWriter, io.LimitReader(from, chunk))
+			n, more = n+m, m == chunk
 			return err
 		})
-	}
-	if err == io.EOF { //nolint:errorlint // as io.CopyN returns it
-		err = nil
 	}
 	return n, err
 }

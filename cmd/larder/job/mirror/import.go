@@ -125,11 +125,11 @@ func newImporting(ctx context.Context, s *site.Site, request LegacyRequest) (*im
 // otherFile returns an error for a file that another command imports.
 func (im *importing) otherFile(path string, request LegacyRequest) error {
 	file := site.ShellQuoted(im.Shown(path))
-	b, err := bundle.Open(path)
-	if err != nil {
-		return nil //nolint:nilerr // not a bundle
+	b, _ := bundle.Open(path)
+	if b == nil {
+		return nil
 	}
-	err = fmt.Errorf("%s is a bundle", path)
+	err := fmt.Errorf("%s is a bundle", path)
 	return errors.Join(sources.WithHint(err, "to add its packages to the mirror, run larder bundle import %s %s", file, site.ShellQuoted(request.To)), b.Close())
 }
 

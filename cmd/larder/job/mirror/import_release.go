@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"maps"
 	"os"
 	"slices"
@@ -195,8 +196,8 @@ type heldRelease struct {
 // heldOf returns what the mirror already has of a version.
 func (im *importing) heldOf(ctx context.Context, r sources.Release) (heldRelease, error) {
 	held := heldRelease{hashes: map[sources.PackageID]sources.Hash{}}
-	if _, err := os.Stat(im.to.Dir); err != nil { // the import creates it
-		return held, nil //nolint:nilerr // or fails
+	if _, err := os.Stat(im.to.Dir); errors.Is(err, fs.ErrNotExist) { // the import creates it
+		return held, nil
 	}
 	b, err := job.OpenMirror(ctx, im.Root, im.to.Dir, builder.Options{ReadOnly: true, Unpacked: im.to.Unpacked})
 	if err != nil {
