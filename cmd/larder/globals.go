@@ -213,7 +213,7 @@ func chdir(l *line.Line, from string) (string, error) {
 	return dir, nil
 }
 
-// anyEngine is the value of --engine that leaves the choice to the rule of package work, and engines are
+// anyEngine is the value of --engine that leaves the choice to the rule of package site, and engines are
 // the values besides terraform,tofu.
 const anyEngine sources.Engine = "auto"
 

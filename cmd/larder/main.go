@@ -2,8 +2,8 @@
 // in the CLI configuration, verifies them, keeps one copy of each on the machine, and
 // installs them where terraform init and tofu init expect them.
 //
-// This package describes the commands. Package line reads a command line, package work does what it asks for, package
-// report prints results and messages, and package ui formats them.
+// This package describes the commands. Package line reads a command line, the packages in job do what it asks for,
+// package report prints results and messages, and package ui formats them.
 //
 // # Files
 //

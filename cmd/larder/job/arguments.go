@@ -27,7 +27,7 @@ func IsPathForm(arg string) bool {
 
 // Separate splits arguments into those that name root modules, lock files and lists of
 // providers, and those that name providers. An existing directory never counts as a provider:
-// separate fails if it is not a root module.
+// Separate fails if it is not a root module.
 func Separate(s *site.Site, args []string) (paths, addresses []string, err error) {
 	if err := s.MisplacedVersion(args); err != nil {
 		return nil, nil, err

@@ -34,7 +34,7 @@ type FillRequest struct {
 	Keep             bool // prunes keep the packages
 }
 
-// NewFilling returns a filling with the packages of a request, except its arguments: see [wanted.take].
+// NewFilling returns a filling with the packages of a request, except its arguments: see [Wanted.Take].
 func NewFilling(s *site.Site, r FillRequest) *Filling {
 	s.ForDeclared = true
 	s.Place = r.Place
@@ -251,7 +251,7 @@ func (f *Filling) showFilled(all []installer.Filled, absent map[sources.PackageI
 	return sum
 }
 
-// RunMirror is run for a mirror. It opens the mirror before the first request, unless nothing
+// RunMirror is [Filling.Run] for a mirror. It opens the mirror before the first request, unless nothing
 // is required, updates its index even after errors, and closes it. Tell prints the summary; its
 // mirror is nil if none was opened.
 func (f *Filling) RunMirror(ctx context.Context, open func() (*builder.Builder, error), skips Skipper, tell func(*builder.Builder, report.FillSum) error) error {

@@ -30,7 +30,7 @@ func knownVersions(ctx context.Context, m *site.Root, p sources.Provider) []sour
 	return slices.CompactFunc(all, func(a, b sources.Version) bool { return a.Compare(b) == 0 })
 }
 
-// Known is what a root module knows on this machine, for completion. It queries no source.
+// A known is what a root module knows on this machine, for completion. It queries no source.
 type known struct {
 	ctx context.Context
 	m   *site.Root

@@ -156,7 +156,7 @@ func (m *Root) TellCheckout(ctx context.Context, methods []sources.Method, packa
 	return fmt.Sprintf("%s %s %s", ui.List("and", names), is, ServedFrom(ui.List("and", slices.Compact(dirs))))
 }
 
-// ServedFrom says that the checkout serves a provider from directories.
+// ServedFrom returns the end of a sentence about packages in mirrors of the checkout.
 func ServedFrom(dirs string) string { return "served by this checkout, from " + dirs }
 
 // maxLinks is how many links are followed on the way to a file. Systems follow fewer.

@@ -240,7 +240,7 @@ const maxToolVersions = 64 << 10
 // toolEngines maps names in .tool-versions to engines.
 var toolEngines = map[string]sources.Engine{"terraform": sources.Terraform, "opentofu": sources.OpenTofu}
 
-// Exists reports whether there is a file at path.
+// Exists reports whether there is something at path, even a link that leads nowhere.
 func Exists(path string) bool {
 	_, err := os.Lstat(path)
 	return err == nil

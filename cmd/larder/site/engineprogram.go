@@ -90,7 +90,7 @@ func (m *Root) unsafeProgram(path string) (why, fix string) {
 	return "", ""
 }
 
-// MaxVersion limits what a program may print, in bytes.
+// MaxVersion is how many bytes a program may print about its version.
 const MaxVersion = 64 << 10
 
 const (

@@ -26,7 +26,7 @@ func (m *Root) Source(ctx context.Context) (sources.Source, error) {
 	return sources.NewMulti(methods), nil
 }
 
-// Methods returns the installation methods of [Root.source].
+// Methods returns the installation methods of [Root.Source].
 func (m *Root) Methods(ctx context.Context) (methods []sources.Method, err error) {
 	defer func() {
 		for i, method := range methods {

@@ -33,7 +33,7 @@ func ForEachRoot(n int, do func(i int)) {
 	_ = group.Wait() // no call returns an error
 }
 
-// Work is what a command does for a root module. It returns a function that shows the results,
+// A work is what a command does for a root module. It returns a function that shows the results,
 // because root modules are processed concurrently and shown in order.
 type work func(ctx context.Context, dir string, out *report.Output) (show func(), err error)
 
@@ -43,7 +43,7 @@ type attempt struct {
 	err  error
 }
 
-// Each processes the root modules of [Site.rootDirs]. If there can be several, a failure
+// Each processes the root modules of [Site.RootDirs]. If there can be several, a failure
 // does not stop the others.
 func (s *Site) Each(ctx context.Context, at work) error {
 	dirs, searchErr := s.RootDirs(ctx)
@@ -104,7 +104,7 @@ func (s *Site) RootDirs(ctx context.Context) ([]string, error) {
 	return all, errors.Join(errs...)
 }
 
-// RootsToRead is rootsAt for a command that uses the configuration of these root modules. It makes
+// RootsToRead is [Site.RootsAt] for a command that uses the configuration of these root modules. It makes
 // their engines known to the output.
 func (s *Site) RootsToRead(ctx context.Context, dir string) ([]string, error) {
 	dirs, err := s.RootsAt(ctx, dir)

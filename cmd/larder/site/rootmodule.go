@@ -72,21 +72,26 @@ func (m *Root) Needs(ctx context.Context) (*installer.Root, error) {
 		for i, from := range r.From {
 			r.From[i].File = m.Full(from.File)
 		}
-		unmanaged := slices.Contains(m.Config.Unmanaged, r.Provider)
-		if !unmanaged && m.Config.DevOverrides[r.Provider] != "" {
-			if !m.Reading.installs() {
-				unmanaged = m.Overridden(r.Provider)
-			} else {
-				unmanaged = m.IsNewTerraform(ctx) || !m.hasSource(ctx, r)
-			}
-		}
-		if unmanaged {
+		if m.isUnmanaged(ctx, r) {
 			found.Unmanaged = append(found.Unmanaged, r.Provider)
 		} else {
 			found.Requirements = append(found.Requirements, r)
 		}
 	}
 	return found, errors.Join(errs...)
+}
+
+// isUnmanaged reports whether engines use something else than a package of a required provider.
+func (m *Root) isUnmanaged(ctx context.Context, r sources.Requirement) bool {
+	switch {
+	case slices.Contains(m.Config.Unmanaged, r.Provider):
+		return true
+	case m.Config.DevOverrides[r.Provider] == "":
+		return false
+	case !m.Reading.installs():
+		return m.Overridden(r.Provider)
+	}
+	return m.IsNewTerraform(ctx) || !m.hasSource(ctx, r)
 }
 
 // An emptyError is the error for a root module without configuration. Like init, some commands have nothing
@@ -119,7 +124,7 @@ func (m *Root) noConfiguration() error {
 	return sources.WithHint(empty, "%s", hint)
 }
 
-// NeedsIfAny is needs for commands that have nothing to do without configuration.
+// NeedsIfAny is [Root.Needs] for commands that have nothing to do without configuration.
 func (m *Root) NeedsIfAny(ctx context.Context) (*installer.Root, error) {
 	root, err := m.Needs(ctx)
 	if _, empty := errors.AsType[emptyError](err); !empty {

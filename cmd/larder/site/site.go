@@ -39,7 +39,7 @@ type Site struct {
 	Output     *report.Output // of the run; that of a root module names it
 	Machine    cliconfig.Machine
 	WorkDir    string       // working directory, absolute
-	Roots      []string     // root modules that arguments name, as typed; empty means the one in workDir
+	Roots      []string     // root modules that arguments name, as typed; empty means the one in WorkDir
 	Addresses  []string     // arguments that were read as providers, as typed
 	searched   []string     // directories in which root modules were searched for, absolute
 	Requested  Choice       // of an engine, by the user or by the command of exec; empty if there is none
@@ -137,7 +137,7 @@ type Options struct {
 	LockTimeout time.Duration
 	Jobs        int // providers that are installed at once; 0 means the default
 
-	Engines   []sources.Engine // that the user names; none means that the rule of chooseEngine decides
+	Engines   []sources.Engine // that the user names; none means that the rule decides
 	EnginesBy string           // how the user names them
 
 	Platforms  []sources.Platform // empty means the current platform, or those that a policy declares
@@ -364,7 +364,7 @@ func Resolve(path string) string {
 	return resolved
 }
 
-// Real is [resolve] for a directory that the run asks for again and again.
+// Real is [Resolve] for a directory that the run asks for again and again.
 func (s *Site) Real(dir string) string {
 	path, _ := s.reals.Get(dir, func() (string, error) { return Resolve(dir), nil })
 	return path

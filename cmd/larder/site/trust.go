@@ -24,7 +24,7 @@ func (m *Root) Judge() trust.Judge {
 	}}
 }
 
-// BundleJudge is judge for evidence in bundles.
+// BundleJudge is [Root.Judge] for evidence in bundles.
 func (m *Root) BundleJudge() trust.Judge {
 	j := m.Judge()
 	j.Options.Carrier = sources.KeyFromBundle
@@ -52,7 +52,7 @@ func (l *signerLog) Saw(s sources.Stored) {
 	}
 }
 
-// SawAll is saw for the packages of a root module.
+// SawAll is Saw for the packages of a root module.
 func (l *signerLog) SawAll(outcomes []installer.Outcome) {
 	for _, o := range outcomes {
 		l.Saw(o.Package)
@@ -111,7 +111,7 @@ func (m *Root) Require(ctx context.Context, packages []sources.Stored) error {
 	return errors.Join(errs...)
 }
 
-// Accept is require that also fails for keys of --trust-key that signed no package.
+// Accept is [Root.Require] that also fails for keys of --trust-key that signed no package.
 func (m *Root) Accept(ctx context.Context, packages []sources.Stored) error {
 	return errors.Join(m.Require(ctx, packages), m.UnusedKeys())
 }
@@ -132,7 +132,7 @@ const (
 	unusedKey  store.Kind = "unused key"
 )
 
-// TrustFindings prints the errors of accept about packages. It returns their number, and their first hints. Whole is what
+// TrustFindings prints the errors of [Root.Accept] about packages. It returns their number, and their first hints. Whole is what
 // was verified, and at the part of it that is a package.
 func (s *Site) TrustFindings(refused error, packages []sources.Stored, at func(sources.Stored) string, whole string) (n int, hints []string) {
 	for _, err := range sources.Errors(refused) {

@@ -22,8 +22,8 @@ type VersionsRequest struct {
 	All     bool   // not only the newest
 }
 
-// NewestVersions is how many versions are listed without a request for all.
-const NewestVersions = 20
+// newestVersions is how many versions are listed without a request for all.
+const newestVersions = 20
 
 // mostDetails limits how many versions are queried one by one, for sources that list no platforms.
 const mostDetails = 100
@@ -57,9 +57,9 @@ func Versions(ctx context.Context, s *site.Site, request VersionsRequest) error 
 	}
 	shown := all
 	if !request.All && !s.Output.JSON {
-		shown = all[:min(len(all), NewestVersions)]
+		shown = all[:min(len(all), newestVersions)]
 	}
-	q.addDetails(ctx, shown[:min(len(shown), NewestVersions)])
+	q.addDetails(ctx, shown[:min(len(shown), newestVersions)])
 	sum.Shown = len(shown)
 	report.Grid(s.Output, shown)
 	s.Output.Summary(sum)
