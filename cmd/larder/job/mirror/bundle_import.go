@@ -76,23 +76,12 @@ func ImportBundle(ctx context.Context, s *site.Site, request BundleImportRequest
 		opts.Report = progress
 		return bundle.Import(ctx, file, dir, opts)
 	})
-	if errors.Is(err, bundle.ErrUnpacked) {
-		err = sources.WithHint(err, "to add them to the plugin cache: larder cache import %s", site.ShellQuoted(request.File))
-		err = sources.WithHint(err, "to store them unpacked in the mirror, add --unpacked; network mirrors have no such packages")
-	}
 	if err != nil {
-		return err
+		return hintUnpacked(err, request.File)
 	}
 	added := s.Output.BundleImported(imported, opts.DryRun)
-	for _, idle := range []struct {
-		flag, dir string
-		kind      bundle.PayloadKind
-		what      string
-	}{{"--modules-to", request.ModulesTo, bundle.RootModules, "modules"}, {"--engine-to", request.EngineTo, bundle.EngineBinary, "engine"}} {
-		if idle.dir != "" && !slices.ContainsFunc(imported.Placed, func(p bundle.Placed) bool { return p.Kind == idle.kind }) {
-			s.Output.Warn("%s has no effect: the bundle contains no %s", idle.flag, idle.what)
-		}
-	}
+	warnIdle(s, "--modules-to", request.ModulesTo, imported, bundle.RootModules, "modules")
+	warnIdle(s, "--engine-to", request.EngineTo, imported, bundle.EngineBinary, "engine")
 	tellLeft(s, imported)
 	if opts.DryRun {
 		return nil
@@ -102,6 +91,22 @@ func ImportBundle(ctx context.Context, s *site.Site, request BundleImportRequest
 		return err
 	}
 	return job.FinishConfig(m, config, total.Packages == added)
+}
+
+// hintUnpacked adds hints to the error that a bundle, as typed, has packages without archives.
+func hintUnpacked(err error, file string) error {
+	if !errors.Is(err, bundle.ErrUnpacked) {
+		return err
+	}
+	err = sources.WithHint(err, "to add them to the plugin cache: larder cache import %s", site.ShellQuoted(file))
+	return sources.WithHint(err, "to store them unpacked in the mirror, add --unpacked; network mirrors have no such packages")
+}
+
+// warnIdle warns of a flag for a directory if the bundle has nothing to put there.
+func warnIdle(s *site.Site, flag, dir string, from bundle.Imported, kind bundle.PayloadKind, what string) {
+	if dir != "" && !slices.ContainsFunc(from.Placed, func(p bundle.Placed) bool { return p.Kind == kind }) {
+		s.Output.Warn("%s has no effect: the bundle contains no %s", flag, what)
+	}
 }
 
 // tellTotal prints the totals of the mirror.

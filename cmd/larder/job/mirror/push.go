@@ -127,20 +127,13 @@ func readPublishable(ctx context.Context, m *site.Root, typed string, patterns [
 			all.selected++
 		}
 		zh := job.HashOf(sources.ZH, e.Hashes)
-		switch {
-		case e.Unpacked:
+		if e.Unpacked {
 			unpacked++
 			continue
-		case e.Err != nil:
-			all.problems = append(all.problems, hintDamage(e.Err, typed))
-			continue
-		case !site.Within(filepath.Join(dir, filepath.FromSlash(e.Path)), dir): // a checkout must not choose what is published
-			err := errors.New("it is a link to a file outside of the mirror, and is not pushed")
-			all.problems = append(all.problems, sources.WithHint(&sources.PackageError{ID: e.ID, Err: err}, "copy the file into the mirror"))
-			continue
-		case e.Stored.Differs != "" || zh == "":
-			err := &sources.PackageError{ID: e.ID, Err: errors.New("the archive has changed since it was stored, and is not pushed")}
-			all.problems = append(all.problems, hintDamage(err, typed))
+		}
+		path := filepath.Join(dir, filepath.FromSlash(e.Path))
+		if err := unfit(e, zh, site.Within(path, dir), typed); err != nil {
+			all.problems = append(all.problems, err)
 			continue
 		}
 		if n := len(all.releases); n == 0 || all.releases[n-1].Release != e.ID.Release() {
@@ -150,7 +143,7 @@ func readPublishable(ctx context.Context, m *site.Root, typed string, patterns [
 		if n := len(r.Packages); n > 0 && r.Packages[n-1].ID == e.ID {
 			continue // under another name
 		}
-		r.Packages = append(r.Packages, publish.Package{ID: e.ID, Path: filepath.Join(dir, filepath.FromSlash(e.Path)), Size: e.Size, ZH: zh, Hashes: e.Hashes})
+		r.Packages = append(r.Packages, publish.Package{ID: e.ID, Path: path, Size: e.Size, ZH: zh, Hashes: e.Hashes})
 	}
 	if site.Unmatched(m.Output, patterns, slices.Collect(maps.Keys(all.has))); all.selected == 0 {
 		return nil, job.HasNothing(typed, patterns)
@@ -166,6 +159,22 @@ func readPublishable(ctx context.Context, m *site.Root, typed string, patterns [
 		}
 	}
 	return all, nil
+}
+
+// unfit returns why an archive of a mirror, as typed, can't be published, or nil. Inside reports whether the archive is
+// in the mirror: a checkout must not choose what is published.
+func unfit(e builder.Entry, zh sources.Hash, inside bool, typed string) error {
+	switch {
+	case e.Err != nil:
+		return hintDamage(e.Err, typed)
+	case !inside:
+		err := errors.New("it is a link to a file outside of the mirror, and is not pushed")
+		return sources.WithHint(&sources.PackageError{ID: e.ID, Err: err}, "copy the file into the mirror")
+	case e.Stored.Differs != "" || zh == "":
+		err := errors.New("the archive has changed since it was stored, and is not pushed")
+		return hintDamage(&sources.PackageError{ID: e.ID, Err: err}, typed)
+	}
+	return nil
 }
 
 // evidenceFiles returns the evidence that a mirror has for a release, or nil if it has none.
