@@ -265,41 +265,43 @@ func (x *exchange) answer() {
 			x.r.Header.Set(name, strings.Join(lines, ", "))
 		}
 	}
-	var err error
-	switch x.kind {
-	case page:
-		if err = sources.ErrNotFound; x.opts.Page != nil {
-			err = x.opts.Page(x.w, x.r)
-		}
-	case metrics:
-		if err = sources.ErrNotFound; x.opts.Metrics != nil {
-			err = nil
-			x.opts.Metrics.ServeHTTP(x.w, x.r)
-		}
-	case health:
-		err = x.health()
-	case index:
-		err = x.index()
-	case release:
-		err = x.release()
-	case archive:
-		err = x.archive()
-	case proof:
-		err = x.proof()
-	case discovery:
-		err = x.discovery()
-	case versions:
-		err = x.registryVersions()
-	case download:
-		err = x.registryDownload()
-	case sums:
-		err = x.registrySums()
-	default:
-		err = sources.ErrNotFound
-	}
-	if err != nil {
+	if err := x.respond(); err != nil {
 		x.fail(err)
 	}
+}
+
+// respond answers a request that is admitted, by the kind of its path.
+func (x *exchange) respond() error {
+	switch x.kind {
+	case page:
+		if x.opts.Page != nil {
+			return x.opts.Page(x.w, x.r)
+		}
+	case metrics:
+		if x.opts.Metrics != nil {
+			x.opts.Metrics.ServeHTTP(x.w, x.r)
+			return nil
+		}
+	case health:
+		return x.health()
+	case index:
+		return x.index()
+	case release:
+		return x.release()
+	case archive:
+		return x.archive()
+	case proof:
+		return x.proof()
+	case discovery:
+		return x.discovery()
+	case versions:
+		return x.registryVersions()
+	case download:
+		return x.registryDownload()
+	case sums:
+		return x.registrySums()
+	}
+	return sources.ErrNotFound
 }
 
 // health answers whether the server lives, or can do its work.
