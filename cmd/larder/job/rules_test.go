@@ -34,8 +34,7 @@ func TestSeparate(t *testing.T) {
 	}{
 		{"./none ../x . /abs x/", false, "./none ../x . /abs x/ |"},
 		{"live/net", false, "live/net |"}, {"live/net@1.0", false, "| live/net@1.0"},
-		{"aws acme/aws", false, "| aws acme/aws"}, {"list.tf", false, "list.tf |"}, {"no.tf", false, "| no.tf"},
-		{"plain", true, "plain |"},
+		{"aws acme/aws", false, "| aws acme/aws"}, {"list.tf", false, "list.tf |"}, {"no.tf", false, "| no.tf"}, {"plain", true, "plain |"},
 		{"plain", false, "plain is a directory without configuration, and may be meant as a provider; " +
 			"write ./plain for the directory, with -R for root modules below it, or hashicorp/plain for the provider"},
 		{"aws 1.2.0", false, "1.2.0: a version follows its provider after an @; write aws@1.2.0"},
@@ -238,4 +237,6 @@ func TestCompareInstalled(t *testing.T) {
 		sourcetest.Equal(t, command, c.command, c.name)
 	}
 	sourcetest.Equal(t, (&Verifying{Site: s}).Hint(), "")
+	locked := &Verifying{Site: s, upgrades: true, Sum: report.InstalledChecked{Problems: 1}}
+	sourcetest.Expect(t, strings.HasPrefix(locked.Hint(), "larder install --upgrade replaces"), "%s", locked.Hint())
 }
