@@ -3,7 +3,6 @@ package cachedir
 import (
 	"context"
 	"errors"
-	"time"
 
 	"github.com/larder-cli/larder/sources"
 	"github.com/larder-cli/larder/sources/disk"
@@ -46,37 +45,35 @@ func (d *Dir) recorded(id sources.PackageID, ledgers ...*ledger) (all []record, 
 	return all, nil
 }
 
-// recognize replaces the proof and the evidence of a package with those that were
-// recorded before for the same contents, if those are worth more.
-func (t *tx) recognize(r record, signed *sources.Signed) (record, *sources.Signed) {
+// recognize replaces where a package came from, and what was proved about it, with what was
+// recorded before for the same contents, if that is worth more.
+func (t *tx) recognize(by sources.Provenance) sources.Provenance {
 	known, err := t.d.known.Of(t.ID)
-	if err != nil || known.H1 != r.H1 {
-		return r, signed
+	if err != nil || known.H1 != t.Contents.H1 {
+		return by
 	}
 	proof, kept := t.d.evidence.Proof(t.ID, known)
 	worth := func(p sources.Proof) sources.Verdict { return t.d.opts.Judge.Report(t.ID.Provider, p).Verdict }
-	if worth(proof) <= worth(r.Proof) {
-		return r, signed
+	if worth(proof) <= worth(by.Proof) {
+		return by
 	}
-	known.Proof, known.Since = proof, time.Time{}
-	r.Facts = known
-	if kept == nil { // it is in another store
-		r.Evidence = ""
-		return r, signed
+	t.Contents.ZipH1, t.KeepArchive = known.ZipH1, t.KeepArchive && known.ZH == by.ZH
+	by.ZH, by.Filename, by.Origin, by.Proof = known.ZH, known.Filename, known.Origin, proof
+	if kept != nil { // otherwise it is in another store
+		by.Signed = kept
 	}
-	return r, kept
+	return by
 }
 
-// keepKnown records the hashes of the package of r and returns what is known then. It keeps
+// keepKnown records the hashes of the package and returns what is known then. It keeps
 // the time at which they were first recorded.
-func (t *tx) keepKnown(ctx context.Context, r record, imported bool) record {
-	f := r.Facts
-	f.Since, f.Imported = t.d.opts.Now().UTC(), imported
+func (t *tx) keepKnown(ctx context.Context, f store.Facts) store.Facts {
+	f.Since, f.Imported = t.d.opts.Now().UTC(), t.imported
 	if !t.Payload.Local() || f.Proven() {
 		f = t.d.known.Keep(t.d.opts.Judge, t.ID, f)
 		t.d.warn(t.d.known.Write(ctx, t.ID.Provider))
 	}
-	return record{Facts: f}
+	return f
 }
 
 // Recorded returns the platforms for which hashes of the version's packages are

@@ -118,7 +118,7 @@ func TestKnownContentsAreRecognized(t *testing.T) {
 	seen := put(t, d, widget, widgetFiles)
 	stored, err := sourcetest.Put(ctx, d, widget, unpacked(widgetFiles.unpack(t, t.TempDir())))
 	check(t, err)
-	if stored.Report.Verdict != sources.SelfSigned || stored.ZH != seen.ZH || stored.Signed == nil || !stored.Since.IsZero() {
+	if stored.Report.Verdict != sources.SelfSigned || stored.ZH != seen.ZH || stored.Signed == nil || stored.Since.IsZero() {
 		t.Errorf("stored %+v", stored)
 	}
 	recalled, err := d.Recall(widget)

@@ -10,7 +10,6 @@ import (
 	"sync"
 
 	"github.com/larder-cli/larder/sources"
-	"github.com/larder-cli/larder/sources/archive"
 	"github.com/larder-cli/larder/sources/disk"
 	"github.com/larder-cli/larder/sources/staging"
 	"github.com/larder-cli/larder/sources/store"
@@ -21,19 +20,23 @@ import (
 type tx struct {
 	store.Tx
 	d      *Dir
-	home   *disk.Dir     // directory of the entry; nil if the package is only hashed, or if denied is set
-	denied error         // why this user can't replace or add the entry of a cache of several users
-	work   *disk.Scratch // for evidence; nil without a state
+	home   *disk.Dir // directory of the entry; nil if the package is only hashed, or if denied is set
+	denied error     // why this user can't replace or add the entry of a cache of several users
 
-	old  record    // of the entry in place; without H1 if there is no usable one
-	from *original // of the payload; nil if it was downloaded, or changed meanwhile
+	old      record    // of the entry in place; without H1 if there is no usable one
+	from     *original // of the payload; nil if it was downloaded, or changed meanwhile
+	imported bool      // see [sources.Provenance]
 }
 
 // Begin begins a transaction, see [sources.Tx]. It waits until no other process
 // stores the package. If another process downloads it meanwhile, Begin returns the
 // downloaded package.
 func (d *Dir) Begin(ctx context.Context, id sources.PackageID, purpose sources.Purpose) (sources.Held, sources.Tx, error) {
-	t := &tx{d: d, Tx: store.Tx{ID: id, Root: d.root, Place: d.place(), ReadOnly: d.seals()}}
+	t := &tx{d: d, Tx: store.Tx{
+		Evidence: d.evidence, Now: d.opts.Now, ID: id, Root: d.root, Place: d.place(), ReadOnly: d.seals(),
+		KeepArchive: d.opts.KeepArchives,
+	}}
+	t.Layout = t
 	if purpose == sources.ToHash {
 		t.Form = store.Hashed
 	}
@@ -163,39 +166,52 @@ func originalOf(from sources.Payload) *original {
 
 // Commit implements [sources.Tx].
 func (t *tx) Commit(ctx context.Context, by sources.Provenance) (sources.Stored, error) {
-	s, err := t.commit(ctx, by)
-	if err != nil {
-		return sources.Stored{}, t.Explain(err)
+	if t.imported = by.Imported; t.Received && t.Form != store.Hashed {
+		by = t.recognize(by)
 	}
-	return s, nil
+	return t.Tx.Commit(ctx, by)
 }
 
-func (t *tx) commit(ctx context.Context, by sources.Provenance) (sources.Stored, error) {
+// Old implements [store.Layout].
+func (t *tx) Old() store.Facts { return t.old.Facts }
+
+// Improve implements [store.Layout].
+func (t *tx) Improve(ctx context.Context, f store.Facts) (sources.Stored, error) {
+	t.old.Facts, t.imported = f, f.Imported
+	t.d.keep(ctx, t.d.ledger, t.ID, t.old)
+	t.keepKnown(ctx, f)
+	return t.d.stored(t.ID, t.d.entry(t.ID), t.old), nil
+}
+
+// Put implements [store.Layout].
+func (t *tx) Put(ctx context.Context, f store.Facts) (sources.Stored, error) {
 	d := t.d
-	if !t.Received {
-		return t.improve(ctx, by)
-	}
-	r := record{Facts: store.New(t.Contents, by, d.opts.Now()), From: t.from}
-	r.Sums = store.SumsOf(t.Contents)
 	if t.Form == store.Hashed {
-		if err := t.keepEvidence(ctx, &r, by.Signed); err != nil {
-			return sources.Stored{}, err
-		}
-		t.dropArchive(by)
-		return d.stored(t.ID, "", t.keepKnown(ctx, r, by.Imported)), nil
+		return d.stored(t.ID, "", record{Facts: t.keepKnown(ctx, f)}), nil
 	}
-	r, signed, err := t.finish(ctx, r, by.Signed)
+	r, err := t.finish(ctx, f)
 	if err != nil {
 		return sources.Stored{}, err
 	}
-	t.dropArchive(by) // if the process is killed from here on, the package is in place and needs no download
-	if r, err = t.show(ctx, r, signed); err != nil {
-		return sources.Stored{}, err
-	}
-	t.keepKnown(ctx, r, by.Imported)
-	if t.Kept {
+	switch {
+	case t.old.H1 == r.H1 && t.home != nil && isDir(t.home, t.ID.Platform.String()):
+		// The entry already has the same contents, and may be linked and running.
+		// Only the record was missing.
+		r.Files, r.Boot = t.old.Files, t.old.Boot
+	case t.denied != nil:
+		t.Kept = true
+		t.keepKnown(ctx, f)
 		return t.setApart(r), nil
+	default:
+		if err := t.replace(ctx, r); err != nil {
+			return sources.Stored{}, err
+		}
+		if d.inside {
+			d.distrust(d.entry(t.ID), r.Files)
+		}
 	}
+	d.keep(ctx, d.ledger, t.ID, r)
+	t.keepKnown(ctx, f)
 	return d.stored(t.ID, d.entry(t.ID), r), nil
 }
 
@@ -208,56 +224,24 @@ func (t *tx) setApart(r record) sources.Stored {
 	return s
 }
 
-// dropArchive removes the archive from the stage, and any interrupted download of it. If
-// it came from there, it may be kept among the recent downloads.
-func (t *tx) dropArchive(by sources.Provenance) {
-	if t.d.opts.KeepArchives && !t.Payload.Local() {
-		t.Archive.Keep(by.ZH)
-	}
-	t.Archive.Drop()
-}
-
-// finish completes the record of the unpacked package.
-func (t *tx) finish(ctx context.Context, r record, signed *sources.Signed) (record, *sources.Signed, error) {
-	if _, err := archive.ExecutableIn(t.Contents, t.ID.Provider.Type); err != nil {
-		return r, signed, err
-	}
+// finish returns the record of the unpacked package.
+func (t *tx) finish(ctx context.Context, f store.Facts) (record, error) {
+	r := record{Facts: f, From: t.from}
 	made, err := t.Scratch.Sub(t.Made)
 	if err != nil {
-		return r, signed, err
+		return r, err
 	}
 	defer made.Close()
 	if r.Boot, err = flushed(ctx, made); err != nil {
-		return r, signed, err
+		return r, err
 	}
 	if r.Files, err = scan(made.Path(".")); err != nil {
-		return r, signed, err
+		return r, err
 	}
 	if _, err := checkExecutable(made.Path("."), r.Files, t.ID); err != nil { // although Larder has just made it executable
-		return r, signed, sources.WithHint(err, "the file system keeps no execute permissions: choose another one for %s", t.d.place())
+		return r, sources.WithHint(err, "the file system keeps no execute permissions: choose another one for %s", t.d.place())
 	}
-	r, signed = t.recognize(r, signed)
-	return r, signed, nil
-}
-
-// improve records better evidence for the entry.
-func (t *tx) improve(ctx context.Context, by sources.Provenance) (sources.Stored, error) {
-	if t.old.H1 == "" || t.old.ZH != by.ZH {
-		return sources.Stored{}, nil
-	}
-	work, err := t.d.run.forState(t.d)
-	if err != nil {
-		return sources.Stored{}, err
-	}
-	t.work = work
-	r := t.old
-	r.Facts = r.Improved(by)
-	if err := t.keepEvidence(ctx, &r, by.Signed); err != nil {
-		return sources.Stored{}, err
-	}
-	t.d.keep(ctx, t.d.ledger, t.ID, r)
-	t.keepKnown(ctx, r, r.Imported)
-	return t.d.stored(t.ID, t.d.entry(t.ID), r), nil
+	return r, nil
 }
 
 // notReplaced returns the error for a package in a working directory that is reached
@@ -313,9 +297,6 @@ func (r *run) forPackages(d *Dir) (tree *disk.Scratch, err error) {
 // prepare creates the directories that the transaction requires to store a package.
 func (t *tx) prepare(seen sources.Observer) (err error) {
 	d := t.d
-	if t.work, err = d.run.forState(d); err != nil {
-		return err
-	}
 	work, err := d.run.forPackages(d)
 	if err != nil {
 		return err
@@ -346,34 +327,6 @@ func (d *Dir) scratch() (*disk.Scratch, error) {
 // own plugin cache they are writable: Terraform unpacks in place there, and would
 // fail with "permission denied".
 func (d *Dir) seals() bool { return d.inside && !d.opts.Shared }
-
-// show makes the unpacked package visible in place of the old one, and returns its
-// record.
-func (t *tx) show(ctx context.Context, r record, signed *sources.Signed) (record, error) {
-	d := t.d
-	if err := t.keepEvidence(ctx, &r, signed); err != nil {
-		return r, err
-	}
-	unchanged := t.old.H1 == r.H1 && t.home != nil && isDir(t.home, t.ID.Platform.String())
-	t.Kept = !unchanged && t.denied != nil
-	switch {
-	case unchanged:
-		// The entry already has the same contents, and may be linked and running.
-		// Only the record was missing.
-		r.Files, r.Boot = t.old.Files, t.old.Boot
-	case t.Kept:
-		return r, nil
-	default:
-		if err := t.replace(ctx, r); err != nil {
-			return r, err
-		}
-		if d.inside {
-			d.distrust(d.entry(t.ID), r.Files)
-		}
-	}
-	d.keep(ctx, d.ledger, t.ID, r)
-	return r, nil
-}
 
 func isDir(in *disk.Dir, name string) bool {
 	info, err := in.Lstat(name)

@@ -37,7 +37,8 @@ type Tx interface {
 
 	// Commit atomically replaces the package held with the unpacked one, and
 	// records where it came from. If Unpack was not called, Commit records
-	// better evidence for the package held.
+	// better evidence for the package held. It returns the zero Stored if the
+	// store holds no package from that archive.
 	Commit(ctx context.Context, by Provenance) (Stored, error)
 
 	// Close ends the transaction. If Commit was not called, the stored package

@@ -129,7 +129,7 @@ func (b *Builder) adopt(ctx context.Context, s sources.Stored, from *disk.Dir, v
 	}
 	r := record{Facts: store.Of(s)}
 	r.Since = b.opts.Now().UTC()
-	if err := b.evidence.Keep(ctx, s.ID, &r.Facts, s.Signed, b.work); err != nil {
+	if err := b.evidence.Keep(ctx, s.ID, &r.Facts, s.Signed); err != nil {
 		return err
 	}
 	if from != nil {

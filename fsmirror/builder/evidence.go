@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/larder-cli/larder/sources"
+	"github.com/larder-cli/larder/sources/disk"
 	"github.com/larder-cli/larder/sources/store"
 )
 
@@ -15,6 +16,7 @@ func (b *Builder) newEvidence() *store.Evidence {
 	return &store.Evidence{
 		Judge: b.opts.Judge, Warn: b.warn, Places: []store.Place{{Dir: b.dir, Prefix: own + "/"}},
 		References: b.references, Loose: true, Strict: true,
+		Via: func() (*disk.Scratch, error) { return b.work, nil },
 		Before: func(r sources.Release, s *sources.Signed) error {
 			b.mu.Lock()
 			defer b.mu.Unlock()

@@ -177,9 +177,8 @@ func (b *Builder) canHave(h sources.Host) error {
 // A tx is the transaction of one package, see [sources.Tx].
 type tx struct {
 	store.Tx
-	b    *Builder
-	at   spot
-	held sources.Stored // without H1 if the mirror has no usable package
+	b  *Builder
+	at spot
 }
 
 // Begin begins a transaction, see [sources.Tx]. [Builder.Finish] adds the package to
@@ -192,11 +191,16 @@ func (b *Builder) Begin(ctx context.Context, id sources.PackageID, purpose sourc
 	if err != nil {
 		return held, nil, sources.InPackage(id, err)
 	}
-	t := &tx{b: b, at: b.place(id, b.opts.Unpacked), Tx: store.Tx{ID: id, Root: b.path, Place: b.opts.Place}}
+	t := &tx{b: b, at: b.place(id, b.opts.Unpacked), Tx: store.Tx{
+		Evidence: b.evidence, Now: b.opts.Now, ID: id, Root: b.path, Place: b.opts.Place,
+		KeepArchive: true, Sharing: staging.ByCopy, // a second link would change its fingerprint when it is removed
+	}}
+	t.Layout = t
 	if !t.at.unpacked {
 		t.Form, t.NoArchive = store.Packed, "use a source that has the archive, or create the mirror with --unpacked"
 	}
 	if b.opts.Temporary {
+		t.Sharing = staging.ByLink
 		t.NoArchive = "use a source that has the archive; without one, copy the directory of the mirror"
 	}
 	t.Finally(leave)
@@ -205,9 +209,8 @@ func (b *Builder) Begin(ctx context.Context, id sources.PackageID, purpose sourc
 		return held, nil, sources.InPackage(id, err)
 	}
 	if s, err := b.Get(ctx, id); err == nil {
-		t.held = s
+		held.Package = s
 	}
-	held.Package = t.held
 	if held.Known, err = b.Recall(id); err != nil && !errors.Is(err, sources.ErrNotFound) {
 		t.Close()
 		return held, nil, err
@@ -231,74 +234,48 @@ func (t *tx) Commit(ctx context.Context, by sources.Provenance) (sources.Stored,
 		return sources.Stored{}, t.Explain(err)
 	}
 	defer done()
-	old, recallErr := t.b.recall(t.at)
-	other := recallErr != nil || old.ZH != by.ZH
-	if !t.Received && other {
-		return t.held, nil // its record is missing, or is about a different archive
-	}
-	r, err := t.commit(ctx, old, by)
+	return t.Tx.Commit(ctx, by)
+}
+
+// Old implements [store.Layout].
+func (t *tx) Old() store.Facts {
+	r, _ := t.b.recall(t.at)
+	return r.Facts
+}
+
+// Improve implements [store.Layout].
+func (t *tx) Improve(_ context.Context, f store.Facts) (sources.Stored, error) {
+	r, err := t.b.recall(t.at)
 	if err != nil {
-		return sources.Stored{}, t.Explain(err)
+		return sources.Stored{}, err
 	}
-	t.b.added(t.at, r)
-	return t.b.stored(t.at, r), nil
+	r.Facts = f
+	return t.b.added(t.at, r), nil
+}
+
+// Put implements [store.Layout].
+func (t *tx) Put(ctx context.Context, f store.Facts) (sources.Stored, error) {
+	if t.at.unpacked {
+		if err := t.SyncMade(ctx); err != nil {
+			return sources.Stored{}, err
+		}
+	}
+	if err := t.b.publish(t.at, t.Made); err != nil {
+		return sources.Stored{}, err
+	}
+	is, err := mark(t.at)
+	if err != nil {
+		return sources.Stored{}, err
+	}
+	return t.b.added(t.at, record{Facts: f, Mark: is}), nil
 }
 
 // added records a package that is in the mirror now.
-func (b *Builder) added(at spot, r record) {
+func (b *Builder) added(at spot, r record) sources.Stored {
 	b.note(at, r)
 	b.noteRemoved(at.id, "", false)
 	b.learn(at.id, r.Facts)
-}
-
-func (t *tx) commit(ctx context.Context, old record, by sources.Provenance) (record, error) {
-	if !t.Received {
-		old.Facts = old.Improved(by)
-		err := t.b.evidence.Keep(ctx, t.ID, &old.Facts, by.Signed, t.b.work)
-		return old, err
-	}
-	if _, err := archive.ExecutableIn(t.Contents, t.ID.Provider.Type); err != nil {
-		return record{}, err
-	}
-	r := record{Facts: store.New(t.Contents, by, t.b.opts.Now())}
-	err := t.b.evidence.Keep(ctx, t.ID, &r.Facts, by.Signed, t.b.work)
-	if err == nil && t.at.unpacked {
-		err = t.b.syncTree(ctx, t.Made)
-	}
-	if err == nil {
-		t.keepArchive(by.ZH)
-		t.Archive.Drop()
-		err = t.b.publish(t.at, t.Made)
-	}
-	if err == nil {
-		r.Mark, err = mark(t.at)
-	}
-	return r, err
-}
-
-// keepArchive adds the downloaded archive to those of recent downloads. A second link to an
-// archive would change its fingerprint when it is removed, so an archive that stays in the
-// mirror is copied: reading it again would take longer.
-func (t *tx) keepArchive(zh sources.Hash) {
-	switch {
-	case t.Payload.Local():
-	case t.at.unpacked:
-		t.Archive.Keep(zh)
-	case t.b.opts.Temporary:
-		t.b.opts.Archives.Keep(t.b.work.Dir, t.Made, zh, staging.ByLink)
-	default:
-		t.b.opts.Archives.Keep(t.b.work.Dir, t.Made, zh, staging.ByCopy)
-	}
-}
-
-// syncTree syncs an unpacked package in the scratch directory.
-func (b *Builder) syncTree(ctx context.Context, made string) error {
-	dir, err := b.work.Sub(made)
-	if err != nil {
-		return err
-	}
-	defer dir.Close()
-	return dir.SyncTree(ctx)
+	return b.stored(at, r)
 }
 
 // publish removes the old package from the index and moves the file name from the

@@ -34,8 +34,18 @@ type Evidence struct {
 	// compared with it. Strict refuses packages that the merged evidence doesn't cover.
 	Loose, Strict bool
 
+	// Via returns the directory for temporary files.
+	Via func() (*disk.Scratch, error)
+
+	// Lock takes the lock that other processes take for the version of a package. It may be nil.
+	Lock func(context.Context, sources.PackageID) (unlock func(), err error)
+
 	// Before is called before evidence is written. It may be nil.
 	Before func(sources.Release, *sources.Signed) error
+
+	// Denied returns why other users keep this one from writing, so that the package stays without evidence. It returns nil
+	// if that is not the cause of an error. It may be nil.
+	Denied func(error) error
 
 	writing sync.Mutex
 	reading sync.Mutex
@@ -252,12 +262,28 @@ func (e *ReplacedError) Unwrap() []error { return []error{e.Err, e.Downgrade} }
 
 // Keep stores s as evidence for the version of id, merged with the evidence that is there,
 // and makes f refer to the result if that proves anything about the package. It is called
-// before the package appears. The caller holds the lock that other processes take for the
-// version. Temporary files are in the directory via.
-func (e *Evidence) Keep(ctx context.Context, id sources.PackageID, f *Facts, s *sources.Signed, via *disk.Scratch) error {
+// before the package appears.
+func (e *Evidence) Keep(ctx context.Context, id sources.PackageID, f *Facts, s *sources.Signed) error {
 	if s == nil {
 		return nil
 	}
+	if e.Lock != nil {
+		unlock, err := e.Lock(ctx, id)
+		if err != nil {
+			return err
+		}
+		defer unlock()
+	}
+	err := e.merge(ctx, id, f, s)
+	if err == nil || e.Denied == nil || e.Denied(err) == nil {
+		return err
+	}
+	f.Evidence = ""
+	e.Warn(fmt.Errorf("%s: %w", id, e.Denied(err)))
+	return nil
+}
+
+func (e *Evidence) merge(ctx context.Context, id sources.PackageID, f *Facts, s *sources.Signed) error {
 	e.writing.Lock()
 	defer e.writing.Unlock()
 	f.Evidence = evidence.Reference(s)
@@ -284,7 +310,7 @@ func (e *Evidence) Keep(ctx context.Context, id sources.PackageID, f *Facts, s *
 	if !isNew && e.writable() && evidence.Digest(s) == evidence.Digest(old) && s.Origin == old.Origin {
 		return nil // another user may have written it
 	}
-	if err := e.write(id.Release(), s, via); err != nil {
+	if err := e.write(id.Release(), s); err != nil {
 		return err
 	}
 	if isNew {
@@ -312,7 +338,7 @@ func (e *Evidence) refer(ctx context.Context, id sources.PackageID, f *Facts, s 
 	return nil
 }
 
-func (e *Evidence) write(r sources.Release, s *sources.Signed, via *disk.Scratch) error {
+func (e *Evidence) write(r sources.Release, s *sources.Signed) error {
 	if e.Before != nil {
 		if err := e.Before(r, s); err != nil {
 			return err
@@ -323,6 +349,10 @@ func (e *Evidence) write(r sources.Release, s *sources.Signed, via *disk.Scratch
 		defer e.reading.Unlock()
 		e.keep(r, s, evidence.Files{})
 		return nil
+	}
+	via, err := e.Via()
+	if err != nil {
+		return err
 	}
 	defer e.Forget(r) // the keys are marked in s, but not in the files
 	return evidence.Write(e.Places[0].Dir, e.Places[0].path(r), via.Dir, s)

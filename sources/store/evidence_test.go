@@ -70,7 +70,8 @@ func (k *keeper) keep(t testing.TB, id sources.PackageID, f store.Facts, s *sour
 	work, err := k.in.Scratch("run-")
 	check(t, err)
 	defer work.Close()
-	err = k.Keep(t.Context(), id, &f, s, work)
+	k.Via = func() (*disk.Scratch, error) { return work, nil }
+	err = k.Keep(t.Context(), id, &f, s)
 	return f, err
 }
 
@@ -341,6 +342,18 @@ func TestKeepMarksKeys(t *testing.T) {
 		check(t, err)
 		sourcetest.Expect(t, merges == test.merges && asks == test.asks, "%s: merged %d times, asked %d times", name, merges, asks)
 	}
+}
+
+// A package stays without evidence if other users keep this one from writing it.
+func TestDeniedEvidence(t *testing.T) {
+	k, id, why := newKeeper(t, t.TempDir(), sourcetest.Verdicts{}), widget(t, "1.0.0"), errors.New("it belongs to others")
+	k.Before = func(sources.Release, *sources.Signed) error { return os.ErrPermission }
+	_, err := k.keep(t, id, store.Facts{}, signed("first", "A"))
+	sourcetest.ErrorIs(t, err, os.ErrPermission)
+	k.Denied = func(error) error { return why }
+	f, err := k.keep(t, id, store.Facts{}, signed("first", "A"))
+	sourcetest.Expect(t, err == nil && f.Evidence == "", "facts %+v, %v", f, err)
+	sourcetest.EqualSlices(t, k.warnings, []string{id.String() + ": " + why.Error()}, "warnings")
 }
 
 // A store without any place for evidence keeps it in memory.

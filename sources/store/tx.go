@@ -9,6 +9,7 @@ import (
 	"io"
 	"io/fs"
 	"math"
+	"time"
 
 	"github.com/larder-cli/larder/sources"
 	"github.com/larder-cli/larder/sources/archive"
@@ -26,10 +27,26 @@ const (
 	Hashed               // nothing: only its hashes are recorded
 )
 
-// A Tx is the part of a transaction that all stores have in common, see [sources.Tx]. It
-// makes the package in a scratch directory. The store locks the package before, and puts
-// it in its place after that.
+// A Layout is the part of a transaction that depends on the store. Its methods are called by [Tx.Commit].
+type Layout interface {
+	// Old returns the recorded facts about the package in place. It returns no hashes if there is no usable package.
+	Old() Facts
+
+	// Improve records better facts about the package in place.
+	Improve(ctx context.Context, f Facts) (sources.Stored, error)
+
+	// Put moves the package from the scratch directory to its place, and records its facts. The evidence for it is there
+	// already. Put only records the facts if the transaction is [Hashed].
+	Put(ctx context.Context, f Facts) (sources.Stored, error)
+}
+
+// A Tx is the transaction of any store, see [sources.Tx]. It makes the package in a scratch directory, keeps its evidence
+// and its archive, and lets the layout put it in its place. The store locks the package before.
 type Tx struct {
+	Layout   Layout
+	Evidence *Evidence
+	Now      func() time.Time
+
 	ID       sources.PackageID
 	Form     Form
 	ReadOnly bool   // unpack files without write permission
@@ -42,6 +59,10 @@ type Tx struct {
 	Made    string        // name of the package in Scratch
 	Archive *staging.Stage
 	Kept    bool // the package stays in Scratch
+
+	KeepArchive bool            // keep the downloaded archive among the recent ones
+	Sharing     staging.Sharing // how to keep the archive of a packed package
+	recent      *staging.Archives
 
 	Payload  sources.Payload
 	Contents sources.Contents
@@ -77,7 +98,7 @@ func (t *Tx) Prepare(
 			warn(in.RemoveTree(t.Made))
 		}
 	})
-	t.Archive = staging.New(in.Dir, interrupted, staging.Key(t.ID), t.Place, recent, seen)
+	t.recent, t.Archive = recent, staging.New(in.Dir, interrupted, staging.Key(t.ID), t.Place, recent, seen)
 	return t.Archive
 }
 
@@ -136,6 +157,66 @@ func (t *Tx) make(ctx context.Context, from sources.Payload) (c sources.Contents
 		return c, t.Archive.Move(t.Scratch.Dir, t.Made, mode)
 	}
 	return c, WriteFile(t.Scratch.Dir, t.Made, mode, disk.Reader(ctx, io.NewSectionReader(file, 0, info.Size())))
+}
+
+// Commit implements [sources.Tx].
+func (t *Tx) Commit(ctx context.Context, by sources.Provenance) (sources.Stored, error) {
+	s, err := t.commit(ctx, by)
+	if err != nil {
+		return sources.Stored{}, t.Explain(err)
+	}
+	return s, nil
+}
+
+func (t *Tx) commit(ctx context.Context, by sources.Provenance) (sources.Stored, error) {
+	if !t.Received {
+		old := t.Layout.Old()
+		if old.H1 == "" || old.ZH != by.ZH {
+			return sources.Stored{}, nil // its record is missing, or is about a different archive
+		}
+		f := old.Improved(by)
+		if err := t.Evidence.Keep(ctx, t.ID, &f, by.Signed); err != nil {
+			return sources.Stored{}, err
+		}
+		return t.Layout.Improve(ctx, f)
+	}
+	f := New(t.Contents, by, t.Now())
+	if t.Form != Packed { // a mirror has thousands of archives
+		f.Sums = SumsOf(t.Contents)
+	}
+	if t.Form != Hashed {
+		if _, err := archive.ExecutableIn(t.Contents, t.ID.Provider.Type); err != nil {
+			return sources.Stored{}, err
+		}
+	}
+	if err := t.Evidence.Keep(ctx, t.ID, &f, by.Signed); err != nil {
+		return sources.Stored{}, err
+	}
+	t.dropArchive(by.ZH) // if the process is killed from here on, the package needs to be downloaded again
+	return t.Layout.Put(ctx, f)
+}
+
+// dropArchive removes the archive from the stage, and any interrupted download of it. If it came from there, it may be kept
+// among the recent downloads.
+func (t *Tx) dropArchive(zh sources.Hash) {
+	switch {
+	case !t.KeepArchive || t.Payload.Local():
+	case t.Form == Packed:
+		t.recent.Keep(t.Scratch.Dir, t.Made, zh, t.Sharing)
+	default:
+		t.Archive.Keep(zh)
+	}
+	t.Archive.Drop()
+}
+
+// SyncMade syncs the package in the scratch directory.
+func (t *Tx) SyncMade(ctx context.Context) error {
+	made, err := t.Scratch.Sub(t.Made)
+	if err != nil {
+		return err
+	}
+	defer made.Close()
+	return made.SyncTree(ctx)
 }
 
 // WriteFile creates a file and syncs its contents, but not its directory.
