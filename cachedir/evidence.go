@@ -2,11 +2,9 @@ package cachedir
 
 import (
 	"errors"
-	"strings"
 
 	"github.com/larder-cli/larder/sources"
 	"github.com/larder-cli/larder/sources/disk"
-	"github.com/larder-cli/larder/sources/evidence"
 	"github.com/larder-cli/larder/sources/store"
 )
 
@@ -19,7 +17,7 @@ func (d *Dir) Evidence(p sources.Provider, v sources.Version) (*sources.Signed, 
 // newEvidence returns the evidence in the state.
 func (d *Dir) newEvidence() *store.Evidence {
 	return &store.Evidence{
-		Judge: d.opts.Judge, Warn: d.warn, Places: []store.Place{{Dir: d.state}}, References: d.references,
+		Judge: d.opts.Judge, Warn: d.warn, Dir: d.state, References: d.references,
 		Via: func() (*disk.Scratch, error) { return d.run.forState(d) }, Lock: d.lockVersion,
 		Denied: func(err error) error {
 			if d.denies(err) {
@@ -28,11 +26,6 @@ func (d *Dir) newEvidence() *store.Evidence {
 			return nil
 		},
 	}
-}
-
-// evidencePath returns the path of the evidence in the state.
-func evidencePath(r sources.Release) string {
-	return strings.TrimPrefix(evidence.Path(r.Provider, r.Version), ".larder/")
 }
 
 // references returns the references to the evidence for a version from all records.

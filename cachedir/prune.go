@@ -14,7 +14,6 @@ import (
 
 	"github.com/larder-cli/larder/sources"
 	"github.com/larder-cli/larder/sources/disk"
-	"github.com/larder-cli/larder/sources/evidence"
 	"github.com/larder-cli/larder/sources/store"
 )
 
@@ -348,6 +347,5 @@ func (d *Dir) forgetEntry(id sources.PackageID, home *disk.Dir) error {
 			return nil
 		}
 	}
-	defer d.evidence.Forget(id.Release())
-	return evidence.Remove(d.state, evidencePath(id.Release()))
+	return d.evidence.Remove(id.Release())
 }

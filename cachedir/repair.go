@@ -277,7 +277,7 @@ func (d *Dir) lower(ctx context.Context, f *Mending) error {
 		d.known.Set(id.Provider, store.KeyOf(id), f)
 		d.warn(d.known.Write(ctx, id.Provider))
 	}
-	at := evidencePath(id.Release())
+	at := d.evidence.Path(id.Release())
 	defer d.evidence.Forget(id.Release())
 	return d.quarantine(d.state, at, at, f.Path, f.Kind)
 }

@@ -14,7 +14,7 @@ import (
 // those that copy another mirror over it.
 func (b *Builder) newEvidence() *store.Evidence {
 	return &store.Evidence{
-		Judge: b.opts.Judge, Warn: b.warn, Places: []store.Place{{Dir: b.dir, Prefix: own + "/"}},
+		Judge: b.opts.Judge, Warn: b.warn, Dir: b.dir, Prefix: own + "/",
 		References: b.references, Loose: true, Strict: true,
 		Via: func() (*disk.Scratch, error) { return b.work, nil },
 		Before: func(r sources.Release, s *sources.Signed) error {
@@ -47,15 +47,10 @@ func (b *Builder) Recorded(p sources.Provider, v sources.Version) ([]sources.Pla
 }
 
 // references returns the references to the evidence for a version from all records.
-func (b *Builder) references(of sources.Release) (references []string) {
+func (b *Builder) references(of sources.Release) []string {
 	records, err := b.ledger.All(of.Provider)
 	b.warn(err)
-	for key, r := range records {
-		if strings.HasPrefix(key, of.Version.String()+"/") {
-			references = append(references, r.Evidence)
-		}
-	}
-	return references
+	return store.References(records, of)
 }
 
 // A ChangedError reports a package that differs from the one that was stored.

@@ -15,7 +15,6 @@ import (
 
 	"github.com/larder-cli/larder/sources"
 	"github.com/larder-cli/larder/sources/disk"
-	"github.com/larder-cli/larder/sources/evidence"
 )
 
 // A Policy selects packages for removal: those that nothing requires. If it has
@@ -212,8 +211,7 @@ func (b *Builder) removeEvidence(gone, left []Entry) error {
 	var errs []error
 	for _, e := range gone {
 		if !stays[e.ID.Release()] {
-			errs = append(errs, evidence.Remove(b.dir, evidence.Path(e.ID.Provider, e.ID.Version)))
-			b.evidence.Forget(e.ID.Release())
+			errs = append(errs, b.evidence.Remove(e.ID.Release()))
 		}
 	}
 	return errors.Join(errs...)

@@ -22,9 +22,10 @@ type Evidence struct {
 	Judge sources.Judge
 	Warn  func(error)
 
-	// Places are where the evidence is. It is written to the first one, unless that has no
-	// Dir: then it is only kept for this run.
-	Places []Place
+	// Dir has the evidence at [evidence.Path], with Prefix instead of .larder/. Without it, evidence is only kept for this
+	// run.
+	Dir    *disk.Dir
+	Prefix string
 
 	// References returns the references to the evidence for a version in authenticated
 	// records.
@@ -52,14 +53,9 @@ type Evidence struct {
 	read    map[sources.Release]*kept // what was read in this run; all evidence, if it can't be written
 }
 
-// A Place is a directory with evidence: [evidence.Path], after Prefix instead of .larder/.
-type Place struct {
-	Dir    *disk.Dir
-	Prefix string
-}
-
-func (p Place) path(r sources.Release) string {
-	return p.Prefix + strings.TrimPrefix(evidence.Path(r.Provider, r.Version), ".larder/")
+// Path returns the path of the evidence for a version in e.Dir.
+func (e *Evidence) Path(r sources.Release) string {
+	return e.Prefix + strings.TrimPrefix(evidence.Path(r.Provider, r.Version), ".larder/")
 }
 
 // kept is evidence that was read.
@@ -109,10 +105,8 @@ func (e *Evidence) find(r sources.Release) (*kept, error) {
 	}
 	err := error(sources.ErrNotFound)
 	var files evidence.Files
-	for _, p := range e.Places {
-		if p.Dir != nil && errors.Is(err, sources.ErrNotFound) {
-			files, err = evidence.ReadFiles(p.Dir, p.path(r))
-		}
+	if e.Dir != nil {
+		files, err = evidence.ReadFiles(e.Dir, e.Path(r))
 	}
 	if errors.Is(err, sources.ErrNotFound) {
 		e.keep(r, nil, files)
@@ -125,22 +119,26 @@ func (e *Evidence) find(r sources.Release) (*kept, error) {
 }
 
 func (e *Evidence) keep(r sources.Release, s *sources.Signed, files evidence.Files) *kept {
-	if e.read == nil || len(e.read) >= mostRead && e.writable() {
+	if e.read == nil || len(e.read) >= mostRead && e.Dir != nil {
 		e.read = map[sources.Release]*kept{}
 	}
 	e.read[r] = &kept{s, files, map[string]resolved{}}
 	return e.read[r]
 }
 
-func (e *Evidence) writable() bool { return len(e.Places) > 0 && e.Places[0].Dir != nil }
-
 // Forget is called after the files of a version's evidence were changed, also by another process.
 func (e *Evidence) Forget(r sources.Release) {
 	e.reading.Lock()
 	defer e.reading.Unlock()
-	if e.writable() {
+	if e.Dir != nil {
 		delete(e.read, r)
 	}
+}
+
+// Remove removes the evidence for a version.
+func (e *Evidence) Remove(r sources.Release) error {
+	defer e.Forget(r)
+	return evidence.Remove(e.Dir, e.Path(r))
 }
 
 // resolve returns the evidence for a version with the keys marked that a reference lists. If
@@ -161,7 +159,7 @@ func (e *Evidence) resolve(r sources.Release, reference string) (resolved, error
 		return found, nil
 	}
 	s, same := evidence.Resolve(k.Signed, reference)
-	if !same && was != nil && e.writable() {
+	if !same && was != nil && e.Dir != nil {
 		delete(e.read, r)
 		if k, err = e.find(r); err != nil {
 			return resolved{}, err
@@ -307,7 +305,7 @@ func (e *Evidence) merge(ctx context.Context, id sources.PackageID, f *Facts, s 
 		}
 		e.warnOf(id, downgrade)
 	}
-	if !isNew && e.writable() && evidence.Digest(s) == evidence.Digest(old) && s.Origin == old.Origin {
+	if !isNew && e.Dir != nil && evidence.Digest(s) == evidence.Digest(old) && s.Origin == old.Origin {
 		return nil // another user may have written it
 	}
 	if err := e.write(id.Release(), s); err != nil {
@@ -344,7 +342,7 @@ func (e *Evidence) write(r sources.Release, s *sources.Signed) error {
 			return err
 		}
 	}
-	if !e.writable() {
+	if e.Dir == nil {
 		e.reading.Lock()
 		defer e.reading.Unlock()
 		e.keep(r, s, evidence.Files{})
@@ -355,21 +353,19 @@ func (e *Evidence) write(r sources.Release, s *sources.Signed) error {
 		return err
 	}
 	defer e.Forget(r) // the keys are marked in s, but not in the files
-	return evidence.Write(e.Places[0].Dir, e.Places[0].path(r), via.Dir, s)
+	return evidence.Write(e.Dir, e.Path(r), via.Dir, s)
 }
 
 // compareKeys warns if the version of id is signed with other keys than the nearest
 // version with evidence. It is called after writing, so that if two processes store a
 // version each, at least one of them compares both.
 func (e *Evidence) compareKeys(ctx context.Context, id sources.PackageID, now *sources.Signed) {
-	var names []string
-	for _, p := range e.Places {
-		if p.Dir == nil {
-			continue
-		}
-		more, err := Names(p.Dir, path.Dir(p.path(id.Release())))
-		e.warn(err)
-		names = append(names, more...)
+	if e.Dir == nil {
+		return
+	}
+	names, err := Names(e.Dir, path.Dir(e.Path(id.Release())))
+	if err != nil {
+		e.Warn(err)
 	}
 	near, ok := evidence.Nearest(names, id.Version)
 	if !ok {
@@ -406,13 +402,7 @@ func Within(in *disk.Dir, name string, do func(*disk.Dir) error) error {
 	return do(dir)
 }
 
-func (e *Evidence) warn(err error) {
-	if err != nil {
-		e.Warn(err)
-	}
-}
-
-// warnOf is warn for a problem with the version of id.
+// warnOf warns of a problem with the version of id.
 func (e *Evidence) warnOf(id sources.PackageID, err error) {
 	if err != nil {
 		e.Warn(fmt.Errorf("%s: %w", id.Release(), err))

@@ -6,7 +6,6 @@ import (
 	"os"
 	"path/filepath"
 	"reflect"
-	"slices"
 	"strings"
 	"testing"
 
@@ -54,7 +53,7 @@ func newKeeper(t testing.TB, dir string, judge sources.Judge) *keeper {
 	t.Cleanup(func() { check(t, in.Close()) })
 	k := &keeper{dir: dir, in: in}
 	k.Evidence = &store.Evidence{
-		Judge: judge, Places: []store.Place{{Dir: in, Prefix: "own/"}},
+		Judge: judge, Dir: in, Prefix: "own/",
 		Warn:       func(err error) { k.warnings = append(k.warnings, err.Error()) },
 		References: func(sources.Release) []string { return nil },
 	}
@@ -120,13 +119,6 @@ func TestUnreadableEvidence(t *testing.T) {
 	names, err := store.Names(k.in, "none")
 	sourcetest.Expect(t, err == nil && names == nil, "listing nothing: %v, %v", names, err)
 	check(t, os.Remove(home))
-	k.Before = func(sources.Release, *sources.Signed) error { // its directory is replaced after writing
-		k.Places = append(k.Places, store.Place{Dir: k.in, Prefix: "other/"})
-		return errors.Join(os.MkdirAll(filepath.Join(k.dir, "other/evidence/example.test/acme"), 0o755),
-			sourcetest.Symlink(t, t.TempDir(), filepath.Join(k.dir, "other/evidence", id.Provider.String())))
-	}
-	_, err = k.keep(t, id, store.Facts{}, signed("first", "A"))
-	sourcetest.Expect(t, err == nil && len(k.warnings) == 1, "%v, warnings: %q", err, k.warnings)
 }
 
 // Much evidence is read again rather than kept in memory.
@@ -293,22 +285,6 @@ func TestKeep(t *testing.T) {
 	sourcetest.Expect(t, errors.Is(err, sources.ErrNotFound), "it was written: %v", err)
 }
 
-// Evidence that can't be written is kept for the run. That of other places is read.
-func TestEvidenceInMemory(t *testing.T) {
-	k := newKeeper(t, t.TempDir(), sourcetest.Verdicts{})
-	k.Places = slices.Insert(k.Places, 0, store.Place{})
-	there, id := widget(t, "1.0.0"), widget(t, "2.0.0")
-	k.put(t, there, signed("there", "A"))
-	got, err := k.Read(there.Release())
-	sourcetest.Expect(t, err == nil && string(got.Sums) == "there", "got %v, %v", got, err)
-	_, err = k.keep(t, id, store.Facts{}, signed("kept", "A"))
-	check(t, err)
-	k.Forget(id.Release())
-	proof, got := k.Proof(id, store.Facts{ZH: "zh:x", Evidence: "another"})
-	sourcetest.Expect(t, got != nil && string(got.Sums) == "kept" && proof.Signed(), "got %v, %v", got, proof)
-	sourcetest.Expect(t, !k.in.Exists("own/evidence/"+id.Provider.String()+"/2.0.0"), "it was written")
-}
-
 // Before evidence is merged, the keys are marked that a registry listed. The records are read
 // only for that.
 func TestKeepMarksKeys(t *testing.T) {
@@ -356,14 +332,18 @@ func TestDeniedEvidence(t *testing.T) {
 	sourcetest.EqualSlices(t, k.warnings, []string{id.String() + ": " + why.Error()}, "warnings")
 }
 
-// A store without any place for evidence keeps it in memory.
+// A store without a directory for evidence keeps it in memory for the run.
 func TestEvidenceWithoutAPlace(t *testing.T) {
 	k, id := newKeeper(t, t.TempDir(), sourcetest.Verdicts{}), widget(t, "1.0.0")
-	k.Places = nil
+	k.Dir = nil
 	_, err := k.Read(id.Release())
 	sourcetest.Expect(t, errors.Is(err, sources.ErrNotFound), "got %v", err)
 	_, err = k.keep(t, id, store.Facts{}, signed("kept", "A"))
 	check(t, err)
-	got, err := k.Read(id.Release())
+	k.Forget(id.Release())
+	proof, got := k.Proof(id, store.Facts{ZH: "zh:x", Evidence: "another"})
+	sourcetest.Expect(t, got != nil && string(got.Sums) == "kept" && proof.Signed(), "got %v, %v", got, proof)
+	sourcetest.Expect(t, !k.in.Exists("own"), "it was written")
+	got, err = k.Read(id.Release())
 	sourcetest.Expect(t, err == nil && string(got.Sums) == "kept", "got %v, %v", got, err)
 }
