@@ -4,9 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"path/filepath"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/larder-cli/larder/sources"
@@ -77,21 +75,19 @@ func (d *Dir) find(ctx context.Context, id sources.PackageID, dir string, ledger
 }
 
 // letExecute restores the execute permission of the provider in dir, which has the
-// contents r, unless these are other than the verified ones. Without the permission,
-// engines would install the package and fail to start the provider. The error matches
+// contents r, unless these are other than the verified ones. The error matches
 // [sources.ErrNotFound] if the permission is still missing.
 func (d *Dir) letExecute(id sources.PackageID, dir string, r record) error {
-	name, err := checkExecutable(dir, r.Files, id)
-	switch {
-	case err == nil, d.opts.ReadOnly, d.opts.Checks && dir != d.entry(id): // a dry run assumes that it can be restored
+	if d.opts.ReadOnly || d.opts.Checks && dir != d.entry(id) { // a dry run assumes that it can be restored
 		return nil
-	case errors.Is(err, archive.ErrNotExecutable) && d.readOnly == nil && r.was == nil:
-		err = archive.LetExecute(strings.TrimSuffix(dir, filepath.FromSlash(id.Path())), name, id)
+	}
+	_, err := checkExecutable(dir, r.Files, id)
+	if errors.Is(err, archive.ErrNotExecutable) && d.readOnly == nil && r.was == nil {
+		_, err = store.LetExecute(dir, id, d.warn)
 	}
 	if err != nil {
 		return fmt.Errorf("%w: %w", sources.ErrNotFound, err)
 	}
-	d.warn(fmt.Errorf("%s: restored the execute permission of %s", id, name))
 	return nil
 }
 

@@ -413,24 +413,14 @@ func (l *lister) measureAll() {
 	counted := map[disk.FileID]bool{}
 	for i := range l.entries {
 		e := &l.entries[i]
-		own := map[disk.FileID]uint64{}
+		e.Freed, _ = remainderOf(l.entries[i : i+1]).remove(*e)
 		for _, x := range e.files {
-			own[x.File]++
-		}
-		for _, x := range e.files {
-			if x.File == (disk.FileID{}) { // the file has no identity
-				e.Size, e.Freed = e.Size+x.Bytes, e.Freed+x.Bytes
-				continue
-			}
-			e.Linked = e.Linked || x.Links > l.seen[x.File]
-			if counted[x.File] {
-				continue
+			known := x.File != (disk.FileID{})
+			e.Linked = e.Linked || known && x.Links > l.seen[x.File]
+			if !known || !counted[x.File] {
+				e.Size += x.Bytes
 			}
 			counted[x.File] = true
-			e.Size += x.Bytes
-			if x.Links == own[x.File] {
-				e.Freed += x.Bytes
-			}
 		}
 	}
 }

@@ -11,7 +11,6 @@ import (
 	"strings"
 
 	"github.com/larder-cli/larder/sources"
-	"github.com/larder-cli/larder/sources/archive"
 	"github.com/larder-cli/larder/sources/disk"
 	"github.com/larder-cli/larder/sources/store"
 )
@@ -204,24 +203,12 @@ func (d *Dir) mend(ctx context.Context, v *Verification, f *Mending) error {
 	case f.Do == Quarantined:
 		return d.isolate(ctx, v, f)
 	case f.Do == Restored:
-		return d.restore(*f.Package)
+		_, err := store.LetExecute(d.entry(*f.Package), *f.Package, func(error) {})
+		return err
 	case f.Do == Lowered:
 		return d.lower(ctx, f)
 	}
 	return nil // a recorded package, or a finding that cannot be repaired
-}
-
-// restore restores the execute permission of the provider in a package.
-func (d *Dir) restore(id sources.PackageID) error {
-	marks, err := scan(d.entry(id))
-	if err != nil {
-		return err
-	}
-	name, err := executableOf(marks, id)
-	if err != nil {
-		return err
-	}
-	return archive.LetExecute(d.root, name, id)
 }
 
 // isolate moves the file or package of a finding to the quarantine. It moves a package as a whole, unless it was

@@ -8,7 +8,6 @@ import (
 	"io/fs"
 	"os"
 	"path"
-	"path/filepath"
 	"strings"
 	"syscall"
 
@@ -93,18 +92,13 @@ func (b *Builder) letExecute(at spot, r record) (record, error) {
 	if !at.unpacked || b.opts.ReadOnly {
 		return r, nil
 	}
-	name, err := archive.Executable(at.path, at.id.Provider.Type)
-	if err == nil {
-		err = archive.CheckExecutable(at.path, name, at.id)
-	}
-	if !errors.Is(err, archive.ErrNotExecutable) {
-		return r, nil
-	}
-	if err := archive.LetExecute(strings.TrimSuffix(at.path, filepath.FromSlash(at.id.Path())), name, at.id); err != nil {
+	restored, err := store.LetExecute(at.path, at.id, b.warn)
+	if errors.Is(err, archive.ErrNotExecutable) {
 		b.warn(sources.InPackage(at.id, err))
+	}
+	if !restored {
 		return r, nil
 	}
-	b.warn(fmt.Errorf("%s: restored the execute permission of %s", at.id, name))
 	r.Mark, err = mark(at)
 	b.note(at, r)
 	return r, err

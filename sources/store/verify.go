@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"path/filepath"
 	"runtime"
 	"strings"
 	"sync"
@@ -12,6 +13,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/larder-cli/larder/sources"
+	"github.com/larder-cli/larder/sources/archive"
 	"github.com/larder-cli/larder/sources/disk"
 )
 
@@ -175,6 +177,23 @@ func (e *Evidence) verify(ctx context.Context, s Subject, v *Verified) {
 		found(Changed, err)
 		v.Findings[len(v.Findings)-1].Sound = true
 	}
+}
+
+// LetExecute restores the execute permission of the provider in dir, the package id, if it was lost, and warns about that.
+// Engines would install the package, and fail to start the provider. The error is that of [archive.Startable].
+func LetExecute(dir string, id sources.PackageID, warn func(error)) (restored bool, err error) {
+	if err := archive.Startable(dir, id); !errors.Is(err, archive.ErrNotExecutable) {
+		return false, err
+	}
+	name, err := archive.Executable(dir, id.Provider.Type)
+	if err == nil {
+		err = archive.LetExecute(strings.TrimSuffix(dir, filepath.FromSlash(id.Path())), name, id)
+	}
+	if err != nil {
+		return false, err
+	}
+	warn(fmt.Errorf("%s: restored the execute permission of %s", id, name))
+	return true, nil
 }
 
 // same reports whether a package has the recorded hashes. An unpacked package lacks the checksum of its archive.
