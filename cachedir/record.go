@@ -116,7 +116,7 @@ func (d *Dir) recall(ctx context.Context, id sources.PackageID, dir string, ledg
 			if err := d.letExecute(id, dir, r); err != nil {
 				return record{}, err
 			}
-			d.noteUse(ctx, l, id, dir, r)
+			d.noteUse(l, id)
 			return r, nil
 		}
 	}
@@ -132,12 +132,9 @@ func recordOf(l *ledger, id sources.PackageID, marks []mark) (record, bool) {
 	return r, true
 }
 
-// noteUse records that a package is used, at most once an hour. After the first hour, the files are synced.
-func (d *Dir) noteUse(ctx context.Context, l *ledger, id sources.PackageID, dir string, r record) {
+// noteUse records that a package is used, at most once an hour.
+func (d *Dir) noteUse(l *ledger, id sources.PackageID) {
 	now := d.opts.Now()
-	if r.Boot != "" && now.Sub(r.Written) > time.Hour && !d.opts.ReadOnly {
-		d.settle(ctx, l, id, dir, r)
-	}
 	if l == d.ledger && d.inside && d.readOnly == nil && now.Sub(d.lastUsed(id)) > time.Hour {
 		_ = d.state.Touch(lockPath(id), now)
 	}
@@ -158,9 +155,8 @@ func (d *Dir) lastUsed(id sources.PackageID) time.Time {
 // flushed prevents records from matching files that a power failure has emptied: such
 // files have the recorded sizes and times, but not the contents. Syncing the files
 // would take longer than the rest of the work. So if the system has an ID for each
-// boot, the record contains the ID and is valid until the next boot, and [Dir.settle]
-// syncs the files later, when this costs no time. The result is the boot ID for the
-// record.
+// boot, the record contains the ID and is valid until the next boot. Then the files
+// are hashed once. The result is the boot ID for the record.
 func flushed(ctx context.Context, dir *disk.Dir) (boot string, err error) {
 	if boot = disk.Boot(); boot != "" {
 		return boot, ctx.Err()
@@ -171,21 +167,6 @@ func flushed(ctx context.Context, dir *disk.Dir) (boot string, err error) {
 // survives reports whether r is valid for files with matching fingerprints: either
 // they were synced, or the system has not restarted since they were written.
 func (r record) survives() bool { return r.Boot == "" || r.Boot == disk.Boot() }
-
-// settle makes the record of the contents of dir valid beyond this boot of the
-// system.
-func (d *Dir) settle(ctx context.Context, l *ledger, id sources.PackageID, dir string, r record) {
-	files, err := disk.Open(dir)
-	if err != nil {
-		return
-	}
-	defer files.Close()
-	if files.SyncTree(ctx) != nil {
-		return
-	}
-	r.Boot = ""
-	d.keep(ctx, l, id, r)
-}
 
 // inherit completes r, which has only the files, from a record of the same contents in
 // the ledgers or among the known hashes. If a record has other
