@@ -3,6 +3,7 @@ package cachedir
 import (
 	"cmp"
 	"context"
+	"errors"
 	"os"
 	"path"
 	"slices"
@@ -18,7 +19,7 @@ type record struct {
 	store.Facts
 	Written time.Time        `json:"written,omitzero"`
 	Link    sources.LinkMode `json:"link,omitempty"` // how it was linked into the working directory
-	Boot    string           `json:"boot,omitempty"` // see flushed
+	Boot    string           `json:"boot,omitempty"` // see written
 	Files   []mark           `json:"files,omitempty"`
 	From    *original        `json:"from,omitempty"`    // the origin of a copied package; nil if it was downloaded
 	Removed bool             `json:"removed,omitempty"` // by a repair, and not fetched again yet
@@ -152,16 +153,20 @@ func (d *Dir) lastUsed(id sources.PackageID) time.Time {
 	return info.ModTime()
 }
 
-// flushed prevents records from matching files that a power failure has emptied: such
-// files have the recorded sizes and times, but not the contents. Syncing the files
+// written returns the record of files that were just written. A power failure may empty
+// them: they then have the recorded sizes and times, but not the contents. Syncing the files
 // would take longer than the rest of the work. So if the system has an ID for each
 // boot, the record contains the ID and is valid until the next boot. Then the files
-// are hashed once. The result is the boot ID for the record.
-func flushed(ctx context.Context, dir *disk.Dir) (boot string, err error) {
-	if boot = disk.Boot(); boot != "" {
-		return boot, ctx.Err()
+// are hashed once.
+func written(ctx context.Context, dir *disk.Dir, f store.Facts) (r record, err error) {
+	r.Facts, r.Boot = f, disk.Boot()
+	if r.Boot == "" {
+		err = dir.SyncTree(ctx)
 	}
-	return "", dir.SyncTree(ctx)
+	if err == nil {
+		r.Files, err = scan(dir.Path("."))
+	}
+	return r, errors.Join(err, ctx.Err())
 }
 
 // survives reports whether r is valid for files with matching fingerprints: either

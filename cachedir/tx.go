@@ -226,18 +226,16 @@ func (t *tx) setApart(r record) sources.Stored {
 
 // finish returns the record of the unpacked package.
 func (t *tx) finish(ctx context.Context, f store.Facts) (record, error) {
-	r := record{Facts: f, From: t.from}
 	made, err := t.Scratch.Sub(t.Made)
+	if err != nil {
+		return record{}, err
+	}
+	defer made.Close()
+	r, err := written(ctx, made, f)
 	if err != nil {
 		return r, err
 	}
-	defer made.Close()
-	if r.Boot, err = flushed(ctx, made); err != nil {
-		return r, err
-	}
-	if r.Files, err = scan(made.Path(".")); err != nil {
-		return r, err
-	}
+	r.From = t.from
 	if _, err := checkExecutable(made.Path("."), r.Files, t.ID); err != nil { // although Larder has just made it executable
 		return r, sources.WithHint(err, "the file system keeps no execute permissions: choose another one for %s", t.d.place())
 	}

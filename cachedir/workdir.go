@@ -363,17 +363,10 @@ func (w *workdir) note(ctx context.Context, s sources.Stored, home *disk.Dir, mo
 		return // it will be hashed when it is next required
 	}
 	defer files.Close()
-	boot, err := flushed(ctx, files)
-	if err != nil {
-		return
+	if r, err := written(ctx, files, store.Of(s)); err == nil {
+		r.Link = mode
+		w.d.keep(ctx, w.records(), s.ID, r)
 	}
-	target := w.target(s.ID)
-	marks, err := scan(target)
-	if err != nil {
-		w.d.warn(err)
-		return
-	}
-	w.d.keep(ctx, w.records(), s.ID, record{Link: mode, Boot: boot, Files: marks, Facts: store.Of(s)})
 }
 
 // makeLink links the entry into the directory work under the name made.

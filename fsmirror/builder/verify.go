@@ -122,12 +122,12 @@ func (v *verifier) packages(ctx context.Context, packages []fsmirror.Package, re
 // subject returns a package as it is to be verified.
 func (v *verifier) subject(e Entry) store.Subject {
 	s := store.Subject{ID: e.ID, Path: e.Path, Dir: e.at.path, Size: e.Size}
-	read, executable := record{}, ""
+	read := record{}
 	s.Read = func(ctx context.Context) (store.Facts, error) {
 		before, _ := mark(e.at)
 		fresh, contents, err := hash(ctx, e.at.path)
 		if err == nil {
-			executable, err = archive.ExecutableIn(contents, e.ID.Provider.Type)
+			_, err = archive.ExecutableIn(contents, e.ID.Provider.Type)
 		}
 		if err == nil {
 			read = record{Facts: fresh.Facts, Mark: before}
@@ -142,7 +142,7 @@ func (v *verifier) subject(e Entry) store.Subject {
 		return []store.Facts{old.Facts}, err
 	}
 	if e.Unpacked {
-		s.Start = func() error { return archive.CheckExecutable(e.at.path, executable, e.ID) }
+		s.Start = func() error { return archive.Startable(e.at.path, e.ID) }
 	}
 	s.Done = func(result store.Verified) { v.add(e, read, result) }
 	return s
