@@ -24,13 +24,22 @@ import (
 // only if there is no valid record. The error matches [sources.ErrNotFound] if the
 // mirror has no such package.
 func (b *Builder) Get(ctx context.Context, id sources.PackageID) (sources.Stored, error) {
-	at := b.place(id, b.opts.Unpacked)
+	return b.get(ctx, b.place(id, b.opts.Unpacked))
+}
+
+// Find returns a package that was found anywhere in the mirror, with its hashes. It
+// reads the package only if there is no valid record.
+func (b *Builder) Find(ctx context.Context, p fsmirror.Package) (sources.Stored, error) {
+	return b.get(ctx, spotOf(p))
+}
+
+func (b *Builder) get(ctx context.Context, at spot) (sources.Stored, error) {
 	r, err := b.look(ctx, at)
 	for try := 0; errors.Is(err, fs.ErrNotExist) && try < 5; try++ { // another process replaced it
 		r, err = b.look(ctx, at)
 	}
 	if err != nil {
-		return sources.Stored{}, sources.InPackage(id, err)
+		return sources.Stored{}, sources.InPackage(at.id, err)
 	}
 	return b.stored(at, r), nil
 }
@@ -74,7 +83,7 @@ func (b *Builder) look(ctx context.Context, at spot) (record, error) {
 	case recallErr != nil:
 		fresh.Since = b.opts.Now().UTC()
 		fresh = b.knows(at.id, fresh)
-	case old.same(fresh):
+	case old.Same(fresh.Facts):
 		fresh = old
 	default: // damage is never recorded
 		fresh.differs, fresh.Mark = cmp.Or(old.ZH, old.H1), now
@@ -102,12 +111,6 @@ func (b *Builder) letExecute(at spot, r record) (record, error) {
 	r.Mark, err = mark(at)
 	b.note(at, r)
 	return r, err
-}
-
-// same reports whether a package has the hashes of its record. fresh lacks the
-// checksum of the archive that an unpacked package came from.
-func (r record) same(fresh record) bool {
-	return r.H1 == fresh.H1 && (fresh.ZH == "" || r.ZH == fresh.ZH)
 }
 
 // hash reads and hashes a package.
@@ -309,15 +312,4 @@ func (b *Builder) forgetTree() {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.tree = nil
-}
-
-// Find returns a package that was found anywhere in the mirror, with its hashes. It
-// reads the package only if there is no valid record.
-func (b *Builder) Find(ctx context.Context, p fsmirror.Package) (sources.Stored, error) {
-	at := spotOf(p)
-	r, err := b.look(ctx, at)
-	if err != nil {
-		return sources.Stored{}, sources.InPackage(p.ID, err)
-	}
-	return b.stored(at, r), nil
 }

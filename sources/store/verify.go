@@ -157,7 +157,7 @@ func (e *Evidence) verify(ctx context.Context, s Subject, v *Verified) {
 		return
 	}
 	for _, was := range recorded {
-		if !was.same(now) {
+		if !was.Same(now) {
 			v.Was = was
 			found(Changed, now.Differ(was))
 			return
@@ -196,8 +196,8 @@ func LetExecute(dir string, id sources.PackageID, warn func(error)) (restored bo
 	return true, nil
 }
 
-// same reports whether a package has the recorded hashes. An unpacked package lacks the checksum of its archive.
-func (f Facts) same(now Facts) bool {
+// Same reports whether a package has the recorded hashes. An unpacked package lacks the checksum of its archive.
+func (f Facts) Same(now Facts) bool {
 	return f.H1 == now.H1 && (now.ZH == "" || f.ZH == "" || f.ZH == now.ZH)
 }
 
