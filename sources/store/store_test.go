@@ -155,6 +155,30 @@ func TestMalformedArchives(t *testing.T) {
 	sourcetest.Expect(t, errors.Is(err, context.Canceled) && len(sources.Hints(err)) == 0, "canceled: %v, %v", err, sources.Hints(err))
 }
 
+// A layout has a package of an archive in place, and improves its record.
+type layout struct{ store.Layout }
+
+func (layout) Old() store.Facts { return store.Facts{H1: "h1:a", ZH: "zh:a"} }
+
+func (layout) Improve(_ context.Context, f store.Facts) (sources.Stored, error) {
+	return sources.Stored{H1: f.H1, ZH: f.ZH, Proof: f.Proof}, nil
+}
+
+// Better evidence is recorded for the package of its archive, and not for another one, which isn't returned either: a
+// caller that found the package in another store would take it for that one.
+func TestCommitOfEvidence(t *testing.T) {
+	for _, zh := range []sources.Hash{"zh:a", "zh:b", ""} {
+		tx := &store.Tx{ID: widget(t, "1.0.0"), Layout: layout{}, Evidence: &store.Evidence{}}
+		got, err := tx.Commit(t.Context(), sources.Provenance{ZH: zh, Proof: by("K")})
+		check(t, err)
+		want := sources.Stored{}
+		if zh == "zh:a" {
+			want = sources.Stored{H1: "h1:a", ZH: "zh:a", Proof: by("K")}
+		}
+		deep(t, got, want, "evidence for the archive "+string(zh))
+	}
+}
+
 // What was done first is undone last, and a package that is to stay isn't removed.
 func TestClose(t *testing.T) {
 	for _, kept := range []bool{false, true} {
