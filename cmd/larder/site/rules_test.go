@@ -10,7 +10,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/larder-cli/larder/cliconfig"
+	"github.com/larder-cli/larder/cliconfig/programs"
 	"github.com/larder-cli/larder/cmd/larder/site"
 	"github.com/larder-cli/larder/cmd/larder/site/sitetest"
 	"github.com/larder-cli/larder/installer/modules"
@@ -211,8 +211,8 @@ provider "example.test/acme/widget" { version = "1.0.0" }
 	release := func(text string) func(context.Context, string) sources.Version {
 		return func(context.Context, string) sources.Version { return sourcetest.Number(t, text) }
 	}
-	init := &cliconfig.Invocation{Engine: sources.Terraform, Init: true}
-	sets := &cliconfig.Invocation{Variables: []string{"-var=v=./m"}}
+	init := &programs.Invocation{Engine: sources.Terraform, Init: true}
+	sets := &programs.Invocation{Variables: []string{"-var=v=./m"}}
 	got := errors.New("get was called")
 	get := func(context.Context, *site.Root, *modules.Tree, bool) error { return got }
 	for _, c := range []struct {
