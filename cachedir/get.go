@@ -20,7 +20,7 @@ func (d *Dir) Get(ctx context.Context, id sources.PackageID) (sources.Stored, er
 	var r record
 	err := d.checkHome(id)
 	if err == nil {
-		r, err = d.recall(ctx, id, d.entry(id), d.ledger)
+		r, err = d.recall(id, d.entry(id), d.ledger)
 	}
 	if err == nil && r.H1 == "" {
 		r, err = d.findLocked(ctx, id)
@@ -51,7 +51,7 @@ func (d *Dir) findLocked(ctx context.Context, id sources.PackageID) (record, err
 // it replaces the record in the last ledger, unless the contents differ from the verified
 // ones: damage is never recorded.
 func (d *Dir) find(ctx context.Context, id sources.PackageID, dir string, ledgers ...*ledger) (record, error) {
-	r, err := d.recall(ctx, id, dir, ledgers...)
+	r, err := d.recall(id, dir, ledgers...)
 	if err != nil || r.H1 != "" {
 		return r, err
 	}
@@ -81,7 +81,7 @@ func (d *Dir) letExecute(id sources.PackageID, dir string, r record) error {
 	if d.opts.ReadOnly || d.opts.Checks && dir != d.entry(id) { // a dry run assumes that it can be restored
 		return nil
 	}
-	_, err := checkExecutable(dir, r.Files, id)
+	err := checkExecutable(dir, r.Files, id)
 	if errors.Is(err, archive.ErrNotExecutable) && d.readOnly == nil && r.was == nil {
 		_, err = store.LetExecute(dir, id, d.warn)
 	}

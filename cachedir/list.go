@@ -363,13 +363,13 @@ func executableOf(marks []mark, id sources.PackageID) (string, error) {
 	return archive.ExecutableIn(c, id.Provider.Type)
 }
 
-// checkExecutable returns the name of the file in dir, the package id, that engines
-// run, and an error if they could not start it.
-func checkExecutable(dir string, marks []mark, id sources.PackageID) (name string, err error) {
-	if name, err = executableOf(marks, id); err == nil {
-		err = archive.CheckExecutable(dir, name, id)
+// checkExecutable returns an error if engines could not start the package id in dir.
+func checkExecutable(dir string, marks []mark, id sources.PackageID) error {
+	name, err := executableOf(marks, id)
+	if err != nil {
+		return err
 	}
-	return name, err
+	return archive.CheckExecutable(dir, name, id)
 }
 
 // lastUse returns when a package was last used. That is the recorded time or, without

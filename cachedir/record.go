@@ -105,7 +105,7 @@ func (d *Dir) writeState(name string, data []byte) (err error) {
 // recall returns the first of the records in ledgers that matches the contents of dir,
 // which may be the package id. If none does, the record is zero. The error matches
 // sources.ErrNotFound if there is no package in dir that an engine could use.
-func (d *Dir) recall(ctx context.Context, id sources.PackageID, dir string, ledgers ...*ledger) (record, error) {
+func (d *Dir) recall(id sources.PackageID, dir string, ledgers ...*ledger) (record, error) {
 	marks, err := d.scanEntry(dir)
 	if err != nil || d.opts.Paranoid {
 		return record{}, err

@@ -123,7 +123,7 @@ func (v *verifier) subject(c *checked, listed *Entry) store.Subject {
 			return all, err
 		},
 		Start: func() error {
-			_, err := checkExecutable(c.Dir, c.fresh.Files, c.ID)
+			err := checkExecutable(c.Dir, c.fresh.Files, c.ID)
 			return err
 		},
 		Done: func(result store.Verified) {

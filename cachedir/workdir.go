@@ -148,7 +148,7 @@ func (w *workdir) link(ctx context.Context, s sources.Stored) (sources.LinkMode,
 	if err := checkLinked(entry, mode, scratch.Path(made)); err != nil {
 		return "", err
 	}
-	if _, err := checkExecutable(scratch.Path(made), entry, s.ID); err != nil {
+	if err := checkExecutable(scratch.Path(made), entry, s.ID); err != nil {
 		return "", sources.WithHint(err, "choose a working directory, and a plugin cache, on file systems with execute permissions")
 	}
 	changed, err := w.replacing(ctx, s, dir, home.Exists(leaf))
@@ -209,7 +209,7 @@ func (w *workdir) replacing(ctx context.Context, s sources.Stored, providers *di
 		return nil, nil
 	}
 	target := w.target(s.ID)
-	was, _ := w.d.recall(ctx, s.ID, target, w.d.ledger, w.records()) // without a record, the files are compared
+	was, _ := w.d.recall(s.ID, target, w.d.ledger, w.records()) // without a record, the files are compared
 	r, _ := recordIn(w.d.ledger, s.ID)
 	if r.H1 != s.H1 {
 		r = record{Facts: store.Facts{H1: s.H1}}
@@ -328,7 +328,7 @@ func (w *workdir) linked(s sources.Stored, entry []mark) sources.LinkMode {
 	}
 	marks, err := scan(target)
 	if err == nil {
-		_, err = checkExecutable(target, marks, s.ID)
+		err = checkExecutable(target, marks, s.ID)
 	}
 	switch {
 	case err != nil:
