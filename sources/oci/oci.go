@@ -189,9 +189,8 @@ func (m *Mirror) repository(p sources.Provider) (Repository, error) {
 
 // prepare makes the client authenticate its requests to a registry.
 func (m *Mirror) prepare(registry string) {
-	if _, known := m.known.LoadOrStore(registry, true); !known {
-		authorize(m.client, registry, m.access)
-	}
+	once, _ := m.known.LoadOrStore(registry, new(sync.Once)) // so that no request is sent before
+	once.(*sync.Once).Do(func() { authorize(m.client, registry, m.access) })
 }
 
 func (m *Mirror) locate(ctx context.Context, id sources.PackageID) (sources.Package, error) {

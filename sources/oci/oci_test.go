@@ -3,6 +3,7 @@ package oci_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"net/http"
 	"slices"
@@ -208,6 +209,26 @@ func TestRefusedCredentials(t *testing.T) {
 				sourcetest.Expect(t, test.hint == "" || slices.Contains(sources.Hints(err), test.hint), "hints %q", sources.Hints(err))
 			})
 		}
+	}
+}
+
+// Of requests that begin at once, none is sent before its registry's credentials are known.
+func TestFirstRequestsAreAuthenticated(t *testing.T) {
+	w := published(t)
+	w.OCI().Login("reader", "s3cret", true)
+	access := oci.Access{Credentials: func(context.Context, oci.Repository) (oci.Credentials, error) {
+		return oci.Credentials{Username: "reader", Password: "s3cret"}, nil
+	}}
+	for range 100 {
+		m := open(t, w, access)
+		var group sync.WaitGroup
+		for i := range 8 {
+			group.Go(func() { // another repository each, so that no answer is shared
+				_, err := m.Versions(t.Context(), sourcetest.Address(t, fmt.Sprintf("%s%d", provider, i)))
+				sourcetest.Expect(t, !errors.Is(err, fetch.ErrUnauthorized), "got %v", err)
+			})
+		}
+		group.Wait()
 	}
 }
 
