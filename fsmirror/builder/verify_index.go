@@ -125,11 +125,7 @@ func (v *verifier) checkArchive(doc, version, platform string, entry fsmirror.Ar
 		return
 	}
 	info, err := os.Stat(path)
-	if absent := errors.Is(err, fs.ErrNotExist); absent || err == nil && !info.Mode().IsRegular() {
-		why := "is not a regular file"
-		if absent {
-			why = "does not exist"
-		}
+	if errors.Is(err, fs.ErrNotExist) || err == nil && !info.Mode().IsRegular() {
 		var missing *sources.PackageID
 		id, err := sources.ParsePackageID(v.relative(filepath.Dir(doc)), version, platform)
 		if err == nil && path == v.place(id, false).path {
@@ -137,7 +133,11 @@ func (v *verifier) checkArchive(doc, version, platform string, entry fsmirror.Ar
 			isStray := func(f *store.Finding) bool { return f.Kind == Astray && f.Path == v.relative(path) }
 			v.Findings = slices.DeleteFunc(v.Findings, isStray) // the package will replace it
 		}
-		v.found(store.Missing, doc, missing, "it names %s, which %s", v.relative(path), why)
+		if _, err := os.Lstat(path); err != nil {
+			v.found(store.Missing, doc, missing, "it names %s, which does not exist", v.relative(path))
+		} else { // a link may lead nowhere
+			v.found(store.Missing, path, missing, "%s names it, and it is not a regular file", v.relative(doc))
+		}
 		return
 	}
 	fresh, ok := v.fresh[path]
