@@ -449,8 +449,8 @@ func (b *Bucket) send(ctx context.Context, name string, p Package, sum [32]byte,
 		return cmp.Or(err, sources.WithHint(errors.New("not uploaded: the archive has changed since the mirror was read"), "push again"))
 	}
 	var last int64
-	_, err = b.in.Upload(ctx, name, archive, p.Size, sum, bucket.UploadOptions{
-		WriteOptions: bucket.WriteOptions{ContentType: "application/zip", CacheControl: keepContents, Only: only},
+	_, err = b.in.Upload(ctx, name, archive, p.Size, sum, bucket.WriteOptions{
+		ContentType: "application/zip", CacheControl: keepContents, Only: only,
 		Progress: func(bytes int64) {
 			sent(bytes - last)
 			last = bytes

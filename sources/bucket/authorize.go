@@ -11,7 +11,6 @@ import (
 	"fmt"
 	"io"
 	"net/http"
-	"net/url"
 	"slices"
 	"strings"
 
@@ -152,26 +151,17 @@ func (a authorizer) unauthorized(refusal *fetch.StatusError, code string) string
 	case code == "SignatureDoesNotMatch":
 		return "correct the secret of the access key from " + origin + ", or set AWS_REGION to the region of the store"
 	}
-	req := refusal.Request
-	return fmt.Sprintf("allow %s for this object to the user of the credentials from %s",
-		action(req.Method, req.URL.Query(), a.aboutBucket(req)), origin)
+	permission := permissions[refusal.Request.Method]
+	if a.aboutBucket(refusal.Request) {
+		permission = "s3:ListBucket"
+	}
+	return fmt.Sprintf("allow %s for this object to the user of the credentials from %s", permission, origin)
 }
 
-// action returns the permission that a request requires, as policies name it.
-func action(method string, query url.Values, inBucket bool) string {
-	switch {
-	case query.Has("uploads") && method == http.MethodGet:
-		return "s3:ListBucketMultipartUploads"
-	case inBucket:
-		return "s3:ListBucket"
-	case query.Has("uploadId") && method == http.MethodDelete:
-		return "s3:AbortMultipartUpload"
-	case method == http.MethodDelete:
-		return "s3:DeleteObject"
-	case method == http.MethodPut, method == http.MethodPost:
-		return "s3:PutObject"
-	}
-	return "s3:GetObject"
+// permissions are those that requests about objects require, as policies name them.
+var permissions = map[string]string{
+	http.MethodGet: "s3:GetObject", http.MethodHead: "s3:GetObject", http.MethodDelete: "s3:DeleteObject",
+	http.MethodPut: "s3:PutObject", http.MethodPost: "s3:PutObject",
 }
 
 // readAuthorities returns the certificates in the PEM file that AWS_CA_BUNDLE names.

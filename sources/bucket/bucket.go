@@ -5,7 +5,7 @@
 // overwrite each other's changes. Large objects are uploaded in parts. The store
 // verifies a checksum of everything that it receives.
 //
-// minio-go knows the protocol. It sends its requests through a fetch.Client, with
+// minio-go knows the protocol. Each of its requests is a call of a fetch.Client, with
 // the limits, retries and events of that, and without credentials. The package
 // makes the client sign all requests to the bucket, so the client can also read
 // the objects by their URLs. Credentials are sent only to the endpoint; if the
@@ -26,6 +26,7 @@ import (
 	"strings"
 	"sync/atomic"
 
+	"github.com/minio/minio-go/v7"
 	"github.com/minio/minio-go/v7/pkg/s3utils"
 
 	"github.com/larder-cli/larder/sources"
@@ -47,10 +48,11 @@ type Bucket struct {
 	opts     Options
 	endpoint *url.URL // nil for AWS
 	chain    *chain
+	client   *minio.Client
+	sending  chan struct{} // a slot for each large body of a request, which is in memory
 
-	authorities   []*x509.Certificate   // of the file in AWS_CA_BUNDLE
-	region        atomic.Value          // a string
-	unconditional atomic.Pointer[Error] // of a conditional write, if the store has none
+	authorities []*x509.Certificate // of the file in AWS_CA_BUNDLE
+	region      atomic.Value        // a string
 }
 
 // Open returns the bucket of a location, after one request. It learns the
@@ -62,7 +64,14 @@ func Open(ctx context.Context, at Location, opts Options) (*Bucket, error) {
 		return nil, err
 	}
 	// Unlike HEAD, the answer to GET contains the reason of a refusal.
-	_, err = b.page(ctx, b.at.under(""), "", 1)
+	err = b.do(ctx, &operation{}, func(ctx context.Context) error {
+		for o := range b.client.ListObjectsIter(ctx, at.Bucket, minio.ListObjectsOptions{
+			Prefix: at.under(""), Recursive: true, MaxKeys: 1,
+		}) {
+			return o.Err
+		}
+		return ctx.Err()
+	})
 	if e, ok := errors.AsType[*Error](err); err == nil || ok && e.Code == "AccessDenied" {
 		return b, nil
 	}
@@ -71,12 +80,15 @@ func Open(ctx context.Context, at Location, opts Options) (*Bucket, error) {
 
 // prepare is Open without the request.
 func prepare(at Location, opts Options) (*Bucket, error) {
-	b := &Bucket{at: at, opts: opts, chain: newChain(opts)}
+	b := &Bucket{at: at, opts: opts, chain: newChain(opts), sending: make(chan struct{}, maxSending)}
 	region := first(b.chain.region(), defaultRegion)
 	if !validRegion(region) {
 		return nil, sources.WithHint(fmt.Errorf("%q is not the name of a region", region), "name one such as eu-central-1")
 	}
 	var err error
+	if b.client, err = b.newClient(); err != nil {
+		return nil, err
+	}
 	if opts.Endpoint != "" {
 		if b.endpoint, err = ParseEndpoint(opts.Endpoint); err != nil {
 			return nil, err

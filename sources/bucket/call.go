@@ -9,6 +9,9 @@ import (
 	"errors"
 	"io"
 	"net/http"
+	"strconv"
+	"strings"
+	"sync"
 
 	"github.com/minio/minio-go/v7"
 	"github.com/minio/minio-go/v7/pkg/credentials"
@@ -16,86 +19,162 @@ import (
 	"github.com/larder-cli/larder/sources/fetch"
 )
 
-// minio-go would wait after a failed try. Call does that.
+// minio-go would wait after a failed request.
 func init() { minio.DefaultRetryUnit = 0 }
 
-// A call is one request to the store, by a method of minio-go.
-type call struct {
-	key   string // of the object; empty for the bucket
-	limit int64  // of the answer's body, in bytes; 0 means maxXML
-
-	// These are for the contents of an object. minio-go makes the other bodies, and they are read into memory.
-	open func() io.Reader // returns the contents from the beginning
-	size int64            // in bytes
-	sum  [32]byte         // their SHA-256, which the store verifies
-	sent func(n int64)    // see [fetch.Call]
+// newClient returns the client of minio-go. It sends its requests over the wire, without credentials.
+func (b *Bucket) newClient() (*minio.Client, error) {
+	return minio.New("store.invalid", &minio.Options{
+		Transport: &wire{b}, Creds: credentials.NewStatic("", "", "", credentials.SignatureAnonymous),
+		Region: defaultRegion, BucketLookup: minio.BucketLookupPath, MaxRetries: 1,
+	})
 }
 
-// do calls f until its request succeeds, fails for good, or has failed too often. The errors of minio-go are replaced.
-func (b *Bucket) do(ctx context.Context, c call, f func(ctx context.Context, core *minio.Core) error) error {
-	at := b.urlOf(c.key, b.currentRegion()).String()
-	of := fetch.Call{URL: at, Limit: first(c.limit, maxXML), Stay: true, Sent: c.sent}
-	err := b.opts.Client.Call(ctx, of, func(ctx context.Context) error {
-		core, err := minio.NewCore("store.invalid", &minio.Options{
-			Transport: &wire{b, c, ctx}, Creds: credentials.NewStatic("", "", "", credentials.SignatureAnonymous),
-			Region: defaultRegion, BucketLookup: minio.BucketLookupPath, MaxRetries: 1,
-		})
-		if err != nil {
+// An operation is one of minio-go, which sends one or more requests. It is in their context.
+type operation struct {
+	limit int64 // of an answer's body, in bytes; 0 means maxXML
+
+	// These are for the contents of an object.
+	sums [][sha256.Size]byte // of its parts
+	only Condition           // of the last request
+	sent func(n int64)       // see [fetch.Call]; calls are made one at a time; may be nil
+
+	mu    sync.Mutex
+	err   error  // of the first request that has failed
+	token string // of the last page of a listing
+	pages int    // of a listing, so far
+}
+
+// operationKey is the key of the *operation in a context.
+type operationKey struct{}
+
+// do calls f, whose requests belong to an operation. If a request fails, the error is that, and not what minio-go makes
+// of it.
+func (b *Bucket) do(ctx context.Context, op *operation, f func(ctx context.Context) error) error {
+	inner, cancel := context.WithCancel(context.WithValue(ctx, operationKey{}, op))
+	defer cancel() // ends the goroutines of minio-go
+	err := f(inner)
+	op.mu.Lock()
+	defer op.mu.Unlock()
+	switch {
+	case err == nil:
+		return nil
+	case ctx.Err() != nil:
+		return ctx.Err()
+	case op.err != nil:
+		return op.err
+	}
+	return b.unreadable()
+}
+
+// A wire is the transport of minio-go. It sends each request until it succeeds, fails for good, or has failed too often.
+// It sends it to the URL of the object as this package writes it, with the checksum of its body.
+type wire struct{ *Bucket }
+
+// RoundTrip implements [http.RoundTripper]. The body of the answer is in memory.
+func (w *wire) RoundTrip(from *http.Request) (*http.Response, error) {
+	op := from.Context().Value(operationKey{}).(*operation)
+	key := strings.TrimPrefix(strings.TrimPrefix(from.URL.Path, "/"+w.at.Bucket), "/")
+	resp, err := w.roundTrip(from, op, key)
+	if err != nil {
+		err = w.failure(from.Context(), key, err)
+		op.mu.Lock()
+		defer op.mu.Unlock()
+		op.err = first(op.err, err)
+	}
+	return resp, err
+}
+
+func (w *wire) roundTrip(from *http.Request, op *operation, key string) (resp *http.Response, err error) {
+	if from.ContentLength > smallBody {
+		w.sending <- struct{}{}
+		defer func() { <-w.sending }()
+	}
+	req, err := w.request(from, op, key)
+	if err != nil {
+		return nil, err
+	}
+	if listing := from.URL.Query(); key == "" && listing.Has("list-type") {
+		if op.pages++; op.pages > maxListPages || op.pages > 1 && listing.Get("continuation-token") == op.token {
+			return nil, w.endless()
+		}
+		op.token = listing.Get("continuation-token")
+	}
+	call := fetch.Call{URL: req.URL.String(), Limit: first(op.limit, maxXML), Stay: true}
+	if req.Method == http.MethodPut && op.sent != nil {
+		call.Sent = func(n int64) {
+			op.mu.Lock()
+			defer op.mu.Unlock()
+			op.sent(n)
+		}
+	}
+	err = w.opts.Client.Call(from.Context(), call, func(ctx context.Context) error {
+		try := req.Clone(ctx)
+		if try.GetBody != nil {
+			try.Body, _ = try.GetBody()
+		}
+		if resp, err = w.opts.Client.RoundTrip(try); err != nil {
 			return err
 		}
-		return f(ctx, core)
+		body, err := io.ReadAll(resp.Body)
+		resp.Body.Close()
+		resp.Body = io.NopCloser(bytes.NewReader(body))
+		return first(err, w.check(req, resp, key, body))
 	})
-	return b.failure(ctx, c.key, err)
+	if err != nil {
+		return nil, err
+	}
+	resp.Header.Del("Expires") // minio-go reads no object with an invalid one
+	return resp, nil
 }
 
-// A wire is the transport of minio-go for one call. It sends the request to the URL of the object as this package
-// writes it, with the checksum of its body. Not all methods of minio-go have a context, so the wire has it.
-type wire struct {
-	*Bucket
-	call
-	ctx context.Context
-}
-
-// RoundTrip implements [http.RoundTripper].
-func (w *wire) RoundTrip(from *http.Request) (*http.Response, error) {
-	req := from.Clone(w.ctx)
-	req.URL, req.Host = w.urlOf(w.key, w.currentRegion()), ""
+// request returns a request of minio-go as it is sent. Its body is in memory.
+func (w *wire) request(from *http.Request, op *operation, key string) (*http.Request, error) {
+	req := from.Clone(from.Context())
+	req.URL, req.Host, req.Body = w.urlOf(key, w.currentRegion()), "", nil
 	req.URL.RawQuery = from.URL.RawQuery
 	req.Header.Del("User-Agent")
 	req.Header.Set("Accept-Encoding", "identity")
-	if w.open != nil {
-		req.Header.Set("X-Amz-Checksum-Sha256", base64.StdEncoding.EncodeToString(w.sum[:]))
+	query := req.URL.Query()
+	part, _ := strconv.Atoi(first(query.Get("partNumber"), "1"))
+	if req.Method == http.MethodPut && query.Has("uploadId") || req.Method == http.MethodPost && query.Has("uploads") {
+		req.Header.Set("X-Amz-Checksum-Algorithm", "SHA256")
+	} else if req.Method == http.MethodPut || req.Method == http.MethodPost {
+		op.only.add(req.Header) // the request after which there is the object
 	}
-	if req.Body != nil && req.Body != http.NoBody {
-		sum, open := w.sum, w.open
-		if open == nil {
-			body, err := io.ReadAll(req.Body)
-			if err != nil {
-				return nil, err
-			}
-			sum, open = sha256.Sum256(body), func() io.Reader { return bytes.NewReader(body) }
+	var body []byte
+	if from.Body != nil && from.Body != http.NoBody {
+		var err error
+		if body, err = io.ReadAll(from.Body); err != nil {
+			return nil, w.fail(key, err)
 		}
-		req.Header.Set(payloadHeader, hex.EncodeToString(sum[:]))
-		req.GetBody = func() (io.ReadCloser, error) { return io.NopCloser(open()), nil }
-		req.Body, _ = req.GetBody()
+		req.GetBody = func() (io.ReadCloser, error) { return io.NopCloser(bytes.NewReader(body)), nil }
 	}
-	resp, err := w.opts.Client.RoundTrip(req)
-	if err == nil {
-		resp.Header.Del("Expires") // minio-go reads no object with an invalid one
+	sum := sha256.Sum256(body)
+	if req.Method == http.MethodPut {
+		if len(op.sums) < part || op.sums[part-1] != sum {
+			return nil, w.fail(key, errors.New("not uploaded: the contents changed while they were sent"))
+		}
+		req.Header.Set("X-Amz-Checksum-Sha256", base64.StdEncoding.EncodeToString(sum[:]))
 	}
-	if err != nil || w.key != "" || resp.StatusCode != http.StatusOK {
-		return resp, err
-	}
-	defer resp.Body.Close()
-	page, err := io.ReadAll(resp.Body)
+	req.Header.Set(payloadHeader, hex.EncodeToString(sum[:]))
+	return req, nil
+}
+
+// check returns an error for an answer that minio-go must not get.
+func (w *wire) check(req *http.Request, resp *http.Response, key string, body []byte) error {
+	sum, stated := storeSum(resp.Header.Get("X-Amz-Checksum-Sha256"))
 	switch {
-	case err != nil:
-		return nil, err
-	case bytes.Count(page, []byte("<")) > maxTags: // minio-go uses about a kilobyte for each object
-		return nil, w.endless()
-	case !bytes.Contains(page, []byte("Result>")): // minio-go reads any XML
-		return nil, errors.New("not a listing")
+	case resp.StatusCode >= 300:
+		return errors.New(resp.Status) // the call returns the error of the request
+	case req.Method == http.MethodGet && key != "" && stated && sum != sha256.Sum256(body):
+		return fetch.Broken(errors.New("the contents differ from the checksum of the store"))
+	case req.Method == http.MethodPost && bytes.Contains(body, []byte("<Error>")): // in spite of its status
+		return fetch.Broken(errors.New("the store returned an error after its status"))
+	case key == "" && bytes.Count(body, []byte("<")) > maxTags: // minio-go takes about a kilobyte for each object
+		return w.endless()
+	case key == "" && !bytes.Contains(body, []byte("Result>")): // minio-go reads any XML
+		return errors.New("not a listing")
 	}
-	resp.Body = io.NopCloser(bytes.NewReader(page))
-	return resp, nil
+	return nil
 }

@@ -44,10 +44,10 @@ type Error struct {
 
 func (e *Error) Error() string {
 	text := e.Subject + ": " + e.reason()
-	if e.tries < 2 || e.kind != nil {
-		return text
+	if e.tries > 1 && e.kind == nil {
+		text += fmt.Sprintf(" (%d tries)", e.tries)
 	}
-	return fmt.Sprintf("%s (%d tries)", text, e.tries)
+	return text
 }
 
 // reason returns the text of the error without its subject.
@@ -100,7 +100,13 @@ func (b *Bucket) fail(key string, err error) *Error {
 	return &Error{Subject: Location{b.at.Bucket, key}.String(), Err: err}
 }
 
-// failure returns the error for one of a call.
+// unreadable returns the error for an answer that minio-go can't read.
+func (b *Bucket) unreadable() error {
+	e := b.fail("", errors.New("the answer is not that of an S3-compatible store"))
+	return sources.WithHint(e, "check the endpoint: %s", b.URL("").Host)
+}
+
+// failure returns the error for one of a request about the object with a key, or about the bucket.
 func (b *Bucket) failure(ctx context.Context, key string, err error) error {
 	if err == nil || ctx.Err() != nil {
 		return ctx.Err()
@@ -109,9 +115,8 @@ func (b *Bucket) failure(ctx context.Context, key string, err error) error {
 		return own
 	}
 	failed, ok := errors.AsType[*fetch.Error](err)
-	if !ok { // minio-go can't read the answer
-		e := b.fail(key, errors.New("the answer is not that of an S3-compatible store"))
-		return sources.WithHint(e, "check the endpoint: %s", b.URL("").Host)
+	if !ok {
+		return b.unreadable()
 	}
 	e := b.fail(key, failed.Err)
 	e.tries, e.shared = failed.Tries, failed.Cause() != ""
@@ -120,8 +125,6 @@ func (b *Bucket) failure(ctx context.Context, key string, err error) error {
 		e.Code, e.kind = b.codeOf(refusal), b.kind(refusal)
 	}
 	switch {
-	case errors.Is(e.kind, ErrNoConditions):
-		b.unconditional.Store(e)
 	case e.Code == "NoSuchBucket":
 		e.Subject = b.fail("", nil).Subject
 	case unreachable(err) && b.endpoint == nil:

@@ -174,7 +174,7 @@ func (f *fake) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 
 // upload uploads the object "a", which has one part unless it is large.
 func upload(t *testing.T, b *bucket.Bucket, data []byte, only bucket.Condition) error {
-	opts := bucket.UploadOptions{WriteOptions: bucket.WriteOptions{Only: only}}
+	opts := bucket.WriteOptions{Only: only}
 	_, err := b.Upload(t.Context(), "a", bytes.NewReader(data), int64(len(data)), sha256.Sum256(data), opts)
 	return err
 }

@@ -14,22 +14,19 @@ const (
 
 // Writes.
 const (
-	usualPart   = 16 << 20 // bytes; smaller objects are sent in one request
-	maxParts    = 10_000
-	maxSending  = 4                // parts that are sent at the same time
-	readAtOnce  = 64 << 10         // bytes, while contents are hashed; more than that leaves the caches of the processor
-	undoTimeout = 30 * time.Second // for removing what a failed write left, even if the context is done
-	maxAborted  = 1000             // unfinished uploads that are removed before another one
-	maxDeletes  = 16               // objects that are removed at the same time
+	usualPart  = 16 << 20 // bytes; smaller objects are sent in one request
+	smallBody  = 1 << 20  // bytes; larger ones wait for one of a few slots, because they are in memory
+	maxSending = 4        // large bodies that are sent at the same time
+	readAtOnce = 64 << 10 // bytes, while contents are hashed; more than that leaves the caches of the processor
+	maxDeletes = 16       // objects that are removed at the same time
 )
 
 // Listings.
 const (
-	maxTags       = 50_000 // on a page; stores list 1000 objects, with about 25 tags each
-	maxListPages  = 10_000
-	maxObjects    = 1_000_000 // in a listing
-	maxListing    = 512 << 20 // bytes of all names
-	maxEmptyPages = 100       // in a row; some stores return a few
+	maxTags      = 50_000 // on a page; stores list 1000 objects, with about 25 tags each
+	maxListPages = 10_000
+	maxObjects   = 1_000_000 // in a listing
+	maxListing   = 512 << 20 // bytes of all names
 )
 
 // Credentials.

@@ -141,7 +141,7 @@ func TestUpload(t *testing.T) {
 		sum := sha256.Sum256(data)
 		name := fmt.Sprintf("%d.zip", size)
 		var last int64
-		opts := bucket.UploadOptions{WriteOptions: bucket.WriteOptions{ContentType: "application/zip", Only: bucket.NotExisting}}
+		opts := bucket.WriteOptions{ContentType: "application/zip", Only: bucket.NotExisting}
 		opts.Progress = func(n int64) { last = n }
 		etag, err := b.Upload(t.Context(), name, bytes.NewReader(data), int64(size), sum, opts)
 		sourcetest.Check(t, err)
@@ -177,18 +177,18 @@ func TestUploadChecksContents(t *testing.T) {
 	s, b := open(t, "s3://mirror")
 	for _, size := range []int{2 << 20, 40 << 20} {
 		data := random(size)
-		_, err := b.Upload(t.Context(), "a.zip", bytes.NewReader(data), int64(len(data)), sha256.Sum256([]byte("other")), bucket.UploadOptions{})
+		_, err := b.Upload(t.Context(), "a.zip", bytes.NewReader(data), int64(len(data)), sha256.Sum256([]byte("other")), bucket.WriteOptions{})
 		sourcetest.Expect(t, err != nil && strings.HasPrefix(err.Error(), "s3://mirror/a.zip: not uploaded: the contents have SHA-256 "), "got %v", err)
 	}
 	for _, from := range []int64{1, 2} { // two reads are for checksums: that of the part, and that of the whole
 		data := &changing{data: random(40 << 20), at: 39 << 20}
 		data.left.Store(from)
-		_, err := b.Upload(t.Context(), "a.zip", data, 40<<20, sha256.Sum256(data.data), bucket.UploadOptions{})
+		_, err := b.Upload(t.Context(), "a.zip", data, 40<<20, sha256.Sum256(data.data), bucket.WriteOptions{})
 		sourcetest.Expect(t, err != nil && strings.HasPrefix(err.Error(), "s3://mirror/a.zip: not uploaded: the contents "), "read %d: %v", from, err)
 	}
 	sourcetest.EqualSlices(t, unfinished(t, s), nil)
 	for _, size := range []int64{3, 20 << 20} {
-		_, err := b.Upload(t.Context(), "a.zip", strings.NewReader("ab"), size, sha256.Sum256([]byte("ab")), bucket.UploadOptions{})
+		_, err := b.Upload(t.Context(), "a.zip", strings.NewReader("ab"), size, sha256.Sum256([]byte("ab")), bucket.WriteOptions{})
 		sourcetest.ErrorIs(t, err, io.ErrUnexpectedEOF)
 	}
 	sourcetest.Equal(t, len(list(t, b, "")), 0)
