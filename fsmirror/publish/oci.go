@@ -87,7 +87,8 @@ func (u unchanged) ReadAt(p []byte, at int64) (int, error) {
 
 // Versions implements [Target].
 func (o *OCI) Versions(ctx context.Context, p sources.Provider) ([]sources.Version, error) {
-	return o.Tagged(ctx, p)
+	listing, err := o.Mirror.Versions(ctx, p)
+	return listing.Versions, err
 }
 
 // Rests implements [Target].

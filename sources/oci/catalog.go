@@ -9,7 +9,8 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/hashicorp/hcl/v2/hclsyntax"
+	orasregistry "oras.land/oras-go/v2/registry"
+	"oras.land/oras-go/v2/registry/remote"
 
 	"github.com/larder-cli/larder/sources"
 	"github.com/larder-cli/larder/sources/fetch"
@@ -29,24 +30,28 @@ func (m *Mirror) Providers(ctx context.Context, host sources.Host) ([]sources.Pr
 	m.prepare(registry)
 	var all []sources.Provider
 	at := Repository{Registry: registry}.root("_catalog")
-	for page, err := range pages[struct{ Repositories []string }](ctx, m.client, at, "") {
-		if status, ok := errors.AsType[*fetch.StatusError](err); ok && status.Code < 500 && status.Code != http.StatusTooManyRequests {
-			return nil, sources.WithHint(fmt.Errorf("%w: %w", ErrUnlisted, err), "name the providers, such as hashicorp/aws")
-		}
-		if err != nil {
-			return nil, err
-		}
-		for _, name := range page.Repositories {
-			if p, ok := m.providerOf(pattern, Repository{registry, name}, host); ok {
-				all = append(all, p)
+	err = m.call(ctx, at, blob{}, nil, func(ctx context.Context) error {
+		all = nil
+		catalog := remote.Registry{RepositoryOptions: remote.RepositoryOptions{
+			Client: wire{m.client}, Reference: orasregistry.Reference{Registry: registry}, MaxMetadataBytes: maxManifest,
+		}}
+		return catalog.Repositories(ctx, "", func(names []string) error {
+			for _, name := range names {
+				if p, ok := m.providerOf(pattern, Repository{registry, name}, host); ok {
+					all = append(all, p)
+				}
 			}
 			if len(all) > maxListed {
-				return nil, fmt.Errorf("%s: %w", registry, tooLong("providers", maxListed))
+				return tooLong("providers", maxListed)
 			}
-		}
+			return nil
+		})
+	})
+	if status, ok := errors.AsType[*fetch.StatusError](err); ok && status.Code < 500 && status.Code != http.StatusTooManyRequests {
+		err = sources.WithHint(fmt.Errorf("%w: %w", ErrUnlisted, err), "name the providers, such as hashicorp/aws")
 	}
 	slices.SortFunc(all, sources.Provider.Compare)
-	return slices.Compact(all), nil
+	return slices.Compact(all), err
 }
 
 // providerOf returns the provider that the template maps to a repository.
@@ -73,37 +78,25 @@ func (m *Mirror) providerOf(pattern *regexp.Regexp, r Repository, host sources.H
 	return p, err == nil && back == r
 }
 
-// reversed returns an expression that matches the repositories of the template, with a group for each variable, and the registry. It fails for a
-// template with anything besides text and variables, and for one without a namespace or a type.
+// reversed returns an expression that matches the repositories of the template, with a group for each variable, and the
+// registry. It fails for a template without a namespace or a type.
 func (t Template) reversed() (*regexp.Regexp, string, error) {
-	template, ok := t.expr.(*hclsyntax.TemplateExpr)
-	if !ok {
-		return nil, "", errors.New("the template is a single text")
-	}
-	var expression strings.Builder
-	var used []string
-	for _, part := range template.Parts {
-		switch part := part.(type) {
-		case *hclsyntax.LiteralValueExpr:
-			expression.WriteString(regexp.QuoteMeta(part.Val.AsString()))
-		case *hclsyntax.ScopeTraversalExpr:
-			name := part.Traversal.RootName()
-			if len(part.Traversal) > 1 || slices.Contains(used, name) {
-				return nil, "", fmt.Errorf("the template has ${%s} more than once", name)
-			}
-			used = append(used, name)
-			fmt.Fprintf(&expression, "(?P<%s>[^/]+?)", name)
-		default:
-			return nil, "", errors.New("the template has expressions besides ${hostname}, ${namespace} and ${type}")
-		}
-	}
-	if !slices.Contains(used, "namespace") || !slices.Contains(used, "type") {
-		return nil, "", errors.New("the template doesn't contain ${namespace} and ${type}")
-	}
 	registry := t.Registry()
 	if registry == "" {
 		return nil, "", errors.New("the template doesn't begin with the host of a registry")
 	}
-	pattern, err := regexp.Compile("^" + expression.String() + "$")
+	const host, namespace, kind = "\x01", "\x02", "\x03"
+	text, err := t.expand(host, namespace, kind)
+	if err != nil {
+		return nil, "", err
+	}
+	expression := regexp.QuoteMeta(text)
+	for mark, name := range map[string]string{host: "hostname", namespace: "namespace", kind: "type"} {
+		if n := strings.Count(text, mark); n > 1 || n == 0 && mark != host {
+			return nil, "", fmt.Errorf("the template contains ${%s} %d times", name, n)
+		}
+		expression = strings.Replace(expression, mark, "(?P<"+name+">[^/]+?)", 1)
+	}
+	pattern, err := regexp.Compile("^" + expression + "$")
 	return pattern, registry, err
 }

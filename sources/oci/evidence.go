@@ -86,18 +86,22 @@ func (m *Mirror) signed(ctx context.Context, r Repository, x *index, have *evide
 // referrers returns what refers to a manifest, from the referrers API, or from the tag that stands for it in registries
 // without one.
 func (m *Mirror) referrers(ctx context.Context, r Repository, of digest.Digest) (all []v1.Descriptor, err error) {
-	if _, known := m.unrelated.Load(r.Registry); !known {
-		all, err = m.listed(ctx, r.at("referrers/"+of.String()))
-		if !refused(err) {
-			return all, err
-		}
-		if status, _ := errors.AsType[*fetch.StatusError](err); len(status.Codes) == 0 && status.Code == http.StatusNotFound {
-			m.unrelated.Store(r.Registry, true) // a path that the registry doesn't have, whatever the manifest
-		}
+	list := func() error {
+		return m.call(ctx, r.at("referrers/"+of.String()), blob{}, nil, func(ctx context.Context) error {
+			all = nil
+			return m.remote(r).Referrers(ctx, v1.Descriptor{Digest: of}, "", func(page []v1.Descriptor) error {
+				if all = append(all, page...); len(all) > maxListed {
+					return tooLong("referrers", maxListed)
+				}
+				return nil
+			})
+		})
 	}
-	all, err = m.listed(ctx, r.at("manifests/"+referrersTag(of)))
-	if refused(err) {
-		return nil, nil
+	if err = list(); refused(err) { // some registries without the API return another status than 404
+		_ = m.remote(r).SetReferrersCapability(false)
+		if err = list(); refused(err) {
+			return nil, nil
+		}
 	}
 	return all, err
 }
@@ -107,22 +111,6 @@ func refused(err error) bool {
 	status, ok := errors.AsType[*fetch.StatusError](err)
 	return ok && status.Code >= 400 && status.Code < 500 && status.Code != http.StatusTooManyRequests
 }
-
-// listed returns the manifests in an index, which may have pages.
-func (m *Mirror) listed(ctx context.Context, at string) (all []v1.Descriptor, err error) {
-	for x, err := range pages[v1.Index](ctx, m.client, at, v1.MediaTypeImageIndex) {
-		if err != nil {
-			return nil, err
-		}
-		if all = append(all, x.Manifests...); len(all) > maxListed {
-			return nil, fmt.Errorf("%s: %w", at, tooLong("referrers", maxListed))
-		}
-	}
-	return all, nil
-}
-
-// referrersTag is the tag with the referrers of a manifest, in registries without an API for them.
-func referrersTag(of digest.Digest) string { return strings.Replace(of.String(), ":", "-", 1) }
 
 // readEvidence reads the evidence in a manifest.
 func (m *Mirror) readEvidence(ctx context.Context, r Repository, manifest v1.Manifest) (*sources.Signed, error) {

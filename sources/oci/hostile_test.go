@@ -79,17 +79,16 @@ func TestHostileAnswersToPush(t *testing.T) {
 		"no space":           {"PUT", blob, page(507), "507 Insufficient Storage", "the registry has no space left"},
 		"too large":          {"PUT", blob, page(413), "413 Request Entity Too Large", "client_max_body_size"},
 		"no repository":      {"POST", blob, refuse(404, "NAME_UNKNOWN", "the repository does not exist"), "404 Not Found", "create the repository first"},
-		"immutable tag":      {"PUT", tag, refuse(400, "TAG_INVALID", "The image tag '1.0.0' already exists and is immutable."), "400 Bad Request", "let the registry change tags"},
-		"other blob":         {"PUT", blob, states(wrong), "the registry has stored " + wrong + " in place of sha256:", ""},
-		"other manifest":     {"PUT", manifest, states(wrong), "the registry has stored " + wrong + " in place of sha256:", ""},
-		"other index":        {"PUT", tag, states(wrong), "the registry has stored " + wrong + " in place of sha256:", ""},
-		"moved":              {"PUT", tag, located(307, "https://new.example.com/v2/"), "the registry redirects the request, with the status 307", "write new.example.com in place of 127.0.0.1:"},
-		"moved uploads":      {"POST", blob, located(301, "/v2/elsewhere"), "the registry redirects the request, with the status 301", ""},
-		"nowhere":            {"POST", blob, located(202, ""), "the registry did not return where to upload: empty URL", ""},
-		"not encrypted":      {"POST", blob, located(202, "http://127.0.0.1/upload"), "uploads continue at an http URL", "X-Forwarded-Proto: https"},
+		"immutable tag":      {"PUT", tag, refuse(400, "TAG_INVALID", "The image tag '1.0.0' already exists and is immutable."), "400 Bad Request", "exempt the tag larder-lease from immutability"},
+		"other manifest":     {"PUT", manifest, states(wrong), "digest mismatch in Docker-Content-Digest", ""},
+		"other index":        {"PUT", tag, states(wrong), "digest mismatch in Docker-Content-Digest", ""},
+		"moved":              {"PUT", tag, located(307, "https://new.example.com/v2/"), "unexpected answer: 307 Temporary Redirect", ""},
+		"moved uploads":      {"POST", blob, located(301, "/v2/elsewhere"), "unexpected answer: 301 Moved Permanently", ""},
+		"nowhere":            {"POST", blob, located(202, ""), "no Location header", ""},
+		"not encrypted":      {"POST", blob, located(202, "http://127.0.0.1/upload"), "blob upload Location", ""},
 		"never available":    {"PUT", tag, page(503), "503 Service Unavailable (6 tries in ", ""},
-		"elsewhere":          {"POST", blob, located(202, "https://127.0.0.1:1/upload"), "uploads continue at another host, 127.0.0.1:1", "external URL"},
-		"wrong blob":         {"PUT", blob, refuse(400, "DIGEST_INVALID", "provided digest did not match"), "400 Bad Request", "the archive has changed while it was read"},
+		"elsewhere":          {"POST", blob, located(202, "https://127.0.0.1:1/upload"), "is on a different host than the registry", ""},
+		"wrong blob":         {"PUT", blob, refuse(400, "DIGEST_INVALID", "provided digest did not match"), "400 Bad Request", ""},
 		"never known upload": {"PUT", blob, refuse(404, "BLOB_UPLOAD_UNKNOWN", "blob upload unknown to registry"), `404 Not Found ("blob upload unknown to registry")`, ""},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -136,8 +135,6 @@ func TestPatienceWithPush(t *testing.T) {
 		"starting":      {"POST", "/blobs/", 503, nil},
 		"failed":        {"PUT", "/blobs/", 500, nil},
 		"gateway":       {"PUT", "/blobs/", 502, nil},
-		"range":         {"PUT", "/blobs/", 416, nil},
-		"lost upload":   {"PUT", "/blobs/", 404, nil},
 		"expired token": {"PUT", "/blobs/", 401, map[string]string{"Www-Authenticate": `Basic realm="test"`}},
 		"no API":        {"GET", "/referrers/", 404, nil},
 		"index is busy": {"GET", "/manifests/", 429, nil},
@@ -372,35 +369,6 @@ func TestHostileAnswersToReaders(t *testing.T) {
 	}
 }
 
-// A registry that refuses to take an archive from another repository, or can't, gets it.
-func TestMountRefused(t *testing.T) {
-	for _, status := range []int{401, 403, 404, 202} {
-		w := sourcetest.New(t)
-		p := newPusher(t, w, oci.Access{})
-		a := added("linux_amd64", 3<<20)
-		check(t, p.put(oci.Change{Add: []oci.Added{a}}))
-		mounts := 0
-		w.OCI().Wrap(func(next http.Handler) http.Handler {
-			return http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) {
-				if r.Method == "HEAD" && strings.Contains(r.URL.Path, "gadget/blobs/") { // all repositories have all blobs there
-					refuse(404, "BLOB_UNKNOWN", "blob unknown")(rw, r)
-					return
-				}
-				if r.Method == "POST" && r.URL.Query().Get("from") == "mirror/"+provider && status != 202 {
-					mounts++
-					refuse(status, "DENIED", "not from there")(rw, r)
-					return
-				}
-				next.ServeHTTP(rw, r)
-			})
-		})
-		other := sourcetest.Address(t, "registry.opentofu.org/acme/gadget")
-		check(t, p.Put(t.Context(), other, sourcetest.Number(t, "1.0.0"), oci.Change{Add: []oci.Added{a}}))
-		release, err := open(t, w, oci.Access{}).Release(t.Context(), other, sourcetest.Number(t, "1.0.0"))
-		sourcetest.Expect(t, err == nil && len(release.Archives) == 1 && (mounts > 0 || status == 202), "%d: got %+v, %v after %d mounts", status, release, err, mounts)
-	}
-}
-
 // What an index refers to may be gone. Then the platform counts as missing, so that a push stores it again.
 func TestLostManifest(t *testing.T) {
 	w := sourcetest.New(t)
@@ -469,10 +437,10 @@ func TestListsWithoutEnd(t *testing.T) {
 		}, versions, "more than 1000 pages or 33554432 bytes", 8},
 		"many versions": {"/tags/list", func(page int) string {
 			return `{"tags":[` + many(9999, func(n int) string { return fmt.Sprintf(`"%d.%d.0"`, page, n) }) + `]}`
-		}, versions, "more than 50000 versions", 7},
+		}, versions, "more than 50000 tags", 7},
 		"one version many times": {"/tags/list", func(int) string {
 			return `{"tags":[` + many(60000, func(int) string { return `"1.0.0"` }) + `]}`
-		}, versions, "more than 50000 versions", 1},
+		}, versions, "more than 50000 tags", 1},
 		"many providers": {"/_catalog", func(page int) string {
 			return `{"repositories":[` + many(30000, func(n int) string {
 				return fmt.Sprintf(`"mirror/registry.opentofu.org/acme/w%d-%d"`, page, n)

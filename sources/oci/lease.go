@@ -91,15 +91,16 @@ func (m *Mirror) setLease(ctx context.Context, r Repository, text string) error 
 	}
 	now, there, err := m.lease(ctx, r)
 	switch {
-	case err != nil:
-		return err
-	case !there:
-		err = sources.WithHint(ErrNotServed,
-			"check the storage of the registry, and the proxies and caches in front of it")
-	case now != text:
-		err = ErrMoved
-	default:
-		return nil
+	case err == nil && !there:
+		return notServed(r, leaseTag)
+	case err == nil && now != text:
+		return fmt.Errorf("%s:%s: %w", r, leaseTag, ErrMoved)
 	}
-	return fmt.Errorf("%s:%s: %w", r, leaseTag, err)
+	return err
+}
+
+// notServed returns the error for a tag that was written, and isn't there.
+func notServed(r Repository, tag string) error {
+	return sources.WithHint(fmt.Errorf("%s:%s: %w", r, tag, ErrNotServed),
+		"check the storage of the registry, and the proxies and caches in front of it")
 }

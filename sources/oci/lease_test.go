@@ -33,7 +33,7 @@ func TestLease(t *testing.T) {
 	p.lease("")
 	check(t, p.setLease("pid 1"))
 	sourcetest.Equal(t, p.requests(),
-		"GET manifests/larder-lease 2, POST blobs/ 1, PUT blobs/ 1, PUT manifests/larder-lease 1", "first lease")
+		"GET manifests/larder-lease 2, HEAD blobs/ 1, POST blobs/ 1, PUT blobs/ 1, PUT manifests/larder-lease 1", "first lease")
 	p.lease("pid 1")
 	check(t, p.setLease("pid 1, again"))
 	sourcetest.Equal(t, p.requests(), "GET manifests/larder-lease 2, PUT manifests/larder-lease 1", "renewed lease")
@@ -47,8 +47,8 @@ func TestLease(t *testing.T) {
 	check(t, p.setLease(""))
 	sourcetest.Equal(t, p.requests(), "PUT manifests/larder-lease 1", "removal")
 	p.lease("")
-	tagged, err := p.Tagged(t.Context(), sourcetest.Address(t, provider))
-	sourcetest.Expect(t, err == nil && len(tagged) == 1, "tagged %v, %v", tagged, err)
+	l, err = p.Versions(t.Context(), sourcetest.Address(t, provider))
+	sourcetest.Expect(t, err == nil && len(l.Versions) == 1, "versions %v, %v", l.Versions, err)
 }
 
 // Real registries keep a lease, too.
@@ -102,7 +102,7 @@ func TestLeaseRefused(t *testing.T) {
 		hint   string
 	}{
 		"not served": {"GET", refuse(404, "MANIFEST_UNKNOWN", "unknown"), oci.ErrNotServed, "check the storage"},
-		"immutable":  {"PUT", refuse(400, "TAG_INVALID", "the tag is immutable"), nil, "larder-lease with each push"},
+		"immutable":  {"PUT", refuse(400, "TAG_INVALID", "the tag is immutable"), nil, "exempt the tag larder-lease"},
 		"denied":     {"PUT", refuse(403, "DENIED", "denied"), fetch.ErrUnauthorized, "check the credentials"},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -122,4 +122,21 @@ func TestLeaseRefused(t *testing.T) {
 			sourcetest.Expect(t, len(hints) == 1 && strings.Contains(hints[0], test.hint), "hints %q", hints)
 		})
 	}
+}
+
+// A registry that loses the tag of a version has nothing to install, so the push fails.
+func TestLostTag(t *testing.T) {
+	w := sourcetest.New(t)
+	w.OCI().Wrap(func(next http.Handler) http.Handler {
+		return http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) {
+			if r.Method == http.MethodGet && strings.HasSuffix(r.URL.Path, "/manifests/1.0.0") {
+				refuse(404, "MANIFEST_UNKNOWN", "unknown")(rw, r)
+				return
+			}
+			next.ServeHTTP(rw, r)
+		})
+	})
+	err := newPusher(t, w, oci.Access{}).put(oci.Change{Add: []oci.Added{added("linux_amd64", 100)}})
+	sourcetest.ErrorIs(t, err, oci.ErrNotServed)
+	sourcetest.Expect(t, strings.Contains(err.Error(), ":1.0.0: ") && len(sources.Hints(err)) == 1, "error %v", err)
 }

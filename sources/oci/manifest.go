@@ -24,7 +24,6 @@ const (
 	typeTarget   = "application/vnd.opentofu.provider-target" // of the manifest of a package
 	typeArchive  = "archive/zip"                              // of the archive
 	typeEvidence = "application/vnd.larder.evidence"          // of the manifest with the evidence for a version
-	typeModule   = "application/vnd.opentofu.modulepkg"
 )
 
 // acceptManifests are the types of manifests. Registries answer requests for others that there is no manifest.
@@ -113,16 +112,13 @@ func parseIndex(doc *fetch.Document) (*index, error) {
 	err := decode(doc, &x.Index)
 	switch {
 	case kind != v1.MediaTypeImageIndex:
-		return nil, notAnIndex(kind, doc)
+		return nil, isForeign("the tag refers to something of the media type %q, not to an index", kind)
 	case err != nil:
 		return nil, fmt.Errorf("the index is not valid: %w", err)
 	case x.MediaType != v1.MediaTypeImageIndex:
 		return nil, fmt.Errorf("the index has the media type %q, and not %s", fetch.Printable(x.MediaType), v1.MediaTypeImageIndex)
-	case x.ArtifactType == typeModule:
-		return nil, foreign{errors.New("the tag refers to a module package for OpenTofu, not to a provider")}
 	case x.ArtifactType != typeProvider:
-		return nil, sources.WithHint(foreign{fmt.Errorf("the index has the artifact type %q, and not %s", fetch.Printable(x.ArtifactType), typeProvider)}, "%s",
-			"is this a container image? larder mirror push writes providers in the form that OpenTofu installs")
+		return nil, isForeign("the index has the artifact type %q, and not "+typeProvider, x.ArtifactType)
 	}
 	return x, nil
 }
@@ -144,44 +140,24 @@ type foreign struct{ error }
 // Is implements the interface of [errors.Is].
 func (foreign) Is(target error) bool { return target == ErrForeign }
 
-// notAnIndex returns the error for a tag that refers to something other than an index.
-func notAnIndex(kind string, doc *fetch.Document) error {
-	var m v1.Manifest
-	_ = decode(doc, &m) // only for words
-	const hint = "the tag of a provider's version must refer to an index; larder mirror push creates one"
-	what := fmt.Sprintf("something of the media type %q", fetch.Printable(kind))
-	switch {
-	case m.ArtifactType == typeModule:
-		what = "a module package for OpenTofu"
-	case m.ArtifactType == typeTarget:
-		what = "the manifest of a single platform"
-	case m.Config.MediaType == "application/vnd.cncf.helm.config.v1+json":
-		what = "a Helm chart"
-	case strings.HasPrefix(kind, "application/vnd.docker."), m.Config.MediaType == v1.MediaTypeImageConfig:
-		what = "a container image"
-	case kind == v1.MediaTypeImageManifest:
-		what = "an image manifest"
-	}
-	return sources.WithHint(foreign{fmt.Errorf("the tag refers to %s, not to the index of a provider", what)}, hint)
+// isForeign returns the error for a tag that is no provider.
+func isForeign(format, kind string) error {
+	return sources.WithHint(foreign{fmt.Errorf(format, fetch.Printable(kind))},
+		"is this a container image? larder mirror push writes providers in the form that OpenTofu installs")
 }
 
 // entry returns the descriptor of the manifest for a platform. The error matches [sources.ErrNoPlatform] if there is none.
 func (x *index) entry(platform sources.Platform) (found v1.Descriptor, err error) {
-	count, others, odd := 0, []string{}, ""
+	count, others := 0, []string{}
 	for _, d := range x.Manifests {
-		switch {
-		case d.ArtifactType != typeTarget:
-			if d.ArtifactType != "" {
-				odd = d.ArtifactType
-			}
+		switch p, ok := platformOf(d); {
+		case !ok:
+		case p != platform:
+			others = append(others, fetch.Printable(p.String()))
 		case d.MediaType != v1.MediaTypeImageManifest:
 			return found, fmt.Errorf("a manifest has the media type %q, and not %s", fetch.Printable(d.MediaType), v1.MediaTypeImageManifest)
-		case d.Platform == nil:
-			return found, fmt.Errorf("the manifest %s has no platform", fetch.Printable(d.Digest.String()))
-		case d.Platform.OSVersion == "" && d.Platform.OS == platform.OS && d.Platform.Architecture == platform.Arch:
-			count, found = count+1, d
 		default:
-			others = append(others, fetch.Printable(d.Platform.OS+"_"+d.Platform.Architecture))
+			count, found = count+1, d
 		}
 	}
 	switch {
@@ -192,10 +168,8 @@ func (x *index) entry(platform sources.Platform) (found v1.Descriptor, err error
 	case len(others) > 0:
 		slices.Sort(others)
 		return found, sources.WithHint(sources.ErrNoPlatform, "the version is there for %s", strings.Join(slices.Compact(others), ", "))
-	case odd != "":
-		return found, fmt.Errorf("the manifests have the artifact type %q, and not %s", fetch.Printable(odd), typeTarget)
 	}
-	return found, sources.WithHint(fmt.Errorf("no manifest has the artifact type %s", typeTarget), "is this a container image?")
+	return found, fmt.Errorf("no manifest has the artifact type %s and a platform", typeTarget)
 }
 
 // platformOf returns the platform of a manifest of an index. Manifests that engines don't install have none.
@@ -238,23 +212,16 @@ func (m *Mirror) archive(ctx context.Context, r Repository, d v1.Descriptor) (Ar
 
 // archiveLayer returns the only layer that is an archive.
 func archiveLayer(manifest v1.Manifest, d v1.Descriptor) (found v1.Descriptor, err error) {
-	var other []string
-	count := 0
-	for _, layer := range manifest.Layers {
-		if layer.MediaType == typeArchive {
-			count, found = count+1, layer
-		} else {
-			other = append(other, fmt.Sprintf("%q", fetch.Printable(layer.MediaType)))
-		}
-	}
-	at := found.Platform
+	layers := slices.DeleteFunc(slices.Clone(manifest.Layers), func(l v1.Descriptor) bool { return l.MediaType != typeArchive })
 	switch {
 	case manifest.ArtifactType != typeTarget:
 		return found, fmt.Errorf("the manifest has the artifact type %q, and not %s", fetch.Printable(manifest.ArtifactType), typeTarget)
-	case count == 0 && len(other) > 0:
-		return found, fmt.Errorf("the manifest has no layer of the media type %s, but of %s", typeArchive, sources.JoinSome(other, 3, ", ", " and %d more"))
-	case count != 1:
-		return found, fmt.Errorf("the manifest has %d layers of the media type %s, and not one", count, typeArchive)
+	case len(layers) != 1:
+		return found, fmt.Errorf("the manifest has %d layers of the media type %s, and not one", len(layers), typeArchive)
+	}
+	found = layers[0]
+	at := found.Platform
+	switch {
 	case found.Digest.Validate() != nil || found.Digest.Algorithm() != digest.SHA256:
 		return found, fmt.Errorf("the archive has the digest %q, which is not a SHA-256", fetch.Printable(found.Digest.String()))
 	case found.Size <= 0:

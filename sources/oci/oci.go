@@ -8,13 +8,9 @@
 package oci
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
-	"iter"
-	"maps"
-	"regexp"
 	"slices"
 	"strings"
 	"sync"
@@ -54,13 +50,12 @@ type Mirror struct {
 	access   Access
 
 	indexes   sources.Memo[string, *index]          // by URL; the packages of a version share them
-	blobs     sources.Memo[blobKey, string]         // the name of a repository with a blob
+	blobs     sources.Memo[blobKey, struct{}]       // that repositories have
 	newest    sources.Memo[Repository, *index]      // the index of the newest version; without contents if there is none
 	evidences sources.Memo[string, *sources.Signed] // by URL of the index that they refer to
 
-	known     sync.Map // of registries whose requests are authenticated
-	unrelated sync.Map // registries without the API for referrers
-	unused    sync.Map // repositories that the registry didn't have at first
+	known   sync.Map // of registries whose requests are authenticated
+	remotes sync.Map // clients of the library, by repository
 
 	uploads chan struct{} // a place for each large upload
 }
@@ -84,35 +79,19 @@ func (m *Mirror) Template() Template { return m.template }
 
 func (m *Mirror) String() string { return "OCI mirror " + m.template.String() }
 
-// Versions lists the versions of p, which are the tags of its repository. Errors have the type *sources.ProviderError.
+// Versions lists the versions of p, which are tags of its repository. OpenTofu also lists 1.4.0 if there is the tag
+// 01.4.0, and then can't install it. Errors have the type *sources.ProviderError.
 func (m *Mirror) Versions(ctx context.Context, p sources.Provider) (sources.Listing, error) {
-	r, tags, err := m.listVersions(ctx, p)
-	if err != nil {
-		return sources.Listing{}, err
+	r, err := m.repository(p)
+	var versions []sources.Version
+	if err == nil {
+		versions, err = m.versions(ctx, r)
 	}
-	versions := slices.SortedFunc(maps.Keys(tags), sources.Version.Compare)
+	if err != nil {
+		return sources.Listing{}, m.about(p, err)
+	}
 	return sources.Listing{Versions: versions, From: []string{"OCI mirror " + r.String()}}, nil
 }
-
-// Tagged lists the versions of p that a tag refers to. Versions lists more: like OpenTofu, it takes each tag that can be read as a
-// version for one, although the version 1.4.0 is read from no other tag than 1.4.0.
-func (m *Mirror) Tagged(ctx context.Context, p sources.Provider) ([]sources.Version, error) {
-	_, tags, err := m.listVersions(ctx, p)
-	maps.DeleteFunc(tags, func(v sources.Version, all []string) bool { return !slices.Contains(all, tag(v)) })
-	return slices.SortedFunc(maps.Keys(tags), sources.Version.Compare), err
-}
-
-// listVersions returns the repository of a provider, and its tags by version.
-func (m *Mirror) listVersions(ctx context.Context, p sources.Provider) (r Repository, tags tagsOf, err error) {
-	r, err = m.repository(p)
-	if err == nil {
-		tags, err = m.versions(ctx, r)
-	}
-	return r, tags, m.about(p, err)
-}
-
-// tagsOf are the tags of each version.
-type tagsOf map[sources.Version][]string
 
 // Package returns a package with its location and checksum. Errors have the type *sources.PackageError.
 func (m *Mirror) Package(ctx context.Context, id sources.PackageID) (sources.Package, error) {
@@ -265,13 +244,8 @@ func (m *Mirror) release(ctx context.Context, p sources.Provider, v sources.Vers
 		return all, err
 	}
 	x, err := m.index(ctx, r, v)
-	if err = fetch.Absent(err); errors.Is(err, sources.ErrNotFound) {
-		if versions, listErr := m.versions(ctx, r); listErr == nil && len(versions[v]) > 0 && !slices.Contains(versions[v], tag(v)) {
-			err = hintAlias(err, versions[v], v)
-		}
-	}
 	if err != nil {
-		return all, err
+		return all, fetch.Absent(err)
 	}
 	err = m.current(ctx, r, v, x, func(x *index) (err error) {
 		all, err = m.releaseIn(ctx, r, x, v)
@@ -313,19 +287,15 @@ func (m *Mirror) releaseIn(ctx context.Context, r Repository, x *index, v source
 	return all, errors.Join(group.Wait(), err)
 }
 
-// missing returns the error for a version whose tag can't be read. Like OpenTofu, Larder doesn't look further, even if another
-// method has listed the version. Registries list a tag a moment before they have it, so it may be there by now.
+// missing returns the error for a version whose tag can't be read. Like OpenTofu, Larder doesn't look further, even if
+// another method has listed the version. Registries list a tag a moment before they have it, so it may be there by now.
 func (m *Mirror) missing(ctx context.Context, r Repository, v sources.Version, err error) (*index, error) {
 	if !errors.Is(fetch.Absent(err), sources.ErrNotFound) {
 		return nil, err
 	}
-	versions, listErr := m.versions(ctx, r)
-	tags, listed := versions[v]
-	switch {
-	case listErr != nil || !listed:
-		return nil, sources.WithHint(err, "%s has no version %s: push it there, or exclude the provider from the mirror. As with tofu, no other installation method takes its place", r, v)
-	case !slices.Contains(tags, tag(v)):
-		return nil, hintAlias(err, tags, v)
+	if versions, failed := m.versions(ctx, r); failed != nil || !slices.Contains(versions, v) {
+		return nil, sources.WithHint(err, "%s has no version %s: push it there, or exclude the provider from the mirror. "+
+			"As with tofu, no other installation method takes its place", r, v)
 	}
 	if x, again := m.reread(ctx, r, v); again == nil && x.digest != "" {
 		return x, nil
@@ -333,104 +303,44 @@ func (m *Mirror) missing(ctx context.Context, r Repository, v sources.Version, e
 	return nil, sources.WithHint(err, "the registry lists the tag %s, but has no manifest for it", tag(v))
 }
 
-// hintAlias adds the hint to the error for a version that is listed under other tags than its own.
-func hintAlias(err error, tags []string, v sources.Version) error {
-	return sources.WithHint(err, "the registry lists the tag %s, which stands for the version %s, but that is read from the tag %s: push it with that tag, or remove the other one",
-		sources.JoinSome(tags, 3, ", ", " and %d more"), v, tag(v))
-}
-
-// versions returns the tags of each version that the tags of a repository name. The error matches [sources.ErrNotFound] if the
-// registry doesn't have the repository.
-func (m *Mirror) versions(ctx context.Context, r Repository) (tagsOf, error) {
-	versions, n := tagsOf{}, 0
-	for tag, err := range m.tags(ctx, r) {
-		if err != nil {
-			return nil, err
-		}
-		v, err := versionOf(tag)
-		if err != nil {
-			continue // others have another purpose
-		}
-		if n++; n > maxListed {
-			return nil, fmt.Errorf("%s: %w", r, tooLong("versions", maxListed))
-		}
-		versions[v] = append(versions[v], strings.Clone(tag)) // without the rest of the page
+// versions returns the versions to which tags of a repository refer, sorted. The error matches [sources.ErrNotFound] if
+// the registry doesn't have the repository.
+func (m *Mirror) versions(ctx context.Context, r Repository) ([]sources.Version, error) {
+	tags, err := m.tags(ctx, r, func(name string) bool {
+		v, err := versionOf(name)
+		return err == nil && tag(v) == name
+	})
+	versions := make([]sources.Version, len(tags))
+	for i, name := range tags {
+		versions[i], _ = versionOf(name)
 	}
-	return versions, nil
+	slices.SortFunc(versions, sources.Version.Compare)
+	return slices.Compact(versions), err
 }
 
-// tags returns the tags of a repository. After an error there are none. The error matches [sources.ErrNotFound] if the registry
-// doesn't have the repository.
-func (m *Mirror) tags(ctx context.Context, r Repository) iter.Seq2[string, error] {
-	return func(yield func(string, error) bool) {
-		for page, err := range pages[struct{ Tags []string }](ctx, m.client, r.at("tags/list"), "") {
-			if err != nil {
-				yield("", absentRepository(err))
-				return
-			}
-			for _, tag := range page.Tags {
-				if !yield(tag, nil) {
-					return
+// tags returns tags of a repository. The error matches [sources.ErrNotFound] if the registry doesn't have the
+// repository.
+func (m *Mirror) tags(ctx context.Context, r Repository, wanted func(tag string) bool) (all []string, err error) {
+	err = m.call(ctx, r.at("tags/list"), blob{}, nil, func(ctx context.Context) error {
+		all = nil
+		return m.remote(r).Tags(ctx, "", func(page []string) error {
+			for _, tag := range page {
+				if wanted(tag) {
+					all = append(all, strings.Clone(tag)) // without the rest of the page
 				}
 			}
-		}
-	}
-}
-
-// pages returns the pages of a list. After an error there are none.
-func pages[T any](ctx context.Context, client *fetch.Client, at, accept string) iter.Seq2[T, error] {
-	return func(yield func(T, error) bool) {
-		for pages, size := 1, 0; pages <= maxPages && size <= maxList; pages++ {
-			var page T
-			read := func(doc *fetch.Document) error {
-				if size += len(doc.Body); bytes.Count(doc.Body, []byte(",")) > maxCommas {
-					return doc.Wrap(tooLong("values", maxCommas))
-				}
-				return doc.JSON(&page)
+			if len(all) > maxListed {
+				return tooLong("tags", maxListed)
 			}
-			request := fetch.Request{URL: at, Accept: accept, Limit: maxManifest, SameHost: true, Read: read}
-			doc, err := client.Document(ctx, request)
-			if !yield(page, err) || err != nil {
-				return
-			}
-			next, err := nextPage(doc)
-			if err != nil {
-				yield(page, doc.Wrap(err))
-				return
-			}
-			if next == "" {
-				return
-			}
-			at = next
-		}
-		var none T
-		yield(none, fmt.Errorf("%s: the list is %w: more than %d pages or %d bytes",
-			fetch.Redact(at), fetch.ErrTooLarge, maxPages, maxList))
-	}
+			return nil
+		})
+	})
+	return all, absentRepository(err)
 }
 
 // tooLong is the error for more of something than Larder keeps.
 func tooLong(what string, most int) error {
 	return fmt.Errorf("%w: more than %d %s", fetch.ErrTooLarge, most, what)
-}
-
-// nextLink matches the link to the next page, which may not be the first one.
-var nextLink = regexp.MustCompile(`(?:^|,)\s*<([^>]*)>\s*;(?:[^,<]*;)?\s*rel="?next"?\s*(?:[;,]|$)`)
-
-// nextPage returns the URL of the page after a page of a list, as in RFC 8288, and "" after the last one.
-func nextPage(doc *fetch.Document) (string, error) {
-	match := nextLink.FindStringSubmatch(strings.Join(doc.Header.Values("Link"), ", "))
-	if match == nil {
-		return "", nil
-	}
-	next, err := fetch.Resolve(doc.URL, match[1])
-	if err != nil {
-		return "", err
-	}
-	if next.Scheme != doc.URL.Scheme || next.Host != doc.URL.Host {
-		return "", errors.New("the next page is at another host")
-	}
-	return next.String(), nil
 }
 
 // absentRepository returns an error that matches [sources.ErrNotFound] if the answer means that there is no repository of that name.

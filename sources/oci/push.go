@@ -10,7 +10,6 @@ import (
 	"io"
 	"maps"
 	"net/http"
-	"regexp"
 	"slices"
 	"strings"
 	"time"
@@ -18,6 +17,7 @@ import (
 	"github.com/opencontainers/go-digest"
 	v1 "github.com/opencontainers/image-spec/specs-go/v1"
 	"golang.org/x/sync/errgroup"
+	orasregistry "oras.land/oras-go/v2/registry"
 
 	"github.com/larder-cli/larder/sources"
 	"github.com/larder-cli/larder/sources/evidence"
@@ -96,7 +96,13 @@ func (m *Mirror) put(ctx context.Context, p sources.Provider, r Repository, v so
 	if !changed {
 		return nil
 	}
-	return m.pushManifest(ctx, r, d, data, tag(v))
+	if err := m.pushManifest(ctx, r, d, data, tag(v)); err != nil {
+		return err
+	}
+	if now, err := m.reread(ctx, r, v); err != nil || now.digest != "" {
+		return err
+	}
+	return notServed(r, tag(v))
 }
 
 // encode returns the descriptor and the text of a manifest or an index.
@@ -211,13 +217,8 @@ func (m *Mirror) look(ctx context.Context, p sources.Provider, v sources.Version
 // occupied returns an [OccupiedError] if the newest version in a repository is that of another provider.
 func (m *Mirror) occupied(ctx context.Context, r Repository, p sources.Provider) error {
 	x, err := m.newest.Get(ctx, r, func() (*index, error) {
-		versions, err := m.versions(ctx, r)
-		if errors.Is(err, sources.ErrNotFound) {
-			m.unused.Store(r, true)
-		}
-		if err == nil && len(versions) > 0 {
-			newest := slices.MaxFunc(slices.Collect(maps.Keys(versions)), sources.Version.Compare)
-			if x, err := m.index(ctx, r, newest); err == nil {
+		if versions, err := m.versions(ctx, r); err == nil && len(versions) > 0 {
+			if x, err := m.index(ctx, r, versions[len(versions)-1]); err == nil {
 				return x, nil
 			}
 		}
@@ -310,8 +311,8 @@ func (m *Mirror) removeTag(ctx context.Context, r Repository, v sources.Version,
 // remove removes a tag or a manifest, unless there is none.
 func (m *Mirror) remove(ctx context.Context, r Repository, reference string) error {
 	at := r.at("manifests/" + reference)
-	err := m.client.Call(ctx, fetch.Call{URL: at}, func(ctx context.Context) error {
-		_, err := sender{Client: m.client}.send(ctx, http.MethodDelete, at)
+	err := m.call(ctx, at, blob{}, nil, func(ctx context.Context) error {
+		_, err := wire{m.client}.send(ctx, http.MethodDelete, at)
 		return err
 	})
 	if errors.Is(fetch.Absent(err), sources.ErrNotFound) {
@@ -320,18 +321,17 @@ func (m *Mirror) remove(ctx context.Context, r Repository, reference string) err
 	return err
 }
 
-var validTag = regexp.MustCompile(`^[a-zA-Z0-9_][a-zA-Z0-9._-]{0,127}$`)
-
-// otherTags returns an error if tags that don't stand for versions refer to the index of a version: they would be removed with it.
+// otherTags returns an error if tags that don't stand for versions refer to the index of a version: they would be
+// removed with it.
 func (m *Mirror) otherTags(ctx context.Context, r Repository, v sources.Version, of digest.Digest) error {
-	for other, err := range m.tags(ctx, r) {
-		if err != nil {
-			return err
-		}
-		w, none := versionOf(other)
-		if none == nil && other == tag(w) || other == leaseTag || !validTag.MatchString(other) {
-			continue
-		}
+	others, err := m.tags(ctx, r, func(name string) bool {
+		w, err := versionOf(name)
+		return (err != nil || name != tag(w)) && name != leaseTag && orasregistry.Reference{Reference: name}.ValidateReferenceAsTag() == nil
+	})
+	if err != nil {
+		return err
+	}
+	for _, other := range others {
 		doc, err := m.client.Document(ctx, fetch.Request{URL: r.at("manifests/" + other), Accept: acceptManifests, Limit: maxManifest, SameHost: true})
 		switch {
 		case errors.Is(fetch.Absent(err), sources.ErrNotFound):

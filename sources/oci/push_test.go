@@ -291,25 +291,3 @@ func TestOccupied(t *testing.T) {
 	_, err = m.Look(t.Context(), ours, two, nil, nil)
 	sourcetest.ErrorIs(t, err, sources.ErrNotFound)
 }
-
-// Versions are listed as OpenTofu lists them, and those that tags refer to are known.
-func TestTagged(t *testing.T) {
-	w := published(t)
-	for _, tag := range []string{"latest", "01.4.0", "1.3", "2.0.0_x.1"} {
-		w.OCI().PushManifest(provider, tag, map[string]any{"mediaType": "application/vnd.oci.image.index.v1+json", "manifests": []any{}})
-	}
-	m := open(t, w, oci.Access{})
-	got, err := m.Tagged(t.Context(), sourcetest.Address(t, provider))
-	check(t, err)
-	sourcetest.EqualSlices(t, sources.Texts(got), []string{"1.0.0", "2.0.0+x.1"}, "versions")
-	for _, v := range []string{"1.4.0", "1.3.0"} {
-		_, packageErr := m.Package(t.Context(), sourcetest.PackageID(t, provider, v, "linux_amd64"))
-		_, releaseErr := m.Release(t.Context(), sourcetest.Address(t, provider), sourcetest.Number(t, v))
-		for _, err := range []error{packageErr, releaseErr} {
-			hints := sources.Hints(err)
-			sourcetest.Expect(t, len(hints) == 1 && strings.Contains(hints[0], "the registry lists the tag "+map[string]string{"1.4.0": "01.4.0", "1.3.0": "1.3"}[v]+","), "%v: %q", err, hints)
-		}
-	}
-	_, err = m.Release(t.Context(), sourcetest.Address(t, provider), sourcetest.Number(t, "2.0.0+x.1"))
-	sourcetest.ErrorIs(t, err, oci.ErrForeign)
-}

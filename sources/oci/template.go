@@ -114,19 +114,26 @@ func (t Template) String() string { return t.text }
 
 // Repository returns the repository for a provider.
 func (t Template) Repository(p sources.Provider) (Repository, error) {
+	text, err := t.expand(p.Host.ASCII(), p.Namespace, p.Type)
+	if err != nil {
+		return Repository{}, err
+	}
+	return ParseRepository(text)
+}
+
+// expand returns the value of the template for the parts of an address.
+func (t Template) expand(host, namespace, kind string) (string, error) {
 	v, ds := t.expr.Value(&hcl.EvalContext{Variables: map[string]cty.Value{
-		"hostname":  cty.StringVal(p.Host.ASCII()),
-		"namespace": cty.StringVal(p.Namespace),
-		"type":      cty.StringVal(p.Type),
+		"hostname": cty.StringVal(host), "namespace": cty.StringVal(namespace), "type": cty.StringVal(kind),
 	}})
 	if ds.HasErrors() {
-		return Repository{}, templateError(ds)
+		return "", templateError(ds)
 	}
 	text, err := convert.Convert(v, cty.String)
 	if err != nil || text.IsNull() || !text.IsKnown() {
-		return Repository{}, errors.New("its value is not a string")
+		return "", errors.New("its value is not a string")
 	}
-	return ParseRepository(text.AsString())
+	return text.AsString(), nil
 }
 
 // templateError returns the first error in a template.
