@@ -46,9 +46,7 @@
 // # Importing
 //
 // A bundle becomes part of a mirror once all of it has been verified. Until then its
-// archives are in .larder/import/ID/ of the mirror. After an interruption the next
-// import of the same bundle continues with them. Then they are moved into place. Unpacked
-// packages stay in the bundle until then, and are hashed again when they are written.
+// packages are in the scratch directory of the run. Then they are moved into place.
 // Payloads are imported only into directories that the caller names. They appear then,
 // each by rename. Last, packages with the checksums of removed ones are removed.
 package bundle

@@ -1,17 +1,41 @@
 package bundle
 
 import (
+	"bytes"
 	"context"
 	"errors"
+	"fmt"
 	"io/fs"
+	"path/filepath"
 
 	"github.com/larder-cli/larder/fsmirror"
 	"github.com/larder-cli/larder/sources"
 	"github.com/larder-cli/larder/sources/evidence"
 )
 
-// decide determines what to do with each package, and which evidence to keep. No
-// package in the mirror may lose its verification.
+// readEvidence reads the bundle's evidence, and checks that it verifies the packages, and
+// that neither this system nor the caller has a reason to refuse them.
+func (in *importer) readEvidence(ctx context.Context) (err error) {
+	if in.signed, err = in.bundle.Evidence(ctx); err != nil {
+		return err
+	}
+	var refused []error
+	for _, p := range in.bundle.Manifest.Packages {
+		if !filepath.IsLocal(filepath.FromSlash(p.Path())) {
+			refused = append(refused, &sources.PackageError{ID: p.ID, Err: errors.New("this system does not allow a file with this name")})
+		}
+		v, err := in.bundle.verified(ctx, p, in.opts.Judge, in.signed)
+		if err != nil {
+			return err
+		}
+		if in.opts.Check != nil {
+			refused = append(refused, in.opts.Check(v))
+		}
+	}
+	return errors.Join(refused...)
+}
+
+// decide determines what to do with each package. No package in the mirror may lose its verification.
 func (in *importer) decide(ctx context.Context) error {
 	found, err := fsmirror.New(in.dir, fsmirror.Options{}).Packages(ctx)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
@@ -22,16 +46,19 @@ func (in *importer) decide(ctx context.Context) error {
 		r := p.ID.Release()
 		there[r] = append(there[r], p)
 	}
-	for rest := in.bundle.Manifest.Packages; len(rest) > 0; {
-		r, n := rest[0].ID.Release(), 1
-		for n < len(rest) && rest[n].ID.Release() == r {
-			n++
+	var d decision
+	for _, p := range in.bundle.Manifest.Packages {
+		if r := p.ID.Release(); d.importer == nil || d.release != r {
+			d = decision{importer: in, release: r, there: there[r]}
+			if err := d.mergeEvidence(ctx, p); err != nil {
+				return err
+			}
 		}
-		d := decision{importer: in, release: r, packages: rest[:n], there: there[r], given: in.signed[r]}
-		rest = rest[n:]
-		if err := d.decide(ctx); err != nil {
+		a, err := d.fate(ctx, p)
+		if err != nil {
 			return err
 		}
+		in.arrivals = append(in.arrivals, a)
 	}
 	return nil
 }
@@ -39,39 +66,61 @@ func (in *importer) decide(ctx context.Context) error {
 // A decision is about one release.
 type decision struct {
 	*importer
-	release  sources.Release
-	packages []Package          // in the bundle
-	there    []fsmirror.Package // in the mirror
-	given    *sources.Signed    // the bundle's evidence; nil if it has none
-	old      *sources.Signed    // the mirror's evidence, perhaps with the bundle's keys; nil if there is none that can be read
-	had      string             // digest of the mirror's evidence
+	release sources.Release
+	there   []fsmirror.Package // in the mirror
+	old     *sources.Signed    // the mirror's evidence; nil if there is none that can be read
+	news    bool               // the merged evidence is not that of the mirror
 }
 
-func (d *decision) decide(ctx context.Context) error {
-	if !d.packages[0].Unpacked() {
-		if old, err := d.mirror.Evidence(d.release.Provider, d.release.Version); err == nil {
-			d.old, d.had = old, evidence.Digest(old)
+// mergeEvidence merges the bundle's evidence with that of the mirror, as the mirror does when it stores the first package,
+// p. It fails if the mirror has better evidence, or if the result doesn't cover a package that the mirror keeps.
+func (d *decision) mergeEvidence(ctx context.Context, p Package) (err error) {
+	if p.Unpacked() { // evidence is a claim then
+		return nil
+	}
+	if d.old, err = d.mirror.Evidence(d.release.Provider, d.release.Version); err != nil {
+		d.old = nil
+		return nil
+	}
+	merged, err := d.opts.Judge.Merge(ctx, d.release.Provider, d.old, d.signed[d.release])
+	if ctx.Err() != nil {
+		return ctx.Err()
+	}
+	if err != nil {
+		err = &ConflictError{Package: p, Has: "has better evidence than the bundle", Err: err}
+		return sources.WithHint(sources.InPackage(p.ID, err),
+			"find out where the bundle comes from; to accept its evidence, remove this version from the mirror first")
+	}
+	d.signed[d.release], d.news = merged, evidence.Digest(merged) != evidence.Digest(d.old)
+	if bytes.Equal(merged.Sums, d.old.Sums) {
+		return nil
+	}
+	for _, found := range d.there {
+		_, inBundle := find(d.bundle.Manifest.Packages, found.ID)
+		s, err := d.mirror.Find(ctx, found)
+		if inBundle || err != nil || s.ZH == "" { // engines could not install a package that can't be read
+			continue
 		}
-		if err := d.chooseEvidence(ctx); err != nil {
-			return err
+		if d.covers(ctx, d.old, found.ID, s.ZH) && !d.covers(ctx, merged, found.ID, s.ZH) {
+			return d.conflict(p, fmt.Sprintf("has a package for %s that the bundle's evidence does not cover", found.ID.Platform))
 		}
 	}
-	for _, p := range d.packages {
-		a, err := d.fate(ctx, p)
-		if err != nil {
-			return err
-		}
-		d.arrivals = append(d.arrivals, a)
-	}
-	return nil
+	return ctx.Err()
+}
+
+// covers reports whether evidence, which may be nil, verifies an archive.
+func (d *decision) covers(ctx context.Context, s *sources.Signed, id sources.PackageID, zh sources.Hash) bool {
+	_, err := Package{ID: id, ZH: zh}.verified(ctx, d.opts.Judge, s)
+	return s != nil && err == nil
 }
 
 // fate determines what happens to a package. A package that the mirror has unpacked must have the same contents, because
 // engines prefer it. An unpacked one of the bundle must have those of any package in the mirror, which then stays.
 func (d *decision) fate(ctx context.Context, p Package) (Arrival, error) {
-	a := Arrival{Verified: Verified{Package: p}, How: Added}
-	if v, err := p.verified(ctx, d.opts.Judge, d.signed[d.release]); err == nil {
-		a.Verified = v
+	a := Arrival{How: Added}
+	var err error
+	if a.Verified, err = p.verified(ctx, d.opts.Judge, d.signed[d.release]); err != nil && !p.Unpacked() {
+		return a, d.conflict(p, "has evidence that does not cover it")
 	}
 	for _, found := range d.there {
 		if found.ID != p.ID || !p.Unpacked() && found.Location.Dir == "" {
@@ -101,8 +150,7 @@ func (d *decision) fate(ctx context.Context, p Package) (Arrival, error) {
 		a.How = Replaced // a broken archive, which engines cannot install
 	case s.ZH == p.ZH:
 		a.How = Known
-		kept := d.signed[d.release]
-		a.settled = s.Report.Verdict >= a.Report.Verdict && (kept == nil || s.Signed != nil && evidence.Digest(kept) == d.had)
+		a.settled = s.Report.Verdict >= a.Report.Verdict && !d.news && (s.Signed != nil || d.signed[d.release] == nil)
 		if s.Report.Verdict > a.Report.Verdict {
 			a.Proof, a.Report = s.Proof, s.Report
 		}
@@ -117,7 +165,7 @@ func (d *decision) fate(ctx context.Context, p Package) (Arrival, error) {
 
 func (d *decision) conflict(p Package, has string) error {
 	err := &ConflictError{Package: p, Has: has}
-	return sources.WithHint(&sources.PackageError{ID: p.ID, Err: err},
+	return sources.WithHint(sources.InPackage(p.ID, err),
 		"find out which package is right; larder mirror remove %s %s@%s/%s removes the one in the mirror",
 		d.dir, p.ID.Provider, p.ID.Version, p.ID.Platform)
 }

@@ -41,25 +41,6 @@ func TestFullDisks(t *testing.T) {
 	}
 }
 
-// Import does not write through a link in the staging directory of an interrupted
-// import.
-func TestLinksInTheStagingDirectory(t *testing.T) {
-	file := created(t, mirrored(t, published(t)), createOptions())
-	b, err := bundle.Open(file)
-	check(t, err)
-	check(t, b.Close())
-	for _, name := range []string{"example.test", gadget, filepath.Join(gadget, "terraform-provider-gadget_0.1.0_linux_amd64.zip")} {
-		to, outside := t.TempDir(), t.TempDir()
-		link := filepath.Join(to, ".larder", "import", b.Manifest.ID(), name)
-		check(t, errors.Join(os.MkdirAll(filepath.Dir(link), 0o755), sourcetest.Symlink(t, outside, link)))
-		_, err = bundle.Import(ctx, file, to, importOptions())
-		var stray *disk.StrayError
-		sourcetest.Expect(t, errors.As(err, &stray) && stray.Path == link, "%s: got %v", name, err)
-		entries, err := os.ReadDir(outside)
-		sourcetest.Expect(t, err == nil && len(entries) == 0, "%s: outside are %v, %v", name, entries, err)
-	}
-}
-
 // A pipe or a sparse file is refused as an archive and as a bundle.
 func TestPipesAndSparseFiles(t *testing.T) {
 	dir := mirrored(t, published(t))

@@ -30,9 +30,14 @@ func published(t testing.TB) *sourcetest.World {
 	t.Helper()
 	w := sourcetest.New(t)
 	w.Add(gadget, "0.1.0", sourcetest.Release{Platforms: []string{"linux_amd64"}, Size: 3000})
-	w.Add(widget, "1.0.0", sourcetest.Release{Platforms: []string{"linux_amd64", "linux_arm64"}, Files: map[string]string{"docs/a/README": "read me"}})
+	w.Add(widget, "1.0.0", sourcetest.Release{Platforms: []string{"linux_amd64", "linux_arm64"}, Files: provider("docs/a/README", "read me")})
 	w.Add(widget, "1.1.0", sourcetest.Release{Platforms: []string{"linux_amd64"}, Size: 70_000})
 	return w
+}
+
+// provider returns the files of a widget with another file.
+func provider(name, text string) map[string]string {
+	return map[string]string{"terraform-provider-widget": "the provider", name: text}
 }
 
 // mirrored creates a mirror of the matching packages in w, with evidence.
@@ -86,7 +91,7 @@ func tree(t testing.TB, dir string) map[string]string {
 // left returns the files that an import has left in a mirror.
 func left(t testing.TB, dir string) []string {
 	t.Helper()
-	found, err := filepath.Glob(filepath.Join(dir, ".larder", "import", "*"))
+	found, err := filepath.Glob(filepath.Join(dir, ".larder", "tmp", "*"))
 	check(t, err)
 	return found
 }

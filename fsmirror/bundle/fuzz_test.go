@@ -21,7 +21,7 @@ func plainMirror(t testing.TB) string {
 	for _, version := range []string{"1.0.0", "1.1.0-rc1"} {
 		var out bytes.Buffer
 		z := zip.NewWriter(&out)
-		w, err := z.Create("docs/README")
+		w, err := z.Create("terraform-provider-widget")
 		check(t, err)
 		_, err = w.Write([]byte(version))
 		check(t, errors.Join(err, z.Close()))

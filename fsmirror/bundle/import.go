@@ -8,8 +8,6 @@ import (
 	"io"
 	"io/fs"
 	"os"
-	"path"
-	"path/filepath"
 	"slices"
 	"time"
 
@@ -60,7 +58,7 @@ type Arrival struct {
 	Verified
 	How How
 
-	settled bool // requires no work
+	settled bool // the mirror has the package, and no evidence for it is new
 }
 
 // Imported is the result of [Import].
@@ -95,78 +93,65 @@ var ErrUnpacked = errors.New("its packages are unpacked")
 
 // An importer imports a bundle into a mirror.
 type importer struct {
-	opts   ImportOptions
-	dir    string
-	bundle *Bundle
-	stage  *disk.Dir // for verified archives; nil in a dry run
-	signed map[sources.Release]*sources.Signed
-	mirror *builder.Builder
-
+	opts     ImportOptions
+	dir      string
+	bundle   *Bundle
+	mirror   *builder.Builder
+	signed   map[sources.Release]*sources.Signed // evidence in the bundle, then merged with that in the mirror
 	arrivals []Arrival
-	imported Imported                          // the removals in it
-	verified map[sources.PackageID]fs.FileInfo // archives in stage
-	others   []sources.Stored                  // packages in the mirror for which there is new evidence
-	refused  bool                              // by ImportOptions.Accept
 	progress progress
 }
 
 // Import imports the bundle in file into the mirror in dir. It creates the mirror if
 // there is none. No package becomes visible before the whole bundle has been verified.
-// If the import is interrupted, the verified archives are kept for the next import of
-// the same bundle. An invalid bundle leaves nothing behind. Payloads are put in their
+// An invalid bundle leaves nothing behind. Payloads are put in their
 // places after that. Packages that the sender has removed are removed last.
-func Import(ctx context.Context, file, dir string, opts ImportOptions) (Imported, error) {
+func Import(ctx context.Context, file, dir string, opts ImportOptions) (result Imported, err error) {
 	from, err := Open(file)
 	if err != nil {
-		return Imported{}, err
+		return result, err
 	}
 	defer from.Close()
 	if from.Manifest.Unpacked() && !opts.Unpacked {
-		return Imported{}, fmt.Errorf("%s: %w", file, ErrUnpacked)
+		return result, fmt.Errorf("%s: %w", file, ErrUnpacked)
 	}
 	if err := checkReceiver(from, dir); err != nil {
-		return Imported{}, err
+		return result, err
 	}
-	in := &importer{
-		opts: opts, dir: dir, bundle: from,
-		verified: map[sources.PackageID]fs.FileInfo{}, progress: progress{report: opts.Report},
-	}
-	if err := errors.Join(in.checkNames(), in.readEvidence(ctx)); err != nil {
-		return Imported{}, err
+	in := &importer{opts: opts, dir: dir, bundle: from, progress: progress{report: opts.Report}}
+	if err := in.readEvidence(ctx); err != nil {
+		return result, err
 	}
 	payload := &placing{importer: in, scratches: map[string]*scratch{}}
 	if err := payload.prepare(ctx); err != nil {
-		return Imported{}, err
+		return result, err
 	}
-	b, err := builder.Open(ctx, dir, builder.Options{
+	in.mirror, err = builder.Open(ctx, dir, builder.Options{
 		Records: opts.Records, ReadOnly: opts.DryRun, Unpacked: from.Manifest.Unpacked(), LockTimeout: opts.LockTimeout,
 		Warn: opts.Warn, Waiting: opts.Waiting,
 		Judge: opts.Judge, Closing: opts.Closing,
 	})
 	if err != nil {
-		return Imported{}, err
+		return result, err
 	}
-	in.mirror = b
 	if opts.DryRun {
-		err = in.prepare(ctx)
+		err = in.run(ctx)
 	} else {
 		err = payload.around(ctx, in.run)
 	}
+	result = Imported{Packages: in.arrivals, Placed: payload.placed, Left: payload.unwanted}
 	if err == nil {
-		err = in.remove(ctx)
+		err = in.remove(ctx, &result)
 	}
-	closeErr := error(nil)
 	if err != nil {
-		_, closeErr = b.Abort()
-	} else {
-		closeErr = b.Close()
+		_, closeErr := in.mirror.Abort()
+		return result, errors.Join(err, closeErr)
 	}
-	in.imported.Packages, in.imported.Placed, in.imported.Left = in.arrivals, payload.placed, payload.unwanted
-	return in.imported, errors.Join(err, closeErr)
+	return result, in.mirror.Close()
 }
 
 // remove removes the packages that the sender has removed. Everything else was imported.
-func (in *importer) remove(ctx context.Context) error {
+func (in *importer) remove(ctx context.Context, result *Imported) error {
 	removed := map[sources.PackageID]sources.Hash{}
 	for _, p := range in.bundle.Manifest.Removed {
 		removed[p.ID] = p.ZH
@@ -181,100 +166,118 @@ func (in *importer) remove(ctx context.Context) error {
 		}
 		return err
 	}
-	in.imported.Others = others
+	result.Others = others
 	switch {
 	case in.opts.KeepRemoved:
-		in.imported.Kept = plan.Remove
+		result.Kept = plan.Remove
 	case in.opts.DryRun:
-		in.imported.Removed = plan.Remove
+		result.Removed = plan.Remove
 	default:
-		in.imported.Removed, err = in.mirror.Prune(ctx, plan)
+		result.Removed, err = in.mirror.Prune(ctx, plan)
 	}
 	return err
 }
 
-// checkNames refuses names that Windows file systems do not allow.
-func (in *importer) checkNames() error {
-	for _, p := range in.bundle.Manifest.Packages {
-		if !filepath.IsLocal(filepath.FromSlash(p.Path())) {
-			return &sources.PackageError{ID: p.ID, Err: errors.New("this system does not allow a file with this name")}
+// run imports the packages. In a dry run it only verifies them.
+func (in *importer) run(ctx context.Context) error {
+	if err := errors.Join(in.checkBase(ctx), in.decide(ctx)); err != nil {
+		return err
+	}
+	if in.opts.Accept != nil {
+		all := make([]Verified, len(in.arrivals))
+		for i, a := range in.arrivals {
+			all[i] = a.Verified
+		}
+		if err := in.opts.Accept(all); err != nil {
+			in.mirror.Abandon()
+			return err
+		}
+	}
+	for _, a := range in.arrivals {
+		if a.How != Known {
+			in.progress.of += a.Size
+		}
+	}
+	if in.opts.DryRun {
+		return in.verify(ctx)
+	}
+	return in.store(ctx)
+}
+
+// verify verifies the packages that the mirror lacks.
+func (in *importer) verify(ctx context.Context) error {
+	for _, a := range in.arrivals {
+		if a.How == Known {
+			continue
+		}
+		if err := in.bundle.verifyPackage(ctx, &in.progress, a.Package); err != nil {
+			return err
 		}
 	}
 	return nil
 }
 
-// run carries out the import.
-func (in *importer) run(ctx context.Context) (err error) {
-	if err := in.checkBase(ctx); err != nil {
-		return err
-	}
-	if in.stage, err = in.mirror.ImportDir(in.bundle.Manifest.ID()); err != nil {
-		return err
-	}
-	defer in.stage.Close()
-	if err := in.prepare(ctx); err != nil {
-		if in.refused || wrong(err) {
-			return errors.Join(err, in.discard())
+// store copies all packages into the mirror, and then lets them appear there.
+func (in *importer) store(ctx context.Context) error {
+	var copied []sources.Tx
+	defer func() {
+		for _, tx := range copied {
+			tx.Close()
 		}
-		return disk.Explain(err, "the mirror")
-	}
-	for _, a := range in.arrivals {
-		switch {
-		case a.settled:
-			continue
-		case a.Unpacked():
-			if err := in.unpack(ctx, a); err != nil {
-				return err
-			}
-			continue
+	}()
+	arrivals := slices.DeleteFunc(slices.Clone(in.arrivals), func(a Arrival) bool { return a.settled })
+	for _, a := range arrivals {
+		_, tx, err := in.mirror.Begin(ctx, a.ID, sources.ToStore)
+		if err != nil {
+			return err
 		}
-		from := in.stage
+		copied = append(copied, tx)
 		if a.How == Known {
-			from = nil
+			continue
 		}
-		if err := in.mirror.Adopt(ctx, in.arrived(a), from, in.verified[a.ID]); err != nil {
+		if err := in.copy(ctx, a.Package, tx); err != nil {
 			return err
 		}
 	}
-	for _, s := range in.others {
-		if err := in.mirror.Adopt(ctx, s, nil, nil); err != nil {
+	for i, a := range arrivals {
+		by := sources.Provenance{
+			ZH: a.ZH, Filename: a.ID.Filename(), Origin: in.bundle.name, Proof: a.Proof, Signed: in.signed[a.ID.Release()],
+		}
+		if a.Unpacked() { // the rest is claims
+			by = sources.Provenance{Origin: in.bundle.name, Proof: a.Proof, Imported: true}
+		}
+		if _, err := copied[i].Commit(ctx, by); err != nil {
 			return err
 		}
 	}
-	err = in.mirror.Finish(ctx)
+	err := in.mirror.Finish(ctx)
 	if _, ok := errors.AsType[*builder.DamagedError](err); ok { // the packages of the bundle are not damaged
 		warnIf(in.opts.Warn)(err)
-	} else if err != nil {
+		return nil
+	}
+	return err
+}
+
+// copy copies a package into the scratch directory of a transaction, and verifies the copy.
+func (in *importer) copy(ctx context.Context, p Package, tx sources.Tx) error {
+	stage, err := tx.Stage(nil)
+	if err != nil {
 		return err
 	}
-	return in.discard()
-}
-
-// discard removes the staging directory.
-func (in *importer) discard() error {
-	in.stage.Close()
-	return in.mirror.RemoveImportDir(in.bundle.Manifest.ID())
-}
-
-// wrong reports whether an error means that the bundle is invalid.
-func wrong(err error) bool {
-	var conflict *ConflictError
-	return errors.As(err, &conflict) || slices.ContainsFunc(sources.Errors(err), func(err error) bool {
-		_, ok := errors.AsType[*store.Finding](err)
-		return ok
-	})
-}
-
-// arrived returns the package for the mirror's record.
-func (in *importer) arrived(a Arrival) sources.Stored {
-	s := sources.Stored{
-		ID: a.ID, H1: a.H1, ZipH1: a.ZipH1, ZH: a.ZH,
-		Proof: a.Proof, Origin: in.bundle.name, Signed: in.signed[a.ID.Release()],
+	from := sources.Payload{Hidden: in.bundle.hidden}
+	if p.Unpacked() {
+		if err := in.bundle.verifyPackage(ctx, &in.progress, p); err != nil { // it names the file that differs
+			return err
+		}
+		from = in.bundle.Payload(p)
+	} else if err := in.bundle.copy(ctx, io.MultiWriter(stage, &in.progress), in.bundle.archive(p)); err != nil {
+		return err
 	}
-	if s.ZipH1 == "" {
-		s.ZipH1 = s.H1
+	c, err := tx.Unpack(ctx, from)
+	if err != nil {
+		return err
 	}
-	return s
+	return in.bundle.checkContents(p, c)
 }
 
 // checkReceiver returns an error if the bundle has a base, and the directory of the mirror does not exist.
@@ -315,119 +318,4 @@ func (in *importer) checkBase(ctx context.Context) error {
 		}
 	}
 	return errors.Join(missing...)
-}
-
-// prepare verifies everything, and copies the archives that the mirror lacks to the
-// staging directory.
-func (in *importer) prepare(ctx context.Context) error {
-	if in.stage == nil {
-		if err := in.checkBase(ctx); err != nil {
-			return err
-		}
-	}
-	if err := in.decide(ctx); err != nil {
-		return err
-	}
-	if in.opts.Accept != nil {
-		all := make([]Verified, len(in.arrivals))
-		for i, a := range in.arrivals {
-			all[i] = a.Verified
-		}
-		if err := in.opts.Accept(all); err != nil {
-			in.refused = true
-			in.mirror.Abandon()
-			return err
-		}
-	}
-	lacking := slices.DeleteFunc(slices.Clone(in.arrivals), func(a Arrival) bool { return a.How == Known })
-	for _, a := range lacking {
-		in.progress.of += a.Size
-	}
-	for _, a := range lacking {
-		if err := in.receive(ctx, a.Package); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-// receive verifies a package. Unless this is a dry run, it copies an archive to the staging
-// directory.
-func (in *importer) receive(ctx context.Context, p Package) error {
-	if in.stage == nil || p.Unpacked() {
-		return in.bundle.verifyPackage(ctx, &in.progress, p)
-	}
-	if there, err := in.staged(ctx, p); there || err != nil {
-		in.progress.add(p.Size)
-		return err
-	}
-	return in.copy(ctx, p)
-}
-
-// staged reports whether an earlier import left an archive in the staging directory.
-// That import verified it, so only its checksum must match. A file that another user may
-// change is replaced.
-func (in *importer) staged(ctx context.Context, p Package) (bool, error) {
-	f, info, err := in.stage.OpenFile(p.Path())
-	if errors.Is(err, fs.ErrNotExist) {
-		return false, nil
-	}
-	if err != nil {
-		return false, err
-	}
-	defer f.Close()
-	if info.Size() != p.Size || !disk.Own(info) {
-		return false, nil
-	}
-	sum, _, err := disk.Hash(ctx, f, p.Size)
-	in.verified[p.ID] = info
-	return sources.ZipHash(sum) == p.ZH, err
-}
-
-// copy copies an archive to the staging directory and verifies the copy. The copy
-// gets its final name once it is on the disk.
-func (in *importer) copy(ctx context.Context, p Package) error {
-	dir, err := in.stage.MakeSub(path.Dir(p.Path()))
-	if err != nil {
-		return err
-	}
-	defer dir.Close()
-	name := path.Base(p.Path())
-	unverified := name + ".unverified"
-	if err := dir.Remove(unverified); err != nil { // from an interrupted import
-		return err
-	}
-	f, err := dir.Create(unverified, 0o644&^in.bundle.hidden)
-	if err != nil {
-		return err
-	}
-	err = errors.Join(in.bundle.verifyArchive(ctx, io.MultiWriter(f, &in.progress), in.bundle.archive(p), f), f.Sync())
-	if err == nil {
-		in.verified[p.ID], err = f.Stat()
-	}
-	if err = errors.Join(err, f.Close()); err != nil {
-		return errors.Join(err, dir.Remove(unverified))
-	}
-	return disk.Rename(dir, unverified, dir, name)
-}
-
-// unpack stores an unpacked package. Its files were verified, and are hashed again when they are
-// written. Claims of the bundle about the archive are not recorded.
-func (in *importer) unpack(ctx context.Context, a Arrival) error {
-	_, tx, err := in.mirror.Begin(ctx, a.ID, sources.ToStore)
-	if err != nil {
-		return err
-	}
-	defer tx.Close()
-	if _, err := tx.Stage(nil); err != nil {
-		return err
-	}
-	c, err := tx.Unpack(ctx, in.bundle.Payload(a.Package))
-	if err == nil && c.H1 != a.H1 {
-		err = sources.InPackage(a.ID, fmt.Errorf("%s %w", in.bundle.name, disk.ErrChanged))
-	}
-	if err == nil {
-		_, err = tx.Commit(ctx, sources.Provenance{Origin: in.bundle.name, Proof: a.Proof, Imported: true})
-	}
-	return err
 }

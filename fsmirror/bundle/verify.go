@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 
 	"github.com/larder-cli/larder/sources"
 	"github.com/larder-cli/larder/sources/archive"
@@ -122,7 +121,17 @@ func (b *Bundle) verifyPackage(ctx context.Context, done *progress, p Package) e
 		return b.verifyFiles(ctx, done, p.Path(), p.Files)
 	}
 	e := b.archive(p)
-	return b.verifyArchive(ctx, done, e, b.contents(e))
+	if err := b.copy(ctx, done, e); err != nil {
+		return err
+	}
+	c, err := archive.Sum(ctx, b.contents(e), e.Size, archive.Limits{})
+	switch {
+	case err == nil:
+		return b.checkContents(p, c)
+	case ctx.Err() != nil:
+		return err
+	}
+	return b.finding(store.Changed, &p.ID, err)
 }
 
 // verifyFiles verifies the files in a directory. Each error is a [store.Finding].
@@ -137,21 +146,17 @@ func (b *Bundle) verifyFiles(ctx context.Context, done *progress, dir string, fi
 	return errors.Join(all...)
 }
 
-// verifyArchive copies an archive to w, and verifies the contents of the copy. That may be the
-// archive itself.
-func (b *Bundle) verifyArchive(ctx context.Context, w io.Writer, e member, copied io.ReaderAt) error {
-	if err := b.copy(ctx, w, e); err != nil {
-		return err
-	}
-	c, err := archive.Sum(ctx, copied, e.Size, archive.Limits{})
-	if c.ZipH1 == c.H1 {
+// checkContents returns a [store.Finding] if the contents of a package differ from the manifest, or are no provider.
+func (b *Bundle) checkContents(p Package, c sources.Contents) error {
+	if c.ZipH1 == c.H1 || p.Unpacked() {
 		c.ZipH1 = ""
 	}
-	if err == nil && (c.H1 != e.pkg.H1 || c.ZipH1 != e.pkg.ZipH1) {
-		err = fmt.Errorf("its contents are %s %s, but should be %s %s", c.H1, c.ZipH1, e.pkg.H1, e.pkg.ZipH1)
+	if c.H1 != p.H1 || c.ZipH1 != p.ZipH1 {
+		err := fmt.Errorf("its contents are %s %s, but should be %s %s", c.H1, c.ZipH1, p.H1, p.ZipH1)
+		return b.finding(store.Changed, &p.ID, err)
 	}
-	if err != nil && ctx.Err() == nil {
-		err = b.finding(store.Changed, &e.pkg.ID, err)
+	if _, err := archive.ExecutableIn(c, p.ID.Provider.Type); err != nil {
+		return b.finding(store.Broken, &p.ID, err)
 	}
-	return err
+	return nil
 }
