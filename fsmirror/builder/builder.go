@@ -17,7 +17,6 @@
 //	.larder/unsettled                                                 exists until everything is on the disk
 //	.larder/tmp/run-*/                                                scratch directories of the process that writes
 //	.larder/partial/                                                  interrupted downloads
-//	.larder/import/ID/                                                archives of a bundle that is being imported
 //
 // If a directory of this layout is a link, a mounted file system or a file, the error
 // is a [disk.StrayError] that names it, and its target does not change. Only the
@@ -198,7 +197,7 @@ func (b *Builder) open(ctx context.Context) (err error) {
 	}
 	b.lock = lock
 	lock.Announce(b.opts.Now())
-	if err := b.own.CheckDirs("tmp", partial, "evidence", "ledger", "removed", imports); err != nil {
+	if err := b.own.CheckDirs("tmp", partial, "evidence", "ledger", "removed"); err != nil {
 		return err
 	}
 	if b.tmp, err = b.own.MakeSub("tmp"); err != nil {

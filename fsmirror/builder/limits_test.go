@@ -46,8 +46,7 @@ func TestWaitsEndWithTheirContext(t *testing.T) {
 		}
 	}
 	waits(map[string]func(context.Context) error{
-		"put":   func(ctx context.Context) error { _, err := sourcetest.Put(ctx, b, id, d.delivery(id)); return err },
-		"adopt": func(ctx context.Context) error { return b.Adopt(ctx, sources.Stored{ID: id}, nil, nil) },
+		"put": func(ctx context.Context) error { _, err := sourcetest.Put(ctx, b, id, d.delivery(id)); return err },
 	})
 	index := func(ctx context.Context) error { _, _, err := b.Index(ctx); return err }
 	prune := func(ctx context.Context) error { _, err := b.Prune(ctx, &builder.Plan{}); return err }

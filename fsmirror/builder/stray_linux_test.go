@@ -18,8 +18,6 @@ import (
 	"github.com/larder-cli/larder/sources/sourcetest"
 )
 
-var importID = strings.Repeat("0123456789abcdef", 4)
-
 // everything returns a description of all files in a directory that any write would
 // change.
 func everything(t *testing.T, dir string) (all []string) {
@@ -79,7 +77,7 @@ func TestStrayInPlaceOfDirectory(t *testing.T) {
 	pristine := t.TempDir()
 	d.sync(pristine, builder.Options{}, packed)
 	d.sync(pristine, builder.Options{Unpacked: true}, unpacked)
-	for _, name := range []string{"tmp/run-dead", "partial", "import/" + strings.Repeat("f", 64), "import/" + importID} {
+	for _, name := range []string{"tmp/run-dead", "partial"} {
 		write(t, filepath.Join(pristine, ".larder", name, "file"), "canary")
 	}
 	put := func(text string, opts builder.Options) func(context.Context, string) error {
@@ -98,24 +96,6 @@ func TestStrayInPlaceOfDirectory(t *testing.T) {
 	operations := map[string]func(ctx context.Context, dir string) error{
 		"put packed":   put(packed, builder.Options{}),
 		"put unpacked": put(unpacked, builder.Options{Unpacked: true}),
-		"adopt": func(ctx context.Context, dir string) error {
-			b, err := builder.Open(ctx, dir, builder.Options{})
-			if err != nil {
-				return err
-			}
-			id := parseID(t, packed)
-			stage, err := b.ImportDir(importID)
-			if err != nil {
-				return errors.Join(err, b.Close())
-			}
-			defer stage.Close()
-			data := sourcetest.ReadFile(t, d.archive(id))
-			write(t, stage.Path(widget+"/"+id.Filename()), string(data))
-			verified, err := os.Stat(stage.Path(widget + "/" + id.Filename()))
-			sourcetest.Check(t, err)
-			err = b.Adopt(ctx, sources.Stored{ID: id, Signed: d.signed(id)}, stage, verified)
-			return errors.Join(err, b.Finish(ctx), b.RemoveImportDir(importID), b.Close())
-		},
 		"index": func(ctx context.Context, dir string) error {
 			b, err := builder.Open(ctx, dir, builder.Options{Paranoid: true})
 			if err != nil {
@@ -139,16 +119,14 @@ func TestStrayInPlaceOfDirectory(t *testing.T) {
 		at    string
 		fails []string // operations that require the directory
 	}{
-		{".larder", []string{"put packed", "put unpacked", "adopt", "index", "prune"}},
-		{".larder/tmp", []string{"put packed", "put unpacked", "adopt", "index", "prune"}},
-		{".larder/partial", []string{"put packed", "put unpacked", "adopt", "index", "prune"}},
-		{".larder/import", []string{"put packed", "put unpacked", "adopt", "index", "prune"}},
-		{".larder/evidence", []string{"put packed", "put unpacked", "adopt", "index", "prune"}},
-		{".larder/ledger", []string{"put packed", "put unpacked", "adopt", "index", "prune"}},
-		{".larder/import/" + importID, []string{"adopt"}},
-		{"example.test", []string{"put packed", "put unpacked", "adopt"}},
-		{"example.test/acme", []string{"put packed", "put unpacked", "adopt"}},
-		{widget, []string{"put packed", "adopt"}},
+		{".larder", []string{"put packed", "put unpacked", "index", "prune"}},
+		{".larder/tmp", []string{"put packed", "put unpacked", "index", "prune"}},
+		{".larder/partial", []string{"put packed", "put unpacked", "index", "prune"}},
+		{".larder/evidence", []string{"put packed", "put unpacked", "index", "prune"}},
+		{".larder/ledger", []string{"put packed", "put unpacked", "index", "prune"}},
+		{"example.test", []string{"put packed", "put unpacked"}},
+		{"example.test/acme", []string{"put packed", "put unpacked"}},
+		{widget, []string{"put packed"}},
 		{gadget, []string{"put unpacked"}},
 		{gadget + "/1.0.0", []string{"put unpacked"}},
 	} {
@@ -209,25 +187,4 @@ func TestPipes(t *testing.T) {
 			sourcetest.Expect(t, err == nil && len(v.Findings) == 0, "%+v, %v", v, err)
 		})
 	}
-}
-
-// An archive that takes the place of the verified one is not adopted.
-func TestAdoptOfReplacedArchive(t *testing.T) {
-	d := newDepot(t, widget+"/1.0.0/linux_amd64")
-	id, dir := parseID(t, widget+"/1.0.0/linux_amd64"), t.TempDir()
-	b, err := builder.Open(t.Context(), dir, builder.Options{})
-	must(t, err)
-	defer b.Close()
-	stage, err := b.ImportDir(importID)
-	must(t, err)
-	defer stage.Close()
-	path := stage.Path(widget + "/" + id.Filename())
-	write(t, path, string(sourcetest.ReadFile(t, d.archive(id))))
-	verified, err := os.Stat(path)
-	must(t, err)
-	must(t, os.Rename(path, path+".verified"))
-	write(t, path, "evil")
-	sourcetest.ErrorIs(t, b.Adopt(t.Context(), sources.Stored{ID: id}, stage, verified), disk.ErrChanged)
-	_, err = b.Get(t.Context(), id)
-	sourcetest.ErrorIs(t, err, sources.ErrNotFound)
 }
