@@ -11,20 +11,21 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/larder-cli/larder/cachedir"
 	"github.com/larder-cli/larder/cliconfig"
+	"github.com/larder-cli/larder/cmd/larder/job"
 	"github.com/larder-cli/larder/cmd/larder/report"
 	"github.com/larder-cli/larder/cmd/larder/site"
 	"github.com/larder-cli/larder/cmd/larder/ui"
 	"github.com/larder-cli/larder/installer/lockfile"
-	"github.com/larder-cli/larder/installer/modules"
 	"github.com/larder-cli/larder/sources"
+	"github.com/larder-cli/larder/sources/disk"
 )
 
 // A checkup is the machine that doctor examines, as the root module in the working directory uses it. Its
 // configuration may have errors: they are findings, and the rest is examined.
 type checkup struct {
 	*site.Root
-	tree     *modules.Tree
 	required []sources.Requirement // by the root module, without those that dev_overrides replaces
 
 	all   []report.Diagnosis // what was found
@@ -33,22 +34,27 @@ type checkup struct {
 	left  []string           // what was not examined
 }
 
-// A check runs the code of other commands, whose errors and warnings are findings, or adds traps that no command
-// reports. It changes nothing, and queries no server unless it says so.
-type check func(ctx context.Context, c *checkup)
-
-// areas are what doctor examines, in the order of the output, each with its checks. The summary of an area is
-// shown if nothing is found in it.
-var areas = []struct {
-	name    string
-	summary func(ctx context.Context, c *checkup) string
-	checks  []check
+// checks are what doctor does, in this order, each with its area. A check runs the code of other commands, whose errors
+// and warnings are findings, or adds traps that no command reports. It changes nothing.
+var checks = []struct {
+	area string
+	run  func(ctx context.Context, c *checkup)
 }{
-	{"configuration", configurationSummary, configurationChecks},
-	{"mirrors", mirrorsSummary, mirrorChecks},
-	{"root module", rootModuleSummary, rootModuleChecks},
-	{"plugin cache", cacheSummary, cacheChecks},
-	{"engines", enginesSummary, engineChecks},
+	{"configuration", read},
+	{"mirrors", readMirrors},
+	{"root module", tryInstall},
+	{"root module", tryVerify},
+	{"plugin cache", tryCache},
+	{"configuration", unreadInputs},
+	{"configuration", fallbackWins},
+	{"mirrors", unsearchedDirs},
+	{"mirrors", hiddenVersions},
+	{"mirrors", cacheInMirror},
+	{"root module", lockedHashes},
+	{"plugin cache", noExec},
+	{"plugin cache", unverifiedCache},
+	{"engines", engines},
+	{"other users", exposed},
 }
 
 // ExamineMachine reports what would make an installation here fail, and traps that would silently change it.
@@ -58,24 +64,19 @@ func ExamineMachine(ctx context.Context, s *site.Site) error {
 	c, out := &checkup{}, s.Output
 	s.Output = out.Overheard(c.add)
 	c.Root = &site.Root{Site: s, Out: s.Output, Dir: s.WorkDir, LockPath: filepath.Join(s.WorkDir, lockfile.Name)}
-	for _, area := range areas {
-		c.area = area.name
-		begin := len(c.all)
-		for _, check := range area.checks {
-			check(ctx, c)
+	for _, check := range checks {
+		if c.area = check.area; ctx.Err() == nil {
+			check.run(ctx, c)
 		}
-		if ctx.Err() != nil {
-			return ctx.Err()
-		}
-		if len(c.all) == begin {
-			text := strings.TrimSuffix(area.name+": "+area.summary(ctx, c), ": ")
-			c.add(report.Diagnosis{Severity: report.Healthy, Text: text})
-		}
-		slices.SortStableFunc(c.all[begin:], func(a, b report.Diagnosis) int { return cmp.Compare(gravity(a), gravity(b)) })
 	}
+	if ctx.Err() != nil {
+		return ctx.Err()
+	}
+	slices.SortStableFunc(c.all, func(a, b report.Diagnosis) int { return cmp.Compare(gravity(a), gravity(b)) })
 	s.Output = out
 	sum := out.Diagnosed(c.all)
-	c.left = append(c.left, "Contents of unchanged files not hashed: "+strings.Join([]string{c.Again("verify"), c.cacheCommand("verify"), "larder mirror verify"}, ", "))
+	unread := []string{c.Again("verify"), c.cacheCommand("verify"), "larder mirror verify"}
+	c.left = append(c.left, "Contents of unchanged files not hashed: "+strings.Join(unread, ", "))
 	out.Conclude("%s", strings.Join(c.left, ". "))
 	if sum == (report.Diagnosed{}) {
 		out.Say("No problem found in configuration, mirrors, root module, plugin cache and engines")
@@ -103,6 +104,11 @@ func (c *checkup) add(d report.Diagnosis) {
 	}
 }
 
+// found adds a problem of installed or cached packages.
+func (c *checkup) found(path, text, fix string) {
+	c.add(report.Diagnosis{Severity: report.Broken, Trap: report.ErrorFinding, Path: path, Text: text, Fix: fix})
+}
+
 // read reads the configuration of this machine and the root module in the working directory, also where they
 // have errors.
 func read(ctx context.Context, c *checkup) {
@@ -115,29 +121,109 @@ func read(ctx context.Context, c *checkup) {
 		m.Lock = &lockfile.File{}
 	}
 	m.Output.For(m.Chosen.Engine)
-	config, problems := c.configOf(ctx, m.Chosen.Engine)
-	m.Config = config.At(m.Dir)
+	config, problems := cliconfig.Load(ctx, m.Machine, m.Chosen.Engine, m.ConfigOptions())
+	all, _ := m.Settings.Get(m.Chosen.Engine, func() (site.Settings, error) { // which the installation uses as it is
+		return site.Settings{Config: config, Client: m.NewClient(config)}, nil
+	})
+	m.Config, m.Client = config.At(m.Dir), all.Client
 	m.Output.Fail(ctx, errors.Join(err, m.Output.Warnings(problems)))
-	all, _ := m.Settings.Get(m.Chosen.Engine, nil) // which configOf has put there
-	m.Client = all.Client
-	if c.tree, _ = readTree(ctx, m); c.tree == nil { // the installation reports its errors
-		c.tree = &modules.Tree{Empty: true}
+	tree, _ := readTree(ctx, m) // the installation reports the errors
+	if tree == nil {
+		return
 	}
-	for _, r := range c.tree.Requirements {
+	for _, r := range tree.Requirements {
 		if m.Config.DevOverrides[r.Provider] == "" && !slices.Contains(m.Config.Unmanaged, r.Provider) {
 			c.required = append(c.required, r)
 		}
 	}
 }
 
-// configOf returns the configuration for an engine, and all problems in it. Jobs that doctor shares with other
-// commands use it as it is.
-func (c *checkup) configOf(ctx context.Context, engine sources.Engine) (*cliconfig.Config, sources.Diagnostics) {
-	config, problems := cliconfig.Load(ctx, c.Machine, engine, c.ConfigOptions())
-	all, _ := c.Settings.Get(engine, func() (site.Settings, error) {
-		return site.Settings{Config: config, Client: c.NewClient(config)}, nil
-	})
-	return all.Config, problems
+// tryInstall installs the providers of the root module without changing anything, and examines whether the files that
+// an installation creates can be created. It queries all sources, unless --offline is set.
+func tryInstall(ctx context.Context, c *checkup) {
+	if c.fails {
+		c.left = append(c.left, "Installation not tried because of these failures")
+		return
+	}
+	if len(c.required) > 0 {
+		c.Output.Fail(ctx, cachedir.Unwritable(filepath.Join(c.Config.DataDir, "providers"), true))
+	}
+	in := &job.Installation{Site: c.Site}
+	_, err := in.At(ctx, c.Dir, c.Output)
+	errs := slices.DeleteFunc(sources.Errors(err), func(err error) bool { return errors.Is(err, sources.ErrOffline) })
+	c.Output.Fail(ctx, errors.Join(errs...))
+	if c.Flags.Offline {
+		c.left = append(c.left, "No source queried: --offline")
+	}
+	unlocked := func(r sources.Requirement) bool {
+		e, ok := c.Lock.Entry(r.Provider)
+		return !ok || len(e.Hashes) == 0
+	}
+	if slices.ContainsFunc(c.required, unlocked) && !c.Flags.NoLockFile {
+		dir, err := disk.Open(c.Dir)
+		if err == nil {
+			err = dir.Replaceable(lockfile.Name)
+			dir.Close()
+		}
+		if err != nil {
+			c.Output.Fail(ctx, site.CannotWrite(c.Dir, err))
+		}
+	}
+}
+
+// tryVerify verifies the installed packages, by their records where these are valid.
+func tryVerify(ctx context.Context, c *checkup) {
+	if c.fails || !c.Lock.Exists || !site.Exists(filepath.Join(c.Config.DataDir, "providers")) {
+		return
+	}
+	v := &job.Verifying{Site: c.Site, Refused: map[string]error{}}
+	all, err := v.Check(ctx, c.Root)
+	c.Output.Fail(ctx, err)
+	for _, f := range all {
+		c.found(f.Path, f.Text(c.Output), v.Hint())
+	}
+}
+
+// tryCache examines whether packages can be added to the plugin caches, and verifies the packages in the one in force,
+// by their records where these are valid.
+func tryCache(ctx context.Context, c *checkup) {
+	for _, dir := range c.cacheDirs() {
+		c.Output.Fail(ctx, cachedir.Unwritable(dir, false))
+	}
+	root := c.CacheRoot()
+	if c.Flags.NoCache || root == "" {
+		return
+	}
+	k, err := job.OpenCache(ctx, c.Site, false)
+	v := &cachedir.Verification{Listing: &cachedir.Listing{}}
+	if err == nil && k.Cache != nil {
+		v, err = k.Cache.Verify(ctx, cachedir.VerifyOptions{Recorded: true})
+	}
+	c.Output.Fail(ctx, err)
+	if err != nil {
+		return
+	}
+	for _, f := range v.Findings {
+		c.found(filepath.Join(root, filepath.FromSlash(f.Path)), f.Error(), c.cacheCommand("repair"))
+	}
+}
+
+// cacheDirs returns the plugin cache in force, and that of the engines if it is another one.
+func (c *checkup) cacheDirs() (dirs []string) {
+	if !c.Flags.NoCache {
+		dirs = append(dirs, c.CacheRoot())
+	}
+	dirs = append(dirs, c.Config.PluginCacheDir)
+	return slices.Compact(slices.DeleteFunc(dirs, func(dir string) bool { return dir == "" }))
+}
+
+// cacheCommand returns a command line for the plugin cache in force.
+func (c *checkup) cacheCommand(words string) string {
+	command := c.Again("cache " + words)
+	if c.Flags.Cache != "" {
+		command += " --cache " + site.ShellQuoted(c.Flags.Cache)
+	}
+	return command
 }
 
 // word returns a path as a word of a command line: short if nothing in it must be quoted.
@@ -150,11 +236,3 @@ func (c *checkup) word(path string) string {
 
 // names returns the first of many names, and the number of the others.
 func names[T fmt.Stringer](all []T) string { return ui.Some(sources.Texts(all), 3) }
-
-// providers returns the required providers.
-func (c *checkup) providers() (all []sources.Provider) {
-	for _, r := range c.required {
-		all = append(all, r.Provider)
-	}
-	return all
-}

@@ -1,0 +1,191 @@
+package ask
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"io/fs"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/larder-cli/larder/cmd/larder/report"
+	"github.com/larder-cli/larder/cmd/larder/site"
+	"github.com/larder-cli/larder/sources"
+	"github.com/larder-cli/larder/sources/disk"
+	"github.com/larder-cli/larder/sources/policy"
+)
+
+// Traps of the machine: its file systems, its engines, and what other users can replace.
+
+// noExec finds file systems from which engines can't start providers.
+func noExec(_ context.Context, c *checkup) {
+	for _, dir := range append(c.cacheDirs(), c.Config.DataDir) {
+		if disk.NoExec(disk.Existing(dir)) {
+			mount := disk.Mount(dir)
+			c.add(report.Diagnosis{
+				Severity: report.Broken, Trap: "no-exec", Path: mount,
+				Text: fmt.Sprintf("the file system of %s, %s, is mounted without execute permission", c.Brief(dir), mount),
+				Why:  "engines can't start providers there", Fix: site.AsOwner("/", "mount -o remount,exec "+site.ShellQuoted(mount)),
+			})
+		}
+	}
+}
+
+// unverifiedCache examines whether unverified packages of the plugin cache are used.
+func unverifiedCache(_ context.Context, c *checkup) {
+	const name = "plugin_cache_may_break_dependency_lock_file"
+	setting, ok := c.Config.Setting(name)
+	if ok && c.Config.UnverifiedCache {
+		c.add(report.Diagnosis{
+			Trap: "unverified-cache", Path: setting.From.File, Line: setting.From.Line, Text: name + " is set",
+			Why: "engines use cached packages that nothing verifies, and write lock files that lack the hashes of other platforms; with Larder, the setting isn't necessary",
+			Fix: "remove the setting (" + c.Config.Tilde(setting.From.String()) + ")",
+		})
+	}
+}
+
+// engines lists the engines on PATH. It finds those that can't use what Larder installs, that run without Larder
+// although there is a shim, and that others can replace.
+func engines(ctx context.Context, c *checkup) {
+	var texts []string
+	for _, p := range c.EnginePrograms(ctx) {
+		texts = append(texts, c.programText(p))
+		if p.Err != nil {
+			c.Output.WarnOf(fmt.Errorf("%s: %w", p.Path, p.Err))
+		}
+		if p.Unsafe != "" {
+			c.add(report.Diagnosis{
+				Trap: "path-writable", Path: p.Path, Text: fmt.Sprintf("%s is on PATH, but %s", c.Brief(p.Path), p.Unsafe),
+				Why: "others can replace a program that you run; doctor doesn't run it, so its version is unknown",
+				Fix: cmp.Or(p.Safer, "remove "+c.Brief(filepath.Dir(p.Path))+" from PATH"),
+			})
+		}
+	}
+	if len(texts) == 0 {
+		c.left = append(c.left, "No engine is on PATH")
+		return
+	}
+	c.add(report.Diagnosis{Severity: report.Healthy, Text: "engines: " + strings.Join(texts, ", ")})
+	for _, engine := range site.BothEngines {
+		programs := site.ProgramsOf(c.EnginePrograms(ctx), engine)
+		if i := slices.IndexFunc(programs, func(p site.EngineProgram) bool { return p.Shim }); i > 0 {
+			c.bypassed(programs[0], programs[i].Path)
+		}
+		p, current := c.FirstProgram(ctx, engine), sources.CurrentPlatform().String()
+		if p.Platform != "" && p.Platform != current && len(c.Flags.Platforms) == 0 {
+			c.add(report.Diagnosis{
+				Severity: report.Broken, Trap: "engine-platform", Path: p.Path,
+				Text: fmt.Sprintf("%s is a program for %s, but larder is one for %s", c.Brief(p.Path), p.Platform, current),
+				Why:  "Larder installs providers for its own platform, and the engine can't use them",
+				Fix:  c.Again("install") + " --platform " + site.ShellQuoted(p.Platform),
+			})
+		}
+	}
+}
+
+// programText names a program: "terraform 1.11.4 (/usr/bin)".
+func (c *checkup) programText(p site.EngineProgram) string {
+	text := string(p.Engine)
+	where := c.Brief(filepath.Dir(p.Path))
+	switch {
+	case p.Shim:
+		where = "larder's shim in " + where
+	case p.Manager != "":
+		where = p.Manager + " in " + where
+	case p.Runs():
+		text += " " + p.Version.String()
+	}
+	return fmt.Sprintf("%s (%s)", text, where)
+}
+
+// bypassed adds an engine that runs without Larder, because it comes before a shim on PATH.
+func (c *checkup) bypassed(first site.EngineProgram, shim string) {
+	fix := site.PutFirst(c.Machine, filepath.Dir(shim))
+	if first.Manager != "" {
+		fix += ", after the line that sets up " + first.Manager + " in your shell's configuration"
+	}
+	c.add(report.Diagnosis{
+		Trap: "shim-bypassed", Path: shim, Why: string(first.Engine) + " runs without larder", Fix: fix,
+		Text: fmt.Sprintf("%s comes before larder's shim %s on PATH", c.programText(first), c.Brief(shim)),
+	})
+}
+
+// A guarded file or directory decides which programs run, so other users must not be able to replace it.
+type guarded struct {
+	trap, what, path string
+	foreign          func(fs.FileInfo) bool // whether its owner may be somebody else
+	why, fix         string                 // fix is for what no command changes
+}
+
+// exposed finds what other users can replace.
+func exposed(ctx context.Context, c *checkup) {
+	for _, g := range c.guarded(ctx) {
+		e := site.ExposureOf(site.Resolve(g.path), g.foreign)
+		if e.At == "" || !site.Exists(g.path) {
+			continue
+		}
+		text := e.Who + g.what
+		if e.At != site.Resolve(g.path) {
+			text = e.Who + c.Brief(e.At) + ", which contains " + g.what
+		}
+		c.add(report.Diagnosis{Trap: g.trap, Path: e.At, Text: text, Why: g.why, Fix: cmp.Or(e.Fix, g.fix)})
+	}
+	for _, dir := range c.pathBeforeEngines(ctx) {
+		if !filepath.IsAbs(dir) {
+			c.add(report.Diagnosis{
+				Trap: "path-writable", Path: dir, Text: fmt.Sprintf("PATH has the relative directory %q before the engines", dir),
+				Why: "a program in a checkout runs instead of terraform and tofu", Fix: "remove it from PATH in your shell's configuration",
+			})
+		}
+	}
+}
+
+// guarded returns what other users must not be able to replace: plugin caches, packages of mirrors, the policy of the
+// machine, and the directories on PATH before the engines.
+func (c *checkup) guarded(ctx context.Context) (all []guarded) {
+	for _, dir := range c.cacheDirs() {
+		all = append(all, guarded{
+			trap: "cache-world-writable", what: "the plugin cache " + c.Brief(dir), path: dir, foreign: site.OfOther,
+			why: "the packages in it are programs that you run, so another user who can replace them acts with your rights",
+			fix: "name a directory of your own in plugin_cache_dir, TF_PLUGIN_CACHE_DIR, --cache or LARDER_CACHE",
+		})
+	}
+	for _, dir := range c.mirrorDirs() {
+		packages, _ := c.Mirror(dir).Packages(ctx)
+		for _, p := range packages {
+			all = append(all, guarded{
+				trap: "writable-mirror", what: "packages of the mirror " + c.Brief(dir), path: p.Location.Dir + p.Location.Archive,
+				foreign: func(fs.FileInfo) bool { return false }, // somebody else may own a mirror
+				why:     "engines run the programs in a mirror without verifying a signature",
+			})
+		}
+	}
+	if i := slices.IndexFunc(c.Config.Policy, func(r policy.Rule) bool { return r.Layer == policy.Site }); i >= 0 {
+		file := c.Config.Policy[i].File
+		all = append(all, guarded{
+			trap: "exposed-policy", what: "the policy " + c.Brief(file), path: file,
+			foreign: func(info fs.FileInfo) bool { return !disk.OfRoot(info) },
+			why:     "users other than root can change the policy", fix: "chown root " + c.word(file),
+		})
+	}
+	for _, dir := range c.pathBeforeEngines(ctx) {
+		if filepath.IsAbs(dir) {
+			all = append(all, guarded{
+				trap: "path-writable", what: c.Brief(dir) + ", which is on PATH before the engines", path: dir, foreign: site.OfOther,
+				why: "others can put programs there that run instead of terraform and tofu",
+				fix: "remove it from PATH in your shell's configuration",
+			})
+		}
+	}
+	return all
+}
+
+// pathBeforeEngines returns the directories on PATH before that of the first engine.
+func (c *checkup) pathBeforeEngines(ctx context.Context) []string {
+	dirs := filepath.SplitList(c.Machine.Path())
+	first := slices.IndexFunc(dirs, func(dir string) bool {
+		return slices.ContainsFunc(c.EnginePrograms(ctx), func(p site.EngineProgram) bool { return filepath.Dir(p.Path) == filepath.Clean(dir) })
+	})
+	return dirs[:max(first, 0)]
+}

@@ -1,0 +1,212 @@
+package ask
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/larder-cli/larder/cliconfig"
+	"github.com/larder-cli/larder/cmd/larder/job"
+	"github.com/larder-cli/larder/cmd/larder/report"
+	"github.com/larder-cli/larder/cmd/larder/site"
+	"github.com/larder-cli/larder/cmd/larder/ui"
+	"github.com/larder-cli/larder/fsmirror"
+	"github.com/larder-cli/larder/sources"
+	"github.com/larder-cli/larder/sources/archive"
+	"github.com/larder-cli/larder/sources/fetch"
+)
+
+// Traps in the configuration, the mirrors and the lock file, which silently change an installation.
+
+// unreadInputs finds configuration files and variables that engines don't read.
+func unreadInputs(_ context.Context, c *checkup) {
+	for _, f := range c.Config.UnreadFiles() {
+		d := report.Diagnosis{Trap: "unread-configuration", Path: f.Path}
+		if f.By != "" {
+			d.Text = fmt.Sprintf("%s is not read, because %s names another file", c.Brief(f.Path), f.By)
+			d.Fix = fmt.Sprintf("unset %s, or copy the settings that you need", f.By)
+		} else { // no command moves a file that may belong to someone else
+			d.Text = fmt.Sprintf("%s is not read: engines expect this file at %s", c.Brief(f.Path), c.Brief(f.RenameTo))
+			d.Fix = "move the settings that you want to " + c.Brief(f.RenameTo) + ", where they apply everywhere"
+		}
+		c.add(d)
+	}
+	for _, v := range c.Config.IgnoredVariables() {
+		d := report.Diagnosis{Trap: "ignored-variable", Text: "engines don't read the variable " + v.Name, Fix: "unset " + site.ShellQuoted(v.Name)}
+		if v.Meant != "" {
+			d.Fix = "rename it to " + v.Meant
+		}
+		c.add(d)
+	}
+}
+
+// fallbackWins finds registries that are meant as a fallback for a mirror, but whose newer versions win.
+func fallbackWins(ctx context.Context, c *checkup) {
+	for _, direct := range c.Config.Methods {
+		for _, m := range c.Config.Methods {
+			if direct.Kind != cliconfig.Direct || m.Kind == cliconfig.Direct {
+				continue
+			}
+			var both []sources.Provider
+			for _, r := range c.required {
+				if site.Applies(m, r.Provider) && site.Applies(direct, r.Provider) && (m.Path == "" || c.hasAny(ctx, m.Path, r.Provider)) {
+					both = append(both, r.Provider)
+				}
+			}
+			if len(both) == 0 {
+				continue
+			}
+			place := c.Config.Tilde(m.Path + fetch.Redact(m.URL) + m.Template.String())
+			c.add(report.Diagnosis{
+				Trap: "fallback-wins", Path: direct.File, Line: direct.Line,
+				Text: fmt.Sprintf("both direct and %s %s are used for %s", m.Kind, place, names(both)),
+				Why:  "the newest version of all methods is installed, whatever their order: the registry bypasses the mirror as soon as it has a newer one",
+				Fix:  "in direct, write " + patternList("exclude", sources.Texts(both)),
+			})
+		}
+	}
+}
+
+// hasAny reports whether the mirror in a directory has packages of a provider.
+func (c *checkup) hasAny(ctx context.Context, dir string, p sources.Provider) bool {
+	all, _ := c.Mirror(dir).Providers(ctx) // an error is one of the installation
+	return slices.Contains(all, p)
+}
+
+// mirrorDirs returns the directories with providers that engines search, those that a configuration names first.
+func (c *checkup) mirrorDirs() (all []string) {
+	for _, m := range c.Config.Methods {
+		if m.Kind == cliconfig.FilesystemMirror {
+			all = append(all, m.Path)
+		}
+	}
+	if c.Config.Implied {
+		all = append(all, c.Config.ImpliedDirs()...)
+	}
+	return all
+}
+
+// readMirrors reads the mirrors. It finds files that engines silently ignore, and packages that they can't start.
+func readMirrors(ctx context.Context, c *checkup) {
+	for _, dir := range c.mirrorDirs() {
+		mirror := c.Mirror(dir)
+		strays, err := mirror.Strays(ctx)
+		if err != nil {
+			c.Output.Fail(ctx, err)
+			continue
+		}
+		for _, s := range strays {
+			d := report.Diagnosis{Trap: "ignored-file", Path: s.Path, Text: s.String(), Fix: "move or rename it, so that its path is HOST/NAMESPACE/TYPE/VERSION/OS_ARCH"}
+			if strings.Contains(s.Reason, "0.12") {
+				d.Fix = fmt.Sprintf("larder import %s --to %s --namespace terraform.local/local", c.word(dir), c.word(dir+"-imported"))
+			}
+			if !s.Leaves { // the installation warns about the others
+				c.add(d)
+			}
+		}
+		packages, _ := mirror.Packages(ctx)
+		for _, p := range packages {
+			if p.Location.Dir == "" || p.ID.Platform != sources.CurrentPlatform() {
+				continue
+			}
+			if err := archive.Startable(p.Location.Dir, p.ID); err != nil {
+				c.add(report.Diagnosis{
+					Severity: report.Broken, Trap: "not-executable", Path: p.Location.Dir, Text: fmt.Sprintf("%s: %v", c.Brief(p.Location.Dir), err),
+					Why: "engines link the package, and then fail to start the provider", Fix: "larder mirror verify " + c.word(dir),
+				})
+			}
+		}
+	}
+}
+
+// unsearchedDirs finds directories with packages that engines don't search.
+func unsearchedDirs(ctx context.Context, c *checkup) {
+	add := func(dir, why, fix string) {
+		packages, _ := fsmirror.New(dir, fsmirror.Options{Engine: c.Config.Engine}).Packages(ctx)
+		if len(packages) > 0 {
+			text := fmt.Sprintf("engines don't search %s, which has %s%s", c.Brief(dir), ui.Count(len(packages), "package"), why)
+			c.add(report.Diagnosis{Trap: "unsearched-directory", Path: dir, Text: text, Fix: fix})
+		}
+	}
+	for _, pair := range c.Config.UnsearchedDirs() {
+		add(pair[0], "", "move the packages to "+c.Brief(pair[1]))
+	}
+	if c.Config.Implied {
+		return
+	}
+	place, _ := c.Config.Setting("provider_installation")
+	searched := c.mirrorDirs()
+	for _, dir := range c.Config.ImpliedDirs() {
+		if slices.ContainsFunc(searched, func(other string) bool { return site.Resolve(other) == site.Resolve(dir) }) {
+			continue
+		}
+		fix := fmt.Sprintf("add filesystem_mirror { path = %s } to the block", job.QuotedPath(dir))
+		if c.CheckedOut(dir) { // otherwise all root modules would use the packages of this checkout
+			fix = "to use them in this root module only: " + c.Again("install") + " --plugin-dir " + c.word(dir)
+		}
+		add(dir, ", because of provider_installation at "+c.Config.Tilde(place.From.String()), fix)
+	}
+}
+
+// hiddenVersions finds newer versions of required providers in the registry that implied directories hide. It queries
+// the origin registries, unless --offline is set.
+func hiddenVersions(ctx context.Context, c *checkup) {
+	if _, err := c.Methods(ctx); err != nil || c.Flags.Offline { // the output ends with what was not queried
+		return
+	}
+	for _, r := range c.required {
+		dir := c.Hiding[r.Provider]
+		if dir == "" {
+			continue
+		}
+		listing, err := c.Registry().Versions(ctx, r.Provider)
+		here, _ := c.Mirror(dir).Versions(ctx, r.Provider)
+		newest, ok := r.Constraints.Newest(listing.Versions)
+		if err == nil && ok && newest.Compare(newestOf(here.Versions)) > 0 {
+			c.add(report.Diagnosis{
+				Trap: "hidden-versions", Path: dir, Why: "engines query no registry for the providers in this directory",
+				Text: fmt.Sprintf("%s hides %s %s in the registry: it has only %s", c.Brief(dir), r.Provider, newest, newestOf(here.Versions)),
+				Fix:  "move the packages of the provider out of the directory",
+			})
+		}
+	}
+}
+
+// cacheInMirror finds plugin caches in mirrors, and mirrors in plugin caches.
+func cacheInMirror(_ context.Context, c *checkup) {
+	for _, cache := range c.cacheDirs() {
+		for _, dir := range c.mirrorDirs() {
+			inside, outside := cache, dir
+			if !site.Within(cache, dir) {
+				inside, outside = dir, cache
+			}
+			if site.Within(inside, outside) {
+				c.add(report.Diagnosis{
+					Severity: report.Broken, Trap: "cache-in-mirror", Path: cache,
+					Text: fmt.Sprintf("the plugin cache %s and the mirror %s contain the same packages", c.Brief(cache), c.Brief(dir)),
+					Why:  "engines install from their own cache instead of the registry, and overwrite or lose packages",
+					Fix:  "name a directory elsewhere in plugin_cache_dir, TF_PLUGIN_CACHE_DIR, --cache or LARDER_CACHE",
+				})
+			}
+		}
+	}
+}
+
+// lockedHashes finds entries of the lock file without a hash of the package for this platform that this machine knows.
+func lockedHashes(_ context.Context, c *checkup) {
+	memory := c.Memory()
+	for _, r := range c.required {
+		e, ok := c.Lock.Entry(r.Provider)
+		if !ok || len(e.Hashes) == 0 || memory == nil || c.fails {
+			continue
+		}
+		if known, _ := memory.Recall(site.PackageOf(e)); known.H1 != "" && !sources.MatchesAny(e.Hashes, known.Hashes()...) {
+			here := sources.CurrentPlatform()
+			c.add(report.Diagnosis{
+				Severity: report.Broken, Trap: "no-hash-for-platform", Path: c.LockPath, Line: c.Lock.Block(r.Provider),
+				Text: fmt.Sprintf("no hash of %s is for %s", r.Provider, here), Why: "engines refuse the packages for this platform", Fix: c.Again("lock", here),
+			})
+		}
+	}
+}
