@@ -361,22 +361,23 @@ func fill(r io.Reader, buf []byte) (n int, err error) {
 // isEnd reports whether err is the end of a body. An io.EOF of a broken connection is wrapped, and is not the end.
 func isEnd(err error) bool { return err == io.EOF } //nolint:errorlint // see above
 
-// Peek requests the beginning of an archive once, as a download would, and reads no more of the answer. It returns the
-// size of the archive in bytes, or -1 if the server doesn't state it. Its errors are those of [Client.Download].
+// Peek requests the beginning of an archive, as a download would, and reads no more of the answer. It returns the size of
+// the archive in bytes, or -1 if the server doesn't state it. Its errors are those of [Client.Download].
 func (c *Client) Peek(ctx context.Context, rawURL string) (size int64, err error) {
-	d := &download{client: c, total: -1}
+	d := &download{client: c, total: -1, tries: tries{most: c.opts.Tries}}
 	if err := d.locate(ctx, rawURL); err != nil {
 		return 0, err
 	}
-	if size, err = d.peek(ctx); err != nil {
-		return 0, c.suggest(ctx, d.url, nil, &Error{URL: bare(d.url), Tries: 1, Err: err})
-	}
-	return size, nil
+	err = c.retry(ctx, d.url, &d.tries, func() (bool, error) {
+		size, err = d.peek(ctx)
+		return false, err
+	})
+	return size, c.suggest(ctx, d.url, nil, err)
 }
 
-// peek returns the error of the only try.
+// peek returns the error of a single try.
 func (d *download) peek(ctx context.Context) (size int64, err error) {
-	ctx, w := d.client.attempt(ctx, &tries{most: 1})
+	ctx, w := d.client.attempt(ctx, &d.tries)
 	defer w.stop()
 	w.firstByte = d.client.opts.FirstByte
 	a, err := d.get(ctx, "identity", fmt.Sprintf("bytes=0-%d", maxPreamble-1))

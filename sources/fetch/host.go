@@ -1,7 +1,6 @@
 package fetch
 
 import (
-	"math"
 	"net/http"
 	"net/http/httptrace"
 	"net/url"
@@ -95,15 +94,4 @@ func (s *slot) release() {
 		s.host.slots.Release(1)
 		s.host = nil
 	}
-}
-
-// hasRoom reports whether the host permits enough connections in addition, out of so many in all, for these to be worth
-// it. Otherwise other archives use them already.
-func (h *host) hasRoom(most int) bool {
-	spare := int64(math.Ceil(float64(most) * (1 - 1/minGain)))
-	if !h.slots.TryAcquire(spare) {
-		return false
-	}
-	h.slots.Release(spare)
-	return true
 }

@@ -102,21 +102,15 @@ const (
 // Downloads over several connections.
 const (
 	trial   = 200 * time.Millisecond // the period over which the speed is measured
-	minGain = 1.25                   // the increase in speed that justifies more connections
 	minRest = time.Second            // the remaining download time that justifies more connections
 
-	maxConnections = 16                     // for one archive
-	maxAhead       = maxConnections * 5 / 4 // parts in the spool or being downloaded
-	minPart        = 1 << 20                // bytes
-	maxPart        = 4 << 20                // bytes
-	partTime       = time.Second / 4        // time to download one part; an interruption loses that much
-	maxLatency     = 5 * time.Second        // until an answer begins; requests to a slower server cost too much
-	partTries      = 3                      // a part that fails this often is left to a single connection
-
-	stallCheck = 2 * time.Second    // between two checks of the connection that delays all others
-	trickle    = 4 * maxConnections // a connection has stalled if its speed is less than the highest speed divided by this
-	forgiving  = 2                  // the highest speed is then divided by this, because the network may have become slower
+	maxConnections = 16                 // for one archive
+	leastFree      = maxConnections / 2 // that the host must permit in addition
+	maxAhead       = maxConnections + 2 // parts in the spool or being downloaded
+	minPart        = 1 << 20            // bytes
+	maxPart        = 4 << 20            // bytes
+	partTime       = time.Second / 4    // time to download one part; an interruption loses that much
+	minPartTime    = 5 * time.Second    // after which the rest of a part is requested again
+	maxLatency     = 5 * time.Second    // until an answer begins; requests to a slower server cost too much
+	partTries      = 3                  // a part that fails this often is left to a single connection
 )
-
-// widths are the numbers of connections, tried in this order.
-var widths = [...]int{1, 6, maxConnections}

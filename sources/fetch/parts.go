@@ -11,6 +11,8 @@ import (
 	"sync/atomic"
 	"time"
 
+	"golang.org/x/sync/semaphore"
+
 	"github.com/larder-cli/larder/sources"
 )
 
@@ -33,7 +35,7 @@ func (d *download) newMeter(a *answer) *meter {
 }
 
 // slow returns the speed of the connection in bytes a second if more connections are worth it, and otherwise 0. They
-// are if Larder waits for the server rather than for the disk, much is left, and the host permits them.
+// are if Larder waits for the server rather than for the disk, much is left, and other archives leave enough connections.
 func (m *meter) slow(d *download) float64 {
 	if m == nil || time.Since(m.since) < trial {
 		return 0
@@ -42,9 +44,10 @@ func (m *meter) slow(d *download) float64 {
 	rate, rest := float64(d.have-m.have)/took.Seconds(), d.total-d.have
 	m.since, m.waited, m.have = time.Now(), m.watch.waited, d.have
 	worth := waited > took/2 && rest > 2*maxPart && float64(rest) > rate*minRest.Seconds()
-	if !worth || !m.host.hasRoom(d.client.opts.PerHost) {
+	if !worth || m.host.recent() || !m.host.slots.TryAcquire(leastFree) {
 		return 0
 	}
+	m.host.slots.Release(leastFree)
 	return rate
 }
 
@@ -52,24 +55,14 @@ func (m *meter) slow(d *download) float64 {
 // through the spool, which has room for a few of them.
 type parts struct {
 	*download
-	first *answer // over the first connection, which waits until another one has been answered
-	host  *host
-	spool sources.Spool
-	begin int64 // offset of part 0 in the archive
-	size  int64 // of a part, in bytes
-	count int
-
-	stop    context.CancelCauseFunc // ends the download, with the first error
+	first   *answer // over the first connection, which waits until another one has been answered
+	spool   sources.Spool
+	begin   int64 // offset of part 0 in the archive
+	size    int64 // of a part, in bytes
+	count   int
+	within  time.Duration // for a request; a slower connection is replaced by another one
 	running sync.WaitGroup
-	arrived atomic.Int64 // bytes received
-	answers atomic.Bool  // whether any further connection has been answered
-
-	mu      sync.Mutex
-	changed *sync.Cond
-	next    int              // the part that the stage receives next
-	taken   int              // parts that are downloaded or being downloaded
-	spooled map[int]bool     // parts that are complete in the spool
-	watches [maxAhead]*watch // over parts, by slot of the spool
+	answers atomic.Bool // whether any further connection has been answered
 }
 
 // inParts continues a download over several connections. The answer brings the rest of the archive at this rate in
@@ -78,28 +71,31 @@ type parts struct {
 func (d *download) inParts(ctx context.Context, a *answer, spool sources.Spool, rate float64) error {
 	defer spool.Close()
 	ctx, stop := context.WithCancelCause(ctx)
+	defer stop(nil)
 	size := min(max(int64(rate*partTime.Seconds()), minPart), maxPart)
 	p := &parts{
-		download: d, first: a, host: d.client.host(a.at), spool: spool,
+		download: d, first: a, spool: spool,
 		begin: d.have, size: size, count: int((d.total - d.have + size - 1) / size),
-		stop: stop, spooled: map[int]bool{},
+		within: max(minPartTime, time.Duration(2*maxConnections*float64(size)/rate*float64(time.Second))),
 	}
-	p.changed = sync.NewCond(&p.mu)
-	defer context.AfterFunc(ctx, func() { p.change(func() {}) })()
-	p.running.Go(func() { p.work(ctx) }) // in place of the first connection
-	p.running.Go(func() { p.grow(ctx, rate) })
-	p.running.Go(func() { p.endStalled(ctx, rate) })
-	var err error
-	for part := 0; part < p.count && err == nil; part++ {
-		err = p.join(ctx, part)
+	started := make(chan chan error, maxConnections) // of each part, in order
+	p.running.Go(func() { p.start(ctx, stop, started) })
+	part := 0
+	for done := range started {
+		if err := <-done; err == nil && ctx.Err() == nil {
+			if err = p.join(part); err != nil {
+				stop(err)
+			}
+		}
+		part++
 	}
-	stop(err)
 	p.running.Wait()
+	err := context.Cause(ctx)
 	if d.alone = err != nil; err == nil { // whatever the reason, a single connection needs less of the server
 		return nil
 	}
-	if err = cmp.Or(d.stageErr, context.Cause(ctx)); d.stageErr != nil || p.answers.Load() {
-		return err
+	if d.stageErr != nil || p.answers.Load() {
+		return cmp.Or(d.stageErr, err)
 	}
 	before := d.have
 	if _, failed := d.copy(a.resp.Body, 0, nil, nil); failed == nil || d.have > before {
@@ -108,90 +104,37 @@ func (d *download) inParts(ctx context.Context, a *answer, spool sources.Spool, 
 	return err
 }
 
-// change changes the state, and wakes those that wait for it.
-func (p *parts) change(f func()) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	f()
-	p.changed.Broadcast()
-}
-
-// grow adds connections as long as that increases the speed. Rate is that of the first one in bytes a second.
-func (p *parts) grow(ctx context.Context, rate float64) {
-	for before, step := 0.0, 1; step < len(widths) && rate >= minGain*before; step++ {
-		for range widths[step] - widths[step-1] {
-			p.running.Go(func() { p.help(ctx) })
-		}
-		arrived := int64(0)
-		for _, d := range []time.Duration{p.latency, trial} { // first until their answers begin
-			arrived = p.arrived.Load()
-			if sleep(ctx, d) != nil {
-				return
-			}
-		}
-		before, rate = rate, float64(p.arrived.Load()-arrived)/trial.Seconds()
-	}
-}
-
-// endStalled ends the connection that all others wait for if it has almost stopped, so that the rest of its part is
-// requested again. The other connections have downloaded all parts that fit into the spool, and a new connection may be
-// as fast as they are. If none has been answered yet, the first connection continues alone.
-func (p *parts) endStalled(ctx context.Context, rate float64) {
-	most, before := int64(rate*stallCheck.Seconds()), int64(0)
-	for sleep(ctx, stallCheck) == nil {
-		arrived := p.arrived.Load()
-		came := arrived - before
-		before, most = arrived, max(most, came)
-		if came >= most/trickle {
-			continue
-		}
-		if !p.answers.Load() {
-			p.stop(broken{fmt.Errorf("in parts: %w within %s", errNoAnswer, stallCheck)})
+// start downloads all parts, as many at the same time as the spool has room for and the host permits. The first error
+// ends it.
+func (p *parts) start(ctx context.Context, stop context.CancelCauseFunc, started chan<- chan error) {
+	defer close(started)
+	host := p.client.host(p.first.at)
+	own := semaphore.NewWeighted(1) // the slot of the first connection
+	for part := range p.count {
+		done := make(chan error, 1)
+		select {
+		case started <- done:
+		case <-ctx.Done():
 			return
 		}
-		p.change(func() {
-			if w := p.watches[p.next%maxAhead]; w != nil {
-				w.cancel(fmt.Errorf("%w: almost no data within %s", ErrStalled, stallCheck))
+		slot := own
+		if !own.TryAcquire(1) {
+			if slot = host.slots; host.recent() || !slot.TryAcquire(1) {
+				slot = own
+				_ = own.Acquire(ctx, 1) // an error ends the part, too
 			}
+		}
+		p.running.Go(func() {
+			err := p.fetch(ctx, part)
+			if slot == host.slots || ctx.Err() == nil {
+				slot.Release(1)
+			}
+			if err != nil {
+				stop(err)
+			}
+			done <- err
 		})
-		most /= forgiving
 	}
-}
-
-// help downloads parts while the host permits another connection, and is available.
-func (p *parts) help(ctx context.Context) {
-	for more := true; more && !p.host.recent() && p.host.slots.TryAcquire(1); p.host.slots.Release(1) {
-		more = p.fetchNext(ctx)
-	}
-}
-
-// work downloads parts until none is left.
-func (p *parts) work(ctx context.Context) {
-	for p.fetchNext(ctx) {
-	}
-}
-
-// fetchNext downloads the next part, once the spool has room for it. It returns false if there is none, or it failed.
-func (p *parts) fetchNext(ctx context.Context) bool {
-	part := -1
-	p.change(func() {
-		for ctx.Err() == nil && p.taken < p.count && p.taken >= p.next+maxAhead {
-			p.changed.Wait()
-		}
-		if ctx.Err() == nil && p.taken < p.count {
-			part = p.taken
-			p.taken++
-		}
-	})
-	if part < 0 {
-		return false
-	}
-	if err := p.fetch(ctx, part); err != nil {
-		p.stop(err)
-		return false
-	}
-	p.change(func() { p.spooled[part] = true })
-	return true
 }
 
 // span returns the range of a part in the archive, and its offset in the spool.
@@ -200,18 +143,8 @@ func (p *parts) span(part int) (begin, end, at int64) {
 	return begin, min(begin+p.size, p.total), int64(part%maxAhead) * p.size
 }
 
-// join copies a part from the spool to the stage, once it is complete.
-func (p *parts) join(ctx context.Context, part int) error {
-	p.change(func() {
-		p.next = part
-		p.changed.Broadcast()
-		for ctx.Err() == nil && !p.spooled[part] {
-			p.changed.Wait()
-		}
-	})
-	if ctx.Err() != nil {
-		return ctx.Err()
-	}
+// join copies a part from the spool to the stage.
+func (p *parts) join(part int) error {
 	begin, end, at := p.span(part)
 	_, err := io.CopyBuffer(p, io.NewSectionReader(p.spool, at, end-begin), p.buf)
 	if p.stageErr == nil && (err != nil || p.have < end) {
@@ -223,9 +156,12 @@ func (p *parts) join(ctx context.Context, part int) error {
 // fetch downloads a part to the spool.
 func (p *parts) fetch(ctx context.Context, part int) error {
 	begin, end, at := p.span(part)
-	t := &tries{most: min(p.tries.most, partTries)}
+	t := &tries{most: 1}
+	if p.answers.Load() {
+		t.most = min(p.tries.most, partTries)
+	}
 	err := p.client.retry(ctx, p.url, t, func() (bool, error) {
-		n, err := p.request(ctx, t, part, io.NewOffsetWriter(p.spool, at), begin, end)
+		n, err := p.request(ctx, t, io.NewOffsetWriter(p.spool, at), begin, end)
 		begin, at = begin+n, at+n
 		return n >= bufferSize, elsewhere(p.url, p.first.at, err)
 	})
@@ -242,10 +178,11 @@ func (p *parts) fetch(ctx context.Context, part int) error {
 	return broken{errors.New("in parts: " + err.Error())}
 }
 
-// request sends one request for a range of the archive, in a part of it, and returns how many bytes it wrote.
-func (p *parts) request(ctx context.Context, t *tries, part int, to io.Writer, begin, end int64) (n int64, err error) {
+// request sends one request for a range of the archive, and returns how many bytes it wrote.
+func (p *parts) request(ctx context.Context, t *tries, to io.Writer, begin, end int64) (n int64, err error) {
 	ctx, w := p.client.attempt(ctx, t)
 	defer w.stop()
+	w.budget = p.within
 	header := p.first.header.Clone()
 	header.Set("Range", fmt.Sprintf("bytes=%d-%d", begin, end-1))
 	header.Set("If-Range", p.validator)
@@ -275,8 +212,7 @@ func (p *parts) request(ctx context.Context, t *tries, part int, to io.Writer, b
 	if !p.answers.Swap(true) {
 		p.first.resp.Body.Close()
 	}
-	p.change(func() { p.watches[part%maxAhead] = w.watch })
-	n, err = io.CopyN(to, &counted{a.resp.Body, &p.arrived}, length)
+	n, err = io.CopyN(to, a.resp.Body, length)
 	if isEnd(err) {
 		err = broken{fmt.Errorf("cut %d bytes before the end of a part", length-n)}
 	}

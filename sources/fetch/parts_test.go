@@ -17,7 +17,6 @@ import (
 
 	"github.com/larder-cli/larder/sources"
 	"github.com/larder-cli/larder/sources/fetch"
-	"github.com/larder-cli/larder/sources/sourcetest"
 )
 
 // A spoolStage can create a spool.
@@ -153,12 +152,6 @@ func TestLargeArchiveFromSlowServerUsesParts(t *testing.T) {
 			return n == 3
 		}},
 		{name: "parts forbidden", whole: 1, fault: status(http.StatusForbidden)},
-		{name: "parts forbidden after a while", parts: true, whole: 2, fault: func(n int, rw http.ResponseWriter, r *http.Request) bool {
-			if n > 8 && part(r) {
-				rw.WriteHeader(http.StatusForbidden)
-			}
-			return n > 8 && part(r)
-		}},
 		{name: "parts unavailable", whole: 1, fault: status(http.StatusServiceUnavailable)},
 		{name: "parts ignored", whole: 1, fault: func(_ int, rw http.ResponseWriter, r *http.Request) bool {
 			if part(r) {
@@ -198,7 +191,7 @@ func TestLargeArchiveFromSlowServerUsesParts(t *testing.T) {
 	}
 }
 
-// A connection that delivers nothing, or almost nothing, costs a few seconds and one more request, whichever connection
+// A connection that delivers nothing, or almost nothing, costs a timeout and one more request, whichever connection
 // it is.
 func TestPartsDoNotWaitForOneOfThem(t *testing.T) {
 	const crawl, stop = 4 << 10, 1 // in bytes a second
@@ -221,7 +214,7 @@ func TestPartsDoNotWaitForOneOfThem(t *testing.T) {
 			inBubble(t, fetch.Options{}, server.ServeHTTP, func(t *testing.T, client *fetch.Client) {
 				start := time.Now()
 				check(t, client.Download(t.Context(), fetch.Archive{URL: "http://example.com/x.zip"}, s))
-				if took := time.Since(start); took > 12*time.Second {
+				if took := time.Since(start); took > 20*time.Second {
 					t.Errorf("took %s", took)
 				}
 			})
@@ -232,7 +225,7 @@ func TestPartsDoNotWaitForOneOfThem(t *testing.T) {
 	}
 }
 
-// An archive uses several connections only if enough are left of those that the host permits: here two of ten.
+// An archive uses several connections only if enough are left of those that the host permits: here half of them.
 func TestPartsLeaveConnectionsToOtherArchives(t *testing.T) {
 	for others, parts := range map[int]bool{7: true, 8: false} {
 		t.Run(fmt.Sprint(others), func(t *testing.T) {
@@ -248,7 +241,7 @@ func TestPartsLeaveConnectionsToOtherArchives(t *testing.T) {
 				_, _ = rw.Write([]byte("archive"))
 			}
 			s := &spoolStage{dir: t.TempDir()}
-			inBubble(t, fetch.Options{PerHost: 10}, answer, func(t *testing.T, client *fetch.Client) {
+			inBubble(t, fetch.Options{}, answer, func(t *testing.T, client *fetch.Client) {
 				begun, end = make(chan bool), make(chan bool) // of the bubble
 				var group sync.WaitGroup
 				for range others {
@@ -325,42 +318,6 @@ func (w *limited) Write(b []byte) (n int, err error) {
 	return n, err
 }
 
-// A sharing answer is one of those that share a speed of 4 MiB a second.
-type sharing struct {
-	http.ResponseWriter
-	line chan bool // the right to send
-}
-
-func (s *sharing) Write(b []byte) (n int, err error) {
-	for len(b) > 0 && err == nil {
-		s.line <- true
-		time.Sleep(time.Second / 128)
-		<-s.line
-		var m int
-		m, err = s.ResponseWriter.Write(b[:min(len(b), 32<<10)])
-		n, b = n+m, b[m:]
-	}
-	return n, err
-}
-
-// Connections are added only while that increases the speed: the first ones don't, so there are no more.
-func TestConnectionsThatDoNotHelp(t *testing.T) {
-	var line chan bool
-	var open load
-	s := &spoolStage{dir: t.TempDir()}
-	inBubble(t, fetch.Options{}, func(rw http.ResponseWriter, r *http.Request) {
-		open.add(1)
-		defer open.add(-1)
-		rw.Header().Set("ETag", `"a"`)
-		http.ServeContent(&sharing{rw, line}, r, "x.zip", time.Time{}, bytes.NewReader(large))
-	}, func(t *testing.T, client *fetch.Client) {
-		line = make(chan bool, 1) // of the bubble
-		check(t, client.Download(t.Context(), fetch.Archive{URL: "http://example.com/x.zip"}, s))
-	})
-	sourcetest.Expect(t, bytes.Equal(s.Bytes(), large), "%d other bytes", s.Len())
-	sourcetest.Expect(t, open.highest() >= 6 && open.highest() <= 7, "%d connections", open.highest())
-}
-
 // If a server permits only one connection for each client, the data from the first connection is kept, and that
 // connection downloads the rest with little delay.
 func TestServersForOneConnection(t *testing.T) {
@@ -386,7 +343,7 @@ func TestServersForOneConnection(t *testing.T) {
 			}, func(t *testing.T, client *fetch.Client) {
 				start := time.Now()
 				check(t, client.Download(t.Context(), fetch.Archive{URL: "http://example.com/x.zip"}, s))
-				if took := time.Since(start); took > time.Duration(len(large))*time.Second>>21+8*time.Second {
+				if took := time.Since(start); took > time.Duration(len(large))*time.Second>>21+16*time.Second {
 					t.Errorf("took %s: %q", took, ends)
 				}
 			})
