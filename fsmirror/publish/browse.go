@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net/http"
 	"net/url"
 	"slices"
 	"strconv"
@@ -50,31 +49,10 @@ type Archive struct {
 	Size   int64          // in bytes; 0 if unknown
 }
 
-// Exists returns an error if an archive isn't in its place, or has another size. It doesn't read it. The error matches
+// Exists returns an error if an archive isn't in its place, or has another size. It reads no more than its beginning. The error matches
 // [sources.ErrNotFound] if there is none.
 func (a Archive) Exists(ctx context.Context, client *fetch.Client) error {
-	size := int64(-1)
-	err := client.Call(ctx, fetch.Call{URL: a.URL}, func(ctx context.Context) error {
-		req, err := http.NewRequestWithContext(ctx, http.MethodHead, a.URL, nil)
-		if err != nil {
-			return err
-		}
-		resp, err := client.RoundTrip(req)
-		switch {
-		case err != nil:
-			return err
-		case resp.StatusCode >= 400:
-			err = errors.New(resp.Status) // the call returns the error of the request
-		case resp.StatusCode == http.StatusOK:
-			size = resp.ContentLength
-		}
-		resp.Body.Close()
-		return err
-	})
-	if err == nil && size < 0 {
-		// A server may redirect HEAD, or not support it. Then the response to a download decides.
-		size, err = client.Peek(ctx, a.URL)
-	}
+	size, err := client.Peek(ctx, a.URL)
 	if err != nil {
 		return fetch.Absent(err)
 	}
@@ -136,14 +114,14 @@ func (b *networkBrowser) Read(ctx context.Context, r sources.Release) (Contents,
 
 // BrowseBucket returns the providers in a bucket, whose documents m reads. With sizes, it lists the bucket for the sizes of archives.
 func BrowseBucket(b *bucket.Bucket, m *netmirror.Mirror, sizes bool) Browser {
-	return &bucketBrowser{networkBrowser: networkBrowser{m}, in: b, sized: sizes, sizes: newDirectories()}
+	return &bucketBrowser{networkBrowser: networkBrowser{m}, in: b, sized: sizes}
 }
 
 type bucketBrowser struct {
 	networkBrowser
 	in    *bucket.Bucket
 	sized bool
-	sizes directories
+	sizes sources.Memo[sources.Provider, directory]
 }
 
 // Providers returns the directories with an index.

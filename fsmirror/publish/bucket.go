@@ -50,15 +50,19 @@ const abandonedAfter = 24 * time.Hour
 // after the documents. A removal changes index.json first, then the document, and then deletes objects that no document names. So readers
 // get whole versions. Writes of documents have conditions, which only fail if another program ignores the lease.
 type Bucket struct {
-	in *bucket.Bucket
+	in        *bucket.Bucket
+	providers sources.Memo[sources.Provider, *contents]
+}
 
-	listings directories // of providers
-	proofs   directories // with their evidence
-	indexes  sources.Memo[sources.Provider, document]
+// contents are what the bucket has of a provider, as they were when they were read first.
+type contents struct {
+	objects  directory // of the provider
+	evidence directory
+	index    document
 
-	mu    sync.Mutex
-	known map[sources.Release]document // as they were read or written last
-	sizes map[sources.Provider]int     // of those that were read, in bytes
+	mu        sync.Mutex
+	documents map[sources.Version]document // as they were read or written last
+	size      int                          // of those that were read, in bytes
 }
 
 // A document is a document of a provider.
@@ -69,24 +73,67 @@ type document struct {
 }
 
 // NewBucket returns the target in a bucket, for one push.
-func NewBucket(b *bucket.Bucket) *Bucket {
-	return &Bucket{
-		in: b, listings: newDirectories(), proofs: newDirectories(),
-		known: map[sources.Release]document{}, sizes: map[sources.Provider]int{},
-	}
-}
+func NewBucket(b *bucket.Bucket) *Bucket { return &Bucket{in: b} }
 
 func (b *Bucket) String() string { return b.in.Location().String() }
 
 // Forget implements [Target].
-func (b *Bucket) Forget(p sources.Provider) {
-	b.listings.Forget(p)
-	b.proofs.Forget(p)
-	b.indexes.Forget(p)
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	maps.DeleteFunc(b.known, func(r sources.Release, _ document) bool { return r.Provider == p })
-	delete(b.sizes, p)
+func (b *Bucket) Forget(p sources.Provider) { b.providers.Forget(p) }
+
+// contents returns what the bucket has of a provider.
+func (b *Bucket) contents(ctx context.Context, p sources.Provider) (*contents, error) {
+	return b.providers.Get(ctx, p, func() (*contents, error) {
+		c := &contents{documents: map[sources.Version]document{}}
+		group, ctx := errgroup.WithContext(ctx)
+		group.Go(func() (err error) {
+			c.objects, err = list(ctx, b.in, home(p))
+			return err
+		})
+		group.Go(func() (err error) {
+			c.evidence, err = list(ctx, b.in, evidenceHome(p))
+			return err
+		})
+		group.Go(func() (err error) {
+			c.index, err = b.read(ctx, home(p)+fsmirror.Index)
+			return err
+		})
+		return c, group.Wait()
+	})
+}
+
+// document returns the document of a version, which is empty if there is none.
+func (b *Bucket) document(ctx context.Context, c *contents, r sources.Release) (document, error) {
+	if doc, known := c.noted(r.Version); known {
+		return doc, nil
+	}
+	doc, err := b.read(ctx, documentOf(r))
+	if err != nil {
+		return doc, err
+	}
+	c.note(r.Version, doc)
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.size += doc.size; c.size > maxDocuments {
+		dir := strings.TrimSuffix(home(r.Provider), "/")
+		err = fmt.Errorf("%s/%s: the documents are too large, together more than %d bytes", b, dir, maxDocuments)
+		err = sources.WithHint(err, "find out which program has written them; Larder's have a few kilobytes")
+	}
+	return doc, err
+}
+
+// note records a document that was read or written.
+func (c *contents) note(v sources.Version, doc document) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.documents[v] = doc
+}
+
+// noted returns a document as it was read or written last.
+func (c *contents) noted(v sources.Version) (document, bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	doc, known := c.documents[v]
+	return doc, known
 }
 
 // Slot implements [Target].
@@ -138,20 +185,6 @@ func onlyIf(etag string) bucket.Condition {
 	return bucket.IfETag(etag)
 }
 
-// note records a document that was read or written.
-func (b *Bucket) note(r sources.Release, doc document) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	b.known[r] = doc
-}
-
-// noted returns the document of a release as it was read or written last.
-func (b *Bucket) noted(r sources.Release) document {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.known[r]
-}
-
 // Check implements [Target].
 func (b *Bucket) Check([]Release) error { return nil }
 
@@ -161,9 +194,8 @@ func home(p sources.Provider) string { return path.Join(p.Host.ASCII(), p.Namesp
 func documentOf(r sources.Release) string { return home(r.Provider) + r.Version.String() + ".json" }
 
 // urlOf returns the URL of an archive in the document of its version.
-func urlOf(p Package) (string, error) {
-	sum, err := p.ZH.Sum(sources.ZH)
-	return archives + hex.EncodeToString(sum[:]) + "/" + p.ID.Filename(), err
+func urlOf(p Package) string {
+	return archives + strings.TrimPrefix(string(p.ZH.Canonical()), "zh:") + "/" + p.ID.Filename()
 }
 
 // object returns the name of the object with a URL in a document about a provider. It reports false for a URL on a different server.
@@ -180,22 +212,18 @@ func (b *Bucket) object(p sources.Provider, ref string) (name string, ok bool) {
 // Look implements [Target]. An archive that a document names counts only if it exists.
 func (b *Bucket) Look(ctx context.Context, r Release) (State, error) {
 	s := State{Archives: map[sources.Platform]sources.Hash{}}
-	listed, err := b.list(ctx, r.Provider)
+	c, err := b.contents(ctx, r.Provider)
 	if err != nil {
 		return s, err
 	}
-	if _, ok := listed[r.Version.String()+".json"]; !ok {
+	if _, ok := c.objects[r.Version.String()+".json"]; !ok {
 		return s, sources.ErrNotFound
 	}
-	doc, err := b.readVersion(ctx, r.Release)
+	doc, err := b.document(ctx, c, r.Release)
 	if err != nil {
 		return s, err
 	}
-	index, err := b.index(ctx, r.Provider)
-	if err != nil {
-		return s, err
-	}
-	_, isListed := index.Versions[r.Version.String()]
+	_, isListed := c.index.Versions[r.Version.String()]
 	s.Unlisted = !isListed
 	for text, a := range doc.Archives {
 		platform, err := sources.ParsePlatform(text)
@@ -208,22 +236,15 @@ func (b *Bucket) Look(ctx context.Context, r Release) (State, error) {
 			continue
 		}
 		same, theirs := compare(a, r.Packages[i])
-		if same {
-			if same, err = b.exists(ctx, listed, a, r.Packages[i]); err != nil {
-				return s, err
-			}
-		}
-		switch {
+		switch same = same && b.exists(c, a, r.Packages[i]); {
 		case theirs != "":
 			s.Archives[platform] = theirs // even if it is missing: lock files have its hash, or it isn't in the listing yet
 		case same:
 			s.Archives[platform] = r.Packages[i].ZH
 		}
 	}
-	if s.Signed, err = b.signed(ctx, r, doc.Document); err != nil {
-		return s, err
-	}
-	return s, nil
+	s.Signed, err = b.signed(ctx, c, r, doc.Document)
+	return s, err
 }
 
 // compare compares an archive that a document names with a package. Theirs is the hash of an archive with other contents, and else
@@ -256,23 +277,17 @@ func archiveHash(a fsmirror.Archive) sources.Hash {
 }
 
 // exists reports whether the archive that a document names for a package exists. Its name states its contents, or else the
-// document does. Archives on other servers, which Larder's own documents never name, are not looked for.
-func (b *Bucket) exists(ctx context.Context, listed directory, a fsmirror.Archive, p Package) (bool, error) {
-	name, ok := b.object(p.ID.Provider, a.URL)
-	if !ok {
-		return true, nil
-	}
+// document does. Archives outside of the directory of the provider, which Larder's own documents never name, are not looked
+// for.
+func (b *Bucket) exists(c *contents, a fsmirror.Archive, p Package) bool {
+	name, _ := b.object(p.ID.Provider, a.URL)
 	inHome, ok := strings.CutPrefix(name, home(p.ID.Provider))
-	is, exists := listed[inHome]
 	if !ok {
-		info, err := b.in.Head(ctx, name)
-		if is.size, exists = info.Size, err == nil; err != nil && !errors.Is(err, sources.ErrNotFound) {
-			return false, err
-		}
+		return true
 	}
-	url, err := urlOf(p)
+	is, exists := c.objects[inHome]
 	sized := archiveHash(a) == "" || is.size == p.Size // an archive that was packed again has another size
-	return exists && sized && (inHome == url || !strings.HasPrefix(inHome, archives)), err
+	return exists && sized && (inHome == urlOf(p) || !strings.HasPrefix(inHome, archives))
 }
 
 // locate returns the location of the evidence for a release. Each evidence has a directory of its own, so that a document never refers to
@@ -291,47 +306,6 @@ func evidenceName(r Release) string {
 		sum.Write(file)
 	}
 	return hex.EncodeToString(sum.Sum(nil)[:8])
-}
-
-func sameEvidence(a, b evidence.Location) bool {
-	for _, name := range evidence.Names {
-		if a.SHA256[name] != b.SHA256[name] {
-			return false
-		}
-	}
-	return true
-}
-
-// list returns the objects in the directory of a provider, as they were when it was called first.
-func (b *Bucket) list(ctx context.Context, p sources.Provider) (directory, error) {
-	return b.listings.Get(ctx, p, func() (directory, error) { return list(ctx, b.in, home(p)) })
-}
-
-// listEvidence returns the objects with evidence for a provider, as they were when it was called first.
-func (b *Bucket) listEvidence(ctx context.Context, p sources.Provider) (directory, error) {
-	return b.proofs.Get(ctx, p, func() (directory, error) { return list(ctx, b.in, evidenceHome(p)) })
-}
-
-// readVersion reads the document of a release, which is empty if there is none.
-func (b *Bucket) readVersion(ctx context.Context, r sources.Release) (document, error) {
-	doc, err := b.read(ctx, documentOf(r))
-	if err != nil {
-		return doc, err
-	}
-	b.note(r, doc)
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	if b.sizes[r.Provider] += doc.size; b.sizes[r.Provider] > maxDocuments {
-		dir := strings.TrimSuffix(home(r.Provider), "/")
-		err = fmt.Errorf("%s/%s: the documents are too large, together more than %d bytes", b, dir, maxDocuments)
-		err = sources.WithHint(err, "find out which program has written them; Larder's have a few kilobytes")
-	}
-	return doc, err
-}
-
-// index returns the index of a provider, as it was when it was called first.
-func (b *Bucket) index(ctx context.Context, p sources.Provider) (document, error) {
-	return b.indexes.Get(ctx, p, func() (document, error) { return b.read(ctx, home(p)+fsmirror.Index) })
 }
 
 // read returns a document, which is empty if there is none.
@@ -370,13 +344,17 @@ func (b *Bucket) write(ctx context.Context, name string, doc document) (document
 
 // Put implements [Target]. The document is written after everything that it names.
 func (b *Bucket) Put(ctx context.Context, r Release, sent func(int64)) error {
-	doc := b.noted(r.Release)
+	c, err := b.contents(ctx, r.Provider)
+	if err != nil {
+		return err
+	}
+	doc, _ := c.noted(r.Version)
 	doc.Archives = maps.Clone(doc.Archives)
 	if doc.Archives == nil {
 		doc.Archives = map[string]fsmirror.Archive{}
 	}
 	for _, p := range r.Packages {
-		url, err := b.upload(ctx, p, sent)
+		url, err := b.upload(ctx, c, p, sent)
 		if err != nil {
 			return sources.InPackage(p.ID, err)
 		}
@@ -388,9 +366,9 @@ func (b *Bucket) Put(ctx context.Context, r Release, sent func(int64)) error {
 		}
 		doc.Larder = &evidence.Extension{Evidence: locate(r)}
 	}
-	doc, err := b.write(ctx, documentOf(r.Release), doc)
+	doc, err = b.write(ctx, documentOf(r.Release), doc)
 	if err == nil {
-		b.note(r.Release, doc)
+		c.note(r.Version, doc)
 	}
 	return err
 }
@@ -413,20 +391,14 @@ func (b *Bucket) putEvidence(ctx context.Context, r Release) error {
 
 // upload stores an archive, unless it is there, and returns its URL in documents. One with other contents under its name is damaged, and
 // is replaced.
-func (b *Bucket) upload(ctx context.Context, p Package, sent func(int64)) (url string, err error) {
+func (b *Bucket) upload(ctx context.Context, c *contents, p Package, sent func(int64)) (url string, err error) {
 	sum, err := p.ZH.Sum(sources.ZH)
 	if err != nil {
 		return "", err
 	}
-	if url, err = urlOf(p); err != nil {
-		return "", err
-	}
-	listed, err := b.list(ctx, p.ID.Provider)
-	if err != nil {
-		return "", err
-	}
+	url = urlOf(p)
 	name, is := home(p.ID.Provider)+url, bucket.Info{}
-	if _, exists := listed[url]; exists {
+	if _, exists := c.objects[url]; exists {
 		if is, err = b.in.Head(ctx, name); err == nil && is.SHA256 == sum && is.Size == p.Size {
 			sent(p.Size)
 			return url, nil
@@ -462,16 +434,25 @@ func (b *Bucket) send(ctx context.Context, name string, p Package, sum [32]byte,
 	return err
 }
 
-// Versions implements [Target].
-func (b *Bucket) Versions(ctx context.Context, p sources.Provider) (versions []sources.Version, err error) {
-	listed, err := b.list(ctx, p)
-	for name := range listed {
+// Present implements [Target].
+func (b *Bucket) Present(ctx context.Context, p sources.Provider) ([]sources.Version, bool, error) {
+	c, err := b.contents(ctx, p)
+	if err != nil {
+		return nil, false, err
+	}
+	rests, err := b.rests(ctx, c, p)
+	return c.versions(), len(rests) > 0, err
+}
+
+// versions returns the versions that have documents.
+func (c *contents) versions() (all []sources.Version) {
+	for name := range c.objects {
 		if v, ok := fsmirror.VersionOf(name); ok {
-			versions = append(versions, v)
+			all = append(all, v)
 		}
 	}
-	slices.SortFunc(versions, sources.Version.Compare)
-	return versions, err
+	slices.SortFunc(all, sources.Version.Compare)
+	return all
 }
 
 // isArchive reports whether an object is an archive of a provider. Documents may name any other object as well.
@@ -486,81 +467,49 @@ const concurrent = 16
 
 // Finish implements [Target].
 func (b *Bucket) Finish(ctx context.Context, p sources.Provider) error {
-	index, err := b.index(ctx, p)
+	c, err := b.contents(ctx, p)
 	if err != nil {
 		return err
 	}
-	versions := maps.Clone(index.Versions)
+	versions := maps.Clone(c.index.Versions)
 	if versions == nil {
 		versions = map[string]struct{}{}
 	}
-	for r, doc := range b.of(p) {
+	for v, doc := range c.documents {
 		if len(doc.Archives) > 0 {
-			versions[r.Version.String()] = struct{}{}
+			versions[v.String()] = struct{}{}
 		} else {
-			delete(versions, r.Version.String())
+			delete(versions, v.String())
 		}
 	}
-	if maps.Equal(versions, index.Versions) || len(versions) == 0 && index.etag == "" {
+	if maps.Equal(versions, c.index.Versions) || len(versions) == 0 && c.index.etag == "" {
 		return nil
 	}
+	index := c.index
 	index.Versions = versions
-	_, err = b.write(ctx, home(p)+fsmirror.Index, index)
+	c.index, err = b.write(ctx, home(p)+fsmirror.Index, index)
 	return err
 }
 
-// of returns the documents of a provider that were read or written.
-func (b *Bucket) of(p sources.Provider) map[sources.Release]document {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	all := maps.Clone(b.known)
-	maps.DeleteFunc(all, func(r sources.Release, _ document) bool { return r.Provider != p })
-	return all
-}
-
-// readAll reads the documents of a provider that weren't read yet.
-func (b *Bucket) readAll(ctx context.Context, p sources.Provider) error {
-	versions, err := b.Versions(ctx, p)
-	if err != nil {
-		return err
-	}
-	known := b.of(p)
-	group, ctx := errgroup.WithContext(ctx)
+// rests returns the names of old archives that no document names.
+func (b *Bucket) rests(ctx context.Context, c *contents, p sources.Provider) (names []string, err error) {
+	group, inner := errgroup.WithContext(ctx)
 	group.SetLimit(concurrent)
-	for _, v := range versions {
-		r := sources.Release{Provider: p, Version: v}
-		if _, ok := known[r]; ok {
-			continue
-		}
+	for _, v := range c.versions() {
 		group.Go(func() error {
-			_, err := b.readVersion(ctx, r)
+			_, err := b.document(inner, c, sources.Release{Provider: p, Version: v})
 			return err
 		})
 	}
-	return group.Wait()
-}
-
-// Rests implements [Target].
-func (b *Bucket) Rests(ctx context.Context, p sources.Provider) (bool, error) {
-	rests, err := b.rests(ctx, p)
-	return len(rests) > 0, err
-}
-
-// rests returns the names of old archives that no document names.
-func (b *Bucket) rests(ctx context.Context, p sources.Provider) (names []string, err error) {
-	listed, err := b.list(ctx, p)
-	if err != nil {
+	if err := group.Wait(); err != nil {
 		return nil, err
 	}
-	if err := b.readAll(ctx, p); err != nil {
-		return nil, err
-	}
-	named := b.named(p)
-	for name, is := range listed {
+	named := b.named(c, p)
+	for name, is := range c.objects {
 		dir, file := path.Split(name)
 		_, v, platform, ok := fsmirror.ParseArchiveName(file)
 		id := sources.PackageID{Provider: p, Version: v, Platform: platform}
-		document := listed[v.String()+".json"]
+		document := c.objects[v.String()+".json"]
 		old := time.Since(is.modified) > abandonedAfter && time.Since(document.modified) > abandonedAfter
 		if ok && file == id.Filename() && strings.HasPrefix(dir, archives) && old && !named(home(p)+name) {
 			names = append(names, home(p)+name)
@@ -571,30 +520,36 @@ func (b *Bucket) rests(ctx context.Context, p sources.Provider) (names []string,
 
 // Remove implements [Target].
 func (b *Bucket) Remove(ctx context.Context, p sources.Provider, packages []sources.PackageID) error {
-	if err := b.readAll(ctx, p); err != nil {
+	c, err := b.contents(ctx, p)
+	if err != nil {
 		return err
 	}
-	dropped, changed := map[string]bool{}, map[sources.Release]bool{}
+	rests, err := b.rests(ctx, c, p)
+	if err != nil {
+		return err
+	}
+	changed := map[sources.Version]bool{}
 	for _, id := range packages {
-		doc := b.noted(id.Release())
+		doc, _ := c.noted(id.Version)
 		a, ok := doc.Archives[id.Platform.String()]
 		if !ok {
 			continue
 		}
 		if name, ok := b.object(p, a.URL); ok && isArchive(p, name) {
-			dropped[name] = true
+			rests = append(rests, name)
 		}
 		doc.Archives = maps.Clone(doc.Archives)
 		delete(doc.Archives, id.Platform.String())
-		changed[id.Release()] = true
-		b.note(id.Release(), doc)
+		changed[id.Version] = true
+		c.note(id.Version, doc)
 	}
 	if err := b.Finish(ctx, p); err != nil {
 		return err
 	}
 	var documents []string
-	for r := range changed {
-		doc := b.noted(r)
+	for v := range changed {
+		r := sources.Release{Provider: p, Version: v}
+		doc, _ := c.noted(v)
 		if len(doc.Archives) > 0 {
 			if _, err := b.write(ctx, documentOf(r), doc); err != nil {
 				return err
@@ -602,40 +557,29 @@ func (b *Bucket) Remove(ctx context.Context, p sources.Provider, packages []sour
 			continue
 		}
 		documents = append(documents, documentOf(r))
-		dir := evidence.Path(r.Provider, r.Version) + "/"
-		files, err := list(ctx, b.in, dir)
-		if err != nil {
-			return err
+		for name := range c.evidence {
+			if name = evidenceHome(p) + name; strings.HasPrefix(name, evidence.Path(p, v)+"/") {
+				rests = append(rests, name)
+			}
 		}
-		for name := range files {
-			dropped[dir+name] = true
-		}
-	}
-	rests, err := b.rests(ctx, p)
-	if err != nil {
-		return err
-	}
-	for _, name := range rests {
-		dropped[name] = true
 	}
 	if err := b.in.Delete(ctx, documents...); err != nil {
 		return err
 	}
-	named := b.named(p)
-	maps.DeleteFunc(dropped, func(name string, _ bool) bool { return named(name) })
-	return b.in.Delete(ctx, slices.Sorted(maps.Keys(dropped))...)
+	slices.Sort(rests)
+	return b.in.Delete(ctx, slices.DeleteFunc(slices.Compact(rests), b.named(c, p))...)
 }
 
 // named returns a function that reports whether a document of a provider names an object, or a directory that contains
 // it. Documents of other programs may name it through another server or with a query, so only the end of the path counts.
-func (b *Bucket) named(p sources.Provider) func(name string) bool {
+func (b *Bucket) named(c *contents, p sources.Provider) func(name string) bool {
 	ends := map[string]bool{}
 	add := func(ref string) {
 		if u, err := b.in.URL(home(p)).Parse(ref); err == nil {
 			ends[endOf(u.Path)] = true
 		}
 	}
-	for _, doc := range b.of(p) {
+	for _, doc := range c.documents {
 		for _, a := range doc.Archives {
 			add(a.URL)
 		}

@@ -16,8 +16,6 @@ const (
 	maxPlatforms = 200      // of a version
 	maxListed    = 50_000   // objects in a directory, or providers in a bucket
 	maxNames     = 16 << 20 // bytes of all names in a directory
-	maxKept      = 32 << 20 // bytes of all lists that are kept
-	perObject    = 100      // bytes that an object in a list takes without its name
 )
 
 // A directory has the objects in a directory of a bucket, by their names in it.
@@ -27,19 +25,6 @@ type directory map[string]object
 type object struct {
 	size     int64 // in bytes
 	modified time.Time
-}
-
-// directories are the directories of providers, as they were when they were listed first. Few are kept.
-type directories = sources.Memo[sources.Provider, directory]
-
-func newDirectories() directories { return directories{Max: maxKept, Weigh: directory.weight} }
-
-// weight returns about how many bytes of memory the list takes.
-func (d directory) weight() (sum int) {
-	for name := range d {
-		sum += perObject + len(name)
-	}
-	return sum
 }
 
 // list returns the objects in a directory, which ends with a slash.

@@ -96,7 +96,7 @@ func better(now, was map[sources.Platform]sources.Verdict) bool {
 
 // signed returns the evidence for a release to which a document in a bucket refers, or nil if there is none that can be read. It is only
 // read if the mirror has other evidence.
-func (b *Bucket) signed(ctx context.Context, r Release, doc fsmirror.Document) (*sources.Signed, error) {
+func (b *Bucket) signed(ctx context.Context, c *contents, r Release, doc fsmirror.Document) (*sources.Signed, error) {
 	if r.Evidence == nil || doc.Larder == nil || doc.Larder.Evidence == nil {
 		return nil, nil
 	}
@@ -105,18 +105,12 @@ func (b *Bucket) signed(ctx context.Context, r Release, doc fsmirror.Document) (
 	if !ok {
 		return nil, nil
 	}
-	if sameEvidence(*at, *locate(r)) {
-		there, err := b.listEvidence(ctx, r.Provider)
-		if err != nil {
-			return nil, err
-		}
-		missing := func(name string) bool {
-			_, ok := there[strings.TrimPrefix(name, evidenceHome(r.Provider))]
-			return !ok
-		}
-		if !slices.ContainsFunc(objects[:], missing) {
-			return r.Evidence.Signed() // without a download
-		}
+	missing := func(name string) bool {
+		_, ok := c.evidence[strings.TrimPrefix(name, evidenceHome(r.Provider))]
+		return !ok
+	}
+	if maps.Equal(at.SHA256, locate(r).SHA256) && !slices.ContainsFunc(objects[:], missing) {
+		return r.Evidence.Signed() // without a download
 	}
 	var files evidence.Files
 	for i, name := range evidence.Names {

@@ -85,14 +85,11 @@ func (u unchanged) ReadAt(p []byte, at int64) (int, error) {
 	return n, err
 }
 
-// Versions implements [Target].
-func (o *OCI) Versions(ctx context.Context, p sources.Provider) ([]sources.Version, error) {
-	listing, err := o.Mirror.Versions(ctx, p)
-	return listing.Versions, err
+// Present implements [Target].
+func (o *OCI) Present(ctx context.Context, p sources.Provider) ([]sources.Version, bool, error) {
+	listing, err := o.Versions(ctx, p)
+	return listing.Versions, false, err
 }
-
-// Rests implements [Target].
-func (o *OCI) Rests(context.Context, sources.Provider) (bool, error) { return false, nil }
 
 // Remove implements [Target].
 func (o *OCI) Remove(ctx context.Context, p sources.Provider, packages []sources.PackageID) error {

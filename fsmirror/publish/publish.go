@@ -5,6 +5,7 @@
 package publish
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -65,7 +66,7 @@ type Target interface {
 
 	Slot(p sources.Provider) Slot
 
-	// Forget forgets the results of Look for a provider.
+	// Forget forgets what was read of a provider.
 	Forget(p sources.Provider)
 
 	// Put stores packages, in place of others for the same platforms, and the evidence, unless that is nil. Readers see the
@@ -75,11 +76,9 @@ type Target interface {
 	// Finish lists what Put has stored of a provider.
 	Finish(ctx context.Context, p sources.Provider) error
 
-	// Versions returns the versions of a provider that the place has.
-	Versions(ctx context.Context, p sources.Provider) ([]sources.Version, error)
-
-	// Rests reports whether interrupted or replaced pushes have left something of a provider.
-	Rests(ctx context.Context, p sources.Provider) (bool, error)
+	// Present returns the versions of a provider that the place has, and whether interrupted or replaced pushes have left
+	// something of it.
+	Present(ctx context.Context, p sources.Provider) (versions []sources.Version, rests bool, err error)
 
 	// Remove removes packages, and the rests of their provider.
 	Remove(ctx context.Context, p sources.Provider, packages []sources.PackageID) error
@@ -91,13 +90,13 @@ type Options struct {
 	DryRun  bool
 
 	// Prune reports whether a package of one of the providers may be removed, because the mirror doesn't have it. It is only
-	// called for packages that are not to be stored. Nil removes none. After an error, nothing is removed.
+	// called for packages that are not to be stored. Nil removes none. After an error about a provider, nothing of it is
+	// removed.
 	Prune func(sources.PackageID) bool
 
 	Judge  trust.Judge          // decides which evidence is better
 	Jobs   int                  // how many releases are compared and stored concurrently; 0 means 8
 	Report func(done, of int64) // called with the bytes of archives, one call at a time; may be nil
-	Done   func(Change)         // called for each change when it was made, one call at a time; may be nil
 
 	Holder  string                                  // of leases, for other pushers; see [Lease]
 	Wait    func(p sources.Provider, holder string) // called when a push waits for the holder of a lease; may be nil
@@ -145,19 +144,57 @@ func (e *DifferError) Error() string {
 // A plan is what to change about one release.
 type plan struct {
 	put    Release  // what to store
-	whole  Release  // what the mirror has
 	change []Change // what storing it changes
 	same   []Change
 	signed bool                // whether the place has the release with other evidence or none, and gets the evidence in put
 	list   bool                // whether the place has to list it
 	drop   []sources.PackageID // what to remove after that
-	errs   []error             // why packages can't be stored
 	differ int                 // packages that the place has with other contents
 }
 
-// stores reports whether the plan adds something.
-func (one *plan) stores() bool {
-	return len(one.put.Packages) > 0 || one.put.Evidence != nil || one.list
+// A job is what to do about a provider.
+type job struct {
+	provider sources.Provider
+	releases []Release // of the mirror
+
+	mu    sync.Mutex
+	plans []plan
+	rests bool // whether the place has something that no version needs
+	errs  []error
+}
+
+// add adds a plan, and an error unless it is nil.
+func (j *job) add(one plan, err error) {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	if j.plans = append(j.plans, one); err != nil {
+		j.errs = append(j.errs, err)
+	}
+}
+
+// drops returns what to remove.
+func (j *job) drops() (all []sources.PackageID) {
+	for _, one := range j.plans {
+		all = append(all, one.drop...)
+	}
+	return all
+}
+
+// stores reports whether there is something to store.
+func (j *job) stores() bool {
+	return slices.ContainsFunc(j.plans, func(one plan) bool {
+		return len(one.put.Packages) > 0 || one.put.Evidence != nil || one.list
+	})
+}
+
+// bytes returns the size of the archives to store.
+func (j *job) bytes() (sum int64) {
+	for _, one := range j.plans {
+		for _, pkg := range one.put.Packages {
+			sum += pkg.Size
+		}
+	}
+	return sum
 }
 
 // Push stores the packages and the evidence of a mirror that a target lacks. If some packages fail, it stores the others and
@@ -166,23 +203,40 @@ func Push(ctx context.Context, to Target, releases []Release, opts Options) (Res
 	if err := to.Check(releases); err != nil {
 		return Result{}, err
 	}
-	p := &pusher{to: to, opts: opts}
-	if p.opts.Jobs == 0 {
-		p.opts.Jobs = 8
-	}
-	p.storing = make(chan struct{}, p.opts.Jobs)
-	plans, rests := p.plan(ctx, releases)
-	if !opts.DryRun && ctx.Err() == nil {
-		p.run(ctx, plans, rests)
-	}
-	for _, one := range plans {
-		if opts.DryRun {
-			p.stored(one)
-			p.removed(one.drop)
+	opts.Jobs = cmp.Or(opts.Jobs, 8)
+	p := &pusher{to: to, opts: opts, storing: make(chan struct{}, opts.Jobs)}
+	jobs := map[sources.Provider]*job{}
+	for _, r := range releases {
+		if jobs[r.Provider] == nil {
+			jobs[r.Provider] = &job{provider: r.Provider}
 		}
-		p.errs = append(p.errs, one.errs...)
-		p.result.Same = append(p.result.Same, one.same...)
-		p.result.Differ += one.differ
+		jobs[r.Provider].releases = append(jobs[r.Provider].releases, r)
+	}
+	all := slices.SortedFunc(maps.Values(jobs), func(a, b *job) int { return a.provider.Compare(b.provider) })
+	each(p, ctx, all, func(j *job) {
+		p.plan(ctx, j)
+		p.to.Forget(j.provider) // a place may have many documents
+	})
+	for _, j := range all {
+		p.size += j.bytes()
+	}
+	if !opts.DryRun {
+		p.sent(0)
+		each(p, ctx, all, func(j *job) { p.run(ctx, j) })
+	}
+	var errs []error
+	for _, j := range all {
+		for _, one := range j.plans {
+			if opts.DryRun {
+				p.stored(one)
+			}
+			p.result.Same = append(p.result.Same, one.same...)
+			p.result.Differ += one.differ
+		}
+		if opts.DryRun {
+			p.removed(j.drops())
+		}
+		errs = append(errs, j.errs...)
 	}
 	for _, changes := range [][]Change{p.result.Changes, p.result.Same} {
 		slices.SortFunc(changes, func(a, b Change) int { return a.ID.Compare(b.ID) })
@@ -190,25 +244,18 @@ func Push(ctx context.Context, to Target, releases []Release, opts Options) (Res
 	for _, c := range p.result.Changes {
 		p.result.Bytes += c.Size
 	}
-	return p.result, errors.Join(append(p.errs, ctx.Err())...)
+	return p.result, errors.Join(append(errs, ctx.Err())...)
 }
 
 // A pusher is the state of a Push.
 type pusher struct {
 	to      Target
 	opts    Options
-	storing chan struct{} // a place for each release that is being stored
+	storing chan struct{} // a slot for each release that is being stored
 
 	mu         sync.Mutex
 	result     Result
-	errs       []error
 	done, size int64
-}
-
-func (p *pusher) failed(err error) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	p.errs = append(p.errs, err)
 }
 
 // each calls f for each item, as many at the same time as the options permit.
@@ -227,44 +274,38 @@ func each[T any](p *pusher, ctx context.Context, items []T, f func(T)) {
 	_ = group.Wait()
 }
 
-// plan compares releases with the target, and returns which providers have rests. Then it forgets each provider, because
-// a place may have many documents.
-func (p *pusher) plan(ctx context.Context, releases []Release) (plans []*plan, rests map[sources.Provider]bool) {
-	left, has, rests := map[sources.Provider]int{}, map[sources.Release]bool{}, map[sources.Provider]bool{}
-	for _, r := range releases {
-		plans = append(plans, &plan{whole: r, put: Release{Release: r.Release}})
-		left[r.Provider]++
-		has[r.Release] = true
-	}
-	var strays []*plan
-	each(p, ctx, plans, func(one *plan) {
-		p.compare(ctx, one)
-		provider := one.whole.Provider
-		p.mu.Lock()
-		left[provider]--
-		isLast := left[provider] == 0
-		p.mu.Unlock()
-		if !isLast {
-			return
-		}
-		more, rest := p.stray(ctx, provider, has)
-		p.to.Forget(provider)
-		p.mu.Lock()
-		defer p.mu.Unlock()
-		strays, rests[provider] = append(strays, more...), rest
-	})
-	return append(plans, strays...), rests
-}
-
-// compare looks at a release in the target, and plans what to change.
-func (p *pusher) compare(ctx context.Context, one *plan) {
-	r := one.whole
-	*one = plan{whole: r, put: Release{Release: r.Release}}
-	there, err := p.to.Look(ctx, r)
-	if err != nil && !errors.Is(err, sources.ErrNotFound) {
-		one.errs = []error{err}
+// plan compares the releases of a provider with the target, and those that the mirror doesn't have if they may be removed.
+func (p *pusher) plan(ctx context.Context, j *job) {
+	j.plans, j.errs, j.rests = nil, nil, false
+	each(p, ctx, j.releases, func(r Release) { j.add(p.compare(ctx, r)) })
+	if p.opts.Prune == nil {
 		return
 	}
+	versions, rests, err := p.to.Present(ctx, j.provider)
+	if err != nil && !errors.Is(err, sources.ErrNotFound) {
+		j.errs = append(j.errs, err)
+	}
+	j.rests = rests
+	versions = slices.DeleteFunc(versions, func(v sources.Version) bool {
+		return slices.ContainsFunc(j.releases, func(r Release) bool { return r.Version == v })
+	})
+	each(p, ctx, versions, func(v sources.Version) {
+		one, err := p.compare(ctx, Release{Release: sources.Release{Provider: j.provider, Version: v}})
+		if !errors.Is(err, ErrForeign) { // which is not a package, so it stays
+			j.add(one, err)
+		}
+	})
+}
+
+// compare looks at a release in the target, and returns what to change. The error joins those of packages that can't be
+// stored.
+func (p *pusher) compare(ctx context.Context, r Release) (one plan, err error) {
+	one.put.Release = r.Release
+	there, err := p.to.Look(ctx, r)
+	if err != nil && !errors.Is(err, sources.ErrNotFound) {
+		return one, err
+	}
+	var errs []error
 	one.list = there.Unlisted && len(r.Packages) > 0
 	for _, pkg := range r.Packages {
 		hash, ok := there.Archives[pkg.ID.Platform]
@@ -278,14 +319,14 @@ func (p *pusher) compare(ctx context.Context, one *plan) {
 			one.change = append(one.change, Change{pkg.ID, pkg.Size, Replaced})
 		default:
 			err := &sources.PackageError{ID: pkg.ID, Err: &DifferError{p.to.String(), hash, pkg.ZH}}
-			one.errs = append(one.errs, sources.WithHint(err, hintDiffers))
+			errs = append(errs, sources.WithHint(err, hintDiffers))
 			one.differ++
 			continue
 		}
 		one.put.Packages = append(one.put.Packages, pkg)
 	}
 	if len(one.put.Packages)+len(one.same) > 0 {
-		one.put.Evidence = p.evidence(ctx, r, there, *one)
+		one.put.Evidence = p.evidence(ctx, r, there, one)
 		one.signed = one.put.Evidence != nil && len(there.Archives) > 0 && !sameFiles(one.put.Evidence, there.Signed)
 	}
 	for platform := range there.Archives {
@@ -295,131 +336,72 @@ func (p *pusher) compare(ctx context.Context, one *plan) {
 			one.drop = append(one.drop, id)
 		}
 	}
+	return one, errors.Join(errs...)
 }
 
-// stray plans the removal of versions of a provider that the mirror doesn't have, and returns whether the provider has
-// rests.
-func (p *pusher) stray(
-	ctx context.Context, provider sources.Provider, has map[sources.Release]bool,
-) (plans []*plan, rests bool) {
-	if p.opts.Prune == nil {
-		return nil, false
+// run does a job while it holds the lease of the provider. It plans again, because another pusher may have had the lease.
+func (p *pusher) run(ctx context.Context, j *job) {
+	if !j.stores() && (len(j.errs) > 0 || len(j.drops()) == 0 && !j.rests) {
+		return
 	}
-	versions, err := p.to.Versions(ctx, provider)
-	for _, v := range versions {
-		one := &plan{whole: Release{Release: sources.Release{Provider: provider, Version: v}}}
-		if has[one.whole.Release] {
-			continue
-		}
-		p.compare(ctx, one)
-		isForeign := func(err error) bool { return errors.Is(err, ErrForeign) } // not a package, so it stays
-		one.errs = slices.DeleteFunc(one.errs, isForeign)
-		plans = append(plans, one)
-	}
-	if err == nil {
-		rests, err = p.to.Rests(ctx, provider)
-	}
-	if err != nil && !errors.Is(err, sources.ErrNotFound) {
-		p.failed(err)
-	}
-	return plans, rests
-}
-
-// run carries out the plans, provider by provider. It looks at each release again while it holds the lease, because another pusher may
-// have had it.
-func (p *pusher) run(ctx context.Context, plans []*plan, rests map[sources.Provider]bool) {
-	puts, drops := map[sources.Provider][]*plan{}, map[sources.Provider][]*plan{}
-	for _, one := range plans {
-		if one.stores() {
-			puts[one.whole.Provider] = append(puts[one.whole.Provider], one)
-		}
-		if len(one.drop) > 0 {
-			drops[one.whole.Provider] = append(drops[one.whole.Provider], one)
-		} else if rests[one.whole.Provider] && drops[one.whole.Provider] == nil {
-			drops[one.whole.Provider] = []*plan{}
-		}
-		for _, pkg := range one.put.Packages {
-			p.size += pkg.Size
-		}
-	}
-	p.sent(0)
-	each(p, ctx, slices.SortedFunc(maps.Keys(puts), sources.Provider.Compare), func(provider sources.Provider) {
-		p.holding(ctx, provider, puts[provider], p.putAll)
-	})
-	each(p, ctx, slices.SortedFunc(maps.Keys(drops), sources.Provider.Compare), func(provider sources.Provider) {
-		if !p.hasFailed(plans) {
-			p.holding(ctx, provider, drops[provider], p.dropAll)
-		}
-	})
-}
-
-// holding calls f while it holds the lease of a provider, after it has looked at the releases again.
-func (p *pusher) holding(ctx context.Context, provider sources.Provider, plans []*plan, f func(context.Context, sources.Provider, []*plan) error) {
-	wait := func(holder string) {
+	lease := Lease{Holder: p.opts.Holder, Abandon: p.opts.Abandon, Wait: func(holder string) {
 		if p.opts.Wait != nil {
-			p.opts.Wait(provider, holder)
+			p.opts.Wait(j.provider, holder)
 		}
-	}
-	err := Hold(ctx, p.to.Slot(provider), Lease{Holder: p.opts.Holder, Abandon: p.opts.Abandon, Wait: wait}, func(ctx context.Context) error {
-		p.to.Forget(provider)
-		defer p.to.Forget(provider)
-		each(p, ctx, plans, func(one *plan) {
-			before := one.bytes()
-			p.compare(ctx, one)
-			p.mu.Lock()
-			p.size += one.bytes() - before
-			p.mu.Unlock()
-		})
-		return f(ctx, provider, plans)
+	}}
+	err := Hold(ctx, p.to.Slot(j.provider), lease, func(ctx context.Context) error {
+		before := j.bytes()
+		p.to.Forget(j.provider)
+		defer p.to.Forget(j.provider)
+		p.plan(ctx, j)
+		p.mu.Lock()
+		p.size += j.bytes() - before
+		p.mu.Unlock()
+		if err := p.put(ctx, j); err != nil || len(j.errs) > 0 || ctx.Err() != nil {
+			return err
+		}
+		drops := j.drops()
+		if len(drops) == 0 && !j.rests {
+			return nil
+		}
+		err := p.to.Remove(ctx, j.provider, drops)
+		if err == nil {
+			p.removed(drops)
+		}
+		return err
 	})
 	if err != nil {
-		p.failed(err)
+		j.errs = append(j.errs, err)
 	}
 }
 
-// bytes returns the size of the archives to store.
-func (one *plan) bytes() (sum int64) {
-	for _, pkg := range one.put.Packages {
-		sum += pkg.Size
+// put stores the packages and the evidence of a job.
+func (p *pusher) put(ctx context.Context, j *job) error {
+	if !j.stores() {
+		return nil
 	}
-	return sum
-}
-
-// putAll stores the packages and the evidence of the plans.
-func (p *pusher) putAll(ctx context.Context, provider sources.Provider, plans []*plan) error {
-	each(p, ctx, plans, func(one *plan) {
+	each(p, ctx, slices.Clone(j.plans), func(one plan) {
 		if len(one.put.Packages) == 0 && one.put.Evidence == nil {
 			return
 		}
 		p.storing <- struct{}{}
-		err := p.to.Put(ctx, one.put, p.sent)
-		if <-p.storing; err != nil {
-			p.failed(err)
+		defer func() { <-p.storing }()
+		if err := p.to.Put(ctx, one.put, p.sent); err != nil {
+			j.mu.Lock()
+			defer j.mu.Unlock()
+			j.errs = append(j.errs, err)
 			return
 		}
 		p.stored(one)
 	})
-	return p.to.Finish(ctx, provider)
-}
-
-// dropAll removes the packages that the plans drop.
-func (p *pusher) dropAll(ctx context.Context, provider sources.Provider, plans []*plan) error {
-	var all []sources.PackageID
-	for _, one := range plans {
-		all = append(all, one.drop...)
-	}
-	if err := p.to.Remove(ctx, provider, all); err != nil {
-		return err
-	}
-	p.removed(all)
-	return nil
+	return p.to.Finish(ctx, j.provider)
 }
 
 // stored records that a plan's packages and evidence are stored, or would be.
-func (p *pusher) stored(one *plan) {
-	p.changed(one.change)
+func (p *pusher) stored(one plan) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
+	p.result.Changes = append(p.result.Changes, one.change...)
 	if one.signed {
 		p.result.Signed++
 	}
@@ -427,28 +409,11 @@ func (p *pusher) stored(one *plan) {
 
 // removed records removals.
 func (p *pusher) removed(ids []sources.PackageID) {
-	var all []Change
+	p.mu.Lock()
+	defer p.mu.Unlock()
 	for _, id := range ids {
-		all = append(all, Change{ID: id, Did: Removed})
+		p.result.Changes = append(p.result.Changes, Change{ID: id, Did: Removed})
 	}
-	p.changed(all)
-}
-
-func (p *pusher) changed(changes []Change) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	p.result.Changes = append(p.result.Changes, changes...)
-	if p.opts.Done != nil && !p.opts.DryRun {
-		for _, c := range changes {
-			p.opts.Done(c)
-		}
-	}
-}
-
-func (p *pusher) hasFailed(plans []*plan) bool {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	return len(p.errs) > 0 || slices.ContainsFunc(plans, func(one *plan) bool { return len(one.errs) > 0 })
 }
 
 const hintDiffers = "find out which one is right; --replace replaces the archive there, which breaks lock files that have the hash of that one"

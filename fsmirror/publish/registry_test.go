@@ -289,25 +289,6 @@ func TestPush(t *testing.T) {
 	})
 }
 
-// The registry takes archives from another repository, if it can.
-func TestMount(t *testing.T) {
-	inRegistries(t, false, func(r *registry) {
-		one := released(r.T, provider, "1.0.0", 3<<20, "linux_amd64")
-		two := released(r.T, "example.com/acme/gadget", "1.0.0", 1, "linux_amd64")
-		two.Packages[0].Path, two.Packages[0].Size, two.Packages[0].ZH = one.Packages[0].Path, one.Packages[0].Size, one.Packages[0].ZH
-		c := r.pusher()
-		r.push(c, publish.Options{}, one)
-		c.network.uploads()
-		r.push(c, publish.Options{}, two)
-		sourcetest.EqualSlices(r, r.contents("example.com/acme/gadget", oci.Access{}), hashes(two), "contents")
-		if r.running != nil {
-			for _, line := range c.network.uploads() {
-				sourcetest.Expect(r, strings.HasPrefix(line, "POST ") && strings.HasSuffix(line, " 201") || strings.HasPrefix(line, "PUT ") && strings.Contains(line, "/manifests/"), "uploaded: %s", line)
-			}
-		}
-	})
-}
-
 // An upload continues after connections broke.
 func TestBrokenConnections(t *testing.T) {
 	inRegistries(t, false, func(r *registry) {
