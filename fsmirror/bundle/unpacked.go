@@ -99,7 +99,21 @@ const hintRepair = "larder cache repair replaces damaged packages"
 // privateIn returns the path of a file in a package that not all users can read, or of the
 // place that the package came from. It returns "" if there is none.
 func privateIn(s sources.Stored) (string, error) {
-	private, err := disk.HiddenIn(s.Dir)
+	dir, err := disk.Resolve(s.Dir)
+	if err != nil {
+		return "", err
+	}
+	private := ""
+	err = filepath.WalkDir(dir, func(name string, e fs.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		info, err := e.Info()
+		if link := disk.IsLink(e.Type()); err == nil && (!link && disk.HiddenBy(info) != 0 || link && disk.Hidden(name) != 0) {
+			private, err = name, fs.SkipAll
+		}
+		return err
+	})
 	if private == "" && !s.Public() && disk.Hidden(s.Dir) != 0 {
 		private = s.Dir
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"math"
 	"os"
 	"path/filepath"
 
@@ -65,9 +66,26 @@ func WriteFile(ctx context.Context, file string, m Manifest, report func(done, o
 	if err := write(ctx, io.MultiWriter(t, &progress{of: c.Size, report: report}), members); err != nil {
 		return c, explain(err)
 	}
-	changed, err := t.CommitChanged(ctx, filepath.Base(file))
-	c.Unchanged = !changed
-	return c, explain(err)
+	if c.Unchanged = isAt(ctx, t, in, filepath.Base(file)); c.Unchanged {
+		return c, nil
+	}
+	return c, explain(t.Commit(filepath.Base(file)))
+}
+
+// isAt reports whether the file of a name in a directory can stay instead of t: it has the same contents, no other user
+// can write to it, and the users can read it who may read t.
+func isAt(ctx context.Context, t *disk.Temp, in *disk.Dir, name string) bool {
+	f, info, err := in.OpenFile(name)
+	if err != nil {
+		return false
+	}
+	defer f.Close()
+	if !disk.Own(info) || disk.HiddenBy(info) != t.Hidden {
+		return false
+	}
+	written, size, err := disk.Hash(ctx, io.NewSectionReader(t, 0, math.MaxInt64), math.MaxInt64-1)
+	kept, keptSize, keptErr := disk.Hash(ctx, f, size)
+	return err == nil && keptErr == nil && size == keptSize && kept == written
 }
 
 // explain adds a hint to an error of writing a bundle.

@@ -5,12 +5,9 @@ import (
 	"io/fs"
 	"math"
 	"syscall"
-	"time"
 	"unsafe"
 
 	"golang.org/x/sys/windows"
-
-	"github.com/larder-cli/larder/sources"
 )
 
 const shareAll = windows.FILE_SHARE_READ | windows.FILE_SHARE_WRITE | windows.FILE_SHARE_DELETE
@@ -18,13 +15,6 @@ const shareAll = windows.FILE_SHARE_READ | windows.FILE_SHARE_WRITE | windows.FI
 // unlink removes a file, a link or an empty directory, which has one element.
 func (d *Dir) unlink(name string) error {
 	return d.failed("remove", name, patiently(isBusy, func() error { return Cause(d.remove(name)) }))
-}
-
-// unlinkEmptied is unlink for a directory from which everything was removed. On file systems
-// without POSIX semantics, an open file stays in its directory until it is closed.
-func (d *Dir) unlinkEmptied(name string) error {
-	busy := func(err error) bool { return isBusy(err) || isNotEmpty(err) }
-	return d.failed("remove", name, patiently(busy, func() error { return Cause(d.remove(name)) }))
 }
 
 // remove is [os.Root.Remove], and also works where that function needs what Wine and some network file systems
@@ -132,23 +122,6 @@ func (d *Dir) failed(op, name string, status error) error {
 		return nil
 	}
 	return &fs.PathError{Op: op, Path: d.Path(name), Err: status}
-}
-
-// patience is how long a file is waited for that another program has open. Virus scanners and
-// indexers open each new file for a moment.
-var patience = 2 * time.Second
-
-// patiently calls do, which returns an error without a path, until its error isn't busy.
-func patiently(busy func(error) bool, do func() error) error {
-	for begun := time.Now(); ; time.Sleep(50 * time.Millisecond) {
-		err := do()
-		if !busy(err) {
-			return err
-		}
-		if time.Since(begun) >= patience {
-			return sources.WithHint(err, "stop the programs that use files there, such as a running provider or a virus scanner")
-		}
-	}
 }
 
 func isBusy(err error) bool {

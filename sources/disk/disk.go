@@ -79,9 +79,6 @@ func Open(path string) (*Dir, error) {
 // missing.
 func Make(path string) (*Dir, error) {
 	if err := os.MkdirAll(path, 0o755); err != nil {
-		if failed, ok := errors.AsType[*fs.PathError](err); ok && isFile(failed.Path) {
-			failed.Err = errNotDir
-		}
 		return nil, cmp.Or(Dangling(path), err)
 	}
 	return Open(path)
@@ -100,11 +97,6 @@ func Dangling(path string) error {
 		err := fmt.Errorf("%s is a link to %s, which doesn't exist", path, to)
 		return sources.WithHint(err, "create the directory to which it leads, or remove the link")
 	}
-}
-
-func isFile(path string) bool {
-	info, err := os.Stat(path)
-	return err == nil && !info.IsDir()
 }
 
 // Close closes the directory. Files and directories opened through it stay
@@ -453,7 +445,7 @@ func (d *Dir) Mkdir(name string) (*Dir, error) {
 // was opened has none.
 func (d *Dir) ReadDir() ([]fs.DirEntry, error) {
 	f, err := d.root.OpenFile(".", openNow, 0)
-	if isMissing(err) || d.wasRemoved(err) {
+	if isMissing(err) {
 		return nil, nil
 	}
 	if err != nil {
@@ -466,15 +458,6 @@ func (d *Dir) ReadDir() ([]fs.DirEntry, error) {
 	}
 	slices.SortFunc(entries, func(a, b fs.DirEntry) int { return strings.Compare(a.Name(), b.Name()) })
 	return entries, d.named(err)
-}
-
-// wasRemoved reports whether err is that of NFS for a directory that was removed.
-func (d *Dir) wasRemoved(err error) bool {
-	if !errors.Is(err, syscall.ESTALE) {
-		return false
-	}
-	_, err = os.Lstat(d.Path("."))
-	return isMissing(err) // otherwise another one has its place, or the server has changed
 }
 
 // MadeBySystem reports whether operating systems create directories of this

@@ -1,7 +1,6 @@
 package disk_test
 
 import (
-	"context"
 	"errors"
 	"io/fs"
 	"os"
@@ -231,13 +230,6 @@ func TestLock(t *testing.T) {
 	missing.Existing = true
 	_, err := missing.Try()
 	sourcetest.Expect(t, errors.Is(err, fs.ErrNotExist) && !d.Exists("missing"), "got %v", err)
-}
-
-func TestWaitEndsWithItsContext(t *testing.T) {
-	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
-	defer cancel()
-	err := disk.Wait(ctx, func() (bool, error) { return false, nil }, nil)
-	sourcetest.ErrorIs(t, err, context.DeadlineExceeded)
 }
 
 func TestFullDisksAreRecognized(t *testing.T) {

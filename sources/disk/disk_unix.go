@@ -12,8 +12,6 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
-
-	"github.com/larder-cli/larder/sources"
 )
 
 const (
@@ -32,7 +30,10 @@ var (
 	notEmptyErrors = []syscall.Errno{syscall.ENOTEMPTY, syscall.EEXIST}
 )
 
-func openShared(path string) (*os.File, error) { return os.OpenFile(path, os.O_RDONLY|openNow, 0) }
+// OpenAny opens the file, directory or pipe at path for reading, and follows
+// links. Opening a pipe does not wait for a writer. Reading from it does, until
+// the file's read deadline. Other processes may replace and remove the file meanwhile.
+func OpenAny(path string) (*os.File, error) { return os.OpenFile(path, os.O_RDONLY|openNow, 0) }
 
 // attributesOf returns what the system reports about a file.
 func attributesOf(info fs.FileInfo) attributes {
@@ -61,28 +62,6 @@ func renameAt(from *Dir, name string, to *Dir, newName string) error {
 
 // unlink removes a file, a link or an empty directory, which has one element.
 func (d *Dir) unlink(name string) error { return d.root.Remove(name) }
-
-// unlinkEmptied is unlink for a directory from which everything was removed. NFS, SMB and FUSE keep a
-// removed file in its directory, by another name, until the program that has it open closes it.
-func (d *Dir) unlinkEmptied(name string) error {
-	for begun := time.Now(); ; time.Sleep(poll) {
-		err := rmdir(d, name)
-		if !isNotEmpty(err) {
-			return err
-		}
-		if time.Since(begun) >= patience {
-			return sources.WithHint(err, "stop the programs that use files in this directory, such as a running provider")
-		}
-	}
-}
-
-// variables, so that tests can replace them
-var (
-	rmdir    = (*Dir).unlink
-	patience = 2 * time.Second
-)
-
-const errNotDir = syscall.ENOTDIR
 
 func linkAt(from *Dir, name string, to *Dir, newName string) error {
 	return handles(from, to, func(a, b int) error { return unix.Linkat(a, name, b, newName, 0) })

@@ -97,25 +97,6 @@ func stat(t *testing.T, path string) fs.FileInfo {
 	return info
 }
 
-// If two names cannot be exchanged and the second rename fails, the first
-// rename is undone.
-func TestReplacePutsBackWhatItMovedAside(t *testing.T) {
-	root := t.TempDir()
-	write(t, "old", root, "place", "file")
-	d := open(t, root)
-	s, err := d.Scratch("run-")
-	check(t, err)
-	defer disk.WithoutExchange()()
-	sourcetest.ErrorIs(t, replace(s, "missing", d, "place"), fs.ErrNotExist)
-	got, err := os.ReadFile(filepath.Join(root, "place", "file"))
-	sourcetest.Expect(t, string(got) == "old", "%q, %v", got, err)
-	write(t, "new", s.Path("made"), "file")
-	check(t, replace(s, "made", d, "place"))
-	got, err = os.ReadFile(filepath.Join(root, "place", "file"))
-	sourcetest.Expect(t, string(got) == "new", "%q, %v", got, err)
-	check(t, s.Close())
-}
-
 // Another process may remove an open directory at any moment.
 func TestReadRemovedDirectory(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "dir")

@@ -30,16 +30,9 @@ var (
 	notEmptyErrors = []syscall.Errno{windows.ERROR_DIR_NOT_EMPTY}
 )
 
-// errNotDir matches [syscall.ENOTDIR], whose text on Windows is that of a missing path.
-var errNotDir error = notDirError{}
-
-type notDirError struct{}
-
-func (notDirError) Error() string        { return "not a directory" }
-func (notDirError) Is(target error) bool { return target == syscall.ENOTDIR }
-
-// openShared is [os.Open], which doesn't let other processes replace or remove the file while it is open.
-func openShared(path string) (*os.File, error) {
+// OpenAny opens the file or directory at path for reading, and follows links. Unlike [os.Open], it lets other
+// processes replace and remove the file meanwhile.
+func OpenAny(path string) (*os.File, error) {
 	h, err := openHandle(path, windows.GENERIC_READ, 0)
 	if err != nil {
 		return nil, &fs.PathError{Op: "open", Path: path, Err: err}

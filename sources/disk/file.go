@@ -14,11 +14,6 @@ import (
 	"github.com/larder-cli/larder/sources"
 )
 
-// OpenAny opens the file, directory or pipe at path for reading, and follows
-// links. Opening a pipe does not wait for a writer. Reading from it does, until
-// the file's read deadline. Other processes may replace and remove the file meanwhile.
-func OpenAny(path string) (*os.File, error) { return openShared(path) }
-
 // OpenFile opens the regular file at path for reading, and follows links. It refuses
 // pipes and devices without waiting for them. Reading doesn't wait either: it fails for
 // a file of the kernel, such as /proc/kmsg, that has no data.

@@ -68,23 +68,3 @@ func HiddenBy(info fs.FileInfo) fs.FileMode {
 	}
 	return hidden
 }
-
-// HiddenIn returns the path of a file or directory in the directory at path, or of that
-// directory itself, that not all users can read. It returns "" if there is none.
-func HiddenIn(path string) (hidden string, err error) {
-	path, err = Resolve(path)
-	if err != nil {
-		return "", err
-	}
-	err = filepath.WalkDir(path, func(name string, e fs.DirEntry, err error) error {
-		if err != nil {
-			return err
-		}
-		info, err := e.Info()
-		if err == nil && (!IsLink(e.Type()) && HiddenBy(info) != 0 || IsLink(e.Type()) && Hidden(name) != 0) {
-			hidden, err = name, fs.SkipAll
-		}
-		return err
-	})
-	return hidden, err
-}

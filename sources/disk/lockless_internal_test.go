@@ -8,23 +8,14 @@ import (
 	"testing"
 )
 
-func TestHeld(t *testing.T) {
-	for err, want := range map[error]bool{
-		syscall.EWOULDBLOCK: true, syscall.EACCES: true, syscall.ENOLCK: false, syscall.EBADF: false, nil: false,
+func TestErrorsOfLocks(t *testing.T) {
+	for err, want := range map[error]struct{ held, lockless bool }{
+		syscall.EWOULDBLOCK: {held: true}, syscall.EACCES: {held: true}, syscall.ENOTSUP: {lockless: true},
+		syscall.ENOSYS: {lockless: true}, syscall.ENOLCK: {lockless: true}, errors.ErrUnsupported: {lockless: true},
+		syscall.EBADF: {}, nil: {},
 	} {
-		if got := isHeld(err); got != want {
-			t.Errorf("%v: %v", err, got)
-		}
-	}
-}
-
-func TestLockless(t *testing.T) {
-	for err, want := range map[error]bool{
-		syscall.ENOTSUP: true, syscall.ENOSYS: true, syscall.ENOLCK: true,
-		errors.ErrUnsupported: true, syscall.EACCES: false, syscall.EAGAIN: false, nil: false,
-	} {
-		if got := lockless(err); got != want {
-			t.Errorf("%v: %v", err, got)
+		if isHeld(err) != want.held || lockless(err) != want.lockless {
+			t.Errorf("%v: held %v, no locks %v", err, isHeld(err), lockless(err))
 		}
 	}
 }

@@ -1,8 +1,6 @@
 package disk_test
 
 import (
-	"io/fs"
-	"os"
 	"path/filepath"
 	"runtime"
 	"testing"
@@ -18,24 +16,5 @@ func TestMount(t *testing.T) {
 	sourcetest.Equal(t, disk.Existing(filepath.Join(write(t, "text", dir, "file"), "below")), filepath.Join(dir, "file"))
 	if runtime.GOOS == "linux" {
 		sourcetest.Equal(t, disk.Mount("/proc/self"), "/proc")
-	}
-}
-
-// The sticky bit keeps users from exchanging files of others.
-func TestWritableByAll(t *testing.T) {
-	sourcetest.RequireModes(t)
-	for mode, want := range map[fs.FileMode][2]bool{
-		0o755:                 {false, false},
-		0o775:                 {false, false},
-		0o777:                 {true, true},
-		0o777 | fs.ModeSticky: {true, false},
-	} {
-		dir := t.TempDir()
-		check(t, os.Chmod(dir, mode))
-		info, err := os.Stat(dir)
-		check(t, err)
-		create, exchange := disk.WritableByAll(info)
-		sourcetest.Equal(t, [2]bool{create, exchange}, want)
-		sourcetest.Equal(t, disk.OfOther(info), false)
 	}
 }

@@ -18,10 +18,13 @@ type attributes struct {
 
 func deviceOf(info fs.FileInfo) uint64 { return attributesOf(info).device }
 
-func owned(info fs.FileInfo) bool { return attributesOf(info).uid == os.Geteuid() }
+func owned(info fs.FileInfo) bool { return OwnerID(info) == os.Geteuid() }
+
+// OwnerID returns the number of the user who owns a file, as [os.Geteuid] returns it.
+func OwnerID(info fs.FileInfo) int { return attributesOf(info).uid }
 
 // sameOwner reports whether one user owns two files.
-func sameOwner(a, b fs.FileInfo) bool { return attributesOf(a).uid == attributesOf(b).uid }
+func sameOwner(a, b fs.FileInfo) bool { return OwnerID(a) == OwnerID(b) }
 
 // Own reports whether only this user and root can write to a file: one of them owns it,
 // and its mode, which also limits access control lists, lets no other user write, except for
@@ -68,7 +71,7 @@ func Owner(path string) string {
 	if err != nil || owned(info) {
 		return ""
 	}
-	id := strconv.Itoa(attributesOf(info).uid)
+	id := strconv.Itoa(OwnerID(info))
 	if u, err := user.LookupId(id); err == nil {
 		return u.Username
 	}
@@ -152,29 +155,4 @@ func (d *Dir) chmod(name string, change func(fs.FileMode) fs.FileMode) error {
 		return f.Chmod(change(mode))
 	}
 	return nil
-}
-
-// WritableByAll reports whether every user may create or exchange files in a directory.
-// In one with the sticky bit, they can exchange only their own files.
-func WritableByAll(dir fs.FileInfo) (create, exchange bool) {
-	create = hasModes && dir.Mode().Perm()&0o002 != 0
-	return create, create && dir.Mode()&fs.ModeSticky == 0
-}
-
-// OfOther reports whether neither this user nor root owns a file.
-func OfOther(info fs.FileInfo) bool {
-	uid := attributesOf(info).uid
-	return hasModes && uid > 0 && !owned(info)
-}
-
-// OfRoot reports whether root owns a file, as far as that is known.
-func OfRoot(info fs.FileInfo) bool {
-	return !hasModes || attributesOf(info).uid == 0 || Unmapped(info)
-}
-
-// Unmapped reports whether the owner of a file may be a user that has no number here, as root of the
-// host has none in a container.
-func Unmapped(info fs.FileInfo) bool {
-	const overflow = 65534
-	return attributesOf(info).uid == overflow
 }

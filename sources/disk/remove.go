@@ -4,6 +4,9 @@ import (
 	"errors"
 	"io/fs"
 	"path"
+	"time"
+
+	"github.com/larder-cli/larder/sources"
 )
 
 // Remove removes a file, a link or an empty directory. It ignores a missing file.
@@ -30,6 +33,31 @@ func (d *Dir) RemoveTree(name string) error {
 		}
 	}
 	return d.unlessMissing(d.unlinkEmptied(name))
+}
+
+// unlinkEmptied removes a directory from which everything was removed. Windows, NFS, SMB and FUSE keep a removed file in
+// its directory until the program that has it open closes it.
+func (d *Dir) unlinkEmptied(name string) error {
+	return patiently(isNotEmpty, func() error { return rmdir(d, name) })
+}
+
+// variables, so that tests can replace them
+var (
+	rmdir    = (*Dir).unlink
+	patience = 2 * time.Second // how long a file is waited for that another program has open
+)
+
+// patiently calls do until its error isn't busy. On Windows, virus scanners and indexers open each new file for a moment.
+func patiently(busy func(error) bool, do func() error) error {
+	for begun := time.Now(); ; time.Sleep(poll) {
+		err := do()
+		if !busy(err) {
+			return err
+		}
+		if time.Since(begun) >= patience {
+			return sources.WithHint(err, "stop the programs that use files there, such as a running provider or a virus scanner")
+		}
+	}
 }
 
 func (d *Dir) unlessMissing(err error) error {

@@ -1,9 +1,7 @@
 package disk
 
 import (
-	"context"
 	"errors"
-	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -91,45 +89,6 @@ func (t *Temp) Sync() error { return t.finally(t.File.Sync()) }
 
 // Commit syncs the file and renames it to name, replacing an existing file.
 func (t *Temp) Commit(name string) error { return t.commit(t.in, name, Synced) }
-
-// CommitChanged is like Commit, but keeps a file that has the same contents already, with its
-// inode and its modification time, and then discards t. It reports whether it has committed t. It
-// keeps only a regular file with one name that no other user can write to, and that the users can
-// read who may read t.
-func (t *Temp) CommitChanged(ctx context.Context, name string) (changed bool, err error) {
-	same, err := t.isAt(ctx, name)
-	if err != nil {
-		return false, err
-	}
-	if same {
-		t.Discard()
-		return false, nil
-	}
-	return true, t.Commit(name)
-}
-
-// isAt reports whether the file of this name can be kept instead of t. The error is that of
-// ctx, or of reading t.
-func (t *Temp) isAt(ctx context.Context, name string) (bool, error) {
-	info, err := t.Stat()
-	if err != nil {
-		return false, err
-	}
-	f, there, err := t.in.OpenFile(name)
-	if err != nil {
-		return false, nil // Commit replaces it, or says why it can't
-	}
-	defer f.Close()
-	if there.Size() != info.Size() || !Own(there) || linksOf(f, there) != 1 || HiddenBy(there) != t.Hidden {
-		return false, nil
-	}
-	if _, err := t.Seek(0, io.SeekStart); err != nil {
-		return false, err
-	}
-	written, _, err := Hash(ctx, t, info.Size())
-	kept, _, keptErr := Hash(ctx, f, info.Size())
-	return err == nil && keptErr == nil && kept == written, err
-}
 
 func (t *Temp) commit(in *Dir, name string, when Durability) error {
 	var err error

@@ -4,6 +4,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"runtime"
 
 	"github.com/larder-cli/larder/sources/disk"
 )
@@ -31,9 +32,9 @@ func ExposureOf(path string, foreign func(fs.FileInfo) bool) Exposure {
 		if err != nil {
 			continue
 		}
-		create, exchange := disk.WritableByAll(info)
+		writable := runtime.GOOS != "windows" && info.Mode().Perm()&0o002 != 0
 		switch {
-		case exchange || create && at == path:
+		case writable && (at == path || info.Mode()&fs.ModeSticky == 0): // users can exchange only their own files in a sticky directory
 			return Exposure{at, "all users can write to ", AsOwner(at, "chmod o-w "+ShellQuoted(at))}
 		case foreign(info):
 			return Exposure{at, disk.Owner(Resolve(at)) + " owns ", ""}
@@ -43,4 +44,16 @@ func ExposureOf(path string, foreign func(fs.FileInfo) bool) Exposure {
 }
 
 // OfOther reports whether another user, who isn't root, owns a file.
-func OfOther(info fs.FileInfo) bool { return disk.OfOther(info) && !disk.Unmapped(info) }
+func OfOther(info fs.FileInfo) bool {
+	uid := disk.OwnerID(info)
+	return uid > 0 && uid != unmapped && uid != os.Geteuid()
+}
+
+// OfRoot reports whether root owns a file, as far as that is known.
+func OfRoot(info fs.FileInfo) bool {
+	uid := disk.OwnerID(info)
+	return uid <= 0 || uid == unmapped
+}
+
+// unmapped is the number of a user who has none here, as root of the host in a container.
+const unmapped = 65534
