@@ -29,18 +29,14 @@ func (c *Config) Netrc(hostport string) (user, password string, ok bool) {
 	return c.netrc.For(hostport)
 }
 
-// readNetrc reads the user's netrc file. Problems are only warnings, because the file belongs to other programs.
+// readNetrc reads the user's netrc file.
 func (l *loader) readNetrc(path, src string) {
-	all, line, column := credentials.ParseNetrc(src)
-	for _, login := range all {
+	l.config.netrc = credentials.ParseNetrc(src)
+	for _, login := range l.config.netrc {
 		l.secrets.Add(login.Password)
 		from := Place{File: path, Line: login.Line}
 		l.config.noteFirst(Setting{Name: "password", Of: strings.ToLower(login.Machine), Secret: true, From: from})
 	}
-	if line > 0 {
-		l.warnf(Place{File: path, Line: line, Column: column}, "", "unknown word in a netrc file, ignored")
-	}
-	l.config.netrc = all
 }
 
 // TokenHint is what to do about the refusal of a request for which a host's token counts, with

@@ -3,13 +3,11 @@ package cliconfig
 import (
 	"bytes"
 	"cmp"
-	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io/fs"
 	"maps"
-	"net"
 	"net/url"
 	"os"
 	"slices"
@@ -73,20 +71,12 @@ func (l *loader) checkAuthorities() {
 	}
 }
 
-// unmanaged returns the providers in TF_REATTACH_PROVIDERS, which are already running. Like engines, it checks their
-// addresses, but it looks up no host.
+// unmanaged returns the providers in TF_REATTACH_PROVIDERS, which are already running.
 func (l *loader) unmanaged() []sources.Provider {
 	const name = "TF_REATTACH_PROVIDERS"
-	const hint = "unset it unless you are debugging a provider"
-	text := cmp.Or(l.Getenv(name), "{}")
-	var object map[string]struct {
-		Protocol             string
-		ProtocolVersion, Pid int
-		Test                 bool
-		Addr                 struct{ Network, String string }
-	}
-	if err := json.Unmarshal([]byte(text), &object); err != nil {
-		l.errorf(Place{}, hint, "%s is not a JSON object of running providers: %v", name, err)
+	var object map[string]struct{}
+	if err := json.Unmarshal([]byte(cmp.Or(l.Getenv(name), "{}")), &object); err != nil {
+		l.errorf(Place{}, "unset it unless you are debugging a provider", "%s is not a JSON object of running providers: %v", name, err)
 		return nil
 	}
 	var all []sources.Provider
@@ -97,19 +87,6 @@ func (l *loader) unmanaged() []sources.Provider {
 			continue
 		}
 		all = append(all, p)
-		switch addr := object[source].Addr; addr.Network {
-		case "unix":
-		case "tcp":
-			_, port, err := net.SplitHostPort(cmp.Or(addr.String, ":0"))
-			if err == nil {
-				_, err = net.DefaultResolver.LookupPort(context.Background(), "tcp", port) // in a file of this machine
-			}
-			if err != nil {
-				l.errorf(Place{}, hint, "%s: the address of %s is not HOST:PORT: %q", name, source, addr.String)
-			}
-		default:
-			l.errorf(Place{}, hint, "%s: the network of %s is unix or tcp, not %q", name, source, addr.Network)
-		}
 	}
 	slices.SortFunc(all, sources.Provider.Compare)
 	all = slices.Compact(all)

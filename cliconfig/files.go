@@ -190,36 +190,30 @@ func (l *loader) readFile(path string) ([]byte, error) {
 // because variables often name files that no longer exist. The netrc file belongs to other programs.
 func (l *loader) cannotRead(f Input, err error) {
 	d := syntax.Fault(Place{File: f.Name}, "make the file readable", "%v", disk.Cause(err))
-	isDir, missing := l.isDir(f.Name), errors.Is(err, fs.ErrNotExist)
+	missing := errors.Is(err, fs.ErrNotExist)
 	switch {
-	case isDir:
+	case l.isDir(f.Name):
 		d.Text, d.Hint = "is a directory", "remove or rename it: only a file can be read"
 	case f.What == siteFile && l.Exists(l.SiteDir) && !l.isDir(l.SiteDir): // Windows reports a missing file
 		d.Text, d.Hint = "not a directory", "remove or rename "+l.SiteDir+", which is a file"
-	case f.By == "" && missing:
+	case missing:
 		d.Hint = "its path leads through a link to nowhere: remove the link, or put the file where it leads"
 	case errors.Is(err, disk.ErrNotRegular):
 		d.Hint = "remove or rename it: only a regular file can be read"
 	case f.What == mainFile || f.What == moreFile:
 		d.Hint += ": without it, larder would use other sources than you configured"
 	}
-	if f.By != "" && f.By != "--config" {
-		d.Text += " (named by " + f.By + ")"
-	}
-	switch {
-	case l.ctx.Err() != nil:
-		d.Hint = ""
-	case f.By == "":
-	case f.By == "--config" && isDir:
-		d.Hint = "name a file, not a directory"
-	case f.By == "--config":
+	switch f.By {
+	case "":
+	case "--config":
 		d.Hint = "name a CLI configuration that you may read"
-	case isDir:
-		d.Hint = "name a file in " + f.By + ", or unset it"
-	case missing:
-		d.Hint, d.Warning = "unset "+f.By+" if the file is not needed", f.What == mainFile
 	default:
-		d.Hint = "make the file readable, or unset " + f.By
+		d.Text += " (named by " + f.By + ")"
+		d.Hint = "unset " + f.By + " if the file is not needed"
+		d.Warning = missing && f.What == mainFile
+	}
+	if l.ctx.Err() != nil {
+		d.Hint = ""
 	}
 	d.Warning = d.Warning || f.What == netrcFile
 	l.diags = append(l.diags, *d)

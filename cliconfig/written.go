@@ -1,7 +1,6 @@
 package cliconfig
 
 import (
-	"cmp"
 	"fmt"
 	"regexp"
 	"strings"
@@ -19,30 +18,19 @@ var replaceable = sync.OnceValue(func() *regexp.Regexp {
 // such a path literally, and create a directory named ~. CheckPath accepts URLs, and the name of an existing file
 // unless that name is ~.
 func (m Machine) CheckPath(path string) error {
-	meant, rest, first, unknown := "", 0, "", false
-	for _, at := range replaceable().FindAllStringIndex(path, -1) {
-		found, value := strings.TrimRight(path[at[0]:at[1]], `/\`), ""
-		end := at[0] + len(found)
-		tail, _, _ := strings.Cut(strings.ReplaceAll(path[end:], m.ForOS(`\`, "/"), "/"), "/")
-		switch {
-		case found == "~":
-			value = m.home()
-		case m.Exists(m.Abs(m.WorkDir, path[:end+len(tail)])):
-			continue
-		case found[0] != '~':
-			value = m.Getenv(strings.TrimPrefix(strings.Trim(found, "${}%"), "env:"))
-		}
-		first, unknown = cmp.Or(first, found), unknown || value == ""
-		meant, rest = meant+path[rest:at[0]]+value, end
-	}
-	if first == "" || strings.Contains(path, "://") {
+	if strings.Contains(path, "://") {
 		return nil
 	}
-	err := fmt.Errorf("only a shell expands %s in %q", first, path)
-	if unknown {
-		return sources.WithHint(err, "write the path in full")
+	for _, at := range replaceable().FindAllStringIndex(path, -1) {
+		found := strings.TrimRight(path[at[0]:at[1]], `/\`)
+		end := at[0] + len(found)
+		tail, _, _ := strings.Cut(strings.ReplaceAll(path[end:], m.ForOS(`\`, "/"), "/"), "/")
+		if found == "~" || !m.Exists(m.Abs(m.WorkDir, path[:end+len(tail)])) {
+			err := fmt.Errorf("only a shell expands %s in %q", found, path)
+			return sources.WithHint(err, "write the path in full")
+		}
 	}
-	return sources.WithHint(err, "write %q", meant+path[rest:])
+	return nil
 }
 
 // checkPath is CheckPath for the path in a setting or a variable.

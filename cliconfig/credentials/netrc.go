@@ -3,7 +3,6 @@ package credentials
 import (
 	"regexp"
 	"strings"
-	"unicode/utf8"
 )
 
 // A Login is an entry of a netrc file.
@@ -32,10 +31,10 @@ func (n Netrc) For(hostport string) (user, password string, ok bool) {
 	return chosen.User, chosen.Password, chosen.User != "" || chosen.Password != ""
 }
 
-// ParseNetrc parses a netrc file: words separated by white space, on any number of lines. It skips unknown words, and
-// returns the line and column of the first one, or 0. Libraries for such files, like that of engines, refuse a file for
+// ParseNetrc parses a netrc file: words separated by white space, on any number of lines. It skips unknown words.
+// Libraries for such files, like that of engines, refuse a file for
 // one word that they don't know, and can't read the quotes of curl.
-func ParseNetrc(src string) (all Netrc, line, column int) {
+func ParseNetrc(src string) (all Netrc) {
 	start, end := 0, 0             // of the last word
 	next := func() (word string) { // returns "" at the end of the file
 		found := netrcWord.FindStringSubmatchIndex(src[end:])
@@ -78,11 +77,9 @@ func ParseNetrc(src string) (all Netrc, line, column int) {
 			next()
 		case word == "macdef":
 			skipTo(macroEnd)
-		case line == 0: // one problem suffices if the file is not a netrc file at all
-			line, column = here(), 1+utf8.RuneCountInString(src[strings.LastIndexByte(src[:start], '\n')+1:start])
 		}
 	}
-	return all, line, column
+	return all
 }
 
 var (

@@ -4,12 +4,10 @@ import (
 	"cmp"
 	"errors"
 	"flag"
-	"fmt"
 	"io"
 	"slices"
 	"strconv"
 	"strings"
-	"time"
 
 	"github.com/mattn/go-shellwords"
 
@@ -35,7 +33,6 @@ type Invocation struct {
 	// Unforeseen is why Larder can't determine what init installs, if it can't: init copies a configuration that isn't
 	// here yet, or it is not certain that the engine accepts the command line. Then Init is false.
 	Unforeseen string
-	Release    sources.Version // first one of the engine that has all the flags of init, if some haven't
 
 	// The flags of init.
 	Upgrade      bool
@@ -141,12 +138,6 @@ func (in *Invocation) readEngine(m cliconfig.Machine, args []string) {
 		if err := cmp.Or(err, in.readInit(words)); err != nil && unknown == "" {
 			unknown = err.Error()
 		}
-		for _, variable := range in.Variables {
-			file, is := strings.CutPrefix(variable, "-var-file=")
-			if is && (file == "" || !m.Exists(m.Abs(m.Abs(m.WorkDir, in.Dir), file))) {
-				unknown = cmp.Or(unknown, "-var-file: no file")
-			}
-		}
 		if unknown != "" {
 			in.Unforeseen = cmp.Or(in.Unforeseen, "init ("+unknown+")")
 		}
@@ -226,124 +217,58 @@ func flagsOf(line []string) (all []typedFlag) {
 	return all
 }
 
-// The forms of the flags of init.
-const (
-	wordFlag   = iota // exactly this argument, wherever it is
-	switchFlag        // with a boolean, or without
-	valueFlag         // may have its value in the next argument
+// The flags of init: those with a boolean, or without a value, those with a value, which may be the next argument, and
+// those that are exactly one argument, wherever it is. An engine with another flag runs without preparation.
+var (
+	initSwitches = strings.Fields("backend cloud force-copy get ignore-remote-version input json lock migrate-state reconfigure upgrade")
+	initValues   = strings.Fields("backend-config from-module json-into lock-timeout lockfile plugin-dir policies target test-directory var var-file")
+	initWords    = strings.Fields("-no-color -compact-warnings -concise -consolidate-errors -consolidate-warnings")
 )
 
-// all stands for all releases that have lock files.
-const all = "all"
-
-// An initFlag is a flag of init.
-type initFlag struct {
-	form            int
-	terraform, tofu string // the first release that has it
-}
-
-// since returns the first release of an engine that has the flag. An unknown engine has all flags.
-func (f initFlag) since(e sources.Engine) string {
-	return map[sources.Engine]string{sources.Terraform: f.terraform, sources.OpenTofu: f.tofu, "": all}[e]
-}
-
-// initFlags are the flags of init, and the first release of each engine that has them: "" stands for none. An engine
-// with another flag runs without preparation.
-var initFlags = map[string]initFlag{
-	"backend": {switchFlag, all, all}, "cloud": {switchFlag, "1.1.0", all}, "force-copy": {switchFlag, all, all},
-	"get": {switchFlag, all, all}, "ignore-remote-version": {switchFlag, all, all}, "input": {switchFlag, all, all},
-	"json": {switchFlag, "1.9.0", "1.7.0"}, "lock": {switchFlag, all, all}, "migrate-state": {switchFlag, all, all},
-	"reconfigure": {switchFlag, all, all}, "upgrade": {switchFlag, all, all},
-
-	"backend-config": {valueFlag, all, all}, "from-module": {valueFlag, all, all}, "json-into": {valueFlag, "", "1.12.0"},
-	"lock-timeout": {valueFlag, all, all}, "lockfile": {valueFlag, all, all}, "plugin-dir": {valueFlag, all, all},
-	"policies": {valueFlag, "1.16.0", ""}, "target": {valueFlag, all, ""}, "test-directory": {valueFlag, "1.6.0", all},
-	"var": {valueFlag, all, all}, "var-file": {valueFlag, all, all},
-
-	"no-color": {wordFlag, all, all}, "compact-warnings": {wordFlag, all, all}, "concise": {wordFlag, "", "1.12.0"},
-	"consolidate-errors": {wordFlag, "", "1.10.0"}, "consolidate-warnings": {wordFlag, "", "1.10.0"},
-}
-
-// exclusive are flags of init that exclude each other. Those for a backend do even if they are false.
-var exclusive = map[string]string{"cloud": "backend", "reconfigure": "migrate-state", "json": "migrate-state", "json-into": "json"}
-
-// readInit reads the arguments of init as engines do. Later flags override earlier ones. It fails if the engine may
-// refuse them.
-func (in *Invocation) readInit(words []string) (err error) {
+// readInit reads the arguments of init as engines do. Later flags override earlier ones. It fails if no engine accepts
+// them.
+func (in *Invocation) readInit(words []string) error {
 	known := flag.NewFlagSet("", flag.ContinueOnError)
 	known.SetOutput(io.Discard)
 	given := map[string]string{}
-	for name, f := range initFlags {
-		switch {
-		case f.since(in.Engine) == "":
-		case f.form == valueFlag:
-			known.Func(name, "", func(value string) error {
-				given[name] = value
-				if bad := in.take(name, value); bad != nil {
-					err = fmt.Errorf("-%s: %w", name, bad) // without the value, which may be a secret
-				}
-				return err
-			})
-		case f.form == switchFlag:
-			known.BoolFunc(name, "", func(value string) error {
-				on, err := strconv.ParseBool(value)
-				given[name] = strconv.FormatBool(on)
-				return err
-			})
-		case slices.Contains(words, "-"+name):
-			words = slices.DeleteFunc(slices.Clone(words), func(word string) bool { return word == "-"+name })
-			given[name] = ""
-		}
+	for _, name := range initSwitches {
+		known.BoolFunc(name, "", func(value string) error {
+			on, err := strconv.ParseBool(value)
+			given[name] = strconv.FormatBool(on)
+			return err
+		})
 	}
-	refused := known.Parse(words)
-	for name := range given {
-		if v, err := sources.ParseVersion(initFlags[name].since(in.Engine)); err == nil && v.Compare(in.Release) > 0 {
-			in.Release = v
-		}
+	for _, name := range initValues {
+		known.Func(name, "", func(value string) error {
+			given[name] = value
+			return in.take(name, value)
+		})
 	}
+	err := known.Parse(slices.DeleteFunc(slices.Clone(words), func(word string) bool { return slices.Contains(initWords, word) }))
 	in.Upgrade, in.JSON = given["upgrade"] == "true", given["json"] == "true"
 	in.KeepModules, in.NoBackend = given["get"] == "false", given["backend"] == "false" || given["cloud"] == "false"
 	in.ReadOnlyLock, in.TestDir = given["lockfile"] == "readonly", given["test-directory"]
 	if given["from-module"] != "" {
 		in.Unforeseen = "init -from-module"
 	}
-	if err := cmp.Or(err, refused); err != nil {
-		return err
+	if err == nil && known.NArg() > 0 {
+		err = errors.New("unexpected argument")
 	}
-	for one, other := range exclusive {
-		first, second := given[one], given[other]
-		if first != "" && second != "" && (one == "cloud" || first != "false" && second != "false") {
-			return fmt.Errorf("-%s and -%s", one, other)
-		}
-	}
-	if known.NArg() > 0 {
-		return errors.New("unexpected argument")
-	}
-	return nil
+	return err
 }
 
-// take takes over the value of a flag of init. It fails if the engine may refuse it.
-func (in *Invocation) take(name, value string) (err error) {
+// take takes over the value of a flag of init. It fails if that is not a directory.
+func (in *Invocation) take(name, value string) error {
 	switch name {
-	case "lock-timeout":
-		if _, invalid := time.ParseDuration(value); invalid != nil {
-			err = errors.New("no duration")
-		}
 	case "plugin-dir":
 		in.PluginDirs = append(in.PluginDirs, value)
 		if value == "" {
-			err = errors.New("no directory")
+			return errors.New("no directory")
 		}
 	case "var", "var-file":
 		in.Variables = append(in.Variables, "-"+name+"="+value)
-		if name == "var" && !strings.Contains(value, "=") {
-			err = errors.New("no variable")
-		}
 	}
-	if strings.HasPrefix(value, "-") { // probably without its value
-		err = errors.New("the value is a flag")
-	}
-	return err
+	return nil
 }
 
 // A terragruntSetting has had several names. Later ones override earlier ones, and flags override

@@ -79,9 +79,6 @@ func Exec(ctx context.Context, s *site.Site, request ExecRequest) (*site.Program
 	}
 	next := &site.Program{Path: e.program, Line: request.Line, Dir: e.WorkDir, Environ: e.Machine.Environ}
 	e.command = programs.ReadLine(e.Machine, request.Line)
-	if c := &e.command; c.Init && c.Release != (sources.Version{}) && e.releaseOf(ctx, e.program, site.Absolute(e.WorkDir, c.Dir)).Compare(c.Release) < 0 {
-		c.Init, c.Unforeseen = false, fmt.Sprintf("init (flags of releases since %s)", c.Release)
-	}
 	if e.command.NoCommand {
 		next.Environ = programs.WithoutCommand(e.Machine)
 	}
