@@ -107,6 +107,9 @@ type Explanation struct {
 	Install        string     `json:"install,omitempty"` // what the command would do
 	InstallUpgrade string     `json:"install_upgrade,omitempty"`
 	Unknown        []string   `json:"unknown"` // what could not be found out
+
+	Command        string `json:"-"` // of Install
+	UpgradeCommand string `json:"-"` // of InstallUpgrade
 }
 
 // Unlocked is the part of an answer that is missing if the lock file can't be read.
@@ -141,7 +144,7 @@ func (o *Output) Explained(e Explanation, all bool) {
 	p.section("Not chosen", newer...)
 	p.section("To change", advice...)
 	if e.Install != "" {
-		p.section("Then", row("larder install", o.Shorten(e.Install)), row("larder install --upgrade", o.Shorten(e.InstallUpgrade)))
+		p.section("Then", row(e.Command, o.Shorten(e.Install)), row(e.UpgradeCommand, o.Shorten(e.InstallUpgrade)))
 	}
 	p.section("Unknown", unknown...)
 	o.ShowPage(p.text.String(), e)

@@ -55,8 +55,11 @@ func (v viewpoint) shorten(text string) string {
 		if !found {
 			return b.String()
 		}
-		if continues(before) {
+		switch {
+		case continues(before):
 			b.WriteString(prefix)
+		case strings.HasPrefix(after, "~"): // which would look like the home directory
+			b.WriteString("." + string(filepath.Separator))
 		}
 		text = after
 	}

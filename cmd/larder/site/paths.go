@@ -72,10 +72,14 @@ func IsAddressForm(arg string) (is, versioned bool) {
 
 // Shown returns a path that is valid in the directory where the user runs larder.
 func (s *Site) Shown(path string) string {
-	if relative, err := filepath.Rel(s.Machine.WorkDir, path); err == nil && filepath.IsLocal(relative) {
-		return relative
+	relative, err := filepath.Rel(s.Machine.WorkDir, path)
+	switch {
+	case err != nil || !filepath.IsLocal(relative):
+		return path
+	case strings.HasPrefix(relative, "~"): // which would look like the home directory
+		return "." + string(filepath.Separator) + relative
 	}
-	return path
+	return relative
 }
 
 // IsFile reports whether path leads to a regular file, and not to a directory.

@@ -6,11 +6,11 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"strconv"
 	"strings"
 
 	"github.com/larder-cli/larder/cmd/larder/report"
 	"github.com/larder-cli/larder/cmd/larder/site"
+	"github.com/larder-cli/larder/cmd/larder/ui"
 	"github.com/larder-cli/larder/installer"
 	"github.com/larder-cli/larder/installer/acquire"
 	"github.com/larder-cli/larder/sources"
@@ -27,6 +27,7 @@ func explainProvider(ctx context.Context, s *site.Site, dir, address string, all
 		Provider: q.req.Provider.String(), Engine: string(q.Config.Engine), Because: q.Chosen.Because(q.Config.Tilde),
 		Required: []report.Constraint{}, Installed: sources.Texts(q.here[hereInstalled]), Cached: sources.Texts(q.here[hereCached]),
 		Nearby: sources.Texts(q.here[hereNearby]), Methods: q.methodAnswers(), Newer: []report.Excluded{}, Advice: []report.Advice{},
+		Unread: q.unread, Command: q.again("install"), UpgradeCommand: q.again("install --upgrade"),
 	}
 	for _, from := range q.req.From {
 		e.Required = append(e.Required, report.ConstraintOf(from))
@@ -34,11 +35,13 @@ func explainProvider(ctx context.Context, s *site.Site, dir, address string, all
 	if q.locked != (sources.Version{}) {
 		e.Locked, e.LockedAt = q.locked.String(), report.Place{File: q.LockPath, Line: q.Lock.Block(q.req.Provider)}
 	}
-	e.Unread = q.unread
-	plan, upgrade, err := q.plans(ctx)
+	plan, upgrade := q.plan(ctx, q.req, false), q.plan(ctx, q.req, true)
+	if err := q.CheckOverride(q.Config, q.req.Provider); err != nil && q.required {
+		plan.err, upgrade.err = err, err
+	}
 	q.describeChoice(&e, plan, upgrade)
 	q.describeOthers(ctx, &e, plan, upgrade)
-	if !q.required && plan.err != nil && len(q.unknown) == 0 {
+	if err = ctx.Err(); !q.required && plan.err != nil && len(q.unknown) == 0 {
 		err = errors.Join(err, q.Root.Explain(plan.err))
 	}
 	if e.Unmanaged = q.unmanaged(); e.Unmanaged != "" {
@@ -49,73 +52,78 @@ func explainProvider(ctx context.Context, s *site.Site, dir, address string, all
 	return errors.Join(append(q.errs, err)...)
 }
 
+// methodAnswers returns the answers of the methods.
+func (q *question) methodAnswers() []report.MethodAnswer {
+	all := []report.MethodAnswer{}
+	for _, a := range q.answers {
+		one := report.MethodAnswer{
+			Method: a.name, Implied: a.configured == nil, Used: a.Applies, Asked: a.queried, Versions: len(a.Listing.Versions),
+			Newest: newestOf(a.Listing.Versions).String(),
+		}
+		if m := a.configured; m != nil {
+			one.Place = report.Place{File: q.Config.Tilde(m.File), Line: m.Line}
+		}
+		if a.hiding != "" {
+			one.Hidden = q.Brief(a.hiding)
+		} else if a.By != nil {
+			one.Pattern = a.By.String()
+		}
+		switch {
+		case errors.Is(a.Err, sources.ErrOffline):
+			one.Problem = "not queried (--offline)"
+		case errors.Is(a.Err, sources.ErrNotFound):
+			one.Absent = true
+		case a.Err != nil:
+			one.Problem = "no answer: " + q.causeOf(a.Err)
+		}
+		all = append(all, one)
+	}
+	return all
+}
+
+// causeOf returns an error without the provider, which is known.
+func (q *question) causeOf(err error) string {
+	return cmp.Or(sources.Cause(err), strings.TrimPrefix(sources.Reason(err), q.req.Provider.String()+": "))
+}
+
 // A planned is what install would do, or why it would fail.
 type planned struct {
 	installer.Plan
 	err error
 }
 
-// plans returns what install and install --upgrade would do. The error is the one to report.
-func (q *question) plans(ctx context.Context) (plan, upgrade planned, err error) {
-	plan.Plan, plan.err = q.planner(false).Plan(ctx, *q.root, q.req)
-	upgrade.Plan, upgrade.err = q.planner(true).Plan(ctx, *q.root, q.req)
-	if err := q.CheckOverride(q.Config, q.req.Provider); err != nil && q.required {
-		plan.err, upgrade.err = err, err
-	}
-	for _, p := range []planned{plan, upgrade} {
-		if p.err == nil && p.How == installer.Planned {
-			q.learn(ctx, p.Version)
-		}
-	}
-	return plan, upgrade, ctx.Err()
-}
-
-// planner returns an installer that reports nothing, and reads no archives of mirrors: people wait for the answer.
-func (q *question) planner(upgrade bool) *installer.Installer {
+// plan returns what install or install --upgrade would do. It reports nothing, and reads no archives of mirrors: people
+// wait for the answer.
+func (q *question) plan(ctx context.Context, req sources.Requirement, upgrade bool) (p planned) {
 	opts := q.InstallerOptions(func(acquire.Event) {})
 	opts.Upgrade, opts.Unread = upgrade, true
-	return installer.New(sources.NewMulti(q.methods), q.store, q.Client, opts)
+	p.Plan, p.err = installer.New(sources.NewMulti(q.methods), q.store, q.Client, opts).Plan(ctx, *q.root, req)
+	return p
 }
 
 // describeChoice says which version install chooses, and why.
 func (q *question) describeChoice(e *report.Explanation, plan, upgrade planned) {
-	switch {
-	case plan.err != nil:
-		e.Why = "none: " + q.reasonOf(plan.err)
-	default:
-		e.Chosen = plan.Version.String()
-		e.From = q.deliveredBy(plan.Version)
-	}
 	if upgrade.err == nil && q.required {
 		e.Upgrade = upgrade.Version.String()
 	}
-	newest := "the newest that the sources in use have"
-	limited := plan.err == nil && q.excludesNewer(plan.Version)
 	switch {
-	case limited && q.req.Constraints.Empty():
-		newest = "the newest that the policy allows"
-	case limited:
-		newest = "the newest that " + q.constraints("and the policy allow", "and the policy allow")
-	case !q.req.Constraints.Empty():
-		newest = "the newest that " + q.constraints("allows", "allow")
-	}
-	switch {
-	case plan.err != nil:
-	case plan.Offline:
-		e.Why = "the newest verified version on this machine (--offline)"
-	case plan.Version == q.locked && upgrade.err == nil && upgrade.Version == q.locked && q.answered():
-		e.Why = "locked; it is also " + newest
-	case plan.Version == q.locked:
-		e.Why = "locked"
-	default:
-		e.Why = newest
-	}
-	if !q.required {
-		e.Why, e.Chosen, e.From = "none, because "+cmp.Or(q.unread, "nothing requires it"), "", ""
+	case !q.required:
+		e.Why = "none, because " + cmp.Or(q.unread, "nothing requires it")
 		if plan.err == nil {
 			e.Why += fmt.Sprintf("; the newest version is %s", plan.Version)
 		}
 		return
+	case plan.err != nil:
+		e.Why = "none: " + q.reasonOf(plan.err)
+	case plan.Offline:
+		e.Why = "the newest verified version on this machine (--offline)"
+	case plan.Version == q.locked:
+		e.Why = "locked"
+	default:
+		e.Why = "the newest that " + q.limits(plan.Version)
+	}
+	if plan.err == nil {
+		e.Chosen, e.From = plan.Version.String(), q.deliveredBy(plan.Version)
 	}
 	e.Install, e.InstallUpgrade = q.wouldDo(plan), q.wouldDo(upgrade)
 	if e.InstallUpgrade == e.Install && strings.HasPrefix(e.Install, "fails: ") {
@@ -126,32 +134,32 @@ func (q *question) describeChoice(e *report.Explanation, plan, upgrade planned) 
 	}
 }
 
-// excludesNewer reports whether the policy excludes a newer version that the constraints allow.
-func (q *question) excludesNewer(chosen sources.Version) bool {
-	return slices.ContainsFunc(q.candidates(), func(c installer.Candidate) bool {
-		return c.Bar == installer.Excluded && c.Version.Compare(chosen) > 0 && q.lacks(c.Version) != installer.NotOffered
-	})
-}
-
-// mostConstraints is the length of constraints that are shown in a sentence.
-const mostConstraints = 80
-
-// constraints returns a clause whose subject is all constraints, which are not quoted if they are long.
-func (q *question) constraints(singular, plural string) string {
-	subject, verb := strconv.Quote(q.req.Constraints.String()), singular
-	if len(subject) > mostConstraints {
-		subject, verb = "the constraints together", plural
+// limits says what excludes versions that are newer than the chosen one.
+func (q *question) limits(chosen sources.Version) string {
+	var by []string
+	if !q.req.Constraints.Empty() {
+		by = append(by, fmt.Sprintf("%q", q.req.Constraints))
 	}
-	return strings.TrimSpace(subject + " " + verb)
+	if slices.ContainsFunc(q.candidates(), func(c installer.Candidate) bool {
+		return c.Bar == installer.Excluded && c.Version.Compare(chosen) > 0 && q.lacks(c.Version) != installer.NotOffered
+	}) {
+		by = append(by, "the policy")
+	}
+	switch len(by) {
+	case 0:
+		return "the sources in use have"
+	case 1:
+		return by[0] + " allows"
+	}
+	return ui.List("and", by) + " allow"
 }
 
-// reasonOf returns why no version can be chosen, without the provider, which is known, and without the errors of
-// methods, which are shown with them.
+// reasonOf returns why no version can be chosen, without the errors of methods, which are shown with them.
 func (q *question) reasonOf(err error) string {
 	var reasons []string
-	for i, a := range q.answers {
+	for _, a := range q.answers {
 		if a.Applies && a.Err != nil && !errors.Is(a.Err, sources.ErrNotFound) && !errors.Is(a.Err, sources.ErrOffline) {
-			reasons = append(reasons, q.nameOf(i)+" doesn't answer")
+			reasons = append(reasons, a.name+" doesn't answer")
 		}
 	}
 	if len(reasons) > 0 {
@@ -163,23 +171,14 @@ func (q *question) reasonOf(err error) string {
 	case ok && !missing.Hashed && !missing.Damaged:
 		return missing.Version.String() + " is " + missing.Cause()
 	}
-	if none, ok := errors.AsType[*installer.NoVersionError](err); ok && len(q.req.Constraints.String()) > mostConstraints && len(none.Offered) > 0 {
-		return "no version matches " + q.constraints("", "")
-	}
 	for _, err := range sources.Errors(err) {
-		reasons = append(reasons, cmp.Or(sources.Cause(err), strings.TrimPrefix(sources.Reason(err), q.req.Provider.String()+": ")))
+		reasons = append(reasons, q.causeOf(err))
 	}
 	return strings.Join(reasons, "; ")
 }
 
 // wouldDo says what install does after a choice.
 func (q *question) wouldDo(p planned) string {
-	switch {
-	case q.unread != "":
-		return "fails: " + q.unread
-	case p.err != nil:
-		return "fails: " + q.reasonOf(p.err)
-	}
 	lock := ""
 	switch {
 	case q.locked == sources.Version{}:
@@ -187,7 +186,11 @@ func (q *question) wouldDo(p planned) string {
 	case q.locked != p.Version:
 		lock = ", and locks it in place of " + q.locked.String()
 	}
-	switch from := q.deliveredBy(p.Version); {
+	switch {
+	case q.unread != "":
+		return "fails: " + q.unread
+	case p.err != nil:
+		return "fails: " + q.reasonOf(p.err)
 	case q.unmanaged() != "":
 		return "installs nothing"
 	case p.How == installer.WasInstalled:
@@ -197,7 +200,7 @@ func (q *question) wouldDo(p planned) string {
 	case q.obstacle(p) != "":
 		return "fails: " + q.obstacle(p)
 	default:
-		return "takes " + p.Version.String() + " from " + from + lock
+		return "takes " + p.Version.String() + " from " + q.deliveredBy(p.Version) + lock
 	}
 }
 
@@ -220,83 +223,66 @@ func (q *question) obstacle(p planned) string {
 // describeOthers says why versions are not chosen: the one that the user asks about, or else all newer ones. It says
 // what to change to get the newest.
 func (q *question) describeOthers(ctx context.Context, e *report.Explanation, plan, upgrade planned) {
-	var last installer.Candidate
 	var newest *installer.Candidate
-	found := false
+	found, asks := false, q.asked != sources.Version{}
 	for _, w := range q.candidates() {
-		switch {
-		case q.asked != sources.Version{} && w.Version != q.asked, q.asked == sources.Version{} && plan.err == nil && w.Version.Compare(plan.Version) <= 0:
-			continue
-		case w.Version == plan.Version:
-			found = true
+		if asks && w.Version != q.asked || !asks && plan.err == nil && w.Version.Compare(plan.Version) <= 0 {
 			continue
 		}
-		found = true
-		better := newest == nil && (q.asked != sources.Version{} || plan.err != nil) ||
-			!w.Version.Prerelease() && (newest == nil || newest.Version.Prerelease())
-		if better && w.Excluded == nil && !q.unusable(w.Version) { // no change of the configuration makes those usable
+		if found = true; w.Version == plan.Version {
+			continue
+		}
+		lacks, pre := q.lacks(w.Version), w.Version.Prerelease()
+		suggests := lacks != installer.WithoutPlatform && lacks != installer.WrongProtocol && w.Excluded == nil
+		if suggests && (asks || plan.err != nil || !pre) && (newest == nil || newest.Version.Prerelease() && !pre) {
 			newest = &w
 		}
-		why := q.whyNot(w, plan)
-		if n := len(e.Newer); n > 0 && last.Bar == w.Bar && last.By == w.By && last.Together == w.Together && (w.Bar != installer.Excluded || why == e.Newer[n-1].Why) {
-			e.Newer[n-1].Versions = append(e.Newer[n-1].Versions, w.Version.String())
-			continue
-		}
-		last = w
-		x := report.Excluded{Versions: []string{w.Version.String()}, Rule: string(w.Bar), Why: why}
-		if w.Bar == installer.Excluded {
-			rule := w.Excluded.Rule
-			x.By = &report.Constraint{Constraint: rule.Text, Place: report.Place{File: rule.File, Line: rule.Line}}
-		}
-		if w.By != (sources.Origin{}) {
-			by := report.ConstraintOf(w.By)
-			x.By = &by
-		}
-		e.Newer = append(e.Newer, x)
+		q.addExcluded(e, w, plan)
 	}
-	if !found && q.asked != (sources.Version{}) {
+	if !found && asks {
 		e.Newer = append(e.Newer, report.Excluded{Versions: []string{q.asked.String()}, Rule: string(installer.NotOffered), Why: "no source has this version"})
 	}
-	q.advise(ctx, e, newest, plan, upgrade)
-}
-
-// advise says what to change to get another version: the newest one that is excluded, or else one that can be installed.
-func (q *question) advise(ctx context.Context, e *report.Explanation, newest *installer.Candidate, plan, upgrade planned) {
 	excluded, is := errors.AsType[*installer.ExcludedError](plan.err)
 	switch {
-	case q.asked == sources.Version{} && q.obstacle(upgrade) != "":
-		e.Advice = append(e.Advice, q.adviseOther(ctx, upgrade)...)
-	case is && excluded.Locked && upgrade.err == nil && q.asked == sources.Version{}:
-		e.Advice = []report.Advice{{Version: upgrade.Version.String(), Paste: q.upgradeCommand()}}
+	case !asks && q.obstacle(upgrade) != "":
+		e.Advice = append(e.Advice, q.adviseOther(ctx)...)
+	case !asks && is && excluded.Locked && upgrade.err == nil:
+		e.Advice = []report.Advice{{Version: upgrade.Version.String(), Paste: q.again("install --upgrade")}}
 	case newest != nil:
 		e.Advice = append(e.Advice, q.advice(*newest, upgrade)...)
 	}
-	if paste, what := q.adviseRegistry(); paste != "" && len(e.Advice) == 0 && (plan.err != nil || q.asked != plan.Version) {
-		e.Advice = append(e.Advice, report.Advice{Version: "others", Paste: paste, What: what})
-	}
 }
 
-// unusable reports whether a version is known to have no package that can be installed here.
-func (q *question) unusable(v sources.Version) bool {
-	lacks := q.lacks(v)
-	return lacks != "" && lacks != installer.NotOffered
+// addExcluded adds a version that isn't chosen, to the versions before it if the reason is the same.
+func (q *question) addExcluded(e *report.Explanation, w installer.Candidate, plan planned) {
+	x := report.Excluded{Versions: []string{w.Version.String()}, Rule: string(w.Bar), Why: q.whyNot(w, plan)}
+	if n := len(e.Newer) - 1; n >= 0 && e.Newer[n].Rule == x.Rule && e.Newer[n].Why == x.Why {
+		e.Newer[n].Versions = append(e.Newer[n].Versions, x.Versions...)
+		return
+	}
+	switch {
+	case w.Bar == installer.Excluded:
+		rule := w.Excluded.Rule
+		x.By = &report.Constraint{Constraint: rule.Text, Place: report.Place{File: rule.File, Line: rule.Line}}
+	case w.By != (sources.Origin{}):
+		by := report.ConstraintOf(w.By)
+		x.By = &by
+	}
+	e.Newer = append(e.Newer, x)
 }
 
 // whyNot says why a version is not chosen.
 func (q *question) whyNot(w installer.Candidate, plan planned) string {
-	at := func(from sources.Origin) string {
-		text := report.ConstraintOf(from).Where(q.Out)
-		if from.Module != "" {
-			text += " (" + from.Module + ")"
-		}
-		return text
-	}
 	switch w.Bar {
 	case installer.Constrained:
 		if w.Together {
 			return "the constraints together exclude it"
 		}
-		return fmt.Sprintf("excluded by %q at %s", w.By.Constraint, at(w.By))
+		text := fmt.Sprintf("excluded by %q at %s", w.By.Constraint, report.ConstraintOf(w.By).Where(q.Out))
+		if w.By.Module != "" {
+			text += " (" + w.By.Module + ")"
+		}
+		return text
 	case installer.Prereleased:
 		return "a pre-release: only a constraint with exactly this version allows it"
 	case installer.Excluded:
@@ -317,7 +303,7 @@ func (q *question) whyNot(w installer.Candidate, plan planned) string {
 	if plan.err == nil && w.Version.Compare(plan.Version) < 0 {
 		return "allowed, but older than " + plan.Version.String()
 	}
-	if plan.Offline {
+	if plan.Offline || errors.Is(plan.err, sources.ErrOffline) {
 		return "not verified on this machine, or not for " + sources.CurrentPlatform().String()
 	}
 	return "allowed"
@@ -325,18 +311,18 @@ func (q *question) whyNot(w installer.Candidate, plan planned) string {
 
 // onlyElsewhere says where a version is that no method in use has.
 func (q *question) onlyElsewhere(v sources.Version) string {
-	for i, a := range q.answers {
-		if !a.Applies && q.listed[i][v] {
-			return "only in " + q.nameOf(i) + ", which is not used"
+	for _, a := range q.answers {
+		if !a.Applies && a.has(v) {
+			return "only in " + a.name + ", which is not used"
 		}
 	}
-	for _, where := range []string{hereInstalled, hereCached, hereNearby} {
-		if slices.Contains(q.here[where], v) {
-			return map[string]string{
-				hereInstalled: "installed, but in no source", hereCached: "in the plugin cache, but in no source",
-				hereNearby: "only in a mirror on this machine that is not an installation method",
-			}[where]
-		}
+	switch {
+	case slices.Contains(q.here[hereInstalled], v):
+		return "installed, but in no source"
+	case slices.Contains(q.here[hereCached], v):
+		return "in the plugin cache, but in no source"
+	case slices.Contains(q.here[hereNearby], v):
+		return "only in a mirror on this machine that is not an installation method"
 	}
 	return "no source has it"
 }

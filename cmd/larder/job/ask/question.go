@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"maps"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -13,13 +12,14 @@ import (
 	"github.com/larder-cli/larder/cliconfig"
 	"github.com/larder-cli/larder/cmd/larder/report"
 	"github.com/larder-cli/larder/cmd/larder/site"
+	"github.com/larder-cli/larder/fsmirror"
 	"github.com/larder-cli/larder/installer"
 	"github.com/larder-cli/larder/installer/lockfile"
 	"github.com/larder-cli/larder/installer/modules"
 	"github.com/larder-cli/larder/sources"
 )
 
-// A question is what is known about one provider in a root module, for explain and versions.
+// A question is one provider in a root module, with the table of its candidates, for explain and versions.
 type question struct {
 	*site.Root
 	root     *installer.Root // with all requirements that could be read
@@ -30,16 +30,25 @@ type question struct {
 	store    installer.Cache
 
 	methods []sources.Method
-	answers []sources.Answer
-	listed  []map[sources.Version]bool // the versions of each answer
-	hidden  map[int]string             // implied directories that hide a method, by its index
-	kinds   map[int]*cliconfig.Method  // as configured, by index; nil for implied ones
+	answers []answer
 	here    map[string][]sources.Version
 
 	unknown []string // what could not be found out
 	unread  string   // why install fails: what of the root module can't be read
 	errs    []error
 }
+
+// An answer is what an installation method says about the provider.
+type answer struct {
+	sources.Answer
+	name       string            // its kind and location
+	configured *cliconfig.Method // nil for an implied one
+	hiding     string            // the implied directory for which it isn't used; may be empty
+	queried    bool
+}
+
+// has reports whether the method lists a version.
+func (a answer) has(v sources.Version) bool { return slices.Contains(a.Listing.Versions, v) }
 
 // Where versions are on this machine, besides the installation methods.
 const (
@@ -54,7 +63,7 @@ func newQuestion(ctx context.Context, s *site.Site, dir, typed string) (q *quest
 	if err != nil {
 		return nil, nil, err
 	}
-	q = &question{Root: m, here: map[string][]sources.Version{}, hidden: map[int]string{}, kinds: map[int]*cliconfig.Method{}}
+	q = &question{Root: m, here: map[string][]sources.Version{}}
 	q.readRoot(ctx)
 	if err := q.readAddress(typed); err != nil {
 		return nil, nil, err
@@ -160,83 +169,47 @@ func (q *question) readAddress(typed string) error {
 	return nil
 }
 
-// ask queries the installation methods.
+// ask queries the installation methods. Of those that aren't used, it queries only what tells no server the name of the
+// provider, and the registry that an implied directory hides.
 func (q *question) ask(ctx context.Context) (err error) {
 	if q.methods, err = q.Root.Methods(ctx); err != nil {
 		return err
 	}
 	p := q.req.Provider
-	q.answers = sources.Ask(ctx, p, q.methods)
-	for i := range q.answers {
-		a := &q.answers[i]
-		if q.Config.Implied && i == len(q.answers)-1 {
-			q.hidden[i] = q.Hiding[p]
+	for i, a := range sources.Ask(ctx, p, q.methods) {
+		one, mirror := answer{Answer: a}, site.LocalMirror(a.Method)
+		switch {
+		case !q.Config.Implied:
+			one.configured = &q.Config.Methods[i]
+		case i == len(q.methods)-1:
+			one.hiding = q.Hiding[p]
 		}
-		if !q.Config.Implied && len(q.Config.Methods) == len(q.answers) {
-			q.kinds[i] = &q.Config.Methods[i]
+		one.name = q.nameOf(one, mirror)
+		if one.queried = a.Applies || one.hiding != "" || mirror != nil; one.queried && !a.Applies {
+			one.Listing, one.Err = a.Method.Source.Versions(ctx, p)
 		}
-		if !a.Applies && (q.hidden[i] != "" || site.LocalMirror(a.Method) != nil) { // otherwise a server would learn the name
-			a.Listing, a.Err = a.Method.Source.Versions(ctx, p)
-		}
-		if a.Err != nil && !errors.Is(a.Err, sources.ErrNotFound) {
-			if q.unknown = append(q.unknown, "the versions of "+q.nameOf(i)); a.Applies && !errors.Is(a.Err, sources.ErrOffline) {
-				q.errs = append(q.errs, a.Err)
+		offline := errors.Is(one.Err, sources.ErrOffline)
+		if one.queried = one.queried && !offline; one.Err != nil && !errors.Is(one.Err, sources.ErrNotFound) {
+			if q.unknown = append(q.unknown, "the versions of "+one.name); a.Applies && !offline {
+				q.errs = append(q.errs, one.Err)
 			}
 		}
-		q.listed = append(q.listed, map[sources.Version]bool{})
-		for _, v := range a.Listing.Versions {
-			q.listed[i][v] = true
-		}
+		q.answers = append(q.answers, one)
 	}
 	return nil
 }
 
-// wasAsked reports whether a method was queried.
-func (q *question) wasAsked(i int) bool {
-	a := q.answers[i]
-	return (a.Applies || q.hidden[i] != "" || site.LocalMirror(a.Method) != nil) && !errors.Is(a.Err, sources.ErrOffline)
-}
-
 // nameOf names a method as people know it: its kind and location.
-func (q *question) nameOf(i int) string {
-	mirror := site.LocalMirror(q.answers[i].Method)
-	switch m := q.kinds[i]; {
+func (q *question) nameOf(a answer, mirror *fsmirror.Mirror) string {
+	switch m := a.configured; {
 	case m == nil && mirror != nil:
-		return q.Config.Tilde(mirror.Dir())
+		return q.Brief(mirror.Dir())
 	case m == nil || m.Kind == cliconfig.Direct:
 		return string(cliconfig.Direct) + " " + string(q.req.Provider.Host)
 	case mirror != nil:
-		return string(m.Kind) + " " + q.Config.Tilde(mirror.Dir())
+		return string(m.Kind) + " " + q.Brief(mirror.Dir())
 	}
-	return strings.Replace(q.answers[i].Method.Source.String(), "network mirror", string(cliconfig.NetworkMirror), 1)
-}
-
-// methodAnswers returns the answers of the methods.
-func (q *question) methodAnswers() []report.MethodAnswer {
-	all := []report.MethodAnswer{}
-	for i, a := range q.answers {
-		answer := report.MethodAnswer{Method: q.nameOf(i), Implied: q.kinds[i] == nil, Used: a.Applies, Asked: q.wasAsked(i), Versions: len(a.Listing.Versions)}
-		if m := q.kinds[i]; m != nil {
-			answer.Place = report.Place{File: q.Config.Tilde(m.File), Line: m.Line}
-		}
-		if a.By != nil && q.hidden[i] == "" {
-			answer.Pattern = a.By.String()
-		}
-		if q.hidden[i] != "" {
-			answer.Hidden = q.Config.Tilde(q.hidden[i])
-		}
-		answer.Newest = newestOf(a.Listing.Versions).String()
-		switch {
-		case errors.Is(a.Err, sources.ErrOffline):
-			answer.Problem = "not queried (--offline)"
-		case errors.Is(a.Err, sources.ErrNotFound):
-			answer.Absent = true
-		case a.Err != nil:
-			answer.Problem = "no answer: " + cmp.Or(sources.Cause(a.Err), strings.TrimPrefix(sources.Reason(a.Err), q.req.Provider.String()+": "))
-		}
-		all = append(all, answer)
-	}
-	return all
+	return strings.Replace(a.Method.Source.String(), "network mirror", string(cliconfig.NetworkMirror), 1)
 }
 
 // newestOf returns the newest release, or the newest pre-release if there is no release. It is zero if there is neither.
@@ -302,64 +275,51 @@ func (q *question) unmanaged() string {
 	return ""
 }
 
-// answered reports whether all methods that take part have answered.
-func (q *question) answered() bool {
-	return !slices.ContainsFunc(q.answers, func(a sources.Answer) bool { return a.Err != nil && !errors.Is(a.Err, sources.ErrNotFound) })
-}
-
 // deliveredBy names the first method that has a version.
 func (q *question) deliveredBy(v sources.Version) string {
-	for i, a := range q.answers {
-		if a.Applies && q.listed[i][v] && a.Listing.Details[v].For(sources.CurrentPlatform()) {
-			return q.nameOf(i)
+	for _, a := range q.answers {
+		if a.Applies && a.has(v) && a.Listing.Details[v].For(sources.CurrentPlatform()) {
+			return a.name
 		}
 	}
 	return ""
 }
 
-// learn queries the methods that list versions without platforms for those of a version.
-func (q *question) learn(ctx context.Context, v sources.Version) {
-	for i := range q.answers {
-		a := &q.answers[i]
-		detailer, ok := a.Method.Source.(sources.Detailer)
-		if _, known := a.Listing.Details[v]; known || !ok || !a.Applies || !slices.Contains(a.Listing.Versions, v) {
-			continue
-		}
-		detail, err := detailer.Detail(ctx, sources.Release{Provider: q.req.Provider, Version: v})
-		if err != nil {
-			continue // install reports it
-		}
-		details := map[sources.Version]sources.Detail{v: detail}
-		maps.Copy(details, a.Listing.Details) // other users may have this map
-		a.Listing.Details = details
-	}
-}
-
-// rules returns what decides which version of the provider is chosen.
-func (q *question) rules() installer.Rules {
-	return installer.Rules{Requirement: q.req, Locked: q.locked, Policy: q.Policy, Lacks: q.lacks}
-}
-
-// lacks returns what prevents the installation of a version, as far as the methods that take part say so.
+// lacks returns what prevents the installation of a version, as far as the methods that take part say so. With
+// --offline, a version on this machine needs no method.
 func (q *question) lacks(v sources.Version) installer.Bar {
 	lacks := installer.NotOffered
-	platform, protocol := false, false
-	for i, a := range q.answers {
-		if a.Applies && q.listed[i][v] {
+	if q.Flags.Offline && (slices.Contains(q.here[hereInstalled], v) || slices.Contains(q.here[hereCached], v)) {
+		lacks = ""
+	}
+	for _, a := range q.answers {
+		detail := a.Listing.Details[v]
+		switch {
+		case !a.Applies || !a.has(v) || lacks == "":
+		case !detail.For(sources.CurrentPlatform()):
+			lacks = installer.WithoutPlatform
+		case !detail.Usable():
+			lacks = installer.WrongProtocol
+		default:
 			lacks = ""
-			detail := a.Listing.Details[v]
-			platform, protocol = platform || detail.For(sources.CurrentPlatform()), protocol || detail.Usable()
 		}
 	}
+	return lacks
+}
+
+// again returns another command line for the root module and the same packages.
+func (q *question) again(words string) string {
+	command := q.Again(words)
 	switch {
-	case lacks != "":
-		return lacks
-	case !platform:
-		return installer.WithoutPlatform
-	case !protocol:
-		return installer.WrongProtocol
+	case q.Flags.NoCache:
+		command += " --no-cache"
+	case q.Flags.Cache != "":
+		command += " --cache " + site.ShellQuoted(q.Shown(q.Flags.Cache))
 	}
-	return ""
+	if q.Flags.Offline {
+		command += " --offline"
+	}
+	return command
 }
 
 // versions returns all versions that are known from anywhere, the newest first.
@@ -374,7 +334,10 @@ func (q *question) versions() (all []sources.Version) {
 }
 
 // candidates returns all known versions, the newest first, each with what excludes it.
-func (q *question) candidates() []installer.Candidate { return q.rules().Candidates(q.versions()) }
+func (q *question) candidates() []installer.Candidate {
+	rules := installer.Rules{Requirement: q.req, Locked: q.locked, Policy: q.Policy, Lacks: q.lacks}
+	return rules.Candidates(q.versions())
+}
 
 // readTree reads the root module. The problems name files by their full paths.
 func readTree(ctx context.Context, m *site.Root) (*modules.Tree, sources.Diagnostics) {

@@ -83,7 +83,10 @@ func (q *question) tellReleases(sum report.Releases, selected []report.Release) 
 				allowed++
 			}
 		}
-		parts = append(parts, q.constraints("allows", "allow")+" "+strconv.Itoa(allowed))
+		parts = append(parts, fmt.Sprintf("%q allows %d", q.req.Constraints, allowed))
+	}
+	if rule, ok := q.Policy.SignedBy(q.req.Provider); ok {
+		parts = append(parts, fmt.Sprintf("signatures not verified, which %s at %s requires", rule.Setting, q.Brief(rule.Place())))
 	}
 	if len(parts) > 0 {
 		q.Output.Say("%s", strings.Join(parts, "; "))
@@ -117,11 +120,10 @@ func (q *question) releases() (all []report.Release) {
 			r.Excluded = c.Excluded.Error()
 		}
 		for i, a := range q.answers {
-			if !a.Applies || !q.listed[i][v] {
-				continue
+			if a.Applies && a.has(v) {
+				r.Sources = append(r.Sources, labels[i])
+				r.Describe(a.Listing.Details[v])
 			}
-			r.Sources = append(r.Sources, labels[i])
-			r.Describe(a.Listing.Details[v])
 		}
 		all = append(all, r)
 	}
@@ -133,8 +135,8 @@ func (q *question) labels() []string {
 	labels := make([]string, len(q.answers))
 	count := map[string]int{}
 	for i, a := range q.answers {
-		labels[i], _, _ = strings.Cut(q.nameOf(i), " ")
-		if q.kinds[i] == nil && site.LocalMirror(a.Method) != nil {
+		labels[i], _, _ = strings.Cut(a.name, " ")
+		if a.configured == nil && site.LocalMirror(a.Method) != nil {
 			labels[i] = "implied directory"
 		}
 		count[labels[i]]++
@@ -147,29 +149,20 @@ func (q *question) labels() []string {
 	return labels
 }
 
-// addDetails queries sources for the platforms of versions that they list without these.
+// addDetails queries the first source of each version for its platforms, if the lists have none.
 func (q *question) addDetails(ctx context.Context, all []report.Release) {
+	detailer, _ := sources.NewMulti(q.methods).(sources.Detailer) // which it is
 	var group errgroup.Group
 	group.SetLimit(8)
 	for i := range all {
 		r := &all[i]
-		if len(r.Platforms) > 0 || len(r.Sources) == 0 {
-			continue
-		}
 		v, err := sources.ParseVersion(r.Version)
-		if err != nil {
+		if len(r.Platforms) > 0 || len(r.Sources) == 0 || err != nil {
 			continue
 		}
 		group.Go(func() error {
-			for i, a := range q.answers {
-				detailer, ok := a.Method.Source.(sources.Detailer)
-				if !a.Applies || !ok || !q.listed[i][v] {
-					continue
-				}
-				if detail, err := detailer.Detail(ctx, sources.Release{Provider: q.req.Provider, Version: v}); err == nil { // otherwise the column is empty
-					r.Describe(detail)
-				}
-			}
+			detail, _ := detailer.Detail(ctx, sources.Release{Provider: q.req.Provider, Version: v}) // without it, the columns are empty
+			r.Describe(detail)
 			return nil
 		})
 	}
