@@ -81,15 +81,7 @@ type Signer struct {
 	// Times at which the signature and the key stop being valid; zero if they don't.
 	SignatureEnds time.Time `json:"signature_ends,omitzero"`
 	KeyEnds       time.Time `json:"key_ends,omitzero"`
-
-	// Partner is the state of the trust signature that a registry listed with the
-	// key: PartnerClaimed, or why it is invalid. It is empty if there is none.
-	Partner string `json:"partner,omitempty"`
 }
-
-// PartnerClaimed means that a trust signature names HashiCorp's partner key as its
-// issuer.
-const PartnerClaimed = "claimed"
 
 // KeyID returns the last 16 digits of the fingerprint.
 func (s Signer) KeyID() string { return s.Fingerprint.KeyID() }

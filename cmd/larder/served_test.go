@@ -114,9 +114,6 @@ func fingerprint(k *sourcetest.Key) sources.Fingerprint {
 // A mirror has the same results over HTTP as from its directory. If the key is known, these are the
 // results of the origin registry too.
 func TestServedMirrorIsAsGoodAsTheDirectory(t *testing.T) {
-	partner := sourcetest.NewKey("partner")
-	vouched := *sourcetest.NewKey("vouched")
-	vouched.TrustSignature = partner.Vouch(&vouched)
 	for _, test := range []struct {
 		name             string
 		release          sourcetest.Release
@@ -124,10 +121,6 @@ func TestServedMirrorIsAsGoodAsTheDirectory(t *testing.T) {
 		origin, mirrored sources.Verdict
 	}{
 		{"HashiCorp", sourcetest.Release{}, trust.Options{HashiCorpKey: fingerprint(sourcetest.Publisher())}, sources.SignedByHashiCorp, sources.SignedByHashiCorp},
-		{
-			"a partner", sourcetest.Release{Signer: &vouched},
-			trust.Options{PartnerKey: fingerprint(partner)}, sources.SelfSigned, sources.MirrorEvidence,
-		},
 		{"another publisher", sourcetest.Release{}, trust.Options{}, sources.SelfSigned, sources.MirrorEvidence},
 	} {
 		t.Run(test.name, func(t *testing.T) {

@@ -19,8 +19,6 @@ import (
 // A Key is an OpenPGP key pair that signs releases. It is derived from its
 // name, so it protects nothing, and is the same in every run.
 type Key struct {
-	TrustSignature string // as listed by a registry; empty for a key without one
-
 	entity *openpgp.Entity
 	public []byte
 	signs  time.Time // time of all its signatures
@@ -99,11 +97,6 @@ func (k *Key) Sign(data []byte) []byte {
 	var b bytes.Buffer
 	check(openpgp.DetachSign(&b, k.entity, bytes.NewReader(data), k.config(string(data))))
 	return b.Bytes()
-}
-
-// Vouch returns a trust signature by k over another key, ASCII-armoured.
-func (k *Key) Vouch(other *Key) string {
-	return armored(openpgp.SignatureType, k.Sign(other.Binary()))
 }
 
 func armored(kind string, data []byte) string {

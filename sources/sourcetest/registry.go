@@ -85,7 +85,7 @@ func (r *release) download(p pkg, os, arch string) map[string]any {
 	keys := []map[string]string{}
 	for _, k := range r.Keys {
 		keys = append(keys, map[string]string{
-			"key_id": k.ID(), "ascii_armor": k.Armor(), "trust_signature": k.TrustSignature,
+			"key_id": k.ID(), "ascii_armor": k.Armor(), "trust_signature": "",
 			"source": "Test", "source_url": "",
 		})
 	}
@@ -145,7 +145,7 @@ func (r *release) signed() *sources.Signed {
 		Origin:    "https://" + path.Dir(path.Dir(r.provider)) + "/archives/" + r.dir() + "/" + r.sumsName(),
 	}
 	for _, k := range r.Keys {
-		signed.Keys = append(signed.Keys, sources.Key{Armor: k.Armor(), TrustSignature: k.TrustSignature})
+		signed.Keys = append(signed.Keys, sources.Key{Armor: k.Armor()})
 	}
 	return signed
 }

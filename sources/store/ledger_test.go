@@ -269,7 +269,7 @@ func TestGoneStores(t *testing.T) {
 // Facts that are written and read again are the same.
 func FuzzFacts(f *testing.F) {
 	for _, seed := range []string{
-		`{"h1":"h1:x","proof":{"matched":true,"name":"n","signers":[{"fingerprint":"F","user_id":"U","from":"registry","signed":"2026-01-02T03:04:05Z","key_ends":"2027-01-02T03:04:05Z","partner":"claimed"}]}}`,
+		`{"h1":"h1:x","proof":{"matched":true,"name":"n","signers":[{"fingerprint":"F","user_id":"U","from":"registry","signed":"2026-01-02T03:04:05Z","key_ends":"2027-01-02T03:04:05Z"}]}}`,
 		`{"h1":"h1:x","zip_h1":"h1:y","zh":"zh:z","filename":"f","origin":"o","evidence":"ff","since":"2026-01-02T03:04:05Z","imported":true}`,
 		`{"h1":"h1:x","proof":1}`, `[]`, `null`, ``, "\x00\x00",
 	} {

@@ -15,15 +15,14 @@ type Fault string
 
 // The faults.
 const (
-	WrongChecksum     Fault = "the checksum of a file differs from the signed one, or none is signed"
-	BadSignature      Fault = "a signature does not match the file, cannot be read, or is weak"
-	SignatureExpired  Fault = "a signature is not valid at the current time"
-	SignedTooEarly    Fault = "a signature is older than its key, so one of them is forged"
-	BadKey            Fault = "a listed key cannot be read"
-	UnknownIssuer     Fault = "none of the listed keys made the signature"
-	KeyExpired        Fault = "a key has expired, so its signature is invalid"
-	BadTrustSignature Fault = "the trust signature of a key is invalid"
-	UntrustedKey      Fault = "the provider has trusted keys, but other keys signed it"
+	WrongChecksum    Fault = "the checksum of a file differs from the signed one, or none is signed"
+	BadSignature     Fault = "a signature does not match the file, cannot be read, or is weak"
+	SignatureExpired Fault = "a signature is not valid at the current time"
+	SignedTooEarly   Fault = "a signature is older than its key, so one of them is forged"
+	BadKey           Fault = "a listed key cannot be read"
+	UnknownIssuer    Fault = "none of the listed keys made the signature"
+	KeyExpired       Fault = "a key has expired, so its signature is invalid"
+	UntrustedKey     Fault = "the provider has trusted keys, but other keys signed it"
 
 	// Downgraded evidence is not kept: its checksums differ from those of the kept
 	// evidence, and it is signed by other keys or not signed.

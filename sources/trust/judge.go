@@ -38,7 +38,7 @@ type Options struct {
 	EnforceGPGValidation bool
 	EnforceGPGExpiration bool
 
-	HashiCorpKey, PartnerKey sources.Fingerprint // replace HashiCorp's
+	HashiCorpKey sources.Fingerprint // replaces HashiCorp's
 
 	Now func() time.Time // nil means time.Now
 }
@@ -127,11 +127,8 @@ func (j Judge) checkSigned(id sources.PackageID, r sources.Report) error {
 	return nil
 }
 
-// The fingerprints of HashiCorp's primary keys.
-const (
-	hashicorpKey = "C874011F0AB405110D02105534365D9472D7468F"
-	partnerKey   = "51890657C5ACDB4B823086567D72D4268E4660FC"
-)
+// hashicorpKey is the fingerprint of HashiCorp's primary key.
+const hashicorpKey = "C874011F0AB405110D02105534365D9472D7468F"
 
 // The rules are the settings of a Judge for one provider.
 type rules struct {
@@ -145,8 +142,7 @@ type rules struct {
 func (j Judge) rules(e sources.Engine, p sources.Provider) rules {
 	r := rules{Options: j.Options, now: time.Now()}
 	r.Engine = e
-	r.HashiCorpKey, r.PartnerKey = cmp.Or(r.HashiCorpKey, hashicorpKey), cmp.Or(r.PartnerKey, partnerKey)
-	r.Carrier = cmp.Or(r.Carrier, sources.KeyFromMirror)
+	r.HashiCorpKey, r.Carrier = cmp.Or(r.HashiCorpKey, hashicorpKey), cmp.Or(r.Carrier, sources.KeyFromMirror)
 	if r.Now != nil {
 		r.now = r.Now()
 	}
@@ -230,11 +226,8 @@ func (r rules) accept(s sources.Signer) (sources.SignedBy, error) {
 	if slices.Contains(r.trusted, s.Fingerprint) {
 		by.Verdict, by.From = sources.SignedByTrusted, sources.KeyTrusted
 	}
-	switch {
-	case s.Fingerprint == r.HashiCorpKey:
+	if s.Fingerprint == r.HashiCorpKey {
 		by.Verdict, by.From = sources.SignedByHashiCorp, sources.KeyBuiltIn
-	case s.Partner != "" && s.Partner != sources.PartnerClaimed && r.Engine != sources.OpenTofu:
-		return by, fault(BadTrustSignature, "trust signature of the key %s: %s", by.KeyID, s.Partner)
 	}
 	if r.untrusted(s.Fingerprint) {
 		by.Verdict = min(by.Verdict, sources.MirrorEvidence)
@@ -257,12 +250,9 @@ func (r rules) checkAge(s sources.Signer) error {
 }
 
 // notes returns what a user should know about the key that counts.
-func (r rules) notes(s sources.Signer) (all []string) {
-	if ended(s.KeyEnds, r.now) {
-		all = append(all, fmt.Sprintf("the key %s expired on %s, after it signed the checksums on %s", s.KeyID(), day(s.KeyEnds), day(s.Signed)))
+func (r rules) notes(s sources.Signer) []string {
+	if !ended(s.KeyEnds, r.now) {
+		return nil
 	}
-	if s.Partner == sources.PartnerClaimed && s.Fingerprint != r.HashiCorpKey && r.Engine != sources.OpenTofu {
-		all = append(all, fmt.Sprintf("the key %s has a trust signature, which cannot be verified without HashiCorp's partner key", s.KeyID()))
-	}
-	return all
+	return []string{fmt.Sprintf("the key %s expired on %s, after it signed the checksums on %s", s.KeyID(), day(s.KeyEnds), day(s.Signed))}
 }

@@ -148,25 +148,6 @@ func TestEvidenceWithoutKeys(t *testing.T) {
 	sourcetest.Expect(t, err != nil, "no evidence is accepted")
 }
 
-// The trust signature of a partner counts for Terraform alone.
-func TestInvalidTrustSignatures(t *testing.T) {
-	key := newKey(t, 0)
-	s := listed(signed(t, key, key))
-	s.Keys[0].TrustSignature = "garbage"
-	proof, err := trust.Judge{}.Prove(context.Background(), widget.Provider, s, zh)
-	check(t, err)
-	proof = recorded(t, proof)
-	r := trust.Judge{Options: trust.Options{Engine: sources.Terraform}}.Report(widget.Provider, proof)
-	sourcetest.Expect(t, r.Verdict == sources.HashOnly && r.Refused != nil, "Terraform: %+v", r)
-	for _, j := range []trust.Judge{{Options: trust.Options{Engine: sources.OpenTofu}}, {Options: trust.Options{HashiCorpKey: fingerprint(key)}}} {
-		r = j.Report(widget.Provider, proof)
-		sourcetest.Expect(t, r.Verdict >= sources.SelfSigned, "%+v: %+v", j, r)
-	}
-	tofu := sources.Provider{Host: "registry.opentofu.org", Namespace: "acme", Type: "widget"}
-	r = trust.Judge{}.Report(tofu, proof)
-	sourcetest.Expect(t, r.Verdict == sources.SelfSigned, "a provider of OpenTofu's registry: %+v", r)
-}
-
 // Several keys may have signed, and may have several states. The best one that is valid counts.
 func TestSeveralSigners(t *testing.T) {
 	old := sources.Signer{Fingerprint: "OLD", From: sources.KeyFromRegistry, Signed: born, KeyEnds: born.Add(year)}

@@ -219,11 +219,6 @@ func TestAttacksOnTheVerdict(t *testing.T) {
 			s.Keys = []sources.Key{hc, own}
 			return s
 		}},
-		{"an invalid trust signature", nil, func() *sources.Signed {
-			s := evidenceBy(t, evil)
-			s.Keys[0].TrustSignature = armored(t, openpgp.SignatureType, sign(t, evil, []byte("key"), born.Add(year)))
-			return s
-		}},
 	}
 	for _, a := range attacks {
 		t.Run(a.name, func(t *testing.T) {

@@ -69,7 +69,7 @@ func examine(ctx context.Context, s *sources.Signed, by rules, also ...sources.K
 		return x, x.failure(issuers(packets))
 	}
 	slices.SortStableFunc(x.good, func(a, b *signer) int {
-		return cmp.Or(cmp.Compare(len(a.Partner), len(b.Partner)), later(a.SignatureEnds, b.SignatureEnds), later(a.KeyEnds, b.KeyEnds))
+		return cmp.Or(later(a.SignatureEnds, b.SignatureEnds), later(a.KeyEnds, b.KeyEnds))
 	})
 	var once []*signer // without further signatures of a key, or those of an older state of it
 	for _, f := range x.good {
@@ -127,12 +127,6 @@ func (x *examination) describe(f *signer) {
 	case x.listed[f.Fingerprint]:
 		f.From = sources.KeyFromRegistry
 	}
-	if f.listed.TrustSignature != "" {
-		f.Partner = sources.PartnerClaimed
-		if err := x.checkPartner(f.listed.TrustSignature); err != nil {
-			f.Partner = err.Error()
-		}
-	}
 }
 
 // shortened returns a user id, which may have any length, shortened for messages.
@@ -142,24 +136,6 @@ func shortened(id string) string {
 		return string(runes[:most]) + "…"
 	}
 	return id
-}
-
-// checkPartner checks a trust signature as far as possible without HashiCorp's partner
-// key: it must name that key as its issuer. A key id is the end of a fingerprint.
-func (r rules) checkPartner(armored string) error {
-	file, err := dearmor(armored)
-	if err != nil {
-		return err
-	}
-	signatures, _ := splitSignature(file) // without a signature, there are no issuers
-	ids := issuers(signatures)
-	if len(ids) == 0 {
-		return errors.New("not an OpenPGP signature")
-	}
-	if !slices.ContainsFunc(ids, func(id string) bool { return strings.HasSuffix(string(r.PartnerKey), id) }) {
-		return fmt.Errorf("made by the key %s instead of HashiCorp's partner key", ids[0])
-	}
-	return nil
 }
 
 // failure returns the reason why no signature is valid.

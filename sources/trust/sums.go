@@ -5,7 +5,6 @@ import (
 	"maps"
 	"slices"
 	"strings"
-	"sync"
 
 	"github.com/larder-cli/larder/sources"
 )
@@ -24,43 +23,12 @@ type sumsLine struct {
 const (
 	maxSumsSize  = 256 << 10
 	maxSumsLines = 2000
-	maxRecalled  = 8 << 10
 )
-
-// recent contains the documents that were parsed last, by their contents. An install uses the
-// document of a version several times: to check that it lists the archive, to list platforms,
-// and to choose hashes for the lock file.
-var recent = struct {
-	sync.Mutex
-	parsed map[string]Sums
-}{parsed: map[string]Sums{}}
 
 // ParseSums splits doc into lines and skips blank ones. A malformed line is an
 // error only if that line is required. A "*" before a name means that sha256sum read
-// the file in binary mode, which makes no difference. A document of usual size that was
-// parsed a moment ago is not parsed again.
+// the file in binary mode, which makes no difference.
 func ParseSums(doc []byte) (Sums, error) {
-	if len(doc) > maxRecalled {
-		return parseSums(doc)
-	}
-	recent.Lock()
-	defer recent.Unlock()
-	s, ok := recent.parsed[string(doc)]
-	if ok {
-		return s, nil
-	}
-	s, err := parseSums(doc)
-	if err != nil {
-		return s, err
-	}
-	if len(recent.parsed) == 100 {
-		clear(recent.parsed)
-	}
-	recent.parsed[string(doc)] = s
-	return s, nil
-}
-
-func parseSums(doc []byte) (Sums, error) {
 	if len(doc) > maxSumsSize {
 		return Sums{}, fmt.Errorf("checksums: more than %d bytes", maxSumsSize)
 	}

@@ -26,8 +26,6 @@
 // package. If a provider has trusted keys, all other keys count as if they came
 // with the package.
 //
-// A registry may list a publisher's key with a trust signature: HashiCorp's
-// partner key signs the publisher's key. Larder does not have the partner key.
-// It checks only that the trust signature names the partner key as its issuer,
-// and the trust signature does not improve the verdict.
+// A registry may list a publisher's key with a trust signature by HashiCorp's
+// partner key. Larder does not have that key, so it ignores trust signatures.
 package trust
