@@ -1,12 +1,11 @@
 package modules
 
 import (
-	"fmt"
+	"errors"
 	"maps"
 	"os"
 	"path/filepath"
 	"regexp"
-	"slices"
 	"strings"
 	"sync"
 
@@ -339,7 +338,7 @@ func small(v cty.Value) bool {
 			size += max(exponent, -exponent)
 		}
 		if size > maxValue {
-			return false, fmt.Errorf("too large")
+			return false, errors.New("too large")
 		}
 		return true, nil
 	})
@@ -348,130 +347,46 @@ func small(v cty.Value) bool {
 
 // functions are those of the engines whose results depend only on their arguments, that need little time for small ones,
 // and that short expressions about sources contain. The others are not known. Among them are try and can, because an
-// unknown function would be an error for them.
+// unknown function would be an error for them, and those that aren't the same in the library.
 var functions = sync.OnceValue(func() map[string]function.Function {
-	all := map[string]function.Function{}
-	for name, f := range map[string]function.Function{
+	all := map[string]function.Function{
 		"chomp": stdlib.ChompFunc, "coalescelist": stdlib.CoalesceListFunc, "compact": stdlib.CompactFunc,
 		"concat": stdlib.ConcatFunc, "contains": stdlib.ContainsFunc, "element": stdlib.ElementFunc,
 		"flatten": stdlib.FlattenFunc, "format": stdlib.FormatFunc, "join": stdlib.JoinFunc, "keys": stdlib.KeysFunc,
-		"lower": stdlib.LowerFunc, "max": stdlib.MaxFunc, "merge": stdlib.MergeFunc, "min": stdlib.MinFunc,
-		"reverse": stdlib.ReverseListFunc, "slice": stdlib.SliceFunc, "sort": stdlib.SortFunc, "split": stdlib.SplitFunc,
-		"strrev": stdlib.ReverseFunc, "substr": stdlib.SubstrFunc, "title": stdlib.TitleFunc,
-		"tobool": stdlib.MakeToFunc(cty.Bool), "tolist": stdlib.MakeToFunc(cty.List(cty.DynamicPseudoType)),
-		"tomap": stdlib.MakeToFunc(cty.Map(cty.DynamicPseudoType)), "tonumber": stdlib.MakeToFunc(cty.Number),
+		"lookup": stdlib.LookupFunc, "lower": stdlib.LowerFunc, "max": stdlib.MaxFunc, "merge": stdlib.MergeFunc,
+		"min": stdlib.MinFunc, "replace": stdlib.ReplaceFunc, "reverse": stdlib.ReverseListFunc, "slice": stdlib.SliceFunc,
+		"sort": stdlib.SortFunc, "split": stdlib.SplitFunc, "strrev": stdlib.ReverseFunc, "substr": stdlib.SubstrFunc,
+		"title": stdlib.TitleFunc, "tobool": stdlib.MakeToFunc(cty.Bool),
+		"tolist": stdlib.MakeToFunc(cty.List(cty.DynamicPseudoType)),
+		"tomap":  stdlib.MakeToFunc(cty.Map(cty.DynamicPseudoType)), "tonumber": stdlib.MakeToFunc(cty.Number),
 		"tostring": stdlib.MakeToFunc(cty.String), "trim": stdlib.TrimFunc, "trimprefix": stdlib.TrimPrefixFunc,
 		"trimspace": stdlib.TrimSpaceFunc, "trimsuffix": stdlib.TrimSuffixFunc, "upper": stdlib.UpperFunc,
 		"values": stdlib.ValuesFunc,
-	} {
-		all[name] = bounded(func(args []cty.Value) (cty.Value, error) { return with(f, args) })
 	}
-	for name, f := range map[string]func(a, b string) bool{
-		"endswith": strings.HasSuffix, "startswith": strings.HasPrefix, "strcontains": strings.Contains,
-	} {
-		all[name] = bounded(func(args []cty.Value) (cty.Value, error) {
-			a, b, err := twoTexts(args)
-			return cty.BoolVal(f(a, b)), err
-		})
+	for name, f := range all {
+		all[name] = bounded(f)
 	}
-	all["coalesce"], all["length"] = bounded(coalesce), bounded(length)
-	all["lookup"], all["replace"] = bounded(lookup), bounded(replace)
 	return all
 })
 
-// with calls a function with arguments, which it converts to the types of the parameters.
-func with(f function.Function, args []cty.Value) (cty.Value, error) {
-	args = slices.Clone(args)
-	for i := range args {
-		parameter := f.VarParam()
-		if i < len(f.Params()) {
-			parameter = &f.Params()[i]
-		}
-		if parameter != nil { // otherwise there are too many
-			var err error
-			if args[i], err = convert.Convert(args[i], parameter.Type); err != nil {
-				return cty.NilVal, err
-			}
-		}
-	}
-	return f.Call(args)
-}
-
-// twoTexts returns the only two arguments of a function, which are texts.
-func twoTexts(args []cty.Value) (a, b string, err error) {
-	if len(args) == 2 {
-		var okA, okB bool
-		a, okA = primitive(args[0])
-		if b, okB = primitive(args[1]); okA && okB {
-			return a, b, nil
-		}
-	}
-	return "", "", fmt.Errorf("not two texts")
-}
-
-// coalesce also skips empty texts.
-func coalesce(args []cty.Value) (cty.Value, error) {
-	args = slices.Clone(args)
-	for i, arg := range args {
-		if arg.RawEquals(cty.StringVal("")) {
-			args[i] = cty.NullVal(cty.String)
-		}
-	}
-	return with(stdlib.CoalesceFunc, args)
-}
-
-// length also counts the characters of a text.
-func length(args []cty.Value) (cty.Value, error) {
-	if len(args) == 1 && args[0].Type() == cty.String {
-		return with(stdlib.StrlenFunc, args)
-	}
-	return with(stdlib.LengthFunc, args)
-}
-
-// lookup has an optional default.
-func lookup(args []cty.Value) (cty.Value, error) {
-	if len(args) == 2 {
-		v, diags := hcl.Index(args[0], args[1], nil)
-		if diags.HasErrors() {
-			return cty.NilVal, diags
-		}
-		return v, nil
-	}
-	return with(stdlib.LookupFunc, args)
-}
-
-// replace replaces a text. It fails for regular expressions.
-func replace(args []cty.Value) (cty.Value, error) {
-	if len(args) > 1 {
-		if old, _ := primitive(args[1]); len(old) > 1 && old[0] == '/' && old[len(old)-1] == '/' {
-			return cty.NilVal, fmt.Errorf("a regular expression")
-		}
-	}
-	return with(stdlib.ReplaceFunc, args)
-}
-
-// wide is a format that makes a text longer.
-var wide = regexp.MustCompile(`%[^%a-zA-Z]*\d{3}`)
+// wide is a format that makes a text longer, and pattern a text that replace takes as a regular expression.
+var (
+	wide    = regexp.MustCompile(`%[^%a-zA-Z]*\d{3}`)
+	pattern = regexp.MustCompile(`(?s)^/.*/$`)
+)
 
 // bounded returns a function that takes and returns only small values.
-func bounded(call func(args []cty.Value) (cty.Value, error)) function.Function {
+func bounded(f function.Function) function.Function {
 	return function.New(&function.Spec{
-		VarParam: &function.Parameter{Type: cty.DynamicPseudoType, AllowNull: true, AllowUnknown: true, AllowDynamicType: true},
-		Type:     function.StaticReturnType(cty.DynamicPseudoType),
-		Impl: func(args []cty.Value, _ cty.Type) (cty.Value, error) {
-			if !small(cty.TupleVal(args)) {
-				return cty.NilVal, fmt.Errorf("too large")
-			}
+		Params: f.Params(), VarParam: f.VarParam(),
+		Type: func(args []cty.Value) (cty.Type, error) {
 			for _, arg := range args {
-				if text, _ := primitive(arg); wide.MatchString(text) {
-					return cty.NilVal, fmt.Errorf("too large")
+				if text, _ := primitive(arg); !small(arg) || wide.MatchString(text) || pattern.MatchString(text) {
+					return cty.NilType, errors.New("not computed here")
 				}
 			}
-			v, err := call(args)
-			if err == nil && !small(v) {
-				err = fmt.Errorf("too large")
-			}
-			return v, err
+			return f.ReturnTypeForValues(args)
 		},
+		Impl: func(args []cty.Value, _ cty.Type) (cty.Value, error) { return f.Call(args) },
 	})
 }

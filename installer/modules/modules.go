@@ -130,9 +130,9 @@ func Load(ctx context.Context, dir string, opts Options) (*Tree, sources.Diagnos
 	// Modules that tests call are separate trees, and may include the root module.
 	w.calls(ctx, tests.calls, call{})
 	if w.opts.NoBackend {
-		w.state(ctx, nil)
+		w.state(nil)
 	} else {
-		w.state(ctx, root.backend)
+		w.state(root.backend)
 	}
 	if err := ctx.Err(); err != nil {
 		w.diags.fail(place{}, "", "reading the configuration: %v", err)

@@ -1,9 +1,8 @@
 package modules
 
 import (
-	"bufio"
+	"bytes"
 	"cmp"
-	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -19,17 +18,18 @@ import (
 	"github.com/hashicorp/hcl/v2/hclsyntax"
 	"github.com/zclconf/go-cty/cty"
 
+	"github.com/larder-cli/larder/installer/hclfile"
 	"github.com/larder-cli/larder/sources"
-	"github.com/larder-cli/larder/sources/disk"
 )
 
 // stateFile is the name of a state in the root module. With .d, it is that of the directory of other workspaces.
 const stateFile = "terraform.tfstate"
 
-// Limits for a state. Parsing an address takes some hundred times its size in memory.
+// Limits for a state. Reading one takes up to three times its size in memory, and parsing an address some hundred times
+// that of the address.
 const (
-	maxState     = 1 << 30 // in bytes
-	maxAddress   = 2 << 10 // in bytes
+	maxState     = hclfile.MaxMemory / 3 // in bytes
+	maxAddress   = 2 << 10               // in bytes
 	maxAddresses = 10_000
 )
 
@@ -64,7 +64,7 @@ func newStatePath(attr *hcl.Attribute) statePath {
 
 // state adds the providers that the state of the current workspace records. If the
 // state cannot be read, it notes that there may be others.
-func (w *walk) state(ctx context.Context, declared *backend) {
+func (w *walk) state(declared *backend) {
 	if w.noDataDir || w.full { // it names the state
 		return
 	}
@@ -85,25 +85,20 @@ func (w *walk) state(ctx context.Context, declared *backend) {
 		w.unread(path.at, `run "`+string(w.opts.Engine)+` init" once, which records the path`, "the path of the state is not constant")
 		return
 	}
-	file, info, err := disk.OpenFile(w.path(name))
+	src, err := hclfile.Read(w.path(name), maxState)
 	if errors.Is(err, fs.ErrNotExist) {
 		return
 	}
 	at := place{Filename: filepath.Clean(name)}
-	var s state
+	s := &state{engine: w.opts.Engine, seen: map[recorded]bool{}}
 	if err == nil {
-		defer file.Close()
-		if info.Size() > maxState {
-			err = fmt.Errorf("larger than %d GiB", maxState>>30)
-		} else {
-			s, err = readState(disk.Reader(ctx, io.LimitReader(file, maxState)), w.opts.Engine)
-		}
+		hclfile.Within(3*int64(len(src)), func() { err = s.read(src) })
 	}
 	if err == nil {
 		err = s.check()
 	}
 	if err != nil {
-		w.diags.failWith(at, fmt.Errorf("unusable state: %w", disk.Cause(err)))
+		w.diags.failWith(at, fmt.Errorf("unusable state: %w", err))
 		return
 	}
 	if s.encrypted && w.opts.Engine == sources.OpenTofu {
@@ -299,77 +294,111 @@ type state struct {
 	providers []recorded // without duplicates
 	encrypted bool
 	old       bool // there are resources in a format older than version 4
-}
 
-// A stateReader reads a state.
-type stateReader struct {
-	jsonReader
-	state
+	json *json.Decoder
 	seen map[recorded]bool
 }
 
-// readState reads a state. An empty file is an empty state.
-func readState(r io.Reader, e sources.Engine) (state, error) {
-	s := &stateReader{
-		jsonReader: jsonReader{Reader: bufio.NewReaderSize(r, 64<<10)},
-		state:      state{engine: e},
-		seen:       map[recorded]bool{},
+// read reads a state. An empty file is an empty state. It keeps one value at a time, so that a short text can't become
+// many large values.
+func (s *state) read(src []byte) error {
+	if len(src) == 0 {
+		s.version = 4
+		return nil
 	}
-	begin, err := s.Peek(3)
-	if len(begin) == 0 && errors.Is(err, io.EOF) {
-		return state{engine: e, version: 4}, nil
+	if err := sources.CheckText(src[:min(len(src), 3)], false); err != nil {
+		return err
 	}
-	if err := sources.CheckText(begin, false); err != nil {
-		return s.state, err
-	}
-	err = s.object(
-		member{"version", s.readVersion},
-		member{"resources", func() error { return s.list(s.resource) }},
-		member{"modules", func() error { return s.list(s.module) }}, // of version 3 and older
-		member{"encrypted_data", func() error {
+	s.json = json.NewDecoder(bytes.NewReader(src))
+	err := s.members(map[string]func() error{
+		"version":   func() error { return s.json.Decode(&s.version) },
+		"resources": func() error { return s.items('[', func(string) error { return s.resource() }) },
+		"modules":   func() error { return s.items('[', func(string) error { return s.module() }) }, // of version 3 and older
+		"encrypted_data": func() error {
 			s.encrypted = true
 			return s.skip()
-		}},
-	)
+		},
+	})
+	if err == nil {
+		var end json.Token
+		if end, err = s.json.Token(); errors.Is(err, io.EOF) {
+			return nil
+		}
+		err = cmp.Or(err, fmt.Errorf("%v after the end", end))
+	}
+	if wrong, ok := errors.AsType[*json.UnmarshalTypeError](err); ok {
+		err = fmt.Errorf("unexpected %s", wrong.Value)
+	}
 	if errors.Is(err, io.EOF) {
 		err = io.ErrUnexpectedEOF
-	}
-	if err == nil {
-		var c byte
-		if c, err = s.peek(); errors.Is(err, io.EOF) {
-			return s.state, nil
-		}
-		err = cmp.Or(err, unexpected(c))
-	}
-	return s.state, err
-}
-
-func (s *stateReader) readVersion() error {
-	text, err := s.scalar()
-	if err == nil && json.Unmarshal(text, &s.version) != nil {
-		err = fmt.Errorf("format version %.20s is not a whole number", text)
 	}
 	return err
 }
 
+// items calls read for each element of a list or member of an object, with its name. Null counts as an empty one.
+func (s *state) items(open json.Delim, read func(name string) error) error {
+	switch begin, err := s.json.Token(); {
+	case err != nil || begin == nil:
+		return err
+	case begin != open:
+		return fmt.Errorf("invalid value %.20q", fmt.Sprint(begin))
+	}
+	for s.json.More() {
+		name := ""
+		if open == '{' {
+			key, err := s.json.Token()
+			if err != nil {
+				return err
+			}
+			name = fmt.Sprint(key)
+		}
+		if err := read(name); err != nil {
+			return err
+		}
+	}
+	_, err := s.json.Token()
+	return err
+}
+
+// members reads the members of an object for which there is a function, and skips others. As in the engines, the case
+// of names is ignored.
+func (s *state) members(read map[string]func() error) error {
+	return s.items('{', func(name string) error {
+		for known, do := range read {
+			if strings.EqualFold(name, known) {
+				return do()
+			}
+		}
+		return s.skip()
+	})
+}
+
+// A skipped value is read, and not kept.
+type skipped struct{}
+
+// UnmarshalJSON implements [json.Unmarshaler].
+func (skipped) UnmarshalJSON([]byte) error { return nil }
+
+func (s *state) skip() error { return s.json.Decode(&skipped{}) }
+
 // module reads a module of version 3 and notes whether it has resources.
-func (s *stateReader) module() error {
-	return s.object(member{"resources", func() error {
-		return s.items('{', func(r *jsonReader, _ []byte) error {
+func (s *state) module() error {
+	return s.members(map[string]func() error{"resources": func() error {
+		return s.items('{', func(string) error {
 			s.old = true
-			return r.skip()
+			return s.skip()
 		})
 	}})
 }
 
 // resource reads a resource and adds the address of its provider. In OpenTofu's
 // states the instances may have addresses instead, which differ only in their keys.
-func (s *stateReader) resource() error {
+func (s *state) resource() error {
 	var r, own recorded
 	lacks := false // whether an instance has no address
-	instance := func() error {
+	instance := func(string) error {
 		one := recorded{instance: true}
-		err := s.object(s.provider(&one))
+		err := s.members(map[string]func() error{"provider": s.provider(&one)})
 		if err != nil || one.address == "" {
 			lacks = true
 			return err
@@ -380,11 +409,11 @@ func (s *stateReader) resource() error {
 		own = one
 		return s.add(own)
 	}
-	members := []member{s.provider(&r)}
+	members := map[string]func() error{"provider": s.provider(&r)}
 	if s.engine == sources.OpenTofu {
-		members = append(members, member{"instances", func() error { return s.list(instance) }})
+		members["instances"] = func() error { return s.items('[', instance) }
 	}
-	err := s.object(members...)
+	err := s.members(members)
 	if err != nil || own.address != "" && (r.address != "" || !lacks) {
 		return err
 	}
@@ -392,24 +421,19 @@ func (s *stateReader) resource() error {
 }
 
 // provider reads the address of a provider configuration. It is empty for null.
-func (s *stateReader) provider(r *recorded) member {
-	return member{"provider", func() error {
+func (s *state) provider(r *recorded) func() error {
+	return func() error {
 		r.address = ""
-		if c, err := s.peek(); err == nil && c == 'n' {
-			_, err := s.scalar()
-			return err
-		}
-		address, err := s.text(maxAddress)
-		if err == nil && address == nil {
+		err := s.json.Decode(&r.address)
+		if err == nil && len(r.address) > maxAddress {
 			err = fmt.Errorf("a provider address has more than %d bytes", maxAddress)
 		}
-		r.address = string(address)
 		return err
-	}}
+	}
 }
 
 // add adds an address, unless it is a duplicate.
-func (s *stateReader) add(r recorded) error {
+func (s *state) add(r recorded) error {
 	if s.seen[r] {
 		return nil
 	}
