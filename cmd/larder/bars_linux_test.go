@@ -50,7 +50,7 @@ func TestInterruptedWithBars(t *testing.T) {
 		fmt.Fprint(w.TTY, "\x00")
 	}()
 	w.Until("/200 kB")
-	if line := "example.test/acme/widget 1.2.0  ━━━━━━╸━━━━━━━━━━━━━  32%  66/200 kB"; !strings.Contains(strings.Join(w.Seen(), "\n"), line) {
+	if line := "example.test/acme/widget 1.2.0  ━━━━━━──────────────   32%  66/200 kB"; !strings.Contains(strings.Join(w.Seen(), "\n"), line) {
 		t.Errorf("got\n%s", strings.Join(w.Seen(), "\n"))
 	}
 	interrupt()

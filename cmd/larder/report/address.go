@@ -4,9 +4,7 @@ import (
 	"regexp"
 	"strings"
 	"sync"
-	"sync/atomic"
 
-	"github.com/larder-cli/larder/cmd/larder/ui"
 	"github.com/larder-cli/larder/sources"
 )
 
@@ -22,27 +20,6 @@ func (o *Output) For(engine sources.Engine) {
 
 // both is the engine of outputs about both.
 const both sources.Engine = ""
-
-// inFull returns the output with no registry left out of addresses.
-func (o *Output) inFull() *Output {
-	full := *o
-	full.engines = new(atomic.Pointer[sources.Engine])
-	full.engines.Store(new(both))
-	return &full
-}
-
-// mentions looks for addresses in a text that is about to be written. If it and those before have
-// addresses on the default registries of both engines, nothing is left out of them from now on.
-func (o *Output) mentions(text string) {
-	if !strings.Contains(text, "registry.") {
-		return
-	}
-	for _, found := range hosted().FindAllStringSubmatch(text, -1) {
-		if o.mentioned[found[2]] = true; len(o.mentioned) == 2 {
-			o.engines.Store(new(both))
-		}
-	}
-}
 
 // defaultHost is the registry that is left out of addresses, empty if none is. Without an
 // engine it is Terraform's.
@@ -90,13 +67,4 @@ func (o *Output) address(text string) string {
 		}
 		return strings.Replace(found, host+"/", "", 1)
 	})
-}
-
-// addresses is address for each span of a line.
-func (o *Output) addresses(line ui.Line) ui.Line {
-	short := make(ui.Line, len(line))
-	for i, s := range line {
-		short[i] = s.Paint.Of(o.address(s.Text))
-	}
-	return short
 }

@@ -27,7 +27,7 @@ type Bundled struct {
 // Cells implements [Row].
 func (b Bundled) Cells(*Output) []cell {
 	return append(b.cells(), sizeColumn.of(ui.Size(b.Size)),
-		cell{ui.Column{Head: "EVIDENCE", Drop: 2}, ui.Plain.Of(b.evidence)})
+		cell{ui.Column{Head: "EVIDENCE"}, ui.Plain.Of(b.evidence)})
 }
 
 func bundledOf(p bundle.Package) Bundled {
@@ -156,9 +156,7 @@ func (i Imported) Cells(o *Output) []cell {
 	if i.did == bundle.Known && o.Level != Verbose {
 		return nil
 	}
-	verified := verificationColumn.of(i.As())
-	verified.Keep = true
-	return marked(marks[i.did], append(i.cells(), sizeColumn.of(ui.Size(i.Size)), verified)...)
+	return marked(marks[i.did], append(i.cells(), sizeColumn.of(ui.Size(i.Size)), verifiedColumn.of(i.As()))...)
 }
 
 // A BundleImportSum is the summary of importing a bundle.
@@ -247,10 +245,10 @@ func (p Payload) Cells(o *Output) []cell {
 	}
 	return []cell{
 		{Span: marks[p.did]},
-		{ui.Column{Shorten: true}, ui.Bold.Of(p.of.String())},
-		{ui.Column{Name: "files", Right: true, Drop: 3}, ui.Plain.Of(ui.Count(p.Files, "file"))},
-		{ui.Column{Name: "size", Right: true, Drop: 2}, ui.Plain.Of(ui.Size(p.Size))},
-		{ui.Column{Name: "place", Shorten: true, Drop: 1}, ui.Plain.Of(o.Shorten(p.To))},
+		{ui.Column{}, ui.Bold.Of(p.of.String())},
+		{ui.Column{Right: true}, ui.Plain.Of(ui.Count(p.Files, "file"))},
+		{ui.Column{Right: true}, ui.Plain.Of(ui.Size(p.Size))},
+		{ui.Column{}, ui.Plain.Of(o.Shorten(p.To))},
 	}
 }
 

@@ -61,8 +61,6 @@ type Cached struct {
 	H1       string `json:"h1,omitempty"`
 	Origin   string `json:"origin,omitempty"`
 	Target   string `json:"target,omitempty"`
-
-	order string // of the list
 }
 
 // CachedOf returns an entry of the cache that was verified, and why it can't be used, if it can't.
@@ -73,7 +71,7 @@ func CachedOf(e cachedir.Entry, problem store.Kind) Cached {
 	}
 }
 
-// Cells implements [Row]. The column of the order is never omitted.
+// Cells implements [Row].
 func (c Cached) Cells(o *Output) []cell {
 	verified := c.As()
 	switch {
@@ -82,20 +80,12 @@ func (c Cached) Cells(o *Output) []cell {
 	case c.Changed:
 		verified = ChangedSince
 	}
-	cells := append(c.cells(), sizeColumn.of(ui.Size(c.Size)), c.lastUsed(),
-		cell{ui.Column{Head: "USED BY", Drop: 3}, ui.Plain.Of(c.users())}, verifiedColumn.of(verified), c.signedBy(o))
-	for i, of := range cells {
-		if of.Head != "" && of.Head == orderHeads[c.order] {
-			cells[i].Drop = 0
-		}
-	}
-	return cells
+	return append(c.cells(), sizeColumn.of(ui.Size(c.Size)), c.lastUsed(),
+		cell{ui.Column{Head: "USED BY"}, ui.Plain.Of(c.users())}, verifiedColumn.of(verified), c.signedBy(o))
 }
 
 // lastUsed returns the cell with the last use.
-func (c CachedSize) lastUsed() cell {
-	return cell{ui.Column{Head: "LAST USED", Drop: 5}, ui.Faint.Of(ui.Since(c.Used, time.Now()))}
-}
+func (c CachedSize) lastUsed() cell { return usedColumn.of(ui.Since(c.Used, time.Now())) }
 
 // users describes the users of a package: known root modules, or else the directories that
 // share its files by hard links.
@@ -109,17 +99,6 @@ func (c CachedSize) users() string {
 		return "kept"
 	}
 	return "unused"
-}
-
-// orderHeads are the heads of the columns by which lists are sorted, by the names of the orders.
-var orderHeads = map[string]string{"size": "SIZE", "used": "LAST USED", "roots": "USED BY"}
-
-// Cached shows packages in the cache.
-func (o *Output) Cached(all []Cached, order string) {
-	for i := range all {
-		all[i].order = order
-	}
-	Grid(o, all)
 }
 
 // A Listed is the summary of a list.
@@ -150,8 +129,8 @@ func (r Removal) Cells(*Output) []cell {
 		why = "used by " + why
 	}
 	// What is freed is less than the size if root modules share files with the package.
-	frees := cell{ui.Column{Head: "FREES", Right: true, Drop: 4}, ui.Plain.Of(ui.Size(r.Freed))}
-	return append(r.cells(), frees, r.lastUsed(), cell{ui.Column{Head: "REASON", Drop: 2}, ui.Plain.Of(why)})
+	frees := cell{ui.Column{Head: "FREES", Right: true}, ui.Plain.Of(ui.Size(r.Freed))}
+	return append(r.cells(), frees, r.lastUsed(), cell{ui.Column{Head: "REASON"}, ui.Plain.Of(why)})
 }
 
 // Removals shows packages that were removed, or that would be if they are planned.
@@ -184,7 +163,7 @@ func (u CacheUsage) Cells(*Output) []cell {
 		{Span: ui.Plain.Of("  " + u.What)},
 		{ui.Column{Right: true}, ui.Plain.Of(strconv.Itoa(u.Count))},
 		{ui.Column{Right: true}, ui.Plain.Of(ui.Size(u.Bytes))},
-		{ui.Column{Name: "explanations", Drop: 1}, ui.Faint.Of(u.Hint)},
+		{ui.Column{}, ui.Faint.Of(u.Hint)},
 	}
 }
 
@@ -297,7 +276,7 @@ func (o *Output) Exported(packages []sources.Stored) {
 
 // Cells implements [Row].
 func (e Exported) Cells(*Output) []cell {
-	return headless(append(e.cells(), verificationColumn.of(e.As()))...)
+	return headless(append(e.cells(), verifiedColumn.of(e.As()))...)
 }
 
 // An ExportSum is the summary of an export.

@@ -36,8 +36,8 @@ func (l Legacy) Cells(o *Output) []cell {
 	if l.kept && o.Level != Verbose {
 		return nil
 	}
-	file := cell{ui.Column{Name: "file", Shorten: true, Drop: 3}, ui.Faint.Of("from " + o.Shorten(l.Path))}
-	return marked(l.mark, append(l.cells(), verificationColumn.of(l.As()), file)...)
+	file := cell{ui.Column{}, ui.Faint.Of("from " + o.Shorten(l.Path))}
+	return marked(l.mark, append(l.cells(), verifiedColumn.of(l.As()), file)...)
 }
 
 // A LegacySum is the summary of an import from other layouts.

@@ -69,8 +69,8 @@ func (c LockChange) Cells(o *Output) []cell {
 	}
 	return []cell{
 		{Span: mark},
-		{ui.Column{Shorten: true}, ui.Plain.Of(c.module)},
-		{ui.Column{Shorten: true}, ui.Bold.Of(c.Provider)},
+		{ui.Column{}, ui.Plain.Of(c.module)},
+		{ui.Column{}, ui.Bold.Of(c.Provider)},
 		{Span: ui.Plain.Of(version)},
 		{Span: ui.Plain.Of(c.text(o.Level == Verbose))},
 	}

@@ -62,7 +62,7 @@ func (m Mirrored) cells() []cell {
 	if !m.Since.IsZero() {
 		since = ui.Since(m.Since, time.Now())
 	}
-	return append(m.PackageID.cells(), sizeColumn.of(size), cell{ui.Column{Head: "ADDED", Drop: 5}, ui.Faint.Of(since)},
+	return append(m.PackageID.cells(), sizeColumn.of(size), cell{ui.Column{Head: "ADDED"}, ui.Faint.Of(since)},
 		verifiedColumn.of(verdict))
 }
 

@@ -145,12 +145,12 @@ func (g outdatedGroup) Cells(o *Output) []cell {
 	return []cell{
 		providerColumn.of(first.Provider),
 		{ui.Column{Head: "LOCKED"}, ui.Plain.Of(locked)},
-		{ui.Column{Head: "ROOT MODULE", Shorten: true}, ui.Plain.Of(roots)},
+		{ui.Column{Head: "ROOT MODULE"}, ui.Plain.Of(roots)},
 		{ui.Column{Head: "ALLOWED"}, paint.Of(ui.Some(unique(allowed), 2))},
 		{ui.Column{Head: "NEWEST"}, ui.Plain.Of(first.Newest)},
-		{ui.Column{Head: "AGE", Name: "age of the locked version", Drop: 1}, ui.Faint.Of(age)},
-		{ui.Column{Head: "HELD BACK BY", Below: true}, ui.Plain.Of(o.ShortenHere(g.why()))},
-		{ui.Column{Head: "TO ALLOW IT", Name: "to allow it:", Below: true}, ui.Plain.Of(instead)},
+		{ui.Column{Head: "AGE"}, ui.Faint.Of(age)},
+		{ui.Column{Head: "HELD BACK BY"}, ui.Plain.Of(o.ShortenHere(g.why()))},
+		{ui.Column{Head: "TO ALLOW IT"}, ui.Plain.Of(instead)},
 	}
 }
 

@@ -43,20 +43,19 @@ type Output struct {
 
 // A run is what all outputs of a command share.
 type run struct {
-	mentioned map[string]bool // default registries, see mentions
-	screen    *ui.Screen
-	progress  *ui.Progress
-	board     *board
-	secrets   sources.Secrets
-	ends      []func()
-	sums      []func()
-	begun     time.Time
-	queried   atomic.Bool  // a source was queried for versions
-	took      atomic.Int64 // from begun to the last choice of a version, as a [time.Duration]
-	lingers   atomic.Int64 // see Lingers
-	leaves    string       // what remains after an interruption; empty if the command writes nothing
-	waited    sync.Map     // holders of locks that messages named
-	sum       sum
+	screen   *ui.Screen
+	progress *ui.Progress
+	board    *board
+	secrets  sources.Secrets
+	ends     []func()
+	sums     []func()
+	begun    time.Time
+	queried  atomic.Bool  // a source was queried for versions
+	took     atomic.Int64 // from begun to the last choice of a version, as a [time.Duration]
+	lingers  atomic.Int64 // see Lingers
+	leaves   string       // what remains after an interruption; empty if the command writes nothing
+	waited   sync.Map     // holders of locks that messages named
+	sum      sum
 }
 
 // Clock returns the current time. Tests replace it.
@@ -116,11 +115,9 @@ func New(stdout, stderr io.Writer) *Output {
 		Stdout: stdout, Stderr: stderr, from: []viewpoint{viewpoint(here)}, engines: new(atomic.Pointer[sources.Engine]),
 		run: &run{
 			screen: screen, progress: ui.NewProgress(screen), board: newBoard(), begun: Clock(),
-			mentioned: map[string]bool{},
 		},
 	}
 	screen.Redact, o.board.named = o.secrets.Redact, o.Package
-	o.board.verbose = func() bool { return o.Level == Verbose }
 	return o
 }
 
@@ -156,13 +153,6 @@ func (o *Output) Shorten(text string) string { return shorten(text, o.from...) }
 
 // ShortenHere makes the paths in a text relative to the current directory.
 func (o *Output) ShortenHere(text string) string { return o.from[len(o.from)-1].shorten(text) }
-
-// results writes lines of the result.
-func (o *Output) results(lines []ui.Line) {
-	for _, line := range lines {
-		o.screen.Write(o.Stdout, line.Render(o.Color.Shows(o.Stdout))+"\n")
-	}
-}
 
 // Print writes an unchanged line to standard output, with its own line ending and without the
 // name of a root module, for text that other programs parse.

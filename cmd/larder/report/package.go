@@ -156,8 +156,8 @@ func (c Change) Cells(o *Output) []cell {
 	}
 	return append([]cell{{Span: ui.Plain.Of(module)}}, marked(mark,
 		providerColumn.of(id.Provider), versionColumn.of(id.Version),
-		cell{platformColumn.Column, ui.Faint.Of(id.Platform)}, sizeColumn.of(size), verificationColumn.of(verified), cell{ui.Column{Name: "how", Drop: 5}, ui.Faint.Of(how)},
-		cell{ui.Column{Name: "source", Drop: 6}, ui.Faint.Of(from)})...)
+		cell{platformColumn.Column, ui.Faint.Of(id.Platform)}, sizeColumn.of(size), verifiedColumn.of(verified), cell{ui.Column{}, ui.Faint.Of(how)},
+		cell{ui.Column{}, ui.Faint.Of(from)})...)
 }
 
 // Resolved writes how many providers were resolved, if sources were queried for versions and

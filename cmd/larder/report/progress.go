@@ -17,17 +17,17 @@ import (
 // A board contains the state of all work in progress. Code that does the work reports to it
 // and must not block. The progress display reads it.
 type board struct {
-	now     func() time.Time
-	named   func(sources.PackageID) string
-	verbose func() bool // sources are shown
+	now   func() time.Time
+	named func(sources.PackageID) string
 
-	mu      sync.Mutex
-	begun   time.Time                  // time of the first item; zero before
-	items   []*item                    // in progress, in order of their beginning
-	done    map[sources.PackageID]bool // for a root module at least
-	failed  map[sources.Provider]bool  // for a root module at least
-	arrived int64                      // bytes of packages that are no longer in progress
-	meter   ui.Meter
+	mu       sync.Mutex
+	begun    time.Time                  // time of the first item; zero before
+	items    []*item                    // in progress, in order of their beginning
+	done     map[sources.PackageID]bool // for a root module at least
+	failed   map[sources.Provider]bool  // for a root module at least
+	arrived  int64                      // bytes of packages that are no longer in progress
+	received int64                      // bytes since
+	since    time.Time                  // the first bytes; zero before
 }
 
 // newBoard returns a board without work.
@@ -41,11 +41,9 @@ type item struct {
 	id         sources.PackageID // zero for the whole cache
 	module     string
 	step       acquire.Step
-	from       string // source
 	url        string // of the archive
 	waiting    string // lock holder
 	done, size int64  // bytes; the size is 0 if unknown
-	meter      ui.Meter
 
 	pause time.Time // time of the next attempt
 	why   string    // reason for the pause
@@ -60,6 +58,12 @@ const verifying acquire.Step = "verifying the plugin cache"
 var order = []acquire.Step{
 	acquire.Queued, acquire.Querying, acquire.Chosen, acquire.Waiting,
 	acquire.Fetching, acquire.Arriving, acquire.Verified, acquire.Stored,
+}
+
+// doing describes what follows a step.
+var doing = map[acquire.Step]string{
+	acquire.Querying: "querying versions", acquire.Chosen: "looking up the package", acquire.Fetching: "requesting",
+	acquire.Verified: "unpacking", acquire.Stored: "linking",
 }
 
 // event records a step of a package of a root module.
@@ -78,8 +82,9 @@ func (b *board) event(module string, e acquire.Event) {
 	case acquire.Installed, acquire.Settled:
 		b.finish(e.Package)
 		return
-	case acquire.Failed:
-		b.fail(module, e.Package.Provider)
+	case acquire.Failed: // for this root module
+		b.failed[e.Package.Provider] = true
+		b.items = slices.DeleteFunc(b.items, func(it *item) bool { return it.module == module && it.id.Provider == e.Package.Provider })
 		return
 	case acquire.Chosen:
 		b.remove(sources.PackageID{Provider: e.Package.Provider})
@@ -88,30 +93,24 @@ func (b *board) event(module string, e acquire.Event) {
 	if it.module != module && slices.Index(order, e.Step) < slices.Index(order, it.step) {
 		return
 	}
-	it.module, it.step = module, e.Step
+	it.module = module
 	switch e.Step {
 	case acquire.Fetching:
-		it.from, it.url, it.done, it.size, it.meter = e.Source, e.URL, 0, 0, ui.Meter{}
+		it.url, it.done, it.size = e.URL, 0, 0
 	case acquire.Arriving:
 		b.arrive(it, e)
 	}
+	it.step = e.Step
 }
 
-// arrive counts received bytes. It only starts the meter at the first such event, whose bytes
-// may have been received earlier.
+// arrive counts received bytes. Those of the first event of an item may have been received earlier.
 func (b *board) arrive(it *item, e acquire.Event) {
-	now := b.now()
-	news := e.Done - it.done
-	it.done, it.size, it.pause, it.turn = e.Done, e.Size, time.Time{}, ""
-	switch {
-	case it.meter.Since.IsZero() || news < 0:
-		it.meter.Start(now)
-	default:
-		it.meter.Add(now, news)
-		b.meter.Add(now, news)
+	if it.step == e.Step {
+		b.received += max(0, e.Done-it.done)
 	}
-	if b.meter.Since.IsZero() {
-		b.meter.Start(now)
+	it.step, it.done, it.size, it.pause, it.turn = e.Step, e.Done, e.Size, time.Time{}, ""
+	if b.since.IsZero() {
+		b.since = b.now()
 	}
 }
 
@@ -121,7 +120,7 @@ func (b *board) wait(e acquire.Event) {
 	if e.Package == (sources.PackageID{}) {
 		b.item(e.Package)
 	}
-	if it := b.find(e.Package); it != nil && it.early() {
+	if it := b.find(e.Package); it != nil && slices.Index(order, it.step) <= slices.Index(order, acquire.Waiting) {
 		it.step, it.waiting = acquire.Waiting, e.Text
 	}
 }
@@ -149,9 +148,7 @@ func (b *board) turn(e fetch.Event) { b.fetching(e.URL, func(it *item) { it.turn
 func (b *board) work(done, of int64) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	it := b.item(sources.PackageID{})
-	it.step = verifying
-	b.arrive(it, acquire.Event{Done: done, Size: of})
+	b.arrive(b.item(sources.PackageID{}), acquire.Event{Step: verifying, Done: done, Size: of})
 }
 
 // end removes an item, after success or failure.
@@ -195,136 +192,75 @@ func (b *board) finish(id sources.PackageID) {
 	b.remove(id)
 }
 
-// fail counts a provider that failed, and removes the packages that are in progress for the root module.
-func (b *board) fail(module string, p sources.Provider) {
-	b.failed[p] = true
-	b.items = slices.DeleteFunc(b.items, func(it *item) bool { return it.module == module && it.id.Provider == p })
+// shown returns the items that are not queued.
+func (b *board) shown() []*item {
+	return slices.DeleteFunc(slices.Clone(b.items), func(it *item) bool { return it.step == acquire.Queued })
 }
 
-// installsFor returns the root module that a package is downloaded or installed for, or "".
-func (b *board) installsFor(id sources.PackageID) string {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	if it := b.find(id); it != nil && !it.early() {
-		return it.module
-	}
-	return ""
-}
-
-// early reports whether no download has begun.
-func (it *item) early() bool {
-	return slices.Index(order, it.step) <= slices.Index(order, acquire.Waiting)
-}
-
-// shown returns at most n of the items, and the number of the others. It prefers the items
-// with the most progress. It omits items that are queued.
-func (b *board) shown(n int) (some []*item, more int) {
-	for _, it := range b.items {
-		if it.step != acquire.Queued {
-			some = append(some, it)
-		}
-	}
-	if len(some) <= n {
-		return some, 0
-	}
-	more = len(some) - n
-	furthest := slices.Clone(some)
-	slices.SortStableFunc(furthest, func(a, b *item) int {
-		return cmp.Compare(slices.Index(order, b.step), slices.Index(order, a.step))
-	})
-	return slices.DeleteFunc(some, func(it *item) bool { return !slices.Contains(furthest[:n], it) }), more
-}
-
-// name returns the beginning of a line. Packages on the default registry have short names.
-func (b *board) name(it *item) string {
+// bar returns the line of an item: how much of it has arrived, or what it waits for.
+func (b *board) bar(it *item, now time.Time) ui.Bar {
+	r := ui.Bar{Name: b.named(it.id)}
 	switch {
 	case it.step == verifying:
-		return "verifying"
+		r.Name = "verifying"
 	case it.id == (sources.PackageID{}):
-		return "plugin cache"
+		r.Name = "plugin cache"
 	}
-	return b.named(it.id)
-}
-
-// state describes an item that is not receiving data. It is empty for other items.
-func (b *board) state(it *item, now time.Time) string {
 	switch {
 	case it.step == acquire.Waiting:
-		return "waiting for " + it.waiting
+		r.Text = "waiting for " + it.waiting
 	case now.Before(it.pause):
 		pause := max(time.Second, it.pause.Sub(now).Round(time.Second))
-		return "trying again in " + pause.String() + ": " + it.why
+		r.Text = "trying again in " + pause.String() + ": " + it.why
 	case it.turn != "":
-		return "waiting for other downloads from " + it.turn
-	case it.step == acquire.Querying:
-		return "querying versions"
-	case it.step == acquire.Chosen:
-		return "looking up the package"
-	case it.step == acquire.Fetching:
-		return "requesting"
-	case it.step == acquire.Verified:
-		return "unpacking " + ui.Size(it.done)
-	case it.step == acquire.Stored:
-		return "linking"
+		r.Text = "waiting for other downloads from " + it.turn
+	case doing[it.step] != "":
+		r.Text = doing[it.step]
+	default:
+		r.Text, r.Done, r.Size = ui.Arrived(it.done, it.size), it.done, it.size
 	}
-	return ""
-}
-
-// extra returns further details of an item, shown if there is room: its root module and, with
-// --verbose, its source.
-func (b *board) extra(it *item) string {
-	from := after("from ", it.from)
-	if !b.verbose() {
-		from = ""
-	}
-	return strings.Join(filled(from, after("for ", it.module)), " ")
+	r.Text = oneLine(r.Text + after(" for ", it.module))
+	return r
 }
 
 // oneLine returns text on one line and without terminal control characters.
 func oneLine(text string) string { return ui.Visible(strings.Join(strings.Fields(text), " ")) }
 
-// bytes returns the received and the total number of bytes, and whether the total is complete.
-func (b *board) bytes() (done, size int64, known bool) {
-	done, size, known = b.arrived, b.arrived, true
+// total returns the line of all items: how many packages are done, how much has arrived, how fast, and what has no line.
+func (b *board) total(more int, now time.Time) (r ui.Bar) {
+	done, size, known := b.arrived, b.arrived, true
+	packages, queued := len(b.done)+len(b.failed), 0
 	for _, it := range b.items {
 		done += it.done
 		size += max(it.done, it.size)
 		known = known && (it.size > 0 || b.done[it.id])
-	}
-	return done, size, known
-}
-
-// arriving returns how much of all packages has arrived, and how fast it does.
-func (b *board) arriving(now time.Time) (a ui.Amount) {
-	if done, size, known := b.bytes(); size > 0 {
-		a = ui.AmountOf(done, size, known, b.meter.Rate(now))
-	}
-	return a
-}
-
-// packages describes how many packages are done: "2 of 3 packages".
-func (b *board) packages() string {
-	packages := len(b.done) + len(b.failed)
-	for _, it := range b.items {
 		if it.id != (sources.PackageID{}) && !b.done[it.id] {
 			packages++
 		}
-	}
-	if packages == 0 {
-		return ""
-	}
-	return fmt.Sprintf("%d of %s", len(b.done), ui.Count(packages, "package"))
-}
-
-// rest counts what has no line: packages that failed or wait, and further packages in progress.
-func (b *board) rest(more int) string {
-	queued := 0
-	for _, it := range b.items {
 		if it.step == acquire.Queued {
 			queued++
 		}
 	}
-	return strings.Join(ui.Numbers(ui.N(len(b.failed), "failed"), ui.N(more, "more under way"), ui.N(queued, "queued")), ", ")
+	if packages > 0 {
+		r.Name = fmt.Sprintf("%d of %s", len(b.done), ui.Count(packages, "package"))
+	}
+	var texts []string
+	if size > 0 && known {
+		r.Done, r.Size = done, size
+	}
+	if size > 0 {
+		texts = append(texts, ui.Arrived(done, r.Size))
+	}
+	if took := now.Sub(b.since); !b.since.IsZero() && took >= time.Second/2 && b.received > 0 {
+		rate := int64(float64(b.received) / took.Seconds())
+		texts = append(texts, ui.Size(rate)+"/s")
+		if left := ui.Left(r.Size-done, rate); left > 0 {
+			texts = append(texts, left.String()+" left")
+		}
+	}
+	texts = append(texts, ui.Numbers(ui.N(len(b.failed), "failed"), ui.N(more, "more under way"), ui.N(queued, "queued"))...)
+	r.Text = strings.Join(texts, ", ")
+	return r
 }
 
 // soon is how long work takes at least that has bars.
@@ -339,30 +275,19 @@ func (b *board) Lines(width, height int, colors bool) []string {
 	if len(b.items) == 0 || now.Sub(b.begun) < soon {
 		return nil
 	}
-	items, more := b.shown(max(0, height-2)) // one line for the total, one for the cursor
 	var rows []ui.Bar
-	for _, it := range items {
-		r := ui.Bar{Name: b.name(it), State: oneLine(b.state(it, now)), Extra: oneLine(b.extra(it)), Done: it.done, Size: it.size}
-		if r.State == "" {
-			r.Amount = ui.AmountOf(it.done, it.size, it.size > 0, it.meter.Rate(now))
-		}
-		rows = append(rows, r)
+	items := b.shown()
+	most := min(len(items), max(0, height-2)) // one line for the total, one for the cursor
+	for _, it := range items[:most] {
+		rows = append(rows, b.bar(it, now))
 	}
-	if alone := len(items) == 1 && len(b.items) == 1 && items[0].id == (sources.PackageID{}); !alone {
-		r := ui.Bar{Name: b.packages(), Extra: b.rest(more), Amount: b.arriving(now)}
-		if done, size, known := b.bytes(); known {
-			r.Done, r.Size = done, size
-		}
-		rows = append(rows, r)
+	total := b.total(len(items)-most, now)
+	if alone := len(rows) == 1 && total.Name == ""; alone && rows[0].Size > 0 {
+		rows[0].Text = total.Text
+	} else if !alone {
+		rows = append(rows, total)
 	}
 	return ui.Bars(rows, width, colors)
-}
-
-// cut returns the beginning of text that fits a number of columns, if each letter takes one
-// column.
-func cut(text string, columns int) string {
-	letters := []rune(text)
-	return string(letters[:min(len(letters), max(0, columns))])
 }
 
 // Summary returns one line about all work in progress, or "" if there is none.
@@ -373,17 +298,12 @@ func (b *board) Summary() string {
 		return ""
 	}
 	now := b.now()
-	items, _ := b.shown(len(b.items))
 	var states []string
-	for _, it := range items {
-		state := oneLine(b.state(it, now))
-		if it.size > 0 && it.step == acquire.Arriving && !now.Before(it.pause) {
-			state = ui.Percent(it.done, it.size)
-		}
-		if it.step != verifying {
-			states = append(states, b.name(it)+" "+cut(state, 60))
+	for _, it := range b.shown() {
+		if r := b.bar(it, now); it.step != verifying {
+			states = append(states, r.Name+" "+cmp.Or(ui.Percent(r.Done, r.Size), r.Text))
 		}
 	}
-	total := ui.Together(b.packages(), b.arriving(now).String(), b.rest(0))
-	return strings.Join(filled(total, ui.Some(states, 3)), "; ")
+	total := b.total(0, now)
+	return strings.Join(filled(ui.Together(total.Name, total.Text), ui.Some(states, 3)), "; ")
 }

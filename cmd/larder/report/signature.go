@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/larder-cli/larder/cmd/larder/ui"
 	"github.com/larder-cli/larder/sources"
 )
 
@@ -48,15 +49,15 @@ func verifiedAs(r sources.Report) string { return VerificationOf(r).As() }
 // signedBy returns the cell with the key, if --verbose is set.
 func (v Verification) signedBy(o *Output) cell {
 	if o.Level != Verbose {
-		return signerColumn.of("")
+		return cell{}
 	}
-	return signerColumn.of(v.Long())
+	return cell{Span: ui.Faint.Of(v.Long())}
 }
 
 // ChangedSince is shown in place of a verification result, for a package that has changed.
 const ChangedSince = "changed since it was verified"
 
-// withoutKey returns the text of As without the ID of the key, for narrow terminals.
+// withoutKey returns the text of As without the ID of the key.
 func withoutKey(text string) string {
 	return strings.TrimSuffix(keyID.ReplaceAllString(text, " key"), ", key")
 }

@@ -25,8 +25,8 @@ func (t ProviderTotal) Cells(*Output) []cell {
 	return []cell{
 		providerColumn.of(t.Provider),
 		{ui.Column{Head: "SIZE", Right: true}, ui.Plain.Of(ui.Size(t.Size))},
-		{ui.Column{Head: "VERSIONS", Right: true, Drop: 1}, ui.Plain.Of(strconv.Itoa(t.Versions))},
-		{ui.Column{Head: "PACKAGES", Right: true, Drop: 2}, ui.Plain.Of(strconv.Itoa(t.Packages))},
+		{ui.Column{Head: "VERSIONS", Right: true}, ui.Plain.Of(strconv.Itoa(t.Versions))},
+		{ui.Column{Head: "PACKAGES", Right: true}, ui.Plain.Of(strconv.Itoa(t.Packages))},
 	}
 }
 
@@ -68,9 +68,6 @@ func (o *Output) Stats(path string, plan *cachedir.Plan) {
 	tellAll(o, UsageOf(plan.Usage))
 	tellAll(o, totals)
 	o.Tell(total)
-	for _, t := range totals {
-		o.mentions(t.Provider)
-	}
 	all := total.Size + plan.Usage.Total().Bytes
 	o.Sentence("Plugin cache %s: %s on disk, used by %s", o.Shorten(path), ui.Size(all), ui.Count(total.Roots, "root module"))
 	table(o, usageRows(totals, total, plan))

@@ -1,11 +1,6 @@
 package report
 
-import (
-	"cmp"
-	"strings"
-
-	"github.com/larder-cli/larder/cmd/larder/ui"
-)
+import "github.com/larder-cli/larder/cmd/larder/ui"
 
 // A column is a column of tables, with the paint of its cells.
 type column struct {
@@ -19,15 +14,14 @@ type cell struct {
 	ui.Span
 }
 
-// The columns that several tables have. A narrow terminal omits the same ones first in all of them.
+// The columns that several tables have.
 var (
-	providerColumn     = column{ui.Column{Head: "PROVIDER", Shorten: true}, ui.Bold}
-	versionColumn      = column{Column: ui.Column{Head: "VERSION"}}
-	platformColumn     = column{Column: ui.Column{Head: "PLATFORM", Keep: true, Drop: 1}}
-	verifiedColumn     = column{Column: ui.Column{Head: "VERIFIED AS", Brief: withoutKey, Drop: 2}}
-	verificationColumn = column{Column: ui.Column{Name: "verification", Brief: withoutKey, Drop: 2}}
-	sizeColumn         = column{Column: ui.Column{Head: "SIZE", Right: true, Drop: 4}}
-	signerColumn       = column{Column: ui.Column{Name: "signer", Drop: 6}, Paint: ui.Faint}
+	providerColumn = column{ui.Column{Head: "PROVIDER"}, ui.Bold}
+	versionColumn  = column{Column: ui.Column{Head: "VERSION"}}
+	platformColumn = column{Column: ui.Column{Head: "PLATFORM"}}
+	verifiedColumn = column{Column: ui.Column{Head: "VERIFIED AS"}}
+	sizeColumn     = column{Column: ui.Column{Head: "SIZE", Right: true}}
+	usedColumn     = column{ui.Column{Head: "LAST USED"}, ui.Faint}
 )
 
 // of returns a cell of the column.
@@ -41,38 +35,31 @@ func marked(mark ui.Span, cells ...cell) []cell {
 // headless returns cells of a table without heads.
 func headless(cells ...cell) []cell {
 	for i := range cells {
-		c := &cells[i]
-		c.Name, c.Head = cmp.Or(c.Name, strings.ToLower(c.Head)), ""
+		cells[i].Head = ""
 	}
 	return cells
 }
 
-// cells returns the cells of rows, with addresses in full.
-func cells[R celled](o *Output, rows []R) (all [][]cell) {
-	full := o.inFull()
-	for _, r := range rows {
-		if row := r.Cells(full); row != nil {
-			all = append(all, row)
-			for _, cell := range row {
-				o.mentions(cell.Text)
-			}
-		}
-	}
-	return all
-}
-
-// lay returns rows as lines of a table, with short addresses. The longest row has all columns.
-func (o *Output) lay(rows [][]cell, width int) []ui.Line {
+// lay returns rows as lines of a table for a terminal of a width, which has no room for IDs of keys: --verbose shows them.
+// The longest row has all columns.
+func lay[R celled](o *Output, rows []R, width int) []ui.Line {
 	var columns []ui.Column
-	spans := make([][]ui.Span, len(rows))
-	for i, row := range rows {
-		for j, cell := range row {
-			if j == len(columns) {
+	var spans [][]ui.Span
+	for _, r := range rows {
+		var row []ui.Span
+		for i, cell := range r.Cells(o) {
+			if i == len(columns) {
 				columns = append(columns, cell.Column)
 			}
-			spans[i] = append(spans[i], cell.Span)
+			text := o.address(cell.Text)
+			if width > 0 && o.Level < Verbose {
+				text = withoutKey(text)
+			}
+			row = append(row, cell.Paint.Of(text))
 		}
-		spans[i] = o.addresses(spans[i])
+		if row != nil {
+			spans = append(spans, row)
+		}
 	}
 	return ui.Table(columns, spans, width)
 }

@@ -49,10 +49,6 @@ func (o *Output) Show(v Value) {
 
 // ShowAll writes values as results.
 func ShowAll[V Value](o *Output, all []V) {
-	full := o.inFull()
-	for _, v := range all {
-		o.mentions(v.Text(full))
-	}
 	for _, v := range all {
 		o.Show(v)
 	}
@@ -102,14 +98,16 @@ func gridOf[E any, R Row](o *Output, all []E, row func(E) R) {
 // table is Grid for people only.
 func table[R celled](o *Output, rows []R) {
 	if !o.JSON {
-		o.results(o.lay(cells(o, rows), o.Width()))
+		for _, line := range lay(o, rows, o.Width()) {
+			o.screen.Write(o.Stdout, line.Render(o.Color.Shows(o.Stdout))+"\n")
+		}
 	}
 }
 
 // tableAside is table on standard error, unless --quiet is set.
 func tableAside[R celled](o *Output, rows []R) {
 	width, _ := ui.TerminalSize(o.Stderr)
-	for _, line := range o.lay(cells(o, rows), width) {
+	for _, line := range lay(o, rows, width) {
 		o.Say("%s", line.Plain())
 	}
 }

@@ -72,11 +72,11 @@ func (r Release) Cells(*Output) []cell {
 	}
 	return []cell{
 		{versionColumn.Column, paint.Of(r.Version)},
-		{ui.Column{Head: "SOURCES", Drop: 2}, ui.Plain.Of(strings.Join(r.Sources, ", "))},
-		{ui.Column{Head: "PLATFORMS", Right: true, Drop: 3}, ui.Plain.Of(platforms)},
-		{ui.Column{Head: "PROTOCOLS", Drop: 4}, ui.Plain.Of(strings.Join(r.Protocols, ", "))},
-		{ui.Column{Head: "ENGINES FROM", Drop: 5}, ui.Faint.Of(strings.Join(r.Engines, ", "))},
-		{ui.Column{Head: "HERE", Drop: 1}, ui.Plain.Of(strings.Join(notes, ", "))},
+		{ui.Column{Head: "SOURCES"}, ui.Plain.Of(strings.Join(r.Sources, ", "))},
+		{ui.Column{Head: "PLATFORMS", Right: true}, ui.Plain.Of(platforms)},
+		{ui.Column{Head: "PROTOCOLS"}, ui.Plain.Of(strings.Join(r.Protocols, ", "))},
+		{ui.Column{Head: "ENGINES FROM"}, ui.Faint.Of(strings.Join(r.Engines, ", "))},
+		{ui.Column{Head: "HERE"}, ui.Plain.Of(strings.Join(notes, ", "))},
 	}
 }
 

@@ -21,18 +21,11 @@ func (o *Output) WaitingForCache(id sources.PackageID, h disk.Holder, tofu strin
 	if tofu != "" {
 		holder = tofuHolder(h, tofu)
 	}
-	text := holder
-	if module := o.board.installsFor(id); holder == anotherModule && module != "" {
-		text = "root module " + module + ", which installs it"
-	}
-	o.Event(acquire.Event{Step: acquire.Waiting, Package: id, Text: text})
+	o.Event(acquire.Event{Step: acquire.Waiting, Package: id, Text: holder})
 	if _, told := o.waited.LoadOrStore(holder, true); !told && !o.progress.OnTerminal() {
-		o.Say("%s", o.aboutPackage(id, "waiting for "+text))
+		o.Say("%s", o.aboutPackage(id, "waiting for "+holder))
 	}
 }
-
-// anotherModule is the holder of a lock in this process.
-const anotherModule = "another root module"
 
 func tofuHolder(h disk.Holder, lock string) string {
 	if h.PID == 0 {
@@ -51,7 +44,7 @@ func cacheHolder(whole bool, h disk.Holder) string {
 	case h.PID == 0:
 		return process(0, "")
 	case err == nil && h.Host == here && h.PID == os.Getpid():
-		return anotherModule
+		return "another root module"
 	case h.Host == here:
 		h.Host = ""
 	}

@@ -2,6 +2,7 @@ package ui
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 )
@@ -150,4 +151,9 @@ func Indented(rows [][]string) string {
 		b.WriteString("  " + line + "\n")
 	}
 	return b.String()
+}
+
+// Together joins the texts that are not empty.
+func Together(texts ...string) string {
+	return strings.Join(slices.DeleteFunc(texts, func(s string) bool { return s == "" }), ", ")
 }

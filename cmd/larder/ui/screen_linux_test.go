@@ -15,10 +15,9 @@ import (
 // display returns bars of all kinds for a terminal of a size.
 func display(width, height int) []string {
 	rows := []Bar{
-		{Name: "acme/one 1.2.0", Done: 61e6, Size: 121e6, Amount: AmountOf(61e6, 121e6, true, 30e6)},
-		{Name: "acme/another-one 10.0.0", State: "waiting for process 7 on there"},
-		{Name: "acme/third", State: "querying versions", Extra: "for a/b"},
-		{Name: "1 of 3 packages", Amount: AmountOf(61e6, 0, false, 30e6), Extra: "1 failed"},
+		{Name: "acme/one 1.2.0", Text: Arrived(61e6, 121e6), Done: 61e6, Size: 121e6},
+		{Name: "acme/another-one 10.0.0", Text: "waiting for process 7 on there"},
+		{Name: "1 of 3 packages", Text: Arrived(61e6, 0) + ", 30 MB/s, 1 failed"},
 	}
 	return Bars(rows[:min(len(rows), max(0, height-1))], width, false)
 }

@@ -2,247 +2,86 @@ package ui
 
 import (
 	"cmp"
-	"maps"
-	"math"
 	"regexp"
 	"slices"
 	"strings"
 	"unicode/utf8"
 )
 
-// A Column describes a column of a table. A row with a single cell is a heading, which is not aligned.
+// A Column is a column of a table. A row with a single cell is a heading, which is not aligned.
 type Column struct {
-	Head    string              // shown on terminals, if any column of the table has one
-	Name    string              // names a column in the note that it is not shown, and below rows; else its head does
-	Right   bool                // align cells to the right, like numbers
-	Shorten bool                // cells may be shortened in the middle to fit the terminal
-	Brief   func(string) string // shortens cells first if the table does not fit the terminal; may be nil
-	Drop    int                 // columns with the greatest number are omitted first to fit the terminal; 0 is never omitted
-	Keep    bool                // omitted only if all cells are equal, so that the note has all of it
-	Below   bool                // if the table does not fit the terminal, the cell is in a line below its row
+	Head  string // shown on terminals, if any column of the table has one
+	Right bool   // align cells to the right, like numbers
 }
 
 // gap separates columns.
 const gap = "  "
 
-// Columns are omitted before a shortened cell has fewer letters than readable. It never has fewer than
-// least.
-const (
-	readable = 12
-	least    = 8
-)
-
-// Table returns rows as lines with aligned cells. A column without text is not shown. For a terminal of a
-// width, Table adds the heads and fits the lines to the width: it shortens cells in the middle, then omits
-// columns and names them in a note, and wraps what is still too wide. Width 0 means that there is no terminal.
-func Table(columns []Column, rows [][]Span, width int) []Line {
-	t := &table{columns: columns, rows: rows, omitted: make([]bool, len(columns))}
+// Table returns rows as lines with aligned cells. A column without text is not shown. For a terminal of a width, Table
+// adds the heads, puts the last columns that don't fit below their rows, and wraps what is still too wide. Width 0
+// means that there is no terminal.
+func Table(columns []Column, rows [][]Span, width int) (lines []Line) {
+	widths := make([]int, len(columns))
+	for _, row := range rows {
+		for i, cell := range row {
+			if len(row) > 1 || len(columns) == 1 {
+				widths[i] = max(widths[i], utf8.RuneCountInString(cell.Text))
+			}
+		}
+	}
+	var heads []Span
 	if width > 0 && len(rows) > 0 && slices.ContainsFunc(columns, func(c Column) bool { return c.Head != "" }) {
-		for _, c := range columns {
-			t.heads = append(t.heads, Faint.Of(c.Head))
+		for i, c := range columns {
+			if heads = append(heads, Faint.Of(c.Head)); widths[i] > 0 {
+				widths[i] = max(widths[i], utf8.RuneCountInString(c.Head))
+			}
 		}
 	}
-	t.measure()
-	if width > 0 && t.total(math.MaxInt) > width {
-		t.fit(width)
-	}
-	var lines []Line
-	if t.heads != nil {
-		lines = t.line(t.heads).Wrapped(width, 2)
-	}
-	for _, r := range rows {
-		lines = append(lines, t.line(r).Wrapped(width, 2)...)
-		if below := t.below(r); below != "" {
-			lines = append(lines, Line{Faint.Of("  " + below)}.Wrapped(width, 2)...)
+	fit, total := 0, 0
+	for fit < len(columns) && (fit == 0 || width == 0 || total+widths[fit] <= width) {
+		if widths[fit] > 0 {
+			total += widths[fit] + len(gap)
 		}
+		fit++
 	}
-	if note := t.note(); note != "" {
-		lines = append(lines, Line{Faint.Of(note)}.Wrapped(width, 2)...)
+	if heads != nil {
+		lines = aligned(columns, heads[:fit], widths).Wrapped(width, 2)
+	}
+	for _, row := range rows {
+		if len(row) == 1 && len(columns) > 1 {
+			lines = append(lines, Line(row).Wrapped(width, 2)...)
+			continue
+		}
+		end := min(fit, len(row))
+		lines = append(lines, aligned(columns, row[:end], widths).Wrapped(width, 2)...)
+		var below []string
+		for i, cell := range row[end:] {
+			if cell.Text != "" {
+				below = append(below, strings.TrimSpace(strings.ToLower(columns[end+i].Head)+" "+cell.Text))
+			}
+		}
+		if below != nil {
+			lines = append(lines, Line{Faint.Of(gap + strings.Join(below, ", "))}.Wrapped(width, 2)...)
+		}
 	}
 	return lines
 }
 
-// A table is laid out for a terminal.
-type table struct {
-	columns []Column
-	heads   []Span // nil if they are not shown
-	rows    [][]Span
-	widths  []int // of the columns; 0 if all cells are empty
-	floors  []int // widths at which the cells of a column still differ
-	omitted []bool
-}
-
-// texts returns the different cells of a column.
-func (t *table) texts(column int) []string {
-	different := map[string]bool{}
-	for _, r := range t.rows {
-		switch {
-		case t.isHeading(r):
-		case column < len(r):
-			different[r[column].Text] = true
-		default:
-			different[""] = true
-		}
-	}
-	return slices.Collect(maps.Keys(different))
-}
-
-func (t *table) isHeading(row []Span) bool { return len(row) == 1 && len(t.columns) > 1 }
-
-// measure sets the widths of columns.
-func (t *table) measure() {
-	t.widths, t.floors = make([]int, len(t.columns)), make([]int, len(t.columns))
-	for i, c := range t.columns {
-		for _, text := range t.texts(i) {
-			t.widths[i] = max(t.widths[i], utf8.RuneCountInString(text))
-		}
-		if t.widths[i] > 0 && t.heads != nil {
-			t.widths[i] = max(t.widths[i], utf8.RuneCountInString(c.Head))
-		}
-		t.floors[i] = t.widths[i]
-	}
-}
-
-// findFloors sets the floors of columns that may be shortened.
-func (t *table) findFloors() {
-	for i, c := range t.columns {
-		texts := t.texts(i)
-		for c.Shorten && t.floors[i] > least && differ(texts, t.floors[i]-1) {
-			t.floors[i]--
-		}
-	}
-}
-
-// differ reports whether different texts still differ when they are shortened to a width.
-func differ(texts []string, width int) bool {
-	short := map[string]bool{}
-	for _, text := range texts {
-		short[middle(text, width)] = true
-	}
-	return len(short) == len(texts)
-}
-
-// total returns the width of the table if cells are shortened to a number of letters.
-func (t *table) total(letters int) int {
-	total := -len(gap)
-	for i, width := range t.widths {
-		if width > 0 && !t.omitted[i] {
-			total += max(t.floors[i], min(width, letters)) + len(gap)
-		}
-	}
-	return total
-}
-
-// fit fits the table to a width as far as possible.
-func (t *table) fit(width int) {
-	for i, c := range t.columns {
-		t.omitted[i] = c.Below
-	}
-	t.abbreviate()
-	t.measure()
-	t.findFloors()
-	for i := t.next(); i >= 0 && t.total(readable) > width; i = t.next() {
-		t.omitted[i] = true
-	}
-	t.shorten(width)
-}
-
-// abbreviate applies Column.Brief.
-func (t *table) abbreviate() {
-	for _, r := range t.rows {
-		for i := range r {
-			if brief := t.columns[i].Brief; brief != nil && !t.isHeading(r) {
-				r[i].Text = brief(r[i].Text)
-			}
-		}
-	}
-}
-
-// next returns the column to omit next, or -1. Columns with equal cells are the first, because the note
-// has what they contain.
-func (t *table) next() int {
-	next, rank := -1, 0
-	for i, c := range t.columns {
-		equal := len(t.texts(i)) == 1
-		if t.omitted[i] || t.widths[i] == 0 || c.Drop == 0 || c.label() == "" || c.Keep && !equal {
+// aligned returns cells padded to the widths of their columns. A column of width 0 is not shown.
+func aligned(columns []Column, cells []Span, widths []int) (line Line) {
+	for i, cell := range cells {
+		if widths[i] == 0 {
 			continue
 		}
-		r := c.Drop
-		if equal {
-			r += 100
+		space := Span{Text: strings.Repeat(" ", widths[i]-utf8.RuneCountInString(cell.Text))}
+		if columns[i].Right {
+			line = append(line, space, cell)
+		} else {
+			line = append(line, cell, space)
 		}
-		if r >= rank {
-			next, rank = i, r
-		}
-	}
-	return next
-}
-
-// shorten reduces the widths of columns that may be shortened, the widest first.
-func (t *table) shorten(width int) {
-	for excess := t.total(math.MaxInt) - width; excess > 0; excess-- {
-		widest := -1
-		for i, w := range t.widths {
-			if !t.omitted[i] && w > t.floors[i] && (widest < 0 || w > t.widths[widest]) {
-				widest = i
-			}
-		}
-		if widest < 0 {
-			return
-		}
-		t.widths[widest]--
-	}
-}
-
-// label names the column in the note.
-func (c Column) label() string { return cmp.Or(c.Name, strings.ToLower(c.Head)) }
-
-// note names the omitted columns, with their contents if all cells are equal.
-func (t *table) note() string {
-	var names []string
-	for i, c := range t.columns {
-		if !t.omitted[i] || c.Below {
-			continue
-		}
-		name := c.label()
-		if texts := t.texts(i); len(texts) == 1 {
-			name += " (" + texts[0] + ")"
-		}
-		names = append(names, name)
-	}
-	if names == nil {
-		return ""
-	}
-	return "Not shown at this width: " + strings.Join(names, ", ")
-}
-
-// below returns the cells of a row that are below it.
-func (t *table) below(row []Span) string {
-	var texts []string
-	for i, cell := range row {
-		if t.omitted[i] && t.columns[i].Below && cell.Text != "" {
-			texts = append(texts, t.columns[i].label()+" "+cell.Text)
-		}
-	}
-	return strings.Join(texts, "; ")
-}
-
-// line returns the line of a row.
-func (t *table) line(row []Span) (line Line) {
-	if t.isHeading(row) {
-		return row
-	}
-	for i, cell := range row {
-		if t.widths[i] > 0 && !t.omitted[i] {
-			line = append(line, t.columns[i].lay(cell, t.widths[i])...)
-		}
+		line = append(line, Span{Text: gap})
 	}
 	return line.trimmed()
-}
-
-// lay returns a cell shortened or padded to a width, with the gap after it.
-func (c Column) lay(cell Span, width int) Line {
-	return c.pad(Line{cell.Paint.Of(middle(cell.Text, width))}, width)
 }
 
 // Wrapped wraps a line to a maximum number of letters, or not at all if that is 0. It breaks between words and indents
@@ -277,19 +116,6 @@ func (l Line) trimmed() Line {
 		l = l[:len(l)-1]
 	}
 	return l
-}
-
-// middle shortens text to a number of letters by omitting its middle.
-func middle(text string, width int) string {
-	letters := []rune(text)
-	if len(letters) <= width {
-		return text
-	}
-	if width < 2 {
-		return string(letters[:max(0, width)])
-	}
-	front := (width - 1) / 2
-	return string(letters[:front]) + "…" + string(letters[len(letters)-(width-1-front):])
 }
 
 // sizeUnit matches the unit of a size, which must be on the same line as its number, and
@@ -418,21 +244,8 @@ func laidRow(row string, at, width int) string {
 	first, last := row[:at], row[at:]
 	column := utf8.RuneCountInString(first)
 	if column+min(leastCell, utf8.RuneCountInString(last)) > width {
-		column = min(column, hanging(row, min(leastCell, utf8.RuneCountInString(last)), width))
+		column = narrow
 		first = wrapped(strings.TrimRight(first, " "), width, 0, column) + "\n" + strings.Repeat(" ", column)
 	}
 	return first + wrapped(last, width, column, column)
-}
-
-// hanging returns the column of lines that continue a row: after its label, if a cell has room there.
-func hanging(row string, cell, width int) int {
-	text := strings.TrimLeft(row, " ")
-	column := len(row) - len(text)
-	if label, rest, ok := strings.Cut(text, gap); ok && column == 0 {
-		column = utf8.RuneCountInString(label) + len(text) - len(label) - len(strings.TrimLeft(rest, " "))
-	}
-	if column += 2; column <= narrow || column+cell > width {
-		return narrow
-	}
-	return column
 }

@@ -80,7 +80,7 @@ func List(ctx context.Context, s *site.Site, request ListRequest) error {
 	for i, e := range entries {
 		rows[i] = report.CachedOf(e, problems[e.ID])
 	}
-	s.Output.Cached(rows, request.Order)
+	report.Grid(s.Output, rows)
 	sum.Packages, sum.Problems = len(entries), len(v.Findings)
 	s.Output.Summary(sum)
 	if sum.Packages == 0 {
