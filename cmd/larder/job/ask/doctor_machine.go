@@ -165,7 +165,7 @@ func (c *checkup) guarded(ctx context.Context) (all []guarded) {
 		file := c.Config.Policy[i].File
 		all = append(all, guarded{
 			trap: "exposed-policy", what: "the policy " + c.Brief(file), path: file,
-			foreign: func(info fs.FileInfo) bool { return !disk.OfRoot(info) },
+			foreign: func(info fs.FileInfo) bool { return !site.OfRoot(info) },
 			why:     "users other than root can change the policy", fix: "chown root " + c.word(file),
 		})
 	}
