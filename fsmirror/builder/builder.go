@@ -47,6 +47,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"math"
 	"os"
 	"path/filepath"
@@ -91,10 +92,9 @@ type Options struct {
 // A Builder writes to a mirror. No other process writes to it until the Builder is
 // closed. Its methods are safe for concurrent use.
 type Builder struct {
-	path  string
-	made  string // topmost directory that Open created, or ""
-	opts  Options
-	mkdir func(in *disk.Dir, name string) (*disk.Dir, error)
+	path string
+	made bool // Open created the directory
+	opts Options
 
 	ledger   *store.Ledger[record] // of the packages in the mirror
 	known    store.Known           // of all stores
@@ -152,7 +152,7 @@ func Open(ctx context.Context, dir string, opts Options) (*Builder, error) {
 	}
 	opts.Place = cmp.Or(opts.Place, "the mirror")
 	b := &Builder{
-		path: dir, opts: opts, mkdir: (*disk.Dir).Mkdir, busy: semaphore.NewWeighted(everything),
+		path: dir, opts: opts, busy: semaphore.NewWeighted(everything),
 		removed: map[sources.Provider]*removals{}, working: map[sources.PackageID]chan struct{}{},
 	}
 	if opts.ReadOnly {
@@ -161,7 +161,8 @@ func Open(ctx context.Context, dir string, opts Options) (*Builder, error) {
 		b.evidence = b.newEvidence()
 		return b, nil
 	}
-	b.made = topMissing(dir)
+	_, err = os.Lstat(dir)
+	b.made = errors.Is(err, fs.ErrNotExist)
 	if err := b.open(ctx); err != nil {
 		_, abortErr := b.Abort()
 		b.warn(abortErr)

@@ -643,30 +643,7 @@ func TestMirrorInAFile(t *testing.T) {
 	sourcetest.Expect(t, len(sources.Hints(err)) == 1, "in a file: %v", err)
 }
 
-// If the file system does not allow colons, no package is fetched from a host with a
-// port.
 func TestHostsWithAPort(t *testing.T) {
-	sourcetest.SkipOnWindows(t, "the test can't create such files")
-	const ported = "example.test:8443/acme/widget/1.0.0/linux_amd64"
-	d := newDepot(t, widget+"/1.0.0/linux_amd64", ported)
-	id := parseID(t, ported)
-	b := open(t, t.TempDir(), builder.Options{})
-	defer b.Close()
-	builder.RefuseColons(b)
-	del := d.delivery(id)
-	del.Fetch = func(context.Context, sources.Stage) (sourcetest.Supplied, error) {
-		t.Error("it was fetched")
-		return sourcetest.Supplied{}, errors.New("no")
-	}
-	_, err := sourcetest.Put(t.Context(), b, id, del)
-	hints := sources.Hints(err)
-	sourcetest.Expect(t, len(hints) == 1 && strings.Contains(hints[0], "no colons in names"), "got %v, hints %q", err, hints)
-	other := parseID(t, widget+"/1.0.0/linux_amd64")
-	_, err = sourcetest.Put(t.Context(), b, other, d.delivery(other))
-	must(t, err)
-}
-
-func TestHostsWithAPortWherePossible(t *testing.T) {
 	sourcetest.SkipOnWindows(t, "names have no colons")
 	const ported = "example.test:8443/acme/widget/1.0.0/linux_amd64"
 	if err := os.Mkdir(filepath.Join(t.TempDir(), "a:b"), 0o755); err != nil {

@@ -152,25 +152,6 @@ func (b *Builder) checkPlace(at spot) error {
 // split splits a path in the mirror.
 func split(file string) (dir, name string) { return path.Dir(file), path.Base(file) }
 
-// canHave returns an error if the file system cannot have a directory with the name
-// of the host. Some do not support colons. It is called before the download.
-func (b *Builder) canHave(h sources.Host) error {
-	if !strings.Contains(string(h), ":") {
-		return nil
-	}
-	name := b.work.Name() + string(h)
-	probe, err := b.mkdir(b.work.Dir, name)
-	if err == nil {
-		return errors.Join(probe.Close(), b.work.RemoveTree(name))
-	}
-	err = fmt.Errorf("creating a directory for a host with a port: %w", err)
-	if disk.IsFull(err) {
-		return err
-	}
-	return sources.WithHint(err,
-		"FAT, exFAT and Windows allow no colons in names: create the mirror on another file system, or leave out providers of this host")
-}
-
 // A tx is the transaction of one package, see [sources.Tx].
 type tx struct {
 	store.Tx
@@ -218,9 +199,6 @@ func (b *Builder) Begin(ctx context.Context, id sources.PackageID, purpose sourc
 // Stage implements [sources.Tx].
 func (t *tx) Stage(seen sources.Observer) (sources.Stage, error) {
 	b := t.b
-	if err := b.canHave(t.ID.Provider.Host); err != nil {
-		return nil, t.Explain(err)
-	}
 	return t.Prepare(b.work, b.partial, b.opts.Archives, seen, b.warn), nil
 }
 
@@ -280,6 +258,10 @@ func (b *Builder) added(at spot, r record) sources.Stored {
 func (b *Builder) publish(at spot, name string) error {
 	defer b.forgetTree()
 	dir, base, err := b.within(at.path)
+	if err != nil && strings.Contains(string(at.id.Provider.Host), ":") && !errors.Is(err, fs.ErrPermission) && !disk.IsFull(err) {
+		return sources.WithHint(err,
+			"FAT, exFAT and Windows allow no colons in names: create the mirror on another file system, or leave out providers of this host")
+	}
 	if err != nil {
 		return err
 	}
