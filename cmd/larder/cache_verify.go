@@ -14,7 +14,8 @@ func cacheVerifyCommand() *line.Command {
 		Does:    "verify every package in the plugin cache",
 		Example: "larder cache verify",
 		About: "Compares each package with its record or its recorded hashes, and with its signed\n" +
-			"checksums. Changes nothing, and needs no network.",
+			"checksums. Changes nothing, and needs no network. Doesn't read the archives of\n" +
+			"recent downloads, which are verified before they are used.",
 		Flags: trustFlags(),
 		Run: atSite(func(ctx context.Context, l *line.Line, s *site.Site) error {
 			return cache.Verify(ctx, s)

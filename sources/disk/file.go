@@ -236,7 +236,11 @@ func (d *Dir) ReadSecret(name string, limit int64) ([]byte, error) {
 	}
 	defer f.Close()
 	if err := checkPrivate(info); err != nil {
-		return nil, sources.WithHint(fmt.Errorf("%s: %w", d.Path(name), err), "remove it: larder creates a new one")
+		err = fmt.Errorf("%s: %w", d.Path(name), err)
+		if owned(info) {
+			return nil, sources.WithHint(err, "run chmod 600 %s", d.Path(name))
+		}
+		return nil, sources.WithHint(err, "remove it: larder creates a new one")
 	}
 	return readAll(f, info, d.Path(name), limit)
 }

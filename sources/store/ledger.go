@@ -199,6 +199,10 @@ func (l *Ledger[E]) write(ctx context.Context, p sources.Provider) error {
 			return err
 		}
 		if err := dir.WriteFile(fileOf(p), text, l.opts.Durability); err != nil {
+			if info, statErr := dir.Lstat(fileOf(p)); statErr == nil && info.IsDir() {
+				err = fmt.Errorf("%s is a directory", dir.Path(fileOf(p)))
+				return sources.WithHint(err, "remove it: larder creates a file there")
+			}
 			return err
 		}
 		page.changed = map[string]bool{}

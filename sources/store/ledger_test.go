@@ -179,6 +179,18 @@ func TestLedgersThatAreNotWritten(t *testing.T) {
 	}
 }
 
+// The error of a ledger that can't be written because it is a directory names it.
+func TestLedgerThatIsADirectory(t *testing.T) {
+	dir := t.TempDir()
+	at := filepath.Join(dir, "example.test~acme~widget.json")
+	sourcetest.Check(t, os.MkdirAll(filepath.Join(at, "x"), 0o755))
+	l := openLedger(t, dir)
+	l.Set(acmeWidget, "a", note{Text: "one"})
+	err := l.WriteAll(t.Context())
+	sourcetest.Expect(t, err != nil && err.Error() == "writing a record: "+at+" is a directory", "got %v", err)
+	sourcetest.EqualSlices(t, sources.Hints(err), []string{"remove it: larder creates a file there"}, "hints are")
+}
+
 // Processes that write at the same time lose nothing of each other. What a killed one left is removed, and other files, such
 // as the locks of a working directory, stay.
 func TestLedgerOfManyProcesses(t *testing.T) {

@@ -199,7 +199,7 @@ func (m *Root) RecordKey() (seal.Key, error) {
 		}
 		key := seal.UserKey(dir)
 		if err := key.Check(); err != nil {
-			m.Output.Warn("%v; every run hashes the packages again", err)
+			m.Output.WarnOf(fmt.Errorf("%w; every run hashes the packages again", err))
 		}
 		return key, nil
 	})
