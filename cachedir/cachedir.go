@@ -10,7 +10,7 @@
 //	HOST/NAMESPACE/TYPE/VERSION/OS_ARCH.lock   OpenTofu's lock for the package
 //	.larder/ledger/, known/                    the records, if several machines share the record key
 //	.larder/roots/KEY.json                     one registration for each root module
-//	.larder/kept/VERSION/OS_ARCH.json          marks packages that stay without a user, see [Dir.Keep]
+//	.larder/kept/PACKAGE                       marks packages that stay without a user, see [Dir.Keep]
 //	.larder/evidence/HOST/NAMESPACE/TYPE/VERSION/
 //	                                           signed checksums, their signature and keys
 //	.larder/lock/PACKAGE.lock, evidence-?.lock one lock for each package, some for evidence, never removed
@@ -20,74 +20,54 @@
 //	.larder/archives/CHECKSUM                  archives of recent downloads, kept for a day
 //	.larder/quarantine/                        changed packages and foreign files, at the same path as in the cache
 //
-// PACKAGE and VERSION are paths with "~" instead of "/". Long ones are replaced by hashes.
-// Other programs read the first two and ignore
-// the rest, because .larder is not a valid host name. The directory of this store in
-// [Options].Records has the records. For a working directory it also has all of
-// .larder; packages are then staged in a
-// directory .larder-… beside the installed ones.
-//
-// A package or file that differs from what Larder verified is moved to the quarantine, when Larder replaces or repairs
-// it. A later one with the same path takes its place. A working directory has .larder/quarantine, too.
+// PACKAGE is a path with "~" instead of "/". Long ones are replaced by hashes. Other programs read the first two and
+// ignore the rest, because .larder is not a valid host name. The directory of this store in [Options].Records has the
+// records. For a working directory it also has all of .larder; packages are then staged in a directory .larder-…
+// beside the installed ones. A package or file that differs from what Larder verified is moved to the quarantine, also
+// of a working directory, when Larder replaces or repairs it. A later one with the same path takes its place.
 //
 // # Entries
 //
-// An entry appears whole, by rename, and Larder never writes to its files afterwards.
-// It only restores a lost execute permission, which hardlinks to the file lost too.
-// To replace an entry, Larder renames the old one and then removes it, so that a
-// running provider keeps running. Terraform has no locks and unpacks in place, so
-// Larder hashes the entries it finds before it uses them. The files of an entry are
-// read-only, because engines would write through the hardlinks in working
-// directories. They are writable in a cache that an engine is configured to use, and
-// in the store of a working directory.
+// An entry appears whole, by rename, and Larder never writes to its files afterwards. It only restores a lost execute
+// permission, which hardlinks to the file lost too. To replace an entry, Larder renames the old one and then removes
+// it, so that a running provider keeps running. Terraform has no locks and unpacks in place, so Larder hashes the
+// entries it finds before it uses them. The files of an entry are read-only, because engines would write through the
+// hardlinks in working directories. They are writable in a cache that an engine is configured to use, and in the store
+// of a working directory.
 //
 // # Users
 //
-// If several users may write to the cache's directory, they share all of it, and what
-// Larder creates in it gets the mode and the group of that directory. Each of them has
-// records of their own, and no one relies on files of another one: see [Dir.Get].
-// Interrupted and recent downloads are then in the user's state directory too. A package
-// that a user can't put into the cache, because of permissions or a link on the way, only
-// lasts until the end of the run. If such a thing is in place of a lock, the cache is used
+// If several users may write to the cache's directory, they share all of it, and what Larder creates in it gets the
+// mode and the group of that directory. Each of them has records and downloads of their own, and no one relies on
+// files of another one: see [Dir.Get]. A package that a user can't put into the cache, because of permissions or a
+// link on the way, only lasts until the end of the run. If such a thing is in place of a lock, the cache is used
 // without that lock, but only to install.
 //
 // # Records
 //
-// The records are two [store.Ledger]s. A record of the first holds the facts about a package
-// that is in place, and the fingerprint of each file: size,
-// modification time, inode and device at the time of hashing. While the fingerprints
-// match, the hashes are valid. The fingerprint excludes the inode's change time,
-// because every hardlink changes it. The record of a package that was copied from a
-// path on this machine also has the fingerprint of that path. A lost, broken or outdated
-// record costs one rehash and nothing else. If the files may not be on the disk yet, the
-// record is valid until the system restarts, because a power failure may empty them.
-// If a repair removes a package that a root module uses, the record stays without valid
-// fingerprints, and a later repair fetches the package.
+// The records are two [store.Ledger]s. A record of the first holds the facts about a package that is in place, and the
+// fingerprint of each file. While the fingerprints match, the hashes are valid. They exclude the inode's change time
+// if the file system has a time of creation, because every hardlink changes the former. The record of a package that
+// was copied from a path on this machine also has the fingerprint of that path. A lost, broken or outdated record
+// costs one rehash and nothing else. If the files may not be on the disk yet, the record is valid until the system
+// restarts, because a power failure may empty them.
 //
-// The second one has the hashes of all packages that this user has ever verified, in any
-// cache or working directory. They stay after the package has been removed, and so does the
-// evidence. Packages that were downloaded only for hashing are there too. So no archive is
-// downloaded twice for its hashes, Larder detects a republished release, and a cache that is
-// moved or copied is hashed once. Local packages without a signature or checksum are not
-// there, because such packages change while their author works on them.
-//
-// The modification time of a package's lock file is the time at which its owner last used
-// the package, to the hour.
+// The second one has the hashes of all packages that this user has ever verified, in any cache or working directory,
+// or downloaded only for hashing. They stay after the package has been removed, and so does the evidence. So no
+// archive is downloaded twice for its hashes, Larder detects a republished release, and a cache that is moved or
+// copied is hashed once. Local packages without a signature or checksum are not there, because such packages change
+// while their author works on them. The modification time of a package's lock file is the time at which its owner last
+// used the package, to the hour.
 //
 // # Locks
 //
-// A process that writes an entry holds both Larder's and OpenTofu's lock for it. A
-// process that requires a package which another process is downloading waits for the
-// lock and then finds the package.
+// A process that writes an entry holds both Larder's and OpenTofu's lock for it. A process that requires a package
+// which another process is downloading waits for the lock and then finds the package.
 //
-// # Cleaning
-//
-// An install holds a shared lock on the whole cache from before it selects a package
-// until the package is linked. To remove or quarantine packages, a process takes
-// that lock exclusively, checks again which packages are in use, renames the packages
-// into tmp, releases the lock, and then deletes them. A root module uses the packages
-// that its lock file selects and those that are installed in it. Symbolic links are
-// moved and removed, never followed.
+// An install holds a shared lock on the whole cache from before it selects a package until the package is linked. To
+// remove or quarantine packages, a process takes that lock exclusively, checks again which packages are in use,
+// renames the packages into tmp, releases the lock, and then deletes them. A root module uses the packages that its
+// lock file selects and those that are installed in it. Symbolic links are moved and removed, never followed.
 package cachedir
 
 import (
@@ -126,8 +106,9 @@ type Dir struct {
 	through  string      // the link that leads to the packages of a working directory; empty if there is none
 	opts     Options
 	evidence *store.Evidence
-	sweep    sync.Once // removes the files of killed processes
-	run      run
+	sweep    sync.Once   // removes the files of killed processes
+	inState  lazyScratch // on the state's file system; in a cache also for packages
+	inTree   lazyScratch // on the tree's file system, for packages, if the state is elsewhere
 	recent   recent      // archives of recent downloads
 	lockless sync.Once   // warns that there are no locks
 	unshared atomic.Bool // set once a reflink has failed
@@ -343,7 +324,7 @@ func (d *Dir) openStateDir(make bool) (*disk.Dir, error) {
 
 // stateDirs are the directories in the state. Open checks all of them for links and
 // mounts, which is simpler than checking wherever one is used.
-var stateDirs = []string{"tmp", "partial", archivesDir, ledgerDir, knownDir, keptMarks, "roots", "evidence", "lock", quarantineDir}
+var stateDirs = []string{"tmp", partialDir, archivesDir, ledgerDir, knownDir, keptMarks, "roots", "evidence", "lock", quarantineDir}
 
 // ErrMirror matches the error for a directory that is a mirror, not a plugin cache.
 var ErrMirror = errors.New("this is a mirror, not a plugin cache")
@@ -382,7 +363,8 @@ func probe(in *disk.Dir, name string) error {
 // Close closes the directory.
 func (d *Dir) Close() error {
 	var errs []error
-	d.run.close(d)
+	d.inTree.close(d)
+	d.inState.close(d)
 	if d.private == d.state {
 		d.private = nil
 	}
@@ -447,12 +429,6 @@ func flat(path string) string {
 func nameFor(path string) string {
 	sum := sha256.Sum256([]byte(path))
 	return hex.EncodeToString(sum[:16])
-}
-
-// statePath returns the path of a file about a package in the state. Those of all packages of
-// a version share a directory.
-func statePath(kind string, id sources.PackageID) string {
-	return kind + "/" + flat(path.Dir(id.Path())) + "/" + id.Platform.String() + ".json"
 }
 
 func (d *Dir) warn(err error) {

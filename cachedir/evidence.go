@@ -4,7 +4,6 @@ import (
 	"errors"
 
 	"github.com/larder-cli/larder/sources"
-	"github.com/larder-cli/larder/sources/disk"
 	"github.com/larder-cli/larder/sources/store"
 )
 
@@ -18,7 +17,7 @@ func (d *Dir) Evidence(p sources.Provider, v sources.Version) (*sources.Signed, 
 func (d *Dir) newEvidence() *store.Evidence {
 	return &store.Evidence{
 		Judge: d.opts.Judge, Warn: d.warn, Dir: d.state, References: d.references,
-		Via: func() (*disk.Scratch, error) { return d.run.forState(d) }, Lock: d.lockVersion,
+		Via: d.stateScratch, Lock: d.lockVersion,
 		Denied: func(err error) error {
 			if d.denies(err) {
 				return d.explainOwner(err)

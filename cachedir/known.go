@@ -3,6 +3,7 @@ package cachedir
 import (
 	"context"
 	"errors"
+	"slices"
 
 	"github.com/larder-cli/larder/sources"
 	"github.com/larder-cli/larder/sources/disk"
@@ -78,13 +79,23 @@ func (t *tx) keepKnown(ctx context.Context, f store.Facts) store.Facts {
 
 // Recorded returns the platforms for which hashes of the version's packages are
 // recorded.
-func (d *Dir) Recorded(p sources.Provider, v sources.Version) ([]sources.Platform, error) {
-	return d.known.Platforms(p, v)
+func (d *Dir) Recorded(p sources.Provider, v sources.Version) (all []sources.Platform, err error) {
+	ids, err := d.known.Packages(p)
+	for _, id := range ids {
+		if id.Version == v {
+			all = append(all, id.Platform)
+		}
+	}
+	return all, err
 }
 
 // RecordedVersions returns the versions of a provider for which hashes are recorded, the newest first.
-func (d *Dir) RecordedVersions(p sources.Provider) ([]sources.Version, error) {
-	return d.known.Versions(p)
+func (d *Dir) RecordedVersions(p sources.Provider) (all []sources.Version, err error) {
+	ids, err := d.known.Packages(p)
+	for _, id := range slices.Backward(ids) {
+		all = append(all, id.Version)
+	}
+	return slices.Compact(all), err
 }
 
 // Forget removes the recorded hashes of a package, so that different contents may

@@ -75,11 +75,17 @@ func (d *Dir) List(ctx context.Context, opts ListOptions) (*Listing, error) {
 		return &listing, nil
 	}
 	l := &lister{Dir: d, ctx: ctx, opts: opts, seen: map[disk.FileID]uint64{}, marked: map[string]bool{}}
-	if d.tree != nil {
-		err := d.marks(l.marked)
-		if err == nil {
-			err = l.level("", 0)
+	if d.state != nil {
+		names, err := store.Names(d.state, keptMarks)
+		if err != nil {
+			return nil, err
 		}
+		for _, name := range names {
+			l.marked[keptMarks+"/"+name] = true
+		}
+	}
+	if d.tree != nil {
+		err := l.level("", 0)
 		if err == nil {
 			err = l.lookAtAll()
 		}
@@ -342,7 +348,7 @@ func (l *lister) entry(id sources.PackageID) {
 	e.marks = marks
 	e.Kept = l.marked[keptPath(id)]
 	r, recordErr := l.ledger.Find(id.Provider, store.KeyOf(id))
-	e.Used = lastUse(e, l.lastUsed(id))
+	e.Used = l.lastUse(id)
 	if recordErr == nil && slices.Equal(r.Files, marks) {
 		e.H1, e.ZH, e.Origin = r.H1, r.ZH, r.Origin
 	}
@@ -372,22 +378,15 @@ func checkExecutable(dir string, marks []mark, id sources.PackageID) error {
 	return archive.CheckExecutable(dir, name, id)
 }
 
-// lastUse returns when a package was last used. That is the recorded time or, without
-// a record, the time of its last change. An access time of the files that is later
-// counts.
-func lastUse(e Entry, recorded time.Time) time.Time {
-	last := recorded
-	if last.IsZero() {
-		if info, err := os.Stat(e.Dir); err == nil {
-			last = info.ModTime()
-		}
+// lastUse returns when a package was last used: the recorded time or, without a record, the time of its last change.
+func (d *Dir) lastUse(id sources.PackageID) time.Time {
+	if used := d.lastUsed(id); !used.IsZero() {
+		return used
 	}
-	for _, m := range e.marks {
-		if read := disk.LastRead(filepath.Join(e.Dir, filepath.FromSlash(m.Path))); read.After(last) {
-			last = read
-		}
+	if info, err := os.Stat(d.entry(id)); err == nil {
+		return info.ModTime()
 	}
-	return last
+	return time.Time{}
 }
 
 // inner examines a symlink in a package.

@@ -107,48 +107,36 @@ func gone(dir string) bool {
 
 // scanEach is scan with a call of visit for each file, even after an error. Unlike scan's
 // result, visit gets the path and the description of a symlink itself, not of its target.
-func scanEach(dir string, visit func(path string, info fs.FileInfo)) ([]mark, error) {
-	s := scanner{visit: visit}
-	s.below(dir, "")
-	if len(s.marks) > maxFiles && s.err == nil {
-		s.err = fmt.Errorf("%w: %s has more than %d files", sources.ErrNotFound, dir, maxFiles)
-	}
-	if errors.Is(s.err, fs.ErrNotExist) || errors.Is(s.err, syscall.ENOTDIR) || errors.Is(s.err, syscall.ELOOP) {
-		return nil, fmt.Errorf("%w: %w", sources.ErrNotFound, s.err)
-	}
-	if s.err != nil {
-		return nil, s.err
-	}
-	return s.marks, nil
-}
-
-type scanner struct {
-	visit func(path string, info fs.FileInfo)
-	marks []mark
-	err   error // the first one
-}
-
-func (s *scanner) below(dir, prefix string) {
-	entries, err := os.ReadDir(dir)
-	s.err = cmp.Or(s.err, err)
-	for _, e := range entries {
-		path := filepath.Join(dir, e.Name())
-		if e.IsDir() {
-			s.below(path, prefix+e.Name()+"/")
-			continue
-		}
-		info, err := e.Info()
-		if err == nil {
-			s.visit(path, info)
-			var m mark
-			m, err = markOf(path, prefix+e.Name(), info)
-			s.marks = append(s.marks, m)
-		}
-		s.err = cmp.Or(s.err, err)
-		if len(s.marks) > maxFiles {
-			return
+func scanEach(dir string, visit func(path string, info fs.FileInfo)) (marks []mark, err error) {
+	var walk func(dir, prefix string)
+	walk = func(dir, prefix string) {
+		entries, readErr := os.ReadDir(dir)
+		err = cmp.Or(err, readErr)
+		for _, e := range entries {
+			path := filepath.Join(dir, e.Name())
+			if e.IsDir() {
+				walk(path, prefix+e.Name()+"/")
+			} else if info, infoErr := e.Info(); infoErr != nil {
+				err = cmp.Or(err, infoErr)
+			} else {
+				visit(path, info)
+				m, markErr := markOf(path, prefix+e.Name(), info)
+				marks, err = append(marks, m), cmp.Or(err, markErr)
+			}
+			if len(marks) > maxFiles {
+				err = cmp.Or(err, fmt.Errorf("%w: more than %d files", sources.ErrNotFound, maxFiles))
+				return
+			}
 		}
 	}
+	walk(dir, "")
+	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, syscall.ENOTDIR) || errors.Is(err, syscall.ELOOP) {
+		err = fmt.Errorf("%w: %w", sources.ErrNotFound, err)
+	}
+	if err != nil {
+		return nil, err
+	}
+	return marks, nil
 }
 
 func markOf(path, name string, info fs.FileInfo) (mark, error) {

@@ -1,7 +1,6 @@
 package cachedir
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"io/fs"
@@ -9,7 +8,6 @@ import (
 	"path/filepath"
 	"slices"
 	"strconv"
-	"strings"
 	"time"
 
 	"github.com/larder-cli/larder/sources"
@@ -84,7 +82,7 @@ func (d *Dir) PlanPrune(ctx context.Context, policy Policy) (*Plan, error) {
 	}
 	d.measureForeign(&p.Usage, listing.Findings)
 	d.choosePackages(p)
-	if p.Besides, err = d.besides(p.Usage, policy); err != nil {
+	if p.Besides, err = d.besides(p.Usage, policy.OlderThan); err != nil {
 		return nil, err
 	}
 	p.Freed += p.Besides.Total().Bytes
@@ -98,52 +96,6 @@ func (d *Dir) blocked(p *Plan) error {
 		return sources.WithHint(errors.Join(unclear...), "fix this first: Larder can't tell which packages are in use")
 	}
 	return d.unreadable(p.Listing.Findings)
-}
-
-// besides returns what a prune removes besides packages. An age also limits the archives, the quarantine and the records
-// of stores that are gone.
-func (d *Dir) besides(u Usage, policy Policy) (Usage, error) {
-	r := Usage{Abandoned: u.Abandoned, Leftover: u.Leftover}
-	if d.state == nil || !d.inside {
-		return r, nil
-	}
-	gone, err := d.goneStores(policy)
-	for _, name := range gone {
-		bytes, sizeErr := bytesBelow(filepath.Join(d.opts.Records.Dir, name))
-		r.Leftover.add(1, bytes)
-		err = errors.Join(err, sizeErr)
-	}
-	if d.private != nil {
-		var young Amount
-		archivesErr := eachAt(d.private, archivesDir, 1, func(_ string, info fs.FileInfo, _ int64) *Amount {
-			if d.isOld(info, policy.OlderThan) {
-				return &r.Archives
-			}
-			return &young
-		})
-		if !errors.Is(archivesErr, fs.ErrNotExist) {
-			err = errors.Join(err, archivesErr)
-		}
-	}
-	return r, errors.Join(err, d.eachOld(policy.OlderThan, func(at string) error {
-		bytes, err := bytesBelow(d.state.Path(at))
-		r.Quarantine.add(1, bytes)
-		return err
-	}))
-}
-
-// goneStores returns the directories of the records and downloads of stores that are gone.
-func (d *Dir) goneStores(policy Policy) ([]string, error) {
-	return d.opts.Records.Gone(d.opts.Now().Add(-cmp.Or(policy.OlderThan, quarantinedFor)))
-}
-
-// removeStores removes what goneStores returns.
-func (d *Dir) removeStores(policy Policy) error {
-	gone, err := d.goneStores(policy)
-	for _, name := range gone {
-		err = errors.Join(err, d.opts.Records.Remove(name))
-	}
-	return err
 }
 
 // choosePackages determines which packages of the listing to remove.
@@ -171,26 +123,6 @@ func (d *Dir) choosePackages(p *Plan) {
 		}
 	}
 	p.choose(candidates, d.opts.Now())
-}
-
-// marks adds the paths of the marks of [Dir.Keep] to a set.
-func (d *Dir) marks(to map[string]bool) error {
-	if d.state == nil {
-		return nil
-	}
-	versions, err := store.Names(d.state, keptMarks)
-	for _, version := range versions {
-		names, err := store.Names(d.state, keptMarks+"/"+version)
-		if stray := (*disk.StrayError)(nil); err != nil && !errors.As(err, &stray) {
-			return err
-		}
-		for _, name := range names {
-			if strings.HasSuffix(name, ".json") {
-				to[path.Join(keptMarks, version, name)] = true
-			}
-		}
-	}
-	return err
 }
 
 // unreadable returns an error if the cache cannot be read completely. A plan would
@@ -299,8 +231,7 @@ func (d *Dir) Prune(ctx context.Context, plan *Plan) (*Removed, error) {
 			errs = append(errs, err)
 		}
 	}
-	errs = append(errs, d.ledger.WriteAll(ctx), d.removeArchives(plan.policy.OlderThan), d.removeOld(plan.policy.OlderThan),
-		d.removeStores(plan.policy))
+	errs = append(errs, d.ledger.WriteAll(ctx), d.removeOld(plan.policy.OlderThan))
 	release()
 	return pruned, errors.Join(append(errs, bin.Close())...)
 }

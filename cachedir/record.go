@@ -21,8 +21,7 @@ type record struct {
 	Link    sources.LinkMode `json:"link,omitempty"` // how it was linked into the working directory
 	Boot    string           `json:"boot,omitempty"` // see written
 	Files   []mark           `json:"files,omitempty"`
-	From    *original        `json:"from,omitempty"`    // the origin of a copied package; nil if it was downloaded
-	Removed bool             `json:"removed,omitempty"` // by a repair, and not fetched again yet
+	From    *original        `json:"from,omitempty"` // the origin of a copied package; nil if it was downloaded
 
 	was *record // the record of the verified contents, if these contents differ
 }
@@ -32,6 +31,9 @@ func (r record) dated() store.Facts {
 	r.Since = cmp.Or(r.Since, r.Written)
 	return r.Facts
 }
+
+// unknown reports whether the record isn't about a package whose origin is known, and whose contents are unchanged.
+func (r record) unknown() bool { return r.H1 == "" || r.Origin == "" || r.was != nil }
 
 // An original identifies an archive or a directory on this machine at the time the
 // package was copied or unpacked from it.
@@ -90,7 +92,7 @@ func drop(ctx context.Context, l *ledger, id sources.PackageID) error {
 // writeState writes a file without syncing it: if a power failure fills it with
 // zeros, it is invalid and has the same effect as a missing one.
 func (d *Dir) writeState(name string, data []byte) (err error) {
-	via, err := d.run.forState(d)
+	via, err := d.stateScratch()
 	if err != nil {
 		return err
 	}
@@ -189,7 +191,7 @@ func (d *Dir) inherit(id sources.PackageID, r record, ledgers ...*ledger) (recor
 			}
 			continue
 		}
-		old.Files, old.Boot, old.Link, old.Removed, old.was = r.Files, r.Boot, "", false, nil
+		old.Files, old.Boot, old.Link, old.was = r.Files, r.Boot, "", nil
 		if old.Sums == nil {
 			old.Sums = r.Sums
 		}

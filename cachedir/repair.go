@@ -108,7 +108,7 @@ func (d *Dir) tryReplacing(ctx context.Context, m *Mending, replace Replacer) {
 	if m.Kind != store.Changed {
 		return
 	}
-	d.disbelieve(ctx, *m.Package, false)
+	d.disbelieve(ctx, *m.Package)
 	before, _ := os.Lstat(d.entry(*m.Package))
 	m.Err = replace(ctx, *m)
 	after, _ := os.Lstat(d.entry(*m.Package))
@@ -150,21 +150,18 @@ func (d *Dir) fetchAgain(ctx context.Context, m *Mending, replace Replacer) {
 	if _, err := d.tree.Lstat(m.Package.Path()); err != nil {
 		m.Err = replace(ctx, *m)
 	}
-	switch _, err := d.tree.Lstat(m.Package.Path()); {
-	case err == nil:
+	if _, err := d.tree.Lstat(m.Package.Path()); err == nil {
 		m.Do = Replaced
-	case m.Kind == store.Missing:
-		m.Do = Nothing
 	}
 }
 
 var errSince = errors.New("it has changed since it was verified")
 
-// disbelieve removes the fingerprints from the record of an entry, because they may match wrong contents, or because the
-// repair removes the package. The hashes stay: without them nothing might show that the contents are wrong.
-func (d *Dir) disbelieve(ctx context.Context, id sources.PackageID, removed bool) {
+// disbelieve removes the fingerprints from the record of an entry, because they may match wrong contents. The hashes
+// stay: without them nothing might show that the contents are wrong.
+func (d *Dir) disbelieve(ctx context.Context, id sources.PackageID) {
 	if r, ok := recordIn(d.ledger, id); ok {
-		r.Files, r.Removed = nil, removed
+		r.Files = nil
 		d.keep(ctx, d.ledger, id, r)
 	}
 }
@@ -198,8 +195,6 @@ func (d *Dir) remakeRecord(c checked) {
 // mend carries out a repair and stores the result in f.
 func (d *Dir) mend(ctx context.Context, v *Verification, f *Mending) error {
 	switch {
-	case f.Do == Quarantined && f.Kind == store.Missing:
-		d.disbelieve(ctx, *f.Package, true)
 	case f.Do == Quarantined:
 		return d.isolate(ctx, v, f)
 	case f.Do == Restored:
@@ -216,7 +211,7 @@ func (d *Dir) mend(ctx context.Context, v *Verification, f *Mending) error {
 func (d *Dir) isolate(ctx context.Context, v *Verification, f *Mending) error {
 	parts := strings.Split(f.Path, "/")
 	if len(parts) <= platformDepth {
-		return d.quarantine(d.tree, f.Path, f.Path, f.Path, f.Kind)
+		return d.quarantine(d.tree, f.Path, f.Path, f.Kind)
 	}
 	at := path.Join(parts[:platformDepth+1]...)
 	full := filepath.Join(d.root, filepath.FromSlash(at))
@@ -229,7 +224,7 @@ func (d *Dir) isolate(ctx context.Context, v *Verification, f *Mending) error {
 	}
 	id, ok := packageAt(at)
 	if !ok {
-		return d.quarantine(d.tree, at, at, at, f.Kind)
+		return d.quarantine(d.tree, at, at, f.Kind)
 	}
 	home, err := d.home(id, false)
 	if err != nil {
@@ -241,12 +236,8 @@ func (d *Dir) isolate(ctx context.Context, v *Verification, f *Mending) error {
 		return err
 	}
 	defer unlock()
-	if err := d.quarantine(d.tree, at, at, at, f.Kind); err != nil {
+	if err := d.quarantine(d.tree, at, at, f.Kind); err != nil {
 		return err
-	}
-	if f.Used { // the record shows that the package is missing, until it is fetched again
-		d.disbelieve(ctx, id, true)
-		return nil
 	}
 	return drop(ctx, d.ledger, id)
 }
@@ -266,5 +257,5 @@ func (d *Dir) lower(ctx context.Context, f *Mending) error {
 	}
 	at := d.evidence.Path(id.Release())
 	defer d.evidence.Forget(id.Release())
-	return d.quarantine(d.state, at, at, f.Path, f.Kind)
+	return d.quarantine(d.state, at, f.Path, f.Kind)
 }

@@ -79,7 +79,7 @@ func (d *Dir) openToUsers() error {
 	}
 	var errs []error
 	for levels := 1; levels <= platformDepth; levels++ {
-		errs = append(errs, remakeBelow(d.tree, ".", levels), remakeBelow(d.state, "evidence", levels), remakeBelow(d.state, keptMarks, levels))
+		errs = append(errs, remakeBelow(d.tree, ".", levels), remakeBelow(d.state, "evidence", levels))
 	}
 	return errors.Join(append(errs, remakeBelow(packages, ".", platformDepth+1))...)
 }

@@ -1,11 +1,12 @@
 package cachedir
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"io/fs"
+	"path"
 	"path/filepath"
-	"slices"
 	"strings"
 	"time"
 
@@ -62,93 +63,108 @@ func (d *Dir) measureForeign(u *Usage, findings []*store.Finding) {
 	}
 }
 
-// isRecords reports whether Usage counts the file as a record.
-func isRecords(name string) bool {
-	return slices.Contains([]string{ledgerDir, knownDir, keptMarks, "roots", "lock", "cache.lock", "gate.lock"}, name)
+// levels are the levels of the directories in the state below which each name is an item. The others are items.
+var levels = map[string]int{"evidence": 4, partialDir: 1, archivesDir: 1, "tmp": 1, quarantineDir: 1 + platformDepth}
+
+// An item is something that Usage counts, in the state of a cache.
+type item struct {
+	in   *disk.Dir
+	at   string // path in that directory
+	info fs.FileInfo
 }
 
-// Usage measures the contents of the cache directory besides packages and foreign files, and this user's downloads. It does
-// not follow links.
+// top returns the first name in the path.
+func (x item) top() string {
+	top, _, _ := strings.Cut(x.at, "/")
+	return top
+}
+
+// Usage measures the contents of the cache directory besides packages and foreign files, and this user's downloads. It
+// does not follow links.
 func (d *Dir) Usage(ctx context.Context) (u Usage, err error) {
+	return u, d.eachItem(func(x item) error {
+		bytes, err := bytesBelow(x.in.Path(x.at))
+		amount := d.amountOf(&u, x)
+		if amount.add(1, bytes); x.top() == partialDir && staging.IsNote(path.Base(x.at)) {
+			amount.Count--
+		}
+		return errors.Join(err, ctx.Err())
+	})
+}
+
+// eachItem calls visit for each item of the cache, and of this user's downloads.
+func (d *Dir) eachItem(visit func(item) error) error {
 	if d.state == nil || !d.inside {
-		return u, nil
-	}
-	measure := func(in *disk.Dir, e fs.DirEntry) error {
-		err := ctx.Err()
-		if err == nil {
-			err = d.measureState(&u, in, e)
-		}
-		if errors.Is(err, fs.ErrNotExist) || d.denies(err) {
-			return nil
-		}
-		return err
+		return nil
 	}
 	entries, err := d.state.ReadDir()
 	for _, e := range entries {
-		err = errors.Join(err, measure(d.state, e))
+		err = errors.Join(err, d.visit(item{in: d.state, at: e.Name()}, levels[e.Name()], visit))
 	}
-	if d.private == nil || d.private == d.state {
-		return u, err
+	if d.private != nil && d.private != d.state {
+		err = errors.Join(err, d.visit(item{in: d.private, at: partialDir}, 1, visit),
+			d.visit(item{in: d.private, at: archivesDir}, 1, visit))
 	}
-	entries, readErr := d.private.ReadDir()
-	err = errors.Join(err, readErr)
-	for _, e := range entries {
-		if slices.Contains([]string{"partial", archivesDir}, e.Name()) {
-			err = errors.Join(err, measure(d.private, e))
-		}
-	}
-	return u, err
+	return err
 }
 
-func (d *Dir) measureState(u *Usage, state *disk.Dir, e fs.DirEntry) error {
-	name := e.Name()
-	if isRecords(name) {
-		bytes, err := bytesBelow(state.Path(name))
-		u.Records.add(1, bytes)
+// visit calls visit for each item that is the given number of levels below x, and for each file above that level.
+func (d *Dir) visit(x item, levels int, visit func(item) error) (err error) {
+	defer func() {
+		if errors.Is(err, fs.ErrNotExist) || d.denies(err) {
+			err = nil // removed meanwhile, or another user's
+		}
+	}()
+	if x.info, err = x.in.Lstat(x.at); err != nil {
 		return err
 	}
-	switch name {
-	case "evidence":
-		return eachAt(state, name, 4, func(string, fs.FileInfo, int64) *Amount { return &u.Evidence })
-	case "partial":
-		return eachAt(state, name, 1, func(name string, info fs.FileInfo, bytes int64) *Amount {
-			amount := &u.Interrupted
-			id, ok := staging.PackageOf(name)
-			if d.opts.Now().Sub(info.ModTime()) > staging.KeptFor || ok && d.inPlace(id) {
-				amount = &u.Abandoned
-			}
-			if staging.IsNote(name) {
-				amount.add(-1, 0)
-			}
-			return amount
-		})
-	case archivesDir:
-		return eachAt(state, name, 1, func(_ string, info fs.FileInfo, _ int64) *Amount {
-			if info.Mode().IsRegular() {
-				return &u.Archives
-			}
-			return &u.Leftover
-		})
-	case "tmp":
-		return eachAt(state, name, 1, func(run string, _ fs.FileInfo, _ int64) *Amount {
-			switch {
-			case disk.IsRescued(run):
-				return &u.Quarantine
-			case !strings.HasPrefix(run, runPrefix):
-				return &u.Foreign
-			case alive(state, run, d.opts.Now()):
-				return &u.Working
-			case d.denies(d.replaceable(".larder/tmp/" + run)):
-				return &u.Others
-			}
-			return &u.Leftover
-		})
-	case quarantineDir:
-		return eachAt(state, name, 1+platformDepth, func(string, fs.FileInfo, int64) *Amount { return &u.Quarantine })
+	var names []string
+	if levels > 0 && x.info.IsDir() {
+		names, err = store.Names(x.in, x.at)
 	}
-	bytes, err := bytesBelow(state.Path(name))
-	u.Foreign.add(1, bytes)
+	if stray := (*disk.StrayError)(nil); levels == 0 || !x.info.IsDir() || errors.As(err, &stray) {
+		return visit(x)
+	}
+	for _, name := range names {
+		err = errors.Join(err, d.visit(item{in: x.in, at: x.at + "/" + name}, levels-1, visit))
+	}
 	return err
+}
+
+// amountOf returns the amount that counts an item.
+func (d *Dir) amountOf(u *Usage, x item) *Amount {
+	name := path.Base(x.at)
+	switch x.top() {
+	case ledgerDir, knownDir, keptMarks, "roots", "lock", "cache.lock", "gate.lock":
+		return &u.Records
+	case "evidence":
+		return &u.Evidence
+	case quarantineDir:
+		return &u.Quarantine
+	case archivesDir:
+		if x.info.Mode().IsRegular() {
+			return &u.Archives
+		}
+		return &u.Leftover
+	case partialDir:
+		id, ok := staging.PackageOf(name)
+		if d.opts.Now().Sub(x.info.ModTime()) > staging.KeptFor || ok && d.inPlace(id) {
+			return &u.Abandoned
+		}
+		return &u.Interrupted
+	case "tmp":
+		switch {
+		case disk.IsRescued(name):
+			return &u.Quarantine
+		case strings.HasPrefix(name, runPrefix) && alive(x.in, name, d.opts.Now()):
+			return &u.Working
+		case strings.HasPrefix(name, runPrefix) && d.denies(d.replaceable(".larder/"+x.at)):
+			return &u.Others
+		case strings.HasPrefix(name, runPrefix):
+			return &u.Leftover
+		}
+	}
+	return &u.Foreign
 }
 
 func alive(state *disk.Dir, run string, now time.Time) (alive bool) {
@@ -159,38 +175,74 @@ func alive(state *disk.Dir, run string, now time.Time) (alive bool) {
 	return alive
 }
 
-// eachAt measures each item that is the given number of levels below the directory
-// name, and each file above that level. It adds the item to the amount that the
-// function returns.
-func eachAt(in *disk.Dir, name string, levels int, amount func(name string, info fs.FileInfo, bytes int64) *Amount) error {
-	if levels == 0 {
-		info, err := in.Lstat(name)
-		if err != nil {
-			return err
+// eachOld calls do for each archive of a recent download and each file and package in the quarantine that is older
+// than an age. If that is 0, archives of any age are old, and the others after 30 days. Those are as old as the last
+// move to the same directory.
+func (d *Dir) eachOld(age time.Duration, do func(item) error) error {
+	return d.eachItem(func(x item) error {
+		since, kept := x.info, age
+		switch {
+		case x.top() == archivesDir && x.info.Mode().IsRegular():
+		case x.top() == quarantineDir:
+			kept = cmp.Or(age, quarantinedFor)
+			var err error
+			if since, err = x.in.Lstat(path.Dir(x.at)); err != nil {
+				return err
+			}
+		default:
+			return nil
 		}
-		bytes, err := bytesBelow(in.Path(name))
-		amount(name, info, bytes).add(1, bytes)
+		if kept > 0 && d.opts.Now().Sub(since.ModTime()) <= kept {
+			return nil
+		}
+		return do(x)
+	})
+}
+
+// besides returns what a prune removes besides packages: leftovers, what is old, and the records and downloads of
+// stores that are gone.
+func (d *Dir) besides(u Usage, age time.Duration) (Usage, error) {
+	r := Usage{Abandoned: u.Abandoned, Leftover: u.Leftover}
+	if d.state == nil || !d.inside {
+		return r, nil
+	}
+	gone, err := d.goneStores(age)
+	for _, name := range gone {
+		bytes, sizeErr := bytesBelow(filepath.Join(d.opts.Records.Dir, name))
+		r.Leftover.add(1, bytes)
+		err = errors.Join(err, sizeErr)
+	}
+	return r, errors.Join(err, d.eachOld(age, func(x item) error {
+		bytes, err := bytesBelow(x.in.Path(x.at))
+		d.amountOf(&r, x).add(1, bytes)
 		return err
+	}))
+}
+
+func (d *Dir) goneStores(age time.Duration) ([]string, error) {
+	return d.opts.Records.Gone(d.opts.Now().Add(-cmp.Or(age, quarantinedFor)))
+}
+
+// removeOld removes what is old, and the records of stores that are gone. The caller holds the exclusive lock on the
+// cache.
+func (d *Dir) removeOld(age time.Duration) error {
+	gone, err := d.goneStores(age)
+	for _, name := range gone {
+		err = errors.Join(err, d.opts.Records.Remove(name))
 	}
-	dir, err := in.Sub(name)
-	var stray *disk.StrayError
-	if errors.As(err, &stray) {
-		return eachAt(in, name, 0, amount)
-	}
-	if err != nil {
-		return err
-	}
-	defer dir.Close()
-	entries, err := dir.ReadDir()
-	if err != nil {
-		return err
-	}
-	for _, e := range entries {
-		if err := eachAt(dir, e.Name(), levels-1, amount); err != nil && !errors.Is(err, fs.ErrNotExist) {
-			return err
+	var old []item // removing one makes its directory younger
+	err = errors.Join(err, d.eachOld(age, func(x item) error {
+		old = append(old, x)
+		return nil
+	}))
+	for _, x := range old {
+		at := path.Dir(x.at)
+		err = errors.Join(err, store.Within(x.in, at, func(in *disk.Dir) error { return in.RemoveTree(path.Base(x.at)) }))
+		if x.top() == quarantineDir {
+			err = errors.Join(err, x.in.RemoveEmpty(at))
 		}
 	}
-	return nil
+	return err
 }
 
 // bytesBelow returns the disk usage of the file at path, or of all files in the

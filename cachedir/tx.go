@@ -255,56 +255,55 @@ func notReplaced(entry, link string) error {
 
 const runPrefix, stagePrefix = "run-", ".larder-"
 
-// A run holds the scratch directories of a Dir. Each is created when it is first required.
-type run struct {
-	mu    sync.Mutex
-	state *disk.Scratch // on the state's file system; in a cache also for packages
-	tree  *disk.Scratch // on the tree's file system, for packages, if the state is elsewhere
+// A lazyScratch is a scratch directory that is created when it is first required.
+type lazyScratch struct {
+	mu   sync.Mutex
+	made *disk.Scratch
 }
 
-// close removes the scratch directories. A later run removes files that cannot be removed now, such as a running provider
-// on some file systems.
-func (r *run) close(d *Dir) {
-	for _, s := range []*disk.Scratch{r.tree, r.state} {
-		if s != nil {
-			d.warn(s.Close())
-		}
+func (l *lazyScratch) get(create func() (*disk.Scratch, error)) (_ *disk.Scratch, err error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.made == nil {
+		l.made, err = create()
+	}
+	return l.made, err
+}
+
+// close removes the directory. A later run removes files that cannot be removed now, such as a running provider on some
+// file systems.
+func (l *lazyScratch) close(d *Dir) {
+	if l.made != nil {
+		d.warn(l.made.Close())
 	}
 }
 
-// forState returns the scratch directory for files of the state, or nil without a state.
-func (r *run) forState(d *Dir) (state *disk.Scratch, err error) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	if r.state == nil && d.state != nil {
-		r.state, err = d.scratch()
+// stateScratch returns the scratch directory of this run for files of the state, or nil without a state.
+func (d *Dir) stateScratch() (*disk.Scratch, error) {
+	if d.state == nil {
+		return nil, nil
 	}
-	return r.state, err
+	return d.inState.get(d.scratch)
 }
 
-// forPackages returns the scratch directory for packages.
-func (r *run) forPackages(d *Dir) (tree *disk.Scratch, err error) {
+// packageScratch returns the scratch directory of this run for packages.
+func (d *Dir) packageScratch() (*disk.Scratch, error) {
 	if d.inside {
-		return r.forState(d)
+		return d.stateScratch()
 	}
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	if r.tree == nil {
-		r.tree, err = d.tree.Scratch(stagePrefix)
-	}
-	return r.tree, err
+	return d.inTree.get(func() (*disk.Scratch, error) { return d.tree.Scratch(stagePrefix) })
 }
 
 // prepare creates the directories that the transaction requires to store a package.
 func (t *tx) prepare(seen sources.Observer) (err error) {
 	d := t.d
-	work, err := d.run.forPackages(d)
+	work, err := d.packageScratch()
 	if err != nil {
 		return err
 	}
 	var kept *disk.Dir // for interrupted downloads; nil without a directory for them
 	if d.private != nil {
-		if kept, err = d.private.MakeSub("partial"); err != nil {
+		if kept, err = d.private.MakeSub(partialDir); err != nil {
 			return err
 		}
 		t.Finally(func() { kept.Close() })
@@ -334,35 +333,16 @@ func isDir(in *disk.Dir, name string) bool {
 	return err == nil && info.IsDir()
 }
 
-// replace replaces the entry with the unpacked package, which r describes.
+// replace replaces the entry with the unpacked package, which r describes. In a cache, only contents other than
+// verified ones are worth keeping: half a package of an engine that was killed is not.
 func (t *tx) replace(ctx context.Context, r record) error {
-	changed, err := t.replacing(ctx, r)
-	if err != nil {
-		return err
+	to := replacement{id: t.ID, scratch: t.Scratch, made: t.Made, home: t.home, record: r, in: t.d.tree, name: quarantineWorkdir}
+	to.keep = t.old.unknown()
+	if t.d.inside {
+		to.keep = to.keep && (t.old.was != nil || t.old.H1 == "" && t.verified())
+		to.in, to.name = t.d.state, quarantineDir
 	}
-	defer changed.close()
-	old, err := t.Scratch.Replace(t.Made, t.home, t.ID.Platform.String())
-	switch {
-	case err != nil || old == "":
-	case changed != nil:
-		t.d.warn(changed.keep(t.Scratch, old, t.d.warn))
-	case old != t.Made:
-		t.d.warn(t.Scratch.RemoveTree(old))
-	}
-	return err
-}
-
-// replacing opens the cell for the entry, which the unpacked package replaces. r describes the package. In a cache, only contents other than verified ones are worth keeping: half
-// a package of an engine that was killed is not.
-func (t *tx) replacing(ctx context.Context, r record) (*cell, error) {
-	entry := t.d.entry(t.ID)
-	switch {
-	case !t.d.inside:
-		return r.replacing(ctx, t.d.tree, quarantineWorkdir, t.ID, entry, t.old)
-	case t.old.was != nil, t.old.H1 == "" && t.verified():
-		return r.replacing(ctx, t.d.state, quarantineDir, t.ID, entry, t.old)
-	}
-	return nil, nil
+	return to.do(ctx, t.d)
 }
 
 // verified reports whether verified contents of the package are recorded.
@@ -391,7 +371,7 @@ func (d *Dir) removeLeftovers() {
 	if d.private == nil {
 		return
 	}
-	d.warn(store.Within(d.private, "partial", func(kept *disk.Dir) error {
+	d.warn(store.Within(d.private, partialDir, func(kept *disk.Dir) error {
 		return staging.Sweep(kept, d.opts.Now(), func(id sources.PackageID) bool { return d.inPlace(id) && d.idle(id) })
 	}))
 	d.Archives()

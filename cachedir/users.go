@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"maps"
 	"os"
 	"path"
 	"path/filepath"
@@ -107,25 +106,10 @@ func (u users) of(id sources.PackageID) []string {
 	return slices.Compact(all)
 }
 
-// all returns the packages that root modules use, those for this platform if only a lock file selects them.
-func (u users) all() (ids []sources.PackageID) {
-	paths := slices.Collect(maps.Keys(u.packages))
-	for v := range u.versions {
-		paths = append(paths, path.Join(v, sources.CurrentPlatform().String()))
-	}
-	slices.Sort(paths)
-	for _, at := range slices.Compact(paths) {
-		if id, ok := packageAt(at); ok {
-			ids = append(ids, id)
-		}
-	}
-	return ids
-}
-
 // keptMarks is the directory in the state with the marks of [Dir.Keep].
 const keptMarks = "kept"
 
-func keptPath(id sources.PackageID) string { return statePath(keptMarks, id) }
+func keptPath(id sources.PackageID) string { return keptMarks + "/" + flat(id.Path()) }
 
 // Keep marks a package, so that a prune keeps it although no root module uses it. The caller has called
 // [Dir.Use] before the package was stored.
@@ -144,11 +128,11 @@ func (d *Dir) Kept(p sources.Provider, v sources.Version) (all []sources.Platfor
 	if d.state == nil {
 		return nil, nil
 	}
-	names, err := store.Names(d.state, path.Dir(keptPath(sources.PackageID{Provider: p, Version: v})))
+	names, err := store.Names(d.state, keptMarks)
 	for _, name := range names {
-		name, _ = strings.CutSuffix(name, ".json")
-		if platform, err := sources.ParsePlatform(name); err == nil {
-			all = append(all, platform)
+		id, ok := packageAt(strings.ReplaceAll(name, "~", "/"))
+		if ok && id.Provider == p && id.Version == v {
+			all = append(all, id.Platform)
 		}
 	}
 	slices.SortFunc(all, sources.Platform.Compare)

@@ -3,13 +3,10 @@ package cachedir
 import (
 	"context"
 	"errors"
-	"io/fs"
 	"path"
-	"path/filepath"
 	"slices"
 	"strings"
 	"sync"
-	"time"
 
 	"github.com/larder-cli/larder/sources"
 	"github.com/larder-cli/larder/sources/disk"
@@ -54,7 +51,6 @@ func (d *Dir) Verify(ctx context.Context, opts VerifyOptions) (*Verification, er
 	}
 	v := &verifier{Dir: d, byRecord: opts.Recorded && !d.opts.Paranoid}
 	v.Listing = listing
-	v.Findings = append(v.Findings, d.missing(listing)...)
 	found := packagesOf(v.Findings)
 	var subjects []store.Subject
 	for i, e := range v.Entries {
@@ -76,25 +72,6 @@ type verifier struct {
 	Verification
 	byRecord bool // hash only packages whose files have changed since they were recorded
 	mu       sync.Mutex
-}
-
-// missing returns the packages that root modules use, and that a repair has removed or something else has replaced. What
-// just isn't there may have been removed by a user, or by a prune of another one.
-func (d *Dir) missing(listing *Listing) (findings []*store.Finding) {
-	found := packagesOf(listing.Findings)
-	for _, id := range listing.users.all() {
-		if found[id.Path()] || d.tree == nil {
-			continue
-		}
-		_, err := d.tree.Lstat(id.Path())
-		r, recorded := recordIn(d.ledger, id)
-		unwanted := errors.Is(err, fs.ErrNotExist) && !r.Removed
-		if err != nil && recorded && !unwanted && !disk.IsUnread(err) {
-			why := errors.New("a root module uses it, but it is not there")
-			findings = append(findings, &store.Finding{Kind: store.Missing, Path: id.Path(), Package: &id, Err: why})
-		}
-	}
-	return findings
 }
 
 // packagesOf returns the paths of the packages that contain findings.
@@ -144,8 +121,6 @@ func (v *verifier) contents(ctx context.Context, e Entry) (record, error) {
 			return record{Files: e.marks}, nil
 		}
 	}
-	times := readTimes(e)
-	defer times.restore()
 	r, err := hash(ctx, e.Dir)
 	if errors.Is(err, sources.ErrNotFound) && gone(e.Dir) {
 		err = store.ErrGone
@@ -198,29 +173,6 @@ func (v *verifier) add(c checked, e *Entry, result store.Verified) {
 		}
 	}
 	v.Bytes += sizeOf(c.marks)
-}
-
-// readTimes returns the access times of an entry's files. Verifying must not change
-// them, because they count as use.
-func readTimes(e Entry) accessTimes {
-	times := accessTimes{}
-	for _, m := range e.marks {
-		path := filepath.Join(e.Dir, filepath.FromSlash(m.Path))
-		times[path] = disk.LastRead(path)
-	}
-	return times
-}
-
-type accessTimes map[string]time.Time
-
-// restore sets the access times, which requires the owner of the files. If another
-// user verifies a cache, its packages appear to have been used.
-func (t accessTimes) restore() {
-	for path, read := range t {
-		if !read.IsZero() && !disk.LastRead(path).Equal(read) {
-			_ = disk.RestoreAccess(path, read)
-		}
-	}
 }
 
 // The kinds of problems with the layout of a cache.

@@ -29,9 +29,9 @@ type workdir struct {
 	records func() *ledger // of copied packages
 
 	mu      sync.Mutex
-	dir     *disk.Dir     // providers, once it exists
-	through string        // the link that led to dir, which engines follow; empty if there was none
-	scratch *disk.Scratch // in dir
+	dir     *disk.Dir   // providers, once it exists
+	through string      // the link that led to dir, which engines follow; empty if there was none
+	scratch lazyScratch // in dir
 }
 
 // Workdir returns the working directory of the root module in dir, whose packages are
@@ -130,17 +130,15 @@ func (w *workdir) link(ctx context.Context, s sources.Stored) (sources.LinkMode,
 	if w.through != "" && home.Exists(leaf) {
 		return "", notReplaced(target, w.through)
 	}
-	scratch, err := w.scratchIn(dir)
+	scratch, err := w.scratch.get(func() (*disk.Scratch, error) {
+		w.sweep(dir)
+		return dir.Scratch(stagePrefix)
+	})
 	if err != nil {
 		return "", err
 	}
-	made, old := scratch.Name(), ""
-	defer func() {
-		d.warn(scratch.RemoveTree(made))
-		if old != "" && old != made {
-			d.warn(scratch.RemoveTree(old))
-		}
-	}()
+	made := scratch.Name()
+	defer func() { d.warn(scratch.RemoveTree(made)) }()
 	mode, err := d.makeLink(ctx, s, entry, scratch.Dir, made)
 	if err != nil {
 		return "", err
@@ -151,16 +149,8 @@ func (w *workdir) link(ctx context.Context, s sources.Stored) (sources.LinkMode,
 	if err := checkExecutable(scratch.Path(made), entry, s.ID); err != nil {
 		return "", sources.WithHint(err, "choose a working directory, and a plugin cache, on file systems with execute permissions")
 	}
-	changed, err := w.replacing(ctx, s, dir, home.Exists(leaf))
-	if err != nil {
+	if err := w.replacement(s, scratch, made, home, dir).do(ctx, d); err != nil {
 		return "", err
-	}
-	defer changed.close()
-	if old, err = scratch.Replace(made, home, leaf); err != nil {
-		return "", err
-	}
-	if changed != nil && old != "" {
-		d.warn(changed.keep(scratch, old, d.warn))
 	}
 	if mode == sources.LinkHard {
 		d.noteLinks(ctx, s, entry)
@@ -203,18 +193,18 @@ func foreign(files []mark) bool {
 	return slices.ContainsFunc(files, func(m mark) bool { return m.foreign })
 }
 
-// replacing opens the cell for the installed package, if there is one, which the entry s replaces.
-func (w *workdir) replacing(ctx context.Context, s sources.Stored, providers *disk.Dir, installed bool) (*cell, error) {
-	if !installed {
-		return nil, nil
-	}
-	target := w.target(s.ID)
-	was, _ := w.d.recall(s.ID, target, w.d.ledger, w.records()) // without a record, the files are compared
+// replacement returns the replacement of the installed package, if there is one, by the one that was made from the
+// entry s.
+func (w *workdir) replacement(s sources.Stored, scratch *disk.Scratch, made string, home, providers *disk.Dir) replacement {
+	was, _ := w.d.recall(s.ID, w.target(s.ID), w.d.ledger, w.records()) // without a record, the files are compared
 	r, _ := recordIn(w.d.ledger, s.ID)
 	if r.H1 != s.H1 {
 		r = record{Facts: store.Facts{H1: s.H1}}
 	}
-	return r.replacing(ctx, providers, quarantineWorkdir, s.ID, target, was)
+	return replacement{
+		id: s.ID, scratch: scratch, made: made, home: home,
+		keep: was.unknown(), record: r, in: providers, name: quarantineWorkdir,
+	}
 }
 
 // marksOf returns the fingerprints of an entry's files at the time it was hashed or
@@ -262,18 +252,6 @@ func unwritable(dir string, err error) error {
 	return sources.WithHint(err, "make the working directory writable, or set TF_DATA_DIR to a directory that is")
 }
 
-// scratchIn creates the scratch directory for linking, once, and removes the files
-// that killed runs have left beside it.
-func (w *workdir) scratchIn(dir *disk.Dir) (_ *disk.Scratch, err error) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	if w.scratch == nil {
-		w.sweep(dir)
-		w.scratch, err = dir.Scratch(stagePrefix)
-	}
-	return w.scratch, err
-}
-
 // sweep removes the files of killed runs, unless the directory is reached through a
 // link: it may then contain files of other programs.
 func (w *workdir) sweep(dir *disk.Dir) {
@@ -284,14 +262,11 @@ func (w *workdir) sweep(dir *disk.Dir) {
 
 // Close implements [sources.Workdir].
 func (w *workdir) Close() error {
-	var errs []error
-	if w.scratch != nil {
-		w.d.warn(w.scratch.Close())
+	w.scratch.close(w.d)
+	if w.dir == nil {
+		return nil
 	}
-	if w.dir != nil {
-		errs = append(errs, w.dir.Close())
-	}
-	return errors.Join(errs...)
+	return w.dir.Close()
 }
 
 // checkLinked returns an error that matches [sources.ErrSwapped] unless the linked

@@ -13,6 +13,7 @@
 //	                 with hardlinks or copies of their files where there can be no links
 //	KEY/cache/       the plugin cache of the engine; empty, unless the engine puts links into it
 //	KEY/lock         locked while a process changes the view
+//	KEY/.larder-…    where a new mirror is made
 //
 // The engine must have a plugin cache of its own. With the directory that the links lead
 // to as plugin cache, it would remove the packages in order to replace them with links to
@@ -31,6 +32,7 @@ import (
 	"path"
 	"path/filepath"
 	"strings"
+	"time"
 
 	"github.com/larder-cli/larder/sources"
 	"github.com/larder-cli/larder/sources/disk"
@@ -88,6 +90,8 @@ const (
 	mirrorDir   = "providers"
 	cacheDir    = "cache"
 	maxPath     = 64 << 10 // bytes, more than systems allow for a path
+
+	scratchPrefix = ".larder-"
 )
 
 // variables, so that tests can replace them
@@ -96,73 +100,71 @@ var (
 	hardlink = disk.Link
 )
 
-// makeLinks changes the mirror so that it has exactly these links, by path.
-func makeLinks(ctx context.Context, dir *disk.Dir, links map[string]string) error {
-	root, err := dir.MakeSub(mirrorDir)
+// makeLinks replaces the mirror, unless it has exactly these links, by path.
+func makeLinks(ctx context.Context, dir *disk.Dir, links map[string]string) (err error) {
+	if isCurrent(dir.Path(mirrorDir), links) {
+		return nil
+	}
+	dir.Sweep(scratchPrefix, time.Now(), func(error) {})
+	scratch, err := dir.Scratch(scratchPrefix)
 	if err != nil {
 		return err
 	}
-	defer root.Close()
-	present, err := removeOthers(ctx, root, links)
+	defer func() { err = errors.Join(err, scratch.Close()) }()
+	made := scratch.Name()
+	root, err := scratch.Mkdir(made)
 	if err != nil {
 		return err
 	}
 	for name, target := range links {
-		if present[name] {
-			continue
-		}
-		in, err := root.MakeSub(path.Dir(name))
-		if err != nil {
-			return err
-		}
-		if err = symlink(in, target, path.Base(name)); err != nil && !errors.Is(err, fs.ErrExist) {
-			err = fill(ctx, target, in, path.Base(name))
-		}
-		in.Close()
-		if err != nil {
-			return err
-		}
+		err = errors.Join(err, makeLink(ctx, root, name, target))
 	}
-	return nil
+	if err = errors.Join(err, root.Close()); err != nil {
+		return err
+	}
+	_, err = scratch.Replace(made, dir, mirrorDir)
+	return err
 }
 
-// removeOthers removes what is not one of the links, and returns those that exist.
-func removeOthers(ctx context.Context, root *disk.Dir, links map[string]string) (present map[string]bool, err error) {
-	present = map[string]bool{}
-	err = filepath.WalkDir(root.Path("."), func(at string, e fs.DirEntry, err error) error {
-		if err == nil {
-			err = ctx.Err()
-		}
-		if err != nil || at == root.Path(".") {
-			return err
-		}
-		relative, err := filepath.Rel(root.Path("."), at)
-		if err != nil {
+func makeLink(ctx context.Context, root *disk.Dir, name, target string) error {
+	in, err := root.MakeSub(path.Dir(name))
+	if err != nil {
+		return err
+	}
+	defer in.Close()
+	if symlink(in, target, path.Base(name)) == nil {
+		return nil
+	}
+	return fill(ctx, target, in, path.Base(name))
+}
+
+// isCurrent reports whether a mirror has exactly these links.
+func isCurrent(root string, links map[string]string) bool {
+	names := 0
+	err := filepath.WalkDir(root, func(at string, e fs.DirEntry, err error) error {
+		relative, relErr := filepath.Rel(root, at)
+		if err = errors.Join(err, relErr); err != nil {
 			return err
 		}
 		name := filepath.ToSlash(relative)
-		if strings.Count(name, "/") < depth-1 && e.IsDir() {
+		if e.IsDir() && strings.Count(name, "/") < depth-1 {
 			return nil
 		}
-		if target, wanted := links[name]; wanted {
-			now, err := os.Readlink(at)
-			present[name] = err == nil && now == target || e.IsDir() && isFilled(at, target)
+		target, wanted := links[name]
+		now, err := os.Readlink(at)
+		if !wanted || !(err == nil && now == target || e.IsDir() && isFilled(at, target)) {
+			return fs.ErrInvalid
 		}
-		if present[name] && e.IsDir() {
+		if names++; e.IsDir() {
 			return fs.SkipDir
-		} else if present[name] {
-			return nil
 		}
-		if err = remove(root, name); err == nil && e.IsDir() {
-			err = fs.SkipDir
-		}
-		return err
+		return nil
 	})
-	return present, err
+	return err == nil && names == len(links)
 }
 
-// fill makes name, which has one element, a directory with the files of a package: hardlinks, or copies if the package is
-// on another file system. It is complete only if there is no error.
+// fill makes name, which has one element, a directory with the files of a package: hardlinks, or copies if the package
+// is on another file system. It is complete only if there is no error.
 func fill(ctx context.Context, target string, in *disk.Dir, name string) error {
 	from, err := disk.Open(target)
 	if err != nil {
@@ -228,23 +230,6 @@ func eachFile(dir string, do func(file string) error) error {
 
 // depth is the number of names in the path of a package.
 const depth = 5
-
-// remove removes a name, and the directories above it that are then empty.
-func remove(root *disk.Dir, name string) error {
-	if !strings.Contains(name, "/") {
-		return root.RemoveTree(name)
-	}
-	in, err := root.Sub(path.Dir(name))
-	if err != nil {
-		return err
-	}
-	err = in.RemoveTree(path.Base(name))
-	in.Close()
-	if err != nil {
-		return err
-	}
-	return root.RemoveEmpty(path.Dir(name))
-}
 
 // All returns the views in home. A missing home has none. It skips other directories.
 func All(home string) ([]*View, error) {

@@ -169,16 +169,6 @@ func UsageOf(path string, info fs.FileInfo) Usage {
 	return x
 }
 
-// LastRead returns the access time of the file at path, if the file system records
-// it.
-func LastRead(path string) time.Time {
-	var st unix.Stat_t
-	if err := unix.Stat(path, &st); err != nil {
-		return time.Time{}
-	}
-	return time.Unix(st.Atim.Unix())
-}
-
 // TryWhole takes OpenTofu's lock through f if it is free, or if the file system has no
 // locks. OpenTofu's lock is a record lock on the whole file, owned by the process.
 // Where the system supports it, Larder's lock is owned by f instead, so that it

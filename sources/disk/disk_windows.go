@@ -9,7 +9,6 @@ import (
 	"strings"
 	"sync"
 	"syscall"
-	"time"
 	"unsafe"
 
 	"golang.org/x/sys/windows"
@@ -184,10 +183,6 @@ func UsageOf(path string, info fs.FileInfo) Usage {
 	x.File, x.Links = id, max(uint64(by.NumberOfLinks), 1)
 	return x
 }
-
-// LastRead returns no time. Windows updates access times only on some volumes, scanners update them too, and
-// restoring one after a read would change the time of the last change, a part of the fingerprint.
-func LastRead(string) time.Time { return time.Time{} }
 
 // TryWhole takes OpenTofu's lock through f if it is free.
 func TryWhole(f *os.File) (bool, error) {

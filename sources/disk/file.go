@@ -223,10 +223,6 @@ func (d *Dir) Touch(name string, at time.Time) error {
 	})
 }
 
-// RestoreAccess sets the access time of the file at path, after a read that should not count as use. Only the
-// file's owner may do that.
-func RestoreAccess(path string, read time.Time) error { return os.Chtimes(path, read, time.Time{}) }
-
 // ReadSecret is like [Dir.ReadFile], for a file that no other user may read or
 // write. It returns an error if another user owns the file or has access to it.
 func (d *Dir) ReadSecret(name string, limit int64) ([]byte, error) {

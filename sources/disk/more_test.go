@@ -754,13 +754,3 @@ func TestMakeBelowAFile(t *testing.T) {
 		sourcetest.Expect(t, errors.Is(err, syscall.ENOTDIR) && strings.Contains(err.Error(), path+": "), "%s: got %v", below, err)
 	}
 }
-
-func TestRestoreAccess(t *testing.T) {
-	path := write(t, "", t.TempDir(), "file")
-	before, err := os.Stat(path)
-	check(t, err)
-	check(t, disk.RestoreAccess(path, time.Unix(1e9, 0)))
-	if after, err := os.Stat(path); err != nil || !after.ModTime().Equal(before.ModTime()) {
-		t.Errorf("it counts as changed: %v, %v", after.ModTime(), err)
-	}
-}

@@ -46,28 +46,17 @@ func (k Known) Forget(ctx context.Context, id sources.PackageID) error {
 	return k.Write(ctx, id.Provider)
 }
 
-// Platforms returns the platforms for which hashes of the version's packages are known.
-func (k Known) Platforms(p sources.Provider, v sources.Version) (all []sources.Platform, err error) {
+// Packages returns the packages of a provider whose hashes are known.
+func (k Known) Packages(p sources.Provider) (ids []sources.PackageID, err error) {
 	facts, err := k.All(p)
 	for key := range facts {
 		version, platform, _ := strings.Cut(key, "/")
-		if parsed, err := sources.ParsePlatform(platform); err == nil && version == v.String() {
-			all = append(all, parsed)
+		v, versionErr := sources.ParseVersion(version)
+		on, platformErr := sources.ParsePlatform(platform)
+		if versionErr == nil && platformErr == nil {
+			ids = append(ids, sources.PackageID{Provider: p, Version: v, Platform: on})
 		}
 	}
-	slices.SortFunc(all, sources.Platform.Compare)
-	return all, err
-}
-
-// Versions returns the versions of a provider for which hashes are known, the newest first.
-func (k Known) Versions(p sources.Provider) (all []sources.Version, err error) {
-	facts, err := k.All(p)
-	for key := range facts {
-		text, _, _ := strings.Cut(key, "/")
-		if v, err := sources.ParseVersion(text); err == nil && !slices.Contains(all, v) {
-			all = append(all, v)
-		}
-	}
-	slices.SortFunc(all, func(a, b sources.Version) int { return b.Compare(a) })
-	return all, err
+	slices.SortFunc(ids, sources.PackageID.Compare)
+	return ids, err
 }

@@ -125,7 +125,7 @@ func predict(ctx context.Context, k *job.TargetCache, mendings []cachedir.Mendin
 		if !m.Fetch() {
 			continue
 		}
-		if _, m.Err = from.Package(ctx, *m.Package); m.Err != nil && (m.Kind == store.Changed || m.Kind == store.Missing) {
+		if _, m.Err = from.Package(ctx, *m.Package); m.Err != nil && m.Kind == store.Changed {
 			m.Do = cachedir.Nothing
 		}
 	}
@@ -145,7 +145,7 @@ func mended(k *job.TargetCache, m cachedir.Mending, planned bool) error {
 			failed = fmt.Errorf("%s: %w", m.Path, failed)
 		}
 	}
-	if failed != nil && m.Do == cachedir.Nothing && m.Kind != store.Missing {
+	if failed != nil && m.Do == cachedir.Nothing {
 		failed = sources.WithHint(failed, "look at it in %s", path.Join(k.Path, m.Path))
 	}
 	if found && failed != nil {
