@@ -83,25 +83,3 @@ func TestChangedEvidence(t *testing.T) {
 		}
 	}
 }
-
-// Evidence is compared only if the version is new, and with the evidence of one other
-// version.
-func TestKeysAreComparedWithTheNearestVersion(t *testing.T) {
-	var compared []string
-	opts := cachedir.Options{Judge: sourcetest.Verdicts{OnKeys: func(other sources.Version, was, now *sources.Signed) error {
-		compared = append(compared, other.String())
-		sourcetest.Expect(t, !bytes.Equal(was.Sums, now.Sums), "compared with itself")
-		return nil
-	}}}
-	root := t.TempDir()
-	for range 2 {
-		for _, v := range []string{"1.9.0", "1.0.0", "1.10.0", "2.0.0"} {
-			id := packageID("example.test/acme/widget", v)
-			_, err := sourcetest.Put(t.Context(), open(t, root, opts), id, signedDelivery(widgetFiles.zip(t), evidenceBy(v, "key"), sources.KeyFromRegistry))
-			check(t, err)
-		}
-	}
-	if len(compared) != 3 || compared[0] != "1.9.0" || compared[1] != "1.9.0" || compared[2] != "1.10.0" {
-		t.Errorf("compared with %q", compared)
-	}
-}

@@ -2,7 +2,6 @@ package cachedir_test
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -215,37 +214,6 @@ func TestGetChanging(t *testing.T) {
 	sourcetest.Equal(t, s.H1, f.h1(t), "hashed half way")
 }
 
-// Evidence applies to the packages it was stored with, and not to those of a
-// republished release.
-func TestEvidenceOfRepublishedRelease(t *testing.T) {
-	sums := "sums\n" // those that contain the archive
-	d := open(t, t.TempDir(), cachedir.Options{Judge: sourcetest.Verdicts{OnProve: func(s *sources.Signed, _ sources.Hash) (sources.Proof, error) {
-		if string(s.Sums) != sums {
-			return sources.Proof{}, errors.New("not among the checksums")
-		}
-		return sourcetest.ByRegistryKey, nil
-	}}})
-	put(t, d, widget, widgetFiles)
-	other := widget
-	other.Platform.Arch = "amd64"
-	del := delivery(widgetFiles.zip(t))
-	fetch := del.Fetch
-	del.Fetch = func(ctx context.Context, s sources.Stage) (sourcetest.Supplied, error) {
-		p, err := fetch(ctx, s)
-		p.Signed = &sources.Signed{Sums: []byte("other sums\n")}
-		return p, err
-	}
-	_, err := sourcetest.Put(context.Background(), d, other, del)
-	check(t, err)
-	s, err := d.Get(context.Background(), widget)
-	check(t, err)
-	sourcetest.Expect(t, s.Signed == nil, "evidence is %v", s.Signed)
-	sums = "other sums\n"
-	s, err = d.Get(context.Background(), other)
-	check(t, err)
-	sourcetest.Expect(t, s.Signed != nil && string(s.Signed.Sums) == "other sums\n", "evidence of the other is %+v", s.Signed)
-}
-
 func TestLastUse(t *testing.T) {
 	root := t.TempDir()
 	now := time.Now().Truncate(time.Second)
@@ -279,24 +247,4 @@ func used(t *testing.T, root string) time.Time {
 	info, err := os.Stat(filepath.Join(root, lockOf(widget)))
 	check(t, err)
 	return info.ModTime()
-}
-
-func BenchmarkGet(b *testing.B) {
-	d := open(b, b.TempDir(), cachedir.Options{})
-	put(b, d, widget, widgetFiles)
-	for b.Loop() {
-		_, err := d.Get(context.Background(), widget)
-		sourcetest.Check(b, err)
-	}
-}
-
-func BenchmarkPut(b *testing.B) {
-	d := open(b, b.TempDir(), cachedir.Options{})
-	del := delivery(files{executable: string(make([]byte, 64<<20))}.zip(b))
-	del.Accept = func(sources.Stored) bool { return false }
-	b.SetBytes(64 << 20)
-	for b.Loop() {
-		_, err := sourcetest.Put(context.Background(), d, widget, del)
-		sourcetest.Check(b, err)
-	}
 }

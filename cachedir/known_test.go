@@ -5,7 +5,6 @@ import (
 	"errors"
 	"path/filepath"
 	"slices"
-	"strings"
 	"testing"
 	"time"
 
@@ -44,18 +43,6 @@ func TestMeasure(t *testing.T) {
 	}
 	_, err = sourcetest.Measure(context.Background(), later, widget, again)
 	check(t, err)
-}
-
-func TestMeasureRefused(t *testing.T) {
-	root, refused := t.TempDir(), errors.New("refused")
-	d := open(t, root, cachedir.Options{})
-	del := delivery(widgetFiles.zip(t))
-	del.Judge = func(sources.Contents) (sources.Proof, error) { return sources.Proof{}, refused }
-	_, err := sourcetest.Measure(context.Background(), d, widget, del)
-	sourcetest.ErrorIs(t, err, refused)
-	nothingStaged(t, root)
-	_, err = d.Recall(widget)
-	sourcetest.ErrorIs(t, err, sources.ErrNotFound, "remembered")
 }
 
 // The hashes of a package stay recorded with their evidence after the package was
@@ -132,44 +119,6 @@ func TestKnownContentsAreRecognized(t *testing.T) {
 	if stored.Report.Verdict != sources.HashOnly || stored.ZH != "" || stored.Signed != nil {
 		t.Errorf("stored another one as %+v", stored)
 	}
-}
-
-// A package may be delivered file by file.
-func TestFiles(t *testing.T) {
-	ctx, root := context.Background(), t.TempDir()
-	d := open(t, root, cachedir.Options{})
-	del := func(err error) sourcetest.Supply {
-		del := unpacked("")
-		del.Fetch = func(context.Context, sources.Stage) (sourcetest.Supplied, error) {
-			return sourcetest.Supplied{Files: func(yield func(sources.Incoming, error) bool) {
-				for name, text := range widgetFiles {
-					if !yield(sources.Incoming{Path: name, Executable: name == executable, Data: strings.NewReader(text)}, nil) {
-						return
-					}
-				}
-				if err != nil {
-					yield(sources.Incoming{}, err)
-				}
-			}}, nil
-		}
-		return del
-	}
-	cut := errors.New("cut short")
-	if _, err := sourcetest.Put(ctx, d, widget, del(cut)); !errors.Is(err, cut) {
-		t.Errorf("cut short: %v", err)
-	}
-	if _, err := d.Get(ctx, widget); !errors.Is(err, sources.ErrNotFound) {
-		t.Errorf("the cache has it: %v", err)
-	}
-	measured, err := sourcetest.Measure(ctx, d, widget, del(nil))
-	check(t, err)
-	stored, err := sourcetest.Put(ctx, d, widget, del(nil))
-	check(t, err)
-	if want := widgetFiles.h1(t); stored.H1 != want || measured.H1 != want {
-		t.Errorf("measured %s, stored %s, want %s", measured.H1, stored.H1, want)
-	}
-	sameTree(t, stored.Dir, widgetFiles)
-	nothingStaged(t, root)
 }
 
 func TestRecorded(t *testing.T) {

@@ -6,7 +6,6 @@ import (
 	"os"
 	"path/filepath"
 	"reflect"
-	"strings"
 	"testing"
 
 	"github.com/larder-cli/larder/cachedir"
@@ -67,16 +66,6 @@ func alone(t *testing.T, target string) {
 	entries, err := os.ReadDir(filepath.Dir(target))
 	check(t, err)
 	sourcetest.Equal(t, len(entries), 1, "beside the target", entries)
-}
-
-func TestLinkUnknownMode(t *testing.T) {
-	d := open(t, t.TempDir(), cachedir.Options{Link: "telepathy"})
-	s := put(t, d, widget, widgetFiles)
-	target := targetIn(t.TempDir())
-	_, err := link(context.Background(), d, s, target)
-	sourcetest.Expect(t, err != nil && strings.Contains(err.Error(), "telepathy"), "error is %v", err)
-	_, err = os.Lstat(target)
-	sourcetest.ErrorIs(t, err, os.ErrNotExist, "target")
 }
 
 // A copy is not installed if its bytes differ from the verified ones.
@@ -265,28 +254,4 @@ func TestKnownCopyOfEntry(t *testing.T) {
 	known, err := known(context.Background(), d, widget, widgetFiles.unpack(t, targetIn(t.TempDir())))
 	check(t, err)
 	sourcetest.Expect(t, known.H1 == s.H1 && known.ZH == s.ZH && known.Report.Verdict == s.Report.Verdict, "known as %+v", known)
-}
-
-func BenchmarkLink(b *testing.B) {
-	d := open(b, b.TempDir(), cachedir.Options{})
-	s := put(b, d, widget, widgetFiles)
-	dir := b.TempDir()
-	for b.Loop() {
-		target := targetIn(dir)
-		_, err := link(context.Background(), d, s, target)
-		sourcetest.Check(b, err)
-		os.RemoveAll(target)
-	}
-}
-
-func BenchmarkKnown(b *testing.B) {
-	d := open(b, b.TempDir(), cachedir.Options{})
-	s := put(b, d, widget, widgetFiles)
-	target := targetIn(b.TempDir())
-	_, err := link(context.Background(), d, s, target)
-	check(b, err)
-	for b.Loop() {
-		_, err := known(context.Background(), d, widget, target)
-		sourcetest.Check(b, err)
-	}
 }

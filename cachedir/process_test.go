@@ -146,31 +146,6 @@ func TestFetchedOnce(t *testing.T) {
 	nothingStaged(t, root)
 }
 
-// However many goroutines require a package, it is fetched once.
-func TestFetchedOnceWithin(t *testing.T) {
-	root := t.TempDir()
-	var mu sync.Mutex
-	fetched := 0
-	var wg sync.WaitGroup
-	for range 16 {
-		wg.Go(func() {
-			d := open(t, root, cachedir.Options{})
-			del := delivery(widgetFiles.zip(t))
-			fetch := del.Fetch
-			del.Fetch = func(ctx context.Context, s sources.Stage) (sourcetest.Supplied, error) {
-				mu.Lock()
-				defer mu.Unlock()
-				fetched++
-				return fetch(ctx, s)
-			}
-			_, err := sourcetest.Put(context.Background(), d, widget, del)
-			sourcetest.Equal(t, err, nil)
-		})
-	}
-	wg.Wait()
-	sourcetest.Expect(t, fetched == 1, "fetched %d times", fetched)
-}
-
 // childReplace repeatedly replaces a package, alternating between the releases, and
 // links it.
 func childReplace(root string) error {

@@ -8,12 +8,10 @@ import (
 	"path/filepath"
 	"reflect"
 	"runtime"
-	"strings"
 	"testing"
 
 	"github.com/larder-cli/larder/cachedir"
 	"github.com/larder-cli/larder/sources"
-	"github.com/larder-cli/larder/sources/archive"
 	"github.com/larder-cli/larder/sources/sourcetest"
 )
 
@@ -35,62 +33,6 @@ func TestPut(t *testing.T) {
 	sourcetest.Expect(t, reflect.DeepEqual(again, s), "stored %+v, got %+v", s, again)
 	_, err = d.Evidence(widget.Provider, widget.Version)
 	sourcetest.Equal(t, err, nil)
-}
-
-// An existing entry that the caller accepts is kept and not fetched again.
-func TestPutKeepsAcceptedEntry(t *testing.T) {
-	d := open(t, t.TempDir(), cachedir.Options{})
-	put(t, d, widget, widgetFiles)
-	del := delivery(nil)
-	del.Fetch = func(context.Context, sources.Stage) (sourcetest.Supplied, error) {
-		t.Error("fetched again")
-		return sourcetest.Supplied{}, errors.New("no")
-	}
-	_, err := sourcetest.Put(context.Background(), d, widget, del)
-	check(t, err)
-}
-
-// A delivery that fails for any reason changes nothing.
-func TestPutFails(t *testing.T) {
-	refusal := errors.New("refused")
-	for name, tc := range map[string]struct {
-		files  files
-		change func(*sourcetest.Supply, context.CancelFunc)
-		want   error
-	}{
-		"fetch": {widgetFiles, func(d *sourcetest.Supply, _ context.CancelFunc) {
-			d.Fetch = func(_ context.Context, s sources.Stage) (sourcetest.Supplied, error) {
-				s.Write([]byte("half of it"))
-				return sourcetest.Supplied{}, refusal
-			}
-		}, refusal},
-		"judge": {widgetFiles, func(d *sourcetest.Supply, _ context.CancelFunc) {
-			d.Judge = func(sources.Contents) (sources.Proof, error) { return sources.Proof{}, refusal }
-		}, refusal},
-		"canceled": {widgetFiles, func(d *sourcetest.Supply, cancel context.CancelFunc) {
-			d.Judge = func(sources.Contents) (sources.Proof, error) { cancel(); return sources.Proof{}, nil }
-		}, context.Canceled},
-		"no executable": {files{"terraform-provider-other": "x"}, func(*sourcetest.Supply, context.CancelFunc) {}, archive.ErrNoExecutable},
-	} {
-		t.Run(name, func(t *testing.T) {
-			root := t.TempDir()
-			d := open(t, root, cachedir.Options{})
-			old := files{executable: "older"}
-			put(t, d, widget, old)
-			del := delivery(tc.files.zip(t))
-			del.Accept = func(sources.Stored) bool { return false }
-			ctx, cancel := context.WithCancel(context.Background())
-			defer cancel()
-			tc.change(&del, cancel)
-			_, err := sourcetest.Put(ctx, d, widget, del)
-			sourcetest.ErrorIs(t, err, tc.want, "error is")
-			sourcetest.Expect(t, strings.Count(err.Error(), widget.String()) == 1, "%q does not name the package once", err)
-			s, err := d.Get(context.Background(), widget)
-			check(t, err)
-			sameTree(t, s.Dir, old)
-			nothingStaged(t, root)
-		})
-	}
 }
 
 // An entry that the caller rejects is moved away whole: a provider that runs from it
@@ -137,37 +79,6 @@ func TestPutReplaces(t *testing.T) {
 	}
 }
 
-// Where the system can swap two names, an engine that reads the cache finds the entry
-// at every moment while it is replaced.
-func TestPutLeavesNoGap(t *testing.T) {
-	if runtime.GOOS != "linux" && runtime.GOOS != "darwin" {
-		t.Skip("this system cannot swap names")
-	}
-	d := open(t, t.TempDir(), cachedir.Options{})
-	s := put(t, d, widget, widgetFiles)
-	done := make(chan struct{})
-	go func() {
-		defer close(done)
-		del := delivery(nil)
-		del.Accept = func(sources.Stored) bool { return false }
-		for n := range 30 {
-			data := files{executable: strings.Repeat("x", n)}.zip(t)
-			del.Fetch = delivery(data).Fetch
-			_, err := sourcetest.Put(context.Background(), d, widget, del)
-			sourcetest.Equal(t, err, nil)
-		}
-	}()
-	for {
-		select {
-		case <-done:
-			return
-		default:
-		}
-		_, err := os.Stat(filepath.Join(s.Dir, executable))
-		sourcetest.Check(t, err)
-	}
-}
-
 // Terraform links packages of an unpacked mirror into the cache. Replacing such a
 // link does not change the mirror.
 func TestPutReplacesLinkIntoMirror(t *testing.T) {
@@ -196,36 +107,6 @@ func TestPutKeepsEqualEntry(t *testing.T) {
 	s, err := d.Get(context.Background(), widget)
 	check(t, err)
 	sourcetest.Expect(t, s.ZH != "" && s.Report.Verdict == sources.SelfSigned, "got %+v", s)
-}
-
-func TestPutSupplies(t *testing.T) {
-	elsewhere := widgetFiles.unpack(t, t.TempDir())
-	zipped := filepath.Join(t.TempDir(), "widget.zip")
-	check(t, os.WriteFile(zipped, widgetFiles.zip(t), 0o644))
-	for name, fetch := range map[string]func(sources.Stage) (sourcetest.Supplied, error){
-		"directory": func(sources.Stage) (sourcetest.Supplied, error) { return sourcetest.Supplied{Dir: elsewhere}, nil },
-		"archive": func(sources.Stage) (sourcetest.Supplied, error) {
-			f, err := os.Open(zipped)
-			t.Cleanup(func() { f.Close() })
-			return sourcetest.Supplied{Archive: f}, err
-		},
-		"second try": func(s sources.Stage) (sourcetest.Supplied, error) {
-			s.Write(make([]byte, 1<<20))
-			check(t, s.Begin(""))
-			_, err := s.Write(widgetFiles.zip(t))
-			return sourcetest.Supplied{}, err
-		},
-	} {
-		t.Run(name, func(t *testing.T) {
-			d := open(t, t.TempDir(), cachedir.Options{})
-			del := delivery(nil)
-			del.Fetch = func(_ context.Context, s sources.Stage) (sourcetest.Supplied, error) { return fetch(s) }
-			s, err := sourcetest.Put(context.Background(), d, widget, del)
-			check(t, err)
-			sameTree(t, s.Dir, widgetFiles)
-		})
-	}
-	sameTree(t, elsewhere, widgetFiles)
 }
 
 func TestOpenFails(t *testing.T) {

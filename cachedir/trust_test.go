@@ -11,7 +11,6 @@ import (
 
 	"github.com/larder-cli/larder/cachedir"
 	"github.com/larder-cli/larder/sources"
-	"github.com/larder-cli/larder/sources/seal"
 	"github.com/larder-cli/larder/sources/sourcetest"
 	"github.com/larder-cli/larder/sources/store"
 )
@@ -191,36 +190,4 @@ func TestRepairOfChangeWithSameFingerprint(t *testing.T) {
 	})
 	check(t, err)
 	sourcetest.Expect(t, len(mended) == 1 && mended[0].Do == cachedir.Nothing && mended[0].Err != nil, "got %+v", mended)
-}
-
-func TestUserKey(t *testing.T) {
-	dir := filepath.Join(t.TempDir(), "state")
-	root := t.TempDir()
-	_, err := open(t, root, cachedir.Options{Records: store.Records{Key: seal.UserKey(dir)}}).Get(context.Background(), widget)
-	sourcetest.ErrorIs(t, err, sources.ErrNotFound)
-	_, err = os.Stat(dir)
-	sourcetest.Expect(t, err != nil, "reading has created a key")
-	if !sameKey(t, seal.UserKey(dir), seal.UserKey(dir)) || sameKey(t, seal.UserKey(dir), seal.Key{}) {
-		t.Error("the key is not kept")
-	}
-	path := filepath.Join(dir, "record.key")
-	info, err := os.Stat(path)
-	check(t, err)
-	sourcetest.Expect(t, info.Mode().Perm() == 0o600 || !sourcetest.HasModes, "mode %v", info.Mode())
-	check(t, seal.UserKey(dir).Check())
-	check(t, os.Chmod(path, 0o640))
-	if sourcetest.HasModes && seal.UserKey(dir).Check() == nil || sameKey(t, seal.UserKey(dir), key("another user's secret")) {
-		t.Error("a key that others can read is used")
-	}
-	_, err = seal.ParseKey("short")
-	sourcetest.Expect(t, err != nil, "a short secret is a key")
-}
-
-// sameKey reports whether records made with one key are valid with the other.
-func sameKey(t *testing.T, a, b seal.Key) bool {
-	root := t.TempDir()
-	put(t, open(t, root, cachedir.Options{Records: store.Records{Key: a}}), widget, widgetFiles)
-	s, err := open(t, root, cachedir.Options{Records: store.Records{Key: b}}).Get(context.Background(), widget)
-	check(t, err)
-	return s.ZH != ""
 }

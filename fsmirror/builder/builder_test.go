@@ -142,6 +142,14 @@ func (d *depot) sync(dir string, opts builder.Options, ids ...string) {
 	must(d.t, b.Close())
 }
 
+// synced returns a mirror with packages, and the depot that they are from.
+func synced(t testing.TB, opts builder.Options, ids ...string) (d *depot, dir string) {
+	t.Helper()
+	d, dir = newDepot(t, ids...), t.TempDir()
+	d.sync(dir, opts, ids...)
+	return d, dir
+}
+
 // files returns the files in a mirror, without .larder.
 func files(t testing.TB, dir string) []string {
 	t.Helper()
@@ -294,9 +302,7 @@ func archives(path string, text []byte) (found []string, err error) {
 }
 
 func TestPut(t *testing.T) {
-	d := newDepot(t, widget+"/1.0.0/linux_amd64", widget+"/1.0.0/darwin_arm64", widget+"/2.0.0/linux_amd64", "example.test/acme/gadget/1.0.0/linux_amd64")
-	dir := t.TempDir()
-	d.sync(dir, builder.Options{}, widget+"/1.0.0/linux_amd64", widget+"/1.0.0/darwin_arm64", widget+"/2.0.0/linux_amd64", "example.test/acme/gadget/1.0.0/linux_amd64")
+	_, dir := synced(t, builder.Options{}, widget+"/1.0.0/linux_amd64", widget+"/1.0.0/darwin_arm64", widget+"/2.0.0/linux_amd64", "example.test/acme/gadget/1.0.0/linux_amd64")
 	want := []string{
 		"example.test/acme/gadget/1.0.0.json", "example.test/acme/gadget/index.json",
 		"example.test/acme/gadget/terraform-provider-gadget_1.0.0_linux_amd64.zip",
@@ -324,48 +330,9 @@ func TestPut(t *testing.T) {
 	sourcetest.ErrorIs(t, err, sources.ErrNotFound, "what is not there")
 }
 
-// A delivery that fails changes nothing.
-func TestRefusedDeliveries(t *testing.T) {
-	d := newDepot(t, widget+"/1.0.0/linux_amd64")
-	dir := t.TempDir()
-	d.sync(dir, builder.Options{}, widget+"/1.0.0/linux_amd64")
-	id, no := parseID(t, widget+"/1.0.0/linux_amd64"), errors.New("no")
-	before := files(t, dir)
-	for name, change := range map[string]func(*sourcetest.Supply){
-		"not fetched": func(del *sourcetest.Supply) {
-			del.Fetch = func(context.Context, sources.Stage) (sourcetest.Supplied, error) { return sourcetest.Supplied{}, no }
-		},
-		"no archive": func(del *sourcetest.Supply) {
-			del.Fetch = func(_ context.Context, stage sources.Stage) (sourcetest.Supplied, error) {
-				_, err := stage.Write([]byte("junk"))
-				return sourcetest.Supplied{}, err
-			}
-		},
-		"judged": func(del *sourcetest.Supply) {
-			del.Judge = func(sources.Contents) (sources.Proof, error) { return sources.Proof{}, no }
-		},
-	} {
-		t.Run(name, func(t *testing.T) {
-			del := d.delivery(id)
-			del.Accept = func(sources.Stored) bool { return false }
-			change(&del)
-			b := open(t, dir, builder.Options{})
-			defer b.Close()
-			var pkg *sources.PackageError
-			_, err := sourcetest.Put(t.Context(), b, id, del)
-			sourcetest.Expect(t, errors.As(err, &pkg), "got %v", err)
-			found, err := client(dir)
-			sourcetest.Expect(t, err == nil && len(found) == 1, "a client finds %q, %v", found, err)
-			sourcetest.EqualSlices(t, before, files(t, dir), "files are")
-		})
-	}
-}
-
 // The index never names a new archive with the hashes of the replaced one.
 func TestReplacedArchivesLeaveTheIndex(t *testing.T) {
-	d := newDepot(t, widget+"/1.0.0/linux_amd64", widget+"/1.0.0/darwin_arm64")
-	dir := t.TempDir()
-	d.sync(dir, builder.Options{}, widget+"/1.0.0/linux_amd64", widget+"/1.0.0/darwin_arm64")
+	d, dir := synced(t, builder.Options{}, widget+"/1.0.0/linux_amd64", widget+"/1.0.0/darwin_arm64")
 	d.world.Add(widget, "1.0.0", sourcetest.Release{Platforms: []string{"linux_amd64"}, Files: map[string]string{"terraform-provider-widget": "another"}})
 	d.world.WritePacked(d.packed)
 	b := open(t, dir, builder.Options{})
@@ -464,9 +431,7 @@ func TestFinish(t *testing.T) {
 
 // If there are no changes, nothing is written.
 func TestNothingNew(t *testing.T) {
-	d := newDepot(t, widget+"/1.0.0/linux_amd64")
-	dir := t.TempDir()
-	d.sync(dir, builder.Options{}, widget+"/1.0.0/linux_amd64")
+	d, dir := synced(t, builder.Options{}, widget+"/1.0.0/linux_amd64")
 	before := stamps(t, dir)
 	d.sync(dir, builder.Options{}, widget+"/1.0.0/linux_amd64")
 	after := stamps(t, dir)
@@ -476,8 +441,7 @@ func TestNothingNew(t *testing.T) {
 
 // An archive with the same size and modification time, but other contents, is read.
 func TestChangedInPlace(t *testing.T) {
-	d, dir := newDepot(t, widget+"/1.0.0/linux_amd64", widget+"/1.1.0/linux_amd64"), t.TempDir()
-	d.sync(dir, builder.Options{}, widget+"/1.0.0/linux_amd64", widget+"/1.1.0/linux_amd64")
+	d, dir := synced(t, builder.Options{}, widget+"/1.0.0/linux_amd64", widget+"/1.1.0/linux_amd64")
 	archive := filepath.Join(dir, widget, "terraform-provider-widget_1.0.0_linux_amd64.zip")
 	info, err := os.Stat(archive)
 	must(t, err)
@@ -520,9 +484,8 @@ func stamps(t *testing.T, dir string) (all []string) {
 
 // A lost record costs a rehash, but not the verification of the package.
 func TestLostRecords(t *testing.T) {
-	d := newDepot(t, widget+"/1.0.0/linux_amd64")
-	dir, id := t.TempDir(), parseID(t, widget+"/1.0.0/linux_amd64")
-	d.sync(dir, builder.Options{}, widget+"/1.0.0/linux_amd64")
+	_, dir := synced(t, builder.Options{}, widget+"/1.0.0/linux_amd64")
+	id := parseID(t, widget+"/1.0.0/linux_amd64")
 	for _, damage := range []func(path string) error{
 		os.Remove,
 		func(path string) error { return os.WriteFile(path, []byte("{"), 0o644) },
@@ -538,9 +501,8 @@ func TestLostRecords(t *testing.T) {
 
 // An unpacked package that is read again still has its signed checksum.
 func TestUnpackedPackagesReadAgain(t *testing.T) {
-	d := newDepot(t, widget+"/1.0.0/linux_amd64")
-	dir, id := t.TempDir(), parseID(t, widget+"/1.0.0/linux_amd64")
-	d.sync(dir, builder.Options{Unpacked: true}, widget+"/1.0.0/linux_amd64")
+	_, dir := synced(t, builder.Options{Unpacked: true}, widget+"/1.0.0/linux_amd64")
+	id := parseID(t, widget+"/1.0.0/linux_amd64")
 	b := open(t, dir, builder.Options{Unpacked: true, Paranoid: true})
 	defer b.Close()
 	s, err := b.Get(t.Context(), id)
@@ -649,8 +611,7 @@ func TestHostsWithAPort(t *testing.T) {
 	if err := os.Mkdir(filepath.Join(t.TempDir(), "a:b"), 0o755); err != nil {
 		t.Skip(err)
 	}
-	d, dir := newDepot(t, ported), t.TempDir()
-	d.sync(dir, builder.Options{}, ported)
+	_, dir := synced(t, builder.Options{}, ported)
 	if found, err := client(dir); err != nil || len(found) != 1 {
 		t.Errorf("a client finds %q, %v", found, err)
 	}
@@ -659,8 +620,7 @@ func TestHostsWithAPort(t *testing.T) {
 // FAT rounds times to two seconds. The archive is then read again, and its record
 // stays.
 func TestTimesRoundedByFileSystem(t *testing.T) {
-	d, dir := newDepot(t, widget+"/1.0.0/linux_amd64"), t.TempDir()
-	d.sync(dir, builder.Options{}, widget+"/1.0.0/linux_amd64")
+	_, dir := synced(t, builder.Options{}, widget+"/1.0.0/linux_amd64")
 	archive := filepath.Join(dir, widget, "terraform-provider-widget_1.0.0_linux_amd64.zip")
 	info, err := os.Stat(archive)
 	must(t, err)
@@ -670,27 +630,4 @@ func TestTimesRoundedByFileSystem(t *testing.T) {
 	defer b.Close()
 	s, err := b.Get(t.Context(), parseID(t, widget+"/1.0.0/linux_amd64"))
 	sourcetest.Expect(t, err == nil && s.Report.Verdict == sources.SelfSigned, "the record was not believed: %+v, %v", s, err)
-}
-
-func BenchmarkNothingNew(b *testing.B) {
-	d, dir := newDepot(b), b.TempDir()
-	var ids []sources.PackageID
-	for v := range 1000 {
-		text := fmt.Sprintf("example.test/acme/widget%d/1.%d.0/linux_amd64", v/10, v%10)
-		ids = append(ids, parseID(b, text))
-		d.world.Add(ids[v].Provider.String(), ids[v].Version.String(), sourcetest.Release{Platforms: []string{"linux_amd64"}})
-	}
-	d.world.WritePacked(dir)
-	d.world.WriteEvidence(dir)
-	d.sync(dir, builder.Options{})
-	for b.Loop() {
-		m := open(b, dir, builder.Options{})
-		for _, id := range ids {
-			if s, err := m.Get(b.Context(), id); err != nil || s.Signed == nil {
-				b.Fatal(s, err)
-			}
-		}
-		must(b, m.Finish(b.Context()))
-		must(b, m.Close())
-	}
 }

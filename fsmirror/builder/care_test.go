@@ -95,8 +95,7 @@ func TestVerify(t *testing.T) {
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			ids := []string{widget + "/1.0.0/linux_amd64", widget + "/1.0.0/darwin_arm64", widget + "/2.0.0/linux_amd64"}
-			d, dir := newDepot(t, ids...), t.TempDir()
-			d.sync(dir, builder.Options{}, ids...)
+			_, dir := synced(t, builder.Options{}, ids...)
 			tt.damage(t, dir)
 			before := stamps(t, dir)
 			b := open(t, dir, builder.Options{ReadOnly: true})
@@ -141,8 +140,7 @@ func TestVerifyMirrorsOfOthers(t *testing.T) {
 
 // Verify waits until a writing process finishes.
 func TestVerifyWaits(t *testing.T) {
-	d, dir := newDepot(t, widget+"/1.0.0/linux_amd64"), t.TempDir()
-	d.sync(dir, builder.Options{}, widget+"/1.0.0/linux_amd64")
+	_, dir := synced(t, builder.Options{}, widget+"/1.0.0/linux_amd64")
 	writer := open(t, dir, builder.Options{})
 	reader := open(t, dir, builder.Options{ReadOnly: true, Waiting: func(disk.Holder) { must(t, writer.Close()) }})
 	v, err := reader.Verify(t.Context(), nil)
@@ -245,8 +243,7 @@ func TestPruneEverything(t *testing.T) {
 // A bundle removes what any user has removed from a mirror, but nothing that only made space.
 func TestRemovalsAreRecorded(t *testing.T) {
 	ids := []string{widget + "/1.0.0/linux_amd64", widget + "/2.0.0/linux_amd64", widget + "/3.0.0/linux_amd64"}
-	d, dir := newDepot(t, ids...), t.TempDir()
-	d.sync(dir, builder.Options{}, ids...)
+	d, dir := synced(t, builder.Options{}, ids...)
 	users := map[string]store.Records{"first": {Dir: t.TempDir()}, "second": {Dir: t.TempDir()}, "third": {Dir: t.TempDir()}}
 	remove := func(text, user string, evicts bool) {
 		b := open(t, dir, builder.Options{Records: users[user]})

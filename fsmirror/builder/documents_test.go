@@ -18,8 +18,7 @@ func readText(t testing.TB, path string) string {
 
 // Both documents of a host that is not ASCII name the same evidence.
 func TestDocumentsNameTheEvidence(t *testing.T) {
-	d, dir := newDepot(t, abroad+"/1.0.0/linux_amd64", abroad+"/1.0.0/darwin_arm64"), t.TempDir()
-	d.sync(dir, builder.Options{}, abroad+"/1.0.0/linux_amd64", abroad+"/1.0.0/darwin_arm64")
+	_, dir := synced(t, builder.Options{}, abroad+"/1.0.0/linux_amd64", abroad+"/1.0.0/darwin_arm64")
 	texts := map[string]bool{}
 	for _, host := range []string{"испытание.test", "xn--80akhbyknj4f.test"} {
 		text := readText(t, filepath.Join(dir, host, "acme/widget/1.0.0.json"))
@@ -49,8 +48,7 @@ func TestDocumentsNameTheEvidenceAgain(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			d, dir := newDepot(t, id), t.TempDir()
-			d.sync(dir, builder.Options{}, id)
+			d, dir := synced(t, builder.Options{}, id)
 			path := filepath.Join(dir, widget, "1.0.0.json")
 			before := readText(t, path)
 			damage(t, d.world, dir)
@@ -74,8 +72,7 @@ func TestDocumentsWithoutEvidence(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			d, dir := newDepot(t, id), t.TempDir()
-			d.sync(dir, builder.Options{}, id)
+			_, dir := synced(t, builder.Options{}, id)
 			p := parseID(t, id)
 			must(t, damage(filepath.Join(dir, filepath.FromSlash(evidence.Path(p.Provider, p.Version)))))
 			b := open(t, dir, builder.Options{})
@@ -91,8 +88,7 @@ func TestDocumentsWithoutEvidence(t *testing.T) {
 // never get the checksums of one evidence and the signature of another.
 func TestEvidenceIsReplaced(t *testing.T) {
 	const id = widget + "/1.0.0/linux_amd64"
-	d, dir := newDepot(t, id), t.TempDir()
-	d.sync(dir, builder.Options{}, id)
+	_, dir := synced(t, builder.Options{}, id)
 	other := newDepot(t)
 	p := parseID(t, id)
 	other.world.Add(p.Provider.String(), p.Version.String(), sourcetest.Release{

@@ -81,23 +81,3 @@ func TestListedKeys(t *testing.T) {
 	kept, err := m.Evidence(id.Provider, id.Version)
 	sourcetest.Expect(t, err == nil && !kept.Keys[0].Listed(), "got %v, %v", kept, err)
 }
-
-// If the nearest version is signed with another key, there is one warning.
-func TestKeysAreComparedWithTheNearestVersion(t *testing.T) {
-	versions := []string{"1.9.0", "1.0.0", "1.10.0", "2.0.0"}
-	d, dir := newDepot(t), t.TempDir()
-	for _, v := range versions {
-		d.stock("example.test/acme/widget/" + v + "/linux_amd64")
-	}
-	var compared []string
-	opts := builder.Options{Judge: sourcetest.Verdicts{OnKeys: func(other sources.Version, _, _ *sources.Signed) error {
-		compared = append(compared, other.String())
-		return nil
-	}}}
-	for range 2 {
-		for _, v := range versions {
-			d.sync(dir, opts, "example.test/acme/widget/"+v+"/linux_amd64")
-		}
-	}
-	sourcetest.Equal(t, strings.Join(compared, " "), "1.9.0 1.9.0 1.10.0", "compared with")
-}

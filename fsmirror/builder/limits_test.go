@@ -74,8 +74,7 @@ func TestSparseArchives(t *testing.T) {
 		"enormous 2": {1 << 40, end},
 	} {
 		t.Run(name, func(t *testing.T) {
-			d, dir := newDepot(t, widget+"/1.0.0/linux_amd64"), t.TempDir()
-			d.sync(dir, builder.Options{}, widget+"/1.0.0/linux_amd64")
+			_, dir := synced(t, builder.Options{}, widget+"/1.0.0/linux_amd64")
 			sparse := filepath.Join(dir, widget, "terraform-provider-widget_2.0.0_linux_amd64.zip")
 			write(t, sparse, "")
 			if err := os.Truncate(sparse, tt.size); err != nil {

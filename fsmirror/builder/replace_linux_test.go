@@ -12,9 +12,8 @@ import (
 
 // If the replacement of a package fails, the old package stays in place.
 func TestFailedReplacementRestoresTheOldPackage(t *testing.T) {
-	d := newDepot(t, widget+"/1.0.0/linux_amd64")
-	dir, id := t.TempDir(), parseID(t, widget+"/1.0.0/linux_amd64")
-	d.sync(dir, builder.Options{Unpacked: true}, widget+"/1.0.0/linux_amd64")
+	d, dir := synced(t, builder.Options{Unpacked: true}, widget+"/1.0.0/linux_amd64")
+	id := parseID(t, widget+"/1.0.0/linux_amd64")
 	before := files(t, dir)
 	b := open(t, dir, builder.Options{Unpacked: true, Warn: func(err error) { t.Log(err) }})
 	del := d.delivery(id)

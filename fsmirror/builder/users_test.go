@@ -40,8 +40,7 @@ func TestMirrorsTeachOnlyWhatIsProved(t *testing.T) {
 	known, unknown := widget+"/1.0.0/linux_amd64", widget+"/2.0.0/linux_amd64"
 	user, somebody := t.TempDir(), t.TempDir()
 	records := func(user string) store.Records { return store.Records{Dir: user, Key: seal.UserKey(user)} }
-	d, dir := newDepot(t, known), t.TempDir()
-	d.sync(dir, builder.Options{Records: records(user)}, known)
+	synced(t, builder.Options{Records: records(user)}, known)
 	want, err := store.NewKnown(records(user).Known()).Of(parseID(t, known))
 	must(t, err)
 	other, hostile := newDepot(t), t.TempDir()
