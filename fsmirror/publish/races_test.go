@@ -395,7 +395,6 @@ func TestOtherDocuments(t *testing.T) {
 		{"missing archive beside the document", own, []sources.Hash{pkg.ZH}, "", true, ""},
 		{"archive on another server", "https://example.com/x.zip", []sources.Hash{pkg.ZH}, "", false, ""},
 		{"archive in another directory", "../../other.zip", []sources.Hash{pkg.ZH}, "../../other.zip", false, ""},
-		{"missing archive in another directory", "../../other.zip", []sources.Hash{pkg.ZH}, "", true, ""},
 		{"h1", own, []sources.Hash{h1}, own, false, ""},
 		{"other h1", own, []sources.Hash{h1[:10] + "B" + h1[11:]}, own, false, h1[:10] + "B" + h1[11:]},
 		{"other zh and the same h1", own, []sources.Hash{h1, other}, own, false, other},

@@ -12,7 +12,6 @@ import (
 	"math/rand/v2"
 	"net/http"
 	"net/http/httptest"
-	"net/url"
 	"slices"
 	"strconv"
 	"strings"
@@ -396,35 +395,6 @@ func TestWaitingForTurnEmitsEvent(t *testing.T) {
 	<-begun
 	download("/second?secret")
 	group.Wait()
-}
-
-func TestDownloadCredentials(t *testing.T) {
-	opts := fetch.Options{Netrc: func(hostport string) (string, string, bool) {
-		return "netrc", "of " + hostport, hostport == "example.com" || hostport == "example.com:8443"
-	}}
-	w := newWorld(t, opts, func(rw http.ResponseWriter, r *http.Request) {
-		if to := r.URL.Query().Get("to"); to != "" {
-			http.Redirect(rw, r, to, http.StatusFound)
-			return
-		}
-		user, password, ok := r.BasicAuth()
-		fmt.Fprint(rw, user, " ", password, " ", ok)
-	})
-	for in, want := range map[string]string{
-		"https://example.com/":                                                         "netrc of example.com true",
-		"https://example.com:8443/":                                                    "netrc of example.com:8443 true",
-		"https://sub.example.com/":                                                     "  false",
-		"https://url:own@example.com/":                                                 "url own true",
-		"https://example.com/?to=" + url.QueryEscape("/here"):                          "netrc of example.com true",
-		"https://example.com/?to=" + url.QueryEscape("https://sub.example.com"):        "  false",
-		"https://sub.example.com/?to=" + url.QueryEscape("https://example.com"):        "  false",
-		"https://example.com/?to=" + url.QueryEscape("https://url:own@a.example.com/"): "url own true",
-	} {
-		s := &stage{}
-		if err := w.client.Download(t.Context(), fetch.Archive{URL: in}, s); err != nil || s.String() != want {
-			t.Errorf("%s: got %q, %v, want %q", in, s, err, want)
-		}
-	}
 }
 
 // Archives from several hosts that redirect to the same host are limited by that host's number of connections.

@@ -101,7 +101,6 @@ type Client struct {
 	large chan struct{} // a slot for each large document that is being read or decoded
 
 	answered atomic.Bool // whether any host has
-	hopeless atomic.Bool // whether a host was given up that can't be reached, before any answered
 
 	mu    sync.Mutex
 	hosts map[string]*host // by canonical host and port
@@ -136,7 +135,7 @@ func New(opts Options) *Client {
 		documents, archives := newTransports(opts)
 		c.shared = []http.RoundTripper{documents, archives}
 	}
-	c.documents = c.chain(c.opening(c.tracing(c.connections(c.shared[0]))))
+	c.documents = c.chain(c.tracing(c.connections(c.shared[0])))
 	c.archives = c.chain(c.tracing(c.connections(c.shared[1])))
 	return c
 }

@@ -2,7 +2,6 @@ package fetch
 
 import (
 	"net/http"
-	"net/http/httptrace"
 	"net/url"
 	"sync"
 	"sync/atomic"
@@ -16,10 +15,6 @@ type host struct {
 	slots *semaphore.Weighted // for the archives being downloaded
 	asks  atomic.Bool         // requests a client certificate, but none is configured
 	lost  atomic.Bool         // could not be reached by all tries of a request, and has not answered since
-
-	opening    atomic.Bool   // whether a request has begun to open the first connection
-	opened     chan struct{} // closed when that is open or has failed
-	endOpening func()        // closes it
 
 	mu       sync.Mutex
 	until    time.Time // the end of the last pause; zero if there was none
@@ -35,31 +30,10 @@ func (c *Client) host(u *url.URL) *host {
 	key := hostPort(u)
 	h, ok := c.hosts[key]
 	if !ok {
-		h = &host{slots: semaphore.NewWeighted(int64(c.opts.PerHost)), opened: make(chan struct{})}
-		h.endOpening = sync.OnceFunc(func() { close(h.opened) })
+		h = &host{slots: semaphore.NewWeighted(int64(c.opts.PerHost))}
 		c.hosts[key] = h
 	}
 	return h
-}
-
-// opening is the link that opens the first connection to a host. The other requests wait until it is open or has
-// failed, but only briefly: over HTTP/2 all requests can share it, and otherwise each would open its own.
-func (c *Client) opening(next http.RoundTripper) http.RoundTripper {
-	return link(func(req *http.Request) (*http.Response, error) {
-		h := c.host(req.URL)
-		if !h.opening.Swap(true) {
-			defer h.endOpening()
-			trace := &httptrace.ClientTrace{GotConn: func(httptrace.GotConnInfo) { h.endOpening() }}
-			return next.RoundTrip(req.WithContext(httptrace.WithClientTrace(req.Context(), trace)))
-		}
-		select {
-		case <-h.opened:
-		case <-time.After(maxOpening):
-		case <-req.Context().Done():
-			return nil, req.Context().Err()
-		}
-		return next.RoundTrip(req)
-	})
 }
 
 // A slot is the permission to download an archive from a host.

@@ -55,9 +55,6 @@ const maxUseless = 2
 // maxDrain is how long to wait for the rest of a body that will be discarded.
 const maxDrain = time.Second
 
-// maxOpening is how long requests wait for the first connection to a host.
-const maxOpening = time.Second
-
 // Tries and the waits between them.
 const (
 	firstBackoff = time.Second // doubles with each try
@@ -69,8 +66,8 @@ const (
 	// it is sent. A server that requests a longer one gets no further requests.
 	maxWait = 2 * time.Minute
 
-	// reachTries is the number of attempts to connect to an unreachable host before any host has answered, because then
-	// the network is probably missing. Later failures to connect are retried like other errors.
+	// reachTries is the number of tries to reach a host before any host has answered, because then the network is probably
+	// missing.
 	reachTries = 2
 
 	// calm is how long after a pause a host gets no additional connections for one archive, and no further event.

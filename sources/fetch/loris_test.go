@@ -1,19 +1,15 @@
 package fetch_test
 
 import (
-	"context"
 	"errors"
-	"fmt"
 	"io"
 	"net"
 	"net/http"
-	"slices"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/larder-cli/larder/sources/fetch"
-	"github.com/larder-cli/larder/sources/sourcetest"
 )
 
 // raw writes begin to the connection, then calls more until it fails.
@@ -77,16 +73,6 @@ func TestEndlessHeaders(t *testing.T) {
 				time.Sleep(time.Minute) // until the server notices that the client is gone
 			})
 		})
-	}
-}
-
-// No wait between tries is longer than half a minute, and waits are random up to that limit.
-func TestWaitsAreLimitedAndSpread(t *testing.T) {
-	w := newWorld(t, fetch.Options{Tries: 200}, func(rw http.ResponseWriter, _ *http.Request) { rw.WriteHeader(http.StatusBadGateway) })
-	_, err := w.client.Document(context.Background(), fetch.Request{URL: w.URL})
-	sourcetest.Expect(t, err != nil && strings.Contains(fmt.Sprint(err), "(200 tries in "), "got %v", err)
-	if late := w.slept[10:]; slices.Max(late) > 30*time.Second || slices.Max(late) < 25*time.Second || slices.Min(late) > 5*time.Second {
-		t.Errorf("waited from %s to %s", slices.Min(late), slices.Max(late))
 	}
 }
 

@@ -59,38 +59,6 @@ func TestServersThatRefuseHeaders(t *testing.T) {
 	}
 }
 
-// Spaces and characters outside ASCII in a redirect's URL are escaped correctly.
-func TestRedirectsWithOddQueries(t *testing.T) {
-	for query, want := range map[string]string{"a=b c": "a=b%20c", "a=\u00fc": "a=%C3%BC", "a=%zz;b": "a=%zz;b", "a=%20&b=+": "a=%20&b=+"} {
-		got := ""
-		w := newWorld(t, fetch.Options{DownloadTries: 1}, func(rw http.ResponseWriter, r *http.Request) {
-			if r.URL.Path != "/to" {
-				rw.Header().Set("Location", "/to?"+query)
-				rw.WriteHeader(http.StatusFound)
-				return
-			}
-			got = r.URL.RawQuery
-			serve(archive, "", time.Time{})(rw, r)
-		})
-		w.mustDownload(t, 0, archive)
-		sourcetest.Equal(t, got, want, query)
-	}
-}
-
-// A part of an archive with unknown total size is the rest of the archive.
-func TestPartsOfUnknownSize(t *testing.T) {
-	w := newWorld(t, fetch.Options{DownloadTries: 1}, func(rw http.ResponseWriter, r *http.Request) {
-		sourcetest.Equal(t, r.Header.Get("Range"), "bytes=100000-")
-		rw.Header().Set("Content-Range", fmt.Sprintf("bytes 100000-%d/*", len(archive)-1))
-		rw.WriteHeader(http.StatusPartialContent)
-		_, _ = rw.Write(archive[100_000:])
-	})
-	s := &stage{validator: `"a"`}
-	s.Buffer.Write(archive[:100_000])
-	sourcetest.Check(t, w.download(t, s, 0))
-	sourcetest.Expect(t, s.String() == string(archive) && w.requests.Load() == 1, "%d bytes, %d requests", s.Len(), w.requests.Load())
-}
-
 // If the server rejects all requests, the received part of the archive is kept for a later run.
 func TestPartialStaysIfAllRequestsFail(t *testing.T) {
 	for status, requests := range map[int]int32{404: 2, 403: 2, 429: 1, 500: 1} {

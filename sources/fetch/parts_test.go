@@ -354,42 +354,6 @@ func TestServersForOneConnection(t *testing.T) {
 	}
 }
 
-// The target of a redirect appears in the error only once.
-func TestPartsOfRedirectedArchives(t *testing.T) {
-	server := &limitedServer{slow: func(int, string) bool { return false }}
-	var gone atomic.Bool
-	said := ""
-	inBubble(t, fetch.Options{DownloadTries: 2, Report: func(e fetch.Event) { said += e.Err.Error() }}, func(rw http.ResponseWriter, r *http.Request) {
-		switch {
-		case r.Host == "example.com":
-			http.Redirect(rw, r, "http://example.net/x.zip", http.StatusFound)
-		case r.Header.Get("Range") == "":
-			server.ServeHTTP(&dying{rw, &gone}, r)
-		default:
-			gone.Store(true)
-			rw.WriteHeader(http.StatusForbidden)
-		}
-	}, func(t *testing.T, client *fetch.Client) {
-		_ = client.Download(t.Context(), fetch.Archive{URL: "http://example.com/x.zip"}, &spoolStage{dir: t.TempDir()})
-		if !strings.HasPrefix(said, "redirected to http://example.net/x.zip: in parts: 403 Forbidden") {
-			t.Errorf("%q", said)
-		}
-	})
-}
-
-// A dying answer breaks once now is set.
-type dying struct {
-	http.ResponseWriter
-	now *atomic.Bool
-}
-
-func (d *dying) Write(b []byte) (int, error) {
-	if d.now.Load() {
-		panic(http.ErrAbortHandler)
-	}
-	return d.ResponseWriter.Write(b)
-}
-
 func TestPartsNameTheFailingHost(t *testing.T) {
 	var failed []string
 	opts := fetch.Options{Report: func(e fetch.Event) { failed = append(failed, e.Host) }}

@@ -69,7 +69,9 @@ func (c *Client) retry(ctx context.Context, u *url.URL, t *tries, try func() (pr
 				continue
 			}
 		}
-		c.giveUp(err, t.most > 1 && failed >= t.most)
+		if unavailable && unreachable(err) != nil && failed >= most && t.most > 1 {
+			down.host.lost.Store(true)
+		}
 		if c.opts.TimeoutSetting != "" && errors.Is(err, ErrStalled) {
 			err = sources.WithHint(err, "if the server needs longer, set %s to a larger number of seconds",
 				c.opts.TimeoutSetting)
@@ -125,24 +127,8 @@ func (c *Client) triesFor(err error, most int) int {
 		return 1
 	case c.answered.Load() || c.opts.Patient:
 		return most
-	case c.hopeless.Load():
-		return 1
 	}
 	return min(most, reachTries)
-}
-
-// giveUp records the final error of a request. If all its tries could not reach the host, other requests to the host
-// are not retried until the host answers. If no host has answered yet, other unreachable hosts are not retried either.
-func (c *Client) giveUp(err error, all bool) {
-	if unreachable(err) == nil {
-		return
-	}
-	if down, ok := errors.AsType[*unavailable](err); ok && all {
-		down.host.lost.Store(true)
-	}
-	if !c.answered.Load() {
-		c.hopeless.Store(true)
-	}
 }
 
 // temporaryCodes are errors of object stores, which may have other statuses than 5xx. A wrong checksum may be due to a

@@ -194,12 +194,3 @@ func TestMessagesHoldNoSecrets(t *testing.T) {
 		sourcetest.Expect(t, err != nil && strings.Contains(err.Error(), "…") && !strings.Contains(err.Error(), "s3cr3t") && !strings.Contains(err.Error(), "SIGSECRET"), "%v", err)
 	}
 }
-
-// So they aren't where the message is sent with status 200 in place of an archive.
-func TestMessagesInsteadOfArchivesHoldNoSecrets(t *testing.T) {
-	w := newWorld(t, fetch.Options{DownloadTries: 1}, func(rw http.ResponseWriter, _ *http.Request) {
-		_, _ = rw.Write([]byte(`{"error":"bad signature SIGSECRET"}`))
-	})
-	err := w.client.Download(t.Context(), fetch.Archive{URL: w.URL + "/x.zip?sig=SIGSECRET"}, &stage{})
-	sourcetest.Expect(t, err != nil && strings.Contains(err.Error(), "bad signature …") && !strings.Contains(err.Error(), "SECRET"), "%v", err)
-}
