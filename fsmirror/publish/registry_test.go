@@ -332,22 +332,6 @@ func TestCredentials(t *testing.T) {
 	})
 }
 
-func TestCatalog(t *testing.T) {
-	inRegistries(t, false, func(r *registry) {
-		var want []string
-		var all []publish.Release
-		for i := range 120 {
-			name := fmt.Sprintf("example.com/acme/widget-%03d", i)
-			want = append(want, name)
-			all = append(all, released(r.T, name, "1.0.0", 10, "linux_amd64"))
-		}
-		r.push(r.pusher(), publish.Options{}, all...)
-		got, err := r.pusher().Providers(r.Context(), "example.com")
-		check(r, err)
-		sourcetest.EqualSlices(r, sources.Texts(got), want, "providers")
-	})
-}
-
 // Many pushers change the same repository, one at a time, while many readers read it. Readers never see less than before, and nothing is lost.
 func TestPushersAndReaders(t *testing.T) {
 	inRegistries(t, false, func(r *registry) {

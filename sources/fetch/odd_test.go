@@ -20,25 +20,6 @@ import (
 	"github.com/larder-cli/larder/sources/sourcetest"
 )
 
-// If a server rejects ranges, the whole archive is requested instead.
-func TestServersThatRefuseRanges(t *testing.T) {
-	for _, status := range []int{400, 401, 403, 404, 405, 409, 412, 416, 422} {
-		t.Run(strconv.Itoa(status), func(t *testing.T) {
-			w := newWorld(t, fetch.Options{DownloadTries: 1}, func(rw http.ResponseWriter, r *http.Request) {
-				if r.Header.Get("Range") != "" {
-					rw.WriteHeader(status)
-					return
-				}
-				serve(archive, `"a"`, time.Time{})(rw, r)
-			})
-			s := &stage{validator: `"a"`}
-			s.Buffer.Write(archive[:100_000])
-			sourcetest.Check(t, w.download(t, s, 0))
-			sourcetest.Equal(t, s.String() == string(archive), true, "arrived as it is served")
-		})
-	}
-}
-
 // If a server or a firewall rejects requests without compression, the request is repeated with the headers of engines.
 func TestServersThatRefuseHeaders(t *testing.T) {
 	for _, status := range []int{400, 403, 406, 415} {

@@ -1,15 +1,12 @@
 package fetch_test
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
 	"net"
 	"net/http"
-	"slices"
 	"strings"
-	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -150,86 +147,11 @@ func TestPatienceEnds(t *testing.T) {
 	}
 }
 
-func TestStallsAreRetried(t *testing.T) {
-	asked := 0
-	inBubble(t, fetch.Options{}, func(rw http.ResponseWriter, r *http.Request) {
-		if asked++; asked < 3 {
-			silent(rw, r)
-		}
-	}, func(t *testing.T, client *fetch.Client) {
-		start := time.Now()
-		_, err := client.Document(t.Context(), fetch.Request{URL: "http://example.com/"})
-		if took := time.Since(start); err != nil || asked != 3 || took < 30*time.Second || took > 33*time.Second {
-			t.Errorf("got %v after %d tries and %s, want 3 and about 30s", err, asked, took)
-		}
-	})
-}
-
-func TestStalledDownloadResumes(t *testing.T) {
-	asked := 0
-	inBubble(t, fetch.Options{}, func(rw http.ResponseWriter, r *http.Request) {
-		if asked++; asked > 1 {
-			serve(archive, `"a"`, time.Time{})(rw, r)
-			return
-		}
-		rw.Header().Set("ETag", `"a"`)
-		_, _ = rw.Write(archive[:300_000])
-		rw.(http.Flusher).Flush()
-		<-r.Context().Done()
-	}, func(t *testing.T, client *fetch.Client) {
-		s := &stage{}
-		check(t, client.Download(t.Context(), fetch.Archive{URL: "http://example.com/x.zip"}, s))
-		if s.resets > 0 || !bytes.Equal(s.Bytes(), archive) {
-			t.Errorf("began again %d times, got %d bytes", s.resets, s.Len())
-		}
-	})
-}
-
 // Only the server can stall: a slow disk is no error.
 func TestSlowStage(t *testing.T) {
 	inBubble(t, fetch.Options{DownloadTries: 1}, serve(archive, "", time.Time{}), func(t *testing.T, client *fetch.Client) {
 		if err := client.Download(t.Context(), fetch.Archive{URL: "http://example.com/x.zip"}, &stage{slow: time.Minute}); err != nil {
 			t.Error(err)
 		}
-	})
-}
-
-// Requests that wait for the same host resume a few at a time, and not too early.
-func TestWaitingTogether(t *testing.T) {
-	var mu sync.Mutex
-	var begun time.Time
-	var late []time.Duration
-	now, most := 0, 0
-	inBubble(t, fetch.Options{}, func(rw http.ResponseWriter, r *http.Request) {
-		mu.Lock()
-		defer mu.Unlock()
-		since := time.Since(begun)
-		if since == 0 {
-			rw.Header().Set("Retry-After", "20")
-			rw.WriteHeader(http.StatusTooManyRequests)
-			return
-		}
-		late = append(late, since)
-		now++
-		most = max(most, now)
-		mu.Unlock()
-		time.Sleep(100 * time.Millisecond)
-		mu.Lock()
-		now--
-	}, func(t *testing.T, client *fetch.Client) {
-		begun = time.Now()
-		var group sync.WaitGroup
-		for range 10 {
-			group.Go(func() {
-				_, err := client.Document(t.Context(), fetch.Request{URL: "http://example.com/"})
-				sourcetest.Equal(t, err, nil)
-			})
-		}
-		group.Wait()
-		slices.Sort(late)
-		if len(late) != 10 || late[0] < 20*time.Second || late[9] > 22*time.Second {
-			t.Errorf("came back after %v, want ten times between 20s and 22s", late)
-		}
-		sourcetest.Expect(t, most <= 6, "%d requests at a time", most)
 	})
 }

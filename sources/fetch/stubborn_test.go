@@ -18,6 +18,9 @@ import (
 // A server that answers requests for the rest of an archive badly, in whichever way, still has the whole of it.
 func TestServersWithoutTheRest(t *testing.T) {
 	for name, answer := range map[string]http.HandlerFunc{
+		"401":     status(401),
+		"412":     status(412),
+		"416":     status(416),
 		"500":     status(500),
 		"501":     status(501),
 		"503":     status(503),

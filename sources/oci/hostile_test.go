@@ -229,14 +229,6 @@ func TestPlainToken(t *testing.T) {
 	sourcetest.Expect(t, err != nil && strings.HasSuffix(err.Error(), `: bearer realm "http://127.0.0.1:1/token" uses http but registry was contacted over https`) && !strings.Contains(err.Error(), "HEAD"), "error %v", err)
 }
 
-func TestUnreachable(t *testing.T) {
-	w := sourcetest.New(t)
-	p := newPusher(t, w, writer)
-	w.OCI().Stop()
-	err := p.put(oci.Change{Add: []oci.Added{added("linux_amd64", 100)}})
-	sourcetest.Expect(t, err != nil && strings.Contains(err.Error(), "connection refused") && strings.Count(err.Error(), w.OCI().Host) <= 3, "error %v", err)
-}
-
 // vanishing is a transport to a server that goes away during the first large upload.
 type vanishing struct {
 	http.RoundTripper
@@ -476,30 +468,4 @@ func TestListsWithoutEnd(t *testing.T) {
 			sourcetest.Expect(t, requests > 0 && requests <= test.most, "%d requests", requests)
 		})
 	}
-}
-
-// The manifests of an index are read a few at a time.
-func TestManifestsAreReadAFewAtATime(t *testing.T) {
-	w := sourcetest.New(t)
-	p := newPusher(t, w, oci.Access{})
-	var add []oci.Added
-	for n := range 30 {
-		add = append(add, added(fmt.Sprintf("linux_a%d", n), 10))
-	}
-	check(t, p.put(oci.Change{Add: add}))
-	var now, most atomic.Int64
-	w.OCI().Wrap(func(next http.Handler) http.Handler {
-		return http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) {
-			if strings.Contains(r.URL.Path, "/manifests/sha256:") {
-				for n := now.Add(1); n > most.Load(); {
-					most.Store(n)
-				}
-				defer now.Add(-1)
-				time.Sleep(5 * time.Millisecond)
-			}
-			next.ServeHTTP(rw, r)
-		})
-	})
-	release, err := open(t, w, oci.Access{}).Release(t.Context(), sourcetest.Address(t, provider), sourcetest.Number(t, "1.0.0"))
-	sourcetest.Expect(t, err == nil && len(release.Archives) == 30 && most.Load() <= 8, "%d at a time: %v", most.Load(), err)
 }
