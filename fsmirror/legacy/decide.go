@@ -53,7 +53,11 @@ func (s *search) decide(c clues, found Candidate) (err error) {
 		err := fmt.Errorf("engines would not find %s in a file of this name", id.Provider)
 		return sources.WithHint(err, "copy it to a file called %s%s_v%s, and import that", sources.FilePrefix, id.Provider.Type, id.Version)
 	}
-	found.ID, found.clues = id, c
+	if c.typ != "" && c.typ != id.Provider.Type {
+		err := fmt.Errorf("%s: its name is that of the provider type %q, and --as has %q", found.Path, c.typ, id.Provider.Type)
+		s.found.Warnings = append(s.found.Warnings, err)
+	}
+	found.ID = id
 	s.found.Candidates = append(s.found.Candidates, found)
 	return nil
 }

@@ -14,7 +14,7 @@
 //
 // Names and paths describe a package. File names contain neither a host nor a namespace, so options add these.
 // Nothing is guessed. If several packages have the same identity, the first is used: paths in the given
-// order, and in each directory the files before the subdirectories. Terraform 0.12 searched in the same order.
+// order, and in each directory by name.
 //
 // # What is stored
 //
@@ -28,6 +28,7 @@ import (
 	"slices"
 
 	"github.com/larder-cli/larder/sources"
+	"github.com/larder-cli/larder/sources/archive"
 )
 
 // Options provide information that names and paths do not contain.
@@ -59,23 +60,25 @@ type Candidate struct {
 	Kind Kind
 	Path string
 
-	Built   bool            // a build of the provider left it with checksums, see [Release]
-	release *sources.Signed // evidence that came with it, see [Release]; nil if there is none
-	news    bool            // release is evidence that the mirror doesn't have
-
-	clues clues
-
-	// Signed is stored with an archive, which must then have the hash zh. [Target.Prove] sets
-	// them, once it has verified the signed checksums for this hash.
-	signed *sources.Signed
-	zh     sources.Hash
+	zh     sources.Hash    // of an archive, once it was read; it must not change after that
+	signed *sources.Signed // evidence to store with it
 }
 
-// Signed reports whether [Target.Prove] has found signed checksums for the candidate.
-func (c Candidate) Signed() bool { return c.signed != nil }
+// ZH returns the hash of an archive.
+func (c *Candidate) ZH(ctx context.Context) (sources.Hash, error) {
+	if c.zh != "" {
+		return c.zh, nil
+	}
+	h, err := archive.Open(ctx, c.Path, nil)
+	if err != nil {
+		return "", err
+	}
+	c.zh = sources.ZipHash(h.Sum)
+	return c.zh, h.Close()
+}
 
-// Former reports whether a candidate may be from the time of Terraform 0.12.
-func (c Candidate) Former() bool { return c.clues.version != "" }
+// Vouch adds evidence that covers the hash of the archive. [Candidate.Put] stores it with the package.
+func (c *Candidate) Vouch(s *sources.Signed) { c.signed = s }
 
 // A Skipped is a file or directory that was skipped.
 type Skipped struct {
@@ -89,6 +92,7 @@ func (p Skipped) String() string { return "skipped " + p.Path + ": it " + p.Reas
 type Findings struct {
 	Candidates []Candidate // each for a different package
 	Skipped    []Skipped
+	Warnings   []error // about candidates whose name contradicts the options
 	Problems   []error // about files that look like packages but cannot be stored as one; each error names its file
 }
 
@@ -101,42 +105,25 @@ func Find(ctx context.Context, paths []string, opts Options) (Findings, error) {
 			return Findings{}, err
 		}
 	}
-	if err := s.checkAs(); err != nil {
-		return Findings{}, err
-	}
-	s.dropRepeated()
-	return s.found, nil
+	return s.found, s.dropRepeated()
 }
 
-// checkAs returns an error if several packages would get the same identity.
-func (s *search) checkAs() error {
-	if s.opts.As == nil {
-		return nil
-	}
-	all := s.found.Candidates
-	for i, c := range all {
-		for _, other := range all[:i] {
-			if c.ID != other.ID && c.clues.typ == other.clues.typ && c.clues.version == other.clues.version {
-				continue
-			}
-			err := fmt.Errorf("%s and %s cannot both be %s %s", other.Path, c.Path, s.opts.As.Provider, s.opts.As.Version)
-			return sources.WithHint(err, "import them one by one")
-		}
-	}
-	return nil
-}
-
-// dropRepeated keeps the first candidate for each package.
-func (s *search) dropRepeated() {
+// dropRepeated keeps the first candidate for each package. It returns an error if the options are why there are several.
+func (s *search) dropRepeated() (err error) {
 	first := map[sources.PackageID]string{}
 	s.found.Candidates = slices.DeleteFunc(s.found.Candidates, func(c Candidate) bool {
 		before, repeated := first[c.ID]
-		if repeated {
+		switch {
+		case repeated && s.opts.As != nil:
+			err = fmt.Errorf("%s and %s cannot both be %s %s", before, c.Path, c.ID.Provider, c.ID.Version)
+			err = sources.WithHint(err, "import them one by one")
+		case repeated:
 			s.pass(c.Path, "would be %s, like %s, which was found first", c.ID, before)
-		} else {
+		default:
 			first[c.ID] = c.Path
 		}
 		return repeated
 	})
 	slices.SortStableFunc(s.found.Candidates, func(a, b Candidate) int { return a.ID.Compare(b.ID) })
+	return err
 }

@@ -79,6 +79,9 @@ func told(dir string, f legacy.Findings) string {
 	for _, p := range f.Skipped {
 		fmt.Fprintf(&b, "%s\n", p)
 	}
+	for _, err := range f.Warnings {
+		fmt.Fprintf(&b, "warning: %v\n", err)
+	}
 	for _, err := range f.Problems {
 		fmt.Fprintf(&b, "error: %v\n", err)
 	}
@@ -108,9 +111,9 @@ example.com/acme/foo 1.2.0 linux_amd64: executable linux_amd64/terraform-provide
 		{"what the path doesn't say", map[string]string{
 			"linux_amd64/terraform-provider-foo_v1.2.0": "", "my_plugins/terraform-provider-foo_v1.2.0": "", "terraform-provider-foo": "",
 		}, legacy.Options{}, `
-error: terraform-provider-foo: its path doesn't contain its address, version, platform
 error: linux_amd64/terraform-provider-foo_v1.2.0: its path doesn't contain its namespace
 error: my_plugins/terraform-provider-foo_v1.2.0: its path doesn't contain its namespace, platform
+error: terraform-provider-foo: its path doesn't contain its address, version, platform
 `},
 		{"of a given platform", map[string]string{"terraform-provider-foo_v1.2": "script", "linux_amd64/terraform-provider-bar_v1.2.0": ""},
 			legacy.Options{Prefix: "example.com/acme", Platform: sources.Platform{OS: "linux", Arch: "arm"}}, `
@@ -133,9 +136,9 @@ skipped b/linux_amd64/terraform-provider-foo_v1.2.0_x5: it would be example.com/
 `},
 		{"not a provider", map[string]string{"LICENSE": "", "a/terraform-provisioner-foo_v1.0.0": "", "b.zip": "no zip", "c.zip": "a=b"}, ours, `
 skipped LICENSE: it does not have the name of a provider
+skipped a/terraform-provisioner-foo_v1.0.0: it does not have the name of a provider
 skipped b.zip: it does not have the name of a published package
 skipped c.zip: it does not have the name of a published package
-skipped a/terraform-provisioner-foo_v1.0.0: it does not have the name of a provider
 `},
 		{"mirrors", map[string]string{
 			"m/example.com/acme/foo/1.2.0/linux_amd64/terraform-provider-foo":        "script",
@@ -165,6 +168,14 @@ error: terraform-provider-up_1.0.0_linux_arm64.zip: "../terraform-provider-up": 
 			legacy.Options{As: as(t, "example.com/acme/foo", "1.0.1")}, `
 example.com/acme/foo 1.0.1 linux_amd64: executable linux_amd64/terraform-provider-foo_v1.0
 example.com/acme/foo 1.0.1 windows_386: executable windows_386/terraform-provider-foo_v1.0
+`},
+		{"with another type than the name", map[string]string{
+			"terraform-provider-bar_1.0.0_linux_arm64.zip": "terraform-provider-foo=script", "linux_amd64/terraform-provider-foo_bar_v1.0.0": "",
+		}, legacy.Options{As: as(t, "example.com/acme/foo", "1.0.1")}, `
+example.com/acme/foo 1.0.1 linux_amd64: executable linux_amd64/terraform-provider-foo_bar_v1.0.0
+example.com/acme/foo 1.0.1 linux_arm64: archive terraform-provider-bar_1.0.0_linux_arm64.zip
+warning: linux_amd64/terraform-provider-foo_bar_v1.0.0: its name is that of the provider type "foo_bar", and --as has "foo"
+warning: terraform-provider-bar_1.0.0_linux_arm64.zip: its name is that of the provider type "bar", and --as has "foo"
 `},
 	} {
 		t.Run(tt.what, func(t *testing.T) {
@@ -206,7 +217,6 @@ error: a.zip: it does not have the name of a published package
 func TestAsIsForOneProvider(t *testing.T) {
 	for what, files := range map[string]map[string]string{
 		"for one platform": {"terraform-provider-foo_v1.0.0": linux, "linux_amd64/terraform-provider-foo_v1.0.0": linux},
-		"another version":  {"terraform-provider-foo_v1.0.0": linux, "linux_amd64/terraform-provider-foo_v1.1.0": "script"},
 		"another protocol": {"terraform-provider-foo_v1.0.0": linux, "linux_amd64/terraform-provider-foo_v1.0.0_x5": "script"},
 	} {
 		_, err := legacy.Find(t.Context(), []string{write(t, files)}, legacy.Options{As: as(t, "example.com/acme/foo", "1.0.0"), Platform: here.Platform})
@@ -264,8 +274,6 @@ func (s *shelf) Commit(_ context.Context, by sources.Provenance) (sources.Stored
 
 func (s *shelf) Close() {}
 
-func unverified(sources.Contents) (sources.Proof, error) { return sources.Proof{}, nil }
-
 // put stores the only candidate in dir on a shelf.
 func put(t *testing.T, dir string) (*shelf, sources.Stored) {
 	t.Helper()
@@ -274,7 +282,7 @@ func put(t *testing.T, dir string) (*shelf, sources.Stored) {
 		t.Fatalf("found %s", told(dir, found))
 	}
 	s := &shelf{}
-	stored, err := found.Candidates[0].Put(t.Context(), s, unverified)
+	stored, err := found.Candidates[0].Put(t.Context(), s, sources.Proof{})
 	check(t, err)
 	contents, err := found.Candidates[0].Contents(t.Context())
 	check(t, err)
@@ -308,48 +316,18 @@ func TestPublishedArchivesAreUnchanged(t *testing.T) {
 	sourcetest.Expect(t, err != nil, "the archive is still open")
 }
 
-// A store that can't be used and a judge can refuse a package.
-func TestRefusals(t *testing.T) {
-	dir := write(t, map[string]string{"terraform-provider-foo_v1.0.0": linux})
-	refusal := errors.New("no")
-	c := find(t, here, dir).Candidates[0]
-	_, err := c.Put(t.Context(), &shelf{}, func(sources.Contents) (sources.Proof, error) { return sources.Proof{}, refusal })
-	sourcetest.ErrorIs(t, err, refusal)
-	_, err = c.Put(t.Context(), &shelf{err: refusal}, unverified)
-	sourcetest.ErrorIs(t, err, refusal)
-}
-
-// An archive that has another provider than when it was found is refused.
-func TestChangedArchivesAreRefused(t *testing.T) {
-	const name = "terraform-provider-foo_1.0.0_linux_amd64.zip"
-	dir := write(t, map[string]string{name: "terraform-provider-foo_v1.0.0=" + linux})
-	c := find(t, here, dir).Candidates[0]
-	check(t, os.WriteFile(filepath.Join(dir, name), []byte(pack(t, "terraform-provider-bar_v1.0.0="+linux)), 0o644))
-	_, err := c.Put(t.Context(), &shelf{}, unverified)
-	sourcetest.ErrorIs(t, err, archive.ErrNoExecutable)
-}
-
-// A trusting judge takes all evidence for true.
-type trusting struct{ sources.Judge }
-
-func (trusting) Prove(context.Context, sources.Provider, *sources.Signed, sources.Hash) (sources.Proof, error) {
-	return sources.Proof{}, nil
-}
-
 // What was proved is about the archive as it was then.
 func TestProvedArchivesStayTheSame(t *testing.T) {
 	const name = "terraform-provider-foo_1.0.0_linux_amd64.zip"
 	dir := write(t, map[string]string{name: "terraform-provider-foo=" + linux})
-	all, err := legacy.Releases(find(t, here, dir).Candidates)
+	c := find(t, here, dir).Candidates[0]
+	_, err := c.ZH(t.Context())
 	check(t, err)
-	all[0].Vouch(&sources.Signed{})
-	c := all[0].Archives()[0]
-	_, err = legacy.Target{Dir: t.TempDir()}.Prove(t.Context(), &c, trusting{})
-	sourcetest.Expect(t, err == nil && c.Signed(), "%v", err)
-	_, err = c.Put(t.Context(), &shelf{}, unverified)
+	c.Vouch(&sources.Signed{})
+	_, err = c.Put(t.Context(), &shelf{}, sources.Proof{})
 	check(t, err)
 	check(t, os.WriteFile(filepath.Join(dir, name), []byte(pack(t, "terraform-provider-foo="+linux+"more")), 0o644))
-	_, err = c.Put(t.Context(), &shelf{}, unverified)
+	_, err = c.Put(t.Context(), &shelf{}, sources.Proof{})
 	sourcetest.ErrorIs(t, err, disk.ErrChanged)
 }
 
@@ -371,15 +349,15 @@ func TestReleases(t *testing.T) {
 	var got []string
 	for _, r := range all {
 		text := fmt.Sprintf("%s %q %q", r, r.Sums, r.Signature)
-		for _, c := range r.Archives() {
-			text += fmt.Sprint(" ", c.ID.Platform, " ", c.Built)
+		for _, c := range r.Archives {
+			text += fmt.Sprint(" ", c.ID.Platform)
 		}
 		got = append(got, text)
 	}
 	sourcetest.EqualSlices(t, got, []string{
-		`example.com/acme/foo 1.0.0 "sums" "signature" darwin_arm64 true linux_amd64 true`,
-		`example.com/acme/foo 1.0.0 "" "" windows_amd64 false`,
-		`example.com/acme/foo 1.1.0 "" "" linux_amd64 false`,
+		`example.com/acme/foo 1.0.0 "sums" "signature" darwin_arm64 linux_amd64`,
+		`example.com/acme/foo 1.0.0 "" "" windows_amd64`,
+		`example.com/acme/foo 1.1.0 "" "" linux_amd64`,
 	})
 	_, err = legacy.NewSums(map[sources.PackageID]sources.Hash{found.Candidates[0].ID: "h1:none"})
 	sourcetest.Expect(t, err != nil, "checksums of a package whose zh: hash is unknown")
@@ -397,7 +375,7 @@ func TestSourcesAreUnchanged(t *testing.T) {
 		t.Errorf("found %s", told(dir, found))
 	}
 	for _, c := range found.Candidates {
-		_, err := c.Put(t.Context(), &shelf{}, unverified)
+		_, err := c.Put(t.Context(), &shelf{}, sources.Proof{})
 		sourcetest.Equal(t, err, nil)
 	}
 	after := state(t, dir)

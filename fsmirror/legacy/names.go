@@ -2,7 +2,9 @@ package legacy
 
 import (
 	"io/fs"
+	"os"
 	"path"
+	"path/filepath"
 	"slices"
 	"strings"
 
@@ -15,18 +17,12 @@ func isProvider(name string) bool {
 	return strings.HasPrefix(strings.ToLower(name), sources.FilePrefix)
 }
 
-// A name is the information in the name of an executable.
-type name struct {
-	typ     string
-	version string // empty if there is none
-}
-
 // parseExecutableName parses terraform-provider-NAME_vVERSION[_xN][.exe], in any
 // case. Like Terraform 0.12, it takes the text after the first "_v" as the version.
-func parseExecutableName(file string) (n name, ok bool) {
+func parseExecutableName(file string) (n clues, ok bool) {
 	rest, ok := strings.CutPrefix(strings.ToLower(file), sources.FilePrefix)
 	if !ok {
-		return name{}, false
+		return n, false
 	}
 	n.typ, n.version, _ = strings.Cut(strings.TrimSuffix(rest, ".exe"), "_v")
 	if i := strings.LastIndex(n.version, "_x"); i >= 0 && isNumber(n.version[i+2:]) {
@@ -43,20 +39,29 @@ func IsExecutable(file, typ string) bool {
 
 func isNumber(s string) bool { return s != "" && strings.Trim(s, "0123456789") == "" }
 
-// knownPlatform parses the name of a directory as a known platform.
-func knownPlatform(s string) (sources.Platform, bool) {
-	p, err := sources.ParsePlatform(s)
-	return p, err == nil && sources.KnownPlatform(p)
+// knownPlatform parses the name of a directory. It returns the zero Platform for any other name than that of a known one.
+func knownPlatform(s string) sources.Platform {
+	if p, err := sources.ParsePlatform(s); err == nil && sources.KnownPlatform(p) {
+		return p
+	}
+	return sources.Platform{}
 }
 
-// isHome reports whether the path of a directory ends with HOST/NAMESPACE/TYPE, and it contains what mirrors have there.
-func isHome(elems []string, entries []fs.DirEntry) bool {
+// isHome reports whether a directory below the given one has a path that ends with HOST/NAMESPACE/TYPE, and contains what
+// mirrors have there.
+func isHome(given, dir string) bool {
+	below, err := filepath.Rel(given, dir)
+	elems := strings.Split(filepath.ToSlash(below), "/")
 	n := len(elems)
-	if n < 3 || !strings.ContainsAny(elems[n-3], ".:") {
+	if err != nil || n < 3 || !strings.ContainsAny(elems[n-3], ".:") {
 		return false
 	}
 	p, err := sources.ParseStoredProvider(path.Join(elems[n-3:]...))
-	return err == nil && slices.ContainsFunc(entries, func(e fs.DirEntry) bool {
+	if err != nil {
+		return false
+	}
+	entries, _ := os.ReadDir(dir) // the search reports the error
+	return slices.ContainsFunc(entries, func(e fs.DirEntry) bool {
 		_, notVersion := sources.ParseVersion(e.Name())
 		typ, _, _, _ := fsmirror.ParseArchiveName(e.Name())
 		return e.IsDir() && notVersion == nil || typ == p.Type

@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"io"
 	"path/filepath"
-	"slices"
 	"time"
 
 	"github.com/larder-cli/larder/sources"
@@ -21,43 +20,37 @@ type Store interface {
 	Begin(ctx context.Context, id sources.PackageID, purpose sources.Purpose) (sources.Held, sources.Tx, error)
 }
 
-// Put stores the package and replaces the one in the store. Judge returns the verdict
-// to record, or an error to refuse the contents.
-func (c Candidate) Put(ctx context.Context, to Store, judge func(sources.Contents) (sources.Proof, error)) (sources.Stored, error) {
-	s, err := c.put(ctx, to, judge)
+// Put stores the package and replaces the one in the store. The proof is recorded.
+func (c Candidate) Put(ctx context.Context, to Store, proof sources.Proof) (sources.Stored, error) {
+	s, err := c.put(ctx, to, proof)
 	return s, sources.InPackage(c.ID, err)
 }
 
-func (c Candidate) put(ctx context.Context, to Store, judge func(sources.Contents) (sources.Proof, error)) (sources.Stored, error) {
+func (c Candidate) put(ctx context.Context, to Store, proof sources.Proof) (s sources.Stored, err error) {
 	_, tx, err := to.Begin(ctx, c.ID, sources.ToStore)
 	if err != nil {
-		return sources.Stored{}, err
+		return s, err
 	}
 	defer tx.Close()
 	stage, err := tx.Stage(nil)
 	if err != nil {
-		return sources.Stored{}, err
+		return s, err
 	}
 	from, by, err := c.fetch(ctx, stage)
 	if from.Archive != nil {
 		defer from.Archive.Close()
 	}
 	if err != nil {
-		return sources.Stored{}, err
+		return s, err
 	}
-	contents, err := tx.Unpack(ctx, from)
+	_, err = tx.Unpack(ctx, from)
 	if err == nil && from.Archive != nil {
 		_, err = from.Archive.Stat()
 	}
 	if err != nil {
-		return sources.Stored{}, err
+		return s, err
 	}
-	if !slices.ContainsFunc(contents.Files, func(f sources.File) bool { return sources.NamesExecutable(f.Path, c.ID.Provider.Type) }) {
-		return sources.Stored{}, archive.ErrNoExecutable // it was there when it was found
-	}
-	if by.Proof, err = judge(contents); err != nil {
-		return sources.Stored{}, err
-	}
+	by.Proof = proof
 	return tx.Commit(ctx, by)
 }
 

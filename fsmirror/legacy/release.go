@@ -1,7 +1,6 @@
 package legacy
 
 import (
-	"bytes"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -26,7 +25,7 @@ type Release struct {
 	Signature []byte // nil if there is no signature
 	SumsPath  string // of the checksums, which may not exist
 
-	members []*Candidate
+	Archives []*Candidate
 }
 
 // Releases returns the releases of the archives among candidates.
@@ -46,8 +45,7 @@ func Releases(candidates []Candidate) ([]*Release, error) {
 			}
 			at, all = len(all), append(all, r)
 		}
-		c.Built = all[at].Sums != nil
-		all[at].members = append(all[at].members, c)
+		all[at].Archives = append(all[at].Archives, c)
 	}
 	return all, nil
 }
@@ -72,21 +70,6 @@ func read(path string, to *[]byte) (err error) {
 	return err
 }
 
-// Archives returns the archives of the release.
-func (r *Release) Archives() (all []Candidate) {
-	for _, c := range r.members {
-		all = append(all, *c)
-	}
-	return all
-}
-
-// Vouch adds evidence for the archives of the release, with which [Target.Prove] verifies them.
-func (r *Release) Vouch(s *sources.Signed) {
-	for _, c := range r.members {
-		c.release = s
-	}
-}
-
 // NewSums returns checksums for the archives in a release and for others. The zh: hashes of all are known.
 func NewSums(hashes map[sources.PackageID]sources.Hash) ([]byte, error) {
 	var lines []string
@@ -98,9 +81,5 @@ func NewSums(hashes map[sources.PackageID]sources.Hash) ([]byte, error) {
 		lines = append(lines, fmt.Sprintf("%x  %s\n", sum, id.Filename()))
 	}
 	slices.Sort(lines)
-	var text bytes.Buffer
-	for _, line := range lines {
-		text.WriteString(line)
-	}
-	return text.Bytes(), nil
+	return []byte(strings.Join(lines, "")), nil
 }

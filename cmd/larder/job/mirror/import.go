@@ -23,14 +23,15 @@ import (
 // An importing is a run of larder import.
 type importing struct {
 	*site.Root
-	to      legacy.Target
+	dir     string // of the mirror
+	request LegacyRequest
 	paths   []string
 	find    legacy.Options
-	replace bool
 
-	store *builder.Builder // nil with --dry-run
-	sum   report.LegacySum
-	rows  []report.Legacy // one for each package
+	store  *builder.Builder
+	exists bool // the mirror did, before the import
+	sum    report.LegacySum
+	rows   []report.Legacy // one for each package
 }
 
 // A LegacyRequest says which providers to import into a mirror, and facts that file names do not contain.
@@ -60,24 +61,21 @@ func Import(ctx context.Context, s *site.Site, request LegacyRequest) error {
 	if err := im.apart(found.Candidates); err != nil {
 		return err
 	}
-	if err := im.vouch(ctx, found.Candidates, request); err != nil {
-		return err
-	}
+	im.Out.WarnAll(found.Warnings)
 	im.sum = report.LegacySum{Skipped: len(found.Skipped), Failed: len(found.Problems), DryRun: im.Flags.DryRun}
 	im.Out.Skipped(found.Skipped)
 	if len(found.Candidates) == 0 && len(found.Problems) == 0 {
 		err := fmt.Errorf("there is no provider in %s", strings.Join(request.Paths, ", "))
 		return sources.WithHint(err, "name a provider's executable or zip file, or a directory that contains some")
 	}
-	there, err := im.importFound(ctx, found.Candidates)
+	if len(found.Candidates) > 0 {
+		err = im.run(ctx, found.Candidates)
+	}
 	im.sum.Failed += len(sources.Errors(err))
 	report.Grid(im.Out, im.rows)
 	im.Out.Summary(im.sum)
 	if im.sum.Packages+im.sum.There > 0 { // else the errors say it all
 		im.Out.Conclude("%s", im.sum.Text())
-	}
-	if len(there) > 0 {
-		adviseImport(im.Root, im.to.Dir, there)
 	}
 	return errors.Join(append(found.Problems, err)...)
 }
@@ -89,8 +87,8 @@ func newImporting(ctx context.Context, s *site.Site, request LegacyRequest) (*im
 	if err != nil {
 		return nil, err
 	}
-	im := &importing{Root: m, to: legacy.Target{Dir: site.Absolute(m.Dir, request.To), Unpacked: request.Unpacked}, replace: request.Replace}
-	if err := job.NoCache(im.Root, im.to.Dir); err != nil {
+	im := &importing{Root: m, dir: site.Absolute(m.Dir, request.To), request: request}
+	if err := job.NoCache(im.Root, im.dir); err != nil {
 		return nil, err
 	}
 	for _, path := range request.Paths {
@@ -98,11 +96,13 @@ func newImporting(ctx context.Context, s *site.Site, request LegacyRequest) (*im
 		if err != nil {
 			return nil, err
 		}
-		if site.Within(im.to.Dir, path) {
-			return nil, unchanging(im.to.Dir, path)
+		if site.Within(im.dir, path) {
+			return nil, unchanging(im.dir, path)
 		}
-		if err := im.otherFile(path, request); err != nil {
-			return nil, err
+		if b, _ := bundle.Open(path); b != nil {
+			err := sources.WithHint(fmt.Errorf("%s is a bundle", path), "to add its packages to the mirror, run larder bundle import %s %s",
+				site.ShellQuoted(im.Shown(path)), site.ShellQuoted(request.To))
+			return nil, errors.Join(err, b.Close())
 		}
 		im.paths = append(im.paths, path)
 	}
@@ -120,17 +120,6 @@ func newImporting(ctx context.Context, s *site.Site, request LegacyRequest) (*im
 		im.find.Prefix = string(p.Host) + "/" + p.Namespace
 	}
 	return im, nil
-}
-
-// otherFile returns an error for a file that another command imports.
-func (im *importing) otherFile(path string, request LegacyRequest) error {
-	file := site.ShellQuoted(im.Shown(path))
-	b, _ := bundle.Open(path)
-	if b == nil {
-		return nil
-	}
-	err := fmt.Errorf("%s is a bundle", path)
-	return errors.Join(sources.WithHint(err, "to add its packages to the mirror, run larder bundle import %s %s", file, site.ShellQuoted(request.To)), b.Close())
 }
 
 // parseAs parses ADDRESS@VERSION. The namespace is required, because most old providers
@@ -159,7 +148,7 @@ func parseAs(text string, e sources.Engine) (*legacy.As, error) {
 // apart fails if packages would be written to a part of the mirror that is also imported from.
 func (im *importing) apart(candidates []legacy.Candidate) error {
 	for _, c := range candidates {
-		home := filepath.Join(im.to.Dir, filepath.FromSlash(c.ID.Provider.String()))
+		home := filepath.Join(im.dir, filepath.FromSlash(c.ID.Provider.String()))
 		for _, path := range im.paths {
 			if site.Within(home, path) {
 				return unchanging(home, path)
@@ -175,44 +164,6 @@ func unchanging(dir, path string) error {
 	return report.Usage(sources.WithHint(err, "choose another directory with --to"))
 }
 
-// importFound imports candidates, and returns those that are then in the mirror.
-func (im *importing) importFound(ctx context.Context, candidates []legacy.Candidate) (there []legacy.Candidate, err error) {
-	proofs, refused := make([]sources.Proof, len(candidates)), make([]error, len(candidates))
-	var provable []sources.Stored
-	for i := range candidates {
-		if proofs[i], refused[i] = im.to.Prove(ctx, &candidates[i], im.Judge()); refused[i] == nil {
-			provable = append(provable, im.proven(candidates[i].ID, proofs[i]))
-		}
-	}
-	if err := im.Accept(ctx, provable); err != nil {
-		return nil, err
-	}
-	if !im.Flags.DryRun && len(candidates) > 0 {
-		if im.store, err = job.OpenMirror(ctx, im.Root, im.to.Dir, builder.Options{Unpacked: im.to.Unpacked}); err != nil {
-			return nil, err
-		}
-		defer func() {
-			_, abortErr := im.store.Abort()
-			err = errors.Join(err, abortErr)
-		}()
-	}
-	if _, err := os.Stat(im.to.Dir); err == nil {
-		im.to.Mirror = fsmirror.New(im.to.Dir, fsmirror.Options{Engine: im.Config.Engine})
-	}
-	var errs []error
-	for i, c := range candidates {
-		if err := im.importOne(ctx, c, proofs[i], refused[i]); err != nil {
-			errs = append(errs, err)
-			continue
-		}
-		there = append(there, c)
-	}
-	if im.store != nil {
-		errs = append(errs, hintRepair(im.store.Finish(ctx), im.to.Dir))
-	}
-	return there, errors.Join(errs...)
-}
-
 // Origins of packages in a mirror, in addition to alreadyThere.
 const (
 	imported installer.How = "imported"
@@ -220,51 +171,104 @@ const (
 	vouched  installer.How = job.AlreadyThere + ", signed checksums added"
 )
 
-// importOne imports a candidate unless the mirror already has it, with the evidence that came with it. Without
-// --replace, it refuses a package with different contents.
-func (im *importing) importOne(ctx context.Context, c legacy.Candidate, proof sources.Proof, refused error) error {
-	there, err := im.to.Standing(ctx, c.ID, im.Output.WarnOf)
+// run imports candidates.
+func (im *importing) run(ctx context.Context, candidates []legacy.Candidate) (err error) {
+	_, statErr := os.Stat(im.dir)
+	im.exists = statErr == nil
+	im.store, err = job.OpenMirror(ctx, im.Root, im.dir, builder.Options{Unpacked: im.request.Unpacked, ReadOnly: im.Flags.DryRun})
 	if err != nil {
 		return err
 	}
-	if refused != nil {
-		return &sources.PackageError{ID: c.ID, Source: c.Path, Err: refused}
-	}
-	has := false
-	check := func(contents sources.Contents) (sources.Proof, error) {
-		has = there.Has(contents)
-		return proof, there.Check(c, contents, im.replace)
-	}
-	stored, err := im.put(ctx, c, there, check)
-	how := imported
-	switch {
-	case errors.Is(err, legacy.ErrSame):
-		how, stored = job.AlreadyThere, im.proven(c.ID, proof)
-		stored.Dir, stored.H1 = there.Path, there.H1
-	case err != nil:
+	defer func() {
+		_, abortErr := im.store.Abort()
+		err = errors.Join(err, abortErr)
+	}()
+	given, err := im.vouch(ctx, candidates)
+	if err != nil {
 		return err
-	case has: // stored again, since evidence is stored with a package
-		how = vouched
-	case there.Path != "":
-		how = replaced
+	}
+	all := make([]evidenced, len(candidates))
+	var provable []sources.Stored
+	for i := range candidates {
+		if all[i] = im.prove(ctx, &candidates[i], given[&candidates[i]]); all[i].err == nil {
+			provable = append(provable, im.proven(candidates[i].ID, all[i].proof))
+		}
+	}
+	if err := im.Accept(ctx, provable); err != nil {
+		return err
+	}
+	var errs []error
+	for i, c := range candidates {
+		errs = append(errs, im.importOne(ctx, c, all[i]))
+	}
+	if !im.Flags.DryRun {
+		errs = append(errs, hintRepair(im.store.Finish(ctx), im.dir))
+	}
+	return errors.Join(errs...)
+}
+
+// importOne imports a candidate unless the mirror already has it, with the evidence that came with it. Without
+// --replace, it refuses a package with different contents.
+func (im *importing) importOne(ctx context.Context, c legacy.Candidate, known evidenced) error {
+	there, other, err := im.there(ctx, c.ID)
+	if err == nil && known.err != nil {
+		err = &sources.PackageError{ID: c.ID, Source: c.Path, Err: known.err}
+	}
+	if err != nil {
+		return err
+	}
+	stored, how := im.proven(c.ID, known.proof), imported
+	if there.Dir != "" {
+		contents, err := c.Contents(ctx)
+		if err != nil {
+			return err
+		}
+		switch same := contents.H1 == there.H1; {
+		case same && !known.news:
+			stored.Dir, stored.H1 = there.Dir, there.H1
+			im.told(c, job.AlreadyThere, stored)
+			return nil
+		case other:
+			err := fmt.Errorf("%s exists, in the other layout", there.Dir)
+			return sources.WithHint(err, "remove it first, or keep its layout: use --unpacked only if it is a directory")
+		case same: // stored again, since evidence is stored with a package
+			how = vouched
+		case !im.request.Replace:
+			err := sources.InPackage(c.ID, fmt.Errorf("%s exists, with different contents", there.Dir))
+			return sources.WithHint(err, "find out which package is right; to replace the one in the mirror, add --replace")
+		default:
+			how = replaced
+		}
+	}
+	if !im.Flags.DryRun {
+		if stored, err = c.Put(ctx, im.store, known.proof); err != nil {
+			return err
+		}
 	}
 	im.told(c, how, stored)
 	return nil
 }
 
-// put stores a candidate, or only checks it with --dry-run.
-func (im *importing) put(ctx context.Context, c legacy.Candidate, there legacy.Standing, check func(sources.Contents) (sources.Proof, error)) (stored sources.Stored, err error) {
-	if !im.Flags.DryRun {
-		return c.Put(ctx, im.store, check)
+// there returns the package that the mirror already has, and whether it is in the other layout. One that can't be used
+// has no hash.
+func (im *importing) there(ctx context.Context, id sources.PackageID) (s sources.Stored, other bool, err error) {
+	if !im.exists {
+		return s, false, nil
 	}
-	var contents sources.Contents
-	if there.Path != "" { // else there is nothing to compare with
-		if contents, err = c.Contents(ctx); err != nil {
-			return stored, err
-		}
+	found, err := fsmirror.New(im.dir, fsmirror.Options{Engine: im.Config.Engine}).Package(ctx, id)
+	if errors.Is(err, sources.ErrNotFound) {
+		return s, false, nil
 	}
-	proof, err := check(contents)
-	return im.proven(c.ID, proof), sources.InPackage(c.ID, err)
+	if err != nil {
+		return s, false, err
+	}
+	s, err = im.store.Find(ctx, fsmirror.Package{ID: id, Location: found.Location})
+	if err != nil && ctx.Err() == nil {
+		im.Output.WarnOf(fmt.Errorf("the mirror's package is unusable: %w", err))
+		err = nil
+	}
+	s.Dir = found.Location.Archive + found.Location.Dir
+	return s, (found.Location.Dir != "") != im.request.Unpacked, err
 }
 
 // proven returns a package with what was proved about it.
@@ -274,7 +278,7 @@ func (im *importing) proven(id sources.PackageID, proof sources.Proof) sources.S
 
 // told notes the result for a candidate.
 func (im *importing) told(c legacy.Candidate, how installer.How, s sources.Stored) {
-	mark := ui.Added.Of(" +")
+	mark, did := ui.Changed.Of(" ~"), string(how)
 	switch how {
 	case job.AlreadyThere:
 		im.sum.There++
@@ -282,23 +286,17 @@ func (im *importing) told(c legacy.Candidate, how installer.How, s sources.Store
 	case vouched:
 		im.sum.There++
 		im.sum.Evidence++
-		mark = ui.Changed.Of(" ~")
-	case replaced:
-		mark = ui.Changed.Of(" ~")
-		fallthrough
+		if im.Flags.DryRun {
+			did = string(job.AlreadyThere) + ", signed checksums would be added"
+		}
 	default:
 		im.sum.Packages++
+		if im.Flags.DryRun {
+			did = "would be " + did
+		}
+		if how == imported {
+			mark = ui.Added.Of(" +")
+		}
 	}
-	im.rows = append(im.rows, report.LegacyOf(c, im.did(how), s, mark, how == job.AlreadyThere))
-}
-
-// did says what was done with a package, or would be with --dry-run.
-func (im *importing) did(how installer.How) string {
-	switch {
-	case !im.Flags.DryRun || how == job.AlreadyThere:
-		return string(how)
-	case how == vouched:
-		return string(job.AlreadyThere) + ", signed checksums would be added"
-	}
-	return "would be " + string(how)
+	im.rows = append(im.rows, report.LegacyOf(c, did, s, mark, how == job.AlreadyThere))
 }

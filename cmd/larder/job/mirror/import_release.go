@@ -5,57 +5,55 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io/fs"
 	"maps"
-	"os"
 	"slices"
 
-	"github.com/larder-cli/larder/cmd/larder/job"
 	"github.com/larder-cli/larder/cmd/larder/site"
-	"github.com/larder-cli/larder/fsmirror/builder"
 	"github.com/larder-cli/larder/fsmirror/legacy"
 	"github.com/larder-cli/larder/sources"
-	"github.com/larder-cli/larder/sources/archive"
 	"github.com/larder-cli/larder/sources/disk"
+	"github.com/larder-cli/larder/sources/evidence"
 	"github.com/larder-cli/larder/sources/trust"
 )
 
-// vouch adds the evidence that builds of providers have beside their archives, or signs what has none.
-func (im *importing) vouch(ctx context.Context, candidates []legacy.Candidate, request LegacyRequest) error {
+// vouch returns the evidence that builds of providers have beside their archives. It signs what has none.
+func (im *importing) vouch(ctx context.Context, candidates []legacy.Candidate) (map[*legacy.Candidate]*sources.Signed, error) {
 	releases, err := legacy.Releases(candidates)
 	if err != nil {
-		return err
+		return nil, err
 	}
-	public, private := "", ""
-	for _, file := range []struct{ flag, typed, text *string }{
-		{new("--key"), &request.Key, &public}, {new("--sign-key"), &request.SignKey, &private},
-	} {
-		if *file.typed == "" {
-			continue
-		}
-		if *file.text, err = im.readKey(*file.typed); err == nil && len(releases) == 0 && len(candidates) > 0 {
-			err = sources.WithHint(errors.New("there is no build of a provider"),
-				"it applies only to zip files such as terraform-provider-thing_1.2.0_linux_amd64.zip in a directory that isn't a mirror")
-		}
-		if err != nil {
-			return fmt.Errorf("%s: %w", *file.flag, err)
-		}
+	public, err := im.readKey(im.request.Key, len(releases))
+	if err != nil {
+		return nil, fmt.Errorf("--key: %w", err)
 	}
+	private, err := im.readKey(im.request.SignKey, len(releases))
+	if err != nil {
+		return nil, fmt.Errorf("--sign-key: %w", err)
+	}
+	given := map[*legacy.Candidate]*sources.Signed{}
 	var errs []error
 	for _, r := range releases {
 		signed, err := im.evidenceFor(ctx, r, public, private)
 		if err != nil {
 			errs = append(errs, fmt.Errorf("%s: %w", r.SumsPath, err))
-		} else if signed != nil {
-			r.Vouch(signed)
+		}
+		for _, c := range r.Archives {
+			given[c] = signed
 		}
 	}
-	return errors.Join(errs...)
+	return given, errors.Join(errs...)
 }
 
-// readKey reads the file of a key.
-func (im *importing) readKey(typed string) (string, error) {
+// readKey reads the file of a key, unless its name is empty. It fails if there is no release that the key is for.
+func (im *importing) readKey(typed string, releases int) (string, error) {
+	if typed == "" {
+		return "", nil
+	}
 	path, err := site.Existing(im.Dir, typed, site.File, "name a file with an ASCII-armored OpenPGP key")
+	if err == nil && releases == 0 {
+		err = sources.WithHint(errors.New("there is no build of a provider"),
+			"it applies only to zip files such as terraform-provider-thing_1.2.0_linux_amd64.zip in a directory that isn't a mirror")
+	}
 	if err != nil {
 		return "", err
 	}
@@ -79,15 +77,18 @@ func (im *importing) evidenceFor(ctx context.Context, r *legacy.Release, public,
 		err := errors.New("there is no signature that --key could verify")
 		return nil, sources.WithHint(err, "to sign the checksums, name the file of a private key with --sign-key")
 	}
-	held, err := im.heldOf(ctx, r.Release)
+	held, err := im.held(ctx, r.Release)
 	if err != nil {
 		return nil, err
 	}
 	var signed *sources.Signed
-	if r.Signature != nil {
-		signed, err = signedBy(r, public)
-	} else {
+	if r.Signature == nil {
 		signed, err = im.sign(ctx, r, held, private)
+	} else if key, keyErr := trust.PublicKey(public); keyErr != nil {
+		err = fmt.Errorf("--key: %w", keyErr)
+	} else {
+		signed = &sources.Signed{Sums: r.Sums, Keys: []sources.Key{key}}
+		signed.Signature, err = trust.Binary(r.Signature)
 	}
 	if err != nil || signed == nil {
 		return nil, err
@@ -96,33 +97,53 @@ func (im *importing) evidenceFor(ctx context.Context, r *legacy.Release, public,
 	return signed, im.covers(r, signed.Sums, held)
 }
 
-// signedBy returns the evidence beside the archives of a release, which the owner of a public key has signed.
-func signedBy(r *legacy.Release, public string) (*sources.Signed, error) {
-	key, err := trust.PublicKey(public)
-	if err != nil {
-		return nil, fmt.Errorf("--key: %w", err)
+// held returns the hashes of the archives of a version in the mirror.
+func (im *importing) held(ctx context.Context, r sources.Release) (map[sources.PackageID]sources.Hash, error) {
+	hashes := map[sources.PackageID]sources.Hash{}
+	if !im.exists {
+		return hashes, nil
 	}
-	signature, err := trust.Binary(r.Signature)
-	return &sources.Signed{Sums: r.Sums, Signature: signature, Keys: []sources.Key{key}}, err
+	ids, err := im.store.PackagesOf(ctx, r.Provider)
+	for _, id := range ids {
+		if id.Version != r.Version {
+			continue
+		}
+		s, err := im.store.Get(ctx, id)
+		if err != nil && !errors.Is(err, sources.ErrNotFound) { // it is in the other layout
+			return nil, err
+		}
+		if s.ZH != "" {
+			hashes[id] = s.ZH
+		}
+	}
+	return hashes, err
 }
 
-// sign signs the checksums of a release with a private key. It returns nil if the mirror has signed checksums for
-// all archives: each new signature would be another one.
-func (im *importing) sign(ctx context.Context, r *legacy.Release, held heldRelease, private string) (*sources.Signed, error) {
-	hashes, err := hashesOf(ctx, r)
+// sign signs the checksums of a release, and of what the mirror holds of its version, with a private key. It returns nil
+// if the mirror has signed checksums for all archives: each new signature would be another one. Checksums beside the
+// archives must be right.
+func (im *importing) sign(ctx context.Context, r *legacy.Release, held map[sources.PackageID]sources.Hash, private string) (*sources.Signed, error) {
+	listed, err := trust.ParseSums(r.Sums)
 	if err != nil {
 		return nil, err
 	}
-	for id, zh := range held.hashes { // there is only one file of checksums for all archives of the version
-		if hashes[id] == "" {
-			hashes[id] = zh
+	hashes := maps.Clone(held) // there is only one file of checksums for all archives of the version
+	for _, c := range r.Archives {
+		zh, err := c.ZH(ctx)
+		if err == nil && len(bytes.TrimSpace(r.Sums)) > 0 && !listed.Has(zh) {
+			err = fmt.Errorf("it doesn't have the checksum of %s, which is %s", c.Path, zh)
 		}
+		if err != nil {
+			return nil, err
+		}
+		hashes[c.ID] = zh
 	}
+	kept, _ := im.store.Evidence(r.Provider, r.Version)
 	unproven := func(zh sources.Hash) bool {
-		_, err := im.Judge().Prove(ctx, r.Provider, held.signed, zh)
+		_, err := im.Judge().Prove(ctx, r.Provider, kept, zh)
 		return err != nil
 	}
-	if held.signed != nil && !slices.ContainsFunc(slices.Collect(maps.Values(hashes)), unproven) {
+	if kept != nil && !slices.ContainsFunc(slices.Collect(maps.Values(hashes)), unproven) {
 		return nil, nil
 	}
 	sums, err := legacy.NewSums(hashes)
@@ -136,87 +157,78 @@ func (im *importing) sign(ctx context.Context, r *legacy.Release, held heldRelea
 	return signed, nil
 }
 
-// hashesOf returns the hashes of the archives in a release. Checksums beside the archives must be right.
-func hashesOf(ctx context.Context, r *legacy.Release) (map[sources.PackageID]sources.Hash, error) {
-	hashes := map[sources.PackageID]sources.Hash{}
-	listed, err := trust.ParseSums(r.Sums)
-	if err != nil {
-		return nil, err
-	}
-	for _, c := range r.Archives() {
-		h, err := archive.Open(ctx, c.Path, nil)
-		if err != nil {
-			return nil, err
-		}
-		zh := sources.ZipHash(h.Sum)
-		if err := h.Close(); err != nil {
-			return nil, err
-		}
-		if len(bytes.TrimSpace(r.Sums)) > 0 && !listed.Has(zh) {
-			return nil, fmt.Errorf("it doesn't have the checksum of %s, which is %s", c.Path, zh)
-		}
-		hashes[c.ID] = zh
-	}
-	return hashes, nil
-}
-
 // covers fails if checksums for a release don't list an archive of this version that the mirror has, and keeps: clients
 // would refuse it.
-func (im *importing) covers(r *legacy.Release, sums []byte, held heldRelease) error {
+func (im *importing) covers(r *legacy.Release, sums []byte, held map[sources.PackageID]sources.Hash) error {
 	listed, err := trust.ParseSums(sums)
 	if err != nil {
 		return err
 	}
-	imports := map[sources.PackageID]bool{}
-	for _, c := range r.Archives() {
-		imports[c.ID] = true
+	if im.request.Replace {
+		for _, c := range r.Archives {
+			delete(held, c.ID)
+		}
 	}
 	var errs []error
-	for _, id := range slices.SortedFunc(maps.Keys(held.hashes), sources.PackageID.Compare) {
-		zh := held.hashes[id]
-		if listed.Has(zh) || imports[id] && im.replace {
-			continue
+	for _, id := range slices.SortedFunc(maps.Keys(held), sources.PackageID.Compare) {
+		if !listed.Has(held[id]) {
+			err := fmt.Errorf("it doesn't have the checksum of the mirror's %s, which is %s", id.Filename(), held[id])
+			errs = append(errs, sources.WithHint(err, "find out which package is right; import it with --replace, or remove that of the mirror first"))
 		}
-		hint := "to accept these checksums, remove it from the mirror first"
-		if imports[id] {
-			hint = "to replace the one in the mirror, add --replace"
-		}
-		err := fmt.Errorf("it doesn't have the checksum of the mirror's %s, which is %s", id.Filename(), zh)
-		errs = append(errs, sources.WithHint(err, "find out which package is right; %s", hint))
 	}
 	return errors.Join(errs...)
 }
 
-// A heldRelease is what the mirror already has of a version.
-type heldRelease struct {
-	hashes map[sources.PackageID]sources.Hash // of its archives
-	signed *sources.Signed                    // nil if there is no evidence that can be read
+// An evidenced candidate is one with what was proved about it, or with the reason why it is refused.
+type evidenced struct {
+	proof sources.Proof
+	news  bool // the mirror lacks the evidence
+	err   error
 }
 
-// heldOf returns what the mirror already has of a version.
-func (im *importing) heldOf(ctx context.Context, r sources.Release) (heldRelease, error) {
-	held := heldRelease{hashes: map[sources.PackageID]sources.Hash{}}
-	if _, err := os.Stat(im.to.Dir); errors.Is(err, fs.ErrNotExist) { // the import creates it
-		return held, nil
+// prove verifies a candidate with the evidence that came with it, which may be nil, merged with that in the mirror.
+func (im *importing) prove(ctx context.Context, c *legacy.Candidate, given *sources.Signed) evidenced {
+	kept, err := im.store.Evidence(c.ID.Provider, c.ID.Version)
+	switch {
+	case errors.Is(err, sources.ErrNotFound), given != nil && err != nil:
+		kept = nil
+	case err != nil:
+		return evidenced{err: err}
 	}
-	b, err := job.OpenMirror(ctx, im.Root, im.to.Dir, builder.Options{ReadOnly: true, Unpacked: im.to.Unpacked})
+	if c.Kind != legacy.Archive {
+		if kept != nil && !im.request.Unpacked {
+			err := fmt.Errorf("the mirror has signed checksums for %s, which cannot cover an archive that larder packs", c.ID.Release())
+			return evidenced{err: sources.WithHint(err, "import it as a different version with --as, or into a different mirror")}
+		}
+		return evidenced{}
+	}
+	signed, origin := kept, "the mirror's signed checksums"
+	if given != nil {
+		signed, origin = given, given.Origin
+	}
+	if signed == nil {
+		return evidenced{}
+	}
+	zh, err := c.ZH(ctx)
 	if err != nil {
-		return held, err
+		return evidenced{err: err}
 	}
-	held.signed, _ = b.Evidence(r.Provider, r.Version)
-	ids, err := b.PackagesOf(ctx, r.Provider)
-	for _, id := range ids {
-		if id.Version != r.Version || err != nil {
-			continue
-		}
-		var s sources.Stored
-		s, err = b.Get(ctx, id)
-		switch {
-		case errors.Is(err, sources.ErrNotFound): // it is in the other layout
-			err = nil
-		case err == nil && s.ZH != "":
-			held.hashes[id] = s.ZH
+	e := evidenced{}
+	e.proof, err = im.Judge().Prove(ctx, c.ID.Provider, signed, zh)
+	switch {
+	case err != nil:
+		err = fmt.Errorf("checking it against %s: %w", origin, err)
+		e.err = sources.WithHint(err, "import it as a different version with --as, or into a different mirror")
+	case given == nil:
+	case e.proof.Name != "" && e.proof.Name != c.ID.Filename(): // a registry would state the checksum of another platform
+		e.err = fmt.Errorf("%s has its checksum for %s", origin, e.proof.Name)
+	default:
+		merged, err := im.Judge().Merge(ctx, c.ID.Provider, kept, given)
+		e.news = evidence.Digest(merged) != evidence.Digest(kept) // the store warns of a new key
+		if err != nil && !e.news {
+			e.err = sources.WithHint(err, "find out which evidence is right; to accept the new evidence, remove this version from the mirror first")
 		}
 	}
-	return held, errors.Join(err, b.Close())
+	c.Vouch(signed)
+	return e
 }
