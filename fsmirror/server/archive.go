@@ -7,12 +7,10 @@ import (
 	"errors"
 	"io"
 	"io/fs"
-	"math"
 	"net/http"
 	"os"
 	"slices"
 	"strconv"
-	"strings"
 	"time"
 
 	"github.com/larder-cli/larder/sources"
@@ -67,24 +65,6 @@ func (x *exchange) serveFile(f *os.File, info fs.FileInfo) error {
 		x.served.Package = &x.id
 	}
 	return nil
-}
-
-// useRange leaves only a Range header that means something to [http.ServeContent] as RFC 9110, 14.1 and 14.2, has it:
-// it is about GET, and its unit is bytes, in any case.
-func (x *exchange) useRange() {
-	unit, set, ok := strings.Cut(x.r.Header.Get("Range"), "=")
-	if x.r.Method != http.MethodGet || !ok || !strings.EqualFold(unit, "bytes") {
-		x.r.Header.Del("Range")
-		return
-	}
-	parts := strings.Split(set, ",")
-	for i, part := range parts {
-		// ServeContent would answer with a range that ends before it begins. No file has this many bytes.
-		if last, isLast := strings.CutPrefix(strings.TrimSpace(part), "-"); isLast && last != "" && strings.Trim(last, "0") == "" {
-			parts[i] = strconv.FormatInt(math.MaxInt64, 10) + "-"
-		}
-	}
-	x.r.Header.Set("Range", "bytes="+strings.Join(parts, ","))
 }
 
 func (x *exchange) archiveHeaders() {

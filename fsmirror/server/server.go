@@ -233,9 +233,6 @@ type exchange struct {
 	served Served
 }
 
-// lists are the headers that may have several lines, which mean the same as one with commas (RFC 9110, 5.3).
-var lists = []string{"If-Match", "If-None-Match"}
-
 // bodyTime is how long the server waits for the body of a request, so that the client can read the answer.
 const bodyTime = 5 * time.Second
 
@@ -258,12 +255,6 @@ func (x *exchange) answer() {
 	if err := x.admit(); err != nil {
 		x.fail(err)
 		return
-	}
-	x.useRange()
-	for _, name := range lists { // so that what reads the first line reads all
-		if lines := x.r.Header.Values(name); len(lines) > 1 {
-			x.r.Header.Set(name, strings.Join(lines, ", "))
-		}
 	}
 	if err := x.respond(); err != nil {
 		x.fail(err)

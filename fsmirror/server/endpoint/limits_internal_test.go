@@ -5,11 +5,9 @@ import (
 	"io"
 	"net/http"
 	"net/http/httptest"
-	"slices"
 	"strings"
 	"testing"
 	"testing/iotest"
-	"testing/synctest"
 	"time"
 
 	"github.com/larder-cli/larder/sources/sourcetest"
@@ -28,15 +26,8 @@ func (w *narrowWriter) Write(p []byte) (int, error) {
 	return w.ResponseWriter.Write(p)
 }
 
-// newAnswer returns an answer whose connection and request have places.
-func newAnswer(t *testing.T, w http.ResponseWriter) *answer {
-	b := newBudget(2)
-	enter := func() *place { return b.enter("", func() {}) }
-	a := &answer{ResponseWriter: w, control: http.NewResponseController(w), connection: enter(), request: enter()}
-	t.Cleanup(a.connection.leave)
-	t.Cleanup(a.request.leave)
-	a.work()
-	return a
+func newAnswer(w http.ResponseWriter) *answer {
+	return &answer{ResponseWriter: w, control: http.NewResponseController(w)}
 }
 
 // Copying ends with the first error of either side, and counts what was sent.
@@ -52,7 +43,7 @@ func TestCopyOverHTTP2(t *testing.T) {
 		{strings.NewReader(strings.Repeat("a", 5*chunk)), 4 * chunk, io.ErrClosedPipe},
 	} {
 		to := httptest.NewRecorder()
-		n, err := newAnswer(t, &narrowWriter{to, 4*chunk + 100}).ReadFrom(c.from)
+		n, err := newAnswer(&narrowWriter{to, 4*chunk + 100}).ReadFrom(c.from)
 		if n != c.want || int64(to.Body.Len()) != n || !errors.Is(err, c.err) {
 			t.Errorf("%d bytes, %d sent, %v, want %d and %v", n, to.Body.Len(), err, c.want, c.err)
 		}
@@ -63,40 +54,28 @@ func TestCopyOverHTTP2(t *testing.T) {
 func TestWriteInChunks(t *testing.T) {
 	for _, size := range []int{0, 1, 2*chunk + 1} {
 		to := httptest.NewRecorder()
-		n, err := newAnswer(t, to).Write(make([]byte, size))
+		n, err := newAnswer(to).Write(make([]byte, size))
 		if n != size || to.Body.Len() != size || err != nil {
 			t.Errorf("%d of %d bytes, %d sent, %v", n, size, to.Body.Len(), err)
 		}
 	}
 }
 
-// A full budget ends what has rested for the longest time, of the client that has the most places. If nothing rests, the
-// newest place is refused.
+// A client gets half of a budget, and all clients get no more than all of it.
 func TestBudget(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		b := newBudget(4)
-		var lost []string
-		enter := func(client, name string) *place {
-			time.Sleep(time.Millisecond)
-			return b.enter(client, func() {
-				lost = append(lost, name)
-			})
-		}
-		small, first := enter("small", "small"), enter("large", "first")
-		enter("large", "second")
-		third := enter("large", "third")
-		sourcetest.Expect(t, enter("new", "") == nil, "a place of something new was given away")
-		time.Sleep(2 * restTime)
-		first.work() // so it is not the one
-		sourcetest.Expect(t, enter("large", "fourth") != nil && slices.Equal(lost, []string{"second"}), "%q", lost)
-		first.rest()
-		first.work()
-		small.leave()
-		small.leave()
-		sourcetest.Expect(t, enter("new", "new") != nil && len(b.places) == 4, "%d places", len(b.places))
-		first.leave()
-		third.leave()
-	})
+	b := newBudget(4)
+	for _, step := range []struct {
+		client string
+		enters bool
+	}{{"large", true}, {"large", true}, {"large", false}, {"small", true}, {"other", true}, {"new", false}} {
+		sourcetest.Equal(t, b.enter(step.client), step.enters, step.client)
+	}
+	b.leave("large")
+	sourcetest.Expect(t, b.enter("new") && !b.enter("small"), "what a client left is not free")
+	for _, client := range []string{"large", "small", "other", "new"} {
+		b.leave(client)
+	}
+	sourcetest.Expect(t, b.taken == 0 && len(b.clients) == 0, "%d taken by %v", b.taken, b.clients)
 }
 
 // An IPv6 client has all addresses of its network.
@@ -112,7 +91,7 @@ func TestNetwork(t *testing.T) {
 func TestStalledClients(t *testing.T) {
 	for _, protocol := range []string{"", "http/1.1", "h2"} {
 		stopped := make(chan error, 1)
-		l := &limits{connections: newBudget(1), requests: newBudget(1), client: func(*http.Request) string { return "" }}
+		l := &limits{connections: newBudget(2), requests: newBudget(2), client: func(*http.Request) string { return "" }}
 		l.handler = http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 			w.(*answer).patience = time.Second
 			_, err := io.Copy(w, neverEnding{})
