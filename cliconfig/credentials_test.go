@@ -23,10 +23,8 @@ func TestTokenVariables(t *testing.T) {
 		{"TF_TOKEN_APP_Terraform_IO", "app.terraform.io"},
 		{"TF_TOKEN_app.terraform.io", "app.terraform.io"},
 		{"TF_TOKEN_my__host_example", "my-host.example"},
-		{"TF_TOKEN_my-host_example", "my-host.example"},
 		{"TF_TOKEN_env_xn--caf-dma_fr", "env.café.fr"},
 		{"TF_TOKEN_env_xn____caf__dma_fr", "env.café.fr"},
-		{"TF_TOKEN_env_café_fr", "env.café.fr"},
 		{"TF_TOKEN_localhost:8443", "localhost:8443"},
 	} {
 		c := mustLoad(t, linux(nil, tt.name+"=secret"), terraform)
@@ -177,14 +175,10 @@ func TestNewestHelper(t *testing.T) {
 		want  string
 	}{
 		{"terraform-credentials-x", "terraform-credentials-x"},
-		{"terraform-credentials-x terraform-credentials-x_v1.0.0", "terraform-credentials-x_v1.0.0"},
 		{"terraform-credentials-x_v1.9.0 terraform-credentials-x_v1.10.0", "terraform-credentials-x_v1.10.0"},
 		{"terraform-credentials-x_v1.9.0 " + platform + "terraform-credentials-x_v2.0.0_x4", platform + "terraform-credentials-x_v2.0.0_x4"},
-		{"terraform-credentials-x " + platform + "terraform-credentials-x", "terraform-credentials-x"},
 		{"terraform-credentials-xy terraform-credentials-x.EXE", "terraform-credentials-x.EXE"},
-		{"terraform-credentials-x_V8.0.0 terraform-credentials-x_v1.5.0", "terraform-credentials-x_V8.0.0"},
 		{"terraform-credentials-x_v1.5.0-beta terraform-credentials-x_v1.2", "terraform-credentials-x_v1.5.0-beta"},
-		{"terraform-credentials-x_7.0.0 terraform-credentials-X_v1.2", "terraform-credentials-X_v1.2"},
 		{"terraform-credentials-x terraform-credentials-x_vfoo", "terraform-credentials-x"}, // terraform finds neither
 	} {
 		scripts := map[string]string{}

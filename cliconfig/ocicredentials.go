@@ -92,28 +92,24 @@ func (c *Config) OCIHint(r oci.Repository, sent bool) string {
 	if err != nil {
 		return ""
 	}
-	rights := ""
-	if r.Registry == "ghcr.io" {
-		rights = "; a token of GitHub needs the scope read:packages, and write:packages to push"
-	}
 	from := chosen.From
 	if chosen.Helper != "" {
 		from = fmt.Sprintf("%s (named by %s)", credentials.ProgramName(chosen.Helper), from)
 	}
 	switch {
 	case sent:
-		return fmt.Sprintf("check the credentials for %s from %s: the registry refused them; they may have expired, or lack access to this repository%s", r.Registry, from, rights)
+		return fmt.Sprintf("check the credentials for %s from %s: the registry refused them; they may have expired, or lack access to this repository", r.Registry, from)
 	case chosen.Known():
 		return fmt.Sprintf("check the name of the repository: the registry refused the request before it got the credentials for %s from %s", r.Registry, from)
 	case chosen.Helper != "":
-		return fmt.Sprintf("%s has no credentials for %s: log in with it, or %s%s", from, r.Registry, c.ociAdvice(r.Registry), rights)
+		return fmt.Sprintf("%s has no credentials for %s: log in with it, or %s", from, r.Registry, c.ociAdvice(r.Registry))
 	case chosen.Err != nil:
-		return fmt.Sprintf("%v: %s%s", chosen.Err, c.ociAdvice(r.Registry), rights)
+		return fmt.Sprintf("%v: %s", chosen.Err, c.ociAdvice(r.Registry))
 	case chosen.Ignored != nil:
 		return fmt.Sprintf("repair or remove a file with an error, "+
 			"which makes Larder and OpenTofu ignore all files of Docker and Podman: %v", chosen.Ignored)
 	}
-	return c.ociAdvice(r.Registry) + rights
+	return c.ociAdvice(r.Registry)
 }
 
 // ociAdvice is how to configure credentials for a registry. The programs that log in write to files that are only read
