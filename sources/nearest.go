@@ -82,46 +82,26 @@ var (
 	}
 )
 
-// otherNames are what others call systems and architectures.
-var otherNames = map[string]string{
-	"macos": "darwin", "macosx": "darwin", "osx": "darwin", "mac": "darwin", "apple": "darwin",
-	"win": "windows", "win32": "windows", "win64": "windows",
-	"x64": "amd64", "intel": "amd64",
-	"aarch64": "arm64", "armv8": "arm64", "m1": "arm64",
-	"i386": "386", "i686": "386", "x86": "386",
-	"armv6": "arm", "armv7": "arm", "armhf": "arm", "armv6l": "arm", "armv7l": "arm", "arm32": "arm",
-}
-
 // KnownPlatform reports whether Go builds, or has built, programs for the system and for
 // the architecture of a platform.
 func KnownPlatform(p Platform) bool {
 	return slices.Contains(goSystems, p.OS) && slices.Contains(goArchs, p.Arch)
 }
 
+// otherNames replaces what others call systems and architectures, and what they separate them with.
+var otherNames = strings.NewReplacer(
+	"x86_64", "amd64", "x86-64", "amd64", "x64", "amd64", "aarch64", "arm64", "i386", "386", "i686", "386", "x86", "386",
+	"armv6", "arm", "armv7", "arm", "macos", "darwin", "osx", "darwin", "win32", "windows", "win64", "windows",
+	"-", "_", "/", "_", ".", "_", " ", "_",
+)
+
 // NearestPlatform returns the platform that a text was most likely meant to be, such as
 // darwin_arm64 for macos-aarch64, and "" if there is none.
 func NearestPlatform(text string) string {
-	text = strings.ToLower(text)
-	for _, name := range []string{"x86_64", "x86-64"} { // which have a separator in them
-		text = strings.ReplaceAll(text, name, "x64")
-	}
-	parts := strings.FieldsFunc(text, func(r rune) bool { return strings.ContainsRune("_-/. ", r) })
-	if len(parts) != 2 {
+	system, arch, _ := strings.Cut(otherNames.Replace(strings.ToLower(text)), "_")
+	system, arch = Nearest(system, goSystems), Nearest(arch, goArchs)
+	if system == "" || arch == "" {
 		return ""
 	}
-	for range 2 {
-		if os, arch := nearestName(parts[0], goSystems), nearestName(parts[1], goArchs); os != "" && arch != "" {
-			return Platform{os, arch}.String()
-		}
-		slices.Reverse(parts) // amd64_linux
-	}
-	return ""
-}
-
-// nearestName returns Go's name for a system or an architecture.
-func nearestName(name string, known []string) string {
-	if other := otherNames[name]; slices.Contains(known, other) {
-		return other
-	}
-	return Nearest(name, known)
+	return Platform{system, arch}.String()
 }

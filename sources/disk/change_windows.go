@@ -14,27 +14,7 @@ const shareAll = windows.FILE_SHARE_READ | windows.FILE_SHARE_WRITE | windows.FI
 
 // unlink removes a file, a link or an empty directory, which has one element.
 func (d *Dir) unlink(name string) error {
-	return d.failed("remove", name, patiently(isBusy, func() error { return Cause(d.remove(name)) }))
-}
-
-// remove is [os.Root.Remove], and also works where that function needs what Wine and some network file systems
-// don't implement.
-func (d *Dir) remove(name string) error {
-	err := d.root.Remove(name)
-	if !errors.Is(err, windows.ERROR_INVALID_FUNCTION) {
-		return err
-	}
-	h, err := d.openToChange(name, windows.DELETE)
-	if err != nil {
-		return err
-	}
-	defer windows.CloseHandle(h)
-	yes := byte(1)
-	status := windows.NtSetInformationFile(h, new(windows.IO_STATUS_BLOCK), &yes, 1, windows.FileDispositionInformation)
-	if status == windows.STATUS_CANNOT_DELETE && d.root.Chmod(name, 0o600) == nil { // it was read-only
-		status = windows.NtSetInformationFile(h, new(windows.IO_STATUS_BLOCK), &yes, 1, windows.FileDispositionInformation)
-	}
-	return d.failed("remove", name, status)
+	return d.failed("remove", name, patiently(isBusy, func() error { return Cause(d.root.Remove(name)) }))
 }
 
 // renameAt replaces a file at newName, but no directory.

@@ -18,25 +18,45 @@ func (d *Dir) Sync() error {
 }
 
 // SyncTree writes everything in d and below it to the disk. It follows no
-// links.
-func (d *Dir) SyncTree(ctx context.Context) error {
-	return d.eachDir(ctx, func(in *Dir, entries []fs.DirEntry) error {
-		for _, e := range entries {
-			if !e.Type().IsRegular() {
-				continue
-			}
-			if err := in.syncFile(e.Name()); err != nil {
-				return err
-			}
-		}
-		return in.Sync()
-	})
-}
+// links, and skips other file systems and directories of the system.
+func (d *Dir) SyncTree(ctx context.Context) error { return d.syncAll(ctx, true) }
 
 // SyncDirs is like SyncTree, but writes only directory entries and no file
 // contents.
-func (d *Dir) SyncDirs(ctx context.Context) error {
-	return d.eachDir(ctx, func(in *Dir, _ []fs.DirEntry) error { return in.Sync() })
+func (d *Dir) SyncDirs(ctx context.Context) error { return d.syncAll(ctx, false) }
+
+func (d *Dir) syncAll(ctx context.Context, files bool) error {
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	entries, err := d.ReadDir()
+	if err != nil {
+		return err
+	}
+	for _, e := range entries {
+		switch {
+		case e.IsDir() && !MadeBySystem(e.Name()): // which other users may not open
+			err = d.syncDir(ctx, e.Name(), files)
+		case e.Type().IsRegular() && files:
+			err = d.syncFile(e.Name())
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return d.Sync()
+}
+
+func (d *Dir) syncDir(ctx context.Context, name string, files bool) error {
+	sub, err := d.enter(name)
+	if _, elsewhere := errors.AsType[*StrayError](err); elsewhere || isMissing(err) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	defer sub.Close()
+	return sub.syncAll(ctx, files)
 }
 
 func (d *Dir) syncFile(name string) error {
@@ -50,38 +70,4 @@ func (d *Dir) syncFile(name string) error {
 		return d.named(err)
 	}
 	return errors.Join(f.Sync(), f.Close())
-}
-
-// eachDir visits d and every directory below it, parents first. It skips links,
-// other file systems and directories of the system.
-func (d *Dir) eachDir(ctx context.Context, visit func(*Dir, []fs.DirEntry) error) error {
-	if err := ctx.Err(); err != nil {
-		return err
-	}
-	entries, err := d.ReadDir()
-	if err != nil {
-		return err
-	}
-	if err := visit(d, entries); err != nil {
-		return err
-	}
-	for _, e := range entries {
-		if !e.IsDir() || MadeBySystem(e.Name()) { // which other users may not open
-			continue
-		}
-		sub, err := d.enter(e.Name())
-		var elsewhere *StrayError
-		if errors.As(err, &elsewhere) || isMissing(err) {
-			continue
-		}
-		if err != nil {
-			return err
-		}
-		err = sub.eachDir(ctx, visit)
-		sub.Close()
-		if err != nil {
-			return err
-		}
-	}
-	return nil
 }
