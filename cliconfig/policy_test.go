@@ -23,7 +23,6 @@ func TestPolicy(t *testing.T) {
 		{`allow = ["hashicorp/*", "*/*/*"] deny = ["acme/widget"]`, ""},
 		{`versions = { "acme/widget" = "!= 1.2.3" } reason = "it deletes buckets" contact = "ask #platform"`, ""},
 		{`min_age "7d" { except = ["hashicorp/*"] }`, ""},
-		{`min_age "7d" {}`, ""},
 		{`min_age = "2w"`, ""},
 		{`require_signed = false`, ""},
 		{`engines = { terraform = ">= 1.11", tofu = "~> 1.12" }`, ""},
@@ -31,17 +30,12 @@ func TestPolicy(t *testing.T) {
 
 		{`alow = []`, `1:10: unknown setting "alow" (did you mean "allow"?)`},
 		{`allow = []`, `1:18: allow must have at least one item (add one, or remove allow)`},
-		{`platforms = []`, `1:22: platforms must have at least one item (add one, or remove platforms)`},
-		{`engines = {}`, `1:20: engines must have at least one item (add one, or remove engines)`},
-		{`versions = {} deny = ["a/b"]`, `1:21: versions must have at least one item (add one, or remove versions)`},
 		{``, noRule},
-		{`reason = "a" contact = "b"`, noRule},
 		{`allow = "acme/*"`, `1:18: allow must be a list of strings, not a string (write allow = ["…"])`},
 		{`deny = ["widget"]`, `1:18: provider pattern "widget": not of the form [HOST/]NAMESPACE/TYPE (*/* means all providers of the default registries, */*/* those of all registries)`},
 		{`versions = { "acme/widget" = "!= x" }`, `1:39: version constraint "!= x" has a wildcard (a constraint such as "~> 1.0" allows all of 1.x)`},
 		{`versions = { "acme/widget" = 1 }`, "1:39: the versions of acme/widget must be a string, not a number" + quotes},
 		{`min_age = "7"`, `1:10: min_age is a number of hours, days or weeks, not "7" (write it as in "12h", "7d" or "2w")`},
-		{`min_age = "-7d"`, `1:10: min_age is a number of hours, days or weeks, not "-7d" (write it as in "12h", "7d" or "2w")`},
 		{`min_age = "0d"`, `1:10: min_age must be more than 0d (leave min_age out to allow every age)`},
 		{`min_age = 7`, `1:20: min_age must be a string or a block with a label, not a number (write min_age = "7d", or min_age "7d" { except = ["hashicorp/*"] })`},
 		{`min_age "7d" { excep = [] }`, `1:25: unknown setting "excep" (did you mean "except"?)`},
@@ -54,7 +48,6 @@ func TestPolicy(t *testing.T) {
 		{`trusted_keys = { "*/*/*" = [` + strings.Repeat(`"C874011F0AB405110D02105534365D9472D7468F", `, 201) + "] }", "1:10: trusted_keys has more than 200 keys"},
 		{`platforms = ["linux"]`, `1:23: ` + platformError(t, "linux")},
 		{`reason = "a\u001b[2Jb"`, "1:19: reason has characters that cannot be shown (write it as one line)"},
-		{`reason = "a\nb"`, "1:19: reason has characters that cannot be shown (write it as one line)"},
 		{`contact = "` + strings.Repeat("x", 501) + `"`, "1:20: contact has more than 500 characters (put the details into a document and name it here)"},
 		{"reason = \"a\"\nreason = \"b\"", "2:1: reason is set twice; first at line 1"},
 	} {
@@ -159,16 +152,6 @@ func TestPolicyOfTheSiteIsNotSkipped(t *testing.T) {
 	}
 }
 
-// A name of another case is the file's name, where the file system has it so.
-func TestPolicyOfTheSiteInAnotherCase(t *testing.T) {
-	m := cliconfig.This()
-	m.Environ, m.Home, m.ConfigDirs, m.SiteDir = nil, t.TempDir(), nil, t.TempDir()
-	check(t, os.WriteFile(filepath.Join(m.SiteDir, "Config.HCL"), []byte("policy {"), 0o644))
-	_, err := os.Stat(filepath.Join(m.SiteDir, "config.hcl"))
-	_, ds := cliconfig.Load(t.Context(), m, terraform, cliconfig.Options{})
-	sourcetest.Expect(t, (ds.Err() != nil) == (err == nil), "got %v", ds.Err())
-}
-
 func TestPolicyOfARepository(t *testing.T) {
 	dir := t.TempDir()
 	check(t, os.WriteFile(filepath.Join(dir, ".larder.hcl"), []byte("policy { require_signed = true }\npolicy { deny = [\"acme/*\"] }"), 0o600))
@@ -189,15 +172,11 @@ func TestTrustedKeys(t *testing.T) {
 	for _, tt := range []struct{ src, want string }{
 		{`trusted_keys = { "acme/*" = ["` + key + `"] }`, ""},
 		{`trusted_keys = { "acme/*" = ["` + spaced + `"] }`, ""},
-		{`trusted_keys { "acme/*" = ["` + spaced + `"] }`, ""},
 		{`trusted_keys = { "acme/*" = ["72D7468F"] }`, `1:39: "72D7468F" is a key id, not a fingerprint` + forging},
-		{`trusted_keys = { "acme/*" = ["3436 5D94 72D7 468F"] }`, `1:39: "3436 5D94 72D7 468F" is a key id, not a fingerprint` + forging},
 		{`trusted_keys = { "acme/*" = ["` + key + `0"] }`, `1:39: "` + key + `0" has 41 digits; fingerprints have 40 or 64 (give the 40 or 64 hexadecimal digits that gpg --fingerprint shows)`},
 		{`trusted_keys = { "acme/*" = [5] }`, "1:39: the trusted keys for acme/* must be strings, not a number" + quotes},
-		{`trusted_keys = { "acme/*" = "` + key + `" }`, "1:38: the trusted keys for acme/* must be a list with at least one item" + list},
 		{`trusted_keys = { "acme/*" = [] }`, "1:38: the trusted keys for acme/* must be a list with at least one item" + list},
 		{`trusted_keys = ["` + key + `"]`, "1:25: trusted_keys must be a map of lists, not a list" + write},
-		{`trusted_keys "acme/*" {}`, "1:23: trusted_keys must be a map of lists, not an object" + write},
 		{`trusted_keys = { "acme" = ["` + key + `"] }`, `1:27: provider pattern "acme": not of the form [HOST/]NAMESPACE/TYPE (*/* means all providers of the default registries, */*/* those of all registries)`},
 		{"trusted_keys = { \"acme/*\" = [\"" + key + "\"], \"Acme/*\" = [\"" + key + "\"] }",
 			"1:84: second list of trusted keys for Acme/*; the first is at line 1 (put all keys into one list)"},

@@ -78,21 +78,14 @@ func (d *Dir) OpenFile(name string) (*os.File, fs.FileInfo, error) {
 	return d.open(name, os.O_RDONLY)
 }
 
-// EditFile opens a regular file for reading and writing, and creates it if it
-// is missing. A link is a [StrayError]. If others may see what is written, because
-// the file has another name or another owner, EditFile replaces it with an empty
-// one.
+// EditFile opens a regular file for reading and writing. A link is a [StrayError]. The error matches
+// [ErrShared] if others may see what is written, because the file has another name or another owner.
 func (d *Dir) EditFile(name string) (*os.File, error) {
-	for range attempts {
-		f, _, err := d.open(name, os.O_RDWR|os.O_CREATE)
-		if err != nil || isSole(f) {
-			return f, err
-		}
-		f.Close()
-		if err := d.Remove(name); err != nil {
-			return nil, err
-		}
+	f, _, err := d.open(name, os.O_RDWR)
+	if err != nil || isSole(f) {
+		return f, err
 	}
+	f.Close()
 	return nil, d.shared(name)
 }
 

@@ -175,16 +175,14 @@ func TestFilesHaveTheirModeWhateverTheUmask(t *testing.T) {
 }
 
 func TestEditFile(t *testing.T) {
-	root := t.TempDir()
-	d := open(t, root)
-	for _, text := range []string{"first", "other"} {
-		f, err := d.EditFile("file")
-		check(t, err)
-		_, err = f.WriteString(text)
-		check(t, errors.Join(err, f.Close()))
-		contains(t, filepath.Join(root, "file"), text)
-	}
-	_, err := d.EditFile("missing/file")
+	d := open(t, t.TempDir())
+	path := write(t, "first", d.Path("file"))
+	f, err := d.EditFile("file")
+	check(t, err)
+	_, err = f.WriteString("other")
+	check(t, errors.Join(err, f.Close()))
+	contains(t, path, "other")
+	_, err = d.EditFile("missing/file")
 	sourcetest.ErrorIs(t, err, fs.ErrNotExist)
 }
 

@@ -177,7 +177,7 @@ func (s *Stage) openKept() (*os.File, error) {
 			return file, nil
 		}
 		file.Close()
-	case !errors.Is(err, fs.ErrPermission):
+	case !errors.Is(err, fs.ErrPermission) && !errors.Is(err, fs.ErrNotExist) && !errors.Is(err, disk.ErrShared):
 		return nil, err
 	}
 	Drop(s.kept, s.key)
