@@ -126,62 +126,21 @@ func (p *setupPage) methods(methods []ConfigMethod, incomplete bool) (rows []sec
 	return rows
 }
 
-// settings returns the rows of an area. Without all, settings of one host in one file are one row.
+// settings returns the rows of an area.
 func (p *setupPage) settings(area Area, settings []Setting) (rows []sectionRow) {
-	last := ""
 	for _, s := range settings {
 		if s.Area != area {
 			continue
 		}
-		r := row(p.cells(s)...)
+		value := p.path(s.Value)
+		if s.Secret {
+			value = strings.TrimSpace("set " + value)
+		}
+		r := row(strings.TrimSpace(s.Name+" "+s.Of), value, p.path(s.From)+after(", overrides ", p.paths(s.Overrides)...))
 		if p.all {
 			r.below = filled(s.Reason, s.Contact)
-		}
-		if colon := strings.LastIndex(s.From, ":"); colon >= 0 && area == AreaHosts && !p.all {
-			same := s.Of + " " + s.From[:colon]
-			if same == last {
-				before := rows[len(rows)-1]
-				before.cells[0] += "; " + s.ofHost(p.path(s.Value))
-				continue
-			}
-			last = same
 		}
 		rows = append(rows, r)
 	}
 	return rows
-}
-
-// cells returns the cells of a setting. The last one is where it is set.
-func (p *setupPage) cells(s Setting) []string {
-	value, from := p.path(s.Value), p.path(s.From)
-	if s.Secret {
-		value = "set"
-	}
-	from += after(", overrides ", p.paths(s.Overrides)...)
-	switch s.Area {
-	case AreaHosts:
-		return []string{cmp.Or(s.Of, "other hosts") + ": " + s.ofHost(p.path(s.Value)), from}
-	case AreaUninstalled:
-		return []string{strings.TrimSpace(s.Of + ": " + s.Name + " " + value), from}
-	case AreaCache:
-		return []string{value, from}
-	}
-	return []string{strings.TrimSpace(s.Name + " " + s.Of), value, from}
-}
-
-// ofHost returns a setting of a host, with its value.
-func (s Setting) ofHost(value string) string {
-	switch {
-	case s.Name == "credentials" && s.Secret:
-		return "token"
-	case s.Name == "credentials":
-		return "credentials without a token"
-	case s.Name == "password":
-		return "password for archives"
-	case s.Name == "oci_credentials":
-		return strings.TrimSpace("OCI credentials " + value)
-	case s.Name == "host":
-		return strings.TrimSpace("services " + value)
-	}
-	return strings.ReplaceAll(s.Name, "credentials_helper", "credentials helper") + " " + value
 }

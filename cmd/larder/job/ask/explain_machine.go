@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"fmt"
-	"maps"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -109,20 +108,13 @@ func rulesInForce(m *site.Root) (all []report.Setting) {
 		return nil
 	}
 	for _, r := range m.Policy.Rules {
-		all = append(all, report.Setting{
-			Area: report.AreaPolicy, Name: string(r.Setting), Of: versionsOf(r), Value: r.Value(),
-			From: r.Place(), Reason: r.Reason, Contact: r.Contact,
-		})
+		rule := report.Setting{Area: report.AreaPolicy, Name: string(r.Setting), Value: r.Value(), From: r.Place(), Reason: r.Reason, Contact: r.Contact}
+		if r.Setting == policy.Versions {
+			rule.Of = strings.Join(sources.Texts(r.Providers), ", ")
+		}
+		all = append(all, rule)
 	}
 	return all
-}
-
-// versionsOf returns the providers of a rule about versions.
-func versionsOf(r policy.Rule) string {
-	if r.Setting != policy.Versions {
-		return ""
-	}
-	return strings.Join(patternTexts(r.Providers), ", ")
 }
 
 // isIn returns a function that reports whether a place is a line of a file.
@@ -136,19 +128,12 @@ func configVariables(config *cliconfig.Config, flags []cliconfig.Input) (all []r
 		v := report.ConfigVariable{Name: in.Name, What: in.What, Value: in.State, NoEffect: in.Fault, Usual: in.Usual}
 		for _, s := range config.Settings {
 			if s.From.By == in.Name {
-				v.Overrides = append(v.Overrides, placeTexts(s.Overrides)...)
+				v.Overrides = append(v.Overrides, sources.Texts(s.Overrides)...)
 			}
 		}
 		all = append(all, v)
 	}
 	return all
-}
-
-func placeTexts(places []cliconfig.Place) (texts []string) {
-	for _, p := range places {
-		texts = append(texts, p.String())
-	}
-	return texts
 }
 
 // configMethods returns the installation methods in order, or none if they are unknown.
@@ -157,7 +142,7 @@ func configMethods(m *site.Root) (all []report.ConfigMethod) {
 		for _, c := range m.Config.Methods {
 			method := report.ConfigMethod{
 				Method: string(c.Kind), Location: c.Path + c.Template.String(), File: c.File, Line: c.Line,
-				Include: patternTexts(c.Include), Exclude: patternTexts(c.Exclude),
+				Include: sources.Texts(c.Include), Exclude: sources.Texts(c.Exclude),
 			}
 			if c.Kind == cliconfig.NetworkMirror {
 				method.Location = fetch.Redact(c.URL)
@@ -182,64 +167,49 @@ func configMethods(m *site.Root) (all []report.ConfigMethod) {
 	return append(all, report.ConfigMethod{Method: string(cliconfig.Direct), Implied: true})
 }
 
-func patternTexts(patterns []sources.Pattern) (texts []string) {
-	for _, p := range patterns {
-		texts = append(texts, p.String())
-	}
-	return texts
-}
-
-// shownElsewhere are names of settings that the files, the variables or the methods show.
-var shownElsewhere = []string{"CLI configuration", "Larder's own configuration", "passwords for archives", "provider_installation", "https_proxy", "http_proxy", "no_proxy"}
-
-// areaOf are the areas of settings. Others belong to the last area.
-var areaOf = map[string]report.Area{
-	"credentials": report.AreaHosts, "credentials_helper": report.AreaHosts, "password": report.AreaHosts, "host": report.AreaHosts,
-	"ca_file": report.AreaHosts, "client_certificate": report.AreaHosts, "client_key": report.AreaHosts, "headers": report.AreaHosts,
-	"send_token_to_archives": report.AreaHosts, "oci_credentials": report.AreaHosts, "discover_ambient_credentials": report.AreaHosts,
-	"docker_style_config_files": report.AreaHosts, "docker_credentials_helper": report.AreaHosts,
-
-	"dev_overrides": report.AreaUninstalled, "runs already": report.AreaUninstalled,
-	"record key": report.AreaTrust, "without a key": report.AreaTrust, "expired keys": report.AreaTrust,
-	"plugin_cache_dir": report.AreaCache, "data directory": report.AreaDirectories,
-}
-
 // settingsInForce returns the settings that are in force, with the defaults of some.
 func settingsInForce(m *site.Root, flags []cliconfig.Input) (all []report.Setting) {
 	for _, s := range m.Config.Settings {
-		if slices.Contains(shownElsewhere, s.Name) {
-			continue
+		if area, value := shownAs(m, s); area != "" {
+			all = append(all, report.Setting{
+				Area: area, Name: s.Name, Of: s.Of, Value: value, Secret: s.Secret, From: s.From.String(), Overrides: sources.Texts(s.Overrides),
+			})
 		}
-		shown := report.Setting{
-			Area: cmp.Or(areaOf[s.Name], report.AreaOther), Name: s.Name, Of: s.Of, Value: s.Value, Secret: s.Secret,
-			From: s.From.String(), Overrides: placeTexts(s.Overrides),
-		}
-		describe(m, &shown)
-		all = append(all, shown)
 	}
 	all = append(withDefaults(m, all, flags), rulesInForce(m)...)
 	report.SortSettings(all)
 	return all
 }
 
-// describe sets the value of a setting for people.
-func describe(m *site.Root, s *report.Setting) {
+// shownAs returns the area of a setting, and its value for people. Those that the files, the variables or the methods
+// show have no area.
+func shownAs(m *site.Root, s cliconfig.Setting) (area report.Area, value string) {
 	switch s.Name {
+	case "CLI configuration", "Larder's own configuration", "passwords for archives", "provider_installation", "https_proxy", "http_proxy", "no_proxy":
+		return "", ""
 	case "host":
 		var services []string
-		for _, name := range slices.Sorted(maps.Keys(m.Config.Hosts[sources.Host(s.Of)])) {
-			services = append(services, name+" "+fetch.Redact(m.Config.Hosts[sources.Host(s.Of)][name]))
+		for name, at := range m.Config.Hosts[sources.Host(s.Of)] {
+			services = append(services, name+" "+fetch.Redact(at))
 		}
-		s.Value = strings.Join(services, ", ")
-	case "dev_overrides":
-		for p, dir := range m.Config.DevOverrides {
-			if p.String() == s.Of {
-				s.Value = dir
-			}
-		}
+		slices.Sort(services)
+		return report.AreaHosts, strings.Join(services, ", ")
+	case "credentials", "credentials_helper", "password", "ca_file", "client_certificate", "client_key", "headers", "send_token_to_archives",
+		"oci_credentials", "discover_ambient_credentials", "docker_style_config_files", "docker_credentials_helper":
+		return report.AreaHosts, s.Value
+	case "dev_overrides", "runs already":
+		p, _ := sources.ParseStoredProvider(s.Of) // which it is
+		return report.AreaUninstalled, m.Config.DevOverrides[p]
 	case "without a key", "expired keys":
-		s.Value = "refused"
+		return report.AreaTrust, "refused"
+	case "record key":
+		return report.AreaTrust, s.Value
+	case "plugin_cache_dir":
+		return report.AreaCache, s.Value
+	case "data directory":
+		return report.AreaDirectories, s.Value
 	}
+	return report.AreaOther, s.Value
 }
 
 // withDefaults adds the settings that flags or defaults determine.
