@@ -3,10 +3,10 @@ package ask
 import (
 	"context"
 	"errors"
+	"fmt"
 	"slices"
 	"strings"
 	"sync"
-	"time"
 
 	"github.com/larder-cli/larder/cmd/larder/job"
 	"github.com/larder-cli/larder/cmd/larder/report"
@@ -14,8 +14,6 @@ import (
 	"github.com/larder-cli/larder/cmd/larder/ui"
 	"github.com/larder-cli/larder/installer"
 	"github.com/larder-cli/larder/sources"
-	"github.com/larder-cli/larder/sources/evidence"
-	"github.com/larder-cli/larder/sources/trust"
 )
 
 // An OutdatedRequest says which root modules to look at.
@@ -28,7 +26,6 @@ type OutdatedRequest struct {
 // share a row.
 type outdating struct {
 	*site.Site
-	signed site.Memo[sources.Release, time.Time]
 
 	// Only one root module at a time adds its results.
 	rows  map[report.Standing]*report.Outdated
@@ -58,17 +55,18 @@ func Outdated(ctx context.Context, s *site.Site, request OutdatedRequest) error 
 		o.sum.FailedRoots = told.Failed
 	}
 	o.show()
-	switch found := o.found(request.Check); {
+	hint := o.Again("install --upgrade") + " chooses the newest versions that the constraints allow"
+	switch {
 	case failed != nil && o.sum.Providers+o.sum.FailedRoots == 0: // there is nothing to sum up
 		return failed
-	case failed != nil:
-		o.conclude()
-		return failed
-	case found != nil:
-		return found
+	case failed == nil && request.Check && o.sum.Upgradable > 0:
+		return report.FoundError{Err: sources.WithHint(errors.New(o.sum.Text()), "%s", hint)}
 	}
-	o.conclude()
-	return nil
+	o.Output.Conclude("%s", o.sum.Text())
+	if o.sum.Upgradable > 0 {
+		o.Output.AtLast(func() { o.Output.Hint("%s", hint) })
+	}
+	return failed
 }
 
 // at compares the locked versions of the root module in dir. If some sources don't answer, it returns what the
@@ -109,7 +107,6 @@ type standing struct {
 	provider   sources.Provider
 	rank       report.Rank
 	by         sources.Origin // the constraint
-	signed     time.Time      // when the publisher signed the locked version
 	notQueried []string
 }
 
@@ -134,10 +131,8 @@ func (o *outdating) compare(ctx context.Context, m *site.Root, source sources.So
 	if s.rank == report.UpToDate && len(s.notQueried) > 0 {
 		s.rank = report.Unknown
 	}
-	if s.Locked != "" && (s.rank > report.Unknown || m.Output.Level == report.Verbose) {
-		s.signed, _ = o.signed.Get(sources.Release{Provider: r.Provider, Version: e.Version}, func() (time.Time, error) {
-			return signedAt(ctx, m, r.Provider, e.Version), nil
-		})
+	if rule, ok := m.Policy.SignedBy(r.Provider); ok {
+		o.WarnOnce(fmt.Sprintf("signatures not verified, which %s at %s requires", rule.Setting, m.Brief(rule.Place())))
 	}
 	return s, nil
 }
@@ -199,27 +194,6 @@ func (s *standing) explain(r sources.Requirement, c installer.Candidate) {
 	}
 }
 
-// signedAt returns when the publisher signed the checksums of a version, from the evidence in the plugin cache or a
-// mirror on this machine, or zero if it has none.
-func signedAt(ctx context.Context, m *site.Root, p sources.Provider, v sources.Version) time.Time {
-	for _, store := range m.Stores() {
-		signed, err := evidence.Of(store.Dir(), p, v)
-		if err != nil {
-			continue
-		}
-		sums, err := trust.ParseSums(signed.Sums)
-		if err != nil || len(sums.Hashes()) == 0 {
-			continue
-		}
-		proof, err := m.Judge().Prove(ctx, p, signed, sums.Hashes()[0])
-		if err == nil && proof.Signed() {
-			first := func(a, b sources.Signer) int { return a.Signed.Compare(b.Signed) }
-			return slices.MinFunc(proof.Signers, first).Signed
-		}
-	}
-	return time.Time{}
-}
-
 // add adds the standing of a provider in a root module to the rows.
 func (o *outdating) add(m *site.Root, s standing) {
 	o.ranks[s.provider] = max(o.ranks[s.provider], s.rank)
@@ -229,17 +203,13 @@ func (o *outdating) add(m *site.Root, s standing) {
 	if s.rank <= report.Unknown && o.Output.Level != report.Verbose {
 		return
 	}
-	name, key := "", s.Standing
+	name, row := "", o.rows[s.Standing]
 	if o.sum.Several {
 		name = m.Shown(m.Dir)
-		if o.Output.Level == report.Verbose {
-			key = key.In(name)
-		}
 	}
-	row := o.rows[key]
 	if row == nil {
-		row = &report.Outdated{Standing: key, Rank: s.rank, Signed: s.signed.UTC().Truncate(time.Second)}
-		o.rows[key] = row
+		row = &report.Outdated{Standing: s.Standing, Rank: s.rank}
+		o.rows[s.Standing] = row
 	}
 	row.Add(name, s.by)
 }
@@ -258,24 +228,4 @@ func (o *outdating) show() {
 	if len(o.sum.NotQueried) > 0 {
 		o.Output.WarnAside("--offline: " + ui.Some(o.sum.NotQueried, 5) + " may have newer versions")
 	}
-}
-
-// found returns the result of a check, or nil if no newer version is allowed.
-func (o *outdating) found(check bool) error {
-	if !check || o.sum.Upgradable == 0 {
-		return nil
-	}
-	return report.FoundError{Err: sources.WithHint(errors.New(o.sum.Text()), "%s", o.upgradeHint())}
-}
-
-// conclude shows the totals, and how to get newer versions.
-func (o *outdating) conclude() {
-	o.Output.Conclude("%s", o.sum.Text())
-	if o.sum.Upgradable > 0 {
-		o.Output.AtLast(func() { o.Output.Hint("%s", o.upgradeHint()) })
-	}
-}
-
-func (o *outdating) upgradeHint() string {
-	return o.Again("install --upgrade") + " chooses the newest versions that the constraints allow"
 }
