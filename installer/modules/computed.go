@@ -311,17 +311,6 @@ func (w *walk) inputs() map[string]*input {
 	return w.given
 }
 
-// undeclared fails for flags that set variables which the root module doesn't declare.
-func (w *walk) undeclared() {
-	for _, flag := range w.opts.Inputs.Flags {
-		assignment, ok := strings.CutPrefix(flag, "-var=")
-		name, _, _ := strings.Cut(assignment, "=")
-		if name = strings.TrimSpace(name); ok && w.scope(".").variables[name] == nil {
-			w.diags.fail(place{}, "declare it, or leave out the flag", "-var: the root module declares no variable %q", name)
-		}
-	}
-}
-
 // small reports whether a value is wholly known and at most maxValue long, with no large numbers.
 func small(v cty.Value) bool {
 	size := 0

@@ -140,24 +140,3 @@ func lookup(t *testing.T, dir string, opts modules.Options) string {
 	sourcetest.Require(t, len(tree.Requirements) == 1, "%v is required", tree.Requirements)
 	return tree.Requirements[0].Provider.Type
 }
-
-// Terraform 1.15 refuses values of other variables on the command line, but not in files and variables.
-func TestOnlyDeclaredVariables(t *testing.T) {
-	dir := unpack(t, txtar.Parse([]byte(`
--- main.tf --
-variable "a" {}
--- terraform.tfvars --
-b = 1
--- more.tfvars --
-c = 1
-`)))
-	for flag, want := range map[string]string{
-		"-var=a=1": "", "-var= a =1": "", "-var-file=more.tfvars": "",
-		"-var=d=1": `-var: the root module declares no variable "d"`,
-	} {
-		inputs := modules.Inputs{Environ: []string{"e=1"}, Flags: []string{flag}}
-		_, ds := modules.Load(t.Context(), dir, modules.Options{DeclaredOnly: true, Inputs: inputs})
-		err := ds.Err()
-		sourcetest.Expect(t, (err == nil) == (want == "") && strings.Contains(fmt.Sprint(err), want), "%s: %v", flag, err)
-	}
-}

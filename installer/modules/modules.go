@@ -40,10 +40,6 @@ type Options struct {
 
 	KeepModules bool // init installs no modules, and takes only those that it has recorded, also if their source is local
 
-	// DeclaredOnly makes -var of a variable that the root module doesn't declare an error, as it is for init since
-	// Terraform 1.15.
-	DeclaredOnly bool
-
 	// Here states that an engine runs in the root module itself. Otherwise Terragrunt may
 	// run it in a copy, where this directory has a configuration file of Terragrunt too.
 	Here bool
@@ -121,9 +117,6 @@ func Load(ctx context.Context, dir string, opts Options) (*Tree, sources.Diagnos
 		return w.tree, w.diags.sorted()
 	}
 	w.diags.add(".", tests.diags)
-	if w.opts.DeclaredOnly {
-		w.undeclared()
-	}
 	w.require(top, root.imports)
 	w.require(top, tests.needs)
 	w.calls(ctx, root.calls, top)

@@ -102,15 +102,13 @@ const (
 var testsAlone, _ = sources.ParseVersion("1.12.0-alpha")
 
 // readsTestsAlone reports whether Terraform reads a root module that has only tests: the release that runs there, or else
-// the first one on PATH, or the one in a version file. An unknown release is a newer one.
+// the first one on PATH. An unknown release is a newer one.
 func (m *Root) readsTestsAlone(ctx context.Context) bool {
 	var v sources.Version
 	if m.Reading.Release != nil {
 		v = m.Reading.Release(ctx, m.Dir)
 	} else if p := m.FirstProgram(ctx, sources.Terraform); p.Runs() {
 		v = p.Version
-	} else {
-		v, _ = sources.ParseVersion(m.requestedVersion(sources.Terraform))
 	}
 	return v == (sources.Version{}) || v.Compare(testsAlone) >= 0
 }
@@ -201,41 +199,6 @@ func parseVersion(out []byte) (v sources.Version, platform string, ok bool) {
 	}
 	v, err := sources.ParseVersion(answer.Version)
 	return v, answer.Platform, err == nil
-}
-
-// requestedVersion returns the version of an engine in the nearest version file, in the directory of the
-// root module or above it in the same repository. The version may be a rule, such as "latest".
-func (m *Root) requestedVersion(engine sources.Engine) string {
-	for _, at := range m.DirsOf(m.Dir) {
-		own := filepath.Join(at, map[sources.Engine]string{sources.Terraform: ".terraform-version", sources.OpenTofu: ".opentofu-version"}[engine])
-		tools := filepath.Join(at, ".tool-versions")
-		if v := readRequest(own, func(words []string) string { return words[0] }); v != "" {
-			return v
-		}
-		if v := readRequest(tools, func(words []string) string {
-			if len(words) > 1 && toolEngines[words[0]] == engine {
-				return words[1]
-			}
-			return ""
-		}); v != "" {
-			return v
-		}
-	}
-	return ""
-}
-
-// readRequest returns the first version that find returns for the words of a line.
-func readRequest(path string, find func(words []string) string) string {
-	text, _ := disk.ReadFile(path, maxToolVersions)
-	for words := range strings.Lines(string(text)) {
-		words, _, _ = strings.Cut(words, "#")
-		if fields := strings.Fields(words); len(fields) > 0 {
-			if v := find(fields); v != "" {
-				return v
-			}
-		}
-	}
-	return ""
 }
 
 // ProgramsOf returns the programs of an engine that the system can start.

@@ -1,9 +1,6 @@
 package site
 
 import (
-	"os"
-	"path/filepath"
-	"strings"
 	"testing"
 
 	"github.com/larder-cli/larder/sources"
@@ -40,27 +37,4 @@ func FuzzParseVersion(f *testing.F) {
 			sourcetest.Expect(t, err == nil && again == v, "%s is read as %s", v, again)
 		}
 	})
-}
-
-// A version file may have comments and lines about other tools.
-func TestReadRequest(t *testing.T) {
-	path := filepath.Join(t.TempDir(), ".tool-versions")
-	find := func(words []string) string {
-		if len(words) > 1 && words[0] == "terraform" {
-			return words[1]
-		}
-		return ""
-	}
-	for text, want := range map[string]string{
-		"terraform 1.5.7": "1.5.7",
-		"# terraform 1.0.0\nnodejs 20\nterraform 1.5.7 1.4.0 # two\n": "1.5.7",
-		"terraform":        "",
-		"opentofu 1.9.0":   "",
-		"":                 "",
-		"\n\n#terraform 1": "",
-	} {
-		sourcetest.Check(t, os.WriteFile(path, []byte(text), 0o600))
-		sourcetest.Equal(t, readRequest(path, find), want)
-	}
-	sourcetest.Equal(t, readRequest(path+strings.Repeat("x", 3), find), "")
 }

@@ -28,8 +28,8 @@ type Reading struct {
 // installs reports whether an engine installs providers next, by a line that may be in a program.
 func (r Reading) installs() bool { return r.Line != nil && (r.Line.Init || r.Line.Wrapper) }
 
-// newTerraform is the first release of Terraform whose get takes variables, whose init refuses values of undeclared
-// ones, and whose init doesn't install providers with development overrides.
+// newTerraform is the first release of Terraform whose get takes variables, and whose init doesn't install providers
+// with development overrides.
 var newTerraform, _ = sources.ParseVersion("1.15.0-alpha")
 
 // IsNewTerraform reports whether the engine that runs in the root module is Terraform 1.15 or a later release.
@@ -51,7 +51,6 @@ func (m *Root) LoadOptions(ctx context.Context) modules.Options {
 	}
 	if line := m.Reading.Line; line != nil {
 		opts.TestDir, opts.NoBackend, opts.KeepModules = line.TestDir, line.NoBackend, line.KeepModules
-		opts.DeclaredOnly = len(line.Variables) > 0 && m.IsNewTerraform(ctx)
 		opts.Here = !line.Wrapper && m.Dir == m.WorkDir
 	}
 	return opts
