@@ -212,8 +212,7 @@ func (l *Locker) find(ctx context.Context, j *job, id sources.PackageID, refused
 	if err := acquire.UnlessNotFound(err); err != nil {
 		return Outcome{}, err
 	}
-	recorded := err == nil
-	suffices := recorded && len(j.locked.Hashes) == 0 && hasEvidence(known) && j.acquirer.Proven(known)
+	suffices := known.H1 != "" && len(j.locked.Hashes) == 0 && hasEvidence(known) && j.acquirer.Proven(known)
 	fromRecord := func() (Outcome, error) {
 		j.learnKnown(known)
 		return Outcome{Package: known, How: Remembered}, nil
@@ -242,12 +241,19 @@ func (l *Locker) find(ctx context.Context, j *job, id sources.PackageID, refused
 	if err := j.acquirer.Enter(ctx, req); err != nil {
 		return Outcome{}, err
 	}
+	return l.findOffered(ctx, j, req, offer, known)
+}
+
+// findOffered is find for a package that a source offers. known is its record, without H1 if there is none.
+func (l *Locker) findOffered(ctx context.Context, j *job, req acquire.Request, offer acquire.Offer, known sources.Stored) (Outcome, error) {
+	id, recorded := req.ID, known.H1 != ""
 	res := acquire.Result{Offer: offer, Offered: offer.Verified.Proof}
 	how := Remembered
 	var held sources.Stored
 	if !recorded && len(l.Keep) == 0 { // the cache may have an unverified package, whose hashes are not recorded
 		held = l.stored(ctx, id)
 	}
+	var err error
 	switch {
 	case recorded && j.acquirer.Suffices(ctx, req, offer, known):
 		res.Package = known

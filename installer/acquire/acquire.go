@@ -10,6 +10,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"path/filepath"
 	"strings"
 	"sync"
 	"time"
@@ -123,7 +124,6 @@ type Offer struct {
 
 	asked time.Time // when the source was queried
 	alone bool      // download the whole archive over one connection
-	kept  bool      // the evidence is this machine's, not the source's
 
 	// Payload is the package itself, if the caller already has it, and Provenance is
 	// the data about its archive. The offer of a source has no Payload.
@@ -173,7 +173,6 @@ func (a *Acquirer) ask(ctx context.Context, req Request) (Offer, error) {
 	if err != nil {
 		return offer, fail(req.ID, "", err)
 	}
-	a.useKept(ctx, &offer)
 	if offer.Verified, err = a.verify(ctx, offer); err != nil {
 		return offer, fail(req.ID, pkg.Source, err)
 	}
@@ -208,22 +207,21 @@ func (a *Acquirer) Take(ctx context.Context, req Request, offer Offer) (Result, 
 // transfer.
 func (a *Acquirer) take(ctx context.Context, req Request, offer Offer) (res Result, doubtful bool, err error) {
 	res = Result{Offer: offer, Offered: offer.Verified.Proof}
-
 	held, tx, err := a.begin(ctx, req, offer)
 	if err != nil {
 		return res, false, err
 	}
 	defer tx.Close()
-	there := held.Known
-	if req.Purpose == sources.ToStore {
-		there = held.Package
-	}
 	known, err := a.verified(req.ID, held.Known)
+	if err == nil {
+		err = a.checkRelease(req, offer, known)
+	}
 	if err != nil {
 		return res, false, err
 	}
-	if err := a.checkRelease(req, offer, known); err != nil {
-		return res, false, err
+	there := held.Known
+	if req.Purpose == sources.ToStore {
+		there = held.Package
 	}
 	if a.Suffices(ctx, req, offer, there) {
 		res.Package = a.improve(ctx, tx, offer, there)
@@ -233,10 +231,21 @@ func (a *Acquirer) take(ctx context.Context, req Request, offer Offer) (res Resu
 	if err := a.judgeOffer(req, offer); err != nil {
 		return res, false, err
 	}
-	if req.DryRun && (offer.Location.URL != "" || a.opts.Unread) {
-		res.Package = a.foreseen(ctx, req, offer)
-		return res, false, nil
+	if !req.DryRun || offer.Location.URL == "" && !a.opts.Unread {
+		return a.receive(ctx, tx, req, res, known)
 	}
+	if hashes := foreknown(offer, known); sources.AnyOf(sources.H1, hashes) && sources.AnyOf(sources.ZH, hashes) {
+		if err := checkHashes(req, offer, hashes...); err != nil {
+			return res, false, err
+		}
+	}
+	res.Package = a.foreseen(ctx, req, offer)
+	return res, false, nil
+}
+
+// receive fetches the package that the result's offer describes, judges it, and stores it.
+func (a *Acquirer) receive(ctx context.Context, tx sources.Tx, req Request, res Result, known sources.Stored) (_ Result, doubtful bool, err error) {
+	offer := res.Offer
 	seen := a.progress(req, offer)
 	stage, err := tx.Stage(seen.observe)
 	if err != nil {
@@ -256,12 +265,12 @@ func (a *Acquirer) take(ctx context.Context, req Request, offer Offer) (res Resu
 		if got.downloaded {
 			_ = stage.Begin("") // otherwise it would be kept and refused again
 		}
-		return res, doubtful, downloadedFrom(got.from, err)
+		return res, doubtful, downloadedFrom(got.from, damagedIn(ctx, offer, err))
 	}
 	a.reportStep(req, offer, Event{Step: Verified, Text: strings.Join(signed.Report.Notes, "; ")})
 	contents, err := tx.Unpack(ctx, got.Payload)
 	if err != nil {
-		return res, doubtful && !isHere(err), err
+		return res, doubtful && !isHere(err), damagedIn(ctx, offer, err)
 	}
 	if got.Proof, err = a.judgeContents(req, offer, signed, got, contents, known); err != nil {
 		mismatch := (*HashMismatchError)(nil)
@@ -275,6 +284,21 @@ func (a *Acquirer) take(ctx context.Context, req Request, offer Offer) (res Resu
 		a.reportStep(req, offer, Event{Step: Stored})
 	}
 	return res, false, nil
+}
+
+// damagedIn adds a hint to the error about an archive that is not the one of its filesystem mirror, or can't be unpacked.
+func damagedIn(ctx context.Context, offer Offer, err error) error {
+	dir := offer.Location.Archive
+	mismatch, differs := errors.AsType[*HashMismatchError](err)
+	fault, unsigned := errors.AsType[trust.Fault](err)
+	other := differs && mismatch.By != "" || unsigned && fault != trust.WrongChecksum
+	if dir == "" || offer.Kind != sources.FromFilesystem || other || isHere(err) || ctx.Err() != nil {
+		return err
+	}
+	for range strings.Split("HOST/NAMESPACE/TYPE/ARCHIVE", "/") {
+		dir = filepath.Dir(dir)
+	}
+	return sources.WithHint(err, "larder mirror repair %s fetches damaged archives again", dir)
 }
 
 // Satisfies reports whether the locked hashes accept a stored package, regardless of

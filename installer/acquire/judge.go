@@ -187,6 +187,19 @@ func checkHashes(req Request, offer Offer, got ...sources.Hash) error {
 	return nil
 }
 
+// foreknown returns the hashes of an offered package that are known before it is fetched: those that are recorded for the
+// same archive, or else those that its source states.
+func foreknown(offer Offer, known sources.Stored) []sources.Hash {
+	if known.ZH != "" && slices.Contains(offer.Hashes, known.ZH) {
+		return slices.Compact(known.Hashes())
+	}
+	hashes := slices.Clone(offer.Hashes)
+	if offer.Stated != "" {
+		hashes = append(hashes, offer.Stated)
+	}
+	return hashes
+}
+
 // provable reports whether this package can have hashes of the same kind as the lock
 // file's. A directory has no archive hash, so if only archive hashes are locked,
 // Larder accepts any directory, as the engines do.
