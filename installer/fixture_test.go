@@ -152,15 +152,6 @@ func (f *fixture) plan() (installer.Plan, error) {
 	return installer.New(f.source, f.store, f.source, f.opts).Plan(f.t.Context(), f.root, f.root.Requirements[0])
 }
 
-// steps returns the steps of the events, without queries.
-func (f *fixture) steps() []acquire.Step {
-	var steps []acquire.Step
-	for _, e := range f.events {
-		steps = append(steps, e.Step)
-	}
-	return steps
-}
-
 // outcome returns "TYPE VERSION OS_ARCH: how, verdict" of each package.
 func outcome(r *installer.Result) string {
 	var lines []string
@@ -176,7 +167,6 @@ type fakeSource struct {
 	packages map[sources.PackageID]sources.Package
 	fails    map[sources.Provider]error
 	archives map[string]string // by URL
-	damaged  int               // number of downloads that fail
 	offline  bool              // all queries fail
 	wait     chan struct{}     // if not nil, downloads block until it is closed
 
@@ -250,10 +240,6 @@ func (s *fakeSource) Download(ctx context.Context, from fetch.Archive, to fetch.
 	}
 	if err := to.Begin(""); err != nil {
 		return err
-	}
-	if s.damaged > 0 {
-		s.damaged--
-		text = "damaged"
 	}
 	_, err := io.WriteString(to, text)
 	return err

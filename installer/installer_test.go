@@ -193,74 +193,6 @@ func sorted(all ...string) []string {
 	return all
 }
 
-// Archive hashes are checked before unpacking, content hashes once the contents are
-// known. One matching hash of each origin is sufficient.
-func TestHashChecks(t *testing.T) {
-	wrong, wrongH1 := zh("wrong"), sources.Hash("h1:wrong=")
-	type hashes = []sources.Hash
-	cases := []struct {
-		name           string
-		source, locked hashes
-		dir            bool   // an unpacked package, whose contents have the hash h1(dir)
-		by             string // origin of the refusal: "source", "lock file" or none
-		early          bool   // before unpacking
-		verdict        sources.Verdict
-	}{
-		{name: "no hashes anywhere", verdict: sources.Unverified},
-		{name: "the source's archive hash", source: hashes{zh(widget)}, verdict: sources.HashOnly},
-		{name: "the source's contents hash", source: hashes{h1(widget)}, verdict: sources.HashOnly},
-		{name: "one of the source's", source: hashes{wrong, h1(widget)}, verdict: sources.HashOnly},
-		{name: "the lock file's", locked: hashes{wrong, zh(widget)}, verdict: sources.HashOnly},
-		{name: "both", source: hashes{h1(widget)}, locked: hashes{zh(widget)}, verdict: sources.HashOnly},
-		{name: "foreign schemes", source: hashes{"h2:x"}, locked: hashes{"h3:x"}, verdict: sources.Unverified},
-
-		{name: "the source's archive hash is another", source: hashes{wrong}, by: "source", early: true},
-		{name: "the source's contents hash is another", source: hashes{wrongH1}, by: "source"},
-		{name: "none of the source's", source: hashes{wrong, wrongH1}, by: "source"},
-		{name: "the lock file's archive hash is another", source: hashes{zh(widget)}, locked: hashes{wrong}, by: "lock file", early: true},
-		{name: "the lock file's contents hash is another", locked: hashes{wrongH1}, by: "lock file"},
-		{name: "both are others", source: hashes{wrong}, locked: hashes{wrong}, by: "source", early: true},
-
-		{name: "a directory", dir: true, verdict: sources.Unverified},
-		{name: "a directory, its contents locked", dir: true, locked: hashes{h1("dir")}, verdict: sources.HashOnly},
-		{name: "a directory, other contents locked", dir: true, locked: hashes{wrongH1, zh(widget)}, by: "lock file"},
-		{name: "a directory, an archive locked", dir: true, locked: hashes{wrong}, verdict: sources.Unverified},
-	}
-	for _, c := range cases {
-		t.Run(c.name, func(t *testing.T) {
-			f := newFixture(t)
-			f.source.add(widget, fromMirror(c.source...))
-			if c.dir {
-				dir, h1OfDir := directory(t)
-				f.source.add(widget, func(p *sources.Package) {
-					p.Kind, p.Hashes, p.Location = sources.FromFilesystem, nil, sources.Location{Dir: dir}
-				})
-				for i, h := range c.locked {
-					if h == h1("dir") {
-						c.locked[i] = h1OfDir
-					}
-				}
-			}
-			f.require("widget", "")
-			f.lock("widget 1.0.0", c.locked...)
-			result, err := f.install()
-			mismatch, refused := errors.AsType[*acquire.HashMismatchError](err)
-			switch {
-			case c.by == "" && err != nil:
-				t.Fatal(err)
-			case c.by == "":
-				sourcetest.Equal(t, result.Packages[0].Package.Report.Verdict, c.verdict, "verdict")
-			case !refused || (mismatch.By == "") != (c.by == "source"):
-				t.Errorf("got %v", err)
-			case f.store.has() != "" || slices.Contains(f.steps(), acquire.Installed):
-				t.Error("it is there all the same")
-			}
-			unpacked := slices.Contains(f.steps(), acquire.Verified)
-			sourcetest.Expect(t, unpacked != c.early, "unpacked: %t", unpacked)
-		})
-	}
-}
-
 // Fetch requires no root module. If hashes from before are given, the package must
 // match one.
 func TestFetch(t *testing.T) {
@@ -306,108 +238,6 @@ func TestFetch(t *testing.T) {
 	f := newFixture(t)
 	_, err := installer.New(f.source, f.store, f.source, f.opts).Fetch(t.Context(), id(widget), nil)
 	sourcetest.ErrorIs(t, err, sources.ErrNotFound, "a package in no source")
-}
-
-// directory creates an unpacked package.
-func directory(t *testing.T) (dir string, h1 sources.Hash) {
-	t.Helper()
-	dir = t.TempDir()
-	sourcetest.Check(t, os.WriteFile(filepath.Join(dir, "terraform-provider-widget"), []byte("x"), 0o755))
-	return dir, must(archive.Hash(t.Context(), dir)).H1
-}
-
-// Signatures are checked before archives are fetched, if the source states the
-// archive's checksum. For mirrors they are checked again with the fetched archive.
-func TestSignatures(t *testing.T) {
-	forged := func(how func(*sources.Package)) func(*sources.Package) {
-		return func(p *sources.Package) {
-			how(p)
-			p.Signed.Signature = []byte("forged")
-		}
-	}
-	unlisted := func(p *sources.Package) {
-		p.Hashes = []sources.Hash{zh("another archive")}
-		evidence(p)
-	}
-	older := func(p *sources.Package) { // also signed by the publisher
-		p.Filename = "terraform-provider-widget_0.9.0_linux_amd64.zip"
-		signed(p)
-	}
-	stated := func(p *sources.Package) {
-		evidence(p)
-		p.Kind, p.Hashes = sources.FromNetwork, []sources.Hash{zh(widget)}
-	}
-	statedOther := func(p *sources.Package) { // for the signed checksums, not for the archive
-		stated(p)
-		p.Hashes = []sources.Hash{zh(other), h1("evil")}
-	}
-	unsigned := func(p *sources.Package) {
-		stated(p)
-		p.Hashes = []sources.Hash{zh("another archive"), h1(widget)}
-	}
-	severally := func(p *sources.Package) {
-		stated(p)
-		p.Hashes = []sources.Hash{h1(widget), zh("another archive"), zh(widget)}
-	}
-	byContents := func(p *sources.Package) {
-		stated(p)
-		p.Hashes = []sources.Hash{h1(widget)}
-	}
-	replaced := func(p *sources.Package) {
-		statedOther(p)
-		p.Location.URL = "https://example.test/evil.zip"
-	}
-	cases := []struct {
-		name    string
-		publish func(*sources.Package)
-		require trust.Requirement
-		fetched bool
-		verdict sources.Verdict
-		err     string
-	}{
-		{name: "signed", publish: signed, require: trust.RequireSigned, fetched: true, verdict: sources.SelfSigned},
-		{name: "signed as another version", publish: older, fetched: true, verdict: sources.SelfSigned},
-		{name: "another version's signature", publish: older, require: trust.RequireSigned, err: `signed checksums are for "terraform-provider-widget_0.9.0_linux_amd64.zip"`},
-		{name: "forged", publish: forged(signed), err: "signature"},
-		{name: "evidence", publish: evidence, fetched: true, verdict: sources.MirrorEvidence},
-		{name: "forged evidence", publish: forged(evidence), fetched: true, err: "checking the mirror's signed checksums"},
-		{name: "evidence for another archive", publish: unlisted, fetched: true, err: "not among the signed checksums"},
-		{name: "evidence over HTTP", publish: stated, fetched: true, verdict: sources.MirrorEvidence},
-		{name: "evidence over HTTP for one of the archives stated", publish: severally, fetched: true, verdict: sources.MirrorEvidence},
-		{name: "evidence over HTTP and no checksum of the archive", publish: byContents, fetched: true, verdict: sources.MirrorEvidence},
-		{name: "forged evidence over HTTP", publish: forged(stated), err: "checking the mirror's signed checksums"},
-		{name: "forged evidence over HTTP and no checksum of the archive", publish: forged(byContents), fetched: true, err: "checking the mirror's signed checksums"},
-		{name: "evidence over HTTP for another archive than stated", publish: unsigned, err: "not among the signed checksums"},
-		{name: "evidence over HTTP for another archive than fetched", publish: replaced, fetched: true, err: "not among the signed checksums"},
-		{name: "evidence is a signature", publish: evidence, require: trust.RequireSigned, fetched: true, verdict: sources.MirrorEvidence},
-		{name: "evidence over HTTP is no trusted signature", publish: stated, require: trust.RequireTrusted, fetched: true, err: `a signature by a trusted key is required, but the package is signed with the key`},
-		{name: "evidence is no trusted signature", publish: evidence, require: trust.RequireTrusted, fetched: true, err: `a signature by a trusted key is required, but the package is signed with the key`},
-		{name: "self-signed is no trusted signature", publish: signed, require: trust.RequireTrusted, err: `a signature by a trusted key is required, but the package is "self-signed"`},
-		{name: "a hash is no signature", publish: fromMirror(zh(widget)), require: trust.RequireSigned, err: `a signature is required, but the package is "hash only"`},
-	}
-	for _, c := range cases {
-		t.Run(c.name, func(t *testing.T) {
-			f := newFixture(t)
-			f.opts.Judge.Require = c.require
-			f.source.add(widget, c.publish)
-			f.source.archives["https://example.test/evil.zip"] = "evil"
-			f.require("widget", "")
-			result, err := f.install()
-			switch {
-			case c.err != "" && (err == nil || !strings.Contains(err.Error(), c.err)):
-				t.Errorf("got %v, want %s", err, c.err)
-			case c.err != "" && f.store.has() != "":
-				t.Error("it is stored all the same")
-			case c.err == "" && err != nil:
-				t.Error(err)
-			case c.err == "" && result.Packages[0].Package.Report.Verdict != c.verdict:
-				t.Errorf("got %s", outcome(result))
-			}
-			if fetched := strings.Contains(f.source.log(), "download"); fetched != c.fetched {
-				t.Errorf("asked for\n%s", f.source.log())
-			}
-		})
-	}
 }
 
 // If a signature is required, local packages must have one too. What was proved about a package
@@ -459,35 +289,6 @@ func TestRequireSignedOfStoredPackages(t *testing.T) {
 	}
 }
 
-// The archives of a release belong together: a changed archive for another platform
-// shows that the release was republished.
-func TestRepublishedForAnotherPlatform(t *testing.T) {
-	for name, tt := range map[string]struct {
-		was    sources.Hash
-		signed bool
-		locked []sources.Hash
-		ok     bool
-	}{
-		"the same":               {zh(mac), true, nil, true},
-		"another":                {zh("another"), true, nil, false},
-		"another, not signed":    {zh("another"), false, nil, true},
-		"another, but locked":    {zh("another"), true, []sources.Hash{zh(widget)}, true},
-		"a platform that is new": {"", true, nil, true},
-	} {
-		t.Run(name, func(t *testing.T) {
-			f := releaseForTwo(t, tt.was, tt.signed)
-			if tt.locked != nil {
-				f.lock("widget 1.0.0", tt.locked...)
-			}
-			_, err := f.install()
-			republished, found := errors.AsType[*acquire.RepublishedError](err)
-			if tt.ok && err != nil || !tt.ok && (!found || republished.Was.Hashes[1] != tt.was || republished.Now.Hashes[0] != zh(mac)) {
-				t.Errorf("got %v", err)
-			}
-		})
-	}
-}
-
 // Sources are not queried for locked packages that are on this machine.
 func TestQueriesOnlyForMissingPackages(t *testing.T) {
 	cases := []struct {
@@ -533,44 +334,6 @@ func TestQueriesOnlyForMissingPackages(t *testing.T) {
 
 func (f *fixture) target() string {
 	return filepath.Join(f.root.DataDir, "providers", filepath.FromSlash(id(widget).Path()))
-}
-
-// Without a lock file, a package in the store is used only if the source has the
-// same.
-func TestStoreWithoutLock(t *testing.T) {
-	dir, contents := directory(t)
-	file := filepath.Join(t.TempDir(), "widget.zip")
-	sourcetest.Check(t, os.WriteFile(file, []byte(widget), 0o644))
-	at := func(l sources.Location) func(*sources.Package) {
-		return func(p *sources.Package) { p.Kind, p.Hashes, p.Location = sources.FromFilesystem, nil, l }
-	}
-	cases := []struct {
-		name    string
-		publish func(*sources.Package)
-		stored  sources.Stored
-		want    installer.How
-	}{
-		{"the registry's", nil, sources.Stored{H1: h1(widget), ZH: zh(widget)}, installer.FromStore},
-		{"another than the registry's", nil, sources.Stored{H1: h1(widget), ZH: zh("x")}, installer.Fetched},
-		{"a mirror's contents", fromMirror(h1(widget)), sources.Stored{H1: h1(widget)}, installer.FromStore},
-		{"a mirror without hashes", fromMirror(), sources.Stored{H1: h1(widget), ZH: zh(widget)}, installer.Fetched},
-		{"the archive here", at(sources.Location{Archive: file}), sources.Stored{H1: h1(widget), ZH: zh(widget)}, installer.FromStore},
-		{"another archive here", at(sources.Location{Archive: file}), sources.Stored{H1: h1(widget), ZH: zh("x")}, installer.Fetched},
-		{"the directory here", at(sources.Location{Dir: dir}), sources.Stored{H1: contents}, installer.FromStore},
-		{"another directory here", at(sources.Location{Dir: dir}), sources.Stored{H1: h1("x")}, installer.Fetched},
-	}
-	for _, c := range cases {
-		t.Run(c.name, func(t *testing.T) {
-			f := newFixture(t)
-			f.source.add(widget, c.publish)
-			c.stored.ID = id(widget)
-			f.store.entries[c.stored.ID] = c.stored
-			f.require("widget", "")
-			result, err := f.install()
-			f.must(err)
-			sourcetest.Equal(t, result.Packages[0].How, c.want)
-		})
-	}
 }
 
 // Evidence in the store completes the lock file like evidence from a source.
@@ -767,45 +530,6 @@ func TestCancel(t *testing.T) {
 	result, err := installer.New(f.source, f.store, f.source, f.opts).Install(ctx, f.root)
 	if !errors.Is(err, context.Canceled) || len(result.Packages) > 0 || f.locked() != "" || f.store.has() != "" {
 		t.Errorf("got %v, %s, locked %s", err, outcome(result), f.locked())
-	}
-}
-
-// Slots are shared by all installers that have them.
-func TestSlots(t *testing.T) {
-	f := newFixture(t)
-	f.opts.Slots = acquire.NewSlots(2)
-	busy, most := 0, 0
-	f.opts.Report = func(e acquire.Event) {
-		switch e.Step {
-		case acquire.Fetching:
-			busy++
-			most = max(most, busy)
-		case acquire.Stored:
-			busy--
-		}
-	}
-	for _, typ := range strings.Fields("a b c d e f g h") {
-		f.source.add(typ+" 1.0.0 linux_amd64", nil)
-		f.require(typ, "")
-	}
-	_, err := f.install()
-	f.must(err)
-	sourcetest.Expect(t, busy == 0 && most <= 2, "%d at once", most)
-}
-
-// A damaged archive is fetched once more, and not again.
-func TestDamagedDownload(t *testing.T) {
-	for damaged, want := range []int{1, 2, 2} {
-		f := newFixture(t)
-		f.source.damaged = damaged
-		f.source.add(widget, signed)
-		f.require("widget", "")
-		_, err := f.install()
-		if mismatch := (*acquire.HashMismatchError)(nil); (err == nil) != (damaged < 2) || err != nil && !errors.As(err, &mismatch) {
-			t.Errorf("damaged %d times: %v", damaged, err)
-		}
-		got := strings.Count(f.source.log(), "download")
-		sourcetest.Expect(t, got == want, "damaged %d times, fetched %d times", damaged, got)
 	}
 }
 

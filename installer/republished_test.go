@@ -33,36 +33,19 @@ func releaseForTwo(t *testing.T, was sources.Hash, evident bool) *fixture {
 	return f
 }
 
-// republishedElsewhere creates a release whose package for another platform has been
-// republished.
-func republishedElsewhere(t *testing.T) *fixture { return releaseForTwo(t, zh("another"), true) }
-
-func TestRepublishedForAnotherPlatformIfTheStoreHasIt(t *testing.T) {
-	f := republishedElsewhere(t)
-	f.store.keep(widget, sources.HashOnly, nil)
-	_, err := f.install()
-	if err == nil {
-		t.Error("installed")
+// A package of a republished release is refused also if the store has it, in a dry run, and while locking.
+func TestRepublishedForAnotherPlatformElsewhere(t *testing.T) {
+	for _, dryRun := range []bool{false, true} {
+		f := releaseForTwo(t, zh("another"), true)
+		f.root.DryRun = dryRun
+		f.store.keep(widget, sources.HashOnly, nil)
+		_, err := f.install()
+		sourcetest.Expect(t, err != nil, "installed; dry run %t", dryRun)
 	}
-}
-
-func TestRepublishedForAnotherPlatformInADryRun(t *testing.T) {
-	f := republishedElsewhere(t)
-	f.root.DryRun = true
-	f.store.keep(widget, sources.HashOnly, nil)
-	_, err := f.install()
-	if err == nil {
-		t.Error("planned")
-	}
-}
-
-func TestRepublishedForAnotherPlatformWhileLocking(t *testing.T) {
-	f := republishedElsewhere(t)
+	f := releaseForTwo(t, zh("another"), true)
 	f.store.known[id(widget)] = sources.Stored{ID: id(widget), H1: h1(widget), ZH: zh(widget), Proof: sources.Proof{Matched: true}}
 	_, err := f.locker().Lock(t.Context(), f.root)
-	if err == nil {
-		t.Error("locked")
-	}
+	sourcetest.Expect(t, err != nil, "locked")
 }
 
 func TestHashesOfUnknownSchemesRefuseNothing(t *testing.T) {

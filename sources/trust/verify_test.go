@@ -493,6 +493,16 @@ func TestVerdicts(t *testing.T) {
 	}
 }
 
+func TestBinary(t *testing.T) {
+	signature := sign(t, newKey(t, 0), sums, born)
+	for _, form := range []string{string(signature), armored(t, openpgp.SignatureType, signature)} {
+		got, err := trust.Binary([]byte(form))
+		sourcetest.Expect(t, err == nil && bytes.Equal(got, signature), "got %x, %v", got, err)
+	}
+	_, err := trust.Binary([]byte(public(t, newKey(t, 0)).Armor))
+	sourcetest.Expect(t, err != nil, "a key is a signature")
+}
+
 func FuzzVerify(f *testing.F) {
 	key := newKey(f, 2*year)
 	s := signed(f, key, key)
