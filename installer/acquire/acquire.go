@@ -124,6 +124,7 @@ type Offer struct {
 
 	asked time.Time // when the source was queried
 	alone bool      // download the whole archive over one connection
+	kept  bool      // the evidence is this machine's, not the source's
 
 	// Payload is the package itself, if the caller already has it, and Provenance is
 	// the data about its archive. The offer of a source has no Payload.
@@ -173,6 +174,7 @@ func (a *Acquirer) ask(ctx context.Context, req Request) (Offer, error) {
 	if err != nil {
 		return offer, fail(req.ID, "", err)
 	}
+	a.useKept(ctx, &offer)
 	if offer.Verified, err = a.verify(ctx, offer); err != nil {
 		return offer, fail(req.ID, pkg.Source, err)
 	}

@@ -95,6 +95,27 @@ func (a *Acquirer) HashesOf(ctx context.Context, offer Offer) []sources.Hash {
 	return hashes
 }
 
+// useKept adds the evidence that is recorded for the version to the offer of a network
+// mirror that delivers none, for example in an outage. The evidence must contain the
+// archive that the mirror states.
+func (a *Acquirer) useKept(ctx context.Context, offer *Offer) {
+	if a.into == nil || offer.Kind != sources.FromNetwork && offer.Kind != sources.FromOCI || offer.Signed != nil {
+		return
+	}
+	best := sources.Unverified
+	for _, was := range a.Recorded(sources.PackageID{Provider: offer.ID.Provider, Version: offer.ID.Version}) {
+		if was.Imported || was.Signed == nil {
+			continue
+		}
+		for _, zh := range offer.Hashes {
+			verified, err := a.opts.Judge.Verify(ctx, offer.ID.Provider, was.Signed, zh)
+			if err == nil && verified.Signed == offer.ID.Filename() && verified.Verdict > best {
+				offer.Signed, offer.kept, best = was.Signed, true, verified.Verdict
+			}
+		}
+	}
+}
+
 // recall returns the hashes of a package that this user has verified, from the store
 // or from another record. Without a record it returns none.
 func (a *Acquirer) recall(id sources.PackageID) (sources.Stored, error) {

@@ -72,6 +72,44 @@ func TestHashesOfOtherPlatforms(t *testing.T) {
 	sourcetest.EqualSlices(t, acquire.StatedForOthers(p), []sources.Hash{h1("else")})
 }
 
+// A network mirror without evidence has that of this machine, if it is for its archive.
+func TestKeptEvidence(t *testing.T) {
+	publisher, stranger := sourcetest.Publisher(), sourcetest.Stranger()
+	kept := func(key *sourcetest.Key, listed bool, archives string) sources.Stored {
+		return sources.Stored{H1: h1("arm"), ZH: zh("arm"), Signed: evidence(key, listed, archives), Proof: proofBy(key, listed)}
+	}
+	for _, c := range []struct {
+		name      string
+		kind      sources.Kind
+		recorded  map[sources.Platform]sources.Stored
+		delivered *sources.Signed
+		want      sources.Verdict
+	}{
+		{"none", sources.FromNetwork, nil, nil, sources.HashOnly},
+		{"of the registry's key", sources.FromNetwork, at(arm, kept(publisher, true, "linux_amd64=a")), nil, sources.SelfSigned},
+		{"of a mirror's key", sources.FromNetwork, at(arm, kept(publisher, false, "linux_amd64=a")), nil, sources.MirrorEvidence},
+		{"for another archive", sources.FromNetwork, at(arm, kept(publisher, true, "linux_amd64=b")), nil, sources.HashOnly},
+		{"under another name", sources.FromNetwork, at(arm, kept(publisher, true, "linux_arm64=a")), nil, sources.HashOnly},
+		{"for a filesystem mirror", sources.FromFilesystem, at(arm, kept(publisher, true, "linux_amd64=a")), nil, sources.HashOnly},
+		{"and other evidence is delivered", sources.FromNetwork, at(arm, kept(publisher, true, "linux_amd64=a")), evidence(stranger, false, "linux_amd64=a"), sources.MirrorEvidence},
+		{"in a claim", sources.FromNetwork, at(arm, sources.Stored{H1: h1("arm"), Imported: true, Signed: evidence(publisher, true, "linux_amd64=a")}), nil, sources.HashOnly},
+		{"the best", sources.FromNetwork, map[sources.Platform]sources.Stored{
+			arm: kept(stranger, false, "linux_amd64=a"), plan9: kept(publisher, true, "linux_amd64=a"),
+		}, nil, sources.SelfSigned},
+		{"the best first", sources.FromNetwork, map[sources.Platform]sources.Stored{
+			arm: kept(publisher, true, "linux_amd64=a"), plan9: kept(stranger, false, "linux_amd64=a"),
+		}, nil, sources.SelfSigned},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			m := newMachine(t)
+			m.recorded, m.offer.Kind, m.offer.Signed = c.recorded, c.kind, c.delivered
+			res, err := m.acquire(m.request())
+			sourcetest.Check(t, err)
+			sourcetest.Equal(t, res.Package.Report.Verdict, c.want)
+		})
+	}
+}
+
 // A package in the store gets the evidence of an offer if that is worth more.
 func TestBetterEvidence(t *testing.T) {
 	publisher := sourcetest.Publisher()
