@@ -10,7 +10,7 @@ import (
 // The directories in the state with interrupted downloads, and with the archives of recent ones.
 const partialDir, archivesDir = "partial", "archives"
 
-// recent is that directory. It is opened when first required.
+// recent is the directory with the archives. It is opened when first required.
 type recent struct {
 	once     sync.Once
 	dir      *disk.Dir         // nil if there is none

@@ -99,10 +99,7 @@ func (v *verifier) subject(c *checked, listed *Entry) store.Subject {
 			c.old, all, err = v.believed(c.ID)
 			return all, err
 		},
-		Start: func() error {
-			err := checkExecutable(c.Dir, c.fresh.Files, c.ID)
-			return err
-		},
+		Start: func() error { return checkExecutable(c.Dir, c.fresh.Files, c.ID) },
 		Done: func(result store.Verified) {
 			if !result.Gone {
 				v.add(*c, listed, result)

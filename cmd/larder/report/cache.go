@@ -249,8 +249,6 @@ func RepairOf(m cachedir.Mending, planned bool) Repair {
 	switch {
 	case planned && done == cachedir.Nothing:
 		did = cannotRepair
-	case planned && m.Fetch() && m.Kind == store.Missing:
-		did = "would be fetched again"
 	case planned:
 		did = "would be " + did
 	}
