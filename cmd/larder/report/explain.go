@@ -95,7 +95,6 @@ type Explanation struct {
 	LockedAt  Place          `json:"locked_at,omitzero"`
 	Installed []string       `json:"installed"`
 	Cached    []string       `json:"cached"`
-	Nearby    []string       `json:"nearby"` // in mirrors on this machine that are not installation methods
 	Methods   []MethodAnswer `json:"methods"`
 
 	Chosen         string     `json:"chosen,omitempty"`
@@ -120,7 +119,7 @@ func (o *Output) Explained(e Explanation, all bool) {
 	p := &page{o: o, all: all || o.Level == Verbose, indent: 11, most: 6}
 	p.line(inOneLine(o.fullName(e.Provider)))
 	p.section("Engine", row(e.Engine+": "+o.Shorten(e.Because)))
-	p.section("Required", o.requiredText(e, p.all)...)
+	p.section("Required", o.requiredText(e)...)
 	p.section("Here", row(o.hereText(e)))
 	var methods, newer, advice, unknown []sectionRow
 	for i, m := range e.Methods {
@@ -158,25 +157,11 @@ func (o *Output) fullName(address string) string {
 	return address
 }
 
-// requiredText lists the constraints, each with the places that have it, those that allow any version last. All means
-// that each place has a row.
-func (o *Output) requiredText(e Explanation, all bool) (rows []sectionRow) {
-	required := grouped(e.Required, func(c Constraint) string { return c.Constraint })
-	slices.SortStableFunc(required, func(a, b []Constraint) int {
-		return min(1, len(b[0].Constraint)) - min(1, len(a[0].Constraint))
-	})
-	for _, at := range required {
-		shown := at[:1]
-		if all {
-			shown = at
-		}
-		for _, c := range shown {
-			module := c.Module
-			if others := len(at) - len(shown); others > 0 {
-				module = ui.Together(module, "and "+ui.Count(others, "other place"))
-			}
-			rows = append(rows, row(cmp.Or(c.Constraint, "any version"), o.Shorten(c.Place.String()), module))
-		}
+// requiredText lists the constraints with their places, those that allow any version last.
+func (o *Output) requiredText(e Explanation) (rows []sectionRow) {
+	slices.SortStableFunc(e.Required, func(a, b Constraint) int { return min(1, len(b.Constraint)) - min(1, len(a.Constraint)) })
+	for _, c := range e.Required {
+		rows = append(rows, row(cmp.Or(c.Constraint, "any version"), o.Shorten(c.Place.String()), c.Module))
 	}
 	if len(rows) == 0 {
 		rows = []sectionRow{row("nothing here requires it")}
@@ -200,5 +185,5 @@ func (o *Output) hereText(e Explanation) string {
 		locked = fmt.Sprintf("locked %s (%s)", e.Locked, o.Shorten(e.LockedAt.String()))
 	}
 	installed := cmp.Or(has("installed", e.Installed), "not installed")
-	return ui.Together(locked, installed, has("cached", e.Cached), has("in other mirrors here", e.Nearby))
+	return ui.Together(locked, installed, has("cached", e.Cached))
 }

@@ -214,27 +214,27 @@ func shownAs(m *site.Root, s cliconfig.Setting) (area report.Area, value string)
 
 // withDefaults adds the settings that flags or defaults determine.
 func withDefaults(m *site.Root, all []report.Setting, flags []cliconfig.Input) []report.Setting {
-	set := func(s report.Setting) {
-		i := slices.IndexFunc(all, func(old report.Setting) bool { return old.Name == s.Name && old.Area == s.Area })
-		if i < 0 {
-			s.From = cmp.Or(s.From, report.ByDefault)
-			all = append(all, s)
-		} else {
-			all[i].Value = s.Value
-		}
+	defaults := []report.Setting{
+		{Area: report.AreaDirectories, Name: "link", Value: string(m.Flags.Link)},
+		{Area: report.AreaDirectories, Name: "data directory", Value: m.Config.DataDir},
+		{Area: report.AreaDirectories, Name: "state directory", Value: cmp.Or(m.Config.StateDir, "none is known")},
+	}
+	if m.Flags.Link != sources.LinkAuto {
+		defaults[0].From = named(flags, "link")
 	}
 	if !m.Flags.NoCache {
-		set(report.Setting{Area: report.AreaCache, Name: "plugin_cache_dir", Value: cmp.Or(m.CacheRoot(), "no directory is known")})
+		defaults = append(defaults, report.Setting{Area: report.AreaCache, Name: "plugin_cache_dir", Value: cmp.Or(m.CacheRoot(), "no directory is known")})
 	}
-	link := report.Setting{Area: report.AreaDirectories, Name: "link", Value: string(m.Flags.Link)}
-	if m.Flags.Link != sources.LinkAuto {
-		link.From = named(flags, "link")
-	}
-	set(link)
-	set(report.Setting{Area: report.AreaDirectories, Name: "data directory", Value: m.Config.DataDir})
-	set(report.Setting{Area: report.AreaDirectories, Name: "state directory", Value: cmp.Or(m.Config.StateDir, "none is known")})
 	if m.Config.RecordKey == "" {
-		set(report.Setting{Area: report.AreaTrust, Name: "record key", Value: "this user's"})
+		defaults = append(defaults, report.Setting{Area: report.AreaTrust, Name: "record key", Value: "this user's"})
+	}
+	for _, s := range defaults {
+		if i := slices.IndexFunc(all, func(old report.Setting) bool { return old.Name == s.Name }); i >= 0 {
+			all[i].Value = s.Value
+			continue
+		}
+		s.From = cmp.Or(s.From, report.ByDefault)
+		all = append(all, s)
 	}
 	return all
 }

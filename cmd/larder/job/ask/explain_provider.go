@@ -25,8 +25,7 @@ func explainProvider(ctx context.Context, s *site.Site, dir, address string, all
 	defer done()
 	e := report.Explanation{
 		Provider: q.req.Provider.String(), Engine: string(q.Config.Engine), Because: q.Chosen.Because(q.Config.Tilde),
-		Required: []report.Constraint{}, Installed: sources.Texts(q.here[hereInstalled]), Cached: sources.Texts(q.here[hereCached]),
-		Nearby: sources.Texts(q.here[hereNearby]), Methods: q.methodAnswers(), Newer: []report.Excluded{}, Advice: []report.Advice{},
+		Required: []report.Constraint{}, Installed: sources.Texts(q.installed), Cached: sources.Texts(q.cached), Methods: q.methodAnswers(), Newer: []report.Excluded{}, Advice: []report.Advice{},
 		Unread: q.unread, Command: q.again("install"), UpgradeCommand: q.again("install --upgrade"),
 	}
 	for _, from := range q.req.From {
@@ -317,12 +316,10 @@ func (q *question) onlyElsewhere(v sources.Version) string {
 		}
 	}
 	switch {
-	case slices.Contains(q.here[hereInstalled], v):
+	case slices.Contains(q.installed, v):
 		return "installed, but in no source"
-	case slices.Contains(q.here[hereCached], v):
+	case slices.Contains(q.cached, v):
 		return "in the plugin cache, but in no source"
-	case slices.Contains(q.here[hereNearby], v):
-		return "only in a mirror on this machine that is not an installation method"
 	}
 	return "no source has it"
 }

@@ -29,9 +29,10 @@ type question struct {
 	locked   sources.Version
 	store    installer.Cache
 
-	methods []sources.Method
-	answers []answer
-	here    map[string][]sources.Version
+	methods   []sources.Method
+	answers   []answer
+	installed []sources.Version
+	cached    []sources.Version
 
 	unknown []string // what could not be found out
 	unread  string   // why install fails: what of the root module can't be read
@@ -50,20 +51,13 @@ type answer struct {
 // has reports whether the method lists a version.
 func (a answer) has(v sources.Version) bool { return slices.Contains(a.Listing.Versions, v) }
 
-// Where versions are on this machine, besides the installation methods.
-const (
-	hereInstalled = "installed"
-	hereCached    = "cached"
-	hereNearby    = "nearby"
-)
-
 // newQuestion collects what is known about a provider. It fails only if nothing can be said. The caller calls done.
 func newQuestion(ctx context.Context, s *site.Site, dir, typed string) (q *question, done func(), err error) {
 	m, err := s.Root(ctx, dir, s.Output)
 	if err != nil {
 		return nil, nil, err
 	}
-	q = &question{Root: m, here: map[string][]sources.Version{}}
+	q = &question{Root: m}
 	q.readRoot(ctx)
 	if err := q.readAddress(typed); err != nil {
 		return nil, nil, err
@@ -236,23 +230,10 @@ func (q *question) look(ctx context.Context) {
 	}
 	workdir := q.store.Workdir(q.Dir, filepath.Join(q.Config.DataDir, "providers"))
 	defer workdir.Close()
-	q.here[hereInstalled] = versions(workdir.PackagesOf(ctx, p))
+	q.installed = versions(workdir.PackagesOf(ctx, p))
 	if !q.Flags.NoCache {
-		q.here[hereCached] = versions(q.store.PackagesOf(ctx, p))
+		q.cached = versions(q.store.PackagesOf(ctx, p))
 	}
-	var nearby []sources.Version
-	for _, mirror := range q.Nearby() {
-		if slices.ContainsFunc(q.methods, func(m sources.Method) bool {
-			return site.LocalMirror(m) != nil && site.LocalMirror(m).Dir() == mirror.Dir()
-		}) {
-			continue
-		}
-		listing, err := mirror.Versions(ctx, p)
-		if err == nil {
-			nearby = append(nearby, listing.Versions...)
-		}
-	}
-	q.here[hereNearby] = newestFirst(nearby)
 }
 
 // newestFirst sorts versions, and removes duplicates.
@@ -289,7 +270,7 @@ func (q *question) deliveredBy(v sources.Version) string {
 // --offline, a version on this machine needs no method.
 func (q *question) lacks(v sources.Version) installer.Bar {
 	lacks := installer.NotOffered
-	if q.Flags.Offline && (slices.Contains(q.here[hereInstalled], v) || slices.Contains(q.here[hereCached], v)) {
+	if q.Flags.Offline && (slices.Contains(q.installed, v) || slices.Contains(q.cached, v)) {
 		lacks = ""
 	}
 	for _, a := range q.answers {
@@ -327,10 +308,7 @@ func (q *question) versions() (all []sources.Version) {
 	for _, a := range q.answers {
 		all = append(all, a.Listing.Versions...)
 	}
-	for _, versions := range q.here {
-		all = append(all, versions...)
-	}
-	return newestFirst(all)
+	return newestFirst(slices.Concat(all, q.installed, q.cached))
 }
 
 // candidates returns all known versions, the newest first, each with what excludes it.

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"strconv"
 	"strings"
 
 	"github.com/larder-cli/larder/cmd/larder/job"
@@ -107,46 +106,26 @@ func (q *question) notFound(ctx context.Context) error {
 
 // releases returns all known versions, the newest first.
 func (q *question) releases() (all []report.Release) {
-	labels := q.labels()
 	for _, c := range q.candidates() {
 		v := c.Version
 		r := report.Release{
 			Provider: q.req.Provider.String(), Version: v.String(), Sources: []string{},
 			Prerelease: v.Prerelease(), Allowed: q.required && q.req.Constraints.Allow(v) && c.Excluded == nil, Locked: v == q.locked,
-			Installed: slices.Contains(q.here[hereInstalled], v), Cached: slices.Contains(q.here[hereCached], v),
+			Installed: slices.Contains(q.installed, v), Cached: slices.Contains(q.cached, v),
 			Constrained: q.required && !q.req.Constraints.Empty(),
 		}
 		if c.Excluded != nil {
 			r.Excluded = c.Excluded.Error()
 		}
-		for i, a := range q.answers {
+		for _, a := range q.answers {
 			if a.Applies && a.has(v) {
-				r.Sources = append(r.Sources, labels[i])
+				r.Sources = append(r.Sources, a.name)
 				r.Describe(a.Listing.Details[v])
 			}
 		}
 		all = append(all, r)
 	}
 	return all
-}
-
-// labels returns a short name for each method: its kind, with its number if there are several of the kind.
-func (q *question) labels() []string {
-	labels := make([]string, len(q.answers))
-	count := map[string]int{}
-	for i, a := range q.answers {
-		labels[i], _, _ = strings.Cut(a.name, " ")
-		if a.configured == nil && site.LocalMirror(a.Method) != nil {
-			labels[i] = "implied directory"
-		}
-		count[labels[i]]++
-	}
-	for i, label := range labels {
-		if count[label] > 1 {
-			labels[i] += " " + strconv.Itoa(i+1)
-		}
-	}
-	return labels
 }
 
 // addDetails queries the first source of each version for its platforms, if the lists have none.
