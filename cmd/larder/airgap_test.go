@@ -1,8 +1,6 @@
 package main
 
 import (
-	"crypto/sha256"
-	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -94,52 +92,5 @@ func TestThroughAnAirGap(t *testing.T) {
 		got = g.inside("larder", "install", "--upgrade")
 		sourcetest.Expect(t, strings.Contains(got, "→ 1.3.0"), "upgraded to\n%s", got)
 		g.works()
-	})
-}
-
-// A bundle with modules and the engine has everything that init needs in an empty
-// directory with the configuration and the lock file. The archive of the module is not
-// there any more.
-func TestModulesThroughAnAirGap(t *testing.T) {
-	if exec.Command("unshare", "-rn", "true").Run() != nil {
-		t.Skip("no network namespaces can be made here")
-	}
-	sourcetest.EachEngine(t, func(t *testing.T, engine sources.Engine) {
-		g := &airGap{workplace: newWorkplace(t, engine, "direct {}")}
-		g.config = g.path("inside/cli.tfrc")
-		main := string(sourcetest.ReadFile(t, g.path("root/main.tf")))
-		g.must(os.MkdirAll(g.path("inside/live/root"), 0o755))
-
-		g.write("m/main.tf", "variable \"text\" {}\noutput \"text\" { value = \"${var.text}, ${file(\"${path.module}/text\")}\" }\n")
-		g.write("m/text", "from the module")
-		archive, err := exec.Command("tar", "-C", g.path("m"), "-czf", g.path("module.tar.gz"), ".").CombinedOutput()
-		sourcetest.Require(t, err == nil, "tar: %s", archive)
-		g.write("root/main.tf", main+`
-module "outer" {
-  source = "`+g.path("module.tar.gz")+`"
-  text   = data.widget_thing.a.id
-}
-output "text" { value = module.outer.text }
-`)
-		g.tf(nil, "get")
-		g.outside("lock")
-		g.dir = g.base
-		g.outside("bundle", "create", "usb.tar", "-R", "--modules", "--engine-binary", g.terraform)
-		for _, name := range []string{"main.tf", ".terraform.lock.hcl"} {
-			g.must(os.Rename(g.path("root/"+name), g.path("inside/live/root/"+name)))
-		}
-		for _, name := range []string{"root", "m", "module.tar.gz"} {
-			g.must(os.RemoveAll(g.path(name)))
-		}
-
-		g.dir = g.path("inside")
-		sum := fmt.Sprintf("%x", sha256.Sum256(sourcetest.ReadFile(t, g.terraform)))
-		got := g.inside("larder", "bundle", "import", "../usb.tar", "mirror", "--write-config", "cli.tfrc", "--modules-to", "live", "--engine-to", "bin", "--engine-sha256", sum)
-		sourcetest.Expect(t, strings.Contains(got, "modules of 1 root module and "+string(engine)), "it says\n%s", got)
-		g.dir = g.path("inside/live/root")
-		carried := g.path("inside/bin/" + string(engine))
-		g.inside(carried, "init", "-input=false", "-no-color", "-lockfile=readonly")
-		got = g.inside(carried, "plan", "-input=false", "-no-color")
-		sourcetest.Expect(t, strings.Contains(got, "from the module") && strings.Contains(got, "1 to add"), "plan says\n%s", got)
 	})
 }

@@ -156,7 +156,7 @@ func TestChangesNothing(t *testing.T) {
 	for name, machine := range map[string]*diskMachine{"filled": filled, "clean": clean} {
 		for _, c := range changesNothing {
 			t.Run(name+"/"+c.args, func(t *testing.T) {
-				sourcetest.OneIn(t, 3)
+				sourcetest.OneIn(t, 10)
 				t.Parallel()
 				m := machine.copied(t)
 				before := m.everything().without(kept[c.command])

@@ -27,10 +27,9 @@ import (
 func TestAgreesWithTheEngines(t *testing.T) {
 	t.Parallel()
 	sourcetest.Judged(t)
-	larder := hire(t)
 	withEachProgram(t, "install", 500, 200, func(t *testing.T, p sourcetest.Program, kind string, seed uint64) (notes []string) {
 		s := generate(seed, p.Engine)
-		c := &comparison{judge: sourcetest.NewJudge(t, p, kind, fmt.Sprint(seed), s), scene: newScene(t, s), larder: larder}
+		c := &comparison{judge: sourcetest.NewJudge(t, p, kind, fmt.Sprint(seed), s), scene: newScene(t, s)}
 		c.compare()
 		return c.notes
 	})
@@ -140,7 +139,6 @@ type packages map[string]map[string]string
 type comparison struct {
 	*scene
 	judge  *sourcetest.Judge
-	larder *workers
 	notes  []string
 	before string // Larder's output of an earlier run
 
@@ -264,11 +262,7 @@ func (c *comparison) surroundings() (dir string, env []string) {
 	if c.Chdir {
 		dir = c.dir
 	}
-	for _, variable := range c.world.Env() {
-		if !strings.HasPrefix(variable, "TF_CLI_CONFIG_FILE=") {
-			env = append(env, variable)
-		}
-	}
+	env = append(env, c.world.Network()...)
 	for _, variable := range c.Env {
 		env = append(env, c.fill(variable))
 	}
@@ -284,7 +278,7 @@ func (c *comparison) engine(again bool) (output string, status int) {
 // ours runs Larder.
 func (c *comparison) ours(args ...string) (output string, status int) {
 	dir, env := c.surroundings()
-	return c.larder.run(c.t, dir, env, args...)
+	return workBoth(c.t, dir, append(env, asForUsers+"=1"), args...)
 }
 
 // look finds the packages below dir, following what leads to packages.

@@ -47,7 +47,7 @@ const (
 //	packages.tar  a cache export with widget 1.2.0
 //	outside/      files of a person, which are none of Larder's business
 type diskMachine struct {
-	t   *testing.T
+	t   testing.TB
 	dir string
 	env []string
 
@@ -71,7 +71,7 @@ func (e ending) String() string {
 
 // newDiskMachine creates a machine without any previous larder run. It contains only the root
 // modules, TMPDIR and the directory outside.
-func newDiskMachine(t *testing.T) *diskMachine {
+func newDiskMachine(t testing.TB) *diskMachine {
 	t.Helper()
 	w := sourcetest.New(t)
 	for _, release := range []string{widgetDir + " 1.0.0", widgetDir + " 1.2.0", widgetDir + " 1.3.0", gadgetDir + " 2.0.0", gadgetDir + " 2.1.0"} {
@@ -90,17 +90,13 @@ func newDiskMachine(t *testing.T) *diskMachine {
 }
 
 // newMachineIn creates a machine with nothing on its disk, whose network is the world.
-func newMachineIn(t *testing.T, w *sourcetest.World) *diskMachine {
+func newMachineIn(t testing.TB, w *sourcetest.World) *diskMachine {
 	t.Helper()
 	if runtime.GOOS != "linux" {
 		t.Skip("certificates come from SSL_CERT_FILE")
 	}
 	m := &diskMachine{t: t, dir: sourcetest.MemoryDir(t)}
-	for _, assignment := range w.Env() {
-		if !strings.HasPrefix(assignment, "TF_CLI_CONFIG_FILE=") {
-			m.env = append(m.env, assignment)
-		}
-	}
+	m.env = append(m.env, w.Network()...)
 	m.mkdir("home")
 	m.mkdir("tmp")
 	return m
@@ -124,7 +120,7 @@ func (m *diskMachine) use() *diskMachine {
 }
 
 // copied returns a copy of the machine for one test.
-func (m *diskMachine) copied(t *testing.T) *diskMachine {
+func (m *diskMachine) copied(t testing.TB) *diskMachine {
 	t.Helper()
 	c := &diskMachine{t: t, dir: sourcetest.MemoryDir(t), env: m.env}
 	out, err := exec.Command("cp", "-a", m.dir+"/.", c.dir).CombinedOutput()
@@ -251,7 +247,7 @@ func (m *diskMachine) age(dir string) {
 type diskState map[string]string
 
 // diskStateOf reads a directory. Names are relative to it.
-func diskStateOf(t *testing.T, root string) diskState {
+func diskStateOf(t testing.TB, root string) diskState {
 	t.Helper()
 	state := diskState{}
 	err := filepath.WalkDir(root, func(name string, _ fs.DirEntry, err error) error {

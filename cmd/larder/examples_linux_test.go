@@ -10,24 +10,24 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"testing"
 
 	"github.com/larder-cli/larder/cmd/larder/line"
 	"github.com/larder-cli/larder/sources/sourcetest"
 )
 
-// newExampleMachine creates a machine that the examples of help fit: a person works in a root module, with
+// exampleMachine is a machine that the examples of help fit: a person works in a root module, with
 // another one below, a mirror, a bundle, an export of the plugin cache, and providers of Terraform 0.12.
-func newExampleMachine(t *testing.T) *diskMachine {
-	t.Helper()
-	w := sourcetest.New(t)
+var exampleMachine = sync.OnceValue(func() *diskMachine {
+	w := sourcetest.New(lasting)
 	for _, version := range []string{"3.6.0", "3.7.2"} {
 		w.Add("registry.terraform.io/hashicorp/random", version, sourcetest.Release{Platforms: []string{"darwin_arm64", "linux_amd64"}})
 	}
 	for dir := filepath.Dir(w.CAFile); dir != filepath.Clean(os.TempDir()); dir = filepath.Dir(dir) {
-		sourcetest.Check(t, os.Chmod(dir, 0o755)) // larder may run as somebody else
+		sourcetest.Check(lasting, os.Chmod(dir, 0o755)) // larder may run as somebody else
 	}
-	m := newMachineIn(t, w)
+	m := newMachineIn(lasting, w)
 	const random = "terraform {\n  required_providers {\n    random = {\n      source  = \"hashicorp/random\"\n      version = \"~> 3.6\"\n    }\n  }\n}\n"
 	m.write("main.tf", random)
 	m.write("net/main.tf", random)
@@ -43,7 +43,7 @@ func newExampleMachine(t *testing.T) *diskMachine {
 	}
 	w.Mirror.ServeDir(m.path("mirror"))
 	return m
-}
+})
 
 // types runs larder on this machine, as a person does.
 func (m *diskMachine) types(args string) ending {
@@ -74,9 +74,10 @@ func exampleOf(cmd *line.Command) string {
 
 // Each example of help works as it is typed.
 func TestExamplesWork(t *testing.T) {
-	machine := newExampleMachine(t)
+	machine := exampleMachine()
 	for path, cmd := range commandsOf() {
 		t.Run(path, func(t *testing.T) {
+			sourcetest.OneIn(t, 3)
 			t.Parallel()
 			if cmd.Path == "serve" {
 				t.Skip("it doesn't end by itself; the stories of serve run it")
@@ -125,7 +126,7 @@ func wrongly(cmd *line.Command, path string) (all []string) {
 // Where a path is missing, unreadable or of the wrong kind, errors are in plain words: they name it, say what
 // to do, and don't show the system call that has failed.
 func TestWrongPaths(t *testing.T) {
-	machine := newExampleMachine(t)
+	machine := exampleMachine().copied(t)
 	machine.write("letter", "Dear reader,\n")
 	machine.write("secret", "secret\n")
 	machine.mkdir("folder")
@@ -135,7 +136,7 @@ func TestWrongPaths(t *testing.T) {
 		for _, wrong := range wrongPaths {
 			for _, args := range wrongly(cmd, wrong) {
 				t.Run(args, func(t *testing.T) {
-					sourcetest.OneIn(t, 12)
+					sourcetest.OneIn(t, 60)
 					t.Parallel()
 					m := machine.copied(t)
 					m.close("secret", "locked")

@@ -12,13 +12,13 @@ import (
 	"io"
 	"io/fs"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"regexp"
 	"runtime/debug"
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"syscall"
 	"testing"
 	"time"
@@ -52,7 +52,7 @@ type hostileSituation struct {
 // and must name the culprit if it fails.
 func (s hostileSituation) meets(t *testing.T, machine *diskMachine, c hostileCommand) {
 	t.Run(s.name+"/"+c.name, func(t *testing.T) {
-		sourcetest.OneIn(t, 24)
+		sourcetest.OneIn(t, 60)
 		t.Parallel()
 		m := machine.copied(t)
 		m.watch = limited
@@ -373,12 +373,19 @@ func fromMirror(dir string) func(*diskMachine) {
 	}
 }
 
-// hostileGround returns the machine that all situations are based on. The test runs in parallel
-// with others, because most of them spend longer on this machine than on their samples.
+// lasting creates what several tests share, until the process ends.
+var lasting = &sourcetest.Script{Program: "larder-test"}
+
+func init() { endLasting = lasting.End }
+
+// hostileMachine is the machine that all situations are based on.
+var hostileMachine = sync.OnceValue(func() *diskMachine { return newDiskMachine(lasting).use() })
+
+// hostileGround returns [hostileMachine]. The test runs in parallel with others.
 func hostileGround(t *testing.T) *diskMachine {
 	t.Helper()
 	t.Parallel()
-	return newDiskMachine(t).use()
+	return hostileMachine()
 }
 
 // Every command succeeds if nothing is hostile: otherwise the tests below would prove nothing.
@@ -474,7 +481,7 @@ func TestLinksInEvidenceAreNotRead(t *testing.T) {
 		} {
 			for _, c := range mirror.commands {
 				t.Run(mirror.dir+"/"+place+"/"+c.name, func(t *testing.T) {
-					sourcetest.OneIn(t, 8)
+					sourcetest.OneIn(t, 30)
 					t.Parallel()
 					m := machine.copied(t)
 					m.watch = limited
@@ -618,7 +625,7 @@ var engineWrites = []string{
 
 // No engine is started where a checkout would make it write elsewhere.
 func TestEnginesWriteNothingElsewhere(t *testing.T) {
-	machine := hostileGround(t)
+	machine := hostileGround(t).copied(t)
 	machine.write("bin/terraform", `#!/bin/sh
 case $1 in -chdir=*) cd "${1#-chdir=}" ;; esac
 cd "${TF_DATA_DIR:-.terraform}" || exit
@@ -688,7 +695,7 @@ func TestLinkedDataDirectory(t *testing.T) {
 				{"a link there", with(bare, linkTo(installedWidget, "outside/target2"), linkOut(place)), false, []int{exitFailed}},
 			} {
 				t.Run(place+"/"+s.name+"/"+c.name, func(t *testing.T) {
-					sourcetest.OneIn(t, 24)
+					sourcetest.OneIn(t, 60)
 					t.Parallel()
 					m := machine.copied(t)
 					m.watch = limited
@@ -733,7 +740,7 @@ func TestExchangedDataDirectory(t *testing.T) {
 		for _, c := range commands {
 			for try := range 8 {
 				t.Run(fmt.Sprintf("%s/%s/%d", place, c.name, try), func(t *testing.T) {
-					sourcetest.OneIn(t, 24)
+					sourcetest.OneIn(t, 60)
 					t.Parallel()
 					m := machine.copied(t)
 					m.watch = limited
@@ -923,19 +930,13 @@ func TestDevicesInMirrors(t *testing.T) {
 	machine := hostileGround(t)
 	archive := "usb/" + widgetDir + "/terraform-provider-widget_1.2.0_" + ownPlatform + ".zip"
 	program := "usbu/" + widgetDir + "/1.2.0/" + ownPlatform + "/terraform-provider-widget_v1.2.0"
-	beside := filepath.Dir(program) + "/docs"
-	for _, kind := range []string{"pipe", "socket", "directory", "dangling link", "link to a pipe", "link to a device", "link to a file of the kernel"} {
-		for _, place := range []struct {
-			name     string
-			commands []hostileCommand
-		}{
-			{archive, mirrorCommands}, {program, unpacked(mirrorCommands)}, {beside, unpacked(mirrorCommands)},
-		} {
-			if kind == "directory" && place.name != archive {
-				continue // packages may have directories
-			}
-			for _, c := range place.commands {
-				s := hostileSituation{name: place.name + " is a " + kind, culprit: inPackage(place.name), arrange: instead(place.name, kind)}
+	kinds := []string{"pipe", "socket", "dangling link", "link to a pipe", "link to a device", "link to a file of the kernel"}
+	for name, commands := range map[string][]hostileCommand{
+		archive: mirrorCommands, program: unpacked(mirrorCommands), filepath.Dir(program) + "/docs": unpacked(mirrorCommands),
+	} {
+		for _, kind := range kinds {
+			for _, c := range commands {
+				s := hostileSituation{name: name + " is a " + kind, culprit: inPackage(name), arrange: instead(name, kind)}
 				switch c.name {
 				case "install":
 					s.status = []int{exitFailed} // there is no other
@@ -1056,112 +1057,6 @@ func TestLargeFiles(t *testing.T) {
 	}
 }
 
-// A state lists the providers that a root module requires, and may be large: reading a state of
-// 20 MB takes less than 500 MB of memory.
-func TestLargeStates(t *testing.T) {
-	if testing.Short() {
-		t.Skip("reads a lot")
-	}
-	machine := hostileGround(t)
-	provider := `"provider": "provider[\"` + widgetDir + `\"]"`
-	var wide, instances, deep bytes.Buffer
-	head := `{"version": 4, "terraform_version": "1.9.0", "serial": 1, "lineage": "x", "outputs": {}, "resources": [`
-	wide.WriteString(head)
-	instances.WriteString(wide.String() + `{"mode": "managed", "type": "widget_a", "name": "a", ` + provider + `, "instances": [`)
-	deep.WriteString(instances.String() + `{"schema_version": 0, "attributes": {"a": `)
-	for i := 0; wide.Len() < 20<<20; i++ {
-		fmt.Fprintf(&wide, `{"mode": "managed", "type": "widget_a", "name": "a%d", %s, "instances": [{"schema_version": 0, "attributes": {"id": "%d", "tags": {"a": "b"}}}]},`, i, provider, i)
-	}
-	for i := 0; instances.Len() < 20<<20; i++ {
-		fmt.Fprintf(&instances, `{"index_key": %d, "schema_version": 0, "attributes": {"id": "%d", "list": [1, 2, 3, {}, []]}},`, i, i)
-	}
-	deep.WriteString("[" + strings.Repeat(strings.Repeat("[", 2000)+strings.Repeat("]", 2000)+",", 20<<20/4000) + "0]")
-	for name, text := range map[string]string{
-		"wide":      strings.TrimSuffix(wide.String(), ",") + "]}",
-		"instances": strings.TrimSuffix(instances.String(), ",") + "]}]}",
-		"deep":      deep.String() + "}}]}]}",
-		"numbers":   `{"version": 4, "resources": [], "x": [` + strings.Repeat("1,", 10<<20) + "1]}",
-		"empty":     `{"version": 4, "resources": [], "x": [` + strings.Repeat("{},", 7<<20) + "{}]}",
-		"modules":   `{"version": 3, "modules": [` + strings.Repeat(`{"resources":{}},`, 20<<20/17) + "{}]}",
-		// None of these is a state that an engine writes.
-		"bad address":   head + `{"provider": "` + strings.Repeat("a.", 10<<20) + `a"}]}`,
-		"bad nesting":   head + `{"provider": "provider` + strings.Repeat("[", 20<<20) + `"}]}`,
-		"bad addresses": head + numbered(`{"provider":"a%d"},`, 1<<20) + "{}]}",
-		"bad sparse":    "",
-	} {
-		t.Run(name, func(t *testing.T) {
-			sourcetest.OneIn(t, 3)
-			m := machine.copied(t)
-			m.watch = limitedTo(500 << 20)
-			bare(m)
-			m.write("work/terraform.tfstate", text)
-			bad := strings.HasPrefix(name, "bad ")
-			if name == "bad sparse" {
-				m.must(os.Truncate(m.path("work/terraform.tfstate"), 40<<20))
-			}
-			e := m.run("--chdir work install")
-			if e.killed != "" || e.status != exitDone && !bad || e.status > exitFailed {
-				t.Error(e)
-			}
-			sourcetest.Expect(t, len(e.output) <= 1<<20, "wrote %d bytes of messages", len(e.output))
-		})
-	}
-}
-
-// Whatever is in the files of a checkout, parsing a megabyte of it takes less than 500 MB, and
-// larger files are refused if they would take more than 768 MiB.
-func TestLargeConfigurations(t *testing.T) {
-	if testing.Short() {
-		t.Skip("reads a lot")
-	}
-	machine := hostileGround(t)
-	repeat := func(begin, some, end string, size int) string {
-		return begin + strings.Repeat(some, size/len(some)) + end
-	}
-	const most, all = 1 << 20, 16<<20 - 100
-	for _, test := range []struct{ name, file, text string }{
-		{"list", "main.tf", repeat("a=[", "0,", "0]\n", most)},
-		{"blocks", "main.tf", repeat("", "a{}\n", "", most)},
-		{"same attributes", "main.tf", repeat("", "a=0\n", "", most)},
-		{"lines", "main.tf", repeat("", "\n", "", most)},
-		{"invalid", "main.tf", repeat("", "@", "", most/2)},
-		{"JSON list", "main.tf.json", repeat(`{"a":[`, "0,", "0]}", most)},
-		{"invalid JSON", "main.tf.json", repeat(`{"a":[`, ",", "0]}", most/4)},
-		{"too large", "main.tf", repeat("a=[", "0,", "0]\n", all)},
-		{"too large invalid", "main.tf", repeat("", "@", "", all)},
-		{"too large JSON", "main.tf.json", repeat(`{"a":[`, "{},", "0]}", all)},
-		{"lines of a string", "main.tf", repeat("a=<<E\n", "\n", "E\n", 1<<20)},
-		{"parts of a string", "main.tf", repeat(`a="`, "$", "\"\n", 1<<20)},
-		{"lock file", ".terraform.lock.hcl", repeat("", "\n", "", 4<<20)},
-		{"lock file with a list", ".terraform.lock.hcl", repeat("a=[", "0,", "0]\n", 600<<10)},
-		{"modules", ".terraform/modules/modules.json", repeat(`{"Modules":[`, "{},", "{}]}", 4<<20-100)},
-		{"unit", "terragrunt.hcl", repeat("locals {\na=[", "0,", "0]\n}\n", 255<<10)},
-		{"CLI configuration", "config.tfrc", repeat("a=[", "0,", "0]\n", 1<<20-100)},
-	} {
-		t.Run(test.name, func(t *testing.T) {
-			sourcetest.OneIn(t, 12)
-			m := machine.copied(t)
-			m.watch = limitedTo(500 << 20)
-			args, env := "--chdir work install --offline", []string(nil)
-			if test.file == "config.tfrc" {
-				env = []string{"TF_CLI_CONFIG_FILE=config.tfrc"}
-			}
-			m.write("work/"+test.file, test.text)
-			e := m.run(args, env...)
-			sourcetest.Expect(t, e.killed == "" && e.status <= exitFailed, "%s", e)
-			sourcetest.Expect(t, len(e.output) <= 1<<20, "wrote %d bytes of messages", len(e.output))
-		})
-	}
-}
-
-func numbered(format string, n int) string {
-	var b strings.Builder
-	for i := range n {
-		fmt.Fprintf(&b, format, i)
-	}
-	return b.String()
-}
-
 const hidden = "1UlZ7j6rOtherUsersMustNotReadThis"
 
 // A secret is a place in a mirror that has the hidden text.
@@ -1242,7 +1137,7 @@ func TestCopiesAreNoMoreReadable(t *testing.T) {
 		}
 		for _, c := range commands {
 			t.Run(place.name+"/"+c.name, func(t *testing.T) {
-				sourcetest.OneIn(t, 24)
+				sourcetest.OneIn(t, 60)
 				t.Parallel()
 				m := machine.copied(t)
 				m.watch = limited
@@ -1302,6 +1197,7 @@ func TestLinksOutOfCheckouts(t *testing.T) {
 			}
 			for _, flags := range []string{"", " --no-cache", " --link copy"} {
 				t.Run(fmt.Sprintf("%s configured %v%s", name, config != "", flags), func(t *testing.T) {
+					sourcetest.OneIn(t, 5)
 					t.Parallel()
 					m := machine.copied(t)
 					bare(m)
@@ -1407,39 +1303,6 @@ func holdsHidden(name string) bool {
 	return false
 }
 
-// Platforms have no dots. In the cache, the directory of a platform linux_amd64.lock would be at
-// the path of the lock for linux_amd64.
-func TestPlatformNamedAsALock(t *testing.T) {
-	machine := hostileGround(t)
-	odd := ownPlatform + ".lock"
-	for path, cmd := range commandsOf() {
-		if !hasFlag(cmd, "platform") {
-			continue
-		}
-		args := map[string]string{
-			"mirror sync": "usb " + widgetDir, "bundle create": "out.tar", "prefetch": widgetDir, "cache export": "out.tar",
-			"cache forget": widgetDir + "@1.2.0", "import": "old --to usb --namespace example.test/acme",
-		}
-		c := hostileCommand{name: path, args: path + " " + args[path] + " --platform " + odd}
-		hostileSituation{name: "flag", arrange: func(*diskMachine) {}, status: []int{exitUsage}}.meets(t, machine, c)
-	}
-	pack := "usb/" + widgetDir + "/terraform-provider-widget_1.2.0_" + odd + ".zip"
-	directory := "usbu/" + widgetDir + "/1.2.0/" + odd + "/terraform-provider-widget_v1.2.0"
-	for _, c := range append(mirrorCommands, unpacked(mirrorCommands)...) {
-		arrange := with(
-			func(m *diskMachine) {
-				m.must(os.Link(m.path("usb/"+widgetDir+"/terraform-provider-widget_1.2.0_"+ownPlatform+".zip"), m.path(pack)))
-			},
-			put(directory, "the provider"))
-		hostileSituation{name: "in mirrors", arrange: arrange, status: []int{exitDone, exitFound}}.meets(t, machine, c)
-	}
-	for _, c := range cacheCommands {
-		name := pluginCache + "/" + widgetDir + "/1.2.0/" + odd
-		s := hostileSituation{name: "in the cache", culprit: name, mine: []string{name}, arrange: with(without(name), put(name+"/terraform-provider-widget_v1.2.0", "the provider"))}
-		s.meets(t, machine, c)
-	}
-}
-
 // An interruption ends the wait for any lock, even if the file for the name of the lock's holder
 // contains something else.
 func TestWaitsEnd(t *testing.T) {
@@ -1460,6 +1323,7 @@ func TestWaitsEnd(t *testing.T) {
 	} {
 		for _, flags := range []string{"", " --lock-timeout 3s"} {
 			t.Run(place.lock+"/"+place.command.name+flags, func(t *testing.T) {
+				sourcetest.OneIn(t, 4)
 				t.Parallel()
 				m := machine.copied(t)
 				m.mkdir(filepath.Dir(place.lock))
@@ -1506,7 +1370,7 @@ func TestSignalsEndEverything(t *testing.T) {
 				cmd.Stdout = w
 				m.must(cmd.Start())
 				m.must(w.Close())
-				time.Sleep(500 * time.Millisecond)
+				m.awaitWrite(cmd.Process.Pid)
 				begun := time.Now()
 				m.must(cmd.Process.Signal(s))
 				err = cmd.Wait()
@@ -1518,103 +1382,18 @@ func TestSignalsEndEverything(t *testing.T) {
 	}
 }
 
-// If a file system is mounted where Larder removes or replaces files, it stays unchanged: a
-// tmpfs, and a bind mount of a directory from the same file system. The test runs itself again in
-// a namespace where it may mount.
-func TestMounts(t *testing.T) {
-	if os.Getenv("LARDER_TEST_MOUNTS") == "" {
-		if exec.Command("unshare", "-rm", "mount", "-t", "tmpfs", "tmpfs", os.TempDir()).Run() != nil {
-			t.Skip("nothing can be mounted here")
-		}
-		cmd := exec.CommandContext(t.Context(), "unshare", "-rm", os.Args[0], "-test.run=^TestMounts$", "-test.v", "-test.short="+strconv.FormatBool(testing.Short()))
-		cmd.Env = append(os.Environ(), "LARDER_TEST_MOUNTS=1", fmt.Sprint("LARDER_SEED=", sourcetest.Seed()))
-		out, err := cmd.CombinedOutput()
-		if err != nil || testing.Verbose() {
-			t.Logf("%s", out)
-			sourcetest.Equal(t, err, nil)
-		}
-		sourcetest.Count(t, bytes.Count(out, []byte("--- PASS: TestMounts/")), bytes.Count(out, []byte("--- SKIP: TestMounts/")))
-		return
-	}
-	machine := hostileGround(t)
-	entry := "/" + widgetDir + "/1.0.0/" + ownPlatform
-	for _, place := range []struct {
-		name     string
-		commands []hostileCommand
-	}{
-		{pluginCache + entry, cacheCommands},
-		{pluginCache + entry + "/docs", cacheCommands},
-		{filepath.Dir(pluginCache + entry), cacheCommands},
-		{pluginCache + "/.larder/tmp", cacheCommands},
-		{pluginCache + "/.larder/tmp/removed-1", cacheCommands},
-		{pluginCache + "/.larder/tmp/" + widgetDir + "/1.3.0/" + ownPlatform + "/123456", cacheCommands},
-		{pluginCache + "/.larder/partial/" + widgetDir + "/1.0.0", cacheCommands},
-		{pluginCache + "/.larder/partial/123456", cacheCommands},
-		{pluginCache + "/.larder/archives", cacheCommands},
-		{pluginCache + "/.larder/archives/123456", cacheCommands},
-		{pluginCache + "/.larder/evidence/" + widgetDir + "/1.0.0", cacheCommands},
-		{pluginCache + "/.larder/quarantine", cacheCommands},
-		{"usb/.larder/tmp", mirrorCommands},
-		{"usb/.larder/tmp/1", mirrorCommands},
-		{"usb/.larder/import", mirrorCommands},
-		{"usb/.larder/import/1", mirrorCommands},
-		{"usb/.larder/evidence/" + widgetDir + "/1.0.0", mirrorCommands},
-		{"usb/" + widgetDir, mirrorCommands},
-		{"usbu" + entry, unpacked(mirrorCommands)},
-		{"usbu" + entry + "/docs", unpacked(mirrorCommands)},
-		{installedWidget, installing},
-		{installedWidget + "/docs", installing},
-		{filepath.Dir(installedWidget), installing},
-	} {
-		for _, kind := range []string{"tmpfs", "bind"} {
-			for _, c := range place.commands {
-				t.Run(place.name+"/"+kind+"/"+c.name, func(t *testing.T) { mounted(t, machine, place.name, kind, c) })
+// awaitWrite waits until a process writes to its standard output, which no program reads.
+func (m *diskMachine) awaitWrite(pid int) {
+	m.t.Helper()
+	writing := fmt.Sprintf("%d 0x1 ", unix.SYS_WRITE)
+	for deadline := time.Now().Add(hangs); time.Now().Before(deadline); time.Sleep(10 * time.Millisecond) {
+		threads, err := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/syscall", pid))
+		m.must(err)
+		for _, thread := range threads {
+			if call, _ := os.ReadFile(thread); strings.HasPrefix(string(call), writing) { // it may have ended
+				return
 			}
 		}
 	}
-}
-
-// mounted runs a command with a mount at a name.
-func mounted(t *testing.T, machine *diskMachine, name, kind string, c hostileCommand) {
-	sourcetest.OneIn(t, 24)
-	m := machine.copied(t)
-	m.watch = limited
-	if c.prepare != nil {
-		c.prepare(m)
-	}
-	source, flags := "tmpfs", uintptr(0)
-	if kind == "bind" {
-		source, flags = m.path("outside"), unix.MS_BIND
-	}
-	m.mkdir(name)
-	m.must(unix.Mount(source, m.path(name), kind, flags, ""))
-	if kind == "tmpfs" {
-		m.plant(name)
-	}
-	m.age("outside")
-	before, contents := m.protected(c), m.hold([]string{name})
-	e := m.run(c.args)
-	for _, difference := range append(m.protected(c).since(before), contents()...) {
-		t.Error(difference)
-	}
-	sourcetest.Expect(t, e.killed == "" && e.status <= exitFound, "%v", e)
-	top, _, _ := strings.Cut(name, "/")
-	reads := strings.HasPrefix(top, "usb") && !slices.Contains(c.writes, top) // and may find no package there
-	if e.status == exitFailed && !reads && !names(e.output, name) {
-		t.Errorf("the output does not name %s: %s", name, e)
-	}
-	m.unmount()
-}
-
-// unmount removes the mounts, even if they have moved, so that the directory can be removed
-// without their contents.
-func (m *diskMachine) unmount() {
-	m.t.Helper()
-	text, err := os.ReadFile("/proc/self/mounts")
-	m.must(err)
-	for line := range strings.Lines(string(text)) {
-		if fields := strings.Fields(line); atOrBelow(m.dir, fields[1]) {
-			m.must(unix.Unmount(strings.ReplaceAll(fields[1], `\040`, " "), unix.MNT_DETACH))
-		}
-	}
+	m.t.Fatal("it writes nothing")
 }

@@ -52,7 +52,7 @@ func TestHostileNames(t *testing.T) {
 		"help config, help config --json, shim NAME, completion NAME, install --engine NAME", ", ")
 	for _, name := range hostileNames {
 		t.Run(fmt.Sprintf("%q", name), func(t *testing.T) {
-			sourcetest.OneIn(t, 16)
+			sourcetest.OneIn(t, 25)
 			t.Parallel()
 			w := sourcetest.New(t)
 			w.Add(addressHost+"/acme/widget", "1.0.0", sourcetest.Release{})

@@ -8,7 +8,6 @@ import (
 	"maps"
 	"path"
 	"path/filepath"
-	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -223,10 +222,10 @@ func TestOnlyTheCommandPrintsAndOnlyCLIConfigReadsTheEnvironment(t *testing.T) {
 	}
 }
 
-// changes are the functions that change files, by package. Os.OpenFile and
-// os.OpenRoot can do that too.
+// changes are the functions that change files or open them, by package. Those of os that open files wait for a pipe at the
+// path; its ReadDir doesn't.
 var changes = map[string]string{
-	"os": "Chmod Chown Chtimes Create CreateTemp Lchown Link Mkdir MkdirAll MkdirTemp OpenFile OpenRoot Remove RemoveAll Rename Symlink Truncate WriteFile",
+	"os": "Chmod Chown Chtimes Create CreateTemp Lchown Link Mkdir MkdirAll MkdirTemp Open OpenFile OpenInRoot OpenRoot ReadFile Remove RemoveAll Rename Symlink Truncate WriteFile",
 
 	"syscall": "Chmod Creat Link Mkdir Mkfifo Mknod Mount Open Rename Rmdir Symlink Truncate Unlink Unmount Utimes UtimesNano",
 
@@ -236,7 +235,7 @@ var changes = map[string]string{
 	"windows": "CreateDirectory CreateHardLink CreateSymbolicLink DeleteFile MoveFile MoveFileEx RemoveDirectory Rename Rmdir SetFileAttributes Unlink",
 }
 
-// All changes to files are made by sources/disk.
+// Files are changed and opened by sources/disk, which never waits, except those of the system.
 func TestOnlyDiskChangesFiles(t *testing.T) {
 	for _, f := range goFiles(t) {
 		if f.test || f.pkg == "sources/disk" || forTests[f.pkg] {
@@ -287,47 +286,6 @@ func TestSystemsDifferInFewPackages(t *testing.T) {
 	}
 	for path := range asking {
 		sourcetest.Expect(t, asked[path], "%s no longer uses runtime.GOOS", path)
-	}
-}
-
-// opens are the functions of os that wait for a pipe at the path. Its ReadDir doesn't.
-const opens = "Open OpenFile OpenInRoot OpenRoot ReadFile"
-
-// Files are opened by sources/disk, which never waits, except those of the system.
-func TestOnlyDiskOpensFiles(t *testing.T) {
-	for _, f := range goFiles(t) {
-		if f.test || f.pkg == "sources/disk" || forTests[f.pkg] {
-			continue
-		}
-		for _, selector := range f.selectors() {
-			if pkg, name, _ := strings.Cut(selector, "."); pkg == "os" && slices.Contains(strings.Fields(opens), name) {
-				t.Errorf("%s uses %s, which is for sources/disk", f.path, selector)
-			}
-		}
-	}
-}
-
-// The schemes of hashes are spelled in sources/hash.go and in tests. Names of
-// JSON members are other names that happen to be spelled alike.
-func TestOnlyHashSpellsSchemes(t *testing.T) {
-	scheme := regexp.MustCompile(`^(h1|zh)$|\b(h1|zh):`)
-	for _, f := range goFiles(t) {
-		if f.test || f.path == "sources/hash.go" || f.pkg == "sources/sourcetest" {
-			continue
-		}
-		ast.Inspect(f.syntax, func(n ast.Node) bool {
-			if field, ok := n.(*ast.Field); ok && field.Tag != nil {
-				return false
-			}
-			literal, ok := n.(*ast.BasicLit)
-			if !ok || literal.Kind != token.STRING {
-				return true
-			}
-			if text, _ := strconv.Unquote(literal.Value); scheme.MatchString(text) {
-				t.Errorf("%s: %q spells the scheme of a hash, which sources.H1 and sources.ZH are for", f.path, text)
-			}
-			return true
-		})
 	}
 }
 

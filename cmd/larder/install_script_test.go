@@ -5,6 +5,7 @@ import (
 	"bytes"
 	"compress/gzip"
 	"crypto/sha256"
+	"errors"
 	"fmt"
 	"net/http"
 	"net/http/httptest"
@@ -148,6 +149,7 @@ func TestInstallScript(t *testing.T) {
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
+			sourcetest.OneIn(t, 4)
 			files := map[string][]byte{archive: scriptRelease(t, version, "echo larder "+version)}
 			files["SHA256SUMS"] = fmt.Appendf(nil, "%x  %s\n", sha256.Sum256(files[archive]), archive)
 			if archive != "larder_"+version+"_linux_amd64.tar.gz" {
@@ -173,9 +175,7 @@ func TestInstallScript(t *testing.T) {
 			dir := filepath.Join(t.TempDir(), "a directory", "bin")
 			installed := filepath.Join(dir, "larder")
 			if test.obstacle != nil {
-				if err := test.obstacle(installed); err != nil {
-					t.Fatal(err)
-				}
+				sourcetest.Check(t, test.obstacle(installed))
 			}
 			run := func(args ...string) (stderr string, err error) {
 				cmd := exec.Command("sh", append([]string{"../../install.sh", "--dir", dir}, args...)...)
@@ -229,9 +229,7 @@ func onlyTools(t *testing.T, tools map[string]string) string {
 		if err != nil {
 			t.Skipf("%s is not on PATH", name)
 		}
-		if err := os.Symlink(program, filepath.Join(dir, name)); err != nil {
-			t.Fatal(err)
-		}
+		sourcetest.Check(t, os.Symlink(program, filepath.Join(dir, name)))
 	}
 	for name, script := range tools {
 		if script == "" {
@@ -256,18 +254,9 @@ func scriptRelease(t *testing.T, version, script string) []byte {
 	z := gzip.NewWriter(&b)
 	w := tar.NewWriter(z)
 	name := fmt.Sprintf("larder_%s_%s_%s/larder", version, runtime.GOOS, runtime.GOARCH)
-	if err := w.WriteHeader(&tar.Header{Name: name, Mode: 0o755, Size: int64(len(script))}); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := w.Write([]byte(script)); err != nil {
-		t.Fatal(err)
-	}
-	if err := w.Close(); err != nil {
-		t.Fatal(err)
-	}
-	if err := z.Close(); err != nil {
-		t.Fatal(err)
-	}
+	sourcetest.Check(t, w.WriteHeader(&tar.Header{Name: name, Mode: 0o755, Size: int64(len(script))}))
+	_, err := w.Write([]byte(script))
+	sourcetest.Check(t, errors.Join(err, w.Close(), z.Close()))
 	return b.Bytes()
 }
 
@@ -275,8 +264,6 @@ func scriptRelease(t *testing.T, version, script string) []byte {
 func signingKey(t *testing.T, name string) (key *sourcetest.Key, public string) {
 	t.Helper()
 	key, public = sourcetest.NewKey(name), filepath.Join(t.TempDir(), "key.asc")
-	if err := os.WriteFile(public, []byte(key.Armor()), 0o644); err != nil {
-		t.Fatal(err)
-	}
+	sourcetest.Check(t, os.WriteFile(public, []byte(key.Armor()), 0o644))
 	return key, public
 }

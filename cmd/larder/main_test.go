@@ -44,6 +44,11 @@ func TestMain(m *testing.M) {
 		log.Fatal(err)
 	}
 	status := sourcetest.Sampling{M: m, InMemory: true}.Run()
+	if err := endWorkers(); err != nil && status == 0 {
+		log.Printf("a worker: %v", err)
+		status = 1
+	}
+	endLasting()
 	_ = os.RemoveAll(bin)
 	os.Exit(status)
 }
@@ -72,6 +77,9 @@ func installTestBinary() (dir string, err error) {
 	return dir, errors.Join(os.Chmod(dir, 0o755), os.Setenv("PATH", dir+string(os.PathListSeparator)+os.Getenv("PATH")))
 }
 
+// endLasting removes what several tests shared.
+var endLasting = func() {}
+
 func beLarder() {
 	beSomebodyElse()
 	prepare()
@@ -95,6 +103,18 @@ func prepare() {
 }
 
 var usualProgress = ui.ProgressEvery
+
+// forUsers is what prepare changes, as it is for users.
+var forUsers = struct {
+	unbound func() bool
+	siteDir string
+	clock   func() time.Time
+}{site.Unbound, cliconfig.SiteDir, report.Clock}
+
+// restore undoes prepare.
+func restore() {
+	site.Unbound, cliconfig.SiteDir, ui.ProgressEvery, report.Clock = forUsers.unbound, forUsers.siteDir, usualProgress, forUsers.clock
+}
 
 // onWindows lets stories be the same on Windows, in a second process: that one trusts the authorities in SSL_CERT_FILE
 // and is for another platform, and this one prints its paths with slashes.

@@ -143,7 +143,7 @@ func (m *machineOnline) count(kind sourcetest.Kind) int { return len(m.world.Reg
 func small(int) int64 { return 0 }
 
 // Requests succeed after temporary failures. Otherwise the error contains the number of attempts,
-// their duration, and the last cause.
+// their duration, and the last cause. A wrong answer fails at once, and nothing is installed.
 func TestEachRequestIsTriedAgain(t *testing.T) {
 	for kind, path := range map[sourcetest.Kind]string{
 		sourcetest.Discovery: "*.json", sourcetest.Versions: "*/versions", sourcetest.Download: "*/download/*",
@@ -151,9 +151,10 @@ func TestEachRequestIsTriedAgain(t *testing.T) {
 	} {
 		t.Run(string(kind), func(t *testing.T) {
 			t.Parallel()
-			refused := 1
+			refused, garbled := 1, 1
 			if kind == sourcetest.Archive {
 				refused = 2 // also with the headers of engines
+				garbled = 2 // it may have been damaged in transit
 			}
 			for _, test := range []struct {
 				fault string
@@ -169,6 +170,10 @@ func TestEachRequestIsTriedAgain(t *testing.T) {
 				{"cut=-1 reset", 6, " (6 tries in "},
 				{"status=403", refused, ": 403 Forbidden"},
 				{"status=429 retryafter=100000", 1, ": 429 Too Many Requests, retry after 27h46m40s"},
+				{"body=<html>", 1, ": "},
+				{"body={}", garbled, ": "},
+				{"changed", garbled, ": "},
+				{"length=10", garbled, ": "},
 			} {
 				m := newMachine(t, 1, small)
 				f, err := parseFault(append(strings.Fields(test.fault), path)...)
@@ -177,6 +182,9 @@ func TestEachRequestIsTriedAgain(t *testing.T) {
 				_, err = m.install(t.Context())
 				if (err == nil) != (test.says == "") || err != nil && !strings.Contains(err.Error(), test.says) {
 					t.Errorf("%s: got %v, want %q", test.fault, err, test.says)
+				}
+				if err != nil {
+					m.nothingInstalled()
 				}
 				got := m.count(kind)
 				sourcetest.Expect(t, got == test.asked, "%s: asked %d times (%v), want %d", test.fault, got, err, test.asked)
@@ -226,34 +234,6 @@ func TestHostileAnswers(t *testing.T) {
 				}
 				_, err = m.install(t.Context())
 				sourcetest.Expect(t, err != nil && strings.Contains(err.Error(), says), "got %v, want %s", err, says)
-				m.nothingInstalled()
-			})
-		}
-	}
-}
-
-// A wrong answer fails at once. Only archives are requested once more, unless they are pages,
-// because they may have been damaged in transit.
-func TestGarbledAnswers(t *testing.T) {
-	for kind, path := range map[sourcetest.Kind]string{
-		sourcetest.Discovery: "*.json", sourcetest.Versions: "*/versions", sourcetest.Download: "*/download/*",
-		sourcetest.Sums: "*_SHA256SUMS", sourcetest.Signature: "*.sig", sourcetest.Archive: "*.zip",
-	} {
-		for _, fault := range []string{"body=<html>", "body={}", "changed", "length=10"} {
-			t.Run(fault+" "+string(kind), func(t *testing.T) {
-				t.Parallel()
-				m := newMachine(t, 1, small)
-				f, err := parseFault(fault, path)
-				m.check(err)
-				m.world.Registry.Fault(f)
-				_, err = m.install(t.Context())
-				want := 1
-				if kind == sourcetest.Archive && f.Body != "<html>" {
-					want = 2
-				}
-				if got := m.count(kind); err == nil || got != want {
-					t.Errorf("got %v after asking %d times, want an error after %d", err, got, want)
-				}
 				m.nothingInstalled()
 			})
 		}
@@ -314,53 +294,6 @@ func TestRequestsAreFew(t *testing.T) {
 	}
 	if made, _ := m.world.Registry.Connections(); made != 2 {
 		t.Errorf("%d connections, want one for all documents and one for archives that come one after another", made)
-	}
-}
-
-// A together is a transport that holds requests of one kind until it has a number of them.
-type together struct {
-	http.RoundTripper
-	path string
-	want int
-	full chan struct{}
-
-	mu   sync.Mutex
-	here int
-}
-
-func (h *together) RoundTrip(r *http.Request) (*http.Response, error) {
-	if strings.HasSuffix(r.URL.Path, h.path) || strings.Contains(r.URL.Path, "/download/") && h.path == "/download/" {
-		h.arrive()
-		select {
-		case <-h.full:
-		case <-time.After(20 * time.Second):
-			return nil, errors.New("alone")
-		case <-r.Context().Done():
-			return nil, r.Context().Err()
-		}
-	}
-	return h.RoundTripper.RoundTrip(r)
-}
-
-func (h *together) arrive() {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	if h.here++; h.here == h.want {
-		close(h.full)
-	}
-}
-
-// The requests about all providers are concurrent, even if few packages are allowed at once.
-func TestQuestionsAreAskedTogether(t *testing.T) {
-	const providers = 40
-	for _, path := range []string{"/versions", "/download/", "_SHA256SUMS", ".sig"} {
-		m := newMachine(t, providers, small)
-		m.options.Slots = acquire.NewSlots(1)
-		over := transports{m.transport(20*time.Second, false), m.transport(20*time.Second, true)}
-		m.connect(fetch.Options{Transport: &together{RoundTripper: over, path: path, want: providers, full: make(chan struct{})}, Tries: 1})
-		_, err := m.install(t.Context())
-		sourcetest.Equal(t, err, nil, path)
-		over.CloseIdleConnections()
 	}
 }
 
@@ -465,23 +398,20 @@ func TestNothingLeaks(t *testing.T) {
 	}
 }
 
-// If one of seven answers breaks at a random byte, ten providers still install, and almost no byte is sent twice.
+// If two of five answers break at a random byte, ten providers still install, and few bytes are sent twice.
 func TestSoak(t *testing.T) {
 	if testing.Short() {
 		t.Skip("sends a lot")
 	}
 	resets := 0
 	for _, seed := range sourcetest.Sample(t, 4, 1) {
-		t.Run(fmt.Sprint("near ", seed), func(t *testing.T) { resets += soak(t, uint64(seed), func(*sourcetest.Server) {}) })
+		t.Run(fmt.Sprint("near ", seed), func(t *testing.T) { resets += soak(t, uint64(seed)) })
 	}
-	t.Run("far", func(t *testing.T) {
-		resets += soak(t, 0, func(s *sourcetest.Server) { s.Line(20*time.Millisecond, 8<<20) })
-	})
-	sourcetest.Expect(t, resets >= 3, "%d connections were reset, which is no soak", resets)
+	sourcetest.Expect(t, resets >= 1, "%d connections were reset, which is no soak", resets)
 }
 
 // soak is one install, which returns how many connections have broken.
-func soak(t *testing.T, seed uint64, place func(*sourcetest.Server)) int {
+func soak(t *testing.T, seed uint64) int {
 	t.Helper()
 	sizes := func(i int) int64 {
 		if i == 0 {
@@ -491,9 +421,8 @@ func soak(t *testing.T, seed uint64, place func(*sourcetest.Server)) int {
 	}
 	m := newMachine(t, 10, sizes)
 	goroutines, files := open()
-	place(m.world.Registry)
 	random := rand.New(rand.NewPCG(seed, seed))
-	m.world.Registry.Fault(sourcetest.Fault{Cut: 1 << 20, Reset: true, Random: random, Chance: 0.15})
+	m.world.Registry.Fault(sourcetest.Fault{Cut: 1 << 20, Reset: true, Random: random, Chance: 0.4})
 	_, err := m.install(t.Context())
 	m.check(err)
 	made, reset := m.world.Registry.Connections()
@@ -506,7 +435,7 @@ func soak(t *testing.T, seed uint64, place func(*sourcetest.Server)) int {
 	}
 	t.Logf("%d connections, %d reset; %d bytes sent for %d (%.3f)", made, reset, sent, wanted, float64(sent)/float64(wanted))
 	const buffered = 8 << 20 // bytes at most that the kernel has taken for a connection, which are lost when it breaks
-	sourcetest.Expect(t, sent >= wanted && sent < wanted+wanted/20+int64(reset)*buffered, "%d bytes sent for %d", sent, wanted)
+	sourcetest.Expect(t, sent >= wanted && sent < wanted+wanted/4+int64(reset)*buffered, "%d bytes sent for %d", sent, wanted)
 	m.closed("soak", goroutines, files)
 	m.client = fetch.New(fetch.Options{Transport: m.forbidden()})
 	_, err = m.install(t.Context())

@@ -3,10 +3,7 @@ package main
 import (
 	"encoding/json"
 	"fmt"
-	"io/fs"
 	"maps"
-	"path/filepath"
-	"regexp"
 	"slices"
 	"strings"
 
@@ -78,7 +75,6 @@ func same[N comparable](ts *testscript.TestScript, what string, all map[string]N
 
 func sizeShown(s shown) int64  { return s.Size }
 func freedShown(s shown) int64 { return s.Freed }
-func bytesShown(s shown) int64 { return s.Bytes }
 
 func cacheNumbers(ts *testscript.TestScript, flags []string) {
 	run := func(job ...string) shownBy { return show(ts, slices.Concat([]string{"cache"}, job, flags)...) }
@@ -92,7 +88,6 @@ func cacheNumbers(ts *testscript.TestScript, flags []string) {
 		"stats": total.Size, "list": list.total().Size, "rows": list.sum("cached", sizeShown), "providers": stats.sum("provider", sizeShown),
 	})
 	same(ts, "problems", map[string]int{"list": list.total().Problems, "verify": verify.total().Problems, "rows": len(verify["finding"])})
-	same(ts, "on disk", map[string]int64{"stats": total.Size + stats.sum("usage", bytesShown), "files": bytesIn(ts, flags)})
 	users := map[any]bool{}
 	for _, row := range list["cached"] {
 		for _, root := range row.Roots.([]any) {
@@ -109,46 +104,11 @@ func cacheNumbers(ts *testscript.TestScript, flags []string) {
 	}
 	same(ts, "pruned", map[string]int{"prune": prune.total().Packages, "rows": len(prune["removal"])})
 	same(ts, "freed", map[string]int64{"stats": total.Prunable, "prune": prune.total().Freed})
-	same(ts, "removed", map[string]string{
-		"stats": removedText(ts, "cache prune would remove (.*)", "stats", flags),
-		"prune": removedText(ts, "Would remove ([^;\n]*)", "prune", append(flags, "--dry-run")),
-	})
-}
-
-// removedText returns what a command says about what a prune removes.
-func removedText(ts *testscript.TestScript, pattern, job string, flags []string) string {
-	a := runLarder(ts, append([]string{"cache", job}, flags...)...)
-	found := regexp.MustCompile(pattern).FindStringSubmatch(string(a.Stdout) + string(a.Stderr))
-	return strings.Join(found[min(len(found), 1):], "")
 }
 
 // withoutRoots returns the flags without --roots, which some commands don't have.
 func withoutRoots(flags []string) []string {
 	return slices.DeleteFunc(slices.Clone(flags), func(f string) bool { return strings.HasPrefix(f, "--roots") })
-}
-
-// onDisk returns the inode of a file and its bytes on disk. It is nil on systems without inodes.
-var onDisk func(fs.FileInfo) (file uint64, bytes int64)
-
-// bytesIn returns the bytes on disk of all files in the plugin cache.
-func bytesIn(ts *testscript.TestScript, flags []string) (sum int64) {
-	dir := runLarder(ts, append([]string{"cache", "path"}, withoutRoots(flags)...)...).Stdout
-	seen := map[uint64]bool{}
-	ts.Check(filepath.WalkDir(ts.MkAbs(strings.TrimSpace(string(dir))), func(_ string, e fs.DirEntry, err error) error {
-		if err != nil || e.IsDir() {
-			return err
-		}
-		info, err := e.Info()
-		if err != nil {
-			return err
-		}
-		if file, bytes := onDisk(info); !seen[file] {
-			seen[file] = true
-			sum += bytes
-		}
-		return nil
-	}))
-	return sum
 }
 
 // pruneNumbers removes what a dry run shows, and requires that the cache shrinks by that.

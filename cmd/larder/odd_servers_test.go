@@ -3,7 +3,6 @@ package main
 import (
 	"bytes"
 	"compress/gzip"
-	"context"
 	"crypto/tls"
 	"fmt"
 	"io"
@@ -14,9 +13,7 @@ import (
 	"path/filepath"
 	"runtime"
 	"strings"
-	"sync/atomic"
 	"testing"
-	"time"
 
 	"github.com/larder-cli/larder/sources/sourcetest"
 )
@@ -46,6 +43,7 @@ func TestOddServers(t *testing.T) {
 			out, err := o.install(t, "larder", "install")
 			sourcetest.Expect(t, (err == nil) == (o.fails == "") && strings.Contains(out, o.fails), "%v\n%s", err, out)
 			sourcetest.Expect(t, !strings.Contains(out, "geheim"), "a secret is told:\n%s", out)
+			sourcetest.Expect(t, !strings.Contains(out, "nsolicited"), "net/http writes to standard error:\n%s", out)
 			installed := false
 			for _, e := range sourcetest.Engines {
 				if path, err := exec.LookPath(string(e)); err == nil && compares {
@@ -73,11 +71,16 @@ func (o oddity) install(t *testing.T, program string, args ...string) (string, e
 	}
 	dir := t.TempDir()
 	sourcetest.Check(t, os.WriteFile(filepath.Join(dir, "main.tf"), []byte(requiring("widget")), 0o644))
-	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
-	defer cancel()
-	cmd := exec.CommandContext(ctx, program, args...)
-	cmd.Dir = dir
-	cmd.Env = append([]string{"PATH=" + os.Getenv("PATH"), "HOME=" + dir, "TF_REGISTRY_DISCOVERY_RETRY=1"}, world.Env()...)
+	env := append([]string{"PATH=" + os.Getenv("PATH"), "HOME=" + dir, "TF_REGISTRY_DISCOVERY_RETRY=1"}, world.Env()...)
+	if program == "larder" {
+		out, status := workBoth(t, dir, env, args...)
+		if status != exitDone {
+			return out, fmt.Errorf("exit status %d", status)
+		}
+		return out, nil
+	}
+	cmd := exec.CommandContext(t.Context(), program, args...)
+	cmd.Dir, cmd.Env = dir, env
 	out, err := cmd.CombinedOutput()
 	return string(out), err
 }
@@ -97,11 +100,6 @@ var oddities = []oddity{
 		serve: redirecting(http.StatusFound, func(r *http.Request) string { return "/there" + r.URL.Path }, unless(http.StatusForbidden, func(r *http.Request) bool { return r.Header.Get("Referer") != "" })),
 	},
 
-	{name: "part without a range", serve: cutOnce(func(int, int) string { return "" })},
-	{name: "part of unknown size", serve: cutOnce(func(from, n int) string { return fmt.Sprintf("bytes %d-%d/*", from, n-1) })},
-	{name: "other part", serve: cutOnce(func(_, n int) string { return fmt.Sprintf("bytes 0-%d/%d", n-1, n) })},
-	{name: "weak entity tag", serve: cutOnce(nil)},
-
 	{name: "chunks", serve: archives(func(whole []byte, rw http.ResponseWriter, _ *http.Request) {
 		_, _ = rw.Write(whole[:100])
 		_ = http.NewResponseController(rw).Flush()
@@ -113,18 +111,12 @@ var oddities = []oddity{
 	{name: "two lengths", tls: http1, serve: raw("HTTP/1.1 200 OK\r\nContent-Length: {size}\r\nContent-Length: {size}\r\n\r\n", "")},
 	{name: "chunks and a length", tls: http1, serve: raw("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\nContent-Length: 5\r\n\r\n{hex}\r\n", "\r\n0\r\n\r\n")},
 	{name: "early hints", tls: http1, serve: raw("HTTP/1.1 103 Early Hints\r\nLink: </x>\r\n\r\nHTTP/1.1 200 OK\r\nContent-Length: {size}\r\n\r\n", "")},
-	{name: "100 Continue", tls: http1, serve: raw("HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 200 OK\r\nContent-Length: {size}\r\n\r\n", "")},
-	{name: "connections closed unsaid", tls: http1, serve: func() answering { return closing }},
 	{name: "something after the archive", fails: "but should be zh:", serve: archives(func(whole []byte, rw http.ResponseWriter, _ *http.Request) { _, _ = rw.Write(append(whole, '\n')) })},
 
-	{name: "303", serve: redirecting(http.StatusSeeOther, func(r *http.Request) string { return "/there" + r.URL.Path }, nil)},
 	{name: "307", serve: redirecting(http.StatusTemporaryRedirect, func(r *http.Request) string { return "/there" + r.URL.Path }, nil)},
-	{name: "308", serve: redirecting(http.StatusPermanentRedirect, func(r *http.Request) string { return "/there" + r.URL.Path }, nil)},
 	{name: "300", fails: "300 Multiple Choices", serve: redirecting(http.StatusMultipleChoices, func(r *http.Request) string { return "/there" + r.URL.Path }, nil)},
-	{name: "redirect with a fragment", serve: redirecting(http.StatusFound, func(r *http.Request) string { return "/there" + r.URL.Path + "#part" }, nil)},
 	{name: "redirect to HTTPS:", serve: redirecting(http.StatusFound, func(r *http.Request) string { return "HTTPS://" + r.Host + "/there" + r.URL.Path }, nil)},
 	{name: "redirect without a scheme", serve: redirecting(http.StatusFound, func(r *http.Request) string { return "//" + r.Host + "/there" + r.URL.Path }, nil)},
-	{name: "redirect to port 443", serve: redirecting(http.StatusFound, func(r *http.Request) string { return "https://example.test:443/there" + r.URL.Path }, nil)},
 	{name: "redirect to a host in Unicode", serve: redirecting(http.StatusFound, func(r *http.Request) string { return "https://bücher.test/there" + r.URL.Path }, nil)},
 	{name: "redirect with spaces", serve: redirecting(http.StatusFound, func(r *http.Request) string { return "/there" + r.URL.Path + "?a=b c&d=ü" }, nil)},
 	{name: "redirect with bad escapes", serve: redirecting(http.StatusFound, func(r *http.Request) string { return "/there" + r.URL.Path + "?a=%zz;b=%" }, nil)},
@@ -135,16 +127,8 @@ var oddities = []oddity{
 		_, _ = z.Write(whole)
 		_ = z.Close()
 	})},
-	{name: "deflate stated", serve: archives(func(whole []byte, rw http.ResponseWriter, _ *http.Request) {
-		rw.Header().Set("Content-Encoding", "deflate")
-		_, _ = rw.Write(whole)
-	})},
 	{name: "large headers", serve: archives(func(whole []byte, rw http.ResponseWriter, _ *http.Request) {
 		rw.Header().Set("X-Large", strings.Repeat("x", 500_000))
-		_, _ = rw.Write(whole)
-	})},
-	{name: "Retry-After in an answer", serve: archives(func(whole []byte, rw http.ResponseWriter, _ *http.Request) {
-		rw.Header().Set("Retry-After", "100")
 		_, _ = rw.Write(whole)
 	})},
 	{name: "TLS 1.2", tls: func(c *tls.Config) { c.MaxVersion = tls.VersionTLS12 }},
@@ -155,11 +139,7 @@ var oddities = []oddity{
 	{name: "URL in upper case", edit: func(doc map[string]any) {
 		doc["download_url"] = fmt.Sprint("HTTPS://Example.Test", doc["download_url"])
 	}},
-	{name: "URL with port 443", edit: func(doc map[string]any) {
-		doc["download_url"] = fmt.Sprint("https://example.test:443", doc["download_url"])
-	}},
 	{name: "URL with spaces", edit: func(doc map[string]any) { doc["download_url"] = fmt.Sprint(doc["download_url"], "?a=b c") }},
-	{name: "URL with a fragment", edit: func(doc map[string]any) { doc["download_url"] = fmt.Sprint(doc["download_url"], "#x") }},
 }
 
 func http1(c *tls.Config) { c.NextProtos = []string{"http/1.1"} }
@@ -211,52 +191,6 @@ func raw(before, after string) func() answering {
 		before := strings.NewReplacer("{size}", fmt.Sprint(len(whole)), "{hex}", fmt.Sprintf("%x", len(whole))).Replace(before)
 		_, _ = io.Copy(conn, io.MultiReader(strings.NewReader(before), bytes.NewReader(whole), strings.NewReader(after)))
 	})
-}
-
-// closing says that it keeps connections, and closes them.
-func closing(own http.Handler, rw http.ResponseWriter, r *http.Request) {
-	rec := httptest.NewRecorder()
-	own.ServeHTTP(rec, r)
-	conn, _, err := http.NewResponseController(rw).Hijack()
-	if err != nil {
-		panic(err)
-	}
-	defer conn.Close()
-	fmt.Fprintf(conn, "HTTP/1.1 %d X\r\nContent-Type: %s\r\nContent-Length: %d\r\n\r\n", rec.Code, rec.Header().Get("Content-Type"), rec.Body.Len())
-	if r.Method == http.MethodGet {
-		_, _ = rec.Body.WriteTo(conn)
-	}
-}
-
-// cutOnce cuts the first answer, and states the range of what it sends to those who go on, or
-// sends the whole with a weak entity tag if it is nil.
-func cutOnce(stated func(from, size int) string) func() answering {
-	return func() answering {
-		var cut atomic.Bool
-		return archives(func(whole []byte, rw http.ResponseWriter, r *http.Request) {
-			from, etag := 0, `"a"`
-			if stated == nil {
-				etag = `W/"a"`
-			}
-			rw.Header().Set("ETag", etag)
-			asked, _ := fmt.Sscanf(r.Header.Get("Range"), "bytes=%d-", &from)
-			switch {
-			case asked == 1 && stated != nil:
-				if text := stated(from, len(whole)); text != "" {
-					rw.Header().Set("Content-Range", text)
-				}
-				rw.WriteHeader(http.StatusPartialContent)
-				_, _ = rw.Write(whole[from:])
-			case !cut.Swap(true):
-				rw.Header().Set("Content-Length", fmt.Sprint(len(whole)))
-				_, _ = rw.Write(whole[:len(whole)/2])
-				_ = http.NewResponseController(rw).Flush()
-				panic(http.ErrAbortHandler)
-			default:
-				_, _ = rw.Write(whole)
-			}
-		})()
-	}
 }
 
 // redirecting leads requests for archives to another path, where another handler may answer.

@@ -222,7 +222,7 @@ func TestScreens(t *testing.T) {
 		for _, width := range []int{40, 60, 80, 120} {
 			t.Run(fmt.Sprintf("%s/%d", scene.name, width), func(t *testing.T) {
 				if !*update {
-					sourcetest.OneIn(t, 3)
+					sourcetest.OneIn(t, 12)
 				}
 				play(t, scene, width, path)
 			})

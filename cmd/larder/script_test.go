@@ -94,10 +94,10 @@ func TestScripts(t *testing.T) {
 	if runtime.GOOS != "linux" && runtime.GOOS != "windows" || runtime.GOARCH != "amd64" {
 		t.Skip("what scripts expect names linux_amd64, and certificates come from SSL_CERT_FILE")
 	}
-	path, larder := withoutEngines(t), hire(t)
+	path := withoutEngines(t)
 	params := testscript.Params{
 		Setup: func(env *testscript.Env) error {
-			return setUp(env, larder, path)
+			return setUp(env, path)
 		},
 		Cmds:               commands,
 		Condition:          condition,
@@ -128,7 +128,7 @@ func TestScripts(t *testing.T) {
 		params.Setup = func(env *testscript.Env) error {
 			env.Setenv("ENGINE", string(p.Engine))
 			env.Setenv("RELEASE", p.String()[:strings.LastIndexByte(p.String(), '.')])
-			return setUp(env, larder, engineDir(env.T().(testing.TB), p.Engine)+string(os.PathListSeparator)+path)
+			return setUp(env, engineDir(env.T().(testing.TB), p.Engine)+string(os.PathListSeparator)+path)
 		}
 		testscript.Run(t, params)
 	}
@@ -197,7 +197,6 @@ func linksFor(t *testing.T, e sources.Engine, scripts []string) (links []string)
 type storyState struct {
 	t          testing.TB
 	world      *sourcetest.World
-	larder     *workers
 	repo       string       // the repository's directory
 	background []*exec.Cmd  // interrupted
 	served     *served      // the last server; nil if there was none
@@ -251,7 +250,7 @@ func story(ts *testscript.TestScript) *storyState { return ts.Value(storyKey{}).
 func world(ts *testscript.TestScript) *sourcetest.World { return story(ts).world }
 
 // setUp makes a world for a script, and a machine without any configuration.
-func setUp(env *testscript.Env, larder *workers, path string) error {
+func setUp(env *testscript.Env, path string) error {
 	// Otherwise every file in it would be private.
 	for _, dir := range []string{env.WorkDir, filepath.Dir(env.WorkDir)} {
 		if err := os.Chmod(dir, 0o755); err != nil {
@@ -260,12 +259,8 @@ func setUp(env *testscript.Env, larder *workers, path string) error {
 	}
 	w := sourcetest.New(env.T().(testing.TB))
 	repo, err := filepath.Abs(filepath.Join("..", ".."))
-	env.Values[storyKey{}] = &storyState{t: env.T().(testing.TB), world: w, larder: larder, repo: repo}
-	for _, assignment := range w.Env() {
-		if !strings.HasPrefix(assignment, "TF_CLI_CONFIG_FILE=") {
-			env.Vars = append(env.Vars, assignment)
-		}
-	}
+	env.Values[storyKey{}] = &storyState{t: env.T().(testing.TB), world: w, repo: repo}
+	env.Vars = append(env.Vars, w.Network()...)
 	home := filepath.Join(env.WorkDir, "home")
 	env.Setenv("HOME", home)
 	env.Setenv("PATH", path)

@@ -52,7 +52,7 @@ func TestOutputHoldsNoSecrets(t *testing.T) {
 				continue // a header isn't JSON
 			}
 			t.Run(place+" "+form, func(t *testing.T) {
-				sourcetest.OneIn(t, 40)
+				sourcetest.OneIn(t, 60)
 				t.Parallel()
 				f := f
 				for _, at := range []*string{&f.Body, &f.ContentType, &f.Redirect} {
@@ -74,11 +74,7 @@ func TestOutputHoldsNoSecrets(t *testing.T) {
 					cmd := exec.CommandContext(ctx, larder, strings.Fields(line)...)
 					cmd.Dir = dir
 					cmd.Env = []string{"PATH=" + os.Getenv("PATH"), "HOME=" + dir, "TF_REGISTRY_DISCOVERY_RETRY=1"}
-					for _, variable := range w.Env() {
-						if !strings.HasPrefix(variable, "TF_CLI_CONFIG_FILE=") && !strings.HasPrefix(variable, "HOME=") {
-							cmd.Env = append(cmd.Env, variable)
-						}
-					}
+					cmd.Env = append(cmd.Env, w.Network()...)
 					out, _ := cmd.CombinedOutput()
 					cancel()
 					for _, part := range []string{secret[5:15], url.QueryEscape(secret)[9:17], forms["in base64"][8:18]} {
@@ -125,11 +121,7 @@ provider_installation {
 		"HTTPS_PROXY=http://me:S3cret%21B2@proxy.test:1", "HTTP_PROXY=me:S3cret@B3@proxy.test", "LARDER_RECORD_KEY=S3cretB4S3cretB4S3cretB4S3cretB4",
 		"TF_CLI_ARGS_init=-backend-config=password=S3cretB5", "TF_TOKEN_other_test=S3cretB6", "TF_TOKEN=S3cretB7", "TF_PLUGIN_CACHE=S3cretB8",
 	}
-	for _, variable := range w.Env() {
-		if !strings.HasPrefix(variable, "TF_CLI_CONFIG_FILE=") && !strings.HasPrefix(variable, "HOME=") && !strings.HasPrefix(variable, "NO_PROXY=") {
-			env = append(env, variable)
-		}
-	}
+	env = append(env, w.Network()...)
 	larder := sourcetest.Larder(t)
 	for _, line := range []string{
 		"explain --all", "explain example.test/acme/widget", "versions example.test/acme/widget", "outdated", "doctor", "doctor example.test",

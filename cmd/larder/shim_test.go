@@ -105,65 +105,6 @@ func TestShimOutput(t *testing.T) {
 	sourcetest.Expect(t, err != nil && strings.Contains(err.Error(), `LARDER_SHIM_OUTPUT is warnings, normal or verbose, not "loud"`), "an unknown value: %v", err)
 }
 
-// With --engine-path, a shim needs neither PATH nor HOME. Links and scripts run each other no more
-// than links do.
-func TestShimWithoutPath(t *testing.T) {
-	sourcetest.EachEngine(t, func(t *testing.T, engine sources.Engine) {
-		s := newShimmed(t, engine)
-		name := string(engine)
-		_, err := s.run(nil, s.larder, "shim", "--engine-path", s.terraform, s.path("fixed"))
-		s.must(err)
-		bare := append([]string{"-i", "XDG_CACHE_HOME=" + s.path("caches"), "XDG_STATE_HOME=" + s.path("state")}, s.world.Env("direct {}")...)
-		out, err := s.run(nil, "/usr/bin/env", append(bare, s.path("fixed/"+name), "init", "-no-color")...)
-		s.must(err)
-		sourcetest.Expect(t, strings.HasPrefix(strings.TrimSpace(out), "Initializing") && strings.Contains(out, "Using previously-installed example.test/acme/widget"), "init says\n%s", out)
-		_, err = s.run(nil, "/usr/bin/env", append(bare, s.path("fixed/"+name), "plan", "-no-color")...)
-		s.must(err)
-		_, err = s.run(nil, "/usr/bin/env", append(bare, s.path("shims/"+name), "init")...)
-		sourcetest.Expect(t, err != nil && strings.Contains(err.Error(), "PATH has no "+name+" besides larder's link") && strings.Contains(err.Error(), "--engine-path"), "a link without PATH: %v", err)
-
-		// Below larder exec, the script takes the flags of larder exec, like a link.
-		s.onPath("fixed", "/usr/bin", "/bin")
-		_, err = s.run(nil, s.larder, "exec", "--no-cache", "--offline", "--", "/bin/sh", "-c", "rm -r .terraform; "+name+" init")
-		sourcetest.Expect(t, err != nil && strings.Contains(err.Error(), "offline"), "init below larder exec --offline --no-cache: %v", err)
-
-		for _, dirs := range [][]string{{"shims", "fixed"}, {"fixed", "shims"}, {"fixed"}} {
-			s.onPath(append(dirs, "/usr/bin", "/bin")...)
-			out, err := s.onPathRuns("version")
-			s.must(err)
-			sourcetest.Expect(t, strings.Contains(strings.ToLower(out), name[:4]), "%v: version says\n%s", dirs, out)
-		}
-	})
-}
-
-// A shim works in front of version managers, whose programs choose the engine: they run it in their
-// place or as a child, by its path or after a change of PATH.
-func TestShimBeforeVersionManagers(t *testing.T) {
-	s := newShimmed(t, sourcetest.Engines[0])
-	write := func(path, text string) {
-		s.write(path, "#!/bin/sh\n"+text+"\n")
-		s.must(os.Chmod(s.path(path), 0o755))
-	}
-	write("home/.tfenv/bin/terraform", `export PATH="${0%/*}:$PATH"; exec `+s.terraform+` "$@"`)
-	write("home/.asdf/shims/terraform", `exec asdf exec terraform "$@"`)
-	write("home/.local/bin/asdf", `shift 2; exec `+s.terraform+` "$@"`)
-	write("opt/tenv/terraform", s.terraform+` "$@"`)
-	write("mise/mise", `PATH="`+filepath.Dir(s.terraform)+`:$PATH" exec "${0##*/}" "$@"`)
-	s.must(os.Symlink("mise", s.path("mise/terraform")))
-	for _, dir := range []string{"home/.tfenv/bin", "home/.asdf/shims", "opt/tenv", "mise"} {
-		s.onPath("shims", dir, "home/.local/bin", "/usr/bin", "/bin")
-		s.must(os.RemoveAll(filepath.Join(s.dir, ".terraform")))
-		s.world.Registry.Forget()
-		out, err := s.onPathRuns("init", "-no-color")
-		s.must(err)
-		sourcetest.Expect(t, strings.Contains(out, "Using previously-installed example.test/acme/widget"), "%s: init says\n%s", dir, out)
-		s.onPath(dir, "shims", "home/.local/bin", "/usr/bin", "/bin")
-		out, err = s.run(nil, s.larder, "shim", s.path("shims"))
-		s.must(err)
-		sourcetest.Expect(t, strings.Contains(out, s.path(dir)+", comes before "+s.path("shims")+" on PATH"), "%s: larder shim says\n%s", dir, out)
-	}
-}
-
 // Shims never run each other without end: not by links, copies, or scripts.
 func TestShimsDoNotLoop(t *testing.T) {
 	s := newShimmed(t, sourcetest.Engines[0])
@@ -193,43 +134,4 @@ func TestShimsDoNotLoop(t *testing.T) {
 	s.onPath(append([]string{"shims", "scripts"}, behind...)...)
 	_, err := s.onPathRuns("version")
 	sourcetest.Expect(t, err != nil, "a script that runs the shim that runs the script ended well")
-}
-
-// The links are replaced and removed, and other files never are.
-func TestShimLinks(t *testing.T) {
-	s := newShimmed(t, sourcetest.Engines[0])
-	run := func(args ...string) (string, error) {
-		return s.run(nil, s.larder, append([]string{"shim"}, args...)...)
-	}
-	_, err := run(s.path("shims"))
-	s.must(err)
-	other := sourcetest.Larder(t)
-	out, err := s.run(nil, other, "shim", s.path("shims"))
-	s.must(err)
-	sourcetest.Expect(t, strings.Contains(out, "replaced"), "another larder says\n%s", out)
-	target, err := os.Readlink(s.path("shims/terraform"))
-	s.must(err)
-	sourcetest.Equal(t, target, other, "the link")
-
-	out, err = run("--remove", "--dry-run", s.path("shims"))
-	s.must(err)
-	sourcetest.Expect(t, strings.Contains(out, "removed"), "a dry run says\n%s", out)
-	_, err = run("--remove", s.path("shims"))
-	s.must(err)
-	left, err := os.ReadDir(s.path("shims"))
-	s.must(err)
-	sourcetest.Equal(t, len(left), 0, "files left")
-	out, err = run("--remove", s.path("shims"))
-	s.must(err)
-	sourcetest.Expect(t, strings.Contains(out, "There is no link to larder"), "again: %s", out)
-
-	s.write("shims/terraform", "mine")
-	_, err = run(s.path("shims"))
-	sourcetest.Expect(t, err != nil && strings.Contains(err.Error(), "not a link to this larder executable"), "with a file in its place: %v", err)
-	out, err = run("--remove", s.path("shims"))
-	s.must(err)
-	sourcetest.Expect(t, strings.Contains(out, "There is no link to larder"), "--remove with a file in its place: %s", out)
-	text, err := os.ReadFile(s.path("shims/terraform"))
-	s.must(err)
-	sourcetest.Equal(t, string(text), "mine", "the file")
 }

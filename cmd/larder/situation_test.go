@@ -630,15 +630,17 @@ func (sc *scene) eachFile(dir string, do func(name string)) {
 // hashKinds are the kinds of hash.
 var hashKinds = []string{"h1", "zh", "h1 of zip", "others", "wrong h1", "wrong zh", "unknown"}
 
+// wrongHashes are the hashes of no package, by kind.
+var wrongHashes = map[string][]string{
+	"wrong h1": {"h1:47DEQpj8HBSa+/TImW+5JCeuQeRkm5NMpJWZG3hSuFU="},
+	"wrong zh": {"zh:" + strings.Repeat("0", 64)},
+	"unknown":  {"h9:zzz", "future:"},
+}
+
 // hash returns a hash of a kind for a locked package, or none for an unknown kind.
 func (sc *scene) hash(l locked, kind string) []string {
-	switch kind {
-	case "wrong h1":
-		return []string{"h1:47DEQpj8HBSa+/TImW+5JCeuQeRkm5NMpJWZG3hSuFU="}
-	case "wrong zh":
-		return []string{"zh:" + strings.Repeat("0", 64)}
-	case "unknown":
-		return []string{"h9:zzz", "future:"}
+	if wrong, ok := wrongHashes[kind]; ok {
+		return wrong
 	}
 	i := slices.IndexFunc(sc.Releases, func(r published) bool { return r.Provider == l.Provider && r.Version == l.Version && !r.Later })
 	if i < 0 {

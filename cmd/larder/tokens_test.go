@@ -3,7 +3,6 @@ package main
 import (
 	"fmt"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"runtime"
 	"slices"
@@ -49,11 +48,9 @@ func TestTokensOfTheEngines(t *testing.T) {
 					return sourcetest.NewJudge(t, p, "tokens", c.String(), nil).Run(r)
 				})
 				got := c.sent(t, func(r sourcetest.EngineRun) (output string, status int) {
-					cmd := exec.CommandContext(t.Context(), "larder", "install", "--engine", string(p.Engine))
-					cmd.Dir, cmd.Env = r.Dir, r.Env
-					out, err := cmd.CombinedOutput()
-					sourcetest.Check(t, err)
-					return string(out), 0
+					output, status = workBoth(t, r.Dir, r.Env, "install", "--engine", string(p.Engine))
+					sourcetest.Equal(t, status, exitDone, output)
+					return output, status
 				})
 				if c.services == "led" {
 					want = c.deviate(want)
@@ -118,11 +115,7 @@ func (c tokenCase) sent(t *testing.T, run func(sourcetest.EngineRun) (output str
 	sourcetest.Check(t, os.WriteFile(filepath.Join(dir, ".terraformrc"), []byte(config), 0o600))
 	sourcetest.Check(t, os.WriteFile(filepath.Join(dir, "main.tf"), []byte(requiring("widget")), 0o644))
 	env = append(env, "PATH="+os.Getenv("PATH"), "HOME="+dir)
-	for _, variable := range w.Env() {
-		if !strings.HasPrefix(variable, "TF_CLI_CONFIG_FILE=") && !strings.HasPrefix(variable, "HOME=") {
-			env = append(env, variable)
-		}
-	}
+	env = append(env, w.Network()...)
 	out, status := run(sourcetest.EngineRun{Base: dir, Dir: dir, Env: env, World: w})
 	sourcetest.Require(t, status == 0, "exit status %d\n%s", status, out)
 	for _, r := range w.Registry.Requests() {

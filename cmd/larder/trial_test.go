@@ -152,22 +152,20 @@ func (t trial) twofold() bool {
 type court struct {
 	trial
 	*testing.T
-	world  *sourcetest.World
-	base   string
-	judge  *sourcetest.Judge
-	larder *workers
-	lock   string // the lock file that programs find; empty if there is none
-	notes  []string
+	world *sourcetest.World
+	base  string
+	judge *sourcetest.Judge
+	lock  string // the lock file that programs find; empty if there is none
+	notes []string
 }
 
 // holdTrials runs trials in which it is on record what the releases of engines did: so many of a release whose
 // records are complete, and so many of the others. Draw draws the rest of a trial.
 func holdTrials[T interface{ hold(c *court) }](t *testing.T, kind string, complete, some int, draw func(g *generator, t *trial) T) {
 	sourcetest.Judged(t)
-	larder := hire(t)
 	withEachProgram(t, kind, complete, some, func(t *testing.T, p sourcetest.Program, kind string, seed uint64) (notes []string) {
 		g := &generator{Rand: rand.New(rand.NewPCG(seed, 13)), situation: &situation{Seed: seed}}
-		c := &court{trial: drawTrial(g, p.Engine), T: t, world: sourcetest.New(t), base: sourcetest.MemoryDir(t), larder: larder}
+		c := &court{trial: drawTrial(g, p.Engine), T: t, world: sourcetest.New(t), base: sourcetest.MemoryDir(t)}
 		drawn := draw(g, &c.trial)
 		c.judge = sourcetest.NewJudge(t, p, kind, fmt.Sprint(seed), drawn)
 		c.publish(false)
@@ -243,11 +241,7 @@ func (c *court) lockFile() string { return c.path("work", ".terraform.lock.hcl")
 // env returns the variables of programs.
 func (c *court) env() []string {
 	env := []string{"PATH=" + os.Getenv("PATH"), "HOME=" + c.path("home"), "TF_REGISTRY_DISCOVERY_RETRY=1", "TF_CLI_CONFIG_FILE=" + c.path("config.tfrc")}
-	for _, variable := range c.world.Env() {
-		if !strings.HasPrefix(variable, "TF_CLI_CONFIG_FILE=") {
-			env = append(env, variable)
-		}
-	}
+	env = append(env, c.world.Network()...)
 	return env
 }
 
@@ -258,7 +252,7 @@ func (c *court) engine(args ...string) (output string, status int) {
 
 // run runs Larder in the root module.
 func (c *court) run(args ...string) (output string, status int) {
-	return c.larder.run(c.T, c.path("work"), c.env(), args...)
+	return workBoth(c.T, c.path("work"), append(c.env(), asForUsers+"=1"), args...)
 }
 
 // ourArgs are the arguments of Larder for the engine, with platforms.
@@ -355,13 +349,8 @@ func (c *court) lockText() string {
 
 // hashes are those of a kind for a locked package.
 func (c *court) hashes(l locked, kind string) []string {
-	switch kind {
-	case "wrong h1":
-		return []string{"h1:47DEQpj8HBSa+/TImW+5JCeuQeRkm5NMpJWZG3hSuFU="}
-	case "wrong zh":
-		return []string{"zh:" + strings.Repeat("0", 64)}
-	case "unknown":
-		return []string{"h9:zzz"}
+	if wrong, ok := wrongHashes[kind]; ok {
+		return wrong[:1]
 	}
 	var r stocked // as it was published last
 	for _, other := range c.Releases {

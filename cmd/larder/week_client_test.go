@@ -39,7 +39,7 @@ func (w *week) client(n int) *weekClient {
 func (c *weekClient) live() {
 	defer c.CloseIdleConnections()
 	habits := []func(weekVersion){
-		c.list, c.document, c.headers, c.conditional, c.resume, c.leave, c.unknown, c.operations,
+		c.list, c.document, c.resume, c.leave,
 		func(p weekVersion) { c.whole(p) }, func(p weekVersion) { c.whole(p) },
 	}
 	for c.rest(c.random, 50*time.Millisecond) {
@@ -49,7 +49,7 @@ func (c *weekClient) live() {
 
 // An answer is what a client got.
 type answer struct {
-	name         string // METHOD PATH
+	name         string // its path
 	begun, ended time.Time
 	status       int // 0 if there is none
 	header       http.Header
@@ -61,15 +61,15 @@ func (a answer) stale() bool { return a.header.Get("Warning") != "" }
 
 // get requests a file of a package's provider. The headers are NAME: VALUE.
 func (c *weekClient) get(p weekVersion, file string, headers ...string) answer {
-	return c.ask(context.Background(), http.MethodGet, p.provider+"/"+file, -1, headers...)
+	return c.ask(context.Background(), p.provider+"/"+file, -1, headers...)
 }
 
 // ask makes a request, and leaves after a number of bytes unless that is negative.
-func (c *weekClient) ask(ctx context.Context, method, path string, most int64, headers ...string) answer {
+func (c *weekClient) ask(ctx context.Context, path string, most int64, headers ...string) answer {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	a := answer{name: method + " " + path, begun: time.Now()}
-	r, err := http.NewRequestWithContext(ctx, method, c.url+path, nil)
+	a := answer{name: path, begun: time.Now()}
+	r, err := http.NewRequestWithContext(ctx, http.MethodGet, c.url+path, nil)
 	sourcetest.Check(c, err)
 	for _, h := range headers {
 		name, value, _ := strings.Cut(h, ": ")
@@ -86,9 +86,6 @@ func (c *weekClient) ask(ctx context.Context, method, path string, most int64, h
 		a.body, a.err = io.ReadAll(body)
 	}
 	a.ended = time.Now()
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.answers[fmt.Sprint(method, " ", a.status, map[bool]string{true: " broken"}[a.err != nil && a.status > 0])]++
 	return a
 }
 
@@ -174,7 +171,7 @@ func (c *weekClient) document(p weekVersion) {
 
 // whole requests an archive, and reports whether it is complete.
 func (c *weekClient) whole(p weekVersion) bool {
-	a := c.ask(context.Background(), http.MethodGet, p.archive(), -1)
+	a := c.ask(context.Background(), p.archive(), -1)
 	return c.judge(a, p, http.StatusOK) && c.genuine(a, p, a.body)
 }
 
@@ -187,11 +184,11 @@ func (c *weekClient) genuine(a answer, p weekVersion, body []byte) bool {
 
 // resume requests an archive, leaves, and requests the rest.
 func (c *weekClient) resume(p weekVersion) {
-	a := c.ask(context.Background(), http.MethodGet, p.archive(), c.random.Int64N(200_000))
+	a := c.ask(context.Background(), p.archive(), c.random.Int64N(200_000))
 	if !c.judge(a, p, http.StatusOK) || len(a.body) == 0 {
 		return
 	}
-	rest := c.ask(context.Background(), http.MethodGet, p.archive(), -1, fmt.Sprintf("Range: bytes=%d-", len(a.body)))
+	rest := c.ask(context.Background(), p.archive(), -1, fmt.Sprintf("Range: bytes=%d-", len(a.body)))
 	if rest.status == http.StatusRequestedRangeNotSatisfiable && c.genuine(rest, p, a.body) || !c.judge(rest, p, http.StatusOK, http.StatusPartialContent) {
 		return
 	}
@@ -202,44 +199,12 @@ func (c *weekClient) resume(p weekVersion) {
 	c.genuine(rest, p, body)
 }
 
-// headers requests the headers of an archive.
-func (c *weekClient) headers(p weekVersion) {
-	c.judge(c.ask(context.Background(), http.MethodHead, p.archive(), -1), p, http.StatusOK)
-}
-
-// conditional requests an archive again, with the tag of the first answer.
-func (c *weekClient) conditional(p weekVersion) {
-	a := c.ask(context.Background(), http.MethodGet, p.archive(), -1)
-	if !c.judge(a, p, http.StatusOK) || a.header.Get("ETag") == "" {
-		return
-	}
-	again := c.ask(context.Background(), http.MethodGet, p.archive(), -1, "If-None-Match: "+a.header.Get("ETag"))
-	if c.judge(again, p, http.StatusOK, http.StatusNotModified) && again.status == http.StatusOK {
-		c.genuine(again, p, again.body)
-	}
-}
-
 // leave leaves before the answer, or in the middle of it.
 func (c *weekClient) leave(p weekVersion) {
 	ctx, cancel := context.WithTimeout(context.Background(), time.Duration(c.random.Int64N(int64(300*time.Millisecond))))
 	defer cancel()
-	a := c.ask(ctx, http.MethodGet, p.archive(), c.random.Int64N(400_000))
+	a := c.ask(ctx, p.archive(), c.random.Int64N(400_000))
 	if ctx.Err() == nil {
 		c.judge(a, p, http.StatusOK)
-	}
-}
-
-// unknown requests what doesn't exist.
-func (c *weekClient) unknown(p weekVersion) {
-	p.at, p.kept = time.Time{}, false
-	for _, file := range []string{"9.9.9.json", "../nothing/index.json", "terraform-provider-other_9.9.9_linux_amd64.zip", "nothing"} {
-		c.judge(c.get(p, file), p, http.StatusNotFound)
-	}
-}
-
-// operations requests what has no token.
-func (c *weekClient) operations(p weekVersion) {
-	for _, path := range []string{"healthz", "readyz", "metrics"} {
-		c.judge(c.ask(context.Background(), http.MethodGet, path, -1), p, http.StatusOK)
 	}
 }

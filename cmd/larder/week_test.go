@@ -6,7 +6,6 @@ import (
 	"cmp"
 	"context"
 	"fmt"
-	"io"
 	"math/rand/v2"
 	"net/http"
 	"os"
@@ -58,7 +57,6 @@ const (
 	// For how long the server remembers that something failed or didn't exist, with time for tries and slow machines.
 	failureAge = 15 * time.Second
 
-	idle       = 20        // connections to upstream, which stay open for 90 seconds after a download
 	mostMemory = 150 << 20 // bytes
 	mostWait   = time.Minute
 )
@@ -66,21 +64,18 @@ const (
 // A week is a server with all that happens to it.
 type week struct {
 	*testing.T
-	world              *sourcetest.World
-	ctx                context.Context // done at the end of the week
-	length             time.Duration
-	dir, mirror, url   string
-	env                []string
-	log                *os.File
-	upstream, server   outages
-	cmd                *exec.Cmd
-	goroutines, opened int // of a server without clients
+	world            *sourcetest.World
+	ctx              context.Context // done at the end of the week
+	length           time.Duration
+	dir, mirror, url string
+	env              []string
+	log              *os.File
+	upstream, server outages
+	cmd              *exec.Cmd
 
-	mu      sync.Mutex
-	all     []weekVersion
-	listed  map[string]time.Time // when a client first got a list with HOST/NAMESPACE/TYPE/VERSION
-	answers map[string]int
-	slowest time.Duration // of all commands
+	mu     sync.Mutex
+	all    []weekVersion
+	listed map[string]time.Time // when a client first got a list with HOST/NAMESPACE/TYPE/VERSION
 }
 
 // A weekVersion package is one that the registry has.
@@ -122,7 +117,7 @@ func (o *outages) any(from, to time.Time) bool {
 }
 
 func newWeek(t *testing.T, length time.Duration) *week {
-	w := &week{T: t, world: sourcetest.New(t), length: length, dir: t.TempDir(), listed: map[string]time.Time{}, answers: map[string]int{}}
+	w := &week{T: t, world: sourcetest.New(t), length: length, dir: t.TempDir(), listed: map[string]time.Time{}}
 	w.mirror = filepath.Join(w.dir, "mirror")
 	random := w.random(-1)
 	for _, name := range []string{"kept", "locked", "other"} {
@@ -153,7 +148,6 @@ func newWeek(t *testing.T, length time.Duration) *week {
 	c := w.client(clients)
 	w.judge(c.get(w.all[2], "index.json"), w.all[2], http.StatusOK)
 	c.CloseIdleConnections()
-	w.goroutines, w.opened = w.level()
 	ctx, cancel := context.WithTimeout(t.Context(), length)
 	t.Cleanup(cancel)
 	w.ctx = ctx
@@ -186,11 +180,7 @@ func (w *week) larder(args ...string) (string, error) {
 	defer cancel()
 	cmd := exec.CommandContext(ctx, "larder", args...)
 	cmd.Dir, cmd.Env = w.dir, w.env
-	begun := time.Now()
 	out, err := cmd.CombinedOutput()
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	w.slowest = max(w.slowest, time.Since(begun))
 	return string(out), err
 }
 
@@ -332,23 +322,6 @@ func (w *week) operating(random *rand.Rand) {
 	}
 }
 
-// level returns how many goroutines and open files the server has.
-func (w *week) level() (goroutines, opened int) {
-	client := w.world.Client()
-	defer client.CloseIdleConnections()
-	resp, err := client.Get(w.url + "metrics")
-	sourcetest.Check(w, err)
-	defer resp.Body.Close()
-	text, err := io.ReadAll(resp.Body)
-	sourcetest.Check(w, err)
-	if m := regexp.MustCompile(`(?m)^go_goroutines (\d+)$`).FindSubmatch(text); m != nil {
-		goroutines, _ = strconv.Atoi(string(m[1]))
-	}
-	sourcetest.Require(w, goroutines > 0, "metrics have no goroutines:\n%s", text)
-	files, _ := os.ReadDir(fmt.Sprintf("/proc/%d/fd", w.cmd.Process.Pid)) // only Linux has it
-	return goroutines, len(files)
-}
-
 // checkMemory checks how much memory the server has had. The race detector takes several times as much.
 func (w *week) checkMemory() {
 	status, _ := os.ReadFile(fmt.Sprintf("/proc/%d/status", w.cmd.Process.Pid))
@@ -363,12 +336,6 @@ func (w *week) checkMemory() {
 
 // end checks what the week leaves.
 func (w *week) end() {
-	w.Logf("%d packages, answers %v, slowest command %s", len(w.all), w.answers, w.slowest)
-	base := func() bool {
-		goroutines, opened := w.level()
-		return goroutines <= w.goroutines+3*idle && opened <= w.opened+idle
-	}
-	w.until("goroutines and files are as at the beginning", base)
 	var all sync.WaitGroup
 	for i := range clients {
 		c := w.client(i)
@@ -380,7 +347,6 @@ func (w *week) end() {
 		})
 	}
 	all.Wait()
-	w.until("goroutines and files are as at the beginning", base)
 	w.stop(syscall.SIGTERM)
 	out, err := w.larder("mirror", "verify", "mirror")
 	sourcetest.Expect(w, err == nil, "larder mirror verify: %v\n%s", err, out)

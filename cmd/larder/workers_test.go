@@ -27,6 +27,10 @@ import (
 // process takes most of the time of a short run.
 const workerVariable = "LARDER_TEST_WORKER"
 
+// asForUsers is a variable with which workers run larder as it is for users, and not as [prepare] has it. Records of
+// engines were made so.
+const asForUsers = "LARDER_TEST_AS_FOR_USERS"
+
 // A commandLine is what a worker runs. Without variables, it has the worker's environment.
 type commandLine struct {
 	Dir       string
@@ -39,64 +43,69 @@ type reply struct {
 	Status                 int
 }
 
-// workers are processes that run command lines of larder. They end with the test.
-type workers struct {
-	t    *testing.T
-	mu   sync.Mutex
-	idle []worker
+// workers are processes that run command lines of larder for all tests. They end with these.
+var workers struct {
+	mu        sync.Mutex
+	idle, all []worker
 }
 
 type worker struct {
+	cmd *exec.Cmd
+	end io.Closer
 	in  *json.Encoder
 	out *json.Decoder
 }
 
-func hire(t *testing.T) *workers { return &workers{t: t} }
-
-// take returns a worker that is idle, or another one.
-func (w *workers) take() worker {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	if n := len(w.idle); n > 0 {
-		one := w.idle[n-1]
-		w.idle = w.idle[:n-1]
+// takeWorker returns a worker that is idle, or another one.
+func takeWorker(t testing.TB) worker {
+	t.Helper()
+	workers.mu.Lock()
+	defer workers.mu.Unlock()
+	if n := len(workers.idle); n > 0 {
+		one := workers.idle[n-1]
+		workers.idle = workers.idle[:n-1]
 		return one
 	}
 	program, err := os.Executable()
-	sourcetest.Check(w.t, err)
+	sourcetest.Check(t, err)
 	cmd := exec.Command(program)
 	cmd.Env = append(os.Environ(), workerVariable+"=1")
 	cmd.Stderr = os.Stderr
 	to, err := cmd.StdinPipe()
-	sourcetest.Check(w.t, err)
+	sourcetest.Check(t, err)
 	from, err := cmd.StdoutPipe()
-	sourcetest.Check(w.t, err)
-	sourcetest.Check(w.t, cmd.Start())
-	w.t.Cleanup(func() {
-		to.Close()
-		if err := cmd.Wait(); err != nil { // as after a data race
-			w.t.Errorf("a worker: %v", err)
-		}
-	})
-	return worker{json.NewEncoder(to), json.NewDecoder(from)}
+	sourcetest.Check(t, err)
+	sourcetest.Check(t, cmd.Start())
+	one := worker{cmd, to, json.NewEncoder(to), json.NewDecoder(from)}
+	workers.all = append(workers.all, one)
+	return one
 }
 
-// do runs larder in a directory, with variables.
-func (w *workers) do(t testing.TB, dir string, env []string, args ...string) (a reply) {
+// endWorkers ends the workers, and returns the errors of those that fail then, as after a data race.
+func endWorkers() error {
+	var errs []error
+	for _, one := range workers.all {
+		errs = append(errs, one.end.Close(), one.cmd.Wait())
+	}
+	return errors.Join(errs...)
+}
+
+// work runs larder in a directory, with variables, in one of the workers.
+func work(t testing.TB, dir string, env []string, args ...string) (a reply) {
 	t.Helper()
-	one := w.take()
+	one := takeWorker(t)
 	sourcetest.Check(t, one.in.Encode(commandLine{dir, append([]string{"larder"}, args...), env}))
 	sourcetest.Check(t, one.out.Decode(&a))
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	w.idle = append(w.idle, one)
+	workers.mu.Lock()
+	defer workers.mu.Unlock()
+	workers.idle = append(workers.idle, one)
 	return a
 }
 
-// run is do for those who read both streams as one.
-func (w *workers) run(t testing.TB, dir string, env []string, args ...string) (output string, status int) {
+// workBoth is work for tests that read both streams as one.
+func workBoth(t testing.TB, dir string, env []string, args ...string) (output string, status int) {
 	t.Helper()
-	a := w.do(t, dir, env, args...)
+	a := work(t, dir, env, args...)
 	return string(a.Output), a.Status
 }
 
@@ -117,8 +126,10 @@ func beWorker() {
 				_ = os.Setenv(name, value) // the names are those of tests
 			}
 			xdg.Reload()
-			if os.Getenv("LARDER_TEST_SCHEMA") != "" { // for a story; what is compared with engines is as it is for users
+			if os.Getenv(asForUsers) == "" {
 				prepare()
+			} else {
+				restore()
 			}
 		}
 		var both output
@@ -157,7 +168,7 @@ func runLarder(ts *testscript.TestScript, args ...string) reply {
 		variables[i] = env.Index(i).String()
 	}
 	if !s.aloneWith(ts, args) {
-		return s.larder.do(s.t, dir, append(variables, "PWD="+dir), args...)
+		return work(s.t, dir, append(variables, "PWD="+dir), args...)
 	}
 	exit, failed := errors.AsType[*exec.ExitError](ts.Exec("larder", args...))
 	a := reply{Stdout: []byte(ts.ReadFile("stdout")), Stderr: []byte(ts.ReadFile("stderr"))}

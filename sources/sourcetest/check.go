@@ -79,19 +79,22 @@ func (w *World) hosts() []string {
 }
 
 // Env writes the configuration of CLIConfig to a file. It returns environment
-// variables that make programs use it and trust the servers. All hosts that are
-// not in the configuration lead to the registry too, so no request leaves the
-// world.
+// variables that make programs use it, and those of [World.Network].
 func (w *World) Env(methods ...string) []string {
 	w.t.Helper()
 	dir, err := os.MkdirTemp(w.dir, "config")
 	Check(w.t, err)
 	config := filepath.Join(dir, "terraform.rc")
 	Check(w.t, os.WriteFile(config, []byte(w.CLIConfig(methods...)), 0o644))
+	return append([]string{"TF_CLI_CONFIG_FILE=" + config}, w.Network()...)
+}
+
+// Network returns environment variables that make programs trust the servers, and lead
+// all hosts to the registry, so no request leaves the world.
+func (w *World) Network() []string {
 	return []string{
-		"TF_CLI_CONFIG_FILE=" + config,
 		"SSL_CERT_FILE=" + w.CAFile,
-		"SSL_CERT_DIR=" + filepath.Join(dir, "none"), // if it were empty, programs would read the directories of the system
+		"SSL_CERT_DIR=" + filepath.Join(w.dir, "none"), // if it were empty, programs would read the directories of the system
 		"HTTPS_PROXY=" + w.proxy(),
 		"CHECKPOINT_DISABLE=1", // terraform's search for a newer terraform
 	}

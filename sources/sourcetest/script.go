@@ -1,6 +1,7 @@
 package sourcetest
 
 import (
+	"context"
 	"fmt"
 	"os"
 	"slices"
@@ -33,6 +34,9 @@ func (s *Script) Fatalf(format string, args ...any) {
 
 // Skipf implements [testing.TB]. It ends the program, because there is nothing else to do.
 func (s *Script) Skipf(format string, args ...any) { s.Fatalf(format, args...) }
+
+// Context implements [testing.TB].
+func (s *Script) Context() context.Context { return context.Background() }
 
 // Failed implements [testing.TB].
 func (s *Script) Failed() bool { return false }
