@@ -28,7 +28,7 @@ func TestCrashAtEveryStep(t *testing.T) {
 	}
 	changes := install(0)
 	sourcetest.Require(t, changes >= 20, "only %d steps were seen", changes)
-	for _, step := range sourcetest.Sample(t, changes, 6) {
+	for _, step := range sourcetest.Sample(t, changes, 3) {
 		install(step)
 	}
 }

@@ -14,7 +14,7 @@ func TestMain(m *testing.M) { os.Exit(sourcetest.Sampling{M: m, InMemory: true}.
 
 func TestTorture(t *testing.T) {
 	t.Parallel()
-	rounds := len(sourcetest.Sample(t, 4, 2))
+	rounds := len(sourcetest.Sample(t, 4, 1))
 	torture(t, options{rounds: rounds, processes: 8, seed: sourcetest.Seed()}, func(r report) { t.Log(r) })
 }
 
