@@ -19,7 +19,6 @@ import (
 type Fault struct {
 	Path  string // pattern for the paths of URLs, where * matches any text; empty matches all
 	Times int    // number of requests with the fault; 0 means all
-	Limit int    // number of requests without the fault in each second
 
 	Delay      time.Duration // wait before the answer
 	Status     int           // status of the answer, without the usual body
@@ -50,9 +49,6 @@ type Fault struct {
 	// If Random isn't nil, it chooses the requests, with this chance, and the byte before Cut at which each breaks.
 	Random *rand.Rand
 	Chance float64
-
-	second int64 // of the last request, in Unix time
-	passed int   // number of requests without the fault in that second
 }
 
 // Fault adds a fault. A request has the first fault with a matching Path and
@@ -74,12 +70,6 @@ func (s *Server) take(path string) *Fault {
 	for _, f := range s.faults {
 		if f.Times == 0 || !glob(f.Path, path) {
 			continue
-		}
-		if second := time.Now().Unix(); second != f.second {
-			f.second, f.passed = second, 0
-		}
-		if f.passed++; f.passed <= f.Limit {
-			return nil
 		}
 		f.Times--
 		once := new(*f)
