@@ -93,7 +93,8 @@ func (b *Bucket) Get(ctx context.Context, name string, limit int64) (data []byte
 		return nil, Info{}, err
 	}
 	err = b.do(ctx, &operation{limit: limit}, func(ctx context.Context) error {
-		body, o, _, err := minio.Core{Client: b.client}.GetObject(ctx, b.at.Bucket, key, minio.GetObjectOptions{Checksum: true})
+		core, opts := minio.Core{Client: b.client}, minio.GetObjectOptions{Checksum: true}
+		body, o, _, err := core.GetObject(ctx, b.at.Bucket, key, opts)
 		if err != nil {
 			return err
 		}
@@ -127,7 +128,8 @@ func (b *Bucket) List(ctx context.Context, prefix string) iter.Seq2[Info, error]
 		root := b.at.under("")
 		objects, size, stopped := 0, 0, false
 		err := b.do(ctx, &operation{}, func(ctx context.Context) error {
-			for o := range b.client.ListObjectsIter(ctx, b.at.Bucket, minio.ListObjectsOptions{Prefix: root + prefix, Recursive: true}) {
+			opts := minio.ListObjectsOptions{Prefix: root + prefix, Recursive: true}
+			for o := range b.client.ListObjectsIter(ctx, b.at.Bucket, opts) {
 				if o.Err != nil {
 					return o.Err
 				}
@@ -166,7 +168,8 @@ func (b *Bucket) List(ctx context.Context, prefix string) iter.Seq2[Info, error]
 }
 
 func (b *Bucket) endless() error {
-	return &Error{Subject: b.at.String(), Err: errors.New("the store returned a listing without an end, or with too many objects")}
+	err := errors.New("the store returned a listing without an end, or with too many objects")
+	return &Error{Subject: b.at.String(), Err: err}
 }
 
 // Put writes a small object, and returns its ETag. If the condition isn't met, the error matches [ErrChanged].

@@ -18,8 +18,8 @@ type WriteOptions struct {
 	CacheControl string
 	Only         Condition
 
-	// Progress is called with the number of bytes of the object that were sent. It falls if a part has to be sent again.
-	// Calls are made one at a time. It may be nil.
+	// Progress is called with the number of bytes of the object that were sent. It falls if a part has to be sent
+	// again. Calls are made one at a time. It may be nil.
 	Progress func(bytes int64)
 }
 
@@ -27,9 +27,9 @@ type WriteOptions struct {
 // parts that fail are sent again. What another upload of the object has left unfinished is removed, so two programs
 // must not upload it at the same time.
 //
-// If the contents differ from sum, or change meanwhile, Upload fails and writes no object: it reads them twice for that.
-// The store verifies the SHA-256 of each request. If it returns another one for the object, Upload removes the object,
-// and the error matches [ErrCorrupt]. If the condition isn't met, the error matches [ErrChanged].
+// If the contents differ from sum, or change meanwhile, Upload fails and writes no object: it reads them twice for
+// that. The store verifies the SHA-256 of each request. If it returns another one for the object, Upload removes the
+// object, and the error matches [ErrCorrupt]. If the condition isn't met, the error matches [ErrChanged].
 func (b *Bucket) Upload(
 	ctx context.Context, name string, r io.ReaderAt, size int64, sum [32]byte, opts WriteOptions,
 ) (etag string, err error) {
@@ -41,8 +41,13 @@ func (b *Bucket) Upload(
 	if op.sums, err = sumsOf(r, size, sum); err != nil {
 		return "", b.fail(key, err)
 	}
+	if (size > readAtOnce && opts.Only != Condition{}) { // stores check it late, or end the connection before they answer
+		if info, err := b.Head(ctx, name); !opts.Only.met(info, err) {
+			return "", b.fail(key, ErrChanged)
+		}
+	}
 	if len(op.sums) > 1 {
-		if err := b.prepareParts(ctx, name, key, opts.Only); err != nil {
+		if err := b.removeUnfinished(ctx, key); err != nil {
 			return "", err
 		}
 	}
@@ -103,15 +108,9 @@ func (op *operation) checksum() string {
 	return fmt.Sprintf("%s-%d", base64.StdEncoding.EncodeToString(all.Sum(nil)), len(op.sums))
 }
 
-// prepareParts checks the condition of an upload in parts, which stores check at the end, and removes unfinished uploads
-// of the object. Programs have left them that were killed, because only one program at a time writes to a location. A
-// store may refuse it, because they only take space.
-func (b *Bucket) prepareParts(ctx context.Context, name, key string, only Condition) error {
-	if (only != Condition{}) {
-		if info, err := b.Head(ctx, name); !only.met(info, err) {
-			return b.fail(key, ErrChanged)
-		}
-	}
+// removeUnfinished removes unfinished uploads of an object. Programs have left them that were killed, because only one
+// program at a time writes to a location. A store may refuse it, because they only take space.
+func (b *Bucket) removeUnfinished(ctx context.Context, key string) error {
 	err := b.do(ctx, &operation{}, func(ctx context.Context) error {
 		return b.client.RemoveIncompleteUpload(ctx, b.at.Bucket, key)
 	})
@@ -122,7 +121,9 @@ func (b *Bucket) prepareParts(ctx context.Context, name, key string, only Condit
 }
 
 // settle returns the result of a write that has failed. If an answer was lost, it may have succeeded.
-func (b *Bucket) settle(ctx context.Context, name string, sum [32]byte, size int64, only Condition, failed error) (string, error) {
+func (b *Bucket) settle(
+	ctx context.Context, name string, sum [32]byte, size int64, only Condition, failed error,
+) (string, error) {
 	e, ok := errors.AsType[*Error](failed)
 	if !ok || !e.unanswered() && (e.tries < 2 || !errors.Is(e, ErrChanged) && e.Code != "NoSuchUpload") {
 		return "", failed

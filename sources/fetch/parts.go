@@ -35,7 +35,8 @@ func (d *download) newMeter(a *answer) *meter {
 }
 
 // slow returns the speed of the connection in bytes a second if more connections are worth it, and otherwise 0. They
-// are if Larder waits for the server rather than for the disk, much is left, and other archives leave enough connections.
+// are if Larder waits for the server rather than for the disk, much is left, and other archives leave enough
+// connections.
 func (m *meter) slow(d *download) float64 {
 	if m == nil || time.Since(m.since) < trial {
 		return 0
