@@ -171,6 +171,9 @@ type MissingError struct {
 
 func (e *MissingError) Error() string {
 	version := e.Version.String()
+	if exact, err := sources.ParseVersion(e.Requirement.Constraints.String()); err == nil && version == "" {
+		version = exact.String() // nothing has to be chosen
+	}
 	if version == "" {
 		wanted := "a version"
 		if !e.Requirement.Constraints.Empty() {

@@ -39,7 +39,7 @@ func IsExecutable(file, typ string) bool {
 
 func isNumber(s string) bool { return s != "" && strings.Trim(s, "0123456789") == "" }
 
-// knownPlatform parses the name of a directory. It returns the zero Platform for any other name than that of a known one.
+// knownPlatform parses the name of a directory. It returns the zero Platform unless that is the name of a known one.
 func knownPlatform(s string) sources.Platform {
 	if p, err := sources.ParsePlatform(s); err == nil && sources.KnownPlatform(p) {
 		return p
@@ -47,8 +47,8 @@ func knownPlatform(s string) sources.Platform {
 	return sources.Platform{}
 }
 
-// isHome reports whether a directory below the given one has a path that ends with HOST/NAMESPACE/TYPE, and contains what
-// mirrors have there.
+// isHome reports whether a directory below the given one has a path that ends with HOST/NAMESPACE/TYPE, and contains
+// what mirrors have there.
 func isHome(given, dir string) bool {
 	below, err := filepath.Rel(given, dir)
 	elems := strings.Split(filepath.ToSlash(below), "/")

@@ -122,7 +122,9 @@ func (im *importing) held(ctx context.Context, r sources.Release) (map[sources.P
 // sign signs the checksums of a release, and of what the mirror holds of its version, with a private key. It returns nil
 // if the mirror has signed checksums for all archives: each new signature would be another one. Checksums beside the
 // archives must be right.
-func (im *importing) sign(ctx context.Context, r *legacy.Release, held map[sources.PackageID]sources.Hash, private string) (*sources.Signed, error) {
+func (im *importing) sign(
+	ctx context.Context, r *legacy.Release, held map[sources.PackageID]sources.Hash, private string,
+) (*sources.Signed, error) {
 	listed, err := trust.ParseSums(r.Sums)
 	if err != nil {
 		return nil, err
@@ -216,17 +218,22 @@ func (im *importing) prove(ctx context.Context, c *legacy.Candidate, given *sour
 	e := evidenced{}
 	e.proof, err = im.Judge().Prove(ctx, c.ID.Provider, signed, zh)
 	switch {
+	case err != nil && given != nil: // without hints about the keys of a registry
+		e.err = fmt.Errorf("checking it against %s: %s", origin, sources.Text(err))
+		e.err = sources.WithHint(e.err,
+			"name the file of the publisher's public key with --key, and the checksums of these archives beside them")
 	case err != nil:
 		err = fmt.Errorf("checking it against %s: %w", origin, err)
 		e.err = sources.WithHint(err, "import it as a different version with --as, or into a different mirror")
 	case given == nil:
-	case e.proof.Name != "" && e.proof.Name != c.ID.Filename(): // a registry would state the checksum of another platform
+	case e.proof.Name != "" && e.proof.Name != c.ID.Filename(): // that of another platform
 		e.err = fmt.Errorf("%s has its checksum for %s", origin, e.proof.Name)
 	default:
 		merged, err := im.Judge().Merge(ctx, c.ID.Provider, kept, given)
 		e.news = evidence.Digest(merged) != evidence.Digest(kept) // the store warns of a new key
 		if err != nil && !e.news {
-			e.err = sources.WithHint(err, "find out which evidence is right; to accept the new evidence, remove this version from the mirror first")
+			e.err = sources.WithHint(err,
+				"find out which evidence is right; to accept the new evidence, remove this version from the mirror first")
 		}
 	}
 	c.Vouch(signed)
