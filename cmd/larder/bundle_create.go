@@ -20,6 +20,7 @@ func bundleCreateCommand() *line.Command {
 			{Group: selectionFlags, Name: "since", Value: "PATH", Kind: line.Path, Does: "skip packages in PATH: manifest, bundle or mirror", Offers: []string{line.Files}},
 			{Name: "modules", Does: "add the modules that terraform get has downloaded"},
 			{Name: "engine-binary", Value: "FILE", Kind: line.Path, Does: "add the executable of terraform or tofu"},
+			{Name: "force", Does: "replace FILE if it exists"},
 			dryRunFlag("show what would be written"),
 		}, trustFlags()),
 		Leaves: "no bundle was written",
@@ -29,7 +30,7 @@ func bundleCreateCommand() *line.Command {
 
 // bundleCreate reads the flags of bundle create, and writes a bundle.
 func bundleCreate(ctx context.Context, l *line.Line, s *site.Site) (err error) {
-	request := mirror.BundleRequest{Mirror: l.Text("mirror"), Since: l.Text("since"), Modules: l.Bool("modules"), Engine: l.Text("engine-binary")}
+	request := mirror.BundleRequest{Mirror: l.Text("mirror"), Since: l.Text("since"), Modules: l.Bool("modules"), Engine: l.Text("engine-binary"), Force: l.Bool("force")}
 	if err := sameSource(l, request); err != nil {
 		return err
 	}

@@ -37,10 +37,10 @@ type CreateOptions struct {
 }
 
 // Create writes the packages of the mirror in dir, and the evidence for them, to
-// file. It replaces an existing file once the new one has been written.
+// file, unless the receiver has all of them. It replaces an existing file once the new one has been written.
 // The same packages and evidence produce the same bytes. Create fails if
 // evidence does not verify its packages, because mirrors would refuse to import
-// them. It returns an [ArchivesError] if the receiver lacks unpacked packages: an archive made from
+// them, or if the receiver lacks unpacked packages: an archive made from
 // the contents would not have the published checksum, which signatures and lock
 // files refer to.
 func Create(ctx context.Context, dir, file string, opts CreateOptions) (Created, error) {
@@ -64,50 +64,29 @@ func Create(ctx context.Context, dir, file string, opts CreateOptions) (Created,
 	if err := opts.prove(ctx, dir, m); err != nil {
 		return Created{}, err
 	}
-	if opts.DryRun {
+	if opts.DryRun || m.Empty() {
 		_, size, err := m.layout()
 		return Created{Size: size, Manifest: m, Private: m.private()}, err
 	}
 	return WriteFile(ctx, file, m, opts.Report)
 }
 
-// An ArchivesError reports packages of a mirror that cannot be in a bundle, because
-// only their contents are there.
-type ArchivesError struct {
-	Dir      string
-	Packages []sources.PackageID
-}
-
-func (e *ArchivesError) Error() string {
-	if len(e.Packages) == 1 {
-		return fmt.Sprintf("%s has one package without its archive, which a bundle needs", e.Dir)
-	}
-	return fmt.Sprintf("%s has %d packages without their archives, which a bundle needs", e.Dir, len(e.Packages))
-}
-
-// Unwrap returns an error for each package.
-func (e *ArchivesError) Unwrap() []error {
-	var all []error
-	for _, id := range e.Packages {
-		all = append(all, &sources.PackageError{ID: id, Err: errUnpacked})
-	}
-	return all
-}
-
 var errUnpacked = errors.New("it is unpacked, and bundles of mirrors contain archives only")
 
-// checkArchives returns an error for the unpacked packages that the receiver lacks.
+// checkArchives returns an error for each unpacked package that the receiver lacks.
 func (opts CreateOptions) checkArchives(dir string, unpacked []sources.PackageID) error {
-	if opts.Since != nil {
-		unpacked = slices.DeleteFunc(unpacked, func(id sources.PackageID) bool {
-			_, _, has := opts.Since.find(id)
-			return has
-		})
+	var errs []error
+	for _, id := range unpacked {
+		if opts.Since != nil {
+			if _, _, has := opts.Since.find(id); has {
+				continue
+			}
+		}
+		err := sources.WithHint(sources.InPackage(id, errUnpacked),
+			"larder mirror sync %s %s@%s --platform %s fetches the archive", dir, id.Provider, id.Version, id.Platform)
+		errs = append(errs, sources.WithLastHint(err, "without a network, copy the directory, which is a filesystem mirror"))
 	}
-	if len(unpacked) == 0 {
-		return nil
-	}
-	return &ArchivesError{dir, unpacked}
+	return errors.Join(errs...)
 }
 
 // Describe returns the manifest of the mirror in dir. It reads packages without a

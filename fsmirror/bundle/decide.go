@@ -22,7 +22,8 @@ func (in *importer) readEvidence(ctx context.Context) (err error) {
 	var refused []error
 	for _, p := range in.bundle.Manifest.Packages {
 		if !filepath.IsLocal(filepath.FromSlash(p.Path())) {
-			refused = append(refused, &sources.PackageError{ID: p.ID, Err: errors.New("this system does not allow a file with this name")})
+			err := errors.New("this system does not allow a file with this name")
+			refused = append(refused, sources.InPackage(p.ID, err))
 		}
 		v, err := in.bundle.verified(ctx, p, in.opts.Judge, in.signed)
 		if err != nil {

@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
-	"os"
 	"slices"
 	"time"
 
@@ -114,9 +113,6 @@ func Import(ctx context.Context, file, dir string, opts ImportOptions) (result I
 	defer from.Close()
 	if from.Manifest.Unpacked() && !opts.Unpacked {
 		return result, fmt.Errorf("%s: %w", file, ErrUnpacked)
-	}
-	if err := checkReceiver(from, dir); err != nil {
-		return result, err
 	}
 	in := &importer{opts: opts, dir: dir, bundle: from, progress: progress{report: opts.Report}}
 	if err := in.readEvidence(ctx); err != nil {
@@ -278,25 +274,6 @@ func (in *importer) copy(ctx context.Context, p Package, tx sources.Tx) error {
 		return err
 	}
 	return in.bundle.checkContents(p, c)
-}
-
-// checkReceiver returns an error if the bundle has a base, and the directory of the mirror does not exist.
-func checkReceiver(b *Bundle, dir string) error {
-	n := len(b.Manifest.Base)
-	if _, err := os.Lstat(dir); n == 0 || !errors.Is(err, fs.ErrNotExist) {
-		return nil
-	}
-	err := fmt.Errorf("%w: there is no such directory", lacks(b, n, dir))
-	return sources.WithHint(err, "use the mirror that received the earlier bundles, or import these first")
-}
-
-// lacks returns the error for a mirror that lacks n packages of the base of a bundle.
-func lacks(b *Bundle, n int, dir string) error {
-	what := "packages"
-	if n == 1 {
-		what = "package"
-	}
-	return fmt.Errorf("%s requires %d %s that %s does not have", b.name, n, what, dir)
 }
 
 // checkBase checks that the mirror has the base of the bundle.

@@ -211,6 +211,9 @@ func (m Manifest) ID() string {
 // Unpacked reports whether the packages are unpacked. They are alike.
 func (m Manifest) Unpacked() bool { return len(m.Packages) > 0 && m.Packages[0].Unpacked() }
 
+// Empty reports whether an import of the bundle would change nothing.
+func (m Manifest) Empty() bool { return len(m.Packages)+len(m.Payload)+len(m.Removed) == 0 }
+
 // Size returns the total size of the packages in bytes.
 func (m Manifest) Size() int64 {
 	sum := int64(0)

@@ -292,17 +292,12 @@ func TestRefusedUnpacked(t *testing.T) {
 		{"other size", setFirst("size", 1), "bytes instead of 1"},
 		{"path of an archive", setFirst("path", widget+"/x.zip"), "path is"},
 		{"changed file", func(all []entry) []entry { all[1].Text = "do as I please"; return all }, "LICENSE: differs from the manifest"},
-		{"executable", func(all []entry) []entry { all[1].Mode = 0o755; return all }, "the header of"},
-		{"missing file", func(all []entry) []entry { return slices.Delete(all, 2, 3) }, "should be"},
-		{"out of order", func(all []entry) []entry { all[1], all[2] = all[2], all[1]; return all }, "should be"},
 		{"also an archive", editPackages(func(all []any) []any {
 			return append(all, map[string]any{"provider": widget, "version": "1.3.0", "platform": "linux_amd64", "size": 1,
 				"path": widget + "/terraform-provider-widget_1.3.0_linux_amd64.zip", "zh": "zh:" + strings.Repeat("0", 64),
 				"h1": "h1:AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA="})
 		}), "both archives and unpacked packages"},
 		{"upwards", renamed("../LICENSE"), "not a path inside"},
-		{"absolute", renamed("/LICENSE"), "not a path inside"},
-		{"not clean", renamed("./LICENSE"), "not a path inside"},
 		{"differs in case", renamed("Docs-old"), "only in case"},
 		{"twice", renamed("docs-old"), "listed twice"},
 	} {

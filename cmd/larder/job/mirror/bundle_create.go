@@ -3,18 +3,20 @@ package mirror
 import (
 	"context"
 	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/larder-cli/larder/cachedir"
 	"github.com/larder-cli/larder/cmd/larder/job"
 	"github.com/larder-cli/larder/cmd/larder/report"
 	"github.com/larder-cli/larder/cmd/larder/site"
+	"github.com/larder-cli/larder/cmd/larder/ui"
 	"github.com/larder-cli/larder/fsmirror/builder"
 	"github.com/larder-cli/larder/fsmirror/bundle"
+	"github.com/larder-cli/larder/installer"
 	"github.com/larder-cli/larder/sources"
 	"github.com/larder-cli/larder/sources/disk"
 	"github.com/larder-cli/larder/sources/store"
@@ -27,6 +29,7 @@ type BundleRequest struct {
 	Since   string // manifest, bundle or mirror of the receiver, as typed; may be empty
 	Modules bool   // the modules of root modules
 	Engine  string // path of an engine, as typed; may be empty
+	Force   bool   // replace an existing file
 }
 
 // CreateBundle writes a bundle to the file that is one of the arguments. Without a mirror it first makes a
@@ -52,6 +55,9 @@ func CreateBundle(ctx context.Context, s *site.Site, request BundleRequest) erro
 	if err != nil {
 		return err
 	}
+	if info, err := os.Lstat(file); err == nil && info.Mode().IsRegular() && !request.Force {
+		return sources.WithHint(fmt.Errorf("%s already exists", typed), "choose another file, or replace it with --force")
+	}
 	m, err := f.Here(ctx)
 	if err != nil {
 		return err
@@ -72,6 +78,11 @@ func CreateBundle(ctx context.Context, s *site.Site, request BundleRequest) erro
 		dir, err := job.Existing(f.Wanted.Site, request.Mirror)
 		if err != nil {
 			return err
+		}
+		if cachedir.IsCache(dir) {
+			err := fmt.Errorf("%s is a plugin cache, which has no archives", request.Mirror)
+			err = sources.WithHint(err, "to fetch the archives, name the providers instead of --mirror")
+			return sources.WithHint(err, "without a network: larder cache export FILE -R writes the packages of root modules for larder cache import")
 		}
 		return hintDamage(createBundle(ctx, m, dir, file, opts), request.Mirror)
 	}
@@ -185,20 +196,22 @@ func createBundle(ctx context.Context, m *site.Root, dir, file string, opts bund
 		opts.Report = progress
 		return bundle.Create(ctx, dir, file, opts)
 	})
-	if gone := (*bundle.ArchivesError)(nil); errors.As(err, &gone) {
-		return explainArchives(m, gone)
-	}
 	if err != nil {
 		return err
 	}
 	m.WarnUnusedKeys()
+	manifest := created.Manifest
+	m.Out.Summary(report.BundleSumOf(manifest, opts.DryRun))
+	if manifest.Empty() {
+		m.Out.Say("The receiver has everything already, so there is no bundle")
+		return nil
+	}
 	if !opts.DryRun {
 		m.Out.Private(m.Shown(file), created.Private)
 	}
 	for _, p := range report.CheckedOf(packages) {
 		m.Out.Tell(p)
 	}
-	manifest := created.Manifest
 	m.Out.Payload(manifest.Payload, bundle.Added)
 	m.Out.BundledRemovals(manifest.Removed)
 	m.Out.Show(report.BundleOf(file, manifest, created.Size))
@@ -209,33 +222,54 @@ func createBundle(ctx context.Context, m *site.Root, dir, file string, opts bund
 	case created.Unchanged:
 		did = m.Shown(file) + " is unchanged:"
 	}
-	if len(manifest.Packages)+len(manifest.Payload)+len(manifest.Removed) == 0 {
-		m.Out.Say("The receiver has everything already")
-	}
-	m.Out.Summary(report.BundleSumOf(manifest, opts.DryRun))
 	m.Out.Say("%s %s", did, report.ContentsText(manifest))
 	return nil
 }
 
-// explainArchives adds hints on how to get the archives of a mirror or a plugin cache.
-func explainArchives(m *site.Root, gone *bundle.ArchivesError) error {
-	var addresses, platforms []string
-	for _, id := range gone.Packages {
-		addresses = append(addresses, id.Provider.String()+"@"+id.Version.String())
-		platforms = append(platforms, id.Platform.String())
+// needReceiver is the hint for a path that should be that of a receiver.
+const needReceiver = "name the manifest of the receiver, its mirror or the last bundle for it"
+
+// receiverAt returns the receiver with the manifest, bundle or mirror at path.
+func receiverAt(ctx context.Context, path string, records store.Records, warn func(error)) (*bundle.Receiver, error) {
+	if cachedir.IsCache(path) {
+		err := fmt.Errorf("%s is a plugin cache, which has no archives that a bundle could leave out", path)
+		return nil, sources.WithHint(err, "name the mirror that receives the bundle, or its manifest")
 	}
-	slices.Sort(platforms)
-	addresses, platforms = slices.Compact(addresses), slices.Compact(platforms)
-	const few = 5
-	if len(addresses) > few {
-		addresses = append(addresses[:few], "…")
+	if info, err := os.Stat(path); err == nil && info.IsDir() {
+		if err := checkReceiver(path, needReceiver); err != nil {
+			return nil, err
+		}
 	}
-	what := strings.Join(addresses, " ") + " --platform " + strings.Join(platforms, ",")
-	fetch, carry := "mirror sync "+m.Shown(gone.Dir)+" "+what, "copy the directory, which is a filesystem mirror"
-	if cachedir.IsCache(gone.Dir) {
-		fetch, carry = "bundle create FILE "+what, "larder cache export FILE -R writes the packages of root modules for larder cache import"
+	return bundle.ReceiverAt(ctx, path, records, warn)
+}
+
+// skipsFor returns what skips packages that the receiver has. The receiver may be nil.
+func skipsFor(r *bundle.Receiver) job.Skipper {
+	if r == nil {
+		return nil
 	}
-	hinted := sources.WithHint(errors.New(gone.Error()), "without a network: %s", carry)
-	hinted = sources.WithHint(hinted, "to fetch the archives: larder %s", fetch)
-	return errors.Join(append([]error{hinted}, gone.Unwrap()...)...)
+	return func(ctx context.Context, from sources.Source, s installer.Selected) bool {
+		var locks [][]sources.Hash
+		for _, w := range s.Wants {
+			locks = append(locks, w.Locked.Hashes)
+		}
+		return r.Skips(ctx, from, s.ID, locks)
+	}
+}
+
+// tellReceived prints the totals of a dry run. The receiver may be nil.
+func tellReceived(out *report.Output, r *bundle.Receiver, sum report.FillSum, payload []bundle.Payload) {
+	out.Payload(payload, bundle.Added)
+	n := r.Skipped()
+	if sum.Empty() {
+		if n > 0 {
+			out.Conclude("The receiver has everything already")
+		}
+		return
+	}
+	text := sum.Text(out) + report.PayloadText(payload)
+	if n > 0 {
+		text += fmt.Sprintf(", for a mirror that has %s already", ui.Count(n, "package"))
+	}
+	out.Conclude("%s", text)
 }
