@@ -4,7 +4,6 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
-	"runtime"
 
 	"github.com/larder-cli/larder/sources/disk"
 )
@@ -32,7 +31,7 @@ func ExposureOf(path string, foreign func(fs.FileInfo) bool) Exposure {
 		if err != nil {
 			continue
 		}
-		writable := runtime.GOOS != "windows" && info.Mode().Perm()&0o002 != 0
+		writable := disk.OwnerID(info) >= 0 && info.Mode().Perm()&0o002 != 0 // Windows has neither owners nor modes
 		switch {
 		case writable && (at == path || info.Mode()&fs.ModeSticky == 0): // users can exchange only their own files in a sticky directory
 			return Exposure{at, "all users can write to ", AsOwner(at, "chmod o-w "+ShellQuoted(at))}
