@@ -14,25 +14,37 @@ func header(e sources.Engine) string {
 		"# Manual edits may be lost in future updates.\n", e)
 }
 
-// readHeader returns the engine that the header names, if any, and the comments above the header.
-func readHeader(text []byte) (e sources.Engine, above []byte) {
-	text = bytes.TrimRight(text, " \t\r\n")
-	for rest := text; ; {
-		rest = bytes.TrimLeft(rest, " \t\r\n")
+// parseHeader reports whether a comment is a line of the header, and returns the
+// engine that the line names, if any.
+func parseHeader(comment string) (e sources.Engine, ok bool) {
+	for _, e := range []sources.Engine{sources.Terraform, sources.OpenTofu} {
+		first, rest, _ := strings.Cut(header(e), "\n")
+		switch comment {
+		case first:
+			return e, true
+		case strings.TrimSuffix(rest, "\n"):
+			return "", true
+		}
+	}
+	return "", false
+}
+
+// headerEngine returns the engine that the header names, if any. The header is among the comments
+// at the top of text.
+func headerEngine(text []byte) sources.Engine {
+	for {
+		text = bytes.TrimSpace(text)
 		switch {
-		case bytes.HasPrefix(rest, []byte("/*")):
-			_, rest, _ = bytes.Cut(rest[2:], []byte("*/"))
-		case bytes.HasPrefix(rest, []byte("#")), bytes.HasPrefix(rest, []byte("//")):
-			line, after, _ := bytes.Cut(rest, []byte("\n"))
-			for _, e := range []sources.Engine{sources.Terraform, sources.OpenTofu} {
-				if first, _, _ := strings.Cut(header(e), "\n"); string(bytes.TrimRight(line, " \t\r")) == first {
-					above = bytes.ReplaceAll(text[:len(text)-len(rest)], []byte("\r\n"), []byte("\n"))
-					return e, bytes.TrimLeft(above, "\n")
-				}
+		case bytes.HasPrefix(text, []byte("/*")):
+			_, text, _ = bytes.Cut(text[2:], []byte("*/"))
+		case bytes.HasPrefix(text, []byte("#")), bytes.HasPrefix(text, []byte("//")):
+			var line []byte
+			line, text, _ = bytes.Cut(text, []byte("\n"))
+			if e, _ := parseHeader(commentText(line)); e != "" {
+				return e
 			}
-			rest = after
 		default:
-			return "", nil
+			return ""
 		}
 	}
 }

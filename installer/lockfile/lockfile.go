@@ -29,8 +29,10 @@
 //
 // # Comments
 //
-// Engines drop comments when they rewrite the file. This package keeps those above the
-// header, such as a license.
+// Engines drop comments when they rewrite the file. This package keeps them: a
+// comment before or beside a block, argument or hash moves with it, and is removed
+// with it. Comments above the header stay above it. Paragraphs between the header and
+// the first block stay below it, and comments after the last block stay at the end.
 package lockfile
 
 import (
@@ -58,14 +60,8 @@ type File struct {
 	entries map[sources.Provider]Entry
 	assumed map[sources.Provider]Entry // see Migrate
 
-	above []byte // comments above the header
-	lines map[place]int
-}
-
-// A place is an element of a lock file with a line: a hash, or "{" for the block of a provider.
-type place struct {
-	provider sources.Provider
-	part     string
+	text   []byte // from which comments are taken when it is written again
+	places map[place]span
 }
 
 // Entry returns the locked data of p, with the hashes in the order of the file. It
@@ -81,11 +77,13 @@ func (f *File) Entry(p sources.Provider) (Entry, bool) {
 
 // Line returns the line number, starting at 1, of the hash h in the block for p. It
 // is the first such line if there are several, and 0 if there is none.
-func (f *File) Line(p sources.Provider, h sources.Hash) int { return f.lines[place{p, string(h)}] }
+func (f *File) Line(p sources.Provider, h sources.Hash) int {
+	return f.places[place{p, string(h)}].start.Line
+}
 
 // Block returns the number of the line on which the block for p begins, the first being 1, and
 // 0 if there is none.
-func (f *File) Block(p sources.Provider) int { return f.lines[place{p, "{"}] }
+func (f *File) Block(p sources.Provider) int { return f.places[place{p, "{"}].start.Line }
 
 // Entries returns all entries, sorted by provider.
 func (f *File) Entries() []Entry {

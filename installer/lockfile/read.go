@@ -49,7 +49,7 @@ func ReadFor(e sources.Engine, path string) (*File, sources.Diagnostics) {
 // of the file is not parsed, and the File has nothing else. It is nil if the file has errors.
 func ReadEngine(path string) *File {
 	if src, err := hclfile.Read(path, MaxSize); err == nil {
-		if e, _ := readHeader(bytes.TrimPrefix(src, byteOrderMark)); e != "" {
+		if e := headerEngine(bytes.TrimPrefix(src, byteOrderMark)); e != "" {
 			return &File{Exists: true, engine: e}
 		}
 	}
@@ -70,8 +70,10 @@ type reader struct {
 // parse parses src, the lock file called name.
 func parse(e sources.Engine, name string, src []byte) (*File, sources.Diagnostics) {
 	src = bytes.TrimPrefix(src, byteOrderMark)
-	r := &reader{name: name, assumed: e, file: &File{Exists: true, entries: map[sources.Provider]Entry{}, lines: map[place]int{}}}
-	r.file.engine, r.file.above = readHeader(src)
+	r := &reader{name: name, assumed: e, file: &File{
+		Exists: true, engine: headerEngine(src), entries: map[sources.Provider]Entry{},
+		text: src, places: map[place]span{},
+	}}
 	r.read(src)
 	slices.SortStableFunc(r.diags, func(a, b sources.Diagnostic) int {
 		return cmp.Or(cmp.Compare(a.Line, b.Line), cmp.Compare(a.Column, b.Column))
@@ -184,6 +186,12 @@ func (r *reader) module(b *hclsyntax.Block, warn bool) {
 		r.tell(b.TypeRange.Start, "", "dependency locks for modules are not supported, so this has no effect")
 		r.diags[len(r.diags)-1].Warning = true
 	}
+	r.unwritten(b.TypeRange.Start, b.CloseBraceRange.End)
+}
+
+// unwritten notes a span that, with the comments in it, is not written again.
+func (r *reader) unwritten(start, end hcl.Pos) {
+	r.file.places[place{part: fmt.Sprint("unwritten ", start.Byte)}] = span{start, end}
 }
 
 // provider reads a provider block.
@@ -191,9 +199,11 @@ func (r *reader) provider(b *hclsyntax.Block) {
 	p, ok := r.address(b)
 	e := Entry{Provider: p}
 	if ok {
-		r.file.lines[place{p, "{"}] = b.TypeRange.Start.Line
+		r.file.places[place{p, "{"}] = span{b.TypeRange.Start, b.OpenBraceRange.End}
 	}
+	r.file.places[place{p, "}"}] = span{b.CloseBraceRange.Start, b.CloseBraceRange.End}
 	for name, a := range b.Body.Attributes {
+		r.file.places[place{p, name}] = span{a.SrcRange.Start, a.SrcRange.End}
 		switch name {
 		case "version":
 			e.Version = r.version(a.Expr)
@@ -283,6 +293,9 @@ func (r *reader) hashes(p sources.Provider, a *hclsyntax.Attribute) (hashes []so
 		r.tell(a.Expr.Range().Start, "leave the argument out if there are no hashes", "hashes is not a list of at least one hash")
 		return nil
 	}
+	last := list.SrcRange.End
+	r.file.places[place{p, "hashes"}] = span{a.SrcRange.Start, list.OpenRange.End}
+	r.file.places[place{p, "]"}] = span{hcl.Pos{Line: last.Line, Column: last.Column - 1, Byte: last.Byte - 1}, last}
 	for _, expr := range list.Exprs {
 		text, ok := r.text(expr, "hash")
 		if !ok {
@@ -293,8 +306,11 @@ func (r *reader) hashes(p sources.Provider, a *hclsyntax.Attribute) (hashes []so
 			r.tell(expr.Range().Start, hint(err), "%v", err)
 			continue
 		}
-		if at := (place{p, string(h)}); r.file.lines[at] == 0 {
-			r.file.lines[at] = expr.Range().Start.Line
+		at := place{p, string(h)}
+		if _, duplicate := r.file.places[at]; duplicate {
+			r.unwritten(expr.Range().Start, expr.Range().End)
+		} else {
+			r.file.places[at] = span{expr.Range().Start, expr.Range().End}
 		}
 		hashes = append(hashes, h)
 	}

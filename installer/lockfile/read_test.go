@@ -5,8 +5,12 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
+
+	"github.com/hashicorp/hcl/v2"
+	"github.com/hashicorp/hcl/v2/hclsyntax"
 
 	"github.com/larder-cli/larder/installer/lockfile"
 	"github.com/larder-cli/larder/sources"
@@ -165,9 +169,8 @@ func TestReadFile(t *testing.T) {
 }
 
 func FuzzRead(f *testing.F) {
-	whole := []byte("# above\n" + tofu + "# below\n" + block("version = \"1.0.0\"\nhashes = [ # two\n\"zh:b\",\n\"h1:a\",\n]"))
-	f.Add(whole)
-	for mutant := range sourcetest.Mutants(whole) {
+	f.Add([]byte(commented))
+	for mutant := range sourcetest.Mutants([]byte(commented)) {
 		f.Add(mutant)
 	}
 	f.Add([]byte("# a\n\n# b\n" + block("/* c */ version /* d */ = \"1.0.0\" # e\n\n# f\nhashes = [ # g\n\"zh:b\" /* h */, // i\n\"h1:a$${}\\n\"\n# j\n] # k\n# l") + "# m\n\n# n"))
@@ -185,7 +188,39 @@ func FuzzRead(f *testing.F) {
 		sourcetest.Expect(t, bytes.Equal(got, text), "rendered again:\n%s\nwas:\n%s", got, text)
 		_, change := again.Update(file.Entries(), sources.OpenTofu)
 		sourcetest.Expect(t, change.None(), "change = %v after rendering, want none", change)
+		want := comments(src)
+		for _, c := range comments(text) {
+			i := slices.Index(want, c)
+			sourcetest.Require(t, i >= 0, "comment %q comes from nowhere", c)
+			want = slices.Delete(want, i, i+1)
+		}
+		if len(want) > 0 && !losesComments(src, file) {
+			t.Errorf("comments %q are lost in:\n%s", want, text)
+		}
 	})
+}
+
+// losesComments reports whether src has a part that is not written again.
+func losesComments(src []byte, f *lockfile.File) bool {
+	for _, e := range f.Entries() {
+		if len(slices.Compact(slices.Sorted(slices.Values(e.Hashes)))) < len(e.Hashes) {
+			return true
+		}
+	}
+	return bytes.Contains(src, []byte("module")) || bytes.Contains(src, []byte(`""`))
+}
+
+// comments returns the comments in src, except for headers.
+func comments(src []byte) []string {
+	tokens, _ := hclsyntax.LexConfig(src, "", hcl.InitialPos)
+	var cs []string
+	for _, t := range tokens {
+		text := strings.TrimRight(strings.ReplaceAll(string(t.Bytes), "\r", ""), " \t\n")
+		if t.Type == hclsyntax.TokenComment && !strings.HasPrefix(text, "# This file is maintained") && !strings.HasPrefix(text, "# Manual edits") {
+			cs = append(cs, text)
+		}
+	}
+	return cs
 }
 
 func TestLine(t *testing.T) {

@@ -2,7 +2,6 @@ package lockfile
 
 import (
 	"bytes"
-	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -165,28 +164,68 @@ func (f *File) compare(entries []Entry, same func(old, now Entry) bool) Change {
 	return change
 }
 
-// render returns the text of a lock file with entries, normalized and sorted.
+// render returns the text of a lock file with entries, normalized and sorted, and the
+// comments of f whose places are in it.
 func (f *File) render(entries []Entry, e sources.Engine) []byte {
-	var out bytes.Buffer
-	out.Write(f.above)
-	out.WriteString(header(cmp.Or(e, sources.Terraform)))
-	for _, e := range entries {
-		fmt.Fprintf(&out, "\nprovider %s {\n", quote(e.Provider.String()))
-		if e.Constraints.Empty() {
-			fmt.Fprintf(&out, "  version = %s\n", quote(e.Version.String()))
-		} else {
-			fmt.Fprintf(&out, "  version     = %s\n  constraints = %s\n", quote(e.Version.String()), quote(e.Constraints.String()))
-		}
-		if len(e.Hashes) > 0 {
-			out.WriteString("  hashes = [\n")
-			for _, h := range e.Hashes {
-				fmt.Fprintf(&out, "    %s,\n", quote(string(h)))
-			}
-			out.WriteString("  ]\n")
-		}
-		out.WriteString("}\n")
+	if e == "" {
+		e = sources.Terraform
 	}
-	return out.Bytes()
+	w := &writer{remarks: f.comments()}
+	w.line(top, "", strings.TrimSuffix(header(e), "\n"))
+	w.line(head, "", "")
+	for _, e := range entries {
+		w.provider(e)
+	}
+	w.line(foot, "", "")
+	return w.out.Bytes()
+}
+
+// A writer writes lines and the comments of their places.
+type writer struct {
+	out     bytes.Buffer
+	remarks remarks
+}
+
+func (w *writer) provider(e Entry) {
+	p := e.Provider
+	version := "version = "
+	if !e.Constraints.Empty() {
+		version = "version     = "
+	}
+	w.out.WriteByte('\n')
+	w.line(place{p, "{"}, "", fmt.Sprintf("provider %s {", quote(p.String())))
+	w.line(place{p, "version"}, "  ", "  "+version+quote(e.Version.String()))
+	if !e.Constraints.Empty() {
+		w.line(place{p, "constraints"}, "  ", "  constraints = "+quote(e.Constraints.String()))
+	}
+	if len(e.Hashes) > 0 {
+		w.line(place{p, "hashes"}, "  ", "  hashes = [")
+		for _, h := range e.Hashes {
+			w.line(place{p, string(h)}, "    ", "    "+quote(string(h))+",")
+		}
+		w.line(place{p, "]"}, "    ", "  ]")
+	}
+	w.line(place{p, "}"}, "  ", "}")
+}
+
+// line writes the comments before the place p with an indent, and then its text, if it has one,
+// with the comments beside it. Outside of blocks comments keep their paragraphs. The first one
+// before a text is at the beginning of the file or after a blank line already.
+func (w *writer) line(p place, indent, text string) {
+	r := w.remarks.at(p)
+	for i, c := range r.before {
+		if c.apart && indent == "" && (i > 0 || text == "") {
+			w.out.WriteByte('\n')
+		}
+		w.out.WriteString(indent + c.text + "\n")
+	}
+	if text == "" {
+		return
+	}
+	if r.apart && indent == "" && len(r.before) > 0 {
+		w.out.WriteByte('\n')
+	}
+	w.out.WriteString(strings.Join(append([]string{text}, r.after...), " ") + "\n")
 }
 
 // Migrate adds the entries that OpenTofu assumes: for each provider of the namespace

@@ -204,6 +204,76 @@ func TestNoRequirementsAndNoFile(t *testing.T) {
 	sourcetest.Expect(t, text == nil && change.None(), "text = %q, change = %v", text, change)
 }
 
+const commented = `# Owned by the platform team.
+# This file is maintained automatically by "tofu init".
+# Manual edits may be lost in future updates.
+# see wiki
+
+# Keep beta
+# below 2.
+
+# renovate: ignore
+provider "a.test/acme/beta" { # pinned
+  constraints = "~> 1.0" # why
+  // for the audit
+  version = "1.0.0" /* audited */
+  # from CI
+  hashes = [ # two
+    # darwin
+    "zh:b", # arm
+    "h1:a", # linux
+    # more to come
+  ] # end of hashes
+  # end of body
+} # end of beta
+# before alpha
+
+provider "a.test/acme/alpha" {
+  version = "1.0.0" # gone with alpha
+}
+
+/* The
+   end. */
+`
+
+func TestCommentsMoveWithTheirPlace(t *testing.T) {
+	const want = "# Owned by the platform team.\n" + tofu + `# see wiki
+
+# Keep beta
+# below 2.
+
+provider "a.test/acme/able" {
+  version = "1.0.0"
+}
+
+# renovate: ignore
+provider "a.test/acme/beta" { # pinned
+  // for the audit
+  version     = "1.0.0" /* audited */
+  constraints = "~> 1.0" # why
+  # from CI
+  hashes = [ # two
+    "h1:a", # linux
+    # darwin
+    "zh:b", # arm
+    "zh:c",
+    # more to come
+  ] # end of hashes
+  # end of body
+} # end of beta
+
+/* The
+   end. */
+`
+	f, ds := lockfile.Parse([]byte(commented))
+	sourcetest.Require(t, len(ds) == 0, "%v", ds)
+	text, _ := f.Update([]lockfile.Entry{
+		entry(t, "a.test/acme/beta", "1.0.0", "~> 1.0", "zh:c", "zh:b", "h1:a"),
+		entry(t, "a.test/acme/able", "1.0.0", ""),
+	}, sources.OpenTofu)
+	sourcetest.Equal(t, string(text), want, "text")
+}
+
 func TestMigrate(t *testing.T) {
 	const old = `
 provider "registry.opentofu.org/hashicorp/null" {
@@ -301,8 +371,8 @@ func TestUpdateOfAssumedEntries(t *testing.T) {
 	}
 }
 
-func TestCommentsAboveTheHeaderStay(t *testing.T) {
-	const block = "\nprovider \"a.test/acme/a\" { # beside\n  version = \"%s\"\n}\n"
+func TestCommentsAboveTheHeaderStayAbove(t *testing.T) {
+	const block = "\nprovider \"a.test/acme/a\" {\n  version = \"%s\"\n}\n"
 	for name, test := range map[string]struct{ above, header, below string }{
 		"none":                {"", terraform, ""},
 		"a license":           {"# Copyright Acme\n# SPDX-License-Identifier: MPL-2.0\n\n", terraform, ""},
@@ -319,7 +389,8 @@ func TestCommentsAboveTheHeaderStay(t *testing.T) {
 			f, ds := lockfile.Parse([]byte(src))
 			sourcetest.Require(t, len(ds) == 0, "%v", ds)
 			text, _ := f.Update([]lockfile.Entry{entry(t, "a.test/acme/a", "1.1.0", "")}, sources.OpenTofu)
-			want := strings.TrimLeft(test.above, "\n") + tofu + strings.ReplaceAll(fmt.Sprintf(block, "1.1.0"), " # beside", "")
+			below := strings.TrimPrefix(test.below, terraform)
+			want := strings.TrimLeft(test.above, "\n") + tofu + below + fmt.Sprintf(block, "1.1.0")
 			if string(text) != want {
 				t.Errorf("got:\n%s\nwant:\n%s", text, want)
 			}
