@@ -152,7 +152,7 @@ func (r *results) Write(p []byte) (int, error) {
 
 // commandTree returns the commands of larder.
 func commandTree() *line.Command {
-	root := line.New(&line.Command{
+	return line.New(&line.Command{
 		Name:  "larder",
 		Does:  "download, verify and share Terraform and OpenTofu providers",
 		Flags: append(globalFlags(), line.Flag{Name: "version", Short: "V", Hidden: true}),
@@ -170,10 +170,4 @@ func commandTree() *line.Command {
 			return nil
 		},
 	})
-	for _, path := range oneEngine {
-		if c := root.Find(strings.Fields(path)...); c != nil {
-			c.AcceptsOne("engine")
-		}
-	}
-	return root
 }

@@ -25,7 +25,7 @@ func globalFlags() []line.Flag {
 		{Name: "config", Value: "FILE", Kind: line.Path, Does: "read only this CLI configuration", Offers: []string{line.Files}},
 		{Name: "cache", Value: "DIR", Kind: line.Path, Does: "use the plugin cache in DIR", Offers: dir},
 		{Name: "no-cache", Does: "don't use a plugin cache"},
-		{Name: "engine", Value: "ENGINE,...", Repeatable: true, Does: "rules to follow: " + oneOf(engines), Offers: sources.Texts(engines), Alone: string(anyEngine)},
+		{Name: "engine", Value: "ENGINE,...", Repeatable: true, Does: "rules to follow: " + oneOf(engines), Offers: sources.Texts(engines)},
 		{Name: "offline", Does: "don't use the network"},
 		{Name: "jobs", Value: "N", Kind: line.Number, Does: "install N providers at once; 16 by default"},
 		{Name: "lock-timeout", Value: "TIME", Kind: line.Time, Does: "time to wait for other larder processes, such as 5m"},

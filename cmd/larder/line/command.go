@@ -62,8 +62,6 @@ type Flag struct {
 	Kind    Kind     `json:"-"`
 	Default string   `json:"-"` // of a text or a number
 	Offers  []string `json:"-"` // values for completion; [Dirs] or [Files] for names of these
-	Alone   string   `json:"-"` // the value that excludes others
-	One     bool     `json:"-"` // the command accepts only one value of a repeatable flag
 	Hidden  bool     `json:"-"`
 }
 
@@ -167,9 +165,6 @@ func (f Flag) heading() string { return f.Group }
 
 // heading returns the heading of the command in help.
 func (c *Command) heading() string { return c.Job }
-
-// AcceptsOne notes that the command accepts only one value of a repeatable flag, for completion.
-func (c *Command) AcceptsOne(name string) { c.flag(name).One = true }
 
 // flag returns the flag with a long or short name, or nil.
 func (c *Command) flag(name string) *Flag { return flagNamed(c.Flags, name) }

@@ -1,6 +1,7 @@
 package line
 
 import (
+	"embed"
 	"fmt"
 	"io"
 	"slices"
@@ -83,14 +84,8 @@ func (c *completer) offer(word, about string) {
 
 // flags offers the long names of flags: first those of the command, then the global ones.
 func (c *completer) flags() {
-	visible := slices.DeleteFunc(slices.Clone(c.line.Command.Flags), func(f Flag) bool { return f.Hidden })
-	flags := byHeading(visible, Flag.heading)
-	for _, global := range []bool{false, true} {
-		for _, f := range flags {
-			if (f.Group == Global) == global {
-				c.offer(Dashed(f.Name), f.Does)
-			}
-		}
+	for _, f := range slices.Concat(c.line.Command.Own(), c.line.Command.Global()) {
+		c.offer(Dashed(f.Name), f.Does)
 	}
 	c.offer("--help", "describe the command")
 }
@@ -104,7 +99,6 @@ func (c *completer) values(f Flag, prefix, typed string) {
 	earlier := strings.Split(before, ",")
 	for _, value := range f.Offers {
 		switch {
-		case before != "" && (f.One || value == f.Alone || slices.Contains(earlier, f.Alone) && f.Alone != ""):
 		case value == Dirs, value == Files:
 			fmt.Fprintln(c.to, value)
 		case value == Addresses:
@@ -207,4 +201,17 @@ func (c *completer) addresses(versions bool) {
 	for _, address := range here.Addresses(c.word) {
 		c.offer(address, "")
 	}
+}
+
+// Shells are the shells that have completion scripts.
+var Shells = []string{"bash", "zsh", "fish", "powershell"}
+
+//go:embed completion
+var scripts embed.FS
+
+// Script returns the completion script of a shell. It runs larder __complete to list completions, one on each line with
+// a description after a tab. A last line of :files or :dirs adds names of files or directories.
+func Script(shell string) string {
+	text, _ := scripts.ReadFile("completion/larder." + shell) // each of Shells has one
+	return string(text)
 }

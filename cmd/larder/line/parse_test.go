@@ -26,13 +26,3 @@ func TestParseAge(t *testing.T) {
 		sourcetest.Expect(t, got == want && (err == nil) == (want > 0), "%q is %s, %v; want %s", text, got, err, want)
 	}
 }
-
-// A number with another unit, or none, gets the right form as a hint.
-func TestLikelyAge(t *testing.T) {
-	for text, want := range map[string]string{
-		"30": "30d", "1month": "30d", "2 months": "60d", "1y": "365d", "3days": "3d", "2 Weeks": "2w", "12hours": "12h",
-		"0": "", "month": "", "1.5d": "", "7 moons": "",
-	} {
-		sourcetest.Equal(t, likelyAge(text), want, text)
-	}
-}

@@ -60,7 +60,7 @@ func Read(root *Command, words []string) (*Line, error) {
 			n = len(words)
 			l.Words = append(l.Words, words[1:]...)
 		default:
-			l.parse(words[:n], words[n:])
+			l.parse(words[:n])
 		}
 		words = words[n:]
 	}
@@ -127,9 +127,8 @@ func (r recorder) String() string { return "" }
 // IsBoolFlag reports whether the flag is a switch, which the library sets without a value.
 func (r recorder) IsBoolFlag() bool { return r.f.Value == "" }
 
-// parse lets the library parse a part of the line, which the next words follow. After an error, it continues with the
-// next word.
-func (l *Line) parse(part, next []string) {
+// parse lets the library parse a part of the line. After an error, it continues with the next word.
+func (l *Line) parse(part []string) {
 	err := l.at.Command.Run(l.at, slices.Concat([]string{l.root.Name}, part)...)
 	if err == nil {
 		return
@@ -142,11 +141,11 @@ func (l *Line) parse(part, next []string) {
 	case errors.Is(err, flag.ErrHelp):
 		l.Help = true
 	case strings.Contains(err.Error(), "needs an argument"):
-		l.fail(withoutValue(l.Command, *l.Command.flag(strings.TrimLeft(typed, "-")), typed, next))
+		l.fail(withoutValue(l.Command.flag(strings.TrimLeft(typed, "-")), typed))
 	default:
 		l.fail(unknownFlag(l.root, l.Command, typed))
 	}
-	l.parse(part[1:], next)
+	l.parse(part[1:])
 }
 
 // fail keeps the first error. An unknown command is more than wrong flags before it.
@@ -156,20 +155,13 @@ func (l *Line) fail(err error) {
 	}
 }
 
-// withoutValue returns the error for a flag, as typed, before the other words of the line.
-func withoutValue(cmd *Command, f Flag, typed string, next []string) error {
-	err := fmt.Errorf("%s needs a value", typed)
-	if len(next) > 0 {
-		name, _, _ := strings.Cut(strings.TrimLeft(next[0], "-"), "=")
-		if cmd.flag(name) == nil {
-			return sources.WithHint(err, "if %[2]s is the value, write %[1]s=%[2]s", typed, next[0])
-		}
-	}
+// withoutValue returns the error for a flag, as typed.
+func withoutValue(f *Flag, typed string) error {
 	value := f.Value
 	if len(f.Offers) > 0 && f.Offers[0][0] != ':' {
 		value = f.Offers[0]
 	}
-	return sources.WithHint(err, "write it after the flag, as in %s %s", typed, value)
+	return sources.WithHint(fmt.Errorf("%s needs a value", typed), "write it after the flag, as in %s %s", typed, value)
 }
 
 // isFlag reports whether a word is a flag rather than a value, such as a negative number, or - for a
@@ -197,16 +189,11 @@ func (l *Line) Run(ctx context.Context, out *report.Output) error {
 		return report.Usage(fmt.Errorf("%s takes no arguments: %s", l.Command.Path, strings.Join(l.Words, " ")))
 	case slices.Contains(l.Words, "") && !l.Command.Passes: // probably an unset variable
 		return report.Usage(errors.New("an argument is empty"))
-	case l.Command.refusesWords(l.Words):
+	case len(l.Words) < l.Command.Least || l.Command.Most > 0 && len(l.Words) > l.Command.Most:
 		return report.Usage(fmt.Errorf("%s %s", l.Command.Path, l.Command.Needs))
 	}
 	if l.Command.Leaves != "" {
 		out.OnInterrupt(l.Command.Leaves)
 	}
 	return l.Command.Run(ctx, l, out)
-}
-
-// refusesWords reports whether the command takes another number of arguments.
-func (c *Command) refusesWords(words []string) bool {
-	return len(words) < c.Least || c.Most > 0 && len(words) > c.Most
 }

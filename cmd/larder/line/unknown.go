@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"slices"
 	"strings"
-	"unicode/utf8"
 
 	"github.com/larder-cli/larder/cmd/larder/ui"
 	"github.com/larder-cli/larder/sources"
@@ -20,9 +19,6 @@ var elsewhere = map[string]string{
 	"providers": "outdated, explain", "providers lock": "lock", "providers mirror": "mirror sync", "man": "help",
 	"show": "explain, bundle show", "status": "outdated, verify", "lint": "check", "policy": "check",
 }
-
-// formerly maps former names of flags to those they have now, for commands that have the new one.
-var formerly = map[string]string{"strict": "require-platforms"}
 
 // An unknownCommandError is the error for words that name no command.
 type unknownCommandError struct{ words []string }
@@ -53,82 +49,61 @@ func unknownCommand(root *Command, words []string) error {
 
 // meantCommands returns the quoted commands that words may stand for: one with another name, those of the
 // same name in other groups, or one with a similar name.
-func meantCommands(root *Command, words []string) []string {
+func meantCommands(root *Command, words []string) (quoted []string) {
 	before, last := words[:len(words)-1], words[len(words)-1]
 	group := root.Find(before...)
 	if group == nil {
 		group = root
 	}
-	var names, same []string
+	var names, meant []string
 	for _, c := range group.Visible() {
 		names = append(append(names, c.Name), c.Aliases...)
 	}
 	for _, c := range root.All() {
 		if strings.HasSuffix(" "+c.Path, " "+last) && len(before) < 2 {
-			same = append(same, fmt.Sprintf("%q", c.Path))
+			meant = append(meant, c.Path)
 		}
 	}
 	other, near := elsewhere[strings.Join(words, " ")], sources.Nearest(last, names)
 	switch {
 	case last == "help" && len(before) > 0:
-		return []string{fmt.Sprintf("%q", "help "+strings.Join(before, " "))}
+		meant = []string{"help " + strings.Join(before, " ")}
 	case other != "":
-		var quoted []string
-		for command := range strings.SplitSeq(other, ", ") {
-			quoted = append(quoted, fmt.Sprintf("%q", command))
-		}
-		return quoted
-	case len(same) == 0 && near != "":
-		return []string{fmt.Sprintf("%q", strings.Join(append(slices.Clone(before), near), " "))}
+		meant = strings.Split(other, ", ")
+	case meant == nil && near != "":
+		meant = []string{strings.Join(append(slices.Clone(before), near), " ")}
 	}
-	return same
+	for _, command := range meant {
+		quoted = append(quoted, fmt.Sprintf("%q", command))
+	}
+	return quoted
 }
 
-// unknownFlag returns the error for a flag that a command does not have, as typed. Of combined switches, it is the
-// only unknown one.
+// unknownFlag returns the error for a flag that a command does not have, as typed.
 func unknownFlag(root, cmd *Command, typed string) error {
 	name := strings.TrimLeft(typed, "-")
-	unknown := strings.Map(func(letter rune) rune {
-		if f := cmd.flag(string(letter)); f != nil && f.Value == "" {
-			return -1
-		}
-		return letter
-	}, name)
-	if !strings.HasPrefix(typed, "--") && utf8.RuneCountInString(unknown) == 1 && nearestFlag(cmd, name) == "" {
-		name, typed = unknown, "-"+unknown
-	}
 	err := fmt.Errorf("unknown flag %q", typed)
 	if cmd.Path != "" {
 		err = fmt.Errorf("unknown flag %q for larder %s", typed, cmd.Path)
 	}
-	var owners []string
+	var known, owners []string
+	for _, f := range cmd.Flags {
+		known = append(known, f.Name)
+	}
 	for _, c := range root.All() {
 		if flagNamed(c.Own(), name) != nil {
 			owners = append(owners, "larder "+c.Path)
 		}
 	}
-	switch near := nearestFlag(cmd, name); {
-	case flagNamed(cmd.Flags, formerly[name]) != nil:
-		return sources.WithHint(err, "it is %s now", Dashed(formerly[name]))
+	switch near := sources.Nearest(name, known); {
 	case near != "":
 		return sources.WithHint(err, "did you mean %q?", Dashed(near))
 	case len(owners) > 0 && cmd.Path == "":
 		return sources.WithHint(err, "write it after the command, as in %s %s", owners[0], Dashed(name))
-	case len(owners) == 1:
-		return sources.WithHint(err, "only %s has this flag", owners[0])
-	case len(owners) > 1:
-		return sources.WithHint(err, "%s have this flag", ui.Some(owners, 3))
+	case len(owners) > 0:
+		return sources.WithHint(err, "it is a flag of %s", ui.Some(owners, 3))
 	case cmd.Path == "":
 		return sources.WithHint(err, "larder help flags lists the flags of every command")
 	}
 	return sources.WithHint(err, "larder help %s lists its flags", cmd.Path)
-}
-
-// nearestFlag returns the flag of a command with a name similar to a mistyped one, or "".
-func nearestFlag(cmd *Command, name string) string {
-	var known []string
-	for _, f := range cmd.Flags {
-		known = append(known, f.Name)
-	}
-	return sources.Nearest(name, known)
 }
