@@ -3,6 +3,7 @@ package main
 import (
 	"cmp"
 	"context"
+	"embed"
 	"fmt"
 
 	"github.com/larder-cli/larder/cliconfig"
@@ -15,14 +16,18 @@ import (
 
 // topics are the subjects of help other than commands. The help of commands refers to some of them.
 var topics = []line.Topic{
-	{Name: "config", Show: atSite(configHelp)}, {Name: "environment", Show: environmentHelp}, textTopic("trust", trustText), {Name: "flags", Show: flagsHelp},
-	textTopic("json", jsonText), {Name: "exit-status", Show: exitHelp},
+	{Name: "config", Show: atSite(configHelp)}, {Name: "environment", Show: environmentHelp}, textTopic("trust"), {Name: "flags", Show: flagsHelp},
+	textTopic("json"), {Name: "exit-status", Show: exitHelp},
 }
 
+//go:embed help
+var texts embed.FS
+
 // textTopic returns a topic that consists of a text.
-func textTopic(name, text string) line.Topic {
+func textTopic(name string) line.Topic {
 	return line.Topic{Name: name, Show: func(_ context.Context, _ *line.Line, out *report.Output) error {
-		out.ShowPage(ui.Joined(text), report.Topic{Topic: name, Text: text})
+		text, _ := texts.ReadFile("help/" + name + ".txt") // each text topic has one
+		out.ShowPage(ui.Joined(string(text)), report.Topic{Topic: name, Text: string(text)})
 		return nil
 	}}
 }
@@ -64,53 +69,6 @@ func environmentHelp(_ context.Context, l *line.Line, out *report.Output) error 
 		"larder help config lists all other variables, and larder explain shows what is set.\n", flags)
 	return nil
 }
-
-const trustText = `Signatures: how packages are verified
-
-Each package has one of these verification results, from best to worst:
-
-  signed by HashiCorp            signed with HashiCorp's key
-  signed by a trusted key        signed with a key that you trust (see below)
-  self-signed                    signed with a key that the registry lists
-  signed, key from the mirror    signed with a key that came with the package
-  hash only                      a hash in a lock file or a source matches
-  unverified                     nothing to compare with, or only hashes in the
-                                 checkout that contains the package
-
---require-signed accepts any valid signature, and --require-trusted only the
-first two results. --trust-key FINGERPRINT trusts a key for one run. To trust it
-permanently, add it to larder/config.hcl:
-
-  policy {
-    trusted_keys = {
-      "acme/*" = ["E2D4 1C2A 0B3F 6A51 77C0  9F1E 4304 3C76 9306 34BC"]
-    }
-  }
-
-Larder then refuses packages of these providers that other keys signed.
-`
-
-const jsonText = `JSON: --json writes JSON Lines to standard output (exec: to standard error)
-
-Each line is an object whose first member is "type". Types and members don't
-change, but later versions may add some. Ignore any that you don't know.
-
-  diagnostic     an error or a warning: severity, text, hints, file, line
-  package        a package: provider, version, platform, how, verdict
-  finding        a problem that verify found
-  summary        counts; the last object
-
-Standard output of larder exec belongs to its command, so larder exec writes its
-objects to standard error, and the summary before the command starts. Other
-commands write nothing to standard error.
-
-With -R, objects for a root module have its path in "module". The exit status
-is the same as without --json. Example:
-
-  larder install --json | jq -r 'select(.type == "package") | .provider'
-
-docs/json.md describes every object.
-`
 
 // configHelp is the topic config: all files and variables that Larder reads.
 func configHelp(ctx context.Context, l *line.Line, s *site.Site) error {
