@@ -20,8 +20,8 @@ import (
 
 // objects are the types of all objects of the output, in the order of the document.
 var objects = []report.Object{
-	report.Outcome{}, report.LockFile{}, report.Shim{}, report.LockChange{}, report.LockProblem{}, report.UnknownHash{},
-	report.CheckoutProvider{}, report.LockDiff{}, report.Event{}, report.Diagnostic{}, report.CachePath{}, report.Cached{},
+	report.Outcome{}, report.LockFile{}, report.Shim{}, report.LockChange{}, report.LockProblem{},
+	report.LockDiff{}, report.Event{}, report.Diagnostic{}, report.CachePath{}, report.Cached{},
 	report.CacheUsage{}, report.ProviderTotal{}, report.CacheTotal{}, report.Finding{}, report.Repair{}, report.Checked{},
 	report.Legacy{}, report.Imported{}, report.Skipped{}, report.Missing{}, report.CacheKey{}, report.Exported{},
 	report.Forgotten{}, report.Released{}, report.Removal{}, report.MirrorRemoval{}, report.Leftover{}, report.Mirrored{}, report.Document{},
@@ -33,11 +33,10 @@ var objects = []report.Object{
 
 // summaries are the types of what commands add to the summary.
 var summaries = []any{
-	report.InstallSum{}, report.LockSum{}, report.FillSum{}, report.CacheChecked{}, report.MirrorChecked{}, report.Repaired{},
-	report.MirrorRepaired{},
-	report.CacheTotal{}, report.Pruned{}, report.MirrorPruned{}, report.Listed{}, report.ExportSum{}, report.CacheImportSum{},
+	report.InstallSum{}, report.LockSum{}, report.FillSum{}, report.VerifySum{}, report.RepairSum{},
+	report.CacheTotal{}, report.PruneSum{}, report.Listed{}, report.ExportSum{}, report.CacheImportSum{},
 	report.Forgot{}, report.BundleSum{}, report.BundleImportSum{}, report.LegacySum{}, report.Indexed{}, report.Compared{}, report.PushSum{},
-	report.ShimSum{}, report.InstalledChecked{}, report.Diagnosed{}, report.Releases{}, report.OutdatedSum{}, report.CheckSum{}, report.ServeTotal{},
+	report.ShimSum{}, report.Diagnosed{}, report.Releases{}, report.OutdatedSum{}, report.CheckSum{}, report.ServeTotal{},
 }
 
 // A Manifest has the members of a [report.Manifest], which encodes itself.

@@ -55,15 +55,6 @@ func NoCache(m *site.Root, dir string) error {
 	return nil
 }
 
-// TotalOf adds up a mirror.
-func TotalOf(entries []builder.Entry) (t report.MirrorTotal) {
-	for _, e := range entries {
-		t.Packages++
-		t.Size += e.Size
-	}
-	return t
-}
-
 // tellUse prints how engines can use the mirror in dir, unless they already do. A packed one can be served, too.
 func tellUse(m *site.Root, dir string, packed bool) {
 	if Searches(m, dir) {

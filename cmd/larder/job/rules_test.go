@@ -237,6 +237,6 @@ func TestCompareInstalled(t *testing.T) {
 		sourcetest.Equal(t, command, c.command, c.name)
 	}
 	sourcetest.Equal(t, (&Verifying{Site: s}).Hint(), "")
-	locked := &Verifying{Site: s, upgrades: true, Sum: report.InstalledChecked{Problems: 1}}
+	locked := &Verifying{Site: s, upgrades: true, Sum: report.VerifySum{Problems: 1}}
 	sourcetest.Expect(t, strings.HasPrefix(locked.Hint(), "larder install --upgrade replaces"), "%s", locked.Hint())
 }

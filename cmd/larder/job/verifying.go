@@ -23,7 +23,7 @@ type Verifying struct {
 	*site.Site
 
 	mu      sync.Mutex
-	Sum     report.InstalledChecked
+	Sum     report.VerifySum
 	Sound   []sources.Stored // installed packages without a problem, each once
 	Refused map[string]error // why the rules of root modules don't accept packages, by its text
 	Unfit   []sources.Stored // these packages

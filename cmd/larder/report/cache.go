@@ -222,40 +222,6 @@ type Released struct {
 // Text implements [Value].
 func (r Released) Text(*Output) string { return r.text() + ": no longer kept" }
 
-// A Repair is how a finding in the cache was repaired, or would be.
-type Repair struct {
-	Typed `type:"repaired"`
-	Finding
-	Do     string `json:"do"`
-	Fetch  bool   `json:"fetch"`
-	DryRun bool   `json:"dry_run,omitempty"`
-}
-
-// cannotRepair is what a dry run says about what a repair leaves as it is.
-const cannotRepair = "can't be repaired"
-
-// doneTo returns what a repair did. A planned one replaces a package if a source has it.
-func doneTo(m cachedir.Mending, planned bool) cachedir.Remedy {
-	if planned && m.Fetch() {
-		return cachedir.Replaced
-	}
-	return m.Do
-}
-
-// RepairOf returns a repair, which is planned if it was not made.
-func RepairOf(m cachedir.Mending, planned bool) Repair {
-	done := doneTo(m, planned)
-	did := string(done)
-	switch {
-	case planned && done == cachedir.Nothing:
-		did = cannotRepair
-	case planned:
-		did = "would be " + did
-	}
-	found := FindingOf(m.Finding).Shown(m.Finding.Error() + ": " + did)
-	return Repair{Typed{}, found, string(done), m.Fetch(), planned}
-}
-
 // An Exported is a package that was exported.
 type Exported struct {
 	Typed `type:"exported"`

@@ -86,14 +86,6 @@ func (o *Output) turn(e fetch.Event) {
 // retrying is the step of an event about a request with an unknown package.
 const retrying acquire.Step = "retrying"
 
-// aboutPackage returns the subject of the text, unless it is the whole cache.
-func (o *Output) aboutPackage(id sources.PackageID, text string) string {
-	if id == (sources.PackageID{}) {
-		return text
-	}
-	return o.Package(id) + ": " + text
-}
-
 // An Event is a step in the life of a package, for programs.
 type Event struct {
 	Typed    `type:"event"`

@@ -10,20 +10,22 @@ import (
 
 	"github.com/larder-cli/larder/cmd/larder/ui"
 	"github.com/larder-cli/larder/sources"
-	"github.com/larder-cli/larder/sources/disk"
 )
 
-// A Member is what one of several diagnostics with the same cause is about.
-type Member struct {
-	Module   string `json:"module,omitempty"`
-	Provider string `json:"provider,omitempty"`
-	Version  string `json:"version,omitempty"`
-	Platform string `json:"platform,omitempty"`
+// A Subject is what a diagnostic is about: a place, or a provider or package.
+type Subject struct {
 	File     string `json:"file,omitempty"`
 	Line     int    `json:"line,omitempty"`
 	Column   int    `json:"column,omitempty"`
+	Provider string `json:"provider,omitempty"`
+	Version  string `json:"version,omitempty"`
+	Platform string `json:"platform,omitempty"`
+}
 
-	needs int64 // bytes of a full file system; 0 if unknown
+// A Member is what one of several diagnostics with the same cause is about.
+type Member struct {
+	Module string `json:"module,omitempty"`
+	Subject
 }
 
 // name returns the package, provider or place, which text about it begins with.
@@ -48,8 +50,7 @@ type spoken struct {
 
 // spokenOf returns a diagnostic about one root module, which may be empty.
 func spokenOf(module string, d Diagnostic, shown string) spoken {
-	m := Member{Module: module, Provider: d.Provider, Version: d.Version, Platform: d.Platform, File: d.File, Line: d.Line, Column: d.Column}
-	return spoken{Diagnostic: d, shown: shown, members: []Member{m}}
+	return spoken{Diagnostic: d, shown: shown, members: []Member{{module, d.Subject}}}
 }
 
 // withCause sets what the diagnostic of an error shares with others.
@@ -58,9 +59,6 @@ func (s spoken) withCause(err error) spoken {
 		return s
 	}
 	s.named, s.hinted = true, errors.Is(err, sources.ErrNoPlatform)
-	if full, ok := errors.AsType[*disk.FullError](err); ok {
-		s.members[0].needs = full.Need
-	}
 	return s
 }
 
@@ -155,7 +153,7 @@ func (s spoken) text(most int) string {
 		return s.members[0].before(s.shown)
 	}
 	modules := s.modules()
-	text := about(s.cause+s.needs(), s.names(), most)
+	text := about(s.cause, s.names(), most)
 	if len(modules) == 0 || s.named && s.Provider == "" { // places are in their root modules
 		return text
 	}
@@ -192,20 +190,6 @@ func (s spoken) modules() []string {
 	}
 	slices.Sort(modules)
 	return slices.Compact(modules)
-}
-
-// needs returns how much space the packages need together that a full file system has no space for.
-func (s spoken) needs() string {
-	sizes := map[string]int64{}
-	sum := int64(0)
-	for _, m := range s.members {
-		sum += m.needs - sizes[m.name()]
-		sizes[m.name()] = m.needs
-	}
-	if sum == 0 {
-		return ""
-	}
-	return ", " + ui.Size(sum) + " needed"
 }
 
 // A group collects diagnostics about several root modules, so that a cause is printed once, and changes, so

@@ -161,29 +161,21 @@ func removedByKind(hashes []string) []string {
 	return kinds
 }
 
-// LockChanges shows people the changes of all lock files. If they are planned, standard output is for
-// patches.
-func (o *Output) LockChanges(all []LockChange, planned bool) {
-	if planned {
-		tableAside(o, all)
-	} else {
-		table(o, all)
-	}
-}
-
 // A LockProblem is a problem that a check has found in a lock file.
 type LockProblem struct {
 	Typed    `type:"problem"`
-	File     string `json:"file"`
-	Line     int    `json:"line,omitempty"` // of the provider's block, or of the hash
-	Provider string `json:"provider"`
-	Version  string `json:"version"`
-	Why      string `json:"text"`
+	File     string       `json:"file"`
+	Line     int          `json:"line,omitempty"` // of the provider's block, or of the hash
+	Provider string       `json:"provider"`
+	Version  string       `json:"version"`
+	Why      string       `json:"text"`
+	Hash     sources.Hash `json:"hash,omitempty"`   // that no package and no signed checksums cover
+	Mirror   string       `json:"mirror,omitempty"` // of the checkout, that serves the provider
 }
 
 // LockProblemOf returns a problem with a provider in a lock file. The line may be 0.
 func LockProblemOf(file string, line int, of sources.Release, why string) LockProblem {
-	return LockProblem{Typed{}, file, line, of.Provider.String(), of.Version.String(), why}
+	return LockProblem{File: file, Line: line, Provider: of.Provider.String(), Version: of.Version.String(), Why: why}
 }
 
 // Cells implements [Row]. The place has the format of compilers, so that editors can open it.
@@ -191,9 +183,6 @@ func (p LockProblem) Cells(o *Output) []cell {
 	place := o.ShortenHere(Place{p.File, p.Line}.String())
 	return []cell{{Span: ui.Plain.Of(place)}, {Span: ui.Bold.Of(p.Provider + " " + p.Version)}, {Span: ui.Plain.Of(p.Why)}}
 }
-
-// LockProblems shows people the problems in all lock files.
-func (o *Output) LockProblems(all []LockProblem) { table(o, all) }
 
 // A LockDiff is the change of a lock file as a patch.
 type LockDiff struct {
@@ -215,28 +204,6 @@ func (o *Output) LockDiff(d LockDiff) {
 		}
 		o.printAfter(own, line[len(own):])
 	}
-}
-
-// An UnknownHash is a hash in a lock file that no package and no signed checksums cover.
-type UnknownHash struct {
-	Typed    `type:"unknown_hash"`
-	File     string       `json:"file"`
-	Line     int          `json:"line"`
-	Provider string       `json:"provider"`
-	Version  string       `json:"version"`
-	Hash     sources.Hash `json:"hash"`
-	Why      string       `json:"text"`
-}
-
-// A CheckoutProvider is a locked provider that a mirror of the checkout serves.
-type CheckoutProvider struct {
-	Typed    `type:"checkout_provider"`
-	File     string `json:"file"`
-	Line     int    `json:"line"`
-	Provider string `json:"provider"`
-	Version  string `json:"version"`
-	Mirror   string `json:"mirror"`
-	Why      string `json:"text"`
 }
 
 // A LockSum is the summary of completing or checking lock files.

@@ -2,7 +2,6 @@ package report
 
 import (
 	"fmt"
-	"strings"
 
 	"github.com/larder-cli/larder/cachedir"
 	"github.com/larder-cli/larder/cmd/larder/ui"
@@ -10,166 +9,110 @@ import (
 	"github.com/larder-cli/larder/sources/store"
 )
 
-// A CacheChecked is the summary of verifying a plugin cache.
-type CacheChecked struct {
-	Packages int   `json:"packages"` // read
-	Unknown  int   `json:"unknown"`  // packages without a hash to compare with
-	Bytes    int64 `json:"bytes"`
-	Problems int   `json:"problems"`
+// A VerifySum is the summary of verifying packages: those of a plugin cache, of a mirror or a bundle, or the installed
+// ones of root modules.
+type VerifySum struct {
+	RootModules int   `json:"root_modules,omitempty"`
+	Packages    int   `json:"packages"`          // read, or that should be installed
+	Unknown     int   `json:"unknown,omitempty"` // packages without a hash to compare with
+	Bytes       int64 `json:"bytes,omitempty"`   // read
+	Problems    int   `json:"problems"`
+	Unvouched   int   `json:"without_evidence,omitempty"` // packages of a mirror without signed checksums
+	Payloads    int   `json:"payloads,omitempty"`         // of a bundle, read
+	Unread      bool  `json:"unread,omitempty"`           // the packages are in a place, and their archives were not read
 }
 
-// A MirrorChecked is the summary of verifying a mirror or a bundle.
-type MirrorChecked struct {
-	Packages  int   `json:"packages"` // read
-	Bytes     int64 `json:"bytes"`
-	Problems  int   `json:"problems"`
-	Unvouched int   `json:"without_evidence"`
-	Payloads  int   `json:"payloads,omitempty"` // of a bundle, read
-	Unread    bool  `json:"unread,omitempty"`   // the packages are in a place, and their archives were not read
+// Text describes what was read: "212 packages (38.9 GB read in 31s)".
+func (s VerifySum) Text(o *Output) string {
+	text := ui.Count(s.Packages, "package")
+	if s.RootModules > 0 {
+		return fmt.Sprintf("%s of %s (read in %s)", text, ui.Count(s.RootModules, "root module"), ui.Took(o.Elapsed()))
+	}
+	return fmt.Sprintf("%s (%s read in %s)", text, ui.Size(s.Bytes), ui.Took(o.Elapsed()))
 }
 
-// An InstalledChecked is the summary of verifying the installed packages of root modules.
-type InstalledChecked struct {
-	RootModules int `json:"root_modules"`
-	Packages    int `json:"packages"` // that should be installed
-	Problems    int `json:"problems"`
-}
-
-// Text describes what was read: "3 packages of 2 root modules (read in 2s)".
-func (s InstalledChecked) Text(o *Output) string {
-	return fmt.Sprintf("%s of %s (read in %s)", ui.Count(s.Packages, "package"), ui.Count(s.RootModules, "root module"), ui.Took(o.Elapsed()))
-}
-
-// ReadText describes what was read: "212 packages (38.9 GB read in 31s)".
-func ReadText(o *Output, packages int, bytes int64) string {
-	return fmt.Sprintf("%s (%s read in %s)", ui.Count(packages, "package"), ui.Size(bytes), ui.Took(o.Elapsed()))
-}
-
-// A Repaired is the summary of repairing a plugin cache.
-type Repaired struct {
-	CacheChecked
-	Replaced    int  `json:"replaced"`
-	Restored    int  `json:"restored"`
-	Quarantined int  `json:"quarantined"`
-	Lowered     int  `json:"kept_without_evidence"`
+// A RepairSum is the summary of repairing a plugin cache or a mirror.
+type RepairSum struct {
+	VerifySum
+	Replaced    int  `json:"replaced"` // by fetching packages again
+	Restored    int  `json:"restored,omitempty"`
+	Quarantined int  `json:"quarantined,omitempty"`
+	Lowered     int  `json:"kept_without_evidence,omitempty"`
+	Corrected   int  `json:"corrected,omitempty"` // problems of a mirror's index
 	Failed      int  `json:"failed"`
 	DryRun      bool `json:"dry_run,omitempty"`
 }
 
-// Add counts a repair as the list shows it.
-func (s *Repaired) Add(m cachedir.Mending, failed error) {
-	counts := map[cachedir.Remedy]*int{
-		cachedir.Replaced: &s.Replaced, cachedir.Restored: &s.Restored, cachedir.Quarantined: &s.Quarantined,
-		cachedir.Lowered: &s.Lowered,
-	}
-	if n := counts[doneTo(m, s.DryRun)]; failed == nil && n != nil {
-		*n++
-	} else {
-		s.Failed++
-	}
+// A Repair is how a finding was repaired, or would be.
+type Repair struct {
+	Typed `type:"repaired"`
+	Finding
+	Do     string `json:"do"`
+	Fetch  bool   `json:"fetch"`
+	DryRun bool   `json:"dry_run,omitempty"`
 }
 
-// Text describes the repairs: ": 2 replaced, 1 quarantined".
-func (s Repaired) Text() string {
-	would := said(s.DryRun, "would be ", "")
-	parts := ui.Numbers(ui.N(s.Replaced, would+"replaced"),
-		ui.N(s.Restored, would+"restored"),
-		ui.N(s.Quarantined, would+"quarantined"),
-		ui.N(s.Lowered, would+"kept without evidence"), ui.N(s.Failed, said(s.DryRun, cannotRepair, "failed")))
-	if len(parts) == 0 {
-		return ""
+// cannotRepair is what a dry run says about what a repair leaves as it is.
+const cannotRepair = "can't be repaired"
+
+// Add counts a repair, and returns it. Packages that are fetched again may replace damaged ones.
+func (s *RepairSum) Add(f *store.Finding, do string, fetch, failed bool) Repair {
+	counts := map[string]*int{
+		string(cachedir.Replaced): &s.Replaced, string(cachedir.Restored): &s.Restored,
+		string(cachedir.Quarantined): &s.Quarantined, string(cachedir.Lowered): &s.Lowered, string(builder.Correct): &s.Corrected,
 	}
-	return ": " + strings.Join(parts, ", ")
-}
-
-// A MirrorRepaired is the summary of repairing a mirror.
-type MirrorRepaired struct {
-	Packages  int   `json:"packages"` // read
-	Bytes     int64 `json:"bytes"`
-	Problems  int   `json:"problems"`
-	Replaced  int   `json:"replaced"`  // problems that were solved by fetching packages again
-	Corrected int   `json:"corrected"` // problems of the index
-	Failed    int   `json:"failed"`
-	DryRun    bool  `json:"dry_run,omitempty"`
-}
-
-// Add counts a repair, and returns it.
-func (s *MirrorRepaired) Add(f *store.Finding, do builder.Remedy) Repair {
-	*map[builder.Remedy]*int{builder.Replace: &s.Replaced, builder.Correct: &s.Corrected, builder.Nothing: &s.Failed}[do]++
-	did := string(do)
+	if s.DryRun && fetch {
+		do = string(cachedir.Replaced)
+	}
+	n := counts[do]
+	did := do
 	switch {
-	case s.DryRun && do == builder.Nothing:
+	case s.DryRun && n == nil:
 		did = cannotRepair
+	case s.DryRun && fetch:
+		did = "would be fetched again"
 	case s.DryRun:
-		did = "would be " + said(do == builder.Replace, "fetched again", did)
+		did = "would be " + did
 	}
-	found := FindingOf(f).Shown(f.Error() + ": " + did)
-	return Repair{Typed{}, found, string(do), do == builder.Replace, s.DryRun}
-}
-
-// Found describes what was found: "2 problems".
-func (s MirrorRepaired) Found() string {
-	if s.Problems == 0 {
-		return "No problem"
+	if failed || n == nil {
+		n = &s.Failed
 	}
-	return ui.Count(s.Problems, "problem")
+	*n++
+	return Repair{Typed{}, FindingOf(f).Shown(f.Error() + ": " + did), do, fetch, s.DryRun}
 }
 
-// Text describes the repairs: ": 2 replaced, 1 corrected".
-func (s MirrorRepaired) Text() string {
-	would := said(s.DryRun, "would be ", "")
-	parts := ui.Numbers(ui.N(s.Replaced, would+said(s.DryRun, "fetched again", "replaced")),
-		ui.N(s.Corrected, would+"corrected"), ui.N(s.Failed, said(s.DryRun, cannotRepair, "failed")))
-	return said(len(parts) > 0, ": "+strings.Join(parts, ", "), "")
+// Text describes the result: "2 problems in 3 packages (1.2 GB read in 1s): 2 replaced".
+func (s RepairSum) Text(o *Output) string {
+	would, text := said(s.DryRun, "would be ", ""), "No problem"
+	if s.Problems > 0 {
+		text = ui.Count(s.Problems, "problem")
+	}
+	text += " in " + s.VerifySum.Text(o)
+	return text + after(": ", ui.Numbers(ui.N(s.Replaced, would+said(s.DryRun, "fetched again", "replaced")),
+		ui.N(s.Restored, would+"restored"), ui.N(s.Quarantined, would+"quarantined"), ui.N(s.Lowered, would+"kept without evidence"),
+		ui.N(s.Corrected, would+"corrected"), ui.N(s.Failed, said(s.DryRun, cannotRepair, "failed")))...)
 }
 
-// A Pruned is the summary of pruning a plugin cache.
-type Pruned struct {
-	Packages  int   `json:"packages"`            // removed, or that would be removed
-	Freed     int64 `json:"freed"`               // by packages and leftovers
-	Leftovers int   `json:"leftovers"`           // with archives and quarantined files; removed, or that would be removed
-	Used      int   `json:"used"`                // packages that root modules use
-	Kept      int   `json:"kept,omitempty"`      // packages of prefetch --keep
-	Recent    int   `json:"recent"`              // packages within the limits
-	Others    int   `json:"of_others,omitempty"` // packages that only other users may remove
-	InUse     int   `json:"in_use_since"`
+// A PruneSum is the summary of pruning a plugin cache or a mirror.
+type PruneSum struct {
+	Packages  int   `json:"packages"`               // removed, or that would be removed
+	Freed     int64 `json:"freed"`                  // by packages and leftovers
+	Leftovers int   `json:"leftovers,omitempty"`    // with archives and quarantined files; removed, or that would be removed
+	Used      int   `json:"used,omitempty"`         // packages that root modules use
+	Locked    int   `json:"locked,omitempty"`       // packages of a mirror that lock files select
+	Kept      int   `json:"kept,omitempty"`         // packages of prefetch --keep
+	Recent    int   `json:"recent"`                 // packages within the limits
+	Others    int   `json:"of_others,omitempty"`    // packages that only other users may remove
+	InUse     int   `json:"in_use_since,omitempty"` // packages in use since the listing
 	Failed    int   `json:"failed"`
 	DryRun    bool  `json:"dry_run,omitempty"`
-}
-
-// Add counts what was removed, or would be.
-func (s *Pruned) Add(r cachedir.Removed) {
-	s.Packages, s.Freed, s.Leftovers = len(r.Packages), r.Freed, r.Besides.Total().Count
 }
 
 // KeptText describes what remains, and what could not be removed.
-func (s *Pruned) KeptText() string {
-	return keptText(s.Failed, ui.N(s.Used, "used by root modules"), ui.N(s.Kept, "prefetched with --keep"), ui.N(s.Recent, "within the limits"),
-		ui.N(s.Others, "of other users"), ui.N(s.InUse, "in use since the listing"))
-}
-
-// A MirrorPruned is the summary of pruning a mirror.
-type MirrorPruned struct {
-	Packages int   `json:"packages"` // removed, or that would be removed
-	Freed    int64 `json:"freed"`
-	Locked   int   `json:"locked"`
-	Recent   int   `json:"recent"` // packages within the limits
-	Failed   int   `json:"failed"`
-	DryRun   bool  `json:"dry_run,omitempty"`
-}
-
-// Kept describes what remains, and what could not be removed.
-func (s *MirrorPruned) Kept() string {
-	return keptText(s.Failed, ui.N(s.Locked, "locked"), ui.N(s.Recent, "within the limits"))
-}
-
-// keptText describes the packages that a prune keeps, and how many it could not remove.
-func keptText(failed int, kept ...ui.Number) string {
-	text := ""
-	if parts := ui.Numbers(kept...); len(parts) > 0 {
-		text = "; kept: " + strings.Join(parts, ", ")
-	}
-	return also(text, ui.N(failed, "failed"))
+func (s *PruneSum) KeptText() string {
+	kept := ui.Numbers(ui.N(s.Used, "used by root modules"), ui.N(s.Locked, "locked"), ui.N(s.Kept, "prefetched with --keep"),
+		ui.N(s.Recent, "within the limits"), ui.N(s.Others, "of other users"), ui.N(s.InUse, "in use since the listing"))
+	return also(after("; kept: ", kept...), ui.N(s.Failed, "failed"))
 }
 
 // RemovedText describes what a prune of a cache removes: "97 packages and 2 archives, 21.4 GB".

@@ -95,15 +95,9 @@ func (o *Output) MirrorRemovals(entries []builder.Entry, planned bool) {
 	})
 }
 
-// A MirrorTotal contains the totals of a mirror.
-type MirrorTotal struct {
-	Packages int
-	Size     int64 // bytes
-}
-
-// Text describes the mirror in dir: "/srv/providers: 12 packages, 388 MB".
-func (t MirrorTotal) Text(dir string) string {
-	return fmt.Sprintf("%s: %s, %s", dir, ui.Count(t.Packages, "package"), ui.Size(t.Size))
+// MirrorText describes the mirror in dir: "/srv/providers: 12 packages, 388 MB".
+func MirrorText(dir string, entries []builder.Entry) string {
+	return fmt.Sprintf("%s: %s, %s", dir, ui.Count(len(entries), "package"), bytesOf(entries))
 }
 
 // A Document is a file of a mirror's index that was changed, or that would be.

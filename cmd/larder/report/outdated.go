@@ -123,7 +123,7 @@ func (o *Output) Outdated(all []Outdated) {
 	if o.Level != Verbose {
 		shown = min(shown, mostOutdated)
 	}
-	table(o, all[:shown])
+	Table(o, all[:shown])
 	if more := len(all) - shown; more > 0 {
 		o.Sentence("and %s (--verbose lists them)", ui.Count(more, "other row"))
 	}

@@ -266,16 +266,11 @@ var (
 // A Diagnostic is an error or a warning in JSON.
 type Diagnostic struct {
 	Typed    `type:"diagnostic"`
-	Severity string   `json:"severity"`
-	Text     string   `json:"text"`
-	File     string   `json:"file,omitempty"`
-	Line     int      `json:"line,omitempty"`
-	Column   int      `json:"column,omitempty"`
-	Provider string   `json:"provider,omitempty"`
-	Version  string   `json:"version,omitempty"`
-	Platform string   `json:"platform,omitempty"`
-	Hints    []string `json:"hints,omitempty"`
-	Members  []Member `json:"members,omitempty"`
+	Severity string `json:"severity"`
+	Text     string `json:"text"`
+	Subject
+	Hints   []string `json:"hints,omitempty"`
+	Members []Member `json:"members,omitempty"`
 
 	found bool // a result of a check, printed without a label
 }
@@ -355,7 +350,7 @@ func (o *Output) gather(work func()) {
 // them.
 func (o *Output) diagnostics(ds sources.Diagnostics, hints ...string) {
 	for i, d := range ds {
-		shown := Diagnostic{Severity: severityOf[d.Warning], Text: d.Text, File: d.File, Line: d.Line, Column: d.Column}
+		shown := Diagnostic{Severity: severityOf[d.Warning], Text: d.Text, Subject: Subject{File: d.File, Line: d.Line, Column: d.Column}}
 		if d.Hint != "" {
 			shown.Hints = []string{d.Hint}
 		}

@@ -120,7 +120,7 @@ func (o *Output) changes(changes []Change) {
 		}
 		rows = append(rows, c)
 	}
-	table(o, rows)
+	Table(o, rows)
 }
 
 // A heading is the name of the root module that the following rows are about.

@@ -121,37 +121,19 @@ func cameAlong(p Checked) bool {
 	return p.KeyFrom == sources.KeyFromBundle || p.KeyFrom == sources.KeyFromMirror
 }
 
-// KeyList lists the keys from the source of the packages, and suggests trusting them. With
-// --verbose it also lists all other keys.
+// KeyList lists the keys from the source of the packages, and suggests trusting them.
 func (o *Output) KeyList(all []Checked, suggest bool) {
-	var came, others []Signature
+	var keys []Signature
 	for _, p := range all {
-		list := &others
-		if cameAlong(p) {
-			list = &came
-		}
-		if p.KeyID != "" && !slices.Contains(*list, p.Signature) {
-			*list = append(*list, p.Signature)
+		if cameAlong(p) && p.KeyID != "" && !slices.Contains(keys, p.Signature) {
+			keys = append(keys, p.Signature)
 		}
 	}
-	o.keyList(came)
-	if len(came) > 0 && suggest {
-		o.Hint("to trust this key, add --trust-key %s; to trust it always, add it to trusted_keys in larder/config.hcl", came[0].Fingerprint)
-	}
-	if o.Level == Verbose && len(others) > 0 {
-		o.Say("Signed by:")
-		o.keyList(others)
-	}
-}
-
-// keyList prints keys, one on each line.
-func (o *Output) keyList(keys []Signature) {
 	slices.SortFunc(keys, func(a, b Signature) int { return cmp.Compare(a.Fingerprint, b.Fingerprint) })
 	for _, k := range keys {
-		standing := ""
-		if k.KeyFrom == sources.KeyTrusted || k.KeyFrom == sources.KeyBuiltIn {
-			standing = ", " + keyOrigins[k.KeyFrom]
-		}
-		o.Say("  %s  %s  %q%s", k.KeyID, k.Fingerprint.Spaced(), k.Signer, standing)
+		o.Say("  %s  %s  %q", k.KeyID, k.Fingerprint.Spaced(), k.Signer)
+	}
+	if len(keys) > 0 && suggest {
+		o.Hint("to trust this key, add --trust-key %s; to trust it always, add it to trusted_keys in larder/config.hcl", keys[0].Fingerprint)
 	}
 }

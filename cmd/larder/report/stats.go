@@ -2,7 +2,6 @@ package report
 
 import (
 	"cmp"
-	"fmt"
 	"slices"
 	"strconv"
 
@@ -70,12 +69,8 @@ func (o *Output) Stats(path string, plan *cachedir.Plan) {
 	o.Tell(total)
 	all := total.Size + plan.Usage.Total().Bytes
 	o.Sentence("Plugin cache %s: %s on disk, used by %s", o.Shorten(path), ui.Size(all), ui.Count(total.Roots, "root module"))
-	table(o, usageRows(totals, total, plan))
-	if o.Level == Verbose {
-		table(o, totals)
-	} else if len(totals) > 0 {
-		o.Sentence("Largest: %s", o.largest(totals))
-	}
+	Table(o, usageRows(totals, total, plan))
+	Table(o, totals)
 	if total.Saved > 0 {
 		o.Sentence("Sharing packages saves %s", ui.Size(total.Saved))
 	}
@@ -103,15 +98,4 @@ func usageRows(totals []ProviderTotal, total CacheTotal, plan *cachedir.Plan) []
 		rows = append(rows, usageOf("  unused", unused, "no known root module uses them"))
 	}
 	return append(rows, UsageOf(plan.Usage)...)
-}
-
-// largest lists the providers that use the most space: "hashicorp/aws 19.8 GB (31
-// versions), … and 9 more".
-func (o *Output) largest(totals []ProviderTotal) string {
-	var names []string
-	for _, t := range totals {
-		versions := ui.Count(t.Versions, "version")
-		names = append(names, fmt.Sprintf("%s %s (%s)", o.address(t.Provider), ui.Size(t.Size), versions))
-	}
-	return ui.Some(names, 3)
 }

@@ -83,7 +83,7 @@ func tellAll[V Object](o *Output, all []V) {
 // Grid writes rows as results: on a terminal with headers, and fitted to its width.
 func Grid[R Row](o *Output, rows []R) {
 	tellAll(o, rows)
-	table(o, rows)
+	Table(o, rows)
 }
 
 // gridOf is Grid with a row for each element.
@@ -95,8 +95,8 @@ func gridOf[E any, R Row](o *Output, all []E, row func(E) R) {
 	Grid(o, rows)
 }
 
-// table is Grid for people only.
-func table[R celled](o *Output, rows []R) {
+// Table is Grid for people only.
+func Table[R celled](o *Output, rows []R) {
 	if !o.JSON {
 		for _, line := range lay(o, rows, o.Width()) {
 			o.screen.Write(o.Stdout, line.Render(o.Color.Shows(o.Stdout))+"\n")
@@ -104,8 +104,8 @@ func table[R celled](o *Output, rows []R) {
 	}
 }
 
-// tableAside is table on standard error, unless --quiet is set.
-func tableAside[R celled](o *Output, rows []R) {
+// TableAside is [Table] on standard error, unless --quiet is set.
+func TableAside[R celled](o *Output, rows []R) {
 	width, _ := ui.TerminalSize(o.Stderr)
 	for _, line := range lay(o, rows, width) {
 		o.Say("%s", line.Plain())

@@ -17,33 +17,31 @@ import (
 // whole cache if id has no version. If OpenTofu uses the same lock, tofu is the path of its file.
 // On a terminal the progress display shows it. Elsewhere a message does, one for each process.
 func (o *Output) WaitingForCache(id sources.PackageID, h disk.Holder, tofu string) {
-	holder := cacheHolder(id.Version == (sources.Version{}), h)
-	if tofu != "" {
-		holder = tofuHolder(h, tofu)
-	}
+	holder := cacheHolder(id.Version == (sources.Version{}), h, tofu)
 	o.Event(acquire.Event{Step: acquire.Waiting, Package: id, Text: holder})
 	if _, told := o.waited.LoadOrStore(holder, true); !told && !o.progress.OnTerminal() {
-		o.Say("%s", o.aboutPackage(id, "waiting for "+holder))
+		text := "waiting for " + holder
+		if id != (sources.PackageID{}) {
+			text = o.Package(id) + ": " + text
+		}
+		o.Say("%s", text)
 	}
-}
-
-func tofuHolder(h disk.Holder, lock string) string {
-	if h.PID == 0 {
-		return fmt.Sprintf("OpenTofu, which has locked %s", lock)
-	}
-	return fmt.Sprintf("OpenTofu (pid %d), which has locked %s", h.PID, lock)
 }
 
 // cacheHolder describes the holder of a lock in the plugin cache. Without a PID, the lock is
 // shared or its file is unreadable.
-func cacheHolder(whole bool, h disk.Holder) string {
-	here, err := os.Hostname()
+func cacheHolder(whole bool, h disk.Holder, tofu string) string {
+	here, _ := os.Hostname()
 	switch {
+	case tofu != "" && h.PID == 0:
+		return fmt.Sprintf("OpenTofu, which has locked %s", tofu)
+	case tofu != "":
+		return fmt.Sprintf("OpenTofu (pid %d), which has locked %s", h.PID, tofu)
 	case whole && h.PID == 0:
 		return "the processes that install from the plugin cache"
 	case h.PID == 0:
 		return process(0, "")
-	case err == nil && h.Host == here && h.PID == os.Getpid():
+	case h.Host == here && h.PID == os.Getpid():
 		return "another root module"
 	case h.Host == here:
 		h.Host = ""

@@ -37,7 +37,7 @@ func Prune(ctx context.Context, s *site.Site, policy cachedir.Policy, request jo
 	if err != nil {
 		return err
 	}
-	sum := &report.Pruned{Used: plan.Used, Kept: plan.Kept, Recent: plan.Recent, Others: plan.Others, DryRun: s.Flags.DryRun}
+	sum := &report.PruneSum{Used: plan.Used, Kept: plan.Kept, Recent: plan.Recent, Others: plan.Others, DryRun: s.Flags.DryRun}
 	s.Output.Summary(sum)
 	if !request.Yes {
 		s.Output.Removals(plan.Packages, !request.Asks)
@@ -49,7 +49,7 @@ func Prune(ctx context.Context, s *site.Site, policy cachedir.Policy, request jo
 		s.Output.Say("Nothing to remove%s", sum.KeptText())
 		return nil
 	case sum.DryRun:
-		sum.Add(plan.Removed)
+		count(sum, plan.Removed)
 		s.Output.Say("Would remove %s%s", planned, sum.KeptText())
 		return nil
 	}
@@ -60,7 +60,7 @@ func Prune(ctx context.Context, s *site.Site, policy cachedir.Policy, request jo
 }
 
 // prune removes the packages of the plan and shows the result.
-func prune(ctx context.Context, k *job.TargetCache, plan *cachedir.Plan, sum *report.Pruned, asked bool) error {
+func prune(ctx context.Context, k *job.TargetCache, plan *cachedir.Plan, sum *report.PruneSum, asked bool) error {
 	pruned, err := k.Cache.Prune(ctx, plan)
 	if pruned == nil {
 		return err
@@ -68,7 +68,7 @@ func prune(ctx context.Context, k *job.TargetCache, plan *cachedir.Plan, sum *re
 	if !asked {
 		k.Out.Removals(pruned.Packages, false)
 	}
-	sum.Add(*pruned)
+	count(sum, *pruned)
 	if sum.Failed = len(sources.Errors(err)); err == nil {
 		sum.InUse = len(plan.Packages) - len(pruned.Packages)
 	}
@@ -77,6 +77,11 @@ func prune(ctx context.Context, k *job.TargetCache, plan *cachedir.Plan, sum *re
 	}
 	k.Out.Conclude("Removed %s%s", report.RemovedText(*pruned), sum.KeptText())
 	return err
+}
+
+// count counts what was removed, or would be.
+func count(sum *report.PruneSum, r cachedir.Removed) {
+	sum.Packages, sum.Freed, sum.Leftovers = len(r.Packages), r.Freed, r.Besides.Total().Count
 }
 
 // plan determines what the cache contains and what a prune removes. It blocks the removal of all

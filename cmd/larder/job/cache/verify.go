@@ -40,10 +40,9 @@ func verified(ctx context.Context, s *site.Site, repairs bool) (verifiedCache, e
 	return verifiedCache{k, v}, err
 }
 
-// sum returns the totals, and what was read: "212 packages (38.9 GB read in 31s)".
-func (v verifiedCache) sum() (report.CacheChecked, string) {
-	all := report.CacheChecked{Packages: len(v.Entries), Unknown: v.Unknown, Bytes: v.Bytes, Problems: len(v.Findings)}
-	return all, report.ReadText(v.Out, all.Packages, v.Bytes)
+// sum returns the totals.
+func (v verifiedCache) sum() report.VerifySum {
+	return report.VerifySum{Packages: len(v.Entries), Unknown: v.Unknown, Bytes: v.Bytes, Problems: len(v.Findings)}
 }
 
 // tellUnknown reports the number of packages that have no recorded hash.
@@ -62,7 +61,7 @@ func Verify(ctx context.Context, s *site.Site) error {
 		return err
 	}
 	s.Output.Findings(v.Findings)
-	sum, read := v.sum()
+	sum := v.sum()
 	distrusted, hints := v.TrustFindings(v.Accept(ctx, v.Packages), v.Packages, func(s sources.Stored) string { return s.ID.Path() }, v.Path)
 	sum.Problems += distrusted
 	if len(v.Findings) > 0 {
@@ -71,10 +70,11 @@ func Verify(ctx context.Context, s *site.Site) error {
 	s.Output.CheckedInDetail(report.CheckedOf(v.Packages))
 	s.Output.Summary(sum)
 	v.tellUnknown()
+	read := "in " + sum.Text(s.Output)
 	if sum.Problems == 0 {
-		s.Output.Say("No problem in %s", read)
+		s.Output.Say("No problem %s", read)
 	}
-	return report.Found(sum.Problems, "problem", "in "+read, hints...)
+	return report.Found(sum.Problems, "problem", read, hints...)
 }
 
 // Repair verifies the cache and repairs it. It replaces the packages that a source
@@ -99,19 +99,12 @@ func Repair(ctx context.Context, s *site.Site) error {
 		mendings, err = v.Cache.Repair(ctx, v.Verification, replace)
 	}
 	v.tellUnknown()
-	checked, read := v.sum()
-	sum := report.Repaired{CacheChecked: checked, DryRun: s.Flags.DryRun}
+	sum := report.RepairSum{VerifySum: v.sum(), DryRun: s.Flags.DryRun}
 	for _, m := range mendings {
-		failed := mended(v.TargetCache, m, sum.DryRun)
-		sum.Add(m, failed)
-		err = errors.Join(err, failed)
+		err = errors.Join(err, mended(v.TargetCache, m, &sum))
 	}
 	s.Output.Summary(sum)
-	found := ui.Count(sum.Problems, "problem")
-	if sum.Problems == 0 {
-		found = "No problem"
-	}
-	s.Output.Conclude("%s in %s%s", found, read, sum.Text())
+	s.Output.Conclude("%s", sum.Text(s.Output))
 	return err
 }
 
@@ -133,14 +126,14 @@ func predict(ctx context.Context, k *job.TargetCache, mendings []cachedir.Mendin
 	return nil
 }
 
-// mended shows how a finding was repaired, and returns why it was not.
-func mended(k *job.TargetCache, m cachedir.Mending, planned bool) error {
+// mended counts and shows how a finding was repaired, and returns why it was not.
+func mended(k *job.TargetCache, m cachedir.Mending, sum *report.RepairSum) error {
 	found := m.Do == cachedir.Nothing && m.Err == nil
 	if found {
 		m.Err = m.Finding.Err
 	}
 	var failed error
-	if m.Err != nil && !planned {
+	if m.Err != nil && !sum.DryRun {
 		failed = m.Err
 		if named := (*sources.PackageError)(nil); !errors.As(failed, &named) {
 			failed = fmt.Errorf("%s: %w", m.Path, failed)
@@ -149,10 +142,10 @@ func mended(k *job.TargetCache, m cachedir.Mending, planned bool) error {
 	if failed != nil && m.Do == cachedir.Nothing {
 		failed = sources.WithHint(failed, "look at it in %s", path.Join(k.Path, m.Path))
 	}
-	if found && failed != nil {
-		return failed
+	shown := sum.Add(m.Finding, string(m.Do), m.Fetch(), failed != nil)
+	if !found || failed == nil {
+		k.Out.Show(shown)
 	}
-	k.Out.Show(report.RepairOf(m, planned))
 	return failed
 }
 

@@ -212,9 +212,11 @@ func (l *locking) sum(conclude bool) error {
 		l.tally.Platforms = sources.Texts(site.ThisIfNone(l.Flags.Platforms))
 	}
 	if l.Check {
-		l.Output.LockProblems(l.problems)
+		report.Table(l.Output, l.problems)
+	} else if l.Flags.DryRun { // standard output is for patches
+		report.TableAside(l.Output, l.changes)
 	} else {
-		l.Output.LockChanges(l.changes, l.Flags.DryRun)
+		report.Table(l.Output, l.changes)
 	}
 	if l.Check {
 		l.tally.Problems = l.tally.missing + l.tally.Unknown + l.tally.CheckedOut

@@ -41,14 +41,6 @@ func (m *lockedModule) incomplete() bool {
 // modules, which [locking.sum] shows.
 func (m *lockedModule) show(ctx context.Context) {
 	m.out.Fail(ctx, m.wrong)
-	for _, u := range m.unknown() {
-		m.out.Tell(report.UnknownHash{
-			File: m.file, Line: u.Line, Provider: u.Provider.String(), Version: u.Version.String(), Hash: u.Hash, Why: unknownFault,
-		})
-	}
-	for _, s := range m.checkedOut {
-		m.out.Tell(report.CheckoutProvider{File: m.file, Line: s.line, Provider: s.Provider.String(), Version: s.Version.String(), Mirror: s.mirror, Why: s.text})
-	}
 	if m.result == nil {
 		return
 	}
@@ -94,10 +86,14 @@ func (m *lockedModule) problems() []report.LockProblem {
 		all = append(all, report.LockProblemOf(m.file, m.before.Block(of.Provider), of, c.Lacks()))
 	}
 	for _, u := range m.unknown() {
-		all = append(all, report.LockProblemOf(m.file, u.Line, u.Release, unknownText(u)))
+		p := report.LockProblemOf(m.file, u.Line, u.Release, unknownText(u))
+		p.Hash = u.Hash
+		all = append(all, p)
 	}
 	for _, s := range m.checkedOut {
-		all = append(all, report.LockProblemOf(m.file, s.line, s.Release, s.text))
+		p := report.LockProblemOf(m.file, s.line, s.Release, s.text)
+		p.Mirror = s.mirror
+		all = append(all, p)
 	}
 	slices.SortStableFunc(all, func(a, b report.LockProblem) int { return cmp.Compare(a.Line, b.Line) })
 	return all

@@ -62,7 +62,7 @@ func VerifyBundle(ctx context.Context, s *site.Site, file string) error {
 	report.Grid(s.Output, all)
 	s.Output.Payload(v.Payload, "")
 	s.Output.BundledRemovals(v.Removed)
-	s.Output.Summary(report.MirrorChecked{Packages: len(v.Packages), Bytes: v.Bytes, Problems: problems, Payloads: len(v.Payload)})
+	s.Output.Summary(report.VerifySum{Packages: len(v.Packages), Bytes: v.Bytes, Problems: problems, Payloads: len(v.Payload)})
 	besides := report.PayloadText(v.Payload) + report.RemovesText(v.Removed)
 	packed := ui.Count(len(v.Packages), "package")
 	s.Output.Say("Verified %s, %s%s%s", packed, ui.Size(v.Bytes), besides, s.Output.Keys(all, "bundle"))

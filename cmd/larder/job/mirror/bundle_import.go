@@ -90,7 +90,7 @@ func ImportBundle(ctx context.Context, s *site.Site, request BundleImportRequest
 	if err != nil {
 		return err
 	}
-	return job.FinishConfig(m, config, total.Packages == added)
+	return job.FinishConfig(m, config, total == added)
 }
 
 // hintUnpacked adds hints to the error that a bundle, as typed, has packages without archives.
@@ -109,18 +109,17 @@ func warnIdle(s *site.Site, flag, dir string, from bundle.Imported, kind bundle.
 	}
 }
 
-// tellTotal prints the totals of the mirror.
-func tellTotal(ctx context.Context, m *site.Root, dir string) (report.MirrorTotal, error) {
+// tellTotal prints the totals of the mirror, and returns the number of its packages.
+func tellTotal(ctx context.Context, m *site.Root, dir string) (int, error) {
 	b, err := job.OpenMirror(ctx, m, dir, builder.Options{ReadOnly: true})
 	if err != nil {
-		return report.MirrorTotal{}, err
+		return 0, err
 	}
 	entries, err := b.List(ctx, builder.ListOptions{})
-	total := job.TotalOf(entries)
 	if err == nil {
-		m.Out.Say("%s", total.Text(dir))
+		m.Out.Say("%s", report.MirrorText(dir, entries))
 	}
-	return total, errors.Join(err, b.Close())
+	return len(entries), errors.Join(err, b.Close())
 }
 
 // tellLeft reports how to get the payload that was not requested.

@@ -135,8 +135,9 @@ func Verify(ctx context.Context, s *site.Site, r site.PlaceRequest, typed []stri
 	}
 	all := report.CheckedOf(v.Sound)
 	s.Output.CheckedInDetail(all)
-	s.Output.Summary(report.MirrorChecked{Packages: v.Packages, Bytes: v.Bytes, Problems: problems, Unvouched: v.Unvouched})
-	read := report.ReadText(s.Output, v.Packages, v.Bytes)
+	sum := report.VerifySum{Packages: v.Packages, Bytes: v.Bytes, Problems: problems, Unvouched: v.Unvouched}
+	s.Output.Summary(sum)
+	read := sum.Text(s.Output)
 	if problems == 0 {
 		s.Output.Say("No problem in %s%s", read, s.Output.Keys(all, "mirror"))
 	} else if text := s.Output.Keys(all, "mirror"); text != "" {

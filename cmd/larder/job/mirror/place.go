@@ -90,7 +90,7 @@ func verifyPlace(ctx context.Context, m *site.Root, r site.PlaceRequest, pattern
 	checked := report.CheckedOf(sound)
 	m.Output.CheckedInDetail(checked)
 	n := len(found) + len(sound)
-	m.Output.Summary(report.MirrorChecked{Packages: n, Problems: len(found) + distrusted, Unvouched: unvouched, Unread: true})
+	m.Output.Summary(report.VerifySum{Packages: n, Problems: len(found) + distrusted, Unvouched: unvouched, Unread: true})
 	text := ui.Count(n, "package")
 	if len(found)+distrusted == 0 && all.Err() == nil {
 		m.Output.Say("No problem in %s%s", text, m.Output.Keys(checked, "mirror"))

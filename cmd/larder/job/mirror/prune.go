@@ -43,13 +43,13 @@ func pruneMirror(ctx context.Context, s *site.Site, b *builder.Builder, policy b
 	if err != nil {
 		return err
 	}
-	sum := &report.MirrorPruned{Locked: plan.Locked, Recent: plan.Recent, DryRun: s.Flags.DryRun}
+	sum := &report.PruneSum{Locked: plan.Locked, Recent: plan.Recent, DryRun: s.Flags.DryRun}
 	return removeFromMirror(ctx, s, b, plan, sum, request)
 }
 
 // removeFromMirror carries out a plan.
 func removeFromMirror(
-	ctx context.Context, s *site.Site, b *builder.Builder, plan *builder.Plan, sum *report.MirrorPruned, request job.PruneRequest,
+	ctx context.Context, s *site.Site, b *builder.Builder, plan *builder.Plan, sum *report.PruneSum, request job.PruneRequest,
 ) error {
 	s.Output.Summary(sum)
 	if !request.Yes {
@@ -58,14 +58,14 @@ func removeFromMirror(
 	planned := report.RemovedPackages(len(plan.Remove), plan.Freed)
 	switch {
 	case len(plan.Remove) == 0:
-		s.Output.Say("Nothing to remove%s", sum.Kept())
+		s.Output.Say("Nothing to remove%s", sum.KeptText())
 		if sum.DryRun {
 			return nil
 		}
 		return b.Complete(ctx)
 	case sum.DryRun:
 		sum.Packages, sum.Freed = len(plan.Remove), plan.Freed
-		s.Output.Say("Would remove %s%s", planned, sum.Kept())
+		s.Output.Say("Would remove %s%s", planned, sum.KeptText())
 		return nil
 	}
 	if yes, err := request.Confirmed(ctx, s.Output, planned); err != nil || !yes {
@@ -79,7 +79,7 @@ func removeFromMirror(
 	for _, e := range gone {
 		sum.Freed += e.Size
 	}
-	s.Output.Conclude("Removed %s%s", report.RemovedPackages(sum.Packages, sum.Freed), sum.Kept())
+	s.Output.Conclude("Removed %s%s", report.RemovedPackages(sum.Packages, sum.Freed), sum.KeptText())
 	return err
 }
 

@@ -24,7 +24,7 @@ func Remove(ctx context.Context, s *site.Site, dir string, typed []string) error
 	}
 	plan, err := planRemoval(ctx, m, b, dir, typed)
 	if err == nil {
-		sum := &report.MirrorPruned{DryRun: s.Flags.DryRun}
+		sum := &report.PruneSum{DryRun: s.Flags.DryRun}
 		err = removeFromMirror(ctx, s, b, plan, sum, job.PruneRequest{Yes: !s.Flags.DryRun})
 	}
 	return errors.Join(err, b.Close())

@@ -65,7 +65,9 @@ func (r *repair) run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	sum := report.MirrorRepaired{Packages: v.Packages, Bytes: v.Bytes, Problems: len(v.Findings), DryRun: r.Flags.DryRun}
+	sum := report.RepairSum{
+		VerifySum: report.VerifySum{Packages: v.Packages, Bytes: v.Bytes, Problems: len(v.Findings)}, DryRun: r.Flags.DryRun,
+	}
 	if !sum.DryRun {
 		err = r.fetch(ctx, v.Findings)
 	}
@@ -94,14 +96,14 @@ func (r *repair) run(ctx context.Context) error {
 		if failed != nil {
 			do = builder.Nothing
 		}
-		r.Out.Show(sum.Add(f, do))
+		r.Out.Show(sum.Add(f, string(do), do == builder.Replace, false))
 		if failed != nil && !sum.DryRun {
 			errs = append(errs, failed)
 		}
 	}
 	r.WarnUnusedKeys()
 	r.Out.Summary(sum)
-	r.Out.Conclude("%s in %s%s", sum.Found(), report.ReadText(r.Out, v.Packages, v.Bytes), sum.Text())
+	r.Out.Conclude("%s", sum.Text(r.Out))
 	return errors.Join(unique(errs)...)
 }
 

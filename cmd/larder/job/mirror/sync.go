@@ -65,13 +65,12 @@ func Sync(ctx context.Context, s *site.Site, request SyncRequest) error {
 			return nil
 		}
 		entries, err := b.List(ctx, builder.ListOptions{})
-		total := job.TotalOf(entries)
-		if err == nil && total.Packages > 0 {
-			f.Output.Conclude("%s. %s", sum.Text(f.Output), total.Text(dir))
+		if err == nil && len(entries) > 0 {
+			f.Output.Conclude("%s. %s", sum.Text(f.Output), report.MirrorText(dir, entries))
 		} else if err == nil {
 			f.Output.Conclude("%s", sum.Text(f.Output))
 		}
-		isNew = total.Packages > 0 && total.Packages == sum.Fetched
+		isNew = len(entries) > 0 && len(entries) == sum.Fetched
 		return err
 	})
 	err = hintRepair(err, typed)
