@@ -93,12 +93,10 @@ func TestLocksAsEitherEngine(t *testing.T) {
 	t.Parallel()
 	sourcetest.EachProgram(t, func(t *testing.T, p sourcetest.Program) {
 		for _, c := range lockCases {
-			p.Expects(t, "lock-cases", c.name)
 			if _, ok := sourcetest.SameAs(t, p, "lock-cases", c.name); ok {
 				continue
 			}
 			t.Run(c.name, func(t *testing.T) {
-				sourcetest.OneIn(t, 3)
 				t.Parallel()
 				c.locks(t, p)
 			})
