@@ -49,7 +49,7 @@ func TestPipesAreReadUntilTheContextIsDone(t *testing.T) {
 	}
 	_, err = writer.WriteString(`plugin_cache_dir = "/from/pipe"`)
 	sourcetest.Check(t, err)
-	time.AfterFunc(50*time.Millisecond, func() { writer.Close() })
+	time.AfterFunc(time.Second, func() { writer.Close() })
 	config, err := load(t.Context())
 	sourcetest.Expect(t, err == nil && config.PluginCacheDir == "/from/pipe", "got %q, %v", config.PluginCacheDir, err)
 }
