@@ -95,7 +95,7 @@ var changesNothing = []struct{ command, args string }{
 	{"explain", "--chdir work explain example.test/acme/widget"},
 	{"doctor", "doctor"},
 	{"doctor", "--chdir new doctor"},
-	{"doctor", "doctor example.test"},
+	{"doctor", "doctor example.test acme/widget"},
 	{"outdated", "--chdir work outdated"},
 	{"outdated", "--chdir new outdated --offline --verbose"},
 	{"outdated", "outdated --recursive --check"},

@@ -96,7 +96,7 @@ func (d Outdated) Cells(o *Output) []cell {
 	return []cell{
 		providerColumn.of(d.Provider),
 		{ui.Column{Head: "LOCKED"}, ui.Plain.Of(locked)},
-		{ui.Column{Head: "ROOT MODULES"}, ui.Plain.Of(roots)},
+		{ui.Column{}, ui.Plain.Of(roots)},
 		{ui.Column{Head: "ALLOWED"}, paint.Of(cmp.Or(d.Allowed, "none"))},
 		{ui.Column{Head: "NEWEST"}, ui.Plain.Of(d.Newest)},
 		{ui.Column{Head: "HELD BACK BY"}, ui.Plain.Of(o.ShortenHere(d.why()))},
