@@ -49,7 +49,7 @@ func (v verifiedCache) sum() report.VerifySum {
 func (v verifiedCache) tellUnknown() {
 	if v.Unknown > 0 {
 		v.Out.Say("%s had no record to compare with", ui.Count(v.Unknown, "package"))
-		v.Out.Hint(v.Again("verify") + " compares installed packages with lock files, which need no records")
+		v.Out.Hint("%s compares installed packages with lock files, which need no records", v.Again("verify"))
 	}
 }
 
