@@ -42,7 +42,7 @@ func TestProxies(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
 			world := sourcetest.New(t)
-			out, err := installBehind(t, world, "https://registry.test", func() []string {
+			out, err := installBehind(t, world, func() []string {
 				if tt.serve == nil {
 					return nil
 				}
@@ -68,19 +68,19 @@ func TestProxyThatIntercepts(t *testing.T) {
 	authority := filepath.Join(t.TempDir(), "proxy.pem")
 	sourcetest.Check(t, os.WriteFile(authority, world.Registry.OwnAuthority(), 0o644))
 	proxy := connectProxy("")(t, world.Registry.Host)
-	out, err := installBehind(t, world, "https://registry.test", []string{"HTTPS_PROXY=http://" + proxy})
+	out, err := installBehind(t, world, []string{"HTTPS_PROXY=http://" + proxy})
 	sourcetest.Expect(t, err != nil && strings.Contains(out, "hint: add the authority that issued the certificate"), "%v\n%s", err, out)
-	out, err = installBehind(t, world, "https://registry.test", []string{"HTTPS_PROXY=http://" + proxy, "SSL_CERT_FILE=" + authority})
+	out, err = installBehind(t, world, []string{"HTTPS_PROXY=http://" + proxy, "SSL_CERT_FILE=" + authority})
 	sourcetest.Expect(t, err == nil, "%v\n%s", err, out)
 }
 
-// installBehind installs a provider of a host whose registry is at a base URL.
-func installBehind(t *testing.T, world *sourcetest.World, base string, env []string) (string, error) {
+// installBehind installs a provider of a host whose registry is at another host.
+func installBehind(t *testing.T, world *sourcetest.World, env []string) (string, error) {
 	t.Helper()
 	world.Add("example.test/acme/widget", "1.0.0", sourcetest.Release{Platforms: []string{runtime.GOOS + "_" + runtime.GOARCH}})
 	dir := t.TempDir()
 	config := filepath.Join(dir, "terraformrc")
-	text := "host \"example.test\" {\n  services = {\n    \"providers.v1\" = \"" + base + "/v1/providers/example.test/\"\n  }\n}\n"
+	text := "host \"example.test\" {\n  services = {\n    \"providers.v1\" = \"https://registry.test/v1/providers/example.test/\"\n  }\n}\n"
 	sourcetest.Check(t, os.WriteFile(config, []byte(text), 0o644))
 	sourcetest.Check(t, os.WriteFile(filepath.Join(dir, "main.tf"), []byte(requiring("widget")), 0o644))
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
@@ -172,7 +172,7 @@ func TestProxyThatHidesAMirror(t *testing.T) {
 	text := "provider_installation {\n  network_mirror {\n    url = \"https://mirror.test/\"\n  }\n  direct {}\n}\n" +
 		"host \"example.test\" {\n  services = {\n    \"providers.v1\" = \"https://registry.test/v1/providers/example.test/\"\n  }\n}\n"
 	sourcetest.Check(t, os.WriteFile(methods, []byte(text), 0o644))
-	out, err := installBehind(t, world, "https://registry.test", []string{"HTTPS_PROXY=http://" + l.Addr().String(), "TF_CLI_CONFIG_FILE=" + methods})
+	out, err := installBehind(t, world, []string{"HTTPS_PROXY=http://" + l.Addr().String(), "TF_CLI_CONFIG_FILE=" + methods})
 	sourcetest.Expect(t, err != nil && strings.Contains(out, "refused the connection to mirror.test:443: 404 Not Found"), "%v\n%s", err, out)
 }
 

@@ -79,8 +79,7 @@ func (d *decision) mergeEvidence(ctx context.Context, p Package) (err error) {
 	if p.Unpacked() { // evidence is a claim then
 		return nil
 	}
-	if d.old, err = d.mirror.Evidence(d.release.Provider, d.release.Version); err != nil {
-		d.old = nil
+	if d.old, _ = d.mirror.Evidence(d.release.Provider, d.release.Version); d.old == nil {
 		return nil
 	}
 	merged, err := d.opts.Judge.Merge(ctx, d.release.Provider, d.old, d.signed[d.release])

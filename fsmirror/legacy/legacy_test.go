@@ -88,9 +88,9 @@ func told(dir string, f legacy.Findings) string {
 	return strings.ReplaceAll(filepath.ToSlash(b.String()), filepath.ToSlash(dir)+"/", "")
 }
 
-func as(t *testing.T, source, version string) *legacy.As {
+func as(t *testing.T, version string) *legacy.As {
 	t.Helper()
-	p, v := sourcetest.Address(t, source), sourcetest.Number(t, version)
+	p, v := sourcetest.Address(t, "example.com/acme/foo"), sourcetest.Number(t, version)
 	return &legacy.As{Provider: p, Version: v}
 }
 
@@ -165,13 +165,13 @@ error: terraform-provider-bar_1.0.0_linux_arm64.zip: no executable in it is name
 error: terraform-provider-up_1.0.0_linux_arm64.zip: "../terraform-provider-up": name has a ".." element
 `},
 		{"with an explicit identity", map[string]string{"linux_amd64/terraform-provider-foo_v1.0": "script", "windows_386/terraform-provider-foo_v1.0": "script"},
-			legacy.Options{As: as(t, "example.com/acme/foo", "1.0.1")}, `
+			legacy.Options{As: as(t, "1.0.1")}, `
 example.com/acme/foo 1.0.1 linux_amd64: executable linux_amd64/terraform-provider-foo_v1.0
 example.com/acme/foo 1.0.1 windows_386: executable windows_386/terraform-provider-foo_v1.0
 `},
 		{"with another type than the name", map[string]string{
 			"terraform-provider-bar_1.0.0_linux_arm64.zip": "terraform-provider-foo=script", "linux_amd64/terraform-provider-foo_bar_v1.0.0": "",
-		}, legacy.Options{As: as(t, "example.com/acme/foo", "1.0.1")}, `
+		}, legacy.Options{As: as(t, "1.0.1")}, `
 example.com/acme/foo 1.0.1 linux_amd64: executable linux_amd64/terraform-provider-foo_bar_v1.0.0
 example.com/acme/foo 1.0.1 linux_arm64: archive terraform-provider-bar_1.0.0_linux_arm64.zip
 warning: linux_amd64/terraform-provider-foo_bar_v1.0.0: its name is that of the provider type "foo_bar", and --as has "foo"
@@ -196,7 +196,7 @@ func TestPathsInGivenOrder(t *testing.T) {
 func TestGivenFiles(t *testing.T) {
 	dir := write(t, map[string]string{"terraform-provider-foo": linux, "a.zip": "terraform-provider-foo=" + linux, "bad.zip": "", "plugin": linux})
 	in := func(name string) string { return filepath.Join(dir, name) }
-	opts := legacy.Options{As: as(t, "example.com/acme/foo", "1.0.0"), Platform: here.Platform}
+	opts := legacy.Options{As: as(t, "1.0.0"), Platform: here.Platform}
 	for name, want := range map[string]string{
 		"terraform-provider-foo": "example.com/acme/foo 1.0.0 linux_amd64: executable terraform-provider-foo\n",
 		"a.zip":                  "example.com/acme/foo 1.0.0 linux_amd64: archive a.zip\n",
@@ -219,7 +219,7 @@ func TestAsIsForOneProvider(t *testing.T) {
 		"for one platform": {"terraform-provider-foo_v1.0.0": linux, "linux_amd64/terraform-provider-foo_v1.0.0": linux},
 		"another protocol": {"terraform-provider-foo_v1.0.0": linux, "linux_amd64/terraform-provider-foo_v1.0.0_x5": "script"},
 	} {
-		_, err := legacy.Find(t.Context(), []string{write(t, files)}, legacy.Options{As: as(t, "example.com/acme/foo", "1.0.0"), Platform: here.Platform})
+		_, err := legacy.Find(t.Context(), []string{write(t, files)}, legacy.Options{As: as(t, "1.0.0"), Platform: here.Platform})
 		if err == nil || !strings.Contains(err.Error(), "cannot both be example.com/acme/foo 1.0.0") {
 			t.Errorf("%s: got %v", what, err)
 		}

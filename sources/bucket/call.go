@@ -113,12 +113,13 @@ func (w *wire) roundTrip(from *http.Request, op *operation, key string) (resp *h
 		if try.GetBody != nil {
 			try.Body, _ = try.GetBody()
 		}
-		if resp, err = w.opts.Client.RoundTrip(try); err != nil {
+		answer, err := w.opts.Client.RoundTrip(try)
+		if err != nil {
 			return err
 		}
-		body, err := io.ReadAll(resp.Body)
-		resp.Body.Close()
-		resp.Body = io.NopCloser(bytes.NewReader(body))
+		defer answer.Body.Close()
+		body, err := io.ReadAll(answer.Body)
+		answer.Body, resp = io.NopCloser(bytes.NewReader(body)), answer
 		return first(err, w.check(req, resp, key, body))
 	})
 	if err != nil {

@@ -92,25 +92,6 @@ func TestRemoveTreeFollowsNoLinkWithin(t *testing.T) {
 	sourcetest.Equal(t, err, nil)
 }
 
-// Changes are made in the directory that was opened, even if another one has its name now.
-func TestExchangedDirectories(t *testing.T) {
-	root := t.TempDir()
-	write(t, "mine", root, "dir", "file")
-	sub, err := open(t, root).Sub("dir")
-	check(t, err)
-	defer sub.Close()
-	if err := os.Rename(filepath.Join(root, "dir"), filepath.Join(root, "away")); err != nil {
-		t.Skipf("open directories can't be renamed here: %v", err)
-	}
-	canary := write(t, "canary", root, "dir", "file")
-	check(t, disk.Rename(sub, "file", sub, "moved"))
-	check(t, sub.WriteFile("file", []byte("new"), disk.Lazily))
-	contains(t, canary, "canary")
-	contains(t, filepath.Join(root, "away", "moved"), "mine")
-	check(t, sub.RemoveTree("file"))
-	contains(t, canary, "canary")
-}
-
 func TestNamesStayBelow(t *testing.T) {
 	d := open(t, t.TempDir())
 	for _, name := range []string{"", ".", "..", "../x", "/x", "a/../x", "a//b"} {

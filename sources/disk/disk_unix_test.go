@@ -108,3 +108,20 @@ func TestReadRemovedDirectory(t *testing.T) {
 	entries, err := d.ReadDir()
 	sourcetest.Expect(t, len(entries) == 0 && err == nil, "%v, %v", entries, err)
 }
+
+// Changes are made in the directory that was opened, even if another one has its name now.
+func TestExchangedDirectories(t *testing.T) {
+	root := t.TempDir()
+	write(t, "mine", root, "dir", "file")
+	sub, err := open(t, root).Sub("dir")
+	check(t, err)
+	defer sub.Close()
+	check(t, os.Rename(filepath.Join(root, "dir"), filepath.Join(root, "away")))
+	canary := write(t, "canary", root, "dir", "file")
+	check(t, disk.Rename(sub, "file", sub, "moved"))
+	check(t, sub.WriteFile("file", []byte("new"), disk.Lazily))
+	contains(t, canary, "canary")
+	contains(t, filepath.Join(root, "away", "moved"), "mine")
+	check(t, sub.RemoveTree("file"))
+	contains(t, canary, "canary")
+}
