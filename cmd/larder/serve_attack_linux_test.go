@@ -37,16 +37,18 @@ const attacked = "/registry.terraform.io/acme/large/terraform-provider-large_1.0
 
 // An attack is what one hostile connection does until the context is done.
 type attack struct {
-	name string
-	n    int // connections
-	do   func(ctx context.Context, address string) error
+	name   string
+	tokens bool // the server requires a token, which the client doesn't have
+	n      int  // connections
+	do     func(ctx context.Context, address string) error
 }
 
 var attacks = []attack{
-	{"streams that take nothing", 150, func(ctx context.Context, to string) error { return streams(ctx, to, attacked, 0, "GET") }},
-	{"streams that take nothing and send bodies", 150, func(ctx context.Context, to string) error { return streams(ctx, to, attacked, 0, "POST") }},
-	{"streams that are reset", 20, func(ctx context.Context, to string) error { return resets(ctx, to) }},
-	{"slow readers", 2400, func(ctx context.Context, to string) error {
+	{"streams that take nothing", false, 150, func(ctx context.Context, to string) error { return streams(ctx, to, attacked, 0, "GET") }},
+	{"streams that take nothing, without a token", true, 150, func(ctx context.Context, to string) error { return streams(ctx, to, attacked, 0, "GET") }},
+	{"streams that take nothing and send bodies", false, 150, func(ctx context.Context, to string) error { return streams(ctx, to, attacked, 0, "POST") }},
+	{"streams that are reset", false, 20, func(ctx context.Context, to string) error { return resets(ctx, to) }},
+	{"slow readers", false, 2400, func(ctx context.Context, to string) error {
 		return overTLS(ctx, to, "http/1.1", func(c net.Conn) error {
 			_, err := io.WriteString(c, "GET "+attacked+" HTTP/1.1\r\nHost: localhost\r\n\r\n")
 			for b := make([]byte, 1); err == nil && pause(ctx, time.Second); {
@@ -55,7 +57,7 @@ var attacks = []attack{
 			return err
 		})
 	}},
-	{"slow headers", 2400, func(ctx context.Context, to string) error {
+	{"slow headers", false, 2400, func(ctx context.Context, to string) error {
 		return overTLS(ctx, to, "http/1.1", func(c net.Conn) error {
 			_, err := io.WriteString(c, "GET / HTTP/1.1\r\nHost: localhost\r\n")
 			for err == nil && pause(ctx, 300*time.Millisecond) {
@@ -64,15 +66,23 @@ var attacks = []attack{
 			return err
 		})
 	}},
-
-	{"idle connections", 2400, func(ctx context.Context, to string) error {
+	{"huge headers", false, 20, func(ctx context.Context, to string) error {
+		return overTLS(ctx, to, "http/1.1", func(c net.Conn) error {
+			_, err := io.WriteString(c, "GET / HTTP/1.1\r\nHost: localhost\r\n")
+			for err == nil {
+				_, err = io.WriteString(c, "X-A: "+strings.Repeat("a", 64<<10)+"\r\n")
+			}
+			return err
+		})
+	}},
+	{"idle connections", false, 2400, func(ctx context.Context, to string) error {
 		return overTLS(ctx, to, "h2", func(c net.Conn) error {
 			_, err := io.WriteString(c, http2.ClientPreface)
 			_, _ = io.Copy(io.Discard, c)
 			return err
 		})
 	}},
-	{"handshakes that stop", 2400, func(ctx context.Context, to string) error {
+	{"handshakes that stop", false, 2400, func(ctx context.Context, to string) error {
 		return overTCP(ctx, to, func(c net.Conn) error {
 			// The first 16 KB of a ClientHello of 64 KB.
 			_, err := c.Write(append([]byte{22, 3, 1, 0x40, 0, 1, 0, 0xff, 0xff}, make([]byte, 0x4000-4)...))
@@ -80,7 +90,7 @@ var attacks = []attack{
 			return err
 		})
 	}},
-	{"header blocks that don't end", 20, func(ctx context.Context, to string) error {
+	{"header blocks that don't end", false, 20, func(ctx context.Context, to string) error {
 		return overHTTP2(ctx, to, func(f *http2.Framer) error {
 			err := f.WriteHeaders(http2.HeadersFrameParam{StreamID: 1, BlockFragment: block("GET", "/")})
 			for i := 0; err == nil; i++ {
@@ -89,10 +99,18 @@ var attacks = []attack{
 			return err
 		})
 	}},
-	{"pings", 20, func(ctx context.Context, to string) error {
+	{"pings", false, 20, func(ctx context.Context, to string) error {
 		return overHTTP2(ctx, to, func(f *http2.Framer) (err error) {
 			for i := 0; err == nil && (i%500 != 0 || pause(ctx, 10*time.Millisecond)); i++ {
 				err = f.WritePing(false, [8]byte{})
+			}
+			return err
+		})
+	}},
+	{"large frames", false, 20, func(ctx context.Context, to string) error {
+		return overHTTP2(ctx, to, func(f *http2.Framer) (err error) {
+			for err == nil {
+				err = f.WriteRawFrame(http2.FrameType(0xbe), 0, 0, make([]byte, 1<<20))
 			}
 			return err
 		})
@@ -234,6 +252,8 @@ func TestServeUnderAttack(t *testing.T) {
 	dir := t.TempDir()
 	mirror := filepath.Join(dir, "mirror")
 	world.WritePacked(mirror)
+	tokens := filepath.Join(dir, "tokens")
+	sourcetest.Check(t, os.WriteFile(tokens, []byte("ci 1ec1c26b50d5d3c58d9583181af8076655fe00756bf7285940ba3670f99fcba0\n"), 0o600))
 	env := []string{"HOME=" + dir, "PATH=" + os.Getenv("PATH"), "TF_CLI_CONFIG_FILE=" + os.DevNull}
 	index := exec.Command("larder", "mirror", "index", mirror)
 	index.Env = env
@@ -243,6 +263,9 @@ func TestServeUnderAttack(t *testing.T) {
 		t.Run(a.name, func(t *testing.T) {
 			sourcetest.OneIn(t, 6)
 			args := []string{"serve", mirror, "--json", "--self-signed", "--listen", "127.0.0.1:0"}
+			if a.tokens {
+				args = append(args, "--tokens", tokens)
+			}
 			serve := exec.Command("larder", args...)
 			serve.Env = env
 			from, err := serve.StdoutPipe()

@@ -204,7 +204,7 @@ func Push(ctx context.Context, to Target, releases []Release, opts Options) (Res
 		return Result{}, err
 	}
 	opts.Jobs = cmp.Or(opts.Jobs, 8)
-	p := &pusher{to: to, opts: opts, storing: make(chan struct{}, opts.Jobs)}
+	p := &pusher{to: to, opts: opts, slots: make(chan struct{}, opts.Jobs)}
 	jobs := map[sources.Provider]*job{}
 	for _, r := range releases {
 		if jobs[r.Provider] == nil {
@@ -249,9 +249,9 @@ func Push(ctx context.Context, to Target, releases []Release, opts Options) (Res
 
 // A pusher is the state of a Push.
 type pusher struct {
-	to      Target
-	opts    Options
-	storing chan struct{} // a slot for each release that is being stored
+	to    Target
+	opts  Options
+	slots chan struct{} // one for each release that is being compared or stored
 
 	mu         sync.Mutex
 	result     Result
@@ -300,6 +300,8 @@ func (p *pusher) plan(ctx context.Context, j *job) {
 // compare looks at a release in the target, and returns what to change. The error joins those of packages that can't be
 // stored.
 func (p *pusher) compare(ctx context.Context, r Release) (one plan, err error) {
+	p.slots <- struct{}{}
+	defer func() { <-p.slots }()
 	one.put.Release = r.Release
 	there, err := p.to.Look(ctx, r)
 	if err != nil && !errors.Is(err, sources.ErrNotFound) {
@@ -384,8 +386,8 @@ func (p *pusher) put(ctx context.Context, j *job) error {
 		if len(one.put.Packages) == 0 && one.put.Evidence == nil {
 			return
 		}
-		p.storing <- struct{}{}
-		defer func() { <-p.storing }()
+		p.slots <- struct{}{}
+		defer func() { <-p.slots }()
 		if err := p.to.Put(ctx, one.put, p.sent); err != nil {
 			j.mu.Lock()
 			defer j.mu.Unlock()

@@ -87,8 +87,12 @@ func (w *wire) RoundTrip(from *http.Request) (*http.Response, error) {
 
 func (w *wire) roundTrip(from *http.Request, op *operation, key string) (resp *http.Response, err error) {
 	if from.ContentLength > smallBody {
-		w.sending <- struct{}{}
-		defer func() { <-w.sending }()
+		select {
+		case w.sending <- struct{}{}:
+			defer func() { <-w.sending }()
+		case <-from.Context().Done():
+			return nil, from.Context().Err()
+		}
 	}
 	req, err := w.request(from, op, key)
 	if err != nil {

@@ -201,7 +201,7 @@ func (l *Ledger[E]) write(ctx context.Context, p sources.Provider) error {
 		if err := dir.WriteFile(fileOf(p), text, l.opts.Durability); err != nil {
 			if info, statErr := dir.Lstat(fileOf(p)); statErr == nil && info.IsDir() {
 				err = fmt.Errorf("%s is a directory", dir.Path(fileOf(p)))
-				return sources.WithHint(err, "remove it: larder creates a file there")
+				return sources.WithHint(err, "move it away: larder creates a file there")
 			}
 			return err
 		}

@@ -188,7 +188,7 @@ func TestLedgerThatIsADirectory(t *testing.T) {
 	l.Set(acmeWidget, "a", note{Text: "one"})
 	err := l.WriteAll(t.Context())
 	sourcetest.Expect(t, err != nil && err.Error() == "writing a record: "+at+" is a directory", "got %v", err)
-	sourcetest.EqualSlices(t, sources.Hints(err), []string{"remove it: larder creates a file there"}, "hints are")
+	sourcetest.EqualSlices(t, sources.Hints(err), []string{"move it away: larder creates a file there"}, "hints are")
 }
 
 // Processes that write at the same time lose nothing of each other. What a killed one left is removed, and other files, such

@@ -148,7 +148,7 @@ func (c *checkup) guarded(ctx context.Context) (all []guarded) {
 		all = append(all, guarded{
 			trap: "cache-world-writable", what: "the plugin cache " + c.Brief(dir), path: dir, foreign: site.OfOther,
 			why: "the packages in it are programs that you run, so another user who can replace them acts with your rights",
-			fix: "name a directory of your own in plugin_cache_dir, TF_PLUGIN_CACHE_DIR, --cache or LARDER_CACHE",
+			fix: "set plugin_cache_dir, TF_PLUGIN_CACHE_DIR, --cache or LARDER_CACHE to a directory of your own",
 		})
 	}
 	for _, dir := range c.mirrorDirs() {

@@ -186,7 +186,7 @@ func cacheInMirror(_ context.Context, c *checkup) {
 					Severity: report.Broken, Trap: "cache-in-mirror", Path: cache,
 					Text: fmt.Sprintf("the plugin cache %s and the mirror %s contain the same packages", c.Brief(cache), c.Brief(dir)),
 					Why:  "engines install from their own cache instead of the registry, and overwrite or lose packages",
-					Fix:  "name a directory elsewhere in plugin_cache_dir, TF_PLUGIN_CACHE_DIR, --cache or LARDER_CACHE",
+					Fix:  "set plugin_cache_dir, TF_PLUGIN_CACHE_DIR, --cache or LARDER_CACHE to a directory elsewhere",
 				})
 			}
 		}

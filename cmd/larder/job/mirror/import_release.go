@@ -52,7 +52,7 @@ func (im *importing) readKey(typed string, releases int) (string, error) {
 	path, err := site.Existing(im.Dir, typed, site.File, "name a file with an ASCII-armored OpenPGP key")
 	if err == nil && releases == 0 {
 		err = sources.WithHint(errors.New("there is no build of a provider"),
-			"it applies only to zip files such as terraform-provider-thing_1.2.0_linux_amd64.zip in a directory that isn't a mirror")
+			"keys are for published zip files, such as terraform-provider-thing_1.2.0_linux_amd64.zip, that aren't in a mirror yet")
 	}
 	if err != nil {
 		return "", err
