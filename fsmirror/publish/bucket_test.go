@@ -75,20 +75,20 @@ func TestStoreWithoutConditions(t *testing.T) {
 // A directory with more objects than a provider has, or with long names, is refused before its list takes much memory.
 func TestLargeDirectories(t *testing.T) {
 	for _, name := range []string{"", strings.Repeat("a", 900)} {
-		pages := 0
+		var pages atomic.Int64 // two directories are listed at once
 		store := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 			prefix := r.URL.Query().Get("prefix")
 			if !r.URL.Query().Has("list-type") {
 				w.WriteHeader(http.StatusNotFound)
 				return
 			}
+			page := pages.Add(1)
 			fmt.Fprint(w, "<ListBucketResult><IsTruncated>true</IsTruncated>")
-			fmt.Fprintf(w, "<NextContinuationToken>%d</NextContinuationToken>", pages)
+			fmt.Fprintf(w, "<NextContinuationToken>%d</NextContinuationToken>", page)
 			for i := range 1000 {
-				fmt.Fprintf(w, "<Contents><Key>%s1.%d.%d.json%s</Key><Size>1</Size></Contents>", prefix, pages, i, name)
+				fmt.Fprintf(w, "<Contents><Key>%s1.%d.%d.json%s</Key><Size>1</Size></Contents>", prefix, page, i, name)
 			}
 			fmt.Fprint(w, "</ListBucketResult>")
-			pages++
 		}))
 		defer store.Close()
 		b, err := bucket.Open(t.Context(), bucket.Location{Bucket: "mirror"}, bucket.Options{
@@ -99,7 +99,7 @@ func TestLargeDirectories(t *testing.T) {
 		_, err = publish.NewBucket(b).Look(t.Context(), r)
 		want := "example.test/acme/widget: too many objects"
 		sourcetest.Expect(t, err != nil && strings.Contains(err.Error(), want), "got %v", err)
-		sourcetest.Expect(t, pages < 120, "%d pages", pages)
+		sourcetest.Expect(t, pages.Load() < 120, "%d pages", pages.Load())
 	}
 }
 
