@@ -63,7 +63,9 @@ type parts struct {
 	count   int
 	within  time.Duration // for a request; a slower connection is replaced by another one
 	running sync.WaitGroup
-	answers atomic.Bool // whether any further connection has been answered
+
+	answers  atomic.Bool   // whether any further connection has been answered
+	answered chan struct{} // closed then
 }
 
 // inParts continues a download over several connections. The answer brings the rest of the archive at this rate in
@@ -75,7 +77,7 @@ func (d *download) inParts(ctx context.Context, a *answer, spool sources.Spool, 
 	defer stop(nil)
 	size := min(max(int64(rate*partTime.Seconds()), minPart), maxPart)
 	p := &parts{
-		download: d, first: a, spool: spool,
+		download: d, first: a, spool: spool, answered: make(chan struct{}),
 		begin: d.have, size: size, count: int((d.total - d.have + size - 1) / size),
 		within: max(minPartTime, time.Duration(2*maxConnections*float64(size)/rate*float64(time.Second))),
 	}
@@ -105,7 +107,8 @@ func (d *download) inParts(ctx context.Context, a *answer, spool sources.Spool, 
 	return err
 }
 
-// start downloads all parts, as many at the same time as the spool has room for and the host permits. The first error
+// start downloads all parts: one, and once that is answered, as many at the same time as the spool has room for and the
+// host permits. The first error
 // ends it.
 func (p *parts) start(ctx context.Context, stop context.CancelCauseFunc, started chan<- chan error) {
 	defer close(started)
@@ -135,6 +138,11 @@ func (p *parts) start(ctx context.Context, stop context.CancelCauseFunc, started
 			}
 			done <- err
 		})
+		select { // the server may not permit another connection at all
+		case <-p.answered:
+		case <-ctx.Done():
+			return
+		}
 	}
 }
 
@@ -211,6 +219,7 @@ func (p *parts) request(ctx context.Context, t *tries, to io.Writer, begin, end 
 		return 0, err
 	}
 	if !p.answers.Swap(true) {
+		close(p.answered)
 		p.first.resp.Body.Close()
 	}
 	n, err = io.CopyN(to, a.resp.Body, length)
