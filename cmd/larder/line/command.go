@@ -114,7 +114,7 @@ const onlyFlags = "[FLAG...]"
 // Find returns the command at a path below this one, or nil.
 func (c *Command) Find(path ...string) *Command {
 	for _, name := range path {
-		i := slices.IndexFunc(c.Commands, func(c *Command) bool { return c.Name == name || slices.Contains(c.Aliases, name) })
+		i := slices.IndexFunc(c.Commands, func(c *Command) bool { return c.goesBy(name) })
 		if i < 0 {
 			return nil
 		}
@@ -196,3 +196,6 @@ func (f Flag) Written() string {
 	}
 	return text
 }
+
+// goesBy reports whether a command has a name.
+func (c *Command) goesBy(name string) bool { return c.Name == name || slices.Contains(c.Aliases, name) }

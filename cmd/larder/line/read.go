@@ -43,7 +43,7 @@ type Line struct {
 func Read(root *Command, words []string) (*Line, error) {
 	l := &Line{root: root, Command: root, values: map[string][]string{}, variables: map[string]string{}}
 	l.at = cli.NewContext(&cli.App{}, nil, nil)
-	l.at.Command = l.library(root)
+	l.at.Command = l.library(root, words)
 	for words = words[min(1, len(words)):]; len(words) > 0; {
 		n := 1
 		if dashed(words[0]) && len(words) > 1 && !isFlag(words[1]) { // which may be its value
@@ -67,8 +67,9 @@ func Read(root *Command, words []string) (*Line, error) {
 	return l, l.err
 }
 
-// library returns a command as the library describes it. What the library parses is recorded in the line.
-func (l *Line) library(c *Command) *cli.Command {
+// library returns a command as the library describes it, with those of its commands that the words can name. What the
+// library parses is recorded in the line.
+func (l *Line) library(c *Command, words []string) *cli.Command {
 	parser := &cli.Command{
 		Name: c.Name, Aliases: c.Aliases, HideHelp: true, UseShortOptionHandling: true,
 		OnUsageError: func(_ *cli.Context, err error, _ bool) error { return err },
@@ -90,15 +91,22 @@ func (l *Line) library(c *Command) *cli.Command {
 		for _, name := range []string{f.Name, f.Short, f.Alias} {
 			if name != "" {
 				value := recorder{l, &c.Flags[i], Dashed(name)}
-				parser.Flags = append(parser.Flags, &cli.GenericFlag{Name: name, Value: value})
+				parser.Flags = append(parser.Flags, named{&cli.GenericFlag{Name: name, Value: value}})
 			}
 		}
 	}
 	for _, sub := range c.Commands {
-		parser.Subcommands = append(parser.Subcommands, l.library(sub))
+		if slices.ContainsFunc(words, sub.goesBy) {
+			parser.Subcommands = append(parser.Subcommands, l.library(sub, words))
+		}
 	}
 	return parser
 }
+
+// A named flag has one name. The library would look for others with a regular expression, for each pair of flags.
+type named struct{ *cli.GenericFlag }
+
+func (f named) Names() []string { return []string{f.Name} }
 
 // A recorder records the values of a flag. It implements [cli.Generic].
 type recorder struct {
