@@ -115,7 +115,9 @@ func TestScripts(t *testing.T) {
 	byEngine := map[sources.Engine][]string{}
 	for _, script := range all {
 		if !bytes.Contains(sourcetest.ReadFile(t, script), []byte("$ENGINE ")) {
-			params.Files = append(params.Files, script)
+			if !testing.Short() || sourcetest.Named() || sourcetest.Draws(t, script, 4) { // the race detector takes most of the time
+				params.Files = append(params.Files, script)
+			}
 			continue
 		}
 		for _, e := range sourcetest.EngineSample(t, script) {

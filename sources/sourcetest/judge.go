@@ -4,7 +4,6 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"flag"
 	"fmt"
 	"maps"
 	"os"
@@ -75,8 +74,8 @@ func OnPath(t testing.TB, program string) string {
 	return path
 }
 
-// EachEngine runs a test with each engine on PATH, or with one of them, if it is a trial among many. With -run, it is
-// both, because that may select the test of one engine.
+// EachEngine runs a test with each engine on PATH, or with one of them, if it is a trial among many, of which a sample
+// makes every third: engines take a second to start. With -run, it is both, because that may select the test of one.
 func EachEngine(t *testing.T, test func(t *testing.T, e sources.Engine)) {
 	t.Helper()
 	for _, e := range EngineSample(t, t.Name()) {
@@ -90,7 +89,7 @@ func EachEngine(t *testing.T, test func(t *testing.T, e sources.Engine)) {
 // EngineSample returns the engines to run a trial with, as [EachEngine] does.
 func EngineSample(t testing.TB, trial string) []sources.Engine {
 	t.Helper()
-	if flag.Lookup("test.run").Value.String() != "" {
+	if Named() {
 		return Engines
 	}
 	drawn := hash(trial+fmt.Sprint(Seed())) % 2
@@ -103,7 +102,12 @@ func EngineSample(t testing.TB, trial string) []sources.Engine {
 	if _, err := exec.LookPath(string(Engines[drawn])); err != nil {
 		drawn = 1 - drawn
 	}
-	Count(t, 1, 1)
+	if Thorough() {
+		Count(t, 1, 0)
+	} else if !Draws(t, trial, 3) {
+		return nil
+	}
+	Count(t, 0, 1) // with the other engine
 	return Engines[drawn:][:1]
 }
 

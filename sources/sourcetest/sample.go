@@ -97,20 +97,26 @@ func OneIn(t testing.TB, n uint64) {
 // Drawn reports whether a test is to make a trial: about one test in n, and all of them while engines are recorded.
 func Drawn(t testing.TB, n uint64) bool {
 	t.Helper()
-	if records.on {
-		return true
-	}
-	drawn := hash(t.Name()+strconv.FormatUint(Seed(), 10))%n == 0
-	if p, _ := chosen(); Thorough() {
-		drawn = p.has(hash(t.Name()))
-	}
-	if !drawn {
-		Count(t, 0, 1)
-		return false
-	}
-	Count(t, 1, 0)
-	return true
+	return records.on || Draws(t, t.Name(), n)
 }
+
+// Draws reports whether a test is to make a trial with this name, one of about n.
+func Draws(t testing.TB, trial string, n uint64) bool {
+	t.Helper()
+	drawn := hash(trial+strconv.FormatUint(Seed(), 10))%n == 0
+	if p, _ := chosen(); Thorough() {
+		drawn = p.has(hash(trial))
+	}
+	if drawn {
+		Count(t, 1, 0)
+	} else {
+		Count(t, 0, 1)
+	}
+	return drawn
+}
+
+// Named reports whether -run names the tests: all that it names are to run.
+func Named() bool { return flag.Lookup("test.run").Value.String() != "" }
 
 func hash(name string) uint64 {
 	h := fnv.New64a()
@@ -168,7 +174,7 @@ func (s Sampling) Run() (status int) {
 	if records.on {
 		check(writeRecords())
 	}
-	if text := unasked(); text != "" && status == 0 && flag.Lookup("test.run").Value.String() == "" && !testing.Short() {
+	if text := unasked(); text != "" && status == 0 && !Named() && !testing.Short() {
 		fmt.Fprint(os.Stderr, text)
 		return 1
 	}
