@@ -70,6 +70,9 @@ func takeWorker(t testing.TB) worker {
 	sourcetest.Check(t, err)
 	cmd := exec.Command(program)
 	cmd.Env = append(os.Environ(), workerVariable+"=1")
+	if !testing.Short() { // as for the race detector
+		cmd.Env = append(cmd.Env, "GOMAXPROCS=1") // there are more workers than cores, whose threads would look for work
+	}
 	cmd.Stderr = os.Stderr
 	to, err := cmd.StdinPipe()
 	sourcetest.Check(t, err)
