@@ -145,6 +145,7 @@ var doors = map[string][]string{
 	"github.com/urfave/cli":                  {"cmd/larder/line"},
 	"github.com/mattn/go-shellwords":         {"cliconfig", "cliconfig/programs"}, // what engines use, in their version
 	"github.com/zclconf/go-cty":              {"installer/lockfile", "installer/modules", "sources/oci"},
+	"go.yaml.in/yaml/v3":                     {"cmd/larder"}, // tests read recipes with it
 	"github.com/google/go-containerregistry": {"sources/sourcetest"},
 	"github.com/opencontainers":              {"sources/oci"},
 	"oras.land/oras-go":                      {"sources/oci"},

@@ -6,7 +6,6 @@ import (
 	"crypto/x509"
 	"errors"
 	"fmt"
-	"math/rand/v2"
 	"net"
 	"net/http"
 	"os"
@@ -240,43 +239,6 @@ func TestHostileAnswers(t *testing.T) {
 	}
 }
 
-// If the rest of a resumed archive is wrong, larder still installs the right archive.
-func TestRestOfAnotherArchive(t *testing.T) {
-	const size = 300_000
-	for _, test := range []struct {
-		second string // the fault of the request for the rest
-		asked  int
-	}{
-		{"norange", 2},
-		{`range=`, 2},
-		{`range=bytes-0-9/10`, 3},
-		{`range=bytes_5-300369/300370`, 3},
-		{`range=bytes_150000-149999/300370`, 3},
-		{`range=bytes_150000-300369/*`, 3},
-		{`range=bytes_150000-300369/300371`, 3},
-		{`etag="other"`, 2},
-		{`changed`, 3},              // found out by its hash, and then fetched whole
-		{`changed etag="other"`, 3}, // which means the whole
-		{"status=416", 3},
-		{"status=404", 3}, // it may be parts that are not found
-	} {
-		t.Run(test.second, func(t *testing.T) {
-			t.Parallel()
-			m := newMachine(t, 1, func(int) int64 { return size })
-			m.world.Registry.Fault(sourcetest.Fault{Path: "*.zip", Times: 1, Cut: 150_000, Reset: true})
-			f, err := parseFault(append(strings.Fields(test.second), "times=1", "*.zip")...)
-			m.check(err)
-			f.Range = strings.ReplaceAll(f.Range, "_", " ")
-			m.world.Registry.Fault(f)
-			_, err = m.install(t.Context())
-			sourcetest.Expect(t, err == nil, "got %v", err)
-			if got := m.count(sourcetest.Archive); got != test.asked {
-				t.Errorf("asked %d times, want %d: %v", got, test.asked, m.world.Registry.Requests(sourcetest.Archive))
-			}
-		})
-	}
-}
-
 // Ten providers of one registry require one discovery, and one request for each document,
 // regardless of the number of platforms. All requests use persistent connections.
 func TestRequestsAreFew(t *testing.T) {
@@ -294,46 +256,6 @@ func TestRequestsAreFew(t *testing.T) {
 	}
 	if made, _ := m.world.Registry.Connections(); made != 2 {
 		t.Errorf("%d connections, want one for all documents and one for archives that come one after another", made)
-	}
-}
-
-// forbidden is a dialer's that must not be used.
-func (m *machineOnline) forbidden() *http.Transport {
-	t := fetch.NewTransport(time.Second)
-	t.DialContext = func(_ context.Context, _, address string) (net.Conn, error) {
-		m.t.Errorf("connected to %s", address)
-		return nil, errors.New("forbidden")
-	}
-	return t
-}
-
-// Larder opens no connection with --offline, or if nothing is required.
-func TestNoConnection(t *testing.T) {
-	m := newMachine(t, 10, small)
-	_, err := m.install(t.Context())
-	m.check(err)
-	for _, offline := range []bool{false, true} {
-		m.connect(fetch.Options{Transport: m.forbidden(), Offline: offline})
-		for _, gone := range []string{"", ".terraform"} {
-			if gone != "" {
-				m.check(os.RemoveAll(filepath.Join(m.dir, gone)))
-			}
-			if result, err := m.install(t.Context()); err != nil || len(result.Packages) != 10 {
-				t.Errorf("offline is %t, without %q: got %v, %v", offline, gone, result, err)
-			}
-		}
-	}
-	m.connect(fetch.Options{Transport: m.forbidden(), Offline: true})
-	m.options.Platforms = append(m.options.Platforms, sources.Platform{OS: "darwin", Arch: "arm64"})
-	_, err = m.install(t.Context())
-	for i := range m.providers {
-		want := fmt.Sprintf("example.test/acme/widget%d 1.0.0 darwin_arm64 is not on this machine", i)
-		if !strings.Contains(fmt.Sprint(err), want) || !slices.Contains(sources.Hints(sources.Errors(err)[i]), fmt.Sprintf("the provider is required by main.tf:%d", i+1)) {
-			t.Errorf("got %v with hints %v, want %s", err, sources.Hints(err), want)
-		}
-	}
-	if n := len(sources.Errors(err)); n != 10 {
-		t.Errorf("%d packages are missing, want 10", n)
 	}
 }
 
@@ -396,49 +318,4 @@ func TestNothingLeaks(t *testing.T) {
 		cancel()
 		m.closed(test.name, goroutines, files)
 	}
-}
-
-// If two of five answers break at a random byte, ten providers still install, and few bytes are sent twice.
-func TestSoak(t *testing.T) {
-	if testing.Short() {
-		t.Skip("sends a lot")
-	}
-	resets := 0
-	for _, seed := range sourcetest.Sample(t, 4, 1) {
-		t.Run(fmt.Sprint("near ", seed), func(t *testing.T) { resets += soak(t, uint64(seed)) })
-	}
-	sourcetest.Expect(t, resets >= 1, "%d connections were reset, which is no soak", resets)
-}
-
-// soak is one install, which returns how many connections have broken.
-func soak(t *testing.T, seed uint64) int {
-	t.Helper()
-	sizes := func(i int) int64 {
-		if i == 0 {
-			return 64 << 20
-		}
-		return int64(i) << 20
-	}
-	m := newMachine(t, 10, sizes)
-	goroutines, files := open()
-	random := rand.New(rand.NewPCG(seed, seed))
-	m.world.Registry.Fault(sourcetest.Fault{Cut: 1 << 20, Reset: true, Random: random, Chance: 0.4})
-	_, err := m.install(t.Context())
-	m.check(err)
-	made, reset := m.world.Registry.Connections()
-	sent, wanted := int64(0), int64(0)
-	for _, bytes := range m.world.Registry.ArchiveBytes() {
-		sent += bytes
-	}
-	for i := range m.providers {
-		wanted += sizes(i)
-	}
-	t.Logf("%d connections, %d reset; %d bytes sent for %d (%.3f)", made, reset, sent, wanted, float64(sent)/float64(wanted))
-	const buffered = 8 << 20 // bytes at most that the kernel has taken for a connection, which are lost when it breaks
-	sourcetest.Expect(t, sent >= wanted && sent < wanted+wanted/4+int64(reset)*buffered, "%d bytes sent for %d", sent, wanted)
-	m.closed("soak", goroutines, files)
-	m.client = fetch.New(fetch.Options{Transport: m.forbidden()})
-	_, err = m.install(t.Context())
-	sourcetest.Equal(t, err, nil, "afterwards")
-	return reset
 }

@@ -1,17 +1,14 @@
 package main
 
 import (
-	"context"
 	"encoding/base64"
 	"fmt"
 	"net/url"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"runtime"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/larder-cli/larder/sources/sourcetest"
 )
@@ -45,7 +42,6 @@ func TestOutputHoldsNoSecrets(t *testing.T) {
 		"instead of archive": {Path: "*.zip", Body: `{"error":"%s"}`},
 		"checksums":          {Path: "*_SHA256SUMS", Body: "%s  %s\n", ContentType: "text/plain"},
 	}
-	larder := sourcetest.Larder(t)
 	for place, f := range faults {
 		for form, text := range forms {
 			if form == "in JSON" && strings.HasPrefix(place, "redirect") {
@@ -70,15 +66,10 @@ func TestOutputHoldsNoSecrets(t *testing.T) {
 					"install --verbose", "install --json", "explain acme/widget --all", "versions " + addressHost + "/acme/widget",
 					"outdated --verbose", "doctor --verbose", "doctor " + addressHost + " --verbose", "doctor " + addressHost + " --json",
 				} {
-					ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
-					cmd := exec.CommandContext(ctx, larder, strings.Fields(line)...)
-					cmd.Dir = dir
-					cmd.Env = []string{"PATH=" + os.Getenv("PATH"), "HOME=" + dir, "TF_REGISTRY_DISCOVERY_RETRY=1"}
-					cmd.Env = append(cmd.Env, w.Network()...)
-					out, _ := cmd.CombinedOutput()
-					cancel()
+					env := append([]string{"PATH=" + os.Getenv("PATH"), "HOME=" + dir, "TF_REGISTRY_DISCOVERY_RETRY=1"}, w.Network()...)
+					out, _ := workBoth(t, dir, env, strings.Fields(line)...)
 					for _, part := range []string{secret[5:15], url.QueryEscape(secret)[9:17], forms["in base64"][8:18]} {
-						sourcetest.Expect(t, !strings.Contains(string(out), part), "%s is in the output of larder %s:\n%s", part, line, out)
+						sourcetest.Expect(t, !strings.Contains(out, part), "%s is in the output of larder %s:\n%s", part, line, out)
 					}
 				}
 			})
@@ -122,7 +113,6 @@ provider_installation {
 		"TF_CLI_ARGS_init=-backend-config=password=S3cretB5", "TF_TOKEN_other_test=S3cretB6", "TF_TOKEN=S3cretB7", "TF_PLUGIN_CACHE=S3cretB8",
 	}
 	env = append(env, w.Network()...)
-	larder := sourcetest.Larder(t)
 	for _, line := range []string{
 		"explain --all", "explain example.test/acme/widget", "versions example.test/acme/widget", "outdated", "doctor", "doctor example.test",
 		"doctor moved.test", "doctor https://me:S3cretC1@mirror.test/providers/?key=S3cretC2", "doctor me:S3cretC3@example.test",
@@ -133,10 +123,8 @@ provider_installation {
 			t.Run(line+" "+flag, func(t *testing.T) {
 				sourcetest.OneIn(t, 4)
 				t.Parallel()
-				cmd := exec.CommandContext(t.Context(), larder, append(strings.Fields(line), flag)...)
-				cmd.Dir, cmd.Env = filepath.Join(dir, "work"), env
-				out, err := cmd.CombinedOutput()
-				sourcetest.Expect(t, len(out) > 0 && !strings.Contains(strings.ToLower(string(out)), "s3cret"), "larder %s: %v\n%s", line, err, out)
+				out, _ := workBoth(t, filepath.Join(dir, "work"), env, append(strings.Fields(line), flag)...)
+				sourcetest.Expect(t, len(out) > 0 && !strings.Contains(strings.ToLower(out), "s3cret"), "larder %s:\n%s", line, out)
 			})
 		}
 	}
