@@ -151,7 +151,7 @@ func (c *comparison) compare() {
 	c.spoil()
 	want := c.result(c.engine(false))
 	want.program = c.judge.Program
-	c.restore(c.larderStart)
+	c.resume(c.larderStart)
 	c.spoil()
 	got := c.result(c.ours(c.larderArgs()...))
 	got.before = c.before

@@ -169,6 +169,12 @@ func (sc *scene) restore(name string) {
 	sc.must(copyTree(filepath.Join(sc.base, name), sc.dir))
 }
 
+// resume restores a saved state for the last time.
+func (sc *scene) resume(name string) {
+	sc.t.Helper()
+	sc.must(errors.Join(os.RemoveAll(sc.dir), os.Rename(filepath.Join(sc.base, name), sc.dir)))
+}
+
 // copyTree copies directories, files and symbolic links. The names may be ones that os.CopyFS refuses.
 func copyTree(from, to string) error {
 	return filepath.WalkDir(from, func(path string, e fs.DirEntry, err error) error {
