@@ -103,8 +103,8 @@ var wrongPaths = []string{
 	"nowhere", "nowhere/below", "letter", "letter/below", "folder", "locked", "locked/below", "secret", "loop",
 }
 
-// wrongly returns the arguments of a command's example with a path instead of each argument, and as
-// the value of each flag that takes a path.
+// wrongly returns the arguments of a command's example with a path instead of each argument, and as the value of each
+// flag that takes a path. Global flags, which one place reads for all commands, are those of install.
 func wrongly(cmd *line.Command, path string) (all []string) {
 	example := strings.Fields(exampleOf(cmd))
 	l, err := line.Read(commandTree(), append([]string{"larder"}, example...))
@@ -120,7 +120,7 @@ func wrongly(cmd *line.Command, path string) (all []string) {
 		all = append(all, strings.Join(append(slices.Clone(example), path), " "))
 	}
 	for _, f := range cmd.Flags {
-		if slices.Contains([]string{"PATH", "FILE", "DIR"}, f.Value) && !f.Hidden {
+		if slices.Contains([]string{"PATH", "FILE", "DIR"}, f.Value) && !f.Hidden && (f.Group != line.Global || cmd.Path == "install") {
 			all = append(all, fmt.Sprintf("--%s=%s %s", f.Name, path, strings.Join(example, " ")))
 		}
 	}
