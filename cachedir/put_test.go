@@ -36,8 +36,10 @@ func TestPut(t *testing.T) {
 }
 
 // An entry that the caller rejects is moved away whole: a provider that runs from it
-// keeps its file.
+// keeps its file. Terraform links packages of an unpacked mirror into the cache: the mirror stays.
 func TestPutReplaces(t *testing.T) {
+	elsewhere := files{executable: "old"}
+	mirror := elsewhere.unpack(t, t.TempDir())
 	for name, lay := range map[string]func(t *testing.T, entry string){
 		"other contents": func(t *testing.T, entry string) { files{executable: "old"}.unpack(t, entry) },
 		"incomplete":     func(t *testing.T, entry string) { files{"LICENSE": "do as"}.unpack(t, entry) },
@@ -50,6 +52,10 @@ func TestPutReplaces(t *testing.T) {
 		"link to itself": func(t *testing.T, entry string) {
 			check(t, os.MkdirAll(filepath.Dir(entry), 0o755))
 			check(t, sourcetest.Symlink(t, filepath.Base(entry), entry))
+		},
+		"link into a mirror": func(t *testing.T, entry string) {
+			check(t, os.MkdirAll(filepath.Dir(entry), 0o755))
+			check(t, sourcetest.Symlink(t, mirror, entry))
 		},
 		"a directory behind a link in it": func(t *testing.T, entry string) {
 			files{executable: "old"}.unpack(t, entry)
@@ -67,30 +73,19 @@ func TestPutReplaces(t *testing.T) {
 			d := open(t, root, cachedir.Options{})
 			put(t, d, widget, widgetFiles)
 			sameTree(t, entry, widgetFiles)
+			sameTree(t, mirror, elsewhere)
 			nothingStaged(t, root)
+			info, err := os.Lstat(entry)
+			sourcetest.Expect(t, err == nil && info.IsDir(), "entry is %v, %v", info, err)
 			if running == nil {
 				return
 			}
 			defer running.Close()
 			was := make([]byte, 3)
-			_, err := running.Read(was)
+			_, err = running.Read(was)
 			sourcetest.Expect(t, err == nil && string(was) == "old", "the running provider reads %q, %v", was, err)
 		})
 	}
-}
-
-// Terraform links packages of an unpacked mirror into the cache. Replacing such a
-// link does not change the mirror.
-func TestPutReplacesLinkIntoMirror(t *testing.T) {
-	root := t.TempDir()
-	entry := filepath.Join(root, filepath.FromSlash(widget.Path()))
-	mirror := widgetFiles.unpack(t, t.TempDir())
-	check(t, os.MkdirAll(filepath.Dir(entry), 0o755))
-	check(t, sourcetest.Symlink(t, mirror, entry))
-	put(t, open(t, root, cachedir.Options{}), widget, widgetFiles)
-	sameTree(t, mirror, widgetFiles)
-	info, err := os.Lstat(entry)
-	sourcetest.Expect(t, err == nil && info.IsDir(), "entry is %v, %v", info, err)
 }
 
 // An entry with the same bytes stays in place, and gets a new record.
