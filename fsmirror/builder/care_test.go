@@ -49,6 +49,8 @@ func TestVerify(t *testing.T) {
 	put := func(name, text string) func(*testing.T, string) {
 		return func(t *testing.T, dir string) { write(t, filepath.Join(dir, name), text) }
 	}
+	ids := []string{widget + "/1.0.0/linux_amd64", widget + "/1.0.0/darwin_arm64", widget + "/2.0.0/linux_amd64"}
+	d := newDepot(t, ids...)
 	for _, tt := range []struct {
 		name   string
 		damage func(t *testing.T, dir string)
@@ -94,8 +96,8 @@ func TestVerify(t *testing.T) {
 		{"a killed writer", put(".larder/unsettled", ""), []string{".larder/unsettled: unfinished"}},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			ids := []string{widget + "/1.0.0/linux_amd64", widget + "/1.0.0/darwin_arm64", widget + "/2.0.0/linux_amd64"}
-			_, dir := synced(t, builder.Options{}, ids...)
+			dir := t.TempDir()
+			d.sync(dir, builder.Options{}, ids...)
 			tt.damage(t, dir)
 			before := stamps(t, dir)
 			b := open(t, dir, builder.Options{ReadOnly: true})
@@ -140,6 +142,7 @@ func TestVerifyMirrorsOfOthers(t *testing.T) {
 
 // Verify waits until a writing process finishes.
 func TestVerifyWaits(t *testing.T) {
+	t.Parallel()
 	_, dir := synced(t, builder.Options{}, widget+"/1.0.0/linux_amd64")
 	writer := open(t, dir, builder.Options{})
 	reader := open(t, dir, builder.Options{ReadOnly: true, Waiting: func(disk.Holder) { must(t, writer.Close()) }})
@@ -164,6 +167,7 @@ func TestPrune(t *testing.T) {
 		widget + "/1.0.0/linux_amd64", widget + "/1.0.0/darwin_arm64", widget + "/1.9.0/linux_amd64", widget + "/1.10.0/linux_amd64",
 		"example.test/acme/gadget/1.0.0/linux_amd64",
 	}
+	d := newDepot(t, ids...)
 	now := time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC)
 	then := map[string]time.Duration{widget + "/1.10.0/linux_amd64": time.Hour}
 	locked := func(some ...string) func(sources.PackageID) bool {
@@ -184,7 +188,7 @@ func TestPrune(t *testing.T) {
 		{"one or the other", builder.Policy{OlderThan: 24 * time.Hour, Locked: locked("example.test/acme/gadget/1.0.0")}, ids[3:]},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			d, dir := newDepot(t, ids...), t.TempDir()
+			dir := t.TempDir()
 			for _, id := range ids {
 				age, ok := then[id]
 				if !ok {

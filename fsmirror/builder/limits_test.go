@@ -2,21 +2,17 @@ package builder_test
 
 import (
 	"context"
-	"encoding/binary"
 	"errors"
 	"io/fs"
 	"os"
 	"path/filepath"
 	"runtime"
-	"slices"
-	"strings"
 	"testing"
 	"time"
 
 	"github.com/larder-cli/larder/fsmirror/builder"
 	"github.com/larder-cli/larder/sources"
 	"github.com/larder-cli/larder/sources/sourcetest"
-	"github.com/larder-cli/larder/sources/store"
 )
 
 // Every wait ends when its context does, even while another goroutine is busy.
@@ -56,52 +52,6 @@ func TestWaitsEndWithTheirContext(t *testing.T) {
 	altered()
 	close(finish)
 	must(t, errors.Join(<-done, b.Finish(t.Context()), b.Close()))
-}
-
-// Large sparse files cause errors that name them, and use little memory and time.
-func TestSparseArchives(t *testing.T) {
-	end := make([]byte, 22) // end record of a directory that begins at 0 and has 65,535 entries
-	copy(end, "PK\x05\x06")
-	binary.LittleEndian.PutUint16(end[8:], 65_535)
-	binary.LittleEndian.PutUint16(end[10:], 65_535)
-	for name, tt := range map[string]struct {
-		size int64
-		end  []byte
-	}{
-		"nothing":    {512 << 20, nil},
-		"directory":  {512 << 20, end},
-		"enormous":   {1 << 40, nil},
-		"enormous 2": {1 << 40, end},
-	} {
-		t.Run(name, func(t *testing.T) {
-			_, dir := synced(t, builder.Options{}, widget+"/1.0.0/linux_amd64")
-			sparse := filepath.Join(dir, widget, "terraform-provider-widget_2.0.0_linux_amd64.zip")
-			write(t, sparse, "")
-			if err := os.Truncate(sparse, tt.size); err != nil {
-				t.Skip("no sparse files: ", err)
-			}
-			f, err := os.OpenFile(sparse, os.O_WRONLY|os.O_APPEND, 0)
-			must(t, err)
-			_, err = f.Write(tt.end)
-			must(t, errors.Join(err, f.Close()))
-			var before, after runtime.MemStats
-			runtime.ReadMemStats(&before)
-			v, err := open(t, dir, builder.Options{ReadOnly: true}).Verify(t.Context(), nil)
-			must(t, err)
-			if !slices.ContainsFunc(v.Findings, func(f *store.Finding) bool {
-				return f.Kind == store.Broken && strings.HasSuffix(sparse, filepath.FromSlash(f.Path))
-			}) {
-				t.Errorf("verified: %+v", v)
-			}
-			_, leftOut, err := open(t, dir, builder.Options{ReadOnly: true}).Index(t.Context())
-			if err != nil || len(leftOut) != 1 || !strings.Contains(leftOut[0].Error(), sparse) {
-				t.Errorf("indexed: %v, %v", leftOut, err)
-			}
-			runtime.ReadMemStats(&after)
-			used := after.TotalAlloc - before.TotalAlloc
-			sourcetest.Expect(t, used <= 64<<20, "it took %d MB of memory", used>>20)
-		})
-	}
 }
 
 // A copy is not readable for users who cannot read the original.

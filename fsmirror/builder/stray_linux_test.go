@@ -8,7 +8,6 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
-	"strings"
 	"syscall"
 	"testing"
 
@@ -41,35 +40,18 @@ var misplace = map[string]func(t *testing.T, at string) (behind string){
 		must(t, errors.Join(os.Rename(at, behind), sourcetest.Symlink(t, behind, at)))
 		return behind
 	},
-	"file": func(t *testing.T, at string) string {
-		must(t, os.RemoveAll(at))
-		must(t, os.WriteFile(at, []byte("canary"), 0o644))
-		return at
-	},
-	"file system": func(t *testing.T, at string) string {
-		was := filepath.Join(t.TempDir(), "was")
-		must(t, errors.Join(os.Rename(at, was), os.Mkdir(at, 0o755)))
-		mount(t, "tmpfs", at, "tmpfs", 0)
-		must(t, os.CopyFS(at, os.DirFS(was)))
-		return at
-	},
 	"bind mount": func(t *testing.T, at string) string {
 		behind := filepath.Join(t.TempDir(), "behind")
 		must(t, errors.Join(os.Rename(at, behind), os.Mkdir(at, 0o755)))
-		mount(t, behind, at, "", syscall.MS_BIND)
+		if err := syscall.Mount(behind, at, "", syscall.MS_BIND, ""); err != nil {
+			t.Skip("cannot mount: ", err)
+		}
+		t.Cleanup(func() { must(t, syscall.Unmount(at, syscall.MNT_DETACH)) })
 		return behind
 	},
 }
 
-func mount(t *testing.T, source, at, kind string, flags uintptr) {
-	t.Helper()
-	if err := syscall.Mount(source, at, kind, flags, ""); err != nil {
-		t.Skip("cannot mount: ", err)
-	}
-	t.Cleanup(func() { must(t, syscall.Unmount(at, syscall.MNT_DETACH)) })
-}
-
-// If a link, mount or file takes the place of a mirror's directory, Larder fails,
+// If a link or a mount takes the place of a mirror's directory, Larder fails,
 // names it, and changes nothing in its target.
 func TestStrayInPlaceOfDirectory(t *testing.T) {
 	const packed, unpacked = widget + "/1.0.0/linux_amd64", gadget + "/1.0.0/linux_amd64"
@@ -151,40 +133,5 @@ func TestStrayInPlaceOfDirectory(t *testing.T) {
 				})
 			}
 		}
-	}
-}
-
-// A pipe instead of a file does not block.
-func TestPipes(t *testing.T) {
-	d := newDepot(t, widget+"/1.0.0/linux_amd64")
-	id := parseID(t, widget+"/1.0.0/linux_amd64")
-	pipe := func(t *testing.T, name string) (dir, path string) {
-		dir = t.TempDir()
-		d.sync(dir, builder.Options{}, widget+"/1.0.0/linux_amd64")
-		path = filepath.Join(dir, filepath.FromSlash(name))
-		must(t, errors.Join(os.Remove(path), syscall.Mkfifo(path, 0o644)))
-		return dir, path
-	}
-	t.Run("lock", func(t *testing.T) {
-		dir, path := pipe(t, ".larder/mirror.lock")
-		_, writing := builder.Open(t.Context(), dir, builder.Options{})
-		_, reading := open(t, dir, builder.Options{ReadOnly: true}).Verify(t.Context(), nil)
-		for _, err := range []error{writing, reading} {
-			var stray *disk.StrayError
-			sourcetest.Expect(t, errors.As(err, &stray) && stray.Path == path, "got %v", err)
-		}
-	})
-	for _, name := range []string{
-		".larder/ledger/" + strings.ReplaceAll(widget, "/", "~") + ".json", ".larder/evidence/" + widget + "/1.0.0/SHA256SUMS", ".larder/evidence/" + widget + "/1.0.0/keys.json",
-		widget + "/index.json", widget + "/1.0.0.json", widget + "/" + id.Filename(),
-	} {
-		t.Run(name, func(t *testing.T) {
-			dir, _ := pipe(t, name)
-			_, err := open(t, dir, builder.Options{ReadOnly: true}).Verify(t.Context(), nil)
-			must(t, err)
-			d.sync(dir, builder.Options{}, widget+"/1.0.0/linux_amd64")
-			v, err := open(t, dir, builder.Options{ReadOnly: true}).Verify(t.Context(), nil)
-			sourcetest.Expect(t, err == nil && len(v.Findings) == 0, "%+v, %v", v, err)
-		})
 	}
 }
