@@ -1,7 +1,6 @@
 package fsmirror
 
 import (
-	"fmt"
 	"os"
 	"path/filepath"
 	"testing"
@@ -52,36 +51,6 @@ func TestNamesOfArchives(t *testing.T) {
 		if ok != (tt.typ != "") || ok && (typ != tt.typ || v.String() != "1.2.3" || platform.String() != "linux_amd64") {
 			t.Errorf("%s: got %s %s %s, %t", tt.file, typ, v, platform, ok)
 		}
-	}
-}
-
-// BenchmarkScan reads mirrors of 10,000 packages.
-func BenchmarkScan(b *testing.B) {
-	for name, write := range map[string]func(dir, version, platform string) error{
-		"packed": func(dir, version, platform string) error {
-			return os.WriteFile(filepath.Join(dir, "terraform-provider-x_"+version+"_"+platform+".zip"), nil, 0o666)
-		},
-		"unpacked": func(dir, version, platform string) error {
-			return os.MkdirAll(filepath.Join(dir, version, platform), 0o777)
-		},
-	} {
-		b.Run(name, func(b *testing.B) {
-			base := b.TempDir()
-			for i := range 10_000 {
-				dir := filepath.Join(base, "registry.terraform.io", fmt.Sprint("ns", i/1000), "x")
-				err := os.MkdirAll(dir, 0o777)
-				if err == nil {
-					err = write(dir, fmt.Sprintf("1.%d.0", i/4), []string{"linux_amd64", "linux_arm64", "darwin_arm64", "windows_amd64"}[i%4])
-				}
-				check(b, err)
-			}
-			for b.Loop() {
-				providers, err := New(base, Options{Engine: sources.Terraform}).Providers(b.Context())
-				if err != nil || len(providers) != 10 {
-					b.Fatal(providers, err)
-				}
-			}
-		})
 	}
 }
 

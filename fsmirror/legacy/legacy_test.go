@@ -5,15 +5,12 @@ import (
 	"bytes"
 	"context"
 	"crypto/sha256"
-	"encoding/binary"
-	"errors"
 	"fmt"
 	"io"
 	"io/fs"
 	"maps"
 	"os"
 	"path/filepath"
-	"runtime"
 	"slices"
 	"strings"
 	"testing"
@@ -421,42 +418,5 @@ skipped link: it is a symlink; import its target
 	}
 	if found := find(t, here, filepath.Join(dir, "link")); len(found.Candidates) != 1 {
 		t.Errorf("the link itself: %s", told(dir, found))
-	}
-}
-
-// Large sparse files are refused quickly and with little memory.
-func TestSparseArchivesAreRefused(t *testing.T) {
-	const name = "terraform-provider-a_1.0.0_linux_amd64.zip"
-	end := func(entries uint16, directory uint32) string {
-		b := append([]byte("PK\x05\x06\x00\x00\x00\x00"), make([]byte, 14)...)
-		binary.LittleEndian.PutUint16(b[8:], entries)
-		binary.LittleEndian.PutUint16(b[10:], entries)
-		binary.LittleEndian.PutUint32(b[12:], directory)
-		return string(b)
-	}
-	for _, tt := range []struct {
-		name, end string
-		size      int64
-	}{
-		{"empty", "", 4 << 30},
-		{"larger than any package", "", 16 << 30},
-		{"many entries", end(65000, 3<<30), 4 << 30},
-		{"large directory", end(1, 3<<30), 4 << 30},
-		{"large directory, no entries", end(0, 3<<30), 4 << 30},
-	} {
-		t.Run(tt.name, func(t *testing.T) {
-			path := filepath.Join(t.TempDir(), name)
-			f, err := os.Create(path)
-			check(t, err)
-			_, err = f.WriteAt([]byte(tt.end), tt.size-int64(len(tt.end)))
-			check(t, errors.Join(err, f.Truncate(tt.size), f.Close()))
-			var before, after runtime.MemStats
-			runtime.ReadMemStats(&before)
-			found := find(t, legacy.Options{Prefix: "example.com/b"}, path)
-			runtime.ReadMemStats(&after)
-			if taken := (after.TotalAlloc - before.TotalAlloc) >> 20; taken > 64 || len(found.Problems) != 1 {
-				t.Errorf("took %d MiB: %s", taken, told("", found))
-			}
-		})
 	}
 }
