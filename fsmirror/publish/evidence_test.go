@@ -42,7 +42,7 @@ func TestEvidence(t *testing.T) {
 	other := released(t, provider, "1.0.0", 11, "linux_amd64").Packages[0]
 	one, two := all[0], all[1]
 	publisher, stranger := sourcetest.Publisher(), sourcetest.Stranger()
-	for name, test := range map[string]struct {
+	cases := map[string]struct {
 		theirs, ours *evidence.Files
 		packages     []publish.Package // of the second push; nil means the same
 		replaces     bool
@@ -65,8 +65,10 @@ func TestEvidence(t *testing.T) {
 			signedBy(t, publisher, "theirs", one, two, other), signedBy(t, nil, "ours", other), []publish.Package{other}, true, "theirs", 0,
 		},
 		"package added": {signedBy(t, publisher, "theirs", one), signedBy(t, nil, "ours", all...), []publish.Package{one, two}, false, "theirs", 0},
-	} {
-		inBoth(t, name, func(t *testing.T, target func() publish.Target, browser publish.Browser) {
+	}
+	inBoth(t, func(t *testing.T, place func(string) (func() publish.Target, publish.Browser)) {
+		for name, test := range cases {
+			target, browser := place(strings.NewReplacer(" ", "-", ",", "").Replace(name))
 			theirs := publish.Release{Release: one.ID.Release(), Packages: all, Evidence: test.theirs}
 			if name == "package added" {
 				theirs.Packages = all[:1]
@@ -82,18 +84,18 @@ func TestEvidence(t *testing.T) {
 				for _, dry := range []bool{true, false} {
 					result, err := publish.Push(t.Context(), target(), []publish.Release{ours}, publish.Options{Replace: test.replaces, DryRun: dry})
 					check(t, err)
-					sourcetest.Equal(t, result.Signed, want, "versions with other evidence")
+					sourcetest.Equal(t, result.Signed, want, name, "versions with other evidence")
 				}
 			}
 			c, err := browser.Read(t.Context(), theirs.Release)
 			check(t, err)
-			sourcetest.Equal(t, c.Signed.Origin, "https://example.com/"+test.want)
-			sourcetest.Equal(t, len(c.Warnings), 0)
+			sourcetest.Equal(t, c.Signed.Origin, "https://example.com/"+test.want, name)
+			sourcetest.Equal(t, len(c.Warnings), 0, name)
 			if _, inBucket := target().(*publish.Bucket); inBucket {
-				sourcetest.Equal(t, c.Archives[ours.Packages[0].ID.Platform].Size, ours.Packages[0].Size)
+				sourcetest.Equal(t, c.Archives[ours.Packages[0].ID.Platform].Size, ours.Packages[0].Size, name)
 			}
-		})
-	}
+		}
+	})
 }
 
 // Evidence that a bucket has lost is stored again.
@@ -152,19 +154,25 @@ func TestExists(t *testing.T) {
 	sourcetest.Expect(t, err != nil && !errors.Is(err, sources.ErrNotFound), "got %v", err)
 }
 
-// inBoth runs a test in a registry, and in a bucket. Each target is for one push.
-func inBoth(t *testing.T, name string, test func(t *testing.T, target func() publish.Target, browser publish.Browser)) {
-	t.Run("OCI/"+name, func(t *testing.T) {
+// inBoth runs a test in a registry, and in a bucket. Each target of a place is for one push.
+func inBoth(t *testing.T, test func(t *testing.T, place func(name string) (target func() publish.Target, browser publish.Browser))) {
+	t.Run("OCI", func(t *testing.T) {
 		w := sourcetest.New(t)
 		r := &registry{t, w.OCI().Host, transportOf(w), nil}
-		test(t, func() publish.Target { return r.pusher() }, publish.BrowseOCI(r.client(oci.Access{}).Mirror, "example.com"))
+		test(t, func(name string) (func() publish.Target, publish.Browser) {
+			template := name + "/${namespace}/${type}"
+			target := func() publish.Target { return r.clientAt(template, oci.Access{Push: true}) }
+			return target, publish.BrowseOCI(r.clientAt(template, oci.Access{}).Mirror, "example.com")
+		})
 	})
-	t.Run("bucket/"+name, func(t *testing.T) {
+	t.Run("bucket", func(t *testing.T) {
 		p := inOnePlace(t)
-		client := fetch.New(fetch.Options{Transport: p.store.Transport()})
-		b := p.bucketOf(client)
-		m, err := netmirror.New(client, b.URL("").String(), netmirror.Options{Plain: b.URL("").Scheme == "http"})
-		check(t, err)
-		test(t, func() publish.Target { return publish.NewBucket(b) }, publish.BrowseBucket(b, m, true))
+		test(t, func(name string) (func() publish.Target, publish.Browser) {
+			client := fetch.New(fetch.Options{Transport: p.store.Transport()})
+			b := place{p.T, p.store, name}.bucketOf(client)
+			m, err := netmirror.New(client, b.URL("").String(), netmirror.Options{Plain: b.URL("").Scheme == "http"})
+			check(t, err)
+			return func() publish.Target { return publish.NewBucket(b) }, publish.BrowseBucket(b, m, true)
+		})
 	})
 }

@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"io"
 	"net/http"
-	"net/http/httptest"
 	"strings"
 	"sync"
 	"testing"
@@ -15,8 +14,6 @@ import (
 	"time"
 
 	"github.com/larder-cli/larder/fsmirror/publish"
-	"github.com/larder-cli/larder/sources/bucket"
-	"github.com/larder-cli/larder/sources/fetch"
 	"github.com/larder-cli/larder/sources/sourcetest"
 )
 
@@ -169,7 +166,7 @@ func TestUnreadableLease(t *testing.T) {
 		check(t, publish.Hold(t.Context(), in, publish.Lease{}, func(context.Context) error { return nil }))
 		sourcetest.Expect(t, time.Since(start) < time.Minute/2, "it was taken after %s", time.Since(start))
 	}
-	p := releases(t, "1.0.0")[0].Provider
+	p := sourcetest.Address(t, provider)
 	for name, texts := range map[string][]string{
 		"large":                    {strings.Repeat("x", 5<<10)},
 		"large, a lease meanwhile": {strings.Repeat("x", 5<<10), "{}"},
@@ -177,7 +174,7 @@ func TestUnreadableLease(t *testing.T) {
 	} {
 		t.Run("bucket, "+name, func(t *testing.T) {
 			object := texts[0]
-			store := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			b := bucketOf(t, func(w http.ResponseWriter, r *http.Request) {
 				tag := func() string { return fmt.Sprintf("%q", fmt.Sprintf("%x", sha256.Sum256([]byte(object)))) }
 				switch {
 				case r.URL.Query().Has("list-type"):
@@ -201,13 +198,8 @@ func TestUnreadableLease(t *testing.T) {
 				if r.Method == http.MethodGet {
 					fmt.Fprint(w, object)
 				}
-			}))
-			defer store.Close()
-			b, err := bucket.Open(t.Context(), bucket.Location{Bucket: "mirror"}, bucket.Options{
-				Endpoint: store.URL, Env: bucket.Environment{NoMetadata: true}, Client: fetch.New(fetch.Options{}),
 			})
-			check(t, err)
-			held(t, publish.NewBucket(b).Slot(p))
+			held(t, b.Slot(p))
 			sourcetest.Equal(t, object, "{}")
 		})
 	}

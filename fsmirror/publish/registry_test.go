@@ -6,6 +6,7 @@ import (
 	"crypto/sha256"
 	"errors"
 	"fmt"
+	mathrand "math/rand/v2"
 	"net"
 	"net/http"
 	"os"
@@ -26,6 +27,8 @@ import (
 )
 
 var check = sourcetest.Check
+
+func TestMain(m *testing.M) { os.Exit(sourcetest.Sampling{M: m, InMemory: true}.Run()) }
 
 // A registry is one that tests push to.
 type registry struct {
@@ -163,13 +166,21 @@ func (b *breaking) Write(p []byte) (int, error) {
 	return b.Conn.Write(p)
 }
 
+// randomBytes returns other bytes with each call.
+func randomBytes(size int) []byte {
+	var seed [32]byte
+	_, _ = rand.Read(seed[:])
+	data := make([]byte, size)
+	_, _ = mathrand.NewChaCha8(seed).Read(data) // faster than crypto/rand
+	return data
+}
+
 // released returns a release with random archives for platforms.
 func released(t *testing.T, provider, version string, size int, platforms ...string) publish.Release {
 	t.Helper()
 	r := publish.Release{Release: sources.Release{Provider: sourcetest.Address(t, provider), Version: sourcetest.Number(t, version)}}
 	for _, platform := range platforms {
-		data := make([]byte, size)
-		_, _ = rand.Read(data)
+		data := randomBytes(size)
 		path := filepath.Join(t.TempDir(), "archive.zip")
 		check(t, os.WriteFile(path, data, 0o644))
 		hash := sources.ZipHash(sha256.Sum256(data))
@@ -292,8 +303,8 @@ func TestPush(t *testing.T) {
 // An upload continues after connections broke.
 func TestBrokenConnections(t *testing.T) {
 	inRegistries(t, false, func(r *registry) {
-		for _, size := range []int{600 << 10, 24 << 20} {
-			for _, after := range []int64{300 << 10, 10 << 20, 20 << 20} {
+		for _, size := range []int{600 << 10, 6 << 20} {
+			for _, after := range []int64{300 << 10, 4 << 20} {
 				if int64(size) < after {
 					continue
 				}
@@ -341,7 +352,7 @@ func TestPushersAndReaders(t *testing.T) {
 		for i, platform := range platforms {
 			mine := []publish.Release{
 				released(r.T, provider, "1.0.0", 64<<10, platform),
-				released(r.T, provider, fmt.Sprintf("1.%d.0", i+1), 2<<20, "linux_amd64"),
+				released(r.T, provider, fmt.Sprintf("1.%d.0", i+1), 300<<10, "linux_amd64"),
 			}
 			all = append(all, mine...)
 			c := r.pusher()
@@ -354,7 +365,7 @@ func TestPushersAndReaders(t *testing.T) {
 		ctx, stop := context.WithCancel(r.Context())
 		var readers sync.WaitGroup
 		var seen sync.Map // versions that a reader has read
-		for range 50 {
+		for range 8 {
 			readers.Go(func() {
 				for ctx.Err() == nil {
 					c := r.client(oci.Access{})
@@ -373,7 +384,7 @@ func TestPushersAndReaders(t *testing.T) {
 						seen.Store(v, true)
 					}
 					c.network.close()
-					time.Sleep(50 * time.Millisecond)
+					time.Sleep(100 * time.Millisecond)
 					if errors.Is(fetch.Absent(err), sources.ErrNotFound) && len(list.Versions) == 0 || ctx.Err() != nil {
 						continue
 					}
@@ -393,12 +404,41 @@ func TestPushersAndReaders(t *testing.T) {
 	})
 }
 
+// A pusher that is killed before any of its requests leaves whole versions, and the next one completes them.
+func TestKilledPusher(t *testing.T) {
+	w := sourcetest.New(t)
+	r := &registry{t, w.OCI().Host, transportOf(w), nil}
+	for n, sent := int64(1), int64(1); sent >= n; n++ {
+		name := fmt.Sprintf("example.com/acme/widget-%d", n)
+		one, two := released(t, name, "1.0.0", 10, "linux_amd64", "darwin_arm64"), released(t, name, "1.1.0", 10, "linux_amd64")
+		one.Evidence = signed(t, "https://example.com/1")
+		ctx, cancel := context.WithCancel(t.Context())
+		requests := &interrupted{RoundTripper: w.Client().Transport, n: n}
+		requests.do = func() {
+			requests.killed.Store(true)
+			cancel()
+		}
+		to := r.pusher()
+		to.Mirror = oci.New(fetch.New(fetch.Options{Transport: requests}), to.Template, oci.Access{Push: true})
+		_, _ = publish.Push(ctx, to, []publish.Release{one, two}, publish.Options{})
+		cancel()
+		sent = requests.sent.Load()
+		whole := hashes(one, two)
+		for _, line := range r.contents(name, oci.Access{}) {
+			sourcetest.Expect(t, slices.Contains(whole, line), "%s is not what was pushed", line)
+		}
+		check(t, r.pusher().SetLease(t.Context(), sourcetest.Address(t, name), "")) // as if it had expired
+		r.push(r.pusher(), publish.Options{}, one, two)
+		sourcetest.EqualSlices(t, r.contents(name, oci.Access{}), whole, "contents")
+	}
+}
+
 // A registry that crashes and starts again meanwhile has what was pushed.
 func TestCrash(t *testing.T) {
 	inProgram(t, false, func(r *registry) {
 		var all []publish.Release
 		for i := range 8 {
-			all = append(all, released(r.T, provider, fmt.Sprintf("1.%d.0", i), 16<<20, "linux_amd64"))
+			all = append(all, released(r.T, provider, fmt.Sprintf("1.%d.0", i), 4<<20, "linux_amd64"))
 		}
 		var begun sync.Once
 		crash := make(chan struct{})
