@@ -10,7 +10,6 @@ import (
 
 	"github.com/larder-cli/larder/fsmirror/bundle"
 	"github.com/larder-cli/larder/sources"
-	"github.com/larder-cli/larder/sources/disk"
 	"github.com/larder-cli/larder/sources/sourcetest"
 )
 
@@ -39,20 +38,4 @@ func TestFullDisks(t *testing.T) {
 			t.Errorf("got %v, hints %q", err, hints)
 		}
 	}
-}
-
-// A pipe or a sparse file is refused as an archive and as a bundle.
-func TestPipesAndSparseFiles(t *testing.T) {
-	dir := mirrored(t, published(t))
-	sparse := filepath.Join(dir, widget, "terraform-provider-widget_3.0.0_linux_amd64.zip")
-	check(t, os.WriteFile(sparse, nil, 0o644))
-	check(t, os.Truncate(sparse, 256<<20))
-	_, err := bundle.Create(ctx, dir, filepath.Join(t.TempDir(), "b"), createOptions())
-	sourcetest.Expect(t, err != nil && strings.Contains(err.Error(), sparse), "got %v", err)
-	_, err = bundle.Open(sparse)
-	sourcetest.Expect(t, err != nil && strings.Contains(err.Error(), sparse), "got %v", err)
-	pipe := filepath.Join(t.TempDir(), "pipe")
-	check(t, syscall.Mkfifo(pipe, 0o644))
-	_, err = bundle.Open(pipe)
-	sourcetest.ErrorIs(t, err, disk.ErrNotRegular)
 }

@@ -6,6 +6,7 @@ import (
 	"encoding/hex"
 	"fmt"
 	"io/fs"
+	"os"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -24,6 +25,8 @@ const (
 )
 
 var check = sourcetest.Check
+
+func TestMain(m *testing.M) { os.Exit(sourcetest.Sampling{M: m, InMemory: true}.Run()) }
 
 // published returns a world of three releases, one of them for two platforms.
 func published(t testing.TB) *sourcetest.World {

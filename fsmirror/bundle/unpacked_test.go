@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"cmp"
 	"encoding/hex"
-	"encoding/json"
 	"errors"
 	"io"
 	"os"
@@ -249,33 +248,21 @@ func setFirst(name string, value any) func([]entry) []entry {
 
 // renamed renames the first file of a package, also in the manifest, which gets the right hash.
 func renamed(name string) func([]entry) []entry {
-	return func(all []entry) []entry {
-		all[1].Name = strings.TrimSuffix(all[1].Name, "LICENSE") + name
-		doc := map[string]any{}
-		if err := json.Unmarshal([]byte(all[0].Text), &doc); err != nil {
-			panic(err)
-		}
+	inManifest := editDocument(func(doc map[string]any) {
 		p := doc["packages"].([]any)[0].(map[string]any)
 		p["files"].([]any)[0].(map[string]any)["name"] = name
 		var files []sources.File
 		for _, f := range p["files"].([]any) {
 			f := f.(map[string]any)
 			var sum bundle.Digest
-			if err := sum.UnmarshalText([]byte(f["sha256"].(string))); err != nil {
-				panic(err)
-			}
+			must(sum.UnmarshalText([]byte(f["sha256"].(string))))
 			files = append(files, sources.File{Path: f["name"].(string), SHA256: sum})
 		}
 		p["h1"] = archive.H1(files)
-		data, err := json.Marshal(doc)
-		if err != nil {
-			panic(err)
-		}
-		all[0].Text = string(data)
-		if m, err := bundle.ParseManifest(data); err == nil {
-			all[0].Text = string(m.Text())
-		}
-		return all
+	})
+	return func(all []entry) []entry {
+		all[1].Name = strings.TrimSuffix(all[1].Name, "LICENSE") + name
+		return inManifest(all)
 	}
 }
 
