@@ -55,6 +55,7 @@ type habit struct {
 }
 
 // Habits are about a server, by the name of its options in [newHabitat].
+// TestPaths has more paths that name nothing.
 var habits = []struct {
 	subject, server string
 	all             []habit
@@ -66,16 +67,11 @@ var habits = []struct {
 		{"evidence", "GET /.larder/evidence{W}/1.0.0/SHA256SUMS", "200 | Content-Type: application/octet-stream | ~ terraform-provider"},
 		{"letter in percent", "GET /%65xample.test/acme/widget/index.json", "200 | ~ 1.0.0"},
 		{"dot in percent", "GET {W}/index%2ejson", "200 | ~ 1.0.0"},
-		{"slash in percent", "GET /example.test%2Facme/widget/index.json", "404"},
 		{"slash in percent twice", "GET /example.test%252Facme/widget/index.json", "404"},
-		{"dot segment", "GET /example.test/./acme/widget/index.json", "404"},
-		{"two dots in percent", "GET /example.test/acme/x/%2e%2e/widget/index.json", "404"},
 		{"two dots to the system", "GET /../../../../etc/passwd", "404"},
 		{"overlong dots", "GET /%c0%ae%c0%ae/etc/passwd", "404"},
-		{"double slash first", "GET /{W}/index.json", "404"},
 		{"double slash inside", "GET /example.test//acme/widget/index.json", "404"},
 		{"trailing slash", "GET {W}/index.json/", "404"},
-		{"directory", "GET {W}/", "404"},
 		{"empty query", "GET {W}/index.json?", "200"},
 		{"query", "GET {W}/index.json?cache=no&x=%zz;y", "200 | ~ 1.0.0"},
 		{"fragment", "GET {W}/index.json#top", "404"},
@@ -83,26 +79,18 @@ var habits = []struct {
 		{"absolute form without path", "GET http://example.test", "200 | = page\n"},
 		{"absolute form of another server", "GET http://other.test{W}/index.json", "200 | ~ 1.0.0"},
 		{"asterisk", "GET *", "404"},
-		{"backslash", `GET /example.test\acme\widget\index.json`, "404"},
-		{"NUL in percent", "GET {W}/index.json%00", "404"},
 		{"NUL", "GET {W}/index.json\x00", "400 | closed"},
 		{"line break in percent", "GET {W}/index.json%0d%0aSet-Cookie:a=b", "404 | Set-Cookie"},
 		{"blank", "GET {W}/index.json HTTP/1.1 HTTP/1.1", "400 | closed"},
 		{"no escape", "GET {W}/%zz", "400 | closed"},
 		{"no UTF-8", "GET {W}/\xff.json", "404"},
 		{"no UTF-8 in percent", "GET {W}/%ff.json", "404"},
-		{"long path", "GET /" + strings.Repeat("a", 2000), "404"},
 		{"too long path", "GET /" + strings.Repeat("a", 24_000), "431 | closed"},
-		{"upper-case host", "GET /EXAMPLE.test/acme/widget/index.json", "404"},
-		{"upper-case namespace", "GET /example.test/Acme/widget/index.json", "404"},
 		{"upper-case type", "GET /example.test/acme/Widget/index.json", "404"},
 		{"host in punycode", "GET /xn--bcher-kva.test/acme/widget/index.json", "200 | ~ 1.0.0"},
-		{"host in Unicode", "GET /bücher.test/acme/widget/index.json", "200 | ~ 1.0.0"},
 		{"host in Unicode in percent", "GET /b%c3%bccher.test/acme/widget/index.json", "200 | ~ 1.0.0"},
 		{"host in decomposed Unicode", "GET /bu%cc%88cher.test/acme/widget/index.json", "404"},
 		{"host with port", "GET /example.test:8443/acme/widget/index.json", "200 | ~ 1.0.0"},
-		{"host with port in percent", "GET /example.test%3A8443/acme/widget/index.json", "200 | ~ 1.0.0"},
-		{"host with the usual port", "GET /example.test:443/acme/widget/index.json", "404"},
 		{"host with dot at the end", "GET /example.test./acme/widget/index.json", "404"},
 		{"file of the provider", "GET {W}/secret.txt", "404"},
 		{"file of Git", "GET /.git/config", "404"},
@@ -111,8 +99,6 @@ var habits = []struct {
 		{"that have archives", "GET {W}/index.json", "200 | ~ \"1.0.0\": {},\n    \"1.1.0-rc.1\": {},\n    \"1.2.0+build.5\": {},\n    \"2.0.0\": {}\n  }"},
 		{"that has no archive", "GET {W}/3.0.0.json", "404"},
 		{"whose document is damaged", "GET {W}/5.0.0.json", "500 | ~ can't read its mirror"},
-		{"with v", "GET {W}/v1.0.0.json", "404"},
-		{"of two numbers", "GET {W}/1.0.json", "404"},
 		{"that is missing", "GET {W}/9.0.0.json", "404"},
 		{"pre-release", "GET {W}/1.1.0-rc.1.json", "200 | ~ widget_1.1.0-rc.1_linux"},
 		{"build", "GET {W}/1.2.0+build.5.json", "200 | ~ widget_1.2.0+build.5_linux"},
@@ -213,7 +199,6 @@ var habits = []struct {
 		{"download for another platform", "GET /v1/providers/acme/widget/1.0.0/download/windows/arm64", "404"},
 		{"download without a signature", "GET /v1/providers/acme/widget/2.0.0/download/linux/amd64", "404"},
 		{"checksums", "GET /v1/providers/acme/widget/1.0.0/SHA256SUMS", "200 | ~ terraform-provider"},
-		{"modules", "GET /v1/modules/acme/widget/aws/versions", "404"},
 	}},
 	{"monitoring", "open", []habit{
 		{"health", "GET /healthz\nUser-Agent: kube-probe/1.31", "200 | Content-Type: text/plain; charset=utf-8 | = ok\n"},

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/larder-cli/larder/sources"
+	"github.com/larder-cli/larder/sources/sourcetest"
 )
 
 // A clock is a time that a test moves.
@@ -28,6 +29,13 @@ func newMemory(t *testing.T, ask func(context.Context, string) (string, error)) 
 	return &memory[string, string]{ask: ask, weigh: weigh, fresh: time.Minute, now: c.now, busy: busy, ends: t.Context()}, c
 }
 
+// gets checks what a memory answers about "a" to a client that is in a hurry or not.
+func gets(t *testing.T, m *memory[string, string], hurry bool, want string, wantAge time.Duration, wantErr error) {
+	t.Helper()
+	v, age, err := m.get(t.Context(), "a", hurry)
+	sourcetest.Expect(t, v == want && age == wantAge && errors.Is(err, wantErr), "got %q, %s, %v", v, age, err)
+}
+
 func TestMemoryAsksOnce(t *testing.T) {
 	var asked atomic.Int64
 	m, c := newMemory(t, func(context.Context, string) (string, error) {
@@ -36,17 +44,11 @@ func TestMemoryAsksOnce(t *testing.T) {
 	})
 	var group sync.WaitGroup
 	for range 200 {
-		group.Go(func() {
-			if v, age, err := m.get(t.Context(), "a", false); v != "1" || age != 0 || err != nil {
-				t.Error(v, age, err)
-			}
-		})
+		group.Go(func() { gets(t, m, false, "1", 0, nil) })
 	}
 	group.Wait()
 	c.advance(time.Minute)
-	if v, age, err := m.get(t.Context(), "a", false); v != "2" || age != 0 || err != nil {
-		t.Error(v, age, err)
-	}
+	gets(t, m, false, "2", 0, nil)
 }
 
 func TestMemoryKeepsOldAnswers(t *testing.T) {
@@ -58,36 +60,23 @@ func TestMemoryKeepsOldAnswers(t *testing.T) {
 		return "answer", nil
 	})
 	fail := func(err error) { failure.Store(&err) }
-	get := func() (string, time.Duration, error) { return m.get(t.Context(), "a", false) }
 	down := errors.New("down")
 
 	fail(down)
-	if _, _, err := get(); !errors.Is(err, down) {
-		t.Error(err)
-	}
+	gets(t, m, false, "", 0, down)
 	failure.Store(nil)
-	if _, _, err := get(); !errors.Is(err, down) {
-		t.Error("a failure is not asked about at once:", err)
-	}
+	gets(t, m, false, "", 0, down) // it is not asked again at once
 	c.advance(failedFor)
-	if v, age, err := get(); v != "answer" || age != 0 || err != nil {
-		t.Error(v, age, err)
-	}
+	gets(t, m, false, "answer", 0, nil)
 	c.advance(time.Hour)
 	fail(down)
-	if v, age, err := get(); v != "answer" || age != time.Hour || err != nil {
-		t.Error(v, age, err)
-	}
+	gets(t, m, false, "answer", time.Hour, nil)
 	fail(sources.ErrNotFound)
 	c.advance(failedFor)
-	if _, _, err := get(); !errors.Is(err, sources.ErrNotFound) {
-		t.Error("upstream says that there is none any more:", err)
-	}
+	gets(t, m, false, "", 0, sources.ErrNotFound) // upstream says that there is none any more
 	failure.Store(nil)
 	c.advance(failedFor)
-	if v, age, err := get(); v != "answer" || age != 0 || err != nil {
-		t.Error(v, age, err)
-	}
+	gets(t, m, false, "answer", 0, nil)
 }
 
 // A client that gives up doesn't end the question of the others.
@@ -109,13 +98,9 @@ func TestMemoryClientsGiveUp(t *testing.T) {
 	}()
 	time.Sleep(5 * time.Millisecond)
 	cancel()
-	if err := <-gone; !errors.Is(err, context.Canceled) {
-		t.Error(err)
-	}
+	sourcetest.ErrorIs(t, <-gone, context.Canceled)
 	close(release)
-	if v, _, err := m.get(t.Context(), "a", false); v != "answer" || err != nil {
-		t.Error(v, err)
-	}
+	gets(t, m, false, "answer", 0, nil)
 }
 
 // A client for which there is something else waits only a while. That nothing came is no answer.
@@ -123,17 +108,11 @@ func TestMemoryIsLate(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		answers := make(chan string)
 		m, c := newMemory(t, func(context.Context, string) (string, error) { return <-answers, nil })
-		if v, age, err := m.get(t.Context(), "a", true); v != "" || age != 0 || !errors.Is(err, errLate) {
-			t.Error(v, age, err)
-		}
+		gets(t, m, true, "", 0, errLate)
 		answers <- "first"
-		if v, age, err := m.get(t.Context(), "a", true); v != "first" || age != 0 || err != nil {
-			t.Error(v, age, err)
-		}
+		gets(t, m, true, "first", 0, nil)
 		c.advance(time.Minute)
-		if v, age, err := m.get(t.Context(), "a", false); v != "first" || age != time.Minute || err != nil {
-			t.Error(v, age, err)
-		}
+		gets(t, m, false, "first", time.Minute, nil)
 		answers <- "second"
 	})
 }
@@ -145,9 +124,7 @@ func TestMemoryIsBounded(t *testing.T) {
 	for i := range most + 100 {
 		_, _, _ = m.get(t.Context(), strconv.Itoa(i), false)
 	}
-	if n := m.size(); n > most {
-		t.Error(n)
-	}
+	sourcetest.Expect(t, m.size() <= most, "%d answers", m.size())
 }
 
 // Large answers take bounded memory, too, and the latest one stays. A renewed answer counts once.
@@ -158,17 +135,12 @@ func TestMemoryForgetsLargeAnswers(t *testing.T) {
 		_, _, _ = m.get(t.Context(), strconv.Itoa(i), false)
 		c.advance(time.Minute)
 	}
-	if v, _, err := m.get(t.Context(), "19", false); len(v) != size || err != nil {
-		t.Error(len(v), err)
-	}
-	if len(m.all) != 16 || m.weight != mostWeight {
-		t.Error(len(m.all), m.weight)
-	}
+	v, _, err := m.get(t.Context(), "19", false)
+	sourcetest.Expect(t, len(v) == size && err == nil, "%d bytes, %v", len(v), err)
+	sourcetest.Expect(t, len(m.all) == 16 && m.weight == mostWeight, "%d answers weigh %d", len(m.all), m.weight)
 	size = mostWeight + 1
 	_, _, _ = m.get(t.Context(), "larger than all may be", false)
-	if len(m.all) != 1 || m.weight != size+leastWeight {
-		t.Error(len(m.all), m.weight)
-	}
+	sourcetest.Expect(t, len(m.all) == 1 && m.weight == size+leastWeight, "%d answers weigh %d", len(m.all), m.weight)
 }
 
 // Names without a document take no memory.
@@ -180,9 +152,7 @@ func TestBodiesOfNothing(t *testing.T) {
 			asked = true
 			return nil, 0, sources.ErrNotFound
 		})
-		if !errors.Is(err, sources.ErrNotFound) || !asked {
-			t.Error(err, asked)
-		}
+		sourcetest.Expect(t, errors.Is(err, sources.ErrNotFound) && asked, "got %v, asked %v", err, asked)
 	}
 }
 
@@ -195,9 +165,7 @@ func TestBodiesAreBounded(t *testing.T) {
 			made++
 			return strings.Repeat("a", mostOfAll/4), 0, nil
 		})
-		if err != nil || len(one.text) < mostOfAll/4 {
-			t.Fatal(err)
-		}
+		sourcetest.Require(t, err == nil && len(one.text) >= mostOfAll/4, "%v", err)
 	}
 	for _, c := range []struct {
 		name string
@@ -205,9 +173,8 @@ func TestBodiesAreBounded(t *testing.T) {
 		made int
 	}{{"a", 0, 1}, {"a", bodyFor - 1, 1}, {"a", 1, 2}, {"b", 0, 3}, {"c", 0, 4}, {"d", 0, 5}, {"a", 0, 6}, {"d", 0, 6}} {
 		now = now.Add(c.wait)
-		if get(c.name); made != c.made {
-			t.Error(c.name, made)
-		}
+		get(c.name)
+		sourcetest.Equal(t, made, c.made, c.name)
 	}
 }
 

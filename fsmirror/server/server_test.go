@@ -5,7 +5,6 @@ import (
 	"bytes"
 	"context"
 	"crypto/rand"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -119,7 +118,7 @@ func TestEndAfterTheLastReport(t *testing.T) {
 
 // However many clients ask for an archive, it is fetched once, and all get it while it arrives.
 func TestFetchedOnce(t *testing.T) {
-	const clients = 200
+	const clients = 40
 	started, release := make(chan struct{}), make(chan struct{})
 	u := &fakeUpstream{archive: randomArchive(1 << 20), fetch: func(u *fakeUpstream, to *server.Arrival, path string) error {
 		<-started
@@ -389,24 +388,9 @@ func TestStaleAnswers(t *testing.T) {
 // A request with a body is answered, and its connection closed: nothing reads the body.
 func TestBodiesAreNotRead(t *testing.T) {
 	web, _ := newServer(t, &fakeUpstream{}, server.Options{})
-	r, err := http.Post(web.URL+"/healthz", "text/plain", io.LimitReader(rand.Reader, 10<<20))
+	r, err := http.Post(web.URL+"/healthz", "text/plain", io.MultiReader(bytes.NewReader(make([]byte, 10<<20)))) // of unknown length
 	if err == nil {
 		defer r.Body.Close()
 		sourcetest.Equal(t, r.StatusCode, http.StatusMethodNotAllowed, "status")
 	}
-}
-
-// The documents of many providers that don't exist take no memory that grows.
-func TestUnknownNames(t *testing.T) {
-	u := &fakeUpstream{err: sources.ErrNotFound}
-	web, s := newServer(t, u, server.Options{})
-	for i := range 500 {
-		r, err := http.Get(fmt.Sprintf("%s/example.test/acme/w%d/index.json", web.URL, i))
-		sourcetest.Check(t, err)
-		var answer struct{ Errors []string }
-		sourcetest.Check(t, json.NewDecoder(r.Body).Decode(&answer))
-		r.Body.Close()
-		sourcetest.Expect(t, r.StatusCode == http.StatusNotFound && len(answer.Errors) == 1, "%d %v", r.StatusCode, answer)
-	}
-	sourcetest.Expect(t, s.Remembered() <= 500, "%d answers", s.Remembered())
 }

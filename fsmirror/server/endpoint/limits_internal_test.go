@@ -89,38 +89,41 @@ func TestNetwork(t *testing.T) {
 
 // A client that takes nothing loses its request, and one that takes an answer slowly doesn't.
 func TestStalledClients(t *testing.T) {
-	for _, protocol := range []string{"", "http/1.1", "h2"} {
-		stopped := make(chan error, 1)
-		l := &limits{connections: newBudget(2), requests: newBudget(2), client: func(*http.Request) string { return "" }}
-		l.handler = http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
-			w.(*answer).patience = time.Second
-			_, err := io.Copy(w, neverEnding{})
-			stopped <- err
-		})
-		s := httptest.NewUnstartedServer(l)
-		s.Config.ConnContext, s.Config.ConnState = l.connect, l.changed
-		s.EnableHTTP2 = protocol == "h2"
-		if protocol == "" {
-			s.Start()
-		} else {
-			s.StartTLS()
-		}
-		r, err := s.Client().Get(s.URL)
-		sourcetest.Check(t, err)
-		for range 6 { // for longer than its patience
-			time.Sleep(250 * time.Millisecond)
-			_, err := io.CopyN(io.Discard, r.Body, 4<<20)
+	for _, protocol := range []string{"plain", "http/1.1", "h2"} {
+		t.Run(protocol, func(t *testing.T) {
+			t.Parallel() // it waits
+			stopped := make(chan error, 1)
+			l := &limits{connections: newBudget(2), requests: newBudget(2), client: func(*http.Request) string { return "" }}
+			l.handler = http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+				w.(*answer).patience = time.Second
+				_, err := io.Copy(w, neverEnding{})
+				stopped <- err
+			})
+			s := httptest.NewUnstartedServer(l)
+			s.Config.ConnContext, s.Config.ConnState = l.connect, l.changed
+			s.EnableHTTP2 = protocol == "h2"
+			if protocol == "plain" {
+				s.Start()
+			} else {
+				s.StartTLS()
+			}
+			r, err := s.Client().Get(s.URL)
 			sourcetest.Check(t, err)
-		}
-		sourcetest.Expect(t, len(stopped) == 0, "%q: ended although the client takes the answer", protocol)
-		select {
-		case err := <-stopped:
-			sourcetest.Expect(t, err != nil, "%q: no error", protocol)
-		case <-time.After(30 * time.Second):
-			t.Errorf("%q: a client that takes nothing keeps its request", protocol)
-		}
-		r.Body.Close()
-		s.Close()
+			for range 6 { // for longer than its patience
+				time.Sleep(250 * time.Millisecond)
+				_, err := io.CopyN(io.Discard, r.Body, 4<<20)
+				sourcetest.Check(t, err)
+			}
+			sourcetest.Expect(t, len(stopped) == 0, "ended although the client takes the answer")
+			select {
+			case err := <-stopped:
+				sourcetest.Expect(t, err != nil, "no error")
+			case <-time.After(30 * time.Second):
+				t.Error("a client that takes nothing keeps its request")
+			}
+			r.Body.Close()
+			s.Close()
+		})
 	}
 }
 
