@@ -114,9 +114,7 @@ func TestHardlinksCountOnce(t *testing.T) {
 	check(t, os.RemoveAll(second.Dir))
 	r := rootModule(t, d, s)
 	e := list(t, d, cachedir.ListOptions{}).Entries[0]
-	if !e.Linked || !e.InUse() || e.Freed != 0 || e.Size != first.Size {
-		t.Errorf("linked: %+v", e)
-	}
+	sourcetest.Expect(t, e.Linked && e.InUse() && e.Freed == 0 && e.Size == first.Size, "linked: %+v", e)
 	others := []cachedir.Root{r, rootModule(t, d, s), rootModule(t, d, s)}
 	l = list(t, d, cachedir.ListOptions{Roots: others})
 	sourcetest.Expect(t, l.Saved == 2*first.Size, "sharing saves %d bytes, not twice %d", l.Saved, first.Size)

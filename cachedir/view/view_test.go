@@ -138,9 +138,7 @@ func TestMakeLeavesExactlyThePackages(t *testing.T) {
 			step.spoil(last, packages[0].ID.Path())
 		}
 		v, err := view.Make(t.Context(), home, "/work/live", "/work/live/.terraform", packages)
-		if err != nil {
-			t.Fatalf("%s: %v", step.name, err)
-		}
+		sourcetest.Require(t, err == nil, "%s: %v", step.name, err)
 		sourcetest.EqualSlices(t, contents(t, v.Providers), links(packages), step.name+": mirror")
 		sourcetest.EqualSlices(t, contents(t, v.Cache), nil, step.name+": plugin cache")
 		last = v

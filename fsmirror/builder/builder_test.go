@@ -34,6 +34,9 @@ const (
 	abroad = "испытание.test/acme/widget"
 )
 
+// another is the files of a package that differs from those of [depot.stock].
+var another = map[string]string{"terraform-provider-widget": "another"}
+
 // A depot publishes packages and delivers them.
 type depot struct {
 	t      testing.TB
@@ -51,9 +54,16 @@ func newDepot(t testing.TB, ids ...string) *depot {
 // stock publishes packages, given as HOST/NAMESPACE/TYPE/VERSION/OS_ARCH.
 func (d *depot) stock(ids ...string) {
 	d.t.Helper()
+	d.stockWith(nil, ids...)
+}
+
+// stockWith publishes packages of a widget with these files.
+func (d *depot) stockWith(files map[string]string, ids ...string) {
+	d.t.Helper()
 	for _, text := range ids {
 		id := parseID(d.t, text)
-		d.world.Add(id.Provider.String(), id.Version.String(), sourcetest.Release{Platforms: []string{id.Platform.String()}})
+		r := sourcetest.Release{Platforms: []string{id.Platform.String()}, Files: files}
+		d.world.Add(id.Provider.String(), id.Version.String(), r)
 	}
 	d.packed = d.t.TempDir()
 	d.world.WritePacked(d.packed)
@@ -300,8 +310,7 @@ func TestPut(t *testing.T) {
 // The index never names a new archive with the hashes of the replaced one.
 func TestReplacedArchivesLeaveTheIndex(t *testing.T) {
 	d, dir := synced(t, builder.Options{}, widget+"/1.0.0/linux_amd64", widget+"/1.0.0/darwin_arm64")
-	d.world.Add(widget, "1.0.0", sourcetest.Release{Platforms: []string{"linux_amd64"}, Files: map[string]string{"terraform-provider-widget": "another"}})
-	d.world.WritePacked(d.packed)
+	d.stockWith(another, widget+"/1.0.0/linux_amd64")
 	b := open(t, dir, builder.Options{})
 	defer b.Close()
 	id := parseID(t, widget+"/1.0.0/linux_amd64")

@@ -91,11 +91,7 @@ func TestEvidenceIsReplaced(t *testing.T) {
 	_, dir := synced(t, builder.Options{}, id)
 	other := newDepot(t)
 	p := parseID(t, id)
-	other.world.Add(p.Provider.String(), p.Version.String(), sourcetest.Release{
-		Platforms: []string{"linux_amd64", "darwin_arm64"}, Files: map[string]string{"terraform-provider-widget": "new"},
-	})
-	other.packed = t.TempDir()
-	other.world.WritePacked(other.packed)
+	other.stockWith(another, id, widget+"/1.0.0/darwin_arm64")
 	b := open(t, dir, builder.Options{})
 	_, err := sourcetest.Put(t.Context(), b, p, other.delivery(p))
 	must(t, err)

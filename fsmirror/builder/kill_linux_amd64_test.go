@@ -88,16 +88,9 @@ func before(t *testing.T) (old *depot, from string) {
 	t.Helper()
 	old = newDepot(t, widget+"/1.0.0/linux_amd64", gadget+"/1.0.0/linux_amd64")
 	fresh := newDepot(t)
-	for _, text := range killed {
-		id := parseID(t, text)
-		fresh.world.Add(id.Provider.String(), id.Version.String(), sourcetest.Release{
-			Platforms: []string{"linux_amd64"}, Files: map[string]string{"terraform-provider-widget": "new"},
-		})
-	}
-	from = t.TempDir()
-	fresh.world.WritePacked(from)
-	fresh.world.WriteEvidence(from)
-	return old, from
+	fresh.stockWith(another, killed...)
+	fresh.world.WriteEvidence(fresh.packed)
+	return old, fresh.packed
 }
 
 // A writer is killed before each change that it makes to the file system, in a

@@ -44,13 +44,7 @@ func TestMirrorsTeachOnlyWhatIsProved(t *testing.T) {
 	want, err := store.NewKnown(records(user).Known()).Of(parseID(t, known))
 	must(t, err)
 	other, hostile := newDepot(t), t.TempDir()
-	for _, version := range []string{"1.0.0", "2.0.0"} {
-		other.world.Add(widget, version, sourcetest.Release{
-			Platforms: []string{"linux_amd64"}, Files: map[string]string{"terraform-provider-widget": "evil"},
-		})
-	}
-	other.packed = t.TempDir()
-	other.world.WritePacked(other.packed)
+	other.stockWith(another, known, unknown)
 	other.sync(hostile, builder.Options{Records: records(somebody)}, known, unknown)
 	for range 2 {
 		b := open(t, hostile, builder.Options{Records: records(user), ReadOnly: true})
