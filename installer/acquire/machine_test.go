@@ -4,6 +4,8 @@ import (
 	"archive/zip"
 	"bytes"
 	"context"
+	"crypto/sha256"
+	"errors"
 	"fmt"
 	"io"
 	"io/fs"
@@ -36,12 +38,21 @@ type machine struct {
 	kept      string                                 // of an interrupted download
 	opts      acquire.Options
 
+	purpose   sources.Purpose
+	open      int // transactions
 	committed []sources.Provenance
+	beginErr  error
 	stageErr  error
+	unpackErr error
 	commitErr error
 	events    []acquire.Event
 	asked     int
 }
+
+var errStep = errors.New("this step fails")
+
+func zh(text string) sources.Hash { return sources.ZipHash(sha256.Sum256([]byte(text))) }
+func h1(text string) sources.Hash { return sources.ContentsHash(sha256.Sum256([]byte(text))) }
 
 const url = "https://example.test/widget.zip?token=secret"
 
@@ -80,7 +91,9 @@ func (m *machine) request(locked ...sources.Hash) acquire.Request {
 }
 
 func (m *machine) acquire(req acquire.Request) (acquire.Result, error) {
-	return m.acquirer().Acquire(m.Context(), req, sources.Stored{})
+	res, err := m.acquirer().Acquire(m.Context(), req, sources.Stored{})
+	sourcetest.Equal(m.T, m.open, 0, "open transactions")
+	return res, err
 }
 
 // steps returns the steps of the events, with the texts of warnings.
@@ -178,7 +191,12 @@ func (m *machine) PackagesOf(context.Context, sources.Provider) ([]sources.Packa
 
 func (m *machine) Use(context.Context) (release func(), err error) { return func() {}, nil }
 
-func (m *machine) Begin(context.Context, sources.PackageID, sources.Purpose) (sources.Held, sources.Tx, error) {
+func (m *machine) Begin(_ context.Context, _ sources.PackageID, purpose sources.Purpose) (sources.Held, sources.Tx, error) {
+	m.purpose = purpose
+	if m.beginErr != nil {
+		return sources.Held{}, nil, m.beginErr
+	}
+	m.open++
 	held := m.held
 	if known, err := m.Recall(widget); err == nil {
 		held.Known = known
@@ -212,7 +230,7 @@ func (t *machineTx) Unpack(ctx context.Context, p sources.Payload) (_ sources.Co
 		text = string(data)
 	}
 	t.Contents = sources.Contents{H1: h1(text), ZipH1: h1("zip " + text)}
-	return t.Contents, nil
+	return t.Contents, t.unpackErr
 }
 
 func (t *machineTx) Commit(_ context.Context, by sources.Provenance) (sources.Stored, error) {
@@ -228,7 +246,7 @@ func (t *machineTx) Commit(_ context.Context, by sources.Provenance) (sources.St
 	return t.judged(s), nil
 }
 
-func (t *machineTx) Close() {}
+func (t *machineTx) Close() { t.open-- }
 
 type machineStage struct {
 	m *machine
