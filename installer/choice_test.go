@@ -7,6 +7,7 @@ import (
 
 	"github.com/larder-cli/larder/installer"
 	"github.com/larder-cli/larder/sources"
+	"github.com/larder-cli/larder/sources/sourcetest"
 )
 
 // TestCandidates checks the rule that excludes each version, and its place.
@@ -77,9 +78,7 @@ func TestCandidates(t *testing.T) {
 			for _, w := range candidatesOf(tt.all, req, locked) {
 				got = append(got, candidateText(w))
 			}
-			if got := strings.Join(got, ", "); got != tt.want {
-				t.Errorf("got  %s\nwant %s", got, tt.want)
-			}
+			sourcetest.Equal(t, strings.Join(got, ", "), tt.want)
 		})
 	}
 }
@@ -93,10 +92,7 @@ func TestCandidatesTogether(t *testing.T) {
 		"2.0.0-beta1": "2.0.0-beta1 constraint together",
 		"1.1.0-beta1": "1.1.0-beta1 pre-release :0",
 	} {
-		got := candidatesOf(text, req, sources.Version{})
-		if candidateText(got[0]) != want {
-			t.Errorf("got %s, want %s", candidateText(got[0]), want)
-		}
+		sourcetest.Equal(t, candidateText(candidatesOf(text, req, sources.Version{})[0]), want)
 	}
 }
 
@@ -145,8 +141,7 @@ func TestRelax(t *testing.T) {
 		{"", "2.0.0-beta1", "2.0.0-beta1"},
 		{"${file(\"/etc/passwd\")}", "1.0.0-rc.1+build", "1.0.0-rc.1+build"},
 	} {
-		if got := installer.Relax(sources.Origin{Constraint: tt.constraint}, must(sources.ParseVersion(tt.version))); got != tt.want {
-			t.Errorf("%q for %s: got %q, want %q", tt.constraint, tt.version, got, tt.want)
-		}
+		got := installer.Relax(sources.Origin{Constraint: tt.constraint}, must(sources.ParseVersion(tt.version)))
+		sourcetest.Equal(t, got, tt.want, tt.constraint, "for", tt.version)
 	}
 }

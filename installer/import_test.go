@@ -2,12 +2,10 @@ package installer_test
 
 import (
 	"errors"
-	"fmt"
 	"strings"
 	"testing"
 
 	"github.com/larder-cli/larder/installer"
-	"github.com/larder-cli/larder/installer/acquire"
 	"github.com/larder-cli/larder/sources"
 	"github.com/larder-cli/larder/sources/sourcetest"
 )
@@ -74,9 +72,7 @@ func TestImport(t *testing.T) {
 			}
 			o, err := from.into(f)
 			if err != nil {
-				if !strings.Contains(err.Error(), test.want) || f.store.has() != "" {
-					t.Errorf("got %v, and %q in the store", err, f.store.has())
-				}
+				sourcetest.Expect(t, strings.Contains(err.Error(), test.want) && f.store.has() == "", "got %v, stored %s", err, f.store.has())
 				return
 			}
 			got := o.Package.Report.Verdict.String()
@@ -86,9 +82,8 @@ func TestImport(t *testing.T) {
 			if o.Package.Signed != nil {
 				got += ", signed"
 			}
-			if got != test.want || o.How != installer.Imported || o.Package.Origin != "bundle.tar" {
-				t.Errorf("got %s, %+v, want %s", got, o, test.want)
-			}
+			sourcetest.Equal(t, got, test.want)
+			sourcetest.Equal(t, string(o.How)+o.Package.Origin, string(installer.Imported)+"bundle.tar")
 		})
 	}
 }
@@ -104,9 +99,7 @@ func TestImportArchive(t *testing.T) {
 		if err != nil {
 			got = err.Error()
 		}
-		if !strings.Contains(got, want) || err != nil && f.store.has() != "" {
-			t.Errorf("%s: got %s, and %q in the store", text, got, f.store.has())
-		}
+		sourcetest.Expect(t, strings.Contains(got, want) && (err == nil || f.store.has() == ""), "%s: got %s, stored %s", text, got, f.store.has())
 	}
 }
 
@@ -116,18 +109,5 @@ func TestImportKeepsStoredPackage(t *testing.T) {
 	from := claimed(wanted)
 	from.Files = func(yield func(sources.Incoming, error) bool) { yield(sources.Incoming{}, errors.New("read")) }
 	o, err := from.into(f)
-	if err != nil || o.How != installer.WasStored || o.Package.Report.Verdict != sources.SelfSigned {
-		t.Errorf("got %+v, %v", o, err)
-	}
-}
-
-// The error of a republished release contains what users require for their decision.
-func TestRepublishedImport(t *testing.T) {
-	f := newFixture(t)
-	f.store.known[id(wanted)] = sources.Stored{ID: id(wanted), H1: h1("before"), Origin: "there"}
-	_, err := claimed(wanted).into(f)
-	republished, ok := errors.AsType[*acquire.RepublishedError](err)
-	sourcetest.Require(t, ok, "%v", err)
-	got := fmt.Sprint(republished.Was.Hashes, republished.Was.From, republished.Now.Hashes, republished.Now.From)
-	sourcetest.Equal(t, got, fmt.Sprint([]sources.Hash{h1("before")}, "there", []sources.Hash{h1(wanted)}, "bundle.tar"))
+	sourcetest.Expect(t, err == nil && o.How == installer.WasStored && o.Package.Report.Verdict == sources.SelfSigned, "got %+v, %v", o, err)
 }

@@ -63,9 +63,7 @@ func TestChoice(t *testing.T) {
 			} else {
 				got = result.Packages[0].Package.ID.Version.String()
 			}
-			if got != c.want && (err == nil || !strings.Contains(got, c.want)) {
-				t.Errorf("got %s, want %s", got, c.want)
-			}
+			sourcetest.Expect(t, got == c.want || err != nil && strings.Contains(got, c.want), "got %s, want %s", got, c.want)
 			sourcetest.Equal(t, len(f.source.asked) > 0, c.asked, "asked", f.source.asked)
 		})
 	}
@@ -76,9 +74,8 @@ func TestChoiceErrors(t *testing.T) {
 	f := newFixture(t)
 	f.require("gadget", "")
 	_, err := f.install()
-	if !errors.Is(err, sources.ErrNotFound) || !slices.Contains(sources.Hints(err), "the provider is required by main.tf:3") {
-		t.Errorf("unknown: got %v, %q", err, sources.Hints(err))
-	}
+	sourcetest.ErrorIs(t, err, sources.ErrNotFound)
+	sourcetest.Expect(t, slices.Contains(sources.Hints(err), "the provider is required by main.tf:3"), "hints %q", sources.Hints(err))
 
 	f = newFixture(t)
 	f.source.add("widget 1.0.0 linux_amd64", nil)
@@ -108,9 +105,8 @@ func TestChoiceErrors(t *testing.T) {
 	outage := errors.New("no answer")
 	f.source.fails[provider("widget")] = outage
 	f.require("widget", "")
-	if _, err = f.install(); !errors.Is(err, outage) || errors.Is(err, sources.ErrNotFound) {
-		t.Errorf("outage: got %v", err)
-	}
+	_, err = f.install()
+	sourcetest.Expect(t, errors.Is(err, outage) && !errors.Is(err, sources.ErrNotFound), "outage: got %v", err)
 
 	f = newFixture(t)
 	f.opts.Platforms = []sources.Platform{platform("plan9_arm")}
@@ -221,18 +217,13 @@ func TestFetch(t *testing.T) {
 			got, err := installer.New(f.source, f.store, f.source, f.opts).Fetch(t.Context(), id(widget), c.before)
 			if c.refused {
 				mismatch, ok := errors.AsType[*acquire.HashMismatchError](err)
-				if !ok || mismatch.By == "" || f.store.has() != "" {
-					t.Errorf("got %v, and %q is there", err, f.store.has())
-				}
+				sourcetest.Expect(t, ok && mismatch.By != "" && f.store.has() == "", "got %v, and %q is there", err, f.store.has())
 				return
 			}
 			f.must(err)
-			if got.How != c.how || got.Package.Report.Verdict != c.verdict || f.store.has() != widget {
-				t.Errorf("got %s, %s, and %q is there", got.How, got.Package.Report.Verdict, f.store.has())
-			}
-			if len(f.store.installed) > 0 || strings.Contains(f.source.log(), "versions") {
-				t.Errorf("linked %v, asked for %s", f.store.installed, f.source.log())
-			}
+			sourcetest.Equal(t, fmt.Sprint(got.How, got.Package.Report.Verdict, f.store.has()), fmt.Sprint(c.how, c.verdict, widget))
+			sourcetest.Equal(t, len(f.store.installed), 0, "linked")
+			sourcetest.Expect(t, !strings.Contains(f.source.log(), "versions"), "asked for %s", f.source.log())
 		})
 	}
 	f := newFixture(t)
@@ -279,12 +270,8 @@ func TestRequireSignedOfStoredPackages(t *testing.T) {
 			if stored.suffices {
 				want = stored.verdict
 			}
-			if got := result.Packages[0].Package.Report.Verdict; got != want {
-				t.Errorf("%s, %s: got %s", where, what, outcome(result))
-			}
-			if fetched := strings.Contains(f.source.log(), "download"); fetched == stored.suffices {
-				t.Errorf("%s, %s: asked for\n%s", where, what, f.source.log())
-			}
+			sourcetest.Equal(t, result.Packages[0].Package.Report.Verdict, want, where, what)
+			sourcetest.Equal(t, strings.Contains(f.source.log(), "download"), !stored.suffices, where, what)
 		}
 	}
 }
@@ -334,30 +321,6 @@ func TestQueriesOnlyForMissingPackages(t *testing.T) {
 
 func (f *fixture) target() string {
 	return filepath.Join(f.root.DataDir, "providers", filepath.FromSlash(id(widget).Path()))
-}
-
-// Evidence in the store completes the lock file like evidence from a source.
-func TestLocksHashesFromStoredEvidence(t *testing.T) {
-	file := filepath.Join(t.TempDir(), "widget.zip")
-	for _, there := range []bool{false, true} {
-		f := newFixture(t)
-		f.must(os.WriteFile(file, []byte(widget), 0o644))
-		f.source.add(widget, func(p *sources.Package) {
-			evidence(p)
-			p.Location = sources.Location{Archive: file}
-		})
-		f.require("widget", "")
-		if there {
-			f.store.keep(widget, sources.MirrorEvidence, f.source.packages[id(widget)].Signed)
-		}
-		result, err := f.install()
-		f.must(err)
-		if there != (result.Packages[0].How == installer.FromStore) {
-			t.Errorf("got %s", outcome(result))
-		}
-		want := "widget 1.0.0 " + strings.Join(sorted(string(h1(widget)), string(zh(widget)), string(zh(other))), " ")
-		sourcetest.Equal(t, f.locked(), want, "in the store", there)
-	}
 }
 
 func TestReadOnlyLock(t *testing.T) {
@@ -457,9 +420,8 @@ func TestDryRunWritesNothing(t *testing.T) {
 	f.must(err)
 	want := "gadget 2.0.0 linux_amd64: from the cache, hash only\nwidget 1.0.0 linux_amd64: would be fetched, self-signed"
 	sourcetest.Equal(t, outcome(result), want)
-	if strings.Contains(f.source.log(), "download") || len(f.store.installed) > 0 || strings.Contains(f.store.has(), "widget") || f.locked() != "" {
-		t.Errorf("asked for\n%s\nstored\n%s\nlocked\n%s", f.source.log(), f.store.has(), f.locked())
-	}
+	sourcetest.Expect(t, !strings.Contains(f.source.log(), "download"), "asked for\n%s", f.source.log())
+	sourcetest.Equal(t, f.store.has()+f.locked()+fmt.Sprint(f.store.installed), "gadget 2.0.0 linux_amd64map[]", "stored, locked and linked")
 	sourcetest.Expect(t, !result.Lock.Written && len(result.Lock.Added) == 2, "got %+v", result.Lock)
 }
 
@@ -489,13 +451,7 @@ func TestOneFails(t *testing.T) {
 		t.Errorf("got %v", err)
 	}
 	sourcetest.Equal(t, f.locked(), "", "locked")
-	failed := 0
-	for _, e := range f.events {
-		if e.Step == acquire.Failed && e.Err != nil {
-			failed++
-		}
-	}
-	sourcetest.Expect(t, failed == 2, "told of %d failures", failed)
+	sourcetest.Equal(t, len(f.told(acquire.Failed)), 2, "failures")
 }
 
 // The entries of providers that are no longer required are removed, except for
@@ -528,33 +484,8 @@ func TestCancel(t *testing.T) {
 	f.require("widget", "")
 	f.require("gadget", "")
 	result, err := installer.New(f.source, f.store, f.source, f.opts).Install(ctx, f.root)
-	if !errors.Is(err, context.Canceled) || len(result.Packages) > 0 || f.locked() != "" || f.store.has() != "" {
-		t.Errorf("got %v, %s, locked %s", err, outcome(result), f.locked())
-	}
-}
-
-// A hint lists only some of many places.
-func TestRequiredInManyPlaces(t *testing.T) {
-	f := newFixture(t)
-	f.require("unknown", "")
-	for line := range 40 {
-		f.root.Requirements[0].From = append(f.root.Requirements[0].From, sources.Origin{File: "a.tf", Line: line + 1})
-	}
-	_, err := f.install()
-	want := "the provider is required by main.tf:3, a.tf:1, a.tf:2, a.tf:3, a.tf:4, and 36 other places"
-	hints := sources.Hints(err)
-	sourcetest.Expect(t, slices.Contains(hints, want), "got %q", hints)
-}
-
-// The recorded origin contains no credentials.
-func TestOriginHasNoSecrets(t *testing.T) {
-	f := newFixture(t)
-	f.source.add(widget, func(p *sources.Package) { p.Location.URL += "?signature=secret" })
-	f.source.archives[f.source.packages[id(widget)].Location.URL] = widget
-	f.require("widget", "")
-	result, err := f.install()
-	f.must(err)
-	sourcetest.Equal(t, result.Packages[0].Package.Origin, "https://example.test/example.test/acme/widget/1.0.0/linux_amd64.zip")
+	sourcetest.ErrorIs(t, err, context.Canceled)
+	sourcetest.Equal(t, outcome(result)+f.locked()+f.store.has(), "", "installed, locked and stored")
 }
 
 // An archive that changes while it is read is refused.
@@ -589,9 +520,8 @@ func TestLocalArchiveThatIsTooLarge(t *testing.T) {
 		f.store.entries[id(widget)] = sources.Stored{ID: id(widget), ZH: zh(widget)}
 		f.root.DryRun = dryRun
 		f.require("widget", "")
-		if _, err := f.install(); !errors.Is(err, archive.ErrLimit) || !strings.Contains(err.Error(), file) {
-			t.Errorf("dry run %t: got %v, want ErrLimit", dryRun, err)
-		}
+		_, err := f.install()
+		sourcetest.Expect(t, errors.Is(err, archive.ErrLimit) && strings.Contains(err.Error(), file), "dry run %t: got %v", dryRun, err)
 	}
 }
 
@@ -605,13 +535,7 @@ func TestWarnings(t *testing.T) {
 	f.require("widget", "")
 	_, err := f.install()
 	f.must(err)
-	var told []string
-	for _, e := range f.events {
-		if e.Step == acquire.Warned {
-			told = append(told, e.Text)
-		}
-	}
-	sourcetest.EqualSlices(t, told, []string{"about the provider", "about the package"})
+	sourcetest.EqualSlices(t, f.warnings(), []string{"about the provider", "about the package"})
 }
 
 // OpenTofu accepts the hashes of its own registry without a signature if there are no

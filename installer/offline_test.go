@@ -150,9 +150,12 @@ func (f *fixture) put(what string) {
 }
 
 // warnings returns the texts of all warnings.
-func (f *fixture) warnings() (all []string) {
+func (f *fixture) warnings() []string { return f.told(acquire.Warned) }
+
+// told returns the texts of the events of a step.
+func (f *fixture) told(step acquire.Step) (all []string) {
 	for _, e := range f.events {
-		if e.Step == acquire.Warned {
+		if e.Step == step {
 			all = append(all, e.Text)
 		}
 	}

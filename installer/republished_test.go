@@ -53,7 +53,6 @@ func TestHashesOfUnknownSchemesRefuseNothing(t *testing.T) {
 	f.source.add(widget, fromMirror("h9:whatever"))
 	f.require("widget", "")
 	f.lock("widget 1.0.0", zh(widget))
-	if _, err := f.install(); err != nil {
-		t.Error(err)
-	}
+	_, err := f.install()
+	f.must(err)
 }

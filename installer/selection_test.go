@@ -113,9 +113,7 @@ func TestSelect(t *testing.T) {
 			}
 			selected, err := f.installer().Select(t.Context(), wants, c.opts)
 			sourcetest.Equal(t, selection(selected), c.want)
-			if n := strings.Count(f.source.log(), "versions "); n != c.asked {
-				t.Errorf("%d questions:\n%s", n, f.source.log())
-			}
+			sourcetest.Equal(t, strings.Count(f.source.log(), "versions "), c.asked, "questions")
 			f.failsWith(err, c.fails)
 		})
 	}
@@ -149,9 +147,8 @@ func TestSelectErrorsNameAllPlaces(t *testing.T) {
 	f.failsWith(err, "00.tf:3: > 9\n; 19.tf:3: > 9\n  and 10 other places")
 	n := strings.Count(err.Error(), "no version matches")
 	sourcetest.Expect(t, n == 1, "told %d times: %v", n, err)
-	if hints := sources.Hints(err); !slices.Contains(hints, "the provider is required by 00.tf:3, 01.tf:3, 02.tf:3, 03.tf:3, 04.tf:3, and 25 other places") {
-		t.Errorf("%q", hints)
-	}
+	hints := strings.Join(sources.Hints(err), "\n")
+	sourcetest.Expect(t, strings.Contains(hints, "the provider is required by 00.tf:3, 01.tf:3, 02.tf:3, 03.tf:3, 04.tf:3, and 25 other places"), "%q", hints)
 }
 
 func TestFill(t *testing.T) {

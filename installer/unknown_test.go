@@ -152,9 +152,7 @@ func TestUnknownHashes(t *testing.T) {
 			f.must(ds.Err())
 			now, _ := lock.Entry(provider("widget"))
 			slices.Sort(now.Hashes)
-			if got, want := slices.Compact(now.Hashes), slices.Compact(want); !slices.Equal(got, want) {
-				t.Errorf("locked %s\nwant %s", got, want)
-			}
+			sourcetest.EqualSlices(t, slices.Compact(now.Hashes), slices.Compact(want), "locked")
 		})
 	}
 }
@@ -186,10 +184,6 @@ func TestUnknownHashesOfARefusedProvider(t *testing.T) {
 	f := newUnknownFixture(t)
 	f.lock("widget 1.0.0", foreignContents, foreignArchive)
 	result, err := f.locker().Lock(t.Context(), f.root)
-	if err == nil {
-		t.Error("not refused")
-	}
-	if got, want := unknown(result), "6 archive refused"; got != want {
-		t.Errorf("unknown: %s, want %s", got, want)
-	}
+	sourcetest.Expect(t, err != nil, "not refused")
+	sourcetest.Equal(t, unknown(result), "6 archive refused")
 }
