@@ -22,15 +22,21 @@ const (
 // entry returns an entry for a provider. The namespace is acme if address has none.
 func entry(t *testing.T, address, version, constraints string, hashes ...sources.Hash) lockfile.Entry {
 	t.Helper()
-	v, err := sources.ParseVersion(version)
-	check(t, err)
-	e := lockfile.Entry{Provider: provider(t, address), Version: v, Hashes: hashes}
+	e := lockfile.Entry{Provider: provider(t, address), Version: sourcetest.Number(t, version), Hashes: hashes}
 	if constraints != "" {
-		if e.Constraints, err = sources.ParseConstraints(constraints); err != nil {
-			t.Fatal(err)
-		}
+		var err error
+		e.Constraints, err = sources.ParseConstraints(constraints)
+		check(t, err)
 	}
 	return e
+}
+
+// parsed returns a lock file without problems.
+func parsed(t *testing.T, text string) *lockfile.File {
+	t.Helper()
+	f, ds := lockfile.Parse([]byte(text))
+	sourcetest.Require(t, len(ds) == 0, "%v", ds)
+	return f
 }
 
 // The wanted texts are those of Terraform 1.11.4.
@@ -120,9 +126,7 @@ provider "z.test/acme/a" {
 		},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			f, ds := lockfile.Parse([]byte(c.old))
-			sourcetest.Require(t, len(ds) == 0, "%v", ds)
-			text, _ := f.Update(c.entries, c.engine)
+			text, _ := parsed(t, c.old).Update(c.entries, c.engine)
 			sourcetest.Equal(t, string(text), c.want, "text")
 		})
 	}
@@ -158,9 +162,7 @@ provider "a.test/acme/b" {
 		{"added", []lockfile.Entry{a("1.0.0", "", "h1:a", "zh:b"), b, entry(t, "a.test/acme/c", "1.0.0", "")}, lockfile.Change{Added: providers("a.test/acme/c")}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			f, ds := lockfile.Parse([]byte(old))
-			sourcetest.Require(t, len(ds) == 0, "%v", ds)
-			text, got := f.Update(c.entries, sources.Terraform)
+			text, got := parsed(t, old).Update(c.entries, sources.Terraform)
 			got.Differences = nil
 			sourcetest.Expect(t, reflect.DeepEqual(got, c.want), "change = %v, want %v", got, c.want)
 			sourcetest.Expect(t, (text == nil) == got.None(), "text = %q for change %v", text, got)
@@ -184,9 +186,7 @@ provider "a.test/acme/d" {
   constraints = ">= 1.0.0"
 }
 `
-	f, ds := lockfile.Parse([]byte(old))
-	sourcetest.Require(t, len(ds) == 0, "%v", ds)
-	_, change := f.Complete([]lockfile.Entry{
+	_, change := parsed(t, old).Complete([]lockfile.Entry{
 		entry(t, "a.test/acme/d", "1.0.0", "~> 1.0"),
 		entry(t, "a.test/acme/c", "1.0.0", ""),
 		entry(t, "a.test/acme/b", "1.1.0", "", "zh:d", "zh:b", "h1:c", "zh:d"),
@@ -265,9 +265,7 @@ provider "a.test/acme/beta" { # pinned
 /* The
    end. */
 `
-	f, ds := lockfile.Parse([]byte(commented))
-	sourcetest.Require(t, len(ds) == 0, "%v", ds)
-	text, _ := f.Update([]lockfile.Entry{
+	text, _ := parsed(t, commented).Update([]lockfile.Entry{
 		entry(t, "a.test/acme/beta", "1.0.0", "~> 1.0", "zh:c", "zh:b", "h1:a"),
 		entry(t, "a.test/acme/able", "1.0.0", ""),
 	}, sources.OpenTofu)
@@ -291,8 +289,7 @@ provider "registry.terraform.io/hashicorp/random" {
   hashes      = ["h1:a"]
 }
 `
-	f, ds := lockfile.Parse([]byte(old))
-	sourcetest.Require(t, len(ds) == 0, "%v", ds)
+	f := parsed(t, old)
 	warning := f.Migrate()
 	want := entry(t, "registry.opentofu.org/hashicorp/random", "3.0.0", "~> 3.0")
 	got, ok := f.Entry(want.Provider)
@@ -319,8 +316,7 @@ provider "registry.terraform.io/hashicorp/random" {
   version = "3.0.0"
 }
 `
-	f, ds := lockfile.Parse([]byte(old))
-	sourcetest.Require(t, len(ds) == 0, "%v", ds)
+	f := parsed(t, old)
 	entries := []lockfile.Entry{
 		entry(t, "registry.opentofu.org/hashicorp/null", "2.0.0", ""),
 		entry(t, "registry.opentofu.org/hashicorp/random", "3.0.0", ""),
@@ -341,8 +337,6 @@ provider "registry.terraform.io/hashicorp/random" {
 // assumed entry is not required.
 func TestUpdateOfAssumedEntries(t *testing.T) {
 	const block = "\nprovider \"registry.terraform.io/hashicorp/null\" {\n  version     = \"1.0.0\"\n  constraints = %q\n  hashes = [\n    \"h1:a\",\n  ]\n}\n"
-	const terraforms = "# This file is maintained automatically by \"terraform init\".\n# Manual edits may be lost in future updates.\n"
-	tofus := strings.Replace(terraforms, "terraform", "tofu", 1)
 	kept := entry(t, "registry.terraform.io/hashicorp/null", "1.0.0", "~> 1.0", "h1:a")
 	assumed := entry(t, "registry.opentofu.org/hashicorp/null", "1.0.0", "~> 1.0", "h1:b")
 	for _, tt := range []struct {
@@ -351,15 +345,14 @@ func TestUpdateOfAssumedEntries(t *testing.T) {
 		want      string // the text; empty if the file must not be changed
 		changed   []sources.Provider
 	}{
-		{"as it would be", tofus + fmt.Sprintf(block, "~> 1.0"), []lockfile.Entry{kept}, "", nil},
-		{"other constraints", tofus + fmt.Sprintf(block, ">= 0.5.0"), []lockfile.Entry{kept}, tofus + fmt.Sprintf(block, "~> 1.0"), []sources.Provider{kept.Provider}},
-		{"Terraform's header", terraforms + fmt.Sprintf(block, "~> 1.0"), []lockfile.Entry{kept}, tofus + fmt.Sprintf(block, "~> 1.0"), nil},
-		{"required too", tofus + fmt.Sprintf(block, "~> 1.0"), []lockfile.Entry{kept, assumed},
-			tofus + strings.NewReplacer("terraform.io", "opentofu.org", "h1:a", "h1:b").Replace(fmt.Sprintf(block, "~> 1.0")) + fmt.Sprintf(block, "~> 1.0"), []sources.Provider{assumed.Provider}},
+		{"as it would be", tofu + fmt.Sprintf(block, "~> 1.0"), []lockfile.Entry{kept}, "", nil},
+		{"other constraints", tofu + fmt.Sprintf(block, ">= 0.5.0"), []lockfile.Entry{kept}, tofu + fmt.Sprintf(block, "~> 1.0"), []sources.Provider{kept.Provider}},
+		{"Terraform's header", terraform + fmt.Sprintf(block, "~> 1.0"), []lockfile.Entry{kept}, tofu + fmt.Sprintf(block, "~> 1.0"), nil},
+		{"required too", tofu + fmt.Sprintf(block, "~> 1.0"), []lockfile.Entry{kept, assumed},
+			tofu + strings.NewReplacer("terraform.io", "opentofu.org", "h1:a", "h1:b").Replace(fmt.Sprintf(block, "~> 1.0")) + fmt.Sprintf(block, "~> 1.0"), []sources.Provider{assumed.Provider}},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			f, ds := lockfile.Parse([]byte(tt.old))
-			sourcetest.Require(t, len(ds) == 0, "%v", ds)
+			f := parsed(t, tt.old)
 			f.Migrate()
 			text, change := f.Update(tt.entries, sources.OpenTofu)
 			sourcetest.Equal(t, string(text), tt.want, "text")
@@ -386,14 +379,10 @@ func TestCommentsAboveTheHeaderStayAbove(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			src := test.above + test.header + test.below + fmt.Sprintf(block, "1.0.0")
-			f, ds := lockfile.Parse([]byte(src))
-			sourcetest.Require(t, len(ds) == 0, "%v", ds)
-			text, _ := f.Update([]lockfile.Entry{entry(t, "a.test/acme/a", "1.1.0", "")}, sources.OpenTofu)
+			text, _ := parsed(t, src).Update([]lockfile.Entry{entry(t, "a.test/acme/a", "1.1.0", "")}, sources.OpenTofu)
 			below := strings.TrimPrefix(test.below, terraform)
 			want := strings.TrimLeft(test.above, "\n") + tofu + below + fmt.Sprintf(block, "1.1.0")
-			if string(text) != want {
-				t.Errorf("got:\n%s\nwant:\n%s", text, want)
-			}
+			sourcetest.Equal(t, string(text), want)
 		})
 	}
 }

@@ -23,11 +23,7 @@ func TestPullRequestsHideNoProvider(t *testing.T) {
 	requires := func(source string) string {
 		return "terraform {\n  required_providers {\n    evil = { source = \"" + source + "\" }\n  }\n}\n"
 	}
-	calls := func(source string) string { return "module \"m\" {\n  source = \"" + source + "\"\n}\n" }
-	test := func(source string) string {
-		return "run \"a\" {\n  module {\n    source = \"" + source + "\"\n  }\n}\n"
-	}
-	unit := func(source string) string { return "terraform {\n  source = " + source + "\n}\n" }
+	calls, test, unit := callsOf, testOf, sourceOf
 	evil := requires("example.test/acme/evil")
 	const implied = "resource \"evil_thing\" \"a\" {}\n"
 	const imports = "import {\n  to = evil_thing.a\n  id = \"x\"\n}\n"

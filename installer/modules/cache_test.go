@@ -20,9 +20,8 @@ func TestCacheChangesNothing(t *testing.T) {
 		var cache modules.Cache
 		for _, engine := range []sources.Engine{sources.Terraform, sources.OpenTofu, sources.Terraform} {
 			want := describe(modules.Load(t.Context(), dir, modules.Options{Engine: engine}))
-			if got := describe(modules.Load(t.Context(), dir, modules.Options{Engine: engine, Cache: &cache})); got != want {
-				t.Errorf("%s, %s: got\n%s\nwant\n%s", name, engine, got, want)
-			}
+			got := describe(modules.Load(t.Context(), dir, modules.Options{Engine: engine, Cache: &cache}))
+			sourcetest.Equal(t, got, want, name, engine)
 		}
 	}
 }

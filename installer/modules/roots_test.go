@@ -20,10 +20,7 @@ import (
 
 func TestRoots(t *testing.T) {
 	const resource = "resource \"acme_widget\" \"a\" {}\n"
-	calls := func(source string) string { return "module \"m\" {\n  source = \"" + source + "\"\n}\n" }
-	test := func(source string) string {
-		return "run \"a\" {\n  module {\n    source = \"" + source + "\"\n  }\n}\n"
-	}
+	calls, test := callsOf, testOf
 	calling := "-- live/main.tf --\n" + calls("../modules/a") + "-- modules/a/main.tf --\n"
 	cases := []struct {
 		name  string
@@ -94,9 +91,7 @@ func TestRoots(t *testing.T) {
 			dir := unpack(t, txtar.Parse([]byte(c.files)))
 			got, err := modules.Roots(t.Context(), dir, c.opts)
 			check(t, err)
-			if got := filepath.ToSlash(strings.Join(got, " ")); got != c.want {
-				t.Errorf("got %q, want %q", got, c.want)
-			}
+			sourcetest.Equal(t, filepath.ToSlash(strings.Join(got, " ")), c.want)
 		})
 	}
 }
@@ -104,10 +99,7 @@ func TestRoots(t *testing.T) {
 // Every configuration is read with a root module: nothing that is called only by directories which are
 // not read themselves is left out.
 func TestRootsHideNothing(t *testing.T) {
-	calls := func(source string) string { return "module \"m\" {\n  source = \"" + source + "\"\n}\n" }
-	test := func(source string) string {
-		return "run \"a\" {\n  module {\n    source = \"" + source + "\"\n  }\n}\n"
-	}
+	calls, test := callsOf, testOf
 	const none, terraform, tofu = "", sources.Terraform, sources.OpenTofu
 	cases := []struct {
 		name, files string

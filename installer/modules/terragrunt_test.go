@@ -16,7 +16,7 @@ import (
 
 // The module mods/m is no root module if a unit with a lock file uses it.
 func TestRootsOfTerragrunt(t *testing.T) {
-	source := func(s string) string { return "terraform {\n  source = " + s + "\n}\n" }
+	source := sourceOf
 	const unit, include = "-- live/a/terragrunt.hcl --\n", "include \"root\" {\n  path = find_in_parent_folders(\"root.hcl\")\n}\n"
 	const used, unused = "", "mods/m"
 	cases := []struct {
