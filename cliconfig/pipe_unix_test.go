@@ -44,12 +44,11 @@ func TestPipesAreReadUntilTheContextIsDone(t *testing.T) {
 	}
 	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
 	defer cancel()
-	if _, err := load(ctx); err == nil || !strings.Contains(err.Error(), context.DeadlineExceeded.Error()) {
-		t.Errorf("got %v, want an error of the context", err)
-	}
+	_, err = load(ctx)
+	sourcetest.Expect(t, strings.Contains(errText(err), context.DeadlineExceeded.Error()), "got %v, want an error of the context", err)
 	_, err = writer.WriteString(`plugin_cache_dir = "/from/pipe"`)
 	sourcetest.Check(t, err)
-	time.AfterFunc(time.Second, func() { writer.Close() })
+	time.AfterFunc(100*time.Millisecond, func() { writer.Close() })
 	config, err := load(t.Context())
 	sourcetest.Expect(t, err == nil && config.PluginCacheDir == "/from/pipe", "got %q, %v", config.PluginCacheDir, err)
 }
@@ -60,8 +59,7 @@ func TestAuthoritiesAreNotReadFromDevices(t *testing.T) {
 		m := cliconfig.This()
 		m.Environ = []string{"HOME=" + t.TempDir(), "SSL_CERT_FILE=" + device}
 		_, ds := cliconfig.Load(t.Context(), m, sources.Terraform, cliconfig.Options{})
-		if got := ds.Err(); (got == nil) != (want == "") || got != nil && !strings.Contains(got.Error(), want) {
-			t.Errorf("%s: got %v, want %q", device, got, want)
-		}
+		got := errText(ds.Err())
+		sourcetest.Expect(t, (got == "") == (want == "") && strings.Contains(got, want), "%s: got %q, want %q", device, got, want)
 	}
 }

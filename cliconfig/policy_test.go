@@ -5,7 +5,6 @@ import (
 	"net"
 	"os"
 	"path/filepath"
-	"slices"
 	"strings"
 	"testing"
 
@@ -54,23 +53,16 @@ func TestPolicy(t *testing.T) {
 		_, ds := cliconfig.Load(t.Context(), own("policy { "+tt.src+" }", nil), terraform, cliconfig.Options{})
 		sourcetest.Equal(t, said(ds), tt.want, tt.src)
 	}
-	for src, want := range map[string]string{
-		`policy = "x"`:  "1:1: policy must be a block without labels (write policy { … })",
-		`policy "x" {}`: "1:1: policy must be a block without labels (write policy { … })",
-	} {
-		_, ds := cliconfig.Load(t.Context(), own(src, nil), terraform, cliconfig.Options{})
-		sourcetest.Equal(t, said(ds), want, src)
+	for _, src := range []string{`policy = "x"`, `policy "x" {}`} {
+		_, ds := load(own(src, nil), terraform)
+		sourcetest.Equal(t, said(ds), "1:1: policy must be a block without labels (write policy { … })", src)
 	}
 }
 
 func platformError(t *testing.T, text string) string {
 	_, err := sources.ParsePlatform(text)
 	sourcetest.Expect(t, err != nil, "%s is a platform", text)
-	hints := ""
-	if all := sources.Hints(err); len(all) > 0 {
-		hints = " (" + strings.Join(all, "; ") + ")"
-	}
-	return err.Error() + hints
+	return hinted(err)
 }
 
 // The file of the site applies beside that of the user, whatever flags and variables name.
@@ -188,8 +180,7 @@ func TestTrustedKeys(t *testing.T) {
 			continue
 		}
 		acme, _ := sources.ParseProvider("acme/widget", sources.Terraform)
-		if len(c.Policy) != 1 || !slices.Equal(c.Policy[0].KeysFor(acme), []sources.Fingerprint{key}) || c.Policy[0].Layer != policy.User {
-			t.Errorf("%s: got %v", tt.src, c.Policy)
-		}
+		sourcetest.Require(t, len(c.Policy) == 1 && c.Policy[0].Layer == policy.User, "%s: got %v", tt.src, c.Policy)
+		sourcetest.EqualSlices(t, c.Policy[0].KeysFor(acme), []sources.Fingerprint{key}, tt.src)
 	}
 }
