@@ -41,11 +41,11 @@ func TestHostileFiles(t *testing.T) {
 		{"digits that take long to search", "a.tf", "# " + many(2e3, many(999, "9")+" ") + "\n", ""},
 		{"numbers in strings", "a.tf", "locals {\n  a = \"1e99999\" # 1e99999\n}\n", ""},
 		{"JSON numbers in strings", "a.tf.json", `{"locals":{"a":"\"1e99999","b":"1e99999\\"}}`, ""},
-		{"JSON lists", "a.tf.json", `{"a":` + many(4e3, "["), "error: a.tf.json:1:1: nested too deeply\n"},
-		{"JSON brackets closed before", "a.tf.json", `{"a":` + many(4e3, "]") + many(4e3, "["), "error: a.tf.json:1:1: nested too deeply\n"},
-		{"JSON objects", "a.tf.json", many(4e3, `{"\"{[":`), "error: a.tf.json:1:1: nested too deeply\n"},
-		{"manifest", ".terraform/modules/modules.json", many(4e3, `[`), "error: .terraform/modules/modules.json: module manifest: exceeded max depth\n  hint: run \"terraform get\" to install the modules of this configuration\n"},
-		{"state", "terraform.tfstate", `{"x":` + many(4e3, `[`), "error: terraform.tfstate: unusable state: exceeded max depth\n"},
+		{"JSON lists", "a.tf.json", `{"a":` + many(2e4, "["), "error: a.tf.json:1:1: nested too deeply\n"},
+		{"JSON brackets closed before", "a.tf.json", `{"a":` + many(2e4, "]") + many(2e4, "["), "error: a.tf.json:1:1: nested too deeply\n"},
+		{"JSON objects", "a.tf.json", many(2e4, `{"\"{[":`), "error: a.tf.json:1:1: nested too deeply\n"},
+		{"manifest", ".terraform/modules/modules.json", many(2e4, `[`), "error: .terraform/modules/modules.json: module manifest: exceeded max depth\n  hint: run \"terraform get\" to install the modules of this configuration\n"},
+		{"state", "terraform.tfstate", `{"x":` + many(2e4, `[`), "error: terraform.tfstate: unusable state: exceeded max depth\n"},
 
 		// Text that only looks nested is accepted.
 		{"long list", "a.tf", "locals {\n  a = [" + many(4e3, "{ b = [-1] },\n") + "]\n}\n", ""},

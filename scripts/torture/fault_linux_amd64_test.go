@@ -26,6 +26,7 @@ type faultCase struct {
 	prepare func(*rack)       // creates the files that the command starts with
 	promise func(*rack) error // what the command must have done if its exit status is 0
 	loses   string            // the package that the command may remove or replace
+	kills   bool              // the command is killed
 }
 
 // The commands run in the root module "root", which requires alpha and beta.
@@ -137,6 +138,23 @@ func TestFaultOnFiles(t *testing.T) {
 	}
 }
 
+// TestCrashAtEveryStep kills commands instead, each before a different change to the file system: packages, the lock file and
+// documents of the mirror must then be complete or missing.
+func TestCrashAtEveryStep(t *testing.T) {
+	rack := newRack(t, options{providers: []string{"alpha", "beta"}, size: 1 << 10})
+	for _, c := range faultCases {
+		if c.name != "install cold" && c.name != "bundle import" {
+			continue
+		}
+		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
+			c.kills = true
+			steps := c.run(t, rack.in(t), 3)
+			sourcetest.Require(t, steps >= 20, "only %d steps were seen", steps)
+		})
+	}
+}
+
 var errnos = []syscall.Errno{syscall.EIO, syscall.ENOSPC, syscall.EACCES}
 
 // someCases skips most cases, unless all their trials are made: preparing a case takes longer than a few trials.
@@ -196,15 +214,33 @@ func (c faultCase) fail(t *testing.T, k *rack, clean map[string]bool, step int, 
 	before := c.start(k)
 	p := k.prepare("root", k.larder, append(c.args, "--quiet")...)
 	p.cmd.Env = append(p.cmd.Env, "GOMAXPROCS=1", "GOGC=off") // makes the steps the same in each run
-	failed, err := sourcetest.FailAt(p.cmd, step, errno, dirs...)
-	if errors.Is(err, syscall.EPERM) {
-		t.Skip("processes may not be traced here")
+	var failed sourcetest.Failed
+	var err error
+	if c.kills {
+		p.cmd.Stdout, p.cmd.Stderr = nil, nil // otherwise Wait would wait for copying the output
+		failed.Steps, err = sourcetest.KillAt(p.cmd, step)
+	} else {
+		failed, err = sourcetest.FailAt(p.cmd, step, errno, dirs...)
 	}
+	skipUntraced(t, err)
 	if problems := c.judge(k, before, clean, failed, err, p.out.String()); len(problems) > 0 {
 		t.Errorf("step %d: %s %s: %s: exit status %d\n\t%s\n%s", step, failed.Call, strings.TrimPrefix(failed.Path, k.dir+"/"), errnoName(errno),
 			failed.Status, strings.Join(problems, "\n\t"), &p.out)
 	}
 	return failed.Steps
+}
+
+// skipUntraced skips a test if the error says that processes may not be traced.
+func skipUntraced(t *testing.T, err error) {
+	t.Helper()
+	if errors.Is(err, syscall.EPERM) {
+		t.Skip("processes may not be traced here")
+	}
+}
+
+func exists(path string) bool {
+	_, err := os.Stat(path)
+	return err == nil
 }
 
 // A state is the files that a run must not lose.
@@ -254,12 +290,13 @@ func (c faultCase) judge(k *rack, before state, clean map[string]bool, failed so
 		problem("it panics")
 	}
 	whole("afterwards")
-	switch failed.Status {
-	case 0:
+	switch {
+	case c.kills:
+	case failed.Status == 0:
 		if err := c.promise(k); err != nil {
 			problem("exit status 0, but %v", err)
 		}
-	case 1:
+	case failed.Status == 1:
 		if !k.namesPath(out, failed.Path) {
 			problem("the error names no path")
 		}
@@ -287,7 +324,9 @@ func (c faultCase) judge(k *rack, before state, clean map[string]bool, failed so
 		c.work(k)
 	}
 	for _, name := range k.leftOver(clean) {
-		problem("left over: %s", name)
+		if !c.kills || !lockMade.MatchString(name) {
+			problem("left over: %s", name)
+		}
 	}
 	return problems
 }
@@ -473,6 +512,9 @@ var ofRemoved = regexp.MustCompile(`^/mirror/\.larder/evidence/`)
 // with the same mode. If removing one fails, it stays, because no later run
 // creates a key.
 var keyMade = regexp.MustCompile(`/larder/\.record\.key\.`)
+
+// lockMade matches temporary files for a lock file. A killed process leaves them in the root module.
+var lockMade = regexp.MustCompile(`^/root/\.\.terraform\.lock\.hcl\.`)
 
 // rescued matches changed packages that could not be moved to the directory for
 // replaced packages. It is the only copy, so it stays at the path in the

@@ -3,12 +3,10 @@ package main
 import (
 	"crypto/sha256"
 	"encoding/hex"
-	"errors"
 	"io/fs"
 	"os"
 	"path/filepath"
 	"strings"
-	"syscall"
 	"testing"
 	"time"
 
@@ -20,27 +18,17 @@ import (
 func TestLookupsAreMadeOnce(t *testing.T) {
 	t.Parallel()
 	const scan = 2 // listing a directory takes two calls of getdents64: one for its entries, and one for the end
-	type callOf = func(k *rack, name string) string
-	known := func(_ *rack, name string) string { return ledger("known", name) }
-	stored := func(k *rack, name string) string { return ledger(keyOf(k.cache()), name) }
-	entry := func(_ *rack, name string) string { return "getdents64 cache/" + entryPath(name) }
-	installed := func(_ *rack, name string) string { return "getdents64 root/.terraform/providers/" + entryPath(name) }
 	rack := newRack(t, options{providers: []string{"alpha", "beta"}, size: 1 << 10})
 	for _, c := range []struct {
 		name   string
 		forget []string // directories to remove after the first install
-		call   callOf
-		want   int
+		// The calls for the record of the hashes, that of the package, and the files of the package in the cache and in the root
+		// module; any number if it is negative.
+		known, stored, entry, installed int
 	}{
-		{"fresh: record", []string{"root/.terraform", "root/.terraform.lock.hcl", "cache/registry.terraform.io"}, known, 1},
-		{"fresh: stored package", []string{"root/.terraform", "root/.terraform.lock.hcl", "cache/registry.terraform.io"}, entry, 0},
-		{"warm: record", []string{"root/.terraform"}, stored, 1},
-		{"warm: record of the hashes", []string{"root/.terraform"}, known, 0},
-		{"warm: stored package", []string{"root/.terraform"}, entry, scan},
-		{"nothing to do: record", nil, stored, 1},
-		{"nothing to do: record of the hashes", nil, known, 0},
-		{"nothing to do: stored package", nil, entry, 0},
-		{"nothing to do: installed package", nil, installed, scan},
+		{"fresh", []string{"root/.terraform", "root/.terraform.lock.hcl", "cache/registry.terraform.io"}, 1, -1, 0, -1},
+		{"warm", []string{"root/.terraform"}, 0, 1, scan, -1},
+		{"nothing to do", nil, 0, 1, 0, scan},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			k := rack.in(t)
@@ -49,17 +37,27 @@ func TestLookupsAreMadeOnce(t *testing.T) {
 			for _, name := range c.forget {
 				k.must(os.RemoveAll(filepath.Join(k.dir, name)))
 			}
-			p := k.prepare("root", k.larder, "install", "--quiet", "--link", "hardlink")
-			calls, err := sourcetest.Calls(p.cmd, k.dir)
-			if errors.Is(err, syscall.EPERM) {
-				t.Skip("processes may not be traced here")
-			}
-			sourcetest.Require(t, err == nil, "%v\n%s", err, &p.out)
+			calls := k.calls(t, "root", "install", "--quiet", "--link", "hardlink")
 			for _, name := range k.opts.providers {
-				sourcetest.Equal(t, calls[c.call(k, name)], c.want, c.call(k, name))
+				for call, want := range map[string]int{
+					ledger("known", name): c.known, ledger(keyOf(k.cache()), name): c.stored,
+					"getdents64 cache/" + entryPath(name): c.entry, "getdents64 root/.terraform/providers/" + entryPath(name): c.installed,
+				} {
+					sourcetest.Expect(t, want < 0 || calls[call] == want, "%d calls of %s, want %d", calls[call], call, want)
+				}
 			}
 		})
 	}
+}
+
+// calls runs larder in a root module, and returns its calls on files.
+func (k *rack) calls(t *testing.T, root string, args ...string) map[string]int {
+	t.Helper()
+	p := k.prepare(root, k.larder, args...)
+	calls, err := sourcetest.Calls(p.cmd, k.dir)
+	skipUntraced(t, err)
+	sourcetest.Require(t, err == nil, "%v\n%s", err, &p.out)
+	return calls
 }
 
 // ledger is the call that opens the file of a provider in a ledger.
@@ -85,12 +83,7 @@ func TestRecordsAreReadOnce(t *testing.T) {
 				k.do(root, "install", "--link", link)
 			}
 			k.do("all", "install", "--link", link)
-			p := k.prepare("all", k.larder, "install", "-R", "--quiet", "--link", link)
-			calls, err := sourcetest.Calls(p.cmd, k.dir)
-			if errors.Is(err, syscall.EPERM) {
-				t.Skip("processes may not be traced here")
-			}
-			sourcetest.Require(t, err == nil, "%v\n%s", err, &p.out)
+			calls := k.calls(t, "all", "install", "-R", "--quiet", "--link", link)
 			for _, name := range k.opts.providers {
 				record := ledger(keyOf(k.cache()), name)
 				sourcetest.Equal(t, calls[record], 1, record)
@@ -111,23 +104,13 @@ func TestRootModulesAreReadOnce(t *testing.T) {
 	for _, root := range roots {
 		k.do(root, "install")
 	}
-	count := func(args ...string) map[string]int {
-		p := k.prepare("all", k.larder, args...)
-		calls, err := sourcetest.Calls(p.cmd, k.dir)
-		if errors.Is(err, syscall.EPERM) {
-			t.Skip("processes may not be traced here")
-		}
-		sourcetest.Require(t, err == nil, "%v\n%s", err, &p.out)
-		return calls
-	}
-	stats := count("cache", "stats", "--roots", ".")
+	stats := k.calls(t, "all", "cache", "stats", "--roots", ".")
 	for _, root := range roots[1:] { // the first one is the working directory, whose engine is chosen too
 		open := "openat " + root + "/.terraform.lock.hcl"
 		sourcetest.Equal(t, stats[open], 1, open)
 	}
-	if check := count("check", "-R"); check[above] == 0 || check[above] > 3*len(roots) {
-		t.Errorf("%s: %d calls for %d root modules", above, check[above], len(roots))
-	}
+	n := k.calls(t, "all", "check", "-R")[above]
+	sourcetest.Expect(t, n > 0 && n <= 3*len(roots), "%s: %d calls for %d root modules", above, n, len(roots))
 }
 
 // If a second root module without a lock file installs from the same unchanged
@@ -148,16 +131,7 @@ func TestMirrorIsReadOnce(t *testing.T) {
 			config := filepath.Join(k.dir, "mirror.tfrc")
 			k.must(os.WriteFile(config, []byte("provider_installation {\n  filesystem_mirror {\n    path = \""+filepath.Join(k.dir, "mirror")+"\"\n  }\n}\n"), 0o644))
 			install := func(root string) (reads int) {
-				p := k.prepare(root, k.larder, "install", "--quiet")
-				p.cmd.Env = append(p.cmd.Env, "TF_CLI_CONFIG_FILE="+config)
-				calls, err := sourcetest.Calls(p.cmd, k.dir)
-				if errors.Is(err, syscall.EPERM) {
-					t.Skip("processes may not be traced here")
-				}
-				if err != nil {
-					t.Fatalf("%v\n%s", err, &p.out)
-				}
-				for call, n := range calls {
+				for call, n := range k.calls(t, root, "--config", config, "install", "--quiet") {
 					for _, read := range []string{"read ", "pread64 ", "copy_file_range "} {
 						if strings.HasPrefix(call, read+"mirror/registry.terraform.io/") {
 							reads += n
@@ -166,12 +140,8 @@ func TestMirrorIsReadOnce(t *testing.T) {
 				}
 				return reads
 			}
-			if first := install("one"); first == 0 {
-				t.Error("the first install reads nothing")
-			}
-			if second := install("two"); second != 0 {
-				t.Errorf("the second install reads the mirror: %d calls", second)
-			}
+			sourcetest.Expect(t, install("one") > 0, "the first install reads nothing")
+			sourcetest.Equal(t, install("two"), 0, "calls with which the second install reads the mirror")
 			then := time.Now().Add(-time.Hour)
 			k.must(filepath.WalkDir(filepath.Join(k.dir, "mirror", "registry.terraform.io"), func(path string, e fs.DirEntry, err error) error {
 				if err != nil || e.IsDir() {
@@ -179,9 +149,7 @@ func TestMirrorIsReadOnce(t *testing.T) {
 				}
 				return os.Chtimes(path, then, then)
 			}))
-			if third := install("three"); third == 0 {
-				t.Error("after a change the mirror is not read")
-			}
+			sourcetest.Expect(t, install("three") > 0, "after a change the mirror is not read")
 		})
 	}
 }

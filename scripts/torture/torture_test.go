@@ -15,7 +15,7 @@ func TestMain(m *testing.M) { os.Exit(sourcetest.Sampling{M: m, InMemory: true}.
 func TestTorture(t *testing.T) {
 	t.Parallel()
 	rounds := len(sourcetest.Sample(t, 4, 1))
-	torture(t, options{rounds: rounds, processes: 8, seed: sourcetest.Seed()}, func(r report) { t.Log(r) })
+	torture(t, options{rounds: rounds, processes: 8, seed: sourcetest.Seed(), size: 1 << 20}, func(r report) { t.Log(r) })
 }
 
 // TestTortureBesideEngines runs engines and Larder at once with a shared cache,
@@ -23,9 +23,9 @@ func TestTorture(t *testing.T) {
 func TestTortureBesideEngines(t *testing.T) {
 	sourcetest.EachEngine(t, func(t *testing.T, engine sources.Engine) {
 		t.Parallel() // a round waits most of the time
-		opts := options{rounds: len(sourcetest.Sample(t, 20, 1)), processes: 6, seed: sourcetest.Seed(), engine: engine, providers: providers[:3]}
+		opts := options{rounds: len(sourcetest.Sample(t, 20, 1)), processes: 6, seed: sourcetest.Seed(), engine: engine, providers: providers[:3], size: 1 << 20}
 		if sourcetest.Thorough() {
-			opts.processes, opts.providers = 8, nil
+			opts.processes, opts.providers, opts.size = 8, nil, 0
 		}
 		torture(t, opts, func(r report) { t.Log(r) })
 	})
