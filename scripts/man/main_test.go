@@ -88,8 +88,8 @@ func TestGroffReadsThePages(t *testing.T) {
 	if err != nil {
 		t.Skip("no groff")
 	}
-	for file := range committed(t) {
-		out, err := exec.Command(groff, "-man", "-ww", "-z", "-Tutf8", filepath.Join(docs, file)).CombinedOutput()
-		sourcetest.Expect(t, err == nil && len(out) == 0, "%s: %v: %s", file, err, out)
-	}
+	files, err := filepath.Glob(filepath.Join(docs, "*"))
+	sourcetest.Check(t, err)
+	out, err := exec.Command(groff, append([]string{"-man", "-ww", "-z", "-Tutf8"}, files...)...).CombinedOutput()
+	sourcetest.Expect(t, err == nil && len(out) == 0, "%v: %s", err, out)
 }
