@@ -41,9 +41,8 @@ func TestHosts(t *testing.T) {
 		{"xn--80akhbyknj4f.com", "", ""}, {"a.xn--80akhbyknj4f.com", "", ""}, {"a b", "", ""}, {"a\x00b", "", ""}, {"\xff", "", ""},
 	} {
 		got, err := sources.ParseHost(tt.in)
-		if string(got) != tt.want || (err == nil) != (tt.want != "") {
-			t.Errorf("%q: got %q, %v, want %q", tt.in, got, err, tt.want)
-		}
+		sourcetest.Expect(t, string(got) == tt.want && (err == nil) == (tt.want != ""),
+			"%q: got %q, %v, want %q", tt.in, got, err, tt.want)
 		sourcetest.Equal(t, got.ASCII(), tt.ascii, tt.in, "in ASCII it is")
 	}
 }
@@ -53,9 +52,8 @@ func TestPunycodeHosts(t *testing.T) {
 		{"env.xn--caf-dma.fr", "env.café.fr"}, {"env.café.fr", "env.café.fr"}, {"Example.com:8443", "example.com:8443"}, {"a_b", ""}, {"", ""},
 	} {
 		got, err := sources.ParsePunycodeHost(tt.in)
-		if string(got) != tt.want || (err == nil) != (tt.want != "") {
-			t.Errorf("%q: got %q, %v, want %q", tt.in, got, err, tt.want)
-		}
+		sourcetest.Expect(t, string(got) == tt.want && (err == nil) == (tt.want != ""),
+			"%q: got %q, %v, want %q", tt.in, got, err, tt.want)
 	}
 }
 
@@ -81,9 +79,8 @@ func TestProviders(t *testing.T) {
 	} {
 		for e, want := range map[sources.Engine]string{sources.Terraform: tt.want, sources.OpenTofu: tt.tofu, "": tt.want} {
 			got, err := sources.ParseProvider(tt.in, e)
-			if (err == nil) != (want != "") || err == nil && got.String() != want {
-				t.Errorf("%q for %q: got %s, %v, want %q", tt.in, e, got, err, want)
-			}
+			sourcetest.Expect(t, (err == nil) == (want != "") && (err != nil || got.String() == want),
+				"%q for %q: got %s, %v, want %q", tt.in, e, got, err, want)
 		}
 	}
 }
@@ -98,9 +95,8 @@ func TestProviderHints(t *testing.T) {
 		{"xn--80akhbyknj4f.com/a/b", "испытание.com"},
 	} {
 		_, err := sources.ParseProvider(tt.in, sources.Terraform)
-		if !hinted(err, tt.hint) {
-			t.Errorf("%q: %v: hints are %q, want one with %q", tt.in, err, sources.Hints(err), tt.hint)
-		}
+		sourcetest.Expect(t, hinted(err, tt.hint),
+			"%q: %v: hints are %q, want one with %q", tt.in, err, sources.Hints(err), tt.hint)
 	}
 }
 
@@ -147,9 +143,8 @@ func TestPatterns(t *testing.T) {
 		{"-/aws", "", "", ""}, {"xn--80akhbyknj4f.com/*/*", "", "", ""}, {"*.com/a/b", "", "", ""}, {"a.com/b", "", "", ""},
 	} {
 		pt, err := sources.ParsePattern(tt.in)
-		if (err == nil) != (tt.want != "") || err == nil && pt.String() != tt.want {
-			t.Errorf("%q: got %s, %v, want %q", tt.in, pt, err, tt.want)
-		}
+		sourcetest.Expect(t, (err == nil) == (tt.want != "") && (err != nil || pt.String() == tt.want),
+			"%q: got %s, %v, want %q", tt.in, pt, err, tt.want)
 		for s := range strings.FieldsSeq(tt.matches) {
 			sourcetest.Expect(t, pt.Match(provider(t, s)), "%s does not match %s", pt, s)
 		}
@@ -170,9 +165,7 @@ func TestPlatforms(t *testing.T) {
 		{"linux_amd64.lock", false}, {".linux_amd64", false}, {"os_arm64-v8.2", false},
 	} {
 		p, err := sources.ParsePlatform(tt.in)
-		if (err == nil) != tt.ok || tt.ok && p.String() != tt.in {
-			t.Errorf("%q: got %v, %v", tt.in, p, err)
-		}
+		sourcetest.Expect(t, (err == nil) == tt.ok && (!tt.ok || p.String() == tt.in), "%q: got %v, %v", tt.in, p, err)
 	}
 	current := sources.CurrentPlatform()
 	again, err := sources.ParsePlatform(current.String())
@@ -189,9 +182,8 @@ func TestHashes(t *testing.T) {
 		{"zh", "", false},
 	} {
 		h, err := sources.ParseHash(tt.in)
-		if (err == nil) != (tt.scheme != "") || h.Scheme() != tt.scheme || h.Usable() != tt.usable {
-			t.Errorf("%q: scheme %q, usable %v, %v", tt.in, h.Scheme(), h.Usable(), err)
-		}
+		sourcetest.Expect(t, (err == nil) == (tt.scheme != "") && h.Scheme() == tt.scheme && h.Usable() == tt.usable,
+			"%q: scheme %q, usable %v, %v", tt.in, h.Scheme(), h.Usable(), err)
 	}
 	sourcetest.Equal(t, string(sources.ZipHash([32]byte{0: 0xab, 31: 1})), "zh:ab"+strings.Repeat("0", 60)+"01")
 }
@@ -209,9 +201,8 @@ func TestSumsOfHashes(t *testing.T) {
 		{h1[:20] + "\n" + h1[20:], sources.H1, false}, {h1[:len(h1)-2] + "F=", sources.H1, false}, {h1[3:], sources.H1, false},
 	} {
 		got, err := sources.Hash(tt.hash).Sum(tt.scheme)
-		if (err == nil) != tt.ok || tt.ok && got != sum {
-			t.Errorf("%q as %s: %x, %v", tt.hash, tt.scheme, got, err)
-		}
+		sourcetest.Expect(t, (err == nil) == tt.ok && (!tt.ok || got == sum),
+			"%q as %s: %x, %v", tt.hash, tt.scheme, got, err)
 	}
 }
 
@@ -280,9 +271,7 @@ func FuzzPlatform(f *testing.F) {
 	}
 	f.Fuzz(func(t *testing.T, s string) {
 		p, err := sources.ParsePlatform(s)
-		if err == nil && (p.String() != s || unsafeName(s)) {
-			t.Errorf("%q: got %q", s, p)
-		}
+		sourcetest.Expect(t, err != nil || p.String() == s && !unsafeName(s), "%q: got %q", s, p)
 	})
 }
 

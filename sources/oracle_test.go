@@ -78,9 +78,8 @@ func FuzzVersion(f *testing.F) {
 	f.Fuzz(func(t *testing.T, s string) {
 		v, err := sources.ParseVersion(s)
 		want, ok := oracleVersion(s)
-		if ok != (err == nil) && !malformed(s) {
-			t.Fatalf("%q: got error %v, but the engines' acceptance is %v", s, err, ok)
-		}
+		sourcetest.Require(t, ok == (err == nil) || malformed(s),
+			"%q: got error %v, but the engines' acceptance is %v", s, err, ok)
 		if err != nil {
 			return
 		}
@@ -110,9 +109,8 @@ func FuzzConstraints(f *testing.F) {
 		}
 		c, err := sources.ParseConstraints(s)
 		spec, ok := oracleConstraints(s)
-		if ok != (err == nil) && !malformed(s) {
-			t.Fatalf("%q: got error %v, but the engines' acceptance is %v", s, err, ok)
-		}
+		sourcetest.Require(t, ok == (err == nil) || malformed(s),
+			"%q: got error %v, but the engines' acceptance is %v", s, err, ok)
 		if err != nil {
 			return
 		}

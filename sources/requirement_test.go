@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"github.com/larder-cli/larder/sources"
+	"github.com/larder-cli/larder/sources/sourcetest"
 )
 
 func TestParseRequirement(t *testing.T) {
@@ -32,9 +33,8 @@ func TestParseRequirement(t *testing.T) {
 		if err != nil {
 			got = err.Error()
 		}
-		if got != tt.want && (err == nil || !strings.Contains(got, tt.want)) {
-			t.Errorf("%q: got %s, want %s", tt.typed, got, tt.want)
-		}
+		sourcetest.Expect(t, got == tt.want || err != nil && strings.Contains(got, tt.want),
+			"%q: got %s, want %s", tt.typed, got, tt.want)
 	}
 }
 

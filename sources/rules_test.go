@@ -122,9 +122,8 @@ func TestAndIsTheIntersection(t *testing.T) {
 	both := a.And(b)
 	sourcetest.Equal(t, both.String(), ">= 1.0.0, < 2.0.0")
 	checkAllow(t, both, "1.0.0 1.9.0", "0.9.0 2.0.0")
-	if !(sources.Constraints{}).And(sources.Constraints{}).Empty() || both.Empty() {
-		t.Error("Empty is wrong about what And returns")
-	}
+	sourcetest.Expect(t, (sources.Constraints{}).And(sources.Constraints{}).Empty() && !both.Empty(),
+		"Empty is wrong about what And returns")
 	sourcetest.Equal(t, (sources.Constraints{}).And(a).String(), ">= 1.0.0", "nothing and", a)
 }
 
@@ -142,9 +141,8 @@ func TestNewest(t *testing.T) {
 			vs = append(vs, version(t, s))
 		}
 		got, ok := constraints(t, tt.constraints).Newest(vs)
-		if got.String() != tt.want || ok != (tt.want != "") {
-			t.Errorf("%s of %s: got %q, %v, want %q", tt.constraints, tt.versions, got, ok, tt.want)
-		}
+		sourcetest.Expect(t, got.String() == tt.want && ok == (tt.want != ""),
+			"%s of %s: got %q, %v, want %q", tt.constraints, tt.versions, got, ok, tt.want)
 	}
 }
 
@@ -157,9 +155,8 @@ func TestVersions(t *testing.T) {
 		{"1.0.0-..", ""}, {"1.0.0/..", ""}, {"1.", ""}, {"1.0.0+", ""}, {"..", ""}, {"1.0.0-é", ""}, {"１.0.0", ""},
 	} {
 		got, err := sources.ParseVersion(tt.in)
-		if got.String() != tt.want || (err == nil) != (tt.want != "") {
-			t.Errorf("%q: got %q, %v, want %q", tt.in, got, err, tt.want)
-		}
+		sourcetest.Expect(t, got.String() == tt.want && (err == nil) == (tt.want != ""),
+			"%q: got %q, %v, want %q", tt.in, got, err, tt.want)
 	}
 }
 

@@ -64,9 +64,8 @@ func TestDirectoryWithSymlinks(t *testing.T) {
 			sourcetest.Expect(t, c.Size == 4<<18+2 && len(c.Files) == 4 && c.Files[0].Path == "LICENSE", "contents are %+v", c)
 			for _, dir := range []string{dir, result} {
 				want, err := dirhash.HashDir(dir, "", dirhash.Hash1)
-				if err != nil || string(c.H1) != want || c.ZipH1 != c.H1 {
-					t.Errorf("contents are %s, %s is %s, %v", c.H1, dir, want, err)
-				}
+				sourcetest.Expect(t, err == nil && string(c.H1) == want && c.ZipH1 == c.H1,
+					"contents are %s, %s is %s, %v", c.H1, dir, want, err)
 			}
 		})
 	}
@@ -90,9 +89,8 @@ func TestCopyMakesFilesOfSymlinks(t *testing.T) {
 				t.Fatal(err)
 			}
 			info, err := os.Lstat(filepath.Join(dir, "terraform-provider-x"))
-			if err != nil || info.Mode() != want[i] {
-				t.Errorf("of %v: got %v, want %v, %v", source, info.Mode(), want[i], err)
-			}
+			sourcetest.Expect(t, err == nil && info.Mode() == want[i],
+				"of %v: got %v, want %v, %v", source, info.Mode(), want[i], err)
 		}
 	}
 }
@@ -196,11 +194,8 @@ func TestExecutable(t *testing.T) {
 			files[name] = ""
 		}
 		got, err := archive.Executable(makeDir(t, files), "null")
-		if got != test.want || errors.Is(err, archive.ErrNoExecutable) != (test.want == "") {
-			t.Errorf("%s: got %q, %v; want %q", test.files, got, err, test.want)
-		}
-		if test.want == "" && len(sources.Hints(err)) != 1 {
-			t.Errorf("%s: hints %q", test.files, sources.Hints(err))
-		}
+		sourcetest.Expect(t, got == test.want && errors.Is(err, archive.ErrNoExecutable) == (test.want == ""),
+			"%s: got %q, %v; want %q", test.files, got, err, test.want)
+		sourcetest.Expect(t, test.want != "" || len(sources.Hints(err)) == 1, "%s: hints %q", test.files, sources.Hints(err))
 	}
 }

@@ -59,9 +59,8 @@ func TestRejectedNames(t *testing.T) {
 			}
 			_, _, err := unpack(t, makeZip(t, items...))
 			var entry *archive.EntryError
-			if !errors.As(err, &entry) || !strings.Contains(err.Error(), test.want) {
-				t.Errorf("got error %v, want one about an entry, with %q", err, test.want)
-			}
+			sourcetest.Expect(t, errors.As(err, &entry) && strings.Contains(err.Error(), test.want),
+				"got error %v, want one about an entry, with %q", err, test.want)
 		})
 	}
 }
@@ -78,9 +77,8 @@ func TestAcceptedNames(t *testing.T) {
 			continue
 		}
 		want, err := dirhash.HashDir(dir, "", dirhash.Hash1)
-		if err != nil || string(c.H1) != want {
-			t.Errorf("%q: contents are %s, the directory is %s, %v", name, c.H1, want, err)
-		}
+		sourcetest.Expect(t, err == nil && string(c.H1) == want,
+			"%q: contents are %s, the directory is %s, %v", name, c.H1, want, err)
 	}
 }
 
@@ -261,9 +259,8 @@ func TestModes(t *testing.T) {
 		check(t, err)
 		info, err := os.Stat(filepath.Join(dir, test.name))
 		check(t, err)
-		if info.Mode() != test.want {
-			t.Errorf("%s with mode %v gets %v, want %v", test.name, test.mode, info.Mode(), test.want)
-		}
+		sourcetest.Expect(t, info.Mode() == test.want,
+			"%s with mode %v gets %v, want %v", test.name, test.mode, info.Mode(), test.want)
 	}
 }
 
@@ -400,8 +397,7 @@ func FuzzUnpack(f *testing.F) {
 		want, err := dirhash.HashDir(dir, "", dirhash.Hash1)
 		sourcetest.Require(t, err == nil && string(c.H1) == want, "contents are %s, the directory is %s, %v", c.H1, want, err)
 		again, err := archive.Hash(t.Context(), dir)
-		if err != nil || again.H1 != c.H1 || again.Size != c.Size {
-			t.Fatalf("hashed again it is %+v, not %+v: %v", again, c, err)
-		}
+		sourcetest.Require(t, err == nil && again.H1 == c.H1 && again.Size == c.Size,
+			"hashed again it is %+v, not %+v: %v", again, c, err)
 	})
 }

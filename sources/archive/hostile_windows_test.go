@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/larder-cli/larder/sources/archive"
+	"github.com/larder-cli/larder/sources/sourcetest"
 )
 
 // Windows can't store these names, or stores them under others, or means a device or a stream by them.
@@ -13,8 +14,7 @@ func TestRejectedNamesOnWindows(t *testing.T) {
 	for _, name := range []string{"x.", "x ", "d./x", "...", "xy:z", "x?", "CON", "nul", "d/aux", "com1", "LPT9", "con.txt", "a/nul.tar.gz"} {
 		_, _, err := unpack(t, makeZip(t, file("terraform-provider-x", ""), item{name: name}))
 		var entry *archive.EntryError
-		if !errors.As(err, &entry) || !strings.Contains(err.Error(), "impossible on Windows") {
-			t.Errorf("%q: got %v", name, err)
-		}
+		sourcetest.Expect(t, errors.As(err, &entry) && strings.Contains(err.Error(), "impossible on Windows"),
+			"%q: got %v", name, err)
 	}
 }

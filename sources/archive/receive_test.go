@@ -58,9 +58,8 @@ func TestReceiveRejects(t *testing.T) {
 	for _, test := range tests {
 		for _, to := range []archive.Dest{{}, to(t, t.TempDir())} {
 			_, err := archive.Receive(t.Context(), arriving(strings.Fields(test.files)...), to, archive.Limits{Size: 10})
-			if err == nil || !strings.Contains(err.Error(), test.want) {
-				t.Errorf("%s: got %v, want %s", test.files, err, test.want)
-			}
+			sourcetest.Expect(t, err != nil && strings.Contains(err.Error(), test.want),
+				"%s: got %v, want %s", test.files, err, test.want)
 		}
 	}
 	cut := errors.New("cut short")

@@ -110,9 +110,7 @@ func TestReadFileHasALimit(t *testing.T) {
 		_, byPath := disk.ReadFile(path, limit)
 		for _, err := range []error{err, byPath} {
 			var tooLong *disk.LimitError
-			if ok != (err == nil) || !ok && !errors.As(err, &tooLong) {
-				t.Errorf("limit %d: %v", limit, err)
-			}
+			sourcetest.Expect(t, ok == (err == nil) && (ok || errors.As(err, &tooLong)), "limit %d: %v", limit, err)
 		}
 	}
 }

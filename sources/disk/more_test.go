@@ -134,9 +134,8 @@ func TestStrayErrorsDescribeTheFile(t *testing.T) {
 	d := open(t, root)
 	for name, want := range map[string]string{"file": "is a file", "link": "is a symbolic link to elsewhere"} {
 		_, err := d.Sub(name)
-		if err == nil || !strings.HasSuffix(err.Error(), name+" "+want) || len(sources.Hints(err)) != 1 {
-			t.Errorf("got %v, want %q", err, want)
-		}
+		sourcetest.Expect(t, err != nil && strings.HasSuffix(err.Error(), name+" "+want) && len(sources.Hints(err)) == 1,
+			"got %v, want %q", err, want)
 	}
 	check(t, os.Mkdir(filepath.Join(root, "dir"), 0o755))
 	_, _, err := d.ReadFile("dir", 1)
@@ -311,9 +310,7 @@ func TestSyncTree(t *testing.T) {
 	}
 	check(t, d.Close())
 	for _, err := range []error{d.SyncTree(t.Context()), d.SyncDirs(t.Context())} {
-		if !errors.Is(err, fs.ErrClosed) && !errors.Is(err, syscall.EBADF) {
-			t.Error(err)
-		}
+		sourcetest.Expect(t, errors.Is(err, fs.ErrClosed) || errors.Is(err, syscall.EBADF), "%v", err)
 	}
 }
 
@@ -482,9 +479,8 @@ func TestSweepWarns(t *testing.T) {
 	check(t, os.MkdirAll(filepath.Join(root, "run-ODDAAAAAAAAA", "~lock"), 0o755))
 	warned := 0
 	d.Sweep("run-", time.Now(), func(error) { warned++ })
-	if warned != 1 || !d.Exists("run-ODDAAAAAAAAA") {
-		t.Errorf("warned %d times, left are %s", warned, names(t, root))
-	}
+	sourcetest.Expect(t, warned == 1 && d.Exists("run-ODDAAAAAAAAA"),
+		"warned %d times, left are %s", warned, names(t, root))
 	check(t, d.Close())
 	d.Sweep("run-", time.Now(), func(error) { warned++ })
 	sourcetest.Expect(t, warned == 2, "warned %d times", warned)

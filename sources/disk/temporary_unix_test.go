@@ -105,9 +105,7 @@ func TestTemporaryForNext(t *testing.T) {
 	started := make([]byte, len("started"))
 	_, err = stdout.Read(started)
 	check(t, err)
-	if !strings.HasPrefix(string(started), "started") {
-		t.Fatalf("the program wrote %q", started)
-	}
+	sourcetest.Require(t, strings.HasPrefix(string(started), "started"), "the program wrote %q", started)
 
 	sweep := func() []string {
 		s, err := disk.Temporary("larder-x-")

@@ -157,9 +157,8 @@ func TestLinksAreNotRead(t *testing.T) {
 		}
 		_, err := evidence.Read(open(t, root), "a/b")
 		var stray *disk.StrayError
-		if !errors.As(err, &stray) || stray.Path != filepath.Join(root, place) {
-			t.Errorf("%s is a link: got %v, want a StrayError", place, err)
-		}
+		sourcetest.Expect(t, errors.As(err, &stray) && stray.Path == filepath.Join(root, place),
+			"%s is a link: got %v, want a StrayError", place, err)
 	}
 }
 
@@ -208,8 +207,7 @@ func TestRemove(t *testing.T) {
 	}
 	for path, want := range map[string]string{"": "a", "a": "2.0.0", "a/2.0.0": "other"} {
 		entries, err := os.ReadDir(filepath.Join(root, path))
-		if err != nil || len(entries) != 1 || entries[0].Name() != want {
-			t.Errorf("%s holds %v, %v, want %s", path, entries, err, want)
-		}
+		sourcetest.Expect(t, err == nil && len(entries) == 1 && entries[0].Name() == want,
+			"%s holds %v, %v, want %s", path, entries, err, want)
 	}
 }

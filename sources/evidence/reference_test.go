@@ -46,15 +46,13 @@ func TestResolve(t *testing.T) {
 	check(t, err)
 	sourcetest.Expect(t, !read.Keys[0].Listed(), "the files claim that a key was listed")
 	got, same := evidence.Resolve(read, reference)
-	if !same || !got.Keys[0].Listed() || got.Keys[1].Listed() || read.Keys[0].Listed() {
-		t.Errorf("got %v, same %v", got.Keys, same)
-	}
+	sourcetest.Expect(t, same && got.Keys[0].Listed() && !got.Keys[1].Listed() && !read.Keys[0].Listed(),
+		"got %v, same %v", got.Keys, same)
 
 	read.Keys = []sources.Key{{Armor: "came along"}, listed, {Armor: "added"}}
 	got, same = evidence.Resolve(read, "", reference)
-	if same || got.Keys[0].Listed() || !got.Keys[1].Listed() || got.Keys[2].Listed() {
-		t.Errorf("got %v, same %v", got.Keys, same)
-	}
+	sourcetest.Expect(t, !same && !got.Keys[0].Listed() && got.Keys[1].Listed() && !got.Keys[2].Listed(),
+		"got %v, same %v", got.Keys, same)
 	read.Keys[1].Armor = "other"
 	if got, same = evidence.Resolve(read, reference); same || got.Keys[1].Listed() {
 		t.Errorf("got %v, same %v", got.Keys, same)

@@ -126,9 +126,7 @@ func (w *world) mustDownload(t *testing.T, size int64, want []byte) *stage {
 	t.Helper()
 	s := &stage{}
 	check(t, w.download(t, s, size))
-	if !bytes.Equal(s.Bytes(), want) {
-		t.Fatalf("got %d bytes that differ from the %d served", s.Len(), len(want))
-	}
+	sourcetest.Require(t, bytes.Equal(s.Bytes(), want), "got %d bytes that differ from the %d served", s.Len(), len(want))
 	return s
 }
 
@@ -136,9 +134,8 @@ func TestDownload(t *testing.T) {
 	for _, size := range []int64{0, int64(len(archive))} {
 		w := newWorld(t, fetch.Options{}, serve(archive, `"a"`, time.Time{}))
 		s := w.mustDownload(t, size, archive)
-		if s.expected != int64(len(archive)) || w.requests.Load() != 1 {
-			t.Errorf("told to expect %d after %d requests", s.expected, w.requests.Load())
-		}
+		sourcetest.Expect(t, s.expected == int64(len(archive)) && w.requests.Load() == 1,
+			"told to expect %d after %d requests", s.expected, w.requests.Load())
 	}
 }
 
@@ -148,9 +145,8 @@ func TestDownloadThatIsNotExpected(t *testing.T) {
 	refused := errors.New("too large")
 	s := &stage{refused: refused}
 	err := w.client.Download(t.Context(), fetch.Archive{URL: w.URL + "/x.zip"}, s)
-	if err != refused || s.Len() != 0 || w.requests.Load() != 1 {
-		t.Errorf("%v after %d bytes and %d requests", err, s.Len(), w.requests.Load())
-	}
+	sourcetest.Expect(t, err == refused && s.Len() == 0 && w.requests.Load() == 1,
+		"%v after %d bytes and %d requests", err, s.Len(), w.requests.Load())
 }
 
 func TestDownloadResumesAfterBreak(t *testing.T) {
@@ -172,9 +168,7 @@ func TestDownloadResumesAfterBreak(t *testing.T) {
 		t.Run(test.name, func(t *testing.T) {
 			w := newWorld(t, fetch.Options{DownloadTries: 20}, cutter(serve(archive, test.etag, test.at), times(cuts...)))
 			s := w.mustDownload(t, 0, archive)
-			if s.resets != test.resets {
-				t.Errorf("began again %d times, want %d", s.resets, test.resets)
-			}
+			sourcetest.Expect(t, s.resets == test.resets, "began again %d times, want %d", s.resets, test.resets)
 		})
 	}
 }
@@ -193,12 +187,9 @@ func TestDownloadThroughACuttingProxy(t *testing.T) {
 		handler(&counting{rw, &served}, r)
 	})
 	s := w.mustDownload(t, int64(len(archive)), archive)
-	if s.resets > 0 || served.Load() > int64(len(archive))*11/10 {
-		t.Errorf("began again %d times, served %d bytes for %d", s.resets, served.Load(), len(archive))
-	}
-	if w.requests.Load() < 4 {
-		t.Errorf("only %d requests", w.requests.Load())
-	}
+	sourcetest.Expect(t, s.resets == 0 && served.Load() <= int64(len(archive))*11/10,
+		"began again %d times, served %d bytes for %d", s.resets, served.Load(), len(archive))
+	sourcetest.Expect(t, w.requests.Load() >= 4, "only %d requests", w.requests.Load())
 }
 
 type counting struct {
@@ -267,9 +258,8 @@ func TestDownloadOfChangingArchive(t *testing.T) {
 				case 1:
 					first(rw, r)
 				case 2:
-					if r.Header.Get("Range") != "bytes=1000-" || r.Header.Get("If-Range") != `"a"` {
-						t.Errorf("asked for %q if it is %q", r.Header.Get("Range"), r.Header.Get("If-Range"))
-					}
+					sourcetest.Expect(t, r.Header.Get("Range") == "bytes=1000-" && r.Header.Get("If-Range") == `"a"`,
+						"asked for %q if it is %q", r.Header.Get("Range"), r.Header.Get("If-Range"))
 					test.second(rw, r)
 				default:
 					serve(other, `"b"`, time.Time{})(rw, r)
@@ -308,13 +298,9 @@ func TestDownloadsThatFail(t *testing.T) {
 			if err == nil || !strings.Contains(err.Error(), test.says) || strings.Contains(err.Error(), "secret") {
 				t.Fatalf("got %v, want …%s…", err, test.says)
 			}
-			if test.is != nil && !errors.Is(err, test.is) {
-				t.Errorf("%v does not match %v", err, test.is)
-			}
+			sourcetest.Expect(t, test.is == nil || errors.Is(err, test.is), "%v does not match %v", err, test.is)
 			var failed *fetch.Error
-			if !errors.As(err, &failed) || failed.URL != w.URL+"/x.zip" {
-				t.Errorf("%v is not of the URL", err)
-			}
+			sourcetest.Expect(t, errors.As(err, &failed) && failed.URL == w.URL+"/x.zip", "%v is not of the URL", err)
 			if got := w.requests.Load(); got != test.tries {
 				t.Errorf("%d requests, want %d", got, test.tries)
 			}
@@ -337,9 +323,7 @@ func TestStageThatFails(t *testing.T) {
 	if err := w.client.Download(t.Context(), fetch.Archive{URL: w.URL}, full{want}); err != want {
 		t.Errorf("got %v, want %v", err, want)
 	}
-	if w.requests.Load() != 1 {
-		t.Errorf("%d requests, want 1", w.requests.Load())
-	}
+	sourcetest.Expect(t, w.requests.Load() == 1, "%d requests, want 1", w.requests.Load())
 }
 
 func TestDownloadsPerHost(t *testing.T) {
@@ -361,15 +345,11 @@ func TestDownloadsPerHost(t *testing.T) {
 	var group sync.WaitGroup
 	for range 12 {
 		group.Go(func() {
-			if err := w.client.Download(t.Context(), fetch.Archive{URL: w.URL}, &stage{}); err != nil {
-				t.Error(err)
-			}
+			sourcetest.Equal(t, w.client.Download(t.Context(), fetch.Archive{URL: w.URL}, &stage{}), nil)
 		})
 	}
 	group.Wait()
-	if most.Load() != 3 {
-		t.Errorf("%d at a time, want 3", most.Load())
-	}
+	sourcetest.Expect(t, most.Load() == 3, "%d at a time, want 3", most.Load())
 }
 
 // A download that has to wait for others emits an event.
@@ -387,9 +367,7 @@ func TestWaitingForTurnEmitsEvent(t *testing.T) {
 	})
 	var group sync.WaitGroup
 	download := func(path string) {
-		if err := w.client.Download(t.Context(), fetch.Archive{URL: w.URL + path}, &stage{}); err != nil {
-			t.Error(err)
-		}
+		sourcetest.Equal(t, w.client.Download(t.Context(), fetch.Archive{URL: w.URL + path}, &stage{}), nil)
 	}
 	group.Go(func() { download("/first") })
 	<-begun
@@ -421,9 +399,7 @@ func TestDownloadsShareTheLimitOfTheAnsweringHost(t *testing.T) {
 		})
 	}
 	wg.Wait()
-	if most.Load() > 2 {
-		t.Errorf("%d at a time", most.Load())
-	}
+	sourcetest.Expect(t, most.Load() <= 2, "%d at a time", most.Load())
 }
 
 // The error of a host that supports only HTTP/2 says what to do.

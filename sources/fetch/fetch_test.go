@@ -126,9 +126,8 @@ func TestTriesFollowTheStatus(t *testing.T) {
 			_, err := w.document(fetch.Request{URL: w.URL + "/x"})
 			sourcetest.Equal(t, w.requests.Load(), want, "requests")
 			var status *fetch.StatusError
-			if code != 301 && (!errors.As(err, &status) || status.Code != code || status.URL != w.URL+"/x") {
-				t.Errorf("got %v, want a StatusError", err)
-			}
+			sourcetest.Expect(t, code == 301 || errors.As(err, &status) && status.Code == code && status.URL == w.URL+"/x",
+				"got %v, want a StatusError", err)
 			sourcetest.Equal(t, errors.Is(err, fetch.ErrUnauthorized), code == 401 || code == 403, "unauthorized is")
 			sourcetest.Expect(t, !errors.Is(err, sources.ErrNotFound), "a status is taken for an answer")
 		})
@@ -149,12 +148,10 @@ func TestTriesEmitEventsAndSucceed(t *testing.T) {
 	sourcetest.Require(t, err == nil && string(doc.Body) == "there", "got %v, %v", doc, err)
 	sourcetest.Require(t, len(events) == 3, "got %d events, want 3", len(events))
 	for i, e := range events {
-		if e.Try != i+1 || e.URL != w.URL+"/doc" || "https://"+e.Host != w.URL || e.Err == nil {
-			t.Errorf("event %d: %+v", i, e)
-		}
-		if w.slept[i] > e.Wait || e.Wait > time.Second<<i || e.AtMost < e.Wait || e.Known != (i > 0) {
-			t.Errorf("try %d: %+v, waited %s, want at most %s", e.Try, e, w.slept[i], time.Second<<i)
-		}
+		sourcetest.Expect(t, e.Try == i+1 && e.URL == w.URL+"/doc" && "https://"+e.Host == w.URL && e.Err != nil,
+			"event %d: %+v", i, e)
+		sourcetest.Expect(t, w.slept[i] <= e.Wait && e.Wait <= time.Second<<i && e.AtMost >= e.Wait && e.Known == (i > 0),
+			"try %d: %+v, waited %s, want at most %s", e.Try, e, w.slept[i], time.Second<<i)
 	}
 }
 
@@ -179,12 +176,10 @@ func TestRetryAfter(t *testing.T) {
 				rw.WriteHeader(429)
 			})
 			_, err := w.document(fetch.Request{URL: w.URL})
-			if err == nil || w.requests.Load() != test.tries {
-				t.Errorf("%d tries (%v), want %d", w.requests.Load(), err, test.tries)
-			}
-			if test.tries > 1 && (w.slept[0] < test.min || w.slept[0] > test.max) {
-				t.Errorf("waited %s, want %s to %s", w.slept[0], test.min, test.max)
-			}
+			sourcetest.Expect(t, err != nil && w.requests.Load() == test.tries,
+				"%d tries (%v), want %d", w.requests.Load(), err, test.tries)
+			sourcetest.Expect(t, test.tries == 1 || w.slept[0] >= test.min && w.slept[0] <= test.max,
+				"waited %s, want %s to %s at first", w.slept, test.min, test.max)
 		})
 	}
 }
@@ -257,20 +252,16 @@ func TestTokenError(t *testing.T) {
 		if err == nil || !errors.Is(err, test.err) && test.err != nil || strings.Contains(err.Error(), "secret") {
 			t.Errorf("%s: got %v", test.name, err)
 		}
-		sourcetest.Expect(t, w.requests.Load() <= 0, "%s: asked all the same", test.name)
+		sourcetest.Expect(t, w.requests.Load() == 0, "%s: asked all the same", test.name)
 	}
 }
 
 func TestOffline(t *testing.T) {
 	client := fetch.New(fetch.Options{Offline: true, Transport: forbidden{t}})
 	_, err := client.Document(t.Context(), fetch.Request{URL: "https://user:secret@example.com/x?secret"})
-	if !errors.Is(err, sources.ErrOffline) || strings.Contains(err.Error(), "secret") {
-		t.Errorf("got %v", err)
-	}
+	sourcetest.Expect(t, errors.Is(err, sources.ErrOffline) && !strings.Contains(err.Error(), "secret"), "got %v", err)
 	err = client.Download(t.Context(), fetch.Archive{URL: "https://example.com/x.zip?secret"}, &stage{})
-	if !errors.Is(err, sources.ErrOffline) || strings.Contains(err.Error(), "secret") {
-		t.Errorf("got %v", err)
-	}
+	sourcetest.Expect(t, errors.Is(err, sources.ErrOffline) && !strings.Contains(err.Error(), "secret"), "got %v", err)
 }
 
 // A forbidden transport fails the test if it is used.
@@ -290,12 +281,8 @@ func TestCanceled(t *testing.T) {
 	if _, err := w.client.Document(ctx, fetch.Request{URL: w.URL}); !errors.Is(err, context.Canceled) {
 		t.Errorf("document: got %v", err)
 	}
-	if err := w.client.Download(ctx, fetch.Archive{URL: w.URL}, &stage{}); !errors.Is(err, context.Canceled) {
-		t.Errorf("download: got %v", err)
-	}
-	if w.requests.Load() != 1 {
-		t.Errorf("%d requests, want 1", w.requests.Load())
-	}
+	sourcetest.ErrorIs(t, w.client.Download(ctx, fetch.Archive{URL: w.URL}, &stage{}), context.Canceled, "download")
+	sourcetest.Expect(t, w.requests.Load() == 1, "%d requests, want 1", w.requests.Load())
 }
 
 // A failing transport returns the same error for every request.
@@ -327,9 +314,8 @@ func TestConnectionErrors(t *testing.T) {
 		transport := &failing{err: test.err}
 		client := fetch.New(fetch.Options{Transport: transport, Sleep: noSleep})
 		_, err := client.Document(t.Context(), fetch.Request{URL: "https://example.com/"})
-		if !errors.Is(err, test.err) || transport.asked != test.tries {
-			t.Errorf("%s: %d tries (%v), want %d", name, transport.asked, err, test.tries)
-		}
+		sourcetest.Expect(t, errors.Is(err, test.err) && transport.asked == test.tries,
+			"%s: %d tries (%v), want %d", name, transport.asked, err, test.tries)
 	}
 }
 

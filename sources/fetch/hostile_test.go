@@ -108,15 +108,11 @@ func TestHostileDocuments(t *testing.T) {
 					w.client = fetch.New(opts)
 				}
 				_, err := w.document(fetch.Request{URL: w.URL + "/doc?secret"})
-				if err == nil || !strings.Contains(err.Error(), test.says) {
-					t.Fatalf("got %v, want …%s…", err, test.says)
-				}
-				if test.is != nil && !errors.Is(err, test.is) {
-					t.Errorf("%v does not match %v", err, test.is)
-				}
-				if strings.Contains(strings.ReplaceAll(err.Error(), "example.com/secret", ""), "secret") {
-					t.Errorf("%v tells a secret", err)
-				}
+				sourcetest.Require(t, err != nil && strings.Contains(err.Error(), test.says),
+					"got %v, want …%s…", err, test.says)
+				sourcetest.Expect(t, test.is == nil || errors.Is(err, test.is), "%v does not match %v", err, test.is)
+				sourcetest.Expect(t, !strings.Contains(strings.ReplaceAll(err.Error(), "example.com/secret", ""), "secret"),
+					"%v tells a secret", err)
 				got := w.requests.Load()
 				sourcetest.Expect(t, got == test.tries, "%d requests (%v), want %d", got, err, test.tries)
 			})
@@ -143,9 +139,8 @@ func TestUnknownCertificate(t *testing.T) {
 	client := fetch.New(fetch.Options{Report: func(e fetch.Event) { t.Errorf("tried again after %v", e.Err) }})
 	defer client.CloseIdleConnections()
 	_, err := client.Document(t.Context(), fetch.Request{URL: srv.URL})
-	if err == nil || !strings.Contains(err.Error(), "certificate") || len(sources.Hints(err)) != 1 {
-		t.Errorf("got %v with hints %q", err, sources.Hints(err))
-	}
+	sourcetest.Expect(t, err != nil && strings.Contains(err.Error(), "certificate") && len(sources.Hints(err)) == 1,
+		"got %v with hints %q", err, sources.Hints(err))
 }
 
 func TestConnectionRefused(t *testing.T) {
@@ -155,9 +150,8 @@ func TestConnectionRefused(t *testing.T) {
 	w := newWorld(t, fetch.Options{Transport: fetch.NewTransport(time.Second)}, nil)
 	_, err = w.document(fetch.Request{URL: "https://" + l.Addr().String()})
 	var failed *fetch.Error
-	if !errors.As(err, &failed) || failed.Tries != 2 || len(w.slept) != 1 {
-		t.Errorf("got %v after %v, want 2 tries", err, w.slept)
-	}
+	sourcetest.Expect(t, errors.As(err, &failed) && failed.Tries == 2 && len(w.slept) == 1,
+		"got %v after %v, want 2 tries", err, w.slept)
 }
 
 func TestURLsThatCannotBeFetched(t *testing.T) {

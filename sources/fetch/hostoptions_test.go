@@ -71,9 +71,8 @@ func TestAuthoritiesApplyToOneHost(t *testing.T) {
 	sourcetest.Equal(t, get(t, client, ours), nil, "the host")
 	for _, other := range []string{ourPort, "https://else.test/"} {
 		err := get(t, client, other)
-		if err == nil || !strings.Contains(strings.Join(sources.Hints(err), ""), "ca_file") {
-			t.Errorf("%s: %v, with hints %q", other, err, sources.Hints(err))
-		}
+		sourcetest.Expect(t, err != nil && strings.Contains(strings.Join(sources.Hints(err), ""), "ca_file"),
+			"%s: %v, with hints %q", other, err, sources.Hints(err))
 	}
 	// The system's authorities are still trusted.
 	client = asking(t, w, "mirror.test", fetch.HostOptions{Authorities: authority(t, w.Registry.OwnAuthority())})
@@ -109,9 +108,8 @@ func TestServersThatRequireCertificates(t *testing.T) {
 	}
 	// This server requests a certificate, but does not require one.
 	err = get(t, client, theirs)
-	if err == nil || len(sources.Hints(err)) != 0 && !strings.Contains(sources.Hints(err)[0], "token") {
-		t.Errorf("%v, with hints %q", err, sources.Hints(err))
-	}
+	sourcetest.Expect(t, err != nil && (len(sources.Hints(err)) == 0 || strings.Contains(sources.Hints(err)[0], "token")),
+		"%v, with hints %q", err, sources.Hints(err))
 }
 
 // The hint for archives asks for what is missing, the token or the option.
@@ -164,9 +162,8 @@ func TestRedirectsDropHostOptions(t *testing.T) {
 		sourcetest.Equal(t, r.Header.Get("User-Agent"), "larder", "a header that the client sets itself", r.Header)
 	}
 	for _, r := range w.Mirror.Requests() {
-		if r.Client != "" || r.Header.Get("X-Team") != "" || r.Header.Get("Authorization") != "" {
-			t.Errorf("the other: %s: %q %v", r, r.Client, r.Header)
-		}
+		sourcetest.Expect(t, r.Client == "" && r.Header.Get("X-Team") == "" && r.Header.Get("Authorization") == "",
+			"the other: %s: %q %v", r, r.Client, r.Header)
 	}
 	if n, m := len(w.Registry.Requests()), len(w.Mirror.Requests()); n != 2 || m != 2 {
 		t.Fatalf("%d and %d requests", n, m)
@@ -180,12 +177,10 @@ func TestRedirectsUseOptionsOfTarget(t *testing.T) {
 	options := fetch.HostOptions{Certificates: keyPair(t, w.Mirror), Headers: map[string]string{"X-Team": "platform"}}
 	get(t, asking(t, w, "mirror.test", options), ours)
 	first, second := w.Registry.Requests()[0], w.Mirror.Requests()[0]
-	if first.Client != "" || first.Header.Get("X-Team") != "" {
-		t.Errorf("where it began: %q %v", first.Client, first.Header)
-	}
-	if second.Client != "client" || second.Header.Get("X-Team") != "platform" {
-		t.Errorf("where it led: %q %v", second.Client, second.Header)
-	}
+	sourcetest.Expect(t, first.Client == "" && first.Header.Get("X-Team") == "",
+		"where it began: %q %v", first.Client, first.Header)
+	sourcetest.Expect(t, second.Client == "client" && second.Header.Get("X-Team") == "platform",
+		"where it led: %q %v", second.Client, second.Header)
 }
 
 func TestCredentialsOfArchives(t *testing.T) {
@@ -235,9 +230,8 @@ func TestCertificatesAreNotShownToProxies(t *testing.T) {
 	defer client.CloseIdleConnections()
 	err = get(t, client, ours)
 	sourcetest.Expect(t, err != nil && strings.Contains(err.Error(), "418"), "want the proxy's refusal, got %v", err)
-	if asked.Load() != 1 || shown.Load() != 0 {
-		t.Errorf("the proxy was asked %d times and shown %d certificates", asked.Load(), shown.Load())
-	}
+	sourcetest.Expect(t, asked.Load() == 1 && shown.Load() == 0,
+		"the proxy was asked %d times and shown %d certificates", asked.Load(), shown.Load())
 }
 
 func TestTriesOfAnArchive(t *testing.T) {

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/larder-cli/larder/sources/fetch"
+	"github.com/larder-cli/larder/sources/sourcetest"
 )
 
 // raw writes begin to the connection, then calls more until it fails.
@@ -94,9 +95,7 @@ func TestErrorsAreShort(t *testing.T) {
 			inBubble(t, opts, handler, func(t *testing.T, client *fetch.Client) {
 				_, err1 := client.Document(t.Context(), fetch.Request{URL: "http://example.com/"})
 				err2 := client.Download(t.Context(), fetch.Archive{URL: "http://example.com/x.zip"}, &stage{})
-				if err1 == nil || err2 == nil {
-					t.Fatalf("got %v and %v", err1, err2)
-				}
+				sourcetest.Require(t, err1 != nil && err2 != nil, "got %v and %v", err1, err2)
 				if longest = max(longest, len(err1.Error()), len(err2.Error())); longest > 3000 {
 					t.Errorf("%d bytes", longest)
 				}

@@ -17,6 +17,7 @@ import (
 
 	"github.com/larder-cli/larder/sources"
 	"github.com/larder-cli/larder/sources/fetch"
+	"github.com/larder-cli/larder/sources/sourcetest"
 )
 
 // A spoolStage can create a spool.
@@ -173,9 +174,8 @@ func TestLargeArchiveFromSlowServerUsesParts(t *testing.T) {
 			server := &slowServer{content: large, rate: 12 << 20, fault: test.fault, mend: !test.parts}
 			s := &spoolStage{full: test.full}
 			check(t, parted(t, test.opts, server, s))
-			if !bytes.Equal(s.Bytes(), large) || s.resets != test.resets {
-				t.Errorf("got %d bytes, %d resets", s.Len(), s.resets)
-			}
+			sourcetest.Expect(t, bytes.Equal(s.Bytes(), large) && s.resets == test.resets,
+				"got %d bytes, %d resets", s.Len(), s.resets)
 			whole, parts := 0, 0
 			for _, r := range server.ranges {
 				if r == "" || strings.HasSuffix(r, "-") {
@@ -184,9 +184,8 @@ func TestLargeArchiveFromSlowServerUsesParts(t *testing.T) {
 					parts++
 				}
 			}
-			if whole != test.whole || (parts > 3) != test.parts && test.parts {
-				t.Errorf("asked for %s", strings.Join(server.ranges, " "))
-			}
+			sourcetest.Expect(t, whole == test.whole && ((parts > 3) == test.parts || !test.parts),
+				"asked for %s", strings.Join(server.ranges, " "))
 		})
 	}
 }
@@ -218,9 +217,8 @@ func TestPartsDoNotWaitForOneOfThem(t *testing.T) {
 					t.Errorf("took %s", took)
 				}
 			})
-			if !bytes.Equal(s.Bytes(), large) || server.whole != 1 || server.slowed != 1 {
-				t.Errorf("got %d bytes, asked for all %d times, slow %d times", s.Len(), server.whole, server.slowed)
-			}
+			sourcetest.Expect(t, bytes.Equal(s.Bytes(), large) && server.whole == 1 && server.slowed == 1,
+				"got %d bytes, asked for all %d times, slow %d times", s.Len(), server.whole, server.slowed)
 		})
 	}
 }
@@ -256,9 +254,8 @@ func TestPartsLeaveConnectionsToOtherArchives(t *testing.T) {
 				close(end)
 				group.Wait()
 			})
-			if (server.n > 1) != parts || !bytes.Equal(s.Bytes(), large) {
-				t.Errorf("%d requests, parts %v; got %d bytes", server.n, parts, s.Len())
-			}
+			sourcetest.Expect(t, (server.n > 1) == parts && bytes.Equal(s.Bytes(), large),
+				"%d requests, parts %v; got %d bytes", server.n, parts, s.Len())
 		})
 	}
 }
@@ -347,9 +344,8 @@ func TestServersForOneConnection(t *testing.T) {
 					t.Errorf("took %s: %q", took, ends)
 				}
 			})
-			if !bytes.Equal(s.Bytes(), large) || server.whole != 1 {
-				t.Errorf("got %d bytes, asked for all %d times", s.Len(), server.whole)
-			}
+			sourcetest.Expect(t, bytes.Equal(s.Bytes(), large) && server.whole == 1,
+				"got %d bytes, asked for all %d times", s.Len(), server.whole)
 		})
 	}
 }
@@ -369,9 +365,7 @@ func TestPartsNameTheFailingHost(t *testing.T) {
 		}
 	}, func(t *testing.T, client *fetch.Client) {
 		err := client.Download(t.Context(), fetch.Archive{URL: "http://example.com/x.zip"}, &spoolStage{dir: t.TempDir()})
-		if err != nil || strings.Join(failed, " ") != "example.net" {
-			t.Errorf("%v, and %q failed", err, failed)
-		}
+		sourcetest.Expect(t, err == nil && strings.Join(failed, " ") == "example.net", "%v, and %q failed", err, failed)
 	})
 }
 
@@ -386,9 +380,8 @@ func TestPartsEndWhenCanceled(t *testing.T) {
 	w := newWorld(t, fetch.Options{}, server.ServeHTTP)
 	s := &spoolStage{dir: t.TempDir()}
 	err := w.client.Download(ctx, fetch.Archive{URL: w.URL + "/x.zip"}, s)
-	if !errors.Is(err, context.Canceled) || !bytes.HasPrefix(large, s.Bytes()) {
-		t.Errorf("%v, with %d bytes", err, s.Len())
-	}
+	sourcetest.Expect(t, errors.Is(err, context.Canceled) && bytes.HasPrefix(large, s.Bytes()),
+		"%v, with %d bytes", err, s.Len())
 	if left, _ := os.ReadDir(s.dir); len(left) > 0 {
 		t.Errorf("left %v", left)
 	}

@@ -150,8 +150,6 @@ func TestPatienceEnds(t *testing.T) {
 // Only the server can stall: a slow disk is no error.
 func TestSlowStage(t *testing.T) {
 	inBubble(t, fetch.Options{DownloadTries: 1}, serve(archive, "", time.Time{}), func(t *testing.T, client *fetch.Client) {
-		if err := client.Download(t.Context(), fetch.Archive{URL: "http://example.com/x.zip"}, &stage{slow: time.Minute}); err != nil {
-			t.Error(err)
-		}
+		sourcetest.Equal(t, client.Download(t.Context(), fetch.Archive{URL: "http://example.com/x.zip"}, &stage{slow: time.Minute}), nil)
 	})
 }

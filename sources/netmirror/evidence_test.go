@@ -88,9 +88,8 @@ func TestEvidence(t *testing.T) {
 			id.Platform.Arch = "arm64"
 		}
 		p, err := m.Package(t.Context(), id)
-		if err != nil || !reflect.DeepEqual(p.Signed, signed()) || len(p.Warnings) > 0 {
-			t.Errorf("%s: got %+v, %v", platform, p, err)
-		}
+		sourcetest.Expect(t, err == nil && reflect.DeepEqual(p.Signed, signed()) && len(p.Warnings) == 0,
+			"%s: got %+v, %v", platform, p, err)
 	}
 	release, err := m.Release(t.Context(), provider(t, "example.com/acme/widget"), packageID(t, "a/b", "1.0.0").Version)
 	if err != nil || !reflect.DeepEqual(release.Signed, signed()) || len(release.Archives) != 2 || len(release.Warnings) > 0 {
@@ -128,9 +127,8 @@ func TestEvidenceOfUnicodeHosts(t *testing.T) {
 	n := d.serve(t, base+".larder/evidence/%D0%B8%D1%81%D0%BF%D1%8B%D1%82%D0%B0%D0%BD%D0%B8%D0%B5.test/acme/widget/1.0.0+b/")
 	n.answers[base+"xn--80akhbyknj4f.test/acme/widget/1.0.0+b.json"] = n.answers[versionURL]
 	p, err := n.mirror(t, base, netmirror.Options{}).Package(t.Context(), id)
-	if err != nil || !reflect.DeepEqual(p.Signed, signed()) {
-		t.Errorf("got %+v, %v; requested %q", p, err, n.paths())
-	}
+	sourcetest.Expect(t, err == nil && reflect.DeepEqual(p.Signed, signed()),
+		"got %+v, %v; requested %q", p, err, n.paths())
 }
 
 func TestNoEvidence(t *testing.T) {
@@ -139,9 +137,8 @@ func TestNoEvidence(t *testing.T) {
 		d["larder"] = member
 		n := d.serve(t, evidenceURL)
 		p, err := n.mirror(t, base, netmirror.Options{}).Package(t.Context(), packageID(t, "example.com/acme/widget", "1.0.0"))
-		if err != nil || p.Signed != nil || len(p.Warnings) > 0 || len(n.asked) != 1 {
-			t.Errorf("%s: got %+v, %v after %q", name, p, err, n.paths())
-		}
+		sourcetest.Expect(t, err == nil && p.Signed == nil && len(p.Warnings) == 0 && len(n.asked) == 1,
+			"%s: got %+v, %v after %q", name, p, err, n.paths())
 	}
 }
 
@@ -204,15 +201,12 @@ func TestIgnoredEvidence(t *testing.T) {
 			test.change(d, n)
 			n.answers[versionURL] = document(d.String())
 			p, err := n.mirror(t, base, netmirror.Options{}).Package(t.Context(), packageID(t, "example.com/acme/widget", "1.0.0"))
-			if err != nil || p.Signed != nil || p.Location.URL != base+"example.com/acme/widget/l.zip" {
-				t.Errorf("got %+v, %v", p, err)
-			}
+			sourcetest.Expect(t, err == nil && p.Signed == nil && p.Location.URL == base+"example.com/acme/widget/l.zip",
+				"got %+v, %v", p, err)
 			if got := strings.Join(p.Warnings, "\n"); len(p.Warnings) != 1 || !strings.HasPrefix(got, "the mirror's evidence for 1.0.0 is ignored: ") || !strings.Contains(got, test.says) {
 				t.Errorf("warnings %q, want %q", p.Warnings, test.says)
 			}
-			if (len(n.asked) > 1) != test.requests {
-				t.Errorf("requested %q", n.paths())
-			}
+			sourcetest.Expect(t, (len(n.asked) > 1) == test.requests, "requested %q", n.paths())
 			for _, r := range n.asked {
 				sourcetest.Equal(t, r.URL.Host, "m.example.org", "requested", r.URL)
 			}
@@ -253,9 +247,7 @@ func FuzzLocation(f *testing.F) {
 		d.evidence()["url"] = text
 		n := d.serve(t, evidenceURL)
 		p, err := n.mirror(t, base, netmirror.Options{}).Package(t.Context(), packageID(t, "example.com/acme/widget", "1.0.0"))
-		if err != nil || len(p.Warnings) != 1 && p.Signed == nil {
-			t.Errorf("%q: got %+v, %v", text, p, err)
-		}
+		sourcetest.Expect(t, err == nil && (len(p.Warnings) == 1 || p.Signed != nil), "%q: got %+v, %v", text, p, err)
 		for _, r := range n.asked {
 			if !strings.HasPrefix(r.URL.Path, "/providers/") || strings.Contains(r.URL.Path, "/../") || r.URL.Host != "m.example.org" {
 				t.Errorf("%q: requested %s", text, r.URL)

@@ -98,12 +98,9 @@ func TestBaseURLs(t *testing.T) {
 		{"", "", "empty URL"},
 	} {
 		m, err := netmirror.New(fetch.New(fetch.Options{Offline: true}), test.in, netmirror.Options{})
-		if (err != nil) != (test.says != "") || err != nil && !strings.Contains(err.Error(), test.says) {
-			t.Errorf("%q: got %v, want %q", test.in, err, test.says)
-		}
-		if err == nil && m.String() != test.name {
-			t.Errorf("%q: got %q, want %q", test.in, m, test.name)
-		}
+		sourcetest.Expect(t, (err != nil) == (test.says != "") && (err == nil || strings.Contains(err.Error(), test.says)),
+			"%q: got %v, want %q", test.in, err, test.says)
+		sourcetest.Expect(t, err != nil || m.String() == test.name, "%q: got %q, want %q", test.in, m, test.name)
 	}
 }
 
@@ -153,9 +150,8 @@ func TestVersions(t *testing.T) {
 		t.Run(test.name, func(t *testing.T) {
 			n := &network{answers: map[string]answer{indexURL: test.answer}}
 			l, err := n.mirror(t, base, netmirror.Options{}).Versions(t.Context(), provider(t, "example.com/acme/widget"))
-			if (err != nil) != (test.says != "") || err != nil && !strings.Contains(err.Error(), test.says) {
-				t.Fatalf("got %v, want %q", err, test.says)
-			}
+			sourcetest.Require(t, (err != nil) == (test.says != "") && (err == nil || strings.Contains(err.Error(), test.says)),
+				"got %v, want %q", err, test.says)
 			sourcetest.Expect(t, !errors.Is(err, sources.ErrNotFound), "%v is taken for an answer", err)
 			sourcetest.Equal(t, fmt.Sprint(l.Versions), test.versions, "versions")
 			sourcetest.Equal(t, fmt.Sprint(l.Warnings), test.warnings, "warnings")
@@ -256,9 +252,8 @@ func TestRejectedPackages(t *testing.T) {
 	} {
 		n := &network{answers: map[string]answer{versionURL: test.answer}}
 		_, err := n.mirror(t, base, netmirror.Options{}).Package(t.Context(), packageID(t, "example.com/acme/widget", "1.0.0"))
-		if err == nil || !strings.Contains(err.Error(), test.says) || errors.Is(err, sources.ErrNotFound) {
-			t.Errorf("%s: got %v, want %s", test.name, err, test.says)
-		}
+		sourcetest.Expect(t, err != nil && strings.Contains(err.Error(), test.says) && !errors.Is(err, sources.ErrNotFound),
+			"%s: got %v, want %s", test.name, err, test.says)
 	}
 }
 

@@ -78,9 +78,7 @@ func TestPackage(t *testing.T) {
 		Source: "registry example.com",
 		Kind:   sources.FromRegistry,
 	}
-	if !reflect.DeepEqual(got, want) {
-		t.Errorf("got  %+v %+v\nwant %+v %+v", got, *got.Signed, want, *want.Signed)
-	}
+	sourcetest.Expect(t, reflect.DeepEqual(got, want), "got  %+v %+v\nwant %+v %+v", got, *got.Signed, want, *want.Signed)
 	asked := []string{
 		wellKnown + " Bearer secret", packageURL + " Bearer secret",
 		"https://cdn.example.com/SHA256SUMS.sig", "https://cdn.example.com/SHA256SUMS?sig=secret",
@@ -110,9 +108,7 @@ func TestChecksumsAreFetchedOnce(t *testing.T) {
 		})
 	}
 	group.Wait()
-	if len(n.asked) != 1+len(platforms)+2 {
-		t.Errorf("asked %d times: %q", len(n.asked), n.paths())
-	}
+	sourcetest.Expect(t, len(n.asked) == 1+len(platforms)+2, "asked %d times: %q", len(n.asked), n.paths())
 }
 
 // URLs are relative to the document's URL after redirects.
@@ -120,9 +116,8 @@ func TestPackageRedirected(t *testing.T) {
 	n := packageNetwork("307 https://b.example.com/x/y")
 	n.answers["https://b.example.com/x/y"] = document(map[string]any{"download_url": "widget.zip"})
 	got, err := n.registry(registry.Options{}).Package(t.Context(), packageID(t))
-	if err != nil || got.Location.URL != "https://b.example.com/x/widget.zip" {
-		t.Errorf("got %s, %v", got.Location.URL, err)
-	}
+	sourcetest.Expect(t, err == nil && got.Location.URL == "https://b.example.com/x/widget.zip",
+		"got %s, %v", got.Location.URL, err)
 }
 
 func TestRejectedPackages(t *testing.T) {
@@ -232,9 +227,8 @@ func TestMissingPackage(t *testing.T) {
 		n := packageNetwork("404")
 		n.answers[versionsURL] = test.versions
 		_, err := n.registry(registry.Options{}).Package(t.Context(), packageID(t))
-		if !errors.Is(err, sources.ErrNotFound) || errors.Is(err, sources.ErrNoPlatform) != test.noPlatform {
-			t.Errorf("%s: got %v", test.name, err)
-		}
+		sourcetest.Expect(t, errors.Is(err, sources.ErrNotFound) && errors.Is(err, sources.ErrNoPlatform) == test.noPlatform,
+			"%s: got %v", test.name, err)
 		if hints := strings.Join(sources.Hints(err), "\n"); (hints == "") != (test.hint == "") || !strings.Contains(hints, test.hint) {
 			t.Errorf("%s: hints %q, want %q", test.name, hints, test.hint)
 		}
@@ -271,20 +265,17 @@ func TestOffers(t *testing.T) {
 			n := packageNetwork(document(map[string]any{"packages": test.packages}))
 			p, err := n.registry(registry.Options{Engine: engine}).Package(t.Context(), packageID(t))
 			if engine == sources.Terraform {
-				if err != nil || p.Size != 0 || p.Offered != nil {
-					t.Errorf("%s: Terraform got %v, %v, %v", test.name, p.Size, p.Offered, err)
-				}
+				sourcetest.Expect(t, err == nil && p.Size == 0 && p.Offered == nil,
+					"%s: Terraform got %v, %v, %v", test.name, p.Size, p.Offered, err)
 				continue
 			}
 			if test.says != "" {
-				if err == nil || !strings.Contains(err.Error(), test.says) {
-					t.Errorf("%s: got %v, want %s", test.name, err, test.says)
-				}
+				sourcetest.Expect(t, err != nil && strings.Contains(err.Error(), test.says),
+					"%s: got %v, want %s", test.name, err, test.says)
 				continue
 			}
-			if err != nil || p.Size != test.size || fmt.Sprint(p.Offered) != test.offered {
-				t.Errorf("%s: got %d, %v, %v", test.name, p.Size, p.Offered, err)
-			}
+			sourcetest.Expect(t, err == nil && p.Size == test.size && fmt.Sprint(p.Offered) == test.offered,
+				"%s: got %d, %v, %v", test.name, p.Size, p.Offered, err)
 		}
 	}
 }
@@ -362,9 +353,8 @@ func FuzzVersions(f *testing.F) {
 		again, err := json.Marshal(map[string]any{"versions": entries})
 		check(t, err)
 		m, err := fuzzed(n, versionsURL, string(again), sources.Terraform).Versions(t.Context(), provider(t, p))
-		if err != nil || !slices.Equal(l.Versions, m.Versions) {
-			t.Errorf("%q: %v, and again %v, %v", text, l.Versions, m.Versions, err)
-		}
+		sourcetest.Expect(t, err == nil && slices.Equal(l.Versions, m.Versions),
+			"%q: %v, and again %v, %v", text, l.Versions, m.Versions, err)
 	})
 }
 

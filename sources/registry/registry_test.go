@@ -135,9 +135,8 @@ func TestDiscovery(t *testing.T) {
 				t.Errorf("got %v, want %v saying %q", err, test.err, test.says)
 			}
 			sourcetest.Expect(t, !errors.Is(err, sources.ErrNotFound), "%v is taken for an answer", err)
-			if err != nil && !strings.HasPrefix(err.Error(), "example.com/acme/widget: registry example.com: ") {
-				t.Errorf("%v does not say who was asked for what", err)
-			}
+			sourcetest.Expect(t, err == nil || strings.HasPrefix(err.Error(), "example.com/acme/widget: registry example.com: "),
+				"%v does not say who was asked for what", err)
 		})
 	}
 }
@@ -230,9 +229,7 @@ func TestHostBlocks(t *testing.T) {
 	}
 	_, err := r.Versions(t.Context(), provider(t, "empty.example.com/acme/widget"))
 	sourcetest.ErrorIs(t, err, registry.ErrNoRegistry, "empty")
-	if len(n.asked) != 2 {
-		t.Errorf("asked %q", n.paths())
-	}
+	sourcetest.Expect(t, len(n.asked) == 2, "asked %q", n.paths())
 }
 
 func TestVersions(t *testing.T) {
@@ -263,9 +260,8 @@ func TestVersions(t *testing.T) {
 		t.Run(test.name, func(t *testing.T) {
 			n := &network{answers: answers{wellKnown: services, "/p/acme/widget/versions": test.text}}
 			l, err := n.registry(registry.Options{}).Versions(t.Context(), provider(t, "example.com/acme/widget"))
-			if (err != nil) != (test.says != "") || err != nil && !strings.Contains(err.Error(), test.says) {
-				t.Fatalf("got %v, want %q", err, test.says)
-			}
+			sourcetest.Require(t, (err != nil) == (test.says != "") && (err == nil || strings.Contains(err.Error(), test.says)),
+				"got %v, want %q", err, test.says)
 			sourcetest.Equal(t, fmt.Sprint(l.Versions), test.versions, "versions")
 			sourcetest.Equal(t, fmt.Sprint(l.Warnings), test.warnings, "warnings")
 		})
@@ -302,9 +298,8 @@ func TestUnknownProvider(t *testing.T) {
 		n := &network{answers: answers{wellKnown: services, host + wellKnown: services, host + "/p/-/widget/versions": test.legacy}}
 		_, err := n.registry(registry.Options{}).Versions(t.Context(), provider(t, test.provider))
 		var missing *sources.NotFoundError
-		if !errors.As(err, &missing) || !missing.Registry {
-			t.Fatalf("%s: got %v, want that the registry has no such provider", test.name, err)
-		}
+		sourcetest.Require(t, errors.As(err, &missing) && missing.Registry,
+			"%s: got %v, want that the registry has no such provider", test.name, err)
 		var want sources.Provider
 		if test.moved != "" {
 			want = provider(t, test.moved)

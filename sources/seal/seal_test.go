@@ -102,9 +102,7 @@ func TestUserKeyIsCreatedOnce(t *testing.T) {
 		sourcetest.Require(t, bytes.Equal(texts[i], texts[0]), "writers used different keys:\n%s\n%s", texts[0], texts[i])
 	}
 	info, err := os.Stat(filepath.Join(dir, "record.key"))
-	if err != nil || runtime.GOOS != "windows" && info.Mode() != 0o600 {
-		t.Errorf("got %v, error %v", info, err)
-	}
+	sourcetest.Expect(t, err == nil && (runtime.GOOS == "windows" || info.Mode() == 0o600), "got %v, error %v", info, err)
 }
 
 // A key that other users may be able to read is not used, and records under it

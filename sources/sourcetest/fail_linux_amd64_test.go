@@ -28,9 +28,8 @@ func TestFailAt(t *testing.T) {
 		}
 		check(t, err)
 		if failed.Call == "" {
-			if step < 3 || failed.Status != 0 || out.String() != "text" {
-				t.Fatalf("step %d: %+v, %s, %s", step, failed, &out, &problem)
-			}
+			sourcetest.Require(t, step >= 3 && failed.Status == 0 && out.String() == "text",
+				"step %d: %+v, %s, %s", step, failed, &out, &problem)
 			return
 		}
 		if failed.Path != file || failed.Status != 1 || !strings.Contains(problem.String(), "Input/output error") {

@@ -59,9 +59,8 @@ output "c" {
 		cmd.Dir = filepath.Join(dir, "root")
 		cmd.Env = append(os.Environ(), "TF_CLI_CONFIG_FILE="+config, "TF_PLUGIN_CACHE_DIR=", "TF_CLI_ARGS=-no-color")
 		out, err := cmd.CombinedOutput()
-		if err != nil || !strings.Contains(string(out), want) {
-			t.Fatalf("%v: %v, and it does not say %q:\n%s", args, err, want, out)
-		}
+		sourcetest.Require(t, err == nil && strings.Contains(string(out), want),
+			"%v: %v, and it does not say %q:\n%s", args, err, want, out)
 	}
 	run("successfully initialized", "init", "-plugin-dir="+filepath.Join(dir, "mirror"))
 	run("2 to add", "plan")

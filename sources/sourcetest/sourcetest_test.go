@@ -120,16 +120,14 @@ func TestFaults(t *testing.T) {
 			check(t, err)
 			defer resp.Body.Close()
 			body, err := io.ReadAll(resp.Body)
-			if resp.StatusCode != tt.status || len(body) != tt.length {
-				t.Errorf("got %s with %d bytes, want %d with %d", resp.Status, len(body), tt.status, tt.length)
-			}
+			sourcetest.Expect(t, resp.StatusCode == tt.status && len(body) == tt.length,
+				"got %s with %d bytes, want %d with %d", resp.Status, len(body), tt.status, tt.length)
 			got := strings.ReplaceAll(fmt.Sprint(err), "Connection reset", "connection reset")
 			if tt.fault.Reset && runtime.GOOS == "windows" {
 				got = strings.ReplaceAll(got, "unexpected EOF", "connection reset") // Wine reports some resets as the end
 			}
-			if tt.err == "" && err != nil || !strings.Contains(got, tt.err) {
-				t.Errorf("got error %v, want %q", err, tt.err)
-			}
+			sourcetest.Expect(t, (tt.err != "" || err == nil) && strings.Contains(got, tt.err),
+				"got error %v, want %q", err, tt.err)
 		})
 	}
 }
@@ -145,13 +143,11 @@ func TestCutOverHTTP2(t *testing.T) {
 	w := newWorld(t)
 	w.Registry.Fault(sourcetest.Fault{Path: "*.zip", Cut: 100, Times: 1})
 	resp, body, err := get(t, w, archiveURL(w))
-	if err == nil || len(body) != 100 || resp.ProtoMajor != 2 {
-		t.Errorf("cut: got %d bytes, %v, want 100 and an error", len(body), err)
-	}
+	sourcetest.Expect(t, err != nil && len(body) == 100 && resp.ProtoMajor == 2,
+		"cut: got %d bytes, %v, want 100 and an error", len(body), err)
 	resp, body, err = get(t, w, archiveURL(w), "Range: bytes=100-", "If-Range: "+resp.Header.Get("ETag"))
-	if err != nil || resp.StatusCode != http.StatusPartialContent || len(body) != 148 {
-		t.Errorf("rest: got %v with %d bytes, %v, want 148", resp, len(body), err)
-	}
+	sourcetest.Expect(t, err == nil && resp.StatusCode == http.StatusPartialContent && len(body) == 148,
+		"rest: got %v with %d bytes, %v, want 148", resp, len(body), err)
 	got := w.Registry.ArchiveBytes()[archive]
 	sourcetest.Expect(t, got == 248, "sent %d bytes, want each of the 248 once", got)
 }
@@ -204,7 +200,6 @@ func TestNothingLeadsOut(t *testing.T) {
 	check(t, err)
 	resp.Body.Close()
 	requests := w.Registry.Requests()
-	if len(requests) != 1 || requests[0].Host != "elsewhere.test" {
-		t.Errorf("registry was asked %v, want discovery of elsewhere.test", requests)
-	}
+	sourcetest.Expect(t, len(requests) == 1 && requests[0].Host == "elsewhere.test",
+		"registry was asked %v, want discovery of elsewhere.test", requests)
 }

@@ -67,9 +67,7 @@ func holds(t *testing.T, d *disk.Dir, want ...string) {
 		data := sourcetest.ReadFile(t, d.Path(e.Name()))
 		got = append(got, e.Name()+"="+string(data))
 	}
-	if !slices.Equal(got, want) {
-		t.Errorf("%s holds %q, want %q", d.Path("."), got, want)
-	}
+	sourcetest.Expect(t, slices.Equal(got, want), "%s holds %q, want %q", d.Path("."), got, want)
 }
 
 // resumes checks what the next download can resume.
@@ -82,9 +80,8 @@ func (p place) resumes(s *staging.Stage, want sources.Hash, text, note string) {
 		got, err = io.ReadAll(held)
 		check(p.T, err)
 	}
-	if string(got) != text || gotNote != note {
-		p.Errorf("resumed %q with note %q, want %q with %q", got, gotNote, text, note)
-	}
+	sourcetest.Expect(p, string(got) == text && gotNote == note,
+		"resumed %q with note %q, want %q with %q", got, gotNote, text, note)
 }
 
 func TestDownload(t *testing.T) {

@@ -121,9 +121,8 @@ func TestRequirements(t *testing.T) {
 					want, require = test.signed, trust.RequireSigned
 				}
 				err := j.Check(widget, j.Report(widget.Provider, test.proof))
-				if (err == nil) != (want == "") || err != nil && !strings.Contains(err.Error(), want) {
-					t.Errorf("%v: got %v, want %q", require, err, want)
-				}
+				sourcetest.Expect(t, (err == nil) == (want == "") && (err == nil || strings.Contains(err.Error(), want)),
+					"%v: got %v, want %q", require, err, want)
 				if err == nil || test.hint == "" {
 					continue
 				}

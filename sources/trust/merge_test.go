@@ -88,9 +88,8 @@ func TestMergeKeepsTheBetterEvidence(t *testing.T) {
 				a, b := old.make(), new.make()
 				best := max(stored(a, opts), stored(b, opts))
 				kept, err := merge(a, b, opts)
-				if err != nil || stored(kept, opts) != best {
-					t.Errorf("same checksums: got %v, %v", stored(kept, opts), err)
-				}
+				sourcetest.Expect(t, err == nil && stored(kept, opts) == best,
+					"same checksums: got %v, %v", stored(kept, opts), err)
 				if i > 0 && j > 0 && i != j {
 					for _, s := range []*sources.Signed{a, b} {
 						if !slices.ContainsFunc(kept.Keys, func(k sources.Key) bool { return k == s.Keys[0] }) {
@@ -107,9 +106,8 @@ func TestMergeKeepsTheBetterEvidence(t *testing.T) {
 				flagged := old.name == "key of a registry" && new.name == "trusted key" // only this run accepts it
 				switch {
 				case j >= i && !flagged:
-					if err != nil || !bytes.Equal(kept.Sums, b.Sums) || stored(kept, opts) != stored(b, opts) {
-						t.Errorf("other checksums: got %v, %v", stored(kept, opts), err)
-					}
+					sourcetest.Expect(t, err == nil && bytes.Equal(kept.Sums, b.Sums) && stored(kept, opts) == stored(b, opts),
+						"other checksums: got %v, %v", stored(kept, opts), err)
 				case !errors.Is(err, trust.Downgraded) || kept != a:
 					t.Errorf("other checksums: got %v, %v", stored(kept, opts), err)
 				case !strings.Contains(err.Error(), string(fingerprint(map[int]*openpgp.Entity{1: mirror, 2: registry, 3: trusted, 4: hashicorp}[i]))):
@@ -126,9 +124,7 @@ func TestMergeKeepsTheBetterEvidence(t *testing.T) {
 	kept, err = merge(listed(evidenceBy(t, registry)), listed(evidenceBy(t, renewed, "else.zip")), opts)
 	sourcetest.Expect(t, errors.Is(err, trust.KeyChanged) && !bytes.Equal(kept.Sums, sums), "another key of the registry: %v", err)
 	for _, f := range []sources.Fingerprint{fingerprint(registry), fingerprint(renewed)} {
-		if err != nil && !strings.Contains(err.Error(), string(f)) {
-			t.Errorf("%v lacks %s", err, f)
-		}
+		sourcetest.Expect(t, err == nil || strings.Contains(err.Error(), string(f)), "%v lacks %s", err, f)
 	}
 	more := evidenceBy(t, mirror, "else.zip")
 	kept, err = merge(more, evidenceBy(t, mirror), opts)
@@ -322,9 +318,8 @@ func TestMergeAndRevokedKeys(t *testing.T) {
 			kept, err := merge(old, listed(new), opts)
 			sourcetest.Expect(t, err == nil && stored(kept, opts) == sources.SelfSigned, "got %q, %v", stored(kept, opts), err)
 			again, err := merge(kept, old, opts)
-			if err != nil || stored(again, opts) != sources.SelfSigned {
-				t.Errorf("the revoked key is back: %q, %v", stored(again, opts), err)
-			}
+			sourcetest.Expect(t, err == nil && stored(again, opts) == sources.SelfSigned,
+				"the revoked key is back: %q, %v", stored(again, opts), err)
 			both := *old
 			both.Keys = append(slices.Clone(old.Keys), public(t, stolen))
 			sourcetest.Equal(t, stored(&both, opts), sources.Unverified, "listed as it was and revoked")
@@ -443,9 +438,8 @@ func TestPinnedKeys(t *testing.T) {
 		opts := base
 		r, err := trust.Judge{Options: opts}.Verify(context.Background(), widget, tt.s, zh)
 		sourcetest.Expect(t, err == nil && r.Verdict == tt.at, "%s: got %q, %v", tt.name, r.Verdict, err)
-		if errors.Is(r.Refused, trust.UntrustedKey) != (tt.at != sources.SignedByTrusted) {
-			t.Errorf("%s: got %v", tt.name, r.Refused)
-		}
+		sourcetest.Expect(t, errors.Is(r.Refused, trust.UntrustedKey) == (tt.at != sources.SignedByTrusted),
+			"%s: got %v", tt.name, r.Refused)
 		if r.Refused != nil && (!strings.Contains(r.Refused.Error(), string(r.Best().Fingerprint)) || !strings.Contains(r.Refused.Error(), string(fingerprint(trusted)))) {
 			t.Errorf("%s: %v lacks a fingerprint", tt.name, r.Refused)
 		}
@@ -454,9 +448,8 @@ func TestPinnedKeys(t *testing.T) {
 		sourcetest.Equal(t, storedFor(widget, tt.s, opts), tt.at, tt.name, "whatever the flag says")
 	}
 	r, err := trust.Judge{Options: base}.VerifyFile(context.Background(), widget, listed(evidenceBy(t, other)), filename, zh)
-	if err != nil || r.Verdict != sources.MirrorEvidence || r.Best().From != sources.KeyFromRegistry {
-		t.Errorf("straight from the registry: %v, %v", r, err)
-	}
+	sourcetest.Expect(t, err == nil && r.Verdict == sources.MirrorEvidence && r.Best().From == sources.KeyFromRegistry,
+		"straight from the registry: %v, %v", r, err)
 }
 
 // Evidence of a registry that lists no keys is better than evidence with an invalid signature.

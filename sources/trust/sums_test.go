@@ -78,8 +78,7 @@ func FuzzParseSums(f *testing.F) {
 			printed.WriteString(strings.TrimPrefix(string(h), "zh:") + "  name\n")
 		}
 		again, err := trust.ParseSums([]byte(printed.String()))
-		if err != nil || !slices.Equal(again.Hashes(), sums.Hashes()) {
-			t.Errorf("got %v, %v; want %v", again.Hashes(), err, sums.Hashes())
-		}
+		sourcetest.Expect(t, err == nil && slices.Equal(again.Hashes(), sums.Hashes()),
+			"got %v, %v; want %v", again.Hashes(), err, sums.Hashes())
 	})
 }

@@ -467,9 +467,8 @@ func TestNoKeys(t *testing.T) {
 			sourcetest.Expect(t, hinted, "%+v: got error %v", test.opts, err)
 			continue
 		}
-		if err != nil || r.Verdict != sources.HashOnly || len(r.Notes) != 1 {
-			t.Errorf("%+v: got %v, %v", test.opts, r, err)
-		}
+		sourcetest.Expect(t, err == nil && r.Verdict == sources.HashOnly && len(r.Notes) == 1,
+			"%+v: got %v, %v", test.opts, r, err)
 	}
 	_, err := verify(nil, trust.Options{})
 	sourcetest.Expect(t, err != nil, "nothing is signed checksums")
