@@ -52,13 +52,7 @@ type hostileSituation struct {
 // and must name the culprit if it fails.
 func (s hostileSituation) meets(t *testing.T, machine *diskMachine, c hostileCommand) {
 	t.Run(s.name+"/"+c.name, func(t *testing.T) {
-		sourcetest.OneIn(t, 60)
-		t.Parallel()
-		m := machine.copied(t)
-		m.watch = limited
-		if c.prepare != nil {
-			c.prepare(m)
-		}
+		m := machine.drawn(t, 60, c)
 		s.arrange(m)
 		m.age("outside")
 		before, mine := m.protected(c), m.hold(s.mine)
@@ -75,6 +69,19 @@ func (s hostileSituation) meets(t *testing.T, machine *diskMachine, c hostileCom
 			t.Errorf("the output does not name %s: %s", s.culprit, e)
 		}
 	})
+}
+
+// drawn returns a copy of the machine that is ready for a command. The test is a trial by itself, one of n.
+func (m *diskMachine) drawn(t *testing.T, n uint64, c hostileCommand) *diskMachine {
+	t.Helper()
+	sourcetest.OneIn(t, n)
+	t.Parallel()
+	m = m.copied(t)
+	m.watch = limited
+	if c.prepare != nil {
+		c.prepare(m)
+	}
+	return m
 }
 
 // protected returns the state of all files that a command must not change.
@@ -481,13 +488,7 @@ func TestLinksInEvidenceAreNotRead(t *testing.T) {
 		} {
 			for _, c := range mirror.commands {
 				t.Run(mirror.dir+"/"+place+"/"+c.name, func(t *testing.T) {
-					sourcetest.OneIn(t, 30)
-					t.Parallel()
-					m := machine.copied(t)
-					m.watch = limited
-					if c.prepare != nil {
-						c.prepare(m)
-					}
+					m := machine.drawn(t, 30, c)
 					name, secret := mirror.dir+"/"+place, mirror.dir+"/"+secret
 					text := "https://example.test/" + hidden
 					if strings.HasSuffix(secret, ".json") {
@@ -695,10 +696,7 @@ func TestLinkedDataDirectory(t *testing.T) {
 				{"a link there", with(bare, linkTo(installedWidget, "outside/target2"), linkOut(place)), false, []int{exitFailed}},
 			} {
 				t.Run(place+"/"+s.name+"/"+c.name, func(t *testing.T) {
-					sourcetest.OneIn(t, 60)
-					t.Parallel()
-					m := machine.copied(t)
-					m.watch = limited
+					m := machine.drawn(t, 60, c)
 					// Not written through the hard links that the copy has kept.
 					m.remove(installedWidget)
 					m.must(os.CopyFS(m.path(installedWidget), os.DirFS(machine.path(installedWidget))))
@@ -740,10 +738,7 @@ func TestExchangedDataDirectory(t *testing.T) {
 		for _, c := range commands {
 			for try := range 8 {
 				t.Run(fmt.Sprintf("%s/%s/%d", place, c.name, try), func(t *testing.T) {
-					sourcetest.OneIn(t, 60)
-					t.Parallel()
-					m := machine.copied(t)
-					m.watch = limited
+					m := machine.drawn(t, 60, c)
 					m.must(os.CopyFS(m.path("outside/target"), os.DirFS(m.path(place))))
 					below, _ := strings.CutPrefix(installedWidget, place)
 					providers, _ := strings.CutPrefix("work/.terraform/providers", place)
@@ -1137,13 +1132,7 @@ func TestCopiesAreNoMoreReadable(t *testing.T) {
 		}
 		for _, c := range commands {
 			t.Run(place.name+"/"+c.name, func(t *testing.T) {
-				sourcetest.OneIn(t, 60)
-				t.Parallel()
-				m := machine.copied(t)
-				m.watch = limited
-				if c.prepare != nil {
-					c.prepare(m)
-				}
+				m := machine.drawn(t, 60, c)
 				place.arrange(m)
 				m.age("outside")
 				before := m.protected(c)

@@ -561,8 +561,6 @@ func TestUsersShareAMirror(t *testing.T) {
 func contain(t *testing.T, text string, parts ...string) {
 	t.Helper()
 	for _, part := range parts {
-		if !strings.Contains(text, part) {
-			t.Errorf("no %q in:\n%s", part, text)
-		}
+		sourcetest.Expect(t, strings.Contains(text, part), "no %q in:\n%s", part, text)
 	}
 }
